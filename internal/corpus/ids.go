@@ -1,0 +1,188 @@
+package corpus
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math/bits"
+	"strconv"
+	"strings"
+)
+
+// ID is the 16-byte identity of a chunk or a class (32 hex digits in text).
+type ID [16]byte
+
+// String is the lower-case hex form.
+func (id ID) String() string { return hex.EncodeToString(id[:]) }
+
+// MarshalText writes hex, so that IDs read well in JSON.
+func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText reads 32 hex digits.
+func (id *ID) UnmarshalText(b []byte) error {
+	v, err := ParseID(string(b))
+	*id = v
+	return err
+}
+
+// ParseID reads 32 hex digits.
+func ParseID(s string) (ID, error) {
+	var id ID
+	if len(s) != 32 {
+		return id, fmt.Errorf("id %q: want 32 hex digits", s)
+	}
+	if _, err := hex.Decode(id[:], []byte(s)); err != nil {
+		return id, fmt.Errorf("id %q: %w", s, err)
+	}
+	return id, nil
+}
+
+// Digest is a sha256.
+type Digest [32]byte
+
+// String is the lower-case hex form.
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
+
+// Short is the first n hex digits.
+func (d Digest) Short(n int) string { return d.String()[:n] }
+
+// IsZero tells an unset digest.
+func (d Digest) IsZero() bool { return d == Digest{} }
+
+// MarshalText writes hex.
+func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads 64 hex digits.
+func (d *Digest) UnmarshalText(b []byte) error {
+	if len(b) != 64 {
+		return fmt.Errorf("digest %q: want 64 hex digits", b)
+	}
+	_, err := hex.Decode(d[:], b)
+	return err
+}
+
+// Sum hashes fields so that no two different lists of fields share an encoding: each field is preceded by its length.
+func Sum(fields ...string) Digest {
+	h := sha256.New()
+	var n [8]byte
+	for _, f := range fields {
+		binary.BigEndian.PutUint64(n[:], uint64(len(f)))
+		h.Write(n[:])
+		h.Write([]byte(f))
+	}
+	var d Digest
+	h.Sum(d[:0])
+	return d
+}
+
+// ChunkID is sha256(document key, 0x00, text, 0x00, n) cut to 16 bytes; n counts earlier identical texts in the document
+// (DESIGN §5). A chunk keeps its id when text around it changes.
+func ChunkID(document, text string, n int) ID {
+	h := sha256.New()
+	h.Write([]byte(document))
+	h.Write([]byte{0})
+	h.Write([]byte(text))
+	h.Write([]byte{0})
+	h.Write([]byte(strconv.Itoa(n)))
+	var d Digest
+	h.Sum(d[:0])
+	return ID(d[:16])
+}
+
+// ClassID is sha256(class key) cut to 16 bytes.
+func ClassID(key string) ID {
+	d := sha256.Sum256([]byte(key))
+	return ID(d[:16])
+}
+
+// SetHash is a hash of a set that can be updated: the sum modulo 2^256 of the digests of its entries. A night subtracts
+// what left and adds what came (DESIGN §5 content hashes). The zero value is the empty set.
+type SetHash [4]uint64 // little-endian words
+
+// Add puts an entry in.
+func (s *SetHash) Add(d Digest) {
+	var c uint64
+	for i := range 4 {
+		s[i], c = bits.Add64(s[i], word(d, i), c)
+	}
+}
+
+// Sub takes an entry out.
+func (s *SetHash) Sub(d Digest) {
+	var c uint64
+	for i := range 4 {
+		s[i], c = bits.Sub64(s[i], word(d, i), c)
+	}
+}
+
+// Merge adds all entries of another set.
+func (s *SetHash) Merge(o SetHash) {
+	var c uint64
+	for i := range 4 {
+		s[i], c = bits.Add64(s[i], o[i], c)
+	}
+}
+
+// Digest gives the sum as a digest.
+func (s SetHash) Digest() Digest {
+	var d Digest
+	for i := range 4 {
+		binary.BigEndian.PutUint64(d[24-8*i:], s[i])
+	}
+	return d
+}
+
+// MarshalText writes the digest.
+func (s SetHash) MarshalText() ([]byte, error) { return s.Digest().MarshalText() }
+
+// UnmarshalText reads a digest back.
+func (s *SetHash) UnmarshalText(b []byte) error {
+	var d Digest
+	if err := d.UnmarshalText(b); err != nil {
+		return err
+	}
+	for i := range 4 {
+		s[i] = word(d, i)
+	}
+	return nil
+}
+
+func word(d Digest, i int) uint64 { return binary.BigEndian.Uint64(d[24-8*i:]) }
+
+// ValidSlug tells whether s may name an index or a generation: [a-z0-9][a-z0-9-]{0,62}.
+func ValidSlug(s string) bool {
+	if s == "" || len(s) > 63 || s[0] == '-' {
+		return false
+	}
+	return strings.IndexFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-'
+	}) < 0
+}
+
+// RowKey is the document key of a row: the object's key with '#' percent-encoded, '#', the row's id.
+func RowKey(object, id string) string { return ObjectKey(object) + "#" + id }
+
+// ObjectKey is the document key of an object: '#' is kept for rows, so it is percent-encoded here, and '%' with it so
+// that the mapping can be undone.
+func ObjectKey(object string) string {
+	return strings.NewReplacer("%", "%25", "#", "%23").Replace(object)
+}
+
+// ClassRow is the key of a class vector row: <class id>-<16 hex of the vector digest>.
+func ClassRow(id ID, vector Digest) string { return id.String() + "-" + vector.Short(16) }
+
+// ChunkRow is the key of a chunk vector row: <chunk id>-<window>-<8 hex of the chunk digest>.
+func ChunkRow(id ID, window int, chunk Digest) string {
+	return id.String() + "-" + strconv.Itoa(window) + "-" + chunk.Short(8)
+}
+
+// RecordKey is the key of a class record: <8 hex of store id>:c:<index>:<class id>:<record digest>.
+func RecordKey(store, index string, id ID, record Digest) string {
+	return store[:8] + ":c:" + index + ":" + id.String() + ":" + record.String()
+}
+
+// Collection names a vector collection: uw_<8 hex of sha256(store id, index)>_<kind>_<8 hex of fingerprint>_<n>.
+func Collection(store, index, kind string, fingerprint Digest, n int) string {
+	return fmt.Sprintf("uw_%s_%s_%s_%d", Sum(store, index).Short(8), kind, fingerprint.Short(8), n)
+}

@@ -1,0 +1,153 @@
+package corpus
+
+import "time"
+
+// Segment refers to an immutable file by content: <index>/segments/<sha256>.
+type Segment struct {
+	SHA256 string `json:"sha256"`
+	Bytes  int64  `json:"bytes"`
+	Rows   int64  `json:"rows"`
+	Part   int    `json:"part"` // shard or partition it came from: the order of a list
+}
+
+// Segments are the files of a generation by kind. A kind holds a list; kinds that are base + delta keep their base in
+// the list now and name deltas and their tombstones in the fields that follow once a night writes them.
+type Segments struct {
+	Documents []Segment `json:"documents"`
+	Text      []Segment `json:"text"`
+	Extract   []Segment `json:"extract"`
+	Mentions  []Segment `json:"mentions"`
+	Classes   []Segment `json:"classes"`
+	ClassVecs []Segment `json:"class_vectors"`
+	ChunkVecs []Segment `json:"chunk_vectors"`
+	Live      []Segment `json:"live"`
+	Search    []Segment `json:"search"`
+	Deltas    []Delta   `json:"deltas,omitempty"`
+}
+
+// Delta is what changed in one kind since its base; Tombstones hides rows of the base.
+type Delta struct {
+	Kind       string   `json:"kind"`
+	Rows       Segment  `json:"rows"`
+	Tombstones *Segment `json:"tombstones,omitempty"`
+}
+
+// All lists every segment that the manifest names.
+func (s Segments) All() []Segment {
+	var out []Segment
+	for _, l := range [][]Segment{s.Documents, s.Text, s.Extract, s.Mentions, s.Classes, s.ClassVecs, s.ChunkVecs, s.Live, s.Search} {
+		out = append(out, l...)
+	}
+	for _, d := range s.Deltas {
+		out = append(out, d.Rows)
+		if d.Tombstones != nil {
+			out = append(out, *d.Tombstones)
+		}
+	}
+	return out
+}
+
+// ManifestFormat is raised when a reader of the old format could misread the new one.
+// 1: base segments only.
+const ManifestFormat = 1
+
+// Manifest is a generation: a table of what is live.
+type Manifest struct {
+	Format      int          `json:"format"`
+	Index       string       `json:"index"`
+	Generation  string       `json:"generation"`
+	Seq         int64        `json:"seq"`
+	Parent      string       `json:"parent,omitempty"` // sha256 of the parent's manifest
+	Store       string       `json:"store"`
+	Config      Digest       `json:"config_digest"`
+	Spec        Digest       `json:"spec"` // the spec artifact it was built with
+	Created     time.Time    `json:"created"`
+	Class       Fingerprint  `json:"class_embedder"`
+	Chunk       Fingerprint  `json:"chunk_embedder"`
+	Segments    Segments     `json:"segments"`
+	Partitions  int          `json:"partitions"`
+	Collections Collections  `json:"collections"`
+	Counts      Counts       `json:"counts"`
+	Hashes      Hashes       `json:"hashes"`
+	Tokens      Tokens       `json:"tokens"`
+	Cost        float64      `json:"cost"`
+	Models      ModelSummary `json:"models"`
+}
+
+// ModelSummary names the models as people see them; built-in ones are labelled so wherever results are shown.
+type ModelSummary struct {
+	Chat      string `json:"chat"`
+	Embedding string `json:"embedding"`
+}
+
+// Collections are the physical vector collections of a generation.
+type Collections struct {
+	Classes string `json:"classes"`
+	Chunks  string `json:"chunks"`
+}
+
+// Counts of a generation.
+type Counts struct {
+	Documents   int64 `json:"documents"`
+	Chunks      int64 `json:"chunks"`
+	Classes     int64 `json:"classes"`
+	Mentions    int64 `json:"mentions"`
+	Edges       int64 `json:"edges"`
+	Windows     int64 `json:"windows"`
+	DeadLetters int64 `json:"dead_letters"`
+	Fallbacks   int64 `json:"fallbacks"`
+	Tokens      int64 `json:"tokens"` // o200k tokens of all chunks
+}
+
+// Hashes are the three content hashes (DESIGN §5).
+type Hashes struct {
+	Content SetHash `json:"content_hash"`
+	Text    SetHash `json:"text_hash"`
+	Vector  SetHash `json:"vector_hash"`
+}
+
+// Merge adds a part's hashes.
+func (h *Hashes) Merge(o Hashes) {
+	h.Content.Merge(o.Content)
+	h.Text.Merge(o.Text)
+	h.Vector.Merge(o.Vector)
+}
+
+// Fingerprint identifies an embedder and how its input is made: provider, model, dimension, template version, window
+// rule, hash of the idf table. A question is embedded with its generation's fingerprint.
+type Fingerprint struct {
+	Provider  string `json:"provider"`
+	Model     string `json:"model"`
+	Dimension int    `json:"dimension"`
+	Template  string `json:"template"`
+	Windows   string `json:"windows"`
+	IDF       string `json:"idf,omitempty"` // sha256 of the idf artifact, empty where there is none
+}
+
+// Digest of the fingerprint.
+func (f Fingerprint) Digest() Digest {
+	return Sum("fingerprint/1", f.Provider, f.Model, itoa(f.Dimension), f.Template, f.Windows, f.IDF)
+}
+
+// Pointer is current.json: the authority on what is served. Epoch rises with every flip.
+type Pointer struct {
+	Generation string `json:"generation"`
+	Manifest   string `json:"manifest"`
+	Seq        int64  `json:"seq"`
+	Epoch      int64  `json:"epoch"`
+}
+
+// GenerationRef is generations/<gen>/manifest.json.
+type GenerationRef struct {
+	Manifest string `json:"manifest"` // sha256 under segments/
+	Seq      int64  `json:"seq"`
+	State    string `json:"state"` // published | held
+}
+
+// Lease is lease.json: who builds.
+type Lease struct {
+	Workflow string    `json:"workflow"`
+	Run      string    `json:"run"`
+	Fence    int64     `json:"fence"`
+	Taken    time.Time `json:"taken"`
+}

@@ -1,0 +1,132 @@
+package corpus
+
+import (
+	"strconv"
+	"time"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// Calls counts requests to models by task; an embed call is one request.
+type Calls struct {
+	Extract int64 `json:"extract"`
+	Shorten int64 `json:"shorten"`
+	Embed   int64 `json:"embed"`
+}
+
+// Tokens counts what models reported (or, where they did not, what we counted).
+type Tokens struct {
+	Prompt     int64 `json:"prompt"`
+	Completion int64 `json:"completion"`
+	Embedding  int64 `json:"embedding"`
+}
+
+// Stage statuses of a run.
+const (
+	StatusRunning   = "running"
+	StatusPaused    = "paused"
+	StatusCompleted = "completed"
+	StatusErrors    = "completed_with_errors"
+	StatusHeld      = "held"
+	StatusFailed    = "failed"
+	StatusCancelled = "cancelled"
+)
+
+// Terminal tells whether a status is final.
+func Terminal(status string) bool {
+	switch status {
+	case StatusCompleted, StatusErrors, StatusHeld, StatusFailed, StatusCancelled:
+		return true
+	}
+	return false
+}
+
+// StageProgress is one stage of a run.
+type StageProgress struct {
+	Name    string  `json:"name"`
+	Done    int64   `json:"done"`
+	Total   int64   `json:"total"`
+	Seconds float64 `json:"seconds"`
+}
+
+// Problem is something that a person should look at: a code and the object it happened on.
+type Problem struct {
+	Code   string `json:"code"`
+	Object string `json:"object"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// Report is report.json and what index --wait --json and status --json print (DESIGN §7).
+type Report struct {
+	Index       string          `json:"index"`
+	Generation  string          `json:"generation"`
+	Run         string          `json:"run"`
+	Status      string          `json:"status"`
+	Reason      string          `json:"reason,omitempty"` // of held, paused, failed
+	Detail      string          `json:"detail,omitempty"`
+	Unchanged   bool            `json:"unchanged,omitempty"`
+	Published   bool            `json:"published"`
+	ContentHash string          `json:"content_hash"`
+	TextHash    string          `json:"text_hash"`
+	VectorHash  string          `json:"vector_hash"`
+	Documents   int64           `json:"documents"`
+	Chunks      int64           `json:"chunks"`
+	Classes     int64           `json:"classes"`
+	Mentions    int64           `json:"mentions"`
+	DeadLetters int64           `json:"dead_letters"`
+	Refused     int64           `json:"refused"`
+	Calls       Calls           `json:"calls"`
+	LedgerHits  Calls           `json:"ledger_hits"`
+	Tokens      Tokens          `json:"tokens"`
+	Cost        float64         `json:"cost"`
+	Seconds     float64         `json:"seconds"`
+	Stages      []StageProgress `json:"stages"`
+	Rate        float64         `json:"rate"`
+	ETASeconds  float64         `json:"eta_seconds"`
+	Models      ModelSummary    `json:"models"`
+	Diff        Diff            `json:"diff"`
+	Written     Written         `json:"written"`
+	Problems    []Problem       `json:"problems,omitempty"` // the first 100
+	Started     time.Time       `json:"started"`
+	Ended       *time.Time      `json:"ended,omitempty"`
+}
+
+// Diff counts documents against the parent generation.
+type Diff struct {
+	Added     int64 `json:"added"`
+	Changed   int64 `json:"changed"`
+	Removed   int64 `json:"removed"`
+	Same      int64 `json:"same"`
+	Unusable  int64 `json:"unusable"`
+	Unchanged bool  `json:"-"`
+}
+
+// Written counts what a run wrote to the stores; all zero for an unchanged corpus.
+type Written struct {
+	Segments int64 `json:"segments"`
+	Records  int64 `json:"records"`
+	Rows     int64 `json:"rows"`
+}
+
+// Progress is what one batch reports: absolute numbers of one attempt, so that writing it twice changes nothing.
+type Progress struct {
+	Stage   string  `json:"s"`
+	Done    int64   `json:"d"`
+	Calls   Calls   `json:"c"`
+	Hits    Calls   `json:"h"`
+	Tokens  Tokens  `json:"t"`
+	Cost    float64 `json:"m,omitempty"`
+	Written Written `json:"w"`
+}
+
+// RunState is what BuildIndex writes at stage boundaries, so that status and query-api need no workflow query.
+type RunState struct {
+	Report   Report    `json:"report"`
+	Stage    string    `json:"stage"`
+	Total    int64     `json:"total"` // of the stage
+	StageAt  time.Time `json:"stage_at"`
+	Workflow string    `json:"workflow"`
+	RunID    string    `json:"run_id"`
+	Spec     Digest    `json:"spec"`
+	Corpus   string    `json:"corpus"`
+}

@@ -1,0 +1,140 @@
+package corpus
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Spec is the resolved configuration of one index: what the command line stores as an artifact and passes by digest.
+// Two specs with one ConfigDigest build the same generation from the same corpus.
+type Spec struct {
+	Index      string     `json:"index"`
+	Corpus     string     `json:"corpus"` // absolute directory or s3://bucket/prefix
+	Chunking   Chunking   `json:"chunking"`
+	Shortening Shortening `json:"shortening"`
+	Retrieval  Retrieval  `json:"retrieval"`
+	Parity     bool       `json:"parity"`
+	Keep       int        `json:"keep"`
+	Grace      Duration   `json:"grace"`
+	Budget     Budget     `json:"budget"`
+	Failures   Failures   `json:"failures"`
+	Gate       Gate       `json:"gate"`
+	Chat       ChatModel  `json:"chat"`
+	Embedding  EmbedModel `json:"embedding"`
+	Limits     Limits     `json:"limits"`
+}
+
+// Chunking says how documents are cut. Tokens are o200k tokens.
+type Chunking struct {
+	Strategy   string `json:"strategy"`   // text | fixed | document
+	Boundaries string `json:"boundaries"` // stable | packed
+	MaxTokens  int    `json:"max_tokens"`
+	Overlap    int    `json:"overlap"`
+}
+
+// Shortening says when and from what a class text is made.
+type Shortening struct {
+	Threshold int `json:"threshold"` // runes
+	Sample    int `json:"sample"`    // mentions
+}
+
+// Retrieval holds the defaults of queries; none of them rebuilds anything except the language of the analyser.
+type Retrieval struct {
+	Method        string  `json:"method"`
+	Rule          string  `json:"rule"`
+	TopChunks     int     `json:"top_chunks"`
+	Language      string  `json:"language"`
+	MinSimilarity float64 `json:"min_similarity"`
+}
+
+// Budget bounds what one run may pay; zero means no bound.
+type Budget struct {
+	Calls  int64   `json:"calls"`
+	Tokens int64   `json:"tokens"`
+	Money  float64 `json:"money"`
+}
+
+// Failures is the failure budget: a run with more failed chunks than both does not publish.
+type Failures struct {
+	Share float64 `json:"share"`
+	Count int     `json:"count"`
+}
+
+// Gate holds the checks before publication.
+type Gate struct {
+	MaxRemoved    float64 `json:"max_removed"`
+	Probes        string  `json:"probes"`
+	MaxRecallDrop float64 `json:"max_recall_drop"`
+}
+
+// Price is money per million tokens.
+type Price struct {
+	Prompt     float64 `json:"prompt"`
+	Completion float64 `json:"completion"`
+}
+
+// ChatModel says who extracts, shortens and answers.
+type ChatModel struct {
+	Provider  string `json:"provider"` // builtin | openai | recorded
+	BaseURL   string `json:"base_url,omitempty"`
+	APIKeyEnv string `json:"api_key_env,omitempty"`
+	Model     string `json:"model"`
+	Mode      string `json:"mode,omitempty"`
+	File      string `json:"file,omitempty"` // provider recorded: the file that is replayed
+	Price     Price  `json:"price"`
+}
+
+// EmbedModel says who embeds classes, chunks and questions.
+type EmbedModel struct {
+	Provider       string `json:"provider"` // builtin | openai
+	BaseURL        string `json:"base_url,omitempty"`
+	APIKeyEnv      string `json:"api_key_env,omitempty"`
+	Model          string `json:"model"`
+	Dimension      int    `json:"dimension"`
+	MaxInputTokens int    `json:"max_input_tokens"`
+	Classes        string `json:"classes"` // model | lexical
+	Price          Price  `json:"price"`
+}
+
+// Limits are shared by all workers, per endpoint; zero means none.
+type Limits struct {
+	Concurrency       int `json:"concurrency"`
+	RequestsPerMinute int `json:"requests_per_minute"`
+	TokensPerMinute   int `json:"tokens_per_minute"`
+}
+
+// ConfigDigest covers what a generation is computed from and nothing else (DESIGN §10), so that a change of prices,
+// limits, retrieval defaults or gates rebuilds nothing.
+func (s Spec) ConfigDigest() Digest {
+	covered := struct {
+		Corpus     string
+		Chunking   Chunking
+		Shortening Shortening
+		Parity     bool
+		Language   string
+		Chat       [2]string
+		Embedding  [2]string
+		Dimension  int
+		MaxInput   int
+		Classes    string
+	}{s.Corpus, s.Chunking, s.Shortening, s.Parity, s.Retrieval.Language, [2]string{s.Chat.Provider, s.Chat.Model},
+		[2]string{s.Embedding.Provider, s.Embedding.Model}, s.Embedding.Dimension, s.Embedding.MaxInputTokens, s.Embedding.Classes}
+	b, err := json.Marshal(covered)
+	if err != nil {
+		panic("corpus: config digest: " + err.Error()) // plain structs of strings and numbers always marshal
+	}
+	return Sum("config/1", string(b))
+}
+
+// Duration is a time.Duration that reads and writes "24h" in JSON.
+type Duration time.Duration
+
+// MarshalText writes Go's duration form.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText reads Go's duration form.
+func (d *Duration) UnmarshalText(b []byte) error {
+	v, err := time.ParseDuration(string(b))
+	*d = Duration(v)
+	return err
+}
