@@ -1,0 +1,291 @@
+package ledger
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/blob"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/wire"
+)
+
+// relist is how old a listing of packs may be before a miss lists them again. Loose entries outlive the pack that took
+// them in by LooseGrace, so a listing this old misses nothing.
+const relist = 10 * time.Minute
+
+// LooseGrace is how long a loose entry stays after a pack took it in.
+const LooseGrace = 24 * time.Hour
+
+// filterRow is the key of a pack's last row: the Bloom filter of its keys. It sorts after every hex digit.
+const filterRow = "~filter"
+
+type pack struct {
+	r      *artifact.Reader
+	filter []byte
+	mu     sync.Mutex
+	frame  int
+	raw    []byte
+}
+
+type taskPacks struct {
+	mu     sync.Mutex
+	listed time.Time
+	packs  map[string]*pack
+}
+
+type packs struct {
+	mu     sync.Mutex
+	byTask map[string]*taskPacks
+}
+
+func packPrefix(task string) string { return "ledger/" + task + "/packs/" }
+
+func (p *packs) task(task string) *taskPacks {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.byTask[task]
+	if t == nil {
+		t = &taskPacks{packs: map[string]*pack{}}
+		p.byTask[task] = t
+	}
+	return t
+}
+
+// get looks into the packs; again lists them anew when the listing is old.
+func (p *packs) get(ctx context.Context, s blob.Store, task string, key corpus.Digest, again bool) ([]byte, error) {
+	t := p.task(task)
+	if again && !t.old() {
+		return nil, nil
+	}
+	all, err := t.list(ctx, s, task)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range all {
+		if v, err := k.get(ctx, key); err != nil || v != nil {
+			return v, err
+		}
+	}
+	return nil, nil
+}
+
+func (t *taskPacks) old() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return time.Since(t.listed) > relist
+}
+
+func (t *taskPacks) list(ctx context.Context, s blob.Store, task string) ([]*pack, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if time.Since(t.listed) > relist {
+		for in, err := range s.List(ctx, packPrefix(task), "") {
+			if err != nil {
+				return nil, err
+			}
+			if t.packs[in.Key] != nil || strings.HasSuffix(in.Key, ".swept") {
+				continue
+			}
+			k, err := openPack(ctx, s, in.Key)
+			if err != nil {
+				return nil, err
+			}
+			t.packs[in.Key] = k
+		}
+		t.listed = time.Now()
+	}
+	out := make([]*pack, 0, len(t.packs))
+	for _, k := range t.packs {
+		out = append(out, k)
+	}
+	return out, nil
+}
+
+func openPack(ctx context.Context, s blob.Store, key string) (*pack, error) {
+	r, err := artifact.OpenRows(context.WithoutCancel(ctx), s, key)
+	if err != nil {
+		return nil, err
+	}
+	f, err := r.Get(ctx, filterRow)
+	if err != nil {
+		return nil, err
+	}
+	return &pack{r: r, filter: append([]byte(nil), f...), frame: -1}, nil
+}
+
+func (k *pack) get(ctx context.Context, key corpus.Digest) ([]byte, error) {
+	if !bloomHas(k.filter, key) {
+		return nil, nil
+	}
+	name := key.String()
+	i := k.r.Find(name)
+	if i < 0 {
+		return nil, nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.frame != i { // callers sort their keys, so neighbours share frames
+		raw, err := k.r.Frame(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		k.frame, k.raw = i, raw
+	}
+	return findRow(k.raw, name), nil
+}
+
+// Pack gathers the loose entries of keys into one pack. Keys without a positive loose entry are left out; fewer than
+// two entries make no pack. Packing the same keys twice gives the same object.
+func (l *Ledger) Pack(ctx context.Context, task string, keys []corpus.Digest) (int, error) {
+	names := make([]string, 0, len(keys))
+	for _, k := range keys {
+		names = append(names, k.String())
+	}
+	sort.Strings(names)
+	w, err := artifact.NewRows()
+	if err != nil {
+		return 0, err
+	}
+	defer w.Discard()
+	var packed []corpus.Digest
+	last := ""
+	for _, n := range names {
+		if n == last {
+			continue
+		}
+		last = n
+		var d corpus.Digest
+		if err := d.UnmarshalText([]byte(n)); err != nil {
+			return 0, err
+		}
+		v, _, err := blob.Read(ctx, l.store, looseKey(task, d))
+		if fault.Is(err, fault.NotFound) {
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		w.Append(n, v)
+		packed = append(packed, d)
+	}
+	if len(packed) < 2 {
+		return 0, nil
+	}
+	w.Cut()
+	w.Append(filterRow, bloomMake(packed))
+	sum := make([]string, len(packed))
+	for i, d := range packed {
+		sum[i] = d.String()
+	}
+	name := corpus.Sum(sum...).String()
+	key := packPrefix(task) + name
+	if _, err := l.store.Stat(ctx, key); err == nil {
+		return len(packed), nil
+	}
+	return len(packed), w.Scratch(ctx, l.store, key)
+}
+
+// Sweep deletes loose entries that a pack took in at least LooseGrace ago.
+func (l *Ledger) Sweep(ctx context.Context, task string, now time.Time) (int, error) {
+	var due []string
+	done := map[string]bool{}
+	for in, err := range l.store.List(ctx, packPrefix(task), "") {
+		if err != nil {
+			return 0, err
+		}
+		if name, ok := strings.CutSuffix(in.Key, ".swept"); ok {
+			done[name] = true
+		} else if now.Sub(in.Modified) > LooseGrace {
+			due = append(due, in.Key)
+		}
+	}
+	n := 0
+	for _, key := range due {
+		if done[key] {
+			continue
+		}
+		for row, err := range artifact.ScanAll(ctx, l.store, key) {
+			if err != nil {
+				return n, err
+			}
+			if string(row.Key) == filterRow {
+				continue
+			}
+			var d corpus.Digest
+			if err := d.UnmarshalText(row.Key); err != nil {
+				return n, err
+			}
+			if err := l.store.Delete(ctx, looseKey(task, d)); err != nil {
+				return n, err
+			}
+			n++
+		}
+		if _, err := blob.Write(ctx, l.store, key+".swept", nil, blob.Cond{}); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+func findRow(raw []byte, name string) []byte {
+	for {
+		k, v, rest, ok := wire.NextRow(raw)
+		if !ok || string(k) > name {
+			return nil
+		}
+		if string(k) == name {
+			return append([]byte(nil), v...)
+		}
+		raw = rest
+	}
+}
+
+// The filter has 10 bits to a key and 7 probes: one look-up in a hundred reads a frame for nothing.
+const (
+	bloomBits   = 10
+	bloomProbes = 7
+)
+
+func bloomMake(keys []corpus.Digest) []byte {
+	f := make([]byte, (len(keys)*bloomBits+7)/8+1)
+	for _, k := range keys {
+		for p := range bloomProbes {
+			i := bloomAt(k, p, len(f))
+			f[i/8] |= 1 << (i % 8)
+		}
+	}
+	return f
+}
+
+func bloomHas(f []byte, k corpus.Digest) bool {
+	if len(f) == 0 {
+		return true
+	}
+	for p := range bloomProbes {
+		if i := bloomAt(k, p, len(f)); f[i/8]&(1<<(i%8)) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// bloomAt takes probes from the digest itself: it is uniform already.
+func bloomAt(k corpus.Digest, probe, size int) int {
+	return int(uint64(binary.LittleEndian.Uint32(k[4*probe:])) % uint64(8*size))
+}
+
+// KeyOf reads a key back from its hex form.
+func KeyOf(s string) (corpus.Digest, error) {
+	var d corpus.Digest
+	if _, err := hex.Decode(d[:], []byte(s)); err != nil || len(s) != 64 {
+		return d, fault.New(fault.SegmentDamage, fault.Fatal, "read ledger key", s, "not 64 hex digits", "")
+	}
+	return d, nil
+}
