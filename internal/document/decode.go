@@ -1,0 +1,155 @@
+package document
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// sniff is how much of a text decides its encoding.
+const sniff = 64 << 10
+
+// Gunzip unpacks a stream where asked to.
+func Gunzip(r io.Reader, gz bool, object string) (io.Reader, error) {
+	if !gz {
+		return r, nil
+	}
+	z, err := gzip.NewReader(r)
+	if err != nil {
+		return nil, fault.New(fault.Unreadable, fault.Content, "unpack", object, err, "the file is no valid gzip")
+	}
+	return z, nil
+}
+
+// Decode gives r as valid UTF-8 without a byte order mark, line ends as \n. It decides by the first 64 KiB: a byte order
+// mark, else zero bytes in the pattern of UTF-16, else valid UTF-8, else Latin-1 (Windows-1252). Invalid bytes that
+// come later in a UTF-8 text become U+FFFD. Binary content is fault.BinaryContent.
+func Decode(r io.Reader, object string) (io.Reader, error) {
+	br := bufio.NewReaderSize(r, sniff)
+	head, err := br.Peek(sniff)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
+		return nil, fault.New(fault.Unreadable, fault.Content, "read", object, err, "")
+	}
+	switch {
+	case bytes.HasPrefix(head, []byte{0xef, 0xbb, 0xbf}):
+		_, _ = br.Discard(3) // peeked above
+		return clean(br), nil
+	case bytes.HasPrefix(head, []byte{0xff, 0xfe}), utf16Like(head, 1):
+		return clean(transform.NewReader(br, unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewDecoder())), nil
+	case bytes.HasPrefix(head, []byte{0xfe, 0xff}), utf16Like(head, 0):
+		return clean(transform.NewReader(br, unicode.UTF16(unicode.BigEndian, unicode.UseBOM).NewDecoder())), nil
+	}
+	if rubbish(head) {
+		return nil, fault.New(fault.BinaryContent, fault.Content, "read", object, "it is binary, not text", "remove it, or give it the extension of its type")
+	}
+	if !validPrefix(head) {
+		return clean(transform.NewReader(br, charmap.Windows1252.NewDecoder())), nil
+	}
+	return clean(br), nil
+}
+
+// utf16Like tells text in UTF-16 without a mark: nearly every second byte is zero.
+func utf16Like(b []byte, zeroAt int) bool {
+	if len(b) < 8 {
+		return false
+	}
+	zero, other := 0, 0
+	for i := 0; i+1 < len(b); i += 2 {
+		if b[i+zeroAt] == 0 {
+			zero++
+		}
+		if b[i+1-zeroAt] == 0 {
+			other++
+		}
+	}
+	n := len(b) / 2
+	return zero > n*7/10 && other < n/20
+}
+
+// rubbish tells binary content: zero bytes, or more than one control byte in fifty.
+func rubbish(b []byte) bool {
+	bad := 0
+	for _, c := range b {
+		if c == 0 {
+			return true
+		}
+		if c < 0x20 && c != '\n' && c != '\r' && c != '\t' && c != '\f' && c != 0x1b {
+			bad++
+		}
+	}
+	return bad*50 > len(b)
+}
+
+// validPrefix tolerates a rune that the prefix cuts, and stray invalid bytes (fewer than one in a thousand).
+func validPrefix(b []byte) bool {
+	bad := 0
+	for i := 0; i < len(b); {
+		r, n := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && n == 1 && len(b)-i >= utf8.UTFMax {
+			bad++
+		}
+		i += n
+	}
+	return bad == 0 || (bad*1000 < len(b) && multibyte(b))
+}
+
+// multibyte tells whether most bytes above ASCII form valid runes.
+func multibyte(b []byte) bool {
+	good, bad := 0, 0
+	for i := 0; i < len(b); {
+		r, n := utf8.DecodeRune(b[i:])
+		if n > 1 {
+			good++
+		} else if r == utf8.RuneError {
+			bad++
+		}
+		i += n
+	}
+	return good > bad
+}
+
+// clean replaces invalid bytes, and \r\n and \r by \n; zero bytes go.
+func clean(r io.Reader) io.Reader { return &cleaner{r: bufio.NewReaderSize(r, 64<<10)} }
+
+type cleaner struct {
+	r  *bufio.Reader
+	cr bool
+}
+
+func (c *cleaner) Read(p []byte) (int, error) {
+	n := 0
+	for n+utf8.UTFMax <= len(p) {
+		if n > 0 && c.r.Buffered() == 0 {
+			break
+		}
+		r, _, err := c.r.ReadRune()
+		if err != nil {
+			if n > 0 {
+				return n, nil
+			}
+			return 0, err
+		}
+		was := c.cr
+		c.cr = r == '\r'
+		switch {
+		case r == 0, r == '\n' && was:
+			continue
+		case r == '\r':
+			r = '\n'
+		}
+		n += utf8.EncodeRune(p[n:], r)
+	}
+	if n == 0 && len(p) < utf8.UTFMax {
+		return 0, io.ErrShortBuffer
+	}
+	return n, nil
+}

@@ -1,0 +1,275 @@
+package document
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	md "github.com/JohannesKaufmann/html-to-markdown/v2/converter"
+	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/base"
+	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/commonmark"
+	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/table"
+	"github.com/ledongthuc/pdf"
+	"golang.org/x/net/html"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// Doc is a parsed document. Text streams; nothing may be read from it after its source is closed.
+type Doc struct {
+	Title string // empty: taken from the text by TitleOf
+	Meta  map[string]string
+	Text  io.Reader
+}
+
+// maxWhole bounds the types that must be read whole.
+const maxWhole = 256 << 20
+
+// Parse reads one object of a type without rows.
+func Parse(r io.Reader, k Kind, object string) (Doc, error) {
+	if k == Text || k == Markdown {
+		t, err := Decode(r, object)
+		return Doc{Text: t}, err
+	}
+	b, err := io.ReadAll(io.LimitReader(r, maxWhole+1))
+	if err != nil {
+		return Doc{}, fault.New(fault.Unreadable, fault.Content, "read", object, err, "")
+	}
+	if len(b) > maxWhole {
+		return Doc{}, fault.New(fault.TooLarge, fault.Content, "read", object, fmt.Sprintf("a %s may have at most %d MiB", k, maxWhole>>20), "split it, or convert it to text, which is streamed")
+	}
+	switch k {
+	case PDF:
+		return parsePDF(b, object)
+	case DOCX:
+		return parseDOCX(b, object)
+	}
+	t, err := Decode(bytes.NewReader(b), object)
+	if err != nil {
+		return Doc{}, err
+	}
+	s, err := io.ReadAll(t)
+	if err != nil {
+		return Doc{}, fault.New(fault.Unreadable, fault.Content, "decode", object, err, "")
+	}
+	if k == HTML {
+		return parseHTML(s, object)
+	}
+	return parseJSON(s, object)
+}
+
+func parseJSON(b []byte, object string) (Doc, error) {
+	var v any
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return Doc{}, fault.New(fault.Unreadable, fault.Content, "read", object, err, "the file is no valid JSON")
+	}
+	if m, ok := v.(map[string]any); ok {
+		title, text, meta := fields(m)
+		if text != "" {
+			return Doc{Title: title, Meta: meta, Text: strings.NewReader(text)}, nil
+		}
+	}
+	p, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		return Doc{}, fault.New(fault.Unreadable, fault.Content, "read", object, err, "")
+	}
+	return Doc{Text: bytes.NewReader(p)}, nil
+}
+
+var converter = md.NewConverter(md.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(), table.NewTablePlugin()))
+
+func parseHTML(b []byte, object string) (Doc, error) {
+	out, err := converter.ConvertReader(bytes.NewReader(b))
+	if err != nil {
+		return Doc{}, fault.New(fault.Unreadable, fault.Content, "read", object, err, "the file is no readable HTML")
+	}
+	return Doc{Title: htmlTitle(b), Text: bytes.NewReader(out)}, nil
+}
+
+func htmlTitle(b []byte) string {
+	z := html.NewTokenizer(bytes.NewReader(b))
+	for {
+		switch z.Next() {
+		case html.ErrorToken:
+			return ""
+		case html.StartTagToken:
+			if n, _ := z.TagName(); string(n) == "title" && z.Next() == html.TextToken {
+				return strings.Join(strings.Fields(string(z.Text())), " ")
+			}
+		}
+	}
+}
+
+func parsePDF(b []byte, object string) (d Doc, err error) {
+	defer func() {
+		if p := recover(); p != nil { // the reader panics on some damaged files
+			err = fault.New(fault.Unreadable, fault.Content, "read", object, fmt.Sprint(p), "the PDF is damaged: save it anew")
+		}
+	}()
+	r, err := pdf.NewReader(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		if errors.Is(err, pdf.ErrInvalidPassword) || strings.Contains(err.Error(), "password") || strings.Contains(err.Error(), "encrypt") {
+			return Doc{}, fault.New(fault.Encrypted, fault.Content, "read", object, "the PDF is protected by a password", "save it without one")
+		}
+		return Doc{}, fault.New(fault.Unreadable, fault.Content, "read", object, err, "the PDF is damaged: save it anew")
+	}
+	var out strings.Builder
+	for i := 1; i <= r.NumPage(); i++ {
+		p := r.Page(i)
+		if p.V.IsNull() {
+			continue
+		}
+		t, err := p.GetPlainText(nil)
+		if err != nil {
+			return Doc{}, fault.New(fault.Unreadable, fault.Content, fmt.Sprintf("read page %d of", i), object, err, "the PDF is damaged: save it anew")
+		}
+		out.WriteString(tidyPDF(t))
+		out.WriteString("\n\n")
+	}
+	t := strings.ToValidUTF8(out.String(), "\uFFFD")
+	if strings.TrimSpace(t) == "" {
+		return Doc{}, fault.New(fault.EmptyDocument, fault.Content, "read", object, "the PDF holds no text, perhaps scanned pages", "run text recognition on it first")
+	}
+	return Doc{Text: strings.NewReader(t)}, nil
+}
+
+var manyBlank = regexp.MustCompile(`\n[ \t]*\n(?:[ \t]*\n)+`)
+
+// tidyPDF drops trailing blanks and runs of empty lines.
+func tidyPDF(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		lines[i] = strings.TrimRight(l, " \t\r")
+	}
+	return strings.TrimSpace(manyBlank.ReplaceAllString(strings.Join(lines, "\n"), "\n\n"))
+}
+
+func parseDOCX(b []byte, object string) (Doc, error) {
+	bad := func(err error) error {
+		return fault.New(fault.Unreadable, fault.Content, "read", object, err, "the file is no readable .docx: save it anew")
+	}
+	if bytes.HasPrefix(b, []byte{0xd0, 0xcf, 0x11, 0xe0}) { // a compound file: an encrypted .docx, or an old .doc
+		return Doc{}, fault.New(fault.Encrypted, fault.Content, "read", object, "the document is protected by a password or of the old .doc type", "save it as plain .docx")
+	}
+	z, err := zip.NewReader(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		return Doc{}, bad(err)
+	}
+	d := Doc{Meta: map[string]string{}}
+	body := ""
+	for _, f := range z.File {
+		switch f.Name {
+		case "word/document.xml":
+			body, err = xmlText(f)
+		case "docProps/core.xml":
+			d.Title, err = coreTitle(f)
+		}
+		if err != nil {
+			return Doc{}, bad(err)
+		}
+	}
+	if body == "" {
+		return Doc{}, bad(errors.New("it has no word/document.xml with text"))
+	}
+	d.Text = strings.NewReader(body)
+	return d, nil
+}
+
+// xmlText reads the runs of a WordprocessingML part; a paragraph ends with an empty line, a cell with a tab.
+func xmlText(f *zip.File) (string, error) {
+	r, err := f.Open()
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = r.Close() }()
+	var out strings.Builder
+	dec := xml.NewDecoder(io.LimitReader(r, maxWhole))
+	in := false
+	for {
+		t, err := dec.Token()
+		if errors.Is(err, io.EOF) {
+			return strings.TrimSpace(manyBlank.ReplaceAllString(out.String(), "\n\n")), nil
+		}
+		if err != nil {
+			return "", err
+		}
+		switch x := t.(type) {
+		case xml.StartElement:
+			switch x.Name.Local {
+			case "t":
+				in = true
+			case "tab":
+				out.WriteByte('\t')
+			case "br":
+				out.WriteByte('\n')
+			}
+		case xml.EndElement:
+			switch x.Name.Local {
+			case "t":
+				in = false
+			case "p":
+				out.WriteString("\n\n")
+			case "tc":
+				out.WriteByte('\t')
+			}
+		case xml.CharData:
+			if in {
+				out.Write(x)
+			}
+		}
+	}
+}
+
+func coreTitle(f *zip.File) (string, error) {
+	r, err := f.Open()
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = r.Close() }()
+	var c struct {
+		Title string `xml:"title"`
+	}
+	err = xml.NewDecoder(r).Decode(&c)
+	return strings.TrimSpace(c.Title), err
+}
+
+// maxTitleLine is the longest first line that counts as a title (DESIGN §5).
+const maxTitleLine = 150
+
+// TitleOf gives a document its title: the given one, else the first heading of Markdown, else the first non-empty line
+// if it is short, else the file's name. head is the start of the decoded text.
+func TitleOf(given, head string, k Kind, object string) string {
+	if given != "" {
+		return given
+	}
+	first := ""
+	for _, l := range strings.Split(head, "\n") {
+		l = strings.TrimSpace(l)
+		if l == "" {
+			continue
+		}
+		if h := strings.TrimLeft(l, "#"); h != l && strings.HasPrefix(h, " ") && (k == Markdown || k == HTML) {
+			return strings.TrimSpace(h)
+		}
+		if first == "" {
+			first = l
+			if k != Markdown && k != HTML {
+				break
+			}
+		}
+	}
+	if first != "" && utf8.RuneCountInString(first) <= maxTitleLine {
+		return strings.TrimSpace(strings.TrimLeft(first, "# "))
+	}
+	return path.Base(object)
+}

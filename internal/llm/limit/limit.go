@@ -1,0 +1,155 @@
+// Package limit wraps models with the limits of an endpoint: concurrency that adapts (additive increase, multiplicative
+// decrease), and requests and tokens per minute that all workers share through the classes port.
+package limit
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/classes"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/llm"
+)
+
+// Gate admits calls to one endpoint. Its width starts at the configured concurrency, halves when the server says that it
+// is too much (429, 503, time-outs) and grows by one for each width of successes.
+type Gate struct {
+	mu       sync.Mutex
+	cond     *sync.Cond
+	max      float64
+	width    float64
+	inflight int
+	until    time.Time // nothing is admitted before
+	cooled   time.Time // no second halving before
+}
+
+// NewGate makes a gate of the given concurrency (0 = 64).
+func NewGate(concurrency int) *Gate {
+	if concurrency <= 0 {
+		concurrency = 64
+	}
+	g := &Gate{max: float64(concurrency), width: float64(concurrency)}
+	g.cond = sync.NewCond(&g.mu)
+	return g
+}
+
+// Enter waits for admission. The caller must Leave when it returns nil.
+func (g *Gate) Enter(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { g.mu.Lock(); g.cond.Broadcast(); g.mu.Unlock() })
+	defer stop()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		wait := time.Until(g.until)
+		if wait <= 0 && g.inflight < int(g.width) {
+			g.inflight++
+			return nil
+		}
+		if wait > 0 {
+			t := time.AfterFunc(wait, func() { g.mu.Lock(); g.cond.Broadcast(); g.mu.Unlock() })
+			g.cond.Wait()
+			t.Stop()
+			continue
+		}
+		g.cond.Wait()
+	}
+}
+
+// Leave gives the place back and learns from the outcome.
+func (g *Gate) Leave(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.inflight--
+	switch code := fault.CodeOf(err); {
+	case err == nil:
+		g.width = min(g.max, g.width+1/g.width)
+	case code == fault.ModelRateLimited || code == fault.ModelUnavailable:
+		now := time.Now()
+		if now.After(g.cooled) {
+			g.width = max(1, g.width/2)
+			g.cooled = now.Add(time.Second)
+		}
+		if d := fault.RetryAfter(err); d > 0 && now.Add(d).After(g.until) {
+			g.until = now.Add(min(d, 5*time.Minute))
+		}
+	}
+	g.cond.Broadcast()
+}
+
+// Limits of an endpoint.
+type Limits struct {
+	Gate            *Gate
+	Shared          classes.Coordination
+	PerMinute       int
+	TokensPerMinute int
+}
+
+// enter waits for the shared rate, then for the gate.
+func (l Limits) enter(ctx context.Context, endpoint string, tokens int) error {
+	for l.PerMinute > 0 || l.TokensPerMinute > 0 {
+		r, err := l.Shared.Reserve(ctx, endpoint, 1, tokens, l.PerMinute, l.TokensPerMinute)
+		if err != nil {
+			return err
+		}
+		if r.Wait == 0 {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(min(r.Wait, 5*time.Second)):
+		}
+	}
+	return l.Gate.Enter(ctx)
+}
+
+func (l Limits) settle(ctx context.Context, endpoint string, estimated int, used int64, err error) {
+	if l.TokensPerMinute > 0 && err == nil && used > 0 {
+		_ = l.Shared.Settle(ctx, endpoint, int(used)-estimated) // an estimate that stays costs speed, not money
+	}
+}
+
+// Chat limits a chat model.
+type Chat struct {
+	llm.Chat
+	Limits
+}
+
+// Complete implements llm.Chat. Tokens are estimated at four bytes each, the reply as long as the input.
+func (c Chat) Complete(ctx context.Context, call llm.Call) (llm.Reply, error) {
+	est := (len(call.System)+len(call.User))/4 + len(call.Input)/4
+	endpoint := c.Info().Endpoint + " chat"
+	if err := c.enter(ctx, endpoint, est); err != nil {
+		return llm.Reply{}, err
+	}
+	r, err := c.Chat.Complete(ctx, call)
+	c.Gate.Leave(err)
+	c.settle(ctx, endpoint, est, r.Usage.Prompt+r.Usage.Completion, err)
+	return r, err
+}
+
+// Embedder limits an embedder.
+type Embedder struct {
+	llm.Embedder
+	Limits
+}
+
+// Embed implements llm.Embedder.
+func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, llm.Usage, error) {
+	est := 0
+	for _, t := range texts {
+		est += len(t) / 4
+	}
+	endpoint := e.Info().Endpoint + " embed"
+	if err := e.enter(ctx, endpoint, est); err != nil {
+		return nil, llm.Usage{}, err
+	}
+	vs, u, err := e.Embedder.Embed(ctx, texts)
+	e.Gate.Leave(err)
+	e.settle(ctx, endpoint, est, u.Prompt, err)
+	return vs, u, err
+}
