@@ -1,0 +1,41 @@
+// Package classtext makes the text of a class from its name and descriptions (DESIGN §5), for the stages that shorten,
+// embed and load it.
+package classtext
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Join is the whole text: `name: descriptions`, or the descriptions alone for parity with the reference code. A class
+// without any description is its name.
+func Join(name string, descriptions []string, parity bool) string {
+	d := strings.Join(descriptions, " ")
+	switch {
+	case d == "":
+		return name
+	case parity:
+		return d
+	}
+	return name + ": " + d
+}
+
+// Final is the embedded and shown text: the shortened description where there is one, else the whole text.
+func Final(name string, descriptions []string, short string, parity bool) string {
+	if short == "" {
+		return Join(name, descriptions, parity)
+	}
+	return Join(name, []string{short}, parity)
+}
+
+// Long tells whether the whole text is over the threshold, in runes.
+func Long(name string, descriptions []string, threshold int, parity bool) bool {
+	n := 0
+	for _, d := range descriptions {
+		n += utf8.RuneCountInString(d) + 1
+	}
+	if !parity {
+		n += utf8.RuneCountInString(name) + 1
+	}
+	return n > threshold
+}

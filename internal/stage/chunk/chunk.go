@@ -1,0 +1,219 @@
+// Package chunk turns documents into chunks. A unit of the plan becomes one text segment (the decoded documents in pieces),
+// one documents segment and one scratch file of chunks. Documents are streamed; what is held is one chunk and the places
+// of one document's chunks.
+//
+// Text pieces are keyed by document key; a value is the piece's start (code points) and its text. Pieces of a document
+// are consecutive, so the text of a chunk is a slice of the pieces from its frame on.
+package chunk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/blob"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/rows"
+	"github.com/unweaver/unweaver/internal/textseg"
+)
+
+// In is what one unit works on. Beat is told of documents done.
+type In struct {
+	Spec    corpus.Spec
+	Corpus  blob.Store
+	Art     artifact.Index
+	Scratch string
+	Unit    int
+	Lo, Hi  int // frames of plan.rows
+	Beat    func(documents int64)
+}
+
+// Result is chunk-<unit>.json.
+type Result struct {
+	Text      corpus.Segment   `json:"text"`
+	Documents corpus.Segment   `json:"documents"`
+	Counts    corpus.Counts    `json:"counts"`
+	Hashes    corpus.Hashes    `json:"hashes"`
+	Problems  []corpus.Problem `json:"problems,omitempty"`
+	Failed    int64            `json:"failed"` // documents that gave no chunk though they should
+	Fresh     int64            `json:"fresh"`  // segments that were new
+}
+
+// maxProblems of one unit; a report lists the first hundred of all.
+const maxProblems = 100
+
+type builder struct {
+	In
+	text, docs, chunks *artifact.Rows
+	res                Result
+}
+
+// Run does one unit.
+func Run(ctx context.Context, in In) (Result, error) {
+	b := &builder{In: in}
+	for _, w := range []**artifact.Rows{&b.text, &b.docs, &b.chunks} {
+		var err error
+		if *w, err = artifact.NewRows(); err != nil {
+			return b.res, err
+		}
+		defer (*w).Discard()
+	}
+	plan, err := artifact.OpenRows(ctx, in.Art.Store, in.Scratch+"/plan.rows")
+	if err != nil {
+		return b.res, err
+	}
+	for row, err := range plan.Scan(ctx, in.Lo, in.Hi) {
+		if err != nil {
+			return b.res, err
+		}
+		p, err := rows.DecodePlan(row.Value)
+		if err != nil {
+			return b.res, err
+		}
+		if err := b.document(ctx, string(row.Key), p); err != nil {
+			return b.res, err
+		}
+		b.res.Counts.Documents++
+		in.Beat(b.res.Counts.Documents)
+	}
+	return b.finish(ctx)
+}
+
+func (b *builder) finish(ctx context.Context) (Result, error) {
+	var err error
+	var fresh [2]bool
+	if b.res.Text, fresh[0], err = b.text.Segment(ctx, b.Art, b.Unit); err != nil {
+		return b.res, err
+	}
+	if b.res.Documents, fresh[1], err = b.docs.Segment(ctx, b.Art, b.Unit); err != nil {
+		return b.res, err
+	}
+	for _, f := range fresh {
+		if f {
+			b.res.Fresh++
+		}
+	}
+	return b.res, b.chunks.Scratch(ctx, b.Art.Store, fmt.Sprintf("%s/chunks-%05d.rows", b.Scratch, b.Unit))
+}
+
+// document chunks one document. What is wrong with the document is recorded; what is wrong with a store is returned.
+func (b *builder) document(ctx context.Context, key string, p rows.Plan) error {
+	d := rows.Document{Object: p.Object, Version: p.Version, ETag: p.ETag, Size: p.Size, Modified: p.Modified, Kind: p.Kind, Frame: -1}
+	err := b.read(ctx, key, p, &d)
+	if err == nil && len(d.Chunks) == 0 {
+		err = fault.New(fault.EmptyDocument, fault.Content, "chunk", key, "it holds no text", "")
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		code := fault.CodeOf(err)
+		if code == fault.Precondition {
+			err, code = fault.New(fault.DocumentChanged, fault.Content, "read", p.Object, "it changed while it was indexed", "run index again"), fault.DocumentChanged
+		}
+		if k := fault.KindOf(err); k != fault.Content && code != fault.StoreDenied && code != fault.NotFound {
+			return err
+		}
+		d.Problem = string(code)
+		if code != fault.EmptyDocument {
+			b.res.Failed++
+		}
+		if len(b.res.Problems) < maxProblems {
+			b.res.Problems = append(b.res.Problems, corpus.Problem{Code: string(code), Object: key, Detail: err.Error()})
+		}
+	}
+	b.docs.Append(key, d.Encode())
+	return nil
+}
+
+// read opens, parses and cuts one document.
+func (b *builder) read(ctx context.Context, key string, p rows.Plan, d *rows.Document) error {
+	var doc document.Doc
+	if p.Line > 0 {
+		title, text, meta, err := document.Record(p.Record)
+		if err != nil {
+			return fault.New(fault.Unreadable, fault.Content, "read row", key, err, "")
+		}
+		doc = document.Doc{Title: title, Meta: meta, Text: strings.NewReader(text)}
+	} else {
+		r, _, err := b.Corpus.Get(ctx, p.Object, blob.Range{Length: -1, Match: p.ETag})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = r.Close() }()
+		plain, err := document.Gunzip(r, p.Gzip, p.Object)
+		if err != nil {
+			return err
+		}
+		if doc, err = document.Parse(plain, document.Kind(p.Kind), p.Object); err != nil {
+			return err
+		}
+	}
+	d.Meta = doc.Meta
+	object := p.Object
+	if p.Line > 0 {
+		object = key
+	}
+	return b.cut(ctx, key, object, doc, d)
+}
+
+// headBytes of a text decide its title.
+const headBytes = 8 << 10
+
+// cut cuts a document's text and writes its pieces and chunks.
+func (b *builder) cut(ctx context.Context, key, object string, doc document.Doc, d *rows.Document) error {
+	head := make([]byte, headBytes)
+	n, err := io.ReadFull(doc.Text, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return readFault(object, err)
+	}
+	head = head[:n]
+	d.Title = document.TitleOf(doc.Title, strings.ToValidUTF8(string(head), ""), document.Kind(d.Kind), object)
+	seen := map[corpus.ID]int{}
+	err = cut(io.MultiReader(strings.NewReader(string(head)), doc.Text), b.Spec.Chunking, func(c cutting) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		frame := b.text.Append(key, textseg.Piece(d.Runes, c.piece))
+		if d.Frame < 0 {
+			d.Frame = frame
+		}
+		d.Runes += utf8.RuneCountInString(c.piece)
+		if c.text == "" {
+			return nil
+		}
+		same := corpus.ChunkID("", c.text, 0)
+		id := corpus.ChunkID(key, c.text, seen[same])
+		seen[same]++
+		ord := len(d.Chunks)
+		end := c.start + utf8.RuneCountInString(c.text)
+		d.Chunks = append(d.Chunks, rows.Place{ID: id, Start: c.start, End: end})
+		b.chunks.Append(key, rows.Chunk{ID: id, Ordinal: ord, Start: c.start, End: end, Tokens: c.tokens, Frame: frame, Title: d.Title}.Encode())
+		b.res.Counts.Chunks++
+		b.res.Counts.Tokens += int64(c.tokens)
+		b.res.Hashes.Content.Add(corpus.Sum("chunk", id.String(), key, fmt.Sprint(ord)))
+		b.res.Hashes.Text.Add(corpus.Sum("chunk", id.String(), corpus.Sum(d.Title+"\n\n"+c.text).String()))
+		b.Beat(b.res.Counts.Documents)
+		return nil
+	})
+	return readFault(object, err)
+}
+
+// readFault makes a broken source a problem of the document.
+func readFault(object string, err error) error {
+	if err == nil || fault.As(err) != nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		if e := fault.As(err); e != nil && e.Object == "" {
+			c := *e
+			c.Object = object
+			return &c
+		}
+		return err
+	}
+	return fault.New(fault.Unreadable, fault.Content, "read", object, err, "the file is damaged")
+}

@@ -1,0 +1,209 @@
+package chunk
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/llm/tokens"
+)
+
+// ChunkerVersion is raised when cuts move.
+// 1: first form.
+const ChunkerVersion = "chunk/1"
+
+// cutting is one chunk as a chunker gives it. Piece is the text from the chunk's raw start to that of the next; pieces
+// together are the document. Text is trimmed and lies in the document from Start on (code points).
+type cutting struct {
+	piece  string
+	text   string
+	start  int
+	tokens int
+}
+
+// minShare is the smallest chunk as a share of the largest (400 of 1,500 tokens).
+const minShare = 400.0 / 1500
+
+// maxWhole bounds a document that is one chunk.
+const maxWhole = 4 << 20
+
+// cut reads a text and gives its chunks in order.
+func cut(r io.Reader, c corpus.Chunking, emit func(cutting) error) error {
+	switch c.Strategy {
+	case "document":
+		return whole(r, emit)
+	case "fixed":
+		return fixed(r, c, emit)
+	}
+	return packed(r, c, emit)
+}
+
+func whole(r io.Reader, emit func(cutting) error) error {
+	b, err := io.ReadAll(io.LimitReader(r, maxWhole+1))
+	if err != nil {
+		return err
+	}
+	if len(b) > maxWhole {
+		return fault.New(fault.TooLarge, fault.Content, "chunk", "", "a document that is one chunk may have at most 4 MiB", "use chunking.strategy: text")
+	}
+	s := string(b)
+	return emit(trim(s, s, 0, tokens.Count(s)))
+}
+
+// trim drops white space around a chunk's text and moves its start.
+func trim(piece, raw string, at, n int) cutting {
+	left := strings.TrimLeftFunc(raw, unicode.IsSpace)
+	skipped := utf8.RuneCountInString(raw[:len(raw)-len(left)])
+	return cutting{piece: piece, text: strings.TrimRightFunc(left, unicode.IsSpace), start: at + skipped, tokens: n}
+}
+
+// packer collects units until a chunk is full.
+type packer struct {
+	max, min int
+	stable   bool
+	buf      []unit
+	tokens   int
+	at       int // code points before buf
+	emit     func(cutting) error
+}
+
+// packed cuts at paragraph ends, else at sentence ends. Stable boundaries take, of the cuts that leave between min and
+// max tokens, the one whose neighbours have the smallest hash: an edit elsewhere leaves it where it is.
+func packed(r io.Reader, c corpus.Chunking, emit func(cutting) error) error {
+	p := &packer{max: c.MaxTokens, min: int(minShare * float64(c.MaxTokens)), stable: c.Boundaries != "packed", emit: emit}
+	u := newUnits(r)
+	for {
+		x, err := u.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		for p.tokens+x.tokens > p.max && len(p.buf) > 0 {
+			if err := p.flush(p.choose(x)); err != nil {
+				return err
+			}
+		}
+		p.buf = append(p.buf, x)
+		p.tokens += x.tokens
+	}
+	if len(p.buf) > 0 {
+		return p.flush(len(p.buf))
+	}
+	return nil
+}
+
+// choose is how many units of the buffer make the next chunk; next is the unit after the buffer.
+func (p *packer) choose(next unit) int {
+	if !p.stable {
+		for i := len(p.buf); i > 0; i-- {
+			if p.buf[i-1].paraEnd && p.sum(i) >= p.min {
+				return i
+			}
+		}
+		return len(p.buf)
+	}
+	bestPara, bestSent := 0, 0
+	var hashPara, hashSent uint64
+	n := 0
+	for i, x := range p.buf {
+		n += x.tokens
+		if n < p.min {
+			continue
+		}
+		after := next.s
+		if i+1 < len(p.buf) {
+			after = p.buf[i+1].s
+		}
+		h := hash64(x.s, after)
+		if x.paraEnd && (bestPara == 0 || h < hashPara) {
+			bestPara, hashPara = i+1, h
+		}
+		if bestSent == 0 || h < hashSent {
+			bestSent, hashSent = i+1, h
+		}
+	}
+	switch {
+	case bestPara > 0:
+		return bestPara
+	case bestSent > 0:
+		return bestSent
+	}
+	return len(p.buf)
+}
+
+func (p *packer) sum(n int) int {
+	t := 0
+	for _, x := range p.buf[:n] {
+		t += x.tokens
+	}
+	return t
+}
+
+func (p *packer) flush(n int) error {
+	var b strings.Builder
+	for _, x := range p.buf[:n] {
+		b.WriteString(x.s)
+	}
+	t := p.sum(n)
+	raw := b.String()
+	c := trim(raw, raw, p.at, t)
+	p.at += utf8.RuneCountInString(raw)
+	p.buf = append(p.buf[:0], p.buf[n:]...)
+	p.tokens -= t
+	return p.emit(c)
+}
+
+// fixed reproduces the reference's windows: max tokens, a step of max less overlap (specs/unweaver.md §3.1), on borders
+// of runes.
+func fixed(r io.Reader, c corpus.Chunking, emit func(cutting) error) error {
+	u := newUnits(r)
+	var buf string
+	var lens []int
+	at, done := 0, false
+	step := c.MaxTokens - c.Overlap
+	for {
+		for !done && len(lens) <= c.MaxTokens {
+			x, err := u.next()
+			if errors.Is(err, io.EOF) {
+				done = true
+				break
+			}
+			if err != nil {
+				return err
+			}
+			buf += x.s
+			lens = append(lens, tokens.Split(x.s)...)
+		}
+		if len(lens) == 0 {
+			return nil
+		}
+		if len(lens) <= c.MaxTokens {
+			return emit(trim(buf, buf, at, len(lens)))
+		}
+		end, next := bytesOf(buf, lens, c.MaxTokens), bytesOf(buf, lens, step)
+		if err := emit(trim(buf[:next], buf[:end], at, c.MaxTokens)); err != nil {
+			return err
+		}
+		at += utf8.RuneCountInString(buf[:next])
+		buf = buf[next:]
+		lens = lens[step:]
+	}
+}
+
+// bytesOf is the length of the first n tokens, moved to the border of a rune.
+func bytesOf(s string, lens []int, n int) int {
+	b := 0
+	for _, l := range lens[:n] {
+		b += l
+	}
+	for b < len(s) && !utf8.RuneStart(s[b]) {
+		b++
+	}
+	return min(b, len(s))
+}

@@ -1,0 +1,130 @@
+package chunk
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/llm/tokens"
+	"github.com/unweaver/unweaver/internal/text"
+)
+
+// unit is the smallest piece of text that a cut never splits: a sentence, or a part of a very long one. Units are
+// consecutive and together are the text.
+type unit struct {
+	s       string
+	tokens  int
+	paraEnd bool
+}
+
+const (
+	blockBytes = 64 << 10 // a longer paragraph is read in blocks of this size
+	longUnit   = 2 << 10  // a longer sentence is cut at spaces
+	hardUnit   = 1 << 10
+)
+
+// units reads a text as units with bounded memory.
+type units struct {
+	r     *bufio.Reader
+	queue []unit
+	carry string // the start of the next block
+	err   error
+}
+
+func newUnits(r io.Reader) *units { return &units{r: bufio.NewReaderSize(r, blockBytes)} }
+
+// next gives the next unit; io.EOF ends the text.
+func (u *units) next() (unit, error) {
+	for len(u.queue) == 0 {
+		if u.err != nil {
+			return unit{}, u.err
+		}
+		block, end, err := u.block()
+		u.err = err
+		u.split(block, end)
+	}
+	x := u.queue[0]
+	u.queue = u.queue[1:]
+	return x, nil
+}
+
+// block reads a paragraph with the blank lines that follow it, or the first blockBytes of a long one (end is false).
+func (u *units) block() (block string, end bool, err error) {
+	var b strings.Builder
+	b.WriteString(u.carry)
+	u.carry = ""
+	blank := false
+	for {
+		line, err := u.r.ReadSlice('\n')
+		if blank && len(strings.TrimSpace(string(line))) > 0 {
+			u.carry = string(line)
+			return b.String(), true, plain(err)
+		}
+		b.Write(line)
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return b.String(), true, err
+		}
+		if err == nil && len(strings.TrimSpace(string(line))) == 0 && strings.TrimSpace(b.String()) != "" {
+			blank = true
+		}
+		if b.Len() >= blockBytes && !blank {
+			s := b.String()
+			i := cutAt(s, len(s)-utf8.UTFMax)
+			u.carry = s[i:]
+			return s[:i], false, nil
+		}
+	}
+}
+
+func plain(err error) error {
+	if errors.Is(err, bufio.ErrBufferFull) {
+		return nil
+	}
+	return err
+}
+
+// cutAt is a place at or before limit to cut a text: after a sentence, else after a space, else on a rune.
+func cutAt(s string, limit int) int {
+	if i := strings.LastIndex(s[:limit], ". "); i > limit/2 {
+		return i + 2
+	}
+	if i := strings.LastIndexByte(s[:limit], ' '); i > 0 {
+		return i + 1
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return limit
+}
+
+func (u *units) split(block string, end bool) {
+	if block == "" {
+		return
+	}
+	for _, s := range text.Sentences(block) {
+		for len(s) > longUnit {
+			i := cutAt(s, hardUnit)
+			u.queue = append(u.queue, unit{s: s[:i], tokens: tokens.Count(s[:i])})
+			s = s[i:]
+		}
+		u.queue = append(u.queue, unit{s: s, tokens: tokens.Count(s)})
+	}
+	if n := len(u.queue); n > 0 && end {
+		u.queue[n-1].paraEnd = true
+	}
+}
+
+// hash64 is FNV-1a with a final mix: equal on every machine.
+func hash64(parts ...string) uint64 {
+	h := uint64(14695981039346656037)
+	for _, p := range parts {
+		for i := 0; i < len(p); i++ {
+			h = (h ^ uint64(p[i])) * 1099511628211
+		}
+		h = (h ^ 0xff) * 1099511628211
+	}
+	h = (h ^ (h >> 33)) * 0xff51afd7ed558ccd
+	return h ^ (h >> 33)
+}

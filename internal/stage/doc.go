@@ -1,0 +1,22 @@
+// Package stage lists the stages of a build in order; each is a package of its own, without Temporal in it, and stages
+// never import each other. They meet in files of the run's scratch folder (rows) and in segments.
+//
+//	plan     corpus listing, versions, diff          -> plan.rows, units
+//	chunk    documents to chunks, a unit each        -> text and documents segments, chunks-<unit>.rows
+//	extract  chunks to entities, a batch each        -> extract-<shard>-<batch>.rows, then the extract segment and mentions-<shard>.rows
+//	reduce   mentions to classes, a partition each   -> mentions segment, reduced-<partition>.rows
+//	shorten  long class texts                        -> short-<partition>.rows
+//	embed    new vectors of classes and of chunks    -> the ledger
+//	load     vectors, rows, records                  -> vectors and classes segments, the stores
+//	segment  what queries read                       -> live and search segments
+//	verify   everything written is there             -> (rewrites what is missing)
+//	publish  manifest, gates, the flip of the pointer
+//	collect  what nothing names any more
+package stage
+
+// Run is what every stage needs to know about the build it works for.
+type Run struct {
+	Index      string
+	Generation string
+	Fence      int64
+}

@@ -1,0 +1,160 @@
+package extract
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"github.com/kaptinlin/jsonrepair"
+
+	"github.com/unweaver/unweaver/internal/rows"
+)
+
+// Rungs of the parse ladder (specs/unweaver.md §3.2), in order. A report counts them.
+const (
+	RungStrict   = "strict"
+	RungRepaired = "repaired"
+	RungRetry    = "retry" // prefix: the first answer was bad, the re-asked one was read by the rung that follows
+)
+
+type answer struct {
+	Name    *string `json:"name"`
+	Desc    *string `json:"description"`
+	RefName *string `json:"entity_name"`
+	RefDesc *string `json:"entity_description"`
+}
+
+var (
+	thinkRE = regexp.MustCompile(`(?is)<think(?:ing)?>.*?</think(?:ing)?>`)
+	fenceRE = regexp.MustCompile("(?s)```[a-zA-Z]*\\s*\n?(.*?)(?:```|$)")
+)
+
+// Parse reads a model's answer: {"entities":[{"name","description"}]}, a bare list of those or of
+// {"entity_name","entity_description"}; inside think blocks and code fences; with trailing commas, single quotes or a
+// truncated tail, of which complete objects are kept. ok is false when nothing of that form is there.
+func Parse(text string) (es []rows.Entity, rung string, ok bool) {
+	t := thinkRE.ReplaceAllString(text, "")
+	if i := strings.LastIndex(t, "</think>"); i >= 0 { // an opening tag lost to the chat template
+		t = t[i+len("</think>"):]
+	}
+	t = strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && r != '\r' && unicode.Is(unicode.Zs, r) {
+			return ' '
+		}
+		return r
+	}, t)
+	if m := fenceRE.FindStringSubmatch(t); m != nil && strings.ContainsAny(m[1], "{[") {
+		t = m[1]
+	}
+	t = strings.TrimSpace(t)
+	if l, ok := strict(t); ok {
+		return l, RungStrict, true
+	}
+	i := strings.IndexAny(t, "{[")
+	if i < 0 {
+		return nil, "", false
+	}
+	t = t[i:]
+	if end, whole := balanced(t); whole {
+		if l, ok := strict(t[:end]); ok {
+			return l, RungRepaired, true
+		}
+		if fixed, err := jsonrepair.JSONRepair(t[:end]); err == nil {
+			if l, ok := strict(fixed); ok {
+				return l, RungRepaired, true
+			}
+		}
+	}
+	l := salvage(t)
+	return l, RungRepaired, len(l) > 0
+}
+
+// strict reads exact JSON of an accepted form.
+func strict(t string) ([]rows.Entity, bool) {
+	var list []json.RawMessage
+	if err := json.Unmarshal([]byte(t), &list); err != nil {
+		var o struct {
+			Entities *[]json.RawMessage `json:"entities"`
+		}
+		if err := json.Unmarshal([]byte(t), &o); err != nil || o.Entities == nil {
+			return nil, false
+		}
+		list = *o.Entities
+	}
+	out := make([]rows.Entity, 0, len(list))
+	for _, raw := range list {
+		var a answer
+		if json.Unmarshal(raw, &a) == nil {
+			out = a.add(out)
+		}
+	}
+	return out, len(out) > 0 || len(list) == 0
+}
+
+func (a answer) add(out []rows.Entity) []rows.Entity {
+	n, d := a.Name, a.Desc
+	if n == nil {
+		n, d = a.RefName, a.RefDesc
+	}
+	if n == nil || strings.TrimSpace(*n) == "" {
+		return out
+	}
+	e := rows.Entity{Name: strings.Join(strings.Fields(*n), " ")}
+	if d != nil {
+		e.Description = strings.TrimSpace(*d)
+	}
+	return append(out, e)
+}
+
+// balanced gives the end of the first JSON value and whether it is closed. Brackets in strings do not count.
+func balanced(t string) (int, bool) {
+	depth, inStr, esc := 0, false, false
+	for i := 0; i < len(t); i++ {
+		c := t[i]
+		switch {
+		case esc:
+			esc = false
+		case inStr:
+			esc = c == '\\'
+			inStr = c != '"'
+		case c == '"':
+			inStr = true
+		case c == '{' || c == '[':
+			depth++
+		case c == '}' || c == ']':
+			if depth--; depth == 0 {
+				return i + 1, true
+			}
+		}
+	}
+	return len(t), false
+}
+
+// salvage keeps the complete innermost objects of a damaged text.
+func salvage(t string) []rows.Entity {
+	var out []rows.Entity
+	for i := 0; i < len(t); i++ {
+		if t[i] != '{' {
+			continue
+		}
+		end, ok := balanced(t[i:])
+		if !ok {
+			continue
+		}
+		obj := t[i : i+end]
+		var a answer
+		if json.Unmarshal([]byte(obj), &a) != nil {
+			fixed, err := jsonrepair.JSONRepair(obj)
+			if err != nil || json.Unmarshal([]byte(fixed), &a) != nil {
+				continue
+			}
+		}
+		if n := len(out); a.Name != nil || a.RefName != nil {
+			if out = a.add(out); len(out) > n {
+				i += end - 1
+			}
+		}
+	}
+	return out
+}

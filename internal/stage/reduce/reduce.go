@@ -1,0 +1,335 @@
+// Package reduce groups mentions into classes. One activity owns one partition: a range of class ids, so a class has one
+// writer. Steps:
+//
+//  1. Merge the shards' mention files, which are sorted by class id; shards are in chunk order, so equal ids come in chunk
+//     order.
+//  2. Stream each class once: the mentions segment row by row; members digest, sample, surface forms, the first chunk ids.
+//     What is held is bounded whatever the size of a class.
+//  3. Write reduced-<partition>.rows.
+package reduce
+
+import (
+	"container/heap"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"hash"
+	"iter"
+	"sort"
+	"strconv"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/rows"
+)
+
+// Recipe is the version of how a class text is made from its mentions.
+// text/1: name, colon, sampled descriptions in chunk order, joined by spaces.
+const Recipe = "text/1"
+
+// Shard is one sorted mention file; Base is the number of the shard's first chunk.
+type Shard struct {
+	Key  string
+	Base int64
+}
+
+// In is what one partition works on. Beat is told of classes done.
+type In struct {
+	Spec       corpus.Spec
+	Art        artifact.Index
+	Scratch    string
+	Shards     []Shard
+	Partition  int
+	Partitions int // a power of two, at most 256
+	Beat       func(classes int64)
+}
+
+// Result is reduced-<partition>.json.
+type Result struct {
+	Mentions corpus.Segment `json:"mentions"`
+	Fresh    bool           `json:"fresh"`
+	Counts   corpus.Counts  `json:"counts"`
+	Content  corpus.SetHash `json:"content"` // the classes' part of the content hash
+	Long     int64          `json:"long"`    // classes over the threshold
+}
+
+// Key is the scratch file of a partition.
+func Key(scratch string, partition int) string {
+	return fmt.Sprintf("%s/reduced-%03d.rows", scratch, partition)
+}
+
+// Bounds gives the ids of a partition as raw keys: from is inclusive, to exclusive; an empty to means the end.
+func Bounds(partition, partitions int) (from, to string) {
+	step := 256 / partitions
+	from = string([]byte{byte(partition * step)})
+	if partition+1 < partitions {
+		to = string([]byte{byte((partition + 1) * step)})
+	}
+	return from, to
+}
+
+// Run does one partition.
+func Run(ctx context.Context, in In) (Result, error) {
+	r := &reducer{In: in}
+	var err error
+	if r.seg, err = artifact.NewRows(); err != nil {
+		return r.res, err
+	}
+	defer r.seg.Discard()
+	if r.out, err = artifact.NewRows(); err != nil {
+		return r.res, err
+	}
+	defer r.out.Discard()
+	for m, err := range mentions(ctx, in) {
+		if err != nil {
+			return r.res, err
+		}
+		if r.cur == nil || r.cur.id != m.id {
+			r.end()
+			r.cur = r.begin(m.id)
+		}
+		r.cur.add(m.Mention)
+		r.seg.Append(string(m.id[:]), m.Encode())
+		r.res.Counts.Mentions++
+	}
+	r.end()
+	if r.res.Mentions, r.res.Fresh, err = r.seg.Segment(ctx, in.Art, in.Partition); err != nil {
+		return r.res, err
+	}
+	return r.res, r.out.Scratch(ctx, in.Art.Store, Key(in.Scratch, in.Partition))
+}
+
+type reducer struct {
+	In
+	seg, out *artifact.Rows
+	cur      *class
+	res      Result
+}
+
+// mention is one row of the merge.
+type mention struct {
+	id corpus.ID
+	rows.Mention
+}
+
+// source is one shard's part of the partition.
+type source struct {
+	next func() (artifact.Row, error, bool)
+	stop func()
+	base int64
+	rank int
+	cur  mention
+}
+
+func (s *source) advance(to string) (bool, error) {
+	row, err, ok := s.next()
+	if err != nil || !ok || (to != "" && string(row.Key) >= to) {
+		return false, err
+	}
+	m, err := rows.DecodeMention(row.Value)
+	m.Number += s.base
+	s.cur = mention{corpus.ID(row.Key), m}
+	return err == nil, err
+}
+
+type merge []*source
+
+func (m merge) Len() int { return len(m) }
+func (m merge) Less(i, j int) bool {
+	a, b := string(m[i].cur.id[:]), string(m[j].cur.id[:])
+	return a < b || (a == b && m[i].rank < m[j].rank)
+}
+func (m merge) Swap(i, j int) { m[i], m[j] = m[j], m[i] }
+func (m *merge) Push(x any)   { *m = append(*m, x.(*source)) }
+func (m *merge) Pop() any {
+	o := *m
+	x := o[len(o)-1]
+	*m = o[:len(o)-1]
+	return x
+}
+
+// mentions merges the partition's range of all shards.
+func mentions(ctx context.Context, in In) iter.Seq2[mention, error] {
+	return func(yield func(mention, error) bool) {
+		from, to := Bounds(in.Partition, in.Partitions)
+		var m merge
+		for i, sh := range in.Shards {
+			r, err := artifact.OpenRows(ctx, in.Art.Store, sh.Key)
+			if err != nil {
+				yield(mention{}, err)
+				return
+			}
+			first := max(0, r.Find(from))
+			for first > 0 && r.Frames[first].First >= from { // equal ids may begin in the frame before
+				first--
+			}
+			s := &source{base: sh.Base, rank: i}
+			s.next, s.stop = iter.Pull2(r.Scan(ctx, first, -1))
+			defer s.stop()
+			ok, err := s.advance(to)
+			for ok && string(s.cur.id[:]) < from {
+				ok, err = s.advance(to)
+			}
+			if err != nil {
+				yield(mention{}, err)
+				return
+			}
+			if ok {
+				m = append(m, s)
+			}
+		}
+		heap.Init(&m)
+		for len(m) > 0 {
+			s := m[0]
+			if !yield(s.cur, nil) {
+				return
+			}
+			ok, err := s.advance(to)
+			switch {
+			case err != nil:
+				yield(mention{}, err)
+				return
+			case ok:
+				heap.Fix(&m, 0)
+			default:
+				heap.Pop(&m)
+			}
+		}
+	}
+}
+
+// sampled is a mention that the class text may use.
+type sampled struct {
+	hash corpus.Digest
+	at   int64 // place in chunk order
+	text string
+}
+
+// sampleHeap keeps the largest hash on top.
+type sampleHeap []sampled
+
+func (h sampleHeap) Len() int           { return len(h) }
+func (h sampleHeap) Less(i, j int) bool { return string(h[i].hash[:]) > string(h[j].hash[:]) }
+func (h sampleHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *sampleHeap) Push(x any)        { *h = append(*h, x.(sampled)) }
+func (h *sampleHeap) Pop() any {
+	o := *h
+	x := o[len(o)-1]
+	*h = o[:len(o)-1]
+	return x
+}
+
+type surface struct {
+	n     int64
+	first int64
+}
+
+// maxSurfaces bounds the surface forms that are counted. Forms of one key differ in case and signs only, so more than
+// this is an attack, not a corpus.
+const maxSurfaces = 4096
+
+// class is the state of the class that streams by.
+type class struct {
+	id       corpus.ID
+	out      rows.Reduced
+	members  hash.Hash
+	chunk    corpus.ID // the chunk whose mentions are being counted
+	count    int64
+	sample   sampleHeap
+	limit    int // of the sample; 0 = all
+	surfaces map[string]surface
+}
+
+func (r *reducer) begin(id corpus.ID) *class {
+	limit := r.Spec.Shortening.Sample
+	if r.Spec.Parity {
+		limit = 0
+	}
+	return &class{id: id, members: sha256.New(), limit: limit, surfaces: map[string]surface{}}
+}
+
+func (c *class) add(m rows.Mention) {
+	if c.out.Mentions == 0 {
+		c.out.FirstChunk, c.out.FirstPos = m.Number, m.Position
+	}
+	if c.count == 0 || c.chunk != m.Chunk {
+		c.flush()
+		c.chunk = m.Chunk
+		c.out.ChunkTotal++
+		if len(c.out.Chunks) < rows.MaxRecordChunks {
+			c.out.Chunks = append(c.out.Chunks, m.Chunk)
+		}
+	}
+	c.count++
+	if s, ok := c.surfaces[m.Surface]; ok || len(c.surfaces) < maxSurfaces {
+		if !ok {
+			s.first = c.out.Mentions
+		}
+		s.n++
+		c.surfaces[m.Surface] = s
+	}
+	if m.Description != "" {
+		s := sampled{corpus.Sum(c.id.String(), m.Description, strconv.Itoa(m.Position)), c.out.Mentions, m.Description}
+		switch {
+		case c.limit == 0 || len(c.sample) < c.limit:
+			heap.Push(&c.sample, s)
+		case string(s.hash[:]) < string(c.sample[0].hash[:]):
+			c.sample[0] = s
+			heap.Fix(&c.sample, 0)
+		}
+	}
+	c.out.Mentions++
+}
+
+// flush puts the finished chunk into the members digest.
+func (c *class) flush() {
+	if c.count == 0 {
+		return
+	}
+	c.members.Write(c.chunk[:])
+	c.members.Write(binary.BigEndian.AppendUint64(nil, uint64(c.count)))
+	c.count = 0
+}
+
+// name is the most frequent surface form, then the one seen first.
+func (c *class) name() string {
+	best, b := "", surface{}
+	for n, s := range c.surfaces {
+		if s.n > b.n || (s.n == b.n && s.first < b.first) {
+			best, b = n, s
+		}
+	}
+	return best
+}
+
+// end writes the class that streamed by.
+func (r *reducer) end() {
+	c := r.cur
+	if c == nil {
+		return
+	}
+	c.flush()
+	c.out.Name = c.name()
+	c.members.Sum(c.out.Members[:0])
+	sort.Slice(c.sample, func(i, j int) bool { return c.sample[i].at < c.sample[j].at })
+	fields := []string{Recipe, c.out.Name}
+	n := len([]rune(c.out.Name)) + 1
+	for _, s := range c.sample {
+		c.out.Descriptions = append(c.out.Descriptions, s.text)
+		fields = append(fields, s.text)
+		n += len([]rune(s.text)) + 1
+	}
+	c.out.Text = corpus.Sum(fields...)
+	r.res.Counts.Classes++
+	r.res.Counts.Edges += c.out.ChunkTotal
+	r.res.Content.Add(corpus.Sum("class", c.id.String(), c.out.Name, c.out.Members.String(), c.out.Text.String()))
+	if n > r.Spec.Shortening.Threshold {
+		r.res.Long++
+	}
+	r.out.Append(string(c.id[:]), c.out.Encode())
+	if r.res.Counts.Classes%256 == 0 {
+		r.Beat(r.res.Counts.Classes)
+	}
+	r.cur = nil
+}
