@@ -19,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/items"
 	"github.com/unweaver/unweaver/internal/rows"
 	"github.com/unweaver/unweaver/internal/textseg"
 )
@@ -99,7 +100,7 @@ func (b *builder) finish(ctx context.Context) (Result, error) {
 			b.res.Fresh++
 		}
 	}
-	return b.res, b.chunks.Scratch(ctx, b.Art.Store, fmt.Sprintf("%s/chunks-%05d.rows", b.Scratch, b.Unit))
+	return b.res, b.chunks.Scratch(ctx, b.Art.Store, items.ChunksKey(b.Scratch, b.Unit))
 }
 
 // document chunks one document. What is wrong with the document is recorded; what is wrong with a store is returned.

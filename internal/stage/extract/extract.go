@@ -21,6 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/blob"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/items"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/llm"
 	"github.com/unweaver/unweaver/internal/names"
@@ -90,12 +91,12 @@ type batch struct {
 func Run(ctx context.Context, in In) (Result, error) {
 	b := &batch{In: in}
 	b.res.Progress.Stage = "extract"
-	items, err := b.load(ctx)
+	xs, err := b.load(ctx)
 	if err != nil {
 		return b.res, err
 	}
-	err = par.Each(ctx, len(items), min(width, len(items)), func(ctx context.Context, i int) error {
-		if err := b.one(ctx, &items[i]); err != nil {
+	err = par.Each(ctx, len(xs), min(width, len(xs)), func(ctx context.Context, i int) error {
+		if err := b.one(ctx, &xs[i]); err != nil {
 			return err
 		}
 		b.mu.Lock()
@@ -112,16 +113,16 @@ func Run(ctx context.Context, in In) (Result, error) {
 		return b.res, err
 	}
 	defer w.Discard()
-	for i := range items {
-		w.Append(string(items[i].chunk.ID[:]), items[i].encode())
-		if items[i].out.Fallback != "" {
+	for i := range xs {
+		w.Append(string(xs[i].chunk.ID[:]), xs[i].encode())
+		if xs[i].out.Fallback != "" {
 			b.res.Fallbacks++
 		}
-		if items[i].dead {
+		if xs[i].dead {
 			b.res.Dead++
 		}
 	}
-	b.res.Chunks = int64(len(items))
+	b.res.Chunks = int64(len(xs))
 	return b.res, w.Scratch(ctx, in.Art.Store, BatchKey(in.Scratch, in.Shard.Number, in.Batch))
 }
 
@@ -130,8 +131,8 @@ func (b *batch) load(ctx context.Context) ([]item, error) {
 	if err != nil {
 		return nil, err
 	}
-	var items []item
-	for c, err := range Chunks(ctx, b.Art.Store, b.Scratch, b.Shard.Unit, b.Lo, b.Hi) {
+	var out []item
+	for c, err := range items.Refs(ctx, b.Art.Store, b.Scratch, b.Shard.Unit, b.Lo, b.Hi) {
 		if err != nil {
 			return nil, err
 		}
@@ -139,9 +140,9 @@ func (b *batch) load(ctx context.Context) ([]item, error) {
 		if err != nil {
 			return nil, err
 		}
-		items = append(items, item{doc: c.Document, chunk: c.Chunk, text: t})
+		out = append(out, item{doc: c.Document, chunk: c.Chunk, text: t})
 	}
-	return items, nil
+	return out, nil
 }
 
 // encode is the scratch row: the extraction with what seal needs of the chunk.
@@ -310,42 +311,4 @@ func (b *batch) deadLetter(ctx context.Context, x *item, v value) error {
 	d := DeadLetter{x.chunk.ID.String(), x.doc, x.chunk.Ordinal, v.Reason, b.Attempt, x.out.Key.String(), v.Raw}
 	_, err := blob.WriteJSON(ctx, b.Art.Store, b.Art.GenerationKey(b.Gen, "dead-letters/"+d.Chunk+".json"), d, blob.Cond{})
 	return err
-}
-
-// Ref is a chunk with its document's key.
-type Ref struct {
-	Document string
-	rows.Chunk
-}
-
-// Chunks streams rows [lo, hi) of a unit's chunks; hi < 0 means to the end.
-func Chunks(ctx context.Context, s blob.Store, scratch string, unit, lo, hi int) func(func(Ref, error) bool) {
-	return func(yield func(Ref, error) bool) {
-		r, err := artifact.OpenRows(ctx, s, fmt.Sprintf("%s/chunks-%05d.rows", scratch, unit))
-		if err != nil {
-			yield(Ref{}, err)
-			return
-		}
-		frame, at := 0, 0
-		for frame < len(r.Frames) && at+int(r.Frames[frame].Rows) <= lo {
-			at += int(r.Frames[frame].Rows)
-			frame++
-		}
-		for row, err := range r.Scan(ctx, frame, -1) {
-			if err != nil {
-				yield(Ref{}, err)
-				return
-			}
-			if at++; at <= lo {
-				continue
-			}
-			if hi >= 0 && at > hi {
-				return
-			}
-			c, err := rows.DecodeChunk(row.Value)
-			if !yield(Ref{string(row.Key), c}, err) || err != nil {
-				return
-			}
-		}
-	}
 }

@@ -205,8 +205,8 @@ func (s *Store) Upsert(ctx context.Context, name string, rows []vectors.Row) err
 		return err
 	}
 	c.parts = append(c.parts, p)
-	if len(c.parts) > 4*maxParts {
-		return c.merge()
+	if len(c.parts) > 20*maxParts {
+		return c.compact()
 	}
 	return nil
 }
@@ -251,7 +251,7 @@ func (s *Store) Load(_ context.Context, name string) error {
 	defer c.mu.Unlock()
 	c.loaded = true
 	if len(c.parts) > maxParts {
-		return c.merge()
+		return c.compact()
 	}
 	return nil
 }
@@ -266,6 +266,17 @@ func (s *Store) Release(_ context.Context, name string) error {
 	defer c.mu.Unlock()
 	c.loaded = false
 	return nil
+}
+
+// compact merges the smallest parts, so that large ones are rewritten seldom.
+func (c *collection) compact() error {
+	sort.SliceStable(c.parts, func(i, j int) bool { return c.parts[i].n < c.parts[j].n })
+	n := len(c.parts) - maxParts/2
+	large := append([]*part(nil), c.parts[n:]...)
+	c.parts = c.parts[:n]
+	err := c.merge()
+	c.parts = append(c.parts, large...)
+	return err
 }
 
 // merge writes all parts into one and removes them. A crash between leaves rows twice in different parts, which search

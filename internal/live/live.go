@@ -1,0 +1,152 @@
+// Package live is the live segment: which class and which chunk counts in a generation, and where its parts lie. A row
+// that a vector store returns counts only if this table has its digest.
+package live
+
+import (
+	"bytes"
+	"encoding/binary"
+	"sort"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/sections"
+)
+
+// Kind and Version of the file.
+const (
+	Kind    = "live"
+	Version = 1
+)
+
+// Class is one record of the classes section, sorted by id.
+type Class struct {
+	ID         corpus.ID
+	Vector     corpus.Digest
+	Record     corpus.Digest
+	FirstChunk uint32 // number of the chunk of its first mention
+	FirstPos   int32
+	Chunks     uint32 // total
+	Name       uint32 // its place in the order of names
+}
+
+// Chunk is one record of the chunks section, sorted by id.
+type Chunk struct {
+	ID         corpus.ID
+	Digest     corpus.Digest
+	Number     uint32 // place in chunk order
+	Document   uint32 // place in the order of document keys
+	Ordinal    uint32
+	Start, End uint32
+	Tokens     uint32
+	Text       uint32 // part of the text segments
+	TextFrame  uint32
+	Extract    uint32 // part of the extract segments
+	ExtFrame   uint32
+	Windows    uint32
+	_          uint32
+}
+
+// Document is one record of the documents section, in key order.
+type Document struct {
+	Key    uint64 // end of its key in the bytes of keys
+	Part   uint32 // of the documents segments
+	Frame  uint32
+	Chunks uint32 // number of its first chunk
+	Count  uint32
+}
+
+// File is an open live segment.
+type File struct {
+	f         *sections.File
+	Classes   []Class
+	Chunks    []Chunk
+	order     []uint32 // chunk number -> place in Chunks
+	Documents []Document
+	keys      []byte
+	names     []byte
+	nameEnds  []uint64
+	nameClass []uint32 // name order -> place in Classes
+}
+
+// Open maps a live segment.
+func Open(path string) (*File, error) {
+	f, err := sections.Open(path, Kind, Version)
+	if err != nil {
+		return nil, err
+	}
+	return &File{f: f, Classes: sections.Slice[Class](f, "classes"), Chunks: sections.Slice[Chunk](f, "chunks"),
+		order: sections.Slice[uint32](f, "order"), Documents: sections.Slice[Document](f, "documents"), keys: f.Bytes("keys"),
+		names: f.Bytes("names"), nameEnds: sections.Slice[uint64](f, "name_ends"), nameClass: sections.Slice[uint32](f, "name_class")}, nil
+}
+
+// Close unmaps it.
+func (l *File) Close() { l.f.Close() }
+
+// Class finds a class; nil when it is not live.
+func (l *File) Class(id corpus.ID) *Class {
+	i := sort.Search(len(l.Classes), func(i int) bool { return bytes.Compare(l.Classes[i].ID[:], id[:]) >= 0 })
+	if i < len(l.Classes) && l.Classes[i].ID == id {
+		return &l.Classes[i]
+	}
+	return nil
+}
+
+// Chunk finds a chunk; nil when it is not live.
+func (l *File) Chunk(id corpus.ID) *Chunk {
+	want := binary.BigEndian.Uint64(id[:])
+	i := sort.Search(len(l.Chunks), func(i int) bool {
+		if have := binary.BigEndian.Uint64(l.Chunks[i].ID[:]); have != want {
+			return have > want
+		}
+		return bytes.Compare(l.Chunks[i].ID[:], id[:]) >= 0
+	})
+	if i < len(l.Chunks) && l.Chunks[i].ID == id {
+		return &l.Chunks[i]
+	}
+	return nil
+}
+
+// ByNumber is the chunk at a place of chunk order.
+func (l *File) ByNumber(n int) *Chunk {
+	if n < 0 || n >= len(l.order) {
+		return nil
+	}
+	return &l.Chunks[l.order[n]]
+}
+
+// Key is the key of document i.
+func (l *File) Key(i int) string {
+	start := uint64(0)
+	if i > 0 {
+		start = l.Documents[i-1].Key
+	}
+	return string(l.keys[start:l.Documents[i].Key])
+}
+
+// Document finds a document by key, or -1.
+func (l *File) Document(key string) int {
+	i := sort.Search(len(l.Documents), func(i int) bool { return l.Key(i) >= key })
+	if i < len(l.Documents) && l.Key(i) == key {
+		return i
+	}
+	return -1
+}
+
+// Name is the i-th class name in order.
+func (l *File) Name(i int) string {
+	start := uint64(0)
+	if i > 0 {
+		start = l.nameEnds[i-1]
+	}
+	return string(l.names[start:l.nameEnds[i]])
+}
+
+// NamedFrom is the place of the first folded name >= prefix in the order of names.
+func (l *File) NamedFrom(prefix string) int {
+	return sort.Search(len(l.nameEnds), func(i int) bool { return l.Name(i) >= prefix })
+}
+
+// Names is how many classes have a name: all of them.
+func (l *File) Names() int { return len(l.nameEnds) }
+
+// ByName is the class at a place of the order of names.
+func (l *File) ByName(i int) *Class { return &l.Classes[l.nameClass[i]] }

@@ -1,0 +1,119 @@
+// Package localfile keeps local copies of segments that must be mapped: named by content, checked on arrival, evicted by
+// age of use when the cache is over its size.
+package localfile
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/blob"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// Cache is safe for concurrent use.
+type Cache struct {
+	dir   string
+	limit int64
+	mu    sync.Mutex
+	busy  map[string]*sync.Mutex
+}
+
+// New prepares a cache of at most limit bytes (0 = no limit). Files in use stay readable after eviction, as they are
+// mapped.
+func New(dir string, limit int64) (*Cache, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fault.New(fault.StoreDenied, fault.Fatal, "make cache", dir, err, "")
+	}
+	return &Cache{dir: dir, limit: limit, busy: map[string]*sync.Mutex{}}, nil
+}
+
+func (c *Cache) lock(name string) *sync.Mutex {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.busy[name]
+	if m == nil {
+		m = new(sync.Mutex)
+		c.busy[name] = m
+	}
+	return m
+}
+
+// Get gives the path of the local copy of an object whose content hashes to sha.
+func (c *Cache) Get(ctx context.Context, s blob.Store, key, sha string) (string, error) {
+	m := c.lock(sha)
+	m.Lock()
+	defer m.Unlock()
+	path := filepath.Join(c.dir, sha)
+	if _, err := os.Stat(path); err == nil {
+		now := time.Now()
+		_ = os.Chtimes(path, now, now) // the age of use; a failure only evicts earlier
+		return path, nil
+	}
+	r, _, err := s.Get(ctx, key, blob.All)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = r.Close() }()
+	f, err := os.CreateTemp(c.dir, ".in-*")
+	if err != nil {
+		return "", fault.New(fault.StoreFull, fault.Fatal, "write cache", c.dir, err, "")
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	h := sha256.New()
+	_, err = io.Copy(io.MultiWriter(f, h), r)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return "", fault.New(fault.StoreDown, fault.Transient, "download", s.Location(key), err, "")
+	}
+	if got := hex.EncodeToString(h.Sum(nil)); got != sha {
+		return "", fault.New(fault.SegmentDamage, fault.Fatal, "download", s.Location(key), fmt.Sprintf("its content hashes to %s", got), "the stored segment is damaged: run unweaver restore, or publish another generation")
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return "", fault.New(fault.StoreFull, fault.Fatal, "write cache", path, err, "")
+	}
+	c.evict(sha)
+	return path, nil
+}
+
+// evict removes the files used longest ago until the cache fits.
+func (c *Cache) evict(keep string) {
+	if c.limit <= 0 {
+		return
+	}
+	entries, err := os.ReadDir(c.dir)
+	if err != nil {
+		return
+	}
+	type file struct {
+		name string
+		size int64
+		at   time.Time
+	}
+	var fs []file
+	var total int64
+	for _, e := range entries {
+		if in, err := e.Info(); err == nil && in.Mode().IsRegular() {
+			fs = append(fs, file{e.Name(), in.Size(), in.ModTime()})
+			total += in.Size()
+		}
+	}
+	sort.Slice(fs, func(i, j int) bool { return fs[i].at.Before(fs[j].at) })
+	for _, f := range fs {
+		if total <= c.limit {
+			return
+		}
+		if f.name != keep && os.Remove(filepath.Join(c.dir, f.name)) == nil {
+			total -= f.size
+		}
+	}
+}

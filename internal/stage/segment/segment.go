@@ -1,0 +1,277 @@
+// Package segment writes what queries map into memory: the live segment (DESIGN §7).
+package segment
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+	"unsafe"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/items"
+	"github.com/unweaver/unweaver/internal/live"
+	"github.com/unweaver/unweaver/internal/names"
+	"github.com/unweaver/unweaver/internal/rows"
+	"github.com/unweaver/unweaver/internal/sections"
+	"github.com/unweaver/unweaver/internal/spill"
+)
+
+// In is what the stage works on. Beat is told of rows done.
+type In struct {
+	Art      artifact.Index
+	Scratch  string
+	Segments corpus.Segments // documents and classes are read
+	Shards   int
+	Beat     func(done int64)
+}
+
+// Live writes the live segment and says whether it was new.
+func Live(ctx context.Context, in In) (corpus.Segment, bool, error) {
+	b := &builder{In: in}
+	defer b.close()
+	if err := b.documents(ctx); err != nil {
+		return corpus.Segment{}, false, err
+	}
+	if err := b.chunks(ctx); err != nil {
+		return corpus.Segment{}, false, err
+	}
+	if err := b.classes(ctx); err != nil {
+		return corpus.Segment{}, false, err
+	}
+	return b.write(ctx)
+}
+
+// column is a section in the making: a temporary file.
+type column struct {
+	f   *os.File
+	buf []byte
+}
+
+func (c *column) put(b []byte) error {
+	c.buf = append(c.buf, b...)
+	if len(c.buf) < 1<<20 {
+		return nil
+	}
+	return c.flush()
+}
+
+func (c *column) flush() error {
+	if c.f == nil {
+		f, err := os.CreateTemp("", "unweaver-col-*")
+		if err != nil {
+			return fault.New(fault.StoreFull, fault.Fatal, "write in", os.TempDir(), err, "free space or set TMPDIR")
+		}
+		c.f = f
+	}
+	_, err := c.f.Write(c.buf)
+	c.buf = c.buf[:0]
+	if err != nil {
+		return fault.New(fault.StoreFull, fault.Fatal, "write", c.f.Name(), err, "free space or set TMPDIR")
+	}
+	return nil
+}
+
+func (c *column) copyTo(w io.Writer) error {
+	if err := c.flush(); err != nil {
+		return err
+	}
+	if _, err := c.f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	_, err := io.Copy(w, c.f)
+	return err
+}
+
+func (c *column) close() {
+	if c.f != nil {
+		_ = c.f.Close()
+		_ = os.Remove(c.f.Name())
+	}
+}
+
+type builder struct {
+	In
+	docs, keys                  column
+	chunk, order                column
+	class                       column
+	names, nameEnds, nameClass  column
+	byID, byNumber, byName, byC spill.Sorter
+	done                        int64
+	keyEnd                      uint64
+}
+
+func (b *builder) columns() []*column {
+	return []*column{&b.docs, &b.keys, &b.chunk, &b.order, &b.class, &b.names, &b.nameEnds, &b.nameClass}
+}
+
+func (b *builder) close() {
+	for _, c := range b.columns() {
+		c.close()
+	}
+	for _, s := range []*spill.Sorter{&b.byID, &b.byNumber, &b.byName, &b.byC} {
+		s.Close()
+	}
+}
+
+func (b *builder) tick() {
+	if b.done++; b.done%1024 == 0 {
+		b.Beat(b.done)
+	}
+}
+
+// record views a fixed-width record as bytes.
+func record[T any](r *T) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(r)), unsafe.Sizeof(*r)) }
+
+// documents writes the table of documents; chunk numbers run through them.
+func (b *builder) documents(ctx context.Context) error {
+	number := uint32(0)
+	for _, s := range b.Segments.Documents {
+		for row, err := range artifact.ScanAll(ctx, b.Art.Store, b.Art.SegmentKey(s.SHA256)) {
+			if err != nil {
+				return err
+			}
+			d, err := rows.DecodeDocument(row.Value)
+			if err != nil {
+				return err
+			}
+			b.keyEnd += uint64(len(row.Key))
+			rec := live.Document{Key: b.keyEnd, Part: uint32(s.Part), Frame: uint32(row.Frame), Chunks: number, Count: uint32(len(d.Chunks))}
+			number += uint32(len(d.Chunks))
+			if err := b.keys.put(row.Key); err != nil {
+				return err
+			}
+			if err := b.docs.put(record(&rec)); err != nil {
+				return err
+			}
+			b.tick()
+		}
+	}
+	return nil
+}
+
+// chunks sorts the shards' chunks by id and remembers the order.
+func (b *builder) chunks(ctx context.Context) error {
+	doc, last := -1, ""
+	known := newDocs(ctx, b.In)
+	defer known.stop()
+	for sh := range b.Shards {
+		for row, err := range artifact.ScanAll(ctx, b.Art.Store, items.LiveKey(b.Scratch, sh)) {
+			if err != nil {
+				return err
+			}
+			c, err := rows.DecodeLiveChunk(row.Value)
+			if err != nil {
+				return err
+			}
+			if doc < 0 || c.Document != last {
+				if doc, err = known.seek(c.Document); err != nil {
+					return err
+				}
+				last = c.Document
+			}
+			rec := live.Chunk{ID: corpus.ID(row.Key), Digest: c.Digest, Number: uint32(c.Number), Document: uint32(doc), Ordinal: uint32(c.Ordinal),
+				Start: uint32(c.Start), End: uint32(c.End), Tokens: uint32(c.Tokens), Text: uint32(c.Text), TextFrame: uint32(c.TextFrame),
+				Extract: uint32(c.Extract), ExtFrame: uint32(c.ExtFrame), Windows: uint32(c.Windows)}
+			b.byID.Add(row.Key, record(&rec))
+			b.tick()
+		}
+	}
+	at := uint32(0)
+	for kv, err := range b.byID.Sorted() {
+		if err != nil {
+			return err
+		}
+		if err := b.chunk.put(kv[1]); err != nil {
+			return err
+		}
+		var rec live.Chunk
+		copy(record(&rec), kv[1])
+		b.byNumber.Add(binary.BigEndian.AppendUint32(nil, rec.Number), binary.LittleEndian.AppendUint32(nil, at))
+		at++
+		b.tick()
+	}
+	for kv, err := range b.byNumber.Sorted() {
+		if err != nil {
+			return err
+		}
+		if err := b.order.put(kv[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// classes writes the table of classes, and their names in order.
+func (b *builder) classes(ctx context.Context) error {
+	place := uint32(0)
+	for _, s := range b.Segments.Classes {
+		for row, err := range artifact.ScanAll(ctx, b.Art.Store, b.Art.SegmentKey(s.SHA256)) {
+			if err != nil {
+				return err
+			}
+			c, err := rows.DecodeClass(row.Value)
+			if err != nil {
+				return err
+			}
+			r, err := rows.DecodeRecord(c.Record)
+			if err != nil {
+				return err
+			}
+			rec := live.Class{ID: r.ID, Vector: c.Vector, Record: rows.RecordDigest(c.Record), FirstChunk: uint32(c.FirstChunk), FirstPos: int32(c.FirstPos), Chunks: uint32(r.ChunkTotal)}
+			key := names.Key(r.Name, false)
+			b.byName.Add(append(append([]byte(key), 0), row.Key...), append(append([]byte(nil), record(&rec)...), binary.LittleEndian.AppendUint32(nil, place)...))
+			place++
+			b.tick()
+		}
+	}
+	end, rank := uint64(0), uint32(0)
+	for kv, err := range b.byName.Sorted() {
+		if err != nil {
+			return err
+		}
+		name := kv[0][:len(kv[0])-17]
+		end += uint64(len(name))
+		n := int(unsafe.Sizeof(live.Class{}))
+		var rec live.Class
+		copy(record(&rec), kv[1][:n])
+		rec.Name = rank
+		rank++
+		b.byC.Add(rec.ID[:], record(&rec))
+		if err := errors.Join(b.names.put(name), b.nameEnds.put(binary.LittleEndian.AppendUint64(nil, end)), b.nameClass.put(kv[1][n:])); err != nil {
+			return err
+		}
+	}
+	for kv, err := range b.byC.Sorted() {
+		if err != nil {
+			return err
+		}
+		if err := b.class.put(kv[1]); err != nil {
+			return err
+		}
+		b.tick()
+	}
+	return nil
+}
+
+func (b *builder) write(ctx context.Context) (corpus.Segment, bool, error) {
+	f, err := artifact.NewFile()
+	if err != nil {
+		return corpus.Segment{}, false, err
+	}
+	defer f.Discard()
+	w := sections.NewWriter(f, live.Kind, live.Version, nil)
+	for i, name := range []string{"documents", "keys", "chunks", "order", "classes", "names", "name_ends", "name_class"} {
+		w.Section(name)
+		if err := b.columns()[i].copyTo(w); err != nil {
+			return corpus.Segment{}, false, err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return corpus.Segment{}, false, err
+	}
+	return f.PutSegment(ctx, b.Art)
+}

@@ -1,0 +1,161 @@
+// Package verify proves that what a generation names is in the stores: every row and record that the run wrote, by key, and
+// a sample of what it re-used; all of it when a store lost its memory. What is missing is rewritten from segments.
+// Restore is the same walk with nothing taken for granted.
+package verify
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/blob"
+	"github.com/unweaver/unweaver/internal/classes"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/rows"
+	"github.com/unweaver/unweaver/internal/vectors"
+)
+
+// In is what one activity works on. Beat is told of keys checked.
+type In struct {
+	Art      artifact.Index
+	Manifest *corpus.Manifest
+	Classes  classes.Records
+	Vectors  vectors.Store
+	Beat     func(done int64)
+}
+
+// Result counts what was checked and what had to be rewritten.
+type Result struct {
+	Checked   int64 `json:"checked"`
+	Rewritten int64 `json:"rewritten"`
+}
+
+// batch of keys asked for at once.
+const batch = 1000
+
+// Records checks the class records of one classes segment.
+func Records(ctx context.Context, in In, seg corpus.Segment) (Result, error) {
+	var res Result
+	var keys []string
+	var values [][]byte
+	flush := func() error {
+		got, err := in.Classes.GetRecords(ctx, keys)
+		if err != nil {
+			return err
+		}
+		var lost []classes.Record
+		for i, v := range got {
+			if string(v) != string(values[i]) {
+				lost = append(lost, classes.Record{Key: keys[i], Value: values[i]})
+			}
+		}
+		res.Checked += int64(len(keys))
+		res.Rewritten += int64(len(lost))
+		keys, values = keys[:0], values[:0]
+		in.Beat(res.Checked)
+		return in.Classes.PutRecords(ctx, lost)
+	}
+	for row, err := range artifact.ScanAll(ctx, in.Art.Store, in.Art.SegmentKey(seg.SHA256)) {
+		if err != nil {
+			return res, err
+		}
+		c, err := rows.DecodeClass(row.Value)
+		if err != nil {
+			return res, err
+		}
+		keys = append(keys, corpus.RecordKey(in.Manifest.Store, in.Manifest.Index, corpus.ID(row.Key), rows.RecordDigest(c.Record)))
+		values = append(values, c.Record)
+		if len(keys) == batch {
+			if err := flush(); err != nil {
+				return res, err
+			}
+		}
+	}
+	return res, flush()
+}
+
+// vectorRow mirrors the row of a vectors segment.
+type vectorRow struct {
+	Key    string    `parquet:"key"`
+	Vector []float32 `parquet:"vector,list"`
+}
+
+type at struct {
+	ctx context.Context
+	s   blob.Store
+	key string
+}
+
+func (a at) ReadAt(b []byte, off int64) (int, error) {
+	r, in, err := a.s.Get(a.ctx, a.key, blob.Range{Offset: off, Length: int64(len(b))})
+	if err != nil {
+		return 0, err
+	}
+	n, err := io.ReadFull(r, b)
+	if errors.Is(err, io.ErrUnexpectedEOF) && off+int64(n) == in.Size {
+		err = io.EOF
+	}
+	if cerr := r.Close(); err == nil {
+		err = cerr
+	}
+	return n, err
+}
+
+// Vectors checks the rows of one vectors segment in a collection, making the collection where it is gone.
+func Vectors(ctx context.Context, in In, seg corpus.Segment, collection string, dim int) (Result, error) {
+	var res Result
+	if err := in.Vectors.Create(ctx, collection, dim); err != nil {
+		return res, err
+	}
+	key := in.Art.SegmentKey(seg.SHA256)
+	damaged := func(err error) error {
+		return fault.New(fault.SegmentDamage, fault.Fatal, "read vectors segment", in.Art.Store.Location(key), err, "publish another generation, or rebuild the index")
+	}
+	f, err := parquet.OpenFile(at{ctx, in.Art.Store, key}, seg.Bytes, parquet.ReadBufferSize(1<<20))
+	if err != nil {
+		return res, damaged(err)
+	}
+	r := parquet.NewGenericReader[vectorRow](f)
+	defer func() { _ = r.Close() }()
+	buf := make([]vectorRow, batch)
+	for {
+		n, rerr := r.Read(buf)
+		if rerr != nil && !errors.Is(rerr, io.EOF) {
+			return res, damaged(rerr)
+		}
+		if err := check(ctx, in, collection, buf[:n], &res); err != nil {
+			return res, err
+		}
+		if errors.Is(rerr, io.EOF) {
+			return res, nil
+		}
+	}
+}
+
+func check(ctx context.Context, in In, collection string, rs []vectorRow, res *Result) error {
+	keys := make([]string, len(rs))
+	for i, r := range rs {
+		keys[i] = r.Key
+	}
+	has, err := in.Vectors.Has(ctx, collection, keys)
+	if err != nil {
+		return err
+	}
+	var lost []vectors.Row
+	for i, ok := range has {
+		if !ok {
+			lost = append(lost, vectors.Row{Key: rs[i].Key, Vector: append([]float32(nil), rs[i].Vector...)})
+		}
+	}
+	res.Checked += int64(len(rs))
+	res.Rewritten += int64(len(lost))
+	in.Beat(res.Checked)
+	if len(lost) == 0 {
+		return nil
+	}
+	return in.Vectors.Upsert(ctx, collection, lost)
+}
