@@ -130,3 +130,21 @@ type RunState struct {
 	Spec     Digest    `json:"spec"`
 	Corpus   string    `json:"corpus"`
 }
+
+// Add sums absolute progress of different batches.
+func (p *Progress) Add(o Progress) {
+	p.Done += o.Done
+	p.Calls.Extract += o.Calls.Extract
+	p.Calls.Shorten += o.Calls.Shorten
+	p.Calls.Embed += o.Calls.Embed
+	p.Hits.Extract += o.Hits.Extract
+	p.Hits.Shorten += o.Hits.Shorten
+	p.Hits.Embed += o.Hits.Embed
+	p.Tokens.Prompt += o.Tokens.Prompt
+	p.Tokens.Completion += o.Tokens.Completion
+	p.Tokens.Embedding += o.Tokens.Embedding
+	p.Cost += o.Cost
+	p.Written.Segments += o.Written.Segments
+	p.Written.Records += o.Written.Records
+	p.Written.Rows += o.Written.Rows
+}

@@ -150,3 +150,11 @@ func (l *File) Names() int { return len(l.nameEnds) }
 
 // ByName is the class at a place of the order of names.
 func (l *File) ByName(i int) *Class { return &l.Classes[l.nameClass[i]] }
+
+// Place is where a chunk of this file lies in Chunks.
+func (l *File) Place(c *Chunk) uint32 { return l.order[c.Number] }
+
+// DocumentFrom is the place of the first document whose key is >= key.
+func (l *File) DocumentFrom(key string) int {
+	return sort.Search(len(l.Documents), func(i int) bool { return l.Key(i) >= key })
+}

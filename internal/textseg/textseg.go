@@ -122,3 +122,6 @@ func runes(s string, lo, hi int) string {
 	}
 	return s[from:]
 }
+
+// Clone gives a reader of the same segment for another goroutine; it costs nothing.
+func (t *Reader) Clone() *Reader { return &Reader{r: t.r, where: t.where, frame: -1} }

@@ -1,0 +1,318 @@
+// Package activities gives Temporal the stages: thin methods on one struct, one file a stage, each a heartbeat, one stage
+// call and the mapping of errors. Names are verb and object, unique in the module, equal to the constants of workflows.
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/blob"
+	"github.com/unweaver/unweaver/internal/classes"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/items"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/live"
+	"github.com/unweaver/unweaver/internal/llm"
+	"github.com/unweaver/unweaver/internal/localfile"
+	"github.com/unweaver/unweaver/internal/stage/plan"
+	"github.com/unweaver/unweaver/internal/vectors"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// Models of one configuration, with the limits of their endpoints.
+type Models struct {
+	Chat    llm.Chat
+	Classes llm.Embedder
+	Chunks  llm.Embedder
+}
+
+// Engine tells about workflow runs; the lease of a build depends on it.
+type Engine interface {
+	// Closed tells whether a run has ended; an unknown run has.
+	Closed(ctx context.Context, workflow, run string) (bool, error)
+}
+
+// Activities holds what the stages work with; the worker's main fills it.
+type Activities struct {
+	Artifacts blob.Store
+	Corpora   func(ctx context.Context, uri string) (blob.Store, error)
+	Classes   classes.Store
+	Vectors   vectors.Store
+	Models    func(spec corpus.Spec) (Models, error)
+	Ledger    *ledger.Ledger
+	Engine    Engine
+	StoreID   string
+	Cache     *localfile.Cache
+	CPU       chan struct{} // admits stages that fill a core and much memory
+	Log       *slog.Logger
+
+	mu    sync.Mutex
+	specs map[string]corpus.Spec
+	lives map[string]*live.File
+}
+
+// sealed is build.json: what plan fixed for the rest of the run.
+type sealed struct {
+	Parent      string             `json:"parent"` // sha256 of the manifest; empty: none
+	ParentDocs  int64              `json:"parent_documents"`
+	Epoch       int64              `json:"epoch"`
+	Collections corpus.Collections `json:"collections"`
+	Class       corpus.Fingerprint `json:"class"`
+	Chunk       corpus.Fingerprint `json:"chunk"`
+	Plan        plan.Result        `json:"plan"`
+	Started     time.Time          `json:"started"`
+}
+
+// run is one activity call: its build, and where things lie.
+type run struct {
+	*Activities
+	b       workflows.Build
+	spec    corpus.Spec
+	art     artifact.Index
+	scratch string
+	id      string // of the run in the class store
+	stage   string
+	field   string // of this attempt's progress
+	mu      sync.Mutex
+	last    corpus.Progress
+	dirty   bool
+}
+
+// RunName is how people name a build.
+func RunName(b workflows.Build) string { return b.Index + "/" + b.Generation }
+
+// open starts an activity call.
+func (a *Activities) open(ctx context.Context, b workflows.Build, stage string, n, batch int) (*run, error) {
+	art := artifact.Index{Store: a.Artifacts, Name: b.Index}
+	r := &run{Activities: a, b: b, art: art, stage: stage, id: RunName(b)}
+	r.scratch = art.RunKey(b.Generation, fmt.Sprint(b.Fence))
+	r.field = fmt.Sprintf("%s/%05d/%05d/%d", stage, n, batch, activity.GetInfo(ctx).Attempt)
+	var err error
+	r.spec, err = a.spec(ctx, art, b.Spec)
+	return r, err
+}
+
+// spec reads a stored configuration once.
+func (a *Activities) spec(ctx context.Context, art artifact.Index, digest string) (corpus.Spec, error) {
+	a.mu.Lock()
+	s, ok := a.specs[digest]
+	a.mu.Unlock()
+	if ok {
+		return s, nil
+	}
+	var d corpus.Digest
+	if err := d.UnmarshalText([]byte(digest)); err != nil {
+		return s, fault.New(fault.BadConfig, fault.Fatal, "read spec", digest, err, "")
+	}
+	s, err := art.Spec(ctx, d)
+	if err != nil {
+		return s, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.specs == nil {
+		a.specs = map[string]corpus.Spec{}
+	}
+	a.specs[digest] = s
+	return s, nil
+}
+
+func (r *run) key(name string) string { return r.scratch + "/" + name }
+
+func (r *run) readJSON(ctx context.Context, name string, v any) error {
+	_, err := blob.ReadJSON(ctx, r.Artifacts, r.key(name), v)
+	return err
+}
+
+func (r *run) writeJSON(ctx context.Context, name string, v any) error {
+	_, err := blob.WriteJSON(ctx, r.Artifacts, r.key(name), v, blob.Cond{})
+	return err
+}
+
+// done reads the result of a unit that an earlier attempt finished: a unit with a result is never done again.
+func (r *run) done(ctx context.Context, name string, v any) (bool, error) {
+	err := r.readJSON(ctx, name, v)
+	if fault.Is(err, fault.NotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// env gives the joins of items what plan fixed.
+func (r *run) env(ctx context.Context) (items.Env, sealed, error) {
+	var s sealed
+	if err := r.readJSON(ctx, "build.json", &s); err != nil {
+		return items.Env{}, s, err
+	}
+	e := items.Env{Spec: r.spec, Art: r.art, Store: r.StoreID, Class: s.Class, Chunk: s.Chunk, Collections: s.Collections}
+	if s.Parent == "" {
+		return e, s, nil
+	}
+	m, err := r.art.Manifest(ctx, s.Parent)
+	if err != nil {
+		return e, s, err
+	}
+	e.Parent = m
+	if len(m.Segments.Live) > 0 {
+		e.ParentLive, err = r.liveFile(ctx, r.art, m.Segments.Live[0].SHA256)
+	}
+	return e, s, err
+}
+
+// liveFile maps a live segment once per process.
+func (a *Activities) liveFile(ctx context.Context, art artifact.Index, sha string) (*live.File, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if f := a.lives[sha]; f != nil {
+		return f, nil
+	}
+	path, err := a.Cache.Get(ctx, a.Artifacts, art.SegmentKey(sha), sha)
+	if err != nil {
+		return nil, err
+	}
+	f, err := live.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if a.lives == nil {
+		a.lives = map[string]*live.File{}
+	}
+	a.lives[sha] = f
+	return f, nil
+}
+
+// cpu waits for a place among the stages that fill a core.
+func (r *run) cpu(ctx context.Context) (func(), error) {
+	select {
+	case r.CPU <- struct{}{}:
+		return func() { <-r.CPU }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// control is what activities of a run poll.
+type control struct {
+	Pause bool `json:"pause"`
+}
+
+// poll is how often an activity looks at its control record and writes its progress.
+const poll = time.Second
+
+// work runs f with heartbeats, progress and control. The context that f gets is cancelled when the run is paused.
+func (r *run) work(ctx context.Context, f func(context.Context) error) error {
+	wctx, cancel := context.WithCancelCause(ctx)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		beat := time.NewTicker(max(r.b.Heartbeat/4, 200*time.Millisecond))
+		tick := time.NewTicker(poll)
+		defer beat.Stop()
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-beat.C:
+				activity.RecordHeartbeat(ctx)
+			case <-tick.C:
+				r.publishProgress(ctx)
+				if r.paused(ctx) {
+					cancel(fault.New(fault.Paused, fault.Fatal, "work on", r.id, "the run is paused", "resume it with: unweaver resume "+r.id))
+				}
+			}
+		}
+	})
+	err := f(wctx)
+	if cause := context.Cause(wctx); err != nil && cause != nil && ctx.Err() == nil {
+		err = cause
+	}
+	close(stop)
+	wg.Wait()
+	cancel(nil)
+	r.publishProgress(context.WithoutCancel(ctx))
+	return r.outcome(ctx, err)
+}
+
+func (r *run) paused(ctx context.Context) bool {
+	b, err := r.Classes.Control(ctx, r.id)
+	var c control
+	return err == nil && b != nil && json.Unmarshal(b, &c) == nil && c.Pause
+}
+
+// beat takes absolute progress of this attempt; it is written by the poll, not by every item.
+func (r *run) beat(p corpus.Progress) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p.Stage = r.stage
+	r.last, r.dirty = p, true
+}
+
+// count is beat for stages that only count.
+func (r *run) count(n int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last.Stage, r.last.Done, r.dirty = r.stage, n, true
+}
+
+func (r *run) publishProgress(ctx context.Context) {
+	r.mu.Lock()
+	p, dirty := r.last, r.dirty
+	r.dirty = false
+	r.mu.Unlock()
+	if !dirty {
+		return
+	}
+	b, err := json.Marshal(p)
+	if err == nil {
+		err = r.Classes.SetProgress(ctx, r.id, r.field, b)
+	}
+	if err != nil {
+		r.Log.Warn("progress not written", "run_id", r.id, "stage", r.stage, "code", string(fault.CodeOf(err)))
+	}
+}
+
+// failure is stored beside the run, so that history holds only its name.
+type failure struct {
+	Code string `json:"code"`
+	Text string `json:"text"`
+}
+
+// attempts after which a transient failure becomes a pause: some four minutes of trying.
+const attempts = 10
+
+// outcome maps an error for Temporal: a code as type, a reference to the text as detail (DESIGN §11.10).
+func (r *run) outcome(ctx context.Context, err error) error {
+	problem := "problem/" + r.stage + "/" + activity.GetInfo(ctx).ActivityID
+	if err == nil {
+		if activity.GetInfo(ctx).Attempt > 1 {
+			_ = r.Classes.SetProgress(ctx, r.id, problem, nil) // what it tells is over
+		}
+		return nil
+	}
+	if ctx.Err() != nil { // cancelled by Temporal or at the worker's shutdown
+		return ctx.Err()
+	}
+	code, kind := fault.CodeOf(err), fault.KindOf(err)
+	ref := fmt.Sprintf("%s/errors/%s-%s.json", r.scratch, r.stage, activity.GetInfo(ctx).ActivityID)
+	f := failure{string(code), err.Error()}
+	if _, werr := blob.WriteJSON(ctx, r.Artifacts, ref, f, blob.Cond{}); werr != nil {
+		r.Log.Error("error text not stored", "run_id", r.id, "stage", r.stage, "code", string(code))
+		ref = ""
+	}
+	if b, jerr := json.Marshal(corpus.Problem{Code: f.Code, Object: r.stage, Detail: f.Text}); jerr == nil && code != fault.Paused {
+		_ = r.Classes.SetProgress(ctx, r.id, problem, b) // shown by status while it lasts
+	}
+	final := kind != fault.Transient || activity.GetInfo(ctx).Attempt >= attempts
+	return temporal.NewApplicationErrorWithOptions(string(code), string(code), temporal.ApplicationErrorOptions{
+		NonRetryable: final, NextRetryDelay: fault.RetryAfter(err), Details: []any{ref}})
+}

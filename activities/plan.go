@@ -1,0 +1,192 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"github.com/unweaver/unweaver/internal/blob"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/embedding"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/llm"
+	"github.com/unweaver/unweaver/internal/retry"
+	"github.com/unweaver/unweaver/internal/stage/plan"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// TakeLease makes this run the only builder of its index and gives its fence. A lease passes on only when Temporal says
+// that its run is closed.
+func (a *Activities) TakeLease(ctx context.Context, b workflows.Build) (int64, error) {
+	r, err := a.open(ctx, b, "lease", 0, 0)
+	if err != nil {
+		return 0, r.outcome(ctx, err)
+	}
+	fence, err := r.lease(ctx)
+	return fence, r.outcome(ctx, err)
+}
+
+func (r *run) lease(ctx context.Context) (int64, error) {
+	ex := activity.GetInfo(ctx).WorkflowExecution
+	var old corpus.Lease
+	in, err := blob.ReadJSON(ctx, r.Artifacts, r.art.LeaseKey(), &old)
+	cond := blob.Cond{Match: in.ETag}
+	switch {
+	case fault.Is(err, fault.NotFound):
+		cond = blob.Cond{Absent: true}
+	case err != nil:
+		return 0, err
+	case old.Workflow == ex.ID && old.Run == ex.RunID:
+		return old.Fence, nil
+	case old.Workflow != "":
+		closed, err := r.Engine.Closed(ctx, old.Workflow, old.Run)
+		if err != nil {
+			return 0, err
+		}
+		if !closed {
+			return 0, fault.New(fault.LeaseHeld, fault.Fatal, "build", r.b.Index, "another run builds this index: "+strings.TrimPrefix(old.Workflow, "build/"),
+				"wait for it (unweaver status), or cancel it")
+		}
+	}
+	next := corpus.Lease{Workflow: ex.ID, Run: ex.RunID, Fence: old.Fence + 1, Taken: time.Now().UTC()}
+	_, err = blob.WriteJSON(ctx, r.Artifacts, r.art.LeaseKey(), next, cond)
+	if fault.Is(err, fault.Precondition) {
+		return 0, fault.New(fault.LeaseHeld, fault.Transient, "build", r.b.Index, "another run took the lease at the same time", "")
+	}
+	return next.Fence, err
+}
+
+// PlanBuild lists the corpus, compares it with the parent and fixes what the rest of the run depends on.
+func (a *Activities) PlanBuild(ctx context.Context, b workflows.Build) (workflows.Planned, error) {
+	r, err := a.open(ctx, b, "plan", 0, 0)
+	if err != nil {
+		return workflows.Planned{}, r.outcome(ctx, err)
+	}
+	var out workflows.Planned
+	err = r.work(ctx, func(ctx context.Context) error {
+		var s sealed
+		ok, err := r.done(ctx, "build.json", &s)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			if s, err = r.plan(ctx); err != nil {
+				return err
+			}
+			if err := r.writeJSON(ctx, "build.json", s); err != nil {
+				return err
+			}
+		}
+		out = workflows.Planned{Unchanged: s.Plan.Diff.Unchanged || s.unchanged(), Units: len(s.Plan.Units), Documents: s.Plan.Documents}
+		return nil
+	})
+	return out, err
+}
+
+// unchanged survives in build.json although Diff.Unchanged is not stored.
+func (s sealed) unchanged() bool {
+	return s.Parent != "" && s.Plan.Diff == corpus.Diff{Same: s.Plan.Documents} && s.Plan.Documents == s.ParentDocs
+}
+
+func (r *run) plan(ctx context.Context) (sealed, error) {
+	s := sealed{Started: time.Now().UTC()}
+	models, err := r.Models(r.spec)
+	if err != nil {
+		return s, err
+	}
+	if s.Class, s.Chunk, err = r.fingerprints(ctx, models); err != nil {
+		return s, err
+	}
+	cur, _, err := r.art.Current(ctx)
+	if err != nil {
+		return s, err
+	}
+	s.Epoch = cur.Epoch
+	var parent *corpus.Manifest
+	if cur.Manifest != "" {
+		if parent, err = r.art.Manifest(ctx, cur.Manifest); err != nil {
+			return s, err
+		}
+		if err := r.sameCorpus(ctx, parent); err != nil {
+			return s, err
+		}
+		s.Parent, s.ParentDocs = cur.Manifest, parent.Counts.Documents
+	}
+	if parent != nil && (parent.Config != r.spec.ConfigDigest() || parent.Class != s.Class || parent.Chunk != s.Chunk) {
+		s.ParentDocs = -1 // built differently: nothing is unchanged
+	}
+	s.Collections = r.collections(parent, s)
+	docs, err := r.Corpora(ctx, r.spec.Corpus)
+	if err != nil {
+		return s, err
+	}
+	s.Plan, err = plan.Run(ctx, plan.In{Spec: r.spec, Corpus: docs, Art: r.art, Scratch: r.scratch, Parent: parent, Beat: r.count})
+	s.Plan.Diff.Unchanged = s.Plan.Diff.Unchanged && s.unchanged()
+	return s, err
+}
+
+// sameCorpus refuses to replace an index by one of another corpus, unless asked to.
+func (r *run) sameCorpus(ctx context.Context, parent *corpus.Manifest) error {
+	old, err := r.art.Spec(ctx, parent.Spec)
+	if err != nil || old.Corpus == r.spec.Corpus || r.b.ReplaceCorpus {
+		return err
+	}
+	return fault.New(fault.CorpusChanged, fault.Fatal, "build", r.b.Index, fmt.Sprintf("it was built from %s, not from %s", old.Corpus, r.spec.Corpus),
+		"choose another index name, or confirm with --replace-corpus")
+}
+
+// fingerprints of the embedders; an unknown dimension is asked for with one call.
+func (r *run) fingerprints(ctx context.Context, m Models) (class, chunk corpus.Fingerprint, err error) {
+	of := func(e llm.Embedder, template string) (corpus.Fingerprint, error) {
+		dim := e.Dimension()
+		if dim == 0 {
+			err := retry.Do(ctx, func(ctx context.Context) error {
+				vs, _, err := e.Embed(ctx, []string{"dimension"})
+				if err == nil {
+					dim = len(vs[0])
+				}
+				return err
+			})
+			if err != nil {
+				return corpus.Fingerprint{}, err
+			}
+		}
+		i := e.Info()
+		return corpus.Fingerprint{Provider: i.Provider, Model: i.Model, Dimension: dim, Template: template, Windows: embedding.WindowRule}, nil
+	}
+	ct, kt := embedding.ClassTemplate, embedding.ChunkTemplate
+	if r.spec.Parity {
+		ct, kt = embedding.ParityTemplate, "text/1"
+	}
+	if class, err = of(m.Classes, ct); err != nil {
+		return class, chunk, err
+	}
+	chunk, err = of(m.Chunks, kt)
+	return class, chunk, err
+}
+
+// collections are the parent's where the fingerprint is the same, since rows are shared by generations.
+func (r *run) collections(parent *corpus.Manifest, s sealed) corpus.Collections {
+	n := func(old string, same bool) int {
+		if !same {
+			return 0
+		}
+		k, err := strconv.Atoi(old[strings.LastIndexByte(old, '_')+1:])
+		if err != nil {
+			return 0
+		}
+		return k
+	}
+	var c corpus.Collections
+	var oc, ok string
+	if parent != nil {
+		oc, ok = parent.Collections.Classes, parent.Collections.Chunks
+	}
+	c.Classes = corpus.Collection(r.StoreID, r.b.Index, "classes", s.Class.Digest(), n(oc, parent != nil && parent.Class == s.Class))
+	c.Chunks = corpus.Collection(r.StoreID, r.b.Index, "chunks", s.Chunk.Digest(), n(ok, parent != nil && parent.Chunk == s.Chunk))
+	return c
+}

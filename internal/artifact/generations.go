@@ -1,0 +1,64 @@
+package artifact
+
+import (
+	"context"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+)
+
+// Generation is a generation as lists show it.
+type Generation struct {
+	Generation  string    `json:"generation"`
+	Seq         int64     `json:"seq"`
+	State       string    `json:"state"` // current | published | held
+	Created     time.Time `json:"created"`
+	Documents   int64     `json:"documents"`
+	Chunks      int64     `json:"chunks"`
+	Classes     int64     `json:"classes"`
+	DeadLetters int64     `json:"dead_letters"`
+	ContentHash string    `json:"content_hash"`
+	TextHash    string    `json:"text_hash"`
+	VectorHash  string    `json:"vector_hash"`
+	Manifest    string    `json:"manifest"`
+	Models      string    `json:"models"`
+}
+
+// Generations lists what has a manifest, the newest first.
+func (x Index) Generations(ctx context.Context) ([]Generation, error) {
+	cur, _, err := x.Current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	prefix := x.Name + "/generations/"
+	out := []Generation{}
+	for in, err := range x.Store.List(ctx, prefix, "") {
+		if err != nil {
+			return nil, err
+		}
+		gen, ok := strings.CutSuffix(strings.TrimPrefix(in.Key, prefix), "/manifest.json")
+		if !ok || strings.Contains(gen, "/") {
+			continue
+		}
+		ref, err := x.GenerationRef(ctx, gen)
+		if err != nil {
+			return nil, err
+		}
+		m, err := x.Manifest(ctx, ref.Manifest)
+		if err != nil {
+			return nil, err
+		}
+		g := Generation{gen, ref.Seq, ref.State, m.Created, m.Counts.Documents, m.Counts.Chunks, m.Counts.Classes, m.Counts.DeadLetters,
+			digest(m.Hashes.Content), digest(m.Hashes.Text), digest(m.Hashes.Vector), ref.Manifest, m.Models.Chat}
+		if gen == cur.Generation {
+			g.State = "current"
+		}
+		out = append(out, g)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Seq > out[j].Seq })
+	return out, nil
+}
+
+func digest(s corpus.SetHash) string { return s.Digest().String() }

@@ -1,0 +1,92 @@
+package corpus
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Close ends the running stage in the report.
+func (s *RunState) Close(now time.Time) {
+	if s.Stage == "" {
+		return
+	}
+	st := StageProgress{Name: s.Stage, Done: s.Total, Total: s.Total, Seconds: now.Sub(s.StageAt).Seconds()}
+	for i, x := range s.Report.Stages {
+		if x.Name == s.Stage { // it was resumed
+			s.Report.Stages[i] = st
+			return
+		}
+	}
+	s.Report.Stages = append(s.Report.Stages, st)
+}
+
+// Fill takes what was paid for and written.
+func (r *Report) Fill(p Progress) {
+	r.Calls, r.LedgerHits, r.Tokens, r.Cost, r.Written = p.Calls, p.Hits, p.Tokens, p.Cost, p.Written
+}
+
+// FromManifest takes counts and hashes.
+func (r *Report) FromManifest(m *Manifest) {
+	r.ContentHash, r.TextHash, r.VectorHash = m.Hashes.Content.Digest().String(), m.Hashes.Text.Digest().String(), m.Hashes.Vector.Digest().String()
+	r.Documents, r.Chunks, r.Classes, r.Mentions, r.DeadLetters = m.Counts.Documents, m.Counts.Chunks, m.Counts.Classes, m.Counts.Mentions, m.Counts.DeadLetters
+	r.Models = m.Models
+}
+
+// Take keeps the results of an earlier report of the same run.
+func (r *Report) Take(o Report) {
+	r.ContentHash, r.TextHash, r.VectorHash = o.ContentHash, o.TextHash, o.VectorHash
+	r.Documents, r.Chunks, r.Classes, r.Mentions, r.DeadLetters, r.Refused = o.Documents, o.Chunks, o.Classes, o.Mentions, o.DeadLetters, o.Refused
+	r.Models, r.Diff, r.Problems, r.Published = o.Models, o.Diff, o.Problems, o.Published
+}
+
+// Overall is the done share of a run and what is left by the pace so far. Stages weigh by what they usually cost.
+func (s RunState) Overall(done int64, now time.Time) (share, etaSeconds float64) {
+	weights := []struct {
+		name string
+		w    float64
+	}{{"plan", 1}, {"chunk", 3}, {"extract", 70}, {"reduce", 4}, {"shorten", 3}, {"embed", 8}, {"load", 7}, {"segment", 2}, {"verify", 1}, {"publish", 0.5}, {"collect", 0.5}}
+	for _, w := range weights {
+		if w.name == s.Stage {
+			if s.Total > 0 {
+				share += w.w * min(1, float64(done)/float64(s.Total))
+			}
+			break
+		}
+		share += w.w
+	}
+	share /= 100
+	if spent := now.Sub(s.Report.Started).Seconds(); share > 0.01 && share < 1 {
+		etaSeconds = spent * (1 - share) / share
+	}
+	// Within a stage its own pace is a better guide than the weights.
+	if spent := now.Sub(s.StageAt).Seconds(); done > 0 && s.Total > done && s.Stage == "extract" && spent > 1 {
+		etaSeconds = spent * float64(s.Total-done) / float64(done) * 1.2
+	}
+	return share, etaSeconds
+}
+
+// Markdown is report.md.
+func (r Report) Markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s %s: %s\n\n", r.Index, r.Generation, r.Status)
+	if r.Reason != "" {
+		fmt.Fprintf(&b, "Reason: %s. %s\n\n", r.Reason, r.Detail)
+	}
+	fmt.Fprintf(&b, "| documents | chunks | classes | mentions | dead letters |\n|---|---|---|---|---|\n| %d | %d | %d | %d | %d |\n\n", r.Documents, r.Chunks, r.Classes, r.Mentions, r.DeadLetters)
+	fmt.Fprintf(&b, "Against the parent: %d added, %d changed, %d removed, %d the same, %d refused.\n\n", r.Diff.Added, r.Diff.Changed, r.Diff.Removed, r.Diff.Same, r.Refused)
+	fmt.Fprintf(&b, "Paid: %d extract, %d shorten, %d embed calls; %d prompt, %d completion, %d embedding tokens; cost %.4f. From the ledger: %d, %d, %d.\n\n",
+		r.Calls.Extract, r.Calls.Shorten, r.Calls.Embed, r.Tokens.Prompt, r.Tokens.Completion, r.Tokens.Embedding, r.Cost, r.LedgerHits.Extract, r.LedgerHits.Shorten, r.LedgerHits.Embed)
+	b.WriteString("| stage | done | seconds |\n|---|---|---|\n")
+	for _, s := range r.Stages {
+		fmt.Fprintf(&b, "| %s | %d | %.1f |\n", s.Name, s.Done, s.Seconds)
+	}
+	fmt.Fprintf(&b, "\nContent hash %s\n", r.ContentHash)
+	for i, p := range r.Problems {
+		if i == 0 {
+			b.WriteString("\nProblems:\n\n")
+		}
+		fmt.Fprintf(&b, "* %s %s: %s\n", p.Code, p.Object, p.Detail)
+	}
+	return b.String()
+}

@@ -1,0 +1,142 @@
+package retrieve
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/llm"
+	"github.com/unweaver/unweaver/internal/llm/tokens"
+	"github.com/unweaver/unweaver/internal/text"
+)
+
+// answerPrompt is the paper's, fixed for every method (specs/unweaver.md §10.3).
+const answerPrompt = `You are a question answering system.
+Please make sure that the answer is correct and complete.
+At the same time avoid redundancy and irrelevant information.
+Please try to answer the question in Single Sentence.
+
+Do so based on the following context:
+
+%s`
+
+// Passage is a chunk for the context.
+type Passage struct {
+	ID    string
+	Title string
+	Text  string
+}
+
+// Context packs passages into a token budget, counted on the final string: "[n] (title)" and the text. A passage that does
+// not fit is skipped; when none fits, the first is cut at the end of a sentence. used tells which passages are in.
+func Context(ps []Passage, budget int) (context string, used []bool) {
+	used = make([]bool, len(ps))
+	var b strings.Builder
+	n := 0
+	for i, p := range ps {
+		block := fmt.Sprintf("[%d] (%s)\n%s\n\n", i+1, p.Title, p.Text)
+		k := tokens.Count(block)
+		if n+k > budget {
+			continue
+		}
+		n += k
+		used[i] = true
+		b.WriteString(block)
+	}
+	if n > 0 || len(ps) == 0 {
+		return strings.TrimSpace(b.String()), used
+	}
+	head := fmt.Sprintf("[1] (%s)\n", ps[0].Title)
+	left := budget - tokens.Count(head)
+	for _, s := range text.Sentences(ps[0].Text) {
+		k := tokens.Count(s)
+		if k > left {
+			break
+		}
+		left -= k
+		b.WriteString(s)
+		used[0] = true
+	}
+	if !used[0] {
+		return "", used
+	}
+	return strings.TrimSpace(head + b.String()), used
+}
+
+// Answered is a model's answer with the chunks it rests on.
+type Answered struct {
+	Text      string
+	Citations []string
+	Usage     llm.Usage
+}
+
+var citeRE = regexp.MustCompile(`\[(\d+)\]`)
+
+// noData is said when nothing was found.
+const noData = "No data was found for this question; please rephrase it."
+
+// Answer asks the chat model with the passages that are in the context. Citations are those that the answer names; where it
+// names none, the passages that share most of its words.
+func Answer(ctx context.Context, chat llm.Chat, question, context string, ps []Passage, used []bool) (Answered, error) {
+	if context == "" {
+		return Answered{Text: noData}, nil
+	}
+	r, err := chat.Complete(ctx, llm.Call{Task: llm.Answer, System: fmt.Sprintf(answerPrompt, context), User: question, Input: plain(ps, used), Question: question})
+	if err != nil {
+		return Answered{}, err
+	}
+	a := Answered{Text: strings.TrimSpace(r.Text), Usage: r.Usage}
+	if a.Text == "" {
+		a.Text = noData
+		return a, nil
+	}
+	seen := map[int]bool{}
+	for _, m := range citeRE.FindAllStringSubmatch(a.Text, -1) {
+		if n, err := strconv.Atoi(m[1]); err == nil && n >= 1 && n <= len(ps) && used[n-1] && !seen[n] {
+			seen[n] = true
+			a.Citations = append(a.Citations, ps[n-1].ID)
+		}
+	}
+	if len(a.Citations) == 0 {
+		if i := closest(a.Text, ps, used); i >= 0 {
+			a.Citations = []string{ps[i].ID}
+		}
+	}
+	return a, nil
+}
+
+func plain(ps []Passage, used []bool) string {
+	var b strings.Builder
+	for i, p := range ps {
+		if used[i] {
+			b.WriteString(p.Text + "\n\n")
+		}
+	}
+	return b.String()
+}
+
+// closest is the passage that holds the largest share of the answer's stems; earlier ones win ties.
+func closest(answer string, ps []Passage, used []bool) int {
+	want := map[string]bool{}
+	for _, t := range text.Terms(answer) {
+		want[t] = true
+	}
+	best, score := -1, 0
+	for i, p := range ps {
+		if !used[i] {
+			continue
+		}
+		hit := map[string]bool{}
+		for _, t := range text.Terms(p.Title + " " + p.Text) {
+			if want[t] {
+				hit[t] = true
+			}
+		}
+		if len(hit) > score {
+			best, score = i, len(hit)
+		}
+	}
+	return best
+}

@@ -1,0 +1,210 @@
+// Package retrieve is the read path: question, ballots, election, chunks. It is pure of HTTP; it reads one generation
+// through a handle, so that a query sees exactly one (DESIGN §11.3).
+package retrieve
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/blob"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/live"
+	"github.com/unweaver/unweaver/internal/localfile"
+	"github.com/unweaver/unweaver/internal/rows"
+	"github.com/unweaver/unweaver/internal/textseg"
+	"github.com/unweaver/unweaver/internal/vectors"
+)
+
+// Generation is an open generation. It is safe for concurrent use; it closes when the last holder lets go of it.
+type Generation struct {
+	Manifest *corpus.Manifest
+	Spec     corpus.Spec
+	Release  int64 // the pointer's epoch it was opened with
+	Live     *live.File
+
+	art      artifact.Index
+	texts    map[uint32]*textseg.Reader
+	docs     map[uint32]*artifact.Reader
+	extracts map[uint32]*artifact.Reader
+	refs     atomic.Int64
+
+	metaOnce sync.Once
+	meta     []docMeta
+	metaErr  error
+}
+
+type docMeta struct {
+	meta     map[string]string
+	modified time.Time
+}
+
+// Open opens a generation by its manifest: the live segment is copied and mapped, other segments are read by range, the
+// collections are loaded. The caller holds it and must Close it.
+func Open(ctx context.Context, s blob.Store, cache *localfile.Cache, vs vectors.Store, index, manifest string, release int64) (*Generation, error) {
+	art := artifact.Index{Store: s, Name: index}
+	m, err := art.Manifest(ctx, manifest)
+	if err != nil {
+		return nil, err
+	}
+	g := &Generation{Manifest: m, Release: release, art: art, texts: map[uint32]*textseg.Reader{}, docs: map[uint32]*artifact.Reader{}, extracts: map[uint32]*artifact.Reader{}}
+	if g.Spec, err = art.Spec(ctx, m.Spec); err != nil {
+		return nil, err
+	}
+	if len(m.Segments.Live) == 0 {
+		return nil, fault.New(fault.SegmentDamage, fault.Fatal, "open generation", m.Generation, "it has no live segment", "publish another generation")
+	}
+	path, err := cache.Get(ctx, s, art.SegmentKey(m.Segments.Live[0].SHA256), m.Segments.Live[0].SHA256)
+	if err != nil {
+		return nil, err
+	}
+	if g.Live, err = live.Open(path); err != nil {
+		return nil, err
+	}
+	g.refs.Store(1)
+	if err := g.open(ctx, vs); err != nil {
+		g.Close()
+		return nil, err
+	}
+	return g, nil
+}
+
+func (g *Generation) open(ctx context.Context, vs vectors.Store) error {
+	m := g.Manifest
+	for _, x := range m.Segments.Text {
+		r, err := textseg.Open(context.WithoutCancel(ctx), g.art.Store, g.art.SegmentKey(x.SHA256))
+		if err != nil {
+			return err
+		}
+		g.texts[uint32(x.Part)] = r
+	}
+	for _, l := range []struct {
+		segs []corpus.Segment
+		to   map[uint32]*artifact.Reader
+	}{{m.Segments.Documents, g.docs}, {m.Segments.Extract, g.extracts}} {
+		for _, x := range l.segs {
+			r, err := artifact.OpenRows(context.WithoutCancel(ctx), g.art.Store, g.art.SegmentKey(x.SHA256))
+			if err != nil {
+				return err
+			}
+			l.to[uint32(x.Part)] = r
+		}
+	}
+	for _, c := range []string{m.Collections.Classes, m.Collections.Chunks} {
+		if err := vs.Load(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Hold takes the generation for one more user; false when it is closed already.
+func (g *Generation) Hold() bool {
+	for {
+		n := g.refs.Load()
+		if n <= 0 {
+			return false
+		}
+		if g.refs.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// Close lets go of the generation.
+func (g *Generation) Close() {
+	if g.refs.Add(-1) == 0 {
+		g.Live.Close()
+	}
+}
+
+// Document reads the row of document i.
+func (g *Generation) Document(ctx context.Context, i int) (rows.Document, error) {
+	key := g.Live.Key(i)
+	r := g.docs[g.Live.Documents[i].Part]
+	if r == nil {
+		return rows.Document{}, g.damaged("documents")
+	}
+	v, err := r.Get(ctx, key)
+	if err != nil {
+		return rows.Document{}, err
+	}
+	if v == nil {
+		return rows.Document{}, g.damaged("documents")
+	}
+	return rows.DecodeDocument(v)
+}
+
+func (g *Generation) damaged(kind string) error {
+	return fault.New(fault.SegmentDamage, fault.Fatal, "read "+kind+" of generation", g.Manifest.Generation, "a row that the live segment names is missing", "publish another generation, or rebuild the index")
+}
+
+// Text reads the text of a chunk.
+func (g *Generation) Text(ctx context.Context, c *live.Chunk) (string, error) {
+	r := g.texts[c.Text]
+	if r == nil {
+		return "", g.damaged("text")
+	}
+	return r.Clone().Slice(ctx, g.Live.Key(int(c.Document)), int(c.TextFrame), int(c.Start), int(c.End))
+}
+
+// DocumentText reads [start, end) of a document's decoded text, in code points; end < 0 means its end.
+func (g *Generation) DocumentText(ctx context.Context, i, start, end int) (string, error) {
+	d, err := g.Document(ctx, i)
+	if err != nil {
+		return "", err
+	}
+	r := g.texts[g.Live.Documents[i].Part]
+	if r == nil {
+		return "", g.damaged("text")
+	}
+	if start >= d.Runes {
+		return "", nil
+	}
+	return r.Clone().Slice(ctx, g.Live.Key(i), d.Frame, start, end)
+}
+
+// Extraction reads what a model said about a chunk.
+func (g *Generation) Extraction(ctx context.Context, c *live.Chunk) (rows.Extract, error) {
+	r := g.extracts[c.Extract]
+	if r == nil {
+		return rows.Extract{}, g.damaged("extract")
+	}
+	raw, err := r.Frame(ctx, int(c.ExtFrame))
+	if err != nil {
+		return rows.Extract{}, err
+	}
+	v := findRow(raw, string(c.ID[:]))
+	if v == nil {
+		return rows.Extract{}, g.damaged("extract")
+	}
+	return rows.DecodeExtract(v)
+}
+
+// Meta gives metadata and time of document i; the first call reads the documents segments once.
+func (g *Generation) metaOf(ctx context.Context, i int) (docMeta, error) {
+	g.metaOnce.Do(func() {
+		g.meta = make([]docMeta, 0, len(g.Live.Documents))
+		for _, s := range g.Manifest.Segments.Documents {
+			for row, err := range artifact.ScanAll(context.WithoutCancel(ctx), g.art.Store, g.art.SegmentKey(s.SHA256)) {
+				if err != nil {
+					g.metaErr = err
+					return
+				}
+				d, err := rows.DecodeDocument(row.Value)
+				if err != nil {
+					g.metaErr = err
+					return
+				}
+				g.meta = append(g.meta, docMeta{d.Meta, d.Modified})
+			}
+		}
+	})
+	if g.metaErr != nil || i >= len(g.meta) {
+		return docMeta{}, g.metaErr
+	}
+	return g.meta[i], nil
+}

@@ -1,0 +1,209 @@
+// Package setup wires adapters to ports: which store and which model a configuration means. Only mains and the hosts that
+// they start use it.
+package setup
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/unweaver/unweaver/activities"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/blob"
+	"github.com/unweaver/unweaver/internal/blob/dir"
+	"github.com/unweaver/unweaver/internal/classes"
+	"github.com/unweaver/unweaver/internal/classes/bolt"
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/llm"
+	"github.com/unweaver/unweaver/internal/llm/builtin"
+	"github.com/unweaver/unweaver/internal/llm/limit"
+	"github.com/unweaver/unweaver/internal/llm/openai"
+	"github.com/unweaver/unweaver/internal/llm/recorded"
+	"github.com/unweaver/unweaver/internal/vectors"
+	"github.com/unweaver/unweaver/internal/vectors/files"
+)
+
+// Stores are the open stores of an installation.
+type Stores struct {
+	Artifacts blob.Store
+	Classes   classes.Store
+	Vectors   vectors.Store
+	StoreID   string
+}
+
+// Close closes what has to be closed.
+func (s *Stores) Close() error {
+	var err error
+	if s.Classes != nil {
+		err = s.Classes.Close()
+	}
+	if s.Vectors != nil {
+		err = errors.Join(err, s.Vectors.Close())
+	}
+	return err
+}
+
+// Embedded fills in paths below a data directory for the stores that the configuration does not name.
+func Embedded(c config.Stores, dataDir string) config.Stores {
+	or := func(s *string, name string) {
+		if *s == "" {
+			*s = filepath.Join(dataDir, name)
+		}
+	}
+	or(&c.Artifacts, "artifacts")
+	or(&c.Classes, "classes.bolt")
+	or(&c.Vectors, "vectors")
+	return c
+}
+
+// IsPath tells a path store from a URL.
+func IsPath(s string) bool { return !strings.Contains(s, "://") }
+
+// Open opens the stores and makes sure that they belong together.
+func Open(ctx context.Context, c config.Stores) (*Stores, error) {
+	s := &Stores{}
+	var err error
+	if s.Artifacts, err = blobStore(c.Artifacts, "stores.artifacts"); err != nil {
+		return nil, err
+	}
+	if s.StoreID, err = artifact.StoreID(ctx, s.Artifacts); err != nil {
+		return nil, err
+	}
+	if !IsPath(c.Classes) || !IsPath(c.Vectors) {
+		return nil, unknownURL("stores.classes and stores.vectors", c.Classes+" "+c.Vectors)
+	}
+	if s.Classes, err = bolt.Open(c.Classes); err != nil {
+		return nil, err
+	}
+	if s.Vectors, err = files.Open(c.Vectors); err == nil {
+		err = s.Classes.Own(ctx, s.StoreID)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func unknownURL(setting, url string) error {
+	return fault.New(fault.BadConfig, fault.Bad, "open", setting, url+" names an adapter that this build does not have", "use a path")
+}
+
+func blobStore(uri, setting string) (blob.Store, error) {
+	if !IsPath(uri) {
+		return nil, unknownURL(setting, uri)
+	}
+	return dir.Open(uri)
+}
+
+// Corpus opens a corpus by its URI.
+func Corpus(_ context.Context, uri string) (blob.Store, error) {
+	if uri == "" {
+		return nil, fault.New(fault.CorpusMissing, fault.Bad, "open corpus", "", "none is configured", "give a folder as argument, or set indexes.<name>.corpus")
+	}
+	if !IsPath(uri) {
+		return nil, unknownURL("corpus", uri)
+	}
+	return dir.OpenCorpus(uri)
+}
+
+// Models makes models of configurations, with one gate an endpoint over the whole process.
+type Models struct {
+	shared   classes.Coordination
+	mu       sync.Mutex
+	gates    map[string]*limit.Gate
+	recorded map[string]*recorded.Chat
+}
+
+// NewModels makes a factory over the shared limits.
+func NewModels(shared classes.Coordination) *Models {
+	return &Models{shared: shared, gates: map[string]*limit.Gate{}, recorded: map[string]*recorded.Chat{}}
+}
+
+func (m *Models) limits(endpoint string, l corpus.Limits) limit.Limits {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	g := m.gates[endpoint]
+	if g == nil {
+		g = limit.NewGate(l.Concurrency)
+		m.gates[endpoint] = g
+	}
+	return limit.Limits{Gate: g, Shared: m.shared, PerMinute: l.RequestsPerMinute, TokensPerMinute: l.TokensPerMinute}
+}
+
+// defaultURL of provider openai.
+const defaultURL = "https://api.openai.com/v1"
+
+func key(env, setting string) (string, error) {
+	k := os.Getenv(env)
+	if k == "" {
+		return "", fault.New(fault.ModelAuth, fault.Fatal, "open model", setting, "variable "+env+" is empty", "set it for the worker and query-api, then resume")
+	}
+	return k, nil
+}
+
+// Chat makes the chat model of a spec.
+func (m *Models) Chat(s corpus.Spec) (llm.Chat, error) {
+	switch s.Chat.Provider {
+	case "builtin":
+		return builtin.Chat{}, nil
+	case "recorded":
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if c := m.recorded[s.Chat.File]; c != nil {
+			return c, nil
+		}
+		c, err := recorded.Open(s.Chat.File)
+		if err == nil {
+			m.recorded[s.Chat.File] = c
+		}
+		return c, err
+	}
+	k, err := key(s.Chat.APIKeyEnv, "models.chat")
+	if err != nil {
+		return nil, err
+	}
+	url := s.Chat.BaseURL
+	if url == "" {
+		url = defaultURL
+	}
+	return limit.Chat{Chat: openai.New(openai.Config{BaseURL: url, APIKey: k, Model: s.Chat.Model}), Limits: m.limits("chat "+url, s.Limits)}, nil
+}
+
+// Embedder makes the embedder of a fingerprint's provider and model, with the spec's endpoint.
+func (m *Models) Embedder(s corpus.Spec, provider string, dimension int) (llm.Embedder, error) {
+	if provider == "builtin" {
+		return builtin.Embedder{}, nil
+	}
+	k, err := key(s.Embedding.APIKeyEnv, "models.embedding")
+	if err != nil {
+		return nil, err
+	}
+	url := s.Embedding.BaseURL
+	if url == "" {
+		url = defaultURL
+	}
+	e := openai.NewEmbedder(openai.Config{BaseURL: url, APIKey: k, Model: s.Embedding.Model, Dimension: dimension})
+	return limit.Embedder{Embedder: e, Limits: m.limits("embed "+url, s.Limits)}, nil
+}
+
+// Build makes what activities of a build need.
+func (m *Models) Build(s corpus.Spec) (activities.Models, error) {
+	var out activities.Models
+	var err error
+	if out.Chat, err = m.Chat(s); err != nil {
+		return out, err
+	}
+	if out.Chunks, err = m.Embedder(s, s.Embedding.Provider, s.Embedding.Dimension); err != nil {
+		return out, err
+	}
+	out.Classes = out.Chunks
+	if s.Embedding.Classes == "lexical" {
+		out.Classes = builtin.Embedder{}
+	}
+	return out, nil
+}

@@ -1,0 +1,83 @@
+// Package host runs a worker: it registers workflows and activities and drains when it is told to stop. The worker's main
+// and the embedded stack are thin over it.
+package host
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/unweaver/unweaver/activities"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/localfile"
+	"github.com/unweaver/unweaver/internal/setup"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// Config of a worker.
+type Config struct {
+	Client    client.Client
+	TaskQueue string
+	Stores    *setup.Stores
+	Models    *setup.Models
+	CacheDir  string        // local copies of segments; empty: below the temporary folder
+	Sticky    time.Duration // how long a workflow task waits for the worker that knows its workflow
+	Drain     time.Duration // how long activities may go on after Stop
+	Log       *slog.Logger
+}
+
+// Host is a running worker.
+type Host struct{ w worker.Worker }
+
+type engine struct{ c client.Client }
+
+// Closed implements activities.Engine.
+func (e engine) Closed(ctx context.Context, workflow, run string) (bool, error) {
+	d, err := e.c.DescribeWorkflowExecution(ctx, workflow, run)
+	var gone *serviceerror.NotFound
+	if errors.As(err, &gone) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return d.WorkflowExecutionInfo.Status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
+}
+
+// Start starts a worker.
+func Start(c Config) (*Host, error) {
+	if c.CacheDir == "" {
+		c.CacheDir = filepath.Join(os.TempDir(), "unweaver-worker-cache")
+	}
+	cache, err := localfile.New(c.CacheDir, 32<<30)
+	if err != nil {
+		return nil, err
+	}
+	a := &activities.Activities{Artifacts: c.Stores.Artifacts, Corpora: setup.Corpus, Classes: c.Stores.Classes, Vectors: c.Stores.Vectors, Models: c.Models.Build,
+		Ledger: ledger.New(c.Stores.Artifacts, c.Stores.Classes), Engine: engine{c.Client}, StoreID: c.Stores.StoreID, Cache: cache,
+		CPU: make(chan struct{}, runtime.GOMAXPROCS(0)), Log: c.Log}
+	w := worker.New(c.Client, c.TaskQueue, worker.Options{MaxConcurrentActivityExecutionSize: 64, MaxConcurrentActivityTaskPollers: 4, MaxConcurrentWorkflowTaskPollers: 4,
+		WorkerStopTimeout: c.Drain, StickyScheduleToStartTimeout: c.Sticky, DisableRegistrationAliasing: true})
+	workflows.Register(w)
+	w.RegisterActivity(a)
+	if err := w.Start(); err != nil {
+		return nil, err
+	}
+	return &Host{w}, nil
+}
+
+// Stop takes no more work, lets activities go on for the drain time, then cancels them. What they paid for is kept.
+func (h *Host) Stop() { h.w.Stop() }
+
+// Logger gives Temporal our logger, without its chatter.
+func Logger(l *slog.Logger) sdklog.Logger { return sdklog.NewStructuredLogger(l) }
