@@ -1,16 +1,111 @@
+// Command unweaver-dev is the embedded stack: unweaver dev and unweaver demo hand over to it. It is large, as it holds
+// Temporal's server; everything else of the product stays light.
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
 
-	"go.temporal.io/server/common/config"
-	"go.temporal.io/server/common/membership/static"
-	_ "go.temporal.io/server/common/persistence/sql/sqlplugin/sqlite"
-	sqliteschema "go.temporal.io/server/schema/sqlite"
-	"go.temporal.io/server/temporal"
-	"go.temporal.io/sdk/client"
+	"github.com/spf13/cobra"
+
+	"github.com/unweaver/unweaver/infra/embedded/stack"
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/starter/cli"
+	"github.com/unweaver/unweaver/starter/control"
 )
 
 func main() {
-	fmt.Println(temporal.DefaultServices, config.Config{}, static.SingleLocalHost, sqliteschema.SetupSchema, client.Options{})
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := &cobra.Command{Use: "unweaver-dev", SilenceUsage: true, SilenceErrors: true}
+	root.AddCommand(devCmd(), demoCmd())
+	if err := root.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "unweaver:", err)
+		if k := fault.As(err); k != nil && k.Kind != fault.Bad {
+			os.Exit(cli.ExitFailed)
+		}
+		os.Exit(cli.ExitUsage)
+	}
+}
+
+type flags struct {
+	dataDir, config, corpus string
+	set                     []string
+	temporal, http          int
+	verbose                 bool
+}
+
+func devCmd() *cobra.Command {
+	var f flags
+	c := &cobra.Command{Use: "dev", Short: "Run the embedded stack until Ctrl-C", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return dev(c.Context(), f) }}
+	c.Flags().StringVar(&f.dataDir, "data-dir", "unweaver-data", "data directory")
+	c.Flags().StringVar(&f.config, "config", os.Getenv("UNWEAVER_CONFIG"), "configuration file")
+	c.Flags().StringVar(&f.corpus, "corpus", "", "index this folder as index docs once the stack is ready")
+	c.Flags().StringArrayVar(&f.set, "set", nil, "override one setting: path=value")
+	c.Flags().IntVar(&f.temporal, "temporal-port", 7233, "port of Temporal; 0 = any free")
+	c.Flags().IntVar(&f.http, "http-port", 8080, "port of HTTP; 0 = any free")
+	c.Flags().BoolVar(&f.verbose, "verbose", false, "log more")
+	return c
+}
+
+func load(f flags) (*config.Config, error) {
+	src := config.Source{Path: f.config, Env: os.Environ(), Set: f.set}
+	if src.Path == "" {
+		src.Path, src.Missing = "unweaver.yaml", true
+	}
+	return config.Load(src)
+}
+
+func dev(ctx context.Context, f flags) error {
+	cfg, err := load(f)
+	if err != nil {
+		return err
+	}
+	level := slog.LevelWarn
+	if f.verbose {
+		level = slog.LevelInfo
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	s, err := stack.Start(ctx, stack.Options{DataDir: f.dataDir, Config: cfg, TemporalPort: f.temporal, HTTPPort: f.http, Log: log,
+		Phase: func(p string) { fmt.Println("starting", p) }})
+	if err != nil {
+		return err
+	}
+	fmt.Printf("ready: web page and API %s, Temporal %s, data in %s\n", s.HTTP, s.Temporal, f.dataDir)
+	if f.corpus != "" {
+		if err := start(ctx, s, cfg, f.corpus); err != nil {
+			return errors.Join(err, s.Stop(ctx))
+		}
+	}
+	select {
+	case <-ctx.Done():
+		fmt.Println("stopping: work in flight is kept, what is left goes on at the next start")
+	case err = <-s.Failed():
+	}
+	return errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
+}
+
+// start indexes a folder as index docs.
+func start(ctx context.Context, s *stack.Stack, cfg *config.Config, dir string) error {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	spec, err := cfg.Spec("docs", abs)
+	if err != nil {
+		return err
+	}
+	r, err := s.Control.Index(ctx, control.IndexRequest{Spec: spec})
+	if err != nil {
+		return err
+	}
+	fmt.Printf("indexing %s as docs: unweaver status %s\n", abs, r.Run)
+	return nil
 }

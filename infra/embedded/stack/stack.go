@@ -1,0 +1,221 @@
+// Package stack is the embedded stack: Temporal on SQLite, a worker and query-api in one process over one data directory.
+// Killed and started again it resumes what ran.
+package stack
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"github.com/unweaver/unweaver/infra/embedded/tembed"
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/localfile"
+	"github.com/unweaver/unweaver/internal/setup"
+	"github.com/unweaver/unweaver/query-api/api"
+	"github.com/unweaver/unweaver/starter/admin"
+	"github.com/unweaver/unweaver/starter/cli"
+	"github.com/unweaver/unweaver/starter/control"
+	"github.com/unweaver/unweaver/worker/host"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// Options of a stack.
+type Options struct {
+	DataDir      string
+	Config       *config.Config
+	TemporalPort int // 0 = any free
+	HTTPPort     int
+	Phase        func(string) // a line per phase; may be nil
+	Log          *slog.Logger
+}
+
+// Stack is a running stack.
+type Stack struct {
+	cli.Dev
+	Control *control.Service
+
+	dir    string
+	lock   *os.File
+	stores *setup.Stores
+	engine *tembed.Server
+	client client.Client
+	worker *host.Host
+	api    *api.Server
+	served chan error
+}
+
+// Heartbeat after which the work of a killed process is given out again.
+const Heartbeat = 5 * time.Second
+
+// Start starts every part and returns when each answers.
+func Start(ctx context.Context, o Options) (s *Stack, err error) {
+	dir, err := filepath.Abs(o.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fault.New(fault.StoreDenied, fault.Bad, "make data directory", dir, err, "choose another --data-dir")
+	}
+	s = &Stack{dir: dir, served: make(chan error, 1)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Stop(ctx))
+		}
+	}()
+	if s.lock, err = lock(dir); err != nil {
+		return s, err
+	}
+	_ = os.Remove(filepath.Join(dir, "dev.json")) // of a process that was killed
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", o.HTTPPort))
+	if err != nil {
+		return s, fault.New(fault.PortTaken, fault.Bad, "listen on", fmt.Sprintf("127.0.0.1:%d", o.HTTPPort), err, "another program has the port: choose one with --http-port (0 = any free)")
+	}
+	phase := o.Phase
+	if phase == nil {
+		phase = func(string) {}
+	}
+	phase("stores in " + dir)
+	if s.stores, err = setup.Open(ctx, setup.Embedded(o.Config.Stores, dir)); err != nil {
+		return s, errors.Join(err, l.Close())
+	}
+	phase("Temporal on SQLite")
+	if s.engine, err = tembed.Start(dir, o.TemporalPort); err != nil {
+		return s, errors.Join(err, l.Close())
+	}
+	if s.client, err = dial(ctx, s.engine.Address, o.Log); err != nil {
+		return s, errors.Join(err, l.Close())
+	}
+	phase("worker")
+	models := setup.NewModels(s.stores.Classes)
+	if s.worker, err = host.Start(host.Config{Client: s.client, TaskQueue: workflows.TaskQueue, Stores: s.stores, Models: models, CacheDir: filepath.Join(dir, "cache"),
+		Sticky: time.Second, Drain: 20 * time.Second, Log: o.Log}); err != nil {
+		return s, errors.Join(err, l.Close())
+	}
+	s.Control = &control.Service{Client: s.client, Namespace: tembed.Namespace, TaskQueue: workflows.TaskQueue, Stores: s.stores, Models: models, Heartbeat: Heartbeat}
+	phase("query-api")
+	return s, s.serve(o, l, models)
+}
+
+func (s *Stack) serve(o Options, l net.Listener, models *setup.Models) error {
+	raw := make([]byte, 16)
+	_, _ = rand.Read(raw) // never fails
+	s.Dev = cli.Dev{HTTP: "http://" + l.Addr().String(), Temporal: s.engine.Address, PID: os.Getpid(), Token: hex.EncodeToString(raw)}
+	cache, err := localfile.New(filepath.Join(s.dir, "cache"), 32<<30)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	s.api = api.New(api.Config{Artifacts: s.stores.Artifacts, Classes: s.stores.Classes, Vectors: s.stores.Vectors, Models: models, Cache: cache, Log: o.Log,
+		Extra: map[string]http.Handler{admin.Prefix: admin.Handler(s.Control, s.Token)}})
+	go func() { s.served <- s.api.Serve(l) }()
+	if err := answers(s.HTTP + "/readyz"); err != nil {
+		return err
+	}
+	b, err := json.Marshal(s.Dev)
+	if err != nil {
+		return err
+	}
+	tmp := filepath.Join(s.dir, "dev.json.tmp")
+	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, filepath.Join(s.dir, "dev.json"))
+}
+
+// answers waits until an address says that it is ready.
+func answers(url string) error {
+	c := &http.Client{Timeout: 5 * time.Second}
+	var last error
+	for range 300 {
+		r, err := c.Get(url)
+		if err == nil {
+			b, _ := io.ReadAll(r.Body)
+			_ = r.Body.Close()
+			if r.StatusCode == http.StatusOK {
+				return nil
+			}
+			err = fmt.Errorf("%s: %s", r.Status, b)
+		}
+		last = err
+		time.Sleep(100 * time.Millisecond)
+	}
+	return fault.New(fault.StoreDown, fault.Fatal, "start", url, last, "see the log")
+}
+
+// lock makes this process the only owner of a data directory.
+func lock(dir string) (*os.File, error) {
+	path := filepath.Join(dir, "lock")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fault.New(fault.StoreDenied, fault.Bad, "open", path, err, "choose another --data-dir")
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		who := "another process"
+		if d, ok := cli.ReadDev(dir); ok {
+			who = fmt.Sprintf("process %d at %s", d.PID, d.HTTP)
+		}
+		_ = f.Close()
+		return nil, fault.New(fault.DataDirInUse, fault.Bad, "use data directory", dir, who+" has it", "stop that process, or choose another --data-dir")
+	}
+	return f, nil
+}
+
+// dial connects once the namespace answers.
+func dial(ctx context.Context, address string, log *slog.Logger) (client.Client, error) {
+	var last error
+	for range 200 {
+		c, err := client.DialContext(ctx, client.Options{HostPort: address, Namespace: tembed.Namespace, Logger: host.Logger(log)})
+		if err == nil {
+			if _, err = c.CheckHealth(ctx, &client.CheckHealthRequest{}); err == nil {
+				return c, nil
+			}
+			c.Close()
+		}
+		last = err
+		time.Sleep(50 * time.Millisecond)
+	}
+	return nil, fault.New(fault.EngineDown, fault.Fatal, "connect to the embedded Temporal at", address, last, "see temporal.log in the data directory")
+}
+
+// Failed tells when a part of the stack ends by itself.
+func (s *Stack) Failed() <-chan error { return s.served }
+
+// Stop drains the worker, lets queries finish and closes the stores.
+func (s *Stack) Stop(ctx context.Context) error {
+	var err error
+	_ = os.Remove(filepath.Join(s.dir, "dev.json"))
+	if s.worker != nil {
+		s.worker.Stop()
+	}
+	if s.api != nil {
+		sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+		err = errors.Join(err, s.api.Shutdown(sctx))
+		cancel()
+	}
+	if s.client != nil {
+		s.client.Close()
+	}
+	if s.engine != nil {
+		err = errors.Join(err, s.engine.Stop())
+	}
+	if s.stores != nil {
+		err = errors.Join(err, s.stores.Close())
+	}
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Close())
+	}
+	return err
+}

@@ -1,0 +1,187 @@
+// Package tembed runs Temporal's server in this process on one SQLite file (write-ahead log, synchronous=normal: a killed
+// process loses nothing). It is pinned to one server version per file, since this path has no schema migration.
+package tembed
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"go.temporal.io/server/common/authorization"
+	"go.temporal.io/server/common/cluster"
+	"go.temporal.io/server/common/config"
+	"go.temporal.io/server/common/dynamicconfig"
+	"go.temporal.io/server/common/log"
+	"go.temporal.io/server/common/membership/static"
+	sqlite "go.temporal.io/server/common/persistence/sql/sqlplugin/sqlite"
+	"go.temporal.io/server/common/primitives"
+	schema "go.temporal.io/server/schema/sqlite"
+	"go.temporal.io/server/temporal"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// Server is a running server.
+type Server struct {
+	srv     temporal.Server
+	Address string
+}
+
+const (
+	localhost = "127.0.0.1"
+	clusterID = "active"
+	// Namespace is made at the first start.
+	Namespace = "default"
+)
+
+// Start starts a server over dir/temporal.db, listening on port (0 = any free).
+func Start(dir string, port int) (*Server, error) {
+	db := filepath.Join(dir, "temporal.db")
+	if err := version(dir); err != nil {
+		return nil, err
+	}
+	ports, err := freePorts(port)
+	if err != nil {
+		return nil, err
+	}
+	store := &config.SQL{PluginName: sqlite.PluginName, DatabaseName: db, ConnectAttributes: map[string]string{"mode": "rwc", "_journal_mode": "wal", "_synchronous": "normal", "_busy_timeout": "10000"}}
+	if err := prepare(db, store); err != nil {
+		return nil, err
+	}
+	cfg := configure(store, ports)
+	logger := log.NewZapLogger(log.BuildZapLogger(log.Config{Level: "warn", OutputFile: filepath.Join(dir, "temporal.log")}))
+	hosts := map[primitives.ServiceName]static.Hosts{}
+	for i, s := range services {
+		hosts[s] = static.SingleLocalHost(fmt.Sprintf("%s:%d", localhost, ports[i]))
+	}
+	dc := dynamicconfig.StaticClient{
+		dynamicconfig.MatchingNumTaskqueueReadPartitions.Key():           1,
+		dynamicconfig.MatchingNumTaskqueueWritePartitions.Key():          1,
+		dynamicconfig.ForceSearchAttributesCacheRefreshOnRead.Key():      true,
+		dynamicconfig.FrontendRPS.Key():                                  20000,
+		dynamicconfig.FrontendMaxNamespaceRPSPerInstance.Key():           20000,
+		dynamicconfig.FrontendMaxNamespaceVisibilityRPSPerInstance.Key(): 1000,
+		dynamicconfig.HistoryRPS.Key():                                   20000,
+		dynamicconfig.MatchingRPS.Key():                                  20000,
+	}
+	srv, err := temporal.NewServer(temporal.WithConfig(cfg), temporal.ForServices(temporal.DefaultServices), temporal.WithLogger(logger),
+		temporal.WithStaticHosts(hosts), temporal.WithDynamicConfigClient(dc), temporal.WithAuthorizer(authorization.NewNoopAuthorizer()),
+		temporal.WithClaimMapper(func(*config.Config) authorization.ClaimMapper { return authorization.NewNoopClaimMapper() }))
+	if err != nil {
+		return nil, fmt.Errorf("make Temporal server: %w", err)
+	}
+	if err := srv.Start(); err != nil {
+		return nil, fmt.Errorf("start Temporal server: %w", err)
+	}
+	return &Server{srv, fmt.Sprintf("%s:%d", localhost, ports[0])}, nil
+}
+
+// Stop stops the server.
+func (s *Server) Stop() error { return s.srv.Stop() }
+
+var services = []primitives.ServiceName{primitives.FrontendService, primitives.HistoryService, primitives.MatchingService, primitives.WorkerService}
+
+// freePorts gives one port a service; the first is the asked one.
+func freePorts(first int) ([]int, error) {
+	var ports []int
+	var open []net.Listener
+	defer func() {
+		for _, l := range open {
+			_ = l.Close()
+		}
+	}()
+	for i := range services {
+		p := 0
+		if i == 0 {
+			p = first
+		}
+		l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", localhost, p))
+		if err != nil {
+			return nil, fault.New(fault.PortTaken, fault.Bad, "listen on", fmt.Sprintf("%s:%d", localhost, p), err, "another program has the port: choose one with --temporal-port (0 = any free)")
+		}
+		open = append(open, l)
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}
+
+// serverVersion is the version of the server module that is compiled in.
+func serverVersion() string {
+	if b, ok := debug.ReadBuildInfo(); ok {
+		for _, d := range b.Deps {
+			if d.Path == "go.temporal.io/server" {
+				return d.Version
+			}
+		}
+	}
+	return "unknown"
+}
+
+// version refuses a file of another minor version.
+func version(dir string) error {
+	path := filepath.Join(dir, "temporal.version")
+	now := serverVersion()
+	b, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return os.WriteFile(path, []byte(now+"\n"), 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	minor := func(v string) string {
+		return strings.Join(strings.SplitN(strings.TrimSpace(v), ".", 3)[:min(2, strings.Count(v, ".")+1)], ".")
+	}
+	if minor(string(b)) != minor(now) {
+		return fault.New(fault.EngineDown, fault.Bad, "open", filepath.Join(dir, "temporal.db"), "it was made by Temporal "+strings.TrimSpace(string(b))+", this is "+now,
+			"move temporal.db and temporal.version away: the index is not in them, only runs in progress and the history of ended ones")
+	}
+	return nil
+}
+
+// prepare makes the schema in a file beside and renames it, so that a crash leaves none half made.
+func prepare(db string, store *config.SQL) error {
+	if _, err := os.Stat(db); errors.Is(err, os.ErrNotExist) {
+		tmp := *store
+		tmp.DatabaseName = db + ".new"
+		tmp.ConnectAttributes = map[string]string{"mode": "rwc"}
+		for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
+			_ = os.Remove(tmp.DatabaseName + suffix)
+		}
+		if err := schema.SetupSchema(&tmp); err != nil {
+			return fmt.Errorf("make Temporal schema: %w", err)
+		}
+		if err := os.Rename(tmp.DatabaseName, db); err != nil {
+			return err
+		}
+	}
+	ns, err := schema.NewNamespaceConfig(clusterID, Namespace, false, nil)
+	if err != nil {
+		return err
+	}
+	return schema.CreateNamespaces(store, ns)
+}
+
+func configure(store *config.SQL, ports []int) *config.Config {
+	cfg := &config.Config{}
+	cfg.Global.Membership = config.Membership{MaxJoinDuration: 30 * time.Second, BroadcastAddress: localhost}
+	cfg.Persistence = config.Persistence{DefaultStore: sqlite.PluginName, VisibilityStore: sqlite.PluginName, NumHistoryShards: 1,
+		DataStores: map[string]config.DataStore{sqlite.PluginName: {SQL: store}}}
+	frontend := fmt.Sprintf("%s:%d", localhost, ports[0])
+	cfg.ClusterMetadata = &cluster.Config{FailoverVersionIncrement: 10, MasterClusterName: clusterID, CurrentClusterName: clusterID,
+		ClusterInformation: map[string]cluster.ClusterInformation{clusterID: {Enabled: true, InitialFailoverVersion: 1, RPCAddress: frontend}}}
+	cfg.DCRedirectionPolicy = config.DCRedirectionPolicy{Policy: "noop"}
+	cfg.Services = map[string]config.Service{}
+	for i, s := range services {
+		cfg.Services[string(s)] = config.Service{RPC: config.RPC{GRPCPort: ports[i], BindOnLocalHost: true}}
+	}
+	cfg.Archival = config.Archival{History: config.HistoryArchival{State: "disabled"}, Visibility: config.VisibilityArchival{State: "disabled"}}
+	cfg.NamespaceDefaults = config.NamespaceDefaults{Archival: config.ArchivalNamespaceDefaults{History: config.HistoryArchivalNamespaceDefaults{State: "disabled"},
+		Visibility: config.VisibilityArchivalNamespaceDefaults{State: "disabled"}}}
+	cfg.PublicClient = config.PublicClient{HostPort: frontend}
+	return cfg
+}

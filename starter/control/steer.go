@@ -1,0 +1,132 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/llm"
+	"github.com/unweaver/unweaver/internal/setup"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// Pause implements Control: what is in flight is paid for and kept, nothing new is asked.
+func (s *Service) Pause(ctx context.Context, run string) error {
+	return s.update(ctx, run, workflows.UpdatePause)
+}
+
+// Resume implements Control.
+func (s *Service) Resume(ctx context.Context, run string) error {
+	return s.update(ctx, run, workflows.UpdateResume)
+}
+
+func (s *Service) update(ctx context.Context, name, update string) error {
+	run, err := s.resolve(ctx, name)
+	if err != nil {
+		return err
+	}
+	h, err := s.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: "build/" + run, UpdateName: update, WaitForStage: client.WorkflowUpdateStageCompleted})
+	if err == nil {
+		err = h.Get(ctx, nil)
+	}
+	return engineFault(err)
+}
+
+// Cancel implements Control. What was paid for is kept; nothing that queries see changes.
+func (s *Service) Cancel(ctx context.Context, name string) error {
+	run, err := s.resolve(ctx, name)
+	if err != nil {
+		return err
+	}
+	return engineFault(s.Client.CancelWorkflow(ctx, "build/"+run, ""))
+}
+
+// Generations implements Control.
+func (s *Service) Generations(ctx context.Context, index string) ([]artifact.Generation, error) {
+	gens, err := s.art(index).Generations(ctx)
+	if err == nil && len(gens) == 0 {
+		err = fault.New(fault.UnknownIndex, fault.Bad, "list generations of", index, "no generation of it was built", "build it with: unweaver index CORPUS --index "+index)
+	}
+	return gens, err
+}
+
+// Restore implements Control.
+func (s *Service) Restore(ctx context.Context, index string) (Run, error) {
+	if _, err := s.Generations(ctx, index); err != nil {
+		return Run{}, err
+	}
+	gen := "restore-" + strings.ToLower(time.Now().UTC().Format("20060102T150405Z"))
+	b := workflows.Build{Index: index, Generation: gen, Heartbeat: s.Heartbeat}
+	_, err := s.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: workflows.RestoreID(index), TaskQueue: s.TaskQueue,
+		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL}, workflows.RestoreName, b)
+	return Run{Run: index + "/" + gen}, engineFault(err)
+}
+
+// Doctor implements Control: it probes every dependency and says what to do about what fails.
+func (s *Service) Doctor(ctx context.Context, spec corpus.Spec) ([]Check, error) {
+	var out []Check
+	probe := func(name string, f func() (string, error)) {
+		c := Check{Name: name, OK: true}
+		var err error
+		if c.Detail, err = f(); err != nil {
+			c.OK, c.Detail = false, err.Error()
+			if e := fault.As(err); e != nil {
+				c.Hint = e.Hint
+			}
+		}
+		out = append(out, c)
+	}
+	probe("artifacts", func() (string, error) {
+		id, err := artifact.StoreID(ctx, s.Stores.Artifacts)
+		return s.Stores.Artifacts.Location("") + " store " + id[:min(8, len(id))], err
+	})
+	probe("conditional writes", func() (string, error) { return conditional(ctx, s) })
+	probe("classes", func() (string, error) { return "answers", s.Stores.Classes.Ping(ctx) })
+	probe("vectors", func() (string, error) { return "answers", s.Stores.Vectors.Ping(ctx) })
+	probe("temporal", func() (string, error) {
+		_, err := s.Client.CheckHealth(ctx, &client.CheckHealthRequest{})
+		return "namespace " + s.Namespace + ", task queue " + s.TaskQueue, engineFault(err)
+	})
+	if spec.Corpus != "" {
+		probe("corpus", func() (string, error) { _, err := setup.Corpus(ctx, spec.Corpus); return spec.Corpus, err })
+	}
+	probe("chat model", func() (string, error) {
+		m, err := s.Models.Chat(spec)
+		if err != nil {
+			return "", err
+		}
+		if !m.Info().Paid {
+			return m.Info().Label(), nil
+		}
+		r, err := m.Complete(ctx, llm.Call{Task: llm.Answer, System: "Answer with the word ok.", User: "ok?"})
+		return fmt.Sprintf("%s answers (%d tokens)", m.Info().Label(), r.Usage.Prompt+r.Usage.Completion), err
+	})
+	probe("embedding model", func() (string, error) {
+		m, err := s.Models.Embedder(spec, spec.Embedding.Provider, spec.Embedding.Dimension)
+		if err != nil {
+			return "", err
+		}
+		vs, _, err := m.Embed(ctx, []string{"probe"})
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("%s, dimension %d", m.Info().Label(), len(vs[0])), nil
+	})
+	probe("temporary folder", func() (string, error) {
+		f, err := os.CreateTemp("", "unweaver-doctor-*")
+		if err != nil {
+			return "", fault.New(fault.StoreFull, fault.Fatal, "write in", os.TempDir(), err, "free space or set TMPDIR")
+		}
+		_ = f.Close()
+		return os.TempDir(), os.Remove(f.Name())
+	})
+	return out, nil
+}

@@ -1,0 +1,14 @@
+// Command unweaver is the command line: see starter/cli.
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/unweaver/unweaver/starter/cli"
+)
+
+func main() {
+	a := &cli.App{Out: os.Stdout, Err: os.Stderr, Env: os.Environ()}
+	os.Exit(a.Run(context.Background(), os.Args[1:]))
+}
