@@ -28,13 +28,6 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// Models of one configuration, with the limits of their endpoints.
-type Models struct {
-	Chat    llm.Chat
-	Classes llm.Embedder
-	Chunks  llm.Embedder
-}
-
 // Engine tells about workflow runs; the lease of a build depends on it.
 type Engine interface {
 	// Closed tells whether a run has ended; an unknown run has.
@@ -47,7 +40,7 @@ type Activities struct {
 	Corpora   func(ctx context.Context, uri string) (blob.Store, error)
 	Classes   classes.Store
 	Vectors   vectors.Store
-	Models    func(spec corpus.Spec) (Models, error)
+	Models    func(spec corpus.Spec) (llm.Set, error)
 	Ledger    *ledger.Ledger
 	Engine    Engine
 	StoreID   string

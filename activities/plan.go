@@ -140,7 +140,7 @@ func (r *run) sameCorpus(ctx context.Context, parent *corpus.Manifest) error {
 }
 
 // fingerprints of the embedders; an unknown dimension is asked for with one call.
-func (r *run) fingerprints(ctx context.Context, m Models) (class, chunk corpus.Fingerprint, err error) {
+func (r *run) fingerprints(ctx context.Context, m llm.Set) (class, chunk corpus.Fingerprint, err error) {
 	of := func(e llm.Embedder, template string) (corpus.Fingerprint, error) {
 		dim := e.Dimension()
 		if dim == 0 {

@@ -75,3 +75,10 @@ func (i Info) Label() string {
 	}
 	return i.Provider + ":" + i.Model
 }
+
+// Set is the models of one configuration, with the limits of their endpoints.
+type Set struct {
+	Chat    Chat
+	Classes Embedder
+	Chunks  Embedder
+}

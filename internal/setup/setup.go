@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/unweaver/unweaver/activities"
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/blob"
 	"github.com/unweaver/unweaver/internal/blob/dir"
@@ -192,8 +191,8 @@ func (m *Models) Embedder(s corpus.Spec, provider string, dimension int) (llm.Em
 }
 
 // Build makes what activities of a build need.
-func (m *Models) Build(s corpus.Spec) (activities.Models, error) {
-	var out activities.Models
+func (m *Models) Build(s corpus.Spec) (llm.Set, error) {
+	var out llm.Set
 	var err error
 	if out.Chat, err = m.Chat(s); err != nil {
 		return out, err
@@ -206,4 +205,14 @@ func (m *Models) Build(s corpus.Spec) (activities.Models, error) {
 		out.Classes = builtin.Embedder{}
 	}
 	return out, nil
+}
+
+// NoPaths refuses path stores for a program that shares its stores with others.
+func NoPaths(c config.Stores, program string) error {
+	for setting, uri := range map[string]string{"stores.artifacts": c.Artifacts, "stores.classes": c.Classes, "stores.vectors": c.Vectors} {
+		if uri == "" || IsPath(uri) {
+			return fault.New(fault.BadConfig, fault.Bad, "start", program, setting+" is a path ("+uri+"): its files have one owner", "use unweaver dev, which runs every part in one process, or set URLs")
+		}
+	}
+	return nil
 }

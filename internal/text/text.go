@@ -18,12 +18,14 @@ import (
 const Analyser = "en/1"
 
 // Sentences cuts a text into consecutive pieces that together are the text (UAX #29, with common abbreviations and
-// initials kept whole). A line break inside a paragraph ends no sentence unless the rule finds one.
+// initials kept whole). A line break ends a sentence unless it looks like the wrap of a longer one.
 func Sentences(s string) []string {
 	var out []string
-	it := sentences.FromString(s)
+	at := 0
+	it := sentences.FromString(unwrap(s))
 	for it.Next() {
-		p := it.Value()
+		p := s[at : at+len(it.Value())]
+		at += len(p)
 		if n := len(out); n > 0 && continues(out[n-1], p) {
 			out[n-1] += p
 			continue
@@ -31,6 +33,38 @@ func Sentences(s string) []string {
 		out = append(out, p)
 	}
 	return out
+}
+
+// wrapped is the length from which a line that ends without a sign counts as wrapped.
+const wrapped = 60
+
+// unwrap puts a space for every line break that only wraps a line: the next line goes on in lower case, or the line is
+// long and ends with no sign. The length in bytes stays.
+func unwrap(s string) string {
+	if strings.IndexByte(s, '\n') < 0 {
+		return s
+	}
+	b := []byte(s)
+	start := 0
+	for i, c := range b {
+		if c != '\n' {
+			continue
+		}
+		line := strings.TrimRight(s[start:i], " \t\r")
+		start = i + 1
+		if line == "" || i+1 >= len(s) || strings.TrimSpace(s[i+1:min(i+3, len(s))]) == "" {
+			continue
+		}
+		next, _ := utf8.DecodeRuneInString(strings.TrimLeft(s[i+1:], " \t"))
+		if next == '\n' || next == utf8.RuneError {
+			continue
+		}
+		long := len(line) >= wrapped && !strings.ContainsRune(".!?:;", rune(line[len(line)-1]))
+		if unicode.IsLower(next) || long {
+			b[i] = ' '
+		}
+	}
+	return string(b)
 }
 
 var abbreviations = map[string]bool{"dr": true, "mr": true, "mrs": true, "ms": true, "prof": true, "st": true, "jr": true, "sr": true,

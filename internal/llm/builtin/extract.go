@@ -40,10 +40,13 @@ var connectors = map[string]bool{"of": true, "the": true, "de": true, "von": tru
 func Entities(chunk string) []Entity {
 	sents := text.Sentences(chunk)
 	toks := tokens(sents)
-	x := &extraction{inner: map[string]bool{}, at: map[string]int{}}
+	x := &extraction{inner: map[string]bool{}, lower: map[string]bool{}, at: map[string]int{}}
 	for _, t := range toks {
 		if !t.start {
 			x.inner[t.s] = true
+		}
+		if t.s == t.lower {
+			x.lower[t.s] = true
 		}
 	}
 	x.phrases(toks)
@@ -93,6 +96,7 @@ type extraction struct {
 	names []string
 	at    map[string]int
 	inner map[string]bool // words seen inside a sentence
+	lower map[string]bool // words seen in lower case
 }
 
 // phrases walks runs of capitalised words with inner connectors, and technical tokens.
@@ -155,8 +159,11 @@ func (x *extraction) phrase(run []token) {
 	}
 	if len(run) == 1 {
 		t := run[0]
-		if utf8.RuneCountInString(t.s) < 2 || (t.start && !x.inner[t.s] && text.Common(t.lower) && !technical(t.s)) {
+		if utf8.RuneCountInString(t.s) < 2 {
 			return
+		}
+		if t.start && !x.inner[t.s] && !technical(t.s) && (x.lower[t.lower] || strings.HasSuffix(t.lower, "ly")) {
+			return // the first word of a sentence, and a plain one
 		}
 		if text.Common(t.lower) && !technical(t.s) {
 			return

@@ -1,0 +1,209 @@
+// Package vectorstest is the conformance suite of the vectors port; every adapter passes it.
+package vectorstest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sort"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/vectors"
+)
+
+// Dim of the suite's vectors.
+const Dim = 64
+
+// Collection of the suite.
+const Collection = "uw_test_classes_00000000_0"
+
+// Run proves the contract of a store; open gives an empty one each time.
+func Run(t *testing.T, open func(t *testing.T) vectors.Store) {
+	t.Run("a search finds what exact search finds", func(t *testing.T) { search(t, open(t)) })
+	t.Run("rows written twice are there once", func(t *testing.T) { twice(t, open(t)) })
+	t.Run("bad vectors are refused and store nothing", func(t *testing.T) { bad(t, open(t)) })
+	t.Run("a collection of another dimension is refused", func(t *testing.T) { dimension(t, open(t)) })
+	t.Run("an absent collection is not found", func(t *testing.T) { absent(t, open(t)) })
+	t.Run("deleted rows are gone", func(t *testing.T) { remove(t, open(t)) })
+	t.Run("collections are listed and dropped", func(t *testing.T) { drop(t, open(t)) })
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Rows gives n clustered unit vectors from a seed.
+func Rows(n, dim int, seed uint64) []vectors.Row {
+	r := rand.New(rand.NewPCG(seed, 7))
+	centres := make([][]float32, 40)
+	for i := range centres {
+		centres[i] = make([]float32, dim)
+		for j := range centres[i] {
+			centres[i][j] = float32(r.NormFloat64())
+		}
+	}
+	rs := make([]vectors.Row, n)
+	for i := range rs {
+		v := make([]float32, dim)
+		c := centres[r.IntN(len(centres))]
+		for j := range v {
+			v[j] = c[j] + 0.6*float32(r.NormFloat64())
+		}
+		vectors.Normalise(v)
+		rs[i] = vectors.Row{Key: fmt.Sprintf("%032x-%016x", r.Uint64(), i), Vector: v}
+	}
+	return rs
+}
+
+// Exact gives the n best rows by brute force.
+func Exact(rs []vectors.Row, q []float32, n int) []vectors.Hit {
+	hits := make([]vectors.Hit, len(rs))
+	for i, r := range rs {
+		var s float64
+		for j := range q {
+			s += float64(q[j]) * float64(r.Vector[j])
+		}
+		hits[i] = vectors.Hit{Key: r.Key, Score: float32(s)}
+	}
+	sort.Slice(hits, func(i, j int) bool {
+		return hits[i].Score > hits[j].Score || (hits[i].Score == hits[j].Score && hits[i].Key < hits[j].Key)
+	})
+	return hits[:min(n, len(hits))]
+}
+
+func fill(t *testing.T, s vectors.Store, rs []vectors.Row) {
+	t.Helper()
+	ok(t, s.Create(t.Context(), Collection, Dim))
+	for at := 0; at < len(rs); at += 500 {
+		ok(t, s.Upsert(t.Context(), Collection, rs[at:min(at+500, len(rs))]))
+	}
+	ok(t, s.Load(t.Context(), Collection))
+}
+
+func search(t *testing.T, s vectors.Store) {
+	rs := Rows(3000, Dim, 1)
+	fill(t, s, rs)
+	found, want := 0, 0
+	for i, q := range Rows(50, Dim, 1) {
+		got, err := s.Search(t.Context(), Collection, q.Vector, 10)
+		ok(t, err)
+		exact := Exact(rs, q.Vector, 10)
+		keys := map[string]float32{}
+		for j, h := range got {
+			keys[h.Key] = h.Score
+			if j > 0 && h.Score > got[j-1].Score+1e-6 {
+				t.Fatalf("question %d: hits are not in order", i)
+			}
+		}
+		for _, e := range exact {
+			want++
+			if sc, ok := keys[e.Key]; ok {
+				found++
+				if math.Abs(float64(sc-e.Score)) > 1e-4 {
+					t.Errorf("question %d: score %g, exact %g", i, sc, e.Score)
+				}
+			}
+		}
+	}
+	if recall := float64(found) / float64(want); recall < 0.99 {
+		t.Errorf("recall@10 %.4f, want at least 0.99", recall)
+	}
+	all, err := s.Search(t.Context(), Collection, rs[0].Vector, 4000)
+	ok(t, err)
+	if len(all) != len(rs) {
+		t.Errorf("asked for more than there is: got %d of %d", len(all), len(rs))
+	}
+}
+
+func twice(t *testing.T, s vectors.Store) {
+	rs := Rows(700, Dim, 2)
+	fill(t, s, rs)
+	fill(t, s, rs[300:])
+	n, err := s.Count(t.Context(), Collection)
+	ok(t, err)
+	if n != int64(len(rs)) {
+		t.Errorf("%d rows, want %d", n, len(rs))
+	}
+	has, err := s.Has(t.Context(), Collection, []string{rs[5].Key, "absent", rs[699].Key})
+	ok(t, err)
+	if !has[0] || has[1] || !has[2] {
+		t.Errorf("has %v", has)
+	}
+	hits, err := s.Search(t.Context(), Collection, rs[400].Vector, 2)
+	ok(t, err)
+	if len(hits) != 2 || hits[0].Key != rs[400].Key || hits[1].Key == rs[400].Key {
+		t.Errorf("hits %v", hits)
+	}
+}
+
+func bad(t *testing.T, s vectors.Store) {
+	ok(t, s.Create(t.Context(), Collection, Dim))
+	nan := make([]float32, Dim)
+	nan[3] = float32(math.NaN())
+	good := Rows(1, Dim, 3)[0]
+	for name, c := range map[string]struct {
+		v    []float32
+		want fault.Code
+	}{"NaN": {nan, fault.BadVector}, "zero": {make([]float32, Dim), fault.BadVector}, "dimension": {make([]float32, Dim+1), fault.DimensionChanged}} {
+		if err := s.Upsert(t.Context(), Collection, []vectors.Row{good, {Key: "bad", Vector: c.v}}); !fault.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if n, err := s.Count(t.Context(), Collection); err != nil || n != 0 {
+		t.Errorf("%d rows were stored, %v", n, err)
+	}
+}
+
+func dimension(t *testing.T, s vectors.Store) {
+	for range 2 {
+		ok(t, s.Create(t.Context(), Collection, Dim))
+	}
+	if err := s.Create(t.Context(), Collection, 2*Dim); !fault.Is(err, fault.DimensionChanged) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func absent(t *testing.T, s vectors.Store) {
+	if _, err := s.Search(t.Context(), "uw_none", make([]float32, Dim), 1); !fault.Is(err, fault.NotFound) {
+		t.Errorf("search: %v", err)
+	}
+	if err := s.Upsert(t.Context(), "uw_none", Rows(1, Dim, 4)); !fault.Is(err, fault.NotFound) {
+		t.Errorf("upsert: %v", err)
+	}
+	ok(t, s.Drop(t.Context(), "uw_none"))
+}
+
+func remove(t *testing.T, s vectors.Store) {
+	rs := Rows(600, Dim, 5)
+	fill(t, s, rs)
+	ok(t, s.Delete(t.Context(), Collection, []string{rs[0].Key, rs[550].Key, "absent"}))
+	ok(t, s.Load(t.Context(), Collection))
+	has, err := s.Has(t.Context(), Collection, []string{rs[0].Key, rs[1].Key, rs[550].Key})
+	ok(t, err)
+	if has[0] || !has[1] || has[2] {
+		t.Errorf("has %v", has)
+	}
+	hits, err := s.Search(t.Context(), Collection, rs[0].Vector, 1)
+	ok(t, err)
+	if len(hits) != 1 || hits[0].Key == rs[0].Key {
+		t.Errorf("hits %v", hits)
+	}
+}
+
+func drop(t *testing.T, s vectors.Store) {
+	fill(t, s, Rows(10, Dim, 6))
+	l, err := s.List(t.Context(), "uw_test_")
+	ok(t, err)
+	if len(l) != 1 || l[0] != Collection {
+		t.Errorf("list %v", l)
+	}
+	ok(t, s.Drop(t.Context(), Collection))
+	if l, _ = s.List(t.Context(), "uw_test_"); len(l) != 0 {
+		t.Errorf("list after drop %v", l)
+	}
+	ok(t, s.Create(t.Context(), Collection, 2*Dim))
+}

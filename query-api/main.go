@@ -1,0 +1,71 @@
+// Command unweaver-query-api serves queries until SIGTERM. It serves installations whose stores are servers; path stores
+// belong to the embedded stack.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/localfile"
+	"github.com/unweaver/unweaver/internal/setup"
+	"github.com/unweaver/unweaver/query-api/api"
+)
+
+func main() {
+	path := flag.String("config", os.Getenv("UNWEAVER_CONFIG"), "configuration file")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *path); err != nil {
+		fmt.Fprintln(os.Stderr, "unweaver-query-api:", err)
+		if k := fault.As(err); k != nil && k.Kind == fault.Bad {
+			os.Exit(2)
+		}
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, path string) (err error) {
+	cfg, err := config.Load(config.Source{Path: path, Env: os.Environ()})
+	if err != nil {
+		return err
+	}
+	if err := setup.NoPaths(cfg.Stores, "unweaver-query-api"); err != nil {
+		return err
+	}
+	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
+	stores, err := setup.Open(ctx, cfg.Stores)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stores.Close()) }()
+	cache, err := localfile.New(filepath.Join(os.TempDir(), "unweaver-query-cache"), 64<<30)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", cfg.QueryAPI.Address)
+	if err != nil {
+		return fault.New(fault.PortTaken, fault.Bad, "listen on", cfg.QueryAPI.Address, err, "set query_api.address")
+	}
+	s := api.New(api.Config{Artifacts: stores.Artifacts, Classes: stores.Classes, Vectors: stores.Vectors, Models: setup.NewModels(stores.Classes), Cache: cache, Log: log})
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	select {
+	case err = <-served:
+	case <-ctx.Done():
+	}
+	sctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	return errors.Join(err, s.Shutdown(sctx))
+}

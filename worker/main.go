@@ -1,0 +1,64 @@
+// Command unweaver-worker hosts workflows and activities until SIGTERM, then drains. It serves installations whose stores
+// are servers; path stores belong to the embedded stack.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/setup"
+	"github.com/unweaver/unweaver/worker/host"
+)
+
+func main() {
+	path := flag.String("config", os.Getenv("UNWEAVER_CONFIG"), "configuration file")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *path); err != nil {
+		fmt.Fprintln(os.Stderr, "unweaver-worker:", err)
+		if k := fault.As(err); k != nil && k.Kind == fault.Bad {
+			os.Exit(2)
+		}
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, path string) (err error) {
+	cfg, err := config.Load(config.Source{Path: path, Env: os.Environ()})
+	if err != nil {
+		return err
+	}
+	if err := setup.NoPaths(cfg.Stores, "unweaver-worker"); err != nil {
+		return err
+	}
+	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
+	stores, err := setup.Open(ctx, cfg.Stores)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stores.Close()) }()
+	c, err := client.DialContext(ctx, client.Options{HostPort: cfg.Engine.Address, Namespace: cfg.Engine.Namespace, Logger: host.Logger(log)})
+	if err != nil {
+		return fault.New(fault.EngineDown, fault.Fatal, "connect to Temporal at", cfg.Engine.Address, err, "check engine.address and engine.namespace")
+	}
+	defer c.Close()
+	h, err := host.Start(host.Config{Client: c, TaskQueue: cfg.Engine.TaskQueue, Stores: stores, Models: setup.NewModels(stores.Classes), Sticky: 5 * time.Second, Drain: 45 * time.Second, Log: log})
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	h.Stop()
+	return nil
+}
