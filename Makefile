@@ -48,6 +48,7 @@ $(TOOLS)/workflowcheck:
 	@mkdir -p $(TOOLS); GOBIN=$(TOOLS) $(GO) install $(WORKFLOWCHECK)
 
 bench: build ## the figures of docs/benchmarks.md, as ratios in one run
+	$(GO) build -o $(BIN)/modelserver ./internal/llm/llmtest/modelserver
 	cd $(EMBEDDED) && $(GO) run ./bench -bin $(BIN) $(BENCH)
 
 servers: ## real servers on loopback (none yet: the distributed adapters are not built)

@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
+	"runtime/pprof"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -24,6 +26,12 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if p := os.Getenv("UNWEAVER_TEST_CPUPROFILE"); p != "" { // for those who work on the data path
+		if f, err := os.Create(p); err == nil && pprof.StartCPUProfile(f) == nil {
+			defer pprof.StopCPUProfile()
+		}
+	}
+	debug.SetGCPercent(200) // the heap is small; two cores are better spent on documents
 	root := &cobra.Command{Use: "unweaver-dev", SilenceUsage: true, SilenceErrors: true}
 	root.AddCommand(devCmd(), demoCmd())
 	if err := root.ExecuteContext(ctx); err != nil {

@@ -119,7 +119,6 @@ func (r *Result) noMatch(q Query) {
 
 // elect is the paper's method: classes, ballots, weighted election, and filling up.
 func (s Searcher) elect(ctx context.Context, g *Generation, a *allowed, q Query, res *Result) error {
-	start := time.Now()
 	found, err := s.classes(ctx, g, a, q)
 	if err != nil {
 		return err
@@ -129,7 +128,7 @@ func (s Searcher) elect(ctx context.Context, g *Generation, a *allowed, q Query,
 	if res.noMatch(q); res.Reason != "" {
 		return nil
 	}
-	start = time.Now()
+	start := time.Now()
 	ballots := make([][]uint32, len(res.Entities))
 	for i, e := range res.Entities {
 		ballots[i] = e.Votes

@@ -114,7 +114,10 @@ func (a *App) startDev(ctx context.Context) (stop func(), err error) {
 	stop = func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 		select {
-		case <-ended:
+		case err := <-ended:
+			if err != nil {
+				fmt.Fprintf(a.Err, "the embedded stack ended: %v\n", err)
+			}
 		case <-time.After(40 * time.Second):
 			_ = cmd.Process.Kill()
 		}

@@ -183,7 +183,10 @@ func list(t *testing.T, s blob.Store) {
 	check("after an absent key", collect("p/", "p/aa"), keys[3:6])
 	check("nothing", collect("zz", ""), nil)
 	n := 0
-	for range s.List(t.Context(), "", "") {
+	for _, err := range s.List(t.Context(), "", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
 		if n++; n == 2 {
 			break // a caller may stop
 		}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	bbolt "go.etcd.io/bbolt"
+	bberrors "go.etcd.io/bbolt/errors"
 
 	"github.com/unweaver/unweaver/internal/classes"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -68,7 +69,7 @@ func open(path string, volatile bool, buckets ...[]byte) (*bbolt.DB, error) {
 	o.NoSync = volatile
 	o.NoFreelistSync = true
 	db, err := bbolt.Open(path, 0o600, &o)
-	if errors.Is(err, bbolt.ErrTimeout) {
+	if errors.Is(err, bberrors.ErrTimeout) {
 		return nil, fault.New(fault.DataDirInUse, fault.Bad, "open", path, "another process holds it", "stop that process, or use another --data-dir")
 	}
 	if err != nil {

@@ -75,7 +75,7 @@ type packer struct {
 // max tokens, the one whose neighbours have the smallest hash: an edit elsewhere leaves it where it is.
 func packed(r io.Reader, c corpus.Chunking, emit func(cutting) error) error {
 	p := &packer{max: c.MaxTokens, min: int(minShare * float64(c.MaxTokens)), stable: c.Boundaries != "packed", emit: emit}
-	u := newUnits(r)
+	u := newUnits(r, c.MaxTokens)
 	for {
 		x, err := u.next()
 		if errors.Is(err, io.EOF) {
@@ -162,7 +162,7 @@ func (p *packer) flush(n int) error {
 // fixed reproduces the reference's windows: max tokens, a step of max less overlap (specs/unweaver.md §3.1), on borders
 // of runes.
 func fixed(r io.Reader, c corpus.Chunking, emit func(cutting) error) error {
-	u := newUnits(r)
+	u := newUnits(r, c.MaxTokens)
 	var buf string
 	var lens []int
 	at, done := 0, false

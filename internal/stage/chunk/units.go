@@ -31,9 +31,12 @@ type units struct {
 	queue []unit
 	carry string // the start of the next block
 	err   error
+	max   int // tokens of a chunk: no unit has more than half of it, where bytes allow
 }
 
-func newUnits(r io.Reader) *units { return &units{r: bufio.NewReaderSize(r, blockBytes)} }
+func newUnits(r io.Reader, max int) *units {
+	return &units{r: bufio.NewReaderSize(r, blockBytes), max: max}
+}
 
 // next gives the next unit; io.EOF ends the text.
 func (u *units) next() (unit, error) {
@@ -59,8 +62,8 @@ func (u *units) block() (block string, end bool, err error) {
 	for {
 		line, err := u.r.ReadSlice('\n')
 		if blank && len(strings.TrimSpace(string(line))) > 0 {
-			u.carry = string(line)
-			return b.String(), true, plain(err)
+			u.carry = string(line) // read again as the start of the next block, also where the text ends
+			return b.String(), true, nil
 		}
 		b.Write(line)
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
@@ -76,13 +79,6 @@ func (u *units) block() (block string, end bool, err error) {
 			return s[:i], false, nil
 		}
 	}
-}
-
-func plain(err error) error {
-	if errors.Is(err, bufio.ErrBufferFull) {
-		return nil
-	}
-	return err
 }
 
 // cutAt is a place at or before limit to cut a text: after a sentence, else after a space, else on a rune.
@@ -104,12 +100,14 @@ func (u *units) split(block string, end bool) {
 		return
 	}
 	for _, s := range text.Sentences(block) {
-		for len(s) > longUnit {
-			i := cutAt(s, hardUnit)
+		n := tokens.Count(s)
+		for hard := min(hardUnit, u.max); len(s) > hard && (len(s) > longUnit || n > u.max/2); {
+			i := cutAt(s, hard)
 			u.queue = append(u.queue, unit{s: s[:i], tokens: tokens.Count(s[:i])})
 			s = s[i:]
+			n = tokens.Count(s)
 		}
-		u.queue = append(u.queue, unit{s: s, tokens: tokens.Count(s)})
+		u.queue = append(u.queue, unit{s: s, tokens: n})
 	}
 	if n := len(u.queue); n > 0 && end {
 		u.queue[n-1].paraEnd = true

@@ -60,7 +60,7 @@ func Parse(text string) (es []rows.Entity, rung string, ok bool) {
 		if l, ok := strict(t[:end]); ok {
 			return l, RungRepaired, true
 		}
-		if fixed, err := jsonrepair.JSONRepair(t[:end]); err == nil {
+		if fixed, err := jsonrepair.Repair(t[:end]); err == nil {
 			if l, ok := strict(fixed); ok {
 				return l, RungRepaired, true
 			}
@@ -145,7 +145,7 @@ func salvage(t string) []rows.Entity {
 		obj := t[i : i+end]
 		var a answer
 		if json.Unmarshal([]byte(obj), &a) != nil {
-			fixed, err := jsonrepair.JSONRepair(obj)
+			fixed, err := jsonrepair.Repair(obj)
 			if err != nil || json.Unmarshal([]byte(fixed), &a) != nil {
 				continue
 			}

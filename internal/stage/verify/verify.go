@@ -84,6 +84,11 @@ type vectorRow struct {
 	Vector []float32 `parquet:"vector,list"`
 }
 
+// keyRow reads the keys alone.
+type keyRow struct {
+	Key string `parquet:"key"`
+}
+
 type at struct {
 	ctx context.Context
 	s   blob.Store
@@ -119,43 +124,73 @@ func Vectors(ctx context.Context, in In, seg corpus.Segment, collection string, 
 	if err != nil {
 		return res, damaged(err)
 	}
-	r := parquet.NewGenericReader[vectorRow](f)
-	defer func() { _ = r.Close() }()
-	buf := make([]vectorRow, batch)
+	var lost []bool // by row; keys alone are read first, as vectors are rarely missing
+	keys := parquet.NewGenericReader[keyRow](f)
+	defer func() { _ = keys.Close() }()
+	buf := make([]keyRow, batch)
 	for {
-		n, rerr := r.Read(buf)
+		n, rerr := keys.Read(buf)
 		if rerr != nil && !errors.Is(rerr, io.EOF) {
 			return res, damaged(rerr)
 		}
-		if err := check(ctx, in, collection, buf[:n], &res); err != nil {
+		names := make([]string, n)
+		for i, r := range buf[:n] {
+			names[i] = r.Key
+		}
+		has, err := in.Vectors.Has(ctx, collection, names)
+		if err != nil {
 			return res, err
 		}
+		for _, ok := range has {
+			lost = append(lost, !ok)
+			if !ok {
+				res.Rewritten++
+			}
+		}
+		res.Checked += int64(n)
+		in.Beat(res.Checked)
 		if errors.Is(rerr, io.EOF) {
-			return res, nil
+			break
 		}
 	}
+	if res.Rewritten == 0 {
+		return res, nil
+	}
+	if err := rewrite(ctx, in, f, collection, lost); err != nil {
+		if fault.As(err) == nil && ctx.Err() == nil {
+			err = damaged(err)
+		}
+		return res, err
+	}
+	return res, nil
 }
 
-func check(ctx context.Context, in In, collection string, rs []vectorRow, res *Result) error {
-	keys := make([]string, len(rs))
-	for i, r := range rs {
-		keys[i] = r.Key
-	}
-	has, err := in.Vectors.Has(ctx, collection, keys)
-	if err != nil {
-		return err
-	}
-	var lost []vectors.Row
-	for i, ok := range has {
-		if !ok {
-			lost = append(lost, vectors.Row{Key: rs[i].Key, Vector: append([]float32(nil), rs[i].Vector...)})
+// rewrite writes the rows that the store has lost.
+func rewrite(ctx context.Context, in In, f *parquet.File, collection string, lost []bool) error {
+	r := parquet.NewGenericReader[vectorRow](f)
+	defer func() { _ = r.Close() }()
+	buf := make([]vectorRow, batch)
+	var rows []vectors.Row
+	for at := 0; ; {
+		n, rerr := r.Read(buf)
+		if rerr != nil && !errors.Is(rerr, io.EOF) {
+			return rerr
+		}
+		for i, x := range buf[:n] {
+			if lost[at+i] {
+				rows = append(rows, vectors.Row{Key: x.Key, Vector: append([]float32(nil), x.Vector...)})
+			}
+		}
+		at += n
+		in.Beat(int64(at))
+		if len(rows) >= 4*batch || errors.Is(rerr, io.EOF) {
+			if err := in.Vectors.Upsert(ctx, collection, rows); err != nil {
+				return err
+			}
+			rows = nil
+		}
+		if errors.Is(rerr, io.EOF) {
+			return nil
 		}
 	}
-	res.Checked += int64(len(rs))
-	res.Rewritten += int64(len(lost))
-	in.Beat(res.Checked)
-	if len(lost) == 0 {
-		return nil
-	}
-	return in.Vectors.Upsert(ctx, collection, lost)
 }

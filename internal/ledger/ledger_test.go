@@ -1,0 +1,143 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/blob"
+	"github.com/unweaver/unweaver/internal/blob/dir"
+	"github.com/unweaver/unweaver/internal/classes/bolt"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/ledger"
+)
+
+func stores(t *testing.T) (blob.Store, *bolt.Store) {
+	t.Helper()
+	s, err := dir.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := bolt.Open(filepath.Join(t.TempDir(), "c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return s, c
+}
+
+func key(i int) corpus.Digest {
+	return ledger.Key(ledger.Extract, "p", "m", "", "s", fmt.Sprint("input ", i))
+}
+
+func TestEqualKeysInFlightArePaidOnce(t *testing.T) {
+	s, c := stores(t)
+	var paid atomic.Int64
+	var wg sync.WaitGroup
+	for w := range 4 { // four workers, each with a ledger of its own
+		l := ledger.New(s, c)
+		for range 8 {
+			wg.Go(func() {
+				e, _, err := l.Do(t.Context(), ledger.Extract, key(1), 0, func(context.Context) (ledger.Result, error) {
+					paid.Add(1)
+					time.Sleep(20 * time.Millisecond)
+					return ledger.Result{Value: []byte(fmt.Sprint("by ", w))}, nil
+				})
+				if err != nil || len(e.Value) == 0 {
+					t.Errorf("%v %v", e, err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if paid.Load() != 1 {
+		t.Errorf("paid %d times", paid.Load())
+	}
+}
+
+func TestAFailedPaymentStoresNothingAndGivesItsClaimBack(t *testing.T) {
+	s, c := stores(t)
+	l := ledger.New(s, c)
+	boom := errors.New("boom")
+	if _, _, err := l.Do(t.Context(), ledger.Extract, key(1), 0, func(context.Context) (ledger.Result, error) { return ledger.Result{}, boom }); !errors.Is(err, boom) {
+		t.Fatal(err)
+	}
+	e, paid, err := ledger.New(s, c).Do(t.Context(), ledger.Extract, key(1), 0, func(context.Context) (ledger.Result, error) { return ledger.Result{Value: []byte("v")}, nil })
+	if err != nil || !paid || string(e.Value) != "v" {
+		t.Errorf("%v %v %v", e, paid, err)
+	}
+}
+
+func TestANegativeEntryIsNotPaidAgainUntilItIsRetried(t *testing.T) {
+	s, c := stores(t)
+	l := ledger.New(s, c)
+	n := 0
+	pay := func(r ledger.Result) func(context.Context) (ledger.Result, error) {
+		return func(context.Context) (ledger.Result, error) { n++; return r, nil }
+	}
+	for range 2 {
+		e, _, err := l.Do(t.Context(), ledger.Extract, key(1), 0, pay(ledger.Result{Value: []byte("why"), Negative: true}))
+		if err != nil || !e.Negative || string(e.Value) != "why" {
+			t.Fatalf("%v %v", e, err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("paid %d times", n)
+	}
+	e, _, err := l.Do(t.Context(), ledger.Extract, key(1), 1, pay(ledger.Result{Value: []byte("good")}))
+	if err != nil || e.Negative {
+		t.Fatalf("%v %v", e, err)
+	}
+	if e, _ = l.Get(t.Context(), ledger.Extract, key(1), 0); e == nil || e.Negative {
+		t.Error("a positive entry does not win")
+	}
+}
+
+func TestALoserAdoptsTheFirstEntry(t *testing.T) {
+	s, c := stores(t)
+	l := ledger.New(s, c)
+	for _, v := range []string{"first", "second"} {
+		e, err := l.Put(t.Context(), ledger.Extract, key(1), 0, ledger.Result{Value: []byte(v)})
+		if err != nil || string(e.Value) != "first" {
+			t.Errorf("%s: %v %v", v, e, err)
+		}
+	}
+}
+
+func TestPackedEntriesAreFoundAndTheirLooseOnesSwept(t *testing.T) {
+	s, c := stores(t)
+	l := ledger.New(s, c)
+	var keys []corpus.Digest
+	for i := range 500 {
+		if _, err := l.Put(t.Context(), ledger.Extract, key(i), 0, ledger.Result{Value: []byte(fmt.Sprint("v", i))}); err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, key(i))
+	}
+	keys = append(keys, key(9999)) // never paid
+	for range 2 {
+		if n, err := l.Pack(t.Context(), ledger.Extract, keys); err != nil || n != 500 {
+			t.Fatal(n, err)
+		}
+	}
+	if n, err := l.Sweep(t.Context(), ledger.Extract, time.Now()); err != nil || n != 0 {
+		t.Errorf("swept %d at once, %v", n, err)
+	}
+	if n, err := l.Sweep(t.Context(), ledger.Extract, time.Now().Add(25*time.Hour)); err != nil || n != 500 {
+		t.Errorf("swept %d after a day, %v", n, err)
+	}
+	fresh := ledger.New(s, c)
+	for i := range 500 {
+		if e, err := fresh.Get(t.Context(), ledger.Extract, key(i), 0); err != nil || e == nil || string(e.Value) != fmt.Sprint("v", i) {
+			t.Fatalf("entry %d: %v %v", i, e, err)
+		}
+	}
+	if e, err := fresh.Get(t.Context(), ledger.Extract, key(9999), 0); e != nil || err != nil {
+		t.Errorf("an absent entry: %v %v", e, err)
+	}
+}

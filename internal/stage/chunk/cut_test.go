@@ -1,0 +1,175 @@
+package chunk
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/llm/tokens"
+)
+
+var stable = corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500}
+
+func chunks(t *testing.T, s string, c corpus.Chunking) []cutting {
+	t.Helper()
+	var out []cutting
+	if err := cut(strings.NewReader(s), c, func(x cutting) error { out = append(out, x); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+var words = strings.Fields("the river system carried grain from northern provinces while merchants in Haarlem kept ledgers of copper and salt under royal licence since early autumn when ships returned with cargo")
+
+// prose makes n paragraphs of some sentences each.
+func prose(r *rand.Rand, n int) []string {
+	ps := make([]string, n)
+	for i := range ps {
+		var b strings.Builder
+		for range 2 + r.IntN(7) {
+			k := 6 + r.IntN(20)
+			for j := range k {
+				w := words[r.IntN(len(words))]
+				if j == 0 {
+					w = strings.ToUpper(w[:1]) + w[1:]
+				}
+				b.WriteString(w)
+				if j < k-1 {
+					b.WriteByte(' ')
+				}
+			}
+			fmt.Fprintf(&b, " %d. ", r.IntN(10000))
+		}
+		ps[i] = strings.TrimSpace(b.String())
+	}
+	return ps
+}
+
+// check proves what holds for every chunking: pieces are the document, chunks are verbatim slices, sizes are bounded.
+func check(t *testing.T, s string, cs []cutting, c corpus.Chunking) {
+	t.Helper()
+	var all strings.Builder
+	rs := []rune(s)
+	for i, x := range cs {
+		all.WriteString(x.piece)
+		if got := string(rs[x.start : x.start+utf8.RuneCountInString(x.text)]); got != x.text {
+			t.Fatalf("chunk %d is no slice of the document", i)
+		}
+		if n := tokens.Count(x.text); c.Strategy != "document" && n > c.MaxTokens+c.MaxTokens/50 {
+			t.Errorf("chunk %d has %d tokens", i, n)
+		}
+	}
+	if c.Strategy != "fixed" && all.String() != s {
+		t.Fatal("the pieces are not the document")
+	}
+}
+
+func TestPiecesAreTheDocumentAndChunksAreSlices(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	texts := map[string]string{
+		"prose": strings.Join(prose(r, 120), "\n\n"), "one line without end": strings.Repeat("word after word ", 6000),
+		"one word without end": strings.Repeat("x", 30_000), "many blank lines": "a\n\n\n\n\nb\n \n\t\n\nc", "signs": strings.Repeat("é漢字🙂 ", 4000),
+		"leading blanks": "\n\n  \n" + strings.Join(prose(r, 30), "\n\n") + "\n\n\n", "empty": "", "blank": " \n\n ",
+	}
+	for name, s := range texts {
+		for _, c := range []corpus.Chunking{stable, {Strategy: "text", Boundaries: "packed", MaxTokens: 300}, {Strategy: "fixed", MaxTokens: 500, Overlap: 64}, {Strategy: "document"}} {
+			t.Run(name+" "+c.Strategy+" "+c.Boundaries, func(t *testing.T) { check(t, s, chunks(t, s, c), c) })
+		}
+	}
+}
+
+func TestChunksDoNotDependOnHowTheTextIsRead(t *testing.T) {
+	s := strings.Join(prose(rand.New(rand.NewPCG(2, 2)), 100), "\n\n")
+	want := fmt.Sprint(chunks(t, s, stable))
+	for name, r := range map[string]io.Reader{"byte by byte": iotest.OneByteReader(strings.NewReader(s)), "halves": iotest.HalfReader(strings.NewReader(s))} {
+		var got []cutting
+		if err := cut(r, stable, func(x cutting) error { got = append(got, x); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("%s: other chunks", name)
+		}
+	}
+}
+
+func TestStableChunksLieBetweenTheirBounds(t *testing.T) {
+	cs := chunks(t, strings.Join(prose(rand.New(rand.NewPCG(3, 3)), 400), "\n\n"), stable)
+	for i, c := range cs[:len(cs)-1] {
+		if c.tokens < 400 || c.tokens > 1500 {
+			t.Errorf("chunk %d has %d tokens", i, c.tokens)
+		}
+	}
+}
+
+// Property: an edit changes few chunks, 1.5 on average (DESIGN §5).
+func TestAnEditChangesFewChunks(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	const edits = 100
+	total, most := 0, 0
+	for range edits {
+		ps := prose(r, 100)
+		before := map[string]bool{}
+		for _, c := range chunks(t, strings.Join(ps, "\n\n"), stable) {
+			before[c.text] = true
+		}
+		i := r.IntN(len(ps))
+		switch r.IntN(3) {
+		case 0:
+			ps[i] += " One more sentence stands here."
+		case 1:
+			ps = append(ps[:i], append(prose(r, 1), ps[i:]...)...)
+		default:
+			ps = append(ps[:i], ps[i+1:]...)
+		}
+		n := 0
+		for _, c := range chunks(t, strings.Join(ps, "\n\n"), stable) {
+			if !before[c.text] {
+				n++
+			}
+		}
+		total += n
+		most = max(most, n)
+	}
+	mean := float64(total) / edits
+	t.Logf("changed chunks: mean %.2f, most %d", mean, most)
+	if mean > 1.6 || most > 4 {
+		t.Errorf("changed chunks: mean %.2f (want at most 1.6), most %d (want at most 4)", mean, most)
+	}
+}
+
+// The reference's windows: 1500 tokens, step 1372.
+func TestFixedWindowsOverlapAsTheReferenceDoes(t *testing.T) {
+	c := corpus.Chunking{Strategy: "fixed", MaxTokens: 1500, Overlap: 128}
+	s := strings.Join(prose(rand.New(rand.NewPCG(6, 6)), 200), " ")
+	n := len(tokens.Split(s))
+	cs := chunks(t, s, c)
+	want := 1
+	for start := 0; start+1500 < n; start += 1372 {
+		want++
+	}
+	if d := len(cs) - want; d < -1 || d > 1 {
+		t.Errorf("%d windows of %d tokens, want %d", len(cs), n, want)
+	}
+	for i := 1; i < len(cs); i++ {
+		if prev := cs[i-1]; cs[i].start >= prev.start+utf8.RuneCountInString(prev.text) {
+			t.Errorf("window %d does not overlap the one before", i)
+		}
+	}
+}
+
+func FuzzPiecesAreTheDocument(f *testing.F) {
+	f.Add("a. b\n\nc")
+	f.Add("é\u0301\r\nx")
+	f.Fuzz(func(t *testing.T, s string) {
+		if !utf8.ValidString(s) {
+			return // texts are decoded before they are cut
+		}
+		c := corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 60}
+		check(t, s, chunks(t, s, c), corpus.Chunking{Strategy: "document"})
+	})
+}
