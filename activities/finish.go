@@ -213,10 +213,7 @@ func (r *run) publish(ctx context.Context) (workflows.Outcome, error) {
 	} else if m.Seq, err = publish.Seq(ctx, r.art); err != nil {
 		return out, err
 	}
-	if err := r.Vectors.Load(ctx, m.Collections.Classes); err != nil {
-		return out, err
-	}
-	if err := r.Vectors.Load(ctx, m.Collections.Chunks); err != nil {
+	if err := r.collectionsReady(ctx, &m); err != nil {
 		return out, err
 	}
 	sha, err := publish.Store(ctx, r.art, &m, state)
@@ -228,6 +225,22 @@ func (r *run) publish(ctx context.Context) (workflows.Outcome, error) {
 	}
 	_, err = publish.Flip(ctx, r.art, r.Classes, m.Generation, sha, m.Seq, s.Epoch)
 	return out, err
+}
+
+// collectionsReady makes sure that both collections are there and loaded.
+func (r *run) collectionsReady(ctx context.Context, m *corpus.Manifest) error {
+	for _, c := range []struct {
+		name string
+		dim  int
+	}{{m.Collections.Classes, m.Class.Dimension}, {m.Collections.Chunks, m.Chunk.Dimension}} {
+		if err := r.Vectors.Create(ctx, c.name, c.dim); err != nil {
+			return err
+		}
+		if err := r.Vectors.Load(ctx, c.name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // total sums what every attempt of every batch of the run reported.

@@ -98,9 +98,6 @@ func (r *run) plan(ctx context.Context) (sealed, error) {
 	if err != nil {
 		return s, err
 	}
-	if s.Class, s.Chunk, err = r.fingerprints(ctx, models); err != nil {
-		return s, err
-	}
 	cur, _, err := r.art.Current(ctx)
 	if err != nil {
 		return s, err
@@ -115,6 +112,9 @@ func (r *run) plan(ctx context.Context) (sealed, error) {
 			return s, err
 		}
 		s.Parent, s.ParentDocs = cur.Manifest, parent.Counts.Documents
+	}
+	if s.Class, s.Chunk, err = r.fingerprints(ctx, models, parent); err != nil {
+		return s, err
 	}
 	if parent != nil && (parent.Config != r.spec.ConfigDigest() || parent.Class != s.Class || parent.Chunk != s.Chunk) {
 		s.ParentDocs = -1 // built differently: nothing is unchanged
@@ -139,10 +139,17 @@ func (r *run) sameCorpus(ctx context.Context, parent *corpus.Manifest) error {
 		"choose another index name, or confirm with --replace-corpus")
 }
 
-// fingerprints of the embedders; an unknown dimension is asked for with one call.
-func (r *run) fingerprints(ctx context.Context, m llm.Set) (class, chunk corpus.Fingerprint, err error) {
-	of := func(e llm.Embedder, template string) (corpus.Fingerprint, error) {
+// fingerprints of the embedders. A dimension that is not configured is the parent's, else it is asked for with one call.
+func (r *run) fingerprints(ctx context.Context, m llm.Set, parent *corpus.Manifest) (class, chunk corpus.Fingerprint, err error) {
+	var old struct{ class, chunk corpus.Fingerprint }
+	if parent != nil {
+		old.class, old.chunk = parent.Class, parent.Chunk
+	}
+	of := func(e llm.Embedder, template string, old corpus.Fingerprint) (corpus.Fingerprint, error) {
 		dim := e.Dimension()
+		if i := e.Info(); dim == 0 && old.Provider == i.Provider && old.Model == i.Model {
+			dim = old.Dimension
+		}
 		if dim == 0 {
 			err := retry.Do(ctx, func(ctx context.Context) error {
 				vs, _, err := e.Embed(ctx, []string{"dimension"})
@@ -162,10 +169,10 @@ func (r *run) fingerprints(ctx context.Context, m llm.Set) (class, chunk corpus.
 	if r.spec.Parity {
 		ct, kt = embedding.ParityTemplate, "text/1"
 	}
-	if class, err = of(m.Classes, ct); err != nil {
+	if class, err = of(m.Classes, ct, old.class); err != nil {
 		return class, chunk, err
 	}
-	chunk, err = of(m.Chunks, kt)
+	chunk, err = of(m.Chunks, kt, old.chunk)
 	return class, chunk, err
 }
 

@@ -72,7 +72,7 @@ func utf16Like(b []byte, zeroAt int) bool {
 		}
 	}
 	n := len(b) / 2
-	return zero > n*7/10 && other < n/20
+	return zero > n*7/10 && other <= n/20
 }
 
 // rubbish tells binary content: zero bytes, or more than one control byte in fifty.
@@ -121,13 +121,15 @@ func multibyte(b []byte) bool {
 func clean(r io.Reader) io.Reader { return &cleaner{r: bufio.NewReaderSize(r, 64<<10)} }
 
 type cleaner struct {
-	r  *bufio.Reader
-	cr bool
+	r    *bufio.Reader
+	cr   bool
+	rest []byte // of a rune that did not fit
 }
 
 func (c *cleaner) Read(p []byte) (int, error) {
-	n := 0
-	for n+utf8.UTFMax <= len(p) {
+	n := copy(p, c.rest)
+	c.rest = c.rest[n:]
+	for n < len(p) {
 		if n > 0 && c.r.Buffered() == 0 {
 			break
 		}
@@ -146,10 +148,13 @@ func (c *cleaner) Read(p []byte) (int, error) {
 		case r == '\r':
 			r = '\n'
 		}
-		n += utf8.EncodeRune(p[n:], r)
-	}
-	if n == 0 && len(p) < utf8.UTFMax {
-		return 0, io.ErrShortBuffer
+		var enc [utf8.UTFMax]byte
+		b := enc[:utf8.EncodeRune(enc[:], r)]
+		k := copy(p[n:], b)
+		n += k
+		if k < len(b) {
+			c.rest = append(c.rest[:0], b[k:]...)
+		}
 	}
 	return n, nil
 }

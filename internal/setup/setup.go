@@ -131,6 +131,7 @@ func (m *Models) limits(endpoint string, l corpus.Limits) limit.Limits {
 		g = limit.NewGate(l.Concurrency)
 		m.gates[endpoint] = g
 	}
+	g.Resize(l.Concurrency)
 	return limit.Limits{Gate: g, Shared: m.shared, PerMinute: l.RequestsPerMinute, TokensPerMinute: l.TokensPerMinute}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/live"
+	"github.com/unweaver/unweaver/internal/llm/limit"
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
@@ -341,6 +342,10 @@ func (s *Server) embed(ctx context.Context, g *retrieve.Generation, rq *retrieve
 		return nil, err
 	}
 	vec, used, cached, err := s.embeds.get(ctx, fp.Digest().String()+question, func(ctx context.Context) ([]float32, int64, error) {
+		if l, ok := e.(limit.Embedder); ok {
+			l.Query = true
+			e = l
+		}
 		vs, u, err := e.Embed(ctx, []string{question})
 		if err != nil {
 			if k := fault.As(err); k != nil && k.Code == fault.ModelUnavailable {

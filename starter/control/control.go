@@ -112,6 +112,9 @@ func (s *Service) Index(ctx context.Context, r IndexRequest) (Run, error) {
 		return Run{}, slug("generation", gen)
 	}
 	b := workflows.Build{Index: spec.Index, Generation: gen, Spec: digest.String(), DryRun: r.DryRun, ReplaceCorpus: r.ReplaceCorpus, Heartbeat: s.Heartbeat}
+	if err := s.Stores.Classes.SetState(ctx, "latest/"+spec.Index, []byte(spec.Index+"/"+gen)); err != nil {
+		return Run{}, err
+	}
 	_, err = s.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: workflows.BuildID(spec.Index, gen), TaskQueue: s.TaskQueue,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING, WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE}, workflows.BuildIndexName, b)
 	return Run{Run: spec.Index + "/" + gen}, engineFault(err)
@@ -174,6 +177,13 @@ func (s *Service) openBuilds(ctx context.Context, index string) ([]string, error
 		d, err := s.Client.DescribeWorkflowExecution(ctx, l.Workflow, l.Run)
 		if err == nil && d.WorkflowExecutionInfo.Status == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
 			seen[strings.TrimPrefix(l.Workflow, "build/")] = true
+		}
+	}
+	// Visibility lags behind a start; the newest start of an index is remembered beside.
+	if b, err := s.Stores.Classes.State(ctx, "latest/"+index); err == nil && b != nil {
+		d, err := s.Client.DescribeWorkflowExecution(ctx, "build/"+string(b), "")
+		if err == nil && d.WorkflowExecutionInfo.Status == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+			seen[string(b)] = true
 		}
 	}
 	r, err := s.Client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Namespace: s.Namespace, PageSize: 100,

@@ -79,5 +79,24 @@ func Start(c Config) (*Host, error) {
 // Stop takes no more work, lets activities go on for the drain time, then cancels them. What they paid for is kept.
 func (h *Host) Stop() { h.w.Stop() }
 
-// Logger gives Temporal our logger, without its chatter.
-func Logger(l *slog.Logger) sdklog.Logger { return sdklog.NewStructuredLogger(l) }
+// Logger gives Temporal our logger. A failed attempt of an activity is told by the run's own state, with its object and the
+// way out; the engine's line about it says less and is kept for those who debug.
+func Logger(l *slog.Logger) sdklog.Logger {
+	return sdklog.NewStructuredLogger(slog.New(quiet{l.Handler()}))
+}
+
+type quiet struct{ slog.Handler }
+
+// Handle demotes the engine's reports of failed attempts.
+func (q quiet) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == "Activity error." && !q.Enabled(ctx, slog.LevelDebug) {
+		return nil
+	}
+	return q.Handler.Handle(ctx, r)
+}
+
+// WithAttrs keeps the demotion.
+func (q quiet) WithAttrs(a []slog.Attr) slog.Handler { return quiet{q.Handler.WithAttrs(a)} }
+
+// WithGroup keeps the demotion.
+func (q quiet) WithGroup(n string) slog.Handler { return quiet{q.Handler.WithGroup(n)} }

@@ -147,11 +147,8 @@ func version(dir string) error {
 func prepare(db string, store *config.SQL) error {
 	if _, err := os.Stat(db); errors.Is(err, os.ErrNotExist) {
 		tmp := *store
-		tmp.DatabaseName = db + ".new"
+		tmp.DatabaseName = fmt.Sprintf("%s.new-%d", db, time.Now().UnixNano())
 		tmp.ConnectAttributes = map[string]string{"mode": "rwc"}
-		for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
-			_ = os.Remove(tmp.DatabaseName + suffix)
-		}
 		if err := schema.SetupSchema(&tmp); err != nil {
 			return fmt.Errorf("make Temporal schema: %w", err)
 		}

@@ -22,6 +22,7 @@ type Gate struct {
 	inflight int
 	until    time.Time // nothing is admitted before
 	cooled   time.Time // no second halving before
+	streak   int       // refusals since the last success
 }
 
 // NewGate makes a gate of the given concurrency (0 = 64).
@@ -32,6 +33,16 @@ func NewGate(concurrency int) *Gate {
 	g := &Gate{max: float64(concurrency), width: float64(concurrency)}
 	g.cond = sync.NewCond(&g.mu)
 	return g
+}
+
+// Resize sets the concurrency.
+func (g *Gate) Resize(concurrency int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c := float64(concurrency); concurrency > 0 && c != g.max {
+		g.max, g.width = c, c
+		g.cond.Broadcast()
+	}
 }
 
 // Enter waits for admission. The caller must Leave when it returns nil.
@@ -66,6 +77,7 @@ func (g *Gate) Leave(err error) {
 	g.inflight--
 	switch code := fault.CodeOf(err); {
 	case err == nil:
+		g.streak = 0
 		g.width = min(g.max, g.width+1/g.width)
 	case code == fault.ModelRateLimited || code == fault.ModelUnavailable:
 		now := time.Now()
@@ -73,7 +85,9 @@ func (g *Gate) Leave(err error) {
 			g.width = max(1, g.width/2)
 			g.cooled = now.Add(time.Second)
 		}
-		if d := fault.RetryAfter(err); d > 0 && now.Add(d).After(g.until) {
+		g.streak++
+		// The refused call waits by itself; everyone waits once refusals come in a row.
+		if d := fault.RetryAfter(err); d > 0 && g.streak >= 3 && now.Add(d).After(g.until) {
 			g.until = now.Add(min(d, 5*time.Minute))
 		}
 	}
@@ -126,7 +140,8 @@ func (c Chat) Complete(ctx context.Context, call llm.Call) (llm.Reply, error) {
 	if err := c.enter(ctx, endpoint, est); err != nil {
 		return llm.Reply{}, err
 	}
-	r, err := c.Chat.Complete(ctx, call)
+	// Once admitted a call is finished: it costs the same, and what it brings is kept.
+	r, err := c.Chat.Complete(context.WithoutCancel(ctx), call)
 	c.Gate.Leave(err)
 	c.settle(ctx, endpoint, est, r.Usage.Prompt+r.Usage.Completion, err)
 	return r, err
@@ -136,6 +151,15 @@ func (c Chat) Complete(ctx context.Context, call llm.Call) (llm.Reply, error) {
 type Embedder struct {
 	llm.Embedder
 	Limits
+	Query bool // calls end with their query: nothing is kept of them
+}
+
+// keep is the context of an admitted call.
+func (e Embedder) keep(ctx context.Context) context.Context {
+	if e.Query {
+		return ctx
+	}
+	return context.WithoutCancel(ctx)
 }
 
 // Embed implements llm.Embedder.
@@ -148,7 +172,7 @@ func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, llm.U
 	if err := e.enter(ctx, endpoint, est); err != nil {
 		return nil, llm.Usage{}, err
 	}
-	vs, u, err := e.Embedder.Embed(ctx, texts)
+	vs, u, err := e.Embedder.Embed(e.keep(ctx), texts)
 	e.Gate.Leave(err)
 	e.settle(ctx, endpoint, est, u.Prompt, err)
 	return vs, u, err

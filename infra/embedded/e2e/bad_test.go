@@ -1,0 +1,205 @@
+package e2e
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/infra/embedded/tembed"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/llm/llmtest"
+	"github.com/unweaver/unweaver/starter/control"
+)
+
+func TestBadCorporaAreNamed(t *testing.T) {
+	denied := write(t, map[string]string{"a.txt": "x"})
+	if err := os.Chmod(denied, 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(denied, 0o755) })
+	for name, c := range map[string]struct {
+		dir  string
+		want fault.Code
+		say  string
+	}{
+		"missing folder":      {filepath.Join(t.TempDir(), "none"), fault.CorpusMissing, "none"},
+		"unreadable folder":   {denied, fault.CorpusMissing, filepath.Base(denied)},
+		"empty folder":        {t.TempDir(), fault.CorpusEmpty, ".txt"},
+		"nothing but rubbish": {write(t, map[string]string{"a.bin": "x"}), fault.CorpusEmpty, "refused"},
+		"duplicate row ids":   {write(t, map[string]string{"d.jsonl": "{\"id\":\"1\",\"text\":\"a\"}\n{\"id\":\"2\",\"text\":\"b\"}\n{\"id\":\"1\",\"text\":\"c\"}\n"}), fault.DuplicateRow, "lines 1 and 3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "unreadable folder" && os.Geteuid() == 0 {
+				t.Skip("root reads every folder")
+			}
+			sp := spec(t, "bad", c.dir, nil)
+			r, err := shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp, Generation: strings.ReplaceAll(name, " ", "-")})
+			if err == nil {
+				st := wait(t, shared.Control, r.Run)
+				if st.Status != corpus.StatusFailed || st.Reason != string(c.want) || !strings.Contains(st.Detail, c.say) {
+					t.Errorf("%s %s %q", st.Status, st.Reason, st.Detail)
+				}
+				return
+			}
+			if !fault.Is(err, c.want) || !strings.Contains(err.Error(), c.say) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestAnotherCorpusNeedsAWord(t *testing.T) {
+	sp := spec(t, "swap", write(t, map[string]string{"a.txt": "Alpha is here."}), nil)
+	completed(t, index(t, shared.Control, sp))
+	sp.Corpus = write(t, map[string]string{"b.txt": "Beta is there."})
+	if st := index(t, shared.Control, sp); st.Status != corpus.StatusFailed || st.Reason != string(fault.CorpusChanged) {
+		t.Fatalf("%s %s", st.Status, st.Reason)
+	}
+	sp.Gate.MaxRemoved = 1
+	r, err := shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp, Generation: "swapped", ReplaceCorpus: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	completed(t, wait(t, shared.Control, r.Run))
+}
+
+func TestAChangedEmbeddingDimensionPausesWithTheWayOut(t *testing.T) {
+	s := serve(t, llmtest.Options{Dimension: 128})
+	sp := spec(t, "dim", copySample(t), s, "indexes.dim.chunking.strategy=document", "models.embedding.dimension=64")
+	st := index(t, shared.Control, sp)
+	if st.Status != corpus.StatusPaused || st.Reason != string(fault.DimensionChanged) || !strings.Contains(st.Detail, "models.embedding.dimension") {
+		t.Errorf("%s %s %s", st.Status, st.Reason, st.Detail)
+	}
+	if err := shared.Control.Cancel(t.Context(), st.Run); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestABigDocumentAndAnEndlessLineAreStreamed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short")
+	}
+	dir := t.TempDir()
+	var line bytes.Buffer
+	for line.Len() < 1<<20 {
+		line.WriteString("The surveyor walked from Oldham to Bury and wrote down the height of every bridge ")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "line.txt"), line.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	st := completed(t, index(t, shared.Control, spec(t, "big", dir, nil)))
+	if st.Chunks < 100 {
+		t.Errorf("%d chunks", st.Chunks)
+	}
+}
+
+func TestBadQueriesAreRefusedByName(t *testing.T) {
+	completed(t, index(t, shared.Control, spec(t, "q", write(t, map[string]string{"a.txt": "Alpha is a letter."}), nil)))
+	for name, c := range map[string]struct {
+		path string
+		body any
+		want int
+		code string
+		say  string
+	}{
+		"unknown index":      {"nope", map[string]any{"query": "x"}, 404, "unknown_index", "nope"},
+		"not a name":         {"No%20Such", map[string]any{"query": "x"}, 404, "unknown_index", "No Such"},
+		"unknown generation": {"q", map[string]any{"query": "x", "generation": "g0"}, 404, "unknown_generation", "g0"},
+		"unknown method":     {"q", map[string]any{"query": "x", "method": "magic"}, 422, "invalid_parameter", "unweaver"},
+		"unknown rule":       {"q", map[string]any{"query": "x", "rule": "dice"}, 422, "invalid_parameter", "weighted"},
+		"rule elsewhere":     {"q", map[string]any{"query": "x", "method": "vector", "rule": "weighted"}, 422, "invalid_parameter", "rule"},
+		"unknown field":      {"q", map[string]any{"query": "x", "top_chunk": 3}, 422, "invalid_parameter", "top_chunks"},
+		"unknown parameter":  {"q", map[string]any{"query": "x", "params": map[string]any{"damping": 0.5}}, 422, "invalid_parameter", "damping"},
+		"a number too large": {"q", map[string]any{"query": "x", "top_chunks": 101}, 422, "invalid_parameter", "top_chunks"},
+		"a wrong type":       {"q", map[string]any{"query": 7}, 422, "invalid_parameter", "query"},
+		"no question":        {"q", map[string]any{"query": "   "}, 422, "invalid_parameter", "query"},
+		"a long question":    {"q", map[string]any{"query": strings.Repeat("a ", 5000)}, 422, "invalid_parameter", "8192"},
+		"a huge question":    {"q", map[string]any{"query": strings.Repeat("x", 100_000)}, 413, "too_large", "64 KiB"},
+		"no object":          {"q", []int{1}, 422, "invalid_parameter", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, out := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/"+c.path+"/query", c.body)
+			if status != c.want || out["code"] != c.code || !strings.Contains(out["detail"].(string), c.say) || !strings.HasSuffix(out["type"].(string), c.code) {
+				t.Errorf("%d %v", status, out)
+			}
+		})
+	}
+	out := ask(t, shared.HTTP, "q", "zzz qqq xxx", nil)
+	if len(chunksOf(out)) != 1 { // the only chunk, filled up or elected: never an error
+		t.Errorf("a question without a known word: %v", out)
+	}
+}
+
+func TestReadinessMetricsAndContract(t *testing.T) {
+	for path, want := range map[string]string{"/livez": "status", "/readyz": "checks", "/openapi.json": "openapi", "/v1/indexes": "indexes"} {
+		if status, out := do(t, shared.HTTP, http.MethodGet, path, nil); status != http.StatusOK || out[want] == nil {
+			t.Errorf("%s: %d %v", path, status, out)
+		}
+	}
+	r, err := http.Get(shared.HTTP + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Body.Close() }()
+	var b bytes.Buffer
+	if _, err := b.ReadFrom(r.Body); err != nil || !strings.Contains(b.String(), "unweaver_queries_total") {
+		t.Errorf("metrics: %v %.200s", err, b.String())
+	}
+	r2, err := http.Post(shared.HTTP+"/admin/v1/doctor", "application/json", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r2.Body.Close() }()
+	if r2.StatusCode != http.StatusUnauthorized {
+		t.Errorf("admin without a token: %d", r2.StatusCode)
+	}
+}
+
+func TestDoctorProbesEveryPart(t *testing.T) {
+	checks, err := shared.Control.Doctor(t.Context(), spec(t, "doc", t.TempDir(), nil))
+	if err != nil || len(checks) < 8 {
+		t.Fatal(checks, err)
+	}
+	for _, c := range checks {
+		if !c.OK {
+			t.Errorf("%s: %s", c.Name, c.Detail)
+		}
+	}
+	bad := spec(t, "doc", "/nowhere", nil, "models.chat.provider=openai", "models.chat.model=m", "models.chat.base_url=http://127.0.0.1:1/v1", "models.chat.api_key_env=E2E_KEY")
+	checks, err = shared.Control.Doctor(t.Context(), bad)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := map[string]bool{}
+	for _, c := range checks {
+		failed[c.Name] = !c.OK && c.Hint != ""
+	}
+	if !failed["corpus"] || !failed["chat model"] || failed["artifacts"] {
+		t.Errorf("failed %v", failed)
+	}
+}
+
+func TestADataDirectoryInUseAndATakenPortAreNamed(t *testing.T) {
+	dir := t.TempDir()
+	st, err := start(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := start(dir); !fault.Is(err, fault.DataDirInUse) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("a directory in use: %v", err)
+	}
+	port := 0
+	for _, c := range st.Temporal[strings.LastIndexByte(st.Temporal, ':')+1:] {
+		port = 10*port + int(c-'0')
+	}
+	if _, err := tembed.Start(t.TempDir(), port); !fault.Is(err, fault.PortTaken) || !strings.Contains(err.Error(), "--temporal-port") {
+		t.Errorf("a taken port: %v", err)
+	}
+	if err := st.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,201 @@
+// Package e2e proves the pipeline on the embedded stack: real Temporal, real files, a real HTTP model server.
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/infra/embedded/stack"
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/llm/llmtest"
+	"github.com/unweaver/unweaver/starter/control"
+)
+
+const sample = "../../../testdata/musique"
+
+var shared *stack.Stack // one stack serves the tests that do not kill it
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "unweaver-e2e-")
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	_ = os.Setenv("E2E_KEY", "e2e")
+	if shared, err = start(dir); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	defer func() { _ = shared.Stop(context.Background()) }()
+	return m.Run()
+}
+
+func start(dir string) (*stack.Stack, error) {
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	return stack.Start(context.Background(), stack.Options{DataDir: dir, Config: config.Default(), Log: log})
+}
+
+// serve starts a model server that replays the sample.
+func serve(t *testing.T, o llmtest.Options) *llmtest.Server {
+	t.Helper()
+	s := llmtest.New(o)
+	if err := s.Replay(filepath.Join(sample, "corpus.jsonl"), filepath.Join(sample, "extractions_desc.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Listen("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// spec is a configuration; with a server, both models are its.
+func spec(t *testing.T, index, docs string, s *llmtest.Server, set ...string) corpus.Spec {
+	t.Helper()
+	if s != nil {
+		set = append([]string{"models.chat.provider=openai", "models.chat.model=m-" + t.Name(), "models.chat.api_key_env=E2E_KEY", "models.chat.base_url=" + s.URL,
+			"models.embedding.provider=openai", "models.embedding.model=e-" + t.Name(), "models.embedding.api_key_env=E2E_KEY", "models.embedding.base_url=" + s.URL}, set...)
+	}
+	cfg, err := config.Load(config.Source{Set: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	abs, err := filepath.Abs(docs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sp, err := cfg.Spec(index, abs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sp
+}
+
+// wait follows a run until it ends or pauses.
+func wait(t *testing.T, c control.Control, run string) control.Status {
+	t.Helper()
+	for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(30 * time.Millisecond) {
+		st, err := c.Status(t.Context(), run)
+		if err == nil && (corpus.Terminal(st.Status) || st.Status == corpus.StatusPaused) {
+			return st
+		}
+	}
+	t.Fatalf("%s did not end", run)
+	return control.Status{}
+}
+
+func index(t *testing.T, c control.Control, sp corpus.Spec) control.Status {
+	t.Helper()
+	r, err := c.Index(t.Context(), control.IndexRequest{Spec: sp, Generation: fmt.Sprintf("g%d", time.Now().UnixNano())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wait(t, c, r.Run)
+}
+
+func completed(t *testing.T, st control.Status) control.Status {
+	t.Helper()
+	if st.Status != corpus.StatusCompleted {
+		t.Fatalf("%s is %s: %s %s %v", st.Run, st.Status, st.Reason, st.Detail, st.Problems)
+	}
+	return st
+}
+
+// do calls the API and decodes the answer.
+func do(t *testing.T, base, method, path string, body any) (int, map[string]any) {
+	t.Helper()
+	var r io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, base+path, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	var out map[string]any
+	if err := json.NewDecoder(res.Body).Decode(&out); err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, out
+}
+
+func ask(t *testing.T, base, index, q string, more map[string]any) map[string]any {
+	t.Helper()
+	body := map[string]any{"query": q}
+	for k, v := range more {
+		body[k] = v
+	}
+	status, out := do(t, base, http.MethodPost, "/v1/indexes/"+index+"/query", body)
+	if status != http.StatusOK {
+		t.Fatalf("query: %d %v", status, out)
+	}
+	return out
+}
+
+func chunksOf(out map[string]any) []map[string]any {
+	var cs []map[string]any
+	for _, c := range out["chunks"].([]any) {
+		cs = append(cs, c.(map[string]any))
+	}
+	return cs
+}
+
+// write makes a corpus of files.
+func write(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, s := range files {
+		p := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(s), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// copySample puts the sample's corpus, and nothing else, into a folder.
+func copySample(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(sample, "corpus.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return write(t, map[string]string{"corpus.jsonl": string(b)})
+}
+
+func contains(problems []corpus.Problem, code, object string) bool {
+	for _, p := range problems {
+		if p.Code == code && strings.Contains(p.Object, object) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,383 @@
+package e2e
+
+import (
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/llm/llmtest"
+	"github.com/unweaver/unweaver/starter/control"
+)
+
+func TestACorpusBecomesAPublishedIndexAndTheSecondRunPaysAndWritesNothing(t *testing.T) {
+	s := serve(t, llmtest.Options{Shuffle: true})
+	sp := spec(t, "pipe", copySample(t), s, "indexes.pipe.chunking.strategy=document")
+	a := completed(t, index(t, shared.Control, sp))
+	if a.Documents != 120 || a.Chunks != 120 || a.Classes < 500 || a.Calls.Extract != 120 || a.DeadLetters != 0 || !a.Published {
+		t.Errorf("first run: %+v", a.Report)
+	}
+	before := s.Stats()
+	b := completed(t, index(t, shared.Control, sp))
+	if after := s.Stats(); after.Chat != before.Chat || after.Embed != before.Embed {
+		t.Errorf("the second run paid: %+v, then %+v", before, after)
+	}
+	if !b.Unchanged || b.ContentHash != a.ContentHash || b.TextHash != a.TextHash || b.VectorHash != a.VectorHash || b.Written != (corpus.Written{}) || b.Calls != (corpus.Calls{}) {
+		t.Errorf("second run: %+v", b.Report)
+	}
+	if before.Duplicates+before.EmbedTwice != 0 {
+		t.Errorf("paid twice: %+v", before)
+	}
+	out := ask(t, shared.HTTP, "pipe", "Who was the first president of the association which published Journal of Psychotherapy Integration?", map[string]any{"answer": true, "explain": true})
+	cs := chunksOf(out)
+	if len(cs) != 5 || out["generation"] != a.Generation || out["answer"] == nil {
+		t.Fatalf("answer %v", out)
+	}
+	if !strings.HasSuffix(cs[0]["document"].(string), "mt00006") {
+		t.Errorf("the best chunk is %v", cs[0]["document"])
+	}
+	t.Run("every chunk is a verbatim slice of its document", func(t *testing.T) { slices(t, cs) })
+	t.Run("chunks lead to mentions and entities to chunks", func(t *testing.T) { trace(t, cs) })
+}
+
+func slices(t *testing.T, cs []map[string]any) {
+	for _, c := range cs {
+		_, d := do(t, shared.HTTP, http.MethodGet, fmt.Sprintf("/v1/indexes/pipe/documents/%s/text?start=%v&end=%v", url.PathEscape(c["document"].(string)), c["start"], c["end"]), nil)
+		if d["text"] != c["text"] || d["version"] != c["version"] {
+			t.Errorf("document text %q, chunk text %q", d["text"], c["text"])
+		}
+	}
+}
+
+func trace(t *testing.T, cs []map[string]any) {
+	_, d := do(t, shared.HTTP, http.MethodGet, "/v1/indexes/pipe/chunks/"+cs[0]["id"].(string), nil)
+	chunk := d["chunk"].(map[string]any)
+	text := []rune(chunk["text"].(string))
+	located := 0
+	for _, x := range d["mentions"].([]any) {
+		m := x.(map[string]any)
+		for _, s := range m["spans"].([]any) {
+			sp := s.([]any)
+			got := string(text[int(sp[0].(float64))-int(chunk["start"].(float64)) : int(sp[1].(float64))-int(chunk["start"].(float64))])
+			if !strings.EqualFold(got, m["name"].(string)) {
+				t.Errorf("span of %q holds %q", m["name"], got)
+			}
+			located++
+		}
+	}
+	if located == 0 {
+		t.Error("no mention is located")
+	}
+	_, es := do(t, shared.HTTP, http.MethodGet, "/v1/indexes/pipe/entities?prefix=journal&limit=5", nil)
+	list := es["entities"].([]any)
+	if len(list) == 0 {
+		t.Fatal("no entity starts with journal")
+	}
+	id := list[0].(map[string]any)["id"].(string)
+	_, ch := do(t, shared.HTTP, http.MethodGet, "/v1/indexes/pipe/entities/"+id+"/chunks", nil)
+	if len(ch["chunks"].([]any)) == 0 {
+		t.Errorf("entity %s has no chunk", id)
+	}
+}
+
+func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
+	dir := t.TempDir()
+	st, err := start(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, llmtest.Options{})
+	a := completed(t, index(t, st.Control, spec(t, "r", copySample(t), s, "indexes.r.chunking.strategy=document")))
+	q := "Which county is Lake Placid located in?"
+	want := chunksOf(ask(t, st.HTTP, "r", q, nil))
+	if err := st.Stop(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{"vectors", "classes.bolt", "classes.bolt.runs", "cache"} {
+		if err := os.RemoveAll(filepath.Join(dir, p)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if st, err = start(dir); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = st.Stop(context.Background()) }()
+	before := s.Stats()
+	r, err := st.Control.Restore(t.Context(), "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep := completed(t, wait(t, st.Control, r.Run))
+	if rep.Written.Rows == 0 || rep.Written.Records != a.Classes {
+		t.Errorf("restored %+v of %d classes", rep.Written, a.Classes)
+	}
+	got := chunksOf(ask(t, st.HTTP, "r", q, nil))
+	if fmt.Sprint(ids(got)) != fmt.Sprint(ids(want)) {
+		t.Errorf("answers differ: %v, then %v", ids(want), ids(got))
+	}
+	if after := s.Stats(); after.Chat != before.Chat {
+		t.Errorf("restore called the chat model")
+	}
+}
+
+func ids(cs []map[string]any) []string {
+	var out []string
+	for _, c := range cs {
+		out = append(out, c["id"].(string))
+	}
+	return out
+}
+
+func TestEveryFileTypeIsReadAndWhatCannotBeIsNamed(t *testing.T) {
+	var gz bytes.Buffer
+	z := gzip.NewWriter(&gz)
+	_, _ = z.Write([]byte("The gzipped Zephyr note speaks of Zanzibar."))
+	_ = z.Close()
+	dir := write(t, map[string]string{
+		"a.txt": "Aldous wrote about the Azores.", "b.md": "# Borneo notes\n\nThe Bornean orangutan lives there.", "c.html": "<html><head><title>Cairo</title></head><body><p>Cairo lies on the Nile.</p><table><tr><td>A</td><td>B</td></tr></table></body></html>",
+		"d.json": `{"title":"Dakar","text":"Dakar is a port in Senegal.","year":1857}`, "e.jsonl": "{\"id\":\"1\",\"text\":\"Essen is in Germany.\"}\n\n{\"id\":\"2\",\"text\":\"Evora is in Portugal.\",\"title\":\"Evora\"}\nnot json\n",
+		"f.csv": "id,title,text\n7,Fez,Fez is a city in Morocco.\n", "g.txt.gz": gz.String(), "h.docx": docx(t, "Hobart is the capital of Tasmania."), "i.latin1.txt": "Der Fl\xfcgel steht in M\xfcnchen und Z\xfcrich.",
+		"j.utf16.txt": "\xff\xfeJ\x00a\x00p\x00a\x00n\x00 \x00h\x00a\x00s\x00 \x00K\x00y\x00o\x00t\x00o\x00.\x00", "k.exe": "MZ", "l.txt": "\x00\x01\x02\x03 binary \x00\x00", "empty.txt": "  \n", "m.pdf": "%PDF-1.4 broken",
+		"odd#name.txt": "Oslo is the capital of Norway.", ".hidden/secret.txt": "never read",
+	})
+	st := index(t, shared.Control, spec(t, "types", dir, nil, "indexes.types.failures.share=1"))
+	if st.Status != corpus.StatusErrors {
+		t.Fatalf("%s %s %s", st.Status, st.Reason, st.Detail)
+	}
+	for object, code := range map[string]string{"k.exe": "unknown_type", "l.txt": "binary_content", "empty.txt": "empty_document", "m.pdf": "unreadable_document", "e.jsonl line 4": "unreadable_document"} {
+		if !contains(st.Problems, code, object) {
+			t.Errorf("%s is not reported as %s: %v", object, code, st.Problems)
+		}
+	}
+	for q, doc := range map[string]string{"Aldous Azores": "a.txt", "Bornean orangutan": "b.md", "Cairo Nile": "c.html", "Dakar port Senegal": "d.json", "Essen Germany": "e.jsonl#1", "Evora Portugal": "e.jsonl#2", "Fez Morocco": "f.csv#7",
+		"Zanzibar Zephyr": "g.txt.gz", "Hobart Tasmania": "h.docx", "Flügel München Zürich": "i.latin1.txt", "Kyoto Japan": "j.utf16.txt", "Oslo Norway": "odd%23name.txt"} {
+		if cs := chunksOf(ask(t, shared.HTTP, "types", q, map[string]any{"top_chunks": 1, "method": "vector"})); len(cs) != 1 || cs[0]["document"] != doc {
+			t.Errorf("%q gives %v, want %s", q, cs, doc)
+		}
+	}
+}
+
+func docx(t *testing.T, s string) string {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	w, err := z.Create("word/document.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = fmt.Fprintf(w, `<?xml version="1.0"?><w:document xmlns:w="x"><w:body><w:p><w:r><w:t>%s</w:t></w:r></w:p></w:body></w:document>`, s)
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestADeletedDocumentIsGoneAndAChangedOneIsNew(t *testing.T) {
+	dir := write(t, map[string]string{"a.txt": "Quillon is a fortress in Veldoria.", "b.txt": "Marbeck is a harbour in Sondrik.", "c.txt": "Tarrow is a hill."})
+	sp := spec(t, "del", dir, nil, "indexes.del.gate.max_removed=0.5")
+	a := completed(t, index(t, shared.Control, sp))
+	if err := os.Remove(filepath.Join(dir, "a.txt")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "c.txt"), []byte("Tarrow is a lake near Quorn."), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b := completed(t, index(t, shared.Control, sp))
+	if b.Diff.Removed != 1 || b.Diff.Changed != 1 || b.Diff.Same != 1 || b.ContentHash == a.ContentHash {
+		t.Errorf("%+v", b.Report)
+	}
+	for _, m := range []string{"unweaver", "vector"} {
+		for _, c := range chunksOf(ask(t, shared.HTTP, "del", "Quillon fortress Veldoria", map[string]any{"top_chunks": 10, "method": m})) {
+			if c["document"] == "a.txt" || strings.Contains(c["text"].(string), "Quillon") {
+				t.Errorf("method %s returns the deleted document: %v", m, c)
+			}
+		}
+	}
+	if old := chunksOf(ask(t, shared.HTTP, "del", "Quillon fortress", map[string]any{"generation": a.Generation, "top_chunks": 1})); len(old) != 1 || old[0]["document"] != "a.txt" {
+		t.Errorf("the kept generation gives %v", old)
+	}
+	t.Run("from nothing it has the same hashes", func(t *testing.T) {
+		sp.Index = "del2"
+		c := completed(t, index(t, shared.Control, sp))
+		if c.ContentHash != b.ContentHash || c.TextHash != b.TextHash || c.VectorHash != b.VectorHash {
+			t.Errorf("%s %s %s, then %s %s %s", b.ContentHash, b.TextHash, b.VectorHash, c.ContentHash, c.TextHash, c.VectorHash)
+		}
+	})
+	t.Run("a mass deletion is held and changes nothing", func(t *testing.T) {
+		sp.Index, sp.Gate.MaxRemoved = "del", 0.2
+		if err := os.Remove(filepath.Join(dir, "b.txt")); err != nil {
+			t.Fatal(err)
+		}
+		c := index(t, shared.Control, sp)
+		if c.Status != corpus.StatusHeld || c.Reason != "mass_deletion" || c.Detail == "" {
+			t.Fatalf("%+v", c.Report)
+		}
+		if out := ask(t, shared.HTTP, "del", "Marbeck harbour", nil); out["generation"] != b.Generation || len(chunksOf(out)) == 0 {
+			t.Errorf("queries see %v", out["generation"])
+		}
+	})
+}
+
+func TestFaultsOfTheModelServerLoseNothing(t *testing.T) {
+	s := serve(t, llmtest.Options{})
+	clean := completed(t, index(t, shared.Control, spec(t, "clean", copySample(t), s, "indexes.clean.chunking.strategy=document")))
+	for name, o := range map[string]llmtest.Options{
+		"429 and 500":               {P429: 0.1, P500: 0.1, Shuffle: true},
+		"garbage now and then":      {PGarbage: 0.05},
+		"a third of all calls fail": {Latency: 5 * time.Millisecond, P500: 0.33},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bad := serve(t, o)
+			idx := "f" + fmt.Sprint(len(name))
+			sp := spec(t, idx, copySample(t), bad, "indexes."+idx+".chunking.strategy=document", "models.chat.model=m-"+idx, "indexes."+idx+".failures.share=1")
+			st := index(t, shared.Control, sp)
+			if st.Status != corpus.StatusCompleted && st.Status != corpus.StatusErrors {
+				t.Fatalf("%s %s %s", st.Status, st.Reason, st.Detail)
+			}
+			if st.DeadLetters == 0 && st.ContentHash != clean.ContentHash {
+				t.Error("another content hash than an undisturbed run")
+			}
+			if n := bad.Stats().Duplicates; n != 0 {
+				t.Errorf("%d answers were paid twice", n)
+			}
+		})
+	}
+}
+
+func TestAPoisonedChunkBecomesADeadLetterAndStaysReachable(t *testing.T) {
+	s := serve(t, llmtest.Options{Poison: "Psychotherapy Integration"})
+	sp := spec(t, "poison", copySample(t), s, "indexes.poison.chunking.strategy=document", "models.chat.model=poisoned", "indexes.poison.failures.share=0.2")
+	a := index(t, shared.Control, sp)
+	if a.Status != corpus.StatusErrors || a.DeadLetters == 0 || !a.Published {
+		t.Fatalf("%+v", a.Report)
+	}
+	found := false
+	for _, c := range chunksOf(ask(t, shared.HTTP, "poison", "Journal of Psychotherapy Integration", map[string]any{"top_chunks": 10})) {
+		found = found || strings.Contains(c["text"].(string), "Psychotherapy Integration")
+	}
+	if !found {
+		t.Error("the chunk is not reachable")
+	}
+	before := s.Stats().Chat
+	sp.Index = "poison2" // the same store: content failures are not paid for again
+	sp.Failures.Share = 0
+	b := index(t, shared.Control, sp)
+	if b.Status != corpus.StatusHeld || b.Reason != "failure_budget" || s.Stats().Chat != before {
+		t.Errorf("%s %s, %d calls more", b.Status, b.Reason, s.Stats().Chat-before)
+	}
+}
+
+func TestAModelThatRefusesPausesTheRunAndResumeFinishesIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		o    llmtest.Options
+		want fault.Code
+	}{"wrong key": {llmtest.Options{Key: "other"}, fault.ModelAuth}, "quota": {llmtest.Options{Status: 429, ErrorCode: "insufficient_quota"}, fault.ModelQuota}, "unknown model": {llmtest.Options{Model: "other"}, fault.ModelUnknown}} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, c.o)
+			idx := "pause-" + strings.ReplaceAll(name, " ", "-")
+			sp := spec(t, idx, copySample(t), s, "indexes."+idx+".chunking.strategy=document", "models.embedding.dimension=256")
+			st := index(t, shared.Control, sp)
+			if st.Status != corpus.StatusPaused || st.Reason != string(c.want) || !strings.Contains(st.Detail, s.URL) {
+				t.Fatalf("%s %s %s", st.Status, st.Reason, st.Detail)
+			}
+			s.Set(llmtest.Options{})
+			if err := shared.Control.Resume(t.Context(), st.Run); err != nil {
+				t.Fatal(err)
+			}
+			for range 600 {
+				if st = wait(t, shared.Control, st.Run); st.Status != corpus.StatusPaused {
+					break
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+			completed(t, st)
+		})
+	}
+}
+
+func TestPauseAndCancelByHand(t *testing.T) {
+	s := serve(t, llmtest.Options{Latency: 300 * time.Millisecond, Capacity: 4})
+	sp := spec(t, "hand", copySample(t), s, "indexes.hand.chunking.strategy=document", "models.limits.concurrency=4")
+	r, err := shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp})
+	if err != nil || !again.Attached || again.Run != r.Run {
+		t.Errorf("a second index does not attach: %+v %v", again, err)
+	}
+	for range 200 {
+		if st, err := shared.Control.Status(t.Context(), r.Run); err == nil && st.Calls.Extract > 3 {
+			if st.Rate <= 0 || st.ETASeconds <= 0 || st.Overall <= 0 {
+				t.Errorf("no rate or time left: %+v", st)
+			}
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if err := shared.Control.Pause(t.Context(), r.Run); err != nil {
+		t.Fatal(err)
+	}
+	st := wait(t, shared.Control, r.Run)
+	if st.Status != corpus.StatusPaused || st.Reason != "paused" {
+		t.Fatalf("%s %s", st.Status, st.Reason)
+	}
+	at := s.Stats().Chat
+	time.Sleep(time.Second)
+	if n := s.Stats().Chat; n > at+4 {
+		t.Errorf("a paused run paid %d calls", n-at)
+	}
+	s.Set(llmtest.Options{})
+	if err := shared.Control.Resume(t.Context(), r.Run); err != nil {
+		t.Fatal(err)
+	}
+	for range 400 {
+		if st = wait(t, shared.Control, r.Run); st.Status != corpus.StatusPaused {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	completed(t, st)
+	if d := s.Stats().Duplicates; d != 0 {
+		t.Errorf("%d answers were paid twice", d)
+	}
+	s.Set(llmtest.Options{Latency: time.Second, Capacity: 2})
+	sp.Chat.Model = "slower"
+	r, err = shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp, Generation: "cancelled"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(1500 * time.Millisecond)
+	if err := shared.Control.Cancel(t.Context(), r.Run); err != nil {
+		t.Fatal(err)
+	}
+	if st = wait(t, shared.Control, r.Run); st.Status != corpus.StatusCancelled {
+		t.Errorf("%s %s", st.Status, st.Reason)
+	}
+}
+
+func TestADryRunCountsAndPaysNothing(t *testing.T) {
+	s := serve(t, llmtest.Options{})
+	sp := spec(t, "dry", copySample(t), s, "indexes.dry.chunking.strategy=document", "models.chat.model=dry", "models.embedding.dimension=256")
+	r, err := shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp, DryRun: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := completed(t, wait(t, shared.Control, r.Run))
+	if st.Calls.Extract != 120 || st.Tokens.Prompt == 0 || st.Published || s.Stats().Chat != 0 {
+		t.Errorf("%+v, server %+v", st.Report, s.Stats())
+	}
+	if status, _ := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/dry/query", map[string]any{"query": "x"}); status != http.StatusNotFound {
+		t.Errorf("a dry run can be queried: %d", status)
+	}
+}
