@@ -94,7 +94,9 @@ func (g *Generation) open(ctx context.Context, vs vectors.Store) error {
 		}
 	}
 	for _, c := range []string{m.Collections.Classes, m.Collections.Chunks} {
-		if err := vs.Load(ctx, c); err != nil {
+		if err := vs.Load(ctx, c); fault.Is(err, fault.NotFound) {
+			return fault.New(fault.StoreDown, fault.Transient, "load collection", c, "the store of vectors has lost it", "run: unweaver restore --index "+m.Index)
+		} else if err != nil {
 			return err
 		}
 	}

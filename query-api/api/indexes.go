@@ -20,7 +20,11 @@ type index struct {
 	opening chan struct{}          // closed when the opening that runs is over
 	pinned  []*retrieve.Generation // the newest last
 	failed  error
+	retryAt time.Time // a generation that could not be opened is tried again then
 }
+
+// retryOpen is the wait after a generation could not be opened.
+const retryOpen = 300 * time.Millisecond
 
 // maxPinned generations are held open besides the current one.
 const maxPinned = 2
@@ -132,6 +136,9 @@ func (x *index) refresh(s *Server, name string, p corpus.Pointer) <-chan struct{
 	if x.cur != nil && x.cur.Release >= p.Epoch {
 		return nil
 	}
+	if x.failed != nil && time.Now().Before(x.retryAt) {
+		return nil
+	}
 	done := make(chan struct{})
 	x.opening = done
 	s.wg.Go(func() {
@@ -140,7 +147,8 @@ func (x *index) refresh(s *Server, name string, p corpus.Pointer) <-chan struct{
 		g, err := retrieve.Open(ctx, s.Artifacts, s.Cache, s.Vectors, name, p.Manifest, p.Epoch)
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		x.opening, x.failed = nil, err
+		again := x.failed != nil && err != nil && x.failed.Error() == err.Error()
+		x.opening, x.failed, x.retryAt = nil, err, time.Now().Add(retryOpen)
 		if err == nil {
 			old := x.cur
 			x.cur = g
@@ -148,7 +156,7 @@ func (x *index) refresh(s *Server, name string, p corpus.Pointer) <-chan struct{
 				old.Close()
 			}
 			s.metrics.generation.WithLabelValues(name).Set(float64(p.Epoch))
-		} else {
+		} else if !again {
 			s.log.Error("generation not opened", "index", name, "code", string(fault.CodeOf(err)))
 		}
 		close(done)

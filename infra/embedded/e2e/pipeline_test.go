@@ -112,6 +112,9 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = st.Stop(context.Background()) }()
+	if status, out := do(t, st.HTTP, http.MethodPost, "/v1/indexes/r/query", map[string]any{"query": q}); status != http.StatusServiceUnavailable || !strings.Contains(fmt.Sprint(out["detail"]), "unweaver restore") {
+		t.Errorf("a wiped store answers %d %v", status, out)
+	}
 	before := s.Stats()
 	r, err := st.Control.Restore(t.Context(), "r")
 	if err != nil {
@@ -120,6 +123,12 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 	rep := completed(t, wait(t, st.Control, r.Run))
 	if rep.Written.Rows == 0 || rep.Written.Records != a.Classes {
 		t.Errorf("restored %+v of %d classes", rep.Written, a.Classes)
+	}
+	for range 50 { // a query-api that could not open the generation tries again soon
+		if status, _ := do(t, st.HTTP, http.MethodPost, "/v1/indexes/r/query", map[string]any{"query": q}); status == http.StatusOK {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
 	got := chunksOf(ask(t, st.HTTP, "r", q, nil))
 	if fmt.Sprint(ids(got)) != fmt.Sprint(ids(want)) {

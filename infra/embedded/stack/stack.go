@@ -121,7 +121,7 @@ func (s *Stack) serve(o Options, l net.Listener, models *setup.Models) error {
 	s.api = api.New(api.Config{Artifacts: s.stores.Artifacts, Classes: s.stores.Classes, Vectors: s.stores.Vectors, Models: models, Cache: cache, Log: o.Log,
 		Extra: map[string]http.Handler{admin.Prefix: admin.Handler(s.Control, s.Token)}})
 	go func() { s.served <- s.api.Serve(l) }()
-	if err := answers(s.HTTP + "/readyz"); err != nil {
+	if err := answers(s.HTTP + "/livez"); err != nil {
 		return err
 	}
 	b, err := json.Marshal(s.Dev)
