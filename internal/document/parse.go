@@ -243,6 +243,9 @@ func coreTitle(f *zip.File) (string, error) {
 	return strings.TrimSpace(c.Title), err
 }
 
+// pageMark is what a page prints of itself; it names no document.
+var pageMark = regexp.MustCompile(`(?i)^(page )?[0-9]+( of [0-9]+)?$`)
+
 // maxTitleLine is the longest first line that counts as a title (DESIGN §5).
 const maxTitleLine = 150
 
@@ -255,7 +258,7 @@ func TitleOf(given, head string, k Kind, object string) string {
 	first := ""
 	for _, l := range strings.Split(head, "\n") {
 		l = strings.TrimSpace(l)
-		if l == "" {
+		if l == "" || pageMark.MatchString(l) {
 			continue
 		}
 		if h := strings.TrimLeft(l, "#"); h != l && strings.HasPrefix(h, " ") && (k == Markdown || k == HTML) {
