@@ -30,8 +30,8 @@ func demoCmd() *cobra.Command {
 
 // questions of the demo: asked of real reports, answered by built-in models.
 var questions = []string{
-	"Which airplane was damaged when a deer or other animal was on the runway?",
-	"What did the safety board determine to be the probable cause of the accident at Tallahassee?",
+	"What caused the accident of the Piper at Tallahassee?",
+	"Which airplane hit a deer?",
 }
 
 func demo(ctx context.Context, keep bool) (err error) {

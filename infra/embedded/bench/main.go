@@ -172,7 +172,7 @@ func build(ctx context.Context, work, name string, n int, o llmtest.Options) (r,
 		return r, again, err
 	}
 	if st, err := stats(server); err == nil && o.Latency > 0 {
-		ideal := float64(st.Chat) * o.Latency.Seconds() / 64
+		ideal := float64(st.Extract) * o.Latency.Seconds() / 64
 		r.capacity = ideal / (st.Last.Sub(st.First).Seconds() + o.Latency.Seconds())
 	}
 	slow := ""

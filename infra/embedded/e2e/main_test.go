@@ -199,3 +199,10 @@ func contains(problems []corpus.Problem, code, object string) bool {
 	}
 	return false
 }
+
+func writeFile(t *testing.T, path, s string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(s), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -18,6 +18,8 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/unweaver/unweaver/internal/blob"
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -123,13 +125,13 @@ func (s *Store) Put(ctx context.Context, key string, body io.Reader, size int64,
 		return blob.Info{}, wrap("make folder of", p, err)
 	}
 	tmp := filepath.Join(s.root, tmpDir, fmt.Sprintf("%d-%d", os.Getpid(), s.seq.Add(1)))
-	defer func() { _ = os.Remove(tmp) }()
+	defer func() { _ = os.Remove(tmp) }() // it is gone already where it was renamed
 	if err := writeSynced(tmp, body, size); err != nil {
 		return blob.Info{}, wrap("write", p, err)
 	}
 	switch {
 	case c.Absent:
-		if err := os.Link(tmp, p); errors.Is(err, fs.ErrExist) {
+		if err := moveNew(tmp, p); errors.Is(err, fs.ErrExist) {
 			return blob.Info{}, precondition(p, "it exists")
 		} else if err != nil {
 			return blob.Info{}, wrap("write", p, err)
@@ -153,6 +155,15 @@ func (s *Store) Put(ctx context.Context, key string, body io.Reader, size int64,
 		return blob.Info{}, wrap("stat", p, err)
 	}
 	return info(key, st), nil
+}
+
+// moveNew renames a file to a name that must be free; where the file system cannot do that at once, it links.
+func moveNew(from, to string) error {
+	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) {
+		return os.Link(from, to)
+	}
+	return err
 }
 
 func precondition(object, why string) error {

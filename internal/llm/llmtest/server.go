@@ -58,8 +58,9 @@ type Stats struct {
 	EmbedTwice int64         `json:"embed_twice"`
 	Refused    int64         `json:"refused"`
 	MaxFlight  int64         `json:"max_in_flight"`
-	Busy       time.Duration `json:"busy"`  // sum of the time that calls were served
-	First      time.Time     `json:"first"` // dispatch of the first and of the last chat call
+	Busy       time.Duration `json:"busy"` // sum of the time that calls were served
+	Extract    int64         `json:"extract"`
+	First      time.Time     `json:"first"` // arrival of the first and of the last extraction
 	Last       time.Time     `json:"last"`
 }
 
@@ -207,13 +208,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch r.URL.Path {
 	case "/v1/chat/completions":
-		s.count(func(t *Stats) {
-			if t.First.IsZero() {
-				t.First = start
-			}
-			t.Last = start
-		})
-		s.chat(w, r, o)
+		s.chat(w, r, o, start)
 		s.count(func(t *Stats) { t.Busy += time.Since(start) })
 	case "/v1/embeddings":
 		s.embed(w, r, o)
@@ -269,7 +264,7 @@ type chatRequest struct {
 	} `json:"response_format"`
 }
 
-func (s *Server) chat(w http.ResponseWriter, r *http.Request, o Options) {
+func (s *Server) chat(w http.ResponseWriter, r *http.Request, o Options, start time.Time) {
 	var q chatRequest
 	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
 		refuse(w, http.StatusBadRequest, "bad_request", err.Error(), 0)
@@ -303,6 +298,15 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request, o Options) {
 	}
 	s.count(func(t *Stats) {
 		t.Chat++
+		if q.ResponseFormat.JSONSchema.Name == "extract" {
+			t.Extract++
+			if t.First.IsZero() || start.Before(t.First) {
+				t.First = start
+			}
+			if start.After(t.Last) {
+				t.Last = start
+			}
+		}
 		if !bad {
 			if s.paid[key]++; s.paid[key] > 1 {
 				t.Duplicates++

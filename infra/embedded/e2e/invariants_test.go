@@ -1,0 +1,118 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"go.temporal.io/api/common/v1"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
+
+	"github.com/unweaver/unweaver/infra/embedded/tembed"
+	"github.com/unweaver/unweaver/internal/llm/llmtest"
+)
+
+// Queries that run while generations flip are answered, each by one generation: chunks, counts and texts of one state of
+// the corpus (DESIGN §11.3).
+func TestQueriesDuringPublishSeeOneGeneration(t *testing.T) {
+	dir := t.TempDir()
+	state := func(n int) {
+		for i := range 6 {
+			writeFile(t, fmt.Sprintf("%s/d%d.txt", dir, i), fmt.Sprintf("Lighthouse %d stands on Cape Merrow. It was painted in colour number %d.", i, n))
+		}
+	}
+	state(0)
+	sp := spec(t, "flip", dir, nil)
+	gens := map[string]int{completed(t, index(t, shared.Control, sp)).Generation: 0}
+	var mu sync.Mutex
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	type seen struct{ gen, text string }
+	var answers []seen
+	for range 3 {
+		wg.Go(func() {
+			for !stop.Load() {
+				status, out := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/flip/query", map[string]any{"query": "Lighthouse Cape Merrow colour", "top_chunks": 6})
+				if status != http.StatusOK {
+					t.Errorf("a query during publish: %d %v", status, out)
+					return
+				}
+				mu.Lock()
+				for _, c := range chunksOf(out) {
+					answers = append(answers, seen{out["generation"].(string), c["text"].(string)})
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for n := 1; n <= 4; n++ {
+		state(n)
+		gens[completed(t, index(t, shared.Control, sp)).Generation] = n
+	}
+	stop.Store(true)
+	wg.Wait()
+	used := map[string]bool{}
+	for _, a := range answers {
+		n, ok := gens[a.gen]
+		if !ok || !strings.Contains(a.text, fmt.Sprintf("colour number %d.", n)) {
+			t.Fatalf("generation %s (state %d) answered %q", a.gen, n, a.text)
+		}
+		used[a.gen] = true
+	}
+	if len(used) < 3 {
+		t.Errorf("%d answers came from %d generations only", len(answers), len(used))
+	}
+}
+
+// History holds references, counts and codes (DESIGN §11.10): every payload, failure and id of a build over a corpus with
+// marked keys, titles and texts, one document of which is damaged, is searched for the marks.
+func TestHistoryHoldsNoCustomerText(t *testing.T) {
+	dir := write(t, map[string]string{"Keymark-secret.txt": "Titlemark of the paper\n\nTextmark is a substance. Namemark discovered it.", "Keymark-broken.pdf": "%PDF-1.4 Textmark"})
+	s := serve(t, llmtest.Options{Poison: "Textmark"})
+	st := index(t, shared.Control, spec(t, "hist", dir, s, "indexes.hist.failures.share=1"))
+	if !st.Published {
+		t.Fatalf("%+v", st.Report)
+	}
+	sc := shared.Control.Client
+	list, err := sc.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{Namespace: tembed.Namespace, PageSize: 500})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, runs := 0, 0
+	for _, e := range list.Executions {
+		if !strings.HasPrefix(e.Execution.WorkflowId, "build/hist/") {
+			continue
+		}
+		runs++
+		events += search(t, e.Execution)
+	}
+	if runs < 3 || events < 50 {
+		t.Errorf("only %d runs with %d events were searched", runs, events)
+	}
+}
+
+func search(t *testing.T, ex *common.WorkflowExecution) int {
+	it := shared.Control.Client.GetWorkflowHistory(t.Context(), ex.WorkflowId, ex.RunId, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	n := 0
+	for it.HasNext() {
+		ev, err := it.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+		b, err := ev.Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, mark := range []string{"Keymark", "Titlemark", "Textmark", "Namemark"} {
+			if strings.Contains(string(b), mark) {
+				t.Errorf("%s event %d (%s) holds %q", ex.WorkflowId, ev.EventId, ev.EventType, mark)
+			}
+		}
+	}
+	return n
+}
