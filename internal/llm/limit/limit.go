@@ -3,6 +3,7 @@
 package limit
 
 import (
+	"container/list"
 	"context"
 	"sync"
 	"time"
@@ -12,15 +13,16 @@ import (
 	"github.com/unweaver/unweaver/internal/llm"
 )
 
-// Gate admits calls to one endpoint. Its width starts at the configured concurrency, halves when the server says that it
-// is too much (429, 503, time-outs) and grows by one for each width of successes.
+// Gate admits calls to one endpoint, first come, first served. Its width starts at the configured concurrency, halves
+// when the server says that it is too much (429, 503, time-outs) and grows by one for each width of successes.
 type Gate struct {
 	mu       sync.Mutex
-	cond     *sync.Cond
 	max      float64
 	width    float64
 	inflight int
+	waiting  list.List // of chan struct{}: closed when admitted
 	until    time.Time // nothing is admitted before
+	timer    *time.Timer
 	cooled   time.Time // no second halving before
 	streak   int       // refusals since the last success
 }
@@ -30,9 +32,7 @@ func NewGate(concurrency int) *Gate {
 	if concurrency <= 0 {
 		concurrency = 64
 	}
-	g := &Gate{max: float64(concurrency), width: float64(concurrency)}
-	g.cond = sync.NewCond(&g.mu)
-	return g
+	return &Gate{max: float64(concurrency), width: float64(concurrency)}
 }
 
 // Resize sets the concurrency.
@@ -41,33 +41,54 @@ func (g *Gate) Resize(concurrency int) {
 	defer g.mu.Unlock()
 	if c := float64(concurrency); concurrency > 0 && c != g.max {
 		g.max, g.width = c, c
-		g.cond.Broadcast()
+		g.admit()
+	}
+}
+
+// admit lets in who waits and fits; each wakes alone, since thousands may wait. The caller holds the lock.
+func (g *Gate) admit() {
+	if wait := time.Until(g.until); wait > 0 {
+		if g.timer == nil && g.waiting.Len() > 0 {
+			g.timer = time.AfterFunc(wait, func() {
+				g.mu.Lock()
+				defer g.mu.Unlock()
+				g.timer = nil
+				g.admit()
+			})
+		}
+		return
+	}
+	for g.inflight < int(g.width) && g.waiting.Len() > 0 {
+		g.inflight++
+		close(g.waiting.Remove(g.waiting.Front()).(chan struct{}))
 	}
 }
 
 // Enter waits for admission. The caller must Leave when it returns nil.
 func (g *Gate) Enter(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, func() { g.mu.Lock(); g.cond.Broadcast(); g.mu.Unlock() })
-	defer stop()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	in := make(chan struct{})
+	g.mu.Lock()
+	el := g.waiting.PushBack(in)
+	g.admit()
+	g.mu.Unlock()
+	select {
+	case <-in:
+		return nil
+	case <-ctx.Done():
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		wait := time.Until(g.until)
-		if wait <= 0 && g.inflight < int(g.width) {
-			g.inflight++
-			return nil
-		}
-		if wait > 0 {
-			t := time.AfterFunc(wait, func() { g.mu.Lock(); g.cond.Broadcast(); g.mu.Unlock() })
-			g.cond.Wait()
-			t.Stop()
-			continue
-		}
-		g.cond.Wait()
+	select {
+	case <-in: // admitted at the same moment: give the place on
+		g.inflight--
+		g.admit()
+	default:
+		g.waiting.Remove(el)
 	}
+	return ctx.Err()
 }
 
 // Leave gives the place back and learns from the outcome.
@@ -91,7 +112,7 @@ func (g *Gate) Leave(err error) {
 			g.until = now.Add(min(d, 5*time.Minute))
 		}
 	}
-	g.cond.Broadcast()
+	g.admit()
 }
 
 // Limits of an endpoint.
