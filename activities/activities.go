@@ -75,6 +75,7 @@ type run struct {
 	id      string // of the run in the class store
 	stage   string
 	field   string // of this attempt's progress
+	records bool   // it records how the run stands: worth retrying while a disk is full or a store is down
 	mu      sync.Mutex
 	last    corpus.Progress
 	dirty   bool
@@ -306,6 +307,9 @@ func (r *run) outcome(ctx context.Context, err error) error {
 		_ = r.Classes.SetProgress(ctx, r.id, problem, b) // shown by status while it lasts
 	}
 	final := kind != fault.Transient || activity.GetInfo(ctx).Attempt >= attempts
+	if r.records && (code == fault.StoreFull || code == fault.StoreDown || code == fault.StoreDenied) {
+		final = false
+	}
 	return temporal.NewApplicationErrorWithOptions(string(code), string(code), temporal.ApplicationErrorOptions{
 		NonRetryable: final, NextRetryDelay: fault.RetryAfter(err), Details: []any{ref}})
 }

@@ -39,6 +39,7 @@ func (r *run) state(ctx context.Context, f func(*corpus.RunState)) error {
 // BeginStage closes the stage before and starts the next in the run's state.
 func (a *Activities) BeginStage(ctx context.Context, in workflows.StageState) error {
 	r, err := a.open(ctx, in.Build, in.Stage, 0, 0)
+	r.records = true
 	if err != nil {
 		return r.outcome(ctx, err)
 	}
@@ -71,6 +72,7 @@ func (a *Activities) BeginStage(ctx context.Context, in workflows.StageState) er
 // EndBuild records how a build ends, or that it pauses. A build that ends gives its lease back.
 func (a *Activities) EndBuild(ctx context.Context, end workflows.End) error {
 	r, err := a.open(ctx, end.Build, "end", 0, 0)
+	r.records = true
 	if err != nil {
 		return r.outcome(ctx, err)
 	}

@@ -23,26 +23,49 @@ type StageInput struct {
 func Stage(ctx workflow.Context, in StageInput) (UnitResult, error) {
 	ctx, cancel := workflow.WithCancel(ctx)
 	defer cancel()
-	var failed error
+	f := fanOut{from: in.Next, to: in.Units, window: in.Window, start: func(n int) workflow.Future { return in.start(ctx, n) },
+		drain: func() bool { return workflow.GetInfo(ctx).GetContinueAsNewSuggested() }}
+	next, done, err := f.run(ctx, cancel)
+	in.Next, in.Done = next, in.Done+done
+	if err != nil {
+		return UnitResult{Done: in.Done}, err
+	}
+	if in.Next < in.Units {
+		return UnitResult{}, workflow.NewContinueAsNewError(ctx, StageName, in)
+	}
+	return UnitResult{Done: in.Done}, nil
+}
+
+// fanOut keeps a window of pieces in flight. The first failure stops the rest: what it paid for is kept.
+type fanOut struct {
+	from, to int
+	window   int
+	start    func(n int) workflow.Future
+	drain    func() bool // start nothing more
+}
+
+// run gives the first piece that was not started, what the finished ones did, and the first failure; nothing is in
+// flight any more when it returns.
+func (f fanOut) run(ctx workflow.Context, cancel func()) (next int, done int64, failed error) {
+	next = f.from
 	inflight := 0
 	sel := workflow.NewSelector(ctx)
-	for in.Next < in.Units || inflight > 0 {
-		drain := workflow.GetInfo(ctx).GetContinueAsNewSuggested()
-		for !drain && failed == nil && in.Next < in.Units && inflight < in.Window && ctx.Err() == nil {
-			n := in.Next
-			in.Next++
+	for next < f.to || inflight > 0 {
+		for drain := f.drain(); !drain && failed == nil && next < f.to && inflight < f.window && ctx.Err() == nil; {
+			future := f.start(next)
+			next++
 			inflight++
-			sel.AddFuture(in.start(ctx, n), func(f workflow.Future) {
+			sel.AddFuture(future, func(x workflow.Future) {
 				inflight--
 				var r UnitResult
-				if err := f.Get(ctx, &r); err != nil {
+				if err := x.Get(ctx, &r); err != nil {
 					if failed == nil {
 						failed = err
-						cancel() // what is in flight stops; what it paid for is kept
+						cancel()
 					}
 					return
 				}
-				in.Done += r.Done
+				done += r.Done
 			})
 		}
 		if inflight == 0 {
@@ -50,16 +73,10 @@ func Stage(ctx workflow.Context, in StageInput) (UnitResult, error) {
 		}
 		sel.Select(ctx)
 	}
-	if failed != nil {
-		return UnitResult{Done: in.Done}, failed
+	if failed == nil {
+		failed = ctx.Err()
 	}
-	if err := ctx.Err(); err != nil {
-		return UnitResult{Done: in.Done}, err
-	}
-	if in.Next < in.Units {
-		return UnitResult{}, workflow.NewContinueAsNewError(ctx, StageName, in)
-	}
-	return UnitResult{Done: in.Done}, nil
+	return next, done, failed
 }
 
 // start runs one unit: an activity, or for extraction a child workflow.
@@ -86,42 +103,17 @@ const shardWindow = 6
 // ExtractShard runs the batches of a shard and seals it. A shard has at most 79 batches: some 320 events.
 func ExtractShard(ctx workflow.Context, in ShardInput) (UnitResult, error) {
 	batches := (in.Chunks + BatchChunks - 1) / BatchChunks
-	lctx, cancel := workflow.WithCancel(long(ctx, in.Build))
+	bctx, cancel := workflow.WithCancel(ctx)
 	defer cancel()
-	var total UnitResult
-	var failed error
-	inflight := 0
-	sel := workflow.NewSelector(ctx)
-	for next := 0; next < batches || inflight > 0; {
-		for failed == nil && next < batches && inflight < shardWindow && ctx.Err() == nil {
-			f := workflow.ExecuteActivity(lctx, ExtractChunks, Unit{Build: in.Build, Stage: "extract", N: in.Shard, Batch: next})
-			next++
-			inflight++
-			sel.AddFuture(f, func(f workflow.Future) {
-				inflight--
-				var r UnitResult
-				if err := f.Get(ctx, &r); err != nil {
-					if failed == nil {
-						failed = err
-						cancel()
-					}
-					return
-				}
-				total.Done += r.Done
-			})
-		}
-		if inflight == 0 {
-			break
-		}
-		sel.Select(ctx)
-	}
-	if failed != nil {
-		return total, failed
-	}
-	if err := ctx.Err(); err != nil {
+	f := fanOut{to: batches, window: shardWindow, drain: func() bool { return false }, start: func(n int) workflow.Future {
+		return workflow.ExecuteActivity(long(bctx, in.Build), ExtractChunks, Unit{Build: in.Build, Stage: "extract", N: in.Shard, Batch: n})
+	}}
+	_, done, err := f.run(bctx, cancel)
+	total := UnitResult{Done: done}
+	if err != nil {
 		return total, err
 	}
 	var sealed UnitResult
-	err := workflow.ExecuteActivity(long(ctx, in.Build), SealShard, Unit{Build: in.Build, Stage: "extract", N: in.Shard, Batch: batches}).Get(ctx, &sealed)
+	err = workflow.ExecuteActivity(long(ctx, in.Build), SealShard, Unit{Build: in.Build, Stage: "extract", N: in.Shard, Batch: batches}).Get(ctx, &sealed)
 	return total, err
 }

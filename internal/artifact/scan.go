@@ -3,6 +3,7 @@ package artifact
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"iter"
 
@@ -30,11 +31,17 @@ func (a at) ReadAt(b []byte, off int64) (int, error) {
 		return 0, err
 	}
 	n, err := io.ReadFull(r, b)
+	if errors.Is(err, io.ErrUnexpectedEOF) { // the range reaches behind the end
+		err = io.EOF
+	}
 	if cerr := r.Close(); err == nil {
 		err = cerr
 	}
 	return n, err
 }
+
+// ReaderAt reads a stored object by range.
+func ReaderAt(ctx context.Context, s blob.Store, key string) io.ReaderAt { return at{ctx, s, key} }
 
 // Reader reads one row file.
 type Reader struct {

@@ -11,7 +11,6 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/unweaver/unweaver/internal/artifact"
-	"github.com/unweaver/unweaver/internal/blob"
 	"github.com/unweaver/unweaver/internal/classes"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -89,27 +88,6 @@ type keyRow struct {
 	Key string `parquet:"key"`
 }
 
-type at struct {
-	ctx context.Context
-	s   blob.Store
-	key string
-}
-
-func (a at) ReadAt(b []byte, off int64) (int, error) {
-	r, in, err := a.s.Get(a.ctx, a.key, blob.Range{Offset: off, Length: int64(len(b))})
-	if err != nil {
-		return 0, err
-	}
-	n, err := io.ReadFull(r, b)
-	if errors.Is(err, io.ErrUnexpectedEOF) && off+int64(n) == in.Size {
-		err = io.EOF
-	}
-	if cerr := r.Close(); err == nil {
-		err = cerr
-	}
-	return n, err
-}
-
 // Vectors checks the rows of one vectors segment in a collection, making the collection where it is gone.
 func Vectors(ctx context.Context, in In, seg corpus.Segment, collection string, dim int) (Result, error) {
 	var res Result
@@ -120,7 +98,7 @@ func Vectors(ctx context.Context, in In, seg corpus.Segment, collection string, 
 	damaged := func(err error) error {
 		return fault.New(fault.SegmentDamage, fault.Fatal, "read vectors segment", in.Art.Store.Location(key), err, "publish another generation, or rebuild the index")
 	}
-	f, err := parquet.OpenFile(at{ctx, in.Art.Store, key}, seg.Bytes, parquet.ReadBufferSize(1<<20))
+	f, err := parquet.OpenFile(artifact.ReaderAt(ctx, in.Art.Store, key), seg.Bytes, parquet.ReadBufferSize(1<<20))
 	if err != nil {
 		return res, damaged(err)
 	}

@@ -1,0 +1,26 @@
+package activities_test
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/activities"
+)
+
+// golden are the names that histories hold: a renamed activity breaks runs in progress.
+const golden = `BeginStage ChunkDocuments CollectGarbage EmbedPart EndBuild EndRestore EstimateShard ExtractChunks LoadPart OpenRestore PlanBuild
+PublishBuild ReducePartition RestorePart SealChunks SealExtraction SealShard SetPaused ShortenPartition TakeLease VerifyPart WriteSegments`
+
+func TestRegisteredNamesAreTheGoldenOnes(t *testing.T) {
+	var got []string
+	typ := reflect.TypeFor[*activities.Activities]()
+	for i := range typ.NumMethod() {
+		got = append(got, typ.Method(i).Name)
+	}
+	slices.Sort(got)
+	if want := strings.Fields(golden); !slices.Equal(got, want) {
+		t.Errorf("got %v\nwant %v", got, want)
+	}
+}

@@ -1,0 +1,38 @@
+package retrieve_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/llm/builtin"
+	"github.com/unweaver/unweaver/internal/llm/tokens"
+	"github.com/unweaver/unweaver/internal/retrieve"
+)
+
+func TestTheContextKeepsItsBudgetAndSkipsWhatDoesNotFit(t *testing.T) {
+	long := strings.Repeat("A long sentence about nothing in particular. ", 200)
+	ps := []retrieve.Passage{{ID: "a", Title: "A", Text: "Short one."}, {ID: "b", Title: "B", Text: long}, {ID: "c", Title: "C", Text: "Short three."}}
+	ctx, used := retrieve.Context(ps, 200)
+	if !used[0] || used[1] || !used[2] || tokens.Count(ctx) > 200 || !strings.Contains(ctx, "[3] (C)") {
+		t.Errorf("%v %q", used, ctx)
+	}
+	ctx, used = retrieve.Context(ps[1:2], 100)
+	if !used[0] || tokens.Count(ctx) > 100 || !strings.HasSuffix(ctx, ".") {
+		t.Errorf("one that does not fit: %v %q", used, ctx)
+	}
+	if ctx, _ = retrieve.Context(nil, 100); ctx != "" {
+		t.Errorf("nothing: %q", ctx)
+	}
+}
+
+func TestAnAnswerCitesWhatItRestsOn(t *testing.T) {
+	ps := []retrieve.Passage{{ID: "a", Title: "Oslo", Text: "Oslo is the capital of Norway."}, {ID: "b", Title: "Bergen", Text: "Bergen is a port in Norway."}}
+	ctx, used := retrieve.Context(ps, 1000)
+	a, err := retrieve.Answer(t.Context(), builtin.Chat{}, "Which town is a port?", ctx, ps, used)
+	if err != nil || a.Text != "Bergen is a port in Norway." || len(a.Citations) != 1 || a.Citations[0] != "b" {
+		t.Errorf("%+v %v", a, err)
+	}
+	if a, _ = retrieve.Answer(t.Context(), builtin.Chat{}, "x", "", nil, nil); a.Text == "" || len(a.Citations) != 0 {
+		t.Errorf("nothing found: %+v", a)
+	}
+}
