@@ -197,6 +197,7 @@ func (r *run) cpu(ctx context.Context) (func(), error) {
 // control is what activities of a run poll.
 type control struct {
 	Pause bool `json:"pause"`
+	Over  bool `json:"over"` // a person resumed a run that had spent its budget
 }
 
 // poll is how often an activity looks at its control record and writes its progress.
@@ -220,8 +221,8 @@ func (r *run) work(ctx context.Context, f func(context.Context) error) error {
 				activity.RecordHeartbeat(ctx)
 			case <-tick.C:
 				r.publishProgress(ctx)
-				if r.paused(ctx) {
-					cancel(fault.New(fault.Paused, fault.Fatal, "work on", r.id, "the run is paused", "resume it with: unweaver resume "+r.id))
+				if err := r.stopped(ctx); err != nil {
+					cancel(err)
 				}
 			}
 		}
@@ -237,10 +238,35 @@ func (r *run) work(ctx context.Context, f func(context.Context) error) error {
 	return r.outcome(ctx, err)
 }
 
-func (r *run) paused(ctx context.Context) bool {
-	b, err := r.Classes.Control(ctx, r.id)
+// control reads the run's control record; an unreadable one asks for nothing.
+func (r *run) control(ctx context.Context) control {
 	var c control
-	return err == nil && b != nil && json.Unmarshal(b, &c) == nil && c.Pause
+	if b, err := r.Classes.Control(ctx, r.id); err == nil && b != nil {
+		_ = json.Unmarshal(b, &c) // see above
+	}
+	return c
+}
+
+// stopped says why the run must not go on: a person paused it, or its budget is spent.
+func (r *run) stopped(ctx context.Context) error {
+	c := r.control(ctx)
+	if c.Pause {
+		return fault.New(fault.Paused, fault.Fatal, "work on", r.id, "the run is paused", "resume it with: unweaver resume "+r.id)
+	}
+	b := r.spec.Budget
+	if c.Over || b == (corpus.Budget{}) {
+		return nil
+	}
+	t, err := r.total(ctx)
+	if err != nil {
+		return nil // the next look will tell
+	}
+	calls, tokens := t.Calls.Extract+t.Calls.Shorten+t.Calls.Embed, t.Tokens.Prompt+t.Tokens.Completion+t.Tokens.Embedding
+	if (b.Calls > 0 && calls >= b.Calls) || (b.Tokens > 0 && tokens >= b.Tokens) || (b.Money > 0 && t.Cost >= b.Money) {
+		return fault.New(fault.BudgetSpent, fault.Fatal, "work on", r.id, fmt.Sprintf("%d calls, %d tokens, cost %.4f are spent", calls, tokens, t.Cost),
+			"go on beyond the budget with: unweaver resume "+r.id+", or raise indexes."+r.b.Index+".budget")
+	}
+	return nil
 }
 
 // beat takes absolute progress of this attempt; it is written by the poll, not by every item.

@@ -300,20 +300,23 @@ func (a *Activities) CollectGarbage(ctx context.Context, u workflows.Unit) (work
 
 // SetPaused writes what the activities of a run poll.
 func (a *Activities) SetPaused(ctx context.Context, b workflows.Build, pause bool) error {
-	v, err := json.Marshal(control{Pause: pause})
-	if err != nil {
-		return err
-	}
-	if err := a.Classes.SetControl(ctx, RunName(b), v); err != nil || pause {
-		return err
-	}
 	r, err := a.open(ctx, b, "resume", 0, 0)
-	if err != nil {
-		return r.outcome(ctx, err)
+	r.records = true
+	c := control{Pause: pause, Over: r.control(ctx).Over}
+	if err == nil && !pause {
+		err = r.state(ctx, func(s *corpus.RunState) {
+			c.Over = c.Over || s.Report.Reason == string(fault.BudgetSpent)
+			s.Report.Status, s.Report.Reason, s.Report.Detail = corpus.StatusRunning, "", ""
+		})
 	}
-	return r.state(ctx, func(s *corpus.RunState) {
-		s.Report.Status, s.Report.Reason, s.Report.Detail = corpus.StatusRunning, "", ""
-	})
+	var v []byte
+	if err == nil {
+		v, err = json.Marshal(c)
+	}
+	if err == nil {
+		err = a.Classes.SetControl(ctx, r.id, v)
+	}
+	return r.outcome(ctx, err)
 }
 
 // EstimateShard looks a shard's chunks up in the ledger and pays nothing.

@@ -142,7 +142,7 @@ can cannot could couldn't did didn't do does doesn't doing don't down during eac
 here hers herself him himself his how i if in into is isn't it its itself just me more most my myself no nor not now of off on once only or other our ours
 ourselves out over own same shan't she should shouldn't so some such than that the their theirs them themselves then there these they this those through to
 too under until up upon very was wasn't we were weren't what when where which while who whom whose why will with won't would wouldn't you your yours
-yourself yourselves also may might must shall et al per via`)
+yourself yourselves also may might must shall et al per via s`)
 
 var commonWords = set(`according across actually additional additionally administration adult after all almost alone along already although always among amongst
 analysis another anyone anything appendix approach area around article aside assuming author authors background based basically because become before began

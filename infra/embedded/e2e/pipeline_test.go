@@ -375,6 +375,29 @@ func TestPauseAndCancelByHand(t *testing.T) {
 	}
 }
 
+func TestASpentBudgetPausesAndResumeGoesBeyondIt(t *testing.T) {
+	s := serve(t, llmtest.Options{Latency: 250 * time.Millisecond})
+	sp := spec(t, "budget", copySample(t), s, "indexes.budget.chunking.strategy=document", "models.limits.concurrency=4", "indexes.budget.budget.calls=20")
+	st := index(t, shared.Control, sp)
+	if n := s.Stats().Chat; st.Status != corpus.StatusPaused || st.Reason != string(fault.BudgetSpent) || n < 20 || n > 70 {
+		t.Fatalf("%s %s after %d calls", st.Status, st.Reason, n)
+	}
+	s.Set(llmtest.Options{})
+	if err := shared.Control.Resume(t.Context(), st.Run); err != nil {
+		t.Fatal(err)
+	}
+	for range 400 {
+		if st = wait(t, shared.Control, st.Run); st.Status != corpus.StatusPaused {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	completed(t, st)
+	if d := s.Stats().Duplicates; d != 0 {
+		t.Errorf("%d answers were paid twice", d)
+	}
+}
+
 func TestADryRunCountsAndPaysNothing(t *testing.T) {
 	s := serve(t, llmtest.Options{})
 	sp := spec(t, "dry", copySample(t), s, "indexes.dry.chunking.strategy=document", "models.chat.model=dry", "models.embedding.dimension=256")

@@ -59,7 +59,7 @@ type Stack struct {
 }
 
 // Heartbeat after which the work of a killed process is given out again.
-const Heartbeat = 5 * time.Second
+const Heartbeat = 6 * time.Second
 
 // Start starts every part and returns when each answers.
 func Start(ctx context.Context, o Options) (s *Stack, err error) {
@@ -102,7 +102,7 @@ func Start(ctx context.Context, o Options) (s *Stack, err error) {
 	phase("worker")
 	models := setup.NewModels(s.stores.Classes)
 	if s.worker, err = host.Start(host.Config{Client: s.client, TaskQueue: workflows.TaskQueue, Stores: s.stores, Models: models, CacheDir: filepath.Join(dir, "cache"),
-		Sticky: time.Second, Drain: 20 * time.Second, Log: o.Log}); err != nil {
+		Sticky: time.Second, Beat: time.Second, Drain: 20 * time.Second, Log: o.Log}); err != nil {
 		return s, errors.Join(err, l.Close())
 	}
 	s.Control = &control.Service{Client: s.client, Namespace: tembed.Namespace, TaskQueue: workflows.TaskQueue, Stores: s.stores, Models: models, Heartbeat: Heartbeat}
