@@ -210,9 +210,13 @@ func (m *Models) Build(s corpus.Spec) (llm.Set, error) {
 
 // NoPaths refuses path stores for a program that shares its stores with others.
 func NoPaths(c config.Stores, program string) error {
-	for setting, uri := range map[string]string{"stores.artifacts": c.Artifacts, "stores.classes": c.Classes, "stores.vectors": c.Vectors} {
-		if uri == "" || IsPath(uri) {
-			return fault.New(fault.BadConfig, fault.Bad, "start", program, setting+" is a path ("+uri+"): its files have one owner", "use unweaver dev, which runs every part in one process, or set URLs")
+	for _, x := range [][2]string{{"stores.artifacts", c.Artifacts}, {"stores.classes", c.Classes}, {"stores.vectors", c.Vectors}} {
+		why := x[0] + " is a path (" + x[1] + "): its files have one owner"
+		if x[1] == "" {
+			why = x[0] + " is not set"
+		}
+		if IsPath(x[1]) {
+			return fault.New(fault.BadConfig, fault.Bad, "start", program, why, "use unweaver dev, which runs every part in one process, or set URLs")
 		}
 	}
 	return nil
