@@ -273,7 +273,7 @@ func (a *Activities) CollectGarbage(ctx context.Context, u workflows.Unit) (work
 		if err != nil {
 			return err
 		}
-		refs, err := publish.Refs(ctx, r.art)
+		refs, err := r.art.Refs(ctx)
 		if err != nil {
 			return err
 		}
@@ -281,7 +281,7 @@ func (a *Activities) CollectGarbage(ctx context.Context, u workflows.Unit) (work
 		if err != nil {
 			return err
 		}
-		_, err = collect.Run(ctx, collect.In{Art: r.art, StoreID: r.StoreID, Keep: r.spec.Keep, Grace: time.Duration(r.spec.Grace), Scratch: r.art.Name + "/runs",
+		_, err = collect.Run(ctx, collect.In{Art: r.art, Keep: r.spec.Keep, Grace: time.Duration(r.spec.Grace), Scratch: r.art.Name + "/runs",
 			Refs: refs, Current: cur, Leased: leased, Vectors: r.Vectors, Now: time.Now().UTC(),
 			CollPrefix: "uw_" + corpus.Sum(r.StoreID, u.Index).Short(8) + "_", Beat: func(int64) {}})
 		if err != nil {

@@ -43,7 +43,7 @@ func (r *run) restoreParts(ctx context.Context) ([]restorePart, error) {
 	if err != nil {
 		return nil, err
 	}
-	refs, err := publish.Refs(ctx, r.art)
+	refs, err := r.art.Refs(ctx)
 	if err != nil {
 		return nil, err
 	}

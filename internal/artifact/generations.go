@@ -26,14 +26,10 @@ type Generation struct {
 	Models      string    `json:"models"`
 }
 
-// Generations lists what has a manifest, the newest first.
-func (x Index) Generations(ctx context.Context) ([]Generation, error) {
-	cur, _, err := x.Current(ctx)
-	if err != nil {
-		return nil, err
-	}
+// Refs gives every generation that has a manifest, by name.
+func (x Index) Refs(ctx context.Context) (map[string]corpus.GenerationRef, error) {
 	prefix := x.Name + "/generations/"
-	out := []Generation{}
+	out := map[string]corpus.GenerationRef{}
 	for in, err := range x.Store.List(ctx, prefix, "") {
 		if err != nil {
 			return nil, err
@@ -42,10 +38,25 @@ func (x Index) Generations(ctx context.Context) ([]Generation, error) {
 		if !ok || strings.Contains(gen, "/") {
 			continue
 		}
-		ref, err := x.GenerationRef(ctx, gen)
-		if err != nil {
+		if out[gen], err = x.GenerationRef(ctx, gen); err != nil {
 			return nil, err
 		}
+	}
+	return out, nil
+}
+
+// Generations lists what has a manifest, the newest first.
+func (x Index) Generations(ctx context.Context) ([]Generation, error) {
+	cur, _, err := x.Current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	refs, err := x.Refs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := []Generation{}
+	for gen, ref := range refs {
 		m, err := x.Manifest(ctx, ref.Manifest)
 		if err != nil {
 			return nil, err

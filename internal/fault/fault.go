@@ -54,7 +54,6 @@ const (
 
 	// Stores.
 	Precondition  Code = "precondition_failed"
-	Exists        Code = "already_exists"
 	StoreDown     Code = "store_unavailable"
 	StoreFull     Code = "store_full"
 	StoreDenied   Code = "store_denied"
@@ -62,21 +61,15 @@ const (
 	SegmentDamage Code = "segment_damaged"
 
 	// Runs.
-	LeaseHeld     Code = "lease_held"
-	LeaseLost     Code = "lease_lost"
-	PointerMoved  Code = "pointer_moved"
-	GateFailed    Code = "gate_failed"
-	Paused        Code = "paused"
-	BudgetSpent   Code = "budget_spent"
-	VerifyFailed  Code = "verify_failed"
-	Internal      Code = "internal"
-	EmbedderDown  Code = "embedder_unavailable"
-	GenBusy       Code = "generation_busy"
-	EngineDown    Code = "engine_unavailable"
-	RunNotFound   Code = "unknown_run"
-	ModelMissing  Code = "model_not_configured"
-	NothingToDo   Code = "nothing_to_do"
-	FailureBudget Code = "failure_budget"
+	LeaseHeld    Code = "lease_held"
+	PointerMoved Code = "pointer_moved"
+	Paused       Code = "paused"
+	BudgetSpent  Code = "budget_spent"
+	Internal     Code = "internal"
+	EmbedderDown Code = "embedder_unavailable"
+	GenBusy      Code = "generation_busy"
+	EngineDown   Code = "engine_unavailable"
+	RunNotFound  Code = "unknown_run"
 )
 
 // Kind says how a failure heals, and so who acts on it.

@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"encoding/binary"
-	"encoding/hex"
 	"sort"
 	"strings"
 	"sync"
@@ -279,13 +278,4 @@ func bloomHas(f []byte, k corpus.Digest) bool {
 // bloomAt takes probes from the digest itself: it is uniform already.
 func bloomAt(k corpus.Digest, probe, size int) int {
 	return int(uint64(binary.LittleEndian.Uint32(k[4*probe:])) % uint64(8*size))
-}
-
-// KeyOf reads a key back from its hex form.
-func KeyOf(s string) (corpus.Digest, error) {
-	var d corpus.Digest
-	if _, err := hex.Decode(d[:], []byte(s)); err != nil || len(s) != 64 {
-		return d, fault.New(fault.SegmentDamage, fault.Fatal, "read ledger key", s, "not 64 hex digits", "")
-	}
-	return d, nil
 }

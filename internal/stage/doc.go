@@ -13,10 +13,3 @@
 //	publish  manifest, gates, the flip of the pointer
 //	collect  what nothing names any more
 package stage
-
-// Run is what every stage needs to know about the build it works for.
-type Run struct {
-	Index      string
-	Generation string
-	Fence      int64
-}

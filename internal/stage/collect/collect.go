@@ -19,7 +19,6 @@ import (
 // In is what the stage works on; the caller holds the lease.
 type In struct {
 	Art        artifact.Index
-	StoreID    string
 	Keep       int
 	Grace      time.Duration
 	Scratch    string // of this run, deleted at once
@@ -28,8 +27,7 @@ type In struct {
 	Leased     map[string]bool // generations that readers use
 	Vectors    vectors.Store
 	Now        time.Time
-	KeepExtra  map[string]bool // generations that must stay whatever their age
-	CollPrefix string          // of the index's collections
+	CollPrefix string // of the index's collections
 	Beat       func(done int64)
 }
 
@@ -78,9 +76,6 @@ func Run(ctx context.Context, in In) (Result, error) {
 // keptGenerations: the newest Keep published, the current one, held ones newer than it, and those that readers use.
 func keptGenerations(in In) map[string]bool {
 	kept := map[string]bool{in.Current.Generation: true}
-	for g := range in.KeepExtra {
-		kept[g] = true
-	}
 	var pub []string
 	for g, r := range in.Refs {
 		if in.Leased[g] || (r.State == "held" && r.Seq > in.Current.Seq) {

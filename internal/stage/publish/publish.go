@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/blob"
@@ -35,32 +34,11 @@ func Gate(spec corpus.Spec, counts corpus.Counts, diff corpus.Diff, failed, pare
 // Seq is one more than the largest of any generation; the caller holds the lease.
 func Seq(ctx context.Context, art artifact.Index) (int64, error) {
 	var most int64
-	refs, err := Refs(ctx, art)
+	refs, err := art.Refs(ctx)
 	for _, r := range refs {
 		most = max(most, r.Seq)
 	}
 	return most + 1, err
-}
-
-// Refs gives every generation that has a manifest, by name.
-func Refs(ctx context.Context, art artifact.Index) (map[string]corpus.GenerationRef, error) {
-	prefix := art.Name + "/generations/"
-	out := map[string]corpus.GenerationRef{}
-	for in, err := range art.Store.List(ctx, prefix, "") {
-		if err != nil {
-			return nil, err
-		}
-		gen, ok := strings.CutSuffix(strings.TrimPrefix(in.Key, prefix), "/manifest.json")
-		if !ok || strings.Contains(gen, "/") {
-			continue
-		}
-		r, err := art.GenerationRef(ctx, gen)
-		if err != nil {
-			return nil, err
-		}
-		out[gen] = r
-	}
-	return out, nil
 }
 
 // Store writes the manifest and the generation's reference to it.
