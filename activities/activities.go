@@ -40,6 +40,7 @@ type Activities struct {
 	Corpora   func(ctx context.Context, uri string) (blob.Store, error)
 	Classes   classes.Store
 	Vectors   vectors.Store
+	Staging   blob.Store // where the vector store imports from; nil: rows are upserted
 	Models    func(spec corpus.Spec) (llm.Set, error)
 	Ledger    *ledger.Ledger
 	Engine    Engine
@@ -62,6 +63,7 @@ type sealed struct {
 	Class       corpus.Fingerprint `json:"class"`
 	Chunk       corpus.Fingerprint `json:"chunk"`
 	Plan        plan.Result        `json:"plan"`
+	Import      importing          `json:"import"`
 	Started     time.Time          `json:"started"`
 }
 

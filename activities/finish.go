@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -17,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/reduce"
 	"github.com/unweaver/unweaver/internal/stage/segment"
 	"github.com/unweaver/unweaver/internal/stage/verify"
+	"github.com/unweaver/unweaver/internal/vectors"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -213,7 +215,10 @@ func (r *run) publish(ctx context.Context) (workflows.Outcome, error) {
 	} else if m.Seq, err = publish.Seq(ctx, r.art); err != nil {
 		return out, err
 	}
-	if err := r.collectionsReady(ctx, &m); err != nil {
+	if err := r.reused(ctx, &m); err != nil {
+		return out, err
+	}
+	if err := r.collectionsReady(ctx, &m, total.Written.Rows); err != nil {
 		return out, err
 	}
 	sha, err := publish.Store(ctx, r.art, &m, state)
@@ -223,18 +228,66 @@ func (r *run) publish(ctx context.Context) (workflows.Outcome, error) {
 	if state == "held" {
 		return out, r.writeJSON(ctx, "held.json", failure{reason, detail})
 	}
-	_, err = publish.Flip(ctx, r.art, r.Classes, m.Generation, sha, m.Seq, s.Epoch)
-	return out, err
+	if _, err = publish.Flip(ctx, r.art, r.Classes, m.Generation, sha, m.Seq, s.Epoch); err != nil {
+		return out, err
+	}
+	r.alias(ctx, &m)
+	return out, nil
+}
+
+// reused samples the vectors that the parent wrote; what this run wrote is verified row by row.
+func (r *run) reused(ctx context.Context, m *corpus.Manifest) error {
+	env, _, err := r.env(ctx)
+	if err != nil || env.Parent == nil {
+		return err
+	}
+	in := verify.In{Art: r.art, Manifest: m, Classes: r.Classes, Vectors: r.Vectors, Beat: func(int64) {}}
+	for _, k := range []struct {
+		old, now string
+		segs     []corpus.Segment
+		dim      int
+	}{{env.Parent.Collections.Classes, m.Collections.Classes, env.Parent.Segments.ClassVecs, m.Class.Dimension},
+		{env.Parent.Collections.Chunks, m.Collections.Chunks, env.Parent.Segments.ChunkVecs, m.Chunk.Dimension}} {
+		if k.old != k.now {
+			continue
+		}
+		for _, s := range k.segs {
+			if _, err := verify.Sample(ctx, in, s, k.now, k.dim); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// alias points the aliases for other programs that read the vector store at what is published. Ours never use them, so a
+// failure is told and changes nothing.
+func (r *run) alias(ctx context.Context, m *corpus.Manifest) {
+	a, ok := r.Vectors.(vectors.Aliaser)
+	if !ok {
+		return
+	}
+	for _, c := range []string{m.Collections.Classes, m.Collections.Chunks} {
+		parts := strings.Split(c, "_") // uw_<hash>_<kind>_<fingerprint>_<n>
+		if err := a.Alias(ctx, strings.Join(parts[:3], "_"), c); err != nil {
+			r.Log.Warn("alias not pointed", "run_id", r.id, "collection", c, "code", string(fault.CodeOf(err)))
+		}
+	}
 }
 
 // collectionsReady makes sure that both collections are there and loaded.
-func (r *run) collectionsReady(ctx context.Context, m *corpus.Manifest) error {
+func (r *run) collectionsReady(ctx context.Context, m *corpus.Manifest, written int64) error {
 	for _, c := range []struct {
 		name string
 		dim  int
 	}{{m.Collections.Classes, m.Class.Dimension}, {m.Collections.Chunks, m.Chunk.Dimension}} {
 		if err := r.Vectors.Create(ctx, c.name, c.dim); err != nil {
 			return err
+		}
+		if sealer, ok := r.Vectors.(vectors.Sealer); ok && written > 0 {
+			if err := sealer.Seal(ctx, c.name); err != nil {
+				return err
+			}
 		}
 		if err := r.Vectors.Load(ctx, c.name); err != nil {
 			return err

@@ -10,7 +10,7 @@ import (
 )
 
 // golden are the names that histories hold: a renamed activity breaks runs in progress.
-const golden = `BeginStage ChunkDocuments CollectGarbage EmbedPart EndBuild EndRestore EstimateShard ExtractChunks LoadPart OpenRestore PlanBuild
+const golden = `BeginStage ChunkDocuments CollectGarbage EmbedPart EndBuild EndRestore EstimateShard ExtractChunks ImportVectors LoadPart OpenRestore PlanBuild
 PublishBuild ReducePartition RestorePart SealChunks SealExtraction SealShard SetPaused ShortenPartition TakeLease VerifyPart WriteSegments`
 
 func TestRegisteredNamesAreTheGoldenOnes(t *testing.T) {

@@ -81,7 +81,7 @@ func (a *Activities) PlanBuild(ctx context.Context, b workflows.Build) (workflow
 				return err
 			}
 		}
-		out = workflows.Planned{Unchanged: s.Plan.Diff.Unchanged || s.unchanged(), Units: len(s.Plan.Units), Documents: s.Plan.Documents}
+		out = workflows.Planned{Unchanged: s.Plan.Diff.Unchanged || s.unchanged(), Units: len(s.Plan.Units), Documents: s.Plan.Documents, Import: s.Import != importing{}}
 		return nil
 	})
 	return out, err
@@ -120,6 +120,9 @@ func (r *run) plan(ctx context.Context) (sealed, error) {
 		s.ParentDocs = -1 // built differently: nothing is unchanged
 	}
 	s.Collections = r.collections(parent, s)
+	if s.Import, err = r.importing(ctx, s.Collections); err != nil {
+		return s, err
+	}
 	docs, err := r.Corpora(ctx, r.spec.Corpus)
 	if err != nil {
 		return s, err

@@ -336,7 +336,7 @@ func (a *Activities) LoadPart(ctx context.Context, u workflows.Unit) (workflows.
 		if err != nil {
 			return load.Result{}, err
 		}
-		in := load.In{Env: env, Scratch: r.scratch, Classes: r.Classes, Vectors: r.Vectors, Beat: func(p corpus.Progress) { p.Done = 0; r.beat(p) },
+		in := load.In{Env: env, Scratch: r.scratch, Classes: r.Classes, Vectors: r.Vectors, Import: (sh < 0 && s.Import.Classes) || (sh >= 0 && s.Import.Chunks), Beat: func(p corpus.Progress) { p.Done = 0; r.beat(p) },
 			Source: embedding.Source{Embedder: m.Classes, Ledger: r.Ledger, Price: r.spec.Embedding.Price.Prompt}}
 		var res load.Result
 		if sh < 0 {

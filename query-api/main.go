@@ -50,7 +50,11 @@ func run(ctx context.Context, path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, stores.Close()) }()
-	cache, err := localfile.New(filepath.Join(os.TempDir(), "unweaver-query-cache"), 64<<30)
+	dir := os.Getenv("UNWEAVER_CACHE_DIR") // replicas on one machine need one each
+	if dir == "" {
+		dir = filepath.Join(os.TempDir(), "unweaver-query-cache")
+	}
+	cache, err := localfile.New(dir, 64<<30)
 	if err != nil {
 		return err
 	}

@@ -13,9 +13,8 @@ import (
 	"syscall"
 	"time"
 
-	"go.temporal.io/sdk/client"
-
 	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/engine"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/setup"
 	"github.com/unweaver/unweaver/worker/host"
@@ -35,6 +34,9 @@ func main() {
 	}
 }
 
+// cacheDir is UNWEAVER_CACHE_DIR, or empty for the default. Workers on one machine need one each.
+func cacheDir() string { return os.Getenv("UNWEAVER_CACHE_DIR") }
+
 func run(ctx context.Context, path string) (err error) {
 	cfg, err := config.Load(config.Source{Path: path, Env: os.Environ()})
 	if err != nil {
@@ -49,12 +51,12 @@ func run(ctx context.Context, path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, stores.Close()) }()
-	c, err := client.DialContext(ctx, client.Options{HostPort: cfg.Engine.Address, Namespace: cfg.Engine.Namespace, Logger: host.Logger(log)})
+	c, err := engine.Dial(ctx, cfg.Engine, log)
 	if err != nil {
-		return fault.New(fault.EngineDown, fault.Fatal, "connect to Temporal at", cfg.Engine.Address, err, "check engine.address and engine.namespace")
+		return err
 	}
 	defer c.Close()
-	h, err := host.Start(host.Config{Client: c, TaskQueue: cfg.Engine.TaskQueue, Stores: stores, Models: setup.NewModels(stores.Classes), Sticky: 5 * time.Second, Drain: 45 * time.Second, Log: log})
+	h, err := host.Start(host.Config{Client: c, TaskQueue: cfg.Engine.TaskQueue, Stores: stores, Models: setup.NewModels(stores.Classes), Sticky: 5 * time.Second, Drain: 45 * time.Second, CacheDir: cacheDir(), Log: log})
 	if err != nil {
 		return err
 	}

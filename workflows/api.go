@@ -36,6 +36,7 @@ const (
 	ShortenPartition = "ShortenPartition"
 	EmbedPart        = "EmbedPart"
 	LoadPart         = "LoadPart"
+	ImportVectors    = "ImportVectors"
 	WriteSegments    = "WriteSegments"
 	VerifyPart       = "VerifyPart"
 	PublishBuild     = "PublishBuild"
@@ -76,6 +77,7 @@ type Planned struct {
 	Unchanged bool  `json:"unchanged"`
 	Units     int   `json:"units"`
 	Documents int64 `json:"documents"`
+	Import    bool  `json:"import,omitempty"` // vectors are imported after load, not written by it
 }
 
 // Chunked is what SealChunks found: the chunks of each shard.

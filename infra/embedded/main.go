@@ -33,7 +33,7 @@ func main() {
 	}
 	debug.SetGCPercent(200) // the heap is small; two cores are better spent on documents
 	root := &cobra.Command{Use: "unweaver-dev", SilenceUsage: true, SilenceErrors: true}
-	root.AddCommand(devCmd(), demoCmd())
+	root.AddCommand(devCmd(), demoCmd(), temporalCmd())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "unweaver:", err)
 		if k := fault.As(err); k != nil && k.Kind != fault.Bad {

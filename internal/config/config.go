@@ -44,8 +44,9 @@ type Stores struct {
 
 // Milvus settings.
 type Milvus struct {
-	Load   string `yaml:"load"`
-	Bucket string `yaml:"bucket"`
+	Load   string `yaml:"load"`   // import (first builds, through bucket) or insert
+	Bucket string `yaml:"bucket"` // Milvus's own bucket, on the endpoint of stores.s3; empty: insert
+	Index  string `yaml:"index"`  // hnsw or ivf
 }
 
 // S3 settings; credentials come from the AWS default chain.
@@ -172,7 +173,7 @@ func Default() *Config {
 	return &Config{
 		Engine:   Engine{Address: "127.0.0.1:7233", Namespace: "default", TaskQueue: "unweaver"},
 		QueryAPI: QueryAPI{Address: "127.0.0.1:8080"},
-		Stores:   Stores{Milvus: Milvus{Load: "import"}, S3: S3{Region: "us-east-1"}},
+		Stores:   Stores{Milvus: Milvus{Load: "import", Index: "hnsw"}, S3: S3{Region: "us-east-1"}},
 		Models: Models{Chat: Chat{Provider: "builtin", APIKeyEnv: "OPENAI_API_KEY", Mode: "online"},
 			Embedding: Embedding{Provider: "builtin", APIKeyEnv: "OPENAI_API_KEY", MaxInputTokens: 8192, Classes: "model"}, Limits: Limits{Concurrency: 64}},
 		Indexes: map[string]Index{},

@@ -201,7 +201,7 @@ func scalar(v reflect.Value, s string) error {
 }
 
 // own are variables that are not keys of the configuration.
-var own = map[string]bool{"UNWEAVER_DATA_DIR": true, "UNWEAVER_CONFIG": true, "UNWEAVER_DEV_BIN": true}
+var own = map[string]bool{"UNWEAVER_DATA_DIR": true, "UNWEAVER_CONFIG": true, "UNWEAVER_DEV_BIN": true, "UNWEAVER_CACHE_DIR": true}
 
 // environment applies UNWEAVER_<PATH>. A path is found by walking the keys, since keys hold underscores too.
 func (l *loader) environment(env []string) {

@@ -46,6 +46,7 @@ func (l *loader) validate() {
 	c := l.cfg
 	l.models("models", c.Models, false)
 	l.oneOf("stores.milvus.load", c.Stores.Milvus.Load, "insert", "import")
+	l.oneOf("stores.milvus.index", c.Stores.Milvus.Index, "hnsw", "ivf")
 	for n, x := range c.Indexes {
 		p := "indexes." + n
 		l.check(corpus.ValidSlug(n), p, "a name has letters a-z, digits and hyphens, at most 63, and starts with no hyphen")

@@ -13,8 +13,10 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/blob"
 	"github.com/unweaver/unweaver/internal/blob/dir"
+	"github.com/unweaver/unweaver/internal/blob/s3"
 	"github.com/unweaver/unweaver/internal/classes"
 	"github.com/unweaver/unweaver/internal/classes/bolt"
+	"github.com/unweaver/unweaver/internal/classes/redis"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -25,6 +27,7 @@ import (
 	"github.com/unweaver/unweaver/internal/llm/recorded"
 	"github.com/unweaver/unweaver/internal/vectors"
 	"github.com/unweaver/unweaver/internal/vectors/files"
+	"github.com/unweaver/unweaver/internal/vectors/milvus"
 )
 
 // Stores are the open stores of an installation.
@@ -32,7 +35,12 @@ type Stores struct {
 	Artifacts blob.Store
 	Classes   classes.Store
 	Vectors   vectors.Store
+	Staging   blob.Store // where the vector store imports from; nil: it does not import
 	StoreID   string
+
+	s3      config.S3
+	mu      sync.Mutex
+	buckets map[string]blob.Store // corpora by URI: a client is worth keeping
 }
 
 // Close closes what has to be closed.
@@ -65,49 +73,86 @@ func IsPath(s string) bool { return !strings.Contains(s, "://") }
 
 // Open opens the stores and makes sure that they belong together.
 func Open(ctx context.Context, c config.Stores) (*Stores, error) {
-	s := &Stores{}
-	var err error
-	if s.Artifacts, err = blobStore(c.Artifacts, "stores.artifacts"); err != nil {
-		return nil, err
-	}
-	if s.StoreID, err = artifact.StoreID(ctx, s.Artifacts); err != nil {
-		return nil, err
-	}
-	if !IsPath(c.Classes) || !IsPath(c.Vectors) {
-		return nil, unknownURL("stores.classes and stores.vectors", c.Classes+" "+c.Vectors)
-	}
-	if s.Classes, err = bolt.Open(c.Classes); err != nil {
-		return nil, err
-	}
-	if s.Vectors, err = files.Open(c.Vectors); err == nil {
-		err = s.Classes.Own(ctx, s.StoreID)
-	}
-	if err != nil {
+	s := &Stores{s3: c.S3, buckets: map[string]blob.Store{}}
+	if err := s.open(ctx, c); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-func unknownURL(setting, url string) error {
-	return fault.New(fault.BadConfig, fault.Bad, "open", setting, url+" names an adapter that this build does not have", "use a path")
-}
-
-func blobStore(uri, setting string) (blob.Store, error) {
-	if !IsPath(uri) {
-		return nil, unknownURL(setting, uri)
+func (s *Stores) open(ctx context.Context, c config.Stores) (err error) {
+	if s.Artifacts, err = s.blob(ctx, c.Artifacts, "stores.artifacts"); err != nil {
+		return err
 	}
-	return dir.Open(uri)
+	if s.StoreID, err = artifact.StoreID(ctx, s.Artifacts); err != nil {
+		return err
+	}
+	switch scheme, _, url := strings.Cut(c.Classes, "://"); {
+	case !url:
+		s.Classes, err = bolt.Open(c.Classes)
+	case scheme == "redis" || scheme == "rediss" || scheme == "redis+cluster" || scheme == "rediss+cluster":
+		s.Classes, err = redis.Open(ctx, c.Classes)
+	default:
+		err = unknownURL("stores.classes", scheme, "redis://, rediss://, redis+cluster://, rediss+cluster:// or a path")
+	}
+	if err != nil {
+		return err
+	}
+	if err = s.Classes.Own(ctx, s.StoreID); err != nil {
+		return err
+	}
+	switch scheme, _, url := strings.Cut(c.Vectors, "://"); {
+	case !url:
+		s.Vectors, err = files.Open(c.Vectors)
+		return err
+	case scheme == "milvus" || scheme == "milvus+tls":
+		s.Vectors, err = milvus.Open(ctx, milvus.Config{URL: c.Vectors, Index: c.Milvus.Index})
+	default:
+		err = unknownURL("stores.vectors", scheme, "milvus://, milvus+tls:// or a path")
+	}
+	if err == nil && c.Milvus.Load == "import" && c.Milvus.Bucket != "" {
+		s.Staging, err = s3.Open(ctx, s3.Config{Bucket: c.Milvus.Bucket, Endpoint: c.S3.Endpoint, Region: c.S3.Region, PathStyle: c.S3.PathStyle, Setting: "stores.milvus.bucket"})
+	}
+	return err
 }
 
-// Corpus opens a corpus by its URI.
-func Corpus(_ context.Context, uri string) (blob.Store, error) {
+func unknownURL(setting, scheme, known string) error {
+	return fault.New(fault.BadConfig, fault.Bad, "open", setting, scheme+":// names no adapter", "use "+known)
+}
+
+func (s *Stores) blob(ctx context.Context, uri, setting string) (blob.Store, error) {
+	if IsPath(uri) {
+		return dir.Open(uri)
+	}
+	if !strings.HasPrefix(uri, "s3://") {
+		scheme, _, _ := strings.Cut(uri, "://")
+		return nil, unknownURL(setting, scheme, "s3://bucket/prefix or a path")
+	}
+	bucket, prefix, err := s3.Parse(uri)
+	if err != nil {
+		return nil, err
+	}
+	return s3.Open(ctx, s3.Config{Bucket: bucket, Prefix: prefix, Endpoint: s.s3.Endpoint, Region: s.s3.Region, PathStyle: s.s3.PathStyle, Setting: setting})
+}
+
+// Corpus opens a corpus by its URI; buckets are those of stores.s3.
+func (s *Stores) Corpus(ctx context.Context, uri string) (blob.Store, error) {
 	if uri == "" {
-		return nil, fault.New(fault.CorpusMissing, fault.Bad, "open corpus", "", "none is configured", "give a folder as argument, or set indexes.<name>.corpus")
+		return nil, fault.New(fault.CorpusMissing, fault.Bad, "open corpus", "", "none is configured", "give a folder or s3://bucket/prefix as argument, or set indexes.<name>.corpus")
 	}
-	if !IsPath(uri) {
-		return nil, unknownURL("corpus", uri)
+	if IsPath(uri) {
+		return dir.OpenCorpus(uri)
 	}
-	return dir.OpenCorpus(uri)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b := s.buckets[uri]; b != nil {
+		return b, nil
+	}
+	b, err := s.blob(ctx, uri, "the corpus")
+	if err == nil {
+		s.buckets[uri] = b
+	}
+	return b, err
 }
 
 // Models makes models of configurations, with one gate an endpoint over the whole process.

@@ -86,3 +86,31 @@ func Normalise(v []float32) {
 		v[i] = float32(float64(v[i]) * f)
 	}
 }
+
+// Sealer is a store that writes rows into a log first: Seal moves them to where they get an index. Called once a build.
+type Sealer interface {
+	Seal(ctx context.Context, collection string) error
+}
+
+// Aliaser is a store whose collections other programs read under a name that does not change.
+type Aliaser interface {
+	Alias(ctx context.Context, alias, collection string) error
+}
+
+// ImportState is what became of an import job.
+type ImportState struct {
+	Done    bool
+	Failed  string // why; empty while it has not failed
+	Unknown bool   // the store has forgotten the job
+	Rows    int64
+}
+
+// Importer is a store that reads Parquet files (columns key, vector) from a bucket of its own. It does not look at keys: a
+// file that is imported twice doubles its rows, so a job is asked for once and found again by its path.
+type Importer interface {
+	// Import asks for a file to be imported and gives the job. It is sent once; after an error it may have been taken.
+	Import(ctx context.Context, collection, path string) (job string, err error)
+	// Imports gives the jobs of a collection that the store remembers, by path.
+	Imports(ctx context.Context, collection string) (map[string][]string, error)
+	ImportState(ctx context.Context, job string) (ImportState, error)
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +13,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/engine"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/setup"
 	"github.com/unweaver/unweaver/starter/admin"
 	"github.com/unweaver/unweaver/starter/control"
 )
@@ -41,8 +45,19 @@ func ReadDev(dataDir string) (Dev, bool) {
 	return d, true
 }
 
-// withControl finds the embedded stack of the data directory, or starts one for as long as f runs.
+// heartbeat after which a cluster gives a dead worker's activity to another.
+const heartbeat = 20 * time.Second
+
+// withControl connects to Temporal and the stores where the stores are servers; else it finds the embedded stack of the
+// data directory, or starts one for as long as f runs.
 func (a *App) withControl(ctx context.Context, f func(ctx context.Context, c control.Control, http string) error) error {
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	if setup.NoPaths(cfg.Stores, "unweaver") == nil {
+		return a.cluster(ctx, cfg, f)
+	}
 	d, ok := ReadDev(a.dataDir)
 	if !ok {
 		stop, err := a.startDev(ctx)
@@ -55,6 +70,25 @@ func (a *App) withControl(ctx context.Context, f func(ctx context.Context, c con
 		}
 	}
 	return f(ctx, &admin.Client{Base: d.HTTP, Token: d.Token}, d.HTTP)
+}
+
+// cluster runs f over Temporal and the stores themselves.
+func (a *App) cluster(ctx context.Context, cfg *config.Config, f func(ctx context.Context, c control.Control, http string) error) (err error) {
+	stores, err := setup.Open(ctx, cfg.Stores)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stores.Close()) }()
+	c, err := engine.Dial(ctx, cfg.Engine, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	http := cfg.QueryAPI.Address
+	if !isURL(http) {
+		http = "http://" + http
+	}
+	return f(ctx, &control.Service{Client: c, Engine: cfg.Engine, Stores: stores, Models: setup.NewModels(stores.Classes), Heartbeat: heartbeat}, http)
 }
 
 // devBinary is the embedded stack's program: UNWEAVER_DEV_BIN, else beside this one, else on the path.

@@ -5,20 +5,20 @@ package control
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"sort"
 	"strings"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/blob"
+	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/engine"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/setup"
 	"github.com/unweaver/unweaver/workflows"
@@ -68,8 +68,7 @@ type Control interface {
 // Service implements Control.
 type Service struct {
 	Client    client.Client
-	Namespace string
-	TaskQueue string
+	Engine    config.Engine
 	Stores    *setup.Stores
 	Models    *setup.Models
 	Heartbeat time.Duration
@@ -90,7 +89,7 @@ func (s *Service) Index(ctx context.Context, r IndexRequest) (Run, error) {
 	if spec.Corpus == "" {
 		return Run{}, fault.New(fault.CorpusMissing, fault.Bad, "index", spec.Index, "no corpus is given", "give a folder or s3://bucket/prefix as argument, or set indexes."+spec.Index+".corpus")
 	}
-	if _, err := setup.Corpus(ctx, spec.Corpus); err != nil {
+	if _, err := s.Stores.Corpus(ctx, spec.Corpus); err != nil {
 		return Run{}, err
 	}
 	digest, err := s.art(spec.Index).PutSpec(ctx, spec)
@@ -115,29 +114,16 @@ func (s *Service) Index(ctx context.Context, r IndexRequest) (Run, error) {
 	if err := s.Stores.Classes.SetState(ctx, "latest/"+spec.Index, []byte(spec.Index+"/"+gen)); err != nil {
 		return Run{}, err
 	}
-	_, err = s.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: workflows.BuildID(spec.Index, gen), TaskQueue: s.TaskQueue,
+	_, err = s.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: workflows.BuildID(spec.Index, gen), TaskQueue: s.Engine.TaskQueue,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING, WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE}, workflows.BuildIndexName, b)
-	return Run{Run: spec.Index + "/" + gen}, engineFault(err)
+	return Run{Run: spec.Index + "/" + gen}, s.fault(err)
 }
 
 func slug(what, name string) error {
 	return fault.New(fault.Usage, fault.Bad, "name "+what, name, "letters a-z, digits and hyphens, at most 63, no hyphen first", "")
 }
 
-func engineFault(err error) error {
-	if err == nil || fault.As(err) != nil {
-		return err
-	}
-	var nf *serviceerror.NotFound
-	var ns *serviceerror.NamespaceNotFound
-	switch {
-	case errors.As(err, &ns):
-		return fault.New(fault.EngineDown, fault.Fatal, "use Temporal namespace", ns.Namespace, err, "create it, or set engine.namespace")
-	case errors.As(err, &nf):
-		return fault.New(fault.RunNotFound, fault.Bad, "find run", "", "Temporal knows no such run, or it has ended", "see: unweaver status --index INDEX")
-	}
-	return fault.New(fault.EngineDown, fault.Transient, "call Temporal", "", err, "check engine.address")
-}
+func (s *Service) fault(err error) error { return engine.Fault(err, s.Engine) }
 
 // running finds a build of the index that runs with the same corpus and configuration. One with another is an error.
 func (s *Service) running(ctx context.Context, spec corpus.Spec, digest corpus.Digest, dry bool) (string, error) {
@@ -186,10 +172,10 @@ func (s *Service) openBuilds(ctx context.Context, index string) ([]string, error
 			seen[string(b)] = true
 		}
 	}
-	r, err := s.Client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Namespace: s.Namespace, PageSize: 100,
+	r, err := s.Client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Namespace: s.Engine.Namespace, PageSize: 100,
 		Query: fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", workflows.BuildIndexName)})
 	if err != nil {
-		return nil, engineFault(err)
+		return nil, s.fault(err)
 	}
 	for _, e := range r.Executions {
 		if id := e.Execution.WorkflowId; strings.HasPrefix(id, "build/"+index+"/") {
@@ -279,11 +265,14 @@ func (s *Service) live(ctx context.Context, run string, st corpus.RunState) (Sta
 	}
 	d, err := s.Client.DescribeWorkflowExecution(ctx, id, "")
 	if err != nil && st.Report.Run == "" {
-		return out, engineFault(err)
+		return out, s.fault(err)
 	}
 	if st.Report.Run == "" {
 		out.Index, out.Generation, _ = strings.Cut(run, "/")
 		out.Run, out.Status, out.Started = run, corpus.StatusRunning, time.Now().UTC()
+		if err := s.workers(ctx); err != nil {
+			out.Problems = append(out.Problems, corpus.Problem{Code: "no_worker", Object: s.Engine.TaskQueue, Detail: err.Error()})
+		}
 	}
 	if err == nil && d.WorkflowExecutionInfo.Status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		// It was ended from outside, or between its last step and our look.

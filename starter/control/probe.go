@@ -5,9 +5,23 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 
+	"go.temporal.io/api/enums/v1"
+
 	"github.com/unweaver/unweaver/internal/blob"
 	"github.com/unweaver/unweaver/internal/fault"
 )
+
+// workers tells whether any worker polls the task queue: without one a run waits for ever, which is no error of Temporal's.
+func (s *Service) workers(ctx context.Context) error {
+	d, err := s.Client.DescribeTaskQueue(ctx, s.Engine.TaskQueue, enums.TASK_QUEUE_TYPE_WORKFLOW)
+	if err != nil {
+		return s.fault(err)
+	}
+	if len(d.GetPollers()) == 0 {
+		return fault.New(fault.EngineDown, fault.Fatal, "find a worker of task queue", s.Engine.TaskQueue, "none has polled it in the last minutes", "start unweaver-worker with the same engine.task_queue and engine.namespace")
+	}
+	return nil
+}
 
 // conditional proves that the artifact store honours If-None-Match and If-Match: the lease and the pointer rest on them.
 func conditional(ctx context.Context, s *Service) (string, error) {

@@ -11,10 +11,10 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/blob"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/llm"
-	"github.com/unweaver/unweaver/internal/setup"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -37,7 +37,7 @@ func (s *Service) update(ctx context.Context, name, update string) error {
 	if err == nil {
 		err = h.Get(ctx, nil)
 	}
-	return engineFault(err)
+	return s.fault(err)
 }
 
 // Cancel implements Control. What was paid for is kept; nothing that queries see changes.
@@ -46,7 +46,7 @@ func (s *Service) Cancel(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return engineFault(s.Client.CancelWorkflow(ctx, "build/"+run, ""))
+	return s.fault(s.Client.CancelWorkflow(ctx, "build/"+run, ""))
 }
 
 // Generations implements Control.
@@ -65,9 +65,9 @@ func (s *Service) Restore(ctx context.Context, index string) (Run, error) {
 	}
 	gen := "restore-" + strings.ToLower(time.Now().UTC().Format("20060102T150405Z"))
 	b := workflows.Build{Index: index, Generation: gen, Heartbeat: s.Heartbeat}
-	_, err := s.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: workflows.RestoreID(index), TaskQueue: s.TaskQueue,
+	_, err := s.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: workflows.RestoreID(index), TaskQueue: s.Engine.TaskQueue,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL}, workflows.RestoreName, b)
-	return Run{Run: index + "/" + gen}, engineFault(err)
+	return Run{Run: index + "/" + gen}, s.fault(err)
 }
 
 // Doctor implements Control: it probes every dependency and says what to do about what fails.
@@ -89,14 +89,24 @@ func (s *Service) Doctor(ctx context.Context, spec corpus.Spec) ([]Check, error)
 		return s.Stores.Artifacts.Location("") + " store " + id[:min(8, len(id))], err
 	})
 	probe("conditional writes", func() (string, error) { return conditional(ctx, s) })
+	if s.Stores.Staging != nil {
+		probe("import bucket", func() (string, error) {
+			key := "unweaver-import/doctor"
+			if _, err := blob.Write(ctx, s.Stores.Staging, key, []byte("probe"), blob.Cond{}); err != nil {
+				return "", err
+			}
+			return s.Stores.Staging.Location(""), s.Stores.Staging.Delete(ctx, key)
+		})
+	}
 	probe("classes", func() (string, error) { return "answers", s.Stores.Classes.Ping(ctx) })
 	probe("vectors", func() (string, error) { return "answers", s.Stores.Vectors.Ping(ctx) })
 	probe("temporal", func() (string, error) {
 		_, err := s.Client.CheckHealth(ctx, &client.CheckHealthRequest{})
-		return "namespace " + s.Namespace + ", task queue " + s.TaskQueue, engineFault(err)
+		return "namespace " + s.Engine.Namespace + ", task queue " + s.Engine.TaskQueue, s.fault(err)
 	})
+	probe("worker", func() (string, error) { return "polls " + s.Engine.TaskQueue, s.workers(ctx) })
 	if spec.Corpus != "" {
-		probe("corpus", func() (string, error) { _, err := setup.Corpus(ctx, spec.Corpus); return spec.Corpus, err })
+		probe("corpus", func() (string, error) { _, err := s.Stores.Corpus(ctx, spec.Corpus); return spec.Corpus, err })
 	}
 	probe("chat model", func() (string, error) {
 		m, err := s.Models.Chat(spec)

@@ -14,7 +14,6 @@ import (
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
-	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/unweaver/unweaver/activities"
@@ -64,7 +63,7 @@ func Start(c Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &activities.Activities{Artifacts: c.Stores.Artifacts, Corpora: setup.Corpus, Classes: c.Stores.Classes, Vectors: c.Stores.Vectors, Models: c.Models.Build,
+	a := &activities.Activities{Artifacts: c.Stores.Artifacts, Corpora: c.Stores.Corpus, Staging: c.Stores.Staging, Classes: c.Stores.Classes, Vectors: c.Stores.Vectors, Models: c.Models.Build,
 		Ledger: ledger.New(c.Stores.Artifacts, c.Stores.Classes), Engine: engine{c.Client}, StoreID: c.Stores.StoreID, Cache: cache,
 		CPU: make(chan struct{}, runtime.GOMAXPROCS(0)), Log: c.Log}
 	w := worker.New(c.Client, c.TaskQueue, worker.Options{MaxConcurrentActivityExecutionSize: 64, MaxConcurrentActivityTaskPollers: 4, MaxConcurrentWorkflowTaskPollers: 4,
@@ -79,25 +78,3 @@ func Start(c Config) (*Host, error) {
 
 // Stop takes no more work, lets activities go on for the drain time, then cancels them. What they paid for is kept.
 func (h *Host) Stop() { h.w.Stop() }
-
-// Logger gives Temporal our logger. A failed attempt of an activity is told by the run's own state, with its object and the
-// way out; the engine's line about it says less and is kept for those who debug.
-func Logger(l *slog.Logger) sdklog.Logger {
-	return sdklog.NewStructuredLogger(slog.New(quiet{l.Handler()}))
-}
-
-type quiet struct{ slog.Handler }
-
-// Handle demotes the engine's reports of failed attempts.
-func (q quiet) Handle(ctx context.Context, r slog.Record) error {
-	if r.Message == "Activity error." && !q.Enabled(ctx, slog.LevelDebug) {
-		return nil
-	}
-	return q.Handler.Handle(ctx, r)
-}
-
-// WithAttrs keeps the demotion.
-func (q quiet) WithAttrs(a []slog.Attr) slog.Handler { return quiet{q.Handler.WithAttrs(a)} }
-
-// WithGroup keeps the demotion.
-func (q quiet) WithGroup(n string) slog.Handler { return quiet{q.Handler.WithGroup(n)} }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/unweaver/unweaver/infra/embedded/tembed"
 	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/engine"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/localfile"
 	"github.com/unweaver/unweaver/internal/setup"
@@ -105,7 +106,7 @@ func Start(ctx context.Context, o Options) (s *Stack, err error) {
 		Sticky: time.Second, Beat: time.Second, Drain: 20 * time.Second, Log: o.Log}); err != nil {
 		return s, errors.Join(err, l.Close())
 	}
-	s.Control = &control.Service{Client: s.client, Namespace: tembed.Namespace, TaskQueue: workflows.TaskQueue, Stores: s.stores, Models: models, Heartbeat: Heartbeat}
+	s.Control = &control.Service{Client: s.client, Engine: config.Engine{Address: s.engine.Address, Namespace: tembed.Namespace, TaskQueue: workflows.TaskQueue}, Stores: s.stores, Models: models, Heartbeat: Heartbeat}
 	phase("query-api")
 	return s, s.serve(o, l, models)
 }
@@ -177,7 +178,7 @@ func lock(dir string) (*os.File, error) {
 func dial(ctx context.Context, address string, log *slog.Logger) (client.Client, error) {
 	var last error
 	for range 200 {
-		c, err := client.DialContext(ctx, client.Options{HostPort: address, Namespace: tembed.Namespace, Logger: host.Logger(log)})
+		c, err := client.DialContext(ctx, client.Options{HostPort: address, Namespace: tembed.Namespace, Logger: engine.Logger(log)})
 		if err == nil {
 			if _, err = c.CheckHealth(ctx, &client.CheckHealthRequest{}); err == nil {
 				return c, nil

@@ -26,6 +26,7 @@ type In struct {
 	Classes classes.Records
 	Vectors vectors.Store
 	Source  embedding.Source
+	Import  bool // the vectors segment is imported afterwards: rows are not written here
 	Beat    func(corpus.Progress)
 }
 
@@ -199,7 +200,10 @@ func (l *loader) vectors(ctx context.Context, part int, src iter.Seq2[embedding.
 		if _, err := w.Write(out); err != nil {
 			return err
 		}
-		err := l.Vectors.Upsert(ctx, l.collection, pend)
+		var err error
+		if !l.Import {
+			err = l.Vectors.Upsert(ctx, l.collection, pend)
+		}
 		pend, size = pend[:0], 0
 		return err
 	}

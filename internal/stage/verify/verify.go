@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -141,6 +142,35 @@ func Vectors(ctx context.Context, in In, seg corpus.Segment, collection string, 
 		return res, err
 	}
 	return res, nil
+}
+
+// Sample checks the first keys of a re-used vectors segment, and all of it when one of them is missing: a store that lost
+// its memory lost more than a row.
+func Sample(ctx context.Context, in In, seg corpus.Segment, collection string, dim int) (Result, error) {
+	key := in.Art.SegmentKey(seg.SHA256)
+	f, err := parquet.OpenFile(artifact.ReaderAt(ctx, in.Art.Store, key), seg.Bytes, parquet.ReadBufferSize(64<<10))
+	if err != nil {
+		return Result{}, fault.New(fault.SegmentDamage, fault.Fatal, "read vectors segment", in.Art.Store.Location(key), err, "publish another generation, or rebuild the index")
+	}
+	r := parquet.NewGenericReader[keyRow](f)
+	defer func() { _ = r.Close() }()
+	buf := make([]keyRow, 64)
+	n, err := r.Read(buf)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return Result{}, err
+	}
+	names := make([]string, n)
+	for i, k := range buf[:n] {
+		names[i] = k.Key
+	}
+	if err := in.Vectors.Create(ctx, collection, dim); err != nil {
+		return Result{}, err
+	}
+	has, err := in.Vectors.Has(ctx, collection, names)
+	if err != nil || !slices.Contains(has, false) {
+		return Result{Checked: int64(n)}, err
+	}
+	return Vectors(ctx, in, seg, collection, dim)
 }
 
 // rewrite writes the rows that the store has lost.

@@ -1,0 +1,54 @@
+// Command serverprobe tells by its exit code whether a server answers on its own protocol: a port that is open says little.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/milvus-io/milvus-proto/go-api/v2/milvuspb"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+func main() {
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: serverprobe milvus|temporal HOST:PORT")
+		os.Exit(2)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if err := probe(ctx, os.Args[1], os.Args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1) //nolint:gocritic // the context ends with the process
+	}
+}
+
+func probe(ctx context.Context, kind, address string) error {
+	if kind == "temporal" {
+		c, err := client.DialContext(ctx, client.Options{HostPort: address, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		_, err = c.CheckHealth(ctx, &client.CheckHealthRequest{})
+		return err
+	}
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	r, err := milvuspb.NewMilvusServiceClient(conn).CheckHealth(ctx, &milvuspb.CheckHealthRequest{})
+	if err != nil {
+		return err
+	}
+	if !r.GetIsHealthy() {
+		return fmt.Errorf("not healthy: %v", r.GetReasons())
+	}
+	return nil
+}

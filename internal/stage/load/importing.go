@@ -1,0 +1,230 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/blob"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/vectors"
+)
+
+// ImportIn is one collection to be filled by bulk import.
+type ImportIn struct {
+	Art        artifact.Index
+	Staging    blob.Store // the bucket that the vector store reads
+	Vectors    vectors.Store
+	Kind       string
+	Collection string
+	Dimension  int
+	Files      []corpus.Segment
+	State      string // key of the record of what was asked for
+	Prefix     string // of the copies in the bucket
+	Log        *slog.Logger
+}
+
+// imports is what was asked for. Asked is written before the call and Job after it: a crash between the two leaves a file
+// of which nobody can say whether it was taken, and the collection starts again, in a new round, empty.
+type imports struct {
+	Round int                    `json:"round"`
+	Done  bool                   `json:"done"`
+	Files map[string]*importFile `json:"files"` // by sha256
+}
+
+type importFile struct {
+	Asked bool   `json:"asked"`
+	Job   string `json:"job,omitempty"`
+	Done  bool   `json:"done,omitempty"`
+}
+
+// rounds after which the collection is left empty: verify then writes every row, which needs no import.
+const rounds = 3
+
+// pollEvery is how often jobs are asked about.
+const pollEvery = 300 * time.Millisecond
+
+// Import fills a collection that no generation names from its vectors segments. It may be repeated at any point: no file
+// is ever imported twice into one state of the collection, and at the end the collection holds each row once, or nothing.
+func Import(ctx context.Context, in ImportIn) error {
+	im := importer{ImportIn: in}
+	var ok bool
+	if im.v, ok = in.Vectors.(vectors.Importer); !ok {
+		return fault.New(fault.Internal, fault.Fatal, "import into", in.Collection, "this vector store does not import", "")
+	}
+	_, err := blob.ReadJSON(ctx, in.Art.Store, in.State, &im.st)
+	if fault.Is(err, fault.NotFound) { // what an abandoned build left goes first
+		im.st.Round = -1
+		err = im.reset(ctx, "")
+	}
+	for err == nil && !im.st.Done {
+		err = im.round(ctx)
+	}
+	return err
+}
+
+type importer struct {
+	ImportIn
+	v  vectors.Importer
+	st imports
+}
+
+func (im *importer) save(ctx context.Context) error {
+	_, err := blob.WriteJSON(ctx, im.Art.Store, im.State, im.st, blob.Cond{})
+	return err
+}
+
+// reset empties the collection and begins a new round.
+func (im *importer) reset(ctx context.Context, why string) error {
+	if why != "" {
+		im.Log.Warn("import begins again", "collection", im.Collection, "why", why)
+	}
+	if err := im.Vectors.Drop(ctx, im.Collection); err != nil {
+		return err
+	}
+	if err := im.Vectors.Create(ctx, im.Collection, im.Dimension); err != nil {
+		return err
+	}
+	im.st.Round++
+	im.st.Files = map[string]*importFile{}
+	im.st.Done = im.st.Round >= rounds
+	return im.save(ctx)
+}
+
+func (im *importer) path(seg corpus.Segment) string {
+	return fmt.Sprintf("%s-%d/%s.parquet", im.Prefix, im.st.Round, seg.SHA256)
+}
+
+// round asks for what was not asked for, waits, and looks at the result.
+func (im *importer) round(ctx context.Context) error {
+	why, err := im.adopt(ctx)
+	if err == nil && why == "" {
+		err = im.ask(ctx)
+	}
+	if err == nil && why == "" {
+		why, err = im.wait(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if why == "" {
+		var want int64
+		for _, f := range im.Files {
+			want += f.Rows
+		}
+		have, err := im.Vectors.Count(ctx, im.Collection)
+		if err != nil {
+			return err
+		}
+		if have != want {
+			why = fmt.Sprintf("%d rows, want %d", have, want)
+		}
+	}
+	for _, f := range im.Files { // the store has its own copies, or begins again from ours
+		if err := im.Staging.Delete(ctx, im.path(f)); err != nil {
+			return err
+		}
+	}
+	if why != "" {
+		return im.reset(ctx, why)
+	}
+	im.st.Done = true
+	return im.save(ctx)
+}
+
+// adopt finds the jobs of files that were asked for without an answer.
+func (im *importer) adopt(ctx context.Context) (why string, err error) {
+	var jobs map[string][]string
+	for _, seg := range im.Files {
+		f := im.st.Files[seg.SHA256]
+		if f == nil || !f.Asked || f.Job != "" {
+			continue
+		}
+		if jobs == nil {
+			if jobs, err = im.v.Imports(ctx, im.Collection); err != nil {
+				return "", err
+			}
+		}
+		found := jobs[im.path(seg)]
+		if len(found) != 1 {
+			return fmt.Sprintf("%d jobs are known for a file that was asked for once", len(found)), nil
+		}
+		f.Job = found[0]
+		if err := im.save(ctx); err != nil {
+			return "", err
+		}
+	}
+	return "", nil
+}
+
+// ask copies the files into the store's bucket and asks for them.
+func (im *importer) ask(ctx context.Context) error {
+	for _, seg := range im.Files {
+		if f := im.st.Files[seg.SHA256]; f != nil && f.Asked {
+			continue
+		}
+		if err := im.stage(ctx, seg); err != nil {
+			return err
+		}
+		f := &importFile{Asked: true}
+		im.st.Files[seg.SHA256] = f
+		if err := im.save(ctx); err != nil {
+			return err
+		}
+		job, err := im.v.Import(ctx, im.Collection, im.path(seg))
+		if err != nil {
+			return err
+		}
+		f.Job = job
+		if err := im.save(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (im *importer) stage(ctx context.Context, seg corpus.Segment) error {
+	r, info, err := im.Art.Store.Get(ctx, im.Art.SegmentKey(seg.SHA256), blob.All)
+	if err != nil {
+		return err
+	}
+	_, err = im.Staging.Put(ctx, im.path(seg), r, info.Size, blob.Cond{})
+	if cerr := r.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// wait follows the jobs to their end.
+func (im *importer) wait(ctx context.Context) (why string, err error) {
+	for {
+		left := 0
+		for sha, f := range im.st.Files {
+			if f.Done {
+				continue
+			}
+			st, err := im.v.ImportState(ctx, f.Job)
+			switch {
+			case err != nil:
+				return "", err
+			case st.Failed != "":
+				return "job " + f.Job + " of " + sha[:12] + " failed: " + st.Failed, nil
+			case st.Done || st.Unknown: // the count tells what a forgotten job did
+				f.Done = true
+			default:
+				left++
+			}
+		}
+		if left == 0 {
+			return "", im.save(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		case <-time.After(pollEvery):
+		}
+	}
+}
