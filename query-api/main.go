@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -24,10 +25,15 @@ import (
 
 func main() {
 	path := flag.String("config", os.Getenv("UNWEAVER_CONFIG"), "configuration file")
+	probe := flag.Bool("probe", false, "ask the running query-api whether it is ready, and exit (for health checks)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *path); err != nil {
+	f := run
+	if *probe {
+		f = ask
+	}
+	if err := f(ctx, *path); err != nil {
 		fmt.Fprintln(os.Stderr, "unweaver-query-api:", err)
 		if k := fault.As(err); k != nil && k.Kind == fault.Bad {
 			os.Exit(2)
@@ -72,4 +78,31 @@ func run(ctx context.Context, path string) (err error) {
 	sctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	return errors.Join(err, s.Shutdown(sctx))
+}
+
+// ask is the health check of images, which have no shell.
+func ask(ctx context.Context, path string) error {
+	cfg, err := config.Load(config.Source{Path: path, Env: os.Environ()})
+	if err != nil {
+		return err
+	}
+	_, port, err := net.SplitHostPort(cfg.QueryAPI.Address)
+	if err != nil {
+		return fault.New(fault.BadConfig, fault.Bad, "parse", "query_api.address", err, "")
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+port+"/livez", nil)
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fault.New(fault.StoreDown, fault.Transient, "probe", req.URL.String(), err, "")
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		return fault.New(fault.StoreDown, fault.Transient, "probe", req.URL.String(), res.Status, "")
+	}
+	return nil
 }

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"go.temporal.io/api/enums/v1"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/engine"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -22,10 +24,15 @@ import (
 
 func main() {
 	path := flag.String("config", os.Getenv("UNWEAVER_CONFIG"), "configuration file")
+	probe := flag.Bool("probe", false, "ask whether a worker polls the task queue, and exit (for health checks)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *path); err != nil {
+	f := run
+	if *probe {
+		f = ask
+	}
+	if err := f(ctx, *path); err != nil {
 		fmt.Fprintln(os.Stderr, "unweaver-worker:", err)
 		if k := fault.As(err); k != nil && k.Kind == fault.Bad {
 			os.Exit(2)
@@ -62,5 +69,28 @@ func run(ctx context.Context, path string) (err error) {
 	}
 	<-ctx.Done()
 	h.Stop()
+	return nil
+}
+
+// ask is the health check of images, which have no shell.
+func ask(ctx context.Context, path string) error {
+	cfg, err := config.Load(config.Source{Path: path, Env: os.Environ()})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	c, err := engine.Dial(ctx, cfg.Engine, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	d, err := c.DescribeTaskQueue(ctx, cfg.Engine.TaskQueue, enums.TASK_QUEUE_TYPE_ACTIVITY)
+	if err != nil {
+		return engine.Fault(err, cfg.Engine)
+	}
+	if len(d.GetPollers()) == 0 {
+		return fault.New(fault.EngineDown, fault.Fatal, "probe task queue", cfg.Engine.TaskQueue, "no worker polls it", "")
+	}
 	return nil
 }

@@ -170,21 +170,32 @@ func (l *Ledger) keep(ctx context.Context, name, owner string) (stop func()) {
 // Put stores a paid result durably. Where another writer was first, its entry is adopted.
 func (l *Ledger) Put(ctx context.Context, task string, key corpus.Digest, attempt int, r Result) (*Entry, error) {
 	// What was paid for is kept even when the caller has been told to stop.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hold)
 	defer cancel()
 	k := looseKey(task, key)
 	if r.Negative {
 		k = negKey(task, key, attempt)
 	}
-	_, err := blob.Write(ctx, l.store, k, r.Value, blob.Cond{Absent: true})
-	if fault.Is(err, fault.Precondition) {
-		return l.loose(ctx, task, key, attempt)
+	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		_, err := blob.Write(ctx, l.store, k, r.Value, blob.Cond{Absent: true})
+		switch {
+		case err == nil:
+			return &Entry{Value: r.Value, Negative: r.Negative}, nil
+		case fault.Is(err, fault.Precondition): // another writer, or this one, whose reply was lost
+			return l.loose(ctx, task, key, attempt)
+		case fault.KindOf(err) != fault.Transient:
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(wait):
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return &Entry{Value: r.Value, Negative: r.Negative}, nil
 }
+
+// hold is how long a paid result is kept in memory while the store does not answer: giving it up would be paying twice.
+const hold = 5 * time.Minute
 
 func newCall() string {
 	raw := make([]byte, 6)

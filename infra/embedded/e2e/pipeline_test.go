@@ -46,11 +46,11 @@ func TestACorpusBecomesAPublishedIndexAndTheSecondRunPaysAndWritesNothing(t *tes
 	if !strings.HasSuffix(cs[0]["document"].(string), "mt00006") {
 		t.Errorf("the best chunk is %v", cs[0]["document"])
 	}
-	t.Run("every chunk is a verbatim slice of its document", func(t *testing.T) { slices(t, cs) })
+	t.Run("every chunk is a verbatim slice of its document", func(t *testing.T) { verbatim(t, cs) })
 	t.Run("chunks lead to mentions and entities to chunks", func(t *testing.T) { trace(t, cs) })
 }
 
-func slices(t *testing.T, cs []map[string]any) {
+func verbatim(t *testing.T, cs []map[string]any) {
 	for _, c := range cs {
 		_, d := do(t, shared.HTTP, http.MethodGet, fmt.Sprintf("/v1/indexes/pipe/documents/%s/text?start=%v&end=%v", url.PathEscape(c["document"].(string)), c["start"], c["end"]), nil)
 		if d["text"] != c["text"] || d["version"] != c["version"] {

@@ -1,0 +1,309 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"github.com/unweaver/unweaver/internal/blob"
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/engine"
+	"github.com/unweaver/unweaver/internal/setup"
+	"github.com/unweaver/unweaver/starter/control"
+)
+
+// cluster is an installation on real servers: workers and query-api replicas are processes, Redis and Temporal are the
+// test's own, so that they can be killed; S3 and Milvus are those of make servers.
+type cluster struct {
+	t        *testing.T
+	bin, dir string
+	id       string // prefix of everything in the shared servers
+	redis    *proc
+	temporal *proc
+	env      []string
+	cfg      *config.Config
+	ctl      *control.Service
+	client   client.Client
+	docs     string // URI of the corpus
+}
+
+// proc is a process that can be killed and started again with the same arguments.
+type proc struct {
+	t    *testing.T
+	args []string
+	env  []string
+	log  *bytes.Buffer
+	cmd  *exec.Cmd
+}
+
+func (p *proc) start() {
+	p.t.Helper()
+	p.cmd = exec.Command(p.args[0], p.args[1:]...)
+	p.cmd.Env = append(os.Environ(), p.env...)
+	p.log = &bytes.Buffer{}
+	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *proc) kill() {
+	if p.cmd != nil {
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+		_ = p.cmd.Wait()
+		p.cmd = nil
+	}
+}
+
+func (p *proc) restart() { p.kill(); p.start() }
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func reachable(t *testing.T, port int) {
+	t.Helper()
+	for range 300 {
+		if c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			_ = c.Close()
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatalf("port %d did not open", port)
+}
+
+// newCluster starts Redis and Temporal of its own and connects; it skips where a server is not to be had.
+func newCluster(t *testing.T, set ...string) *cluster {
+	t.Helper()
+	c := &cluster{t: t, bin: os.Getenv("UNWEAVER_TEST_BIN"), dir: t.TempDir()}
+	home := os.Getenv("UNWEAVER_TEST_SERVERS")
+	for _, v := range []string{"UNWEAVER_TEST_BIN", "UNWEAVER_TEST_SERVERS", "UNWEAVER_TEST_S3", "UNWEAVER_TEST_MILVUS", "UNWEAVER_TEST_REDIS"} {
+		if os.Getenv(v) == "" {
+			t.Skip(v + " is not set: run make servers, then make test")
+		}
+	}
+	raw := make([]byte, 6)
+	_, _ = rand.Read(raw)
+	c.id = "e2e-" + hex.EncodeToString(raw)
+	redisPort, temporalPort := freePort(t), freePort(t)
+	c.redis = &proc{t: t, args: []string{filepath.Join(home, "redis", "redis-server"), "--bind", "127.0.0.1", "--port", fmt.Sprint(redisPort), "--dir", t.TempDir(), "--save", "", "--appendonly", "yes"}}
+	c.temporal = &proc{t: t, args: []string{filepath.Join(c.bin, "unweaver-dev"), "temporal", "--data-dir", t.TempDir(), "--port", fmt.Sprint(temporalPort)}}
+	for _, p := range []*proc{c.redis, c.temporal} {
+		p.start()
+		t.Cleanup(p.kill)
+	}
+	c.set(redisPort, temporalPort, set)
+	reachable(t, redisPort)
+	reachable(t, temporalPort)
+	var err error
+	stores, err := setup.Open(t.Context(), c.cfg.Stores)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if names, err := stores.Vectors.List(context.Background(), "uw_"+corpus.Sum(stores.StoreID, "k").Short(8)+"_"); err == nil {
+			for _, n := range names { // what the test left in the shared Milvus
+				_ = stores.Vectors.Drop(context.Background(), n)
+			}
+		}
+		_ = stores.Close()
+	})
+	for range 100 {
+		if c.client, err = engine.Dial(t.Context(), c.cfg.Engine, slog.New(slog.DiscardHandler)); err == nil {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.client.Close)
+	c.ctl = &control.Service{Client: c.client, Engine: c.cfg.Engine, Stores: stores, Models: setup.NewModels(stores.Classes), Heartbeat: 3 * time.Second}
+	c.docs = "s3://corpus/" + c.id
+	return c
+}
+
+func (c *cluster) set(redisPort, temporalPort int, more []string) {
+	sets := append([]string{
+		fmt.Sprintf("engine.address=127.0.0.1:%d", temporalPort), "engine.task_queue=" + c.id,
+		"stores.artifacts=s3://unweaver/" + c.id, fmt.Sprintf("stores.classes=redis://127.0.0.1:%d/0", redisPort), "stores.vectors=" + os.Getenv("UNWEAVER_TEST_MILVUS"),
+		"stores.milvus.bucket=milvus", "stores.s3.endpoint=" + os.Getenv("UNWEAVER_TEST_S3"), "stores.s3.path_style=true",
+	}, more...)
+	for _, s := range sets {
+		k, v, _ := strings.Cut(s, "=")
+		c.env = append(c.env, "UNWEAVER_"+strings.ToUpper(strings.ReplaceAll(k, ".", "_"))+"="+v)
+	}
+	var err error
+	if c.cfg, err = config.Load(config.Source{Set: sets}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// upload replaces the corpus by a folder's files.
+func (c *cluster) upload(dir string) {
+	c.t.Helper()
+	store, err := c.ctl.Stores.Corpus(c.t.Context(), c.docs)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	keep := map[string]bool{}
+	err = filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		key, _ := filepath.Rel(dir, p)
+		keep[key] = true
+		_, err = blob.Write(c.t.Context(), store, filepath.ToSlash(key), b, blob.Cond{})
+		return err
+	})
+	for in, lerr := range store.List(c.t.Context(), "", "") {
+		if lerr == nil && !keep[in.Key] {
+			lerr = store.Delete(c.t.Context(), in.Key)
+		}
+		if err == nil {
+			err = lerr
+		}
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// worker starts a worker process.
+func (c *cluster) worker() *proc {
+	c.t.Helper()
+	p := &proc{t: c.t, args: []string{filepath.Join(c.bin, "unweaver-worker")}, env: append(c.env, "UNWEAVER_CACHE_DIR="+c.t.TempDir(), "E2E_KEY=e2e")}
+	p.start()
+	c.t.Cleanup(func() {
+		p.kill()
+		if c.t.Failed() {
+			c.t.Logf("worker: %.3000s", p.log.String())
+		}
+	})
+	return p
+}
+
+// replica starts a query-api process and gives its address.
+func (c *cluster) replica() string {
+	c.t.Helper()
+	port := freePort(c.t)
+	p := &proc{t: c.t, args: []string{filepath.Join(c.bin, "unweaver-query-api")},
+		env: append(c.env, "UNWEAVER_CACHE_DIR="+c.t.TempDir(), "E2E_KEY=e2e", fmt.Sprintf("UNWEAVER_QUERY_API_ADDRESS=127.0.0.1:%d", port))}
+	p.start()
+	c.t.Cleanup(func() {
+		p.kill()
+		if c.t.Failed() {
+			c.t.Logf("query-api: %.3000s", p.log.String())
+		}
+	})
+	reachable(c.t, port)
+	return fmt.Sprintf("http://127.0.0.1:%d", port)
+}
+
+// begin starts a build and gives its run.
+func (c *cluster) begin(req control.IndexRequest) string {
+	c.t.Helper()
+	req.Spec.Corpus = c.docs
+	if req.Generation == "" {
+		req.Generation = fmt.Sprintf("g%d", time.Now().UnixNano())
+	}
+	r, err := c.ctl.Index(c.t.Context(), req)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return r.Run
+}
+
+// reach waits until a run is in a stage with at least done of its items, or has ended.
+func (c *cluster) reach(run, stage string, done int64) {
+	c.t.Helper()
+	for range 3000 {
+		st, err := c.ctl.Status(c.t.Context(), run)
+		if err == nil {
+			if st.Ended != nil {
+				return
+			}
+			for _, s := range st.Stages {
+				if s.Name == stage && s.Done >= done {
+					return
+				}
+			}
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	c.t.Fatalf("%s did not reach %s", run, stage)
+}
+
+// servers runs a command of the script that make servers uses.
+func servers(t *testing.T, args ...string) {
+	t.Helper()
+	cmd := exec.Command("../../servers/servers.sh", args...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v: %s", args, err, out)
+	}
+}
+
+// answers asks until the replica serves the index.
+func answers(t *testing.T, base, index, q string) []string {
+	t.Helper()
+	var last any
+	for range 200 {
+		status, out := do(t, base, http.MethodPost, "/v1/indexes/"+index+"/query", map[string]any{"query": q})
+		if status == http.StatusOK {
+			var ids []string
+			for _, ch := range chunksOf(out) {
+				ids = append(ids, ch["id"].(string))
+			}
+			return ids
+		}
+		last = out
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Fatalf("no answer: %v", last)
+	return nil
+}
+
+// flushRedis empties the cluster's own Redis.
+func flushRedis(t *testing.T, c *cluster) {
+	t.Helper()
+	host := strings.TrimSuffix(strings.TrimPrefix(c.cfg.Stores.Classes, "redis://"), "/0")
+	conn, err := net.Dial("tcp", host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	buf := make([]byte, 5)
+	if _, err := conn.Write([]byte("FLUSHALL\r\n")); err == nil {
+		_, err = conn.Read(buf)
+	}
+	if err != nil || string(buf[:3]) != "+OK" {
+		t.Fatalf("%q, %v", buf, err)
+	}
+}

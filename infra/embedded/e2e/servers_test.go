@@ -1,0 +1,376 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/llm/llmtest"
+	"github.com/unweaver/unweaver/starter/control"
+)
+
+const flight = 8
+
+// clusterSpec is the spec of the tests on real servers: documents as chunks, some shortening, few calls in flight.
+func clusterSpec(t *testing.T, s *llmtest.Server) corpus.Spec {
+	return spec(t, "k", ".", s, "indexes.k.chunking.strategy=document", fmt.Sprintf("models.limits.concurrency=%d", flight), "indexes.k.shortening.threshold=400",
+		"models.chat.model=cluster", "models.embedding.model=cluster") // hashes hold the models
+}
+
+// undisturbed builds the sample on the embedded stack: what every build on servers must equal.
+func undisturbed(t *testing.T) (control.Status, []string) {
+	t.Helper()
+	s := serve(t, llmtest.Options{Shuffle: true})
+	sp := clusterSpec(t, s)
+	sp.Corpus = copySample(t)
+	st := completed(t, index(t, shared.Control, sp))
+	return st, answers(t, shared.HTTP, "k", question)
+}
+
+const question = "Who was the first president of the association which published Journal of Psychotherapy Integration?"
+
+func same(t *testing.T, got, want control.Status) {
+	t.Helper()
+	if got.ContentHash != want.ContentHash || got.TextHash != want.TextHash || got.VectorHash != want.VectorHash {
+		t.Errorf("hashes %.12s %.12s %.12s, undisturbed %.12s %.12s %.12s", got.ContentHash, got.TextHash, got.VectorHash, want.ContentHash, want.TextHash, want.VectorHash)
+	}
+	if got.Documents != want.Documents || got.Chunks != want.Chunks || got.Classes != want.Classes || got.DeadLetters != 0 {
+		t.Errorf("%d documents, %d chunks, %d classes, %d dead letters; want %d, %d, %d", got.Documents, got.Chunks, got.Classes, got.DeadLetters, want.Documents, want.Chunks, want.Classes)
+	}
+}
+
+// rows checks that both collections hold each row once.
+func rows(t *testing.T, c *cluster, st control.Status) {
+	t.Helper()
+	names, err := c.ctl.Stores.Vectors.List(t.Context(), "uw_"+corpus.Sum(c.ctl.Stores.StoreID, "k").Short(8)+"_")
+	if err != nil || len(names) != 2 {
+		t.Fatalf("collections %v, %v", names, err)
+	}
+	for _, n := range names {
+		want := st.Classes
+		if strings.Contains(n, "_chunks_") {
+			want = st.Chunks
+		}
+		if got, err := c.ctl.Stores.Vectors.Count(t.Context(), n); err != nil || got != want {
+			t.Errorf("%s holds %d rows, want %d (%v)", n, got, want, err)
+		}
+	}
+}
+
+func TestThePipelineOnRealServersEqualsTheEmbeddedOne(t *testing.T) {
+	want, ids := undisturbed(t)
+	for _, how := range []string{"import", "insert"} {
+		t.Run(how, func(t *testing.T) {
+			c := newCluster(t, "stores.milvus.load="+how)
+			s := serve(t, llmtest.Options{Shuffle: true})
+			sp := clusterSpec(t, s)
+			c.upload(copySample(t))
+			c.worker()
+			base := c.replica()
+			st := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
+			same(t, st, want)
+			rows(t, c, st)
+			if got := answers(t, base, "k", question); !slices.Equal(got, ids) {
+				t.Errorf("chunks %v, embedded %v", got, ids)
+			}
+			paid := s.Stats()
+			again := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
+			if now := s.Stats(); !again.Unchanged || now.Chat != paid.Chat || now.Embed != paid.Embed || again.Written != (corpus.Written{}) {
+				t.Errorf("an unchanged corpus: %+v", again.Report)
+			}
+			if paid.Duplicates+paid.EmbedTwice != 0 {
+				t.Errorf("paid twice: %+v", paid)
+			}
+			night(t, c, sp, s, base)
+		})
+	}
+}
+
+// night changes one document: a small night is upserted into the same collections.
+func night(t *testing.T, c *cluster, sp corpus.Spec, s *llmtest.Server, base string) {
+	dir := copySample(t)
+	writeFile(t, dir+"/new.txt", "Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie.")
+	c.upload(dir)
+	before := s.Stats()
+	st := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
+	if d := s.Stats().Extract - before.Extract; d != 1 || st.Diff.Added != 1 {
+		t.Errorf("one new document cost %d extractions: %+v", d, st.Diff)
+	}
+	found := false
+	for range 100 {
+		out := ask(t, base, "k", "Cape Merrow lighthouse", nil)
+		for _, ch := range chunksOf(out) {
+			found = found || ch["document"] == "new.txt"
+		}
+		if found {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Error("the new document is not found")
+}
+
+func TestThreeWorkersShareABuildAndReplicasSwitchUnderLoad(t *testing.T) {
+	c := newCluster(t, "stores.milvus.load=insert")
+	s := serve(t, llmtest.Options{Latency: 100 * time.Millisecond, Shuffle: true})
+	sp := clusterSpec(t, s)
+	dir := copySample(t)
+	for i := range 5 { // enough for every worker
+		b, err := os.ReadFile(dir + "/corpus.jsonl")
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, fmt.Sprintf("%s/copy%d.jsonl", dir, i), string(b))
+	}
+	c.upload(dir)
+	ws := []*proc{c.worker(), c.worker(), c.worker()}
+	bases := []string{c.replica(), c.replica()}
+	run := c.begin(control.IndexRequest{Spec: sp})
+	c.reach(run, "extract", 100)
+	ws[0].kill()
+	st := completed(t, wait(t, c.ctl, run))
+	if n := pollers(t, c, run); n < 3 {
+		t.Errorf("%d workers took part", n)
+	}
+	want, got := st.Chunks/6, s.Stats() // six equal files: one answer each serves all
+	if got.Extract > want+2*flight || got.Duplicates > 2*flight {
+		t.Errorf("%d extractions were paid for %d texts, %d of them twice", got.Extract, want, got.Duplicates)
+	}
+	first := map[string]bool{}
+	for _, b := range bases {
+		answers(t, b, "k", question)
+	}
+	var stop atomic.Bool
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	seen := map[string]int{}
+	for _, b := range bases {
+		for range 2 {
+			wg.Go(func() {
+				for !stop.Load() {
+					status, out := do(t, b, http.MethodPost, "/v1/indexes/k/query", map[string]any{"query": "Cape Merrow lighthouse painted"})
+					if status != http.StatusOK {
+						t.Errorf("a query during a switch: %d %v", status, out)
+						return
+					}
+					gen := out["generation"].(string)
+					hasNew := false
+					for _, ch := range chunksOf(out) {
+						hasNew = hasNew || ch["document"] == "new.txt"
+					}
+					mu.Lock()
+					seen[gen]++
+					if hasNew != (gen != st.Generation) {
+						t.Errorf("generation %s: the new document is in the answer: %v", gen, hasNew)
+					}
+					first[b+gen] = true
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	writeFile(t, dir+"/new.txt", "Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie.")
+	c.upload(dir)
+	two := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
+	for begin := time.Now(); time.Since(begin) < 20*time.Second; time.Sleep(50 * time.Millisecond) {
+		mu.Lock()
+		done := first[bases[0]+two.Generation] && first[bases[1]+two.Generation]
+		mu.Unlock()
+		if done {
+			break
+		}
+	}
+	stop.Store(true)
+	wg.Wait()
+	for _, b := range bases {
+		if !first[b+st.Generation] || !first[b+two.Generation] {
+			t.Errorf("%s did not serve both generations", b)
+		}
+	}
+	t.Logf("answers by generation: %v", seen)
+}
+
+// pollers counts the workers that completed activities of a run's extraction.
+func pollers(t *testing.T, c *cluster, run string) int {
+	t.Helper()
+	ids := map[string]bool{}
+	for _, id := range []string{"build/" + run, "build/" + run + "/extract", "build/" + run + "/extract/s-00000", "build/" + run + "/chunk"} {
+		it := c.client.GetWorkflowHistory(t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		for it.HasNext() {
+			e, err := it.Next()
+			if err != nil {
+				break
+			}
+			if a := e.GetActivityTaskStartedEventAttributes(); a != nil {
+				ids[a.GetIdentity()] = true
+			}
+			if a := e.GetActivityTaskCompletedEventAttributes(); a != nil {
+				ids[a.GetIdentity()] = true
+			}
+		}
+	}
+	return len(ids)
+}
+
+func TestKilledPartsOfAClusterEndInTheSameIndex(t *testing.T) {
+	want, _ := undisturbed(t)
+	memoryless := func(c *cluster) { // Redis from here on keeps nothing when it is killed
+		c.redis.args[len(c.redis.args)-1] = "no"
+		c.redis.restart()
+		time.Sleep(300 * time.Millisecond)
+	}
+	for _, f := range []struct {
+		name    string
+		shared  bool // it kills a server that the other tests use: alone, and first
+		before  func(*cluster)
+		disturb func(c *cluster, run string, w *proc)
+		bound   int64 // of answers paid twice
+	}{
+		{"Milvus during a load", true, nil, func(c *cluster, run string, _ *proc) {
+			c.reach(run, "load", 0)
+			servers(c.t, "kill", "milvus")
+			servers(c.t, "start", "milvus")
+		}, 0},
+		{"S3 for ten seconds", true, nil, func(c *cluster, run string, _ *proc) {
+			c.reach(run, "extract", 16)
+			servers(c.t, "kill", "s3")
+			time.Sleep(10 * time.Second)
+			servers(c.t, "start", "s3")
+		}, flight},
+		{"a worker twice inside one batch", false, nil, func(c *cluster, run string, w *proc) {
+			for _, n := range []int64{8, 24} {
+				c.reach(run, "extract", n)
+				w.restart()
+			}
+		}, 2 * flight},
+		{"Temporal", false, nil, func(c *cluster, run string, _ *proc) {
+			c.reach(run, "extract", 16)
+			c.temporal.kill()
+			time.Sleep(time.Second)
+			c.temporal.start()
+		}, flight},
+		{"Redis with its file", false, nil, func(c *cluster, run string, _ *proc) {
+			for _, s := range []string{"extract", "load"} {
+				c.reach(run, s, 0)
+				c.redis.kill()
+				time.Sleep(500 * time.Millisecond)
+				c.redis.start()
+			}
+		}, flight},
+		{"Redis without its file", false, memoryless, func(c *cluster, run string, _ *proc) {
+			for _, s := range []string{"extract", "verify"} {
+				c.reach(run, s, 0)
+				c.redis.kill()
+				time.Sleep(300 * time.Millisecond)
+				c.redis.start()
+			}
+		}, flight},
+	} {
+		t.Run(f.name, func(t *testing.T) {
+			if !f.shared {
+				t.Parallel()
+			}
+			c := newCluster(t)
+			if f.before != nil {
+				f.before(c)
+			}
+			s := serve(t, llmtest.Options{Latency: 150 * time.Millisecond, EmbedLatency: 60 * time.Millisecond, Shuffle: true})
+			sp := clusterSpec(t, s)
+			c.upload(copySample(t))
+			w := c.worker()
+			begin := time.Now()
+			run := c.begin(control.IndexRequest{Spec: sp})
+			f.disturb(c, run, w)
+			st := wait(t, c.ctl, run)
+			if st.Status == corpus.StatusPaused { // a store was away for longer than retries last: a person resumes
+				t.Logf("paused: %s %s", st.Reason, st.Detail)
+				if err := c.ctl.Resume(t.Context(), run); err != nil {
+					t.Fatal(err)
+				}
+				st = wait(t, c.ctl, run)
+			}
+			completed(t, st)
+			same(t, st, want)
+			rows(t, c, st)
+			paid := s.Stats()
+			t.Logf("%s: %.0f s, paid twice: %d chat answers, %d embedded texts", f.name, time.Since(begin).Seconds(), paid.Duplicates, paid.EmbedTwice)
+			if paid.Duplicates > f.bound {
+				t.Errorf("%d chat answers were paid twice, want at most %d", paid.Duplicates, f.bound)
+			}
+			answers(t, c.replica(), "k", question)
+		})
+	}
+}
+
+func TestRestoreBringsBackWipedStoresWithoutAModelCall(t *testing.T) {
+	c := newCluster(t, "stores.milvus.load=insert")
+	s := serve(t, llmtest.Options{Shuffle: true})
+	c.upload(copySample(t))
+	c.worker()
+	st := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: clusterSpec(t, s)})))
+	want := answers(t, c.replica(), "k", question)
+	paid := s.Stats()
+	for _, what := range []string{"Redis", "Milvus", "Redis and Milvus"} {
+		t.Run(what, func(t *testing.T) {
+			if strings.Contains(what, "Redis") {
+				flushRedis(t, c)
+			}
+			if strings.Contains(what, "Milvus") {
+				names, err := c.ctl.Stores.Vectors.List(t.Context(), "uw_"+corpus.Sum(c.ctl.Stores.StoreID, "k").Short(8)+"_")
+				if err != nil || len(names) != 2 {
+					t.Fatal(names, err)
+				}
+				for _, n := range names {
+					if err := c.ctl.Stores.Vectors.Drop(t.Context(), n); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			r, err := c.ctl.Restore(t.Context(), "k")
+			if err != nil {
+				t.Fatal(err)
+			}
+			res := completed(t, wait(t, c.ctl, r.Run))
+			if strings.Contains(what, "Redis") != (res.Written.Records == st.Classes) || strings.Contains(what, "Milvus") != (res.Written.Rows == st.Classes+st.Chunks) {
+				t.Errorf("restored %+v", res.Written)
+			}
+			rows(t, c, st)
+			c2 := *c
+			c2.t = t
+			if got := answers(t, c2.replica(), "k", question); !slices.Equal(got, want) {
+				t.Errorf("chunks %v, before %v", got, want)
+			}
+		})
+	}
+	if now := s.Stats(); now.Chat != paid.Chat {
+		t.Errorf("restoring paid for %d answers", now.Chat-paid.Chat)
+	}
+}
+
+func TestTwoInstallationsShareServersAndNeverMeet(t *testing.T) {
+	a := newCluster(t, "stores.milvus.load=insert")
+	a.worker()
+	a.upload(copySample(t))
+	one := completed(t, wait(t, a.ctl, a.begin(control.IndexRequest{Spec: spec(t, "k", ".", nil, "indexes.k.chunking.strategy=document")})))
+	b := newCluster(t, "stores.milvus.load=insert", "stores.classes="+a.cfg.Stores.Classes)
+	b.worker()
+	b.upload(write(t, map[string]string{"x.txt": "Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie."}))
+	two := completed(t, wait(t, b.ctl, b.begin(control.IndexRequest{Spec: spec(t, "k", ".", nil)})))
+	rows(t, a, one)
+	rows(t, b, two)
+	if got := answers(t, b.replica(), "k", "Cape Merrow"); len(got) != 1 {
+		t.Errorf("b answers %v", got)
+	}
+	if got := answers(t, a.replica(), "k", question); len(got) != 5 {
+		t.Errorf("a answers %v", got)
+	}
+}
