@@ -30,7 +30,7 @@ import (
 // cluster is an installation on real servers: workers and query-api replicas are processes, Redis and Temporal are the
 // test's own, so that they can be killed; S3 and Milvus are those of make servers.
 type cluster struct {
-	t        *testing.T
+	t        testing.TB
 	bin, dir string
 	id       string // prefix of everything in the shared servers
 	redis    *proc
@@ -44,7 +44,7 @@ type cluster struct {
 
 // proc is a process that can be killed and started again with the same arguments.
 type proc struct {
-	t    *testing.T
+	t    testing.TB
 	args []string
 	env  []string
 	log  *bytes.Buffer
@@ -73,7 +73,7 @@ func (p *proc) kill() {
 
 func (p *proc) restart() { p.kill(); p.start() }
 
-func freePort(t *testing.T) int {
+func freePort(t testing.TB) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -83,7 +83,7 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-func reachable(t *testing.T, port int) {
+func reachable(t testing.TB, port int) {
 	t.Helper()
 	for range 300 {
 		if c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
@@ -96,7 +96,7 @@ func reachable(t *testing.T, port int) {
 }
 
 // newCluster starts Redis and Temporal of its own and connects; it skips where a server is not to be had.
-func newCluster(t *testing.T, set ...string) *cluster {
+func newCluster(t testing.TB, set ...string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, bin: os.Getenv("UNWEAVER_TEST_BIN"), dir: t.TempDir()}
 	home := os.Getenv("UNWEAVER_TEST_SERVERS")
@@ -262,7 +262,7 @@ func (c *cluster) reach(run, stage string, done int64) {
 }
 
 // servers runs a command of the script that make servers uses.
-func servers(t *testing.T, args ...string) {
+func servers(t testing.TB, args ...string) {
 	t.Helper()
 	cmd := exec.Command("../../servers/servers.sh", args...)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -271,7 +271,7 @@ func servers(t *testing.T, args ...string) {
 }
 
 // answers asks until the replica serves the index.
-func answers(t *testing.T, base, index, q string) []string {
+func answers(t testing.TB, base, index, q string) []string {
 	t.Helper()
 	var last any
 	for range 200 {
@@ -291,7 +291,7 @@ func answers(t *testing.T, base, index, q string) []string {
 }
 
 // flushRedis empties the cluster's own Redis.
-func flushRedis(t *testing.T, c *cluster) {
+func flushRedis(t testing.TB, c *cluster) {
 	t.Helper()
 	host := strings.TrimSuffix(strings.TrimPrefix(c.cfg.Stores.Classes, "redis://"), "/0")
 	conn, err := net.Dial("tcp", host)
@@ -306,4 +306,31 @@ func flushRedis(t *testing.T, c *cluster) {
 	if err != nil || string(buf[:3]) != "+OK" {
 		t.Fatalf("%q, %v", buf, err)
 	}
+}
+
+// redisMemory reads used_memory of the cluster's own Redis.
+func redisMemory(t testing.TB, c *cluster) int64 {
+	t.Helper()
+	host := strings.TrimSuffix(strings.TrimPrefix(c.cfg.Stores.Classes, "redis://"), "/0")
+	conn, err := net.Dial("tcp", host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.Write([]byte("INFO memory\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 8192)
+	n, err := conn.Read(buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var used int64
+	if _, after, ok := strings.Cut(string(buf[:n]), "used_memory:"); ok {
+		_, err = fmt.Sscan(after, &used)
+	}
+	if used == 0 {
+		t.Fatalf("%.200s %v", buf[:n], err)
+	}
+	return used
 }

@@ -52,7 +52,7 @@ func start(dir string) (*stack.Stack, error) {
 }
 
 // serve starts a model server that replays the sample.
-func serve(t *testing.T, o llmtest.Options) *llmtest.Server {
+func serve(t testing.TB, o llmtest.Options) *llmtest.Server {
 	t.Helper()
 	s := llmtest.New(o)
 	if err := s.Replay(filepath.Join(sample, "corpus.jsonl"), filepath.Join(sample, "extractions_desc.jsonl")); err != nil {
@@ -66,7 +66,7 @@ func serve(t *testing.T, o llmtest.Options) *llmtest.Server {
 }
 
 // spec is a configuration; with a server, both models are its.
-func spec(t *testing.T, index, docs string, s *llmtest.Server, set ...string) corpus.Spec {
+func spec(t testing.TB, index, docs string, s *llmtest.Server, set ...string) corpus.Spec {
 	t.Helper()
 	if s != nil {
 		set = append([]string{"models.chat.provider=openai", "models.chat.model=m-" + t.Name(), "models.chat.api_key_env=E2E_KEY", "models.chat.base_url=" + s.URL,
@@ -88,7 +88,7 @@ func spec(t *testing.T, index, docs string, s *llmtest.Server, set ...string) co
 }
 
 // wait follows a run until it ends or pauses.
-func wait(t *testing.T, c control.Control, run string) control.Status {
+func wait(t testing.TB, c control.Control, run string) control.Status {
 	t.Helper()
 	for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(30 * time.Millisecond) {
 		st, err := c.Status(t.Context(), run)
@@ -100,7 +100,7 @@ func wait(t *testing.T, c control.Control, run string) control.Status {
 	return control.Status{}
 }
 
-func index(t *testing.T, c control.Control, sp corpus.Spec) control.Status {
+func index(t testing.TB, c control.Control, sp corpus.Spec) control.Status {
 	t.Helper()
 	r, err := c.Index(t.Context(), control.IndexRequest{Spec: sp, Generation: fmt.Sprintf("g%d", time.Now().UnixNano())})
 	if err != nil {
@@ -109,7 +109,7 @@ func index(t *testing.T, c control.Control, sp corpus.Spec) control.Status {
 	return wait(t, c, r.Run)
 }
 
-func completed(t *testing.T, st control.Status) control.Status {
+func completed(t testing.TB, st control.Status) control.Status {
 	t.Helper()
 	if st.Status != corpus.StatusCompleted {
 		t.Fatalf("%s is %s: %s %s %v", st.Run, st.Status, st.Reason, st.Detail, st.Problems)
@@ -118,7 +118,7 @@ func completed(t *testing.T, st control.Status) control.Status {
 }
 
 // do calls the API and decodes the answer.
-func do(t *testing.T, base, method, path string, body any) (int, map[string]any) {
+func do(t testing.TB, base, method, path string, body any) (int, map[string]any) {
 	t.Helper()
 	var r io.Reader
 	if body != nil {
@@ -144,7 +144,7 @@ func do(t *testing.T, base, method, path string, body any) (int, map[string]any)
 	return res.StatusCode, out
 }
 
-func ask(t *testing.T, base, index, q string, more map[string]any) map[string]any {
+func ask(t testing.TB, base, index, q string, more map[string]any) map[string]any {
 	t.Helper()
 	body := map[string]any{"query": q}
 	for k, v := range more {
@@ -166,7 +166,7 @@ func chunksOf(out map[string]any) []map[string]any {
 }
 
 // write makes a corpus of files.
-func write(t *testing.T, files map[string]string) string {
+func write(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, s := range files {
@@ -182,7 +182,7 @@ func write(t *testing.T, files map[string]string) string {
 }
 
 // copySample puts the sample's corpus, and nothing else, into a folder.
-func copySample(t *testing.T) string {
+func copySample(t testing.TB) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(sample, "corpus.jsonl"))
 	if err != nil {
@@ -200,7 +200,7 @@ func contains(problems []corpus.Problem, code, object string) bool {
 	return false
 }
 
-func writeFile(t *testing.T, path, s string) {
+func writeFile(t testing.TB, path, s string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(s), 0o644); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,230 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
+
+	"github.com/unweaver/unweaver/internal/blob"
+	"github.com/unweaver/unweaver/internal/classes"
+	"github.com/unweaver/unweaver/internal/llm/llmtest"
+	"github.com/unweaver/unweaver/internal/stage/load"
+	"github.com/unweaver/unweaver/internal/vectors"
+	"github.com/unweaver/unweaver/internal/vectors/files"
+	"github.com/unweaver/unweaver/starter/control"
+)
+
+// These benchmarks need make servers; `make bench` runs each once.
+
+const benchDim = 256
+
+// benchRows are clustered unit vectors: 500 centres, noise 0.6, seed given.
+func benchRows(n int, seed uint64) []vectors.Row {
+	r := rand.New(rand.NewPCG(seed, 1))
+	centres := make([][]float32, 500)
+	for i := range centres {
+		centres[i] = make([]float32, benchDim)
+		for j := range centres[i] {
+			centres[i][j] = float32(r.NormFloat64())
+		}
+	}
+	rs := make([]vectors.Row, n)
+	for i := range rs {
+		v := make([]float32, benchDim)
+		for j, x := range centres[r.IntN(len(centres))] {
+			v[j] = x + 0.6*float32(r.NormFloat64())
+		}
+		vectors.Normalise(v)
+		rs[i] = vectors.Row{Key: fmt.Sprintf("%016x%016x-%016x", r.Uint64(), r.Uint64(), i), Vector: v}
+	}
+	return rs
+}
+
+// latency gives p50 and p99 of 300 warm searches for 100 rows, in milliseconds.
+func latency(b *testing.B, s vectors.Store, name string, qs []vectors.Row) (p50, p99 float64) {
+	b.Helper()
+	var ms []float64
+	for i := range 350 {
+		begin := time.Now()
+		if _, err := s.Search(b.Context(), name, qs[i%len(qs)].Vector, 100); err != nil {
+			b.Fatal(err)
+		}
+		if i >= 50 {
+			ms = append(ms, float64(time.Since(begin).Microseconds())/1000)
+		}
+	}
+	slices.Sort(ms)
+	return ms[len(ms)/2], ms[len(ms)*99/100]
+}
+
+// BenchmarkMilvus: rows a second by Upsert and by import, and the latency of searches beside the files of the embedded stack.
+func BenchmarkMilvus(b *testing.B) {
+	c := newCluster(b)
+	v := c.ctl.Stores.Vectors
+	embedded, err := files.Open(b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	ok := func(err error) {
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	defer func() { ok(embedded.Close()) }()
+	for b.Loop() {
+		for _, n := range []int{10_000, 100_000} {
+			rs := benchRows(n, uint64(n))
+			up, im := fmt.Sprintf("uw_bench_up_%d", n), fmt.Sprintf("uw_bench_im_%d", n)
+			for _, name := range []string{up, im} {
+				ok(v.Drop(b.Context(), name))
+				ok(v.Create(b.Context(), name, benchDim))
+				defer func() { _ = v.Drop(b.Context(), name) }()
+			}
+			begin := time.Now()
+			for part := range slices.Chunk(rs, 10_000) {
+				ok(v.Upsert(b.Context(), up, part))
+			}
+			b.ReportMetric(float64(n)/time.Since(begin).Seconds(), fmt.Sprintf("upsert-rows/s@%d", n))
+			b.ReportMetric(float64(n)/importing(b, c, im, rs).Seconds(), fmt.Sprintf("import-rows/s@%d", n))
+			ok(v.Load(b.Context(), im))
+			ok(embedded.Create(b.Context(), im, benchDim))
+			for part := range slices.Chunk(rs, 10_000) {
+				ok(embedded.Upsert(b.Context(), im, part))
+			}
+			ok(embedded.Load(b.Context(), im))
+			for name, s := range map[string]vectors.Store{"milvus": v, "files": embedded} {
+				p50, p99 := latency(b, s, im, rs)
+				b.ReportMetric(p50, fmt.Sprintf("%s-p50-ms@%d", name, n))
+				b.ReportMetric(p99, fmt.Sprintf("%s-p99-ms@%d", name, n))
+			}
+		}
+	}
+}
+
+// importing imports rows through the bucket and gives the time from the upload to the end of the job.
+func importing(b *testing.B, c *cluster, name string, rs []vectors.Row) time.Duration {
+	b.Helper()
+	var buf bytes.Buffer
+	w := parquet.NewGenericWriter[load.VectorRow](&buf, parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}))
+	for _, r := range rs {
+		if _, err := w.Write([]load.VectorRow{load.VectorRow(r)}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		b.Fatal(err)
+	}
+	begin := time.Now()
+	path := c.id + "/" + name + ".parquet"
+	if _, err := blob.Write(b.Context(), c.ctl.Stores.Staging, path, buf.Bytes(), blob.Cond{}); err != nil {
+		b.Fatal(err)
+	}
+	im := c.ctl.Stores.Vectors.(vectors.Importer)
+	job, err := im.Import(b.Context(), name, path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for {
+		st, err := im.ImportState(b.Context(), job)
+		if err != nil || st.Failed != "" {
+			b.Fatal(st, err)
+		}
+		if st.Done {
+			return time.Since(begin)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// BenchmarkRedisRecords: class records a second, and what a class costs in memory. The records are those of the sample.
+func BenchmarkRedisRecords(b *testing.B) {
+	c := newCluster(b)
+	const n = 100_000
+	for b.Loop() {
+		var rs []classes.Record
+		size := 0
+		for i := range n {
+			v := []byte(fmt.Sprintf("%d %s", i, strings.Repeat("a class's name and text, ", 10)))
+			size += len(v)
+			rs = append(rs, classes.Record{Key: fmt.Sprintf("%s:c:k:%032x:%064x", c.ctl.Stores.StoreID[:8], i, i), Value: v})
+		}
+		before := redisMemory(b, c)
+		begin := time.Now()
+		if err := c.ctl.Stores.Classes.PutRecords(b.Context(), rs); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(n/time.Since(begin).Seconds(), "records/s")
+		b.ReportMetric(float64(size)/n, "value-bytes/class")
+		b.ReportMetric(float64(redisMemory(b, c)-before)/n, "redis-bytes/class")
+	}
+}
+
+// BenchmarkWorkers: extraction by one and by three workers against a model server of 200 ms, and the embedded stack beside.
+func BenchmarkWorkers(b *testing.B) {
+	docs := manyDocuments(b, 30)
+	for _, flights := range []int{16, 64} {
+		one := 0.0
+		for _, n := range []int{1, 3} {
+			b.Run(fmt.Sprintf("workers=%d/in-flight=%d-each", n, flights), func(b *testing.B) {
+				for b.Loop() {
+					c := newCluster(b)
+					s := serve(b, llmtest.Options{Latency: 200 * time.Millisecond})
+					sp := clusterSpec(b, s)
+					sp.Limits.Concurrency = flights
+					c.upload(docs)
+					for range n {
+						c.worker()
+					}
+					st := completed(b, wait(b, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
+					rate := extraction(s)
+					b.ReportMetric(rate, "extractions/s")
+					b.ReportMetric(st.Seconds, "build-s")
+					if n == 1 {
+						one = rate
+					} else if one > 0 {
+						b.ReportMetric(rate/one, "x-one-worker")
+					}
+				}
+			})
+		}
+		b.Run(fmt.Sprintf("embedded/in-flight=%d", flights), func(b *testing.B) {
+			for b.Loop() {
+				s := serve(b, llmtest.Options{Latency: 200 * time.Millisecond})
+				sp := clusterSpec(b, s)
+				sp.Limits.Concurrency, sp.Corpus = flights, docs
+				sp.Index = fmt.Sprint("bench", flights)
+				st := completed(b, index(b, shared.Control, sp))
+				b.ReportMetric(extraction(s), "extractions/s")
+				b.ReportMetric(st.Seconds, "build-s")
+			}
+		})
+	}
+}
+
+func extraction(s *llmtest.Server) float64 {
+	st := s.Stats()
+	return float64(st.Extract-1) / st.Last.Sub(st.First).Seconds()
+}
+
+// manyDocuments writes the sample n times, each copy with other texts.
+func manyDocuments(b *testing.B, n int) string {
+	b.Helper()
+	src, err := os.ReadFile(filepath.Join(copySample(b), "corpus.jsonl"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	dir := b.TempDir()
+	for i := range n {
+		writeFile(b, fmt.Sprintf("%s/copy%02d.jsonl", dir, i), strings.ReplaceAll(string(src), `"text": "`, fmt.Sprintf(`"text": "Copy %d. `, i)))
+	}
+	return dir
+}
