@@ -1,0 +1,304 @@
+package election
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sort"
+)
+
+// Rules by name (specs/unweaver.md §5; definitions as in the literature on approval-based committees, Lackner & Skowron,
+// Multi-Winner Voting with Approval Preferences). Weighted has its own function.
+const (
+	RuleAV       = "av"
+	RuleSAV      = "sav"
+	RulePAV      = "pav"
+	RuleSeqPAV   = "seqpav"
+	RuleCC       = "cc"
+	RuleSeqCC    = "seqcc"
+	RulePhragmen = "phragmen"
+	RuleMES      = "mes"
+)
+
+// Profile is who approves what. Candidates are 0..Candidates-1 in the order that breaks ties.
+type Profile struct {
+	Ballots    [][]uint32 // of each voter, without repetitions
+	Weights    []float64  // of each voter; nil = all 1; a voter of weight <= 0 is no voter
+	Candidates int
+}
+
+// Options of an election.
+type Options struct {
+	Seats      int
+	Completion string    // cc, seqcc once all voters are served: "" or "index" = by tie order, "pav" = by the sequential PAV marginal
+	Prefer     []float64 // pav, cc exact: of the optimal committees the one of largest sum (§5.5); nil = lexicographically smallest
+	ExactLimit float64   // pav, cc: committees up to which the optimum is searched, else the sequential rule; 0 = no limit
+}
+
+// Status of a committee.
+const (
+	Exact      = "exact"
+	Sequential = "sequential" // an exact rule that was too large to be searched
+)
+
+// Committee is the result. Members are in order of election, of exact rules in tie order. Values are each seat's deciding
+// quantity (gain, load or price); NaN for a candidate that nobody supports. Score is the committee's value, where the rule has one.
+type Committee struct {
+	Members []uint32
+	Values  []float64
+	Score   float64
+	Status  string
+	Why     [][]int // per member: the voters that approve it
+	Bought  int     // mes: seats of its first phase
+}
+
+// tolerance of ties, relative.
+const tolerance = 1e-9
+
+func same(a, b float64) bool {
+	if math.IsInf(a, 0) || math.IsInf(b, 0) {
+		return a == b
+	}
+	return math.Abs(a-b) <= tolerance*max(1, math.Abs(a), math.Abs(b))
+}
+
+type elector struct {
+	Profile
+	Options
+	w          []float64
+	supporters [][]int // of each candidate
+	chosen     []bool
+	out        Committee
+}
+
+// Elect runs a rule. The committee is shorter than Seats only when there are fewer candidates.
+func Elect(rule string, p Profile, o Options) (Committee, error) {
+	if o.Seats < 0 || p.Candidates < 0 || (p.Weights != nil && len(p.Weights) != len(p.Ballots)) {
+		return Committee{}, errors.New("election: weights and ballots differ in number, or a count is negative")
+	}
+	o.Seats = min(o.Seats, p.Candidates)
+	e := &elector{Profile: p, Options: o, supporters: make([][]int, p.Candidates), chosen: make([]bool, p.Candidates)}
+	e.w = make([]float64, len(p.Ballots))
+	for v, b := range p.Ballots {
+		if e.w[v] = 1; p.Weights != nil {
+			e.w[v] = p.Weights[v]
+		}
+		if !(e.w[v] > 0) {
+			e.w[v] = 0
+			continue
+		}
+		for _, c := range b {
+			if int(c) >= p.Candidates {
+				return Committee{}, fmt.Errorf("election: candidate %d of %d", c, p.Candidates)
+			}
+			e.supporters[c] = append(e.supporters[c], v)
+		}
+	}
+	e.out.Status = Exact
+	switch rule {
+	case RuleAV:
+		e.best(func(int) float64 { return 1 })
+	case RuleSAV:
+		e.best(func(v int) float64 { return 1 / float64(len(p.Ballots[v])) })
+	case RuleSeqPAV:
+		e.greedy(harmonic, nil)
+	case RuleSeqCC:
+		e.greedy(first, e.completion())
+	case RulePAV:
+		e.optimal(harmonic, nil)
+	case RuleCC:
+		e.optimal(first, e.completion())
+	case RulePhragmen:
+		e.phragmen(make([]float64, len(p.Ballots)))
+	case RuleMES:
+		e.equalShares()
+	default:
+		return Committee{}, fmt.Errorf("election: rule %q is not known", rule)
+	}
+	for _, c := range e.out.Members {
+		e.out.Why = append(e.out.Why, e.supporters[c])
+	}
+	return e.out, nil
+}
+
+func (e *elector) take(c int, value float64) {
+	e.chosen[c] = true
+	e.out.Members = append(e.out.Members, uint32(c))
+	e.out.Values = append(e.out.Values, value)
+}
+
+// best takes the candidates of largest sum of shares.
+func (e *elector) best(share func(v int) float64) {
+	scores := make([]float64, e.Candidates)
+	order := make([]int, e.Candidates)
+	for c := range scores {
+		order[c] = c
+		for _, v := range e.supporters[c] {
+			scores[c] += e.w[v] * share(v)
+		}
+	}
+	sort.SliceStable(order, func(i, j int) bool {
+		a, b := scores[order[i]], scores[order[j]]
+		return a > b && !same(a, b)
+	})
+	for _, c := range order[:e.Seats] {
+		e.take(c, scores[c])
+		e.out.Score += scores[c]
+	}
+}
+
+// gain of a voter's n-th served candidate, n from 0.
+type gain func(n int) float64
+
+func harmonic(n int) float64 { return 1 / float64(n+1) }
+
+func first(n int) float64 {
+	if n == 0 {
+		return 1
+	}
+	return 0
+}
+
+func (e *elector) completion() gain {
+	if e.Completion == "pav" {
+		return harmonic
+	}
+	return nil
+}
+
+// greedy adds the candidate of largest gain, seat by seat; once nothing gains, then says what to gain instead.
+func (e *elector) greedy(g, then gain) {
+	served := make([]int, len(e.Ballots))
+	for _, c := range e.out.Members { // completing what an exact search left
+		for _, v := range e.supporters[c] {
+			served[v]++
+		}
+	}
+	for len(e.out.Members) < e.Seats {
+		c, value := e.pick(g, served)
+		if value <= tolerance && then != nil {
+			c, _ = e.pick(then, served)
+		}
+		e.take(c, value)
+		e.out.Score += value
+		for _, v := range e.supporters[c] {
+			served[v]++
+		}
+	}
+}
+
+func (e *elector) pick(g gain, served []int) (int, float64) {
+	best, value := -1, 0.0
+	for c := range e.Candidates {
+		if e.chosen[c] {
+			continue
+		}
+		s := 0.0
+		for _, v := range e.supporters[c] {
+			s += e.w[v] * g(served[v])
+		}
+		if best < 0 || (s > value && !same(s, value)) {
+			best, value = c, s
+		}
+	}
+	return best, value
+}
+
+// phragmen elects by equal loads: a candidate costs 1, its supporters earn at the rate of their weights from the time of
+// their last purchase. loads are those times.
+func (e *elector) phragmen(loads []float64) {
+	for len(e.out.Members) < e.Seats {
+		best, at := -1, math.Inf(1)
+		for c := range e.Candidates {
+			if e.chosen[c] {
+				continue
+			}
+			t, rate := 1.0, 0.0
+			for _, v := range e.supporters[c] {
+				t += e.w[v] * loads[v]
+				rate += e.w[v]
+			}
+			if t /= rate; rate == 0 {
+				t = math.Inf(1)
+			}
+			if best < 0 || (t < at && !same(t, at)) {
+				best, at = c, t
+			}
+		}
+		if math.IsInf(at, 1) {
+			e.take(best, math.NaN())
+			continue
+		}
+		for _, v := range e.supporters[best] {
+			loads[v] = at
+		}
+		e.take(best, at)
+		e.out.Score = at
+	}
+}
+
+// equalShares is the Method of Equal Shares: every voter has the same share of the seats to spend, a candidate costs 1,
+// and the cheapest per unit of weight is bought while anything can be. What is left elects the rest by Phragmén.
+func (e *elector) equalShares() {
+	all := 0.0
+	for _, w := range e.w {
+		all += w
+	}
+	budget := make([]float64, len(e.w))
+	for v, w := range e.w {
+		if all > 0 {
+			budget[v] = w * float64(e.Seats) / all
+		}
+	}
+	for len(e.out.Members) < e.Seats {
+		best, price := -1, math.Inf(1)
+		for c := range e.Candidates {
+			if e.chosen[c] {
+				continue
+			}
+			if rho := e.rho(c, budget); best < 0 || (rho < price && !same(rho, price)) {
+				best, price = c, rho
+			}
+		}
+		if math.IsInf(price, 1) {
+			break
+		}
+		for _, v := range e.supporters[best] {
+			budget[v] -= min(budget[v], price*e.w[v])
+		}
+		e.take(best, price)
+	}
+	e.out.Bought = len(e.out.Members)
+	loads := make([]float64, len(e.w))
+	for v, w := range e.w {
+		if w > 0 {
+			loads[v] = -budget[v] / w
+		}
+	}
+	e.phragmen(loads)
+	e.out.Score = 0
+}
+
+// rho is the smallest price per unit of weight at which a candidate's supporters can pay 1; infinite when they cannot.
+func (e *elector) rho(c int, budget []float64) float64 {
+	vs := append([]int(nil), e.supporters[c]...)
+	money, weight := 0.0, 0.0
+	for _, v := range vs {
+		money += budget[v]
+		weight += e.w[v]
+	}
+	if money < 1-tolerance {
+		return math.Inf(1)
+	}
+	sort.Slice(vs, func(i, j int) bool { return budget[vs[i]]/e.w[vs[i]] < budget[vs[j]]/e.w[vs[j]] })
+	left := 1.0
+	for i, v := range vs {
+		rho := left / weight
+		if i == len(vs)-1 || rho*e.w[v] <= budget[v]+tolerance {
+			return rho
+		}
+		left -= budget[v]
+		weight -= e.w[v]
+	}
+	return math.Inf(1)
+}

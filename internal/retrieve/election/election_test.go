@@ -1,0 +1,193 @@
+package election_test
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/retrieve/election"
+)
+
+type instance struct {
+	ID         string              `json:"id"`
+	Candidates int                 `json:"num_candidates"`
+	Seats      int                 `json:"committee_size"`
+	Ballots    [][]uint32          `json:"ballots"`
+	Weights    []float64           `json:"weights"`
+	Rules      map[string]expected `json:"rules"`
+}
+
+type expected struct {
+	Members []uint32   `json:"resolute_lexmin"`
+	Order   []uint32   `json:"order"`
+	Values  []*float64 `json:"values"`
+	Score   *float64   `json:"score"`
+	Phase1  *int       `json:"phase1"`
+}
+
+var ruleOf = map[string]string{"AV": election.RuleAV, "SAV": election.RuleSAV, "PAV": election.RulePAV, "seqPAV": election.RuleSeqPAV, "CC": election.RuleCC,
+	"seqCC": election.RuleSeqCC, "seqPhragmen": election.RulePhragmen, "MES": election.RuleMES}
+
+// reference gives the folder of all vectors, where it is set, else the subset that is kept here.
+func reference(kind string) string {
+	if d := os.Getenv("UNWEAVER_TEST_REFERENCE"); d != "" {
+		return filepath.Join(d, kind)
+	}
+	return "testdata"
+}
+
+func read(t *testing.T, path string, v any) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(b, v)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12+1e-9*math.Abs(b) }
+
+func TestCommitteesOfTheReferenceVectors(t *testing.T) {
+	n := 0
+	for _, f := range []string{"abcvoting_instances", "abcvoting_unittests", "random", "weighted_ballots", "float_traps", "large"} {
+		var xs []instance
+		read(t, filepath.Join(reference("elections"), f+".json"), &xs)
+		for _, x := range xs {
+			for name, want := range x.Rules {
+				n++
+				check(t, x, name, want)
+			}
+		}
+	}
+	if n < 400 {
+		t.Errorf("only %d elections", n)
+	}
+	t.Logf("%d elections", n)
+}
+
+func check(t *testing.T, x instance, name string, want expected) {
+	t.Helper()
+	got, err := election.Elect(ruleOf[name], election.Profile{Ballots: x.Ballots, Weights: x.Weights, Candidates: x.Candidates}, election.Options{Seats: x.Seats})
+	if err != nil {
+		t.Fatal(x.ID, name, err)
+	}
+	sorted := slices.Sorted(slices.Values(got.Members))
+	if !slices.Equal(sorted, want.Members) {
+		t.Errorf("%s %s: %v, want %v", x.ID, name, sorted, want.Members)
+		return
+	}
+	if want.Order != nil && !slices.Equal(got.Members, want.Order) {
+		t.Errorf("%s %s: order %v, want %v", x.ID, name, got.Members, want.Order)
+	}
+	for i, v := range want.Values {
+		if (v == nil) != math.IsNaN(got.Values[i]) || (v != nil && !near(got.Values[i], *v)) {
+			t.Errorf("%s %s: value %d is %v", x.ID, name, i, got.Values[i])
+		}
+	}
+	if want.Score != nil && !near(got.Score, *want.Score) {
+		t.Errorf("%s %s: score %v, want %v", x.ID, name, got.Score, *want.Score)
+	}
+	if want.Phase1 != nil && got.Bought != *want.Phase1 {
+		t.Errorf("%s %s: %d bought, want %d", x.ID, name, got.Bought, *want.Phase1)
+	}
+}
+
+func profile(r *rand.Rand, voters, candidates int) election.Profile {
+	p := election.Profile{Candidates: candidates}
+	for range voters {
+		var b []uint32
+		for c := range candidates {
+			if r.IntN(3) == 0 {
+				b = append(b, uint32(c))
+			}
+		}
+		p.Ballots = append(p.Ballots, b)
+		p.Weights = append(p.Weights, 0.5+r.Float64())
+	}
+	return p
+}
+
+func TestOrderOfVotersDoesNotMatterAndDoublesCountTwice(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 5))
+	for range 200 {
+		p := profile(r, 3+r.IntN(6), 4+r.IntN(6))
+		o := election.Options{Seats: 1 + r.IntN(4)}
+		for _, rule := range ruleOf {
+			a, err := election.Elect(rule, p, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q := election.Profile{Candidates: p.Candidates}
+			for _, i := range r.Perm(len(p.Ballots)) {
+				q.Ballots, q.Weights = append(q.Ballots, p.Ballots[i]), append(q.Weights, p.Weights[i])
+			}
+			if b, _ := election.Elect(rule, q, o); !slices.Equal(a.Members, b.Members) {
+				t.Errorf("%s: voters in another order elect %v, not %v", rule, b.Members, a.Members)
+			}
+			d := election.Profile{Candidates: p.Candidates, Ballots: append(slices.Clone(p.Ballots), p.Ballots[0]), Weights: append(slices.Clone(p.Weights), p.Weights[0])}
+			w := election.Profile{Candidates: p.Candidates, Ballots: p.Ballots, Weights: slices.Clone(p.Weights)}
+			w.Weights[0] *= 2
+			x, _ := election.Elect(rule, d, o)
+			y, _ := election.Elect(rule, w, o)
+			if !slices.Equal(x.Members, y.Members) {
+				t.Errorf("%s: a voter twice elects %v, one of double weight %v", rule, x.Members, y.Members)
+			}
+		}
+	}
+}
+
+func TestSequentialIsWithinItsGuaranteeAndMoreApprovalNeverHurts(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 6))
+	for range 200 {
+		p := profile(r, 5, 8)
+		o := election.Options{Seats: 3}
+		for exact, seq := range map[string]string{election.RulePAV: election.RuleSeqPAV, election.RuleCC: election.RuleSeqCC} {
+			a, _ := election.Elect(exact, p, o)
+			b, _ := election.Elect(seq, p, o)
+			if b.Score < (1-1/math.E)*a.Score-1e-9 || b.Score > a.Score+1e-9 {
+				t.Errorf("%s %g, %s %g", exact, a.Score, seq, b.Score)
+			}
+		}
+		a, _ := election.Elect(election.RuleAV, p, o)
+		c := a.Members[0]
+		for v := range p.Ballots {
+			if !slices.Contains(p.Ballots[v], c) {
+				p.Ballots[v] = append(p.Ballots[v], c)
+			}
+		}
+		if b, _ := election.Elect(election.RuleAV, p, o); !slices.Contains(b.Members, c) {
+			t.Error("approval by all cost a candidate its seat")
+		}
+	}
+}
+
+// T5 of the specification: candidates in the order of its tie key.
+func TestSpecificationT5Rules(t *testing.T) {
+	p := election.Profile{Candidates: 5, Ballots: [][]uint32{{0, 1}, {0, 2}, {0, 1}, {3}, {2, 3, 4}}}
+	for _, c := range []struct {
+		rule  string
+		seats int
+		want  []uint32
+		score float64
+	}{{election.RuleAV, 2, []uint32{0, 1}, 5}, {election.RulePAV, 2, []uint32{0, 3}, 5}, {election.RulePAV, 3, []uint32{0, 1, 3}, 6},
+		{election.RuleSeqPAV, 4, []uint32{0, 3, 1, 2}, 7}, {election.RuleCC, 2, []uint32{0, 3}, 5}} {
+		got, err := election.Elect(c.rule, p, election.Options{Seats: c.seats, Prefer: []float64{.30, .20, .16, .08, .02}})
+		if err != nil || !slices.Equal(got.Members, c.want) || !near(got.Score, c.score) {
+			t.Errorf("%s %d: %v %g, %v", c.rule, c.seats, got.Members, got.Score, err)
+		}
+	}
+	got, _ := election.Elect(election.RuleSeqCC, p, election.Options{Seats: 4, Completion: "pav"})
+	if !slices.Equal(got.Members, []uint32{0, 3, 1, 2}) {
+		t.Errorf("seqcc %v", got.Members)
+	}
+	got, _ = election.Elect(election.RulePAV, p, election.Options{Seats: 3, ExactLimit: 5})
+	if got.Status != election.Sequential {
+		t.Errorf("10 committees were searched though 5 are the limit: %s", got.Status)
+	}
+}

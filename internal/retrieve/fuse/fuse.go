@@ -1,0 +1,172 @@
+// Package fuse makes the start of the hybrid walk from search results, and the final ranking from its mass
+// (specs/hybrid.md §1).
+package fuse
+
+import (
+	"math"
+	"sort"
+
+	"github.com/unweaver/unweaver/internal/retrieve/walk"
+)
+
+// Params of the method. Default is the one setting for every corpus.
+type Params struct {
+	List      int     // N, the longest a list can be
+	Classes   int     // seeds taken
+	Chunks    int     // seeds taken
+	PowClass  float64 // sharpening
+	PowChunk  float64
+	Share     float64 // of the restart on chunks
+	Damping   float64
+	Mix       float64 // of the fused passage score in the final score
+	VetFloor  float64
+	Tolerance float64 // of ties
+}
+
+// Default of the specification.
+var Default = Params{List: 100, Classes: 20, Chunks: 10, PowClass: 6, PowChunk: 12, Share: 0.7, Damping: 0.7, Mix: 0.1, VetFloor: 0.001, Tolerance: 1e-9}
+
+// Eps is the shipped precision of the walk.
+const Eps = 1e-6
+
+// Hit is one result; ids are places in chunk or class order.
+type Hit struct {
+	ID    uint32
+	Score float64
+}
+
+// List is a search's results by decreasing score.
+type List struct {
+	Lexical bool
+	Hits    []Hit
+}
+
+// Scaled maps a list's scores to 0..1 by its floor and its best; entries at 0 are left out.
+func Scaled(l List, n int) []Hit {
+	if len(l.Hits) == 0 {
+		return nil
+	}
+	best, floor := l.Hits[0].Score, l.Hits[len(l.Hits)-1].Score
+	if l.Lexical && len(l.Hits) < n {
+		floor = 0
+	}
+	out := make([]Hit, 0, len(l.Hits))
+	for _, h := range l.Hits {
+		v := 1.0
+		if best-floor > 1e-9 {
+			v = (h.Score - floor) / (best - floor)
+		}
+		if v > 0 {
+			out = append(out, Hit{h.ID, v})
+		}
+	}
+	return out
+}
+
+// Fuse sums scaled lists; the result is in order: score, then id.
+func Fuse(lists []List, n int) []Hit {
+	sum := map[uint32]float64{}
+	for _, l := range lists {
+		for _, h := range Scaled(l, n) {
+			sum[h.ID] += h.Score
+		}
+	}
+	out := make([]Hit, 0, len(sum))
+	for id, s := range sum {
+		out = append(out, Hit{id, s})
+	}
+	Sort(out, Default.Tolerance)
+	return out
+}
+
+// Sort orders by decreasing score; scores that are equal to a tolerance stand in order of the id.
+func Sort(hs []Hit, tolerance float64) {
+	sort.Slice(hs, func(i, j int) bool {
+		if hs[i].Score != hs[j].Score {
+			return hs[i].Score > hs[j].Score
+		}
+		return hs[i].ID < hs[j].ID
+	})
+	for lo := 0; lo < len(hs); {
+		hi := lo + 1
+		for hi < len(hs) && hs[hi-1].Score-hs[hi].Score <= tolerance {
+			hi++
+		}
+		if hi-lo > 1 {
+			g := hs[lo:hi]
+			sort.Slice(g, func(i, j int) bool { return g[i].ID < g[j].ID })
+		}
+		lo = hi
+	}
+}
+
+// Seeds are the fused sides and what becomes of them.
+type Seeds struct {
+	P, C  []Hit // fused chunks and classes, all of them
+	Start walk.Start
+}
+
+// Make gives the restart distribution. chunksOf lists the (allowed) chunks of a class.
+func Make(p Params, chunks, classes []List, chunksOf func(class uint32) []uint32) Seeds {
+	s := Seeds{P: Fuse(chunks, p.List), C: Fuse(classes, p.List)}
+	score := make(map[uint32]float64, len(s.P))
+	for _, h := range s.P {
+		score[h.ID] = h.Score / s.P[0].Score
+	}
+	for _, h := range s.P[:min(p.Chunks, len(s.P))] {
+		s.Start.Chunks = append(s.Start.Chunks, walk.Weighted{ID: h.ID, Weight: math.Pow(h.Score/s.P[0].Score, p.PowChunk)})
+	}
+	for _, h := range s.C[:min(p.Classes, len(s.C))] {
+		vet := p.VetFloor
+		for _, k := range chunksOf(h.ID) {
+			vet = max(vet, score[k])
+		}
+		s.Start.Classes = append(s.Start.Classes, walk.Weighted{ID: h.ID, Weight: math.Pow(h.Score/s.C[0].Score, p.PowClass) * vet})
+	}
+	share := p.Share
+	if len(s.Start.Classes) == 0 {
+		share = 1
+	}
+	if len(s.Start.Chunks) == 0 {
+		share = 0
+	}
+	norm(s.Start.Chunks, share)
+	norm(s.Start.Classes, 1-share)
+	return s
+}
+
+func norm(ws []walk.Weighted, to float64) {
+	sum := 0.0
+	for _, w := range ws {
+		sum += w.Weight
+	}
+	for i := range ws {
+		ws[i].Weight *= to / sum
+	}
+}
+
+// Rank scores chunks by the root of their mass and a share of their fused passage score. Chunks of score 0 are left out.
+func Rank(p Params, mass []walk.Weighted, fused []Hit) []Hit {
+	xmax, pmax := 0.0, 0.0
+	for _, m := range mass {
+		xmax = max(xmax, m.Weight)
+	}
+	sum := make(map[uint32]float64, len(mass)+len(fused))
+	for _, m := range mass {
+		sum[m.ID] = math.Sqrt(m.Weight / xmax)
+	}
+	if len(fused) > 0 {
+		pmax = fused[0].Score
+	}
+	for _, h := range fused {
+		sum[h.ID] += p.Mix * h.Score / pmax
+	}
+	out := make([]Hit, 0, len(sum))
+	for id, s := range sum {
+		if s > 0 {
+			out = append(out, Hit{id, s})
+		}
+	}
+	Sort(out, p.Tolerance)
+	return out
+}

@@ -1,0 +1,179 @@
+package fuse_test
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/retrieve/fuse"
+	"github.com/unweaver/unweaver/internal/retrieve/walk"
+)
+
+type list struct {
+	Kind string       `json:"kind"`
+	Hits [][2]float64 `json:"hits"`
+}
+
+type vector struct {
+	ID     string `json:"id"`
+	Params struct {
+		List     int     `json:"list"`
+		Classes  int     `json:"k_entities"`
+		Chunks   int     `json:"k_chunks"`
+		PClass   float64 `json:"p_entities"`
+		PChunk   float64 `json:"p_chunks"`
+		W        float64 `json:"w"`
+		D        float64 `json:"d"`
+		Mix      float64 `json:"mix"`
+		VetFloor float64 `json:"floor"`
+	} `json:"params"`
+	NumClasses int        `json:"num_classes"`
+	NumChunks  int        `json:"num_chunks"`
+	Classes    [][]uint32 `json:"classes"`
+	ClassLists []list     `json:"class_lists"`
+	ChunkLists []list     `json:"chunk_lists"`
+	Expected   struct {
+		ClassSeeds map[string]float64 `json:"class_seeds"`
+		ChunkSeeds map[string]float64 `json:"chunk_seeds"`
+		Mass       []float64          `json:"mass"`
+		Score      []float64          `json:"score"`
+		Ranking    []uint32           `json:"ranking"`
+		MinGap     *float64           `json:"min_gap"`
+	} `json:"expected"`
+}
+
+func read(t *testing.T) []vector {
+	t.Helper()
+	dir := "testdata"
+	if d := os.Getenv("UNWEAVER_TEST_REFERENCE"); d != "" {
+		dir = filepath.Join(d, "hybrid")
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "hybrid.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var vs []vector
+	if err := json.Unmarshal(b, &vs); err != nil || len(vs) < 20 {
+		t.Fatal(len(vs), err)
+	}
+	return vs
+}
+
+// graph makes the adjacency of classes given by their chunks.
+func graph(classes [][]uint32, chunks int) *walk.Graph {
+	g := &walk.Graph{ClassOff: []uint64{0}, ChunkOff: []uint64{0}}
+	of := make([][]uint32, chunks)
+	for c, ks := range classes {
+		g.ClassTo = append(g.ClassTo, ks...)
+		g.ClassOff = append(g.ClassOff, uint64(len(g.ClassTo)))
+		for _, k := range ks {
+			of[k] = append(of[k], uint32(c))
+		}
+	}
+	for _, cs := range of {
+		g.ChunkTo = append(g.ChunkTo, cs...)
+		g.ChunkOff = append(g.ChunkOff, uint64(len(g.ChunkTo)))
+	}
+	return g
+}
+
+func lists(ls []list) []fuse.List {
+	var out []fuse.List
+	for _, l := range ls {
+		x := fuse.List{Lexical: l.Kind == "lexical"}
+		for _, h := range l.Hits {
+			x.Hits = append(x.Hits, fuse.Hit{ID: uint32(h[0]), Score: h[1]})
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+func (v vector) params() fuse.Params {
+	p := v.Params
+	return fuse.Params{List: p.List, Classes: p.Classes, Chunks: p.Chunks, PowClass: p.PClass, PowChunk: p.PChunk, Share: p.W, Damping: p.D, Mix: p.Mix, VetFloor: p.VetFloor, Tolerance: 1e-9}
+}
+
+func seeds(t *testing.T, id string, got []walk.Weighted, want map[string]float64) {
+	t.Helper()
+	for _, w := range got {
+		if math.Abs(w.Weight-want[strconv.Itoa(int(w.ID))]) > 1e-9 {
+			t.Errorf("%s: seed %d is %g, want %g", id, w.ID, w.Weight, want[strconv.Itoa(int(w.ID))])
+		}
+	}
+	if len(got) < len(want) {
+		t.Errorf("%s: %d seeds, want %d", id, len(got), len(want))
+	}
+}
+
+func TestReferenceVectors(t *testing.T) {
+	agree, all := 0, 0
+	for _, v := range read(t) {
+		g := graph(v.Classes, v.NumChunks)
+		p := v.params()
+		s := fuse.Make(p, lists(v.ChunkLists), lists(v.ClassLists), g.ChunksOf)
+		seeds(t, v.ID, s.Start.Classes, v.Expected.ClassSeeds)
+		seeds(t, v.ID, s.Start.Chunks, v.Expected.ChunkSeeds)
+		m := g.Run(s.Start, p.Damping, 1e-14, walk.View{})
+		mass := make([]float64, v.NumChunks)
+		for _, x := range m.Chunks {
+			mass[x.ID] = x.Weight
+		}
+		ranking := fuse.Rank(p, m.Chunks, s.P)
+		score := make([]float64, v.NumChunks)
+		for _, h := range ranking {
+			score[h.ID] = h.Score
+		}
+		for k := range mass {
+			if math.Abs(mass[k]-v.Expected.Mass[k]) > 1e-6 || math.Abs(score[k]-v.Expected.Score[k]) > 1e-6 {
+				t.Errorf("%s: chunk %d has mass %g and score %g, want %g and %g", v.ID, k, mass[k], score[k], v.Expected.Mass[k], v.Expected.Score[k])
+			}
+		}
+		order(t, v, ranking)
+		// The shipped precision: its bound, and the same best ten.
+		rough := g.Run(s.Start, p.Damping, fuse.Eps, walk.View{})
+		for _, x := range rough.Chunks {
+			if e := math.Abs(x.Weight - v.Expected.Mass[x.ID]); e > fuse.Eps*float64(len(g.ClassesOf(x.ID)))+1e-12 {
+				t.Errorf("%s: chunk %d is off by %g", v.ID, x.ID, e)
+			}
+		}
+		top := map[uint32]bool{}
+		for _, k := range v.Expected.Ranking[:min(10, len(v.Expected.Ranking))] {
+			top[k] = true
+		}
+		r := fuse.Rank(p, rough.Chunks, s.P)
+		for _, h := range r[:min(10, len(r))] {
+			all++
+			if top[h.ID] {
+				agree++
+			}
+		}
+	}
+	if float64(agree) < 0.99*float64(all) {
+		t.Errorf("%d of %d of the best ten at the shipped precision", agree, all)
+	}
+}
+
+func order(t *testing.T, v vector, got []fuse.Hit) {
+	t.Helper()
+	if len(got) != len(v.Expected.Ranking) {
+		t.Errorf("%s: %d ranked, want %d", v.ID, len(got), len(v.Expected.Ranking))
+		return
+	}
+	for i, k := range v.Expected.Ranking {
+		if got[i].ID != k && math.Abs(v.Expected.Score[got[i].ID]-v.Expected.Score[k]) > 1e-6 {
+			t.Errorf("%s: place %d is %d, want %d", v.ID, i, got[i].ID, k)
+			return
+		}
+	}
+}
+
+func TestNothingFoundIsNothing(t *testing.T) {
+	s := fuse.Make(fuse.Default, nil, []fuse.List{{Lexical: true}}, func(uint32) []uint32 { return nil })
+	if len(s.Start.Chunks)+len(s.Start.Classes) != 0 || len(fuse.Rank(fuse.Default, nil, nil)) != 0 {
+		t.Errorf("%+v", s)
+	}
+}

@@ -1,0 +1,212 @@
+// Package walk is the random walk with restart on the bipartite graph of classes and chunks, by push (specs/hybrid.md §1,
+// specs/unweaver.md §6.2): x = (1 - d) s + d T^t x with T the row-normalised adjacency. It visits the neighbourhood that
+// mass reaches and nothing else; every |x_u - exact| is at most eps * deg(u).
+package walk
+
+import "sync"
+
+// Graph is the adjacency in both directions: of class c the chunks ClassTo[ClassOff[c]:ClassOff[c+1]], and so of chunks.
+// The slices may be mapped files. Weights are per entry of To; nil = all 1.
+type Graph struct {
+	ClassOff, ChunkOff       []uint64
+	ClassTo, ChunkTo         []uint32
+	ClassWeight, ChunkWeight []float64
+
+	pool sync.Pool
+}
+
+// Classes is how many there are.
+func (g *Graph) Classes() int { return max(0, len(g.ClassOff)-1) }
+
+// Chunks is how many there are.
+func (g *Graph) Chunks() int { return max(0, len(g.ChunkOff)-1) }
+
+// ChunksOf a class.
+func (g *Graph) ChunksOf(c uint32) []uint32 { return g.ClassTo[g.ClassOff[c]:g.ClassOff[c+1]] }
+
+// ClassesOf a chunk.
+func (g *Graph) ClassesOf(k uint32) []uint32 { return g.ChunkTo[g.ChunkOff[k]:g.ChunkOff[k+1]] }
+
+// Weighted is a node with a weight.
+type Weighted struct {
+	ID     uint32
+	Weight float64
+}
+
+// Start is where mass comes from: weights of classes and chunks, made to sum to 1.
+type Start struct{ Classes, Chunks []Weighted }
+
+// View narrows the graph to a subgraph; nil functions allow everything.
+type View struct{ Class, Chunk func(uint32) bool }
+
+// Mass is a stationary distribution: nodes that mass reached.
+type Mass struct {
+	Chunks, Classes []Weighted
+	Pushes          int
+	Left            float64 // mass that was not pushed on
+}
+
+// scratch is dense, pooled, and cleaned by the list of touched nodes.
+type scratch struct {
+	x, r    []float64
+	queued  []bool
+	queue   []uint32
+	touched []uint32
+	seen    []bool
+}
+
+func (g *Graph) scratch() *scratch {
+	if s, ok := g.pool.Get().(*scratch); ok {
+		return s
+	}
+	n := g.Classes() + g.Chunks()
+	return &scratch{x: make([]float64, n), r: make([]float64, n), queued: make([]bool, n), seen: make([]bool, n)}
+}
+
+func (s *scratch) touch(u uint32) {
+	if !s.seen[u] {
+		s.seen[u] = true
+		s.touched = append(s.touched, u)
+	}
+}
+
+func (g *Graph) free(s *scratch) {
+	for _, u := range s.touched {
+		s.x[u], s.r[u], s.queued[u], s.seen[u] = 0, 0, false, false
+	}
+	s.touched, s.queue = s.touched[:0], s.queue[:0]
+	g.pool.Put(s)
+}
+
+// Run walks. d is the probability of following an edge. A node without an allowed neighbour gives its mass back to the
+// start. No weight at the start gives an empty result.
+func (g *Graph) Run(start Start, d, eps float64, v View) Mass {
+	sum := 0.0
+	for _, l := range [][]Weighted{start.Classes, start.Chunks} {
+		for _, w := range l {
+			sum += w.Weight
+		}
+	}
+	if !(sum > 0) {
+		return Mass{}
+	}
+	w := walker{g: g, s: g.scratch(), v: v, d: d, eps: eps * (1 - d), n: uint32(g.Classes())} // mass that is left spreads to 1 / (1 - d) of itself
+	defer g.free(w.s)
+	for _, c := range start.Classes {
+		w.start = append(w.start, Weighted{c.ID, c.Weight / sum})
+	}
+	for _, k := range start.Chunks {
+		w.start = append(w.start, Weighted{w.n + k.ID, k.Weight / sum})
+	}
+	for _, x := range w.start {
+		w.add(x.ID, (1-d)*x.Weight)
+	}
+	return w.run()
+}
+
+type walker struct {
+	g     *Graph
+	s     *scratch
+	v     View
+	d     float64
+	eps   float64
+	n     uint32 // classes come first
+	start []Weighted
+	m     Mass
+}
+
+// neighbours of a node: ids, where they begin among nodes, weights and the test of the other side.
+func (w *walker) neighbours(u uint32) (to []uint32, base uint32, weight []float64, ok func(uint32) bool) {
+	if u < w.n {
+		lo, hi := w.g.ClassOff[u], w.g.ClassOff[u+1]
+		if w.g.ClassWeight != nil {
+			weight = w.g.ClassWeight[lo:hi]
+		}
+		return w.g.ClassTo[lo:hi], w.n, weight, w.v.Chunk
+	}
+	lo, hi := w.g.ChunkOff[u-w.n], w.g.ChunkOff[u-w.n+1]
+	if w.g.ChunkWeight != nil {
+		weight = w.g.ChunkWeight[lo:hi]
+	}
+	return w.g.ChunkTo[lo:hi], 0, weight, w.v.Class
+}
+
+// degree under the view.
+func degree(to []uint32, weight []float64, ok func(uint32) bool) float64 {
+	if ok == nil && weight == nil {
+		return float64(len(to))
+	}
+	n := 0.0
+	for i, x := range to {
+		if ok != nil && !ok(x) {
+			continue
+		}
+		if weight == nil {
+			n++
+		} else {
+			n += weight[i]
+		}
+	}
+	return n
+}
+
+func (w *walker) add(u uint32, mass float64) {
+	s := w.s
+	s.touch(u)
+	s.r[u] += mass
+	if !s.queued[u] && s.r[u] > w.eps {
+		s.queued[u] = true
+		s.queue = append(s.queue, u)
+	}
+}
+
+func (w *walker) run() Mass {
+	s := w.s
+	for head := 0; head < len(s.queue); head++ {
+		u := s.queue[head]
+		s.queued[u] = false
+		if head > 1<<16 && head*2 > len(s.queue) { // the queue's used front goes
+			s.queue = append(s.queue[:0], s.queue[head+1:]...)
+			head = -1
+		}
+		to, base, weight, ok := w.neighbours(u)
+		deg := degree(to, weight, ok)
+		if s.r[u] <= w.eps*max(deg, 1) {
+			continue
+		}
+		w.m.Pushes++
+		r := s.r[u]
+		s.x[u] += r
+		s.r[u] = 0
+		if deg == 0 {
+			for _, x := range w.start {
+				w.add(x.ID, w.d*r*x.Weight)
+			}
+			continue
+		}
+		each := w.d * r / deg
+		for i, x := range to {
+			if ok != nil && !ok(x) {
+				continue
+			}
+			if weight == nil {
+				w.add(base+x, each)
+			} else if weight[i] > 0 {
+				w.add(base+x, each*weight[i])
+			}
+		}
+	}
+	for _, u := range s.touched {
+		w.m.Left += s.r[u]
+		x := Weighted{u, s.x[u]}
+		switch {
+		case x.Weight == 0:
+		case u < w.n:
+			w.m.Classes = append(w.m.Classes, x)
+		default:
+			x.ID -= w.n
+			w.m.Chunks = append(w.m.Chunks, x)
+		}
+	}
+	return w.m
+}
