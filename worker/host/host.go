@@ -32,6 +32,7 @@ type Config struct {
 	CacheDir  string        // local copies of segments; empty: below the temporary folder
 	Sticky    time.Duration // how long a workflow task waits for the worker that knows its workflow
 	Beat      time.Duration // heartbeats go out at least this often; 0 = the engine's own rule
+	Alone     bool          // the only worker: its activities need not go by the queue, which spreads them
 	Drain     time.Duration // how long activities may go on after Stop
 	Log       *slog.Logger
 }
@@ -67,7 +68,7 @@ func Start(c Config) (*Host, error) {
 		Ledger: ledger.New(c.Stores.Artifacts, c.Stores.Classes), Engine: engine{c.Client}, StoreID: c.Stores.StoreID, Cache: cache,
 		CPU: make(chan struct{}, runtime.GOMAXPROCS(0)), Log: c.Log}
 	w := worker.New(c.Client, c.TaskQueue, worker.Options{MaxConcurrentActivityExecutionSize: 64, MaxConcurrentActivityTaskPollers: 4, MaxConcurrentWorkflowTaskPollers: 4,
-		WorkerStopTimeout: c.Drain, MaxHeartbeatThrottleInterval: c.Beat, StickyScheduleToStartTimeout: c.Sticky, DisableRegistrationAliasing: true})
+		WorkerStopTimeout: c.Drain, MaxHeartbeatThrottleInterval: c.Beat, StickyScheduleToStartTimeout: c.Sticky, DisableRegistrationAliasing: true, DisableEagerActivities: !c.Alone})
 	workflows.Register(w)
 	w.RegisterActivity(a)
 	if err := w.Start(); err != nil {

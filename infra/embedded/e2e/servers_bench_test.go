@@ -201,7 +201,7 @@ func BenchmarkWorkers(b *testing.B) {
 				s := serve(b, llmtest.Options{Latency: 200 * time.Millisecond})
 				sp := clusterSpec(b, s)
 				sp.Limits.Concurrency, sp.Corpus = flights, docs
-				sp.Index = fmt.Sprint("bench", flights)
+				sp.Index, sp.Chat.Model = fmt.Sprint("bench", flights), fmt.Sprint("embedded-", flights) // nothing from the ledger
 				st := completed(b, index(b, shared.Control, sp))
 				b.ReportMetric(extraction(s), "extractions/s")
 				b.ReportMetric(st.Seconds, "build-s")

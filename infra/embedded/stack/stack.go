@@ -103,7 +103,7 @@ func Start(ctx context.Context, o Options) (s *Stack, err error) {
 	phase("worker")
 	models := setup.NewModels(s.stores.Classes)
 	if s.worker, err = host.Start(host.Config{Client: s.client, TaskQueue: workflows.TaskQueue, Stores: s.stores, Models: models, CacheDir: filepath.Join(dir, "cache"),
-		Sticky: time.Second, Beat: time.Second, Drain: 20 * time.Second, Log: o.Log}); err != nil {
+		Alone: true, Sticky: time.Second, Beat: time.Second, Drain: 20 * time.Second, Log: o.Log}); err != nil {
 		return s, errors.Join(err, l.Close())
 	}
 	s.Control = &control.Service{Client: s.client, Engine: config.Engine{Address: s.engine.Address, Namespace: tembed.Namespace, TaskQueue: workflows.TaskQueue}, Stores: s.stores, Models: models, Heartbeat: Heartbeat}

@@ -1,0 +1,198 @@
+package align_test
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/unweaver/unweaver/internal/retrieve/align"
+)
+
+func read(t *testing.T, name string, v any) {
+	t.Helper()
+	dir := "testdata"
+	if d := os.Getenv("UNWEAVER_TEST_REFERENCE"); d != "" {
+		dir = filepath.Join(d, "alignment")
+	}
+	b, err := os.ReadFile(filepath.Join(dir, name))
+	if err == nil {
+		err = json.Unmarshal(b, v)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+type utility struct {
+	ID     string      `json:"id"`
+	C      [][]float64 `json:"C"`
+	Gamma  []float64   `json:"gamma"`
+	F      []float64   `json:"f"`
+	X      []float64   `json:"x"`
+	Lambda []float64   `json:"lambda"`
+	Unique bool        `json:"lambda_unique"`
+}
+
+func pool(c [][]float64, gamma, f []float64) align.Pool {
+	p := align.Pool{Gamma: gamma, F: f, Columns: make([][]uint32, len(gamma))}
+	for i, row := range c {
+		for s, v := range row {
+			if v != 0 {
+				p.Columns[s] = append(p.Columns[s], uint32(i))
+			}
+		}
+	}
+	return p
+}
+
+func TestUtilityOfTheReferenceVectors(t *testing.T) {
+	var vs []utility
+	read(t, "utility.json", &vs)
+	for _, v := range vs {
+		p := pool(v.C, v.Gamma, v.F)
+		got, err := align.Precise(p)
+		if err != nil {
+			t.Fatal(v.ID, err)
+		}
+		for s, x := range v.X {
+			if math.Abs(got.X[s]-x) > 1e-6*max(1e-6, math.Abs(x)) {
+				t.Errorf("%s: x[%d] is %.9g, want %.9g", v.ID, s, got.X[s], x)
+				break
+			}
+		}
+		for i, l := range v.Lambda {
+			if v.Unique && math.Abs(got.Lambda[i]-l) > 1e-5*max(1, math.Abs(l)) {
+				t.Errorf("%s: lambda[%d] is %.9g, want %.9g", v.ID, i, got.Lambda[i], l)
+				break
+			}
+		}
+		// The product's solver: feasible, and as near to the optimum as its certificate says.
+		rough, err := align.Utility(p, 1e-3, 500)
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, best, all := 0.0, 0.0, 0.0
+		for s, g := range v.Gamma {
+			value += g * math.Log(rough.X[s])
+			best += g * math.Log(v.X[s])
+			all += g
+		}
+		for i, l := range rough.Load {
+			if l > v.F[i]*(1+1e-9) {
+				t.Errorf("%s: chunk %d is loaded with %g of %g", v.ID, i, l, v.F[i])
+			}
+		}
+		if best-value > all*rough.Gap+1e-9 {
+			t.Errorf("%s: the value is %g off, the certificate says %g", v.ID, best-value, all*rough.Gap)
+		}
+	}
+}
+
+type cls struct {
+	ID       string      `json:"id"`
+	V        [][]float64 `json:"V"`
+	Q        []float64   `json:"q"`
+	C        [][]float64 `json:"C"`
+	F        []float64   `json:"f"`
+	S        int         `json:"S"`
+	Feasible bool        `json:"feasible"`
+	X        []float64   `json:"x"`
+}
+
+func problem(v cls) align.Problem {
+	p := align.Problem{Gram: mat.NewSymDense(v.S, nil), VTq: make([]float64, v.S), F: v.F}
+	for i := range v.S {
+		for d := range v.V {
+			p.VTq[i] += v.V[d][i] * v.Q[d]
+			for j := i; j < v.S; j++ {
+				p.Gram.SetSym(i, j, p.Gram.At(i, j)+v.V[d][i]*v.V[d][j])
+			}
+		}
+	}
+	if len(v.C) > 0 {
+		p.C = mat.NewDense(len(v.C), v.S, nil)
+		for i, r := range v.C {
+			p.C.SetRow(i, r)
+		}
+	}
+	return p
+}
+
+func TestCLSOfTheReferenceVectors(t *testing.T) {
+	var vs []cls
+	read(t, "cls.json", &vs)
+	for _, v := range vs {
+		got, err := align.CLS(problem(v), 0, 0)
+		if err != nil {
+			t.Fatal(v.ID, err)
+		}
+		if !v.Feasible {
+			if got.Status != align.Ridge {
+				t.Errorf("%s: contradicting constraints give status %s", v.ID, got.Status)
+			}
+			continue
+		}
+		if got.Status == align.Ridge {
+			t.Errorf("%s: status ridge though the constraints hold", v.ID)
+			continue
+		}
+		scale := 1.0
+		for _, x := range v.X {
+			scale = max(scale, math.Abs(x))
+		}
+		for s, x := range v.X {
+			if math.Abs(got.X[s]-x) > 1e-7*scale {
+				t.Errorf("%s: x[%d] is %.9g, want %.9g (%s)", v.ID, s, got.X[s], x, got.Status)
+				break
+			}
+		}
+	}
+}
+
+func close6(t *testing.T, what string, got, want []float64) {
+	t.Helper()
+	for i := range want {
+		if math.Abs(got[i]-want[i]) > 1e-6 {
+			t.Errorf("%s: %v, want %v", what, got, want)
+			return
+		}
+	}
+}
+
+// T1 to T4 of the specification.
+func TestSpecification(t *testing.T) {
+	t1 := [][]float64{{1, 0, 1}, {0, 1, 1}}
+	u, _ := align.Utility(pool(t1, []float64{1, 1, 1}, []float64{1, 1}), 1e-3, 500)
+	close6(t, "T1 x", u.X, []float64{2. / 3, 2. / 3, 1. / 3})
+	close6(t, "T1 lambda", u.Lambda, []float64{1.5, 1.5})
+	v := cls{V: [][]float64{{1, 0, .5}, {0, 1, .5}}, Q: []float64{1, 1}, C: t1, F: []float64{1, 1}, S: 3}
+	l, _ := align.CLS(problem(v), 0, 0)
+	close6(t, "T2 x", l.X, []float64{1, 1, 0})
+	if l.Status != align.Exact {
+		t.Errorf("T2 is %s", l.Status)
+	}
+	p3 := pool([][]float64{{1, 1, 0}, {0, 1, 1}, {0, 0, 1}}, []float64{3, 1, 2}, []float64{1, 1, 1})
+	u, _ = align.Utility(p3, 1e-8, 500)
+	close6(t, "T3 x", u.X, []float64{5. / 6, 1. / 6, 5. / 6})
+	if u.Rounds < 85 || u.Rounds > 97 {
+		t.Errorf("T3 took %d rounds, want 91", u.Rounds)
+	}
+	v = cls{V: [][]float64{{1, 0}, {0, 1}}, Q: []float64{1, 0}, C: [][]float64{{1, 0}, {0, 1}, {1, 1}}, F: []float64{1, 1, 1}, S: 2}
+	l, _ = align.CLS(problem(v), 10, 0)
+	close6(t, "T4 x", l.X, []float64{241. / 341, 210. / 341})
+	if l.Status != align.Ridge {
+		t.Errorf("T4 is %s", l.Status)
+	}
+}
+
+func TestBadPoolsAreRefused(t *testing.T) {
+	for _, p := range []align.Pool{{Gamma: []float64{-1}, Columns: [][]uint32{{0}}, F: []float64{1}}, {Gamma: []float64{1}, Columns: [][]uint32{{0}}, F: []float64{0}}, {Gamma: []float64{1}, Columns: [][]uint32{{}}, F: []float64{1}}} {
+		if _, err := align.Utility(p, 1e-3, 500); err == nil {
+			t.Errorf("%+v was taken", p)
+		}
+	}
+}
