@@ -17,6 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/blob"
 	"github.com/unweaver/unweaver/internal/classes"
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/embedding"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/items"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -52,6 +53,7 @@ type Activities struct {
 	mu    sync.Mutex
 	specs map[string]corpus.Spec
 	lives map[string]*live.File
+	idfs  map[string]*embedding.IDF
 }
 
 // sealed is build.json: what plan fixed for the rest of the run.
@@ -62,6 +64,7 @@ type sealed struct {
 	Collections corpus.Collections `json:"collections"`
 	Class       corpus.Fingerprint `json:"class"`
 	Chunk       corpus.Fingerprint `json:"chunk"`
+	IDF         *corpus.Segment    `json:"idf,omitempty"`
 	Plan        plan.Result        `json:"plan"`
 	Import      importing          `json:"import"`
 	Started     time.Time          `json:"started"`
@@ -143,10 +146,24 @@ func (r *run) done(ctx context.Context, name string, v any) (bool, error) {
 	return err == nil, err
 }
 
-// env gives the joins of items what plan fixed.
-func (r *run) env(ctx context.Context) (items.Env, sealed, error) {
+// sealed reads what plan fixed, with what was known only once the chunks were there.
+func (r *run) sealed(ctx context.Context) (sealed, error) {
 	var s sealed
 	if err := r.readJSON(ctx, "build.json", &s); err != nil {
+		return s, err
+	}
+	var m modelled
+	ok, err := r.done(ctx, "models.json", &m)
+	if ok {
+		s.Class, s.Chunk, s.Collections, s.Import, s.IDF = m.Class, m.Chunk, m.Collections, m.Import, m.IDF
+	}
+	return s, err
+}
+
+// env gives the joins of items what plan fixed.
+func (r *run) env(ctx context.Context) (items.Env, sealed, error) {
+	s, err := r.sealed(ctx)
+	if err != nil {
 		return items.Env{}, s, err
 	}
 	e := items.Env{Spec: r.spec, Art: r.art, Store: r.StoreID, Class: s.Class, Chunk: s.Chunk, Collections: s.Collections}

@@ -43,6 +43,17 @@ func (a *Activities) WriteSegments(ctx context.Context, u workflows.Unit) (workf
 		if fresh {
 			p.Written.Segments = 1
 		}
+		lf, err := r.liveFile(ctx, r.art, seg.SHA256)
+		if err != nil {
+			return m, err
+		}
+		if seg, fresh, err = segment.Search(ctx, segment.SearchIn{Art: r.art, Segments: m.Segments, Live: lf, Spec: r.spec, Beat: func(int64) {}}); err != nil {
+			return m, err
+		}
+		m.Segments.Search = []corpus.Segment{seg}
+		if fresh {
+			p.Written.Segments++
+		}
 		r.beat(p)
 		return m, nil
 	})
@@ -51,10 +62,13 @@ func (a *Activities) WriteSegments(ctx context.Context, u workflows.Unit) (workf
 
 // draft gathers what the stages wrote into a manifest.
 func (r *run) draft(ctx context.Context) (corpus.Manifest, error) {
-	var s sealed
 	var sh shards
 	var p partitioning
-	for name, v := range map[string]any{"build.json": &s, "shards.json": &sh, "partitions.json": &p} {
+	s, err := r.sealed(ctx)
+	if err != nil {
+		return corpus.Manifest{}, err
+	}
+	for name, v := range map[string]any{"shards.json": &sh, "partitions.json": &p} {
 		if err := r.readJSON(ctx, name, v); err != nil {
 			return corpus.Manifest{}, err
 		}
@@ -68,6 +82,9 @@ func (r *run) draft(ctx context.Context) (corpus.Manifest, error) {
 		Counts: sh.Counts, Hashes: sh.Hashes, Models: corpus.ModelSummary{Chat: models.Chat.Info().Label(), Embedding: models.Chunks.Info().Label()}}
 	if err := m.Spec.UnmarshalText([]byte(r.b.Spec)); err != nil {
 		return m, err
+	}
+	if s.IDF != nil {
+		m.Segments.IDF = []corpus.Segment{*s.IDF}
 	}
 	m.Counts.Fallbacks, m.Counts.DeadLetters = p.Fallbacks, p.Dead
 	for n := range s.Plan.Units {
@@ -187,10 +204,13 @@ func (a *Activities) PublishBuild(ctx context.Context, u workflows.Unit) (workfl
 }
 
 func (r *run) publish(ctx context.Context) (workflows.Outcome, error) {
-	var s sealed
 	var sh shards
 	var m corpus.Manifest
-	for name, v := range map[string]any{"build.json": &s, "shards.json": &sh, "manifest.json": &m} {
+	s, err := r.sealed(ctx)
+	if err != nil {
+		return workflows.Outcome{}, err
+	}
+	for name, v := range map[string]any{"shards.json": &sh, "manifest.json": &m} {
 		if err := r.readJSON(ctx, name, v); err != nil {
 			return workflows.Outcome{}, err
 		}

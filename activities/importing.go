@@ -43,10 +43,13 @@ func (a *Activities) ImportVectors(ctx context.Context, b workflows.Build) error
 		return r.outcome(ctx, err)
 	}
 	return r.work(ctx, func(ctx context.Context) error {
-		var s sealed
 		var p partitioning
 		var sh shards
-		for name, v := range map[string]any{"build.json": &s, "partitions.json": &p, "shards.json": &sh} {
+		s, err := r.sealed(ctx)
+		if err != nil {
+			return err
+		}
+		for name, v := range map[string]any{"partitions.json": &p, "shards.json": &sh} {
 			if err := r.readJSON(ctx, name, v); err != nil {
 				return err
 			}

@@ -81,7 +81,7 @@ func (a *Activities) PlanBuild(ctx context.Context, b workflows.Build) (workflow
 				return err
 			}
 		}
-		out = workflows.Planned{Unchanged: s.Plan.Diff.Unchanged || s.unchanged(), Units: len(s.Plan.Units), Documents: s.Plan.Documents, Import: s.Import != importing{}}
+		out = workflows.Planned{Unchanged: s.Plan.Diff.Unchanged || s.unchanged(), Units: len(s.Plan.Units), Documents: s.Plan.Documents}
 		return nil
 	})
 	return out, err
@@ -118,10 +118,6 @@ func (r *run) plan(ctx context.Context) (sealed, error) {
 	}
 	if parent != nil && (parent.Config != r.spec.ConfigDigest() || parent.Class != s.Class || parent.Chunk != s.Chunk) {
 		s.ParentDocs = -1 // built differently: nothing is unchanged
-	}
-	s.Collections = r.collections(parent, s)
-	if s.Import, err = r.importing(ctx, s.Collections); err != nil {
-		return s, err
 	}
 	docs, err := r.Corpora(ctx, r.spec.Corpus)
 	if err != nil {
@@ -166,7 +162,13 @@ func (r *run) fingerprints(ctx context.Context, m llm.Set, parent *corpus.Manife
 			}
 		}
 		i := e.Info()
-		return corpus.Fingerprint{Provider: i.Provider, Model: i.Model, Dimension: dim, Template: template, Windows: embedding.WindowRule}, nil
+		fp := corpus.Fingerprint{Provider: i.Provider, Model: i.Model, Dimension: dim, Template: template, Windows: embedding.WindowRule}
+		if _, ok := e.(llm.Weighable); ok { // frozen for a line of generations; learned again when SealChunks says so
+			if fp.IDF = old.IDF; fp != old {
+				fp.IDF = ""
+			}
+		}
+		return fp, nil
 	}
 	ct, kt := embedding.ClassTemplate, embedding.ChunkTemplate
 	if r.spec.Parity {

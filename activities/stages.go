@@ -103,7 +103,11 @@ func (a *Activities) SealChunks(ctx context.Context, b workflows.Build) (workflo
 		}
 		return out, nil
 	})
-	return workflows.Chunked{Shards: s.Chunks, Chunks: s.Counts.Chunks}, err
+	if err != nil {
+		return workflows.Chunked{}, err
+	}
+	m, err := unit(a, ctx, u, "models.json", func(ctx context.Context, r *run) (modelled, error) { return r.models(ctx, s) })
+	return workflows.Chunked{Shards: s.Chunks, Chunks: s.Counts.Chunks, Import: m.Import != importing{}}, err
 }
 
 // ExtractChunks extracts one batch of a shard.
@@ -288,8 +292,11 @@ func (a *Activities) EmbedPart(ctx context.Context, u workflows.Unit) (workflows
 		if err != nil {
 			return corpus.Progress{}, err
 		}
-		env, _, err := r.env(ctx)
+		env, s, err := r.env(ctx)
 		if err != nil {
+			return corpus.Progress{}, err
+		}
+		if err := r.weigh(ctx, s, &m); err != nil {
 			return corpus.Progress{}, err
 		}
 		p, sh, err := r.part(ctx, u.N)
@@ -330,6 +337,9 @@ func (a *Activities) LoadPart(ctx context.Context, u workflows.Unit) (workflows.
 		}
 		env, s, err := r.env(ctx)
 		if err != nil {
+			return load.Result{}, err
+		}
+		if err := r.weigh(ctx, s, &m); err != nil {
 			return load.Result{}, err
 		}
 		p, sh, err := r.part(ctx, u.N)

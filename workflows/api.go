@@ -77,13 +77,13 @@ type Planned struct {
 	Unchanged bool  `json:"unchanged"`
 	Units     int   `json:"units"`
 	Documents int64 `json:"documents"`
-	Import    bool  `json:"import,omitempty"` // vectors are imported after load, not written by it
 }
 
 // Chunked is what SealChunks found: the chunks of each shard.
 type Chunked struct {
 	Shards []int `json:"shards"`
 	Chunks int64 `json:"chunks"`
+	Import bool  `json:"import,omitempty"` // vectors are imported after load, not written by it
 }
 
 // Extracted is what SealExtraction found.

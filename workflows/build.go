@@ -151,7 +151,7 @@ func (b *build) step(ctx workflow.Context, s step, out *Outcome) error {
 	switch {
 	case s.name == "chunk":
 		return workflow.ExecuteActivity(long(ctx, b.Build), SealChunks, b.Build).Get(ctx, &b.chunked)
-	case s.name == "load" && b.plan.Import:
+	case s.name == "load" && b.chunked.Import:
 		return workflow.ExecuteActivity(long(ctx, b.Build), ImportVectors, b.Build).Get(ctx, nil)
 	case s.name == "extract" && !b.DryRun:
 		return workflow.ExecuteActivity(long(ctx, b.Build), SealExtraction, b.Build).Get(ctx, &b.parts)

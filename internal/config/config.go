@@ -183,7 +183,7 @@ func Default() *Config {
 // defaultIndex is what an index that the file names starts from.
 func defaultIndex() Index {
 	return Index{Chunking: Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500}, Shortening: Shortening{Threshold: 4000, Sample: 256},
-		Retrieval: Retrieval{Method: "unweaver", Rule: "weighted", TopChunks: 5, Language: "en"}, Keep: 3, Grace: "24h",
+		Retrieval: Retrieval{Method: "hybrid", Rule: "weighted", TopChunks: 5, Language: "en"}, Keep: 3, Grace: "24h",
 		Failures: Failures{Share: 0.01}, Gate: Gate{MaxRemoved: 0.2, MaxRecallDrop: 0.05},
 		Schedule: Schedule{Timezone: "UTC", Overlap: "skip", Catchup: "24h", Jitter: "5m"}}
 }

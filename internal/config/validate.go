@@ -11,8 +11,8 @@ import (
 
 // Known values.
 var (
-	Methods    = []string{"unweaver", "vector"}
-	Rules      = []string{"weighted"}
+	Methods    = []string{"hybrid", "unweaver", "ppr", "aligned", "vector", "bm25"}
+	Rules      = []string{"weighted", "av", "sav", "pav", "seqpav", "cc", "seqcc", "phragmen", "mes"}
 	strategies = []string{"text", "fixed", "document"}
 )
 

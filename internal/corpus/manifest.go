@@ -22,6 +22,7 @@ type Segments struct {
 	ChunkVecs []Segment `json:"chunk_vectors"`
 	Live      []Segment `json:"live"`
 	Search    []Segment `json:"search"`
+	IDF       []Segment `json:"idf,omitempty"` // of the built-in embedder
 	Deltas    []Delta   `json:"deltas,omitempty"`
 }
 
@@ -35,7 +36,7 @@ type Delta struct {
 // All lists every segment that the manifest names.
 func (s Segments) All() []Segment {
 	var out []Segment
-	for _, l := range [][]Segment{s.Documents, s.Text, s.Extract, s.Mentions, s.Classes, s.ClassVecs, s.ChunkVecs, s.Live, s.Search} {
+	for _, l := range [][]Segment{s.Documents, s.Text, s.Extract, s.Mentions, s.Classes, s.ClassVecs, s.ChunkVecs, s.Live, s.Search, s.IDF} {
 		out = append(out, l...)
 	}
 	for _, d := range s.Deltas {

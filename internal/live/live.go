@@ -83,11 +83,19 @@ func (l *File) Close() { l.f.Close() }
 
 // Class finds a class; nil when it is not live.
 func (l *File) Class(id corpus.ID) *Class {
-	i := sort.Search(len(l.Classes), func(i int) bool { return bytes.Compare(l.Classes[i].ID[:], id[:]) >= 0 })
-	if i < len(l.Classes) && l.Classes[i].ID == id {
+	if i := l.ClassPlace(id); i >= 0 {
 		return &l.Classes[i]
 	}
 	return nil
+}
+
+// ClassPlace is where a class lies in Classes; -1 when it is not live.
+func (l *File) ClassPlace(id corpus.ID) int {
+	i := sort.Search(len(l.Classes), func(i int) bool { return bytes.Compare(l.Classes[i].ID[:], id[:]) >= 0 })
+	if i < len(l.Classes) && l.Classes[i].ID == id {
+		return i
+	}
+	return -1
 }
 
 // Chunk finds a chunk; nil when it is not live.

@@ -68,6 +68,11 @@ type Embedder interface {
 	Dimension() int
 }
 
+// Weighable is an embedder that weighs words by a table of the corpus: the built-in one.
+type Weighable interface {
+	WithIDF(weight func(stem string) float64) Embedder
+}
+
 // Label is how a model is shown to people.
 func (i Info) Label() string {
 	if i.Provider == "builtin" {

@@ -11,10 +11,12 @@ import (
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/blob"
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/embedding"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/live"
 	"github.com/unweaver/unweaver/internal/localfile"
 	"github.com/unweaver/unweaver/internal/rows"
+	"github.com/unweaver/unweaver/internal/search"
 	"github.com/unweaver/unweaver/internal/textseg"
 	"github.com/unweaver/unweaver/internal/vectors"
 )
@@ -25,6 +27,8 @@ type Generation struct {
 	Spec     corpus.Spec
 	Release  int64 // the pointer's epoch it was opened with
 	Live     *live.File
+	Search   *search.File   // nil: built before there were search segments
+	IDF      *embedding.IDF // of the built-in embedder; nil: none
 
 	art      artifact.Index
 	texts    map[uint32]*textseg.Reader
@@ -65,11 +69,38 @@ func Open(ctx context.Context, s blob.Store, cache *localfile.Cache, vs vectors.
 		return nil, err
 	}
 	g.refs.Store(1)
+	if err := g.mapped(ctx, cache); err != nil {
+		g.Close()
+		return nil, err
+	}
 	if err := g.open(ctx, vs); err != nil {
 		g.Close()
 		return nil, err
 	}
 	return g, nil
+}
+
+// mapped copies and maps the search segment and the embedder's table.
+func (g *Generation) mapped(ctx context.Context, cache *localfile.Cache) error {
+	if l := g.Manifest.Segments.Search; len(l) > 0 {
+		path, err := cache.Get(ctx, g.art.Store, g.art.SegmentKey(l[0].SHA256), l[0].SHA256)
+		if err != nil {
+			return err
+		}
+		if g.Search, err = search.Open(path, len(g.Live.Documents), len(g.Live.Chunks), len(g.Live.Classes)); err != nil {
+			return err
+		}
+	}
+	if l := g.Manifest.Segments.IDF; len(l) > 0 {
+		path, err := cache.Get(ctx, g.art.Store, g.art.SegmentKey(l[0].SHA256), l[0].SHA256)
+		if err != nil {
+			return err
+		}
+		if g.IDF, err = embedding.OpenIDF(path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (g *Generation) open(ctx context.Context, vs vectors.Store) error {
@@ -120,6 +151,12 @@ func (g *Generation) Hold() bool {
 func (g *Generation) Close() {
 	if g.refs.Add(-1) == 0 {
 		g.Live.Close()
+		if g.Search != nil {
+			g.Search.Close()
+		}
+		if g.IDF != nil {
+			g.IDF.Close()
+		}
 	}
 }
 
@@ -186,17 +223,20 @@ func (g *Generation) Extraction(ctx context.Context, c *live.Chunk) (rows.Extrac
 	return rows.DecodeExtract(v)
 }
 
-// Meta gives metadata and time of document i; the first call reads the documents segments once.
-func (g *Generation) metaOf(ctx context.Context, i int) (docMeta, error) {
+// metaOf gives metadata and time of document i: from the search segment, or, where there is none, from the documents
+// segments, which are then read once.
+func (g *Generation) metaOf(ctx context.Context, i int) (map[string]string, time.Time, error) {
+	if g.Search != nil {
+		m, t := g.Search.Document(i)
+		return m, t, nil
+	}
 	g.metaOnce.Do(func() {
-		g.meta = make([]docMeta, 0, len(g.Live.Documents))
 		for _, s := range g.Manifest.Segments.Documents {
 			for row, err := range artifact.ScanAll(context.WithoutCancel(ctx), g.art.Store, g.art.SegmentKey(s.SHA256)) {
-				if err != nil {
-					g.metaErr = err
-					return
+				var d rows.Document
+				if err == nil {
+					d, err = rows.DecodeDocument(row.Value)
 				}
-				d, err := rows.DecodeDocument(row.Value)
 				if err != nil {
 					g.metaErr = err
 					return
@@ -206,7 +246,7 @@ func (g *Generation) metaOf(ctx context.Context, i int) (docMeta, error) {
 		}
 	})
 	if g.metaErr != nil || i >= len(g.meta) {
-		return docMeta{}, g.metaErr
+		return nil, time.Time{}, g.metaErr
 	}
-	return g.meta[i], nil
+	return g.meta[i].meta, g.meta[i].modified, nil
 }

@@ -11,22 +11,72 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/live"
 	"github.com/unweaver/unweaver/internal/names"
-	"github.com/unweaver/unweaver/internal/retrieve/election"
+	"github.com/unweaver/unweaver/internal/retrieve/fuse"
 	"github.com/unweaver/unweaver/internal/rows"
+	"github.com/unweaver/unweaver/internal/text"
 	"github.com/unweaver/unweaver/internal/vectors"
 	"github.com/unweaver/unweaver/internal/wire"
 )
 
+// Methods by name.
+const (
+	Hybrid   = "hybrid"
+	Unweaver = "unweaver"
+	PPR      = "ppr"
+	Aligned  = "aligned"
+	Vector   = "vector"
+	BM25     = "bm25"
+)
+
 // Query is one question against one generation.
 type Query struct {
-	Vector      []float32
-	Method      string // unweaver | vector
+	Text        string
+	Vector      []float32 // of the question by the class embedder; nil: it is down
+	ChunkVector []float32 // by the chunk embedder; nil: none, or the built-in one
+	Method      string
+	Rule        string
 	TopEntities int
 	TopChunks   int
-	Fill        bool
+	Params      Params
 	Filter      Filter
 	Without     Without
 	MinSim      float64
+	Explain     bool
+}
+
+// Params of the methods; each method has its own.
+type Params struct {
+	Fill       bool    // unweaver: fill up with similar chunks
+	Weights    string  // unweaver: none | similarity | rank
+	Ties       string  // unweaver: reference | similarity
+	List       int     // hybrid: N
+	KChunks    int     // hybrid: chunk seeds
+	Damping    float64 // ppr
+	Solver     string  // aligned: utility | cls
+	Classes    int     // aligned: classes kept
+	Eps        float64 // aligned: certified gap
+	Capacities []Capacity
+}
+
+// Capacity of the chunks of a document or of documents with a prefix; the last that fits wins.
+type Capacity struct {
+	Prefix   string
+	Document string
+	Value    float64
+}
+
+// Defaults of the parameters.
+var Defaults = Params{Fill: true, Weights: "none", Ties: "reference", List: fuse.Default.List, KChunks: fuse.Default.Chunks, Damping: 0.5, Solver: "utility", Classes: 10, Eps: 1e-3}
+
+// DefaultEntities of a method.
+func DefaultEntities(method string) int {
+	switch method {
+	case Hybrid:
+		return fuse.Default.Classes
+	case Aligned:
+		return 50
+	}
+	return 10
 }
 
 // Filter narrows everything to documents (DESIGN §9).
@@ -48,18 +98,22 @@ type Chunk struct {
 	Score      float64
 	Similarity float64
 	HasSim     bool
+	BM25       float64
+	HasBM25    bool
 	Filled     bool
 	Why        []int // places of the entities that voted for it
 }
 
-// Entity is one voter.
+// Entity is one voter, or one seed.
 type Entity struct {
 	ID         corpus.ID
+	Place      uint32 // in the live segment
 	Name       string
+	Score      float64 // by which the method ranks it
 	Similarity float64
 	Chunks     []corpus.ID // the ballot
 	Total      int64
-	Votes      []uint32 // places of ballot chunks in the live segment
+	Votes      []uint32 // numbers of ballot chunks
 }
 
 // Timing of the parts of a query.
@@ -70,6 +124,8 @@ type Result struct {
 	Chunks   []Chunk
 	Entities []Entity
 	Reason   string // no_match | empty_index
+	Degraded []string
+	Explain  any // by method; nil unless asked for
 	Timing   Timing
 }
 
@@ -86,74 +142,103 @@ func (s Searcher) Run(ctx context.Context, g *Generation, q Query) (Result, erro
 		res.Reason = "empty_index"
 		return res, nil
 	}
-	a, err := g.allow(ctx, q)
-	if err != nil {
-		return res, err
+	if g.Search == nil && q.Method != Unweaver && q.Method != Vector {
+		return res, fault.New(fault.SegmentDamage, fault.Fatal, "query by "+q.Method, g.Manifest.Generation, "this generation has no search segment", "build the index again, or use method unweaver or vector")
 	}
-	if q.Method == "vector" {
-		start := time.Now()
-		hits, err := s.chunks(ctx, g, a, q.Vector, q.TopChunks)
-		res.Timing.Search = time.Since(start)
-		for _, h := range hits {
-			h.Score = h.Similarity
-			res.Chunks = append(res.Chunks, h)
-		}
-		res.noMatch(q)
-		return res, err
+	r := &request{Searcher: s, ctx: ctx, g: g, q: q, a: g.allow(ctx, q), res: &res, terms: text.Terms(q.Text)}
+	var err error
+	switch q.Method {
+	case Hybrid:
+		err = r.hybrid()
+	case Unweaver:
+		err = r.unweaver()
+	case PPR:
+		err = r.ppr()
+	case Aligned:
+		err = r.aligned()
+	case Vector:
+		err = r.vector()
+	case BM25:
+		err = r.bm25()
 	}
-	return res, s.elect(ctx, g, a, q, &res)
+	if err == nil {
+		err = r.a.err
+	}
+	if err == nil && res.Reason == "" {
+		err = r.fill()
+	}
+	return res, err
 }
 
-func (r *Result) noMatch(q Query) {
-	best := -2.0
-	for _, c := range r.Chunks {
-		best = max(best, c.Similarity)
+// request is one query under way.
+type request struct {
+	Searcher
+	ctx   context.Context //nolint:containedctx // a request lives as long as its context
+	g     *Generation
+	q     Query
+	a     *allowed
+	res   *Result
+	terms []string
+	best  float64 // similarity seen
+}
+
+// noMatch answers honestly that nothing fits: no word of the question is indexed, and nothing is similar enough.
+func (r *request) noMatch() bool {
+	known := false
+	if r.g.Search != nil {
+		known = r.g.Search.Chunks.Known(r.terms) || r.g.Search.Classes.Known(r.terms)
 	}
-	for _, e := range r.Entities {
+	best := -2.0
+	for _, c := range r.res.Chunks {
+		if c.HasSim {
+			best = max(best, c.Similarity)
+		}
+	}
+	for _, e := range r.res.Entities {
 		best = max(best, e.Similarity)
 	}
-	if q.MinSim > 0 && best < q.MinSim {
-		r.Chunks, r.Entities, r.Reason = nil, nil, "no_match"
+	nothing := len(r.res.Chunks)+len(r.res.Entities) == 0
+	if (!known && best < r.q.MinSim) || (nothing && !known) {
+		r.res.Chunks, r.res.Entities, r.res.Explain, r.res.Reason = nil, nil, nil, "no_match"
+		return true
 	}
+	return false
 }
 
-// elect is the paper's method: classes, ballots, weighted election, and filling up.
-func (s Searcher) elect(ctx context.Context, g *Generation, a *allowed, q Query, res *Result) error {
-	found, err := s.classes(ctx, g, a, q)
-	if err != nil {
-		return err
-	}
-	res.Timing.Search, res.Timing.Ballots = found.search, found.ballots
-	res.Entities = found.entities
-	if res.noMatch(q); res.Reason != "" {
-		return nil
+// vector ranks chunks by their best window.
+func (r *request) vector() error {
+	v := r.q.ChunkVector
+	if v == nil {
+		v = r.q.Vector
 	}
 	start := time.Now()
-	ballots := make([][]uint32, len(res.Entities))
-	for i, e := range res.Entities {
-		ballots[i] = e.Votes
+	hits, err := r.chunks(r.ctx, r.g, r.a, v, r.q.TopChunks)
+	r.res.Timing.Search = time.Since(start)
+	for _, h := range hits {
+		h.Score = h.Similarity
+		r.res.Chunks = append(r.res.Chunks, h)
 	}
-	for _, w := range election.Weighted(ballots, q.TopEntities, q.TopChunks) {
-		res.Chunks = append(res.Chunks, Chunk{Live: &g.Live.Chunks[w.Candidate], Score: w.Score, Why: w.Why})
-	}
-	res.Timing.Election = time.Since(start)
-	if !q.Fill || len(res.Chunks) >= q.TopChunks {
-		return nil
-	}
-	have := map[corpus.ID]bool{}
-	for _, c := range res.Chunks {
-		have[c.Live.ID] = true
-	}
-	start = time.Now()
-	more, err := s.chunks(ctx, g, a, q.Vector, q.TopChunks+len(have))
-	res.Timing.Search += time.Since(start)
-	for _, c := range more {
-		if len(res.Chunks) < q.TopChunks && !have[c.Live.ID] {
-			c.Filled = true
-			res.Chunks = append(res.Chunks, c)
-		}
+	r.noMatch()
+	if r.q.Explain {
+		r.res.Explain = explainList("similarity", r.res.Chunks)
 	}
 	return err
+}
+
+// bm25 ranks chunks by their words.
+func (r *request) bm25() error {
+	start := time.Now()
+	for _, h := range r.g.Search.Chunks.Search(r.terms, r.q.TopChunks, r.a.numbers(), nil) {
+		r.res.Chunks = append(r.res.Chunks, Chunk{Live: r.g.Live.ByNumber(int(h.Doc)), Score: h.Score, BM25: h.Score, HasBM25: true})
+	}
+	r.res.Timing.Search = time.Since(start)
+	if len(r.res.Chunks) == 0 && r.noMatch() {
+		return nil
+	}
+	if r.q.Explain {
+		r.res.Explain = explainList("bm25", r.res.Chunks)
+	}
+	return nil
 }
 
 type found struct {
@@ -163,12 +248,12 @@ type found struct {
 
 // classes gives the best allowed classes with their ballots. A row of the store counts if the live segment has its digest;
 // the search is asked again for twice as many while fewer than wanted count (DESIGN §7).
-func (s Searcher) classes(ctx context.Context, g *Generation, a *allowed, q Query) (found, error) {
+func (s Searcher) classes(ctx context.Context, g *Generation, a *allowed, vector []float32, want int) (found, error) {
 	var f found
 	asked, seen := 0, map[string]bool{}
-	for n := q.TopEntities + 8; len(f.entities) < q.TopEntities; n *= 2 {
+	for n := want + 8; len(f.entities) < want; n *= 2 {
 		start := time.Now()
-		hits, err := s.Vectors.Search(ctx, g.Manifest.Collections.Classes, q.Vector, n)
+		hits, err := s.Vectors.Search(ctx, g.Manifest.Collections.Classes, vector, n)
 		f.search += time.Since(start)
 		if err != nil {
 			return f, err
@@ -187,7 +272,7 @@ func (s Searcher) classes(ctx context.Context, g *Generation, a *allowed, q Quer
 			ids, sims = append(ids, c), append(sims, float64(h.Score))
 		}
 		start = time.Now()
-		es, err := s.ballots(ctx, g, a, ids, sims, q.TopEntities-len(f.entities))
+		es, err := s.ballots(ctx, g, a, ids, sims, want-len(f.entities))
 		f.ballots += time.Since(start)
 		if err != nil {
 			return f, err
@@ -225,11 +310,14 @@ func (s Searcher) ballots(ctx context.Context, g *Generation, a *allowed, cs []*
 			return nil, err
 		}
 		for i, r := range recs {
-			e := Entity{ID: r.ID, Name: r.Name, Similarity: sims[at+i], Total: r.ChunkTotal}
-			for _, id := range r.Chunks {
-				if c := g.Live.Chunk(id); c != nil && a.chunk(c) {
-					e.Chunks = append(e.Chunks, id)
-					e.Votes = append(e.Votes, g.Live.Place(c))
+			e := Entity{ID: r.ID, Name: r.Name, Score: sims[at+i], Similarity: sims[at+i], Total: r.ChunkTotal, Place: uint32(g.Live.ClassPlace(r.ID))}
+			if int64(len(r.Chunks)) < r.ChunkTotal && g.Search != nil { // the record lists the first 10,000 only
+				for _, n := range g.Search.Graph.ChunksOf(e.Place) {
+					e.vote(g.Live.ByNumber(int(n)), a)
+				}
+			} else {
+				for _, id := range r.Chunks {
+					e.vote(g.Live.Chunk(id), a)
 				}
 			}
 			if len(e.Votes) > 0 {
@@ -239,6 +327,14 @@ func (s Searcher) ballots(ctx context.Context, g *Generation, a *allowed, cs []*
 		at += n
 	}
 	return out, a.err
+}
+
+// vote adds a chunk to a ballot where it is allowed.
+func (e *Entity) vote(c *live.Chunk, a *allowed) {
+	if c != nil && a.chunk(c) {
+		e.Chunks = append(e.Chunks, c.ID)
+		e.Votes = append(e.Votes, c.Number)
+	}
 }
 
 // Records reads class records; a missing one is damage that restore mends.
@@ -302,63 +398,6 @@ func (g *Generation) chunkRow(key string) *live.Chunk {
 		return nil
 	}
 	return c
-}
-
-// allowed is the induced subgraph of a query.
-type allowed struct {
-	g       *Generation
-	ctx     context.Context
-	f       Filter
-	without Without
-	lo, hi  int // documents by prefix
-	all     bool
-	cache   map[uint32]bool
-	err     error
-}
-
-func (g *Generation) allow(ctx context.Context, q Query) (*allowed, error) {
-	a := &allowed{g: g, ctx: ctx, f: q.Filter, without: q.Without, hi: len(g.Live.Documents), cache: map[uint32]bool{}}
-	a.all = q.Filter.Prefix == "" && len(q.Filter.Metadata) == 0 && q.Filter.From.IsZero() && q.Filter.To.IsZero() && len(q.Without.Documents) == 0
-	if q.Filter.Prefix != "" {
-		a.lo = g.Live.DocumentFrom(q.Filter.Prefix)
-		a.hi = a.lo
-		for a.hi < len(g.Live.Documents) && strings.HasPrefix(g.Live.Key(a.hi), q.Filter.Prefix) {
-			a.hi++
-		}
-	}
-	return a, nil
-}
-
-func (a *allowed) chunk(c *live.Chunk) bool {
-	if a.all {
-		return true
-	}
-	ok, known := a.cache[c.Document]
-	if !known {
-		ok = a.document(int(c.Document))
-		a.cache[c.Document] = ok
-	}
-	return ok
-}
-
-func (a *allowed) document(i int) bool {
-	if i < a.lo || i >= a.hi || a.without.Documents[a.g.Live.Key(i)] {
-		return false
-	}
-	if len(a.f.Metadata) == 0 && a.f.From.IsZero() && a.f.To.IsZero() {
-		return true
-	}
-	m, err := a.g.metaOf(a.ctx, i)
-	if err != nil {
-		a.err = err
-		return false
-	}
-	for k, v := range a.f.Metadata {
-		if m.meta[k] != v {
-			return false
-		}
-	}
-	return (a.f.From.IsZero() || !m.modified.Before(a.f.From)) && (a.f.To.IsZero() || m.modified.Before(a.f.To))
 }
 
 func findRow(raw []byte, key string) []byte {

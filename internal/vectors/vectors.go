@@ -32,6 +32,8 @@ type Store interface {
 	Upsert(ctx context.Context, collection string, rows []Row) error
 	// Has tells for each key whether its row is stored.
 	Has(ctx context.Context, collection string, keys []string) ([]bool, error)
+	// Fetch gives the vectors of keys, in their order; nil for an absent one.
+	Fetch(ctx context.Context, collection string, keys []string) ([][]float32, error)
 	Count(ctx context.Context, collection string) (int64, error)
 	// Load makes a collection ready to be searched, with everything written before.
 	Load(ctx context.Context, collection string) error

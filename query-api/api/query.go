@@ -16,6 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/live"
+	"github.com/unweaver/unweaver/internal/llm"
 	"github.com/unweaver/unweaver/internal/llm/limit"
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
@@ -140,7 +141,6 @@ const (
 	maxTopEntities   = 1000
 	maxTopChunks     = 100
 	maxContextTokens = 131072
-	defaultEntities  = 10
 	defaultContext   = 4000
 	answerTimeout    = 120 * time.Second
 )
@@ -207,15 +207,14 @@ func (q *Request) plan(g *retrieve.Generation) (retrieve.Query, int, error) {
 	if q.Rule == nil && q.Method == "unweaver" {
 		q.Rule = &g.Spec.Retrieval.Rule
 	}
-	out.Method, out.MinSim, out.Fill = q.Method, g.Spec.Retrieval.MinSimilarity, true
-	for k, v := range q.Params {
-		fill, isBool := v.(bool)
-		if q.Method != "unweaver" || k != "fill" || !isBool {
-			return out, 0, invalid("read query", "params."+k, "not a parameter of method "+q.Method, "method unweaver knows: fill (true or false)")
-		}
-		out.Fill = fill
+	out.Text, out.Method, out.MinSim, out.Explain = q.Query, q.Method, g.Spec.Retrieval.MinSimilarity, q.Explain
+	if q.Rule != nil {
+		out.Rule = *q.Rule
 	}
-	if out.TopEntities, err = bounded("top_entities", q.TopEntities, 1, maxTopEntities, defaultEntities); err != nil {
+	if out.Params, err = params(q.Method, q.Params); err != nil {
+		return out, 0, err
+	}
+	if out.TopEntities, err = bounded("top_entities", q.TopEntities, 1, maxTopEntities, retrieve.DefaultEntities(q.Method)); err != nil {
 		return out, 0, err
 	}
 	if out.TopChunks, err = bounded("top_chunks", q.TopChunks, 1, maxTopChunks, g.Spec.Retrieval.TopChunks); err != nil {
@@ -304,7 +303,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, name string) (Re
 	if res.Params == nil {
 		res.Params = map[string]any{}
 	}
-	if rq.Vector, err = s.embed(ctx, g, &rq, q.Query, &res); err != nil {
+	if err := s.vectors(ctx, g, &rq, &res); err != nil {
 		return res, err
 	}
 	found, err := retrieve.Searcher{Vectors: s.Vectors, Classes: s.Classes}.Run(ctx, g, rq)
@@ -323,25 +322,45 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, name string) (Re
 	if err := s.complete(ctx, g, q, budget, &res); err != nil {
 		return res, err
 	}
-	if q.Explain {
-		res.Explain = explain(rq, found)
-	}
+	res.Explain = found.Explain
+	res.Degraded = append(res.Degraded, found.Degraded...)
 	res.Timings.Total = ms(time.Since(start))
 	return res, nil
 }
 
-// embed gives the question's vector under the generation's fingerprint.
-func (s *Server) embed(ctx context.Context, g *retrieve.Generation, rq *retrieve.Query, question string, res *Response) ([]float32, error) {
-	at := time.Now()
-	fp := g.Manifest.Class
-	if rq.Method == "vector" {
-		fp = g.Manifest.Chunk
+// vectors embeds the question as its method needs: by the class embedder, and by the chunk embedder where that is not
+// built in. With an embedder that is down hybrid goes on without it.
+func (s *Server) vectors(ctx context.Context, g *retrieve.Generation, rq *retrieve.Query, res *Response) (err error) {
+	m := g.Manifest
+	if rq.Method == retrieve.BM25 {
+		return nil
 	}
+	at := time.Now()
+	defer func() { res.Timings.Embed = ms(time.Since(at)) }()
+	if rq.Method != retrieve.Vector {
+		rq.Vector, err = s.embed(ctx, g, m.Class, rq.Text, res)
+	}
+	if err == nil && (rq.Method == retrieve.Vector || m.Chunk.Provider != "builtin") {
+		rq.ChunkVector, err = s.embed(ctx, g, m.Chunk, rq.Text, res)
+	}
+	if rq.Method == retrieve.Hybrid && fault.Is(err, fault.EmbedderDown) {
+		rq.Vector, rq.ChunkVector = nil, nil // the answer says that it is degraded
+		return nil
+	}
+	return err
+}
+
+// embed gives the question's vector under a fingerprint.
+func (s *Server) embed(ctx context.Context, g *retrieve.Generation, fp corpus.Fingerprint, question string, res *Response) ([]float32, error) {
 	e, err := s.Models.Embedder(g.Spec, fp.Provider, fp.Dimension)
 	if err != nil {
 		return nil, err
 	}
-	vec, used, cached, err := s.embeds.get(ctx, fp.Digest().String()+question, func(ctx context.Context) ([]float32, int64, error) {
+	if w, ok := e.(llm.Weighable); ok && g.IDF != nil && fp.IDF != "" {
+		e = w.WithIDF(g.IDF.Weight)
+	}
+	key := fmt.Sprintf("%s %s %d %s ", fp.Provider, fp.Model, fp.Dimension, fp.IDF) // templates are of documents, not of questions
+	vec, used, cached, err := s.embeds.get(ctx, key+question, func(ctx context.Context) ([]float32, int64, error) {
 		if l, ok := e.(limit.Embedder); ok {
 			l.Query = true
 			e = l
@@ -355,8 +374,10 @@ func (s *Server) embed(ctx context.Context, g *retrieve.Generation, rq *retrieve
 		}
 		return vs[0], u.Prompt, nil
 	})
-	res.Usage.EmbeddingTokens, res.Usage.EmbedCached = used, cached
-	res.Timings.Embed = ms(time.Since(at))
+	if !cached {
+		res.Usage.EmbeddingTokens += used
+	}
+	res.Usage.EmbedCached = cached
 	return vec, err
 }
 
@@ -370,8 +391,10 @@ func (s *Server) fill(ctx context.Context, g *retrieve.Generation, found retriev
 		}
 		x.Score, x.Rank, x.Filled = c.Score, i+1, c.Filled
 		if c.HasSim {
-			sim := c.Similarity
-			x.Similarity = &sim
+			x.Similarity = &c.Similarity
+		}
+		if c.HasBM25 {
+			x.BM25 = &c.BM25
 		}
 		for _, v := range c.Why {
 			x.Entities = append(x.Entities, EntityRef{found.Entities[v].ID.String(), found.Entities[v].Name})
@@ -380,7 +403,7 @@ func (s *Server) fill(ctx context.Context, g *retrieve.Generation, found retriev
 		res.Chunks = append(res.Chunks, x)
 	}
 	for i, e := range found.Entities {
-		x := Entity{ID: e.ID.String(), Name: e.Name, Score: e.Similarity, Similarity: e.Similarity, Rank: i + 1, Chunks: []string{}, ChunkTotal: e.Total}
+		x := Entity{ID: e.ID.String(), Name: e.Name, Score: e.Score, Similarity: e.Similarity, Rank: i + 1, Chunks: []string{}, ChunkTotal: e.Total}
 		for _, id := range e.Chunks {
 			if in[id] {
 				x.Chunks = append(x.Chunks, id.String())
@@ -438,32 +461,4 @@ func (s *Server) complete(ctx context.Context, g *retrieve.Generation, q Request
 	res.Usage.PromptTokens, res.Usage.CompletionTokens = a.Usage.Prompt, a.Usage.Completion
 	res.Timings.Answer = ms(time.Since(at))
 	return nil
-}
-
-// Explained is the explanation of weighted voting: for every chunk how its score came about.
-type Explained struct {
-	Voters int           `json:"voters"`
-	Votes  int           `json:"votes"` // N of the rule
-	Chunks []ExplainVote `json:"chunks"`
-}
-
-// ExplainVote is score = count/votes * (1 - first/voters).
-type ExplainVote struct {
-	ID    string  `json:"id"`
-	Count int     `json:"count"`
-	First int     `json:"first"` // place of the best-ranked entity that lists it
-	Score float64 `json:"score"`
-}
-
-func explain(q retrieve.Query, found retrieve.Result) any {
-	e := Explained{Voters: q.TopEntities, Chunks: []ExplainVote{}}
-	for _, v := range found.Entities {
-		e.Votes += len(v.Votes)
-	}
-	for _, c := range found.Chunks {
-		if len(c.Why) > 0 {
-			e.Chunks = append(e.Chunks, ExplainVote{c.Live.ID.String(), len(c.Why), c.Why[0], c.Score})
-		}
-	}
-	return e
 }

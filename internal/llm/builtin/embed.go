@@ -26,6 +26,9 @@ type Embedder struct{ IDF func(stem string) float64 }
 
 var _ llm.Embedder = Embedder{}
 
+// WithIDF implements llm.Weighable.
+func (Embedder) WithIDF(weight func(string) float64) llm.Embedder { return Embedder{IDF: weight} }
+
 // Info implements llm.Embedder.
 func (Embedder) Info() llm.Info { return llm.Info{Provider: "builtin", Model: EmbedderModel} }
 

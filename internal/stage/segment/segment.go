@@ -5,13 +5,10 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"io"
-	"os"
 	"unsafe"
 
 	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/items"
 	"github.com/unweaver/unweaver/internal/live"
 	"github.com/unweaver/unweaver/internal/names"
@@ -45,72 +42,24 @@ func Live(ctx context.Context, in In) (corpus.Segment, bool, error) {
 	return b.write(ctx)
 }
 
-// column is a section in the making: a temporary file.
-type column struct {
-	f   *os.File
-	buf []byte
-}
-
-func (c *column) put(b []byte) error {
-	c.buf = append(c.buf, b...)
-	if len(c.buf) < 1<<20 {
-		return nil
-	}
-	return c.flush()
-}
-
-func (c *column) flush() error {
-	if c.f == nil {
-		f, err := os.CreateTemp("", "unweaver-col-*")
-		if err != nil {
-			return fault.New(fault.StoreFull, fault.Fatal, "write in", os.TempDir(), err, "free space or set TMPDIR")
-		}
-		c.f = f
-	}
-	_, err := c.f.Write(c.buf)
-	c.buf = c.buf[:0]
-	if err != nil {
-		return fault.New(fault.StoreFull, fault.Fatal, "write", c.f.Name(), err, "free space or set TMPDIR")
-	}
-	return nil
-}
-
-func (c *column) copyTo(w io.Writer) error {
-	if err := c.flush(); err != nil {
-		return err
-	}
-	if _, err := c.f.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	_, err := io.Copy(w, c.f)
-	return err
-}
-
-func (c *column) close() {
-	if c.f != nil {
-		_ = c.f.Close()
-		_ = os.Remove(c.f.Name())
-	}
-}
-
 type builder struct {
 	In
-	docs, keys                  column
-	chunk, order                column
-	class                       column
-	names, nameEnds, nameClass  column
+	docs, keys                  sections.Column
+	chunk, order                sections.Column
+	class                       sections.Column
+	names, nameEnds, nameClass  sections.Column
 	byID, byNumber, byName, byC spill.Sorter
 	done                        int64
 	keyEnd                      uint64
 }
 
-func (b *builder) columns() []*column {
-	return []*column{&b.docs, &b.keys, &b.chunk, &b.order, &b.class, &b.names, &b.nameEnds, &b.nameClass}
+func (b *builder) columns() []*sections.Column {
+	return []*sections.Column{&b.docs, &b.keys, &b.chunk, &b.order, &b.class, &b.names, &b.nameEnds, &b.nameClass}
 }
 
 func (b *builder) close() {
 	for _, c := range b.columns() {
-		c.close()
+		c.Close()
 	}
 	for _, s := range []*spill.Sorter{&b.byID, &b.byNumber, &b.byName, &b.byC} {
 		s.Close()
@@ -141,10 +90,10 @@ func (b *builder) documents(ctx context.Context) error {
 			b.keyEnd += uint64(len(row.Key))
 			rec := live.Document{Key: b.keyEnd, Part: uint32(s.Part), Frame: uint32(row.Frame), Chunks: number, Count: uint32(len(d.Chunks))}
 			number += uint32(len(d.Chunks))
-			if err := b.keys.put(row.Key); err != nil {
+			if err := b.keys.Put(row.Key); err != nil {
 				return err
 			}
-			if err := b.docs.put(record(&rec)); err != nil {
+			if err := b.docs.Put(record(&rec)); err != nil {
 				return err
 			}
 			b.tick()
@@ -185,7 +134,7 @@ func (b *builder) chunks(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := b.chunk.put(kv[1]); err != nil {
+		if err := b.chunk.Put(kv[1]); err != nil {
 			return err
 		}
 		var rec live.Chunk
@@ -198,7 +147,7 @@ func (b *builder) chunks(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := b.order.put(kv[1]); err != nil {
+		if err := b.order.Put(kv[1]); err != nil {
 			return err
 		}
 	}
@@ -241,7 +190,7 @@ func (b *builder) classes(ctx context.Context) error {
 		rec.Name = rank
 		rank++
 		b.byC.Add(rec.ID[:], record(&rec))
-		if err := errors.Join(b.names.put(name), b.nameEnds.put(binary.LittleEndian.AppendUint64(nil, end)), b.nameClass.put(kv[1][n:])); err != nil {
+		if err := errors.Join(b.names.Put(name), b.nameEnds.Put(binary.LittleEndian.AppendUint64(nil, end)), b.nameClass.Put(kv[1][n:])); err != nil {
 			return err
 		}
 	}
@@ -249,7 +198,7 @@ func (b *builder) classes(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := b.class.put(kv[1]); err != nil {
+		if err := b.class.Put(kv[1]); err != nil {
 			return err
 		}
 		b.tick()
@@ -266,7 +215,7 @@ func (b *builder) write(ctx context.Context) (corpus.Segment, bool, error) {
 	w := sections.NewWriter(f, live.Kind, live.Version, nil)
 	for i, name := range []string{"documents", "keys", "chunks", "order", "classes", "names", "name_ends", "name_class"} {
 		w.Section(name)
-		if err := b.columns()[i].copyTo(w); err != nil {
+		if err := b.columns()[i].CopyTo(w); err != nil {
 			return corpus.Segment{}, false, err
 		}
 	}

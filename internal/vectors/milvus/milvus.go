@@ -278,9 +278,9 @@ func quote(k string) string {
 }
 
 // query reads by expression, loading the collection where it is not.
-func (s *Store) query(ctx context.Context, name, expr, field string) (client.ResultSet, error) {
+func (s *Store) query(ctx context.Context, name, expr string, fields ...string) (client.ResultSet, error) {
 	for loaded := false; ; loaded = true {
-		rs, err := s.c.Query(ctx, name, nil, expr, []string{field}, client.WithSearchQueryConsistencyLevel(entity.ClStrong))
+		rs, err := s.c.Query(ctx, name, nil, expr, fields, client.WithSearchQueryConsistencyLevel(entity.ClStrong))
 		var se *statusError
 		if errors.As(err, &se) && se.notLoaded() && !loaded {
 			if err := s.load(ctx, name); err != nil {
@@ -312,6 +312,30 @@ func (s *Store) Has(ctx context.Context, name string, keys []string) ([]bool, er
 			for _, i := range at[k] {
 				out[i] = true
 			}
+		}
+	}
+	return out, nil
+}
+
+// Fetch implements vectors.Store.
+func (s *Store) Fetch(ctx context.Context, name string, keys []string) ([][]float32, error) {
+	out := make([][]float32, len(keys))
+	at := make(map[string]int, len(keys))
+	for i, k := range keys {
+		at[k] = i
+	}
+	for lo := 0; lo < len(keys); lo += keysPerQuery {
+		rs, err := s.query(ctx, name, in(keys[lo:min(lo+keysPerQuery, len(keys))]), fieldKey, fieldVector)
+		if err != nil {
+			return nil, err
+		}
+		ks, ok := rs.GetColumn(fieldKey).(*entity.ColumnVarChar)
+		vs, vok := rs.GetColumn(fieldVector).(*entity.ColumnFloatVector)
+		if !ok || !vok {
+			continue // nothing was found
+		}
+		for i, k := range ks.Data() {
+			out[at[k]] = vs.Data()[i]
 		}
 	}
 	return out, nil

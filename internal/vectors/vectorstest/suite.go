@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sort"
 	"testing"
 
@@ -132,6 +133,11 @@ func twice(t *testing.T, s vectors.Store) {
 	ok(t, err)
 	if !has[0] || has[1] || !has[2] {
 		t.Errorf("has %v", has)
+	}
+	vs, err := s.Fetch(t.Context(), Collection, []string{rs[699].Key, "absent", rs[5].Key})
+	ok(t, err)
+	if len(vs) != 3 || vs[1] != nil || !slices.Equal(vs[0], rs[699].Vector) || !slices.Equal(vs[2], rs[5].Vector) {
+		t.Errorf("fetched %d vectors, or others than were written", len(vs))
 	}
 	hits, err := s.Search(t.Context(), Collection, rs[400].Vector, 2)
 	ok(t, err)

@@ -1,0 +1,104 @@
+package retrieve
+
+import (
+	"context"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/live"
+	"github.com/unweaver/unweaver/internal/retrieve/walk"
+)
+
+// allowed is the induced subgraph of a query.
+type allowed struct {
+	g       *Generation
+	ctx     context.Context
+	f       Filter
+	without Without
+	lo, hi  int // documents by prefix
+	all     bool
+	cache   map[uint32]bool
+	err     error
+}
+
+func (g *Generation) allow(ctx context.Context, q Query) *allowed {
+	a := &allowed{g: g, ctx: ctx, f: q.Filter, without: q.Without, hi: len(g.Live.Documents), cache: map[uint32]bool{}}
+	a.all = q.Filter.Prefix == "" && len(q.Filter.Metadata) == 0 && q.Filter.From.IsZero() && q.Filter.To.IsZero() && len(q.Without.Documents) == 0
+	if q.Filter.Prefix != "" {
+		a.lo = g.Live.DocumentFrom(q.Filter.Prefix)
+		a.hi = a.lo
+		for a.hi < len(g.Live.Documents) && strings.HasPrefix(g.Live.Key(a.hi), q.Filter.Prefix) {
+			a.hi++
+		}
+	}
+	return a
+}
+
+func (a *allowed) chunk(c *live.Chunk) bool {
+	if a.all {
+		return true
+	}
+	ok, known := a.cache[c.Document]
+	if !known {
+		ok = a.document(int(c.Document))
+		a.cache[c.Document] = ok
+	}
+	return ok
+}
+
+func (a *allowed) document(i int) bool {
+	if i < a.lo || i >= a.hi || a.without.Documents[a.g.Live.Key(i)] {
+		return false
+	}
+	if len(a.f.Metadata) == 0 && a.f.From.IsZero() && a.f.To.IsZero() {
+		return true
+	}
+	meta, modified, err := a.g.metaOf(a.ctx, i)
+	if err != nil {
+		a.err = err
+		return false
+	}
+	for k, v := range a.f.Metadata {
+		if meta[k] != v {
+			return false
+		}
+	}
+	return (a.f.From.IsZero() || !modified.Before(a.f.From)) && (a.f.To.IsZero() || modified.Before(a.f.To))
+}
+
+// numbers is the test of chunk numbers; nil when every chunk is allowed.
+func (a *allowed) numbers() func(uint32) bool {
+	if a.all {
+		return nil
+	}
+	return func(n uint32) bool { return a.chunk(a.g.Live.ByNumber(int(n))) }
+}
+
+// places is the test of classes by place: a class is allowed with one allowed chunk; nil when every class is.
+func (a *allowed) places() func(uint32) bool {
+	if a.all && len(a.without.Entities) == 0 {
+		return nil
+	}
+	return func(p uint32) bool {
+		if a.without.Entities[a.g.Live.Classes[p].ID] {
+			return false
+		}
+		if a.all {
+			return true
+		}
+		for _, n := range a.g.Search.Graph.ChunksOf(p) {
+			if a.chunk(a.g.Live.ByNumber(int(n))) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// view is the induced subgraph for a walk.
+func (a *allowed) view() walk.View {
+	v := walk.View{Chunk: a.numbers()}
+	if len(a.without.Entities) > 0 {
+		v.Class = func(p uint32) bool { return !a.without.Entities[a.g.Live.Classes[p].ID] }
+	}
+	return v
+}

@@ -1,0 +1,176 @@
+package lexical_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sort"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/retrieve/lexical"
+	"github.com/unweaver/unweaver/internal/sections"
+)
+
+// build writes documents of terms and opens them.
+func build(t testing.TB, docs [][]string) *lexical.Index {
+	t.Helper()
+	b := lexical.NewBuilder()
+	defer b.Close()
+	for _, d := range docs {
+		if err := b.Add(d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "search")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := sections.NewWriter(f, "search", 1, nil)
+	st, err := b.Write(w, "k_")
+	if err == nil {
+		err = w.Close()
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := sections.Open(path, "search", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return lexical.Open(s, "k_", st)
+}
+
+// zipf gives documents whose words are spread as in language.
+func zipf(r *rand.Rand, docs, vocabulary, length int) [][]string {
+	z := rand.NewZipf(r, 1.1, 2, uint64(vocabulary-1))
+	out := make([][]string, docs)
+	for i := range out {
+		for range 1 + r.IntN(2*length) {
+			out[i] = append(out[i], fmt.Sprint("t", z.Uint64()))
+		}
+	}
+	return out
+}
+
+// brute scores every document by the formula.
+func brute(docs [][]string, terms []string, n int, allow func(uint32) bool) []lexical.Hit {
+	total := 0
+	df := map[string]int{}
+	for _, d := range docs {
+		total += len(d)
+		seen := map[string]bool{}
+		for _, t := range d {
+			if !seen[t] {
+				df[t]++
+			}
+			seen[t] = true
+		}
+	}
+	avg := float64(total) / float64(len(docs))
+	var hits []lexical.Hit
+	for i, d := range docs {
+		if allow != nil && !allow(uint32(i)) {
+			continue
+		}
+		tf := map[string]float64{}
+		for _, t := range d {
+			tf[t]++
+		}
+		s, used := 0.0, map[string]bool{}
+		for _, t := range terms {
+			if tf[t] == 0 || used[t] {
+				continue
+			}
+			used[t] = true
+			idf := math.Log(1 + (float64(len(docs))-float64(df[t])+0.5)/(float64(df[t])+0.5))
+			s += idf * tf[t] * 2.2 / (tf[t] + 1.2*(0.25+0.75*float64(len(d))/avg))
+		}
+		if s > 0 {
+			hits = append(hits, lexical.Hit{Doc: uint32(i), Score: s})
+		}
+	}
+	sort.SliceStable(hits, func(i, j int) bool { return hits[i].Score > hits[j].Score })
+	return hits[:min(n, len(hits))]
+}
+
+func TestSearchEqualsScoringEveryDocument(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	docs := zipf(r, 4000, 3000, 30)
+	x := build(t, docs)
+	for q := range 120 {
+		var terms []string
+		for range 1 + r.IntN(8) {
+			terms = append(terms, docs[r.IntN(len(docs))][0])
+		}
+		var allow func(uint32) bool
+		if q%3 == 0 {
+			allow = func(d uint32) bool { return d%7 == 0 }
+		}
+		n := []int{1, 10, 100, 5000}[q%4]
+		got, want := x.Search(terms, n, allow, nil), brute(docs, terms, n, allow)
+		if len(got) != len(want) {
+			t.Fatalf("%v: %d hits, want %d", terms, len(got), len(want))
+		}
+		var ids []uint32
+		for i := range got {
+			ids = append(ids, got[i].Doc)
+			if math.Abs(got[i].Score-want[i].Score) > 1e-5 {
+				t.Fatalf("%v: place %d has %v, want %v", terms, i, got[i], want[i])
+			}
+		}
+		for i, s := range x.Score(terms, ids) {
+			if math.Abs(s-got[i].Score) > 1e-9 {
+				t.Fatalf("score of %d alone is %g, in the search %g", ids[i], s, got[i].Score)
+			}
+		}
+	}
+	if x.Known([]string{"no-such-term"}) || !x.Known([]string{"no-such-term", docs[0][0]}) {
+		t.Error("Known is wrong")
+	}
+}
+
+func TestEqualScoresStandInOrderOfRank(t *testing.T) {
+	docs := make([][]string, 300)
+	for i := range docs {
+		docs[i] = []string{"same"}
+	}
+	x := build(t, docs)
+	got := x.Search([]string{"same"}, 3, nil, func(d uint32) uint32 { return 299 - d })
+	if len(got) != 3 || got[0].Doc != 299 || got[2].Doc != 297 {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestAnEmptySideFindsNothing(t *testing.T) {
+	x := build(t, nil)
+	if got := x.Search([]string{"a"}, 5, nil, nil); len(got) != 0 {
+		t.Errorf("got %v", got)
+	}
+}
+
+func BenchmarkSearch(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 2))
+	docs := zipf(r, 100_000, 60_000, 80)
+	x := build(b, docs)
+	var qs [][]string
+	for range 64 {
+		var q []string
+		d := docs[r.IntN(len(docs))]
+		for range 10 {
+			q = append(q, d[r.IntN(len(d))])
+		}
+		qs = append(qs, q)
+	}
+	i := 0
+	for b.Loop() {
+		x.Search(qs[i%len(qs)], 100, nil, nil)
+		i++
+	}
+}

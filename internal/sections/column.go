@@ -1,0 +1,71 @@
+package sections
+
+import (
+	"io"
+	"os"
+	"unsafe"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// Column is a section in the making: sections are written one after another, their content often side by side. It holds a
+// megabyte in memory and the rest in a temporary file.
+type Column struct {
+	f   *os.File
+	buf []byte
+}
+
+// Put appends bytes.
+func (c *Column) Put(b []byte) error {
+	c.buf = append(c.buf, b...)
+	if len(c.buf) < 1<<20 {
+		return nil
+	}
+	return c.flush()
+}
+
+// PutRecord appends a fixed-width record without pointers.
+func PutRecord[T any](c *Column, r T) error {
+	return c.Put(unsafe.Slice((*byte)(unsafe.Pointer(&r)), unsafe.Sizeof(r)))
+}
+
+func (c *Column) flush() error {
+	if c.f == nil {
+		f, err := os.CreateTemp("", "unweaver-col-*")
+		if err != nil {
+			return fault.New(fault.StoreFull, fault.Fatal, "write in", os.TempDir(), err, "free space or set TMPDIR")
+		}
+		c.f = f
+	}
+	_, err := c.f.Write(c.buf)
+	c.buf = c.buf[:0]
+	if err != nil {
+		return fault.New(fault.StoreFull, fault.Fatal, "write", c.f.Name(), err, "free space or set TMPDIR")
+	}
+	return nil
+}
+
+// CopyTo writes the column out.
+func (c *Column) CopyTo(w io.Writer) error {
+	if c.f == nil {
+		_, err := w.Write(c.buf)
+		return err
+	}
+	if err := c.flush(); err != nil {
+		return err
+	}
+	if _, err := c.f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	_, err := io.Copy(w, c.f)
+	return err
+}
+
+// Close removes the temporary file.
+func (c *Column) Close() {
+	if c.f != nil {
+		_ = c.f.Close()
+		_ = os.Remove(c.f.Name())
+		c.f = nil
+	}
+}
