@@ -89,7 +89,7 @@ func (a *App) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		return fault.New(fault.Usage, fault.Bad, "", "", err, "see: unweaver --help")
 	})
-	root.AddCommand(a.indexCmd(), a.statusCmd(), a.queryCmd(), a.generationsCmd(), a.restoreCmd(), a.doctorCmd(), a.configCmd(), a.devCmd(), a.demoCmd(),
+	root.AddCommand(a.indexCmd(), a.statusCmd(), a.queryCmd(), a.generationsCmd(), a.restoreCmd(), a.evalCmd(), a.doctorCmd(), a.configCmd(), a.devCmd(), a.demoCmd(),
 		a.steerCmd("pause", "Pause a run: what is in flight is kept, nothing new is paid for", control.Control.Pause),
 		a.steerCmd("resume", "Resume a paused run", control.Control.Resume),
 		a.steerCmd("cancel", "Cancel a run: what queries see does not change", control.Control.Cancel))

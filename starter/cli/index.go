@@ -94,27 +94,36 @@ func exitOf(status string) int {
 	return ExitDone
 }
 
-// wait follows a run to its end, or to a pause.
+// wait follows a run to its end, or to a pause, and shows its report.
 func (a *App) wait(ctx context.Context, ctl control.Control, run string) error {
+	st, err := a.follow(ctx, ctl, run)
+	if err != nil {
+		return err
+	}
+	a.exit = exitOf(st.Status)
+	return a.print(st, func(w io.Writer) { showReport(w, st) })
+}
+
+// follow shows progress until a run ends or pauses.
+func (a *App) follow(ctx context.Context, ctl control.Control, run string) (control.Status, error) {
 	bar := newBar(a.Err, a.json)
 	for delay := 50 * time.Millisecond; ; delay = min(delay*3/2, 500*time.Millisecond) {
 		st, err := ctl.Status(ctx, run)
 		if err != nil && !fault.Is(err, fault.RunNotFound) {
-			return err
+			return st, err
 		}
 		if err == nil {
 			bar.show(st)
 			if corpus.Terminal(st.Status) || st.Status == corpus.StatusPaused {
 				bar.end()
-				a.exit = exitOf(st.Status)
-				return a.print(st, func(w io.Writer) { showReport(w, st) })
+				return st, nil
 			}
 		}
 		select {
 		case <-ctx.Done():
 			bar.end()
 			fmt.Fprintf(a.Err, "the run goes on: unweaver status %s\n", run)
-			return fault.New(fault.Internal, fault.Bad, "wait for", run, "interrupted", "")
+			return st, fault.New(fault.Internal, fault.Bad, "wait for", run, "interrupted", "")
 		case <-time.After(delay):
 		}
 	}

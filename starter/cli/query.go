@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/starter/control"
 )
@@ -22,6 +24,7 @@ type Answer struct {
 	Index      string `json:"index"`
 	Generation string `json:"generation"`
 	Method     string `json:"method"`
+	Rule       string `json:"rule"`
 	Models     string `json:"models"`
 	Reason     string `json:"reason"`
 	Chunks     []struct {
@@ -35,10 +38,12 @@ type Answer struct {
 		Rank     int     `json:"rank"`
 		Filled   bool    `json:"filled"`
 		Entities []struct {
+			ID   string `json:"id"`
 			Name string `json:"name"`
 		} `json:"entities"`
 	} `json:"chunks"`
 	Entities []struct {
+		ID         string  `json:"id"`
 		Name       string  `json:"name"`
 		Similarity float64 `json:"similarity"`
 		Rank       int     `json:"rank"`
@@ -48,16 +53,7 @@ type Answer struct {
 		Text      string   `json:"text"`
 		Citations []string `json:"citations"`
 	} `json:"answer"`
-	Explain *struct {
-		Voters int `json:"voters"`
-		Votes  int `json:"votes"`
-		Chunks []struct {
-			ID    string  `json:"id"`
-			Count int     `json:"count"`
-			First int     `json:"first"`
-			Score float64 `json:"score"`
-		} `json:"chunks"`
-	} `json:"explain"`
+	Explain json.RawMessage `json:"explain"`
 	Timings struct {
 		Total float64 `json:"total"`
 	} `json:"timings_ms"`
@@ -66,7 +62,8 @@ type Answer struct {
 func (a *App) queryCmd() *cobra.Command {
 	var index, method, rule, gen string
 	var explain, answer bool
-	var top int
+	var top, entities int
+	var without, params []string
 	c := &cobra.Command{Use: "query QUESTION", Short: "Ask a published index", Args: exactArgs(1, "a question"), RunE: func(c *cobra.Command, args []string) error {
 		body := map[string]any{"query": args[0], "explain": explain, "answer": answer}
 		for k, v := range map[string]string{"method": method, "rule": rule, "generation": gen} {
@@ -77,10 +74,23 @@ func (a *App) queryCmd() *cobra.Command {
 		if top > 0 {
 			body["top_chunks"] = top
 		}
+		if entities > 0 {
+			body["top_entities"] = entities
+		}
+		if len(params) > 0 {
+			p, err := queryParams(params)
+			if err != nil {
+				return err
+			}
+			body["params"] = p
+		}
 		return a.withControl(c.Context(), func(ctx context.Context, _ control.Control, base string) error {
 			raw, err := Ask(ctx, base, index, body)
 			if err != nil {
 				return err
+			}
+			if len(without) > 0 {
+				return a.compare(ctx, base, index, body, raw, without)
 			}
 			if a.json {
 				_, err := fmt.Fprintln(a.Out, strings.TrimSpace(string(raw)))
@@ -100,10 +110,58 @@ func (a *App) queryCmd() *cobra.Command {
 	f.StringVar(&rule, "rule", "", "election rule of method unweaver")
 	f.StringVar(&gen, "generation", "", "a kept generation instead of the current one")
 	f.BoolVar(&explain, "explain", false, "show how every chunk was elected")
+	f.StringArrayVar(&without, "without", nil, "ask again without an entity (its id) or a document (its key), and show both rankings")
+	f.StringArrayVar(&params, "param", nil, "parameter of the method: name=value")
+	f.IntVar(&entities, "top-entities", 0, "number of classes (default: the method's)")
 	f.BoolVar(&answer, "answer", true, "answer from the chunks")
 	f.IntVar(&top, "top-chunks", 0, "number of chunks (default: the index's)")
 	_ = c.MarkFlagRequired("index") // the flag exists
 	return c
+}
+
+// queryParams reads name=value, where a value is JSON or a word.
+func queryParams(given []string) (map[string]any, error) {
+	out := map[string]any{}
+	for _, p := range given {
+		k, v, ok := strings.Cut(p, "=")
+		if !ok {
+			return nil, fault.New(fault.Usage, fault.Bad, "read --param", p, "want name=value", "")
+		}
+		var x any
+		if json.Unmarshal([]byte(v), &x) != nil {
+			x = v
+		}
+		out[k] = x
+	}
+	return out, nil
+}
+
+// compare asks again without entities or documents and shows both rankings.
+func (a *App) compare(ctx context.Context, base, index string, body map[string]any, raw []byte, without []string) error {
+	var entities, documents []string
+	for _, x := range without {
+		if _, err := corpus.ParseID(x); err == nil {
+			entities = append(entities, x)
+		} else {
+			documents = append(documents, x)
+		}
+	}
+	body["without"] = map[string]any{"entities": entities, "documents": documents}
+	body["answer"] = false
+	again, err := Ask(ctx, base, index, body)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.print(map[string]json.RawMessage{"with": raw, "without": again}, nil)
+	}
+	var one, two Answer
+	if err := errors.Join(json.Unmarshal(raw, &one), json.Unmarshal(again, &two)); err != nil {
+		return err
+	}
+	ShowAnswer(a.Out, one)
+	showBoth(a.Out, one, two)
+	return nil
 }
 
 var queryClient = &http.Client{Timeout: 2*time.Minute + 10*time.Second}
@@ -169,19 +227,10 @@ func ShowAnswer(w io.Writer, r Answer) {
 			names = append(names, e.Name)
 		}
 		if len(names) > 0 {
-			fmt.Fprintf(w, "    elected by: %s\n", strings.Join(names, ", "))
+			fmt.Fprintf(w, "    through: %s\n", strings.Join(names, ", "))
 		}
 	}
-	if r.Explain != nil {
-		fmt.Fprintf(w, "\nvoters (of %d, %d votes):\n", r.Explain.Voters, r.Explain.Votes)
-		for _, e := range r.Entities {
-			fmt.Fprintf(w, "  %2d  %-44s similarity %.3f  in %d chunks\n", e.Rank, snippet(e.Name, 44), e.Similarity, e.ChunkTotal)
-		}
-		fmt.Fprintln(w, "\nscore = count / votes * (1 - first / voters):")
-		for i, x := range r.Explain.Chunks {
-			fmt.Fprintf(w, "  [%d] %d / %d * (1 - %d / %d) = %.4f\n", i+1, x.Count, r.Explain.Votes, x.First, r.Explain.Voters, x.Score)
-		}
-	}
+	showExplain(w, r)
 	fmt.Fprintf(w, "\n%s, generation %s, method %s, %s, %.0f ms\n", r.Index, r.Generation, r.Method, r.Models, r.Timings.Total)
 }
 
