@@ -9,6 +9,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/publish"
+	"github.com/unweaver/unweaver/internal/stage/segment"
 	"github.com/unweaver/unweaver/internal/stage/verify"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -19,6 +20,7 @@ type restorePart struct {
 	Segment    corpus.Segment `json:"segment"`
 	Collection string         `json:"collection"` // empty: class records
 	Dimension  int            `json:"dimension"`
+	Search     bool           `json:"search,omitempty"` // the search segment: read back, and made again where it is damaged
 }
 
 // OpenRestore lists the segments of the kept generations, the current one first.
@@ -72,9 +74,12 @@ func (r *run) restoreParts(ctx context.Context) ([]restorePart, error) {
 			for _, s := range segs {
 				if k := s.SHA256 + coll; !seen[k] {
 					seen[k] = true
-					parts = append(parts, restorePart{sha, s, coll, dim})
+					parts = append(parts, restorePart{Manifest: sha, Segment: s, Collection: coll, Dimension: dim})
 				}
 			}
+		}
+		for _, s := range m.Segments.Search {
+			parts = append(parts, restorePart{Manifest: sha, Segment: s, Search: true})
 		}
 		add(m.Segments.Classes, "", 0)
 		add(m.Segments.ClassVecs, m.Collections.Classes, m.Class.Dimension)
@@ -99,7 +104,15 @@ func (a *Activities) RestorePart(ctx context.Context, u workflows.Unit) (workflo
 		}
 		in := verify.In{Art: r.art, Manifest: m, Classes: r.Classes, Vectors: r.Vectors, Beat: func(int64) {}}
 		w := corpus.Written{}
-		if p.Collection == "" {
+		if p.Search {
+			fresh, err := r.restoreSearch(ctx, m, p.Segment)
+			if err != nil {
+				return err
+			}
+			if fresh {
+				w.Segments = 1
+			}
+		} else if p.Collection == "" {
 			res, err := verify.Records(ctx, in, p.Segment)
 			if err != nil {
 				return err
@@ -116,6 +129,31 @@ func (a *Activities) RestorePart(ctx context.Context, u workflows.Unit) (workflo
 		return nil
 	})
 	return workflows.UnitResult{Done: 1}, err
+}
+
+// restoreSearch reads a search segment back and makes it again, from the segments it is made from, where it is damaged.
+func (r *run) restoreSearch(ctx context.Context, m *corpus.Manifest, seg corpus.Segment) (bool, error) {
+	lf, err := r.liveFile(ctx, r.art, m.Segments.Live[0].SHA256)
+	if err != nil {
+		return false, err
+	}
+	r.Cache.Drop(seg.SHA256) // what the store holds counts, not a copy of it
+	_, err = r.Cache.Get(ctx, r.Artifacts, r.art.SegmentKey(seg.SHA256), seg.SHA256)
+	if err == nil || (!fault.Is(err, fault.NotFound) && !fault.Is(err, fault.SegmentDamage)) {
+		return false, err
+	}
+	if err := r.Artifacts.Delete(ctx, r.art.SegmentKey(seg.SHA256)); err != nil {
+		return false, err
+	}
+	spec, err := r.art.Spec(ctx, m.Spec)
+	if err != nil {
+		return false, err
+	}
+	again, fresh, err := segment.Search(ctx, segment.SearchIn{Art: r.art, Segments: m.Segments, Live: lf, Spec: spec, Beat: func(int64) {}})
+	if err == nil && again.SHA256 != seg.SHA256 {
+		err = fault.New(fault.SegmentDamage, fault.Fatal, "make search segment of", m.Generation, "it comes out with other content: this program's rules of words are newer", "build the index again")
+	}
+	return fresh, err
 }
 
 // EndRestore loads the collections, renews the mirror and records the end.

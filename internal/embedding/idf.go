@@ -50,7 +50,7 @@ func LearnIDF(ctx context.Context, w io.Writer, total int64, texts iter.Seq2[str
 		}
 		n++
 		seen := map[string]bool{}
-		for _, t := range text.Terms(s) {
+		for _, t := range text.Surface(s) {
 			if !seen[t] {
 				seen[t] = true
 				df[t]++

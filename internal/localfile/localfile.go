@@ -85,6 +85,30 @@ func (c *Cache) Get(ctx context.Context, s blob.Store, key, sha string) (string,
 	return path, nil
 }
 
+// Drop forgets the copy of a content, so that the next Get brings it again.
+func (c *Cache) Drop(sha string) {
+	m := c.lock(sha)
+	m.Lock()
+	defer m.Unlock()
+	_ = os.Remove(filepath.Join(c.dir, sha)) // there may be none
+}
+
+// Open brings a content and opens it; a copy that turns out damaged is brought once more.
+func Open[T any](ctx context.Context, c *Cache, s blob.Store, key, sha string, open func(path string) (T, error)) (T, error) {
+	for again := false; ; again = true {
+		path, err := c.Get(ctx, s, key, sha)
+		if err != nil {
+			var zero T
+			return zero, err
+		}
+		x, err := open(path)
+		if again || !fault.Is(err, fault.SegmentDamage) {
+			return x, err
+		}
+		c.Drop(sha)
+	}
+}
+
 // evict removes the files used longest ago until the cache fits.
 func (c *Cache) evict(keep string) {
 	if c.limit <= 0 {

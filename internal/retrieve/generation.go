@@ -61,11 +61,8 @@ func Open(ctx context.Context, s blob.Store, cache *localfile.Cache, vs vectors.
 	if len(m.Segments.Live) == 0 {
 		return nil, fault.New(fault.SegmentDamage, fault.Fatal, "open generation", m.Generation, "it has no live segment", "publish another generation")
 	}
-	path, err := cache.Get(ctx, s, art.SegmentKey(m.Segments.Live[0].SHA256), m.Segments.Live[0].SHA256)
-	if err != nil {
-		return nil, err
-	}
-	if g.Live, err = live.Open(path); err != nil {
+	sha := m.Segments.Live[0].SHA256
+	if g.Live, err = localfile.Open(ctx, cache, s, art.SegmentKey(sha), sha, live.Open); err != nil {
 		return nil, err
 	}
 	g.refs.Store(1)
@@ -82,25 +79,19 @@ func Open(ctx context.Context, s blob.Store, cache *localfile.Cache, vs vectors.
 
 // mapped copies and maps the search segment and the embedder's table.
 func (g *Generation) mapped(ctx context.Context, cache *localfile.Cache) error {
+	var err error
 	if l := g.Manifest.Segments.Search; len(l) > 0 {
-		path, err := cache.Get(ctx, g.art.Store, g.art.SegmentKey(l[0].SHA256), l[0].SHA256)
-		if err != nil {
-			return err
-		}
-		if g.Search, err = search.Open(path, len(g.Live.Documents), len(g.Live.Chunks), len(g.Live.Classes)); err != nil {
-			return err
-		}
-	}
-	if l := g.Manifest.Segments.IDF; len(l) > 0 {
-		path, err := cache.Get(ctx, g.art.Store, g.art.SegmentKey(l[0].SHA256), l[0].SHA256)
-		if err != nil {
-			return err
-		}
-		if g.IDF, err = embedding.OpenIDF(path); err != nil {
-			return err
+		g.Search, err = localfile.Open(ctx, cache, g.art.Store, g.art.SegmentKey(l[0].SHA256), l[0].SHA256, func(path string) (*search.File, error) {
+			return search.Open(path, len(g.Live.Documents), len(g.Live.Chunks), len(g.Live.Classes))
+		})
+		if fault.Is(err, fault.NotFound) || fault.Is(err, fault.SegmentDamage) {
+			return fault.New(fault.SegmentDamage, fault.Fatal, "open search segment of", g.Manifest.Generation, err, "make it again with: unweaver restore --index "+g.Manifest.Index)
 		}
 	}
-	return nil
+	if l := g.Manifest.Segments.IDF; err == nil && len(l) > 0 {
+		g.IDF, err = localfile.Open(ctx, cache, g.art.Store, g.art.SegmentKey(l[0].SHA256), l[0].SHA256, embedding.OpenIDF)
+	}
+	return err
 }
 
 func (g *Generation) open(ctx context.Context, vs vectors.Store) error {

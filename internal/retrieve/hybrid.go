@@ -47,7 +47,7 @@ func (r *request) search() (lists, error) {
 	for _, h := range sr.Chunks.Search(r.terms, n, r.shared().numbers(), nil) {
 		l.chunkBM25.Hits = append(l.chunkBM25.Hits, fuse.Hit{ID: h.Doc, Score: h.Score})
 	}
-	for _, h := range sr.Classes.Search(r.terms, n, r.shared().places(), func(p uint32) uint32 { return sr.Rank[p] }) {
+	for _, h := range sr.Classes.Search(r.surface, n, r.shared().places(), func(p uint32) uint32 { return sr.Rank[p] }) {
 		l.classBM25.Hits = append(l.classBM25.Hits, fuse.Hit{ID: sr.Rank[h.Doc], Score: h.Score})
 	}
 	wg.Wait()

@@ -145,7 +145,7 @@ func (s Searcher) Run(ctx context.Context, g *Generation, q Query) (Result, erro
 	if g.Search == nil && q.Method != Unweaver && q.Method != Vector {
 		return res, fault.New(fault.SegmentDamage, fault.Fatal, "query by "+q.Method, g.Manifest.Generation, "this generation has no search segment", "build the index again, or use method unweaver or vector")
 	}
-	r := &request{Searcher: s, ctx: ctx, g: g, q: q, a: g.allow(ctx, q), res: &res, terms: text.Terms(q.Text)}
+	r := &request{Searcher: s, ctx: ctx, g: g, q: q, a: g.allow(ctx, q), res: &res, terms: text.Terms(q.Text), surface: text.Surface(q.Text)}
 	var err error
 	switch q.Method {
 	case Hybrid:
@@ -173,20 +173,21 @@ func (s Searcher) Run(ctx context.Context, g *Generation, q Query) (Result, erro
 // request is one query under way.
 type request struct {
 	Searcher
-	ctx   context.Context //nolint:containedctx // a request lives as long as its context
-	g     *Generation
-	q     Query
-	a     *allowed
-	res   *Result
-	terms []string
-	best  float64 // similarity seen
+	ctx     context.Context //nolint:containedctx // a request lives as long as its context
+	g       *Generation
+	q       Query
+	a       *allowed
+	res     *Result
+	terms   []string // of the question, as passages have them
+	surface []string // as classes have them
+	best    float64  // similarity seen
 }
 
 // noMatch answers honestly that nothing fits: no word of the question is indexed, and nothing is similar enough.
 func (r *request) noMatch() bool {
 	known := false
 	if r.g.Search != nil {
-		known = r.g.Search.Chunks.Known(r.terms) || r.g.Search.Classes.Known(r.terms)
+		known = r.g.Search.Chunks.Known(r.terms) || r.g.Search.Classes.Known(r.surface)
 	}
 	best := -2.0
 	for _, c := range r.res.Chunks {

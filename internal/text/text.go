@@ -7,15 +7,13 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/blevesearch/snowballstem"
-	"github.com/blevesearch/snowballstem/english"
 	"github.com/clipperhouse/uax29/v2/sentences"
 	"github.com/clipperhouse/uax29/v2/words"
 )
 
-// Analyser names the rules of Terms; it is part of fingerprints.
-// 1: Unicode words, folded, English stop words, Porter2 stems.
-const Analyser = "en/1"
+// Analyser names the rules of Terms and Surface; it is part of fingerprints.
+// 2: Unicode words, folded; Terms without English function words, light stems; Surface without stop words, unstemmed.
+const Analyser = "en/2"
 
 // Sentences cuts a text into consecutive pieces that together are the text (UAX #29, with common abbreviations and
 // initials kept whole). A line break ends a sentence unless it looks like the wrap of a longer one.
@@ -100,27 +98,59 @@ func Words(s string) []string {
 	return out
 }
 
-// Terms gives the stems of a text in order, without stop words.
-func Terms(s string) []string {
+// Terms gives the stems of a text in order, without function words: what passages and questions are matched by.
+func Terms(s string) []string { return terms(s, functionWords, Stem) }
+
+// Surface gives the words of a text as they stand, folded, without stop words: what names are matched by. A name is not
+// inflected, and stems make different names alike (Nation, National; docs/decisions/0006).
+func Surface(s string) []string { return terms(s, stopWords, nil) }
+
+func terms(s string, without map[string]bool, stem func(string) string) []string {
 	var out []string
 	for _, w := range Words(strings.ToLower(s)) {
 		w = strings.TrimSuffix(strings.ReplaceAll(w, "’", "'"), "'s")
-		if w == "" || Stop(w) {
+		if w == "" || without[w] {
 			continue
 		}
-		out = append(out, Stem(w))
+		if stem != nil {
+			w = stem(w)
+		}
+		out = append(out, w)
 	}
 	return out
 }
 
-// Stem reduces a lower-case English word.
+// Stem takes plural endings (after Harman, How effective is suffixing?, 1991), -ed and -ing off a lower-case English word.
 func Stem(w string) string {
-	if len(w) < 3 {
-		return w
+	w = singular(w)
+	for _, suffix := range []string{"ing", "ed"} {
+		st, ok := strings.CutSuffix(w, suffix)
+		if !ok || len(st) < 3 || !strings.ContainsAny(st, "aeiouy") {
+			continue
+		}
+		n := len(st)
+		switch {
+		case strings.HasSuffix(st, "at"), strings.HasSuffix(st, "bl"), strings.HasSuffix(st, "iz"):
+			return st + "e"
+		case st[n-1] == st[n-2] && !strings.ContainsRune("lsz", rune(st[n-1])):
+			return st[:n-1]
+		}
+		return st
 	}
-	env := snowballstem.NewEnv(w)
-	english.Stem(env)
-	return env.Current()
+	return w
+}
+
+func singular(w string) string {
+	n := len(w)
+	switch {
+	case n > 4 && strings.HasSuffix(w, "ies") && w[n-4] != 'e' && w[n-4] != 'a':
+		return w[:n-3] + "y"
+	case n > 3 && strings.HasSuffix(w, "es") && w[n-3] != 'a' && w[n-3] != 'e' && w[n-3] != 'o':
+		return w[:n-1]
+	case n > 3 && strings.HasSuffix(w, "s") && w[n-2] != 'u' && w[n-2] != 's':
+		return w[:n-1]
+	}
+	return w
 }
 
 // Stop tells whether a lower-case word carries no meaning of its own.
@@ -136,6 +166,10 @@ func set(s string) map[string]bool {
 	}
 	return m
 }
+
+// functionWords carry no meaning in a passage or a question.
+var functionWords = set(`a an and are as at be but by for if in into is it no not of on or such that the their then there these they this to was will with s
+who what when where which whom whose why how`)
 
 var stopWords = set(`a about above after again against all am an and any are aren't as at be because been before being below between both but by
 can cannot could couldn't did didn't do does doesn't doing don't down during each few for from further had hadn't has hasn't have haven't having he her

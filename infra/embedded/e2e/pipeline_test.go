@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/llm/llmtest"
@@ -205,7 +206,7 @@ func TestADeletedDocumentIsGoneAndAChangedOneIsNew(t *testing.T) {
 	if b.Diff.Removed != 1 || b.Diff.Changed != 1 || b.Diff.Same != 1 || b.ContentHash == a.ContentHash {
 		t.Errorf("%+v", b.Report)
 	}
-	for _, m := range []string{"unweaver", "vector"} {
+	for _, m := range config.Methods {
 		for _, c := range chunksOf(ask(t, shared.HTTP, "del", "Quillon fortress Veldoria", map[string]any{"top_chunks": 10, "method": m})) {
 			if c["document"] == "a.txt" || strings.Contains(c["text"].(string), "Quillon") {
 				t.Errorf("method %s returns the deleted document: %v", m, c)
@@ -218,8 +219,9 @@ func TestADeletedDocumentIsGoneAndAChangedOneIsNew(t *testing.T) {
 	t.Run("from nothing it has the same hashes", func(t *testing.T) {
 		sp.Index = "del2"
 		c := completed(t, index(t, shared.Control, sp))
-		if c.ContentHash != b.ContentHash || c.TextHash != b.TextHash || c.VectorHash != b.VectorHash {
-			t.Errorf("%s %s %s, then %s %s %s", b.ContentHash, b.TextHash, b.VectorHash, c.ContentHash, c.TextHash, c.VectorHash)
+		// The built-in embedder's table is frozen along a line of generations, so a line that begins anew has other vectors.
+		if c.ContentHash != b.ContentHash || c.TextHash != b.TextHash {
+			t.Errorf("%s %s, then %s %s", b.ContentHash, b.TextHash, c.ContentHash, c.TextHash)
 		}
 	})
 	t.Run("a mass deletion is held and changes nothing", func(t *testing.T) {

@@ -35,8 +35,9 @@ func undisturbed(t *testing.T) (control.Status, []string) {
 	s := serve(t, llmtest.Options{Shuffle: true})
 	sp := clusterSpec(t, s)
 	sp.Corpus = copySample(t)
+	sp.Index = "undisturbed-" + corpus.Sum(t.Name()).Short(8)
 	st := completed(t, index(t, shared.Control, sp))
-	return st, answers(t, shared.HTTP, "k", question)
+	return st, answers(t, shared.HTTP, sp.Index, question)
 }
 
 const question = "Who was the first president of the association which published Journal of Psychotherapy Integration?"

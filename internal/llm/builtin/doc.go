@@ -7,5 +7,5 @@ package builtin
 // Versions of the rules; a change of output raises them, since they are part of identities.
 const (
 	ChatModel     = "rules-1"
-	EmbedderModel = "hashing-1"
+	EmbedderModel = "hashing-2"
 )

@@ -50,7 +50,7 @@ func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, llm.U
 // Vector is the embedding of one text.
 func (e Embedder) Vector(s string) []float32 {
 	tf := map[string]int{}
-	for _, t := range text.Terms(s) {
+	for _, t := range text.Surface(s) {
 		tf[t]++
 	}
 	if len(tf) == 0 { // stop words and signs only: the text itself is the feature

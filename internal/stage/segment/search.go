@@ -80,7 +80,7 @@ func (b *searcher) tick() {
 const textsPerBatch = 256
 
 // analyse adds texts to a side: terms are made on two cores, added in order.
-func analyse(ctx context.Context, to *lexical.Builder, src iter.Seq2[string, error]) error {
+func analyse(ctx context.Context, to *lexical.Builder, terms func(string) []string, src iter.Seq2[string, error]) error {
 	batches := func(yield func([]string, error) bool) {
 		var cur []string
 		for s, err := range src {
@@ -102,7 +102,7 @@ func analyse(ctx context.Context, to *lexical.Builder, src iter.Seq2[string, err
 	for ts, err := range par.Ordered(ctx, 2, batches, func(_ context.Context, ss []string) ([][]string, error) {
 		out := make([][]string, len(ss))
 		for i, s := range ss {
-			out[i] = text.Terms(s)
+			out[i] = terms(s)
 		}
 		return out, nil
 	}) {
@@ -120,7 +120,7 @@ func analyse(ctx context.Context, to *lexical.Builder, src iter.Seq2[string, err
 
 // chunks walks documents and their chunks in chunk order.
 func (b *searcher) chunks(ctx context.Context) error {
-	return analyse(ctx, b.chunkSide, func(yield func(string, error) bool) {
+	return analyse(ctx, b.chunkSide, text.Terms, func(yield func(string, error) bool) {
 		readers := map[uint32]*textseg.Reader{}
 		parts := map[uint32]corpus.Segment{}
 		for _, s := range b.Segments.Text {
@@ -182,7 +182,7 @@ func (b *searcher) document(d rows.Document) error {
 // classes walks the classes in the order of their ids, which is their order in the live segment.
 func (b *searcher) classes(ctx context.Context) error {
 	place := 0
-	return analyse(ctx, b.classSide, func(yield func(string, error) bool) {
+	return analyse(ctx, b.classSide, text.Surface, func(yield func(string, error) bool) {
 		for _, s := range b.Segments.Classes {
 			for row, err := range artifact.ScanAll(ctx, b.Art.Store, b.Art.SegmentKey(s.SHA256)) {
 				var c rows.Class
