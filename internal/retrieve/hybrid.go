@@ -318,6 +318,7 @@ type HybridChunk struct {
 // ClassShare is the part of a chunk's mass that came through a class.
 type ClassShare struct {
 	ID    string  `json:"id"`
+	Name  string  `json:"name"` // folded
 	Share float64 `json:"share"`
 }
 
@@ -380,7 +381,7 @@ func (r *request) explainHybrid(p fuse.Params, s fuse.Seeds, l lists, m walk.Mas
 			}
 			v := p.Damping * mass[cl] / deg
 			total += v
-			x.Shares = append(x.Shares, ClassShare{r.g.Live.Classes[cl].ID.String(), v})
+			x.Shares = append(x.Shares, ClassShare{r.g.Live.Classes[cl].ID.String(), r.g.Live.Name(int(r.g.Live.Classes[cl].Name)), v})
 		}
 		if total > 0 {
 			x.Plain = (1 - p.Damping) * seed[n] / total

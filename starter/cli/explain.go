@@ -60,6 +60,14 @@ func place(p *retrieve.Place) string {
 	return fmt.Sprintf("%d (%.3f)", p.Rank, p.Score)
 }
 
+// shown is a class's name as the response has it, else the folded one.
+func shown(name string, s retrieve.ClassShare) string {
+	if strings.HasPrefix(s.ID, name) {
+		return s.Name
+	}
+	return name
+}
+
 func showHybrid(w io.Writer, raw json.RawMessage, rank map[string]int, name func(string) string) {
 	var x retrieve.HybridExplain
 	if json.Unmarshal(raw, &x) != nil {
@@ -83,7 +91,7 @@ func showHybrid(w io.Writer, raw json.RawMessage, rank map[string]int, name func
 			if i == 3 || s.Share < 0.005 {
 				break
 			}
-			parts = append(parts, fmt.Sprintf("%.0f %% %s", 100*s.Share, snippet(name(s.ID), 32)))
+			parts = append(parts, fmt.Sprintf("%.0f %% %s", 100*s.Share, snippet(shown(name(s.ID), s), 32)))
 		}
 		fmt.Fprintf(w, "  [%d] BM25 %s: %s\n", rank[c.ID], place(c.BM25), strings.Join(parts, ", "))
 	}

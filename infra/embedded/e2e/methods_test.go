@@ -1,0 +1,285 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/blob"
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/llm/llmtest"
+)
+
+// The sample is indexed once for the tests of methods, by built-in models, with metadata.
+var methodsOnce sync.Once
+
+func methodsIndex(t *testing.T) string {
+	t.Helper()
+	methodsOnce.Do(func() {
+		var b strings.Builder
+		src, err := os.ReadFile(filepath.Join(sample, "corpus.jsonl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, l := range strings.Split(strings.TrimSpace(string(src)), "\n") {
+			var row map[string]any
+			if err := json.Unmarshal([]byte(l), &row); err != nil {
+				t.Fatal(err)
+			}
+			row["metadata"] = map[string]string{"half": fmt.Sprint(i % 2)}
+			x, err := json.Marshal(row)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&b, "%s\n", x)
+		}
+		dir, err := os.MkdirTemp("", "unweaver-methods-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, filepath.Join(dir, "corpus.jsonl"), b.String())
+		writeFile(t, filepath.Join(dir, "other.txt"), "Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie.")
+		completed(t, index(t, shared.Control, spec(t, "methods", dir, nil, "indexes.methods.chunking.strategy=document")))
+	})
+	return "methods"
+}
+
+// systems are all methods, and all rules of the one that elects.
+func systems() []map[string]any {
+	var out []map[string]any
+	for _, m := range config.Methods {
+		if m != "unweaver" {
+			out = append(out, map[string]any{"method": m})
+			continue
+		}
+		for _, r := range config.Rules {
+			out = append(out, map[string]any{"method": m, "rule": r})
+		}
+	}
+	return append(out, map[string]any{"method": "aligned", "params": map[string]any{"solver": "cls"}}, map[string]any{"method": "unweaver", "rule": "seqpav", "params": map[string]any{"weights": "similarity", "ties": "similarity"}},
+		map[string]any{"method": "ppr", "params": map[string]any{"damping": 0.85}}, map[string]any{"method": "hybrid", "params": map[string]any{"list": 50, "k_chunks": 5}})
+}
+
+func with(a, b map[string]any) map[string]any {
+	out := map[string]any{}
+	for _, m := range []map[string]any{a, b} {
+		for k, v := range m {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+func chunkIDs(out map[string]any) string {
+	var s []string
+	for _, c := range chunksOf(out) {
+		s = append(s, c["id"].(string))
+	}
+	return strings.Join(s, " ")
+}
+
+func TestEveryMethodAnswersExplainsAndRepeats(t *testing.T) {
+	idx := methodsIndex(t)
+	for _, sys := range systems() {
+		name := fmt.Sprint(sys)
+		out := ask(t, shared.HTTP, idx, question, with(sys, map[string]any{"explain": true}))
+		cs := chunksOf(out)
+		if len(cs) != 5 || out["explain"] == nil || out["method"] != sys["method"] {
+			t.Errorf("%s: %d chunks, explanation %v", name, len(cs), out["explain"])
+			continue
+		}
+		for i, c := range cs {
+			if i > 0 && c["score"].(float64) > cs[i-1]["score"].(float64)+1e-12 {
+				t.Errorf("%s: scores rise at place %d", name, i+1)
+			}
+			if int(c["rank"].(float64)) != i+1 {
+				t.Errorf("%s: rank %v at place %d", name, c["rank"], i+1)
+			}
+		}
+		if again := ask(t, shared.HTTP, idx, question, with(sys, nil)); chunkIDs(again) != chunkIDs(out) {
+			t.Errorf("%s: the same question gives other chunks", name)
+		}
+	}
+}
+
+func TestHybridFindsNoLessThanPlainSearchAndItsSharesAddUp(t *testing.T) {
+	idx := methodsIndex(t)
+	f, err := os.Open(filepath.Join(sample, "questions.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	found, want := map[string]int{}, 0
+	for sc := bufio.NewScanner(f); sc.Scan(); {
+		var q struct {
+			Question string   `json:"question"`
+			Gold     []string `json:"gold"`
+		}
+		if err := json.Unmarshal(sc.Bytes(), &q); err != nil {
+			t.Fatal(err)
+		}
+		out := ask(t, shared.HTTP, idx, q.Question, map[string]any{"explain": true})
+		if out["method"] != "hybrid" {
+			t.Fatalf("the default method is %v", out["method"])
+		}
+		want += len(q.Gold)
+		for _, m := range []string{"hybrid", "bm25", "vector"} {
+			docs := map[string]bool{}
+			for _, c := range chunksOf(ask(t, shared.HTTP, idx, q.Question, map[string]any{"method": m, "top_chunks": 10})) {
+				k := c["document"].(string)
+				docs[k[strings.LastIndexByte(k, '#')+1:]] = true
+			}
+			for _, g := range q.Gold {
+				if docs[g] {
+					found[m]++
+				}
+			}
+		}
+		for _, x := range out["explain"].(map[string]any)["chunks"].([]any) {
+			c := x.(map[string]any)
+			sum := c["plain_share"].(float64) + c["rest_share"].(float64)
+			for _, s := range c["class_shares"].([]any) {
+				sum += s.(map[string]any)["share"].(float64)
+			}
+			if c["mass"].(float64) > 0 && math.Abs(sum-1) > 1e-9 {
+				t.Errorf("the shares of a chunk's mass add up to %g", sum)
+			}
+		}
+	}
+	t.Logf("of %d gold passages the first ten hold: %v", want, found)
+	if found["hybrid"] < found["bm25"] || found["hybrid"] < found["vector"] || found["hybrid"] < want/2 {
+		t.Errorf("of %d gold passages the first ten hold: %v", want, found)
+	}
+}
+
+func TestFiltersAndWithoutHoldForEveryMethod(t *testing.T) {
+	idx := methodsIndex(t)
+	for _, sys := range systems() {
+		name := fmt.Sprint(sys)
+		all := ask(t, shared.HTTP, idx, question, with(sys, nil))
+		out := ask(t, shared.HTTP, idx, question, with(sys, map[string]any{"filter": map[string]any{"metadata": map[string]string{"half": "1"}}, "top_chunks": 10}))
+		for _, c := range chunksOf(out) {
+			if c["metadata"].(map[string]any)["half"] != "1" {
+				t.Errorf("%s: the filter lets %v through", name, c["document"])
+			}
+		}
+		if n := len(chunksOf(out)); n != 10 {
+			t.Errorf("%s: %d chunks pass the filter, want 10", name, n)
+		}
+		out = ask(t, shared.HTTP, idx, question, with(sys, map[string]any{"filter": map[string]any{"document_prefix": "other"}}))
+		if cs := chunksOf(out); len(cs) > 1 || (len(cs) == 1 && cs[0]["document"] != "other.txt") {
+			t.Errorf("%s: a prefix of one document gives %v", name, chunkIDs(out))
+		}
+		first := chunksOf(all)[0]
+		out = ask(t, shared.HTTP, idx, question, with(sys, map[string]any{"without": map[string]any{"documents": []string{first["document"].(string)}}}))
+		for _, c := range chunksOf(out) {
+			if c["document"] == first["document"] {
+				t.Errorf("%s: a document that was left out is there", name)
+			}
+		}
+		if es, ok := all["entities"].([]any); ok && len(es) > 0 {
+			id := es[0].(map[string]any)["id"].(string)
+			out = ask(t, shared.HTTP, idx, question, with(sys, map[string]any{"without": map[string]any{"entities": []string{id}}}))
+			for _, e := range out["entities"].([]any) {
+				if e.(map[string]any)["id"] == id {
+					t.Errorf("%s: an entity that was left out votes", name)
+				}
+			}
+		}
+	}
+}
+
+func TestBadQueriesNameWhatIsKnown(t *testing.T) {
+	idx := methodsIndex(t)
+	for says, body := range map[string]map[string]any{
+		"known: hybrid, unweaver":         {"method": "magic"},
+		"weighted, av, sav":               {"method": "unweaver", "rule": "borda"},
+		"method hybrid knows: k_chunks":   {"params": map[string]any{"damping": 0.5}},
+		"want a number from 0.01 to 0.99": {"method": "ppr", "params": map[string]any{"damping": 2}},
+		"entry 0":                         {"method": "aligned", "params": map[string]any{"capacities": []any{map[string]any{"prefix": "a"}}}},
+		"method bm25 has no parameters":   {"method": "bm25", "params": map[string]any{"list": 5}},
+		"not known for method ppr":        {"method": "ppr", "rule": "av"},
+	} {
+		status, out := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/"+idx+"/query", with(body, map[string]any{"query": "x"}))
+		if status != http.StatusUnprocessableEntity || !strings.Contains(fmt.Sprint(out["detail"]), says) {
+			t.Errorf("%v: %d %v, want %q", body, status, out["detail"], says)
+		}
+	}
+}
+
+func TestAQuestionWithoutAnyKnownWordIsNoMatch(t *testing.T) {
+	dir := write(t, map[string]string{"a.txt": "Lighthouse Merrow stands on Cape Merrow."})
+	sp := spec(t, "nomatch", dir, nil, "indexes.nomatch.retrieval.min_similarity=0.3")
+	completed(t, index(t, shared.Control, sp))
+	for _, m := range config.Methods {
+		out := ask(t, shared.HTTP, "nomatch", "xylqz wvut", map[string]any{"method": m})
+		if out["reason"] != "no_match" || len(chunksOf(out)) != 0 {
+			t.Errorf("%s: reason %v, %d chunks", m, out["reason"], len(chunksOf(out)))
+		}
+		if out = ask(t, shared.HTTP, "nomatch", "lighthouse", map[string]any{"method": m}); len(chunksOf(out)) != 1 {
+			t.Errorf("%s: a known word gives %v", m, out["reason"])
+		}
+	}
+}
+
+func TestHybridGoesOnWithoutTheEmbedder(t *testing.T) {
+	s := serve(t, llmtest.Options{})
+	sp := spec(t, "degraded", copySample(t), s, "indexes.degraded.chunking.strategy=document")
+	completed(t, index(t, shared.Control, sp))
+	if out := ask(t, shared.HTTP, "degraded", question, nil); len(out["degraded"].([]any)) != 0 || len(chunksOf(out)) != 5 {
+		t.Errorf("degraded %v, %d chunks", out["degraded"], len(chunksOf(out)))
+	}
+	s.Close()
+	out := ask(t, shared.HTTP, "degraded", question+" And who was the second?", nil)
+	if d := out["degraded"].([]any); len(d) != 1 || d[0] != "dense" || len(chunksOf(out)) != 5 {
+		t.Errorf("degraded %v, %d chunks", out["degraded"], len(chunksOf(out)))
+	}
+	if status, p := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/degraded/query", map[string]any{"query": "And the third?", "method": "unweaver"}); status != http.StatusServiceUnavailable || p["code"] != "embedder_unavailable" {
+		t.Errorf("unweaver without its embedder: %d %v", status, p)
+	}
+}
+
+// A damaged search segment is never a wrong answer: the generation is not opened, and restore makes the same file again.
+func TestADamagedSearchSegmentIsMadeAgain(t *testing.T) {
+	sp := spec(t, "broken", copySample(t), nil, "indexes.broken.chunking.strategy=document")
+	st := completed(t, index(t, shared.Control, sp))
+	store := shared.Control.Stores.Artifacts
+	art := artifact.Index{Store: store, Name: "broken"}
+	cur, _, err := art.Current(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := art.Manifest(t.Context(), cur.Manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := art.SegmentKey(m.Segments.Search[0].SHA256)
+	good, _, err := blob.Read(t.Context(), store, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := append([]byte(nil), good...)
+	bad[len(bad)/2] ^= 1
+	if _, err := blob.Write(t.Context(), store, key, bad, blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := shared.Control.Restore(t.Context(), "broken")
+	if err != nil {
+		t.Fatal(err)
+	}
+	res := completed(t, wait(t, shared.Control, r.Run))
+	if again, _, err := blob.Read(t.Context(), store, key); err != nil || string(again) != string(good) || res.Written.Segments != 1 {
+		t.Errorf("the segment was not made again: %v, %+v", err, res.Written)
+	}
+	if out := ask(t, shared.HTTP, "broken", question, nil); out["generation"] != st.Generation || len(chunksOf(out)) != 5 {
+		t.Errorf("%v", out["generation"])
+	}
+}

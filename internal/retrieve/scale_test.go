@@ -1,0 +1,171 @@
+package retrieve_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/retrieve/election"
+	"github.com/unweaver/unweaver/internal/retrieve/fuse"
+	"github.com/unweaver/unweaver/internal/retrieve/lexical"
+	"github.com/unweaver/unweaver/internal/retrieve/walk"
+	"github.com/unweaver/unweaver/internal/sections"
+)
+
+// synthetic is a search side of n documents whose words follow Zipf's law (exponent 1.1; 200,000 words, the hundred most
+// frequent left out as function words are).
+func synthetic(b *testing.B, n, length int, seed uint64) (*lexical.Index, func() []string) {
+	b.Helper()
+	r := rand.New(rand.NewPCG(seed, 1))
+	z := rand.NewZipf(r, 1.1, 2, 200_000)
+	word := func() string {
+		for {
+			if w := z.Uint64(); w >= 100 {
+				return fmt.Sprintf("w%d", w)
+			}
+		}
+	}
+	bl := lexical.NewBuilder()
+	defer bl.Close()
+	for range n {
+		d := make([]string, 1+r.IntN(2*length))
+		for i := range d {
+			d[i] = word()
+		}
+		if err := bl.Add(d); err != nil {
+			b.Fatal(err)
+		}
+	}
+	path := filepath.Join(b.TempDir(), "side")
+	f, err := os.Create(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	w := sections.NewWriter(f, "search", 1, nil)
+	st, err := bl.Write(w, "x_")
+	if err == nil {
+		err = w.Close()
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := sections.Open(path, "search", 1)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(s.Close)
+	return lexical.Open(s, "x_", st), func() []string {
+		q := make([]string, 12)
+		for i := range q {
+			q[i] = word()
+		}
+		return q
+	}
+}
+
+// graph has ten classes to a chunk; nine of ten classes are mentioned once, the others by a power law up to a tenth of the
+// chunks, as measured on the recorded extractions of MuSiQue.
+func graph(chunks int) *walk.Graph {
+	r := rand.New(rand.NewPCG(3, 3))
+	z := rand.NewZipf(r, 1.6, 1, uint64(chunks/10))
+	g := &walk.Graph{ClassOff: []uint64{0}, ChunkOff: []uint64{0}}
+	of := make([][]uint32, chunks)
+	for c := range 10 * chunks {
+		n := 1
+		if c%10 == 0 {
+			n = 2 + int(z.Uint64())
+		}
+		seen := map[uint32]bool{}
+		for range n {
+			seen[uint32(r.IntN(chunks))] = true
+		}
+		for k := range seen {
+			g.ClassTo = append(g.ClassTo, k)
+			of[k] = append(of[k], uint32(c))
+		}
+		g.ClassOff = append(g.ClassOff, uint64(len(g.ClassTo)))
+	}
+	for _, cs := range of {
+		g.ChunkTo = append(g.ChunkTo, cs...)
+		g.ChunkOff = append(g.ChunkOff, uint64(len(g.ChunkTo)))
+	}
+	return g
+}
+
+// BenchmarkHybridAtS is hybrid without its dense list and without stores: BM25 over 100,000 chunks and 1,000,000 classes,
+// fusion, walk, ranking (size S of the design).
+func BenchmarkHybridAtS(b *testing.B) {
+	const chunks = 100_000
+	begin := time.Now()
+	kc, ask := synthetic(b, chunks, 80, 1)
+	cc, _ := synthetic(b, 10*chunks, 20, 2)
+	built := time.Since(begin).Seconds()
+	g := graph(chunks)
+	var ms []float64
+	pushes := 0
+	for b.Loop() {
+		q := ask()
+		start := time.Now()
+		kl, cl := fuse.List{Lexical: true}, fuse.List{Lexical: true}
+		done := make(chan struct{})
+		go func() {
+			for _, h := range cc.Search(q, 100, nil, nil) {
+				cl.Hits = append(cl.Hits, fuse.Hit{ID: h.Doc, Score: h.Score})
+			}
+			close(done)
+		}()
+		for _, h := range kc.Search(q, 100, nil, nil) {
+			kl.Hits = append(kl.Hits, fuse.Hit{ID: h.Doc, Score: h.Score})
+		}
+		<-done
+		s := fuse.Make(fuse.Default, []fuse.List{kl}, []fuse.List{cl}, g.ChunksOf)
+		m := g.Run(s.Start, fuse.Default.Damping, fuse.Eps, walk.View{})
+		fuse.Rank(fuse.Default, m.Chunks, s.P)
+		ms = append(ms, float64(time.Since(start).Microseconds())/1000)
+		pushes += m.Pushes
+	}
+	slices.Sort(ms)
+	b.ReportMetric(ms[len(ms)/2], "p50-ms")
+	b.ReportMetric(ms[len(ms)*99/100], "p99-ms")
+	b.ReportMetric(float64(pushes)/float64(len(ms)), "pushes/query")
+	b.ReportMetric(built, "index-build-s")
+}
+
+// BenchmarkElections: k0 voters over candidates, as the ballots of mostly rare classes.
+func BenchmarkElections(b *testing.B) {
+	for _, k0 := range []int{10, 100, 1000} {
+		for _, candidates := range []int{10, 1000, 100_000} {
+			r := rand.New(rand.NewPCG(uint64(k0), uint64(candidates)))
+			p := election.Profile{Candidates: candidates}
+			for range k0 {
+				var ballot []uint32
+				for range max(1, candidates/k0) {
+					ballot = append(ballot, uint32(r.IntN(candidates)))
+				}
+				slices.Sort(ballot)
+				p.Ballots = append(p.Ballots, slices.Compact(ballot))
+			}
+			for _, rule := range []string{election.RuleAV, election.RuleSeqPAV, election.RulePhragmen, election.RuleMES} {
+				b.Run(fmt.Sprintf("%s/voters=%d/candidates=%d", rule, k0, candidates), func(b *testing.B) {
+					for b.Loop() {
+						if _, err := election.Elect(rule, p, election.Options{Seats: 5}); err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
+			}
+			b.Run(fmt.Sprintf("weighted/voters=%d/candidates=%d", k0, candidates), func(b *testing.B) {
+				for b.Loop() {
+					election.Weighted(p.Ballots, k0, 5)
+				}
+			})
+		}
+	}
+}
