@@ -180,7 +180,6 @@ type request struct {
 	res     *Result
 	terms   []string // of the question, as passages have them
 	surface []string // as classes have them
-	best    float64  // similarity seen
 }
 
 // noMatch answers honestly that nothing fits: no word of the question is indexed, and nothing is similar enough.

@@ -79,18 +79,18 @@ func (s *Store) wrap(ctx context.Context, op, key string, err error) error {
 	case "QuotaExceeded", "XMinioStorageFull", "InsufficientStorage":
 		return fault.New(fault.StoreFull, fault.Fatal, op, object, reason(err), "make room in the store, then resume: nothing paid is lost")
 	}
-	switch st := status(err); {
-	case st == http.StatusNotFound:
+	switch status(err) {
+	case http.StatusNotFound:
 		return fault.New(fault.NotFound, fault.Bad, op, object, reason(err), "")
-	case st == http.StatusPreconditionFailed:
+	case http.StatusPreconditionFailed:
 		return fault.New(fault.Precondition, fault.Bad, op, object, "it has changed", "")
-	case st == http.StatusMovedPermanently, st == http.StatusTemporaryRedirect:
+	case http.StatusMovedPermanently, http.StatusTemporaryRedirect:
 		return fault.New(fault.BadConfig, fault.Fatal, op, object, reason(err), "the bucket lies in another region than "+s.cfg.Region+": set stores.s3.region")
-	case st == http.StatusForbidden, st == http.StatusUnauthorized:
+	case http.StatusForbidden, http.StatusUnauthorized:
 		return denied("let these credentials list, read, write and delete below " + s.cfg.Setting)
-	case st == http.StatusInsufficientStorage:
+	case http.StatusInsufficientStorage:
 		return fault.New(fault.StoreFull, fault.Fatal, op, object, reason(err), "make room in the store, then resume: nothing paid is lost")
-	case st == http.StatusBadRequest, st == http.StatusNotImplemented, st == http.StatusMethodNotAllowed:
+	case http.StatusBadRequest, http.StatusNotImplemented, http.StatusMethodNotAllowed:
 		return denied("the store refuses the request: check stores.s3.endpoint, region and path_style")
 	}
 	var noCreds interface{ CredentialsError() bool }
