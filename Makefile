@@ -51,9 +51,13 @@ $(TOOLS)/golangci-lint:
 $(TOOLS)/workflowcheck:
 	@mkdir -p $(TOOLS); GOBIN=$(TOOLS) $(GO) install $(WORKFLOWCHECK)
 
-bench: build ## the figures of docs/benchmarks.md, as ratios in one run
+bench: build ## the figures of docs/benchmarks.md, as ratios in one run; DATASETS="dir ..." adds recall, make servers adds real servers
 	$(GO) build -o $(BIN)/modelserver ./internal/llm/llmtest/modelserver
 	cd $(EMBEDDED) && $(GO) run ./bench -bin $(BIN) $(BENCH)
+	$(GO) test -run '^$$' -bench . -benchtime 200x ./internal/retrieve/...
+	@for d in $(DATASETS); do $(BIN)/unweaver eval --dataset $$d --workers 1 --data-dir $(BIN)/eval-data --out $(BIN)/eval-$$(basename $$d) || exit 1; done
+	@if [ -f .servers/env ]; then set -a; . ./.servers/env; set +a; cd $(EMBEDDED) && UNWEAVER_TEST_BIN=$(BIN) $(GO) test -timeout 60m -run '^$$' -bench . -benchtime 1x ./e2e; \
+	else echo "no real servers: make servers adds their figures"; fi
 
 servers: build ## install and start Redis, S3, Milvus and Temporal on loopback, for tests and benchmarks
 	@infra/servers/servers.sh up
