@@ -2,6 +2,7 @@ package retrieve
 
 import (
 	"context"
+	"encoding/csv"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -63,6 +64,29 @@ func Context(ps []Passage, budget int) (context string, used []bool) {
 		return "", used
 	}
 	return strings.TrimSpace(head + b.String()), used
+}
+
+// ContextCSV is the reference code's form (specs/unweaver.md §9): rows of place and text as CSV in a fenced block. Rows are
+// counted as their cells joined by ", ", header included, and the list is cut before the first row that does not fit.
+func ContextCSV(ps []Passage, budget int) (context string, used []bool) {
+	used = make([]bool, len(ps))
+	var b strings.Builder
+	w := csv.NewWriter(&b)
+	n := tokens.Count("id, content")
+	_ = w.Write([]string{"id", "content"}) // a builder takes everything
+	for i, p := range ps {
+		row := []string{strconv.Itoa(i), p.Text}
+		if n += tokens.Count(strings.Join(row, ", ")); n > budget {
+			break
+		}
+		used[i] = true
+		_ = w.Write(row)
+	}
+	w.Flush()
+	if len(ps) == 0 || !used[0] {
+		return "", used
+	}
+	return "```csv\n" + b.String() + "```", used
 }
 
 // Answered is a model's answer with the chunks it rests on.

@@ -36,3 +36,14 @@ func TestAnAnswerCitesWhatItRestsOn(t *testing.T) {
 		t.Errorf("nothing found: %+v", a)
 	}
 }
+
+func TestContextCSVStopsWhereTheReferenceDoes(t *testing.T) {
+	ps := []retrieve.Passage{{Text: "one, \"two\""}, {Text: strings.Repeat("word ", 500)}, {Text: "three"}}
+	got, used := retrieve.ContextCSV(ps, 100)
+	if want := "```csv\nid,content\n0,\"one, \"\"two\"\"\"\n```"; got != want || !used[0] || used[1] || used[2] {
+		t.Errorf("%q %v", got, used)
+	}
+	if got, used = retrieve.ContextCSV(ps[1:], 100); got != "" || used[0] {
+		t.Errorf("nothing fits, and yet %q %v", got, used)
+	}
+}

@@ -219,20 +219,29 @@ func (s *Server) getChunk(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return nil, err
 		}
-		e, err := g.Extraction(ctx, c)
+		ms, fallback, err := mentions(ctx, g, c)
 		if err != nil {
 			return nil, err
 		}
-		ms := []Mention{}
-		for _, m := range e.Entities {
-			v := Mention{m.Name, m.Description, [][2]int{}, len(m.Spans) > 0}
-			for _, sp := range m.Spans {
-				v.Spans = append(v.Spans, [2]int{int(c.Start) + sp[0], int(c.Start) + sp[1]})
-			}
-			ms = append(ms, v)
-		}
-		return map[string]any{"index": g.Manifest.Index, "generation": g.Manifest.Generation, "chunk": x, "mentions": ms, "fallback": e.Fallback != ""}, nil
+		return map[string]any{"index": g.Manifest.Index, "generation": g.Manifest.Generation, "chunk": x, "mentions": ms, "fallback": fallback}, nil
 	})
+}
+
+// mentions reads what was extracted from a chunk, with places in the document.
+func mentions(ctx context.Context, g *retrieve.Generation, c *live.Chunk) ([]Mention, bool, error) {
+	e, err := g.Extraction(ctx, c)
+	if err != nil {
+		return nil, false, err
+	}
+	ms := []Mention{}
+	for _, m := range e.Entities {
+		v := Mention{m.Name, m.Description, [][2]int{}, len(m.Spans) > 0}
+		for _, sp := range m.Spans {
+			v.Spans = append(v.Spans, [2]int{int(c.Start) + sp[0], int(c.Start) + sp[1]})
+		}
+		ms = append(ms, v)
+	}
+	return ms, e.Fallback != "", nil
 }
 
 // documentText answers GET …/documents/{key}/text; keys hold slashes, so the route takes the rest of the path.

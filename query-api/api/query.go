@@ -90,6 +90,7 @@ type Chunk struct {
 	Filled     bool              `json:"filled"`
 	InContext  bool              `json:"in_context"`
 	Entities   []EntityRef       `json:"entities"`
+	Mentions   []Mention         `json:"mentions,omitempty"` // with explain: what was extracted from it, and where it stands
 }
 
 // EntityRef names an entity.
@@ -318,6 +319,14 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, name string) (Re
 	if err := s.fill(ctx, g, found, &res); err != nil {
 		return res, err
 	}
+	for i := range res.Chunks {
+		if !q.Explain {
+			break
+		}
+		if res.Chunks[i].Mentions, _, err = mentions(ctx, g, found.Chunks[i].Live); err != nil {
+			return res, err
+		}
+	}
 	res.Timings.Chunks = ms(time.Since(at))
 	if err := s.complete(ctx, g, q, budget, &res); err != nil {
 		return res, err
@@ -438,7 +447,11 @@ func (s *Server) complete(ctx context.Context, g *retrieve.Generation, q Request
 	for i, c := range res.Chunks {
 		ps[i] = retrieve.Passage{ID: c.ID, Title: c.Title, Text: c.Text}
 	}
-	text, used := retrieve.Context(ps, budget)
+	pack := retrieve.Context
+	if g.Spec.Parity {
+		pack = retrieve.ContextCSV
+	}
+	text, used := pack(ps, budget)
 	for i := range res.Chunks {
 		res.Chunks[i].InContext = used[i]
 	}

@@ -26,7 +26,7 @@ type evalFlags struct {
 	ks                              []string
 	runs, workers                   int
 	seed                            uint64
-	answers, yes                    bool
+	answers, yes, compare           bool
 }
 
 func (a *App) evalCmd() *cobra.Command {
@@ -51,6 +51,7 @@ told first, and --yes goes on.`,
 	x.IntVar(&f.workers, "workers", 4, "questions asked at once; 1 for clean latencies")
 	x.Uint64Var(&f.seed, "seed", 1, "seed of the bootstrap")
 	x.BoolVar(&f.answers, "answers", false, "also answer and judge (needs a model server)")
+	x.BoolVar(&f.compare, "compare", true, "where the recording has triples, add a walk in the style of HippoRAG2")
 	x.BoolVar(&f.yes, "yes", false, "go on without asking, whatever it costs")
 	_ = c.MarkFlagRequired("dataset") // the flag exists
 	return c
@@ -144,6 +145,11 @@ func (a *App) eval(ctx context.Context, f evalFlags) error {
 		return err
 	}
 	p := eval.Plan{Dataset: d, Systems: sys, Ks: ks, Seed: f.seed, Workers: f.workers, Runs: f.runs, Notice: func(s string) { fmt.Fprintln(a.Err, s) }}
+	if f.compare {
+		if p.Hippo, err = eval.NewHippo(d); err != nil {
+			return err
+		}
+	}
 	if f.answers {
 		if p.Judge, err = a.judge(spec, d, len(sys)+2, f); err != nil {
 			return err

@@ -37,6 +37,7 @@ type Plan struct {
 	Ask     Asker
 	Workers int
 	Judge   *Judge // nil: retrieval only
+	Hippo   *Hippo // nil: without the comparison
 	Runs    int    // of answers and judgements
 	Notice  func(string)
 }
@@ -128,13 +129,18 @@ func Run(ctx context.Context, p Plan) (*Report, error) {
 		}
 		row.sum(p.Ks, ds)
 		if i > 0 {
-			d := make([]float64, rep.N)
-			for j := range d {
-				d[j] = row.scores[j].Recall[len(p.Ks)-1] - rep.Rows[0].scores[j].Recall[len(p.Ks)-1]
-			}
-			x := interval(d, ds)
-			row.Against = &x
+			row.against(rep.Rows[0], p.Ks, ds)
 		}
+		rep.Rows = append(rep.Rows, row)
+		p.Notice(fmt.Sprintf("%s: recall %s", row.Name, recalls(row, p.Ks)))
+	}
+	if p.Hippo != nil {
+		row := Row{System: System{Method: HippoName}, Name: HippoName}
+		for _, q := range p.Dataset.Questions {
+			row.scores = append(row.scores, score(p.Hippo.Rank(q.Question, p.Ks[len(p.Ks)-1]), q.Gold, p.Ks))
+		}
+		row.sum(p.Ks, ds)
+		row.against(rep.Rows[0], p.Ks, ds)
 		rep.Rows = append(rep.Rows, row)
 		p.Notice(fmt.Sprintf("%s: recall %s", row.Name, recalls(row, p.Ks)))
 	}
@@ -148,6 +154,16 @@ func Run(ctx context.Context, p Plan) (*Report, error) {
 		}
 	}
 	return rep, nil
+}
+
+// against gives the paired difference to the first system at the largest cut-off.
+func (r *Row) against(first Row, ks []int, ds [][]uint16) {
+	d := make([]float64, len(r.scores))
+	for j := range d {
+		d[j] = r.scores[j].Recall[len(ks)-1] - first.scores[j].Recall[len(ks)-1]
+	}
+	x := interval(d, ds)
+	r.Against = &x
 }
 
 func recalls(r Row, ks []int) string {
