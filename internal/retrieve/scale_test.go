@@ -138,6 +138,24 @@ func BenchmarkHybridAtS(b *testing.B) {
 	b.ReportMetric(built, "index-build-s")
 }
 
+// BenchmarkPassagesAtS is one BM25 search over 100,000 chunks of 80 words on average, for 12 words.
+func BenchmarkPassagesAtS(b *testing.B) {
+	begin := time.Now()
+	x, ask := synthetic(b, 100_000, 80, 1)
+	built := time.Since(begin).Seconds()
+	var ms []float64
+	for b.Loop() {
+		q := ask()
+		start := time.Now()
+		x.Search(q, 100, nil, nil)
+		ms = append(ms, float64(time.Since(start).Microseconds())/1000)
+	}
+	slices.Sort(ms)
+	b.ReportMetric(ms[len(ms)/2], "p50-ms")
+	b.ReportMetric(ms[len(ms)*99/100], "p99-ms")
+	b.ReportMetric(built, "index-build-s")
+}
+
 // BenchmarkElections: k0 voters over candidates, as the ballots of mostly rare classes.
 func BenchmarkElections(b *testing.B) {
 	for _, k0 := range []int{10, 100, 1000} {

@@ -172,7 +172,7 @@ func (a *App) eval(ctx context.Context, f evalFlags) error {
 		if err != nil {
 			return err
 		}
-		rep.Index, rep.Chat = f.index, st.Models.Chat
+		rep.Index, rep.Chat, rep.Content, rep.Text, rep.Vectors = f.index, st.Models.Chat, st.ContentHash, st.TextHash, st.VectorHash
 		for i := range rep.Rows {
 			if t := &rep.Rows[i].Tokens; len(rep.Rows[i].Recall) > 0 { // what this run paid; zero where the index was there
 				t.PromptIndex, t.CompletionIndex, t.EmbedIndex = st.Tokens.Prompt, st.Tokens.Completion, st.Tokens.Embedding

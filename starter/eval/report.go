@@ -22,7 +22,7 @@ var published = map[string][]struct {
 func (r *Report) Markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s: %d questions (%d with answers)\n\n", r.Dataset, r.N, r.WithAnswers)
-	fmt.Fprintf(&b, "Index %s, generation %s; extraction by %s, embeddings by %s. %s UTC. Intervals: 95 %%, paired bootstrap, %d resamples, seed %d.\n\n", r.Index, r.Generation, r.Chat, r.Models, r.At.Format("2006-01-02 15:04"), r.Resamples, r.Seed)
+	fmt.Fprintf(&b, "Index %s, generation %s (content %.12s, text %.12s, vectors %.12s); extraction by %s, embeddings by %s. %s UTC. Intervals: 95 %%, paired bootstrap, %d resamples, seed %d.\n\n", r.Index, r.Generation, r.Content, r.Text, r.Vectors, r.Chat, r.Models, r.At.Format("2006-01-02 15:04"), r.Resamples, r.Seed)
 	b.WriteString("| method |")
 	for _, k := range r.Ks {
 		fmt.Fprintf(&b, " recall@%d |", k)
@@ -44,6 +44,10 @@ func (r *Report) Markdown() string {
 		}
 		fmt.Fprintf(&b, " %.1f | %.3f | %.3f | %s | %.1f | %.1f |\n", 100*x.All[len(x.All)-1].Mean, x.MRR.Mean, x.NDCG.Mean, against, x.P50, x.P99)
 	}
+	if !r.spent() {
+		b.WriteString("\nNo token was spent: built-in models, or recordings.\n")
+		return b.String()
+	}
 	b.WriteString("\n| method | prompt index | prompt query | completion index | completion query | embedding index | embedding query | factual correctness (variance) | failed as 0 | skipped |\n|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, x := range r.Rows {
 		f := "– | – | –"
@@ -64,6 +68,16 @@ func (r *Report) Markdown() string {
 		b.WriteString(".\n")
 	}
 	return b.String()
+}
+
+// spent tells whether anything was paid for.
+func (r *Report) spent() bool {
+	for _, x := range r.Rows {
+		if x.Tokens != (Tokens{}) || x.F1 != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // SVG draws recall at every cut-off with its interval, a group of bars a method.
@@ -92,7 +106,9 @@ func (r *Report) SVG() string {
 			mid := float64(at+k*bar) + float64(bar-3)/2
 			fmt.Fprintf(&b, `<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" stroke="#444"/>`, mid, mid, y(v.Low), y(v.High))
 		}
-		fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="middle">%s</text>`, at+len(r.Ks)*bar/2, top+height+18, html.EscapeString(x.Name))
+		for l, part := range strings.FieldsFunc(x.Name, func(c rune) bool { return c == '/' || c == '-' }) {
+			fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="middle">%s</text>`, at+len(r.Ks)*bar/2, top+height+18+14*l, html.EscapeString(part))
+		}
 	}
 	for k, v := range r.Ks {
 		fmt.Fprintf(&b, `<rect x="%d" y="%d" width="12" height="12" fill="%s"/><text x="%d" y="%d">recall@%d</text>`, width-95, top+k*20, colours[k%len(colours)], width-78, top+10+k*20, v)

@@ -104,6 +104,9 @@ type Report struct {
 	Generation  string    `json:"generation"`
 	Models      string    `json:"models"`
 	Chat        string    `json:"chat"`
+	Content     string    `json:"content_hash"` // with the two below: what the index was made of
+	Text        string    `json:"text_hash"`
+	Vectors     string    `json:"vector_hash"`
 	N           int       `json:"n"`
 	WithAnswers int       `json:"n_with_answers"`
 	Ks          []int     `json:"k"`

@@ -70,6 +70,7 @@ type cursor struct {
 	tfs   []uint8
 	max   []float32
 	at    int
+	cur   uint32 // docs[at], or ended
 	idf   float64
 	upper float64 // the largest weight of the term anywhere
 	order int     // sums go by it, so that they do not depend on the path
@@ -77,11 +78,14 @@ type cursor struct {
 
 const ended = math.MaxUint32
 
-func (c *cursor) doc() uint32 {
-	if c.at >= len(c.docs) {
-		return ended
+func (c *cursor) doc() uint32 { return c.cur }
+
+// move sets the place.
+func (c *cursor) move(at int) {
+	c.at = at
+	if c.cur = ended; at < len(c.docs) {
+		c.cur = c.docs[at]
 	}
-	return c.docs[c.at]
 }
 
 // seek moves to the first document >= d: block by block, then inside one.
@@ -94,7 +98,18 @@ func (c *cursor) seek(d uint32) {
 		b++
 	}
 	lo, hi := max(c.at, b*blockSize), min((b+1)*blockSize, len(c.docs))
-	c.at = lo + sort.Search(hi-lo, func(i int) bool { return c.docs[lo+i] >= d })
+	if lo < hi && c.docs[lo] >= d {
+		c.move(lo)
+		return
+	}
+	for lo < hi { // binary search, written out: it is the inner loop
+		if m := int(uint(lo+hi) >> 1); c.docs[m] < d {
+			lo = m + 1
+		} else {
+			hi = m
+		}
+	}
+	c.move(lo)
 }
 
 // blockMax is the largest weight in the block of the first document >= d, and the block's last document.
@@ -146,6 +161,7 @@ func (x *Index) cursors(terms []string) []*cursor {
 		lo, hi := x.post[i], x.post[i+1]
 		df := float64(hi - lo)
 		c := &cursor{docs: x.doc[lo:hi], tfs: x.tf[lo:hi], max: x.max[x.block[i]:x.block[i+1]], idf: math.Log(1 + (float64(x.Documents)-df+0.5)/(df+0.5)), order: len(cs)}
+		c.move(0)
 		for _, m := range c.max {
 			c.upper = max(c.upper, c.idf*float64(m))
 		}
@@ -226,7 +242,7 @@ func (x *Index) Search(terms []string, n int, allow func(uint32) bool, rank func
 			h.offer(x.score(cs[:pivot+1], d, parts), d, n)
 		}
 		for _, c := range cs[:pivot+1] {
-			c.at++
+			c.move(c.at + 1)
 		}
 	}
 	sort.Slice(h.hits, func(i, j int) bool { return h.Less(j, i) })
