@@ -3,6 +3,7 @@ package eval
 import (
 	"encoding/json"
 	"math"
+	"os"
 	"path/filepath"
 	"sort"
 	"strings"
@@ -56,23 +57,38 @@ func normalise(s string) string {
 	}, strings.ToLower(s))), " ")
 }
 
-// NewHippo reads the recording; nil where it has no triples.
-func NewHippo(d *Dataset) (*Hippo, error) {
-	type row struct {
-		Chunk   string     `json:"chunk_id"`
-		Triples [][]string `json:"triples"`
-	}
-	var rows []row
-	n := 0
+// tripleRow is what a recording says of a passage.
+type tripleRow struct {
+	Chunk   string     `json:"chunk_id"`
+	Triples [][]string `json:"triples"`
+}
+
+// triples reads a recording; none where there is no recording, or one without triples.
+func triples(d *Dataset) ([]tripleRow, error) {
 	path := filepath.Join(d.Dir, "extractions.jsonl")
-	if err := lines(path, func(_ int, b []byte) error {
-		var r row
+	if _, err := os.Stat(path); err != nil {
+		return nil, nil //nolint:nilerr // nothing to compare
+	}
+	var rows []tripleRow
+	n := 0
+	err := lines(path, func(_ int, b []byte) error {
+		var r tripleRow
 		err := json.Unmarshal(b, &r)
 		rows = append(rows, r)
 		n += len(r.Triples)
 		return err
-	}); err != nil || n == 0 {
-		return nil, nil //nolint:nilerr // no recording, or one without triples: nothing to compare
+	})
+	if n == 0 {
+		rows = nil
+	}
+	return rows, err
+}
+
+// NewHippo reads the recording; nil where it has no triples.
+func NewHippo(d *Dataset) (*Hippo, error) {
+	rows, err := triples(d)
+	if err != nil || rows == nil {
+		return nil, err
 	}
 	h := &Hippo{}
 	for id := range d.Texts {
