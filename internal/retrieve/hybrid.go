@@ -153,8 +153,8 @@ func (r *request) hybrid() error {
 	for _, c := range seeds.Start.Classes {
 		walkStart.Classes = append(walkStart.Classes, walk.Weighted{ID: sr.Place[c.ID], Weight: c.Weight})
 	}
-	m := sr.Graph.Run(walkStart, p.Damping, fuse.Eps, r.a.view())
-	ranking := fuse.Rank(p, m.Chunks, seeds.P)
+	m := r.walk(walkStart, p.Damping, fuse.Eps)
+	ranking := fuse.Rank(p, m.Chunks, seeds.P, r.q.TopChunks)
 	r.res.Timing.Election = time.Since(start)
 	if err := r.seeds(seeds, l); err != nil {
 		return err
@@ -170,6 +170,14 @@ func (r *request) hybrid() error {
 		r.res.Explain = r.explainHybrid(p, seeds, l, m)
 	}
 	return nil
+}
+
+// walk goes over the whole graph, or over the subgraph that a filter leaves.
+func (r *request) walk(s walk.Start, d, eps float64) walk.Mass {
+	if v := r.a.view(); v.Chunk != nil || v.Class != nil {
+		return r.g.Search.Graph.Run(s, d, eps, v)
+	}
+	return r.g.Search.Graph.RunToChunks(s, d, eps)
 }
 
 // seeds names the class seeds.
@@ -365,11 +373,18 @@ func (r *request) explainHybrid(p fuse.Params, s fuse.Seeds, l lists, m walk.Mas
 		fused[h.ID] = h.Score
 	}
 	ok := r.a.numbers()
+	classSeed := map[uint32]float64{}
+	for _, c := range s.Start.Classes {
+		classSeed[sr.Place[c.ID]] = c.Weight
+	}
 	for _, c := range r.res.Chunks {
 		n := c.Live.Number
 		x := HybridChunk{ID: c.Live.ID.String(), Mass: chunkMass[n], Fused: fused[n], Seed: seed[n], BM25: kb[n], Dense: kd[n], Shares: []ClassShare{}}
 		total := (1 - p.Damping) * seed[n]
 		for _, cl := range sr.Graph.ClassesOf(n) {
+			if len(sr.Graph.ChunksOf(cl)) == 1 && ok == nil && len(r.q.Without.Entities) == 0 { // the walk eliminates it
+				mass[cl] = p.Damping*chunkMass[n]/float64(len(sr.Graph.ClassesOf(n))) + (1-p.Damping)*classSeed[cl]
+			}
 			if mass[cl] == 0 {
 				continue
 			}

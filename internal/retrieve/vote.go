@@ -267,7 +267,7 @@ func (r *request) ppr() error {
 			sum += w
 		}
 	}
-	m := r.g.Search.Graph.Run(s, r.q.Params.Damping, pprEps, r.a.view())
+	m := r.walk(s, r.q.Params.Damping, pprEps)
 	k := r.candidates()
 	ms := m.Chunks
 	rank := func(n uint32) int {

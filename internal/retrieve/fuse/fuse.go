@@ -3,6 +3,7 @@
 package fuse
 
 import (
+	"container/heap"
 	"math"
 	"sort"
 
@@ -145,28 +146,72 @@ func norm(ws []walk.Weighted, to float64) {
 	}
 }
 
-// Rank scores chunks by the root of their mass and a share of their fused passage score. Chunks of score 0 are left out.
-func Rank(p Params, mass []walk.Weighted, fused []Hit) []Hit {
+// Rank scores chunks by the root of their mass and a share of their fused passage score, and gives the best n (0 = all of
+// them), those that tie with the last included. Chunks of score 0 are left out.
+func Rank(p Params, mass []walk.Weighted, fused []Hit, n int) []Hit {
 	xmax, pmax := 0.0, 0.0
 	for _, m := range mass {
 		xmax = max(xmax, m.Weight)
 	}
-	sum := make(map[uint32]float64, len(mass)+len(fused))
+	share := make(map[uint32]float64, len(fused))
+	for i, h := range fused {
+		if i == 0 {
+			pmax = h.Score
+		}
+		share[h.ID] = p.Mix * h.Score / pmax
+	}
+	out := make([]Hit, 0, len(mass)+len(fused))
 	for _, m := range mass {
-		sum[m.ID] = math.Sqrt(m.Weight / xmax)
+		s := math.Sqrt(m.Weight / xmax)
+		if f, ok := share[m.ID]; ok {
+			s += f
+			delete(share, m.ID)
+		}
+		if s > 0 {
+			out = append(out, Hit{m.ID, s})
+		}
 	}
-	if len(fused) > 0 {
-		pmax = fused[0].Score
-	}
-	for _, h := range fused {
-		sum[h.ID] += p.Mix * h.Score / pmax
-	}
-	out := make([]Hit, 0, len(sum))
-	for id, s := range sum {
+	for id, s := range share {
 		if s > 0 {
 			out = append(out, Hit{id, s})
 		}
 	}
+	if n > 0 && n < len(out) {
+		out = atLeast(out, nth(out, n)-p.Tolerance)
+	}
 	Sort(out, p.Tolerance)
+	return out
+}
+
+// lowest is a heap with the lowest score on top.
+type lowest []float64
+
+func (h lowest) Len() int           { return len(h) }
+func (h lowest) Less(i, j int) bool { return h[i] < h[j] }
+func (h lowest) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *lowest) Push(x any)        { *h = append(*h, x.(float64)) }
+func (h *lowest) Pop() any          { n := len(*h) - 1; x := (*h)[n]; *h = (*h)[:n]; return x }
+
+// nth is the n-th best score.
+func nth(hs []Hit, n int) float64 {
+	h := make(lowest, 0, n)
+	for _, x := range hs {
+		if len(h) < n {
+			heap.Push(&h, x.Score)
+		} else if x.Score > h[0] {
+			h[0] = x.Score
+			heap.Fix(&h, 0)
+		}
+	}
+	return h[0]
+}
+
+func atLeast(hs []Hit, score float64) []Hit {
+	out := hs[:0]
+	for _, h := range hs {
+		if h.Score >= score {
+			out = append(out, h)
+		}
+	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -122,7 +123,10 @@ func TestReferenceVectors(t *testing.T) {
 		for _, x := range m.Chunks {
 			mass[x.ID] = x.Weight
 		}
-		ranking := fuse.Rank(p, m.Chunks, s.P)
+		ranking := fuse.Rank(p, m.Chunks, s.P, 0)
+		if best := fuse.Rank(p, m.Chunks, s.P, 3); len(best) < min(3, len(ranking)) || !slices.Equal(best[:min(3, len(ranking))], ranking[:min(3, len(ranking))]) {
+			t.Errorf("%s: the best three are %v, of all %v", v.ID, best, ranking)
+		}
 		score := make([]float64, v.NumChunks)
 		for _, h := range ranking {
 			score[h.ID] = h.Score
@@ -133,8 +137,13 @@ func TestReferenceVectors(t *testing.T) {
 			}
 		}
 		order(t, v, ranking)
+		for _, x := range g.RunToChunks(s.Start, p.Damping, 1e-14).Chunks {
+			if math.Abs(x.Weight-v.Expected.Mass[x.ID]) > 1e-9 {
+				t.Errorf("%s: with classes of one chunk eliminated chunk %d has mass %g, want %g", v.ID, x.ID, x.Weight, v.Expected.Mass[x.ID])
+			}
+		}
 		// The shipped precision: its bound, and the same best ten.
-		rough := g.Run(s.Start, p.Damping, fuse.Eps, walk.View{})
+		rough := g.RunToChunks(s.Start, p.Damping, fuse.Eps)
 		for _, x := range rough.Chunks {
 			if e := math.Abs(x.Weight - v.Expected.Mass[x.ID]); e > fuse.Eps*float64(len(g.ClassesOf(x.ID)))+1e-12 {
 				t.Errorf("%s: chunk %d is off by %g", v.ID, x.ID, e)
@@ -144,7 +153,7 @@ func TestReferenceVectors(t *testing.T) {
 		for _, k := range v.Expected.Ranking[:min(10, len(v.Expected.Ranking))] {
 			top[k] = true
 		}
-		r := fuse.Rank(p, rough.Chunks, s.P)
+		r := fuse.Rank(p, rough.Chunks, s.P, 10)
 		for _, h := range r[:min(10, len(r))] {
 			all++
 			if top[h.ID] {
@@ -173,7 +182,7 @@ func order(t *testing.T, v vector, got []fuse.Hit) {
 
 func TestNothingFoundIsNothing(t *testing.T) {
 	s := fuse.Make(fuse.Default, nil, []fuse.List{{Lexical: true}}, func(uint32) []uint32 { return nil })
-	if len(s.Start.Chunks)+len(s.Start.Classes) != 0 || len(fuse.Rank(fuse.Default, nil, nil)) != 0 {
+	if len(s.Start.Chunks)+len(s.Start.Classes) != 0 || len(fuse.Rank(fuse.Default, nil, nil, 5)) != 0 {
 		t.Errorf("%+v", s)
 	}
 }

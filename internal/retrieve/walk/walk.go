@@ -78,9 +78,18 @@ func (g *Graph) free(s *scratch) {
 	g.pool.Put(s)
 }
 
+// RunToChunks is Run on the whole graph for those who want the mass of chunks: classes with one chunk, nine of ten, are
+// eliminated. What a chunk gives to s such classes of its deg comes back: it settles r / (1 - d^2 s / deg) at once. Their own
+// mass is left out; it is d * x(chunk) / deg + (1 - d) * start.
+func (g *Graph) RunToChunks(start Start, d, eps float64) Mass {
+	return g.walk(start, d, eps, View{}, g.ClassWeight == nil && g.ChunkWeight == nil)
+}
+
 // Run walks. d is the probability of following an edge. A node without an allowed neighbour gives its mass back to the
 // start. No weight at the start gives an empty result.
-func (g *Graph) Run(start Start, d, eps float64, v View) Mass {
+func (g *Graph) Run(start Start, d, eps float64, v View) Mass { return g.walk(start, d, eps, v, false) }
+
+func (g *Graph) walk(start Start, d, eps float64, v View, toChunks bool) Mass {
 	sum := 0.0
 	for _, l := range [][]Weighted{start.Classes, start.Chunks} {
 		for _, w := range l {
@@ -90,7 +99,7 @@ func (g *Graph) Run(start Start, d, eps float64, v View) Mass {
 	if !(sum > 0) {
 		return Mass{}
 	}
-	w := walker{g: g, s: g.scratch(), v: v, d: d, eps: eps * (1 - d), n: uint32(g.Classes())} // mass that is left spreads to 1 / (1 - d) of itself
+	w := walker{g: g, s: g.scratch(), v: v, d: d, eps: eps * (1 - d), n: uint32(g.Classes()), toChunks: toChunks} // mass that is left spreads to 1 / (1 - d) of itself
 	defer g.free(w.s)
 	for _, c := range start.Classes {
 		w.start = append(w.start, Weighted{c.ID, c.Weight / sum})
@@ -113,6 +122,9 @@ type walker struct {
 	n     uint32 // classes come first
 	start []Weighted
 	m     Mass
+
+	toChunks bool
+	several  []uint32 // classes of the chunk at hand that have several chunks
 }
 
 // neighbours of a node: ids, where they begin among nodes, weights and the test of the other side.
@@ -160,6 +172,23 @@ func (w *walker) add(u uint32, mass float64) {
 	}
 }
 
+// eliminate pushes a chunk past its classes that have no other chunk.
+func (w *walker) eliminate(u uint32, to []uint32) {
+	w.several = w.several[:0]
+	for _, c := range to {
+		if w.g.ClassOff[c+1]-w.g.ClassOff[c] > 1 {
+			w.several = append(w.several, c)
+		}
+	}
+	deg := float64(len(to))
+	r := w.s.r[u] / (1 - w.d*w.d*float64(len(to)-len(w.several))/deg)
+	w.s.x[u] += r
+	w.s.r[u] = 0
+	for _, c := range w.several {
+		w.add(c, w.d*r/deg)
+	}
+}
+
 func (w *walker) run() Mass {
 	s := w.s
 	for head := 0; head < len(s.queue); head++ {
@@ -175,6 +204,10 @@ func (w *walker) run() Mass {
 			continue
 		}
 		w.m.Pushes++
+		if w.toChunks && u >= w.n && deg > 0 {
+			w.eliminate(u, to)
+			continue
+		}
 		r := s.r[u]
 		s.x[u] += r
 		s.r[u] = 0
