@@ -17,8 +17,7 @@ import (
 // kept as an artifact, its digest part of the fingerprint (specs/hybrid.md §3).
 type IDF struct {
 	f     *sections.File
-	terms []byte
-	ends  []uint64
+	terms sections.Strings
 	df    []uint32
 	n     float64
 }
@@ -89,7 +88,7 @@ func OpenIDF(path string) (*IDF, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &IDF{f: f, terms: f.Bytes("terms"), ends: sections.Slice[uint64](f, "term_end"), df: sections.Slice[uint32](f, "df"),
+	return &IDF{f: f, terms: sections.StringsOf(f, "terms", "term_end"), df: sections.Slice[uint32](f, "df"),
 		n: float64(binary.LittleEndian.Uint64(f.Bytes("n")))}, nil
 }
 
@@ -99,18 +98,10 @@ func (x *IDF) Total() int64 { return int64(binary.LittleEndian.Uint64(x.f.Bytes(
 // Close unmaps it.
 func (x *IDF) Close() { x.f.Close() }
 
-func (x *IDF) term(i int) string {
-	lo := uint64(0)
-	if i > 0 {
-		lo = x.ends[i-1]
-	}
-	return string(x.terms[lo:x.ends[i]])
-}
-
 // Weight is ln(1 + (N + 1)/(df + 0.5)).
 func (x *IDF) Weight(stem string) float64 {
 	df := 0.0
-	if i := sort.Search(len(x.ends), func(i int) bool { return x.term(i) >= stem }); i < len(x.ends) && x.term(i) == stem {
+	if i := x.terms.Find(stem); i >= 0 {
 		df = float64(x.df[i])
 	}
 	return math.Log(1 + (x.n+1)/(df+0.5))

@@ -62,8 +62,7 @@ type File struct {
 	order     []uint32 // chunk number -> place in Chunks
 	Documents []Document
 	keys      []byte
-	names     []byte
-	nameEnds  []uint64
+	names     sections.Strings
 	nameClass []uint32 // name order -> place in Classes
 }
 
@@ -75,7 +74,7 @@ func Open(path string) (*File, error) {
 	}
 	return &File{f: f, Classes: sections.Slice[Class](f, "classes"), Chunks: sections.Slice[Chunk](f, "chunks"),
 		order: sections.Slice[uint32](f, "order"), Documents: sections.Slice[Document](f, "documents"), keys: f.Bytes("keys"),
-		names: f.Bytes("names"), nameEnds: sections.Slice[uint64](f, "name_ends"), nameClass: sections.Slice[uint32](f, "name_class")}, nil
+		names: sections.StringsOf(f, "names", "name_ends"), nameClass: sections.Slice[uint32](f, "name_class")}, nil
 }
 
 // Close unmaps it.
@@ -140,21 +139,13 @@ func (l *File) Document(key string) int {
 }
 
 // Name is the i-th class name in order.
-func (l *File) Name(i int) string {
-	start := uint64(0)
-	if i > 0 {
-		start = l.nameEnds[i-1]
-	}
-	return string(l.names[start:l.nameEnds[i]])
-}
+func (l *File) Name(i int) string { return l.names.At(i) }
 
 // NamedFrom is the place of the first folded name >= prefix in the order of names.
-func (l *File) NamedFrom(prefix string) int {
-	return sort.Search(len(l.nameEnds), func(i int) bool { return l.Name(i) >= prefix })
-}
+func (l *File) NamedFrom(prefix string) int { return l.names.From(prefix) }
 
 // Names is how many classes have a name: all of them.
-func (l *File) Names() int { return len(l.nameEnds) }
+func (l *File) Names() int { return l.names.Len() }
 
 // ByName is the class at a place of the order of names.
 func (l *File) ByName(i int) *Class { return &l.Classes[l.nameClass[i]] }

@@ -288,16 +288,10 @@ func (s Searcher) classes(ctx context.Context, g *Generation, a *allowed, vector
 
 // classRow gives the live class of a vector row, or nil.
 func (g *Generation) classRow(key string) *live.Class {
-	idHex, digest, ok := strings.Cut(key, "-")
-	id, err := corpus.ParseID(idHex)
-	if !ok || err != nil {
-		return nil
+	if p := g.classPlace(key); p >= 0 {
+		return &g.Live.Classes[p]
 	}
-	c := g.Live.Class(id)
-	if c == nil || c.Vector.Short(16) != digest {
-		return nil
-	}
-	return c
+	return nil
 }
 
 // ballots reads records until want classes have an allowed chunk.

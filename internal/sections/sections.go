@@ -13,6 +13,7 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+	"sort"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -226,4 +227,40 @@ func Put[T any](x *Writer, rs []T) {
 	}
 	n := len(rs) * int(unsafe.Sizeof(rs[0]))
 	_, _ = x.Write(unsafe.Slice((*byte)(unsafe.Pointer(&rs[0])), n)) // Close tells of errors
+}
+
+// Strings is a table of sorted strings: their bytes one after another, and where each ends.
+type Strings struct {
+	bytes []byte
+	ends  []uint64
+}
+
+// StringsOf views two sections as a table.
+func StringsOf(f *File, bytes, ends string) Strings {
+	return Strings{f.Bytes(bytes), Slice[uint64](f, ends)}
+}
+
+// Len is how many there are.
+func (s Strings) Len() int { return len(s.ends) }
+
+// At is the i-th.
+func (s Strings) At(i int) string {
+	lo := uint64(0)
+	if i > 0 {
+		lo = s.ends[i-1]
+	}
+	return string(s.bytes[lo:s.ends[i]])
+}
+
+// From is the place of the first that is not less than t.
+func (s Strings) From(t string) int {
+	return sort.Search(len(s.ends), func(i int) bool { return s.At(i) >= t })
+}
+
+// Find is the place of t, or -1.
+func (s Strings) Find(t string) int {
+	if i := s.From(t); i < len(s.ends) && s.At(i) == t {
+		return i
+	}
+	return -1
 }

@@ -290,34 +290,15 @@ func answers(t testing.TB, base, index, q string) []string {
 	return nil
 }
 
-// flushRedis empties the cluster's own Redis.
-func flushRedis(t testing.TB, c *cluster) {
+// redisCommand sends a line to the cluster's own Redis and gives what comes back at once.
+func redisCommand(t testing.TB, c *cluster, line string) string {
 	t.Helper()
-	host := strings.TrimSuffix(strings.TrimPrefix(c.cfg.Stores.Classes, "redis://"), "/0")
-	conn, err := net.Dial("tcp", host)
+	conn, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(c.cfg.Stores.Classes, "redis://"), "/0"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	buf := make([]byte, 5)
-	if _, err := conn.Write([]byte("FLUSHALL\r\n")); err == nil {
-		_, err = conn.Read(buf)
-	}
-	if err != nil || string(buf[:3]) != "+OK" {
-		t.Fatalf("%q, %v", buf, err)
-	}
-}
-
-// redisMemory reads used_memory of the cluster's own Redis.
-func redisMemory(t testing.TB, c *cluster) int64 {
-	t.Helper()
-	host := strings.TrimSuffix(strings.TrimPrefix(c.cfg.Stores.Classes, "redis://"), "/0")
-	conn, err := net.Dial("tcp", host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	if _, err := conn.Write([]byte("INFO memory\r\n")); err != nil {
+	if _, err := conn.Write([]byte(line + "\r\n")); err != nil {
 		t.Fatal(err)
 	}
 	buf := make([]byte, 8192)
@@ -325,12 +306,28 @@ func redisMemory(t testing.TB, c *cluster) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var used int64
-	if _, after, ok := strings.Cut(string(buf[:n]), "used_memory:"); ok {
-		_, err = fmt.Sscan(after, &used)
+	return string(buf[:n])
+}
+
+// flushRedis empties the cluster's own Redis.
+func flushRedis(t testing.TB, c *cluster) {
+	t.Helper()
+	if got := redisCommand(t, c, "FLUSHALL"); !strings.HasPrefix(got, "+OK") {
+		t.Fatal(got)
+	}
+}
+
+// redisMemory reads used_memory of the cluster's own Redis.
+func redisMemory(t testing.TB, c *cluster) (used int64) {
+	t.Helper()
+	info := redisCommand(t, c, "INFO memory")
+	if _, after, ok := strings.Cut(info, "used_memory:"); ok {
+		if _, err := fmt.Sscan(after, &used); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if used == 0 {
-		t.Fatalf("%.200s %v", buf[:n], err)
+		t.Fatalf("%.200s", info)
 	}
 	return used
 }

@@ -13,8 +13,7 @@ const MaxTerms = 32
 
 // Index is one side of an open search segment. Its slices are mapped files.
 type Index struct {
-	terms     []byte
-	termEnd   []uint64
+	terms     sections.Strings
 	post      []uint64
 	block     []uint64
 	doc       []uint32
@@ -27,31 +26,14 @@ type Index struct {
 
 // Open views a side.
 func Open(f *sections.File, prefix string, st Stats) *Index {
-	return &Index{terms: f.Bytes(prefix + "terms"), termEnd: sections.Slice[uint64](f, prefix+"term_end"), post: sections.Slice[uint64](f, prefix+"post"),
+	return &Index{terms: sections.StringsOf(f, prefix+"terms", prefix+"term_end"), post: sections.Slice[uint64](f, prefix+"post"),
 		block: sections.Slice[uint64](f, prefix+"block"), doc: sections.Slice[uint32](f, prefix+"doc"), tf: sections.Slice[uint8](f, prefix+"tf"),
 		max: sections.Slice[float32](f, prefix+"max"), len: sections.Slice[uint32](f, prefix+"len"), avg: Average(st), Documents: int(st.Documents)}
 }
 
-func (x *Index) term(i int) string {
-	lo := uint64(0)
-	if i > 0 {
-		lo = x.termEnd[i-1]
-	}
-	return string(x.terms[lo:x.termEnd[i]])
-}
-
-// find gives a term's number, or -1.
-func (x *Index) find(t string) int {
-	i := sort.Search(len(x.termEnd), func(i int) bool { return x.term(i) >= t })
-	if i < len(x.termEnd) && x.term(i) == t {
-		return i
-	}
-	return -1
-}
-
 // DF is the number of documents that hold a term.
 func (x *Index) DF(t string) int {
-	i := x.find(t)
+	i := x.terms.Find(t)
 	if i < 0 {
 		return 0
 	}
@@ -154,7 +136,7 @@ func (x *Index) cursors(terms []string) []*cursor {
 			continue
 		}
 		seen[t] = true
-		i := x.find(t)
+		i := x.terms.Find(t)
 		if i < 0 {
 			continue
 		}
@@ -181,7 +163,7 @@ func (x *Index) cursors(terms []string) []*cursor {
 // Known tells whether any of the terms is indexed.
 func (x *Index) Known(terms []string) bool {
 	for _, t := range terms {
-		if x.find(t) >= 0 {
+		if x.terms.Find(t) >= 0 {
 			return true
 		}
 	}

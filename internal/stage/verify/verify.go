@@ -89,19 +89,27 @@ type keyRow struct {
 	Key string `parquet:"key"`
 }
 
+// openVectors opens a vectors segment; damaged is how its read errors are told.
+func openVectors(ctx context.Context, in In, seg corpus.Segment) (f *parquet.File, damaged func(error) error, err error) {
+	key := in.Art.SegmentKey(seg.SHA256)
+	damaged = func(err error) error {
+		return fault.New(fault.SegmentDamage, fault.Fatal, "read vectors segment", in.Art.Store.Location(key), err, "publish another generation, or rebuild the index")
+	}
+	if f, err = parquet.OpenFile(artifact.ReaderAt(ctx, in.Art.Store, key), seg.Bytes, parquet.ReadBufferSize(1<<20)); err != nil {
+		err = damaged(err)
+	}
+	return f, damaged, err
+}
+
 // Vectors checks the rows of one vectors segment in a collection, making the collection where it is gone.
 func Vectors(ctx context.Context, in In, seg corpus.Segment, collection string, dim int) (Result, error) {
 	var res Result
 	if err := in.Vectors.Create(ctx, collection, dim); err != nil {
 		return res, err
 	}
-	key := in.Art.SegmentKey(seg.SHA256)
-	damaged := func(err error) error {
-		return fault.New(fault.SegmentDamage, fault.Fatal, "read vectors segment", in.Art.Store.Location(key), err, "publish another generation, or rebuild the index")
-	}
-	f, err := parquet.OpenFile(artifact.ReaderAt(ctx, in.Art.Store, key), seg.Bytes, parquet.ReadBufferSize(1<<20))
+	f, damaged, err := openVectors(ctx, in, seg)
 	if err != nil {
-		return res, damaged(err)
+		return res, err
 	}
 	var lost []bool // by row; keys alone are read first, as vectors are rarely missing
 	keys := parquet.NewGenericReader[keyRow](f)
@@ -147,17 +155,16 @@ func Vectors(ctx context.Context, in In, seg corpus.Segment, collection string, 
 // Sample checks the first keys of a re-used vectors segment, and all of it when one of them is missing: a store that lost
 // its memory lost more than a row.
 func Sample(ctx context.Context, in In, seg corpus.Segment, collection string, dim int) (Result, error) {
-	key := in.Art.SegmentKey(seg.SHA256)
-	f, err := parquet.OpenFile(artifact.ReaderAt(ctx, in.Art.Store, key), seg.Bytes, parquet.ReadBufferSize(64<<10))
+	f, damaged, err := openVectors(ctx, in, seg)
 	if err != nil {
-		return Result{}, fault.New(fault.SegmentDamage, fault.Fatal, "read vectors segment", in.Art.Store.Location(key), err, "publish another generation, or rebuild the index")
+		return Result{}, err
 	}
 	r := parquet.NewGenericReader[keyRow](f)
 	defer func() { _ = r.Close() }()
 	buf := make([]keyRow, 64)
 	n, err := r.Read(buf)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return Result{}, err
+		return Result{}, damaged(err)
 	}
 	names := make([]string, n)
 	for i, k := range buf[:n] {
