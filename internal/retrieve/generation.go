@@ -36,6 +36,9 @@ type Generation struct {
 	extracts map[uint32]*artifact.Reader
 	refs     atomic.Int64
 
+	frameMu sync.Mutex
+	frames  map[frameID][]byte
+
 	metaOnce sync.Once
 	meta     []docMeta
 	metaErr  error
@@ -203,7 +206,7 @@ func (g *Generation) Extraction(ctx context.Context, c *live.Chunk) (rows.Extrac
 	if r == nil {
 		return rows.Extract{}, g.damaged("extract")
 	}
-	raw, err := r.Frame(ctx, int(c.ExtFrame))
+	raw, err := g.frame(ctx, r, frameID{c.Extract, c.ExtFrame})
 	if err != nil {
 		return rows.Extract{}, err
 	}
@@ -212,6 +215,39 @@ func (g *Generation) Extraction(ctx context.Context, c *live.Chunk) (rows.Extrac
 		return rows.Extract{}, g.damaged("extract")
 	}
 	return rows.DecodeExtract(v)
+}
+
+// frameID is a frame of the extract segments.
+type frameID struct{ part, frame uint32 }
+
+// maxFrames of at most 64 KiB are kept: chunks that are asked for are asked for again.
+const maxFrames = 256
+
+// frame reads and unpacks a frame of the extract segments, or has it still.
+func (g *Generation) frame(ctx context.Context, r *artifact.Reader, id frameID) ([]byte, error) {
+	g.frameMu.Lock()
+	raw, ok := g.frames[id]
+	g.frameMu.Unlock()
+	if ok {
+		return raw, nil
+	}
+	raw, err := r.Frame(ctx, int(id.frame))
+	if err != nil {
+		return nil, err
+	}
+	g.frameMu.Lock()
+	defer g.frameMu.Unlock()
+	if g.frames == nil {
+		g.frames = map[frameID][]byte{}
+	}
+	for old := range g.frames { // any of them goes
+		if len(g.frames) < maxFrames {
+			break
+		}
+		delete(g.frames, old)
+	}
+	g.frames[id] = raw
+	return raw, nil
 }
 
 // metaOf gives metadata and time of document i: from the search segment, or, where there is none, from the documents
