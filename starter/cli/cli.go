@@ -46,6 +46,7 @@ type App struct {
 func (a *App) Run(ctx context.Context, args []string) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	signal.Ignore(syscall.SIGPIPE) // `unweaver … | head` must not die before it has stopped the stack that it started
 	root := a.root()
 	root.SetArgs(args)
 	root.SetOut(a.Out)
