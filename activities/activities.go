@@ -58,16 +58,12 @@ type Activities struct {
 
 // sealed is build.json: what plan fixed for the rest of the run.
 type sealed struct {
-	Parent      string             `json:"parent"` // sha256 of the manifest; empty: none
-	ParentDocs  int64              `json:"parent_documents"`
-	Epoch       int64              `json:"epoch"`
-	Collections corpus.Collections `json:"collections"`
-	Class       corpus.Fingerprint `json:"class"`
-	Chunk       corpus.Fingerprint `json:"chunk"`
-	IDF         *corpus.Segment    `json:"idf,omitempty"`
-	Plan        plan.Result        `json:"plan"`
-	Import      importing          `json:"import"`
-	Started     time.Time          `json:"started"`
+	Parent     string      `json:"parent"` // sha256 of the manifest; empty: none
+	ParentDocs int64       `json:"parent_documents"`
+	Epoch      int64       `json:"epoch"`
+	Plan       plan.Result `json:"plan"`
+	Started    time.Time   `json:"started"`
+	modelled               // fingerprints here, the rest once the chunks are there: models.json
 }
 
 // run is one activity call: its build, and where things lie.
@@ -152,11 +148,7 @@ func (r *run) sealed(ctx context.Context) (sealed, error) {
 	if err := r.readJSON(ctx, "build.json", &s); err != nil {
 		return s, err
 	}
-	var m modelled
-	ok, err := r.done(ctx, "models.json", &m)
-	if ok {
-		s.Class, s.Chunk, s.Collections, s.Import, s.IDF = m.Class, m.Chunk, m.Collections, m.Import, m.IDF
-	}
+	_, err := r.done(ctx, "models.json", &s.modelled)
 	return s, err
 }
 
@@ -183,23 +175,24 @@ func (r *run) env(ctx context.Context) (items.Env, sealed, error) {
 
 // liveFile maps a live segment once per process.
 func (a *Activities) liveFile(ctx context.Context, art artifact.Index, sha string) (*live.File, error) {
+	return mapOnce(ctx, a, art, &a.lives, sha, live.Open)
+}
+
+// mapOnce maps a segment into known, where it stays for the life of the process.
+func mapOnce[T any](ctx context.Context, a *Activities, art artifact.Index, known *map[string]T, sha string, open func(string) (T, error)) (T, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if f := a.lives[sha]; f != nil {
+	if f, ok := (*known)[sha]; ok {
 		return f, nil
 	}
-	path, err := a.Cache.Get(ctx, a.Artifacts, art.SegmentKey(sha), sha)
+	f, err := localfile.Open(ctx, a.Cache, a.Artifacts, art.SegmentKey(sha), sha, open)
 	if err != nil {
-		return nil, err
+		return f, err
 	}
-	f, err := live.Open(path)
-	if err != nil {
-		return nil, err
+	if *known == nil {
+		*known = map[string]T{}
 	}
-	if a.lives == nil {
-		a.lives = map[string]*live.File{}
-	}
-	a.lives[sha] = f
+	(*known)[sha] = f
 	return f, nil
 }
 

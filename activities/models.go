@@ -38,14 +38,13 @@ func (r *run) models(ctx context.Context, sh shards) (modelled, error) {
 	if err != nil {
 		return modelled{}, err
 	}
-	m := modelled{Class: s.Class, Chunk: s.Chunk}
-	if err := r.learn(ctx, &m, set, parent, sh); err != nil {
-		return m, err
+	m := &s.modelled
+	if err := r.learn(ctx, m, set, parent, sh); err != nil {
+		return *m, err
 	}
-	s.Class, s.Chunk = m.Class, m.Chunk
-	m.Collections = r.collections(parent, s)
+	m.Collections = r.collections(parent, *m)
 	m.Import, err = r.importing(ctx, m.Collections)
-	return m, err
+	return *m, err
 }
 
 // learn takes the parent's table over, or learns one: at a full build, and when there are twice as many chunks.
@@ -121,24 +120,7 @@ func (r *run) texts(ctx context.Context, sh shards) func(yield func(string, erro
 
 // idf maps a table once per process.
 func (r *run) idf(ctx context.Context, sha string) (*embedding.IDF, error) {
-	r.Activities.mu.Lock()
-	defer r.Activities.mu.Unlock()
-	if t := r.idfs[sha]; t != nil {
-		return t, nil
-	}
-	path, err := r.Cache.Get(ctx, r.Artifacts, r.art.SegmentKey(sha), sha)
-	if err != nil {
-		return nil, err
-	}
-	t, err := embedding.OpenIDF(path)
-	if err != nil {
-		return nil, err
-	}
-	if r.idfs == nil {
-		r.idfs = map[string]*embedding.IDF{}
-	}
-	r.idfs[sha] = t
-	return t, nil
+	return mapOnce(ctx, r.Activities, r.art, &r.idfs, sha, embedding.OpenIDF)
 }
 
 // weigh gives the built-in embedders the table of this build.

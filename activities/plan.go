@@ -182,7 +182,7 @@ func (r *run) fingerprints(ctx context.Context, m llm.Set, parent *corpus.Manife
 }
 
 // collections are the parent's where the fingerprint is the same, since rows are shared by generations.
-func (r *run) collections(parent *corpus.Manifest, s sealed) corpus.Collections {
+func (r *run) collections(parent *corpus.Manifest, s modelled) corpus.Collections {
 	n := func(old string, same bool) int {
 		if !same {
 			return 0

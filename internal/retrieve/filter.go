@@ -2,6 +2,7 @@ package retrieve
 
 import (
 	"context"
+	"sort"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/live"
@@ -25,10 +26,7 @@ func (g *Generation) allow(ctx context.Context, q Query) *allowed {
 	a.all = q.Filter.Prefix == "" && len(q.Filter.Metadata) == 0 && q.Filter.From.IsZero() && q.Filter.To.IsZero() && len(q.Without.Documents) == 0
 	if q.Filter.Prefix != "" {
 		a.lo = g.Live.DocumentFrom(q.Filter.Prefix)
-		a.hi = a.lo
-		for a.hi < len(g.Live.Documents) && strings.HasPrefix(g.Live.Key(a.hi), q.Filter.Prefix) {
-			a.hi++
-		}
+		a.hi = a.lo + sort.Search(len(g.Live.Documents)-a.lo, func(i int) bool { return !strings.HasPrefix(g.Live.Key(a.lo+i), q.Filter.Prefix) })
 	}
 	return a
 }

@@ -17,7 +17,7 @@ type lists struct {
 	chunkBM25, classBM25   fuse.List
 	chunkDense, classDense fuse.List
 	classSims, chunkSims   map[uint32]float64
-	classLex, chunkLex     map[uint32]float64
+	chunkLex               map[uint32]float64
 }
 
 func (l *lists) chunks() []fuse.List {
@@ -44,19 +44,17 @@ func (r *request) search() (lists, error) {
 	var derr error
 	wg.Go(func() { derr = r.dense(&l, n) })
 	sr := r.g.Search
-	for _, h := range sr.Chunks.Search(r.terms, n, r.shared().numbers(), nil) {
+	lexical := r.g.allow(r.ctx, r.q) // a filter remembers what it looked at, and the dense side runs beside
+	for _, h := range sr.Chunks.Search(r.terms, n, lexical.numbers(), nil) {
 		l.chunkBM25.Hits = append(l.chunkBM25.Hits, fuse.Hit{ID: h.Doc, Score: h.Score})
 	}
-	for _, h := range sr.Classes.Search(r.surface, n, r.shared().places(), func(p uint32) uint32 { return sr.Rank[p] }) {
+	for _, h := range sr.Classes.Search(r.surface, n, lexical.places(), func(p uint32) uint32 { return sr.Rank[p] }) {
 		l.classBM25.Hits = append(l.classBM25.Hits, fuse.Hit{ID: sr.Rank[h.Doc], Score: h.Score})
 	}
 	wg.Wait()
-	l.classSims, l.chunkSims, l.classLex, l.chunkLex = byID(l.classDense), byID(l.chunkDense), byID(l.classBM25), byID(l.chunkBM25)
+	l.classSims, l.chunkSims, l.chunkLex = byID(l.classDense), byID(l.chunkDense), byID(l.chunkBM25)
 	return l, derr
 }
-
-// shared gives the lexical side a filter of its own, as it runs beside the dense one.
-func (r *request) shared() *allowed { return r.g.allow(r.ctx, r.q) }
 
 func (r *request) dense(l *lists, n int) error {
 	if r.q.Vector != nil {

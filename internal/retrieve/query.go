@@ -218,8 +218,7 @@ func (r *request) vector() error {
 		h.Score = h.Similarity
 		r.res.Chunks = append(r.res.Chunks, h)
 	}
-	r.noMatch()
-	if r.q.Explain {
+	if !r.noMatch() && r.q.Explain {
 		r.res.Explain = explainList("similarity", r.res.Chunks)
 	}
 	return err

@@ -111,7 +111,7 @@ func (s *Stores) open(ctx context.Context, c config.Stores) (err error) {
 		err = unknownURL("stores.vectors", scheme, "milvus://, milvus+tls:// or a path")
 	}
 	if err == nil && c.Milvus.Load == "import" && c.Milvus.Bucket != "" {
-		s.Staging, err = s3.Open(ctx, s3.Config{Bucket: c.Milvus.Bucket, Endpoint: c.S3.Endpoint, Region: c.S3.Region, PathStyle: c.S3.PathStyle, Setting: "stores.milvus.bucket"})
+		s.Staging, err = s.blob(ctx, "s3://"+c.Milvus.Bucket, "stores.milvus.bucket")
 	}
 	return err
 }

@@ -257,22 +257,36 @@ func (s *Server) renew(ctx context.Context, name string, x *index) {
 	}
 }
 
-// names lists the indexes that have something published.
+// names lists the indexes that have something published. It skips from one top-level name to the next: what lies below
+// them is many objects.
 func (s *Server) names(ctx context.Context) ([]string, error) {
 	var out []string
-	last := ""
-	for in, err := range s.Artifacts.List(ctx, "", "") {
+	for after := ""; ; {
+		first := ""
+		for in, err := range s.Artifacts.List(ctx, "", after) {
+			if err != nil {
+				return nil, err
+			}
+			first = in.Key
+			break
+		}
+		if first == "" {
+			return out, nil
+		}
+		name, _, below := strings.Cut(first, "/")
+		if after = first; !below {
+			continue
+		}
+		after = name + "0" // the first key that is not below "name/", as '0' follows '/'
+		if !corpus.ValidSlug(name) || name == "ledger" {
+			continue
+		}
+		p, _, err := artifact.Index{Store: s.Artifacts, Name: name}.Current(ctx)
 		if err != nil {
 			return nil, err
 		}
-		name, rest, ok := strings.Cut(in.Key, "/")
-		if !ok || name == "ledger" || name == last {
-			continue
-		}
-		if rest == "current.json" {
-			last = name
+		if p.Manifest != "" {
 			out = append(out, name)
 		}
 	}
-	return out, nil
 }
