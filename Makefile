@@ -52,7 +52,7 @@ $(TOOLS)/workflowcheck:
 	@mkdir -p $(TOOLS); GOBIN=$(TOOLS) $(GO) install $(WORKFLOWCHECK)
 
 bench: build ## the figures of docs/benchmarks.md, as ratios in one run; DATASETS="dir ..." adds recall, make servers adds real servers
-	$(GO) build -o $(BIN)/modelserver ./internal/llm/llmtest/modelserver
+	$(GO) build -o $(BIN)/modelserver ./internal/model/modeltest/modelserver
 	cd $(EMBEDDED) && $(GO) run ./bench -bin $(BIN) $(BENCH)
 	$(GO) test -run '^$$' -bench . -benchtime 200x ./internal/retrieve/...
 	@for d in $(DATASETS); do $(BIN)/unweaver eval --dataset $$d --workers 1 --data-dir $(BIN)/eval-data --out $(BIN)/eval-$$(basename $$d) || exit 1; done

@@ -1,5 +1,6 @@
-// Package activities gives Temporal the stages: thin methods on one struct, one file a stage, each a heartbeat, one stage
-// call and the mapping of errors. Names are verb and object, unique in the module, equal to the constants of workflows.
+// Package activities gives Temporal the stages: thin methods on one struct, one file a stage, each a heartbeat, one
+// stage call and the mapping of errors. Names are verb and object, unique in the module, equal to the constants of
+// workflows.
 package activities
 
 import (
@@ -13,19 +14,19 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/unweaver/unweaver/internal/artifact"
-	"github.com/unweaver/unweaver/internal/blob"
-	"github.com/unweaver/unweaver/internal/classes"
+	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/embedding"
+	"github.com/unweaver/unweaver/internal/embed"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/items"
+	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/ledger"
-	"github.com/unweaver/unweaver/internal/live"
-	"github.com/unweaver/unweaver/internal/llm"
-	"github.com/unweaver/unweaver/internal/localfile"
+	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage/plan"
-	"github.com/unweaver/unweaver/internal/vectors"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/classes"
+	"github.com/unweaver/unweaver/internal/store/localfile"
+	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -42,7 +43,7 @@ type Activities struct {
 	Classes   classes.Store
 	Vectors   vectors.Store
 	Staging   blob.Store // where the vector store imports from; nil: rows are upserted
-	Models    func(spec corpus.Spec) (llm.Set, error)
+	Models    func(spec corpus.Spec) (model.Set, error)
 	Ledger    *ledger.Ledger
 	Engine    Engine
 	StoreID   string
@@ -53,7 +54,7 @@ type Activities struct {
 	mu    sync.Mutex
 	specs map[string]corpus.Spec
 	lives map[string]*live.File
-	idfs  map[string]*embedding.IDF
+	idfs  map[string]*embed.IDF
 }
 
 // sealed is build.json: what plan fixed for the rest of the run.
@@ -86,39 +87,39 @@ type run struct {
 func RunName(b workflows.Build) string { return b.Index + "/" + b.Generation }
 
 // open starts an activity call.
-func (a *Activities) open(ctx context.Context, b workflows.Build, stage string, n, batch int) (*run, error) {
-	art := artifact.Index{Store: a.Artifacts, Name: b.Index}
-	r := &run{Activities: a, b: b, art: art, stage: stage, id: RunName(b)}
-	r.scratch = art.RunKey(b.Generation, fmt.Sprint(b.Fence))
+func (a *Activities) open(ctx context.Context, build workflows.Build, stage string, n, batch int) (*run, error) {
+	art := artifact.Index{Store: a.Artifacts, Name: build.Index}
+	r := &run{Activities: a, b: build, art: art, stage: stage, id: RunName(build)}
+	r.scratch = art.RunKey(build.Generation, fmt.Sprint(build.Fence))
 	r.field = fmt.Sprintf("%s/%05d/%05d/%d", stage, n, batch, activity.GetInfo(ctx).Attempt)
 	var err error
-	r.spec, err = a.spec(ctx, art, b.Spec)
+	r.spec, err = a.spec(ctx, art, build.Spec)
 	return r, err
 }
 
 // spec reads a stored configuration once.
 func (a *Activities) spec(ctx context.Context, art artifact.Index, digest string) (corpus.Spec, error) {
 	a.mu.Lock()
-	s, ok := a.specs[digest]
+	spec, ok := a.specs[digest]
 	a.mu.Unlock()
 	if ok {
-		return s, nil
+		return spec, nil
 	}
 	var d corpus.Digest
 	if err := d.UnmarshalText([]byte(digest)); err != nil {
-		return s, fault.New(fault.BadConfig, fault.Fatal, "read spec", digest, err, "")
+		return spec, fault.BadConfig.At("read spec", digest).Because(err)
 	}
-	s, err := art.Spec(ctx, d)
+	spec, err := art.Spec(ctx, d)
 	if err != nil {
-		return s, err
+		return spec, err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.specs == nil {
 		a.specs = map[string]corpus.Spec{}
 	}
-	a.specs[digest] = s
-	return s, nil
+	a.specs[digest] = spec
+	return spec, nil
 }
 
 func (r *run) key(name string) string { return r.scratch + "/" + name }
@@ -158,19 +159,26 @@ func (r *run) env(ctx context.Context) (items.Env, sealed, error) {
 	if err != nil {
 		return items.Env{}, s, err
 	}
-	e := items.Env{Spec: r.spec, Art: r.art, Store: r.StoreID, Class: s.Class, Chunk: s.Chunk, Collections: s.Collections}
+	env := items.Env{
+		Spec:        r.spec,
+		Artifacts:   r.art,
+		Store:       r.StoreID,
+		Class:       s.Class,
+		Chunk:       s.Chunk,
+		Collections: s.Collections,
+	}
 	if s.Parent == "" {
-		return e, s, nil
+		return env, s, nil
 	}
-	m, err := r.art.Manifest(ctx, s.Parent)
+	manifest, err := r.art.Manifest(ctx, s.Parent)
 	if err != nil {
-		return e, s, err
+		return env, s, err
 	}
-	e.Parent = m
-	if len(m.Segments.Live) > 0 {
-		e.ParentLive, err = r.liveFile(ctx, r.art, m.Segments.Live[0].SHA256)
+	env.Parent = manifest
+	if len(manifest.Segments.Live) > 0 {
+		env.ParentLive, err = r.liveFile(ctx, r.art, manifest.Segments.Live[0].SHA256)
 	}
-	return e, s, err
+	return env, s, err
 }
 
 // liveFile maps a live segment once per process.
@@ -179,13 +187,20 @@ func (a *Activities) liveFile(ctx context.Context, art artifact.Index, sha strin
 }
 
 // mapOnce maps a segment into known, where it stays for the life of the process.
-func mapOnce[T any](ctx context.Context, a *Activities, art artifact.Index, known *map[string]T, sha string, open func(string) (T, error)) (T, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func mapOnce[T any](
+	ctx context.Context,
+	activities *Activities,
+	art artifact.Index,
+	known *map[string]T,
+	sha string,
+	open func(string) (T, error),
+) (T, error) {
+	activities.mu.Lock()
+	defer activities.mu.Unlock()
 	if f, ok := (*known)[sha]; ok {
 		return f, nil
 	}
-	f, err := localfile.Open(ctx, a.Cache, a.Artifacts, art.SegmentKey(sha), sha, open)
+	f, err := localfile.Open(ctx, activities.Cache, activities.Artifacts, art.SegmentKey(sha), sha, open)
 	if err != nil {
 		return f, err
 	}
@@ -263,30 +278,35 @@ func (r *run) control(ctx context.Context) control {
 func (r *run) stopped(ctx context.Context) error {
 	c := r.control(ctx)
 	if c.Pause {
-		return fault.New(fault.Paused, fault.Fatal, "work on", r.id, "the run is paused", "resume it with: unweaver resume "+r.id)
+		return fault.Paused.At("work on", r.id).
+			Because("the run is paused").
+			Advise("resume it with: unweaver resume " + r.id)
 	}
-	b := r.spec.Budget
-	if c.Over || b == (corpus.Budget{}) {
+	budget := r.spec.Budget
+	if c.Over || budget == (corpus.Budget{}) {
 		return nil
 	}
-	t, err := r.total(ctx)
+	progress, err := r.total(ctx)
 	if err != nil {
 		return nil // the next look will tell
 	}
-	calls, tokens := t.Calls.Extract+t.Calls.Shorten+t.Calls.Embed, t.Tokens.Prompt+t.Tokens.Completion+t.Tokens.Embedding
-	if (b.Calls > 0 && calls >= b.Calls) || (b.Tokens > 0 && tokens >= b.Tokens) || (b.Money > 0 && t.Cost >= b.Money) {
-		return fault.New(fault.BudgetSpent, fault.Fatal, "work on", r.id, fmt.Sprintf("%d calls, %d tokens, cost %.4f are spent", calls, tokens, t.Cost),
-			"go on beyond the budget with: unweaver resume "+r.id+", or raise indexes."+r.b.Index+".budget")
+	calls, tokens := progress.Calls.Extract+progress.Calls.Shorten+progress.Calls.Embed, progress.Tokens.Prompt+progress.Tokens.Completion+progress.Tokens.Embedding
+	if (budget.Calls > 0 && calls >= budget.Calls) || (budget.Tokens > 0 && tokens >= budget.Tokens) ||
+		(budget.Money > 0 && progress.Cost >= budget.Money) {
+		return fault.BudgetSpent.At("work on", r.id).
+			Because(fmt.Sprintf("%d calls, %d tokens, cost %.4f are spent", calls, tokens, progress.Cost)).
+			Advise(
+				"go on beyond the budget with: unweaver resume " + r.id + ", or raise indexes." + r.b.Index + ".budget")
 	}
 	return nil
 }
 
 // beat takes absolute progress of this attempt; it is written by the poll, not by every item.
-func (r *run) beat(p corpus.Progress) {
+func (r *run) beat(progress corpus.Progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p.Stage = r.stage
-	r.last, r.dirty = p, true
+	progress.Stage = r.stage
+	r.last, r.dirty = progress, true
 }
 
 // count is beat for stages that only count.
@@ -298,13 +318,13 @@ func (r *run) count(n int64) {
 
 func (r *run) publishProgress(ctx context.Context) {
 	r.mu.Lock()
-	p, dirty := r.last, r.dirty
+	progress, dirty := r.last, r.dirty
 	r.dirty = false
 	r.mu.Unlock()
 	if !dirty {
 		return
 	}
-	b, err := json.Marshal(p)
+	b, err := json.Marshal(progress)
 	if err == nil {
 		err = r.Classes.SetProgress(ctx, r.id, r.field, b)
 	}
@@ -341,7 +361,8 @@ func (r *run) outcome(ctx context.Context, err error) error {
 		r.Log.Error("error text not stored", "run_id", r.id, "stage", r.stage, "code", string(code))
 		ref = ""
 	}
-	if b, jerr := json.Marshal(corpus.Problem{Code: f.Code, Object: r.stage, Detail: f.Text}); jerr == nil && code != fault.Paused {
+	if b, jerr := json.Marshal(corpus.Problem{Code: f.Code, Object: r.stage, Detail: f.Text}); jerr == nil &&
+		code != fault.Paused {
 		_ = r.Classes.SetProgress(ctx, r.id, problem, b) // shown by status while it lasts
 	}
 	final := kind != fault.Transient || activity.GetInfo(ctx).Attempt >= attempts
@@ -349,5 +370,6 @@ func (r *run) outcome(ctx context.Context, err error) error {
 		final = false
 	}
 	return temporal.NewApplicationErrorWithOptions(string(code), string(code), temporal.ApplicationErrorOptions{
-		NonRetryable: final, NextRetryDelay: fault.RetryAfter(err), Details: []any{ref}})
+		NonRetryable: final, NextRetryDelay: fault.RetryAfter(err), Details: []any{ref},
+	})
 }

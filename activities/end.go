@@ -7,11 +7,11 @@ import (
 
 	"go.temporal.io/sdk/activity"
 
-	"github.com/unweaver/unweaver/internal/blob"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
 	"github.com/unweaver/unweaver/internal/stage/plan"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -19,21 +19,21 @@ func now() time.Time { return time.Now().UTC() }
 
 // state reads, changes and writes the run's state.
 func (r *run) state(ctx context.Context, f func(*corpus.RunState)) error {
-	var s corpus.RunState
-	b, err := r.Classes.State(ctx, r.id)
+	var state corpus.RunState
+	raw, err := r.Classes.State(ctx, r.id)
 	if err != nil {
 		return err
 	}
-	if b != nil {
-		if err := json.Unmarshal(b, &s); err != nil {
-			return fault.New(fault.SegmentDamage, fault.Fatal, "read state of", r.id, err, "")
+	if raw != nil {
+		if err := json.Unmarshal(raw, &state); err != nil {
+			return fault.SegmentDamage.At("read state of", r.id).Because(err)
 		}
 	}
-	f(&s)
-	if b, err = json.Marshal(s); err != nil {
+	f(&state)
+	if raw, err = json.Marshal(state); err != nil {
 		return err
 	}
-	return r.Classes.SetState(ctx, r.id, b)
+	return r.Classes.SetState(ctx, r.id, raw)
 }
 
 // BeginStage closes the stage before and starts the next in the run's state.
@@ -49,21 +49,21 @@ func (a *Activities) BeginStage(ctx context.Context, in workflows.StageState) er
 	if err != nil {
 		return r.outcome(ctx, err)
 	}
-	err = r.state(ctx, func(s *corpus.RunState) {
-		if s.Stage == "" || s.RunID != ex.RunID {
-			*s = corpus.RunState{Workflow: ex.ID, RunID: ex.RunID, Corpus: r.spec.Corpus, StageAt: now}
-			s.Report = corpus.Report{Index: in.Index, Generation: in.Generation, Run: r.id, Started: now}
-			_ = s.Spec.UnmarshalText([]byte(in.Spec)) // it was read by this digest
+	err = r.state(ctx, func(state *corpus.RunState) {
+		if state.Stage == "" || state.RunID != ex.RunID {
+			*state = corpus.RunState{Workflow: ex.ID, RunID: ex.RunID, Corpus: r.spec.Corpus, StageAt: now}
+			state.Report = corpus.Report{Index: in.Index, Generation: in.Generation, Run: r.id, Started: now}
+			_ = state.Spec.UnmarshalText([]byte(in.Spec)) // it was read by this digest
 		}
-		if s.Stage != "" && s.Stage != in.Stage {
-			s.Close(now)
+		if state.Stage != "" && state.Stage != in.Stage {
+			state.Close(now)
 		}
-		if s.Stage != in.Stage {
-			s.StageAt = now
+		if state.Stage != in.Stage {
+			state.StageAt = now
 		}
-		s.Stage, s.Total = in.Stage, in.Total
-		s.Report.Status = corpus.StatusRunning
-		s.Report.Fill(total)
+		state.Stage, state.Total = in.Stage, in.Total
+		state.Report.Status = corpus.StatusRunning
+		state.Report.Fill(total)
 	})
 	r.Log.Info("stage begins", "run_id", r.id, "stage", in.Stage, "total", in.Total)
 	return r.outcome(ctx, err)
@@ -98,29 +98,35 @@ func (a *Activities) EndBuild(ctx context.Context, end workflows.End) error {
 
 // ended tells whether the end of this workflow run is recorded already.
 func (r *run) ended(ctx context.Context) (bool, error) {
-	b, err := r.Classes.State(ctx, r.id)
-	if err != nil || b == nil {
+	raw, err := r.Classes.State(ctx, r.id)
+	if err != nil || raw == nil {
 		return false, err
 	}
-	var s corpus.RunState
-	if err := json.Unmarshal(b, &s); err != nil {
-		return false, fault.New(fault.SegmentDamage, fault.Fatal, "read state of", r.id, err, "")
+	var state corpus.RunState
+	if err := json.Unmarshal(raw, &state); err != nil {
+		return false, fault.SegmentDamage.At("read state of", r.id).Because(err)
 	}
-	return s.Report.Ended != nil && s.RunID == activity.GetInfo(ctx).WorkflowExecution.RunID, nil
+	return state.Report.Ended != nil && state.RunID == activity.GetInfo(ctx).WorkflowExecution.RunID, nil
 }
 
 // unlease gives the lease back where this run holds it; the fence stays, so that it only rises.
 func (r *run) unlease(ctx context.Context) error {
-	var l corpus.Lease
-	in, err := blob.ReadJSON(ctx, r.Artifacts, r.art.LeaseKey(), &l)
+	var lease corpus.Lease
+	in, err := blob.ReadJSON(ctx, r.Artifacts, r.art.LeaseKey(), &lease)
 	if fault.Is(err, fault.NotFound) {
 		return nil
 	}
 	ex := activity.GetInfo(ctx).WorkflowExecution
-	if err != nil || l.Workflow != ex.ID || l.Run != ex.RunID {
+	if err != nil || lease.Workflow != ex.ID || lease.Run != ex.RunID {
 		return err
 	}
-	_, err = blob.WriteJSON(ctx, r.Artifacts, r.art.LeaseKey(), corpus.Lease{Fence: l.Fence, Taken: l.Taken}, blob.Cond{Match: in.ETag})
+	_, err = blob.WriteJSON(
+		ctx,
+		r.Artifacts,
+		r.art.LeaseKey(),
+		corpus.Lease{Fence: lease.Fence, Taken: lease.Taken},
+		blob.Cond{Match: in.ETag},
+	)
 	return err
 }
 
@@ -131,33 +137,35 @@ func (r *run) report(ctx context.Context, end workflows.End) error {
 		return err
 	}
 	var old corpus.Report
-	if _, err := blob.ReadJSON(ctx, r.Artifacts, r.art.GenerationKey(r.b.Generation, "report.json"), &old); err != nil && !fault.Is(err, fault.NotFound) {
+	if _, err := blob.ReadJSON(ctx, r.Artifacts, r.art.GenerationKey(r.b.Generation, "report.json"), &old); err != nil &&
+		!fault.Is(err, fault.NotFound) {
 		return err
 	}
 	var rep corpus.Report
 	now := time.Now().UTC()
 	ex := activity.GetInfo(ctx).WorkflowExecution
-	err = r.state(ctx, func(s *corpus.RunState) {
-		if s.Report.Run == "" || s.RunID != ex.RunID { // it ended before its first stage
-			*s = corpus.RunState{Workflow: ex.ID, RunID: ex.RunID, Corpus: r.spec.Corpus, StageAt: now}
-			s.Report = corpus.Report{Index: r.b.Index, Generation: r.b.Generation, Run: r.id, Started: now}
+	err = r.state(ctx, func(state *corpus.RunState) {
+		if state.Report.Run == "" || state.RunID != ex.RunID { // it ended before its first stage
+			*state = corpus.RunState{Workflow: ex.ID, RunID: ex.RunID, Corpus: r.spec.Corpus, StageAt: now}
+			state.Report = corpus.Report{Index: r.b.Index, Generation: r.b.Generation, Run: r.id, Started: now}
 		}
-		p := &s.Report
-		p.Status, p.Reason, p.Unchanged = end.Status, end.Reason, end.Unchanged
-		p.Detail = r.detail(ctx, end)
-		p.Fill(total)
-		p.Seconds = now.Sub(p.Started).Seconds()
+		report := &state.Report
+		report.Status, report.Reason, report.Unchanged = end.Status, end.Reason, end.Unchanged
+		report.Detail = r.detail(ctx, end)
+		report.Fill(total)
+		report.Seconds = now.Sub(report.Started).Seconds()
 		if corpus.Terminal(end.Status) {
-			s.Close(now)
-			s.Stage = ""
-			p.Ended, p.ETASeconds = &now, 0
+			state.Close(now)
+			state.Stage = ""
+			report.Ended, report.ETASeconds = &now, 0
 		}
-		if old.Generation != "" && old.Documents > 0 && old.Started.Equal(p.Started) { // scratch may be collected by now
-			p.Take(old)
+		if old.Generation != "" && old.Documents > 0 &&
+			old.Started.Equal(report.Started) { // scratch may be collected by now
+			report.Take(old)
 		} else {
-			r.results(ctx, p, end)
+			r.results(ctx, report, end)
 		}
-		rep = *p
+		rep = *report
 	})
 	if err != nil || end.Status == corpus.StatusPaused {
 		return err
@@ -165,7 +173,13 @@ func (r *run) report(ctx context.Context, end workflows.End) error {
 	if _, err := blob.WriteJSON(ctx, r.Artifacts, r.art.GenerationKey(r.b.Generation, "report.json"), rep, blob.Cond{}); err != nil {
 		return err
 	}
-	_, err = blob.Write(ctx, r.Artifacts, r.art.GenerationKey(r.b.Generation, "report.md"), []byte(rep.Markdown()), blob.Cond{})
+	_, err = blob.Write(
+		ctx,
+		r.Artifacts,
+		r.art.GenerationKey(r.b.Generation, "report.md"),
+		[]byte(rep.Markdown()),
+		blob.Cond{},
+	)
 	return err
 }
 
@@ -185,33 +199,36 @@ func (r *run) detail(ctx context.Context, end workflows.End) string {
 	return f.Text
 }
 
-// results fills in what the stages found: from the run's scratch, or for an unchanged corpus from the current generation.
-func (r *run) results(ctx context.Context, p *corpus.Report, end workflows.End) {
+// results fills in what the stages found: from the run's scratch, or for an unchanged corpus from the current
+// generation.
+func (r *run) results(ctx context.Context, report *corpus.Report, end workflows.End) {
 	var s sealed
 	if err := r.readJSON(ctx, "build.json", &s); err != nil {
 		return // it ended before plan did
 	}
-	p.Diff, p.Refused, p.Problems = s.Plan.Diff, s.Plan.Refused, s.Plan.Problems
-	p.Documents = s.Plan.Documents
-	m := &corpus.Manifest{}
+	report.Diff, report.Refused, report.Problems = s.Plan.Diff, s.Plan.Refused, s.Plan.Problems
+	report.Documents = s.Plan.Documents
+	manifest := &corpus.Manifest{}
 	if end.Unchanged {
 		if cur, err := r.art.Manifest(ctx, s.Parent); err == nil {
-			m = cur
+			manifest = cur
 		}
-	} else if err := r.readJSON(ctx, "manifest.json", m); err != nil {
+	} else if err := r.readJSON(ctx, "manifest.json", manifest); err != nil {
 		var sh shards
 		if r.readJSON(ctx, "shards.json", &sh) == nil {
-			p.Chunks = sh.Counts.Chunks
+			report.Chunks = sh.Counts.Chunks
 		}
 		return
 	}
 	for n := range s.Plan.Units {
 		var c chunk.Result
-		if len(p.Problems) < plan.MaxProblems && r.readJSON(ctx, chunkName(n), &c) == nil {
-			p.Problems = append(p.Problems, c.Problems[:min(len(c.Problems), plan.MaxProblems-len(p.Problems))]...)
+		if len(report.Problems) < plan.MaxProblems && r.readJSON(ctx, chunkName(n), &c) == nil {
+			report.Problems = append(
+				report.Problems,
+				c.Problems[:min(len(c.Problems), plan.MaxProblems-len(report.Problems))]...)
 		}
 	}
-	p.FromManifest(m)
+	report.FromManifest(manifest)
 	cur, _, err := r.art.Current(ctx)
-	p.Published = err == nil && (cur.Generation == r.b.Generation)
+	report.Published = err == nil && (cur.Generation == r.b.Generation)
 }

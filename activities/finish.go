@@ -18,7 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/reduce"
 	"github.com/unweaver/unweaver/internal/stage/segment"
 	"github.com/unweaver/unweaver/internal/stage/verify"
-	"github.com/unweaver/unweaver/internal/vectors"
+	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -30,32 +30,41 @@ func (a *Activities) WriteSegments(ctx context.Context, u workflows.Unit) (workf
 			return corpus.Manifest{}, err
 		}
 		defer release()
-		m, err := r.draft(ctx)
+		manifest, err := r.draft(ctx)
 		if err != nil {
-			return m, err
+			return manifest, err
 		}
-		seg, fresh, err := segment.Live(ctx, segment.In{Art: r.art, Scratch: r.scratch, Segments: m.Segments, Shards: len(m.Segments.Extract), Beat: func(int64) {}})
+		seg, fresh, err := segment.Live(
+			ctx,
+			segment.In{
+				Artifacts:  r.art,
+				Scratch:    r.scratch,
+				Segments:   manifest.Segments,
+				Shards:     len(manifest.Segments.Extract),
+				OnProgress: func(int64) {},
+			},
+		)
 		if err != nil {
-			return m, err
+			return manifest, err
 		}
-		m.Segments.Live = []corpus.Segment{seg}
-		p := corpus.Progress{Done: 1}
+		manifest.Segments.Live = []corpus.Segment{seg}
+		progress := corpus.Progress{Done: 1}
 		if fresh {
-			p.Written.Segments = 1
+			progress.Written.Segments = 1
 		}
 		lf, err := r.liveFile(ctx, r.art, seg.SHA256)
 		if err != nil {
-			return m, err
+			return manifest, err
 		}
-		if seg, fresh, err = segment.Search(ctx, segment.SearchIn{Art: r.art, Segments: m.Segments, Live: lf, Spec: r.spec, Beat: func(int64) {}}); err != nil {
-			return m, err
+		if seg, fresh, err = segment.Search(ctx, segment.SearchIn{Artifacts: r.art, Segments: manifest.Segments, Live: lf, Spec: r.spec, OnProgress: func(int64) {}}); err != nil {
+			return manifest, err
 		}
-		m.Segments.Search = []corpus.Segment{seg}
+		manifest.Segments.Search = []corpus.Segment{seg}
 		if fresh {
-			p.Written.Segments++
+			progress.Written.Segments++
 		}
-		r.beat(p)
-		return m, nil
+		r.beat(progress)
+		return manifest, nil
 	})
 	return workflows.UnitResult{Done: 1}, err
 }
@@ -77,73 +86,86 @@ func (r *run) draft(ctx context.Context) (corpus.Manifest, error) {
 	if err != nil {
 		return corpus.Manifest{}, err
 	}
-	m := corpus.Manifest{Format: corpus.ManifestFormat, Index: r.b.Index, Generation: r.b.Generation, Parent: s.Parent, Store: r.StoreID,
-		Config: r.spec.ConfigDigest(), Created: s.Started, Class: s.Class, Chunk: s.Chunk, Partitions: p.Partitions, Collections: s.Collections,
-		Counts: sh.Counts, Hashes: sh.Hashes, Models: corpus.ModelSummary{Chat: models.Chat.Info().Label(), Embedding: models.Chunks.Info().Label()}}
-	if err := m.Spec.UnmarshalText([]byte(r.b.Spec)); err != nil {
-		return m, err
+	manifest := corpus.Manifest{
+		Format:      corpus.ManifestFormat,
+		Index:       r.b.Index,
+		Generation:  r.b.Generation,
+		Parent:      s.Parent,
+		Store:       r.StoreID,
+		Config:      r.spec.ConfigDigest(),
+		Created:     s.Started,
+		Class:       s.Class,
+		Chunk:       s.Chunk,
+		Partitions:  p.Partitions,
+		Collections: s.Collections,
+		Counts:      sh.Counts,
+		Hashes:      sh.Hashes,
+		Models:      corpus.ModelSummary{Chat: models.Chat.Info().Label(), Embedding: models.Chunks.Info().Label()},
+	}
+	if err := manifest.Spec.UnmarshalText([]byte(r.b.Spec)); err != nil {
+		return manifest, err
 	}
 	if s.IDF != nil {
-		m.Segments.IDF = []corpus.Segment{*s.IDF}
+		manifest.Segments.IDF = []corpus.Segment{*s.IDF}
 	}
-	m.Counts.Fallbacks, m.Counts.DeadLetters = p.Fallbacks, p.Dead
+	manifest.Counts.Fallbacks, manifest.Counts.DeadLetters = p.Fallbacks, p.Dead
 	for n := range s.Plan.Units {
-		var c chunk.Result
-		if err := r.readJSON(ctx, chunkName(n), &c); err != nil {
-			return m, err
+		var result chunk.Result
+		if err := r.readJSON(ctx, chunkName(n), &result); err != nil {
+			return manifest, err
 		}
-		m.Segments.Text = append(m.Segments.Text, c.Text)
-		m.Segments.Documents = append(m.Segments.Documents, c.Documents)
+		manifest.Segments.Text = append(manifest.Segments.Text, result.Text)
+		manifest.Segments.Documents = append(manifest.Segments.Documents, result.Documents)
 	}
 	for n := range sh.Shards {
 		var e extract.SealResult
 		if err := r.readJSON(ctx, sealedName(n), &e); err != nil {
-			return m, err
+			return manifest, err
 		}
-		m.Segments.Extract = append(m.Segments.Extract, e.Extract)
+		manifest.Segments.Extract = append(manifest.Segments.Extract, e.Extract)
 	}
 	for n := range p.Partitions {
 		var d reduce.Result
 		if err := r.readJSON(ctx, reducedName(n), &d); err != nil {
-			return m, err
+			return manifest, err
 		}
-		m.Segments.Mentions = append(m.Segments.Mentions, d.Mentions)
-		m.Counts.Mentions += d.Counts.Mentions
-		m.Counts.Edges += d.Counts.Edges
-		m.Hashes.Content.Merge(d.Content)
+		manifest.Segments.Mentions = append(manifest.Segments.Mentions, d.Mentions)
+		manifest.Counts.Mentions += d.Counts.Mentions
+		manifest.Counts.Edges += d.Counts.Edges
+		manifest.Hashes.Content.Merge(d.Content)
 	}
-	return m, r.loaded(ctx, &m, p, len(sh.Shards))
+	return manifest, r.loaded(ctx, &manifest, p, len(sh.Shards))
 }
 
 // loaded adds what load wrote, and the parent's vectors that are still used.
-func (r *run) loaded(ctx context.Context, m *corpus.Manifest, p partitioning, shards int) error {
+func (r *run) loaded(ctx context.Context, manifest *corpus.Manifest, p partitioning, shards int) error {
 	env, _, err := r.env(ctx)
 	if err != nil {
 		return err
 	}
-	if env.Parent != nil && env.Parent.Collections.Classes == m.Collections.Classes {
-		m.Segments.ClassVecs = append(m.Segments.ClassVecs, env.Parent.Segments.ClassVecs...)
+	if env.Parent != nil && env.Parent.Collections.Classes == manifest.Collections.Classes {
+		manifest.Segments.ClassVecs = append(manifest.Segments.ClassVecs, env.Parent.Segments.ClassVecs...)
 	}
-	if env.Parent != nil && env.Parent.Collections.Chunks == m.Collections.Chunks {
-		m.Segments.ChunkVecs = append(m.Segments.ChunkVecs, env.Parent.Segments.ChunkVecs...)
+	if env.Parent != nil && env.Parent.Collections.Chunks == manifest.Collections.Chunks {
+		manifest.Segments.ChunkVecs = append(manifest.Segments.ChunkVecs, env.Parent.Segments.ChunkVecs...)
 	}
 	for n := range p.Partitions + shards {
-		var l load.Result
-		if err := r.readJSON(ctx, loadedName(n), &l); err != nil {
+		var result load.Result
+		if err := r.readJSON(ctx, loadedName(n), &result); err != nil {
 			return err
 		}
-		m.Hashes.Merge(l.Hashes)
+		manifest.Hashes.Merge(result.Hashes)
 		if n < p.Partitions {
-			m.Segments.Classes = append(m.Segments.Classes, l.Rows)
-			m.Counts.Classes += l.Counts.Classes
-			if l.Vectors.SHA256 != "" {
-				m.Segments.ClassVecs = append(m.Segments.ClassVecs, l.Vectors)
+			manifest.Segments.Classes = append(manifest.Segments.Classes, result.Rows)
+			manifest.Counts.Classes += result.Counts.Classes
+			if result.Vectors.SHA256 != "" {
+				manifest.Segments.ClassVecs = append(manifest.Segments.ClassVecs, result.Vectors)
 			}
 			continue
 		}
-		m.Counts.Windows += l.Counts.Windows
-		if l.Vectors.SHA256 != "" {
-			m.Segments.ChunkVecs = append(m.Segments.ChunkVecs, l.Vectors)
+		manifest.Counts.Windows += result.Counts.Windows
+		if result.Vectors.SHA256 != "" {
+			manifest.Segments.ChunkVecs = append(manifest.Segments.ChunkVecs, result.Vectors)
 		}
 	}
 	return nil
@@ -151,36 +173,48 @@ func (r *run) loaded(ctx context.Context, m *corpus.Manifest, p partitioning, sh
 
 // VerifyPart checks one partition's records and vectors, or one shard's vectors.
 func (a *Activities) VerifyPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	_, err := unit(a, ctx, u, fmt.Sprintf("verified-%05d.json", u.N), func(ctx context.Context, r *run) (verify.Result, error) {
-		var m corpus.Manifest
-		if err := r.readJSON(ctx, "manifest.json", &m); err != nil {
-			return verify.Result{}, err
-		}
-		var l load.Result
-		if err := r.readJSON(ctx, loadedName(u.N), &l); err != nil {
-			return verify.Result{}, err
-		}
-		in := verify.In{Art: r.art, Manifest: &m, Classes: r.Classes, Vectors: r.Vectors, Beat: func(int64) {}}
-		var res verify.Result
-		coll, dim := m.Collections.Chunks, m.Chunk.Dimension
-		if u.N < m.Partitions {
-			coll, dim = m.Collections.Classes, m.Class.Dimension
-			var err error
-			if res, err = verify.Records(ctx, in, l.Rows); err != nil {
-				return res, err
+	_, err := unit(
+		a,
+		ctx,
+		u,
+		fmt.Sprintf("verified-%05d.json", u.N),
+		func(ctx context.Context, r *run) (verify.Result, error) {
+			var manifest corpus.Manifest
+			if err := r.readJSON(ctx, "manifest.json", &manifest); err != nil {
+				return verify.Result{}, err
 			}
-		}
-		if l.Vectors.SHA256 != "" {
-			v, err := verify.Vectors(ctx, in, l.Vectors, coll, dim)
-			if err != nil {
-				return res, err
+			var result load.Result
+			if err := r.readJSON(ctx, loadedName(u.N), &result); err != nil {
+				return verify.Result{}, err
 			}
-			res.Checked += v.Checked
-			res.Rewritten += v.Rewritten
-		}
-		r.beat(corpus.Progress{Done: 1})
-		return res, nil
-	})
+			in := verify.In{
+				Artifacts:  r.art,
+				Manifest:   &manifest,
+				Classes:    r.Classes,
+				Vectors:    r.Vectors,
+				OnProgress: func(int64) {},
+			}
+			var res verify.Result
+			coll, dim := manifest.Collections.Chunks, manifest.Chunk.Dimension
+			if u.N < manifest.Partitions {
+				coll, dim = manifest.Collections.Classes, manifest.Class.Dimension
+				var err error
+				if res, err = verify.Records(ctx, in, result.Rows); err != nil {
+					return res, err
+				}
+			}
+			if result.Vectors.SHA256 != "" {
+				v, err := verify.Vectors(ctx, in, result.Vectors, coll, dim)
+				if err != nil {
+					return res, err
+				}
+				res.Checked += v.Checked
+				res.Rewritten += v.Rewritten
+			}
+			r.beat(corpus.Progress{Done: 1})
+			return res, nil
+		},
+	)
 	return workflows.UnitResult{Done: 1}, err
 }
 
@@ -205,12 +239,12 @@ func (a *Activities) PublishBuild(ctx context.Context, u workflows.Unit) (workfl
 
 func (r *run) publish(ctx context.Context) (workflows.Outcome, error) {
 	var sh shards
-	var m corpus.Manifest
+	var manifest corpus.Manifest
 	s, err := r.sealed(ctx)
 	if err != nil {
 		return workflows.Outcome{}, err
 	}
-	for name, v := range map[string]any{"shards.json": &sh, "manifest.json": &m} {
+	for name, v := range map[string]any{"shards.json": &sh, "manifest.json": &manifest} {
 		if err := r.readJSON(ctx, name, v); err != nil {
 			return workflows.Outcome{}, err
 		}
@@ -219,55 +253,63 @@ func (r *run) publish(ctx context.Context) (workflows.Outcome, error) {
 	if err != nil {
 		return workflows.Outcome{}, err
 	}
-	m.Tokens, m.Cost = total.Tokens, total.Cost
-	reason, detail := publish.Gate(r.spec, m.Counts, s.Plan.Diff, sh.Failed, s.ParentDocs)
+	manifest.Tokens, manifest.Cost = total.Tokens, total.Cost
+	reason, detail := publish.Gate(r.spec, manifest.Counts, s.Plan.Diff, sh.Failed, s.ParentDocs)
 	out := workflows.Outcome{Status: corpus.StatusCompleted, Reason: reason}
 	state := "published"
 	switch {
 	case reason != "":
 		out.Status, state = corpus.StatusHeld, "held"
-	case m.Counts.DeadLetters > 0 || sh.Failed > 0 || s.Plan.Diff.Unusable > 0:
+	case manifest.Counts.DeadLetters > 0 || sh.Failed > 0 || s.Plan.Diff.Unusable > 0:
 		out.Status = corpus.StatusErrors
 	}
 	var ref corpus.GenerationRef
-	if ref, err = r.art.GenerationRef(ctx, m.Generation); err == nil { // a repeated attempt keeps its number
-		m.Seq = ref.Seq
-	} else if m.Seq, err = publish.Seq(ctx, r.art); err != nil {
+	if ref, err = r.art.GenerationRef(ctx, manifest.Generation); err == nil { // a repeated attempt keeps its number
+		manifest.Seq = ref.Seq
+	} else if manifest.Seq, err = publish.Seq(ctx, r.art); err != nil {
 		return out, err
 	}
-	if err := r.reused(ctx, &m); err != nil {
+	if err := r.reused(ctx, &manifest); err != nil {
 		return out, err
 	}
-	if err := r.collectionsReady(ctx, &m, total.Written.Rows); err != nil {
+	if err := r.collectionsReady(ctx, &manifest, total.Written.Rows); err != nil {
 		return out, err
 	}
-	sha, err := publish.Store(ctx, r.art, &m, state)
+	sha, err := publish.Store(ctx, r.art, &manifest, state)
 	if err != nil {
 		return out, err
 	}
 	if state == "held" {
 		return out, r.writeJSON(ctx, "held.json", failure{reason, detail})
 	}
-	if _, err = publish.Flip(ctx, r.art, r.Classes, m.Generation, sha, m.Seq, s.Epoch); err != nil {
+	if _, err = publish.Flip(ctx, r.art, r.Classes, manifest.Generation, sha, manifest.Seq, s.Epoch); err != nil {
 		return out, err
 	}
-	r.alias(ctx, &m)
+	r.alias(ctx, &manifest)
 	return out, nil
 }
 
 // reused samples the vectors that the parent wrote; what this run wrote is verified row by row.
-func (r *run) reused(ctx context.Context, m *corpus.Manifest) error {
+func (r *run) reused(ctx context.Context, manifest *corpus.Manifest) error {
 	env, _, err := r.env(ctx)
 	if err != nil || env.Parent == nil {
 		return err
 	}
-	in := verify.In{Art: r.art, Manifest: m, Classes: r.Classes, Vectors: r.Vectors, Beat: func(int64) {}}
+	in := verify.In{
+		Artifacts:  r.art,
+		Manifest:   manifest,
+		Classes:    r.Classes,
+		Vectors:    r.Vectors,
+		OnProgress: func(int64) {},
+	}
 	for _, k := range []struct {
 		old, now string
 		segs     []corpus.Segment
 		dim      int
-	}{{env.Parent.Collections.Classes, m.Collections.Classes, env.Parent.Segments.ClassVecs, m.Class.Dimension},
-		{env.Parent.Collections.Chunks, m.Collections.Chunks, env.Parent.Segments.ChunkVecs, m.Chunk.Dimension}} {
+	}{
+		{env.Parent.Collections.Classes, manifest.Collections.Classes, env.Parent.Segments.ClassVecs, manifest.Class.Dimension},
+		{env.Parent.Collections.Chunks, manifest.Collections.Chunks, env.Parent.Segments.ChunkVecs, manifest.Chunk.Dimension},
+	} {
 		if k.old != k.now {
 			continue
 		}
@@ -280,27 +322,27 @@ func (r *run) reused(ctx context.Context, m *corpus.Manifest) error {
 	return nil
 }
 
-// alias points the aliases for other programs that read the vector store at what is published. Ours never use them, so a
-// failure is told and changes nothing.
-func (r *run) alias(ctx context.Context, m *corpus.Manifest) {
-	a, ok := r.Vectors.(vectors.Aliaser)
+// alias points the aliases for other programs that read the vector store at what is published. Ours never use them,
+// so a failure is told and changes nothing.
+func (r *run) alias(ctx context.Context, manifest *corpus.Manifest) {
+	aliaser, ok := r.Vectors.(vectors.Aliaser)
 	if !ok {
 		return
 	}
-	for _, c := range []string{m.Collections.Classes, m.Collections.Chunks} {
+	for _, c := range []string{manifest.Collections.Classes, manifest.Collections.Chunks} {
 		parts := strings.Split(c, "_") // uw_<hash>_<kind>_<fingerprint>_<n>
-		if err := a.Alias(ctx, strings.Join(parts[:3], "_"), c); err != nil {
+		if err := aliaser.Alias(ctx, strings.Join(parts[:3], "_"), c); err != nil {
 			r.Log.Warn("alias not pointed", "run_id", r.id, "collection", c, "code", string(fault.CodeOf(err)))
 		}
 	}
 }
 
 // collectionsReady makes sure that both collections are there and loaded.
-func (r *run) collectionsReady(ctx context.Context, m *corpus.Manifest, written int64) error {
+func (r *run) collectionsReady(ctx context.Context, manifest *corpus.Manifest, written int64) error {
 	for _, c := range []struct {
 		name string
 		dim  int
-	}{{m.Collections.Classes, m.Class.Dimension}, {m.Collections.Chunks, m.Chunk.Dimension}} {
+	}{{manifest.Collections.Classes, manifest.Class.Dimension}, {manifest.Collections.Chunks, manifest.Chunk.Dimension}} {
 		if err := r.Vectors.Create(ctx, c.name, c.dim); err != nil {
 			return err
 		}
@@ -322,14 +364,14 @@ func (r *run) total(ctx context.Context) (corpus.Progress, error) {
 	if err != nil {
 		return corpus.Progress{}, err
 	}
-	var t corpus.Progress
+	var progress corpus.Progress
 	for _, b := range all {
 		var p corpus.Progress
 		if json.Unmarshal(b, &p) == nil && p.Stage != "" {
-			t.Add(p)
+			progress.Add(p)
 		}
 	}
-	return t, nil
+	return progress, nil
 }
 
 // CollectGarbage deletes scratch and what nothing names any more.
@@ -354,9 +396,22 @@ func (a *Activities) CollectGarbage(ctx context.Context, u workflows.Unit) (work
 		if err != nil {
 			return err
 		}
-		_, err = collect.Run(ctx, collect.In{Art: r.art, Keep: r.spec.Keep, Grace: time.Duration(r.spec.Grace), Scratch: r.art.Name + "/runs",
-			Refs: refs, Current: cur, Leased: leased, Vectors: r.Vectors, Now: time.Now().UTC(),
-			CollPrefix: "uw_" + corpus.Sum(r.StoreID, u.Index).Short(8) + "_", Beat: func(int64) {}})
+		_, err = collect.Run(
+			ctx,
+			collect.In{
+				Artifacts:  r.art,
+				Keep:       r.spec.Keep,
+				Grace:      time.Duration(r.spec.Grace),
+				Scratch:    r.art.Name + "/runs",
+				Refs:       refs,
+				Current:    cur,
+				Leased:     leased,
+				Vectors:    r.Vectors,
+				Now:        time.Now().UTC(),
+				CollPrefix: "uw_" + corpus.Sum(r.StoreID, u.Index).Short(8) + "_",
+				OnProgress: func(int64) {},
+			},
+		)
 		if err != nil {
 			return err
 		}
@@ -382,36 +437,62 @@ func (a *Activities) SetPaused(ctx context.Context, b workflows.Build, pause boo
 			s.Report.Status, s.Report.Reason, s.Report.Detail = corpus.StatusRunning, "", ""
 		})
 	}
-	var v []byte
+	var raw []byte
 	if err == nil {
-		v, err = json.Marshal(c)
+		raw, err = json.Marshal(c)
 	}
 	if err == nil {
-		err = a.Classes.SetControl(ctx, r.id, v)
+		err = a.Classes.SetControl(ctx, r.id, raw)
 	}
 	return r.outcome(ctx, err)
 }
 
 // EstimateShard looks a shard's chunks up in the ledger and pays nothing.
 func (a *Activities) EstimateShard(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	res, err := unit(a, ctx, u, fmt.Sprintf("estimate-%05d.json", u.N), func(ctx context.Context, r *run) (extract.Estimate, error) {
-		var s shards
-		if err := r.readJSON(ctx, "shards.json", &s); err != nil {
-			return extract.Estimate{}, err
-		}
-		var c chunk.Result
-		if err := r.readJSON(ctx, chunkName(s.Shards[u.N].Unit), &c); err != nil {
-			return extract.Estimate{}, err
-		}
-		m, err := r.Models(r.spec)
-		if err != nil {
-			return extract.Estimate{}, err
-		}
-		e, err := extract.Count(ctx, extract.In{Spec: r.spec, Art: r.art, Scratch: r.scratch, Text: c.Text, Shard: s.Shards[u.N], Lo: s.Shards[u.N].Lo, Hi: s.Shards[u.N].Hi,
-			Chat: m.Chat, Ledger: r.Ledger, Attempt: u.Attempt})
-		r.beat(corpus.Progress{Done: e.Chunks, Calls: corpus.Calls{Extract: e.Calls}, Hits: corpus.Calls{Extract: e.Hits}, Tokens: corpus.Tokens{Prompt: e.Prompt, Completion: e.Completion},
-			Cost: (float64(e.Prompt)*r.spec.Chat.Price.Prompt + float64(e.Completion)*r.spec.Chat.Price.Completion) / 1e6})
-		return e, err
-	})
+	res, err := unit(
+		a,
+		ctx,
+		u,
+		fmt.Sprintf("estimate-%05d.json", u.N),
+		func(ctx context.Context, r *run) (extract.Estimate, error) {
+			var s shards
+			if err := r.readJSON(ctx, "shards.json", &s); err != nil {
+				return extract.Estimate{}, err
+			}
+			var result chunk.Result
+			if err := r.readJSON(ctx, chunkName(s.Shards[u.N].Unit), &result); err != nil {
+				return extract.Estimate{}, err
+			}
+			set, err := r.Models(r.spec)
+			if err != nil {
+				return extract.Estimate{}, err
+			}
+			estimate, err := extract.Count(
+				ctx,
+				extract.In{
+					Spec:      r.spec,
+					Artifacts: r.art,
+					Scratch:   r.scratch,
+					Text:      result.Text,
+					Shard:     s.Shards[u.N],
+					From:      s.Shards[u.N].From,
+					To:        s.Shards[u.N].To,
+					Chat:      set.Chat,
+					Ledger:    r.Ledger,
+					Attempt:   u.Attempt,
+				},
+			)
+			r.beat(
+				corpus.Progress{
+					Done:   estimate.Chunks,
+					Calls:  corpus.Calls{Extract: estimate.Calls},
+					Hits:   corpus.Calls{Extract: estimate.Hits},
+					Tokens: corpus.Tokens{Prompt: estimate.Prompt, Completion: estimate.Completion},
+					Cost:   (float64(estimate.Prompt)*r.spec.Chat.Price.Prompt + float64(estimate.Completion)*r.spec.Chat.Price.Completion) / 1e6,
+				},
+			)
+			return estimate, err
+		},
+	)
 	return workflows.UnitResult{Done: res.Chunks}, err
 }

@@ -5,18 +5,18 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/stage/load"
-	"github.com/unweaver/unweaver/internal/vectors"
+	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// importing tells which collections are filled by bulk import. Only a collection that no generation names is: what lies in
-// it then is left from an abandoned build and may be dropped.
+// importing tells which collections are filled by bulk import. Only a collection that no generation names is: what
+// lies in it then is left from an abandoned build and may be dropped.
 type importing struct {
 	Classes bool `json:"classes"`
 	Chunks  bool `json:"chunks"`
 }
 
-func (r *run) importing(ctx context.Context, c corpus.Collections) (importing, error) {
+func (r *run) importing(ctx context.Context, collections corpus.Collections) (importing, error) {
 	if _, ok := r.Vectors.(vectors.Importer); !ok || r.Staging == nil {
 		return importing{}, nil
 	}
@@ -26,12 +26,12 @@ func (r *run) importing(ctx context.Context, c corpus.Collections) (importing, e
 	}
 	out := importing{Classes: true, Chunks: true}
 	for _, ref := range refs {
-		m, err := r.art.Manifest(ctx, ref.Manifest)
+		manifest, err := r.art.Manifest(ctx, ref.Manifest)
 		if err != nil {
 			return importing{}, err
 		}
-		out.Classes = out.Classes && m.Collections.Classes != c.Classes
-		out.Chunks = out.Chunks && m.Collections.Chunks != c.Chunks
+		out.Classes = out.Classes && manifest.Collections.Classes != collections.Classes
+		out.Chunks = out.Chunks && manifest.Collections.Chunks != collections.Chunks
 	}
 	return out, nil
 }
@@ -59,12 +59,12 @@ func (a *Activities) ImportVectors(ctx context.Context, b workflows.Build) error
 			{Kind: "chunks", Collection: s.Collections.Chunks, Dimension: s.Chunk.Dimension},
 		}
 		for n := range p.Partitions + len(sh.Shards) {
-			var l load.Result
-			if err := r.readJSON(ctx, loadedName(n), &l); err != nil {
+			var result load.Result
+			if err := r.readJSON(ctx, loadedName(n), &result); err != nil {
 				return err
 			}
-			if k := &kinds[min(1, n/p.Partitions)]; l.Vectors.SHA256 != "" {
-				k.Files = append(k.Files, l.Vectors)
+			if k := &kinds[min(1, n/p.Partitions)]; result.Vectors.SHA256 != "" {
+				k.Files = append(k.Files, result.Vectors)
 			}
 		}
 		for i, on := range []bool{s.Import.Classes, s.Import.Chunks} {
@@ -72,7 +72,9 @@ func (a *Activities) ImportVectors(ctx context.Context, b workflows.Build) error
 				continue
 			}
 			in := kinds[i]
-			in.Art, in.Staging, in.Vectors, in.State = r.art, r.Staging, r.Vectors, r.key("import-"+in.Kind+".json")
+			in.Artifacts, in.Staging, in.Vectors, in.State = r.art, r.Staging, r.Vectors, r.key(
+				"import-"+in.Kind+".json",
+			)
 			in.Prefix = "unweaver-import/" + r.StoreID[:8] + "/" + r.scratch + "/" + in.Kind
 			in.Log = r.Log.With("run_id", r.id, "stage", "load", "kind", in.Kind)
 			if err := load.Import(ctx, in); err != nil {

@@ -3,17 +3,17 @@ package activities
 import (
 	"context"
 
-	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/embedding"
-	"github.com/unweaver/unweaver/internal/items"
-	"github.com/unweaver/unweaver/internal/llm"
+	"github.com/unweaver/unweaver/internal/embed"
+	"github.com/unweaver/unweaver/internal/format/textseg"
+	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
-	"github.com/unweaver/unweaver/internal/textseg"
+	"github.com/unweaver/unweaver/internal/store/artifact"
 )
 
-// modelled is models.json: what is fixed once the chunks are there. The built-in embedder weighs words by how many chunks
-// hold them, and its table is part of its fingerprint, which names the collections.
+// modelled is models.json: what is fixed once the chunks are there. The built-in embedder weighs words by how many
+// chunks hold them, and its table is part of its fingerprint, which names the collections.
 type modelled struct {
 	Class       corpus.Fingerprint `json:"class"`
 	Chunk       corpus.Fingerprint `json:"chunk"`
@@ -48,13 +48,13 @@ func (r *run) models(ctx context.Context, sh shards) (modelled, error) {
 }
 
 // learn takes the parent's table over, or learns one: at a full build, and when there are twice as many chunks.
-func (r *run) learn(ctx context.Context, m *modelled, set llm.Set, parent *corpus.Manifest, sh shards) error {
+func (r *run) learn(ctx context.Context, m *modelled, set model.Set, parent *corpus.Manifest, sh shards) error {
 	var fps []*corpus.Fingerprint
 	for _, x := range []struct {
-		e  llm.Embedder
+		e  model.Embedder
 		fp *corpus.Fingerprint
 	}{{set.Classes, &m.Class}, {set.Chunks, &m.Chunk}} {
-		if _, ok := x.e.(llm.Weighable); ok {
+		if _, ok := x.e.(model.Weighable); ok {
 			fps = append(fps, x.fp)
 		}
 	}
@@ -63,11 +63,11 @@ func (r *run) learn(ctx context.Context, m *modelled, set llm.Set, parent *corpu
 	}
 	if parent != nil && len(parent.Segments.IDF) > 0 && fps[0].IDF == parent.Segments.IDF[0].SHA256 {
 		old := parent.Segments.IDF[0]
-		t, err := r.idf(ctx, old.SHA256)
+		idf, err := r.idf(ctx, old.SHA256)
 		if err != nil {
 			return err
 		}
-		if sh.Counts.Chunks < 2*t.Total() {
+		if sh.Counts.Chunks < 2*idf.Total() {
 			m.IDF = &old
 			for _, fp := range fps {
 				fp.IDF = old.SHA256
@@ -75,15 +75,15 @@ func (r *run) learn(ctx context.Context, m *modelled, set llm.Set, parent *corpu
 			return nil
 		}
 	}
-	f, err := artifact.NewFile()
+	file, err := artifact.NewFile()
 	if err != nil {
 		return err
 	}
-	defer f.Discard()
-	if err := embedding.LearnIDF(ctx, f, sh.Counts.Chunks, r.texts(ctx, sh)); err != nil {
+	defer file.Discard()
+	if err := embed.LearnIDF(ctx, file, sh.Counts.Chunks, r.texts(ctx, sh)); err != nil {
 		return err
 	}
-	seg, _, err := f.PutSegment(ctx, r.art)
+	seg, _, err := file.PutSegment(ctx, r.art)
 	m.IDF = &seg
 	for _, fp := range fps {
 		fp.IDF = seg.SHA256
@@ -94,21 +94,21 @@ func (r *run) learn(ctx context.Context, m *modelled, set llm.Set, parent *corpu
 // texts reads the chunks of all shards in chunk order.
 func (r *run) texts(ctx context.Context, sh shards) func(yield func(string, error) bool) {
 	return func(yield func(string, error) bool) {
-		for _, x := range sh.Shards {
-			var c chunk.Result
-			if err := r.readJSON(ctx, chunkName(x.Unit), &c); err != nil {
+		for _, shard := range sh.Shards {
+			var result chunk.Result
+			if err := r.readJSON(ctx, chunkName(shard.Unit), &result); err != nil {
 				yield("", err)
 				return
 			}
-			t, err := textseg.Open(ctx, r.Artifacts, r.art.SegmentKey(c.Text.SHA256))
+			reader, err := textseg.Open(ctx, r.Artifacts, r.art.SegmentKey(result.Text.SHA256))
 			if err != nil {
 				yield("", err)
 				return
 			}
-			for ref, err := range items.Refs(ctx, r.Artifacts, r.scratch, x.Unit, x.Lo, x.Hi) {
+			for ref, err := range items.Refs(ctx, r.Artifacts, r.scratch, shard.Unit, shard.From, shard.To) {
 				s := ""
 				if err == nil {
-					s, err = t.Slice(ctx, ref.Document, ref.Frame, ref.Start, ref.End)
+					s, err = reader.Slice(ctx, ref.Document, ref.Frame, ref.Start, ref.End)
 				}
 				if !yield(s, err) || err != nil {
 					return
@@ -119,22 +119,22 @@ func (r *run) texts(ctx context.Context, sh shards) func(yield func(string, erro
 }
 
 // idf maps a table once per process.
-func (r *run) idf(ctx context.Context, sha string) (*embedding.IDF, error) {
-	return mapOnce(ctx, r.Activities, r.art, &r.idfs, sha, embedding.OpenIDF)
+func (r *run) idf(ctx context.Context, sha string) (*embed.IDF, error) {
+	return mapOnce(ctx, r.Activities, r.art, &r.idfs, sha, embed.OpenIDF)
 }
 
 // weigh gives the built-in embedders the table of this build.
-func (r *run) weigh(ctx context.Context, s sealed, m *llm.Set) error {
+func (r *run) weigh(ctx context.Context, s sealed, set *model.Set) error {
 	if s.IDF == nil {
 		return nil
 	}
-	t, err := r.idf(ctx, s.IDF.SHA256)
+	idf, err := r.idf(ctx, s.IDF.SHA256)
 	if err != nil {
 		return err
 	}
-	for _, e := range []*llm.Embedder{&m.Classes, &m.Chunks} {
-		if w, ok := (*e).(llm.Weighable); ok {
-			*e = w.WithIDF(t.Weight)
+	for _, e := range []*model.Embedder{&set.Classes, &set.Chunks} {
+		if w, ok := (*e).(model.Weighable); ok {
+			*e = w.WithIDF(idf.Weight)
 		}
 	}
 	return nil

@@ -9,13 +9,13 @@ import (
 
 	"go.temporal.io/sdk/activity"
 
-	"github.com/unweaver/unweaver/internal/blob"
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/embedding"
+	"github.com/unweaver/unweaver/internal/embed"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/llm"
-	"github.com/unweaver/unweaver/internal/retry"
+	"github.com/unweaver/unweaver/internal/fault/retry"
+	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage/plan"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -48,14 +48,16 @@ func (r *run) lease(ctx context.Context) (int64, error) {
 			return 0, err
 		}
 		if !closed {
-			return 0, fault.New(fault.LeaseHeld, fault.Fatal, "build", r.b.Index, "another run builds this index: "+strings.TrimPrefix(old.Workflow, "build/"),
-				"wait for it (unweaver status), or cancel it")
+			return 0, fault.LeaseHeld.At("build", r.b.Index).
+				Because("another run builds this index: " + strings.TrimPrefix(old.Workflow, "build/")).
+				Advise(
+					"wait for it (unweaver status), or cancel it")
 		}
 	}
 	next := corpus.Lease{Workflow: ex.ID, Run: ex.RunID, Fence: old.Fence + 1, Taken: time.Now().UTC()}
 	_, err = blob.WriteJSON(ctx, r.Artifacts, r.art.LeaseKey(), next, cond)
 	if fault.Is(err, fault.Precondition) {
-		return 0, fault.New(fault.LeaseHeld, fault.Transient, "build", r.b.Index, "another run took the lease at the same time", "")
+		return 0, fault.LeaseHeld.At("build", r.b.Index).Because("another run took the lease at the same time")
 	}
 	return next.Fence, err
 }
@@ -81,7 +83,11 @@ func (a *Activities) PlanBuild(ctx context.Context, b workflows.Build) (workflow
 				return err
 			}
 		}
-		out = workflows.Planned{Unchanged: s.Plan.Diff.Unchanged || s.unchanged(), Units: len(s.Plan.Units), Documents: s.Plan.Documents}
+		out = workflows.Planned{
+			Unchanged: s.Plan.Diff.Unchanged || s.unchanged(),
+			Units:     len(s.Plan.Units),
+			Documents: s.Plan.Documents,
+		}
 		return nil
 	})
 	return out, err
@@ -116,14 +122,25 @@ func (r *run) plan(ctx context.Context) (sealed, error) {
 	if s.Class, s.Chunk, err = r.fingerprints(ctx, models, parent); err != nil {
 		return s, err
 	}
-	if parent != nil && (parent.Config != r.spec.ConfigDigest() || parent.Class != s.Class || parent.Chunk != s.Chunk) {
+	if parent != nil &&
+		(parent.Config != r.spec.ConfigDigest() || parent.Class != s.Class || parent.Chunk != s.Chunk) {
 		s.ParentDocs = -1 // built differently: nothing is unchanged
 	}
 	docs, err := r.Corpora(ctx, r.spec.Corpus)
 	if err != nil {
 		return s, err
 	}
-	s.Plan, err = plan.Run(ctx, plan.In{Spec: r.spec, Corpus: docs, Art: r.art, Scratch: r.scratch, Parent: parent, Beat: r.count})
+	s.Plan, err = plan.Run(
+		ctx,
+		plan.In{
+			Spec:       r.spec,
+			Corpus:     docs,
+			Artifacts:  r.art,
+			Scratch:    r.scratch,
+			Parent:     parent,
+			OnProgress: r.count,
+		},
+	)
 	s.Plan.Diff.Unchanged = s.Plan.Diff.Unchanged && s.unchanged()
 	return s, err
 }
@@ -134,24 +151,31 @@ func (r *run) sameCorpus(ctx context.Context, parent *corpus.Manifest) error {
 	if err != nil || old.Corpus == r.spec.Corpus || r.b.ReplaceCorpus {
 		return err
 	}
-	return fault.New(fault.CorpusChanged, fault.Fatal, "build", r.b.Index, fmt.Sprintf("it was built from %s, not from %s", old.Corpus, r.spec.Corpus),
-		"choose another index name, or confirm with --replace-corpus")
+	return fault.CorpusChanged.At("build", r.b.Index).
+		Because(fmt.Sprintf("it was built from %s, not from %s", old.Corpus, r.spec.Corpus)).
+		Advise(
+			"choose another index name, or confirm with --replace-corpus")
 }
 
-// fingerprints of the embedders. A dimension that is not configured is the parent's, else it is asked for with one call.
-func (r *run) fingerprints(ctx context.Context, m llm.Set, parent *corpus.Manifest) (class, chunk corpus.Fingerprint, err error) {
+// fingerprints of the embedders. A dimension that is not configured is the parent's, else it is asked for with one
+// call.
+func (r *run) fingerprints(
+	ctx context.Context,
+	set model.Set,
+	parent *corpus.Manifest,
+) (class, chunk corpus.Fingerprint, err error) {
 	var old struct{ class, chunk corpus.Fingerprint }
 	if parent != nil {
 		old.class, old.chunk = parent.Class, parent.Chunk
 	}
-	of := func(e llm.Embedder, template string, old corpus.Fingerprint) (corpus.Fingerprint, error) {
-		dim := e.Dimension()
-		if i := e.Info(); dim == 0 && old.Provider == i.Provider && old.Model == i.Model {
+	of := func(embedder model.Embedder, template string, old corpus.Fingerprint) (corpus.Fingerprint, error) {
+		dim := embedder.Dimension()
+		if i := embedder.Info(); dim == 0 && old.Provider == i.Provider && old.Model == i.Model {
 			dim = old.Dimension
 		}
 		if dim == 0 {
 			err := retry.Do(ctx, func(ctx context.Context) error {
-				vs, _, err := e.Embed(ctx, []string{"dimension"})
+				vs, _, err := embedder.Embed(ctx, []string{"dimension"})
 				if err == nil {
 					dim = len(vs[0])
 				}
@@ -161,23 +185,29 @@ func (r *run) fingerprints(ctx context.Context, m llm.Set, parent *corpus.Manife
 				return corpus.Fingerprint{}, err
 			}
 		}
-		i := e.Info()
-		fp := corpus.Fingerprint{Provider: i.Provider, Model: i.Model, Dimension: dim, Template: template, Windows: embedding.WindowRule}
-		if _, ok := e.(llm.Weighable); ok { // frozen for a line of generations; learned again when SealChunks says so
+		i := embedder.Info()
+		fp := corpus.Fingerprint{
+			Provider:  i.Provider,
+			Model:     i.Model,
+			Dimension: dim,
+			Template:  template,
+			Windows:   embed.WindowRule,
+		}
+		if _, ok := embedder.(model.Weighable); ok { // frozen for a line of generations; learned again when SealChunks says so
 			if fp.IDF = old.IDF; fp != old {
 				fp.IDF = ""
 			}
 		}
 		return fp, nil
 	}
-	ct, kt := embedding.ClassTemplate, embedding.ChunkTemplate
+	ct, kt := embed.ClassTemplate, embed.ChunkTemplate
 	if r.spec.Parity {
-		ct, kt = embedding.ParityTemplate, "text/1"
+		ct, kt = embed.ParityTemplate, "text/1"
 	}
-	if class, err = of(m.Classes, ct, old.class); err != nil {
+	if class, err = of(set.Classes, ct, old.class); err != nil {
 		return class, chunk, err
 	}
-	chunk, err = of(m.Chunks, kt, old.chunk)
+	chunk, err = of(set.Chunks, kt, old.chunk)
 	return class, chunk, err
 }
 
@@ -193,12 +223,24 @@ func (r *run) collections(parent *corpus.Manifest, s modelled) corpus.Collection
 		}
 		return k
 	}
-	var c corpus.Collections
+	var collections corpus.Collections
 	var oc, ok string
 	if parent != nil {
 		oc, ok = parent.Collections.Classes, parent.Collections.Chunks
 	}
-	c.Classes = corpus.Collection(r.StoreID, r.b.Index, "classes", s.Class.Digest(), n(oc, parent != nil && parent.Class == s.Class))
-	c.Chunks = corpus.Collection(r.StoreID, r.b.Index, "chunks", s.Chunk.Digest(), n(ok, parent != nil && parent.Chunk == s.Chunk))
-	return c
+	collections.Classes = corpus.Collection(
+		r.StoreID,
+		r.b.Index,
+		"classes",
+		s.Class.Digest(),
+		n(oc, parent != nil && parent.Class == s.Class),
+	)
+	collections.Chunks = corpus.Collection(
+		r.StoreID,
+		r.b.Index,
+		"chunks",
+		s.Chunk.Digest(),
+		n(ok, parent != nil && parent.Chunk == s.Chunk),
+	)
+	return collections
 }

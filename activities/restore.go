@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"sort"
 
-	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/stage/segment"
 	"github.com/unweaver/unweaver/internal/stage/verify"
+	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -24,20 +24,37 @@ type restorePart struct {
 }
 
 // OpenRestore lists the segments of the kept generations, the current one first.
-func (a *Activities) OpenRestore(ctx context.Context, b workflows.Build) (workflows.Restored, error) {
-	r := &run{Activities: a, b: b, art: artifact.Index{Store: a.Artifacts, Name: b.Index}, stage: "restore", id: RunName(b)}
-	r.scratch = r.art.RunKey(b.Generation, "restore")
+func (a *Activities) OpenRestore(ctx context.Context, build workflows.Build) (workflows.Restored, error) {
+	r := &run{
+		Activities: a,
+		b:          build,
+		art:        artifact.Index{Store: a.Artifacts, Name: build.Index},
+		stage:      "restore",
+		id:         RunName(build),
+	}
+	r.scratch = r.art.RunKey(build.Generation, "restore")
 	parts, err := r.restoreParts(ctx)
 	if err == nil {
 		err = r.writeJSON(ctx, "parts.json", parts)
 	}
 	if err == nil {
 		err = r.state(ctx, func(s *corpus.RunState) {
-			*s = corpus.RunState{Stage: "restore", Total: int64(len(parts)), StageAt: now(), Workflow: workflows.RestoreID(b.Index)}
-			s.Report = corpus.Report{Index: b.Index, Generation: b.Generation, Run: r.id, Status: corpus.StatusRunning, Started: now()}
+			*s = corpus.RunState{
+				Stage:    "restore",
+				Total:    int64(len(parts)),
+				StageAt:  now(),
+				Workflow: workflows.RestoreID(build.Index),
+			}
+			s.Report = corpus.Report{
+				Index:      build.Index,
+				Generation: build.Generation,
+				Run:        r.id,
+				Status:     corpus.StatusRunning,
+				Started:    now(),
+			}
 		})
 	}
-	return workflows.Restored{Build: b, Parts: len(parts)}, r.outcome(ctx, err)
+	return workflows.Restored{Build: build, Parts: len(parts)}, r.outcome(ctx, err)
 }
 
 func (r *run) restoreParts(ctx context.Context) ([]restorePart, error) {
@@ -50,7 +67,9 @@ func (r *run) restoreParts(ctx context.Context) ([]restorePart, error) {
 		return nil, err
 	}
 	if len(refs) == 0 {
-		return nil, fault.New(fault.UnknownIndex, fault.Fatal, "restore", r.b.Index, "no generation of it was ever built", "build it with: unweaver index")
+		return nil, fault.UnknownIndex.At("restore", r.b.Index).
+			Because("no generation of it was ever built").
+			Advise("build it with: unweaver index")
 	}
 	order := make([]string, 0, len(refs))
 	for g := range refs {
@@ -66,7 +85,7 @@ func (r *run) restoreParts(ctx context.Context) ([]restorePart, error) {
 	seen := map[string]bool{}
 	for _, g := range order {
 		sha := refs[g].Manifest
-		m, err := r.art.Manifest(ctx, sha)
+		manifest, err := r.art.Manifest(ctx, sha)
 		if err != nil {
 			return nil, err
 		}
@@ -78,62 +97,75 @@ func (r *run) restoreParts(ctx context.Context) ([]restorePart, error) {
 				}
 			}
 		}
-		for _, s := range m.Segments.Search {
+		for _, s := range manifest.Segments.Search {
 			parts = append(parts, restorePart{Manifest: sha, Segment: s, Search: true})
 		}
-		add(m.Segments.Classes, "", 0)
-		add(m.Segments.ClassVecs, m.Collections.Classes, m.Class.Dimension)
-		add(m.Segments.ChunkVecs, m.Collections.Chunks, m.Chunk.Dimension)
+		add(manifest.Segments.Classes, "", 0)
+		add(manifest.Segments.ClassVecs, manifest.Collections.Classes, manifest.Class.Dimension)
+		add(manifest.Segments.ChunkVecs, manifest.Collections.Chunks, manifest.Chunk.Dimension)
 	}
 	return parts, nil
 }
 
 // RestorePart checks one segment's rows and rewrites what is missing.
 func (a *Activities) RestorePart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	r := &run{Activities: a, b: u.Build, art: artifact.Index{Store: a.Artifacts, Name: u.Index}, stage: "restore", id: RunName(u.Build), field: fmt.Sprintf("restore/%05d", u.N)}
+	r := &run{
+		Activities: a,
+		b:          u.Build,
+		art:        artifact.Index{Store: a.Artifacts, Name: u.Index},
+		stage:      "restore",
+		id:         RunName(u.Build),
+		field:      fmt.Sprintf("restore/%05d", u.N),
+	}
 	r.scratch = r.art.RunKey(u.Generation, "restore")
 	err := r.work(ctx, func(ctx context.Context) error {
 		var parts []restorePart
 		if err := r.readJSON(ctx, "parts.json", &parts); err != nil {
 			return err
 		}
-		p := parts[u.N]
-		m, err := r.art.Manifest(ctx, p.Manifest)
+		part := parts[u.N]
+		manifest, err := r.art.Manifest(ctx, part.Manifest)
 		if err != nil {
 			return err
 		}
-		in := verify.In{Art: r.art, Manifest: m, Classes: r.Classes, Vectors: r.Vectors, Beat: func(int64) {}}
-		w := corpus.Written{}
-		if p.Search {
-			fresh, err := r.restoreSearch(ctx, m, p.Segment)
+		in := verify.In{
+			Artifacts:  r.art,
+			Manifest:   manifest,
+			Classes:    r.Classes,
+			Vectors:    r.Vectors,
+			OnProgress: func(int64) {},
+		}
+		written := corpus.Written{}
+		if part.Search {
+			fresh, err := r.restoreSearch(ctx, manifest, part.Segment)
 			if err != nil {
 				return err
 			}
 			if fresh {
-				w.Segments = 1
+				written.Segments = 1
 			}
-		} else if p.Collection == "" {
-			res, err := verify.Records(ctx, in, p.Segment)
+		} else if part.Collection == "" {
+			res, err := verify.Records(ctx, in, part.Segment)
 			if err != nil {
 				return err
 			}
-			w.Records = res.Rewritten
+			written.Records = res.Rewritten
 		} else {
-			res, err := verify.Vectors(ctx, in, p.Segment, p.Collection, p.Dimension)
+			res, err := verify.Vectors(ctx, in, part.Segment, part.Collection, part.Dimension)
 			if err != nil {
 				return err
 			}
-			w.Rows = res.Rewritten
+			written.Rows = res.Rewritten
 		}
-		r.beat(corpus.Progress{Done: 1, Written: w})
+		r.beat(corpus.Progress{Done: 1, Written: written})
 		return nil
 	})
 	return workflows.UnitResult{Done: 1}, err
 }
 
 // restoreSearch reads a search segment back and makes it again, from the segments it is made from, where it is damaged.
-func (r *run) restoreSearch(ctx context.Context, m *corpus.Manifest, seg corpus.Segment) (bool, error) {
-	lf, err := r.liveFile(ctx, r.art, m.Segments.Live[0].SHA256)
+func (r *run) restoreSearch(ctx context.Context, manifest *corpus.Manifest, seg corpus.Segment) (bool, error) {
+	lf, err := r.liveFile(ctx, r.art, manifest.Segments.Live[0].SHA256)
 	if err != nil {
 		return false, err
 	}
@@ -145,20 +177,37 @@ func (r *run) restoreSearch(ctx context.Context, m *corpus.Manifest, seg corpus.
 	if err := r.Artifacts.Delete(ctx, r.art.SegmentKey(seg.SHA256)); err != nil {
 		return false, err
 	}
-	spec, err := r.art.Spec(ctx, m.Spec)
+	spec, err := r.art.Spec(ctx, manifest.Spec)
 	if err != nil {
 		return false, err
 	}
-	again, fresh, err := segment.Search(ctx, segment.SearchIn{Art: r.art, Segments: m.Segments, Live: lf, Spec: spec, Beat: func(int64) {}})
+	again, fresh, err := segment.Search(
+		ctx,
+		segment.SearchIn{
+			Artifacts:  r.art,
+			Segments:   manifest.Segments,
+			Live:       lf,
+			Spec:       spec,
+			OnProgress: func(int64) {},
+		},
+	)
 	if err == nil && again.SHA256 != seg.SHA256 {
-		err = fault.New(fault.SegmentDamage, fault.Fatal, "make search segment of", m.Generation, "it comes out with other content: this program's rules of words are newer", "build the index again")
+		err = fault.SegmentDamage.At("make search segment of", manifest.Generation).
+			Because("it comes out with other content: this program's rules of words are newer").
+			Advise("build the index again")
 	}
 	return fresh, err
 }
 
 // EndRestore loads the collections, renews the mirror and records the end.
 func (a *Activities) EndRestore(ctx context.Context, end workflows.End) error {
-	r := &run{Activities: a, b: end.Build, art: artifact.Index{Store: a.Artifacts, Name: end.Index}, stage: "restore", id: RunName(end.Build)}
+	r := &run{
+		Activities: a,
+		b:          end.Build,
+		art:        artifact.Index{Store: a.Artifacts, Name: end.Index},
+		stage:      "restore",
+		id:         RunName(end.Build),
+	}
 	r.scratch = r.art.RunKey(end.Generation, "restore")
 	cur, _, err := r.art.Current(ctx)
 	if err == nil && cur.Manifest != "" && end.Status == corpus.StatusCompleted {
@@ -179,12 +228,15 @@ func (a *Activities) EndRestore(ctx context.Context, end workflows.End) error {
 	if err != nil {
 		return r.outcome(ctx, err)
 	}
-	return r.outcome(ctx, r.state(ctx, func(s *corpus.RunState) {
-		t := now()
-		s.Close(t)
-		s.Stage = ""
-		s.Report.Status, s.Report.Reason, s.Report.Detail, s.Report.Ended = end.Status, end.Reason, r.detail(ctx, end), &t
-		s.Report.Seconds = t.Sub(s.Report.Started).Seconds()
-		s.Report.Fill(total)
+	return r.outcome(ctx, r.state(ctx, func(state *corpus.RunState) {
+		at := now()
+		state.Close(at)
+		state.Stage = ""
+		state.Report.Status, state.Report.Reason, state.Report.Detail, state.Report.Ended = end.Status, end.Reason, r.detail(
+			ctx,
+			end,
+		), &at
+		state.Report.Seconds = at.Sub(state.Report.Started).Seconds()
+		state.Report.Fill(total)
 	}))
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/embedding"
-	"github.com/unweaver/unweaver/internal/items"
+	"github.com/unweaver/unweaver/internal/embed"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
-	"github.com/unweaver/unweaver/internal/stage/embed"
+	embedstage "github.com/unweaver/unweaver/internal/stage/embed"
 	"github.com/unweaver/unweaver/internal/stage/extract"
 	"github.com/unweaver/unweaver/internal/stage/load"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
@@ -17,7 +17,13 @@ import (
 )
 
 // unit runs one unit of a stage: opened, with heartbeats, skipped when an earlier attempt finished it.
-func unit[R any](a *Activities, ctx context.Context, u workflows.Unit, name string, f func(context.Context, *run) (R, error)) (R, error) {
+func unit[R any](
+	a *Activities,
+	ctx context.Context,
+	u workflows.Unit,
+	name string,
+	f func(context.Context, *run) (R, error),
+) (R, error) {
 	var res R
 	r, err := a.open(ctx, u.Build, u.Stage, u.N, u.Batch)
 	if err != nil {
@@ -60,7 +66,19 @@ func (a *Activities) ChunkDocuments(ctx context.Context, u workflows.Unit) (work
 			return chunk.Result{}, err
 		}
 		p := s.Plan.Units[u.N]
-		res, err := chunk.Run(ctx, chunk.In{Spec: r.spec, Corpus: docs, Art: r.art, Scratch: r.scratch, Unit: u.N, Lo: p.Lo, Hi: p.Hi, Beat: r.count})
+		res, err := chunk.Run(
+			ctx,
+			chunk.In{
+				Spec:       r.spec,
+				Corpus:     docs,
+				Artifacts:  r.art,
+				Scratch:    r.scratch,
+				Unit:       u.N,
+				From:       p.From,
+				To:         p.To,
+				OnProgress: r.count,
+			},
+		)
 		r.beat(corpus.Progress{Done: res.Counts.Documents, Written: corpus.Written{Segments: res.Fresh}})
 		return res, err
 	})
@@ -86,18 +104,18 @@ func (a *Activities) SealChunks(ctx context.Context, b workflows.Build) (workflo
 			return out, err
 		}
 		for n := range s.Plan.Units {
-			var c chunk.Result
-			if err := r.readJSON(ctx, chunkName(n), &c); err != nil {
+			var result chunk.Result
+			if err := r.readJSON(ctx, chunkName(n), &result); err != nil {
 				return out, err
 			}
-			out.Counts.Documents += c.Counts.Documents
-			out.Counts.Chunks += c.Counts.Chunks
-			out.Counts.Tokens += c.Counts.Tokens
-			out.Hashes.Merge(c.Hashes)
-			out.Failed += c.Failed
-			for lo := 0; lo < int(c.Counts.Chunks); lo += workflows.ShardChunks {
-				hi := min(lo+workflows.ShardChunks, int(c.Counts.Chunks))
-				out.Shards = append(out.Shards, extract.Shard{Number: len(out.Shards), Unit: n, Lo: lo, Hi: hi})
+			out.Counts.Documents += result.Counts.Documents
+			out.Counts.Chunks += result.Counts.Chunks
+			out.Counts.Tokens += result.Counts.Tokens
+			out.Hashes.Merge(result.Hashes)
+			out.Failed += result.Failed
+			for lo := 0; lo < int(result.Counts.Chunks); lo += workflows.ShardChunks {
+				hi := min(lo+workflows.ShardChunks, int(result.Counts.Chunks))
+				out.Shards = append(out.Shards, extract.Shard{Number: len(out.Shards), Unit: n, From: lo, To: hi})
 				out.Chunks = append(out.Chunks, hi-lo)
 			}
 		}
@@ -106,7 +124,13 @@ func (a *Activities) SealChunks(ctx context.Context, b workflows.Build) (workflo
 	if err != nil {
 		return workflows.Chunked{}, err
 	}
-	m, err := unit(a, ctx, u, "models.json", func(ctx context.Context, r *run) (modelled, error) { return r.models(ctx, s) })
+	m, err := unit(
+		a,
+		ctx,
+		u,
+		"models.json",
+		func(ctx context.Context, r *run) (modelled, error) { return r.models(ctx, s) },
+	)
 	return workflows.Chunked{Shards: s.Chunks, Chunks: s.Counts.Chunks, Import: m.Import != importing{}}, err
 }
 
@@ -119,24 +143,40 @@ func (a *Activities) ExtractChunks(ctx context.Context, u workflows.Unit) (workf
 			return extract.Result{}, err
 		}
 		sh := s.Shards[u.N]
-		var c chunk.Result
-		if err := r.readJSON(ctx, chunkName(sh.Unit), &c); err != nil {
+		var result chunk.Result
+		if err := r.readJSON(ctx, chunkName(sh.Unit), &result); err != nil {
 			return extract.Result{}, err
 		}
-		m, err := r.Models(r.spec)
+		set, err := r.Models(r.spec)
 		if err != nil {
 			return extract.Result{}, err
 		}
-		if !m.Chat.Info().Paid {
+		if !set.Chat.Info().Paid {
 			release, err := r.cpu(ctx)
 			if err != nil {
 				return extract.Result{}, err
 			}
 			defer release()
 		}
-		lo := sh.Lo + u.Batch*workflows.BatchChunks
-		res, err := extract.Run(ctx, extract.In{Spec: r.spec, Art: r.art, Scratch: r.scratch, Gen: u.Generation, Text: c.Text, Shard: sh, Batch: u.Batch,
-			Lo: lo, Hi: min(lo+workflows.BatchChunks, sh.Hi), Attempt: u.Attempt, Chat: m.Chat, Ledger: r.Ledger, Beat: r.beat})
+		lo := sh.From + u.Batch*workflows.BatchChunks
+		res, err := extract.Run(
+			ctx,
+			extract.In{
+				Spec:       r.spec,
+				Artifacts:  r.art,
+				Scratch:    r.scratch,
+				Gen:        u.Generation,
+				Text:       result.Text,
+				Shard:      sh,
+				Batch:      u.Batch,
+				From:       lo,
+				To:         min(lo+workflows.BatchChunks, sh.To),
+				Attempt:    u.Attempt,
+				Chat:       set.Chat,
+				Ledger:     r.Ledger,
+				OnProgress: r.beat,
+			},
+		)
 		r.beat(res.Progress)
 		return res, err
 	})
@@ -157,12 +197,17 @@ func (a *Activities) SealShard(ctx context.Context, u workflows.Unit) (workflows
 		if err := r.readJSON(ctx, "shards.json", &s); err != nil {
 			return extract.SealResult{}, err
 		}
-		m, err := r.Models(r.spec)
+		set, err := r.Models(r.spec)
 		if err != nil {
 			return extract.SealResult{}, err
 		}
-		res, err := extract.Seal(ctx, extract.SealIn{Spec: r.spec, Art: r.art, Scratch: r.scratch, Shard: s.Shards[u.N], Batches: batches,
-			Paid: m.Chat.Info().Paid, Ledger: r.Ledger, Beat: func(int64) {}})
+		res, err := extract.Seal(
+			ctx,
+			extract.SealIn{
+				Spec: r.spec, Artifacts: r.art, Scratch: r.scratch, Shard: s.Shards[u.N], Batches: batches,
+				Paid: set.Chat.Info().Paid, Ledger: r.Ledger, OnProgress: func(int64) {},
+			},
+		)
 		if res.Fresh {
 			r.beat(corpus.Progress{Written: corpus.Written{Segments: 1}})
 		}
@@ -202,12 +247,12 @@ func (a *Activities) SealExtraction(ctx context.Context, b workflows.Build) (wor
 			base += seal.Chunks
 			p.Mentions += seal.Mentions
 			p.Fallbacks += seal.Fallbacks
-			for b := range (sh.Hi - sh.Lo + workflows.BatchChunks - 1) / workflows.BatchChunks {
-				var e extract.Result
-				if err := r.readJSON(ctx, fmt.Sprintf("extract-%05d-%05d.json", n, b), &e); err != nil {
+			for b := range (sh.To - sh.From + workflows.BatchChunks - 1) / workflows.BatchChunks {
+				var result extract.Result
+				if err := r.readJSON(ctx, fmt.Sprintf("extract-%05d-%05d.json", n, b), &result); err != nil {
 					return p, err
 				}
-				p.Dead += e.Dead
+				p.Dead += result.Dead
 			}
 		}
 		for p.Partitions < 256 && p.Mentions > int64(p.Partitions)*mentionsPerPartition {
@@ -230,7 +275,14 @@ func (a *Activities) ReducePartition(ctx context.Context, u workflows.Unit) (wor
 		if err := r.readJSON(ctx, "partitions.json", &p); err != nil {
 			return reduce.Result{}, err
 		}
-		in := reduce.In{Spec: r.spec, Art: r.art, Scratch: r.scratch, Partition: u.N, Partitions: p.Partitions, Beat: func(int64) {}}
+		in := reduce.In{
+			Spec:       r.spec,
+			Artifacts:  r.art,
+			Scratch:    r.scratch,
+			Partition:  u.N,
+			Partitions: p.Partitions,
+			OnProgress: func(int64) {},
+		}
 		for n, base := range p.Bases {
 			in.Shards = append(in.Shards, reduce.Shard{Key: extract.MentionsKey(r.scratch, n), Base: base})
 		}
@@ -247,17 +299,35 @@ func (a *Activities) ReducePartition(ctx context.Context, u workflows.Unit) (wor
 
 // ShortenPartition shortens the long class texts of a partition.
 func (a *Activities) ShortenPartition(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	_, err := unit(a, ctx, u, fmt.Sprintf("short-%03d.json", u.N), func(ctx context.Context, r *run) (shorten.Result, error) {
-		m, err := r.Models(r.spec)
-		if err != nil {
-			return shorten.Result{}, err
-		}
-		res, err := shorten.Run(ctx, shorten.In{Spec: r.spec, Art: r.art, Scratch: r.scratch, Partition: u.N, Source: reduce.Key(r.scratch, u.N),
-			Attempt: u.Attempt, Chat: m.Chat, Ledger: r.Ledger, Beat: func(p corpus.Progress) { p.Done = 0; r.beat(p) }})
-		res.Progress.Done = 1
-		r.beat(res.Progress)
-		return res, err
-	})
+	_, err := unit(
+		a,
+		ctx,
+		u,
+		fmt.Sprintf("short-%03d.json", u.N),
+		func(ctx context.Context, r *run) (shorten.Result, error) {
+			set, err := r.Models(r.spec)
+			if err != nil {
+				return shorten.Result{}, err
+			}
+			res, err := shorten.Run(
+				ctx,
+				shorten.In{
+					Spec:       r.spec,
+					Artifacts:  r.art,
+					Scratch:    r.scratch,
+					Partition:  u.N,
+					Source:     reduce.Key(r.scratch, u.N),
+					Attempt:    u.Attempt,
+					Chat:       set.Chat,
+					Ledger:     r.Ledger,
+					OnProgress: func(p corpus.Progress) { p.Done = 0; r.beat(p) },
+				},
+			)
+			res.Progress.Done = 1
+			r.beat(res.Progress)
+			return res, err
+		},
+	)
 	return workflows.UnitResult{Done: 1}, err
 }
 
@@ -274,52 +344,66 @@ func (r *run) shard(ctx context.Context, n int) (items.Shard, error) {
 		return items.Shard{}, err
 	}
 	sh := s.Shards[n]
-	var c chunk.Result
-	if err := r.readJSON(ctx, chunkName(sh.Unit), &c); err != nil {
+	var result chunk.Result
+	if err := r.readJSON(ctx, chunkName(sh.Unit), &result); err != nil {
 		return items.Shard{}, err
 	}
 	var seal extract.SealResult
 	if err := r.readJSON(ctx, sealedName(n), &seal); err != nil {
 		return items.Shard{}, err
 	}
-	return items.Shard{Unit: sh.Unit, Lo: sh.Lo, Hi: sh.Hi, Text: c.Text, Extract: seal.Extract}, nil
+	return items.Shard{Unit: sh.Unit, From: sh.From, To: sh.To, Text: result.Text, Extract: seal.Extract}, nil
 }
 
 // EmbedPart pays for the new vectors of a class partition or of a shard of chunks.
 func (a *Activities) EmbedPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	_, err := unit(a, ctx, u, fmt.Sprintf("embedded-%05d.json", u.N), func(ctx context.Context, r *run) (corpus.Progress, error) {
-		m, err := r.Models(r.spec)
-		if err != nil {
-			return corpus.Progress{}, err
-		}
-		env, s, err := r.env(ctx)
-		if err != nil {
-			return corpus.Progress{}, err
-		}
-		if err := r.weigh(ctx, s, &m); err != nil {
-			return corpus.Progress{}, err
-		}
-		p, sh, err := r.part(ctx, u.N)
-		if err != nil {
-			return corpus.Progress{}, err
-		}
-		in := embed.In{Env: env, Scratch: r.scratch, Beat: func(p corpus.Progress) { p.Done = 0; r.beat(p) },
-			Source: embedding.Source{Embedder: m.Classes, Ledger: r.Ledger, Price: r.spec.Embedding.Price.Prompt}}
-		var out corpus.Progress
-		if sh < 0 {
-			from, _ := reduce.Bounds(u.N, p.Partitions)
-			out, err = embed.Classes(ctx, in, reduce.Key(r.scratch, u.N), shorten.Key(r.scratch, u.N), from)
-		} else {
-			in.Source.Embedder = m.Chunks
-			var shard items.Shard
-			if shard, err = r.shard(ctx, sh); err == nil {
-				out, err = embed.Chunks(ctx, in, shard)
+	_, err := unit(
+		a,
+		ctx,
+		u,
+		fmt.Sprintf("embedded-%05d.json", u.N),
+		func(ctx context.Context, r *run) (corpus.Progress, error) {
+			set, err := r.Models(r.spec)
+			if err != nil {
+				return corpus.Progress{}, err
 			}
-		}
-		out.Done = 1
-		r.beat(out)
-		return out, err
-	})
+			env, s, err := r.env(ctx)
+			if err != nil {
+				return corpus.Progress{}, err
+			}
+			if err := r.weigh(ctx, s, &set); err != nil {
+				return corpus.Progress{}, err
+			}
+			p, sh, err := r.part(ctx, u.N)
+			if err != nil {
+				return corpus.Progress{}, err
+			}
+			in := embedstage.In{
+				Env:        env,
+				Scratch:    r.scratch,
+				OnProgress: func(p corpus.Progress) { p.Done = 0; r.beat(p) },
+				Source: embed.Source{
+					Embedder: set.Classes,
+					Ledger:   r.Ledger,
+					Price:    r.spec.Embedding.Price.Prompt,
+				},
+			}
+			var out corpus.Progress
+			if sh < 0 {
+				from, _ := reduce.Bounds(u.N, p.Partitions)
+				out, err = embedstage.Classes(ctx, in, reduce.Key(r.scratch, u.N), shorten.Key(r.scratch, u.N), from)
+			} else {
+				in.Source.Embedder = set.Chunks
+				var shard items.Shard
+				if shard, err = r.shard(ctx, sh); err == nil {
+					out, err = embedstage.Chunks(ctx, in, shard)
+				}
+			}
+			out.Done = 1
+			r.beat(out)
+			return out, err
+		},
+	)
 	return workflows.UnitResult{Done: 1}, err
 }
 
@@ -331,7 +415,7 @@ func (a *Activities) LoadPart(ctx context.Context, u workflows.Unit) (workflows.
 			return load.Result{}, err
 		}
 		defer release()
-		m, err := r.Models(r.spec)
+		set, err := r.Models(r.spec)
 		if err != nil {
 			return load.Result{}, err
 		}
@@ -339,15 +423,22 @@ func (a *Activities) LoadPart(ctx context.Context, u workflows.Unit) (workflows.
 		if err != nil {
 			return load.Result{}, err
 		}
-		if err := r.weigh(ctx, s, &m); err != nil {
+		if err := r.weigh(ctx, s, &set); err != nil {
 			return load.Result{}, err
 		}
 		p, sh, err := r.part(ctx, u.N)
 		if err != nil {
 			return load.Result{}, err
 		}
-		in := load.In{Env: env, Scratch: r.scratch, Classes: r.Classes, Vectors: r.Vectors, Import: (sh < 0 && s.Import.Classes) || (sh >= 0 && s.Import.Chunks), Beat: func(p corpus.Progress) { p.Done = 0; r.beat(p) },
-			Source: embedding.Source{Embedder: m.Classes, Ledger: r.Ledger, Price: r.spec.Embedding.Price.Prompt}}
+		in := load.In{
+			Env:        env,
+			Scratch:    r.scratch,
+			Classes:    r.Classes,
+			Vectors:    r.Vectors,
+			Import:     (sh < 0 && s.Import.Classes) || (sh >= 0 && s.Import.Chunks),
+			OnProgress: func(p corpus.Progress) { p.Done = 0; r.beat(p) },
+			Source:     embed.Source{Embedder: set.Classes, Ledger: r.Ledger, Price: r.spec.Embedding.Price.Prompt},
+		}
 		var res load.Result
 		if sh < 0 {
 			if err := r.Vectors.Create(ctx, s.Collections.Classes, s.Class.Dimension); err != nil {
@@ -359,7 +450,7 @@ func (a *Activities) LoadPart(ctx context.Context, u workflows.Unit) (workflows.
 			if err := r.Vectors.Create(ctx, s.Collections.Chunks, s.Chunk.Dimension); err != nil {
 				return res, err
 			}
-			in.Source.Embedder = m.Chunks
+			in.Source.Embedder = set.Chunks
 			var shard items.Shard
 			if shard, err = r.shard(ctx, sh); err == nil {
 				res, err = load.Chunks(ctx, in, sh, shard, p.Bases[sh])

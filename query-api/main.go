@@ -1,5 +1,5 @@
-// Command unweaver-query-api serves queries until SIGTERM. It serves installations whose stores are servers; path stores
-// belong to the embedded stack.
+// Command unweaver-query-api serves queries until SIGTERM. It serves installations whose stores are servers; path
+// stores belong to the embedded stack.
 package main
 
 import (
@@ -18,8 +18,8 @@ import (
 
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/localfile"
-	"github.com/unweaver/unweaver/internal/setup"
+	"github.com/unweaver/unweaver/internal/store/localfile"
+	"github.com/unweaver/unweaver/internal/store/wiring"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
@@ -47,11 +47,11 @@ func run(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := setup.NoPaths(cfg.Stores, "unweaver-query-api"); err != nil {
+	if err := wiring.NoPaths(cfg.Stores, "unweaver-query-api"); err != nil {
 		return err
 	}
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
-	stores, err := setup.Open(ctx, cfg.Stores)
+	stores, err := wiring.Open(ctx, cfg.Stores)
 	if err != nil {
 		return err
 	}
@@ -64,20 +64,29 @@ func run(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", cfg.QueryAPI.Address)
+	listener, err := net.Listen("tcp", cfg.QueryAPI.Address)
 	if err != nil {
-		return fault.New(fault.PortTaken, fault.Bad, "listen on", cfg.QueryAPI.Address, err, "set query_api.address")
+		return fault.PortTaken.At("listen on", cfg.QueryAPI.Address).Because(err).Advise("set query_api.address")
 	}
-	s := api.New(api.Config{Artifacts: stores.Artifacts, Classes: stores.Classes, Vectors: stores.Vectors, Models: setup.NewModels(stores.Classes), Cache: cache, Log: log})
+	server := api.New(
+		api.Config{
+			Artifacts: stores.Artifacts,
+			Classes:   stores.Classes,
+			Vectors:   stores.Vectors,
+			Models:    wiring.NewModels(stores.Classes),
+			Cache:     cache,
+			Log:       log,
+		},
+	)
 	served := make(chan error, 1)
-	go func() { served <- s.Serve(l) }()
+	go func() { served <- server.Serve(listener) }()
 	select {
 	case err = <-served:
 	case <-ctx.Done():
 	}
 	sctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	return errors.Join(err, s.Shutdown(sctx))
+	return errors.Join(err, server.Shutdown(sctx))
 }
 
 // ask is the health check of images, which have no shell.
@@ -88,7 +97,7 @@ func ask(ctx context.Context, path string) error {
 	}
 	_, port, err := net.SplitHostPort(cfg.QueryAPI.Address)
 	if err != nil {
-		return fault.New(fault.BadConfig, fault.Bad, "parse", "query_api.address", err, "")
+		return fault.BadConfig.At("parse", "query_api.address").Because(err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -98,11 +107,11 @@ func ask(ctx context.Context, path string) error {
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return fault.New(fault.StoreDown, fault.Transient, "probe", req.URL.String(), err, "")
+		return fault.StoreDown.At("probe", req.URL.String()).Because(err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode != http.StatusOK {
-		return fault.New(fault.StoreDown, fault.Transient, "probe", req.URL.String(), res.Status, "")
+		return fault.StoreDown.At("probe", req.URL.String()).Because(res.Status)
 	}
 	return nil
 }

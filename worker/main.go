@@ -1,5 +1,5 @@
-// Command unweaver-worker hosts workflows and activities until SIGTERM, then drains. It serves installations whose stores
-// are servers; path stores belong to the embedded stack.
+// Command unweaver-worker hosts workflows and activities until SIGTERM, then drains. It serves installations whose
+// stores are servers; path stores belong to the embedded stack.
 package main
 
 import (
@@ -16,9 +16,9 @@ import (
 	"go.temporal.io/api/enums/v1"
 
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/engine"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/setup"
+	"github.com/unweaver/unweaver/internal/ops/engine"
+	"github.com/unweaver/unweaver/internal/store/wiring"
 	"github.com/unweaver/unweaver/worker/host"
 )
 
@@ -49,21 +49,32 @@ func run(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := setup.NoPaths(cfg.Stores, "unweaver-worker"); err != nil {
+	if err := wiring.NoPaths(cfg.Stores, "unweaver-worker"); err != nil {
 		return err
 	}
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
-	stores, err := setup.Open(ctx, cfg.Stores)
+	stores, err := wiring.Open(ctx, cfg.Stores)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stores.Close()) }()
-	c, err := engine.Dial(ctx, cfg.Engine, log)
+	client, err := engine.Dial(ctx, cfg.Engine, log)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	h, err := host.Start(host.Config{Client: c, TaskQueue: cfg.Engine.TaskQueue, Stores: stores, Models: setup.NewModels(stores.Classes), Sticky: 5 * time.Second, Drain: 45 * time.Second, CacheDir: cacheDir(), Log: log})
+	defer client.Close()
+	h, err := host.Start(
+		host.Config{
+			Client:    client,
+			TaskQueue: cfg.Engine.TaskQueue,
+			Stores:    stores,
+			Models:    wiring.NewModels(stores.Classes),
+			Sticky:    5 * time.Second,
+			Drain:     45 * time.Second,
+			CacheDir:  cacheDir(),
+			Log:       log,
+		},
+	)
 	if err != nil {
 		return err
 	}
@@ -80,17 +91,17 @@ func ask(ctx context.Context, path string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	c, err := engine.Dial(ctx, cfg.Engine, slog.New(slog.DiscardHandler))
+	client, err := engine.Dial(ctx, cfg.Engine, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	d, err := c.DescribeTaskQueue(ctx, cfg.Engine.TaskQueue, enums.TASK_QUEUE_TYPE_ACTIVITY)
+	defer client.Close()
+	response, err := client.DescribeTaskQueue(ctx, cfg.Engine.TaskQueue, enums.TASK_QUEUE_TYPE_ACTIVITY)
 	if err != nil {
 		return engine.Fault(err, cfg.Engine)
 	}
-	if len(d.GetPollers()) == 0 {
-		return fault.New(fault.EngineDown, fault.Fatal, "probe task queue", cfg.Engine.TaskQueue, "no worker polls it", "")
+	if len(response.GetPollers()) == 0 {
+		return fault.EngineDown.At("probe task queue", cfg.Engine.TaskQueue).Because("no worker polls it")
 	}
 	return nil
 }

@@ -30,8 +30,20 @@ type step struct {
 
 // steps between plan and publish, in order (DESIGN §6). A single-unit step is an activity of its own.
 var steps = []step{
-	{"chunk", ChunkDocuments, func(b *build) int { return b.plan.Units }, func(b *build) int64 { return b.plan.Documents }, 8},
-	{"extract", "", func(b *build) int { return len(b.chunked.Shards) }, func(b *build) int64 { return b.chunked.Chunks }, 4},
+	{
+		"chunk",
+		ChunkDocuments,
+		func(b *build) int { return b.plan.Units },
+		func(b *build) int64 { return b.plan.Documents },
+		8,
+	},
+	{
+		"extract",
+		"",
+		func(b *build) int { return len(b.chunked.Shards) },
+		func(b *build) int64 { return b.chunked.Chunks },
+		4,
+	},
 	{"reduce", ReducePartition, (*build).partitions, (*build).unitTotal, 8},
 	{"shorten", ShortenPartition, (*build).partitions, (*build).unitTotal, 8},
 	{"embed", EmbedPart, (*build).both, (*build).bothTotal, 8},
@@ -127,12 +139,12 @@ func (b *build) step(ctx workflow.Context, s step, out *Outcome) error {
 	if err := b.begin(ctx, s.name, s.total(b)); err != nil {
 		return err
 	}
-	u := Unit{Build: b.Build, Stage: s.name}
+	unit := Unit{Build: b.Build, Stage: s.name}
 	switch {
 	case s.name == "publish":
-		return workflow.ExecuteActivity(long(ctx, b.Build), s.activity, u).Get(ctx, out)
+		return workflow.ExecuteActivity(long(ctx, b.Build), s.activity, unit).Get(ctx, out)
 	case n == 1 && s.activity != "" && s.name != "chunk":
-		if err := workflow.ExecuteActivity(long(ctx, b.Build), s.activity, u).Get(ctx, nil); err != nil {
+		if err := workflow.ExecuteActivity(long(ctx, b.Build), s.activity, unit).Get(ctx, nil); err != nil {
 			return err
 		}
 	default:
@@ -161,7 +173,8 @@ func (b *build) step(ctx workflow.Context, s step, out *Outcome) error {
 
 func (b *build) begin(ctx workflow.Context, stage string, total int64) error {
 	b.stage = stage
-	return workflow.ExecuteActivity(quick(ctx), BeginStage, StageState{Build: b.Build, Stage: stage, Total: total}).Get(ctx, nil)
+	return workflow.ExecuteActivity(quick(ctx), BeginStage, StageState{Build: b.Build, Stage: stage, Total: total}).
+		Get(ctx, nil)
 }
 
 // pausable runs f; while it fails with a code that a person can mend, the build waits to be resumed and runs it again.

@@ -14,18 +14,26 @@ func quick(ctx workflow.Context) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 5 * time.Minute,
 		HeartbeatTimeout:    0,
-		RetryPolicy:         &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second},
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval:    time.Second,
+			BackoffCoefficient: 2,
+			MaximumInterval:    30 * time.Second,
+		},
 	})
 }
 
-// long is for batch activities: they heartbeat, so that a dead worker's work moves on, and may be repeated at any time. The
-// activity itself decides when a failure stops being worth a retry.
+// long is for batch activities: they heartbeat, so that a dead worker's work moves on, and may be repeated at any
+// time. The activity itself decides when a failure stops being worth a retry.
 func long(ctx workflow.Context, b Build) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 12 * time.Hour,
 		HeartbeatTimeout:    b.Heartbeat,
 		WaitForCancellation: true,
-		RetryPolicy:         &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second},
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval:    time.Second,
+			BackoffCoefficient: 2,
+			MaximumInterval:    30 * time.Second,
+		},
 	})
 }
 
@@ -39,9 +47,22 @@ func child(ctx workflow.Context, id string) workflow.Context {
 }
 
 // Codes that pause a build: a person can mend the cause, and resume costs nothing that was paid.
-var pausing = map[string]bool{"paused": true, "model_auth": true, "model_quota": true, "model_unknown": true, "model_unavailable": true,
-	"model_rate_limited": true, "bad_config": true, "store_full": true, "store_unavailable": true, "store_denied": true, "budget_spent": true,
-	"not_recorded": true, "dimension_changed": true, "bad_vector": true}
+var pausing = map[string]bool{
+	"paused":             true,
+	"model_auth":         true,
+	"model_quota":        true,
+	"model_unknown":      true,
+	"model_unavailable":  true,
+	"model_rate_limited": true,
+	"bad_config":         true,
+	"store_full":         true,
+	"store_unavailable":  true,
+	"store_denied":       true,
+	"budget_spent":       true,
+	"not_recorded":       true,
+	"dimension_changed":  true,
+	"bad_vector":         true, "bad_embeddings": true,
+}
 
 // failure gives the code and the reference of the first activity error in err's chain.
 func failure(err error) (code, ref string) {

@@ -6,9 +6,9 @@ import (
 )
 
 // Register puts every workflow on a worker, under its constant name.
-func Register(r worker.WorkflowRegistry) {
-	r.RegisterWorkflowWithOptions(BuildIndex, workflow.RegisterOptions{Name: BuildIndexName})
-	r.RegisterWorkflowWithOptions(Stage, workflow.RegisterOptions{Name: StageName})
-	r.RegisterWorkflowWithOptions(ExtractShard, workflow.RegisterOptions{Name: ShardName})
-	r.RegisterWorkflowWithOptions(Restore, workflow.RegisterOptions{Name: RestoreName})
+func Register(registry worker.WorkflowRegistry) {
+	registry.RegisterWorkflowWithOptions(BuildIndex, workflow.RegisterOptions{Name: BuildIndexName})
+	registry.RegisterWorkflowWithOptions(Stage, workflow.RegisterOptions{Name: StageName})
+	registry.RegisterWorkflowWithOptions(ExtractShard, workflow.RegisterOptions{Name: ShardName})
+	registry.RegisterWorkflowWithOptions(Restore, workflow.RegisterOptions{Name: RestoreName})
 }

@@ -11,13 +11,20 @@ type Restored struct {
 // Restore loads what the kept generations of an index name into Redis and Milvus again, the current one first, with no
 // model call.
 func Restore(ctx workflow.Context, in Build) (Outcome, error) {
-	var r Restored
-	if err := workflow.ExecuteActivity(quick(ctx), OpenRestore, in).Get(ctx, &r); err != nil {
+	var restored Restored
+	if err := workflow.ExecuteActivity(quick(ctx), OpenRestore, in).Get(ctx, &restored); err != nil {
 		return Outcome{}, err
 	}
-	stage := StageInput{Build: r.Build, Stage: "restore", Activity: RestorePart, Units: r.Parts, Window: 4}
-	err := workflow.ExecuteChildWorkflow(child(ctx, workflow.GetInfo(ctx).WorkflowExecution.ID+"/parts"), StageName, stage).Get(ctx, nil)
-	end := End{Build: r.Build, Status: "completed"}
+	stage := StageInput{
+		Build:    restored.Build,
+		Stage:    "restore",
+		Activity: RestorePart,
+		Units:    restored.Parts,
+		Window:   4,
+	}
+	err := workflow.ExecuteChildWorkflow(child(ctx, workflow.GetInfo(ctx).WorkflowExecution.ID+"/parts"), StageName, stage).
+		Get(ctx, nil)
+	end := End{Build: restored.Build, Status: "completed"}
 	if err != nil {
 		end.Status = "failed"
 		end.Reason, end.Ref = failure(err)

@@ -23,8 +23,13 @@ type StageInput struct {
 func Stage(ctx workflow.Context, in StageInput) (UnitResult, error) {
 	ctx, cancel := workflow.WithCancel(ctx)
 	defer cancel()
-	f := fanOut{from: in.Next, to: in.Units, window: in.Window, start: func(n int) workflow.Future { return in.start(ctx, n) },
-		drain: func() bool { return workflow.GetInfo(ctx).GetContinueAsNewSuggested() }}
+	f := fanOut{
+		from:   in.Next,
+		to:     in.Units,
+		window: in.Window,
+		start:  func(n int) workflow.Future { return in.start(ctx, n) },
+		drain:  func() bool { return workflow.GetInfo(ctx).GetContinueAsNewSuggested() },
+	}
 	next, done, err := f.run(ctx, cancel)
 	in.Next, in.Done = next, in.Done+done
 	if err != nil {
@@ -57,15 +62,15 @@ func (f fanOut) run(ctx workflow.Context, cancel func()) (next int, done int64, 
 			inflight++
 			sel.AddFuture(future, func(x workflow.Future) {
 				inflight--
-				var r UnitResult
-				if err := x.Get(ctx, &r); err != nil {
+				var result UnitResult
+				if err := x.Get(ctx, &result); err != nil {
 					if failed == nil {
 						failed = err
 						cancel()
 					}
 					return
 				}
-				done += r.Done
+				done += result.Done
 			})
 		}
 		if inflight == 0 {
@@ -86,7 +91,11 @@ func (in StageInput) start(ctx workflow.Context, n int) workflow.Future {
 		return workflow.ExecuteActivity(long(ctx, in.Build), in.Activity, u)
 	}
 	id := fmt.Sprintf("%s/%s/s-%05d", BuildID(in.Index, in.Generation), in.Stage, n)
-	return workflow.ExecuteChildWorkflow(child(ctx, id), ShardName, ShardInput{Build: in.Build, Shard: n, Chunks: in.Sizes[n]})
+	return workflow.ExecuteChildWorkflow(
+		child(ctx, id),
+		ShardName,
+		ShardInput{Build: in.Build, Shard: n, Chunks: in.Sizes[n]},
+	)
 }
 
 // ShardInput is one shard of extraction.
@@ -105,15 +114,25 @@ func ExtractShard(ctx workflow.Context, in ShardInput) (UnitResult, error) {
 	batches := (in.Chunks + BatchChunks - 1) / BatchChunks
 	bctx, cancel := workflow.WithCancel(ctx)
 	defer cancel()
-	f := fanOut{to: batches, window: shardWindow, drain: func() bool { return false }, start: func(n int) workflow.Future {
-		return workflow.ExecuteActivity(long(bctx, in.Build), ExtractChunks, Unit{Build: in.Build, Stage: "extract", N: in.Shard, Batch: n})
-	}}
+	f := fanOut{
+		to:     batches,
+		window: shardWindow,
+		drain:  func() bool { return false },
+		start: func(n int) workflow.Future {
+			return workflow.ExecuteActivity(
+				long(bctx, in.Build),
+				ExtractChunks,
+				Unit{Build: in.Build, Stage: "extract", N: in.Shard, Batch: n},
+			)
+		},
+	}
 	_, done, err := f.run(bctx, cancel)
 	total := UnitResult{Done: done}
 	if err != nil {
 		return total, err
 	}
 	var sealed UnitResult
-	err = workflow.ExecuteActivity(long(ctx, in.Build), SealShard, Unit{Build: in.Build, Stage: "extract", N: in.Shard, Batch: batches}).Get(ctx, &sealed)
+	err = workflow.ExecuteActivity(long(ctx, in.Build), SealShard, Unit{Build: in.Build, Stage: "extract", N: in.Shard, Batch: batches}).
+		Get(ctx, &sealed)
 	return total, err
 }

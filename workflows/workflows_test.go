@@ -29,7 +29,13 @@ type fake struct {
 }
 
 func newFake(shards ...int) *fake {
-	return &fake{calls: map[string]int{}, shards: shards, fail: map[string][]error{}, planned: workflows.Planned{Units: 2, Documents: 10}, outcome: workflows.Outcome{Status: "completed"}}
+	return &fake{
+		calls:   map[string]int{},
+		shards:  shards,
+		fail:    map[string][]error{},
+		planned: workflows.Planned{Units: 2, Documents: 10},
+		outcome: workflows.Outcome{Status: "completed"},
+	}
 }
 
 func (f *fake) call(name string) error {
@@ -60,8 +66,10 @@ func (f *fake) register(env *testsuite.TestWorkflowEnvironment) {
 	reg(workflows.SealExtraction, func(context.Context, workflows.Build) (workflows.Extracted, error) {
 		return workflows.Extracted{Partitions: 2}, f.call("SealExtraction")
 	})
-	for _, n := range []string{workflows.ChunkDocuments, workflows.ExtractChunks, workflows.SealShard, workflows.EstimateShard, workflows.ReducePartition, workflows.ShortenPartition,
-		workflows.EmbedPart, workflows.LoadPart, workflows.WriteSegments, workflows.VerifyPart, workflows.CollectGarbage} {
+	for _, n := range []string{
+		workflows.ChunkDocuments, workflows.ExtractChunks, workflows.SealShard, workflows.EstimateShard, workflows.ReducePartition, workflows.ShortenPartition,
+		workflows.EmbedPart, workflows.LoadPart, workflows.WriteSegments, workflows.VerifyPart, workflows.CollectGarbage,
+	} {
 		reg(n, func(_ context.Context, u workflows.Unit) (workflows.UnitResult, error) {
 			if u.Fence != 7 {
 				return workflows.UnitResult{}, errors.New("no fence")
@@ -81,7 +89,12 @@ func (f *fake) register(env *testsuite.TestWorkflowEnvironment) {
 	reg(workflows.SetPaused, func(context.Context, workflows.Build, bool) error { return f.call("SetPaused") })
 }
 
-func run(t *testing.T, f *fake, b workflows.Build, before func(*testsuite.TestWorkflowEnvironment)) (workflows.Outcome, error) {
+func run(
+	t *testing.T,
+	f *fake,
+	build workflows.Build,
+	before func(*testsuite.TestWorkflowEnvironment),
+) (workflows.Outcome, error) {
 	t.Helper()
 	var s testsuite.WorkflowTestSuite
 	env := s.NewTestWorkflowEnvironment()
@@ -91,8 +104,8 @@ func run(t *testing.T, f *fake, b workflows.Build, before func(*testsuite.TestWo
 	if before != nil {
 		before(env)
 	}
-	b.Index, b.Generation, b.Heartbeat = "i", "g", time.Minute
-	env.ExecuteWorkflow(workflows.BuildIndexName, b)
+	build.Index, build.Generation, build.Heartbeat = "i", "g", time.Minute
+	env.ExecuteWorkflow(workflows.BuildIndexName, build)
 	if !env.IsWorkflowCompleted() {
 		t.Fatal("the build did not end")
 	}
@@ -110,8 +123,24 @@ func TestABuildRunsEveryStageOnce(t *testing.T) {
 	if err != nil || out.Status != "completed" {
 		t.Fatal(out, err)
 	}
-	want := map[string]int{"TakeLease": 1, "PlanBuild": 1, "ChunkDocuments": 2, "SealChunks": 1, "ExtractChunks": 4, "SealShard": 2, "SealExtraction": 1, "ReducePartition": 2,
-		"ShortenPartition": 2, "EmbedPart": 4, "LoadPart": 4, "WriteSegments": 1, "VerifyPart": 4, "PublishBuild": 1, "CollectGarbage": 1, "EndBuild": 1}
+	want := map[string]int{
+		"TakeLease":        1,
+		"PlanBuild":        1,
+		"ChunkDocuments":   2,
+		"SealChunks":       1,
+		"ExtractChunks":    4,
+		"SealShard":        2,
+		"SealExtraction":   1,
+		"ReducePartition":  2,
+		"ShortenPartition": 2,
+		"EmbedPart":        4,
+		"LoadPart":         4,
+		"WriteSegments":    1,
+		"VerifyPart":       4,
+		"PublishBuild":     1,
+		"CollectGarbage":   1,
+		"EndBuild":         1,
+	}
 	for n, w := range want {
 		if f.calls[n] != w {
 			t.Errorf("%s ran %d times, want %d", n, f.calls[n], w)
@@ -143,7 +172,8 @@ func TestADryRunPaysAndPublishesNothing(t *testing.T) {
 func TestAHeldBuildIsNotCollected(t *testing.T) {
 	f := newFake(10)
 	f.outcome = workflows.Outcome{Status: "held", Reason: "mass_deletion"}
-	if out, err := run(t, f, workflows.Build{}, nil); err != nil || out.Status != "held" || out.Reason != "mass_deletion" {
+	if out, err := run(t, f, workflows.Build{}, nil); err != nil || out.Status != "held" ||
+		out.Reason != "mass_deletion" {
 		t.Fatal(out, err)
 	}
 	if f.calls["CollectGarbage"] != 0 {
@@ -152,7 +182,11 @@ func TestAHeldBuildIsNotCollected(t *testing.T) {
 }
 
 func fatal(code string) error {
-	return temporal.NewApplicationErrorWithOptions(code, code, temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{"ref.json"}})
+	return temporal.NewApplicationErrorWithOptions(
+		code,
+		code,
+		temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{"ref.json"}},
+	)
 }
 
 func TestAFatalModelErrorPausesAndResumeGoesOn(t *testing.T) {
@@ -160,14 +194,23 @@ func TestAFatalModelErrorPausesAndResumeGoesOn(t *testing.T) {
 	f.fail["ExtractChunks"] = []error{nil, fatal("model_auth")}
 	out, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
 		env.RegisterDelayedCallback(func() {
-			if n := len(f.ended); n != 1 || f.ended[0].Status != "paused" || f.ended[0].Reason != "model_auth" || f.ended[0].Ref != "ref.json" {
+			if n := len(f.ended); n != 1 || f.ended[0].Status != "paused" || f.ended[0].Reason != "model_auth" ||
+				f.ended[0].Ref != "ref.json" {
 				t.Errorf("before resume: %+v", f.ended)
 			}
-			env.UpdateWorkflow(workflows.UpdateResume, "", &testsuite.TestUpdateCallback{OnAccept: func() {}, OnReject: func(err error) { t.Error(err) }, OnComplete: func(_ any, err error) {
-				if err != nil {
-					t.Error(err)
-				}
-			}})
+			env.UpdateWorkflow(
+				workflows.UpdateResume,
+				"",
+				&testsuite.TestUpdateCallback{
+					OnAccept: func() {},
+					OnReject: func(err error) { t.Error(err) },
+					OnComplete: func(_ any, err error) {
+						if err != nil {
+							t.Error(err)
+						}
+					},
+				},
+			)
 		}, time.Hour)
 	})
 	if err != nil || out.Status != "completed" {
@@ -201,8 +244,9 @@ func TestACancelledBuildRecordsItsEnd(t *testing.T) {
 	}
 }
 
-// A stage of 200 shards: the events of its history, counted as the server does (scheduled, started, completed of each child
-// and the workflow tasks between), stay far below the limit, and continue-as-new neither loses nor repeats a shard.
+// A stage of 200 shards: the events of its history, counted as the server does (scheduled, started, completed of each
+// child and the workflow tasks between), stay far below the limit, and continue-as-new neither loses nor repeats a
+// shard.
 func TestAStageOf200ShardsContinuesAsNewWithoutLoss(t *testing.T) {
 	seen := map[int]int{}
 	in := workflows.StageInput{Stage: "extract", Units: 200, Window: 4, Sizes: make([]int, 200)}
@@ -217,13 +261,14 @@ func TestAStageOf200ShardsContinuesAsNewWithoutLoss(t *testing.T) {
 		env := s.NewTestWorkflowEnvironment()
 		workflows.Register(env)
 		n := 0
-		env.OnWorkflow(workflows.ShardName, mock.Anything, mock.Anything).Return(func(_ workflow.Context, x workflows.ShardInput) (workflows.UnitResult, error) {
-			seen[x.Shard]++
-			if n++; n == 60 { // what the server says at 4,096 events or 4 MB
-				env.SetContinueAsNewSuggested(true)
-			}
-			return workflows.UnitResult{Done: int64(x.Chunks)}, nil
-		})
+		env.OnWorkflow(workflows.ShardName, mock.Anything, mock.Anything).
+			Return(func(_ workflow.Context, input workflows.ShardInput) (workflows.UnitResult, error) {
+				seen[input.Shard]++
+				if n++; n == 60 { // what the server says at 4,096 events or 4 MB
+					env.SetContinueAsNewSuggested(true)
+				}
+				return workflows.UnitResult{Done: int64(input.Chunks)}, nil
+			})
 		env.ExecuteWorkflow(workflows.StageName, in)
 		err := env.GetWorkflowError()
 		var can *workflow.ContinueAsNewError

@@ -1,5 +1,5 @@
-// Package composecheck reads docker-compose.yml and the images' Dockerfile and holds them to what the deployment promises:
-// pinned versions, health checks, no secret with a default, no root. `make compose-check` runs it.
+// Package composecheck reads docker-compose.yml and the images' Dockerfile and holds them to what the deployment
+// promises: pinned versions, health checks, no secret with a default, no root. `make compose-check` runs it.
 package composecheck
 
 import (
@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/setup"
+	"github.com/unweaver/unweaver/internal/store/wiring"
 )
 
 type service struct {
@@ -29,7 +29,7 @@ type service struct {
 
 func load(t *testing.T) (map[string]service, string) {
 	t.Helper()
-	b, err := os.ReadFile("../../docker-compose.yml")
+	raw, err := os.ReadFile("../../docker-compose.yml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func load(t *testing.T) (map[string]service, string) {
 		Services map[string]service `yaml:"services"`
 		Volumes  map[string]any     `yaml:"volumes"`
 	}
-	if err := yaml.Unmarshal(b, &c); err != nil {
+	if err := yaml.Unmarshal(raw, &c); err != nil {
 		t.Fatal(err)
 	}
 	for n, s := range c.Services {
@@ -52,7 +52,7 @@ func load(t *testing.T) (map[string]service, string) {
 			}
 		}
 	}
-	return c.Services, string(b)
+	return c.Services, string(raw)
 }
 
 func TestEveryPartIsThereAndPinnedAndProbed(t *testing.T) {
@@ -114,17 +114,17 @@ func TestTheMountedConfigurationIsValidAndNamesServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := setup.NoPaths(cfg.Stores, "worker"); err != nil {
+	if err := wiring.NoPaths(cfg.Stores, "worker"); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestImagesAreStaticAndRunWithoutRights(t *testing.T) {
-	b, err := os.ReadFile("../images/Dockerfile")
+	raw, err := os.ReadFile("../images/Dockerfile")
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := string(b)
+	text := string(raw)
 	services, _ := load(t)
 	for n, s := range services {
 		if s.Build != nil && !strings.Contains(text, "AS "+s.Build.Target+"\n") {

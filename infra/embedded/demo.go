@@ -17,19 +17,24 @@ import (
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ops"
 	"github.com/unweaver/unweaver/starter/cli"
-	"github.com/unweaver/unweaver/starter/control"
 )
 
 func demoCmd() *cobra.Command {
 	var keep bool
-	c := &cobra.Command{Use: "demo", Short: "Index the sample corpus and answer a question", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return demo(c.Context(), keep) }}
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "Index the sample corpus and answer a question",
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return demo(c.Context(), keep) },
+	}
 	c.Flags().BoolVar(&keep, "keep", false, "keep running until Ctrl-C")
 	return c
 }
 
-// questions of the demo: asked of real passages, answered by built-in models. The first needs two passages, one of which
-// shares hardly a word with it: the classes that both mention lead there.
+// questions of the demo: asked of real passages, answered by built-in models. The first needs two passages, one of
+// which shares hardly a word with it: the classes that both mention lead there.
 var questions = []string{
 	"Who was the first president of the association which published Journal of Psychotherapy Integration?",
 	"In which county is Johnnycake, West Virginia located?",
@@ -47,35 +52,51 @@ func demo(ctx context.Context, keep bool) (err error) {
 		return err
 	}
 	begin := time.Now()
-	s, err := stack.Start(ctx, stack.Options{DataDir: filepath.Join(dir, "data"), Config: config.Default(), Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		Phase: func(p string) { fmt.Println("starting", p) }})
+	s, err := stack.Start(
+		ctx,
+		stack.Options{
+			DataDir: filepath.Join(dir, "data"),
+			Config:  config.Default(),
+			Log:     slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+			Phase:   func(p string) { fmt.Println("starting", p) },
+		},
+	)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Stop(context.WithoutCancel(ctx))) }()
-	fmt.Printf("ready in %.1f s\n\nindexing %d passages of Wikipedia with built-in models (no key, no network)\n", time.Since(begin).Seconds(), n)
+	fmt.Printf(
+		"ready in %.1f s\n\nindexing %d passages of Wikipedia with built-in models (no key, no network)\n",
+		time.Since(begin).Seconds(),
+		n,
+	)
 	spec, err := config.Default().Spec("demo", docs)
 	if err != nil {
 		return err
 	}
-	r, err := s.Control.Index(ctx, control.IndexRequest{Spec: spec})
+	run, err := s.Control.Index(ctx, ops.IndexRequest{Spec: spec})
 	if err != nil {
 		return err
 	}
-	if err := follow(ctx, s, r.Run); err != nil {
+	if err := follow(ctx, s, run.Run); err != nil {
 		return err
 	}
 	for _, q := range questions {
 		fmt.Printf("\n── question: %s\n\n", q)
-		raw, err := cli.Ask(ctx, s.HTTP, "demo", map[string]any{"query": q, "answer": true, "explain": true, "top_chunks": 5})
+		raw, err := cli.Ask(
+			ctx,
+			s.HTTP,
+			"demo",
+			map[string]any{"query": q, "answer": true, "explain": true, "top_chunks": 5},
+		)
 		if err != nil {
 			return err
 		}
-		var a cli.Answer
-		if err := json.Unmarshal(raw, &a); err != nil {
+		var answer cli.Answer
+		if err := json.Unmarshal(raw, &answer); err != nil {
 			return err
 		}
-		cli.ShowAnswer(os.Stdout, a)
+		cli.ShowAnswer(os.Stdout, answer)
 	}
 	fmt.Printf("\nYour own documents: bin/unweaver dev, then bin/unweaver index FOLDER --index docs --wait\n")
 	if !keep {
@@ -99,9 +120,17 @@ func follow(ctx context.Context, s *stack.Stack, run string) error {
 			fmt.Printf("  %3.0f %%  %s\n", 100*st.Overall, st.Stage)
 		}
 		if err == nil && corpus.Terminal(st.Status) {
-			fmt.Printf("  %s in %.1f s: %d documents, %d chunks, %d classes [%s]\n", st.Status, st.Seconds, st.Documents, st.Chunks, st.Classes, st.Models.Chat)
+			fmt.Printf(
+				"  %s in %.1f s: %d documents, %d chunks, %d classes [%s]\n",
+				st.Status,
+				st.Seconds,
+				st.Documents,
+				st.Chunks,
+				st.Classes,
+				st.Models.Chat,
+			)
 			if st.Status != corpus.StatusCompleted {
-				return fault.New(fault.Internal, fault.Fatal, "index the sample", run, st.Reason+" "+st.Detail, "")
+				return fault.Internal.At("index the sample", run).Because(st.Reason + " " + st.Detail)
 			}
 			return nil
 		}

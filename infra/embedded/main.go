@@ -19,8 +19,8 @@ import (
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ops"
 	"github.com/unweaver/unweaver/starter/cli"
-	"github.com/unweaver/unweaver/starter/control"
 )
 
 func main() {
@@ -52,15 +52,20 @@ type flags struct {
 
 func devCmd() *cobra.Command {
 	var f flags
-	c := &cobra.Command{Use: "dev", Short: "Run the embedded stack until Ctrl-C", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return dev(c.Context(), f) }}
-	c.Flags().StringVar(&f.dataDir, "data-dir", "unweaver-data", "data directory")
-	c.Flags().StringVar(&f.config, "config", os.Getenv("UNWEAVER_CONFIG"), "configuration file")
-	c.Flags().StringVar(&f.corpus, "corpus", "", "index this folder as index docs once the stack is ready")
-	c.Flags().StringArrayVar(&f.set, "set", nil, "override one setting: path=value")
-	c.Flags().IntVar(&f.temporal, "temporal-port", 7233, "port of Temporal; 0 = any free")
-	c.Flags().IntVar(&f.http, "http-port", 8080, "port of HTTP; 0 = any free")
-	c.Flags().BoolVar(&f.verbose, "verbose", false, "log more")
-	return c
+	command := &cobra.Command{
+		Use:   "dev",
+		Short: "Run the embedded stack until Ctrl-C",
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return dev(c.Context(), f) },
+	}
+	command.Flags().StringVar(&f.dataDir, "data-dir", "unweaver-data", "data directory")
+	command.Flags().StringVar(&f.config, "config", os.Getenv("UNWEAVER_CONFIG"), "configuration file")
+	command.Flags().StringVar(&f.corpus, "corpus", "", "index this folder as index docs once the stack is ready")
+	command.Flags().StringArrayVar(&f.set, "set", nil, "override one setting: path=value")
+	command.Flags().IntVar(&f.temporal, "temporal-port", 7233, "port of Temporal; 0 = any free")
+	command.Flags().IntVar(&f.http, "http-port", 8080, "port of HTTP; 0 = any free")
+	command.Flags().BoolVar(&f.verbose, "verbose", false, "log more")
+	return command
 }
 
 func load(f flags) (*config.Config, error) {
@@ -81,8 +86,13 @@ func dev(ctx context.Context, f flags) error {
 		level = slog.LevelInfo
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-	s, err := stack.Start(ctx, stack.Options{DataDir: f.dataDir, Config: cfg, TemporalPort: f.temporal, HTTPPort: f.http, Log: log,
-		Phase: func(p string) { fmt.Println("starting", p) }})
+	s, err := stack.Start(
+		ctx,
+		stack.Options{
+			DataDir: f.dataDir, Config: cfg, TemporalPort: f.temporal, HTTPPort: f.http, Log: log,
+			Phase: func(p string) { fmt.Println("starting", p) },
+		},
+	)
 	if err != nil {
 		return err
 	}
@@ -110,10 +120,10 @@ func start(ctx context.Context, s *stack.Stack, cfg *config.Config, dir string) 
 	if err != nil {
 		return err
 	}
-	r, err := s.Control.Index(ctx, control.IndexRequest{Spec: spec})
+	run, err := s.Control.Index(ctx, ops.IndexRequest{Spec: spec})
 	if err != nil {
 		return err
 	}
-	fmt.Printf("indexing %s as docs: unweaver status %s\n", abs, r.Run)
+	fmt.Printf("indexing %s as docs: unweaver status %s\n", abs, run.Run)
 	return nil
 }

@@ -174,18 +174,31 @@ func Default() *Config {
 		Engine:   Engine{Address: "127.0.0.1:7233", Namespace: "default", TaskQueue: "unweaver"},
 		QueryAPI: QueryAPI{Address: "127.0.0.1:8080"},
 		Stores:   Stores{Milvus: Milvus{Load: "import", Index: "hnsw"}, S3: S3{Region: "us-east-1"}},
-		Models: Models{Chat: Chat{Provider: "builtin", APIKeyEnv: "OPENAI_API_KEY", Mode: "online"},
-			Embedding: Embedding{Provider: "builtin", APIKeyEnv: "OPENAI_API_KEY", MaxInputTokens: 8192, Classes: "model"}, Limits: Limits{Concurrency: 64}},
+		Models: Models{
+			Chat: Chat{Provider: "builtin", APIKeyEnv: "OPENAI_API_KEY", Mode: "online"},
+			Embedding: Embedding{
+				Provider:       "builtin",
+				APIKeyEnv:      "OPENAI_API_KEY",
+				MaxInputTokens: 8192,
+				Classes:        "model",
+			}, Limits: Limits{Concurrency: 64},
+		},
 		Indexes: map[string]Index{},
 	}
 }
 
 // defaultIndex is what an index that the file names starts from.
 func defaultIndex() Index {
-	return Index{Chunking: Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500}, Shortening: Shortening{Threshold: 4000, Sample: 256},
-		Retrieval: Retrieval{Method: "hybrid", Rule: "weighted", TopChunks: 5, Language: "en"}, Keep: 3, Grace: "24h",
-		Failures: Failures{Share: 0.01}, Gate: Gate{MaxRemoved: 0.2, MaxRecallDrop: 0.05},
-		Schedule: Schedule{Timezone: "UTC", Overlap: "skip", Catchup: "24h", Jitter: "5m"}}
+	return Index{
+		Chunking:   Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500},
+		Shortening: Shortening{Threshold: 4000, Sample: 256},
+		Retrieval:  Retrieval{Method: "hybrid", Rule: "weighted", TopChunks: 5, Language: "en"},
+		Keep:       3,
+		Grace:      "24h",
+		Failures:   Failures{Share: 0.01},
+		Gate:       Gate{MaxRemoved: 0.2, MaxRecallDrop: 0.05},
+		Schedule:   Schedule{Timezone: "UTC", Overlap: "skip", Catchup: "24h", Jitter: "5m"},
+	}
 }
 
 // Spec resolves the configuration of an index: the file's, else the defaults; the index's models over the general ones.
@@ -198,21 +211,51 @@ func (c *Config) Spec(index, corpusURI string) (corpus.Spec, error) {
 	if corpusURI == "" {
 		corpusURI = x.Corpus
 	}
-	m := c.Models
-	over(&m.Chat, x.Models.Chat)
-	over(&m.Embedding, x.Models.Embedding)
+	models := c.Models
+	over(&models.Chat, x.Models.Chat)
+	over(&models.Embedding, x.Models.Embedding)
 	if x.Models.Limits != (Limits{}) {
-		m.Limits = x.Models.Limits
+		models.Limits = x.Models.Limits
 	}
 	grace, err := time.ParseDuration(x.Grace)
 	if err != nil {
 		grace = 24 * time.Hour // Validate refused it before
 	}
-	return corpus.Spec{Index: index, Corpus: corpusURI, Chunking: corpus.Chunking(x.Chunking), Shortening: corpus.Shortening(x.Shortening),
-		Retrieval: corpus.Retrieval(x.Retrieval), Parity: x.Parity, Keep: x.Keep, Grace: corpus.Duration(grace),
-		Budget:   corpus.Budget{Calls: int64(x.Budget.Calls), Tokens: int64(x.Budget.Tokens), Money: x.Budget.Money},
-		Failures: corpus.Failures(x.Failures), Gate: corpus.Gate(x.Gate), Limits: corpus.Limits(m.Limits),
-		Chat: corpus.ChatModel{Provider: m.Chat.Provider, BaseURL: m.Chat.BaseURL, APIKeyEnv: m.Chat.APIKeyEnv, Model: m.Chat.Model, Mode: m.Chat.Mode, File: m.Chat.File, Price: corpus.Price(m.Chat.Price)},
-		Embedding: corpus.EmbedModel{Provider: m.Embedding.Provider, BaseURL: m.Embedding.BaseURL, APIKeyEnv: m.Embedding.APIKeyEnv, Model: m.Embedding.Model,
-			Dimension: m.Embedding.Dimension, MaxInputTokens: m.Embedding.MaxInputTokens, Classes: m.Embedding.Classes, Price: corpus.Price(m.Embedding.Price)}}, nil
+	return corpus.Spec{
+		Index:      index,
+		Corpus:     corpusURI,
+		Chunking:   corpus.Chunking(x.Chunking),
+		Shortening: corpus.Shortening(x.Shortening),
+		Retrieval:  corpus.Retrieval(x.Retrieval),
+		Parity:     x.Parity,
+		Keep:       x.Keep,
+		Grace:      corpus.Duration(grace),
+		Budget: corpus.Budget{
+			Calls:  int64(x.Budget.Calls),
+			Tokens: int64(x.Budget.Tokens),
+			Money:  x.Budget.Money,
+		},
+		Failures: corpus.Failures(x.Failures),
+		Gate:     corpus.Gate(x.Gate),
+		Limits:   corpus.Limits(models.Limits),
+		Chat: corpus.ChatModel{
+			Provider:  models.Chat.Provider,
+			BaseURL:   models.Chat.BaseURL,
+			APIKeyEnv: models.Chat.APIKeyEnv,
+			Model:     models.Chat.Model,
+			Mode:      models.Chat.Mode,
+			File:      models.Chat.File,
+			Price:     corpus.Price(models.Chat.Price),
+		},
+		Embedding: corpus.EmbedModel{
+			Provider:       models.Embedding.Provider,
+			BaseURL:        models.Embedding.BaseURL,
+			APIKeyEnv:      models.Embedding.APIKeyEnv,
+			Model:          models.Embedding.Model,
+			Dimension:      models.Embedding.Dimension,
+			MaxInputTokens: models.Embedding.MaxInputTokens,
+			Classes:        models.Embedding.Classes,
+			Price:          corpus.Price(models.Embedding.Price),
+		},
+	}, nil
 }

@@ -49,19 +49,26 @@ indexes:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err := c.Spec("docs", ""); err != nil || s.Corpus != "s3://bucket/docs/" || s.Chat.Model != "m" || s.Keep != 3 {
+	if s, err := c.Spec("docs", ""); err != nil || s.Corpus != "s3://bucket/docs/" || s.Chat.Model != "m" ||
+		s.Keep != 3 {
 		t.Errorf("%+v %v", s, err)
 	}
 }
 
 func TestEveryMistakeIsReportedAtOnceWithItsPlace(t *testing.T) {
-	_, err := load(t, "modells: {}\nmodels:\n  chat: { provider: gpt, base_url: nowhere }\nindexes:\n  Bad_Name: {}\n  docs:\n    keep: many\n    chunking: { strategy: magic, max_tokens: 5 }\n    grace: soon\n",
-		[]string{"UNWEAVER_MODELS_CHAT_COLOUR=red"}, []string{"indexes.docs.keeep=3", "nonsense"})
+	_, err := load(
+		t,
+		"modells: {}\nmodels:\n  chat: { provider: gpt, base_url: nowhere }\nindexes:\n  Bad_Name: {}\n  docs:\n    keep: many\n    chunking: { strategy: magic, max_tokens: 5 }\n    grace: soon\n",
+		[]string{"UNWEAVER_MODELS_CHAT_COLOUR=red"},
+		[]string{"indexes.docs.keeep=3", "nonsense"},
+	)
 	if !fault.Is(err, fault.BadConfig) {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"unweaver.yaml:1:1: unknown key modells", "unweaver.yaml:3:21: models.chat.provider", "unweaver.yaml:3:36: models.chat.base_url", "unweaver.yaml:5:3: indexes.Bad_Name", "unweaver.yaml:7:11: indexes.docs.keep",
-		"unweaver.yaml:8:27: indexes.docs.chunking.strategy", "unweaver.yaml:8:46: indexes.docs.chunking.max_tokens", "unweaver.yaml:9:12: indexes.docs.grace", "variable UNWEAVER_MODELS_CHAT_COLOUR", "indexes.docs.keeep", "--set nonsense"} {
+	for _, want := range []string{
+		"unweaver.yaml:1:1: unknown key modells", "unweaver.yaml:3:21: models.chat.provider", "unweaver.yaml:3:36: models.chat.base_url", "unweaver.yaml:5:3: indexes.Bad_Name", "unweaver.yaml:7:11: indexes.docs.keep",
+		"unweaver.yaml:8:27: indexes.docs.chunking.strategy", "unweaver.yaml:8:46: indexes.docs.chunking.max_tokens", "unweaver.yaml:9:12: indexes.docs.grace", "variable UNWEAVER_MODELS_CHAT_COLOUR", "indexes.docs.keeep", "--set nonsense",
+	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in\n%v", want, err)
 		}
@@ -69,13 +76,24 @@ func TestEveryMistakeIsReportedAtOnceWithItsPlace(t *testing.T) {
 }
 
 func TestASettingWinsOverAVariableAndThatOverTheFile(t *testing.T) {
-	c, err := load(t, "models: { limits: { concurrency: 1 }, chat: { model: file } }\nindexes: { my-docs: { keep: 2 } }\n",
-		[]string{"UNWEAVER_MODELS_LIMITS_CONCURRENCY=2", "UNWEAVER_MODELS_CHAT_MODEL=variable", "UNWEAVER_MODELS_CHAT_BASE_URL=http://v/v1", "UNWEAVER_INDEXES_MY_DOCS_KEEP=7", "UNWEAVER_DATA_DIR=/x"},
-		[]string{"models.chat.model=set", "indexes.new.keep=9"})
+	c, err := load(
+		t,
+		"models: { limits: { concurrency: 1 }, chat: { model: file } }\nindexes: { my-docs: { keep: 2 } }\n",
+		[]string{
+			"UNWEAVER_MODELS_LIMITS_CONCURRENCY=2",
+			"UNWEAVER_MODELS_CHAT_MODEL=variable",
+			"UNWEAVER_MODELS_CHAT_BASE_URL=http://v/v1",
+			"UNWEAVER_INDEXES_MY_DOCS_KEEP=7",
+			"UNWEAVER_DATA_DIR=/x",
+		},
+		[]string{"models.chat.model=set", "indexes.new.keep=9"},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Models.Limits.Concurrency != 2 || c.Models.Chat.Model != "set" || c.Models.Chat.BaseURL != "http://v/v1" || c.Indexes["my-docs"].Keep != 7 || c.Indexes["new"].Keep != 9 {
+	if c.Models.Limits.Concurrency != 2 || c.Models.Chat.Model != "set" || c.Models.Chat.BaseURL != "http://v/v1" ||
+		c.Indexes["my-docs"].Keep != 7 ||
+		c.Indexes["new"].Keep != 9 {
 		t.Errorf("%+v", c)
 	}
 }
@@ -86,11 +104,11 @@ func TestTheDigestCoversWhatIsBuiltAndNothingElse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := c.Spec("docs", "/corpus")
+		spec, err := c.Spec("docs", "/corpus")
 		if err != nil {
 			t.Fatal(err)
 		}
-		return s.ConfigDigest().String()
+		return spec.ConfigDigest().String()
 	}
 	base := digest()
 	for _, s := range []string{"indexes.docs.keep=9", "models.limits.concurrency=3", "models.chat.price.prompt=7", "indexes.docs.retrieval.top_chunks=9", "indexes.docs.gate.max_removed=1", "models.chat.base_url=http://other/v1"} {

@@ -41,16 +41,16 @@ type loader struct {
 }
 
 // Load reads, overrides and checks a configuration. The error lists every mistake.
-func Load(s Source) (*Config, error) {
-	l := &loader{cfg: Default(), source: s.Path}
+func Load(source Source) (*Config, error) {
+	l := &loader{cfg: Default(), source: source.Path}
 	l.cfg.places = map[string]place{}
-	if s.Path != "" {
-		if err := l.file(s); err != nil {
+	if source.Path != "" {
+		if err := l.file(source); err != nil {
 			return nil, err
 		}
 	}
-	l.environment(s.Env)
-	for _, kv := range s.Set {
+	l.environment(source.Env)
+	for _, kv := range source.Set {
 		k, v, ok := strings.Cut(kv, "=")
 		if !ok {
 			l.bad(place{source: "--set " + kv}, "want path=value")
@@ -61,7 +61,8 @@ func Load(s Source) (*Config, error) {
 	l.validate()
 	sort.Strings(l.problems)
 	if len(l.problems) > 0 {
-		return nil, fault.New(fault.BadConfig, fault.Bad, "read configuration", s.Path, strings.Join(append([]string{fmt.Sprintf("%d mistakes", len(l.problems))}, l.problems...), "\n  "), "")
+		return nil, fault.BadConfig.At("read configuration", source.Path).
+			Because(strings.Join(append([]string{fmt.Sprintf("%d mistakes", len(l.problems))}, l.problems...), "\n  "))
 	}
 	return l.cfg, nil
 }
@@ -70,17 +71,19 @@ func (l *loader) bad(p place, format string, args ...any) {
 	l.problems = append(l.problems, p.String()+": "+fmt.Sprintf(format, args...))
 }
 
-func (l *loader) file(s Source) error {
-	b, err := os.ReadFile(s.Path)
-	if os.IsNotExist(err) && s.Missing {
+func (l *loader) file(source Source) error {
+	raw, err := os.ReadFile(source.Path)
+	if os.IsNotExist(err) && source.Missing {
 		return nil
 	}
 	if err != nil {
-		return fault.New(fault.BadConfig, fault.Bad, "read configuration", s.Path, err, "give a readable file with --config")
+		return fault.BadConfig.At("read configuration", source.Path).
+			Because(err).
+			Advise("give a readable file with --config")
 	}
 	var doc yaml.Node
-	if err := yaml.Unmarshal(b, &doc); err != nil {
-		return fault.New(fault.BadConfig, fault.Bad, "read configuration", s.Path, err, "the file is no valid YAML")
+	if err := yaml.Unmarshal(raw, &doc); err != nil {
+		return fault.BadConfig.At("read configuration", source.Path).Because(err).Advise("the file is no valid YAML")
 	}
 	if len(doc.Content) > 0 {
 		l.decode(doc.Content[0], reflect.ValueOf(l.cfg).Elem(), "")
@@ -96,31 +99,31 @@ func join(path, key string) string {
 }
 
 // decode fills v from a node and remembers where every key stood.
-func (l *loader) decode(n *yaml.Node, v reflect.Value, path string) {
-	at := place{l.source, n.Line, n.Column}
+func (l *loader) decode(node *yaml.Node, value reflect.Value, path string) {
+	at := place{l.source, node.Line, node.Column}
 	l.cfg.places[path] = at
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
 	}
-	if n.Tag == "!!null" {
+	if node.Tag == "!!null" {
 		return
 	}
-	switch v.Kind() {
+	switch value.Kind() {
 	case reflect.Struct, reflect.Map:
-		if n.Kind != yaml.MappingNode {
+		if node.Kind != yaml.MappingNode {
 			l.bad(at, "%s must be a mapping of keys", name(path))
 			return
 		}
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			k, val := n.Content[i], n.Content[i+1]
-			l.child(k, val, v, path)
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			k, val := node.Content[i], node.Content[i+1]
+			l.child(k, val, value, path)
 		}
 	default:
-		if n.Kind != yaml.ScalarNode {
+		if node.Kind != yaml.ScalarNode {
 			l.bad(at, "%s must be one value", name(path))
 			return
 		}
-		if err := scalar(v, n.Value); err != nil {
+		if err := scalar(value, node.Value); err != nil {
 			l.bad(at, "%s: %v", name(path), err)
 		}
 	}
@@ -133,21 +136,26 @@ func name(path string) string {
 	return path
 }
 
-func (l *loader) child(k, val *yaml.Node, v reflect.Value, path string) {
-	p := join(path, k.Value)
-	if v.Kind() == reflect.Map {
-		x := l.cfg.Indexes[k.Value]
-		if _, ok := l.cfg.Indexes[k.Value]; !ok {
-			x = defaultIndex()
+func (l *loader) child(node, val *yaml.Node, value reflect.Value, path string) {
+	p := join(path, node.Value)
+	if value.Kind() == reflect.Map {
+		index := l.cfg.Indexes[node.Value]
+		if _, ok := l.cfg.Indexes[node.Value]; !ok {
+			index = defaultIndex()
 		}
-		l.decode(val, reflect.ValueOf(&x).Elem(), p)
-		l.cfg.places[p] = place{l.source, k.Line, k.Column}
-		l.cfg.Indexes[k.Value] = x
+		l.decode(val, reflect.ValueOf(&index).Elem(), p)
+		l.cfg.places[p] = place{l.source, node.Line, node.Column}
+		l.cfg.Indexes[node.Value] = index
 		return
 	}
-	f, ok := field(v, k.Value)
+	f, ok := field(value, node.Value)
 	if !ok {
-		l.bad(place{l.source, k.Line, k.Column}, "unknown key %s (known here: %s)", p, strings.Join(keys(v.Type()), ", "))
+		l.bad(
+			place{l.source, node.Line, node.Column},
+			"unknown key %s (known here: %s)",
+			p,
+			strings.Join(keys(value.Type()), ", "),
+		)
 		return
 	}
 	l.decode(val, f, p)
@@ -172,28 +180,28 @@ func keys(t reflect.Type) []string {
 	return out
 }
 
-func scalar(v reflect.Value, s string) error {
-	switch v.Kind() {
+func scalar(value reflect.Value, s string) error {
+	switch value.Kind() {
 	case reflect.String:
-		v.SetString(s)
+		value.SetString(s)
 	case reflect.Bool:
 		b, err := strconv.ParseBool(s)
 		if err != nil {
 			return fmt.Errorf("%q is not true or false", s)
 		}
-		v.SetBool(b)
+		value.SetBool(b)
 	case reflect.Int:
 		n, err := strconv.Atoi(s)
 		if err != nil {
 			return fmt.Errorf("%q is no whole number", s)
 		}
-		v.SetInt(int64(n))
+		value.SetInt(int64(n))
 	case reflect.Float64:
 		f, err := strconv.ParseFloat(s, 64)
 		if err != nil {
 			return fmt.Errorf("%q is no number", s)
 		}
-		v.SetFloat(f)
+		value.SetFloat(f)
 	default:
 		return fmt.Errorf("cannot be set")
 	}
@@ -201,7 +209,12 @@ func scalar(v reflect.Value, s string) error {
 }
 
 // own are variables that are not keys of the configuration.
-var own = map[string]bool{"UNWEAVER_DATA_DIR": true, "UNWEAVER_CONFIG": true, "UNWEAVER_DEV_BIN": true, "UNWEAVER_CACHE_DIR": true}
+var own = map[string]bool{
+	"UNWEAVER_DATA_DIR":  true,
+	"UNWEAVER_CONFIG":    true,
+	"UNWEAVER_DEV_BIN":   true,
+	"UNWEAVER_CACHE_DIR": true,
+}
 
 // environment applies UNWEAVER_<PATH>. A path is found by walking the keys, since keys hold underscores too.
 func (l *loader) environment(env []string) {
@@ -277,7 +290,12 @@ func (l *loader) override(path []string, value string, at place) {
 		}
 		f, ok := field(v, k)
 		if !ok {
-			l.bad(at, "unknown key %s (known here: %s)", strings.Join(path[:i+1], "."), strings.Join(keys(v.Type()), ", "))
+			l.bad(
+				at,
+				"unknown key %s (known here: %s)",
+				strings.Join(path[:i+1], "."),
+				strings.Join(keys(v.Type()), ", "),
+			)
 			return
 		}
 		v = f

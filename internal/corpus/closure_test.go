@@ -30,8 +30,20 @@ func forbid(t *testing.T, pkg string, bad ...string) {
 }
 
 // technologies that only adapters and mains may reach.
-var technologies = []string{"go.etcd.io", "github.com/openai", "github.com/parquet-go", "github.com/redis", "github.com/aws", "github.com/milvus-io", "github.com/klauspost",
-	module + "/internal/blob/dir", module + "/internal/classes/bolt", module + "/internal/vectors/files", module + "/internal/llm/openai", module + "/internal/setup"}
+var technologies = []string{
+	"go.etcd.io",
+	"github.com/openai",
+	"github.com/parquet-go",
+	"github.com/redis",
+	"github.com/aws",
+	"github.com/milvus-io",
+	"github.com/klauspost",
+	module + "/internal/store/blob/dir",
+	module + "/internal/store/classes/bolt",
+	module + "/internal/store/vectors/files",
+	module + "/internal/model/openai",
+	module + "/internal/store/wiring",
+}
 
 func TestWorkflowsReachNoTechnology(t *testing.T) {
 	forbid(t, module+"/workflows", append(technologies, module+"/internal", module+"/activities")...)
@@ -64,12 +76,28 @@ func TestStagesNeverImportEachOther(t *testing.T) {
 				t.Errorf("%s reaches %s", s, d)
 			}
 		}
-		forbid(t, s, "go.temporal.io", module+"/internal/blob/dir", module+"/internal/classes/bolt", module+"/internal/vectors/files", module+"/internal/llm/openai")
+		forbid(
+			t,
+			s,
+			"go.temporal.io",
+			module+"/internal/store/blob/dir",
+			module+"/internal/store/classes/bolt",
+			module+"/internal/store/vectors/files",
+			module+"/internal/model/openai",
+		)
 	}
 }
 
 func TestAdaptersAreWiredOnlyBelowTheMains(t *testing.T) {
 	for _, p := range []string{"/activities", "/internal/retrieve", "/query-api/api", "/internal/ledger"} {
-		forbid(t, module+p, module+"/internal/blob/dir", module+"/internal/classes/bolt", module+"/internal/vectors/files", module+"/internal/llm/openai", module+"/internal/setup")
+		forbid(
+			t,
+			module+p,
+			module+"/internal/store/blob/dir",
+			module+"/internal/store/classes/bolt",
+			module+"/internal/store/vectors/files",
+			module+"/internal/model/openai",
+			module+"/internal/store/wiring",
+		)
 	}
 }

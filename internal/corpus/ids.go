@@ -54,39 +54,39 @@ func (d Digest) IsZero() bool { return d == Digest{} }
 func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 // UnmarshalText reads 64 hex digits.
-func (d *Digest) UnmarshalText(b []byte) error {
-	if len(b) != 64 {
-		return fmt.Errorf("digest %q: want 64 hex digits", b)
+func (d *Digest) UnmarshalText(raw []byte) error {
+	if len(raw) != 64 {
+		return fmt.Errorf("digest %q: want 64 hex digits", raw)
 	}
-	_, err := hex.Decode(d[:], b)
+	_, err := hex.Decode(d[:], raw)
 	return err
 }
 
 // Sum hashes fields so that no two different lists of fields share an encoding: each field is preceded by its length.
 func Sum(fields ...string) Digest {
-	h := sha256.New()
+	hash := sha256.New()
 	var n [8]byte
 	for _, f := range fields {
 		binary.BigEndian.PutUint64(n[:], uint64(len(f)))
-		h.Write(n[:])
-		h.Write([]byte(f))
+		hash.Write(n[:])
+		hash.Write([]byte(f))
 	}
 	var d Digest
-	h.Sum(d[:0])
+	hash.Sum(d[:0])
 	return d
 }
 
-// ChunkID is sha256(document key, 0x00, text, 0x00, n) cut to 16 bytes; n counts earlier identical texts in the document
-// (DESIGN §5). A chunk keeps its id when text around it changes.
+// ChunkID is sha256(document key, 0x00, text, 0x00, n) cut to 16 bytes; n counts earlier identical texts in the
+// document (DESIGN §5). A chunk keeps its id when text around it changes.
 func ChunkID(document, text string, n int) ID {
-	h := sha256.New()
-	h.Write([]byte(document))
-	h.Write([]byte{0})
-	h.Write([]byte(text))
-	h.Write([]byte{0})
-	h.Write([]byte(strconv.Itoa(n)))
+	hash := sha256.New()
+	hash.Write([]byte(document))
+	hash.Write([]byte{0})
+	hash.Write([]byte(text))
+	hash.Write([]byte{0})
+	hash.Write([]byte(strconv.Itoa(n)))
 	var d Digest
-	h.Sum(d[:0])
+	hash.Sum(d[:0])
 	return ID(d[:16])
 }
 
@@ -126,11 +126,11 @@ func (s *SetHash) Merge(o SetHash) {
 
 // Digest gives the sum as a digest.
 func (s SetHash) Digest() Digest {
-	var d Digest
+	var digest Digest
 	for i := range 4 {
-		binary.BigEndian.PutUint64(d[24-8*i:], s[i])
+		binary.BigEndian.PutUint64(digest[24-8*i:], s[i])
 	}
-	return d
+	return digest
 }
 
 // MarshalText writes the digest.
@@ -138,12 +138,12 @@ func (s SetHash) MarshalText() ([]byte, error) { return s.Digest().MarshalText()
 
 // UnmarshalText reads a digest back.
 func (s *SetHash) UnmarshalText(b []byte) error {
-	var d Digest
-	if err := d.UnmarshalText(b); err != nil {
+	var digest Digest
+	if err := digest.UnmarshalText(b); err != nil {
 		return err
 	}
 	for i := range 4 {
-		s[i] = word(d, i)
+		s[i] = word(digest, i)
 	}
 	return nil
 }

@@ -132,19 +132,19 @@ type RunState struct {
 }
 
 // Add sums absolute progress of different batches.
-func (p *Progress) Add(o Progress) {
-	p.Done += o.Done
-	p.Calls.Extract += o.Calls.Extract
-	p.Calls.Shorten += o.Calls.Shorten
-	p.Calls.Embed += o.Calls.Embed
-	p.Hits.Extract += o.Hits.Extract
-	p.Hits.Shorten += o.Hits.Shorten
-	p.Hits.Embed += o.Hits.Embed
-	p.Tokens.Prompt += o.Tokens.Prompt
-	p.Tokens.Completion += o.Tokens.Completion
-	p.Tokens.Embedding += o.Tokens.Embedding
-	p.Cost += o.Cost
-	p.Written.Segments += o.Written.Segments
-	p.Written.Records += o.Written.Records
-	p.Written.Rows += o.Written.Rows
+func (p *Progress) Add(progress Progress) {
+	p.Done += progress.Done
+	p.Calls.Extract += progress.Calls.Extract
+	p.Calls.Shorten += progress.Calls.Shorten
+	p.Calls.Embed += progress.Calls.Embed
+	p.Hits.Extract += progress.Hits.Extract
+	p.Hits.Shorten += progress.Hits.Shorten
+	p.Hits.Embed += progress.Hits.Embed
+	p.Tokens.Prompt += progress.Tokens.Prompt
+	p.Tokens.Completion += progress.Tokens.Completion
+	p.Tokens.Embedding += progress.Tokens.Embedding
+	p.Cost += progress.Cost
+	p.Written.Segments += progress.Written.Segments
+	p.Written.Records += progress.Written.Records
+	p.Written.Rows += progress.Written.Rows
 }

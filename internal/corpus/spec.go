@@ -117,13 +117,20 @@ func (s Spec) ConfigDigest() Digest {
 		Dimension  int
 		MaxInput   int
 		Classes    string
-	}{s.Corpus, s.Chunking, s.Shortening, s.Parity, s.Retrieval.Language, [2]string{s.Chat.Provider, s.Chat.Model},
-		[2]string{s.Embedding.Provider, s.Embedding.Model}, s.Embedding.Dimension, s.Embedding.MaxInputTokens, s.Embedding.Classes}
-	b, err := json.Marshal(covered)
+	}{
+		s.Corpus, s.Chunking, s.Shortening, s.Parity, s.Retrieval.Language,
+		[2]string{s.Chat.Provider, s.Chat.Model},
+		[2]string{
+			s.Embedding.Provider,
+			s.Embedding.Model,
+		},
+		s.Embedding.Dimension, s.Embedding.MaxInputTokens, s.Embedding.Classes,
+	}
+	raw, err := json.Marshal(covered)
 	if err != nil {
 		panic("corpus: config digest: " + err.Error()) // plain structs of strings and numbers always marshal
 	}
-	return Sum("config/1", string(b))
+	return Sum("config/1", string(raw))
 }
 
 // Duration is a time.Duration that reads and writes "24h" in JSON.

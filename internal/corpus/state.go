@@ -28,7 +28,12 @@ func (r *Report) Fill(p Progress) {
 
 // FromManifest takes counts and hashes.
 func (r *Report) FromManifest(m *Manifest) {
-	r.ContentHash, r.TextHash, r.VectorHash = m.Hashes.Content.Digest().String(), m.Hashes.Text.Digest().String(), m.Hashes.Vector.Digest().String()
+	r.ContentHash, r.TextHash, r.VectorHash = m.Hashes.Content.Digest().
+		String(),
+		m.Hashes.Text.Digest().
+			String(),
+		m.Hashes.Vector.Digest().
+			String()
 	r.Documents, r.Chunks, r.Classes, r.Mentions, r.DeadLetters = m.Counts.Documents, m.Counts.Chunks, m.Counts.Classes, m.Counts.Mentions, m.Counts.DeadLetters
 	r.Models = m.Models
 }
@@ -68,25 +73,53 @@ func (s RunState) Overall(done int64, now time.Time) (share, etaSeconds float64)
 
 // Markdown is report.md.
 func (r Report) Markdown() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "# %s %s: %s\n\n", r.Index, r.Generation, r.Status)
+	var text strings.Builder
+	fmt.Fprintf(&text, "# %s %s: %s\n\n", r.Index, r.Generation, r.Status)
 	if r.Reason != "" {
-		fmt.Fprintf(&b, "Reason: %s. %s\n\n", r.Reason, r.Detail)
+		fmt.Fprintf(&text, "Reason: %s. %s\n\n", r.Reason, r.Detail)
 	}
-	fmt.Fprintf(&b, "| documents | chunks | classes | mentions | dead letters |\n|---|---|---|---|---|\n| %d | %d | %d | %d | %d |\n\n", r.Documents, r.Chunks, r.Classes, r.Mentions, r.DeadLetters)
-	fmt.Fprintf(&b, "Against the parent: %d added, %d changed, %d removed, %d the same, %d refused.\n\n", r.Diff.Added, r.Diff.Changed, r.Diff.Removed, r.Diff.Same, r.Refused)
-	fmt.Fprintf(&b, "Paid: %d extract, %d shorten, %d embed calls; %d prompt, %d completion, %d embedding tokens; cost %.4f. From the ledger: %d, %d, %d.\n\n",
-		r.Calls.Extract, r.Calls.Shorten, r.Calls.Embed, r.Tokens.Prompt, r.Tokens.Completion, r.Tokens.Embedding, r.Cost, r.LedgerHits.Extract, r.LedgerHits.Shorten, r.LedgerHits.Embed)
-	b.WriteString("| stage | done | seconds |\n|---|---|---|\n")
+	fmt.Fprintf(
+		&text,
+		"| documents | chunks | classes | mentions | dead letters |\n|---|---|---|---|---|\n| %d | %d | %d | %d | %d |\n\n",
+		r.Documents,
+		r.Chunks,
+		r.Classes,
+		r.Mentions,
+		r.DeadLetters,
+	)
+	fmt.Fprintf(
+		&text,
+		"Against the parent: %d added, %d changed, %d removed, %d the same, %d refused.\n\n",
+		r.Diff.Added,
+		r.Diff.Changed,
+		r.Diff.Removed,
+		r.Diff.Same,
+		r.Refused,
+	)
+	fmt.Fprintf(
+		&text,
+		"Paid: %d extract, %d shorten, %d embed calls; %d prompt, %d completion, %d embedding tokens; cost %.4f. From the ledger: %d, %d, %d.\n\n",
+		r.Calls.Extract,
+		r.Calls.Shorten,
+		r.Calls.Embed,
+		r.Tokens.Prompt,
+		r.Tokens.Completion,
+		r.Tokens.Embedding,
+		r.Cost,
+		r.LedgerHits.Extract,
+		r.LedgerHits.Shorten,
+		r.LedgerHits.Embed,
+	)
+	text.WriteString("| stage | done | seconds |\n|---|---|---|\n")
 	for _, s := range r.Stages {
-		fmt.Fprintf(&b, "| %s | %d | %.1f |\n", s.Name, s.Done, s.Seconds)
+		fmt.Fprintf(&text, "| %s | %d | %.1f |\n", s.Name, s.Done, s.Seconds)
 	}
-	fmt.Fprintf(&b, "\nContent hash %s\n", r.ContentHash)
-	for i, p := range r.Problems {
+	fmt.Fprintf(&text, "\nContent hash %s\n", r.ContentHash)
+	for i, problem := range r.Problems {
 		if i == 0 {
-			b.WriteString("\nProblems:\n\n")
+			text.WriteString("\nProblems:\n\n")
 		}
-		fmt.Fprintf(&b, "* %s %s: %s\n", p.Code, p.Object, p.Detail)
+		fmt.Fprintf(&text, "* %s %s: %s\n", problem.Code, problem.Object, problem.Detail)
 	}
-	return b.String()
+	return text.String()
 }

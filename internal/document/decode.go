@@ -19,25 +19,25 @@ import (
 const sniff = 64 << 10
 
 // Gunzip unpacks a stream where asked to.
-func Gunzip(r io.Reader, gz bool, object string) (io.Reader, error) {
+func Gunzip(reader io.Reader, gz bool, object string) (io.Reader, error) {
 	if !gz {
-		return r, nil
+		return reader, nil
 	}
-	z, err := gzip.NewReader(r)
+	z, err := gzip.NewReader(reader)
 	if err != nil {
-		return nil, fault.New(fault.Unreadable, fault.Content, "unpack", object, err, "the file is no valid gzip")
+		return nil, fault.Unreadable.At("unpack", object).Because(err).Advise("the file is no valid gzip")
 	}
 	return z, nil
 }
 
-// Decode gives r as valid UTF-8 without a byte order mark, line ends as \n. It decides by the first 64 KiB: a byte order
-// mark, else zero bytes in the pattern of UTF-16, else valid UTF-8, else Latin-1 (Windows-1252). Invalid bytes that
-// come later in a UTF-8 text become U+FFFD. Binary content is fault.BinaryContent.
+// Decode gives r as valid UTF-8 without a byte order mark, line ends as \n. It decides by the first 64 KiB: a byte
+// order mark, else zero bytes in the pattern of UTF-16, else valid UTF-8, else Latin-1 (Windows-1252). Invalid bytes
+// that come later in a UTF-8 text become U+FFFD. Binary content is fault.BinaryContent.
 func Decode(r io.Reader, object string) (io.Reader, error) {
 	br := bufio.NewReaderSize(r, sniff)
 	head, err := br.Peek(sniff)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
-		return nil, fault.New(fault.Unreadable, fault.Content, "read", object, err, "")
+		return nil, fault.Unreadable.At("read", object).Because(err)
 	}
 	switch {
 	case bytes.HasPrefix(head, []byte{0xef, 0xbb, 0xbf}):
@@ -49,7 +49,9 @@ func Decode(r io.Reader, object string) (io.Reader, error) {
 		return clean(transform.NewReader(br, unicode.UTF16(unicode.BigEndian, unicode.UseBOM).NewDecoder())), nil
 	}
 	if rubbish(head) {
-		return nil, fault.New(fault.BinaryContent, fault.Content, "read", object, "it is binary, not text", "remove it, or give it the extension of its type")
+		return nil, fault.BinaryContent.At("read", object).
+			Because("it is binary, not text").
+			Advise("remove it, or give it the extension of its type")
 	}
 	if !validPrefix(head) {
 		return clean(transform.NewReader(br, charmap.Windows1252.NewDecoder())), nil
@@ -58,27 +60,27 @@ func Decode(r io.Reader, object string) (io.Reader, error) {
 }
 
 // utf16Like tells text in UTF-16 without a mark: nearly every second byte is zero.
-func utf16Like(b []byte, zeroAt int) bool {
-	if len(b) < 8 {
+func utf16Like(raw []byte, zeroAt int) bool {
+	if len(raw) < 8 {
 		return false
 	}
 	zero, other := 0, 0
-	for i := 0; i+1 < len(b); i += 2 {
-		if b[i+zeroAt] == 0 {
+	for i := 0; i+1 < len(raw); i += 2 {
+		if raw[i+zeroAt] == 0 {
 			zero++
 		}
-		if b[i+1-zeroAt] == 0 {
+		if raw[i+1-zeroAt] == 0 {
 			other++
 		}
 	}
-	n := len(b) / 2
+	n := len(raw) / 2
 	return zero > n*7/10 && other <= n/20
 }
 
 // rubbish tells binary content: zero bytes, or more than one control byte in fifty.
-func rubbish(b []byte) bool {
+func rubbish(raw []byte) bool {
 	bad := 0
-	for _, c := range b {
+	for _, c := range raw {
 		if c == 0 {
 			return true
 		}
@@ -86,20 +88,20 @@ func rubbish(b []byte) bool {
 			bad++
 		}
 	}
-	return bad*50 > len(b)
+	return bad*50 > len(raw)
 }
 
 // validPrefix tolerates a rune that the prefix cuts, and stray invalid bytes (fewer than one in a thousand).
-func validPrefix(b []byte) bool {
+func validPrefix(raw []byte) bool {
 	bad := 0
-	for i := 0; i < len(b); {
-		r, n := utf8.DecodeRune(b[i:])
-		if r == utf8.RuneError && n == 1 && len(b)-i >= utf8.UTFMax {
+	for i := 0; i < len(raw); {
+		r, n := utf8.DecodeRune(raw[i:])
+		if r == utf8.RuneError && n == 1 && len(raw)-i >= utf8.UTFMax {
 			bad++
 		}
 		i += n
 	}
-	return bad == 0 || (bad*1000 < len(b) && multibyte(b))
+	return bad == 0 || (bad*1000 < len(raw) && multibyte(raw))
 }
 
 // multibyte tells whether most bytes above ASCII form valid runes.
@@ -126,10 +128,10 @@ type cleaner struct {
 	rest []byte // of a rune that did not fit
 }
 
-func (c *cleaner) Read(p []byte) (int, error) {
-	n := copy(p, c.rest)
+func (c *cleaner) Read(raw []byte) (int, error) {
+	n := copy(raw, c.rest)
 	c.rest = c.rest[n:]
-	for n < len(p) {
+	for n < len(raw) {
 		if n > 0 && c.r.Buffered() == 0 {
 			break
 		}
@@ -150,7 +152,7 @@ func (c *cleaner) Read(p []byte) (int, error) {
 		}
 		var enc [utf8.UTFMax]byte
 		b := enc[:utf8.EncodeRune(enc[:], r)]
-		k := copy(p[n:], b)
+		k := copy(raw[n:], b)
 		n += k
 		if k < len(b) {
 			c.rest = append(c.rest[:0], b[k:]...)

@@ -23,18 +23,21 @@ func TestDecode(t *testing.T) {
 		"empty":               {"", ""},
 	} {
 		for how, wrap := range map[string]func(io.Reader) io.Reader{"whole": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader} {
-			r, err := document.Decode(strings.NewReader(c[0]), name)
+			reader, err := document.Decode(strings.NewReader(c[0]), name)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue
 			}
-			b, err := io.ReadAll(wrap(r))
+			b, err := io.ReadAll(wrap(reader))
 			if err != nil || string(b) != c[1] {
 				t.Errorf("%s, %s: got %q %v, want %q", name, how, b, err, c[1])
 			}
 		}
 	}
-	if _, err := document.Decode(strings.NewReader("\x7fELF\x02\x01\x01\x00\x00"), "x"); !fault.Is(err, fault.BinaryContent) {
+	if _, err := document.Decode(strings.NewReader("\x7fELF\x02\x01\x01\x00\x00"), "x"); !fault.Is(
+		err,
+		fault.BinaryContent,
+	) {
 		t.Errorf("binary: %v", err)
 	}
 }

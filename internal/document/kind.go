@@ -1,5 +1,5 @@
-// Package document reads the file types of a corpus: plain text, Markdown, HTML, PDF, Word, JSON, and rows of JSON Lines
-// and CSV, each also gzipped. Text is decoded from UTF-8, UTF-16 or Latin-1; binary rubbish is refused.
+// Package document reads the file types of a corpus: plain text, Markdown, HTML, PDF, Word, JSON, and rows of JSON
+// Lines and CSV, each also gzipped. Text is decoded from UTF-8, UTF-16 or Latin-1; binary rubbish is refused.
 package document
 
 import (
@@ -26,15 +26,28 @@ const (
 // 1: first form.
 const ParserVersion = "parse/1"
 
-var byExt = map[string]Kind{".txt": Text, ".text": Text, ".md": Markdown, ".markdown": Markdown, ".html": HTML, ".htm": HTML, ".xhtml": HTML,
-	".pdf": PDF, ".docx": DOCX, ".json": JSON, ".jsonl": JSONL, ".ndjson": JSONL, ".csv": CSV}
+var byExt = map[string]Kind{
+	".txt":      Text,
+	".text":     Text,
+	".md":       Markdown,
+	".markdown": Markdown,
+	".html":     HTML,
+	".htm":      HTML,
+	".xhtml":    HTML,
+	".pdf":      PDF,
+	".docx":     DOCX,
+	".json":     JSON,
+	".jsonl":    JSONL,
+	".ndjson":   JSONL,
+	".csv":      CSV,
+}
 
 // Extensions that are read, for error texts.
 const Extensions = ".txt .md .html .pdf .docx .json .jsonl .csv, each also with .gz"
 
 // KindOf tells the type of an object by its key; ok is false for a type that is not read. Hidden files (a part of the
 // path starts with a dot) are no documents: hidden is true.
-func KindOf(key string) (k Kind, gz, hidden, ok bool) {
+func KindOf(key string) (kind Kind, gz, hidden, ok bool) {
 	for _, p := range strings.Split(key, "/") {
 		if strings.HasPrefix(p, ".") {
 			return "", false, true, false
@@ -44,8 +57,8 @@ func KindOf(key string) (k Kind, gz, hidden, ok bool) {
 	if s, cut := strings.CutSuffix(low, ".gz"); cut {
 		low, gz = s, true
 	}
-	k, ok = byExt[path.Ext(low)]
-	return k, gz, false, ok
+	kind, ok = byExt[path.Ext(low)]
+	return kind, gz, false, ok
 }
 
 // HasRows tells whether each row of the object is a document.

@@ -34,33 +34,35 @@ type Doc struct {
 const maxWhole = 256 << 20
 
 // Parse reads one object of a type without rows.
-func Parse(r io.Reader, k Kind, object string) (Doc, error) {
-	if k == Text || k == Markdown {
-		t, err := Decode(r, object)
+func Parse(reader io.Reader, kind Kind, object string) (Doc, error) {
+	if kind == Text || kind == Markdown {
+		t, err := Decode(reader, object)
 		return Doc{Text: t}, err
 	}
-	b, err := io.ReadAll(io.LimitReader(r, maxWhole+1))
+	raw, err := io.ReadAll(io.LimitReader(reader, maxWhole+1))
 	if err != nil {
-		return Doc{}, fault.New(fault.Unreadable, fault.Content, "read", object, err, "")
+		return Doc{}, fault.Unreadable.At("read", object).Because(err)
 	}
-	if len(b) > maxWhole {
-		return Doc{}, fault.New(fault.TooLarge, fault.Content, "read", object, fmt.Sprintf("a %s may have at most %d MiB", k, maxWhole>>20), "split it, or convert it to text, which is streamed")
+	if len(raw) > maxWhole {
+		return Doc{}, fault.TooLarge.At("read", object).
+			Because(fmt.Sprintf("a %s may have at most %d MiB", kind, maxWhole>>20)).
+			Advise("split it, or convert it to text, which is streamed")
 	}
-	switch k {
+	switch kind {
 	case PDF:
-		return parsePDF(b, object)
+		return parsePDF(raw, object)
 	case DOCX:
-		return parseDOCX(b, object)
+		return parseDOCX(raw, object)
 	}
-	t, err := Decode(bytes.NewReader(b), object)
+	t, err := Decode(bytes.NewReader(raw), object)
 	if err != nil {
 		return Doc{}, err
 	}
 	s, err := io.ReadAll(t)
 	if err != nil {
-		return Doc{}, fault.New(fault.Unreadable, fault.Content, "decode", object, err, "")
+		return Doc{}, fault.Unreadable.At("decode", object).Because(err)
 	}
-	if k == HTML {
+	if kind == HTML {
 		return parseHTML(s, object)
 	}
 	return parseJSON(s, object)
@@ -71,7 +73,7 @@ func parseJSON(b []byte, object string) (Doc, error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
 	if err := d.Decode(&v); err != nil {
-		return Doc{}, fault.New(fault.Unreadable, fault.Content, "read", object, err, "the file is no valid JSON")
+		return Doc{}, fault.Unreadable.At("read", object).Because(err).Advise("the file is no valid JSON")
 	}
 	if m, ok := v.(map[string]any); ok {
 		title, text, meta := fields(m)
@@ -79,66 +81,77 @@ func parseJSON(b []byte, object string) (Doc, error) {
 			return Doc{Title: title, Meta: meta, Text: strings.NewReader(text)}, nil
 		}
 	}
-	p, err := json.MarshalIndent(v, "", " ")
+	raw, err := json.MarshalIndent(v, "", " ")
 	if err != nil {
-		return Doc{}, fault.New(fault.Unreadable, fault.Content, "read", object, err, "")
+		return Doc{}, fault.Unreadable.At("read", object).Because(err)
 	}
-	return Doc{Text: bytes.NewReader(p)}, nil
+	return Doc{Text: bytes.NewReader(raw)}, nil
 }
 
-var converter = md.NewConverter(md.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(), table.NewTablePlugin()))
+var converter = md.NewConverter(
+	md.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(), table.NewTablePlugin()),
+)
 
-func parseHTML(b []byte, object string) (Doc, error) {
-	out, err := converter.ConvertReader(bytes.NewReader(b))
+func parseHTML(raw []byte, object string) (Doc, error) {
+	out, err := converter.ConvertReader(bytes.NewReader(raw))
 	if err != nil {
-		return Doc{}, fault.New(fault.Unreadable, fault.Content, "read", object, err, "the file is no readable HTML")
+		return Doc{}, fault.Unreadable.At("read", object).Because(err).Advise("the file is no readable HTML")
 	}
-	return Doc{Title: htmlTitle(b), Text: bytes.NewReader(out)}, nil
+	return Doc{Title: htmlTitle(raw), Text: bytes.NewReader(out)}, nil
 }
 
 func htmlTitle(b []byte) string {
-	z := html.NewTokenizer(bytes.NewReader(b))
+	tokenizer := html.NewTokenizer(bytes.NewReader(b))
 	for {
-		switch z.Next() {
+		switch tokenizer.Next() {
 		case html.ErrorToken:
 			return ""
 		case html.StartTagToken:
-			if n, _ := z.TagName(); string(n) == "title" && z.Next() == html.TextToken {
-				return strings.Join(strings.Fields(string(z.Text())), " ")
+			if n, _ := tokenizer.TagName(); string(n) == "title" && tokenizer.Next() == html.TextToken {
+				return strings.Join(strings.Fields(string(tokenizer.Text())), " ")
 			}
 		}
 	}
 }
 
-func parsePDF(b []byte, object string) (d Doc, err error) {
+func parsePDF(raw []byte, object string) (d Doc, err error) {
 	defer func() {
 		if p := recover(); p != nil { // the reader panics on some damaged files
-			err = fault.New(fault.Unreadable, fault.Content, "read", object, fmt.Sprint(p), "the PDF is damaged: save it anew")
+			err = fault.Unreadable.At("read", object).
+				Because(fmt.Sprint(p)).
+				Advise("the PDF is damaged: save it anew")
 		}
 	}()
-	r, err := pdf.NewReader(bytes.NewReader(b), int64(len(b)))
+	reader, err := pdf.NewReader(bytes.NewReader(raw), int64(len(raw)))
 	if err != nil {
-		if errors.Is(err, pdf.ErrInvalidPassword) || strings.Contains(err.Error(), "password") || strings.Contains(err.Error(), "encrypt") {
-			return Doc{}, fault.New(fault.Encrypted, fault.Content, "read", object, "the PDF is protected by a password", "save it without one")
+		if errors.Is(err, pdf.ErrInvalidPassword) || strings.Contains(err.Error(), "password") ||
+			strings.Contains(err.Error(), "encrypt") {
+			return Doc{}, fault.Encrypted.At("read", object).
+				Because("the PDF is protected by a password").
+				Advise("save it without one")
 		}
-		return Doc{}, fault.New(fault.Unreadable, fault.Content, "read", object, err, "the PDF is damaged: save it anew")
+		return Doc{}, fault.Unreadable.At("read", object).Because(err).Advise("the PDF is damaged: save it anew")
 	}
 	var out strings.Builder
-	for i := 1; i <= r.NumPage(); i++ {
-		p := r.Page(i)
-		if p.V.IsNull() {
+	for i := 1; i <= reader.NumPage(); i++ {
+		page := reader.Page(i)
+		if page.V.IsNull() {
 			continue
 		}
-		t, err := p.GetPlainText(nil)
+		t, err := page.GetPlainText(nil)
 		if err != nil {
-			return Doc{}, fault.New(fault.Unreadable, fault.Content, fmt.Sprintf("read page %d of", i), object, err, "the PDF is damaged: save it anew")
+			return Doc{}, fault.Unreadable.At(fmt.Sprintf("read page %d of", i), object).
+				Because(err).
+				Advise("the PDF is damaged: save it anew")
 		}
 		out.WriteString(tidyPDF(t))
 		out.WriteString("\n\n")
 	}
 	t := strings.ToValidUTF8(out.String(), "\uFFFD")
 	if strings.TrimSpace(t) == "" {
-		return Doc{}, fault.New(fault.EmptyDocument, fault.Content, "read", object, "the PDF holds no text, perhaps scanned pages", "run text recognition on it first")
+		return Doc{}, fault.EmptyDocument.At("read", object).
+			Because("the PDF holds no text, perhaps scanned pages").
+			Advise("run text recognition on it first")
 	}
 	return Doc{Text: strings.NewReader(t)}, nil
 }
@@ -154,25 +167,27 @@ func tidyPDF(s string) string {
 	return strings.TrimSpace(manyBlank.ReplaceAllString(strings.Join(lines, "\n"), "\n\n"))
 }
 
-func parseDOCX(b []byte, object string) (Doc, error) {
+func parseDOCX(raw []byte, object string) (Doc, error) {
 	bad := func(err error) error {
-		return fault.New(fault.Unreadable, fault.Content, "read", object, err, "the file is no readable .docx: save it anew")
+		return fault.Unreadable.At("read", object).Because(err).Advise("the file is no readable .docx: save it anew")
 	}
-	if bytes.HasPrefix(b, []byte{0xd0, 0xcf, 0x11, 0xe0}) { // a compound file: an encrypted .docx, or an old .doc
-		return Doc{}, fault.New(fault.Encrypted, fault.Content, "read", object, "the document is protected by a password or of the old .doc type", "save it as plain .docx")
+	if bytes.HasPrefix(raw, []byte{0xd0, 0xcf, 0x11, 0xe0}) { // a compound file: an encrypted .docx, or an old .doc
+		return Doc{}, fault.Encrypted.At("read", object).
+			Because("the document is protected by a password or of the old .doc type").
+			Advise("save it as plain .docx")
 	}
-	z, err := zip.NewReader(bytes.NewReader(b), int64(len(b)))
+	reader, err := zip.NewReader(bytes.NewReader(raw), int64(len(raw)))
 	if err != nil {
 		return Doc{}, bad(err)
 	}
-	d := Doc{Meta: map[string]string{}}
+	doc := Doc{Meta: map[string]string{}}
 	body := ""
-	for _, f := range z.File {
-		switch f.Name {
+	for _, file := range reader.File {
+		switch file.Name {
 		case "word/document.xml":
-			body, err = xmlText(f)
+			body, err = xmlText(file)
 		case "docProps/core.xml":
-			d.Title, err = coreTitle(f)
+			doc.Title, err = coreTitle(file)
 		}
 		if err != nil {
 			return Doc{}, bad(err)
@@ -181,29 +196,29 @@ func parseDOCX(b []byte, object string) (Doc, error) {
 	if body == "" {
 		return Doc{}, bad(errors.New("it has no word/document.xml with text"))
 	}
-	d.Text = strings.NewReader(body)
-	return d, nil
+	doc.Text = strings.NewReader(body)
+	return doc, nil
 }
 
 // xmlText reads the runs of a WordprocessingML part; a paragraph ends with an empty line, a cell with a tab.
 func xmlText(f *zip.File) (string, error) {
-	r, err := f.Open()
+	body, err := f.Open()
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = r.Close() }()
+	defer func() { _ = body.Close() }()
 	var out strings.Builder
-	dec := xml.NewDecoder(io.LimitReader(r, maxWhole))
+	dec := xml.NewDecoder(io.LimitReader(body, maxWhole))
 	in := false
 	for {
-		t, err := dec.Token()
+		token, err := dec.Token()
 		if errors.Is(err, io.EOF) {
 			return strings.TrimSpace(manyBlank.ReplaceAllString(out.String(), "\n\n")), nil
 		}
 		if err != nil {
 			return "", err
 		}
-		switch x := t.(type) {
+		switch x := token.(type) {
 		case xml.StartElement:
 			switch x.Name.Local {
 			case "t":
@@ -231,15 +246,15 @@ func xmlText(f *zip.File) (string, error) {
 }
 
 func coreTitle(f *zip.File) (string, error) {
-	r, err := f.Open()
+	body, err := f.Open()
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = r.Close() }()
+	defer func() { _ = body.Close() }()
 	var c struct {
 		Title string `xml:"title"`
 	}
-	err = xml.NewDecoder(r).Decode(&c)
+	err = xml.NewDecoder(body).Decode(&c)
 	return strings.TrimSpace(c.Title), err
 }
 
@@ -251,7 +266,7 @@ const maxTitleLine = 150
 
 // TitleOf gives a document its title: the given one, else the first heading of Markdown, else the first non-empty line
 // if it is short, else the file's name. head is the start of the decoded text.
-func TitleOf(given, head string, k Kind, object string) string {
+func TitleOf(given, head string, kind Kind, object string) string {
 	if given != "" {
 		return given
 	}
@@ -261,12 +276,12 @@ func TitleOf(given, head string, k Kind, object string) string {
 		if l == "" || pageMark.MatchString(l) {
 			continue
 		}
-		if h := strings.TrimLeft(l, "#"); h != l && strings.HasPrefix(h, " ") && (k == Markdown || k == HTML) {
+		if h := strings.TrimLeft(l, "#"); h != l && strings.HasPrefix(h, " ") && (kind == Markdown || kind == HTML) {
 			return strings.TrimSpace(h)
 		}
 		if first == "" {
 			first = l
-			if k != Markdown && k != HTML {
+			if kind != Markdown && kind != HTML {
 				break
 			}
 		}

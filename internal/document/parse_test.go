@@ -12,25 +12,33 @@ import (
 
 // protected.pdf is one blank page, encrypted with a user password.
 func TestAPasswordProtectedPDFIsNamed(t *testing.T) {
-	f, err := os.Open("testdata/protected.pdf")
+	file, err := os.Open("testdata/protected.pdf")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = f.Close() }()
-	_, err = document.Parse(f, document.PDF, "protected.pdf")
-	if !fault.Is(err, fault.Encrypted) || !strings.Contains(err.Error(), "protected.pdf") || !strings.Contains(err.Error(), "password") {
+	defer func() { _ = file.Close() }()
+	_, err = document.Parse(file, document.PDF, "protected.pdf")
+	if !fault.Is(err, fault.Encrypted) || !strings.Contains(err.Error(), "protected.pdf") ||
+		!strings.Contains(err.Error(), "password") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestHTMLKeepsTablesAndDropsScripts(t *testing.T) {
-	d, err := document.Parse(strings.NewReader("<title> A  page </title><script>alert(1)</script><h1>Head</h1><table><tr><th>k</th><th>v</th></tr><tr><td>a</td><td>b</td></tr></table>"), document.HTML, "x.html")
+	doc, err := document.Parse(
+		strings.NewReader(
+			"<title> A  page </title><script>alert(1)</script><h1>Head</h1><table><tr><th>k</th><th>v</th></tr><tr><td>a</td><td>b</td></tr></table>",
+		),
+		document.HTML,
+		"x.html",
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := io.ReadAll(d.Text)
-	if err != nil || d.Title != "A page" || strings.Contains(string(b), "alert") || !strings.Contains(string(b), "| a") {
-		t.Errorf("%q %q %v", d.Title, b, err)
+	b, err := io.ReadAll(doc.Text)
+	if err != nil || doc.Title != "A page" || strings.Contains(string(b), "alert") ||
+		!strings.Contains(string(b), "| a") {
+		t.Errorf("%q %q %v", doc.Title, b, err)
 	}
 }
 
@@ -72,7 +80,8 @@ func TestRowsHaveStableIdentitiesAndMetadata(t *testing.T) {
 		t.Errorf("%q %q %v %v", title, text, meta, err)
 	}
 	c := rows("id,title,text,year\n1,T,\"a\nb\",1999\n", document.CSV)
-	if title, text, meta, _ = document.Record(c[0].Canonical); c[0].ID != "1" || title != "T" || text != "a\nb" || meta["year"] != "1999" {
+	if title, text, meta, _ = document.Record(c[0].Canonical); c[0].ID != "1" || title != "T" || text != "a\nb" ||
+		meta["year"] != "1999" {
 		t.Errorf("%+v", c)
 	}
 }

@@ -28,20 +28,22 @@ type Row struct {
 const maxRow = 256 << 20
 
 // Rows streams the rows of an object. f returns an error to stop.
-func Rows(r io.Reader, k Kind, object string, f func(Row) error) error {
+func Rows(reader io.Reader, k Kind, object string, f func(Row) error) error {
 	if k == CSV {
-		return csvRows(r, object, f)
+		return csvRows(reader, object, f)
 	}
-	br := bufio.NewReaderSize(r, 1<<20)
+	br := bufio.NewReaderSize(reader, 1<<20)
 	for line := 1; ; line++ {
-		b, err := readLine(br)
-		if len(bytes.TrimSpace(b)) > 0 {
+		raw, err := readLine(br)
+		if len(bytes.TrimSpace(raw)) > 0 {
 			row := Row{Line: line}
 			var m map[string]any
-			d := json.NewDecoder(bytes.NewReader(b))
+			d := json.NewDecoder(bytes.NewReader(raw))
 			d.UseNumber()
 			if jerr := d.Decode(&m); jerr != nil {
-				row.Err = fault.New(fault.Unreadable, fault.Content, "read", fmt.Sprintf("%s line %d", object, line), jerr, "every line is one JSON object")
+				row.Err = fault.Unreadable.At("read", fmt.Sprintf("%s line %d", object, line)).
+					Because(jerr).
+					Advise("every line is one JSON object")
 			} else {
 				row.fill(m)
 			}
@@ -53,7 +55,7 @@ func Rows(r io.Reader, k Kind, object string, f func(Row) error) error {
 			return nil
 		}
 		if err != nil {
-			return fault.New(fault.Unreadable, fault.Content, "read", fmt.Sprintf("%s line %d", object, line), err, "")
+			return fault.Unreadable.At("read", fmt.Sprintf("%s line %d", object, line)).Because(err)
 		}
 	}
 }
@@ -73,34 +75,34 @@ func readLine(br *bufio.Reader) ([]byte, error) {
 }
 
 func csvRows(r io.Reader, object string, f func(Row) error) error {
-	c := csv.NewReader(r)
-	c.FieldsPerRecord = -1
-	c.LazyQuotes = true
-	c.ReuseRecord = true
-	head, err := c.Read()
+	reader := csv.NewReader(r)
+	reader.FieldsPerRecord = -1
+	reader.LazyQuotes = true
+	reader.ReuseRecord = true
+	head, err := reader.Read()
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
 	if err != nil {
-		return fault.New(fault.Unreadable, fault.Content, "read", object, err, "the first line names the columns")
+		return fault.Unreadable.At("read", object).Because(err).Advise("the first line names the columns")
 	}
 	head = append([]string(nil), head...)
 	for {
-		rec, err := c.Read()
+		rec, err := reader.Read()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		row := Row{}
 		if err == nil {
-			row.Line, _ = c.FieldPos(0)
+			row.Line, _ = reader.FieldPos(0)
 		}
 		if err != nil {
 			var pe *csv.ParseError
 			if !errors.As(err, &pe) {
-				return fault.New(fault.Unreadable, fault.Content, "read", object, err, "")
+				return fault.Unreadable.At("read", object).Because(err)
 			}
 			row.Line = pe.Line
-			row.Err = fault.New(fault.Unreadable, fault.Content, "read", fmt.Sprintf("%s line %d", object, pe.Line), pe.Err, "")
+			row.Err = fault.Unreadable.At("read", fmt.Sprintf("%s line %d", object, pe.Line)).Because(pe.Err)
 		} else {
 			m := map[string]any{}
 			for i, v := range rec {
@@ -117,19 +119,19 @@ func csvRows(r io.Reader, object string, f func(Row) error) error {
 }
 
 func (r *Row) fill(m map[string]any) {
-	b, err := json.Marshal(m) // keys of a map come sorted
+	raw, err := json.Marshal(m) // keys of a map come sorted
 	if err != nil {
-		r.Err = fault.New(fault.Unreadable, fault.Content, "encode row", r.ID, err, "")
+		r.Err = fault.Unreadable.At("encode row", r.ID).Because(err)
 		return
 	}
-	r.Canonical = b
+	r.Canonical = raw
 	for _, k := range []string{"id", "_id", "doc_id", "document_id"} {
 		if s := scalar(m[k]); s != "" {
 			r.ID = s
 			return
 		}
 	}
-	sum := sha256.Sum256(b)
+	sum := sha256.Sum256(raw)
 	r.ID = hex.EncodeToString(sum[:])
 }
 

@@ -4,8 +4,10 @@
 package fault
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -49,6 +51,7 @@ const (
 	ModelRejected    Code = "model_rejected"
 	BadOutput        Code = "bad_model_output"
 	BadVector        Code = "bad_vector"
+	BadEmbeddings    Code = "bad_embeddings"
 	DimensionChanged Code = "dimension_changed"
 	NotRecorded      Code = "not_recorded"
 
@@ -83,6 +86,43 @@ const (
 	Bad                   // the caller's input: reported, never retried
 )
 
+// kinds says of every code how it heals, in one place: whether a failure is retried must not depend on the line that
+// found it.
+var kinds = map[Code]Kind{
+	Usage: Bad, BadConfig: Bad, UnknownIndex: Bad, UnknownGen: Bad, GenCollected: Bad, NotFound: Bad, InvalidParam: Bad,
+	TooLarge: Content, DataDirInUse: Bad, PortTaken: Bad, CorpusChanged: Fatal,
+
+	CorpusMissing: Fatal, CorpusEmpty: Fatal, DuplicateRow: Fatal, UnknownType: Content, Unreadable: Content,
+	Encrypted: Content, BinaryContent: Content, EmptyDocument: Content, DocumentChanged: Content,
+
+	ModelUnavailable: Transient, ModelRateLimited: Transient, ModelAuth: Fatal, ModelUnknown: Fatal, ModelQuota: Fatal,
+	ModelRejected: Content, BadOutput: Content, BadVector: Content, BadEmbeddings: Fatal, DimensionChanged: Fatal,
+	NotRecorded: Fatal,
+
+	Precondition: Bad, StoreDown: Transient, StoreFull: Fatal, StoreDenied: Fatal, StoreOwned: Fatal, SegmentDamage: Fatal,
+
+	LeaseHeld: Fatal, PointerMoved: Fatal, Paused: Fatal, BudgetSpent: Fatal, Internal: Fatal, EmbedderDown: Transient,
+	GenBusy: Transient, EngineDown: Transient, RunNotFound: Bad,
+}
+
+// Kind of the code; a code without one is a fault of this program.
+func (c Code) Kind() Kind {
+	if k, ok := kinds[c]; ok {
+		return k
+	}
+	return Fatal
+}
+
+// Codes lists every code.
+func Codes() []Code {
+	out := make([]Code, 0, len(kinds))
+	for c := range kinds {
+		out = append(out, c)
+	}
+	slices.Sort(out)
+	return out
+}
+
 // Error is the one error type that crosses package borders. Err may be nil.
 type Error struct {
 	Code       Code
@@ -96,35 +136,39 @@ type Error struct {
 
 // Error renders "op object: cause: hint" and leaves empty parts out.
 func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString(e.Op)
+	var text strings.Builder
+	text.WriteString(e.Op)
 	if e.Object != "" {
-		if b.Len() > 0 {
-			b.WriteByte(' ')
+		if text.Len() > 0 {
+			text.WriteByte(' ')
 		}
-		b.WriteString(e.Object)
+		text.WriteString(e.Object)
 	}
 	if e.Err != nil {
-		if b.Len() > 0 {
-			b.WriteString(": ")
+		if text.Len() > 0 {
+			text.WriteString(": ")
 		}
-		b.WriteString(e.Err.Error())
+		text.WriteString(e.Err.Error())
 	}
-	if b.Len() == 0 {
-		b.WriteString(string(e.Code))
+	if text.Len() == 0 {
+		text.WriteString(string(e.Code))
 	}
 	if e.Hint != "" {
-		b.WriteString(" (" + e.Hint + ")")
+		text.WriteString(" (" + e.Hint + ")")
 	}
-	return b.String()
+	return text.String()
 }
 
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// New makes an error of a kind. cause may be a string, an error or nil.
-func New(code Code, kind Kind, op, object string, cause any, hint string) *Error {
-	e := &Error{Code: code, Kind: kind, Op: op, Object: object, Hint: hint}
+// At starts an error of this code: what was being done, and on which object. Its kind is the code's.
+func (c Code) At(op, object string) *Error {
+	return &Error{Code: c, Kind: c.Kind(), Op: op, Object: object}
+}
+
+// Because adds the cause: an error, a sentence, or nil for none.
+func (e *Error) Because(cause any) *Error {
 	switch c := cause.(type) {
 	case error:
 		e.Err = c
@@ -134,6 +178,12 @@ func New(code Code, kind Kind, op, object string, cause any, hint string) *Error
 	default:
 		e.Err = fmt.Errorf("%v", c)
 	}
+	return e
+}
+
+// Advise adds what a person can do about it.
+func (e *Error) Advise(hint string) *Error {
+	e.Hint = hint
 	return e
 }
 
@@ -160,12 +210,16 @@ func CodeOf(err error) Code {
 // Is tells whether err carries the code.
 func Is(err error, code Code) bool { return err != nil && CodeOf(err) == code }
 
-// KindOf is the kind in err's chain; unknown errors count as transient, since a retry loses nothing.
+// KindOf is the kind in err's chain. An expired deadline is transient; any other error that nobody classified is a
+// fault of this program, which repeating does not mend.
 func KindOf(err error) Kind {
 	if e := As(err); e != nil {
 		return e.Kind
 	}
-	return Transient
+	if err == nil || errors.Is(err, context.DeadlineExceeded) {
+		return Transient
+	}
+	return Fatal
 }
 
 // RetryAfter is the wait that a server asked for, or zero.

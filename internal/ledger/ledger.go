@@ -1,8 +1,8 @@
 // Package ledger records what was paid for, so that nothing is paid twice in one artifact store (DESIGN §5).
 //
-// Steps of a look-up, in this order: packs, the loose entry, packs listed again, a claim, the loose entry once more, then
-// pay. A paid result is stored with If-None-Match before the call is acknowledged: the first writer wins and a loser
-// adopts what it finds. A content failure leaves a negative entry, <key>.neg-<attempt>; a positive always wins.
+// Steps of a look-up, in this order: packs, the loose entry, packs listed again, a claim, the loose entry once more,
+// then pay. A paid result is stored with If-None-Match before the call is acknowledged: the first writer wins and a
+// loser adopts what it finds. A content failure leaves a negative entry, <key>.neg-<attempt>; a positive always wins.
 //
 //	ledger/<task>/loose/<2 hex>/<key>     one validated result
 //	ledger/<task>/packs/<sha256>          sorted entries of a shard, with a filter of its keys
@@ -15,10 +15,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/blob"
-	"github.com/unweaver/unweaver/internal/classes"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/classes"
 )
 
 // Tasks of the ledger.
@@ -54,7 +54,12 @@ const claimTTL = 15 * time.Second
 func New(store blob.Store, claims classes.Coordination) *Ledger {
 	raw := make([]byte, 8)
 	_, _ = rand.Read(raw) // never fails
-	return &Ledger{store: store, claims: claims, owner: hex.EncodeToString(raw), packs: packs{byTask: map[string]*taskPacks{}}}
+	return &Ledger{
+		store:  store,
+		claims: claims,
+		owner:  hex.EncodeToString(raw),
+		packs:  packs{byTask: map[string]*taskPacks{}},
+	}
 }
 
 func looseKey(task string, key corpus.Digest) string {
@@ -78,29 +83,29 @@ func (l *Ledger) Get(ctx context.Context, task string, key corpus.Digest, attemp
 	return entry(v), err
 }
 
-func entry(v []byte) *Entry {
-	if v == nil {
+func entry(raw []byte) *Entry {
+	if raw == nil {
 		return nil
 	}
-	return &Entry{Value: v}
+	return &Entry{Value: raw}
 }
 
 func (l *Ledger) loose(ctx context.Context, task string, key corpus.Digest, attempt int) (*Entry, error) {
-	v, _, err := blob.Read(ctx, l.store, looseKey(task, key))
+	raw, _, err := blob.Read(ctx, l.store, looseKey(task, key))
 	if err == nil {
-		return &Entry{Value: v}, nil
+		return &Entry{Value: raw}, nil
 	}
 	if !fault.Is(err, fault.NotFound) {
 		return nil, err
 	}
-	v, _, err = blob.Read(ctx, l.store, negKey(task, key, attempt))
+	raw, _, err = blob.Read(ctx, l.store, negKey(task, key, attempt))
 	if fault.Is(err, fault.NotFound) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &Entry{Value: v, Negative: true}, nil
+	return &Entry{Value: raw, Negative: true}, nil
 }
 
 // Result of a payment: the value to keep, or a content failure to remember.
@@ -111,7 +116,13 @@ type Result struct {
 
 // Do gives the entry of a key, paying for it when nobody has. It reports whether this call paid. Equal keys in flight
 // anywhere are paid by one of them; the others wait. An error of pay stores nothing.
-func (l *Ledger) Do(ctx context.Context, task string, key corpus.Digest, attempt int, pay func(context.Context) (Result, error)) (*Entry, bool, error) {
+func (l *Ledger) Do(
+	ctx context.Context,
+	task string,
+	key corpus.Digest,
+	attempt int,
+	pay func(context.Context) (Result, error),
+) (*Entry, bool, error) {
 	if e, err := l.Get(ctx, task, key, attempt); err != nil || e != nil {
 		return e, false, err
 	}
@@ -136,11 +147,11 @@ func (l *Ledger) Do(ctx context.Context, task string, key corpus.Digest, attempt
 	if e, err := l.loose(ctx, task, key, attempt); err != nil || e != nil {
 		return e, false, err
 	}
-	r, err := pay(ctx)
+	result, err := pay(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	e, err := l.Put(ctx, task, key, attempt, r)
+	e, err := l.Put(ctx, task, key, attempt, result)
 	return e, true, err
 }
 
@@ -148,15 +159,15 @@ func (l *Ledger) Do(ctx context.Context, task string, key corpus.Digest, attempt
 func (l *Ledger) keep(ctx context.Context, name, owner string) (stop func()) {
 	done := make(chan struct{})
 	go func() {
-		t := time.NewTicker(claimTTL / 3)
-		defer t.Stop()
+		ticker := time.NewTicker(claimTTL / 3)
+		defer ticker.Stop()
 		for {
 			select {
 			case <-done:
 				return
 			case <-ctx.Done():
 				return
-			case <-t.C:
+			case <-ticker.C:
 				_, _ = l.claims.Claim(ctx, name, owner, claimTTL) // a lost claim costs at most one double payment
 			}
 		}
@@ -168,19 +179,25 @@ func (l *Ledger) keep(ctx context.Context, name, owner string) (stop func()) {
 }
 
 // Put stores a paid result durably. Where another writer was first, its entry is adopted.
-func (l *Ledger) Put(ctx context.Context, task string, key corpus.Digest, attempt int, r Result) (*Entry, error) {
+func (l *Ledger) Put(
+	ctx context.Context,
+	task string,
+	key corpus.Digest,
+	attempt int,
+	result Result,
+) (*Entry, error) {
 	// What was paid for is kept even when the caller has been told to stop.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hold)
 	defer cancel()
 	k := looseKey(task, key)
-	if r.Negative {
+	if result.Negative {
 		k = negKey(task, key, attempt)
 	}
 	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		_, err := blob.Write(ctx, l.store, k, r.Value, blob.Cond{Absent: true})
+		_, err := blob.Write(ctx, l.store, k, result.Value, blob.Cond{Absent: true})
 		switch {
 		case err == nil:
-			return &Entry{Value: r.Value, Negative: r.Negative}, nil
+			return &Entry{Value: result.Value, Negative: result.Negative}, nil
 		case fault.Is(err, fault.Precondition): // another writer, or this one, whose reply was lost
 			return l.loose(ctx, task, key, attempt)
 		case fault.KindOf(err) != fault.Transient:

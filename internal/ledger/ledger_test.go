@@ -10,16 +10,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/blob"
-	"github.com/unweaver/unweaver/internal/blob/dir"
-	"github.com/unweaver/unweaver/internal/classes/bolt"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/dir"
+	"github.com/unweaver/unweaver/internal/store/classes/bolt"
 )
 
 func stores(t *testing.T) (blob.Store, *bolt.Store) {
 	t.Helper()
-	s, err := dir.Open(t.TempDir())
+	store, err := dir.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func stores(t *testing.T) (blob.Store, *bolt.Store) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	return s, c
+	return store, c
 }
 
 func key(i int) corpus.Digest {
@@ -36,20 +36,26 @@ func key(i int) corpus.Digest {
 }
 
 func TestEqualKeysInFlightArePaidOnce(t *testing.T) {
-	s, c := stores(t)
+	store, c := stores(t)
 	var paid atomic.Int64
 	var wg sync.WaitGroup
 	for w := range 4 { // four workers, each with a ledger of its own
-		l := ledger.New(s, c)
+		l := ledger.New(store, c)
 		for range 8 {
 			wg.Go(func() {
-				e, _, err := l.Do(t.Context(), ledger.Extract, key(1), 0, func(context.Context) (ledger.Result, error) {
-					paid.Add(1)
-					time.Sleep(20 * time.Millisecond)
-					return ledger.Result{Value: []byte(fmt.Sprint("by ", w))}, nil
-				})
-				if err != nil || len(e.Value) == 0 {
-					t.Errorf("%v %v", e, err)
+				entry, _, err := l.Do(
+					t.Context(),
+					ledger.Extract,
+					key(1),
+					0,
+					func(context.Context) (ledger.Result, error) {
+						paid.Add(1)
+						time.Sleep(20 * time.Millisecond)
+						return ledger.Result{Value: []byte(fmt.Sprint("by ", w))}, nil
+					},
+				)
+				if err != nil || len(entry.Value) == 0 {
+					t.Errorf("%v %v", entry, err)
 				}
 			})
 		}
@@ -61,13 +67,17 @@ func TestEqualKeysInFlightArePaidOnce(t *testing.T) {
 }
 
 func TestAFailedPaymentStoresNothingAndGivesItsClaimBack(t *testing.T) {
-	s, c := stores(t)
-	l := ledger.New(s, c)
+	store, c := stores(t)
+	l := ledger.New(store, c)
 	boom := errors.New("boom")
-	if _, _, err := l.Do(t.Context(), ledger.Extract, key(1), 0, func(context.Context) (ledger.Result, error) { return ledger.Result{}, boom }); !errors.Is(err, boom) {
+	if _, _, err := l.Do(t.Context(), ledger.Extract, key(1), 0, func(context.Context) (ledger.Result, error) { return ledger.Result{}, boom }); !errors.Is(
+		err,
+		boom,
+	) {
 		t.Fatal(err)
 	}
-	e, paid, err := ledger.New(s, c).Do(t.Context(), ledger.Extract, key(1), 0, func(context.Context) (ledger.Result, error) { return ledger.Result{Value: []byte("v")}, nil })
+	e, paid, err := ledger.New(store, c).
+		Do(t.Context(), ledger.Extract, key(1), 0, func(context.Context) (ledger.Result, error) { return ledger.Result{Value: []byte("v")}, nil })
 	if err != nil || !paid || string(e.Value) != "v" {
 		t.Errorf("%v %v %v", e, paid, err)
 	}
@@ -81,7 +91,13 @@ func TestANegativeEntryIsNotPaidAgainUntilItIsRetried(t *testing.T) {
 		return func(context.Context) (ledger.Result, error) { n++; return r, nil }
 	}
 	for range 2 {
-		e, _, err := l.Do(t.Context(), ledger.Extract, key(1), 0, pay(ledger.Result{Value: []byte("why"), Negative: true}))
+		e, _, err := l.Do(
+			t.Context(),
+			ledger.Extract,
+			key(1),
+			0,
+			pay(ledger.Result{Value: []byte("why"), Negative: true}),
+		)
 		if err != nil || !e.Negative || string(e.Value) != "why" {
 			t.Fatalf("%v %v", e, err)
 		}
@@ -89,11 +105,11 @@ func TestANegativeEntryIsNotPaidAgainUntilItIsRetried(t *testing.T) {
 	if n != 1 {
 		t.Errorf("paid %d times", n)
 	}
-	e, _, err := l.Do(t.Context(), ledger.Extract, key(1), 1, pay(ledger.Result{Value: []byte("good")}))
-	if err != nil || e.Negative {
-		t.Fatalf("%v %v", e, err)
+	entry, _, err := l.Do(t.Context(), ledger.Extract, key(1), 1, pay(ledger.Result{Value: []byte("good")}))
+	if err != nil || entry.Negative {
+		t.Fatalf("%v %v", entry, err)
 	}
-	if e, _ = l.Get(t.Context(), ledger.Extract, key(1), 0); e == nil || e.Negative {
+	if entry, _ = l.Get(t.Context(), ledger.Extract, key(1), 0); entry == nil || entry.Negative {
 		t.Error("a positive entry does not win")
 	}
 }
@@ -110,8 +126,8 @@ func TestALoserAdoptsTheFirstEntry(t *testing.T) {
 }
 
 func TestPackedEntriesAreFoundAndTheirLooseOnesSwept(t *testing.T) {
-	s, c := stores(t)
-	l := ledger.New(s, c)
+	store, c := stores(t)
+	l := ledger.New(store, c)
 	var keys []corpus.Digest
 	for i := range 500 {
 		if _, err := l.Put(t.Context(), ledger.Extract, key(i), 0, ledger.Result{Value: []byte(fmt.Sprint("v", i))}); err != nil {
@@ -131,9 +147,10 @@ func TestPackedEntriesAreFoundAndTheirLooseOnesSwept(t *testing.T) {
 	if n, err := l.Sweep(t.Context(), ledger.Extract, time.Now().Add(25*time.Hour)); err != nil || n != 500 {
 		t.Errorf("swept %d after a day, %v", n, err)
 	}
-	fresh := ledger.New(s, c)
+	fresh := ledger.New(store, c)
 	for i := range 500 {
-		if e, err := fresh.Get(t.Context(), ledger.Extract, key(i), 0); err != nil || e == nil || string(e.Value) != fmt.Sprint("v", i) {
+		if e, err := fresh.Get(t.Context(), ledger.Extract, key(i), 0); err != nil || e == nil ||
+			string(e.Value) != fmt.Sprint("v", i) {
 			t.Fatalf("entry %d: %v %v", i, e, err)
 		}
 	}

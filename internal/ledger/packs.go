@@ -8,11 +8,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/artifact"
-	"github.com/unweaver/unweaver/internal/blob"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/wire"
+	"github.com/unweaver/unweaver/internal/format/rowfile"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
 // relist is how old a listing of packs may be before a miss lists them again. Loose entries outlive the pack that took
@@ -58,12 +58,18 @@ func (p *packs) task(task string) *taskPacks {
 }
 
 // get looks into the packs; again lists them anew when the listing is old.
-func (p *packs) get(ctx context.Context, s blob.Store, task string, key corpus.Digest, again bool) ([]byte, error) {
+func (p *packs) get(
+	ctx context.Context,
+	store blob.Store,
+	task string,
+	key corpus.Digest,
+	again bool,
+) ([]byte, error) {
 	t := p.task(task)
 	if again && !t.old() {
 		return nil, nil
 	}
-	all, err := t.list(ctx, s, task)
+	all, err := t.list(ctx, store, task)
 	if err != nil {
 		return nil, err
 	}
@@ -81,18 +87,18 @@ func (t *taskPacks) old() bool {
 	return time.Since(t.listed) > relist
 }
 
-func (t *taskPacks) list(ctx context.Context, s blob.Store, task string) ([]*pack, error) {
+func (t *taskPacks) list(ctx context.Context, store blob.Store, task string) ([]*pack, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if time.Since(t.listed) > relist {
-		for in, err := range s.List(ctx, packPrefix(task), "") {
+		for in, err := range store.List(ctx, packPrefix(task), "") {
 			if err != nil {
 				return nil, err
 			}
 			if t.packs[in.Key] != nil || strings.HasSuffix(in.Key, ".swept") {
 				continue
 			}
-			k, err := openPack(ctx, s, in.Key)
+			k, err := openPack(ctx, store, in.Key)
 			if err != nil {
 				return nil, err
 			}
@@ -108,15 +114,15 @@ func (t *taskPacks) list(ctx context.Context, s blob.Store, task string) ([]*pac
 }
 
 func openPack(ctx context.Context, s blob.Store, key string) (*pack, error) {
-	r, err := artifact.OpenRows(context.WithoutCancel(ctx), s, key)
+	reader, err := artifact.OpenRows(context.WithoutCancel(ctx), s, key)
 	if err != nil {
 		return nil, err
 	}
-	f, err := r.Get(ctx, filterRow)
+	raw, err := reader.Get(ctx, filterRow)
 	if err != nil {
 		return nil, err
 	}
-	return &pack{r: r, filter: append([]byte(nil), f...), frame: -1}, nil
+	return &pack{r: reader, filter: append([]byte(nil), raw...), frame: -1}, nil
 }
 
 func (k *pack) get(ctx context.Context, key corpus.Digest) ([]byte, error) {
@@ -148,11 +154,11 @@ func (l *Ledger) Pack(ctx context.Context, task string, keys []corpus.Digest) (i
 		names = append(names, k.String())
 	}
 	sort.Strings(names)
-	w, err := artifact.NewRows()
+	rows, err := artifact.NewRows()
 	if err != nil {
 		return 0, err
 	}
-	defer w.Discard()
+	defer rows.Discard()
 	var packed []corpus.Digest
 	last := ""
 	for _, n := range names {
@@ -160,25 +166,25 @@ func (l *Ledger) Pack(ctx context.Context, task string, keys []corpus.Digest) (i
 			continue
 		}
 		last = n
-		var d corpus.Digest
-		if err := d.UnmarshalText([]byte(n)); err != nil {
+		var digest corpus.Digest
+		if err := digest.UnmarshalText([]byte(n)); err != nil {
 			return 0, err
 		}
-		v, _, err := blob.Read(ctx, l.store, looseKey(task, d))
+		raw, _, err := blob.Read(ctx, l.store, looseKey(task, digest))
 		if fault.Is(err, fault.NotFound) {
 			continue
 		}
 		if err != nil {
 			return 0, err
 		}
-		w.Append(n, v)
-		packed = append(packed, d)
+		rows.Append(n, raw)
+		packed = append(packed, digest)
 	}
 	if len(packed) < 2 {
 		return 0, nil
 	}
-	w.Cut()
-	w.Append(filterRow, bloomMake(packed))
+	rows.Cut()
+	rows.Append(filterRow, bloomMake(packed))
 	sum := make([]string, len(packed))
 	for i, d := range packed {
 		sum[i] = d.String()
@@ -188,7 +194,7 @@ func (l *Ledger) Pack(ctx context.Context, task string, keys []corpus.Digest) (i
 	if _, err := l.store.Stat(ctx, key); err == nil {
 		return len(packed), nil
 	}
-	return len(packed), w.Scratch(ctx, l.store, key)
+	return len(packed), rows.Scratch(ctx, l.store, key)
 }
 
 // Sweep deletes loose entries that a pack took in at least LooseGrace ago.
@@ -217,11 +223,11 @@ func (l *Ledger) Sweep(ctx context.Context, task string, now time.Time) (int, er
 			if string(row.Key) == filterRow {
 				continue
 			}
-			var d corpus.Digest
-			if err := d.UnmarshalText(row.Key); err != nil {
+			var digest corpus.Digest
+			if err := digest.UnmarshalText(row.Key); err != nil {
 				return n, err
 			}
-			if err := l.store.Delete(ctx, looseKey(task, d)); err != nil {
+			if err := l.store.Delete(ctx, looseKey(task, digest)); err != nil {
 				return n, err
 			}
 			n++
@@ -235,7 +241,7 @@ func (l *Ledger) Sweep(ctx context.Context, task string, now time.Time) (int, er
 
 func findRow(raw []byte, name string) []byte {
 	for {
-		k, v, rest, ok := wire.NextRow(raw)
+		k, v, rest, ok := rowfile.NextRow(raw)
 		if !ok || string(k) > name {
 			return nil
 		}
@@ -253,22 +259,22 @@ const (
 )
 
 func bloomMake(keys []corpus.Digest) []byte {
-	f := make([]byte, (len(keys)*bloomBits+7)/8+1)
+	raw := make([]byte, (len(keys)*bloomBits+7)/8+1)
 	for _, k := range keys {
 		for p := range bloomProbes {
-			i := bloomAt(k, p, len(f))
-			f[i/8] |= 1 << (i % 8)
+			i := bloomAt(k, p, len(raw))
+			raw[i/8] |= 1 << (i % 8)
 		}
 	}
-	return f
+	return raw
 }
 
-func bloomHas(f []byte, k corpus.Digest) bool {
-	if len(f) == 0 {
+func bloomHas(raw []byte, digest corpus.Digest) bool {
+	if len(raw) == 0 {
 		return true
 	}
 	for p := range bloomProbes {
-		if i := bloomAt(k, p, len(f)); f[i/8]&(1<<(i%8)) == 0 {
+		if i := bloomAt(digest, p, len(raw)); raw[i/8]&(1<<(i%8)) == 0 {
 			return false
 		}
 	}

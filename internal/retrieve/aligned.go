@@ -54,7 +54,8 @@ type pool struct {
 func (r *request) capacity(document string) float64 {
 	v := 1.0
 	for _, c := range r.q.Params.Capacities {
-		if (c.Document != "" && c.Document == document) || (c.Document == "" && strings.HasPrefix(document, c.Prefix)) {
+		if (c.Document != "" && c.Document == document) ||
+			(c.Document == "" && strings.HasPrefix(document, c.Prefix)) {
 			v = c.Value
 		}
 	}
@@ -63,9 +64,9 @@ func (r *request) capacity(document string) float64 {
 
 func (r *request) pool() pool {
 	p := pool{rows: map[uint32]uint32{}}
-	for _, e := range r.res.Entities {
+	for _, entity := range r.res.Entities {
 		var col []uint32
-		for _, n := range e.Votes {
+		for _, n := range entity.Votes {
 			row, ok := p.rows[n]
 			if !ok {
 				row = uint32(len(p.numbers))
@@ -76,7 +77,7 @@ func (r *request) pool() pool {
 			col = append(col, row)
 		}
 		slices.Sort(col)
-		p.gamma, p.columns = append(p.gamma, e.Similarity), append(p.columns, slices.Compact(col))
+		p.gamma, p.columns = append(p.gamma, entity.Similarity), append(p.columns, slices.Compact(col))
 	}
 	return p
 }
@@ -137,23 +138,23 @@ func (r *request) aligned() error {
 		}
 		return k.at[p.numbers[i]] < k.at[p.numbers[j]]
 	})
-	x := AlignedExplain{Solver: r.q.Params.Solver, Status: sol.Status, Gap: sol.Gap, Rounds: sol.Rounds}
+	explain := AlignedExplain{Solver: r.q.Params.Solver, Status: sol.Status, Gap: sol.Gap, Rounds: sol.Rounds}
 	for _, i := range ids[:min(r.q.TopChunks, len(ids))] {
 		c := r.g.Live.ByNumber(int(p.numbers[i]))
 		r.res.Chunks = append(r.res.Chunks, Chunk{Live: c, Score: score[i]})
-		y := AlignedChunk{ID: c.ID.String(), Load: sol.Load[i], Capacity: p.f[i]}
+		chunk := AlignedChunk{ID: c.ID.String(), Load: sol.Load[i], Capacity: p.f[i]}
 		if sol.Lambda != nil {
-			y.Price = &sol.Lambda[i]
+			chunk.Price = &sol.Lambda[i]
 		}
-		x.Chunks = append(x.Chunks, y)
+		explain.Chunks = append(explain.Chunks, chunk)
 	}
 	r.why()
 	r.res.Timing.Election = time.Since(start)
 	if r.q.Explain {
 		for i, e := range r.res.Entities {
-			x.Entities = append(x.Entities, AlignedEntity{e.ID.String(), sol.X[i], kept[i]})
+			explain.Entities = append(explain.Entities, AlignedEntity{e.ID.String(), sol.X[i], kept[i]})
 		}
-		r.res.Explain = x
+		r.res.Explain = explain
 	}
 	return nil
 }
@@ -172,14 +173,16 @@ func (r *request) solve(p pool) (align.Prices, error) {
 	}
 	n := len(vs)
 	pr := align.Problem{Gram: mat.NewSymDense(n, nil), VTq: p.gamma, C: mat.NewDense(len(p.numbers), n, nil), F: p.f}
-	for i, a := range vs {
-		if a == nil {
-			return align.Prices{}, fault.New(fault.StoreDown, fault.Transient, "read vector", keys[i], "the store of vectors has lost it", "run: unweaver restore --index "+r.g.Manifest.Index)
+	for i, vector := range vs {
+		if vector == nil {
+			return align.Prices{}, fault.StoreDown.At("read vector", keys[i]).
+				Because("the store of vectors has lost it").
+				Advise("run: unweaver restore --index " + r.g.Manifest.Index)
 		}
 		for j := i; j < n && vs[j] != nil; j++ {
 			dot := 0.0
-			for d := range a {
-				dot += float64(a[d]) * float64(vs[j][d])
+			for d := range vector {
+				dot += float64(vector[d]) * float64(vs[j][d])
 			}
 			pr.Gram.SetSym(i, j, dot)
 		}
@@ -187,14 +190,14 @@ func (r *request) solve(p pool) (align.Prices, error) {
 			pr.C.Set(int(row), i, 1)
 		}
 	}
-	l, err := align.CLS(pr, 0, 0)
+	least, err := align.CLS(pr, 0, 0)
 	if err != nil {
 		return align.Prices{}, err
 	}
-	out := align.Prices{X: l.X, Load: make([]float64, len(p.numbers)), Status: l.Status}
+	out := align.Prices{X: least.X, Load: make([]float64, len(p.numbers)), Status: least.Status}
 	for s, col := range p.columns {
 		for _, i := range col {
-			out.Load[i] += l.X[s]
+			out.Load[i] += least.X[s]
 		}
 	}
 	return out, nil

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/llm"
-	"github.com/unweaver/unweaver/internal/llm/tokens"
-	"github.com/unweaver/unweaver/internal/text"
+	"github.com/unweaver/unweaver/internal/lang/text"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/tokens"
 )
 
 // answerPrompt is the paper's, fixed for every method (specs/unweaver.md §10.3).
@@ -30,8 +30,9 @@ type Passage struct {
 	Text  string
 }
 
-// Context packs passages into a token budget, counted on the final string: "[n] (title)" and the text. A passage that does
-// not fit is skipped; when none fits, the first is cut at the end of a sentence. used tells which passages are in.
+// Context packs passages into a token budget, counted on the final string: "[n] (title)" and the text. A passage that
+// does not fit is skipped; when none fits, the first is cut at the end of a sentence. used tells which passages are
+// in.
 func Context(ps []Passage, budget int) (context string, used []bool) {
 	used = make([]bool, len(ps))
 	var b strings.Builder
@@ -66,23 +67,24 @@ func Context(ps []Passage, budget int) (context string, used []bool) {
 	return strings.TrimSpace(head + b.String()), used
 }
 
-// ContextCSV is the reference code's form (specs/unweaver.md §9): rows of place and text as CSV in a fenced block. Rows are
-// counted as their cells joined by ", ", header included, and the list is cut before the first row that does not fit.
+// ContextCSV is the reference code's form (specs/unweaver.md §9): rows of place and text as CSV in a fenced block.
+// Rows are counted as their cells joined by ", ", header included, and the list is cut before the first row that does
+// not fit.
 func ContextCSV(ps []Passage, budget int) (context string, used []bool) {
 	used = make([]bool, len(ps))
 	var b strings.Builder
-	w := csv.NewWriter(&b)
+	writer := csv.NewWriter(&b)
 	n := tokens.Count("id, content")
-	_ = w.Write([]string{"id", "content"}) // a builder takes everything
+	_ = writer.Write([]string{"id", "content"}) // a builder takes everything
 	for i, p := range ps {
 		row := []string{strconv.Itoa(i), p.Text}
 		if n += tokens.Count(strings.Join(row, ", ")); n > budget {
 			break
 		}
 		used[i] = true
-		_ = w.Write(row)
+		_ = writer.Write(row)
 	}
-	w.Flush()
+	writer.Flush()
 	if len(ps) == 0 || !used[0] {
 		return "", used
 	}
@@ -93,7 +95,7 @@ func ContextCSV(ps []Passage, budget int) (context string, used []bool) {
 type Answered struct {
 	Text      string
 	Citations []string
-	Usage     llm.Usage
+	Usage     model.Usage
 }
 
 var citeRE = regexp.MustCompile(`\[(\d+)\]`)
@@ -101,34 +103,49 @@ var citeRE = regexp.MustCompile(`\[(\d+)\]`)
 // noData is said when nothing was found.
 const noData = "No data was found for this question; please rephrase it."
 
-// Answer asks the chat model with the passages that are in the context. Citations are those that the answer names; where it
-// names none, the passages that share most of its words.
-func Answer(ctx context.Context, chat llm.Chat, question, context string, ps []Passage, used []bool) (Answered, error) {
+// Answer asks the chat model with the passages that are in the context. Citations are those that the answer names;
+// where it names none, the passages that share most of its words.
+func Answer(
+	ctx context.Context,
+	chat model.Chat,
+	question, context string,
+	ps []Passage,
+	used []bool,
+) (Answered, error) {
 	if context == "" {
 		return Answered{Text: noData}, nil
 	}
-	r, err := chat.Complete(ctx, llm.Call{Task: llm.Answer, System: fmt.Sprintf(answerPrompt, context), User: question, Input: plain(ps, used), Question: question})
+	reply, err := chat.Complete(
+		ctx,
+		model.Call{
+			Task:     model.Answer,
+			System:   fmt.Sprintf(answerPrompt, context),
+			User:     question,
+			Input:    plain(ps, used),
+			Question: question,
+		},
+	)
 	if err != nil {
 		return Answered{}, err
 	}
-	a := Answered{Text: strings.TrimSpace(r.Text), Usage: r.Usage}
-	if a.Text == "" {
-		a.Text = noData
-		return a, nil
+	answered := Answered{Text: strings.TrimSpace(reply.Text), Usage: reply.Usage}
+	if answered.Text == "" {
+		answered.Text = noData
+		return answered, nil
 	}
 	seen := map[int]bool{}
-	for _, m := range citeRE.FindAllStringSubmatch(a.Text, -1) {
+	for _, m := range citeRE.FindAllStringSubmatch(answered.Text, -1) {
 		if n, err := strconv.Atoi(m[1]); err == nil && n >= 1 && n <= len(ps) && used[n-1] && !seen[n] {
 			seen[n] = true
-			a.Citations = append(a.Citations, ps[n-1].ID)
+			answered.Citations = append(answered.Citations, ps[n-1].ID)
 		}
 	}
-	if len(a.Citations) == 0 {
-		if i := closest(a.Text, ps, used); i >= 0 {
-			a.Citations = []string{ps[i].ID}
+	if len(answered.Citations) == 0 {
+		if i := closest(answered.Text, ps, used); i >= 0 {
+			answered.Citations = []string{ps[i].ID}
 		}
 	}
-	return a, nil
+	return answered, nil
 }
 
 func plain(ps []Passage, used []bool) string {
@@ -148,12 +165,12 @@ func closest(answer string, ps []Passage, used []bool) int {
 		want[t] = true
 	}
 	best, score := -1, 0
-	for i, p := range ps {
+	for i, passage := range ps {
 		if !used[i] {
 			continue
 		}
 		hit := map[string]bool{}
-		for _, t := range text.Terms(p.Title + " " + p.Text) {
+		for _, t := range text.Terms(passage.Title + " " + passage.Text) {
 			if want[t] {
 				hit[t] = true
 			}

@@ -4,14 +4,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/llm/builtin"
-	"github.com/unweaver/unweaver/internal/llm/tokens"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/model/tokens"
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
 func TestTheContextKeepsItsBudgetAndSkipsWhatDoesNotFit(t *testing.T) {
 	long := strings.Repeat("A long sentence about nothing in particular. ", 200)
-	ps := []retrieve.Passage{{ID: "a", Title: "A", Text: "Short one."}, {ID: "b", Title: "B", Text: long}, {ID: "c", Title: "C", Text: "Short three."}}
+	ps := []retrieve.Passage{
+		{ID: "a", Title: "A", Text: "Short one."},
+		{ID: "b", Title: "B", Text: long},
+		{ID: "c", Title: "C", Text: "Short three."},
+	}
 	ctx, used := retrieve.Context(ps, 200)
 	if !used[0] || used[1] || !used[2] || tokens.Count(ctx) > 200 || !strings.Contains(ctx, "[3] (C)") {
 		t.Errorf("%v %q", used, ctx)
@@ -26,14 +30,19 @@ func TestTheContextKeepsItsBudgetAndSkipsWhatDoesNotFit(t *testing.T) {
 }
 
 func TestAnAnswerCitesWhatItRestsOn(t *testing.T) {
-	ps := []retrieve.Passage{{ID: "a", Title: "Oslo", Text: "Oslo is the capital of Norway."}, {ID: "b", Title: "Bergen", Text: "Bergen is a port in Norway."}}
-	ctx, used := retrieve.Context(ps, 1000)
-	a, err := retrieve.Answer(t.Context(), builtin.Chat{}, "Which town is a port?", ctx, ps, used)
-	if err != nil || a.Text != "Bergen is a port in Norway." || len(a.Citations) != 1 || a.Citations[0] != "b" {
-		t.Errorf("%+v %v", a, err)
+	ps := []retrieve.Passage{
+		{ID: "a", Title: "Oslo", Text: "Oslo is the capital of Norway."},
+		{ID: "b", Title: "Bergen", Text: "Bergen is a port in Norway."},
 	}
-	if a, _ = retrieve.Answer(t.Context(), builtin.Chat{}, "x", "", nil, nil); a.Text == "" || len(a.Citations) != 0 {
-		t.Errorf("nothing found: %+v", a)
+	ctx, used := retrieve.Context(ps, 1000)
+	answered, err := retrieve.Answer(t.Context(), builtin.Chat{}, "Which town is a port?", ctx, ps, used)
+	if err != nil || answered.Text != "Bergen is a port in Norway." || len(answered.Citations) != 1 ||
+		answered.Citations[0] != "b" {
+		t.Errorf("%+v %v", answered, err)
+	}
+	if answered, _ = retrieve.Answer(t.Context(), builtin.Chat{}, "x", "", nil, nil); answered.Text == "" ||
+		len(answered.Citations) != 0 {
+		t.Errorf("nothing found: %+v", answered)
 	}
 }
 

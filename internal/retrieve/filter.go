@@ -5,7 +5,7 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/live"
+	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
 )
 
@@ -21,24 +21,36 @@ type allowed struct {
 	err     error
 }
 
-func (g *Generation) allow(ctx context.Context, q Query) *allowed {
-	a := &allowed{g: g, ctx: ctx, f: q.Filter, without: q.Without, hi: len(g.Live.Documents), cache: map[uint32]bool{}}
-	a.all = q.Filter.Prefix == "" && len(q.Filter.Metadata) == 0 && q.Filter.From.IsZero() && q.Filter.To.IsZero() && len(q.Without.Documents) == 0
-	if q.Filter.Prefix != "" {
-		a.lo = g.Live.DocumentFrom(q.Filter.Prefix)
-		a.hi = a.lo + sort.Search(len(g.Live.Documents)-a.lo, func(i int) bool { return !strings.HasPrefix(g.Live.Key(a.lo+i), q.Filter.Prefix) })
+func (g *Generation) allow(ctx context.Context, query Query) *allowed {
+	a := &allowed{
+		g:       g,
+		ctx:     ctx,
+		f:       query.Filter,
+		without: query.Without,
+		hi:      len(g.Live.Documents),
+		cache:   map[uint32]bool{},
+	}
+	a.all = query.Filter.Prefix == "" && len(query.Filter.Metadata) == 0 && query.Filter.From.IsZero() &&
+		query.Filter.To.IsZero() &&
+		len(query.Without.Documents) == 0
+	if query.Filter.Prefix != "" {
+		a.lo = g.Live.DocumentFrom(query.Filter.Prefix)
+		a.hi = a.lo + sort.Search(
+			len(g.Live.Documents)-a.lo,
+			func(i int) bool { return !strings.HasPrefix(g.Live.Key(a.lo+i), query.Filter.Prefix) },
+		)
 	}
 	return a
 }
 
-func (a *allowed) chunk(c *live.Chunk) bool {
+func (a *allowed) chunk(chunk *live.Chunk) bool {
 	if a.all {
 		return true
 	}
-	ok, known := a.cache[c.Document]
+	ok, known := a.cache[chunk.Document]
 	if !known {
-		ok = a.document(int(c.Document))
-		a.cache[c.Document] = ok
+		ok = a.document(int(chunk.Document))
+		a.cache[chunk.Document] = ok
 	}
 	return ok
 }
@@ -94,9 +106,9 @@ func (a *allowed) places() func(uint32) bool {
 
 // view is the induced subgraph for a walk.
 func (a *allowed) view() walk.View {
-	v := walk.View{Chunk: a.numbers()}
+	view := walk.View{Chunk: a.numbers()}
 	if len(a.without.Entities) > 0 {
-		v.Class = func(p uint32) bool { return !a.without.Entities[a.g.Live.Classes[p].ID] }
+		view.Class = func(p uint32) bool { return !a.without.Entities[a.g.Live.Classes[p].ID] }
 	}
-	return v
+	return view
 }

@@ -8,17 +8,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/artifact"
-	"github.com/unweaver/unweaver/internal/blob"
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/embedding"
+	"github.com/unweaver/unweaver/internal/embed"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/live"
-	"github.com/unweaver/unweaver/internal/localfile"
-	"github.com/unweaver/unweaver/internal/rows"
-	"github.com/unweaver/unweaver/internal/search"
-	"github.com/unweaver/unweaver/internal/textseg"
-	"github.com/unweaver/unweaver/internal/vectors"
+	"github.com/unweaver/unweaver/internal/format/live"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/format/search"
+	"github.com/unweaver/unweaver/internal/format/textseg"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/localfile"
+	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
 // Generation is an open generation. It is safe for concurrent use; it closes when the last holder lets go of it.
@@ -27,8 +27,8 @@ type Generation struct {
 	Spec     corpus.Spec
 	Release  int64 // the pointer's epoch it was opened with
 	Live     *live.File
-	Search   *search.File   // nil: built before there were search segments
-	IDF      *embedding.IDF // of the built-in embedder; nil: none
+	Search   *search.File // nil: built before there were search segments
+	IDF      *embed.IDF   // of the built-in embedder; nil: none
 
 	art      artifact.Index
 	texts    map[uint32]*textseg.Reader
@@ -51,65 +51,97 @@ type docMeta struct {
 
 // Open opens a generation by its manifest: the live segment is copied and mapped, other segments are read by range, the
 // collections are loaded. The caller holds it and must Close it.
-func Open(ctx context.Context, s blob.Store, cache *localfile.Cache, vs vectors.Store, index, manifest string, release int64) (*Generation, error) {
-	art := artifact.Index{Store: s, Name: index}
+func Open(
+	ctx context.Context,
+	store blob.Store,
+	cache *localfile.Cache,
+	vs vectors.Store,
+	index, manifest string,
+	release int64,
+) (*Generation, error) {
+	art := artifact.Index{Store: store, Name: index}
 	m, err := art.Manifest(ctx, manifest)
 	if err != nil {
 		return nil, err
 	}
-	g := &Generation{Manifest: m, Release: release, art: art, texts: map[uint32]*textseg.Reader{}, docs: map[uint32]*artifact.Reader{}, extracts: map[uint32]*artifact.Reader{}}
-	if g.Spec, err = art.Spec(ctx, m.Spec); err != nil {
+	generation := &Generation{
+		Manifest: m,
+		Release:  release,
+		art:      art,
+		texts:    map[uint32]*textseg.Reader{},
+		docs:     map[uint32]*artifact.Reader{},
+		extracts: map[uint32]*artifact.Reader{},
+	}
+	if generation.Spec, err = art.Spec(ctx, m.Spec); err != nil {
 		return nil, err
 	}
 	if len(m.Segments.Live) == 0 {
-		return nil, fault.New(fault.SegmentDamage, fault.Fatal, "open generation", m.Generation, "it has no live segment", "publish another generation")
+		return nil, fault.SegmentDamage.At("open generation", m.Generation).
+			Because("it has no live segment").
+			Advise("publish another generation")
 	}
 	sha := m.Segments.Live[0].SHA256
-	if g.Live, err = localfile.Open(ctx, cache, s, art.SegmentKey(sha), sha, live.Open); err != nil {
+	if generation.Live, err = localfile.Open(ctx, cache, store, art.SegmentKey(sha), sha, live.Open); err != nil {
 		return nil, err
 	}
-	g.refs.Store(1)
-	if err := g.mapped(ctx, cache); err != nil {
-		g.Close()
+	generation.refs.Store(1)
+	if err := generation.mapped(ctx, cache); err != nil {
+		generation.Close()
 		return nil, err
 	}
-	if err := g.open(ctx, vs); err != nil {
-		g.Close()
+	if err := generation.open(ctx, vs); err != nil {
+		generation.Close()
 		return nil, err
 	}
-	return g, nil
+	return generation, nil
 }
 
 // mapped copies and maps the search segment and the embedder's table.
 func (g *Generation) mapped(ctx context.Context, cache *localfile.Cache) error {
 	var err error
 	if l := g.Manifest.Segments.Search; len(l) > 0 {
-		g.Search, err = localfile.Open(ctx, cache, g.art.Store, g.art.SegmentKey(l[0].SHA256), l[0].SHA256, func(path string) (*search.File, error) {
-			return search.Open(path, len(g.Live.Documents), len(g.Live.Chunks), len(g.Live.Classes))
-		})
+		g.Search, err = localfile.Open(
+			ctx,
+			cache,
+			g.art.Store,
+			g.art.SegmentKey(l[0].SHA256),
+			l[0].SHA256,
+			func(path string) (*search.File, error) {
+				return search.Open(path, len(g.Live.Documents), len(g.Live.Chunks), len(g.Live.Classes))
+			},
+		)
 		if fault.Is(err, fault.NotFound) || fault.Is(err, fault.SegmentDamage) {
-			return fault.New(fault.SegmentDamage, fault.Fatal, "open search segment of", g.Manifest.Generation, err, "make it again with: unweaver restore --index "+g.Manifest.Index)
+			return fault.SegmentDamage.At("open search segment of", g.Manifest.Generation).
+				Because(err).
+				Advise("make it again with: unweaver restore --index " + g.Manifest.Index)
 		}
 	}
 	if l := g.Manifest.Segments.IDF; err == nil && len(l) > 0 {
-		g.IDF, err = localfile.Open(ctx, cache, g.art.Store, g.art.SegmentKey(l[0].SHA256), l[0].SHA256, embedding.OpenIDF)
+		g.IDF, err = localfile.Open(
+			ctx,
+			cache,
+			g.art.Store,
+			g.art.SegmentKey(l[0].SHA256),
+			l[0].SHA256,
+			embed.OpenIDF,
+		)
 	}
 	return err
 }
 
 func (g *Generation) open(ctx context.Context, vs vectors.Store) error {
-	m := g.Manifest
-	for _, x := range m.Segments.Text {
-		r, err := textseg.Open(context.WithoutCancel(ctx), g.art.Store, g.art.SegmentKey(x.SHA256))
+	manifest := g.Manifest
+	for _, segment := range manifest.Segments.Text {
+		reader, err := textseg.Open(context.WithoutCancel(ctx), g.art.Store, g.art.SegmentKey(segment.SHA256))
 		if err != nil {
 			return err
 		}
-		g.texts[uint32(x.Part)] = r
+		g.texts[uint32(segment.Part)] = reader
 	}
 	for _, l := range []struct {
 		segs []corpus.Segment
 		to   map[uint32]*artifact.Reader
-	}{{m.Segments.Documents, g.docs}, {m.Segments.Extract, g.extracts}} {
+	}{{manifest.Segments.Documents, g.docs}, {manifest.Segments.Extract, g.extracts}} {
 		for _, x := range l.segs {
 			r, err := artifact.OpenRows(context.WithoutCancel(ctx), g.art.Store, g.art.SegmentKey(x.SHA256))
 			if err != nil {
@@ -118,9 +150,11 @@ func (g *Generation) open(ctx context.Context, vs vectors.Store) error {
 			l.to[uint32(x.Part)] = r
 		}
 	}
-	for _, c := range []string{m.Collections.Classes, m.Collections.Chunks} {
+	for _, c := range []string{manifest.Collections.Classes, manifest.Collections.Chunks} {
 		if err := vs.Load(ctx, c); fault.Is(err, fault.NotFound) {
-			return fault.New(fault.StoreDown, fault.Transient, "load collection", c, "the store of vectors has lost it", "run: unweaver restore --index "+m.Index)
+			return fault.StoreDown.At("load collection", c).
+				Because("the store of vectors has lost it").
+				Advise("run: unweaver restore --index " + manifest.Index)
 		} else if err != nil {
 			return err
 		}
@@ -157,60 +191,63 @@ func (g *Generation) Close() {
 // Document reads the row of document i.
 func (g *Generation) Document(ctx context.Context, i int) (rows.Document, error) {
 	key := g.Live.Key(i)
-	r := g.docs[g.Live.Documents[i].Part]
-	if r == nil {
+	reader := g.docs[g.Live.Documents[i].Part]
+	if reader == nil {
 		return rows.Document{}, g.damaged("documents")
 	}
-	v, err := r.Get(ctx, key)
+	raw, err := reader.Get(ctx, key)
 	if err != nil {
 		return rows.Document{}, err
 	}
-	if v == nil {
+	if raw == nil {
 		return rows.Document{}, g.damaged("documents")
 	}
-	return rows.DecodeDocument(v)
+	return rows.DecodeDocument(raw)
 }
 
 func (g *Generation) damaged(kind string) error {
-	return fault.New(fault.SegmentDamage, fault.Fatal, "read "+kind+" of generation", g.Manifest.Generation, "a row that the live segment names is missing", "publish another generation, or rebuild the index")
+	return fault.SegmentDamage.At("read "+kind+" of generation", g.Manifest.Generation).
+		Because("a row that the live segment names is missing").
+		Advise("publish another generation, or rebuild the index")
 }
 
 // Text reads the text of a chunk.
-func (g *Generation) Text(ctx context.Context, c *live.Chunk) (string, error) {
-	r := g.texts[c.Text]
-	if r == nil {
+func (g *Generation) Text(ctx context.Context, chunk *live.Chunk) (string, error) {
+	reader := g.texts[chunk.Text]
+	if reader == nil {
 		return "", g.damaged("text")
 	}
-	return r.Clone().Slice(ctx, g.Live.Key(int(c.Document)), int(c.TextFrame), int(c.Start), int(c.End))
+	return reader.Clone().
+		Slice(ctx, g.Live.Key(int(chunk.Document)), int(chunk.TextFrame), int(chunk.Start), int(chunk.End))
 }
 
 // DocumentText reads [start, end) of a document's decoded text, in code points; end < 0 means its end.
 func (g *Generation) DocumentText(ctx context.Context, i, start, end int) (string, error) {
-	d, err := g.Document(ctx, i)
+	document, err := g.Document(ctx, i)
 	if err != nil {
 		return "", err
 	}
-	r := g.texts[g.Live.Documents[i].Part]
-	if r == nil {
+	reader := g.texts[g.Live.Documents[i].Part]
+	if reader == nil {
 		return "", g.damaged("text")
 	}
-	if start >= d.Runes {
+	if start >= document.Runes {
 		return "", nil
 	}
-	return r.Clone().Slice(ctx, g.Live.Key(i), d.Frame, start, end)
+	return reader.Clone().Slice(ctx, g.Live.Key(i), document.Frame, start, end)
 }
 
 // Extraction reads what a model said about a chunk.
-func (g *Generation) Extraction(ctx context.Context, c *live.Chunk) (rows.Extract, error) {
-	r := g.extracts[c.Extract]
-	if r == nil {
+func (g *Generation) Extraction(ctx context.Context, chunk *live.Chunk) (rows.Extract, error) {
+	reader := g.extracts[chunk.Extract]
+	if reader == nil {
 		return rows.Extract{}, g.damaged("extract")
 	}
-	raw, err := g.frame(ctx, r, frameID{c.Extract, c.ExtFrame})
+	raw, err := g.frame(ctx, reader, frameID{chunk.Extract, chunk.ExtFrame})
 	if err != nil {
 		return rows.Extract{}, err
 	}
-	v := findRow(raw, string(c.ID[:]))
+	v := findRow(raw, string(chunk.ID[:]))
 	if v == nil {
 		return rows.Extract{}, g.damaged("extract")
 	}
@@ -224,14 +261,14 @@ type frameID struct{ part, frame uint32 }
 const maxFrames = 256
 
 // frame reads and unpacks a frame of the extract segments, or has it still.
-func (g *Generation) frame(ctx context.Context, r *artifact.Reader, id frameID) ([]byte, error) {
+func (g *Generation) frame(ctx context.Context, reader *artifact.Reader, id frameID) ([]byte, error) {
 	g.frameMu.Lock()
 	raw, ok := g.frames[id]
 	g.frameMu.Unlock()
 	if ok {
 		return raw, nil
 	}
-	raw, err := r.Frame(ctx, int(id.frame))
+	raw, err := reader.Frame(ctx, int(id.frame))
 	if err != nil {
 		return nil, err
 	}
@@ -260,15 +297,15 @@ func (g *Generation) metaOf(ctx context.Context, i int) (map[string]string, time
 	g.metaOnce.Do(func() {
 		for _, s := range g.Manifest.Segments.Documents {
 			for row, err := range artifact.ScanAll(context.WithoutCancel(ctx), g.art.Store, g.art.SegmentKey(s.SHA256)) {
-				var d rows.Document
+				var document rows.Document
 				if err == nil {
-					d, err = rows.DecodeDocument(row.Value)
+					document, err = rows.DecodeDocument(row.Value)
 				}
 				if err != nil {
 					g.metaErr = err
 					return
 				}
-				g.meta = append(g.meta, docMeta{d.Meta, d.Modified})
+				g.meta = append(g.meta, docMeta{document.Meta, document.Modified})
 			}
 		}
 	})

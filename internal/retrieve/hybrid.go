@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/live"
+	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/retrieve/fuse"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
 )
@@ -77,23 +77,23 @@ func (r *request) dense(l *lists, n int) error {
 }
 
 // denseClasses gives the n most similar allowed classes by rank, without reading their records.
-func (r *request) denseClasses(v []float32, n int) ([]fuse.Hit, error) {
+func (r *request) denseClasses(vector []float32, n int) ([]fuse.Hit, error) {
 	ok := r.a.places()
 	var out []fuse.Hit
 	seen := map[string]bool{}
 	for ask := n + n/4 + 8; ; ask *= 2 {
-		hits, err := r.Vectors.Search(r.ctx, r.g.Manifest.Collections.Classes, v, ask)
+		hits, err := r.Vectors.Search(r.ctx, r.g.Manifest.Collections.Classes, vector, ask)
 		if err != nil {
 			return nil, err
 		}
-		for _, h := range hits {
-			if seen[h.Key] {
+		for _, hit := range hits {
+			if seen[hit.Key] {
 				continue
 			}
-			seen[h.Key] = true
-			p := r.g.classPlace(h.Key)
+			seen[hit.Key] = true
+			p := r.g.classPlace(hit.Key)
 			if p >= 0 && (ok == nil || ok(uint32(p))) {
-				out = append(out, fuse.Hit{ID: r.g.Search.Rank[p], Score: float64(h.Score)})
+				out = append(out, fuse.Hit{ID: r.g.Search.Rank[p], Score: float64(hit.Score)})
 			}
 		}
 		if len(out) >= n || len(hits) < ask || r.a.err != nil {
@@ -129,12 +129,12 @@ func (r *request) hybrid() error {
 	if r.q.Vector == nil {
 		r.res.Degraded = append(r.res.Degraded, "dense")
 	}
-	p := fuse.Default
-	p.List, p.Classes, p.Chunks = r.q.Params.List, r.q.TopEntities, r.q.Params.KChunks
+	params := fuse.Default
+	params.List, params.Classes, params.Chunks = r.q.Params.List, r.q.TopEntities, r.q.Params.KChunks
 	start = time.Now()
 	sr := r.g.Search
 	ok := r.a.numbers()
-	seeds := fuse.Make(p, l.chunks(), l.classes(), func(rank uint32) []uint32 {
+	seeds := fuse.Make(params, l.chunks(), l.classes(), func(rank uint32) []uint32 {
 		ks := sr.Graph.ChunksOf(sr.Place[rank])
 		if ok == nil {
 			return ks
@@ -151,8 +151,8 @@ func (r *request) hybrid() error {
 	for _, c := range seeds.Start.Classes {
 		walkStart.Classes = append(walkStart.Classes, walk.Weighted{ID: sr.Place[c.ID], Weight: c.Weight})
 	}
-	m := r.walk(walkStart, p.Damping, fuse.Eps)
-	ranking := fuse.Rank(p, m.Chunks, seeds.P, r.q.TopChunks)
+	mass := r.walk(walkStart, params.Damping, fuse.Eps)
+	ranking := fuse.Rank(params, mass.Chunks, seeds.P, r.q.TopChunks)
 	r.res.Timing.Election = time.Since(start)
 	if err := r.seeds(seeds, l); err != nil {
 		return err
@@ -165,30 +165,30 @@ func (r *request) hybrid() error {
 	}
 	r.why()
 	if !r.noMatch() && r.q.Explain {
-		r.res.Explain = r.explainHybrid(p, seeds, l, m)
+		r.res.Explain = r.explainHybrid(params, seeds, l, mass)
 	}
 	return nil
 }
 
 // walk goes over the whole graph, or over the subgraph that a filter leaves.
-func (r *request) walk(s walk.Start, d, eps float64) walk.Mass {
+func (r *request) walk(start walk.Start, d, eps float64) walk.Mass {
 	if v := r.a.view(); v.Chunk != nil || v.Class != nil {
-		return r.g.Search.Graph.Run(s, d, eps, v)
+		return r.g.Search.Graph.Run(start, d, eps, v)
 	}
-	return r.g.Search.Graph.RunToChunks(s, d, eps)
+	return r.g.Search.Graph.RunToChunks(start, d, eps)
 }
 
 // seeds names the class seeds.
-func (r *request) seeds(s fuse.Seeds, l lists) error {
+func (r *request) seeds(seeds fuse.Seeds, l lists) error {
 	start := time.Now()
-	places := make([]uint32, len(s.Start.Classes))
-	for i, c := range s.Start.Classes {
+	places := make([]uint32, len(seeds.Start.Classes))
+	for i, c := range seeds.Start.Classes {
 		places[i] = r.g.Search.Place[c.ID]
 	}
 	if err := r.entities(places); err != nil {
 		return err
 	}
-	for i, c := range s.Start.Classes {
+	for i, c := range seeds.Start.Classes {
 		r.res.Entities[i].Score, r.res.Entities[i].Similarity = c.Weight, l.classSims[c.ID]
 	}
 	sort.SliceStable(r.res.Entities, func(i, j int) bool { return r.res.Entities[i].Score > r.res.Entities[j].Score })
@@ -207,11 +207,11 @@ func (r *request) entities(places []uint32) error {
 		return err
 	}
 	for i, rec := range recs {
-		e := Entity{ID: rec.ID, Place: places[i], Name: rec.Name, Total: rec.ChunkTotal}
+		entity := Entity{ID: rec.ID, Place: places[i], Name: rec.Name, Total: rec.ChunkTotal}
 		for _, n := range r.g.Search.Graph.ChunksOf(places[i]) {
-			e.vote(r.g.Live.ByNumber(int(n)), r.a)
+			entity.vote(r.g.Live.ByNumber(int(n)), r.a)
 		}
-		r.res.Entities = append(r.res.Entities, e)
+		r.res.Entities = append(r.res.Entities, entity)
 	}
 	return nil
 }
@@ -231,7 +231,8 @@ func (r *request) why() {
 	}
 }
 
-// fill adds allowed chunks until there are as many as asked for: by similarity, by BM25, then in chunk order (DESIGN §9).
+// fill adds allowed chunks until there are as many as asked for: by similarity, by BM25, then in chunk order (DESIGN
+// §9).
 func (r *request) fill() error {
 	want := r.q.TopChunks
 	if len(r.res.Chunks) >= want || !r.q.Params.Fill {
@@ -241,20 +242,20 @@ func (r *request) fill() error {
 	for _, c := range r.res.Chunks {
 		have[c.Live.Number] = true
 	}
-	add := func(c Chunk) {
-		if !have[c.Live.Number] && len(r.res.Chunks) < want {
-			have[c.Live.Number] = true
-			c.Score, c.Filled = 0, true
-			r.res.Chunks = append(r.res.Chunks, c)
+	add := func(chunk Chunk) {
+		if !have[chunk.Live.Number] && len(r.res.Chunks) < want {
+			have[chunk.Live.Number] = true
+			chunk.Score, chunk.Filled = 0, true
+			r.res.Chunks = append(r.res.Chunks, chunk)
 		}
 	}
-	v := r.q.ChunkVector
-	if v == nil && (r.q.Method == Unweaver || r.q.Method == Vector) {
-		v = r.q.Vector
+	vector := r.q.ChunkVector
+	if vector == nil && (r.q.Method == Unweaver || r.q.Method == Vector) {
+		vector = r.q.Vector
 	}
-	if v != nil {
+	if vector != nil {
 		start := time.Now()
-		more, err := r.chunks(r.ctx, r.g, r.a, v, want+len(have))
+		more, err := r.chunks(r.ctx, r.g, r.a, vector, want+len(have))
 		r.res.Timing.Search += time.Since(start)
 		if err != nil {
 			return err
@@ -276,8 +277,8 @@ func (r *request) fill() error {
 	return r.a.err
 }
 
-// HybridExplain is the explanation of hybrid: where the mass of each chunk comes from, exactly (x_j = (1 - d) s_j + d sum of
-// x_i/deg_i over its classes), and what the lists said.
+// HybridExplain is the explanation of hybrid: where the mass of each chunk comes from, exactly (x_j = (1 - d) s_j + d
+// sum of x_i/deg_i over its classes), and what the lists said.
 type HybridExplain struct {
 	Damping  float64            `json:"damping"`
 	Mix      float64            `json:"mix"`
@@ -340,17 +341,23 @@ func places(l fuse.List) map[uint32]*Place {
 }
 
 func summed(l fuse.List) ListSum {
-	s := ListSum{Hits: len(l.Hits)}
-	if s.Hits > 0 {
-		s.Best, s.Floor = l.Hits[0].Score, l.Hits[s.Hits-1].Score
+	sum := ListSum{Hits: len(l.Hits)}
+	if sum.Hits > 0 {
+		sum.Best, sum.Floor = l.Hits[0].Score, l.Hits[sum.Hits-1].Score
 	}
-	return s
+	return sum
 }
 
-func (r *request) explainHybrid(p fuse.Params, s fuse.Seeds, l lists, m walk.Mass) HybridExplain {
+func (r *request) explainHybrid(params fuse.Params, seeds fuse.Seeds, l lists, m walk.Mass) HybridExplain {
 	sr := r.g.Search
-	out := HybridExplain{Damping: p.Damping, Mix: p.Mix, Lists: map[string]ListSum{"chunks_bm25": summed(l.chunkBM25), "chunks_dense": summed(l.chunkDense),
-		"classes_bm25": summed(l.classBM25), "classes_dense": summed(l.classDense)}}
+	out := HybridExplain{
+		Damping: params.Damping,
+		Mix:     params.Mix,
+		Lists: map[string]ListSum{
+			"chunks_bm25": summed(l.chunkBM25), "chunks_dense": summed(l.chunkDense),
+			"classes_bm25": summed(l.classBM25), "classes_dense": summed(l.classDense),
+		},
+	}
 	cb, cd, kb, kd := places(l.classBM25), places(l.classDense), places(l.chunkBM25), places(l.chunkDense)
 	for _, e := range r.res.Entities {
 		rank := sr.Rank[e.Place]
@@ -364,24 +371,35 @@ func (r *request) explainHybrid(p fuse.Params, s fuse.Seeds, l lists, m walk.Mas
 	for _, c := range m.Chunks {
 		chunkMass[c.ID] = c.Weight
 	}
-	for _, c := range s.Start.Chunks {
+	for _, c := range seeds.Start.Chunks {
 		seed[c.ID] = c.Weight
 	}
-	for _, h := range s.P {
+	for _, h := range seeds.P {
 		fused[h.ID] = h.Score
 	}
 	ok := r.a.numbers()
 	classSeed := map[uint32]float64{}
-	for _, c := range s.Start.Classes {
+	for _, c := range seeds.Start.Classes {
 		classSeed[sr.Place[c.ID]] = c.Weight
 	}
 	for _, c := range r.res.Chunks {
 		n := c.Live.Number
-		x := HybridChunk{ID: c.Live.ID.String(), Mass: chunkMass[n], Fused: fused[n], Seed: seed[n], BM25: kb[n], Dense: kd[n], Shares: []ClassShare{}}
-		total := (1 - p.Damping) * seed[n]
+		chunk := HybridChunk{
+			ID:     c.Live.ID.String(),
+			Mass:   chunkMass[n],
+			Fused:  fused[n],
+			Seed:   seed[n],
+			BM25:   kb[n],
+			Dense:  kd[n],
+			Shares: []ClassShare{},
+		}
+		total := (1 - params.Damping) * seed[n]
 		for _, cl := range sr.Graph.ClassesOf(n) {
-			if len(sr.Graph.ChunksOf(cl)) == 1 && ok == nil && len(r.q.Without.Entities) == 0 { // the walk eliminates it
-				mass[cl] = p.Damping*chunkMass[n]/float64(len(sr.Graph.ClassesOf(n))) + (1-p.Damping)*classSeed[cl]
+			if len(sr.Graph.ChunksOf(cl)) == 1 && ok == nil &&
+				len(r.q.Without.Entities) == 0 { // the walk eliminates it
+				mass[cl] = params.Damping*chunkMass[n]/float64(
+					len(sr.Graph.ClassesOf(n)),
+				) + (1-params.Damping)*classSeed[cl]
 			}
 			if mass[cl] == 0 {
 				continue
@@ -392,22 +410,25 @@ func (r *request) explainHybrid(p fuse.Params, s fuse.Seeds, l lists, m walk.Mas
 					deg++
 				}
 			}
-			v := p.Damping * mass[cl] / deg
+			v := params.Damping * mass[cl] / deg
 			total += v
-			x.Shares = append(x.Shares, ClassShare{r.g.Live.Classes[cl].ID.String(), r.g.Live.Name(int(r.g.Live.Classes[cl].Name)), v})
+			chunk.Shares = append(
+				chunk.Shares,
+				ClassShare{r.g.Live.Classes[cl].ID.String(), r.g.Live.Name(int(r.g.Live.Classes[cl].Name)), v},
+			)
 		}
 		if total > 0 {
-			x.Plain = (1 - p.Damping) * seed[n] / total
-			for i := range x.Shares {
-				x.Shares[i].Share /= total
+			chunk.Plain = (1 - params.Damping) * seed[n] / total
+			for i := range chunk.Shares {
+				chunk.Shares[i].Share /= total
 			}
 		}
-		sort.SliceStable(x.Shares, func(i, j int) bool { return x.Shares[i].Share > x.Shares[j].Share })
-		for _, y := range x.Shares[min(shares, len(x.Shares)):] {
-			x.Rest += y.Share
+		sort.SliceStable(chunk.Shares, func(i, j int) bool { return chunk.Shares[i].Share > chunk.Shares[j].Share })
+		for _, y := range chunk.Shares[min(shares, len(chunk.Shares)):] {
+			chunk.Rest += y.Share
 		}
-		x.Shares = x.Shares[:min(shares, len(x.Shares))]
-		out.Chunks = append(out.Chunks, x)
+		chunk.Shares = chunk.Shares[:min(shares, len(chunk.Shares))]
+		out.Chunks = append(out.Chunks, chunk)
 	}
 	return out
 }

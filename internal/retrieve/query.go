@@ -6,16 +6,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/classes"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/live"
-	"github.com/unweaver/unweaver/internal/names"
+	"github.com/unweaver/unweaver/internal/format/live"
+	"github.com/unweaver/unweaver/internal/format/rowfile"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/lang/names"
+	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/retrieve/fuse"
-	"github.com/unweaver/unweaver/internal/rows"
-	"github.com/unweaver/unweaver/internal/text"
-	"github.com/unweaver/unweaver/internal/vectors"
-	"github.com/unweaver/unweaver/internal/wire"
+	"github.com/unweaver/unweaver/internal/store/classes"
+	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
 // Methods by name.
@@ -66,7 +66,17 @@ type Capacity struct {
 }
 
 // Defaults of the parameters.
-var Defaults = Params{Fill: true, Weights: "none", Ties: "reference", List: fuse.Default.List, KChunks: fuse.Default.Chunks, Damping: 0.5, Solver: "utility", Classes: 10, Eps: 1e-3}
+var Defaults = Params{
+	Fill:    true,
+	Weights: "none",
+	Ties:    "reference",
+	List:    fuse.Default.List,
+	KChunks: fuse.Default.Chunks,
+	Damping: 0.5,
+	Solver:  "utility",
+	Classes: 10,
+	Eps:     1e-3,
+}
 
 // DefaultEntities of a method.
 func DefaultEntities(method string) int {
@@ -136,18 +146,29 @@ type Searcher struct {
 }
 
 // Run answers a query.
-func (s Searcher) Run(ctx context.Context, g *Generation, q Query) (Result, error) {
+func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) (Result, error) {
 	var res Result
-	if len(g.Live.Chunks) == 0 {
+	if len(generation.Live.Chunks) == 0 {
 		res.Reason = "empty_index"
 		return res, nil
 	}
-	if g.Search == nil && q.Method != Unweaver && q.Method != Vector {
-		return res, fault.New(fault.SegmentDamage, fault.Fatal, "query by "+q.Method, g.Manifest.Generation, "this generation has no search segment", "build the index again, or use method unweaver or vector")
+	if generation.Search == nil && query.Method != Unweaver && query.Method != Vector {
+		return res, fault.SegmentDamage.At("query by "+query.Method, generation.Manifest.Generation).
+			Because("this generation has no search segment").
+			Advise("build the index again, or use method unweaver or vector")
 	}
-	r := &request{Searcher: s, ctx: ctx, g: g, q: q, a: g.allow(ctx, q), res: &res, terms: text.Terms(q.Text), surface: text.Surface(q.Text)}
+	r := &request{
+		Searcher: s,
+		ctx:      ctx,
+		g:        generation,
+		q:        query,
+		a:        generation.allow(ctx, query),
+		res:      &res,
+		terms:    text.Terms(query.Text),
+		surface:  text.Surface(query.Text),
+	}
 	var err error
-	switch q.Method {
+	switch query.Method {
 	case Hybrid:
 		err = r.hybrid()
 	case Unweaver:
@@ -207,12 +228,12 @@ func (r *request) noMatch() bool {
 
 // vector ranks chunks by their best window.
 func (r *request) vector() error {
-	v := r.q.ChunkVector
-	if v == nil {
-		v = r.q.Vector
+	vector := r.q.ChunkVector
+	if vector == nil {
+		vector = r.q.Vector
 	}
 	start := time.Now()
-	hits, err := r.chunks(r.ctx, r.g, r.a, v, r.q.TopChunks)
+	hits, err := r.chunks(r.ctx, r.g, r.a, vector, r.q.TopChunks)
 	r.res.Timing.Search = time.Since(start)
 	for _, h := range hits {
 		h.Score = h.Similarity
@@ -228,7 +249,10 @@ func (r *request) vector() error {
 func (r *request) bm25() error {
 	start := time.Now()
 	for _, h := range r.g.Search.Chunks.Search(r.terms, r.q.TopChunks, r.a.numbers(), nil) {
-		r.res.Chunks = append(r.res.Chunks, Chunk{Live: r.g.Live.ByNumber(int(h.Doc)), Score: h.Score, BM25: h.Score, HasBM25: true})
+		r.res.Chunks = append(
+			r.res.Chunks,
+			Chunk{Live: r.g.Live.ByNumber(int(h.Doc)), Score: h.Score, BM25: h.Score, HasBM25: true},
+		)
 	}
 	r.res.Timing.Search = time.Since(start)
 	if len(r.res.Chunks) == 0 && r.noMatch() {
@@ -245,33 +269,39 @@ type found struct {
 	search, ballots time.Duration
 }
 
-// classes gives the best allowed classes with their ballots. A row of the store counts if the live segment has its digest;
-// the search is asked again for twice as many while fewer than wanted count (DESIGN §7).
-func (s Searcher) classes(ctx context.Context, g *Generation, a *allowed, vector []float32, want int) (found, error) {
+// classes gives the best allowed classes with their ballots. A row of the store counts if the live segment has its
+// digest; the search is asked again for twice as many while fewer than wanted count (DESIGN §7).
+func (s Searcher) classes(
+	ctx context.Context,
+	generation *Generation,
+	a *allowed,
+	vector []float32,
+	want int,
+) (found, error) {
 	var f found
 	asked, seen := 0, map[string]bool{}
 	for n := want + 8; len(f.entities) < want; n *= 2 {
 		start := time.Now()
-		hits, err := s.Vectors.Search(ctx, g.Manifest.Collections.Classes, vector, n)
+		hits, err := s.Vectors.Search(ctx, generation.Manifest.Collections.Classes, vector, n)
 		f.search += time.Since(start)
 		if err != nil {
 			return f, err
 		}
 		var ids []*live.Class
 		var sims []float64
-		for _, h := range hits {
-			if seen[h.Key] {
+		for _, hit := range hits {
+			if seen[hit.Key] {
 				continue
 			}
-			seen[h.Key] = true
-			c := g.classRow(h.Key)
-			if c == nil || a.without.Entities[c.ID] {
+			seen[hit.Key] = true
+			class := generation.classRow(hit.Key)
+			if class == nil || a.without.Entities[class.ID] {
 				continue
 			}
-			ids, sims = append(ids, c), append(sims, float64(h.Score))
+			ids, sims = append(ids, class), append(sims, float64(hit.Score))
 		}
 		start = time.Now()
-		es, err := s.ballots(ctx, g, a, ids, sims, want-len(f.entities))
+		es, err := s.ballots(ctx, generation, a, ids, sims, want-len(f.entities))
 		f.ballots += time.Since(start)
 		if err != nil {
 			return f, err
@@ -294,27 +324,42 @@ func (g *Generation) classRow(key string) *live.Class {
 }
 
 // ballots reads records until want classes have an allowed chunk.
-func (s Searcher) ballots(ctx context.Context, g *Generation, a *allowed, cs []*live.Class, sims []float64, want int) ([]Entity, error) {
+func (s Searcher) ballots(
+	ctx context.Context,
+	generation *Generation,
+	a *allowed,
+	cs []*live.Class,
+	sims []float64,
+	want int,
+) ([]Entity, error) {
 	var out []Entity
 	for at := 0; at < len(cs) && len(out) < want; {
 		n := min(len(cs)-at, want-len(out))
-		recs, err := s.Records(ctx, g, cs[at:at+n])
+		recs, err := s.Records(ctx, generation, cs[at:at+n])
 		if err != nil {
 			return nil, err
 		}
-		for i, r := range recs {
-			e := Entity{ID: r.ID, Name: r.Name, Score: sims[at+i], Similarity: sims[at+i], Total: r.ChunkTotal, Place: uint32(g.Live.ClassPlace(r.ID))}
-			if int64(len(r.Chunks)) < r.ChunkTotal && g.Search != nil { // the record lists the first 10,000 only
-				for _, n := range g.Search.Graph.ChunksOf(e.Place) {
-					e.vote(g.Live.ByNumber(int(n)), a)
+		for i, record := range recs {
+			entity := Entity{
+				ID:         record.ID,
+				Name:       record.Name,
+				Score:      sims[at+i],
+				Similarity: sims[at+i],
+				Total:      record.ChunkTotal,
+				Place:      uint32(generation.Live.ClassPlace(record.ID)),
+			}
+			if int64(len(record.Chunks)) < record.ChunkTotal &&
+				generation.Search != nil { // the record lists the first 10,000 only
+				for _, n := range generation.Search.Graph.ChunksOf(entity.Place) {
+					entity.vote(generation.Live.ByNumber(int(n)), a)
 				}
 			} else {
-				for _, id := range r.Chunks {
-					e.vote(g.Live.Chunk(id), a)
+				for _, id := range record.Chunks {
+					entity.vote(generation.Live.Chunk(id), a)
 				}
 			}
-			if len(e.Votes) > 0 {
-				out = append(out, e)
+			if len(entity.Votes) > 0 {
+				out = append(out, entity)
 			}
 		}
 		at += n
@@ -331,21 +376,23 @@ func (e *Entity) vote(c *live.Chunk, a *allowed) {
 }
 
 // Records reads class records; a missing one is damage that restore mends.
-func (s Searcher) Records(ctx context.Context, g *Generation, cs []*live.Class) ([]rows.Record, error) {
+func (s Searcher) Records(ctx context.Context, generation *Generation, cs []*live.Class) ([]rows.Record, error) {
 	keys := make([]string, len(cs))
 	for i, c := range cs {
-		keys[i] = corpus.RecordKey(g.Manifest.Store, g.Manifest.Index, c.ID, c.Record)
+		keys[i] = corpus.RecordKey(generation.Manifest.Store, generation.Manifest.Index, c.ID, c.Record)
 	}
 	vs, err := s.Classes.GetRecords(ctx, keys)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]rows.Record, len(cs))
-	for i, v := range vs {
-		if v == nil {
-			return nil, fault.New(fault.StoreDown, fault.Transient, "read class record", keys[i], "the store of classes has lost it", "run: unweaver restore --index "+g.Manifest.Index)
+	for i, raw := range vs {
+		if raw == nil {
+			return nil, fault.StoreDown.At("read class record", keys[i]).
+				Because("the store of classes has lost it").
+				Advise("run: unweaver restore --index " + generation.Manifest.Index)
 		}
-		if out[i], err = rows.DecodeRecord(v); err != nil {
+		if out[i], err = rows.DecodeRecord(raw); err != nil {
 			return nil, err
 		}
 	}
@@ -353,21 +400,27 @@ func (s Searcher) Records(ctx context.Context, g *Generation, cs []*live.Class) 
 }
 
 // chunks gives the n best allowed chunks by their best window.
-func (s Searcher) chunks(ctx context.Context, g *Generation, a *allowed, question []float32, n int) ([]Chunk, error) {
+func (s Searcher) chunks(
+	ctx context.Context,
+	generation *Generation,
+	a *allowed,
+	question []float32,
+	n int,
+) ([]Chunk, error) {
 	for ask := 2*n + 8; ; ask *= 2 {
-		hits, err := s.Vectors.Search(ctx, g.Manifest.Collections.Chunks, question, ask)
+		hits, err := s.Vectors.Search(ctx, generation.Manifest.Collections.Chunks, question, ask)
 		if err != nil {
 			return nil, err
 		}
 		var out []Chunk
 		seen := map[corpus.ID]bool{}
-		for _, h := range hits {
-			c := g.chunkRow(h.Key)
-			if c == nil || seen[c.ID] || !a.chunk(c) {
+		for _, hit := range hits {
+			chunk := generation.chunkRow(hit.Key)
+			if chunk == nil || seen[chunk.ID] || !a.chunk(chunk) {
 				continue
 			}
-			seen[c.ID] = true
-			out = append(out, Chunk{Live: c, Similarity: float64(h.Score), HasSim: true})
+			seen[chunk.ID] = true
+			out = append(out, Chunk{Live: chunk, Similarity: float64(hit.Score), HasSim: true})
 		}
 		if a.err != nil || len(out) >= n || len(hits) < ask {
 			return out[:min(n, len(out))], a.err
@@ -386,16 +439,16 @@ func (g *Generation) chunkRow(key string) *live.Chunk {
 	if err != nil || werr != nil {
 		return nil
 	}
-	c := g.Live.Chunk(id)
-	if c == nil || w >= int(c.Windows) || c.Digest.Short(8) != parts[2] {
+	chunk := g.Live.Chunk(id)
+	if chunk == nil || w >= int(chunk.Windows) || chunk.Digest.Short(8) != parts[2] {
 		return nil
 	}
-	return c
+	return chunk
 }
 
 func findRow(raw []byte, key string) []byte {
 	for {
-		k, v, rest, ok := wire.NextRow(raw)
+		k, v, rest, ok := rowfile.NextRow(raw)
 		if !ok {
 			return nil
 		}

@@ -9,15 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/format/mapped"
 	"github.com/unweaver/unweaver/internal/retrieve/election"
 	"github.com/unweaver/unweaver/internal/retrieve/fuse"
 	"github.com/unweaver/unweaver/internal/retrieve/lexical"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
-	"github.com/unweaver/unweaver/internal/sections"
 )
 
-// synthetic is a search side of n documents whose words follow Zipf's law (exponent 1.1; 200,000 words, the hundred most
-// frequent left out as function words are).
+// synthetic is a search side of n documents whose words follow Zipf's law (exponent 1.1; 200,000 words, the hundred
+// most frequent left out as function words are).
 func synthetic(b *testing.B, n, length int, seed uint64) (*lexical.Index, func() []string) {
 	b.Helper()
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -32,31 +32,31 @@ func synthetic(b *testing.B, n, length int, seed uint64) (*lexical.Index, func()
 	bl := lexical.NewBuilder()
 	defer bl.Close()
 	for range n {
-		d := make([]string, 1+r.IntN(2*length))
-		for i := range d {
-			d[i] = word()
+		names := make([]string, 1+r.IntN(2*length))
+		for i := range names {
+			names[i] = word()
 		}
-		if err := bl.Add(d); err != nil {
+		if err := bl.Add(names); err != nil {
 			b.Fatal(err)
 		}
 	}
 	path := filepath.Join(b.TempDir(), "side")
-	f, err := os.Create(path)
+	file, err := os.Create(path)
 	if err != nil {
 		b.Fatal(err)
 	}
-	w := sections.NewWriter(f, "search", 1, nil)
+	w := mapped.NewWriter(file, "search", 1, nil)
 	st, err := bl.Write(w, "x_")
 	if err == nil {
 		err = w.Close()
 	}
 	if err == nil {
-		err = f.Close()
+		err = file.Close()
 	}
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, err := sections.Open(path, "search", 1)
+	s, err := mapped.Open(path, "search", 1)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -70,17 +70,17 @@ func synthetic(b *testing.B, n, length int, seed uint64) (*lexical.Index, func()
 	}
 }
 
-// graph has so many classes to a chunk; nine of ten classes are mentioned once, the others by a power law up to a tenth of
-// the chunks, as measured on the recorded extractions of MuSiQue.
+// graph has so many classes to a chunk; nine of ten classes are mentioned once, the others by a power law up to a
+// tenth of the chunks, as measured on the recorded extractions of MuSiQue.
 func graph(chunks, perChunk int) *walk.Graph {
 	r := rand.New(rand.NewPCG(3, 3))
-	z := rand.NewZipf(r, 1.6, 1, uint64(chunks/10))
+	zipf := rand.NewZipf(r, 1.6, 1, uint64(chunks/10))
 	g := &walk.Graph{ClassOff: []uint64{0}, ChunkOff: []uint64{0}}
 	of := make([][]uint32, chunks)
 	for c := range perChunk * chunks {
 		n := 1
 		if c%10 == 0 {
-			n = 2 + int(z.Uint64())
+			n = 2 + int(zipf.Uint64())
 		}
 		at := len(g.ClassTo)
 		for range n {
@@ -102,8 +102,9 @@ func graph(chunks, perChunk int) *walk.Graph {
 	return g
 }
 
-// BenchmarkHybrid is hybrid without its dense list and without stores: BM25 over chunks and classes, fusion, walk, ranking,
-// at the sizes S (100,000 chunks, 1,000,000 classes) and, where UNWEAVER_TEST_BENCH_M is set, M (1,000,000 and 7,000,000).
+// BenchmarkHybrid is hybrid without its dense list and without stores: BM25 over chunks and classes, fusion, walk,
+// ranking, at the sizes S (100,000 chunks, 1,000,000 classes) and, where UNWEAVER_TEST_BENCH_M is set, M (1,000,000
+// and 7,000,000).
 func BenchmarkHybrid(b *testing.B) {
 	b.Run("S", func(b *testing.B) { hybridAt(b, 100_000, 10) })
 	if os.Getenv("UNWEAVER_TEST_BENCH_M") != "" {
@@ -120,27 +121,27 @@ func hybridAt(b *testing.B, chunks, perChunk int) {
 	var ms, walked []float64
 	pushes := 0
 	for b.Loop() {
-		q := ask()
+		names := ask()
 		start := time.Now()
 		kl, cl := fuse.List{Lexical: true}, fuse.List{Lexical: true}
 		done := make(chan struct{})
 		go func() {
-			for _, h := range cc.Search(q, 100, nil, nil) {
+			for _, h := range cc.Search(names, 100, nil, nil) {
 				cl.Hits = append(cl.Hits, fuse.Hit{ID: h.Doc, Score: h.Score})
 			}
 			close(done)
 		}()
-		for _, h := range kc.Search(q, 100, nil, nil) {
+		for _, h := range kc.Search(names, 100, nil, nil) {
 			kl.Hits = append(kl.Hits, fuse.Hit{ID: h.Doc, Score: h.Score})
 		}
 		<-done
 		at := time.Now()
 		s := fuse.Make(fuse.Default, []fuse.List{kl}, []fuse.List{cl}, g.ChunksOf)
-		m := g.RunToChunks(s.Start, fuse.Default.Damping, fuse.Eps)
-		fuse.Rank(fuse.Default, m.Chunks, s.P, 10)
+		mass := g.RunToChunks(s.Start, fuse.Default.Damping, fuse.Eps)
+		fuse.Rank(fuse.Default, mass.Chunks, s.P, 10)
 		walked = append(walked, float64(time.Since(at).Microseconds())/1000)
 		ms = append(ms, float64(time.Since(start).Microseconds())/1000)
-		pushes += m.Pushes
+		pushes += mass.Pushes
 	}
 	slices.Sort(ms)
 	slices.Sort(walked)
@@ -154,13 +155,13 @@ func hybridAt(b *testing.B, chunks, perChunk int) {
 // BenchmarkPassagesAtS is one BM25 search over 100,000 chunks of 80 words on average, for 12 words.
 func BenchmarkPassagesAtS(b *testing.B) {
 	begin := time.Now()
-	x, ask := synthetic(b, 100_000, 80, 1)
+	index, ask := synthetic(b, 100_000, 80, 1)
 	built := time.Since(begin).Seconds()
 	var ms []float64
 	for b.Loop() {
 		q := ask()
 		start := time.Now()
-		x.Search(q, 100, nil, nil)
+		index.Search(q, 100, nil, nil)
 		ms = append(ms, float64(time.Since(start).Microseconds())/1000)
 	}
 	slices.Sort(ms)
@@ -174,19 +175,19 @@ func BenchmarkElections(b *testing.B) {
 	for _, k0 := range []int{10, 100, 1000} {
 		for _, candidates := range []int{10, 1000, 100_000} {
 			r := rand.New(rand.NewPCG(uint64(k0), uint64(candidates)))
-			p := election.Profile{Candidates: candidates}
+			profile := election.Profile{Candidates: candidates}
 			for range k0 {
 				var ballot []uint32
 				for range max(1, candidates/k0) {
 					ballot = append(ballot, uint32(r.IntN(candidates)))
 				}
 				slices.Sort(ballot)
-				p.Ballots = append(p.Ballots, slices.Compact(ballot))
+				profile.Ballots = append(profile.Ballots, slices.Compact(ballot))
 			}
 			for _, rule := range []string{election.RuleAV, election.RuleSeqPAV, election.RulePhragmen, election.RuleMES} {
 				b.Run(fmt.Sprintf("%s/voters=%d/candidates=%d", rule, k0, candidates), func(b *testing.B) {
 					for b.Loop() {
-						if _, err := election.Elect(rule, p, election.Options{Seats: 5}); err != nil {
+						if _, err := election.Elect(rule, profile, election.Options{Seats: 5}); err != nil {
 							b.Fatal(err)
 						}
 					}
@@ -194,7 +195,7 @@ func BenchmarkElections(b *testing.B) {
 			}
 			b.Run(fmt.Sprintf("weighted/voters=%d/candidates=%d", k0, candidates), func(b *testing.B) {
 				for b.Loop() {
-					election.Weighted(p.Ballots, k0, 5)
+					election.Weighted(profile.Ballots, k0, 5)
 				}
 			})
 		}

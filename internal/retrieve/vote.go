@@ -13,7 +13,8 @@ import (
 // exactLimit is how many committees an exact rule searches, at most (specs/unweaver.md §5.3).
 const exactLimit = 2e5
 
-// candidates of an election in the order of the global tie key (§4): weighted score, place of the first voter, chunk order.
+// candidates of an election in the order of the global tie key (§4): weighted score, place of the first voter, chunk
+// order.
 type candidates struct {
 	numbers []uint32           // chunks in order
 	at      map[uint32]uint32  // chunk -> place in numbers
@@ -26,14 +27,14 @@ func (r *request) candidates() candidates {
 	k := candidates{at: map[uint32]uint32{}, pos: map[uint32]int{}, sims: map[uint32]float64{}}
 	count := map[uint32]int{}
 	total := 0
-	for v, e := range r.res.Entities {
-		for _, n := range e.Votes {
+	for v, entity := range r.res.Entities {
+		for _, n := range entity.Votes {
 			if _, known := k.pos[n]; !known {
 				k.pos[n] = v
 				k.numbers = append(k.numbers, n)
 			}
 			count[n]++
-			k.sims[n] += e.Similarity
+			k.sims[n] += entity.Similarity
 			total++
 		}
 	}
@@ -96,7 +97,10 @@ func (r *request) weighted() error {
 		ballots[i] = e.Votes
 	}
 	for _, w := range election.Weighted(ballots, r.q.TopEntities, r.q.TopChunks) {
-		r.res.Chunks = append(r.res.Chunks, Chunk{Live: r.g.Live.ByNumber(int(w.Candidate)), Score: w.Score, Why: w.Why})
+		r.res.Chunks = append(
+			r.res.Chunks,
+			Chunk{Live: r.g.Live.ByNumber(int(w.Candidate)), Score: w.Score, Why: w.Why},
+		)
 	}
 	r.explainWeighted()
 	return nil
@@ -104,24 +108,28 @@ func (r *request) weighted() error {
 
 // elect runs one of the other rules.
 func (r *request) elect(k candidates) error {
-	p := election.Profile{Candidates: len(k.numbers)}
-	for i, e := range r.res.Entities {
-		b := make([]uint32, len(e.Votes))
-		for j, n := range e.Votes {
+	profile := election.Profile{Candidates: len(k.numbers)}
+	for i, entity := range r.res.Entities {
+		b := make([]uint32, len(entity.Votes))
+		for j, n := range entity.Votes {
 			b[j] = k.at[n]
 		}
 		slices.Sort(b)
-		p.Ballots = append(p.Ballots, slices.Compact(b))
+		profile.Ballots = append(profile.Ballots, slices.Compact(b))
 		w := 1.0
 		switch r.q.Params.Weights {
 		case "similarity":
-			w = max(0, e.Similarity)
+			w = max(0, entity.Similarity)
 		case "rank":
 			w = 1 - float64(i)/float64(r.q.TopEntities)
 		}
-		p.Weights = append(p.Weights, w)
+		profile.Weights = append(profile.Weights, w)
 	}
-	out, err := election.Elect(r.q.Rule, p, election.Options{Seats: r.q.TopChunks, Completion: "pav", Prefer: k.score, ExactLimit: exactLimit})
+	out, err := election.Elect(
+		r.q.Rule,
+		profile,
+		election.Options{Seats: r.q.TopChunks, Completion: "pav", Prefer: k.score, ExactLimit: exactLimit},
+	)
 	if err != nil {
 		return err
 	}
@@ -129,7 +137,8 @@ func (r *request) elect(k candidates) error {
 	for i := range order {
 		order[i] = i
 	}
-	if r.q.Rule == election.RulePAV || r.q.Rule == election.RuleCC { // presented by approval, then in tie order (§5.5)
+	if r.q.Rule == election.RulePAV ||
+		r.q.Rule == election.RuleCC { // presented by approval, then in tie order (§5.5)
 		sort.SliceStable(order, func(i, j int) bool {
 			a, b := len(out.Why[order[i]]), len(out.Why[order[j]])
 			return a > b || (a == b && out.Members[order[i]] < out.Members[order[j]])
@@ -141,10 +150,13 @@ func (r *request) elect(k candidates) error {
 		if load || math.IsNaN(score) { // loads and prices rise: the seat orders
 			score = float64(len(order)-i) / float64(len(order))
 		}
-		r.res.Chunks = append(r.res.Chunks, Chunk{Live: r.g.Live.ByNumber(int(k.numbers[out.Members[m]])), Score: score, Why: out.Why[m]})
+		r.res.Chunks = append(
+			r.res.Chunks,
+			Chunk{Live: r.g.Live.ByNumber(int(k.numbers[out.Members[m]])), Score: score, Why: out.Why[m]},
+		)
 	}
 	if r.q.Explain {
-		r.res.Explain = r.explainElection(k, p, out, order)
+		r.res.Explain = r.explainElection(k, profile, out, order)
 	}
 	return nil
 }
@@ -168,16 +180,16 @@ func (r *request) explainWeighted() {
 	if !r.q.Explain {
 		return
 	}
-	e := WeightedExplain{Voters: r.q.TopEntities, Chunks: []ExplainVote{}}
+	explain := WeightedExplain{Voters: r.q.TopEntities, Chunks: []ExplainVote{}}
 	for _, v := range r.res.Entities {
-		e.Votes += len(v.Votes)
+		explain.Votes += len(v.Votes)
 	}
 	for _, c := range r.res.Chunks {
 		if len(c.Why) > 0 {
-			e.Chunks = append(e.Chunks, ExplainVote{c.Live.ID.String(), len(c.Why), c.Why[0], c.Score})
+			explain.Chunks = append(explain.Chunks, ExplainVote{c.Live.ID.String(), len(c.Why), c.Why[0], c.Score})
 		}
 	}
-	r.res.Explain = e
+	r.res.Explain = explain
 }
 
 // ElectionExplain is the explanation of an election.
@@ -204,14 +216,25 @@ type RunnerUp struct {
 	Gap      float64 `json:"gap"`
 }
 
-func (r *request) explainElection(k candidates, p election.Profile, out election.Committee, order []int) ElectionExplain {
-	e := ElectionExplain{Rule: r.q.Rule, Status: out.Status, Value: out.Score, Seats: []SeatExplain{}, Unserved: []string{}}
+func (r *request) explainElection(
+	k candidates,
+	profile election.Profile,
+	out election.Committee,
+	order []int,
+) ElectionExplain {
+	explain := ElectionExplain{
+		Rule:     r.q.Rule,
+		Status:   out.Status,
+		Value:    out.Score,
+		Seats:    []SeatExplain{},
+		Unserved: []string{},
+	}
 	served := map[int]bool{}
 	elected := map[uint32]bool{}
-	approval := make([]float64, p.Candidates)
-	for v, b := range p.Ballots {
+	approval := make([]float64, profile.Candidates)
+	for v, b := range profile.Ballots {
 		for _, c := range b {
-			approval[c] += max(0, p.Weights[v])
+			approval[c] += max(0, profile.Weights[v])
 		}
 	}
 	least := math.Inf(1)
@@ -227,19 +250,23 @@ func (r *request) explainElection(k candidates, p election.Profile, out election
 			served[v] = true
 			x.Voters = append(x.Voters, r.res.Entities[v].ID.String())
 		}
-		e.Seats = append(e.Seats, x)
+		explain.Seats = append(explain.Seats, x)
 	}
-	for c := range uint32(p.Candidates) {
-		if !elected[c] && (e.RunnerUp == nil || approval[c] > e.RunnerUp.Approval) {
-			e.RunnerUp = &RunnerUp{r.g.Live.ByNumber(int(k.numbers[c])).ID.String(), approval[c], least - approval[c]}
+	for c := range uint32(profile.Candidates) {
+		if !elected[c] && (explain.RunnerUp == nil || approval[c] > explain.RunnerUp.Approval) {
+			explain.RunnerUp = &RunnerUp{
+				r.g.Live.ByNumber(int(k.numbers[c])).ID.String(),
+				approval[c],
+				least - approval[c],
+			}
 		}
 	}
 	for v, x := range r.res.Entities {
 		if !served[v] {
-			e.Unserved = append(e.Unserved, x.ID.String())
+			explain.Unserved = append(explain.Unserved, x.ID.String())
 		}
 	}
-	return e
+	return explain
 }
 
 // PPRExplain is the explanation of ppr: each seed's share of the start.
@@ -267,9 +294,9 @@ func (r *request) ppr() error {
 			sum += w
 		}
 	}
-	m := r.walk(s, r.q.Params.Damping, pprEps)
+	mass := r.walk(s, r.q.Params.Damping, pprEps)
 	k := r.candidates()
-	ms := m.Chunks
+	ms := mass.Chunks
 	rank := func(n uint32) int {
 		if at, ok := k.at[n]; ok {
 			return int(at)
@@ -288,11 +315,18 @@ func (r *request) ppr() error {
 	r.why()
 	r.res.Timing.Election = time.Since(start)
 	if r.q.Explain {
-		x := PPRExplain{Damping: r.q.Params.Damping, Pushes: m.Pushes, Chunks: explainList("", r.res.Chunks).Chunks}
-		for _, e := range r.res.Entities {
-			x.Seeds = append(x.Seeds, ListScore{e.ID.String(), max(0, e.Similarity) / max(sum, 1e-300)})
+		pprexplain := PPRExplain{
+			Damping: r.q.Params.Damping,
+			Pushes:  mass.Pushes,
+			Chunks:  explainList("", r.res.Chunks).Chunks,
 		}
-		r.res.Explain = x
+		for _, e := range r.res.Entities {
+			pprexplain.Seeds = append(
+				pprexplain.Seeds,
+				ListScore{e.ID.String(), max(0, e.Similarity) / max(sum, 1e-300)},
+			)
+		}
+		r.res.Explain = pprexplain
 	}
 	return nil
 }

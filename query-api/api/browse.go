@@ -7,27 +7,31 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/live"
+	"github.com/unweaver/unweaver/internal/format/live"
+	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/retrieve"
-	"github.com/unweaver/unweaver/internal/rows"
+	"github.com/unweaver/unweaver/internal/store/artifact"
 )
 
 // browse runs a handler over the generation that the request means.
-func (s *Server) browse(w http.ResponseWriter, r *http.Request, f func(context.Context, *retrieve.Generation) (any, error)) {
-	ctx, cancel := context.WithTimeout(r.Context(), s.Timeout)
+func (s *Server) browse(
+	w http.ResponseWriter,
+	request *http.Request,
+	f func(context.Context, *retrieve.Generation) (any, error),
+) {
+	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
 	defer cancel()
-	g, err := s.pin(ctx, r.PathValue("index"), r.URL.Query().Get("generation"))
+	generation, err := s.pin(ctx, request.PathValue("index"), request.URL.Query().Get("generation"))
 	if err != nil {
-		s.fail(w, r, err)
+		s.fail(w, request, err)
 		return
 	}
-	defer g.Close()
-	v, err := f(ctx, g)
+	defer generation.Close()
+	v, err := f(ctx, generation)
 	if err != nil {
-		s.fail(w, r, err)
+		s.fail(w, request, err)
 		return
 	}
 	writeJSON(w, v)
@@ -45,44 +49,56 @@ type IndexInfo struct {
 	Models      corpus.ModelSummary `json:"models"`
 }
 
-func (s *Server) listIndexes(w http.ResponseWriter, r *http.Request) {
-	names, err := s.names(r.Context())
+func (s *Server) listIndexes(w http.ResponseWriter, request *http.Request) {
+	names, err := s.names(request.Context())
 	if err != nil {
-		s.fail(w, r, err)
+		s.fail(w, request, err)
 		return
 	}
 	out := []IndexInfo{}
 	for _, n := range names {
 		art := artifact.Index{Store: s.Artifacts, Name: n}
-		p, _, err := art.Current(r.Context())
-		if err == nil && p.Manifest == "" {
+		pointer, _, err := art.Current(request.Context())
+		if err == nil && pointer.Manifest == "" {
 			continue
 		}
-		var m *corpus.Manifest
+		var manifest *corpus.Manifest
 		if err == nil {
-			m, err = art.Manifest(r.Context(), p.Manifest)
+			manifest, err = art.Manifest(request.Context(), pointer.Manifest)
 		}
 		if err != nil {
-			s.fail(w, r, err)
+			s.fail(w, request, err)
 			return
 		}
-		out = append(out, IndexInfo{n, p.Generation, p.Epoch, m.Counts.Documents, m.Counts.Chunks, m.Counts.Classes, m.Hashes.Content.Digest().String(), m.Models})
+		out = append(
+			out,
+			IndexInfo{
+				n,
+				pointer.Generation,
+				pointer.Epoch,
+				manifest.Counts.Documents,
+				manifest.Counts.Chunks,
+				manifest.Counts.Classes,
+				manifest.Hashes.Content.Digest().String(),
+				manifest.Models,
+			},
+		)
 	}
 	writeJSON(w, map[string]any{"indexes": out})
 }
 
-func (s *Server) listGenerations(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("index")
+func (s *Server) listGenerations(w http.ResponseWriter, request *http.Request) {
+	name := request.PathValue("index")
 	if !corpus.ValidSlug(name) {
-		s.fail(w, r, unknownIndex(name))
+		s.fail(w, request, unknownIndex(name))
 		return
 	}
-	gens, err := artifact.Index{Store: s.Artifacts, Name: name}.Generations(r.Context())
+	gens, err := artifact.Index{Store: s.Artifacts, Name: name}.Generations(request.Context())
 	if err == nil && len(gens) == 0 {
 		err = unknownIndex(name)
 	}
 	if err != nil {
-		s.fail(w, r, err)
+		s.fail(w, request, err)
 		return
 	}
 	writeJSON(w, map[string]any{"index": name, "generations": gens})
@@ -101,16 +117,22 @@ func limitOf(r *http.Request) (int, error) {
 }
 
 func entityOf(rec rows.Record) map[string]any {
-	return map[string]any{"id": rec.ID, "name": rec.Name, "description": rec.Text, "mentions": rec.Mentions, "chunk_total": rec.ChunkTotal}
+	return map[string]any{
+		"id":          rec.ID,
+		"name":        rec.Name,
+		"description": rec.Text,
+		"mentions":    rec.Mentions,
+		"chunk_total": rec.ChunkTotal,
+	}
 }
 
-func (s *Server) listEntities(w http.ResponseWriter, r *http.Request) {
-	s.browse(w, r, func(ctx context.Context, g *retrieve.Generation) (any, error) {
-		n, err := limitOf(r)
+func (s *Server) listEntities(w http.ResponseWriter, request *http.Request) {
+	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation) (any, error) {
+		n, err := limitOf(request)
 		if err != nil {
 			return nil, err
 		}
-		recs, err := s.searcher().Records(ctx, g, g.Named(r.URL.Query().Get("prefix"), n))
+		recs, err := s.searcher().Records(ctx, generation, generation.Named(request.URL.Query().Get("prefix"), n))
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +140,11 @@ func (s *Server) listEntities(w http.ResponseWriter, r *http.Request) {
 		for _, rec := range recs {
 			out = append(out, map[string]any{"id": rec.ID, "name": rec.Name, "chunk_total": rec.ChunkTotal})
 		}
-		return map[string]any{"index": g.Manifest.Index, "generation": g.Manifest.Generation, "entities": out}, nil
+		return map[string]any{
+			"index":      generation.Manifest.Index,
+			"generation": generation.Manifest.Generation,
+			"entities":   out,
+		}, nil
 	})
 }
 
@@ -127,16 +153,20 @@ func (s *Server) searcher() retrieve.Searcher {
 }
 
 // entity reads the record of the entity that the path names.
-func (s *Server) entity(ctx context.Context, r *http.Request, g *retrieve.Generation) (rows.Record, error) {
-	id, err := corpus.ParseID(r.PathValue("id"))
-	var c *live.Class
+func (s *Server) entity(
+	ctx context.Context,
+	request *http.Request,
+	generation *retrieve.Generation,
+) (rows.Record, error) {
+	id, err := corpus.ParseID(request.PathValue("id"))
+	var class *live.Class
 	if err == nil {
-		c = g.Live.Class(id)
+		class = generation.Live.Class(id)
 	}
-	if c == nil {
-		return rows.Record{}, notFound("entity", r.PathValue("id"), g)
+	if class == nil {
+		return rows.Record{}, notFound("entity", request.PathValue("id"), generation)
 	}
-	recs, err := s.searcher().Records(ctx, g, []*live.Class{c})
+	recs, err := s.searcher().Records(ctx, generation, []*live.Class{class})
 	if err != nil {
 		return rows.Record{}, err
 	}
@@ -144,33 +174,33 @@ func (s *Server) entity(ctx context.Context, r *http.Request, g *retrieve.Genera
 }
 
 func notFound(what, id string, g *retrieve.Generation) error {
-	return fault.New(fault.NotFound, fault.Bad, "find "+what, id, "generation "+g.Manifest.Generation+" has none of that id", "")
+	return fault.NotFound.At("find "+what, id).Because("generation " + g.Manifest.Generation + " has none of that id")
 }
 
 func (s *Server) getEntity(w http.ResponseWriter, r *http.Request) {
-	s.browse(w, r, func(ctx context.Context, g *retrieve.Generation) (any, error) {
-		rec, err := s.entity(ctx, r, g)
+	s.browse(w, r, func(ctx context.Context, generation *retrieve.Generation) (any, error) {
+		rec, err := s.entity(ctx, r, generation)
 		if err != nil {
 			return nil, err
 		}
 		out := entityOf(rec)
-		out["index"], out["generation"] = g.Manifest.Index, g.Manifest.Generation
+		out["index"], out["generation"] = generation.Manifest.Index, generation.Manifest.Generation
 		return out, nil
 	})
 }
 
-func (s *Server) entityChunks(w http.ResponseWriter, r *http.Request) {
-	s.browse(w, r, func(ctx context.Context, g *retrieve.Generation) (any, error) {
-		n, err := limitOf(r)
+func (s *Server) entityChunks(w http.ResponseWriter, request *http.Request) {
+	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation) (any, error) {
+		n, err := limitOf(request)
 		if err != nil {
 			return nil, err
 		}
-		rec, err := s.entity(ctx, r, g)
+		rec, err := s.entity(ctx, request, generation)
 		if err != nil {
 			return nil, err
 		}
 		at := 0
-		if c := r.URL.Query().Get("cursor"); c != "" {
+		if c := request.URL.Query().Get("cursor"); c != "" {
 			if at, err = strconv.Atoi(c); err != nil || at < 0 {
 				return nil, invalid("read request", "cursor", "want the cursor of an earlier answer, got "+c, "")
 			}
@@ -179,11 +209,11 @@ func (s *Server) entityChunks(w http.ResponseWriter, r *http.Request) {
 		end := min(at+n, len(rec.Chunks))
 		out := []Chunk{}
 		for _, id := range rec.Chunks[at:end] {
-			c := g.Live.Chunk(id)
-			if c == nil {
+			chunk := generation.Live.Chunk(id)
+			if chunk == nil {
 				continue
 			}
-			x, err := s.chunk(ctx, g, c)
+			x, err := s.chunk(ctx, generation, chunk)
 			if err != nil {
 				return nil, err
 			}
@@ -193,7 +223,13 @@ func (s *Server) entityChunks(w http.ResponseWriter, r *http.Request) {
 		if end < len(rec.Chunks) {
 			next = strconv.Itoa(end)
 		}
-		return map[string]any{"index": g.Manifest.Index, "generation": g.Manifest.Generation, "chunks": out, "cursor": next, "chunk_total": rec.ChunkTotal}, nil
+		return map[string]any{
+			"index":       generation.Manifest.Index,
+			"generation":  generation.Manifest.Generation,
+			"chunks":      out,
+			"cursor":      next,
+			"chunk_total": rec.ChunkTotal,
+		}, nil
 	})
 }
 
@@ -205,70 +241,87 @@ type Mention struct {
 	Located     bool     `json:"located"`
 }
 
-func (s *Server) getChunk(w http.ResponseWriter, r *http.Request) {
-	s.browse(w, r, func(ctx context.Context, g *retrieve.Generation) (any, error) {
-		id, err := corpus.ParseID(r.PathValue("id"))
-		var c *live.Chunk
+func (s *Server) getChunk(w http.ResponseWriter, request *http.Request) {
+	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation) (any, error) {
+		id, err := corpus.ParseID(request.PathValue("id"))
+		var chunk *live.Chunk
 		if err == nil {
-			c = g.Live.Chunk(id)
+			chunk = generation.Live.Chunk(id)
 		}
-		if c == nil {
-			return nil, notFound("chunk", r.PathValue("id"), g)
+		if chunk == nil {
+			return nil, notFound("chunk", request.PathValue("id"), generation)
 		}
-		x, err := s.chunk(ctx, g, c)
+		x, err := s.chunk(ctx, generation, chunk)
 		if err != nil {
 			return nil, err
 		}
-		ms, fallback, err := mentions(ctx, g, c)
+		ms, fallback, err := mentions(ctx, generation, chunk)
 		if err != nil {
 			return nil, err
 		}
-		return map[string]any{"index": g.Manifest.Index, "generation": g.Manifest.Generation, "chunk": x, "mentions": ms, "fallback": fallback}, nil
+		return map[string]any{
+			"index":      generation.Manifest.Index,
+			"generation": generation.Manifest.Generation,
+			"chunk":      x,
+			"mentions":   ms,
+			"fallback":   fallback,
+		}, nil
 	})
 }
 
 // mentions reads what was extracted from a chunk, with places in the document.
-func mentions(ctx context.Context, g *retrieve.Generation, c *live.Chunk) ([]Mention, bool, error) {
-	e, err := g.Extraction(ctx, c)
+func mentions(ctx context.Context, g *retrieve.Generation, chunk *live.Chunk) ([]Mention, bool, error) {
+	extract, err := g.Extraction(ctx, chunk)
 	if err != nil {
 		return nil, false, err
 	}
 	ms := []Mention{}
-	for _, m := range e.Entities {
-		v := Mention{m.Name, m.Description, [][2]int{}, len(m.Spans) > 0}
+	for _, m := range extract.Entities {
+		mention := Mention{m.Name, m.Description, [][2]int{}, len(m.Spans) > 0}
 		for _, sp := range m.Spans {
-			v.Spans = append(v.Spans, [2]int{int(c.Start) + sp[0], int(c.Start) + sp[1]})
+			mention.Spans = append(mention.Spans, [2]int{int(chunk.Start) + sp[0], int(chunk.Start) + sp[1]})
 		}
-		ms = append(ms, v)
+		ms = append(ms, mention)
 	}
-	return ms, e.Fallback != "", nil
+	return ms, extract.Fallback != "", nil
 }
 
 // documentText answers GET …/documents/{key}/text; keys hold slashes, so the route takes the rest of the path.
-func (s *Server) documentText(w http.ResponseWriter, r *http.Request) {
-	s.browse(w, r, func(ctx context.Context, g *retrieve.Generation) (any, error) {
-		key, ok := strings.CutSuffix(r.PathValue("rest"), "/text")
+func (s *Server) documentText(w http.ResponseWriter, request *http.Request) {
+	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation) (any, error) {
+		key, ok := strings.CutSuffix(request.PathValue("rest"), "/text")
 		if !ok {
-			return nil, fault.New(fault.NotFound, fault.Bad, "find", r.PathValue("rest"), "no such page", "a document's text is at /documents/{key}/text")
+			return nil, fault.NotFound.At("find", request.PathValue("rest")).
+				Because("no such page").
+				Advise("a document's text is at /documents/{key}/text")
 		}
-		i := g.Live.Document(key)
+		i := generation.Live.Document(key)
 		if i < 0 {
-			return nil, notFound("document", key, g)
+			return nil, notFound("document", key, generation)
 		}
-		d, err := g.Document(ctx, i)
+		document, err := generation.Document(ctx, i)
 		if err != nil {
 			return nil, err
 		}
-		if v := r.URL.Query().Get("version"); v != "" && v != d.Version.String() {
-			return nil, notFound("version of document "+key, v, g)
+		if v := request.URL.Query().Get("version"); v != "" && v != document.Version.String() {
+			return nil, notFound("version of document "+key, v, generation)
 		}
-		start, end, err := rangeOf(r.URL.Query(), d.Runes)
+		start, end, err := rangeOf(request.URL.Query(), document.Runes)
 		if err != nil {
 			return nil, err
 		}
-		t, err := g.DocumentText(ctx, i, start, end)
-		return map[string]any{"index": g.Manifest.Index, "generation": g.Manifest.Generation, "document": key, "version": d.Version, "title": d.Title,
-			"start": start, "end": end, "length": d.Runes, "text": t}, err
+		t, err := generation.DocumentText(ctx, i, start, end)
+		return map[string]any{
+			"index":      generation.Manifest.Index,
+			"generation": generation.Manifest.Generation,
+			"document":   key,
+			"version":    document.Version,
+			"title":      document.Title,
+			"start":      start,
+			"end":        end,
+			"length":     document.Runes,
+			"text":       t,
+		}, err
 	})
 }
 

@@ -29,19 +29,23 @@ func newEmbedCache() *embedCache {
 }
 
 // get gives a vector, asking f when nobody has; cached tells that nothing was paid by this call.
-func (c *embedCache) get(ctx context.Context, key string, f func(context.Context) ([]float32, int64, error)) (vec []float32, used int64, cached bool, err error) {
+func (c *embedCache) get(
+	ctx context.Context,
+	key string,
+	f func(context.Context) ([]float32, int64, error),
+) (vec []float32, used int64, cached bool, err error) {
 	c.mu.Lock()
 	if el := c.byKey[key]; el != nil {
 		c.order.MoveToFront(el)
-		e := el.Value.(*embedEntry)
+		entry := el.Value.(*embedEntry)
 		c.mu.Unlock()
 		select {
-		case <-e.done:
+		case <-entry.done:
 		case <-ctx.Done():
 			return nil, 0, false, ctx.Err()
 		}
-		if e.err == nil {
-			return e.vec, 0, true, nil
+		if entry.err == nil {
+			return entry.vec, 0, true, nil
 		}
 		vec, used, err = f(ctx) // the other's failure may have been its own deadline
 		return vec, used, false, err

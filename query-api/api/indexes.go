@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/store/artifact"
 )
 
 // index is one index as this replica serves it.
@@ -43,20 +43,20 @@ func (s *Server) serving(name string) *index {
 
 // pointer reads what is published: the mirror where it has the higher epoch, else the artifact.
 func (s *Server) pointer(ctx context.Context, name string) (corpus.Pointer, error) {
-	var m corpus.Pointer
+	var pointer corpus.Pointer
 	b, err := s.Classes.Mirrored(ctx, name)
 	if err == nil && b != nil {
-		_ = json.Unmarshal(b, &m) // an unreadable mirror is no mirror
+		_ = json.Unmarshal(b, &pointer) // an unreadable mirror is no mirror
 	}
-	if m.Manifest != "" && s.fresh(name) {
-		return m, nil
+	if pointer.Manifest != "" && s.fresh(name) {
+		return pointer, nil
 	}
 	p, _, err := artifact.Index{Store: s.Artifacts, Name: name}.Current(ctx)
-	if err != nil && m.Manifest != "" {
-		return m, nil
+	if err != nil && pointer.Manifest != "" {
+		return pointer, nil
 	}
-	if m.Epoch > p.Epoch {
-		return m, err
+	if pointer.Epoch > p.Epoch {
+		return pointer, err
 	}
 	return p, err
 }
@@ -83,24 +83,24 @@ func (s *Server) acquire(ctx context.Context, name string) (*retrieve.Generation
 	if !corpus.ValidSlug(name) {
 		return nil, unknownIndex(name)
 	}
-	p, err := s.pointer(ctx, name)
+	pointer, err := s.pointer(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	if p.Manifest == "" {
+	if pointer.Manifest == "" {
 		return nil, unknownIndex(name)
 	}
 	x := s.serving(name)
-	wait := x.refresh(s, name, p)
+	wait := x.refresh(s, name, pointer)
 	if wait != nil {
-		t := time.NewTimer(patience)
-		defer t.Stop()
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
 		if x.current() == nil {
-			t.Reset(s.Timeout)
+			timer.Reset(s.Timeout)
 		}
 		select {
 		case <-wait:
-		case <-t.C:
+		case <-timer.C:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -113,11 +113,15 @@ func (s *Server) acquire(ctx context.Context, name string) (*retrieve.Generation
 	if x.failed != nil {
 		return nil, x.failed
 	}
-	return nil, fault.New(fault.GenBusy, fault.Transient, "open generation", p.Generation, "it is being opened", "ask again in a moment")
+	return nil, fault.GenBusy.At("open generation", pointer.Generation).
+		Because("it is being opened").
+		Advise("ask again in a moment")
 }
 
 func unknownIndex(name string) error {
-	return fault.New(fault.UnknownIndex, fault.Bad, "query", name, "no index of that name is published", "build it with: unweaver index CORPUS --index "+name)
+	return fault.UnknownIndex.At("query", name).
+		Because("no index of that name is published").
+		Advise("build it with: unweaver index CORPUS --index " + name)
 }
 
 func (x *index) current() *retrieve.Generation {
@@ -127,13 +131,13 @@ func (x *index) current() *retrieve.Generation {
 }
 
 // refresh starts to open what the pointer names, once, and gives a channel to wait on; nil when nothing is to be done.
-func (x *index) refresh(s *Server, name string, p corpus.Pointer) <-chan struct{} {
+func (x *index) refresh(server *Server, name string, pointer corpus.Pointer) <-chan struct{} {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.opening != nil {
 		return x.opening
 	}
-	if x.cur != nil && x.cur.Release >= p.Epoch {
+	if x.cur != nil && x.cur.Release >= pointer.Epoch {
 		return nil
 	}
 	if x.failed != nil && time.Now().Before(x.retryAt) {
@@ -141,23 +145,31 @@ func (x *index) refresh(s *Server, name string, p corpus.Pointer) <-chan struct{
 	}
 	done := make(chan struct{})
 	x.opening = done
-	s.wg.Go(func() {
+	server.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 		defer cancel()
-		g, err := retrieve.Open(ctx, s.Artifacts, s.Cache, s.Vectors, name, p.Manifest, p.Epoch)
+		generation, err := retrieve.Open(
+			ctx,
+			server.Artifacts,
+			server.Cache,
+			server.Vectors,
+			name,
+			pointer.Manifest,
+			pointer.Epoch,
+		)
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		again := x.failed != nil && err != nil && x.failed.Error() == err.Error()
 		x.opening, x.failed, x.retryAt = nil, err, time.Now().Add(retryOpen)
 		if err == nil {
 			old := x.cur
-			x.cur = g
+			x.cur = generation
 			if old != nil {
 				old.Close()
 			}
-			s.metrics.generation.WithLabelValues(name).Set(float64(p.Epoch))
+			server.metrics.generation.WithLabelValues(name).Set(float64(pointer.Epoch))
 		} else if !again {
-			s.log.Error("generation not opened", "index", name, "code", string(fault.CodeOf(err)))
+			server.log.Error("generation not opened", "index", name, "code", string(fault.CodeOf(err)))
 		}
 		close(done)
 	})
@@ -166,14 +178,16 @@ func (x *index) refresh(s *Server, name string, p corpus.Pointer) <-chan struct{
 
 // pin holds a generation by name; at most two besides the current one stay open.
 func (s *Server) pin(ctx context.Context, name, gen string) (*retrieve.Generation, error) {
-	g, err := s.acquire(ctx, name)
-	if err != nil || gen == "" || g.Manifest.Generation == gen {
-		return g, err
+	generation, err := s.acquire(ctx, name)
+	if err != nil || gen == "" || generation.Manifest.Generation == gen {
+		return generation, err
 	}
-	g.Close()
+	generation.Close()
 	art := artifact.Index{Store: s.Artifacts, Name: name}
 	if !corpus.ValidSlug(gen) {
-		return nil, fault.New(fault.UnknownGen, fault.Bad, "open generation", gen, "this is no generation's name", "list them at /v1/indexes/"+name+"/generations")
+		return nil, fault.UnknownGen.At("open generation", gen).
+			Because("this is no generation's name").
+			Advise("list them at /v1/indexes/" + name + "/generations")
 	}
 	ref, err := art.GenerationRef(ctx, gen)
 	if err != nil {
@@ -188,22 +202,24 @@ func (s *Server) pin(ctx context.Context, name, gen string) (*retrieve.Generatio
 		}
 	}
 	x.mu.Unlock()
-	g, err = retrieve.Open(ctx, s.Artifacts, s.Cache, s.Vectors, name, ref.Manifest, 0)
+	generation, err = retrieve.Open(ctx, s.Artifacts, s.Cache, s.Vectors, name, ref.Manifest, 0)
 	if fault.Is(err, fault.NotFound) {
-		return nil, fault.New(fault.GenCollected, fault.Bad, "open generation", gen, "it was collected", "query the current one")
+		return nil, fault.GenCollected.At("open generation", gen).
+			Because("it was collected").
+			Advise("query the current one")
 	}
 	if err != nil {
 		return nil, err
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	g.Hold() // one for the list, one for the caller
-	x.pinned = append(x.pinned, g)
+	generation.Hold() // one for the list, one for the caller
+	x.pinned = append(x.pinned, generation)
 	if len(x.pinned) > maxPinned {
 		x.pinned[0].Close()
 		x.pinned = x.pinned[1:]
 	}
-	return g, nil
+	return generation, nil
 }
 
 // watch opens new generations before a query needs them, and renews the leases of open ones.
@@ -281,11 +297,11 @@ func (s *Server) names(ctx context.Context) ([]string, error) {
 		if !corpus.ValidSlug(name) || name == "ledger" {
 			continue
 		}
-		p, _, err := artifact.Index{Store: s.Artifacts, Name: name}.Current(ctx)
+		pointer, _, err := artifact.Index{Store: s.Artifacts, Name: name}.Current(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if p.Manifest != "" {
+		if pointer.Manifest != "" {
 			out = append(out, name)
 		}
 	}

@@ -72,17 +72,18 @@ func capacities(p *retrieve.Params, v any) string {
 	}
 	for i, x := range l {
 		m, ok := x.(map[string]any)
-		var c retrieve.Capacity
+		var capacity retrieve.Capacity
 		if ok {
-			c.Prefix, _ = m["prefix"].(string)
-			c.Document, _ = m["document"].(string)
-			c.Value, ok = m["value"].(float64)
+			capacity.Prefix, _ = m["prefix"].(string)
+			capacity.Document, _ = m["document"].(string)
+			capacity.Value, ok = m["value"].(float64)
 		}
 		_, hasPrefix := m["prefix"]
-		if !ok || len(m) != 2 || hasPrefix == (c.Document != "") || !(c.Value > 0) || c.Value > 1e6 {
+		if !ok || len(m) != 2 || hasPrefix == (capacity.Document != "") || !(capacity.Value > 0) ||
+			capacity.Value > 1e6 {
 			return fmt.Sprintf(`entry %d: want {"prefix" or "document": name, "value": number over 0}`, i)
 		}
-		p.Capacities = append(p.Capacities, c)
+		p.Capacities = append(p.Capacities, capacity)
 	}
 	return ""
 }

@@ -31,11 +31,12 @@ var statuses = map[fault.Code]int{
 	fault.SegmentDamage: http.StatusServiceUnavailable, fault.GenBusy: http.StatusServiceUnavailable, fault.StoreDenied: http.StatusServiceUnavailable,
 	fault.ModelUnavailable: http.StatusServiceUnavailable, fault.ModelAuth: http.StatusServiceUnavailable, fault.ModelQuota: http.StatusServiceUnavailable,
 	fault.ModelUnknown: http.StatusServiceUnavailable, fault.DimensionChanged: http.StatusServiceUnavailable, fault.BadVector: http.StatusServiceUnavailable,
+	fault.BadEmbeddings: http.StatusServiceUnavailable,
 	fault.ModelRejected: http.StatusServiceUnavailable,
 }
 
 // fail writes an error.
-func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+func (s *Server) fail(w http.ResponseWriter, request *http.Request, err error) {
 	code := fault.CodeOf(err)
 	status := statuses[code]
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -44,23 +45,29 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if status == 0 {
 		status = http.StatusInternalServerError
 	}
-	p := Problem{Type: problemBase + string(code), Title: http.StatusText(status), Status: status, Detail: err.Error(), Code: string(code)}
+	problem := Problem{
+		Type:   problemBase + string(code),
+		Title:  http.StatusText(status),
+		Status: status,
+		Detail: err.Error(),
+		Code:   string(code),
+	}
 	if e := fault.As(err); e != nil {
-		p.Hint = e.Hint
+		problem.Hint = e.Hint
 	}
 	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(fault.RetryAfter(err)/time.Second))))
 	}
 	if status >= 500 {
-		s.log.Warn("request failed", "code", string(code), "status", status, "path", r.Pattern)
+		s.log.Warn("request failed", "code", string(code), "status", status, "path", request.Pattern)
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(p) // the caller may have gone
+	_ = json.NewEncoder(w).Encode(problem) // the caller may have gone
 }
 
 func invalid(op, object, why, hint string) error {
-	return fault.New(fault.InvalidParam, fault.Bad, op, object, why, hint)
+	return fault.InvalidParam.At(op, object).Because(why).Advise(hint)
 }
 
 func writeJSON(w http.ResponseWriter, v any) {

@@ -15,9 +15,9 @@ import (
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/live"
-	"github.com/unweaver/unweaver/internal/llm"
-	"github.com/unweaver/unweaver/internal/llm/limit"
+	"github.com/unweaver/unweaver/internal/format/live"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/limits"
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
@@ -146,35 +146,52 @@ const (
 	answerTimeout    = 120 * time.Second
 )
 
-var requestKeys = []string{"query", "method", "rule", "top_entities", "top_chunks", "params", "filter", "without", "max_context_tokens", "answer", "explain", "generation"}
+var requestKeys = []string{
+	"query",
+	"method",
+	"rule",
+	"top_entities",
+	"top_chunks",
+	"params",
+	"filter",
+	"without",
+	"max_context_tokens",
+	"answer",
+	"explain",
+	"generation",
+}
 
 // decode reads a body strictly: what a query means must not depend on a misspelt field.
 func decode(w http.ResponseWriter, r *http.Request) (Request, error) {
-	var q Request
-	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var request Request
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	var tooBig *http.MaxBytesError
 	if errors.As(err, &tooBig) {
-		return q, fault.New(fault.TooLarge, fault.Bad, "read body", "", fmt.Sprintf("a query may have at most %d KiB", maxBody>>10), "shorten it")
+		return request, fault.TooLarge.At("read body", "").
+			Because(fmt.Sprintf("a query may have at most %d KiB", maxBody>>10)).
+			Advise("shorten it")
 	}
 	if err != nil {
-		return q, fault.New(fault.Usage, fault.Bad, "read body", "", err, "")
+		return request, fault.Usage.At("read body", "").Because(err)
 	}
-	d := json.NewDecoder(strings.NewReader(string(b)))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&q); err != nil {
+	decoder := json.NewDecoder(strings.NewReader(string(raw)))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&request); err != nil {
 		if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-			return q, invalid("read query", name, "unknown field", "known: "+strings.Join(requestKeys, ", "))
+			return request, invalid("read query", name, "unknown field", "known: "+strings.Join(requestKeys, ", "))
 		}
 		var te *json.UnmarshalTypeError
 		if errors.As(err, &te) {
-			return q, invalid("read query", te.Field, "want "+te.Type.String()+", got "+te.Value, "")
+			return request, invalid("read query", te.Field, "want "+te.Type.String()+", got "+te.Value, "")
 		}
-		return q, fault.New(fault.Usage, fault.Bad, "read body", "", err, "send one JSON object")
+		return request, fault.Usage.At("read body", "").Because(err).Advise("send one JSON object")
 	}
-	if d.More() {
-		return q, fault.New(fault.Usage, fault.Bad, "read body", "", "something follows the JSON object", "send one JSON object")
+	if decoder.More() {
+		return request, fault.Usage.At("read body", "").
+			Because("something follows the JSON object").
+			Advise("send one JSON object")
 	}
-	return q, nil
+	return request, nil
 }
 
 // bounded checks a number with its limits and default.
@@ -189,26 +206,41 @@ func bounded(name string, v *int, lo, hi, def int) (int, error) {
 }
 
 // plan checks a request against a generation's defaults.
-func (q *Request) plan(g *retrieve.Generation) (retrieve.Query, int, error) {
+func (q *Request) plan(generation *retrieve.Generation) (retrieve.Query, int, error) {
 	var out retrieve.Query
 	var err error
 	q.Query = strings.TrimSpace(q.Query)
 	if n := utf8.RuneCountInString(q.Query); n < 1 || n > maxQuery {
-		return out, 0, invalid("read query", "query", fmt.Sprintf("want 1 to %d code points after trimming, got %d", maxQuery, n), "")
+		return out, 0, invalid(
+			"read query",
+			"query",
+			fmt.Sprintf("want 1 to %d code points after trimming, got %d", maxQuery, n),
+			"",
+		)
 	}
 	if q.Method == "" {
-		q.Method = g.Spec.Retrieval.Method
+		q.Method = generation.Spec.Retrieval.Method
 	}
 	if !slices.Contains(config.Methods, q.Method) {
-		return out, 0, invalid("read query", "method", fmt.Sprintf("%q is not known", q.Method), "known: "+strings.Join(config.Methods, ", "))
+		return out, 0, invalid(
+			"read query",
+			"method",
+			fmt.Sprintf("%q is not known", q.Method),
+			"known: "+strings.Join(config.Methods, ", "),
+		)
 	}
 	if q.Rule != nil && (q.Method != "unweaver" || !slices.Contains(config.Rules, *q.Rule)) {
-		return out, 0, invalid("read query", "rule", fmt.Sprintf("%q is not known for method %s", *q.Rule, q.Method), "rules of method unweaver: "+strings.Join(config.Rules, ", "))
+		return out, 0, invalid(
+			"read query",
+			"rule",
+			fmt.Sprintf("%q is not known for method %s", *q.Rule, q.Method),
+			"rules of method unweaver: "+strings.Join(config.Rules, ", "),
+		)
 	}
 	if q.Rule == nil && q.Method == "unweaver" {
-		q.Rule = &g.Spec.Retrieval.Rule
+		q.Rule = &generation.Spec.Retrieval.Rule
 	}
-	out.Text, out.Method, out.MinSim, out.Explain = q.Query, q.Method, g.Spec.Retrieval.MinSimilarity, q.Explain
+	out.Text, out.Method, out.MinSim, out.Explain = q.Query, q.Method, generation.Spec.Retrieval.MinSimilarity, q.Explain
 	if q.Rule != nil {
 		out.Rule = *q.Rule
 	}
@@ -218,7 +250,7 @@ func (q *Request) plan(g *retrieve.Generation) (retrieve.Query, int, error) {
 	if out.TopEntities, err = bounded("top_entities", q.TopEntities, 1, maxTopEntities, retrieve.DefaultEntities(q.Method)); err != nil {
 		return out, 0, err
 	}
-	if out.TopChunks, err = bounded("top_chunks", q.TopChunks, 1, maxTopChunks, g.Spec.Retrieval.TopChunks); err != nil {
+	if out.TopChunks, err = bounded("top_chunks", q.TopChunks, 1, maxTopChunks, generation.Spec.Retrieval.TopChunks); err != nil {
 		return out, 0, err
 	}
 	budget, err := bounded("max_context_tokens", q.MaxContextTokens, 1, maxContextTokens, defaultContext)
@@ -244,7 +276,12 @@ func (q *Request) narrow(out *retrieve.Query) error {
 	for _, e := range q.Without.Entities {
 		id, err := corpus.ParseID(e)
 		if err != nil {
-			return invalid("read query", "without.entities", err.Error(), "give ids as the response's entities have them")
+			return invalid(
+				"read query",
+				"without.entities",
+				err.Error(),
+				"give ids as the response's entities have them",
+			)
 		}
 		out.Without.Entities[id] = true
 	}
@@ -257,9 +294,9 @@ func (q *Request) narrow(out *retrieve.Query) error {
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // query answers POST /v1/indexes/{index}/query.
-func (s *Server) query(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("index")
-	res, err := s.answer(w, r, name)
+func (s *Server) query(w http.ResponseWriter, request *http.Request) {
+	name := request.PathValue("index")
+	res, err := s.answer(w, request, name)
 	outcome := "ok"
 	if err != nil {
 		outcome = string(fault.CodeOf(err))
@@ -267,16 +304,16 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request) {
 	}
 	s.metrics.queries.WithLabelValues(name, res.Method, outcome).Inc()
 	if err != nil {
-		s.fail(w, r, err)
+		s.fail(w, request, err)
 		return
 	}
 	writeJSON(w, res)
 }
 
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, name string) (Response, error) {
+func (s *Server) answer(w http.ResponseWriter, request *http.Request, name string) (Response, error) {
 	start := time.Now()
 	var res Response
-	q, err := decode(w, r)
+	q, err := decode(w, request)
 	if err != nil {
 		return res, err
 	}
@@ -284,51 +321,67 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, name string) (Re
 	if q.Answer {
 		timeout = answerTimeout
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	ctx, cancel := context.WithTimeout(request.Context(), timeout)
 	defer cancel()
 	gen := ""
 	if q.Generation != nil {
 		gen = *q.Generation
 	}
-	g, err := s.pin(ctx, name, gen)
+	generation, err := s.pin(ctx, name, gen)
 	if err != nil {
 		return res, err
 	}
-	defer g.Close()
-	rq, budget, err := q.plan(g)
+	defer generation.Close()
+	rq, budget, err := q.plan(generation)
 	if err != nil {
 		return res, err
 	}
-	res = Response{Index: name, Generation: g.Manifest.Generation, Release: g.Release, Method: q.Method, Rule: q.Rule, Params: q.Params, Degraded: []string{},
-		Chunks: []Chunk{}, Entities: []Entity{}, Models: g.Manifest.Models.Embedding}
+	res = Response{
+		Index:      name,
+		Generation: generation.Manifest.Generation,
+		Release:    generation.Release,
+		Method:     q.Method,
+		Rule:       q.Rule,
+		Params:     q.Params,
+		Degraded:   []string{},
+		Chunks:     []Chunk{},
+		Entities:   []Entity{},
+		Models:     generation.Manifest.Models.Embedding,
+	}
 	if res.Params == nil {
 		res.Params = map[string]any{}
 	}
-	if err := s.vectors(ctx, g, &rq, &res); err != nil {
+	if err := s.vectors(ctx, generation, &rq, &res); err != nil {
 		return res, err
 	}
-	found, err := retrieve.Searcher{Vectors: s.Vectors, Classes: s.Classes}.Run(ctx, g, rq)
+	found, err := retrieve.Searcher{Vectors: s.Vectors, Classes: s.Classes}.Run(ctx, generation, rq)
 	if err != nil {
 		return res, err
 	}
-	res.Timings.Search, res.Timings.Ballots, res.Timings.Election = ms(found.Timing.Search), ms(found.Timing.Ballots), ms(found.Timing.Election)
+	res.Timings.Search, res.Timings.Ballots, res.Timings.Election = ms(
+		found.Timing.Search,
+	), ms(
+		found.Timing.Ballots,
+	), ms(
+		found.Timing.Election,
+	)
 	if found.Reason != "" {
 		res.Reason = &found.Reason
 	}
 	at := time.Now()
-	if err := s.fill(ctx, g, found, &res); err != nil {
+	if err := s.fill(ctx, generation, found, &res); err != nil {
 		return res, err
 	}
 	for i := range res.Chunks {
 		if !q.Explain {
 			break
 		}
-		if res.Chunks[i].Mentions, _, err = mentions(ctx, g, found.Chunks[i].Live); err != nil {
+		if res.Chunks[i].Mentions, _, err = mentions(ctx, generation, found.Chunks[i].Live); err != nil {
 			return res, err
 		}
 	}
 	res.Timings.Chunks = ms(time.Since(at))
-	if err := s.complete(ctx, g, q, budget, &res); err != nil {
+	if err := s.complete(ctx, generation, q, budget, &res); err != nil {
 		return res, err
 	}
 	res.Explain = found.Explain
@@ -339,18 +392,23 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, name string) (Re
 
 // vectors embeds the question as its method needs: by the class embedder, and by the chunk embedder where that is not
 // built in. With an embedder that is down hybrid goes on without it.
-func (s *Server) vectors(ctx context.Context, g *retrieve.Generation, rq *retrieve.Query, res *Response) (err error) {
-	m := g.Manifest
+func (s *Server) vectors(
+	ctx context.Context,
+	generation *retrieve.Generation,
+	rq *retrieve.Query,
+	res *Response,
+) (err error) {
+	manifest := generation.Manifest
 	if rq.Method == retrieve.BM25 {
 		return nil
 	}
 	at := time.Now()
 	defer func() { res.Timings.Embed = ms(time.Since(at)) }()
 	if rq.Method != retrieve.Vector {
-		rq.Vector, err = s.embed(ctx, g, m.Class, rq.Text, res)
+		rq.Vector, err = s.embed(ctx, generation, manifest.Class, rq.Text, res)
 	}
-	if err == nil && (rq.Method == retrieve.Vector || m.Chunk.Provider != "builtin") {
-		rq.ChunkVector, err = s.embed(ctx, g, m.Chunk, rq.Text, res)
+	if err == nil && (rq.Method == retrieve.Vector || manifest.Chunk.Provider != "builtin") {
+		rq.ChunkVector, err = s.embed(ctx, generation, manifest.Chunk, rq.Text, res)
 	}
 	if rq.Method == retrieve.Hybrid && fault.Is(err, fault.EmbedderDown) {
 		rq.Vector, rq.ChunkVector = nil, nil // the answer says that it is degraded
@@ -360,28 +418,42 @@ func (s *Server) vectors(ctx context.Context, g *retrieve.Generation, rq *retrie
 }
 
 // embed gives the question's vector under a fingerprint.
-func (s *Server) embed(ctx context.Context, g *retrieve.Generation, fp corpus.Fingerprint, question string, res *Response) ([]float32, error) {
-	e, err := s.Models.Embedder(g.Spec, fp.Provider, fp.Dimension)
+func (s *Server) embed(
+	ctx context.Context,
+	generation *retrieve.Generation,
+	fp corpus.Fingerprint,
+	question string,
+	res *Response,
+) ([]float32, error) {
+	embedder, err := s.Models.Embedder(generation.Spec, fp.Provider, fp.Dimension)
 	if err != nil {
 		return nil, err
 	}
-	if w, ok := e.(llm.Weighable); ok && g.IDF != nil && fp.IDF != "" {
-		e = w.WithIDF(g.IDF.Weight)
+	if w, ok := embedder.(model.Weighable); ok && generation.IDF != nil && fp.IDF != "" {
+		embedder = w.WithIDF(generation.IDF.Weight)
 	}
-	key := fmt.Sprintf("%s %s %d %s ", fp.Provider, fp.Model, fp.Dimension, fp.IDF) // templates are of documents, not of questions
+	key := fmt.Sprintf(
+		"%s %s %d %s ",
+		fp.Provider,
+		fp.Model,
+		fp.Dimension,
+		fp.IDF,
+	) // templates are of documents, not of questions
 	vec, used, cached, err := s.embeds.get(ctx, key+question, func(ctx context.Context) ([]float32, int64, error) {
-		if l, ok := e.(limit.Embedder); ok {
+		if l, ok := embedder.(limits.Embedder); ok {
 			l.Query = true
-			e = l
+			embedder = l
 		}
-		vs, u, err := e.Embed(ctx, []string{question})
+		vs, usage, err := embedder.Embed(ctx, []string{question})
 		if err != nil {
 			if k := fault.As(err); k != nil && k.Code == fault.ModelUnavailable {
-				err = fault.New(fault.EmbedderDown, fault.Transient, "embed question", "", err, "check the embedding server (models.embedding)")
+				err = fault.EmbedderDown.At("embed question", "").
+					Because(err).
+					Advise("check the embedding server (models.embedding)")
 			}
 			return nil, 0, err
 		}
-		return vs[0], u.Prompt, nil
+		return vs[0], usage.Prompt, nil
 	})
 	if !cached {
 		res.Usage.EmbeddingTokens += used
@@ -393,85 +465,109 @@ func (s *Server) embed(ctx context.Context, g *retrieve.Generation, fp corpus.Fi
 // fill turns found chunks and entities into the response.
 func (s *Server) fill(ctx context.Context, g *retrieve.Generation, found retrieve.Result, res *Response) error {
 	in := map[corpus.ID]bool{}
-	for i, c := range found.Chunks {
-		x, err := s.chunk(ctx, g, c.Live)
+	for i, chunk := range found.Chunks {
+		x, err := s.chunk(ctx, g, chunk.Live)
 		if err != nil {
 			return err
 		}
-		x.Score, x.Rank, x.Filled = c.Score, i+1, c.Filled
-		if c.HasSim {
-			x.Similarity = &c.Similarity
+		x.Score, x.Rank, x.Filled = chunk.Score, i+1, chunk.Filled
+		if chunk.HasSim {
+			x.Similarity = &chunk.Similarity
 		}
-		if c.HasBM25 {
-			x.BM25 = &c.BM25
+		if chunk.HasBM25 {
+			x.BM25 = &chunk.BM25
 		}
-		for _, v := range c.Why {
+		for _, v := range chunk.Why {
 			x.Entities = append(x.Entities, EntityRef{found.Entities[v].ID.String(), found.Entities[v].Name})
 		}
-		in[c.Live.ID] = true
+		in[chunk.Live.ID] = true
 		res.Chunks = append(res.Chunks, x)
 	}
 	for i, e := range found.Entities {
-		x := Entity{ID: e.ID.String(), Name: e.Name, Score: e.Score, Similarity: e.Similarity, Rank: i + 1, Chunks: []string{}, ChunkTotal: e.Total}
+		entity := Entity{
+			ID:         e.ID.String(),
+			Name:       e.Name,
+			Score:      e.Score,
+			Similarity: e.Similarity,
+			Rank:       i + 1,
+			Chunks:     []string{},
+			ChunkTotal: e.Total,
+		}
 		for _, id := range e.Chunks {
 			if in[id] {
-				x.Chunks = append(x.Chunks, id.String())
+				entity.Chunks = append(entity.Chunks, id.String())
 			}
 		}
-		res.Entities = append(res.Entities, x)
+		res.Entities = append(res.Entities, entity)
 	}
 	return nil
 }
 
 // chunk reads what a response tells of a chunk.
-func (s *Server) chunk(ctx context.Context, g *retrieve.Generation, c *live.Chunk) (Chunk, error) {
-	d, err := g.Document(ctx, int(c.Document))
+func (s *Server) chunk(ctx context.Context, generation *retrieve.Generation, chunk *live.Chunk) (Chunk, error) {
+	document, err := generation.Document(ctx, int(chunk.Document))
 	if err != nil {
 		return Chunk{}, err
 	}
-	t, err := g.Text(ctx, c)
+	t, err := generation.Text(ctx, chunk)
 	if err != nil {
 		return Chunk{}, err
 	}
-	meta := d.Meta
+	meta := document.Meta
 	if meta == nil {
 		meta = map[string]string{}
 	}
-	return Chunk{ID: c.ID.String(), Document: g.Live.Key(int(c.Document)), Version: d.Version.String(), Title: d.Title, Metadata: meta, Ordinal: int(c.Ordinal),
-		Start: int(c.Start), End: int(c.End), Text: t, Entities: []EntityRef{}}, nil
+	return Chunk{
+		ID:       chunk.ID.String(),
+		Document: generation.Live.Key(int(chunk.Document)),
+		Version:  document.Version.String(),
+		Title:    document.Title,
+		Metadata: meta,
+		Ordinal:  int(chunk.Ordinal),
+		Start:    int(chunk.Start),
+		End:      int(chunk.End),
+		Text:     t,
+		Entities: []EntityRef{},
+	}, nil
 }
 
 // complete packs the context and, where asked for, answers.
-func (s *Server) complete(ctx context.Context, g *retrieve.Generation, q Request, budget int, res *Response) error {
+func (s *Server) complete(
+	ctx context.Context,
+	generation *retrieve.Generation,
+	request Request,
+	budget int,
+	res *Response,
+) error {
 	ps := make([]retrieve.Passage, len(res.Chunks))
 	for i, c := range res.Chunks {
 		ps[i] = retrieve.Passage{ID: c.ID, Title: c.Title, Text: c.Text}
 	}
 	pack := retrieve.Context
-	if g.Spec.Parity {
+	if generation.Spec.Parity {
 		pack = retrieve.ContextCSV
 	}
 	text, used := pack(ps, budget)
 	for i := range res.Chunks {
 		res.Chunks[i].InContext = used[i]
 	}
-	if !q.Answer {
+	if !request.Answer {
 		return nil
 	}
 	at := time.Now()
-	chat, err := s.Models.Chat(g.Spec)
+	chat, err := s.Models.Chat(generation.Spec)
 	if err != nil {
 		return err
 	}
-	a, err := retrieve.Answer(ctx, chat, q.Query, text, ps, used)
+	answered, err := retrieve.Answer(ctx, chat, request.Query, text, ps, used)
 	if err != nil {
 		return err
 	}
-	if a.Citations == nil {
-		a.Citations = []string{}
+	if answered.Citations == nil {
+		answered.Citations = []string{}
 	}
-	res.Answer = &Answer{a.Text, a.Citations}
-	res.Usage.PromptTokens, res.Usage.CompletionTokens = a.Usage.Prompt, a.Usage.Completion
+	res.Answer = &Answer{answered.Text, answered.Citations}
+	res.Usage.PromptTokens, res.Usage.CompletionTokens = answered.Usage.Prompt, answered.Usage.Completion
 	res.Timings.Answer = ms(time.Since(at))
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package api serves queries over HTTP (DESIGN §9): JSON, errors as RFC 9457, OpenAPI 3.1. One query sees one generation;
-// a replica switches when it has the new one open. The package reaches no engine.
+// Package api serves queries over HTTP (DESIGN §9): JSON, errors as RFC 9457, OpenAPI 3.1. One query sees one
+// generation; a replica switches when it has the new one open. The package reaches no engine.
 package api
 
 import (
@@ -16,19 +16,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/unweaver/unweaver/internal/artifact"
-	"github.com/unweaver/unweaver/internal/blob"
-	"github.com/unweaver/unweaver/internal/classes"
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/llm"
-	"github.com/unweaver/unweaver/internal/localfile"
-	"github.com/unweaver/unweaver/internal/vectors"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/classes"
+	"github.com/unweaver/unweaver/internal/store/localfile"
+	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
 // Models makes the models that queries need.
 type Models interface {
-	Chat(spec corpus.Spec) (llm.Chat, error)
-	Embedder(spec corpus.Spec, provider string, dimension int) (llm.Embedder, error)
+	Chat(spec corpus.Spec) (model.Chat, error)
+	Embedder(spec corpus.Spec, provider string, dimension int) (model.Embedder, error)
 }
 
 // Config of a server. Stores stay the caller's to close.
@@ -60,32 +60,45 @@ type Server struct {
 }
 
 // New makes a server and starts to watch for new generations.
-func New(c Config) *Server {
-	if c.Timeout == 0 {
-		c.Timeout = 10 * time.Second
+func New(config Config) *Server {
+	if config.Timeout == 0 {
+		config.Timeout = 10 * time.Second
 	}
 	raw := make([]byte, 8)
 	_, _ = rand.Read(raw) // never fails
-	s := &Server{Config: c, log: c.Log, id: hex.EncodeToString(raw), indexes: map[string]*index{}, readAt: map[string]time.Time{}, embeds: newEmbedCache(), metrics: newMetrics()}
-	s.http = &http.Server{Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	server := &Server{
+		Config:  config,
+		log:     config.Log,
+		id:      hex.EncodeToString(raw),
+		indexes: map[string]*index{},
+		readAt:  map[string]time.Time{},
+		embeds:  newEmbedCache(),
+		metrics: newMetrics(),
+	}
+	server.http = &http.Server{
+		Handler:           server.Handler(),
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s.stop = cancel
-	s.wg.Go(func() {
-		names, err := c.Warm, error(nil)
+	server.stop = cancel
+	server.wg.Go(func() {
+		names, err := config.Warm, error(nil)
 		if names == nil {
-			names, err = s.names(ctx)
+			names, err = server.names(ctx)
 		}
 		if err != nil {
-			s.log.Warn("indexes not listed", "error", err.Error())
+			server.log.Warn("indexes not listed", "error", err.Error())
 		}
 		for _, n := range names {
-			if p, err := s.pointer(ctx, n); err == nil && p.Manifest != "" {
-				s.serving(n).refresh(s, n, p)
+			if p, err := server.pointer(ctx, n); err == nil && p.Manifest != "" {
+				server.serving(n).refresh(server, n, p)
 			}
 		}
-		s.watch(ctx)
+		server.watch(ctx)
 	})
-	return s
+	return server
 }
 
 // Serve answers on a listener until Shutdown.
@@ -120,24 +133,27 @@ func (s *Server) Shutdown(ctx context.Context) error {
 
 // Handler is the server's routes.
 func (s *Server) Handler() http.Handler {
-	m := http.NewServeMux()
-	m.HandleFunc("POST /v1/indexes/{index}/query", s.query)
-	m.HandleFunc("GET /v1/indexes", s.listIndexes)
-	m.HandleFunc("GET /v1/indexes/{index}/generations", s.listGenerations)
-	m.HandleFunc("GET /v1/indexes/{index}/entities", s.listEntities)
-	m.HandleFunc("GET /v1/indexes/{index}/entities/{id}", s.getEntity)
-	m.HandleFunc("GET /v1/indexes/{index}/entities/{id}/chunks", s.entityChunks)
-	m.HandleFunc("GET /v1/indexes/{index}/chunks/{id}", s.getChunk)
-	m.HandleFunc("GET /v1/indexes/{index}/documents/{rest...}", s.documentText)
-	m.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, map[string]string{"status": "alive"}) })
-	m.HandleFunc("GET /readyz", s.ready)
-	m.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
-	m.HandleFunc("GET /openapi.json", s.openapi)
-	m.HandleFunc("GET /{$}", page)
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/indexes/{index}/query", s.query)
+	mux.HandleFunc("GET /v1/indexes", s.listIndexes)
+	mux.HandleFunc("GET /v1/indexes/{index}/generations", s.listGenerations)
+	mux.HandleFunc("GET /v1/indexes/{index}/entities", s.listEntities)
+	mux.HandleFunc("GET /v1/indexes/{index}/entities/{id}", s.getEntity)
+	mux.HandleFunc("GET /v1/indexes/{index}/entities/{id}/chunks", s.entityChunks)
+	mux.HandleFunc("GET /v1/indexes/{index}/chunks/{id}", s.getChunk)
+	mux.HandleFunc("GET /v1/indexes/{index}/documents/{rest...}", s.documentText)
+	mux.HandleFunc(
+		"GET /livez",
+		func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, map[string]string{"status": "alive"}) },
+	)
+	mux.HandleFunc("GET /readyz", s.ready)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /openapi.json", s.openapi)
+	mux.HandleFunc("GET /{$}", page)
 	for p, h := range s.Extra {
-		m.Handle(p, h)
+		mux.Handle(p, h)
 	}
-	return s.metrics.measure(m)
+	return s.metrics.measure(mux)
 }
 
 // ready really probes: every store answers, and every index that was asked for has a generation open.
@@ -186,11 +202,40 @@ type metrics struct {
 }
 
 func newMetrics() metrics {
-	m := metrics{registry: prometheus.NewRegistry(),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "unweaver_http_request_seconds", Help: "Duration of HTTP requests.",
-			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 120}}, []string{"route", "status"}),
-		queries:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "unweaver_queries_total", Help: "Queries by index, method and outcome."}, []string{"index", "method", "outcome"}),
-		generation: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "unweaver_generation_epoch", Help: "Epoch of the served generation."}, []string{"index"})}
+	m := metrics{
+		registry: prometheus.NewRegistry(),
+		seconds: prometheus.NewHistogramVec(
+			prometheus.HistogramOpts{
+				Name: "unweaver_http_request_seconds", Help: "Duration of HTTP requests.",
+				Buckets: []float64{
+					.001,
+					.0025,
+					.005,
+					.01,
+					.025,
+					.05,
+					.1,
+					.25,
+					.5,
+					1,
+					2.5,
+					5,
+					10,
+					30,
+					120,
+				},
+			},
+			[]string{"route", "status"},
+		),
+		queries: prometheus.NewCounterVec(
+			prometheus.CounterOpts{Name: "unweaver_queries_total", Help: "Queries by index, method and outcome."},
+			[]string{"index", "method", "outcome"},
+		),
+		generation: prometheus.NewGaugeVec(
+			prometheus.GaugeOpts{Name: "unweaver_generation_epoch", Help: "Epoch of the served generation."},
+			[]string{"index"},
+		),
+	}
 	m.registry.MustRegister(m.seconds, m.queries, m.generation)
 	return m
 }
@@ -209,12 +254,12 @@ func (w *statusWriter) Flush() {
 	}
 }
 
-func (m metrics) measure(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func (m metrics) measure(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		start := time.Now()
 		sw := &statusWriter{w, http.StatusOK}
-		h.ServeHTTP(sw, r)
-		route := r.Pattern
+		handler.ServeHTTP(sw, request)
+		route := request.Pattern
 		if route == "" {
 			route = "none"
 		}

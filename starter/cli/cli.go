@@ -16,7 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/starter/control"
+	"github.com/unweaver/unweaver/internal/ops"
 )
 
 // Exit codes (DESIGN §10).
@@ -75,25 +75,40 @@ func (a *App) showError(err error) {
 }
 
 func (a *App) root() *cobra.Command {
-	root := &cobra.Command{Use: "unweaver", Short: "Entity-centric retrieval: index corpora, publish generations, ask questions",
-		SilenceUsage: true, SilenceErrors: true}
+	root := &cobra.Command{
+		Use:           "unweaver",
+		Short:         "Entity-centric retrieval: index corpora, publish generations, ask questions",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
 	data := os.Getenv("UNWEAVER_DATA_DIR")
 	if data == "" {
 		data = "unweaver-data"
 	}
 	cfg := os.Getenv("UNWEAVER_CONFIG")
-	f := root.PersistentFlags()
-	f.StringVar(&a.configPath, "config", cfg, "configuration file (default unweaver.yaml where it exists)")
-	f.StringVar(&a.dataDir, "data-dir", data, "data directory of the embedded stack")
-	f.StringArrayVar(&a.set, "set", nil, "override one setting: path=value")
-	f.BoolVar(&a.json, "json", false, "print JSON")
+	set := root.PersistentFlags()
+	set.StringVar(&a.configPath, "config", cfg, "configuration file (default unweaver.yaml where it exists)")
+	set.StringVar(&a.dataDir, "data-dir", data, "data directory of the embedded stack")
+	set.StringArrayVar(&a.set, "set", nil, "override one setting: path=value")
+	set.BoolVar(&a.json, "json", false, "print JSON")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return fault.New(fault.Usage, fault.Bad, "", "", err, "see: unweaver --help")
+		return fault.Usage.At("", "").Because(err).Advise("see: unweaver --help")
 	})
-	root.AddCommand(a.indexCmd(), a.statusCmd(), a.queryCmd(), a.generationsCmd(), a.restoreCmd(), a.evalCmd(), a.doctorCmd(), a.configCmd(), a.devCmd(), a.demoCmd(),
-		a.steerCmd("pause", "Pause a run: what is in flight is kept, nothing new is paid for", control.Control.Pause),
-		a.steerCmd("resume", "Resume a paused run", control.Control.Resume),
-		a.steerCmd("cancel", "Cancel a run: what queries see does not change", control.Control.Cancel))
+	root.AddCommand(
+		a.indexCmd(),
+		a.statusCmd(),
+		a.queryCmd(),
+		a.generationsCmd(),
+		a.restoreCmd(),
+		a.evalCmd(),
+		a.doctorCmd(),
+		a.configCmd(),
+		a.devCmd(),
+		a.demoCmd(),
+		a.steerCmd("pause", "Pause a run: what is in flight is kept, nothing new is paid for", ops.Control.Pause),
+		a.steerCmd("resume", "Resume a paused run", ops.Control.Resume),
+		a.steerCmd("cancel", "Cancel a run: what queries see does not change", ops.Control.Cancel),
+	)
 	return root
 }
 
@@ -101,7 +116,9 @@ func (a *App) root() *cobra.Command {
 func exactArgs(n int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != n {
-			return fault.New(fault.Usage, fault.Bad, "run unweaver", c.Name(), fmt.Sprintf("want %s, got %d arguments", what, len(args)), "see: unweaver "+c.Name()+" --help")
+			return fault.Usage.At("run unweaver", c.Name()).
+				Because(fmt.Sprintf("want %s, got %d arguments", what, len(args))).
+				Advise("see: unweaver " + c.Name() + " --help")
 		}
 		return nil
 	}
@@ -122,18 +139,18 @@ func (a *App) spec(index, corpusURI string) (corpus.Spec, error) {
 	if err != nil {
 		return corpus.Spec{}, err
 	}
-	s, err := cfg.Spec(index, corpusURI)
+	spec, err := cfg.Spec(index, corpusURI)
 	if err != nil {
-		return s, err
+		return spec, err
 	}
-	for _, p := range []*string{&s.Corpus, &s.Chat.File} {
+	for _, p := range []*string{&spec.Corpus, &spec.Chat.File} {
 		if *p != "" && !isURL(*p) {
 			if *p, err = filepath.Abs(*p); err != nil {
-				return s, err
+				return spec, err
 			}
 		}
 	}
-	return s, nil
+	return spec, nil
 }
 
 // print shows a value: as JSON, or by f.
@@ -148,27 +165,44 @@ func (a *App) print(v any, f func(io.Writer)) error {
 	return enc.Encode(v)
 }
 
-func (a *App) steerCmd(name, short string, f func(control.Control, context.Context, string) error) *cobra.Command {
-	return &cobra.Command{Use: name + " RUN", Short: short, Long: short + ".\n\nRUN is index/generation as index and status print it, or an index for its newest run.",
-		Args: exactArgs(1, "a RUN"), RunE: func(c *cobra.Command, args []string) error {
-			return a.withControl(c.Context(), func(ctx context.Context, ctl control.Control, _ string) error {
+func (a *App) steerCmd(name, short string, f func(ops.Control, context.Context, string) error) *cobra.Command {
+	return &cobra.Command{
+		Use:   name + " RUN",
+		Short: short,
+		Long:  short + ".\n\nRUN is index/generation as index and status print it, or an index for its newest run.",
+		Args:  exactArgs(1, "a RUN"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.withControl(c.Context(), func(ctx context.Context, ctl ops.Control, _ string) error {
 				if err := f(ctl, ctx, args[0]); err != nil {
 					return err
 				}
-				return a.print(map[string]string{"run": args[0], "done": name}, func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", args[0], name) })
+				return a.print(
+					map[string]string{"run": args[0], "done": name},
+					func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", args[0], name) },
+				)
 			})
-		}}
+		},
+	}
 }
 
 func (a *App) configCmd() *cobra.Command {
-	c := &cobra.Command{Use: "config", Short: "Work with the configuration"}
-	c.AddCommand(&cobra.Command{Use: "validate", Short: "Check the configuration: every mistake at once, with line and column", Args: exactArgs(0, "no argument"),
-		RunE: func(*cobra.Command, []string) error {
-			cfg, err := a.config()
-			if err != nil {
-				return err
-			}
-			return a.print(map[string]any{"valid": true, "indexes": len(cfg.Indexes)}, func(w io.Writer) { fmt.Fprintf(w, "valid: %d indexes\n", len(cfg.Indexes)) })
-		}})
-	return c
+	command := &cobra.Command{Use: "config", Short: "Work with the configuration"}
+	command.AddCommand(
+		&cobra.Command{
+			Use:   "validate",
+			Short: "Check the configuration: every mistake at once, with line and column",
+			Args:  exactArgs(0, "no argument"),
+			RunE: func(*cobra.Command, []string) error {
+				cfg, err := a.config()
+				if err != nil {
+					return err
+				}
+				return a.print(
+					map[string]any{"valid": true, "indexes": len(cfg.Indexes)},
+					func(w io.Writer) { fmt.Fprintf(w, "valid: %d indexes\n", len(cfg.Indexes)) },
+				)
+			},
+		},
+	)
+	return command
 }

@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/engine"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/setup"
-	"github.com/unweaver/unweaver/starter/admin"
-	"github.com/unweaver/unweaver/starter/control"
+	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/ops/admin"
+	"github.com/unweaver/unweaver/internal/ops/engine"
+	"github.com/unweaver/unweaver/internal/store/wiring"
 )
 
 // Dev is dev.json: where the embedded stack of a data directory answers.
@@ -33,16 +33,16 @@ func isURL(s string) bool { return strings.Contains(s, "://") }
 
 // ReadDev reads dev.json where its process lives.
 func ReadDev(dataDir string) (Dev, bool) {
-	var d Dev
+	var dev Dev
 	b, err := os.ReadFile(filepath.Join(dataDir, "dev.json"))
-	if err != nil || json.Unmarshal(b, &d) != nil || d.PID == 0 {
-		return d, false
+	if err != nil || json.Unmarshal(b, &dev) != nil || dev.PID == 0 {
+		return dev, false
 	}
-	p, err := os.FindProcess(d.PID)
+	p, err := os.FindProcess(dev.PID)
 	if err != nil || p.Signal(syscall.Signal(0)) != nil {
-		return d, false
+		return dev, false
 	}
-	return d, true
+	return dev, true
 }
 
 // heartbeat after which a cluster gives a dead worker's activity to another.
@@ -50,45 +50,61 @@ const heartbeat = 20 * time.Second
 
 // withControl connects to Temporal and the stores where the stores are servers; else it finds the embedded stack of the
 // data directory, or starts one for as long as f runs.
-func (a *App) withControl(ctx context.Context, f func(ctx context.Context, c control.Control, http string) error) error {
+func (a *App) withControl(ctx context.Context, f func(ctx context.Context, c ops.Control, http string) error) error {
 	cfg, err := a.config()
 	if err != nil {
 		return err
 	}
-	if setup.NoPaths(cfg.Stores, "unweaver") == nil {
+	if wiring.NoPaths(cfg.Stores, "unweaver") == nil {
 		return a.cluster(ctx, cfg, f)
 	}
-	d, ok := ReadDev(a.dataDir)
+	dev, ok := ReadDev(a.dataDir)
 	if !ok {
 		stop, err := a.startDev(ctx)
 		if err != nil {
 			return err
 		}
 		defer stop()
-		if d, ok = ReadDev(a.dataDir); !ok {
-			return fault.New(fault.EngineDown, fault.Fatal, "start the embedded stack in", a.dataDir, "it wrote no dev.json", "run: unweaver dev")
+		if dev, ok = ReadDev(a.dataDir); !ok {
+			return fault.EngineDown.At("start the embedded stack in", a.dataDir).
+				Because("it wrote no dev.json").
+				Advise("run: unweaver dev")
 		}
 	}
-	return f(ctx, &admin.Client{Base: d.HTTP, Token: d.Token}, d.HTTP)
+	return f(ctx, &admin.Client{Base: dev.HTTP, Token: dev.Token}, dev.HTTP)
 }
 
 // cluster runs f over Temporal and the stores themselves.
-func (a *App) cluster(ctx context.Context, cfg *config.Config, f func(ctx context.Context, c control.Control, http string) error) (err error) {
-	stores, err := setup.Open(ctx, cfg.Stores)
+func (a *App) cluster(
+	ctx context.Context,
+	cfg *config.Config,
+	f func(ctx context.Context, c ops.Control, http string) error,
+) (err error) {
+	stores, err := wiring.Open(ctx, cfg.Stores)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stores.Close()) }()
-	c, err := engine.Dial(ctx, cfg.Engine, slog.New(slog.DiscardHandler))
+	client, err := engine.Dial(ctx, cfg.Engine, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer client.Close()
 	http := cfg.QueryAPI.Address
 	if !isURL(http) {
 		http = "http://" + http
 	}
-	return f(ctx, &control.Service{Client: c, Engine: cfg.Engine, Stores: stores, Models: setup.NewModels(stores.Classes), Heartbeat: heartbeat}, http)
+	return f(
+		ctx,
+		&ops.Service{
+			Client:    client,
+			Engine:    cfg.Engine,
+			Stores:    stores,
+			Models:    wiring.NewModels(stores.Classes),
+			Heartbeat: heartbeat,
+		},
+		http,
+	)
 }
 
 // devBinary is the embedded stack's program: UNWEAVER_DEV_BIN, else beside this one, else on the path.
@@ -104,7 +120,9 @@ func devBinary() (string, error) {
 	}
 	p, err := exec.LookPath("unweaver-dev")
 	if err != nil {
-		return "", fault.New(fault.EngineDown, fault.Fatal, "find", "unweaver-dev", "it lies neither beside this program nor on the path", "build it with: make build")
+		return "", fault.EngineDown.At("find", "unweaver-dev").
+			Because("it lies neither beside this program nor on the path").
+			Advise("build it with: make build")
 	}
 	return p, nil
 }
@@ -130,18 +148,18 @@ func (a *App) startDev(ctx context.Context) (stop func(), err error) {
 	a.started = true
 	fmt.Fprintf(a.Err, "no embedded stack runs in %s: starting one for this command\n", a.dataDir)
 	if err := os.MkdirAll(a.dataDir, 0o755); err != nil {
-		return nil, fault.New(fault.StoreDenied, fault.Fatal, "make", a.dataDir, err, "choose another --data-dir")
+		return nil, fault.StoreDenied.At("make", a.dataDir).Because(err).Advise("choose another --data-dir")
 	}
 	logPath := filepath.Join(a.dataDir, "dev.log")
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, fault.New(fault.StoreDenied, fault.Fatal, "write", logPath, err, "choose another --data-dir")
+		return nil, fault.StoreDenied.At("write", logPath).Because(err).Advise("choose another --data-dir")
 	}
 	cmd := exec.Command(bin, append([]string{"dev", "--temporal-port", "0", "--http-port", "0"}, a.passOn()...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
-		return nil, errors.Join(fault.New(fault.EngineDown, fault.Fatal, "start", bin, err, ""), log.Close())
+		return nil, errors.Join(fault.EngineDown.At("start", bin).Because(err), log.Close())
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait(); _ = log.Close() }()
@@ -162,7 +180,9 @@ func (a *App) startDev(ctx context.Context) (stop func(), err error) {
 		}
 		select {
 		case err := <-ended:
-			return nil, fault.New(fault.EngineDown, fault.Fatal, "start the embedded stack in", a.dataDir, fmt.Sprintf("it ended: %v: %s", err, lastLine(logPath)), "see "+logPath)
+			return nil, fault.EngineDown.At("start the embedded stack in", a.dataDir).
+				Because(fmt.Sprintf("it ended: %v: %s", err, lastLine(logPath))).
+				Advise("see " + logPath)
 		case <-ctx.Done():
 			stop()
 			return nil, ctx.Err()
@@ -170,14 +190,16 @@ func (a *App) startDev(ctx context.Context) (stop func(), err error) {
 		}
 	}
 	stop()
-	return nil, fault.New(fault.EngineDown, fault.Fatal, "start the embedded stack in", a.dataDir, "it was not ready in a minute", "see "+logPath)
+	return nil, fault.EngineDown.At("start the embedded stack in", a.dataDir).
+		Because("it was not ready in a minute").
+		Advise("see " + logPath)
 }
 
 func lastLine(path string) string {
-	b, err := os.ReadFile(path)
+	raw, err := os.ReadFile(path)
 	if err != nil {
 		return ""
 	}
-	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	lines := strings.Split(strings.TrimSpace(string(raw)), "\n")
 	return lines[len(lines)-1]
 }

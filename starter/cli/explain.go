@@ -10,15 +10,15 @@ import (
 )
 
 // showExplain prints the explanation of a response as a table; its form goes by the method.
-func showExplain(w io.Writer, r Answer) {
-	if len(r.Explain) == 0 {
+func showExplain(writer io.Writer, answer Answer) {
+	if len(answer.Explain) == 0 {
 		return
 	}
 	names := map[string]string{}
-	for _, e := range r.Entities {
+	for _, e := range answer.Entities {
 		names[e.ID] = e.Name
 	}
-	for _, c := range r.Chunks {
+	for _, c := range answer.Chunks {
 		for _, e := range c.Entities {
 			names[e.ID] = e.Name
 		}
@@ -30,26 +30,26 @@ func showExplain(w io.Writer, r Answer) {
 		return id[:min(8, len(id))]
 	}
 	rank := map[string]int{}
-	for _, c := range r.Chunks {
+	for _, c := range answer.Chunks {
 		rank[c.ID] = c.Rank
 	}
 	switch {
-	case r.Method == retrieve.Hybrid:
-		showHybrid(w, r.Explain, rank, name)
-	case r.Method == retrieve.Unweaver && r.Rule == "weighted":
-		showWeighted(w, r)
-	case r.Method == retrieve.Unweaver:
-		showElection(w, r.Explain, rank, name)
-	case r.Method == retrieve.PPR:
+	case answer.Method == retrieve.Hybrid:
+		showHybrid(writer, answer.Explain, rank, name)
+	case answer.Method == retrieve.Unweaver && answer.Rule == "weighted":
+		showWeighted(writer, answer)
+	case answer.Method == retrieve.Unweaver:
+		showElection(writer, answer.Explain, rank, name)
+	case answer.Method == retrieve.PPR:
 		var x retrieve.PPRExplain
-		if json.Unmarshal(r.Explain, &x) == nil {
-			fmt.Fprintf(w, "\nwalk from %d classes, damping %g:\n", len(x.Seeds), x.Damping)
+		if json.Unmarshal(answer.Explain, &x) == nil {
+			fmt.Fprintf(writer, "\nwalk from %d classes, damping %g:\n", len(x.Seeds), x.Damping)
 			for _, s := range x.Seeds {
-				fmt.Fprintf(w, "  %5.1f %%  %s\n", 100*s.Score, snippet(name(s.ID), 60))
+				fmt.Fprintf(writer, "  %5.1f %%  %s\n", 100*s.Score, snippet(name(s.ID), 60))
 			}
 		}
-	case r.Method == retrieve.Aligned:
-		showAligned(w, r.Explain, rank, name)
+	case answer.Method == retrieve.Aligned:
+		showAligned(writer, answer.Explain, rank, name)
 	}
 }
 
@@ -68,57 +68,90 @@ func shown(name string, s retrieve.ClassShare) string {
 	return name
 }
 
-func showHybrid(w io.Writer, raw json.RawMessage, rank map[string]int, name func(string) string) {
-	var x retrieve.HybridExplain
-	if json.Unmarshal(raw, &x) != nil {
+func showHybrid(writer io.Writer, raw json.RawMessage, rank map[string]int, name func(string) string) {
+	var explain retrieve.HybridExplain
+	if json.Unmarshal(raw, &explain) != nil {
 		return
 	}
-	fmt.Fprintf(w, "\nseeds of the walk:\n  %7s  %-16s %-16s %s\n", "weight", "place by BM25", "by similarity", "class")
-	for i, e := range x.Entities {
+	fmt.Fprintf(
+		writer,
+		"\nseeds of the walk:\n  %7s  %-16s %-16s %s\n",
+		"weight",
+		"place by BM25",
+		"by similarity",
+		"class",
+	)
+	for i, e := range explain.Entities {
 		if i == 10 {
-			fmt.Fprintf(w, "  … and %d more\n", len(x.Entities)-10)
+			fmt.Fprintf(writer, "  … and %d more\n", len(explain.Entities)-10)
 			break
 		}
-		fmt.Fprintf(w, "  %6.2f%%  %-16s %-16s %s\n", 100*e.Seed, place(e.BM25), place(e.Dense), snippet(e.Name, 60))
+		fmt.Fprintf(
+			writer,
+			"  %6.2f%%  %-16s %-16s %s\n",
+			100*e.Seed,
+			place(e.BM25),
+			place(e.Dense),
+			snippet(e.Name, 60),
+		)
 	}
-	fmt.Fprintf(w, "\nwhere each chunk's mass comes from:\n")
-	for _, c := range x.Chunks {
+	fmt.Fprintf(writer, "\nwhere each chunk's mass comes from:\n")
+	for _, chunk := range explain.Chunks {
 		var parts []string
-		if c.Plain >= 0.005 {
-			parts = append(parts, fmt.Sprintf("%.0f %% plain search", 100*c.Plain))
+		if chunk.Plain >= 0.005 {
+			parts = append(parts, fmt.Sprintf("%.0f %% plain search", 100*chunk.Plain))
 		}
-		for i, s := range c.Shares {
-			if i == 3 || s.Share < 0.005 {
+		for i, share := range chunk.Shares {
+			if i == 3 || share.Share < 0.005 {
 				break
 			}
-			parts = append(parts, fmt.Sprintf("%.0f %% %s", 100*s.Share, snippet(shown(name(s.ID), s), 32)))
+			parts = append(
+				parts,
+				fmt.Sprintf("%.0f %% %s", 100*share.Share, snippet(shown(name(share.ID), share), 32)),
+			)
 		}
-		fmt.Fprintf(w, "  [%d] BM25 %s: %s\n", rank[c.ID], place(c.BM25), strings.Join(parts, ", "))
+		fmt.Fprintf(writer, "  [%d] BM25 %s: %s\n", rank[chunk.ID], place(chunk.BM25), strings.Join(parts, ", "))
 	}
 }
 
-func showWeighted(w io.Writer, r Answer) {
-	var x retrieve.WeightedExplain
-	if json.Unmarshal(r.Explain, &x) != nil {
+func showWeighted(writer io.Writer, answer Answer) {
+	var explain retrieve.WeightedExplain
+	if json.Unmarshal(answer.Explain, &explain) != nil {
 		return
 	}
-	fmt.Fprintf(w, "\nvoters (of %d, %d votes):\n", x.Voters, x.Votes)
-	for _, e := range r.Entities {
-		fmt.Fprintf(w, "  %2d  %-44s similarity %.3f  in %d chunks\n", e.Rank, snippet(e.Name, 44), e.Similarity, e.ChunkTotal)
+	fmt.Fprintf(writer, "\nvoters (of %d, %d votes):\n", explain.Voters, explain.Votes)
+	for _, e := range answer.Entities {
+		fmt.Fprintf(
+			writer,
+			"  %2d  %-44s similarity %.3f  in %d chunks\n",
+			e.Rank,
+			snippet(e.Name, 44),
+			e.Similarity,
+			e.ChunkTotal,
+		)
 	}
-	fmt.Fprintln(w, "\nscore = count / votes * (1 - first / voters):")
-	for i, c := range x.Chunks {
-		fmt.Fprintf(w, "  [%d] %d / %d * (1 - %d / %d) = %.4f\n", i+1, c.Count, x.Votes, c.First, x.Voters, c.Score)
+	fmt.Fprintln(writer, "\nscore = count / votes * (1 - first / voters):")
+	for i, c := range explain.Chunks {
+		fmt.Fprintf(
+			writer,
+			"  [%d] %d / %d * (1 - %d / %d) = %.4f\n",
+			i+1,
+			c.Count,
+			explain.Votes,
+			c.First,
+			explain.Voters,
+			c.Score,
+		)
 	}
 }
 
-func showElection(w io.Writer, raw json.RawMessage, rank map[string]int, name func(string) string) {
-	var x retrieve.ElectionExplain
-	if json.Unmarshal(raw, &x) != nil {
+func showElection(writer io.Writer, raw json.RawMessage, rank map[string]int, name func(string) string) {
+	var explain retrieve.ElectionExplain
+	if json.Unmarshal(raw, &explain) != nil {
 		return
 	}
-	fmt.Fprintf(w, "\nrule %s (%s), value %.4f:\n", x.Rule, x.Status, x.Value)
-	for _, s := range x.Seats {
+	fmt.Fprintf(writer, "\nrule %s (%s), value %.4f:\n", explain.Rule, explain.Status, explain.Value)
+	for _, s := range explain.Seats {
 		v := "nobody supports it"
 		if s.Value != nil {
 			v = fmt.Sprintf("%.4f", *s.Value)
@@ -127,46 +160,64 @@ func showElection(w io.Writer, raw json.RawMessage, rank map[string]int, name fu
 		for _, id := range s.Voters {
 			voters = append(voters, snippet(name(id), 32))
 		}
-		fmt.Fprintf(w, "  [%d] %s  %s\n", rank[s.ID], v, strings.Join(voters, ", "))
+		fmt.Fprintf(writer, "  [%d] %s  %s\n", rank[s.ID], v, strings.Join(voters, ", "))
 	}
-	if x.RunnerUp != nil {
-		fmt.Fprintf(w, "  runner-up %.8s: approval %.4g, %.4g short of the last seat\n", x.RunnerUp.ID, x.RunnerUp.Approval, x.RunnerUp.Gap)
+	if explain.RunnerUp != nil {
+		fmt.Fprintf(
+			writer,
+			"  runner-up %.8s: approval %.4g, %.4g short of the last seat\n",
+			explain.RunnerUp.ID,
+			explain.RunnerUp.Approval,
+			explain.RunnerUp.Gap,
+		)
 	}
-	if len(x.Unserved) > 0 {
-		fmt.Fprintf(w, "  %d voters without a seat\n", len(x.Unserved))
+	if len(explain.Unserved) > 0 {
+		fmt.Fprintf(writer, "  %d voters without a seat\n", len(explain.Unserved))
 	}
 }
 
-func showAligned(w io.Writer, raw json.RawMessage, rank map[string]int, name func(string) string) {
-	var x retrieve.AlignedExplain
-	if json.Unmarshal(raw, &x) != nil {
+func showAligned(writer io.Writer, raw json.RawMessage, rank map[string]int, name func(string) string) {
+	var explain retrieve.AlignedExplain
+	if json.Unmarshal(raw, &explain) != nil {
 		return
 	}
-	fmt.Fprintf(w, "\naligned by %s: %s, gap %.2g after %d rounds\n", x.Solver, x.Status, x.Gap, x.Rounds)
-	for _, e := range x.Entities {
+	fmt.Fprintf(
+		writer,
+		"\naligned by %s: %s, gap %.2g after %d rounds\n",
+		explain.Solver,
+		explain.Status,
+		explain.Gap,
+		explain.Rounds,
+	)
+	for _, e := range explain.Entities {
 		if e.Kept {
-			fmt.Fprintf(w, "  strength %7.4f  %s\n", e.X, snippet(name(e.ID), 60))
+			fmt.Fprintf(writer, "  strength %7.4f  %s\n", e.X, snippet(name(e.ID), 60))
 		}
 	}
-	for _, c := range x.Chunks {
+	for _, chunk := range explain.Chunks {
 		p := "-"
-		if c.Price != nil {
-			p = fmt.Sprintf("%.4f", *c.Price)
+		if chunk.Price != nil {
+			p = fmt.Sprintf("%.4f", *chunk.Price)
 		}
-		fmt.Fprintf(w, "  [%d] price %s, load %.3f of %.3g\n", rank[c.ID], p, c.Load, c.Capacity)
+		fmt.Fprintf(writer, "  [%d] price %s, load %.3f of %.3g\n", rank[chunk.ID], p, chunk.Load, chunk.Capacity)
 	}
 }
 
 // showBoth prints two rankings side by side: with everything, and without what was left out.
-func showBoth(w io.Writer, with, without Answer) {
-	fmt.Fprintf(w, "\n%-52s %s\n", "with everything", "without")
+func showBoth(writer io.Writer, with, without Answer) {
+	fmt.Fprintf(writer, "\n%-52s %s\n", "with everything", "without")
 	for i := range max(len(with.Chunks), len(without.Chunks)) {
-		cell := func(r Answer) string {
-			if i >= len(r.Chunks) {
+		cell := func(answer Answer) string {
+			if i >= len(answer.Chunks) {
 				return ""
 			}
-			return fmt.Sprintf("[%d] %s (%.4f)", r.Chunks[i].Rank, snippet(r.Chunks[i].Title, 34), r.Chunks[i].Score)
+			return fmt.Sprintf(
+				"[%d] %s (%.4f)",
+				answer.Chunks[i].Rank,
+				snippet(answer.Chunks[i].Title, 34),
+				answer.Chunks[i].Score,
+			)
 		}
-		fmt.Fprintf(w, "%-52s %s\n", cell(with), cell(without))
+		fmt.Fprintf(writer, "%-52s %s\n", cell(with), cell(without))
 	}
 }

@@ -12,20 +12,21 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/starter/control"
+	"github.com/unweaver/unweaver/internal/ops"
 )
 
 func (a *App) indexCmd() *cobra.Command {
 	var index, gen string
 	var wait, dry, replace bool
-	c := &cobra.Command{Use: "index [CORPUS]", Short: "Build and publish a generation of an index",
+	command := &cobra.Command{
+		Use: "index [CORPUS]", Short: "Build and publish a generation of an index",
 		Long: `Build and publish a generation of an index from a corpus: a directory or s3://bucket/prefix, else the configured one.
 
 Without --generation it attaches to a running build of the index with the same corpus and configuration.
 Exit codes: 0 done, 1 failed, 2 usage, 3 completed with errors, 4 not published by a gate, 5 paused.`,
 		Args: cobra.MaximumNArgs(1), RunE: func(c *cobra.Command, args []string) error {
 			if index == "" {
-				return fault.New(fault.Usage, fault.Bad, "run unweaver", "index", "no index is named", "add --index NAME")
+				return fault.Usage.At("run unweaver", "index").Because("no index is named").Advise("add --index NAME")
 			}
 			uri := ""
 			if len(args) > 0 {
@@ -35,39 +36,50 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 completed with errors, 4 not published 
 			if err != nil {
 				return err
 			}
-			return a.withControl(c.Context(), func(ctx context.Context, ctl control.Control, _ string) error {
-				r, err := ctl.Index(ctx, control.IndexRequest{Spec: spec, Generation: gen, DryRun: dry, ReplaceCorpus: replace})
+			return a.withControl(c.Context(), func(ctx context.Context, ctl ops.Control, _ string) error {
+				run, err := ctl.Index(
+					ctx,
+					ops.IndexRequest{Spec: spec, Generation: gen, DryRun: dry, ReplaceCorpus: replace},
+				)
 				if err != nil {
 					return err
 				}
 				if !wait && !dry && !a.started { // a stack of this command's own would end with it
-					return a.print(r, func(w io.Writer) {
-						fmt.Fprintf(w, "%s started; watch it with: unweaver status %s\n", r.Run, r.Run)
+					return a.print(run, func(w io.Writer) {
+						fmt.Fprintf(w, "%s started; watch it with: unweaver status %s\n", run.Run, run.Run)
 					})
 				}
-				return a.wait(ctx, ctl, r.Run)
+				return a.wait(ctx, ctl, run.Run)
 			})
-		}}
-	c.Flags().StringVar(&index, "index", "", "name of the index")
-	c.Flags().StringVar(&gen, "generation", "", "name of the generation (default: the start time)")
-	c.Flags().BoolVar(&wait, "wait", false, "wait for the end, with progress")
-	c.Flags().BoolVar(&dry, "dry-run", false, "count documents, chunks, calls and tokens, and pay nothing")
-	c.Flags().BoolVar(&replace, "replace-corpus", false, "allow another corpus than that of the published generation")
-	return c
+		},
+	}
+	command.Flags().StringVar(&index, "index", "", "name of the index")
+	command.Flags().StringVar(&gen, "generation", "", "name of the generation (default: the start time)")
+	command.Flags().BoolVar(&wait, "wait", false, "wait for the end, with progress")
+	command.Flags().BoolVar(&dry, "dry-run", false, "count documents, chunks, calls and tokens, and pay nothing")
+	command.Flags().
+		BoolVar(&replace, "replace-corpus", false, "allow another corpus than that of the published generation")
+	return command
 }
 
 func (a *App) statusCmd() *cobra.Command {
 	var index string
-	c := &cobra.Command{Use: "status [RUN]", Short: "Show a run: progress, rate, time left, tokens", Long: "Show a run: progress, rate, time left, tokens.\n\nRUN is index/generation, or an index for its newest run.",
-		Args: cobra.MaximumNArgs(1), RunE: func(c *cobra.Command, args []string) error {
+	command := &cobra.Command{
+		Use:   "status [RUN]",
+		Short: "Show a run: progress, rate, time left, tokens",
+		Long:  "Show a run: progress, rate, time left, tokens.\n\nRUN is index/generation, or an index for its newest run.",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
 			name := index
 			if len(args) > 0 {
 				name = args[0]
 			}
 			if name == "" {
-				return fault.New(fault.Usage, fault.Bad, "run unweaver", "status", "no run is named", "give RUN, or --index NAME for its newest")
+				return fault.Usage.At("run unweaver", "status").
+					Because("no run is named").
+					Advise("give RUN, or --index NAME for its newest")
 			}
-			return a.withControl(c.Context(), func(ctx context.Context, ctl control.Control, _ string) error {
+			return a.withControl(c.Context(), func(ctx context.Context, ctl ops.Control, _ string) error {
 				st, err := ctl.Status(ctx, name)
 				if err != nil {
 					return err
@@ -75,9 +87,10 @@ func (a *App) statusCmd() *cobra.Command {
 				a.exit = exitOf(st.Status)
 				return a.print(st, func(w io.Writer) { showReport(w, st) })
 			})
-		}}
-	c.Flags().StringVar(&index, "index", "", "show the newest run of an index")
-	return c
+		},
+	}
+	command.Flags().StringVar(&index, "index", "", "show the newest run of an index")
+	return command
 }
 
 func exitOf(status string) int {
@@ -95,7 +108,7 @@ func exitOf(status string) int {
 }
 
 // wait follows a run to its end, or to a pause, and shows its report.
-func (a *App) wait(ctx context.Context, ctl control.Control, run string) error {
+func (a *App) wait(ctx context.Context, ctl ops.Control, run string) error {
 	st, err := a.follow(ctx, ctl, run)
 	if err != nil {
 		return err
@@ -105,7 +118,7 @@ func (a *App) wait(ctx context.Context, ctl control.Control, run string) error {
 }
 
 // follow shows progress until a run ends or pauses.
-func (a *App) follow(ctx context.Context, ctl control.Control, run string) (control.Status, error) {
+func (a *App) follow(ctx context.Context, ctl ops.Control, run string) (ops.Status, error) {
 	bar := newBar(a.Err, a.json)
 	for delay := 50 * time.Millisecond; ; delay = min(delay*3/2, 500*time.Millisecond) {
 		st, err := ctl.Status(ctx, run)
@@ -123,7 +136,7 @@ func (a *App) follow(ctx context.Context, ctl control.Control, run string) (cont
 		case <-ctx.Done():
 			bar.end()
 			fmt.Fprintf(a.Err, "the run goes on: unweaver status %s\n", run)
-			return st, fault.New(fault.Internal, fault.Bad, "wait for", run, "interrupted", "")
+			return st, fault.Internal.At("wait for", run).Because("interrupted")
 		case <-time.After(delay):
 		}
 	}
@@ -149,7 +162,7 @@ func newBar(w io.Writer, quiet bool) *bar {
 	return b
 }
 
-func (b *bar) show(st control.Status) {
+func (b *bar) show(st ops.Status) {
 	if st.Stage == "" || (b.quiet && !b.tty) {
 		return
 	}
@@ -163,8 +176,18 @@ func (b *bar) show(st control.Status) {
 	}
 	const width = 24
 	full := int(st.Overall * width)
-	line := fmt.Sprintf("[%s%s] %3.0f %%  %-8s %d/%d  %.0f/s  %s left  %d tokens", strings.Repeat("#", full), strings.Repeat(".", width-full), 100*st.Overall,
-		st.Stage, cur.Done, cur.Total, st.Rate, eta(st.ETASeconds), st.Tokens.Prompt+st.Tokens.Completion+st.Tokens.Embedding)
+	line := fmt.Sprintf(
+		"[%s%s] %3.0f %%  %-8s %d/%d  %.0f/s  %s left  %d tokens",
+		strings.Repeat("#", full),
+		strings.Repeat(".", width-full),
+		100*st.Overall,
+		st.Stage,
+		cur.Done,
+		cur.Total,
+		st.Rate,
+		eta(st.ETASeconds),
+		st.Tokens.Prompt+st.Tokens.Completion+st.Tokens.Embedding,
+	)
 	if st.Status == corpus.StatusPaused {
 		line += "  paused: " + st.Reason
 	} else if len(st.Problems) > 0 && st.Problems[len(st.Problems)-1].Object == st.Stage {
@@ -191,48 +214,81 @@ func eta(s float64) string {
 	return time.Duration(s * float64(time.Second)).Round(time.Second).String()
 }
 
-func showReport(w io.Writer, st control.Status) {
-	fmt.Fprintf(w, "%s  %s", st.Run, st.Status)
+func showReport(writer io.Writer, st ops.Status) {
+	fmt.Fprintf(writer, "%s  %s", st.Run, st.Status)
 	if st.Reason != "" {
-		fmt.Fprintf(w, " (%s)", st.Reason)
+		fmt.Fprintf(writer, " (%s)", st.Reason)
 	}
 	if st.Unchanged {
-		fmt.Fprint(w, "  nothing changed")
+		fmt.Fprint(writer, "  nothing changed")
 	}
-	fmt.Fprintln(w)
+	fmt.Fprintln(writer)
 	if st.Detail != "" {
-		fmt.Fprintf(w, "  %s\n", st.Detail)
+		fmt.Fprintf(writer, "  %s\n", st.Detail)
 	}
 	if st.Stage != "" {
-		fmt.Fprintf(w, "  %.0f %% done, stage %s, %.0f/s, %s left\n", 100*st.Overall, st.Stage, st.Rate, eta(st.ETASeconds))
+		fmt.Fprintf(
+			writer,
+			"  %.0f %% done, stage %s, %.0f/s, %s left\n",
+			100*st.Overall,
+			st.Stage,
+			st.Rate,
+			eta(st.ETASeconds),
+		)
 	}
-	fmt.Fprintf(w, "  %d documents, %d chunks, %d classes, %d mentions, %d dead letters", st.Documents, st.Chunks, st.Classes, st.Mentions, st.DeadLetters)
+	fmt.Fprintf(
+		writer,
+		"  %d documents, %d chunks, %d classes, %d mentions, %d dead letters",
+		st.Documents,
+		st.Chunks,
+		st.Classes,
+		st.Mentions,
+		st.DeadLetters,
+	)
 	if st.Models.Chat != "" {
-		fmt.Fprintf(w, "  [%s / %s]", st.Models.Chat, st.Models.Embedding)
+		fmt.Fprintf(writer, "  [%s / %s]", st.Models.Chat, st.Models.Embedding)
 	}
-	fmt.Fprintf(w, "\n  against the parent: %d added, %d changed, %d removed, %d the same, %d refused\n", st.Diff.Added, st.Diff.Changed, st.Diff.Removed, st.Diff.Same, st.Refused)
+	fmt.Fprintf(
+		writer,
+		"\n  against the parent: %d added, %d changed, %d removed, %d the same, %d refused\n",
+		st.Diff.Added,
+		st.Diff.Changed,
+		st.Diff.Removed,
+		st.Diff.Same,
+		st.Refused,
+	)
 	verb := "paid"
 	if st.Reason == "dry_run" {
 		verb = "would pay"
 	}
-	fmt.Fprintf(w, "  %s: %d extract, %d shorten, %d embed calls; %d prompt, %d completion, %d embedding tokens; cost %.4f\n", verb, st.Calls.Extract, st.Calls.Shorten, st.Calls.Embed,
-		st.Tokens.Prompt, st.Tokens.Completion, st.Tokens.Embedding, st.Cost)
+	fmt.Fprintf(
+		writer,
+		"  %s: %d extract, %d shorten, %d embed calls; %d prompt, %d completion, %d embedding tokens; cost %.4f\n",
+		verb,
+		st.Calls.Extract,
+		st.Calls.Shorten,
+		st.Calls.Embed,
+		st.Tokens.Prompt,
+		st.Tokens.Completion,
+		st.Tokens.Embedding,
+		st.Cost,
+	)
 	if h := st.LedgerHits; h.Extract+h.Shorten+h.Embed > 0 {
-		fmt.Fprintf(w, "  from the ledger: %d extract, %d shorten, %d embed\n", h.Extract, h.Shorten, h.Embed)
+		fmt.Fprintf(writer, "  from the ledger: %d extract, %d shorten, %d embed\n", h.Extract, h.Shorten, h.Embed)
 	}
-	fmt.Fprintf(w, "  %.1f s", st.Seconds)
+	fmt.Fprintf(writer, "  %.1f s", st.Seconds)
 	for _, s := range st.Stages {
-		fmt.Fprintf(w, "  %s %.1f", s.Name, s.Seconds)
+		fmt.Fprintf(writer, "  %s %.1f", s.Name, s.Seconds)
 	}
-	fmt.Fprintln(w)
+	fmt.Fprintln(writer)
 	if st.ContentHash != "" {
-		fmt.Fprintf(w, "  content hash %s\n", st.ContentHash)
+		fmt.Fprintf(writer, "  content hash %s\n", st.ContentHash)
 	}
-	for i, p := range st.Problems {
+	for i, problem := range st.Problems {
 		if i == 10 {
-			fmt.Fprintf(w, "  … and %d more in the report\n", len(st.Problems)-10)
+			fmt.Fprintf(writer, "  … and %d more in the report\n", len(st.Problems)-10)
 			break
 		}
-		fmt.Fprintf(w, "  ! %s %s: %s\n", p.Code, p.Object, p.Detail)
+		fmt.Fprintf(writer, "  ! %s %s: %s\n", problem.Code, problem.Object, problem.Detail)
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/starter/control"
+	"github.com/unweaver/unweaver/internal/ops"
 )
 
 // Answer is what the command line reads of a query's response.
@@ -64,59 +64,69 @@ func (a *App) queryCmd() *cobra.Command {
 	var explain, answer bool
 	var top, entities int
 	var without, params []string
-	c := &cobra.Command{Use: "query QUESTION", Short: "Ask a published index", Args: exactArgs(1, "a question"), RunE: func(c *cobra.Command, args []string) error {
-		body := map[string]any{"query": args[0], "explain": explain, "answer": answer}
-		for k, v := range map[string]string{"method": method, "rule": rule, "generation": gen} {
-			if v != "" {
-				body[k] = v
+	command := &cobra.Command{
+		Use:   "query QUESTION",
+		Short: "Ask a published index",
+		Args:  exactArgs(1, "a question"),
+		RunE: func(c *cobra.Command, args []string) error {
+			body := map[string]any{"query": args[0], "explain": explain, "answer": answer}
+			for k, v := range map[string]string{"method": method, "rule": rule, "generation": gen} {
+				if v != "" {
+					body[k] = v
+				}
 			}
-		}
-		if top > 0 {
-			body["top_chunks"] = top
-		}
-		if entities > 0 {
-			body["top_entities"] = entities
-		}
-		if len(params) > 0 {
-			p, err := queryParams(params)
-			if err != nil {
-				return err
+			if top > 0 {
+				body["top_chunks"] = top
 			}
-			body["params"] = p
-		}
-		return a.withControl(c.Context(), func(ctx context.Context, _ control.Control, base string) error {
-			raw, err := Ask(ctx, base, index, body)
-			if err != nil {
-				return err
+			if entities > 0 {
+				body["top_entities"] = entities
 			}
-			if len(without) > 0 {
-				return a.compare(ctx, base, index, body, raw, without)
+			if len(params) > 0 {
+				p, err := queryParams(params)
+				if err != nil {
+					return err
+				}
+				body["params"] = p
 			}
-			if a.json {
-				_, err := fmt.Fprintln(a.Out, strings.TrimSpace(string(raw)))
-				return err
-			}
-			var r Answer
-			if err := json.Unmarshal(raw, &r); err != nil {
-				return err
-			}
-			ShowAnswer(a.Out, r)
-			return nil
-		})
-	}}
-	f := c.Flags()
-	f.StringVar(&index, "index", "", "name of the index")
-	f.StringVar(&method, "method", "", "retrieval method (default: the index's)")
-	f.StringVar(&rule, "rule", "", "election rule of method unweaver")
-	f.StringVar(&gen, "generation", "", "a kept generation instead of the current one")
-	f.BoolVar(&explain, "explain", false, "show how every chunk was elected")
-	f.StringArrayVar(&without, "without", nil, "ask again without an entity (its id) or a document (its key), and show both rankings")
-	f.StringArrayVar(&params, "param", nil, "parameter of the method: name=value")
-	f.IntVar(&entities, "top-entities", 0, "number of classes (default: the method's)")
-	f.BoolVar(&answer, "answer", true, "answer from the chunks")
-	f.IntVar(&top, "top-chunks", 0, "number of chunks (default: the index's)")
-	_ = c.MarkFlagRequired("index") // the flag exists
-	return c
+			return a.withControl(c.Context(), func(ctx context.Context, _ ops.Control, base string) error {
+				raw, err := Ask(ctx, base, index, body)
+				if err != nil {
+					return err
+				}
+				if len(without) > 0 {
+					return a.compare(ctx, base, index, body, raw, without)
+				}
+				if a.json {
+					_, err := fmt.Fprintln(a.Out, strings.TrimSpace(string(raw)))
+					return err
+				}
+				var r Answer
+				if err := json.Unmarshal(raw, &r); err != nil {
+					return err
+				}
+				ShowAnswer(a.Out, r)
+				return nil
+			})
+		},
+	}
+	set := command.Flags()
+	set.StringVar(&index, "index", "", "name of the index")
+	set.StringVar(&method, "method", "", "retrieval method (default: the index's)")
+	set.StringVar(&rule, "rule", "", "election rule of method unweaver")
+	set.StringVar(&gen, "generation", "", "a kept generation instead of the current one")
+	set.BoolVar(&explain, "explain", false, "show how every chunk was elected")
+	set.StringArrayVar(
+		&without,
+		"without",
+		nil,
+		"ask again without an entity (its id) or a document (its key), and show both rankings",
+	)
+	set.StringArrayVar(&params, "param", nil, "parameter of the method: name=value")
+	set.IntVar(&entities, "top-entities", 0, "number of classes (default: the method's)")
+	set.BoolVar(&answer, "answer", true, "answer from the chunks")
+	set.IntVar(&top, "top-chunks", 0, "number of chunks (default: the index's)")
+	_ = command.MarkFlagRequired("index") // the flag exists
+	return command
 }
 
 // queryParams reads name=value, where a value is JSON or a word.
@@ -125,7 +135,7 @@ func queryParams(given []string) (map[string]any, error) {
 	for _, p := range given {
 		k, v, ok := strings.Cut(p, "=")
 		if !ok {
-			return nil, fault.New(fault.Usage, fault.Bad, "read --param", p, "want name=value", "")
+			return nil, fault.Usage.At("read --param", p).Because("want name=value")
 		}
 		var x any
 		if json.Unmarshal([]byte(v), &x) != nil {
@@ -137,7 +147,13 @@ func queryParams(given []string) (map[string]any, error) {
 }
 
 // compare asks again without entities or documents and shows both rankings.
-func (a *App) compare(ctx context.Context, base, index string, body map[string]any, raw []byte, without []string) error {
+func (a *App) compare(
+	ctx context.Context,
+	base, index string,
+	body map[string]any,
+	raw []byte,
+	without []string,
+) error {
 	var entities, documents []string
 	for _, x := range without {
 		if _, err := corpus.ParseID(x); err == nil {
@@ -172,66 +188,89 @@ func Ask(ctx context.Context, base, index string, body map[string]any) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/indexes/"+url.PathEscape(index)+"/query", bytes.NewReader(b))
+	req, err := http.NewRequestWithContext(
+		ctx,
+		http.MethodPost,
+		base+"/v1/indexes/"+url.PathEscape(index)+"/query",
+		bytes.NewReader(b),
+	)
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	r, err := queryClient.Do(req)
+	response, err := queryClient.Do(req)
 	if err != nil {
-		return nil, fault.New(fault.StoreDown, fault.Transient, "query", base, err, "check that query-api runs there")
+		return nil, fault.StoreDown.At("query", base).Because(err).Advise("check that query-api runs there")
 	}
-	defer func() { _ = r.Body.Close() }()
-	raw, err := io.ReadAll(r.Body)
+	defer func() { _ = response.Body.Close() }()
+	raw, err := io.ReadAll(response.Body)
 	if err != nil {
 		return nil, err
 	}
-	if r.StatusCode != http.StatusOK {
+	if response.StatusCode != http.StatusOK {
 		var p struct {
 			Code   string `json:"code"`
 			Detail string `json:"detail"`
 		}
 		if json.Unmarshal(raw, &p) != nil || p.Code == "" {
-			p.Code, p.Detail = string(fault.Internal), r.Status
+			p.Code, p.Detail = string(fault.Internal), response.Status
 		}
-		return nil, fault.New(fault.Code(p.Code), fault.Bad, "", "", p.Detail, "")
+		return nil, fault.Code(p.Code).At("", "").Because(p.Detail)
 	}
 	return raw, nil
 }
 
 // ShowAnswer prints a response for people.
-func ShowAnswer(w io.Writer, r Answer) {
-	if r.Answer != nil {
-		fmt.Fprintf(w, "%s", r.Answer.Text)
-		for _, c := range r.Answer.Citations {
-			for _, x := range r.Chunks {
+func ShowAnswer(writer io.Writer, answer Answer) {
+	if answer.Answer != nil {
+		fmt.Fprintf(writer, "%s", answer.Answer.Text)
+		for _, c := range answer.Answer.Citations {
+			for _, x := range answer.Chunks {
 				if x.ID == c {
-					fmt.Fprintf(w, " [%d]", x.Rank)
+					fmt.Fprintf(writer, " [%d]", x.Rank)
 				}
 			}
 		}
-		fmt.Fprint(w, "\n\n")
+		fmt.Fprint(writer, "\n\n")
 	}
-	if r.Reason != "" {
-		fmt.Fprintf(w, "no chunk: %s\n", r.Reason)
+	if answer.Reason != "" {
+		fmt.Fprintf(writer, "no chunk: %s\n", answer.Reason)
 	}
-	for _, c := range r.Chunks {
+	for _, c := range answer.Chunks {
 		mark := ""
 		if c.Filled {
 			mark = " filled up"
 		}
-		fmt.Fprintf(w, "[%d] %s  (%s, %d–%d)  score %.4f%s\n", c.Rank, c.Title, c.Document, c.Start, c.End, c.Score, mark)
-		fmt.Fprintf(w, "    %s\n", snippet(c.Text, 240))
+		fmt.Fprintf(
+			writer,
+			"[%d] %s  (%s, %d–%d)  score %.4f%s\n",
+			c.Rank,
+			c.Title,
+			c.Document,
+			c.Start,
+			c.End,
+			c.Score,
+			mark,
+		)
+		fmt.Fprintf(writer, "    %s\n", snippet(c.Text, 240))
 		var names []string
 		for _, e := range c.Entities {
 			names = append(names, e.Name)
 		}
 		if len(names) > 0 {
-			fmt.Fprintf(w, "    through: %s\n", strings.Join(names, ", "))
+			fmt.Fprintf(writer, "    through: %s\n", strings.Join(names, ", "))
 		}
 	}
-	showExplain(w, r)
-	fmt.Fprintf(w, "\n%s, generation %s, method %s, %s, %.0f ms\n", r.Index, r.Generation, r.Method, r.Models, r.Timings.Total)
+	showExplain(writer, answer)
+	fmt.Fprintf(
+		writer,
+		"\n%s, generation %s, method %s, %s, %.0f ms\n",
+		answer.Index,
+		answer.Generation,
+		answer.Method,
+		answer.Models,
+		answer.Timings.Total,
+	)
 }
 
 func snippet(s string, n int) string {

@@ -1,5 +1,5 @@
-// Package host runs a worker: it registers workflows and activities and drains when it is told to stop. The worker's main
-// and the embedded stack are thin over it.
+// Package host runs a worker: it registers workflows and activities and drains when it is told to stop. The worker's
+// main and the embedded stack are thin over it.
 package host
 
 import (
@@ -18,8 +18,8 @@ import (
 
 	"github.com/unweaver/unweaver/activities"
 	"github.com/unweaver/unweaver/internal/ledger"
-	"github.com/unweaver/unweaver/internal/localfile"
-	"github.com/unweaver/unweaver/internal/setup"
+	"github.com/unweaver/unweaver/internal/store/localfile"
+	"github.com/unweaver/unweaver/internal/store/wiring"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -27,11 +27,11 @@ import (
 type Config struct {
 	Client    client.Client
 	TaskQueue string
-	Stores    *setup.Stores
-	Models    *setup.Models
+	Stores    *wiring.Stores
+	Models    *wiring.Models
 	CacheDir  string        // local copies of segments; empty: below the temporary folder
 	Sticky    time.Duration // how long a workflow task waits for the worker that knows its workflow
-	Beat      time.Duration // heartbeats go out at least this often; 0 = the engine's own rule
+	Heartbeat time.Duration // heartbeats go out at least this often; 0 = the engine's own rule
 	Alone     bool          // the only worker: its activities need not go by the queue, which spreads them
 	Drain     time.Duration // how long activities may go on after Stop
 	Log       *slog.Logger
@@ -44,7 +44,7 @@ type engine struct{ c client.Client }
 
 // Closed implements activities.Engine.
 func (e engine) Closed(ctx context.Context, workflow, run string) (bool, error) {
-	d, err := e.c.DescribeWorkflowExecution(ctx, workflow, run)
+	response, err := e.c.DescribeWorkflowExecution(ctx, workflow, run)
 	var gone *serviceerror.NotFound
 	if errors.As(err, &gone) {
 		return true, nil
@@ -52,23 +52,49 @@ func (e engine) Closed(ctx context.Context, workflow, run string) (bool, error) 
 	if err != nil {
 		return false, err
 	}
-	return d.WorkflowExecutionInfo.Status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
+	return response.WorkflowExecutionInfo.Status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
 }
 
 // Start starts a worker.
-func Start(c Config) (*Host, error) {
-	if c.CacheDir == "" {
-		c.CacheDir = filepath.Join(os.TempDir(), "unweaver-worker-cache")
+func Start(config Config) (*Host, error) {
+	if config.CacheDir == "" {
+		config.CacheDir = filepath.Join(os.TempDir(), "unweaver-worker-cache")
 	}
-	cache, err := localfile.New(c.CacheDir, 32<<30)
+	cache, err := localfile.New(config.CacheDir, 32<<30)
 	if err != nil {
 		return nil, err
 	}
-	a := &activities.Activities{Artifacts: c.Stores.Artifacts, Corpora: c.Stores.Corpus, Staging: c.Stores.Staging, Classes: c.Stores.Classes, Vectors: c.Stores.Vectors, Models: c.Models.Build,
-		Ledger: ledger.New(c.Stores.Artifacts, c.Stores.Classes), Engine: engine{c.Client}, StoreID: c.Stores.StoreID, Cache: cache,
-		CPU: make(chan struct{}, runtime.GOMAXPROCS(0)), Log: c.Log}
-	w := worker.New(c.Client, c.TaskQueue, worker.Options{MaxConcurrentActivityExecutionSize: 64, MaxConcurrentActivityTaskPollers: 4, MaxConcurrentWorkflowTaskPollers: 4,
-		WorkerStopTimeout: c.Drain, MaxHeartbeatThrottleInterval: c.Beat, StickyScheduleToStartTimeout: c.Sticky, DisableRegistrationAliasing: true, DisableEagerActivities: !c.Alone})
+	a := &activities.Activities{
+		Artifacts: config.Stores.Artifacts,
+		Corpora:   config.Stores.Corpus,
+		Staging:   config.Stores.Staging,
+		Classes:   config.Stores.Classes,
+		Vectors:   config.Stores.Vectors,
+		Models:    config.Models.Build,
+		Ledger: ledger.New(
+			config.Stores.Artifacts,
+			config.Stores.Classes,
+		),
+		Engine:  engine{config.Client},
+		StoreID: config.Stores.StoreID,
+		Cache:   cache,
+		CPU:     make(chan struct{}, runtime.GOMAXPROCS(0)),
+		Log:     config.Log,
+	}
+	w := worker.New(
+		config.Client,
+		config.TaskQueue,
+		worker.Options{
+			MaxConcurrentActivityExecutionSize: 64,
+			MaxConcurrentActivityTaskPollers:   4,
+			MaxConcurrentWorkflowTaskPollers:   4,
+			WorkerStopTimeout:                  config.Drain,
+			MaxHeartbeatThrottleInterval:       config.Heartbeat,
+			StickyScheduleToStartTimeout:       config.Sticky,
+			DisableRegistrationAliasing:        true,
+			DisableEagerActivities:             !config.Alone,
+		},
+	)
 	workflows.Register(w)
 	w.RegisterActivity(a)
 	if err := w.Start(); err != nil {

@@ -19,10 +19,10 @@ import (
 
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/llm/llmtest"
-	"github.com/unweaver/unweaver/starter/admin"
+	"github.com/unweaver/unweaver/internal/model/modeltest"
+	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/ops/admin"
 	"github.com/unweaver/unweaver/starter/cli"
-	"github.com/unweaver/unweaver/starter/control"
 )
 
 var (
@@ -59,33 +59,56 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(work) }()
-	fmt.Println("| build | chunks | seconds | chunks/s | CPU s per 1,000 chunks | memory MiB | model calls | slowest stages |\n|---|---|---|---|---|---|---|---|")
+	fmt.Println(
+		"| build | chunks | seconds | chunks/s | CPU s per 1,000 chunks | memory MiB | model calls | slowest stages |\n|---|---|---|---|---|---|---|---|",
+	)
 	var first, last row
 	for i, s := range strings.Split(*scales, ",") {
 		n, err := strconv.Atoi(s)
 		if err != nil {
 			return err
 		}
-		r, again, err := build(ctx, work, fmt.Sprintf("x%d", n), n, llmtest.Options{Dimension: 512, Shuffle: true})
+		r, again, err := build(ctx, work, fmt.Sprintf("x%d", n), n, modeltest.Options{Dimension: 512, Shuffle: true})
 		if err != nil {
 			return err
 		}
 		if i == 0 {
 			first = r
-			fmt.Printf("\nunchanged re-run of %s: %.2f s, %.1f %% of the first, %d model calls\n\n", r.name, again.seconds, 100*again.seconds/r.seconds, again.calls)
+			fmt.Printf(
+				"\nunchanged re-run of %s: %.2f s, %.1f %% of the first, %d model calls\n\n",
+				r.name,
+				again.seconds,
+				100*again.seconds/r.seconds,
+				again.calls,
+			)
 		}
 		last = r
 	}
 	if first.name != last.name {
-		fmt.Printf("\ntime ratio / size ratio from %s to %s: %.3f (aim <= 1.1)\n", first.name, last.name, (last.seconds/first.seconds)/(float64(last.chunks)/float64(first.chunks)))
+		fmt.Printf(
+			"\ntime ratio / size ratio from %s to %s: %.3f (aim <= 1.1)\n",
+			first.name,
+			last.name,
+			(last.seconds/first.seconds)/(float64(last.chunks)/float64(first.chunks)),
+		)
 	}
 	if *chunks > 0 {
 		n := (*chunks + int(first.chunks) - 1) / int(first.chunks) * strconvMust(strings.Split(*scales, ",")[0])
-		r, _, err := build(ctx, work, "capacity", n, llmtest.Options{Dimension: 512, Latency: *latency, Capacity: 64})
+		r, _, err := build(
+			ctx,
+			work,
+			"capacity",
+			n,
+			modeltest.Options{Dimension: 512, Latency: *latency, Capacity: 64},
+		)
 		if err != nil {
 			return err
 		}
-		fmt.Printf("\nshare of the model server's capacity used at %s and 64 in flight, first to last dispatch: %.3f (aim >= 0.98)\n", *latency, r.capacity)
+		fmt.Printf(
+			"\nshare of the model server's capacity used at %s and 64 in flight, first to last dispatch: %.3f (aim >= 0.98)\n",
+			*latency,
+			r.capacity,
+		)
 	}
 	return nil
 }
@@ -109,7 +132,7 @@ func copies(dir string, n int) error {
 	if err != nil {
 		return err
 	}
-	w := bufio.NewWriter(out)
+	writer := bufio.NewWriter(out)
 	for k := range n {
 		in, err := os.Open(filepath.Join(*data, "corpus.jsonl"))
 		if err != nil {
@@ -127,35 +150,48 @@ func copies(dir string, n int) error {
 				r["title"] = fmt.Sprintf("%v x%d", r["title"], k)
 				r["text"] = capital.ReplaceAllString(r["text"].(string), "${1}x"+strconv.Itoa(k))
 			}
-			b, err := json.Marshal(r)
+			raw, err := json.Marshal(r)
 			if err != nil {
 				return err
 			}
-			_, _ = w.Write(append(b, '\n')) // Flush tells of errors
+			_, _ = writer.Write(append(raw, '\n')) // Flush tells of errors
 		}
 		_ = in.Close()
 	}
-	if err := w.Flush(); err != nil {
+	if err := writer.Flush(); err != nil {
 		return err
 	}
 	return out.Close()
 }
 
 // build measures one build and, for comparison, a second run over the same corpus.
-func build(ctx context.Context, work, name string, n int, o llmtest.Options) (r, again row, err error) {
+func build(ctx context.Context, work, name string, n int, options modeltest.Options) (r, again row, err error) {
 	dir := filepath.Join(work, name)
 	if err := copies(filepath.Join(dir, "corpus"), n); err != nil {
 		return r, again, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	server, stop, err := modelServer(o)
+	server, stop, err := modelServer(options)
 	if err != nil {
 		return r, again, err
 	}
 	defer stop()
-	cfg, err := config.Load(config.Source{Set: []string{"models.chat.provider=openai", "models.chat.base_url=" + server, "models.chat.model=bench", "models.chat.api_key_env=BENCH_KEY",
-		"models.embedding.provider=openai", "models.embedding.base_url=" + server, "models.embedding.model=bench", "models.embedding.dimension=512", "models.embedding.api_key_env=BENCH_KEY",
-		"indexes.m.chunking.strategy=document"}})
+	cfg, err := config.Load(
+		config.Source{
+			Set: []string{
+				"models.chat.provider=openai",
+				"models.chat.base_url=" + server,
+				"models.chat.model=bench",
+				"models.chat.api_key_env=BENCH_KEY",
+				"models.embedding.provider=openai",
+				"models.embedding.base_url=" + server,
+				"models.embedding.model=bench",
+				"models.embedding.dimension=512",
+				"models.embedding.api_key_env=BENCH_KEY",
+				"indexes.m.chunking.strategy=document",
+			},
+		},
+	)
 	if err != nil {
 		return r, again, err
 	}
@@ -171,9 +207,9 @@ func build(ctx context.Context, work, name string, n int, o llmtest.Options) (r,
 	if r, err = index(ctx, dev, pid, spec, name); err != nil {
 		return r, again, err
 	}
-	if st, err := stats(server); err == nil && o.Latency > 0 {
-		ideal := float64(st.Extract) * o.Latency.Seconds() / 64
-		r.capacity = ideal / (st.Last.Sub(st.First).Seconds() + o.Latency.Seconds())
+	if st, err := stats(server); err == nil && options.Latency > 0 {
+		ideal := float64(st.Extract) * options.Latency.Seconds() / 64
+		r.capacity = ideal / (st.Last.Sub(st.First).Seconds() + options.Latency.Seconds())
 	}
 	slow := ""
 	for _, s := range r.stages {
@@ -181,13 +217,23 @@ func build(ctx context.Context, work, name string, n int, o llmtest.Options) (r,
 			slow += fmt.Sprintf("%s %.1f ", s.Name, s.Seconds)
 		}
 	}
-	fmt.Printf("| %s | %d | %.1f | %.0f | %.2f | %.0f | %d | %s|\n", name, r.chunks, r.seconds, float64(r.chunks)/r.seconds, 1000*r.cpu/float64(r.chunks), r.rss, r.calls, slow)
+	fmt.Printf(
+		"| %s | %d | %.1f | %.0f | %.2f | %.0f | %d | %s|\n",
+		name,
+		r.chunks,
+		r.seconds,
+		float64(r.chunks)/r.seconds,
+		1000*r.cpu/float64(r.chunks),
+		r.rss,
+		r.calls,
+		slow,
+	)
 	again, err = index(ctx, dev, pid, spec, name)
 	return r, again, err
 }
 
-func stats(base string) (llmtest.Stats, error) {
-	var s llmtest.Stats
+func stats(base string) (modeltest.Stats, error) {
+	var s modeltest.Stats
 	out, err := exec.Command("curl", "-s", strings.TrimSuffix(base, "/v1")+"/stats").Output()
 	if err != nil {
 		return s, err
@@ -196,10 +242,25 @@ func stats(base string) (llmtest.Stats, error) {
 }
 
 // modelServer starts the test server as a process of its own.
-func modelServer(o llmtest.Options) (url string, stop func(), err error) {
+func modelServer(o modeltest.Options) (url string, stop func(), err error) {
 	exe := filepath.Join(*bin, "modelserver")
-	cmd := exec.Command(exe, "-addr", "127.0.0.1:0", "-dim", strconv.Itoa(o.Dimension), "-latency", o.Latency.String(), "-capacity", strconv.Itoa(o.Capacity),
-		"-corpus", filepath.Join(*data, "corpus.jsonl"), "-extractions", filepath.Join(*data, "extractions_desc.jsonl"), "-for", "2h")
+	cmd := exec.Command(
+		exe,
+		"-addr",
+		"127.0.0.1:0",
+		"-dim",
+		strconv.Itoa(o.Dimension),
+		"-latency",
+		o.Latency.String(),
+		"-capacity",
+		strconv.Itoa(o.Capacity),
+		"-corpus",
+		filepath.Join(*data, "corpus.jsonl"),
+		"-extractions",
+		filepath.Join(*data, "extractions_desc.jsonl"),
+		"-for",
+		"2h",
+	)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return "", nil, err
@@ -212,12 +273,23 @@ func modelServer(o llmtest.Options) (url string, stop func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	return strings.TrimSpace(strings.TrimPrefix(line, "listening on ")), func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }, nil
+	return strings.TrimSpace(
+		strings.TrimPrefix(line, "listening on "),
+	), func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }, nil
 }
 
 // stack starts the embedded stack as a process of its own.
 func stack(dir string) (cli.Dev, int, func(), error) {
-	cmd := exec.Command(filepath.Join(*bin, "unweaver-dev"), "dev", "--data-dir", dir, "--temporal-port", "0", "--http-port", "0")
+	cmd := exec.Command(
+		filepath.Join(*bin, "unweaver-dev"),
+		"dev",
+		"--data-dir",
+		dir,
+		"--temporal-port",
+		"0",
+		"--http-port",
+		"0",
+	)
 	cmd.Env = append(os.Environ(), "BENCH_KEY=bench")
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
@@ -235,15 +307,15 @@ func stack(dir string) (cli.Dev, int, func(), error) {
 }
 
 func index(ctx context.Context, dev cli.Dev, pid int, spec corpus.Spec, name string) (row, error) {
-	c := &admin.Client{Base: dev.HTTP, Token: dev.Token}
+	client := &admin.Client{Base: dev.HTTP, Token: dev.Token}
 	cpu := cpuSeconds(pid)
 	begin := time.Now()
-	run, err := c.Index(ctx, control.IndexRequest{Spec: spec})
+	run, err := client.Index(ctx, ops.IndexRequest{Spec: spec})
 	if err != nil {
 		return row{}, err
 	}
 	for {
-		st, err := c.Status(ctx, run.Run)
+		st, err := client.Status(ctx, run.Run)
 		if err != nil {
 			return row{}, err
 		}
@@ -251,7 +323,15 @@ func index(ctx context.Context, dev cli.Dev, pid int, spec corpus.Spec, name str
 			if st.Status != corpus.StatusCompleted {
 				return row{}, fmt.Errorf("%s ended %s: %s %s", run.Run, st.Status, st.Reason, st.Detail)
 			}
-			return row{name: name, chunks: st.Chunks, seconds: time.Since(begin).Seconds(), cpu: cpuSeconds(pid) - cpu, rss: peak(pid), calls: st.Calls.Extract + st.Calls.Shorten + st.Calls.Embed, stages: st.Stages}, nil
+			return row{
+				name:    name,
+				chunks:  st.Chunks,
+				seconds: time.Since(begin).Seconds(),
+				cpu:     cpuSeconds(pid) - cpu,
+				rss:     peak(pid),
+				calls:   st.Calls.Extract + st.Calls.Shorten + st.Calls.Embed,
+				stages:  st.Stages,
+			}, nil
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -259,11 +339,11 @@ func index(ctx context.Context, dev cli.Dev, pid int, spec corpus.Spec, name str
 
 // cpuSeconds is user and system time of a process (proc(5)).
 func cpuSeconds(pid int) float64 {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
 	}
-	f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+2:]))
+	f := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+2:]))
 	u, _ := strconv.ParseFloat(f[11], 64)
 	s, _ := strconv.ParseFloat(f[12], 64)
 	return (u + s) / 100
@@ -271,11 +351,11 @@ func cpuSeconds(pid int) float64 {
 
 // peak is the most anonymous memory that a process held, in MiB: mapped files are the kernel's to drop.
 func peak(pid int) float64 {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
 	}
-	for _, l := range strings.Split(string(b), "\n") {
+	for _, l := range strings.Split(string(raw), "\n") {
 		if v, ok := strings.CutPrefix(l, "RssAnon:"); ok {
 			k, _ := strconv.ParseFloat(strings.Fields(v)[0], 64)
 			return k / 1024

@@ -11,8 +11,8 @@ import (
 	"github.com/unweaver/unweaver/infra/embedded/tembed"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/llm/llmtest"
-	"github.com/unweaver/unweaver/starter/control"
+	"github.com/unweaver/unweaver/internal/model/modeltest"
+	"github.com/unweaver/unweaver/internal/ops"
 )
 
 func TestBadCorporaAreNamed(t *testing.T) {
@@ -37,10 +37,14 @@ func TestBadCorporaAreNamed(t *testing.T) {
 				t.Skip("root reads every folder")
 			}
 			sp := spec(t, "bad", c.dir, nil)
-			r, err := shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp, Generation: strings.ReplaceAll(name, " ", "-")})
+			r, err := shared.Control.Index(
+				t.Context(),
+				ops.IndexRequest{Spec: sp, Generation: strings.ReplaceAll(name, " ", "-")},
+			)
 			if err == nil {
 				st := wait(t, shared.Control, r.Run)
-				if st.Status != corpus.StatusFailed || st.Reason != string(c.want) || !strings.Contains(st.Detail, c.say) {
+				if st.Status != corpus.StatusFailed || st.Reason != string(c.want) ||
+					!strings.Contains(st.Detail, c.say) {
 					t.Errorf("%s %s %q", st.Status, st.Reason, st.Detail)
 				}
 				return
@@ -56,11 +60,15 @@ func TestAnotherCorpusNeedsAWord(t *testing.T) {
 	sp := spec(t, "swap", write(t, map[string]string{"a.txt": "Alpha is here."}), nil)
 	completed(t, index(t, shared.Control, sp))
 	sp.Corpus = write(t, map[string]string{"b.txt": "Beta is there."})
-	if st := index(t, shared.Control, sp); st.Status != corpus.StatusFailed || st.Reason != string(fault.CorpusChanged) {
+	if st := index(t, shared.Control, sp); st.Status != corpus.StatusFailed ||
+		st.Reason != string(fault.CorpusChanged) {
 		t.Fatalf("%s %s", st.Status, st.Reason)
 	}
 	sp.Gate.MaxRemoved = 1
-	r, err := shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp, Generation: "swapped", ReplaceCorpus: true})
+	r, err := shared.Control.Index(
+		t.Context(),
+		ops.IndexRequest{Spec: sp, Generation: "swapped", ReplaceCorpus: true},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,10 +76,11 @@ func TestAnotherCorpusNeedsAWord(t *testing.T) {
 }
 
 func TestAChangedEmbeddingDimensionPausesWithTheWayOut(t *testing.T) {
-	s := serve(t, llmtest.Options{Dimension: 128})
+	s := serve(t, modeltest.Options{Dimension: 128})
 	sp := spec(t, "dim", copySample(t), s, "indexes.dim.chunking.strategy=document", "models.embedding.dimension=64")
 	st := index(t, shared.Control, sp)
-	if st.Status != corpus.StatusPaused || st.Reason != string(fault.DimensionChanged) || !strings.Contains(st.Detail, "models.embedding.dimension") {
+	if st.Status != corpus.StatusPaused || st.Reason != string(fault.DimensionChanged) ||
+		!strings.Contains(st.Detail, "models.embedding.dimension") {
 		t.Errorf("%s %s %s", st.Status, st.Reason, st.Detail)
 	}
 	if err := shared.Control.Cancel(t.Context(), st.Run); err != nil {
@@ -98,7 +107,10 @@ func TestABigDocumentAndAnEndlessLineAreStreamed(t *testing.T) {
 }
 
 func TestBadQueriesAreRefusedByName(t *testing.T) {
-	completed(t, index(t, shared.Control, spec(t, "q", write(t, map[string]string{"a.txt": "Alpha is a letter."}), nil)))
+	completed(
+		t,
+		index(t, shared.Control, spec(t, "q", write(t, map[string]string{"a.txt": "Alpha is a letter."}), nil)),
+	)
 	for name, c := range map[string]struct {
 		path string
 		body any
@@ -123,7 +135,8 @@ func TestBadQueriesAreRefusedByName(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, out := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/"+c.path+"/query", c.body)
-			if status != c.want || out["code"] != c.code || !strings.Contains(out["detail"].(string), c.say) || !strings.HasSuffix(out["type"].(string), c.code) {
+			if status != c.want || out["code"] != c.code || !strings.Contains(out["detail"].(string), c.say) ||
+				!strings.HasSuffix(out["type"].(string), c.code) {
 				t.Errorf("%d %v", status, out)
 			}
 		})
@@ -140,13 +153,13 @@ func TestReadinessMetricsAndContract(t *testing.T) {
 			t.Errorf("%s: %d %v", path, status, out)
 		}
 	}
-	r, err := http.Get(shared.HTTP + "/metrics")
+	response, err := http.Get(shared.HTTP + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = r.Body.Close() }()
+	defer func() { _ = response.Body.Close() }()
 	var b bytes.Buffer
-	if _, err := b.ReadFrom(r.Body); err != nil || !strings.Contains(b.String(), "unweaver_queries_total") {
+	if _, err := b.ReadFrom(response.Body); err != nil || !strings.Contains(b.String(), "unweaver_queries_total") {
 		t.Errorf("metrics: %v %.200s", err, b.String())
 	}
 	r2, err := http.Post(shared.HTTP+"/admin/v1/doctor", "application/json", strings.NewReader("{}"))
@@ -169,7 +182,16 @@ func TestDoctorProbesEveryPart(t *testing.T) {
 			t.Errorf("%s: %s", c.Name, c.Detail)
 		}
 	}
-	bad := spec(t, "doc", "/nowhere", nil, "models.chat.provider=openai", "models.chat.model=m", "models.chat.base_url=http://127.0.0.1:1/v1", "models.chat.api_key_env=E2E_KEY")
+	bad := spec(
+		t,
+		"doc",
+		"/nowhere",
+		nil,
+		"models.chat.provider=openai",
+		"models.chat.model=m",
+		"models.chat.base_url=http://127.0.0.1:1/v1",
+		"models.chat.api_key_env=E2E_KEY",
+	)
 	checks, err = shared.Control.Doctor(t.Context(), bad)
 	if err != nil {
 		t.Fatal(err)
@@ -196,7 +218,8 @@ func TestADataDirectoryInUseAndATakenPortAreNamed(t *testing.T) {
 	for _, c := range st.Temporal[strings.LastIndexByte(st.Temporal, ':')+1:] {
 		port = 10*port + int(c-'0')
 	}
-	if _, err := tembed.Start(t.TempDir(), port); !fault.Is(err, fault.PortTaken) || !strings.Contains(err.Error(), "--temporal-port") {
+	if _, err := tembed.Start(t.TempDir(), port); !fault.Is(err, fault.PortTaken) ||
+		!strings.Contains(err.Error(), "--temporal-port") {
 		t.Errorf("a taken port: %v", err)
 	}
 	if err := st.Stop(t.Context()); err != nil {

@@ -19,12 +19,12 @@ import (
 
 	"go.temporal.io/sdk/client"
 
-	"github.com/unweaver/unweaver/internal/blob"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/engine"
-	"github.com/unweaver/unweaver/internal/setup"
-	"github.com/unweaver/unweaver/starter/control"
+	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/ops/engine"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/wiring"
 )
 
 // cluster is an installation on real servers: workers and query-api replicas are processes, Redis and Temporal are the
@@ -37,7 +37,7 @@ type cluster struct {
 	temporal *proc
 	env      []string
 	cfg      *config.Config
-	ctl      *control.Service
+	ctl      *ops.Service
 	client   client.Client
 	docs     string // URI of the corpus
 }
@@ -75,12 +75,12 @@ func (p *proc) restart() { p.kill(); p.start() }
 
 func freePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().(*net.TCPAddr).Port
 }
 
 func reachable(t testing.TB, port int) {
@@ -109,8 +109,33 @@ func newCluster(t testing.TB, set ...string) *cluster {
 	_, _ = rand.Read(raw)
 	c.id = "e2e-" + hex.EncodeToString(raw)
 	redisPort, temporalPort := freePort(t), freePort(t)
-	c.redis = &proc{t: t, args: []string{filepath.Join(home, "redis", "redis-server"), "--bind", "127.0.0.1", "--port", fmt.Sprint(redisPort), "--dir", t.TempDir(), "--save", "", "--appendonly", "yes"}}
-	c.temporal = &proc{t: t, args: []string{filepath.Join(c.bin, "unweaver-dev"), "temporal", "--data-dir", t.TempDir(), "--port", fmt.Sprint(temporalPort)}}
+	c.redis = &proc{
+		t: t,
+		args: []string{
+			filepath.Join(home, "redis", "redis-server"),
+			"--bind",
+			"127.0.0.1",
+			"--port",
+			fmt.Sprint(redisPort),
+			"--dir",
+			t.TempDir(),
+			"--save",
+			"",
+			"--appendonly",
+			"yes",
+		},
+	}
+	c.temporal = &proc{
+		t: t,
+		args: []string{
+			filepath.Join(c.bin, "unweaver-dev"),
+			"temporal",
+			"--data-dir",
+			t.TempDir(),
+			"--port",
+			fmt.Sprint(temporalPort),
+		},
+	}
 	for _, p := range []*proc{c.redis, c.temporal} {
 		p.start()
 		t.Cleanup(p.kill)
@@ -119,7 +144,7 @@ func newCluster(t testing.TB, set ...string) *cluster {
 	reachable(t, redisPort)
 	reachable(t, temporalPort)
 	var err error
-	stores, err := setup.Open(t.Context(), c.cfg.Stores)
+	stores, err := wiring.Open(t.Context(), c.cfg.Stores)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +166,13 @@ func newCluster(t testing.TB, set ...string) *cluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.client.Close)
-	c.ctl = &control.Service{Client: c.client, Engine: c.cfg.Engine, Stores: stores, Models: setup.NewModels(stores.Classes), Heartbeat: 3 * time.Second}
+	c.ctl = &ops.Service{
+		Client:    c.client,
+		Engine:    c.cfg.Engine,
+		Stores:    stores,
+		Models:    wiring.NewModels(stores.Classes),
+		Heartbeat: 3 * time.Second,
+	}
 	c.docs = "s3://corpus/" + c.id
 	return c
 }
@@ -174,13 +205,13 @@ func (c *cluster) upload(dir string) {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		b, err := os.ReadFile(p)
+		raw, err := os.ReadFile(p)
 		if err != nil {
 			return err
 		}
 		key, _ := filepath.Rel(dir, p)
 		keep[key] = true
-		_, err = blob.Write(c.t.Context(), store, filepath.ToSlash(key), b, blob.Cond{})
+		_, err = blob.Write(c.t.Context(), store, filepath.ToSlash(key), raw, blob.Cond{})
 		return err
 	})
 	for in, lerr := range store.List(c.t.Context(), "", "") {
@@ -199,7 +230,11 @@ func (c *cluster) upload(dir string) {
 // worker starts a worker process.
 func (c *cluster) worker() *proc {
 	c.t.Helper()
-	p := &proc{t: c.t, args: []string{filepath.Join(c.bin, "unweaver-worker")}, env: append(c.env, "UNWEAVER_CACHE_DIR="+c.t.TempDir(), "E2E_KEY=e2e")}
+	p := &proc{
+		t:    c.t,
+		args: []string{filepath.Join(c.bin, "unweaver-worker")},
+		env:  append(c.env, "UNWEAVER_CACHE_DIR="+c.t.TempDir(), "E2E_KEY=e2e"),
+	}
 	p.start()
 	c.t.Cleanup(func() {
 		p.kill()
@@ -214,8 +249,15 @@ func (c *cluster) worker() *proc {
 func (c *cluster) replica() string {
 	c.t.Helper()
 	port := freePort(c.t)
-	p := &proc{t: c.t, args: []string{filepath.Join(c.bin, "unweaver-query-api")},
-		env: append(c.env, "UNWEAVER_CACHE_DIR="+c.t.TempDir(), "E2E_KEY=e2e", fmt.Sprintf("UNWEAVER_QUERY_API_ADDRESS=127.0.0.1:%d", port))}
+	p := &proc{
+		t: c.t, args: []string{filepath.Join(c.bin, "unweaver-query-api")},
+		env: append(
+			c.env,
+			"UNWEAVER_CACHE_DIR="+c.t.TempDir(),
+			"E2E_KEY=e2e",
+			fmt.Sprintf("UNWEAVER_QUERY_API_ADDRESS=127.0.0.1:%d", port),
+		),
+	}
 	p.start()
 	c.t.Cleanup(func() {
 		p.kill()
@@ -228,7 +270,7 @@ func (c *cluster) replica() string {
 }
 
 // begin starts a build and gives its run.
-func (c *cluster) begin(req control.IndexRequest) string {
+func (c *cluster) begin(req ops.IndexRequest) string {
 	c.t.Helper()
 	req.Spec.Corpus = c.docs
 	if req.Generation == "" {

@@ -13,16 +13,20 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 
 	"github.com/unweaver/unweaver/infra/embedded/tembed"
-	"github.com/unweaver/unweaver/internal/llm/llmtest"
+	"github.com/unweaver/unweaver/internal/model/modeltest"
 )
 
-// Queries that run while generations flip are answered, each by one generation: chunks, counts and texts of one state of
-// the corpus (DESIGN §11.3).
+// Queries that run while generations flip are answered, each by one generation: chunks, counts and texts of one state
+// of the corpus (DESIGN §11.3).
 func TestQueriesDuringPublishSeeOneGeneration(t *testing.T) {
 	dir := t.TempDir()
 	state := func(n int) {
 		for i := range 6 {
-			writeFile(t, fmt.Sprintf("%s/d%d.txt", dir, i), fmt.Sprintf("Lighthouse %d stands on Cape Merrow. It was painted in colour number %d.", i, n))
+			writeFile(
+				t,
+				fmt.Sprintf("%s/d%d.txt", dir, i),
+				fmt.Sprintf("Lighthouse %d stands on Cape Merrow. It was painted in colour number %d.", i, n),
+			)
 		}
 	}
 	state(0)
@@ -36,7 +40,13 @@ func TestQueriesDuringPublishSeeOneGeneration(t *testing.T) {
 	for range 3 {
 		wg.Go(func() {
 			for !stop.Load() {
-				status, out := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/flip/query", map[string]any{"query": "Lighthouse Cape Merrow colour", "top_chunks": 6})
+				status, out := do(
+					t,
+					shared.HTTP,
+					http.MethodPost,
+					"/v1/indexes/flip/query",
+					map[string]any{"query": "Lighthouse Cape Merrow colour", "top_chunks": 6},
+				)
 				if status != http.StatusOK {
 					t.Errorf("a query during publish: %d %v", status, out)
 					return
@@ -68,27 +78,36 @@ func TestQueriesDuringPublishSeeOneGeneration(t *testing.T) {
 	}
 }
 
-// History holds references, counts and codes (DESIGN §11.10): every payload, failure and id of a build over a corpus with
-// marked keys, titles and texts, one document of which is damaged, is searched for the marks.
+// History holds references, counts and codes (DESIGN §11.10): every payload, failure and id of a build over a corpus
+// with marked keys, titles and texts, one document of which is damaged, is searched for the marks.
 func TestHistoryHoldsNoCustomerText(t *testing.T) {
-	dir := write(t, map[string]string{"Keymark-secret.txt": "Titlemark of the paper\n\nTextmark is a substance. Namemark discovered it.", "Keymark-broken.pdf": "%PDF-1.4 Textmark"})
-	s := serve(t, llmtest.Options{Poison: "Textmark"})
+	dir := write(
+		t,
+		map[string]string{
+			"Keymark-secret.txt": "Titlemark of the paper\n\nTextmark is a substance. Namemark discovered it.",
+			"Keymark-broken.pdf": "%PDF-1.4 Textmark",
+		},
+	)
+	s := serve(t, modeltest.Options{Poison: "Textmark"})
 	st := index(t, shared.Control, spec(t, "hist", dir, s, "indexes.hist.failures.share=1"))
 	if !st.Published {
 		t.Fatalf("%+v", st.Report)
 	}
 	sc := shared.Control.Client
-	list, err := sc.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{Namespace: tembed.Namespace, PageSize: 500})
+	list, err := sc.ListWorkflow(
+		t.Context(),
+		&workflowservice.ListWorkflowExecutionsRequest{Namespace: tembed.Namespace, PageSize: 500},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	events, runs := 0, 0
-	for _, e := range list.Executions {
-		if !strings.HasPrefix(e.Execution.WorkflowId, "build/hist/") {
+	for _, info := range list.Executions {
+		if !strings.HasPrefix(info.Execution.WorkflowId, "build/hist/") {
 			continue
 		}
 		runs++
-		events += search(t, e.Execution)
+		events += search(t, info.Execution)
 	}
 	if runs < 3 || events < 50 {
 		t.Errorf("only %d runs with %d events were searched", runs, events)
@@ -96,7 +115,13 @@ func TestHistoryHoldsNoCustomerText(t *testing.T) {
 }
 
 func search(t *testing.T, ex *common.WorkflowExecution) int {
-	it := shared.Control.Client.GetWorkflowHistory(t.Context(), ex.WorkflowId, ex.RunId, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	it := shared.Control.Client.GetWorkflowHistory(
+		t.Context(),
+		ex.WorkflowId,
+		ex.RunId,
+		false,
+		enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT,
+	)
 	n := 0
 	for it.HasNext() {
 		ev, err := it.Next()
@@ -104,12 +129,12 @@ func search(t *testing.T, ex *common.WorkflowExecution) int {
 			t.Fatal(err)
 		}
 		n++
-		b, err := ev.Marshal()
+		raw, err := ev.Marshal()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, mark := range []string{"Keymark", "Titlemark", "Textmark", "Namemark"} {
-			if strings.Contains(string(b), mark) {
+			if strings.Contains(string(raw), mark) {
 				t.Errorf("%s event %d (%s) holds %q", ex.WorkflowId, ev.EventId, ev.EventType, mark)
 			}
 		}

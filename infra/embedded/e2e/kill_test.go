@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/llm/llmtest"
-	"github.com/unweaver/unweaver/starter/admin"
+	"github.com/unweaver/unweaver/internal/model/modeltest"
+	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/ops/admin"
 	"github.com/unweaver/unweaver/starter/cli"
-	"github.com/unweaver/unweaver/starter/control"
 )
 
 const kills = 20
@@ -33,7 +33,16 @@ func (p *process) start() {
 	if bin == "" {
 		p.t.Skip("UNWEAVER_TEST_BIN is not set: run this by make test")
 	}
-	p.cmd = exec.Command(filepath.Join(bin, "unweaver-dev"), "dev", "--data-dir", p.dir, "--temporal-port", "0", "--http-port", "0")
+	p.cmd = exec.Command(
+		filepath.Join(bin, "unweaver-dev"),
+		"dev",
+		"--data-dir",
+		p.dir,
+		"--temporal-port",
+		"0",
+		"--http-port",
+		"0",
+	)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.cmd.Stderr = os.Stderr
 	if err := p.cmd.Start(); err != nil {
@@ -54,7 +63,7 @@ func (p *process) kill() {
 	_ = p.cmd.Wait()
 }
 
-func (p *process) control() control.Control {
+func (p *process) control() ops.Control {
 	return &admin.Client{Base: p.dev.HTTP, Token: p.dev.Token}
 }
 
@@ -62,17 +71,36 @@ func (p *process) control() control.Control {
 // what was in flight (DESIGN §11, 1 and 2).
 func TestKilledTwentyTimesABuildEndsAsIfUndisturbed(t *testing.T) {
 	const flight = 8
-	s := serve(t, llmtest.Options{Shuffle: true})
+	s := serve(t, modeltest.Options{Shuffle: true})
 	docs := copySample(t)
-	sp := spec(t, "k", docs, s, "indexes.k.chunking.strategy=document", fmt.Sprintf("models.limits.concurrency=%d", flight), "indexes.k.shortening.threshold=400")
+	sp := spec(
+		t,
+		"k",
+		docs,
+		s,
+		"indexes.k.chunking.strategy=document",
+		fmt.Sprintf("models.limits.concurrency=%d", flight),
+		"indexes.k.shortening.threshold=400",
+	)
 	want := completed(t, index(t, shared.Control, sp))
 
-	victim := serve(t, llmtest.Options{Latency: 150 * time.Millisecond, EmbedLatency: 60 * time.Millisecond, Shuffle: true})
-	sp = spec(t, "k", docs, victim, "indexes.k.chunking.strategy=document", fmt.Sprintf("models.limits.concurrency=%d", flight), "indexes.k.shortening.threshold=400")
+	victim := serve(
+		t,
+		modeltest.Options{Latency: 150 * time.Millisecond, EmbedLatency: 60 * time.Millisecond, Shuffle: true},
+	)
+	sp = spec(
+		t,
+		"k",
+		docs,
+		victim,
+		"indexes.k.chunking.strategy=document",
+		fmt.Sprintf("models.limits.concurrency=%d", flight),
+		"indexes.k.shortening.threshold=400",
+	)
 	p := &process{t: t, dir: t.TempDir()}
 	p.start()
 	defer func() { p.kill() }()
-	if _, err := p.control().Index(t.Context(), control.IndexRequest{Spec: sp, Generation: "g"}); err != nil {
+	if _, err := p.control().Index(t.Context(), ops.IndexRequest{Spec: sp, Generation: "g"}); err != nil {
 		t.Fatal(err)
 	}
 	r := rand.New(rand.NewPCG(20, 26))
@@ -91,7 +119,15 @@ func TestKilledTwentyTimesABuildEndsAsIfUndisturbed(t *testing.T) {
 		t.Logf("the build had ended after %d kills", done)
 	}
 	if st.ContentHash != want.ContentHash || st.TextHash != want.TextHash || st.VectorHash != want.VectorHash {
-		t.Errorf("hashes %s %s %s, undisturbed %s %s %s", st.ContentHash, st.TextHash, st.VectorHash, want.ContentHash, want.TextHash, want.VectorHash)
+		t.Errorf(
+			"hashes %s %s %s, undisturbed %s %s %s",
+			st.ContentHash,
+			st.TextHash,
+			st.VectorHash,
+			want.ContentHash,
+			want.TextHash,
+			want.VectorHash,
+		)
 	}
 	if st.Documents != want.Documents || st.Classes != want.Classes || st.DeadLetters != 0 {
 		t.Errorf("%+v", st.Report)

@@ -18,8 +18,8 @@ import (
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/llm/llmtest"
-	"github.com/unweaver/unweaver/starter/control"
+	"github.com/unweaver/unweaver/internal/model/modeltest"
+	"github.com/unweaver/unweaver/internal/ops"
 )
 
 const sample = "../../../testdata/musique"
@@ -52,25 +52,35 @@ func start(dir string) (*stack.Stack, error) {
 }
 
 // serve starts a model server that replays the sample.
-func serve(t testing.TB, o llmtest.Options) *llmtest.Server {
+func serve(t testing.TB, o modeltest.Options) *modeltest.Server {
 	t.Helper()
-	s := llmtest.New(o)
-	if err := s.Replay(filepath.Join(sample, "corpus.jsonl"), filepath.Join(sample, "extractions_desc.jsonl")); err != nil {
+	server := modeltest.New(o)
+	if err := server.Replay(filepath.Join(sample, "corpus.jsonl"), filepath.Join(sample, "extractions_desc.jsonl")); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Listen("127.0.0.1:0"); err != nil {
+	if err := server.Listen("127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Close)
-	return s
+	t.Cleanup(server.Close)
+	return server
 }
 
 // spec is a configuration; with a server, both models are its.
-func spec(t testing.TB, index, docs string, s *llmtest.Server, set ...string) corpus.Spec {
+func spec(t testing.TB, index, docs string, server *modeltest.Server, set ...string) corpus.Spec {
 	t.Helper()
-	if s != nil {
-		set = append([]string{"models.chat.provider=openai", "models.chat.model=m-" + t.Name(), "models.chat.api_key_env=E2E_KEY", "models.chat.base_url=" + s.URL,
-			"models.embedding.provider=openai", "models.embedding.model=e-" + t.Name(), "models.embedding.api_key_env=E2E_KEY", "models.embedding.base_url=" + s.URL}, set...)
+	if server != nil {
+		set = append(
+			[]string{
+				"models.chat.provider=openai",
+				"models.chat.model=m-" + t.Name(),
+				"models.chat.api_key_env=E2E_KEY",
+				"models.chat.base_url=" + server.URL,
+				"models.embedding.provider=openai",
+				"models.embedding.model=e-" + t.Name(),
+				"models.embedding.api_key_env=E2E_KEY",
+				"models.embedding.base_url=" + server.URL,
+			},
+			set...)
 	}
 	cfg, err := config.Load(config.Source{Set: set})
 	if err != nil {
@@ -88,7 +98,7 @@ func spec(t testing.TB, index, docs string, s *llmtest.Server, set ...string) co
 }
 
 // wait follows a run until it ends or pauses.
-func wait(t testing.TB, c control.Control, run string) control.Status {
+func wait(t testing.TB, c ops.Control, run string) ops.Status {
 	t.Helper()
 	for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(30 * time.Millisecond) {
 		st, err := c.Status(t.Context(), run)
@@ -97,19 +107,22 @@ func wait(t testing.TB, c control.Control, run string) control.Status {
 		}
 	}
 	t.Fatalf("%s did not end", run)
-	return control.Status{}
+	return ops.Status{}
 }
 
-func index(t testing.TB, c control.Control, sp corpus.Spec) control.Status {
+func index(t testing.TB, control ops.Control, sp corpus.Spec) ops.Status {
 	t.Helper()
-	r, err := c.Index(t.Context(), control.IndexRequest{Spec: sp, Generation: fmt.Sprintf("g%d", time.Now().UnixNano())})
+	r, err := control.Index(
+		t.Context(),
+		ops.IndexRequest{Spec: sp, Generation: fmt.Sprintf("g%d", time.Now().UnixNano())},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return wait(t, c, r.Run)
+	return wait(t, control, r.Run)
 }
 
-func completed(t testing.TB, st control.Status) control.Status {
+func completed(t testing.TB, st ops.Status) ops.Status {
 	t.Helper()
 	if st.Status != corpus.StatusCompleted {
 		t.Fatalf("%s is %s: %s %s %v", st.Run, st.Status, st.Reason, st.Detail, st.Problems)
@@ -120,15 +133,15 @@ func completed(t testing.TB, st control.Status) control.Status {
 // do calls the API and decodes the answer.
 func do(t testing.TB, base, method, path string, body any) (int, map[string]any) {
 	t.Helper()
-	var r io.Reader
+	var reader io.Reader
 	if body != nil {
-		b, err := json.Marshal(body)
+		raw, err := json.Marshal(body)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r = bytes.NewReader(b)
+		reader = bytes.NewReader(raw)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), method, base+path, r)
+	req, err := http.NewRequestWithContext(t.Context(), method, base+path, reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,11 +197,11 @@ func write(t testing.TB, files map[string]string) string {
 // copySample puts the sample's corpus, and nothing else, into a folder.
 func copySample(t testing.TB) string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(sample, "corpus.jsonl"))
+	raw, err := os.ReadFile(filepath.Join(sample, "corpus.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return write(t, map[string]string{"corpus.jsonl": string(b)})
+	return write(t, map[string]string{"corpus.jsonl": string(raw)})
 }
 
 func contains(problems []corpus.Problem, code, object string) bool {

@@ -12,10 +12,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/artifact"
-	"github.com/unweaver/unweaver/internal/blob"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/llm/llmtest"
+	"github.com/unweaver/unweaver/internal/model/modeltest"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
 // The sample is indexed once for the tests of methods, by built-in models, with metadata.
@@ -24,7 +24,7 @@ var methodsOnce sync.Once
 func methodsIndex(t *testing.T) string {
 	t.Helper()
 	methodsOnce.Do(func() {
-		var b strings.Builder
+		var text strings.Builder
 		src, err := os.ReadFile(filepath.Join(sample, "corpus.jsonl"))
 		if err != nil {
 			t.Fatal(err)
@@ -35,19 +35,26 @@ func methodsIndex(t *testing.T) string {
 				t.Fatal(err)
 			}
 			row["metadata"] = map[string]string{"half": fmt.Sprint(i % 2)}
-			x, err := json.Marshal(row)
+			raw, err := json.Marshal(row)
 			if err != nil {
 				t.Fatal(err)
 			}
-			fmt.Fprintf(&b, "%s\n", x)
+			fmt.Fprintf(&text, "%s\n", raw)
 		}
 		dir, err := os.MkdirTemp("", "unweaver-methods-")
 		if err != nil {
 			t.Fatal(err)
 		}
-		writeFile(t, filepath.Join(dir, "corpus.jsonl"), b.String())
-		writeFile(t, filepath.Join(dir, "other.txt"), "Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie.")
-		completed(t, index(t, shared.Control, spec(t, "methods", dir, nil, "indexes.methods.chunking.strategy=document")))
+		writeFile(t, filepath.Join(dir, "corpus.jsonl"), text.String())
+		writeFile(
+			t,
+			filepath.Join(dir, "other.txt"),
+			"Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie.",
+		)
+		completed(
+			t,
+			index(t, shared.Control, spec(t, "methods", dir, nil, "indexes.methods.chunking.strategy=document")),
+		)
 	})
 	return "methods"
 }
@@ -64,8 +71,20 @@ func systems() []map[string]any {
 			out = append(out, map[string]any{"method": m, "rule": r})
 		}
 	}
-	return append(out, map[string]any{"method": "aligned", "params": map[string]any{"solver": "cls"}}, map[string]any{"method": "unweaver", "rule": "seqpav", "params": map[string]any{"weights": "similarity", "ties": "similarity"}},
-		map[string]any{"method": "ppr", "params": map[string]any{"damping": 0.85}}, map[string]any{"method": "hybrid", "params": map[string]any{"list": 50, "k_chunks": 5}})
+	return append(
+		out,
+		map[string]any{"method": "aligned", "params": map[string]any{"solver": "cls"}},
+		map[string]any{
+			"method": "unweaver",
+			"rule":   "seqpav",
+			"params": map[string]any{"weights": "similarity", "ties": "similarity"},
+		},
+		map[string]any{
+			"method": "ppr",
+			"params": map[string]any{"damping": 0.85},
+		},
+		map[string]any{"method": "hybrid", "params": map[string]any{"list": 50, "k_chunks": 5}},
+	)
 }
 
 func with(a, b map[string]any) map[string]any {
@@ -79,11 +98,11 @@ func with(a, b map[string]any) map[string]any {
 }
 
 func chunkIDs(out map[string]any) string {
-	var s []string
+	var names []string
 	for _, c := range chunksOf(out) {
-		s = append(s, c["id"].(string))
+		names = append(names, c["id"].(string))
 	}
-	return strings.Join(s, " ")
+	return strings.Join(names, " ")
 }
 
 func TestEveryMethodAnswersExplainsAndRepeats(t *testing.T) {
@@ -112,13 +131,13 @@ func TestEveryMethodAnswersExplainsAndRepeats(t *testing.T) {
 
 func TestHybridFindsNoLessThanPlainSearchAndItsSharesAddUp(t *testing.T) {
 	idx := methodsIndex(t)
-	f, err := os.Open(filepath.Join(sample, "questions.jsonl"))
+	file, err := os.Open(filepath.Join(sample, "questions.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = f.Close() }()
+	defer func() { _ = file.Close() }()
 	found, want := map[string]int{}, 0
-	for sc := bufio.NewScanner(f); sc.Scan(); {
+	for sc := bufio.NewScanner(file); sc.Scan(); {
 		var q struct {
 			Question string   `json:"question"`
 			Gold     []string `json:"gold"`
@@ -165,7 +184,19 @@ func TestFiltersAndWithoutHoldForEveryMethod(t *testing.T) {
 	for _, sys := range systems() {
 		name := fmt.Sprint(sys)
 		all := ask(t, shared.HTTP, idx, question, with(sys, nil))
-		out := ask(t, shared.HTTP, idx, question, with(sys, map[string]any{"filter": map[string]any{"metadata": map[string]string{"half": "1"}}, "top_chunks": 10}))
+		out := ask(
+			t,
+			shared.HTTP,
+			idx,
+			question,
+			with(
+				sys,
+				map[string]any{
+					"filter":     map[string]any{"metadata": map[string]string{"half": "1"}},
+					"top_chunks": 10,
+				},
+			),
+		)
 		for _, c := range chunksOf(out) {
 			if c["metadata"].(map[string]any)["half"] != "1" {
 				t.Errorf("%s: the filter lets %v through", name, c["document"])
@@ -174,12 +205,24 @@ func TestFiltersAndWithoutHoldForEveryMethod(t *testing.T) {
 		if n := len(chunksOf(out)); n != 10 {
 			t.Errorf("%s: %d chunks pass the filter, want 10", name, n)
 		}
-		out = ask(t, shared.HTTP, idx, question, with(sys, map[string]any{"filter": map[string]any{"document_prefix": "other"}}))
+		out = ask(
+			t,
+			shared.HTTP,
+			idx,
+			question,
+			with(sys, map[string]any{"filter": map[string]any{"document_prefix": "other"}}),
+		)
 		if cs := chunksOf(out); len(cs) > 1 || (len(cs) == 1 && cs[0]["document"] != "other.txt") {
 			t.Errorf("%s: a prefix of one document gives %v", name, chunkIDs(out))
 		}
 		first := chunksOf(all)[0]
-		out = ask(t, shared.HTTP, idx, question, with(sys, map[string]any{"without": map[string]any{"documents": []string{first["document"].(string)}}}))
+		out = ask(
+			t,
+			shared.HTTP,
+			idx,
+			question,
+			with(sys, map[string]any{"without": map[string]any{"documents": []string{first["document"].(string)}}}),
+		)
 		for _, c := range chunksOf(out) {
 			if c["document"] == first["document"] {
 				t.Errorf("%s: a document that was left out is there", name)
@@ -187,7 +230,13 @@ func TestFiltersAndWithoutHoldForEveryMethod(t *testing.T) {
 		}
 		if es, ok := all["entities"].([]any); ok && len(es) > 0 {
 			id := es[0].(map[string]any)["id"].(string)
-			out = ask(t, shared.HTTP, idx, question, with(sys, map[string]any{"without": map[string]any{"entities": []string{id}}}))
+			out = ask(
+				t,
+				shared.HTTP,
+				idx,
+				question,
+				with(sys, map[string]any{"without": map[string]any{"entities": []string{id}}}),
+			)
 			for _, e := range out["entities"].([]any) {
 				if e.(map[string]any)["id"] == id {
 					t.Errorf("%s: an entity that was left out votes", name)
@@ -208,7 +257,13 @@ func TestBadQueriesNameWhatIsKnown(t *testing.T) {
 		"method bm25 has no parameters":   {"method": "bm25", "params": map[string]any{"list": 5}},
 		"not known for method ppr":        {"method": "ppr", "rule": "av"},
 	} {
-		status, out := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/"+idx+"/query", with(body, map[string]any{"query": "x"}))
+		status, out := do(
+			t,
+			shared.HTTP,
+			http.MethodPost,
+			"/v1/indexes/"+idx+"/query",
+			with(body, map[string]any{"query": "x"}),
+		)
 		if status != http.StatusUnprocessableEntity || !strings.Contains(fmt.Sprint(out["detail"]), says) {
 			t.Errorf("%v: %d %v, want %q", body, status, out["detail"], says)
 		}
@@ -231,23 +286,26 @@ func TestAQuestionWithoutAnyKnownWordIsNoMatch(t *testing.T) {
 }
 
 func TestHybridGoesOnWithoutTheEmbedder(t *testing.T) {
-	s := serve(t, llmtest.Options{})
-	sp := spec(t, "degraded", copySample(t), s, "indexes.degraded.chunking.strategy=document")
+	server := serve(t, modeltest.Options{})
+	sp := spec(t, "degraded", copySample(t), server, "indexes.degraded.chunking.strategy=document")
 	completed(t, index(t, shared.Control, sp))
-	if out := ask(t, shared.HTTP, "degraded", question, nil); len(out["degraded"].([]any)) != 0 || len(chunksOf(out)) != 5 {
+	if out := ask(t, shared.HTTP, "degraded", question, nil); len(out["degraded"].([]any)) != 0 ||
+		len(chunksOf(out)) != 5 {
 		t.Errorf("degraded %v, %d chunks", out["degraded"], len(chunksOf(out)))
 	}
-	s.Close()
+	server.Close()
 	out := ask(t, shared.HTTP, "degraded", question+" And who was the second?", nil)
 	if d := out["degraded"].([]any); len(d) != 1 || d[0] != "dense" || len(chunksOf(out)) != 5 {
 		t.Errorf("degraded %v, %d chunks", out["degraded"], len(chunksOf(out)))
 	}
-	if status, p := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/degraded/query", map[string]any{"query": "And the third?", "method": "unweaver"}); status != http.StatusServiceUnavailable || p["code"] != "embedder_unavailable" {
+	if status, p := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/degraded/query", map[string]any{"query": "And the third?", "method": "unweaver"}); status != http.StatusServiceUnavailable ||
+		p["code"] != "embedder_unavailable" {
 		t.Errorf("unweaver without its embedder: %d %v", status, p)
 	}
 }
 
-// A damaged search segment is never a wrong answer: the generation is not opened, and restore makes the same file again.
+// A damaged search segment is never a wrong answer: the generation is not opened, and restore makes the same file
+// again.
 func TestADamagedSearchSegmentIsMadeAgain(t *testing.T) {
 	sp := spec(t, "broken", copySample(t), nil, "indexes.broken.chunking.strategy=document")
 	st := completed(t, index(t, shared.Control, sp))
@@ -257,11 +315,11 @@ func TestADamagedSearchSegmentIsMadeAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := art.Manifest(t.Context(), cur.Manifest)
+	manifest, err := art.Manifest(t.Context(), cur.Manifest)
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := art.SegmentKey(m.Segments.Search[0].SHA256)
+	key := art.SegmentKey(manifest.Segments.Search[0].SHA256)
 	good, _, err := blob.Read(t.Context(), store, key)
 	if err != nil {
 		t.Fatal(err)
@@ -276,10 +334,12 @@ func TestADamagedSearchSegmentIsMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	res := completed(t, wait(t, shared.Control, r.Run))
-	if again, _, err := blob.Read(t.Context(), store, key); err != nil || string(again) != string(good) || res.Written.Segments != 1 {
+	if again, _, err := blob.Read(t.Context(), store, key); err != nil || string(again) != string(good) ||
+		res.Written.Segments != 1 {
 		t.Errorf("the segment was not made again: %v, %+v", err, res.Written)
 	}
-	if out := ask(t, shared.HTTP, "broken", question, nil); out["generation"] != st.Generation || len(chunksOf(out)) != 5 {
+	if out := ask(t, shared.HTTP, "broken", question, nil); out["generation"] != st.Generation ||
+		len(chunksOf(out)) != 5 {
 		t.Errorf("%v", out["generation"])
 	}
 }

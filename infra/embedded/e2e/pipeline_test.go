@@ -17,31 +17,42 @@ import (
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/llm/llmtest"
-	"github.com/unweaver/unweaver/starter/control"
+	"github.com/unweaver/unweaver/internal/model/modeltest"
+	"github.com/unweaver/unweaver/internal/ops"
 )
 
 func TestACorpusBecomesAPublishedIndexAndTheSecondRunPaysAndWritesNothing(t *testing.T) {
-	s := serve(t, llmtest.Options{Shuffle: true})
-	sp := spec(t, "pipe", copySample(t), s, "indexes.pipe.chunking.strategy=document")
-	a := completed(t, index(t, shared.Control, sp))
-	if a.Documents != 120 || a.Chunks != 120 || a.Classes < 500 || a.Calls.Extract != 120 || a.DeadLetters != 0 || !a.Published {
-		t.Errorf("first run: %+v", a.Report)
+	server := serve(t, modeltest.Options{Shuffle: true})
+	sp := spec(t, "pipe", copySample(t), server, "indexes.pipe.chunking.strategy=document")
+	status := completed(t, index(t, shared.Control, sp))
+	if status.Documents != 120 || status.Chunks != 120 || status.Classes < 500 || status.Calls.Extract != 120 ||
+		status.DeadLetters != 0 ||
+		!status.Published {
+		t.Errorf("first run: %+v", status.Report)
 	}
-	before := s.Stats()
+	before := server.Stats()
 	b := completed(t, index(t, shared.Control, sp))
-	if after := s.Stats(); after.Chat != before.Chat || after.Embed != before.Embed {
+	if after := server.Stats(); after.Chat != before.Chat || after.Embed != before.Embed {
 		t.Errorf("the second run paid: %+v, then %+v", before, after)
 	}
-	if !b.Unchanged || b.ContentHash != a.ContentHash || b.TextHash != a.TextHash || b.VectorHash != a.VectorHash || b.Written != (corpus.Written{}) || b.Calls != (corpus.Calls{}) {
+	if !b.Unchanged || b.ContentHash != status.ContentHash || b.TextHash != status.TextHash ||
+		b.VectorHash != status.VectorHash ||
+		b.Written != (corpus.Written{}) ||
+		b.Calls != (corpus.Calls{}) {
 		t.Errorf("second run: %+v", b.Report)
 	}
 	if before.Duplicates+before.EmbedTwice != 0 {
 		t.Errorf("paid twice: %+v", before)
 	}
-	out := ask(t, shared.HTTP, "pipe", "Who was the first president of the association which published Journal of Psychotherapy Integration?", map[string]any{"answer": true, "explain": true})
+	out := ask(
+		t,
+		shared.HTTP,
+		"pipe",
+		"Who was the first president of the association which published Journal of Psychotherapy Integration?",
+		map[string]any{"answer": true, "explain": true},
+	)
 	cs := chunksOf(out)
-	if len(cs) != 5 || out["generation"] != a.Generation || out["answer"] == nil {
+	if len(cs) != 5 || out["generation"] != status.Generation || out["answer"] == nil {
 		t.Fatalf("answer %v", out)
 	}
 	if !strings.HasSuffix(cs[0]["document"].(string), "mt00006") {
@@ -53,7 +64,18 @@ func TestACorpusBecomesAPublishedIndexAndTheSecondRunPaysAndWritesNothing(t *tes
 
 func verbatim(t *testing.T, cs []map[string]any) {
 	for _, c := range cs {
-		_, d := do(t, shared.HTTP, http.MethodGet, fmt.Sprintf("/v1/indexes/pipe/documents/%s/text?start=%v&end=%v", url.PathEscape(c["document"].(string)), c["start"], c["end"]), nil)
+		_, d := do(
+			t,
+			shared.HTTP,
+			http.MethodGet,
+			fmt.Sprintf(
+				"/v1/indexes/pipe/documents/%s/text?start=%v&end=%v",
+				url.PathEscape(c["document"].(string)),
+				c["start"],
+				c["end"],
+			),
+			nil,
+		)
 		if d["text"] != c["text"] || d["version"] != c["version"] {
 			t.Errorf("document text %q, chunk text %q", d["text"], c["text"])
 		}
@@ -69,7 +91,9 @@ func trace(t *testing.T, cs []map[string]any) {
 		m := x.(map[string]any)
 		for _, s := range m["spans"].([]any) {
 			sp := s.([]any)
-			got := string(text[int(sp[0].(float64))-int(chunk["start"].(float64)) : int(sp[1].(float64))-int(chunk["start"].(float64))])
+			got := string(
+				text[int(sp[0].(float64))-int(chunk["start"].(float64)) : int(sp[1].(float64))-int(chunk["start"].(float64))],
+			)
 			if !strings.EqualFold(got, m["name"].(string)) {
 				t.Errorf("span of %q holds %q", m["name"], got)
 			}
@@ -97,8 +121,11 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := serve(t, llmtest.Options{})
-	a := completed(t, index(t, st.Control, spec(t, "r", copySample(t), s, "indexes.r.chunking.strategy=document")))
+	server := serve(t, modeltest.Options{})
+	a := completed(
+		t,
+		index(t, st.Control, spec(t, "r", copySample(t), server, "indexes.r.chunking.strategy=document")),
+	)
 	q := "Which county is Lake Placid located in?"
 	want := chunksOf(ask(t, st.HTTP, "r", q, nil))
 	if err := st.Stop(context.Background()); err != nil {
@@ -113,10 +140,11 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = st.Stop(context.Background()) }()
-	if status, out := do(t, st.HTTP, http.MethodPost, "/v1/indexes/r/query", map[string]any{"query": q}); status != http.StatusServiceUnavailable || !strings.Contains(fmt.Sprint(out["detail"]), "unweaver restore") {
+	if status, out := do(t, st.HTTP, http.MethodPost, "/v1/indexes/r/query", map[string]any{"query": q}); status != http.StatusServiceUnavailable ||
+		!strings.Contains(fmt.Sprint(out["detail"]), "unweaver restore") {
 		t.Errorf("a wiped store answers %d %v", status, out)
 	}
-	before := s.Stats()
+	before := server.Stats()
 	r, err := st.Control.Restore(t.Context(), "r")
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +163,7 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 	if fmt.Sprint(ids(got)) != fmt.Sprint(ids(want)) {
 		t.Errorf("answers differ: %v, then %v", ids(want), ids(got))
 	}
-	if after := s.Stats(); after.Chat != before.Chat {
+	if after := server.Stats(); after.Chat != before.Chat {
 		t.Errorf("restore called the chat model")
 	}
 }
@@ -169,9 +197,14 @@ func TestEveryFileTypeIsReadAndWhatCannotBeIsNamed(t *testing.T) {
 			t.Errorf("%s is not reported as %s: %v", object, code, st.Problems)
 		}
 	}
-	for q, doc := range map[string]string{"Aldous Azores": "a.txt", "Bornean orangutan": "b.md", "Cairo Nile": "c.html", "Dakar port Senegal": "d.json", "Essen Germany": "e.jsonl#1", "Evora Portugal": "e.jsonl#2", "Fez Morocco": "f.csv#7",
-		"Zanzibar Zephyr": "g.txt.gz", "Hobart Tasmania": "h.docx", "Flügel München Zürich": "i.latin1.txt", "Kyoto Japan": "j.utf16.txt", "Oslo Norway": "odd%23name.txt"} {
-		if cs := chunksOf(ask(t, shared.HTTP, "types", q, map[string]any{"top_chunks": 1, "method": "vector"})); len(cs) != 1 || cs[0]["document"] != doc {
+	for q, doc := range map[string]string{
+		"Aldous Azores": "a.txt", "Bornean orangutan": "b.md", "Cairo Nile": "c.html", "Dakar port Senegal": "d.json", "Essen Germany": "e.jsonl#1", "Evora Portugal": "e.jsonl#2", "Fez Morocco": "f.csv#7",
+		"Zanzibar Zephyr": "g.txt.gz", "Hobart Tasmania": "h.docx", "Flügel München Zürich": "i.latin1.txt", "Kyoto Japan": "j.utf16.txt", "Oslo Norway": "odd%23name.txt",
+	} {
+		if cs := chunksOf(ask(t, shared.HTTP, "types", q, map[string]any{"top_chunks": 1, "method": "vector"})); len(
+			cs,
+		) != 1 ||
+			cs[0]["document"] != doc {
 			t.Errorf("%q gives %v, want %s", q, cs, doc)
 		}
 	}
@@ -179,23 +212,34 @@ func TestEveryFileTypeIsReadAndWhatCannotBeIsNamed(t *testing.T) {
 
 func docx(t *testing.T, s string) string {
 	t.Helper()
-	var b bytes.Buffer
-	z := zip.NewWriter(&b)
-	w, err := z.Create("word/document.xml")
+	var buffer bytes.Buffer
+	writer := zip.NewWriter(&buffer)
+	w, err := writer.Create("word/document.xml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _ = fmt.Fprintf(w, `<?xml version="1.0"?><w:document xmlns:w="x"><w:body><w:p><w:r><w:t>%s</w:t></w:r></w:p></w:body></w:document>`, s)
-	if err := z.Close(); err != nil {
+	_, _ = fmt.Fprintf(
+		w,
+		`<?xml version="1.0"?><w:document xmlns:w="x"><w:body><w:p><w:r><w:t>%s</w:t></w:r></w:p></w:body></w:document>`,
+		s,
+	)
+	if err := writer.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return b.String()
+	return buffer.String()
 }
 
 func TestADeletedDocumentIsGoneAndAChangedOneIsNew(t *testing.T) {
-	dir := write(t, map[string]string{"a.txt": "Quillon is a fortress in Veldoria.", "b.txt": "Marbeck is a harbour in Sondrik.", "c.txt": "Tarrow is a hill."})
+	dir := write(
+		t,
+		map[string]string{
+			"a.txt": "Quillon is a fortress in Veldoria.",
+			"b.txt": "Marbeck is a harbour in Sondrik.",
+			"c.txt": "Tarrow is a hill.",
+		},
+	)
 	sp := spec(t, "del", dir, nil, "indexes.del.gate.max_removed=0.5")
-	a := completed(t, index(t, shared.Control, sp))
+	status := completed(t, index(t, shared.Control, sp))
 	if err := os.Remove(filepath.Join(dir, "a.txt")); err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +247,7 @@ func TestADeletedDocumentIsGoneAndAChangedOneIsNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := completed(t, index(t, shared.Control, sp))
-	if b.Diff.Removed != 1 || b.Diff.Changed != 1 || b.Diff.Same != 1 || b.ContentHash == a.ContentHash {
+	if b.Diff.Removed != 1 || b.Diff.Changed != 1 || b.Diff.Same != 1 || b.ContentHash == status.ContentHash {
 		t.Errorf("%+v", b.Report)
 	}
 	for _, m := range config.Methods {
@@ -213,13 +257,17 @@ func TestADeletedDocumentIsGoneAndAChangedOneIsNew(t *testing.T) {
 			}
 		}
 	}
-	if old := chunksOf(ask(t, shared.HTTP, "del", "Quillon fortress", map[string]any{"generation": a.Generation, "top_chunks": 1})); len(old) != 1 || old[0]["document"] != "a.txt" {
+	if old := chunksOf(ask(t, shared.HTTP, "del", "Quillon fortress", map[string]any{"generation": status.Generation, "top_chunks": 1})); len(
+		old,
+	) != 1 ||
+		old[0]["document"] != "a.txt" {
 		t.Errorf("the kept generation gives %v", old)
 	}
 	t.Run("from nothing it has the same hashes", func(t *testing.T) {
 		sp.Index = "del2"
 		c := completed(t, index(t, shared.Control, sp))
-		// The built-in embedder's table is frozen along a line of generations, so a line that begins anew has other vectors.
+		// The built-in embedder's table is frozen along a line of generations, so a line that begins anew has other
+		// vectors.
 		if c.ContentHash != b.ContentHash || c.TextHash != b.TextHash {
 			t.Errorf("%s %s, then %s %s", b.ContentHash, b.TextHash, c.ContentHash, c.TextHash)
 		}
@@ -233,24 +281,36 @@ func TestADeletedDocumentIsGoneAndAChangedOneIsNew(t *testing.T) {
 		if c.Status != corpus.StatusHeld || c.Reason != "mass_deletion" || c.Detail == "" {
 			t.Fatalf("%+v", c.Report)
 		}
-		if out := ask(t, shared.HTTP, "del", "Marbeck harbour", nil); out["generation"] != b.Generation || len(chunksOf(out)) == 0 {
+		if out := ask(t, shared.HTTP, "del", "Marbeck harbour", nil); out["generation"] != b.Generation ||
+			len(chunksOf(out)) == 0 {
 			t.Errorf("queries see %v", out["generation"])
 		}
 	})
 }
 
 func TestFaultsOfTheModelServerLoseNothing(t *testing.T) {
-	s := serve(t, llmtest.Options{})
-	clean := completed(t, index(t, shared.Control, spec(t, "clean", copySample(t), s, "indexes.clean.chunking.strategy=document")))
-	for name, o := range map[string]llmtest.Options{
+	s := serve(t, modeltest.Options{})
+	clean := completed(
+		t,
+		index(t, shared.Control, spec(t, "clean", copySample(t), s, "indexes.clean.chunking.strategy=document")),
+	)
+	for name, options := range map[string]modeltest.Options{
 		"429 and 500":               {P429: 0.1, P500: 0.1, Shuffle: true},
 		"garbage now and then":      {PGarbage: 0.05},
 		"a third of all calls fail": {Latency: 5 * time.Millisecond, P500: 0.33},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bad := serve(t, o)
+			bad := serve(t, options)
 			idx := "f" + fmt.Sprint(len(name))
-			sp := spec(t, idx, copySample(t), bad, "indexes."+idx+".chunking.strategy=document", "models.chat.model=m-"+idx, "indexes."+idx+".failures.share=1")
+			sp := spec(
+				t,
+				idx,
+				copySample(t),
+				bad,
+				"indexes."+idx+".chunking.strategy=document",
+				"models.chat.model=m-"+idx,
+				"indexes."+idx+".failures.share=1",
+			)
 			st := index(t, shared.Control, sp)
 			if st.Status != corpus.StatusCompleted && st.Status != corpus.StatusErrors {
 				t.Fatalf("%s %s %s", st.Status, st.Reason, st.Detail)
@@ -266,8 +326,16 @@ func TestFaultsOfTheModelServerLoseNothing(t *testing.T) {
 }
 
 func TestAPoisonedChunkBecomesADeadLetterAndStaysReachable(t *testing.T) {
-	s := serve(t, llmtest.Options{Poison: "Psychotherapy Integration"})
-	sp := spec(t, "poison", copySample(t), s, "indexes.poison.chunking.strategy=document", "models.chat.model=poisoned", "indexes.poison.failures.share=0.2")
+	server := serve(t, modeltest.Options{Poison: "Psychotherapy Integration"})
+	sp := spec(
+		t,
+		"poison",
+		copySample(t),
+		server,
+		"indexes.poison.chunking.strategy=document",
+		"models.chat.model=poisoned",
+		"indexes.poison.failures.share=0.2",
+	)
 	a := index(t, shared.Control, sp)
 	if a.Status != corpus.StatusErrors || a.DeadLetters == 0 || !a.Published {
 		t.Fatalf("%+v", a.Report)
@@ -279,29 +347,37 @@ func TestAPoisonedChunkBecomesADeadLetterAndStaysReachable(t *testing.T) {
 	if !found {
 		t.Error("the chunk is not reachable")
 	}
-	before := s.Stats().Chat
+	before := server.Stats().Chat
 	sp.Index = "poison2" // the same store: content failures are not paid for again
 	sp.Failures.Share = 0
 	b := index(t, shared.Control, sp)
-	if b.Status != corpus.StatusHeld || b.Reason != "failure_budget" || s.Stats().Chat != before {
-		t.Errorf("%s %s, %d calls more", b.Status, b.Reason, s.Stats().Chat-before)
+	if b.Status != corpus.StatusHeld || b.Reason != "failure_budget" || server.Stats().Chat != before {
+		t.Errorf("%s %s, %d calls more", b.Status, b.Reason, server.Stats().Chat-before)
 	}
 }
 
 func TestAModelThatRefusesPausesTheRunAndResumeFinishesIt(t *testing.T) {
 	for name, c := range map[string]struct {
-		o    llmtest.Options
+		o    modeltest.Options
 		want fault.Code
-	}{"wrong key": {llmtest.Options{Key: "other"}, fault.ModelAuth}, "quota": {llmtest.Options{Status: 429, ErrorCode: "insufficient_quota"}, fault.ModelQuota}, "unknown model": {llmtest.Options{Model: "other"}, fault.ModelUnknown}} {
+	}{"wrong key": {modeltest.Options{Key: "other"}, fault.ModelAuth}, "quota": {modeltest.Options{Status: 429, ErrorCode: "insufficient_quota"}, fault.ModelQuota}, "unknown model": {modeltest.Options{Model: "other"}, fault.ModelUnknown}} {
 		t.Run(name, func(t *testing.T) {
-			s := serve(t, c.o)
+			server := serve(t, c.o)
 			idx := "pause-" + strings.ReplaceAll(name, " ", "-")
-			sp := spec(t, idx, copySample(t), s, "indexes."+idx+".chunking.strategy=document", "models.embedding.dimension=256")
+			sp := spec(
+				t,
+				idx,
+				copySample(t),
+				server,
+				"indexes."+idx+".chunking.strategy=document",
+				"models.embedding.dimension=256",
+			)
 			st := index(t, shared.Control, sp)
-			if st.Status != corpus.StatusPaused || st.Reason != string(c.want) || !strings.Contains(st.Detail, s.URL) {
+			if st.Status != corpus.StatusPaused || st.Reason != string(c.want) ||
+				!strings.Contains(st.Detail, server.URL) {
 				t.Fatalf("%s %s %s", st.Status, st.Reason, st.Detail)
 			}
-			s.Set(llmtest.Options{})
+			server.Set(modeltest.Options{})
 			if err := shared.Control.Resume(t.Context(), st.Run); err != nil {
 				t.Fatal(err)
 			}
@@ -317,13 +393,20 @@ func TestAModelThatRefusesPausesTheRunAndResumeFinishesIt(t *testing.T) {
 }
 
 func TestPauseAndCancelByHand(t *testing.T) {
-	s := serve(t, llmtest.Options{Latency: 300 * time.Millisecond, Capacity: 4})
-	sp := spec(t, "hand", copySample(t), s, "indexes.hand.chunking.strategy=document", "models.limits.concurrency=4")
-	r, err := shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp})
+	server := serve(t, modeltest.Options{Latency: 300 * time.Millisecond, Capacity: 4})
+	sp := spec(
+		t,
+		"hand",
+		copySample(t),
+		server,
+		"indexes.hand.chunking.strategy=document",
+		"models.limits.concurrency=4",
+	)
+	r, err := shared.Control.Index(t.Context(), ops.IndexRequest{Spec: sp})
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp})
+	again, err := shared.Control.Index(t.Context(), ops.IndexRequest{Spec: sp})
 	if err != nil || !again.Attached || again.Run != r.Run {
 		t.Errorf("a second index does not attach: %+v %v", again, err)
 	}
@@ -343,12 +426,12 @@ func TestPauseAndCancelByHand(t *testing.T) {
 	if st.Status != corpus.StatusPaused || st.Reason != "paused" {
 		t.Fatalf("%s %s", st.Status, st.Reason)
 	}
-	at := s.Stats().Chat
+	at := server.Stats().Chat
 	time.Sleep(time.Second)
-	if n := s.Stats().Chat; n > at+4 {
+	if n := server.Stats().Chat; n > at+4 {
 		t.Errorf("a paused run paid %d calls", n-at)
 	}
-	s.Set(llmtest.Options{})
+	server.Set(modeltest.Options{})
 	if err := shared.Control.Resume(t.Context(), r.Run); err != nil {
 		t.Fatal(err)
 	}
@@ -359,12 +442,12 @@ func TestPauseAndCancelByHand(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	completed(t, st)
-	if d := s.Stats().Duplicates; d != 0 {
+	if d := server.Stats().Duplicates; d != 0 {
 		t.Errorf("%d answers were paid twice", d)
 	}
-	s.Set(llmtest.Options{Latency: time.Second, Capacity: 2})
+	server.Set(modeltest.Options{Latency: time.Second, Capacity: 2})
 	sp.Chat.Model = "slower"
-	r, err = shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp, Generation: "cancelled"})
+	r, err = shared.Control.Index(t.Context(), ops.IndexRequest{Spec: sp, Generation: "cancelled"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -378,13 +461,23 @@ func TestPauseAndCancelByHand(t *testing.T) {
 }
 
 func TestASpentBudgetPausesAndResumeGoesBeyondIt(t *testing.T) {
-	s := serve(t, llmtest.Options{Latency: 250 * time.Millisecond})
-	sp := spec(t, "budget", copySample(t), s, "indexes.budget.chunking.strategy=document", "models.limits.concurrency=4", "indexes.budget.budget.calls=20")
+	server := serve(t, modeltest.Options{Latency: 250 * time.Millisecond})
+	sp := spec(
+		t,
+		"budget",
+		copySample(t),
+		server,
+		"indexes.budget.chunking.strategy=document",
+		"models.limits.concurrency=4",
+		"indexes.budget.budget.calls=20",
+	)
 	st := index(t, shared.Control, sp)
-	if n := s.Stats().Chat; st.Status != corpus.StatusPaused || st.Reason != string(fault.BudgetSpent) || n < 20 || n > 70 {
+	if n := server.Stats().Chat; st.Status != corpus.StatusPaused || st.Reason != string(fault.BudgetSpent) ||
+		n < 20 ||
+		n > 70 {
 		t.Fatalf("%s %s after %d calls", st.Status, st.Reason, n)
 	}
-	s.Set(llmtest.Options{})
+	server.Set(modeltest.Options{})
 	if err := shared.Control.Resume(t.Context(), st.Run); err != nil {
 		t.Fatal(err)
 	}
@@ -395,21 +488,29 @@ func TestASpentBudgetPausesAndResumeGoesBeyondIt(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	completed(t, st)
-	if d := s.Stats().Duplicates; d != 0 {
+	if d := server.Stats().Duplicates; d != 0 {
 		t.Errorf("%d answers were paid twice", d)
 	}
 }
 
 func TestADryRunCountsAndPaysNothing(t *testing.T) {
-	s := serve(t, llmtest.Options{})
-	sp := spec(t, "dry", copySample(t), s, "indexes.dry.chunking.strategy=document", "models.chat.model=dry", "models.embedding.dimension=256")
-	r, err := shared.Control.Index(t.Context(), control.IndexRequest{Spec: sp, DryRun: true})
+	server := serve(t, modeltest.Options{})
+	sp := spec(
+		t,
+		"dry",
+		copySample(t),
+		server,
+		"indexes.dry.chunking.strategy=document",
+		"models.chat.model=dry",
+		"models.embedding.dimension=256",
+	)
+	r, err := shared.Control.Index(t.Context(), ops.IndexRequest{Spec: sp, DryRun: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	st := completed(t, wait(t, shared.Control, r.Run))
-	if st.Calls.Extract != 120 || st.Tokens.Prompt == 0 || st.Published || s.Stats().Chat != 0 {
-		t.Errorf("%+v, server %+v", st.Report, s.Stats())
+	if st.Calls.Extract != 120 || st.Tokens.Prompt == 0 || st.Published || server.Stats().Chat != 0 {
+		t.Errorf("%+v, server %+v", st.Report, server.Stats())
 	}
 	if status, _ := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/dry/query", map[string]any{"query": "x"}); status != http.StatusNotFound {
 		t.Errorf("a dry run can be queried: %d", status)

@@ -14,13 +14,13 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
 
-	"github.com/unweaver/unweaver/internal/blob"
-	"github.com/unweaver/unweaver/internal/classes"
-	"github.com/unweaver/unweaver/internal/llm/llmtest"
+	"github.com/unweaver/unweaver/internal/model/modeltest"
+	"github.com/unweaver/unweaver/internal/ops"
 	"github.com/unweaver/unweaver/internal/stage/load"
-	"github.com/unweaver/unweaver/internal/vectors"
-	"github.com/unweaver/unweaver/internal/vectors/files"
-	"github.com/unweaver/unweaver/starter/control"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/classes"
+	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/store/vectors/files"
 )
 
 // These benchmarks need make servers; `make bench` runs each once.
@@ -39,23 +39,23 @@ func benchRows(n int, seed uint64) []vectors.Row {
 	}
 	rs := make([]vectors.Row, n)
 	for i := range rs {
-		v := make([]float32, benchDim)
+		vector := make([]float32, benchDim)
 		for j, x := range centres[r.IntN(len(centres))] {
-			v[j] = x + 0.6*float32(r.NormFloat64())
+			vector[j] = x + 0.6*float32(r.NormFloat64())
 		}
-		vectors.Normalise(v)
-		rs[i] = vectors.Row{Key: fmt.Sprintf("%016x%016x-%016x", r.Uint64(), r.Uint64(), i), Vector: v}
+		vectors.Normalise(vector)
+		rs[i] = vectors.Row{Key: fmt.Sprintf("%016x%016x-%016x", r.Uint64(), r.Uint64(), i), Vector: vector}
 	}
 	return rs
 }
 
 // latency gives p50 and p99 of 300 warm searches for 100 rows, in milliseconds.
-func latency(b *testing.B, s vectors.Store, name string, qs []vectors.Row) (p50, p99 float64) {
+func latency(b *testing.B, store vectors.Store, name string, qs []vectors.Row) (p50, p99 float64) {
 	b.Helper()
 	var ms []float64
 	for i := range 350 {
 		begin := time.Now()
-		if _, err := s.Search(b.Context(), name, qs[i%len(qs)].Vector, 100); err != nil {
+		if _, err := store.Search(b.Context(), name, qs[i%len(qs)].Vector, 100); err != nil {
 			b.Fatal(err)
 		}
 		if i >= 50 {
@@ -66,10 +66,11 @@ func latency(b *testing.B, s vectors.Store, name string, qs []vectors.Row) (p50,
 	return ms[len(ms)/2], ms[len(ms)*99/100]
 }
 
-// BenchmarkMilvus: rows a second by Upsert and by import, and the latency of searches beside the files of the embedded stack.
+// BenchmarkMilvus: rows a second by Upsert and by import, and the latency of searches beside the files of the
+// embedded stack.
 func BenchmarkMilvus(b *testing.B) {
 	c := newCluster(b)
-	v := c.ctl.Stores.Vectors
+	store := c.ctl.Stores.Vectors
 	embedded, err := files.Open(b.TempDir())
 	if err != nil {
 		b.Fatal(err)
@@ -85,23 +86,23 @@ func BenchmarkMilvus(b *testing.B) {
 			rs := benchRows(n, uint64(n))
 			up, im := fmt.Sprintf("uw_bench_up_%d", n), fmt.Sprintf("uw_bench_im_%d", n)
 			for _, name := range []string{up, im} {
-				ok(v.Drop(b.Context(), name))
-				ok(v.Create(b.Context(), name, benchDim))
-				defer func() { _ = v.Drop(b.Context(), name) }()
+				ok(store.Drop(b.Context(), name))
+				ok(store.Create(b.Context(), name, benchDim))
+				defer func() { _ = store.Drop(b.Context(), name) }()
 			}
 			begin := time.Now()
 			for part := range slices.Chunk(rs, 10_000) {
-				ok(v.Upsert(b.Context(), up, part))
+				ok(store.Upsert(b.Context(), up, part))
 			}
 			b.ReportMetric(float64(n)/time.Since(begin).Seconds(), fmt.Sprintf("upsert-rows/s@%d", n))
 			b.ReportMetric(float64(n)/importing(b, c, im, rs).Seconds(), fmt.Sprintf("import-rows/s@%d", n))
-			ok(v.Load(b.Context(), im))
+			ok(store.Load(b.Context(), im))
 			ok(embedded.Create(b.Context(), im, benchDim))
 			for part := range slices.Chunk(rs, 10_000) {
 				ok(embedded.Upsert(b.Context(), im, part))
 			}
 			ok(embedded.Load(b.Context(), im))
-			for name, s := range map[string]vectors.Store{"milvus": v, "files": embedded} {
+			for name, s := range map[string]vectors.Store{"milvus": store, "files": embedded} {
 				p50, p99 := latency(b, s, im, rs)
 				b.ReportMetric(p50, fmt.Sprintf("%s-p50-ms@%d", name, n))
 				b.ReportMetric(p99, fmt.Sprintf("%s-p99-ms@%d", name, n))
@@ -114,13 +115,16 @@ func BenchmarkMilvus(b *testing.B) {
 func importing(b *testing.B, c *cluster, name string, rs []vectors.Row) time.Duration {
 	b.Helper()
 	var buf bytes.Buffer
-	w := parquet.NewGenericWriter[load.VectorRow](&buf, parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}))
+	writer := parquet.NewGenericWriter[load.VectorRow](
+		&buf,
+		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
+	)
 	for _, r := range rs {
-		if _, err := w.Write([]load.VectorRow{load.VectorRow(r)}); err != nil {
+		if _, err := writer.Write([]load.VectorRow{load.VectorRow(r)}); err != nil {
 			b.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
+	if err := writer.Close(); err != nil {
 		b.Fatal(err)
 	}
 	begin := time.Now()
@@ -155,7 +159,10 @@ func BenchmarkRedisRecords(b *testing.B) {
 		for i := range n {
 			v := []byte(fmt.Sprintf("%d %s", i, strings.Repeat("a class's name and text, ", 10)))
 			size += len(v)
-			rs = append(rs, classes.Record{Key: fmt.Sprintf("%s:c:k:%032x:%064x", c.ctl.Stores.StoreID[:8], i, i), Value: v})
+			rs = append(
+				rs,
+				classes.Record{Key: fmt.Sprintf("%s:c:k:%032x:%064x", c.ctl.Stores.StoreID[:8], i, i), Value: v},
+			)
 		}
 		before := redisMemory(b, c)
 		begin := time.Now()
@@ -168,7 +175,8 @@ func BenchmarkRedisRecords(b *testing.B) {
 	}
 }
 
-// BenchmarkWorkers: extraction by one and by three workers against a model server of 200 ms, and the embedded stack beside.
+// BenchmarkWorkers: extraction by one and by three workers against a model server of 200 ms, and the embedded stack
+// beside.
 func BenchmarkWorkers(b *testing.B) {
 	docs := manyDocuments(b, 30)
 	for _, flights := range []int{16, 64} {
@@ -177,15 +185,15 @@ func BenchmarkWorkers(b *testing.B) {
 			b.Run(fmt.Sprintf("workers=%d/in-flight=%d-each", n, flights), func(b *testing.B) {
 				for b.Loop() {
 					c := newCluster(b)
-					s := serve(b, llmtest.Options{Latency: 200 * time.Millisecond})
-					sp := clusterSpec(b, s)
+					server := serve(b, modeltest.Options{Latency: 200 * time.Millisecond})
+					sp := clusterSpec(b, server)
 					sp.Limits.Concurrency = flights
 					c.upload(docs)
 					for range n {
 						c.worker()
 					}
-					st := completed(b, wait(b, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
-					rate := extraction(s)
+					st := completed(b, wait(b, c.ctl, c.begin(ops.IndexRequest{Spec: sp})))
+					rate := extraction(server)
 					b.ReportMetric(rate, "extractions/s")
 					b.ReportMetric(st.Seconds, "build-s")
 					if n == 1 {
@@ -198,10 +206,16 @@ func BenchmarkWorkers(b *testing.B) {
 		}
 		b.Run(fmt.Sprintf("embedded/in-flight=%d", flights), func(b *testing.B) {
 			for b.Loop() {
-				s := serve(b, llmtest.Options{Latency: 200 * time.Millisecond})
+				s := serve(b, modeltest.Options{Latency: 200 * time.Millisecond})
 				sp := clusterSpec(b, s)
 				sp.Limits.Concurrency, sp.Corpus = flights, docs
-				sp.Index, sp.Chat.Model = fmt.Sprint("bench", flights), fmt.Sprint("embedded-", flights) // nothing from the ledger
+				sp.Index, sp.Chat.Model = fmt.Sprint(
+					"bench",
+					flights,
+				), fmt.Sprint(
+					"embedded-",
+					flights,
+				) // nothing from the ledger
 				st := completed(b, index(b, shared.Control, sp))
 				b.ReportMetric(extraction(s), "extractions/s")
 				b.ReportMetric(st.Seconds, "build-s")
@@ -210,7 +224,7 @@ func BenchmarkWorkers(b *testing.B) {
 	}
 }
 
-func extraction(s *llmtest.Server) float64 {
+func extraction(s *modeltest.Server) float64 {
 	st := s.Stats()
 	return float64(st.Extract-1) / st.Last.Sub(st.First).Seconds()
 }
@@ -224,7 +238,11 @@ func manyDocuments(b *testing.B, n int) string {
 	}
 	dir := b.TempDir()
 	for i := range n {
-		writeFile(b, fmt.Sprintf("%s/copy%02d.jsonl", dir, i), strings.ReplaceAll(string(src), `"text": "`, fmt.Sprintf(`"text": "Copy %d. `, i)))
+		writeFile(
+			b,
+			fmt.Sprintf("%s/copy%02d.jsonl", dir, i),
+			strings.ReplaceAll(string(src), `"text": "`, fmt.Sprintf(`"text": "Copy %d. `, i)),
+		)
 	}
 	return dir
 }

@@ -15,24 +15,33 @@ import (
 	"go.temporal.io/api/enums/v1"
 
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/engine"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/llm/llmtest"
-	"github.com/unweaver/unweaver/starter/control"
+	"github.com/unweaver/unweaver/internal/model/modeltest"
+	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/ops/engine"
 )
 
 const flight = 8
 
 // clusterSpec is the spec of the tests on real servers: documents as chunks, some shortening, few calls in flight.
-func clusterSpec(t testing.TB, s *llmtest.Server) corpus.Spec {
-	return spec(t, "k", ".", s, "indexes.k.chunking.strategy=document", fmt.Sprintf("models.limits.concurrency=%d", flight), "indexes.k.shortening.threshold=400",
-		"models.chat.model=cluster", "models.embedding.model=cluster") // hashes hold the models
+func clusterSpec(t testing.TB, s *modeltest.Server) corpus.Spec {
+	return spec(
+		t,
+		"k",
+		".",
+		s,
+		"indexes.k.chunking.strategy=document",
+		fmt.Sprintf("models.limits.concurrency=%d", flight),
+		"indexes.k.shortening.threshold=400",
+		"models.chat.model=cluster",
+		"models.embedding.model=cluster",
+	) // hashes hold the models
 }
 
 // undisturbed builds the sample on the embedded stack: what every build on servers must equal.
-func undisturbed(t *testing.T) (control.Status, []string) {
+func undisturbed(t *testing.T) (ops.Status, []string) {
 	t.Helper()
-	s := serve(t, llmtest.Options{Shuffle: true})
+	s := serve(t, modeltest.Options{Shuffle: true})
 	sp := clusterSpec(t, s)
 	sp.Corpus = copySample(t)
 	sp.Index = "undisturbed-" + corpus.Sum(t.Name()).Short(8)
@@ -42,18 +51,36 @@ func undisturbed(t *testing.T) (control.Status, []string) {
 
 const question = "Who was the first president of the association which published Journal of Psychotherapy Integration?"
 
-func same(t *testing.T, got, want control.Status) {
+func same(t *testing.T, got, want ops.Status) {
 	t.Helper()
 	if got.ContentHash != want.ContentHash || got.TextHash != want.TextHash || got.VectorHash != want.VectorHash {
-		t.Errorf("hashes %.12s %.12s %.12s, undisturbed %.12s %.12s %.12s", got.ContentHash, got.TextHash, got.VectorHash, want.ContentHash, want.TextHash, want.VectorHash)
+		t.Errorf(
+			"hashes %.12s %.12s %.12s, undisturbed %.12s %.12s %.12s",
+			got.ContentHash,
+			got.TextHash,
+			got.VectorHash,
+			want.ContentHash,
+			want.TextHash,
+			want.VectorHash,
+		)
 	}
-	if got.Documents != want.Documents || got.Chunks != want.Chunks || got.Classes != want.Classes || got.DeadLetters != 0 {
-		t.Errorf("%d documents, %d chunks, %d classes, %d dead letters; want %d, %d, %d", got.Documents, got.Chunks, got.Classes, got.DeadLetters, want.Documents, want.Chunks, want.Classes)
+	if got.Documents != want.Documents || got.Chunks != want.Chunks || got.Classes != want.Classes ||
+		got.DeadLetters != 0 {
+		t.Errorf(
+			"%d documents, %d chunks, %d classes, %d dead letters; want %d, %d, %d",
+			got.Documents,
+			got.Chunks,
+			got.Classes,
+			got.DeadLetters,
+			want.Documents,
+			want.Chunks,
+			want.Classes,
+		)
 	}
 }
 
 // rows checks that both collections hold each row once.
-func rows(t *testing.T, c *cluster, st control.Status) {
+func rows(t *testing.T, c *cluster, st ops.Status) {
 	t.Helper()
 	names, err := c.ctl.Stores.Vectors.List(t.Context(), "uw_"+corpus.Sum(c.ctl.Stores.StoreID, "k").Short(8)+"_")
 	if err != nil || len(names) != 2 {
@@ -75,38 +102,39 @@ func TestThePipelineOnRealServersEqualsTheEmbeddedOne(t *testing.T) {
 	for _, how := range []string{"import", "insert"} {
 		t.Run(how, func(t *testing.T) {
 			c := newCluster(t, "stores.milvus.load="+how)
-			s := serve(t, llmtest.Options{Shuffle: true})
-			sp := clusterSpec(t, s)
+			server := serve(t, modeltest.Options{Shuffle: true})
+			sp := clusterSpec(t, server)
 			c.upload(copySample(t))
 			c.worker()
 			base := c.replica()
-			st := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
+			st := completed(t, wait(t, c.ctl, c.begin(ops.IndexRequest{Spec: sp})))
 			same(t, st, want)
 			rows(t, c, st)
 			if got := answers(t, base, "k", question); !slices.Equal(got, ids) {
 				t.Errorf("chunks %v, embedded %v", got, ids)
 			}
-			paid := s.Stats()
-			again := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
-			if now := s.Stats(); !again.Unchanged || now.Chat != paid.Chat || now.Embed != paid.Embed || again.Written != (corpus.Written{}) {
+			paid := server.Stats()
+			again := completed(t, wait(t, c.ctl, c.begin(ops.IndexRequest{Spec: sp})))
+			if now := server.Stats(); !again.Unchanged || now.Chat != paid.Chat || now.Embed != paid.Embed ||
+				again.Written != (corpus.Written{}) {
 				t.Errorf("an unchanged corpus: %+v", again.Report)
 			}
 			if paid.Duplicates+paid.EmbedTwice != 0 {
 				t.Errorf("paid twice: %+v", paid)
 			}
-			night(t, c, sp, s, base)
+			night(t, c, sp, server, base)
 		})
 	}
 }
 
 // night changes one document: a small night is upserted into the same collections.
-func night(t *testing.T, c *cluster, sp corpus.Spec, s *llmtest.Server, base string) {
+func night(t *testing.T, c *cluster, sp corpus.Spec, server *modeltest.Server, base string) {
 	dir := copySample(t)
 	writeFile(t, dir+"/new.txt", "Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie.")
 	c.upload(dir)
-	before := s.Stats()
-	st := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
-	if d := s.Stats().Extract - before.Extract; d != 1 || st.Diff.Added != 1 {
+	before := server.Stats()
+	st := completed(t, wait(t, c.ctl, c.begin(ops.IndexRequest{Spec: sp})))
+	if d := server.Stats().Extract - before.Extract; d != 1 || st.Diff.Added != 1 {
 		t.Errorf("one new document cost %d extractions: %+v", d, st.Diff)
 	}
 	found := false
@@ -125,27 +153,27 @@ func night(t *testing.T, c *cluster, sp corpus.Spec, s *llmtest.Server, base str
 
 func TestThreeWorkersShareABuildAndReplicasSwitchUnderLoad(t *testing.T) {
 	c := newCluster(t, "stores.milvus.load=insert")
-	s := serve(t, llmtest.Options{Latency: 100 * time.Millisecond, Shuffle: true})
-	sp := clusterSpec(t, s)
+	server := serve(t, modeltest.Options{Latency: 100 * time.Millisecond, Shuffle: true})
+	sp := clusterSpec(t, server)
 	dir := copySample(t)
 	for i := range 5 { // enough for every worker
-		b, err := os.ReadFile(dir + "/corpus.jsonl")
+		raw, err := os.ReadFile(dir + "/corpus.jsonl")
 		if err != nil {
 			t.Fatal(err)
 		}
-		writeFile(t, fmt.Sprintf("%s/copy%d.jsonl", dir, i), string(b))
+		writeFile(t, fmt.Sprintf("%s/copy%d.jsonl", dir, i), string(raw))
 	}
 	c.upload(dir)
 	ws := []*proc{c.worker(), c.worker(), c.worker()}
 	bases := []string{c.replica(), c.replica()}
-	run := c.begin(control.IndexRequest{Spec: sp})
+	run := c.begin(ops.IndexRequest{Spec: sp})
 	c.reach(run, "extract", 100)
 	ws[0].kill()
 	st := completed(t, wait(t, c.ctl, run))
 	if n := pollers(t, c, run); n < 2 { // attempts of the killed one are not kept in history
 		t.Errorf("%d workers took part", n)
 	}
-	want, got := st.Chunks/6, s.Stats() // six equal files: one answer each serves all
+	want, got := st.Chunks/6, server.Stats() // six equal files: one answer each serves all
 	if got.Extract > want+2*flight || got.Duplicates > 2*flight {
 		t.Errorf("%d extractions were paid for %d texts, %d of them twice", got.Extract, want, got.Duplicates)
 	}
@@ -161,7 +189,13 @@ func TestThreeWorkersShareABuildAndReplicasSwitchUnderLoad(t *testing.T) {
 		for range 2 {
 			wg.Go(func() {
 				for !stop.Load() {
-					status, out := do(t, b, http.MethodPost, "/v1/indexes/k/query", map[string]any{"query": "Cape Merrow lighthouse painted"})
+					status, out := do(
+						t,
+						b,
+						http.MethodPost,
+						"/v1/indexes/k/query",
+						map[string]any{"query": "Cape Merrow lighthouse painted"},
+					)
 					if status != http.StatusOK {
 						t.Errorf("a query during a switch: %d %v", status, out)
 						return
@@ -184,7 +218,7 @@ func TestThreeWorkersShareABuildAndReplicasSwitchUnderLoad(t *testing.T) {
 	}
 	writeFile(t, dir+"/new.txt", "Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie.")
 	c.upload(dir)
-	two := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
+	two := completed(t, wait(t, c.ctl, c.begin(ops.IndexRequest{Spec: sp})))
 	for begin := time.Now(); time.Since(begin) < 20*time.Second; time.Sleep(50 * time.Millisecond) {
 		mu.Lock()
 		done := first[bases[0]+two.Generation] && first[bases[1]+two.Generation]
@@ -210,14 +244,14 @@ func pollers(t *testing.T, c *cluster, run string) int {
 	for _, id := range []string{"build/" + run, "build/" + run + "/extract", "build/" + run + "/extract/s-00000", "build/" + run + "/chunk"} {
 		it := c.client.GetWorkflowHistory(t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 		for it.HasNext() {
-			e, err := it.Next()
+			event, err := it.Next()
 			if err != nil {
 				break
 			}
-			if a := e.GetActivityTaskStartedEventAttributes(); a != nil {
+			if a := event.GetActivityTaskStartedEventAttributes(); a != nil {
 				ids[a.GetIdentity()] = true
 			}
-			if a := e.GetActivityTaskCompletedEventAttributes(); a != nil {
+			if a := event.GetActivityTaskCompletedEventAttributes(); a != nil {
 				ids[a.GetIdentity()] = true
 			}
 		}
@@ -287,12 +321,19 @@ func TestKilledPartsOfAClusterEndInTheSameIndex(t *testing.T) {
 			if f.before != nil {
 				f.before(c)
 			}
-			s := serve(t, llmtest.Options{Latency: 150 * time.Millisecond, EmbedLatency: 60 * time.Millisecond, Shuffle: true})
-			sp := clusterSpec(t, s)
+			server := serve(
+				t,
+				modeltest.Options{
+					Latency:      150 * time.Millisecond,
+					EmbedLatency: 60 * time.Millisecond,
+					Shuffle:      true,
+				},
+			)
+			sp := clusterSpec(t, server)
 			c.upload(copySample(t))
 			w := c.worker()
 			begin := time.Now()
-			run := c.begin(control.IndexRequest{Spec: sp})
+			run := c.begin(ops.IndexRequest{Spec: sp})
 			f.disturb(c, run, w)
 			st := wait(t, c.ctl, run)
 			if st.Status == corpus.StatusPaused { // a store was away for longer than retries last: a person resumes
@@ -305,8 +346,14 @@ func TestKilledPartsOfAClusterEndInTheSameIndex(t *testing.T) {
 			completed(t, st)
 			same(t, st, want)
 			rows(t, c, st)
-			paid := s.Stats()
-			t.Logf("%s: %.0f s, paid twice: %d chat answers, %d embedded texts", f.name, time.Since(begin).Seconds(), paid.Duplicates, paid.EmbedTwice)
+			paid := server.Stats()
+			t.Logf(
+				"%s: %.0f s, paid twice: %d chat answers, %d embedded texts",
+				f.name,
+				time.Since(begin).Seconds(),
+				paid.Duplicates,
+				paid.EmbedTwice,
+			)
 			if paid.Duplicates > f.bound {
 				t.Errorf("%d chat answers were paid twice, want at most %d", paid.Duplicates, f.bound)
 			}
@@ -317,19 +364,22 @@ func TestKilledPartsOfAClusterEndInTheSameIndex(t *testing.T) {
 
 func TestRestoreBringsBackWipedStoresWithoutAModelCall(t *testing.T) {
 	c := newCluster(t, "stores.milvus.load=insert")
-	s := serve(t, llmtest.Options{Shuffle: true})
+	server := serve(t, modeltest.Options{Shuffle: true})
 	c.upload(copySample(t))
 	c.worker()
-	st := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: clusterSpec(t, s)})))
+	st := completed(t, wait(t, c.ctl, c.begin(ops.IndexRequest{Spec: clusterSpec(t, server)})))
 	want := answers(t, c.replica(), "k", question)
-	paid := s.Stats()
+	paid := server.Stats()
 	for _, what := range []string{"Redis", "Milvus", "Redis and Milvus"} {
 		t.Run(what, func(t *testing.T) {
 			if strings.Contains(what, "Redis") {
 				flushRedis(t, c)
 			}
 			if strings.Contains(what, "Milvus") {
-				names, err := c.ctl.Stores.Vectors.List(t.Context(), "uw_"+corpus.Sum(c.ctl.Stores.StoreID, "k").Short(8)+"_")
+				names, err := c.ctl.Stores.Vectors.List(
+					t.Context(),
+					"uw_"+corpus.Sum(c.ctl.Stores.StoreID, "k").Short(8)+"_",
+				)
 				if err != nil || len(names) != 2 {
 					t.Fatal(names, err)
 				}
@@ -344,7 +394,8 @@ func TestRestoreBringsBackWipedStoresWithoutAModelCall(t *testing.T) {
 				t.Fatal(err)
 			}
 			res := completed(t, wait(t, c.ctl, r.Run))
-			if strings.Contains(what, "Redis") != (res.Written.Records == st.Classes) || strings.Contains(what, "Milvus") != (res.Written.Rows == st.Classes+st.Chunks) {
+			if strings.Contains(what, "Redis") != (res.Written.Records == st.Classes) ||
+				strings.Contains(what, "Milvus") != (res.Written.Rows == st.Classes+st.Chunks) {
 				t.Errorf("restored %+v", res.Written)
 			}
 			rows(t, c, st)
@@ -355,7 +406,7 @@ func TestRestoreBringsBackWipedStoresWithoutAModelCall(t *testing.T) {
 			}
 		})
 	}
-	if now := s.Stats(); now.Chat != paid.Chat {
+	if now := server.Stats(); now.Chat != paid.Chat {
 		t.Errorf("restoring paid for %d answers", now.Chat-paid.Chat)
 	}
 }
@@ -364,11 +415,25 @@ func TestTwoInstallationsShareServersAndNeverMeet(t *testing.T) {
 	a := newCluster(t, "stores.milvus.load=insert")
 	a.worker()
 	a.upload(copySample(t))
-	one := completed(t, wait(t, a.ctl, a.begin(control.IndexRequest{Spec: spec(t, "k", ".", nil, "indexes.k.chunking.strategy=document")})))
+	one := completed(
+		t,
+		wait(
+			t,
+			a.ctl,
+			a.begin(ops.IndexRequest{Spec: spec(t, "k", ".", nil, "indexes.k.chunking.strategy=document")}),
+		),
+	)
 	b := newCluster(t, "stores.milvus.load=insert", "stores.classes="+a.cfg.Stores.Classes)
 	b.worker()
-	b.upload(write(t, map[string]string{"x.txt": "Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie."}))
-	two := completed(t, wait(t, b.ctl, b.begin(control.IndexRequest{Spec: spec(t, "k", ".", nil)})))
+	b.upload(
+		write(
+			t,
+			map[string]string{
+				"x.txt": "Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie.",
+			},
+		),
+	)
+	two := completed(t, wait(t, b.ctl, b.begin(ops.IndexRequest{Spec: spec(t, "k", ".", nil)})))
 	rows(t, a, one)
 	rows(t, b, two)
 	if got := answers(t, b.replica(), "k", "Cape Merrow"); len(got) != 1 {
@@ -383,7 +448,8 @@ func TestWhatIsMissingInAClusterIsNamed(t *testing.T) {
 	c := newCluster(t)
 	none := c.cfg.Engine
 	none.Namespace = "no-such-namespace"
-	if _, err := engine.Dial(t.Context(), none, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "engine.namespace") {
+	if _, err := engine.Dial(t.Context(), none, slog.New(slog.DiscardHandler)); err == nil ||
+		!strings.Contains(err.Error(), "engine.namespace") {
 		t.Errorf("a namespace that does not exist: %v", err)
 	}
 	sp := spec(t, "k", ".", nil)
@@ -392,7 +458,7 @@ func TestWhatIsMissingInAClusterIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := map[string]control.Check{}
+	said := map[string]ops.Check{}
 	for _, x := range checks {
 		said[x.Name] = x
 	}
@@ -407,13 +473,13 @@ func TestWhatIsMissingInAClusterIsNamed(t *testing.T) {
 		}
 	}
 	c.upload(copySample(t))
-	run := c.begin(control.IndexRequest{Spec: spec(t, "k", ".", nil)})
+	run := c.begin(ops.IndexRequest{Spec: spec(t, "k", ".", nil)})
 	st, err := c.ctl.Status(t.Context(), run)
 	if err != nil || len(st.Problems) == 0 || st.Problems[0].Code != "no_worker" {
 		t.Errorf("a run without a worker: %+v, %v", st.Problems, err)
 	}
-	// A build with another embedding dimension than the collection's is a build of another fingerprint; rows of a build that
-	// was abandoned are dropped before the first import.
+	// A build with another embedding dimension than the collection's is a build of another fingerprint; rows of a
+	// build that was abandoned are dropped before the first import.
 	name := corpus.Collection(c.ctl.Stores.StoreID, "k", "classes", corpus.Fingerprint{}.Digest(), 0)
 	if err := c.ctl.Stores.Vectors.Create(t.Context(), name, 8); err != nil {
 		t.Fatal(err)
@@ -425,18 +491,25 @@ func TestWhatIsMissingInAClusterIsNamed(t *testing.T) {
 
 func TestRowsOfAnAbandonedBuildAreGoneAfterAnImport(t *testing.T) {
 	c := newCluster(t)
-	s := serve(t, llmtest.Options{Latency: 50 * time.Millisecond, Shuffle: true})
+	s := serve(t, modeltest.Options{Latency: 50 * time.Millisecond, Shuffle: true})
 	c.worker()
-	c.upload(write(t, map[string]string{"old.txt": "Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie."}))
+	c.upload(
+		write(
+			t,
+			map[string]string{
+				"old.txt": "Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie.",
+			},
+		),
+	)
 	sp := clusterSpec(t, s)
-	run := c.begin(control.IndexRequest{Spec: sp})
+	run := c.begin(ops.IndexRequest{Spec: sp})
 	c.reach(run, "verify", 0)
 	if err := c.ctl.Cancel(t.Context(), run); err != nil && !fault.Is(err, fault.RunNotFound) {
 		t.Fatal(err)
 	}
 	first := wait(t, c.ctl, run)
 	c.upload(copySample(t))
-	st := completed(t, wait(t, c.ctl, c.begin(control.IndexRequest{Spec: sp})))
+	st := completed(t, wait(t, c.ctl, c.begin(ops.IndexRequest{Spec: sp})))
 	if first.Status == corpus.StatusCancelled {
 		rows(t, c, st)
 	} else {

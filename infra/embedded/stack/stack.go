@@ -1,5 +1,5 @@
-// Package stack is the embedded stack: Temporal on SQLite, a worker and query-api in one process over one data directory.
-// Killed and started again it resumes what ran.
+// Package stack is the embedded stack: Temporal on SQLite, a worker and query-api in one process over one data
+// directory. Killed and started again it resumes what ran.
 package stack
 
 import (
@@ -22,14 +22,14 @@ import (
 
 	"github.com/unweaver/unweaver/infra/embedded/tembed"
 	"github.com/unweaver/unweaver/internal/config"
-	"github.com/unweaver/unweaver/internal/engine"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/localfile"
-	"github.com/unweaver/unweaver/internal/setup"
+	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/ops/admin"
+	"github.com/unweaver/unweaver/internal/ops/engine"
+	"github.com/unweaver/unweaver/internal/store/localfile"
+	"github.com/unweaver/unweaver/internal/store/wiring"
 	"github.com/unweaver/unweaver/query-api/api"
-	"github.com/unweaver/unweaver/starter/admin"
 	"github.com/unweaver/unweaver/starter/cli"
-	"github.com/unweaver/unweaver/starter/control"
 	"github.com/unweaver/unweaver/worker/host"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -47,11 +47,11 @@ type Options struct {
 // Stack is a running stack.
 type Stack struct {
 	cli.Dev
-	Control *control.Service
+	Control *ops.Service
 
 	dir    string
 	lock   *os.File
-	stores *setup.Stores
+	stores *wiring.Stores
 	engine *tembed.Server
 	client client.Client
 	worker *host.Host
@@ -63,65 +63,93 @@ type Stack struct {
 const Heartbeat = 6 * time.Second
 
 // Start starts every part and returns when each answers.
-func Start(ctx context.Context, o Options) (s *Stack, err error) {
-	dir, err := filepath.Abs(o.DataDir)
+func Start(ctx context.Context, options Options) (stack *Stack, err error) {
+	dir, err := filepath.Abs(options.DataDir)
 	if err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fault.New(fault.StoreDenied, fault.Bad, "make data directory", dir, err, "choose another --data-dir")
+		return nil, fault.Usage.At("make data directory", dir).Because(err).Advise("choose another --data-dir")
 	}
-	s = &Stack{dir: dir, served: make(chan error, 1)}
+	stack = &Stack{dir: dir, served: make(chan error, 1)}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.Stop(ctx))
+			err = errors.Join(err, stack.Stop(ctx))
 		}
 	}()
-	if s.lock, err = lock(dir); err != nil {
-		return s, err
+	if stack.lock, err = lock(dir); err != nil {
+		return stack, err
 	}
 	_ = os.Remove(filepath.Join(dir, "dev.json")) // of a process that was killed
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", o.HTTPPort))
+	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", options.HTTPPort))
 	if err != nil {
-		return s, fault.New(fault.PortTaken, fault.Bad, "listen on", fmt.Sprintf("127.0.0.1:%d", o.HTTPPort), err, "another program has the port: choose one with --http-port (0 = any free)")
+		return stack, fault.PortTaken.At("listen on", fmt.Sprintf("127.0.0.1:%d", options.HTTPPort)).
+			Because(err).
+			Advise("another program has the port: choose one with --http-port (0 = any free)")
 	}
-	phase := o.Phase
+	phase := options.Phase
 	if phase == nil {
 		phase = func(string) {}
 	}
 	phase("stores in " + dir)
-	if s.stores, err = setup.Open(ctx, setup.Embedded(o.Config.Stores, dir)); err != nil {
-		return s, errors.Join(err, l.Close())
+	if stack.stores, err = wiring.Open(ctx, wiring.Embedded(options.Config.Stores, dir)); err != nil {
+		return stack, errors.Join(err, listener.Close())
 	}
 	phase("Temporal on SQLite")
-	if s.engine, err = tembed.Start(dir, o.TemporalPort); err != nil {
-		return s, errors.Join(err, l.Close())
+	if stack.engine, err = tembed.Start(dir, options.TemporalPort); err != nil {
+		return stack, errors.Join(err, listener.Close())
 	}
-	if s.client, err = dial(ctx, s.engine.Address, o.Log); err != nil {
-		return s, errors.Join(err, l.Close())
+	if stack.client, err = dial(ctx, stack.engine.Address, options.Log); err != nil {
+		return stack, errors.Join(err, listener.Close())
 	}
 	phase("worker")
-	models := setup.NewModels(s.stores.Classes)
-	if s.worker, err = host.Start(host.Config{Client: s.client, TaskQueue: workflows.TaskQueue, Stores: s.stores, Models: models, CacheDir: filepath.Join(dir, "cache"),
-		Alone: true, Sticky: time.Second, Beat: time.Second, Drain: 20 * time.Second, Log: o.Log}); err != nil {
-		return s, errors.Join(err, l.Close())
+	models := wiring.NewModels(stack.stores.Classes)
+	if stack.worker, err = host.Start(host.Config{
+		Client: stack.client, TaskQueue: workflows.TaskQueue, Stores: stack.stores, Models: models, CacheDir: filepath.Join(dir, "cache"),
+		Alone: true, Sticky: time.Second, Heartbeat: time.Second, Drain: 20 * time.Second, Log: options.Log,
+	}); err != nil {
+		return stack, errors.Join(err, listener.Close())
 	}
-	s.Control = &control.Service{Client: s.client, Engine: config.Engine{Address: s.engine.Address, Namespace: tembed.Namespace, TaskQueue: workflows.TaskQueue}, Stores: s.stores, Models: models, Heartbeat: Heartbeat}
+	stack.Control = &ops.Service{
+		Client: stack.client,
+		Engine: config.Engine{
+			Address:   stack.engine.Address,
+			Namespace: tembed.Namespace,
+			TaskQueue: workflows.TaskQueue,
+		},
+		Stores:    stack.stores,
+		Models:    models,
+		Heartbeat: Heartbeat,
+	}
 	phase("query-api")
-	return s, s.serve(o, l, models)
+	return stack, stack.serve(options, listener, models)
 }
 
-func (s *Stack) serve(o Options, l net.Listener, models *setup.Models) error {
+func (s *Stack) serve(options Options, listener net.Listener, models *wiring.Models) error {
 	raw := make([]byte, 16)
 	_, _ = rand.Read(raw) // never fails
-	s.Dev = cli.Dev{HTTP: "http://" + l.Addr().String(), Temporal: s.engine.Address, PID: os.Getpid(), Token: hex.EncodeToString(raw)}
+	s.Dev = cli.Dev{
+		HTTP:     "http://" + listener.Addr().String(),
+		Temporal: s.engine.Address,
+		PID:      os.Getpid(),
+		Token:    hex.EncodeToString(raw),
+	}
 	cache, err := localfile.New(filepath.Join(s.dir, "cache"), 32<<30)
 	if err != nil {
-		return errors.Join(err, l.Close())
+		return errors.Join(err, listener.Close())
 	}
-	s.api = api.New(api.Config{Artifacts: s.stores.Artifacts, Classes: s.stores.Classes, Vectors: s.stores.Vectors, Models: models, Cache: cache, Log: o.Log,
-		Extra: map[string]http.Handler{admin.Prefix: admin.Handler(s.Control, s.Token)}})
-	go func() { s.served <- s.api.Serve(l) }()
+	s.api = api.New(
+		api.Config{
+			Artifacts: s.stores.Artifacts,
+			Classes:   s.stores.Classes,
+			Vectors:   s.stores.Vectors,
+			Models:    models,
+			Cache:     cache,
+			Log:       options.Log,
+			Extra:     map[string]http.Handler{admin.Prefix: admin.Handler(s.Control, s.Token)},
+		},
+	)
+	go func() { s.served <- s.api.Serve(listener) }()
 	if err := answers(s.HTTP + "/livez"); err != nil {
 		return err
 	}
@@ -141,44 +169,49 @@ func answers(url string) error {
 	c := &http.Client{Timeout: 5 * time.Second}
 	var last error
 	for range 300 {
-		r, err := c.Get(url)
+		response, err := c.Get(url)
 		if err == nil {
-			b, _ := io.ReadAll(r.Body)
-			_ = r.Body.Close()
-			if r.StatusCode == http.StatusOK {
+			raw, _ := io.ReadAll(response.Body)
+			_ = response.Body.Close()
+			if response.StatusCode == http.StatusOK {
 				return nil
 			}
-			err = fmt.Errorf("%s: %s", r.Status, b)
+			err = fmt.Errorf("%s: %s", response.Status, raw)
 		}
 		last = err
 		time.Sleep(100 * time.Millisecond)
 	}
-	return fault.New(fault.StoreDown, fault.Fatal, "start", url, last, "see the log")
+	return fault.StoreDown.At("start", url).Because(last).Advise("see the log")
 }
 
 // lock makes this process the only owner of a data directory.
 func lock(dir string) (*os.File, error) {
 	path := filepath.Join(dir, "lock")
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fault.New(fault.StoreDenied, fault.Bad, "open", path, err, "choose another --data-dir")
+		return nil, fault.Usage.At("open", path).Because(err).Advise("choose another --data-dir")
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		who := "another process"
 		if d, ok := cli.ReadDev(dir); ok {
 			who = fmt.Sprintf("process %d at %s", d.PID, d.HTTP)
 		}
-		_ = f.Close()
-		return nil, fault.New(fault.DataDirInUse, fault.Bad, "use data directory", dir, who+" has it", "stop that process, or choose another --data-dir")
+		_ = file.Close()
+		return nil, fault.DataDirInUse.At("use data directory", dir).
+			Because(who + " has it").
+			Advise("stop that process, or choose another --data-dir")
 	}
-	return f, nil
+	return file, nil
 }
 
 // dial connects once the namespace answers.
 func dial(ctx context.Context, address string, log *slog.Logger) (client.Client, error) {
 	var last error
 	for range 200 {
-		c, err := client.DialContext(ctx, client.Options{HostPort: address, Namespace: tembed.Namespace, Logger: engine.Logger(log)})
+		c, err := client.DialContext(
+			ctx,
+			client.Options{HostPort: address, Namespace: tembed.Namespace, Logger: engine.Logger(log)},
+		)
 		if err == nil {
 			if _, err = c.CheckHealth(ctx, &client.CheckHealthRequest{}); err == nil {
 				return c, nil
@@ -188,7 +221,9 @@ func dial(ctx context.Context, address string, log *slog.Logger) (client.Client,
 		last = err
 		time.Sleep(50 * time.Millisecond)
 	}
-	return nil, fault.New(fault.EngineDown, fault.Fatal, "connect to the embedded Temporal at", address, last, "see temporal.log in the data directory")
+	return nil, fault.EngineDown.At("connect to the embedded Temporal at", address).
+		Because(last).
+		Advise("see temporal.log in the data directory")
 }
 
 // Failed tells when a part of the stack ends by itself.

@@ -1,5 +1,6 @@
-// Package tembed runs Temporal's server in this process on one SQLite file (write-ahead log, synchronous=normal: a killed
-// process loses nothing). It is pinned to one server version per file, since this path has no schema migration.
+// Package tembed runs Temporal's server in this process on one SQLite file (write-ahead log, synchronous=normal: a
+// killed process loses nothing). It is pinned to one server version per file, since this path has no schema
+// migration.
 package tembed
 
 import (
@@ -49,12 +50,23 @@ func Start(dir string, port int) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	store := &config.SQL{PluginName: sqlite.PluginName, DatabaseName: db, ConnectAttributes: map[string]string{"mode": "rwc", "_journal_mode": "wal", "_synchronous": "normal", "_busy_timeout": "10000"}}
+	store := &config.SQL{
+		PluginName:   sqlite.PluginName,
+		DatabaseName: db,
+		ConnectAttributes: map[string]string{
+			"mode":          "rwc",
+			"_journal_mode": "wal",
+			"_synchronous":  "normal",
+			"_busy_timeout": "10000",
+		},
+	}
 	if err := prepare(db, store); err != nil {
 		return nil, err
 	}
 	cfg := configure(store, ports)
-	logger := log.NewZapLogger(log.BuildZapLogger(log.Config{Level: "warn", OutputFile: filepath.Join(dir, "temporal.log")}))
+	logger := log.NewZapLogger(
+		log.BuildZapLogger(log.Config{Level: "warn", OutputFile: filepath.Join(dir, "temporal.log")}),
+	)
 	hosts := map[primitives.ServiceName]static.Hosts{}
 	for i, s := range services {
 		hosts[s] = static.SingleLocalHost(fmt.Sprintf("%s:%d", localhost, ports[i]))
@@ -69,9 +81,19 @@ func Start(dir string, port int) (*Server, error) {
 		dynamicconfig.HistoryRPS.Key():                                   20000,
 		dynamicconfig.MatchingRPS.Key():                                  20000,
 	}
-	srv, err := temporal.NewServer(temporal.WithConfig(cfg), temporal.ForServices(temporal.DefaultServices), temporal.WithLogger(logger),
-		temporal.WithStaticHosts(hosts), temporal.WithDynamicConfigClient(dc), temporal.WithAuthorizer(authorization.NewNoopAuthorizer()),
-		temporal.WithClaimMapper(func(*config.Config) authorization.ClaimMapper { return authorization.NewNoopClaimMapper() }))
+	srv, err := temporal.NewServer(
+		temporal.WithConfig(cfg),
+		temporal.ForServices(temporal.DefaultServices),
+		temporal.WithLogger(logger),
+		temporal.WithStaticHosts(
+			hosts,
+		),
+		temporal.WithDynamicConfigClient(dc),
+		temporal.WithAuthorizer(authorization.NewNoopAuthorizer()),
+		temporal.WithClaimMapper(
+			func(*config.Config) authorization.ClaimMapper { return authorization.NewNoopClaimMapper() },
+		),
+	)
 	if err != nil {
 		return nil, fmt.Errorf("make Temporal server: %w", err)
 	}
@@ -84,7 +106,12 @@ func Start(dir string, port int) (*Server, error) {
 // Stop stops the server.
 func (s *Server) Stop() error { return s.srv.Stop() }
 
-var services = []primitives.ServiceName{primitives.FrontendService, primitives.HistoryService, primitives.MatchingService, primitives.WorkerService}
+var services = []primitives.ServiceName{
+	primitives.FrontendService,
+	primitives.HistoryService,
+	primitives.MatchingService,
+	primitives.WorkerService,
+}
 
 // freePorts gives one port a service; the first is the asked one.
 func freePorts(first int) ([]int, error) {
@@ -100,12 +127,14 @@ func freePorts(first int) ([]int, error) {
 		if i == 0 {
 			p = first
 		}
-		l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", localhost, p))
+		listener, err := net.Listen("tcp", fmt.Sprintf("%s:%d", localhost, p))
 		if err != nil {
-			return nil, fault.New(fault.PortTaken, fault.Bad, "listen on", fmt.Sprintf("%s:%d", localhost, p), err, "another program has the port: choose one with --temporal-port (0 = any free)")
+			return nil, fault.PortTaken.At("listen on", fmt.Sprintf("%s:%d", localhost, p)).
+				Because(err).
+				Advise("another program has the port: choose one with --temporal-port (0 = any free)")
 		}
-		open = append(open, l)
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		open = append(open, listener)
+		ports = append(ports, listener.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil
 }
@@ -126,7 +155,7 @@ func serverVersion() string {
 func version(dir string) error {
 	path := filepath.Join(dir, "temporal.version")
 	now := serverVersion()
-	b, err := os.ReadFile(path)
+	raw, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return os.WriteFile(path, []byte(now+"\n"), 0o600)
 	}
@@ -136,9 +165,11 @@ func version(dir string) error {
 	minor := func(v string) string {
 		return strings.Join(strings.SplitN(strings.TrimSpace(v), ".", 3)[:min(2, strings.Count(v, ".")+1)], ".")
 	}
-	if minor(string(b)) != minor(now) {
-		return fault.New(fault.EngineDown, fault.Bad, "open", filepath.Join(dir, "temporal.db"), "it was made by Temporal "+strings.TrimSpace(string(b))+", this is "+now,
-			"move temporal.db and temporal.version away: the index is not in them, only runs in progress and the history of ended ones")
+	if minor(string(raw)) != minor(now) {
+		return fault.EngineDown.At("open", filepath.Join(dir, "temporal.db")).
+			Because("it was made by Temporal " + strings.TrimSpace(string(raw)) + ", this is " + now).
+			Advise(
+				"move temporal.db and temporal.version away: the index is not in them, only runs in progress and the history of ended ones")
 	}
 	return nil
 }
@@ -166,19 +197,36 @@ func prepare(db string, store *config.SQL) error {
 func configure(store *config.SQL, ports []int) *config.Config {
 	cfg := &config.Config{}
 	cfg.Global.Membership = config.Membership{MaxJoinDuration: 30 * time.Second, BroadcastAddress: localhost}
-	cfg.Persistence = config.Persistence{DefaultStore: sqlite.PluginName, VisibilityStore: sqlite.PluginName, NumHistoryShards: 1,
-		DataStores: map[string]config.DataStore{sqlite.PluginName: {SQL: store}}}
+	cfg.Persistence = config.Persistence{
+		DefaultStore:     sqlite.PluginName,
+		VisibilityStore:  sqlite.PluginName,
+		NumHistoryShards: 1,
+		DataStores:       map[string]config.DataStore{sqlite.PluginName: {SQL: store}},
+	}
 	frontend := fmt.Sprintf("%s:%d", localhost, ports[0])
-	cfg.ClusterMetadata = &cluster.Config{FailoverVersionIncrement: 10, MasterClusterName: clusterID, CurrentClusterName: clusterID,
-		ClusterInformation: map[string]cluster.ClusterInformation{clusterID: {Enabled: true, InitialFailoverVersion: 1, RPCAddress: frontend}}}
+	cfg.ClusterMetadata = &cluster.Config{
+		FailoverVersionIncrement: 10,
+		MasterClusterName:        clusterID,
+		CurrentClusterName:       clusterID,
+		ClusterInformation: map[string]cluster.ClusterInformation{
+			clusterID: {Enabled: true, InitialFailoverVersion: 1, RPCAddress: frontend},
+		},
+	}
 	cfg.DCRedirectionPolicy = config.DCRedirectionPolicy{Policy: "noop"}
 	cfg.Services = map[string]config.Service{}
 	for i, s := range services {
 		cfg.Services[string(s)] = config.Service{RPC: config.RPC{GRPCPort: ports[i], BindOnLocalHost: true}}
 	}
-	cfg.Archival = config.Archival{History: config.HistoryArchival{State: "disabled"}, Visibility: config.VisibilityArchival{State: "disabled"}}
-	cfg.NamespaceDefaults = config.NamespaceDefaults{Archival: config.ArchivalNamespaceDefaults{History: config.HistoryArchivalNamespaceDefaults{State: "disabled"},
-		Visibility: config.VisibilityArchivalNamespaceDefaults{State: "disabled"}}}
+	cfg.Archival = config.Archival{
+		History:    config.HistoryArchival{State: "disabled"},
+		Visibility: config.VisibilityArchival{State: "disabled"},
+	}
+	cfg.NamespaceDefaults = config.NamespaceDefaults{
+		Archival: config.ArchivalNamespaceDefaults{
+			History:    config.HistoryArchivalNamespaceDefaults{State: "disabled"},
+			Visibility: config.VisibilityArchivalNamespaceDefaults{State: "disabled"},
+		},
+	}
 	cfg.PublicClient = config.PublicClient{HostPort: frontend}
 	return cfg
 }

@@ -1,4 +1,5 @@
-// Command serverprobe tells by its exit code whether a server answers on its own protocol: a port that is open says little.
+// Command serverprobe tells by its exit code whether a server answers on its own protocol: a port that is open says
+// little.
 package main
 
 import (
@@ -30,7 +31,10 @@ func main() {
 
 func probe(ctx context.Context, kind, address string) error {
 	if kind == "temporal" {
-		c, err := client.DialContext(ctx, client.Options{HostPort: address, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+		c, err := client.DialContext(
+			ctx,
+			client.Options{HostPort: address, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))},
+		)
 		if err != nil {
 			return err
 		}
@@ -43,12 +47,12 @@ func probe(ctx context.Context, kind, address string) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	r, err := milvuspb.NewMilvusServiceClient(conn).CheckHealth(ctx, &milvuspb.CheckHealthRequest{})
+	response, err := milvuspb.NewMilvusServiceClient(conn).CheckHealth(ctx, &milvuspb.CheckHealthRequest{})
 	if err != nil {
 		return err
 	}
-	if !r.GetIsHealthy() {
-		return fmt.Errorf("not healthy: %v", r.GetReasons())
+	if !response.GetIsHealthy() {
+		return fmt.Errorf("not healthy: %v", response.GetReasons())
 	}
 	return nil
 }

@@ -166,26 +166,32 @@ func close6(t *testing.T, what string, got, want []float64) {
 // T1 to T4 of the specification.
 func TestSpecification(t *testing.T) {
 	t1 := [][]float64{{1, 0, 1}, {0, 1, 1}}
-	u, _ := align.Utility(pool(t1, []float64{1, 1, 1}, []float64{1, 1}), 1e-3, 500)
-	close6(t, "T1 x", u.X, []float64{2. / 3, 2. / 3, 1. / 3})
-	close6(t, "T1 lambda", u.Lambda, []float64{1.5, 1.5})
+	prices, _ := align.Utility(pool(t1, []float64{1, 1, 1}, []float64{1, 1}), 1e-3, 500)
+	close6(t, "T1 x", prices.X, []float64{2. / 3, 2. / 3, 1. / 3})
+	close6(t, "T1 lambda", prices.Lambda, []float64{1.5, 1.5})
 	v := cls{V: [][]float64{{1, 0, .5}, {0, 1, .5}}, Q: []float64{1, 1}, C: t1, F: []float64{1, 1}, S: 3}
-	l, _ := align.CLS(problem(v), 0, 0)
-	close6(t, "T2 x", l.X, []float64{1, 1, 0})
-	if l.Status != align.Exact {
-		t.Errorf("T2 is %s", l.Status)
+	least, _ := align.CLS(problem(v), 0, 0)
+	close6(t, "T2 x", least.X, []float64{1, 1, 0})
+	if least.Status != align.Exact {
+		t.Errorf("T2 is %s", least.Status)
 	}
 	p3 := pool([][]float64{{1, 1, 0}, {0, 1, 1}, {0, 0, 1}}, []float64{3, 1, 2}, []float64{1, 1, 1})
-	u, _ = align.Utility(p3, 1e-8, 500)
-	close6(t, "T3 x", u.X, []float64{5. / 6, 1. / 6, 5. / 6})
-	if u.Rounds < 85 || u.Rounds > 97 {
-		t.Errorf("T3 took %d rounds, want 91", u.Rounds)
+	prices, _ = align.Utility(p3, 1e-8, 500)
+	close6(t, "T3 x", prices.X, []float64{5. / 6, 1. / 6, 5. / 6})
+	if prices.Rounds < 85 || prices.Rounds > 97 {
+		t.Errorf("T3 took %d rounds, want 91", prices.Rounds)
 	}
-	v = cls{V: [][]float64{{1, 0}, {0, 1}}, Q: []float64{1, 0}, C: [][]float64{{1, 0}, {0, 1}, {1, 1}}, F: []float64{1, 1, 1}, S: 2}
-	l, _ = align.CLS(problem(v), 10, 0)
-	close6(t, "T4 x", l.X, []float64{241. / 341, 210. / 341})
-	if l.Status != align.Ridge {
-		t.Errorf("T4 is %s", l.Status)
+	v = cls{
+		V: [][]float64{{1, 0}, {0, 1}},
+		Q: []float64{1, 0},
+		C: [][]float64{{1, 0}, {0, 1}, {1, 1}},
+		F: []float64{1, 1, 1},
+		S: 2,
+	}
+	least, _ = align.CLS(problem(v), 10, 0)
+	close6(t, "T4 x", least.X, []float64{241. / 341, 210. / 341})
+	if least.Status != align.Ridge {
+		t.Errorf("T4 is %s", least.Status)
 	}
 }
 

@@ -14,8 +14,8 @@ const (
 	Ridge   = "ridge"    // the constraints contradict each other: a compromise
 )
 
-// Problem is: minimise |V x - q|^2 / 2 subject to C x = f. V is given by its Gram matrix V^T V and V^T q, so that vectors of any
-// dimension cost nothing here.
+// Problem is: minimise |V x - q|^2 / 2 subject to C x = f. V is given by its Gram matrix V^T V and V^T q, so that
+// vectors of any dimension cost nothing here.
 type Problem struct {
 	Gram *mat.SymDense // S x S
 	VTq  []float64     // S
@@ -71,19 +71,19 @@ func (p Problem) merged() (*mat.Dense, []float64) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	c := mat.NewDense(len(rows), s, nil)
+	dense := mat.NewDense(len(rows), s, nil)
 	for i, r := range rows {
-		c.SetRow(i, r)
+		dense.SetRow(i, r)
 	}
-	return c, f
+	return dense, f
 }
 
 // consistent tells whether C x = f has a solution: equal rows that want different values have none.
-func (p Problem) consistent(c *mat.Dense, f []float64) bool {
+func (p Problem) consistent(dense *mat.Dense, f []float64) bool {
 	if p.C == nil {
 		return true
 	}
-	if k, _ := p.C.Dims(); c == nil {
+	if k, _ := p.C.Dims(); dense == nil {
 		for i := range k {
 			if p.F[i] != 0 {
 				return false
@@ -102,16 +102,16 @@ func (p Problem) consistent(c *mat.Dense, f []float64) bool {
 }
 
 // pseudo solves a x = b in the sense of least squares and least norm.
-func pseudo(a mat.Matrix, b []float64) []float64 {
-	_, n := a.Dims()
+func pseudo(matrix mat.Matrix, b []float64) []float64 {
+	_, n := matrix.Dims()
 	var svd mat.SVD
 	out := make([]float64, n)
-	if !svd.Factorize(a, mat.SVDThin) {
+	if !svd.Factorize(matrix, mat.SVDThin) {
 		return out
 	}
 	sv := svd.Values(nil)
-	var u, v mat.Dense
-	svd.UTo(&u)
+	var dense, v mat.Dense
+	svd.UTo(&dense)
 	svd.VTo(&v)
 	for j, s := range sv {
 		if s <= rank*sv[0] || s == 0 {
@@ -119,7 +119,7 @@ func pseudo(a mat.Matrix, b []float64) []float64 {
 		}
 		dot := 0.0
 		for i, x := range b {
-			dot += u.At(i, j) * x
+			dot += dense.At(i, j) * x
 		}
 		for i := range out {
 			out[i] += v.At(i, j) * dot / s
@@ -129,27 +129,27 @@ func pseudo(a mat.Matrix, b []float64) []float64 {
 }
 
 // CLS solves a problem (§7.2, §0). mu and eps are the ridge's weights; 0 = the specification's.
-func CLS(p Problem, mu, eps float64) (Least, error) {
-	s := p.Gram.SymmetricDim()
-	if len(p.VTq) != s {
+func CLS(problem Problem, mu, eps float64) (Least, error) {
+	s := problem.Gram.SymmetricDim()
+	if len(problem.VTq) != s {
 		return Least{}, errors.New("align: V^T V and V^T q differ in size")
 	}
-	c, f := p.merged()
-	if !p.consistent(c, f) {
-		return p.ridge(c, f, mu, eps)
+	dense, f := problem.merged()
+	if !problem.consistent(dense, f) {
+		return problem.ridge(dense, f, mu, eps)
 	}
 	k := len(f)
 	kkt := mat.NewDense(s+k, s+k, nil)
 	for i := range s {
 		for j := range s {
-			kkt.Set(i, j, p.Gram.At(i, j))
+			kkt.Set(i, j, problem.Gram.At(i, j))
 		}
 		for j := range k {
-			kkt.Set(i, s+j, c.At(j, i))
-			kkt.Set(s+j, i, c.At(j, i))
+			kkt.Set(i, s+j, dense.At(j, i))
+			kkt.Set(s+j, i, dense.At(j, i))
 		}
 	}
-	b := append(append([]float64(nil), p.VTq...), f...)
+	b := append(append([]float64(nil), problem.VTq...), f...)
 	out := Least{Status: MinNorm}
 	var svd mat.SVD
 	if svd.Factorize(kkt, mat.SVDNone) {
@@ -163,7 +163,7 @@ func CLS(p Problem, mu, eps float64) (Least, error) {
 }
 
 // ridge minimises |V x - q|^2 / 2 + mu |C x - f|^2 / 2 + eps |x|^2 / 2.
-func (p Problem) ridge(c *mat.Dense, f []float64, mu, eps float64) (Least, error) {
+func (p Problem) ridge(dense *mat.Dense, f []float64, mu, eps float64) (Least, error) {
 	s := p.Gram.SymmetricDim()
 	trace := 0.0
 	for i := range s {
@@ -178,13 +178,13 @@ func (p Problem) ridge(c *mat.Dense, f []float64, mu, eps float64) (Least, error
 		for j := i; j < s; j++ {
 			v := p.Gram.At(i, j)
 			for r := range f {
-				v += mu * c.At(r, i) * c.At(r, j)
+				v += mu * dense.At(r, i) * dense.At(r, j)
 			}
 			a.SetSym(i, j, v)
 		}
 		a.SetSym(i, i, a.At(i, i)+eps)
 		for r, x := range f {
-			b[i] += mu * c.At(r, i) * x
+			b[i] += mu * dense.At(r, i) * x
 		}
 	}
 	return Least{X: pseudo(a, b), Status: Ridge}, nil

@@ -1,5 +1,5 @@
-// Package align is aligned retrieval (specs/unweaver.md §7): classes get strengths under capacities of chunks, by utility
-// prices or by constrained least squares. It computes on small pools and touches no store.
+// Package align is aligned retrieval (specs/unweaver.md §7): classes get strengths under capacities of chunks, by
+// utility prices or by constrained least squares. It computes on small pools and touches no store.
 package align
 
 import (
@@ -44,36 +44,41 @@ func (p Pool) check() error {
 	return nil
 }
 
-// Utility maximises sum gamma_s log x_s under C x <= f by multiplicative price updates (§7.1): lambda_i *= load_i / f_i. From
-// the second round on x / M with M = max load/f is feasible and its duality gap is sum(gamma) * log M, which certifies the
-// stop at log M <= eps.
-func Utility(p Pool, eps float64, rounds int) (Prices, error) {
-	if err := p.check(); err != nil {
+// Utility maximises sum gamma_s log x_s under C x <= f by multiplicative price updates (§7.1): lambda_i *= load_i /
+// f_i. From the second round on x / M with M = max load/f is feasible and its duality gap is sum(gamma) * log M,
+// which certifies the stop at log M <= eps.
+func Utility(pool Pool, eps float64, rounds int) (Prices, error) {
+	if err := pool.check(); err != nil {
 		return Prices{}, err
 	}
-	out := Prices{X: make([]float64, len(p.Gamma)), Lambda: make([]float64, len(p.F)), Load: make([]float64, len(p.F)), Status: "rounds"}
-	if len(p.Gamma) == 0 {
+	out := Prices{
+		X:      make([]float64, len(pool.Gamma)),
+		Lambda: make([]float64, len(pool.F)),
+		Load:   make([]float64, len(pool.F)),
+		Status: "rounds",
+	}
+	if len(pool.Gamma) == 0 {
 		out.Status = "optimal"
 		return out, nil
 	}
 	for i := range out.Lambda {
-		out.Lambda[i] = 1 / float64(len(p.F))
+		out.Lambda[i] = 1 / float64(len(pool.F))
 	}
 	for out.Rounds = 1; ; out.Rounds++ {
 		clear(out.Load)
-		for s, col := range p.Columns {
+		for s, col := range pool.Columns {
 			price := 0.0
 			for _, i := range col {
 				price += out.Lambda[i]
 			}
-			out.X[s] = p.Gamma[s] / price
+			out.X[s] = pool.Gamma[s] / price
 			for _, i := range col {
 				out.Load[i] += out.X[s]
 			}
 		}
 		m := 0.0
 		for i, l := range out.Load {
-			m = max(m, l/p.F[i])
+			m = max(m, l/pool.F[i])
 		}
 		if out.Gap = math.Log(m); out.Rounds > 1 && (out.Gap <= eps || out.Rounds >= rounds) {
 			if out.Gap <= eps {
@@ -88,44 +93,44 @@ func Utility(p Pool, eps float64, rounds int) (Prices, error) {
 			return out, nil
 		}
 		for i := range out.Lambda {
-			out.Lambda[i] *= out.Load[i] / p.F[i]
+			out.Lambda[i] *= out.Load[i] / pool.F[i]
 		}
 	}
 }
 
-// Precise solves the same problem to about 1e-10 by Newton steps on the dual with a vanishing barrier: small pools only, as
-// each step solves a system of the size of the rows.
-func Precise(p Pool) (Prices, error) {
-	start, err := Utility(p, 1e-6, 500)
-	if err != nil || len(p.Gamma) == 0 {
+// Precise solves the same problem to about 1e-10 by Newton steps on the dual with a vanishing barrier: small pools
+// only, as each step solves a system of the size of the rows.
+func Precise(pool Pool) (Prices, error) {
+	start, err := Utility(pool, 1e-6, 500)
+	if err != nil || len(pool.Gamma) == 0 {
 		return start, err
 	}
-	k := len(p.F)
+	k := len(pool.F)
 	lambda := make([]float64, k)
 	for i := range lambda {
 		lambda[i] = max(start.Lambda[i], 1e-4)
 	}
 	rowsOf := make([]bool, k) // empty rows have no price
-	for _, col := range p.Columns {
+	for _, col := range pool.Columns {
 		for _, i := range col {
 			rowsOf[i] = true
 		}
 	}
 	for mu := 1e-3; mu > 1e-15; mu *= 0.2 {
 		for range 40 {
-			if step := p.newton(lambda, rowsOf, mu); step < 1e-13 {
+			if step := pool.newton(lambda, rowsOf, mu); step < 1e-13 {
 				break
 			}
 			start.Rounds++
 		}
 	}
 	clear(start.Load)
-	for s, col := range p.Columns {
+	for s, col := range pool.Columns {
 		price := 0.0
 		for _, i := range col {
 			price += lambda[i]
 		}
-		start.X[s] = p.Gamma[s] / price
+		start.X[s] = pool.Gamma[s] / price
 		for _, i := range col {
 			start.Load[i] += start.X[s]
 		}
@@ -143,14 +148,14 @@ func Precise(p Pool) (Prices, error) {
 func (p Pool) newton(lambda []float64, used []bool, mu float64) float64 {
 	k := len(lambda)
 	g := make([]float64, k)
-	h := mat.NewSymDense(k, nil)
+	dense := mat.NewSymDense(k, nil)
 	for i := range k {
 		if !used[i] {
-			h.SetSym(i, i, 1)
+			dense.SetSym(i, i, 1)
 			continue
 		}
 		g[i] = p.F[i] - mu/lambda[i]
-		h.SetSym(i, i, mu/(lambda[i]*lambda[i]))
+		dense.SetSym(i, i, mu/(lambda[i]*lambda[i]))
 	}
 	for s, col := range p.Columns {
 		price := 0.0
@@ -161,24 +166,24 @@ func (p Pool) newton(lambda []float64, used []bool, mu float64) float64 {
 		for a, i := range col {
 			g[i] -= x
 			for _, j := range col[a:] {
-				h.SetSym(int(min(i, j)), int(max(i, j)), h.At(int(i), int(j))+x/price)
+				dense.SetSym(int(min(i, j)), int(max(i, j)), dense.At(int(i), int(j))+x/price)
 			}
 		}
 	}
 	// Scaling by lambda keeps the system well conditioned while prices go to zero.
 	for i := range k {
 		for j := i; j < k; j++ {
-			h.SetSym(i, j, h.At(i, j)*lambda[i]*lambda[j])
+			dense.SetSym(i, j, dense.At(i, j)*lambda[i]*lambda[j])
 		}
 		g[i] *= lambda[i]
 	}
 	var d mat.VecDense
 	var chol mat.Cholesky
-	if !chol.Factorize(h) {
+	if !chol.Factorize(dense) {
 		for i := range k {
-			h.SetSym(i, i, h.At(i, i)*(1+1e-10)+1e-18)
+			dense.SetSym(i, i, dense.At(i, i)*(1+1e-10)+1e-18)
 		}
-		if !chol.Factorize(h) {
+		if !chol.Factorize(dense) {
 			return 0
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"sort"
 )
 
-// Rules by name (specs/unweaver.md §5; definitions as in the literature on approval-based committees, Lackner & Skowron,
-// Multi-Winner Voting with Approval Preferences). Weighted has its own function.
+// Rules by name (specs/unweaver.md §5; definitions as in the literature on approval-based committees, Lackner &
+// Skowron, Multi-Winner Voting with Approval Preferences). Weighted has its own function.
 const (
 	RuleAV       = "av"
 	RuleSAV      = "sav"
@@ -41,8 +41,9 @@ const (
 	Sequential = "sequential" // an exact rule that was too large to be searched
 )
 
-// Committee is the result. Members are in order of election, of exact rules in tie order. Values are each seat's deciding
-// quantity (gain, load or price); NaN for a candidate that nobody supports. Score is the committee's value, where the rule has one.
+// Committee is the result. Members are in order of election, of exact rules in tie order. Values are each seat's
+// deciding quantity (gain, load or price); NaN for a candidate that nobody supports. Score is the committee's value,
+// where the rule has one.
 type Committee struct {
 	Members []uint32
 	Values  []float64
@@ -72,24 +73,30 @@ type elector struct {
 }
 
 // Elect runs a rule. The committee is shorter than Seats only when there are fewer candidates.
-func Elect(rule string, p Profile, o Options) (Committee, error) {
-	if o.Seats < 0 || p.Candidates < 0 || (p.Weights != nil && len(p.Weights) != len(p.Ballots)) {
+func Elect(rule string, profile Profile, options Options) (Committee, error) {
+	if options.Seats < 0 || profile.Candidates < 0 ||
+		(profile.Weights != nil && len(profile.Weights) != len(profile.Ballots)) {
 		return Committee{}, errors.New("election: weights and ballots differ in number, or a count is negative")
 	}
-	o.Seats = min(o.Seats, p.Candidates)
-	e := &elector{Profile: p, Options: o, supporters: make([][]int, p.Candidates), chosen: make([]bool, p.Candidates)}
-	e.w = make([]float64, len(p.Ballots))
-	for v, b := range p.Ballots {
-		if e.w[v] = 1; p.Weights != nil {
-			e.w[v] = p.Weights[v]
+	options.Seats = min(options.Seats, profile.Candidates)
+	e := &elector{
+		Profile:    profile,
+		Options:    options,
+		supporters: make([][]int, profile.Candidates),
+		chosen:     make([]bool, profile.Candidates),
+	}
+	e.w = make([]float64, len(profile.Ballots))
+	for v, b := range profile.Ballots {
+		if e.w[v] = 1; profile.Weights != nil {
+			e.w[v] = profile.Weights[v]
 		}
 		if !(e.w[v] > 0) {
 			e.w[v] = 0
 			continue
 		}
 		for _, c := range b {
-			if int(c) >= p.Candidates {
-				return Committee{}, fmt.Errorf("election: candidate %d of %d", c, p.Candidates)
+			if int(c) >= profile.Candidates {
+				return Committee{}, fmt.Errorf("election: candidate %d of %d", c, profile.Candidates)
 			}
 			e.supporters[c] = append(e.supporters[c], v)
 		}
@@ -99,7 +106,7 @@ func Elect(rule string, p Profile, o Options) (Committee, error) {
 	case RuleAV:
 		e.best(func(int) float64 { return 1 })
 	case RuleSAV:
-		e.best(func(v int) float64 { return 1 / float64(len(p.Ballots[v])) })
+		e.best(func(v int) float64 { return 1 / float64(len(profile.Ballots[v])) })
 	case RuleSeqPAV:
 		e.greedy(harmonic, nil)
 	case RuleSeqCC:
@@ -109,7 +116,7 @@ func Elect(rule string, p Profile, o Options) (Committee, error) {
 	case RuleCC:
 		e.optimal(first, e.completion())
 	case RulePhragmen:
-		e.phragmen(make([]float64, len(p.Ballots)))
+		e.phragmen(make([]float64, len(profile.Ballots)))
 	case RuleMES:
 		e.equalShares()
 	default:
@@ -204,8 +211,8 @@ func (e *elector) pick(g gain, served []int) (int, float64) {
 	return best, value
 }
 
-// phragmen elects by equal loads: a candidate costs 1, its supporters earn at the rate of their weights from the time of
-// their last purchase. loads are those times.
+// phragmen elects by equal loads: a candidate costs 1, its supporters earn at the rate of their weights from the time
+// of their last purchase. loads are those times.
 func (e *elector) phragmen(loads []float64) {
 	for len(e.out.Members) < e.Seats {
 		best, at := -1, math.Inf(1)

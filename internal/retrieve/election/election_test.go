@@ -29,8 +29,16 @@ type expected struct {
 	Phase1  *int       `json:"phase1"`
 }
 
-var ruleOf = map[string]string{"AV": election.RuleAV, "SAV": election.RuleSAV, "PAV": election.RulePAV, "seqPAV": election.RuleSeqPAV, "CC": election.RuleCC,
-	"seqCC": election.RuleSeqCC, "seqPhragmen": election.RulePhragmen, "MES": election.RuleMES}
+var ruleOf = map[string]string{
+	"AV":          election.RuleAV,
+	"SAV":         election.RuleSAV,
+	"PAV":         election.RulePAV,
+	"seqPAV":      election.RuleSeqPAV,
+	"CC":          election.RuleCC,
+	"seqCC":       election.RuleSeqCC,
+	"seqPhragmen": election.RulePhragmen,
+	"MES":         election.RuleMES,
+}
 
 // reference gives the folder of all vectors, where it is set, else the subset that is kept here.
 func reference(kind string) string {
@@ -73,7 +81,11 @@ func TestCommitteesOfTheReferenceVectors(t *testing.T) {
 
 func check(t *testing.T, x instance, name string, want expected) {
 	t.Helper()
-	got, err := election.Elect(ruleOf[name], election.Profile{Ballots: x.Ballots, Weights: x.Weights, Candidates: x.Candidates}, election.Options{Seats: x.Seats})
+	got, err := election.Elect(
+		ruleOf[name],
+		election.Profile{Ballots: x.Ballots, Weights: x.Weights, Candidates: x.Candidates},
+		election.Options{Seats: x.Seats},
+	)
 	if err != nil {
 		t.Fatal(x.ID, name, err)
 	}
@@ -117,9 +129,9 @@ func TestOrderOfVotersDoesNotMatterAndDoublesCountTwice(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	for range 200 {
 		p := profile(r, 3+r.IntN(6), 4+r.IntN(6))
-		o := election.Options{Seats: 1 + r.IntN(4)}
+		options := election.Options{Seats: 1 + r.IntN(4)}
 		for _, rule := range ruleOf {
-			a, err := election.Elect(rule, p, o)
+			committee, err := election.Elect(rule, p, options)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -127,14 +139,18 @@ func TestOrderOfVotersDoesNotMatterAndDoublesCountTwice(t *testing.T) {
 			for _, i := range r.Perm(len(p.Ballots)) {
 				q.Ballots, q.Weights = append(q.Ballots, p.Ballots[i]), append(q.Weights, p.Weights[i])
 			}
-			if b, _ := election.Elect(rule, q, o); !slices.Equal(a.Members, b.Members) {
-				t.Errorf("%s: voters in another order elect %v, not %v", rule, b.Members, a.Members)
+			if b, _ := election.Elect(rule, q, options); !slices.Equal(committee.Members, b.Members) {
+				t.Errorf("%s: voters in another order elect %v, not %v", rule, b.Members, committee.Members)
 			}
-			d := election.Profile{Candidates: p.Candidates, Ballots: append(slices.Clone(p.Ballots), p.Ballots[0]), Weights: append(slices.Clone(p.Weights), p.Weights[0])}
+			d := election.Profile{
+				Candidates: p.Candidates,
+				Ballots:    append(slices.Clone(p.Ballots), p.Ballots[0]),
+				Weights:    append(slices.Clone(p.Weights), p.Weights[0]),
+			}
 			w := election.Profile{Candidates: p.Candidates, Ballots: p.Ballots, Weights: slices.Clone(p.Weights)}
 			w.Weights[0] *= 2
-			x, _ := election.Elect(rule, d, o)
-			y, _ := election.Elect(rule, w, o)
+			x, _ := election.Elect(rule, d, options)
+			y, _ := election.Elect(rule, w, options)
 			if !slices.Equal(x.Members, y.Members) {
 				t.Errorf("%s: a voter twice elects %v, one of double weight %v", rule, x.Members, y.Members)
 			}
@@ -146,22 +162,22 @@ func TestSequentialIsWithinItsGuaranteeAndMoreApprovalNeverHurts(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 6))
 	for range 200 {
 		p := profile(r, 5, 8)
-		o := election.Options{Seats: 3}
+		options := election.Options{Seats: 3}
 		for exact, seq := range map[string]string{election.RulePAV: election.RuleSeqPAV, election.RuleCC: election.RuleSeqCC} {
-			a, _ := election.Elect(exact, p, o)
-			b, _ := election.Elect(seq, p, o)
+			a, _ := election.Elect(exact, p, options)
+			b, _ := election.Elect(seq, p, options)
 			if b.Score < (1-1/math.E)*a.Score-1e-9 || b.Score > a.Score+1e-9 {
 				t.Errorf("%s %g, %s %g", exact, a.Score, seq, b.Score)
 			}
 		}
-		a, _ := election.Elect(election.RuleAV, p, o)
+		a, _ := election.Elect(election.RuleAV, p, options)
 		c := a.Members[0]
 		for v := range p.Ballots {
 			if !slices.Contains(p.Ballots[v], c) {
 				p.Ballots[v] = append(p.Ballots[v], c)
 			}
 		}
-		if b, _ := election.Elect(election.RuleAV, p, o); !slices.Contains(b.Members, c) {
+		if b, _ := election.Elect(election.RuleAV, p, options); !slices.Contains(b.Members, c) {
 			t.Error("approval by all cost a candidate its seat")
 		}
 	}
@@ -175,9 +191,18 @@ func TestSpecificationT5Rules(t *testing.T) {
 		seats int
 		want  []uint32
 		score float64
-	}{{election.RuleAV, 2, []uint32{0, 1}, 5}, {election.RulePAV, 2, []uint32{0, 3}, 5}, {election.RulePAV, 3, []uint32{0, 1, 3}, 6},
-		{election.RuleSeqPAV, 4, []uint32{0, 3, 1, 2}, 7}, {election.RuleCC, 2, []uint32{0, 3}, 5}} {
-		got, err := election.Elect(c.rule, p, election.Options{Seats: c.seats, Prefer: []float64{.30, .20, .16, .08, .02}})
+	}{
+		{election.RuleAV, 2, []uint32{0, 1}, 5},
+		{election.RulePAV, 2, []uint32{0, 3}, 5},
+		{election.RulePAV, 3, []uint32{0, 1, 3}, 6},
+		{election.RuleSeqPAV, 4, []uint32{0, 3, 1, 2}, 7},
+		{election.RuleCC, 2, []uint32{0, 3}, 5},
+	} {
+		got, err := election.Elect(
+			c.rule,
+			p,
+			election.Options{Seats: c.seats, Prefer: []float64{.30, .20, .16, .08, .02}},
+		)
 		if err != nil || !slices.Equal(got.Members, c.want) || !near(got.Score, c.score) {
 			t.Errorf("%s %d: %v %g, %v", c.rule, c.seats, got.Members, got.Score, err)
 		}

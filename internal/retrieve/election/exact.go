@@ -6,10 +6,10 @@ import (
 	"sort"
 )
 
-// optimal searches the committee of largest value by branch and bound over candidates in tie order. Candidates are taken
-// before they are left out, so that of equal committees the lexicographically smallest is met first; a bound is the value
-// so far and the largest gains that the remaining candidates have now, which only shrink (both values are submodular).
-// A value that stays the same with fewer members than seats is completed as then says.
+// optimal searches the committee of largest value by branch and bound over candidates in tie order. Candidates are
+// taken before they are left out, so that of equal committees the lexicographically smallest is met first; a bound is
+// the value so far and the largest gains that the remaining candidates have now, which only shrink (both values are
+// submodular). A value that stays the same with fewer members than seats is completed as then says.
 func (e *elector) optimal(g, then gain) {
 	greedy := *e
 	greedy.chosen = make([]bool, e.Candidates)
@@ -20,7 +20,13 @@ func (e *elector) optimal(g, then gain) {
 		e.out = greedy.out
 		return
 	}
-	s := &search{e: e, g: g, served: make([]int, len(e.Ballots)), best: greedy.out.Score * (1 - 4*tolerance), prefer: math.Inf(-1)}
+	s := &search{
+		e:      e,
+		g:      g,
+		served: make([]int, len(e.Ballots)),
+		best:   greedy.out.Score * (1 - 4*tolerance),
+		prefer: math.Inf(-1),
+	}
 	s.gains = make([]float64, 0, e.Candidates)
 	s.walk(0, 0, 0)
 	if then != nil && s.found != nil { // members that serve nobody are chosen anew

@@ -21,12 +21,12 @@ type vector struct {
 }
 
 func TestReferenceVectors(t *testing.T) {
-	b, err := os.ReadFile("testdata/weighted.json")
+	raw, err := os.ReadFile("testdata/weighted.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var vs []vector
-	if err := json.Unmarshal(b, &vs); err != nil || len(vs) < 35 {
+	if err := json.Unmarshal(raw, &vs); err != nil || len(vs) < 35 {
 		t.Fatal(len(vs), err)
 	}
 	for _, v := range vs {
@@ -43,12 +43,18 @@ func TestReferenceVectors(t *testing.T) {
 		for i, c := range v.Chunks {
 			want[uint32(c[0])] = v.Scores[i]
 		}
-		for i, g := range got {
-			if g.Candidate != v.Selected[i] {
-				t.Errorf("%s: seat %d is %d, want %d", v.ID, i, g.Candidate, v.Selected[i])
+		for i, scored := range got {
+			if scored.Candidate != v.Selected[i] {
+				t.Errorf("%s: seat %d is %d, want %d", v.ID, i, scored.Candidate, v.Selected[i])
 			}
-			if math.Abs(g.Score-want[g.Candidate]) > 1e-12 {
-				t.Errorf("%s: score of %d is %g, want %g", v.ID, g.Candidate, g.Score, want[g.Candidate])
+			if math.Abs(scored.Score-want[scored.Candidate]) > 1e-12 {
+				t.Errorf(
+					"%s: score of %d is %g, want %g",
+					v.ID,
+					scored.Candidate,
+					scored.Score,
+					want[scored.Candidate],
+				)
 			}
 		}
 	}

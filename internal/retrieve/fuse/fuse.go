@@ -25,7 +25,18 @@ type Params struct {
 }
 
 // Default of the specification.
-var Default = Params{List: 100, Classes: 20, Chunks: 10, PowClass: 6, PowChunk: 12, Share: 0.7, Damping: 0.7, Mix: 0.1, VetFloor: 0.001, Tolerance: 1e-9}
+var Default = Params{
+	List:      100,
+	Classes:   20,
+	Chunks:    10,
+	PowClass:  6,
+	PowChunk:  12,
+	Share:     0.7,
+	Damping:   0.7,
+	Mix:       0.1,
+	VetFloor:  0.001,
+	Tolerance: 1e-9,
+}
 
 // Eps is the shipped precision of the walk.
 const Eps = 1e-6
@@ -43,22 +54,22 @@ type List struct {
 }
 
 // Scaled maps a list's scores to 0..1 by its floor and its best; entries at 0 are left out.
-func Scaled(l List, n int) []Hit {
-	if len(l.Hits) == 0 {
+func Scaled(list List, n int) []Hit {
+	if len(list.Hits) == 0 {
 		return nil
 	}
-	best, floor := l.Hits[0].Score, l.Hits[len(l.Hits)-1].Score
-	if l.Lexical && len(l.Hits) < n {
+	best, floor := list.Hits[0].Score, list.Hits[len(list.Hits)-1].Score
+	if list.Lexical && len(list.Hits) < n {
 		floor = 0
 	}
-	out := make([]Hit, 0, len(l.Hits))
-	for _, h := range l.Hits {
+	out := make([]Hit, 0, len(list.Hits))
+	for _, hit := range list.Hits {
 		v := 1.0
 		if best-floor > 1e-9 {
-			v = (h.Score - floor) / (best - floor)
+			v = (hit.Score - floor) / (best - floor)
 		}
 		if v > 0 {
-			out = append(out, Hit{h.ID, v})
+			out = append(out, Hit{hit.ID, v})
 		}
 	}
 	return out
@@ -108,32 +119,38 @@ type Seeds struct {
 }
 
 // Make gives the restart distribution. chunksOf lists the (allowed) chunks of a class.
-func Make(p Params, chunks, classes []List, chunksOf func(class uint32) []uint32) Seeds {
-	s := Seeds{P: Fuse(chunks, p.List), C: Fuse(classes, p.List)}
-	score := make(map[uint32]float64, len(s.P))
-	for _, h := range s.P {
-		score[h.ID] = h.Score / s.P[0].Score
+func Make(params Params, chunks, classes []List, chunksOf func(class uint32) []uint32) Seeds {
+	seeds := Seeds{P: Fuse(chunks, params.List), C: Fuse(classes, params.List)}
+	score := make(map[uint32]float64, len(seeds.P))
+	for _, h := range seeds.P {
+		score[h.ID] = h.Score / seeds.P[0].Score
 	}
-	for _, h := range s.P[:min(p.Chunks, len(s.P))] {
-		s.Start.Chunks = append(s.Start.Chunks, walk.Weighted{ID: h.ID, Weight: math.Pow(h.Score/s.P[0].Score, p.PowChunk)})
+	for _, h := range seeds.P[:min(params.Chunks, len(seeds.P))] {
+		seeds.Start.Chunks = append(
+			seeds.Start.Chunks,
+			walk.Weighted{ID: h.ID, Weight: math.Pow(h.Score/seeds.P[0].Score, params.PowChunk)},
+		)
 	}
-	for _, h := range s.C[:min(p.Classes, len(s.C))] {
-		vet := p.VetFloor
-		for _, k := range chunksOf(h.ID) {
+	for _, hit := range seeds.C[:min(params.Classes, len(seeds.C))] {
+		vet := params.VetFloor
+		for _, k := range chunksOf(hit.ID) {
 			vet = max(vet, score[k])
 		}
-		s.Start.Classes = append(s.Start.Classes, walk.Weighted{ID: h.ID, Weight: math.Pow(h.Score/s.C[0].Score, p.PowClass) * vet})
+		seeds.Start.Classes = append(
+			seeds.Start.Classes,
+			walk.Weighted{ID: hit.ID, Weight: math.Pow(hit.Score/seeds.C[0].Score, params.PowClass) * vet},
+		)
 	}
-	share := p.Share
-	if len(s.Start.Classes) == 0 {
+	share := params.Share
+	if len(seeds.Start.Classes) == 0 {
 		share = 1
 	}
-	if len(s.Start.Chunks) == 0 {
+	if len(seeds.Start.Chunks) == 0 {
 		share = 0
 	}
-	norm(s.Start.Chunks, share)
-	norm(s.Start.Classes, 1-share)
-	return s
+	norm(seeds.Start.Chunks, share)
+	norm(seeds.Start.Classes, 1-share)
+	return seeds
 }
 
 func norm(ws []walk.Weighted, to float64) {
@@ -146,29 +163,29 @@ func norm(ws []walk.Weighted, to float64) {
 	}
 }
 
-// Rank scores chunks by the root of their mass and a share of their fused passage score, and gives the best n (0 = all of
-// them), those that tie with the last included. Chunks of score 0 are left out.
-func Rank(p Params, mass []walk.Weighted, fused []Hit, n int) []Hit {
+// Rank scores chunks by the root of their mass and a share of their fused passage score, and gives the best n (0 =
+// all of them), those that tie with the last included. Chunks of score 0 are left out.
+func Rank(params Params, mass []walk.Weighted, fused []Hit, n int) []Hit {
 	xmax, pmax := 0.0, 0.0
 	for _, m := range mass {
 		xmax = max(xmax, m.Weight)
 	}
 	share := make(map[uint32]float64, len(fused))
-	for i, h := range fused {
+	for i, hit := range fused {
 		if i == 0 {
-			pmax = h.Score
+			pmax = hit.Score
 		}
-		share[h.ID] = p.Mix * h.Score / pmax
+		share[hit.ID] = params.Mix * hit.Score / pmax
 	}
 	out := make([]Hit, 0, len(mass)+len(fused))
-	for _, m := range mass {
-		s := math.Sqrt(m.Weight / xmax)
-		if f, ok := share[m.ID]; ok {
+	for _, weighted := range mass {
+		s := math.Sqrt(weighted.Weight / xmax)
+		if f, ok := share[weighted.ID]; ok {
 			s += f
-			delete(share, m.ID)
+			delete(share, weighted.ID)
 		}
 		if s > 0 {
-			out = append(out, Hit{m.ID, s})
+			out = append(out, Hit{weighted.ID, s})
 		}
 	}
 	for id, s := range share {
@@ -177,9 +194,9 @@ func Rank(p Params, mass []walk.Weighted, fused []Hit, n int) []Hit {
 		}
 	}
 	if n > 0 && n < len(out) {
-		out = atLeast(out, nth(out, n)-p.Tolerance)
+		out = atLeast(out, nth(out, n)-params.Tolerance)
 	}
-	Sort(out, p.Tolerance)
+	Sort(out, params.Tolerance)
 	return out
 }
 
@@ -195,11 +212,11 @@ func (h *lowest) Pop() any          { n := len(*h) - 1; x := (*h)[n]; *h = (*h)[
 // nth is the n-th best score.
 func nth(hs []Hit, n int) float64 {
 	h := make(lowest, 0, n)
-	for _, x := range hs {
+	for _, hit := range hs {
 		if len(h) < n {
-			heap.Push(&h, x.Score)
-		} else if x.Score > h[0] {
-			h[0] = x.Score
+			heap.Push(&h, hit.Score)
+		} else if hit.Score > h[0] {
+			h[0] = hit.Score
 			heap.Fix(&h, 0)
 		}
 	}

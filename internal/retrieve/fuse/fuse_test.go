@@ -52,12 +52,12 @@ func read(t *testing.T) []vector {
 	if d := os.Getenv("UNWEAVER_TEST_REFERENCE"); d != "" {
 		dir = filepath.Join(d, "hybrid")
 	}
-	b, err := os.ReadFile(filepath.Join(dir, "hybrid.json"))
+	raw, err := os.ReadFile(filepath.Join(dir, "hybrid.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var vs []vector
-	if err := json.Unmarshal(b, &vs); err != nil || len(vs) < 20 {
+	if err := json.Unmarshal(raw, &vs); err != nil || len(vs) < 20 {
 		t.Fatal(len(vs), err)
 	}
 	return vs
@@ -95,7 +95,18 @@ func lists(ls []list) []fuse.List {
 
 func (v vector) params() fuse.Params {
 	p := v.Params
-	return fuse.Params{List: p.List, Classes: p.Classes, Chunks: p.Chunks, PowClass: p.PClass, PowChunk: p.PChunk, Share: p.W, Damping: p.D, Mix: p.Mix, VetFloor: p.VetFloor, Tolerance: 1e-9}
+	return fuse.Params{
+		List:      p.List,
+		Classes:   p.Classes,
+		Chunks:    p.Chunks,
+		PowClass:  p.PClass,
+		PowChunk:  p.PChunk,
+		Share:     p.W,
+		Damping:   p.D,
+		Mix:       p.Mix,
+		VetFloor:  p.VetFloor,
+		Tolerance: 1e-9,
+	}
 }
 
 func seeds(t *testing.T, id string, got []walk.Weighted, want map[string]float64) {
@@ -114,17 +125,18 @@ func TestReferenceVectors(t *testing.T) {
 	agree, all := 0, 0
 	for _, v := range read(t) {
 		g := graph(v.Classes, v.NumChunks)
-		p := v.params()
-		s := fuse.Make(p, lists(v.ChunkLists), lists(v.ClassLists), g.ChunksOf)
+		params := v.params()
+		s := fuse.Make(params, lists(v.ChunkLists), lists(v.ClassLists), g.ChunksOf)
 		seeds(t, v.ID, s.Start.Classes, v.Expected.ClassSeeds)
 		seeds(t, v.ID, s.Start.Chunks, v.Expected.ChunkSeeds)
-		m := g.Run(s.Start, p.Damping, 1e-14, walk.View{})
+		m := g.Run(s.Start, params.Damping, 1e-14, walk.View{})
 		mass := make([]float64, v.NumChunks)
 		for _, x := range m.Chunks {
 			mass[x.ID] = x.Weight
 		}
-		ranking := fuse.Rank(p, m.Chunks, s.P, 0)
-		if best := fuse.Rank(p, m.Chunks, s.P, 3); len(best) < min(3, len(ranking)) || !slices.Equal(best[:min(3, len(ranking))], ranking[:min(3, len(ranking))]) {
+		ranking := fuse.Rank(params, m.Chunks, s.P, 0)
+		if best := fuse.Rank(params, m.Chunks, s.P, 3); len(best) < min(3, len(ranking)) ||
+			!slices.Equal(best[:min(3, len(ranking))], ranking[:min(3, len(ranking))]) {
 			t.Errorf("%s: the best three are %v, of all %v", v.ID, best, ranking)
 		}
 		score := make([]float64, v.NumChunks)
@@ -133,17 +145,31 @@ func TestReferenceVectors(t *testing.T) {
 		}
 		for k := range mass {
 			if math.Abs(mass[k]-v.Expected.Mass[k]) > 1e-6 || math.Abs(score[k]-v.Expected.Score[k]) > 1e-6 {
-				t.Errorf("%s: chunk %d has mass %g and score %g, want %g and %g", v.ID, k, mass[k], score[k], v.Expected.Mass[k], v.Expected.Score[k])
+				t.Errorf(
+					"%s: chunk %d has mass %g and score %g, want %g and %g",
+					v.ID,
+					k,
+					mass[k],
+					score[k],
+					v.Expected.Mass[k],
+					v.Expected.Score[k],
+				)
 			}
 		}
 		order(t, v, ranking)
-		for _, x := range g.RunToChunks(s.Start, p.Damping, 1e-14).Chunks {
+		for _, x := range g.RunToChunks(s.Start, params.Damping, 1e-14).Chunks {
 			if math.Abs(x.Weight-v.Expected.Mass[x.ID]) > 1e-9 {
-				t.Errorf("%s: with classes of one chunk eliminated chunk %d has mass %g, want %g", v.ID, x.ID, x.Weight, v.Expected.Mass[x.ID])
+				t.Errorf(
+					"%s: with classes of one chunk eliminated chunk %d has mass %g, want %g",
+					v.ID,
+					x.ID,
+					x.Weight,
+					v.Expected.Mass[x.ID],
+				)
 			}
 		}
 		// The shipped precision: its bound, and the same best ten.
-		rough := g.RunToChunks(s.Start, p.Damping, fuse.Eps)
+		rough := g.RunToChunks(s.Start, params.Damping, fuse.Eps)
 		for _, x := range rough.Chunks {
 			if e := math.Abs(x.Weight - v.Expected.Mass[x.ID]); e > fuse.Eps*float64(len(g.ClassesOf(x.ID)))+1e-12 {
 				t.Errorf("%s: chunk %d is off by %g", v.ID, x.ID, e)
@@ -153,7 +179,7 @@ func TestReferenceVectors(t *testing.T) {
 		for _, k := range v.Expected.Ranking[:min(10, len(v.Expected.Ranking))] {
 			top[k] = true
 		}
-		r := fuse.Rank(p, rough.Chunks, s.P, 10)
+		r := fuse.Rank(params, rough.Chunks, s.P, 10)
 		for _, h := range r[:min(10, len(r))] {
 			all++
 			if top[h.ID] {

@@ -20,7 +20,7 @@ import (
 	"sort"
 
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/sections"
+	"github.com/unweaver/unweaver/internal/format/mapped"
 )
 
 // Parameters of BM25.
@@ -41,7 +41,7 @@ type Builder struct {
 	last  map[string]uint32
 	size  int
 	runs  []*os.File
-	len   sections.Column
+	len   mapped.Column
 	docs  uint32
 	total uint64
 	tf    map[string]int
@@ -76,18 +76,18 @@ func (b *Builder) Add(terms []string) error {
 		b.tf[t]++
 	}
 	for t, n := range b.tf {
-		p, known := b.posts[t]
+		raw, known := b.posts[t]
 		if !known {
 			b.size += len(t) + 48
 		}
-		before := len(p)
-		p = binary.AppendUvarint(p, uint64(doc-b.last[t]))
-		p = append(p, byte(min(n, 255)))
-		b.posts[t] = p
+		before := len(raw)
+		raw = binary.AppendUvarint(raw, uint64(doc-b.last[t]))
+		raw = append(raw, byte(min(n, 255)))
+		b.posts[t] = raw
 		b.last[t] = doc
-		b.size += len(p) - before
+		b.size += len(raw) - before
 	}
-	if b.err = sections.PutRecord(&b.len, uint32(len(terms))); b.err == nil && b.size > runBytes {
+	if b.err = mapped.PutRecord(&b.len, uint32(len(terms))); b.err == nil && b.size > runBytes {
 		b.err = b.spill()
 	}
 	return b.err
@@ -95,12 +95,12 @@ func (b *Builder) Add(terms []string) error {
 
 // spill writes what is gathered as a sorted run; deltas of a run begin at 0.
 func (b *Builder) spill() error {
-	f, err := os.CreateTemp("", "unweaver-terms-*")
+	file, err := os.CreateTemp("", "unweaver-terms-*")
 	if err != nil {
-		return fault.New(fault.StoreFull, fault.Fatal, "write in", os.TempDir(), err, "free space or set TMPDIR")
+		return fault.StoreFull.At("write in", os.TempDir()).Because(err).Advise("free space or set TMPDIR")
 	}
-	b.runs = append(b.runs, f)
-	w := bufio.NewWriterSize(f, 1<<20)
+	b.runs = append(b.runs, file)
+	writer := bufio.NewWriterSize(file, 1<<20)
 	terms := make([]string, 0, len(b.posts))
 	for t := range b.posts {
 		terms = append(terms, t)
@@ -108,18 +108,18 @@ func (b *Builder) spill() error {
 	sort.Strings(terms)
 	var n [2 * binary.MaxVarintLen64]byte
 	for _, t := range terms {
-		p := b.posts[t]
+		raw := b.posts[t]
 		k := binary.PutUvarint(n[:], uint64(len(t)))
-		k += binary.PutUvarint(n[k:], uint64(len(p)))
-		_, _ = w.Write(n[:k]) // Flush tells
-		_, _ = w.WriteString(t)
-		_, _ = w.Write(p)
+		k += binary.PutUvarint(n[k:], uint64(len(raw)))
+		_, _ = writer.Write(n[:k]) // Flush tells
+		_, _ = writer.WriteString(t)
+		_, _ = writer.Write(raw)
 	}
-	if err := w.Flush(); err != nil {
-		return fault.New(fault.StoreFull, fault.Fatal, "write", f.Name(), err, "free space or set TMPDIR")
+	if err := writer.Flush(); err != nil {
+		return fault.StoreFull.At("write", file.Name()).Because(err).Advise("free space or set TMPDIR")
 	}
 	b.posts, b.last, b.size = map[string][]byte{}, map[string]uint32{}, 0
-	_, err = f.Seek(0, io.SeekStart)
+	_, err = file.Seek(0, io.SeekStart)
 	return err
 }
 
@@ -165,15 +165,15 @@ type Stats struct {
 }
 
 type columns struct {
-	terms, termEnd, post, block, doc, tf, max sections.Column
+	terms, termEnd, post, block, doc, tf, max mapped.Column
 }
 
-func (c *columns) all() []*sections.Column {
-	return []*sections.Column{&c.terms, &c.termEnd, &c.post, &c.block, &c.doc, &c.tf, &c.max}
+func (c *columns) all() []*mapped.Column {
+	return []*mapped.Column{&c.terms, &c.termEnd, &c.post, &c.block, &c.doc, &c.tf, &c.max}
 }
 
 // Write ends the side and writes its sections.
-func (b *Builder) Write(w *sections.Writer, prefix string) (Stats, error) {
+func (b *Builder) Write(writer *mapped.Writer, prefix string) (Stats, error) {
 	st := Stats{b.docs, b.total}
 	if b.err != nil {
 		return st, b.err
@@ -195,13 +195,13 @@ func (b *Builder) Write(w *sections.Writer, prefix string) (Stats, error) {
 		return st, err
 	}
 	for i, name := range []string{"terms", "term_end", "post", "block", "doc", "tf", "max"} {
-		w.Section(prefix + name)
-		if err := c.all()[i].CopyTo(w); err != nil {
+		writer.Section(prefix + name)
+		if err := c.all()[i].CopyTo(writer); err != nil {
 			return st, err
 		}
 	}
-	w.Section(prefix + "len")
-	return st, b.len.CopyTo(w)
+	writer.Section(prefix + "len")
+	return st, b.len.CopyTo(writer)
 }
 
 // lengths reads the documents' lengths back: four bytes a document.
@@ -216,13 +216,13 @@ type lenSink struct {
 	rest []byte
 }
 
-func (s *lenSink) Write(p []byte) (int, error) {
-	s.rest = append(s.rest, p...)
+func (s *lenSink) Write(raw []byte) (int, error) {
+	s.rest = append(s.rest, raw...)
 	for len(s.rest) >= 4 {
 		s.out = append(s.out, binary.LittleEndian.Uint32(s.rest))
 		s.rest = s.rest[4:]
 	}
-	return len(p), nil
+	return len(raw), nil
 }
 
 // merge joins the runs term by term.
@@ -242,32 +242,32 @@ func (b *Builder) merge(c *columns, lens []uint32, st Stats) error {
 	for len(h) > 0 {
 		term := h[0].term
 		end += uint64(len(term))
-		if err := errors.Join(c.terms.Put([]byte(term)), sections.PutRecord(&c.termEnd, end), sections.PutRecord(&c.post, posts), sections.PutRecord(&c.block, blocks)); err != nil {
+		if err := errors.Join(c.terms.Put([]byte(term)), mapped.PutRecord(&c.termEnd, end), mapped.PutRecord(&c.post, posts), mapped.PutRecord(&c.block, blocks)); err != nil {
 			return err
 		}
 		in, most := 0, float32(0)
 		for len(h) > 0 && h[0].term == term {
-			r := h[0]
+			reader := h[0]
 			doc := uint32(0)
-			for p := r.posts; len(p) > 0; {
-				d, n := binary.Uvarint(p)
+			for raw := reader.posts; len(raw) > 0; {
+				d, n := binary.Uvarint(raw)
 				doc += uint32(d)
-				tf := p[n]
-				p = p[n+1:]
-				if err := errors.Join(sections.PutRecord(&c.doc, doc), c.tf.Put([]byte{tf})); err != nil {
+				tf := raw[n]
+				raw = raw[n+1:]
+				if err := errors.Join(mapped.PutRecord(&c.doc, doc), c.tf.Put([]byte{tf})); err != nil {
 					return err
 				}
 				posts++
 				most = max(most, weight(tf, lens[doc], avg))
 				if in++; in == blockSize {
-					if err := sections.PutRecord(&c.max, most); err != nil {
+					if err := mapped.PutRecord(&c.max, most); err != nil {
 						return err
 					}
 					blocks++
 					in, most = 0, 0
 				}
 			}
-			if err := r.next(); errors.Is(err, io.EOF) {
+			if err := reader.next(); errors.Is(err, io.EOF) {
 				heap.Pop(&h)
 			} else if err != nil {
 				return err
@@ -276,21 +276,21 @@ func (b *Builder) merge(c *columns, lens []uint32, st Stats) error {
 			}
 		}
 		if in > 0 {
-			if err := sections.PutRecord(&c.max, most); err != nil {
+			if err := mapped.PutRecord(&c.max, most); err != nil {
 				return err
 			}
 			blocks++
 		}
 	}
-	return errors.Join(sections.PutRecord(&c.post, posts), sections.PutRecord(&c.block, blocks))
+	return errors.Join(mapped.PutRecord(&c.post, posts), mapped.PutRecord(&c.block, blocks))
 }
 
 // Average length of a side's documents.
-func Average(s Stats) float64 {
-	if s.Documents == 0 || s.Terms == 0 {
+func Average(stats Stats) float64 {
+	if stats.Documents == 0 || stats.Terms == 0 {
 		return 1
 	}
-	return float64(s.Terms) / float64(s.Documents)
+	return float64(stats.Terms) / float64(stats.Documents)
 }
 
 // weight is BM25's factor of a term without its idf.

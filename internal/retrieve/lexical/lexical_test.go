@@ -9,37 +9,37 @@ import (
 	"sort"
 	"testing"
 
+	"github.com/unweaver/unweaver/internal/format/mapped"
 	"github.com/unweaver/unweaver/internal/retrieve/lexical"
-	"github.com/unweaver/unweaver/internal/sections"
 )
 
 // build writes documents of terms and opens them.
 func build(t testing.TB, docs [][]string) *lexical.Index {
 	t.Helper()
-	b := lexical.NewBuilder()
-	defer b.Close()
+	builder := lexical.NewBuilder()
+	defer builder.Close()
 	for _, d := range docs {
-		if err := b.Add(d); err != nil {
+		if err := builder.Add(d); err != nil {
 			t.Fatal(err)
 		}
 	}
 	path := filepath.Join(t.TempDir(), "search")
-	f, err := os.Create(path)
+	file, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := sections.NewWriter(f, "search", 1, nil)
-	st, err := b.Write(w, "k_")
+	w := mapped.NewWriter(file, "search", 1, nil)
+	st, err := builder.Write(w, "k_")
 	if err == nil {
 		err = w.Close()
 	}
 	if err == nil {
-		err = f.Close()
+		err = file.Close()
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := sections.Open(path, "search", 1)
+	s, err := mapped.Open(path, "search", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,12 +75,12 @@ func brute(docs [][]string, terms []string, n int, allow func(uint32) bool) []le
 	}
 	avg := float64(total) / float64(len(docs))
 	var hits []lexical.Hit
-	for i, d := range docs {
+	for i, names := range docs {
 		if allow != nil && !allow(uint32(i)) {
 			continue
 		}
 		tf := map[string]float64{}
-		for _, t := range d {
+		for _, t := range names {
 			tf[t]++
 		}
 		s, used := 0.0, map[string]bool{}
@@ -90,7 +90,7 @@ func brute(docs [][]string, terms []string, n int, allow func(uint32) bool) []le
 			}
 			used[t] = true
 			idf := math.Log(1 + (float64(len(docs))-float64(df[t])+0.5)/(float64(df[t])+0.5))
-			s += idf * tf[t] * 2.2 / (tf[t] + 1.2*(0.25+0.75*float64(len(d))/avg))
+			s += idf * tf[t] * 2.2 / (tf[t] + 1.2*(0.25+0.75*float64(len(names))/avg))
 		}
 		if s > 0 {
 			hits = append(hits, lexical.Hit{Doc: uint32(i), Score: s})
@@ -103,7 +103,7 @@ func brute(docs [][]string, terms []string, n int, allow func(uint32) bool) []le
 func TestSearchEqualsScoringEveryDocument(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	docs := zipf(r, 4000, 3000, 30)
-	x := build(t, docs)
+	index := build(t, docs)
 	for q := range 120 {
 		var terms []string
 		for range 1 + r.IntN(8) {
@@ -114,7 +114,7 @@ func TestSearchEqualsScoringEveryDocument(t *testing.T) {
 			allow = func(d uint32) bool { return d%7 == 0 }
 		}
 		n := []int{1, 10, 100, 5000}[q%4]
-		got, want := x.Search(terms, n, allow, nil), brute(docs, terms, n, allow)
+		got, want := index.Search(terms, n, allow, nil), brute(docs, terms, n, allow)
 		if len(got) != len(want) {
 			t.Fatalf("%v: %d hits, want %d", terms, len(got), len(want))
 		}
@@ -125,13 +125,13 @@ func TestSearchEqualsScoringEveryDocument(t *testing.T) {
 				t.Fatalf("%v: place %d has %v, want %v", terms, i, got[i], want[i])
 			}
 		}
-		for i, s := range x.Score(terms, ids) {
+		for i, s := range index.Score(terms, ids) {
 			if math.Abs(s-got[i].Score) > 1e-9 {
 				t.Fatalf("score of %d alone is %g, in the search %g", ids[i], s, got[i].Score)
 			}
 		}
 	}
-	if x.Known([]string{"no-such-term"}) || !x.Known([]string{"no-such-term", docs[0][0]}) {
+	if index.Known([]string{"no-such-term"}) || !index.Known([]string{"no-such-term", docs[0][0]}) {
 		t.Error("Known is wrong")
 	}
 }
@@ -158,19 +158,19 @@ func TestAnEmptySideFindsNothing(t *testing.T) {
 func BenchmarkSearch(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 2))
 	docs := zipf(r, 100_000, 60_000, 80)
-	x := build(b, docs)
+	index := build(b, docs)
 	var qs [][]string
 	for range 64 {
-		var q []string
+		var names []string
 		d := docs[r.IntN(len(docs))]
 		for range 10 {
-			q = append(q, d[r.IntN(len(d))])
+			names = append(names, d[r.IntN(len(d))])
 		}
-		qs = append(qs, q)
+		qs = append(qs, names)
 	}
 	i := 0
 	for b.Loop() {
-		x.Search(qs[i%len(qs)], 100, nil, nil)
+		index.Search(qs[i%len(qs)], 100, nil, nil)
 		i++
 	}
 }

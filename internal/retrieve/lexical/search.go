@@ -5,7 +5,7 @@ import (
 	"math"
 	"sort"
 
-	"github.com/unweaver/unweaver/internal/sections"
+	"github.com/unweaver/unweaver/internal/format/mapped"
 )
 
 // MaxTerms of a question are looked up; of more, the rarest (DESIGN §12).
@@ -13,7 +13,7 @@ const MaxTerms = 32
 
 // Index is one side of an open search segment. Its slices are mapped files.
 type Index struct {
-	terms     sections.Strings
+	terms     mapped.Strings
 	post      []uint64
 	block     []uint64
 	doc       []uint32
@@ -25,10 +25,24 @@ type Index struct {
 }
 
 // Open views a side.
-func Open(f *sections.File, prefix string, st Stats) *Index {
-	return &Index{terms: sections.StringsOf(f, prefix+"terms", prefix+"term_end"), post: sections.Slice[uint64](f, prefix+"post"),
-		block: sections.Slice[uint64](f, prefix+"block"), doc: sections.Slice[uint32](f, prefix+"doc"), tf: sections.Slice[uint8](f, prefix+"tf"),
-		max: sections.Slice[float32](f, prefix+"max"), len: sections.Slice[uint32](f, prefix+"len"), avg: Average(st), Documents: int(st.Documents)}
+func Open(f *mapped.File, prefix string, st Stats) *Index {
+	return &Index{
+		terms: mapped.StringsOf(f, prefix+"terms", prefix+"term_end"),
+		post:  mapped.Slice[uint64](f, prefix+"post"),
+		block: mapped.Slice[uint64](
+			f,
+			prefix+"block",
+		),
+		doc: mapped.Slice[uint32](f, prefix+"doc"),
+		tf:  mapped.Slice[uint8](f, prefix+"tf"),
+		max: mapped.Slice[float32](
+			f,
+			prefix+"max",
+		),
+		len:       mapped.Slice[uint32](f, prefix+"len"),
+		avg:       Average(st),
+		Documents: int(st.Documents),
+	}
 }
 
 // DF is the number of documents that hold a term.
@@ -142,7 +156,13 @@ func (x *Index) cursors(terms []string) []*cursor {
 		}
 		lo, hi := x.post[i], x.post[i+1]
 		df := float64(hi - lo)
-		c := &cursor{docs: x.doc[lo:hi], tfs: x.tf[lo:hi], max: x.max[x.block[i]:x.block[i+1]], idf: math.Log(1 + (float64(x.Documents)-df+0.5)/(df+0.5)), order: len(cs)}
+		c := &cursor{
+			docs:  x.doc[lo:hi],
+			tfs:   x.tf[lo:hi],
+			max:   x.max[x.block[i]:x.block[i+1]],
+			idf:   math.Log(1 + (float64(x.Documents)-df+0.5)/(df+0.5)),
+			order: len(cs),
+		}
 		c.move(0)
 		for _, m := range c.max {
 			c.upper = max(c.upper, c.idf*float64(m))
@@ -170,8 +190,9 @@ func (x *Index) Known(terms []string) bool {
 	return false
 }
 
-// Search gives the n best documents that are allowed (nil = all), by decreasing score; equal scores stand in order of rank
-// (nil = the document's number). It is exact: blocks are skipped only when they cannot hold one of the n (block-max WAND).
+// Search gives the n best documents that are allowed (nil = all), by decreasing score; equal scores stand in order of
+// rank (nil = the document's number). It is exact: blocks are skipped only when they cannot hold one of the n
+// (block-max WAND).
 func (x *Index) Search(terms []string, n int, allow func(uint32) bool, rank func(uint32) uint32) []Hit {
 	if rank == nil {
 		rank = func(d uint32) uint32 { return d }
@@ -243,7 +264,8 @@ func byDoc(cs []*cursor) {
 	}
 }
 
-// skip tells whether no document from d to the end of the first block of cs[:pivot+1] can be good enough, and where to go on.
+// skip tells whether no document from d to the end of the first block of cs[:pivot+1] can be good enough, and where
+// to go on.
 func skip(cs []*cursor, pivot int, d uint32, bar float64) (uint32, bool) {
 	sum, end := 0.0, uint32(ended-1)
 	for _, c := range cs[:pivot+1] {

@@ -1,12 +1,12 @@
-// Package walk is the random walk with restart on the bipartite graph of classes and chunks, by push (specs/hybrid.md §1,
-// specs/unweaver.md §6.2): x = (1 - d) s + d T^t x with T the row-normalised adjacency. It visits the neighbourhood that
-// mass reaches and nothing else; every |x_u - exact| is at most eps * deg(u).
+// Package walk is the random walk with restart on the bipartite graph of classes and chunks, by push (specs/hybrid.md
+// §1, specs/unweaver.md §6.2): x = (1 - d) s + d T^t x with T the row-normalised adjacency. It visits the
+// neighbourhood that mass reaches and nothing else; every |x_u - exact| is at most eps * deg(u).
 package walk
 
 import "sync"
 
-// Graph is the adjacency in both directions: of class c the chunks ClassTo[ClassOff[c]:ClassOff[c+1]], and so of chunks.
-// The slices may be mapped files. Weights are per entry of To; nil = all 1.
+// Graph is the adjacency in both directions: of class c the chunks ClassTo[ClassOff[c]:ClassOff[c+1]], and so of
+// chunks. The slices may be mapped files. Weights are per entry of To; nil = all 1.
 type Graph struct {
 	ClassOff, ChunkOff       []uint64
 	ClassTo, ChunkTo         []uint32
@@ -78,9 +78,9 @@ func (g *Graph) free(s *scratch) {
 	g.pool.Put(s)
 }
 
-// RunToChunks is Run on the whole graph for those who want the mass of chunks: classes with one chunk, nine of ten, are
-// eliminated. What a chunk gives to s such classes of its deg comes back: it settles r / (1 - d^2 s / deg) at once. Their own
-// mass is left out; it is d * x(chunk) / deg + (1 - d) * start.
+// RunToChunks is Run on the whole graph for those who want the mass of chunks: classes with one chunk, nine of ten,
+// are eliminated. What a chunk gives to s such classes of its deg comes back: it settles r / (1 - d^2 s / deg) at
+// once. Their own mass is left out; it is d * x(chunk) / deg + (1 - d) * start.
 func (g *Graph) RunToChunks(start Start, d, eps float64) Mass {
 	return g.walk(start, d, eps, View{}, g.ClassWeight == nil && g.ChunkWeight == nil)
 }
@@ -89,7 +89,7 @@ func (g *Graph) RunToChunks(start Start, d, eps float64) Mass {
 // start. No weight at the start gives an empty result.
 func (g *Graph) Run(start Start, d, eps float64, v View) Mass { return g.walk(start, d, eps, v, false) }
 
-func (g *Graph) walk(start Start, d, eps float64, v View, toChunks bool) Mass {
+func (g *Graph) walk(start Start, d, eps float64, view View, toChunks bool) Mass {
 	sum := 0.0
 	for _, l := range [][]Weighted{start.Classes, start.Chunks} {
 		for _, w := range l {
@@ -99,7 +99,15 @@ func (g *Graph) walk(start Start, d, eps float64, v View, toChunks bool) Mass {
 	if !(sum > 0) {
 		return Mass{}
 	}
-	w := walker{g: g, s: g.scratch(), v: v, d: d, eps: eps * (1 - d), n: uint32(g.Classes()), toChunks: toChunks} // mass that is left spreads to 1 / (1 - d) of itself
+	w := walker{
+		g:        g,
+		s:        g.scratch(),
+		v:        view,
+		d:        d,
+		eps:      eps * (1 - d),
+		n:        uint32(g.Classes()),
+		toChunks: toChunks,
+	} // mass that is left spreads to 1 / (1 - d) of itself
 	defer g.free(w.s)
 	for _, c := range start.Classes {
 		w.start = append(w.start, Weighted{c.ID, c.Weight / sum})
@@ -231,14 +239,14 @@ func (w *walker) run() Mass {
 	}
 	for _, u := range s.touched {
 		w.m.Left += s.r[u]
-		x := Weighted{u, s.x[u]}
+		weighted := Weighted{u, s.x[u]}
 		switch {
-		case x.Weight == 0:
+		case weighted.Weight == 0:
 		case u < w.n:
-			w.m.Classes = append(w.m.Classes, x)
+			w.m.Classes = append(w.m.Classes, weighted)
 		default:
-			x.ID -= w.n
-			w.m.Chunks = append(w.m.Chunks, x)
+			weighted.ID -= w.n
+			w.m.Chunks = append(w.m.Chunks, weighted)
 		}
 	}
 	return w.m

@@ -1,6 +1,6 @@
-// Package chunk turns documents into chunks. A unit of the plan becomes one text segment (the decoded documents in pieces),
-// one documents segment and one scratch file of chunks. Documents are streamed; what is held is one chunk and the places
-// of one document's chunks.
+// Package chunk turns documents into chunks. A unit of the plan becomes one text segment (the decoded documents in
+// pieces), one documents segment and one scratch file of chunks. Documents are streamed; what is held is one chunk
+// and the places of one document's chunks.
 //
 // Text pieces are keyed by document key; a value is the piece's start (code points) and its text. Pieces of a document
 // are consecutive, so the text of a chunk is a slice of the pieces from its frame on.
@@ -14,25 +14,25 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/unweaver/unweaver/internal/artifact"
-	"github.com/unweaver/unweaver/internal/blob"
+	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/items"
-	"github.com/unweaver/unweaver/internal/rows"
-	"github.com/unweaver/unweaver/internal/textseg"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/format/textseg"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// In is what one unit works on. Beat is told of documents done.
+// In is what one unit works on. OnProgress is told of documents done.
 type In struct {
-	Spec    corpus.Spec
-	Corpus  blob.Store
-	Art     artifact.Index
-	Scratch string
-	Unit    int
-	Lo, Hi  int // frames of plan.rows
-	Beat    func(documents int64)
+	Spec       corpus.Spec
+	Corpus     blob.Store
+	Artifacts  artifact.Index
+	Scratch    string
+	Unit       int
+	From, To   int // frames of plan.rows
+	OnProgress func(documents int64)
 }
 
 // Result is chunk-<unit>.json.
@@ -65,11 +65,11 @@ func Run(ctx context.Context, in In) (Result, error) {
 		}
 		defer (*w).Discard()
 	}
-	plan, err := artifact.OpenRows(ctx, in.Art.Store, in.Scratch+"/plan.rows")
+	plan, err := artifact.OpenRows(ctx, in.Artifacts.Store, in.Scratch+"/plan.rows")
 	if err != nil {
 		return b.res, err
 	}
-	for row, err := range plan.Scan(ctx, in.Lo, in.Hi) {
+	for row, err := range plan.Scan(ctx, in.From, in.To) {
 		if err != nil {
 			return b.res, err
 		}
@@ -81,7 +81,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 			return b.res, err
 		}
 		b.res.Counts.Documents++
-		in.Beat(b.res.Counts.Documents)
+		in.OnProgress(b.res.Counts.Documents)
 	}
 	return b.finish(ctx)
 }
@@ -89,10 +89,10 @@ func Run(ctx context.Context, in In) (Result, error) {
 func (b *builder) finish(ctx context.Context) (Result, error) {
 	var err error
 	var fresh [2]bool
-	if b.res.Text, fresh[0], err = b.text.Segment(ctx, b.Art, b.Unit); err != nil {
+	if b.res.Text, fresh[0], err = b.text.Segment(ctx, b.Artifacts, b.Unit); err != nil {
 		return b.res, err
 	}
-	if b.res.Documents, fresh[1], err = b.docs.Segment(ctx, b.Art, b.Unit); err != nil {
+	if b.res.Documents, fresh[1], err = b.docs.Segment(ctx, b.Artifacts, b.Unit); err != nil {
 		return b.res, err
 	}
 	for _, f := range fresh {
@@ -100,15 +100,23 @@ func (b *builder) finish(ctx context.Context) (Result, error) {
 			b.res.Fresh++
 		}
 	}
-	return b.res, b.chunks.Scratch(ctx, b.Art.Store, items.ChunksKey(b.Scratch, b.Unit))
+	return b.res, b.chunks.Scratch(ctx, b.Artifacts.Store, items.ChunksKey(b.Scratch, b.Unit))
 }
 
 // document chunks one document. What is wrong with the document is recorded; what is wrong with a store is returned.
-func (b *builder) document(ctx context.Context, key string, p rows.Plan) error {
-	d := rows.Document{Object: p.Object, Version: p.Version, ETag: p.ETag, Size: p.Size, Modified: p.Modified, Kind: p.Kind, Frame: -1}
-	err := b.read(ctx, key, p, &d)
+func (b *builder) document(ctx context.Context, key string, plan rows.Plan) error {
+	d := rows.Document{
+		Object:   plan.Object,
+		Version:  plan.Version,
+		ETag:     plan.ETag,
+		Size:     plan.Size,
+		Modified: plan.Modified,
+		Kind:     plan.Kind,
+		Frame:    -1,
+	}
+	err := b.read(ctx, key, plan, &d)
 	if err == nil && len(d.Chunks) == 0 {
-		err = fault.New(fault.EmptyDocument, fault.Content, "chunk", key, "it holds no text", "")
+		err = fault.EmptyDocument.At("chunk", key).Because("it holds no text")
 	}
 	if err != nil {
 		if ctx.Err() != nil {
@@ -116,7 +124,10 @@ func (b *builder) document(ctx context.Context, key string, p rows.Plan) error {
 		}
 		code := fault.CodeOf(err)
 		if code == fault.Precondition {
-			err, code = fault.New(fault.DocumentChanged, fault.Content, "read", p.Object, "it changed while it was indexed", "run index again"), fault.DocumentChanged
+			err, code = fault.DocumentChanged.At("read", plan.Object).
+				Because("it changed while it was indexed").
+				Advise("run index again"),
+				fault.DocumentChanged
 		}
 		if k := fault.KindOf(err); k != fault.Content && code != fault.StoreDenied && code != fault.NotFound {
 			return err
@@ -126,7 +137,10 @@ func (b *builder) document(ctx context.Context, key string, p rows.Plan) error {
 			b.res.Failed++
 		}
 		if len(b.res.Problems) < maxProblems {
-			b.res.Problems = append(b.res.Problems, corpus.Problem{Code: string(code), Object: key, Detail: err.Error()})
+			b.res.Problems = append(
+				b.res.Problems,
+				corpus.Problem{Code: string(code), Object: key, Detail: err.Error()},
+			)
 		}
 	}
 	b.docs.Append(key, d.Encode())
@@ -134,31 +148,31 @@ func (b *builder) document(ctx context.Context, key string, p rows.Plan) error {
 }
 
 // read opens, parses and cuts one document.
-func (b *builder) read(ctx context.Context, key string, p rows.Plan, d *rows.Document) error {
+func (b *builder) read(ctx context.Context, key string, plan rows.Plan, d *rows.Document) error {
 	var doc document.Doc
-	if p.Line > 0 {
-		title, text, meta, err := document.Record(p.Record)
+	if plan.Line > 0 {
+		title, text, meta, err := document.Record(plan.Record)
 		if err != nil {
-			return fault.New(fault.Unreadable, fault.Content, "read row", key, err, "")
+			return fault.Unreadable.At("read row", key).Because(err)
 		}
 		doc = document.Doc{Title: title, Meta: meta, Text: strings.NewReader(text)}
 	} else {
-		r, _, err := b.Corpus.Get(ctx, p.Object, blob.Range{Length: -1, Match: p.ETag})
+		body, _, err := b.Corpus.Get(ctx, plan.Object, blob.Range{Length: -1, Match: plan.ETag})
 		if err != nil {
 			return err
 		}
-		defer func() { _ = r.Close() }()
-		plain, err := document.Gunzip(r, p.Gzip, p.Object)
+		defer func() { _ = body.Close() }()
+		plain, err := document.Gunzip(body, plan.Gzip, plan.Object)
 		if err != nil {
 			return err
 		}
-		if doc, err = document.Parse(plain, document.Kind(p.Kind), p.Object); err != nil {
+		if doc, err = document.Parse(plain, document.Kind(plan.Kind), plan.Object); err != nil {
 			return err
 		}
 	}
 	d.Meta = doc.Meta
-	object := p.Object
-	if p.Line > 0 {
+	object := plan.Object
+	if plan.Line > 0 {
 		object = key
 	}
 	return b.cut(ctx, key, object, doc, d)
@@ -195,12 +209,23 @@ func (b *builder) cut(ctx context.Context, key, object string, doc document.Doc,
 		ord := len(d.Chunks)
 		end := c.start + utf8.RuneCountInString(c.text)
 		d.Chunks = append(d.Chunks, rows.Place{ID: id, Start: c.start, End: end})
-		b.chunks.Append(key, rows.Chunk{ID: id, Ordinal: ord, Start: c.start, End: end, Tokens: c.tokens, Frame: frame, Title: d.Title}.Encode())
+		b.chunks.Append(
+			key,
+			rows.Chunk{
+				ID:      id,
+				Ordinal: ord,
+				Start:   c.start,
+				End:     end,
+				Tokens:  c.tokens,
+				Frame:   frame,
+				Title:   d.Title,
+			}.Encode(),
+		)
 		b.res.Counts.Chunks++
 		b.res.Counts.Tokens += int64(c.tokens)
 		b.res.Hashes.Content.Add(corpus.Sum("chunk", id.String(), key, fmt.Sprint(ord)))
 		b.res.Hashes.Text.Add(corpus.Sum("chunk", id.String(), corpus.Sum(d.Title+"\n\n"+c.text).String()))
-		b.Beat(b.res.Counts.Documents)
+		b.OnProgress(b.res.Counts.Documents)
 		return nil
 	})
 	return readFault(object, err)
@@ -208,7 +233,8 @@ func (b *builder) cut(ctx context.Context, key, object string, doc document.Doc,
 
 // readFault makes a broken source a problem of the document.
 func readFault(object string, err error) error {
-	if err == nil || fault.As(err) != nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if err == nil || fault.As(err) != nil || errors.Is(err, context.Canceled) ||
+		errors.Is(err, context.DeadlineExceeded) {
 		if e := fault.As(err); e != nil && e.Object == "" {
 			c := *e
 			c.Object = object
@@ -216,5 +242,5 @@ func readFault(object string, err error) error {
 		}
 		return err
 	}
-	return fault.New(fault.Unreadable, fault.Content, "read", object, err, "the file is damaged")
+	return fault.Unreadable.At("read", object).Because(err).Advise("the file is damaged")
 }

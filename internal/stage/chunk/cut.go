@@ -9,7 +9,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/llm/tokens"
+	"github.com/unweaver/unweaver/internal/model/tokens"
 )
 
 // ChunkerVersion is raised when cuts move.
@@ -32,25 +32,27 @@ const minShare = 400.0 / 1500
 const maxWhole = 4 << 20
 
 // cut reads a text and gives its chunks in order.
-func cut(r io.Reader, c corpus.Chunking, emit func(cutting) error) error {
-	switch c.Strategy {
+func cut(reader io.Reader, chunking corpus.Chunking, emit func(cutting) error) error {
+	switch chunking.Strategy {
 	case "document":
-		return whole(r, emit)
+		return whole(reader, emit)
 	case "fixed":
-		return fixed(r, c, emit)
+		return fixed(reader, chunking, emit)
 	}
-	return packed(r, c, emit)
+	return packed(reader, chunking, emit)
 }
 
 func whole(r io.Reader, emit func(cutting) error) error {
-	b, err := io.ReadAll(io.LimitReader(r, maxWhole+1))
+	raw, err := io.ReadAll(io.LimitReader(r, maxWhole+1))
 	if err != nil {
 		return err
 	}
-	if len(b) > maxWhole {
-		return fault.New(fault.TooLarge, fault.Content, "chunk", "", "a document that is one chunk may have at most 4 MiB", "use chunking.strategy: text")
+	if len(raw) > maxWhole {
+		return fault.TooLarge.At("chunk", "").
+			Because("a document that is one chunk may have at most 4 MiB").
+			Advise("use chunking.strategy: text")
 	}
-	s := string(b)
+	s := string(raw)
 	return emit(trim(s, s, 0, tokens.Count(s)))
 }
 
@@ -74,7 +76,12 @@ type packer struct {
 // packed cuts at paragraph ends, else at sentence ends. Stable boundaries take, of the cuts that leave between min and
 // max tokens, the one whose neighbours have the smallest hash: an edit elsewhere leaves it where it is.
 func packed(r io.Reader, c corpus.Chunking, emit func(cutting) error) error {
-	p := &packer{max: c.MaxTokens, min: int(minShare * float64(c.MaxTokens)), stable: c.Boundaries != "packed", emit: emit}
+	p := &packer{
+		max:    c.MaxTokens,
+		min:    int(minShare * float64(c.MaxTokens)),
+		stable: c.Boundaries != "packed",
+		emit:   emit,
+	}
 	u := newUnits(r, c.MaxTokens)
 	for {
 		x, err := u.next()
@@ -146,12 +153,12 @@ func (p *packer) sum(n int) int {
 }
 
 func (p *packer) flush(n int) error {
-	var b strings.Builder
+	var text strings.Builder
 	for _, x := range p.buf[:n] {
-		b.WriteString(x.s)
+		text.WriteString(x.s)
 	}
 	t := p.sum(n)
-	raw := b.String()
+	raw := text.String()
 	c := trim(raw, raw, p.at, t)
 	p.at += utf8.RuneCountInString(raw)
 	p.buf = append(p.buf[:0], p.buf[n:]...)
@@ -161,14 +168,14 @@ func (p *packer) flush(n int) error {
 
 // fixed reproduces the reference's windows: max tokens, a step of max less overlap (specs/unweaver.md §3.1), on borders
 // of runes.
-func fixed(r io.Reader, c corpus.Chunking, emit func(cutting) error) error {
-	u := newUnits(r, c.MaxTokens)
+func fixed(r io.Reader, chunking corpus.Chunking, emit func(cutting) error) error {
+	u := newUnits(r, chunking.MaxTokens)
 	var buf string
 	var lens []int
 	at, done := 0, false
-	step := c.MaxTokens - c.Overlap
+	step := chunking.MaxTokens - chunking.Overlap
 	for {
-		for !done && len(lens) <= c.MaxTokens {
+		for !done && len(lens) <= chunking.MaxTokens {
 			x, err := u.next()
 			if errors.Is(err, io.EOF) {
 				done = true
@@ -183,11 +190,11 @@ func fixed(r io.Reader, c corpus.Chunking, emit func(cutting) error) error {
 		if len(lens) == 0 {
 			return nil
 		}
-		if len(lens) <= c.MaxTokens {
+		if len(lens) <= chunking.MaxTokens {
 			return emit(trim(buf, buf, at, len(lens)))
 		}
-		end, next := bytesOf(buf, lens, c.MaxTokens), bytesOf(buf, lens, step)
-		if err := emit(trim(buf[:next], buf[:end], at, c.MaxTokens)); err != nil {
+		end, next := bytesOf(buf, lens, chunking.MaxTokens), bytesOf(buf, lens, step)
+		if err := emit(trim(buf[:next], buf[:end], at, chunking.MaxTokens)); err != nil {
 			return err
 		}
 		at += utf8.RuneCountInString(buf[:next])

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/llm/tokens"
+	"github.com/unweaver/unweaver/internal/model/tokens"
 )
 
 var stable = corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500}
@@ -24,13 +24,15 @@ func chunks(t *testing.T, s string, c corpus.Chunking) []cutting {
 	return out
 }
 
-var words = strings.Fields("the river system carried grain from northern provinces while merchants in Haarlem kept ledgers of copper and salt under royal licence since early autumn when ships returned with cargo")
+var words = strings.Fields(
+	"the river system carried grain from northern provinces while merchants in Haarlem kept ledgers of copper and salt under royal licence since early autumn when ships returned with cargo",
+)
 
 // prose makes n paragraphs of some sentences each.
 func prose(r *rand.Rand, n int) []string {
 	ps := make([]string, n)
 	for i := range ps {
-		var b strings.Builder
+		var text strings.Builder
 		for range 2 + r.IntN(7) {
 			k := 6 + r.IntN(20)
 			for j := range k {
@@ -38,20 +40,20 @@ func prose(r *rand.Rand, n int) []string {
 				if j == 0 {
 					w = strings.ToUpper(w[:1]) + w[1:]
 				}
-				b.WriteString(w)
+				text.WriteString(w)
 				if j < k-1 {
-					b.WriteByte(' ')
+					text.WriteByte(' ')
 				}
 			}
-			fmt.Fprintf(&b, " %d. ", r.IntN(10000))
+			fmt.Fprintf(&text, " %d. ", r.IntN(10000))
 		}
-		ps[i] = strings.TrimSpace(b.String())
+		ps[i] = strings.TrimSpace(text.String())
 	}
 	return ps
 }
 
 // check proves what holds for every chunking: pieces are the document, chunks are verbatim slices, sizes are bounded.
-func check(t *testing.T, s string, cs []cutting, c corpus.Chunking) {
+func check(t *testing.T, s string, cs []cutting, chunking corpus.Chunking) {
 	t.Helper()
 	var all strings.Builder
 	rs := []rune(s)
@@ -60,11 +62,12 @@ func check(t *testing.T, s string, cs []cutting, c corpus.Chunking) {
 		if got := string(rs[x.start : x.start+utf8.RuneCountInString(x.text)]); got != x.text {
 			t.Fatalf("chunk %d is no slice of the document", i)
 		}
-		if n := tokens.Count(x.text); c.Strategy != "document" && n > c.MaxTokens+c.MaxTokens/50 {
+		if n := tokens.Count(x.text); chunking.Strategy != "document" &&
+			n > chunking.MaxTokens+chunking.MaxTokens/50 {
 			t.Errorf("chunk %d has %d tokens", i, n)
 		}
 	}
-	if c.Strategy != "fixed" && all.String() != s {
+	if chunking.Strategy != "fixed" && all.String() != s {
 		t.Fatal("the pieces are not the document")
 	}
 }
@@ -72,8 +75,14 @@ func check(t *testing.T, s string, cs []cutting, c corpus.Chunking) {
 func TestPiecesAreTheDocumentAndChunksAreSlices(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	texts := map[string]string{
-		"prose": strings.Join(prose(r, 120), "\n\n"), "one line without end": strings.Repeat("word after word ", 6000),
-		"one word without end": strings.Repeat("x", 30_000), "many blank lines": "a\n\n\n\n\nb\n \n\t\n\nc", "signs": strings.Repeat("é漢字🙂 ", 4000),
+		"prose": strings.Join(
+			prose(r, 120),
+			"\n\n",
+		), "one line without end": strings.Repeat("word after word ", 6000),
+		"one word without end": strings.Repeat(
+			"x",
+			30_000,
+		), "many blank lines": "a\n\n\n\n\nb\n \n\t\n\nc", "signs": strings.Repeat("é漢字🙂 ", 4000),
 		"leading blanks": "\n\n  \n" + strings.Join(prose(r, 30), "\n\n") + "\n\n\n", "empty": "", "blank": " \n\n ",
 	}
 	for name, s := range texts {

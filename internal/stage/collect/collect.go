@@ -1,6 +1,6 @@
-// Package collect removes what nothing names any more: scratch of finished runs, generations beyond the kept ones, and
-// segments and collections that no kept manifest names. It condemns first and deletes at least a grace period later, so a
-// reader that opened a generation has time to leave it.
+// Package collect removes what nothing names any more: scratch of finished runs, generations beyond the kept ones,
+// and segments and collections that no kept manifest names. It condemns first and deletes at least a grace period
+// later, so a reader that opened a generation has time to leave it.
 package collect
 
 import (
@@ -9,16 +9,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/artifact"
-	"github.com/unweaver/unweaver/internal/blob"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/vectors"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
 // In is what the stage works on; the caller holds the lease.
 type In struct {
-	Art        artifact.Index
+	Artifacts  artifact.Index
 	Keep       int
 	Grace      time.Duration
 	Scratch    string // of this run, deleted at once
@@ -28,7 +28,7 @@ type In struct {
 	Vectors    vectors.Store
 	Now        time.Time
 	CollPrefix string // of the index's collections
-	Beat       func(done int64)
+	OnProgress func(done int64)
 }
 
 // Result counts.
@@ -49,21 +49,21 @@ func Run(ctx context.Context, in In) (Result, error) {
 	colls := map[string]bool{}
 	for gen, ref := range in.Refs {
 		if !kept[gen] {
-			if err := deleteAll(ctx, in, in.Art.GenerationKey(gen, "")+"/"); err != nil {
+			if err := deleteAll(ctx, in, in.Artifacts.GenerationKey(gen, "")+"/"); err != nil {
 				return res, err
 			}
 			res.Generations++
 			continue
 		}
-		m, err := in.Art.Manifest(ctx, ref.Manifest)
+		manifest, err := in.Artifacts.Manifest(ctx, ref.Manifest)
 		if err != nil {
 			return res, err
 		}
 		named[ref.Manifest] = true
-		for _, s := range m.Segments.All() {
+		for _, s := range manifest.Segments.All() {
 			named[s.SHA256] = true
 		}
-		colls[m.Collections.Classes], colls[m.Collections.Chunks] = true, true
+		colls[manifest.Collections.Classes], colls[manifest.Collections.Chunks] = true, true
 	}
 	dead, err := unnamed(ctx, in, named, colls)
 	if err != nil {
@@ -77,11 +77,11 @@ func Run(ctx context.Context, in In) (Result, error) {
 func keptGenerations(in In) map[string]bool {
 	kept := map[string]bool{in.Current.Generation: true}
 	var pub []string
-	for g, r := range in.Refs {
-		if in.Leased[g] || (r.State == "held" && r.Seq > in.Current.Seq) {
+	for g, ref := range in.Refs {
+		if in.Leased[g] || (ref.State == "held" && ref.Seq > in.Current.Seq) {
 			kept[g] = true
 		}
-		if r.State == "published" {
+		if ref.State == "published" {
 			pub = append(pub, g)
 		}
 	}
@@ -94,17 +94,17 @@ func keptGenerations(in In) map[string]bool {
 
 func deleteAll(ctx context.Context, in In, prefix string) error {
 	var keys []string
-	for o, err := range in.Art.Store.List(ctx, prefix, "") {
+	for info, err := range in.Artifacts.Store.List(ctx, prefix, "") {
 		if err != nil {
 			return err
 		}
-		keys = append(keys, o.Key)
+		keys = append(keys, info.Key)
 	}
 	for i, k := range keys {
-		if err := in.Art.Store.Delete(ctx, k); err != nil {
+		if err := in.Artifacts.Store.Delete(ctx, k); err != nil {
 			return err
 		}
-		in.Beat(int64(i))
+		in.OnProgress(int64(i))
 	}
 	return nil
 }
@@ -112,12 +112,12 @@ func deleteAll(ctx context.Context, in In, prefix string) error {
 // unnamed lists segments and collections that no kept manifest names.
 func unnamed(ctx context.Context, in In, named, colls map[string]bool) ([]string, error) {
 	var dead []string
-	prefix := in.Art.SegmentKey("") + "/"
-	for o, err := range in.Art.Store.List(ctx, prefix, "") {
+	prefix := in.Artifacts.SegmentKey("") + "/"
+	for info, err := range in.Artifacts.Store.List(ctx, prefix, "") {
 		if err != nil {
 			return nil, err
 		}
-		if sha := strings.TrimPrefix(o.Key, prefix); !named[sha] {
+		if sha := strings.TrimPrefix(info.Key, prefix); !named[sha] {
 			dead = append(dead, "segment:"+sha)
 		}
 	}
@@ -132,9 +132,9 @@ func unnamed(ctx context.Context, in In, named, colls map[string]bool) ([]string
 
 // sweep deletes what was condemned at least a grace period ago and condemns the rest.
 func sweep(ctx context.Context, in In, dead []string, res *Result) error {
-	key := in.Art.Name + "/condemned.json"
+	key := in.Artifacts.Name + "/condemned.json"
 	was := map[string]time.Time{}
-	if _, err := blob.ReadJSON(ctx, in.Art.Store, key, &was); err != nil && !fault.Is(err, fault.NotFound) {
+	if _, err := blob.ReadJSON(ctx, in.Artifacts.Store, key, &was); err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
 	next := map[string]time.Time{}
@@ -151,7 +151,7 @@ func sweep(ctx context.Context, in In, dead []string, res *Result) error {
 		kind, name, _ := strings.Cut(d, ":")
 		var err error
 		if kind == "segment" {
-			err = in.Art.Store.Delete(ctx, in.Art.SegmentKey(name))
+			err = in.Artifacts.Store.Delete(ctx, in.Artifacts.SegmentKey(name))
 		} else {
 			err = in.Vectors.Drop(ctx, name)
 		}
@@ -159,11 +159,11 @@ func sweep(ctx context.Context, in In, dead []string, res *Result) error {
 			return err
 		}
 		res.Deleted++
-		in.Beat(int64(i))
+		in.OnProgress(int64(i))
 	}
 	if len(was) == 0 && len(next) == 0 {
 		return nil
 	}
-	_, err := blob.WriteJSON(ctx, in.Art.Store, key, next, blob.Cond{})
+	_, err := blob.WriteJSON(ctx, in.Artifacts.Store, key, next, blob.Cond{})
 	return err
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/unweaver/unweaver/internal/ledger"
-	"github.com/unweaver/unweaver/internal/llm/tokens"
+	"github.com/unweaver/unweaver/internal/model/tokens"
 )
 
 // Estimate is what a shard would cost.
@@ -22,29 +22,34 @@ const completionShare = 1.3
 // Count looks every chunk up in the ledger and counts what would be asked; it pays nothing.
 func Count(ctx context.Context, in In) (Estimate, error) {
 	b := &batch{In: in}
-	var e Estimate
+	var estimate Estimate
 	xs, err := b.load(ctx)
 	if err != nil {
-		return e, err
+		return estimate, err
 	}
 	info := in.Chat.Info()
 	overhead := int64(tokens.Count(system))
 	for i := range xs {
-		e.Chunks++
+		estimate.Chunks++
 		if !info.Paid {
 			continue
 		}
-		hit, err := in.Ledger.Get(ctx, ledger.Extract, ledger.Key(ledger.Extract, Prompt, info.Model, info.Parameters, SchemaVersion, xs[i].text), in.Attempt)
+		hit, err := in.Ledger.Get(
+			ctx,
+			ledger.Extract,
+			ledger.Key(ledger.Extract, Prompt, info.Model, info.Parameters, SchemaVersion, xs[i].text),
+			in.Attempt,
+		)
 		if err != nil {
-			return e, err
+			return estimate, err
 		}
 		if hit != nil {
-			e.Hits++
+			estimate.Hits++
 			continue
 		}
-		e.Calls++
-		e.Prompt += overhead + int64(xs[i].chunk.Tokens)
-		e.Completion += int64(completionShare * float64(xs[i].chunk.Tokens))
+		estimate.Calls++
+		estimate.Prompt += overhead + int64(xs[i].chunk.Tokens)
+		estimate.Completion += int64(completionShare * float64(xs[i].chunk.Tokens))
 	}
-	return e, nil
+	return estimate, nil
 }

@@ -17,44 +17,44 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/unweaver/unweaver/internal/artifact"
-	"github.com/unweaver/unweaver/internal/blob"
+	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/items"
+	"github.com/unweaver/unweaver/internal/fault/retry"
+	"github.com/unweaver/unweaver/internal/format/rowfile"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/format/textseg"
+	"github.com/unweaver/unweaver/internal/lang/names"
+	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/ledger"
-	"github.com/unweaver/unweaver/internal/llm"
-	"github.com/unweaver/unweaver/internal/names"
-	"github.com/unweaver/unweaver/internal/par"
-	"github.com/unweaver/unweaver/internal/retry"
-	"github.com/unweaver/unweaver/internal/rows"
-	"github.com/unweaver/unweaver/internal/text"
-	"github.com/unweaver/unweaver/internal/textseg"
-	"github.com/unweaver/unweaver/internal/wire"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // Shard is a range of the chunks of one unit, by row number of chunks-<unit>.rows.
 type Shard struct {
 	Number int `json:"number"`
 	Unit   int `json:"unit"`
-	Lo     int `json:"lo"`
-	Hi     int `json:"hi"`
+	From   int `json:"lo"`
+	To     int `json:"hi"`
 }
 
-// In is what one batch works on. Beat is told of chunks done.
+// In is what one batch works on. OnProgress is told of chunks done.
 type In struct {
-	Spec    corpus.Spec
-	Art     artifact.Index
-	Scratch string
-	Gen     string
-	Text    corpus.Segment
-	Shard   Shard
-	Batch   int
-	Lo, Hi  int // rows of the unit's chunks
-	Attempt int // round of retry-failed
-	Chat    llm.Chat
-	Ledger  *ledger.Ledger
-	Beat    func(corpus.Progress)
+	Spec       corpus.Spec
+	Artifacts  artifact.Index
+	Scratch    string
+	Gen        string
+	Text       corpus.Segment
+	Shard      Shard
+	Batch      int
+	From, To   int // rows of the unit's chunks
+	Attempt    int // round of retry-failed
+	Chat       model.Chat
+	Ledger     *ledger.Ledger
+	OnProgress func(corpus.Progress)
 }
 
 // Result of a batch.
@@ -102,7 +102,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.res.Progress.Done++
-		in.Beat(b.res.Progress)
+		in.OnProgress(b.res.Progress)
 		return nil
 	})
 	if err != nil {
@@ -123,37 +123,37 @@ func Run(ctx context.Context, in In) (Result, error) {
 		}
 	}
 	b.res.Chunks = int64(len(xs))
-	return b.res, w.Scratch(ctx, in.Art.Store, BatchKey(in.Scratch, in.Shard.Number, in.Batch))
+	return b.res, w.Scratch(ctx, in.Artifacts.Store, BatchKey(in.Scratch, in.Shard.Number, in.Batch))
 }
 
 func (b *batch) load(ctx context.Context) ([]item, error) {
-	texts, err := textseg.Open(ctx, b.Art.Store, b.Art.SegmentKey(b.Text.SHA256))
+	texts, err := textseg.Open(ctx, b.Artifacts.Store, b.Artifacts.SegmentKey(b.Text.SHA256))
 	if err != nil {
 		return nil, err
 	}
 	var out []item
-	for c, err := range items.Refs(ctx, b.Art.Store, b.Scratch, b.Shard.Unit, b.Lo, b.Hi) {
+	for ref, err := range items.Refs(ctx, b.Artifacts.Store, b.Scratch, b.Shard.Unit, b.From, b.To) {
 		if err != nil {
 			return nil, err
 		}
-		t, err := texts.Slice(ctx, c.Document, c.Frame, c.Start, c.End)
+		t, err := texts.Slice(ctx, ref.Document, ref.Frame, ref.Start, ref.End)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, item{doc: c.Document, chunk: c.Chunk, text: t})
+		out = append(out, item{doc: ref.Document, chunk: ref.Chunk, text: t})
 	}
 	return out, nil
 }
 
 // encode is the scratch row: the extraction with what seal needs of the chunk.
 func (x *item) encode() []byte {
-	var e wire.Enc
-	e.S(x.doc)
-	e.U(uint64(x.chunk.Ordinal))
-	e.S(x.chunk.Title)
-	e.S(lead(x.text))
-	e.Raw(x.out.Encode())
-	return e.B
+	var enc rowfile.Enc
+	enc.S(x.doc)
+	enc.U(uint64(x.chunk.Ordinal))
+	enc.S(x.chunk.Title)
+	enc.S(lead(x.text))
+	enc.Raw(x.out.Encode())
+	return enc.B
 }
 
 // lead describes a title mention: the chunk's first three sentences, at most 600 runes (DESIGN §5).
@@ -171,11 +171,11 @@ func lead(s string) string {
 
 // value is a ledger entry.
 type value struct {
-	Entities []entity  `json:"entities"`
-	Rung     string    `json:"rung,omitempty"`
-	Usage    llm.Usage `json:"usage"`
-	Reason   string    `json:"reason,omitempty"` // of a negative entry
-	Raw      string    `json:"raw,omitempty"`
+	Entities []entity    `json:"entities"`
+	Rung     string      `json:"rung,omitempty"`
+	Usage    model.Usage `json:"usage"`
+	Reason   string      `json:"reason,omitempty"` // of a negative entry
+	Raw      string      `json:"raw,omitempty"`
 }
 
 type entity struct {
@@ -186,7 +186,7 @@ type entity struct {
 // one extracts one chunk.
 func (b *batch) one(ctx context.Context, x *item) error {
 	var v value
-	paid := llm.Usage{}
+	paid := model.Usage{}
 	calls := int64(0)
 	pay := func(ctx context.Context) (ledger.Result, error) {
 		r, u, n, err := b.ask(ctx, x)
@@ -198,25 +198,27 @@ func (b *batch) one(ctx context.Context, x *item) error {
 		return ledger.Result{Value: enc, Negative: r.Reason != ""}, err
 	}
 	info := b.Chat.Info()
-	var e *ledger.Entry
+	var entry *ledger.Entry
 	var fresh bool
 	var err error
 	if info.Paid {
 		x.out.Key = ledger.Key(ledger.Extract, Prompt, info.Model, info.Parameters, SchemaVersion, x.text)
-		e, fresh, err = b.Ledger.Do(ctx, ledger.Extract, x.out.Key, b.Attempt, pay)
+		entry, fresh, err = b.Ledger.Do(ctx, ledger.Extract, x.out.Key, b.Attempt, pay)
 	} else {
 		var r ledger.Result
 		r, err = pay(ctx)
-		e, fresh = &ledger.Entry{Value: r.Value, Negative: r.Negative}, true
+		entry, fresh = &ledger.Entry{Value: r.Value, Negative: r.Negative}, true
 	}
 	b.account(fresh, info.Paid, calls, paid)
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(e.Value, &v); err != nil {
-		return fault.New(fault.SegmentDamage, fault.Fatal, "read ledger entry", x.out.Key.String(), err, "delete the entry under ledger/extract/loose")
+	if err := json.Unmarshal(entry.Value, &v); err != nil {
+		return fault.SegmentDamage.At("read ledger entry", x.out.Key.String()).
+			Because(err).
+			Advise("delete the entry under ledger/extract/loose")
 	}
-	if e.Negative {
+	if entry.Negative {
 		x.dead = true
 		x.fallback(v.Reason)
 		return b.deadLetter(ctx, x, v)
@@ -224,51 +226,61 @@ func (b *batch) one(ctx context.Context, x *item) error {
 	x.out.Rung = v.Rung
 	folded := names.NewText(x.text)
 	for _, m := range v.Entities {
-		x.out.Entities = append(x.out.Entities, rows.Entity{Name: m.Name, Description: m.Description, Spans: folded.Spans(names.Key(m.Name, false), 8)})
+		x.out.Entities = append(
+			x.out.Entities,
+			rows.Entity{Name: m.Name, Description: m.Description, Spans: folded.Spans(names.Key(m.Name, false), 8)},
+		)
 	}
 	return nil
 }
 
-func (b *batch) account(fresh, paid bool, calls int64, u llm.Usage) {
+func (b *batch) account(fresh, paid bool, calls int64, usage model.Usage) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	p := &b.res.Progress
+	progress := &b.res.Progress
 	switch {
 	case !paid:
 	case fresh || calls > 0:
-		p.Calls.Extract += calls
-		p.Tokens.Prompt += u.Prompt
-		p.Tokens.Completion += u.Completion
-		p.Cost += (float64(u.Prompt)*b.Spec.Chat.Price.Prompt + float64(u.Completion)*b.Spec.Chat.Price.Completion) / 1e6
+		progress.Calls.Extract += calls
+		progress.Tokens.Prompt += usage.Prompt
+		progress.Tokens.Completion += usage.Completion
+		progress.Cost += (float64(usage.Prompt)*b.Spec.Chat.Price.Prompt + float64(usage.Completion)*b.Spec.Chat.Price.Completion) / 1e6
 	default:
-		p.Hits.Extract++
+		progress.Hits.Extract++
 	}
 }
 
 // ask calls the model, and once more when the first answer cannot be read.
-func (b *batch) ask(ctx context.Context, x *item) (v value, u llm.Usage, calls int64, err error) {
+func (b *batch) ask(ctx context.Context, x *item) (v value, usage model.Usage, calls int64, err error) {
 	raw := ""
 	for try := range 2 {
-		call := llm.Call{Task: llm.Extract, System: system, User: x.text, Schema: schema, Input: x.text, Ref: x.doc}
+		call := model.Call{
+			Task:   model.Extract,
+			System: system,
+			User:   x.text,
+			Schema: schema,
+			Input:  x.text,
+			Ref:    x.doc,
+		}
 		if try == 1 {
 			call.User += reminder
 		}
-		var r llm.Reply
+		var reply model.Reply
 		err = retry.Do(ctx, func(ctx context.Context) error {
 			var err error
-			r, err = b.Chat.Complete(ctx, call)
+			reply, err = b.Chat.Complete(ctx, call)
 			return err
 		})
 		if err != nil {
-			if fault.KindOf(err) == fault.Content && !fault.Is(err, fault.NotRecorded) {
-				return value{Reason: string(fault.CodeOf(err)), Raw: err.Error()}, u, calls, nil
+			if fault.KindOf(err) == fault.Content {
+				return value{Reason: string(fault.CodeOf(err)), Raw: err.Error()}, usage, calls, nil
 			}
-			return value{}, u, calls, err
+			return value{}, usage, calls, err
 		}
 		calls++
-		u.Prompt += r.Usage.Prompt
-		u.Completion += r.Usage.Completion
-		if es, rung, ok := Parse(r.Text); ok {
+		usage.Prompt += reply.Usage.Prompt
+		usage.Completion += reply.Usage.Completion
+		if es, rung, ok := Parse(reply.Text); ok {
 			if try == 1 {
 				rung = RungRetry + " " + rung
 			}
@@ -276,14 +288,14 @@ func (b *batch) ask(ctx context.Context, x *item) (v value, u llm.Usage, calls i
 			for i, e := range es {
 				out[i] = entity{e.Name, e.Description}
 			}
-			return value{Entities: out, Rung: rung, Usage: u}, u, calls, nil
+			return value{Entities: out, Rung: rung, Usage: usage}, usage, calls, nil
 		}
-		raw = r.Text
+		raw = reply.Text
 	}
 	if len(raw) > 64<<10 {
 		raw = strings.ToValidUTF8(raw[:64<<10], "")
 	}
-	return value{Reason: string(fault.BadOutput), Raw: raw, Usage: u}, u, calls, nil
+	return value{Reason: string(fault.BadOutput), Raw: raw, Usage: usage}, usage, calls, nil
 }
 
 // fallback makes the chunk reachable (DESIGN §5, invariant 8): title and the first 8 digits of the chunk id.
@@ -293,7 +305,9 @@ func (x *item) fallback(reason string) {
 	if r := []rune(t); len(r) > 600 {
 		t = string(r[:600])
 	}
-	x.out.Entities = []rows.Entity{{Name: x.chunk.Title + " " + x.chunk.ID.String()[:8], Description: strings.Join(strings.Fields(t), " ")}}
+	x.out.Entities = []rows.Entity{
+		{Name: x.chunk.Title + " " + x.chunk.ID.String()[:8], Description: strings.Join(strings.Fields(t), " ")},
+	}
 }
 
 // DeadLetter is generations/<gen>/dead-letters/<chunk id>.json.
@@ -309,6 +323,12 @@ type DeadLetter struct {
 
 func (b *batch) deadLetter(ctx context.Context, x *item, v value) error {
 	d := DeadLetter{x.chunk.ID.String(), x.doc, x.chunk.Ordinal, v.Reason, b.Attempt, x.out.Key.String(), v.Raw}
-	_, err := blob.WriteJSON(ctx, b.Art.Store, b.Art.GenerationKey(b.Gen, "dead-letters/"+d.Chunk+".json"), d, blob.Cond{})
+	_, err := blob.WriteJSON(
+		ctx,
+		b.Artifacts.Store,
+		b.Artifacts.GenerationKey(b.Gen, "dead-letters/"+d.Chunk+".json"),
+		d,
+		blob.Cond{},
+	)
 	return err
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/kaptinlin/jsonrepair"
 
-	"github.com/unweaver/unweaver/internal/rows"
+	"github.com/unweaver/unweaver/internal/format/rows"
 )
 
 // Rungs of the parse ladder (specs/unweaver.md §3.2), in order. A report counts them.

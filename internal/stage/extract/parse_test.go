@@ -13,12 +13,12 @@ func show(s string) string {
 	if !ok {
 		return "bad"
 	}
-	var b strings.Builder
-	b.WriteString(rung)
+	var text strings.Builder
+	text.WriteString(rung)
 	for _, e := range es {
-		fmt.Fprintf(&b, " %s=%s;", e.Name, e.Description)
+		fmt.Fprintf(&text, " %s=%s;", e.Name, e.Description)
 	}
-	return b.String()
+	return text.String()
 }
 
 func TestParseLadder(t *testing.T) {

@@ -17,4 +17,6 @@ Answer with JSON only: {"entities":[{"name":"...","description":"..."}]}`
 
 const reminder = "\n\nAnswer again with nothing but one valid JSON object of the form {\"entities\":[{\"name\":\"...\",\"description\":\"...\"}]}."
 
-var schema = json.RawMessage(`{"type":"object","properties":{"entities":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"description":{"type":"string"}},"required":["name","description"],"additionalProperties":false}}},"required":["entities"],"additionalProperties":false}`)
+var schema = json.RawMessage(
+	`{"type":"object","properties":{"entities":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"description":{"type":"string"}},"required":["name","description"],"additionalProperties":false}}},"required":["entities"],"additionalProperties":false}`,
+)

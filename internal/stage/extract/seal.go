@@ -4,25 +4,25 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/format/rowfile"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/lang/names"
 	"github.com/unweaver/unweaver/internal/ledger"
-	"github.com/unweaver/unweaver/internal/names"
-	"github.com/unweaver/unweaver/internal/rows"
-	"github.com/unweaver/unweaver/internal/spill"
-	"github.com/unweaver/unweaver/internal/wire"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/stream/spill"
 )
 
 // SealIn is what ends a shard.
 type SealIn struct {
-	Spec    corpus.Spec
-	Art     artifact.Index
-	Scratch string
-	Shard   Shard
-	Batches int
-	Paid    bool
-	Ledger  *ledger.Ledger
-	Beat    func(chunks int64)
+	Spec       corpus.Spec
+	Artifacts  artifact.Index
+	Scratch    string
+	Shard      Shard
+	Batches    int
+	Paid       bool
+	Ledger     *ledger.Ledger
+	OnProgress func(chunks int64)
 }
 
 // SealResult is sealed-<shard>.json.
@@ -52,35 +52,41 @@ func Seal(ctx context.Context, in SealIn) (SealResult, error) {
 	defer sorter.Close()
 	var keys []corpus.Digest
 	for b := range in.Batches {
-		for row, err := range artifact.ScanAll(ctx, in.Art.Store, BatchKey(in.Scratch, in.Shard.Number, b)) {
+		for row, err := range artifact.ScanAll(ctx, in.Artifacts.Store, BatchKey(in.Scratch, in.Shard.Number, b)) {
 			if err != nil {
 				return res, err
 			}
-			d := wire.Dec{B: row.Value}
-			m := mentioner{chunk: corpus.ID(row.Key), number: res.Chunks, document: d.S(), ordinal: int(d.U()), parity: in.Spec.Parity}
-			title, lead := d.S(), d.S()
-			if d.Err != nil {
-				return res, d.Err
+			dec := rowfile.Dec{B: row.Value}
+			m := mentioner{
+				chunk:    corpus.ID(row.Key),
+				number:   res.Chunks,
+				document: dec.S(),
+				ordinal:  int(dec.U()),
+				parity:   in.Spec.Parity,
 			}
-			seg.Append(string(row.Key), d.B)
-			x, err := rows.DecodeExtract(d.B)
+			title, lead := dec.S(), dec.S()
+			if dec.Err != nil {
+				return res, dec.Err
+			}
+			seg.Append(string(row.Key), dec.B)
+			extract, err := rows.DecodeExtract(dec.B)
 			if err != nil {
 				return res, err
 			}
-			res.Mentions += m.mentions(x, title, lead, &sorter)
+			res.Mentions += m.mentions(extract, title, lead, &sorter)
 			res.Chunks++
-			if x.Fallback != "" {
+			if extract.Fallback != "" {
 				res.Fallbacks++
 			}
 			if in.Paid {
-				keys = append(keys, x.Key)
+				keys = append(keys, extract.Key)
 			}
 			if res.Chunks%64 == 0 {
-				in.Beat(res.Chunks)
+				in.OnProgress(res.Chunks)
 			}
 		}
 	}
-	if res.Extract, res.Fresh, err = seg.Segment(ctx, in.Art, in.Shard.Number); err != nil {
+	if res.Extract, res.Fresh, err = seg.Segment(ctx, in.Artifacts, in.Shard.Number); err != nil {
 		return res, err
 	}
 	if in.Paid {
@@ -103,7 +109,7 @@ func writeMentions(ctx context.Context, in SealIn, sorter *spill.Sorter) error {
 		}
 		w.Append(string(kv[0]), kv[1])
 	}
-	return w.Scratch(ctx, in.Art.Store, MentionsKey(in.Scratch, in.Shard.Number))
+	return w.Scratch(ctx, in.Artifacts.Store, MentionsKey(in.Scratch, in.Shard.Number))
 }
 
 // mentioner makes the mentions of one chunk.
@@ -116,29 +122,32 @@ type mentioner struct {
 }
 
 // mentions adds the title at position -1, unless an entity has its name, and the entities in the model's order.
-func (m mentioner) mentions(x rows.Extract, title, lead string, s *spill.Sorter) int64 {
-	keys := make([]string, len(x.Entities))
+func (m mentioner) mentions(extract rows.Extract, title, lead string, sorter *spill.Sorter) int64 {
+	keys := make([]string, len(extract.Entities))
 	titleKey := names.Key(title, m.parity)
 	n := int64(0)
 	wanted := !m.parity && title != ""
-	for i, e := range x.Entities {
+	for i, e := range extract.Entities {
 		keys[i] = names.Key(e.Name, m.parity)
 		wanted = wanted && keys[i] != titleKey
 	}
-	add := func(key string, r rows.Mention) {
+	add := func(key string, mention rows.Mention) {
 		if key == "" {
 			return
 		}
 		id := corpus.ClassID(key)
-		r.Chunk, r.Number, r.Document, r.Ordinal = m.chunk, m.number, m.document, m.ordinal
-		s.Add(id[:], r.Encode())
+		mention.Chunk, mention.Number, mention.Document, mention.Ordinal = m.chunk, m.number, m.document, m.ordinal
+		sorter.Add(id[:], mention.Encode())
 		n++
 	}
 	if wanted {
 		add(titleKey, rows.Mention{Position: rows.TitlePosition, Surface: title, Description: lead})
 	}
-	for i, e := range x.Entities {
-		add(keys[i], rows.Mention{Position: i, Surface: e.Name, Description: e.Description, Fallback: x.Fallback != ""})
+	for i, e := range extract.Entities {
+		add(
+			keys[i],
+			rows.Mention{Position: i, Surface: e.Name, Description: e.Description, Fallback: extract.Fallback != ""},
+		)
 	}
 	return n
 }

@@ -6,16 +6,16 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/artifact"
-	"github.com/unweaver/unweaver/internal/blob"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/vectors"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
 // ImportIn is one collection to be filled by bulk import.
 type ImportIn struct {
-	Art        artifact.Index
+	Artifacts  artifact.Index
 	Staging    blob.Store // the bucket that the vector store reads
 	Vectors    vectors.Store
 	Kind       string
@@ -27,8 +27,8 @@ type ImportIn struct {
 	Log        *slog.Logger
 }
 
-// imports is what was asked for. Asked is written before the call and Job after it: a crash between the two leaves a file
-// of which nobody can say whether it was taken, and the collection starts again, in a new round, empty.
+// imports is what was asked for. Asked is written before the call and Job after it: a crash between the two leaves a
+// file of which nobody can say whether it was taken, and the collection starts again, in a new round, empty.
 type imports struct {
 	Round int                    `json:"round"`
 	Done  bool                   `json:"done"`
@@ -47,15 +47,16 @@ const rounds = 3
 // pollEvery is how often jobs are asked about.
 const pollEvery = 300 * time.Millisecond
 
-// Import fills a collection that no generation names from its vectors segments. It may be repeated at any point: no file
-// is ever imported twice into one state of the collection, and at the end the collection holds each row once, or nothing.
+// Import fills a collection that no generation names from its vectors segments. It may be repeated at any point: no
+// file is ever imported twice into one state of the collection, and at the end the collection holds each row once, or
+// nothing.
 func Import(ctx context.Context, in ImportIn) error {
 	im := importer{ImportIn: in}
 	var ok bool
 	if im.v, ok = in.Vectors.(vectors.Importer); !ok {
-		return fault.New(fault.Internal, fault.Fatal, "import into", in.Collection, "this vector store does not import", "")
+		return fault.Internal.At("import into", in.Collection).Because("this vector store does not import")
 	}
-	_, err := blob.ReadJSON(ctx, in.Art.Store, in.State, &im.st)
+	_, err := blob.ReadJSON(ctx, in.Artifacts.Store, in.State, &im.st)
 	if fault.Is(err, fault.NotFound) { // what an abandoned build left goes first
 		im.st.Round = -1
 		err = im.reset(ctx, "")
@@ -73,7 +74,7 @@ type importer struct {
 }
 
 func (im *importer) save(ctx context.Context) error {
-	_, err := blob.WriteJSON(ctx, im.Art.Store, im.State, im.st, blob.Cond{})
+	_, err := blob.WriteJSON(ctx, im.Artifacts.Store, im.State, im.st, blob.Cond{})
 	return err
 }
 
@@ -139,8 +140,8 @@ func (im *importer) round(ctx context.Context) error {
 func (im *importer) adopt(ctx context.Context) (why string, err error) {
 	var jobs map[string][]string
 	for _, seg := range im.Files {
-		f := im.st.Files[seg.SHA256]
-		if f == nil || !f.Asked || f.Job != "" {
+		file := im.st.Files[seg.SHA256]
+		if file == nil || !file.Asked || file.Job != "" {
 			continue
 		}
 		if jobs == nil {
@@ -152,7 +153,7 @@ func (im *importer) adopt(ctx context.Context) (why string, err error) {
 		if len(found) != 1 {
 			return fmt.Sprintf("%d jobs are known for a file that was asked for once", len(found)), nil
 		}
-		f.Job = found[0]
+		file.Job = found[0]
 		if err := im.save(ctx); err != nil {
 			return "", err
 		}
@@ -169,8 +170,8 @@ func (im *importer) ask(ctx context.Context) error {
 		if err := im.stage(ctx, seg); err != nil {
 			return err
 		}
-		f := &importFile{Asked: true}
-		im.st.Files[seg.SHA256] = f
+		file := &importFile{Asked: true}
+		im.st.Files[seg.SHA256] = file
 		if err := im.save(ctx); err != nil {
 			return err
 		}
@@ -178,7 +179,7 @@ func (im *importer) ask(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		f.Job = job
+		file.Job = job
 		if err := im.save(ctx); err != nil {
 			return err
 		}
@@ -187,12 +188,12 @@ func (im *importer) ask(ctx context.Context) error {
 }
 
 func (im *importer) stage(ctx context.Context, seg corpus.Segment) error {
-	r, info, err := im.Art.Store.Get(ctx, im.Art.SegmentKey(seg.SHA256), blob.All)
+	body, info, err := im.Artifacts.Store.Get(ctx, im.Artifacts.SegmentKey(seg.SHA256), blob.All)
 	if err != nil {
 		return err
 	}
-	_, err = im.Staging.Put(ctx, im.path(seg), r, info.Size, blob.Cond{})
-	if cerr := r.Close(); err == nil {
+	_, err = im.Staging.Put(ctx, im.path(seg), body, info.Size, blob.Cond{})
+	if cerr := body.Close(); err == nil {
 		err = cerr
 	}
 	return err
@@ -202,18 +203,18 @@ func (im *importer) stage(ctx context.Context, seg corpus.Segment) error {
 func (im *importer) wait(ctx context.Context) (why string, err error) {
 	for {
 		left := 0
-		for sha, f := range im.st.Files {
-			if f.Done {
+		for sha, file := range im.st.Files {
+			if file.Done {
 				continue
 			}
-			st, err := im.v.ImportState(ctx, f.Job)
+			st, err := im.v.ImportState(ctx, file.Job)
 			switch {
 			case err != nil:
 				return "", err
 			case st.Failed != "":
-				return "job " + f.Job + " of " + sha[:12] + " failed: " + st.Failed, nil
+				return "job " + file.Job + " of " + sha[:12] + " failed: " + st.Failed, nil
 			case st.Done || st.Unknown: // the count tells what a forgotten job did
-				f.Done = true
+				file.Done = true
 			default:
 				left++
 			}

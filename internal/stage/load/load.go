@@ -1,5 +1,5 @@
-// Package load writes what queries read from stores: vector rows, class records, and the segments that the stores can be
-// restored from. Everything is written under content keys, so an activity may be repeated.
+// Package load writes what queries read from stores: vector rows, class records, and the segments that the stores can
+// be restored from. Everything is written under content keys, so an activity may be repeated.
 package load
 
 import (
@@ -9,25 +9,25 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
 
-	"github.com/unweaver/unweaver/internal/artifact"
-	"github.com/unweaver/unweaver/internal/classes"
+	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/embedding"
-	"github.com/unweaver/unweaver/internal/items"
-	"github.com/unweaver/unweaver/internal/par"
-	"github.com/unweaver/unweaver/internal/rows"
-	"github.com/unweaver/unweaver/internal/vectors"
+	"github.com/unweaver/unweaver/internal/embed"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/classes"
+	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
-// In is what one activity works on. Beat is told of rows done.
+// In is what one activity works on. OnProgress is told of rows done.
 type In struct {
-	Env     items.Env
-	Scratch string
-	Classes classes.Records
-	Vectors vectors.Store
-	Source  embedding.Source
-	Import  bool // the vectors segment is imported afterwards: rows are not written here
-	Beat    func(corpus.Progress)
+	Env        items.Env
+	Scratch    string
+	Classes    classes.Records
+	Vectors    vectors.Store
+	Source     embed.Source
+	Import     bool // the vectors segment is imported afterwards: rows are not written here
+	OnProgress func(corpus.Progress)
 }
 
 // Result of one partition or shard.
@@ -64,22 +64,38 @@ func Classes(ctx context.Context, in In, partition int, reduced, short, from str
 		batch = batch[:0]
 		return err
 	}
-	for c, err := range in.Env.Classes(ctx, reduced, short, from) {
+	for class, err := range in.Env.Classes(ctx, reduced, short, from) {
 		if err != nil {
 			return l.res, err
 		}
-		d := rows.RecordDigest(c.Record)
-		if !c.HasRecord {
-			batch = append(batch, classes.Record{Key: corpus.RecordKey(in.Env.Store, in.Env.Spec.Index, c.ID, d), Value: c.Record})
+		d := rows.RecordDigest(class.Record)
+		if !class.HasRecord {
+			batch = append(
+				batch,
+				classes.Record{
+					Key:   corpus.RecordKey(in.Env.Store, in.Env.Spec.Index, class.ID, d),
+					Value: class.Record,
+				},
+			)
 			if len(batch) == recordBatch {
 				if err := flush(); err != nil {
 					return l.res, err
 				}
 			}
 		}
-		seg.Append(string(c.ID[:]), rows.Class{Record: c.Record, Vector: c.Vector, Text: c.Reduced.Text, Keys: c.Keys, FirstChunk: c.FirstChunk, FirstPos: c.FirstPos}.Encode())
-		l.res.Hashes.Text.Add(corpus.Sum("class", c.ID.String(), c.Final))
-		l.res.Hashes.Vector.Add(corpus.Sum("class", c.ID.String(), c.Vector.String()))
+		seg.Append(
+			string(class.ID[:]),
+			rows.Class{
+				Record:     class.Record,
+				Vector:     class.Vector,
+				Text:       class.Reduced.Text,
+				Keys:       class.Keys,
+				FirstChunk: class.FirstChunk,
+				FirstPos:   class.FirstPos,
+			}.Encode(),
+		)
+		l.res.Hashes.Text.Add(corpus.Sum("class", class.ID.String(), class.Final))
+		l.res.Hashes.Vector.Add(corpus.Sum("class", class.ID.String(), class.Vector.String()))
 		l.res.Counts.Classes++
 		l.done(1)
 	}
@@ -87,11 +103,11 @@ func Classes(ctx context.Context, in In, partition int, reduced, short, from str
 		return l.res, err
 	}
 	var fresh bool
-	if l.res.Rows, fresh, err = seg.Segment(ctx, in.Env.Art, partition); err != nil {
+	if l.res.Rows, fresh, err = seg.Segment(ctx, in.Env.Artifacts, partition); err != nil {
 		return l.res, err
 	}
 	l.segment(fresh)
-	return l.res, l.vectors(ctx, partition, func(yield func(embedding.Item, error) bool) {
+	return l.res, l.vectors(ctx, partition, func(yield func(embed.Item, error) bool) {
 		for c, err := range in.Env.Classes(ctx, reduced, short, from) {
 			if err == nil && c.HasVector {
 				continue
@@ -114,29 +130,44 @@ func Chunks(ctx context.Context, in In, shard int, sh items.Shard, base int64) (
 	defer out.Discard()
 	fp := in.Env.Chunk.Digest()
 	refs := func() iter.Seq2[items.Chunk, error] {
-		return in.Env.Chunks(ctx, sh, items.Refs(ctx, in.Env.Art.Store, in.Scratch, sh.Unit, sh.Lo, sh.Hi))
+		return in.Env.Chunks(ctx, sh, items.Refs(ctx, in.Env.Artifacts.Store, in.Scratch, sh.Unit, sh.From, sh.To))
 	}
-	for c, err := range refs() {
+	for chunk, err := range refs() {
 		if err != nil {
 			return l.res, err
 		}
-		out.Append(string(c.ID[:]), rows.LiveChunk{Document: c.Document, Digest: c.Digest, Number: base + l.res.Counts.Chunks, Ordinal: c.Ordinal, Start: c.Start, End: c.End, Tokens: c.Tokens,
-			Text: sh.Unit, TextFrame: c.Frame, Extract: shard, ExtFrame: c.ExtFrame, Windows: len(c.Windows)}.Encode())
-		l.res.Hashes.Vector.Add(corpus.Sum("chunk", c.ID.String(), c.Digest.String()))
+		out.Append(
+			string(chunk.ID[:]),
+			rows.LiveChunk{
+				Document:  chunk.Document,
+				Digest:    chunk.Digest,
+				Number:    base + l.res.Counts.Chunks,
+				Ordinal:   chunk.Ordinal,
+				Start:     chunk.Start,
+				End:       chunk.End,
+				Tokens:    chunk.Tokens,
+				Text:      sh.Unit,
+				TextFrame: chunk.Frame,
+				Extract:   shard,
+				ExtFrame:  chunk.ExtFrame,
+				Windows:   len(chunk.Windows),
+			}.Encode(),
+		)
+		l.res.Hashes.Vector.Add(corpus.Sum("chunk", chunk.ID.String(), chunk.Digest.String()))
 		l.res.Counts.Chunks++
-		l.res.Counts.Windows += int64(len(c.Windows))
+		l.res.Counts.Windows += int64(len(chunk.Windows))
 		l.done(1)
 	}
-	if err := out.Scratch(ctx, in.Env.Art.Store, items.LiveKey(in.Scratch, shard)); err != nil {
+	if err := out.Scratch(ctx, in.Env.Artifacts.Store, items.LiveKey(in.Scratch, shard)); err != nil {
 		return l.res, err
 	}
-	return l.res, l.vectors(ctx, shard, func(yield func(embedding.Item, error) bool) {
+	return l.res, l.vectors(ctx, shard, func(yield func(embed.Item, error) bool) {
 		for c, err := range refs() {
 			if err == nil && c.HasVector {
 				continue
 			}
 			if err != nil {
-				yield(embedding.Item{}, err)
+				yield(embed.Item{}, err)
 				return
 			}
 			for _, it := range c.Items(fp) {
@@ -158,7 +189,7 @@ type loader struct {
 func (l *loader) done(n int64) {
 	l.res.Progress.Done += n
 	if l.res.Progress.Done%256 == 0 {
-		l.Beat(l.res.Progress)
+		l.OnProgress(l.res.Progress)
 	}
 }
 
@@ -172,20 +203,25 @@ func (l *loader) segment(fresh bool) {
 const upsertBytes = 24 << 20
 
 type embedded struct {
-	items []embedding.Item
+	items []embed.Item
 	vs    [][]float32
 	p     corpus.Progress
 }
 
 // vectors embeds (from the ledger, or for nothing), writes the rows and the segment.
-func (l *loader) vectors(ctx context.Context, part int, src iter.Seq2[embedding.Item, error]) error {
+func (l *loader) vectors(ctx context.Context, part int, src iter.Seq2[embed.Item, error]) error {
 	file, err := artifact.NewFile()
 	if err != nil {
 		return err
 	}
 	defer file.Discard()
-	w := parquet.NewGenericWriter[VectorRow](file, parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest, Concurrency: 1}),
-		parquet.CreatedBy("unweaver", "1", ""), parquet.PageBufferSize(256<<10), parquet.MaxRowsPerRowGroup(8192))
+	writer := parquet.NewGenericWriter[VectorRow](
+		file,
+		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest, Concurrency: 1}),
+		parquet.CreatedBy("unweaver", "1", ""),
+		parquet.PageBufferSize(256<<10),
+		parquet.MaxRowsPerRowGroup(8192),
+	)
 	var pend []vectors.Row
 	size := 0
 	n := int64(0)
@@ -197,7 +233,7 @@ func (l *loader) vectors(ctx context.Context, part int, src iter.Seq2[embedding.
 		for i, r := range pend {
 			out[i] = VectorRow(r)
 		}
-		if _, err := w.Write(out); err != nil {
+		if _, err := writer.Write(out); err != nil {
 			return err
 		}
 		var err error
@@ -207,7 +243,7 @@ func (l *loader) vectors(ctx context.Context, part int, src iter.Seq2[embedding.
 		pend, size = pend[:0], 0
 		return err
 	}
-	for e, err := range par.Ordered(ctx, 4, embedding.Batches(src), func(ctx context.Context, b []embedding.Item) (embedded, error) {
+	for e, err := range par.Ordered(ctx, 4, embed.Batches(src), func(ctx context.Context, b []embed.Item) (embedded, error) {
 		vs, p, err := l.Source.Vectors(ctx, b)
 		return embedded{b, vs, p}, err
 	}) {
@@ -226,7 +262,7 @@ func (l *loader) vectors(ctx context.Context, part int, src iter.Seq2[embedding.
 			n++
 		}
 		l.res.Progress.Written.Rows += int64(len(e.items))
-		l.Beat(l.res.Progress)
+		l.OnProgress(l.res.Progress)
 		if size >= upsertBytes {
 			if err := flush(); err != nil {
 				return err
@@ -236,11 +272,11 @@ func (l *loader) vectors(ctx context.Context, part int, src iter.Seq2[embedding.
 	if err := flush(); err != nil {
 		return err
 	}
-	if err := w.Close(); err != nil || n == 0 {
+	if err := writer.Close(); err != nil || n == 0 {
 		return err
 	}
 	var fresh bool
-	l.res.Vectors, fresh, err = file.PutSegment(ctx, l.Env.Art)
+	l.res.Vectors, fresh, err = file.PutSegment(ctx, l.Env.Artifacts)
 	l.res.Vectors.Rows, l.res.Vectors.Part = n, part
 	l.segment(fresh)
 	return err

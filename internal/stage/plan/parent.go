@@ -4,9 +4,9 @@ import (
 	"context"
 	"iter"
 
-	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/rows"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/store/artifact"
 )
 
 // cursor walks the parent's documents once, in key order.
@@ -58,13 +58,13 @@ func (c *cursor) seek(key string) (rows.Document, bool) {
 	if !c.ok || c.key != key {
 		return rows.Document{}, false
 	}
-	d, err := rows.DecodeDocument(c.value)
+	document, err := rows.DecodeDocument(c.value)
 	if err != nil {
 		c.err, c.ok = err, false
-		return d, false
+		return document, false
 	}
 	c.advance()
-	return d, true
+	return document, true
 }
 
 // drain counts what follows the last listed document as removed.

@@ -14,29 +14,29 @@ import (
 	"io"
 	"iter"
 
-	"github.com/unweaver/unweaver/internal/artifact"
-	"github.com/unweaver/unweaver/internal/blob"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/par"
-	"github.com/unweaver/unweaver/internal/rows"
-	"github.com/unweaver/unweaver/internal/spill"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/spill"
 )
 
-// In is what the stage works on. Beat is told how many documents were seen.
+// In is what the stage works on. OnProgress is told how many documents were seen.
 type In struct {
-	Spec    corpus.Spec
-	Corpus  blob.Store
-	Art     artifact.Index
-	Scratch string // key prefix of the run
-	Parent  *corpus.Manifest
-	Beat    func(documents int64)
+	Spec       corpus.Spec
+	Corpus     blob.Store
+	Artifacts  artifact.Index
+	Scratch    string // key prefix of the run
+	Parent     *corpus.Manifest
+	OnProgress func(documents int64)
 }
 
 // Unit is a range of frames of plan.rows that one chunk activity works on.
 type Unit struct {
-	Lo, Hi    int
+	From, To  int
 	Documents int64
 	Bytes     int64
 }
@@ -69,7 +69,9 @@ func Run(ctx context.Context, in In) (Result, error) {
 	}
 	if p.listed == 0 {
 		hint := "put documents of these types there: " + document.Extensions
-		return p.res, fault.New(fault.CorpusEmpty, fault.Fatal, "list corpus", in.Spec.Corpus, fmt.Sprintf("it holds no document (%d objects were refused)", p.res.Refused), hint)
+		return p.res, fault.CorpusEmpty.At("list corpus", in.Spec.Corpus).
+			Because(fmt.Sprintf("it holds no document (%d objects were refused)", p.res.Refused)).
+			Advise(hint)
 	}
 	err := p.join(ctx)
 	return p.res, err
@@ -98,7 +100,7 @@ func (p *planner) list(ctx context.Context) error {
 			p.res.Refused++
 			continue
 		}
-		k, gz, hidden, ok := document.KindOf(in.Key)
+		kind, gz, hidden, ok := document.KindOf(in.Key)
 		if hidden {
 			continue
 		}
@@ -107,12 +109,19 @@ func (p *planner) list(ctx context.Context) error {
 			p.problem(fault.UnknownType, in.Key, "this type is not read; known: "+document.Extensions)
 			continue
 		}
-		row := rows.Plan{Object: in.Key, Kind: string(k), Gzip: gz, ETag: in.ETag, Size: in.Size, Modified: in.Modified}
-		if !k.HasRows() {
+		row := rows.Plan{
+			Object:   in.Key,
+			Kind:     string(kind),
+			Gzip:     gz,
+			ETag:     in.ETag,
+			Size:     in.Size,
+			Modified: in.Modified,
+		}
+		if !kind.HasRows() {
 			p.add(corpus.ObjectKey(in.Key), row)
 			continue
 		}
-		if err := p.rows(ctx, row, k); err != nil {
+		if err := p.rows(ctx, row, kind); err != nil {
 			return err
 		}
 	}
@@ -123,18 +132,18 @@ func (p *planner) add(key string, row rows.Plan) {
 	p.sort.Add([]byte(key), row.Encode())
 	p.listed++
 	if p.listed%256 == 0 {
-		p.Beat(p.listed)
+		p.OnProgress(p.listed)
 	}
 }
 
 // rows adds the rows of one object. An object that breaks in the middle keeps its rows up to there and is a problem.
-func (p *planner) rows(ctx context.Context, row rows.Plan, k document.Kind) error {
-	r, _, err := p.Corpus.Get(ctx, row.Object, blob.Range{Length: -1, Match: row.ETag})
+func (p *planner) rows(ctx context.Context, row rows.Plan, kind document.Kind) error {
+	body, _, err := p.Corpus.Get(ctx, row.Object, blob.Range{Length: -1, Match: row.ETag})
 	if err != nil {
 		return p.unusable(row.Object, err)
 	}
-	defer func() { _ = r.Close() }()
-	plain, err := document.Gunzip(r, row.Gzip, row.Object)
+	defer func() { _ = body.Close() }()
+	plain, err := document.Gunzip(body, row.Gzip, row.Object)
 	if err != nil {
 		return p.unusable(row.Object, err)
 	}
@@ -142,14 +151,18 @@ func (p *planner) rows(ctx context.Context, row rows.Plan, k document.Kind) erro
 	if err != nil {
 		return p.unusable(row.Object, err)
 	}
-	err = document.Rows(text, k, row.Object, func(x document.Row) error {
+	err = document.Rows(text, kind, row.Object, func(x document.Row) error {
 		if x.Err != nil {
 			p.res.Refused++
 			p.problem(fault.CodeOf(x.Err), fmt.Sprintf("%s line %d", row.Object, x.Line), x.Err.Error())
 			return ctx.Err()
 		}
 		one := row
-		one.Line, one.Record, one.Version, one.Size = x.Line, x.Canonical, sha256.Sum256(x.Canonical), int64(len(x.Canonical))
+		one.Line, one.Record, one.Version, one.Size = x.Line, x.Canonical, sha256.Sum256(
+			x.Canonical,
+		), int64(
+			len(x.Canonical),
+		)
 		p.add(corpus.RowKey(row.Object, x.ID), one)
 		return ctx.Err()
 	})
@@ -191,7 +204,7 @@ func (p *planner) join(ctx context.Context) error {
 			p.res.Units = append(p.res.Units, unit)
 		}
 	}
-	parent := newCursor(ctx, p.Art, p.Parent)
+	parent := newCursor(ctx, p.Artifacts, p.Parent)
 	defer parent.stop()
 	for d, err := range par.Ordered(ctx, 8, p.joined(parent), p.version) {
 		if err != nil {
@@ -200,15 +213,15 @@ func (p *planner) join(ctx context.Context) error {
 		p.count(d)
 		if unit.Documents >= unitDocuments || unit.Bytes >= unitBytes {
 			cut()
-			unit = Unit{Lo: unit.Hi}
+			unit = Unit{From: unit.To}
 		}
-		unit.Hi = w.Append(d.key, d.row.Encode()) + 1
+		unit.To = w.Append(d.key, d.row.Encode()) + 1
 		unit.Documents++
 		unit.Bytes += d.row.Size
 		p.res.Documents++
 		p.res.Bytes += d.row.Size
 		if p.res.Documents%256 == 0 {
-			p.Beat(p.res.Documents)
+			p.OnProgress(p.res.Documents)
 		}
 	}
 	cut()
@@ -218,7 +231,7 @@ func (p *planner) join(ctx context.Context) error {
 	}
 	p.res.Diff.Removed = parent.removed
 	p.res.Diff.Unchanged = p.Parent != nil && p.res.Diff == corpus.Diff{Same: p.res.Documents}
-	return w.Scratch(ctx, p.Art.Store, p.Scratch+"/plan.rows")
+	return w.Scratch(ctx, p.Artifacts.Store, p.Scratch+"/plan.rows")
 }
 
 func (p *planner) count(d planned) {
@@ -250,8 +263,9 @@ func (p *planner) joined(parent *cursor) iter.Seq2[planned, error] {
 				return
 			}
 			if d.key == last {
-				yield(d, fault.New(fault.DuplicateRow, fault.Fatal, "read", d.row.Object,
-					fmt.Sprintf("lines %d and %d have the same id", lastRow.Line, d.row.Line), "give every row an id of its own"))
+				yield(d, fault.DuplicateRow.At("read", d.row.Object).Because(
+					fmt.Sprintf("lines %d and %d have the same id", lastRow.Line, d.row.Line)).Advise(
+					"give every row an id of its own"))
 				return
 			}
 			last, lastRow = d.key, d.row
@@ -282,18 +296,18 @@ func (p *planner) version(ctx context.Context, d planned) (planned, error) {
 	}
 	old := d.row.Record
 	d.row.Record = nil
-	r, _, err := p.Corpus.Get(ctx, d.row.Object, blob.Range{Length: -1, Match: d.row.ETag})
+	body, _, err := p.Corpus.Get(ctx, d.row.Object, blob.Range{Length: -1, Match: d.row.ETag})
 	if err == nil {
 		h := sha256.New()
-		_, err = io.Copy(h, r)
-		_ = r.Close()
+		_, err = io.Copy(h, body)
+		_ = body.Close()
 		h.Sum(d.row.Version[:0])
 	}
 	if err != nil {
 		if ctx.Err() != nil {
 			return d, ctx.Err()
 		}
-		d.bad = fault.New(fault.Unreadable, fault.Content, "read", d.row.Object, err, "")
+		d.bad = fault.Unreadable.At("read", d.row.Object).Because(err)
 		d.row.Version = corpus.Digest{}
 		return d, nil
 	}

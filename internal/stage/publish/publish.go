@@ -1,5 +1,6 @@
-// Package publish makes a proven generation the one that is served: gates, manifest, the flip of the pointer. The flip is a
-// conditional write on the epoch that plan read; everything before it can be repeated and nobody can see it.
+// Package publish makes a proven generation the one that is served: gates, manifest, the flip of the pointer. The
+// flip is a conditional write on the epoch that plan read; everything before it can be repeated and nobody can see
+// it.
 package publish
 
 import (
@@ -7,23 +8,41 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/unweaver/unweaver/internal/artifact"
-	"github.com/unweaver/unweaver/internal/blob"
-	"github.com/unweaver/unweaver/internal/classes"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/classes"
 )
 
 // Gate looks at a built generation and says why it must not be published, or nothing. Failed counts documents that gave
 // nothing though they should; dead counts chunks without an extraction.
-func Gate(spec corpus.Spec, counts corpus.Counts, diff corpus.Diff, failed, parentDocuments int64) (reason, detail string) {
+func Gate(
+	spec corpus.Spec,
+	counts corpus.Counts,
+	diff corpus.Diff,
+	failed, parentDocuments int64,
+) (reason, detail string) {
 	bad := failed + counts.DeadLetters
 	all := counts.Chunks + failed
 	if bad > int64(spec.Failures.Count) && float64(bad) > spec.Failures.Share*float64(all) {
-		return "failure_budget", fmt.Sprintf("%d of %d chunks and documents failed; the budget is %d or %.3g %% (indexes.%s.failures)", bad, all, spec.Failures.Count, 100*spec.Failures.Share, spec.Index)
+		return "failure_budget", fmt.Sprintf(
+			"%d of %d chunks and documents failed; the budget is %d or %.3g %% (indexes.%s.failures)",
+			bad,
+			all,
+			spec.Failures.Count,
+			100*spec.Failures.Share,
+			spec.Index,
+		)
 	}
 	if parentDocuments > 0 && float64(diff.Removed) > spec.Gate.MaxRemoved*float64(parentDocuments) {
-		return "mass_deletion", fmt.Sprintf("%d of %d documents are gone; at most %.3g %% may go in one run (indexes.%s.gate.max_removed)", diff.Removed, parentDocuments, 100*spec.Gate.MaxRemoved, spec.Index)
+		return "mass_deletion", fmt.Sprintf(
+			"%d of %d documents are gone; at most %.3g %% may go in one run (indexes.%s.gate.max_removed)",
+			diff.Removed,
+			parentDocuments,
+			100*spec.Gate.MaxRemoved,
+			spec.Index,
+		)
 	}
 	if counts.Chunks == 0 {
 		return "empty", "no document of the corpus gave a chunk"
@@ -42,18 +61,30 @@ func Seq(ctx context.Context, art artifact.Index) (int64, error) {
 }
 
 // Store writes the manifest and the generation's reference to it.
-func Store(ctx context.Context, art artifact.Index, m *corpus.Manifest, state string) (string, error) {
-	sha, err := art.PutManifest(ctx, m)
+func Store(ctx context.Context, art artifact.Index, manifest *corpus.Manifest, state string) (string, error) {
+	sha, err := art.PutManifest(ctx, manifest)
 	if err != nil {
 		return "", err
 	}
-	_, err = blob.WriteJSON(ctx, art.Store, art.GenerationKey(m.Generation, "manifest.json"), corpus.GenerationRef{Manifest: sha, Seq: m.Seq, State: state}, blob.Cond{})
+	_, err = blob.WriteJSON(
+		ctx,
+		art.Store,
+		art.GenerationKey(manifest.Generation, "manifest.json"),
+		corpus.GenerationRef{Manifest: sha, Seq: manifest.Seq, State: state},
+		blob.Cond{},
+	)
 	return sha, err
 }
 
 // Flip points the index to a manifest if the pointer's epoch is still the expected one. A second flip by the same run
 // finds its own work done and succeeds.
-func Flip(ctx context.Context, art artifact.Index, mirror classes.Readers, gen, sha string, seq, expected int64) (corpus.Pointer, error) {
+func Flip(
+	ctx context.Context,
+	art artifact.Index,
+	mirror classes.Readers,
+	gen, sha string,
+	seq, expected int64,
+) (corpus.Pointer, error) {
 	cur, etag, err := art.Current(ctx)
 	if err != nil {
 		return cur, err
@@ -79,14 +110,16 @@ func Flip(ctx context.Context, art artifact.Index, mirror classes.Readers, gen, 
 }
 
 func moved(art artifact.Index, cur corpus.Pointer) error {
-	return fault.New(fault.PointerMoved, fault.Fatal, "publish", art.Name, fmt.Sprintf("generation %s was published meanwhile", cur.Generation), "run index again, or unweaver publish")
+	return fault.PointerMoved.At("publish", art.Name).
+		Because(fmt.Sprintf("generation %s was published meanwhile", cur.Generation)).
+		Advise("run index again, or unweaver publish")
 }
 
 // Mirror tells the class store about the pointer; readers take the higher epoch of the two.
-func Mirror(ctx context.Context, art artifact.Index, mirror classes.Readers, p corpus.Pointer) error {
-	b, err := json.Marshal(p)
+func Mirror(ctx context.Context, art artifact.Index, mirror classes.Readers, pointer corpus.Pointer) error {
+	raw, err := json.Marshal(pointer)
 	if err != nil {
 		return err
 	}
-	return mirror.Mirror(ctx, art.Name, p.Epoch, b)
+	return mirror.Mirror(ctx, art.Name, pointer.Epoch, raw)
 }

@@ -1,5 +1,5 @@
-// Package reduce groups mentions into classes. One activity owns one partition: a range of class ids, so a class has one
-// writer. Steps:
+// Package reduce groups mentions into classes. One activity owns one partition: a range of class ids, so a class has
+// one writer. Steps:
 //
 //  1. Merge the shards' mention files, which are sorted by class id; shards are in chunk order, so equal ids come in chunk
 //     order.
@@ -19,9 +19,9 @@ import (
 	"sort"
 	"strconv"
 
-	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/rows"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/store/artifact"
 )
 
 // Recipe is the version of how a class text is made from its mentions.
@@ -34,15 +34,15 @@ type Shard struct {
 	Base int64
 }
 
-// In is what one partition works on. Beat is told of classes done.
+// In is what one partition works on. OnProgress is told of classes done.
 type In struct {
 	Spec       corpus.Spec
-	Art        artifact.Index
+	Artifacts  artifact.Index
 	Scratch    string
 	Shards     []Shard
 	Partition  int
 	Partitions int // a power of two, at most 256
-	Beat       func(classes int64)
+	OnProgress func(classes int64)
 }
 
 // Result is reduced-<partition>.json.
@@ -94,10 +94,10 @@ func Run(ctx context.Context, in In) (Result, error) {
 		r.res.Counts.Mentions++
 	}
 	r.end()
-	if r.res.Mentions, r.res.Fresh, err = r.seg.Segment(ctx, in.Art, in.Partition); err != nil {
+	if r.res.Mentions, r.res.Fresh, err = r.seg.Segment(ctx, in.Artifacts, in.Partition); err != nil {
 		return r.res, err
 	}
-	return r.res, r.out.Scratch(ctx, in.Art.Store, Key(in.Scratch, in.Partition))
+	return r.res, r.out.Scratch(ctx, in.Artifacts.Store, Key(in.Scratch, in.Partition))
 }
 
 type reducer struct {
@@ -155,17 +155,17 @@ func mentions(ctx context.Context, in In) iter.Seq2[mention, error] {
 		from, to := Bounds(in.Partition, in.Partitions)
 		var m merge
 		for i, sh := range in.Shards {
-			r, err := artifact.OpenRows(ctx, in.Art.Store, sh.Key)
+			reader, err := artifact.OpenRows(ctx, in.Artifacts.Store, sh.Key)
 			if err != nil {
 				yield(mention{}, err)
 				return
 			}
-			first := max(0, r.Find(from))
-			for first > 0 && r.Frames[first].First >= from { // equal ids may begin in the frame before
+			first := max(0, reader.Find(from))
+			for first > 0 && reader.Frames[first].First >= from { // equal ids may begin in the frame before
 				first--
 			}
 			s := &source{base: sh.Base, rank: i}
-			s.next, s.stop = iter.Pull2(r.Scan(ctx, first, -1))
+			s.next, s.stop = iter.Pull2(reader.Scan(ctx, first, -1))
 			defer s.stop()
 			ok, err := s.advance(to)
 			for ok && string(s.cur.id[:]) < from {
@@ -270,7 +270,11 @@ func (c *class) add(m rows.Mention) {
 		c.surfaces[m.Surface] = s
 	}
 	if m.Description != "" {
-		s := sampled{corpus.Sum(c.id.String(), m.Description, strconv.Itoa(m.Position)), c.out.Mentions, m.Description}
+		s := sampled{
+			corpus.Sum(c.id.String(), m.Description, strconv.Itoa(m.Position)),
+			c.out.Mentions,
+			m.Description,
+		}
 		switch {
 		case c.limit == 0 || len(c.sample) < c.limit:
 			heap.Push(&c.sample, s)
@@ -329,7 +333,7 @@ func (r *reducer) end() {
 	}
 	r.out.Append(string(c.id[:]), c.out.Encode())
 	if r.res.Counts.Classes%256 == 0 {
-		r.Beat(r.res.Counts.Classes)
+		r.OnProgress(r.res.Counts.Classes)
 	}
 	r.cur = nil
 }

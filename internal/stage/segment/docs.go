@@ -4,8 +4,8 @@ import (
 	"context"
 	"iter"
 
-	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/artifact"
 )
 
 // docs walks the document keys beside the chunks, which follow the same order.
@@ -19,7 +19,7 @@ func newDocs(ctx context.Context, in In) *docs {
 	d := &docs{at: -1}
 	d.next, d.stop = iter.Pull2(func(yield func(string, error) bool) {
 		for _, s := range in.Segments.Documents {
-			for row, err := range artifact.ScanAll(ctx, in.Art.Store, in.Art.SegmentKey(s.SHA256)) {
+			for row, err := range artifact.ScanAll(ctx, in.Artifacts.Store, in.Artifacts.SegmentKey(s.SHA256)) {
 				if !yield(string(row.Key), err) || err != nil {
 					return
 				}
@@ -37,7 +37,9 @@ func (d *docs) seek(key string) (int, error) {
 			return 0, err
 		}
 		if !ok {
-			return 0, fault.New(fault.Internal, fault.Fatal, "order chunks", "", "a chunk's document is not in the documents segment", "report this")
+			return 0, fault.Internal.At("order chunks", "").
+				Because("a chunk's document is not in the documents segment").
+				Advise("report this")
 		}
 		d.at++
 		if k == key {

@@ -8,27 +8,27 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/unweaver/unweaver/internal/artifact"
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/embedding"
-	"github.com/unweaver/unweaver/internal/live"
-	"github.com/unweaver/unweaver/internal/par"
+	"github.com/unweaver/unweaver/internal/embed"
+	"github.com/unweaver/unweaver/internal/format/live"
+	"github.com/unweaver/unweaver/internal/format/mapped"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/format/search"
+	"github.com/unweaver/unweaver/internal/format/textseg"
+	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/retrieve/lexical"
-	"github.com/unweaver/unweaver/internal/rows"
-	"github.com/unweaver/unweaver/internal/search"
-	"github.com/unweaver/unweaver/internal/sections"
-	"github.com/unweaver/unweaver/internal/spill"
-	"github.com/unweaver/unweaver/internal/text"
-	"github.com/unweaver/unweaver/internal/textseg"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/spill"
 )
 
 // SearchIn is what the search segment is made from: other segments and nothing else, so that restore makes it again.
 type SearchIn struct {
-	Art      artifact.Index
-	Segments corpus.Segments
-	Live     *live.File
-	Spec     corpus.Spec
-	Beat     func(done int64)
+	Artifacts  artifact.Index
+	Segments   corpus.Segments
+	Live       *live.File
+	Spec       corpus.Spec
+	OnProgress func(done int64)
 }
 
 // Search writes the search segment and says whether it was new.
@@ -46,19 +46,28 @@ func Search(ctx context.Context, in SearchIn) (corpus.Segment, bool, error) {
 type searcher struct {
 	SearchIn
 	chunkSide, classSide *lexical.Builder
-	modified             sections.Column
-	meta, metaEnd        sections.Column
-	rank, place          sections.Column
-	classOff, classTo    sections.Column
-	chunkOff, chunkTo    sections.Column
+	modified             mapped.Column
+	meta, metaEnd        mapped.Column
+	rank, place          mapped.Column
+	classOff, classTo    mapped.Column
+	chunkOff, chunkTo    mapped.Column
 	byChunk              spill.Sorter
 	metaAt               uint64
 	done                 int64
 }
 
-func (b *searcher) columns() map[string]*sections.Column {
-	return map[string]*sections.Column{"modified": &b.modified, "meta": &b.meta, "meta_end": &b.metaEnd, "rank": &b.rank, "place": &b.place,
-		"class_off": &b.classOff, "class_to": &b.classTo, "chunk_off": &b.chunkOff, "chunk_to": &b.chunkTo}
+func (b *searcher) columns() map[string]*mapped.Column {
+	return map[string]*mapped.Column{
+		"modified":  &b.modified,
+		"meta":      &b.meta,
+		"meta_end":  &b.metaEnd,
+		"rank":      &b.rank,
+		"place":     &b.place,
+		"class_off": &b.classOff,
+		"class_to":  &b.classTo,
+		"chunk_off": &b.chunkOff,
+		"chunk_to":  &b.chunkTo,
+	}
 }
 
 func (b *searcher) close() {
@@ -72,7 +81,7 @@ func (b *searcher) close() {
 
 func (b *searcher) tick() {
 	if b.done++; b.done%1024 == 0 {
-		b.Beat(b.done)
+		b.OnProgress(b.done)
 	}
 }
 
@@ -80,7 +89,12 @@ func (b *searcher) tick() {
 const textsPerBatch = 256
 
 // analyse adds texts to a side: terms are made on two cores, added in order.
-func analyse(ctx context.Context, to *lexical.Builder, terms func(string) []string, src iter.Seq2[string, error]) error {
+func analyse(
+	ctx context.Context,
+	to *lexical.Builder,
+	terms func(string) []string,
+	src iter.Seq2[string, error],
+) error {
 	batches := func(yield func([]string, error) bool) {
 		var cur []string
 		for s, err := range src {
@@ -128,36 +142,42 @@ func (b *searcher) chunks(ctx context.Context) error {
 		}
 		doc := 0
 		for _, s := range b.Segments.Documents {
-			for row, err := range artifact.ScanAll(ctx, b.Art.Store, b.Art.SegmentKey(s.SHA256)) {
-				var d rows.Document
+			for row, err := range artifact.ScanAll(ctx, b.Artifacts.Store, b.Artifacts.SegmentKey(s.SHA256)) {
+				var document rows.Document
 				if err == nil {
-					d, err = rows.DecodeDocument(row.Value)
+					document, err = rows.DecodeDocument(row.Value)
 				}
 				if err == nil {
-					err = b.document(d)
+					err = b.document(document)
 				}
 				if err != nil {
 					yield("", err)
 					return
 				}
-				title := d.Title
+				title := document.Title
 				if b.Spec.Parity {
 					title = ""
 				}
 				at := b.Live.Documents[doc]
 				for n := range int(at.Count) {
-					c := b.Live.ByNumber(int(at.Chunks) + n)
-					r := readers[c.Text]
-					if r == nil {
+					chunk := b.Live.ByNumber(int(at.Chunks) + n)
+					reader := readers[chunk.Text]
+					if reader == nil {
 						clear(readers) // one part at a time
-						if r, err = textseg.Open(ctx, b.Art.Store, b.Art.SegmentKey(parts[c.Text].SHA256)); err != nil {
+						if reader, err = textseg.Open(ctx, b.Artifacts.Store, b.Artifacts.SegmentKey(parts[chunk.Text].SHA256)); err != nil {
 							yield("", err)
 							return
 						}
-						readers[c.Text] = r
+						readers[chunk.Text] = reader
 					}
-					t, err := r.Slice(ctx, string(row.Key), int(c.TextFrame), int(c.Start), int(c.End))
-					if b.tick(); !yield(embedding.ChunkText(title, t), err) || err != nil {
+					t, err := reader.Slice(
+						ctx,
+						string(row.Key),
+						int(chunk.TextFrame),
+						int(chunk.Start),
+						int(chunk.End),
+					)
+					if b.tick(); !yield(embed.ChunkText(title, t), err) || err != nil {
 						return
 					}
 				}
@@ -167,16 +187,20 @@ func (b *searcher) chunks(ctx context.Context) error {
 	})
 }
 
-func (b *searcher) document(d rows.Document) error {
-	var m []byte
-	if len(d.Meta) > 0 {
+func (b *searcher) document(document rows.Document) error {
+	var raw []byte
+	if len(document.Meta) > 0 {
 		var err error
-		if m, err = json.Marshal(d.Meta); err != nil {
+		if raw, err = json.Marshal(document.Meta); err != nil {
 			return err
 		}
 	}
-	b.metaAt += uint64(len(m))
-	return errors.Join(b.meta.Put(m), sections.PutRecord(&b.metaEnd, b.metaAt), sections.PutRecord(&b.modified, d.Modified.UnixMilli()))
+	b.metaAt += uint64(len(raw))
+	return errors.Join(
+		b.meta.Put(raw),
+		mapped.PutRecord(&b.metaEnd, b.metaAt),
+		mapped.PutRecord(&b.modified, document.Modified.UnixMilli()),
+	)
 }
 
 // classes walks the classes in the order of their ids, which is their order in the live segment.
@@ -184,14 +208,14 @@ func (b *searcher) classes(ctx context.Context) error {
 	place := 0
 	return analyse(ctx, b.classSide, text.Surface, func(yield func(string, error) bool) {
 		for _, s := range b.Segments.Classes {
-			for row, err := range artifact.ScanAll(ctx, b.Art.Store, b.Art.SegmentKey(s.SHA256)) {
-				var c rows.Class
+			for row, err := range artifact.ScanAll(ctx, b.Artifacts.Store, b.Artifacts.SegmentKey(s.SHA256)) {
+				var class rows.Class
 				var r rows.Record
 				if err == nil {
-					c, err = rows.DecodeClass(row.Value)
+					class, err = rows.DecodeClass(row.Value)
 				}
 				if err == nil {
-					r, err = rows.DecodeRecord(c.Record)
+					r, err = rows.DecodeRecord(class.Record)
 				}
 				if err == nil && (place >= len(b.Live.Classes) || b.Live.Classes[place].ID != r.ID) {
 					err = fmt.Errorf("classes segments do not follow the live segment at class %d", place)
@@ -221,7 +245,7 @@ func (b *searcher) order(context.Context) error {
 			return err
 		}
 		place := kv[0][8:]
-		if err := sections.PutRecord(&b.place, binary.BigEndian.Uint32(place)); err != nil {
+		if err := mapped.PutRecord(&b.place, binary.BigEndian.Uint32(place)); err != nil {
 			return err
 		}
 		byPlace.Add(append([]byte(nil), place...), binary.LittleEndian.AppendUint32(nil, rank))
@@ -241,41 +265,47 @@ func (b *searcher) order(context.Context) error {
 // edges reads which chunks mention a class: all of them, also where the class record lists only the first.
 func (b *searcher) edges(ctx context.Context) error {
 	place, at, last := 0, uint64(0), int64(-1)
-	if err := sections.PutRecord(&b.classOff, at); err != nil {
+	if err := mapped.PutRecord(&b.classOff, at); err != nil {
 		return err
 	}
 	for _, s := range b.Segments.Mentions {
-		for row, err := range artifact.ScanAll(ctx, b.Art.Store, b.Art.SegmentKey(s.SHA256)) {
+		for row, err := range artifact.ScanAll(ctx, b.Artifacts.Store, b.Artifacts.SegmentKey(s.SHA256)) {
 			if err != nil {
 				return err
 			}
 			for place < len(b.Live.Classes) && b.Live.Classes[place].ID != corpus.ID(row.Key) {
 				place++
 				last = -1
-				if err := sections.PutRecord(&b.classOff, at); err != nil {
+				if err := mapped.PutRecord(&b.classOff, at); err != nil {
 					return err
 				}
 			}
 			if place == len(b.Live.Classes) {
 				return errors.New("mentions segments do not follow the live segment")
 			}
-			m, err := rows.DecodeMention(row.Value)
+			mention, err := rows.DecodeMention(row.Value)
 			if err != nil {
 				return err
 			}
-			if b.tick(); m.Number == last {
+			if b.tick(); mention.Number == last {
 				continue
 			}
-			last = m.Number
+			last = mention.Number
 			at++
-			if err := sections.PutRecord(&b.classTo, uint32(m.Number)); err != nil {
+			if err := mapped.PutRecord(&b.classTo, uint32(mention.Number)); err != nil {
 				return err
 			}
-			b.byChunk.Add(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, uint32(m.Number)), uint32(place)), nil)
+			b.byChunk.Add(
+				binary.BigEndian.AppendUint32(
+					binary.BigEndian.AppendUint32(nil, uint32(mention.Number)),
+					uint32(place),
+				),
+				nil,
+			)
 		}
 	}
 	for range len(b.Live.Classes) - place {
-		if err := sections.PutRecord(&b.classOff, at); err != nil {
+		if err := mapped.PutRecord(&b.classOff, at); err != nil {
 			return err
 		}
 	}
@@ -285,12 +315,12 @@ func (b *searcher) edges(ctx context.Context) error {
 // transpose turns the edges round.
 func (b *searcher) transpose(context.Context) error {
 	next, at := uint32(0), uint64(0)
-	if err := sections.PutRecord(&b.chunkOff, at); err != nil {
+	if err := mapped.PutRecord(&b.chunkOff, at); err != nil {
 		return err
 	}
 	until := func(k uint32) error {
 		for ; next < k; next++ {
-			if err := sections.PutRecord(&b.chunkOff, at); err != nil {
+			if err := mapped.PutRecord(&b.chunkOff, at); err != nil {
 				return err
 			}
 		}
@@ -304,7 +334,7 @@ func (b *searcher) transpose(context.Context) error {
 			return err
 		}
 		at++
-		if err := sections.PutRecord(&b.chunkTo, binary.BigEndian.Uint32(kv[0][4:])); err != nil {
+		if err := mapped.PutRecord(&b.chunkTo, binary.BigEndian.Uint32(kv[0][4:])); err != nil {
 			return err
 		}
 	}
@@ -312,35 +342,35 @@ func (b *searcher) transpose(context.Context) error {
 }
 
 func (b *searcher) write(ctx context.Context) (corpus.Segment, bool, error) {
-	f, err := artifact.NewFile()
+	file, err := artifact.NewFile()
 	if err != nil {
 		return corpus.Segment{}, false, err
 	}
-	defer f.Discard()
-	w := sections.NewWriter(f, search.Kind, search.Version, nil)
-	m := search.Meta{Analyser: text.Analyser, Language: b.Spec.Retrieval.Language}
+	defer file.Discard()
+	writer := mapped.NewWriter(file, search.Kind, search.Version, nil)
+	meta := search.Meta{Analyser: text.Analyser, Language: b.Spec.Retrieval.Language}
 	for _, name := range []string{"modified", "meta", "meta_end", "rank", "place", "class_off", "class_to", "chunk_off", "chunk_to"} {
-		w.Section(name)
-		if err := b.columns()[name].CopyTo(w); err != nil {
+		writer.Section(name)
+		if err := b.columns()[name].CopyTo(writer); err != nil {
 			return corpus.Segment{}, false, err
 		}
 	}
-	if m.Chunks, err = b.chunkSide.Write(w, search.ChunkSide); err != nil {
+	if meta.Chunks, err = b.chunkSide.Write(writer, search.ChunkSide); err != nil {
 		return corpus.Segment{}, false, err
 	}
-	if m.Classes, err = b.classSide.Write(w, search.ClassSide); err != nil {
+	if meta.Classes, err = b.classSide.Write(writer, search.ClassSide); err != nil {
 		return corpus.Segment{}, false, err
 	}
-	stats, err := json.Marshal(m)
+	stats, err := json.Marshal(meta)
 	if err != nil {
 		return corpus.Segment{}, false, err
 	}
-	w.Section("stats")
-	if _, err := w.Write(stats); err != nil {
+	writer.Section("stats")
+	if _, err := writer.Write(stats); err != nil {
 		return corpus.Segment{}, false, err
 	}
-	if err := w.Close(); err != nil {
+	if err := writer.Close(); err != nil {
 		return corpus.Segment{}, false, err
 	}
-	return f.PutSegment(ctx, b.Art)
+	return file.PutSegment(ctx, b.Artifacts)
 }

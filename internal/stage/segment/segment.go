@@ -7,23 +7,23 @@ import (
 	"errors"
 	"unsafe"
 
-	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/items"
-	"github.com/unweaver/unweaver/internal/live"
-	"github.com/unweaver/unweaver/internal/names"
-	"github.com/unweaver/unweaver/internal/rows"
-	"github.com/unweaver/unweaver/internal/sections"
-	"github.com/unweaver/unweaver/internal/spill"
+	"github.com/unweaver/unweaver/internal/format/live"
+	"github.com/unweaver/unweaver/internal/format/mapped"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/lang/names"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/stream/spill"
 )
 
-// In is what the stage works on. Beat is told of rows done.
+// In is what the stage works on. OnProgress is told of rows done.
 type In struct {
-	Art      artifact.Index
-	Scratch  string
-	Segments corpus.Segments // documents and classes are read
-	Shards   int
-	Beat     func(done int64)
+	Artifacts  artifact.Index
+	Scratch    string
+	Segments   corpus.Segments // documents and classes are read
+	Shards     int
+	OnProgress func(done int64)
 }
 
 // Live writes the live segment and says whether it was new.
@@ -44,17 +44,17 @@ func Live(ctx context.Context, in In) (corpus.Segment, bool, error) {
 
 type builder struct {
 	In
-	docs, keys                  sections.Column
-	chunk, order                sections.Column
-	class                       sections.Column
-	names, nameEnds, nameClass  sections.Column
+	docs, keys                  mapped.Column
+	chunk, order                mapped.Column
+	class                       mapped.Column
+	names, nameEnds, nameClass  mapped.Column
 	byID, byNumber, byName, byC spill.Sorter
 	done                        int64
 	keyEnd                      uint64
 }
 
-func (b *builder) columns() []*sections.Column {
-	return []*sections.Column{&b.docs, &b.keys, &b.chunk, &b.order, &b.class, &b.names, &b.nameEnds, &b.nameClass}
+func (b *builder) columns() []*mapped.Column {
+	return []*mapped.Column{&b.docs, &b.keys, &b.chunk, &b.order, &b.class, &b.names, &b.nameEnds, &b.nameClass}
 }
 
 func (b *builder) close() {
@@ -68,7 +68,7 @@ func (b *builder) close() {
 
 func (b *builder) tick() {
 	if b.done++; b.done%1024 == 0 {
-		b.Beat(b.done)
+		b.OnProgress(b.done)
 	}
 }
 
@@ -78,18 +78,24 @@ func record[T any](r *T) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(r))
 // documents writes the table of documents; chunk numbers run through them.
 func (b *builder) documents(ctx context.Context) error {
 	number := uint32(0)
-	for _, s := range b.Segments.Documents {
-		for row, err := range artifact.ScanAll(ctx, b.Art.Store, b.Art.SegmentKey(s.SHA256)) {
+	for _, segment := range b.Segments.Documents {
+		for row, err := range artifact.ScanAll(ctx, b.Artifacts.Store, b.Artifacts.SegmentKey(segment.SHA256)) {
 			if err != nil {
 				return err
 			}
-			d, err := rows.DecodeDocument(row.Value)
+			document, err := rows.DecodeDocument(row.Value)
 			if err != nil {
 				return err
 			}
 			b.keyEnd += uint64(len(row.Key))
-			rec := live.Document{Key: b.keyEnd, Part: uint32(s.Part), Frame: uint32(row.Frame), Chunks: number, Count: uint32(len(d.Chunks))}
-			number += uint32(len(d.Chunks))
+			rec := live.Document{
+				Key:    b.keyEnd,
+				Part:   uint32(segment.Part),
+				Frame:  uint32(row.Frame),
+				Chunks: number,
+				Count:  uint32(len(document.Chunks)),
+			}
+			number += uint32(len(document.Chunks))
 			if err := b.keys.Put(row.Key); err != nil {
 				return err
 			}
@@ -108,23 +114,37 @@ func (b *builder) chunks(ctx context.Context) error {
 	known := newDocs(ctx, b.In)
 	defer known.stop()
 	for sh := range b.Shards {
-		for row, err := range artifact.ScanAll(ctx, b.Art.Store, items.LiveKey(b.Scratch, sh)) {
+		for row, err := range artifact.ScanAll(ctx, b.Artifacts.Store, items.LiveKey(b.Scratch, sh)) {
 			if err != nil {
 				return err
 			}
-			c, err := rows.DecodeLiveChunk(row.Value)
+			chunk, err := rows.DecodeLiveChunk(row.Value)
 			if err != nil {
 				return err
 			}
-			if doc < 0 || c.Document != last {
-				if doc, err = known.seek(c.Document); err != nil {
+			if doc < 0 || chunk.Document != last {
+				if doc, err = known.seek(chunk.Document); err != nil {
 					return err
 				}
-				last = c.Document
+				last = chunk.Document
 			}
-			rec := live.Chunk{ID: corpus.ID(row.Key), Digest: c.Digest, Number: uint32(c.Number), Document: uint32(doc), Ordinal: uint32(c.Ordinal),
-				Start: uint32(c.Start), End: uint32(c.End), Tokens: uint32(c.Tokens), Text: uint32(c.Text), TextFrame: uint32(c.TextFrame),
-				Extract: uint32(c.Extract), ExtFrame: uint32(c.ExtFrame), Windows: uint32(c.Windows)}
+			rec := live.Chunk{
+				ID:       corpus.ID(row.Key),
+				Digest:   chunk.Digest,
+				Number:   uint32(chunk.Number),
+				Document: uint32(doc),
+				Ordinal:  uint32(chunk.Ordinal),
+				Start: uint32(
+					chunk.Start,
+				),
+				End:       uint32(chunk.End),
+				Tokens:    uint32(chunk.Tokens),
+				Text:      uint32(chunk.Text),
+				TextFrame: uint32(chunk.TextFrame),
+				Extract:   uint32(chunk.Extract),
+				ExtFrame:  uint32(chunk.ExtFrame),
+				Windows:   uint32(chunk.Windows),
+			}
 			b.byID.Add(row.Key, record(&rec))
 			b.tick()
 		}
@@ -158,21 +178,31 @@ func (b *builder) chunks(ctx context.Context) error {
 func (b *builder) classes(ctx context.Context) error {
 	place := uint32(0)
 	for _, s := range b.Segments.Classes {
-		for row, err := range artifact.ScanAll(ctx, b.Art.Store, b.Art.SegmentKey(s.SHA256)) {
+		for row, err := range artifact.ScanAll(ctx, b.Artifacts.Store, b.Artifacts.SegmentKey(s.SHA256)) {
 			if err != nil {
 				return err
 			}
-			c, err := rows.DecodeClass(row.Value)
+			class, err := rows.DecodeClass(row.Value)
 			if err != nil {
 				return err
 			}
-			r, err := rows.DecodeRecord(c.Record)
+			r, err := rows.DecodeRecord(class.Record)
 			if err != nil {
 				return err
 			}
-			rec := live.Class{ID: r.ID, Vector: c.Vector, Record: rows.RecordDigest(c.Record), FirstChunk: uint32(c.FirstChunk), FirstPos: int32(c.FirstPos), Chunks: uint32(r.ChunkTotal)}
+			rec := live.Class{
+				ID:         r.ID,
+				Vector:     class.Vector,
+				Record:     rows.RecordDigest(class.Record),
+				FirstChunk: uint32(class.FirstChunk),
+				FirstPos:   int32(class.FirstPos),
+				Chunks:     uint32(r.ChunkTotal),
+			}
 			key := names.Key(r.Name, false)
-			b.byName.Add(append(append([]byte(key), 0), row.Key...), append(append([]byte(nil), record(&rec)...), binary.LittleEndian.AppendUint32(nil, place)...))
+			b.byName.Add(
+				append(append([]byte(key), 0), row.Key...),
+				append(append([]byte(nil), record(&rec)...), binary.LittleEndian.AppendUint32(nil, place)...),
+			)
 			place++
 			b.tick()
 		}
@@ -207,20 +237,20 @@ func (b *builder) classes(ctx context.Context) error {
 }
 
 func (b *builder) write(ctx context.Context) (corpus.Segment, bool, error) {
-	f, err := artifact.NewFile()
+	file, err := artifact.NewFile()
 	if err != nil {
 		return corpus.Segment{}, false, err
 	}
-	defer f.Discard()
-	w := sections.NewWriter(f, live.Kind, live.Version, nil)
+	defer file.Discard()
+	writer := mapped.NewWriter(file, live.Kind, live.Version, nil)
 	for i, name := range []string{"documents", "keys", "chunks", "order", "classes", "names", "name_ends", "name_class"} {
-		w.Section(name)
-		if err := b.columns()[i].CopyTo(w); err != nil {
+		writer.Section(name)
+		if err := b.columns()[i].CopyTo(writer); err != nil {
 			return corpus.Segment{}, false, err
 		}
 	}
-	if err := w.Close(); err != nil {
+	if err := writer.Close(); err != nil {
 		return corpus.Segment{}, false, err
 	}
-	return f.PutSegment(ctx, b.Art)
+	return file.PutSegment(ctx, b.Artifacts)
 }

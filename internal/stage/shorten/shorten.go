@@ -12,16 +12,16 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/unweaver/unweaver/internal/artifact"
-	"github.com/unweaver/unweaver/internal/classtext"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/retry"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/lang/classtext"
+	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/ledger"
-	"github.com/unweaver/unweaver/internal/llm"
-	"github.com/unweaver/unweaver/internal/par"
-	"github.com/unweaver/unweaver/internal/retry"
-	"github.com/unweaver/unweaver/internal/rows"
-	"github.com/unweaver/unweaver/internal/text"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // Prompt is the version of the shortening prompt.
@@ -35,19 +35,21 @@ const system = `You are given the name of an entity and a long text made of desc
 Write one coherent, brief description of the entity in plain prose. Keep what identifies it, its function, its relations to other things, and facts, dates and figures; drop repetition.
 Answer with JSON only: {"description":"..."}`
 
-var schema = json.RawMessage(`{"type":"object","properties":{"description":{"type":"string"}},"required":["description"],"additionalProperties":false}`)
+var schema = json.RawMessage(
+	`{"type":"object","properties":{"description":{"type":"string"}},"required":["description"],"additionalProperties":false}`,
+)
 
-// In is what one partition works on. Beat is told of classes done.
+// In is what one partition works on. OnProgress is told of classes done.
 type In struct {
-	Spec      corpus.Spec
-	Art       artifact.Index
-	Scratch   string
-	Partition int
-	Source    string // the reduced rows
-	Attempt   int
-	Chat      llm.Chat
-	Ledger    *ledger.Ledger
-	Beat      func(corpus.Progress)
+	Spec       corpus.Spec
+	Artifacts  artifact.Index
+	Scratch    string
+	Partition  int
+	Source     string // the reduced rows
+	Attempt    int
+	Chat       model.Chat
+	Ledger     *ledger.Ledger
+	OnProgress func(corpus.Progress)
 }
 
 // Result of a partition.
@@ -90,16 +92,17 @@ func Run(ctx context.Context, in In) (Result, error) {
 		out rows.Short
 	}
 	src := func(yield func(job, error) bool) {
-		for row, err := range artifact.ScanAll(ctx, in.Art.Store, in.Source) {
+		for row, err := range artifact.ScanAll(ctx, in.Artifacts.Store, in.Source) {
 			if err != nil {
 				yield(job{}, err)
 				return
 			}
-			r, err := rows.DecodeReduced(row.Value)
-			if err == nil && !classtext.Long(r.Name, r.Descriptions, in.Spec.Shortening.Threshold, in.Spec.Parity) {
+			reduced, err := rows.DecodeReduced(row.Value)
+			if err == nil &&
+				!classtext.Long(reduced.Name, reduced.Descriptions, in.Spec.Shortening.Threshold, in.Spec.Parity) {
 				continue
 			}
-			if !yield(job{corpus.ID(row.Key), r.Name, r.Descriptions}, err) || err != nil {
+			if !yield(job{corpus.ID(row.Key), reduced.Name, reduced.Descriptions}, err) || err != nil {
 				return
 			}
 		}
@@ -115,10 +118,10 @@ func Run(ctx context.Context, in In) (Result, error) {
 		s.res.Classes++
 		s.mu.Lock()
 		s.res.Progress.Done++
-		in.Beat(s.res.Progress)
+		in.OnProgress(s.res.Progress)
 		s.mu.Unlock()
 	}
-	return s.res, w.Scratch(ctx, in.Art.Store, Key(in.Scratch, in.Partition))
+	return s.res, w.Scratch(ctx, in.Artifacts.Store, Key(in.Scratch, in.Partition))
 }
 
 // Blocks are this long, in runes: small enough for a model's window, large enough to be few.
@@ -179,17 +182,25 @@ func (s *stage) class(ctx context.Context, j job) (rows.Short, error) {
 }
 
 type value struct {
-	Description string    `json:"description"`
-	Usage       llm.Usage `json:"usage"`
-	Reason      string    `json:"reason,omitempty"`
+	Description string      `json:"description"`
+	Usage       model.Usage `json:"usage"`
+	Reason      string      `json:"reason,omitempty"`
 }
 
 // text shortens one block through the ledger.
 func (s *stage) text(ctx context.Context, name, long string) (string, []corpus.Digest, error) {
-	call := llm.Call{Task: llm.Shorten, System: system, User: "Name: " + name + "\n\nDescriptions:\n" + long, Schema: schema, Input: long, Name: name, Limit: s.Spec.Shortening.Threshold}
+	call := model.Call{
+		Task:   model.Shorten,
+		System: system,
+		User:   "Name: " + name + "\n\nDescriptions:\n" + long,
+		Schema: schema,
+		Input:  long,
+		Name:   name,
+		Limit:  s.Spec.Shortening.Threshold,
+	}
 	info := s.Chat.Info()
 	var v value
-	var used llm.Usage
+	var used model.Usage
 	calls := int64(0)
 	pay := func(ctx context.Context) (ledger.Result, error) {
 		var err error
@@ -205,13 +216,15 @@ func (s *stage) text(ctx context.Context, name, long string) (string, []corpus.D
 		return orStart(v.Description, long, s.Spec.Shortening.Threshold), nil, err
 	}
 	key := ledger.Key(ledger.Shorten, Prompt, info.Model, info.Parameters, SchemaVersion, name+"\x00"+long)
-	e, fresh, err := s.Ledger.Do(ctx, ledger.Shorten, key, s.Attempt, pay)
+	entry, fresh, err := s.Ledger.Do(ctx, ledger.Shorten, key, s.Attempt, pay)
 	s.account(fresh, calls, used)
 	if err != nil {
 		return "", nil, err
 	}
-	if err := json.Unmarshal(e.Value, &v); err != nil {
-		return "", nil, fault.New(fault.SegmentDamage, fault.Fatal, "read ledger entry", key.String(), err, "delete the entry under ledger/shorten/loose")
+	if err := json.Unmarshal(entry.Value, &v); err != nil {
+		return "", nil, fault.SegmentDamage.At("read ledger entry", key.String()).
+			Because(err).
+			Advise("delete the entry under ledger/shorten/loose")
 	}
 	return orStart(v.Description, long, s.Spec.Shortening.Threshold), []corpus.Digest{key}, nil
 }
@@ -223,31 +236,31 @@ func orStart(description, long string, limit int) string {
 	return description
 }
 
-func (s *stage) account(fresh bool, calls int64, u llm.Usage) {
+func (s *stage) account(fresh bool, calls int64, usage model.Usage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := &s.res.Progress
+	progress := &s.res.Progress
 	if !fresh && calls == 0 {
-		p.Hits.Shorten++
+		progress.Hits.Shorten++
 		return
 	}
-	p.Calls.Shorten += calls
-	p.Tokens.Prompt += u.Prompt
-	p.Tokens.Completion += u.Completion
-	p.Cost += (float64(u.Prompt)*s.Spec.Chat.Price.Prompt + float64(u.Completion)*s.Spec.Chat.Price.Completion) / 1e6
+	progress.Calls.Shorten += calls
+	progress.Tokens.Prompt += usage.Prompt
+	progress.Tokens.Completion += usage.Completion
+	progress.Cost += (float64(usage.Prompt)*s.Spec.Chat.Price.Prompt + float64(usage.Completion)*s.Spec.Chat.Price.Completion) / 1e6
 }
 
 // ask calls the model, and once more when the answer holds no description.
-func (s *stage) ask(ctx context.Context, call llm.Call) (v value, calls int64, err error) {
+func (s *stage) ask(ctx context.Context, call model.Call) (v value, calls int64, err error) {
 	for try := range 2 {
 		c := call
 		if try == 1 {
 			c.User += "\n\nAnswer again with nothing but {\"description\":\"...\"}."
 		}
-		var r llm.Reply
+		var reply model.Reply
 		err = retry.Do(ctx, func(ctx context.Context) error {
 			var err error
-			r, err = s.Chat.Complete(ctx, c)
+			reply, err = s.Chat.Complete(ctx, c)
 			return err
 		})
 		if err != nil {
@@ -258,9 +271,9 @@ func (s *stage) ask(ctx context.Context, call llm.Call) (v value, calls int64, e
 			return v, calls, err
 		}
 		calls++
-		v.Usage.Prompt += r.Usage.Prompt
-		v.Usage.Completion += r.Usage.Completion
-		if v.Description = parse(r.Text); v.Description != "" {
+		v.Usage.Prompt += reply.Usage.Prompt
+		v.Usage.Completion += reply.Usage.Completion
+		if v.Description = parse(reply.Text); v.Description != "" {
 			return v, calls, nil
 		}
 	}

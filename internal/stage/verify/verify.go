@@ -1,6 +1,6 @@
-// Package verify proves that what a generation names is in the stores: every row and record that the run wrote, by key, and
-// a sample of what it re-used; all of it when a store lost its memory. What is missing is rewritten from segments.
-// Restore is the same walk with nothing taken for granted.
+// Package verify proves that what a generation names is in the stores: every row and record that the run wrote, by
+// key, and a sample of what it re-used; all of it when a store lost its memory. What is missing is rewritten from
+// segments. Restore is the same walk with nothing taken for granted.
 package verify
 
 import (
@@ -11,21 +11,21 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/unweaver/unweaver/internal/artifact"
-	"github.com/unweaver/unweaver/internal/classes"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/rows"
-	"github.com/unweaver/unweaver/internal/vectors"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/classes"
+	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
-// In is what one activity works on. Beat is told of keys checked.
+// In is what one activity works on. OnProgress is told of keys checked.
 type In struct {
-	Art      artifact.Index
-	Manifest *corpus.Manifest
-	Classes  classes.Records
-	Vectors  vectors.Store
-	Beat     func(done int64)
+	Artifacts  artifact.Index
+	Manifest   *corpus.Manifest
+	Classes    classes.Records
+	Vectors    vectors.Store
+	OnProgress func(done int64)
 }
 
 // Result counts what was checked and what had to be rewritten.
@@ -56,19 +56,27 @@ func Records(ctx context.Context, in In, seg corpus.Segment) (Result, error) {
 		res.Checked += int64(len(keys))
 		res.Rewritten += int64(len(lost))
 		keys, values = keys[:0], values[:0]
-		in.Beat(res.Checked)
+		in.OnProgress(res.Checked)
 		return in.Classes.PutRecords(ctx, lost)
 	}
-	for row, err := range artifact.ScanAll(ctx, in.Art.Store, in.Art.SegmentKey(seg.SHA256)) {
+	for row, err := range artifact.ScanAll(ctx, in.Artifacts.Store, in.Artifacts.SegmentKey(seg.SHA256)) {
 		if err != nil {
 			return res, err
 		}
-		c, err := rows.DecodeClass(row.Value)
+		class, err := rows.DecodeClass(row.Value)
 		if err != nil {
 			return res, err
 		}
-		keys = append(keys, corpus.RecordKey(in.Manifest.Store, in.Manifest.Index, corpus.ID(row.Key), rows.RecordDigest(c.Record)))
-		values = append(values, c.Record)
+		keys = append(
+			keys,
+			corpus.RecordKey(
+				in.Manifest.Store,
+				in.Manifest.Index,
+				corpus.ID(row.Key),
+				rows.RecordDigest(class.Record),
+			),
+		)
+		values = append(values, class.Record)
 		if len(keys) == batch {
 			if err := flush(); err != nil {
 				return res, err
@@ -90,15 +98,21 @@ type keyRow struct {
 }
 
 // openVectors opens a vectors segment; damaged is how its read errors are told.
-func openVectors(ctx context.Context, in In, seg corpus.Segment) (f *parquet.File, damaged func(error) error, err error) {
-	key := in.Art.SegmentKey(seg.SHA256)
+func openVectors(
+	ctx context.Context,
+	in In,
+	seg corpus.Segment,
+) (file *parquet.File, damaged func(error) error, err error) {
+	key := in.Artifacts.SegmentKey(seg.SHA256)
 	damaged = func(err error) error {
-		return fault.New(fault.SegmentDamage, fault.Fatal, "read vectors segment", in.Art.Store.Location(key), err, "publish another generation, or rebuild the index")
+		return fault.SegmentDamage.At("read vectors segment", in.Artifacts.Store.Location(key)).
+			Because(err).
+			Advise("publish another generation, or rebuild the index")
 	}
-	if f, err = parquet.OpenFile(artifact.ReaderAt(ctx, in.Art.Store, key), seg.Bytes, parquet.ReadBufferSize(1<<20)); err != nil {
+	if file, err = parquet.OpenFile(artifact.ReaderAt(ctx, in.Artifacts.Store, key), seg.Bytes, parquet.ReadBufferSize(1<<20)); err != nil {
 		err = damaged(err)
 	}
-	return f, damaged, err
+	return file, damaged, err
 }
 
 // Vectors checks the rows of one vectors segment in a collection, making the collection where it is gone.
@@ -107,12 +121,12 @@ func Vectors(ctx context.Context, in In, seg corpus.Segment, collection string, 
 	if err := in.Vectors.Create(ctx, collection, dim); err != nil {
 		return res, err
 	}
-	f, damaged, err := openVectors(ctx, in, seg)
+	file, damaged, err := openVectors(ctx, in, seg)
 	if err != nil {
 		return res, err
 	}
 	var lost []bool // by row; keys alone are read first, as vectors are rarely missing
-	keys := parquet.NewGenericReader[keyRow](f)
+	keys := parquet.NewGenericReader[keyRow](file)
 	defer func() { _ = keys.Close() }()
 	buf := make([]keyRow, batch)
 	for {
@@ -135,7 +149,7 @@ func Vectors(ctx context.Context, in In, seg corpus.Segment, collection string, 
 			}
 		}
 		res.Checked += int64(n)
-		in.Beat(res.Checked)
+		in.OnProgress(res.Checked)
 		if errors.Is(rerr, io.EOF) {
 			break
 		}
@@ -143,7 +157,7 @@ func Vectors(ctx context.Context, in In, seg corpus.Segment, collection string, 
 	if res.Rewritten == 0 {
 		return res, nil
 	}
-	if err := rewrite(ctx, in, f, collection, lost); err != nil {
+	if err := rewrite(ctx, in, file, collection, lost); err != nil {
 		if fault.As(err) == nil && ctx.Err() == nil {
 			err = damaged(err)
 		}
@@ -152,14 +166,14 @@ func Vectors(ctx context.Context, in In, seg corpus.Segment, collection string, 
 	return res, nil
 }
 
-// Sample checks the first keys of a re-used vectors segment, and all of it when one of them is missing: a store that lost
-// its memory lost more than a row.
+// Sample checks the first keys of a re-used vectors segment, and all of it when one of them is missing: a store that
+// lost its memory lost more than a row.
 func Sample(ctx context.Context, in In, seg corpus.Segment, collection string, dim int) (Result, error) {
-	f, damaged, err := openVectors(ctx, in, seg)
+	file, damaged, err := openVectors(ctx, in, seg)
 	if err != nil {
 		return Result{}, err
 	}
-	r := parquet.NewGenericReader[keyRow](f)
+	r := parquet.NewGenericReader[keyRow](file)
 	defer func() { _ = r.Close() }()
 	buf := make([]keyRow, 64)
 	n, err := r.Read(buf)
@@ -182,12 +196,12 @@ func Sample(ctx context.Context, in In, seg corpus.Segment, collection string, d
 
 // rewrite writes the rows that the store has lost.
 func rewrite(ctx context.Context, in In, f *parquet.File, collection string, lost []bool) error {
-	r := parquet.NewGenericReader[vectorRow](f)
-	defer func() { _ = r.Close() }()
+	reader := parquet.NewGenericReader[vectorRow](f)
+	defer func() { _ = reader.Close() }()
 	buf := make([]vectorRow, batch)
 	var rows []vectors.Row
 	for at := 0; ; {
-		n, rerr := r.Read(buf)
+		n, rerr := reader.Read(buf)
 		if rerr != nil && !errors.Is(rerr, io.EOF) {
 			return rerr
 		}
@@ -197,7 +211,7 @@ func rewrite(ctx context.Context, in In, f *parquet.File, collection string, los
 			}
 		}
 		at += n
-		in.Beat(int64(at))
+		in.OnProgress(int64(at))
 		if len(rows) >= 4*batch || errors.Is(rerr, io.EOF) {
 			if err := in.Vectors.Upsert(ctx, collection, rows); err != nil {
 				return err

@@ -1,0 +1,218 @@
+package eval
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+)
+
+func write(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for n, s := range files {
+		if err := os.WriteFile(filepath.Join(dir, n), []byte(s), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestScoresByHand(t *testing.T) {
+	s := score([]string{"x", "a", "y", "b"}, map[string]bool{"a": true, "b": true}, []int{1, 2, 4})
+	want := (1/math.Log2(3) + 1/math.Log2(5)) / (1 + 1/math.Log2(3))
+	if s.Recall[0] != 0 || s.Recall[1] != 0.5 || s.Recall[2] != 1 || s.All[1] != 0 || s.All[2] != 1 || s.MRR != 0.5 ||
+		math.Abs(s.NDCG-want) > 1e-12 {
+		t.Errorf("%+v, nDCG %g", s, want)
+	}
+}
+
+func TestIntervalsHoldTheMeanAndNarrow(t *testing.T) {
+	var few, many []float64
+	for i := range 1000 {
+		v := float64(i % 2)
+		if i < 20 {
+			few = append(few, v)
+		}
+		many = append(many, v)
+	}
+	a, b := interval(few, draws(len(few), 1)), interval(many, draws(len(many), 1))
+	if a.Mean != 0.5 || a.Low >= 0.5 || a.High <= 0.5 || b.High-b.Low >= a.High-a.Low {
+		t.Errorf("%+v %+v", a, b)
+	}
+	if half := 1.96 * 0.5 / math.Sqrt(1000); math.Abs(b.High-b.Low-2*half) > 0.01 {
+		t.Errorf("the interval of 1000 coins is %g wide, want %g", b.High-b.Low, 2*half)
+	}
+	if c := interval(few, draws(len(few), 1)); c != a {
+		t.Error("the same seed gives another interval")
+	}
+}
+
+func TestFactualCorrectness(t *testing.T) {
+	for _, c := range []struct {
+		tp, fp, fn int
+		want       float64
+	}{{2, 0, 0, 1}, {0, 3, 2, 0}, {0, 0, 0, 0}, {1, 1, 1, 0.5}, {2, 1, 1, 0.67}} {
+		if got := factual(c.tp, c.fp, c.fn); got != c.want {
+			t.Errorf("%d %d %d: %g, want %g", c.tp, c.fp, c.fn, got, c.want)
+		}
+	}
+}
+
+func TestDatasetsThatDoNotFitAreRefused(t *testing.T) {
+	corpus := `{"id":"a","title":"T","text":"x"}` + "\n"
+	for says, files := range map[string]map[string]string{
+		"nope":        {"corpus.jsonl": corpus, "questions.jsonl": `{"question":"q","gold":["a","nope"]}`},
+		"line 2":      {"corpus.jsonl": corpus, "questions.jsonl": `{"question":"q","gold":["a"]}` + "\n{broken"},
+		"needs":       {"corpus.jsonl": corpus, "questions.jsonl": `{"question":"q"}`},
+		"no such":     {"corpus.jsonl": corpus},
+		"no question": {"corpus.jsonl": corpus, "questions.jsonl": "\n"},
+	} {
+		if _, err := Load(write(t, files)); !fault.Is(err, fault.Usage) || !strings.Contains(err.Error(), says) {
+			t.Errorf("want %q, got %v", says, err)
+		}
+	}
+	d, err := Load(
+		write(
+			t,
+			map[string]string{
+				"corpus.jsonl":      corpus,
+				"questions.jsonl":   `{"question":"q","gold":["a"],"answers":["yes"]}`,
+				"extractions.jsonl": "",
+			},
+		),
+	)
+	if err != nil || len(d.Questions) != 1 || d.Questions[0].Answer != "yes" ||
+		!strings.HasSuffix(d.Recorded, "extractions.jsonl") {
+		t.Errorf("%+v %v", d, err)
+	}
+}
+
+// judging is a chat model that cuts at full stops and supports what it finds in the context.
+type judging struct{ calls int }
+
+func (j *judging) Info() model.Info {
+	return model.Info{Provider: "openai", Model: "judge", Paid: true}
+}
+
+func (j *judging) Complete(_ context.Context, call model.Call) (model.Reply, error) {
+	j.calls++
+	if call.System == claimsTask {
+		var out []string
+		for _, s := range strings.Split(strings.TrimPrefix(call.User, "Text: "), ".") {
+			if s = strings.TrimSpace(s); s != "" {
+				out = append(out, s)
+			}
+		}
+		b, err := json.Marshal(map[string]any{"claims": out})
+		return model.Reply{Text: "Here: " + string(b), Usage: model.Usage{Prompt: 10, Completion: 1}}, err
+	}
+	text, list, _ := strings.Cut(call.User, "\n\nStatements:\n")
+	var vs []map[string]any
+	for _, l := range strings.Split(strings.TrimSpace(list), "\n") {
+		_, s, _ := strings.Cut(l, ". ")
+		v := 0
+		if strings.Contains(text, s) {
+			v = 1
+		}
+		vs = append(vs, map[string]any{"statement": s, "reason": "", "verdict": v})
+	}
+	b, err := json.Marshal(map[string]any{"verdicts": vs})
+	return model.Reply{Text: string(b), Usage: model.Usage{Prompt: 10, Completion: 1}}, err
+}
+
+func TestAnEvaluationRanksJudgesAndReports(t *testing.T) {
+	dir := write(t, map[string]string{
+		"corpus.jsonl":    `{"id":"a","title":"A","text":"Alpha is first"}` + "\n" + `{"id":"b","title":"B","text":"Beta is second"}`,
+		"questions.jsonl": `{"id":"1","question":"which is first","gold":["a"],"answers":["Alpha is first. It is old."]}` + "\n" + `{"id":"2","question":"which is second","gold":["b"]}`,
+	})
+	dataset, err := Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &judging{}
+	ask := func(_ context.Context, body map[string]any) ([]byte, error) {
+		docs := []string{"corpus.jsonl#a", "corpus.jsonl#a", "corpus.jsonl#b"}
+		if body["method"] == "vector" {
+			docs = []string{"corpus.jsonl#b", "corpus.jsonl#a"}
+		}
+		var cs []map[string]string
+		for _, x := range docs {
+			cs = append(cs, map[string]string{"document": x})
+		}
+		r := map[string]any{"generation": "g", "models": "built-in models", "chunks": cs}
+		if body["answer"] == true {
+			r["answer"] = map[string]string{"text": "Alpha is first."}
+		}
+		return json.Marshal(r)
+	}
+	var said []string
+	rep, err := Run(
+		t.Context(),
+		Plan{
+			Dataset: dataset,
+			Systems: []System{{Method: "hybrid"}, {Method: "vector"}},
+			Ks:      []int{1, 2},
+			Seed:    7,
+			Ask:     ask,
+			Workers: 2,
+			Runs:    2,
+			Judge:   &Judge{Chat: j},
+			Notice:  func(s string) { said = append(said, s) },
+		},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rep.Rows) != 4 || rep.N != 2 || rep.WithAnswers != 1 || len(said) != 2 {
+		t.Fatalf("%+v", rep)
+	}
+	row, v := rep.Rows[0], rep.Rows[1]
+	if row.Recall[0].Mean != 0.5 || row.Recall[1].Mean != 1 || v.Recall[0].Mean != 0.5 || v.Against.Mean != 0 {
+		t.Errorf("%+v %+v", row, v)
+	}
+	// The answer's one claim is in the gold; one of the gold's two is in the answer: P 1/1, R 1/2.
+	if row.F1 == nil || row.F1.Mean != 0.67 || row.F1.Variance != 0 || row.F1.N != 1 || row.F1.Skipped != 0 {
+		t.Errorf("%+v", row.F1)
+	}
+	out := t.TempDir()
+	if err := rep.Write(out); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []string{"report.json", "report.md", "recall.svg"} {
+		if b, err := os.ReadFile(filepath.Join(out, f)); err != nil || len(b) < 200 {
+			t.Errorf("%s: %d bytes, %v", f, len(b), err)
+		}
+	}
+	if md := rep.Markdown(); !strings.Contains(md, "seed 7") || !strings.Contains(md, "closed book") ||
+		!strings.Contains(md, "oracle") ||
+		!strings.Contains(md, fmt.Sprint(Resamples)) {
+		t.Error(md)
+	}
+}
+
+func TestTheComparisonWalksOverFacts(t *testing.T) {
+	dir := write(t, map[string]string{
+		"corpus.jsonl":      `{"id":"a","title":"Journal of Tides","text":"The Journal of Tides is published by the Harbour Society."}` + "\n" + `{"id":"b","title":"Harbour Society","text":"Its first president was Ottoline Quarrie."}` + "\n" + `{"id":"c","title":"Bread","text":"Bread is baked of flour."}`,
+		"questions.jsonl":   `{"question":"who was the first president of the publisher of Journal of Tides","gold":["a","b"]}`,
+		"extractions.jsonl": `{"chunk_id":"a","triples":[["Journal of Tides","published by","Harbour Society"]]}` + "\n" + `{"chunk_id":"b","triples":[["Harbour Society","first president","Ottoline Quarrie"]]}` + "\n" + `{"chunk_id":"c","triples":[["Bread","baked of","flour"]]}`,
+	})
+	dataset, err := Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hippo, err := NewHippo(dataset)
+	if err != nil || hippo == nil {
+		t.Fatal(hippo, err)
+	}
+	if got := hippo.Rank(dataset.Questions[0].Question, 2); len(got) != 2 || got[0] == "c" || got[1] == "c" {
+		t.Errorf("ranked %v", got)
+	}
+}

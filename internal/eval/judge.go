@@ -1,0 +1,160 @@
+package eval
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"sort"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/retry"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/retrieve"
+)
+
+// Judge rates answers by factual correctness as RAGAS does (specs/unweaver.md §15.2): both texts are cut into claims,
+// each claim is checked against the other text.
+type Judge struct{ Chat model.Chat }
+
+// CallsPerAnswer are what one rating costs.
+const CallsPerAnswer = 4
+
+var (
+	claimsSchema = json.RawMessage(
+		`{"type":"object","properties":{"claims":{"type":"array","items":{"type":"string"}}},"required":["claims"],"additionalProperties":false}`,
+	)
+	checkSchema = json.RawMessage(
+		`{"type":"object","properties":{"verdicts":{"type":"array","items":{"type":"object","properties":{"statement":{"type":"string"},"reason":{"type":"string"},"verdict":{"type":"integer","enum":[0,1]}},"required":["statement","reason","verdict"],"additionalProperties":false}}},"required":["verdicts"],"additionalProperties":false}`,
+	)
+)
+
+const claimsTask = `Break the text into claims that can be checked one by one. Every fact is a claim of its own; leave none out and add none.
+Each claim must be understood without the text: replace pronouns by what they stand for.
+
+Example text: Marie Curie, born in Warsaw in 1867, won two Nobel Prizes.
+Example answer: {"claims": ["Marie Curie was born in Warsaw.", "Marie Curie was born in 1867.", "Marie Curie won two Nobel Prizes."]}
+
+Answer with JSON: {"claims": [...]}.`
+
+const checkTask = `Judge each statement by the context alone. The verdict is 1 if the statement can be directly inferred from the context, else 0.
+Answer with JSON: {"verdicts": [{"statement": ..., "reason": ..., "verdict": 0 or 1}, ...]}, one for each statement, in their order.`
+
+func (j *Judge) call(
+	ctx context.Context,
+	system, user string,
+	schema json.RawMessage,
+	into any,
+) (used int64, err error) {
+	err = retry.Do(ctx, func(ctx context.Context) error {
+		reply, err := j.Chat.Complete(
+			ctx,
+			model.Call{Task: "judge", System: system, User: user, Schema: schema, Input: user},
+		)
+		used += reply.Usage.Prompt + reply.Usage.Completion
+		if err != nil {
+			return err
+		}
+		text := reply.Text
+		if i, k := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}'); i >= 0 && k > i {
+			text = text[i : k+1]
+		}
+		if err := json.Unmarshal([]byte(text), into); err != nil {
+			return fault.BadOutput.At("read judgement", "").Because(err)
+		}
+		return nil
+	})
+	return used, err
+}
+
+func (j *Judge) claims(ctx context.Context, text string) ([]string, int64, error) {
+	var out struct {
+		Claims []string `json:"claims"`
+	}
+	n, err := j.call(ctx, claimsTask, "Text: "+text, claimsSchema, &out)
+	return out.Claims, n, err
+}
+
+// supported counts the claims that a context supports.
+func (j *Judge) supported(ctx context.Context, claims []string, text string) (int, int64, error) {
+	if len(claims) == 0 {
+		return 0, 0, nil
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Context: %s\n\nStatements:\n", text)
+	for i, c := range claims {
+		fmt.Fprintf(&b, "%d. %s\n", i+1, c)
+	}
+	var out struct {
+		Verdicts []struct {
+			Verdict int `json:"verdict"`
+		} `json:"verdicts"`
+	}
+	n, err := j.call(ctx, checkTask, b.String(), checkSchema, &out)
+	if err == nil && len(out.Verdicts) != len(claims) {
+		err = fault.BadOutput.At("read judgement", "").
+			Because(fmt.Sprintf("%d verdicts on %d statements", len(out.Verdicts), len(claims)))
+	}
+	yes := 0
+	for _, v := range out.Verdicts {
+		yes += v.Verdict
+	}
+	return yes, n, err
+}
+
+// F1 rates an answer against the gold answer; it is rounded to two decimals, as RAGAS does. used counts the judge's
+// tokens.
+func (j *Judge) F1(ctx context.Context, answer, gold string) (f1 float64, used int64, err error) {
+	if strings.TrimSpace(answer) == "" {
+		return 0, 0, nil
+	}
+	said, n, err := j.claims(ctx, answer)
+	used += n
+	if err != nil {
+		return 0, used, err
+	}
+	tp, n, err := j.supported(ctx, said, gold)
+	used += n
+	if err != nil {
+		return 0, used, err
+	}
+	want, n, err := j.claims(ctx, gold)
+	used += n
+	if err != nil {
+		return 0, used, err
+	}
+	found, n, err := j.supported(ctx, want, answer)
+	used += n
+	if err != nil {
+		return 0, used, err
+	}
+	return factual(tp, len(said)-tp, len(want)-found), used, nil
+}
+
+// factual is F1 of true positives, false positives and false negatives; tp are the answer's claims in both ratios.
+func factual(tp, fp, fn int) float64 {
+	ratio := func(a, b int) float64 {
+		if b == 0 {
+			return 0
+		}
+		return float64(a) / float64(b)
+	}
+	p, r := ratio(tp, tp+fp), ratio(tp, tp+fn)
+	if p+r == 0 {
+		return 0
+	}
+	return math.Round(200*p*r/(p+r)) / 100
+}
+
+// Answer answers a question by the fixed prompt, from passages or from nothing.
+func (j *Judge) Answer(ctx context.Context, question string, passages []string) (string, model.Usage, error) {
+	sort.Strings(passages)
+	ps := make([]retrieve.Passage, len(passages))
+	for i, t := range passages {
+		ps[i] = retrieve.Passage{ID: fmt.Sprint(i), Text: t}
+	}
+	text, used := retrieve.Context(ps, 4000)
+	a, err := retrieve.Answer(ctx, j.Chat, question, text, ps, used)
+	return a.Text, a.Usage, err
+}

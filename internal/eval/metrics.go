@@ -1,0 +1,116 @@
+package eval
+
+import (
+	"math"
+	"math/rand/v2"
+	"sort"
+)
+
+// Scores of one question at the cut-offs.
+type Scores struct {
+	Recall []float64 // at each k: share of gold passages among the first k documents
+	All    []float64 // at each k: 1 when all gold passages are there
+	MRR    float64
+	NDCG   float64 // at the largest k
+	F1     float64 // of the answer; NaN where it was not judged
+}
+
+// score compares ranked passages (distinct, by their first chunk) with the gold.
+func score(ranked []string, gold map[string]bool, ks []int) Scores {
+	scores := Scores{F1: math.NaN()}
+	top := ks[len(ks)-1]
+	for _, k := range ks {
+		n := 0
+		for _, id := range ranked[:min(k, len(ranked))] {
+			if gold[id] {
+				n++
+			}
+		}
+		scores.Recall = append(scores.Recall, float64(n)/float64(len(gold)))
+		all := 0.0
+		if n == len(gold) {
+			all = 1
+		}
+		scores.All = append(scores.All, all)
+	}
+	dcg, ideal := 0.0, 0.0
+	for i := range top {
+		w := 1 / math.Log2(float64(i)+2)
+		if i < len(gold) {
+			ideal += w
+		}
+		if i < len(ranked) && gold[ranked[i]] {
+			dcg += w
+			if scores.MRR == 0 {
+				scores.MRR = 1 / float64(i+1)
+			}
+		}
+	}
+	scores.NDCG = dcg / ideal
+	return scores
+}
+
+// Interval is a mean with its 95 % confidence interval, by bootstrap.
+type Interval struct {
+	Mean float64 `json:"mean"`
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+}
+
+// Resamples of a bootstrap.
+const Resamples = 10_000
+
+// draws are the resamples of n questions: the same for every method, so that differences are paired.
+func draws(n int, seed uint64) [][]uint16 {
+	r := rand.New(rand.NewPCG(seed, 0x756e7765))
+	out := make([][]uint16, Resamples)
+	for i := range out {
+		out[i] = make([]uint16, n)
+		for j := range out[i] {
+			out[i][j] = uint16(r.IntN(n))
+		}
+	}
+	return out
+}
+
+// interval of the mean of values over resamples.
+func interval(values []float64, ds [][]uint16) Interval {
+	means := make([]float64, len(ds))
+	for i, d := range ds {
+		s := 0.0
+		for _, j := range d {
+			s += values[j]
+		}
+		means[i] = s / float64(len(d))
+	}
+	sort.Float64s(means)
+	m := 0.0
+	for _, v := range values {
+		m += v
+	}
+	return Interval{m / float64(len(values)), means[len(means)*25/1000], means[len(means)*975/1000]}
+}
+
+func quantile(v []float64, q float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	s := append([]float64(nil), v...)
+	sort.Float64s(s)
+	return s[min(len(s)-1, int(q*float64(len(s))))]
+}
+
+// variance of a sample (n - 1).
+func variance(v []float64) (mean, s2 float64) {
+	for _, x := range v {
+		mean += x
+	}
+	mean /= float64(max(1, len(v)))
+	for _, x := range v {
+		s2 += (x - mean) * (x - mean)
+	}
+	if len(v) > 1 {
+		s2 /= float64(len(v) - 1)
+	}
+	return mean, s2
+}

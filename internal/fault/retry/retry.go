@@ -1,0 +1,42 @@
+// Package retry repeats one model call in place a few times, so that one bad answer does not cost a batch. What does
+// not heal in that time goes back to Temporal, which owns retries.
+package retry
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// attempts in place, and the bounds of the wait between them.
+const (
+	attempts = 4
+	first    = 300 * time.Millisecond
+	longest  = 30 * time.Second
+)
+
+// Do calls f until it succeeds, fails for good, or has failed attempts times. It honours RetryAfter.
+func Do(ctx context.Context, f func(context.Context) error) error {
+	wait := first
+	for i := 1; ; i++ {
+		err := f(ctx)
+		if err == nil || ctx.Err() != nil || fault.KindOf(err) != fault.Transient || i == attempts {
+			return err
+		}
+		d := wait + rand.N(wait)
+		if ra := fault.RetryAfter(err); ra > 0 {
+			d = ra + rand.N(first)
+		}
+		if d > longest {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(d):
+		}
+		wait *= 2
+	}
+}

@@ -1,0 +1,271 @@
+// Package mapped is the file format of segments that are mapped into memory: named sections of fixed-width records or
+// bytes, with checksums per block.
+//
+//	file    = "UWSECT1\n" section* table trailer      every section starts at a multiple of 64
+//	table   = JSON {"kind","version","meta","sections":[{"name","offset","size","crc":[crc32c per MiB]}]}
+//	trailer = u64 table offset, u32 table size, u32 crc32c of the table, "UWSECEND"  (little endian)
+package mapped
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"sort"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+const (
+	head  = "UWSECT1\n"
+	tail  = "UWSECEND"
+	block = 1 << 20
+	align = 64
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+type entry struct {
+	Name   string   `json:"name"`
+	Offset int64    `json:"offset"`
+	Size   int64    `json:"size"`
+	CRC    []uint32 `json:"crc"`
+}
+
+type table struct {
+	Kind     string            `json:"kind"`
+	Version  int               `json:"version"`
+	Meta     map[string]string `json:"meta,omitempty"`
+	Sections []entry           `json:"sections"`
+}
+
+// Writer writes sections one after another.
+type Writer struct {
+	w    io.Writer
+	n    int64
+	t    table
+	crc  uint32
+	fill int
+	err  error
+}
+
+// NewWriter starts a file. Meta says what its content depends on (analyser fingerprints).
+func NewWriter(w io.Writer, kind string, version int, meta map[string]string) *Writer {
+	x := &Writer{w: w, t: table{Kind: kind, Version: version, Meta: meta}}
+	x.raw([]byte(head))
+	return x
+}
+
+func (x *Writer) raw(raw []byte) {
+	if x.err == nil {
+		_, x.err = x.w.Write(raw)
+	}
+	x.n += int64(len(raw))
+}
+
+// Section starts a section; what is written next belongs to it.
+func (x *Writer) Section(name string) {
+	x.end()
+	if p := x.n % align; p != 0 {
+		x.raw(make([]byte, align-p))
+	}
+	x.t.Sections = append(x.t.Sections, entry{Name: name, Offset: x.n})
+}
+
+// Write implements io.Writer.
+func (x *Writer) Write(raw []byte) (int, error) {
+	s := &x.t.Sections[len(x.t.Sections)-1]
+	for rest := raw; len(rest) > 0; {
+		n := min(len(rest), block-x.fill)
+		x.crc = crc32.Update(x.crc, castagnoli, rest[:n])
+		if x.fill += n; x.fill == block {
+			s.CRC = append(s.CRC, x.crc)
+			x.crc, x.fill = 0, 0
+		}
+		rest = rest[n:]
+	}
+	s.Size += int64(len(raw))
+	x.raw(raw)
+	return len(raw), x.err
+}
+
+func (x *Writer) end() {
+	if x.fill > 0 {
+		s := &x.t.Sections[len(x.t.Sections)-1]
+		s.CRC = append(s.CRC, x.crc)
+		x.crc, x.fill = 0, 0
+	}
+}
+
+// Close writes the table.
+func (x *Writer) Close() error {
+	x.end()
+	raw, err := json.Marshal(x.t)
+	if err != nil {
+		return err
+	}
+	at := x.n
+	x.raw(raw)
+	t := binary.LittleEndian.AppendUint64(nil, uint64(at))
+	t = binary.LittleEndian.AppendUint32(t, uint32(len(raw)))
+	t = binary.LittleEndian.AppendUint32(t, crc32.Checksum(raw, castagnoli))
+	x.raw(append(t, tail...))
+	return x.err
+}
+
+// File is an open, mapped file. Its sections are valid until Close.
+type File struct {
+	path string
+	data []byte
+	t    table
+}
+
+func damaged(path, why string) error {
+	return fault.SegmentDamage.At("open segment", path).
+		Because(why).
+		Advise("delete the local copy; if that does not help run: unweaver restore")
+}
+
+// Open maps a file of a kind and checks every block.
+func Open(path, kind string, version int) (*File, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fault.NotFound.At("open segment", path).Because(err)
+	}
+	defer func() { _ = file.Close() }()
+	st, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if st.Size() < int64(len(head)+24) {
+		return nil, damaged(path, "it is too short")
+	}
+	data, err := unix.Mmap(int(file.Fd()), 0, int(st.Size()), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fault.StoreDown.At("map", path).Because(err)
+	}
+	x := &File{path: path, data: data}
+	if err := x.check(kind, version); err != nil {
+		x.Close()
+		return nil, err
+	}
+	return x, nil
+}
+
+func (x *File) check(kind string, version int) error {
+	raw := x.data
+	t := raw[len(raw)-24:]
+	at, n := binary.LittleEndian.Uint64(t), uint64(binary.LittleEndian.Uint32(t[8:]))
+	if string(t[16:]) != tail || string(raw[:len(head)]) != head || at+n+24 != uint64(len(raw)) {
+		return damaged(x.path, "it is cut or is no segment")
+	}
+	b := raw[at : at+n]
+	if crc32.Checksum(b, castagnoli) != binary.LittleEndian.Uint32(t[12:]) {
+		return damaged(x.path, "checksum of the table")
+	}
+	if err := json.Unmarshal(b, &x.t); err != nil {
+		return damaged(x.path, err.Error())
+	}
+	if x.t.Kind != kind || x.t.Version != version {
+		return damaged(
+			x.path,
+			fmt.Sprintf("it is %s version %d, not %s version %d", x.t.Kind, x.t.Version, kind, version),
+		)
+	}
+	for _, s := range x.t.Sections {
+		if s.Offset < 0 || s.Size < 0 || s.Offset+s.Size > int64(at) || len(s.CRC) != int((s.Size+block-1)/block) {
+			return damaged(x.path, "section "+s.Name+" lies outside")
+		}
+		for i, c := range s.CRC {
+			lo := s.Offset + int64(i)*block
+			hi := min(lo+block, s.Offset+s.Size)
+			if crc32.Checksum(raw[lo:hi], castagnoli) != c {
+				return damaged(x.path, fmt.Sprintf("checksum of section %s block %d", s.Name, i))
+			}
+		}
+	}
+	return nil
+}
+
+// Meta of the file.
+func (x *File) Meta(key string) string { return x.t.Meta[key] }
+
+// Bytes of a section; nil when there is none.
+func (x *File) Bytes(name string) []byte {
+	for _, s := range x.t.Sections {
+		if s.Name == name {
+			return x.data[s.Offset : s.Offset+s.Size : s.Offset+s.Size]
+		}
+	}
+	return nil
+}
+
+// Close unmaps the file.
+func (x *File) Close() {
+	if x.data != nil {
+		_ = unix.Munmap(x.data)
+		x.data = nil
+	}
+}
+
+// Slice views a section as records of a fixed-width type without pointers, in the machine's byte order (all supported
+// machines are little endian).
+func Slice[T any](x *File, name string) []T {
+	raw := x.Bytes(name)
+	var z T
+	n := len(raw) / int(unsafe.Sizeof(z))
+	if n == 0 {
+		return nil
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(&raw[0])), n)
+}
+
+// Put writes records of a fixed-width type without pointers.
+func Put[T any](writer *Writer, rs []T) {
+	if len(rs) == 0 {
+		return
+	}
+	n := len(rs) * int(unsafe.Sizeof(rs[0]))
+	_, _ = writer.Write(unsafe.Slice((*byte)(unsafe.Pointer(&rs[0])), n)) // Close tells of errors
+}
+
+// Strings is a table of sorted strings: their bytes one after another, and where each ends.
+type Strings struct {
+	bytes []byte
+	ends  []uint64
+}
+
+// StringsOf views two sections as a table.
+func StringsOf(f *File, bytes, ends string) Strings {
+	return Strings{f.Bytes(bytes), Slice[uint64](f, ends)}
+}
+
+// Len is how many there are.
+func (s Strings) Len() int { return len(s.ends) }
+
+// At is the i-th.
+func (s Strings) At(i int) string {
+	lo := uint64(0)
+	if i > 0 {
+		lo = s.ends[i-1]
+	}
+	return string(s.bytes[lo:s.ends[i]])
+}
+
+// From is the place of the first that is not less than t.
+func (s Strings) From(t string) int {
+	return sort.Search(len(s.ends), func(i int) bool { return s.At(i) >= t })
+}
+
+// Find is the place of t, or -1.
+func (s Strings) Find(t string) int {
+	if i := s.From(t); i < len(s.ends) && s.At(i) == t {
+		return i
+	}
+	return -1
+}

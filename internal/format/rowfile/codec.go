@@ -1,0 +1,93 @@
+package rowfile
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// Enc appends fields of a row: unsigned and signed varints, length-prefixed bytes. A row is read back in the order in
+// which it was written; the first field of every row kind is its version.
+type Enc struct{ B []byte }
+
+// U writes an unsigned varint.
+func (e *Enc) U(v uint64) { e.B = binary.AppendUvarint(e.B, v) }
+
+// I writes a signed varint.
+func (e *Enc) I(v int64) { e.B = binary.AppendVarint(e.B, v) }
+
+// S writes a string.
+func (e *Enc) S(s string) { e.U(uint64(len(s))); e.B = append(e.B, s...) }
+
+// Raw writes bytes of a length that the reader knows.
+func (e *Enc) Raw(b []byte) { e.B = append(e.B, b...) }
+
+// F writes a float64.
+func (e *Enc) F(v float64) { e.B = binary.LittleEndian.AppendUint64(e.B, math.Float64bits(v)) }
+
+// Dec reads a row. The first field that does not fit makes Err non-nil and every later read zero.
+type Dec struct {
+	B   []byte
+	Err error
+}
+
+func (d *Dec) fail() {
+	if d.Err == nil {
+		d.Err = fault.SegmentDamage.At("decode row", "").
+			Because("row is shorter than its fields").
+			Advise("restore the generation")
+	}
+	d.B = nil
+}
+
+// U reads an unsigned varint.
+func (d *Dec) U() uint64 {
+	v, n := binary.Uvarint(d.B)
+	if n <= 0 {
+		d.fail()
+		return 0
+	}
+	d.B = d.B[n:]
+	return v
+}
+
+// I reads a signed varint.
+func (d *Dec) I() int64 {
+	v, n := binary.Varint(d.B)
+	if n <= 0 {
+		d.fail()
+		return 0
+	}
+	d.B = d.B[n:]
+	return v
+}
+
+// Bytes reads a length-prefixed field without copying.
+func (d *Dec) Bytes() []byte {
+	n := d.U()
+	if uint64(len(d.B)) < n {
+		d.fail()
+		return nil
+	}
+	b := d.B[:n]
+	d.B = d.B[n:]
+	return b
+}
+
+// S reads a string.
+func (d *Dec) S() string { return string(d.Bytes()) }
+
+// Raw reads n bytes without copying; it is never nil-length on success.
+func (d *Dec) Raw(n int) []byte {
+	if len(d.B) < n {
+		d.fail()
+		return make([]byte, n)
+	}
+	b := d.B[:n]
+	d.B = d.B[n:]
+	return b
+}
+
+// F reads a float64.
+func (d *Dec) F() float64 { return math.Float64frombits(binary.LittleEndian.Uint64(d.Raw(8))) }

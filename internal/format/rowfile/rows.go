@@ -1,0 +1,254 @@
+package rowfile
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// FrameBytes is the size of a frame before compression (DESIGN §7).
+const FrameBytes = 64 << 10
+
+const (
+	header     = "UWROWS1\n"
+	tail       = "UWROWEND"
+	trailerLen = 8 + 4 + 4 + 8 + 8
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+var encoders = sync.Pool{New: func() any {
+	e, err := zstd.NewWriter(
+		nil,
+		zstd.WithEncoderConcurrency(1),
+		zstd.WithEncoderLevel(zstd.SpeedFastest),
+		zstd.WithWindowSize(FrameBytes),
+	)
+	if err != nil {
+		panic("wire: zstd options: " + err.Error()) // constant options
+	}
+	return e
+}}
+
+var decoders = sync.Pool{New: func() any {
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<31))
+	if err != nil {
+		panic("wire: zstd options: " + err.Error())
+	}
+	return d
+}}
+
+// Compress is one zstd frame of b.
+func Compress(dst, b []byte) []byte {
+	e := encoders.Get().(*zstd.Encoder)
+	defer encoders.Put(e)
+	return e.EncodeAll(b, dst)
+}
+
+// Decompress undoes Compress.
+func Decompress(dst, b []byte) ([]byte, error) {
+	d := decoders.Get().(*zstd.Decoder)
+	defer decoders.Put(d)
+	return d.DecodeAll(b, dst)
+}
+
+// Frame is one entry of the footer.
+type Frame struct {
+	Offset int64
+	Size   int
+	Raw    int
+	Rows   int64
+	CRC    uint32
+	First  string // key of the first row
+}
+
+// Writer appends rows to a stream. It is not safe for concurrent use.
+type Writer struct {
+	w      io.Writer
+	buf    []byte
+	out    []byte
+	frames []Frame
+	off    int64
+	rows   int64
+	inBuf  int64
+	first  string
+	err    error
+}
+
+// NewWriter starts a file.
+func NewWriter(w io.Writer) *Writer {
+	x := &Writer{w: w, buf: make([]byte, 0, FrameBytes+4096)}
+	x.put([]byte(header))
+	return x
+}
+
+func (x *Writer) put(raw []byte) {
+	if x.err != nil {
+		return
+	}
+	_, x.err = x.w.Write(raw)
+	x.off += int64(len(raw))
+}
+
+// Append adds a row and says in which frame it lies. Errors are kept for Close.
+func (x *Writer) Append(key string, value []byte) (frame int) {
+	if x.inBuf > 0 && len(x.buf)+len(key)+len(value)+10 > FrameBytes {
+		x.flush()
+	}
+	if x.inBuf == 0 {
+		x.first = key
+	}
+	x.buf = binary.AppendUvarint(x.buf, uint64(len(key)))
+	x.buf = append(x.buf, key...)
+	x.buf = binary.AppendUvarint(x.buf, uint64(len(value)))
+	x.buf = append(x.buf, value...)
+	x.inBuf++
+	x.rows++
+	return len(x.frames)
+}
+
+// Rows appended so far.
+func (x *Writer) Rows() int64 { return x.rows }
+
+// Cut ends the frame, so that the next row starts a new one.
+func (x *Writer) Cut() { x.flush() }
+
+func (x *Writer) flush() {
+	if x.inBuf == 0 {
+		return
+	}
+	x.out = Compress(x.out[:0], x.buf)
+	x.frames = append(x.frames, Frame{
+		Offset: x.off, Size: len(x.out), Raw: len(x.buf), Rows: x.inBuf,
+		CRC: crc32.Checksum(x.out, castagnoli), First: x.first,
+	})
+	x.put(x.out)
+	if cap(x.buf) > 8*FrameBytes {
+		x.buf = make([]byte, 0, FrameBytes+4096)
+	}
+	x.buf, x.inBuf = x.buf[:0], 0
+}
+
+// Close writes the footer; it does not close the stream.
+func (x *Writer) Close() error {
+	x.flush()
+	var enc Enc
+	enc.U(uint64(len(x.frames)))
+	for _, frame := range x.frames {
+		enc.U(uint64(frame.Offset))
+		enc.U(uint64(frame.Size))
+		enc.U(uint64(frame.Raw))
+		enc.U(uint64(frame.Rows))
+		enc.U(uint64(frame.CRC))
+		enc.S(frame.First)
+	}
+	foot := Compress(nil, enc.B)
+	at := x.off
+	x.put(foot)
+	raw := make([]byte, 0, trailerLen)
+	raw = binary.LittleEndian.AppendUint64(raw, uint64(at))
+	raw = binary.LittleEndian.AppendUint32(raw, uint32(len(foot)))
+	raw = binary.LittleEndian.AppendUint32(raw, crc32.Checksum(foot, castagnoli))
+	raw = binary.LittleEndian.AppendUint64(raw, uint64(x.rows))
+	x.put(append(raw, tail...))
+	return x.err
+}
+
+// Footer is the index of a file.
+type Footer struct {
+	Frames []Frame
+	Rows   int64
+}
+
+func damaged(what string) error {
+	return fault.SegmentDamage.At("read segment", "").
+		Because(what).
+		Advise("restore the generation, or remove the file so that it is rebuilt")
+}
+
+// ReadFooter reads the index from a file of the given size.
+func ReadFooter(at io.ReaderAt, size int64) (*Footer, error) {
+	if size < int64(len(header)+trailerLen) {
+		return nil, damaged(fmt.Sprintf("%d bytes are too few for a row file", size))
+	}
+	t := make([]byte, trailerLen)
+	if _, err := at.ReadAt(t, size-trailerLen); err != nil {
+		return nil, err
+	}
+	if string(t[24:]) != tail {
+		return nil, damaged("no end mark: the file is cut or is not a row file")
+	}
+	off, n := int64(binary.LittleEndian.Uint64(t)), int(binary.LittleEndian.Uint32(t[8:]))
+	if off < 0 || off+int64(n)+trailerLen != size {
+		return nil, damaged("footer does not lie before the trailer")
+	}
+	foot := make([]byte, n)
+	if _, err := at.ReadAt(foot, off); err != nil {
+		return nil, err
+	}
+	if crc32.Checksum(foot, castagnoli) != binary.LittleEndian.Uint32(t[12:]) {
+		return nil, damaged("checksum of the footer")
+	}
+	raw, err := Decompress(nil, foot)
+	if err != nil {
+		return nil, damaged("footer: " + err.Error())
+	}
+	footer := &Footer{Rows: int64(binary.LittleEndian.Uint64(t[16:]))}
+	dec := Dec{B: raw}
+	for range dec.U() {
+		footer.Frames = append(
+			footer.Frames,
+			Frame{int64(dec.U()), int(dec.U()), int(dec.U()), int64(dec.U()), uint32(dec.U()), dec.S()},
+		)
+		if dec.Err != nil {
+			return nil, dec.Err
+		}
+	}
+	return footer, nil
+}
+
+// Find is the number of the frame in which a key of a sorted file must lie, or -1.
+func (f *Footer) Find(key string) int {
+	lo, hi := 0, len(f.Frames)
+	for lo < hi {
+		m := (lo + hi) / 2
+		if f.Frames[m].First <= key {
+			lo = m + 1
+		} else {
+			hi = m
+		}
+	}
+	return lo - 1
+}
+
+// Unpack checks and decompresses a frame.
+func (f Frame) Unpack(dst, b []byte) ([]byte, error) {
+	if len(b) != f.Size || crc32.Checksum(b, castagnoli) != f.CRC {
+		return nil, damaged(fmt.Sprintf("checksum of the frame at %d", f.Offset))
+	}
+	raw, err := Decompress(dst[:0], b)
+	if err != nil {
+		return nil, damaged("frame: " + err.Error())
+	}
+	return raw, nil
+}
+
+// NextRow splits the first row off a raw frame; ok is false at its end.
+func NextRow(raw []byte) (key, value, rest []byte, ok bool) {
+	if len(raw) == 0 {
+		return nil, nil, nil, false
+	}
+	dec := Dec{B: raw}
+	key = dec.Bytes()
+	value = dec.Bytes()
+	if dec.Err != nil {
+		return nil, nil, nil, false
+	}
+	return key, value, dec.B, true
+}

@@ -1,0 +1,129 @@
+// Package textseg reads decoded text back from text segments: rows keyed by document key, each a piece with its start
+// in code points; pieces of a document are consecutive.
+package textseg
+
+import (
+	"context"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/rowfile"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// Piece is the value of a row.
+func Piece(start int, text string) []byte {
+	var e rowfile.Enc
+	e.U(uint64(start))
+	e.S(text)
+	return e.B
+}
+
+// Reader reads ranges of documents from one text segment. It keeps the last frame, so ranges read in order cost one
+// read a frame. It is not safe for concurrent use.
+type Reader struct {
+	r     *artifact.Reader
+	where string
+	frame int
+	raw   []byte
+}
+
+// Open opens a segment.
+func Open(ctx context.Context, store blob.Store, key string) (*Reader, error) {
+	reader, err := artifact.OpenRows(ctx, store, key)
+	if err != nil {
+		return nil, err
+	}
+	return &Reader{r: reader, where: store.Location(key), frame: -1}, nil
+}
+
+func (t *Reader) load(ctx context.Context, frame int) error {
+	if frame == t.frame {
+		return nil
+	}
+	raw, err := t.r.Frame(ctx, frame)
+	if err != nil {
+		return err
+	}
+	t.frame, t.raw = frame, raw
+	return nil
+}
+
+// Slice is the text [start, end) of a document, in code points; frame is at or before the piece that holds start.
+// end < 0 means the document's end.
+func (t *Reader) Slice(ctx context.Context, document string, frame, start, end int) (string, error) {
+	if frame < 0 {
+		return "", nil
+	}
+	var out strings.Builder
+	found := false
+	for ; frame < len(t.r.Frames); frame++ {
+		if err := t.load(ctx, frame); err != nil {
+			return "", err
+		}
+		for rest := t.raw; ; {
+			raw, v, next, ok := rowfile.NextRow(rest)
+			if !ok {
+				break
+			}
+			rest = next
+			if string(raw) != document {
+				if found {
+					return out.String(), nil
+				}
+				continue
+			}
+			dec := rowfile.Dec{B: v}
+			at := int(dec.U())
+			s := dec.S()
+			if dec.Err != nil {
+				return "", dec.Err
+			}
+			if end >= 0 && at >= end {
+				return out.String(), nil
+			}
+			n := utf8.RuneCountInString(s)
+			if at+n <= start {
+				continue
+			}
+			found = true
+			hi := n
+			if end >= 0 {
+				hi = min(n, end-at)
+			}
+			out.WriteString(runes(s, max(0, start-at), hi))
+			if end >= 0 && at+n >= end {
+				return out.String(), nil
+			}
+		}
+	}
+	if !found && end != start {
+		return "", fault.SegmentDamage.At("read text in", t.where).
+			Because("the document is not where its chunk says").
+			Advise("restore the generation")
+	}
+	return out.String(), nil
+}
+
+// runes is the part [lo, hi) of s in code points.
+func runes(s string, lo, hi int) string {
+	if len(s) == utf8.RuneCountInString(s) {
+		return s[lo:hi]
+	}
+	i, from := 0, len(s)
+	for b := range s {
+		if i == lo {
+			from = b
+		}
+		if i == hi {
+			return s[from:b]
+		}
+		i++
+	}
+	return s[from:]
+}
+
+// Clone gives a reader of the same segment for another goroutine; it costs nothing.
+func (t *Reader) Clone() *Reader { return &Reader{r: t.r, where: t.where, frame: -1} }

@@ -1,0 +1,236 @@
+// Package text splits text into sentences and words and reduces words to stems. It is the one analyser of the chunker,
+// the built-in models and the lexical side.
+package text
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/clipperhouse/uax29/v2/sentences"
+	"github.com/clipperhouse/uax29/v2/words"
+)
+
+// Analyser names the rules of Terms and Surface; it is part of fingerprints.
+// 2: Unicode words, folded; Terms without English function words, light stems; Surface without stop words, unstemmed.
+const Analyser = "en/2"
+
+// Sentences cuts a text into consecutive pieces that together are the text (UAX #29, with common abbreviations and
+// initials kept whole). A line break ends a sentence unless it looks like the wrap of a longer one.
+func Sentences(s string) []string {
+	var out []string
+	at := 0
+	it := sentences.FromString(unwrap(s))
+	for it.Next() {
+		p := s[at : at+len(it.Value())]
+		at += len(p)
+		if n := len(out); n > 0 && continues(out[n-1], p) {
+			out[n-1] += p
+			continue
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// wrapped is the length from which a line that ends without a sign counts as wrapped.
+const wrapped = 60
+
+// unwrap puts a space for every line break that only wraps a line: the next line goes on in lower case, or the line is
+// long and ends with no sign. The length in bytes stays.
+func unwrap(s string) string {
+	if strings.IndexByte(s, '\n') < 0 {
+		return s
+	}
+	raw := []byte(s)
+	start := 0
+	for i, c := range raw {
+		if c != '\n' {
+			continue
+		}
+		line := strings.TrimRight(s[start:i], " \t\r")
+		start = i + 1
+		if line == "" || i+1 >= len(s) || strings.TrimSpace(s[i+1:min(i+3, len(s))]) == "" {
+			continue
+		}
+		next, _ := utf8.DecodeRuneInString(strings.TrimLeft(s[i+1:], " \t"))
+		if next == '\n' || next == utf8.RuneError {
+			continue
+		}
+		long := len(line) >= wrapped && !strings.ContainsRune(".!?:;", rune(line[len(line)-1]))
+		if unicode.IsLower(next) || long {
+			raw[i] = ' '
+		}
+	}
+	return string(raw)
+}
+
+var abbreviations = map[string]bool{
+	"dr":     true,
+	"mr":     true,
+	"mrs":    true,
+	"ms":     true,
+	"prof":   true,
+	"st":     true,
+	"jr":     true,
+	"sr":     true,
+	"fig":    true,
+	"figs":   true,
+	"no":     true,
+	"vs":     true,
+	"al":     true,
+	"e.g":    true,
+	"i.e":    true,
+	"etc":    false,
+	"vol":    true,
+	"inc":    false,
+	"gen":    true,
+	"col":    true,
+	"lt":     true,
+	"sgt":    true,
+	"capt":   true,
+	"rev":    true,
+	"hon":    true,
+	"approx": true,
+	"ca":     true,
+	"cf":     true,
+	"eq":     true,
+	"ref":    true,
+	"refs":   true,
+}
+
+// continues tells whether a sentence that seems to end goes on after an abbreviation or an initial.
+func continues(prev, next string) bool {
+	t := strings.TrimRight(prev, " \t")
+	if !strings.HasSuffix(t, ".") || strings.HasSuffix(prev, "\n") {
+		return false
+	}
+	t = t[:len(t)-1]
+	i := strings.LastIndexFunc(t, func(r rune) bool { return unicode.IsSpace(r) || r == '(' || r == '[' })
+	last := t[i+1:]
+	if r, n := utf8.DecodeRuneInString(last); n == len(last) && unicode.IsUpper(r) {
+		return true
+	}
+	r, _ := utf8.DecodeRuneInString(next)
+	return abbreviations[strings.ToLower(last)] && !unicode.IsSpace(r)
+}
+
+// Words gives the words of a text: UAX #29 segments that hold a letter or a digit.
+func Words(s string) []string {
+	var out []string
+	it := words.FromString(s)
+	for it.Next() {
+		w := it.Value()
+		if strings.IndexFunc(w, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) >= 0 {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// Terms gives the stems of a text in order, without function words: what passages and questions are matched by.
+func Terms(s string) []string { return terms(s, functionWords, Stem) }
+
+// Surface gives the words of a text as they stand, folded, without stop words: what names are matched by. A name is not
+// inflected, and stems make different names alike (Nation, National; docs/decisions/0006).
+func Surface(s string) []string { return terms(s, stopWords, nil) }
+
+func terms(s string, without map[string]bool, stem func(string) string) []string {
+	var out []string
+	for _, w := range Words(strings.ToLower(s)) {
+		w = strings.TrimSuffix(strings.ReplaceAll(w, "’", "'"), "'s")
+		if w == "" || without[w] {
+			continue
+		}
+		if stem != nil {
+			w = stem(w)
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+// Stem takes plural endings (after Harman, How effective is suffixing?, 1991), -ed and -ing off a lower-case English
+// word.
+func Stem(w string) string {
+	w = singular(w)
+	for _, suffix := range []string{"ing", "ed"} {
+		st, ok := strings.CutSuffix(w, suffix)
+		if !ok || len(st) < 3 || !strings.ContainsAny(st, "aeiouy") {
+			continue
+		}
+		n := len(st)
+		switch {
+		case strings.HasSuffix(st, "at"), strings.HasSuffix(st, "bl"), strings.HasSuffix(st, "iz"):
+			return st + "e"
+		case st[n-1] == st[n-2] && !strings.ContainsRune("lsz", rune(st[n-1])):
+			return st[:n-1]
+		}
+		return st
+	}
+	return w
+}
+
+func singular(w string) string {
+	n := len(w)
+	switch {
+	case n > 4 && strings.HasSuffix(w, "ies") && w[n-4] != 'e' && w[n-4] != 'a':
+		return w[:n-3] + "y"
+	case n > 3 && strings.HasSuffix(w, "es") && w[n-3] != 'a' && w[n-3] != 'e' && w[n-3] != 'o':
+		return w[:n-1]
+	case n > 3 && strings.HasSuffix(w, "s") && w[n-2] != 'u' && w[n-2] != 's':
+		return w[:n-1]
+	}
+	return w
+}
+
+// Stop tells whether a lower-case word carries no meaning of its own.
+func Stop(w string) bool { return stopWords[w] }
+
+// Common tells whether a lower-case word is too common to be a name by itself at the start of a sentence.
+func Common(w string) bool { return stopWords[w] || commonWords[w] }
+
+func set(s string) map[string]bool {
+	m := map[string]bool{}
+	for _, w := range strings.Fields(s) {
+		m[w] = true
+	}
+	return m
+}
+
+// functionWords carry no meaning in a passage or a question.
+var functionWords = set(
+	`a an and are as at be but by for if in into is it no not of on or such that the their then there these they this to was will with s
+who what when where which whom whose why how`,
+)
+
+var stopWords = set(
+	`a about above after again against all am an and any are aren't as at be because been before being below between both but by
+can cannot could couldn't did didn't do does doesn't doing don't down during each few for from further had hadn't has hasn't have haven't having he her
+here hers herself him himself his how i if in into is isn't it its itself just me more most my myself no nor not now of off on once only or other our ours
+ourselves out over own same shan't she should shouldn't so some such than that the their theirs them themselves then there these they this those through to
+too under until up upon very was wasn't we were weren't what when where which while who whom whose why will with won't would wouldn't you your yours
+yourself yourselves also may might must shall et al per via s`,
+)
+
+var commonWords = set(
+	`according across actually additional additionally administration adult after all almost alone along already although always among amongst
+analysis another anyone anything appendix approach area around article aside assuming author authors background based basically because become before began
+behind believe besides better beyond big books both briefly business by called case cases certain chapter children city clearly clinical combined common
+compared conclusion conclusions considering consequently contents currently data dated day days department depending description despite different directly
+discussion due early earlier eight either eleven else english enough especially even eventually every everyone everything example excluding except experts fact
+family famous fifth figure final finally first five following forty four fourth frequently full furthermore general generally given good government great
+group half hence here high his historically home however hundred important in inc including indeed individual initial initially inside instead interestingly
+international introduction january february march april june july august september october november december monday tuesday wednesday thursday friday
+saturday sunday just key kind known large largely last late later least less let like likewise little local long look main mainly major make man many materials
+matter maybe meanwhile members men method methods million mine modern month months moreover most mostly much multiple my name named national near nearly
+neither never nevertheless new next nine nobody none nonetheless normally note notably nothing number numerous objective objectives obviously occasionally
+often old one ones onto open originally others otherwise outside overall owing page part particularly parts patient patients people perhaps place please
+point possible post presently present previous previously primary prior probably problem process public purpose quite rather real recent recently references
+regarding regardless related remarkably report reports research respectively result results right said school second secondly section see seen seven several
+shall short significant similar similarly simply since single six small social some someone something sometimes soon source specifically starting state
+states statement still strictly strong studies study subsequently such summary surprisingly system table taken ten term third thirty this though thousand
+three thus time times title to today together top total toward towards traditionally true twelve twenty two type types typically ultimately unfortunately
+unless unlike use used using usually various view virtually way week well whatever whenever whereas wherever whether within without woman women word work
+world year years yes yet young zero add born click find get go keep list name read run set show start stop take`,
+)

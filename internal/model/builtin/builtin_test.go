@@ -1,0 +1,67 @@
+package builtin_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/model/builtin"
+)
+
+func TestNamesAndTermsByRule(t *testing.T) {
+	text := `Mother-to-child transmission (MTCT) is the main cause of HIV-1 infection in children. The Journal of Mathematical Physics is published by the American Institute of Physics. Shortly after, Lothair II's mother met Ermengarde of Tours. In "The Lord of the Rings" the ring is destroyed. The iPhone uses H5N1 data.`
+	got := map[string]string{}
+	for _, e := range builtin.Entities(text) {
+		got[e.Name] = e.Description
+	}
+	for _, want := range []string{"MTCT", "Mother-to-child transmission", "HIV-1", "Journal of Mathematical Physics", "American Institute of Physics", "Lothair II", "Ermengarde of Tours", "iPhone", "H5N1"} {
+		if d, ok := got[want]; !ok || d == "" {
+			t.Errorf("%q is missing or not described in %v", want, got)
+		}
+	}
+	for _, bad := range []string{"The", "Shortly", "In", "Lothair II's"} {
+		if _, ok := got[bad]; ok {
+			t.Errorf("%q is no name", bad)
+		}
+	}
+	if d := got["American Institute of Physics"]; !strings.HasPrefix(d, "The Journal of") ||
+		strings.Contains(d, "Lothair") {
+		t.Errorf("description %q", d)
+	}
+}
+
+func cosine(a, b []float32) float64 {
+	var s float64
+	for i := range a {
+		s += float64(a[i]) * float64(b[i])
+	}
+	return s
+}
+
+func TestVectorsAreUnitDeterministicAndNearWhatSharesWords(t *testing.T) {
+	embedder := builtin.Embedder{}
+	for _, s := range []string{"Niels Bohr was a physicist", "the", "!!!", "", "é"} {
+		vector := embedder.Vector(s)
+		if n := cosine(vector, vector); math.Abs(n-1) > 1e-5 {
+			t.Errorf("%q has length %g", s, n)
+		}
+		if cosine(vector, embedder.Vector(s)) < 1-1e-6 {
+			t.Errorf("%q has two vectors", s)
+		}
+	}
+	q := embedder.Vector("physicists of Denmark")
+	if near, far := cosine(q, embedder.Vector("A Danish physicist from Denmark")), cosine(q, embedder.Vector("cooking with copper pans")); near < far+0.2 {
+		t.Errorf("near %.3f, far %.3f", near, far)
+	}
+}
+
+func TestASummaryKeepsItsLimitAndItsOrder(t *testing.T) {
+	long := strings.Repeat(
+		"The bridge spans the river. ",
+		3,
+	) + "The bridge was built in 1890 of river stone. Nothing else is known about cats."
+	s := builtin.Summary(long, 80)
+	if len([]rune(s)) > 80 || strings.Count(s, "The bridge spans the river.") != 1 {
+		t.Errorf("%q", s)
+	}
+}

@@ -1,0 +1,119 @@
+package builtin
+
+import (
+	"context"
+	"encoding/json"
+	"sort"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/lang/text"
+	"github.com/unweaver/unweaver/internal/model"
+)
+
+// Chat answers the three tasks by rule.
+type Chat struct{}
+
+var _ model.Chat = Chat{}
+
+// Info implements model.Chat.
+func (Chat) Info() model.Info { return model.Info{Provider: "builtin", Model: ChatModel} }
+
+// Complete implements model.Chat; it fails only when ctx is done.
+func (Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
+	if err := ctx.Err(); err != nil {
+		return model.Reply{}, err
+	}
+	var v any
+	switch call.Task {
+	case model.Extract:
+		v = map[string]any{"entities": Entities(call.Input)}
+	case model.Shorten:
+		v = map[string]string{"description": Summary(call.Input, max(200, call.Limit/4))}
+	default:
+		return model.Reply{Text: bestSentence(call.Question, call.Input)}, nil
+	}
+	b, err := json.Marshal(v)
+	return model.Reply{Text: string(b)}, err
+}
+
+// Summary keeps the sentences with the most frequent stems, in their order, up to limit runes; repeated sentences once.
+func Summary(s string, limit int) string {
+	sents := text.Sentences(s)
+	tf := map[string]int{}
+	terms := make([][]string, len(sents))
+	for i, x := range sents {
+		terms[i] = text.Terms(x)
+		for _, t := range terms[i] {
+			tf[t]++
+		}
+	}
+	type scored struct {
+		at    int
+		score float64
+	}
+	var rank []scored
+	seen := map[string]bool{}
+	for i, x := range sents {
+		k := strings.Join(strings.Fields(x), " ")
+		if k == "" || seen[k] {
+			continue
+		}
+		seen[k] = true
+		sum := 0.0
+		for _, t := range terms[i] {
+			sum += float64(tf[t])
+		}
+		rank = append(rank, scored{i, sum / float64(len(terms[i])+4)})
+	}
+	sort.SliceStable(rank, func(i, j int) bool { return rank[i].score > rank[j].score })
+	var keep []int
+	n := 0
+	for _, r := range rank {
+		l := utf8.RuneCountInString(sents[r.at]) + 1
+		if n > 0 && n+l > limit {
+			continue
+		}
+		n += l
+		keep = append(keep, r.at)
+	}
+	sort.Ints(keep)
+	parts := make([]string, len(keep))
+	for i, k := range keep {
+		parts[i] = strings.Join(strings.Fields(sents[k]), " ")
+	}
+	return cut(strings.Join(parts, " "), limit)
+}
+
+func cut(s string, limit int) string {
+	if utf8.RuneCountInString(s) <= limit {
+		return s
+	}
+	r := []rune(s)[:limit]
+	if i := strings.LastIndexByte(string(r), ' '); i > len(string(r))/2 {
+		return string(r)[:i]
+	}
+	return string(r)
+}
+
+// bestSentence is the sentence of the context that shares the most stems with the question; earlier ones win ties.
+func bestSentence(question, context string) string {
+	want := map[string]bool{}
+	for _, t := range text.Terms(question) {
+		want[t] = true
+	}
+	best, score := "", 0.0
+	for _, s := range text.Sentences(context) {
+		hit := map[string]bool{}
+		ts := text.Terms(s)
+		for _, t := range ts {
+			if want[t] {
+				hit[t] = true
+			}
+		}
+		if sc := float64(len(hit)) - 0.01*float64(len(ts)); len(hit) > 0 && sc > score {
+			best, score = strings.Join(strings.Fields(s), " "), sc
+		}
+	}
+	return best
+}

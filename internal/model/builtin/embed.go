@@ -1,0 +1,123 @@
+package builtin
+
+import (
+	"context"
+	"math"
+	"sort"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/unweaver/unweaver/internal/lang/text"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/store/vectors"
+)
+
+// Dimension of the hashing embedder.
+const Dimension = 1024
+
+const (
+	slots      = 4   // every feature goes to four slots with four signs
+	gramWeight = 0.6 // of the word's weight, over the root of the number of grams
+)
+
+// Embedder hashes stems and character 4-grams into a unit vector (specs/hybrid.md §3). IDF weighs stems; nil weighs
+// all 1.
+type Embedder struct{ IDF func(stem string) float64 }
+
+var _ model.Embedder = Embedder{}
+
+// WithIDF implements model.Weighable.
+func (Embedder) WithIDF(weight func(string) float64) model.Embedder { return Embedder{IDF: weight} }
+
+// Info implements model.Embedder.
+func (Embedder) Info() model.Info { return model.Info{Provider: "builtin", Model: EmbedderModel} }
+
+// Dimension implements model.Embedder.
+func (Embedder) Dimension() int { return Dimension }
+
+// Embed implements model.Embedder; it never fails.
+func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
+	out := make([][]float32, len(texts))
+	for i, t := range texts {
+		if err := ctx.Err(); err != nil {
+			return nil, model.Usage{}, err
+		}
+		out[i] = e.Vector(t)
+	}
+	return out, model.Usage{}, nil
+}
+
+// Vector is the embedding of one text.
+func (e Embedder) Vector(s string) []float32 {
+	tf := map[string]int{}
+	for _, t := range text.Surface(s) {
+		tf[t]++
+	}
+	if len(tf) == 0 { // stop words and signs only: the text itself is the feature
+		for _, w := range text.Words(strings.ToLower(s)) {
+			tf[w]++
+		}
+		if len(tf) == 0 {
+			tf[strings.ToLower(strings.TrimSpace(s))] = 1
+		}
+	}
+	stems := make([]string, 0, len(tf))
+	for t := range tf {
+		stems = append(stems, t)
+	}
+	sort.Strings(stems) // sums of floats depend on their order
+	v := make([]float64, Dimension)
+	for _, t := range stems {
+		w := 1 + math.Log(float64(tf[t]))
+		if e.IDF != nil {
+			w *= e.IDF(t)
+		}
+		add(v, "w:"+t, w)
+		if r := []rune(t); len(r) > 3 {
+			r = append(append([]rune{'<'}, r...), '>')
+			n := len(r) - 3
+			g := w * gramWeight / math.Sqrt(float64(n))
+			for i := range n {
+				add(v, "g:"+string(r[i:i+4]), g)
+			}
+		}
+	}
+	out := make([]float32, Dimension)
+	for i, x := range v {
+		out[i] = float32(x)
+	}
+	if zero(out) { // features that cancel exactly
+		out[xxhash.Sum64String(s)%Dimension] = 1
+	}
+	vectors.Normalise(out)
+	return out
+}
+
+func zero(v []float32) bool {
+	for _, x := range v {
+		if x != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func add(v []float64, feature string, w float64) {
+	h := xxhash.Sum64String(feature)
+	for range slots {
+		h = mix(h + 0x9e3779b97f4a7c15)
+		s := w
+		if h>>63 == 1 {
+			s = -w
+		}
+		v[h%Dimension] += s
+	}
+}
+
+// mix is a bijection of 64 bits with good avalanche (the finaliser of SplitMix64).
+func mix(x uint64) uint64 {
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9
+	x = (x ^ (x >> 27)) * 0x94d049bb133111eb
+	return x ^ (x >> 31)
+}

@@ -1,0 +1,314 @@
+package builtin
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/lang/names"
+	"github.com/unweaver/unweaver/internal/lang/text"
+)
+
+// Entity is one (name, description).
+type Entity struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+}
+
+const maxName = 80
+
+// token is a word with what stands before it.
+type token struct {
+	s      string
+	lower  string
+	start  bool // first word of its sentence
+	joined bool // only spaces stand between it and the word before
+	sent   int
+}
+
+var (
+	wordRE   = regexp.MustCompile(`[\p{L}\p{N}](?:[\p{L}\p{N}\p{M}]|[-'’&./+](?:[\p{L}\p{N}]))*\+*`)
+	quotedRE = regexp.MustCompile(`["“]([^"“”\n]{2,80})["”]`)
+	parenRE  = regexp.MustCompile(`\(([A-Z][A-Za-z0-9-]{1,11})s?\)`)
+)
+
+var connectors = map[string]bool{
+	"of":  true,
+	"the": true,
+	"de":  true,
+	"von": true,
+	"van": true,
+	"der": true,
+	"den": true,
+	"la":  true,
+	"le":  true,
+	"les": true,
+	"du":  true,
+	"del": true,
+	"di":  true,
+	"da":  true,
+	"dos": true,
+	"des": true,
+	"al":  true,
+	"el":  true,
+	"bin": true,
+	"ibn": true,
+	"zu":  true,
+	"y":   true,
+	"for": true,
+	"in":  true,
+}
+
+// Entities extracts names and terms from one chunk, in order of first appearance.
+func Entities(chunk string) []Entity {
+	sents := text.Sentences(chunk)
+	toks := tokens(sents)
+	x := &extraction{inner: map[string]bool{}, lower: map[string]bool{}, at: map[string]int{}}
+	for _, t := range toks {
+		if !t.start {
+			x.inner[t.s] = true
+		}
+		if t.s == t.lower {
+			x.lower[t.s] = true
+		}
+	}
+	x.phrases(toks)
+	for _, s := range sents {
+		for _, m := range quotedRE.FindAllStringSubmatch(s, -1) {
+			if q := strings.TrimSpace(m[1]); len(strings.Fields(q)) <= 8 {
+				x.add(strings.TrimRight(q, ".,;:"))
+			}
+		}
+		x.acronyms(s)
+	}
+	folded := make([]*names.Text, len(sents))
+	for i, s := range sents {
+		folded[i] = names.NewText(s)
+	}
+	out := make([]Entity, 0, len(x.names))
+	for _, n := range x.names {
+		key := names.Key(n, false)
+		var d []string
+		for i, f := range folded {
+			if len(d) < 3 && len(f.Spans(key, 1)) > 0 {
+				d = append(d, strings.Join(strings.Fields(sents[i]), " "))
+			}
+		}
+		out = append(out, Entity{n, strings.Join(d, " ")})
+	}
+	return out
+}
+
+func tokens(sents []string) []token {
+	var out []token
+	for si, s := range sents {
+		last := 0
+		first := true
+		for _, m := range wordRE.FindAllStringIndex(s, -1) {
+			w := strings.TrimRight(s[m[0]:m[1]], "./")
+			gap := s[last:m[0]]
+			out = append(out, token{
+				s: w, lower: strings.ToLower(w), start: first, sent: si,
+				joined: !first && strings.Trim(gap, " \t") == "" && len(gap) > 0,
+			})
+			last, first = m[0]+len(w), false
+		}
+	}
+	return out
+}
+
+type extraction struct {
+	names []string
+	at    map[string]int
+	inner map[string]bool // words seen inside a sentence
+	lower map[string]bool // words seen in lower case
+}
+
+// phrases walks runs of capitalised words with inner connectors, and technical tokens.
+func (x *extraction) phrases(toks []token) {
+	for i := 0; i < len(toks); {
+		if !capital(toks[i].s) {
+			if technical(toks[i].s) {
+				x.add(toks[i].s)
+			}
+			i++
+			continue
+		}
+		j := i + 1
+		for j < len(toks) && toks[j].sent == toks[i].sent {
+			if toks[j].joined && (capital(toks[j].s) || technical(toks[j].s) || number(toks[j].s)) {
+				j++
+				continue
+			}
+			if k := bridge(toks, j); k > j {
+				j = k
+				continue
+			}
+			break
+		}
+		x.phrase(toks[i:j])
+		i = j
+	}
+}
+
+// bridge skips up to three connectors that lead to another capitalised word; it gives the place after that word, or j.
+func bridge(toks []token, j int) int {
+	for k := j; k < len(toks) && k < j+3; k++ {
+		t := toks[k]
+		if !t.joined || t.sent != toks[j].sent {
+			return j
+		}
+		if k > j && capital(t.s) {
+			return k + 1
+		}
+		if !connectors[t.s] {
+			return j
+		}
+	}
+	return j
+}
+
+// phrase adds a run of words, cleaned at its start.
+func (x *extraction) phrase(run []token) {
+	for len(run) > 0 && (text.Stop(run[0].lower) || connectors[run[0].lower]) && !allCaps(run[0].s) {
+		run = run[1:]
+	}
+	if len(run) > 1 && run[0].start && text.Common(run[0].lower) && !x.inner[run[0].s] {
+		run = run[1:]
+	}
+	for len(run) > 0 && !capital(run[0].s) && !technical(run[0].s) {
+		run = run[1:]
+	}
+	if len(run) == 0 {
+		return
+	}
+	if len(run) == 1 {
+		t := run[0]
+		if utf8.RuneCountInString(t.s) < 2 {
+			return
+		}
+		if t.start && !x.inner[t.s] && !technical(t.s) && (x.lower[t.lower] || strings.HasSuffix(t.lower, "ly")) {
+			return // the first word of a sentence, and a plain one
+		}
+		if text.Common(t.lower) && !technical(t.s) {
+			return
+		}
+	}
+	ws := make([]string, len(run))
+	for i, t := range run {
+		ws[i] = t.s
+	}
+	x.add(strings.Join(ws, " "))
+	// "Journal of Physics" is also met as its parts, where a bridge joined two names of their own.
+	for i, t := range run {
+		if t.lower == "in" || t.lower == "for" {
+			x.add(strings.Join(ws[:i], " "))
+			x.phrase(run[i+1:])
+		}
+	}
+}
+
+func (x *extraction) add(n string) {
+	n = strings.TrimSpace(n)
+	n = strings.TrimSuffix(strings.TrimSuffix(n, "'s"), "’s")
+	if n == "" || utf8.RuneCountInString(n) > maxName || utf8.RuneCountInString(n) < 2 {
+		return
+	}
+	k := names.Key(n, false)
+	if _, ok := x.at[k]; ok {
+		return
+	}
+	x.at[k] = len(x.names)
+	x.names = append(x.names, n)
+}
+
+// acronyms finds "expansion of it (EOI)": the words before the bracket whose initials spell the acronym.
+func (x *extraction) acronyms(s string) {
+	for _, m := range parenRE.FindAllStringSubmatchIndex(s, -1) {
+		ac := s[m[2]:m[3]]
+		if strings.ToUpper(ac) != ac && !technical(ac) {
+			continue
+		}
+		x.add(ac)
+		var letters []rune
+		for _, r := range strings.ToLower(ac) {
+			if unicode.IsLetter(r) {
+				letters = append(letters, r)
+			}
+		}
+		before := s[:m[0]]
+		ws := wordRE.FindAllStringIndex(before, -1)
+		if e := expansion(before, ws, letters); e != "" {
+			x.add(e)
+		}
+	}
+}
+
+// expansion takes the shortest run of words before the bracket that starts with the acronym's first letter and holds
+// the initials in order.
+func expansion(before string, ws [][]int, letters []rune) string {
+	for k := 1; k <= len(letters)+3 && k <= len(ws); k++ {
+		run := ws[len(ws)-k:]
+		i := 0
+		for _, w := range run {
+			for _, part := range strings.FieldsFunc(strings.ToLower(before[w[0]:w[1]]), func(r rune) bool { return r == '-' || r == '/' }) {
+				if r, _ := utf8.DecodeRuneInString(part); i < len(letters) && r == letters[i] {
+					i++
+				}
+			}
+		}
+		if r, _ := utf8.DecodeRuneInString(strings.ToLower(before[run[0][0]:])); i == len(letters) &&
+			len(letters) > 1 &&
+			r == letters[0] {
+			return strings.Join(strings.Fields(before[run[0][0]:run[len(run)-1][1]]), " ")
+		}
+	}
+	return ""
+}
+
+func capital(w string) bool {
+	r, _ := utf8.DecodeRuneInString(w)
+	return unicode.IsUpper(r)
+}
+
+func number(w string) bool {
+	for _, r := range w {
+		if !unicode.IsDigit(r) && r != '.' && r != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+func allCaps(w string) bool {
+	n := 0
+	for _, r := range w {
+		if unicode.IsLower(r) {
+			return false
+		}
+		if unicode.IsUpper(r) {
+			n++
+		}
+	}
+	return n >= 2
+}
+
+// technical tells letters with digits, capitals and camel case.
+func technical(w string) bool {
+	var letter, digit, camel bool
+	prev := rune(0)
+	for _, r := range w {
+		letter = letter || unicode.IsLetter(r)
+		digit = digit || unicode.IsDigit(r)
+		camel = camel || (unicode.IsLower(prev) && unicode.IsUpper(r))
+		prev = r
+	}
+	return (letter && digit && !ordinal(w)) || allCaps(w) || camel
+}
+
+// ordinal tells 1st, 20th, 1990s, 5km: digits with a short tail of lower-case letters.
+func ordinal(w string) bool {
+	tail := strings.TrimLeftFunc(w, func(r rune) bool { return unicode.IsDigit(r) || r == '.' || r == '-' })
+	return len(tail) < len(w) && len(tail) <= 2 && tail == strings.ToLower(tail)
+}

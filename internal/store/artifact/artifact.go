@@ -1,0 +1,250 @@
+// Package artifact lays out what the artifact store holds (DESIGN §7): paths, segments named by content, scratch
+// files of runs, manifests and the pointer. It knows no technology; blob.Store does.
+package artifact
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"hash"
+	"io"
+	"os"
+	"path"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/rowfile"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// Index is the part of the store that belongs to one index.
+type Index struct {
+	Store blob.Store
+	Name  string
+}
+
+func (x Index) key(parts ...string) string { return path.Join(append([]string{x.Name}, parts...)...) }
+
+// SegmentKey of a content address.
+func (x Index) SegmentKey(sha string) string { return x.key("segments", sha) }
+
+// CurrentKey is the pointer: the authority on what is served.
+func (x Index) CurrentKey() string { return x.key("current.json") }
+
+// LeaseKey says who builds.
+func (x Index) LeaseKey() string { return x.key("lease.json") }
+
+// GenerationKey is a file of a generation.
+func (x Index) GenerationKey(gen, file string) string { return x.key("generations", gen, file) }
+
+// SpecKey is a stored configuration.
+func (x Index) SpecKey(d corpus.Digest) string { return x.key("specs", d.String()+".json") }
+
+// RunKey is a scratch file of a run; scratch is deleted after publication.
+func (x Index) RunKey(gen string, parts ...string) string {
+	return x.key(append([]string{"runs", gen}, parts...)...)
+}
+
+// Current reads the pointer. An index that was never published has the zero pointer and no error.
+func (x Index) Current(ctx context.Context) (corpus.Pointer, string, error) {
+	var pointer corpus.Pointer
+	in, err := blob.ReadJSON(ctx, x.Store, x.CurrentKey(), &pointer)
+	if fault.Is(err, fault.NotFound) {
+		return corpus.Pointer{}, "", nil
+	}
+	return pointer, in.ETag, err
+}
+
+// Manifest reads a manifest by content address and checks it.
+func (x Index) Manifest(ctx context.Context, sha string) (*corpus.Manifest, error) {
+	raw, _, err := blob.Read(ctx, x.Store, x.SegmentKey(sha))
+	if err != nil {
+		return nil, err
+	}
+	if s := sha256.Sum256(raw); hex.EncodeToString(s[:]) != sha {
+		return nil, fault.SegmentDamage.At("read manifest", x.Store.Location(x.SegmentKey(sha))).
+			Because("content differs from its name").
+			Advise("publish another generation")
+	}
+	manifest := new(corpus.Manifest)
+	if err := json.Unmarshal(raw, manifest); err != nil {
+		return nil, fault.SegmentDamage.At("read manifest", sha).Because(err).Advise("publish another generation")
+	}
+	if manifest.Format > corpus.ManifestFormat {
+		return nil, fault.SegmentDamage.At("read manifest", manifest.Generation).
+			Because("it is of a newer format").
+			Advise("update this program")
+	}
+	return manifest, nil
+}
+
+// GenerationRef reads generations/<gen>/manifest.json.
+func (x Index) GenerationRef(ctx context.Context, gen string) (corpus.GenerationRef, error) {
+	var ref corpus.GenerationRef
+	_, err := blob.ReadJSON(ctx, x.Store, x.GenerationKey(gen, "manifest.json"), &ref)
+	if fault.Is(err, fault.NotFound) {
+		return ref, fault.UnknownGen.At("open generation", gen).
+			Because("index " + x.Name + " has none of that name").
+			Advise("list them with: unweaver generations --index " + x.Name)
+	}
+	return ref, err
+}
+
+// PutManifest stores a manifest under its content address.
+func (x Index) PutManifest(ctx context.Context, m *corpus.Manifest) (string, error) {
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return "", fault.Internal.At("encode manifest", m.Generation).Because(err)
+	}
+	s := sha256.Sum256(raw)
+	sha := hex.EncodeToString(s[:])
+	return sha, putOnce(ctx, x.Store, x.SegmentKey(sha), bytes.NewReader(raw), int64(len(raw)))
+}
+
+func putOnce(ctx context.Context, s blob.Store, key string, r io.Reader, n int64) error {
+	_, err := s.Put(ctx, key, r, n, blob.Cond{Absent: true})
+	if fault.Is(err, fault.Precondition) {
+		return nil // equal names are equal bytes
+	}
+	return err
+}
+
+// Spec reads a stored configuration.
+func (x Index) Spec(ctx context.Context, d corpus.Digest) (corpus.Spec, error) {
+	var s corpus.Spec
+	_, err := blob.ReadJSON(ctx, x.Store, x.SpecKey(d), &s)
+	return s, err
+}
+
+// PutSpec stores a configuration under its digest.
+func (x Index) PutSpec(ctx context.Context, s corpus.Spec) (corpus.Digest, error) {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return corpus.Digest{}, fault.Internal.At("encode spec", s.Index).Because(err)
+	}
+	d := corpus.Digest(sha256.Sum256(raw))
+	return d, putOnce(ctx, x.Store, x.SpecKey(d), bytes.NewReader(raw), int64(len(raw)))
+}
+
+// StoreID is the random identity of an artifact store: made once, with If-None-Match.
+func StoreID(ctx context.Context, store blob.Store) (string, error) {
+	type doc struct {
+		ID string `json:"id"`
+	}
+	var d doc
+	_, err := blob.ReadJSON(ctx, store, "store.json", &d)
+	if fault.Is(err, fault.NotFound) {
+		raw := make([]byte, 16)
+		_, _ = rand.Read(raw) // never fails
+		_, err = blob.WriteJSON(ctx, store, "store.json", doc{hex.EncodeToString(raw)}, blob.Cond{Absent: true})
+		if err == nil || fault.Is(err, fault.Precondition) {
+			_, err = blob.ReadJSON(ctx, store, "store.json", &d)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	if len(d.ID) != 32 {
+		return "", fault.SegmentDamage.At("read", store.Location("store.json")).
+			Because("it holds no store id").
+			Advise("restore the file from a backup")
+	}
+	return d.ID, nil
+}
+
+// File collects bytes in a temporary file, hashing as they come, until their name is known.
+type File struct {
+	f *os.File
+	h hash.Hash
+	n int64
+}
+
+// NewFile starts a temporary file.
+func NewFile() (*File, error) {
+	file, err := os.CreateTemp("", "unweaver-*")
+	if err != nil {
+		return nil, fault.StoreFull.At("make temporary file in", os.TempDir()).
+			Because(err).
+			Advise("free space or set TMPDIR")
+	}
+	return &File{f: file, h: sha256.New()}, nil
+}
+
+// Write implements io.Writer.
+func (t *File) Write(b []byte) (int, error) {
+	n, err := t.f.Write(b)
+	t.h.Write(b[:n])
+	t.n += int64(n)
+	if err != nil {
+		return n, fault.StoreFull.At("write temporary file", t.f.Name()).
+			Because(err).
+			Advise("free space or set TMPDIR")
+	}
+	return n, nil
+}
+
+// Discard removes the file; call it always.
+func (t *File) Discard() { _ = t.f.Close(); _ = os.Remove(t.f.Name()) }
+
+// PutSegment stores the file under its content address and tells whether it was new.
+func (t *File) PutSegment(ctx context.Context, index Index) (seg corpus.Segment, fresh bool, err error) {
+	sha := hex.EncodeToString(t.h.Sum(nil))
+	seg = corpus.Segment{SHA256: sha, Bytes: t.n}
+	key := index.SegmentKey(sha)
+	if in, err := index.Store.Stat(ctx, key); err == nil && in.Size == t.n {
+		return seg, false, nil
+	}
+	if _, err := t.f.Seek(0, io.SeekStart); err != nil {
+		return seg, false, err
+	}
+	err = putOnce(ctx, index.Store, key, t.f, t.n)
+	return seg, err == nil, err
+}
+
+// Put stores the file under a key of its own.
+func (t *File) Put(ctx context.Context, store blob.Store, key string) error {
+	if _, err := t.f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	_, err := store.Put(ctx, key, t.f, t.n, blob.Cond{})
+	return err
+}
+
+// Rows writes a row file through a temporary file.
+type Rows struct {
+	*rowfile.Writer
+	file *File
+}
+
+// NewRows starts one.
+func NewRows() (*Rows, error) {
+	file, err := NewFile()
+	if err != nil {
+		return nil, err
+	}
+	return &Rows{rowfile.NewWriter(file), file}, nil
+}
+
+// Discard removes the temporary file; call it always.
+func (r *Rows) Discard() { r.file.Discard() }
+
+// Segment ends the file and stores it by content.
+func (r *Rows) Segment(ctx context.Context, index Index, part int) (corpus.Segment, bool, error) {
+	if err := r.Close(); err != nil {
+		return corpus.Segment{}, false, err
+	}
+	seg, fresh, err := r.file.PutSegment(ctx, index)
+	seg.Rows, seg.Part = r.Rows(), part
+	return seg, fresh, err
+}
+
+// Scratch ends the file and stores it under a key.
+func (r *Rows) Scratch(ctx context.Context, store blob.Store, key string) error {
+	if err := r.Close(); err != nil {
+		return err
+	}
+	return r.file.Put(ctx, store, key)
+}

@@ -1,0 +1,174 @@
+package artifact
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"iter"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/rowfile"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// Row is one row of a row file. Its bytes are valid until the next one.
+type Row struct {
+	Key, Value []byte
+	Frame      int
+}
+
+// at reads a stored object by range.
+type at struct {
+	ctx context.Context
+	s   blob.Store
+	key string
+}
+
+func (a at) ReadAt(raw []byte, off int64) (int, error) {
+	body, _, err := a.s.Get(a.ctx, a.key, blob.Range{Offset: off, Length: int64(len(raw))})
+	if err != nil {
+		return 0, err
+	}
+	n, err := io.ReadFull(body, raw)
+	if errors.Is(err, io.ErrUnexpectedEOF) { // the range reaches behind the end
+		err = io.EOF
+	}
+	if cerr := body.Close(); err == nil {
+		err = cerr
+	}
+	return n, err
+}
+
+// ReaderAt reads a stored object by range.
+func ReaderAt(ctx context.Context, s blob.Store, key string) io.ReaderAt { return at{ctx, s, key} }
+
+// Reader reads one row file.
+type Reader struct {
+	*rowfile.Footer
+	src at
+}
+
+// OpenRows reads the footer of a row file.
+func OpenRows(ctx context.Context, store blob.Store, key string) (*Reader, error) {
+	in, err := store.Stat(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	src := at{ctx, store, key}
+	footer, err := rowfile.ReadFooter(src, in.Size)
+	if err != nil {
+		return nil, name(err, store.Location(key))
+	}
+	return &Reader{footer, src}, nil
+}
+
+// name puts the object's place into an error that lacks one.
+func name(err error, object string) error {
+	if e := fault.As(err); e != nil && e.Object == "" {
+		c := *e
+		c.Object = object
+		return &c
+	}
+	return err
+}
+
+// Frame reads and unpacks frame i.
+func (r *Reader) Frame(ctx context.Context, i int) ([]byte, error) {
+	frame := r.Frames[i]
+	b := make([]byte, frame.Size)
+	if _, err := (at{ctx, r.src.s, r.src.key}).ReadAt(b, frame.Offset); err != nil {
+		return nil, err
+	}
+	raw, err := frame.Unpack(nil, b)
+	return raw, name(err, r.src.s.Location(r.src.key))
+}
+
+// Get finds a key in a sorted file; nil when absent.
+func (r *Reader) Get(ctx context.Context, key string) ([]byte, error) {
+	i := r.Find(key)
+	if i < 0 {
+		return nil, nil
+	}
+	raw, err := r.Frame(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		k, v, rest, ok := rowfile.NextRow(raw)
+		if !ok || string(k) > key {
+			return nil, nil
+		}
+		if string(k) == key {
+			return v, nil
+		}
+		raw = rest
+	}
+}
+
+// Scan streams the rows of frames [lo, hi); hi < 0 means to the end. One request, one frame in memory.
+func (r *Reader) Scan(ctx context.Context, lo, hi int) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		if hi < 0 || hi > len(r.Frames) {
+			hi = len(r.Frames)
+		}
+		if lo >= hi {
+			return
+		}
+		last := r.Frames[hi-1]
+		start := r.Frames[lo].Offset
+		body, _, err := r.src.s.Get(
+			ctx,
+			r.src.key,
+			blob.Range{Offset: start, Length: last.Offset + int64(last.Size) - start},
+		)
+		if err != nil {
+			yield(Row{}, err)
+			return
+		}
+		defer func() { _ = body.Close() }()
+		br := bufio.NewReaderSize(body, 32<<10)
+		var packed, raw []byte
+		for i := lo; i < hi; i++ {
+			frame := r.Frames[i]
+			if cap(packed) < frame.Size {
+				packed = make([]byte, frame.Size)
+			}
+			packed = packed[:frame.Size]
+			if _, err := io.ReadFull(br, packed); err != nil {
+				yield(Row{}, fault.StoreDown.At("read", r.src.s.Location(r.src.key)).Because(err))
+				return
+			}
+			if raw, err = frame.Unpack(raw, packed); err != nil {
+				yield(Row{}, name(err, r.src.s.Location(r.src.key)))
+				return
+			}
+			for rest := raw; ; {
+				k, v, next, ok := rowfile.NextRow(rest)
+				if !ok {
+					break
+				}
+				if !yield(Row{k, v, i}, nil) {
+					return
+				}
+				rest = next
+			}
+		}
+	}
+}
+
+// ScanAll opens a file and streams all of it.
+func ScanAll(ctx context.Context, s blob.Store, key string) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		reader, err := OpenRows(ctx, s, key)
+		if err != nil {
+			yield(Row{}, err)
+			return
+		}
+		for row, err := range reader.Scan(ctx, 0, -1) {
+			if !yield(row, err) || err != nil {
+				return
+			}
+		}
+	}
+}

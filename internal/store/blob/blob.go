@@ -1,0 +1,102 @@
+// Package blob is the port to an object store: corpus objects, and the artifacts (manifests, ledger, segments, reports,
+// the build lease, the generation pointer). Its contract is proven by blobtest, which every adapter must pass.
+package blob
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"iter"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// Info describes an object. ETag changes whenever the content may have changed; it is a hint about content and an exact
+// name for conditional writes.
+type Info struct {
+	Key      string
+	Size     int64
+	ETag     string
+	Modified time.Time
+}
+
+// Cond makes a write conditional: Absent (If-None-Match: *) or Match (If-Match: etag). A condition that does not hold
+// is fault.Precondition and leaves the store as it was; of writers that race with one condition exactly one wins.
+type Cond struct {
+	Absent bool
+	Match  string
+}
+
+// All reads a whole object in Get.
+var All = Range{Length: -1}
+
+// Range is a part of an object; Length -1 means to the end. Match, where set, refuses another version of the object
+// with fault.Precondition.
+type Range struct {
+	Offset int64
+	Length int64
+	Match  string
+}
+
+// Store is the port. All methods may be called concurrently and may be repeated: a Put without condition of the same
+// bytes and a Delete of an absent key are harmless. Errors are fault.NotFound, Precondition, StoreDenied, StoreFull or
+// StoreDown (transient). Keys are '/'-separated and relative; a key is never also the prefix "key/" of another.
+type Store interface {
+	// Put stores body under key; when it returns the object is durable and whole, or unchanged. size is the number of
+	// bytes, or -1 when unknown.
+	Put(ctx context.Context, key string, body io.Reader, size int64, c Cond) (Info, error)
+	// Get streams a range. The caller closes it.
+	Get(ctx context.Context, key string, r Range) (io.ReadCloser, Info, error)
+	// Stat tells about an object without reading it.
+	Stat(ctx context.Context, key string) (Info, error)
+	// List gives objects whose key starts with prefix and is greater than after, in byte order of the key.
+	List(ctx context.Context, prefix, after string) iter.Seq2[Info, error]
+	// Delete removes an object; an absent one is no error.
+	Delete(ctx context.Context, key string) error
+	// Location is where a key lies, for people and error texts.
+	Location(key string) string
+}
+
+// Read is a whole object in memory; for small ones.
+func Read(ctx context.Context, store Store, key string) ([]byte, Info, error) {
+	body, info, err := store.Get(ctx, key, All)
+	if err != nil {
+		return nil, info, err
+	}
+	defer func() { _ = body.Close() }()
+	raw, err := io.ReadAll(body)
+	if err != nil {
+		return nil, info, fault.StoreDown.At("read", store.Location(key)).Because(err)
+	}
+	return raw, info, nil
+}
+
+// Write puts bytes.
+func Write(ctx context.Context, s Store, key string, b []byte, c Cond) (Info, error) {
+	return s.Put(ctx, key, bytes.NewReader(b), int64(len(b)), c)
+}
+
+// ReadJSON decodes an object into v.
+func ReadJSON(ctx context.Context, store Store, key string, v any) (Info, error) {
+	raw, info, err := Read(ctx, store, key)
+	if err != nil {
+		return info, err
+	}
+	if err := json.Unmarshal(raw, v); err != nil {
+		return info, fault.SegmentDamage.At("decode", store.Location(key)).
+			Because(err).
+			Advise("the artifact is damaged: restore it or rebuild the index")
+	}
+	return info, nil
+}
+
+// WriteJSON encodes v, indented, with a final newline.
+func WriteJSON(ctx context.Context, store Store, key string, v any, cond Cond) (Info, error) {
+	raw, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		return Info{}, fault.Internal.At("encode", key).Because(err)
+	}
+	return Write(ctx, store, key, append(raw, '\n'), cond)
+}

@@ -1,0 +1,229 @@
+// Package blobtest is the conformance suite of the blob port; every adapter passes it.
+package blobtest
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// Run proves the contract of a store; open gives an empty one each time.
+func Run(t *testing.T, open func(t *testing.T) blob.Store) {
+	t.Run("what is put is read back, whole and by range", func(t *testing.T) { readBack(t, open(t)) })
+	t.Run("an absent object is not found and may be deleted", func(t *testing.T) { absent(t, open(t)) })
+	t.Run("If-None-Match lets one of many writers win", func(t *testing.T) { ifAbsent(t, open(t)) })
+	t.Run("If-Match lets one of many writers win", func(t *testing.T) { ifMatch(t, open(t)) })
+	t.Run("a failed condition leaves the object as it was", func(t *testing.T) { unchanged(t, open(t)) })
+	t.Run("List is in byte order, by prefix, after a key", func(t *testing.T) { list(t, open(t)) })
+	t.Run("a read refuses another version", func(t *testing.T) { matchRead(t, open(t)) })
+	t.Run("a body that fails leaves nothing", func(t *testing.T) { brokenBody(t, open(t)) })
+}
+
+func put(t *testing.T, s blob.Store, key, v string, c blob.Cond) (blob.Info, error) {
+	t.Helper()
+	return blob.Write(t.Context(), s, key, []byte(v), c)
+}
+
+func must(t *testing.T, s blob.Store, key, v string) blob.Info {
+	t.Helper()
+	in, err := put(t, s, key, v, blob.Cond{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+func get(t *testing.T, s blob.Store, key string, r blob.Range) string {
+	t.Helper()
+	rc, _, err := s.Get(t.Context(), key, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rc.Close() }()
+	raw, err := io.ReadAll(rc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func readBack(t *testing.T, store blob.Store) {
+	big := make([]byte, 3<<20+17)
+	for i := range big {
+		big[i] = byte(rand.IntN(256))
+	}
+	if _, err := store.Put(t.Context(), "a/b/big", bytes.NewReader(big), int64(len(big)), blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := get(t, store, "a/b/big", blob.All); got != string(big) {
+		t.Error("the whole object differs")
+	}
+	if got := get(t, store, "a/b/big", blob.Range{Offset: 1 << 20, Length: 1000}); got != string(
+		big[1<<20:1<<20+1000],
+	) {
+		t.Error("a range differs")
+	}
+	if got := get(t, store, "a/b/big", blob.Range{Offset: int64(len(big)) - 5, Length: -1}); got != string(
+		big[len(big)-5:],
+	) {
+		t.Error("the tail differs")
+	}
+	must(t, store, "empty", "")
+	if got := get(t, store, "empty", blob.All); got != "" {
+		t.Errorf("an empty object reads %q", got)
+	}
+	must(t, store, "a/b/big", "small")
+	in, err := store.Stat(t.Context(), "a/b/big")
+	if err != nil || in.Size != 5 || in.ETag == "" || in.Modified.IsZero() {
+		t.Errorf("stat gives %+v, %v", in, err)
+	}
+}
+
+func absent(t *testing.T, store blob.Store) {
+	if _, _, err := store.Get(t.Context(), "no/such", blob.All); !fault.Is(err, fault.NotFound) {
+		t.Errorf("get: %v", err)
+	}
+	if _, err := store.Stat(t.Context(), "no/such"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("stat: %v", err)
+	}
+	if err := store.Delete(t.Context(), "no/such"); err != nil {
+		t.Errorf("delete: %v", err)
+	}
+	must(t, store, "x", "1")
+	for range 2 {
+		if err := store.Delete(t.Context(), "x"); err != nil {
+			t.Errorf("delete: %v", err)
+		}
+	}
+	if _, err := store.Stat(t.Context(), "x"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("stat after delete: %v", err)
+	}
+}
+
+// race runs n conditional writers and gives how many won; losers must see Precondition.
+func race(t *testing.T, store blob.Store, n int, cond blob.Cond) int {
+	t.Helper()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	wins := 0
+	for i := range n {
+		wg.Go(func() {
+			_, err := blob.Write(t.Context(), store, "race/key", []byte(fmt.Sprint("writer ", i)), cond)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				wins++
+			} else if !fault.Is(err, fault.Precondition) {
+				t.Errorf("a loser saw %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	return wins
+}
+
+func ifAbsent(t *testing.T, s blob.Store) {
+	if n := race(t, s, 16, blob.Cond{Absent: true}); n != 1 {
+		t.Errorf("%d writers won", n)
+	}
+}
+
+func ifMatch(t *testing.T, s blob.Store) {
+	for range 5 {
+		in := must(t, s, "race/key", "start")
+		if n := race(t, s, 16, blob.Cond{Match: in.ETag}); n != 1 {
+			t.Errorf("%d writers won", n)
+		}
+	}
+}
+
+func unchanged(t *testing.T, store blob.Store) {
+	first := must(t, store, "k", "one")
+	must(t, store, "k", "two")
+	if _, err := put(t, store, "k", "three", blob.Cond{Match: first.ETag}); !fault.Is(err, fault.Precondition) {
+		t.Errorf("stale If-Match: %v", err)
+	}
+	if _, err := put(t, store, "k", "four", blob.Cond{Absent: true}); !fault.Is(err, fault.Precondition) {
+		t.Errorf("If-None-Match on an existing key: %v", err)
+	}
+	if _, err := put(t, store, "other", "five", blob.Cond{Match: first.ETag}); !fault.Is(err, fault.Precondition) &&
+		!fault.Is(err, fault.NotFound) {
+		t.Errorf("If-Match on an absent key: %v", err)
+	}
+	if got := get(t, store, "k", blob.All); got != "two" {
+		t.Errorf("the object reads %q", got)
+	}
+}
+
+func list(t *testing.T, store blob.Store) {
+	keys := []string{"p-1", "p/a", "p/a-b/c", "p/ab", "p/b/c/d", "p/é", "p0", "q/z"} // in byte order
+	for _, i := range rand.Perm(len(keys)) {
+		must(t, store, keys[i], keys[i])
+	}
+	collect := func(prefix, after string) []string {
+		var out []string
+		for in, err := range store.List(t.Context(), prefix, after) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, in.Key)
+		}
+		return out
+	}
+	check := func(name string, got, want []string) {
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+	check("all", collect("", ""), keys)
+	check("folder", collect("p/", ""), keys[1:6])
+	check("prefix inside a name", collect("p/a", ""), keys[1:4])
+	check("after", collect("", "p/ab"), keys[4:])
+	check("after an absent key", collect("p/", "p/aa"), keys[3:6])
+	check("nothing", collect("zz", ""), nil)
+	n := 0
+	for _, err := range store.List(t.Context(), "", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n++; n == 2 {
+			break // a caller may stop
+		}
+	}
+}
+
+func matchRead(t *testing.T, s blob.Store) {
+	a := must(t, s, "k", "one")
+	must(t, s, "k", "two!")
+	if _, _, err := s.Get(t.Context(), "k", blob.Range{Length: -1, Match: a.ETag}); !fault.Is(
+		err,
+		fault.Precondition,
+	) {
+		t.Errorf("got %v", err)
+	}
+}
+
+type breaks struct{ n int }
+
+func (b *breaks) Read(raw []byte) (int, error) {
+	if b.n--; b.n < 0 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	return len(raw), nil
+}
+
+func brokenBody(t *testing.T, store blob.Store) {
+	must(t, store, "k", "old")
+	if _, err := store.Put(t.Context(), "k", &breaks{2}, 1<<20, blob.Cond{}); err == nil {
+		t.Error("a broken body was stored")
+	}
+	if got := get(t, store, "k", blob.All); got != "old" {
+		t.Errorf("the object reads %.20q", got)
+	}
+}

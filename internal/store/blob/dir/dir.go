@@ -1,0 +1,357 @@
+// Package dir is the blob adapter over a directory: the embedded default for artifacts, and the reader of corpora
+// that lie in a folder. Writes go to a temporary file that is synced and then linked or renamed, so a crash leaves
+// either the old object or the new one. Conditions are exact within one process; the embedded stack is the only owner
+// of its files.
+package dir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// tmpDir holds files in flight; it is swept at open and never listed.
+const tmpDir = ".tmp"
+
+// maxDepth stops a walk that follows a link to its own folder.
+const maxDepth = 100
+
+// Store implements blob.Store.
+type Store struct {
+	root  string
+	locks [64]sync.Mutex // by key, for conditional writes
+	seq   atomic.Int64
+	made  sync.Map // directories known to exist
+}
+
+var _ blob.Store = (*Store)(nil)
+
+// Open prepares a directory for reading and writing, making it where needed, and removes what a crash left in flight.
+func Open(root string) (*Store, error) {
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Join(root, tmpDir), 0o755); err != nil {
+		return nil, wrap("make", root, err)
+	}
+	old, err := os.ReadDir(filepath.Join(root, tmpDir))
+	if err != nil {
+		return nil, wrap("read", root, err)
+	}
+	for _, e := range old {
+		_ = os.Remove(filepath.Join(root, tmpDir, e.Name()))
+	}
+	return &Store{root: root}, nil
+}
+
+// OpenCorpus opens an existing folder for reading; nothing is written to it.
+func OpenCorpus(root string) (*Store, error) {
+	st, err := os.Stat(root)
+	if err != nil {
+		return nil, fault.CorpusMissing.At("open corpus", root).
+			Because(cause(err)).
+			Advise("give an existing, readable folder")
+	}
+	if !st.IsDir() {
+		return nil, fault.CorpusMissing.At("open corpus", root).
+			Because("it is a file").
+			Advise("give the folder that holds it")
+	}
+	if f, err := os.Open(root); err != nil {
+		return nil, fault.CorpusMissing.At("open corpus", root).
+			Because(cause(err)).
+			Advise("let the worker's user read it")
+	} else if err := f.Close(); err != nil {
+		return nil, wrap("close", root, err)
+	}
+	return &Store{root: root}, nil
+}
+
+func (s *Store) path(key string) string { return filepath.Join(s.root, filepath.FromSlash(key)) }
+
+// Location is the file's path.
+func (s *Store) Location(key string) string { return s.path(key) }
+
+// cause drops the path from an error that will be printed beside it.
+func cause(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+func wrap(op, object string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return fault.NotFound.At(op, object).Because(cause(err))
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return fault.StoreDenied.At(op, object).Because(cause(err)).Advise("check the owner and mode of the path")
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fault.StoreFull.At(op, object).
+			Because(cause(err)).
+			Advise("free disk space, then resume: nothing paid is lost")
+	}
+	return fault.StoreDown.At(op, object).Because(cause(err))
+}
+
+func info(key string, st fs.FileInfo) blob.Info {
+	ino := uint64(0)
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
+		ino = sys.Ino
+	}
+	return blob.Info{
+		Key:      key,
+		Size:     st.Size(),
+		Modified: st.ModTime(),
+		ETag:     fmt.Sprintf("%x-%x-%x", st.Size(), st.ModTime().UnixNano(), ino),
+	}
+}
+
+// Put implements blob.Store.
+func (s *Store) Put(ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond) (blob.Info, error) {
+	if err := ctx.Err(); err != nil {
+		return blob.Info{}, err
+	}
+	p := s.path(key)
+	if cond.Absent { // spare the write where the object is there already
+		if _, err := os.Lstat(p); err == nil {
+			return blob.Info{}, precondition(p, "it exists")
+		}
+	}
+	if err := s.mkdir(filepath.Dir(p)); err != nil {
+		return blob.Info{}, wrap("make folder of", p, err)
+	}
+	tmp := filepath.Join(s.root, tmpDir, fmt.Sprintf("%d-%d", os.Getpid(), s.seq.Add(1)))
+	defer func() { _ = os.Remove(tmp) }() // it is gone already where it was renamed
+	if err := writeSynced(tmp, body, size); err != nil {
+		return blob.Info{}, wrap("write", p, err)
+	}
+	switch {
+	case cond.Absent:
+		if err := moveNew(tmp, p); errors.Is(err, fs.ErrExist) {
+			return blob.Info{}, precondition(p, "it exists")
+		} else if err != nil {
+			return blob.Info{}, wrap("write", p, err)
+		}
+	default:
+		l := &s.locks[hash(key)%uint32(len(s.locks))]
+		l.Lock()
+		defer l.Unlock()
+		if cond.Match != "" {
+			st, err := os.Stat(p)
+			if err != nil || info(key, st).ETag != cond.Match {
+				return blob.Info{}, precondition(p, "it has changed")
+			}
+		}
+		if err := os.Rename(tmp, p); err != nil {
+			return blob.Info{}, wrap("write", p, err)
+		}
+	}
+	st, err := os.Stat(p)
+	if err != nil {
+		return blob.Info{}, wrap("stat", p, err)
+	}
+	return info(key, st), nil
+}
+
+// moveNew renames a file to a name that must be free; where the file system cannot do that at once, it links.
+func moveNew(from, to string) error {
+	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) {
+		return os.Link(from, to)
+	}
+	return err
+}
+
+func precondition(object, why string) error {
+	return fault.Precondition.At("write", object).Because(why)
+}
+
+func hash(s string) uint32 {
+	h := uint32(2166136261)
+	for i := 0; i < len(s); i++ {
+		h = (h ^ uint32(s[i])) * 16777619
+	}
+	return h
+}
+
+func (s *Store) mkdir(d string) error {
+	if _, ok := s.made.Load(d); ok {
+		if _, err := os.Lstat(d); err == nil {
+			return nil
+		}
+	}
+	if err := os.MkdirAll(d, 0o755); err != nil {
+		return err
+	}
+	s.made.Store(d, true)
+	return nil
+}
+
+func writeSynced(path string, body io.Reader, size int64) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	n, err := io.Copy(file, body)
+	if err == nil && size >= 0 && n != size {
+		err = fmt.Errorf("got %d of %d bytes", n, size)
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
+}
+
+type section struct {
+	io.Reader
+	f *os.File
+}
+
+func (s section) Close() error { return s.f.Close() }
+
+// Get implements blob.Store.
+func (s *Store) Get(_ context.Context, key string, r blob.Range) (io.ReadCloser, blob.Info, error) {
+	p := s.path(key)
+	file, err := os.Open(p)
+	if err != nil {
+		return nil, blob.Info{}, wrap("read", p, err)
+	}
+	st, err := file.Stat()
+	if err == nil && st.IsDir() {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, blob.Info{}, wrap("read", p, err)
+	}
+	in := info(key, st)
+	if r.Match != "" && r.Match != in.ETag {
+		_ = file.Close()
+		return nil, in, fault.Precondition.At("read", p).Because("it has changed")
+	}
+	n := r.Length
+	if n < 0 {
+		n = st.Size() - r.Offset
+	}
+	return section{io.NewSectionReader(file, r.Offset, n), file}, in, nil
+}
+
+// Stat implements blob.Store.
+func (s *Store) Stat(_ context.Context, key string) (blob.Info, error) {
+	st, err := os.Stat(s.path(key))
+	if err == nil && st.IsDir() {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return blob.Info{}, wrap("stat", s.path(key), err)
+	}
+	return info(key, st), nil
+}
+
+// Delete implements blob.Store. Folders that become empty stay: a writer may be about to use them.
+func (s *Store) Delete(_ context.Context, key string) error {
+	if err := os.Remove(s.path(key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return wrap("delete", s.path(key), err)
+	}
+	return nil
+}
+
+// List implements blob.Store. It reads one folder at a time; names sort as their keys do because a folder sorts with
+// its '/'.
+func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[blob.Info, error] {
+	return func(yield func(blob.Info, error) bool) {
+		base := ""
+		if i := strings.LastIndexByte(prefix, '/'); i >= 0 {
+			base = prefix[:i+1]
+		}
+		s.walk(ctx, base, prefix, after, yield)
+	}
+}
+
+// walk lists one folder; it reports whether to go on.
+func (s *Store) walk(ctx context.Context, base, prefix, after string, yield func(blob.Info, error) bool) bool {
+	if strings.Count(base, "/") > maxDepth {
+		return yield(
+			blob.Info{},
+			fault.Unreadable.At("list", s.path(base)).
+				Because("folders nest too deep").
+				Advise("a link leads back to its own folder"),
+		)
+	}
+	entries, err := os.ReadDir(s.path(base))
+	if errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	if err != nil {
+		return yield(blob.Info{}, wrap("list", s.path(base), err))
+	}
+	keys := make([]string, 0, len(entries))
+	for _, e := range entries {
+		k := base + e.Name()
+		if s.isDir(e, k) {
+			k += "/"
+		}
+		if base == "" && k == tmpDir+"/" {
+			continue
+		}
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	for _, k := range keys {
+		if ctx.Err() != nil {
+			return yield(blob.Info{}, ctx.Err())
+		}
+		if strings.HasSuffix(k, "/") {
+			if overlaps(k, prefix) && (k >= after || strings.HasPrefix(after, k)) &&
+				!s.walk(ctx, k, prefix, after, yield) {
+				return false
+			}
+			continue
+		}
+		if !strings.HasPrefix(k, prefix) || k <= after {
+			continue
+		}
+		st, err := os.Stat(s.path(k))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed since, or a broken link
+		}
+		in := blob.Info{Key: k}
+		if err != nil {
+			err = wrap("stat", s.path(k), err)
+		} else if in = info(k, st); !st.Mode().IsRegular() {
+			continue
+		}
+		if !yield(in, err) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Store) isDir(e fs.DirEntry, key string) bool {
+	if e.Type()&fs.ModeSymlink == 0 {
+		return e.IsDir()
+	}
+	st, err := os.Stat(s.path(key))
+	return err == nil && st.IsDir()
+}
+
+func overlaps(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }

@@ -1,0 +1,163 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// status is the HTTP status in an error's chain, or 0.
+func status(err error) int {
+	var re *smithyhttp.ResponseError
+	if errors.As(err, &re) {
+		return re.HTTPStatusCode()
+	}
+	return 0
+}
+
+func code(err error) string {
+	var ae smithy.APIError
+	if errors.As(err, &ae) {
+		return ae.ErrorCode()
+	}
+	return ""
+}
+
+func conflict(err error) bool {
+	return status(err) == http.StatusConflict && code(err) != "BucketAlreadyExists"
+}
+
+// wrapWrite is wrap for a write under a condition.
+func (s *Store) wrapWrite(ctx context.Context, key string, cond blob.Cond, err error) error {
+	st := status(err)
+	switch {
+	case err == nil || cond == (blob.Cond{}):
+	case st == http.StatusPreconditionFailed,
+		st == http.StatusNotFound && cond.Match != "" && code(err) != "NoSuchBucket":
+		why := "it has changed"
+		if cond.Absent {
+			why = "it exists"
+		}
+		return fault.Precondition.At("write", s.Location(key)).Because(why)
+	case st == http.StatusNotImplemented, code(err) == "NotImplemented":
+		return fault.StoreDenied.At("write", s.Location(key)).
+			Because(err).
+			Advise("the store has no conditional writes, which the build lease and the published pointer rest on: use one that has (AWS S3, SeaweedFS 4.16 or later, versitygw)")
+	}
+	return s.wrap(ctx, "write", key, err)
+}
+
+// wrap makes a fault of an SDK error: what failed, on which object, why, and which setting to mend.
+func (s *Store) wrap(ctx context.Context, op, key string, err error) error {
+	if err == nil || fault.As(err) != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	object := s.Location(key)
+	denied := func(hint string) error {
+		return fault.StoreDenied.At(op, object).Because(reason(err)).Advise(hint)
+	}
+	switch code(err) {
+	case "NoSuchBucket":
+		return denied(
+			"bucket " + s.cfg.Bucket + " does not exist there: make it, or correct " + s.cfg.Setting + " and stores.s3.endpoint",
+		)
+	case "NoSuchKey", "NotFound", "NoSuchUpload":
+		return fault.NotFound.At(op, object).Because(reason(err))
+	case "RequestTimeTooSkewed":
+		return denied("this machine's clock differs from the store's: set it by NTP")
+	case "InvalidAccessKeyId",
+		"SignatureDoesNotMatch",
+		"ExpiredToken",
+		"InvalidToken",
+		"InvalidClientTokenId",
+		"InvalidSecurity":
+		return denied(
+			"the credentials are not the store's: check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, the profile or the role of this process",
+		)
+	case "AuthorizationHeaderMalformed",
+		"PermanentRedirect",
+		"IllegalLocationConstraintException",
+		"IncorrectEndpoint":
+		return fault.BadConfig.At(op, object).
+			Because(reason(err)).
+			Advise("the bucket lies in another region than " + s.cfg.Region + ": set stores.s3.region")
+	case "AccessDenied", "AllAccessDisabled", "AccountProblem":
+		return denied("let these credentials list, read, write and delete below " + s.cfg.Setting)
+	case "QuotaExceeded", "XMinioStorageFull", "InsufficientStorage":
+		return fault.StoreFull.At(op, object).
+			Because(reason(err)).
+			Advise("make room in the store, then resume: nothing paid is lost")
+	}
+	switch status(err) {
+	case http.StatusNotFound:
+		return fault.NotFound.At(op, object).Because(reason(err))
+	case http.StatusPreconditionFailed:
+		return fault.Precondition.At(op, object).Because("it has changed")
+	case http.StatusMovedPermanently, http.StatusTemporaryRedirect:
+		return fault.BadConfig.At(op, object).
+			Because(reason(err)).
+			Advise("the bucket lies in another region than " + s.cfg.Region + ": set stores.s3.region")
+	case http.StatusForbidden, http.StatusUnauthorized:
+		return denied("let these credentials list, read, write and delete below " + s.cfg.Setting)
+	case http.StatusInsufficientStorage:
+		return fault.StoreFull.At(op, object).
+			Because(reason(err)).
+			Advise("make room in the store, then resume: nothing paid is lost")
+	case http.StatusBadRequest, http.StatusNotImplemented, http.StatusMethodNotAllowed:
+		return denied("the store refuses the request: check stores.s3.endpoint, region and path_style")
+	}
+	var noCreds interface{ CredentialsError() bool }
+	if errors.As(err, &noCreds) || isSigning(err) {
+		return denied(
+			"no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or a role",
+		)
+	}
+	return fault.StoreDown.At(op, object).
+		Because(cause{reason(err), err}).
+		Advise("check stores.s3.endpoint and the network")
+}
+
+func isSigning(err error) bool {
+	var se interface{ Unwrap() error }
+	for e := err; errors.As(e, &se); e = se.Unwrap() {
+		if fmt.Sprintf("%T", se) == "*v4.SigningError" {
+			return true
+		}
+	}
+	return false
+}
+
+// reason leaves out what the SDK says around a cause: request ids and the name of the operation.
+func reason(err error) string {
+	var ae smithy.APIError
+	if errors.As(err, &ae) && ae.ErrorCode() != "" {
+		if ae.ErrorMessage() == "" {
+			return ae.ErrorCode()
+		}
+		return ae.ErrorCode() + ": " + ae.ErrorMessage()
+	}
+	var oe *smithy.OperationError
+	if errors.As(err, &oe) {
+		return oe.Err.Error()
+	}
+	return err.Error()
+}
+
+// cause prints the short reason and keeps the chain.
+type cause struct {
+	text string
+	err  error
+}
+
+func (c cause) Error() string { return c.text }
+func (c cause) Unwrap() error { return c.err }

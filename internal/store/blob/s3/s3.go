@@ -1,0 +1,252 @@
+// Package s3 is the blob adapter over an S3 bucket through aws-sdk-go-v2. The SDK's own retries are off: reads and
+// unconditional writes are repeated here a few times, conditional writes never, since a lost reply may hide a success.
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/retry"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// Config of a store. Credentials come from the AWS default chain.
+type Config struct {
+	Bucket    string
+	Prefix    string // without slashes at its ends; may be empty
+	Endpoint  string // empty: AWS
+	Region    string
+	PathStyle bool
+	Setting   string // names the setting in errors: "stores.artifacts"
+}
+
+// Parse takes s3://bucket/prefix apart.
+func Parse(uri string) (bucket, prefix string, err error) {
+	u, err := url.Parse(uri)
+	if err != nil || u.Scheme != "s3" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		return "", "", fault.BadConfig.At("parse", uri).Because("it is not of the form s3://bucket/prefix")
+	}
+	return u.Host, strings.Trim(u.Path, "/"), nil
+}
+
+// Store implements blob.Store.
+type Store struct {
+	c      *s3.Client
+	cfg    Config
+	prefix string // with its final slash
+}
+
+var _ blob.Store = (*Store)(nil)
+
+// Open makes a client and proves that the bucket is there and may be read.
+func Open(ctx context.Context, c Config) (*Store, error) {
+	client := awshttp.NewBuildableClient().
+		WithDialerOptions(func(d *net.Dialer) { d.Timeout = 5 * time.Second }).
+		WithTransportOptions(func(t *http.Transport) {
+			t.MaxIdleConns, t.MaxIdleConnsPerHost, t.ResponseHeaderTimeout = 256, 128, time.Minute
+		})
+	acfg, err := config.LoadDefaultConfig(ctx, config.WithRegion(c.Region), config.WithHTTPClient(client),
+		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }))
+	if err != nil {
+		return nil, fault.BadConfig.At("configure S3 for", c.Setting).
+			Because(err).
+			Advise("check the AWS settings of the environment")
+	}
+	store := &Store{cfg: c}
+	if c.Prefix != "" {
+		store.prefix = c.Prefix + "/"
+	}
+	store.c = s3.NewFromConfig(acfg, func(options *s3.Options) {
+		if c.Endpoint != "" {
+			options.BaseEndpoint = aws.String(c.Endpoint)
+		}
+		options.UsePathStyle = c.PathStyle
+		// Artifacts carry checksums of their own; trailing checksums are unknown to many S3 servers.
+		options.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
+		options.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
+		options.DisableLogOutputChecksumValidationSkipped = true
+	})
+	_, err = retried(ctx, func(ctx context.Context) (*s3.ListObjectsV2Output, error) {
+		out, err := store.c.ListObjectsV2(
+			ctx,
+			&s3.ListObjectsV2Input{Bucket: &c.Bucket, Prefix: aws.String(store.prefix), MaxKeys: aws.Int32(1)},
+		)
+		return out, store.wrap(ctx, "open bucket", "", err)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return store, nil
+}
+
+// retried repeats what may be repeated.
+func retried[T any](ctx context.Context, f func(context.Context) (T, error)) (T, error) {
+	var out T
+	err := retry.Do(ctx, func(ctx context.Context) error {
+		var err error
+		out, err = f(ctx)
+		return err
+	})
+	return out, err
+}
+
+func (s *Store) key(k string) *string { return aws.String(s.prefix + k) }
+
+// Location is the object's URI.
+func (s *Store) Location(key string) string {
+	return "s3://" + s.cfg.Bucket + "/" + s.prefix + key
+}
+
+// Get implements blob.Store.
+func (s *Store) Get(ctx context.Context, key string, r blob.Range) (io.ReadCloser, blob.Info, error) {
+	if r.Length == 0 {
+		in, err := s.Stat(ctx, key)
+		return io.NopCloser(strings.NewReader("")), in, err
+	}
+	in := &s3.GetObjectInput{Bucket: &s.cfg.Bucket, Key: s.key(key)}
+	switch {
+	case r.Length > 0:
+		in.Range = aws.String(fmt.Sprintf("bytes=%d-%d", r.Offset, r.Offset+r.Length-1))
+	case r.Offset > 0:
+		in.Range = aws.String(fmt.Sprintf("bytes=%d-", r.Offset))
+	}
+	if r.Match != "" {
+		in.IfMatch = aws.String(r.Match)
+	}
+	out, err := retried(ctx, func(ctx context.Context) (*s3.GetObjectOutput, error) {
+		out, err := s.c.GetObject(ctx, in)
+		return out, s.wrap(ctx, "read", key, err)
+	})
+	if status(err) == http.StatusRequestedRangeNotSatisfiable { // nothing lies at or after the offset
+		info, serr := s.Stat(ctx, key)
+		if serr == nil && r.Match != "" && info.ETag != r.Match {
+			serr = fault.Precondition.At("read", s.Location(key)).Because("it has changed")
+		}
+		return io.NopCloser(strings.NewReader("")), info, serr
+	}
+	if err != nil {
+		return nil, blob.Info{}, err
+	}
+	info := blob.Info{
+		Key:      key,
+		Size:     aws.ToInt64(out.ContentLength),
+		ETag:     aws.ToString(out.ETag),
+		Modified: aws.ToTime(out.LastModified),
+	}
+	if in.Range != nil { // the length is the part's: the whole's is behind the slash of Content-Range
+		if _, total, ok := strings.Cut(aws.ToString(out.ContentRange), "/"); ok {
+			_, _ = fmt.Sscan(total, &info.Size) // "*" leaves the part's length
+		}
+	}
+	return &body{ReadCloser: out.Body, s: s, ctx: ctx, key: key}, info, nil
+}
+
+// body gives errors in the middle of a stream their object and their kind.
+type body struct {
+	io.ReadCloser
+	s   *Store
+	ctx context.Context //nolint:containedctx // of the request that the body belongs to
+	key string
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = b.s.wrap(b.ctx, "read", b.key, err)
+	}
+	return n, err
+}
+
+// Stat implements blob.Store.
+func (s *Store) Stat(ctx context.Context, key string) (blob.Info, error) {
+	out, err := retried(ctx, func(ctx context.Context) (*s3.HeadObjectOutput, error) {
+		out, err := s.c.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &s.cfg.Bucket, Key: s.key(key)})
+		return out, s.wrap(ctx, "stat", key, err)
+	})
+	if err != nil {
+		return blob.Info{}, err
+	}
+	return blob.Info{
+		Key:      key,
+		Size:     aws.ToInt64(out.ContentLength),
+		ETag:     aws.ToString(out.ETag),
+		Modified: aws.ToTime(out.LastModified),
+	}, nil
+}
+
+// Delete implements blob.Store.
+func (s *Store) Delete(ctx context.Context, key string) error {
+	_, err := retried(ctx, func(ctx context.Context) (*s3.DeleteObjectOutput, error) {
+		out, err := s.c.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &s.cfg.Bucket, Key: s.key(key)})
+		return out, s.wrap(ctx, "delete", key, err)
+	})
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	return err
+}
+
+// List implements blob.Store. Keys travel URL-encoded, as XML cannot carry them all; markers of folders are left out.
+func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[blob.Info, error] {
+	return func(yield func(blob.Info, error) bool) {
+		in := &s3.ListObjectsV2Input{
+			Bucket:       &s.cfg.Bucket,
+			Prefix:       s.key(prefix),
+			EncodingType: types.EncodingTypeUrl,
+		}
+		if after != "" {
+			in.StartAfter = s.key(after)
+		}
+		for {
+			page, err := retried(ctx, func(ctx context.Context) (*s3.ListObjectsV2Output, error) {
+				out, err := s.c.ListObjectsV2(ctx, in)
+				return out, s.wrap(ctx, "list", prefix, err)
+			})
+			if err != nil {
+				yield(blob.Info{}, err)
+				return
+			}
+			for _, object := range page.Contents {
+				k := aws.ToString(object.Key)
+				if page.EncodingType == types.EncodingTypeUrl {
+					if d, err := url.QueryUnescape(k); err == nil {
+						k = d
+					}
+				}
+				if strings.HasSuffix(k, "/") {
+					continue
+				}
+				if !yield(
+					blob.Info{
+						Key:      strings.TrimPrefix(k, s.prefix),
+						Size:     aws.ToInt64(object.Size),
+						ETag:     aws.ToString(object.ETag),
+						Modified: aws.ToTime(object.LastModified),
+					},
+					nil,
+				) {
+					return
+				}
+			}
+			if !aws.ToBool(page.IsTruncated) || aws.ToString(page.NextContinuationToken) == "" {
+				return
+			}
+			in.ContinuationToken, in.StartAfter = page.NextContinuationToken, nil
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package bolt
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/store/classes"
+)
+
+type claim struct {
+	owner string
+	until time.Time
+}
+
+type window struct {
+	at       time.Time
+	requests float64 // available
+	tokens   float64
+}
+
+// memory holds claims and rate windows: token buckets that refill continuously up to one minute's worth.
+type memory struct {
+	mu      sync.Mutex
+	claims  map[string]claim
+	windows map[string]*window
+}
+
+func (m *memory) init() { m.claims, m.windows = map[string]claim{}, map[string]*window{} }
+
+// Claim implements classes.Coordination.
+func (m *memory) Claim(_ context.Context, key, owner string, ttl time.Duration) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	if c, ok := m.claims[key]; ok && c.owner != owner && c.until.After(now) {
+		return false, nil
+	}
+	m.claims[key] = claim{owner, now.Add(ttl)}
+	return true, nil
+}
+
+// Release implements classes.Coordination.
+func (m *memory) Release(_ context.Context, key, owner string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.claims[key].owner == owner {
+		delete(m.claims, key)
+	}
+	return nil
+}
+
+// Reserve implements classes.Coordination.
+func (m *memory) Reserve(
+	_ context.Context,
+	endpoint string,
+	requests, tokens, perMinute, tokensPerMinute int,
+) (classes.Reserved, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	w := m.windows[endpoint]
+	if w == nil {
+		w = &window{at: now, requests: float64(perMinute), tokens: float64(tokensPerMinute)}
+		m.windows[endpoint] = w
+	}
+	passed := now.Sub(w.at).Minutes()
+	w.at = now
+	w.requests = min(float64(perMinute), w.requests+passed*float64(perMinute))
+	w.tokens = min(float64(tokensPerMinute), w.tokens+passed*float64(tokensPerMinute))
+	var wait time.Duration
+	if perMinute > 0 {
+		wait = max(wait, lack(float64(requests), w.requests, perMinute))
+	}
+	if tokensPerMinute > 0 { // a request larger than a whole window goes alone
+		wait = max(wait, lack(min(float64(tokens), float64(tokensPerMinute)), w.tokens, tokensPerMinute))
+	}
+	if wait == 0 {
+		w.requests -= float64(requests)
+		w.tokens -= float64(tokens)
+	}
+	return classes.Reserved{Wait: wait}, nil
+}
+
+func lack(want, have float64, perMinute int) time.Duration {
+	if want <= have {
+		return 0
+	}
+	return time.Duration((want - have) / float64(perMinute) * float64(time.Minute))
+}
+
+// Settle implements classes.Coordination.
+func (m *memory) Settle(_ context.Context, endpoint string, delta int) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if w := m.windows[endpoint]; w != nil {
+		w.tokens -= float64(delta)
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package milvus
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/milvus-io/milvus-proto/go-api/v2/commonpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// statusError is a failed status of a reply. Servers of 2.2 set ErrorCode, those since 2.3 Code too, some only Code.
+type statusError struct{ st *commonpb.Status }
+
+func (e *statusError) Error() string {
+	if r := e.st.GetReason(); r != "" {
+		return r
+	}
+	return e.old().String()
+}
+
+func (e *statusError) old() commonpb.ErrorCode {
+	return e.st.GetErrorCode() //nolint:staticcheck // old servers set it alone
+}
+
+// Codes of Milvus 2.3 and later.
+const (
+	codeRate         = 8
+	codeMemory       = 3
+	codeDisk         = 11
+	codeQuota        = 9
+	codeNotFound     = 100
+	codeNotLoaded    = 101
+	codeNotFully     = 103
+	codeNoIndex      = 700
+	codeAliasMissing = 1600
+)
+
+func (e *statusError) has(parts ...string) bool {
+	r := strings.ToLower(e.st.GetReason())
+	for _, p := range parts {
+		if strings.Contains(r, p) {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *statusError) notFound() bool {
+	return e.st.GetCode() == codeNotFound || e.old() == commonpb.ErrorCode_CollectionNotExists ||
+		e.old() == commonpb.ErrorCode_CollectionNameNotFound ||
+		e.has("can't find collection", "collection not found")
+}
+
+func (e *statusError) notLoaded() bool {
+	c := e.st.GetCode()
+	return c == codeNotLoaded || c == codeNotFully ||
+		e.has("collection not loaded", "not been loaded", "has not been loaded", "not fully loaded")
+}
+
+func (e *statusError) noIndex() bool {
+	return e.st.GetCode() == codeNoIndex || e.old() == commonpb.ErrorCode_IndexNotExist ||
+		e.has("index not found", "index doesn't exist")
+}
+
+func (e *statusError) rate() bool {
+	return e.old() == commonpb.ErrorCode_RateLimit || e.st.GetCode() == codeRate || e.has("rate limit")
+}
+
+func (e *statusError) full() bool {
+	c := e.st.GetCode()
+	return e.old() == commonpb.ErrorCode_MemoryQuotaExhausted || e.old() == commonpb.ErrorCode_DiskQuotaExhausted || e.old() == commonpb.ErrorCode_InsufficientMemoryToLoad ||
+		e.old() == commonpb.ErrorCode_OutOfMemory || c == codeMemory || c == codeDisk ||
+		c == codeQuota ||
+		e.has("quota exceeded", "quota exhausted", "insufficient memory", "no space left")
+}
+
+func (e *statusError) auth() bool {
+	return e.old() == commonpb.ErrorCode_PermissionDenied ||
+		e.has("auth check failure", "permission deny", "privilege not permitted")
+}
+
+// wrap makes a fault: which collection, why, and which setting or state of the server is to be mended.
+func (s *Store) wrap(ctx context.Context, op, object string, err error) error {
+	if err == nil || fault.As(err) != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	denied := func() error {
+		return fault.StoreDenied.At(op, object).
+			Because(err).
+			Advise("put the right user and password into stores.vectors (milvus://user:password@host), for example through UNWEAVER_STORES_VECTORS")
+	}
+	var se *statusError
+	if errors.As(err, &se) {
+		switch {
+		case se.notFound():
+			return fault.NotFound.At(op, object).
+				Because("the collection does not exist").
+				Advise("rebuild it with: unweaver restore")
+		case se.full():
+			return fault.StoreFull.At(op, object).
+				Because(err).
+				Advise("Milvus is short of memory or disk: give it more, then resume: nothing paid is lost")
+		case se.auth():
+			return denied()
+		case se.has("database not found", "database not exist"):
+			return fault.BadConfig.At(op, object).
+				Because(err).
+				Advise("create that database in Milvus, or correct stores.vectors")
+		}
+		return fault.StoreDown.At(op, object).Because(err).Advise("see Milvus's log")
+	}
+	switch status.Code(err) {
+	case codes.Unauthenticated, codes.PermissionDenied:
+		return denied()
+	case codes.ResourceExhausted:
+		return fault.Internal.At(op, object).
+			Because(err).
+			Advise("a message was larger than Milvus takes: raise proxy.grpc.serverMaxRecvSize there")
+	}
+	return fault.StoreDown.At(op, object).Because(err).Advise("check stores.vectors and that Milvus runs")
+}

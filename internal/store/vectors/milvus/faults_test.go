@@ -1,0 +1,299 @@
+package milvus_test
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/milvus-io/milvus-proto/go-api/v2/commonpb"
+	"github.com/milvus-io/milvus-proto/go-api/v2/milvuspb"
+	"github.com/milvus-io/milvus-proto/go-api/v2/schemapb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/store/vectors/milvus"
+)
+
+// fake is a Milvus that produces on demand what a real one does not: lost replies, failures that only Status.Code
+// carries, loads that never end. It stores nothing.
+type fake struct {
+	milvuspb.UnimplementedMilvusServiceServer
+	mu     sync.Mutex
+	calls  map[string]int
+	expr   string
+	status *commonpb.Status // of writes; nil: success
+	err    error            // of writes, after they were counted
+	state  commonpb.LoadState
+	alias  string // a name that DescribeCollection resolves to another collection
+	tasks  []*milvuspb.GetImportStateResponse
+}
+
+func (f *fake) count(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls[name]++
+}
+
+func (f *fake) n(name string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls[name]
+}
+
+func (f *fake) write(name string) (*commonpb.Status, error) {
+	f.count(name)
+	if f.status != nil {
+		return f.status, f.err
+	}
+	return &commonpb.Status{}, f.err
+}
+
+func (f *fake) Connect(context.Context, *milvuspb.ConnectRequest) (*milvuspb.ConnectResponse, error) {
+	return &milvuspb.ConnectResponse{Status: &commonpb.Status{}, ServerInfo: &commonpb.ServerInfo{}}, nil
+}
+
+func (f *fake) DescribeCollection(
+	_ context.Context,
+	r *milvuspb.DescribeCollectionRequest,
+) (*milvuspb.DescribeCollectionResponse, error) {
+	name := r.GetCollectionName()
+	if name == "absent" {
+		return &milvuspb.DescribeCollectionResponse{
+			Status: &commonpb.Status{Code: 100, Reason: "collection not found"},
+		}, nil
+	}
+	if name == f.alias {
+		name = "uw_other"
+	}
+	return &milvuspb.DescribeCollectionResponse{
+		Status:         &commonpb.Status{},
+		CollectionName: name,
+		Schema: &schemapb.CollectionSchema{Name: name, Fields: []*schemapb.FieldSchema{
+			{
+				FieldID:      100,
+				Name:         "key",
+				DataType:     schemapb.DataType_VarChar,
+				IsPrimaryKey: true,
+				TypeParams:   []*commonpb.KeyValuePair{{Key: "max_length", Value: "128"}},
+			},
+			{
+				FieldID:    101,
+				Name:       "vector",
+				DataType:   schemapb.DataType_FloatVector,
+				TypeParams: []*commonpb.KeyValuePair{{Key: "dim", Value: "4"}},
+			},
+		}},
+	}, nil
+}
+
+func (f *fake) CreateCollection(context.Context, *milvuspb.CreateCollectionRequest) (*commonpb.Status, error) {
+	return f.write("create")
+}
+
+func (f *fake) DescribeIndex(
+	context.Context,
+	*milvuspb.DescribeIndexRequest,
+) (*milvuspb.DescribeIndexResponse, error) {
+	return &milvuspb.DescribeIndexResponse{
+		Status:            &commonpb.Status{},
+		IndexDescriptions: []*milvuspb.IndexDescription{{IndexName: "vector", FieldName: "vector"}},
+	}, nil
+}
+
+func (f *fake) Upsert(context.Context, *milvuspb.UpsertRequest) (*milvuspb.MutationResult, error) {
+	st, err := f.write("upsert")
+	if err != nil {
+		return nil, err
+	}
+	return &milvuspb.MutationResult{
+		Status: st,
+		IDs:    &schemapb.IDs{IdField: &schemapb.IDs_StrId{StrId: &schemapb.StringArray{Data: []string{"k"}}}},
+	}, nil
+}
+
+func (f *fake) AlterAlias(context.Context, *milvuspb.AlterAliasRequest) (*commonpb.Status, error) {
+	return f.write("alter")
+}
+
+func (f *fake) CreateAlias(context.Context, *milvuspb.CreateAliasRequest) (*commonpb.Status, error) {
+	return f.write("alias")
+}
+
+func (f *fake) LoadCollection(context.Context, *milvuspb.LoadCollectionRequest) (*commonpb.Status, error) {
+	return f.write("load")
+}
+
+func (f *fake) GetLoadState(context.Context, *milvuspb.GetLoadStateRequest) (*milvuspb.GetLoadStateResponse, error) {
+	f.count("state")
+	return &milvuspb.GetLoadStateResponse{Status: &commonpb.Status{}, State: f.state}, nil
+}
+
+func (f *fake) Delete(_ context.Context, r *milvuspb.DeleteRequest) (*milvuspb.MutationResult, error) {
+	f.mu.Lock()
+	f.expr = r.GetExpr()
+	f.mu.Unlock()
+	return &milvuspb.MutationResult{Status: &commonpb.Status{}}, nil
+}
+
+func (f *fake) ShowCollections(
+	context.Context,
+	*milvuspb.ShowCollectionsRequest,
+) (*milvuspb.ShowCollectionsResponse, error) {
+	return &milvuspb.ShowCollectionsResponse{
+		Status:          &commonpb.Status{},
+		CollectionNames: []string{"uw_b", "other", "uw_a"},
+	}, nil
+}
+
+func (f *fake) Import(context.Context, *milvuspb.ImportRequest) (*milvuspb.ImportResponse, error) {
+	st, err := f.write("import")
+	return &milvuspb.ImportResponse{Status: st, Tasks: []int64{7}}, err
+}
+
+func (f *fake) ListImportTasks(
+	context.Context,
+	*milvuspb.ListImportTasksRequest,
+) (*milvuspb.ListImportTasksResponse, error) {
+	return &milvuspb.ListImportTasksResponse{Status: &commonpb.Status{}, Tasks: f.tasks}, nil
+}
+
+func connect(t *testing.T, f *fake, opts ...grpc.ServerOption) *milvus.Store {
+	t.Helper()
+	f.calls = map[string]int{}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := grpc.NewServer(opts...)
+	milvuspb.RegisterMilvusServiceServer(srv, f)
+	go func() { _ = srv.Serve(listener) }()
+	t.Cleanup(srv.Stop)
+	store, err := milvus.Open(t.Context(), milvus.Config{URL: "milvus://" + listener.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+var one = []vectors.Row{{Key: "k", Vector: []float32{1, 0, 0, 0}}}
+
+func wants(t *testing.T, err error, code fault.Code, says string) {
+	t.Helper()
+	if !fault.Is(err, code) || !strings.Contains(err.Error(), says) {
+		t.Errorf("got %v, want %s saying %q", err, code, says)
+	}
+}
+
+// The SDK sends a write up to six times when its reply is lost.
+func TestAWriteWhoseReplyIsLostIsSentOnce(t *testing.T) {
+	f := &fake{err: status.Error(codes.Unavailable, "the reply was lost")}
+	s := connect(t, f)
+	wants(t, s.Upsert(t.Context(), "uw_c", one), fault.StoreDown, "lost")
+	if _, err := s.Import(t.Context(), "uw_c", "f.parquet"); !fault.Is(err, fault.StoreDown) {
+		t.Error(err)
+	}
+	if f.n("upsert") != 1 || f.n("import") != 1 {
+		t.Errorf("%d upserts and %d imports arrived", f.n("upsert"), f.n("import"))
+	}
+}
+
+// The SDK looks at ErrorCode alone, and newer servers set Code.
+func TestAFailureInStatusCodeAloneIsAnError(t *testing.T) {
+	store := connect(t, &fake{status: &commonpb.Status{Code: 1, Reason: "it failed"}})
+	wants(t, store.Upsert(t.Context(), "uw_c", one), fault.StoreDown, "it failed")
+	wants(t, store.Alias(t.Context(), "a", "uw_c"), fault.StoreDown, "it failed")
+	wants(t, store.Load(t.Context(), "uw_c"), fault.StoreDown, "it failed")
+	store = connect(t, &fake{status: &commonpb.Status{Code: 9, Reason: "quota exceeded"}})
+	wants(t, store.Upsert(t.Context(), "uw_c", one), fault.StoreFull, "memory or disk")
+}
+
+// The SDK's wait for a load that fails goes on until its context ends.
+func TestALoadThatFailsEndsAtOnce(t *testing.T) {
+	store := connect(t, &fake{state: commonpb.LoadState_LoadStateNotLoad})
+	begin := time.Now()
+	wants(t, store.Load(t.Context(), "uw_c"), fault.StoreDown, "gave the load up")
+	if d := time.Since(begin); d > 5*time.Second {
+		t.Errorf("it took %s", d)
+	}
+	store = connect(t, &fake{state: commonpb.LoadState_LoadStateLoading})
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if err := store.Load(ctx, "uw_c"); err == nil {
+		t.Error("a load that never ends was waited for beyond its context")
+	}
+}
+
+// The SDK spends 22 seconds repeating a message that is too large.
+func TestAMessageThatIsTooLargeIsNotRepeated(t *testing.T) {
+	f := &fake{}
+	s := connect(t, f, grpc.MaxRecvMsgSize(256))
+	begin := time.Now()
+	rows := []vectors.Row{
+		{Key: strings.Repeat("k", 120), Vector: one[0].Vector},
+		{Key: strings.Repeat("l", 120), Vector: one[0].Vector},
+	}
+	wants(t, s.Upsert(t.Context(), "uw_c", rows), fault.Internal, "serverMaxRecvSize")
+	if d := time.Since(begin); d > 5*time.Second {
+		t.Errorf("it took %s", d)
+	}
+}
+
+func TestKeysAreQuotedInExpressions(t *testing.T) {
+	f := &fake{}
+	s := connect(t, f)
+	if err := s.Delete(t.Context(), "uw_c", []string{`a"] or key != "`, `b\`}); err != nil {
+		t.Fatal(err)
+	}
+	if want := `key in ["a\"] or key != \"","b\\"]`; f.expr != want {
+		t.Errorf("got %s, want %s", f.expr, want)
+	}
+}
+
+// The SDK lists nothing when names come without ids.
+func TestCollectionsWithoutIDsAreListed(t *testing.T) {
+	s := connect(t, &fake{})
+	got, err := s.List(t.Context(), "uw_")
+	if err != nil || !slices.Equal(got, []string{"uw_a", "uw_b"}) {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// The SDK keeps the schema of an alias from before it was switched, and reads it at a weaker consistency.
+func TestNothingGoesThroughAnAlias(t *testing.T) {
+	f := &fake{alias: "uw_alias"}
+	s := connect(t, f)
+	wants(t, s.Upsert(t.Context(), "uw_alias", one), fault.BadConfig, "alias of uw_other")
+	wants(t, s.Create(t.Context(), "uw_alias", 4), fault.BadConfig, "alias of uw_other")
+	if f.n("upsert")+f.n("create") != 0 {
+		t.Error("a write went through an alias")
+	}
+}
+
+func TestImportsAreFoundByTheirPath(t *testing.T) {
+	store := connect(t, &fake{tasks: []*milvuspb.GetImportStateResponse{
+		{Status: &commonpb.Status{}, Id: 3, Infos: []*commonpb.KeyValuePair{{Key: "files", Value: "a.parquet"}}},
+		{Status: &commonpb.Status{}, Id: 4, Infos: []*commonpb.KeyValuePair{{Key: "files", Value: "b.parquet"}}},
+		{Status: &commonpb.Status{}, Id: 5, Infos: []*commonpb.KeyValuePair{{Key: "files", Value: "b.parquet"}}},
+	}})
+	got, err := store.Imports(t.Context(), "uw_c")
+	if err != nil || !slices.Equal(got["a.parquet"], []string{"3"}) || len(got["b.parquet"]) != 2 {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestNoServerNamesTheSetting(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	_, err := milvus.Open(ctx, milvus.Config{URL: "milvus://127.0.0.1:1"})
+	wants(t, err, fault.StoreDown, "stores.vectors")
+	_, err = milvus.Open(ctx, milvus.Config{URL: "http://127.0.0.1:1"})
+	wants(t, err, fault.BadConfig, "milvus://")
+}

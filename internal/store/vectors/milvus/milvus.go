@@ -1,0 +1,418 @@
+// Package milvus is the vectors adapter over Milvus through milvus-sdk-go/v2, which is archived; its faults are guarded
+// against here (docs/decisions/0005), so that the newer client can replace it behind the port:
+//
+//   - errors that come in Status.Code alone are made errors (guard.go);
+//   - the SDK's own retries, which would send a write twice or spend half a minute on a message that is too large, are off;
+//   - loads are polled by us, with a deadline and an end at the first error;
+//   - nothing is written or searched through an alias, whose schema the SDK would keep from before a switch;
+//   - collections are listed without the SDK, which drops names that come without ids;
+//   - keys are quoted in expressions; batches are cut by bytes.
+package milvus
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	grpc_retry "github.com/grpc-ecosystem/go-grpc-middleware/retry"
+	"github.com/milvus-io/milvus-proto/go-api/v2/commonpb"
+	"github.com/milvus-io/milvus-proto/go-api/v2/milvuspb"
+	"github.com/milvus-io/milvus-sdk-go/v2/client"
+	"github.com/milvus-io/milvus-sdk-go/v2/entity"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fault/retry"
+	"github.com/unweaver/unweaver/internal/store/vectors"
+)
+
+// The fields of a collection. The names are those of the vectors segments' columns: the files are imported as they are.
+const (
+	fieldKey    = "key"
+	fieldVector = "vector"
+	maxKey      = 128
+)
+
+// batchBytes bounds one write: Milvus refuses messages over 64 MiB, and is advised to get 20 to 40.
+const batchBytes = 16 << 20
+
+// keysPerQuery bounds the expression of a look-up by key.
+const keysPerQuery = 1000
+
+// maxTopK is what Milvus answers at most.
+const maxTopK = 16384
+
+// loadDeadline bounds the wait for a collection to be loaded.
+const loadDeadline = 30 * time.Minute
+
+// Config of a store.
+type Config struct {
+	URL   string // milvus://[user:password@]host:port[/db]; milvus+tls:// with TLS
+	Index string // hnsw or ivf
+}
+
+// Store implements vectors.Store and vectors.Importer.
+type Store struct {
+	c     client.Client
+	raw   milvuspb.MilvusServiceClient
+	name  string
+	index string
+}
+
+var (
+	_ vectors.Store    = (*Store)(nil)
+	_ vectors.Importer = (*Store)(nil)
+	_ vectors.Sealer   = (*Store)(nil)
+)
+
+// Open connects, or says why not.
+func Open(ctx context.Context, config Config) (*Store, error) {
+	u, err := url.Parse(config.URL)
+	if err != nil || u.Host == "" || (u.Scheme != "milvus" && u.Scheme != "milvus+tls") {
+		return nil, fault.BadConfig.At("parse", "stores.vectors").
+			Because("it is not of the form milvus://host:port/db")
+	}
+	host := u.Host
+	if u.Port() == "" {
+		host += ":19530"
+	}
+	store := &Store{name: u.Redacted(), index: config.Index}
+	creds := insecure.NewCredentials()
+	if u.Scheme == "milvus+tls" {
+		creds = credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12})
+	}
+	cfg := client.Config{
+		Address:        host,
+		DBName:         strings.Trim(u.Path, "/"),
+		RetryRateLimit: &client.RetryRateLimitOption{MaxRetry: 0},
+		DialOptions: []grpc.DialOption{
+			grpc.WithTransportCredentials(creds), // given last, it wins over the SDK's
+			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)),
+			grpc.WithChainUnaryInterceptor(guard),
+		},
+	}
+	if u.User != nil {
+		cfg.Username = u.User.Username()
+		cfg.Password, _ = u.User.Password()
+	}
+	err = retry.Do(ctx, func(ctx context.Context) error {
+		cctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		var err error
+		store.c, err = client.NewClient(cctx, cfg)
+		return store.wrap(ctx, "connect to", store.name, err)
+	})
+	if err != nil {
+		return nil, err
+	}
+	g, ok := store.c.(*client.GrpcClient)
+	if !ok {
+		return nil, fault.Internal.At("connect to", store.name).Because("the SDK's client is of another type")
+	}
+	store.raw = g.Service
+	return store, nil
+}
+
+// guard turns every failed status into an error, and keeps the SDK from repeating calls.
+func guard(
+	ctx context.Context,
+	method string,
+	req, reply any,
+	cc *grpc.ClientConn,
+	invoke grpc.UnaryInvoker,
+	opts ...grpc.CallOption,
+) error {
+	if err := invoke(ctx, method, req, reply, cc, append(opts, grpc_retry.Disable())...); err != nil {
+		return err
+	}
+	st, ok := reply.(*commonpb.Status)
+	if r, has := reply.(interface{ GetStatus() *commonpb.Status }); has {
+		st, ok = r.GetStatus(), true
+	}
+	if ok && st != nil &&
+		(st.GetErrorCode() != commonpb.ErrorCode_Success || st.GetCode() != 0) { //nolint:staticcheck // old servers set the old code alone
+		return &statusError{st}
+	}
+	return nil
+}
+
+// Close closes the connection.
+func (s *Store) Close() error { return s.c.Close() }
+
+// Ping asks for the server's health.
+func (s *Store) Ping(ctx context.Context) error {
+	r, err := s.raw.CheckHealth(ctx, &milvuspb.CheckHealthRequest{})
+	if err == nil && !r.GetIsHealthy() {
+		err = errors.New("not healthy: " + strings.Join(r.GetReasons(), ", "))
+	}
+	return s.wrap(ctx, "ping", s.name, err)
+}
+
+// describe gives the dimension of a collection by its own name.
+func (s *Store) describe(ctx context.Context, name string) (int, error) {
+	response, err := s.raw.DescribeCollection(ctx, &milvuspb.DescribeCollectionRequest{CollectionName: name})
+	if err != nil {
+		return 0, s.wrap(ctx, "describe collection", name, err)
+	}
+	if n := response.GetCollectionName(); n != "" && n != name {
+		return 0, fault.BadConfig.At("use collection", name).
+			Because("it is an alias of " + n).
+			Advise("drop the alias: it has the name of a collection of this installation")
+	}
+	for _, schema := range response.GetSchema().GetFields() {
+		if schema.GetName() != fieldVector {
+			continue
+		}
+		for _, p := range schema.GetTypeParams() {
+			if p.GetKey() == "dim" {
+				return strconv.Atoi(p.GetValue())
+			}
+		}
+	}
+	return 0, fault.BadConfig.At("use collection", name).
+		Because("it has no field " + fieldVector + ": another program made it").
+		Advise("drop it, or use another database (stores.vectors)")
+}
+
+// Create implements vectors.Store. A crash between the collection and its index is mended by the next call.
+func (s *Store) Create(ctx context.Context, name string, dim int) error {
+	have, err := s.describe(ctx, name)
+	if fault.Is(err, fault.NotFound) {
+		schema := entity.NewSchema().WithName(name).WithDescription("unweaver").
+			WithField(entity.NewField().WithName(fieldKey).WithDataType(entity.FieldTypeVarChar).WithIsPrimaryKey(true).WithIsAutoID(false).WithMaxLength(maxKey)).
+			WithField(entity.NewField().WithName(fieldVector).WithDataType(entity.FieldTypeFloatVector).WithDim(int64(dim)))
+		err = s.c.CreateCollection(ctx, schema, 1, client.WithConsistencyLevel(entity.ClBounded))
+		if err = s.wrap(ctx, "create collection", name, err); err != nil {
+			if d, derr := s.describe(ctx, name); derr == nil && d == dim { // another worker was faster
+				err = nil
+			}
+		}
+		have = dim
+	}
+	if err != nil {
+		return err
+	}
+	if have != dim {
+		return vectors.Check(make([]float32, dim), have, "collection "+name)
+	}
+	return s.ensureIndex(ctx, name)
+}
+
+func (s *Store) ensureIndex(ctx context.Context, name string) error {
+	r, err := s.raw.DescribeIndex(ctx, &milvuspb.DescribeIndexRequest{CollectionName: name, FieldName: fieldVector})
+	if err == nil && len(r.GetIndexDescriptions()) > 0 {
+		return nil
+	}
+	var se *statusError
+	if err != nil && (!errors.As(err, &se) || !se.noIndex()) {
+		return s.wrap(ctx, "describe index of", name, err)
+	}
+	idx, err := s.indexOf()
+	if err != nil {
+		return err
+	}
+	return s.wrap(ctx, "create index of", name, s.c.CreateIndex(ctx, name, fieldVector, idx, true))
+}
+
+func (s *Store) indexOf() (entity.Index, error) {
+	if s.index == "ivf" {
+		return entity.NewIndexIvfFlat(entity.IP, 1024)
+	}
+	return entity.NewIndexHNSW(entity.IP, 16, 200)
+}
+
+// Upsert implements vectors.Store. Rows are sent once; a failure is the caller's to repeat, which is harmless.
+func (s *Store) Upsert(ctx context.Context, name string, rows []vectors.Row) error {
+	dim, err := s.describe(ctx, name)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if err := vectors.Check(row.Vector, dim, row.Key); err != nil {
+			return err
+		}
+		if len(row.Key) > maxKey {
+			return fault.Internal.At("write row to", name).Because("its key is longer than " + strconv.Itoa(maxKey))
+		}
+	}
+	for rows = unique(rows); len(rows) > 0; {
+		n, size := 0, 0
+		for n < len(rows) && (n == 0 || size < batchBytes) {
+			size += 4*dim + len(rows[n].Key) + 16
+			n++
+		}
+		keys, vs := make([]string, n), make([][]float32, n)
+		for i, r := range rows[:n] {
+			keys[i], vs[i] = r.Key, r.Vector
+		}
+		_, err := s.c.Upsert(
+			ctx,
+			name,
+			"",
+			entity.NewColumnVarChar(fieldKey, keys),
+			entity.NewColumnFloatVector(fieldVector, dim, vs),
+		)
+		if err != nil {
+			return s.wrap(ctx, "write rows to", name, err)
+		}
+		rows = rows[n:]
+	}
+	return nil
+}
+
+// unique leaves out repeated keys, which are undefined within one request; the rows are equal.
+func unique(rows []vectors.Row) []vectors.Row {
+	seen := make(map[string]bool, len(rows))
+	out := make([]vectors.Row, 0, len(rows))
+	for _, r := range rows {
+		if !seen[r.Key] {
+			seen[r.Key] = true
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// in is an expression for keys. They are quoted: the SDK's own does not.
+func in(keys []string) string {
+	var text strings.Builder
+	text.WriteString(fieldKey + " in [")
+	for i, k := range keys {
+		if i > 0 {
+			text.WriteByte(',')
+		}
+		text.WriteString(quote(k))
+	}
+	return text.String() + "]"
+}
+
+func quote(k string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(k) + `"`
+}
+
+// Load implements vectors.Store.
+func (s *Store) Load(ctx context.Context, name string) error {
+	if err := s.load(ctx, name); err != nil {
+		return err
+	}
+	_, err := s.Count(ctx, name) // at consistency Strong: what was written before is searched from now on
+	return err
+}
+
+// load asks for the load and polls it: the SDK's own wait ends only with its context when a load fails.
+func (s *Store) load(ctx context.Context, name string) error {
+	if _, err := s.describe(ctx, name); err != nil {
+		return err
+	}
+	if err := s.ensureIndex(ctx, name); err != nil {
+		return err
+	}
+	if err := s.c.LoadCollection(ctx, name, true); err != nil {
+		return s.wrap(ctx, "load", name, err)
+	}
+	for begin, wait := time.Now(), 20*time.Millisecond; ; wait = min(2*wait, time.Second) {
+		st, err := s.raw.GetLoadState(ctx, &milvuspb.GetLoadStateRequest{CollectionName: name})
+		if err != nil {
+			return s.wrap(ctx, "load", name, err)
+		}
+		switch st.GetState() {
+		case commonpb.LoadState_LoadStateLoaded:
+			return nil
+		case commonpb.LoadState_LoadStateNotExist, commonpb.LoadState_LoadStateNotLoad:
+			return fault.StoreDown.At("load", name).
+				Because("Milvus gave the load up").
+				Advise("see its log: memory may be short")
+		}
+		if time.Since(begin) > loadDeadline {
+			return fault.StoreDown.At("load", name).
+				Because("it was not loaded in " + loadDeadline.String()).
+				Advise("see Milvus's log: memory may be short")
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+// Release implements vectors.Store.
+func (s *Store) Release(ctx context.Context, name string) error {
+	err := s.wrap(ctx, "release", name, s.c.ReleaseCollection(ctx, name))
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	return err
+}
+
+// Seal implements vectors.Sealer: rows leave the write-ahead log for segments that get an index. Once a build: Milvus
+// limits flushes to one in ten seconds.
+func (s *Store) Seal(ctx context.Context, name string) error {
+	err := s.c.Flush(ctx, name, true)
+	var se *statusError
+	if errors.As(err, &se) && se.rate() {
+		return nil // it will be sealed by Milvus's own rules; rows are durable and searched already
+	}
+	return s.wrap(ctx, "flush", name, err)
+}
+
+// Delete implements vectors.Store.
+func (s *Store) Delete(ctx context.Context, name string, keys []string) error {
+	for lo := 0; lo < len(keys); lo += keysPerQuery {
+		if err := s.c.Delete(ctx, name, "", in(keys[lo:min(lo+keysPerQuery, len(keys))])); err != nil {
+			return s.wrap(ctx, "delete rows of", name, err)
+		}
+	}
+	return nil
+}
+
+// List implements vectors.Store.
+func (s *Store) List(ctx context.Context, prefix string) ([]string, error) {
+	response, err := s.raw.ShowCollections(ctx, &milvuspb.ShowCollectionsRequest{})
+	if err != nil {
+		return nil, s.wrap(ctx, "list collections of", s.name, err)
+	}
+	var out []string
+	for _, n := range response.GetCollectionNames() {
+		if strings.HasPrefix(n, prefix) {
+			out = append(out, n)
+		}
+	}
+	sort.Strings(out)
+	return out, nil
+}
+
+// Drop implements vectors.Store.
+func (s *Store) Drop(ctx context.Context, name string) error {
+	if _, err := s.describe(ctx, name); fault.Is(err, fault.NotFound) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	err := s.wrap(ctx, "drop", name, s.c.DropCollection(ctx, name))
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	return err
+}
+
+// Alias points an alias, for programs that read Milvus themselves, at a collection.
+func (s *Store) Alias(ctx context.Context, alias, collection string) error {
+	err := s.c.AlterAlias(ctx, collection, alias)
+	var se *statusError
+	if errors.As(err, &se) {
+		err = s.c.CreateAlias(ctx, collection, alias)
+	}
+	return s.wrap(ctx, "point alias", fmt.Sprintf("%s at %s", alias, collection), err)
+}

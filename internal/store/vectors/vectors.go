@@ -1,0 +1,123 @@
+// Package vectors is the port to a vector store: collections of (key, unit vector), searched by inner product. Its
+// contract is proven by vectorstest. Rows are content-addressed: equal keys are equal vectors, so every write may be
+// repeated and a row never changes.
+package vectors
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// Row is one vector under its key.
+type Row struct {
+	Key    string
+	Vector []float32
+}
+
+// Hit is one result; Score is the inner product with the question (cosine for unit vectors).
+type Hit struct {
+	Key   string
+	Score float32
+}
+
+// Store is the port. Methods may be called concurrently and repeated. A collection that does not exist is
+// fault.NotFound; a row of another dimension, NaN or length zero is fault.BadVector or DimensionChanged.
+type Store interface {
+	// Create makes a collection; one that exists with this dimension is no error.
+	Create(ctx context.Context, collection string, dim int) error
+	// Upsert writes rows; when it returns they are durable, and searchable once Load returned after it.
+	Upsert(ctx context.Context, collection string, rows []Row) error
+	// Has tells for each key whether its row is stored.
+	Has(ctx context.Context, collection string, keys []string) ([]bool, error)
+	// Fetch gives the vectors of keys, in their order; nil for an absent one.
+	Fetch(ctx context.Context, collection string, keys []string) ([][]float32, error)
+	Count(ctx context.Context, collection string) (int64, error)
+	// Load makes a collection ready to be searched, with everything written before.
+	Load(ctx context.Context, collection string) error
+	// Release frees what Load holds; a released collection answers no searches until the next Load.
+	Release(ctx context.Context, collection string) error
+	// Search gives the n best rows by decreasing score, ties by key. Fewer come back only when there are fewer rows.
+	Search(ctx context.Context, collection string, question []float32, n int) ([]Hit, error)
+	// Delete removes rows; absent keys are no error.
+	Delete(ctx context.Context, collection string, keys []string) error
+	// List names the collections that start with prefix.
+	List(ctx context.Context, prefix string) ([]string, error)
+	// Drop removes a collection; an absent one is no error.
+	Drop(ctx context.Context, collection string) error
+	Ping(ctx context.Context) error
+	Close() error
+}
+
+// Check refuses vectors that would poison a search: a wrong dimension, NaN or infinity, length zero.
+func Check(vector []float32, dim int, object string) error {
+	if len(vector) != dim {
+		return fault.DimensionChanged.At("check vector", object).Because(
+			errDim{len(vector), dim}).Advise(
+			"the embedding model's dimension changed: set models.embedding.dimension, or build under another index name")
+	}
+	var n float64
+	for _, x := range vector {
+		n += float64(x) * float64(x)
+	}
+	if math.IsNaN(n) || math.IsInf(n, 0) {
+		return fault.BadVector.At("check vector", object).
+			Because("it holds NaN or infinity").
+			Advise("the embedding server is faulty: check its model and precision")
+	}
+	if n == 0 {
+		return fault.BadVector.At("check vector", object).
+			Because("its length is zero").
+			Advise("the embedding server answered with nothing: check its model")
+	}
+	return nil
+}
+
+type errDim [2]int // got, want
+
+func (e errDim) Error() string { return fmt.Sprintf("got %d dimensions, want %d", e[0], e[1]) }
+
+// Normalise scales a vector to unit length in place.
+func Normalise(vector []float32) {
+	var n float64
+	for _, x := range vector {
+		n += float64(x) * float64(x)
+	}
+	if n == 0 {
+		return
+	}
+	f := 1 / math.Sqrt(n)
+	for i := range vector {
+		vector[i] = float32(float64(vector[i]) * f)
+	}
+}
+
+// Sealer is a store that writes rows into a log first: Seal moves them to where they get an index. Called once a build.
+type Sealer interface {
+	Seal(ctx context.Context, collection string) error
+}
+
+// Aliaser is a store whose collections other programs read under a name that does not change.
+type Aliaser interface {
+	Alias(ctx context.Context, alias, collection string) error
+}
+
+// ImportState is what became of an import job.
+type ImportState struct {
+	Done    bool
+	Failed  string // why; empty while it has not failed
+	Unknown bool   // the store has forgotten the job
+	Rows    int64
+}
+
+// Importer is a store that reads Parquet files (columns key, vector) from a bucket of its own. It does not look at
+// keys: a file that is imported twice doubles its rows, so a job is asked for once and found again by its path.
+type Importer interface {
+	// Import asks for a file to be imported and gives the job. It is sent once; after an error it may have been taken.
+	Import(ctx context.Context, collection, path string) (job string, err error)
+	// Imports gives the jobs of a collection that the store remembers, by path.
+	Imports(ctx context.Context, collection string) (map[string][]string, error)
+	ImportState(ctx context.Context, job string) (ImportState, error)
+}

@@ -1,0 +1,181 @@
+// Package wiring wires adapters to ports: which store and which model a configuration means. Only mains and the hosts
+// that they start use it.
+package wiring
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/dir"
+	"github.com/unweaver/unweaver/internal/store/blob/s3"
+	"github.com/unweaver/unweaver/internal/store/classes"
+	"github.com/unweaver/unweaver/internal/store/classes/bolt"
+	"github.com/unweaver/unweaver/internal/store/classes/redis"
+	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/store/vectors/files"
+	"github.com/unweaver/unweaver/internal/store/vectors/milvus"
+)
+
+// Stores are the open stores of an installation.
+type Stores struct {
+	Artifacts blob.Store
+	Classes   classes.Store
+	Vectors   vectors.Store
+	Staging   blob.Store // where the vector store imports from; nil: it does not import
+	StoreID   string
+
+	s3      config.S3
+	mu      sync.Mutex
+	buckets map[string]blob.Store // corpora by URI: a client is worth keeping
+}
+
+// Close closes what has to be closed.
+func (s *Stores) Close() error {
+	var err error
+	if s.Classes != nil {
+		err = s.Classes.Close()
+	}
+	if s.Vectors != nil {
+		err = errors.Join(err, s.Vectors.Close())
+	}
+	return err
+}
+
+// Embedded fills in paths below a data directory for the stores that the configuration does not name.
+func Embedded(stores config.Stores, dataDir string) config.Stores {
+	or := func(s *string, name string) {
+		if *s == "" {
+			*s = filepath.Join(dataDir, name)
+		}
+	}
+	or(&stores.Artifacts, "artifacts")
+	or(&stores.Classes, "classes.bolt")
+	or(&stores.Vectors, "vectors")
+	return stores
+}
+
+// IsPath tells a path store from a URL.
+func IsPath(s string) bool { return !strings.Contains(s, "://") }
+
+// Open opens the stores and makes sure that they belong together.
+func Open(ctx context.Context, c config.Stores) (*Stores, error) {
+	stores := &Stores{s3: c.S3, buckets: map[string]blob.Store{}}
+	if err := stores.open(ctx, c); err != nil {
+		return nil, errors.Join(err, stores.Close())
+	}
+	return stores, nil
+}
+
+func (s *Stores) open(ctx context.Context, stores config.Stores) (err error) {
+	if s.Artifacts, err = s.blob(ctx, stores.Artifacts, "stores.artifacts"); err != nil {
+		return err
+	}
+	if s.StoreID, err = artifact.StoreID(ctx, s.Artifacts); err != nil {
+		return err
+	}
+	switch scheme, _, url := strings.Cut(stores.Classes, "://"); {
+	case !url:
+		s.Classes, err = bolt.Open(stores.Classes)
+	case scheme == "redis" || scheme == "rediss" || scheme == "redis+cluster" || scheme == "rediss+cluster":
+		s.Classes, err = redis.Open(ctx, stores.Classes)
+	default:
+		err = unknownURL(
+			"stores.classes",
+			scheme,
+			"redis://, rediss://, redis+cluster://, rediss+cluster:// or a path",
+		)
+	}
+	if err != nil {
+		return err
+	}
+	if err = s.Classes.Own(ctx, s.StoreID); err != nil {
+		return err
+	}
+	switch scheme, _, url := strings.Cut(stores.Vectors, "://"); {
+	case !url:
+		s.Vectors, err = files.Open(stores.Vectors)
+		return err
+	case scheme == "milvus" || scheme == "milvus+tls":
+		s.Vectors, err = milvus.Open(ctx, milvus.Config{URL: stores.Vectors, Index: stores.Milvus.Index})
+	default:
+		err = unknownURL("stores.vectors", scheme, "milvus://, milvus+tls:// or a path")
+	}
+	if err == nil && stores.Milvus.Load == "import" && stores.Milvus.Bucket != "" {
+		s.Staging, err = s.blob(ctx, "s3://"+stores.Milvus.Bucket, "stores.milvus.bucket")
+	}
+	return err
+}
+
+func unknownURL(setting, scheme, known string) error {
+	return fault.BadConfig.At("open", setting).Because(scheme + ":// names no adapter").Advise("use " + known)
+}
+
+func (s *Stores) blob(ctx context.Context, uri, setting string) (blob.Store, error) {
+	if IsPath(uri) {
+		return dir.Open(uri)
+	}
+	if !strings.HasPrefix(uri, "s3://") {
+		scheme, _, _ := strings.Cut(uri, "://")
+		return nil, unknownURL(setting, scheme, "s3://bucket/prefix or a path")
+	}
+	bucket, prefix, err := s3.Parse(uri)
+	if err != nil {
+		return nil, err
+	}
+	return s3.Open(
+		ctx,
+		s3.Config{
+			Bucket:    bucket,
+			Prefix:    prefix,
+			Endpoint:  s.s3.Endpoint,
+			Region:    s.s3.Region,
+			PathStyle: s.s3.PathStyle,
+			Setting:   setting,
+		},
+	)
+}
+
+// Corpus opens a corpus by its URI; buckets are those of stores.s3.
+func (s *Stores) Corpus(ctx context.Context, uri string) (blob.Store, error) {
+	if uri == "" {
+		return nil, fault.CorpusMissing.At("open corpus", "").
+			Because("none is configured").
+			Advise("give a folder or s3://bucket/prefix as argument, or set indexes.<name>.corpus")
+	}
+	if IsPath(uri) {
+		return dir.OpenCorpus(uri)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b := s.buckets[uri]; b != nil {
+		return b, nil
+	}
+	store, err := s.blob(ctx, uri, "the corpus")
+	if err == nil {
+		s.buckets[uri] = store
+	}
+	return store, err
+}
+
+// NoPaths refuses path stores for a program that shares its stores with others.
+func NoPaths(c config.Stores, program string) error {
+	for _, x := range [][2]string{{"stores.artifacts", c.Artifacts}, {"stores.classes", c.Classes}, {"stores.vectors", c.Vectors}} {
+		why := x[0] + " is a path (" + x[1] + "): its files have one owner"
+		if x[1] == "" {
+			why = x[0] + " is not set"
+		}
+		if IsPath(x[1]) {
+			return fault.BadConfig.At("start", program).
+				Because(why).
+				Advise("use unweaver dev, which runs every part in one process, or set URLs")
+		}
+	}
+	return nil
+}
