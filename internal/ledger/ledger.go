@@ -18,7 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/classes"
+	"github.com/unweaver/unweaver/internal/store/coordination"
 )
 
 // Tasks of the ledger.
@@ -42,7 +42,7 @@ type Entry struct {
 // Ledger is safe for concurrent use.
 type Ledger struct {
 	store  blob.Store
-	claims classes.Coordination
+	claims coordination.Claims
 	owner  string
 	packs  packs
 }
@@ -51,7 +51,7 @@ type Ledger struct {
 const claimTTL = 15 * time.Second
 
 // New makes a ledger over an artifact store.
-func New(store blob.Store, claims classes.Coordination) *Ledger {
+func New(store blob.Store, claims coordination.Claims) *Ledger {
 	raw := make([]byte, 8)
 	_, _ = rand.Read(raw) // never fails
 	return &Ledger{

@@ -14,7 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/lang/names"
 	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/retrieve/fuse"
-	"github.com/unweaver/unweaver/internal/store/classes"
+	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
@@ -142,7 +142,7 @@ type Result struct {
 // Searcher holds the stores that serve queries.
 type Searcher struct {
 	Vectors vectors.Store
-	Classes classes.Records
+	Classes records.Store
 }
 
 // Run answers a query.

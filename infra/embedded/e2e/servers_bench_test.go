@@ -18,7 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/ops"
 	"github.com/unweaver/unweaver/internal/stage/load"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/classes"
+	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
 )
@@ -154,14 +154,14 @@ func BenchmarkRedisRecords(b *testing.B) {
 	c := newCluster(b)
 	const n = 100_000
 	for b.Loop() {
-		var rs []classes.Record
+		var rs []records.Record
 		size := 0
 		for i := range n {
 			v := []byte(fmt.Sprintf("%d %s", i, strings.Repeat("a class's name and text, ", 10)))
 			size += len(v)
 			rs = append(
 				rs,
-				classes.Record{Key: fmt.Sprintf("%s:c:k:%032x:%064x", c.ctl.Stores.StoreID[:8], i, i), Value: v},
+				records.Record{Key: fmt.Sprintf("%s:c:k:%032x:%064x", c.ctl.Stores.StoreID[:8], i, i), Value: v},
 			)
 		}
 		before := redisMemory(b, c)

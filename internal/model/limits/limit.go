@@ -10,7 +10,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/store/classes"
+	"github.com/unweaver/unweaver/internal/store/coordination"
 )
 
 // Gate admits calls to one endpoint, first come, first served. Its width starts at the configured concurrency, halves
@@ -118,7 +118,7 @@ func (g *Gate) Leave(err error) {
 // Limits of an endpoint.
 type Limits struct {
 	Gate            *Gate
-	Shared          classes.Coordination
+	Shared          coordination.Claims
 	PerMinute       int
 	TokensPerMinute int
 }

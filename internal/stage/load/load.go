@@ -14,7 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/embed"
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/store/classes"
+	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/stream/par"
 )
@@ -23,7 +23,7 @@ import (
 type In struct {
 	Env        items.Env
 	Scratch    string
-	Classes    classes.Records
+	Classes    records.Store
 	Vectors    vectors.Store
 	Source     embed.Source
 	Import     bool // the vectors segment is imported afterwards: rows are not written here
@@ -57,7 +57,7 @@ func Classes(ctx context.Context, in In, partition int, reduced, short, from str
 		return l.res, err
 	}
 	defer seg.Discard()
-	var batch []classes.Record
+	var batch []records.Record
 	flush := func() error {
 		err := in.Classes.PutRecords(ctx, batch)
 		l.res.Progress.Written.Records += int64(len(batch))
@@ -72,7 +72,7 @@ func Classes(ctx context.Context, in In, partition int, reduced, short, from str
 		if !class.HasRecord {
 			batch = append(
 				batch,
-				classes.Record{
+				records.Record{
 					Key:   corpus.RecordKey(in.Env.Store, in.Env.Spec.Index, class.ID, d),
 					Value: class.Record,
 				},

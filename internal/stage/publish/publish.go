@@ -12,7 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/classes"
+	"github.com/unweaver/unweaver/internal/store/coordination"
 )
 
 // Gate looks at a built generation and says why it must not be published, or nothing. Failed counts documents that gave
@@ -81,7 +81,7 @@ func Store(ctx context.Context, art artifact.Index, manifest *corpus.Manifest, s
 func Flip(
 	ctx context.Context,
 	art artifact.Index,
-	mirror classes.Readers,
+	mirror coordination.Readers,
 	gen, sha string,
 	seq, expected int64,
 ) (corpus.Pointer, error) {
@@ -116,7 +116,7 @@ func moved(art artifact.Index, cur corpus.Pointer) error {
 }
 
 // Mirror tells the class store about the pointer; readers take the higher epoch of the two.
-func Mirror(ctx context.Context, art artifact.Index, mirror classes.Readers, pointer corpus.Pointer) error {
+func Mirror(ctx context.Context, art artifact.Index, mirror coordination.Readers, pointer corpus.Pointer) error {
 	raw, err := json.Marshal(pointer)
 	if err != nil {
 		return err

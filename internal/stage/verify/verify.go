@@ -15,7 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/store/classes"
+	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
@@ -23,7 +23,7 @@ import (
 type In struct {
 	Artifacts  artifact.Index
 	Manifest   *corpus.Manifest
-	Classes    classes.Records
+	Classes    records.Store
 	Vectors    vectors.Store
 	OnProgress func(done int64)
 }
@@ -47,10 +47,10 @@ func Records(ctx context.Context, in In, seg corpus.Segment) (Result, error) {
 		if err != nil {
 			return err
 		}
-		var lost []classes.Record
+		var lost []records.Record
 		for i, v := range got {
 			if string(v) != string(values[i]) {
-				lost = append(lost, classes.Record{Key: keys[i], Value: values[i]})
+				lost = append(lost, records.Record{Key: keys[i], Value: values[i]})
 			}
 		}
 		res.Checked += int64(len(keys))

@@ -11,19 +11,19 @@ import (
 	"github.com/unweaver/unweaver/internal/model/limits"
 	"github.com/unweaver/unweaver/internal/model/openai"
 	"github.com/unweaver/unweaver/internal/model/recorded"
-	"github.com/unweaver/unweaver/internal/store/classes"
+	"github.com/unweaver/unweaver/internal/store/coordination"
 )
 
 // Models makes models of configurations, with one gate an endpoint over the whole process.
 type Models struct {
-	shared   classes.Coordination
+	shared   coordination.Claims
 	mu       sync.Mutex
 	gates    map[string]*limits.Gate
 	recorded map[string]*recorded.Chat
 }
 
 // NewModels makes a factory over the shared limits.
-func NewModels(shared classes.Coordination) *Models {
+func NewModels(shared coordination.Claims) *Models {
 	return &Models{shared: shared, gates: map[string]*limits.Gate{}, recorded: map[string]*recorded.Chat{}}
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/classes"
+	"github.com/unweaver/unweaver/internal/store/records"
 )
 
 var (
@@ -153,8 +154,8 @@ func (s *Store) Own(_ context.Context, storeID string) error {
 // recordsPerTx bounds a transaction.
 const recordsPerTx = 2000
 
-// PutRecords implements classes.Records.
-func (s *Store) PutRecords(ctx context.Context, rs []classes.Record) error {
+// PutRecords implements records.Store.
+func (s *Store) PutRecords(ctx context.Context, rs []records.Record) error {
 	for len(rs) > 0 {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -177,7 +178,7 @@ func (s *Store) PutRecords(ctx context.Context, rs []classes.Record) error {
 	return nil
 }
 
-// GetRecords implements classes.Records.
+// GetRecords implements records.Store.
 func (s *Store) GetRecords(_ context.Context, keys []string) ([][]byte, error) {
 	out := make([][]byte, len(keys))
 	err := s.db.View(func(tx *bbolt.Tx) error {
@@ -192,7 +193,7 @@ func (s *Store) GetRecords(_ context.Context, keys []string) ([][]byte, error) {
 	return out, wrap("read records of", s.path, err)
 }
 
-// DeleteRecords implements classes.Records.
+// DeleteRecords implements records.Store.
 func (s *Store) DeleteRecords(_ context.Context, keys []string) error {
 	return wrap("delete records of", s.path, s.db.Update(func(tx *bbolt.Tx) error {
 		for _, k := range keys {
@@ -204,7 +205,7 @@ func (s *Store) DeleteRecords(_ context.Context, keys []string) error {
 	}))
 }
 
-// ScanRecords implements classes.Records.
+// ScanRecords implements records.Store.
 func (s *Store) ScanRecords(ctx context.Context, prefix string, f func([]string) error) error {
 	after := []byte(prefix)
 	for first := true; ; first = false {
@@ -250,12 +251,12 @@ func (s *Store) get(bucket []byte, key string) ([]byte, error) {
 	return out, wrap("read", s.path, err)
 }
 
-// SetProgress implements classes.Runs.
+// SetProgress implements coordination.Runs.
 func (s *Store) SetProgress(_ context.Context, run, field string, value []byte) error {
 	return s.put(bProgress, run+"\x00"+field, value)
 }
 
-// Progress implements classes.Runs.
+// Progress implements coordination.Runs.
 func (s *Store) Progress(_ context.Context, run string) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	prefix := []byte(run + "\x00")
@@ -269,21 +270,21 @@ func (s *Store) Progress(_ context.Context, run string) (map[string][]byte, erro
 	return out, wrap("read", s.path, err)
 }
 
-// SetState implements classes.Runs.
+// SetState implements coordination.Runs.
 func (s *Store) SetState(_ context.Context, run string, v []byte) error { return s.put(bState, run, v) }
 
-// State implements classes.Runs.
+// State implements coordination.Runs.
 func (s *Store) State(_ context.Context, run string) ([]byte, error) { return s.get(bState, run) }
 
-// SetControl implements classes.Runs.
+// SetControl implements coordination.Runs.
 func (s *Store) SetControl(_ context.Context, run string, v []byte) error {
 	return s.put(bControl, run, v)
 }
 
-// Control implements classes.Runs.
+// Control implements coordination.Runs.
 func (s *Store) Control(_ context.Context, run string) ([]byte, error) { return s.get(bControl, run) }
 
-// ForgetRun implements classes.Runs.
+// ForgetRun implements coordination.Runs.
 func (s *Store) ForgetRun(_ context.Context, run string) error {
 	prefix := []byte(run + "\x00")
 	return wrap("write", s.path, s.run.Update(func(tx *bbolt.Tx) error {
@@ -297,13 +298,13 @@ func (s *Store) ForgetRun(_ context.Context, run string) error {
 	}))
 }
 
-// Lease implements classes.Readers.
+// Lease implements coordination.Readers.
 func (s *Store) Lease(_ context.Context, index, generation, reader string, ttl time.Duration) error {
 	until := binary.BigEndian.AppendUint64(nil, uint64(time.Now().Add(ttl).UnixMilli()))
 	return s.put(bLease, index+"\x00"+generation+"\x00"+reader, until)
 }
 
-// Leased implements classes.Readers.
+// Leased implements coordination.Readers.
 func (s *Store) Leased(_ context.Context, index string) (map[string]bool, error) {
 	out := map[string]bool{}
 	now := uint64(time.Now().UnixMilli())
@@ -321,7 +322,7 @@ func (s *Store) Leased(_ context.Context, index string) (map[string]bool, error)
 	return out, wrap("read", s.path, err)
 }
 
-// Mirror implements classes.Readers.
+// Mirror implements coordination.Readers.
 func (s *Store) Mirror(_ context.Context, index string, epoch int64, pointer []byte) error {
 	return wrap("write", s.path, s.run.Update(func(tx *bbolt.Tx) error {
 		bucket := tx.Bucket(bMirror)
@@ -332,7 +333,7 @@ func (s *Store) Mirror(_ context.Context, index string, epoch int64, pointer []b
 	}))
 }
 
-// Mirrored implements classes.Readers.
+// Mirrored implements coordination.Readers.
 func (s *Store) Mirrored(_ context.Context, index string) ([]byte, error) {
 	raw, err := s.get(bMirror, index)
 	if len(raw) < 8 {

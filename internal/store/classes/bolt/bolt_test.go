@@ -7,6 +7,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/classes"
+	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/classes/bolt"
 	"github.com/unweaver/unweaver/internal/store/classes/classestest"
 )
@@ -31,7 +32,7 @@ func TestConformance(t *testing.T) {
 func TestRecordsSurviveReopening(t *testing.T) {
 	p := filepath.Join(t.TempDir(), "c.bolt")
 	store := open(t, p)
-	if err := store.PutRecords(t.Context(), []classes.Record{{Key: "k", Value: []byte("v")}}); err != nil {
+	if err := store.PutRecords(t.Context(), []records.Record{{Key: "k", Value: []byte("v")}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := store.Close(); err != nil {

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/store/classes"
+	"github.com/unweaver/unweaver/internal/store/coordination"
 )
 
 type claim struct {
@@ -28,7 +28,7 @@ type memory struct {
 
 func (m *memory) init() { m.claims, m.windows = map[string]claim{}, map[string]*window{} }
 
-// Claim implements classes.Coordination.
+// Claim implements coordination.Claims.
 func (m *memory) Claim(_ context.Context, key, owner string, ttl time.Duration) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -40,7 +40,7 @@ func (m *memory) Claim(_ context.Context, key, owner string, ttl time.Duration) 
 	return true, nil
 }
 
-// Release implements classes.Coordination.
+// Release implements coordination.Claims.
 func (m *memory) Release(_ context.Context, key, owner string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -50,12 +50,12 @@ func (m *memory) Release(_ context.Context, key, owner string) error {
 	return nil
 }
 
-// Reserve implements classes.Coordination.
+// Reserve implements coordination.Claims.
 func (m *memory) Reserve(
 	_ context.Context,
 	endpoint string,
 	requests, tokens, perMinute, tokensPerMinute int,
-) (classes.Reserved, error) {
+) (coordination.Reserved, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
@@ -79,7 +79,7 @@ func (m *memory) Reserve(
 		w.requests -= float64(requests)
 		w.tokens -= float64(tokens)
 	}
-	return classes.Reserved{Wait: wait}, nil
+	return coordination.Reserved{Wait: wait}, nil
 }
 
 func lack(want, have float64, perMinute int) time.Duration {
@@ -89,7 +89,7 @@ func lack(want, have float64, perMinute int) time.Duration {
 	return time.Duration((want - have) / float64(perMinute) * float64(time.Minute))
 }
 
-// Settle implements classes.Coordination.
+// Settle implements coordination.Claims.
 func (m *memory) Settle(_ context.Context, endpoint string, delta int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -9,13 +9,14 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/classes"
+	"github.com/unweaver/unweaver/internal/store/records"
 )
 
 // Run proves the contract of a store; open gives an empty one each time.
 func Run(t *testing.T, open func(t *testing.T) classes.Store) {
 	t.Run(
 		"records are read back in the order of their keys, twice written or not",
-		func(t *testing.T) { records(t, open(t)) },
+		func(t *testing.T) { written(t, open(t)) },
 	)
 	t.Run("a scan gives each key with the prefix at least once", func(t *testing.T) { scan(t, open(t)) })
 	t.Run(
@@ -36,15 +37,15 @@ func ok(t *testing.T, err error) {
 	}
 }
 
-func some(n int) []classes.Record {
-	rs := make([]classes.Record, n)
+func some(n int) []records.Record {
+	rs := make([]records.Record, n)
 	for i := range rs {
-		rs[i] = classes.Record{Key: fmt.Sprintf("ab:c:i:%05d", i), Value: []byte(fmt.Sprint("value ", i))}
+		rs[i] = records.Record{Key: fmt.Sprintf("ab:c:i:%05d", i), Value: []byte(fmt.Sprint("value ", i))}
 	}
 	return rs
 }
 
-func records(t *testing.T, store classes.Store) {
+func written(t *testing.T, store classes.Store) {
 	rs := some(4500)
 	for range 2 {
 		ok(t, store.PutRecords(t.Context(), rs))
@@ -66,7 +67,7 @@ func records(t *testing.T, store classes.Store) {
 func scan(t *testing.T, store classes.Store) {
 	rs := some(4500)
 	ok(t, store.PutRecords(t.Context(), rs))
-	ok(t, store.PutRecords(t.Context(), []classes.Record{{Key: "zz:c:other:1", Value: []byte("x")}}))
+	ok(t, store.PutRecords(t.Context(), []records.Record{{Key: "zz:c:other:1", Value: []byte("x")}}))
 	seen := map[string]bool{}
 	ok(t, store.ScanRecords(t.Context(), "ab:c:i:", func(keys []string) error {
 		for _, k := range keys {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/unweaver/unweaver/internal/store/classes"
+	"github.com/unweaver/unweaver/internal/store/coordination"
 )
 
 // The scripts use the server's clock: those of workers may differ.
@@ -69,7 +69,7 @@ if e and tonumber(e) > tonumber(ARGV[1]) then return 0 end
 redis.call('HSET', KEYS[1], 'epoch', ARGV[1], 'pointer', ARGV[2])
 return 1`)
 
-// Claim implements classes.Coordination.
+// Claim implements coordination.Claims.
 func (s *Store) Claim(ctx context.Context, key, owner string, ttl time.Duration) (bool, error) {
 	var n int
 	err := s.again(ctx, "claim in", func(ctx context.Context) error {
@@ -80,25 +80,25 @@ func (s *Store) Claim(ctx context.Context, key, owner string, ttl time.Duration)
 	return n == 1, err
 }
 
-// Release implements classes.Coordination.
+// Release implements coordination.Claims.
 func (s *Store) Release(ctx context.Context, key, owner string) error {
 	return s.again(ctx, "release in", func(ctx context.Context) error {
 		return releaseScript.Run(ctx, s.c, []string{s.key("claim", key)}, owner).Err()
 	})
 }
 
-// Reserve implements classes.Coordination. It is sent once: a reservation counts each time it arrives.
+// Reserve implements coordination.Claims. It is sent once: a reservation counts each time it arrives.
 func (s *Store) Reserve(
 	ctx context.Context,
 	endpoint string,
 	requests, tokens, perMinute, tokensPerMinute int,
-) (classes.Reserved, error) {
+) (coordination.Reserved, error) {
 	ms, err := reserveScript.Run(ctx, s.c, []string{s.key("rate", endpoint)}, requests, tokens, perMinute, tokensPerMinute).
 		Int64()
-	return classes.Reserved{Wait: time.Duration(ms) * time.Millisecond}, s.wrap(ctx, "reserve in", err)
+	return coordination.Reserved{Wait: time.Duration(ms) * time.Millisecond}, s.wrap(ctx, "reserve in", err)
 }
 
-// Settle implements classes.Coordination. It is sent once.
+// Settle implements coordination.Claims. It is sent once.
 func (s *Store) Settle(ctx context.Context, endpoint string, delta int) error {
 	return s.wrap(ctx, "settle in", settleScript.Run(ctx, s.c, []string{s.key("rate", endpoint)}, delta).Err())
 }
@@ -106,7 +106,7 @@ func (s *Store) Settle(ctx context.Context, endpoint string, delta int) error {
 // keepState is how long the state of a run is remembered here; its report is an artifact and stays.
 const keepState = 90 * 24 * time.Hour
 
-// SetProgress implements classes.Runs.
+// SetProgress implements coordination.Runs.
 func (s *Store) SetProgress(ctx context.Context, run, field string, value []byte) error {
 	return s.pipelined(ctx, "write progress to", 2, func(pipeliner redis.Pipeliner, i int) {
 		if k := s.key("progress", run); i == 0 {
@@ -117,7 +117,7 @@ func (s *Store) SetProgress(ctx context.Context, run, field string, value []byte
 	})
 }
 
-// Progress implements classes.Runs.
+// Progress implements coordination.Runs.
 func (s *Store) Progress(ctx context.Context, run string) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	err := s.again(ctx, "read progress of", func(ctx context.Context) error {
@@ -151,34 +151,34 @@ func (s *Store) get(ctx context.Context, kind, run string) ([]byte, error) {
 	return out, err
 }
 
-// SetState implements classes.Runs.
+// SetState implements coordination.Runs.
 func (s *Store) SetState(ctx context.Context, run string, v []byte) error {
 	return s.set(ctx, "state", run, v)
 }
 
-// State implements classes.Runs.
+// State implements coordination.Runs.
 func (s *Store) State(ctx context.Context, run string) ([]byte, error) {
 	return s.get(ctx, "state", run)
 }
 
-// SetControl implements classes.Runs.
+// SetControl implements coordination.Runs.
 func (s *Store) SetControl(ctx context.Context, run string, v []byte) error {
 	return s.set(ctx, "control", run, v)
 }
 
-// Control implements classes.Runs.
+// Control implements coordination.Runs.
 func (s *Store) Control(ctx context.Context, run string) ([]byte, error) {
 	return s.get(ctx, "control", run)
 }
 
-// ForgetRun implements classes.Runs.
+// ForgetRun implements coordination.Runs.
 func (s *Store) ForgetRun(ctx context.Context, run string) error {
 	return s.pipelined(ctx, "forget a run in", 2, func(p redis.Pipeliner, i int) {
 		p.Unlink(ctx, s.key([]string{"progress", "control"}[i], run))
 	})
 }
 
-// Lease implements classes.Readers.
+// Lease implements coordination.Readers.
 func (s *Store) Lease(ctx context.Context, index, generation, reader string, ttl time.Duration) error {
 	return s.again(ctx, "lease in", func(ctx context.Context) error {
 		return leaseScript.Run(ctx, s.c, []string{s.key("lease", index)}, generation+"\x00"+reader, ttl.Milliseconds()).
@@ -186,7 +186,7 @@ func (s *Store) Lease(ctx context.Context, index, generation, reader string, ttl
 	})
 }
 
-// Leased implements classes.Readers.
+// Leased implements coordination.Readers.
 func (s *Store) Leased(ctx context.Context, index string) (map[string]bool, error) {
 	out := map[string]bool{}
 	err := s.again(ctx, "read leases of", func(ctx context.Context) error {
@@ -200,14 +200,14 @@ func (s *Store) Leased(ctx context.Context, index string) (map[string]bool, erro
 	return out, err
 }
 
-// Mirror implements classes.Readers.
+// Mirror implements coordination.Readers.
 func (s *Store) Mirror(ctx context.Context, index string, epoch int64, pointer []byte) error {
 	return s.again(ctx, "mirror in", func(ctx context.Context) error {
 		return mirrorScript.Run(ctx, s.c, []string{s.key("mirror", index)}, epoch, pointer).Err()
 	})
 }
 
-// Mirrored implements classes.Readers.
+// Mirrored implements coordination.Readers.
 func (s *Store) Mirrored(ctx context.Context, index string) ([]byte, error) {
 	var out []byte
 	err := s.again(ctx, "read the mirror of", func(ctx context.Context) error {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/unweaver/unweaver/internal/store/classes"
+	"github.com/unweaver/unweaver/internal/store/records"
 )
 
 // pipeline is how many commands travel together.
@@ -31,8 +31,8 @@ func (s *Store) pipelined(ctx context.Context, op string, n int, add func(p redi
 	return nil
 }
 
-// PutRecords implements classes.Records.
-func (s *Store) PutRecords(ctx context.Context, rs []classes.Record) error {
+// PutRecords implements records.Store.
+func (s *Store) PutRecords(ctx context.Context, rs []records.Record) error {
 	return s.pipelined(
 		ctx,
 		"write records to",
@@ -41,7 +41,7 @@ func (s *Store) PutRecords(ctx context.Context, rs []classes.Record) error {
 	)
 }
 
-// GetRecords implements classes.Records.
+// GetRecords implements records.Store.
 func (s *Store) GetRecords(ctx context.Context, keys []string) ([][]byte, error) {
 	out := make([][]byte, len(keys))
 	for at := 0; at < len(keys); at += pipeline {
@@ -76,14 +76,14 @@ func (s *Store) GetRecords(ctx context.Context, keys []string) ([][]byte, error)
 	return out, nil
 }
 
-// DeleteRecords implements classes.Records.
+// DeleteRecords implements records.Store.
 func (s *Store) DeleteRecords(ctx context.Context, keys []string) error {
 	return s.pipelined(ctx, "delete records of", len(keys), func(p redis.Pipeliner, i int) { p.Unlink(ctx, keys[i]) })
 }
 
 var glob = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
-// ScanRecords implements classes.Records. A cluster is scanned server by server: go-redis's cluster-wide scan misses
+// ScanRecords implements records.Store. A cluster is scanned server by server: go-redis's cluster-wide scan misses
 // keys.
 func (s *Store) ScanRecords(ctx context.Context, prefix string, f func([]string) error) error {
 	var mu sync.Mutex

@@ -16,6 +16,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/classes"
+	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/classes/classestest"
 	"github.com/unweaver/unweaver/internal/store/classes/redis"
 )
@@ -185,7 +186,7 @@ func TestAFullServerNamesTheFix(t *testing.T) {
 	s := open(t, "redis://"+a)
 	var err error
 	for i := 0; i < 100 && err == nil; i++ {
-		err = s.PutRecords(t.Context(), []classes.Record{{Key: fmt.Sprint("k", i), Value: make([]byte, 100_000)}})
+		err = s.PutRecords(t.Context(), []records.Record{{Key: fmt.Sprint("k", i), Value: make([]byte, 100_000)}})
 	}
 	wants(t, err, fault.StoreFull, "maxmemory")
 }
@@ -197,7 +198,7 @@ func TestAReplicaNamesTheFix(t *testing.T) {
 	s := open(t, "redis://"+b)
 	wants(
 		t,
-		s.PutRecords(t.Context(), []classes.Record{{Key: "k", Value: []byte("v")}}),
+		s.PutRecords(t.Context(), []records.Record{{Key: "k", Value: []byte("v")}}),
 		fault.StoreDenied,
 		"primary",
 	)

@@ -1,0 +1,56 @@
+// Package coordination is the port to what the workers of an installation share while they run: claims, shared limits,
+// state, accounts and control of builds, leases of readers and the mirror of the pointer. Nothing here is data: all of
+// it may be lost with the processes it is about, at no cost but time. Its contract is proven by coordinationtest.
+package coordination
+
+import (
+	"context"
+	"time"
+)
+
+// Reserved is the answer to a reservation: go on, or wait and ask again.
+type Reserved struct{ Wait time.Duration }
+
+// Claims are shared by the workers of an installation. After a loss, claims are taken again and the rate windows start
+// empty.
+type Claims interface {
+	// Claim takes a key for an owner until ttl has passed; a second claim by the same owner renews it. It reports
+	// whether the owner has it now.
+	Claim(ctx context.Context, key, owner string, ttl time.Duration) (bool, error)
+	// Release gives a claim back; releasing what one does not hold does nothing.
+	Release(ctx context.Context, key, owner string) error
+	// Reserve asks for n requests and tokens of an endpoint under per-minute limits (0 = none).
+	Reserve(ctx context.Context, endpoint string, requests, tokens, perMinute, tokensPerMinute int) (Reserved, error)
+	// Settle corrects a reservation's tokens by delta once usage is known.
+	Settle(ctx context.Context, endpoint string, delta int) error
+}
+
+// Runs holds the state of builds. Values are small and opaque here.
+type Runs interface {
+	// SetProgress writes absolute progress of one batch attempt: writing it twice changes nothing.
+	SetProgress(ctx context.Context, run, field string, value []byte) error
+	Progress(ctx context.Context, run string) (map[string][]byte, error)
+	SetState(ctx context.Context, run string, value []byte) error
+	State(ctx context.Context, run string) ([]byte, error) // nil when unknown
+	// SetControl writes what activities of a run poll (pause, concurrency, budget).
+	SetControl(ctx context.Context, run string, value []byte) error
+	Control(ctx context.Context, run string) ([]byte, error)
+	// ForgetRun drops progress and control, and keeps the state.
+	ForgetRun(ctx context.Context, run string) error
+}
+
+// Readers holds leases on generations that queries still use, and the mirror of the pointer.
+type Readers interface {
+	Lease(ctx context.Context, index, generation, reader string, ttl time.Duration) error
+	Leased(ctx context.Context, index string) (map[string]bool, error) // generations with a live lease
+	// Mirror records the pointer of an index; the higher epoch wins.
+	Mirror(ctx context.Context, index string, epoch int64, pointer []byte) error
+	Mirrored(ctx context.Context, index string) ([]byte, error)
+}
+
+// Store is the port.
+type Store interface {
+	Claims
+	Runs
+	Readers
+}
