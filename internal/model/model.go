@@ -1,6 +1,7 @@
-// Package model is the port to models: structured chat, embeddings and token counts (DESIGN §3 and §8). Adapters: any
-// OpenAI-compatible endpoint (openai), built-in models that need no key and no network (builtin), and a file of
-// recorded extractions (recorded). Retries are not here: Temporal and the stages own them.
+// Package model is the port to models: structured chat, embeddings and token counts (docs/contract.md, Model servers).
+// Adapters: any OpenAI-compatible endpoint (openai), built-in models that need no key and no network (builtin), and a
+// file of recorded extractions (recorded). Decorators wrap them: limits (outside) and a Meter (inside). Retries are not
+// here: Temporal and the stages own them.
 package model
 
 import (
@@ -53,14 +54,16 @@ type Info struct {
 
 // Chat is the port of structured chat. Complete may be called concurrently and repeated; a repetition of a paid call is
 // paid again. Errors: fault.ModelUnavailable, ModelRateLimited (transient, with RetryAfter where the server gave one),
-// ModelAuth, ModelQuota, ModelUnknown, BadConfig (fatal), NotRecorded (fatal), ModelRejected (content).
+// ModelAuth, ModelQuota, ModelUnknown, BadConfig (fatal), NotRecorded (fatal), ModelRejected (content). Where a server
+// answered and its answer is an error all the same, the error is an AnsweredError and Reply.Usage says what it charged.
 type Chat interface {
-	Complete(ctx context.Context, c Call) (Reply, error)
+	Complete(ctx context.Context, call Call) (Reply, error)
 	Info() Info
 }
 
 // Embedder is the port of embeddings. Vectors come back in the order of texts, of one dimension, finite and not zero,
-// scaled to unit length. An empty text is the caller's mistake. Errors as for Chat, and DimensionChanged, BadVector.
+// scaled to unit length. An empty text is the caller's mistake. Errors as for Chat, and DimensionChanged, BadVector,
+// BadEmbeddings.
 type Embedder interface {
 	Embed(ctx context.Context, texts []string) ([][]float32, Usage, error)
 	Info() Info
@@ -68,9 +71,32 @@ type Embedder interface {
 	Dimension() int
 }
 
-// Weighable is an embedder that weighs words by a table of the corpus: the built-in one.
+// Weighable is an embedder that weighs words by a table of the corpus: the built-in one. Find it with As.
 type Weighable interface {
 	WithIDF(weight func(stem string) float64) Embedder
+}
+
+// As finds the first model in the chain of decorators below value that is a T: a capability such as Weighable, or a
+// decorator itself. A decorator takes part by a method Unwrap that gives the Chat or Embedder it wraps. What a
+// capability returns lacks the decorators above it.
+func As[T any](value any) (T, bool) {
+	for value != nil {
+		if found, ok := value.(T); ok {
+			return found, true
+		}
+		switch wrapper := value.(type) {
+		case interface{ Unwrap() Chat }:
+			value = wrapper.Unwrap()
+		case interface{ Unwrap() Embedder }:
+			value = wrapper.Unwrap()
+		case interface{ Unwrap() any }:
+			value = wrapper.Unwrap()
+		default:
+			value = nil
+		}
+	}
+	var none T
+	return none, false
 }
 
 // Label is how a model is shown to people.

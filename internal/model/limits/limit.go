@@ -154,6 +154,9 @@ type Chat struct {
 	Limits
 }
 
+// Unwrap gives the model below, for model.As.
+func (c Chat) Unwrap() model.Chat { return c.Chat }
+
 // Complete implements model.Chat. Tokens are estimated at four bytes each, the reply as long as the input.
 func (c Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
 	est := (len(call.System)+len(call.User))/4 + len(call.Input)/4
@@ -174,6 +177,9 @@ type Embedder struct {
 	Limits
 	Query bool // calls end with their query: nothing is kept of them
 }
+
+// Unwrap gives the embedder below, for model.As.
+func (e Embedder) Unwrap() model.Embedder { return e.Embedder }
 
 // keep is the context of an admitted call.
 func (e Embedder) keep(ctx context.Context) context.Context {

@@ -1,0 +1,97 @@
+package model
+
+import (
+	"context"
+	"errors"
+)
+
+// EmbedTask is what a Meter is told of a request for embeddings; requests to chat models carry the task of their Call.
+const EmbedTask = "embed"
+
+// Meter admits requests that are paid for and counts what they cost. Begin is called right before a request is sent and
+// may refuse it (the run is paused, cancelled, its budget is spent); its error is then the request's. The function that
+// it returns is called exactly once with what came back: the tokens that the server told, and whether it answered at
+// all. A request that was answered is paid for, also when its content turned out bad. Both may be called concurrently.
+type Meter interface {
+	Begin(ctx context.Context, task string) (end func(usage Usage, answered bool), err error)
+}
+
+// MeterChat puts a meter around a paid model; models that cost nothing, and a nil meter, leave it as it is. It belongs
+// below limits, so that nothing waits between admission and sending.
+func MeterChat(chat Chat, meter Meter) Chat {
+	if meter == nil || !chat.Info().Paid {
+		return chat
+	}
+	return meteredChat{chat, meter}
+}
+
+// MeterEmbedder is MeterChat for embedders; the task is EmbedTask.
+func MeterEmbedder(embedder Embedder, meter Meter) Embedder {
+	if meter == nil || !embedder.Info().Paid {
+		return embedder
+	}
+	return meteredEmbedder{embedder, meter}
+}
+
+type meteredChat struct {
+	Chat
+	meter Meter
+}
+
+// Unwrap gives the model below, for As.
+func (m meteredChat) Unwrap() Chat { return m.Chat }
+
+// Complete implements Chat.
+func (m meteredChat) Complete(ctx context.Context, call Call) (reply Reply, err error) {
+	end, err := m.meter.Begin(ctx, call.Task)
+	if err != nil {
+		return Reply{}, err
+	}
+	returned := false
+	defer func() { end(reply.Usage, returned && answered(err)) }() // a panic below must not leave the meter waiting
+	reply, err = m.Chat.Complete(ctx, call)
+	returned = true
+	return reply, err
+}
+
+type meteredEmbedder struct {
+	Embedder
+	meter Meter
+}
+
+// Unwrap gives the embedder below, for As.
+func (m meteredEmbedder) Unwrap() Embedder { return m.Embedder }
+
+// Embed implements Embedder.
+func (m meteredEmbedder) Embed(ctx context.Context, texts []string) (out [][]float32, usage Usage, err error) {
+	end, err := m.meter.Begin(ctx, EmbedTask)
+	if err != nil {
+		return nil, Usage{}, err
+	}
+	returned := false
+	defer func() { end(usage, returned && answered(err)) }()
+	out, usage, err = m.Embedder.Embed(ctx, texts)
+	returned = true
+	return out, usage, err
+}
+
+// answeredError marks the error of a request that the server answered.
+type answeredError struct{ cause error }
+
+func (e *answeredError) Error() string { return e.cause.Error() }
+func (e *answeredError) Unwrap() error { return e.cause }
+
+// AnsweredError marks the error of a request that the server answered, and so charged for, although the answer is of no
+// use. Adapters mark such errors and return the usage beside them; the fault in err's chain stays what it was.
+func AnsweredError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &answeredError{err}
+}
+
+// answered tells whether the request behind err was answered.
+func answered(err error) bool {
+	var mark *answeredError
+	return err == nil || errors.As(err, &mark)
+}

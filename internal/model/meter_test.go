@@ -1,0 +1,199 @@
+package model_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/model/limits"
+)
+
+// scripted is a paid model that answers as it is told.
+type scripted struct {
+	reply model.Reply
+	err   error
+	free  bool
+	boom  bool
+	calls int
+}
+
+func (s *scripted) Complete(context.Context, model.Call) (model.Reply, error) {
+	s.calls++
+	if s.boom {
+		panic("boom")
+	}
+	return s.reply, s.err
+}
+
+func (s *scripted) Embed(context.Context, []string) ([][]float32, model.Usage, error) {
+	s.calls++
+	if s.boom {
+		panic("boom")
+	}
+	return nil, s.reply.Usage, s.err
+}
+
+func (s *scripted) Info() model.Info { return model.Info{Model: "scripted", Paid: !s.free} }
+func (*scripted) Dimension() int     { return 8 }
+
+// tally is a meter that remembers what it was told.
+type tally struct {
+	refuse error
+	tasks  []string
+	ends   []end
+}
+
+type end struct {
+	usage    model.Usage
+	answered bool
+}
+
+func (m *tally) Begin(_ context.Context, task string) (func(model.Usage, bool), error) {
+	if m.refuse != nil {
+		return nil, m.refuse
+	}
+	m.tasks = append(m.tasks, task)
+	return func(usage model.Usage, answered bool) { m.ends = append(m.ends, end{usage, answered}) }, nil
+}
+
+func TestWhatCountsAsAPaidCall(t *testing.T) {
+	usage := model.Usage{Prompt: 10, Completion: 3}
+	down := fault.ModelUnavailable.At("call", "m").Because("connection refused")
+	rejected := fault.ModelRejected.At("call", "m").Because("the model refused the text")
+	for name, c := range map[string]struct {
+		err  error
+		told model.Usage
+		want end
+	}{
+		"a good answer":                  {nil, usage, end{usage, true}},
+		"no connection":                  {down, model.Usage{}, end{model.Usage{}, false}},
+		"an answer of no use":            {model.AnsweredError(rejected), usage, end{usage, true}},
+		"an answer of no use, no tokens": {model.AnsweredError(rejected), model.Usage{}, end{model.Usage{}, true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			below, meter := &scripted{reply: model.Reply{Usage: c.told}, err: c.err}, &tally{}
+			reply, err := model.MeterChat(below, meter).Complete(t.Context(), model.Call{Task: model.Shorten})
+			if !errors.Is(err, c.err) || reply.Usage != c.told {
+				t.Errorf("the meter changed the answer: %+v, %v", reply, err)
+			}
+			_, told, err := model.MeterEmbedder(below, meter).Embed(t.Context(), []string{"a"})
+			if !errors.Is(err, c.err) || told != c.told {
+				t.Errorf("the meter changed the embedding: %+v, %v", told, err)
+			}
+			if len(meter.ends) != 2 || meter.ends[0] != c.want || meter.ends[1] != c.want {
+				t.Errorf("counted %+v, want twice %+v", meter.ends, c.want)
+			}
+			if len(meter.tasks) != 2 || meter.tasks[0] != model.Shorten || meter.tasks[1] != model.EmbedTask {
+				t.Errorf("tasks %q", meter.tasks)
+			}
+		})
+	}
+}
+
+func TestARefusedRequestIsNotSent(t *testing.T) {
+	paused := fault.Paused.At("run", "i/g").Because("it was paused")
+	below, meter := &scripted{}, &tally{refuse: paused}
+	if _, err := model.MeterChat(below, meter).Complete(t.Context(), model.Call{}); !fault.Is(err, fault.Paused) {
+		t.Errorf("chat: %v", err)
+	}
+	_, _, err := model.MeterEmbedder(below, meter).Embed(t.Context(), []string{"a"})
+	if !fault.Is(err, fault.Paused) {
+		t.Errorf("embed: %v", err)
+	}
+	if below.calls != 0 || len(meter.ends) != 0 {
+		t.Errorf("%d calls were sent, %d counted", below.calls, len(meter.ends))
+	}
+}
+
+func TestAPanicBelowStillEndsItsRequest(t *testing.T) {
+	below, meter := &scripted{boom: true}, &tally{}
+	for _, call := range []func(){
+		func() { _, _ = model.MeterChat(below, meter).Complete(t.Context(), model.Call{}) },
+		func() { _, _, _ = model.MeterEmbedder(below, meter).Embed(t.Context(), []string{"a"}) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic was swallowed")
+				}
+			}()
+			call()
+		}()
+	}
+	if len(meter.ends) != 2 || meter.ends[0].answered || meter.ends[1].answered {
+		t.Errorf("counted %+v", meter.ends)
+	}
+}
+
+func TestModelsThatCostNothingAreNotMetered(t *testing.T) {
+	free, meter := &scripted{free: true}, &tally{refuse: errors.New("never asked")}
+	if chat := model.MeterChat(free, meter); chat != model.Chat(free) {
+		t.Errorf("a free chat model became %T", chat)
+	}
+	if embedder := model.MeterEmbedder(builtin.Embedder{}, meter); embedder.Info().Paid {
+		t.Errorf("the built-in embedder became %T", embedder)
+	}
+	paid := &scripted{}
+	if chat := model.MeterChat(paid, nil); chat != model.Chat(paid) {
+		t.Errorf("without a meter the model became %T", chat)
+	}
+}
+
+func TestAnErrorOfAnAnsweredRequestKeepsItsFault(t *testing.T) {
+	if model.AnsweredError(nil) != nil {
+		t.Error("nil became an error")
+	}
+	limited := fault.ModelRateLimited.At("call", "m").Because("slow down")
+	limited.RetryAfter = 3e9
+	err := model.AnsweredError(limited)
+	if !fault.Is(err, fault.ModelRateLimited) || fault.KindOf(err) != fault.Transient ||
+		fault.RetryAfter(err) != 3e9 || err.Error() != limited.Error() {
+		t.Errorf("%v", err)
+	}
+}
+
+// bare is a decorator that does not tell what it wraps.
+type bare struct{ model.Embedder }
+
+// opaque unwraps to any value.
+type opaque struct{ inner any }
+
+func (o opaque) Unwrap() any { return o.inner }
+
+func TestCapabilitiesAreFoundBelowDecorators(t *testing.T) {
+	limited := limits.Embedder{Embedder: builtin.Embedder{}, Query: true}
+	metered := model.MeterEmbedder(&scripted{}, &tally{})
+	for name, c := range map[string]struct {
+		value any
+		want  bool
+	}{
+		"itself":                           {builtin.Embedder{}, true},
+		"below limits":                     {limited, true},
+		"below two decorators":             {limits.Embedder{Embedder: limited}, true},
+		"below one that unwraps to any":    {opaque{limited}, true},
+		"nowhere":                          {metered, false},
+		"below one that hides it":          {bare{builtin.Embedder{}}, false},
+		"nothing at all":                   {nil, false},
+		"below one that unwraps to nobody": {opaque{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			weighable, ok := model.As[model.Weighable](c.value)
+			if ok != c.want {
+				t.Fatalf("found %v, want %v", ok, c.want)
+			}
+			if ok && weighable.WithIDF(func(string) float64 { return 2 }).Dimension() != builtin.Dimension {
+				t.Error("another embedder was found")
+			}
+		})
+	}
+	chat := limits.Chat{Chat: model.MeterChat(&scripted{}, &tally{})}
+	if found, ok := model.As[*scripted](chat); !ok || found.free {
+		t.Error("a chat model below limits and meter is not found")
+	}
+	if outer, ok := model.As[limits.Embedder](opaque{limited}); !ok || !outer.Query {
+		t.Error("a decorator is not found by its own type")
+	}
+}
