@@ -17,7 +17,9 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/unweaver/unweaver/activities"
+	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/wiring"
 	"github.com/unweaver/unweaver/workflows"
@@ -70,7 +72,9 @@ func Start(config Config) (*Host, error) {
 		Staging:   config.Stores.Staging,
 		Classes:   config.Stores.Classes,
 		Vectors:   config.Stores.Vectors,
-		Models:    config.Models.Build,
+		Models: func(spec corpus.Spec) (model.Set, error) {
+			return config.Models.Build(spec, nil)
+		},
 		Ledger: ledger.New(
 			config.Stores.Artifacts,
 			config.Stores.Classes,

@@ -27,20 +27,21 @@ func NewModels(shared coordination.Claims) *Models {
 	return &Models{shared: shared, gates: map[string]*limits.Gate{}, recorded: map[string]*recorded.Chat{}}
 }
 
-func (m *Models) limits(endpoint string, l corpus.Limits) limits.Limits {
+// limits of an endpoint: one gate over the whole process, bounded by the strictest of the indexes that use it.
+func (m *Models) limits(endpoint string, spec corpus.Spec) limits.Limits {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	gate := m.gates[endpoint]
 	if gate == nil {
-		gate = limits.NewGate(l.Concurrency)
+		gate = limits.NewGate()
 		m.gates[endpoint] = gate
 	}
-	gate.Resize(l.Concurrency)
+	gate.Limit(spec.Index, spec.Limits.Concurrency)
 	return limits.Limits{
 		Gate:            gate,
 		Shared:          m.shared,
-		PerMinute:       l.RequestsPerMinute,
-		TokensPerMinute: l.TokensPerMinute,
+		PerMinute:       spec.Limits.RequestsPerMinute,
+		TokensPerMinute: spec.Limits.TokensPerMinute,
 	}
 }
 
@@ -48,76 +49,97 @@ func (m *Models) limits(endpoint string, l corpus.Limits) limits.Limits {
 const defaultURL = "https://api.openai.com/v1"
 
 func key(env, setting string) (string, error) {
-	k := os.Getenv(env)
-	if k == "" {
+	secret := os.Getenv(env)
+	if secret == "" {
 		return "", fault.ModelAuth.At("open model", setting).
 			Because("variable " + env + " is empty").
 			Advise("set it for the worker and query-api, then resume")
 	}
-	return k, nil
+	return secret, nil
 }
 
-// Chat makes the chat model of a spec.
-func (m *Models) Chat(spec corpus.Spec) (model.Chat, error) {
+// endpoint is where a model of provider openai lives.
+func endpoint(baseURL string) string {
+	if baseURL == "" {
+		return defaultURL
+	}
+	return baseURL
+}
+
+// Chat makes the chat model of a spec, for queries and probes: nothing meters it.
+func (m *Models) Chat(spec corpus.Spec) (model.Chat, error) { return m.chat(spec, nil) }
+
+// Embedder makes the embedder of a fingerprint's provider and model, with the spec's endpoint, for queries and probes:
+// nothing meters it.
+func (m *Models) Embedder(spec corpus.Spec, provider string, dimension int) (model.Embedder, error) {
+	return m.embedder(spec, provider, dimension, nil)
+}
+
+// Build makes what activities of a build need. The meter admits and counts every request that is paid for; it sits
+// between the limits and the adapter, so that nothing waits between admission and sending. Nil meters nothing.
+func (m *Models) Build(spec corpus.Spec, meter model.Meter) (model.Set, error) {
+	var set model.Set
+	var err error
+	if set.Chat, err = m.chat(spec, meter); err != nil {
+		return set, err
+	}
+	if set.Chunks, err = m.embedder(spec, spec.Embedding.Provider, spec.Embedding.Dimension, meter); err != nil {
+		return set, err
+	}
+	set.Classes = set.Chunks
+	if spec.Embedding.Classes == "lexical" {
+		set.Classes = builtin.Embedder{}
+	}
+	return set, nil
+}
+
+func (m *Models) chat(spec corpus.Spec, meter model.Meter) (model.Chat, error) {
 	switch spec.Chat.Provider {
 	case "builtin":
 		return builtin.Chat{}, nil
 	case "recorded":
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if c := m.recorded[spec.Chat.File]; c != nil {
-			return c, nil
-		}
-		chat, err := recorded.Open(spec.Chat.File)
-		if err == nil {
-			m.recorded[spec.Chat.File] = chat
-		}
-		return chat, err
+		return m.recording(spec.Chat.File)
 	}
-	k, err := key(spec.Chat.APIKeyEnv, "models.chat")
+	secret, err := key(spec.Chat.APIKeyEnv, "models.chat")
 	if err != nil {
 		return nil, err
 	}
-	url := spec.Chat.BaseURL
-	if url == "" {
-		url = defaultURL
-	}
-	return limits.Chat{
-		Chat:   openai.New(openai.Config{BaseURL: url, APIKey: k, Model: spec.Chat.Model}),
-		Limits: m.limits("chat "+url, spec.Limits),
-	}, nil
+	url := endpoint(spec.Chat.BaseURL)
+	client := openai.New(openai.Config{BaseURL: url, APIKey: secret, Model: spec.Chat.Model})
+	return limits.Chat{Chat: model.MeterChat(client, meter), Limits: m.limits("chat "+url, spec)}, nil
 }
 
-// Embedder makes the embedder of a fingerprint's provider and model, with the spec's endpoint.
-func (m *Models) Embedder(spec corpus.Spec, provider string, dimension int) (model.Embedder, error) {
+// recording opens a recording once a process.
+func (m *Models) recording(path string) (model.Chat, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if chat := m.recorded[path]; chat != nil {
+		return chat, nil
+	}
+	chat, err := recorded.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	m.recorded[path] = chat
+	return chat, nil
+}
+
+func (m *Models) embedder(
+	spec corpus.Spec,
+	provider string,
+	dimension int,
+	meter model.Meter,
+) (model.Embedder, error) {
 	if provider == "builtin" {
 		return builtin.Embedder{}, nil
 	}
-	k, err := key(spec.Embedding.APIKeyEnv, "models.embedding")
+	secret, err := key(spec.Embedding.APIKeyEnv, "models.embedding")
 	if err != nil {
 		return nil, err
 	}
-	url := spec.Embedding.BaseURL
-	if url == "" {
-		url = defaultURL
-	}
-	e := openai.NewEmbedder(openai.Config{BaseURL: url, APIKey: k, Model: spec.Embedding.Model, Dimension: dimension})
-	return limits.Embedder{Embedder: e, Limits: m.limits("embed "+url, spec.Limits)}, nil
-}
-
-// Build makes what activities of a build need.
-func (m *Models) Build(spec corpus.Spec) (model.Set, error) {
-	var out model.Set
-	var err error
-	if out.Chat, err = m.Chat(spec); err != nil {
-		return out, err
-	}
-	if out.Chunks, err = m.Embedder(spec, spec.Embedding.Provider, spec.Embedding.Dimension); err != nil {
-		return out, err
-	}
-	out.Classes = out.Chunks
-	if spec.Embedding.Classes == "lexical" {
-		out.Classes = builtin.Embedder{}
-	}
-	return out, nil
+	url := endpoint(spec.Embedding.BaseURL)
+	client := openai.NewEmbedder(
+		openai.Config{BaseURL: url, APIKey: secret, Model: spec.Embedding.Model, Dimension: dimension},
+	)
+	return limits.Embedder{Embedder: model.MeterEmbedder(client, meter), Limits: m.limits("embed "+url, spec)}, nil
 }

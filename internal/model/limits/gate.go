@@ -1,0 +1,147 @@
+package limits
+
+import (
+	"container/list"
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// defaultConcurrency of an endpoint that nobody configured.
+const defaultConcurrency = 64
+
+const (
+	forgetOwner = 10 * time.Minute // after this long without a call of its own, an owner's bound no longer counts
+	coolDown    = time.Second      // refusals that come within it halve the width once
+	stopAfter   = 3                // refusals in a row after which everyone waits as long as the server asked
+	longestStop = 5 * time.Minute
+)
+
+// Gate admits calls to one endpoint, first come, first served. Its width starts at the configured concurrency, halves
+// when the server says that it is too much (429, 503, time-outs) and grows by one for each width of successes.
+//
+// Several owners (indexes) may share an endpoint, each with a concurrency of its own. The strictest one that was used
+// in the last ten minutes bounds the gate, since it is a statement about what the endpoint can take.
+type Gate struct {
+	mu       sync.Mutex
+	bounds   map[string]bound
+	max      float64 // the strictest bound
+	learned  float64 // what the server bears, from refusals and successes; infinite before the first refusal
+	inflight int
+	waiting  list.List // of chan struct{}: closed when admitted
+	until    time.Time // nothing is admitted before
+	timer    *time.Timer
+	cooled   time.Time // no second halving before
+	streak   int       // refusals since the last success
+}
+
+// bound is the concurrency that an owner configured, and when it was last used.
+type bound struct {
+	concurrency int
+	used        time.Time
+}
+
+// NewGate makes a gate of the default concurrency; Limit sets another.
+func NewGate() *Gate {
+	return &Gate{bounds: map[string]bound{}, max: defaultConcurrency, learned: math.Inf(1)}
+}
+
+// Limit says that owner wants at most this many calls in flight (0 = 64) and uses the gate now. What the gate learned
+// of the server stays: no bound widens what refusals have narrowed.
+func (g *Gate) Limit(owner string, concurrency int) {
+	if concurrency <= 0 {
+		concurrency = defaultConcurrency
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	g.bounds[owner] = bound{concurrency, now}
+	strictest := concurrency
+	for name, other := range g.bounds {
+		if now.Sub(other.used) > forgetOwner {
+			delete(g.bounds, name)
+			continue
+		}
+		strictest = min(strictest, other.concurrency)
+	}
+	g.max = float64(strictest)
+	g.admit()
+}
+
+// width is how many calls may be in flight.
+func (g *Gate) width() float64 { return min(g.max, g.learned) }
+
+// admit lets in who waits and fits; each wakes alone, since thousands may wait. The caller holds the lock.
+func (g *Gate) admit() {
+	if wait := time.Until(g.until); wait > 0 {
+		if g.timer == nil && g.waiting.Len() > 0 {
+			g.timer = time.AfterFunc(wait, func() {
+				g.mu.Lock()
+				defer g.mu.Unlock()
+				g.timer = nil
+				g.admit()
+			})
+		}
+		return
+	}
+	for g.inflight < int(g.width()) && g.waiting.Len() > 0 {
+		g.inflight++
+		close(g.waiting.Remove(g.waiting.Front()).(chan struct{}))
+	}
+}
+
+// Enter waits for admission. The caller must Leave when it returns nil.
+func (g *Gate) Enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	admitted := make(chan struct{})
+	g.mu.Lock()
+	place := g.waiting.PushBack(admitted)
+	g.admit()
+	g.mu.Unlock()
+	select {
+	case <-admitted:
+		return nil
+	case <-ctx.Done():
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	select {
+	case <-admitted: // at the same moment: give the place on
+		g.inflight--
+		g.admit()
+	default:
+		g.waiting.Remove(place)
+	}
+	return ctx.Err()
+}
+
+// Leave gives the place back and learns from the outcome.
+func (g *Gate) Leave(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.inflight--
+	switch code := fault.CodeOf(err); {
+	case err == nil:
+		g.streak = 0
+		if g.learned < g.max {
+			g.learned = min(g.max, g.learned+1/g.learned)
+		}
+	case code == fault.ModelRateLimited || code == fault.ModelUnavailable:
+		now := time.Now()
+		if now.After(g.cooled) {
+			g.learned = max(1, g.width()/2)
+			g.cooled = now.Add(coolDown)
+		}
+		g.streak++
+		// The refused call waits by itself; everyone waits once refusals come in a row.
+		if asked := fault.RetryAfter(err); asked > 0 && g.streak >= stopAfter && now.Add(asked).After(g.until) {
+			g.until = now.Add(min(asked, longestStop))
+		}
+	}
+	g.admit()
+}

@@ -1,0 +1,221 @@
+package limits_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model/limits"
+)
+
+func refused(after time.Duration) error {
+	err := fault.ModelRateLimited.At("call", "m")
+	err.RetryAfter = after
+	return err
+}
+
+// gate of one owner.
+func gate(concurrency int) *limits.Gate {
+	made := limits.NewGate()
+	made.Limit("index", concurrency)
+	return made
+}
+
+// crowd sends n calls of one second through a gate, in a bubble of synctest where that takes no time, and gives the
+// largest number in flight.
+func crowd(t *testing.T, gate *limits.Gate, n int, outcome error) int {
+	t.Helper()
+	var mu sync.Mutex
+	inflight, most := 0, 0
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() {
+			if err := gate.Enter(t.Context()); err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			inflight++
+			most = max(most, inflight)
+			mu.Unlock()
+			time.Sleep(time.Second)
+			mu.Lock()
+			inflight--
+			mu.Unlock()
+			gate.Leave(outcome)
+		})
+	}
+	wg.Wait()
+	return most
+}
+
+// refuse narrows a gate by one halving.
+func refuse(t *testing.T, gate *limits.Gate, after time.Duration) {
+	t.Helper()
+	if err := gate.Enter(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	gate.Leave(refused(after))
+}
+
+func TestNoMoreThanTheWidthAreInFlight(t *testing.T) {
+	for name, c := range map[string]struct{ concurrency, want int }{
+		"configured": {8, 8}, "one at a time": {1, 1}, "not configured": {0, 64},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if most := crowd(t, gate(c.concurrency), 400, nil); most != c.want {
+					t.Errorf("%d were in flight, want %d", most, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestRefusalsNarrowTheGateAndSuccessWidensIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := gate(16)
+		refuse(t, gate, 0)
+		if most := crowd(t, gate, 40, errors.New("other")); most != 8 {
+			t.Errorf("after a refusal %d were in flight, want 8", most)
+		}
+		crowd(t, gate, 400, nil)
+		if most := crowd(t, gate, 200, nil); most != 16 {
+			t.Errorf("after successes %d were in flight, want 16", most)
+		}
+	})
+}
+
+func TestRefusalsAtOnceHalveOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := gate(16)
+		crowd(t, gate, 16, refused(0)) // they all come back in the same second
+		if most := crowd(t, gate, 40, errors.New("other")); most != 8 {
+			t.Errorf("%d were in flight, want 8", most)
+		}
+		for range 10 {
+			time.Sleep(2 * time.Second)
+			refuse(t, gate, 0)
+		}
+		if most := crowd(t, gate, 4, errors.New("other")); most != 1 {
+			t.Errorf("a gate never closes: %d were in flight, want 1", most)
+		}
+	})
+}
+
+func TestRefusalsInARowStopEveryoneForTheAskedTime(t *testing.T) {
+	for name, c := range map[string]struct {
+		refusals  int
+		ask, want time.Duration
+	}{
+		"two refusals":        {2, time.Minute, 0},
+		"three refusals":      {3, time.Minute, time.Minute},
+		"no wish":             {3, 0, 0},
+		"an unreasonable one": {3, 24 * time.Hour, 5 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				gate := gate(64)
+				for range c.refusals {
+					refuse(t, gate, c.ask)
+				}
+				begin := time.Now()
+				crowd(t, gate, 3, nil)
+				if waited := time.Since(begin) - time.Second; waited != c.want {
+					t.Errorf("admitted after %s, want %s", waited, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestAWaiterThatGivesUpLeavesNoPlaceTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := gate(1)
+		if err := gate.Enter(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		gaveUp := 0
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		for i := range 50 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%5+1)*time.Second)
+			wg.Go(func() {
+				defer cancel()
+				if gate.Enter(ctx) != nil {
+					mu.Lock()
+					gaveUp++
+					mu.Unlock()
+					return
+				}
+				gate.Leave(nil)
+			})
+		}
+		time.Sleep(3 * time.Second)
+		gate.Leave(nil) // at the very moment at which ten others give up
+		wg.Wait()
+		if gaveUp < 20 {
+			t.Errorf("%d gave up, want at least 20", gaveUp)
+		}
+		if most := crowd(t, gate, 5, nil); most != 1 {
+			t.Errorf("%d in flight, want 1", most)
+		}
+	})
+}
+
+func TestADeadContextIsNotAdmitted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := gate(1).Enter(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestIndexesThatShareAnEndpoint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := gate(16)
+		gate.Limit("other", 4)
+		if most := crowd(t, gate, 40, nil); most != 4 {
+			t.Errorf("%d in flight, want the strictest, 4", most)
+		}
+		for range 3 { // each activity and each query says its own again
+			gate.Limit("index", 16)
+			gate.Limit("other", 4)
+		}
+		if most := crowd(t, gate, 40, nil); most != 4 {
+			t.Errorf("%d in flight after they took turns, want 4", most)
+		}
+		gate.Limit("other", 12) // its configuration was changed
+		if most := crowd(t, gate, 40, nil); most != 12 {
+			t.Errorf("%d in flight after a change, want 12", most)
+		}
+		time.Sleep(11 * time.Minute) // the other index is not used any more
+		gate.Limit("index", 16)
+		if most := crowd(t, gate, 40, nil); most != 16 {
+			t.Errorf("%d in flight once the other is forgotten, want 16", most)
+		}
+	})
+}
+
+func TestWhatTheGateLearnedOutlivesItsConfiguration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := gate(16)
+		refuse(t, gate, 0) // 8
+		for range 5 {
+			gate.Limit("other", 32)
+			gate.Limit("index", 16)
+		}
+		if most := crowd(t, gate, 40, errors.New("other")); most != 8 {
+			t.Errorf("%d in flight, want the 8 that the server taught", most)
+		}
+		gate.Limit("index", 5)
+		gate.Limit("index", 16)
+		if most := crowd(t, gate, 40, errors.New("other")); most > 8 {
+			t.Errorf("%d in flight: a configuration widened what refusals narrowed", most)
+		}
+	})
+}

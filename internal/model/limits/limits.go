@@ -1,0 +1,115 @@
+// Package limits wraps models with the limits of an endpoint: concurrency that adapts (additive increase,
+// multiplicative decrease), and requests and tokens per minute that all workers share through the coordination port.
+package limits
+
+import (
+	"context"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+)
+
+// longestWait before the shared rate is asked again: others may have given back what they did not use.
+const longestWait = 5 * time.Second
+
+// Limits of an endpoint.
+type Limits struct {
+	Gate            *Gate
+	Shared          coordination.Claims
+	PerMinute       int
+	TokensPerMinute int
+}
+
+// enter waits for the shared rate, then for the gate.
+func (l Limits) enter(ctx context.Context, endpoint string, tokens int) error {
+	for l.PerMinute > 0 || l.TokensPerMinute > 0 {
+		reserved, err := l.Shared.Reserve(ctx, endpoint, 1, tokens, l.PerMinute, l.TokensPerMinute)
+		if err != nil {
+			return err
+		}
+		if reserved.Wait == 0 {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(min(reserved.Wait, longestWait)):
+		}
+	}
+	return l.Gate.Enter(ctx)
+}
+
+// settle corrects the reservation by what the server told, whether or not its answer was of use.
+func (l Limits) settle(ctx context.Context, endpoint string, estimated int, used int64) {
+	if l.TokensPerMinute > 0 && used > 0 {
+		_ = l.Shared.Settle(ctx, endpoint, int(used)-estimated) // an estimate that stays costs speed, not money
+	}
+}
+
+// errPanicked is the outcome that the gate hears of a call that never returned; it learns nothing from it.
+const errPanicked = panicked("the call panicked")
+
+type panicked string
+
+func (p panicked) Error() string { return string(p) }
+
+// Chat limits a chat model.
+type Chat struct {
+	model.Chat
+	Limits
+}
+
+// Unwrap gives the model below, for model.As.
+func (c Chat) Unwrap() model.Chat { return c.Chat }
+
+// Complete implements model.Chat. Tokens are estimated at four bytes each, the reply as long as the input.
+func (c Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
+	estimated := (len(call.System)+len(call.User))/4 + len(call.Input)/4
+	endpoint := c.Info().Endpoint + " chat"
+	if err := c.enter(ctx, endpoint, estimated); err != nil {
+		return model.Reply{}, err
+	}
+	var reply model.Reply
+	var err error = errPanicked
+	defer func() { c.Gate.Leave(err) }()
+	// Once admitted a call is finished: it costs the same, and what it brings is kept.
+	reply, err = c.Chat.Complete(context.WithoutCancel(ctx), call)
+	c.settle(ctx, endpoint, estimated, reply.Usage.Prompt+reply.Usage.Completion)
+	return reply, err
+}
+
+// Embedder limits an embedder.
+type Embedder struct {
+	model.Embedder
+	Limits
+	Query bool // calls end with their query: nothing is kept of them
+}
+
+// Unwrap gives the embedder below, for model.As.
+func (e Embedder) Unwrap() model.Embedder { return e.Embedder }
+
+// keep is the context of an admitted call.
+func (e Embedder) keep(ctx context.Context) context.Context {
+	if e.Query {
+		return ctx
+	}
+	return context.WithoutCancel(ctx)
+}
+
+// Embed implements model.Embedder.
+func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
+	estimated := 0
+	for _, text := range texts {
+		estimated += len(text) / 4
+	}
+	endpoint := e.Info().Endpoint + " embed"
+	if err := e.enter(ctx, endpoint, estimated); err != nil {
+		return nil, model.Usage{}, err
+	}
+	var err error = errPanicked
+	defer func() { e.Gate.Leave(err) }()
+	embedded, usage, err := e.Embedder.Embed(e.keep(ctx), texts)
+	e.settle(ctx, endpoint, estimated, usage.Prompt)
+	return embedded, usage, err
+}

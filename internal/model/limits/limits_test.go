@@ -1,0 +1,203 @@
+package limits_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/limits"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+)
+
+// endpoint is a model below limits: it tells whether its context can still be cancelled, and answers as it is told.
+type endpoint struct {
+	usage    model.Usage
+	err      error
+	boom     bool
+	waits    time.Duration
+	detached bool
+	calls    int
+}
+
+func (e *endpoint) call(ctx context.Context) error {
+	e.calls++
+	if e.boom {
+		panic("boom")
+	}
+	e.detached = ctx.Done() == nil
+	select {
+	case <-time.After(e.waits):
+		return e.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (e *endpoint) Complete(ctx context.Context, _ model.Call) (model.Reply, error) {
+	return model.Reply{Usage: e.usage}, e.call(ctx)
+}
+
+func (e *endpoint) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
+	return make([][]float32, len(texts)), e.usage, e.call(ctx)
+}
+
+func (*endpoint) Info() model.Info { return model.Info{Endpoint: "http://e", Paid: true} }
+func (*endpoint) Dimension() int   { return 3 }
+
+// rate is the shared limit: it asks for a wait a few times, then lets through.
+type rate struct {
+	coordination.Claims
+	wait     time.Duration
+	times    int
+	err      error
+	reserved []int
+	settled  []int
+	names    []string
+}
+
+func (r *rate) Reserve(_ context.Context, name string, _, tokens, _, _ int) (coordination.Reserved, error) {
+	r.names = append(r.names, name)
+	if r.err != nil {
+		return coordination.Reserved{}, r.err
+	}
+	if r.times > 0 {
+		r.times--
+		return coordination.Reserved{Wait: r.wait}, nil
+	}
+	r.reserved = append(r.reserved, tokens)
+	return coordination.Reserved{}, nil
+}
+
+func (r *rate) Settle(_ context.Context, _ string, delta int) error {
+	r.settled = append(r.settled, delta)
+	return nil
+}
+
+func TestTokensAreReservedAndSettled(t *testing.T) {
+	call := model.Call{System: "12345678", User: "12345678", Input: "12345678"} // 6 tokens by the estimate
+	for name, c := range map[string]struct {
+		usage   model.Usage
+		err     error
+		settled []int
+	}{
+		"the server tells more":             {model.Usage{Prompt: 7, Completion: 3}, nil, []int{4}},
+		"the server tells less":             {model.Usage{Prompt: 1}, nil, []int{-5}},
+		"the server tells nothing":          {model.Usage{}, nil, nil},
+		"an answer of no use was paid also": {model.Usage{Prompt: 9}, fault.ModelRejected.At("call", "m"), []int{3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shared, below := &rate{}, &endpoint{usage: c.usage, err: c.err}
+			chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: gate(1), Shared: shared, TokensPerMinute: 100}}
+			if _, err := chat.Complete(t.Context(), call); !errors.Is(err, c.err) {
+				t.Fatal(err)
+			}
+			if len(shared.reserved) != 1 || shared.reserved[0] != 6 || shared.names[0] != "http://e chat" {
+				t.Errorf("reserved %v of %q", shared.reserved, shared.names)
+			}
+			if len(shared.settled) != len(c.settled) || (len(c.settled) > 0 && shared.settled[0] != c.settled[0]) {
+				t.Errorf("settled %v, want %v", shared.settled, c.settled)
+			}
+		})
+	}
+}
+
+func TestTheSharedRateIsAskedAgainUntilItLetsThrough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared, below := &rate{wait: time.Minute, times: 3}, &endpoint{}
+		embedder := limits.Embedder{
+			Embedder: below, Limits: limits.Limits{Gate: gate(1), Shared: shared, PerMinute: 1},
+		}
+		begin := time.Now()
+		if _, _, err := embedder.Embed(t.Context(), []string{"12345678"}); err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(begin); waited != 15*time.Second || below.calls != 1 {
+			t.Errorf("%d calls after %s, want one after 15s: no wait is longer than 5s", below.calls, waited)
+		}
+		if len(shared.names) != 4 || shared.names[0] != "http://e embed" {
+			t.Errorf("asked %q", shared.names)
+		}
+	})
+}
+
+func TestWithoutRatesTheSharedLimitIsNotAsked(t *testing.T) {
+	shared, below := &rate{}, &endpoint{usage: model.Usage{Prompt: 5}}
+	chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: gate(1), Shared: shared}}
+	if _, err := chat.Complete(t.Context(), model.Call{}); err != nil || len(shared.names)+len(shared.settled) != 0 {
+		t.Errorf("%v, asked %v, settled %v", err, shared.names, shared.settled)
+	}
+}
+
+func TestACallThatIsNotAdmittedIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		below := &endpoint{}
+		down := &rate{err: fault.StoreDown.At("reserve", "http://e")}
+		chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: gate(1), Shared: down, PerMinute: 1}}
+		if _, err := chat.Complete(t.Context(), model.Call{}); !fault.Is(err, fault.StoreDown) {
+			t.Errorf("got %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		full := limits.Limits{Gate: gate(1), Shared: &rate{wait: time.Second, times: 1000}, PerMinute: 1}
+		_, _, err := limits.Embedder{Embedder: below, Limits: full}.Embed(ctx, []string{"a"})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		if below.calls != 0 {
+			t.Errorf("%d calls were sent", below.calls)
+		}
+	})
+}
+
+func TestAnAdmittedCallIsFinishedUnlessItsQueryEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		below := &endpoint{waits: time.Minute}
+		limit := limits.Limits{Gate: gate(1)}
+		for name, c := range map[string]struct {
+			call func(context.Context) error
+			want error
+		}{
+			"chat": {func(ctx context.Context) error {
+				_, err := limits.Chat{Chat: below, Limits: limit}.Complete(ctx, model.Call{})
+				return err
+			}, nil},
+			"embedder of a build": {func(ctx context.Context) error {
+				_, _, err := limits.Embedder{Embedder: below, Limits: limit}.Embed(ctx, []string{"a"})
+				return err
+			}, nil},
+			"embedder of a query": {func(ctx context.Context) error {
+				_, _, err := limits.Embedder{Embedder: below, Limits: limit, Query: true}.Embed(ctx, []string{"a"})
+				return err
+			}, context.DeadlineExceeded},
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if err := c.call(ctx); !errors.Is(err, c.want) || (c.want == nil) != below.detached {
+				t.Errorf("%s: got %v, want %v", name, err, c.want)
+			}
+			cancel()
+		}
+	})
+}
+
+func TestAPanicGivesItsPlaceBack(t *testing.T) {
+	limit := limits.Limits{Gate: gate(1)}
+	boom := &endpoint{boom: true}
+	for _, call := range []func(){
+		func() { _, _ = limits.Chat{Chat: boom, Limits: limit}.Complete(t.Context(), model.Call{}) },
+		func() { _, _, _ = limits.Embedder{Embedder: boom, Limits: limit}.Embed(t.Context(), []string{"a"}) },
+	} {
+		func() {
+			defer func() { _ = recover() }()
+			call()
+		}()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := limit.Gate.Enter(ctx); err != nil {
+		t.Errorf("the place is still taken: %v", err)
+	}
+}

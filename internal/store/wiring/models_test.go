@@ -1,0 +1,154 @@
+package wiring_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/modeltest"
+	"github.com/unweaver/unweaver/internal/store/wiring"
+)
+
+const keyVariable = "WIRING_TEST_KEY"
+
+// spec of an index whose models are served by a test server.
+func spec(t *testing.T, options modeltest.Options) corpus.Spec {
+	t.Helper()
+	server := modeltest.New(options)
+	if err := server.Listen("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	t.Setenv(keyVariable, "secret")
+	return corpus.Spec{
+		Index:     "i",
+		Chat:      corpus.ChatModel{Provider: "openai", BaseURL: server.URL, APIKeyEnv: keyVariable, Model: "m"},
+		Embedding: corpus.EmbedModel{Provider: "openai", BaseURL: server.URL, APIKeyEnv: keyVariable, Model: "e"},
+		Limits:    corpus.Limits{Concurrency: 3},
+	}
+}
+
+// meter counts what was begun and not ended.
+type meter struct {
+	mu         sync.Mutex
+	open, most int
+	tasks      map[string]int
+	answered   int
+	prompt     int64
+}
+
+func (m *meter) Begin(_ context.Context, task string) (func(model.Usage, bool), error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.tasks == nil {
+		m.tasks = map[string]int{}
+	}
+	m.tasks[task]++
+	m.open++
+	m.most = max(m.most, m.open)
+	return func(usage model.Usage, answered bool) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.open--
+		m.prompt += usage.Prompt
+		if answered {
+			m.answered++
+		}
+	}, nil
+}
+
+func TestABuildsModelsAreMeteredBelowTheirLimits(t *testing.T) {
+	meter := &meter{}
+	set, err := wiring.NewModels(nil).Build(spec(t, modeltest.Options{Latency: 5 * time.Millisecond}), meter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 12 {
+		wg.Go(func() {
+			if _, err := set.Chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello there"}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	// Were the limits below the meter, all twelve would be begun at once and nine would wait after admission.
+	if meter.most > 3 || meter.tasks[model.Answer] != 12 || meter.answered != 12 {
+		t.Errorf("%d at once, begun %v, answered %d; want at most 3, 12, 12", meter.most, meter.tasks, meter.answered)
+	}
+	for name, embedder := range map[string]model.Embedder{"chunks": set.Chunks, "classes": set.Classes} {
+		before := meter.tasks[model.EmbedTask]
+		if _, _, err := embedder.Embed(t.Context(), []string{"some words to embed"}); err != nil {
+			t.Fatal(err)
+		}
+		if meter.tasks[model.EmbedTask] != before+1 {
+			t.Errorf("the embedder of %s is not metered", name)
+		}
+	}
+}
+
+func TestWhatCostsNothingIsNotMetered(t *testing.T) {
+	recording := filepath.Join(t.TempDir(), "recording.jsonl")
+	if err := os.WriteFile(recording, []byte(`{"chunk_id":"1","entities":["A"]}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	paid := spec(t, modeltest.Options{})
+	builtin, recorded, lexical := paid, paid, paid
+	builtin.Chat.Provider, builtin.Embedding.Provider = "builtin", "builtin"
+	recorded.Chat, recorded.Embedding.Provider = corpus.ChatModel{Provider: "recorded", File: recording}, "builtin"
+	lexical.Embedding.Classes = "lexical"
+	meter := &meter{}
+	models := wiring.NewModels(nil)
+	for name, c := range map[string]struct {
+		spec  corpus.Spec
+		tasks int
+	}{"built-in": {builtin, 0}, "recorded": {recorded, 0}, "lexical class vectors": {lexical, 1}} {
+		t.Run(name, func(t *testing.T) {
+			clear(meter.tasks)
+			set, err := models.Build(c.spec, meter)
+			if err != nil {
+				t.Fatal(err)
+			}
+			call := model.Call{Task: model.Extract, Input: "Niels Bohr", User: "Niels Bohr", Ref: "f#1"}
+			if _, err := set.Chat.Complete(t.Context(), call); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := set.Classes.Embed(t.Context(), []string{"Niels Bohr"}); err != nil {
+				t.Fatal(err)
+			}
+			if len(meter.tasks) != c.tasks {
+				t.Errorf("metered %v, want %d kinds", meter.tasks, c.tasks)
+			}
+		})
+	}
+}
+
+func TestModelsThatCannotBeOpenedSayWhichSetting(t *testing.T) {
+	good := spec(t, modeltest.Options{})
+	noChatKey, noEmbedKey, noFile := good, good, good
+	noChatKey.Chat.APIKeyEnv = "WIRING_TEST_UNSET"
+	noEmbedKey.Embedding.APIKeyEnv = "WIRING_TEST_UNSET"
+	noFile.Chat = corpus.ChatModel{Provider: "recorded", File: "/nowhere.jsonl"}
+	for name, c := range map[string]struct {
+		spec   corpus.Spec
+		code   fault.Code
+		object string
+	}{
+		"no key of the chat model": {noChatKey, fault.ModelAuth, "models.chat"},
+		"no key of the embedder":   {noEmbedKey, fault.ModelAuth, "models.embedding"},
+		"no recording":             {noFile, fault.BadConfig, "/nowhere.jsonl"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := wiring.NewModels(nil).Build(c.spec, nil)
+			if e := fault.As(err); e == nil || e.Code != c.code || e.Object != c.object || e.Hint == "" {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
