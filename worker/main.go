@@ -68,7 +68,7 @@ func run(ctx context.Context, path string) (err error) {
 			Client:    client,
 			TaskQueue: cfg.Engine.TaskQueue,
 			Stores:    stores,
-			Models:    wiring.NewModels(stores.Classes),
+			Models:    wiring.NewModels(stores.Coordination),
 			Sticky:    5 * time.Second,
 			Drain:     45 * time.Second,
 			CacheDir:  cacheDir(),

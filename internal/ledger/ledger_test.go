@@ -14,7 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
-	"github.com/unweaver/unweaver/internal/store/classes/bolt"
+	"github.com/unweaver/unweaver/internal/store/coordination/bolt"
 )
 
 func stores(t *testing.T) (blob.Store, *bolt.Store) {

@@ -120,7 +120,7 @@ func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) 
 		ReplaceCorpus: request.ReplaceCorpus,
 		Heartbeat:     s.Heartbeat,
 	}
-	if err := s.Stores.Classes.SetState(ctx, "latest/"+spec.Index, []byte(spec.Index+"/"+gen)); err != nil {
+	if err := s.Stores.Coordination.SetState(ctx, "latest/"+spec.Index, []byte(spec.Index+"/"+gen)); err != nil {
 		return Run{}, err
 	}
 	_, err = s.Client.ExecuteWorkflow(
@@ -184,7 +184,7 @@ func (s *Service) openBuilds(ctx context.Context, index string) ([]string, error
 		}
 	}
 	// Visibility lags behind a start; the newest start of an index is remembered beside.
-	if b, err := s.Stores.Classes.State(ctx, "latest/"+index); err == nil && b != nil {
+	if b, err := s.Stores.Coordination.State(ctx, "latest/"+index); err == nil && b != nil {
 		d, err := s.Client.DescribeWorkflowExecution(ctx, "build/"+string(b), "")
 		if err == nil && d.WorkflowExecutionInfo.Status == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
 			seen[string(b)] = true
@@ -215,7 +215,7 @@ func (s *Service) openBuilds(ctx context.Context, index string) ([]string, error
 
 func (s *Service) state(ctx context.Context, run string) (corpus.RunState, error) {
 	var st corpus.RunState
-	raw, err := s.Stores.Classes.State(ctx, run)
+	raw, err := s.Stores.Coordination.State(ctx, run)
 	if err != nil || raw == nil {
 		return st, err
 	}
@@ -310,7 +310,7 @@ func (s *Service) live(ctx context.Context, run string, st corpus.RunState) (Sta
 		out.Status, out.Reason = corpus.StatusFailed, strings.ToLower(response.WorkflowExecutionInfo.Status.String())
 		return out, nil
 	}
-	all, err := s.Stores.Classes.Progress(ctx, run)
+	all, err := s.Stores.Coordination.Progress(ctx, run)
 	if err != nil {
 		return out, err
 	}

@@ -114,7 +114,7 @@ func (s *Service) Doctor(ctx context.Context, spec corpus.Spec) ([]Check, error)
 			return s.Stores.Staging.Location(""), s.Stores.Staging.Delete(ctx, key)
 		})
 	}
-	probe("classes", func() (string, error) { return "answers", s.Stores.Classes.Ping(ctx) })
+	probe("classes", func() (string, error) { return "answers", s.Stores.Records.Ping(ctx) })
 	probe("vectors", func() (string, error) { return "answers", s.Stores.Vectors.Ping(ctx) })
 	probe("temporal", func() (string, error) {
 		_, err := s.Client.CheckHealth(ctx, &client.CheckHealthRequest{})

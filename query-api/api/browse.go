@@ -149,7 +149,7 @@ func (s *Server) listEntities(w http.ResponseWriter, request *http.Request) {
 }
 
 func (s *Server) searcher() retrieve.Searcher {
-	return retrieve.Searcher{Vectors: s.Vectors, Classes: s.Classes}
+	return retrieve.Searcher{Vectors: s.Vectors, Classes: s.Records}
 }
 
 // entity reads the record of the entity that the path names.

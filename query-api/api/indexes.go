@@ -44,7 +44,7 @@ func (s *Server) serving(name string) *index {
 // pointer reads what is published: the mirror where it has the higher epoch, else the artifact.
 func (s *Server) pointer(ctx context.Context, name string) (corpus.Pointer, error) {
 	var pointer corpus.Pointer
-	b, err := s.Classes.Mirrored(ctx, name)
+	b, err := s.Coordination.Mirrored(ctx, name)
 	if err == nil && b != nil {
 		_ = json.Unmarshal(b, &pointer) // an unreadable mirror is no mirror
 	}
@@ -267,7 +267,7 @@ func (s *Server) renew(ctx context.Context, name string, x *index) {
 	}
 	x.mu.Unlock()
 	for _, g := range gens {
-		if err := s.Classes.Lease(ctx, name, g, s.id, leaseTTL); err != nil {
+		if err := s.Coordination.Lease(ctx, name, g, s.id, leaseTTL); err != nil {
 			s.log.Warn("reader lease not renewed", "index", name, "code", string(fault.CodeOf(err)))
 		}
 	}

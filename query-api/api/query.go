@@ -354,7 +354,7 @@ func (s *Server) answer(w http.ResponseWriter, request *http.Request, name strin
 	if err := s.vectors(ctx, generation, &rq, &res); err != nil {
 		return res, err
 	}
-	found, err := retrieve.Searcher{Vectors: s.Vectors, Classes: s.Classes}.Run(ctx, generation, rq)
+	found, err := retrieve.Searcher{Vectors: s.Vectors, Classes: s.Records}.Run(ctx, generation, rq)
 	if err != nil {
 		return res, err
 	}

@@ -20,8 +20,9 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/classes"
+	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/localfile"
+	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
@@ -33,15 +34,16 @@ type Models interface {
 
 // Config of a server. Stores stay the caller's to close.
 type Config struct {
-	Artifacts blob.Store
-	Classes   classes.Store
-	Vectors   vectors.Store
-	Models    Models
-	Cache     *localfile.Cache
-	Log       *slog.Logger
-	Timeout   time.Duration           // of a query without an answer; 0 = 10 s
-	Extra     map[string]http.Handler // further routes, by prefix
-	Warm      []string                // indexes to open at start; nil: all that are published
+	Artifacts    blob.Store
+	Records      records.Store
+	Coordination coordination.Store
+	Vectors      vectors.Store
+	Models       Models
+	Cache        *localfile.Cache
+	Log          *slog.Logger
+	Timeout      time.Duration           // of a query without an answer; 0 = 10 s
+	Extra        map[string]http.Handler // further routes, by prefix
+	Warm         []string                // indexes to open at start; nil: all that are published
 }
 
 // Server answers requests. Make it with New, serve it with Serve, end it with Shutdown.
@@ -169,7 +171,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	probe("artifacts", func() error { _, err := artifact.StoreID(ctx, s.Artifacts); return err })
-	probe("classes", func() error { return s.Classes.Ping(ctx) })
+	probe("classes", func() error { return s.Records.Ping(ctx) })
 	probe("vectors", func() error { return s.Vectors.Ping(ctx) })
 	s.mu.Lock()
 	for n, x := range s.indexes {

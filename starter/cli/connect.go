@@ -100,7 +100,7 @@ func (a *App) cluster(
 			Client:    client,
 			Engine:    cfg.Engine,
 			Stores:    stores,
-			Models:    wiring.NewModels(stores.Classes),
+			Models:    wiring.NewModels(stores.Coordination),
 			Heartbeat: heartbeat,
 		},
 		http,

@@ -70,14 +70,12 @@ func Start(config Config) (*Host, error) {
 		Artifacts: config.Stores.Artifacts,
 		Corpora:   config.Stores.Corpus,
 		Staging:   config.Stores.Staging,
-		Classes:   config.Stores.Classes,
-		Vectors:   config.Stores.Vectors,
-		Models: func(spec corpus.Spec) (model.Set, error) {
-			return config.Models.Build(spec, nil)
-		},
+		Records:   config.Stores.Records, Coordination: config.Stores.Coordination,
+		Vectors: config.Stores.Vectors,
+		Models:  func(spec corpus.Spec) (model.Set, error) { return config.Models.Build(spec, nil) },
 		Ledger: ledger.New(
 			config.Stores.Artifacts,
-			config.Stores.Classes,
+			config.Stores.Coordination,
 		),
 		Engine:  engine{config.Client},
 		StoreID: config.Stores.StoreID,

@@ -170,7 +170,7 @@ func newCluster(t testing.TB, set ...string) *cluster {
 		Client:    c.client,
 		Engine:    c.cfg.Engine,
 		Stores:    stores,
-		Models:    wiring.NewModels(stores.Classes),
+		Models:    wiring.NewModels(stores.Coordination),
 		Heartbeat: 3 * time.Second,
 	}
 	c.docs = "s3://corpus/" + c.id

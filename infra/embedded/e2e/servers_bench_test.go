@@ -166,7 +166,7 @@ func BenchmarkRedisRecords(b *testing.B) {
 		}
 		before := redisMemory(b, c)
 		begin := time.Now()
-		if err := c.ctl.Stores.Classes.PutRecords(b.Context(), rs); err != nil {
+		if err := c.ctl.Stores.Records.PutRecords(b.Context(), rs); err != nil {
 			b.Fatal(err)
 		}
 		b.ReportMetric(n/time.Since(begin).Seconds(), "records/s")

@@ -103,7 +103,7 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 		return stack, errors.Join(err, listener.Close())
 	}
 	phase("worker")
-	models := wiring.NewModels(stack.stores.Classes)
+	models := wiring.NewModels(stack.stores.Coordination)
 	if stack.worker, err = host.Start(host.Config{
 		Client: stack.client, TaskQueue: workflows.TaskQueue, Stores: stack.stores, Models: models, CacheDir: filepath.Join(dir, "cache"),
 		Alone: true, Sticky: time.Second, Heartbeat: time.Second, Drain: 20 * time.Second, Log: options.Log,
@@ -140,13 +140,14 @@ func (s *Stack) serve(options Options, listener net.Listener, models *wiring.Mod
 	}
 	s.api = api.New(
 		api.Config{
-			Artifacts: s.stores.Artifacts,
-			Classes:   s.stores.Classes,
-			Vectors:   s.stores.Vectors,
-			Models:    models,
-			Cache:     cache,
-			Log:       options.Log,
-			Extra:     map[string]http.Handler{admin.Prefix: admin.Handler(s.Control, s.Token)},
+			Artifacts:    s.stores.Artifacts,
+			Records:      s.stores.Records,
+			Coordination: s.stores.Coordination,
+			Vectors:      s.stores.Vectors,
+			Models:       models,
+			Cache:        cache,
+			Log:          options.Log,
+			Extra:        map[string]http.Handler{admin.Prefix: admin.Handler(s.Control, s.Token)},
 		},
 	)
 	go func() { s.served <- s.api.Serve(listener) }()

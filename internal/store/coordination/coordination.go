@@ -30,12 +30,22 @@ type Runs interface {
 	// SetProgress writes absolute progress of one batch attempt: writing it twice changes nothing.
 	SetProgress(ctx context.Context, run, field string, value []byte) error
 	Progress(ctx context.Context, run string) (map[string][]byte, error)
+	// SetProblem writes what keeps a run from going on, under a key of its own; nil is its end.
+	SetProblem(ctx context.Context, run, key string, value []byte) error
+	Problems(ctx context.Context, run string) (map[string][]byte, error)
+	// Account writes what one worker process has spent on a run, as absolute totals: writing it twice changes nothing,
+	// and the sum over Accounts is what the run has spent. It outlives the process.
+	Account(ctx context.Context, run, worker string, value []byte) error
+	Accounts(ctx context.Context, run string) (map[string][]byte, error)
+	// Spend is Account, Control and Accounts in one journey: a worker tells what it spent and learns at once whether it
+	// may go on. all holds what was just written.
+	Spend(ctx context.Context, run, worker string, value []byte) (control []byte, all map[string][]byte, err error)
 	SetState(ctx context.Context, run string, value []byte) error
 	State(ctx context.Context, run string) ([]byte, error) // nil when unknown
 	// SetControl writes what activities of a run poll (pause, concurrency, budget).
 	SetControl(ctx context.Context, run string, value []byte) error
 	Control(ctx context.Context, run string) ([]byte, error)
-	// ForgetRun drops progress and control, and keeps the state.
+	// ForgetRun drops progress, problems, accounts and control, and keeps the state.
 	ForgetRun(ctx context.Context, run string) error
 }
 
@@ -53,4 +63,5 @@ type Store interface {
 	Claims
 	Runs
 	Readers
+	Close() error
 }

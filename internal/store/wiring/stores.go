@@ -15,9 +15,13 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/store/blob/s3"
-	"github.com/unweaver/unweaver/internal/store/classes"
-	"github.com/unweaver/unweaver/internal/store/classes/bolt"
-	"github.com/unweaver/unweaver/internal/store/classes/redis"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+	coordinationbolt "github.com/unweaver/unweaver/internal/store/coordination/bolt"
+	coordinationredis "github.com/unweaver/unweaver/internal/store/coordination/redis"
+	"github.com/unweaver/unweaver/internal/store/records"
+	recordsbolt "github.com/unweaver/unweaver/internal/store/records/bolt"
+	recordsredis "github.com/unweaver/unweaver/internal/store/records/redis"
+	"github.com/unweaver/unweaver/internal/store/redisconn"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
 	"github.com/unweaver/unweaver/internal/store/vectors/milvus"
@@ -25,11 +29,12 @@ import (
 
 // Stores are the open stores of an installation.
 type Stores struct {
-	Artifacts blob.Store
-	Classes   classes.Store
-	Vectors   vectors.Store
-	Staging   blob.Store // where the vector store imports from; nil: it does not import
-	StoreID   string
+	Artifacts    blob.Store
+	Records      records.Store
+	Coordination coordination.Store
+	Vectors      vectors.Store
+	Staging      blob.Store // where the vector store imports from; nil: it does not import
+	StoreID      string
 
 	s3      config.S3
 	mu      sync.Mutex
@@ -39,8 +44,11 @@ type Stores struct {
 // Close closes what has to be closed.
 func (s *Stores) Close() error {
 	var err error
-	if s.Classes != nil {
-		err = s.Classes.Close()
+	if s.Records != nil {
+		err = s.Records.Close()
+	}
+	if s.Coordination != nil {
+		err = errors.Join(err, s.Coordination.Close())
 	}
 	if s.Vectors != nil {
 		err = errors.Join(err, s.Vectors.Close())
@@ -80,22 +88,10 @@ func (s *Stores) open(ctx context.Context, stores config.Stores) (err error) {
 	if s.StoreID, err = artifact.StoreID(ctx, s.Artifacts); err != nil {
 		return err
 	}
-	switch scheme, _, url := strings.Cut(stores.Classes, "://"); {
-	case !url:
-		s.Classes, err = bolt.Open(stores.Classes)
-	case scheme == "redis" || scheme == "rediss" || scheme == "redis+cluster" || scheme == "rediss+cluster":
-		s.Classes, err = redis.Open(ctx, stores.Classes)
-	default:
-		err = unknownURL(
-			"stores.classes",
-			scheme,
-			"redis://, rediss://, redis+cluster://, rediss+cluster:// or a path",
-		)
-	}
-	if err != nil {
+	if err = s.classes(ctx, stores.Classes); err != nil {
 		return err
 	}
-	if err = s.Classes.Own(ctx, s.StoreID); err != nil {
+	if err = s.Records.Own(ctx, s.StoreID); err != nil {
 		return err
 	}
 	switch scheme, _, url := strings.Cut(stores.Vectors, "://"); {
@@ -111,6 +107,37 @@ func (s *Stores) open(ctx context.Context, stores config.Stores) (err error) {
 		s.Staging, err = s.blob(ctx, "s3://"+stores.Milvus.Bucket, "stores.milvus.bucket")
 	}
 	return err
+}
+
+// runsSuffix names the file of running builds beside that of records.
+const runsSuffix = ".runs"
+
+// classes opens the stores of records and of coordination, which lie in one place.
+func (s *Stores) classes(ctx context.Context, place string) error {
+	switch scheme, _, url := strings.Cut(place, "://"); {
+	case !url:
+		records, err := recordsbolt.Open(place)
+		if err != nil {
+			return err
+		}
+		s.Records = records
+		runs, err := coordinationbolt.Open(place + runsSuffix)
+		if err != nil {
+			return err
+		}
+		s.Coordination = runs
+	case scheme == "redis" || scheme == "rediss" || scheme == "redis+cluster" || scheme == "rediss+cluster":
+		conn, err := redisconn.Open(ctx, place)
+		if err != nil {
+			return err
+		}
+		s.Records, s.Coordination = recordsredis.New(conn), coordinationredis.New(conn)
+	default:
+		return unknownURL(
+			"stores.classes", scheme, "redis://, rediss://, redis+cluster://, rediss+cluster:// or a path",
+		)
+	}
+	return nil
 }
 
 func unknownURL(setting, scheme, known string) error {

@@ -1,4 +1,4 @@
-package bolt
+package memory
 
 import (
 	"context"
@@ -19,50 +19,52 @@ type window struct {
 	tokens   float64
 }
 
-// memory holds claims and rate windows: token buckets that refill continuously up to one minute's worth.
-type memory struct {
+// Claims implements coordination.Claims for the goroutines of one process: claims, and token buckets that refill
+// continuously up to one minute's worth.
+type Claims struct {
 	mu      sync.Mutex
 	claims  map[string]claim
 	windows map[string]*window
 }
 
-func (m *memory) init() { m.claims, m.windows = map[string]claim{}, map[string]*window{} }
+// NewClaims makes an empty one.
+func NewClaims() *Claims { return &Claims{claims: map[string]claim{}, windows: map[string]*window{}} }
 
 // Claim implements coordination.Claims.
-func (m *memory) Claim(_ context.Context, key, owner string, ttl time.Duration) (bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (c *Claims) Claim(_ context.Context, key, owner string, ttl time.Duration) (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	now := time.Now()
-	if c, ok := m.claims[key]; ok && c.owner != owner && c.until.After(now) {
+	if c, ok := c.claims[key]; ok && c.owner != owner && c.until.After(now) {
 		return false, nil
 	}
-	m.claims[key] = claim{owner, now.Add(ttl)}
+	c.claims[key] = claim{owner, now.Add(ttl)}
 	return true, nil
 }
 
 // Release implements coordination.Claims.
-func (m *memory) Release(_ context.Context, key, owner string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.claims[key].owner == owner {
-		delete(m.claims, key)
+func (c *Claims) Release(_ context.Context, key, owner string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.claims[key].owner == owner {
+		delete(c.claims, key)
 	}
 	return nil
 }
 
 // Reserve implements coordination.Claims.
-func (m *memory) Reserve(
+func (c *Claims) Reserve(
 	_ context.Context,
 	endpoint string,
 	requests, tokens, perMinute, tokensPerMinute int,
 ) (coordination.Reserved, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	now := time.Now()
-	w := m.windows[endpoint]
+	w := c.windows[endpoint]
 	if w == nil {
 		w = &window{at: now, requests: float64(perMinute), tokens: float64(tokensPerMinute)}
-		m.windows[endpoint] = w
+		c.windows[endpoint] = w
 	}
 	passed := now.Sub(w.at).Minutes()
 	w.at = now
@@ -90,10 +92,10 @@ func lack(want, have float64, perMinute int) time.Duration {
 }
 
 // Settle implements coordination.Claims.
-func (m *memory) Settle(_ context.Context, endpoint string, delta int) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if w := m.windows[endpoint]; w != nil {
+func (c *Claims) Settle(_ context.Context, endpoint string, delta int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w := c.windows[endpoint]; w != nil {
 		w.tokens -= float64(delta)
 	}
 	return nil

@@ -1,0 +1,104 @@
+// Package bolt is the embedded coordination adapter: one bbolt file without fsync for the state of runs, which survives
+// the death of the process, not of the machine, and is made anew where it is damaged. Claims and limits live in memory,
+// as the process is their only owner.
+package bolt
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"os"
+	"time"
+
+	bbolt "go.etcd.io/bbolt"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/boltfile"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/store/coordination/memory"
+)
+
+var (
+	progressBucket = []byte("progress")
+	problemBucket  = []byte("problem")
+	accountBucket  = []byte("account")
+	stateBucket    = []byte("state")
+	controlBucket  = []byte("control")
+	leaseBucket    = []byte("lease")
+	mirrorBucket   = []byte("mirror")
+)
+
+var buckets = [][]byte{
+	progressBucket, problemBucket, accountBucket, stateBucket, controlBucket, leaseBucket, mirrorBucket,
+}
+
+// Store implements coordination.Store.
+type Store struct {
+	*memory.Claims
+	db   *bbolt.DB
+	path string
+}
+
+var _ coordination.Store = (*Store)(nil)
+
+// Open opens or makes the file at path.
+func Open(path string) (*Store, error) {
+	db, err := boltfile.Open(path, true, buckets...)
+	if err != nil && !fault.Is(err, fault.DataDirInUse) {
+		// Volatile by contract: a damaged file costs what running builds know of themselves, nothing else.
+		if removed := os.Remove(path); removed == nil {
+			db, err = boltfile.Open(path, true, buckets...)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Store{Claims: memory.NewClaims(), db: db, path: path}, nil
+}
+
+// Close closes the file.
+func (s *Store) Close() error { return s.db.Close() }
+
+// Lease implements coordination.Readers.
+func (s *Store) Lease(_ context.Context, index, generation, reader string, ttl time.Duration) error {
+	until := binary.BigEndian.AppendUint64(nil, uint64(time.Now().Add(ttl).UnixMilli()))
+	return s.put(leaseBucket, index+"\x00"+generation+"\x00"+reader, until)
+}
+
+// Leased implements coordination.Readers.
+func (s *Store) Leased(_ context.Context, index string) (map[string]bool, error) {
+	out := map[string]bool{}
+	now := uint64(time.Now().UnixMilli())
+	prefix := []byte(index + "\x00")
+	err := s.db.View(func(tx *bbolt.Tx) error {
+		cursor := tx.Bucket(leaseBucket).Cursor()
+		for key, until := cursor.Seek(prefix); bytes.HasPrefix(key, prefix); key, until = cursor.Next() {
+			generation, _, _ := bytes.Cut(key[len(prefix):], []byte{0})
+			if len(until) == 8 && binary.BigEndian.Uint64(until) > now {
+				out[string(generation)] = true
+			}
+		}
+		return nil
+	})
+	return out, boltfile.Wrap("read", s.path, err)
+}
+
+// Mirror implements coordination.Readers.
+func (s *Store) Mirror(_ context.Context, index string, epoch int64, pointer []byte) error {
+	return boltfile.Wrap("write", s.path, s.db.Update(func(tx *bbolt.Tx) error {
+		bucket := tx.Bucket(mirrorBucket)
+		if old := bucket.Get([]byte(index)); len(old) >= 8 && int64(binary.BigEndian.Uint64(old)) > epoch {
+			return nil
+		}
+		return bucket.Put([]byte(index), append(binary.BigEndian.AppendUint64(nil, uint64(epoch)), pointer...))
+	}))
+}
+
+// Mirrored implements coordination.Readers.
+func (s *Store) Mirrored(_ context.Context, index string) ([]byte, error) {
+	raw, err := s.get(mirrorBucket, index)
+	if len(raw) < 8 {
+		return nil, err
+	}
+	return raw[8:], err
+}

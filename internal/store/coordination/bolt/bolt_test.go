@@ -1,0 +1,129 @@
+package bolt_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/store/coordination/bolt"
+	"github.com/unweaver/unweaver/internal/store/coordination/coordinationtest"
+)
+
+func open(t *testing.T, path string) *bolt.Store {
+	t.Helper()
+	store, err := bolt.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+func TestConformance(t *testing.T) {
+	coordinationtest.Run(t, func(t *testing.T) coordination.Store {
+		return open(t, filepath.Join(t.TempDir(), "c.bolt.runs"))
+	})
+}
+
+// victim names the file that the test's own program writes to before it kills itself.
+const victim = "UNWEAVER_TEST_KILLED_STORE"
+
+// What a run has spent must be known after a kill: a budget that starts again from nothing binds nobody.
+func TestAccountsAndControlOutliveAKilledProcess(t *testing.T) {
+	if path := os.Getenv(victim); path != "" {
+		store := open(t, path)
+		if err := store.SetControl(t.Context(), "i/g", []byte("paused")); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := store.Spend(t.Context(), "i/g", "worker-1", []byte("41 calls")); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.SetProblem(t.Context(), "i/g", "chat", []byte("no answer")); err != nil {
+			t.Fatal(err)
+		}
+		self, _ := os.FindProcess(os.Getpid())
+		_ = self.Kill()
+		time.Sleep(time.Minute)
+	}
+	path := filepath.Join(t.TempDir(), "c.bolt.runs")
+	child := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	child.Env = append(os.Environ(), victim+"="+path)
+	if out, err := child.CombinedOutput(); err == nil || len(out) > 0 {
+		t.Fatalf("the child ended by itself: %v\n%s", err, out)
+	}
+	store := open(t, path)
+	control, all, err := store.Spend(t.Context(), "i/g", "worker-2", []byte("1 call"))
+	if err != nil || string(control) != "paused" || string(all["worker-1"]) != "41 calls" || len(all) != 2 {
+		t.Errorf("control %q, accounts %q, %v", control, all, err)
+	}
+	if problems, err := store.Problems(t.Context(), "i/g"); err != nil || string(problems["chat"]) != "no answer" {
+		t.Errorf("problems %q, %v", problems, err)
+	}
+}
+
+func TestADamagedFileIsMadeAnew(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.bolt.runs")
+	if err := os.WriteFile(path, []byte("this is no database at all, but long enough to be looked at"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	store := open(t, path)
+	if err := store.SetState(t.Context(), "r", []byte("x")); err != nil {
+		t.Error(err)
+	}
+}
+
+// A file of another process must not be taken for a damaged one, and removed.
+func TestAFileInUseIsNamedAndKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.bolt.runs")
+	store := open(t, path)
+	if _, err := bolt.Open(path); !fault.Is(err, fault.DataDirInUse) {
+		t.Errorf("got %v", err)
+	}
+	if err := store.SetState(t.Context(), "r", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if state, err := open(t, path).State(t.Context(), "r"); err != nil || string(state) != "x" {
+		t.Errorf("state %q, %v", state, err)
+	}
+}
+
+func TestOneRunIsNoPrefixOfAnother(t *testing.T) {
+	store := open(t, filepath.Join(t.TempDir(), "c.bolt.runs"))
+	for _, run := range []string{"i/g", "i/g1"} {
+		if err := store.Account(t.Context(), run, "w", []byte(run)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := store.ForgetRun(t.Context(), "i/g"); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := store.Accounts(t.Context(), "i/g1"); err != nil || string(all["w"]) != "i/g1" {
+		t.Errorf("accounts %q, %v", all, err)
+	}
+}
+
+func TestAClosedStoreFailsTransiently(t *testing.T) {
+	store := open(t, filepath.Join(t.TempDir(), "c.bolt.runs"))
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, _, spendErr := store.Spend(t.Context(), "r", "w", nil)
+	_, leasedErr := store.Leased(t.Context(), "i")
+	for name, err := range map[string]error{
+		"forget": store.ForgetRun(t.Context(), "r"),
+		"mirror": store.Mirror(t.Context(), "i", 1, nil),
+		"spend":  spendErr,
+		"leased": leasedErr,
+	} {
+		if !fault.Is(err, fault.StoreDown) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package bolt
+
+import (
+	"bytes"
+	"context"
+
+	bbolt "go.etcd.io/bbolt"
+
+	"github.com/unweaver/unweaver/internal/store/boltfile"
+)
+
+func (s *Store) update(f func(tx *bbolt.Tx) error) error {
+	return boltfile.Wrap("write", s.path, s.db.Update(f))
+}
+
+func (s *Store) view(f func(tx *bbolt.Tx) error) error {
+	return boltfile.Wrap("read", s.path, s.db.View(f))
+}
+
+func (s *Store) put(bucket []byte, key string, value []byte) error {
+	return s.update(func(tx *bbolt.Tx) error { return tx.Bucket(bucket).Put([]byte(key), value) })
+}
+
+func (s *Store) get(bucket []byte, key string) ([]byte, error) {
+	var out []byte
+	err := s.view(func(tx *bbolt.Tx) error {
+		out = bytes.Clone(tx.Bucket(bucket).Get([]byte(key)))
+		return nil
+	})
+	return out, err
+}
+
+// prefixOf is where the fields of a run begin.
+func prefixOf(run string) []byte { return []byte(run + "\x00") }
+
+// fieldsOf reads the fields of a run.
+func fieldsOf(tx *bbolt.Tx, bucket []byte, run string) map[string][]byte {
+	out, prefix := map[string][]byte{}, prefixOf(run)
+	cursor := tx.Bucket(bucket).Cursor()
+	for key, value := cursor.Seek(prefix); bytes.HasPrefix(key, prefix); key, value = cursor.Next() {
+		out[string(key[len(prefix):])] = bytes.Clone(value)
+	}
+	return out
+}
+
+func (s *Store) fields(bucket []byte, run string) (map[string][]byte, error) {
+	var out map[string][]byte
+	err := s.view(func(tx *bbolt.Tx) error {
+		out = fieldsOf(tx, bucket, run)
+		return nil
+	})
+	return out, err
+}
+
+// SetProgress implements coordination.Runs.
+func (s *Store) SetProgress(_ context.Context, run, field string, value []byte) error {
+	return s.put(progressBucket, run+"\x00"+field, value)
+}
+
+// Progress implements coordination.Runs.
+func (s *Store) Progress(_ context.Context, run string) (map[string][]byte, error) {
+	return s.fields(progressBucket, run)
+}
+
+// SetProblem implements coordination.Runs.
+func (s *Store) SetProblem(_ context.Context, run, key string, value []byte) error {
+	if value != nil {
+		return s.put(problemBucket, run+"\x00"+key, value)
+	}
+	return s.update(func(tx *bbolt.Tx) error { return tx.Bucket(problemBucket).Delete([]byte(run + "\x00" + key)) })
+}
+
+// Problems implements coordination.Runs.
+func (s *Store) Problems(_ context.Context, run string) (map[string][]byte, error) {
+	return s.fields(problemBucket, run)
+}
+
+// Account implements coordination.Runs.
+func (s *Store) Account(_ context.Context, run, worker string, value []byte) error {
+	return s.put(accountBucket, run+"\x00"+worker, value)
+}
+
+// Accounts implements coordination.Runs.
+func (s *Store) Accounts(_ context.Context, run string) (map[string][]byte, error) {
+	return s.fields(accountBucket, run)
+}
+
+// Spend implements coordination.Runs.
+func (s *Store) Spend(
+	_ context.Context, run, worker string, value []byte,
+) (control []byte, all map[string][]byte, err error) {
+	err = s.update(func(tx *bbolt.Tx) error {
+		if err := tx.Bucket(accountBucket).Put([]byte(run+"\x00"+worker), value); err != nil {
+			return err
+		}
+		control = bytes.Clone(tx.Bucket(controlBucket).Get([]byte(run)))
+		all = fieldsOf(tx, accountBucket, run)
+		return nil
+	})
+	return control, all, err
+}
+
+// SetState implements coordination.Runs.
+func (s *Store) SetState(_ context.Context, run string, value []byte) error {
+	return s.put(stateBucket, run, value)
+}
+
+// State implements coordination.Runs.
+func (s *Store) State(_ context.Context, run string) ([]byte, error) { return s.get(stateBucket, run) }
+
+// SetControl implements coordination.Runs.
+func (s *Store) SetControl(_ context.Context, run string, value []byte) error {
+	return s.put(controlBucket, run, value)
+}
+
+// Control implements coordination.Runs.
+func (s *Store) Control(_ context.Context, run string) ([]byte, error) {
+	return s.get(controlBucket, run)
+}
+
+// ForgetRun implements coordination.Runs.
+func (s *Store) ForgetRun(_ context.Context, run string) error {
+	prefix := prefixOf(run)
+	return s.update(func(tx *bbolt.Tx) error {
+		for _, bucket := range [][]byte{progressBucket, problemBucket, accountBucket} {
+			cursor := tx.Bucket(bucket).Cursor()
+			for key, _ := cursor.Seek(prefix); bytes.HasPrefix(key, prefix); key, _ = cursor.Seek(prefix) {
+				if err := cursor.Delete(); err != nil {
+					return err
+				}
+			}
+		}
+		return tx.Bucket(controlBucket).Delete([]byte(run))
+	})
+}

@@ -1,0 +1,326 @@
+// Package coordinationtest is the conformance suite of the coordination port; every adapter passes it.
+package coordinationtest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/store/coordination"
+)
+
+// Run proves the contract of a store; open gives an empty one each time.
+func Run(t *testing.T, open func(t *testing.T) coordination.Store) {
+	for name, prove := range map[string]func(*testing.T, coordination.Store){
+		"one of many claimants has a claim until it is released or expires": claims,
+		"limits hold and refill":                              limits,
+		"many reservations at once stay within the limit":     crowd,
+		"progress, state and control belong to a run":         runs,
+		"a problem stays until it is over":                    problems,
+		"accounts are absolute, and add up over workers":      accounts,
+		"spending tells the control record and every account": spend,
+		"of many who spend at once none is lost":              spenders,
+		"a run that is forgotten keeps its state alone":       forget,
+		"leases end":                        leases,
+		"the mirror keeps the higher epoch": mirror,
+	} {
+		t.Run(name, func(t *testing.T) { prove(t, open(t)) })
+	}
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func claims(t *testing.T, store coordination.Store) {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	won := ""
+	n := 0
+	for i := range 20 {
+		wg.Go(func() {
+			me := fmt.Sprint("owner-", i)
+			got, err := store.Claim(t.Context(), "k", me, time.Minute)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				t.Error(err)
+			}
+			if got {
+				won = me
+				n++
+			}
+		})
+	}
+	wg.Wait()
+	if n != 1 {
+		t.Fatalf("%d owners", n)
+	}
+	if got, err := store.Claim(t.Context(), "k", won, time.Minute); err != nil || !got {
+		t.Errorf("the owner cannot renew: %v %v", got, err)
+	}
+	ok(t, store.Release(t.Context(), "k", "someone else"))
+	if got, _ := store.Claim(t.Context(), "k", "next", time.Minute); got {
+		t.Error("a claim was taken from its owner")
+	}
+	ok(t, store.Release(t.Context(), "k", won))
+	if got, _ := store.Claim(t.Context(), "k", "next", 50*time.Millisecond); !got {
+		t.Error("a released claim cannot be taken")
+	}
+	for range 100 {
+		if got, _ := store.Claim(t.Context(), "k", "last", time.Minute); got {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Error("an expired claim cannot be taken")
+}
+
+func limits(t *testing.T, store coordination.Store) {
+	ask := func(ep string, req, tok, rpm, tpm int) time.Duration {
+		r, err := store.Reserve(t.Context(), ep, req, tok, rpm, tpm)
+		ok(t, err)
+		return r.Wait
+	}
+	for range 60 {
+		if w := ask("a", 1, 10, 60, 0); w != 0 {
+			t.Fatalf("refused within the limit: wait %s", w)
+		}
+	}
+	if w := ask("a", 1, 10, 60, 0); w <= 0 || w > 2*time.Second {
+		t.Errorf("over 60 a minute: wait %s, want about a second", w)
+	}
+	if w := ask("b", 1, 10, 60, 0); w != 0 {
+		t.Errorf("another endpoint waits %s", w)
+	}
+	if w := ask("c", 1, 900, 0, 1000); w != 0 {
+		t.Errorf("tokens within the limit wait %s", w)
+	}
+	if w := ask("c", 1, 900, 0, 1000); w <= 0 {
+		t.Error("tokens over the limit do not wait")
+	}
+	ok(t, store.Settle(t.Context(), "c", -850))
+	if w := ask("c", 1, 900, 0, 1000); w != 0 {
+		t.Errorf("after settling for less: wait %s", w)
+	}
+	if w := ask("d", 1, 5000, 0, 1000); w != 0 {
+		t.Errorf("a request larger than a window must go alone, not wait for ever: %s", w)
+	}
+}
+
+func crowd(t *testing.T, store coordination.Store) {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	granted := 0
+	for range 40 {
+		wg.Go(func() {
+			got, err := store.Reserve(t.Context(), "e", 1, 0, 20, 0)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				t.Error(err)
+			} else if got.Wait == 0 {
+				granted++
+			}
+		})
+	}
+	wg.Wait()
+	if granted < 20 || granted > 22 { // what refills in the time of the test is let through
+		t.Errorf("%d of 40 were let through at 20 a minute", granted)
+	}
+}
+
+func runs(t *testing.T, store coordination.Store) {
+	ctx := t.Context()
+	for range 2 {
+		ok(t, store.SetProgress(ctx, "i/g", "a/1", []byte("1")))
+	}
+	ok(t, store.SetProgress(ctx, "i/g", "a/2", []byte("2")))
+	ok(t, store.SetProgress(ctx, "i/g2", "a/1", []byte("other")))
+	ok(t, store.SetState(ctx, "i/g", []byte("state")))
+	ok(t, store.SetControl(ctx, "i/g", []byte("control")))
+	progress, err := store.Progress(ctx, "i/g")
+	ok(t, err)
+	same(t, "progress", progress, map[string]string{"a/1": "1", "a/2": "2"})
+	if control, err := store.Control(ctx, "i/g"); err != nil || string(control) != "control" {
+		t.Errorf("control %q, %v", control, err)
+	}
+	if state, err := store.State(ctx, "i/g"); err != nil || string(state) != "state" {
+		t.Errorf("state %q, %v", state, err)
+	}
+	if state, err := store.State(ctx, "unknown"); state != nil || err != nil {
+		t.Errorf("state of an unknown run: %q %v", state, err)
+	}
+	if control, err := store.Control(ctx, "unknown"); control != nil || err != nil {
+		t.Errorf("control of an unknown run: %q %v", control, err)
+	}
+}
+
+// same compares the fields of a run with those that are wanted.
+func same(t *testing.T, what string, got map[string][]byte, want map[string]string) {
+	t.Helper()
+	texts := map[string]string{}
+	for field, value := range got {
+		texts[field] = string(value)
+	}
+	if !maps.Equal(texts, want) {
+		t.Errorf("%s %q, want %q", what, texts, want)
+	}
+}
+
+func problems(t *testing.T, store coordination.Store) {
+	ctx := t.Context()
+	ok(t, store.SetProblem(ctx, "i/g", "chat", []byte("no answer")))
+	ok(t, store.SetProblem(ctx, "i/g", "store", []byte("full")))
+	ok(t, store.SetProblem(ctx, "i/g", "chat", []byte("still none")))
+	ok(t, store.SetProblem(ctx, "i/g2", "chat", []byte("another's")))
+	got, err := store.Problems(ctx, "i/g")
+	ok(t, err)
+	same(t, "problems", got, map[string]string{"chat": "still none", "store": "full"})
+	for range 2 {
+		ok(t, store.SetProblem(ctx, "i/g", "chat", nil))
+	}
+	got, err = store.Problems(ctx, "i/g")
+	ok(t, err)
+	same(t, "problems after one is over", got, map[string]string{"store": "full"})
+	got, err = store.Progress(ctx, "i/g")
+	ok(t, err)
+	same(t, "progress", got, map[string]string{})
+}
+
+func accounts(t *testing.T, store coordination.Store) {
+	ctx := t.Context()
+	for range 2 {
+		ok(t, store.Account(ctx, "i/g", "worker-1", []byte("10")))
+	}
+	ok(t, store.Account(ctx, "i/g", "worker-2", []byte("5")))
+	ok(t, store.Account(ctx, "i/g", "worker-1", []byte("12")))
+	ok(t, store.Account(ctx, "i/g2", "worker-1", []byte("99")))
+	got, err := store.Accounts(ctx, "i/g")
+	ok(t, err)
+	same(t, "accounts", got, map[string]string{"worker-1": "12", "worker-2": "5"})
+	got, err = store.Accounts(ctx, "unknown")
+	ok(t, err)
+	same(t, "accounts of an unknown run", got, map[string]string{})
+}
+
+func spend(t *testing.T, store coordination.Store) {
+	ctx := t.Context()
+	control, all, err := store.Spend(ctx, "i/g", "worker-1", []byte("1"))
+	ok(t, err)
+	if control != nil {
+		t.Errorf("control %q before there is one", control)
+	}
+	same(t, "accounts", all, map[string]string{"worker-1": "1"})
+	ok(t, store.SetControl(ctx, "i/g", []byte("pause")))
+	ok(t, store.Account(ctx, "i/g", "worker-2", []byte("7")))
+	for range 2 {
+		control, all, err = store.Spend(ctx, "i/g", "worker-1", []byte("3"))
+		ok(t, err)
+		if string(control) != "pause" {
+			t.Errorf("control %q", control)
+		}
+		same(t, "accounts", all, map[string]string{"worker-1": "3", "worker-2": "7"})
+	}
+	all, err = store.Accounts(ctx, "i/g")
+	ok(t, err)
+	same(t, "accounts read again", all, map[string]string{"worker-1": "3", "worker-2": "7"})
+}
+
+func spenders(t *testing.T, store coordination.Store) {
+	var wg sync.WaitGroup
+	for w := range 8 {
+		wg.Go(func() {
+			me := fmt.Sprint("worker-", w)
+			for total := range 20 {
+				value := []byte(fmt.Sprint(total))
+				_, all, err := store.Spend(t.Context(), "i/g", me, value)
+				if err != nil || !slices.Equal(all[me], value) {
+					t.Errorf("%s wrote %s and reads %s, %v", me, value, all[me], err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	all, err := store.Accounts(t.Context(), "i/g")
+	ok(t, err)
+	if len(all) != 8 {
+		t.Fatalf("%d accounts", len(all))
+	}
+	for worker, value := range all {
+		if string(value) != "19" {
+			t.Errorf("%s ends at %s", worker, value)
+		}
+	}
+}
+
+func forget(t *testing.T, store coordination.Store) {
+	ctx := t.Context()
+	reads := map[string]func(run string) (map[string][]byte, error){
+		"progress": func(run string) (map[string][]byte, error) { return store.Progress(ctx, run) },
+		"problems": func(run string) (map[string][]byte, error) { return store.Problems(ctx, run) },
+		"accounts": func(run string) (map[string][]byte, error) { return store.Accounts(ctx, run) },
+	}
+	for _, run := range []string{"i/g", "i/g2"} {
+		for _, field := range []string{"a", "b", "c"} {
+			ok(t, store.SetProgress(ctx, run, field, []byte("1")))
+			ok(t, store.SetProblem(ctx, run, field, []byte("1")))
+			ok(t, store.Account(ctx, run, field, []byte("1")))
+		}
+		ok(t, store.SetState(ctx, run, []byte("state")))
+		ok(t, store.SetControl(ctx, run, []byte("control")))
+	}
+	for range 2 {
+		ok(t, store.ForgetRun(ctx, "i/g"))
+	}
+	for what, read := range reads {
+		forgotten, err := read("i/g")
+		ok(t, err)
+		kept, err := read("i/g2")
+		ok(t, err)
+		if len(forgotten) != 0 || len(kept) != 3 {
+			t.Errorf("%s: %q of the run that is forgotten, %q of the other", what, forgotten, kept)
+		}
+	}
+	for run, want := range map[string]string{"i/g": "", "i/g2": "control"} {
+		if control, err := store.Control(ctx, run); err != nil || string(control) != want {
+			t.Errorf("control of %s is %q, %v", run, control, err)
+		}
+		if state, err := store.State(ctx, run); err != nil || string(state) != "state" {
+			t.Errorf("state of %s is %q, %v", run, state, err)
+		}
+	}
+}
+
+func leases(t *testing.T, store coordination.Store) {
+	ok(t, store.Lease(t.Context(), "i", "g1", "r1", time.Minute))
+	ok(t, store.Lease(t.Context(), "i", "g2", "r1", 20*time.Millisecond))
+	ok(t, store.Lease(t.Context(), "j", "g3", "r1", time.Minute))
+	time.Sleep(50 * time.Millisecond)
+	l, err := store.Leased(t.Context(), "i")
+	ok(t, err)
+	if !l["g1"] || l["g2"] || l["g3"] {
+		t.Errorf("leased %v", l)
+	}
+}
+
+func mirror(t *testing.T, store coordination.Store) {
+	if v, err := store.Mirrored(t.Context(), "i"); v != nil || err != nil {
+		t.Errorf("nothing mirrored: %q %v", v, err)
+	}
+	ok(t, store.Mirror(t.Context(), "i", 2, []byte("two")))
+	ok(t, store.Mirror(t.Context(), "i", 1, []byte("one")))
+	if v, _ := store.Mirrored(t.Context(), "i"); string(v) != "two" {
+		t.Errorf("mirrored %q", v)
+	}
+	ok(t, store.Mirror(t.Context(), "i", 3, []byte("three")))
+	if v, _ := store.Mirrored(t.Context(), "i"); string(v) != "three" {
+		t.Errorf("mirrored %q", v)
+	}
+}

@@ -1,0 +1,189 @@
+// Package memory is the coordination adapter of one process: nothing outlives it.
+package memory
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/store/coordination"
+)
+
+// Store implements coordination.Store. Values are copied on their way in and out.
+type Store struct {
+	*Claims
+	mu      sync.Mutex
+	runs    map[string]*run
+	leases  map[lease]time.Time // when they end
+	mirrors map[string]mirror
+}
+
+type run struct {
+	progress, problems, accounts map[string][]byte
+	state, control               []byte
+}
+
+type lease struct{ index, generation, reader string }
+
+type mirror struct {
+	epoch   int64
+	pointer []byte
+}
+
+var _ coordination.Store = (*Store)(nil)
+
+// New makes an empty store.
+func New() *Store {
+	return &Store{
+		Claims: NewClaims(), runs: map[string]*run{}, leases: map[lease]time.Time{}, mirrors: map[string]mirror{},
+	}
+}
+
+// Close implements coordination.Store.
+func (s *Store) Close() error { return nil }
+
+// with calls f for a run, which is made where there is none.
+func (s *Store) with(id string, f func(r *run)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.runs[id] == nil {
+		s.runs[id] = &run{progress: map[string][]byte{}, problems: map[string][]byte{}, accounts: map[string][]byte{}}
+	}
+	f(s.runs[id])
+}
+
+// held is a value as a store keeps it: an empty one is there, unlike nil.
+func held(value []byte) []byte { return append([]byte{}, value...) }
+
+func copied(from map[string][]byte) map[string][]byte {
+	out := make(map[string][]byte, len(from))
+	for field, value := range from {
+		out[field] = held(value)
+	}
+	return out
+}
+
+// SetProgress implements coordination.Runs.
+func (s *Store) SetProgress(_ context.Context, id, field string, value []byte) error {
+	s.with(id, func(r *run) { r.progress[field] = held(value) })
+	return nil
+}
+
+// Progress implements coordination.Runs.
+func (s *Store) Progress(_ context.Context, id string) (out map[string][]byte, err error) {
+	s.with(id, func(r *run) { out = copied(r.progress) })
+	return out, nil
+}
+
+// SetProblem implements coordination.Runs.
+func (s *Store) SetProblem(_ context.Context, id, key string, value []byte) error {
+	s.with(id, func(r *run) {
+		if r.problems[key] = held(value); value == nil {
+			delete(r.problems, key)
+		}
+	})
+	return nil
+}
+
+// Problems implements coordination.Runs.
+func (s *Store) Problems(_ context.Context, id string) (out map[string][]byte, err error) {
+	s.with(id, func(r *run) { out = copied(r.problems) })
+	return out, nil
+}
+
+// Account implements coordination.Runs.
+func (s *Store) Account(ctx context.Context, id, worker string, value []byte) error {
+	_, _, err := s.Spend(ctx, id, worker, value)
+	return err
+}
+
+// Accounts implements coordination.Runs.
+func (s *Store) Accounts(_ context.Context, id string) (out map[string][]byte, err error) {
+	s.with(id, func(r *run) { out = copied(r.accounts) })
+	return out, nil
+}
+
+// Spend implements coordination.Runs.
+func (s *Store) Spend(
+	_ context.Context, id, worker string, value []byte,
+) (control []byte, all map[string][]byte, err error) {
+	s.with(id, func(r *run) {
+		r.accounts[worker] = held(value)
+		control, all = bytes.Clone(r.control), copied(r.accounts)
+	})
+	return control, all, nil
+}
+
+// SetState implements coordination.Runs.
+func (s *Store) SetState(_ context.Context, id string, value []byte) error {
+	s.with(id, func(r *run) { r.state = held(value) })
+	return nil
+}
+
+// State implements coordination.Runs.
+func (s *Store) State(_ context.Context, id string) (out []byte, err error) {
+	s.with(id, func(r *run) { out = bytes.Clone(r.state) })
+	return out, nil
+}
+
+// SetControl implements coordination.Runs.
+func (s *Store) SetControl(_ context.Context, id string, value []byte) error {
+	s.with(id, func(r *run) { r.control = held(value) })
+	return nil
+}
+
+// Control implements coordination.Runs.
+func (s *Store) Control(_ context.Context, id string) (out []byte, err error) {
+	s.with(id, func(r *run) { out = bytes.Clone(r.control) })
+	return out, nil
+}
+
+// ForgetRun implements coordination.Runs.
+func (s *Store) ForgetRun(_ context.Context, id string) error {
+	s.with(id, func(r *run) {
+		clear(r.progress)
+		clear(r.problems)
+		clear(r.accounts)
+		r.control = nil
+	})
+	return nil
+}
+
+// Lease implements coordination.Readers.
+func (s *Store) Lease(_ context.Context, index, generation, reader string, ttl time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leases[lease{index, generation, reader}] = time.Now().Add(ttl)
+	return nil
+}
+
+// Leased implements coordination.Readers.
+func (s *Store) Leased(_ context.Context, index string) (map[string]bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[string]bool{}
+	for held, until := range s.leases {
+		if held.index == index && until.After(time.Now()) {
+			out[held.generation] = true
+		}
+	}
+	return out, nil
+}
+
+// Mirror implements coordination.Readers.
+func (s *Store) Mirror(_ context.Context, index string, epoch int64, pointer []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old, ok := s.mirrors[index]; !ok || old.epoch <= epoch {
+		s.mirrors[index] = mirror{epoch, held(pointer)}
+	}
+	return nil
+}
+
+// Mirrored implements coordination.Readers.
+func (s *Store) Mirrored(_ context.Context, index string) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return bytes.Clone(s.mirrors[index].pointer), nil
+}

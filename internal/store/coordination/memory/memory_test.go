@@ -1,0 +1,70 @@
+package memory_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/store/coordination/coordinationtest"
+	"github.com/unweaver/unweaver/internal/store/coordination/memory"
+)
+
+func TestConformance(t *testing.T) {
+	coordinationtest.Run(t, func(*testing.T) coordination.Store { return memory.New() })
+}
+
+func TestWhatIsReadIsTheReadersOwn(t *testing.T) {
+	store := memory.New()
+	value := []byte("abc")
+	for _, set := range []func() error{
+		func() error { return store.SetState(t.Context(), "r", value) },
+		func() error { return store.SetControl(t.Context(), "r", value) },
+		func() error { return store.SetProgress(t.Context(), "r", "f", value) },
+		func() error { return store.Account(t.Context(), "r", "w", value) },
+		func() error { return store.Mirror(t.Context(), "i", 1, value) },
+	} {
+		if err := set(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	value[0] = 'X' // the writer goes on with its buffer
+	read := func() [][]byte {
+		state, _ := store.State(t.Context(), "r")
+		control, _ := store.Control(t.Context(), "r")
+		progress, _ := store.Progress(t.Context(), "r")
+		accounts, _ := store.Accounts(t.Context(), "r")
+		mirrored, _ := store.Mirrored(t.Context(), "i")
+		return [][]byte{state, control, progress["f"], accounts["w"], mirrored}
+	}
+	for range 2 {
+		for i, got := range read() {
+			if string(got) != "abc" {
+				t.Errorf("value %d reads %q", i, got)
+			}
+			got[1] = 'Y' // and so does a reader
+		}
+	}
+}
+
+func TestABucketNeverHoldsMoreThanAMinute(t *testing.T) {
+	claims := memory.NewClaims()
+	reserve := func() time.Duration {
+		got, err := claims.Reserve(t.Context(), "e", 0, 100, 0, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.Wait
+	}
+	if wait := reserve(); wait != 0 {
+		t.Fatalf("the first waits %s", wait)
+	}
+	if err := claims.Settle(t.Context(), "e", -1_000_000); err != nil {
+		t.Fatal(err)
+	}
+	if wait := reserve(); wait != 0 {
+		t.Errorf("after a refund it waits %s", wait)
+	}
+	if wait := reserve(); wait <= 0 {
+		t.Error("a refund larger than the window was kept")
+	}
+}

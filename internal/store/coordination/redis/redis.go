@@ -1,0 +1,111 @@
+// Package redis is the coordination adapter over Redis, alone or in cluster mode. Everything lives under the prefix of
+// the installation. Every command may arrive twice except the reservation of rates, which is sent once.
+package redis
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/store/redisconn"
+)
+
+// Store implements coordination.Store.
+type Store struct{ conn *redisconn.Conn }
+
+var _ coordination.Store = (*Store)(nil)
+
+// New makes a store over a connection, whose prefix should have been taken with Own.
+func New(conn *redisconn.Conn) *Store { return &Store{conn} }
+
+// Close closes the connection, also for those that share it.
+func (s *Store) Close() error { return s.conn.Close() }
+
+// Claim implements coordination.Claims.
+func (s *Store) Claim(ctx context.Context, key, owner string, ttl time.Duration) (bool, error) {
+	var taken int
+	err := s.conn.Again(ctx, "claim in", func(ctx context.Context) error {
+		var err error
+		taken, err = claimScript.Run(ctx, s.conn.Client, []string{s.conn.Key("claim", key)}, owner, ttl.Milliseconds()).
+			Int()
+		return err
+	})
+	return taken == 1, err
+}
+
+// Release implements coordination.Claims.
+func (s *Store) Release(ctx context.Context, key, owner string) error {
+	return s.conn.Again(ctx, "release in", func(ctx context.Context) error {
+		return releaseScript.Run(ctx, s.conn.Client, []string{s.conn.Key("claim", key)}, owner).Err()
+	})
+}
+
+// Reserve implements coordination.Claims. It is sent once: a reservation counts each time it arrives.
+func (s *Store) Reserve(
+	ctx context.Context, endpoint string, requests, tokens, perMinute, tokensPerMinute int,
+) (coordination.Reserved, error) {
+	keys := []string{s.conn.Key("rate", endpoint)}
+	ms, err := reserveScript.Run(ctx, s.conn.Client, keys, requests, tokens, perMinute, tokensPerMinute).Int64()
+	return coordination.Reserved{Wait: time.Duration(ms) * time.Millisecond}, s.conn.Wrap(ctx, "reserve in", err)
+}
+
+// Settle implements coordination.Claims. It is sent once.
+func (s *Store) Settle(ctx context.Context, endpoint string, delta int) error {
+	err := settleScript.Run(ctx, s.conn.Client, []string{s.conn.Key("rate", endpoint)}, delta).Err()
+	return s.conn.Wrap(ctx, "settle in", err)
+}
+
+// Lease implements coordination.Readers.
+func (s *Store) Lease(ctx context.Context, index, generation, reader string, ttl time.Duration) error {
+	keys := []string{s.conn.Key("lease", index)}
+	return s.conn.Again(ctx, "lease in", func(ctx context.Context) error {
+		return leaseScript.Run(ctx, s.conn.Client, keys, generation+"\x00"+reader, ttl.Milliseconds()).Err()
+	})
+}
+
+// Leased implements coordination.Readers.
+func (s *Store) Leased(ctx context.Context, index string) (map[string]bool, error) {
+	out := map[string]bool{}
+	err := s.conn.Again(ctx, "read leases of", func(ctx context.Context) error {
+		leases, err := leasedScript.Run(ctx, s.conn.Client, []string{s.conn.Key("lease", index)}).StringSlice()
+		for _, lease := range leases {
+			generation, _, _ := strings.Cut(lease, "\x00")
+			out[generation] = true
+		}
+		return err
+	})
+	return out, err
+}
+
+// Mirror implements coordination.Readers.
+func (s *Store) Mirror(ctx context.Context, index string, epoch int64, pointer []byte) error {
+	return s.conn.Again(ctx, "mirror in", func(ctx context.Context) error {
+		return mirrorScript.Run(ctx, s.conn.Client, []string{s.conn.Key("mirror", index)}, epoch, pointer).Err()
+	})
+}
+
+// Mirrored implements coordination.Readers.
+func (s *Store) Mirrored(ctx context.Context, index string) ([]byte, error) {
+	return s.bytes(ctx, "read the mirror of", func(ctx context.Context) *redis.StringCmd {
+		return s.conn.Client.HGet(ctx, s.conn.Key("mirror", index), "pointer")
+	})
+}
+
+// bytes is a value, or nil where there is none.
+func (s *Store) bytes(
+	ctx context.Context, op string, command func(context.Context) *redis.StringCmd,
+) ([]byte, error) {
+	var out []byte
+	err := s.conn.Again(ctx, op, func(ctx context.Context) error {
+		raw, err := command(ctx).Bytes()
+		if err == redis.Nil { //nolint:errorlint // the sentinel is never wrapped
+			return nil
+		}
+		out = raw
+		return err
+	})
+	return out, err
+}

@@ -1,0 +1,163 @@
+package redis_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/store/coordination/coordinationtest"
+	"github.com/unweaver/unweaver/internal/store/coordination/redis"
+	"github.com/unweaver/unweaver/internal/store/redisconn/redistest"
+)
+
+func TestConformance(t *testing.T) {
+	url := redistest.Server(t)
+	coordinationtest.Run(t, func(t *testing.T) coordination.Store { return redis.New(redistest.Empty(t, url)) })
+}
+
+func TestConformanceOnACluster(t *testing.T) {
+	url := redistest.Cluster(t)
+	coordinationtest.Run(t, func(t *testing.T) coordination.Store { return redis.New(redistest.Empty(t, url)) })
+}
+
+func TestInstallationsShareAServerAndNeverMeet(t *testing.T) {
+	url := redistest.Server(t)
+	redistest.Empty(t, url)
+	stores := map[string]*redis.Store{}
+	for _, id := range []string{"aaaaaaaa00000000", "bbbbbbbb00000000"} {
+		conn := redistest.Open(t, url)
+		if err := conn.Own(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		stores[id] = redis.New(conn)
+	}
+	for id, store := range stores {
+		if err := store.SetState(t.Context(), "i/g", []byte(id)); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Account(t.Context(), "i/g", id, []byte("1")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id, store := range stores {
+		if state, err := store.State(t.Context(), "i/g"); err != nil || string(state) != id {
+			t.Errorf("%s reads the state %q, %v", id, state, err)
+		}
+		if all, err := store.Accounts(t.Context(), "i/g"); err != nil || len(all) != 1 {
+			t.Errorf("%s reads the accounts %q, %v", id, all, err)
+		}
+		if got, err := store.Claim(t.Context(), "k", id, time.Minute); err != nil || !got {
+			t.Errorf("%s is kept from its own claim by the other's: %v", id, err)
+		}
+	}
+}
+
+// A reply that is lost must not make a command count twice: the proxy cuts the connection after the request went
+// through.
+func TestAReservationWhoseReplyIsLostIsNotSentAgain(t *testing.T) {
+	address, _ := redistest.Start(t)
+	cut := make(chan bool, 1)
+	store := redis.New(redistest.Open(t, "redis://"+redistest.Proxy(t, address, cut)))
+	if _, err := store.Reserve(t.Context(), "e", 1, 0, 100, 0); err != nil { // loads the script
+		t.Fatal(err)
+	}
+	cut <- true
+	if _, err := store.Reserve(t.Context(), "e", 1, 0, 100, 0); !fault.Is(err, fault.StoreDown) {
+		t.Fatalf("a lost reply gave %v", err)
+	}
+	left, err := redistest.Raw(t, "redis://"+address).HGet(t.Context(), "rate:e", "requests").Float64()
+	if err != nil || left < 97.9 || left > 98.9 {
+		t.Errorf("%v requests are left, %v; want 98 and what refilled since", left, err)
+	}
+}
+
+// Spending twice must count once: a reply that is lost makes the adapter send it again.
+func TestSpendingWhoseReplyIsLostIsSentAgainAndCountsOnce(t *testing.T) {
+	address, _ := redistest.Start(t)
+	cut := make(chan bool, 1)
+	store := redis.New(redistest.Open(t, "redis://"+redistest.Proxy(t, address, cut)))
+	if err := store.SetControl(t.Context(), "i/g", []byte("go on")); err != nil {
+		t.Fatal(err)
+	}
+	cut <- true
+	control, all, err := store.Spend(t.Context(), "i/g", "w", []byte("41"))
+	if err != nil || string(control) != "go on" || len(all) != 1 || string(all["w"]) != "41" {
+		t.Errorf("control %q, accounts %q, %v", control, all, err)
+	}
+}
+
+func TestSpendingIsOneTransactionOnOneServer(t *testing.T) {
+	var sent []string
+	store := redis.New(redistest.Open(t, redistest.Fake(t, func(command []string) string {
+		sent = append(sent, strings.Join(command, " "))
+		switch command[0] {
+		case "multi":
+			return "+OK"
+		case "exec":
+			return "*4\r\n:1\r\n:1\r\n$-1\r\n*2\r\n$1\r\nw\r\n$1\r\n3"
+		}
+		return "+QUEUED"
+	})))
+	control, all, err := store.Spend(t.Context(), "i/g", "w", []byte("3"))
+	if err != nil || control != nil || string(all["w"]) != "3" {
+		t.Errorf("control %q, accounts %q, %v", control, all, err)
+	}
+	// The hash tag of the accounts is the key of the control record, which has none: a cluster keeps both together.
+	want := []string{
+		"multi", "hset account:{control:i/g} w 3", "expire account:{control:i/g} 7776000", "get control:i/g",
+		"hgetall account:{control:i/g}", "exec",
+	}
+	if !slices.Equal(sent, want) {
+		t.Errorf("sent %q, want %q", sent, want)
+	}
+}
+
+// The keys that running builds and readers of another version use must not move.
+func TestKeysLieWhereTheyLay(t *testing.T) {
+	var sent [][]string
+	store := redis.New(redistest.Open(t, redistest.Fake(t, func(command []string) string {
+		sent = append(sent, command)
+		return ":1"
+	})))
+	ctx := t.Context()
+	for want, call := range map[string]func() error{
+		"progress:i/g": func() error { return store.SetProgress(ctx, "i/g", "f", nil) },
+		"problem:i/g":  func() error { return store.SetProblem(ctx, "i/g", "f", nil) },
+		"state:i/g":    func() error { return store.SetState(ctx, "i/g", nil) },
+		"control:i/g":  func() error { return store.SetControl(ctx, "i/g", nil) },
+		"claim:k":      func() error { return store.Release(ctx, "k", "o") },
+		"rate:e":       func() error { return store.Settle(ctx, "e", 1) },
+		"lease:i":      func() error { return store.Lease(ctx, "i", "g", "r", time.Minute) },
+		"mirror:i":     func() error { return store.Mirror(ctx, "i", 1, nil) },
+	} {
+		sent = nil
+		if err := call(); err != nil {
+			t.Fatal(err)
+		}
+		if len(sent) == 0 || !slices.Contains(sent[0], want) {
+			t.Errorf("sent %q, want it to name %s", sent, want)
+		}
+	}
+}
+
+func TestAServerThatRefusesIsAFault(t *testing.T) {
+	store := redis.New(redistest.Open(t, redistest.Fake(t, func([]string) string { return "-OOM full" })))
+	ctx := t.Context()
+	_, claimErr := store.Claim(ctx, "k", "o", time.Minute)
+	_, _, spendErr := store.Spend(ctx, "r", "w", nil)
+	_, progressErr := store.Progress(ctx, "r")
+	_, stateErr := store.State(ctx, "r")
+	_, leasedErr := store.Leased(ctx, "i")
+	_, mirroredErr := store.Mirrored(ctx, "i")
+	for name, err := range map[string]error{
+		"claim": claimErr, "spend": spendErr, "progress": progressErr, "state": stateErr, "leased": leasedErr,
+		"mirrored": mirroredErr, "forget": store.ForgetRun(ctx, "r"),
+	} {
+		if !fault.Is(err, fault.StoreFull) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,174 @@
+// Package bolt is the embedded records adapter: one bbolt file, synced at every transaction.
+package bolt
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"slices"
+
+	bbolt "go.etcd.io/bbolt"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/boltfile"
+	"github.com/unweaver/unweaver/internal/store/records"
+)
+
+var (
+	recordsBucket = []byte("records")
+	metaBucket    = []byte("meta")
+)
+
+// Store implements records.Store.
+type Store struct {
+	db   *bbolt.DB
+	path string
+}
+
+var _ records.Store = (*Store)(nil)
+
+// Open opens or makes the store at path.
+func Open(path string) (*Store, error) {
+	db, err := boltfile.Open(path, false, recordsBucket, metaBucket)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{db: db, path: path}, nil
+}
+
+// Close closes the file.
+func (s *Store) Close() error { return s.db.Close() }
+
+// Ping reads a page.
+func (s *Store) Ping(context.Context) error {
+	return boltfile.Wrap("read", s.path, s.db.View(func(*bbolt.Tx) error { return nil }))
+}
+
+// Identity is a random value kept with the records.
+func (s *Store) Identity(context.Context) (string, error) {
+	var id string
+	err := s.db.Update(func(tx *bbolt.Tx) error {
+		bucket := tx.Bucket(metaBucket)
+		if v := bucket.Get([]byte("identity")); v != nil {
+			id = string(v)
+			return nil
+		}
+		raw := make([]byte, 16)
+		_, _ = rand.Read(raw) // never fails
+		id = hex.EncodeToString(raw)
+		return bucket.Put([]byte("identity"), []byte(id))
+	})
+	return id, boltfile.Wrap("identify", s.path, err)
+}
+
+// Own records the owner.
+func (s *Store) Own(_ context.Context, storeID string) error {
+	err := s.db.Update(func(tx *bbolt.Tx) error {
+		bucket := tx.Bucket(metaBucket)
+		if v := bucket.Get([]byte("owner")); v != nil {
+			if string(v) != storeID {
+				return fault.StoreOwned.At("open", s.path).
+					Because("it belongs to another artifact store").
+					Advise("use a file of its own for each artifact store (stores.classes)")
+			}
+			return nil
+		}
+		return bucket.Put([]byte("owner"), []byte(storeID))
+	})
+	if fault.As(err) != nil {
+		return err
+	}
+	return boltfile.Wrap("own", s.path, err)
+}
+
+// recordsPerTx bounds a transaction: what it holds in memory, and how long others wait for it.
+const recordsPerTx = 2000
+
+// PutRecords implements records.Store.
+func (s *Store) PutRecords(ctx context.Context, rs []records.Record) error {
+	for part := range slices.Chunk(rs, recordsPerTx) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := s.db.Update(func(tx *bbolt.Tx) error {
+			bucket := tx.Bucket(recordsBucket)
+			for _, record := range part {
+				if err := bucket.Put([]byte(record.Key), record.Value); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return boltfile.Wrap("write records to", s.path, err)
+		}
+	}
+	return nil
+}
+
+// GetRecords implements records.Store.
+func (s *Store) GetRecords(_ context.Context, keys []string) ([][]byte, error) {
+	out := make([][]byte, len(keys))
+	err := s.db.View(func(tx *bbolt.Tx) error {
+		bucket := tx.Bucket(recordsBucket)
+		for i, key := range keys {
+			if value := bucket.Get([]byte(key)); value != nil {
+				out[i] = bytes.Clone(value)
+			}
+		}
+		return nil
+	})
+	return out, boltfile.Wrap("read records of", s.path, err)
+}
+
+// DeleteRecords implements records.Store.
+func (s *Store) DeleteRecords(ctx context.Context, keys []string) error {
+	for part := range slices.Chunk(keys, recordsPerTx) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := s.db.Update(func(tx *bbolt.Tx) error {
+			bucket := tx.Bucket(recordsBucket)
+			for _, key := range part {
+				if err := bucket.Delete([]byte(key)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return boltfile.Wrap("delete records of", s.path, err)
+		}
+	}
+	return nil
+}
+
+// ScanRecords implements records.Store.
+func (s *Store) ScanRecords(ctx context.Context, prefix string, f func([]string) error) error {
+	after := []byte(prefix)
+	for first := true; ; first = false {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		var keys []string
+		err := s.db.View(func(tx *bbolt.Tx) error {
+			cursor := tx.Bucket(recordsBucket).Cursor()
+			raw, _ := cursor.Seek(after)
+			if !first && bytes.Equal(raw, after) {
+				raw, _ = cursor.Next()
+			}
+			for ; bytes.HasPrefix(raw, []byte(prefix)) && raw != nil && len(keys) < recordsPerTx; raw, _ = cursor.Next() {
+				keys = append(keys, string(raw))
+			}
+			return nil
+		})
+		if err != nil || len(keys) == 0 {
+			return boltfile.Wrap("scan", s.path, err)
+		}
+		if err := f(keys); err != nil {
+			return err
+		}
+		after = []byte(keys[len(keys)-1])
+	}
+}

@@ -1,0 +1,120 @@
+package bolt_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/records"
+	"github.com/unweaver/unweaver/internal/store/records/bolt"
+	"github.com/unweaver/unweaver/internal/store/records/recordstest"
+)
+
+func open(t *testing.T, path string) *bolt.Store {
+	t.Helper()
+	store, err := bolt.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+func TestConformance(t *testing.T) {
+	recordstest.Run(t, func(t *testing.T) records.Store { return open(t, filepath.Join(t.TempDir(), "c.bolt")) })
+}
+
+func TestRecordsAndIdentitySurviveReopening(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.bolt")
+	store := open(t, path)
+	if err := store.PutRecords(t.Context(), []records.Record{{Key: "k", Value: []byte("v")}}); err != nil {
+		t.Fatal(err)
+	}
+	before, err := store.Identity(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Own(t.Context(), "aaaaaaaa0000"); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	store = open(t, path)
+	if values, err := store.GetRecords(t.Context(), []string{"k"}); err != nil || string(values[0]) != "v" {
+		t.Errorf("got %q, %v", values, err)
+	}
+	if after, err := store.Identity(t.Context()); err != nil || after != before {
+		t.Errorf("identity was %q and is %q, %v", before, after, err)
+	}
+	if err := store.Own(t.Context(), "bbbbbbbb0000"); !fault.Is(err, fault.StoreOwned) {
+		t.Errorf("another owner: %v", err)
+	}
+}
+
+func TestAFileThatIsMadeAnewHasAnotherIdentity(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.bolt")
+	identity := func() string {
+		store := open(t, path)
+		defer func() { _ = store.Close() }()
+		id, err := store.Identity(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	before := identity()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if after := identity(); after == before {
+		t.Error("a store that lost its memory says that it did not")
+	}
+}
+
+func TestADamagedFileIsNamedAndKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.bolt")
+	damaged := []byte("this is no database at all, but long enough to be looked at")
+	if err := os.WriteFile(path, damaged, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := bolt.Open(path)
+	if !fault.Is(err, fault.SegmentDamage) || fault.As(err).Object != path {
+		t.Errorf("got %v", err)
+	}
+	if raw, err := os.ReadFile(path); err != nil || string(raw) != string(damaged) {
+		t.Errorf("the file holds %q, %v", raw, err)
+	}
+}
+
+func TestAStoreInUseIsNamed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.bolt")
+	open(t, path)
+	if _, err := bolt.Open(path); !fault.Is(err, fault.DataDirInUse) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAClosedStoreFailsTransiently(t *testing.T) {
+	store := open(t, filepath.Join(t.TempDir(), "c.bolt"))
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, getErr := store.GetRecords(t.Context(), []string{"k"})
+	_, identityErr := store.Identity(t.Context())
+	for name, err := range map[string]error{
+		"ping":     store.Ping(t.Context()),
+		"put":      store.PutRecords(t.Context(), []records.Record{{Key: "k"}}),
+		"delete":   store.DeleteRecords(t.Context(), []string{"k"}),
+		"own":      store.Own(t.Context(), "x"),
+		"scan":     store.ScanRecords(t.Context(), "", func([]string) error { return errors.New("called") }),
+		"get":      getErr,
+		"identity": identityErr,
+	} {
+		if !fault.Is(err, fault.StoreDown) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,23 @@
+package memory_test
+
+import (
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/store/records"
+	"github.com/unweaver/unweaver/internal/store/records/memory"
+	"github.com/unweaver/unweaver/internal/store/records/recordstest"
+)
+
+func TestConformance(t *testing.T) {
+	recordstest.Run(t, func(*testing.T) records.Store { return memory.New() })
+}
+
+func TestAStoreThatLostItsMemoryHasAnotherIdentity(t *testing.T) {
+	first, err := memory.New().Identity(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second, _ := memory.New().Identity(t.Context()); first == second {
+		t.Errorf("both are %q", first)
+	}
+}

@@ -1,0 +1,110 @@
+package redis_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/records"
+	"github.com/unweaver/unweaver/internal/store/records/recordstest"
+	"github.com/unweaver/unweaver/internal/store/records/redis"
+	"github.com/unweaver/unweaver/internal/store/redisconn/redistest"
+)
+
+func TestConformance(t *testing.T) {
+	url := redistest.Server(t)
+	recordstest.Run(t, func(t *testing.T) records.Store { return redis.New(redistest.Empty(t, url)) })
+}
+
+func TestConformanceOnACluster(t *testing.T) {
+	url := redistest.Cluster(t)
+	recordstest.Run(t, func(t *testing.T) records.Store { return redis.New(redistest.Empty(t, url)) })
+}
+
+func wants(t *testing.T, err error, code fault.Code, says string) {
+	t.Helper()
+	if !fault.Is(err, code) || !strings.Contains(fmt.Sprint(err), says) {
+		t.Errorf("got %v, want %s saying %q", err, code, says)
+	}
+}
+
+func TestAFullServerNamesTheFix(t *testing.T) {
+	address, _ := redistest.Start(t, "--maxmemory", "3mb", "--maxmemory-policy", "noeviction")
+	store := redis.New(redistest.Open(t, "redis://"+address))
+	var err error
+	for i := 0; i < 100 && err == nil; i++ {
+		err = store.PutRecords(t.Context(), []records.Record{{Key: fmt.Sprint("k", i), Value: make([]byte, 100_000)}})
+	}
+	wants(t, err, fault.StoreFull, "maxmemory")
+}
+
+func TestAReplicaNamesTheFix(t *testing.T) {
+	_, port := redistest.Start(t)
+	replica, _ := redistest.Start(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(port))
+	store := redis.New(redistest.Open(t, "redis://"+replica))
+	err := store.PutRecords(t.Context(), []records.Record{{Key: "k", Value: []byte("v")}})
+	wants(t, err, fault.StoreDenied, "primary")
+}
+
+// A server that was wiped, or restarted without its data, may have forgotten what it said yes to.
+func TestAServerThatLostItsMemoryHasAnotherIdentity(t *testing.T) {
+	url := redistest.Server(t)
+	identity := func(store *redis.Store) string {
+		id, err := store.Identity(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	before := identity(redis.New(redistest.Empty(t, url)))
+	if again := identity(redis.New(redistest.Open(t, url))); again != before {
+		t.Errorf("the same server was %q and is %q", before, again)
+	}
+	if after := identity(redis.New(redistest.Empty(t, url))); after == before {
+		t.Error("a server that was emptied says that it was not")
+	}
+}
+
+// In a pipeline an absent key is reported first and would hide the failure of another.
+func TestAFailureBehindAnAbsentKeyIsSeen(t *testing.T) {
+	store := redis.New(redistest.Open(t, redistest.Fake(t, func(command []string) string {
+		if command[1] == "absent" {
+			return "$-1"
+		}
+		return "-OOM it cannot even read"
+	})))
+	_, err := store.GetRecords(t.Context(), []string{"absent", "there"})
+	wants(t, err, fault.StoreFull, "maxmemory")
+}
+
+func TestWritesTravelTogether(t *testing.T) {
+	var sent []string
+	store := redis.New(redistest.Open(t, redistest.Fake(t, func(command []string) string {
+		sent = append(sent, strings.Join(command, " "))
+		return "+OK"
+	})))
+	rs := []records.Record{{Key: "aaaaaaaa:c:i:1", Value: []byte("x")}, {Key: "aaaaaaaa:c:i:2", Value: []byte("y")}}
+	if err := store.PutRecords(t.Context(), rs); err != nil {
+		t.Fatal(err)
+	}
+	// A record lies under its own key: another layout would lose what is stored.
+	if want := []string{"set aaaaaaaa:c:i:1 x", "set aaaaaaaa:c:i:2 y"}; !slices.Equal(sent, want) {
+		t.Errorf("sent %q", sent)
+	}
+}
+
+func TestAScanTakesItsPrefixLiterally(t *testing.T) {
+	var pattern string
+	store := redis.New(redistest.Open(t, redistest.Fake(t, func(command []string) string {
+		pattern = command[slices.Index(command, "match")+1]
+		return "*2\r\n$1\r\n0\r\n*0"
+	})))
+	if err := store.ScanRecords(t.Context(), `a*b?[c]\`, func([]string) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if want := `a\*b\?\[c]\\*`; pattern != want {
+		t.Errorf("asked for %q, want %q", pattern, want)
+	}
+}

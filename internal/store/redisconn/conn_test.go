@@ -1,0 +1,145 @@
+package redisconn_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/redisconn"
+	"github.com/unweaver/unweaver/internal/store/redisconn/redistest"
+)
+
+func wants(t *testing.T, err error, code fault.Code, says string) {
+	t.Helper()
+	if !fault.Is(err, code) || !strings.Contains(fmt.Sprint(err), says) {
+		t.Errorf("got %v, want %s saying %q", err, code, says)
+	}
+}
+
+func TestWhatAServerRefusesNamesTheFix(t *testing.T) {
+	for _, c := range []struct {
+		reply string
+		code  fault.Code
+		says  string
+	}{
+		{"OOM command not allowed when used memory > 'maxmemory'.", fault.StoreFull, "raise maxmemory"},
+		{"MISCONF Redis is configured to save RDB snapshots", fault.StoreFull, "disk"},
+		{"READONLY You can't write against a read only replica.", fault.StoreDenied, "primary"},
+		{"NOAUTH Authentication required.", fault.StoreDenied, "password"},
+		{"WRONGPASS invalid username-password pair", fault.StoreDenied, "UNWEAVER_STORES_CLASSES"},
+		{"NOPERM this user has no permissions", fault.StoreDenied, "ACL"},
+		{"ERR DB index is out of range", fault.BadConfig, "database number"},
+		{"MOVED 3999 127.0.0.1:6381", fault.BadConfig, "redis+cluster://"},
+		{"CROSSSLOT Keys in request don't hash to the same slot", fault.BadConfig, "redis+cluster://"},
+		{"ERR This instance has cluster support disabled", fault.BadConfig, "no cluster"},
+	} {
+		conn := redistest.Open(t, redistest.Fake(t, func([]string) string { return "-" + c.reply }))
+		wants(t, conn.Own(t.Context(), "aaaaaaaa0000"), c.code, c.says)
+	}
+}
+
+// A server that is loading its file or fails over is asked again; one that refuses for good is asked once.
+func TestOnlyWhatHealsIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	for reply, want := range map[string]int{"-LOADING Redis is loading the dataset in memory": 4, "-OOM full": 1} {
+		asked := 0
+		conn := redistest.Open(t, redistest.Fake(t, func([]string) string { asked++; return reply }))
+		begin := time.Now()
+		if err := conn.Own(t.Context(), "aaaaaaaa0000"); err == nil || asked != want {
+			t.Errorf("%s: asked %d times in %s, %v", reply, asked, time.Since(begin), err)
+		}
+	}
+}
+
+func TestAServerThatDoesNotAnswerIsNotWaitedForBeyondTheDeadline(t *testing.T) {
+	for name, path := range map[string]string{"the caller's": "", "the connection's": "/0?read_timeout=200ms"} {
+		conn := redistest.Open(t, redistest.Fake(t, func([]string) string { return "" })+path)
+		ctx := t.Context()
+		if path == "" {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, 200*time.Millisecond)
+			defer cancel()
+		}
+		begin := time.Now()
+		err := conn.Ping(ctx)
+		if took := time.Since(begin); err == nil || took > 3*time.Second {
+			t.Errorf("%s deadline: %v after %s", name, err, took)
+		}
+		if fault.KindOf(err) != fault.Transient {
+			t.Errorf("%s deadline: %v is not transient", name, err)
+		}
+	}
+}
+
+func TestAURLThatNamesNoServerIsRefusedWithoutItsPassword(t *testing.T) {
+	for _, url := range []string{
+		"http://:secret@localhost", "redis://:secret@host:port", "redis+cluster://:secret@a:x,b:y", "redis://:secret@h/notanumber",
+	} {
+		_, err := redisconn.Open(t.Context(), url)
+		wants(t, err, fault.BadConfig, "stores.classes")
+		if strings.Contains(fmt.Sprint(err), "secret") {
+			t.Errorf("%s: the password is in %v", url, err)
+		}
+	}
+}
+
+func TestNoServerIsTransient(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, err := redisconn.Open(ctx, "redis://127.0.0.1:1/0")
+	wants(t, err, fault.StoreDown, "stores.classes")
+}
+
+func TestAConnectionThatIsSharedMayBeClosedByEach(t *testing.T) {
+	conn := redistest.Open(t, redistest.Fake(t, func([]string) string { return "+PONG" }))
+	if err := conn.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := conn.Ping(t.Context()); !fault.Is(err, fault.StoreDown) {
+		t.Errorf("after closing: %v", err)
+	}
+}
+
+func TestKeysBeginWithTheOwner(t *testing.T) {
+	conn := redistest.Open(t, redistest.Fake(t, func(command []string) string {
+		if strings.EqualFold(command[0], "GET") {
+			return "$12\r\nabcdef012345"
+		}
+		return "+OK"
+	}))
+	if key := conn.Key("state", "i/g"); key != "state:i/g" {
+		t.Errorf("before it is owned: %q", key)
+	}
+	wants(t, conn.Own(t.Context(), "abcdef01ffff"), fault.StoreOwned, "prefix abcdef01:")
+	if err := conn.Own(t.Context(), "abcdef012345"); err != nil {
+		t.Fatal(err)
+	}
+	if key := conn.Key("state", "i/g"); key != "abcdef01:state:i/g" {
+		t.Errorf("key %q", key)
+	}
+}
+
+func TestAServerThatEvictsIsRefused(t *testing.T) {
+	address, _ := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
+	_, err := redisconn.Open(t.Context(), "redis://"+address)
+	wants(t, err, fault.BadConfig, "noeviction")
+}
+
+func TestAWrongPasswordNamesTheFixAndIsNotPrinted(t *testing.T) {
+	address, _ := redistest.Start(t, "--requirepass", "right")
+	_, err := redisconn.Open(t.Context(), "redis://:wrong-secret@"+address)
+	wants(t, err, fault.StoreDenied, "password")
+	if strings.Contains(err.Error(), "wrong-secret") {
+		t.Error("the password is in the error")
+	}
+	redistest.Open(t, "redis://:right@"+address)
+}
