@@ -6,6 +6,7 @@ EMBEDDED := infra/embedded
 
 GOLANGCI      := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 WORKFLOWCHECK := go.temporal.io/sdk/contrib/tools/workflowcheck@v0.6.0
+GOVULNCHECK   := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
 .DEFAULT_GOAL := help
 
@@ -37,13 +38,28 @@ test-with-servers:
 	set -a; . ./.servers/env; set +a; cd $(EMBEDDED) && UNWEAVER_TEST_BIN=$(BIN) $(GO) test -timeout 30m ./...
 	@. ./.servers/env; if [ -n "$$UNWEAVER_TEST_MISSING" ]; then echo; echo "SKIPPED: no real $$UNWEAVER_TEST_MISSING could be had here; what needs it was not tested (see the lines 'servers:' above)"; else echo "== all real servers were there: Redis, S3, Milvus, Temporal"; fi
 
-check: $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck ## format, vet, lint, workflowcheck, tests with -race
+check: $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck $(TOOLS)/govulncheck ## format, vet, lint, workflowcheck, known vulnerabilities, tests with -race
+	@echo "== format, vet"
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt-ed:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) vet ./...
 	cd $(EMBEDDED) && $(GO) vet ./...
+	@echo "== lint, workflowcheck"
 	$(TOOLS)/golangci-lint run ./...
+	cd $(EMBEDDED) && $(TOOLS)/golangci-lint run --config ../../.golangci.yml ./...
 	$(TOOLS)/workflowcheck -config .workflowcheck.yaml ./workflows/...
+	@echo "== known vulnerabilities"
+	@$(MAKE) --no-print-directory vulnerabilities
+	@echo "== tests with the race detector"
 	$(GO) test -race ./...
+
+# The data base of vulnerabilities is asked over the network: where it cannot be reached, that is said, and no failure.
+vulnerabilities: $(TOOLS)/govulncheck
+	@out=$$($(TOOLS)/govulncheck ./... 2>&1); code=$$?; \
+	if echo "$$out" | grep -q 'fetching vulnerabilities'; then echo "SKIPPED: the vulnerability data base cannot be reached from here"; \
+	else echo "$$out"; exit $$code; fi
+
+$(TOOLS)/govulncheck:
+	@mkdir -p $(TOOLS); GOBIN=$(TOOLS) $(GO) install $(GOVULNCHECK)
 
 $(TOOLS)/golangci-lint:
 	@mkdir -p $(TOOLS); echo "installing golangci-lint (some minutes)"; GOBIN=$(TOOLS) $(GO) install $(GOLANGCI)
@@ -75,4 +91,4 @@ compose-check: ## validate docker-compose.yml, its configuration and the images'
 clean: ## remove what was built
 	rm -rf $(BIN) $(TOOLS)
 
-.PHONY: help build demo dev test test-with-servers check bench servers servers-down compose-check clean
+.PHONY: help build demo dev test test-with-servers check vulnerabilities docs histories bench servers servers-down compose-check clean

@@ -61,6 +61,7 @@ type Manifest struct {
 	Parent      string       `json:"parent,omitempty"` // sha256 of the parent's manifest
 	Store       string       `json:"store"`
 	Config      Digest       `json:"config_digest"`
+	Made        Made         `json:"made"`
 	Spec        Digest       `json:"spec"` // the spec artifact it was built with
 	Created     time.Time    `json:"created"`
 	Class       Fingerprint  `json:"class_embedder"`
@@ -73,6 +74,14 @@ type Manifest struct {
 	Tokens      Tokens       `json:"tokens"`
 	Cost        float64      `json:"cost"`
 	Models      ModelSummary `json:"models"`
+}
+
+// Made names the rules of the program that made a generation: a change of any of them is a reason to build again.
+type Made struct {
+	Parser   string `json:"parser"`
+	Chunker  string `json:"chunker"`
+	Names    string `json:"names"`
+	Analyser string `json:"analyser"` // rules of words
 }
 
 // ModelSummary names the models as people see them; built-in ones are labelled so wherever results are shown.
@@ -96,6 +105,7 @@ type Counts struct {
 	Edges       int64 `json:"edges"`
 	Windows     int64 `json:"windows"`
 	DeadLetters int64 `json:"dead_letters"`
+	Failed      int64 `json:"failed,omitempty"` // documents that are in the corpus and gave nothing
 	Fallbacks   int64 `json:"fallbacks"`
 	Tokens      int64 `json:"tokens"` // o200k tokens of all chunks
 }

@@ -123,3 +123,23 @@ func (r Report) Markdown() string {
 	}
 	return text.String()
 }
+
+// Sum is the number of calls of all tasks.
+func (c Calls) Sum() int64 { return c.Extract + c.Shorten + c.Embed }
+
+// Plus adds calls by task.
+func (c Calls) Plus(other Calls) Calls {
+	return Calls{c.Extract + other.Extract, c.Shorten + other.Shorten, c.Embed + other.Embed}
+}
+
+// Count adds n calls of a task; tasks that builds do not have are not counted.
+func (c *Calls) Count(task string, n int64) {
+	switch task {
+	case "extract":
+		c.Extract += n
+	case "shorten":
+		c.Shorten += n
+	case "embed":
+		c.Embed += n
+	}
+}

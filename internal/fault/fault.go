@@ -68,11 +68,16 @@ const (
 	PointerMoved Code = "pointer_moved"
 	Paused       Code = "paused"
 	BudgetSpent  Code = "budget_spent"
-	Internal     Code = "internal"
-	EmbedderDown Code = "embedder_unavailable"
-	GenBusy      Code = "generation_busy"
-	EngineDown   Code = "engine_unavailable"
-	RunNotFound  Code = "unknown_run"
+	Cancelled    Code = "cancelled"
+	Stalled      Code = "stalled"
+
+	// ControlUnreadable is a control record or an account that nobody understands.
+	ControlUnreadable Code = "control_unreadable"
+	Internal          Code = "internal"
+	EmbedderDown      Code = "embedder_unavailable"
+	GenBusy           Code = "generation_busy"
+	EngineDown        Code = "engine_unavailable"
+	RunNotFound       Code = "unknown_run"
 )
 
 // Kind says how a failure heals, and so who acts on it.
@@ -101,7 +106,7 @@ var kinds = map[Code]Kind{
 
 	Precondition: Bad, StoreDown: Transient, StoreFull: Fatal, StoreDenied: Fatal, StoreOwned: Fatal, SegmentDamage: Fatal,
 
-	LeaseHeld: Fatal, PointerMoved: Fatal, Paused: Fatal, BudgetSpent: Fatal, Internal: Fatal, EmbedderDown: Transient,
+	LeaseHeld: Fatal, PointerMoved: Fatal, Paused: Fatal, BudgetSpent: Fatal, Cancelled: Fatal, Stalled: Transient, ControlUnreadable: Fatal, Internal: Fatal, EmbedderDown: Transient,
 	GenBusy: Transient, EngineDown: Transient, RunNotFound: Bad,
 }
 

@@ -17,9 +17,8 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/unweaver/unweaver/activities"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/ledger"
-	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/wiring"
 	"github.com/unweaver/unweaver/workflows"
@@ -45,8 +44,8 @@ type Host struct{ w worker.Worker }
 type engine struct{ c client.Client }
 
 // Closed implements activities.Engine.
-func (e engine) Closed(ctx context.Context, workflow, run string) (bool, error) {
-	response, err := e.c.DescribeWorkflowExecution(ctx, workflow, run)
+func (e engine) Closed(ctx context.Context, holder build.Holder) (bool, error) {
+	response, err := e.c.DescribeWorkflowExecution(ctx, holder.Workflow, holder.Run)
 	var gone *serviceerror.NotFound
 	if errors.As(err, &gone) {
 		return true, nil
@@ -66,23 +65,14 @@ func Start(config Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &activities.Activities{
-		Artifacts: config.Stores.Artifacts,
-		Corpora:   config.Stores.Corpus,
-		Staging:   config.Stores.Staging,
-		Records:   config.Stores.Records, Coordination: config.Stores.Coordination,
-		Vectors: config.Stores.Vectors,
-		Models:  func(spec corpus.Spec) (model.Set, error) { return config.Models.Build(spec, nil) },
-		Ledger: ledger.New(
-			config.Stores.Artifacts,
-			config.Stores.Coordination,
-		),
-		Engine:  engine{config.Client},
-		StoreID: config.Stores.StoreID,
-		Cache:   cache,
-		CPU:     make(chan struct{}, runtime.GOMAXPROCS(0)),
-		Log:     config.Log,
+	ports := &build.Ports{
+		Artifacts: config.Stores.Artifacts, Corpora: config.Stores.Corpus, Staging: config.Stores.Staging,
+		Records: config.Stores.Records, Coordination: config.Stores.Coordination, Vectors: config.Stores.Vectors,
+		Models:  config.Models.Build,
+		Ledger:  ledger.New(config.Stores.Artifacts, config.Stores.Coordination),
+		StoreID: config.Stores.StoreID, Cache: cache, CPU: make(chan struct{}, runtime.GOMAXPROCS(0)), Log: config.Log,
 	}
+	a := &activities.Activities{Ports: ports, Engine: engine{config.Client}, Log: config.Log}
 	w := worker.New(
 		config.Client,
 		config.TaskQueue,

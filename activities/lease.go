@@ -1,0 +1,19 @@
+package activities
+
+import (
+	"context"
+
+	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// TakeLease makes this run the only builder of its index and gives its fence.
+func (a *Activities) TakeLease(ctx context.Context, b workflows.Build) (int64, error) {
+	var fence int64
+	err := a.short(ctx, b, "lease", func(ctx context.Context, run *build.Run) error {
+		var err error
+		fence, err = build.TakeLease(ctx, run.Index, holder(ctx), a.Engine.Closed)
+		return err
+	})
+	return fence, err
+}

@@ -1,0 +1,45 @@
+package activities
+
+import (
+	"context"
+
+	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// BeginStage closes the stage before and starts the next in the run's state.
+func (a *Activities) BeginStage(ctx context.Context, in workflows.StageState) error {
+	a.Log.Info("stage begins", "run_id", job(in.Build).Name(), "stage", in.Stage, "total", in.Total)
+	return a.short(ctx, in.Build, in.Stage, func(ctx context.Context, run *build.Run) error {
+		return run.BeginStage(ctx, holder(ctx), in.Stage, in.Total)
+	})
+}
+
+// EndBuild records how a build ends, or that it pauses. A build that ends gives its lease back.
+func (a *Activities) EndBuild(ctx context.Context, end workflows.End) error {
+	if end.Status == corpus.StatusPaused {
+		a.Log.Warn("run paused", "run_id", job(end.Build).Name(), "reason", end.Reason)
+	} else {
+		a.Log.Info("run ended", "run_id", job(end.Build).Name(), "status", end.Status, "reason", end.Reason)
+	}
+	return a.short(ctx, end.Build, "end", func(ctx context.Context, run *build.Run) error {
+		return run.End(ctx, holder(ctx), ending(end))
+	})
+}
+
+func ending(end workflows.End) build.Ending {
+	return build.Ending{Status: end.Status, Reason: end.Reason, Ref: end.Ref, Unchanged: end.Unchanged}
+}
+
+// SteerRun writes what the activities of a run look at. When it returns after pause or cancel, no paid call starts any
+// more. A resume of a run whose budget is spent needs a larger one.
+func (a *Activities) SteerRun(ctx context.Context, steer workflows.Steer) error {
+	return a.short(ctx, steer.Build, "steer", func(ctx context.Context, run *build.Run) error {
+		var budget *corpus.Budget
+		if steer.Budget != nil {
+			budget = &corpus.Budget{Calls: steer.Budget.Calls, Tokens: steer.Budget.Tokens, Money: steer.Budget.Money}
+		}
+		return run.Steer(ctx, steer.Command, budget)
+	})
+}

@@ -1,0 +1,65 @@
+package activities
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// stall is how long a unit may show no sign of life (an item done, a paid call admitted or answered) before it counts as
+// hung. Every remote call has a shorter deadline of its own.
+var stall = 12 * time.Minute
+
+// work runs a unit. It is refused where the run is stopped; its context is cancelled when the run is stopped while it
+// works. Heartbeats go out as long as the unit gets on: one that hangs is cancelled, and where it does not even notice
+// that, the engine gives it to another worker.
+func (c call) work(ctx context.Context, do func(context.Context, *build.Run) error) error {
+	watched, end := c.run.Watch(ctx)
+	defer end()
+	if err := c.run.Look(watched); err != nil {
+		return err
+	}
+	watched, cancel := context.WithCancelCause(watched)
+	defer cancel(nil)
+	var heartbeats sync.WaitGroup
+	stop := make(chan struct{})
+	heartbeats.Go(func() { c.beat(ctx, stop, cancel) })
+	err := do(watched, c.run)
+	close(stop)
+	heartbeats.Wait()
+	if cause := context.Cause(watched); err != nil && cause != nil && ctx.Err() == nil {
+		err = cause
+	}
+	if flushed := c.run.Flush(context.WithoutCancel(ctx)); err == nil {
+		err = flushed
+	}
+	return err
+}
+
+// beat sends heartbeats while the unit gets on, and cancels it when it hangs.
+func (c call) beat(ctx context.Context, stop <-chan struct{}, cancel context.CancelCauseFunc) {
+	ticker := time.NewTicker(max(c.b.Heartbeat/4, 200*time.Millisecond))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-ticker.C:
+		}
+		idle := time.Since(c.run.LastSign())
+		if idle < stall {
+			activity.RecordHeartbeat(ctx)
+			continue
+		}
+		c.Log.Error("unit hangs", "run_id", c.run.Name(), "stage", c.run.Stage, "seconds", int(idle.Seconds()))
+		cancel(fault.Stalled.At("work on", c.run.Stage).
+			Because("it showed no progress for " + stall.String()).
+			Advise("it is tried again; see the logs of the stores and of the model server"))
+		return
+	}
+}

@@ -1,0 +1,125 @@
+package build
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"sync/atomic"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+)
+
+// Account is what one worker process did for one run, in absolute numbers since the process took the run up: writing it
+// twice changes nothing, and the sum over all processes costs one field a process to read, however large the run.
+type Account struct {
+	Calls    corpus.Calls     `json:"calls"`     // answered, and so paid for
+	InFlight corpus.Calls     `json:"in_flight"` // admitted and not answered yet
+	Hits     corpus.Calls     `json:"hits"`      // results taken from the ledger by finished units
+	Tokens   corpus.Tokens    `json:"tokens"`
+	Cost     float64          `json:"cost"`
+	Written  corpus.Written   `json:"written"`
+	Done     map[string]int64 `json:"done"` // by stage, of finished and of running units
+}
+
+func (a Account) paidCalls() int64 { return a.Calls.Sum() }
+
+func (a Account) paidTokens() int64 {
+	return a.Tokens.Prompt + a.Tokens.Completion + a.Tokens.Embedding
+}
+
+func (a *Account) add(other Account) {
+	a.Calls = a.Calls.Plus(other.Calls)
+	a.InFlight = a.InFlight.Plus(other.InFlight)
+	a.Hits = a.Hits.Plus(other.Hits)
+	a.Tokens.Prompt += other.Tokens.Prompt
+	a.Tokens.Completion += other.Tokens.Completion
+	a.Tokens.Embedding += other.Tokens.Embedding
+	a.Cost += other.Cost
+	a.Written.Segments += other.Written.Segments
+	a.Written.Records += other.Written.Records
+	a.Written.Rows += other.Written.Rows
+	for stage, done := range other.Done {
+		if a.Done == nil {
+			a.Done = map[string]int64{}
+		}
+		a.Done[stage] += done
+	}
+}
+
+// copy is a value that its owner may go on changing.
+func (a Account) copy() Account {
+	a.Done = maps.Clone(a.Done)
+	return a
+}
+
+// sum adds the accounts of all processes but one.
+func sum(run string, accounts map[string][]byte, but string) (Account, error) {
+	var total Account
+	for worker, raw := range accounts {
+		if worker == but {
+			continue
+		}
+		var account Account
+		if err := json.Unmarshal(raw, &account); err != nil {
+			return total, fault.ControlUnreadable.At("read account of", run+" by "+worker).Because(err)
+		}
+		total.add(account)
+	}
+	return total, nil
+}
+
+// Totals is what a run did and paid for, over all processes that worked on it. A damaged account is an error: a budget
+// that counts too little is none.
+func Totals(ctx context.Context, runs coordination.Runs, run string) (Account, error) {
+	accounts, err := runs.Accounts(ctx, run)
+	if err != nil {
+		return Account{}, err
+	}
+	return sum(run, accounts, "")
+}
+
+// Progress is what one unit of work did so far.
+type Progress struct {
+	stage string
+	book  *book
+	done  int64        // of this unit, in the account already
+	last  atomic.Int64 // unix nanoseconds of its last sign of life
+}
+
+// Report takes absolute progress of this unit. Calls and tokens in it are ignored: the meter counts those.
+func (p *Progress) Report(now corpus.Progress) { p.Done(now.Done) }
+
+// Done takes how many pieces of the stage this unit has done so far.
+func (p *Progress) Done(done int64) {
+	p.Touch()
+	p.book.change(func(account *Account) {
+		account.Done[p.stage] += done - p.done
+		p.done = done
+	})
+}
+
+// Touch tells that the unit is alive though it has nothing to count.
+func (p *Progress) Touch() { p.last.Store(time.Now().UnixNano()) }
+
+// Finish takes what a finished unit did. It counts once.
+func (p *Progress) Finish(all corpus.Progress) {
+	p.book.change(func(account *Account) {
+		account.Done[p.stage] += all.Done - p.done
+		p.done = 0 // finished: it stays in the account
+		account.add(Account{Hits: all.Hits, Written: all.Written})
+	})
+}
+
+// drop takes what an unfinished unit did back: another attempt does it again.
+func (p *Progress) drop() {
+	if p.done == 0 {
+		return
+	}
+	p.book.change(func(account *Account) {
+		account.Done[p.stage] -= p.done
+		p.done = 0
+	})
+}

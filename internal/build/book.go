@@ -1,0 +1,383 @@
+package build
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	mathrand "math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+)
+
+const (
+	// lookEvery is how often a process that works on a run looks at its control record when nothing asks for it sooner.
+	lookEvery = time.Second
+	// exchangePatience is how long one exchange with the store may take.
+	exchangePatience = 10 * time.Second
+	// keepBook is how long the account of a run is kept when no unit of it runs here: units of one run follow each other.
+	keepBook = 24 * time.Hour
+)
+
+// taskEmbed is the task of embedding requests.
+const taskEmbed = "embed"
+
+// books are the accounts that this process keeps, one a run.
+type books struct {
+	mu     sync.Mutex
+	byRun  map[string]*book
+	worker string
+	opened int
+}
+
+func (b *books) open(ports *Ports, run string) *book {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.byRun == nil {
+		raw := make([]byte, 8)
+		_, _ = rand.Read(raw) // never fails
+		b.byRun, b.worker = map[string]*book{}, hex.EncodeToString(raw)
+	}
+	for name, old := range b.byRun {
+		if name != run && old.idle() {
+			delete(b.byRun, name)
+		}
+	}
+	known := b.byRun[run]
+	if known == nil {
+		b.opened++
+		known = &book{
+			runs: ports.Coordination, run: run, worker: fmt.Sprintf("%s-%d", b.worker, b.opened),
+			mine: Account{Done: map[string]int64{}}, stops: map[int]context.CancelCauseFunc{},
+			kick: make(chan struct{}, 1), clock: time.Now,
+		}
+		b.byRun[run] = known
+	}
+	known.users.Add(1)
+	return known
+}
+
+// book is the account of one run in this process, and the gate before each of its paid calls. One exchange with the
+// store, shared by everyone who waits for one, writes the account and reads the control record and the accounts of the
+// other processes.
+type book struct {
+	runs   coordination.Runs
+	run    string
+	worker string
+	users  atomic.Int64
+
+	mu       sync.Mutex
+	mine     Account
+	dirty    bool
+	others   Account
+	control  Control
+	settings corpus.Spec
+	waiting  []*ticket                       // calls
+	looking  []chan error                    // those who only want to know how the run stands
+	stops    map[int]context.CancelCauseFunc // of the units that run here
+	nextStop int
+	looping  bool
+	closedAt time.Time
+	kick     chan struct{}
+	clock    func() time.Time
+}
+
+// ticket is a paid call that waits for admission.
+type ticket struct {
+	task    string
+	granted chan error
+	at      time.Time // when the look that granted it came back
+}
+
+func (b *book) price(settings corpus.Spec) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.settings = settings
+}
+
+func (b *book) close() {
+	b.mu.Lock()
+	b.closedAt = time.Now()
+	b.mu.Unlock()
+	b.users.Add(-1)
+}
+
+func (b *book) idle() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.users.Load() == 0 && time.Since(b.closedAt) > keepBook
+}
+
+// change changes the account and has it written soon.
+func (b *book) change(f func(*Account)) {
+	b.mu.Lock()
+	f(&b.mine)
+	b.dirty = true
+	b.ensureLoop()
+	b.mu.Unlock()
+	b.wake()
+}
+
+func (b *book) wake() {
+	select {
+	case b.kick <- struct{}{}:
+	default:
+	}
+}
+
+// watch cancels a unit's context when the run is stopped, and keeps the account written while units run. It returns the
+// context and what ends the watch.
+func (b *book) watch(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	b.mu.Lock()
+	id := b.nextStop
+	b.nextStop++
+	b.stops[id] = cancel
+	b.ensureLoop()
+	b.mu.Unlock()
+	return ctx, func() {
+		b.mu.Lock()
+		delete(b.stops, id)
+		b.mu.Unlock()
+		cancel(nil)
+		b.wake()
+	}
+}
+
+// loop exchanges account and control with the store: at once when somebody waits or something changed, else every
+// second, until no unit runs here. It is the only one that writes this account, so that an older one never overwrites.
+func (b *book) loop(ctx context.Context) {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-b.kick:
+		case <-ticker.C:
+		}
+		exchange, cancel := context.WithTimeout(ctx, exchangePatience)
+		b.exchange(exchange)
+		cancel()
+		b.mu.Lock()
+		if len(b.waiting) == 0 && len(b.looking) == 0 && len(b.stops) == 0 && !b.dirty {
+			b.looping = false
+			b.mu.Unlock()
+			return
+		}
+		b.mu.Unlock()
+	}
+}
+
+// ensureLoop starts the loop where it does not run. The caller holds the lock.
+func (b *book) ensureLoop() {
+	if !b.looping {
+		b.looping = true
+		go b.loop(context.Background())
+	}
+}
+
+// exchange writes the account with the calls that are about to be admitted, reads what the others have, and answers
+// everyone who waits.
+func (b *book) exchange(ctx context.Context) {
+	b.mu.Lock()
+	waiting, looking := b.waiting, b.looking
+	b.waiting, b.looking = nil, nil
+	want := b.room(waiting)
+	for _, ticket := range waiting[:want] {
+		b.mine.InFlight.Count(ticket.task, 1)
+	}
+	b.dirty = false
+	raw, err := json.Marshal(b.mine)
+	b.mu.Unlock()
+	began := b.clock()
+	var control []byte
+	var accounts map[string][]byte
+	if err == nil {
+		control, accounts, err = b.runs.Spend(ctx, b.run, b.worker, raw)
+	}
+	at := b.clock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if took := at.Sub(began); err == nil && took > slowLook {
+		err = fault.StoreDown.At("look at control record of", b.run).
+			Because("the store took " + took.Round(time.Millisecond).String() + " to answer").
+			Advise("nothing is paid for while nobody can pause it; check stores.classes")
+	}
+	if err == nil {
+		b.control, err = parseControl(b.run, control)
+	}
+	if err == nil {
+		b.others, err = sum(b.run, accounts, b.worker)
+	}
+	for _, answer := range looking {
+		if err != nil {
+			answer <- err
+		} else {
+			answer <- b.control.stopped(b.run)
+		}
+	}
+	if err != nil {
+		b.dirty = true
+		b.settleAll(waiting, want, err)
+		return
+	}
+	b.decide(waiting, want, at)
+}
+
+// settleAll gives an error to everyone who waited.
+func (b *book) settleAll(waiting []*ticket, counted int, err error) {
+	for i, ticket := range waiting {
+		if i < counted {
+			b.mine.InFlight.Count(ticket.task, -1)
+		}
+		ticket.granted <- err
+	}
+	if fault.Is(err, fault.ControlUnreadable) {
+		b.stopUnits(err)
+	}
+}
+
+// room is how many of the waiting calls the budget has room for, by what is known now.
+func (b *book) room(waiting []*ticket) int {
+	limit := b.control.limit(b.settings.Budget).Calls
+	if limit <= 0 {
+		return len(waiting)
+	}
+	return int(max(0, min(int64(len(waiting)), limit-b.promised())))
+}
+
+// promised counts the calls that were paid for or may yet be, over all processes.
+func (b *book) promised() int64 {
+	return b.mine.paidCalls() + b.mine.InFlight.Sum() + b.others.paidCalls() + b.others.InFlight.Sum()
+}
+
+// decide admits, refuses or keeps waiting, after a look at control and accounts. want of those who wait are in the
+// account as in flight already. The caller holds the lock.
+func (b *book) decide(waiting []*ticket, want int, at time.Time) {
+	if stop := b.control.stopped(b.run); stop != nil {
+		b.settleAll(waiting, want, stop)
+		b.stopUnits(stop)
+		return
+	}
+	budget := b.control.limit(b.settings.Budget)
+	if spent := Spent(corpus.Budget{Tokens: budget.Tokens, Money: budget.Money}, b.total(), b.run); spent != nil {
+		b.settleAll(waiting, want, spent)
+		return
+	}
+	grant := want
+	if budget.Calls > 0 { // another process may have taken the same room: what is too much is given back
+		grant = int(max(0, int64(want)-max(0, b.promised()-budget.Calls)))
+	}
+	for _, ticket := range waiting[grant:want] {
+		b.mine.InFlight.Count(ticket.task, -1)
+		b.dirty = true
+	}
+	for _, ticket := range waiting[:grant] {
+		ticket.at = at
+		ticket.granted <- nil
+	}
+	rest := waiting[grant:]
+	if len(rest) == 0 {
+		return
+	}
+	if spent := Spent(corpus.Budget{Calls: budget.Calls}, b.total(), b.run); spent != nil {
+		b.settleAll(rest, 0, spent)
+		return
+	}
+	b.waiting = append(rest, b.waiting...)
+	if grant == 0 { // two processes gave the same room back: let one be first
+		time.AfterFunc(time.Duration(1+mathrand.IntN(20))*time.Millisecond, b.wake)
+	} else {
+		b.wake()
+	}
+}
+
+// total is what all processes did, as of the last exchange. The caller holds the lock.
+func (b *book) total() Account {
+	total := b.mine.copy()
+	total.add(b.others)
+	return total
+}
+
+func (b *book) stopUnits(cause error) {
+	for _, stop := range b.stops {
+		stop(cause)
+	}
+}
+
+// look says why the run must not go on, by a control record that is read after look was asked; the account is written
+// on the way.
+func (b *book) look(ctx context.Context) error {
+	answer := make(chan error, 1)
+	b.mu.Lock()
+	b.looking = append(b.looking, answer)
+	b.ensureLoop()
+	b.mu.Unlock()
+	b.wake()
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// flush writes the account.
+func (b *book) flush(ctx context.Context) error {
+	err := b.look(ctx)
+	if fault.Is(err, fault.Paused) || fault.Is(err, fault.Cancelled) {
+		return nil
+	}
+	return err
+}
+
+// Begin implements model.Meter: it waits until a look at control and budget that began after it was asked admits the
+// call. A grant that grew old before its call is sent is asked for again.
+func (b *book) Begin(ctx context.Context, task string) (func(model.Usage, bool), error) {
+	for {
+		mine := &ticket{task: task, granted: make(chan error, 1)}
+		b.mu.Lock()
+		b.waiting = append(b.waiting, mine)
+		b.ensureLoop()
+		b.mu.Unlock()
+		b.wake()
+		// The answer is waited for whatever happens to ctx: what was admitted stands in the account.
+		err := <-mine.granted
+		if err != nil {
+			return nil, err
+		}
+		if ctx.Err() == nil && b.clock().Sub(mine.at) < admission {
+			return func(usage model.Usage, answered bool) { b.end(task, usage, answered) }, nil
+		}
+		b.change(func(account *Account) { account.InFlight.Count(task, -1) })
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// end counts an admitted call: paid for when the server answered.
+func (b *book) end(task string, usage model.Usage, answered bool) {
+	b.change(func(account *Account) {
+		account.InFlight.Count(task, -1)
+		if !answered {
+			return
+		}
+		account.Calls.Count(task, 1)
+		if task == taskEmbed {
+			account.Tokens.Embedding += usage.Prompt
+			account.Cost += float64(usage.Prompt) * b.settings.Embedding.Price.Prompt / 1e6
+			return
+		}
+		price := b.settings.Chat.Price
+		account.Tokens.Prompt += usage.Prompt
+		account.Tokens.Completion += usage.Completion
+		account.Cost += (float64(usage.Prompt)*price.Prompt + float64(usage.Completion)*price.Completion) / 1e6
+	})
+}

@@ -1,0 +1,146 @@
+package build
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+)
+
+// Commands that stop a run.
+const (
+	CommandPause  = "pause"
+	CommandResume = "resume"
+	CommandCancel = "cancel"
+)
+
+// Control is the record that every unit looks at when it begins, and every paid call before it is sent.
+type Control struct {
+	Stop   string         `json:"stop,omitempty"`   // pause or cancel; empty: go on
+	Budget *corpus.Budget `json:"budget,omitempty"` // given at a resume; nil: the configuration's
+}
+
+// A look at the control record lets calls be sent for as long as admission after it came back; one that took longer
+// than slowLook lets none. A command is acknowledged only when every look that began before it has lost its validity,
+// so that no call starts after it.
+const (
+	slowLook       = time.Second
+	admission      = 250 * time.Millisecond
+	acknowledgment = slowLook + 2*admission
+)
+
+func parseControl(run string, raw []byte) (Control, error) {
+	var control Control
+	if raw == nil {
+		return control, nil
+	}
+	if err := json.Unmarshal(raw, &control); err != nil {
+		return control, fault.ControlUnreadable.At("read control record of", run).
+			Because(err).
+			Advise("write it anew with: unweaver resume " + run)
+	}
+	return control, nil
+}
+
+// ReadControl reads the control record of a run; no record asks for nothing.
+func ReadControl(ctx context.Context, runs coordination.Runs, run string) (Control, error) {
+	raw, err := runs.Control(ctx, run)
+	if err != nil {
+		return Control{}, err
+	}
+	return parseControl(run, raw)
+}
+
+// Steer writes what the units of a run look at. When it returns after pause or cancel, no paid call starts any more;
+// those in flight are paid for and kept. A resume replaces a record that cannot be read.
+func Steer(ctx context.Context, runs coordination.Runs, run, command string, budget *corpus.Budget) error {
+	control, err := ReadControl(ctx, runs, run)
+	if err != nil && (command != CommandResume || !fault.Is(err, fault.ControlUnreadable)) {
+		return err
+	}
+	control.Stop = command
+	if command == CommandResume {
+		control.Stop = ""
+	}
+	if budget != nil {
+		control.Budget = budget
+	}
+	raw, err := json.Marshal(control)
+	if err != nil {
+		return err
+	}
+	if err := runs.SetControl(ctx, run, raw); err != nil || control.Stop == "" {
+		return err
+	}
+	select {
+	case <-time.After(acknowledgment):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// stopped says why a run must not go on, as far as its control record tells.
+func (c Control) stopped(run string) error {
+	switch c.Stop {
+	case "":
+		return nil
+	case CommandCancel:
+		return fault.Cancelled.At("work on", run).Because("the run is cancelled")
+	}
+	return fault.Paused.At("work on", run).
+		Because("the run is paused").
+		Advise("resume it with: unweaver resume " + run)
+}
+
+// limit is the budget that counts.
+func (c Control) limit(configured corpus.Budget) corpus.Budget {
+	if c.Budget != nil {
+		return *c.Budget
+	}
+	return configured
+}
+
+// Spent says that a budget is used up, with the true numbers, or nothing. What is in flight counts as called.
+func Spent(budget corpus.Budget, total Account, run string) error {
+	calls, tokens := total.paidCalls(), total.paidTokens()
+	inFlight := total.InFlight.Sum()
+	over := (budget.Calls > 0 && calls+inFlight >= budget.Calls) ||
+		(budget.Tokens > 0 && tokens >= budget.Tokens) ||
+		(budget.Money > 0 && total.Cost >= budget.Money)
+	if !over {
+		return nil
+	}
+	why := fmt.Sprintf("%d calls, %d tokens, cost %.4f are spent", calls, tokens, total.Cost)
+	if inFlight > 0 {
+		why += fmt.Sprintf(", %d calls are in flight", inFlight)
+	}
+	why += "; the budget is " + describe(budget)
+	return fault.BudgetSpent.At("work on", run).
+		Because(why).
+		Advise("go on with a larger one: unweaver resume " + run + " --budget-calls N (or --budget-tokens, --budget-money)")
+}
+
+func describe(budget corpus.Budget) string {
+	text := ""
+	add := func(format string, value any) {
+		if text != "" {
+			text += ", "
+		}
+		text += fmt.Sprintf(format, value)
+	}
+	if budget.Calls > 0 {
+		add("%d calls", budget.Calls)
+	}
+	if budget.Tokens > 0 {
+		add("%d tokens", budget.Tokens)
+	}
+	if budget.Money > 0 {
+		add("cost %.4f", budget.Money)
+	}
+	return text
+}

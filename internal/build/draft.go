@@ -1,0 +1,162 @@
+package build
+
+import (
+	"context"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/stage/segment"
+)
+
+// WriteSegments writes what queries map, and the manifest as a draft.
+func (r *Run) WriteSegments(ctx context.Context) (corpus.Manifest, error) {
+	return finished(ctx, r, manifestFile, func(ctx context.Context) (corpus.Manifest, corpus.Progress, error) {
+		progress := corpus.Progress{Done: 1}
+		release, err := r.Place(ctx)
+		if err != nil {
+			return corpus.Manifest{}, progress, err
+		}
+		defer release()
+		manifest, err := r.draft(ctx)
+		if err != nil {
+			return manifest, progress, err
+		}
+		written, fresh, err := segment.Live(ctx, segment.In{
+			Artifacts: r.Index, Scratch: r.Scratch.Prefix, Segments: manifest.Segments,
+			Shards: len(manifest.Segments.Extract), OnProgress: r.touch,
+		})
+		if err != nil {
+			return manifest, progress, err
+		}
+		manifest.Segments.Live = []corpus.Segment{written}
+		if fresh {
+			progress.Written.Segments++
+		}
+		if written, fresh, err = r.writeSearch(ctx, manifest.Segments, r.Settings); err != nil {
+			return manifest, progress, err
+		}
+		manifest.Segments.Search = []corpus.Segment{written}
+		if fresh {
+			progress.Written.Segments++
+		}
+		return manifest, progress, nil
+	})
+}
+
+// writeSearch makes the search segment from the segments of a generation.
+func (r *Run) writeSearch(
+	ctx context.Context, segments corpus.Segments, settings corpus.Spec,
+) (corpus.Segment, bool, error) {
+	live, release, err := r.segments.live(ctx, r, segments.Live[0].SHA256)
+	defer release()
+	if err != nil {
+		return corpus.Segment{}, false, err
+	}
+	return segment.Search(ctx, segment.SearchIn{
+		Artifacts: r.Index, Segments: segments, Live: live, Spec: settings, OnProgress: r.touch,
+	})
+}
+
+// draft gathers what the stages wrote into a manifest.
+func (r *Run) draft(ctx context.Context) (corpus.Manifest, error) {
+	fixed, err := r.fixed(ctx)
+	if err != nil {
+		return corpus.Manifest{}, err
+	}
+	shards, err := shardsFile.Read(ctx, r.Scratch)
+	if err != nil {
+		return corpus.Manifest{}, err
+	}
+	partitions, err := partitionsFile.Read(ctx, r.Scratch)
+	if err != nil {
+		return corpus.Manifest{}, err
+	}
+	models, err := r.models()
+	if err != nil {
+		return corpus.Manifest{}, err
+	}
+	manifest := corpus.Manifest{
+		Format: corpus.ManifestFormat, Index: r.Job.Index, Generation: r.Generation, Parent: fixed.Parent, Store: r.StoreID,
+		Config: r.Settings.ConfigDigest(), Made: MadeBy(r.Settings), Created: fixed.Started,
+		Class: fixed.Class, Chunk: fixed.Chunk,
+		Partitions: partitions.Partitions, Collections: fixed.Collections, Counts: shards.Counts, Hashes: shards.Hashes,
+		Models: corpus.ModelSummary{Chat: models.Chat.Info().Label(), Embedding: models.Chunks.Info().Label()},
+	}
+	if err := manifest.Spec.UnmarshalText([]byte(r.Spec)); err != nil {
+		return manifest, err
+	}
+	if fixed.IDF != nil {
+		manifest.Segments.IDF = []corpus.Segment{*fixed.IDF}
+	}
+	manifest.Counts.Fallbacks, manifest.Counts.DeadLetters = partitions.Fallbacks, partitions.Dead
+	if err := r.drafted(ctx, &manifest, len(fixed.Plan.Units), len(shards.Shards)); err != nil {
+		return manifest, err
+	}
+	return manifest, r.loaded(ctx, &manifest, fixed.Parent, len(shards.Shards))
+}
+
+// drafted adds what chunk, extract and reduce wrote.
+func (r *Run) drafted(ctx context.Context, manifest *corpus.Manifest, units, shards int) error {
+	for unit := range units {
+		chunked, err := chunkFile(unit).Read(ctx, r.Scratch)
+		if err != nil {
+			return err
+		}
+		manifest.Segments.Text = append(manifest.Segments.Text, chunked.Text)
+		manifest.Segments.Documents = append(manifest.Segments.Documents, chunked.Documents)
+	}
+	for shard := range shards {
+		seal, err := sealFile(shard).Read(ctx, r.Scratch)
+		if err != nil {
+			return err
+		}
+		manifest.Segments.Extract = append(manifest.Segments.Extract, seal.Extract)
+	}
+	for partition := range manifest.Partitions {
+		reduced, err := reduceFile(partition).Read(ctx, r.Scratch)
+		if err != nil {
+			return err
+		}
+		manifest.Segments.Mentions = append(manifest.Segments.Mentions, reduced.Mentions)
+		manifest.Counts.Mentions += reduced.Counts.Mentions
+		manifest.Counts.Edges += reduced.Counts.Edges
+		manifest.Hashes.Content.Merge(reduced.Content)
+	}
+	r.Progress.Touch()
+	return nil
+}
+
+// loaded adds what load wrote, and the parent's vectors that are still used.
+func (r *Run) loaded(ctx context.Context, manifest *corpus.Manifest, parentSHA string, shards int) error {
+	parent, err := r.parent(ctx, parentSHA)
+	if err != nil {
+		return err
+	}
+	segments := &manifest.Segments
+	if parent != nil && parent.Collections.Classes == manifest.Collections.Classes {
+		segments.ClassVecs = append(segments.ClassVecs, parent.Segments.ClassVecs...)
+	}
+	if parent != nil && parent.Collections.Chunks == manifest.Collections.Chunks {
+		segments.ChunkVecs = append(segments.ChunkVecs, parent.Segments.ChunkVecs...)
+	}
+	for part := range manifest.Partitions + shards {
+		loaded, err := loadFile(part).Read(ctx, r.Scratch)
+		if err != nil {
+			return err
+		}
+		manifest.Hashes.Merge(loaded.Hashes)
+		if part < manifest.Partitions {
+			segments.Classes = append(segments.Classes, loaded.Rows)
+			manifest.Counts.Classes += loaded.Counts.Classes
+			if loaded.Vectors.SHA256 != "" {
+				segments.ClassVecs = append(segments.ClassVecs, loaded.Vectors)
+			}
+			continue
+		}
+		manifest.Counts.Windows += loaded.Counts.Windows
+		if loaded.Vectors.SHA256 != "" {
+			segments.ChunkVecs = append(segments.ChunkVecs, loaded.Vectors)
+		}
+	}
+	r.Progress.Touch()
+	return nil
+}

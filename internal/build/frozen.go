@@ -1,0 +1,260 @@
+package build
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/build/items"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/embed"
+	"github.com/unweaver/unweaver/internal/fault/retry"
+	"github.com/unweaver/unweaver/internal/format/idf"
+	"github.com/unweaver/unweaver/internal/format/textseg"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/vectors"
+)
+
+// Frozen is what the vectors of a build depend on. The fingerprints are fixed by the plan; the built-in embedder weighs
+// words by how many chunks hold them, and its table is part of its fingerprint, which names the collections: those are
+// fixed once the chunks are there.
+type Frozen struct {
+	Class       corpus.Fingerprint `json:"class"`
+	Chunk       corpus.Fingerprint `json:"chunk"`
+	Collections corpus.Collections `json:"collections"`
+	Import      Importing          `json:"import"`
+	IDF         *corpus.Segment    `json:"idf,omitempty"`
+}
+
+// fixed reads the plan, with what was known only once the chunks were there.
+func (r *Run) fixed(ctx context.Context) (Plan, error) {
+	fixed, err := planFile.Read(ctx, r.Scratch)
+	if err != nil {
+		return fixed, err
+	}
+	frozen, found, err := frozenFile.Find(ctx, r.Scratch)
+	if found {
+		fixed.Frozen = frozen
+	}
+	return fixed, err
+}
+
+// fingerprints of the embedders. A dimension that is not configured is the parent's, else it is asked for with one
+// call.
+func (r *Run) fingerprints(
+	ctx context.Context, models model.Set, parent *corpus.Manifest,
+) (class, chunk corpus.Fingerprint, err error) {
+	var old struct{ class, chunk corpus.Fingerprint }
+	if parent != nil {
+		old.class, old.chunk = parent.Class, parent.Chunk
+	}
+	classTemplate, chunkTemplate := embed.ClassTemplate, embed.ChunkTemplate
+	if r.Settings.Parity {
+		classTemplate, chunkTemplate = embed.ParityTemplate, "text/1"
+	}
+	if class, err = fingerprint(ctx, models.Classes, classTemplate, old.class); err != nil {
+		return class, chunk, err
+	}
+	chunk, err = fingerprint(ctx, models.Chunks, chunkTemplate, old.chunk)
+	return class, chunk, err
+}
+
+func fingerprint(
+	ctx context.Context, embedder model.Embedder, template string, old corpus.Fingerprint,
+) (corpus.Fingerprint, error) {
+	info, dimension := embedder.Info(), embedder.Dimension()
+	if dimension == 0 && old.Provider == info.Provider && old.Model == info.Model {
+		dimension = old.Dimension
+	}
+	if dimension == 0 {
+		err := retry.Do(ctx, func(ctx context.Context) error {
+			found, _, err := embedder.Embed(ctx, []string{"dimension"})
+			if err == nil {
+				dimension = len(found[0])
+			}
+			return err
+		})
+		if err != nil {
+			return corpus.Fingerprint{}, err
+		}
+	}
+	now := corpus.Fingerprint{
+		Provider: info.Provider, Model: info.Model, Dimension: dimension, Template: template, Windows: embed.WindowRule,
+	}
+	if _, weighs := model.As[model.Weighable](embedder); weighs {
+		if now.IDF = old.IDF; now != old { // frozen for a line of generations; learned again when freeze says so
+			now.IDF = ""
+		}
+	}
+	return now, nil
+}
+
+// freeze fixes what depends on the chunks.
+func (r *Run) freeze(ctx context.Context, shards Shards) (Frozen, error) {
+	fixed, err := planFile.Read(ctx, r.Scratch)
+	if err != nil {
+		return Frozen{}, err
+	}
+	parent, err := r.parent(ctx, fixed.Parent)
+	if err != nil {
+		return Frozen{}, err
+	}
+	models, err := r.models()
+	if err != nil {
+		return Frozen{}, err
+	}
+	frozen := fixed.Frozen
+	if err := r.learn(ctx, &frozen, models, parent, shards); err != nil {
+		return frozen, err
+	}
+	frozen.Collections = r.collections(parent, frozen)
+	frozen.Import, err = r.importing(ctx, frozen.Collections)
+	return frozen, err
+}
+
+// learn takes the parent's table over, or learns one: at a full build, and when there are twice as many chunks.
+func (r *Run) learn(
+	ctx context.Context, frozen *Frozen, models model.Set, parent *corpus.Manifest, shards Shards,
+) error {
+	var prints []*corpus.Fingerprint
+	if _, weighs := model.As[model.Weighable](models.Classes); weighs {
+		prints = append(prints, &frozen.Class)
+	}
+	if _, weighs := model.As[model.Weighable](models.Chunks); weighs {
+		prints = append(prints, &frozen.Chunk)
+	}
+	if len(prints) == 0 {
+		return nil
+	}
+	take := func(table corpus.Segment) {
+		frozen.IDF = &table
+		for _, fingerprint := range prints {
+			fingerprint.IDF = table.SHA256
+		}
+	}
+	if parent != nil && len(parent.Segments.IDF) > 0 && prints[0].IDF == parent.Segments.IDF[0].SHA256 {
+		table, release, err := r.segments.idf(ctx, r, parent.Segments.IDF[0].SHA256)
+		if err != nil {
+			return err
+		}
+		total := table.Total()
+		release()
+		if shards.Counts.Chunks < 2*total {
+			take(parent.Segments.IDF[0])
+			return nil
+		}
+	}
+	file, err := artifact.NewFile()
+	if err != nil {
+		return err
+	}
+	defer file.Discard()
+	if err := idf.Learn(ctx, file, shards.Counts.Chunks, r.texts(ctx, shards)); err != nil {
+		return err
+	}
+	table, _, err := file.PutSegment(ctx, r.Index)
+	take(table)
+	return err
+}
+
+// texts reads the chunks of all shards in chunk order.
+func (r *Run) texts(ctx context.Context, shards Shards) func(yield func(string, error) bool) {
+	return func(yield func(string, error) bool) {
+		for number, shard := range shards.Shards {
+			if number%16 == 0 {
+				r.Progress.Touch()
+			}
+			chunked, err := chunkFile(shard.Unit).Read(ctx, r.Scratch)
+			if err != nil {
+				yield("", err)
+				return
+			}
+			texts, err := textseg.Open(ctx, r.Artifacts, r.Index.SegmentKey(chunked.Text.SHA256))
+			if err != nil {
+				yield("", err)
+				return
+			}
+			for ref, err := range items.Refs(ctx, r.Artifacts, r.Scratch.Prefix, shard.Unit, shard.From, shard.To) {
+				text := ""
+				if err == nil {
+					text, err = texts.Slice(ctx, ref.Document, ref.Frame, ref.Start, ref.End)
+				}
+				if !yield(text, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// weigh gives the built-in embedders the table of this build; release it when they are not used any more.
+func (r *Run) weigh(ctx context.Context, frozen Frozen, models *model.Set) (release func(), err error) {
+	if frozen.IDF == nil {
+		return func() {}, nil
+	}
+	table, release, err := r.segments.idf(ctx, r, frozen.IDF.SHA256)
+	if err != nil {
+		return release, err
+	}
+	for _, embedder := range []*model.Embedder{&models.Classes, &models.Chunks} {
+		if weighable, ok := model.As[model.Weighable](*embedder); ok {
+			*embedder = weighable.WithIDF(table.Weight)
+		}
+	}
+	return release, nil
+}
+
+// collections are the parent's where the fingerprint is the same, since rows are shared by generations.
+func (r *Run) collections(parent *corpus.Manifest, frozen Frozen) corpus.Collections {
+	name := func(kind string, now, was corpus.Fingerprint, old string) string {
+		number := 0
+		if parent != nil && was == now {
+			number = collectionNumber(old)
+		}
+		return corpus.Collection(r.StoreID, r.Job.Index, kind, now.Digest(), number)
+	}
+	var was corpus.Manifest
+	if parent != nil {
+		was = *parent
+	}
+	return corpus.Collections{
+		Classes: name("classes", frozen.Class, was.Class, was.Collections.Classes),
+		Chunks:  name("chunks", frozen.Chunk, was.Chunk, was.Collections.Chunks),
+	}
+}
+
+func collectionNumber(name string) int {
+	number, err := strconv.Atoi(name[strings.LastIndexByte(name, '_')+1:])
+	if err != nil {
+		return 0
+	}
+	return number
+}
+
+// Importing tells which collections are filled by bulk import. Only a collection that no generation names is: what lies
+// in it then is left from an abandoned build and may be dropped.
+type Importing struct {
+	Classes bool `json:"classes"`
+	Chunks  bool `json:"chunks"`
+}
+
+func (r *Run) importing(ctx context.Context, collections corpus.Collections) (Importing, error) {
+	if _, imports := vectors.As[vectors.Importer](r.Vectors); !imports || r.Staging == nil {
+		return Importing{}, nil
+	}
+	refs, err := r.Index.Refs(ctx)
+	if err != nil {
+		return Importing{}, err
+	}
+	out := Importing{Classes: true, Chunks: true}
+	for _, ref := range refs {
+		manifest, err := r.Index.Manifest(ctx, ref.Manifest)
+		if err != nil {
+			return Importing{}, err
+		}
+		out.Classes = out.Classes && manifest.Collections.Classes != collections.Classes
+		out.Chunks = out.Chunks && manifest.Collections.Chunks != collections.Chunks
+	}
+	return out, nil
+}

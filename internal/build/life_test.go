@@ -1,0 +1,377 @@
+package build_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/dir"
+	blobmemory "github.com/unweaver/unweaver/internal/store/blob/memory"
+	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/store/localfile"
+	recordsmemory "github.com/unweaver/unweaver/internal/store/records/memory"
+	vectorsmemory "github.com/unweaver/unweaver/internal/store/vectors/memory"
+)
+
+// site is an installation in memory over a corpus in a folder.
+type site struct {
+	*build.Ports
+	corpus string
+	spec   corpus.Spec
+	runs   int
+}
+
+func newSite(t *testing.T, files map[string]string) *site {
+	t.Helper()
+	s := &site{corpus: t.TempDir()}
+	s.write(t, files)
+	artifacts := blobmemory.New()
+	coordination := coordmemory.New()
+	cache, err := localfile.New(t.TempDir(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := artifact.StoreID(t.Context(), artifacts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Ports = &build.Ports{
+		Artifacts: artifacts, Coordination: coordination, Records: recordsmemory.New(), Vectors: vectorsmemory.New(),
+		Corpora: func(_ context.Context, uri string) (blob.Store, error) { return dir.OpenCorpus(uri) },
+		Models: func(corpus.Spec, model.Meter) (model.Set, error) {
+			return model.Set{Chat: builtin.Chat{}, Classes: builtin.Embedder{}, Chunks: builtin.Embedder{}}, nil
+		},
+		Ledger: ledger.New(artifacts, coordination), StoreID: id, Cache: cache, CPU: make(chan struct{}, 2),
+		Log: slog.New(slog.DiscardHandler),
+	}
+	s.spec = corpus.Spec{
+		Index: "docs", Corpus: s.corpus, Keep: 3,
+		Chunking:   corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500},
+		Shortening: corpus.Shortening{Threshold: 4000, Sample: 256},
+		Retrieval:  corpus.Retrieval{Method: "hybrid", Rule: "weighted", TopChunks: 5, Language: "en"},
+		Failures:   corpus.Failures{Share: 0.01}, Gate: corpus.Gate{MaxRemoved: 0.2},
+		Chat: corpus.ChatModel{Provider: "builtin"}, Embedding: corpus.EmbedModel{Provider: "builtin"},
+	}
+	return s
+}
+
+func (s *site) write(t *testing.T, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		path := filepath.Join(s.corpus, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// sample is a corpus of n documents, each about a place and its neighbour.
+func sample(n int) map[string]string {
+	files := map[string]string{}
+	for i := range n {
+		files[fmt.Sprintf("place-%03d.md", i)] = fmt.Sprintf(
+			"# Harbour %d\n\nThe harbour of Port Alma %d was built in 19%02d by Carla Ruiz. "+
+				"Ships from Port Alma %d carry salt to Lake Verin.\n", i, i, i%100, (i+1)%n)
+	}
+	return files
+}
+
+// outcome is what a run came to.
+type outcome struct {
+	planned   build.Planned
+	published build.Published
+	manifest  *corpus.Manifest
+}
+
+func (s *site) job(t *testing.T) (build.Job, build.Holder) {
+	t.Helper()
+	digest, err := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}.PutSpec(t.Context(), s.spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.runs++
+	job := build.Job{
+		Index: s.spec.Index, Generation: fmt.Sprintf("g%03d", s.runs), Spec: digest.String(), Shard: 50, Batch: 8,
+	}
+	return job, build.Holder{Workflow: "build/" + job.Name(), Run: "run"}
+}
+
+// night does what the workflow does, unit by unit, without an engine.
+func (s *site) night(t *testing.T) outcome {
+	t.Helper()
+	job, holder := s.job(t)
+	index := artifact.Index{Store: s.Artifacts, Name: job.Index}
+	fence, err := build.TakeLease(t.Context(), index, holder, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job.Fence = fence
+	out, err := s.stages(t.Context(), job, holder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ending := build.Ending{Status: out.published.Status, Reason: out.published.Reason}
+	switch {
+	case out.planned.Held != "":
+		ending = build.Ending{Status: corpus.StatusHeld, Reason: out.planned.Held}
+	case out.planned.Unchanged:
+		ending = build.Ending{Status: corpus.StatusCompleted, Unchanged: true}
+	}
+	s.unit(t.Context(), job, "end", func(ctx context.Context, run *build.Run) error {
+		if err := run.End(ctx, holder, ending); err != nil {
+			t.Fatal(err)
+		}
+		return nil
+	})
+	current, _, err := index.Current(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if current.Manifest != "" {
+		if out.manifest, err = index.Manifest(t.Context(), current.Manifest); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+func (s *site) unit(ctx context.Context, job build.Job, stage string, do func(context.Context, *build.Run) error) error {
+	run, err := s.Open(ctx, job, stage)
+	defer run.Close()
+	if err != nil {
+		return err
+	}
+	watched, end := run.Watch(ctx)
+	defer end()
+	if err := run.Look(watched); err != nil {
+		return err
+	}
+	if err := do(watched, run); err != nil {
+		return err
+	}
+	return run.Flush(ctx)
+}
+
+func (s *site) stages(ctx context.Context, job build.Job, holder build.Holder) (out outcome, err error) {
+	var shards build.Shards
+	var partitions build.Partitions
+	err = s.unit(ctx, job, "plan", func(ctx context.Context, run *build.Run) error {
+		out.planned, err = run.Plan(ctx)
+		return err
+	})
+	if err != nil || out.planned.Held != "" {
+		return out, err
+	}
+	for part := range out.planned.Repair {
+		if err := s.unit(ctx, job, "repair", func(ctx context.Context, run *build.Run) error {
+			_, err := run.RestorePart(ctx, part)
+			return err
+		}); err != nil {
+			return out, err
+		}
+	}
+	if out.planned.Repair > 0 {
+		err = s.unit(ctx, job, "repair", func(ctx context.Context, run *build.Run) error { return run.Restored(ctx) })
+	}
+	if err != nil || out.planned.Unchanged {
+		return out, err
+	}
+	do := func(stage string, units int, f func(ctx context.Context, run *build.Run, number int) error) {
+		for number := 0; number < units && err == nil; number++ {
+			err = s.unit(ctx, job, stage, func(ctx context.Context, run *build.Run) error { return f(ctx, run, number) })
+		}
+	}
+	do("chunk", out.planned.Units, func(ctx context.Context, run *build.Run, unit int) error {
+		_, err := run.Chunk(ctx, unit)
+		return err
+	})
+	do("chunk", 1, func(ctx context.Context, run *build.Run, _ int) error {
+		var err error
+		shards, _, err = run.SealChunks(ctx)
+		return err
+	})
+	for shard, chunks := range shards.Chunks {
+		batches := (chunks + job.Batch - 1) / job.Batch
+		do("extract", batches, func(ctx context.Context, run *build.Run, batch int) error {
+			_, err := run.Extract(ctx, shard, batch)
+			return err
+		})
+		do("extract", 1, func(ctx context.Context, run *build.Run, _ int) error {
+			_, err := run.SealShard(ctx, shard, batches)
+			return err
+		})
+	}
+	do("extract", 1, func(ctx context.Context, run *build.Run, _ int) error {
+		var err error
+		partitions, err = run.SealExtraction(ctx)
+		return err
+	})
+	do("reduce", partitions.Partitions, func(ctx context.Context, run *build.Run, part int) error {
+		_, err := run.Reduce(ctx, part)
+		return err
+	})
+	do("shorten", partitions.Partitions, func(ctx context.Context, run *build.Run, part int) error {
+		_, err := run.Shorten(ctx, part)
+		return err
+	})
+	both := partitions.Partitions + len(shards.Chunks)
+	do("embed", both, func(ctx context.Context, run *build.Run, part int) error {
+		_, err := run.Embed(ctx, part)
+		return err
+	})
+	do("load", both, func(ctx context.Context, run *build.Run, part int) error {
+		_, err := run.Load(ctx, part)
+		return err
+	})
+	do("segment", 1, func(ctx context.Context, run *build.Run, _ int) error {
+		_, err := run.WriteSegments(ctx)
+		return err
+	})
+	do("verify", both, func(ctx context.Context, run *build.Run, part int) error {
+		_, err := run.Verify(ctx, part)
+		return err
+	})
+	do("publish", 1, func(ctx context.Context, run *build.Run, _ int) error {
+		var err error
+		out.published, err = run.Publish(ctx)
+		return err
+	})
+	do("collect", 1, func(ctx context.Context, run *build.Run, _ int) error { return run.Collect(ctx, holder) })
+	return out, err
+}
+
+func (s *site) report(t *testing.T) corpus.Report {
+	t.Helper()
+	var report corpus.Report
+	key := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}.GenerationKey(fmt.Sprintf("g%03d", s.runs), "report.json")
+	if _, err := blob.ReadJSON(t.Context(), s.Artifacts, key, &report); err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+func TestANightBuildsWhatChangedAndAnUnchangedOneWritesNothing(t *testing.T) {
+	s := newSite(t, sample(12))
+	first := s.night(t)
+	if first.published.Status != corpus.StatusCompleted || first.manifest.Counts.Documents != 12 {
+		t.Fatalf("%+v", first)
+	}
+	report := s.report(t)
+	if report.Written.Records == 0 || report.Written.Rows == 0 || report.Status != corpus.StatusCompleted {
+		t.Errorf("the first report: %+v", report)
+	}
+	again := s.night(t)
+	if !again.planned.Unchanged || again.planned.Repair != 0 || again.manifest.Generation != first.manifest.Generation {
+		t.Errorf("an unchanged night: %+v", again.planned)
+	}
+	if report := s.report(t); report.Written != (corpus.Written{}) || !report.Unchanged || report.Chunks == 0 {
+		t.Errorf("its report: %+v", report)
+	}
+	s.write(t, map[string]string{"new.md": "# Salt\n\nSalt of Lake Verin is sold in Tolmin.\n"})
+	night := s.night(t)
+	if night.manifest.Counts.Documents != 13 || night.manifest.Parent == "" ||
+		night.manifest.Hashes == first.manifest.Hashes {
+		t.Errorf("%+v", night.manifest)
+	}
+}
+
+func TestAStoreThatLostItsMemoryIsFilledAgainAlsoWhenNothingChanged(t *testing.T) {
+	for name, lose := range map[string]func(*site){
+		"records":                func(s *site) { s.Records = recordsmemory.New() },
+		"vectors":                func(s *site) { s.Vectors = vectorsmemory.New() },
+		"records and vectors":    func(s *site) { s.Records, s.Vectors = recordsmemory.New(), vectorsmemory.New() },
+		"one collection dropped": func(s *site) { _ = s.Vectors.Drop(context.Background(), collections(s).Chunks) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, sample(8))
+			first := s.night(t)
+			lose(s)
+			night := s.night(t)
+			if !night.planned.Unchanged || night.planned.Repair == 0 {
+				t.Fatalf("nobody noticed: %+v", night.planned)
+			}
+			report := s.report(t)
+			if report.Written.Records+report.Written.Rows == 0 || report.Calls.Sum() != 0 {
+				t.Errorf("written %+v, calls %+v", report.Written, report.Calls)
+			}
+			if night.manifest.Hashes != first.manifest.Hashes {
+				t.Error("the hashes changed")
+			}
+			if last := s.night(t); last.planned.Repair != 0 {
+				t.Error("it is repaired again although everything is there")
+			}
+		})
+	}
+}
+
+func collections(s *site) corpus.Collections {
+	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
+	current, _, err := index.Current(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	manifest, err := index.Manifest(context.Background(), current.Manifest)
+	if err != nil {
+		panic(err)
+	}
+	return manifest.Collections
+}
+
+func TestNewRulesBuildAgainAndSayWhy(t *testing.T) {
+	for name, change := range map[string]struct {
+		apply func(*testing.T, *site)
+		want  string
+	}{
+		"a new parser":          {func(t *testing.T, _ *site) { build.SetMade(t, corpus.Made{Parser: "other"}) }, "parser"},
+		"a new chunker":         {func(t *testing.T, _ *site) { build.SetMade(t, corpus.Made{Chunker: "other"}) }, "chunker"},
+		"new rules of names":    {func(t *testing.T, _ *site) { build.SetMade(t, corpus.Made{Names: "other"}) }, "names"},
+		"new rules of words":    {func(t *testing.T, _ *site) { build.SetMade(t, corpus.Made{Analyser: "other"}) }, "words"},
+		"another threshold":     {func(_ *testing.T, s *site) { s.spec.Shortening.Threshold = 100 }, "configuration: shortening"},
+		"another chunk size":    {func(_ *testing.T, s *site) { s.spec.Chunking.MaxTokens = 700 }, "configuration: chunking"},
+		"titles as they are":    {func(_ *testing.T, s *site) { s.spec.Parity = true }, "configuration: parity"},
+		"a price: none of them": {func(_ *testing.T, s *site) { s.spec.Chat.Price.Prompt = 7 }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, sample(6))
+			s.night(t)
+			change.apply(t, s)
+			night := s.night(t)
+			reasons := strings.Join(s.report(t).Reasons, "; ")
+			if night.planned.Unchanged != (change.want == "") || !strings.Contains(reasons, change.want) {
+				t.Errorf("unchanged %v, reasons %q, want %q", night.planned.Unchanged, reasons, change.want)
+			}
+		})
+	}
+}
+
+func TestAMassDeletionIsHeldBeforeAnythingIsBuilt(t *testing.T) {
+	s := newSite(t, sample(10))
+	first := s.night(t)
+	for i := range 5 {
+		if err := os.Remove(filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	night := s.night(t)
+	if night.planned.Held != "mass_deletion" || night.manifest.Generation != first.manifest.Generation {
+		t.Fatalf("%+v", night.planned)
+	}
+	report := s.report(t)
+	if report.Status != corpus.StatusHeld || !strings.Contains(report.Detail, "5 of 10") || report.Written.Segments != 0 {
+		t.Errorf("%+v", report)
+	}
+}

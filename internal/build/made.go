@@ -1,0 +1,17 @@
+package build
+
+import (
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/lang/names"
+	"github.com/unweaver/unweaver/internal/lang/text"
+	"github.com/unweaver/unweaver/internal/stage/chunk"
+)
+
+// MadeBy names the rules of this program that a generation of a configuration is made by. A generation made by others is
+// built again, with the difference as the reason.
+func MadeBy(corpus.Spec) corpus.Made { return madeBy }
+
+var madeBy = corpus.Made{
+	Parser: document.ParserVersion, Chunker: chunk.ChunkerVersion, Names: names.Version, Analyser: text.Analyser,
+}

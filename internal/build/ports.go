@@ -1,0 +1,171 @@
+package build
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/store/localfile"
+	"github.com/unweaver/unweaver/internal/store/records"
+	"github.com/unweaver/unweaver/internal/store/vectors"
+)
+
+// Ports are what every run works with; the worker's main fills them. All of them are safe for concurrent use.
+type Ports struct {
+	Artifacts    blob.Store
+	Corpora      func(ctx context.Context, uri string) (blob.Store, error)
+	Records      records.Store
+	Coordination coordination.Store
+	Vectors      vectors.Store
+	Staging      blob.Store // where the vector store imports from; nil: rows are upserted
+	Models       func(spec corpus.Spec, meter model.Meter) (model.Set, error)
+	Ledger       *ledger.Ledger
+	StoreID      string
+	Cache        *localfile.Cache
+	CPU          chan struct{} // admits units that fill a core and much memory
+	Log          *slog.Logger
+
+	specs    specCache
+	books    books
+	segments segments
+}
+
+// Job names a build. It holds references and choices, never text.
+type Job struct {
+	Index         string
+	Generation    string
+	Spec          string // digest of the stored configuration
+	Fence         int64
+	Attempt       int // round of retry-failed
+	ReplaceCorpus bool
+	Shard         int // chunks a shard holds at most
+	Batch         int // chunks an extraction unit works on
+}
+
+// Name is how people name a build: index/generation.
+func (j Job) Name() string { return j.Index + "/" + j.Generation }
+
+// Run is a build as one unit of work sees it. Close it.
+type Run struct {
+	*Ports
+	Job
+	Settings corpus.Spec
+	Index    artifact.Index
+	Scratch  Scratch
+	Stage    string
+	Progress *Progress
+	book     *book
+}
+
+// Open begins a unit of work of a stage.
+func (p *Ports) Open(ctx context.Context, job Job, stage string) (*Run, error) {
+	run := p.Bare(job, stage, "")
+	var err error
+	run.Settings, err = p.specs.get(ctx, run.Index, job.Spec)
+	run.book.price(run.Settings)
+	return run, err
+}
+
+// Bare begins a unit of work that needs no configuration, such as a restore. scratch names its folder; empty: the fence.
+func (p *Ports) Bare(job Job, stage, scratch string) *Run {
+	index := artifact.Index{Store: p.Artifacts, Name: job.Index}
+	if scratch == "" {
+		scratch = fenceName(job.Fence)
+	}
+	run := &Run{
+		Ports: p, Job: job, Index: index, Stage: stage,
+		Scratch: Scratch{Store: p.Artifacts, Prefix: index.RunKey(job.Generation, scratch)},
+		book:    p.books.open(p, job.Name()),
+	}
+	run.Progress = &Progress{stage: stage, book: run.book}
+	run.Progress.Touch()
+	return run
+}
+
+// Close ends the unit of work: what it had begun and not finished no longer counts as done.
+func (r *Run) Close() {
+	r.Progress.drop()
+	r.book.close()
+}
+
+// Place waits for a place among the units that fill a core; the caller gives it back.
+func (r *Run) Place(ctx context.Context) (release func(), err error) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case r.CPU <- struct{}{}:
+			return func() { <-r.CPU }, nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-ticker.C:
+			r.Progress.Touch() // it waits its turn: that is no hang
+		}
+	}
+}
+
+// models makes the run's models: paid ones are metered.
+func (r *Run) models() (model.Set, error) { return r.Models(r.Settings, r.book) }
+
+// parent reads a manifest by its digest; an empty digest is no parent.
+func (r *Run) parent(ctx context.Context, sha string) (*corpus.Manifest, error) {
+	if sha == "" {
+		return nil, nil
+	}
+	return r.Index.Manifest(ctx, sha)
+}
+
+func unknownSpec(digest string, err error) error {
+	return fault.BadConfig.At("read configuration", digest).Because(err).Advise("start the run again")
+}
+
+// Watch cancels the context that it gives when the run is stopped. Call end when the unit is over.
+func (r *Run) Watch(ctx context.Context) (watched context.Context, end func()) {
+	return r.book.watch(ctx)
+}
+
+// Look says why the run must not go on, by a control record read after Look was called.
+func (r *Run) Look(ctx context.Context) error { return r.book.look(ctx) }
+
+// Flush writes what this process did for the run.
+func (r *Run) Flush(ctx context.Context) error { return r.book.flush(ctx) }
+
+// LastSign is when this unit last showed that it gets on.
+func (r *Run) LastSign() time.Time { return time.Unix(0, r.Progress.last.Load()) }
+
+// Steer steers the run. A resume is refused where the budget that would count is spent already.
+func (r *Run) Steer(ctx context.Context, command string, budget *corpus.Budget) error {
+	if command == CommandResume {
+		if err := r.affords(ctx, budget); err != nil {
+			return err
+		}
+	}
+	if err := Steer(ctx, r.Coordination, r.Name(), command, budget); err != nil || command != CommandResume {
+		return err
+	}
+	return r.Resumed(ctx)
+}
+
+// affords refuses a resume that would pause again at once.
+func (r *Run) affords(ctx context.Context, budget *corpus.Budget) error {
+	control, err := ReadControl(ctx, r.Coordination, r.Name())
+	if err != nil && !fault.Is(err, fault.ControlUnreadable) {
+		return err
+	}
+	if budget == nil {
+		limit := control.limit(r.Settings.Budget)
+		budget = &limit
+	}
+	total, err := Totals(ctx, r.Coordination, r.Name())
+	if err != nil {
+		return err
+	}
+	return Spent(*budget, total, r.Name())
+}

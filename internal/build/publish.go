@@ -1,0 +1,194 @@
+package build
+
+import (
+	"context"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stage/publish"
+	"github.com/unweaver/unweaver/internal/stage/verify"
+	"github.com/unweaver/unweaver/internal/store/vectors"
+)
+
+// Verify checks what one class partition or one shard of chunks wrote to the stores, row by row.
+func (r *Run) Verify(ctx context.Context, part int) (verify.Result, error) {
+	return finished(ctx, r, verifyFile(part), func(ctx context.Context) (verify.Result, corpus.Progress, error) {
+		var result verify.Result
+		progress := corpus.Progress{Done: 1}
+		manifest, err := manifestFile.Read(ctx, r.Scratch)
+		if err != nil {
+			return result, progress, err
+		}
+		loaded, err := loadFile(part).Read(ctx, r.Scratch)
+		if err != nil {
+			return result, progress, err
+		}
+		in := r.verifying(&manifest)
+		collection, dimension := manifest.Collections.Chunks, manifest.Chunk.Dimension
+		if part < manifest.Partitions {
+			collection, dimension = manifest.Collections.Classes, manifest.Class.Dimension
+			if result, err = verify.Records(ctx, in, loaded.Rows); err != nil {
+				return result, progress, err
+			}
+		}
+		if loaded.Vectors.SHA256 != "" {
+			found, err := verify.Vectors(ctx, in, loaded.Vectors, collection, dimension)
+			if err != nil {
+				return result, progress, err
+			}
+			result.Checked += found.Checked
+			result.Rewritten += found.Rewritten
+		}
+		return result, progress, nil
+	})
+}
+
+func (r *Run) verifying(manifest *corpus.Manifest) verify.In {
+	return verify.In{
+		Artifacts: r.Index, Manifest: manifest, Classes: r.Records, Vectors: r.Vectors, OnProgress: r.touch,
+	}
+}
+
+// Published is how a build came through its gates.
+type Published struct {
+	Status string `json:"status"`
+	Reason string `json:"reason,omitempty"` // of held
+}
+
+// Publish puts the built generation through the gates and makes it the served one. It may be repeated.
+func (r *Run) Publish(ctx context.Context) (Published, error) {
+	out, err := r.publish(ctx)
+	if fault.Is(err, fault.PointerMoved) {
+		out, err = Published{Status: corpus.StatusHeld, Reason: string(fault.PointerMoved)}, nil
+	}
+	if err == nil {
+		r.Progress.Finish(corpus.Progress{Done: 1})
+	}
+	return out, err
+}
+
+func (r *Run) publish(ctx context.Context) (Published, error) {
+	fixed, err := r.fixed(ctx)
+	if err != nil {
+		return Published{}, err
+	}
+	shards, err := shardsFile.Read(ctx, r.Scratch)
+	if err != nil {
+		return Published{}, err
+	}
+	manifest, err := manifestFile.Read(ctx, r.Scratch)
+	if err != nil {
+		return Published{}, err
+	}
+	total, err := Totals(ctx, r.Coordination, r.Name())
+	if err != nil {
+		return Published{}, err
+	}
+	manifest.Tokens, manifest.Cost = total.Tokens, total.Cost
+	failures := fixed.failures(shards, manifest.Counts)
+	manifest.Counts.Failed = failures.DocumentsFailed
+	out := Published{Status: corpus.StatusCompleted}
+	state := "published"
+	reason, detail := publish.Gate(r.Settings, failures)
+	switch {
+	case reason != "":
+		out, state = Published{corpus.StatusHeld, reason}, "held"
+	case failures.Any() || fixed.Plan.Refused > 0 && fixed.Plan.Diff.Unusable > 0:
+		out.Status = corpus.StatusErrors
+	}
+	ref, err := r.Index.GenerationRef(ctx, manifest.Generation)
+	if err == nil { // a repeated attempt keeps its number
+		manifest.Seq = ref.Seq
+	} else if manifest.Seq, err = publish.Seq(ctx, r.Index); err != nil {
+		return out, err
+	}
+	if err := r.reused(ctx, &manifest, fixed.Parent); err != nil {
+		return out, err
+	}
+	if err := r.collectionsReady(ctx, &manifest, total.Written.Rows); err != nil {
+		return out, err
+	}
+	sha, err := publish.Store(ctx, r.Index, &manifest, state)
+	if err != nil {
+		return out, err
+	}
+	if state == "held" {
+		return out, heldFile.Write(ctx, r.Scratch, Failure{Code: reason, Text: detail})
+	}
+	if _, err = publish.Flip(
+		ctx, r.Index, r.Coordination, manifest.Generation, sha, manifest.Seq, fixed.Epoch); err != nil {
+		return out, err
+	}
+	r.alias(ctx, &manifest)
+	return out, r.proven(ctx, &manifest, sha)
+}
+
+// failures gathers what the gates look at, documents and chunks each by themselves.
+func (p Plan) failures(shards Shards, counts corpus.Counts) publish.Failures {
+	return publish.Failures{
+		Documents: counts.Documents, DocumentsFailed: p.Plan.Diff.Unusable + shards.Failed,
+		Chunks: counts.Chunks, ChunksFailed: counts.DeadLetters,
+	}
+}
+
+// reused samples the vectors that the parent wrote; what this run wrote is verified row by row.
+func (r *Run) reused(ctx context.Context, manifest *corpus.Manifest, parentSHA string) error {
+	parent, err := r.parent(ctx, parentSHA)
+	if err != nil || parent == nil {
+		return err
+	}
+	in := r.verifying(manifest)
+	sample := func(was, now string, segments []corpus.Segment, dimension int) error {
+		if was != now {
+			return nil
+		}
+		for _, segment := range segments {
+			if _, err := verify.Sample(ctx, in, segment, now, dimension); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := sample(parent.Collections.Classes, manifest.Collections.Classes, parent.Segments.ClassVecs,
+		manifest.Class.Dimension); err != nil {
+		return err
+	}
+	return sample(parent.Collections.Chunks, manifest.Collections.Chunks, parent.Segments.ChunkVecs,
+		manifest.Chunk.Dimension)
+}
+
+// alias points the aliases for other programs that read the vector store at what is published. Ours never use them, so a
+// failure is told and changes nothing.
+func (r *Run) alias(ctx context.Context, manifest *corpus.Manifest) {
+	aliaser, ok := vectors.As[vectors.Aliaser](r.Vectors)
+	if !ok {
+		return
+	}
+	for _, collection := range []string{manifest.Collections.Classes, manifest.Collections.Chunks} {
+		parts := strings.Split(collection, "_") // uw_<hash>_<kind>_<fingerprint>_<n>
+		if err := aliaser.Alias(ctx, strings.Join(parts[:3], "_"), collection); err != nil {
+			r.Log.Warn("alias not pointed", "run_id", r.Name(), "collection", collection, "code", string(fault.CodeOf(err)))
+		}
+	}
+}
+
+// collectionsReady makes sure that both collections are there and loaded.
+func (r *Run) collectionsReady(ctx context.Context, manifest *corpus.Manifest, written int64) error {
+	ready := func(name string, dimension int) error {
+		if err := r.Vectors.Create(ctx, name, dimension); err != nil {
+			return err
+		}
+		if sealer, ok := vectors.As[vectors.Sealer](r.Vectors); ok && written > 0 {
+			if err := sealer.Seal(ctx, name); err != nil {
+				return err
+			}
+		}
+		r.Progress.Touch()
+		return r.Vectors.Load(ctx, name)
+	}
+	if err := ready(manifest.Collections.Classes, manifest.Class.Dimension); err != nil {
+		return err
+	}
+	return ready(manifest.Collections.Chunks, manifest.Chunk.Dimension)
+}

@@ -1,0 +1,254 @@
+package build
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stage/plan"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// Failure is the text of an error, stored beside the run, so that the engine's history holds only where it lies.
+type Failure struct {
+	Code string `json:"code"`
+	Text string `json:"text"`
+}
+
+// Ending is how a run ends, or that it pauses.
+type Ending struct {
+	Status    string
+	Reason    string
+	Ref       string // of the Failure
+	Unchanged bool
+}
+
+// state reads, changes and writes the run's state.
+func (r *Run) state(ctx context.Context, change func(*corpus.RunState)) error {
+	state, err := r.readState(ctx)
+	if err != nil {
+		return err
+	}
+	change(&state)
+	raw, err := json.Marshal(state)
+	if err != nil {
+		return err
+	}
+	return r.Coordination.SetState(ctx, r.Name(), raw)
+}
+
+func (r *Run) readState(ctx context.Context) (corpus.RunState, error) {
+	var state corpus.RunState
+	raw, err := r.Coordination.State(ctx, r.Name())
+	if err != nil || raw == nil {
+		return state, err
+	}
+	if err := json.Unmarshal(raw, &state); err != nil { // it is about a run that runs now: nothing in it is worth a halt
+		r.Log.Warn("state of the run is made anew: it cannot be read", "run_id", r.Name())
+		return corpus.RunState{}, nil
+	}
+	return state, nil
+}
+
+// begun starts the state of this run of the engine where another's, or none, is there.
+func (r *Run) begun(state *corpus.RunState, holder Holder, now time.Time) {
+	if state.Report.Run != "" && state.RunID == holder.Run {
+		return
+	}
+	*state = corpus.RunState{Workflow: holder.Workflow, RunID: holder.Run, Corpus: r.Settings.Corpus, StageAt: now}
+	state.Report = corpus.Report{Index: r.Job.Index, Generation: r.Generation, Run: r.Name(), Started: now}
+	_ = state.Spec.UnmarshalText([]byte(r.Spec)) // it was read by this digest, or there is none
+}
+
+// BeginStage closes the stage before and starts the next in the run's state.
+func (r *Run) BeginStage(ctx context.Context, holder Holder, stage string, total int64) error {
+	now := time.Now().UTC()
+	paid, err := Totals(ctx, r.Coordination, r.Name())
+	if err != nil {
+		return err
+	}
+	return r.state(ctx, func(state *corpus.RunState) {
+		r.begun(state, holder, now)
+		if state.Stage != "" && state.Stage != stage {
+			state.Close(now)
+		}
+		if state.Stage != stage {
+			state.StageAt = now
+		}
+		state.Stage, state.Total = stage, total
+		state.Report.Status = corpus.StatusRunning
+		paid.fill(&state.Report)
+	})
+}
+
+// fill takes what was paid for and written into a report.
+func (a Account) fill(report *corpus.Report) {
+	report.Calls, report.LedgerHits, report.Tokens = a.Calls, a.Hits, a.Tokens
+	report.Cost, report.Written = a.Cost, a.Written
+}
+
+// Fill is fill for those who show how a run stands.
+func (a Account) Fill(report *corpus.Report) { a.fill(report) }
+
+// Resumed takes the pause out of the state.
+func (r *Run) Resumed(ctx context.Context) error {
+	return r.state(ctx, func(state *corpus.RunState) {
+		state.Report.Status, state.Report.Reason, state.Report.Detail = corpus.StatusRunning, "", ""
+	})
+}
+
+// End records how a run ends, or that it pauses. A run that ends gives its lease back. It may be repeated.
+func (r *Run) End(ctx context.Context, holder Holder, ending Ending) error {
+	state, err := r.readState(ctx)
+	if err != nil {
+		return err
+	}
+	if state.Report.Ended == nil || state.RunID != holder.Run { // a repeated attempt must not read accounts that it forgot
+		if err := r.Report(ctx, holder, ending); err != nil {
+			return err
+		}
+	}
+	if ending.Status == corpus.StatusPaused {
+		return nil
+	}
+	if err := GiveLease(ctx, r.Index, holder); err != nil {
+		return err
+	}
+	return r.Coordination.ForgetRun(ctx, r.Name())
+}
+
+// Report brings the run's state up to date and writes report.json and report.md.
+func (r *Run) Report(ctx context.Context, holder Holder, ending Ending) error {
+	paid, err := Totals(ctx, r.Coordination, r.Name())
+	if err != nil {
+		return err
+	}
+	key := r.Index.GenerationKey(r.Generation, "report.json")
+	var old corpus.Report
+	if _, err := blob.ReadJSON(ctx, r.Artifacts, key, &old); err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	var written corpus.Report
+	now := time.Now().UTC()
+	err = r.state(ctx, func(state *corpus.RunState) {
+		r.begun(state, holder, now)
+		report := &state.Report
+		report.Status, report.Reason, report.Unchanged = ending.Status, ending.Reason, ending.Unchanged
+		report.Detail = r.detail(ctx, ending)
+		paid.fill(report)
+		report.Seconds = now.Sub(report.Started).Seconds()
+		if corpus.Terminal(ending.Status) {
+			state.Close(now)
+			state.Stage = ""
+			report.Ended, report.ETASeconds = &now, 0
+		}
+		if old.Generation != "" && old.Documents > 0 && old.Started.Equal(report.Started) { // scratch may be collected by now
+			report.Take(old)
+		} else {
+			r.results(ctx, report, ending)
+		}
+		written = *report
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := blob.WriteJSON(ctx, r.Artifacts, key, written, blob.Cond{}); err != nil {
+		return err
+	}
+	markdown := r.Index.GenerationKey(r.Generation, "report.md")
+	_, err = blob.Write(ctx, r.Artifacts, markdown, []byte(written.Markdown()), blob.Cond{})
+	return err
+}
+
+// detail resolves the reference of an error.
+func (r *Run) detail(ctx context.Context, ending Ending) string {
+	if ending.Ref == "" && ending.Status == corpus.StatusHeld {
+		held, err := heldFile.Read(ctx, r.Scratch)
+		if err == nil && held.Code == ending.Reason {
+			return held.Text
+		}
+		return ""
+	}
+	if ending.Ref == "" {
+		return ""
+	}
+	var failure Failure
+	if _, err := blob.ReadJSON(ctx, r.Artifacts, ending.Ref, &failure); err != nil {
+		return ""
+	}
+	return failure.Text
+}
+
+// results fills in what the stages found: from the run's scratch, or for an unchanged corpus from the current
+// generation.
+func (r *Run) results(ctx context.Context, report *corpus.Report, ending Ending) {
+	fixed, err := planFile.Read(ctx, r.Scratch)
+	if err != nil {
+		return // it ended before plan did
+	}
+	report.Diff, report.Refused, report.Problems = fixed.Plan.Diff, fixed.Plan.Refused, fixed.Plan.Problems
+	report.Reasons = fixed.Reasons
+	report.DocumentsFailed = fixed.Plan.Diff.Unusable
+	report.Documents = fixed.Plan.Documents
+	manifest := &corpus.Manifest{}
+	if ending.Unchanged {
+		if current, err := r.Index.Manifest(ctx, fixed.Parent); err == nil {
+			manifest = current
+		}
+	} else if drafted, err := manifestFile.Read(ctx, r.Scratch); err == nil {
+		manifest = &drafted
+	} else {
+		if shards, err := shardsFile.Read(ctx, r.Scratch); err == nil {
+			report.Chunks = shards.Counts.Chunks
+		}
+		return
+	}
+	for unit := range fixed.Plan.Units {
+		if len(report.Problems) >= plan.MaxProblems {
+			break
+		}
+		if chunked, err := chunkFile(unit).Read(ctx, r.Scratch); err == nil {
+			room := min(len(chunked.Problems), plan.MaxProblems-len(report.Problems))
+			report.Problems = append(report.Problems, chunked.Problems[:room]...)
+			report.DocumentsFailed += chunked.Failed
+		}
+	}
+	report.FromManifest(manifest)
+	report.ChunksFailed = manifest.Counts.DeadLetters
+	current, _, err := r.Index.Current(ctx)
+	report.Published = err == nil && current.Generation == r.Generation
+}
+
+// EndRestore records how a restore ends, or that it pauses: it has no report of its own and no lease.
+func (r *Run) EndRestore(ctx context.Context, holder Holder, ending Ending) error {
+	paid, err := Totals(ctx, r.Coordination, r.Name())
+	if err != nil {
+		return err
+	}
+	now := time.Now().UTC()
+	return r.state(ctx, func(state *corpus.RunState) {
+		r.begun(state, holder, now)
+		report := &state.Report
+		report.Status, report.Reason, report.Detail = ending.Status, ending.Reason, r.detail(ctx, ending)
+		report.Seconds = now.Sub(report.Started).Seconds()
+		paid.fill(report)
+		if corpus.Terminal(ending.Status) {
+			state.Close(now)
+			state.Stage = ""
+			report.Ended = &now
+		}
+	})
+}
+
+// ShowProblem has status show what a unit failed with, as long as it lasts.
+func (r *Run) ShowProblem(ctx context.Context, key string, problem corpus.Problem) {
+	raw, err := json.Marshal(problem)
+	if err == nil {
+		err = r.Coordination.SetProblem(ctx, r.Name(), key, raw)
+	}
+	if err != nil {
+		r.Log.Warn("problem not shown", "run_id", r.Name(), "stage", r.Stage, "code", problem.Code)
+	}
+}

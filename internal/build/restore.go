@@ -1,0 +1,161 @@
+package build
+
+import (
+	"context"
+	"sort"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stage/publish"
+	"github.com/unweaver/unweaver/internal/stage/verify"
+)
+
+// RestoreFolder is the scratch folder of a restore, which has no fence.
+const RestoreFolder = "restore"
+
+// Part is one segment of a kept generation to check against the stores.
+type Part struct {
+	Manifest   string         `json:"manifest"`
+	Segment    corpus.Segment `json:"segment"`
+	Collection string         `json:"collection"` // empty: class records
+	Dimension  int            `json:"dimension"`
+	Search     bool           `json:"search,omitempty"` // the search segment: read back, and made again where it is damaged
+}
+
+// OpenRestore lists the parts of the kept generations, the current one first.
+func (r *Run) OpenRestore(ctx context.Context) (int, error) {
+	parts, err := r.parts(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return len(parts), repairFile.Write(ctx, r.Scratch, parts)
+}
+
+func (r *Run) parts(ctx context.Context) ([]Part, error) {
+	current, _, err := r.Index.Current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	refs, err := r.Index.Refs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(refs) == 0 {
+		return nil, fault.UnknownIndex.At("restore", r.Job.Index).
+			Because("no generation of it was ever built").
+			Advise("build it with: unweaver index")
+	}
+	order := make([]string, 0, len(refs))
+	for generation := range refs {
+		order = append(order, generation)
+	}
+	sort.Slice(order, func(i, j int) bool {
+		if (order[i] == current.Generation) != (order[j] == current.Generation) {
+			return order[i] == current.Generation
+		}
+		return refs[order[i]].Seq > refs[order[j]].Seq
+	})
+	var parts []Part
+	seen := map[string]bool{}
+	for _, generation := range order {
+		sha := refs[generation].Manifest
+		manifest, err := r.Index.Manifest(ctx, sha)
+		if err != nil {
+			return nil, err
+		}
+		add := func(segments []corpus.Segment, collection string, dimension int) {
+			for _, segment := range segments {
+				if key := segment.SHA256 + collection; !seen[key] {
+					seen[key] = true
+					parts = append(parts, Part{sha, segment, collection, dimension, false})
+				}
+			}
+		}
+		for _, segment := range manifest.Segments.Search {
+			parts = append(parts, Part{Manifest: sha, Segment: segment, Search: true})
+		}
+		add(manifest.Segments.Classes, "", 0)
+		add(manifest.Segments.ClassVecs, manifest.Collections.Classes, manifest.Class.Dimension)
+		add(manifest.Segments.ChunkVecs, manifest.Collections.Chunks, manifest.Chunk.Dimension)
+	}
+	return parts, nil
+}
+
+// RestorePart checks one segment's rows and rewrites what is missing. No model is called.
+func (r *Run) RestorePart(ctx context.Context, number int) (corpus.Progress, error) {
+	progress := corpus.Progress{Done: 1}
+	parts, err := repairFile.Read(ctx, r.Scratch)
+	if err != nil {
+		return progress, err
+	}
+	part := parts[number]
+	manifest, err := r.Index.Manifest(ctx, part.Manifest)
+	if err != nil {
+		return progress, err
+	}
+	in := r.verifying(manifest)
+	switch {
+	case part.Search:
+		var fresh bool
+		if fresh, err = r.restoreSearch(ctx, manifest, part.Segment); fresh {
+			progress.Written.Segments = 1
+		}
+	case part.Collection == "":
+		var found verify.Result
+		found, err = verify.Records(ctx, in, part.Segment)
+		progress.Written.Records = found.Rewritten
+	default:
+		var found verify.Result
+		found, err = verify.Vectors(ctx, in, part.Segment, part.Collection, part.Dimension)
+		progress.Written.Rows = found.Rewritten
+	}
+	if err == nil {
+		r.Progress.Finish(progress)
+	}
+	return progress, err
+}
+
+// restoreSearch reads a search segment back and makes it again, from the segments it is made from, where it is damaged.
+func (r *Run) restoreSearch(ctx context.Context, manifest *corpus.Manifest, segment corpus.Segment) (bool, error) {
+	r.Cache.Drop(segment.SHA256) // what the store holds counts, not a copy of it
+	_, err := r.Cache.Get(ctx, r.Artifacts, r.Index.SegmentKey(segment.SHA256), segment.SHA256)
+	if err == nil || (!fault.Is(err, fault.NotFound) && !fault.Is(err, fault.SegmentDamage)) {
+		return false, err
+	}
+	if err := r.Artifacts.Delete(ctx, r.Index.SegmentKey(segment.SHA256)); err != nil {
+		return false, err
+	}
+	settings, err := r.Index.Spec(ctx, manifest.Spec)
+	if err != nil {
+		return false, err
+	}
+	again, fresh, err := r.writeSearch(ctx, manifest.Segments, settings)
+	if err == nil && again.SHA256 != segment.SHA256 {
+		err = fault.SegmentDamage.At("make search segment of", manifest.Generation).
+			Because("it comes out with other content: this program's rules of words are newer").
+			Advise("build the index again")
+	}
+	return fresh, err
+}
+
+// Restored loads the collections of the current generation, renews the mirror and records which stores it was proven in.
+func (r *Run) Restored(ctx context.Context) error {
+	current, _, err := r.Index.Current(ctx)
+	if err != nil || current.Manifest == "" {
+		return err
+	}
+	manifest, err := r.Index.Manifest(ctx, current.Manifest)
+	if err != nil {
+		return err
+	}
+	if err := r.Vectors.Load(ctx, manifest.Collections.Classes); err != nil {
+		return err
+	}
+	if err := r.Vectors.Load(ctx, manifest.Collections.Chunks); err != nil {
+		return err
+	}
+	if err := publish.Mirror(ctx, r.Index, r.Coordination, current); err != nil {
+		return err
+	}
+	return r.proven(ctx, manifest, current.Manifest)
+}

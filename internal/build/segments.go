@@ -1,0 +1,54 @@
+package build
+
+import (
+	"context"
+	"sync"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/format/idf"
+	"github.com/unweaver/unweaver/internal/format/live"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/localfile"
+)
+
+// segments opens what runs map into memory. A mapping is shared by all units of the process and closed when none needs
+// it.
+type segments struct{}
+
+func (segments) live(ctx context.Context, r *Run, sha string) (*live.File, func(), error) {
+	return localfile.Acquire(ctx, r.Cache, r.Artifacts, r.Index.SegmentKey(sha), sha, live.Open)
+}
+
+func (segments) idf(ctx context.Context, r *Run, sha string) (*idf.IDF, func(), error) {
+	return localfile.Acquire(ctx, r.Cache, r.Artifacts, r.Index.SegmentKey(sha), sha, idf.Open)
+}
+
+// specCache reads each stored configuration once; there are few, and they are small.
+type specCache struct {
+	mu    sync.Mutex
+	known map[string]corpus.Spec
+}
+
+func (c *specCache) get(ctx context.Context, index artifact.Index, digest string) (corpus.Spec, error) {
+	c.mu.Lock()
+	spec, ok := c.known[digest]
+	c.mu.Unlock()
+	if ok {
+		return spec, nil
+	}
+	var key corpus.Digest
+	if err := key.UnmarshalText([]byte(digest)); err != nil {
+		return spec, unknownSpec(digest, err)
+	}
+	spec, err := index.Spec(ctx, key)
+	if err != nil {
+		return spec, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil {
+		c.known = map[string]corpus.Spec{}
+	}
+	c.known[digest] = spec
+	return spec, nil
+}

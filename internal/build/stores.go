@@ -1,0 +1,66 @@
+package build
+
+import (
+	"context"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// Proven is stores.json of an index: which identity each store had when everything that the current generation names was
+// last known to be in it. A store with another identity lost its memory, or is another one.
+type Proven struct {
+	Manifest string `json:"manifest"`
+	Records  string `json:"records"`
+	Classes  string `json:"classes"` // collection of class vectors
+	Chunks   string `json:"chunks"`  // collection of chunk vectors
+}
+
+func (r *Run) provenKey() string { return r.Index.Name + "/stores.json" }
+
+// identities asks the stores who they are now. A collection that is not there has the empty identity.
+func (r *Run) identities(ctx context.Context, collections corpus.Collections) (Proven, error) {
+	var now Proven
+	var err error
+	if now.Records, err = r.Records.Identity(ctx); err != nil {
+		return now, err
+	}
+	of := func(collection string) (string, error) {
+		identity, err := r.Vectors.Identity(ctx, collection)
+		if fault.Is(err, fault.NotFound) {
+			return "", nil
+		}
+		return identity, err
+	}
+	if now.Classes, err = of(collections.Classes); err != nil {
+		return now, err
+	}
+	now.Chunks, err = of(collections.Chunks)
+	return now, err
+}
+
+// storesChanged tells that a store is not the one that the parent was proven in, or that nobody knows.
+func (r *Run) storesChanged(ctx context.Context, parent *corpus.Manifest) (bool, error) {
+	now, err := r.identities(ctx, parent.Collections)
+	if err != nil {
+		return false, err
+	}
+	var was Proven
+	_, err = blob.ReadJSON(ctx, r.Artifacts, r.provenKey(), &was)
+	if fault.Is(err, fault.NotFound) || fault.Is(err, fault.SegmentDamage) {
+		return true, nil
+	}
+	return was.Records != now.Records || was.Classes != now.Classes || was.Chunks != now.Chunks, err
+}
+
+// proven records the identities of the stores that a generation was proven in.
+func (r *Run) proven(ctx context.Context, manifest *corpus.Manifest, sha string) error {
+	now, err := r.identities(ctx, manifest.Collections)
+	if err != nil {
+		return err
+	}
+	now.Manifest = sha
+	_, err = blob.WriteJSON(ctx, r.Artifacts, r.provenKey(), now, blob.Cond{})
+	return err
+}

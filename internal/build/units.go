@@ -1,0 +1,284 @@
+package build
+
+import (
+	"context"
+
+	"github.com/unweaver/unweaver/internal/build/items"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/stage/chunk"
+	"github.com/unweaver/unweaver/internal/stage/extract"
+	"github.com/unweaver/unweaver/internal/stage/reduce"
+	"github.com/unweaver/unweaver/internal/stage/shorten"
+)
+
+// Chunk chunks one unit of the plan.
+func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
+	return finished(ctx, r, chunkFile(unit), func(ctx context.Context) (chunk.Result, corpus.Progress, error) {
+		var progress corpus.Progress
+		release, err := r.Place(ctx)
+		if err != nil {
+			return chunk.Result{}, progress, err
+		}
+		defer release()
+		fixed, err := planFile.Read(ctx, r.Scratch)
+		if err != nil {
+			return chunk.Result{}, progress, err
+		}
+		documents, err := r.Corpora(ctx, r.Settings.Corpus)
+		if err != nil {
+			return chunk.Result{}, progress, err
+		}
+		planned := fixed.Plan.Units[unit]
+		result, err := chunk.Run(ctx, chunk.In{
+			Spec: r.Settings, Corpus: documents, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Unit: unit,
+			From: planned.From, To: planned.To, OnProgress: r.Progress.Done,
+		})
+		progress.Done, progress.Written.Segments = result.Counts.Documents, result.Fresh
+		return result, progress, err
+	})
+}
+
+// Shards are the chunks of all units, cut into pieces of which each is reduced, embedded and loaded at once.
+type Shards struct {
+	Shards []extract.Shard `json:"shards"`
+	Chunks []int           `json:"chunks"` // of each shard
+	Counts corpus.Counts   `json:"counts"`
+	Hashes corpus.Hashes   `json:"hashes"`
+	Failed int64           `json:"failed"` // documents
+}
+
+// SealChunks cuts the units' chunks into shards and fixes what depends on them.
+func (r *Run) SealChunks(ctx context.Context) (Shards, Frozen, error) {
+	shards, err := once(ctx, r, shardsFile, r.cut)
+	if err != nil {
+		return shards, Frozen{}, err
+	}
+	frozen, err := once(ctx, r, frozenFile, func(ctx context.Context) (Frozen, error) { return r.freeze(ctx, shards) })
+	return shards, frozen, err
+}
+
+func (r *Run) cut(ctx context.Context) (Shards, error) {
+	var out Shards
+	fixed, err := planFile.Read(ctx, r.Scratch)
+	if err != nil {
+		return out, err
+	}
+	for unit := range fixed.Plan.Units {
+		chunked, err := chunkFile(unit).Read(ctx, r.Scratch)
+		if err != nil {
+			return out, err
+		}
+		r.Progress.Touch()
+		out.Counts.Documents += chunked.Counts.Documents
+		out.Counts.Chunks += chunked.Counts.Chunks
+		out.Counts.Tokens += chunked.Counts.Tokens
+		out.Hashes.Merge(chunked.Hashes)
+		out.Failed += chunked.Failed
+		all := int(chunked.Counts.Chunks)
+		for from := 0; from < all; from += r.Shard {
+			to := min(from+r.Shard, all)
+			out.Shards = append(out.Shards, extract.Shard{Number: len(out.Shards), Unit: unit, From: from, To: to})
+			out.Chunks = append(out.Chunks, to-from)
+		}
+	}
+	return out, nil
+}
+
+// shard reads where a shard of chunks and its text lie.
+func (r *Run) shard(ctx context.Context, number int) (extract.Shard, chunk.Result, error) {
+	shards, err := shardsFile.Read(ctx, r.Scratch)
+	if err != nil {
+		return extract.Shard{}, chunk.Result{}, err
+	}
+	shard := shards.Shards[number]
+	chunked, err := chunkFile(shard.Unit).Read(ctx, r.Scratch)
+	return shard, chunked, err
+}
+
+// Extract extracts one batch of a shard.
+func (r *Run) Extract(ctx context.Context, number, batch int) (extract.Result, error) {
+	do := func(ctx context.Context) (extract.Result, corpus.Progress, error) {
+		shard, chunked, err := r.shard(ctx, number)
+		if err != nil {
+			return extract.Result{}, corpus.Progress{}, err
+		}
+		models, err := r.models()
+		if err != nil {
+			return extract.Result{}, corpus.Progress{}, err
+		}
+		if !models.Chat.Info().Paid {
+			release, err := r.Place(ctx)
+			if err != nil {
+				return extract.Result{}, corpus.Progress{}, err
+			}
+			defer release()
+		}
+		from := shard.From + batch*r.Batch
+		result, err := extract.Run(ctx, extract.In{
+			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Gen: r.Generation, Text: chunked.Text,
+			Shard: shard, Batch: batch, From: from, To: min(from+r.Batch, shard.To), Attempt: r.Attempt,
+			Chat: models.Chat, Ledger: r.Ledger, OnProgress: r.Progress.Report,
+		})
+		return result, result.Progress, err
+	}
+	return finished(ctx, r, extractFile(number, batch), do)
+}
+
+// SealShard joins a shard's batches.
+func (r *Run) SealShard(ctx context.Context, number, batches int) (extract.SealResult, error) {
+	do := func(ctx context.Context) (extract.SealResult, corpus.Progress, error) {
+		var progress corpus.Progress
+		release, err := r.Place(ctx)
+		if err != nil {
+			return extract.SealResult{}, progress, err
+		}
+		defer release()
+		shards, err := shardsFile.Read(ctx, r.Scratch)
+		if err != nil {
+			return extract.SealResult{}, progress, err
+		}
+		models, err := r.models()
+		if err != nil {
+			return extract.SealResult{}, progress, err
+		}
+		result, err := extract.Seal(ctx, extract.SealIn{
+			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Shard: shards.Shards[number], Batches: batches,
+			Paid: models.Chat.Info().Paid, Ledger: r.Ledger, OnProgress: r.touch,
+		})
+		if result.Fresh {
+			progress.Written.Segments = 1
+		}
+		return result, progress, err
+	}
+	return finished(ctx, r, sealFile(number), do)
+}
+
+// Partitions are the ranges of class ids that are reduced, shortened, embedded and loaded at once.
+type Partitions struct {
+	Partitions int     `json:"partitions"`
+	Bases      []int64 `json:"bases"` // number of each shard's first chunk
+	Mentions   int64   `json:"mentions"`
+	Fallbacks  int64   `json:"fallbacks"`
+	Dead       int64   `json:"dead"`
+}
+
+// A partition is small enough to be repeated after a crash.
+const (
+	mentionsPerPartition = 150_000
+	maxPartitions        = 256
+)
+
+// SealExtraction numbers the shards' chunks and chooses the number of class partitions.
+func (r *Run) SealExtraction(ctx context.Context) (Partitions, error) {
+	return once(ctx, r, partitionsFile, func(ctx context.Context) (Partitions, error) {
+		out := Partitions{Partitions: 1}
+		shards, err := shardsFile.Read(ctx, r.Scratch)
+		if err != nil {
+			return out, err
+		}
+		base := int64(0)
+		for number := range shards.Shards {
+			seal, err := sealFile(number).Read(ctx, r.Scratch)
+			if err != nil {
+				return out, err
+			}
+			r.Progress.Touch()
+			out.Bases = append(out.Bases, base)
+			base += seal.Chunks
+			out.Mentions += seal.Mentions
+			out.Fallbacks += seal.Fallbacks
+			out.Dead += seal.Fallbacks // a fallback mention stands for each dead letter
+		}
+		for out.Partitions < maxPartitions && out.Mentions > int64(out.Partitions)*mentionsPerPartition {
+			out.Partitions *= 2
+		}
+		return out, nil
+	})
+}
+
+// Reduce reduces one partition of classes.
+func (r *Run) Reduce(ctx context.Context, partition int) (reduce.Result, error) {
+	return finished(ctx, r, reduceFile(partition), func(ctx context.Context) (reduce.Result, corpus.Progress, error) {
+		progress := corpus.Progress{Done: 1}
+		release, err := r.Place(ctx)
+		if err != nil {
+			return reduce.Result{}, progress, err
+		}
+		defer release()
+		all, err := partitionsFile.Read(ctx, r.Scratch)
+		if err != nil {
+			return reduce.Result{}, progress, err
+		}
+		in := reduce.In{
+			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Partition: partition,
+			Partitions: all.Partitions, OnProgress: r.touch,
+		}
+		for number, base := range all.Bases {
+			in.Shards = append(in.Shards, reduce.Shard{Key: extract.MentionsKey(r.Scratch.Prefix, number), Base: base})
+		}
+		result, err := reduce.Run(ctx, in)
+		if result.Fresh {
+			progress.Written.Segments = 1
+		}
+		return result, progress, err
+	})
+}
+
+// Shorten shortens the long class texts of a partition.
+func (r *Run) Shorten(ctx context.Context, partition int) (shorten.Result, error) {
+	return finished(ctx, r, shortenFile(partition), func(ctx context.Context) (shorten.Result, corpus.Progress, error) {
+		models, err := r.models()
+		if err != nil {
+			return shorten.Result{}, corpus.Progress{}, err
+		}
+		result, err := shorten.Run(ctx, shorten.In{
+			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Partition: partition,
+			Source: reduce.Key(r.Scratch.Prefix, partition), Attempt: r.Attempt, Chat: models.Chat, Ledger: r.Ledger,
+			OnProgress: r.alive,
+		})
+		progress := result.Progress
+		progress.Done = 1
+		return result, progress, err
+	})
+}
+
+// finished does a unit that has not been done yet, and counts what it did.
+func finished[R any](
+	ctx context.Context, r *Run, file File[R], do func(context.Context) (R, corpus.Progress, error),
+) (R, error) {
+	var progress corpus.Progress
+	result, err := once(ctx, r, file, func(ctx context.Context) (R, error) {
+		var err error
+		var result R
+		result, progress, err = do(ctx)
+		return result, err
+	})
+	if err == nil {
+		r.Progress.Finish(progress)
+	}
+	return result, err
+}
+
+// touch and alive are for stages whose count is not the unit's: they only tell that it goes on.
+func (r *Run) touch(int64) { r.Progress.Touch() }
+
+func (r *Run) alive(corpus.Progress) { r.Progress.Touch() }
+
+// items gives the joins of items what plan fixed. Release it when they are not used any more.
+func (r *Run) items(ctx context.Context) (env items.Env, fixed Plan, release func(), err error) {
+	release = func() {}
+	if fixed, err = r.fixed(ctx); err != nil {
+		return env, fixed, release, err
+	}
+	env = items.Env{
+		Spec: r.Settings, Artifacts: r.Index, Store: r.StoreID, Class: fixed.Class, Chunk: fixed.Chunk,
+		Collections: fixed.Collections,
+	}
+	if env.Parent, err = r.parent(ctx, fixed.Parent); err != nil || env.Parent == nil {
+		return env, fixed, release, err
+	}
+	if live := env.Parent.Segments.Live; len(live) > 0 {
+		env.ParentLive, release, err = r.segments.live(ctx, r, live[0].SHA256)
+	}
+	return env, fixed, release, err
+}
