@@ -55,6 +55,9 @@ type Store interface {
 	List(ctx context.Context, prefix, after string) iter.Seq2[Info, error]
 	// Delete removes an object; an absent one is no error.
 	Delete(ctx context.Context, key string) error
+	// DeleteAll removes many objects in few requests; absent ones are no error. After an error some may be gone, and it
+	// may be repeated. The error names how many stayed, and the first of them.
+	DeleteAll(ctx context.Context, keys []string) error
 	// Location is where a key lies, for people and error texts.
 	Location(key string) string
 }

@@ -23,6 +23,8 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 	t.Run("List is in byte order, by prefix, after a key", func(t *testing.T) { list(t, open(t)) })
 	t.Run("a read refuses another version", func(t *testing.T) { matchRead(t, open(t)) })
 	t.Run("a body that fails leaves nothing", func(t *testing.T) { brokenBody(t, open(t)) })
+	t.Run("many objects are deleted at once, absent ones too", func(t *testing.T) { deleteAll(t, open(t)) })
+	t.Run("objects may be deleted while they are listed", func(t *testing.T) { deleteListed(t, open(t)) })
 }
 
 func put(t *testing.T, s blob.Store, key, v string, c blob.Cond) (blob.Info, error) {
@@ -225,5 +227,59 @@ func brokenBody(t *testing.T, store blob.Store) {
 	}
 	if got := get(t, store, "k", blob.All); got != "old" {
 		t.Errorf("the object reads %.20q", got)
+	}
+}
+
+// keysOf lists the keys below a prefix.
+func keysOf(t *testing.T, store blob.Store, prefix string) []string {
+	t.Helper()
+	var keys []string
+	for in, err := range store.List(t.Context(), prefix, "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, in.Key)
+	}
+	return keys
+}
+
+func deleteAll(t *testing.T, store blob.Store) {
+	keys := []string{"d/with space", "d/ü&<\"'>", "d/a+b%20c"}
+	for _, key := range keys {
+		must(t, store, key, "x")
+	}
+	must(t, store, "d/kept", "x")
+	for i := range 1100 { // more than one request of S3 takes; they were never there
+		keys = append(keys, fmt.Sprintf("d/absent/%04d", i))
+	}
+	for range 2 {
+		if err := store.DeleteAll(t.Context(), keys); err != nil {
+			t.Fatal(err)
+		}
+		if got := keysOf(t, store, "d/"); len(got) != 1 || got[0] != "d/kept" {
+			t.Errorf("%q are left", got)
+		}
+	}
+	if err := store.DeleteAll(t.Context(), nil); err != nil {
+		t.Errorf("nothing to delete: %v", err)
+	}
+}
+
+func deleteListed(t *testing.T, store blob.Store) {
+	for i := range 30 {
+		must(t, store, fmt.Sprintf("d/%d/%02d", i%3, i), "x")
+	}
+	seen := 0
+	for in, err := range store.List(t.Context(), "d/", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen++
+		if err := store.DeleteAll(t.Context(), []string{in.Key}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := keysOf(t, store, "d/"); seen != 30 || len(left) != 0 {
+		t.Errorf("saw %d of 30 objects, and %q are left", seen, left)
 	}
 }

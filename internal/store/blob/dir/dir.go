@@ -33,10 +33,11 @@ const maxDepth = 100
 
 // Store implements blob.Store.
 type Store struct {
-	root  string
-	locks [64]sync.Mutex // by key, for conditional writes
-	seq   atomic.Int64
-	made  sync.Map // directories known to exist
+	root    string
+	locks   [64]sync.Mutex // by key, for conditional writes
+	seq     atomic.Int64
+	made    sync.Map // directories known to exist durably
+	folders folders
 }
 
 var _ blob.Store = (*Store)(nil)
@@ -135,7 +136,8 @@ func (s *Store) Put(ctx context.Context, key string, body io.Reader, size int64,
 			return blob.Info{}, precondition(p, "it exists")
 		}
 	}
-	if err := s.mkdir(filepath.Dir(p)); err != nil {
+	folder := filepath.Dir(p)
+	if err := s.mkdir(folder); err != nil {
 		return blob.Info{}, wrap("make folder of", p, err)
 	}
 	tmp := filepath.Join(s.root, tmpDir, fmt.Sprintf("%d-%d", os.Getpid(), s.seq.Add(1)))
@@ -168,7 +170,15 @@ func (s *Store) Put(ctx context.Context, key string, body io.Reader, size int64,
 	if err != nil {
 		return blob.Info{}, wrap("stat", p, err)
 	}
-	return info(key, st), nil
+	return info(key, st), wrapped("sync the folder of", p, s.folders.sync(folder))
+}
+
+// wrapped is wrap, nil for nil.
+func wrapped(op, object string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return wrap(op, object, err)
 }
 
 // moveNew renames a file to a name that must be free; where the file system cannot do that at once, it links.
@@ -190,19 +200,6 @@ func hash(s string) uint32 {
 		h = (h ^ uint32(s[i])) * 16777619
 	}
 	return h
-}
-
-func (s *Store) mkdir(d string) error {
-	if _, ok := s.made.Load(d); ok {
-		if _, err := os.Lstat(d); err == nil {
-			return nil
-		}
-	}
-	if err := os.MkdirAll(d, 0o755); err != nil {
-		return err
-	}
-	s.made.Store(d, true)
-	return nil
 }
 
 func writeSynced(path string, body io.Reader, size int64) error {
@@ -272,6 +269,18 @@ func (s *Store) Delete(_ context.Context, key string) error {
 		return wrap("delete", s.path(key), err)
 	}
 	return nil
+}
+
+// DeleteAll implements blob.Store.
+func (s *Store) DeleteAll(ctx context.Context, keys []string) error {
+	var failures blob.Failures
+	for _, key := range keys {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		failures.Add(s.Delete(ctx, key))
+	}
+	return failures.Err(len(keys))
 }
 
 // List implements blob.Store. It reads one folder at a time; names sort as their keys do because a folder sorts with

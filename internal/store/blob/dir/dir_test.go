@@ -3,6 +3,7 @@ package dir_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -76,5 +77,58 @@ func TestALinkThatLeadsBackEndsTheWalkWithAnError(t *testing.T) {
 	}
 	if failed == nil {
 		t.Error("no error")
+	}
+}
+
+func TestAFolderInTheWayOfAnObjectIsAnError(t *testing.T) {
+	store, err := dir.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := blob.Write(t.Context(), store, "a", []byte("x"), blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := blob.Write(t.Context(), store, "a/b", []byte("x"), blob.Cond{}); err == nil {
+		t.Error("an object was stored below another")
+	}
+	if raw, _, err := blob.Read(t.Context(), store, "a"); err != nil || string(raw) != "x" {
+		t.Errorf("the first object reads %q, %v", raw, err)
+	}
+}
+
+func TestAFolderThatWasRemovedIsMadeAgain(t *testing.T) {
+	root := t.TempDir()
+	store, err := dir.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := blob.Write(t.Context(), store, "a/b/c", []byte("x"), blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(filepath.Join(root, "a")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A key that cannot be removed must not keep the others, and must be named.
+func TestDeletingManyGoesOnPastAFailureAndNamesIt(t *testing.T) {
+	root := t.TempDir()
+	store, err := dir.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"folder1/x", "folder2/x", "b"} {
+		if _, err := blob.Write(t.Context(), store, key, []byte("x"), blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err = store.DeleteAll(t.Context(), []string{"folder1", "folder2", "b"}) // folders that are not empty
+	if err == nil || !strings.Contains(err.Error(), "2 of 3") || !strings.Contains(err.Error(), "folder1") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := store.Stat(t.Context(), "b"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("the last one is still there: %v", err)
 	}
 }

@@ -33,6 +33,8 @@ type Config struct {
 	Region    string
 	PathStyle bool
 	Setting   string // names the setting in errors: "stores.artifacts"
+
+	Stall time.Duration // ends a request or an answer that moves no byte for so long; 0 = 30 s
 }
 
 // Parse takes s3://bucket/prefix apart.
@@ -58,7 +60,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	client := awshttp.NewBuildableClient().
 		WithDialerOptions(func(d *net.Dialer) { d.Timeout = 5 * time.Second }).
 		WithTransportOptions(func(t *http.Transport) {
-			t.MaxIdleConns, t.MaxIdleConnsPerHost, t.ResponseHeaderTimeout = 256, 128, time.Minute
+			t.MaxIdleConns, t.MaxIdleConnsPerHost = 256, 128
 		})
 	acfg, err := config.LoadDefaultConfig(ctx, config.WithRegion(c.Region), config.WithHTTPClient(client),
 		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }))
@@ -67,6 +69,10 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 			Because(err).
 			Advise("check the AWS settings of the environment")
 	}
+	if c.Stall <= 0 {
+		c.Stall = stalled
+	}
+	acfg.HTTPClient = guard{acfg.HTTPClient, c.Stall}
 	store := &Store{cfg: c}
 	if c.Prefix != "" {
 		store.prefix = c.Prefix + "/"
@@ -187,18 +193,6 @@ func (s *Store) Stat(ctx context.Context, key string) (blob.Info, error) {
 		ETag:     aws.ToString(out.ETag),
 		Modified: aws.ToTime(out.LastModified),
 	}, nil
-}
-
-// Delete implements blob.Store.
-func (s *Store) Delete(ctx context.Context, key string) error {
-	_, err := retried(ctx, func(ctx context.Context) (*s3.DeleteObjectOutput, error) {
-		out, err := s.c.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &s.cfg.Bucket, Key: s.key(key)})
-		return out, s.wrap(ctx, "delete", key, err)
-	})
-	if fault.Is(err, fault.NotFound) {
-		return nil
-	}
-	return err
 }
 
 // List implements blob.Store. Keys travel URL-encoded, as XML cannot carry them all; markers of folders are left out.

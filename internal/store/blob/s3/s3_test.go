@@ -100,8 +100,6 @@ func TestMissingBucketAndWrongKeysNameTheSetting(t *testing.T) {
 // answering is a server that gives one answer to everything.
 func answering(t *testing.T, status int, code string, seen *int) s3.Config {
 	t.Helper()
-	t.Setenv("AWS_ACCESS_KEY_ID", "k")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "s")
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet && r.URL.Query().Get("list-type") != "" && code != "list" && seen != nil {
 			fmt.Fprint(w, `<ListBucketResult></ListBucketResult>`)
@@ -124,6 +122,7 @@ func answering(t *testing.T, status int, code string, seen *int) s3.Config {
 }
 
 func TestErrorsOfAStoreNameTheWayOut(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		status int
 		code   string
@@ -146,6 +145,7 @@ func TestErrorsOfAStoreNameTheWayOut(t *testing.T) {
 }
 
 func TestConditionalWritesAreSentOnceAndOthersAreRepeated(t *testing.T) {
+	t.Parallel()
 	n := 0
 	store, err := s3.Open(t.Context(), answering(t, 500, "InternalError", &n))
 	if err != nil {
@@ -166,6 +166,7 @@ func TestConditionalWritesAreSentOnceAndOthersAreRepeated(t *testing.T) {
 }
 
 func TestAStoreWithoutConditionalWritesSaysSo(t *testing.T) {
+	t.Parallel()
 	n := 0
 	store, err := s3.Open(t.Context(), answering(t, 501, "NotImplemented", &n))
 	if err != nil {
@@ -178,8 +179,7 @@ func TestAStoreWithoutConditionalWritesSaysSo(t *testing.T) {
 }
 
 func TestUnreachableEndpointIsTransientAndNamesTheSetting(t *testing.T) {
-	t.Setenv("AWS_ACCESS_KEY_ID", "k")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "s")
+	t.Parallel()
 	_, err := s3.Open(
 		t.Context(),
 		s3.Config{

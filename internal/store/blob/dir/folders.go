@@ -1,0 +1,87 @@
+package dir
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+)
+
+// folders makes what happened in folders durable. A name is durable when its folder was synced after it; goroutines
+// that wait for the same folder share one sync, so that many small objects cost few.
+type folders struct {
+	mu      sync.Mutex
+	waiting map[string]*round
+	running [64]sync.Mutex // by folder
+}
+
+// round is a sync that has not begun: it covers everything that happened before it begins.
+type round struct {
+	done chan struct{}
+	err  error
+}
+
+func (f *folders) sync(folder string) error {
+	f.mu.Lock()
+	if joined := f.waiting[folder]; joined != nil {
+		f.mu.Unlock()
+		<-joined.done
+		return joined.err
+	}
+	mine := &round{done: make(chan struct{})}
+	if f.waiting == nil {
+		f.waiting = map[string]*round{}
+	}
+	f.waiting[folder] = mine
+	f.mu.Unlock()
+
+	running := &f.running[hash(folder)%uint32(len(f.running))]
+	running.Lock()
+	defer running.Unlock()
+	f.mu.Lock()
+	delete(f.waiting, folder) // who comes from now on is not covered
+	f.mu.Unlock()
+	mine.err = syncFolder(folder)
+	close(mine.done)
+	return mine.err
+}
+
+// syncFolder is a variable so that a test can count and fail.
+var syncFolder = func(folder string) error {
+	file, err := os.Open(folder)
+	if err != nil {
+		return err
+	}
+	err = file.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) { // a file system that keeps names by itself
+		err = nil
+	}
+	return errors.Join(err, file.Close())
+}
+
+// mkdir makes a folder and those above it, each durable in the one above.
+func (s *Store) mkdir(folder string) error {
+	if _, ok := s.made.Load(folder); ok {
+		if _, err := os.Lstat(folder); err == nil {
+			return nil
+		}
+	}
+	if folder == s.root || folder == filepath.Dir(folder) {
+		return os.MkdirAll(folder, 0o755)
+	}
+	above := filepath.Dir(folder)
+	if err := s.mkdir(above); err != nil {
+		return err
+	}
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		if st, serr := os.Stat(folder); !errors.Is(err, os.ErrExist) || serr != nil || !st.IsDir() {
+			return err
+		}
+	}
+	if err := s.folders.sync(above); err != nil { // also where another made it: it may not be durable yet
+		return err
+	}
+	s.made.Store(folder, true)
+	return nil
+}

@@ -1,0 +1,168 @@
+package dir
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// watch replaces the sync of a folder for a test.
+func watch(t *testing.T, sync func(folder string) error) {
+	t.Helper()
+	before := syncFolder
+	t.Cleanup(func() { syncFolder = before })
+	syncFolder = sync
+}
+
+func TestANameIsDurableInEveryFolderAboveItWhenPutReturns(t *testing.T) {
+	root := t.TempDir()
+	store, err := Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var synced []string
+	watch(t, func(folder string) error {
+		rel, err := filepath.Rel(root, folder)
+		synced = append(synced, rel)
+		return err
+	})
+	for _, c := range []struct {
+		key  string
+		cond blob.Cond
+		want []string
+	}{
+		{"a/b/1", blob.Cond{}, []string{".", "a", "a/b"}}, // new folders are names in those above
+		{"a/b/2", blob.Cond{}, []string{"a/b"}},
+		{"a/b/3", blob.Cond{Absent: true}, []string{"a/b"}},
+		{"a/c/1", blob.Cond{}, []string{"a", "a/c"}},
+		{"top", blob.Cond{}, []string{"."}},
+	} {
+		synced = nil
+		if _, err := blob.Write(t.Context(), store, c.key, []byte("x"), c.cond); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(synced, c.want) {
+			t.Errorf("%s: synced %q, want %q", c.key, synced, c.want)
+		}
+	}
+}
+
+func TestASyncThatFailsIsTheWritersError(t *testing.T) {
+	store, err := Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for failure, want := range map[error]fault.Code{
+		syscall.EIO: fault.StoreDown, syscall.ENOSPC: fault.StoreFull, syscall.EDQUOT: fault.StoreFull,
+	} {
+		watch(t, func(string) error { return failure })
+		if _, err := blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{}); !fault.Is(err, want) {
+			t.Errorf("%v: got %v", failure, err)
+		}
+	}
+}
+
+func TestWritersOfOneFolderShareItsSyncs(t *testing.T) {
+	var mu sync.Mutex
+	syncs := 0
+	watch(t, func(string) error {
+		time.Sleep(20 * time.Millisecond)
+		mu.Lock()
+		defer mu.Unlock()
+		syncs++
+		return nil
+	})
+	var all folders
+	var wg sync.WaitGroup
+	for range 100 {
+		wg.Go(func() {
+			if err := all.sync("folder"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if syncs == 0 || syncs > 20 {
+		t.Errorf("100 writers cost %d syncs", syncs)
+	}
+	if len(all.waiting) != 0 {
+		t.Errorf("%d folders are remembered", len(all.waiting))
+	}
+}
+
+// A sync that has begun may have missed what came after: such a writer must wait for the next.
+func TestASyncThatHasBegunCoversNobodyElse(t *testing.T) {
+	begun, finish := make(chan int, 2), make(chan error)
+	number := 0
+	watch(t, func(string) error {
+		number++
+		begun <- number
+		return <-finish
+	})
+	var all folders
+	first, second := make(chan error, 1), make(chan error, 1)
+	go func() { first <- all.sync("folder") }()
+	<-begun
+	go func() { second <- all.sync("folder") }()
+	failed := errors.New("the first failed")
+	finish <- failed
+	if err := <-first; !errors.Is(err, failed) {
+		t.Errorf("the first: %v", err)
+	}
+	<-begun
+	finish <- nil
+	if err := <-second; err != nil {
+		t.Errorf("the second: %v", err)
+	}
+}
+
+func TestManyWritersMakeOneTree(t *testing.T) {
+	store, err := Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for i := range 64 {
+		wg.Go(func() {
+			key := fmt.Sprintf("deep/%d/er/%d", i%4, i)
+			if _, err := blob.Write(t.Context(), store, key, []byte(key), blob.Cond{Absent: true}); err != nil {
+				t.Error(err)
+			}
+			if raw, _, err := blob.Read(t.Context(), store, key); err != nil || string(raw) != key {
+				t.Errorf("%s reads %q, %v", key, raw, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func BenchmarkPut(b *testing.B) {
+	for _, writers := range []int{1, 16} {
+		b.Run(fmt.Sprint(writers), func(b *testing.B) {
+			store, err := Open(b.TempDir())
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.SetParallelism(writers)
+			var number sync.Map
+			b.RunParallel(func(pb *testing.PB) {
+				me := fmt.Sprintf("%p", pb)
+				number.Store(me, true)
+				for i := 0; pb.Next(); i++ {
+					key := fmt.Sprintf("objects/%s-%d", me, i)
+					if _, err := blob.Write(b.Context(), store, key, []byte(key), blob.Cond{}); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		})
+	}
+}

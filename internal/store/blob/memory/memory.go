@@ -1,0 +1,137 @@
+// Package memory is the blob adapter of one process: nothing outlives it.
+package memory
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// Store implements blob.Store.
+type Store struct {
+	mu      sync.RWMutex
+	objects map[string]object
+	version int64 // of the last write: an ETag is never used twice
+}
+
+type object struct {
+	raw  []byte // never changed
+	info blob.Info
+}
+
+var _ blob.Store = (*Store)(nil)
+
+// New makes an empty store.
+func New() *Store { return &Store{objects: map[string]object{}} }
+
+// Location implements blob.Store.
+func (s *Store) Location(key string) string { return "memory:" + key }
+
+func (s *Store) precondition(op, key string) error {
+	return fault.Precondition.At(op, s.Location(key)).Because("it exists, or has changed")
+}
+
+// Put implements blob.Store.
+func (s *Store) Put(ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond) (blob.Info, error) {
+	raw, err := io.ReadAll(body)
+	if err == nil && size >= 0 && int64(len(raw)) != size {
+		err = fmt.Errorf("got %d of %d bytes", len(raw), size)
+	}
+	if err != nil {
+		return blob.Info{}, fault.StoreDown.At("read the body of", s.Location(key)).Because(err)
+	}
+	if err := ctx.Err(); err != nil {
+		return blob.Info{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old, exists := s.objects[key]
+	if (cond.Absent && exists) || (cond.Match != "" && old.info.ETag != cond.Match) {
+		return blob.Info{}, s.precondition("write", key)
+	}
+	s.version++
+	info := blob.Info{Key: key, Size: int64(len(raw)), ETag: fmt.Sprintf("%x", s.version), Modified: time.Now()}
+	s.objects[key] = object{raw, info}
+	return info, nil
+}
+
+func (s *Store) find(op, key string) (object, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	found, ok := s.objects[key]
+	if !ok {
+		return object{}, fault.NotFound.At(op, s.Location(key)).Because("it does not exist")
+	}
+	return found, nil
+}
+
+// Get implements blob.Store.
+func (s *Store) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, blob.Info{}, err
+	}
+	found, err := s.find("read", key)
+	if err != nil {
+		return nil, blob.Info{}, err
+	}
+	if part.Match != "" && part.Match != found.info.ETag {
+		return nil, blob.Info{}, s.precondition("read", key)
+	}
+	raw := found.raw[min(part.Offset, int64(len(found.raw))):]
+	if part.Length >= 0 {
+		raw = raw[:min(part.Length, int64(len(raw)))]
+	}
+	return io.NopCloser(bytes.NewReader(raw)), found.info, nil
+}
+
+// Stat implements blob.Store.
+func (s *Store) Stat(_ context.Context, key string) (blob.Info, error) {
+	found, err := s.find("stat", key)
+	return found.info, err
+}
+
+// List implements blob.Store, over the objects of the moment: the caller may write meanwhile.
+func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[blob.Info, error] {
+	return func(yield func(blob.Info, error) bool) {
+		s.mu.RLock()
+		var infos []blob.Info
+		for key, found := range s.objects {
+			if strings.HasPrefix(key, prefix) && key > after {
+				infos = append(infos, found.info)
+			}
+		}
+		s.mu.RUnlock()
+		slices.SortFunc(infos, func(a, b blob.Info) int { return strings.Compare(a.Key, b.Key) })
+		for _, info := range infos {
+			if err := ctx.Err(); err != nil {
+				yield(blob.Info{}, err)
+				return
+			}
+			if !yield(info, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Delete implements blob.Store.
+func (s *Store) Delete(ctx context.Context, key string) error { return s.DeleteAll(ctx, []string{key}) }
+
+// DeleteAll implements blob.Store.
+func (s *Store) DeleteAll(_ context.Context, keys []string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range keys {
+		delete(s.objects, key)
+	}
+	return nil
+}

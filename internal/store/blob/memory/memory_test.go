@@ -1,0 +1,44 @@
+package memory_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/blobtest"
+	"github.com/unweaver/unweaver/internal/store/blob/memory"
+)
+
+func TestConformance(t *testing.T) {
+	blobtest.Run(t, func(*testing.T) blob.Store { return memory.New() })
+}
+
+func TestWhatIsStoredIsTheStoresOwn(t *testing.T) {
+	store := memory.New()
+	raw := []byte("abc")
+	if _, err := blob.Write(t.Context(), store, "k", raw, blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	raw[0] = 'X'
+	for range 2 {
+		got, _, err := blob.Read(t.Context(), store, "k")
+		if err != nil || string(got) != "abc" {
+			t.Fatalf("got %q, %v", got, err)
+		}
+		got[1] = 'Y'
+	}
+}
+
+func TestACallThatWasCancelledWritesNothing(t *testing.T) {
+	store := memory.New()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := store.Put(ctx, "k", bytes.NewReader([]byte("x")), 1, blob.Cond{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("put: %v", err)
+	}
+	if _, err := store.Stat(t.Context(), "k"); err == nil {
+		t.Error("it was written")
+	}
+}

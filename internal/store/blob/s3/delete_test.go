@@ -1,0 +1,109 @@
+package s3_test
+
+import (
+	"encoding/xml"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// request is what a client sends to delete many objects.
+type request struct {
+	Object []struct{ Key string }
+	Quiet  bool
+}
+
+func numbered(n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("k/%04d", i)
+	}
+	return keys
+}
+
+func TestManyAreDeletedInFewRequests(t *testing.T) {
+	var sizes []int
+	var first string
+	store := serving(t, func(w http.ResponseWriter, r *http.Request) {
+		var asked request
+		if err := xml.NewDecoder(r.Body).Decode(&asked); err != nil || !r.URL.Query().Has("delete") || !asked.Quiet {
+			t.Errorf("%s %s: %+v, %v", r.Method, r.URL, asked, err)
+			return
+		}
+		if len(sizes) == 0 {
+			first = asked.Object[0].Key
+		}
+		sizes = append(sizes, len(asked.Object))
+		fmt.Fprint(w, `<DeleteResult></DeleteResult>`)
+	})
+	if err := store.DeleteAll(t.Context(), numbered(2500)); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(sizes, []int{1000, 1000, 500}) || first != "p/k/0000" {
+		t.Errorf("requests of %v keys, the first is %q", sizes, first)
+	}
+}
+
+func TestKeysThatStayAreCountedAndTheFirstIsNamed(t *testing.T) {
+	store := serving(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `<DeleteResult>
+			<Error><Key>p/k/0000</Key><Code>NoSuchKey</Code><Message>gone</Message></Error>
+			<Error><Key>p/k/0003</Key><Code>AccessDenied</Code><Message>it is locked</Message></Error>
+			<Error><Key>p/k/0007</Key><Code>AccessDenied</Code><Message>it is locked</Message></Error>
+		</DeleteResult>`)
+	})
+	err := store.DeleteAll(t.Context(), numbered(10))
+	if !fault.Is(err, fault.StoreDenied) {
+		t.Fatalf("got %v", err)
+	}
+	for _, says := range []string{"2 of 10", "s3://b/p/k/0003", "it is locked", "delete"} {
+		if !strings.Contains(err.Error(), says) {
+			t.Errorf("%v does not say %q", err, says)
+		}
+	}
+}
+
+func TestAStoreThatDeletesOneByOneIsAskedSo(t *testing.T) {
+	for _, refusal := range []struct {
+		status int
+		code   string
+	}{{501, "NotImplemented"}, {405, "MethodNotAllowed"}, {400, "MissingContentMD5"}} {
+		var deleted []string
+		store := serving(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodDelete {
+				deleted = append(deleted, r.URL.Path)
+				w.WriteHeader(http.StatusNoContent)
+				return
+			}
+			w.WriteHeader(refusal.status)
+			fmt.Fprintf(w, "<Error><Code>%s</Code><Message>no</Message></Error>", refusal.code)
+		})
+		if err := store.DeleteAll(t.Context(), numbered(3)); err != nil {
+			t.Errorf("%s: %v", refusal.code, err)
+		}
+		if want := []string{"/b/p/k/0000", "/b/p/k/0001", "/b/p/k/0002"}; !slices.Equal(deleted, want) {
+			t.Errorf("%s: deleted %q", refusal.code, deleted)
+		}
+	}
+}
+
+func TestADeletionThatFailsAsAWholeIsRepeatedWhereItHeals(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]struct {
+		code fault.Code
+		sent int
+	}{http.StatusServiceUnavailable: {fault.StoreDown, 4}, http.StatusForbidden: {fault.StoreDenied, 1}} {
+		sent := 0
+		store := serving(t, func(w http.ResponseWriter, _ *http.Request) {
+			sent++
+			w.WriteHeader(status)
+		})
+		if err := store.DeleteAll(t.Context(), numbered(3)); !fault.Is(err, want.code) || sent != want.sent {
+			t.Errorf("%d: sent %d times, %v", status, sent, err)
+		}
+	}
+}

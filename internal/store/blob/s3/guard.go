@@ -1,0 +1,121 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+)
+
+// stalled is how long a request or an answer may move no byte.
+const stalled = 30 * time.Second
+
+// errStalled ends an exchange that moves nothing; the store calls it transient.
+var errStalled = errors.New("no byte moved for too long")
+
+// guard ends exchanges that stall: a connection that is open and silent would hold its caller for ever, and a deadline
+// for the whole would punish large objects on slow lines. A time begins anew with every byte that moves. It runs while
+// the request is on its way, and in every Read of an answer's body, but not while the reader of a body does something
+// else. Between the last byte of a request and the first of its answer the store may think twice as long.
+type guard struct {
+	client aws.HTTPClient
+	limit  time.Duration
+}
+
+// Do implements aws.HTTPClient.
+func (g guard) Do(request *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(request.Context())
+	watch := &watch{ctx: ctx, cancel: cancel, limit: g.limit}
+	watch.timer = time.AfterFunc(2*g.limit, func() { cancel(errStalled) })
+	request = request.WithContext(ctx)
+	if request.Body != nil && request.Body != http.NoBody {
+		watch.sent(g.limit)
+		request.Body = &sending{request.Body, watch}
+	}
+	response, err := g.client.Do(request)
+	watch.answer()
+	if err != nil {
+		err = watch.cause(err)
+		cancel(nil)
+		return response, err
+	}
+	response.Body = &receiving{response.Body, watch}
+	return response, nil
+}
+
+type watch struct {
+	ctx    context.Context //nolint:containedctx // of the exchange that is watched
+	cancel context.CancelCauseFunc
+	limit  time.Duration
+
+	mu       sync.Mutex
+	timer    *time.Timer
+	answered bool
+}
+
+// sent begins the time of a request anew, unless the answer is there already: a store may answer early, while the rest
+// of the body is still asked for.
+func (w *watch) sent(limit time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.answered {
+		w.timer.Reset(limit)
+	}
+}
+
+// answer ends the time of the request.
+func (w *watch) answer() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answered = true
+	w.timer.Stop()
+}
+
+// cause tells a stall from other ends of the exchange.
+func (w *watch) cause(err error) error {
+	if errors.Is(context.Cause(w.ctx), errStalled) {
+		return errStalled
+	}
+	return err
+}
+
+// sending is the body of a request: each part that is asked for shows that the one before it left.
+type sending struct {
+	io.ReadCloser
+	watch *watch
+}
+
+func (s *sending) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	limit := s.watch.limit
+	if err != nil {
+		limit *= 2 // the last part is on its way, and then it is the store's turn
+	}
+	s.watch.sent(limit)
+	return n, err
+}
+
+// receiving is the body of an answer.
+type receiving struct {
+	io.ReadCloser
+	watch *watch
+}
+
+func (r *receiving) Read(p []byte) (int, error) {
+	r.watch.timer.Reset(r.watch.limit)
+	n, err := r.ReadCloser.Read(p)
+	r.watch.timer.Stop()
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = r.watch.cause(err)
+	}
+	return n, err
+}
+
+func (r *receiving) Close() error {
+	defer r.watch.cancel(nil)
+	return r.ReadCloser.Close()
+}

@@ -1,0 +1,224 @@
+package s3_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/s3"
+)
+
+// stall is the guard's time in these tests.
+const stall = 150 * time.Millisecond
+
+func TestMain(m *testing.M) {
+	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s"} {
+		if os.Getenv(name) == "" { // those of a real server stay
+			_ = os.Setenv(name, value)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// narrow accepts connections that hold little, so that a slow reader is felt by the writer.
+type narrow struct{ net.Listener }
+
+func (n narrow) Accept() (net.Conn, error) {
+	conn, err := n.Listener.Accept()
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		err = errors.Join(err, tcp.SetReadBuffer(64<<10))
+	}
+	return conn, err
+}
+
+// serving opens a store over a server that answers lists with nothing and everything else as handle does.
+func serving(t *testing.T, handle http.HandlerFunc) *s3.Store {
+	t.Helper()
+	return guarded(t, stall, handle)
+}
+
+func guarded(t *testing.T, limit time.Duration, handle http.HandlerFunc) *s3.Store {
+	t.Helper()
+	done := make(chan struct{})
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("list-type") != "" {
+			fmt.Fprint(w, `<ListBucketResult></ListBucketResult>`)
+			return
+		}
+		handle(w, r.WithContext(context.WithValue(r.Context(), endKey{}, done)))
+	}))
+	server.Listener = narrow{server.Listener}
+	server.Start()
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(done) }) // first: hanging handlers end
+	store, err := s3.Open(t.Context(), s3.Config{
+		Bucket: "b", Prefix: "p", Endpoint: server.URL, Region: "us-east-1", PathStyle: true,
+		Setting: "stores.artifacts", Stall: limit,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+type endKey struct{}
+
+// hang waits until the test ends.
+func hang(r *http.Request) { <-r.Context().Value(endKey{}).(chan struct{}) }
+
+// within calls f and fails when it hangs.
+func within(t *testing.T, limit time.Duration, f func() error) error {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(limit):
+		t.Fatalf("it hangs for %s", limit)
+		return nil
+	}
+}
+
+func stalls(t *testing.T, err error) {
+	t.Helper()
+	if !fault.Is(err, fault.StoreDown) || fault.KindOf(err) != fault.Transient ||
+		!strings.Contains(err.Error(), "no byte moved") {
+		t.Errorf("got %v, want a transient fault that says so", err)
+	}
+}
+
+func TestADownloadThatMovesNoByteFailsTransiently(t *testing.T) {
+	t.Parallel()
+	store := serving(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		_, _ = w.Write(make([]byte, 100))
+		w.(http.Flusher).Flush()
+		hang(r)
+	})
+	stalls(t, within(t, 10*time.Second, func() error {
+		body, _, err := store.Get(t.Context(), "k", blob.All)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = body.Close() }()
+		n, err := io.Copy(io.Discard, body)
+		if n != 100 {
+			t.Errorf("%d bytes arrived", n)
+		}
+		return err
+	}))
+}
+
+func TestAStoreThatNeverAnswersFailsTransiently(t *testing.T) {
+	t.Run("a read", func(t *testing.T) {
+		t.Parallel()
+		store := serving(t, func(_ http.ResponseWriter, r *http.Request) { hang(r) })
+		stalls(t, within(t, 20*time.Second, func() error {
+			_, err := store.Stat(t.Context(), "k")
+			return err
+		}))
+	})
+	t.Run("a conditional write, which is sent once", func(t *testing.T) {
+		t.Parallel()
+		var arrived atomic.Int64
+		store := serving(t, func(_ http.ResponseWriter, r *http.Request) {
+			arrived.Add(1)
+			_, _ = io.Copy(io.Discard, r.Body)
+			hang(r)
+		})
+		stalls(t, within(t, 10*time.Second, func() error {
+			_, err := blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{Absent: true})
+			return err
+		}))
+		if arrived.Load() != 1 {
+			t.Errorf("it was sent %d times", arrived.Load())
+		}
+	})
+}
+
+func TestAnUploadThatMovesNoByteFailsTransiently(t *testing.T) {
+	t.Parallel()
+	store := serving(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadFull(r.Body, make([]byte, 1000))
+		hang(r) // the rest is never read: what the line holds fills up
+	})
+	stalls(t, within(t, 20*time.Second, func() error {
+		_, err := store.Put(t.Context(), "k", bytes.NewReader(make([]byte, 7<<20)), 7<<20, blob.Cond{Absent: true})
+		return err
+	}))
+}
+
+// Slow is not stalled: each of these takes several times the guard's time, and moves all the while.
+func TestWhatMovesSlowlyIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	const pieces, size, wait, limit = 28, 256 << 10, 50 * time.Millisecond, 600 * time.Millisecond
+	var received atomic.Int64
+	store := guarded(t, limit, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			buf := make([]byte, size)
+			for range pieces {
+				n, _ := io.ReadFull(r.Body, buf)
+				received.Add(int64(n))
+				time.Sleep(wait)
+			}
+			n, _ := io.Copy(io.Discard, r.Body)
+			received.Add(n)
+			return
+		}
+		for range pieces {
+			_, _ = w.Write(make([]byte, size))
+			w.(http.Flusher).Flush()
+			time.Sleep(wait)
+		}
+	})
+	if _, err := blob.Write(t.Context(), store, "k", make([]byte, 7<<20), blob.Cond{}); err != nil || received.Load() != 7<<20 {
+		t.Errorf("the upload ended after %d bytes: %v", received.Load(), err)
+	}
+	if raw, _, err := blob.Read(t.Context(), store, "k"); err != nil || len(raw) != pieces*size {
+		t.Errorf("the download ended after %d bytes: %v", len(raw), err)
+	}
+}
+
+func TestAReaderThatIsSlowItselfIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	store := serving(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 8<<20)) })
+	body, _, err := store.Get(t.Context(), "k", blob.All)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = body.Close() }()
+	if _, err := io.ReadFull(body, make([]byte, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(3 * stall)
+	if n, err := io.Copy(io.Discard, body); err != nil || n != 8<<20-1000 {
+		t.Errorf("%d bytes more, %v", n, err)
+	}
+}
+
+func TestACallersOwnEndIsNoStall(t *testing.T) {
+	t.Parallel()
+	store := serving(t, func(_ http.ResponseWriter, r *http.Request) { hang(r) })
+	ctx, cancel := context.WithTimeout(t.Context(), stall/3)
+	defer cancel()
+	err := within(t, 10*time.Second, func() error {
+		_, err := store.Stat(ctx, "k")
+		return err
+	})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+}
