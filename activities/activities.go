@@ -16,8 +16,8 @@ import (
 
 	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/embed"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/idf"
 	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
@@ -54,7 +54,7 @@ type Activities struct {
 	mu    sync.Mutex
 	specs map[string]corpus.Spec
 	lives map[string]*live.File
-	idfs  map[string]*embed.IDF
+	idfs  map[string]*idf.Table
 }
 
 // sealed is build.json: what plan fixed for the rest of the run.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/embed"
+	"github.com/unweaver/unweaver/internal/format/idf"
 	"github.com/unweaver/unweaver/internal/format/textseg"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
@@ -63,11 +63,11 @@ func (r *run) learn(ctx context.Context, m *modelled, set model.Set, parent *cor
 	}
 	if parent != nil && len(parent.Segments.IDF) > 0 && fps[0].IDF == parent.Segments.IDF[0].SHA256 {
 		old := parent.Segments.IDF[0]
-		idf, err := r.idf(ctx, old.SHA256)
+		table, err := r.idf(ctx, old.SHA256)
 		if err != nil {
 			return err
 		}
-		if sh.Counts.Chunks < 2*idf.Total() {
+		if sh.Counts.Chunks < 2*table.Total() {
 			m.IDF = &old
 			for _, fp := range fps {
 				fp.IDF = old.SHA256
@@ -80,7 +80,7 @@ func (r *run) learn(ctx context.Context, m *modelled, set model.Set, parent *cor
 		return err
 	}
 	defer file.Discard()
-	if err := embed.LearnIDF(ctx, file, sh.Counts.Chunks, r.texts(ctx, sh)); err != nil {
+	if err := idf.Learn(ctx, file, sh.Counts.Chunks, r.texts(ctx, sh)); err != nil {
 		return err
 	}
 	seg, _, err := file.PutSegment(ctx, r.art)
@@ -119,8 +119,8 @@ func (r *run) texts(ctx context.Context, sh shards) func(yield func(string, erro
 }
 
 // idf maps a table once per process.
-func (r *run) idf(ctx context.Context, sha string) (*embed.IDF, error) {
-	return mapOnce(ctx, r.Activities, r.art, &r.idfs, sha, embed.OpenIDF)
+func (r *run) idf(ctx context.Context, sha string) (*idf.Table, error) {
+	return mapOnce(ctx, r.Activities, r.art, &r.idfs, sha, idf.Open)
 }
 
 // weigh gives the built-in embedders the table of this build.
@@ -128,13 +128,13 @@ func (r *run) weigh(ctx context.Context, s sealed, set *model.Set) error {
 	if s.IDF == nil {
 		return nil
 	}
-	idf, err := r.idf(ctx, s.IDF.SHA256)
+	table, err := r.idf(ctx, s.IDF.SHA256)
 	if err != nil {
 		return err
 	}
 	for _, e := range []*model.Embedder{&set.Classes, &set.Chunks} {
 		if w, ok := (*e).(model.Weighable); ok {
-			*e = w.WithIDF(idf.Weight)
+			*e = w.WithIDF(table.Weight)
 		}
 	}
 	return nil

@@ -385,7 +385,6 @@ func (a *Activities) EmbedPart(ctx context.Context, u workflows.Unit) (workflows
 				Source: embed.Source{
 					Embedder: set.Classes,
 					Ledger:   r.Ledger,
-					Price:    r.spec.Embedding.Price.Prompt,
 				},
 			}
 			var out corpus.Progress
@@ -437,7 +436,7 @@ func (a *Activities) LoadPart(ctx context.Context, u workflows.Unit) (workflows.
 			Vectors:    r.Vectors,
 			Import:     (sh < 0 && s.Import.Classes) || (sh >= 0 && s.Import.Chunks),
 			OnProgress: func(p corpus.Progress) { p.Done = 0; r.beat(p) },
-			Source:     embed.Source{Embedder: set.Classes, Ledger: r.Ledger, Price: r.spec.Embedding.Price.Prompt},
+			Source:     embed.Source{Embedder: set.Classes, Ledger: r.Ledger},
 		}
 		var res load.Result
 		if sh < 0 {
