@@ -27,7 +27,10 @@ type claims struct {
 
 func newClaims() *claims { return &claims{owner: map[string]string{}, until: map[string]time.Time{}} }
 
-func (c *claims) Claim(_ context.Context, key, owner string, ttl time.Duration) (bool, error) {
+func (c *claims) Claim(ctx context.Context, key, owner string, ttl time.Duration) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.owner[key] != owner && c.until[key].After(time.Now()) {
@@ -37,7 +40,10 @@ func (c *claims) Claim(_ context.Context, key, owner string, ttl time.Duration) 
 	return true, nil
 }
 
-func (c *claims) Release(_ context.Context, key, owner string) error {
+func (c *claims) Release(ctx context.Context, key, owner string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.owner[key] == owner {
@@ -356,6 +362,9 @@ func TestADamagedPackIsSetAsideAndNamedOnce(t *testing.T) {
 		b.reopen()
 		var named []string
 		b.OnDamage = func(object string, _ error) { named = append(named, object) }
+		if e, err := b.Get(t.Context(), ledger.Extract, key(3), 0); err != nil || string(e.Value) != value(3) {
+			t.Fatalf("%s: %v %v", situation, e, err)
+		}
 		b.now = day(3)
 		if _, err := b.Upkeep(t.Context(), ledger.Extract, nil, b.now); err != nil {
 			t.Fatalf("%s: %v", situation, err)
@@ -392,6 +401,36 @@ func TestOneProcessAtATimeKeepsALedger(t *testing.T) {
 	if kept, err = b.Upkeep(t.Context(), ledger.Shorten, listing(), b.now); err != nil || kept.Busy {
 		t.Errorf("another task: %+v %v", kept, err)
 	}
+}
+
+// A process that listed the packs before a merge still reads what the merge took in.
+func TestWhatAMergeTookInStaysForThoseWhoListedItBefore(t *testing.T) {
+	b := newBook(t)
+	for shard := range 12 {
+		b.pay(t, ledger.Extract, 20*shard, 20*shard+20)
+	}
+	b.want(t, ledger.Extract, 1, all) // this process has listed them
+	reader := b.Ledger
+	b.reopen()
+	if _, err := b.Merge(t.Context(), ledger.Extract, b.now); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		hours int
+		packs int
+	}{{1, 12}, {23, 12}, {25, 0}} {
+		b.now = day(0).Add(time.Duration(c.hours) * time.Hour)
+		if _, err := b.Sweep(t.Context(), ledger.Extract, b.now); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(b.store.Keys("ledger/extract/packs/")); n != c.packs {
+			t.Errorf("%d packs after %d hours, want %d", n, c.hours, c.packs)
+		}
+		if e, err := reader.Get(t.Context(), ledger.Extract, key(7), 0); c.packs > 0 && (err != nil || e == nil) {
+			t.Errorf("after %d hours it finds %v %v", c.hours, e, err)
+		}
+	}
+	b.want(t, ledger.Extract, 240, all)
 }
 
 // A pack that was removed by hand is no reason to delete what it was made from.
