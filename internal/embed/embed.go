@@ -123,100 +123,110 @@ func Batches(src iter.Seq2[Item, error]) iter.Seq2[[]Item, error] {
 	}
 }
 
-// Source embeds batches.
+// Source embeds batches. What it pays for is counted where the model is called, not here.
 type Source struct {
 	Embedder model.Embedder
 	Ledger   *ledger.Ledger
-	Price    float64 // per million tokens
 }
 
-// Vectors gives the vectors of a batch and what was paid for them.
+// Vectors gives the vectors of a batch, in its order. Of the progress it fills in ledger hits alone: one where the
+// ledger had the batch and nothing was asked of the model.
 func (s Source) Vectors(ctx context.Context, items []Item) ([][]float32, corpus.Progress, error) {
 	progress := corpus.Progress{Stage: "embed"}
-	texts := make([]string, len(items))
-	names := make([]string, len(items)+1)
-	names[0] = "embed/1"
-	for i, it := range items {
-		texts[i] = it.Text
-		names[i+1] = it.Digest.String()
-	}
 	if !s.Embedder.Info().Paid {
-		vs, _, err := s.Embedder.Embed(ctx, texts)
-		return vs, progress, err
+		vectors, _, err := s.Embedder.Embed(ctx, textsOf(items))
+		return vectors, progress, err
 	}
-	key := corpus.Sum(names...)
-	entry, _, err := s.Ledger.Do(ctx, ledger.Embed, key, 0, func(ctx context.Context) (ledger.Result, error) {
-		vs, used, calls, err := s.embed(ctx, items, texts)
-		progress.Calls.Embed += calls
-		progress.Tokens.Embedding += used
-		progress.Cost += float64(used) * s.Price / 1e6
+	vectors, paid, err := s.stored(ctx, items)
+	if err == nil && !paid {
+		progress.Hits.Embed = 1
+	}
+	return vectors, progress, err
+}
+
+// stored gives the vectors of items through the ledger and tells whether they had to be asked for.
+func (s Source) stored(ctx context.Context, items []Item) ([][]float32, bool, error) {
+	entry, paid, err := s.Ledger.Do(ctx, ledger.Embed, Key(items), 0, func(ctx context.Context) (ledger.Result, error) {
+		vectors, err := s.ask(ctx, items)
 		if err != nil {
 			return ledger.Result{}, err
 		}
-		return ledger.Result{Value: encode(items, vs)}, nil
+		return ledger.Result{Value: encode(items, vectors)}, nil
 	})
 	if err != nil {
-		return nil, progress, err
+		return nil, false, err
 	}
-	if progress.Calls.Embed == 0 {
-		progress.Hits.Embed++
-	}
-	vs, err := decode(entry.Value, items)
-	return vs, progress, err
+	vectors, err := decode(entry.Value, items)
+	return vectors, paid, err
 }
 
-// embed asks the model. A request that the model rejects is halved until the text at fault is alone; that one is cut.
-func (s Source) embed(
-	ctx context.Context,
-	items []Item,
-	texts []string,
-) (vs [][]float32, used, calls int64, err error) {
-	var usage model.Usage
-	err = retry.Do(ctx, func(ctx context.Context) error {
-		var err error
-		vs, usage, err = s.Embedder.Embed(ctx, texts)
-		return err
-	})
-	if err == nil {
-		if used = usage.Prompt; used == 0 {
-			for _, t := range texts {
-				used += int64(tokens.Count(t))
-			}
-		}
-		return vs, used, 1, nil
+// Key is the ledger key of a request.
+func Key(items []Item) corpus.Digest {
+	names := make([]string, 1, len(items)+1)
+	names[0] = "embed/1"
+	for _, it := range items {
+		names = append(names, it.Digest.String())
 	}
-	if fault.KindOf(err) != fault.Content {
-		return nil, 0, 0, err
+	return corpus.Sum(names...)
+}
+
+func textsOf(items []Item) []string {
+	texts := make([]string, len(items))
+	for i, it := range items {
+		texts[i] = it.Text
 	}
-	if len(texts) > 1 {
-		h := len(texts) / 2
-		vectors, u1, c1, err := s.embed(ctx, items[:h], texts[:h])
+	return texts
+}
+
+// ask asks the model. A request that the model rejects is halved until the text at fault is alone; that one is cut.
+// Each half is a request with a ledger entry of its own, so that what one half cost is not lost when the other fails.
+func (s Source) ask(ctx context.Context, items []Item) ([][]float32, error) {
+	vectors, err := s.request(ctx, textsOf(items))
+	if err == nil || fault.KindOf(err) != fault.Content {
+		return vectors, err
+	}
+	if half := len(items) / 2; half > 0 {
+		first, _, err := s.stored(ctx, items[:half])
 		if err != nil {
-			return nil, u1, c1, err
+			return nil, err
 		}
-		z, u2, c2, err := s.embed(ctx, items[h:], texts[h:])
-		return append(vectors, z...), u1 + u2, c1 + c2, err
+		second, _, err := s.stored(ctx, items[half:])
+		return append(first, second...), err
 	}
-	if short := Fit(texts[0], 256); len(short) < len(texts[0]) {
-		return s.embed(ctx, items, []string{short})
+	if short := Fit(items[0].Text, rejectedTokens); len(short) < len(items[0].Text) {
+		if vectors, err = s.request(ctx, []string{short}); err == nil || fault.KindOf(err) != fault.Content {
+			return vectors, err
+		}
 	}
-	return nil, 0, 0, fault.CodeOf(err).
+	return nil, fault.CodeOf(err).
 		At("embed", items[0].Key).
 		Because(err).
 		Advise("exclude the document that holds this text, or use another embedding model")
 }
 
+// rejectedTokens is what is asked for of a text that the model rejects as a whole.
+const rejectedTokens = 256
+
+func (s Source) request(ctx context.Context, texts []string) (vectors [][]float32, err error) {
+	err = retry.Do(ctx, func(ctx context.Context) error {
+		var err error
+		vectors, _, err = s.Embedder.Embed(ctx, texts)
+		return err
+	})
+	return vectors, err
+}
+
 // encode is the object of a request: u32 count, u32 dimension, digests, float32 rows, little endian.
-func encode(items []Item, vs [][]float32) []byte {
-	dim := len(vs[0])
+func encode(items []Item, vectors [][]float32) []byte {
+	dim := len(vectors[0])
 	out := make([]byte, 0, 8+len(items)*(32+4*dim))
 	out = binary.LittleEndian.AppendUint32(out, uint32(len(items)))
 	out = binary.LittleEndian.AppendUint32(out, uint32(dim))
 	for _, it := range items {
 		out = append(out, it.Digest[:]...)
 	}
-	for _, v := range vs {
-		for _, x := range v {
+	for _, vector := range vectors {
+		for _, x := range vector {
 			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(x))
 		}
 	}
@@ -234,18 +244,18 @@ func decode(raw []byte, items []Item) ([][]float32, error) {
 	if n != len(items) || len(raw) != 8+n*(32+4*dim) {
 		return nil, bad
 	}
-	vs := make([][]float32, n)
+	vectors := make([][]float32, n)
 	flat := make([]float32, n*dim)
 	at := 8 + 32*n
 	for i := range items {
 		if corpus.Digest(raw[8+32*i:8+32*i+32]) != items[i].Digest {
 			return nil, bad
 		}
-		vs[i] = flat[i*dim : (i+1)*dim]
+		vectors[i] = flat[i*dim : (i+1)*dim]
 		for j := range dim {
-			vs[i][j] = math.Float32frombits(binary.LittleEndian.Uint32(raw[at:]))
+			vectors[i][j] = math.Float32frombits(binary.LittleEndian.Uint32(raw[at:]))
 			at += 4
 		}
 	}
-	return vs, nil
+	return vectors, nil
 }

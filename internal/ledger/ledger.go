@@ -1,11 +1,17 @@
-// Package ledger records what was paid for, so that nothing is paid twice in one artifact store (DESIGN §5).
+// Package ledger records what was paid for, so that nothing is paid twice in one artifact store (docs/contract.md,
+// Identity).
 //
-// Steps of a look-up, in this order: packs, the loose entry, packs listed again, a claim, the loose entry once more,
-// then pay. A paid result is stored with If-None-Match before the call is acknowledged: the first writer wins and a
-// loser adopts what it finds. A content failure leaves a negative entry, <key>.neg-<attempt>; a positive always wins.
+// Steps of a look-up, in this order: packs, a claim on the key, the loose entry, then pay. The loose entry is read under
+// the claim alone, so that a miss costs one look at it. A paid result is stored with If-None-Match before the call is
+// acknowledged: the first writer wins and a loser adopts what it finds. A content failure leaves a negative entry,
+// <key>.neg-<attempt>; a positive always wins.
 //
-//	ledger/<task>/loose/<2 hex>/<key>     one validated result
-//	ledger/<task>/packs/<sha256>          sorted entries of a shard, with a filter of its keys
+//	ledger/<task>/loose/<2 hex>/<key>           one validated result
+//	ledger/<task>/packs/<sha256>                sorted entries of a shard, with a filter of its keys
+//	ledger/<task>/packs/<sha256>.swept          its loose entries are deleted
+//	ledger/<task>/merged/<run>-<first>-<last>   entries of several packs, each after its time, by range of the first byte
+//	ledger/<task>/merges/<run>.json             what a merge took in and gave: its inputs count no more, and go later
+//	ledger/<task>/expired.json                  when entries that nothing lists were last looked for
 package ledger
 
 import (
@@ -13,6 +19,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -28,6 +35,9 @@ const (
 	Embed   = "embed"
 )
 
+// Tasks lists them: all are packed, merged and expired alike.
+func Tasks() []string { return []string{Extract, Shorten, Embed} }
+
 // Key of a paid result: task, prompt version, model, parameters, schema version, input text.
 func Key(task, prompt, model, parameters, schema, input string) corpus.Digest {
 	return corpus.Sum("ledger/1", task, prompt, model, parameters, schema, input)
@@ -41,6 +51,10 @@ type Entry struct {
 
 // Ledger is safe for concurrent use.
 type Ledger struct {
+	// OnDamage is told of packs that cannot be read, once each; nil: nobody is. What they hold is paid again where no
+	// loose entry has it.
+	OnDamage func(object string, err error)
+
 	store  blob.Store
 	claims coordination.Claims
 	owner  string
@@ -62,9 +76,11 @@ func New(store blob.Store, claims coordination.Claims) *Ledger {
 	}
 }
 
+func loosePrefix(task string) string { return "ledger/" + task + "/loose/" }
+
 func looseKey(task string, key corpus.Digest) string {
-	k := key.String()
-	return "ledger/" + task + "/loose/" + k[:2] + "/" + k
+	name := key.String()
+	return loosePrefix(task) + name[:2] + "/" + name
 }
 
 func negKey(task string, key corpus.Digest, attempt int) string {
@@ -73,14 +89,17 @@ func negKey(task string, key corpus.Digest, attempt int) string {
 
 // Get looks a key up. attempt counts the retry rounds asked for: a negative entry of an earlier round does not count.
 func (l *Ledger) Get(ctx context.Context, task string, key corpus.Digest, attempt int) (*Entry, error) {
-	if v, err := l.packs.get(ctx, l.store, task, key, false); err != nil || v != nil {
-		return entry(v), err
+	if raw, err := l.packed(ctx, task, key); err != nil || raw != nil {
+		return entry(raw), err
 	}
 	if e, err := l.loose(ctx, task, key, attempt); err != nil || e != nil {
 		return e, err
 	}
-	v, err := l.packs.get(ctx, l.store, task, key, true)
-	return entry(v), err
+	if !l.packs.task(task).old() {
+		return nil, nil
+	}
+	raw, err := l.packed(ctx, task, key) // it may have been packed, and swept, since the packs were listed
+	return entry(raw), err
 }
 
 func entry(raw []byte) *Entry {
@@ -123,28 +142,17 @@ func (l *Ledger) Do(
 	attempt int,
 	pay func(context.Context) (Result, error),
 ) (*Entry, bool, error) {
-	if e, err := l.Get(ctx, task, key, attempt); err != nil || e != nil {
-		return e, false, err
+	if raw, err := l.packed(ctx, task, key); err != nil || raw != nil {
+		return entry(raw), false, err
 	}
 	name := "ledger:" + task + ":" + key.String()
 	owner := l.owner + "-" + newCall()
-	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		got, err := l.claims.Claim(ctx, name, owner, claimTTL)
-		if err != nil {
-			return nil, false, err
-		}
-		if got {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return nil, false, ctx.Err()
-		case <-time.After(wait):
-		}
+	if err := l.claim(ctx, name, owner); err != nil {
+		return nil, false, err
 	}
 	stop := l.keep(ctx, name, owner)
 	defer stop()
-	if e, err := l.loose(ctx, task, key, attempt); err != nil || e != nil {
+	if e, err := l.Get(ctx, task, key, attempt); err != nil || e != nil { // nobody else pays from here on
 		return e, false, err
 	}
 	result, err := pay(ctx)
@@ -155,26 +163,47 @@ func (l *Ledger) Do(
 	return e, true, err
 }
 
-// keep renews a claim until stop is called, which gives it back.
+// claim waits until the key is this call's alone.
+func (l *Ledger) claim(ctx context.Context, name, owner string) error {
+	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		got, err := l.claims.Claim(ctx, name, owner, claimTTL)
+		if err != nil || got {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+// keep renews a claim until stop is called, which gives it back. The caller's context does not end it: a call that was
+// admitted is paid for even when its caller has been told to stop.
 func (l *Ledger) keep(ctx context.Context, name, owner string) (stop func()) {
+	ctx = context.WithoutCancel(ctx)
 	done := make(chan struct{})
-	go func() {
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
 		ticker := time.NewTicker(claimTTL / 3)
 		defer ticker.Stop()
 		for {
 			select {
 			case <-done:
 				return
-			case <-ctx.Done():
-				return
 			case <-ticker.C:
-				_, _ = l.claims.Claim(ctx, name, owner, claimTTL) // a lost claim costs at most one double payment
+				renewal, cancel := context.WithTimeout(ctx, claimTTL/3)
+				_, _ = l.claims.Claim(renewal, name, owner, claimTTL) // a lost claim costs at most one double payment
+				cancel()
 			}
 		}
-	}()
+	})
 	return func() {
 		close(done)
-		_ = l.claims.Release(context.WithoutCancel(ctx), name, owner)
+		renewing.Wait() // a renewal behind the release would hold the key for nobody
+		release, cancel := context.WithTimeout(ctx, claimTTL)
+		defer cancel()
+		_ = l.claims.Release(release, name, owner)
 	}
 }
 
@@ -189,18 +218,18 @@ func (l *Ledger) Put(
 	// What was paid for is kept even when the caller has been told to stop.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hold)
 	defer cancel()
-	k := looseKey(task, key)
+	name := looseKey(task, key)
 	if result.Negative {
-		k = negKey(task, key, attempt)
+		name = negKey(task, key, attempt)
 	}
 	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		_, err := blob.Write(ctx, l.store, k, result.Value, blob.Cond{Absent: true})
+		_, err := blob.Write(ctx, l.store, name, result.Value, blob.Cond{Absent: true})
 		switch {
 		case err == nil:
 			return &Entry{Value: result.Value, Negative: result.Negative}, nil
 		case fault.Is(err, fault.Precondition): // another writer, or this one, whose reply was lost
 			return l.loose(ctx, task, key, attempt)
-		case fault.KindOf(err) != fault.Transient:
+		case fault.KindOf(err) != fault.Transient && !fault.Is(err, fault.StoreFull): // room may be made in time
 			return nil, err
 		}
 		select {

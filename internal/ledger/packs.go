@@ -2,8 +2,9 @@ package ledger
 
 import (
 	"context"
-	"encoding/binary"
-	"sort"
+	"encoding/json"
+	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -13,30 +14,113 @@ import (
 	"github.com/unweaver/unweaver/internal/format/rowfile"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
-// relist is how old a listing of packs may be before a miss lists them again. Loose entries outlive the pack that took
-// them in by LooseGrace, so a listing this old misses nothing.
+// relist is how old a listing of packs may be before a look-up lists them again. Loose entries, and packs that were
+// merged, outlive what took them in by LooseGrace, so a listing this old misses nothing.
 const relist = 10 * time.Minute
 
-// LooseGrace is how long a loose entry stays after a pack took it in.
+// LooseGrace is how long a loose entry stays after a pack took it in, and a pack after a merge took it in.
 const LooseGrace = 24 * time.Hour
 
 // filterRow is the key of a pack's last row: the Bloom filter of its keys. It sorts after every hex digit.
 const filterRow = "~filter"
 
+// sweptMark ends the name of the object that says that a pack's loose entries are deleted.
+const sweptMark = ".swept"
+
+func packPrefix(task string) string   { return "ledger/" + task + "/packs/" }
+func mergedPrefix(task string) string { return "ledger/" + task + "/merged/" }
+func mergesPrefix(task string) string { return "ledger/" + task + "/merges/" }
+
+// packFile is a listed pack.
+type packFile struct {
+	key         string
+	run         string // of the merge that made it; its own key where it was not merged
+	merged      bool   // its values follow their times
+	first, last string // of the first bytes of its keys, in hex
+	size        int64
+	modified    time.Time
+}
+
+// merge is merges/<run>.json.
+type merge struct {
+	Inputs  []string  `json:"inputs"`
+	Outputs []string  `json:"outputs"`
+	At      time.Time `json:"at"`
+	name    string
+}
+
+// listing is what the store holds of a task's packs. Those that a merge took in are not among files.
+type listing struct {
+	files  []packFile // by key
+	swept  map[string]bool
+	merges []merge // the oldest first
+}
+
+// listPacks reads merges before packs: whoever sees that a pack was taken in must see what took it in.
+func listPacks(ctx context.Context, store blob.Store, task string) (listing, error) {
+	out := listing{swept: map[string]bool{}}
+	taken := map[string]bool{}
+	for info, err := range store.List(ctx, mergesPrefix(task), "") {
+		if err != nil {
+			return out, err
+		}
+		done := merge{name: info.Key}
+		if _, err := blob.ReadJSON(ctx, store, info.Key, &done); err != nil {
+			if artifact.IsDamage(err) {
+				continue // its inputs count again, which is no harm
+			}
+			return out, err
+		}
+		for _, key := range done.Inputs {
+			taken[key] = true
+		}
+		out.merges = append(out.merges, done)
+	}
+	slices.SortFunc(out.merges, func(a, b merge) int { return a.At.Compare(b.At) })
+	for _, prefix := range []string{packPrefix(task), mergedPrefix(task)} {
+		for info, err := range store.List(ctx, prefix, "") {
+			if err != nil {
+				return out, err
+			}
+			if pack, ok := strings.CutSuffix(info.Key, sweptMark); ok {
+				out.swept[pack] = true
+			} else if !taken[info.Key] {
+				out.files = append(out.files, packOf(info, prefix == mergedPrefix(task)))
+			}
+		}
+	}
+	return out, nil
+}
+
+func packOf(info blob.Info, merged bool) packFile {
+	file := packFile{
+		key: info.Key, run: info.Key, merged: merged, first: "00", last: "ff", size: info.Size, modified: info.Modified,
+	}
+	if parts := strings.Split(path.Base(info.Key), "-"); merged && len(parts) == 3 {
+		file.run, file.first, file.last = parts[0], parts[1], parts[2]
+	}
+	return file
+}
+
+// pack is an open pack.
 type pack struct {
-	r      *artifact.Reader
+	packFile
+	reader *artifact.Reader
 	filter []byte
 	mu     sync.Mutex
 	frame  int
 	raw    []byte
 }
 
+// taskPacks are the open packs of a task.
 type taskPacks struct {
 	mu     sync.Mutex
 	listed time.Time
-	packs  map[string]*pack
+	packs  []*pack         // by key
+	aside  map[string]bool // packs that could not be read
 }
 
 type packs struct {
@@ -44,41 +128,15 @@ type packs struct {
 	byTask map[string]*taskPacks
 }
 
-func packPrefix(task string) string { return "ledger/" + task + "/packs/" }
-
 func (p *packs) task(task string) *taskPacks {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.byTask[task]
 	if t == nil {
-		t = &taskPacks{packs: map[string]*pack{}}
+		t = &taskPacks{aside: map[string]bool{}}
 		p.byTask[task] = t
 	}
 	return t
-}
-
-// get looks into the packs; again lists them anew when the listing is old.
-func (p *packs) get(
-	ctx context.Context,
-	store blob.Store,
-	task string,
-	key corpus.Digest,
-	again bool,
-) ([]byte, error) {
-	t := p.task(task)
-	if again && !t.old() {
-		return nil, nil
-	}
-	all, err := t.list(ctx, store, task)
-	if err != nil {
-		return nil, err
-	}
-	for _, k := range all {
-		if v, err := k.get(ctx, key); err != nil || v != nil {
-			return v, err
-		}
-	}
-	return nil, nil
 }
 
 func (t *taskPacks) old() bool {
@@ -87,34 +145,103 @@ func (t *taskPacks) old() bool {
 	return time.Since(t.listed) > relist
 }
 
-func (t *taskPacks) list(ctx context.Context, store blob.Store, task string) ([]*pack, error) {
+// forget makes the next look-up list the packs anew.
+func (t *taskPacks) forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if time.Since(t.listed) > relist {
-		for in, err := range store.List(ctx, packPrefix(task), "") {
-			if err != nil {
-				return nil, err
-			}
-			if t.packs[in.Key] != nil || strings.HasSuffix(in.Key, ".swept") {
-				continue
-			}
-			k, err := openPack(ctx, store, in.Key)
-			if err != nil {
-				return nil, err
-			}
-			t.packs[in.Key] = k
-		}
-		t.listed = time.Now()
-	}
-	out := make([]*pack, 0, len(t.packs))
-	for _, k := range t.packs {
-		out = append(out, k)
-	}
-	return out, nil
+	t.listed = time.Time{}
 }
 
-func openPack(ctx context.Context, s blob.Store, key string) (*pack, error) {
-	reader, err := artifact.OpenRows(context.WithoutCancel(ctx), s, key)
+// packed looks a key up in the packs. One that cannot be read is set aside, and the look-up goes on without it.
+func (l *Ledger) packed(ctx context.Context, task string, key corpus.Digest) ([]byte, error) {
+	t := l.packs.task(task)
+	open, err := l.open(ctx, t, task)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range open {
+		value, err := p.get(ctx, key)
+		if err != nil && artifact.IsDamage(err) {
+			l.setAside(t, p.key, err)
+			continue
+		}
+		if err != nil || value != nil {
+			return value, err
+		}
+	}
+	return nil, nil
+}
+
+// setAside leaves a pack out for the life of the process.
+func (l *Ledger) setAside(t *taskPacks, key string, err error) {
+	t.mu.Lock()
+	known := t.aside[key]
+	t.aside[key] = true
+	t.packs = slices.DeleteFunc(slices.Clone(t.packs), func(p *pack) bool { return p.key == key })
+	t.mu.Unlock()
+	if !known && l.OnDamage != nil && fault.Is(err, fault.SegmentDamage) {
+		l.OnDamage(l.store.Location(key), err)
+	}
+}
+
+func (t *taskPacks) isAside(key string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.aside[key]
+}
+
+// openWidth is how many packs are opened at once.
+const openWidth = 16
+
+// open gives the packs of a task, listing them where the last listing is old. Others wait for it.
+func (l *Ledger) open(ctx context.Context, t *taskPacks, task string) ([]*pack, error) {
+	t.mu.Lock()
+	if time.Since(t.listed) <= relist {
+		defer t.mu.Unlock()
+		return t.packs, nil
+	}
+	defer t.mu.Unlock()
+	listed, err := listPacks(ctx, l.store, task)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]*pack{}
+	for _, p := range t.packs {
+		known[p.key] = p
+	}
+	opened := make([]*pack, len(listed.files))
+	failed := make([]error, len(listed.files))
+	err = par.Each(ctx, len(listed.files), openWidth, func(ctx context.Context, i int) error {
+		file := listed.files[i]
+		if opened[i] = known[file.key]; opened[i] != nil || t.aside[file.key] {
+			return nil
+		}
+		var err error
+		opened[i], err = openPack(ctx, l.store, file)
+		if err != nil && artifact.IsDamage(err) {
+			failed[i] = err
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, err := range failed {
+		if fault.Is(err, fault.SegmentDamage) { // one that went meanwhile was merged
+			t.aside[listed.files[i].key] = true
+			if l.OnDamage != nil {
+				l.OnDamage(l.store.Location(listed.files[i].key), err)
+			}
+		}
+	}
+	t.packs = slices.DeleteFunc(opened, func(p *pack) bool { return p == nil })
+	t.listed = time.Now()
+	return t.packs, nil
+}
+
+func openPack(ctx context.Context, store blob.Store, file packFile) (*pack, error) {
+	reader, err := artifact.OpenRows(ctx, store, file.key)
 	if err != nil {
 		return nil, err
 	}
@@ -122,166 +249,53 @@ func openPack(ctx context.Context, s blob.Store, key string) (*pack, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &pack{r: reader, filter: append([]byte(nil), raw...), frame: -1}, nil
+	return &pack{packFile: file, reader: reader, filter: slices.Clone(raw), frame: -1}, nil
 }
 
-func (k *pack) get(ctx context.Context, key corpus.Digest) ([]byte, error) {
-	if !bloomHas(k.filter, key) {
+func (p *pack) get(ctx context.Context, key corpus.Digest) ([]byte, error) {
+	name := key.String()
+	if name[:2] < p.first || name[:2] > p.last || !bloomHas(p.filter, key) {
 		return nil, nil
 	}
-	name := key.String()
-	i := k.r.Find(name)
+	i := p.reader.Find(name)
 	if i < 0 {
 		return nil, nil
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.frame != i { // callers sort their keys, so neighbours share frames
-		raw, err := k.r.Frame(ctx, i)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.frame != i { // callers sort their keys, so neighbours share frames
+		raw, err := p.reader.Frame(ctx, i)
 		if err != nil {
 			return nil, err
 		}
-		k.frame, k.raw = i, raw
+		p.frame, p.raw = i, raw
 	}
-	return findRow(k.raw, name), nil
-}
-
-// Pack gathers the loose entries of keys into one pack. Keys without a positive loose entry are left out; fewer than
-// two entries make no pack. Packing the same keys twice gives the same object.
-func (l *Ledger) Pack(ctx context.Context, task string, keys []corpus.Digest) (int, error) {
-	names := make([]string, 0, len(keys))
-	for _, k := range keys {
-		names = append(names, k.String())
+	value := findRow(p.raw, name)
+	if value == nil || !p.merged {
+		return value, nil
 	}
-	sort.Strings(names)
-	rows, err := artifact.NewRows()
-	if err != nil {
-		return 0, err
-	}
-	defer rows.Discard()
-	var packed []corpus.Digest
-	last := ""
-	for _, n := range names {
-		if n == last {
-			continue
-		}
-		last = n
-		var digest corpus.Digest
-		if err := digest.UnmarshalText([]byte(n)); err != nil {
-			return 0, err
-		}
-		raw, _, err := blob.Read(ctx, l.store, looseKey(task, digest))
-		if fault.Is(err, fault.NotFound) {
-			continue
-		}
-		if err != nil {
-			return 0, err
-		}
-		rows.Append(n, raw)
-		packed = append(packed, digest)
-	}
-	if len(packed) < 2 {
-		return 0, nil
-	}
-	rows.Cut()
-	rows.Append(filterRow, bloomMake(packed))
-	sum := make([]string, len(packed))
-	for i, d := range packed {
-		sum[i] = d.String()
-	}
-	name := corpus.Sum(sum...).String()
-	key := packPrefix(task) + name
-	if _, err := l.store.Stat(ctx, key); err == nil {
-		return len(packed), nil
-	}
-	return len(packed), rows.Scratch(ctx, l.store, key)
-}
-
-// Sweep deletes loose entries that a pack took in at least LooseGrace ago.
-func (l *Ledger) Sweep(ctx context.Context, task string, now time.Time) (int, error) {
-	var due []string
-	done := map[string]bool{}
-	for in, err := range l.store.List(ctx, packPrefix(task), "") {
-		if err != nil {
-			return 0, err
-		}
-		if name, ok := strings.CutSuffix(in.Key, ".swept"); ok {
-			done[name] = true
-		} else if now.Sub(in.Modified) > LooseGrace {
-			due = append(due, in.Key)
-		}
-	}
-	n := 0
-	for _, key := range due {
-		if done[key] {
-			continue
-		}
-		for row, err := range artifact.ScanAll(ctx, l.store, key) {
-			if err != nil {
-				return n, err
-			}
-			if string(row.Key) == filterRow {
-				continue
-			}
-			var digest corpus.Digest
-			if err := digest.UnmarshalText(row.Key); err != nil {
-				return n, err
-			}
-			if err := l.store.Delete(ctx, looseKey(task, digest)); err != nil {
-				return n, err
-			}
-			n++
-		}
-		if _, err := blob.Write(ctx, l.store, key+".swept", nil, blob.Cond{}); err != nil {
-			return n, err
-		}
-	}
-	return n, nil
+	_, value, err := untimed(value)
+	return value, err
 }
 
 func findRow(raw []byte, name string) []byte {
 	for {
-		k, v, rest, ok := rowfile.NextRow(raw)
-		if !ok || string(k) > name {
+		key, value, rest, ok := rowfile.NextRow(raw)
+		if !ok || string(key) > name {
 			return nil
 		}
-		if string(k) == name {
-			return append([]byte(nil), v...)
+		if string(key) == name {
+			return append([]byte{}, value...)
 		}
 		raw = rest
 	}
 }
 
-// The filter has 10 bits to a key and 7 probes: one look-up in a hundred reads a frame for nothing.
-const (
-	bloomBits   = 10
-	bloomProbes = 7
-)
-
-func bloomMake(keys []corpus.Digest) []byte {
-	raw := make([]byte, (len(keys)*bloomBits+7)/8+1)
-	for _, k := range keys {
-		for p := range bloomProbes {
-			i := bloomAt(k, p, len(raw))
-			raw[i/8] |= 1 << (i % 8)
-		}
+func writeMerge(ctx context.Context, store blob.Store, task, run string, done merge) error {
+	raw, err := json.Marshal(done)
+	if err != nil {
+		return fault.Internal.At("encode merge", run).Because(err)
 	}
-	return raw
-}
-
-func bloomHas(raw []byte, digest corpus.Digest) bool {
-	if len(raw) == 0 {
-		return true
-	}
-	for p := range bloomProbes {
-		if i := bloomAt(digest, p, len(raw)); raw[i/8]&(1<<(i%8)) == 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// bloomAt takes probes from the digest itself: it is uniform already.
-func bloomAt(k corpus.Digest, probe, size int) int {
-	return int(uint64(binary.LittleEndian.Uint32(k[4*probe:])) % uint64(8*size))
+	_, err = blob.Write(ctx, store, mergesPrefix(task)+run+".json", raw, blob.Cond{})
+	return err
 }

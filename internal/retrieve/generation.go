@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/embed"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/idf"
 	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/format/search"
@@ -28,7 +28,7 @@ type Generation struct {
 	Release  int64 // the pointer's epoch it was opened with
 	Live     *live.File
 	Search   *search.File // nil: built before there were search segments
-	IDF      *embed.IDF   // of the built-in embedder; nil: none
+	IDF      *idf.Table   // of the built-in embedder; nil: none
 
 	art      artifact.Index
 	texts    map[uint32]*textseg.Reader
@@ -123,7 +123,7 @@ func (g *Generation) mapped(ctx context.Context, cache *localfile.Cache) error {
 			g.art.Store,
 			g.art.SegmentKey(l[0].SHA256),
 			l[0].SHA256,
-			embed.OpenIDF,
+			idf.Open,
 		)
 	}
 	return err

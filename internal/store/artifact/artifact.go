@@ -1,4 +1,4 @@
-// Package artifact lays out what the artifact store holds (DESIGN §7): paths, segments named by content, scratch
+// Package artifact lays out what the artifact store holds (docs/contract.md, Artifacts): paths, segments named by content, scratch
 // files of runs, manifests and the pointer. It knows no technology; blob.Store does.
 package artifact
 
@@ -18,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/rowfile"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // Index is the part of the store that belongs to one index.
@@ -112,6 +113,41 @@ func putOnce(ctx context.Context, s blob.Store, key string, r io.Reader, n int64
 	return err
 }
 
+// deleteBatch is how many objects one request deletes, which is what S3 takes.
+const deleteBatch = 1000
+
+// deleteWidth is how many single deletes run at once where the store has no request for many.
+const deleteWidth = 16
+
+// batchDeleter is a store that deletes many objects in one request; absent ones are no error.
+type batchDeleter interface {
+	DeleteAll(ctx context.Context, keys []string) error
+}
+
+// DeleteAll removes objects, 1,000 to a request where the store can. Absent ones are no error, so it may be repeated.
+func DeleteAll(ctx context.Context, store blob.Store, keys []string) error {
+	many, ok := store.(batchDeleter)
+	for len(keys) > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		batch := keys[:min(deleteBatch, len(keys))]
+		keys = keys[len(batch):]
+		var err error
+		if ok {
+			err = many.DeleteAll(ctx, batch)
+		} else {
+			err = par.Each(ctx, len(batch), deleteWidth, func(ctx context.Context, i int) error {
+				return store.Delete(ctx, batch[i])
+			})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Spec reads a stored configuration.
 func (x Index) Spec(ctx context.Context, d corpus.Digest) (corpus.Spec, error) {
 	var s corpus.Spec
@@ -194,8 +230,15 @@ func (t *File) PutSegment(ctx context.Context, index Index) (seg corpus.Segment,
 	sha := hex.EncodeToString(t.h.Sum(nil))
 	seg = corpus.Segment{SHA256: sha, Bytes: t.n}
 	key := index.SegmentKey(sha)
-	if in, err := index.Store.Stat(ctx, key); err == nil && in.Size == t.n {
+	there, err := index.Store.Stat(ctx, key)
+	if err == nil && there.Size == t.n {
 		return seg, false, nil
+	}
+	if err == nil { // bytes of another length are not this content: it was damaged, and is mended here
+		return seg, true, t.Put(ctx, index.Store, key)
+	}
+	if !fault.Is(err, fault.NotFound) {
+		return seg, false, err
 	}
 	if _, err := t.f.Seek(0, io.SeekStart); err != nil {
 		return seg, false, err

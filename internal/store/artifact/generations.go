@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
 )
 
 // Generation is a generation as lists show it.
 type Generation struct {
 	Generation  string    `json:"generation"`
 	Seq         int64     `json:"seq"`
-	State       string    `json:"state"` // current | published | held
+	State       string    `json:"state"` // current | published | held | damaged
 	Created     time.Time `json:"created"`
 	Documents   int64     `json:"documents"`
 	Chunks      int64     `json:"chunks"`
@@ -26,65 +27,109 @@ type Generation struct {
 	Models      string    `json:"models"`
 }
 
-// Refs gives every generation that has a manifest, by name.
+// IsDamage tells an artifact that is lost or cannot be read from a store that does not answer.
+func IsDamage(err error) bool {
+	return fault.Is(err, fault.SegmentDamage) || fault.Is(err, fault.NotFound) || fault.Is(err, fault.UnknownGen)
+}
+
+// Refs gives every generation that has a manifest, by name. A reference that is damaged is an error.
 func (x Index) Refs(ctx context.Context) (map[string]corpus.GenerationRef, error) {
-	prefix := x.Name + "/generations/"
-	out := map[string]corpus.GenerationRef{}
-	for in, err := range x.Store.List(ctx, prefix, "") {
+	refs, damaged, err := x.ReadableRefs(ctx)
+	if err == nil && len(damaged) > 0 {
+		_, err = x.GenerationRef(ctx, damaged[0])
+	}
+	return refs, err
+}
+
+// ReadableRefs gives every generation whose reference can be read, and names those whose reference is damaged, in
+// order.
+func (x Index) ReadableRefs(ctx context.Context) (map[string]corpus.GenerationRef, []string, error) {
+	prefix := x.GenerationKey("", "") + "/"
+	refs := map[string]corpus.GenerationRef{}
+	var damaged []string
+	for info, err := range x.Store.List(ctx, prefix, "") {
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		gen, ok := strings.CutSuffix(strings.TrimPrefix(in.Key, prefix), "/manifest.json")
+		gen, ok := strings.CutSuffix(strings.TrimPrefix(info.Key, prefix), "/manifest.json")
 		if !ok || strings.Contains(gen, "/") {
 			continue
 		}
-		if out[gen], err = x.GenerationRef(ctx, gen); err != nil {
-			return nil, err
+		ref, err := x.GenerationRef(ctx, gen)
+		switch {
+		case err == nil:
+			refs[gen] = ref
+		case fault.Is(err, fault.SegmentDamage):
+			damaged = append(damaged, gen)
+		case !IsDamage(err): // one that went since it was listed is no generation any more
+			return nil, nil, err
 		}
 	}
-	return out, nil
+	return refs, damaged, nil
 }
 
-// Generations lists what has a manifest, the newest first.
+// Generations lists what has a manifest: the current one first, then the newest first. One whose manifest cannot be
+// read is listed with the state damaged and what its reference says; a current one that cannot be read is an error.
 func (x Index) Generations(ctx context.Context) ([]Generation, error) {
-	cur, _, err := x.Current(ctx)
+	current, _, err := x.Current(ctx)
 	if err != nil {
 		return nil, err
 	}
-	refs, err := x.Refs(ctx)
+	refs, damaged, err := x.ReadableRefs(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if current.Generation != "" { // the pointer is the authority, whatever became of the reference
+		refs[current.Generation] = corpus.GenerationRef{Manifest: current.Manifest, Seq: current.Seq, State: "current"}
 	}
 	out := []Generation{}
+	for _, gen := range damaged {
+		if gen == current.Generation {
+			continue
+		}
+		out = append(out, Generation{Generation: gen, State: Damaged})
+	}
 	for gen, ref := range refs {
 		manifest, err := x.Manifest(ctx, ref.Manifest)
-		if err != nil {
+		switch {
+		case err == nil:
+		case gen == current.Generation || !IsDamage(err):
 			return nil, err
+		default:
+			out = append(out, Generation{Generation: gen, Seq: ref.Seq, State: Damaged, Manifest: ref.Manifest})
+			continue
 		}
-		generation := Generation{
-			gen,
-			ref.Seq,
-			ref.State,
-			manifest.Created,
-			manifest.Counts.Documents,
-			manifest.Counts.Chunks,
-			manifest.Counts.Classes,
-			manifest.Counts.DeadLetters,
-			digest(
-				manifest.Hashes.Content,
-			),
-			digest(manifest.Hashes.Text),
-			digest(manifest.Hashes.Vector),
-			ref.Manifest,
-			manifest.Models.Chat,
-		}
-		if gen == cur.Generation {
-			generation.State = "current"
-		}
-		out = append(out, generation)
+		out = append(out, describe(gen, ref, manifest))
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Seq > out[j].Seq })
+	sort.Slice(out, func(i, j int) bool {
+		if first := out[i].State == "current"; first != (out[j].State == "current") {
+			return first
+		}
+		if out[i].Seq != out[j].Seq {
+			return out[i].Seq > out[j].Seq
+		}
+		return out[i].Generation < out[j].Generation
+	})
 	return out, nil
 }
 
-func digest(s corpus.SetHash) string { return s.Digest().String() }
+// Damaged is the state of a generation whose manifest cannot be read.
+const Damaged = "damaged"
+
+func describe(gen string, ref corpus.GenerationRef, manifest *corpus.Manifest) Generation {
+	return Generation{
+		Generation:  gen,
+		Seq:         ref.Seq,
+		State:       ref.State,
+		Created:     manifest.Created,
+		Documents:   manifest.Counts.Documents,
+		Chunks:      manifest.Counts.Chunks,
+		Classes:     manifest.Counts.Classes,
+		DeadLetters: manifest.Counts.DeadLetters,
+		ContentHash: manifest.Hashes.Content.Digest().String(),
+		TextHash:    manifest.Hashes.Text.Digest().String(),
+		VectorHash:  manifest.Hashes.Vector.Digest().String(),
+		Manifest:    ref.Manifest,
+		Models:      manifest.Models.Chat,
+	}
+}

@@ -63,8 +63,12 @@ func OpenRows(ctx context.Context, store blob.Store, key string) (*Reader, error
 	return &Reader{footer, src}, nil
 }
 
-// name puts the object's place into an error that lacks one.
+// name puts the object's place into an error that lacks one. A read that ends early is the connection's fault: how
+// long the object is was known before.
 func name(err error, object string) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fault.StoreDown.At("read", object).Because(err)
+	}
 	if e := fault.As(err); e != nil && e.Object == "" {
 		c := *e
 		c.Object = object
@@ -78,7 +82,7 @@ func (r *Reader) Frame(ctx context.Context, i int) ([]byte, error) {
 	frame := r.Frames[i]
 	b := make([]byte, frame.Size)
 	if _, err := (at{ctx, r.src.s, r.src.key}).ReadAt(b, frame.Offset); err != nil {
-		return nil, err
+		return nil, name(err, r.src.s.Location(r.src.key))
 	}
 	raw, err := frame.Unpack(nil, b)
 	return raw, name(err, r.src.s.Location(r.src.key))
@@ -143,7 +147,8 @@ func (r *Reader) Scan(ctx context.Context, lo, hi int) iter.Seq2[Row, error] {
 				yield(Row{}, name(err, r.src.s.Location(r.src.key)))
 				return
 			}
-			for rest := raw; ; {
+			left := frame.Rows
+			for rest := raw; ; left-- {
 				k, v, next, ok := rowfile.NextRow(rest)
 				if !ok {
 					break
@@ -152,6 +157,12 @@ func (r *Reader) Scan(ctx context.Context, lo, hi int) iter.Seq2[Row, error] {
 					return
 				}
 				rest = next
+			}
+			if left != 0 { // a frame that gives fewer rows must not pass for one that has fewer
+				yield(Row{}, fault.SegmentDamage.At("read", r.src.s.Location(r.src.key)).
+					Because("a frame does not hold the rows that its footer counts").
+					Advise("restore the generation"))
+				return
 			}
 		}
 	}

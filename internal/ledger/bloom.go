@@ -1,0 +1,41 @@
+package ledger
+
+import (
+	"encoding/binary"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+)
+
+// The filter has 10 bits to a key and 7 probes: one look-up in a hundred reads a frame for nothing.
+const (
+	bloomBits   = 10
+	bloomProbes = 7
+)
+
+func bloomMake(keys []corpus.Digest) []byte {
+	raw := make([]byte, (len(keys)*bloomBits+7)/8+1)
+	for _, key := range keys {
+		for probe := range bloomProbes {
+			i := bloomAt(key, probe, len(raw))
+			raw[i/8] |= 1 << (i % 8)
+		}
+	}
+	return raw
+}
+
+func bloomHas(raw []byte, key corpus.Digest) bool {
+	if len(raw) == 0 {
+		return true
+	}
+	for probe := range bloomProbes {
+		if i := bloomAt(key, probe, len(raw)); raw[i/8]&(1<<(i%8)) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// bloomAt takes probes from the digest itself: it is uniform already.
+func bloomAt(key corpus.Digest, probe, size int) int {
+	return int(uint64(binary.LittleEndian.Uint32(key[4*probe:])) % uint64(8*size))
+}

@@ -1,0 +1,280 @@
+package ledger
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/spill"
+)
+
+// Unlisted is how old an entry that nothing lists must be to go.
+const Unlisted = 14 * 24 * time.Hour
+
+// expireEvery is how often entries are looked through: it reads all of them.
+const expireEvery = 24 * time.Hour
+
+// deadShare: a run is written again without its dead entries once they are one in so many, or twice Unlisted old.
+const deadShare = 16
+
+// Expire drops entries, negative ones too, that are older than Unlisted and that listed does not give. An entry that was
+// packed is as old as its first pack. Listed may give
+// a key any number of times, in any order; an error of it ends Expire before anything is dropped. It gives how many
+// entries went. Memory does not grow with either.
+func (l *Ledger) Expire(
+	ctx context.Context, task string, listed iter.Seq2[corpus.Digest, error], now time.Time,
+) (int64, error) {
+	keys, err := sortKeys(ctx, listed)
+	if err != nil {
+		return 0, err
+	}
+	defer keys.close()
+	dropped, err := l.expireLoose(ctx, task, keys, now)
+	if err != nil {
+		return dropped, err
+	}
+	t := l.packs.task(task)
+	files, err := listPacks(ctx, l.store, task)
+	if err != nil {
+		return dropped, err
+	}
+	for _, r := range runsOf(files.files, t.isAside) {
+		n, err := l.expireRun(ctx, task, r, keys, now)
+		var bad *unreadable
+		if asUnreadable(err, &bad) {
+			l.setAside(t, bad.pack, bad.err)
+			continue
+		}
+		if err != nil {
+			return dropped, err
+		}
+		dropped += n
+	}
+	return dropped, nil
+}
+
+func (l *Ledger) expireLoose(ctx context.Context, task string, keys *keyFile, now time.Time) (int64, error) {
+	var objects []string
+	total := int64(0)
+	walk := keys.walk()
+	flush := func() error {
+		err := artifact.DeleteAll(ctx, l.store, objects)
+		if err == nil {
+			total += int64(len(objects))
+		}
+		objects = objects[:0]
+		return err
+	}
+	for entry, err := range l.looseObjects(ctx, task) {
+		if err != nil {
+			return total, err
+		}
+		if now.Sub(entry.modified) <= Unlisted {
+			continue
+		}
+		has, err := walk.has(entry.key)
+		if err != nil {
+			return total, err
+		}
+		if has {
+			continue
+		}
+		if objects = append(objects, entry.object); len(objects) == 1000 {
+			if err := flush(); err != nil {
+				return total, err
+			}
+		}
+	}
+	return total, flush()
+}
+
+// expireRun writes a run again without what may go, where that is worth it.
+func (l *Ledger) expireRun(ctx context.Context, task string, r run, keys *keyFile, now time.Time) (int64, error) {
+	count := deadRows{walk: keys.walk(), now: now}
+	all, gone, oldest := int64(0), int64(0), time.Duration(0)
+	for row, err := range r.rows(ctx, l.store) {
+		if err != nil {
+			return 0, err
+		}
+		if all++; count.has(row) {
+			gone++
+			oldest = max(oldest, now.Sub(row.time))
+		}
+	}
+	if count.err != nil || gone == 0 || (gone*deadShare < all && oldest < 2*Unlisted) {
+		return 0, count.err
+	}
+	dead := deadRows{walk: keys.walk(), now: now}
+	how := "expire/1 " + strconv.FormatInt(now.Unix(), 10)
+	if err := l.rewrite(ctx, task, how, []run{r}, now, dead.has); err != nil {
+		return 0, err
+	}
+	return gone, dead.err
+}
+
+// deadRows tells which of the rows of a run may go; rows come by key. After an error none may.
+type deadRows struct {
+	walk *keyWalk
+	now  time.Time
+	err  error
+}
+
+func (d *deadRows) has(row timedRow) bool {
+	var key corpus.Digest
+	if d.err != nil || d.now.Sub(row.time) <= Unlisted || key.UnmarshalText([]byte(row.key)) != nil {
+		return false
+	}
+	listed, err := d.walk.has(key)
+	d.err = err
+	return err == nil && !listed
+}
+
+// keyFile holds sorted keys on the local disk.
+type keyFile struct {
+	file *os.File
+	n    int64
+}
+
+func sortKeys(ctx context.Context, listed iter.Seq2[corpus.Digest, error]) (*keyFile, error) {
+	var sorter spill.Sorter
+	defer sorter.Close()
+	for key, err := range listed {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return nil, err
+		}
+		sorter.Add(key[:], nil)
+	}
+	file, err := os.CreateTemp("", "unweaver-keys-*")
+	if err != nil {
+		return nil, noRoom(err)
+	}
+	keys := &keyFile{file: file}
+	writer := bufio.NewWriter(file)
+	var last []byte
+	for row, err := range sorter.Sorted() {
+		if err != nil {
+			keys.close()
+			return nil, err
+		}
+		if bytes.Equal(row[0], last) {
+			continue
+		}
+		last = append(last[:0], row[0]...)
+		_, _ = writer.Write(last) // Flush tells of errors
+		keys.n++
+	}
+	if err := writer.Flush(); err != nil {
+		keys.close()
+		return nil, noRoom(err)
+	}
+	return keys, nil
+}
+
+func noRoom(err error) error {
+	return fault.StoreFull.At("sort ledger keys in", os.TempDir()).Because(err).Advise("free space or set TMPDIR")
+}
+
+func (k *keyFile) close() {
+	_ = k.file.Close()
+	_ = os.Remove(k.file.Name())
+}
+
+// keyWalk goes through a key file once; keys asked for must not decrease.
+type keyWalk struct {
+	reader *bufio.Reader
+	at     corpus.Digest
+	state  int // 0: nothing read yet, 1: at holds a key, 2: at the end
+}
+
+func (k *keyFile) walk() *keyWalk {
+	section := io.NewSectionReader(k.file, 0, k.n*int64(len(corpus.Digest{})))
+	return &keyWalk{reader: bufio.NewReaderSize(section, 256<<10)}
+}
+
+func (w *keyWalk) has(key corpus.Digest) (bool, error) {
+	for w.state == 0 || (w.state == 1 && bytes.Compare(w.at[:], key[:]) < 0) {
+		_, err := io.ReadFull(w.reader, w.at[:])
+		switch {
+		case errors.Is(err, io.EOF):
+			w.state = 2
+		case err != nil:
+			return false, fault.StoreFull.At("read ledger keys in", os.TempDir()).Because(err)
+		default:
+			w.state = 1
+		}
+	}
+	return w.state == 1 && w.at == key, nil
+}
+
+// Kept counts what Upkeep did.
+type Kept struct {
+	Busy     bool  `json:"busy"`     // another process is at it: nothing was done
+	Gathered int64 `json:"gathered"` // loose entries that were packed
+	Swept    int64 `json:"swept"`    // objects that a pack or a merge had taken in
+	Merged   int64 `json:"merged"`   // runs
+	Expired  int64 `json:"expired"`  // entries that nothing lists
+}
+
+// Upkeep keeps a task's part of the ledger small: it deletes what packs took in, drops once a day what listed does not
+// give (nil drops nothing), packs what lies about, and merges packs. One process does it at a time. It may be repeated,
+// and ended at any point.
+func (l *Ledger) Upkeep(
+	ctx context.Context, task string, listed iter.Seq2[corpus.Digest, error], now time.Time,
+) (kept Kept, err error) {
+	name, owner := "ledger-upkeep:"+task, l.owner+"-"+newCall()
+	got, err := l.claims.Claim(ctx, name, owner, claimTTL)
+	if err != nil || !got {
+		return Kept{Busy: !got}, err
+	}
+	defer l.keep(ctx, name, owner)()
+	swept, err := l.Sweep(ctx, task, now)
+	if kept.Swept = int64(swept); err != nil {
+		return kept, err
+	}
+	if listed != nil {
+		if kept.Expired, err = l.expireDaily(ctx, task, listed, now); err != nil {
+			return kept, err
+		}
+	}
+	if kept.Gathered, err = l.gather(ctx, task, now); err != nil {
+		return kept, err
+	}
+	kept.Merged, err = l.Merge(ctx, task, now)
+	return kept, err
+}
+
+// expireDaily drops entries where that was not done within the last day.
+func (l *Ledger) expireDaily(
+	ctx context.Context, task string, listed iter.Seq2[corpus.Digest, error], now time.Time,
+) (int64, error) {
+	var last struct {
+		At time.Time `json:"at"`
+	}
+	mark := "ledger/" + task + "/expired.json"
+	if _, err := blob.ReadJSON(ctx, l.store, mark, &last); err != nil && !artifact.IsDamage(err) {
+		return 0, err
+	}
+	if now.Sub(last.At) < expireEvery {
+		return 0, nil
+	}
+	dropped, err := l.Expire(ctx, task, listed, now)
+	if err != nil {
+		return dropped, err
+	}
+	last.At = now.UTC()
+	_, err = blob.WriteJSON(ctx, l.store, mark, last, blob.Cond{})
+	return dropped, err
+}

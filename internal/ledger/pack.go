@@ -1,0 +1,261 @@
+package ledger
+
+import (
+	"context"
+	"iter"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/par"
+)
+
+// readWidth is how many loose entries are read at once.
+const readWidth = 16
+
+// gatherEntries is how many entries a gathered pack holds at most.
+const gatherEntries = 5000
+
+// Pack gathers the loose entries of keys into one pack. Keys without a positive loose entry, and keys that a pack holds
+// already, are left out; fewer than two entries make no pack. It gives how many of the keys lie in packs afterwards.
+// Packing the same keys twice gives the same object.
+func (l *Ledger) Pack(ctx context.Context, task string, keys []corpus.Digest) (int, error) {
+	keys = slices.Clone(keys)
+	slices.SortFunc(keys, func(a, b corpus.Digest) int { return strings.Compare(a.String(), b.String()) })
+	keys = slices.Compact(keys)
+	loose := keys[:0]
+	for _, key := range keys {
+		raw, err := l.packed(ctx, task, key)
+		if err != nil {
+			return 0, err
+		}
+		if raw == nil {
+			loose = append(loose, key)
+		}
+	}
+	held := len(keys) - len(loose)
+	packed, err := l.pack(ctx, task, loose)
+	return held + packed, err
+}
+
+// looseEntry is an entry that was read, nil where there is none.
+type looseEntry struct {
+	key   corpus.Digest
+	value []byte
+}
+
+// pack writes the loose entries of sorted keys as one pack.
+func (l *Ledger) pack(ctx context.Context, task string, keys []corpus.Digest) (int, error) {
+	rows, err := artifact.NewRows()
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Discard()
+	var packed []corpus.Digest
+	source := func(yield func(corpus.Digest, error) bool) {
+		for _, key := range keys {
+			if !yield(key, nil) {
+				return
+			}
+		}
+	}
+	for entry, err := range par.Ordered(ctx, readWidth, source, func(ctx context.Context, key corpus.Digest) (looseEntry, error) {
+		raw, _, err := blob.Read(ctx, l.store, looseKey(task, key))
+		if fault.Is(err, fault.NotFound) {
+			return looseEntry{key: key}, nil
+		}
+		if raw == nil {
+			raw = []byte{}
+		}
+		return looseEntry{key, raw}, err
+	}) {
+		if err != nil {
+			return 0, err
+		}
+		if entry.value != nil {
+			rows.Append(entry.key.String(), entry.value)
+			packed = append(packed, entry.key)
+		}
+	}
+	if len(packed) < 2 {
+		return 0, nil
+	}
+	rows.Cut()
+	rows.Append(filterRow, bloomMake(packed))
+	names := make([]string, len(packed))
+	for i, key := range packed {
+		names[i] = key.String()
+	}
+	key := packPrefix(task) + corpus.Sum(names...).String()
+	if _, err := l.store.Stat(ctx, key); err == nil {
+		return len(packed), nil
+	}
+	return len(packed), rows.Scratch(ctx, l.store, key)
+}
+
+// looseObject is a listed loose entry.
+type looseObject struct {
+	object   string
+	key      corpus.Digest
+	negative bool
+	modified time.Time
+}
+
+// looseObjects lists the loose entries of a task by key.
+func (l *Ledger) looseObjects(ctx context.Context, task string) iter.Seq2[looseObject, error] {
+	return func(yield func(looseObject, error) bool) {
+		for info, err := range l.store.List(ctx, loosePrefix(task), "") {
+			if err != nil {
+				yield(looseObject{}, err)
+				return
+			}
+			name, _, negative := strings.Cut(path.Base(info.Key), ".neg-")
+			entry := looseObject{object: info.Key, negative: negative, modified: info.Modified}
+			if entry.key.UnmarshalText([]byte(name)) != nil {
+				continue // it is none of ours
+			}
+			if !yield(entry, nil) {
+				return
+			}
+		}
+	}
+}
+
+// gather packs loose entries that no shard packed: those of builds that ended early, and of tasks without shards.
+// Embeddings are left out: their objects are large, and nothing lists them, so that they go soon.
+func (l *Ledger) gather(ctx context.Context, task string, now time.Time) (int64, error) {
+	if task == Embed {
+		return 0, nil
+	}
+	var total int64
+	var keys []corpus.Digest
+	flush := func() error {
+		packed, err := l.pack(ctx, task, keys)
+		total += int64(packed)
+		keys = keys[:0]
+		return err
+	}
+	for entry, err := range l.looseObjects(ctx, task) {
+		if err != nil {
+			return total, err
+		}
+		if entry.negative || now.Sub(entry.modified) <= LooseGrace {
+			continue
+		}
+		raw, err := l.packed(ctx, task, entry.key)
+		if err != nil {
+			return total, err
+		}
+		if raw != nil {
+			continue // it waits for being swept
+		}
+		if keys = append(keys, entry.key); len(keys) == gatherEntries {
+			if err := flush(); err != nil {
+				return total, err
+			}
+		}
+	}
+	return total, flush()
+}
+
+// Sweep deletes loose entries that a pack took in at least LooseGrace ago, and packs that a merge took in as long ago.
+// It gives how many objects it deleted. It may be repeated, and ended at any point.
+func (l *Ledger) Sweep(ctx context.Context, task string, now time.Time) (int, error) {
+	listed, err := listPacks(ctx, l.store, task)
+	if err != nil {
+		return 0, err
+	}
+	total := 0
+	for _, file := range listed.files {
+		if file.merged || listed.swept[file.key] || now.Sub(file.modified) <= LooseGrace {
+			continue
+		}
+		n, err := l.sweepLoose(ctx, task, file.key)
+		total += n
+		if err != nil && artifact.IsDamage(err) {
+			l.setAside(l.packs.task(task), file.key, err) // what it should hold stays loose
+			continue
+		}
+		if err != nil {
+			return total, err
+		}
+		if _, err := blob.Write(ctx, l.store, file.key+sweptMark, nil, blob.Cond{}); err != nil {
+			return total, err
+		}
+	}
+	for _, done := range listed.merges { // the oldest first: what a merge gave may be the input of a later one
+		if now.Sub(done.At) <= LooseGrace {
+			continue
+		}
+		n, err := l.sweepMerge(ctx, task, done, listed)
+		total += n
+		if err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+// sweepLoose deletes the loose entries of a pack. All of the pack is read before any is deleted.
+func (l *Ledger) sweepLoose(ctx context.Context, task, pack string) (int, error) {
+	var objects []string
+	for row, err := range artifact.ScanAll(ctx, l.store, pack) {
+		if err != nil {
+			return 0, err
+		}
+		if string(row.Key) == filterRow {
+			continue
+		}
+		var key corpus.Digest
+		if err := key.UnmarshalText(row.Key); err != nil {
+			return 0, fault.SegmentDamage.At("read pack", l.store.Location(pack)).Because(err)
+		}
+		objects = append(objects, looseKey(task, key))
+	}
+	return len(objects), artifact.DeleteAll(ctx, l.store, objects)
+}
+
+// sweepMerge deletes what a merge took in, and then the record of the merge.
+func (l *Ledger) sweepMerge(ctx context.Context, task string, done merge, listed listing) (int, error) {
+	for _, output := range done.Outputs {
+		_, err := l.store.Stat(ctx, output)
+		if err != nil && !fault.Is(err, fault.NotFound) {
+			return 0, err
+		}
+		if err != nil && !takenLater(output, done, listed) { // somebody removed it: its inputs count again
+			return 0, l.store.Delete(ctx, done.name)
+		}
+	}
+	var objects []string
+	for _, input := range done.Inputs {
+		if strings.HasPrefix(input, packPrefix(task)) && !listed.swept[input] {
+			if _, err := l.sweepLoose(ctx, task, input); err != nil && !fault.Is(err, fault.NotFound) {
+				if !artifact.IsDamage(err) {
+					return 0, err
+				}
+				continue // it was whole when it was merged; its loose entries stay, and so does it
+			}
+		}
+		objects = append(objects, input, input+sweptMark)
+	}
+	if err := artifact.DeleteAll(ctx, l.store, objects); err != nil {
+		return 0, err
+	}
+	l.packs.task(task).forget()
+	return len(objects) / 2, l.store.Delete(ctx, done.name)
+}
+
+// takenLater tells that a later merge took an output in, which is why it may be gone.
+func takenLater(output string, done merge, listed listing) bool {
+	for _, later := range listed.merges {
+		if later.name != done.name && slices.Contains(later.Inputs, output) {
+			return true
+		}
+	}
+	return false
+}

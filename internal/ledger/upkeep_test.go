@@ -1,0 +1,507 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/store/artifact/artifacttest"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+)
+
+// claims are those of one process, in memory, by the clock of the test.
+type claims struct {
+	coordination.Claims
+	mu    sync.Mutex
+	owner map[string]string
+	until map[string]time.Time
+}
+
+func newClaims() *claims { return &claims{owner: map[string]string{}, until: map[string]time.Time{}} }
+
+func (c *claims) Claim(ctx context.Context, key, owner string, ttl time.Duration) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.owner[key] != owner && c.until[key].After(time.Now()) {
+		return false, nil
+	}
+	c.owner[key], c.until[key] = owner, time.Now().Add(ttl)
+	return true, nil
+}
+
+func (c *claims) Release(ctx context.Context, key, owner string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.owner[key] == owner {
+		delete(c.owner, key)
+		delete(c.until, key)
+	}
+	return nil
+}
+
+// day is when the n-th day of a test begins.
+func day(n int) time.Time { return time.Date(2026, 3, 1, 2, 0, 0, 0, time.UTC).AddDate(0, 0, n) }
+
+// book is a ledger over a memory store whose clock the test sets.
+type book struct {
+	*ledger.Ledger
+	store *artifacttest.Memory
+	now   time.Time
+}
+
+func newBook(t *testing.T) *book {
+	t.Helper()
+	b := &book{store: artifacttest.New(), now: day(0)}
+	b.store.Now = func() time.Time { return b.now }
+	b.reopen()
+	return b
+}
+
+// reopen is what another process sees.
+func (b *book) reopen() { b.Ledger = ledger.New(b.store, newClaims()) }
+
+func value(i int) string { return fmt.Sprint("value ", i) }
+
+// pay stores entries from..to as one shard does, and packs them.
+func (b *book) pay(t *testing.T, task string, from, to int) {
+	t.Helper()
+	var keys []corpus.Digest
+	for i := from; i < to; i++ {
+		if _, err := b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))}); err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, key(i))
+	}
+	if n, err := b.Pack(t.Context(), task, keys); err != nil || n != to-from {
+		t.Fatal(n, err)
+	}
+}
+
+// want checks which of the entries below n a fresh process finds.
+func (b *book) want(t *testing.T, task string, n int, has func(i int) bool) {
+	t.Helper()
+	b.reopen()
+	for i := range n {
+		e, err := b.Get(t.Context(), task, key(i), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (e != nil) != has(i) || (e != nil && string(e.Value) != value(i)) {
+			t.Fatalf("entry %d: %v, want it: %v", i, e, has(i))
+		}
+	}
+}
+
+func all(int) bool { return true }
+
+func listing(keys ...corpus.Digest) iter.Seq2[corpus.Digest, error] {
+	return func(yield func(corpus.Digest, error) bool) {
+		for _, k := range keys {
+			if !yield(k, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (b *book) upkeep(t *testing.T, task string, listed iter.Seq2[corpus.Digest, error]) ledger.Kept {
+	t.Helper()
+	b.reopen()
+	kept, err := b.Upkeep(t.Context(), task, listed, b.now)
+	if err != nil || kept.Busy {
+		t.Fatal(kept, err)
+	}
+	return kept
+}
+
+func TestManyPacksBecomeFewAndEveryEntryIsFoundAllTheWhile(t *testing.T) {
+	b := newBook(t)
+	n := 0
+	for night := range 60 {
+		b.now = day(night)
+		for range 3 { // shards
+			b.pay(t, ledger.Extract, n, n+5)
+			n += 5
+		}
+		b.upkeep(t, ledger.Extract, nil)
+	}
+	b.want(t, ledger.Extract, n, all)
+	b.now = day(62)
+	b.upkeep(t, ledger.Extract, nil)
+	b.want(t, ledger.Extract, n, all)
+	packs := len(b.store.Keys("ledger/extract/packs/")) + len(b.store.Keys("ledger/extract/merged/"))
+	if loose := b.store.Keys("ledger/extract/loose/"); packs > 16 || len(loose) > 0 { // packs and their marks
+		t.Errorf("%d packs and %d loose entries after 60 nights: %v", packs, len(loose), b.store.Keys("ledger/"))
+	}
+	b.reopen()
+	b.store.Reset()
+	if e, err := b.Get(t.Context(), ledger.Extract, key(n+1), 0); e != nil || err != nil {
+		t.Fatal(e, err)
+	}
+	if gets := b.store.Calls(artifacttest.Get); gets > 3*8+2 { // footer, trailer and filter of each
+		t.Errorf("the first miss of a process costs %d reads", gets)
+	}
+}
+
+func TestAMissCostsOneLookAtTheLooseEntryAndItsNegative(t *testing.T) {
+	b := newBook(t)
+	b.pay(t, ledger.Extract, 0, 10)
+	pay := func(context.Context) (ledger.Result, error) { return ledger.Result{Value: []byte("v")}, nil }
+	for i := 100; i < 103; i++ {
+		if i == 101 { // the packs are listed now
+			b.store.Reset()
+		}
+		if _, paid, err := b.Do(t.Context(), ledger.Extract, key(i), 0, pay); err != nil || !paid {
+			t.Fatal(paid, err)
+		}
+	}
+	gets, puts := b.store.Calls(artifacttest.Get), b.store.Calls(artifacttest.Put)
+	if gets > 4 || puts != 2 || b.store.Calls(artifacttest.List) != 0 {
+		t.Errorf("two misses cost %d reads, %d writes, %d listings", gets, puts, b.store.Calls(artifacttest.List))
+	}
+}
+
+func TestALargeMergeIsCutByTheFirstByteOfItsKeys(t *testing.T) {
+	defer ledger.SetMergedEntries(40)()
+	b := newBook(t)
+	for shard := range 12 {
+		b.pay(t, ledger.Extract, 20*shard, 20*shard+20)
+	}
+	if n, err := b.Merge(t.Context(), ledger.Extract, b.now); err != nil || n < 8 {
+		t.Fatal(n, err)
+	}
+	merged := b.store.Keys("ledger/extract/merged/")
+	if len(merged) < 3 {
+		t.Fatalf("merged packs %v", merged)
+	}
+	last := ""
+	for _, name := range merged {
+		parts := strings.Split(name, "-")
+		if parts[1] > parts[2] || parts[1] <= last {
+			t.Errorf("the ranges of %v overlap", merged)
+		}
+		last = parts[2]
+	}
+	b.want(t, ledger.Extract, 240, all)
+}
+
+// A worker may die after any write or delete: what was paid for must be found at once and after the next upkeep, and
+// the ledger must come out about as small.
+func TestUpkeepMayEndAfterAnyWriteOrDelete(t *testing.T) {
+	defer ledger.SetMergedEntries(30)()
+	boom := errors.New("killed")
+	fill := func() *book {
+		b := newBook(t)
+		for shard := range 11 {
+			b.pay(t, ledger.Extract, 10*shard, 10*shard+10)
+		}
+		b.now = day(2)
+		b.upkeep(t, ledger.Extract, nil) // swept and merged
+		for i := 110; i < 120; i++ {     // of a build that ended early
+			if _, err := b.Put(t.Context(), ledger.Extract, key(i), 0, ledger.Result{Value: []byte(value(i))}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.now = day(20)
+		return b
+	}
+	listed := func() iter.Seq2[corpus.Digest, error] {
+		var keys []corpus.Digest
+		for i := range 120 {
+			if i%3 > 0 {
+				keys = append(keys, key(i))
+			}
+		}
+		return listing(keys...)
+	}
+	kept := func(i int) bool { return i%3 > 0 }
+	settle := func(b *book) int { // until nothing is left to do
+		for n := 21; n < 26; n++ {
+			b.now = day(n)
+			b.upkeep(t, ledger.Extract, listed())
+		}
+		b.want(t, ledger.Extract, 120, kept)
+		return len(b.store.Keys("ledger/"))
+	}
+	calm := settle(fill())
+	for crash := 1; ; crash++ {
+		b := fill()
+		b.reopen()
+		changes := 0
+		b.store.Fail = func(op artifacttest.Op, _ string) error {
+			if op == artifacttest.Put || op == artifacttest.Delete {
+				if changes++; changes >= crash {
+					return boom
+				}
+			}
+			return nil
+		}
+		_, err := b.Upkeep(t.Context(), ledger.Extract, listed(), b.now)
+		b.store.Fail = nil
+		if err == nil {
+			if crash < 8 {
+				t.Errorf("it ends after %d changes", crash)
+			}
+			return
+		}
+		if !errors.Is(err, boom) {
+			t.Fatal(err)
+		}
+		b.reopen()
+		for i := range 120 {
+			if e, err := b.Get(t.Context(), ledger.Extract, key(i), 0); kept(i) && (err != nil || e == nil) {
+				t.Fatalf("killed at change %d: entry %d is lost: %v", crash, i, err)
+			}
+		}
+		if n := settle(b); n > calm+4 { // packs of a merge that was not recorded count as a run of their own
+			t.Errorf("killed at change %d: %d objects in the end, %d undisturbed", crash, n, calm)
+		}
+	}
+}
+
+func TestEntriesThatNothingListsGoWhenTheyAreOld(t *testing.T) {
+	for _, task := range ledger.Tasks() {
+		b := newBook(t)
+		b.pay(t, task, 0, 40) // packed
+		for i := 40; i < 60; i++ {
+			if _, err := b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := 60; i < 64; i++ { // content failures
+			if _, err := b.Put(t.Context(), task, key(i), 1, ledger.Result{Value: []byte("why"), Negative: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.now = day(5)
+		b.pay(t, task, 70, 80) // young when the others go
+		var keys []corpus.Digest
+		for i := 0; i < 80; i += 2 {
+			keys = append(keys, key(i), key(i)) // two generations list it
+		}
+		for _, night := range []int{2, 13} {
+			b.now = day(night)
+			b.upkeep(t, task, listing(keys...))
+			b.want(t, task, 60, all)
+		}
+		b.now = day(17)
+		b.upkeep(t, task, listing(keys...))
+		b.want(t, task, 60, func(i int) bool { return i%2 == 0 })
+		for i := 60; i < 64; i++ {
+			if e, err := b.Get(t.Context(), task, key(i), 1); err != nil || (e != nil) != (i%2 == 0) {
+				t.Errorf("%s: negative entry %d: %v %v", task, i, e, err)
+			}
+		}
+		for i := 70; i < 80; i++ {
+			if e, err := b.Get(t.Context(), task, key(i), 0); err != nil || e == nil {
+				t.Errorf("%s: a young entry went: %v %v", task, e, err)
+			}
+		}
+	}
+}
+
+// A list of live keys that breaks off would make live entries look dead.
+func TestNothingExpiresWhenTheListOfLiveKeysFails(t *testing.T) {
+	b := newBook(t)
+	b.pay(t, ledger.Extract, 0, 20)
+	b.now = day(30)
+	lost := fault.SegmentDamage.At("read", "extract segment")
+	broken := func(yield func(corpus.Digest, error) bool) {
+		if yield(key(1), nil) {
+			yield(corpus.Digest{}, lost)
+		}
+	}
+	if kept, err := b.Upkeep(t.Context(), ledger.Extract, broken, b.now); !errors.Is(err, lost) || kept.Expired != 0 {
+		t.Errorf("%+v %v", kept, err)
+	}
+	b.want(t, ledger.Extract, 20, all)
+}
+
+func TestEntriesAreLookedThroughOnceADay(t *testing.T) {
+	b := newBook(t)
+	b.pay(t, ledger.Extract, 0, 20)
+	asked := 0
+	count := func(yield func(corpus.Digest, error) bool) { asked++ }
+	for _, hours := range []int{0, 1, 23, 25, 26} {
+		b.now = day(1).Add(time.Duration(hours) * time.Hour)
+		b.upkeep(t, ledger.Extract, count)
+	}
+	if asked != 2 {
+		t.Errorf("asked for the live keys %d times in 26 hours", asked)
+	}
+}
+
+// One damaged pack must not stop every build of every index: loose entries serve, the rest is paid again.
+func TestADamagedPackIsSetAsideAndNamedOnce(t *testing.T) {
+	for situation, edit := range map[string]func([]byte) []byte{
+		"a frame":  func(raw []byte) []byte { raw[20] ^= 1; return raw },
+		"its end":  func(raw []byte) []byte { return raw[:len(raw)-9] },
+		"all gone": func([]byte) []byte { return nil },
+	} {
+		b := newBook(t)
+		b.pay(t, ledger.Extract, 0, 20)
+		pack := b.store.Keys("ledger/extract/packs/")[0]
+		b.store.Change(pack, edit)
+		for shard := 1; shard < 12; shard++ {
+			b.pay(t, ledger.Extract, 20*shard, 20*shard+20)
+		}
+		b.reopen()
+		var named []string
+		b.OnDamage = func(object string, _ error) { named = append(named, object) }
+		if e, err := b.Get(t.Context(), ledger.Extract, key(3), 0); err != nil || string(e.Value) != value(3) {
+			t.Fatalf("%s: %v %v", situation, e, err)
+		}
+		b.now = day(3)
+		if _, err := b.Upkeep(t.Context(), ledger.Extract, nil, b.now); err != nil {
+			t.Fatalf("%s: %v", situation, err)
+		}
+		for i := range 240 {
+			e, paid, err := b.Do(t.Context(), ledger.Extract, key(i), 0, func(context.Context) (ledger.Result, error) {
+				return ledger.Result{}, errors.New("paid again")
+			})
+			if err != nil || paid || string(e.Value) != value(i) {
+				t.Fatalf("%s: entry %d: %v %v", situation, i, e, err)
+			}
+		}
+		if len(named) != 1 || named[0] != "memory/"+pack {
+			t.Errorf("%s: named %v", situation, named)
+		}
+		if len(b.store.Keys(pack)) == 0 {
+			t.Errorf("%s: the damaged pack was deleted", situation)
+		}
+	}
+}
+
+func TestOneProcessAtATimeKeepsALedger(t *testing.T) {
+	b := newBook(t)
+	shared := newClaims()
+	if _, err := shared.Claim(t.Context(), "ledger-upkeep:"+ledger.Extract, "another", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	b.Ledger = ledger.New(b.store, shared)
+	b.store.Reset()
+	kept, err := b.Upkeep(t.Context(), ledger.Extract, listing(), b.now)
+	if err != nil || !kept.Busy || b.store.Calls(artifacttest.List) != 0 {
+		t.Errorf("%+v %v", kept, err)
+	}
+	if kept, err = b.Upkeep(t.Context(), ledger.Shorten, listing(), b.now); err != nil || kept.Busy {
+		t.Errorf("another task: %+v %v", kept, err)
+	}
+}
+
+// A process that listed the packs before a merge still reads what the merge took in.
+func TestWhatAMergeTookInStaysForThoseWhoListedItBefore(t *testing.T) {
+	b := newBook(t)
+	for shard := range 12 {
+		b.pay(t, ledger.Extract, 20*shard, 20*shard+20)
+	}
+	b.want(t, ledger.Extract, 1, all) // this process has listed them
+	reader := b.Ledger
+	b.reopen()
+	if _, err := b.Merge(t.Context(), ledger.Extract, b.now); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		hours int
+		packs int
+	}{{1, 12}, {23, 12}, {25, 0}} {
+		b.now = day(0).Add(time.Duration(c.hours) * time.Hour)
+		if _, err := b.Sweep(t.Context(), ledger.Extract, b.now); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(b.store.Keys("ledger/extract/packs/")); n != c.packs {
+			t.Errorf("%d packs after %d hours, want %d", n, c.hours, c.packs)
+		}
+		if e, err := reader.Get(t.Context(), ledger.Extract, key(7), 0); c.packs > 0 && (err != nil || e == nil) {
+			t.Errorf("after %d hours it finds %v %v", c.hours, e, err)
+		}
+	}
+	b.want(t, ledger.Extract, 240, all)
+}
+
+// A pack that was removed by hand is no reason to delete what it was made from.
+func TestAMergeWhoseResultIsGoneGivesItsInputsBack(t *testing.T) {
+	b := newBook(t)
+	for shard := range 12 {
+		b.pay(t, ledger.Extract, 20*shard, 20*shard+20)
+	}
+	if _, err := b.Merge(t.Context(), ledger.Extract, b.now); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range b.store.Keys("ledger/extract/merged/") {
+		if err := b.store.Delete(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.now = day(2)
+	if _, err := b.Sweep(t.Context(), ledger.Extract, b.now); err != nil {
+		t.Fatal(err)
+	}
+	b.want(t, ledger.Extract, 240, all)
+}
+
+func TestSweepDeletesByBatches(t *testing.T) {
+	b := newBook(t)
+	b.pay(t, ledger.Extract, 0, 2500)
+	b.now = day(2)
+	b.store.Reset()
+	if n, err := b.Sweep(t.Context(), ledger.Extract, b.now); err != nil || n != 2500 {
+		t.Fatal(n, err)
+	}
+	if n := b.store.Calls(artifacttest.Delete); n != 3 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+func TestPackLeavesOutWhatLiesInPacksAlready(t *testing.T) {
+	b := newBook(t)
+	b.pay(t, ledger.Extract, 0, 100)
+	b.now = day(2)
+	b.upkeep(t, ledger.Extract, nil)
+	var keys []corpus.Digest
+	for i := range 100 {
+		keys = append(keys, key(i))
+	}
+	b.reopen()
+	b.store.Reset()
+	if n, err := b.Pack(t.Context(), ledger.Extract, keys); err != nil || n != 100 {
+		t.Fatal(n, err)
+	}
+	if gets, puts := b.store.Calls(artifacttest.Get), b.store.Calls(artifacttest.Put); gets > 10 || puts != 0 {
+		t.Errorf("%d reads and %d writes to pack 100 entries again", gets, puts)
+	}
+}
+
+func TestAReadErrorOfTheStoreIsNotTakenForAMiss(t *testing.T) {
+	b := newBook(t)
+	b.pay(t, ledger.Extract, 0, 20)
+	for _, part := range []string{"packs/", "loose/", "merges/"} {
+		b.reopen()
+		b.store.Fail = func(_ artifacttest.Op, k string) error {
+			if strings.Contains(k, part) {
+				return fault.StoreDown.At("read", k)
+			}
+			return nil
+		}
+		_, paid, err := b.Do(t.Context(), ledger.Extract, key(500), 0, func(context.Context) (ledger.Result, error) {
+			return ledger.Result{Value: []byte("v")}, nil
+		})
+		if b.store.Fail = nil; !fault.Is(err, fault.StoreDown) || paid {
+			t.Errorf("%s: paid %v, %v", part, paid, err)
+		}
+	}
+}
