@@ -166,8 +166,8 @@ func (p *packer) flush(n int) error {
 	return p.emit(c)
 }
 
-// fixed reproduces the reference's windows: max tokens, a step of max less overlap (specs/unweaver.md §3.1), on borders
-// of runes.
+// fixed reproduces the windows of the reference implementation (docs/contract.md, Chunking): max tokens, a step of max
+// less overlap, on borders of runes.
 func fixed(r io.Reader, chunking corpus.Chunking, emit func(cutting) error) error {
 	u := newUnits(r, chunking.MaxTokens)
 	var buf string

@@ -134,7 +134,7 @@ func TestMentionsOfOneNameBecomeOneClassInChunkOrder(t *testing.T) {
 	}
 }
 
-// A class of 200,000 mentions is streamed: what is held does not follow its size (DESIGN §11.7), and its text is made
+// A class of 200,000 mentions is streamed: what is held does not follow its size (docs/invariants.md, 7), and its text is made
 // from a sample that a new mention hardly ever changes.
 func TestAHugeClassIsStreamed(t *testing.T) {
 	art := store(t)
