@@ -261,7 +261,7 @@ func coreTitle(f *zip.File) (string, error) {
 // pageMark is what a page prints of itself; it names no document.
 var pageMark = regexp.MustCompile(`(?i)^(page )?[0-9]+( of [0-9]+)?$`)
 
-// maxTitleLine is the longest first line that counts as a title (DESIGN §5).
+// maxTitleLine is the longest first line that counts as a title (docs/contract.md, Class text and titles).
 const maxTitleLine = 150
 
 // TitleOf gives a document its title: the given one, else the first heading of Markdown, else the first non-empty line

@@ -12,7 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// FrameBytes is the size of a frame before compression (DESIGN §7).
+// FrameBytes is the size of a frame before compression (docs/contract.md, Artifacts).
 const FrameBytes = 64 << 10
 
 const (
@@ -31,7 +31,7 @@ var encoders = sync.Pool{New: func() any {
 		zstd.WithWindowSize(FrameBytes),
 	)
 	if err != nil {
-		panic("wire: zstd options: " + err.Error()) // constant options
+		panic("rowfile: zstd options: " + err.Error()) // constant options
 	}
 	return e
 }}
@@ -39,7 +39,7 @@ var encoders = sync.Pool{New: func() any {
 var decoders = sync.Pool{New: func() any {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<31))
 	if err != nil {
-		panic("wire: zstd options: " + err.Error())
+		panic("rowfile: zstd options: " + err.Error())
 	}
 	return d
 }}
@@ -172,45 +172,64 @@ func damaged(what string) error {
 		Advise("restore the generation, or remove the file so that it is rebuilt")
 }
 
-// ReadFooter reads the index from a file of the given size.
+// ReadFooter reads the index from a file of the given size. Everything that it says is checked against the rest: frames
+// follow each other from the header to the footer, and their rows add up.
 func ReadFooter(at io.ReaderAt, size int64) (*Footer, error) {
 	if size < int64(len(header)+trailerLen) {
 		return nil, damaged(fmt.Sprintf("%d bytes are too few for a row file", size))
 	}
-	t := make([]byte, trailerLen)
-	if _, err := at.ReadAt(t, size-trailerLen); err != nil {
+	trailer := make([]byte, trailerLen)
+	if _, err := at.ReadAt(trailer, size-trailerLen); err != nil {
 		return nil, err
 	}
-	if string(t[24:]) != tail {
+	if string(trailer[24:]) != tail {
 		return nil, damaged("no end mark: the file is cut or is not a row file")
 	}
-	off, n := int64(binary.LittleEndian.Uint64(t)), int(binary.LittleEndian.Uint32(t[8:]))
-	if off < 0 || off+int64(n)+trailerLen != size {
+	offset, length := int64(binary.LittleEndian.Uint64(trailer)), int64(binary.LittleEndian.Uint32(trailer[8:]))
+	if offset < int64(len(header)) || offset+length+trailerLen != size {
 		return nil, damaged("footer does not lie before the trailer")
 	}
-	foot := make([]byte, n)
-	if _, err := at.ReadAt(foot, off); err != nil {
+	packed := make([]byte, length)
+	if _, err := at.ReadAt(packed, offset); err != nil {
 		return nil, err
 	}
-	if crc32.Checksum(foot, castagnoli) != binary.LittleEndian.Uint32(t[12:]) {
+	if crc32.Checksum(packed, castagnoli) != binary.LittleEndian.Uint32(trailer[12:]) {
 		return nil, damaged("checksum of the footer")
 	}
-	raw, err := Decompress(nil, foot)
+	raw, err := Decompress(nil, packed)
 	if err != nil {
 		return nil, damaged("footer: " + err.Error())
 	}
-	footer := &Footer{Rows: int64(binary.LittleEndian.Uint64(t[16:]))}
-	dec := Dec{B: raw}
-	for range dec.U() {
-		footer.Frames = append(
-			footer.Frames,
-			Frame{int64(dec.U()), int(dec.U()), int(dec.U()), int64(dec.U()), uint32(dec.U()), dec.S()},
-		)
-		if dec.Err != nil {
-			return nil, dec.Err
-		}
+	footer := &Footer{Rows: int64(binary.LittleEndian.Uint64(trailer[16:]))}
+	if err := footer.decode(raw, offset); err != nil {
+		return nil, err
 	}
 	return footer, nil
+}
+
+// decode reads the frames; they must fill the file up to end and hold as many rows as the trailer says.
+func (f *Footer) decode(raw []byte, end int64) error {
+	dec := Dec{B: raw}
+	next, rows := int64(len(header)), int64(0)
+	for range dec.U() {
+		frame := Frame{int64(dec.U()), int(dec.U()), int(dec.U()), int64(dec.U()), uint32(dec.U()), dec.S()}
+		if dec.Err != nil {
+			return dec.Err
+		}
+		if frame.Offset != next || frame.Size < 0 || int64(frame.Size) > end-next || frame.Raw < 0 || frame.Rows <= 0 {
+			return damaged(fmt.Sprintf("frame %d does not follow the one before", len(f.Frames)))
+		}
+		next, rows = next+int64(frame.Size), rows+frame.Rows
+		f.Frames = append(f.Frames, frame)
+	}
+	if dec.Err != nil {
+		return dec.Err
+	}
+	if next != end || rows != f.Rows || len(dec.B) > 0 {
+		return damaged(fmt.Sprintf("the frames hold %d rows up to byte %d, the trailer says %d up to %d",
+			rows, next, f.Rows, end))
+	}
+	return nil
 }
 
 // Find is the number of the frame in which a key of a sorted file must lie, or -1.
@@ -227,7 +246,8 @@ func (f *Footer) Find(key string) int {
 	return lo - 1
 }
 
-// Unpack checks and decompresses a frame.
+// Unpack checks and decompresses a frame. The frame that it gives splits into exactly the rows that the footer counts,
+// so that a loop over NextRow needs no check of its own.
 func (f Frame) Unpack(dst, b []byte) ([]byte, error) {
 	if len(b) != f.Size || crc32.Checksum(b, castagnoli) != f.CRC {
 		return nil, damaged(fmt.Sprintf("checksum of the frame at %d", f.Offset))
@@ -235,6 +255,16 @@ func (f Frame) Unpack(dst, b []byte) ([]byte, error) {
 	raw, err := Decompress(dst[:0], b)
 	if err != nil {
 		return nil, damaged("frame: " + err.Error())
+	}
+	dec := Dec{B: raw}
+	rows := int64(0)
+	for ; len(dec.B) > 0; rows++ {
+		dec.Bytes()
+		dec.Bytes()
+	}
+	if dec.Err != nil || rows != f.Rows || len(raw) != f.Raw {
+		return nil, damaged(fmt.Sprintf("the frame at %d holds %d rows in %d bytes, the footer says %d in %d",
+			f.Offset, rows, len(raw), f.Rows, f.Raw))
 	}
 	return raw, nil
 }

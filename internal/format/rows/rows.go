@@ -76,6 +76,7 @@ type Plan struct {
 	Modified time.Time
 	Line     int
 	Record   []byte
+	Problem  string // a code, where plan found that the document cannot be used
 }
 
 // Encode gives the row's bytes.
@@ -94,6 +95,7 @@ func (p Plan) Encode() []byte {
 	enc.I(p.Modified.UnixMilli())
 	enc.U(uint64(p.Line))
 	enc.S(string(p.Record))
+	enc.S(p.Problem)
 	return enc.B
 }
 
@@ -114,6 +116,7 @@ func DecodePlan(b []byte) (Plan, error) {
 		Line:     int(dec.U()),
 	}
 	p.Record = append([]byte(nil), dec.Bytes()...)
+	p.Problem = dec.S()
 	return p, dec.Err
 }
 

@@ -1,5 +1,5 @@
-// Package classtext makes the text of a class from its name and descriptions (DESIGN §5), for the stages that shorten,
-// embed and load it.
+// Package classtext makes the text of a class from its name and descriptions (docs/contract.md, Class text and titles),
+// for the stages that shorten, embed and load it.
 package classtext
 
 import (

@@ -8,6 +8,7 @@ package chunk
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -35,23 +36,36 @@ type In struct {
 	OnProgress func(documents int64)
 }
 
-// Result is chunk-<unit>.json.
+// Result is chunk-<unit>.json. Listed = Counts.Documents + Failed + Empty.
 type Result struct {
-	Text      corpus.Segment   `json:"text"`
-	Documents corpus.Segment   `json:"documents"`
-	Counts    corpus.Counts    `json:"counts"`
-	Hashes    corpus.Hashes    `json:"hashes"`
-	Problems  []corpus.Problem `json:"problems,omitempty"`
-	Failed    int64            `json:"failed"` // documents that gave no chunk though they should
-	Fresh     int64            `json:"fresh"`  // segments that were new
+	Text      corpus.Segment `json:"text"`
+	Documents corpus.Segment `json:"documents"`
+	Counts    corpus.Counts  `json:"counts"` // Documents: those that gave chunks
+	Hashes    corpus.Hashes  `json:"hashes"`
+	Listed    int64          `json:"listed"` // documents of the unit
+	Failed    int64          `json:"failed"` // documents that could not be read, or not to their end; those of plan included
+	Empty     int64          `json:"empty"`  // documents without text
+	Fresh     int64          `json:"fresh"`  // segments that were new
+
+	// Problems are those that this stage found: plan tells of its own. They are the first MaxProblems; all are at
+	// ProblemsKey.
+	Problems     []corpus.Problem `json:"problems,omitempty"`
+	ProblemCount int64            `json:"problem_count"`
 }
 
-// maxProblems of one unit; a report lists the first hundred of all.
-const maxProblems = 100
+// MaxProblems is how many problems of one unit its result lists; a report lists the first hundred of all.
+const MaxProblems = 100
+
+// ProblemsKey is the scratch file of all problems that a unit found, one JSON object a line as in plan's. It is there
+// only where ProblemCount is not 0.
+func ProblemsKey(scratch string, unit int) string {
+	return fmt.Sprintf("%s/chunk-%05d-problems.jsonl", scratch, unit)
+}
 
 type builder struct {
 	In
 	text, docs, chunks *artifact.Rows
+	problems           *artifact.File
 	res                Result
 }
 
@@ -65,6 +79,11 @@ func Run(ctx context.Context, in In) (Result, error) {
 		}
 		defer (*w).Discard()
 	}
+	var err error
+	if b.problems, err = artifact.NewFile(); err != nil {
+		return b.res, err
+	}
+	defer b.problems.Discard()
 	plan, err := artifact.OpenRows(ctx, in.Artifacts.Store, in.Scratch+"/plan.rows")
 	if err != nil {
 		return b.res, err
@@ -80,8 +99,8 @@ func Run(ctx context.Context, in In) (Result, error) {
 		if err := b.document(ctx, string(row.Key), p); err != nil {
 			return b.res, err
 		}
-		b.res.Counts.Documents++
-		in.OnProgress(b.res.Counts.Documents)
+		b.res.Listed++
+		in.OnProgress(b.res.Listed)
 	}
 	return b.finish(ctx)
 }
@@ -100,6 +119,11 @@ func (b *builder) finish(ctx context.Context) (Result, error) {
 			b.res.Fresh++
 		}
 	}
+	if b.res.ProblemCount > 0 {
+		if err := b.problems.Put(ctx, b.Artifacts.Store, ProblemsKey(b.Scratch, b.Unit)); err != nil {
+			return b.res, err
+		}
+	}
 	return b.res, b.chunks.Scratch(ctx, b.Artifacts.Store, items.ChunksKey(b.Scratch, b.Unit))
 }
 
@@ -114,11 +138,19 @@ func (b *builder) document(ctx context.Context, key string, plan rows.Plan) erro
 		Kind:     plan.Kind,
 		Frame:    -1,
 	}
+	if plan.Problem != "" { // plan found it, and told of it
+		d.Problem = plan.Problem
+		b.miss(fault.Code(plan.Problem))
+		b.docs.Append(key, d.Encode())
+		return nil
+	}
 	err := b.read(ctx, key, plan, &d)
 	if err == nil && len(d.Chunks) == 0 {
 		err = fault.EmptyDocument.At("chunk", key).Because("it holds no text")
 	}
-	if err != nil {
+	if err == nil {
+		b.res.Counts.Documents++
+	} else {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -133,18 +165,38 @@ func (b *builder) document(ctx context.Context, key string, plan rows.Plan) erro
 			return err
 		}
 		d.Problem = string(code)
-		if code != fault.EmptyDocument {
-			b.res.Failed++
-		}
-		if len(b.res.Problems) < maxProblems {
-			b.res.Problems = append(
-				b.res.Problems,
-				corpus.Problem{Code: string(code), Object: key, Detail: err.Error()},
-			)
+		b.miss(code)
+		if err := b.problem(corpus.Problem{Code: string(code), Object: key, Detail: err.Error()}); err != nil {
+			return err
 		}
 	}
 	b.docs.Append(key, d.Encode())
 	return nil
+}
+
+// miss counts a document without chunks.
+func (b *builder) miss(code fault.Code) {
+	if code == fault.EmptyDocument {
+		b.res.Empty++
+	} else {
+		b.res.Failed++
+	}
+}
+
+func (b *builder) problem(problem corpus.Problem) error {
+	b.res.ProblemCount++
+	if len(b.res.Problems) < MaxProblems {
+		b.res.Problems = append(b.res.Problems, problem)
+	}
+	raw, err := json.Marshal(struct {
+		corpus.Problem
+		Standing bool `json:"standing"`
+	}{Problem: problem})
+	if err != nil {
+		return fault.Internal.At("encode problem", problem.Object).Because(err)
+	}
+	_, err = b.problems.Write(append(raw, '\n'))
+	return err
 }
 
 // read opens, parses and cuts one document.
@@ -225,7 +277,7 @@ func (b *builder) cut(ctx context.Context, key, object string, doc document.Doc,
 		b.res.Counts.Tokens += int64(c.tokens)
 		b.res.Hashes.Content.Add(corpus.Sum("chunk", id.String(), key, fmt.Sprint(ord)))
 		b.res.Hashes.Text.Add(corpus.Sum("chunk", id.String(), corpus.Sum(d.Title+"\n\n"+c.text).String()))
-		b.OnProgress(b.res.Counts.Documents)
+		b.OnProgress(b.res.Listed)
 		return nil
 	})
 	return readFault(object, err)

@@ -11,23 +11,29 @@ import (
 
 // cursor walks the parent's documents once, in key order.
 type cursor struct {
-	next    func() (artifact.Row, error, bool)
-	stop    func()
-	key     string
-	value   []byte
-	ok      bool
-	removed int64
-	err     error
+	next     func() (artifact.Row, error, bool)
+	stop     func()
+	left     func(key string, old rows.Document) // is told of what the listing passed over
+	key      string
+	old      rows.Document
+	ok       bool
+	readable int64 // documents that had no problem
+	err      error
 }
 
-func newCursor(ctx context.Context, art artifact.Index, parent *corpus.Manifest) *cursor {
-	c := &cursor{}
+func newCursor(
+	ctx context.Context,
+	art artifact.Index,
+	parent *corpus.Manifest,
+	left func(string, rows.Document),
+) *cursor {
+	c := &cursor{left: left}
 	c.next, c.stop = iter.Pull2(func(yield func(artifact.Row, error) bool) {
 		if parent == nil {
 			return
 		}
-		for _, s := range parent.Segments.Documents {
-			for row, err := range artifact.ScanAll(ctx, art.Store, art.SegmentKey(s.SHA256)) {
+		for _, segment := range parent.Segments.Documents {
+			for row, err := range artifact.ScanAll(ctx, art.Store, art.SegmentKey(segment.SHA256)) {
 				if !yield(row, err) || err != nil {
 					return
 				}
@@ -40,37 +46,40 @@ func newCursor(ctx context.Context, art artifact.Index, parent *corpus.Manifest)
 
 func (c *cursor) advance() {
 	row, err, ok := c.next()
+	if err == nil && ok {
+		c.old, err = rows.DecodeDocument(row.Value)
+	}
 	c.ok = ok && err == nil
 	if err != nil {
 		c.err = err
 	}
-	if c.ok {
-		c.key, c.value = string(row.Key), append(c.value[:0], row.Value...)
+	if !c.ok {
+		return
+	}
+	c.key = string(row.Key)
+	if c.old.Problem == "" {
+		c.readable++
 	}
 }
 
-// seek moves to key, which must not be smaller than the last one, and counts what was passed over as removed.
+// seek moves to key, which must not be smaller than the last one.
 func (c *cursor) seek(key string) (rows.Document, bool) {
 	for c.ok && c.key < key {
-		c.removed++
+		c.left(c.key, c.old)
 		c.advance()
 	}
 	if !c.ok || c.key != key {
 		return rows.Document{}, false
 	}
-	document, err := rows.DecodeDocument(c.value)
-	if err != nil {
-		c.err, c.ok = err, false
-		return document, false
-	}
+	old := c.old
 	c.advance()
-	return document, true
+	return old, true
 }
 
-// drain counts what follows the last listed document as removed.
+// drain passes over what follows the last listed document.
 func (c *cursor) drain() {
 	for c.ok {
-		c.removed++
+		c.left(c.key, c.old)
 		c.advance()
 	}
 }

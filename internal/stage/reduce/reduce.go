@@ -9,6 +9,7 @@
 package reduce
 
 import (
+	"bytes"
 	"container/heap"
 	"context"
 	"crypto/sha256"
@@ -21,7 +22,9 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/lang/classtext"
 	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/stream/merge"
 )
 
 // Recipe is the version of how a class text is made from its mentions.
@@ -113,87 +116,52 @@ type mention struct {
 	rows.Mention
 }
 
-// source is one shard's part of the partition.
-type source struct {
-	next func() (artifact.Row, error, bool)
-	stop func()
-	base int64
-	rank int
-	cur  mention
-}
-
-func (s *source) advance(to string) (bool, error) {
-	row, err, ok := s.next()
-	if err != nil || !ok || (to != "" && string(row.Key) >= to) {
-		return false, err
+// shardPart gives one shard's mentions of ids in [from, to), with the chunk numbers of the whole generation.
+func shardPart(ctx context.Context, in In, shard Shard, from, to string) iter.Seq2[mention, error] {
+	return func(yield func(mention, error) bool) {
+		reader, err := artifact.OpenRows(ctx, in.Artifacts.Store, shard.Key)
+		if err != nil {
+			yield(mention{}, err)
+			return
+		}
+		first := max(0, reader.Find(from))
+		for first > 0 && reader.Frames[first].First >= from { // equal ids may begin in the frame before
+			first--
+		}
+		for row, err := range reader.Scan(ctx, first, -1) {
+			if err != nil {
+				yield(mention{}, err)
+				return
+			}
+			if string(row.Key) < from {
+				continue
+			}
+			if to != "" && string(row.Key) >= to {
+				return
+			}
+			decoded, err := rows.DecodeMention(row.Value)
+			decoded.Number += shard.Base
+			if !yield(mention{corpus.ID(row.Key), decoded}, err) || err != nil {
+				return
+			}
+		}
 	}
-	m, err := rows.DecodeMention(row.Value)
-	m.Number += s.base
-	s.cur = mention{corpus.ID(row.Key), m}
-	return err == nil, err
 }
 
-type merge []*source
-
-func (m merge) Len() int { return len(m) }
-func (m merge) Less(i, j int) bool {
-	a, b := string(m[i].cur.id[:]), string(m[j].cur.id[:])
-	return a < b || (a == b && m[i].rank < m[j].rank)
-}
-func (m merge) Swap(i, j int) { m[i], m[j] = m[j], m[i] }
-func (m *merge) Push(x any)   { *m = append(*m, x.(*source)) }
-func (m *merge) Pop() any {
-	o := *m
-	x := o[len(o)-1]
-	*m = o[:len(o)-1]
-	return x
-}
-
-// mentions merges the partition's range of all shards.
+// mentions merges the partition's range of all shards; equal ids come in the order of the shards.
 func mentions(ctx context.Context, in In) iter.Seq2[mention, error] {
 	return func(yield func(mention, error) bool) {
 		from, to := Bounds(in.Partition, in.Partitions)
-		var m merge
-		for i, sh := range in.Shards {
-			reader, err := artifact.OpenRows(ctx, in.Artifacts.Store, sh.Key)
-			if err != nil {
-				yield(mention{}, err)
-				return
-			}
-			first := max(0, reader.Find(from))
-			for first > 0 && reader.Frames[first].First >= from { // equal ids may begin in the frame before
-				first--
-			}
-			s := &source{base: sh.Base, rank: i}
-			s.next, s.stop = iter.Pull2(reader.Scan(ctx, first, -1))
-			defer s.stop()
-			ok, err := s.advance(to)
-			for ok && string(s.cur.id[:]) < from {
-				ok, err = s.advance(to)
-			}
-			if err != nil {
-				yield(mention{}, err)
-				return
-			}
-			if ok {
-				m = append(m, s)
-			}
+		sources := make([]merge.Next[mention], len(in.Shards))
+		for i, shard := range in.Shards {
+			next, stop := merge.Pull(shardPart(ctx, in, shard, from, to))
+			defer stop()
+			sources[i] = next
 		}
-		heap.Init(&m)
-		for len(m) > 0 {
-			s := m[0]
-			if !yield(s.cur, nil) {
+		byClass := func(a, b mention) int { return bytes.Compare(a.id[:], b.id[:]) }
+		for m, err := range merge.Sorted(byClass, sources...) {
+			if !yield(m, err) || err != nil {
 				return
-			}
-			ok, err := s.advance(to)
-			switch {
-			case err != nil:
-				yield(mention{}, err)
-				return
-			case ok:
-				heap.Fix(&m, 0)
-			default:
-				heap.Pop(&m)
 			}
 		}
 	}
@@ -220,8 +188,9 @@ func (h *sampleHeap) Pop() any {
 	return x
 }
 
+// surface is how often a form was seen, and at which mention first.
 type surface struct {
-	n     int64
+	count int64
 	first int64
 }
 
@@ -262,12 +231,12 @@ func (c *class) add(m rows.Mention) {
 		}
 	}
 	c.count++
-	if s, ok := c.surfaces[m.Surface]; ok || len(c.surfaces) < maxSurfaces {
+	if seen, ok := c.surfaces[m.Surface]; ok || len(c.surfaces) < maxSurfaces {
 		if !ok {
-			s.first = c.out.Mentions
+			seen.first = c.out.Mentions
 		}
-		s.n++
-		c.surfaces[m.Surface] = s
+		seen.count++
+		c.surfaces[m.Surface] = seen
 	}
 	if m.Description != "" {
 		s := sampled{
@@ -298,13 +267,13 @@ func (c *class) flush() {
 
 // name is the most frequent surface form, then the one seen first.
 func (c *class) name() string {
-	best, b := "", surface{}
-	for n, s := range c.surfaces {
-		if s.n > b.n || (s.n == b.n && s.first < b.first) {
-			best, b = n, s
+	best, name := surface{}, ""
+	for form, seen := range c.surfaces {
+		if seen.count > best.count || (seen.count == best.count && seen.first < best.first) {
+			best, name = seen, form
 		}
 	}
-	return best
+	return name
 }
 
 // end writes the class that streamed by.
@@ -318,17 +287,15 @@ func (r *reducer) end() {
 	c.members.Sum(c.out.Members[:0])
 	sort.Slice(c.sample, func(i, j int) bool { return c.sample[i].at < c.sample[j].at })
 	fields := []string{Recipe, c.out.Name}
-	n := len([]rune(c.out.Name)) + 1
 	for _, s := range c.sample {
 		c.out.Descriptions = append(c.out.Descriptions, s.text)
 		fields = append(fields, s.text)
-		n += len([]rune(s.text)) + 1
 	}
 	c.out.Text = corpus.Sum(fields...)
 	r.res.Counts.Classes++
 	r.res.Counts.Edges += c.out.ChunkTotal
 	r.res.Content.Add(corpus.Sum("class", c.id.String(), c.out.Name, c.out.Members.String(), c.out.Text.String()))
-	if n > r.Spec.Shortening.Threshold {
+	if classtext.Long(c.out.Name, c.out.Descriptions, r.Spec.Shortening.Threshold, r.Spec.Parity) {
 		r.res.Long++
 	}
 	r.out.Append(string(c.id[:]), c.out.Encode())

@@ -7,27 +7,28 @@ import (
 	"sync"
 )
 
-// Ordered applies f to every item with at most n at once and yields the results in the order of the items. It stops at
-// the first error of the source, of f or of ctx.
+// Ordered applies f to every item, at most width at once, and yields the results in the order of the items. It stops at
+// the first error of the source, of f or of ctx, or when the consumer does; what it started has ended by then. The
+// source must end when ctx does, where it may block.
 func Ordered[A, B any](
 	ctx context.Context,
-	n int,
-	src iter.Seq2[A, error],
+	width int,
+	source iter.Seq2[A, error],
 	f func(context.Context, A) (B, error),
 ) iter.Seq2[B, error] {
 	type result struct {
-		v   B
-		err error
+		value B
+		err   error
 	}
 	return func(yield func(B, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		var wg sync.WaitGroup
 		defer wg.Wait()
 		defer cancel()
-		queue := make(chan chan result, n)
+		queue := make(chan chan result, max(width, 1)-1) // one more is with the consumer
 		wg.Go(func() {
 			defer close(queue)
-			for a, err := range src {
+			for item, err := range source {
 				out := make(chan result, 1)
 				if err != nil {
 					out <- result{err: err}
@@ -41,14 +42,14 @@ func Ordered[A, B any](
 					return
 				}
 				wg.Go(func() {
-					v, err := f(ctx, a)
-					out <- result{v, err}
+					value, err := f(ctx, item)
+					out <- result{value, err}
 				})
 			}
 		})
 		for out := range queue {
-			r := <-out
-			if !yield(r.v, r.err) || r.err != nil {
+			done := <-out
+			if !yield(done.value, done.err) || done.err != nil {
 				return
 			}
 		}
@@ -59,13 +60,14 @@ func Ordered[A, B any](
 	}
 }
 
-// Each applies f to every index below n with at most width at once and gives the first error, having waited for all.
+// Each applies f to every index below n, at most width at once, and gives the first error, having waited for all that
+// it started. After an error nothing more is started.
 func Each(ctx context.Context, n, width int, f func(context.Context, int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup
 	next := make(chan int)
-	for range min(width, n) {
+	for range min(max(width, 1), n) {
 		wg.Go(func() {
 			for i := range next {
 				if err := f(ctx, i); err != nil {

@@ -3,7 +3,7 @@ package spill
 
 import (
 	"bufio"
-	"container/heap"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -12,30 +12,44 @@ import (
 	"sort"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stream/merge"
 )
 
-// runBytes is how much is sorted in memory at once.
-const runBytes = 32 << 20
+// RunBytes is how much is sorted in memory at once, where a Sorter does not say otherwise.
+const RunBytes = 32 << 20
+
+// rowBytes is what a row costs in memory beside its bytes.
+const rowBytes = 48
 
 type row struct{ key, value []byte }
 
 // Sorter collects rows and gives them back in byte order of the key; equal keys keep the order in which they came.
 // It is not safe for concurrent use. Close it always.
 type Sorter struct {
+	// Run is how many bytes are sorted in memory at once; 0 means RunBytes.
+	Run int
+
 	rows  []row
 	size  int
 	files []*os.File
 	err   error
 }
 
-// Add takes a row; the bytes are copied.
+// Add takes a row; the bytes are copied. Sorted tells of errors; after one, rows are dropped.
 func (s *Sorter) Add(key, value []byte) {
+	if s.err != nil {
+		return
+	}
 	raw := make([]byte, len(key)+len(value))
 	copy(raw, key)
 	copy(raw[len(key):], value)
 	s.rows = append(s.rows, row{raw[:len(key):len(key)], raw[len(key):]})
-	s.size += len(raw) + 48
-	if s.size >= runBytes && s.err == nil {
+	s.size += len(raw) + rowBytes
+	limit := s.Run
+	if limit == 0 {
+		limit = RunBytes
+	}
+	if s.size >= limit {
 		s.err = s.spill()
 	}
 }
@@ -52,10 +66,10 @@ func (s *Sorter) spill() error {
 	}
 	s.files = append(s.files, file)
 	writer := bufio.NewWriterSize(file, 256<<10)
-	var n []byte
+	var lengths []byte
 	for _, r := range s.rows {
-		n = binary.AppendUvarint(binary.AppendUvarint(n[:0], uint64(len(r.key))), uint64(len(r.value)))
-		_, _ = writer.Write(n) // Flush tells of errors
+		lengths = binary.AppendUvarint(binary.AppendUvarint(lengths[:0], uint64(len(r.key))), uint64(len(r.value)))
+		_, _ = writer.Write(lengths) // Flush tells of errors
 		_, _ = writer.Write(r.key)
 		_, _ = writer.Write(r.value)
 	}
@@ -70,55 +84,41 @@ func full(err error) error {
 	return fault.StoreFull.At("sort in", os.TempDir()).Because(err).Advise("free space or set TMPDIR")
 }
 
-type source struct {
-	r    *bufio.Reader
-	mem  []row
-	cur  row
-	rank int
-}
-
-func (c *source) next() (bool, error) {
-	if c.r == nil {
-		if len(c.mem) == 0 {
-			return false, nil
+// memory gives the rows that never left it.
+func memory(rows []row) merge.Next[row] {
+	return func() (row, bool, error) {
+		if len(rows) == 0 {
+			return row{}, false, nil
 		}
-		c.cur, c.mem = c.mem[0], c.mem[1:]
-		return true, nil
+		first := rows[0]
+		rows = rows[1:]
+		return first, true, nil
 	}
-	k, err := binary.ReadUvarint(c.r)
-	if errors.Is(err, io.EOF) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	v, err := binary.ReadUvarint(c.r)
-	if err != nil {
-		return false, err
-	}
-	b := make([]byte, k+v)
-	_, err = io.ReadFull(c.r, b)
-	c.cur = row{b[:k:k], b[k:]}
-	return true, err
 }
 
-type merge []*source
-
-func (m merge) Len() int { return len(m) }
-func (m merge) Less(i, j int) bool {
-	a, b := string(m[i].cur.key), string(m[j].cur.key)
-	return a < b || (a == b && m[i].rank < m[j].rank)
+// run reads a sorted run back.
+func run(reader *bufio.Reader) merge.Next[row] {
+	return func() (row, bool, error) {
+		keyLen, err := binary.ReadUvarint(reader)
+		if errors.Is(err, io.EOF) {
+			return row{}, false, nil
+		}
+		if err != nil {
+			return row{}, false, full(err)
+		}
+		valueLen, err := binary.ReadUvarint(reader)
+		if err != nil {
+			return row{}, false, full(err)
+		}
+		raw := make([]byte, keyLen+valueLen)
+		if _, err = io.ReadFull(reader, raw); err != nil {
+			return row{}, false, full(err)
+		}
+		return row{raw[:keyLen:keyLen], raw[keyLen:]}, true, nil
+	}
 }
-func (m merge) Swap(i, j int) { m[i], m[j] = m[j], m[i] }
-func (m *merge) Push(x any)   { *m = append(*m, x.(*source)) }
-func (m *merge) Pop() any {
-	o := *m
-	x := o[len(o)-1]
-	*m = o[:len(o)-1]
-	return x
-}
 
-// Sorted gives all rows once; nothing may be added after.
+// Sorted gives all rows once; nothing may be added after. An error of Add comes here.
 func (s *Sorter) Sorted() iter.Seq2[[2][]byte, error] {
 	return func(yield func([2][]byte, error) bool) {
 		if s.err != nil {
@@ -126,43 +126,19 @@ func (s *Sorter) Sorted() iter.Seq2[[2][]byte, error] {
 			return
 		}
 		s.sort()
-		var m merge
-		add := func(c *source) error {
-			ok, err := c.next()
-			if ok {
-				m = append(m, c)
-			}
-			return err
-		}
-		for i, file := range s.files {
+		var sources []merge.Next[row] // in the order in which rows came, which is the order of equal keys
+		for _, file := range s.files {
 			if _, err := file.Seek(0, io.SeekStart); err != nil {
 				yield([2][]byte{}, full(err))
 				return
 			}
-			if err := add(&source{r: bufio.NewReaderSize(file, 128<<10), rank: i}); err != nil {
-				yield([2][]byte{}, full(err))
-				return
-			}
+			sources = append(sources, run(bufio.NewReaderSize(file, 128<<10)))
 		}
-		if err := add(&source{mem: s.rows, rank: len(s.files)}); err != nil {
-			yield([2][]byte{}, full(err))
-			return
-		}
-		heap.Init(&m)
-		for len(m) > 0 {
-			c := m[0]
-			if !yield([2][]byte{c.cur.key, c.cur.value}, nil) {
+		sources = append(sources, memory(s.rows))
+		byKey := func(a, b row) int { return bytes.Compare(a.key, b.key) }
+		for sorted, err := range merge.Sorted(byKey, sources...) {
+			if !yield([2][]byte{sorted.key, sorted.value}, err) || err != nil {
 				return
-			}
-			ok, err := c.next()
-			switch {
-			case err != nil:
-				yield([2][]byte{}, full(err))
-				return
-			case ok:
-				heap.Fix(&m, 0)
-			default:
-				heap.Pop(&m)
 			}
 		}
 	}

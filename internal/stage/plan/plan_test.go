@@ -1,0 +1,287 @@
+package plan_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/document/documenttest"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/stage/plan"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/dir"
+)
+
+// index is one index over nights: a corpus that changes, and the generation that the last night left.
+type index struct {
+	t       *testing.T
+	corpus  *documenttest.Corpus
+	art     artifact.Index
+	parent  *corpus.Manifest
+	reasons []string
+	nights  int
+}
+
+func newIndex(t *testing.T, objects map[string]string) *index {
+	t.Helper()
+	store, err := dir.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &index{t: t, corpus: documenttest.New(objects), art: artifact.Index{Store: store, Name: "i"}}
+}
+
+func (x *index) scratch() string { return fmt.Sprintf("i/runs/%d", x.nights) }
+
+func (x *index) plan(ctx context.Context) (plan.Result, error) {
+	x.nights++
+	return plan.Run(ctx, plan.In{
+		Spec: corpus.Spec{Index: "i", Corpus: "memory"}, Corpus: x.corpus, Artifacts: x.art, Scratch: x.scratch(),
+		Parent: x.parent, Reasons: x.reasons, OnProgress: func(int64) {},
+	})
+}
+
+// night plans and publishes: broken are the problems that reading the documents brings to light after plan.
+func (x *index) night(broken map[string]fault.Code) plan.Result {
+	x.t.Helper()
+	res, err := x.plan(x.t.Context())
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	if res.Listed != res.Documents+res.Unreadable+res.Empty ||
+		res.Documents != res.Diff.Added+res.Diff.Changed+res.Diff.Same+res.Moved {
+		x.t.Fatalf("the counts do not add up: %+v", res)
+	}
+	if !res.Unchanged {
+		x.publish(broken)
+	}
+	return res
+}
+
+// publish writes the documents of the last plan as the stages after it would.
+func (x *index) publish(broken map[string]fault.Code) {
+	x.t.Helper()
+	out, err := artifact.NewRows()
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	defer out.Discard()
+	for key, row := range x.planned() {
+		document := rows.Document{Object: row.Object, Version: row.Version, ETag: row.ETag, Size: row.Size, Problem: row.Problem}
+		if code, ok := broken[key]; ok && row.Problem == "" {
+			document.Problem = string(code)
+		}
+		out.Append(key, document.Encode())
+	}
+	segment, _, err := out.Segment(x.t.Context(), x.art, 0)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	x.parent = &corpus.Manifest{Segments: corpus.Segments{Documents: []corpus.Segment{segment}}}
+}
+
+// planned reads plan.rows of the last night, in order.
+func (x *index) planned() func(func(string, rows.Plan) bool) {
+	return func(yield func(string, rows.Plan) bool) {
+		for row, err := range artifact.ScanAll(x.t.Context(), x.art.Store, plan.RowsKey(x.scratch())) {
+			if err != nil {
+				x.t.Fatal(err)
+			}
+			decoded, err := rows.DecodePlan(row.Value)
+			if err != nil {
+				x.t.Fatal(err)
+			}
+			if !yield(string(row.Key), decoded) {
+				return
+			}
+		}
+	}
+}
+
+// problems reads the file of all problems of the last night.
+func (x *index) problems() []plan.Problem {
+	x.t.Helper()
+	raw, _, err := blob.Read(x.t.Context(), x.art.Store, plan.ProblemsKey(x.scratch()))
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	var all []plan.Problem
+	for lines := bufio.NewScanner(bytes.NewReader(raw)); lines.Scan(); {
+		var problem plan.Problem
+		if err := json.Unmarshal(lines.Bytes(), &problem); err != nil {
+			x.t.Fatal(err)
+		}
+		all = append(all, problem)
+	}
+	return all
+}
+
+func short(ps []plan.Problem) string {
+	var out []string
+	for _, p := range ps {
+		out = append(out, fmt.Sprintf("%s %s %v", p.Code, p.Object, p.Standing))
+	}
+	return strings.Join(out, "; ")
+}
+
+var four = map[string]string{"a.txt": "alpha", "b/c.md": "beta", "b/d.html": "gamma", "z.txt": "omega"}
+
+func TestAFirstBuildPlansEveryDocumentInKeyOrder(t *testing.T) {
+	x := newIndex(t, four)
+	x.corpus.Set(".git/config.txt", "hidden")
+	x.corpus.Set("rows.jsonl", `{"id":"2","text":"two"}`+"\n"+`{"id":"1","text":"one"}`+"\n")
+	res := x.night(nil)
+	if res.Documents != 6 || res.Diff.Added != 6 || res.Unchanged || res.ProblemCount != 0 || len(res.Units) != 1 ||
+		res.Units[0].Documents != 6 || res.RemovedShare != 0 {
+		t.Errorf("%+v", res)
+	}
+	var keys []string
+	for key, row := range x.planned() {
+		keys = append(keys, key)
+		if row.Version.IsZero() || (row.Line > 0) != (len(row.Record) > 0) {
+			t.Errorf("%s: %+v", key, row)
+		}
+	}
+	if want := "a.txt b/c.md b/d.html rows.jsonl#1 rows.jsonl#2 z.txt"; strings.Join(keys, " ") != want {
+		t.Errorf("got %v, want %s", keys, want)
+	}
+}
+
+func TestAnUnchangedCorpusIsNotReadAgain(t *testing.T) {
+	x := newIndex(t, four)
+	x.night(nil)
+	if x.corpus.Reads("a.txt") != 1 {
+		t.Error("a new document is read once, to be hashed")
+	}
+	res := x.night(nil)
+	if !res.Unchanged || res.Diff.Same != 4 || res.ParentListed != 4 || x.corpus.Reads("a.txt") != 0 {
+		t.Errorf("%+v", res)
+	}
+}
+
+func TestWhatANightChanges(t *testing.T) {
+	for name, c := range map[string]struct {
+		change                                 func(*documenttest.Corpus)
+		added, changed, removed, moved, stayed int64
+		share                                  float64
+	}{
+		"added":   {func(c *documenttest.Corpus) { c.Set("m.txt", "mu") }, 1, 0, 0, 0, 4, 0},
+		"changed": {func(c *documenttest.Corpus) { c.Set("a.txt", "alpha two") }, 0, 1, 0, 0, 3, 0},
+		"removed": {func(c *documenttest.Corpus) { c.Remove("a.txt") }, 0, 0, 1, 0, 3, 0.25},
+		"moved":   {func(c *documenttest.Corpus) { c.Move("a.txt", "new/a.txt") }, 0, 0, 0, 1, 3, 0},
+		"moved and one like it added": {func(c *documenttest.Corpus) {
+			c.Move("a.txt", "new/a.txt")
+			c.Set("copy.txt", "alpha")
+		}, 1, 0, 0, 1, 3, 0},
+		"the last removed": {func(c *documenttest.Corpus) { c.Remove("z.txt") }, 0, 0, 1, 0, 3, 0.25},
+		"replaced":         {func(c *documenttest.Corpus) { c.Remove("a.txt"); c.Set("0.txt", "other") }, 1, 0, 1, 0, 3, 0.25},
+		"three of four": {func(c *documenttest.Corpus) {
+			for _, key := range []string{"a.txt", "b/c.md", "z.txt"} {
+				c.Remove(key)
+			}
+		}, 0, 0, 3, 0, 1, 0.75},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newIndex(t, four)
+			x.night(nil)
+			c.change(x.corpus)
+			res := x.night(nil)
+			got := []int64{res.Diff.Added, res.Diff.Changed, res.Diff.Removed, res.Moved, res.Diff.Same}
+			want := []int64{c.added, c.changed, c.removed, c.moved, c.stayed}
+			if fmt.Sprint(got) != fmt.Sprint(want) || res.RemovedShare != c.share || res.Unchanged {
+				t.Errorf("got %v, share %v, unchanged %v; want %v, %v", got, res.RemovedShare, res.Unchanged, want, c.share)
+			}
+			if again := x.night(nil); !again.Unchanged {
+				t.Errorf("the night after is not unchanged: %+v", again)
+			}
+		})
+	}
+}
+
+// A file that was only touched (another ETag, the same bytes) is read, and the same.
+func TestADocumentIsComparedByItsBytes(t *testing.T) {
+	x := newIndex(t, four)
+	x.night(nil)
+	touched := ""
+	for key, row := range x.planned() {
+		if key == "a.txt" {
+			touched = row.ETag
+		}
+	}
+	out, err := artifact.NewRows()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Discard()
+	for key, row := range x.planned() {
+		etag := row.ETag
+		if etag == touched {
+			etag = "of another upload"
+		}
+		out.Append(key, rows.Document{Object: row.Object, Version: row.Version, ETag: etag, Size: row.Size}.Encode())
+	}
+	segment, _, err := out.Segment(t.Context(), x.art, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.parent = &corpus.Manifest{Segments: corpus.Segments{Documents: []corpus.Segment{segment}}}
+	x.corpus.Reads("a.txt")
+	if res := x.night(nil); !res.Unchanged || x.corpus.Reads("a.txt") != 1 || x.corpus.Reads("z.txt") != 1 {
+		t.Errorf("%+v", res)
+	}
+}
+
+func TestADuplicateRowNamesBothLines(t *testing.T) {
+	x := newIndex(t, map[string]string{"r.jsonl": `{"id":"7"}` + "\n\n" + `{"id":"8"}` + "\n" + `{"id":"7","b":1}`})
+	_, err := x.plan(t.Context())
+	if !fault.Is(err, fault.DuplicateRow) || !strings.Contains(err.Error(), "lines 1 and 4") ||
+		!strings.Contains(err.Error(), "r.jsonl") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAnEmptyCorpusIsAnError(t *testing.T) {
+	for name, objects := range map[string]map[string]string{"nothing": nil, "refused only": {"x.exe": "MZ", "y.png": "PNG"}} {
+		res, err := newIndex(t, objects).plan(t.Context())
+		if !fault.Is(err, fault.CorpusEmpty) || res.Refused != int64(len(objects)) || len(res.Problems) != len(objects) {
+			t.Errorf("%s: %v, %+v", name, err, res)
+		}
+	}
+}
+
+func TestAStoppedPlanTellsOfTheStop(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	x := newIndex(t, four)
+	x.corpus.Touched = func(string) { cancel() }
+	if _, err := x.plan(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+// Units are cut by documents: 12,000 rows are three, and their frames follow each other.
+func TestUnitsCoverThePlan(t *testing.T) {
+	var text strings.Builder
+	for i := range 12_000 {
+		fmt.Fprintf(&text, `{"id":"%d","text":"t"}`+"\n", i)
+	}
+	x := newIndex(t, map[string]string{"r.jsonl": text.String()})
+	res := x.night(nil)
+	next, total := 0, int64(0)
+	for _, unit := range res.Units {
+		if unit.From != next || unit.To <= unit.From || unit.Documents > 5000 {
+			t.Errorf("%+v", res.Units)
+		}
+		next, total = unit.To, total+unit.Documents
+	}
+	if len(res.Units) != 3 || total != 12_000 {
+		t.Errorf("%+v", res.Units)
+	}
+}

@@ -1,0 +1,237 @@
+package plan_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stage/plan"
+)
+
+func denied(key string) error { return fault.StoreDenied.At("read", key).Because("permission denied") }
+
+// Every kind of problem is found the first night, and again, as standing, on every night on which nothing changed.
+func TestProblemsAreReportedEveryNightForAsLongAsTheyStand(t *testing.T) {
+	x := newIndex(t, four)
+	x.corpus.Set("denied.txt", "secret")
+	x.corpus.Open["denied.txt"] = denied("denied.txt")
+	x.corpus.Set("image.png", "PNG")
+	x.corpus.Set("bad.jsonl", `{"id":"1","text":"fine"}`+"\n{oops\n")
+	x.corpus.Set("locked.pdf", "%PDF")
+	x.corpus.Set("blank.txt", "  ")
+	x.corpus.Set("gone.csv.gz", "no gzip")
+	found := map[string]fault.Code{"locked.pdf": fault.Encrypted, "blank.txt": fault.EmptyDocument}
+
+	first := x.night(found)
+	want := "unreadable_document bad.jsonl line 2 false; unreadable_document gone.csv.gz false; " +
+		"unknown_type image.png false; store_denied denied.txt false"
+	if got := short(x.problems()); got != want || first.ProblemCount != 4 || first.Refused != 3 ||
+		first.Unreadable != 1 || first.Documents != 7 {
+		t.Errorf("first night: %s, %+v", got, first)
+	}
+	want = "unreadable_document bad.jsonl line 2 false; unreadable_document gone.csv.gz false; " +
+		"unknown_type image.png false; empty_document blank.txt true; store_denied denied.txt true; " +
+		"encrypted_document locked.pdf true"
+	for night := range 3 {
+		res := x.night(nil)
+		if got := short(x.problems()); got != want {
+			t.Errorf("night %d: %s", night+2, got)
+		}
+		if !res.Unchanged || res.Documents != 5 || res.Unreadable != 2 || res.Empty != 1 || res.Refused != 3 ||
+			res.Diff.Unusable != 2 || len(res.Problems) != 6 {
+			t.Errorf("night %d: %+v", night+2, res)
+		}
+	}
+	for key, row := range x.planned() {
+		if (row.Problem != "") != (key == "denied.txt" || key == "locked.pdf" || key == "blank.txt") {
+			t.Errorf("%s has problem %q", key, row.Problem)
+		}
+	}
+}
+
+func TestAHealedDocumentIsAChangeAndALaterProblemToo(t *testing.T) {
+	x := newIndex(t, four)
+	x.corpus.Open["a.txt"] = denied("a.txt")
+	x.night(map[string]fault.Code{"z.txt": fault.Unreadable})
+
+	delete(x.corpus.Open, "a.txt")
+	if res := x.night(nil); res.Unchanged || res.Diff.Changed != 1 || res.Unreadable != 1 || res.Documents != 3 {
+		t.Errorf("readable again: %+v", res)
+	}
+	x.corpus.Set("z.txt", "saved anew")
+	if res := x.night(nil); res.Unchanged || res.Diff.Changed != 1 || res.Unreadable != 0 || res.ProblemCount != 0 {
+		t.Errorf("saved anew: %+v", res)
+	}
+	x.corpus.Set("b/c.md", "changed, and closed")
+	x.corpus.Open["b/c.md"] = denied("b/c.md")
+	res := x.night(nil)
+	if res.Unchanged || res.Diff.Unusable != 1 || res.Diff.Changed != 0 || res.Diff.Removed != 0 || res.Documents != 3 {
+		t.Errorf("unreadable since a change: %+v", res)
+	}
+	x.corpus.Remove("b/c.md")
+	if res := x.night(nil); res.Unchanged || res.Diff.Removed != 0 || res.RemovedShare != 0 || res.Documents != 3 {
+		t.Errorf("what was no document is not removed, but leaves: %+v", res)
+	}
+	if res := x.night(nil); !res.Unchanged {
+		t.Errorf("%+v", res)
+	}
+}
+
+// A document that failed for a reason outside its bytes is tried again although its bytes are the same.
+func TestAProblemThatMayHaveGoneIsTriedAgain(t *testing.T) {
+	for code, retried := range map[fault.Code]bool{
+		fault.StoreDenied: true, fault.DocumentChanged: true, fault.NotFound: true,
+		fault.Encrypted: false, fault.BinaryContent: false, fault.TooLarge: false,
+	} {
+		x := newIndex(t, four)
+		x.night(map[string]fault.Code{"a.txt": code})
+		if res := x.night(nil); res.Unchanged == retried || (res.Diff.Changed == 1) != retried {
+			t.Errorf("%s: %+v", code, res)
+		}
+	}
+}
+
+// An object with rows that breaks takes no documents away as if somebody had deleted them.
+func TestRowsOfABrokenObjectAreLostNotRemoved(t *testing.T) {
+	x := newIndex(t, four)
+	var text strings.Builder
+	for i := range 3 {
+		fmt.Fprintf(&text, `{"id":"%d","text":"%s"}`+"\n", i, strings.Repeat("long ", 12_000))
+	}
+	x.corpus.Set("r.jsonl", text.String())
+	x.night(nil)
+	x.corpus.Open["r.jsonl"] = denied("r.jsonl")
+	res := x.night(nil)
+	if res.Lost != 3 || res.Diff.Removed != 0 || res.RemovedShare != 0 || res.Refused != 1 || res.Diff.Unusable != 3 ||
+		res.Unchanged || res.ProblemCount != 4 {
+		t.Errorf("%+v", res)
+	}
+	delete(x.corpus.Open, "r.jsonl")
+	x.corpus.Break["r.jsonl"] = errors.New("connection reset")
+	if res := x.night(nil); res.Refused == 0 || res.Diff.Added != 1 {
+		t.Errorf("the row before the break counts: %+v", res)
+	}
+	delete(x.corpus.Break, "r.jsonl")
+	if res := x.night(nil); res.Documents != 7 || res.ProblemCount != 0 {
+		t.Errorf("%+v", res)
+	}
+}
+
+// What is wrong with the store is not a document's problem: the stage fails and is repeated.
+func TestAStoreThatIsDownStopsThePlan(t *testing.T) {
+	down := fault.StoreDown.At("read", "bucket").Because("connection refused")
+	for _, key := range []string{"a.txt", "r.jsonl"} {
+		x := newIndex(t, four)
+		x.corpus.Set("r.jsonl", `{"id":"1"}`)
+		x.corpus.Open[key] = down
+		if _, err := x.plan(t.Context()); !fault.Is(err, fault.StoreDown) {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+}
+
+func TestAnObjectThatCannotBeDescribedIsAProblemOfThatObject(t *testing.T) {
+	x := newIndex(t, four)
+	x.night(nil)
+	x.corpus.Unlisted["a.txt"] = denied("a.txt")
+	res := x.night(nil)
+	if res.Refused != 1 || res.Lost != 1 || res.Diff.Removed != 0 || res.Documents != 3 {
+		t.Errorf("%+v", res)
+	}
+}
+
+// A read that breaks in the middle, and a document that changes between listing and reading.
+func TestReadsThatBreak(t *testing.T) {
+	for name, c := range map[string]struct {
+		open, broken error
+		code         fault.Code
+	}{
+		"in the middle": {nil, errors.New("unexpected end"), fault.Unreadable},
+		"changed":       {fault.Precondition.At("read", "a.txt"), nil, fault.DocumentChanged},
+		"deleted":       {fault.NotFound.At("read", "a.txt"), nil, fault.DocumentChanged},
+	} {
+		x := newIndex(t, four)
+		x.corpus.Open["a.txt"], x.corpus.Break["a.txt"] = c.open, c.broken
+		res := x.night(nil)
+		if res.Unreadable != 1 || res.Documents != 3 || len(res.Problems) != 1 || res.Problems[0].Code != string(c.code) ||
+			res.Problems[0].Object != "a.txt" {
+			t.Errorf("%s: %+v", name, res)
+		}
+	}
+}
+
+// The result lists the first hundred problems, the file all.
+func TestAllProblemsAreInTheFile(t *testing.T) {
+	x := newIndex(t, four)
+	for i := range 250 {
+		x.corpus.Set(fmt.Sprintf("%03d.exe", i), "MZ")
+	}
+	res := x.night(nil)
+	if all := x.problems(); len(all) != 250 || res.ProblemCount != 250 || len(res.Problems) != plan.MaxProblems ||
+		all[249].Object != "249.exe" || res.Problems[99].Object != "099.exe" {
+		t.Errorf("%d in the file, %d in the result", len(all), len(res.Problems))
+	}
+}
+
+func TestEverythingIsMadeAgainForAReason(t *testing.T) {
+	x := newIndex(t, four)
+	x.reasons = []string{"chunker chunk/1 → chunk/2"}
+	if res := x.night(map[string]fault.Code{"z.txt": fault.Encrypted}); len(res.Reasons) != 0 {
+		t.Errorf("a first build has no reason: %v", res.Reasons)
+	}
+	res := x.night(nil)
+	if res.Unchanged || fmt.Sprint(res.Reasons) != "[chunker chunk/1 → chunk/2]" || res.Diff.Same != 3 ||
+		res.Diff.Changed != 1 || res.Documents != 4 || res.ProblemCount != 0 {
+		t.Errorf("%+v", res)
+	}
+	for key, row := range x.planned() {
+		if row.Problem != "" {
+			t.Errorf("%s: a new parser may read what the old one could not", key)
+		}
+	}
+	x.reasons = nil
+	if res := x.night(nil); !res.Unchanged {
+		t.Errorf("%+v", res)
+	}
+}
+
+func TestVersionsAndConfigurationGiveTheirReasons(t *testing.T) {
+	now := plan.Made{Parser: "parse/1", Chunker: "chunk/2", Names: "names/1", Analyser: "en/2"}
+	for _, c := range []struct {
+		parent plan.Made
+		want   string
+	}{
+		{now, "[]"},
+		{plan.Made{Parser: "parse/1", Chunker: "chunk/1", Names: "names/1", Analyser: "en/2"}, "[chunker chunk/1 → chunk/2]"},
+		{
+			plan.Made{Parser: "parse/1", Chunker: "chunk/2"},
+			"[names not recorded → names/1 analyser not recorded → en/2]",
+		},
+	} {
+		if got := fmt.Sprint(now.Since(c.parent)); got != c.want {
+			t.Errorf("got %s, want %s", got, c.want)
+		}
+	}
+	base := corpus.Spec{Corpus: "/c", Chunking: corpus.Chunking{Strategy: "text", MaxTokens: 1500}}
+	for want, change := range map[string]func(*corpus.Spec){
+		"[]":                   func(s *corpus.Spec) { s.Keep, s.Limits.Concurrency, s.Chat.Price.Prompt = 9, 9, 9 },
+		"[config: corpus]":     func(s *corpus.Spec) { s.Corpus = "/other" },
+		"[config: chunking]":   func(s *corpus.Spec) { s.Chunking.MaxTokens = 300 },
+		"[config: shortening]": func(s *corpus.Spec) { s.Shortening.Sample = 3 },
+		"[config: parity]":     func(s *corpus.Spec) { s.Parity = true },
+		"[config: language]":   func(s *corpus.Spec) { s.Retrieval.Language = "de" },
+		"[config: chat model config: embedding]": func(s *corpus.Spec) {
+			s.Chat.Model, s.Embedding.Dimension = "m", 3
+		},
+	} {
+		changed := base
+		change(&changed)
+		got := fmt.Sprint(plan.SpecChanges(base, changed))
+		if got != want || (got == "[]") != (base.ConfigDigest() == changed.ConfigDigest()) {
+			t.Errorf("got %s, want %s; digests equal: %v", got, want, base.ConfigDigest() == changed.ConfigDigest())
+		}
+	}
+}

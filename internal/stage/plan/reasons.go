@@ -1,0 +1,70 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+)
+
+// Made names the versions of what made a generation (docs/contract.md, Identity). Documents and chunks depend on Parser
+// and Chunker, classes on Names, postings on Analyser.
+type Made struct {
+	Parser   string `json:"parser"`
+	Chunker  string `json:"chunker"`
+	Names    string `json:"names"`
+	Analyser string `json:"analyser"`
+}
+
+// Since gives a reason for every version that is not the parent's: "chunker chunk/1 → chunk/2". A parent of before
+// versions were recorded gives one for each.
+func (m Made) Since(parent Made) []string {
+	var reasons []string
+	for _, version := range []struct{ what, was, now string }{
+		{"parser", parent.Parser, m.Parser},
+		{"chunker", parent.Chunker, m.Chunker},
+		{"names", parent.Names, m.Names},
+		{"analyser", parent.Analyser, m.Analyser},
+	} {
+		if version.was == version.now {
+			continue
+		}
+		if version.was == "" {
+			version.was = "not recorded"
+		}
+		reasons = append(reasons, fmt.Sprintf("%s %s → %s", version.what, version.was, version.now))
+	}
+	return reasons
+}
+
+// SpecChanges gives a reason for every part of the configuration that a generation is computed from and that is not the
+// parent's: "config: chunking". It names what Spec.ConfigDigest covers, so that there is one exactly when the digests
+// differ.
+func SpecChanges(parent, now corpus.Spec) []string {
+	type embedding struct {
+		provider, model, classes string
+		dimension, maxInput      int
+	}
+	embeds := func(s corpus.Spec) embedding {
+		e := s.Embedding
+		return embedding{e.Provider, e.Model, e.Classes, e.Dimension, e.MaxInputTokens}
+	}
+	chats := func(s corpus.Spec) [2]string { return [2]string{s.Chat.Provider, s.Chat.Model} }
+	var reasons []string
+	for _, part := range []struct {
+		name string
+		same bool
+	}{
+		{"corpus", parent.Corpus == now.Corpus},
+		{"chunking", parent.Chunking == now.Chunking},
+		{"shortening", parent.Shortening == now.Shortening},
+		{"parity", parent.Parity == now.Parity},
+		{"language", parent.Retrieval.Language == now.Retrieval.Language},
+		{"chat model", chats(parent) == chats(now)},
+		{"embedding", embeds(parent) == embeds(now)},
+	} {
+		if !part.same {
+			reasons = append(reasons, "config: "+part.name)
+		}
+	}
+	return reasons
+}

@@ -1,0 +1,129 @@
+package merge_test
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/stream/merge"
+)
+
+type pair struct{ key, source int }
+
+func byKey(a, b pair) int { return cmp.Compare(a.key, b.key) }
+
+func list(keys []int, source int) iter.Seq2[pair, error] {
+	return func(yield func(pair, error) bool) {
+		for _, key := range keys {
+			if !yield(pair{key, source}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func sources(t *testing.T, lists ...[]int) []merge.Next[pair] {
+	t.Helper()
+	var out []merge.Next[pair]
+	for i, keys := range lists {
+		next, stop := merge.Pull(list(keys, i))
+		t.Cleanup(stop)
+		out = append(out, next)
+	}
+	return out
+}
+
+func collect(t *testing.T, merged iter.Seq2[pair, error]) []pair {
+	t.Helper()
+	var out []pair
+	for value, err := range merged {
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, value)
+	}
+	return out
+}
+
+func TestSortedSourcesBecomeOneAndEqualsKeepTheOrderOfTheirSources(t *testing.T) {
+	for name, c := range map[string]struct {
+		lists [][]int
+		want  string
+	}{
+		"no source":        {nil, "[]"},
+		"empty sources":    {[][]int{{}, {}}, "[]"},
+		"one":              {[][]int{{1, 1, 2}}, "[{1 0} {1 0} {2 0}]"},
+		"one after other":  {[][]int{{5, 6}, {1, 2}}, "[{1 1} {2 1} {5 0} {6 0}]"},
+		"equal keys":       {[][]int{{1, 3}, {1, 1}, {1}}, "[{1 0} {1 1} {1 1} {1 2} {3 0}]"},
+		"an empty between": {[][]int{{2}, {}, {1, 3}}, "[{1 2} {2 0} {3 2}]"},
+	} {
+		if got := fmt.Sprint(collect(t, merge.Sorted(byKey, sources(t, c.lists...)...))); got != c.want {
+			t.Errorf("%s: got %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// Property: merging is a stable sort of the sources one after another.
+func TestAMergeIsAStableSort(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		lists := make([][]int, r.IntN(9))
+		var want []pair
+		for i := range lists {
+			for range r.IntN(20) {
+				lists[i] = append(lists[i], r.IntN(12))
+			}
+			slices.Sort(lists[i])
+			for _, key := range lists[i] {
+				want = append(want, pair{key, i})
+			}
+		}
+		slices.SortStableFunc(want, byKey)
+		if got := collect(t, merge.Sorted(byKey, sources(t, lists...)...)); !slices.Equal(got, want) {
+			t.Fatalf("%v: got %v", lists, got)
+		}
+	}
+}
+
+func TestAnErrorEndsTheMerge(t *testing.T) {
+	broken := errors.New("broken")
+	for name, failing := range map[string]iter.Seq2[pair, error]{
+		"at the start": func(yield func(pair, error) bool) { yield(pair{}, broken) },
+		"later": func(yield func(pair, error) bool) {
+			_ = yield(pair{2, 9}, nil) && yield(pair{}, broken)
+		},
+	} {
+		next, stop := merge.Pull(failing)
+		defer stop()
+		var last error
+		count := 0
+		for _, err := range merge.Sorted(byKey, append(sources(t, []int{1, 4, 5}), next)...) {
+			if last != nil {
+				t.Errorf("%s: something follows the error", name)
+			}
+			if last = err; err == nil {
+				count++
+			}
+		}
+		if !errors.Is(last, broken) || count > 2 {
+			t.Errorf("%s: %v after %d values", name, last, count)
+		}
+	}
+}
+
+func TestAConsumerThatStopsAsksForNothingMore(t *testing.T) {
+	asked := 0
+	next := func() (pair, bool, error) { asked++; return pair{key: asked}, true, nil }
+	for value := range merge.Sorted(byKey, next) {
+		if value.key == 3 {
+			break
+		}
+	}
+	if asked != 3 {
+		t.Errorf("asked %d times", asked)
+	}
+}
