@@ -187,24 +187,20 @@ func (a *Activities) VerifyPart(ctx context.Context, u workflows.Unit) (workflow
 			if err := r.readJSON(ctx, loadedName(u.N), &result); err != nil {
 				return verify.Result{}, err
 			}
-			in := verify.In{
-				Artifacts:  r.art,
-				Manifest:   &manifest,
-				Classes:    r.Classes,
-				Vectors:    r.Vectors,
-				OnProgress: func(int64) {},
-			}
+			in := verify.In{Artifacts: r.art, Manifest: &manifest, Classes: r.Classes, Vectors: r.Vectors}
 			var res verify.Result
 			coll, dim := manifest.Collections.Chunks, manifest.Chunk.Dimension
 			if u.N < manifest.Partitions {
 				coll, dim = manifest.Collections.Classes, manifest.Class.Dimension
 				var err error
-				if res, err = verify.Records(ctx, in, result.Rows); err != nil {
+				in.Unit = verify.Unit{Kind: verify.Records, Segment: result.Rows}
+				if res, err = verify.Run(ctx, in); err != nil {
 					return res, err
 				}
 			}
 			if result.Vectors.SHA256 != "" {
-				v, err := verify.Vectors(ctx, in, result.Vectors, coll, dim)
+				in.Unit = verify.Unit{Kind: verify.Vectors, Segment: result.Vectors, Collection: coll, Dimension: dim}
+				v, err := verify.Run(ctx, in)
 				if err != nil {
 					return res, err
 				}
@@ -254,7 +250,18 @@ func (r *run) publish(ctx context.Context) (workflows.Outcome, error) {
 		return workflows.Outcome{}, err
 	}
 	manifest.Tokens, manifest.Cost = total.Tokens, total.Cost
-	reason, detail := publish.Gate(r.spec, manifest.Counts, s.Plan.Diff, sh.Failed, s.ParentDocs)
+	reason, detail := publish.Gate(
+		r.spec,
+		publish.Documents{
+			Readable: manifest.Counts.Documents - sh.Failed,
+			Failed:   sh.Failed,
+			Parent:   max(0, s.ParentDocs),
+		},
+		publish.Chunks{Total: manifest.Counts.Chunks, Failed: manifest.Counts.DeadLetters},
+	)
+	if reason == "" {
+		reason, detail = publish.Removal(r.spec, s.Plan.Diff.Removed, 0, s.ParentDocs)
+	}
 	out := workflows.Outcome{Status: corpus.StatusCompleted, Reason: reason}
 	state := "published"
 	switch {
@@ -282,7 +289,15 @@ func (r *run) publish(ctx context.Context) (workflows.Outcome, error) {
 	if state == "held" {
 		return out, r.writeJSON(ctx, "held.json", failure{reason, detail})
 	}
-	if _, err = publish.Flip(ctx, r.art, r.Classes, manifest.Generation, sha, manifest.Seq, s.Epoch); err != nil {
+	flip := publish.FlipIn{
+		Artifacts:  r.art,
+		Mirror:     r.Classes,
+		Generation: manifest.Generation,
+		Manifest:   sha,
+		Seq:        manifest.Seq,
+		Expected:   s.Epoch,
+	}
+	if _, err = publish.Flip(ctx, flip); err != nil {
 		return out, err
 	}
 	r.alias(ctx, &manifest)
@@ -295,13 +310,7 @@ func (r *run) reused(ctx context.Context, manifest *corpus.Manifest) error {
 	if err != nil || env.Parent == nil {
 		return err
 	}
-	in := verify.In{
-		Artifacts:  r.art,
-		Manifest:   manifest,
-		Classes:    r.Classes,
-		Vectors:    r.Vectors,
-		OnProgress: func(int64) {},
-	}
+	in := verify.In{Artifacts: r.art, Manifest: manifest, Classes: r.Classes, Vectors: r.Vectors}
 	for _, k := range []struct {
 		old, now string
 		segs     []corpus.Segment
@@ -314,7 +323,8 @@ func (r *run) reused(ctx context.Context, manifest *corpus.Manifest) error {
 			continue
 		}
 		for _, s := range k.segs {
-			if _, err := verify.Sample(ctx, in, s, k.now, k.dim); err != nil {
+			in.Unit = verify.Unit{Kind: verify.Sample, Segment: s, Collection: k.now, Dimension: k.dim}
+			if _, err := verify.Run(ctx, in); err != nil {
 				return err
 			}
 		}
@@ -467,21 +477,19 @@ func (a *Activities) EstimateShard(ctx context.Context, u workflows.Unit) (workf
 			if err != nil {
 				return extract.Estimate{}, err
 			}
-			estimate, err := extract.Count(
-				ctx,
-				extract.In{
-					Spec:      r.spec,
+			estimate, err := extract.Count(ctx, extract.CountIn{
+				Model:   set.Chat.Info(),
+				Ledger:  r.Ledger,
+				Attempt: u.Attempt,
+				Chunks: extract.Texts(ctx, extract.In{
 					Artifacts: r.art,
 					Scratch:   r.scratch,
 					Text:      result.Text,
 					Shard:     s.Shards[u.N],
 					From:      s.Shards[u.N].From,
 					To:        s.Shards[u.N].To,
-					Chat:      set.Chat,
-					Ledger:    r.Ledger,
-					Attempt:   u.Attempt,
-				},
-			)
+				}),
+			})
 			r.beat(
 				corpus.Progress{
 					Done:   estimate.Chunks,

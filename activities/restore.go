@@ -128,13 +128,8 @@ func (a *Activities) RestorePart(ctx context.Context, u workflows.Unit) (workflo
 		if err != nil {
 			return err
 		}
-		in := verify.In{
-			Artifacts:  r.art,
-			Manifest:   manifest,
-			Classes:    r.Classes,
-			Vectors:    r.Vectors,
-			OnProgress: func(int64) {},
-		}
+		in := verify.In{Artifacts: r.art, Manifest: manifest, Classes: r.Classes, Vectors: r.Vectors}
+		in.Unit = verify.Unit{Kind: verify.Records, Segment: part.Segment}
 		written := corpus.Written{}
 		if part.Search {
 			fresh, err := r.restoreSearch(ctx, manifest, part.Segment)
@@ -145,13 +140,16 @@ func (a *Activities) RestorePart(ctx context.Context, u workflows.Unit) (workflo
 				written.Segments = 1
 			}
 		} else if part.Collection == "" {
-			res, err := verify.Records(ctx, in, part.Segment)
+			res, err := verify.Run(ctx, in)
 			if err != nil {
 				return err
 			}
 			written.Records = res.Rewritten
 		} else {
-			res, err := verify.Vectors(ctx, in, part.Segment, part.Collection, part.Dimension)
+			in.Unit = verify.Unit{
+				Kind: verify.Vectors, Segment: part.Segment, Collection: part.Collection, Dimension: part.Dimension,
+			}
+			res, err := verify.Run(ctx, in)
 			if err != nil {
 				return err
 			}

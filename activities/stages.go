@@ -7,6 +7,7 @@ import (
 	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/embed"
+	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
 	embedstage "github.com/unweaver/unweaver/internal/stage/embed"
 	"github.com/unweaver/unweaver/internal/stage/extract"
@@ -205,7 +206,7 @@ func (a *Activities) SealShard(ctx context.Context, u workflows.Unit) (workflows
 			ctx,
 			extract.SealIn{
 				Spec: r.spec, Artifacts: r.art, Scratch: r.scratch, Shard: s.Shards[u.N], Batches: batches,
-				Paid: set.Chat.Info().Paid, Ledger: r.Ledger, OnProgress: func(int64) {},
+				Paid: set.Chat.Info().Paid, Ledger: r.Ledger,
 			},
 		)
 		if res.Fresh {
@@ -337,6 +338,22 @@ func (r *run) part(ctx context.Context, n int) (p partitioning, shard int, err e
 	return p, n - p.Partitions, err
 }
 
+// stagePart is a unit of the both-stages as they want it.
+func (r *run) stagePart(ctx context.Context, n int, p partitioning) (stage.Part, error) {
+	if n < p.Partitions {
+		from, _ := reduce.Bounds(n, p.Partitions)
+		return stage.Part{Kind: stage.Classes, Number: n, Partition: stage.Partition{
+			Reduced: reduce.Key(r.scratch, n), Short: shorten.Key(r.scratch, n), From: from,
+		}}, nil
+	}
+	n -= p.Partitions
+	shard, err := r.shard(ctx, n)
+	if err != nil {
+		return stage.Part{}, err
+	}
+	return stage.Part{Kind: stage.Chunks, Number: n, Shard: shard, Base: p.Bases[n]}, nil
+}
+
 // shard gives the segments of a shard of chunks.
 func (r *run) shard(ctx context.Context, n int) (items.Shard, error) {
 	var s shards
@@ -362,21 +379,22 @@ func (a *Activities) EmbedPart(ctx context.Context, u workflows.Unit) (workflows
 		ctx,
 		u,
 		fmt.Sprintf("embedded-%05d.json", u.N),
-		func(ctx context.Context, r *run) (corpus.Progress, error) {
+		func(ctx context.Context, r *run) (embedstage.Result, error) {
+			var out embedstage.Result
 			set, err := r.Models(r.spec)
 			if err != nil {
-				return corpus.Progress{}, err
+				return out, err
 			}
 			env, s, err := r.env(ctx)
 			if err != nil {
-				return corpus.Progress{}, err
+				return out, err
 			}
 			if err := r.weigh(ctx, s, &set); err != nil {
-				return corpus.Progress{}, err
+				return out, err
 			}
 			p, sh, err := r.part(ctx, u.N)
 			if err != nil {
-				return corpus.Progress{}, err
+				return out, err
 			}
 			in := embedstage.In{
 				Env:        env,
@@ -388,19 +406,15 @@ func (a *Activities) EmbedPart(ctx context.Context, u workflows.Unit) (workflows
 					Price:    r.spec.Embedding.Price.Prompt,
 				},
 			}
-			var out corpus.Progress
-			if sh < 0 {
-				from, _ := reduce.Bounds(u.N, p.Partitions)
-				out, err = embedstage.Classes(ctx, in, reduce.Key(r.scratch, u.N), shorten.Key(r.scratch, u.N), from)
-			} else {
-				in.Source.Embedder = set.Chunks
-				var shard items.Shard
-				if shard, err = r.shard(ctx, sh); err == nil {
-					out, err = embedstage.Chunks(ctx, in, shard)
-				}
+			if in.Part, err = r.stagePart(ctx, u.N, p); err != nil {
+				return out, err
 			}
-			out.Done = 1
-			r.beat(out)
+			if sh >= 0 {
+				in.Source.Embedder = set.Chunks
+			}
+			out, err = embedstage.Run(ctx, in)
+			out.Progress.Done = 1
+			r.beat(out.Progress)
 			return out, err
 		},
 	)
@@ -439,23 +453,18 @@ func (a *Activities) LoadPart(ctx context.Context, u workflows.Unit) (workflows.
 			OnProgress: func(p corpus.Progress) { p.Done = 0; r.beat(p) },
 			Source:     embed.Source{Embedder: set.Classes, Ledger: r.Ledger, Price: r.spec.Embedding.Price.Prompt},
 		}
-		var res load.Result
-		if sh < 0 {
-			if err := r.Vectors.Create(ctx, s.Collections.Classes, s.Class.Dimension); err != nil {
-				return res, err
-			}
-			from, _ := reduce.Bounds(u.N, p.Partitions)
-			res, err = load.Classes(ctx, in, u.N, reduce.Key(r.scratch, u.N), shorten.Key(r.scratch, u.N), from)
-		} else {
-			if err := r.Vectors.Create(ctx, s.Collections.Chunks, s.Chunk.Dimension); err != nil {
-				return res, err
-			}
+		collection, dimension := s.Collections.Classes, s.Class.Dimension
+		if sh >= 0 {
+			collection, dimension = s.Collections.Chunks, s.Chunk.Dimension
 			in.Source.Embedder = set.Chunks
-			var shard items.Shard
-			if shard, err = r.shard(ctx, sh); err == nil {
-				res, err = load.Chunks(ctx, in, sh, shard, p.Bases[sh])
-			}
 		}
+		if err := r.Vectors.Create(ctx, collection, dimension); err != nil {
+			return load.Result{}, err
+		}
+		if in.Part, err = r.stagePart(ctx, u.N, p); err != nil {
+			return load.Result{}, err
+		}
+		res, err := load.Run(ctx, in)
 		res.Progress.Done = 1
 		r.beat(res.Progress)
 		return res, err
