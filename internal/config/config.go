@@ -235,7 +235,7 @@ func (c *Config) Spec(index, corpusURI string) (corpus.Spec, error) {
 			Tokens: int64(x.Budget.Tokens),
 			Money:  x.Budget.Money,
 		},
-		Failures: corpus.Failures(x.Failures),
+		Failures: corpus.Failures{Share: x.Failures.Share, Count: x.Failures.Count},
 		Gate:     corpus.Gate(x.Gate),
 		Limits:   corpus.Limits(models.Limits),
 		Chat: corpus.ChatModel{

@@ -54,10 +54,13 @@ type Budget struct {
 	Money  float64 `json:"money"`
 }
 
-// Failures is the failure budget: a run with more failed chunks than both does not publish.
+// Failures is the failure budget: a run does not publish when more chunks failed than Count and than Share of all chunks,
+// or more documents than Count and than DocumentsShare of all documents; fewer than Floor failures never hold a run.
 type Failures struct {
-	Share float64 `json:"share"`
-	Count int     `json:"count"`
+	Share          float64 `json:"share"`                     // of chunks
+	Count          int     `json:"count"`                     // of either
+	DocumentsShare float64 `json:"documents_share,omitempty"` // 0: Share
+	Floor          int     `json:"floor,omitempty"`           // 0: 5
 }
 
 // Gate holds the checks before publication.

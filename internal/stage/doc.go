@@ -1,5 +1,6 @@
-// Package stage lists the stages of a build in order; each is a package of its own, without Temporal in it, and stages
-// never import each other. They meet in files of the run's scratch folder (rows) and in segments.
+// Package stage lists the stages of a build in order and holds the few words that they share; each stage is a package
+// of its own, without Temporal in it, and stages never import each other. They meet in files of the run's scratch
+// folder (rows) and in segments.
 //
 //	plan     corpus listing, versions, diff          -> plan.rows, units
 //	chunk    documents to chunks, a unit each        -> text and documents segments, chunks-<unit>.rows
@@ -12,4 +13,8 @@
 //	verify   everything written is there             -> (rewrites what is missing)
 //	publish  manifest, gates, the flip of the pointer
 //	collect  what nothing names any more
+//
+// A stage has In, Result and Run. In.OnProgress, where there is one, is told absolute numbers of this attempt and may be
+// nil. Stages count what they did, what they wrote and what the ledger answered; what models were paid is counted where
+// models are called, so that it is true whatever becomes of a batch.
 package stage

@@ -5,95 +5,61 @@ package embed
 
 import (
 	"context"
-	"iter"
 	"sync"
 
 	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/embed"
+	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
-// In is what one activity works on.
+// In is what one activity works on. OnProgress is told of texts done and ledger entries that answered; nil is allowed.
 type In struct {
 	Env        items.Env
 	Scratch    string
+	Part       stage.Part
 	Source     embed.Source
 	OnProgress func(corpus.Progress)
+}
+
+// Result of a part.
+type Result struct {
+	Texts    int64           `json:"texts"` // that have their vector in the ledger now
+	Progress corpus.Progress `json:"progress"`
 }
 
 // width bounds the requests of one activity in flight.
 const width = 8
 
-// Classes embeds the new class texts of a partition.
-func Classes(ctx context.Context, in In, reduced, short, from string) (corpus.Progress, error) {
-	return run(ctx, in, func(yield func(embed.Item, error) bool) {
-		for class, err := range in.Env.Classes(ctx, reduced, short, from) {
-			if err == nil && class.HasVector {
-				continue
-			}
-			if err != nil {
-				yield(embed.Item{}, err)
-				return
-			}
-			if !yield(class.Item(), nil) {
-				return
-			}
-		}
-	})
-}
-
-// Chunks embeds the new windows of a shard.
-func Chunks(ctx context.Context, in In, sh items.Shard) (corpus.Progress, error) {
-	fp := in.Env.Chunk.Digest()
-	return run(ctx, in, func(yield func(embed.Item, error) bool) {
-		for chunk, err := range in.Env.Chunks(ctx, sh, items.Refs(ctx, in.Env.Artifacts.Store, in.Scratch, sh.Unit, sh.From, sh.To)) {
-			if err != nil {
-				yield(embed.Item{}, err)
-				return
-			}
-			if chunk.HasVector {
-				continue
-			}
-			for _, it := range chunk.Items(fp) {
-				if !yield(it, nil) {
-					return
-				}
-			}
-		}
-	})
-}
-
-func run(ctx context.Context, in In, src iter.Seq2[embed.Item, error]) (corpus.Progress, error) {
-	total := corpus.Progress{Stage: "embed"}
+// Run embeds the new texts of a part. Result.Progress counts texts done and ledger entries that answered, also when it
+// fails.
+func Run(ctx context.Context, in In) (Result, error) {
+	res := Result{Progress: corpus.Progress{Stage: "embed"}}
 	if !in.Source.Embedder.Info().Paid {
-		return total, nil
+		return res, nil
 	}
 	var mu sync.Mutex
-	for _, err := range par.Ordered(ctx, width, embed.Batches(src), func(ctx context.Context, b []embed.Item) (int, error) {
-		_, p, err := in.Source.Vectors(ctx, b)
+	request := func(ctx context.Context, texts []embed.Item) (int, error) {
+		_, answered, err := in.Source.Vectors(ctx, texts)
 		mu.Lock()
 		defer mu.Unlock()
-		Add(&total, p)
-		if err == nil {
-			total.Done += int64(len(b))
-		}
-		in.OnProgress(total)
-		return len(b), err
-	}) {
 		if err != nil {
-			mu.Lock()
-			defer mu.Unlock()
-			return total, err
+			return 0, err
 		}
+		res.Progress.Hits.Embed += answered.Hits.Embed
+		res.Progress.Done += int64(len(texts))
+		stage.Tell(in.OnProgress, res.Progress)
+		return len(texts), nil
 	}
-	return total, nil
-}
-
-// Add sums what was paid.
-func Add(progress *corpus.Progress, p corpus.Progress) {
-	progress.Calls.Embed += p.Calls.Embed
-	progress.Hits.Embed += p.Hits.Embed
-	progress.Tokens.Embedding += p.Tokens.Embedding
-	progress.Cost += p.Cost
+	texts := in.Part.NewTexts(ctx, in.Env, in.Scratch)
+	var failed error // returned behind the loop, which waits for the requests in flight
+	for done, err := range par.Ordered(ctx, width, embed.Batches(texts), request) {
+		if err != nil {
+			failed = err
+			break
+		}
+		res.Texts += int64(done)
+	}
+	return res, failed
 }

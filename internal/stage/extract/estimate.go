@@ -2,12 +2,16 @@ package extract
 
 import (
 	"context"
+	"iter"
 
+	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/tokens"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
-// Estimate is what a shard would cost.
+// Estimate is what extracting chunks would cost: an exact count of the chunks that the ledger does not know.
 type Estimate struct {
 	Chunks     int64 `json:"chunks"`
 	Calls      int64 `json:"calls"`
@@ -19,37 +23,66 @@ type Estimate struct {
 // completionShare is how many tokens a model writes for each token of a chunk (measured on recorded extractions).
 const completionShare = 1.3
 
-// Count looks every chunk up in the ledger and counts what would be asked; it pays nothing.
-func Count(ctx context.Context, in In) (Estimate, error) {
-	b := &batch{In: in}
-	var estimate Estimate
-	xs, err := b.load(ctx)
-	if err != nil {
-		return estimate, err
-	}
-	info := in.Chat.Info()
-	overhead := int64(tokens.Count(system))
-	for i := range xs {
-		estimate.Chunks++
-		if !info.Paid {
-			continue
+// Looker is the part of the ledger that a look needs.
+type Looker interface {
+	Get(ctx context.Context, task string, key corpus.Digest, attempt int) (*ledger.Entry, error)
+}
+
+// CountIn is what is counted: chunks, and the model that would be asked, which needs no key and gets no call.
+type CountIn struct {
+	Model   model.Info
+	Ledger  Looker
+	Attempt int // round of retry-failed
+	Chunks  iter.Seq2[Text, error]
+}
+
+// Text is a chunk as it would be sent.
+type Text struct {
+	Text   string
+	Tokens int
+}
+
+// Texts streams the chunks of a range for Count.
+func Texts(ctx context.Context, in In) iter.Seq2[Text, error] {
+	return func(yield func(Text, error) bool) {
+		for x, err := range in.chunks(ctx) {
+			if !yield(Text{x.text, x.chunk.Tokens}, err) || err != nil {
+				return
+			}
 		}
-		hit, err := in.Ledger.Get(
-			ctx,
-			ledger.Extract,
-			ledger.Key(ledger.Extract, Prompt, info.Model, info.Parameters, SchemaVersion, xs[i].text),
-			in.Attempt,
-		)
+	}
+}
+
+// Count looks every chunk up in the ledger and counts what would be asked. It pays, claims and writes nothing. Built-in
+// models cost nothing.
+func Count(ctx context.Context, in CountIn) (Estimate, error) {
+	var estimate Estimate
+	overhead := int64(tokens.Count(system))
+	type looked struct {
+		tokens int64
+		known  bool
+	}
+	look := func(ctx context.Context, chunk Text) (looked, error) {
+		if !in.Model.Paid {
+			return looked{}, nil
+		}
+		entry, err := in.Ledger.Get(ctx, ledger.Extract, Key(in.Model, chunk.Text), in.Attempt)
+		return looked{int64(chunk.Tokens), entry != nil}, err
+	}
+	for chunk, err := range par.Ordered(ctx, width, in.Chunks, look) {
 		if err != nil {
 			return estimate, err
 		}
-		if hit != nil {
+		estimate.Chunks++
+		switch {
+		case !in.Model.Paid:
+		case chunk.known:
 			estimate.Hits++
-			continue
+		default:
+			estimate.Calls++
+			estimate.Prompt += overhead + chunk.tokens
+			estimate.Completion += int64(completionShare * float64(chunk.tokens))
 		}
-		estimate.Calls++
-		estimate.Prompt += overhead + int64(xs[i].chunk.Tokens)
-		estimate.Completion += int64(completionShare * float64(xs[i].chunk.Tokens))
 	}
 	return estimate, nil
 }

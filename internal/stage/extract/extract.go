@@ -13,6 +13,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -20,7 +21,6 @@ import (
 	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/format/rowfile"
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/format/textseg"
@@ -28,6 +28,7 @@ import (
 	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/par"
@@ -41,7 +42,7 @@ type Shard struct {
 	To     int `json:"hi"`
 }
 
-// In is what one batch works on. OnProgress is told of chunks done.
+// In is what one batch works on. OnProgress is told of chunks done and ledger entries that answered; nil is allowed.
 type In struct {
 	Spec       corpus.Spec
 	Artifacts  artifact.Index
@@ -87,62 +88,74 @@ type batch struct {
 	res Result
 }
 
-// Run does one batch.
+// Run does one batch. Result.Progress counts chunks done and ledger entries that answered, also when it fails.
 func Run(ctx context.Context, in In) (Result, error) {
 	b := &batch{In: in}
 	b.res.Progress.Stage = "extract"
-	xs, err := b.load(ctx)
+	chunks, err := b.load(ctx)
 	if err != nil {
 		return b.res, err
 	}
-	err = par.Each(ctx, len(xs), min(width, len(xs)), func(ctx context.Context, i int) error {
-		if err := b.one(ctx, &xs[i]); err != nil {
+	err = par.Each(ctx, len(chunks), min(width, len(chunks)), func(ctx context.Context, i int) error {
+		if err := b.one(ctx, &chunks[i]); err != nil {
 			return err
 		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.res.Progress.Done++
-		in.OnProgress(b.res.Progress)
+		stage.Tell(in.OnProgress, b.res.Progress)
 		return nil
 	})
 	if err != nil {
 		return b.res, err
 	}
-	w, err := artifact.NewRows()
+	out, err := artifact.NewRows()
 	if err != nil {
 		return b.res, err
 	}
-	defer w.Discard()
-	for i := range xs {
-		w.Append(string(xs[i].chunk.ID[:]), xs[i].encode())
-		if xs[i].out.Fallback != "" {
+	defer out.Discard()
+	for i := range chunks {
+		out.Append(string(chunks[i].chunk.ID[:]), chunks[i].encode())
+		if chunks[i].out.Fallback != "" {
 			b.res.Fallbacks++
 		}
-		if xs[i].dead {
+		if chunks[i].dead {
 			b.res.Dead++
 		}
 	}
-	b.res.Chunks = int64(len(xs))
-	return b.res, w.Scratch(ctx, in.Artifacts.Store, BatchKey(in.Scratch, in.Shard.Number, in.Batch))
+	b.res.Chunks = int64(len(chunks))
+	return b.res, out.Scratch(ctx, in.Artifacts.Store, BatchKey(in.Scratch, in.Shard.Number, in.Batch))
 }
 
 func (b *batch) load(ctx context.Context) ([]item, error) {
-	texts, err := textseg.Open(ctx, b.Artifacts.Store, b.Artifacts.SegmentKey(b.Text.SHA256))
-	if err != nil {
-		return nil, err
-	}
 	var out []item
-	for ref, err := range items.Refs(ctx, b.Artifacts.Store, b.Scratch, b.Shard.Unit, b.From, b.To) {
+	for x, err := range b.chunks(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		t, err := texts.Slice(ctx, ref.Document, ref.Frame, ref.Start, ref.End)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, item{doc: ref.Document, chunk: ref.Chunk, text: t})
+		out = append(out, x)
 	}
 	return out, nil
+}
+
+// chunks streams the chunks of the batch with their texts.
+func (in In) chunks(ctx context.Context) iter.Seq2[item, error] {
+	return func(yield func(item, error) bool) {
+		texts, err := textseg.Open(ctx, in.Artifacts.Store, in.Artifacts.SegmentKey(in.Text.SHA256))
+		if err != nil {
+			yield(item{}, err)
+			return
+		}
+		for ref, err := range items.Refs(ctx, in.Artifacts.Store, in.Scratch, in.Shard.Unit, in.From, in.To) {
+			x := item{doc: ref.Document, chunk: ref.Chunk}
+			if err == nil {
+				x.text, err = texts.Slice(ctx, ref.Document, ref.Frame, ref.Start, ref.End)
+			}
+			if !yield(x, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // encode is the scratch row: the extraction with what seal needs of the chunk.
@@ -156,17 +169,20 @@ func (x *item) encode() []byte {
 	return enc.B
 }
 
-// lead describes a title mention: the chunk's first three sentences, at most 600 runes (DESIGN §5).
-func lead(s string) string {
-	if len(s) > 8<<10 {
-		s = strings.ToValidUTF8(s[:8<<10], "")
+// leadRunes bounds the description of a title mention and of a fallback mention.
+const leadRunes = 600
+
+// lead describes a title mention: the chunk's first three sentences, at most leadRunes.
+func lead(chunk string) string {
+	if len(chunk) > 8<<10 {
+		chunk = strings.ToValidUTF8(chunk[:8<<10], "")
 	}
-	sents := text.Sentences(s)
-	out := strings.Join(strings.Fields(strings.Join(sents[:min(3, len(sents))], "")), " ")
-	if utf8.RuneCountInString(out) <= 600 {
+	sentences := text.Sentences(chunk)
+	out := strings.Join(strings.Fields(strings.Join(sentences[:min(3, len(sentences))], "")), " ")
+	if utf8.RuneCountInString(out) <= leadRunes {
 		return out
 	}
-	return strings.TrimSpace(string([]rune(out)[:600]))
+	return strings.TrimSpace(string([]rune(out)[:leadRunes]))
 }
 
 // value is a ledger entry.
@@ -185,40 +201,11 @@ type entity struct {
 
 // one extracts one chunk.
 func (b *batch) one(ctx context.Context, x *item) error {
-	var v value
-	paid := model.Usage{}
-	calls := int64(0)
-	pay := func(ctx context.Context) (ledger.Result, error) {
-		r, u, n, err := b.ask(ctx, x)
-		paid, calls = u, n
-		if err != nil {
-			return ledger.Result{}, err
-		}
-		enc, err := json.Marshal(r)
-		return ledger.Result{Value: enc, Negative: r.Reason != ""}, err
-	}
-	info := b.Chat.Info()
-	var entry *ledger.Entry
-	var fresh bool
-	var err error
-	if info.Paid {
-		x.out.Key = ledger.Key(ledger.Extract, Prompt, info.Model, info.Parameters, SchemaVersion, x.text)
-		entry, fresh, err = b.Ledger.Do(ctx, ledger.Extract, x.out.Key, b.Attempt, pay)
-	} else {
-		var r ledger.Result
-		r, err = pay(ctx)
-		entry, fresh = &ledger.Entry{Value: r.Value, Negative: r.Negative}, true
-	}
-	b.account(fresh, info.Paid, calls, paid)
+	v, err := b.answer(ctx, x)
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(entry.Value, &v); err != nil {
-		return fault.SegmentDamage.At("read ledger entry", x.out.Key.String()).
-			Because(err).
-			Advise("delete the entry under ledger/extract/loose")
-	}
-	if entry.Negative {
+	if v.Reason != "" {
 		x.dead = true
 		x.fallback(v.Reason)
 		return b.deadLetter(ctx, x, v)
@@ -234,79 +221,100 @@ func (b *batch) one(ctx context.Context, x *item) error {
 	return nil
 }
 
-func (b *batch) account(fresh, paid bool, calls int64, usage model.Usage) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	progress := &b.res.Progress
-	switch {
-	case !paid:
-	case fresh || calls > 0:
-		progress.Calls.Extract += calls
-		progress.Tokens.Prompt += usage.Prompt
-		progress.Tokens.Completion += usage.Completion
-		progress.Cost += (float64(usage.Prompt)*b.Spec.Chat.Price.Prompt + float64(usage.Completion)*b.Spec.Chat.Price.Completion) / 1e6
-	default:
-		progress.Hits.Extract++
+// answer is the ledger's entry for a chunk, else the model's, which enters the ledger. Models that cost nothing are
+// asked each time.
+func (b *batch) answer(ctx context.Context, x *item) (value, error) {
+	info := b.Chat.Info()
+	if !info.Paid {
+		return b.ask(ctx, x)
 	}
+	x.out.Key = Key(info, x.text)
+	entry, paid, err := b.Ledger.Do(
+		ctx,
+		ledger.Extract,
+		x.out.Key,
+		b.Attempt,
+		func(ctx context.Context) (ledger.Result, error) {
+			v, err := b.ask(ctx, x)
+			if err != nil {
+				return ledger.Result{}, err
+			}
+			raw, err := json.Marshal(v)
+			return ledger.Result{Value: raw, Negative: v.Reason != ""}, err
+		},
+	)
+	if err != nil {
+		return value{}, err
+	}
+	var v value
+	if err := json.Unmarshal(entry.Value, &v); err != nil {
+		return value{}, fault.SegmentDamage.At("read ledger entry", x.out.Key.String()).
+			Because(err).
+			Advise("delete the entry under ledger/extract/loose")
+	}
+	if entry.Negative && v.Reason == "" {
+		v.Reason = string(fault.BadOutput)
+	}
+	if !paid {
+		b.mu.Lock()
+		b.res.Progress.Hits.Extract++
+		b.mu.Unlock()
+	}
+	return v, nil
+}
+
+// Key of a chunk's extraction in the ledger.
+func Key(info model.Info, text string) corpus.Digest {
+	return ledger.Key(ledger.Extract, Prompt, info.Model, info.Parameters, SchemaVersion, text)
+}
+
+// reading is an answer as the parser read it.
+type reading struct {
+	entities []rows.Entity
+	rung     string
 }
 
 // ask calls the model, and once more when the first answer cannot be read.
-func (b *batch) ask(ctx context.Context, x *item) (v value, usage model.Usage, calls int64, err error) {
-	raw := ""
-	for try := range 2 {
-		call := model.Call{
-			Task:   model.Extract,
-			System: system,
-			User:   x.text,
-			Schema: schema,
-			Input:  x.text,
-			Ref:    x.doc,
-		}
-		if try == 1 {
-			call.User += reminder
-		}
-		var reply model.Reply
-		err = retry.Do(ctx, func(ctx context.Context) error {
-			var err error
-			reply, err = b.Chat.Complete(ctx, call)
-			return err
-		})
-		if err != nil {
-			if fault.KindOf(err) == fault.Content {
-				return value{Reason: string(fault.CodeOf(err)), Raw: err.Error()}, usage, calls, nil
-			}
-			return value{}, usage, calls, err
-		}
-		calls++
-		usage.Prompt += reply.Usage.Prompt
-		usage.Completion += reply.Usage.Completion
-		if es, rung, ok := Parse(reply.Text); ok {
-			if try == 1 {
-				rung = RungRetry + " " + rung
-			}
-			out := make([]entity, len(es))
-			for i, e := range es {
-				out[i] = entity{e.Name, e.Description}
-			}
-			return value{Entities: out, Rung: rung, Usage: usage}, usage, calls, nil
-		}
-		raw = reply.Text
+func (b *batch) ask(ctx context.Context, x *item) (value, error) {
+	call := model.Call{
+		Task:   model.Extract,
+		System: system,
+		User:   x.text,
+		Schema: schema,
+		Input:  x.text,
+		Ref:    x.doc,
 	}
-	if len(raw) > 64<<10 {
-		raw = strings.ToValidUTF8(raw[:64<<10], "")
+	answer, err := stage.Ask(ctx, b.Chat, call, reminder, func(text string) (reading, bool) {
+		entities, rung, ok := Parse(text)
+		return reading{entities, rung}, ok
+	})
+	if err != nil {
+		return value{}, err
 	}
-	return value{Reason: string(fault.BadOutput), Raw: raw, Usage: usage}, usage, calls, nil
+	v := value{Usage: answer.Usage, Reason: answer.Reason, Raw: answer.Raw, Rung: answer.Value.rung}
+	if answer.Reason != "" {
+		return v, nil
+	}
+	if answer.Retried {
+		v.Rung = RungRetry + " " + v.Rung
+	}
+	v.Entities = make([]entity, len(answer.Value.entities))
+	for i, e := range answer.Value.entities {
+		v.Entities[i] = entity{e.Name, e.Description}
+	}
+	return v, nil
 }
 
-// fallback makes the chunk reachable (DESIGN §5, invariant 8): title and the first 8 digits of the chunk id.
+// fallback makes the chunk reachable though nothing was extracted from it (docs/contract.md, Invariants): a mention
+// named by the title and the first 8 digits of the chunk id.
 func (x *item) fallback(reason string) {
 	x.out.Fallback = reason
-	t := x.text
-	if r := []rune(t); len(r) > 600 {
-		t = string(r[:600])
+	start := x.text
+	if runes := []rune(start); len(runes) > leadRunes {
+		start = string(runes[:leadRunes])
 	}
 	x.out.Entities = []rows.Entity{
-		{Name: x.chunk.Title + " " + x.chunk.ID.String()[:8], Description: strings.Join(strings.Fields(t), " ")},
+		{Name: x.chunk.Title + " " + x.chunk.ID.String()[:8], Description: strings.Join(strings.Fields(start), " ")},
 	}
 }
 
@@ -322,13 +330,16 @@ type DeadLetter struct {
 }
 
 func (b *batch) deadLetter(ctx context.Context, x *item, v value) error {
-	d := DeadLetter{x.chunk.ID.String(), x.doc, x.chunk.Ordinal, v.Reason, b.Attempt, x.out.Key.String(), v.Raw}
-	_, err := blob.WriteJSON(
-		ctx,
-		b.Artifacts.Store,
-		b.Artifacts.GenerationKey(b.Gen, "dead-letters/"+d.Chunk+".json"),
-		d,
-		blob.Cond{},
-	)
+	letter := DeadLetter{
+		Chunk:    x.chunk.ID.String(),
+		Document: x.doc,
+		Ordinal:  x.chunk.Ordinal,
+		Reason:   v.Reason,
+		Attempt:  b.Attempt,
+		Key:      x.out.Key.String(),
+		Raw:      v.Raw,
+	}
+	key := b.Artifacts.GenerationKey(b.Gen, "dead-letters/"+letter.Chunk+".json")
+	_, err := blob.WriteJSON(ctx, b.Artifacts.Store, key, letter, blob.Cond{})
 	return err
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/format/rows"
 )
 
-// Rungs of the parse ladder (specs/unweaver.md §3.2), in order. A report counts them.
+// Rungs of the parse ladder, in order: what had to be done to an answer before it could be read. A report counts them.
 const (
 	RungStrict   = "strict"
 	RungRepaired = "repaired"

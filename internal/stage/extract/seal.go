@@ -9,11 +9,12 @@ import (
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/lang/names"
 	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/stream/spill"
 )
 
-// SealIn is what ends a shard.
+// SealIn is what ends a shard. OnProgress is told of chunks done; nil is allowed.
 type SealIn struct {
 	Spec       corpus.Spec
 	Artifacts  artifact.Index
@@ -22,7 +23,7 @@ type SealIn struct {
 	Batches    int
 	Paid       bool
 	Ledger     *ledger.Ledger
-	OnProgress func(chunks int64)
+	OnProgress func(corpus.Progress)
 }
 
 // SealResult is sealed-<shard>.json.
@@ -82,7 +83,7 @@ func Seal(ctx context.Context, in SealIn) (SealResult, error) {
 				keys = append(keys, extract.Key)
 			}
 			if res.Chunks%64 == 0 {
-				in.OnProgress(res.Chunks)
+				stage.Tell(in.OnProgress, corpus.Progress{Stage: "extract", Done: res.Chunks})
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/vectors"
@@ -25,6 +26,7 @@ type ImportIn struct {
 	State      string // key of the record of what was asked for
 	Prefix     string // of the copies in the bucket
 	Log        *slog.Logger
+	OnProgress func(corpus.Progress) // told of rows imported, at every look at the jobs; nil is allowed
 }
 
 // imports is what was asked for. Asked is written before the call and Job after it: a crash between the two leaves a
@@ -51,35 +53,35 @@ const pollEvery = 300 * time.Millisecond
 // file is ever imported twice into one state of the collection, and at the end the collection holds each row once, or
 // nothing.
 func Import(ctx context.Context, in ImportIn) error {
-	im := importer{ImportIn: in}
+	im := importing{ImportIn: in}
 	var ok bool
-	if im.v, ok = in.Vectors.(vectors.Importer); !ok {
+	if im.store, ok = in.Vectors.(vectors.Importer); !ok {
 		return fault.Internal.At("import into", in.Collection).Because("this vector store does not import")
 	}
-	_, err := blob.ReadJSON(ctx, in.Artifacts.Store, in.State, &im.st)
+	_, err := blob.ReadJSON(ctx, in.Artifacts.Store, in.State, &im.state)
 	if fault.Is(err, fault.NotFound) { // what an abandoned build left goes first
-		im.st.Round = -1
+		im.state.Round = -1
 		err = im.reset(ctx, "")
 	}
-	for err == nil && !im.st.Done {
+	for err == nil && !im.state.Done {
 		err = im.round(ctx)
 	}
 	return err
 }
 
-type importer struct {
+type importing struct {
 	ImportIn
-	v  vectors.Importer
-	st imports
+	store vectors.Importer
+	state imports
 }
 
-func (im *importer) save(ctx context.Context) error {
-	_, err := blob.WriteJSON(ctx, im.Artifacts.Store, im.State, im.st, blob.Cond{})
+func (im *importing) save(ctx context.Context) error {
+	_, err := blob.WriteJSON(ctx, im.Artifacts.Store, im.State, im.state, blob.Cond{})
 	return err
 }
 
 // reset empties the collection and begins a new round.
-func (im *importer) reset(ctx context.Context, why string) error {
+func (im *importing) reset(ctx context.Context, why string) error {
 	if why != "" {
 		im.Log.Warn("import begins again", "collection", im.Collection, "why", why)
 	}
@@ -89,18 +91,18 @@ func (im *importer) reset(ctx context.Context, why string) error {
 	if err := im.Vectors.Create(ctx, im.Collection, im.Dimension); err != nil {
 		return err
 	}
-	im.st.Round++
-	im.st.Files = map[string]*importFile{}
-	im.st.Done = im.st.Round >= rounds
+	im.state.Round++
+	im.state.Files = map[string]*importFile{}
+	im.state.Done = im.state.Round >= rounds
 	return im.save(ctx)
 }
 
-func (im *importer) path(seg corpus.Segment) string {
-	return fmt.Sprintf("%s-%d/%s.parquet", im.Prefix, im.st.Round, seg.SHA256)
+func (im *importing) path(seg corpus.Segment) string {
+	return fmt.Sprintf("%s-%d/%s.parquet", im.Prefix, im.state.Round, seg.SHA256)
 }
 
 // round asks for what was not asked for, waits, and looks at the result.
-func (im *importer) round(ctx context.Context) error {
+func (im *importing) round(ctx context.Context) error {
 	why, err := im.adopt(ctx)
 	if err == nil && why == "" {
 		err = im.ask(ctx)
@@ -113,8 +115,8 @@ func (im *importer) round(ctx context.Context) error {
 	}
 	if why == "" {
 		var want int64
-		for _, f := range im.Files {
-			want += f.Rows
+		for _, seg := range im.Files {
+			want += seg.Rows
 		}
 		have, err := im.Vectors.Count(ctx, im.Collection)
 		if err != nil {
@@ -124,28 +126,28 @@ func (im *importer) round(ctx context.Context) error {
 			why = fmt.Sprintf("%d rows, want %d", have, want)
 		}
 	}
-	for _, f := range im.Files { // the store has its own copies, or begins again from ours
-		if err := im.Staging.Delete(ctx, im.path(f)); err != nil {
+	for _, seg := range im.Files { // the store has its own copies, or begins again from ours
+		if err := im.Staging.Delete(ctx, im.path(seg)); err != nil {
 			return err
 		}
 	}
 	if why != "" {
 		return im.reset(ctx, why)
 	}
-	im.st.Done = true
+	im.state.Done = true
 	return im.save(ctx)
 }
 
 // adopt finds the jobs of files that were asked for without an answer.
-func (im *importer) adopt(ctx context.Context) (why string, err error) {
+func (im *importing) adopt(ctx context.Context) (why string, err error) {
 	var jobs map[string][]string
 	for _, seg := range im.Files {
-		file := im.st.Files[seg.SHA256]
+		file := im.state.Files[seg.SHA256]
 		if file == nil || !file.Asked || file.Job != "" {
 			continue
 		}
 		if jobs == nil {
-			if jobs, err = im.v.Imports(ctx, im.Collection); err != nil {
+			if jobs, err = im.store.Imports(ctx, im.Collection); err != nil {
 				return "", err
 			}
 		}
@@ -162,20 +164,20 @@ func (im *importer) adopt(ctx context.Context) (why string, err error) {
 }
 
 // ask copies the files into the store's bucket and asks for them.
-func (im *importer) ask(ctx context.Context) error {
+func (im *importing) ask(ctx context.Context) error {
 	for _, seg := range im.Files {
-		if f := im.st.Files[seg.SHA256]; f != nil && f.Asked {
+		if file := im.state.Files[seg.SHA256]; file != nil && file.Asked {
 			continue
 		}
 		if err := im.stage(ctx, seg); err != nil {
 			return err
 		}
 		file := &importFile{Asked: true}
-		im.st.Files[seg.SHA256] = file
+		im.state.Files[seg.SHA256] = file
 		if err := im.save(ctx); err != nil {
 			return err
 		}
-		job, err := im.v.Import(ctx, im.Collection, im.path(seg))
+		job, err := im.store.Import(ctx, im.Collection, im.path(seg))
 		if err != nil {
 			return err
 		}
@@ -187,7 +189,7 @@ func (im *importer) ask(ctx context.Context) error {
 	return nil
 }
 
-func (im *importer) stage(ctx context.Context, seg corpus.Segment) error {
+func (im *importing) stage(ctx context.Context, seg corpus.Segment) error {
 	body, info, err := im.Artifacts.Store.Get(ctx, im.Artifacts.SegmentKey(seg.SHA256), blob.All)
 	if err != nil {
 		return err
@@ -200,26 +202,29 @@ func (im *importer) stage(ctx context.Context, seg corpus.Segment) error {
 }
 
 // wait follows the jobs to their end.
-func (im *importer) wait(ctx context.Context) (why string, err error) {
+func (im *importing) wait(ctx context.Context) (why string, err error) {
 	for {
-		left := 0
-		for sha, file := range im.st.Files {
+		running := 0
+		progress := corpus.Progress{Stage: "load"}
+		for sha, file := range im.state.Files {
 			if file.Done {
 				continue
 			}
-			st, err := im.v.ImportState(ctx, file.Job)
+			job, err := im.store.ImportState(ctx, file.Job)
 			switch {
 			case err != nil:
 				return "", err
-			case st.Failed != "":
-				return "job " + file.Job + " of " + sha[:12] + " failed: " + st.Failed, nil
-			case st.Done || st.Unknown: // the count tells what a forgotten job did
+			case job.Failed != "":
+				return "job " + file.Job + " of " + sha[:12] + " failed: " + job.Failed, nil
+			case job.Done || job.Unknown: // the count tells what a forgotten job did
 				file.Done = true
 			default:
-				left++
+				running++
 			}
+			progress.Done += job.Rows
 		}
-		if left == 0 {
+		stage.Tell(im.OnProgress, progress)
+		if running == 0 {
 			return "", im.save(ctx)
 		}
 		select {

@@ -15,41 +15,6 @@ import (
 	"github.com/unweaver/unweaver/internal/store/coordination"
 )
 
-// Gate looks at a built generation and says why it must not be published, or nothing. Failed counts documents that gave
-// nothing though they should; dead counts chunks without an extraction.
-func Gate(
-	spec corpus.Spec,
-	counts corpus.Counts,
-	diff corpus.Diff,
-	failed, parentDocuments int64,
-) (reason, detail string) {
-	bad := failed + counts.DeadLetters
-	all := counts.Chunks + failed
-	if bad > int64(spec.Failures.Count) && float64(bad) > spec.Failures.Share*float64(all) {
-		return "failure_budget", fmt.Sprintf(
-			"%d of %d chunks and documents failed; the budget is %d or %.3g %% (indexes.%s.failures)",
-			bad,
-			all,
-			spec.Failures.Count,
-			100*spec.Failures.Share,
-			spec.Index,
-		)
-	}
-	if parentDocuments > 0 && float64(diff.Removed) > spec.Gate.MaxRemoved*float64(parentDocuments) {
-		return "mass_deletion", fmt.Sprintf(
-			"%d of %d documents are gone; at most %.3g %% may go in one run (indexes.%s.gate.max_removed)",
-			diff.Removed,
-			parentDocuments,
-			100*spec.Gate.MaxRemoved,
-			spec.Index,
-		)
-	}
-	if counts.Chunks == 0 {
-		return "empty", "no document of the corpus gave a chunk"
-	}
-	return "", ""
-}
-
 // Seq is one more than the largest of any generation; the caller holds the lease.
 func Seq(ctx context.Context, art artifact.Index) (int64, error) {
 	var most int64
@@ -60,7 +25,8 @@ func Seq(ctx context.Context, art artifact.Index) (int64, error) {
 	return most + 1, err
 }
 
-// Store writes the manifest and the generation's reference to it.
+// Store writes the manifest and the generation's reference to it, and gives the manifest's sha256. State is "published"
+// or "held". It may be repeated.
 func Store(ctx context.Context, art artifact.Index, manifest *corpus.Manifest, state string) (string, error) {
 	sha, err := art.PutManifest(ctx, manifest)
 	if err != nil {
@@ -76,46 +42,63 @@ func Store(ctx context.Context, art artifact.Index, manifest *corpus.Manifest, s
 	return sha, err
 }
 
-// Flip points the index to a manifest if the pointer's epoch is still the expected one. A second flip by the same run
-// finds its own work done and succeeds.
-func Flip(
-	ctx context.Context,
-	art artifact.Index,
-	mirror coordination.Readers,
-	gen, sha string,
-	seq, expected int64,
-) (corpus.Pointer, error) {
-	cur, etag, err := art.Current(ctx)
+// FlipIn is what becomes the served generation.
+type FlipIn struct {
+	Artifacts  artifact.Index
+	Mirror     coordination.Readers
+	Generation string
+	Manifest   string // sha256 of its manifest
+	Seq        int64
+	Expected   int64 // the pointer's epoch when the build was planned
+}
+
+// Flip points the index to a manifest if the pointer's epoch is still the expected one, else fault.PointerMoved. A second
+// flip by the same run finds its own work done and succeeds; so does one whose answer was lost. When only the mirror
+// fails, the pointer that comes back with the error is served already.
+func Flip(ctx context.Context, in FlipIn) (corpus.Pointer, error) {
+	current, etag, err := in.Artifacts.Current(ctx)
 	if err != nil {
-		return cur, err
+		return current, err
 	}
-	if cur.Manifest == sha && cur.Epoch == expected+1 {
-		return cur, Mirror(ctx, art, mirror, cur)
+	if in.done(current) {
+		return current, Mirror(ctx, in.Artifacts, in.Mirror, current)
 	}
-	if cur.Epoch != expected {
-		return cur, moved(art, cur)
+	if current.Epoch != in.Expected {
+		return current, in.moved(current)
 	}
-	next := corpus.Pointer{Generation: gen, Manifest: sha, Seq: seq, Epoch: expected + 1}
-	cond := blob.Cond{Match: etag}
+	next := corpus.Pointer{Generation: in.Generation, Manifest: in.Manifest, Seq: in.Seq, Epoch: in.Expected + 1}
+	condition := blob.Cond{Match: etag}
 	if etag == "" {
-		cond = blob.Cond{Absent: true}
+		condition = blob.Cond{Absent: true}
 	}
-	if _, err := blob.WriteJSON(ctx, art.Store, art.CurrentKey(), next, cond); err != nil {
-		if fault.Is(err, fault.Precondition) {
-			return cur, moved(art, cur)
+	_, err = blob.WriteJSON(ctx, in.Artifacts.Store, in.Artifacts.CurrentKey(), next, condition)
+	if fault.Is(err, fault.Precondition) { // another run, or this write itself, repeated below after its answer was lost
+		if current, _, err = in.Artifacts.Current(ctx); err == nil && !in.done(current) {
+			err = in.moved(current)
 		}
-		return cur, err
 	}
-	return next, Mirror(ctx, art, mirror, next)
+	if err != nil {
+		return current, err
+	}
+	return next, Mirror(ctx, in.Artifacts, in.Mirror, next)
 }
 
-func moved(art artifact.Index, cur corpus.Pointer) error {
-	return fault.PointerMoved.At("publish", art.Name).
-		Because(fmt.Sprintf("generation %s was published meanwhile", cur.Generation)).
-		Advise("run index again, or unweaver publish")
+// done tells whether a pointer is what this flip makes it.
+func (in FlipIn) done(pointer corpus.Pointer) bool {
+	return pointer.Manifest == in.Manifest && pointer.Epoch == in.Expected+1
 }
 
-// Mirror tells the class store about the pointer; readers take the higher epoch of the two.
+func (in FlipIn) moved(current corpus.Pointer) error {
+	why := fmt.Sprintf("generation %s was published meanwhile", current.Generation)
+	if current.Generation == "" {
+		why = "the index has no published generation any more"
+	}
+	return fault.PointerMoved.At("publish", in.Artifacts.Name).
+		Because(why).
+		Advise("run index again: what was paid for is not paid twice")
+}
+
+// Mirror tells the store that readers ask about the pointer; they take the higher epoch of the two.
 func Mirror(ctx context.Context, art artifact.Index, mirror coordination.Readers, pointer corpus.Pointer) error {
 	raw, err := json.Marshal(pointer)
 	if err != nil {

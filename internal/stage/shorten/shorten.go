@@ -1,6 +1,6 @@
-// Package shorten brings long class texts under the threshold (specs/unweaver.md §3.5). A text is cut at mentions into
-// blocks, by content, so that a new mention changes one block; each block is shortened on its own ledger key, then what
-// they give is shortened once more. A failed call falls back to the start of the text, cut at a sentence.
+// Package shorten brings long class texts under the threshold. A text is cut at mentions into blocks, by content, so
+// that a new mention changes one block; each block is shortened on its own ledger key, then what they give is shortened
+// once more. A text that the model gave nothing for falls back to its own start, cut at a sentence.
 package shorten
 
 import (
@@ -8,18 +8,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"iter"
 	"strings"
 	"sync"
 	"unicode/utf8"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/lang/classtext"
 	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/stream/par"
 )
@@ -31,6 +32,8 @@ const Prompt = "shorten/1"
 // SchemaVersion of the answer.
 const SchemaVersion = "description/1"
 
+const reminder = "\n\nAnswer again with nothing but {\"description\":\"...\"}."
+
 const system = `You are given the name of an entity and a long text made of descriptions of it from many sources.
 Write one coherent, brief description of the entity in plain prose. Keep what identifies it, its function, its relations to other things, and facts, dates and figures; drop repetition.
 Answer with JSON only: {"description":"..."}`
@@ -39,7 +42,8 @@ var schema = json.RawMessage(
 	`{"type":"object","properties":{"description":{"type":"string"}},"required":["description"],"additionalProperties":false}`,
 )
 
-// In is what one partition works on. OnProgress is told of classes done.
+// In is what one partition works on. OnProgress is told of classes done and ledger entries that answered; nil is
+// allowed.
 type In struct {
 	Spec       corpus.Spec
 	Artifacts  artifact.Index
@@ -63,65 +67,74 @@ func Key(scratch string, partition int) string {
 	return fmt.Sprintf("%s/short-%03d.rows", scratch, partition)
 }
 
-type stage struct {
+type shortener struct {
 	In
 	mu  sync.Mutex
 	res Result
 }
 
-type job struct {
-	id    corpus.ID
-	name  string
-	descs []string
+// class is one class that is too long.
+type class struct {
+	id           corpus.ID
+	name         string
+	descriptions []string
+}
+
+// shortened is what became of it.
+type shortened struct {
+	id  corpus.ID
+	row rows.Short
 }
 
 // width bounds the classes of one partition in flight.
 const width = 16
 
-// Run does one partition.
+// Run does one partition. Result.Progress counts classes done and ledger entries that answered, also when it fails.
 func Run(ctx context.Context, in In) (Result, error) {
-	s := &stage{In: in}
+	s := &shortener{In: in}
 	s.res.Progress.Stage = "shorten"
-	w, err := artifact.NewRows()
+	out, err := artifact.NewRows()
 	if err != nil {
 		return s.res, err
 	}
-	defer w.Discard()
-	type done struct {
-		id  corpus.ID
-		out rows.Short
+	defer out.Discard()
+	var failed error // returned behind the loop, which waits for the classes in flight
+	for short, err := range par.Ordered(ctx, width, s.long(ctx), s.shorten) {
+		if err != nil {
+			failed = err
+			break
+		}
+		out.Append(string(short.id[:]), short.row.Encode())
+		s.mu.Lock()
+		s.res.Classes++
+		s.res.Progress.Done++
+		stage.Tell(in.OnProgress, s.res.Progress)
+		s.mu.Unlock()
 	}
-	src := func(yield func(job, error) bool) {
-		for row, err := range artifact.ScanAll(ctx, in.Artifacts.Store, in.Source) {
+	if failed != nil {
+		return s.res, failed
+	}
+	return s.res, out.Scratch(ctx, in.Artifacts.Store, Key(in.Scratch, in.Partition))
+}
+
+// long streams the classes of the partition that are too long.
+func (s *shortener) long(ctx context.Context) iter.Seq2[class, error] {
+	return func(yield func(class, error) bool) {
+		for row, err := range artifact.ScanAll(ctx, s.Artifacts.Store, s.Source) {
 			if err != nil {
-				yield(job{}, err)
+				yield(class{}, err)
 				return
 			}
 			reduced, err := rows.DecodeReduced(row.Value)
 			if err == nil &&
-				!classtext.Long(reduced.Name, reduced.Descriptions, in.Spec.Shortening.Threshold, in.Spec.Parity) {
+				!classtext.Long(reduced.Name, reduced.Descriptions, s.Spec.Shortening.Threshold, s.Spec.Parity) {
 				continue
 			}
-			if !yield(job{corpus.ID(row.Key), reduced.Name, reduced.Descriptions}, err) || err != nil {
+			if !yield(class{corpus.ID(row.Key), reduced.Name, reduced.Descriptions}, err) || err != nil {
 				return
 			}
 		}
 	}
-	for d, err := range par.Ordered(ctx, width, src, func(ctx context.Context, j job) (done, error) {
-		out, err := s.class(ctx, j)
-		return done{j.id, out}, err
-	}) {
-		if err != nil {
-			return s.res, err
-		}
-		w.Append(string(d.id[:]), d.out.Encode())
-		s.res.Classes++
-		s.mu.Lock()
-		s.res.Progress.Done++
-		in.OnProgress(s.res.Progress)
-		s.mu.Unlock()
-	}
-	return s.res, w.Scratch(ctx, in.Artifacts.Store, Key(in.Scratch, in.Partition))
 }
 
 // Blocks are this long, in runes: small enough for a model's window, large enough to be few.
@@ -131,100 +144,98 @@ const (
 )
 
 // Blocks cuts descriptions at mentions chosen by their content.
-func Blocks(descs []string) [][]string {
+func Blocks(descriptions []string) [][]string {
 	var out [][]string
-	var cur []string
-	n := 0
-	for _, d := range descs {
-		l := utf8.RuneCountInString(d)
-		if n > 0 && n+l > blockMax {
-			out, cur, n = append(out, cur), nil, 0
+	var block []string
+	size := 0
+	for _, description := range descriptions {
+		runes := utf8.RuneCountInString(description)
+		if size > 0 && size+runes > blockMax {
+			out, block, size = append(out, block), nil, 0
 		}
-		cur = append(cur, d)
-		n += l
+		block = append(block, description)
+		size += runes
 		h := fnv.New32a()
-		_, _ = h.Write([]byte(d)) // never fails
-		if n >= blockMin && h.Sum32()%8 == 0 {
-			out, cur, n = append(out, cur), nil, 0
+		_, _ = h.Write([]byte(description)) // never fails
+		if size >= blockMin && h.Sum32()%8 == 0 {
+			out, block, size = append(out, block), nil, 0
 		}
 	}
-	if cur != nil {
-		out = append(out, cur)
+	if block != nil {
+		out = append(out, block)
 	}
 	return out
 }
 
-// class shortens one class.
-func (s *stage) class(ctx context.Context, j job) (rows.Short, error) {
+// shorten shortens one class.
+func (s *shortener) shorten(ctx context.Context, long class) (shortened, error) {
 	limit := s.Spec.Shortening.Threshold
-	var out rows.Short
+	out := shortened{id: long.id}
 	var parts []string
-	blocks := Blocks(j.descs)
-	for _, b := range blocks {
-		t, key, err := s.text(ctx, j.name, strings.Join(b, " "))
+	blocks := Blocks(long.descriptions)
+	for _, block := range blocks {
+		part, keys, err := s.text(ctx, long.name, strings.Join(block, " "))
 		if err != nil {
 			return out, err
 		}
-		parts = append(parts, t)
-		out.Keys = append(out.Keys, key...)
+		parts = append(parts, part)
+		out.row.Keys = append(out.row.Keys, keys...)
 	}
-	out.Text = strings.Join(parts, " ")
-	if len(blocks) > 1 && utf8.RuneCountInString(out.Text) > limit/2 {
-		t, key, err := s.text(ctx, j.name, out.Text)
+	out.row.Text = strings.Join(parts, " ")
+	if len(blocks) > 1 && utf8.RuneCountInString(out.row.Text) > limit/2 {
+		whole, keys, err := s.text(ctx, long.name, out.row.Text)
 		if err != nil {
 			return out, err
 		}
-		out.Text = t
-		out.Keys = append(out.Keys, key...)
+		out.row.Text = whole
+		out.row.Keys = append(out.row.Keys, keys...)
 	}
-	out.Text = Truncate(out.Text, limit)
+	out.row.Text = Truncate(out.row.Text, limit)
 	return out, nil
 }
 
+// value is a ledger entry.
 type value struct {
 	Description string      `json:"description"`
 	Usage       model.Usage `json:"usage"`
-	Reason      string      `json:"reason,omitempty"`
+	Reason      string      `json:"reason,omitempty"` // of a negative entry
 }
 
-// text shortens one block through the ledger.
-func (s *stage) text(ctx context.Context, name, long string) (string, []corpus.Digest, error) {
-	call := model.Call{
-		Task:   model.Shorten,
-		System: system,
-		User:   "Name: " + name + "\n\nDescriptions:\n" + long,
-		Schema: schema,
-		Input:  long,
-		Name:   name,
-		Limit:  s.Spec.Shortening.Threshold,
-	}
+// text shortens one block, and gives the keys of what was paid for.
+func (s *shortener) text(ctx context.Context, name, long string) (string, []corpus.Digest, error) {
 	info := s.Chat.Info()
-	var v value
-	var used model.Usage
-	calls := int64(0)
-	pay := func(ctx context.Context) (ledger.Result, error) {
-		var err error
-		if v, calls, err = s.ask(ctx, call); err != nil {
-			return ledger.Result{}, err
-		}
-		used = v.Usage
-		b, err := json.Marshal(v)
-		return ledger.Result{Value: b, Negative: v.Reason != ""}, err
-	}
 	if !info.Paid {
-		_, err := pay(ctx)
+		v, err := s.ask(ctx, name, long)
 		return orStart(v.Description, long, s.Spec.Shortening.Threshold), nil, err
 	}
 	key := ledger.Key(ledger.Shorten, Prompt, info.Model, info.Parameters, SchemaVersion, name+"\x00"+long)
-	entry, fresh, err := s.Ledger.Do(ctx, ledger.Shorten, key, s.Attempt, pay)
-	s.account(fresh, calls, used)
+	entry, paid, err := s.Ledger.Do(
+		ctx,
+		ledger.Shorten,
+		key,
+		s.Attempt,
+		func(ctx context.Context) (ledger.Result, error) {
+			v, err := s.ask(ctx, name, long)
+			if err != nil {
+				return ledger.Result{}, err
+			}
+			raw, err := json.Marshal(v)
+			return ledger.Result{Value: raw, Negative: v.Reason != ""}, err
+		},
+	)
 	if err != nil {
 		return "", nil, err
 	}
+	var v value
 	if err := json.Unmarshal(entry.Value, &v); err != nil {
 		return "", nil, fault.SegmentDamage.At("read ledger entry", key.String()).
 			Because(err).
 			Advise("delete the entry under ledger/shorten/loose")
+	}
+	if !paid {
+		s.mu.Lock()
+		s.res.Progress.Hits.Shorten++
+		s.mu.Unlock()
 	}
 	return orStart(v.Description, long, s.Spec.Shortening.Threshold), []corpus.Digest{key}, nil
 }
@@ -236,93 +247,65 @@ func orStart(description, long string, limit int) string {
 	return description
 }
 
-func (s *stage) account(fresh bool, calls int64, usage model.Usage) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	progress := &s.res.Progress
-	if !fresh && calls == 0 {
-		progress.Hits.Shorten++
-		return
-	}
-	progress.Calls.Shorten += calls
-	progress.Tokens.Prompt += usage.Prompt
-	progress.Tokens.Completion += usage.Completion
-	progress.Cost += (float64(usage.Prompt)*s.Spec.Chat.Price.Prompt + float64(usage.Completion)*s.Spec.Chat.Price.Completion) / 1e6
-}
-
 // ask calls the model, and once more when the answer holds no description.
-func (s *stage) ask(ctx context.Context, call model.Call) (v value, calls int64, err error) {
-	for try := range 2 {
-		c := call
-		if try == 1 {
-			c.User += "\n\nAnswer again with nothing but {\"description\":\"...\"}."
-		}
-		var reply model.Reply
-		err = retry.Do(ctx, func(ctx context.Context) error {
-			var err error
-			reply, err = s.Chat.Complete(ctx, c)
-			return err
-		})
-		if err != nil {
-			if fault.KindOf(err) == fault.Content {
-				v.Reason = string(fault.CodeOf(err))
-				return v, calls, nil
-			}
-			return v, calls, err
-		}
-		calls++
-		v.Usage.Prompt += reply.Usage.Prompt
-		v.Usage.Completion += reply.Usage.Completion
-		if v.Description = parse(reply.Text); v.Description != "" {
-			return v, calls, nil
-		}
+func (s *shortener) ask(ctx context.Context, name, long string) (value, error) {
+	call := model.Call{
+		Task:   model.Shorten,
+		System: system,
+		User:   "Name: " + name + "\n\nDescriptions:\n" + long,
+		Schema: schema,
+		Input:  long,
+		Name:   name,
+		Limit:  s.Spec.Shortening.Threshold,
 	}
-	v.Reason = string(fault.BadOutput)
-	return v, calls, nil
+	answer, err := stage.Ask(ctx, s.Chat, call, reminder, func(text string) (string, bool) {
+		description := parse(text)
+		return description, description != ""
+	})
+	return value{Description: answer.Value, Usage: answer.Usage, Reason: answer.Reason}, err
 }
 
-// parse accepts {"description": string} and a bare list of one string (DESIGN §8), with anything around it.
-func parse(t string) string {
-	i := strings.IndexAny(t, "{[")
+// parse accepts {"description": string} and a bare list of one string, with anything around it.
+func parse(answer string) string {
+	i := strings.IndexAny(answer, "{[")
 	if i < 0 {
 		return ""
 	}
-	d := json.NewDecoder(strings.NewReader(t[i:]))
 	var raw json.RawMessage
-	if d.Decode(&raw) != nil {
+	if json.NewDecoder(strings.NewReader(answer[i:])).Decode(&raw) != nil {
 		return ""
 	}
-	var o struct {
+	var object struct {
 		Description string `json:"description"`
 	}
-	if json.Unmarshal(raw, &o) == nil && o.Description != "" {
-		return strings.TrimSpace(o.Description)
+	if json.Unmarshal(raw, &object) == nil && object.Description != "" {
+		return strings.TrimSpace(object.Description)
 	}
-	var l []string
-	if json.Unmarshal(raw, &l) == nil && len(l) > 0 {
-		return strings.TrimSpace(l[0])
+	var list []string
+	if json.Unmarshal(raw, &list) == nil && len(list) > 0 {
+		return strings.TrimSpace(list[0])
 	}
 	return ""
 }
 
 // Truncate cuts a text to limit runes, at the end of a sentence where there is one in the second half, else of a word.
-func Truncate(s string, limit int) string {
-	if utf8.RuneCountInString(s) <= limit {
-		return s
+func Truncate(long string, limit int) string {
+	if utf8.RuneCountInString(long) <= limit {
+		return long
 	}
-	r := string([]rune(s)[:limit])
-	n := 0
-	for _, x := range text.Sentences(r) {
-		if n+len(x) >= len(r) {
+	start := string([]rune(long)[:limit])
+	whole := 0
+	for _, sentence := range text.Sentences(start) {
+		if whole+len(sentence) >= len(start) {
 			break
 		}
-		n += len(x)
+		whole += len(sentence)
 	}
-	if n > len(r)/2 {
-		return strings.TrimSpace(r[:n])
+	if whole > len(start)/2 {
+		return strings.TrimSpace(start[:whole])
 	}
-	if i := strings.LastIndexByte(r, ' '); i > 0 {
-		return r[:i]
+	if i := strings.LastIndexByte(start, ' '); i > 0 {
+		return start[:i]
 	}
-	return r
+	return start
 }

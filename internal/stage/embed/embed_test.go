@@ -1,0 +1,261 @@
+package embed_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/build/items"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/embed"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/stage"
+	embedstage "github.com/unweaver/unweaver/internal/stage/embed"
+	"github.com/unweaver/unweaver/internal/stage/stagetest"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob/dir"
+	"github.com/unweaver/unweaver/internal/store/classes/bolt"
+)
+
+const scratch = "i/runs/g"
+
+type bench struct {
+	*testing.T
+	art    artifact.Index
+	claims *bolt.Store
+}
+
+func newBench(t *testing.T) bench {
+	t.Helper()
+	store, err := dir.Open(t.TempDir())
+	stagetest.Ok(t, err)
+	claims, err := bolt.Open(filepath.Join(t.TempDir(), "claims"))
+	stagetest.Ok(t, err)
+	t.Cleanup(func() { _ = claims.Close() })
+	return bench{t, artifact.Index{Store: store, Name: "i"}, claims}
+}
+
+func (b bench) in(embedder *stagetest.Embedder, part stage.Part) embedstage.In {
+	return embedstage.In{
+		Env: items.Env{
+			Spec:        corpus.Spec{Index: "i", Embedding: corpus.EmbedModel{MaxInputTokens: 400}},
+			Artifacts:   b.art,
+			Store:       strings.Repeat("a", 32),
+			Collections: corpus.Collections{Classes: "c", Chunks: "k"},
+		},
+		Scratch: scratch,
+		Part:    part,
+		Source:  embed.Source{Embedder: embedder, Ledger: ledger.New(b.art.Store, b.claims)},
+	}
+}
+
+// classes writes n reduced classes, of which every tenth was shortened.
+func (b bench) classes(n int) stage.Part {
+	b.Helper()
+	var reduced, short []stagetest.Row
+	for i := range n {
+		id := fmt.Sprintf("%016d", i)
+		class := rows.Reduced{Name: fmt.Sprint("Class ", i), Descriptions: []string{"It is one", fmt.Sprint("of ", n)}}
+		reduced = append(reduced, stagetest.Row{Key: id, Value: string(class.Encode())})
+		if i%10 == 0 {
+			short = append(short, stagetest.Row{Key: id, Value: string(rows.Short{Text: "made short"}.Encode())})
+		}
+	}
+	part := stage.Part{Kind: stage.Classes, Partition: stage.Partition{Reduced: "s/reduced", Short: "s/short"}}
+	stagetest.Rows(b, b.art, part.Partition.Reduced, reduced...)
+	stagetest.Rows(b, b.art, part.Partition.Short, short...)
+	return part
+}
+
+// chunks writes documents with an extract segment that follows them.
+func (b bench) chunks(docs ...stagetest.Document) stage.Part {
+	b.Helper()
+	var list []stagetest.Row
+	for _, doc := range docs {
+		for _, chunk := range doc.Chunks {
+			id := corpus.ChunkID(doc.Key, chunk, 0)
+			list = append(list, stagetest.Row{Key: string(id[:]), Value: string(rows.Extract{}.Encode())})
+		}
+	}
+	return stage.Part{Kind: stage.Chunks, Shard: items.Shard{
+		Text:    stagetest.Chunks(b, b.art, scratch, 0, docs...),
+		Extract: stagetest.Segment(b, b.art, list...),
+		To:      len(list),
+	}}
+}
+
+func texts(requests [][]string) map[string]int {
+	out := map[string]int{}
+	for _, request := range requests {
+		for _, text := range request {
+			out[text]++
+		}
+	}
+	return out
+}
+
+func TestEveryNewClassIsEmbeddedOnceWithItsFinalText(t *testing.T) {
+	b := newBench(t)
+	part := b.classes(500)
+	embedder := &stagetest.Embedder{Dim: 4}
+	var told corpus.Progress
+	in := b.in(embedder, part)
+	in.OnProgress = func(p corpus.Progress) { told = p }
+	res, err := embedstage.Run(t.Context(), in)
+	stagetest.Ok(t, err)
+	got := texts(embedder.Requests())
+	if len(got) != 500 || got["Class 7: It is one of 500"] != 1 || got["Class 30: made short"] != 1 {
+		t.Errorf("%d texts", len(got))
+	}
+	requests := len(embedder.Requests())
+	want := corpus.Progress{Stage: "embed", Done: 500}
+	if res.Texts != 500 || res.Progress != want || told != want {
+		t.Errorf("%+v, told %+v", res, told)
+	}
+	for _, request := range embedder.Requests() {
+		if len(request) > 128 {
+			t.Errorf("a request of %d texts", len(request))
+		}
+	}
+	t.Run("a second run asks for the same requests, which the ledger answers", func(t *testing.T) {
+		res, err := embedstage.Run(t.Context(), b.in(embedder, part))
+		stagetest.Ok(t, err)
+		if res.Progress.Hits.Embed != int64(requests) || len(embedder.Requests()) != requests || res.Progress.Done != 500 {
+			t.Errorf("%+v after %d requests, then %d", res.Progress, requests, len(embedder.Requests()))
+		}
+	})
+}
+
+func TestLongChunksAreEmbeddedInWindows(t *testing.T) {
+	b := newBench(t)
+	words := make([]string, 380)
+	for i := range words {
+		words[i] = fmt.Sprint("w", i)
+	}
+	part := b.chunks(
+		stagetest.Document{Key: "a", Title: "Short", Chunks: []string{"A few words."}},
+		stagetest.Document{Key: "b", Title: "Long", Chunks: []string{strings.Join(words, " ")}},
+	)
+	embedder := &stagetest.Embedder{Dim: 4}
+	res, err := embedstage.Run(t.Context(), b.in(embedder, part))
+	stagetest.Ok(t, err)
+	got := texts(embedder.Requests())
+	if got["Short\n\nA few words."] != 1 || res.Texts != int64(len(got)) || len(got) < 4 {
+		t.Errorf("%d texts, %+v", len(got), res)
+	}
+	for text := range got {
+		if !strings.HasPrefix(text, "Short\n\n") && !strings.HasPrefix(text, "Long\n\nw") {
+			t.Errorf("a window without its title: %.30q", text)
+		}
+	}
+	t.Run("for parity without their title", func(t *testing.T) {
+		embedder := &stagetest.Embedder{Dim: 4}
+		in := b.in(embedder, part)
+		in.Env.Spec.Parity = true
+		_, err := embedstage.Run(t.Context(), in)
+		stagetest.Ok(t, err)
+		if got := texts(embedder.Requests()); got["\n\nA few words."] != 1 {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
+func TestWhatTheParentHasIsNotEmbeddedAgain(t *testing.T) {
+	b := newBench(t)
+	part := b.classes(100)
+	in := b.in(&stagetest.Embedder{Dim: 4}, part)
+	var list []stagetest.Row
+	for class, err := range part.Classes(t.Context(), in.Env) {
+		stagetest.Ok(t, err)
+		row := rows.Class{Record: class.Record, Vector: class.Vector}
+		switch id := class.ID; {
+		case id[15] == '1': // not in the parent
+			continue
+		case id[15] == '2': // there with another text
+			row.Vector = corpus.Sum("other")
+		}
+		list = append(list, stagetest.Row{Key: string(class.ID[:]), Value: string(row.Encode())})
+	}
+	parent := &corpus.Manifest{Collections: corpus.Collections{Classes: "c"}}
+	parent.Segments.Classes = []corpus.Segment{stagetest.Segment(t, b.art, list...)}
+	for name, c := range map[string]struct {
+		collection string
+		want       int
+	}{"in the same collection": {"c", 20}, "but in a new collection": {"c2", 100}} {
+		embedder := &stagetest.Embedder{Dim: 4}
+		in := b.in(embedder, part)
+		in.Env.Parent, in.Env.Collections.Classes = parent, c.collection
+		in.Source.Ledger = ledger.New(newBench(t).art.Store, b.claims)
+		res, err := embedstage.Run(t.Context(), in)
+		stagetest.Ok(t, err)
+		if res.Texts != int64(c.want) || len(texts(embedder.Requests())) != c.want {
+			t.Errorf("%s: %d texts", name, res.Texts)
+		}
+	}
+}
+
+func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
+	b := newBench(t)
+	part := b.classes(1000)
+	refused := fault.ModelAuth.At("embed", "m")
+	res, err := embedstage.Run(t.Context(), b.in(
+		&stagetest.Embedder{Dim: 4, Before: func([]string) error { return refused }}, part,
+	))
+	if !fault.Is(err, fault.ModelAuth) || res.Progress != (corpus.Progress{Stage: "embed"}) || res.Texts != 0 {
+		t.Errorf("a server that refuses: %v, %+v", err, res)
+	}
+	var asked atomic.Int64
+	quota := &stagetest.Embedder{Dim: 4, Before: func([]string) error {
+		if asked.Add(1) > 3 {
+			return fault.ModelQuota.At("embed", "m")
+		}
+		return nil
+	}}
+	if _, err = embedstage.Run(t.Context(), b.in(quota, part)); !fault.Is(err, fault.ModelQuota) {
+		t.Fatalf("got %v", err)
+	}
+	paid := int64(len(quota.Requests()))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	stuck := &stagetest.Embedder{Dim: 4, Before: func([]string) error { <-ctx.Done(); return ctx.Err() }}
+	in := b.in(stuck, part)
+	in.OnProgress = func(p corpus.Progress) {
+		if p.Hits.Embed == paid {
+			cancel()
+		}
+	}
+	if res, err = embedstage.Run(ctx, in); err == nil || res.Progress.Hits.Embed != paid {
+		t.Errorf("%v: a cancelled run tells %d hits of %d", err, res.Progress.Hits.Embed, paid)
+	}
+}
+
+func TestBuiltInEmbeddersAreLeftToLoad(t *testing.T) {
+	b := newBench(t)
+	embedder := &stagetest.Embedder{Free: true, Dim: 4}
+	res, err := embedstage.Run(t.Context(), b.in(embedder, b.classes(10)))
+	if err != nil || res.Texts != 0 || len(embedder.Requests()) != 0 {
+		t.Errorf("%v, %+v", err, res)
+	}
+}
+
+func TestAPartThatIsNothingIsRefused(t *testing.T) {
+	b := newBench(t)
+	_, err := embedstage.Run(t.Context(), b.in(&stagetest.Embedder{Dim: 4}, stage.Part{}))
+	if !fault.Is(err, fault.Internal) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAnExtractSegmentThatDoesNotFollowItsChunksIsTold(t *testing.T) {
+	b := newBench(t)
+	part := b.chunks(stagetest.Numbered(3, "Text %d.")...)
+	part.Shard.Extract = stagetest.Segment(t, b.art)
+	if _, err := embedstage.Run(t.Context(), b.in(&stagetest.Embedder{Dim: 4}, part)); err == nil {
+		t.Error("chunks without their extraction were embedded")
+	}
+}

@@ -1,0 +1,94 @@
+package estimate
+
+import (
+	"math"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+)
+
+// EmbedIn is what the cost of vectors is estimated from.
+type EmbedIn struct {
+	Paid           bool          // by a model that costs something; else the estimate is zero
+	Parent         corpus.Counts // zero: no parent, or one with another embedder, none of whose vectors serve
+	New            New
+	MaxInputTokens int // of the embedder; 0: no limit
+	Parts          int // partitions or shards: each ends with a request that may be small
+}
+
+// A request has at least minItems texts, or as much text as it may have, unless it is the last of its part.
+const (
+	minItems = 48
+	maxItems = 128
+	maxRunes = 120_000
+	// classTokens are those of a usual class text.
+	classTokens = (nameRunes + mentionRunes*1.3) / runesPerToken
+)
+
+// EmbedChunks estimates the requests for the vectors of new chunks. Low and high differ by how texts fall into requests,
+// and by the windows of chunks that are too long for the embedder.
+func EmbedChunks(in EmbedIn) Task {
+	if !in.Paid || in.New.Chunks == 0 {
+		return Task{}
+	}
+	chunks, tokens := float64(in.New.Chunks), float64(in.New.Tokens)
+	low, high := windows(tokens/chunks, in.MaxInputTokens)
+	title := nameRunes / runesPerToken
+	return Task{
+		Calls: Range{
+			requests(low*chunks, tokens, in.Parts).Low,
+			requests(high*chunks, tokens*overlap(high), in.Parts).High,
+		},
+		Prompt: Range{int64(tokens), ceil(tokens*overlap(high) + title*high*chunks)},
+	}
+}
+
+// windows of a chunk of so many tokens: one, or one for each 110 words after the first 150.
+func windows(tokens float64, limit int) (low, high float64) {
+	if limit <= 0 || tokens <= float64(limit)/2 {
+		return 1, 1
+	}
+	count := func(words float64) float64 { return max(1, math.Ceil((words-150)/110)+1) }
+	if tokens <= float64(limit) { // the usual one is not too long, though some are
+		return 1, count(tokens)
+	}
+	return count(tokens / 2), count(tokens)
+}
+
+// overlap is how much longer windows are than the chunk they were cut from.
+func overlap(windows float64) float64 {
+	if windows <= 1 {
+		return 1
+	}
+	return 150.0 / 110
+}
+
+// EmbedClasses estimates the requests for the vectors of new and changed classes: low, as many as the parent has for
+// each of its chunks (only chunks that no run ever extracted count); high, one for every mention of every new chunk,
+// and for every mention that goes.
+func EmbedClasses(in EmbedIn) Task {
+	if !in.Paid {
+		return Task{}
+	}
+	classes, mentions := rates(in.Parent, in.New)
+	low := classes * float64(in.New.Unseen)
+	if in.Parent.Chunks == 0 {
+		low /= 2 // what is known of other corpora
+	}
+	high := max(low, mentions*float64(in.New.Chunks+in.New.Gone))
+	if high == 0 {
+		return Task{}
+	}
+	return Task{
+		Calls:  Range{requests(low, low*classTokens, in.Parts).Low, requests(high, high*2*classTokens, in.Parts).High},
+		Prompt: Range{int64(low * classTokens / 2), ceil(high * 2 * classTokens)},
+	}
+}
+
+// requests that texts fall into.
+func requests(texts, tokens float64, parts int) Range {
+	runes := tokens * runesPerToken
+	return Range{
+		Low:  max(ceil(texts/maxItems), ceil(runes/maxRunes)),
+		High: min(ceil(texts), ceil(texts/minItems)+ceil(runes/(maxRunes/2))+int64(max(parts, 1))),
+	}
+}

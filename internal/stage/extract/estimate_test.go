@@ -1,0 +1,92 @@
+package extract_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/stage/extract"
+	"github.com/unweaver/unweaver/internal/stage/stagetest"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+)
+
+// noClaims fails a test that claims anything.
+type noClaims struct {
+	coordination.Claims
+	t *testing.T
+}
+
+func (c noClaims) Claim(context.Context, string, string, time.Duration) (bool, error) {
+	c.t.Error("claimed")
+	return false, errors.New("claimed")
+}
+
+func TestCountTellsWhatWouldBePaidAndTakesNothing(t *testing.T) {
+	b := newBench(t)
+	docs := stagetest.Numbered(50, "Text number %d of fifty.")
+	paid := &stagetest.Chat{Answer: stagetest.Says(entities("X"))}
+	_, err := extract.Run(t.Context(), b.in(paid, docs[:20]...)) // an earlier run
+	stagetest.Ok(t, err)
+	bad := &stagetest.Chat{Answer: stagetest.Says("no")}
+	_, err = extract.Run(t.Context(), b.in(bad, docs[20:25]...))
+	stagetest.Ok(t, err)
+
+	in := b.in(nil, docs...)
+	readOnly := &stagetest.Tampered{Store: b.art.Store, OnPut: func(key string) error {
+		t.Errorf("wrote %s", key)
+		return errors.New("wrote")
+	}}
+	in.Artifacts.Store = readOnly
+	count := func(info model.Info, attempt int) extract.Estimate {
+		estimate, err := extract.Count(t.Context(), extract.CountIn{
+			Model:   info,
+			Ledger:  ledger.New(readOnly, noClaims{t: t}),
+			Attempt: attempt,
+			Chunks:  extract.Texts(t.Context(), in),
+		})
+		stagetest.Ok(t, err)
+		return estimate
+	}
+	info := (&stagetest.Chat{}).Info()
+	got := count(info, 0)
+	if got.Chunks != 50 || got.Calls != 25 || got.Hits != 25 {
+		t.Errorf("%+v", got)
+	}
+	if got.Prompt < 25*100 || got.Prompt > 25*300 || got.Completion < 25*6 || got.Completion > 25*15 {
+		t.Errorf("tokens %+v", got)
+	}
+	if later := count(info, 1); later.Calls != 30 { // bad answers are asked for again
+		t.Errorf("in a later round %+v", later)
+	}
+	if free := count(model.Info{Provider: "builtin"}, 0); free != (extract.Estimate{Chunks: 50}) {
+		t.Errorf("built-in models %+v", free)
+	}
+	info.Model = "another"
+	if other := count(info, 0); other.Calls != 50 || other.Hits != 0 {
+		t.Errorf("another model %+v", other)
+	}
+}
+
+type brokenLedger struct{ err error }
+
+func (l brokenLedger) Get(context.Context, string, corpus.Digest, int) (*ledger.Entry, error) {
+	return nil, l.err
+}
+
+func TestCountTellsThatTheLedgerCannotBeRead(t *testing.T) {
+	b := newBench(t)
+	in := b.in(nil, stagetest.Numbered(3, "Text %d.")...)
+	_, err := extract.Count(t.Context(), extract.CountIn{
+		Model:  (&stagetest.Chat{}).Info(),
+		Ledger: brokenLedger{fault.StoreDenied.At("read", "ledger")},
+		Chunks: extract.Texts(t.Context(), in),
+	})
+	if !fault.Is(err, fault.StoreDenied) {
+		t.Errorf("got %v", err)
+	}
+}

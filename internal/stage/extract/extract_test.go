@@ -1,0 +1,357 @@
+package extract_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/rowfile"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/stage/extract"
+	"github.com/unweaver/unweaver/internal/stage/stagetest"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/dir"
+	"github.com/unweaver/unweaver/internal/store/classes/bolt"
+)
+
+const scratch = "i/runs/g"
+
+type bench struct {
+	*testing.T
+	art    artifact.Index
+	claims *bolt.Store
+}
+
+func newBench(t *testing.T) bench {
+	t.Helper()
+	store, err := dir.Open(t.TempDir())
+	stagetest.Ok(t, err)
+	claims, err := bolt.Open(filepath.Join(t.TempDir(), "claims"))
+	stagetest.Ok(t, err)
+	t.Cleanup(func() { _ = claims.Close() })
+	return bench{t, artifact.Index{Store: store, Name: "i"}, claims}
+}
+
+// in is a batch over all chunks of documents, as another process would begin it.
+func (b bench) in(chat model.Chat, docs ...stagetest.Document) extract.In {
+	b.Helper()
+	n := 0
+	for _, doc := range docs {
+		n += len(doc.Chunks)
+	}
+	return extract.In{
+		Spec:      corpus.Spec{Index: "i"},
+		Artifacts: b.art,
+		Scratch:   scratch,
+		Gen:       "g",
+		Text:      stagetest.Chunks(b, b.art, scratch, 0, docs...),
+		Shard:     extract.Shard{To: n},
+		To:        n,
+		Chat:      chat,
+		Ledger:    ledger.New(b.art.Store, b.claims),
+	}
+}
+
+func entities(names ...string) string {
+	type entity struct {
+		Name        string `json:"name"`
+		Description string `json:"description"`
+	}
+	list := []entity{}
+	for _, name := range names {
+		list = append(list, entity{name, "About " + name + "."})
+	}
+	raw, _ := json.Marshal(map[string]any{"entities": list})
+	return string(raw)
+}
+
+// extracted reads a batch's file back.
+func (b bench) extracted(in extract.In) []rows.Extract {
+	b.Helper()
+	var out []rows.Extract
+	for _, row := range stagetest.Read(b, b.art, extract.BatchKey(scratch, in.Shard.Number, in.Batch)) {
+		dec := rowfile.Dec{B: []byte(row.Value)}
+		dec.S()
+		dec.U()
+		dec.S()
+		dec.S()
+		x, err := rows.DecodeExtract(dec.B)
+		stagetest.Ok(b, err)
+		out = append(out, x)
+	}
+	return out
+}
+
+func (b bench) deadLetters() []string {
+	b.Helper()
+	var out []string
+	for info, err := range b.art.Store.List(b.Context(), b.art.GenerationKey("g", "dead-letters/"), "") {
+		stagetest.Ok(b, err)
+		out = append(out, info.Key)
+	}
+	return out
+}
+
+func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
+	refused := fault.ModelAuth.At("call chat model", "test")
+	good := stagetest.Says(entities("Marbeck"))
+	docs := stagetest.Numbered(100, "Text number %d about Marbeck.")
+	t.Run("a server that refuses gives none, and the stage counts no calls", func(t *testing.T) {
+		b := newBench(t)
+		res, err := extract.Run(t.Context(), b.in(&stagetest.Chat{Answer: stagetest.Fails(refused)}, docs...))
+		if !errors.Is(err, refused) {
+			t.Fatalf("got %v", err)
+		}
+		if res.Progress != (corpus.Progress{Stage: "extract"}) {
+			t.Errorf("a batch that got nothing reports %+v", res.Progress)
+		}
+	})
+	t.Run("a first run pays for all and hits nothing; a second one hits all", func(t *testing.T) {
+		b := newBench(t)
+		chat := &stagetest.Chat{Answer: good}
+		for run, hits := range []int64{0, 100} {
+			res, err := extract.Run(t.Context(), b.in(chat, docs...))
+			stagetest.Ok(t, err)
+			want := corpus.Progress{Stage: "extract", Done: 100, Hits: corpus.Calls{Extract: hits}}
+			if res.Progress != want || len(chat.Calls()) != 100 {
+				t.Errorf("run %d reports %+v after %d calls", run, res.Progress, len(chat.Calls()))
+			}
+		}
+	})
+	t.Run("a batch that is cancelled keeps what the ledger answered, and no more", func(t *testing.T) {
+		b := newBench(t)
+		_, err := extract.Run(t.Context(), b.in(&stagetest.Chat{Answer: good}, docs[:30]...)) // an earlier run
+		stagetest.Ok(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		in := b.in(nil, docs...)
+		var told atomic.Int64
+		in.OnProgress = func(p corpus.Progress) {
+			told.Store(p.Hits.Extract)
+			if p.Hits.Extract == 30 {
+				cancel()
+			}
+		}
+		in.Chat = &stagetest.Chat{Answer: func(model.Call) (model.Reply, error) {
+			<-ctx.Done()
+			return model.Reply{}, ctx.Err()
+		}}
+		res, err := extract.Run(ctx, in)
+		if err == nil || res.Progress.Hits.Extract != 30 || told.Load() != 30 {
+			t.Errorf("%v: %+v, told of %d hits", err, res.Progress, told.Load())
+		}
+	})
+	t.Run("a negative entry that answers is a hit", func(t *testing.T) {
+		b := newBench(t)
+		chat := &stagetest.Chat{Answer: stagetest.Says("no")}
+		for run, hits := range []int64{0, 10} {
+			res, err := extract.Run(t.Context(), b.in(chat, docs[:10]...))
+			stagetest.Ok(t, err)
+			if res.Progress.Hits.Extract != hits || res.Dead != 10 || len(chat.Calls()) != 20 {
+				t.Errorf("run %d: %+v after %d calls", run, res, len(chat.Calls()))
+			}
+		}
+	})
+	t.Run("built-in models have no ledger", func(t *testing.T) {
+		b := newBench(t)
+		for range 2 {
+			res, err := extract.Run(t.Context(), b.in(builtin.Chat{}, docs[:10]...))
+			stagetest.Ok(t, err)
+			if res.Progress.Hits.Extract != 0 || res.Progress.Done != 10 {
+				t.Errorf("%+v", res.Progress)
+			}
+		}
+		for info := range b.art.Store.List(t.Context(), "ledger/", "") {
+			t.Errorf("wrote %s", info.Key)
+		}
+	})
+}
+
+func TestAChunkKeepsWhatWasSaidAboutItAndWhere(t *testing.T) {
+	b := newBench(t)
+	in := b.in(
+		&stagetest.Chat{Answer: stagetest.Says("```json\n" + entities("Quillon", "Nowhere") + "```")},
+		stagetest.Document{Key: "a.txt", Title: "A", Chunks: []string{"Größe of Quillon. ", "Again: quillon, and Quillon."}},
+	)
+	_, err := extract.Run(t.Context(), in)
+	stagetest.Ok(t, err)
+	got := b.extracted(in)
+	want := []string{"[[9 16]]", "[[7 14] [20 27]]"}
+	for i, x := range got {
+		if len(x.Entities) != 2 || fmt.Sprint(x.Entities[0].Spans) != want[i] || x.Entities[1].Spans != nil {
+			t.Errorf("chunk %d: %+v", i, x.Entities)
+		}
+		if x.Rung != extract.RungStrict || x.Key.IsZero() {
+			t.Errorf("chunk %d: read %q under key %v", i, x.Rung, x.Key)
+		}
+	}
+}
+
+func TestAnAnswerThatCannotBeRead(t *testing.T) {
+	doc := stagetest.Document{Key: "a.txt", Title: "The Title", Chunks: []string{strings.Repeat("word  and ", 90)}}
+	id := corpus.ChunkID("a.txt", doc.Chunks[0], 0).String()
+	t.Run("is asked for once more", func(t *testing.T) {
+		b := newBench(t)
+		chat := &stagetest.Chat{}
+		chat.Answer = func(call model.Call) (model.Reply, error) {
+			if len(chat.Calls()) == 1 {
+				return model.Reply{Text: "I cannot."}, nil
+			}
+			return model.Reply{Text: entities("Word")}, nil
+		}
+		in := b.in(chat, doc)
+		res, err := extract.Run(t.Context(), in)
+		stagetest.Ok(t, err)
+		calls := chat.Calls()
+		if len(calls) != 2 || calls[0].User != doc.Chunks[0] || !strings.HasPrefix(calls[1].User, doc.Chunks[0]+"\n\n") {
+			t.Fatalf("%+v", calls)
+		}
+		if x := b.extracted(in)[0]; x.Rung != extract.RungRetry+" "+extract.RungStrict || res.Dead != 0 {
+			t.Errorf("%+v, %+v", x, res)
+		}
+	})
+	for name, c := range map[string]struct {
+		answer func(model.Call) (model.Reply, error)
+		reason fault.Code
+		raw    string
+	}{
+		"twice leaves a fallback and a dead letter": {
+			stagetest.Says("I cannot."), fault.BadOutput, "I cannot.",
+		},
+		"and a text that the model refuses too": {
+			stagetest.Fails(fault.ModelRejected.At("call", "m").Because("filtered")), fault.ModelRejected, "call m: filtered",
+		},
+		"of any length, of which the start is kept": {
+			stagetest.Says(strings.Repeat("é", 80<<10)), fault.BadOutput, strings.Repeat("é", 32<<10),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			in := b.in(&stagetest.Chat{Answer: c.answer}, doc)
+			in.Attempt = 3
+			res, err := extract.Run(t.Context(), in)
+			stagetest.Ok(t, err)
+			if res.Dead != 1 || res.Fallbacks != 1 || res.Chunks != 1 {
+				t.Errorf("%+v", res)
+			}
+			x := b.extracted(in)[0]
+			description := strings.Join(strings.Fields(doc.Chunks[0][:600]), " ")
+			if x.Fallback != string(c.reason) || len(x.Entities) != 1 || x.Entities[0].Name != "The Title "+id[:8] ||
+				x.Entities[0].Description != description {
+				t.Errorf("fallback is %+v", x)
+			}
+			keys := b.deadLetters()
+			if len(keys) != 1 || !strings.HasSuffix(keys[0], "/"+id+".json") {
+				t.Fatalf("dead letters %v", keys)
+			}
+			var letter extract.DeadLetter
+			_, err = blob.ReadJSON(t.Context(), b.art.Store, keys[0], &letter)
+			stagetest.Ok(t, err)
+			if want := (extract.DeadLetter{id, "a.txt", 0, string(c.reason), 3, x.Key.String(), c.raw}); letter != want {
+				t.Errorf("got  %+v\nwant %+v", letter, want)
+			}
+		})
+	}
+	t.Run("is paid for again in a later round, and then forgiven", func(t *testing.T) {
+		b := newBench(t)
+		chat := &stagetest.Chat{Answer: stagetest.Says("no")}
+		_, err := extract.Run(t.Context(), b.in(chat, doc))
+		stagetest.Ok(t, err)
+		chat.Answer = stagetest.Says(entities("Word"))
+		in := b.in(chat, doc)
+		in.Attempt = 1
+		res, err := extract.Run(t.Context(), in)
+		stagetest.Ok(t, err)
+		if res.Dead != 0 || len(chat.Calls()) != 3 {
+			t.Errorf("%+v after %d calls", res, len(chat.Calls()))
+		}
+	})
+}
+
+func TestASystemFailureLeavesTheBatchToBeRepeatedForNothing(t *testing.T) {
+	b := newBench(t)
+	docs := stagetest.Numbered(40, "Text %d.")
+	var answered atomic.Int64
+	chat := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {
+		if call.Input == "Text 39." {
+			return model.Reply{}, fault.ModelQuota.At("call", "m")
+		}
+		answered.Add(1)
+		return model.Reply{Text: entities("Text")}, nil
+	}}
+	in := b.in(chat, docs...)
+	_, err := extract.Run(t.Context(), in)
+	if !fault.Is(err, fault.ModelQuota) {
+		t.Fatalf("got %v", err)
+	}
+	if _, _, err := blob.Read(t.Context(), b.art.Store, extract.BatchKey(scratch, 0, 0)); !fault.Is(err, fault.NotFound) {
+		t.Errorf("the unfinished batch has a file: %v", err)
+	}
+	chat.Answer = func(model.Call) (model.Reply, error) {
+		answered.Add(1)
+		return model.Reply{Text: entities("Text")}, nil
+	}
+	res, err := extract.Run(t.Context(), b.in(chat, docs...))
+	stagetest.Ok(t, err)
+	if answered.Load() != 40 || res.Progress.Hits.Extract+1 > 40 || res.Dead != 0 {
+		t.Errorf("%d answers for 40 chunks; %+v", answered.Load(), res)
+	}
+}
+
+func TestADamagedLedgerEntryIsToldAndIsNoHit(t *testing.T) {
+	b := newBench(t)
+	chat := &stagetest.Chat{Answer: stagetest.Says(entities("Text"))}
+	in := b.in(chat, stagetest.Numbered(1, "Text %d.")...)
+	_, err := in.Ledger.Put(t.Context(), ledger.Extract, extract.Key(chat.Info(), "Text 0."), 0, ledger.Result{Value: []byte("{")})
+	stagetest.Ok(t, err)
+	res, err := extract.Run(t.Context(), in)
+	if !fault.Is(err, fault.SegmentDamage) || res.Progress.Hits.Extract != 0 {
+		t.Errorf("%v, %+v", err, res.Progress)
+	}
+}
+
+func TestBatchesOfAShardJoinToTheSameFileWhateverTheirSize(t *testing.T) {
+	docs := stagetest.Numbered(23, "Text %d about one thing.")
+	seal := func(t *testing.T, size int) (extract.SealResult, []stagetest.Row) {
+		b := newBench(t)
+		in := b.in(&stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {
+			return model.Reply{Text: entities("Thing", call.Ref)}, nil
+		}}, docs...)
+		batches := 0
+		for from := 0; from < 23; from += size {
+			in.Batch, in.From, in.To = batches, from, min(from+size, 23)
+			res, err := extract.Run(t.Context(), in)
+			stagetest.Ok(t, err)
+			if res.Chunks != int64(in.To-in.From) {
+				t.Errorf("batch %d has %d chunks", batches, res.Chunks)
+			}
+			batches++
+		}
+		res, err := extract.Seal(t.Context(), extract.SealIn{
+			Artifacts: b.art, Scratch: scratch, Shard: in.Shard, Batches: batches, Paid: true, Ledger: in.Ledger,
+		})
+		stagetest.Ok(t, err)
+		return res, stagetest.Read(t, b.art, extract.MentionsKey(scratch, 0))
+	}
+	want, mentions := seal(t, 23)
+	if want.Chunks != 23 || want.Mentions != 3*23 || !want.Fresh {
+		t.Fatalf("%+v", want)
+	}
+	for _, size := range []int{1, 7, 22} {
+		got, rows := seal(t, size)
+		if got != want || fmt.Sprint(rows) != fmt.Sprint(mentions) {
+			t.Errorf("batches of %d: %+v, want %+v", size, got, want)
+		}
+	}
+}

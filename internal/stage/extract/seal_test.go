@@ -1,0 +1,203 @@
+package extract_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/stage/extract"
+	"github.com/unweaver/unweaver/internal/stage/stagetest"
+)
+
+// sealed extracts documents, answers by chunk text, and gives the mentions as "class chunk position surface".
+func (b bench) sealed(parity bool, answers map[string]string, docs ...stagetest.Document) (extract.SealResult, []string) {
+	b.Helper()
+	in := b.in(&stagetest.Chat{Free: true, Answer: func(call model.Call) (model.Reply, error) {
+		return model.Reply{Text: answers[call.Input]}, nil
+	}}, docs...)
+	_, err := extract.Run(b.Context(), in)
+	stagetest.Ok(b, err)
+	var told []int64
+	res, err := extract.Seal(b.Context(), extract.SealIn{
+		Spec:       corpus.Spec{Index: "i", Parity: parity},
+		Artifacts:  b.art,
+		Scratch:    scratch,
+		Batches:    1,
+		OnProgress: func(p corpus.Progress) { told = append(told, p.Done) },
+	})
+	stagetest.Ok(b, err)
+	for i, done := range told {
+		if done != int64(64*(i+1)) {
+			b.Errorf("told of %v chunks", told)
+		}
+	}
+	var out []string
+	last := ""
+	for _, row := range stagetest.Read(b, b.art, extract.MentionsKey(scratch, 0)) {
+		m, err := rows.DecodeMention([]byte(row.Value))
+		stagetest.Ok(b, err)
+		if row.Key < last {
+			b.Error("mentions are not sorted by class")
+		}
+		last = row.Key
+		text := fmt.Sprintf("%s#%d.%d %s: %s", m.Document, m.Ordinal, m.Position, m.Surface, m.Description)
+		if m.Fallback {
+			text += " (fallback)"
+		}
+		out = append(out, text)
+	}
+	return res, out
+}
+
+func sameSet(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	left := map[string]int{}
+	for _, line := range want {
+		left[line]++
+	}
+	for _, line := range got {
+		if left[line]--; left[line] < 0 {
+			t.Errorf("unexpected mention %q", line)
+		}
+	}
+	for line, n := range left {
+		if n > 0 {
+			t.Errorf("missing mention %q", line)
+		}
+	}
+}
+
+func TestSealAddsATitleToEveryChunkThatDoesNotNameItItself(t *testing.T) {
+	docs := []stagetest.Document{
+		{Key: "a", Title: "The Harbour", Chunks: []string{"One. Two! Three? Four.", "More of it."}},
+		{Key: "b", Title: "", Chunks: []string{"No title."}},
+	}
+	answers := map[string]string{
+		"One. Two! Three? Four.": entities("Crane", "Crane"),
+		"More of it.":            entities("the harbour"),
+		"No title.":              entities("Crane"),
+	}
+	t.Run("with its first three sentences", func(t *testing.T) {
+		res, got := newBench(t).sealed(false, answers, docs...)
+		sameSet(
+			t, got,
+			"a#0.-1 The Harbour: One. Two! Three?",
+			"a#0.0 Crane: About Crane.",
+			"a#0.1 Crane: About Crane.",
+			"a#1.0 the harbour: About the harbour.",
+			"b#0.0 Crane: About Crane.",
+		)
+		if res.Mentions != 5 || res.Chunks != 3 || res.Fallbacks != 0 {
+			t.Errorf("%+v", res)
+		}
+	})
+	t.Run("and none for parity", func(t *testing.T) {
+		_, got := newBench(t).sealed(true, answers, docs...)
+		for _, line := range got {
+			if strings.Contains(line, ".-1 ") {
+				t.Errorf("a title mention: %s", line)
+			}
+		}
+		if len(got) != 4 {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+func TestTheDescriptionOfATitleIsBounded(t *testing.T) {
+	for name, c := range map[string]struct{ chunk, want string }{
+		"a long sentence":         {strings.Repeat("word ", 3000), strings.TrimSpace(strings.Repeat("word ", 120))},
+		"spaces and line breaks":  {"One\n  two.\tThree.", "One two. Three."},
+		"characters of two bytes": {strings.Repeat("é", 700), strings.Repeat("é", 600)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			doc := stagetest.Document{Key: "a", Title: "T", Chunks: []string{c.chunk}}
+			_, got := newBench(t).sealed(false, map[string]string{c.chunk: entities()}, doc)
+			if len(got) != 1 || got[0] != "a#0.-1 T: "+c.want {
+				t.Errorf("got %.80q", got)
+			}
+		})
+	}
+}
+
+func TestMentionsOfAClassStandInChunkOrder(t *testing.T) {
+	docs := stagetest.Numbered(300, "Text %d.")
+	answers := map[string]string{}
+	for _, doc := range docs {
+		answers[doc.Chunks[0]] = entities("Same", "same")
+	}
+	res, got := newBench(t).sealed(false, answers, docs...)
+	var same []string
+	for _, line := range got {
+		if strings.Contains(strings.ToLower(line), " same:") {
+			same = append(same, line[:8])
+		}
+	}
+	for i, line := range same {
+		if want := fmt.Sprintf("d%04d.tx", i/2); line != want {
+			t.Fatalf("mention %d is of %s, want %s", i, line, want)
+		}
+	}
+	if len(same) != 600 || res.Mentions != 900 {
+		t.Errorf("%d mentions of the class, %d in all", len(same), res.Mentions)
+	}
+}
+
+func TestSealKeepsFallbacksApartAndNamesTheChunk(t *testing.T) {
+	doc := stagetest.Document{Key: "a", Title: "T", Chunks: []string{"Unreadable."}}
+	res, got := newBench(t).sealed(false, map[string]string{"Unreadable.": "no"}, doc)
+	id := corpus.ChunkID("a", "Unreadable.", 0).String()[:8]
+	sameSet(t, got, "a#0.-1 T: Unreadable.", "a#0.0 T "+id+": Unreadable. (fallback)")
+	if res.Fallbacks != 1 {
+		t.Errorf("%+v", res)
+	}
+}
+
+func TestSealPacksWhatItsShardPaidFor(t *testing.T) {
+	b := newBench(t)
+	chat := &stagetest.Chat{Answer: stagetest.Says(entities("X"))}
+	in := b.in(chat, stagetest.Numbered(5, "Text %d.")...)
+	_, err := extract.Run(t.Context(), in)
+	stagetest.Ok(t, err)
+	sealIn := extract.SealIn{Artifacts: b.art, Scratch: scratch, Batches: 1, Paid: true, Ledger: in.Ledger}
+	first, err := extract.Seal(t.Context(), sealIn)
+	stagetest.Ok(t, err)
+	second, err := extract.Seal(t.Context(), sealIn) // a repeated attempt
+	stagetest.Ok(t, err)
+	if !first.Fresh || second.Fresh || first.Extract != second.Extract {
+		t.Errorf("%+v, then %+v", first, second)
+	}
+	packs := 0
+	for range b.art.Store.List(t.Context(), "ledger/extract/packs/", "") {
+		packs++
+	}
+	if packs != 1 {
+		t.Errorf("%d packs", packs)
+	}
+	for info := range b.art.Store.List(t.Context(), "ledger/extract/loose/", "") {
+		stagetest.Ok(t, b.art.Store.Delete(t.Context(), info.Key))
+	}
+	again := b.in(chat, stagetest.Numbered(5, "Text %d.")...)
+	res, err := extract.Run(t.Context(), again)
+	stagetest.Ok(t, err)
+	if res.Progress.Hits.Extract != 5 || len(chat.Calls()) != 5 {
+		t.Errorf("the pack answers %d of 5; %d calls", res.Progress.Hits.Extract, len(chat.Calls()))
+	}
+}
+
+func TestSealOfABatchThatIsMissingFails(t *testing.T) {
+	b := newBench(t)
+	in := b.in(&stagetest.Chat{Free: true, Answer: stagetest.Says(entities("X"))}, stagetest.Numbered(1, "Text %d.")...)
+	_, err := extract.Run(t.Context(), in)
+	stagetest.Ok(t, err)
+	_, err = extract.Seal(t.Context(), extract.SealIn{
+		Artifacts: b.art, Scratch: scratch, Batches: 2, Ledger: ledger.New(b.art.Store, b.claims),
+	})
+	if err == nil {
+		t.Error("a shard without its second batch was sealed")
+	}
+}

@@ -1,0 +1,375 @@
+package load_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/unweaver/unweaver/internal/build/items"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/embed"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/stage"
+	"github.com/unweaver/unweaver/internal/stage/load"
+	"github.com/unweaver/unweaver/internal/stage/stagetest"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/dir"
+	"github.com/unweaver/unweaver/internal/store/classes/bolt"
+	"github.com/unweaver/unweaver/internal/store/records"
+	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/store/vectors/files"
+)
+
+const (
+	scratch = "i/runs/g"
+	dim     = 8
+)
+
+var storeID = strings.Repeat("ab", 16)
+
+type bench struct {
+	*testing.T
+	art     artifact.Index
+	classes *bolt.Store
+	vectors *files.Store
+}
+
+func newBench(t *testing.T) bench {
+	t.Helper()
+	store, err := dir.Open(t.TempDir())
+	stagetest.Ok(t, err)
+	classes, err := bolt.Open(filepath.Join(t.TempDir(), "classes"))
+	stagetest.Ok(t, err)
+	rows, err := files.Open(t.TempDir())
+	stagetest.Ok(t, err)
+	t.Cleanup(func() { _, _ = classes.Close(), rows.Close() })
+	stagetest.Ok(t, rows.Create(t.Context(), "c", dim))
+	stagetest.Ok(t, rows.Create(t.Context(), "k", dim))
+	return bench{t, artifact.Index{Store: store, Name: "i"}, classes, rows}
+}
+
+func (b bench) in(embedder *stagetest.Embedder, part stage.Part) load.In {
+	return load.In{
+		Env: items.Env{
+			Spec:        corpus.Spec{Index: "i", Embedding: corpus.EmbedModel{MaxInputTokens: 400}},
+			Artifacts:   b.art,
+			Store:       storeID,
+			Class:       corpus.Fingerprint{Dimension: dim},
+			Chunk:       corpus.Fingerprint{Dimension: dim},
+			Collections: corpus.Collections{Classes: "c", Chunks: "k"},
+		},
+		Scratch: scratch,
+		Part:    part,
+		Classes: b.classes,
+		Vectors: b.vectors,
+		Source:  embed.Source{Embedder: embedder, Ledger: ledger.New(b.art.Store, b.classes)},
+	}
+}
+
+func free() *stagetest.Embedder { return &stagetest.Embedder{Free: true, Dim: dim} }
+
+// partition writes reduced classes; texts differ by name.
+func (b bench) partition(names ...string) stage.Part {
+	b.Helper()
+	slices.SortFunc(names, func(x, y string) int {
+		p, q := corpus.ClassID(x), corpus.ClassID(y)
+		return bytes.Compare(p[:], q[:])
+	})
+	var list []stagetest.Row
+	for i, name := range names {
+		id := corpus.ClassID(name)
+		class := rows.Reduced{
+			Name: name, Descriptions: []string{"Is " + name + "."}, Mentions: 1, ChunkTotal: 1,
+			Text: corpus.Sum("text", name), FirstChunk: int64(i), FirstPos: i - 1,
+		}
+		list = append(list, stagetest.Row{Key: string(id[:]), Value: string(class.Encode())})
+	}
+	stagetest.Rows(b, b.art, "s/reduced", list...)
+	stagetest.Rows(b, b.art, "s/short")
+	return stage.Part{
+		Kind: stage.Classes, Number: 3, Partition: stage.Partition{Reduced: "s/reduced", Short: "s/short"},
+	}
+}
+
+func numbered(n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprint("Class ", i)
+	}
+	return names
+}
+
+// segmentRows reads a vectors segment.
+func (b bench) segmentRows(segment corpus.Segment) map[string][]float32 {
+	b.Helper()
+	raw, _, err := blob.Read(b.Context(), b.art.Store, b.art.SegmentKey(segment.SHA256))
+	stagetest.Ok(b, err)
+	list, err := parquet.Read[load.VectorRow](bytes.NewReader(raw), int64(len(raw)))
+	stagetest.Ok(b, err)
+	out := map[string][]float32{}
+	for _, row := range list {
+		out[row.Key] = slices.Clone(row.Vector)
+	}
+	return out
+}
+
+func (b bench) count(collection string) int64 {
+	b.Helper()
+	n, err := b.vectors.Count(b.Context(), collection)
+	stagetest.Ok(b, err)
+	return n
+}
+
+func TestAPartitionIsInStoresAndSegmentsUnderOneKey(t *testing.T) {
+	b := newBench(t)
+	var told corpus.Progress
+	in := b.in(free(), b.partition(numbered(1500)...))
+	in.OnProgress = func(p corpus.Progress) { told = p }
+	res, err := load.Run(t.Context(), in)
+	stagetest.Ok(t, err)
+	want := corpus.Progress{
+		Stage: "load", Done: 1500, Written: corpus.Written{Segments: 2, Records: 1500, Rows: 1500},
+	}
+	if res.Progress != want || res.Counts.Classes != 1500 || res.Rows.Rows != 1500 || res.Vectors.Rows != 1500 ||
+		res.Rows.Part != 3 || res.Vectors.Part != 3 {
+		t.Errorf("%+v", res)
+	}
+	if told.Written.Rows != 1500 || told.Done != 1500 {
+		t.Errorf("told %+v at last", told)
+	}
+	inSegment := b.segmentRows(res.Vectors)
+	for _, row := range stagetest.Read(t, b.art, b.art.SegmentKey(res.Rows.SHA256)) {
+		class, err := rows.DecodeClass([]byte(row.Value))
+		stagetest.Ok(t, err)
+		record, err := rows.DecodeRecord(class.Record)
+		stagetest.Ok(t, err)
+		id := corpus.ID([]byte(row.Key))
+		stored, err := b.classes.GetRecords(
+			t.Context(), []string{corpus.RecordKey(storeID, "i", id, rows.RecordDigest(class.Record))},
+		)
+		if err != nil || !bytes.Equal(stored[0], class.Record) {
+			t.Fatalf("record of %s: %v", record.Name, err)
+		}
+		key := corpus.ClassRow(id, class.Vector)
+		vector := stagetest.Vector(record.Name+": Is "+record.Name+".", dim)
+		got, err := b.vectors.Fetch(t.Context(), "c", []string{key})
+		if err != nil || !slices.Equal(got[0], vector) || !slices.Equal(inSegment[key], vector) {
+			t.Fatalf("vector of %s: %v", record.Name, err)
+		}
+		if class.Text != corpus.Sum("text", record.Name) || class.FirstPos != int(class.FirstChunk)-1 {
+			t.Fatalf("%s: %+v", record.Name, class)
+		}
+	}
+	t.Run("a repeated attempt writes the same", func(t *testing.T) {
+		again, err := load.Run(t.Context(), in)
+		stagetest.Ok(t, err)
+		if again.Rows != res.Rows || again.Vectors != res.Vectors || again.Hashes != res.Hashes ||
+			again.Progress.Written.Segments != 0 || b.count("c") != 1500 {
+			t.Errorf("%+v, %d rows", again, b.count("c"))
+		}
+	})
+}
+
+// parentOf makes a manifest whose classes are those of a load.
+func parentOf(in load.In, res load.Result) *corpus.Manifest {
+	parent := &corpus.Manifest{Collections: in.Env.Collections}
+	parent.Segments.Classes = []corpus.Segment{res.Rows}
+	return parent
+}
+
+func TestANightWritesOnlyWhatItsParentDoesNotHave(t *testing.T) {
+	b := newBench(t)
+	in := b.in(free(), b.partition(numbered(100)...))
+	first, err := load.Run(t.Context(), in)
+	stagetest.Ok(t, err)
+	names := append(numbered(100)[5:], "New 1", "New 2") // five gone, two new
+
+	t.Run("in the same collection", func(t *testing.T) {
+		embedder := free()
+		night := b.in(embedder, b.partition(names...))
+		night.Env.Parent = parentOf(in, first)
+		res, err := load.Run(t.Context(), night)
+		stagetest.Ok(t, err)
+		if res.Progress.Written != (corpus.Written{Segments: 2, Records: 2, Rows: 2}) || res.Counts.Classes != 97 {
+			t.Errorf("%+v", res)
+		}
+		if len(b.segmentRows(res.Vectors)) != 2 || b.count("c") != 102 {
+			t.Errorf("%d rows in the segment, %d in the collection", len(b.segmentRows(res.Vectors)), b.count("c"))
+		}
+		whole, err := load.Run(t.Context(), b.in(free(), b.partition(names...)))
+		stagetest.Ok(t, err)
+		if whole.Hashes != res.Hashes || whole.Rows != res.Rows {
+			t.Error("the night differs from a build from nothing")
+		}
+	})
+	t.Run("in a new collection every vector is written, and no record", func(t *testing.T) {
+		stagetest.Ok(t, b.vectors.Create(t.Context(), "c2", dim))
+		night := b.in(free(), b.partition(numbered(100)...))
+		night.Env.Parent = parentOf(in, first)
+		night.Env.Collections.Classes = "c2"
+		res, err := load.Run(t.Context(), night)
+		stagetest.Ok(t, err)
+		if res.Progress.Written.Records != 0 || res.Progress.Written.Rows != 100 || b.count("c2") != 100 {
+			t.Errorf("%+v", res.Progress)
+		}
+	})
+	t.Run("nothing new leaves no vectors segment", func(t *testing.T) {
+		embedder := free()
+		night := b.in(embedder, b.partition(numbered(100)...))
+		night.Env.Parent = parentOf(in, first)
+		res, err := load.Run(t.Context(), night)
+		stagetest.Ok(t, err)
+		if res.Vectors != (corpus.Segment{}) || res.Progress.Written != (corpus.Written{}) || len(embedder.Requests()) != 0 {
+			t.Errorf("%+v, %d requests", res, len(embedder.Requests()))
+		}
+	})
+}
+
+// shard writes documents and an extract segment that follows them.
+func (b bench) shard(docs ...stagetest.Document) stage.Part {
+	b.Helper()
+	var list []stagetest.Row
+	for _, doc := range docs {
+		for _, chunk := range doc.Chunks {
+			id := corpus.ChunkID(doc.Key, chunk, 0)
+			list = append(list, stagetest.Row{Key: string(id[:]), Value: string(rows.Extract{}.Encode())})
+		}
+	}
+	return stage.Part{Kind: stage.Chunks, Number: 2, Base: 70, Shard: items.Shard{
+		Unit:    4,
+		Text:    stagetest.Chunks(b, b.art, scratch, 4, docs...),
+		Extract: stagetest.Segment(b, b.art, list...),
+		To:      len(list),
+	}}
+}
+
+func TestChunksOfAShardAreNumberedOnAndHaveAVectorForEachWindow(t *testing.T) {
+	b := newBench(t)
+	long := make([]string, 380)
+	for i := range long {
+		long[i] = fmt.Sprint("w", i)
+	}
+	docs := []stagetest.Document{
+		{Key: "a", Title: "A", Chunks: []string{"One. ", "Two."}},
+		{Key: "b", Title: "B", Chunks: []string{strings.Join(long, " ")}},
+	}
+	res, err := load.Run(t.Context(), b.in(free(), b.shard(docs...)))
+	stagetest.Ok(t, err)
+	if res.Counts.Chunks != 3 || res.Counts.Windows < 5 || res.Vectors.Rows != res.Counts.Windows ||
+		res.Rows != (corpus.Segment{}) || b.count("k") != res.Counts.Windows {
+		t.Errorf("%+v, %d rows", res, b.count("k"))
+	}
+	list := stagetest.Read(t, b.art, items.LiveKey(scratch, 2))
+	for i, want := range []struct {
+		document   string
+		ordinal    int
+		start, end int
+	}{{"a", 0, 0, 5}, {"a", 1, 5, 9}, {"b", 0, 0, len(strings.Join(long, " "))}} {
+		chunk, err := rows.DecodeLiveChunk([]byte(list[i].Value))
+		stagetest.Ok(t, err)
+		if chunk.Document != want.document || chunk.Ordinal != want.ordinal || chunk.Start != want.start ||
+			chunk.End != want.end || chunk.Number != int64(70+i) || chunk.Text != 4 || chunk.Extract != 2 {
+			t.Errorf("chunk %d: %+v", i, chunk)
+		}
+		for window := range chunk.Windows {
+			key := corpus.ChunkRow(corpus.ID([]byte(list[i].Key)), window, chunk.Digest)
+			if has, err := b.vectors.Has(t.Context(), "k", []string{key}); err != nil || !has[0] {
+				t.Errorf("chunk %d has no row for window %d: %v", i, window, err)
+			}
+		}
+	}
+	if len(list) != 3 {
+		t.Errorf("%d chunks", len(list))
+	}
+}
+
+func TestLoadTakesWhatEmbedPaidForAndPaysNothing(t *testing.T) {
+	b := newBench(t)
+	paid := &stagetest.Embedder{Dim: dim}
+	part := b.partition(numbered(300)...)
+	in := b.in(paid, part)
+	for texts, err := range embed.Batches(part.NewTexts(t.Context(), in.Env, scratch)) { // as the embed stage does
+		stagetest.Ok(t, err)
+		_, _, err = in.Source.Vectors(t.Context(), texts)
+		stagetest.Ok(t, err)
+	}
+	requests := len(paid.Requests())
+	res, err := load.Run(t.Context(), b.in(paid, part))
+	stagetest.Ok(t, err)
+	if len(paid.Requests()) != requests || b.count("c") != 300 {
+		t.Errorf("%d requests, then %d; %d rows", requests, len(paid.Requests()), b.count("c"))
+	}
+	if p := res.Progress; p.Calls != (corpus.Calls{}) || p.Hits != (corpus.Calls{}) || p.Cost != 0 {
+		t.Errorf("load accounts for what embed did: %+v", p)
+	}
+}
+
+func TestForAnImportRowsAreOnlyInTheSegment(t *testing.T) {
+	b := newBench(t)
+	in := b.in(free(), b.partition(numbered(50)...))
+	in.Import = true
+	res, err := load.Run(t.Context(), in)
+	stagetest.Ok(t, err)
+	if b.count("c") != 0 || len(b.segmentRows(res.Vectors)) != 50 || res.Progress.Written.Rows != 50 {
+		t.Errorf("%d rows in the collection; %+v", b.count("c"), res)
+	}
+}
+
+func TestAVectorOfAnotherDimensionIsRefusedBeforeItIsWritten(t *testing.T) {
+	b := newBench(t)
+	_, err := load.Run(t.Context(), b.in(&stagetest.Embedder{Free: true, Dim: dim + 1}, b.partition("X")))
+	if !fault.Is(err, fault.DimensionChanged) || b.count("c") != 0 {
+		t.Errorf("%v, %d rows", err, b.count("c"))
+	}
+}
+
+// fullRecords takes no more than a number of writes.
+type fullRecords struct {
+	records.Store
+	left int
+}
+
+func (s *fullRecords) PutRecords(ctx context.Context, list []records.Record) error {
+	if s.left--; s.left < 0 {
+		return fault.StoreFull.At("write", "records")
+	}
+	return s.Store.PutRecords(ctx, list)
+}
+
+type fullVectors struct{ vectors.Store }
+
+func (fullVectors) Upsert(context.Context, string, []vectors.Row) error {
+	return fault.StoreFull.At("write", "rows")
+}
+
+func TestWhatAStoreDidNotTakeIsNotCountedAsWritten(t *testing.T) {
+	b := newBench(t)
+	in := b.in(free(), b.partition(numbered(2500)...))
+	in.Classes = &fullRecords{b.classes, 2}
+	res, err := load.Run(t.Context(), in)
+	if !fault.Is(err, fault.StoreFull) || res.Progress.Written.Records != 2000 {
+		t.Errorf("%v: %+v", err, res.Progress)
+	}
+	in = b.in(free(), b.partition(numbered(10)...))
+	in.Vectors = fullVectors{b.vectors}
+	res, err = load.Run(t.Context(), in)
+	if !fault.Is(err, fault.StoreFull) || res.Progress.Written.Rows != 0 || res.Vectors != (corpus.Segment{}) {
+		t.Errorf("%v: %+v", err, res)
+	}
+}
+
+func TestAPartThatIsNothingIsRefused(t *testing.T) {
+	b := newBench(t)
+	if _, err := load.Run(t.Context(), b.in(free(), stage.Part{Kind: "mentions"})); !fault.Is(err, fault.Internal) {
+		t.Errorf("got %v", err)
+	}
+}

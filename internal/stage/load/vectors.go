@@ -1,0 +1,120 @@
+package load
+
+import (
+	"context"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
+
+	"github.com/unweaver/unweaver/internal/embed"
+	"github.com/unweaver/unweaver/internal/stage"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/stream/par"
+)
+
+// VectorRow is a row of a vectors segment.
+type VectorRow = stage.VectorRow
+
+const (
+	embedWidth  = 4        // requests of one activity in flight
+	upsertBytes = 24 << 20 // at which rows are written: large writes are fast, and a store bounds a message
+)
+
+// batch is a request's texts with their vectors.
+type batch struct {
+	texts   []embed.Item
+	vectors [][]float32
+}
+
+// vectors embeds the new texts (from the ledger, or for nothing), writes the rows and the vectors segment. It pays only
+// where an object of the ledger was lost.
+func (l *loader) vectors(ctx context.Context) error {
+	file, err := artifact.NewFile()
+	if err != nil {
+		return err
+	}
+	defer file.Discard()
+	out := l.newWriter(file)
+	texts := l.Part.NewTexts(ctx, l.Env, l.Scratch)
+	embedded := func(ctx context.Context, texts []embed.Item) (batch, error) {
+		got, _, err := l.Source.Vectors(ctx, texts)
+		return batch{texts, got}, err
+	}
+	for got, err := range par.Ordered(ctx, embedWidth, embed.Batches(texts), embedded) {
+		if err == nil {
+			err = out.add(ctx, got)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := out.flush(ctx); err != nil {
+		return err
+	}
+	if err := out.parquet.Close(); err != nil || out.rows == 0 {
+		return err
+	}
+	var fresh bool
+	l.res.Vectors, fresh, err = file.PutSegment(ctx, l.Env.Artifacts)
+	l.res.Vectors.Rows, l.res.Vectors.Part = out.rows, l.Part.Number
+	l.wrote(fresh)
+	return err
+}
+
+// rowWriter gathers rows until they are worth a write.
+type rowWriter struct {
+	*loader
+	parquet *parquet.GenericWriter[VectorRow]
+	pending []vectors.Row
+	bytes   int
+	rows    int64
+}
+
+func (l *loader) newWriter(file *artifact.File) *rowWriter {
+	return &rowWriter{loader: l, parquet: parquet.NewGenericWriter[VectorRow](
+		file,
+		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest, Concurrency: 1}),
+		parquet.CreatedBy("unweaver", "1", ""),
+		parquet.PageBufferSize(256<<10),
+		parquet.MaxRowsPerRowGroup(8192),
+	)}
+}
+
+func (w *rowWriter) add(ctx context.Context, got batch) error {
+	for i, text := range got.texts {
+		if err := vectors.Check(got.vectors[i], w.dimension, text.Key); err != nil {
+			return err
+		}
+		w.pending = append(w.pending, vectors.Row{Key: text.Key, Vector: got.vectors[i]})
+		w.bytes += len(text.Key) + 4*w.dimension
+	}
+	w.rows += int64(len(got.texts))
+	if w.bytes < upsertBytes {
+		w.tell()
+		return nil
+	}
+	return w.flush(ctx)
+}
+
+func (w *rowWriter) flush(ctx context.Context) error {
+	if len(w.pending) == 0 {
+		return nil
+	}
+	out := make([]VectorRow, len(w.pending))
+	for i, row := range w.pending {
+		out[i] = VectorRow(row)
+	}
+	if _, err := w.parquet.Write(out); err != nil {
+		return err
+	}
+	if !w.Import {
+		if err := w.Vectors.Upsert(ctx, w.collection, w.pending); err != nil {
+			return err
+		}
+	}
+	w.res.Progress.Written.Rows += int64(len(w.pending))
+	w.pending, w.bytes = w.pending[:0], 0
+	w.tell()
+	return nil
+}

@@ -1,0 +1,111 @@
+package stage
+
+import (
+	"context"
+	"iter"
+
+	"github.com/unweaver/unweaver/internal/build/items"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/embed"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// Kind tells classes from chunks: both have vectors and rows, made from different files.
+type Kind string
+
+// The kinds.
+const (
+	Classes Kind = "classes"
+	Chunks  Kind = "chunks"
+)
+
+// Part is what one activity embeds or loads: the classes of a partition, or the chunks of a shard.
+type Part struct {
+	Kind      Kind
+	Number    int         // of the partition or of the shard
+	Partition Partition   // of classes
+	Shard     items.Shard // of chunks
+	Base      int64       // chunks: the number of the shard's first chunk in the generation
+}
+
+// Partition names the files of a partition of classes.
+type Partition struct {
+	Reduced string // scratch file of the reduced classes
+	Short   string // scratch file of the shortened texts
+	From    string // the first class id that may be in it, as a raw key
+}
+
+// Unknown is the error of a part that is neither classes nor chunks.
+func (p Part) Unknown(op string) error {
+	return fault.Internal.At(op, string(p.Kind)).Because("a part holds classes or chunks")
+}
+
+// Classes streams the classes of the part.
+func (p Part) Classes(ctx context.Context, env items.Env) iter.Seq2[items.Class, error] {
+	return env.Classes(ctx, p.Partition.Reduced, p.Partition.Short, p.Partition.From)
+}
+
+// Chunks streams the chunks of the part.
+func (p Part) Chunks(ctx context.Context, env items.Env, scratch string) iter.Seq2[items.Chunk, error] {
+	refs := items.Refs(ctx, env.Artifacts.Store, scratch, p.Shard.Unit, p.Shard.From, p.Shard.To)
+	return env.Chunks(ctx, p.Shard, refs)
+}
+
+// NewTexts streams the texts of the part whose vectors the parent does not have, in the order of classes or chunks:
+// embed and load must cut them into the same requests.
+func (p Part) NewTexts(ctx context.Context, env items.Env, scratch string) iter.Seq2[embed.Item, error] {
+	switch p.Kind {
+	case Classes:
+		return p.newClasses(ctx, env)
+	case Chunks:
+		return p.newWindows(ctx, env, scratch)
+	}
+	return func(yield func(embed.Item, error) bool) { yield(embed.Item{}, p.Unknown("list texts")) }
+}
+
+func (p Part) newClasses(ctx context.Context, env items.Env) iter.Seq2[embed.Item, error] {
+	return func(yield func(embed.Item, error) bool) {
+		for class, err := range p.Classes(ctx, env) {
+			if err != nil {
+				yield(embed.Item{}, err)
+				return
+			}
+			if !class.HasVector && !yield(class.Item(), nil) {
+				return
+			}
+		}
+	}
+}
+
+func (p Part) newWindows(ctx context.Context, env items.Env, scratch string) iter.Seq2[embed.Item, error] {
+	fingerprint := env.Chunk.Digest()
+	return func(yield func(embed.Item, error) bool) {
+		for chunk, err := range p.Chunks(ctx, env, scratch) {
+			if err != nil {
+				yield(embed.Item{}, err)
+				return
+			}
+			if chunk.HasVector {
+				continue
+			}
+			for _, window := range chunk.Items(fingerprint) {
+				if !yield(window, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// VectorRow is a row of a vectors segment: Parquet with the columns that a bulk import needs.
+type VectorRow struct {
+	Key    string    `parquet:"key"`
+	Vector []float32 `parquet:"vector,list"`
+}
+
+// Tell reports progress to whoever wants it; nil wants none.
+func Tell(to func(corpus.Progress), progress corpus.Progress) {
+	if to != nil {
+		to(progress)
+	}
+}

@@ -1,0 +1,96 @@
+package publish
+
+import (
+	"fmt"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+)
+
+// Reasons why a build is held.
+const (
+	FailureBudget = "failure_budget"
+	MassDeletion  = "mass_deletion"
+	Empty         = "empty"
+)
+
+// Documents counts the documents of a build.
+type Documents struct {
+	Readable int64 // gave their chunks
+	Failed   int64 // gave nothing, though they should
+	Parent   int64 // of the generation before; 0: there is none
+}
+
+// Chunks counts the chunks of a build.
+type Chunks struct {
+	Total  int64
+	Failed int64 // without an extraction: dead letters
+}
+
+// Gate looks at a built generation and says why it must not be published, or nothing. Documents and chunks are measured
+// apart: one unreadable document is as many chunks as nobody knows.
+func Gate(spec corpus.Spec, documents Documents, chunks Chunks) (reason, detail string) {
+	budget := spec.Failures
+	if budget.DocumentsShare == 0 {
+		budget.DocumentsShare = budget.Share
+	}
+	all := documents.Readable + documents.Failed
+	if over(budget, documents.Failed, all, budget.DocumentsShare) {
+		detail = exceeded(spec, "documents", documents.Failed, all, budget.DocumentsShare, "documents_share")
+		if documents.Parent > 0 {
+			detail += fmt.Sprintf("; the generation before had %d", documents.Parent)
+		}
+		return FailureBudget, detail
+	}
+	if over(budget, chunks.Failed, chunks.Total, budget.Share) {
+		return FailureBudget, exceeded(spec, "chunks", chunks.Failed, chunks.Total, budget.Share, "share")
+	}
+	if chunks.Total == 0 {
+		return Empty, "no document of the corpus gave a chunk"
+	}
+	return "", ""
+}
+
+// defaultFloor is how many failures never hold a run: in a small corpus one failure is a large share.
+const defaultFloor = 5
+
+// floor of a budget.
+func floor(budget corpus.Failures) int64 {
+	if budget.Floor == 0 {
+		return defaultFloor
+	}
+	return int64(budget.Floor)
+}
+
+func over(budget corpus.Failures, failed, all int64, share float64) bool {
+	return failed >= floor(budget) && failed > int64(budget.Count) && float64(failed) > share*float64(all)
+}
+
+// exceeded tells the numbers, what would be let through, and the settings that say so.
+func exceeded(spec corpus.Spec, what string, failed, all int64, share float64, setting string) string {
+	return fmt.Sprintf(
+		"%d of %d %s failed (%.3g %%); at most %.3g %%, or %d of them, may fail (indexes.%s.failures: %s, count, floor)",
+		failed, all, what, percent(failed, all), 100*share,
+		max(floor(spec.Failures)-1, int64(spec.Failures.Count)), spec.Index, setting,
+	)
+}
+
+func percent(part, all int64) float64 {
+	if all == 0 {
+		return 0
+	}
+	return 100 * float64(part) / float64(all)
+}
+
+// Removal says why a corpus that lost so many documents must not be built, or nothing; it is known before anything is
+// paid. Removed counts keys of the parent that are gone; moved of them stand under another key with the same content,
+// and are not lost.
+func Removal(spec corpus.Spec, removed, moved, parentDocuments int64) (reason, detail string) {
+	gone := removed - moved
+	if parentDocuments <= 0 || float64(gone) <= spec.Gate.MaxRemoved*float64(parentDocuments) {
+		return "", ""
+	}
+	return MassDeletion, fmt.Sprintf(
+		"%d of %d documents are gone (%.3g %%); at most %.3g %% may go in one run (indexes.%s.gate.max_removed)",
+		gone, parentDocuments, percent(gone, parentDocuments), 100*spec.Gate.MaxRemoved, spec.Index,
+	)
+}

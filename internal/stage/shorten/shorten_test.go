@@ -1,0 +1,307 @@
+package shorten_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/stage/shorten"
+	"github.com/unweaver/unweaver/internal/stage/stagetest"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob/dir"
+	"github.com/unweaver/unweaver/internal/store/classes/bolt"
+)
+
+const threshold = 1000
+
+type bench struct {
+	*testing.T
+	art    artifact.Index
+	claims *bolt.Store
+}
+
+func newBench(t *testing.T) bench {
+	t.Helper()
+	store, err := dir.Open(t.TempDir())
+	stagetest.Ok(t, err)
+	claims, err := bolt.Open(filepath.Join(t.TempDir(), "claims"))
+	stagetest.Ok(t, err)
+	t.Cleanup(func() { _ = claims.Close() })
+	return bench{t, artifact.Index{Store: store, Name: "i"}, claims}
+}
+
+// class is a reduced class; mentions of about 60 runes, n of them.
+func class(name string, n int) rows.Reduced {
+	reduced := rows.Reduced{Name: name}
+	for i := range n {
+		reduced.Descriptions = append(reduced.Descriptions, fmt.Sprintf("%s does thing %d in place %d, they say so.", name, i, i*7))
+	}
+	return reduced
+}
+
+func (b bench) in(chat model.Chat, classes ...rows.Reduced) shorten.In {
+	b.Helper()
+	slices.SortFunc(classes, func(a, b rows.Reduced) int {
+		x, y := corpus.ClassID(a.Name), corpus.ClassID(b.Name)
+		return strings.Compare(string(x[:]), string(y[:]))
+	})
+	var list []stagetest.Row
+	for _, c := range classes {
+		id := corpus.ClassID(c.Name)
+		list = append(list, stagetest.Row{Key: string(id[:]), Value: string(c.Encode())})
+	}
+	stagetest.Rows(b, b.art, "s/reduced.rows", list...)
+	return shorten.In{
+		Spec:      corpus.Spec{Index: "i", Shortening: corpus.Shortening{Threshold: threshold, Sample: 256}},
+		Artifacts: b.art,
+		Scratch:   "s",
+		Source:    "s/reduced.rows",
+		Chat:      chat,
+		Ledger:    ledger.New(b.art.Store, b.claims),
+	}
+}
+
+// short runs a partition and gives its texts by class name.
+func (b bench) short(in shorten.In, names ...string) (shorten.Result, map[string]rows.Short) {
+	b.Helper()
+	res, err := shorten.Run(b.Context(), in)
+	stagetest.Ok(b, err)
+	out := map[string]rows.Short{}
+	for _, row := range stagetest.Read(b, b.art, shorten.Key("s", 0)) {
+		for _, name := range names {
+			if id := corpus.ClassID(name); row.Key == string(id[:]) {
+				out[name], err = rows.DecodeShort([]byte(row.Value))
+				stagetest.Ok(b, err)
+			}
+		}
+	}
+	if len(out) != int(res.Classes) {
+		b.Errorf("%d classes told, %d of %v found", res.Classes, len(out), names)
+	}
+	return res, out
+}
+
+// brief answers with the text's length.
+func brief(call model.Call) (model.Reply, error) {
+	return model.Reply{Text: fmt.Sprintf(`{"description":"brief of %d"}`, len(call.Input))}, nil
+}
+
+func TestOnlyLongTextsAreShortenedAndOnlyOnce(t *testing.T) {
+	b := newBench(t)
+	chat := &stagetest.Chat{Answer: brief}
+	all := []rows.Reduced{class("Alpha", 3), class("Beta", 40), class("Gamma", 60), class("Delta", 1)}
+	var told corpus.Progress
+	for run, hits := range []int64{0, 2} {
+		in := b.in(chat, all...)
+		in.OnProgress = func(p corpus.Progress) { told = p }
+		res, got := b.short(in, "Beta", "Gamma")
+		want := corpus.Progress{Stage: "shorten", Done: 2, Hits: corpus.Calls{Shorten: hits}}
+		if res.Progress != want || told != want || len(chat.Calls()) != 2 {
+			t.Errorf("run %d: %+v, told %+v, %d calls", run, res.Progress, told, len(chat.Calls()))
+		}
+		for name, short := range got {
+			if !strings.HasPrefix(short.Text, "brief of ") || len(short.Keys) != 1 {
+				t.Errorf("%s: %+v", name, short)
+			}
+		}
+	}
+	t.Run("under any other name it is another text", func(t *testing.T) {
+		other := class("Beta", 40)
+		other.Name = "Beth"
+		b.short(b.in(chat, other), "Beth")
+		if len(chat.Calls()) != 3 {
+			t.Errorf("%d calls", len(chat.Calls()))
+		}
+	})
+	t.Run("the call holds name, text and limit", func(t *testing.T) {
+		call := chat.Calls()[2]
+		if call.Name != "Beth" || call.Limit != threshold || !strings.HasPrefix(call.User, "Name: Beth\n\nDescriptions:\nBeta does") ||
+			call.Task != model.Shorten {
+			t.Errorf("%+v", call)
+		}
+	})
+}
+
+func TestHitsAreCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
+	b := newBench(t)
+	chat := &stagetest.Chat{Answer: brief}
+	b.short(b.in(chat, class("Beta", 40)), "Beta")
+	chat.Answer = stagetest.Fails(fault.ModelAuth.At("call", "m"))
+	var classes []rows.Reduced
+	for i := range 30 {
+		classes = append(classes, class(fmt.Sprint("Class ", i), 40))
+	}
+	res, err := shorten.Run(t.Context(), b.in(chat, append(classes, class("Beta", 40))...))
+	if !fault.Is(err, fault.ModelAuth) || res.Progress.Hits.Shorten > 1 {
+		t.Errorf("%v: %+v", err, res.Progress)
+	}
+	res, err = shorten.Run(t.Context(), b.in(chat, classes...))
+	if err == nil || res.Progress != (corpus.Progress{Stage: "shorten"}) {
+		t.Errorf("%v: a server that refuses gives %+v", err, res.Progress)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if res, err = shorten.Run(ctx, b.in(chat, class("Unseen", 40))); err == nil || res.Progress.Hits.Shorten != 0 {
+		t.Errorf("%v: a cancelled run gives %+v", err, res.Progress)
+	}
+}
+
+func TestAVeryLongTextIsShortenedInBlocksThenAsAWhole(t *testing.T) {
+	b := newBench(t)
+	long := strings.Repeat("x", 400)
+	chat := &stagetest.Chat{Answer: stagetest.Says(`{"description":"` + long + `"}`)}
+	one := class("Hot", 1000)
+	blocks := len(shorten.Blocks(one.Descriptions))
+	if blocks < 3 {
+		t.Fatalf("only %d blocks", blocks)
+	}
+	_, got := b.short(b.in(chat, one), "Hot")
+	if n := len(chat.Calls()); n != blocks+1 || len(got["Hot"].Keys) != n {
+		t.Errorf("%d calls and %d keys for %d blocks", n, len(got["Hot"].Keys), blocks)
+	}
+	if last := chat.Calls()[blocks]; last.Input != strings.TrimSuffix(strings.Repeat(long+" ", blocks), " ") {
+		t.Errorf("the whole is made of %.80q", last.Input)
+	}
+	t.Run("a mention more pays for its block and the whole", func(t *testing.T) {
+		before := len(chat.Calls())
+		more := class("Hot", 1000)
+		more.Descriptions = slices.Insert(more.Descriptions, 500, "A new thing about Hot.")
+		res, _ := b.short(b.in(chat, more), "Hot")
+		if paid := len(chat.Calls()) - before; paid < 1 || paid > 3 || res.Progress.Hits.Shorten < int64(blocks-2) {
+			t.Errorf("%d calls, %d hits of %d blocks", paid, res.Progress.Hits.Shorten, blocks)
+		}
+	})
+	t.Run("blocks that come out short enough are not shortened again", func(t *testing.T) {
+		b := newBench(t)
+		chat := &stagetest.Chat{Answer: stagetest.Says(`{"description":"short"}`)}
+		_, got := b.short(b.in(chat, one), "Hot")
+		want := strings.TrimSuffix(strings.Repeat("short ", blocks), " ")
+		if len(chat.Calls()) != blocks || got["Hot"].Text != want {
+			t.Errorf("%d calls, %q", len(chat.Calls()), got["Hot"].Text)
+		}
+	})
+}
+
+func TestATextThatTheModelGivesNothingForFallsBackToItsStart(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer func(model.Call) (model.Reply, error)
+		calls  int
+	}{
+		"no JSON":               {stagetest.Says("I cannot."), 2},
+		"an empty description":  {stagetest.Says(`{"description":""}`), 2},
+		"a list of nothing":     {stagetest.Says(`[]`), 2},
+		"a refusal of the text": {stagetest.Fails(fault.ModelRejected.At("call", "m")), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			chat := &stagetest.Chat{Answer: c.answer}
+			for run, hits := range []int64{0, 1} { // it is remembered
+				res, got := b.short(b.in(chat, class("Beta", 40)), "Beta")
+				text := got["Beta"].Text
+				if !strings.HasPrefix(text, "Beta does thing 0") || !strings.HasSuffix(text, "say so.") ||
+					utf8.RuneCountInString(text) > threshold {
+					t.Errorf("%q", text)
+				}
+				if len(chat.Calls()) != c.calls || res.Progress.Hits.Shorten != hits {
+					t.Errorf("run %d: %d calls, %+v", run, len(chat.Calls()), res.Progress)
+				}
+			}
+		})
+	}
+}
+
+func TestAnswersAreReadInSeveralForms(t *testing.T) {
+	for answer, want := range map[string]string{
+		`{"description":" Good. "}`: "Good.",
+		`["Good."]`:                 "Good.",
+		"Here it is: {\"description\":\"Good.\"} I hope":      "Good.",
+		"```json\n{\"description\":\"Good.\"}\n```":           "Good.",
+		`{"description":"` + strings.Repeat("y", 3000) + `"}`: strings.Repeat("y", threshold),
+	} {
+		b := newBench(t)
+		_, got := b.short(b.in(&stagetest.Chat{Answer: stagetest.Says(answer)}, class("Beta", 40)), "Beta")
+		if got["Beta"].Text != want {
+			t.Errorf("%.40q is read as %.40q", answer, got["Beta"].Text)
+		}
+	}
+}
+
+func TestBuiltInShorteningNeedsNoLedger(t *testing.T) {
+	b := newBench(t)
+	res, got := b.short(b.in(builtin.Chat{}, class("Beta", 40)), "Beta")
+	if n := utf8.RuneCountInString(got["Beta"].Text); n == 0 || n > threshold || len(got["Beta"].Keys) != 0 {
+		t.Errorf("%d runes, %d keys", n, len(got["Beta"].Keys))
+	}
+	if res.Progress.Hits.Shorten != 0 {
+		t.Errorf("%+v", res.Progress)
+	}
+	for info := range b.art.Store.List(t.Context(), "ledger/", "") {
+		t.Errorf("wrote %s", info.Key)
+	}
+}
+
+func TestBlocksAreCutByContent(t *testing.T) {
+	descriptions := class("Hot", 2000).Descriptions
+	blocks := func(descriptions []string) map[string]bool {
+		out := map[string]bool{}
+		for _, block := range shorten.Blocks(descriptions) {
+			text := strings.Join(block, "")
+			if n := utf8.RuneCountInString(text); n > 24_000 {
+				t.Errorf("a block of %d runes", n)
+			}
+			out[text] = true
+		}
+		return out
+	}
+	all := blocks(descriptions)
+	var joined strings.Builder
+	for _, block := range shorten.Blocks(descriptions) {
+		joined.WriteString(strings.Join(block, ""))
+	}
+	if joined.String() != strings.Join(descriptions, "") {
+		t.Error("blocks lose or move descriptions")
+	}
+	changed := 0
+	for block := range blocks(slices.Delete(slices.Clone(descriptions), 900, 901)) {
+		if !all[block] {
+			changed++
+		}
+	}
+	if changed == 0 || changed > 3 {
+		t.Errorf("%d of %d blocks change when one mention goes", changed, len(all))
+	}
+	if huge := shorten.Blocks([]string{strings.Repeat("a", 50_000), "b"}); len(huge) != 2 {
+		t.Errorf("a huge mention: %d blocks", len(huge))
+	}
+	if none := shorten.Blocks(nil); none != nil {
+		t.Errorf("no mention: %v", none)
+	}
+}
+
+func TestTruncateEndsWithASentenceOrAWord(t *testing.T) {
+	for name, c := range map[string]struct {
+		text  string
+		limit int
+		want  string
+	}{
+		"short enough":                {"One. Two.", 9, "One. Two."},
+		"a sentence ends in time":     {"One is here. Two is there. Three is gone.", 30, "One is here. Two is there."},
+		"no sentence in second half":  {"One. Two goes on and on and on", 20, "One. Two goes on"},
+		"a single word":               {"Incomprehensibilities", 5, "Incom"},
+		"characters of several bytes": {"éééé éééé éééé", 6, "éééé"},
+	} {
+		if got := shorten.Truncate(c.text, c.limit); got != c.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}

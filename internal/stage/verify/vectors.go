@@ -1,0 +1,309 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stage"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/vectors"
+)
+
+const (
+	sampleRows = 64 // of a segment that is only sampled
+	probeRows  = 16 // of each batch, whose vectors are compared and not the keys alone
+	// closeEnough is the inner product over which two unit vectors are the same: stores may round them.
+	closeEnough = 0.999
+)
+
+// keyRow reads the keys alone.
+type keyRow struct {
+	Key string `parquet:"key"`
+}
+
+// segment is an open vectors segment with its collection.
+type segment struct {
+	In
+	file *parquet.File
+}
+
+func open(ctx context.Context, in In) (*segment, error) {
+	if err := in.Vectors.Create(ctx, in.Unit.Collection, in.Unit.Dimension); err != nil {
+		return nil, err
+	}
+	s := &segment{In: in}
+	key := in.Artifacts.SegmentKey(in.Unit.Segment.SHA256)
+	body := artifact.ReaderAt(ctx, in.Artifacts.Store, key)
+	var err error
+	if s.file, err = parquet.OpenFile(body, in.Unit.Segment.Bytes, parquet.ReadBufferSize(1<<20)); err != nil {
+		return nil, s.damaged(ctx, err)
+	}
+	return s, nil
+}
+
+// damaged tells an error of reading the segment; errors of the store itself stay what they are.
+func (s *segment) damaged(ctx context.Context, err error) error {
+	if err == nil || fault.As(err) != nil || ctx.Err() != nil {
+		return err
+	}
+	key := s.Artifacts.SegmentKey(s.Unit.Segment.SHA256)
+	return fault.SegmentDamage.At("read vectors segment", s.Artifacts.Store.Location(key)).
+		Because(err).
+		Advise("publish another generation, or rebuild the index")
+}
+
+// checkVectors looks every key up, and compares some vectors of every batch; where one is wrong, all are compared. The
+// keys are read without their vectors first, as rows are rarely missing.
+func checkVectors(ctx context.Context, in In) (Result, error) {
+	var res Result
+	s, err := open(ctx, in)
+	if err != nil {
+		return res, err
+	}
+	var missing []bool // by row
+	compare := false
+	lost := int64(0)
+	for batch, err := range batches[keyRow](s.file) {
+		if err != nil {
+			return res, s.damaged(ctx, err)
+		}
+		keys := make([]string, 0, len(batch))
+		at := make([]int, 0, len(batch)) // the places of the keys
+		for i, row := range batch {
+			if s.live(row.Key) {
+				keys, at = append(keys, row.Key), append(at, len(missing)+i)
+			}
+		}
+		start := len(missing)
+		missing = append(missing, make([]bool, len(batch))...)
+		has, err := in.Vectors.Has(ctx, in.Unit.Collection, keys)
+		if err != nil {
+			return res, err
+		}
+		for i, stored := range has {
+			if !stored {
+				missing[at[i]] = true
+				lost++
+			}
+		}
+		if !compare {
+			if compare, err = s.probe(ctx, start); err != nil {
+				return res, err
+			}
+		}
+		res.Checked += int64(len(keys))
+		in.tell(res)
+	}
+	if lost == 0 && !compare {
+		return res, nil
+	}
+	res.Rewritten, err = s.rewrite(ctx, missing, compare)
+	return res, s.damaged(ctx, err)
+}
+
+// checkSample looks at the first live rows: a store that lost its memory lost more than a row.
+func checkSample(ctx context.Context, in In) (Result, error) {
+	s, err := open(ctx, in)
+	if err != nil {
+		return Result{}, err
+	}
+	reader := parquet.NewGenericReader[stage.VectorRow](s.file)
+	defer func() { _ = reader.Close() }()
+	var sample []vectors.Row
+	buffer := make([]stage.VectorRow, sampleRows)
+	for len(sample) < sampleRows {
+		n, err := reader.Read(buffer)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return Result{}, s.damaged(ctx, err)
+		}
+		for _, row := range s.wanted(buffer[:n]) {
+			if len(sample) < sampleRows {
+				sample = append(sample, row)
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	wrong, missing, err := s.differing(ctx, sample)
+	if err != nil {
+		return Result{}, err
+	}
+	if len(wrong)+len(missing) > 0 {
+		return checkVectors(ctx, in)
+	}
+	return Result{Checked: int64(len(sample))}, nil
+}
+
+// probe compares the vectors of the first rows of a batch that starts at a row, and tells whether one is wrong.
+func (s *segment) probe(ctx context.Context, start int) (bool, error) {
+	reader := parquet.NewGenericReader[stage.VectorRow](s.file)
+	defer func() { _ = reader.Close() }()
+	if err := reader.SeekToRow(int64(start)); err != nil {
+		return false, s.damaged(ctx, err)
+	}
+	buffer := make([]stage.VectorRow, probeRows)
+	n, err := reader.Read(buffer)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, s.damaged(ctx, err)
+	}
+	wrong, _, err := s.differing(ctx, s.wanted(buffer[:n]))
+	return len(wrong) > 0, err
+}
+
+// wanted copies the rows that are live: a batch is valid until the next one.
+func (s *segment) wanted(batch []stage.VectorRow) []vectors.Row {
+	var out []vectors.Row
+	for _, row := range batch {
+		if s.live(row.Key) {
+			out = append(out, vectors.Row{Key: strings.Clone(row.Key), Vector: append([]float32(nil), row.Vector...)})
+		}
+	}
+	return out
+}
+
+// differing are the rows that the store has with another vector, and those that it does not have.
+func (s *segment) differing(ctx context.Context, want []vectors.Row) (wrong, missing []vectors.Row, err error) {
+	keys := make([]string, len(want))
+	for i, row := range want {
+		keys[i] = row.Key
+	}
+	stored, err := s.Vectors.Fetch(ctx, s.Unit.Collection, keys)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, vector := range stored {
+		switch {
+		case vector == nil:
+			missing = append(missing, want[i])
+		case !same(vector, want[i].Vector):
+			wrong = append(wrong, want[i])
+		}
+	}
+	return wrong, missing, nil
+}
+
+func same(stored, want []float32) bool {
+	if len(stored) != len(want) {
+		return false
+	}
+	var product float64
+	for i := range stored {
+		product += float64(stored[i]) * float64(want[i])
+	}
+	return product >= closeEnough
+}
+
+// rewriteRows are written at once.
+const rewriteRows = 4 * batchKeys
+
+// rewrite writes the rows that are missing and, on request, those that differ. A row under its key never changes for a
+// store, so that a wrong one is deleted first.
+func (s *segment) rewrite(ctx context.Context, missing []bool, compare bool) (int64, error) {
+	var lost []vectors.Row
+	var written int64
+	flush := func() error {
+		if len(lost) == 0 {
+			return nil
+		}
+		if err := s.Vectors.Upsert(ctx, s.Unit.Collection, lost); err != nil {
+			return err
+		}
+		written += int64(len(lost))
+		lost = nil
+		return nil
+	}
+	at := 0
+	for batch, err := range batches[stage.VectorRow](s.file) {
+		if err != nil {
+			return written, err
+		}
+		if compare {
+			wrong, absent, err := s.differing(ctx, s.wanted(batch))
+			if err == nil {
+				err = s.forget(ctx, wrong)
+			}
+			if err != nil {
+				return written, err
+			}
+			lost = append(append(lost, wrong...), absent...)
+		} else {
+			for i := range batch {
+				if missing[at+i] {
+					lost = append(lost, s.wanted(batch[i:i+1])...)
+				}
+			}
+		}
+		at += len(batch)
+		s.tell(Result{Checked: int64(len(missing) + at)})
+		if len(lost) >= rewriteRows {
+			if err := flush(); err != nil {
+				return written, err
+			}
+		}
+	}
+	return written, flush()
+}
+
+func (s *segment) forget(ctx context.Context, wrong []vectors.Row) error {
+	if len(wrong) == 0 {
+		return nil
+	}
+	keys := make([]string, len(wrong))
+	for i, row := range wrong {
+		keys[i] = row.Key
+	}
+	return s.Vectors.Delete(ctx, s.Unit.Collection, keys)
+}
+
+// live tells whether the generation still has a row: its key holds the digest of the class or chunk as it is now.
+func (s *segment) live(key string) bool {
+	if s.Live == nil {
+		return true
+	}
+	parts := strings.Split(key, "-") // <class id>-<digest>, or <chunk id>-<window>-<digest>
+	id, err := corpus.ParseID(parts[0])
+	if err != nil {
+		return false
+	}
+	switch len(parts) {
+	case 2:
+		class := s.Live.Class(id)
+		return class != nil && corpus.ClassRow(id, class.Vector) == key
+	case 3:
+		chunk := s.Live.Chunk(id)
+		window, err := strconv.Atoi(parts[1])
+		return err == nil && chunk != nil && window < int(chunk.Windows) &&
+			corpus.ChunkRow(id, window, chunk.Digest) == key
+	}
+	return false
+}
+
+// batches reads a file's rows; a batch is valid until the next one.
+func batches[T any](file *parquet.File) func(yield func([]T, error) bool) {
+	return func(yield func([]T, error) bool) {
+		reader := parquet.NewGenericReader[T](file)
+		defer func() { _ = reader.Close() }()
+		buffer := make([]T, batchKeys)
+		for {
+			n, err := reader.Read(buffer)
+			if err != nil && !errors.Is(err, io.EOF) {
+				yield(nil, err)
+				return
+			}
+			if n > 0 && !yield(buffer[:n], nil) {
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}
+}
