@@ -1,29 +1,18 @@
-// Package modeltest is a model server for tests and benchmarks: it speaks the contract of DESIGN §8 over HTTP,
-// replays recorded extractions where it knows a passage and extracts by rule elsewhere, injects faults on demand, and
-// keeps a ledger of what was paid, so that a caller that pays twice is seen. It is a measuring device, not a model.
+// Package modeltest is a model server for tests and benchmarks: it speaks the contract of model servers over HTTP
+// (docs/contract.md, Model servers), replays recorded extractions where it knows a passage and extracts by rule
+// elsewhere, injects faults on demand, and keeps a book of what was asked and paid, so that a caller that pays twice, or
+// after it said that it would not, is seen. It is a measuring device, not a model.
 package modeltest
 
 import (
-	"bufio"
-	"bytes"
 	"crypto/sha256"
-	"encoding/base64"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"io"
-	"math"
-	"math/rand/v2"
 	"net"
 	"net/http"
-	"os"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/unweaver/unweaver/internal/model/builtin"
 )
 
 // Options of a server; all may be changed while it runs through Set.
@@ -47,32 +36,17 @@ type Options struct {
 	NaN, Zero    bool    // embeddings: the first vector is NaN, or zero
 	Float        bool    // embeddings as numbers even when base64 is asked for
 	Capacity     int     // calls served at once; 0 = any number
+
+	// Script decides about each request, in place of latencies, shares and Status. It is called concurrently.
+	Script func(Seen) Injection
 }
 
-// Stats is what was asked and paid.
-type Stats struct {
-	Chat       int64         `json:"chat"`
-	Embed      int64         `json:"embed"`
-	Texts      int64         `json:"texts"`
-	Duplicates int64         `json:"duplicates"` // paid answers to a prompt that had a good answer before
-	EmbedTwice int64         `json:"embed_twice"`
-	Refused    int64         `json:"refused"`
-	MaxFlight  int64         `json:"max_in_flight"`
-	Busy       time.Duration `json:"busy"` // sum of the time that calls were served
-	Extract    int64         `json:"extract"`
-	First      time.Time     `json:"first"` // arrival of the first and of the last extraction
-	Last       time.Time     `json:"last"`
-}
-
-// Server is an http.Handler with a ledger.
+// Server is an http.Handler with a book.
 type Server struct {
 	mu       sync.Mutex
 	opt      Options
 	recorded map[string][]byte // first bytes of a passage -> {"entities":[...]}
-	paid     map[string]int    // prompt -> good answers
-	embedded map[string]int    // text -> times
-	stats    Stats
-	flight   atomic.Int64
+	book     *ledger
 	gate     chan struct{}
 	http     *http.Server
 	URL      string // base URL with /v1, once Listen was called
@@ -80,7 +54,7 @@ type Server struct {
 
 // New makes a server.
 func New(o Options) *Server {
-	s := &Server{recorded: map[string][]byte{}, paid: map[string]int{}, embedded: map[string]int{}}
+	s := &Server{recorded: map[string][]byte{}, book: newLedger()}
 	s.Set(o)
 	return s
 }
@@ -118,80 +92,27 @@ func (s *Server) Close() {
 	}
 }
 
-// Stats gives a copy.
-func (s *Server) Stats() Stats {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.stats
-}
-
-// passageBytes identify a recorded passage in a prompt.
-const passageBytes = 48
-
-// Replay loads a corpus (id, text) and extractions (chunk_id, entities) to answer from.
-func (s *Server) Replay(corpus, extractions string) error {
-	byID := map[string]json.RawMessage{}
-	err := lines(extractions, func(b []byte) error {
-		var r struct {
-			ChunkID  string            `json:"chunk_id"`
-			Entities []json.RawMessage `json:"entities"`
-		}
-		if err := json.Unmarshal(b, &r); err != nil {
-			return err
-		}
-		es := []builtin.Entity{}
-		for _, raw := range r.Entities {
-			var entity builtin.Entity
-			if json.Unmarshal(raw, &entity.Name) != nil && json.Unmarshal(raw, &entity) != nil {
-				continue
-			}
-			es = append(es, entity)
-		}
-		v, err := json.Marshal(map[string]any{"entities": es})
-		byID[r.ChunkID] = v
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return lines(corpus, func(b []byte) error {
-		var r struct{ ID, Text string }
-		if err := json.Unmarshal(b, &r); err != nil {
-			return err
-		}
-		if v, ok := byID[r.ID]; ok && len(r.Text) >= passageBytes {
-			s.recorded[r.Text[:passageBytes]] = v
-		}
-		return nil
-	})
-}
-
-func lines(path string, f func([]byte) error) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = file.Close() }()
-	sc := bufio.NewScanner(file)
-	sc.Buffer(make([]byte, 1<<20), 1<<27)
-	for sc.Scan() {
-		if err := f(sc.Bytes()); err != nil {
-			return err
-		}
-	}
-	return sc.Err()
-}
-
-// ServeHTTP implements http.Handler.
+// ServeHTTP implements http.Handler. Beside the contract it has GET /stats (with ?since=RFC3339, also started_since),
+// /reset, and /latency?chat=200ms&embed=50ms.
 func (s *Server) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	s.mu.Lock()
 	options, gate := s.opt, s.gate
 	s.mu.Unlock()
-	switch {
-	case request.URL.Path == "/stats":
-		_ = json.NewEncoder(w).Encode(s.Stats())
+	switch path := request.URL.Path; {
+	case path == "/stats" || path == "/reset" || path == "/latency":
+		s.admin(w, request)
 		return
-	case options.Key != "" && request.Header.Get("Authorization") != "Bearer "+options.Key:
+	case path == "/v1/models":
+		_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"test","object":"model"}]}`)
+		return
+	case path != "/v1/chat/completions" && path != "/v1/embeddings":
+		http.NotFound(w, request)
+		return
+	}
+	number := s.book.start(time.Now())
+	defer s.book.count(func(stats *Stats) { stats.InFlight-- })
+	if options.Key != "" && request.Header.Get("Authorization") != "Bearer "+options.Key {
+		s.book.refuse(http.StatusUnauthorized)
 		refuse(w, http.StatusUnauthorized, "invalid_api_key", "Incorrect API key provided", 0)
 		return
 	}
@@ -199,232 +120,74 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		gate <- struct{}{}
 		defer func() { <-gate }()
 	}
-	n := s.flight.Add(1)
-	defer s.flight.Add(-1)
-	start := time.Now()
-	s.count(func(t *Stats) { t.MaxFlight = max(t.MaxFlight, n) })
-	if s.fault(w, request, options) {
+	begun := time.Now()
+	call := call{options: options, number: number, begun: begun}
+	if request.URL.Path == "/v1/embeddings" {
+		s.embed(w, request, call)
 		return
 	}
+	defer s.book.count(func(stats *Stats) { stats.Busy += time.Since(begun) })
+	s.chat(w, request, call)
+}
+
+// admin answers what is no part of the contract.
+func (s *Server) admin(w http.ResponseWriter, request *http.Request) {
+	query := request.URL.Query()
 	switch request.URL.Path {
-	case "/v1/chat/completions":
-		s.chat(w, request, options, start)
-		s.count(func(t *Stats) { t.Busy += time.Since(start) })
-	case "/v1/embeddings":
-		s.embed(w, request, options)
-	default:
-		http.NotFound(w, request)
+	case "/reset":
+		s.Reset()
+	case "/latency":
+		s.mu.Lock()
+		if latency, err := time.ParseDuration(query.Get("chat")); err == nil {
+			s.opt.Latency = latency
+		}
+		if latency, err := time.ParseDuration(query.Get("embed")); err == nil {
+			s.opt.EmbedLatency = latency
+		}
+		s.mu.Unlock()
 	}
-}
-
-func (s *Server) count(f func(*Stats)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f(&s.stats)
-}
-
-func refuse(w http.ResponseWriter, status int, code, message string, after time.Duration) {
-	if after > 0 {
-		w.Header().Set("Retry-After", fmt.Sprint(max(1, int(after.Seconds()))))
+	out := struct {
+		Stats
+		StartedSince *int64 `json:"started_since,omitempty"`
+	}{Stats: s.Stats()}
+	if since, err := time.Parse(time.RFC3339Nano, query.Get("since")); err == nil {
+		n := s.StartedSince(since)
+		out.StartedSince = &n
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).
-		Encode(map[string]any{"error": map[string]string{"message": message, "type": "error", "code": code}})
+	_ = json.NewEncoder(w).Encode(out)
 }
 
-// fault injects one; it reports whether the call is over.
-func (s *Server) fault(w http.ResponseWriter, request *http.Request, options Options) bool {
-	p := rand.Float64()
+// call is one request to a model.
+type call struct {
+	options Options
+	number  int64
+	begun   time.Time // after it waited for the capacity
+}
+
+// admit waits as the injection wants, and refuses; it reports whether the request is to be answered.
+func (s *Server) admit(w http.ResponseWriter, request *http.Request, injection Injection) bool {
+	time.Sleep(injection.Latency) // a server goes on working when its caller has gone
+	if injection.answered() {
+		return true
+	}
+	s.book.refuse(injection.Status)
 	switch {
-	case options.Status != 0:
-		refuse(w, options.Status, options.ErrorCode, "injected "+options.ErrorCode, 0)
-	case p < options.P429:
-		refuse(
-			w,
-			http.StatusTooManyRequests,
-			"rate_limit_exceeded",
-			"slow down",
-			max(options.RetryAfter, time.Second),
-		)
-	case p < options.P429+options.P500:
-		refuse(w, http.StatusInternalServerError, "server_error", "boom", 0)
-	case p < options.P429+options.P500+options.PHang:
+	case injection.Hang:
 		<-request.Context().Done()
+	case injection.Cut:
+		panic(http.ErrAbortHandler)
 	default:
-		return false
+		refuse(w, injection.Status, injection.ErrorCode, "injected "+injection.ErrorCode, injection.RetryAfter)
 	}
-	s.count(func(t *Stats) { t.Refused++ })
-	return true
+	return false
 }
 
-type chatRequest struct {
-	Model    string `json:"model"`
-	Messages []struct {
-		Role    string `json:"role"`
-		Content string `json:"content"`
-	} `json:"messages"`
-	ResponseFormat struct {
-		JSONSchema struct {
-			Name string `json:"name"`
-		} `json:"json_schema"`
-	} `json:"response_format"`
-}
-
-func (s *Server) chat(w http.ResponseWriter, r *http.Request, options Options, start time.Time) {
-	var request chatRequest
-	if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
-		refuse(w, http.StatusBadRequest, "bad_request", err.Error(), 0)
-		return
+// digest names a prompt.
+func digest(parts ...string) string {
+	hash := sha256.New()
+	for _, part := range parts {
+		_, _ = io.WriteString(hash, part+"\x00") // never fails
 	}
-	if options.Model != "" && request.Model != options.Model {
-		refuse(w, http.StatusNotFound, "model_not_found", "The model `"+request.Model+"` does not exist", 0)
-		return
-	}
-	if options.Latency > 0 {
-		time.Sleep(options.Latency)
-	}
-	user := ""
-	all := sha256.New()
-	size := 0
-	for _, m := range request.Messages {
-		_, _ = io.WriteString(all, m.Role+"\x00"+m.Content+"\x00") // never fails
-		size += len(m.Content)
-		if m.Role == "user" {
-			user = m.Content
-		}
-	}
-	content := s.content(request.ResponseFormat.JSONSchema.Name, user)
-	key := hex.EncodeToString(all.Sum(nil))
-	bad := false
-	switch p := rand.Float64(); {
-	case options.Poison != "" && strings.Contains(user, options.Poison), p < options.PGarbage:
-		content, bad = "I am sorry, there is nothing that I could list.", true
-	case p < options.PGarbage+options.PTruncate:
-		content, bad = content[:len(content)*2/3], true
-	}
-	s.count(func(stats *Stats) {
-		stats.Chat++
-		if request.ResponseFormat.JSONSchema.Name == "extract" {
-			stats.Extract++
-			if stats.First.IsZero() || start.Before(stats.First) {
-				stats.First = start
-			}
-			if start.After(stats.Last) {
-				stats.Last = start
-			}
-		}
-		if !bad {
-			if s.paid[key]++; s.paid[key] > 1 {
-				stats.Duplicates++
-			}
-		}
-	})
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).
-		Encode(map[string]any{
-			"id": "chatcmpl-" + key[:12], "object": "chat.completion", "created": time.Now().Unix(), "model": request.Model,
-			"choices": []any{
-				map[string]any{
-					"index":         0,
-					"finish_reason": "stop",
-					"message":       map[string]any{"role": "assistant", "content": content},
-				},
-			},
-			"usage": map[string]int{
-				"prompt_tokens":     size / 4,
-				"completion_tokens": len(content) / 4,
-				"total_tokens":      (size + len(content)) / 4,
-			},
-		})
-}
-
-func (s *Server) content(task, user string) string {
-	switch task {
-	case "extract":
-		if len(user) >= passageBytes {
-			if v, ok := s.recorded[user[:passageBytes]]; ok {
-				return string(v)
-			}
-		}
-		b, _ := json.Marshal(map[string]any{"entities": builtin.Entities(user)}) // strings always marshal
-		return string(b)
-	case "shorten":
-		b, _ := json.Marshal(map[string]string{"description": builtin.Summary(user, 800)})
-		return string(b)
-	}
-	return "An answer from the test server."
-}
-
-func (s *Server) embed(w http.ResponseWriter, request *http.Request, options Options) {
-	var q struct {
-		Model  string   `json:"model"`
-		Input  []string `json:"input"`
-		Format string   `json:"encoding_format"`
-	}
-	if err := json.NewDecoder(request.Body).Decode(&q); err != nil {
-		refuse(w, http.StatusBadRequest, "bad_request", err.Error(), 0)
-		return
-	}
-	time.Sleep(options.EmbedLatency)
-	type item struct {
-		Object    string `json:"object"`
-		Index     int    `json:"index"`
-		Embedding any    `json:"embedding"`
-	}
-	out := make([]item, 0, len(q.Input))
-	tok := 0
-	for i, t := range q.Input {
-		vector := Vector(t, options.Dimension)
-		if i == 0 && options.NaN {
-			vector[0] = float32(math.NaN())
-		}
-		if i == 0 && options.Zero {
-			clear(vector)
-		}
-		tok += len(t) / 4
-		var e any = vector
-		if q.Format == "base64" && !options.Float {
-			raw := make([]byte, 0, 4*len(vector))
-			for _, x := range vector {
-				raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
-			}
-			e = base64.StdEncoding.EncodeToString(raw)
-		}
-		out = append(out, item{"embedding", i, e})
-	}
-	if options.Shuffle {
-		rand.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
-	}
-	out = out[:max(0, len(out)-options.Drop)]
-	s.count(func(stats *Stats) {
-		stats.Embed++
-		stats.Texts += int64(len(q.Input))
-		for _, x := range q.Input {
-			if s.embedded[x]++; s.embedded[x] > 1 {
-				stats.EmbedTwice++
-			}
-		}
-	})
-	w.Header().Set("Content-Type", "application/json")
-	var b bytes.Buffer
-	_ = json.NewEncoder(&b).
-		Encode(map[string]any{"object": "list", "model": q.Model, "data": out, "usage": map[string]int{"prompt_tokens": tok, "total_tokens": tok}})
-	_, _ = w.Write(b.Bytes()) // the caller may have gone
-}
-
-// Vector is the server's embedding: signed hashing of words.
-func Vector(t string, dim int) []float32 {
-	vector := make([]float32, dim)
-	for _, w := range strings.Fields(strings.ToLower(t)) {
-		h := sha256.Sum256([]byte(strings.Trim(w, ".,;:!?()\"'")))
-		x := binary.LittleEndian.Uint64(h[:])
-		if x>>63 == 1 {
-			vector[x%uint64(dim)]--
-		} else {
-			vector[x%uint64(dim)]++
-		}
-	}
-	vector[0] += 0.01 // no text has length zero
-	return vector
+	return hex.EncodeToString(hash.Sum(nil))
 }

@@ -1,4 +1,4 @@
-// Package recorded replays extractions from a file by the document's row id (DESIGN §10): lines of
+// Package recorded replays extractions from a file by the document's row id: lines of
 // {"chunk_id", "entities": [{"name","description"}] or ["name"]}. A missing row is an error, never a call.
 package recorded
 
@@ -8,26 +8,44 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/model/builtin"
 )
 
-// Chat implements model.Chat for extraction; the other tasks go to the built-in models.
+// Chat implements model.Chat for extraction; another model, which costs nothing, does the other tasks.
 type Chat struct {
-	builtin.Chat
+	rest  model.Chat
 	model string
-	byRow map[string]json.RawMessage
+	byRow map[string]string // row id -> {"entities":[...]}
 }
 
 var _ model.Chat = (*Chat)(nil)
 
-// Open reads a recording. The model's name is recorded:<sha256 of the file>.
-func Open(path string) (*Chat, error) {
+// longestLine of a recording, in bytes.
+const longestLine = 1 << 28
+
+// entity is one name of a row.
+type entity struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+}
+
+// UnmarshalJSON reads a bare name as well.
+func (e *entity) UnmarshalJSON(raw []byte) error {
+	if json.Unmarshal(raw, &e.Name) == nil {
+		return nil
+	}
+	type plain entity // without this method
+	return json.Unmarshal(raw, (*plain)(e))
+}
+
+// Open reads a recording; rest does what is not extraction. The model's name is recorded:<sha256 of the file>.
+func Open(path string, rest model.Chat) (*Chat, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fault.BadConfig.At("open recording", path).
@@ -36,20 +54,15 @@ func Open(path string) (*Chat, error) {
 	}
 	defer func() { _ = file.Close() }()
 	hash := sha256.New()
-	chat := &Chat{byRow: map[string]json.RawMessage{}}
+	chat := &Chat{rest: rest, byRow: map[string]string{}}
 	scanner := bufio.NewScanner(io.TeeReader(file, hash))
-	scanner.Buffer(make([]byte, 1<<20), 1<<28)
+	scanner.Buffer(make([]byte, 1<<20), longestLine)
 	for line := 1; scanner.Scan(); line++ {
-		var r struct {
-			ChunkID  string            `json:"chunk_id"`
-			Entities []json.RawMessage `json:"entities"`
-		}
-		if err := json.Unmarshal(scanner.Bytes(), &r); err != nil {
-			return nil, fault.BadConfig.At("read recording", path).
+		if err := chat.read(scanner.Bytes()); err != nil {
+			return nil, fault.BadConfig.At("read recording", fmt.Sprintf("%s line %d", path, line)).
 				Because(err).
 				Advise("every line is one JSON object with chunk_id and entities")
 		}
-		chat.byRow[r.ChunkID] = entities(r.Entities)
 	}
 	if err := scanner.Err(); err != nil {
 		return nil, fault.BadConfig.At("read recording", path).Because(err)
@@ -58,36 +71,43 @@ func Open(path string) (*Chat, error) {
 	return chat, nil
 }
 
-func entities(raw []json.RawMessage) json.RawMessage {
-	out := make([]builtin.Entity, 0, len(raw))
-	for _, message := range raw {
-		var entity builtin.Entity
-		var n string
-		if json.Unmarshal(message, &n) == nil {
-			entity.Name = n
-		} else if json.Unmarshal(message, &entity) != nil {
-			continue
-		}
-		out = append(out, entity)
+// read takes one line. A name that is neither text nor an object is left out, as models' own answers are read.
+func (c *Chat) read(line []byte) error {
+	var row struct {
+		ChunkID  string            `json:"chunk_id"`
+		Entities []json.RawMessage `json:"entities"`
 	}
-	b, _ := json.Marshal(map[string]any{"entities": out}) // strings always marshal
-	return b
+	if err := json.Unmarshal(line, &row); err != nil {
+		return err
+	}
+	entities := make([]entity, 0, len(row.Entities))
+	for _, raw := range row.Entities {
+		var one entity
+		if json.Unmarshal(raw, &one) == nil {
+			entities = append(entities, one)
+		}
+	}
+	answer, err := json.Marshal(map[string]any{"entities": entities})
+	c.byRow[row.ChunkID] = string(answer)
+	return err
 }
 
 // Info implements model.Chat.
 func (c *Chat) Info() model.Info { return model.Info{Provider: "recorded", Model: c.model} }
 
-// Complete implements model.Chat.
+// Complete implements model.Chat. The row of an extraction is what follows the last # of Call.Ref.
 func (c *Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
 	if call.Task != model.Extract {
-		return c.Chat.Complete(ctx, call)
+		return c.rest.Complete(ctx, call)
 	}
-	row := call.Ref[strings.LastIndexByte(call.Ref, '#')+1:]
-	message, ok := c.byRow[row]
+	if err := ctx.Err(); err != nil {
+		return model.Reply{}, err
+	}
+	answer, ok := c.byRow[call.Ref[strings.LastIndexByte(call.Ref, '#')+1:]]
 	if !ok {
 		return model.Reply{}, fault.NotRecorded.At("replay extraction of", call.Ref).
 			Because("the recording has no such row").
 			Advise("record it, or use provider openai or builtin")
 	}
-	return model.Reply{Text: string(message)}, nil
+	return model.Reply{Text: answer}, nil
 }

@@ -116,7 +116,7 @@ func (m *Models) recording(path string) (model.Chat, error) {
 	if chat := m.recorded[path]; chat != nil {
 		return chat, nil
 	}
-	chat, err := recorded.Open(path)
+	chat, err := recorded.Open(path, builtin.Chat{})
 	if err != nil {
 		return nil, err
 	}

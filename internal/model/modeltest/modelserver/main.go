@@ -3,20 +3,27 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/model/modeltest"
 )
 
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "modelserver:", err)
+	os.Exit(1)
+}
+
 func main() {
 	var options modeltest.Options
 	addr := flag.String("addr", "127.0.0.1:18080", "listen address")
-	corpus := flag.String("corpus", "", "corpus.jsonl with id and text")
-	extractions := flag.String("extractions", "", "extractions.jsonl with chunk_id and entities")
+	corpus := flag.String("corpus", "", "corpus.jsonl with id and text; several, separated by commas")
+	extractions := flag.String("extractions", "", "extractions.jsonl with chunk_id and entities, one for each corpus")
 	life := flag.Duration("for", time.Hour, "stop after this long")
 	flag.DurationVar(&options.Latency, "latency", 0, "of a chat call")
 	flag.DurationVar(&options.EmbedLatency, "embed-latency", 0, "of an embedding call")
@@ -32,20 +39,26 @@ func main() {
 	flag.Parse()
 	server := modeltest.New(options)
 	if *corpus != "" {
-		if err := server.Replay(*corpus, *extractions); err != nil {
-			fmt.Fprintln(os.Stderr, "modelserver:", err)
-			os.Exit(1)
+		corpora, recordings := strings.Split(*corpus, ","), strings.Split(*extractions, ",")
+		if len(corpora) != len(recordings) {
+			fail(fmt.Errorf("%d corpora and %d extractions", len(corpora), len(recordings)))
+		}
+		for i := range corpora {
+			if err := server.Replay(corpora[i], recordings[i]); err != nil {
+				fail(err)
+			}
 		}
 	}
 	if err := server.Listen(*addr); err != nil {
-		fmt.Fprintln(os.Stderr, "modelserver:", err)
-		os.Exit(1)
+		fail(err)
 	}
 	fmt.Println("listening on", server.URL)
+	fmt.Println("counts at", strings.TrimSuffix(server.URL, "/v1")+"/stats")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, *life)
 	defer cancel()
 	<-ctx.Done()
 	server.Close()
+	_ = json.NewEncoder(os.Stdout).Encode(server.Stats()) // the last word, for logs
 }

@@ -1,0 +1,92 @@
+package modeltest
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/model/builtin"
+)
+
+type chatRequest struct {
+	Model    string `json:"model"`
+	Messages []struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	} `json:"messages"`
+	ResponseFormat struct {
+		JSONSchema struct {
+			Name string `json:"name"`
+		} `json:"json_schema"`
+	} `json:"response_format"`
+}
+
+func (s *Server) chat(w http.ResponseWriter, request *http.Request, call call) {
+	var asked chatRequest
+	if err := json.NewDecoder(request.Body).Decode(&asked); err != nil {
+		s.book.refuse(http.StatusBadRequest)
+		refuse(w, http.StatusBadRequest, "bad_request", err.Error(), 0)
+		return
+	}
+	if call.options.Model != "" && asked.Model != call.options.Model {
+		s.book.refuse(http.StatusNotFound)
+		refuse(w, http.StatusNotFound, "model_not_found", "The model `"+asked.Model+"` does not exist", 0)
+		return
+	}
+	task := asked.ResponseFormat.JSONSchema.Name
+	if task == "" {
+		task = "answer"
+	}
+	user, size := "", 0
+	parts := make([]string, 0, 2*len(asked.Messages))
+	for _, message := range asked.Messages {
+		parts = append(parts, message.Role, message.Content)
+		size += len(message.Content)
+		if message.Role == "user" {
+			user = message.Content
+		}
+	}
+	injection := call.options.inject(Seen{N: call.number, Task: task, Text: user})
+	if !s.admit(w, request, injection) {
+		return
+	}
+	content, bad := call.options.spoil(user, s.content(task, user))
+	if injection.Content != "" {
+		content, bad = injection.Content, true
+	}
+	bad = bad || injection.Body != "" || injection.HalfBody || injection.StallBody
+	cost := Cost{Prompt: int64(size / 4), Completion: int64(len(content) / 4)}
+	prompt := digest(parts...)
+	s.book.chat(task, prompt, call.begun, cost, bad)
+	respond(w, request, injection, map[string]any{
+		"id": "chatcmpl-" + prompt[:12], "object": "chat.completion", "created": time.Now().Unix(), "model": asked.Model,
+		"choices": []any{map[string]any{
+			"index":         0,
+			"finish_reason": "stop",
+			"message":       map[string]any{"role": "assistant", "content": content},
+		}},
+		"usage": map[string]int64{
+			"prompt_tokens":     cost.Prompt,
+			"completion_tokens": cost.Completion,
+			"total_tokens":      cost.Prompt + cost.Completion,
+		},
+	})
+}
+
+// content of a good answer.
+func (s *Server) content(task, user string) string {
+	switch task {
+	case "extract":
+		if len(user) >= passageBytes {
+			if entities, ok := s.recorded[user[:passageBytes]]; ok {
+				return string(entities)
+			}
+		}
+		entities, _ := json.Marshal(map[string]any{"entities": builtin.Entities(user)}) // strings always marshal
+		return string(entities)
+	case "shorten":
+		description, _ := json.Marshal(map[string]string{"description": builtin.Summary(user, 800)})
+		return string(description)
+	}
+	return "An answer from the test server."
+}

@@ -1,0 +1,169 @@
+package modeltest
+
+import (
+	"maps"
+	"sync"
+	"time"
+)
+
+// Cost is what requests of one task came to.
+type Cost struct {
+	Calls      int64 `json:"calls"` // answered with a 200
+	Prompt     int64 `json:"prompt_tokens"`
+	Completion int64 `json:"completion_tokens"`
+}
+
+// Stats is what was asked and paid. A request is started when it arrives, and answered, and so paid, when it gets a 200,
+// whether or not its content is of use and whether or not its sender still waits.
+type Stats struct {
+	Started          int64           `json:"started"`
+	LastStart        time.Time       `json:"last_start"`
+	Chat             int64           `json:"chat"`        // answered
+	Embed            int64           `json:"embed_calls"` // answered
+	Texts            int64           `json:"embed_texts"`
+	PromptTokens     int64           `json:"prompt_tokens"` // of chat requests
+	CompletionTokens int64           `json:"completion_tokens"`
+	EmbedTokens      int64           `json:"embed_tokens"`
+	Tasks            map[string]Cost `json:"tasks"`      // extract, shorten, answer, embed
+	Duplicates       int64           `json:"duplicates"` // paid answers to a prompt that had a good answer before
+	EmbedTwice       int64           `json:"embed_twice"`
+	Garbage          int64           `json:"garbage"` // paid answers whose content is of no use
+	Refused          int64           `json:"refused"` // not answered, for whatever reason
+	RateLimited      int64           `json:"c429"`
+	ServerErrors     int64           `json:"c500"`
+	InFlight         int64           `json:"in_flight"` // those that wait for the capacity also
+	MaxFlight        int64           `json:"max_inflight"`
+	Busy             time.Duration   `json:"busy"` // sum of the time that chat requests were served
+	Extract          int64           `json:"extract"`
+	First            time.Time       `json:"first"` // begin of the first and of the last extraction
+	Last             time.Time       `json:"last"`
+}
+
+// ledger is the book of a server.
+type ledger struct {
+	mu       sync.Mutex
+	stats    Stats
+	starts   []time.Time
+	paid     map[string]int // prompt -> good answers
+	embedded map[string]int // text -> times
+}
+
+func newLedger() *ledger {
+	book := &ledger{}
+	book.reset()
+	return book
+}
+
+func (l *ledger) reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stats = Stats{InFlight: l.stats.InFlight, Tasks: map[string]Cost{}}
+	l.starts, l.paid, l.embedded = nil, map[string]int{}, map[string]int{}
+}
+
+func (l *ledger) count(change func(*Stats)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change(&l.stats)
+}
+
+// start of a request; it gives its number, from 1.
+func (l *ledger) start(at time.Time) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.starts = append(l.starts, at)
+	stats := &l.stats
+	stats.Started++
+	stats.LastStart = at
+	stats.InFlight++
+	stats.MaxFlight = max(stats.MaxFlight, stats.InFlight)
+	return stats.Started
+}
+
+func (l *ledger) refuse(status int) {
+	l.count(func(stats *Stats) {
+		stats.Refused++
+		switch {
+		case status == 429:
+			stats.RateLimited++
+		case status >= 500:
+			stats.ServerErrors++
+		}
+	})
+}
+
+// chat books an answered chat request whose serving began at the given time.
+func (l *ledger) chat(task, prompt string, at time.Time, cost Cost, bad bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	stats := &l.stats
+	stats.Chat++
+	stats.PromptTokens += cost.Prompt
+	stats.CompletionTokens += cost.Completion
+	stats.add(task, cost)
+	if task == "extract" {
+		stats.Extract++
+		if stats.First.IsZero() || at.Before(stats.First) {
+			stats.First = at
+		}
+		if at.After(stats.Last) {
+			stats.Last = at
+		}
+	}
+	if bad {
+		stats.Garbage++
+		return
+	}
+	if l.paid[prompt]++; l.paid[prompt] > 1 {
+		stats.Duplicates++
+	}
+}
+
+// embed books an answered request for embeddings.
+func (l *ledger) embed(texts []string, cost Cost) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	stats := &l.stats
+	stats.Embed++
+	stats.Texts += int64(len(texts))
+	stats.EmbedTokens += cost.Prompt
+	stats.add("embed", cost)
+	for _, text := range texts {
+		if l.embedded[text]++; l.embedded[text] > 1 {
+			stats.EmbedTwice++
+		}
+	}
+}
+
+func (s *Stats) add(task string, cost Cost) {
+	sum := s.Tasks[task]
+	sum.Calls++
+	sum.Prompt += cost.Prompt
+	sum.Completion += cost.Completion
+	s.Tasks[task] = sum
+}
+
+// Stats gives a copy.
+func (s *Server) Stats() Stats {
+	s.book.mu.Lock()
+	defer s.book.mu.Unlock()
+	out := s.book.stats
+	out.Tasks = maps.Clone(out.Tasks)
+	return out
+}
+
+// StartedSince counts the requests that arrived after mark: none may, once a pause or a cancel is acknowledged.
+func (s *Server) StartedSince(mark time.Time) int64 {
+	s.book.mu.Lock()
+	defer s.book.mu.Unlock()
+	n := int64(0)
+	for i := len(s.book.starts) - 1; i >= 0; i-- {
+		if s.book.starts[i].After(mark) {
+			n++
+		}
+	}
+	return n
+}
+
+// Reset empties the book; what is in flight stays in flight.
+func (s *Server) Reset() { s.book.reset() }

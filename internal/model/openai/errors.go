@@ -1,0 +1,163 @@
+package openai
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// classify maps transport and status errors to faults. ctx is the caller's, bounded is the one with our deadlines.
+func (r *request) classify(ctx, bounded context.Context, err error) error {
+	if ctx.Err() != nil {
+		return r.mark(ctx.Err())
+	}
+	if r.refused != nil {
+		return r.status(*r.refused)
+	}
+	var transport *url.Error
+	if errors.As(err, &transport) {
+		err = transport.Err
+	}
+	if cause := context.Cause(bounded); cause != nil { // the deadline or the stall guard ended it
+		err = cause
+	}
+	return r.mark(fault.ModelUnavailable.At(r.op, r.object()).
+		Because(err).
+		Advise("check that the server runs and that models.*.base_url is right"))
+}
+
+// refusal is an answer with another status than 200.
+type refusal struct {
+	status int
+	after  time.Duration // Retry-After
+	kind   string        // code and type of the contract's error object, in lower case
+	text   string        // why, as the server says it
+}
+
+// longestRefusal that is read of a body, in bytes.
+const longestRefusal = 64 << 10
+
+// readRefusal takes the reason from the contract's error object, from what other servers send in its place, or from the
+// first bytes of the body.
+func readRefusal(response *http.Response) *refusal {
+	body, _ := io.ReadAll(io.LimitReader(response.Body, longestRefusal)) // what can be read is enough
+	_ = response.Body.Close()
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	out := &refusal{status: response.StatusCode, after: retryAfter(response)}
+	var object struct {
+		Error   json.RawMessage `json:"error"`
+		Message string          `json:"message"`
+		Detail  json.RawMessage `json:"detail"`
+	}
+	var reason struct {
+		Code    any    `json:"code"` // a string, or a number
+		Type    string `json:"type"`
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(body, &object) == nil {
+		switch {
+		case json.Unmarshal(object.Error, &reason) == nil && reason.Message != "":
+			out.text, out.kind = reason.Message, strings.ToLower(fmt.Sprint(reason.Code, " ", reason.Type))
+		case json.Unmarshal(object.Error, &out.text) == nil && out.text != "": // "error": "why"
+		case object.Message != "":
+			out.text = object.Message
+		case object.Detail != nil:
+			out.text = short(object.Detail)
+		}
+	}
+	if out.text == "" {
+		out.text = short(body)
+	}
+	if out.text == "" {
+		out.text = http.StatusText(out.status)
+	}
+	return out
+}
+
+// status maps a refusal to its fault.
+func (r *request) status(refused refusal) error {
+	text := refused.text
+	if secret := r.client.cfg.APIKey; len(secret) >= 8 { // some servers repeat the key that they refuse
+		text = strings.ReplaceAll(text, secret, "***")
+	}
+	cause := fmt.Sprintf("%d %s", refused.status, text)
+	at := func(code fault.Code) *fault.Error { return code.At(r.op, r.object()).Because(cause) }
+	lower := refused.kind + " " + strings.ToLower(refused.text)
+	says := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(lower, word) })
+	}
+	switch status := refused.status; {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return at(fault.ModelAuth).Advise("set the key in the variable that models.*.api_key_env names, then resume")
+	case status == http.StatusNotFound:
+		return at(fault.ModelUnknown).Advise("check models.*.model and models.*.base_url")
+	case status == http.StatusPaymentRequired,
+		status == http.StatusTooManyRequests && says("insufficient_quota", "billing"):
+		return at(fault.ModelQuota).Advise("raise the quota, then resume")
+	case status == http.StatusTooManyRequests:
+		limited := at(fault.ModelRateLimited)
+		limited.RetryAfter = refused.after
+		return limited
+	case status == http.StatusBadRequest && says("response_format"):
+		return at(fault.BadConfig).Advise("the server lacks structured output: use another server or model")
+	case status == http.StatusBadRequest && says("model") && says("not exist", "not found", "unknown"):
+		return at(fault.ModelUnknown).Advise("check models.*.model")
+	case status < 400:
+		return at(fault.ModelUnavailable).Advise("check that models.*.base_url is that of a model server")
+	case status >= 500 || status == http.StatusRequestTimeout || status == http.StatusConflict:
+		down := at(fault.ModelUnavailable).Advise("see the log of the model server")
+		down.RetryAfter = refused.after
+		return down
+	}
+	return at(fault.ModelRejected)
+}
+
+// unreadable is the fault of a 200 whose body is not what the contract says.
+func (r *request) unreadable(response *http.Response, raw []byte, err error) error {
+	kind, _, _ := strings.Cut(response.Header.Get("Content-Type"), ";")
+	came := fmt.Sprintf("200 with %d bytes of %q", len(raw), kind)
+	if kind != "application/json" { // a page of a proxy says what it is; a model's answer may hold the document's text
+		came += ": " + short(raw)
+	}
+	return r.mark(fault.ModelUnavailable.At(r.op, r.object()).
+		Because(fmt.Sprintf("%s, which is no valid JSON of this request: %v", came, err)).
+		Advise("check that models.*.base_url is that of a model server, usually ending in /v1"))
+}
+
+// snippet of a body that is shown, in bytes.
+const snippet = 200
+
+// short is the beginning of a body on one line.
+func short(body []byte) string {
+	text := strings.Join(strings.Fields(strings.ToValidUTF8(string(body[:min(len(body), snippet)]), "")), " ")
+	if len(body) > snippet {
+		text += "..."
+	}
+	return text
+}
+
+// retryAfter reads Retry-After: seconds or a date (RFC 9110, section 10.2.3).
+func retryAfter(response *http.Response) time.Duration {
+	if response == nil {
+		return 0
+	}
+	value := response.Header.Get("Retry-After")
+	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds >= 0 && seconds < 1e6 {
+		return time.Duration(seconds * float64(time.Second))
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(0, time.Until(at))
+	}
+	return 0
+}

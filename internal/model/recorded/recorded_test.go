@@ -1,0 +1,136 @@
+package recorded_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/recorded"
+)
+
+// rest is the model of the other tasks.
+type rest struct{ tasks []string }
+
+func (r *rest) Complete(_ context.Context, call model.Call) (model.Reply, error) {
+	r.tasks = append(r.tasks, call.Task)
+	return model.Reply{Text: "by another model"}, nil
+}
+func (*rest) Info() model.Info { return model.Info{Provider: "rest"} }
+
+func recording(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "recording.jsonl")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const rows = `{"chunk_id":"1","entities":[{"name":"Bohr","description":"a physicist"},"Copenhagen",17]}
+{"chunk_id":"2","entities":[]}
+`
+
+func TestARowIsReplayedByTheDocumentItIsOf(t *testing.T) {
+	chat, err := recorded.Open(recording(t, rows), &rest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const first = `{"entities":[{"name":"Bohr","description":"a physicist"},{"name":"Copenhagen","description":""}]}`
+	for name, c := range map[string]struct{ ref, want string }{
+		"a row of a file":     {"corpus.jsonl#1", first},
+		"a name with a #":     {"a#b.jsonl#1", first},
+		"a row without names": {"corpus.jsonl#2", `{"entities":[]}`},
+		"a bare row id":       {"1", first},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reply, err := chat.Complete(t.Context(), model.Call{Task: model.Extract, Ref: c.ref})
+			if err != nil || reply.Text != c.want || reply.Usage != (model.Usage{}) {
+				t.Errorf("got %+v, %v; want %s", reply, err, c.want)
+			}
+		})
+	}
+}
+
+func TestAMissingRowIsAnErrorAndNeverACall(t *testing.T) {
+	other := &rest{}
+	chat, err := recorded.Open(recording(t, rows), other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range []string{"corpus.jsonl#3", "plain.txt", ""} {
+		_, err := chat.Complete(t.Context(), model.Call{Task: model.Extract, Ref: ref})
+		if e := fault.As(err); e == nil || e.Code != fault.NotRecorded || e.Object != ref || e.Hint == "" {
+			t.Errorf("%q: got %v", ref, err)
+		}
+	}
+	if len(other.tasks) != 0 {
+		t.Errorf("another model was asked to %q", other.tasks)
+	}
+}
+
+func TestOtherTasksGoToTheOtherModel(t *testing.T) {
+	other := &rest{}
+	chat, err := recorded.Open(recording(t, rows), other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range []string{model.Shorten, model.Answer} {
+		reply, err := chat.Complete(t.Context(), model.Call{Task: task, Ref: "corpus.jsonl#1"})
+		if err != nil || reply.Text != "by another model" {
+			t.Errorf("%s: %+v, %v", task, reply, err)
+		}
+	}
+	if strings.Join(other.tasks, " ") != model.Shorten+" "+model.Answer {
+		t.Errorf("asked %q", other.tasks)
+	}
+}
+
+func TestTheNameIsTheFilesDigestAndCostsNothing(t *testing.T) {
+	chat, err := recorded.Open(recording(t, rows), &rest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256([]byte(rows))
+	info := chat.Info()
+	if info.Provider != "recorded" || info.Model != "recorded:"+hex.EncodeToString(sum[:]) || info.Paid {
+		t.Errorf("%+v", info)
+	}
+	if _, ok := model.As[*rest](chat); ok {
+		t.Error("a recording is no decorator of the model that does the rest")
+	}
+}
+
+func TestRecordingsThatCannotBeRead(t *testing.T) {
+	for name, c := range map[string]struct{ path, object string }{
+		"no such file":  {"/nowhere/recording.jsonl", "/nowhere/recording.jsonl"},
+		"a broken line": {recording(t, rows+"{\"chunk_id\":\n"), "line 3"},
+		"a list":        {recording(t, "[]\n"), "line 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := recorded.Open(c.path, &rest{})
+			e := fault.As(err)
+			if e == nil || e.Code != fault.BadConfig || !strings.Contains(e.Object, c.object) || e.Hint == "" {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestAnEndedContextReplaysNothing(t *testing.T) {
+	chat, err := recorded.Open(recording(t, rows), &rest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := chat.Complete(ctx, model.Call{Task: model.Extract, Ref: "f#1"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
