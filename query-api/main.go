@@ -71,7 +71,8 @@ func run(ctx context.Context, path string) (err error) {
 	server := api.New(
 		api.Config{
 			Artifacts: stores.Artifacts,
-			Classes:   stores.Classes,
+			Records:   stores.Classes,
+			Readers:   stores.Classes,
 			Vectors:   stores.Vectors,
 			Models:    wiring.NewModels(stores.Classes),
 			Cache:     cache,

@@ -141,7 +141,8 @@ func (s *Stack) serve(options Options, listener net.Listener, models *wiring.Mod
 	s.api = api.New(
 		api.Config{
 			Artifacts: s.stores.Artifacts,
-			Classes:   s.stores.Classes,
+			Records:   s.stores.Classes,
+			Readers:   s.stores.Classes,
 			Vectors:   s.stores.Vectors,
 			Models:    models,
 			Cache:     cache,

@@ -177,7 +177,7 @@ type Embedder struct {
 
 // keep is the context of an admitted call.
 func (e Embedder) keep(ctx context.Context) context.Context {
-	if e.Query {
+	if e.Query || model.IsCallerBound(ctx) {
 		return ctx
 	}
 	return context.WithoutCancel(ctx)
