@@ -70,13 +70,13 @@ func run(ctx context.Context, path string) (err error) {
 	}
 	server := api.New(
 		api.Config{
-			Artifacts:    stores.Artifacts,
-			Records:      stores.Records,
-			Coordination: stores.Coordination,
-			Vectors:      stores.Vectors,
-			Models:       wiring.NewModels(stores.Coordination),
-			Cache:        cache,
-			Log:          log,
+			Artifacts: stores.Artifacts,
+			Records:   stores.Records,
+			Readers:   stores.Coordination,
+			Vectors:   stores.Vectors,
+			Models:    wiring.NewModels(stores.Coordination),
+			Cache:     cache,
+			Log:       log,
 		},
 	)
 	served := make(chan error, 1)

@@ -62,6 +62,7 @@ const (
 	StoreDenied   Code = "store_denied"
 	StoreOwned    Code = "store_owned_by_another"
 	SegmentDamage Code = "segment_damaged"
+	FormatUnknown Code = "format_unknown" // whole, but of another version than this program reads
 
 	// Runs.
 	LeaseHeld    Code = "lease_held"
@@ -105,6 +106,7 @@ var kinds = map[Code]Kind{
 	NotRecorded: Fatal,
 
 	Precondition: Bad, StoreDown: Transient, StoreFull: Fatal, StoreDenied: Fatal, StoreOwned: Fatal, SegmentDamage: Fatal,
+	FormatUnknown: Fatal,
 
 	LeaseHeld: Fatal, PointerMoved: Fatal, Paused: Fatal, BudgetSpent: Fatal, Cancelled: Fatal, Stalled: Transient, ControlUnreadable: Fatal, Internal: Fatal, EmbedderDown: Transient,
 	GenBusy: Transient, EngineDown: Transient, RunNotFound: Bad,

@@ -13,7 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model/tokens"
 )
 
-// answerPrompt is the paper's, fixed for every method (specs/unweaver.md §10.3).
+// answerPrompt is the paper's, fixed for every method.
 const answerPrompt = `You are a question answering system.
 Please make sure that the answer is correct and complete.
 At the same time avoid redundancy and irrelevant information.
@@ -67,7 +67,7 @@ func Context(ps []Passage, budget int) (context string, used []bool) {
 	return strings.TrimSpace(head + b.String()), used
 }
 
-// ContextCSV is the reference code's form (specs/unweaver.md §9): rows of place and text as CSV in a fenced block.
+// ContextCSV is the reference code's form: rows of place and text as CSV in a fenced block.
 // Rows are counted as their cells joined by ", ", header included, and the list is cut before the first row that does
 // not fit.
 func ContextCSV(ps []Passage, budget int) (context string, used []bool) {

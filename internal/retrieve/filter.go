@@ -11,24 +11,24 @@ import (
 
 // allowed is the induced subgraph of a query.
 type allowed struct {
-	g       *Generation
-	ctx     context.Context
-	f       Filter
-	without Without
-	lo, hi  int // documents by prefix
-	all     bool
-	cache   map[uint32]bool
-	err     error
+	generation *Generation
+	ctx        context.Context //nolint:containedctx // it lives as long as its query
+	filter     Filter
+	without    Without
+	lo, hi     int // documents by prefix
+	all        bool
+	cache      map[uint32]bool
+	err        error
 }
 
 func (g *Generation) allow(ctx context.Context, query Query) *allowed {
 	a := &allowed{
-		g:       g,
-		ctx:     ctx,
-		f:       query.Filter,
-		without: query.Without,
-		hi:      len(g.Live.Documents),
-		cache:   map[uint32]bool{},
+		generation: g,
+		ctx:        ctx,
+		filter:     query.Filter,
+		without:    query.Without,
+		hi:         len(g.Live.Documents),
+		cache:      map[uint32]bool{},
 	}
 	a.all = query.Filter.Prefix == "" && len(query.Filter.Metadata) == 0 && query.Filter.From.IsZero() &&
 		query.Filter.To.IsZero() &&
@@ -56,23 +56,23 @@ func (a *allowed) chunk(chunk *live.Chunk) bool {
 }
 
 func (a *allowed) document(i int) bool {
-	if i < a.lo || i >= a.hi || a.without.Documents[a.g.Live.Key(i)] {
+	if i < a.lo || i >= a.hi || a.without.Documents[a.generation.Live.Key(i)] {
 		return false
 	}
-	if len(a.f.Metadata) == 0 && a.f.From.IsZero() && a.f.To.IsZero() {
+	if len(a.filter.Metadata) == 0 && a.filter.From.IsZero() && a.filter.To.IsZero() {
 		return true
 	}
-	meta, modified, err := a.g.metaOf(a.ctx, i)
+	meta, modified, err := a.generation.metaOf(a.ctx, i)
 	if err != nil {
 		a.err = err
 		return false
 	}
-	for k, v := range a.f.Metadata {
+	for k, v := range a.filter.Metadata {
 		if meta[k] != v {
 			return false
 		}
 	}
-	return (a.f.From.IsZero() || !modified.Before(a.f.From)) && (a.f.To.IsZero() || modified.Before(a.f.To))
+	return (a.filter.From.IsZero() || !modified.Before(a.filter.From)) && (a.filter.To.IsZero() || modified.Before(a.filter.To))
 }
 
 // numbers is the test of chunk numbers; nil when every chunk is allowed.
@@ -80,7 +80,7 @@ func (a *allowed) numbers() func(uint32) bool {
 	if a.all {
 		return nil
 	}
-	return func(n uint32) bool { return a.chunk(a.g.Live.ByNumber(int(n))) }
+	return func(n uint32) bool { return a.chunk(a.generation.Live.ByNumber(int(n))) }
 }
 
 // places is the test of classes by place: a class is allowed with one allowed chunk; nil when every class is.
@@ -89,14 +89,14 @@ func (a *allowed) places() func(uint32) bool {
 		return nil
 	}
 	return func(p uint32) bool {
-		if a.without.Entities[a.g.Live.Classes[p].ID] {
+		if a.without.Entities[a.generation.Live.Classes[p].ID] {
 			return false
 		}
 		if a.all {
 			return true
 		}
-		for _, n := range a.g.Search.Graph.ChunksOf(p) {
-			if a.chunk(a.g.Live.ByNumber(int(n))) {
+		for _, n := range a.generation.Search.Graph.ChunksOf(p) {
+			if a.chunk(a.generation.Live.ByNumber(int(n))) {
 				return true
 			}
 		}
@@ -108,7 +108,7 @@ func (a *allowed) places() func(uint32) bool {
 func (a *allowed) view() walk.View {
 	view := walk.View{Chunk: a.numbers()}
 	if len(a.without.Entities) > 0 {
-		view.Class = func(p uint32) bool { return !a.without.Entities[a.g.Live.Classes[p].ID] }
+		view.Class = func(p uint32) bool { return !a.without.Entities[a.generation.Live.Classes[p].ID] }
 	}
 	return view
 }

@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/format/graph"
 	"github.com/unweaver/unweaver/internal/format/mapped"
+	"github.com/unweaver/unweaver/internal/format/postings"
 	"github.com/unweaver/unweaver/internal/retrieve/election"
 	"github.com/unweaver/unweaver/internal/retrieve/fuse"
 	"github.com/unweaver/unweaver/internal/retrieve/lexical"
@@ -29,7 +31,7 @@ func synthetic(b *testing.B, n, length int, seed uint64) (*lexical.Index, func()
 			}
 		}
 	}
-	bl := lexical.NewBuilder()
+	bl := postings.NewBuilder()
 	defer bl.Close()
 	for range n {
 		names := make([]string, 1+r.IntN(2*length))
@@ -61,7 +63,7 @@ func synthetic(b *testing.B, n, length int, seed uint64) (*lexical.Index, func()
 		b.Fatal(err)
 	}
 	b.Cleanup(s.Close)
-	return lexical.Open(s, "x_", st), func() []string {
+	return lexical.New(postings.Open(s, "x_", st)), func() []string {
 		q := make([]string, 12)
 		for i := range q {
 			q[i] = word()
@@ -70,12 +72,12 @@ func synthetic(b *testing.B, n, length int, seed uint64) (*lexical.Index, func()
 	}
 }
 
-// graph has so many classes to a chunk; nine of ten classes are mentioned once, the others by a power law up to a
+// bipartite has so many classes to a chunk; nine of ten classes are mentioned once, the others by a power law up to a
 // tenth of the chunks, as measured on the recorded extractions of MuSiQue.
-func graph(chunks, perChunk int) *walk.Graph {
+func bipartite(chunks, perChunk int) *walk.Graph {
 	r := rand.New(rand.NewPCG(3, 3))
 	zipf := rand.NewZipf(r, 1.6, 1, uint64(chunks/10))
-	g := &walk.Graph{ClassOff: []uint64{0}, ChunkOff: []uint64{0}}
+	g := &walk.Graph{Adjacency: graph.Adjacency{ClassOff: []uint64{0}, ChunkOff: []uint64{0}}}
 	of := make([][]uint32, chunks)
 	for c := range perChunk * chunks {
 		n := 1
@@ -117,7 +119,7 @@ func hybridAt(b *testing.B, chunks, perChunk int) {
 	kc, ask := synthetic(b, chunks, 80, 1)
 	cc, _ := synthetic(b, perChunk*chunks, 20, 2)
 	built := time.Since(begin).Seconds()
-	g := graph(chunks, perChunk)
+	g := bipartite(chunks, perChunk)
 	var ms, walked []float64
 	pushes := 0
 	for b.Loop() {

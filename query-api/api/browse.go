@@ -15,6 +15,95 @@ import (
 	"github.com/unweaver/unweaver/internal/store/artifact"
 )
 
+// Indexes is the list of what is published.
+type Indexes struct {
+	Indexes []IndexInfo `json:"indexes"`
+}
+
+// IndexInfo is one index of the list.
+type IndexInfo struct {
+	Index       string              `json:"index"`
+	Generation  string              `json:"generation"`
+	Release     int64               `json:"release"`
+	Documents   int64               `json:"documents"`
+	Chunks      int64               `json:"chunks"`
+	Classes     int64               `json:"classes"`
+	ContentHash string              `json:"content_hash"`
+	Models      corpus.ModelSummary `json:"models"`
+}
+
+// Generations of an index, the newest first.
+type Generations struct {
+	Index       string                `json:"index"`
+	Generations []artifact.Generation `json:"generations"`
+}
+
+// Source says which generation an answer comes from.
+type Source struct {
+	Index      string `json:"index"`
+	Generation string `json:"generation"`
+}
+
+func sourceOf(generation *retrieve.Generation) Source {
+	return Source{generation.Manifest.Index, generation.Manifest.Generation}
+}
+
+// Entities is a list of entities by name.
+type Entities struct {
+	Source
+	Entities []EntitySummary `json:"entities"`
+}
+
+// EntitySummary is one entity of a list.
+type EntitySummary struct {
+	ID         string `json:"id"`
+	Name       string `json:"name"`
+	ChunkTotal int64  `json:"chunk_total"`
+}
+
+// EntityDetail is one entity.
+type EntityDetail struct {
+	Source
+	EntitySummary
+	Description string `json:"description"`
+	Mentions    int64  `json:"mentions"`
+}
+
+// EntityChunks is a page of the chunks that mention an entity; an empty cursor is the end.
+type EntityChunks struct {
+	Source
+	Chunks     []Chunk `json:"chunks"`
+	Cursor     string  `json:"cursor"`
+	ChunkTotal int64   `json:"chunk_total"`
+}
+
+// ChunkDetail is one chunk with what was extracted from it.
+type ChunkDetail struct {
+	Source
+	Chunk    Chunk     `json:"chunk"`
+	Mentions []Mention `json:"mentions"`
+	Fallback bool      `json:"fallback" doc:"nothing was extracted: the mention is the title's"`
+}
+
+// DocumentText is a part of a document's decoded text, in code points.
+type DocumentText struct {
+	Source
+	Document string `json:"document"`
+	Version  string `json:"version"`
+	Title    string `json:"title"`
+	Start    int    `json:"start"`
+	End      int    `json:"end"`
+	Length   int    `json:"length"`
+	Text     string `json:"text"`
+}
+
+// Limits of lists and texts.
+const (
+	defaultLimit = 50
+	maxLimit     = 1000
+	maxTextRunes = 1 << 20
+)
+
 // browse runs a handler over the generation that the request means.
 func (s *Server) browse(
 	w http.ResponseWriter,
@@ -37,54 +126,48 @@ func (s *Server) browse(
 	writeJSON(w, v)
 }
 
-// IndexInfo is one index of the list.
-type IndexInfo struct {
-	Index       string              `json:"index"`
-	Generation  string              `json:"generation"`
-	Release     int64               `json:"release"`
-	Documents   int64               `json:"documents"`
-	Chunks      int64               `json:"chunks"`
-	Classes     int64               `json:"classes"`
-	ContentHash string              `json:"content_hash"`
-	Models      corpus.ModelSummary `json:"models"`
-}
-
 func (s *Server) listIndexes(w http.ResponseWriter, request *http.Request) {
-	names, err := s.names(request.Context())
+	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
+	defer cancel()
+	names, err := s.names(ctx)
+	out := Indexes{Indexes: []IndexInfo{}}
+	for _, name := range names {
+		var info IndexInfo
+		if info, err = s.indexInfo(ctx, name); err != nil {
+			break
+		}
+		if info.Generation != "" {
+			out.Indexes = append(out.Indexes, info)
+		}
+	}
 	if err != nil {
 		s.fail(w, request, err)
 		return
 	}
-	out := []IndexInfo{}
-	for _, n := range names {
-		art := artifact.Index{Store: s.Artifacts, Name: n}
-		pointer, _, err := art.Current(request.Context())
-		if err == nil && pointer.Manifest == "" {
-			continue
-		}
-		var manifest *corpus.Manifest
-		if err == nil {
-			manifest, err = art.Manifest(request.Context(), pointer.Manifest)
-		}
-		if err != nil {
-			s.fail(w, request, err)
-			return
-		}
-		out = append(
-			out,
-			IndexInfo{
-				n,
-				pointer.Generation,
-				pointer.Epoch,
-				manifest.Counts.Documents,
-				manifest.Counts.Chunks,
-				manifest.Counts.Classes,
-				manifest.Hashes.Content.Digest().String(),
-				manifest.Models,
-			},
-		)
+	writeJSON(w, out)
+}
+
+// indexInfo reads what is published under a name; nothing is no error.
+func (s *Server) indexInfo(ctx context.Context, name string) (IndexInfo, error) {
+	index := artifact.Index{Store: s.Artifacts, Name: name}
+	pointer, _, err := index.Current(ctx)
+	if err != nil || pointer.Manifest == "" {
+		return IndexInfo{}, err
 	}
-	writeJSON(w, map[string]any{"indexes": out})
+	manifest, err := index.Manifest(ctx, pointer.Manifest)
+	if err != nil {
+		return IndexInfo{}, err
+	}
+	return IndexInfo{
+		Index:       name,
+		Generation:  pointer.Generation,
+		Release:     pointer.Epoch,
+		Documents:   manifest.Counts.Documents,
+		Chunks:      manifest.Counts.Chunks,
+		Classes:     manifest.Counts.Classes,
+		ContentHash: manifest.Hashes.Content.Digest().String(),
+		Models:      manifest.Models,
+	}, nil
 }
 
 func (s *Server) listGenerations(w http.ResponseWriter, request *http.Request) {
@@ -93,37 +176,33 @@ func (s *Server) listGenerations(w http.ResponseWriter, request *http.Request) {
 		s.fail(w, request, unknownIndex(name))
 		return
 	}
-	gens, err := artifact.Index{Store: s.Artifacts, Name: name}.Generations(request.Context())
-	if err == nil && len(gens) == 0 {
+	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
+	defer cancel()
+	list, err := artifact.Index{Store: s.Artifacts, Name: name}.Generations(ctx)
+	if err == nil && len(list) == 0 {
 		err = unknownIndex(name)
 	}
 	if err != nil {
 		s.fail(w, request, err)
 		return
 	}
-	writeJSON(w, map[string]any{"index": name, "generations": gens})
+	writeJSON(w, Generations{name, list})
 }
 
 func limitOf(r *http.Request) (int, error) {
 	v := r.URL.Query().Get("limit")
 	if v == "" {
-		return 50, nil
+		return defaultLimit, nil
 	}
 	n, err := strconv.Atoi(v)
-	if err != nil || n < 1 || n > 1000 {
+	if err != nil || n < 1 || n > maxLimit {
 		return 0, invalid("read request", "limit", "want 1 to 1000, got "+v, "")
 	}
 	return n, nil
 }
 
-func entityOf(rec rows.Record) map[string]any {
-	return map[string]any{
-		"id":          rec.ID,
-		"name":        rec.Name,
-		"description": rec.Text,
-		"mentions":    rec.Mentions,
-		"chunk_total": rec.ChunkTotal,
-	}
+func summaryOf(record rows.Record) EntitySummary {
+	return EntitySummary{record.ID.String(), record.Name, record.ChunkTotal}
 }
 
 func (s *Server) listEntities(w http.ResponseWriter, request *http.Request) {
@@ -132,24 +211,17 @@ func (s *Server) listEntities(w http.ResponseWriter, request *http.Request) {
 		if err != nil {
 			return nil, err
 		}
-		recs, err := s.searcher().Records(ctx, generation, generation.Named(request.URL.Query().Get("prefix"), n))
+		classes := generation.Named(request.URL.Query().Get("prefix"), n)
+		records, err := s.searcher().ClassRecords(ctx, generation, classes)
 		if err != nil {
 			return nil, err
 		}
-		out := []map[string]any{}
-		for _, rec := range recs {
-			out = append(out, map[string]any{"id": rec.ID, "name": rec.Name, "chunk_total": rec.ChunkTotal})
+		out := Entities{Source: sourceOf(generation), Entities: []EntitySummary{}}
+		for _, record := range records {
+			out.Entities = append(out.Entities, summaryOf(record))
 		}
-		return map[string]any{
-			"index":      generation.Manifest.Index,
-			"generation": generation.Manifest.Generation,
-			"entities":   out,
-		}, nil
+		return out, nil
 	})
-}
-
-func (s *Server) searcher() retrieve.Searcher {
-	return retrieve.Searcher{Vectors: s.Vectors, Classes: s.Records}
 }
 
 // entity reads the record of the entity that the path names.
@@ -166,26 +238,24 @@ func (s *Server) entity(
 	if class == nil {
 		return rows.Record{}, notFound("entity", request.PathValue("id"), generation)
 	}
-	recs, err := s.searcher().Records(ctx, generation, []*live.Class{class})
+	records, err := s.searcher().ClassRecords(ctx, generation, []*live.Class{class})
 	if err != nil {
 		return rows.Record{}, err
 	}
-	return recs[0], nil
+	return records[0], nil
 }
 
 func notFound(what, id string, g *retrieve.Generation) error {
 	return fault.NotFound.At("find "+what, id).Because("generation " + g.Manifest.Generation + " has none of that id")
 }
 
-func (s *Server) getEntity(w http.ResponseWriter, r *http.Request) {
-	s.browse(w, r, func(ctx context.Context, generation *retrieve.Generation) (any, error) {
-		rec, err := s.entity(ctx, r, generation)
+func (s *Server) getEntity(w http.ResponseWriter, request *http.Request) {
+	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation) (any, error) {
+		record, err := s.entity(ctx, request, generation)
 		if err != nil {
 			return nil, err
 		}
-		out := entityOf(rec)
-		out["index"], out["generation"] = generation.Manifest.Index, generation.Manifest.Generation
-		return out, nil
+		return EntityDetail{sourceOf(generation), summaryOf(record), record.Text, record.Mentions}, nil
 	})
 }
 
@@ -195,95 +265,54 @@ func (s *Server) entityChunks(w http.ResponseWriter, request *http.Request) {
 		if err != nil {
 			return nil, err
 		}
-		rec, err := s.entity(ctx, request, generation)
+		record, err := s.entity(ctx, request, generation)
 		if err != nil {
 			return nil, err
 		}
 		at := 0
-		if c := request.URL.Query().Get("cursor"); c != "" {
-			if at, err = strconv.Atoi(c); err != nil || at < 0 {
-				return nil, invalid("read request", "cursor", "want the cursor of an earlier answer, got "+c, "")
+		if cursor := request.URL.Query().Get("cursor"); cursor != "" {
+			if at, err = strconv.Atoi(cursor); err != nil || at < 0 {
+				return nil, invalid("read request", "cursor", "want the cursor of an earlier answer, got "+cursor, "")
 			}
 		}
-		at = min(at, len(rec.Chunks))
-		end := min(at+n, len(rec.Chunks))
-		out := []Chunk{}
-		for _, id := range rec.Chunks[at:end] {
-			chunk := generation.Live.Chunk(id)
-			if chunk == nil {
+		at = min(at, len(record.Chunks))
+		end := min(at+n, len(record.Chunks))
+		out := EntityChunks{Source: sourceOf(generation), Chunks: []Chunk{}, ChunkTotal: record.ChunkTotal}
+		for _, id := range record.Chunks[at:end] {
+			row := generation.Live.Chunk(id)
+			if row == nil {
 				continue
 			}
-			x, err := s.chunk(ctx, generation, chunk)
+			chunk, err := chunkOf(ctx, generation, row)
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, x)
+			out.Chunks = append(out.Chunks, chunk)
 		}
-		next := ""
-		if end < len(rec.Chunks) {
-			next = strconv.Itoa(end)
+		if end < len(record.Chunks) {
+			out.Cursor = strconv.Itoa(end)
 		}
-		return map[string]any{
-			"index":       generation.Manifest.Index,
-			"generation":  generation.Manifest.Generation,
-			"chunks":      out,
-			"cursor":      next,
-			"chunk_total": rec.ChunkTotal,
-		}, nil
+		return out, nil
 	})
-}
-
-// Mention is an entity as a chunk's extraction has it; spans are code points of the document.
-type Mention struct {
-	Name        string   `json:"name"`
-	Description string   `json:"description"`
-	Spans       [][2]int `json:"spans"`
-	Located     bool     `json:"located"`
 }
 
 func (s *Server) getChunk(w http.ResponseWriter, request *http.Request) {
 	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation) (any, error) {
 		id, err := corpus.ParseID(request.PathValue("id"))
-		var chunk *live.Chunk
+		var row *live.Chunk
 		if err == nil {
-			chunk = generation.Live.Chunk(id)
+			row = generation.Live.Chunk(id)
 		}
-		if chunk == nil {
+		if row == nil {
 			return nil, notFound("chunk", request.PathValue("id"), generation)
 		}
-		x, err := s.chunk(ctx, generation, chunk)
-		if err != nil {
+		out := ChunkDetail{Source: sourceOf(generation)}
+		if out.Chunk, err = chunkOf(ctx, generation, row); err != nil {
 			return nil, err
 		}
-		ms, fallback, err := mentions(ctx, generation, chunk)
-		if err != nil {
-			return nil, err
-		}
-		return map[string]any{
-			"index":      generation.Manifest.Index,
-			"generation": generation.Manifest.Generation,
-			"chunk":      x,
-			"mentions":   ms,
-			"fallback":   fallback,
-		}, nil
+		out.Mentions, out.Fallback, err = mentions(ctx, generation, row)
+		return out, err
 	})
-}
-
-// mentions reads what was extracted from a chunk, with places in the document.
-func mentions(ctx context.Context, g *retrieve.Generation, chunk *live.Chunk) ([]Mention, bool, error) {
-	extract, err := g.Extraction(ctx, chunk)
-	if err != nil {
-		return nil, false, err
-	}
-	ms := []Mention{}
-	for _, m := range extract.Entities {
-		mention := Mention{m.Name, m.Description, [][2]int{}, len(m.Spans) > 0}
-		for _, sp := range m.Spans {
-			mention.Spans = append(mention.Spans, [2]int{int(chunk.Start) + sp[0], int(chunk.Start) + sp[1]})
-		}
-		ms = append(ms, mention)
-	}
-	return ms, extract.Fallback != "", nil
 }
 
 // documentText answers GET …/documents/{key}/text; keys hold slashes, so the route takes the rest of the path.
@@ -310,23 +339,19 @@ func (s *Server) documentText(w http.ResponseWriter, request *http.Request) {
 		if err != nil {
 			return nil, err
 		}
-		t, err := generation.DocumentText(ctx, i, start, end)
-		return map[string]any{
-			"index":      generation.Manifest.Index,
-			"generation": generation.Manifest.Generation,
-			"document":   key,
-			"version":    document.Version,
-			"title":      document.Title,
-			"start":      start,
-			"end":        end,
-			"length":     document.Runes,
-			"text":       t,
+		text, err := generation.DocumentText(ctx, i, start, end)
+		return DocumentText{
+			Source:   sourceOf(generation),
+			Document: key,
+			Version:  document.Version.String(),
+			Title:    document.Title,
+			Start:    start,
+			End:      end,
+			Length:   document.Runes,
+			Text:     text,
 		}, err
 	})
 }
-
-// maxTextRunes of one answer.
-const maxTextRunes = 1 << 20
 
 func rangeOf(q url.Values, length int) (start, end int, err error) {
 	end = length

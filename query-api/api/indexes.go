@@ -3,7 +3,8 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"strings"
+	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,76 +14,112 @@ import (
 	"github.com/unweaver/unweaver/internal/store/artifact"
 )
 
-// index is one index as this replica serves it.
+const (
+	// patience is how long a query waits for a new generation before it is answered by the old one, which is never wrong.
+	patience = 500 * time.Millisecond
+	// mirrorPatience is how long a query waits for the mirror; what the watcher read serves as well.
+	mirrorPatience = 250 * time.Millisecond
+	// openTimeout bounds an opening; it ends with Shutdown too.
+	openTimeout = 10 * time.Minute
+	// retryOpen is the wait after a generation could not be opened.
+	retryOpen = 300 * time.Millisecond
+)
+
+// index is one index as this replica serves it. Nothing is read from a store under its lock.
 type index struct {
-	mu      sync.Mutex
-	cur     *retrieve.Generation   // nil until one is open
-	opening chan struct{}          // closed when the opening that runs is over
-	pinned  []*retrieve.Generation // the newest last
-	failed  error
-	retryAt time.Time // a generation that could not be opened is tried again then
+	mu        sync.Mutex
+	published corpus.Pointer         // as the artifact had it when it was last read
+	readAt    time.Time              // when that was
+	polling   bool                   // it is being read
+	current   *retrieve.Generation   // nil until one is open
+	opening   chan struct{}          // closed when the opening that runs is over
+	failed    error                  // of the last opening
+	retryAt   time.Time              // a generation that could not be opened is tried again then
+	pinned    []*retrieve.Generation // the one used last at the end
+	pinning   map[string]*pinning
+	retired   []*retrieve.Generation // no longer offered, maybe still read by a query
+	closed    bool
 }
 
-// retryOpen is the wait after a generation could not be opened.
-const retryOpen = 300 * time.Millisecond
-
-// maxPinned generations are held open besides the current one.
-const maxPinned = 2
-
-// serving gives the index, if it was ever published.
+// serving gives the index, making its entry.
 func (s *Server) serving(name string) *index {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := s.indexes[name]
 	if x == nil {
-		x = &index{}
+		x = &index{pinning: map[string]*pinning{}}
 		s.indexes[name] = x
 	}
 	return x
 }
 
-// pointer reads what is published: the mirror where it has the higher epoch, else the artifact.
-func (s *Server) pointer(ctx context.Context, name string) (corpus.Pointer, error) {
-	var pointer corpus.Pointer
-	b, err := s.Coordination.Mirrored(ctx, name)
-	if err == nil && b != nil {
-		_ = json.Unmarshal(b, &pointer) // an unreadable mirror is no mirror
-	}
-	if pointer.Manifest != "" && s.fresh(name) {
-		return pointer, nil
-	}
-	p, _, err := artifact.Index{Store: s.Artifacts, Name: name}.Current(ctx)
-	if err != nil && pointer.Manifest != "" {
-		return pointer, nil
-	}
-	if pointer.Epoch > p.Epoch {
-		return pointer, err
-	}
-	return p, err
-}
-
-// fresh tells whether the artifact was read lately, so that the mirror alone decides for a while.
-func (s *Server) fresh(name string) bool {
+// served gives all indexes that were asked for.
+func (s *Server) served() map[string]*index {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.indexes[name] == nil { // names that nobody serves leave no trace
-		return false
+	out := make(map[string]*index, len(s.indexes))
+	for name, x := range s.indexes {
+		out[name] = x
 	}
-	if time.Since(s.readAt[name]) < 5*time.Second {
-		return true
-	}
-	s.readAt[name] = time.Now()
-	return false
+	return out
 }
 
-// patience is how long a query waits for a new generation before it is answered by the old one, which is never wrong.
-const patience = 500 * time.Millisecond
+// pointer tells what is published: the mirror where it has the higher epoch, else what the watcher read from the
+// artifact at most a poll ago. Only the first query for an index reads the artifact itself; names that nobody has
+// published leave no trace.
+func (s *Server) pointer(ctx context.Context, name string) (corpus.Pointer, error) {
+	mirrored := s.mirrored(ctx, name)
+	s.mu.Lock()
+	x := s.indexes[name]
+	s.mu.Unlock()
+	if x != nil {
+		if stored, known := x.stored(); known {
+			return later(mirrored, stored), nil
+		}
+	}
+	stored, _, err := artifact.Index{Store: s.Artifacts, Name: name}.Current(ctx)
+	if err != nil && mirrored.Manifest == "" {
+		return corpus.Pointer{}, err
+	}
+	if err == nil && stored.Manifest != "" {
+		s.serving(name).learn(stored)
+	}
+	return later(mirrored, stored), nil
+}
+
+// mirrored reads the mirror of the pointer; one that cannot be read is none.
+func (s *Server) mirrored(ctx context.Context, name string) corpus.Pointer {
+	ctx, cancel := context.WithTimeout(ctx, mirrorPatience)
+	defer cancel()
+	var pointer corpus.Pointer
+	if raw, err := s.Readers.Mirrored(ctx, name); err == nil && raw != nil && json.Unmarshal(raw, &pointer) != nil {
+		return corpus.Pointer{}
+	}
+	return pointer
+}
+
+func later(a, b corpus.Pointer) corpus.Pointer {
+	if a.Epoch > b.Epoch {
+		return a
+	}
+	return b
+}
+
+// stored is what the artifact said; false when it was never read.
+func (x *index) stored() (corpus.Pointer, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.published, !x.readAt.IsZero()
+}
+
+func (x *index) learn(pointer corpus.Pointer) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.published, x.readAt = pointer, time.Now()
+}
 
 // acquire holds the current generation for a query.
 func (s *Server) acquire(ctx context.Context, name string) (*retrieve.Generation, error) {
-	if !corpus.ValidSlug(name) {
-		return nil, unknownIndex(name)
-	}
 	pointer, err := s.pointer(ctx, name)
 	if err != nil {
 		return nil, err
@@ -91,15 +128,15 @@ func (s *Server) acquire(ctx context.Context, name string) (*retrieve.Generation
 		return nil, unknownIndex(name)
 	}
 	x := s.serving(name)
-	wait := x.refresh(s, name, pointer)
-	if wait != nil {
-		timer := time.NewTimer(patience)
-		defer timer.Stop()
-		if x.current() == nil {
-			timer.Reset(s.Timeout)
+	if opened := x.refresh(s, name, pointer); opened != nil {
+		wait := patience
+		if !x.open() {
+			wait = s.Timeout
 		}
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
 		select {
-		case <-wait:
+		case <-opened:
 		case <-timer.C:
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -107,13 +144,17 @@ func (s *Server) acquire(ctx context.Context, name string) (*retrieve.Generation
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.cur != nil && x.cur.Hold() {
-		return x.cur, nil
+	if x.current != nil && x.current.Hold() {
+		return x.current, nil
 	}
 	if x.failed != nil {
 		return nil, x.failed
 	}
-	return nil, fault.GenBusy.At("open generation", pointer.Generation).
+	return nil, busy(pointer.Generation)
+}
+
+func busy(generation string) error {
+	return fault.GenBusy.At("open generation", generation).
 		Because("it is being opened").
 		Advise("ask again in a moment")
 }
@@ -124,10 +165,25 @@ func unknownIndex(name string) error {
 		Advise("build it with: unweaver index CORPUS --index " + name)
 }
 
-func (x *index) current() *retrieve.Generation {
+func (x *index) open() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.cur
+	return x.current != nil
+}
+
+// state says whether the index is served, and what is wrong.
+func (x *index) state() (string, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case x.current != nil && x.failed != nil:
+		return "ok, by generation " + x.current.Manifest.Generation + "; the newer one: " + x.failed.Error(), true
+	case x.current != nil:
+		return "ok", true
+	case x.failed != nil:
+		return x.failed.Error(), false
+	}
+	return "its first generation is being opened", false
 }
 
 // refresh starts to open what the pointer names, once, and gives a channel to wait on; nil when nothing is to be done.
@@ -137,172 +193,87 @@ func (x *index) refresh(server *Server, name string, pointer corpus.Pointer) <-c
 	if x.opening != nil {
 		return x.opening
 	}
-	if x.cur != nil && x.cur.Release >= pointer.Epoch {
+	if x.closed || (x.current != nil && x.current.Release >= pointer.Epoch) {
 		return nil
 	}
 	if x.failed != nil && time.Now().Before(x.retryAt) {
 		return nil
 	}
 	done := make(chan struct{})
-	x.opening = done
-	server.wg.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
-		defer cancel()
-		generation, err := retrieve.Open(
-			ctx,
-			server.Artifacts,
-			server.Cache,
-			server.Vectors,
-			name,
-			pointer.Manifest,
-			pointer.Epoch,
-		)
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		again := x.failed != nil && err != nil && x.failed.Error() == err.Error()
-		x.opening, x.failed, x.retryAt = nil, err, time.Now().Add(retryOpen)
-		if err == nil {
-			old := x.cur
-			x.cur = generation
-			if old != nil {
-				old.Close()
-			}
-			server.metrics.generation.WithLabelValues(name).Set(float64(pointer.Epoch))
-		} else if !again {
-			server.log.Error("generation not opened", "index", name, "code", string(fault.CodeOf(err)))
-		}
+	if !server.beside(func() {
+		generation, err := server.openGeneration(name, pointer.Generation, pointer.Manifest, pointer.Epoch)
+		x.opened(server, name, generation, err)
 		close(done)
-	})
+	}) {
+		return nil
+	}
+	x.opening = done
 	return done
 }
 
-// pin holds a generation by name; at most two besides the current one stay open.
-func (s *Server) pin(ctx context.Context, name, gen string) (*retrieve.Generation, error) {
-	generation, err := s.acquire(ctx, name)
-	if err != nil || gen == "" || generation.Manifest.Generation == gen {
-		return generation, err
-	}
-	generation.Close()
-	art := artifact.Index{Store: s.Artifacts, Name: name}
-	if !corpus.ValidSlug(gen) {
-		return nil, fault.UnknownGen.At("open generation", gen).
-			Because("this is no generation's name").
-			Advise("list them at /v1/indexes/" + name + "/generations")
-	}
-	ref, err := art.GenerationRef(ctx, gen)
-	if err != nil {
-		return nil, err
-	}
-	x := s.serving(name)
-	x.mu.Lock()
-	for _, p := range x.pinned {
-		if p.Manifest.Generation == gen && p.Hold() {
-			x.mu.Unlock()
-			return p, nil
-		}
-	}
-	x.mu.Unlock()
-	generation, err = retrieve.Open(ctx, s.Artifacts, s.Cache, s.Vectors, name, ref.Manifest, 0)
-	if fault.Is(err, fault.NotFound) {
-		return nil, fault.GenCollected.At("open generation", gen).
-			Because("it was collected").
-			Advise("query the current one")
-	}
-	if err != nil {
-		return nil, err
-	}
+// opened takes over what an opening brought.
+func (x *index) opened(server *Server, name string, generation *retrieve.Generation, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	generation.Hold() // one for the list, one for the caller
-	x.pinned = append(x.pinned, generation)
-	if len(x.pinned) > maxPinned {
-		x.pinned[0].Close()
-		x.pinned = x.pinned[1:]
-	}
-	return generation, nil
-}
-
-// watch opens new generations before a query needs them, and renews the leases of open ones.
-func (s *Server) watch(ctx context.Context) {
-	tick := time.NewTicker(250 * time.Millisecond)
-	defer tick.Stop()
-	var renewed time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		s.mu.Lock()
-		open := make(map[string]*index, len(s.indexes))
-		for n, x := range s.indexes {
-			open[n] = x
-		}
-		s.mu.Unlock()
-		renew := time.Since(renewed) > leaseTTL/3
-		if renew {
-			renewed = time.Now()
-		}
-		for n, x := range open {
-			if p, err := s.pointer(ctx, n); err == nil && p.Manifest != "" {
-				x.refresh(s, n, p)
-			}
-			if renew {
-				s.renew(ctx, n, x)
-			}
-		}
+	again := x.failed != nil && err != nil && x.failed.Error() == err.Error()
+	x.opening, x.failed, x.retryAt = nil, err, time.Now().Add(retryOpen)
+	switch {
+	case err == nil && x.closed:
+		generation.Close()
+	case err == nil:
+		x.retire(x.current)
+		x.current = generation
+		server.metrics.generation.WithLabelValues(name).Set(float64(generation.Release))
+	case !again && !errors.Is(err, context.Canceled):
+		server.log.Error("generation not opened", "index", name, "code", string(fault.CodeOf(err)))
 	}
 }
 
-const leaseTTL = 30 * time.Second
+// openGeneration opens a generation under a reader lease, so that it is not collected meanwhile.
+func (s *Server) openGeneration(name, generation, manifest string, epoch int64) (*retrieve.Generation, error) {
+	ctx, cancel := context.WithTimeout(s.ctx, openTimeout)
+	defer cancel()
+	s.lease(ctx, name, generation)
+	return retrieve.Open(ctx, s.Artifacts, s.Cache, s.Vectors, name, manifest, epoch)
+}
 
-func (s *Server) renew(ctx context.Context, name string, x *index) {
+// retire lets go of a generation that is no longer offered; queries that hold it go on. The caller holds the lock.
+func (x *index) retire(generation *retrieve.Generation) {
+	x.retired = slices.DeleteFunc(x.retired, func(old *retrieve.Generation) bool { return !old.Held() })
+	if generation == nil {
+		return
+	}
+	if generation.Close(); generation.Held() {
+		x.retired = append(x.retired, generation)
+	}
+}
+
+// held names the generations that this replica still reads.
+func (x *index) held() []string {
 	x.mu.Lock()
-	var gens []string
-	if x.cur != nil {
-		gens = append(gens, x.cur.Manifest.Generation)
+	defer x.mu.Unlock()
+	x.retire(nil)
+	var out []string
+	if x.current != nil {
+		out = append(out, x.current.Manifest.Generation)
 	}
-	for _, p := range x.pinned {
-		gens = append(gens, p.Manifest.Generation)
+	for _, generation := range append(slices.Clone(x.pinned), x.retired...) {
+		out = append(out, generation.Manifest.Generation)
 	}
-	x.mu.Unlock()
-	for _, g := range gens {
-		if err := s.Coordination.Lease(ctx, name, g, s.id, leaseTTL); err != nil {
-			s.log.Warn("reader lease not renewed", "index", name, "code", string(fault.CodeOf(err)))
-		}
-	}
+	return out
 }
 
-// names lists the indexes that have something published. It skips from one top-level name to the next: what lies below
-// them is many objects.
-func (s *Server) names(ctx context.Context) ([]string, error) {
-	var out []string
-	for after := ""; ; {
-		first := ""
-		for in, err := range s.Artifacts.List(ctx, "", after) {
-			if err != nil {
-				return nil, err
-			}
-			first = in.Key
-			break
-		}
-		if first == "" {
-			return out, nil
-		}
-		name, _, below := strings.Cut(first, "/")
-		if after = first; !below {
-			continue
-		}
-		after = name + "0" // the first key that is not below "name/", as '0' follows '/'
-		if !corpus.ValidSlug(name) || name == "ledger" {
-			continue
-		}
-		pointer, _, err := artifact.Index{Store: s.Artifacts, Name: name}.Current(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if pointer.Manifest != "" {
-			out = append(out, name)
-		}
+// close lets go of everything and opens nothing more.
+func (x *index) close() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.closed = true
+	if x.current != nil {
+		x.current.Close()
+		x.current = nil
 	}
+	for _, generation := range x.pinned {
+		generation.Close()
+	}
+	x.pinned = nil
 }

@@ -8,9 +8,6 @@ import (
 //go:embed page.html
 var pageHTML []byte
 
-//go:embed openapi.json
-var openapiJSON []byte
-
 func page(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().
@@ -18,7 +15,7 @@ func page(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(pageHTML) // the caller may have gone
 }
 
-func (s *Server) openapi(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) describe(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(openapiJSON) // the caller may have gone
+	_, _ = w.Write(s.openapi) // the caller may have gone
 }

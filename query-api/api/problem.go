@@ -23,24 +23,42 @@ type Problem struct {
 
 const problemBase = "https://unweaver.dev/problems/"
 
-// statuses of the codes that a query can meet (DESIGN §9).
+// statuses of the codes that a query can meet (docs/contract.md, HTTP).
 var statuses = map[fault.Code]int{
-	fault.Usage: http.StatusBadRequest, fault.UnknownIndex: http.StatusNotFound, fault.UnknownGen: http.StatusNotFound, fault.NotFound: http.StatusNotFound,
-	fault.GenCollected: http.StatusGone, fault.TooLarge: http.StatusRequestEntityTooLarge, fault.InvalidParam: http.StatusUnprocessableEntity,
-	fault.ModelRateLimited: http.StatusTooManyRequests, fault.EmbedderDown: http.StatusServiceUnavailable, fault.StoreDown: http.StatusServiceUnavailable,
-	fault.SegmentDamage: http.StatusServiceUnavailable, fault.GenBusy: http.StatusServiceUnavailable, fault.StoreDenied: http.StatusServiceUnavailable,
-	fault.ModelUnavailable: http.StatusServiceUnavailable, fault.ModelAuth: http.StatusServiceUnavailable, fault.ModelQuota: http.StatusServiceUnavailable,
-	fault.ModelUnknown: http.StatusServiceUnavailable, fault.DimensionChanged: http.StatusServiceUnavailable, fault.BadVector: http.StatusServiceUnavailable,
-	fault.BadEmbeddings: http.StatusServiceUnavailable,
-	fault.ModelRejected: http.StatusServiceUnavailable,
+	fault.Usage:            http.StatusBadRequest,
+	fault.UnknownIndex:     http.StatusNotFound,
+	fault.UnknownGen:       http.StatusNotFound,
+	fault.NotFound:         http.StatusNotFound,
+	fault.GenCollected:     http.StatusGone,
+	fault.TooLarge:         http.StatusRequestEntityTooLarge,
+	fault.InvalidParam:     http.StatusUnprocessableEntity,
+	fault.ModelRateLimited: http.StatusTooManyRequests,
+	fault.EmbedderDown:     http.StatusServiceUnavailable,
+	fault.StoreDown:        http.StatusServiceUnavailable,
+	fault.StoreDenied:      http.StatusServiceUnavailable,
+	fault.StoreFull:        http.StatusServiceUnavailable,
+	fault.SegmentDamage:    http.StatusServiceUnavailable,
+	fault.FormatUnknown:    http.StatusServiceUnavailable,
+	fault.GenBusy:          http.StatusServiceUnavailable,
+	fault.ModelUnavailable: http.StatusServiceUnavailable,
+	fault.ModelAuth:        http.StatusServiceUnavailable,
+	fault.ModelQuota:       http.StatusServiceUnavailable,
+	fault.ModelUnknown:     http.StatusServiceUnavailable,
+	fault.ModelRejected:    http.StatusServiceUnavailable,
+	fault.DimensionChanged: http.StatusServiceUnavailable,
+	fault.BadVector:        http.StatusServiceUnavailable,
+	fault.BadEmbeddings:    http.StatusServiceUnavailable,
 }
 
 // fail writes an error.
 func (s *Server) fail(w http.ResponseWriter, request *http.Request, err error) {
 	code := fault.CodeOf(err)
 	status := statuses[code]
-	if errors.Is(err, context.DeadlineExceeded) {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
 		status, code = http.StatusGatewayTimeout, "timeout"
+	case errors.Is(err, context.Canceled): // the caller has gone, or this replica is going
+		status, code = http.StatusServiceUnavailable, "cancelled"
 	}
 	if status == 0 {
 		status = http.StatusInternalServerError

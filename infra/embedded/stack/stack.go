@@ -140,14 +140,14 @@ func (s *Stack) serve(options Options, listener net.Listener, models *wiring.Mod
 	}
 	s.api = api.New(
 		api.Config{
-			Artifacts:    s.stores.Artifacts,
-			Records:      s.stores.Records,
-			Coordination: s.stores.Coordination,
-			Vectors:      s.stores.Vectors,
-			Models:       models,
-			Cache:        cache,
-			Log:          options.Log,
-			Extra:        map[string]http.Handler{admin.Prefix: admin.Handler(s.Control, s.Token)},
+			Artifacts: s.stores.Artifacts,
+			Records:   s.stores.Records,
+			Readers:   s.stores.Coordination,
+			Vectors:   s.stores.Vectors,
+			Models:    models,
+			Cache:     cache,
+			Log:       options.Log,
+			Extra:     map[string]http.Handler{admin.Prefix: admin.Handler(s.Control, s.Token)},
 		},
 	)
 	go func() { s.served <- s.api.Serve(listener) }()

@@ -12,6 +12,7 @@ import (
 )
 
 // Kind and Version of the file.
+// 1: documents, chunks and classes as fixed-width records, names in order.
 const (
 	Kind    = "live"
 	Version = 1

@@ -131,7 +131,15 @@ func damaged(path, why string) error {
 		Advise("delete the local copy; if that does not help run: unweaver restore")
 }
 
-// Open maps a file of a kind and checks every block.
+// otherVersion refuses a file that is whole, but of a format that this program does not read.
+func otherVersion(path string, have table, want int) error {
+	return fault.FormatUnknown.At("open segment", path).
+		Because(fmt.Sprintf("it is %s version %d, this program reads version %d", have.Kind, have.Version, want)).
+		Advise("use the program version that wrote it, or build the index again with: unweaver index")
+}
+
+// Open maps a file of a kind and checks every block. Errors: fault.NotFound, fault.SegmentDamage, and
+// fault.FormatUnknown for a file of another version.
 func Open(path, kind string, version int) (*File, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -171,11 +179,11 @@ func (x *File) check(kind string, version int) error {
 	if err := json.Unmarshal(b, &x.t); err != nil {
 		return damaged(x.path, err.Error())
 	}
-	if x.t.Kind != kind || x.t.Version != version {
-		return damaged(
-			x.path,
-			fmt.Sprintf("it is %s version %d, not %s version %d", x.t.Kind, x.t.Version, kind, version),
-		)
+	if x.t.Kind != kind {
+		return damaged(x.path, fmt.Sprintf("it is of kind %s, not %s", x.t.Kind, kind))
+	}
+	if x.t.Version != version {
+		return otherVersion(x.path, x.t, version)
 	}
 	for _, s := range x.t.Sections {
 		if s.Offset < 0 || s.Size < 0 || s.Offset+s.Size > int64(at) || len(s.CRC) != int((s.Size+block-1)/block) {

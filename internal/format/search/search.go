@@ -1,32 +1,39 @@
-// Package search is the search segment: what hybrid retrieval maps into memory besides the live segment. It holds the
+// Package search is the search segment: what retrieval maps into memory besides the live segment. It holds the
 // inverted indexes of chunks and of classes, the adjacency of classes and chunks in both directions, the order of
-// classes, and what filters look at (DESIGN §7). Chunks go by their number in chunk order, classes by their place in
-// the live segment; ties of classes go by rank, their place in class order.
+// classes, and what filters look at. Chunks go by their number in chunk order, classes by their place in the live
+// segment; ties of classes go by rank, their place in class order.
 package search
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/graph"
 	"github.com/unweaver/unweaver/internal/format/mapped"
-	"github.com/unweaver/unweaver/internal/retrieve/lexical"
-	"github.com/unweaver/unweaver/internal/retrieve/walk"
+	"github.com/unweaver/unweaver/internal/format/postings"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
 // Kind and Version of the file.
+// 1: two sides of postings, adjacency, order of classes, times and metadata of documents.
 const (
 	Kind    = "search"
 	Version = 1
 )
 
-// Meta of the file, under "search".
+// Meta of the file, in the section "stats".
 type Meta struct {
-	Analyser string        `json:"analyser"`
-	Language string        `json:"language"`
-	Chunks   lexical.Stats `json:"chunks"`
-	Classes  lexical.Stats `json:"classes"`
+	Analyser string         `json:"analyser"` // the rules that made the terms; questions must be cut by the same
+	Language string         `json:"language"`
+	Chunks   postings.Stats `json:"chunks"`
+	Classes  postings.Stats `json:"classes"`
 }
+
+// metaSection holds Meta as JSON.
+const metaSection = "stats"
 
 // Prefixes of the two sides.
 const (
@@ -34,13 +41,19 @@ const (
 	ClassSide = "c_"
 )
 
-// File is an open search segment.
+// Expect is what a segment must be to serve: made by this analyser, for a live segment of these counts.
+type Expect struct {
+	Analyser                   string
+	Documents, Chunks, Classes int
+}
+
+// File is an open search segment. It is safe for concurrent use until Close.
 type File struct {
 	f        *mapped.File
 	Meta     Meta
-	Graph    *walk.Graph
-	Chunks   *lexical.Index
-	Classes  *lexical.Index
+	Graph    *graph.Adjacency
+	Chunks   *postings.Side
+	Classes  *postings.Side
 	Rank     []uint32 // place of a class -> rank
 	Place    []uint32 // rank -> place
 	modified []int64  // of documents, unix milliseconds
@@ -48,8 +61,9 @@ type File struct {
 	metaEnd  []uint64
 }
 
-// Open maps a segment and checks that it fits the live segment's counts.
-func Open(path string, documents, chunks, classes int) (*File, error) {
+// Open maps a segment and checks that it fits. Errors: those of mapped.Open, fault.FormatUnknown where another analyser
+// made its terms, and fault.SegmentDamage where it belongs to another live segment.
+func Open(path string, expect Expect) (*File, error) {
 	file, err := mapped.Open(path, Kind, Version)
 	if err != nil {
 		return nil, err
@@ -61,24 +75,63 @@ func Open(path string, documents, chunks, classes int) (*File, error) {
 		modified: mapped.Slice[int64](file, "modified"),
 		meta:     file.Bytes("meta"),
 		metaEnd:  mapped.Slice[uint64](file, "meta_end"),
-		Graph: &walk.Graph{
+		Graph: &graph.Adjacency{
 			ClassOff: mapped.Slice[uint64](file, "class_off"),
 			ClassTo:  mapped.Slice[uint32](file, "class_to"),
 			ChunkOff: mapped.Slice[uint64](file, "chunk_off"),
 			ChunkTo:  mapped.Slice[uint32](file, "chunk_to"),
 		},
 	}
-	if err := json.Unmarshal(file.Bytes("stats"), &x.Meta); err != nil || x.Graph.Chunks() != chunks || x.Graph.Classes() != classes || len(x.Rank) != classes ||
-		len(x.Place) != classes || len(x.modified) != documents || len(x.metaEnd) != documents ||
-		int(x.Meta.Chunks.Documents) != chunks ||
-		int(x.Meta.Classes.Documents) != classes {
+	if err := json.Unmarshal(file.Bytes(metaSection), &x.Meta); err != nil {
 		file.Close()
-		return nil, fault.SegmentDamage.At("open segment", path).
-			Because("it does not fit the generation's live segment").
-			Advise("run: unweaver restore")
+		return nil, unfit(path, err)
 	}
-	x.Chunks, x.Classes = lexical.Open(file, ChunkSide, x.Meta.Chunks), lexical.Open(file, ClassSide, x.Meta.Classes)
+	if x.Meta.Analyser != expect.Analyser {
+		file.Close()
+		return nil, fault.FormatUnknown.At("open segment", path).
+			Because("its words were cut by analyser " + x.Meta.Analyser + ", questions are cut by " + expect.Analyser).
+			Advise("build the index again with: unweaver index, or use the program version that built it")
+	}
+	x.Chunks = postings.Open(file, ChunkSide, x.Meta.Chunks)
+	x.Classes = postings.Open(file, ClassSide, x.Meta.Classes)
+	if !x.fits(expect) {
+		file.Close()
+		return nil, unfit(path, "it does not fit the generation's live segment")
+	}
 	return x, nil
+}
+
+func unfit(path string, why any) error {
+	return fault.SegmentDamage.At("open segment", path).Because(why).Advise("run: unweaver restore")
+}
+
+// fits tells whether the sections have the lengths that the counts ask for: what is read by a number of the live
+// segment must lie inside.
+func (x *File) fits(expect Expect) bool {
+	return x.Graph.Fits() && x.Graph.Chunks() == expect.Chunks && x.Graph.Classes() == expect.Classes &&
+		len(x.Rank) == expect.Classes && len(x.Place) == expect.Classes &&
+		len(x.modified) == expect.Documents && len(x.metaEnd) == expect.Documents &&
+		x.Chunks.Documents() == expect.Chunks && x.Chunks.Fits() &&
+		x.Classes.Documents() == expect.Classes && x.Classes.Fits()
+}
+
+// ReadMeta reads what a stored segment says of itself with three small reads: which analyser made it, before it is
+// decided whether it may be kept. Errors: those of the store and of Open.
+func ReadMeta(ctx context.Context, store blob.Store, key string) (Meta, error) {
+	var meta Meta
+	info, err := store.Stat(ctx, key)
+	if err != nil {
+		return meta, err
+	}
+	where := store.Location(key)
+	raw, err := mapped.ReadSection(artifact.ReaderAt(ctx, store, key), info.Size, where, Kind, Version, metaSection)
+	if err != nil {
+		return meta, err
+	}
+	if err := json.Unmarshal(raw, &meta); err != nil {
+		return meta, unfit(where, err)
+	}
+	return meta, nil
 }
 
 // Close unmaps it.

@@ -91,7 +91,7 @@ func (e Embedder) Unwrap() model.Embedder { return e.Embedder }
 
 // keep is the context of an admitted call.
 func (e Embedder) keep(ctx context.Context) context.Context {
-	if e.Query {
+	if e.Query || model.IsCallerBound(ctx) {
 		return ctx
 	}
 	return context.WithoutCancel(ctx)

@@ -128,7 +128,7 @@ func pseudo(matrix mat.Matrix, b []float64) []float64 {
 	return out
 }
 
-// CLS solves a problem (§7.2, §0). mu and eps are the ridge's weights; 0 = the specification's.
+// CLS solves a problem. mu and eps are the ridge's weights; 0 = the paper's.
 func CLS(problem Problem, mu, eps float64) (Least, error) {
 	s := problem.Gram.SymmetricDim()
 	if len(problem.VTq) != s {

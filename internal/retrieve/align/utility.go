@@ -1,4 +1,4 @@
-// Package align is aligned retrieval (specs/unweaver.md §7): classes get strengths under capacities of chunks, by
+// Package align is aligned retrieval: classes get strengths under capacities of chunks, by
 // utility prices or by constrained least squares. It computes on small pools and touches no store.
 package align
 
@@ -44,7 +44,7 @@ func (p Pool) check() error {
 	return nil
 }
 
-// Utility maximises sum gamma_s log x_s under C x <= f by multiplicative price updates (§7.1): lambda_i *= load_i /
+// Utility maximises sum gamma_s log x_s under C x <= f by multiplicative price updates: lambda_i *= load_i /
 // f_i. From the second round on x / M with M = max load/f is feasible and its duality gap is sum(gamma) * log M,
 // which certifies the stop at log M <= eps.
 func Utility(pool Pool, eps float64, rounds int) (Prices, error) {

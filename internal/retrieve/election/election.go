@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 )
 
-// Rules by name (specs/unweaver.md §5; definitions as in the literature on approval-based committees, Lackner &
-// Skowron, Multi-Winner Voting with Approval Preferences). Weighted has its own function.
+// Rules by name; definitions as in the literature on approval-based committees (Lackner & Skowron, Multi-Winner Voting
+// with Approval Preferences). RuleWeighted has a function of its own, Weighted.
 const (
+	RuleWeighted = "weighted"
 	RuleAV       = "av"
 	RuleSAV      = "sav"
 	RulePAV      = "pav"
@@ -19,6 +21,29 @@ const (
 	RulePhragmen = "phragmen"
 	RuleMES      = "mes"
 )
+
+// Rule is one rule that Elect knows.
+type Rule struct {
+	Name, Doc string
+	run       func(*elector)
+}
+
+// rules is the table of what Elect knows, in the order in which they are shown.
+var rules = []Rule{
+	{RuleAV, "most approvals", func(e *elector) { e.best(func(int) float64 { return 1 }) }},
+	{RuleSAV, "most approvals, each voter's split over its ballot", func(e *elector) {
+		e.best(func(v int) float64 { return 1 / float64(len(e.Ballots[v])) })
+	}},
+	{RulePAV, "largest sum of harmonic satisfaction", func(e *elector) { e.optimal(harmonic, nil) }},
+	{RuleSeqPAV, "harmonic satisfaction, seat by seat", func(e *elector) { e.greedy(harmonic, nil) }},
+	{RuleCC, "most voters with a seat", func(e *elector) { e.optimal(first, e.completion()) }},
+	{RuleSeqCC, "most voters with a seat, seat by seat", func(e *elector) { e.greedy(first, e.completion()) }},
+	{RulePhragmen, "equal loads of voters", func(e *elector) { e.phragmen(make([]float64, len(e.Ballots))) }},
+	{RuleMES, "equal shares of money", (*elector).equalShares},
+}
+
+// Rules that Elect knows.
+func Rules() []Rule { return slices.Clone(rules) }
 
 // Profile is who approves what. Candidates are 0..Candidates-1 in the order that breaks ties.
 type Profile struct {
@@ -31,7 +56,7 @@ type Profile struct {
 type Options struct {
 	Seats      int
 	Completion string    // cc, seqcc once all voters are served: "" or "index" = by tie order, "pav" = by the sequential PAV marginal
-	Prefer     []float64 // pav, cc exact: of the optimal committees the one of largest sum (§5.5); nil = lexicographically smallest
+	Prefer     []float64 // pav, cc exact: of the optimal committees the one of largest sum; nil = lexicographically smallest
 	ExactLimit float64   // pav, cc: committees up to which the optimum is searched, else the sequential rule; 0 = no limit
 }
 
@@ -102,26 +127,11 @@ func Elect(rule string, profile Profile, options Options) (Committee, error) {
 		}
 	}
 	e.out.Status = Exact
-	switch rule {
-	case RuleAV:
-		e.best(func(int) float64 { return 1 })
-	case RuleSAV:
-		e.best(func(v int) float64 { return 1 / float64(len(profile.Ballots[v])) })
-	case RuleSeqPAV:
-		e.greedy(harmonic, nil)
-	case RuleSeqCC:
-		e.greedy(first, e.completion())
-	case RulePAV:
-		e.optimal(harmonic, nil)
-	case RuleCC:
-		e.optimal(first, e.completion())
-	case RulePhragmen:
-		e.phragmen(make([]float64, len(profile.Ballots)))
-	case RuleMES:
-		e.equalShares()
-	default:
+	at := slices.IndexFunc(rules, func(known Rule) bool { return known.Name == rule })
+	if at < 0 {
 		return Committee{}, fmt.Errorf("election: rule %q is not known", rule)
 	}
+	rules[at].run(e)
 	for _, c := range e.out.Members {
 		e.out.Why = append(e.out.Why, e.supporters[c])
 	}

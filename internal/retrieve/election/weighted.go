@@ -1,4 +1,4 @@
-// Package election elects committees of chunks from the ballots of classes (specs/unweaver.md §5).
+// Package election elects committees of chunks from the ballots of classes.
 package election
 
 import "sort"
@@ -10,7 +10,7 @@ type Scored struct {
 	Why       []int
 }
 
-// Weighted is the paper's rule as the reference code has it (§5.2): score = cnt/N * (1 - pos/k0), where cnt is the
+// Weighted is the paper's rule as the reference code has it: score = cnt/N * (1 - pos/k0), where cnt is the
 // number of ballots that list the chunk, N the sum of all cnt, pos the place of the first such ballot, and k0 the
 // requested number of voters, even if fewer came. Scores are compared as the integers cnt * (k0 - pos), so ties are
 // exact; they are broken by first appearance. A ballot lists each chunk once. At most r chunks come back; fewer when

@@ -65,7 +65,8 @@ func read(t *testing.T) []vector {
 
 // graph makes the adjacency of classes given by their chunks.
 func graph(classes [][]uint32, chunks int) *walk.Graph {
-	g := &walk.Graph{ClassOff: []uint64{0}, ChunkOff: []uint64{0}}
+	g := new(walk.Graph)
+	g.ClassOff, g.ChunkOff = []uint64{0}, []uint64{0}
 	of := make([][]uint32, chunks)
 	for c, ks := range classes {
 		g.ClassTo = append(g.ClassTo, ks...)

@@ -10,13 +10,14 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/format/mapped"
+	"github.com/unweaver/unweaver/internal/format/postings"
 	"github.com/unweaver/unweaver/internal/retrieve/lexical"
 )
 
 // build writes documents of terms and opens them.
 func build(t testing.TB, docs [][]string) *lexical.Index {
 	t.Helper()
-	builder := lexical.NewBuilder()
+	builder := postings.NewBuilder()
 	defer builder.Close()
 	for _, d := range docs {
 		if err := builder.Add(d); err != nil {
@@ -44,7 +45,7 @@ func build(t testing.TB, docs [][]string) *lexical.Index {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	return lexical.Open(s, "k_", st)
+	return lexical.New(postings.Open(s, "k_", st))
 }
 
 // zipf gives documents whose words are spread as in language.

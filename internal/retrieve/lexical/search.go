@@ -1,3 +1,4 @@
+// Package lexical is BM25 over the postings of the search segment: exact top-n by block maxima.
 package lexical
 
 import (
@@ -5,54 +6,17 @@ import (
 	"math"
 	"sort"
 
-	"github.com/unweaver/unweaver/internal/format/mapped"
+	"github.com/unweaver/unweaver/internal/format/postings"
 )
 
-// MaxTerms of a question are looked up; of more, the rarest (DESIGN §12).
+// MaxTerms of a question are looked up; of more, the rarest.
 const MaxTerms = 32
 
-// Index is one side of an open search segment. Its slices are mapped files.
-type Index struct {
-	terms     mapped.Strings
-	post      []uint64
-	block     []uint64
-	doc       []uint32
-	tf        []uint8
-	max       []float32
-	len       []uint32
-	avg       float64
-	Documents int
-}
+// Index searches one side of an open search segment. It is safe for concurrent use.
+type Index struct{ side *postings.Side }
 
-// Open views a side.
-func Open(f *mapped.File, prefix string, st Stats) *Index {
-	return &Index{
-		terms: mapped.StringsOf(f, prefix+"terms", prefix+"term_end"),
-		post:  mapped.Slice[uint64](f, prefix+"post"),
-		block: mapped.Slice[uint64](
-			f,
-			prefix+"block",
-		),
-		doc: mapped.Slice[uint32](f, prefix+"doc"),
-		tf:  mapped.Slice[uint8](f, prefix+"tf"),
-		max: mapped.Slice[float32](
-			f,
-			prefix+"max",
-		),
-		len:       mapped.Slice[uint32](f, prefix+"len"),
-		avg:       Average(st),
-		Documents: int(st.Documents),
-	}
-}
-
-// DF is the number of documents that hold a term.
-func (x *Index) DF(t string) int {
-	i := x.terms.Find(t)
-	if i < 0 {
-		return 0
-	}
-	return int(x.post[i+1] - x.post[i])
-}
+// New searches a side.
+func New(side *postings.Side) *Index { return &Index{side} }
 
 // Hit is a document with its score.
 type Hit struct {
@@ -89,11 +53,11 @@ func (c *cursor) seek(d uint32) {
 	if c.doc() >= d {
 		return
 	}
-	b := c.at / blockSize
-	for (b+1)*blockSize <= len(c.docs) && c.docs[(b+1)*blockSize-1] < d {
+	b := c.at / postings.BlockSize
+	for (b+1)*postings.BlockSize <= len(c.docs) && c.docs[(b+1)*postings.BlockSize-1] < d {
 		b++
 	}
-	lo, hi := max(c.at, b*blockSize), min((b+1)*blockSize, len(c.docs))
+	lo, hi := max(c.at, b*postings.BlockSize), min((b+1)*postings.BlockSize, len(c.docs))
 	if lo < hi && c.docs[lo] >= d {
 		c.move(lo)
 		return
@@ -110,16 +74,16 @@ func (c *cursor) seek(d uint32) {
 
 // blockMax is the largest weight in the block of the first document >= d, and the block's last document.
 func (c *cursor) blockMax(d uint32) (float64, uint32) {
-	b := c.at / blockSize
-	for (b+1)*blockSize <= len(c.docs) && c.docs[(b+1)*blockSize-1] < d {
+	b := c.at / postings.BlockSize
+	for (b+1)*postings.BlockSize <= len(c.docs) && c.docs[(b+1)*postings.BlockSize-1] < d {
 		b++
 	}
 	if b >= len(c.max) {
 		return 0, ended
 	}
 	last := uint32(ended - 1)
-	if (b+1)*blockSize <= len(c.docs) {
-		last = c.docs[(b+1)*blockSize-1]
+	if (b+1)*postings.BlockSize <= len(c.docs) {
+		last = c.docs[(b+1)*postings.BlockSize-1]
 	} else if n := len(c.docs); n > 0 {
 		last = c.docs[n-1]
 	}
@@ -150,17 +114,15 @@ func (x *Index) cursors(terms []string) []*cursor {
 			continue
 		}
 		seen[t] = true
-		i := x.terms.Find(t)
-		if i < 0 {
+		list, ok := x.side.Find(t)
+		if !ok {
 			continue
 		}
-		lo, hi := x.post[i], x.post[i+1]
-		df := float64(hi - lo)
 		c := &cursor{
-			docs:  x.doc[lo:hi],
-			tfs:   x.tf[lo:hi],
-			max:   x.max[x.block[i]:x.block[i+1]],
-			idf:   math.Log(1 + (float64(x.Documents)-df+0.5)/(df+0.5)),
+			docs:  list.Docs,
+			tfs:   list.Counts,
+			max:   list.Largest,
+			idf:   x.side.IDF(len(list.Docs)),
 			order: len(cs),
 		}
 		c.move(0)
@@ -183,7 +145,7 @@ func (x *Index) cursors(terms []string) []*cursor {
 // Known tells whether any of the terms is indexed.
 func (x *Index) Known(terms []string) bool {
 	for _, t := range terms {
-		if x.terms.Find(t) >= 0 {
+		if x.side.Has(t) {
 			return true
 		}
 	}
@@ -298,7 +260,7 @@ func (h *worst) offer(score float64, d uint32, n int) {
 func (x *Index) score(cs []*cursor, d uint32, parts []float64) float64 {
 	clear(parts)
 	for _, c := range cs {
-		parts[c.order] = c.idf * float64(weight(c.tfs[c.at], x.len[d], x.avg))
+		parts[c.order] = c.idf * float64(postings.Weight(c.tfs[c.at], x.side.Lengths[d], x.side.Average))
 	}
 	s := 0.0
 	for _, p := range parts {
@@ -318,7 +280,7 @@ func (x *Index) Score(terms []string, docs []uint32) []float64 {
 	for _, c := range x.cursors(terms) {
 		for _, i := range order {
 			if c.seek(docs[i]); c.doc() == docs[i] {
-				out[i] += c.idf * float64(weight(c.tfs[c.at], x.len[docs[i]], x.avg))
+				out[i] += c.idf * float64(postings.Weight(c.tfs[c.at], x.side.Lengths[docs[i]], x.side.Average))
 			}
 		}
 	}

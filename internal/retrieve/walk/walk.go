@@ -1,31 +1,22 @@
-// Package walk is the random walk with restart on the bipartite graph of classes and chunks, by push (specs/hybrid.md
-// §1, specs/unweaver.md §6.2): x = (1 - d) s + d T^t x with T the row-normalised adjacency. It visits the
-// neighbourhood that mass reaches and nothing else; every |x_u - exact| is at most eps * deg(u).
+// Package walk is the random walk with restart on the bipartite graph of classes and chunks, by push:
+// x = (1 - d) s + d T^t x with T the row-normalised adjacency. It visits the neighbourhood that mass reaches and
+// nothing else; every |x_u - exact| is at most eps * deg(u).
 package walk
 
-import "sync"
+import (
+	"sync"
 
-// Graph is the adjacency in both directions: of class c the chunks ClassTo[ClassOff[c]:ClassOff[c+1]], and so of
-// chunks. The slices may be mapped files. Weights are per entry of To; nil = all 1.
+	"github.com/unweaver/unweaver/internal/format/graph"
+)
+
+// Graph is what is walked on. Weights are per entry of the lists; nil = all 1. It keeps its scratch space, so one
+// graph serves many walks at once.
 type Graph struct {
-	ClassOff, ChunkOff       []uint64
-	ClassTo, ChunkTo         []uint32
+	graph.Adjacency
 	ClassWeight, ChunkWeight []float64
 
 	pool sync.Pool
 }
-
-// Classes is how many there are.
-func (g *Graph) Classes() int { return max(0, len(g.ClassOff)-1) }
-
-// Chunks is how many there are.
-func (g *Graph) Chunks() int { return max(0, len(g.ChunkOff)-1) }
-
-// ChunksOf a class.
-func (g *Graph) ChunksOf(c uint32) []uint32 { return g.ClassTo[g.ClassOff[c]:g.ClassOff[c+1]] }
-
-// ClassesOf a chunk.
-func (g *Graph) ClassesOf(k uint32) []uint32 { return g.ChunkTo[g.ChunkOff[k]:g.ChunkOff[k+1]] }
 
 // Weighted is a node with a weight.
 type Weighted struct {

@@ -22,7 +22,8 @@ type vector struct {
 }
 
 func weighted(v vector) *walk.Graph {
-	graph := &walk.Graph{ClassOff: make([]uint64, v.Entities+1), ChunkOff: make([]uint64, v.Chunks+1)}
+	graph := new(walk.Graph)
+	graph.ClassOff, graph.ChunkOff = make([]uint64, v.Entities+1), make([]uint64, v.Chunks+1)
 	for c := range v.Entities {
 		for _, e := range v.Edges {
 			if int(e[0]) == c {
@@ -77,7 +78,7 @@ func TestReferenceVectors(t *testing.T) {
 			}
 		}
 		mass := weighted(v).Run(start, v.Damping, 1e-16, walk.View{})
-		if v.Zero { // no seed has weight: an empty result, not a uniform walk (specs/unweaver.md §0)
+		if v.Zero { // no seed has weight: an empty result, not a uniform walk
 			if len(mass.Chunks)+len(mass.Classes) != 0 {
 				t.Errorf("%s: mass from nowhere", v.ID)
 			}

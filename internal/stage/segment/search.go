@@ -16,7 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/format/search"
 	"github.com/unweaver/unweaver/internal/format/textseg"
 	"github.com/unweaver/unweaver/internal/lang/text"
-	"github.com/unweaver/unweaver/internal/retrieve/lexical"
+	"github.com/unweaver/unweaver/internal/format/postings"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/stream/par"
 	"github.com/unweaver/unweaver/internal/stream/spill"
@@ -33,7 +33,7 @@ type SearchIn struct {
 
 // Search writes the search segment and says whether it was new.
 func Search(ctx context.Context, in SearchIn) (corpus.Segment, bool, error) {
-	b := &searcher{SearchIn: in, chunkSide: lexical.NewBuilder(), classSide: lexical.NewBuilder()}
+	b := &searcher{SearchIn: in, chunkSide: postings.NewBuilder(), classSide: postings.NewBuilder()}
 	defer b.close()
 	for _, f := range []func(context.Context) error{b.chunks, b.classes, b.order, b.edges, b.transpose} {
 		if err := f(ctx); err != nil {
@@ -45,7 +45,7 @@ func Search(ctx context.Context, in SearchIn) (corpus.Segment, bool, error) {
 
 type searcher struct {
 	SearchIn
-	chunkSide, classSide *lexical.Builder
+	chunkSide, classSide *postings.Builder
 	modified             mapped.Column
 	meta, metaEnd        mapped.Column
 	rank, place          mapped.Column
@@ -91,7 +91,7 @@ const textsPerBatch = 256
 // analyse adds texts to a side: terms are made on two cores, added in order.
 func analyse(
 	ctx context.Context,
-	to *lexical.Builder,
+	to *postings.Builder,
 	terms func(string) []string,
 	src iter.Seq2[string, error],
 ) error {

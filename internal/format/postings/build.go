@@ -1,5 +1,5 @@
-// Package lexical is the inverted index of the search segment: BM25 over the stems of chunks and of classes, with block
-// maxima, mapped into memory (specs/hybrid.md §2, DESIGN §7).
+// Package postings is the inverted index of the search segment on disk: which documents hold a term, with block maxima
+// of BM25 weights (k1 = 1.2, b = 0.75), mapped into memory. It writes and reads lists and scores nothing.
 //
 // A side (chunks or classes) has these sections, each under its prefix:
 //
@@ -8,7 +8,7 @@
 //	doc        u32 of each posting, increasing in a term          tf        u8 of each posting (255 = at least)
 //	max        f32 of each block of 128 postings: its largest weight without idf
 //	len        u32 terms of each document
-package lexical
+package postings
 
 import (
 	"bufio"
@@ -23,14 +23,14 @@ import (
 	"github.com/unweaver/unweaver/internal/format/mapped"
 )
 
-// Parameters of BM25.
+// Parameters of BM25. Block maxima on disk depend on them.
 const (
 	K1 = 1.2
 	B  = 0.75
 )
 
-// blockSize is how many postings share a maximum.
-const blockSize = 128
+// BlockSize is how many postings share a maximum.
+const BlockSize = 128
 
 // runBytes is how much is gathered in memory before it is written out.
 const runBytes = 48 << 20
@@ -174,34 +174,34 @@ func (c *columns) all() []*mapped.Column {
 
 // Write ends the side and writes its sections.
 func (b *Builder) Write(writer *mapped.Writer, prefix string) (Stats, error) {
-	st := Stats{b.docs, b.total}
+	stats := Stats{b.docs, b.total}
 	if b.err != nil {
-		return st, b.err
+		return stats, b.err
 	}
 	if err := b.spill(); err != nil {
-		return st, err
+		return stats, err
 	}
 	lens, err := b.lengths()
 	if err != nil {
-		return st, err
+		return stats, err
 	}
-	var c columns
+	var cols columns
 	defer func() {
-		for _, x := range c.all() {
-			x.Close()
+		for _, column := range cols.all() {
+			column.Close()
 		}
 	}()
-	if err := b.merge(&c, lens, st); err != nil {
-		return st, err
+	if err := b.merge(&cols, lens, stats); err != nil {
+		return stats, err
 	}
 	for i, name := range []string{"terms", "term_end", "post", "block", "doc", "tf", "max"} {
 		writer.Section(prefix + name)
-		if err := c.all()[i].CopyTo(writer); err != nil {
-			return st, err
+		if err := cols.all()[i].CopyTo(writer); err != nil {
+			return stats, err
 		}
 	}
 	writer.Section(prefix + "len")
-	return st, b.len.CopyTo(writer)
+	return stats, b.len.CopyTo(writer)
 }
 
 // lengths reads the documents' lengths back: four bytes a document.
@@ -226,75 +226,93 @@ func (s *lenSink) Write(raw []byte) (int, error) {
 }
 
 // merge joins the runs term by term.
-func (b *Builder) merge(c *columns, lens []uint32, st Stats) error {
-	var h runHeap
-	for i, f := range b.runs {
-		r := &runReader{r: bufio.NewReaderSize(f, 1<<18), order: i}
-		if err := r.next(); err == nil {
-			h = append(h, r)
+func (b *Builder) merge(cols *columns, lens []uint32, stats Stats) error {
+	var heads runHeap
+	for i, file := range b.runs {
+		reader := &runReader{r: bufio.NewReaderSize(file, 1<<18), order: i}
+		if err := reader.next(); err == nil {
+			heads = append(heads, reader)
 		} else if !errors.Is(err, io.EOF) {
 			return err
 		}
 	}
-	heap.Init(&h)
-	avg := Average(st)
-	var end, posts, blocks uint64
-	for len(h) > 0 {
-		term := h[0].term
-		end += uint64(len(term))
-		if err := errors.Join(c.terms.Put([]byte(term)), mapped.PutRecord(&c.termEnd, end), mapped.PutRecord(&c.post, posts), mapped.PutRecord(&c.block, blocks)); err != nil {
+	heap.Init(&heads)
+	out := listWriter{cols: cols, lens: lens, average: Average(stats)}
+	for len(heads) > 0 {
+		term := heads[0].term
+		if err := out.begin(term); err != nil {
 			return err
 		}
-		in, most := 0, float32(0)
-		for len(h) > 0 && h[0].term == term {
-			reader := h[0]
-			doc := uint32(0)
-			for raw := reader.posts; len(raw) > 0; {
-				d, n := binary.Uvarint(raw)
-				doc += uint32(d)
-				tf := raw[n]
-				raw = raw[n+1:]
-				if err := errors.Join(mapped.PutRecord(&c.doc, doc), c.tf.Put([]byte{tf})); err != nil {
-					return err
-				}
-				posts++
-				most = max(most, weight(tf, lens[doc], avg))
-				if in++; in == blockSize {
-					if err := mapped.PutRecord(&c.max, most); err != nil {
-						return err
-					}
-					blocks++
-					in, most = 0, 0
-				}
+		for len(heads) > 0 && heads[0].term == term {
+			reader := heads[0]
+			if err := out.add(reader.posts); err != nil {
+				return err
 			}
 			if err := reader.next(); errors.Is(err, io.EOF) {
-				heap.Pop(&h)
+				heap.Pop(&heads)
 			} else if err != nil {
 				return err
 			} else {
-				heap.Fix(&h, 0)
+				heap.Fix(&heads, 0)
 			}
 		}
-		if in > 0 {
-			if err := mapped.PutRecord(&c.max, most); err != nil {
+		if err := out.endBlock(); err != nil {
+			return err
+		}
+	}
+	return errors.Join(mapped.PutRecord(&cols.post, out.posts), mapped.PutRecord(&cols.block, out.blocks))
+}
+
+// listWriter writes the lists of terms, one after another, in blocks.
+type listWriter struct {
+	cols               *columns
+	lens               []uint32
+	average            float64
+	end, posts, blocks uint64
+	inBlock            int
+	largest            float32 // weight in the block
+}
+
+// begin starts the list of a term.
+func (w *listWriter) begin(term string) error {
+	w.end += uint64(len(term))
+	return errors.Join(
+		w.cols.terms.Put([]byte(term)),
+		mapped.PutRecord(&w.cols.termEnd, w.end),
+		mapped.PutRecord(&w.cols.post, w.posts),
+		mapped.PutRecord(&w.cols.block, w.blocks),
+	)
+}
+
+// add appends the postings of one run: differences of documents, from 0, each with its count.
+func (w *listWriter) add(packed []byte) error {
+	doc := uint32(0)
+	for len(packed) > 0 {
+		delta, n := binary.Uvarint(packed)
+		doc += uint32(delta)
+		tf := packed[n]
+		packed = packed[n+1:]
+		if err := errors.Join(mapped.PutRecord(&w.cols.doc, doc), w.cols.tf.Put([]byte{tf})); err != nil {
+			return err
+		}
+		w.posts++
+		w.largest = max(w.largest, Weight(tf, w.lens[doc], w.average))
+		if w.inBlock++; w.inBlock == BlockSize {
+			if err := w.endBlock(); err != nil {
 				return err
 			}
-			blocks++
 		}
 	}
-	return errors.Join(mapped.PutRecord(&c.post, posts), mapped.PutRecord(&c.block, blocks))
+	return nil
 }
 
-// Average length of a side's documents.
-func Average(stats Stats) float64 {
-	if stats.Documents == 0 || stats.Terms == 0 {
-		return 1
+// endBlock writes the maximum of a block that has postings.
+func (w *listWriter) endBlock() error {
+	if w.inBlock == 0 {
+		return nil
 	}
-	return float64(stats.Terms) / float64(stats.Documents)
-}
-
-// weight is BM25's factor of a term without its idf.
-func weight(tf uint8, length uint32, avg float64) float32 {
-	t := float64(tf)
-	return float32(t * (K1 + 1) / (t + K1*(1-B+B*float64(length)/avg)))
+	err := mapped.PutRecord(&w.cols.max, w.largest)
+	w.blocks++
+	w.inBlock, w.largest = 0, 0
+	return err
 }

@@ -1,0 +1,199 @@
+package retrieve
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/retrieve/election"
+)
+
+// Method is one way to answer a question. Everything that is said of a method elsewhere (checks and defaults of the
+// API, its schema, the lists of the command line) comes from its Spec, so a further method is one file and one line in
+// Methods.
+type Method interface {
+	Spec() Spec
+	// Run puts chunks, and the entities that speak for them, into the request's result. What it gives explains them; it
+	// is called only when the query asks for that and something was found, and may be nil.
+	Run(request *Request) (Explanation, error)
+}
+
+// Explanation makes the explanation of a result; its type is one of the Spec's Explains.
+type Explanation func() any
+
+// Spec is what a method says of itself.
+type Spec struct {
+	Name     string
+	Doc      string
+	Entities int     // top_entities, where a query does not say
+	Params   []Param // in the order of documents
+	Rules    []election.Rule
+	Needs    Needs
+	Explains []Shape
+}
+
+// Shape names a type that an explanation can have.
+type Shape struct {
+	Name, Doc string
+	Zero      any
+}
+
+// Needs is what has to be there before a method can run.
+type Needs struct {
+	Embedding Embedding // of the question
+	Degrades  bool      // runs on words alone while the embedder is down
+	Lexical   bool      // the search segment
+	// FillByClassVector lets chunks that fill up go by the class embedder's vector where the chunk embedder is the
+	// built-in one; other methods fill up by words then.
+	FillByClassVector bool
+}
+
+// Embedding says by which embedder a question is embedded.
+type Embedding int
+
+// The ways to embed a question.
+const (
+	NoEmbedding     Embedding = iota
+	ByClassEmbedder           // and by the chunk embedder unless that is built in
+	ByChunkEmbedder           // alone
+)
+
+// Registry is a set of methods in the order in which they are shown.
+type Registry struct {
+	methods []Method
+	byName  map[string]Method
+}
+
+// NewRegistry makes a set of methods. It refuses two of one name and parameters of one name in a method.
+func NewRegistry(methods ...Method) (*Registry, error) {
+	registry := &Registry{methods: methods, byName: map[string]Method{}}
+	for _, method := range methods {
+		spec := method.Spec()
+		if spec.Name == "" || registry.byName[spec.Name] != nil {
+			return nil, fault.Internal.At("register method", spec.Name).Because("there is one of that name, or it has none")
+		}
+		seen := map[string]bool{}
+		for _, param := range spec.Params {
+			if seen[param.Name] {
+				return nil, fault.Internal.At("register method", spec.Name).Because("two parameters " + param.Name)
+			}
+			seen[param.Name] = true
+		}
+		registry.byName[spec.Name] = method
+	}
+	return registry, nil
+}
+
+// builtin are the methods of this program; the first is what an index has by default.
+var builtin = func() *Registry {
+	registry, err := NewRegistry(
+		hybridMethod{}, unweaverMethod{}, pprMethod{}, alignedMethod{}, vectorMethod{}, bm25Method{},
+	)
+	if err != nil {
+		panic(err) // a mistake in the list above, which every test meets
+	}
+	return registry
+}()
+
+// Methods is the registry of this program's methods.
+func Methods() *Registry { return builtin }
+
+// All methods in order.
+func (r *Registry) All() []Method { return slices.Clone(r.methods) }
+
+// Names of the methods in order.
+func (r *Registry) Names() []string {
+	var names []string
+	for _, method := range r.methods {
+		names = append(names, method.Spec().Name)
+	}
+	return names
+}
+
+// Rules of all methods in order, each once.
+func (r *Registry) Rules() []string {
+	var names []string
+	for _, method := range r.methods {
+		for _, rule := range method.Spec().Rules {
+			if !slices.Contains(names, rule.Name) {
+				names = append(names, rule.Name)
+			}
+		}
+	}
+	return names
+}
+
+// Method of a name. An unknown one is fault.InvalidParam.
+func (r *Registry) Method(name string) (Method, error) {
+	if method := r.byName[name]; method != nil {
+		return method, nil
+	}
+	return nil, invalid("method", fmt.Sprintf("%q is not known", name), "known: "+strings.Join(r.Names(), ", "))
+}
+
+// CheckRule tells whether the method knows a rule. A method without rules knows none.
+func (s Spec) CheckRule(rule string) error {
+	var known []string
+	for _, r := range s.Rules {
+		if r.Name == rule {
+			return nil
+		}
+		known = append(known, r.Name)
+	}
+	hint := "method " + s.Name + " has no rules"
+	if len(known) > 0 {
+		hint = "rules of method " + s.Name + ": " + strings.Join(known, ", ")
+	}
+	return invalid("rule", fmt.Sprintf("%q is not known for method %s", rule, s.Name), hint)
+}
+
+// ReadParams checks parameters as JSON has them and adds defaults; those of another method are errors.
+func (s Spec) ReadParams(given map[string]any) (Params, error) {
+	out := s.defaults()
+	var known []string
+	byName := map[string]Param{}
+	for _, param := range s.Params {
+		known = append(known, param.Name)
+		byName[param.Name] = param
+	}
+	sort.Strings(known)
+	hint := "method " + s.Name + " has no parameters"
+	if len(known) > 0 {
+		hint = "method " + s.Name + " knows: " + strings.Join(known, ", ")
+	}
+	for _, name := range sortedKeys(given) {
+		param, ok := byName[name]
+		if !ok {
+			return nil, invalid("params."+name, "not a parameter of method "+s.Name, hint)
+		}
+		value, why := param.Parse(given[name])
+		if why != "" {
+			return nil, invalid("params."+name, why, hint)
+		}
+		out[name] = value
+	}
+	return out, nil
+}
+
+func (s Spec) defaults() Params {
+	out := Params{}
+	for _, param := range s.Params {
+		out[param.Name] = param.Default
+	}
+	return out
+}
+
+func sortedKeys(m map[string]any) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	sort.Strings(keys)
+	return keys
+}
+
+func invalid(object, why, hint string) error {
+	return fault.InvalidParam.At("read query", object).Because(why).Advise(hint)
+}

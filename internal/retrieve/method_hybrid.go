@@ -1,0 +1,210 @@
+package retrieve
+
+import (
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/retrieve/fuse"
+	"github.com/unweaver/unweaver/internal/retrieve/walk"
+)
+
+// Hybrid is the name of the method.
+const Hybrid = "hybrid"
+
+// hybridMethod is the default: BM25 and similarity find chunks and classes, the two are fused, and a walk over the
+// graph from the best of them ranks the chunks (docs/retrieval.md).
+type hybridMethod struct{}
+
+// Spec implements Method.
+func (hybridMethod) Spec() Spec {
+	return Spec{
+		Name:     Hybrid,
+		Doc:      "words and similarity, fused and spread over the graph",
+		Entities: fuse.Default.Classes,
+		Params: []Param{
+			Whole("list", "length of the lists", 1, 1000, fuse.Default.List),
+			Whole("k_chunks", "chunk seeds", 0, 1000, fuse.Default.Chunks),
+		},
+		Needs: Needs{Embedding: ByClassEmbedder, Degrades: true, Lexical: true},
+		Explains: []Shape{{
+			"ExplainHybrid",
+			"hybrid: score = sqrt(mass / largest mass) + mix * fused / largest fused; shares of a chunk's mass sum to 1",
+			HybridExplain{},
+		}},
+	}
+}
+
+// Run implements Method.
+func (hybridMethod) Run(r *Request) (Explanation, error) {
+	start := time.Now()
+	found, err := r.search(r.Query.Params.Int("list"))
+	r.Result.Timing.Search = time.Since(start)
+	if err != nil {
+		return nil, err
+	}
+	if r.Query.Vector == nil {
+		r.Result.Degraded = append(r.Result.Degraded, "dense")
+	}
+	params := fuse.Default
+	params.List, params.Classes, params.Chunks =
+		r.Query.Params.Int("list"), r.Query.TopEntities, r.Query.Params.Int("k_chunks")
+	start = time.Now()
+	segment := r.Generation.Search
+	seeds := fuse.Make(params, found.chunks(), found.classes(), r.allowedChunksOfRank)
+	walkStart := walk.Start{Chunks: seeds.Start.Chunks}
+	for _, class := range seeds.Start.Classes {
+		walkStart.Classes = append(walkStart.Classes, walk.Weighted{ID: segment.Place[class.ID], Weight: class.Weight})
+	}
+	mass := r.walk(walkStart, params.Damping, fuse.Eps)
+	ranking := fuse.Rank(params, mass.Chunks, seeds.P, r.Query.TopChunks)
+	r.Result.Timing.Election = time.Since(start)
+	if err := r.nameSeeds(seeds, found); err != nil {
+		return nil, err
+	}
+	for _, hit := range ranking[:min(r.Query.TopChunks, len(ranking))] {
+		chunk := Chunk{Live: r.Generation.Live.ByNumber(int(hit.ID)), Score: hit.Score}
+		chunk.Similarity, chunk.HasSim = found.chunkSims[hit.ID]
+		chunk.BM25, chunk.HasBM25 = found.chunkLex[hit.ID]
+		r.Result.Chunks = append(r.Result.Chunks, chunk)
+	}
+	r.why()
+	if r.noMatch() {
+		return nil, nil
+	}
+	return func() any { return r.explainHybrid(params, seeds, found, mass) }, nil
+}
+
+// allowedChunksOfRank gives the chunks of the class of a rank that the filter leaves.
+func (r *Request) allowedChunksOfRank(rank uint32) []uint32 {
+	chunks := r.Generation.Search.Graph.ChunksOf(r.Generation.Search.Place[rank])
+	allows := r.allowed.numbers()
+	if allows == nil {
+		return chunks
+	}
+	var out []uint32
+	for _, number := range chunks {
+		if allows(number) {
+			out = append(out, number)
+		}
+	}
+	return out
+}
+
+// lists are the results of the searches: chunks by number, classes by rank.
+type lists struct {
+	chunkBM25, classBM25   fuse.List
+	chunkDense, classDense fuse.List
+	classSims, chunkSims   map[uint32]float64
+	chunkLex               map[uint32]float64
+}
+
+func (l *lists) chunks() []fuse.List  { return []fuse.List{l.chunkBM25, l.chunkDense} }
+func (l *lists) classes() []fuse.List { return []fuse.List{l.classBM25, l.classDense} }
+
+func byID(list fuse.List) map[uint32]float64 {
+	scores := make(map[uint32]float64, len(list.Hits))
+	for _, hit := range list.Hits {
+		scores[hit.ID] = hit.Score
+	}
+	return scores
+}
+
+// search runs the lists: dense ones beside the lexical ones.
+func (r *Request) search(n int) (lists, error) {
+	found := lists{chunkBM25: fuse.List{Lexical: true}, classBM25: fuse.List{Lexical: true}}
+	var beside sync.WaitGroup
+	var denseErr error
+	beside.Go(func() { denseErr = r.dense(&found, n) })
+	generation := r.Generation
+	lexical := generation.allow(r.ctx, r.Query) // a filter remembers what it looked at, and the dense side runs beside
+	for _, hit := range generation.chunkWords.Search(r.terms, n, lexical.numbers(), nil) {
+		found.chunkBM25.Hits = append(found.chunkBM25.Hits, fuse.Hit{ID: hit.Doc, Score: hit.Score})
+	}
+	rank := func(place uint32) uint32 { return generation.Search.Rank[place] }
+	for _, hit := range generation.classWords.Search(r.surface, n, lexical.places(), rank) {
+		found.classBM25.Hits = append(found.classBM25.Hits, fuse.Hit{ID: rank(hit.Doc), Score: hit.Score})
+	}
+	beside.Wait()
+	found.classSims, found.chunkSims, found.chunkLex = byID(found.classDense), byID(found.chunkDense), byID(found.chunkBM25)
+	if denseErr == nil {
+		denseErr = lexical.err
+	}
+	return found, denseErr
+}
+
+func (r *Request) dense(found *lists, n int) error {
+	if r.Query.Vector != nil {
+		hits, err := r.denseClasses(n)
+		if err != nil {
+			return err
+		}
+		found.classDense.Hits = hits
+	}
+	if r.Query.ChunkVector != nil {
+		chunks, err := r.similarChunks(r.Query.ChunkVector, n)
+		if err != nil {
+			return err
+		}
+		for _, chunk := range chunks {
+			hit := fuse.Hit{ID: chunk.Live.Number, Score: chunk.Similarity}
+			found.chunkDense.Hits = append(found.chunkDense.Hits, hit)
+		}
+	}
+	return nil
+}
+
+// denseClasses gives the n most similar allowed classes by rank, without reading their records.
+func (r *Request) denseClasses(n int) ([]fuse.Hit, error) {
+	allows := r.allowed.places()
+	var out []fuse.Hit
+	seen := map[string]bool{}
+	for ask := n + n/4 + 8; ; ask *= 2 {
+		hits, err := r.Vectors.Search(r.ctx, r.Generation.Manifest.Collections.Classes, r.Query.Vector, ask)
+		if err != nil {
+			return nil, err
+		}
+		for _, hit := range hits {
+			if seen[hit.Key] {
+				continue
+			}
+			seen[hit.Key] = true
+			place := r.Generation.classPlace(hit.Key)
+			if place >= 0 && (allows == nil || allows(uint32(place))) {
+				out = append(out, fuse.Hit{ID: r.Generation.Search.Rank[place], Score: float64(hit.Score)})
+			}
+		}
+		if len(out) >= n || len(hits) < ask || r.allowed.err != nil {
+			break
+		}
+	}
+	fuse.Sort(out, 1e-9)
+	return out[:min(n, len(out))], nil
+}
+
+// walk goes over the whole graph, or over the subgraph that a filter leaves.
+func (r *Request) walk(start walk.Start, damping, eps float64) walk.Mass {
+	if view := r.allowed.view(); view.Chunk != nil || view.Class != nil {
+		return r.Generation.graph.Run(start, damping, eps, view)
+	}
+	return r.Generation.graph.RunToChunks(start, damping, eps)
+}
+
+// nameSeeds reads the class seeds into the result, the heaviest first.
+func (r *Request) nameSeeds(seeds fuse.Seeds, found lists) error {
+	start := time.Now()
+	places := make([]uint32, len(seeds.Start.Classes))
+	for i, class := range seeds.Start.Classes {
+		places[i] = r.Generation.Search.Place[class.ID]
+	}
+	if err := r.entities(places); err != nil {
+		return err
+	}
+	entities := r.Result.Entities
+	for i, class := range seeds.Start.Classes {
+		entities[i].Score, entities[i].Similarity = class.Weight, found.classSims[class.ID]
+	}
+	sort.SliceStable(entities, func(i, j int) bool { return entities[i].Score > entities[j].Score })
+	r.Result.Timing.Ballots = time.Since(start)
+	return nil
+}

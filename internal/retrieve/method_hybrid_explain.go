@@ -1,0 +1,194 @@
+package retrieve
+
+import (
+	"sort"
+
+	"github.com/unweaver/unweaver/internal/retrieve/fuse"
+	"github.com/unweaver/unweaver/internal/retrieve/walk"
+)
+
+// HybridExplain is the explanation of hybrid: where the mass of each chunk comes from, exactly (x_j = (1 - d) s_j + d
+// sum of x_i/deg_i over its classes), and what the lists said.
+type HybridExplain struct {
+	Damping  float64            `json:"damping"`
+	Mix      float64            `json:"mix"`
+	Entities []SeedExplain      `json:"entities"`
+	Chunks   []HybridChunk      `json:"chunks"`
+	Lists    map[string]ListSum `json:"lists"`
+}
+
+// ListSum sums up one search.
+type ListSum struct {
+	Hits  int     `json:"hits"`
+	Best  float64 `json:"best"`
+	Floor float64 `json:"floor"`
+}
+
+// Place of an object in a list; absent when it is not in it.
+type Place struct {
+	Rank  int     `json:"rank"`
+	Score float64 `json:"score"`
+}
+
+// SeedExplain is a class that the walk starts from.
+type SeedExplain struct {
+	ID    string  `json:"id"`
+	Name  string  `json:"name"`
+	Seed  float64 `json:"seed"`
+	BM25  *Place  `json:"bm25,omitempty"`
+	Dense *Place  `json:"dense,omitempty"`
+}
+
+// HybridChunk explains a chunk's score = sqrt(mass / largest mass) + mix * fused / largest fused.
+type HybridChunk struct {
+	ID     string       `json:"id"`
+	Mass   float64      `json:"mass"`
+	Fused  float64      `json:"fused"`
+	Seed   float64      `json:"seed"`
+	Plain  float64      `json:"plain_share"` // of the mass, by being a seed itself
+	Shares []ClassShare `json:"class_shares"`
+	Rest   float64      `json:"rest_share"`
+	BM25   *Place       `json:"bm25,omitempty"`
+	Dense  *Place       `json:"dense,omitempty"`
+}
+
+// ClassShare is the part of a chunk's mass that came through a class.
+type ClassShare struct {
+	ID    string  `json:"id"`
+	Name  string  `json:"name"` // folded
+	Share float64 `json:"share"`
+}
+
+// shares are the most classes that are told one by one.
+const shares = 10
+
+func places(l fuse.List) map[uint32]*Place {
+	m := map[uint32]*Place{}
+	for i, h := range l.Hits {
+		m[h.ID] = &Place{i + 1, h.Score}
+	}
+	return m
+}
+
+func summed(l fuse.List) ListSum {
+	sum := ListSum{Hits: len(l.Hits)}
+	if sum.Hits > 0 {
+		sum.Best, sum.Floor = l.Hits[0].Score, l.Hits[sum.Hits-1].Score
+	}
+	return sum
+}
+
+// explainHybrid tells where the result's scores come from.
+func (r *Request) explainHybrid(params fuse.Params, seeds fuse.Seeds, found lists, mass walk.Mass) HybridExplain {
+	out := HybridExplain{
+		Damping: params.Damping,
+		Mix:     params.Mix,
+		Lists: map[string]ListSum{
+			"chunks_bm25": summed(found.chunkBM25), "chunks_dense": summed(found.chunkDense),
+			"classes_bm25": summed(found.classBM25), "classes_dense": summed(found.classDense),
+		},
+	}
+	byWords, bySimilarity := places(found.classBM25), places(found.classDense)
+	for _, entity := range r.Result.Entities {
+		rank := r.Generation.Search.Rank[entity.Place]
+		out.Entities = append(out.Entities, SeedExplain{
+			entity.ID.String(), entity.Name, entity.Score, byWords[rank], bySimilarity[rank],
+		})
+	}
+	shared := r.sharesOf(params, seeds, mass)
+	fused := map[uint32]float64{}
+	for _, hit := range seeds.P {
+		fused[hit.ID] = hit.Score
+	}
+	byWords, bySimilarity = places(found.chunkBM25), places(found.chunkDense)
+	for _, result := range r.Result.Chunks {
+		number := result.Live.Number
+		chunk := HybridChunk{
+			ID:    result.Live.ID.String(),
+			Mass:  shared.chunkMass[number],
+			Fused: fused[number],
+			Seed:  shared.chunkSeed[number],
+			BM25:  byWords[number],
+			Dense: bySimilarity[number],
+		}
+		shared.split(number, &chunk)
+		out.Chunks = append(out.Chunks, chunk)
+	}
+	return out
+}
+
+// massShares splits the mass of chunks into what came through each class.
+type massShares struct {
+	r                    *Request
+	damping              float64
+	classMass, chunkMass map[uint32]float64
+	classSeed, chunkSeed map[uint32]float64
+	allows               func(uint32) bool
+}
+
+func (r *Request) sharesOf(params fuse.Params, seeds fuse.Seeds, mass walk.Mass) *massShares {
+	out := &massShares{
+		r:         r,
+		damping:   params.Damping,
+		classMass: weights(mass.Classes),
+		chunkMass: weights(mass.Chunks),
+		chunkSeed: weights(seeds.Start.Chunks),
+		classSeed: map[uint32]float64{},
+		allows:    r.allowed.numbers(),
+	}
+	for _, seed := range seeds.Start.Classes {
+		out.classSeed[r.Generation.Search.Place[seed.ID]] = seed.Weight
+	}
+	return out
+}
+
+func weights(list []walk.Weighted) map[uint32]float64 {
+	out := make(map[uint32]float64, len(list))
+	for _, node := range list {
+		out[node.ID] = node.Weight
+	}
+	return out
+}
+
+// split fills in the shares of a chunk; they sum to 1 with the plain and the rest share.
+func (m *massShares) split(number uint32, chunk *HybridChunk) {
+	adjacency, table := m.r.Generation.Search.Graph, m.r.Generation.Live
+	total := (1 - m.damping) * m.chunkSeed[number]
+	all := []ClassShare{}
+	for _, class := range adjacency.ClassesOf(number) {
+		mass := m.mass(class, number)
+		if mass == 0 {
+			continue
+		}
+		degree := 0.0
+		for _, other := range adjacency.ChunksOf(class) {
+			if m.allows == nil || m.allows(other) {
+				degree++
+			}
+		}
+		part := m.damping * mass / degree
+		total += part
+		row := table.Classes[class]
+		all = append(all, ClassShare{row.ID.String(), table.Name(int(row.Name)), part})
+	}
+	if total > 0 {
+		chunk.Plain = (1 - m.damping) * m.chunkSeed[number] / total
+		for i := range all {
+			all[i].Share /= total
+		}
+	}
+	sort.SliceStable(all, func(i, j int) bool { return all[i].Share > all[j].Share })
+	for _, small := range all[min(shares, len(all)):] {
+		chunk.Rest += small.Share
+	}
+	chunk.Shares = all[:min(shares, len(all))]
+}
+
+// mass of a class. The walk eliminates classes of one chunk where nothing is filtered; theirs follows from the chunk's.
+func (m *massShares) mass(class, number uint32) float64 {
+	adjacency := m.r.Generation.Search.Graph
+	if len(adjacency.ChunksOf(class)) != 1 || m.allows != nil || len(m.r.Query.Without.Entities) > 0 {
+		return m.classMass[class]
+	}
+	return m.damping*m.chunkMass[number]/float64(len(adjacency.ClassesOf(number))) + (1-m.damping)*m.classSeed[class]
+}

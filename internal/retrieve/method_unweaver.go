@@ -1,0 +1,180 @@
+package retrieve
+
+import (
+	"math"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/retrieve/election"
+)
+
+// Unweaver is the name of the method.
+const Unweaver = "unweaver"
+
+// exactLimit is how many committees an exact rule searches, at most.
+const exactLimit = 2e5
+
+// unweaverMethod is the paper's: the classes nearest to the question vote for the chunks that they came from.
+type unweaverMethod struct{}
+
+// Spec implements Method.
+func (unweaverMethod) Spec() Spec {
+	weighted := election.Rule{Name: election.RuleWeighted, Doc: "share of the votes, the earlier the first voter the more"}
+	return Spec{
+		Name:     Unweaver,
+		Doc:      "the classes most similar to the question elect chunks",
+		Entities: 10,
+		Params: []Param{
+			Choice("weights", "weights of voters (rules other than weighted)", "none", "similarity", "rank"),
+			Choice("ties", "what decides between equal chunks", "reference", "similarity"),
+			Switch("fill", "fill up with the most similar chunks", true),
+		},
+		Rules: append([]election.Rule{weighted}, election.Rules()...),
+		Needs: Needs{Embedding: ByClassEmbedder, FillByClassVector: true},
+		Explains: []Shape{
+			{"ExplainWeighted", "unweaver, rule weighted: score = count/votes * (1 - first/voters)", WeightedExplain{}},
+			{"ExplainElection", "unweaver, the other rules", ElectionExplain{}},
+		},
+	}
+}
+
+// Run implements Method.
+func (unweaverMethod) Run(r *Request) (Explanation, error) {
+	if err := r.voters(r.Query.TopEntities); err != nil || r.noMatch() {
+		return nil, err
+	}
+	start := time.Now()
+	defer func() { r.Result.Timing.Election = time.Since(start) }()
+	bySimilarity := r.Query.Params.Text("ties") == "similarity"
+	if r.Query.Rule != election.RuleWeighted {
+		return r.elect(r.candidates(bySimilarity))
+	}
+	if !bySimilarity {
+		r.electWeighted()
+		return r.explainWeighted, nil
+	}
+	field := r.candidates(true)
+	for i, number := range field.numbers[:min(r.Query.TopChunks, len(field.numbers))] {
+		chunk := Chunk{Live: r.Generation.Live.ByNumber(int(number)), Score: field.score[i]}
+		r.Result.Chunks = append(r.Result.Chunks, chunk)
+	}
+	r.why()
+	return r.explainWeighted, nil
+}
+
+// candidates of an election in the order that breaks all ties: weighted score, place of the first voter, chunk order.
+type candidates struct {
+	numbers []uint32          // chunks in order
+	at      map[uint32]uint32 // chunk -> place in numbers
+	score   []float64         // weighted score
+}
+
+// candidates orders the chunks that the result's entities vote for; bySimilarity lets the sum of the voters'
+// similarities break ties of the weighted score.
+func (r *Request) candidates(bySimilarity bool) candidates {
+	field := candidates{at: map[uint32]uint32{}}
+	firstVoter, count, similarity := map[uint32]int{}, map[uint32]int{}, map[uint32]float64{}
+	total := 0
+	for voter, entity := range r.Result.Entities {
+		for _, number := range entity.Votes {
+			if _, known := firstVoter[number]; !known {
+				firstVoter[number] = voter
+				field.numbers = append(field.numbers, number)
+			}
+			count[number]++
+			similarity[number] += entity.Similarity
+			total++
+		}
+	}
+	voters := r.Query.TopEntities
+	key := func(number uint32) int { return count[number] * (voters - firstVoter[number]) }
+	sort.SliceStable(field.numbers, func(i, j int) bool {
+		a, b := field.numbers[i], field.numbers[j]
+		if key(a) != key(b) {
+			return key(a) > key(b)
+		}
+		if bySimilarity && similarity[a] != similarity[b] {
+			return similarity[a] > similarity[b]
+		}
+		if firstVoter[a] != firstVoter[b] {
+			return firstVoter[a] < firstVoter[b]
+		}
+		return a < b
+	})
+	for i, number := range field.numbers {
+		field.at[number] = uint32(i)
+		field.score = append(field.score, float64(key(number))/float64(max(1, total))/float64(voters))
+	}
+	return field
+}
+
+// electWeighted is the reference rule: ties by first appearance.
+func (r *Request) electWeighted() {
+	ballots := make([][]uint32, len(r.Result.Entities))
+	for i, entity := range r.Result.Entities {
+		ballots[i] = entity.Votes
+	}
+	for _, winner := range election.Weighted(ballots, r.Query.TopEntities, r.Query.TopChunks) {
+		chunk := Chunk{
+			Live: r.Generation.Live.ByNumber(int(winner.Candidate)), Score: winner.Score, Why: winner.Why,
+		}
+		r.Result.Chunks = append(r.Result.Chunks, chunk)
+	}
+}
+
+// elect runs one of the other rules.
+func (r *Request) elect(field candidates) (Explanation, error) {
+	profile := r.profile(field)
+	options := election.Options{
+		Seats: r.Query.TopChunks, Completion: "pav", Prefer: field.score, ExactLimit: exactLimit,
+	}
+	committee, err := election.Elect(r.Query.Rule, profile, options)
+	if err != nil {
+		return nil, err
+	}
+	order := make([]int, len(committee.Members))
+	for i := range order {
+		order[i] = i
+	}
+	if r.Query.Rule == election.RulePAV || r.Query.Rule == election.RuleCC {
+		// Their members have no order of election: they are presented by approval, then in tie order.
+		sort.SliceStable(order, func(i, j int) bool {
+			a, b := len(committee.Why[order[i]]), len(committee.Why[order[j]])
+			return a > b || (a == b && committee.Members[order[i]] < committee.Members[order[j]])
+		})
+	}
+	rising := r.Query.Rule == election.RulePhragmen || r.Query.Rule == election.RuleMES // loads and prices rise
+	for i, member := range order {
+		score := committee.Values[member]
+		if rising || math.IsNaN(score) { // so the seat orders
+			score = float64(len(order)-i) / float64(len(order))
+		}
+		number := field.numbers[committee.Members[member]]
+		chunk := Chunk{Live: r.Generation.Live.ByNumber(int(number)), Score: score, Why: committee.Why[member]}
+		r.Result.Chunks = append(r.Result.Chunks, chunk)
+	}
+	return func() any { return r.explainElection(field, profile, committee, order) }, nil
+}
+
+// profile makes the ballots of an election, with the weights that the query asks for.
+func (r *Request) profile(field candidates) election.Profile {
+	profile := election.Profile{Candidates: len(field.numbers)}
+	for i, entity := range r.Result.Entities {
+		ballot := make([]uint32, len(entity.Votes))
+		for j, number := range entity.Votes {
+			ballot[j] = field.at[number]
+		}
+		slices.Sort(ballot)
+		profile.Ballots = append(profile.Ballots, slices.Compact(ballot))
+		weight := 1.0
+		switch r.Query.Params.Text("weights") {
+		case "similarity":
+			weight = max(0, entity.Similarity)
+		case "rank":
+			weight = 1 - float64(i)/float64(r.Query.TopEntities)
+		}
+		profile.Weights = append(profile.Weights, weight)
+	}
+	return profile
+}

@@ -1,0 +1,95 @@
+package retrieve
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Param is one parameter of a method.
+type Param struct {
+	Name, Doc string
+	Default   any
+	Schema    map[string]any // JSON schema of a value, without default and description
+	// Parse turns a value as JSON has it into what the method reads, or says what is wrong with it.
+	Parse func(given any) (value any, why string)
+}
+
+// Params are checked values by name, defaults included. Reading one that the method does not have gives zero.
+type Params map[string]any
+
+// Int is a whole number.
+func (p Params) Int(name string) int { n, _ := p[name].(int); return n }
+
+// Float is a number.
+func (p Params) Float(name string) float64 { n, _ := p[name].(float64); return n }
+
+// Text is a choice.
+func (p Params) Text(name string) string { s, _ := p[name].(string); return s }
+
+// Flag is a switch; otherwise is what one counts as that the method does not have.
+func (p Params) Flag(name string, otherwise bool) bool {
+	if b, ok := p[name].(bool); ok {
+		return b
+	}
+	return otherwise
+}
+
+// Whole is a parameter that is a whole number from lo to hi.
+func Whole(name, doc string, lo, hi, def int) Param {
+	return Param{
+		Name: name, Doc: doc, Default: def,
+		Schema: map[string]any{"type": "integer", "minimum": lo, "maximum": hi},
+		Parse: func(given any) (any, string) {
+			n, ok := given.(float64)
+			if !ok || n < float64(lo) || n > float64(hi) || n != float64(int(n)) {
+				return nil, fmt.Sprintf("want a whole number from %d to %d, got %v", lo, hi, given)
+			}
+			return int(n), ""
+		},
+	}
+}
+
+// Number is a parameter that is a number from lo to hi.
+func Number(name, doc string, lo, hi, def float64) Param {
+	return Param{
+		Name: name, Doc: doc, Default: def,
+		Schema: map[string]any{"type": "number", "minimum": lo, "maximum": hi},
+		Parse: func(given any) (any, string) {
+			n, ok := given.(float64)
+			if !ok || n < lo || n > hi {
+				return nil, fmt.Sprintf("want a number from %g to %g, got %v", lo, hi, given)
+			}
+			return n, ""
+		},
+	}
+}
+
+// Choice is a parameter that is one of some words; the first is the default.
+func Choice(name, doc string, known ...string) Param {
+	return Param{
+		Name: name, Doc: doc, Default: known[0],
+		Schema: map[string]any{"type": "string", "enum": known},
+		Parse: func(given any) (any, string) {
+			if word, ok := given.(string); ok && slices.Contains(known, word) {
+				return word, ""
+			}
+			return nil, fmt.Sprintf("%v is not known; use %s", given, strings.Join(known, ", "))
+		},
+	}
+}
+
+// Switch is a parameter that is true or false.
+func Switch(name, doc string, def bool) Param {
+	return Param{
+		Name: name, Doc: doc, Default: def,
+		Schema: map[string]any{"type": "boolean"},
+		Parse: func(given any) (any, string) {
+			on, ok := given.(bool)
+			if !ok {
+				return nil, fmt.Sprintf("want true or false, got %v", given)
+			}
+			return on, ""
+		},
+	}
+}

@@ -1,0 +1,191 @@
+package retrieve
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/live"
+	"github.com/unweaver/unweaver/internal/format/rowfile"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+)
+
+// Document reads the row of document i.
+func (g *Generation) Document(ctx context.Context, i int) (rows.Document, error) {
+	key := g.Live.Key(i)
+	reader := g.docs[g.Live.Documents[i].Part]
+	if reader == nil {
+		return rows.Document{}, g.damaged("documents")
+	}
+	raw, err := reader.Get(ctx, key)
+	if err != nil {
+		return rows.Document{}, err
+	}
+	if raw == nil {
+		return rows.Document{}, g.damaged("documents")
+	}
+	return rows.DecodeDocument(raw)
+}
+
+func (g *Generation) damaged(kind string) error {
+	return fault.SegmentDamage.At("read "+kind+" of generation", g.Manifest.Generation).
+		Because("a row that the live segment names is missing").
+		Advise("publish another generation, or rebuild the index")
+}
+
+// Text reads the text of a chunk.
+func (g *Generation) Text(ctx context.Context, chunk *live.Chunk) (string, error) {
+	reader := g.texts[chunk.Text]
+	if reader == nil {
+		return "", g.damaged("text")
+	}
+	return reader.Clone().
+		Slice(ctx, g.Live.Key(int(chunk.Document)), int(chunk.TextFrame), int(chunk.Start), int(chunk.End))
+}
+
+// DocumentText reads [start, end) of a document's decoded text, in code points; end < 0 means its end.
+func (g *Generation) DocumentText(ctx context.Context, i, start, end int) (string, error) {
+	document, err := g.Document(ctx, i)
+	if err != nil {
+		return "", err
+	}
+	reader := g.texts[g.Live.Documents[i].Part]
+	if reader == nil {
+		return "", g.damaged("text")
+	}
+	if start >= document.Runes {
+		return "", nil
+	}
+	return reader.Clone().Slice(ctx, g.Live.Key(i), document.Frame, start, end)
+}
+
+// Extraction reads what a model said about a chunk.
+func (g *Generation) Extraction(ctx context.Context, chunk *live.Chunk) (rows.Extract, error) {
+	reader := g.extracts[chunk.Extract]
+	if reader == nil {
+		return rows.Extract{}, g.damaged("extract")
+	}
+	raw, err := g.frames.read(ctx, reader, frameID{chunk.Extract, chunk.ExtFrame})
+	if err != nil {
+		return rows.Extract{}, err
+	}
+	row := findRow(raw, string(chunk.ID[:]))
+	if row == nil {
+		return rows.Extract{}, g.damaged("extract")
+	}
+	return rows.DecodeExtract(row)
+}
+
+// findRow gives the value of a key in the unpacked rows of a frame, or nil.
+func findRow(raw []byte, key string) []byte {
+	for {
+		have, value, rest, ok := rowfile.NextRow(raw)
+		if !ok {
+			return nil
+		}
+		if string(have) == key {
+			return value
+		}
+		raw = rest
+	}
+}
+
+// frameID is a frame of the extract segments.
+type frameID struct{ part, frame uint32 }
+
+// maxFrameBytes of unpacked frames are kept: chunks that are asked for are asked for again.
+const maxFrameBytes = 16 << 20
+
+// frameCache remembers unpacked frames of the extract segments. The zero value is ready.
+type frameCache struct {
+	mu     sync.Mutex
+	frames map[frameID][]byte
+	bytes  int
+}
+
+// read unpacks a frame, or has it still. Nothing is locked while it is read.
+func (c *frameCache) read(ctx context.Context, reader *artifact.Reader, id frameID) ([]byte, error) {
+	c.mu.Lock()
+	raw, ok := c.frames[id]
+	c.mu.Unlock()
+	if ok {
+		return raw, nil
+	}
+	raw, err := reader.Frame(ctx, int(id.frame))
+	if err != nil {
+		return nil, err
+	}
+	c.keep(id, raw)
+	return raw, nil
+}
+
+// keep remembers a frame; any others go while there are too many bytes.
+func (c *frameCache) keep(id frameID, raw []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, known := c.frames[id]; known || len(raw) > maxFrameBytes {
+		return
+	}
+	if c.frames == nil {
+		c.frames = map[frameID][]byte{}
+	}
+	for old, content := range c.frames {
+		if c.bytes+len(raw) <= maxFrameBytes {
+			break
+		}
+		delete(c.frames, old)
+		c.bytes -= len(content)
+	}
+	c.frames[id] = raw
+	c.bytes += len(raw)
+}
+
+// docMeta is what filters look at.
+type docMeta struct {
+	meta     map[string]string
+	modified time.Time
+}
+
+// metaOf gives metadata and time of document i: from the search segment, or, where there is none, from the documents
+// segments, which are then read once.
+func (g *Generation) metaOf(ctx context.Context, i int) (map[string]string, time.Time, error) {
+	if g.Search != nil {
+		meta, modified := g.Search.Document(i)
+		return meta, modified, nil
+	}
+	g.metaMu.Lock()
+	all := g.meta
+	g.metaMu.Unlock()
+	if all == nil {
+		var err error
+		if all, err = g.readMeta(ctx); err != nil {
+			return nil, time.Time{}, err
+		}
+		g.metaMu.Lock()
+		g.meta = all
+		g.metaMu.Unlock()
+	}
+	if i >= len(all) {
+		return nil, time.Time{}, g.damaged("documents")
+	}
+	return all[i].meta, all[i].modified, nil
+}
+
+func (g *Generation) readMeta(ctx context.Context) ([]docMeta, error) {
+	all := []docMeta{}
+	for _, segment := range g.Manifest.Segments.Documents {
+		for row, err := range artifact.ScanAll(ctx, g.art.Store, g.art.SegmentKey(segment.SHA256)) {
+			if err != nil {
+				return nil, err
+			}
+			document, err := rows.DecodeDocument(row.Value)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, docMeta{document.Meta, document.Modified})
+		}
+	}
+	return all, nil
+}

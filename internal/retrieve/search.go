@@ -1,0 +1,201 @@
+package retrieve
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/live"
+	"github.com/unweaver/unweaver/internal/format/rows"
+)
+
+// voters finds the n most similar allowed classes with their ballots. A row of the store counts if the live segment has
+// its digest; the search is asked again for twice as many while fewer than wanted count.
+func (r *Request) voters(want int) error {
+	asked, seen := 0, map[string]bool{}
+	for n := want + 8; len(r.Result.Entities) < want; n *= 2 {
+		start := time.Now()
+		hits, err := r.Vectors.Search(r.ctx, r.Generation.Manifest.Collections.Classes, r.Query.Vector, n)
+		r.Result.Timing.Search += time.Since(start)
+		if err != nil {
+			return err
+		}
+		var classes []*live.Class
+		var similarities []float64
+		for _, hit := range hits {
+			if seen[hit.Key] {
+				continue
+			}
+			seen[hit.Key] = true
+			place := r.Generation.classPlace(hit.Key)
+			if place < 0 || r.allowed.without.Entities[r.Generation.Live.Classes[place].ID] {
+				continue
+			}
+			classes = append(classes, &r.Generation.Live.Classes[place])
+			similarities = append(similarities, float64(hit.Score))
+		}
+		start = time.Now()
+		entities, err := r.ballots(classes, similarities, want-len(r.Result.Entities))
+		r.Result.Timing.Ballots += time.Since(start)
+		if err != nil {
+			return err
+		}
+		r.Result.Entities = append(r.Result.Entities, entities...)
+		if len(hits) < n || len(hits) == asked {
+			break
+		}
+		asked = len(hits)
+	}
+	return nil
+}
+
+// ballots reads records until want classes have an allowed chunk.
+func (r *Request) ballots(classes []*live.Class, similarities []float64, want int) ([]Entity, error) {
+	var out []Entity
+	for at := 0; at < len(classes) && len(out) < want; {
+		n := min(len(classes)-at, want-len(out))
+		records, err := r.ClassRecords(r.ctx, r.Generation, classes[at:at+n])
+		if err != nil {
+			return nil, err
+		}
+		for i, record := range records {
+			entity := Entity{
+				ID:         record.ID,
+				Name:       record.Name,
+				Score:      similarities[at+i],
+				Similarity: similarities[at+i],
+				Total:      record.ChunkTotal,
+				Place:      uint32(r.Generation.Live.ClassPlace(record.ID)),
+			}
+			r.ballot(&entity, record)
+			if len(entity.Votes) > 0 {
+				out = append(out, entity)
+			}
+		}
+		at += n
+	}
+	return out, r.allowed.err
+}
+
+// ballot fills an entity's ballot: from its record, or, where that lists the first chunks only, from the graph.
+func (r *Request) ballot(entity *Entity, record rows.Record) {
+	if int64(len(record.Chunks)) < record.ChunkTotal && r.Generation.Search != nil {
+		for _, number := range r.Generation.Search.Graph.ChunksOf(entity.Place) {
+			r.vote(entity, r.Generation.Live.ByNumber(int(number)))
+		}
+		return
+	}
+	for _, id := range record.Chunks {
+		r.vote(entity, r.Generation.Live.Chunk(id))
+	}
+}
+
+// vote adds a chunk to a ballot where it is allowed.
+func (r *Request) vote(entity *Entity, chunk *live.Chunk) {
+	if chunk != nil && r.allowed.chunk(chunk) {
+		entity.Chunks = append(entity.Chunks, chunk.ID)
+		entity.Votes = append(entity.Votes, chunk.Number)
+	}
+}
+
+// entities reads classes by place into the result, with their allowed chunks from the graph.
+func (r *Request) entities(places []uint32) error {
+	classes := make([]*live.Class, len(places))
+	for i, place := range places {
+		classes[i] = &r.Generation.Live.Classes[place]
+	}
+	records, err := r.ClassRecords(r.ctx, r.Generation, classes)
+	if err != nil {
+		return err
+	}
+	for i, record := range records {
+		entity := Entity{ID: record.ID, Place: places[i], Name: record.Name, Total: record.ChunkTotal}
+		for _, number := range r.Generation.Search.Graph.ChunksOf(places[i]) {
+			r.vote(&entity, r.Generation.Live.ByNumber(int(number)))
+		}
+		r.Result.Entities = append(r.Result.Entities, entity)
+	}
+	return nil
+}
+
+// ClassRecords reads class records in the order of classes; a missing one is damage that restore mends.
+func (s Searcher) ClassRecords(ctx context.Context, generation *Generation, classes []*live.Class) ([]rows.Record, error) {
+	keys := make([]string, len(classes))
+	for i, class := range classes {
+		keys[i] = corpus.RecordKey(generation.Manifest.Store, generation.Manifest.Index, class.ID, class.Record)
+	}
+	values, err := s.Records.GetRecords(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]rows.Record, len(classes))
+	for i, raw := range values {
+		if raw == nil {
+			return nil, fault.StoreDown.At("read class record", keys[i]).
+				Because("the store of classes has lost it").
+				Advise("run: unweaver restore --index " + generation.Manifest.Index)
+		}
+		if out[i], err = rows.DecodeRecord(raw); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// similarChunks gives the n best allowed chunks by their best window.
+func (r *Request) similarChunks(question []float32, n int) ([]Chunk, error) {
+	for ask := 2*n + 8; ; ask *= 2 {
+		hits, err := r.Vectors.Search(r.ctx, r.Generation.Manifest.Collections.Chunks, question, ask)
+		if err != nil {
+			return nil, err
+		}
+		var out []Chunk
+		seen := map[corpus.ID]bool{}
+		for _, hit := range hits {
+			chunk := r.Generation.chunkOfRow(hit.Key)
+			if chunk == nil || seen[chunk.ID] || !r.allowed.chunk(chunk) {
+				continue
+			}
+			seen[chunk.ID] = true
+			out = append(out, Chunk{Live: chunk, Similarity: float64(hit.Score), HasSim: true})
+		}
+		if r.allowed.err != nil || len(out) >= n || len(hits) < ask {
+			return out[:min(n, len(out))], r.allowed.err
+		}
+	}
+}
+
+// classPlace is the place of the live class of a vector row, or -1.
+func (g *Generation) classPlace(key string) int {
+	idHex, digest, ok := strings.Cut(key, "-")
+	id, err := corpus.ParseID(idHex)
+	if !ok || err != nil {
+		return -1
+	}
+	place := g.Live.ClassPlace(id)
+	if place < 0 || g.Live.Classes[place].Vector.Short(16) != digest {
+		return -1
+	}
+	return place
+}
+
+// chunkOfRow gives the live chunk of a vector row, or nil.
+func (g *Generation) chunkOfRow(key string) *live.Chunk {
+	parts := strings.Split(key, "-")
+	if len(parts) != 3 {
+		return nil
+	}
+	id, err := corpus.ParseID(parts[0])
+	window, werr := strconv.Atoi(parts[1])
+	if err != nil || werr != nil {
+		return nil
+	}
+	chunk := g.Live.Chunk(id)
+	if chunk == nil || window < 0 || window >= int(chunk.Windows) || chunk.Digest.Short(8) != parts[2] {
+		return nil
+	}
+	return chunk
+}

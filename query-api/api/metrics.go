@@ -1,0 +1,70 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics of the server.
+type metrics struct {
+	registry   *prometheus.Registry
+	seconds    *prometheus.HistogramVec
+	queries    *prometheus.CounterVec
+	generation *prometheus.GaugeVec
+}
+
+func newMetrics() metrics {
+	m := metrics{
+		registry: prometheus.NewRegistry(),
+		seconds: prometheus.NewHistogramVec(
+			prometheus.HistogramOpts{
+				Name: "unweaver_http_request_seconds", Help: "Duration of HTTP requests.",
+				Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 120},
+			},
+			[]string{"route", "status"},
+		),
+		queries: prometheus.NewCounterVec(
+			prometheus.CounterOpts{Name: "unweaver_queries_total", Help: "Queries by index, method and outcome."},
+			[]string{"index", "method", "outcome"},
+		),
+		generation: prometheus.NewGaugeVec(
+			prometheus.GaugeOpts{Name: "unweaver_generation_epoch", Help: "Epoch of the served generation."},
+			[]string{"index"},
+		),
+	}
+	m.registry.MustRegister(m.seconds, m.queries, m.generation)
+	return m
+}
+
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Flush lets streaming handlers work through the measurement.
+func (w *statusWriter) Flush() {
+	if f, ok := w.ResponseWriter.(http.Flusher); ok {
+		f.Flush()
+	}
+}
+
+func (m metrics) measure(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		start := time.Now()
+		sw := &statusWriter{w, http.StatusOK}
+		handler.ServeHTTP(sw, request)
+		route := request.Pattern
+		if route == "" {
+			route = "none"
+		}
+		m.seconds.WithLabelValues(route, http.StatusText(sw.status)).Observe(time.Since(start).Seconds())
+	})
+}

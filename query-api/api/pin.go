@@ -1,0 +1,145 @@
+package api
+
+import (
+	"context"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+)
+
+// maxPinned generations are held open besides the current one.
+const maxPinned = 2
+
+// pinning is one opening of a generation that requests asked for by name; all of them wait for the same.
+type pinning struct {
+	done       chan struct{}
+	waiters    int // guarded by the index, as all below
+	finished   bool
+	generation *retrieve.Generation // held for the waiters until the last has left
+	err        error
+}
+
+// pin holds a generation by name, or the current one where there is no name. At most two besides the current one stay
+// open; an open one costs no request to a store.
+func (s *Server) pin(ctx context.Context, name, wanted string) (*retrieve.Generation, error) {
+	if !corpus.ValidSlug(name) {
+		return nil, unknownIndex(name)
+	}
+	if wanted == "" {
+		return s.acquire(ctx, name)
+	}
+	if !corpus.ValidSlug(wanted) {
+		return nil, fault.UnknownGen.At("open generation", wanted).
+			Because("this is no generation's name").
+			Advise("list them at /v1/indexes/" + name + "/generations")
+	}
+	pointer, err := s.pointer(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if pointer.Manifest == "" {
+		return nil, unknownIndex(name)
+	}
+	x := s.serving(name)
+	if generation := x.offered(wanted); generation != nil {
+		return generation, nil
+	}
+	ref, err := artifact.Index{Store: s.Artifacts, Name: name}.GenerationRef(ctx, wanted)
+	if err != nil {
+		return nil, err
+	}
+	return s.join(ctx, x, name, wanted, ref.Manifest)
+}
+
+// offered holds a generation that is open under a name, or gives nil.
+func (x *index) offered(wanted string) *retrieve.Generation {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.current != nil && x.current.Manifest.Generation == wanted && x.current.Hold() {
+		return x.current
+	}
+	for i, generation := range x.pinned {
+		if generation.Manifest.Generation == wanted && generation.Hold() {
+			x.pinned = append(append(x.pinned[:i:i], x.pinned[i+1:]...), generation)
+			return generation
+		}
+	}
+	return nil
+}
+
+// join waits for the opening of a generation, starting it where nobody has.
+func (s *Server) join(
+	ctx context.Context,
+	x *index,
+	name, wanted, manifest string,
+) (*retrieve.Generation, error) {
+	x.mu.Lock()
+	under := x.pinning[wanted]
+	if under == nil {
+		under = &pinning{done: make(chan struct{})}
+		if x.closed || !s.beside(func() {
+			generation, err := s.openGeneration(name, wanted, manifest, 0)
+			x.pinnedOpen(wanted, under, generation, err)
+		}) {
+			x.mu.Unlock()
+			return nil, busy(wanted)
+		}
+		x.pinning[wanted] = under
+	}
+	under.waiters++
+	x.mu.Unlock()
+	select {
+	case <-under.done:
+	case <-ctx.Done():
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	defer under.leave()
+	if !under.finished {
+		return nil, ctx.Err()
+	}
+	if under.err == nil && under.generation.Hold() {
+		return under.generation, nil
+	}
+	return nil, under.err
+}
+
+// leave counts a waiter out; the last one lets go of what was held for them.
+func (p *pinning) leave() {
+	if p.waiters--; p.waiters == 0 && p.finished && p.generation != nil {
+		p.generation.Close()
+	}
+}
+
+// pinnedOpen takes over what an opening brought.
+func (x *index) pinnedOpen(wanted string, under *pinning, generation *retrieve.Generation, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	defer close(under.done)
+	delete(x.pinning, wanted)
+	under.finished = true
+	if fault.Is(err, fault.NotFound) {
+		err = fault.GenCollected.At("open generation", wanted).
+			Because("it was collected").
+			Advise("query the current one")
+	}
+	if under.err = err; err != nil {
+		return
+	}
+	if x.closed {
+		generation.Close()
+		under.err = busy(wanted)
+		return
+	}
+	if under.waiters > 0 {
+		generation.Hold()
+		under.generation = generation
+	}
+	x.pinned = append(x.pinned, generation)
+	if len(x.pinned) > maxPinned {
+		x.retire(x.pinned[0])
+		x.pinned = x.pinned[1:]
+	}
+}

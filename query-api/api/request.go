@@ -1,0 +1,197 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/retrieve"
+)
+
+// Request is the body of a query (docs/contract.md, HTTP). What the tags say is in the schema.
+type Request struct {
+	Query            string         `json:"query" length:"1,8192"`
+	Method           string         `json:"method" doc:"default: the index's retrieval.method"`
+	Rule             *string        `json:"rule"`
+	TopEntities      *int           `json:"top_entities" bounds:"1,1000"`
+	TopChunks        *int           `json:"top_chunks" bounds:"1,100"`
+	Params           map[string]any `json:"params"`
+	Filter           Filter         `json:"filter"`
+	Without          Without        `json:"without"`
+	MaxContextTokens *int           `json:"max_context_tokens" bounds:"1,131072" default:"4000"`
+	Answer           bool           `json:"answer" default:"false"`
+	Explain          bool           `json:"explain" default:"false"`
+	Generation       *string        `json:"generation"`
+}
+
+// Filter narrows a query to documents.
+type Filter struct {
+	DocumentPrefix *string           `json:"document_prefix"`
+	Metadata       map[string]string `json:"metadata"`
+	Modified       Modified          `json:"modified"`
+}
+
+// Modified is a range of times: from is included, to is not.
+type Modified struct {
+	From *time.Time `json:"from"`
+	To   *time.Time `json:"to"`
+}
+
+// Without drops entities and documents from a query.
+type Without struct {
+	Entities  []string `json:"entities"`
+	Documents []string `json:"documents"`
+}
+
+// Limits of a query.
+const (
+	maxBody          = 64 << 10
+	maxQuery         = 8192
+	maxTopEntities   = 1000
+	maxTopChunks     = 100
+	maxContextTokens = 131072
+	defaultContext   = 4000
+	answerTimeout    = 120 * time.Second
+)
+
+// requestKeys are the fields of a body, for people who misspelt one.
+func requestKeys() string {
+	var keys []string
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Request]()) {
+		keys = append(keys, field.Tag.Get("json"))
+	}
+	return strings.Join(keys, ", ")
+}
+
+// decode reads a body strictly: what a query means must not depend on a misspelt field.
+func decode(w http.ResponseWriter, r *http.Request) (Request, error) {
+	var request Request
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var tooBig *http.MaxBytesError
+	if errors.As(err, &tooBig) {
+		return request, fault.TooLarge.At("read body", "").
+			Because(fmt.Sprintf("a query may have at most %d KiB", maxBody>>10)).
+			Advise("shorten it")
+	}
+	if err != nil {
+		return request, fault.Usage.At("read body", "").Because(err)
+	}
+	decoder := json.NewDecoder(strings.NewReader(string(raw)))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&request); err != nil {
+		if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+			return request, invalid("read query", name, "unknown field", "known: "+requestKeys())
+		}
+		var wrongType *json.UnmarshalTypeError
+		if errors.As(err, &wrongType) {
+			why := "want " + wrongType.Type.String() + ", got " + wrongType.Value
+			return request, invalid("read query", wrongType.Field, why, "")
+		}
+		return request, fault.Usage.At("read body", "").Because(err).Advise("send one JSON object")
+	}
+	if decoder.More() {
+		return request, fault.Usage.At("read body", "").
+			Because("something follows the JSON object").
+			Advise("send one JSON object")
+	}
+	return request, nil
+}
+
+// bounded checks a number with its limits and default.
+func bounded(name string, given *int, lo, hi, def int) (int, error) {
+	if given == nil {
+		return def, nil
+	}
+	if *given < lo || *given > hi {
+		return 0, invalid("read query", name, fmt.Sprintf("want %d to %d, got %d", lo, hi, *given), "")
+	}
+	return *given, nil
+}
+
+// planned is a request that was checked against a generation's defaults.
+type planned struct {
+	retrieve.Query
+	spec   retrieve.Spec
+	budget int // tokens of the context
+}
+
+// plan checks a request and fills in what the generation's configuration and the method say by default.
+func (q *Request) plan(defaults corpus.Retrieval, methods *retrieve.Registry) (planned, error) {
+	var out planned
+	q.Query = strings.TrimSpace(q.Query)
+	if n := utf8.RuneCountInString(q.Query); n < 1 || n > maxQuery {
+		why := fmt.Sprintf("want 1 to %d code points after trimming, got %d", maxQuery, n)
+		return out, invalid("read query", "query", why, "")
+	}
+	if q.Method == "" {
+		q.Method = defaults.Method
+	}
+	method, err := methods.Method(q.Method)
+	if err != nil {
+		return out, err
+	}
+	out.spec = method.Spec()
+	if q.Rule == nil && len(out.spec.Rules) > 0 {
+		q.Rule = &defaults.Rule
+	}
+	out.Text, out.Method, out.MinSim, out.Explain = q.Query, q.Method, defaults.MinSimilarity, q.Explain
+	if q.Rule != nil {
+		if err := out.spec.CheckRule(*q.Rule); err != nil {
+			return out, err
+		}
+		out.Rule = *q.Rule
+	}
+	if out.Params, err = out.spec.ReadParams(q.Params); err != nil {
+		return out, err
+	}
+	for _, number := range []struct {
+		name          string
+		given         *int
+		hi, otherwise int
+		to            *int
+	}{
+		{"top_entities", q.TopEntities, maxTopEntities, out.spec.Entities, &out.TopEntities},
+		{"top_chunks", q.TopChunks, maxTopChunks, defaults.TopChunks, &out.TopChunks},
+		{"max_context_tokens", q.MaxContextTokens, maxContextTokens, defaultContext, &out.budget},
+	} {
+		if *number.to, err = bounded(number.name, number.given, 1, number.hi, number.otherwise); err != nil {
+			return out, err
+		}
+	}
+	return out, q.narrow(&out.Query)
+}
+
+// narrow reads filter and without.
+func (q *Request) narrow(out *retrieve.Query) error {
+	if prefix := q.Filter.DocumentPrefix; prefix != nil {
+		out.Filter.Prefix = *prefix
+	}
+	out.Filter.Metadata = q.Filter.Metadata
+	if from := q.Filter.Modified.From; from != nil {
+		out.Filter.From = *from
+	}
+	if to := q.Filter.Modified.To; to != nil {
+		out.Filter.To = *to
+	}
+	out.Without = retrieve.Without{Entities: map[corpus.ID]bool{}, Documents: map[string]bool{}}
+	for _, given := range q.Without.Entities {
+		id, err := corpus.ParseID(given)
+		if err != nil {
+			hint := "give ids as the response's entities have them"
+			return invalid("read query", "without.entities", err.Error(), hint)
+		}
+		out.Without.Entities[id] = true
+	}
+	for _, document := range q.Without.Documents {
+		out.Without.Documents[document] = true
+	}
+	return nil
+}

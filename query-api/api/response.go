@@ -1,0 +1,214 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/format/live"
+	"github.com/unweaver/unweaver/internal/retrieve"
+)
+
+// Response is the answer to a query.
+type Response struct {
+	Index      string         `json:"index"`
+	Generation string         `json:"generation"`
+	Release    int64          `json:"release"`
+	Method     string         `json:"method"`
+	Rule       *string        `json:"rule"`
+	Params     map[string]any `json:"params"`
+	Reason     *string        `json:"reason" enum:"no_match,empty_index"`
+	Degraded   []string       `json:"degraded"`
+	Chunks     []Chunk        `json:"chunks"`
+	Entities   []Entity       `json:"entities"`
+	Answer     *Answer        `json:"answer"`
+	Explain    any            `json:"explain,omitempty" ref:"Explain"`
+	Usage      Usage          `json:"usage"`
+	Timings    Timings        `json:"timings_ms"`
+	Models     string         `json:"models"`
+}
+
+// Chunk of a response.
+type Chunk struct {
+	ID         string            `json:"id"`
+	Document   string            `json:"document"`
+	Version    string            `json:"version"`
+	Title      string            `json:"title"`
+	Metadata   map[string]string `json:"metadata"`
+	Ordinal    int               `json:"ordinal"`
+	Start      int               `json:"start"`
+	End        int               `json:"end"`
+	Text       string            `json:"text"`
+	Score      float64           `json:"score"`
+	Similarity *float64          `json:"similarity"`
+	BM25       *float64          `json:"bm25"`
+	Rank       int               `json:"rank"`
+	Filled     bool              `json:"filled"`
+	InContext  bool              `json:"in_context"`
+	Entities   []EntityRef       `json:"entities"`
+	Mentions   []Mention         `json:"mentions,omitempty" doc:"with explain: what was extracted from the chunk"`
+}
+
+// EntityRef names an entity.
+type EntityRef struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// Mention is an entity as a chunk's extraction has it; spans are code points of the document.
+type Mention struct {
+	Name        string   `json:"name"`
+	Description string   `json:"description"`
+	Spans       [][2]int `json:"spans" doc:"code points of the document's version, half open"`
+	Located     bool     `json:"located"`
+}
+
+// Entity of a response.
+type Entity struct {
+	ID         string   `json:"id"`
+	Name       string   `json:"name"`
+	Score      float64  `json:"score"`
+	Similarity float64  `json:"similarity"`
+	Rank       int      `json:"rank"`
+	Chunks     []string `json:"chunks"`
+	ChunkTotal int64    `json:"chunk_total"`
+}
+
+// Answer of a response.
+type Answer struct {
+	Text      string   `json:"text"`
+	Citations []string `json:"citations"`
+}
+
+// Usage of a query.
+type Usage struct {
+	EmbeddingTokens  int64 `json:"embedding_tokens"`
+	PromptTokens     int64 `json:"prompt_tokens"`
+	CompletionTokens int64 `json:"completion_tokens"`
+	EmbedCached      bool  `json:"embed_cached"`
+}
+
+// Timings in milliseconds.
+type Timings struct {
+	Embed    float64 `json:"embed"`
+	Search   float64 `json:"search"`
+	Ballots  float64 `json:"ballots"`
+	Election float64 `json:"election"`
+	Chunks   float64 `json:"chunks"`
+	Answer   float64 `json:"answer"`
+	Total    float64 `json:"total"`
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// newResponse is the answer to a request before anything is found.
+func newResponse(index string, request Request, generation *retrieve.Generation) Response {
+	response := Response{
+		Index:      index,
+		Generation: generation.Manifest.Generation,
+		Release:    generation.Release,
+		Method:     request.Method,
+		Rule:       request.Rule,
+		Params:     request.Params,
+		Degraded:   []string{},
+		Chunks:     []Chunk{},
+		Entities:   []Entity{},
+		Models:     generation.Manifest.Models.Embedding,
+	}
+	if response.Params == nil {
+		response.Params = map[string]any{}
+	}
+	return response
+}
+
+// take turns found chunks and entities into the response.
+func (r *Response) take(ctx context.Context, generation *retrieve.Generation, found retrieve.Result, explain bool) error {
+	shown := map[corpus.ID]bool{}
+	for i, hit := range found.Chunks {
+		chunk, err := chunkOf(ctx, generation, hit.Live)
+		if err != nil {
+			return err
+		}
+		chunk.Score, chunk.Rank, chunk.Filled = hit.Score, i+1, hit.Filled
+		if hit.HasSim {
+			chunk.Similarity = &hit.Similarity
+		}
+		if hit.HasBM25 {
+			chunk.BM25 = &hit.BM25
+		}
+		for _, voter := range hit.Why {
+			entity := found.Entities[voter]
+			chunk.Entities = append(chunk.Entities, EntityRef{entity.ID.String(), entity.Name})
+		}
+		if explain {
+			if chunk.Mentions, _, err = mentions(ctx, generation, hit.Live); err != nil {
+				return err
+			}
+		}
+		shown[hit.Live.ID] = true
+		r.Chunks = append(r.Chunks, chunk)
+	}
+	for i, voter := range found.Entities {
+		entity := Entity{
+			ID:         voter.ID.String(),
+			Name:       voter.Name,
+			Score:      voter.Score,
+			Similarity: voter.Similarity,
+			Rank:       i + 1,
+			Chunks:     []string{},
+			ChunkTotal: voter.Total,
+		}
+		for _, id := range voter.Chunks {
+			if shown[id] {
+				entity.Chunks = append(entity.Chunks, id.String())
+			}
+		}
+		r.Entities = append(r.Entities, entity)
+	}
+	return nil
+}
+
+// chunkOf reads what a response tells of a chunk.
+func chunkOf(ctx context.Context, generation *retrieve.Generation, chunk *live.Chunk) (Chunk, error) {
+	document, err := generation.Document(ctx, int(chunk.Document))
+	if err != nil {
+		return Chunk{}, err
+	}
+	text, err := generation.Text(ctx, chunk)
+	if err != nil {
+		return Chunk{}, err
+	}
+	metadata := document.Meta
+	if metadata == nil {
+		metadata = map[string]string{}
+	}
+	return Chunk{
+		ID:       chunk.ID.String(),
+		Document: generation.Live.Key(int(chunk.Document)),
+		Version:  document.Version.String(),
+		Title:    document.Title,
+		Metadata: metadata,
+		Ordinal:  int(chunk.Ordinal),
+		Start:    int(chunk.Start),
+		End:      int(chunk.End),
+		Text:     text,
+		Entities: []EntityRef{},
+	}, nil
+}
+
+// mentions reads what was extracted from a chunk, with places in the document, and whether it is a fallback.
+func mentions(ctx context.Context, generation *retrieve.Generation, chunk *live.Chunk) ([]Mention, bool, error) {
+	extract, err := generation.Extraction(ctx, chunk)
+	if err != nil {
+		return nil, false, err
+	}
+	out := []Mention{}
+	for _, entity := range extract.Entities {
+		mention := Mention{entity.Name, entity.Description, [][2]int{}, len(entity.Spans) > 0}
+		for _, span := range entity.Spans {
+			mention.Spans = append(mention.Spans, [2]int{int(chunk.Start) + span[0], int(chunk.Start) + span[1]})
+		}
+		out = append(out, mention)
+	}
+	return out, extract.Fallback != "", nil
+}

@@ -1,0 +1,89 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// route is one operation: how it is reached, and what its description says.
+type route struct {
+	method, pattern string
+	path            string // as described, where the mux writes it otherwise
+	summary         string
+	query           []parameter
+	body            any // zero value of its type; nil: none
+	answer          any // zero value; nil: not JSON
+	problems        []int
+	handler         http.HandlerFunc
+}
+
+// parameter of a query string.
+type parameter struct {
+	name   string
+	schema map[string]any
+}
+
+var (
+	plain      = map[string]any{"type": "string"}
+	count      = map[string]any{"type": "integer", "minimum": 0}
+	pinned     = parameter{"generation", plain}
+	howMany    = parameter{"limit", map[string]any{"type": "integer", "minimum": 1, "maximum": maxLimit, "default": defaultLimit}}
+	ofAnIndex  = []int{http.StatusNotFound, http.StatusGone, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+	ofAQuery   = append([]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge}, ofParams...)
+	ofParams   = append([]int{http.StatusUnprocessableEntity, http.StatusTooManyRequests}, ofAnIndex...)
+	ofBrowsing = append([]int{http.StatusUnprocessableEntity}, ofAnIndex...)
+	ofStores   = []int{http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+)
+
+// routes is the table of operations. Mux and OpenAPI are made from it.
+func (s *Server) routes() []route {
+	return []route{
+		{
+			method: "POST", pattern: "/v1/indexes/{index}/query", summary: "Ask a question",
+			body: Request{}, answer: Response{}, problems: ofAQuery, handler: s.query,
+		},
+		{
+			method: "GET", pattern: "/v1/indexes", summary: "Published indexes",
+			answer: Indexes{}, problems: ofStores, handler: s.listIndexes,
+		},
+		{
+			method: "GET", pattern: "/v1/indexes/{index}/generations", summary: "Generations of an index",
+			answer: Generations{}, problems: append([]int{http.StatusNotFound}, ofStores...), handler: s.listGenerations,
+		},
+		{
+			method: "GET", pattern: "/v1/indexes/{index}/entities", summary: "Entities by name",
+			query:  []parameter{{"prefix", plain}, howMany, pinned},
+			answer: Entities{}, problems: ofBrowsing, handler: s.listEntities,
+		},
+		{
+			method: "GET", pattern: "/v1/indexes/{index}/entities/{id}", summary: "One entity",
+			query: []parameter{pinned}, answer: EntityDetail{}, problems: ofAnIndex, handler: s.getEntity,
+		},
+		{
+			method: "GET", pattern: "/v1/indexes/{index}/entities/{id}/chunks", summary: "Chunks of an entity",
+			query:  []parameter{{"cursor", plain}, howMany, pinned},
+			answer: EntityChunks{}, problems: ofBrowsing, handler: s.entityChunks,
+		},
+		{
+			method: "GET", pattern: "/v1/indexes/{index}/chunks/{id}", summary: "A chunk with what was extracted from it",
+			query: []parameter{pinned}, answer: ChunkDetail{}, problems: ofAnIndex, handler: s.getChunk,
+		},
+		{
+			method: "GET", pattern: "/v1/indexes/{index}/documents/{rest...}",
+			path:    "/v1/indexes/{index}/documents/{key}/text",
+			summary: "Decoded text of a document; offsets are code points",
+			query:   []parameter{{"version", plain}, {"start", count}, {"end", count}, pinned},
+			answer:  DocumentText{}, problems: ofBrowsing, handler: s.documentText,
+		},
+		{method: "GET", pattern: "/livez", summary: "Whether the process answers", answer: Alive{}, handler: alive},
+		{
+			method: "GET", pattern: "/readyz", summary: "Whether stores answer and every index has a generation open",
+			answer: Readiness{}, handler: s.ready,
+		},
+		{
+			method: "GET", pattern: "/metrics", summary: "Metrics for Prometheus",
+			handler: promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}).ServeHTTP,
+		},
+	}
+}

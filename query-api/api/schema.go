@@ -1,0 +1,143 @@
+package api
+
+import (
+	"encoding"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// schemas makes JSON schemas of Go types: named structs become components, fields go by their json tags. Further tags:
+// doc (description), enum (comma-separated), bounds (lo,hi of a number), length (lo,hi of a text), default (JSON), ref
+// (a component by name).
+type schemas struct {
+	components map[string]any
+	names      map[reflect.Type]string // of types whose component is not called as they are
+	strict     map[reflect.Type]bool   // types that refuse further fields
+}
+
+var textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
+
+func ref(name string) map[string]any { return map[string]any{"$ref": "#/components/schemas/" + name} }
+
+// of gives the schema of a type.
+func (s *schemas) of(t reflect.Type) map[string]any {
+	switch {
+	case t == reflect.TypeFor[time.Time]():
+		return map[string]any{"type": "string", "format": "date-time"}
+	case t.Implements(textMarshaler):
+		return map[string]any{"type": "string"}
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return nullable(s.of(t.Elem()))
+	case reflect.Slice:
+		return map[string]any{"type": "array", "items": s.of(t.Elem())}
+	case reflect.Array:
+		return map[string]any{"type": "array", "items": s.of(t.Elem()), "minItems": t.Len(), "maxItems": t.Len()}
+	case reflect.Map:
+		if t.Elem().Kind() == reflect.Interface {
+			return map[string]any{"type": "object"}
+		}
+		return map[string]any{"type": "object", "additionalProperties": s.of(t.Elem())}
+	case reflect.Bool:
+		return map[string]any{"type": "boolean"}
+	case reflect.String:
+		return map[string]any{"type": "string"}
+	case reflect.Float32, reflect.Float64:
+		return map[string]any{"type": "number"}
+	case reflect.Struct:
+		return s.component(t)
+	case reflect.Interface:
+		return map[string]any{}
+	}
+	return map[string]any{"type": "integer"}
+}
+
+// nullable lets a schema be null as well.
+func nullable(schema map[string]any) map[string]any {
+	if kind, ok := schema["type"].(string); ok && schema["$ref"] == nil {
+		schema["type"] = []string{kind, "null"}
+		return schema
+	}
+	return map[string]any{"oneOf": []any{map[string]any{"type": "null"}, schema}}
+}
+
+// component describes a struct once and refers to it.
+func (s *schemas) component(t reflect.Type) map[string]any {
+	name := s.names[t]
+	if name == "" {
+		name = t.Name()
+	}
+	if s.components[name] != nil {
+		return ref(name)
+	}
+	object := map[string]any{"type": "object"}
+	s.components[name] = object // before its fields, which may refer to it
+	properties := map[string]any{}
+	required := []string{}
+	for _, field := range reflect.VisibleFields(t) {
+		key, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if field.Anonymous || !field.IsExported() || key == "" || key == "-" {
+			continue
+		}
+		properties[key] = s.field(field)
+		if options != "omitempty" {
+			required = append(required, key)
+		}
+	}
+	object["properties"] = properties
+	if s.strict[t] {
+		object["additionalProperties"] = false
+	} else {
+		object["required"] = required
+	}
+	return ref(name)
+}
+
+// field describes a field with its tags.
+func (s *schemas) field(field reflect.StructField) map[string]any {
+	schema := s.of(field.Type)
+	if name := field.Tag.Get("ref"); name != "" {
+		return ref(name)
+	}
+	if doc := field.Tag.Get("doc"); doc != "" {
+		schema["description"] = doc
+	}
+	if words := field.Tag.Get("enum"); words != "" {
+		values := []any{}
+		for _, word := range strings.Split(words, ",") {
+			values = append(values, word)
+		}
+		if field.Type.Kind() == reflect.Pointer {
+			values = append(values, nil)
+		}
+		schema["enum"] = values
+	}
+	for tag, keys := range map[string][2]string{
+		"bounds": {"minimum", "maximum"}, "length": {"minLength", "maxLength"},
+	} {
+		lo, hi, ok := strings.Cut(field.Tag.Get(tag), ",")
+		if ok {
+			schema[keys[0]], schema[keys[1]] = numeral(lo), numeral(hi)
+		}
+	}
+	switch def := field.Tag.Get("default"); def {
+	case "":
+	case "true", "false":
+		schema["default"] = def == "true"
+	default:
+		schema["default"] = numeral(def)
+	}
+	return schema
+}
+
+// numeral reads a number of a tag. Tags are constants, so a bad one is met by the first test.
+func numeral(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		panic("api: tag: " + err.Error())
+	}
+	return n
+}

@@ -1,0 +1,170 @@
+package api
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+)
+
+const (
+	// watchEvery is the beat of the watcher.
+	watchEvery = 250 * time.Millisecond
+	// pollEvery is how often the artifact's pointer is read where there is no mirror, and pollMirrored where there is.
+	pollEvery    = 500 * time.Millisecond
+	pollMirrored = 5 * time.Second
+	// pollTimeout bounds one reading of a pointer; another index must not wait for a store that hangs.
+	pollTimeout = 5 * time.Second
+	// leaseTTL of a reader's lease; it is renewed three times in that time.
+	leaseTTL = 30 * time.Second
+)
+
+// watch opens the indexes that are asked for at start, then new generations before a query needs them, and renews the
+// leases of those that are read. It runs until Shutdown.
+func (s *Server) watch() {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	var renewed time.Time
+	for {
+		s.list()
+		renew := time.Since(renewed) > leaseTTL/3
+		if renew {
+			renewed = time.Now()
+		}
+		for name, x := range s.served() {
+			s.poll(name, x)
+			if renew {
+				s.beside(func() { s.renew(name, x) })
+			}
+		}
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// list finds out which indexes are to be open, until it has succeeded once.
+func (s *Server) list() {
+	if s.listed.Load() {
+		return
+	}
+	names := s.Warm
+	if names == nil {
+		ctx, cancel := context.WithTimeout(s.ctx, pollTimeout)
+		defer cancel()
+		var err error
+		if names, err = s.names(ctx); err != nil {
+			s.log.Warn("indexes not listed", "code", string(fault.CodeOf(err)))
+			return
+		}
+	}
+	for _, name := range names {
+		ctx, cancel := context.WithTimeout(s.ctx, pollTimeout)
+		pointer, err := s.pointer(ctx, name)
+		cancel()
+		if err != nil {
+			s.log.Warn("pointer not read", "index", name, "code", string(fault.CodeOf(err)))
+			return
+		}
+		if pointer.Manifest != "" {
+			s.serving(name).refresh(s, name, pointer)
+		}
+	}
+	s.listed.Store(true)
+}
+
+// poll follows the pointer of an index, beside those of others.
+func (s *Server) poll(name string, x *index) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.polling || x.closed {
+		return
+	}
+	x.polling = s.beside(func() {
+		defer func() {
+			x.mu.Lock()
+			x.polling = false
+			x.mu.Unlock()
+		}()
+		ctx, cancel := context.WithTimeout(s.ctx, pollTimeout)
+		defer cancel()
+		mirrored := s.mirrored(ctx, name)
+		every := pollEvery
+		if mirrored.Manifest != "" {
+			every = pollMirrored
+		}
+		stored, _ := x.stored()
+		if x.age() >= every {
+			pointer, _, err := artifact.Index{Store: s.Artifacts, Name: name}.Current(ctx)
+			if err == nil {
+				x.learn(pointer)
+				stored = pointer
+			}
+		}
+		if pointer := later(mirrored, stored); pointer.Manifest != "" {
+			x.refresh(s, name, pointer)
+		}
+	})
+}
+
+// age of what the artifact said.
+func (x *index) age() time.Duration {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return time.Since(x.readAt)
+}
+
+// renew the leases of all generations of an index that are read here.
+func (s *Server) renew(name string, x *index) {
+	for _, generation := range x.held() {
+		s.lease(s.ctx, name, generation)
+	}
+}
+
+// lease tells the collector that a generation is read here. A lease that fails costs nothing by itself.
+func (s *Server) lease(ctx context.Context, name, generation string) {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	if err := s.Readers.Lease(ctx, name, generation, s.id, leaseTTL); err != nil && s.ctx.Err() == nil {
+		s.log.Warn("reader lease not renewed", "index", name, "code", string(fault.CodeOf(err)))
+	}
+}
+
+// names lists the indexes that have something published. It skips from one top-level name to the next: what lies below
+// them is many objects.
+func (s *Server) names(ctx context.Context) ([]string, error) {
+	var out []string
+	for after := ""; ; {
+		first := ""
+		for info, err := range s.Artifacts.List(ctx, "", after) {
+			if err != nil {
+				return nil, err
+			}
+			first = info.Key
+			break
+		}
+		if first == "" {
+			return out, nil
+		}
+		name, _, below := strings.Cut(first, "/")
+		if after = first; !below {
+			continue
+		}
+		after = name + "0" // the first key that is not below "name/", as '0' follows '/'
+		if !corpus.ValidSlug(name) || name == "ledger" {
+			continue
+		}
+		pointer, _, err := artifact.Index{Store: s.Artifacts, Name: name}.Current(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if pointer.Manifest != "" {
+			out = append(out, name)
+		}
+	}
+}
