@@ -186,6 +186,9 @@ func (r *run) report(ctx context.Context, end workflows.End) error {
 // detail resolves the reference of an error.
 func (r *run) detail(ctx context.Context, end workflows.End) string {
 	ref := end.Ref
+	if end.Detail != "" {
+		return end.Detail
+	}
 	if ref == "" && end.Status == corpus.StatusHeld {
 		ref = r.key("held.json")
 	}

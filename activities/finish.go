@@ -18,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/reduce"
 	"github.com/unweaver/unweaver/internal/stage/segment"
 	"github.com/unweaver/unweaver/internal/stage/verify"
+	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -426,12 +427,16 @@ func (a *Activities) CollectGarbage(ctx context.Context, u workflows.Unit) (work
 	return workflows.UnitResult{Done: 1}, err
 }
 
-// SetPaused writes what the activities of a run poll.
-func (a *Activities) SetPaused(ctx context.Context, b workflows.Build, pause bool) error {
-	r, err := a.open(ctx, b, "resume", 0, 0)
-	r.records = true
-	c := control{Pause: pause, Over: r.control(ctx).Over}
-	if err == nil && !pause {
+// SteerRun writes a person's command down, where the activities of the run poll it.
+func (a *Activities) SteerRun(ctx context.Context, steer workflows.Steer) error {
+	r := &run{
+		Activities: a, b: steer.Build, art: artifact.Index{Store: a.Artifacts, Name: steer.Index},
+		stage: steer.Command, id: RunName(steer.Build),
+	}
+	r.scratch = r.art.RunKey(steer.Generation, fmt.Sprint(steer.Fence))
+	c := control{Pause: steer.Command != workflows.UpdateResume, Over: r.control(ctx).Over}
+	var err error
+	if steer.Command == workflows.UpdateResume {
 		err = r.state(ctx, func(s *corpus.RunState) {
 			c.Over = c.Over || s.Report.Reason == string(fault.BudgetSpent)
 			s.Report.Status, s.Report.Reason, s.Report.Detail = corpus.StatusRunning, "", ""

@@ -230,12 +230,13 @@ func (a *Activities) EndRestore(ctx context.Context, end workflows.End) error {
 	}
 	return r.outcome(ctx, r.state(ctx, func(state *corpus.RunState) {
 		at := now()
-		state.Close(at)
-		state.Stage = ""
-		state.Report.Status, state.Report.Reason, state.Report.Detail, state.Report.Ended = end.Status, end.Reason, r.detail(
-			ctx,
-			end,
-		), &at
+		report := &state.Report
+		report.Status, report.Reason, report.Detail = end.Status, end.Reason, r.detail(ctx, end)
+		if end.Status != corpus.StatusPaused {
+			state.Close(at)
+			state.Stage = ""
+			report.Ended = &at
+		}
 		state.Report.Seconds = at.Sub(state.Report.Started).Seconds()
 		state.Report.Fill(total)
 	}))

@@ -113,8 +113,9 @@ func (a *Activities) SealChunks(ctx context.Context, b workflows.Build) (workflo
 			out.Counts.Tokens += result.Counts.Tokens
 			out.Hashes.Merge(result.Hashes)
 			out.Failed += result.Failed
-			for lo := 0; lo < int(result.Counts.Chunks); lo += workflows.ShardChunks {
-				hi := min(lo+workflows.ShardChunks, int(result.Counts.Chunks))
+			chunks := int(result.Counts.Chunks)
+			for shard := range b.Shape.Shards(chunks) {
+				lo, hi := b.Shape.Shard(shard, chunks)
 				out.Shards = append(out.Shards, extract.Shard{Number: len(out.Shards), Unit: n, From: lo, To: hi})
 				out.Chunks = append(out.Chunks, hi-lo)
 			}
@@ -158,7 +159,7 @@ func (a *Activities) ExtractChunks(ctx context.Context, u workflows.Unit) (workf
 			}
 			defer release()
 		}
-		lo := sh.From + u.Batch*workflows.BatchChunks
+		lo, hi := u.Shape.Batch(u.Batch, sh.To-sh.From)
 		res, err := extract.Run(
 			ctx,
 			extract.In{
@@ -169,8 +170,8 @@ func (a *Activities) ExtractChunks(ctx context.Context, u workflows.Unit) (workf
 				Text:       result.Text,
 				Shard:      sh,
 				Batch:      u.Batch,
-				From:       lo,
-				To:         min(lo+workflows.BatchChunks, sh.To),
+				From:       sh.From + lo,
+				To:         sh.From + hi,
 				Attempt:    u.Attempt,
 				Chat:       set.Chat,
 				Ledger:     r.Ledger,
@@ -247,9 +248,9 @@ func (a *Activities) SealExtraction(ctx context.Context, b workflows.Build) (wor
 			base += seal.Chunks
 			p.Mentions += seal.Mentions
 			p.Fallbacks += seal.Fallbacks
-			for b := range (sh.To - sh.From + workflows.BatchChunks - 1) / workflows.BatchChunks {
+			for batch := range b.Shape.Batches(sh.To - sh.From) {
 				var result extract.Result
-				if err := r.readJSON(ctx, fmt.Sprintf("extract-%05d-%05d.json", n, b), &result); err != nil {
+				if err := r.readJSON(ctx, fmt.Sprintf("extract-%05d-%05d.json", n, batch), &result); err != nil {
 					return p, err
 				}
 				p.Dead += result.Dead

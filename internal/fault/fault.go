@@ -73,6 +73,8 @@ const (
 	GenBusy      Code = "generation_busy"
 	EngineDown   Code = "engine_unavailable"
 	RunNotFound  Code = "unknown_run"
+	// ActivityFailed is given by workflows: an activity ended without telling why, as often as it may.
+	ActivityFailed Code = "activity_failed"
 )
 
 // Kind says how a failure heals, and so who acts on it.
@@ -103,6 +105,7 @@ var kinds = map[Code]Kind{
 
 	LeaseHeld: Fatal, PointerMoved: Fatal, Paused: Fatal, BudgetSpent: Fatal, Internal: Fatal, EmbedderDown: Transient,
 	GenBusy: Transient, EngineDown: Transient, RunNotFound: Bad,
+	ActivityFailed: Fatal,
 }
 
 // Kind of the code; a code without one is a fault of this program.
