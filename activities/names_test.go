@@ -11,7 +11,7 @@ import (
 
 // golden are the names that histories hold: a renamed activity breaks runs in progress.
 const golden = `BeginStage ChunkDocuments CollectGarbage EmbedPart EndBuild EndRestore EstimateShard ExtractChunks ImportVectors LoadPart OpenRestore PlanBuild
-PublishBuild ReducePartition RestorePart SealChunks SealExtraction SealShard SetPaused ShortenPartition TakeLease VerifyPart WriteSegments`
+PublishBuild ReducePartition RestorePart SealChunks SealExtraction SealShard ShortenPartition SteerRun TakeLease VerifyPart WriteSegments`
 
 func TestRegisteredNamesAreTheGoldenOnes(t *testing.T) {
 	var got []string

@@ -1,17 +1,38 @@
 // Package workflows orchestrates builds: order, fan-out, options, ids, progress, pause. It is deterministic and reaches
-// no technology; what it passes around are references, counts and codes, never text (DESIGN §6, §11.10).
+// no technology; what it passes around are references, counts and codes, never text (docs/contract.md, Workflows and
+// Invariants).
 package workflows
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // TaskQueue is the default queue of workers and starters.
 const TaskQueue = "unweaver"
 
-// BuildID is the id of a build's workflow.
-func BuildID(index, generation string) string { return "build/" + index + "/" + generation }
+// Prefixes of workflow ids, and of the generation that names a restore.
+const (
+	buildPrefix       = "build/"
+	restorePrefix     = "restore/"
+	RestoreGeneration = "restore-"
+)
 
-// RestoreID is the id of a restore.
-func RestoreID(index string) string { return "restore/" + index }
+// BuildID is the id of a build's workflow.
+func BuildID(index, generation string) string { return buildPrefix + index + "/" + generation }
+
+// RestoreID is the id of a restore: an index has one at a time.
+func RestoreID(index string) string { return restorePrefix + index }
+
+// WorkflowID is the id of the workflow of a run that people name index/generation. A generation that begins with
+// "restore-" is a restore, so no build may be given such a name.
+func WorkflowID(run string) string {
+	index, generation, _ := strings.Cut(run, "/")
+	if strings.HasPrefix(generation, RestoreGeneration) {
+		return RestoreID(index)
+	}
+	return BuildID(index, generation)
+}
 
 // Names of workflows: constants, so that renaming a function breaks no run.
 const (
@@ -42,28 +63,72 @@ const (
 	PublishBuild     = "PublishBuild"
 	CollectGarbage   = "CollectGarbage"
 	EndBuild         = "EndBuild"
-	SetPaused        = "SetPaused"
+	SteerRun         = "SteerRun"
 	OpenRestore      = "OpenRestore"
 	RestorePart      = "RestorePart"
 	EndRestore       = "EndRestore"
 )
 
-// Names of updates.
+// Names of updates, which are the commands of SteerRun as well, and of the query that answers State.
 const (
 	UpdatePause  = "pause"
 	UpdateResume = "resume"
+	UpdateCancel = "cancel"
+	QueryState   = "state"
 )
 
-// Build names a build; it is the input of every activity of it.
+// Build names a build or a restore; it is the input of every activity of it.
 type Build struct {
-	Index         string        `json:"index"`
-	Generation    string        `json:"generation"`
-	Spec          string        `json:"spec"` // digest of the stored configuration
-	Fence         int64         `json:"fence,omitempty"`
-	Attempt       int           `json:"attempt,omitempty"` // round of retry-failed
-	DryRun        bool          `json:"dry_run,omitempty"`
-	ReplaceCorpus bool          `json:"replace_corpus,omitempty"`
-	Heartbeat     time.Duration `json:"heartbeat"` // after this long without one, an activity is given to another worker
+	Index            string        `json:"index"`
+	Generation       string        `json:"generation"`
+	Spec             string        `json:"spec"` // digest of the stored configuration
+	Fence            int64         `json:"fence,omitempty"`
+	Attempt          int           `json:"attempt,omitempty"` // round of retry-failed
+	DryRun           bool          `json:"dry_run,omitempty"`
+	ReplaceCorpus    bool          `json:"replace_corpus,omitempty"`
+	Heartbeat        time.Duration `json:"heartbeat"` // after this long without one, an activity is given to another worker
+	Shape            Shape         `json:"shape"`     // zero values stand for the first format's
+	Budget           *Budget       `json:"budget,omitempty"`
+	SearchAttributes bool          `json:"search_attributes,omitempty"` // the server knows them: see visibility.Register
+}
+
+// Budget is what a run may spend in all, from its beginning. A zero is a limit that is not given: the one before stands.
+type Budget struct {
+	Calls  int64   `json:"calls,omitempty"`
+	Tokens int64   `json:"tokens,omitempty"`
+	Money  float64 `json:"money,omitempty"`
+}
+
+// Over lays b over an older budget: what b gives counts, the rest is the older one's. A nil b changes nothing.
+func (b *Budget) Over(older Budget) Budget {
+	if b == nil {
+		return older
+	}
+	if b.Calls != 0 {
+		older.Calls = b.Calls
+	}
+	if b.Tokens != 0 {
+		older.Tokens = b.Tokens
+	}
+	if b.Money != 0 {
+		older.Money = b.Money
+	}
+	return older
+}
+
+// below tells whether a budget is below zero.
+func (b *Budget) below() bool { return b != nil && (b.Calls < 0 || b.Tokens < 0 || b.Money < 0) }
+
+// Resume is the input of the update of that name.
+type Resume struct {
+	Budget *Budget `json:"budget,omitempty"` // more than the run had; needed when it paused because it was spent
+}
+
+// Steer is a person's command to a run, written down before the run obeys it.
+type Steer struct {
+	Build
+	Command   string  `json:"command"` // UpdatePause, UpdateResume or UpdateCancel
+	NewBudget *Budget `json:"new_budget,omitempty"`
 }
 
 // Outcome is the result of a build.
@@ -91,6 +156,12 @@ type Extracted struct {
 	Partitions int `json:"partitions"`
 }
 
+// Restored is what OpenRestore found to do.
+type Restored struct {
+	Build
+	Parts int `json:"parts"`
+}
+
 // Unit is one piece of a stage.
 type Unit struct {
 	Build
@@ -111,17 +182,34 @@ type StageState struct {
 	Total int64  `json:"total"`
 }
 
-// End is how a build ends.
+// End is how a run ends, or that it pauses.
 type End struct {
 	Build
 	Status    string `json:"status"`
 	Reason    string `json:"reason,omitempty"`
-	Ref       string `json:"ref,omitempty"` // of the error's text
+	Ref       string `json:"ref,omitempty"`    // of the error's text
+	Detail    string `json:"detail,omitempty"` // that text, where the workflow itself made it: numbers and names of settings
 	Unchanged bool   `json:"unchanged,omitempty"`
 }
 
-// BatchChunks is how many chunks one extraction activity works on; ShardChunks how many a shard holds.
+// Statuses that a workflow gives a run. The others (completed_with_errors, held) are PublishBuild's.
 const (
-	BatchChunks = 64
-	ShardChunks = 5000
+	statusRunning   = "running"
+	statusPaused    = "paused"
+	statusCompleted = "completed"
+	statusFailed    = "failed"
+	statusCancelled = "cancelled"
 )
+
+// State answers QueryState.
+type State struct {
+	Index      string  `json:"index"`
+	Generation string  `json:"generation"`
+	Phase      Phase   `json:"phase"`
+	Stage      string  `json:"stage"`
+	Done       int     `json:"done"`             // units of the stage; while a child runs them, those before it began
+	Total      int     `json:"total"`            // units of the stage
+	Child      string  `json:"child,omitempty"`  // id of the workflow that runs the units: its own State tells more
+	Paused     string  `json:"paused,omitempty"` // the code that pauses the run
+	Budget     *Budget `json:"budget,omitempty"` // attached by a resume
+}

@@ -5,10 +5,21 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Register puts every workflow on a worker, under its constant name.
+// Register puts every workflow on a worker, under its constant name. On a worker with a deployment version each run
+// stays with the version that began it; on any other the behaviour has no effect.
 func Register(registry worker.WorkflowRegistry) {
-	registry.RegisterWorkflowWithOptions(BuildIndex, workflow.RegisterOptions{Name: BuildIndexName})
-	registry.RegisterWorkflowWithOptions(Stage, workflow.RegisterOptions{Name: StageName})
-	registry.RegisterWorkflowWithOptions(ExtractShard, workflow.RegisterOptions{Name: ShardName})
-	registry.RegisterWorkflowWithOptions(Restore, workflow.RegisterOptions{Name: RestoreName})
+	for _, entry := range []struct {
+		name     string
+		function any
+	}{
+		{BuildIndexName, BuildIndex},
+		{StageName, Stage},
+		{ShardName, ExtractShard},
+		{RestoreName, Restore},
+	} {
+		registry.RegisterWorkflowWithOptions(entry.function, workflow.RegisterOptions{
+			Name:               entry.name,
+			VersioningBehavior: workflow.VersioningBehaviorPinned,
+		})
+	}
 }

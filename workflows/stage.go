@@ -2,137 +2,153 @@ package workflows
 
 import (
 	"fmt"
+	"slices"
 
 	"go.temporal.io/sdk/workflow"
 )
 
-// StageInput is a stage: Units pieces of work, of which those before Next are done.
+// StageInput is a stage: Units pieces of work, or those of them that are pending.
 type StageInput struct {
 	Build
-	Stage    string `json:"stage"`
-	Activity string `json:"activity,omitempty"` // empty: a child workflow per shard
-	Units    int    `json:"units"`
-	Sizes    []int  `json:"sizes,omitempty"` // extract: chunks of each shard
-	Window   int    `json:"window"`
-	Next     int    `json:"next"`
-	Done     int64  `json:"done"`
+	Stage    string      `json:"stage"`
+	Activity string      `json:"activity,omitempty"` // empty: a child workflow per shard
+	Units    int         `json:"units"`
+	Items    int64       `json:"items,omitempty"` // of one unit: bounds how long it may take
+	Sizes    []int       `json:"sizes,omitempty"` // extract: chunks of each shard
+	Pending  []UnitRange `json:"pending,omitempty"`
+	Partial  []ShardLeft `json:"partial,omitempty"` // extract: shards that were begun
+	Done     int64       `json:"done,omitempty"`
 }
 
-// Stage runs the units of a stage, at most Window at once. When the history grows long it lets what is in flight finish
-// and continues as new: no signals are used and no child outlives it, so nothing is lost.
-func Stage(ctx workflow.Context, in StageInput) (UnitResult, error) {
+// Stage runs the units of a stage, at most a window of them at once. When the history grows long it lets what is in
+// flight finish and continues as new: it receives no signals and no child outlives it, so nothing is lost. When a unit
+// ends with a code that pauses a run it lets the rest finish too, and completes with the units that are left.
+func Stage(ctx workflow.Context, in StageInput) (StageResult, error) {
 	ctx, cancel := workflow.WithCancel(ctx)
 	defer cancel()
+	if len(in.Pending) == 0 && in.Units > 0 {
+		in.Pending = []UnitRange{{0, in.Units}}
+	}
+	before := in.Units - units(in.Pending)
+	var shards []workflow.ChildWorkflowFuture
 	f := fanOut{
-		from:   in.Next,
-		to:     in.Units,
-		window: in.Window,
-		start:  func(n int) workflow.Future { return in.start(ctx, n) },
-		drain:  func() bool { return workflow.GetInfo(ctx).GetContinueAsNewSuggested() },
-	}
-	next, done, err := f.run(ctx, cancel)
-	in.Next, in.Done = next, in.Done+done
-	if err != nil {
-		return UnitResult{Done: in.Done}, err
-	}
-	if in.Next < in.Units {
-		return UnitResult{}, workflow.NewContinueAsNewError(ctx, StageName, in)
-	}
-	return UnitResult{Done: in.Done}, nil
-}
-
-// fanOut keeps a window of pieces in flight. The first failure stops the rest: what it paid for is kept.
-type fanOut struct {
-	from, to int
-	window   int
-	start    func(n int) workflow.Future
-	drain    func() bool // start nothing more
-}
-
-// run gives the first piece that was not started, what the finished ones did, and the first failure; nothing is in
-// flight any more when it returns.
-func (f fanOut) run(ctx workflow.Context, cancel func()) (next int, done int64, failed error) {
-	next = f.from
-	inflight := 0
-	sel := workflow.NewSelector(ctx)
-	for next < f.to || inflight > 0 {
-		for drain := f.drain(); !drain && failed == nil && next < f.to && inflight < f.window && ctx.Err() == nil; {
-			future := f.start(next)
-			next++
-			inflight++
-			sel.AddFuture(future, func(x workflow.Future) {
-				inflight--
-				var result UnitResult
-				if err := x.Get(ctx, &result); err != nil {
-					if failed == nil {
-						failed = err
-						cancel()
-					}
-					return
+		pending: in.Pending,
+		window:  in.Shape.Filled().Windows.of(in.Stage),
+		start: func(n int) workflow.Future {
+			if in.Activity != "" {
+				unit := Unit{Build: in.Build, Stage: in.Stage, N: n}
+				return workflow.ExecuteActivity(batch(ctx, in.Build, limit(in.Activity, in.Items)), in.Activity, unit)
+			}
+			id := fmt.Sprintf("%s/%s/s-%05d", BuildID(in.Index, in.Generation), in.Stage, n)
+			shard := workflow.ExecuteChildWorkflow(child(ctx, id), ShardName, in.shard(n))
+			shards = append(shards, shard)
+			return shard
+		},
+		hold: func() (string, bool) { return "", workflow.GetInfo(ctx).GetContinueAsNewSuggested() },
+		halt: func(code string) {
+			for _, shard := range shards {
+				if !shard.IsReady() {
+					shard.SignalChildWorkflow(ctx, signalDrain, code)
 				}
-				done += result.Done
-			})
-		}
-		if inflight == 0 {
-			break
-		}
-		sel.Select(ctx)
+			}
+		},
 	}
-	if failed == nil {
-		failed = ctx.Err()
+	if err := f.answer(ctx, in, before, in.Units); err != nil {
+		return StageResult{}, err
 	}
-	return next, done, failed
+	result, err := f.run(ctx, cancel)
+	result.Done += in.Done
+	if err != nil {
+		return result, err
+	}
+	for _, shard := range in.Partial { // those that were not started again are as they were
+		if slices.ContainsFunc(result.Pending, func(r UnitRange) bool { return r.From <= shard.Shard && shard.Shard < r.To }) &&
+			!slices.ContainsFunc(result.Partial, func(l ShardLeft) bool { return l.Shard == shard.Shard }) {
+			result.Partial = append(result.Partial, shard)
+		}
+	}
+	slices.SortFunc(result.Partial, func(a, b ShardLeft) int { return a.Shard - b.Shard })
+	if result.Paused == "" && len(result.Pending) > 0 {
+		in.Pending, in.Partial, in.Done = result.Pending, result.Partial, result.Done
+		return StageResult{}, workflow.NewContinueAsNewError(ctx, StageName, in)
+	}
+	return result, nil
 }
 
-// start runs one unit: an activity, or for extraction a child workflow.
-func (in StageInput) start(ctx workflow.Context, n int) workflow.Future {
-	u := Unit{Build: in.Build, Stage: in.Stage, N: n}
-	if in.Activity != "" {
-		return workflow.ExecuteActivity(long(ctx, in.Build), in.Activity, u)
+// shard is the input of one shard: all of it, or what is left of it.
+func (in StageInput) shard(n int) ShardInput {
+	shard := ShardInput{Build: in.Build, Shard: n, Chunks: in.Sizes[n]}
+	for _, left := range in.Partial {
+		if left.Shard == n {
+			shard.Begun, shard.Pending = true, left.Pending
+		}
 	}
-	id := fmt.Sprintf("%s/%s/s-%05d", BuildID(in.Index, in.Generation), in.Stage, n)
-	return workflow.ExecuteChildWorkflow(
-		child(ctx, id),
-		ShardName,
-		ShardInput{Build: in.Build, Shard: n, Chunks: in.Sizes[n]},
-	)
+	return shard
 }
 
 // ShardInput is one shard of extraction.
 type ShardInput struct {
 	Build
-	Shard  int `json:"shard"`
-	Chunks int `json:"chunks"`
+	Shard   int         `json:"shard"`
+	Chunks  int         `json:"chunks"`
+	Begun   bool        `json:"begun,omitempty"`   // only the pending batches are left, or the seal
+	Pending []UnitRange `json:"pending,omitempty"` // batches
 }
 
-// shardWindow is how many batches of a shard are in flight: enough that the next one starts while the last items of
-// another wait for their model.
-const shardWindow = 6
+// signalDrain is sent by a stage to its shards when one of them paused: what is in flight ends, nothing more begins.
+const signalDrain = "drain"
 
-// ExtractShard runs the batches of a shard and seals it. A shard has at most 79 batches: some 320 events.
-func ExtractShard(ctx workflow.Context, in ShardInput) (UnitResult, error) {
-	batches := (in.Chunks + BatchChunks - 1) / BatchChunks
-	bctx, cancel := workflow.WithCancel(ctx)
+// ExtractShard runs the batches of a shard and seals it. It pauses as a stage does. A shard has at most 2,000 batches,
+// with the default shape 79: some 500 events.
+func ExtractShard(ctx workflow.Context, in ShardInput) (StageResult, error) {
+	batches := in.Shape.Batches(in.Chunks)
+	if !in.Begun && batches > 0 {
+		in.Pending = []UnitRange{{0, batches}}
+	}
+	drain := workflow.GetSignalChannel(ctx, signalDrain)
+	running, cancel := workflow.WithCancel(ctx)
 	defer cancel()
+	items := int64(min(in.Chunks, in.Shape.Filled().BatchChunks))
 	f := fanOut{
-		to:     batches,
-		window: shardWindow,
-		drain:  func() bool { return false },
+		pending: in.Pending,
+		window:  in.Shape.Filled().ShardWindow,
+		hold: func() (code string, hold bool) {
+			hold = drain.ReceiveAsync(&code)
+			return code, hold
+		},
 		start: func(n int) workflow.Future {
+			unit := Unit{Build: in.Build, Stage: "extract", N: in.Shard, Batch: n}
 			return workflow.ExecuteActivity(
-				long(bctx, in.Build),
-				ExtractChunks,
-				Unit{Build: in.Build, Stage: "extract", N: in.Shard, Batch: n},
-			)
+				batch(running, in.Build, limit(ExtractChunks, items)), ExtractChunks, unit)
 		},
 	}
-	_, done, err := f.run(bctx, cancel)
-	total := UnitResult{Done: done}
-	if err != nil {
-		return total, err
+	if err := f.answer(ctx, StageInput{Build: in.Build, Stage: "extract"}, batches-units(in.Pending), batches); err != nil {
+		return StageResult{}, err
 	}
-	var sealed UnitResult
-	err = workflow.ExecuteActivity(long(ctx, in.Build), SealShard, Unit{Build: in.Build, Stage: "extract", N: in.Shard, Batch: batches}).
-		Get(ctx, &sealed)
-	return total, err
+	result, err := f.run(running, cancel)
+	if err != nil || len(result.Pending) > 0 {
+		return result, err
+	}
+	result.Paused, result.Ref = "", "" // it was to drain, and is finished
+	unit := Unit{Build: in.Build, Stage: "extract", N: in.Shard, Batch: batches}
+	err = workflow.ExecuteActivity(batch(ctx, in.Build, limit(SealShard, int64(in.Chunks))), SealShard, unit).Get(ctx, nil)
+	if code, ref := failure(err); err != nil && ctx.Err() == nil && halting(code) {
+		result.Paused, result.Ref = code, ref
+		return result, nil
+	}
+	return result, err
+}
+
+// answer answers QueryState with how far the units are.
+func (f *fanOut) answer(ctx workflow.Context, in StageInput, before, total int) error {
+	return workflow.SetQueryHandler(ctx, QueryState, func() (State, error) {
+		state := State{
+			Index: in.Index, Generation: in.Generation, Phase: PhaseRunning, Stage: in.Stage,
+			Done: before + f.finished, Total: total, Paused: f.result.Paused, Budget: in.Budget,
+		}
+		if state.Paused != "" {
+			state.Phase = PhasePausing
+		}
+		return state, nil
+	})
 }

@@ -79,6 +79,8 @@ const (
 	GenBusy           Code = "generation_busy"
 	EngineDown        Code = "engine_unavailable"
 	RunNotFound       Code = "unknown_run"
+	// ActivityFailed is given by workflows: an activity ended without telling why, as often as it may.
+	ActivityFailed Code = "activity_failed"
 )
 
 // Kind says how a failure heals, and so who acts on it.
@@ -108,8 +110,10 @@ var kinds = map[Code]Kind{
 	Precondition: Bad, StoreDown: Transient, StoreFull: Fatal, StoreDenied: Fatal, StoreOwned: Fatal, SegmentDamage: Fatal,
 	FormatUnknown: Fatal,
 
-	LeaseHeld: Fatal, PointerMoved: Fatal, Paused: Fatal, BudgetSpent: Fatal, Cancelled: Fatal, Stalled: Transient, ControlUnreadable: Fatal, Internal: Fatal, EmbedderDown: Transient,
+	LeaseHeld: Fatal, PointerMoved: Fatal, Paused: Fatal, BudgetSpent: Fatal, Internal: Fatal, EmbedderDown: Transient,
+	Cancelled: Fatal, Stalled: Transient, ControlUnreadable: Fatal,
 	GenBusy: Transient, EngineDown: Transient, RunNotFound: Bad,
+	ActivityFailed: Fatal,
 }
 
 // Kind of the code; a code without one is a fault of this program.

@@ -1,0 +1,225 @@
+package workflows_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/mock"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/unweaver/unweaver/workflows"
+)
+
+func TestABuildRunsEveryUnitOnceAndInOrder(t *testing.T) {
+	f := newFake(130, 64)
+	f.imports = true
+	out, err := run(t, f, workflows.Build{}, nil)
+	if err != nil || out.Status != "completed" {
+		t.Fatal(out, err)
+	}
+	order := []struct {
+		name  string
+		calls int
+	}{
+		{workflows.TakeLease, 1},
+		{workflows.PlanBuild, 1},
+		{workflows.ChunkDocuments, 2},
+		{workflows.SealChunks, 1},
+		{workflows.ExtractChunks, 4},
+		{workflows.SealShard, 2},
+		{workflows.SealExtraction, 1},
+		{workflows.ReducePartition, 2},
+		{workflows.ShortenPartition, 2},
+		{workflows.EmbedPart, 4},
+		{workflows.LoadPart, 4},
+		{workflows.ImportVectors, 1},
+		{workflows.WriteSegments, 1},
+		{workflows.VerifyPart, 4},
+		{workflows.PublishBuild, 1},
+		{workflows.CollectGarbage, 1},
+		{workflows.EndBuild, 1},
+	}
+	before := -1
+	for _, want := range order {
+		if n := f.count(want.name); n != want.calls {
+			t.Errorf("%s ran %d times, want %d", want.name, n, want.calls)
+		}
+		// Shards are sealed one by one while others are extracted.
+		if first := f.first(want.name); first < before && want.name != workflows.SealShard {
+			t.Errorf("%s began before %s", want.name, f.calls[before])
+		}
+		before = f.last(want.name)
+	}
+}
+
+func TestBeginStageIsToldEachStageBeforeItsUnits(t *testing.T) {
+	f := newFake(64)
+	if _, err := run(t, f, workflows.Build{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	var stages []string
+	for _, call := range f.calls {
+		if stage, ok := strings.CutPrefix(call, workflows.BeginStage+" "); ok {
+			stages = append(stages, stage)
+		}
+	}
+	want := "plan chunk extract reduce shorten embed load segment verify publish collect"
+	if got := strings.Join(stages, " "); got != want {
+		t.Errorf("stages %s, want %s", got, want)
+	}
+}
+
+func TestAnUnchangedCorpusDoesNothingAfterPlan(t *testing.T) {
+	f := newFake()
+	f.planned = workflows.Planned{Unchanged: true}
+	if out, err := run(t, f, workflows.Build{}, nil); err != nil || out.Status != "completed" {
+		t.Fatal(out, err)
+	}
+	if f.count(workflows.ChunkDocuments)+f.count(workflows.PublishBuild) != 0 || !f.lastEnd().Unchanged {
+		t.Errorf("calls %v, end %+v", f.calls, f.ended)
+	}
+}
+
+func TestADryRunPaysAndPublishesNothing(t *testing.T) {
+	f := newFake(100)
+	if out, err := run(t, f, workflows.Build{DryRun: true}, nil); err != nil || out.Reason != "dry_run" {
+		t.Fatal(out, err)
+	}
+	paid := f.count(workflows.ExtractChunks) + f.count(workflows.LoadPart) + f.count(workflows.PublishBuild)
+	if f.count(workflows.EstimateShard) != 1 || paid != 0 {
+		t.Errorf("calls %v", f.calls)
+	}
+}
+
+func TestAHeldBuildIsNotCollected(t *testing.T) {
+	f := newFake(10)
+	f.outcome = workflows.Outcome{Status: "held", Reason: "mass_deletion"}
+	out, err := run(t, f, workflows.Build{}, nil)
+	if err != nil || out != f.outcome || f.count(workflows.CollectGarbage) != 0 {
+		t.Fatal(out, err, f.calls)
+	}
+}
+
+func TestAnErrorThatNobodyCanMendEndsTheBuildWithItsCode(t *testing.T) {
+	for _, code := range []string{"corpus_empty", "segment_damaged", "store_owned_by_another"} {
+		f := newFake(10)
+		f.fail[workflows.ReducePartition] = []error{fatal(code)}
+		out, err := run(t, f, workflows.Build{}, nil)
+		if err != nil || out.Status != "failed" || out.Reason != code {
+			t.Fatal(out, err)
+		}
+		if end := f.lastEnd(); end.Ref != "ref-"+code+".json" || f.count(workflows.PublishBuild) != 0 {
+			t.Errorf("end %+v", end)
+		}
+	}
+}
+
+func TestAFailureEndsTheStageThoughOthersPause(t *testing.T) {
+	f := newFake(10)
+	f.fail[workflows.EmbedPart] = []error{fatal("model_auth"), fatal("segment_damaged")}
+	out, err := run(t, f, workflows.Build{}, nil)
+	if err != nil || out.Status != "failed" || out.Reason != "segment_damaged" {
+		t.Fatal(out, err)
+	}
+}
+
+func TestAnInputThatCannotBeBuiltFailsBeforeAnythingIsDone(t *testing.T) {
+	for _, test := range []struct {
+		name, says string
+		build      workflows.Build
+	}{
+		{"negative window", "shape.windows.load is -1", workflows.Build{
+			Shape: workflows.Shape{Windows: workflows.Windows{Load: -1}},
+		}},
+		{"a newer starter's format", "bring the workers to the version", workflows.Build{
+			Shape: workflows.Shape{Format: workflows.LatestFormat + 1},
+		}},
+		{"a budget below zero", "below zero", workflows.Build{Budget: &workflows.Budget{Calls: -5}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFake(10)
+			out, err := run(t, f, test.build, nil)
+			if err != nil || out.Status != "failed" || out.Reason != "bad_config" {
+				t.Fatal(out, err)
+			}
+			if len(f.calls) != 1 || !strings.Contains(f.lastEnd().Detail, test.says) {
+				t.Errorf("calls %v, end %+v", f.calls, f.lastEnd())
+			}
+		})
+	}
+}
+
+func TestARestoreRunsItsPartsAndRecordsItsEnd(t *testing.T) {
+	f := newFake()
+	out, err := run(t, f, workflows.Build{Generation: "restore-1"}, nil)
+	if err != nil || out.Status != "completed" || f.count(workflows.RestorePart) != 3 {
+		t.Fatal(out, err, f.calls)
+	}
+	if end := f.lastEnd(); end.Status != "completed" || end.Fence != fence {
+		t.Errorf("end %+v", end)
+	}
+}
+
+func TestSearchAttributesFollowTheRunWhereTheServerKnowsThem(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		f := newFake(10)
+		seen := map[string]bool{}
+		build := workflows.Build{SearchAttributes: known}
+		_, err := run(t, f, build, func(e *testsuite.TestWorkflowEnvironment) {
+			e.OnUpsertTypedSearchAttributes(mock.Anything).Maybe().Run(func(args mock.Arguments) {
+				attributes := args.Get(0).(temporal.SearchAttributes)
+				index, _ := attributes.GetKeyword(workflows.IndexAttribute)
+				generation, _ := attributes.GetKeyword(workflows.GenerationAttribute)
+				stage, _ := attributes.GetKeyword(workflows.StageAttribute)
+				status, _ := attributes.GetKeyword(workflows.StatusAttribute)
+				seen[index+"/"+generation+" "+stage+" "+status] = true
+			})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"i/g extract running", "i/g publish running", "i/g collect completed"} {
+			if seen[want] != known {
+				t.Errorf("known %v: %q is %v in %v", known, want, seen[want], seen)
+			}
+		}
+	}
+}
+
+func TestRunNamesMapToWorkflowIDs(t *testing.T) {
+	for name, want := range map[string]string{
+		"docs/g1":                      "build/docs/g1",
+		"docs/restore-20261120t000000": "restore/docs",
+		"docs/restored":                "build/docs/restored",
+	} {
+		if got := workflows.WorkflowID(name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+// The whole of a build but for its stages must stay small, whatever the corpus.
+func TestABuildOfManyShardsStartsAsManyChildrenAsOneOfFew(t *testing.T) {
+	children := func(shards int) (n int) {
+		f := newFake(make([]int, shards)...)
+		for i := range f.shards {
+			f.shards[i] = 64
+		}
+		_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
+			env.OnWorkflow(workflows.StageName, mock.Anything, mock.Anything).
+				Return(func(workflow.Context, workflows.StageInput) (workflows.StageResult, error) {
+					n++
+					return workflows.StageResult{}, nil
+				})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if few, many := children(2), children(200); few != many || few == 0 {
+		t.Errorf("%d children of 2 shards, %d of 200", few, many)
+	}
+}

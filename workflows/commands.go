@@ -1,0 +1,140 @@
+package workflows
+
+import (
+	"errors"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// listen takes the commands of a run, and questions about it. A command is written down by SteerRun first and changes
+// the workflow after: what is acknowledged binds the activities already.
+func (r *run) listen(ctx workflow.Context) error {
+	return errors.Join(
+		workflow.SetQueryHandler(ctx, QueryState, r.state),
+		workflow.SetUpdateHandlerWithOptions(ctx, UpdatePause, r.obeyPause, workflow.UpdateHandlerOptions{
+			Validator:   r.mayPause,
+			Description: "what is in flight is paid for and kept, nothing new is asked",
+		}),
+		workflow.SetUpdateHandlerWithOptions(ctx, UpdateResume, r.obeyResume, workflow.UpdateHandlerOptions{
+			Validator:   r.mayResume,
+			Description: "the units that are left are run; a budget may be given",
+		}),
+		workflow.SetUpdateHandlerWithOptions(ctx, UpdateCancel, r.obeyCancel, workflow.UpdateHandlerOptions{
+			Validator:   r.mayCancel,
+			Description: "the run ends; what was paid for is kept",
+		}),
+	)
+}
+
+func (r *run) mayPause() error {
+	switch {
+	case r.phase == PhaseEnding || r.cancelling:
+		return refused("the run is ending: it cannot be paused any more")
+	case r.phase == PhasePaused:
+		return refused("the run is paused already (%s)", r.code)
+	case r.phase == PhasePausing || r.asked || r.busy == UpdatePause:
+		return refused("the run is pausing already: what is in flight ends first")
+	case r.busy != "":
+		return refused("the run is being resumed: try again in a moment")
+	}
+	return nil
+}
+
+func (r *run) mayResume(in Resume) error {
+	switch {
+	case r.phase == PhaseEnding || r.cancelling:
+		return refused("the run is ending: it cannot be resumed any more")
+	case r.busy == UpdateResume:
+		return refused("the run is being resumed already")
+	case r.phase == PhasePausing || r.asked && r.phase == PhaseRunning || r.busy == UpdatePause:
+		return refused("the run is still pausing: what is in flight ends first; resume it once its status is paused")
+	case r.phase != PhasePaused:
+		return refused("the run is not paused")
+	}
+	budget := in.Budget
+	if budget == nil || *budget == (Budget{}) {
+		if r.code == codeBudgetSpent {
+			return refused("the run has spent its budget: give it a bigger one with --budget-calls " +
+				"or --budget-money")
+		}
+		return nil
+	}
+	if budget.below() {
+		return refused("a budget cannot be below zero")
+	}
+	if old := r.Budget.Over(Budget{}); r.code == codeBudgetSpent && r.Budget != nil &&
+		budget.Calls <= old.Calls && budget.Tokens <= old.Tokens && budget.Money <= old.Money {
+		return refused("the run has spent its budget, and the new one is no bigger: calls %d, tokens %d, money %g; "+
+			"give more with --budget-calls or --budget-money", old.Calls, old.Tokens, old.Money)
+	}
+	return nil
+}
+
+func (r *run) mayCancel() error {
+	switch {
+	case r.phase == PhaseEnding:
+		return refused("the run is ending by itself: it cannot be cancelled any more")
+	case r.cancelling:
+		return refused("the run is being cancelled already")
+	}
+	return nil
+}
+
+// write has SteerRun write a command down, one at a time, also while the run is being cancelled from outside.
+func (r *run) write(ctx workflow.Context, command string, budget *Budget) error {
+	ctx, done := workflow.NewDisconnectedContext(ctx)
+	defer done()
+	if err := r.steer.Lock(ctx); err != nil {
+		return err
+	}
+	defer r.steer.Unlock()
+	if r.cancelling && command != UpdateCancel { // it came while this one waited
+		return refused("the run is being cancelled")
+	}
+	steer := Steer{Build: r.Build, Command: command, NewBudget: budget}
+	return workflow.ExecuteActivity(steering(ctx), SteerRun, steer).Get(ctx, nil)
+}
+
+func (r *run) obeyPause(ctx workflow.Context) error {
+	r.busy = UpdatePause
+	defer func() { r.busy = "" }()
+	if err := r.write(ctx, UpdatePause, nil); err != nil {
+		return err
+	}
+	r.asked = true
+	return nil
+}
+
+func (r *run) obeyResume(ctx workflow.Context, in Resume) error {
+	r.busy = UpdateResume
+	defer func() { r.busy = "" }()
+	var budget *Budget
+	if in.Budget != nil && *in.Budget != (Budget{}) {
+		merged := in.Budget.Over(r.Budget.Over(Budget{}))
+		budget = &merged
+	}
+	if err := r.write(ctx, UpdateResume, budget); err != nil {
+		return err
+	}
+	if r.cancelling || r.phase != PhasePaused {
+		return refused("the run ended before it could be resumed")
+	}
+	if budget != nil {
+		r.Budget = budget
+	}
+	r.asked, r.code, r.phase = false, "", PhaseRunning
+	return nil
+}
+
+func (r *run) obeyCancel(ctx workflow.Context) error {
+	r.cancelling = true
+	if err := r.write(ctx, UpdateCancel, nil); err != nil {
+		r.cancelling = false
+		return err
+	}
+	if r.phase == PhaseEnding {
+		return refused("the run ended by itself meanwhile")
+	}
+	r.cancel()
+	return nil
+}

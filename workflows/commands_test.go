@@ -1,0 +1,248 @@
+package workflows_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// slowly makes every unit of an activity take some of the run's time, so that commands can arrive meanwhile.
+func slowly(f *fake, env *testsuite.TestWorkflowEnvironment, activity string, each time.Duration) {
+	env.OnActivity(activity, mock.Anything, mock.Anything).Return(
+		func(_ context.Context, u workflows.Unit) (workflows.UnitResult, error) {
+			return workflows.UnitResult{Done: 1}, f.call(activity, u)
+		},
+	).After(each)
+}
+
+func says(t *testing.T, what string, err error, sentence string) {
+	t.Helper()
+	if sentence == "" {
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		return
+	}
+	if err == nil || !strings.Contains(err.Error(), sentence) {
+		t.Errorf("%s: %v, want %q", what, err, sentence)
+	}
+}
+
+func TestCommandsAreRefusedWhereTheyMakeNoSense(t *testing.T) {
+	f := newFake(64)
+	_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
+		slowly(f, env, workflows.ReducePartition, time.Hour)
+		var early, pause, again, soon, late, resume, twice *answer
+		env.RegisterDelayedCallback(func() {
+			early = send(env, workflows.UpdateResume, workflows.Resume{})
+			pause = send(env, workflows.UpdatePause)
+			again = send(env, workflows.UpdatePause)
+			soon = send(env, workflows.UpdateResume, workflows.Resume{})
+		}, time.Minute)
+		env.RegisterDelayedCallback(func() {
+			says(t, "resume of a running run", early.rejected, "not paused")
+			says(t, "pause", pause.rejected, "")
+			says(t, "pause twice at once", again.rejected, "pausing already")
+			says(t, "resume while pausing", soon.rejected, "still pausing")
+			if !pause.completed {
+				t.Error("pause was not acknowledged before the units ended")
+			}
+			if s := state(t, env); s.Phase != workflows.PhaseRunning || s.Child == "" {
+				t.Errorf("state %+v", s)
+			}
+		}, 30*time.Minute)
+		env.RegisterDelayedCallback(func() {
+			if s := state(t, env); s.Phase != workflows.PhasePaused || s.Paused != "paused" {
+				t.Errorf("state %+v", s)
+			}
+			late = send(env, workflows.UpdatePause)
+			resume = send(env, workflows.UpdateResume, workflows.Resume{})
+			twice = send(env, workflows.UpdateResume, workflows.Resume{})
+		}, 3*time.Hour)
+		env.RegisterDelayedCallback(func() {
+			says(t, "pause of a paused run", late.rejected, "paused already")
+			says(t, "resume", resume.rejected, "")
+			says(t, "resume twice at once", twice.rejected, "being resumed already")
+			var app *temporal.ApplicationError
+			if !errors.As(twice.rejected, &app) || app.Type() != string(fault.Usage) {
+				t.Errorf("refusal %#v has no code of a fault", twice.rejected)
+			}
+		}, 3*time.Hour+time.Minute)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := f.count(workflows.ReducePartition); n != 2 {
+		t.Errorf("%d partitions were reduced, want 2: each once", n)
+	}
+	if len(f.steered) != 2 || f.steered[0].Command != "pause" || f.steered[1].Command != "resume" {
+		t.Errorf("written down: %+v", f.steered)
+	}
+}
+
+// The pause takes effect between stages too, where no activity looks at the control record.
+func TestAPauseHoldsBeforeTheNextStageBegins(t *testing.T) {
+	f := newFake(64)
+	_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
+		slowly(f, env, workflows.VerifyPart, time.Hour)
+		env.RegisterDelayedCallback(func() { send(env, workflows.UpdatePause) }, time.Minute)
+		env.RegisterDelayedCallback(func() {
+			if f.count(workflows.PublishBuild) != 0 || f.lastEnd().Status != "paused" || f.lastEnd().Reason != "paused" {
+				t.Errorf("published %d times, end %+v", f.count(workflows.PublishBuild), f.lastEnd())
+			}
+		}, 10*time.Hour)
+		resumeAt(t, env, 11*time.Hour, workflows.Resume{})
+	})
+	if err != nil || f.count(workflows.PublishBuild) != 1 {
+		t.Fatal(err)
+	}
+}
+
+func TestABudgetThatIsSpentWantsABiggerOne(t *testing.T) {
+	f := newFake(64 * 4)
+	f.fail["ExtractChunks 0/1"] = []error{fatal("budget_spent"), fatal("budget_spent")}
+	_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
+		resume := func(after time.Duration, budget *workflows.Budget, sentence string) {
+			var a *answer
+			env.RegisterDelayedCallback(func() {
+				a = send(env, workflows.UpdateResume, workflows.Resume{Budget: budget})
+			}, after)
+			env.RegisterDelayedCallback(func() {
+				says(t, after.String(), a.rejected, sentence)
+				says(t, after.String(), a.failed, "")
+			}, after+time.Second)
+		}
+		resume(1*time.Hour, nil, "--budget-calls")
+		resume(2*time.Hour, &workflows.Budget{}, "--budget-money")
+		resume(3*time.Hour, &workflows.Budget{Calls: -1}, "below zero")
+		resume(4*time.Hour, &workflows.Budget{Calls: 100}, "")
+		resume(5*time.Hour, &workflows.Budget{Calls: 100}, "no bigger")
+		resume(6*time.Hour, &workflows.Budget{Money: 2}, "")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	merged := workflows.Budget{Calls: 100, Money: 2}
+	last := f.units[len(f.units)-1]
+	if last.Budget == nil || *last.Budget != merged {
+		t.Errorf("the last activity got budget %+v", last.Budget)
+	}
+	if len(f.steered) != 2 || *f.steered[0].NewBudget != (workflows.Budget{Calls: 100}) || *f.steered[1].NewBudget != merged {
+		t.Errorf("written down: %+v", f.steered)
+	}
+}
+
+func TestCancelIsWrittenDownBeforeTheRunStops(t *testing.T) {
+	for _, generation := range []string{"g", "restore-1"} {
+		f := newFake(64 * 40)
+		activity := workflows.ExtractChunks
+		if generation != "g" {
+			activity = workflows.RestorePart
+		}
+		var second *answer
+		_, err := run(t, f, workflows.Build{Generation: generation}, func(env *testsuite.TestWorkflowEnvironment) {
+			slowly(f, env, activity, time.Hour)
+			env.RegisterDelayedCallback(func() {
+				send(env, workflows.UpdateCancel)
+				second = send(env, workflows.UpdateCancel)
+			}, time.Minute)
+		})
+		if !temporal.IsCanceledError(err) {
+			t.Fatal(err)
+		}
+		says(t, "cancel twice", second.rejected, "being cancelled already")
+		if end := f.lastEnd(); end.Status != "cancelled" || len(f.ended) != 1 {
+			t.Errorf("ends %+v", f.ended)
+		}
+		if len(f.steered) != 1 || f.steered[0].Command != "cancel" || f.first(workflows.SteerRun) > f.last(workflows.EndBuild) {
+			t.Errorf("written down: %+v", f.steered)
+		}
+	}
+}
+
+func TestAPausedRunCanBeCancelled(t *testing.T) {
+	f := newFake(10)
+	f.fail[workflows.ReducePartition] = []error{fatal("model_quota"), fatal("model_quota")}
+	_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
+		env.RegisterDelayedCallback(func() { send(env, workflows.UpdateCancel) }, time.Hour)
+	})
+	if !temporal.IsCanceledError(err) || f.lastEnd().Status != "cancelled" || f.count(workflows.PublishBuild) != 0 {
+		t.Fatal(err, f.lastEnd())
+	}
+}
+
+// What the engine's own cancel does, without a command: the end is recorded all the same.
+func TestARunCancelledFromOutsideRecordsItsEnd(t *testing.T) {
+	f := newFake(10)
+	f.fail[workflows.ReducePartition] = []error{fatal("model_quota")}
+	_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
+		env.RegisterDelayedCallback(env.CancelWorkflow, time.Hour)
+	})
+	if !temporal.IsCanceledError(err) || f.lastEnd().Status != "cancelled" {
+		t.Fatal(err, f.lastEnd())
+	}
+}
+
+// Activities that find the stop in the control record before their cancellation must not make the run look paused.
+func TestARunThatIsBeingCancelledDoesNotPauseInBetween(t *testing.T) {
+	for _, code := range []string{"paused", "cancelled"} {
+		f := newFake(64)
+		f.fail[workflows.ReducePartition] = []error{fatal(code), fatal(code)}
+		_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
+			slowly(f, env, workflows.ReducePartition, time.Hour)
+			env.OnActivity(workflows.SteerRun, mock.Anything, mock.Anything).Return(nil).After(10 * time.Second)
+			env.RegisterDelayedCallback(func() { send(env, workflows.UpdateCancel) }, time.Hour-5*time.Second)
+		})
+		if !temporal.IsCanceledError(err) || len(f.ended) != 1 {
+			t.Fatal(err, f.ended)
+		}
+	}
+}
+
+func TestACommandThatCannotBeWrittenDownChangesNothing(t *testing.T) {
+	f := newFake(64)
+	f.fail[workflows.SteerRun] = []error{fatal("store_denied"), fatal("store_denied")}
+	out, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
+		slowly(f, env, workflows.ReducePartition, time.Hour)
+		var pause, cancel *answer
+		env.RegisterDelayedCallback(func() {
+			pause = send(env, workflows.UpdatePause)
+			cancel = send(env, workflows.UpdateCancel)
+		}, time.Minute)
+		env.RegisterDelayedCallback(func() {
+			says(t, "pause", pause.failed, "store_denied")
+			says(t, "cancel", cancel.failed, "store_denied")
+		}, 2*time.Minute)
+	})
+	if err != nil || out.Status != "completed" || len(f.ended) != 1 {
+		t.Fatal(out, err, f.ended)
+	}
+}
+
+func TestARunThatIsEndingTakesNoCommand(t *testing.T) {
+	f := newFake(10)
+	_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
+		env.OnActivity(workflows.EndBuild, mock.Anything, mock.Anything).Return(nil).After(time.Hour)
+		env.RegisterDelayedCallback(func() {
+			for _, a := range []*answer{
+				send(env, workflows.UpdatePause),
+				send(env, workflows.UpdateResume, workflows.Resume{}),
+				send(env, workflows.UpdateCancel),
+			} {
+				env.RegisterDelayedCallback(func() { says(t, "command", a.rejected, "ending") }, time.Second)
+			}
+		}, 30*time.Minute)
+	})
+	if err != nil || len(f.steered) != 0 {
+		t.Fatal(err, f.steered)
+	}
+}

@@ -1,0 +1,133 @@
+package workflows
+
+import (
+	"slices"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// UnitRange is the units From ≤ n < To.
+type UnitRange struct {
+	From int `json:"from"`
+	To   int `json:"to"`
+}
+
+// units counts what ranges hold.
+func units(ranges []UnitRange) (n int) {
+	for _, r := range ranges {
+		n += r.To - r.From
+	}
+	return n
+}
+
+// compact makes ranges of units in any order.
+func compact(numbers []int) []UnitRange {
+	slices.Sort(numbers)
+	var ranges []UnitRange
+	for _, n := range numbers {
+		if last := len(ranges) - 1; last >= 0 && ranges[last].To == n {
+			ranges[last].To++
+			continue
+		}
+		ranges = append(ranges, UnitRange{n, n + 1})
+	}
+	return ranges
+}
+
+// StageResult is what a stage or a shard did. It paused where Paused is a code: then some units are pending.
+type StageResult struct {
+	Done    int64       `json:"done"`
+	Paused  string      `json:"paused,omitempty"`
+	Ref     string      `json:"ref,omitempty"`
+	Pending []UnitRange `json:"pending,omitempty"` // units, of a shard batches, that are not finished
+	Partial []ShardLeft `json:"partial,omitempty"` // extract: pending shards of which some batches are finished
+}
+
+// ShardLeft is a shard that paused: its pending batches; none where only its seal is left.
+type ShardLeft struct {
+	Shard   int         `json:"shard"`
+	Pending []UnitRange `json:"pending,omitempty"`
+}
+
+// fanOut keeps a window of pieces in flight. The first failure cancels the rest: what they paid for is kept. A halting
+// code stops it as well, but what is in flight is let finish.
+type fanOut struct {
+	pending  []UnitRange
+	window   int
+	start    func(n int) workflow.Future
+	hold     func() (code string, hold bool) // start nothing more, with the code of a pause where it is one
+	halt     func(code string)               // called once, at the first halting code; may be nil
+	finished int                             // pieces, for queries
+	inflight int
+	failed   error
+	result   StageResult
+	left     []int
+}
+
+// run gives what was done and what is left; nothing is in flight any more when it returns.
+func (f *fanOut) run(ctx workflow.Context, cancel func()) (StageResult, error) {
+	waiting := slices.Clone(f.pending)
+	told := false
+	selector := workflow.NewSelector(ctx)
+	for {
+		code, hold := f.hold()
+		if code != "" && f.result.Paused == "" {
+			f.result.Paused = code
+		}
+		for !hold && f.failed == nil && f.result.Paused == "" && ctx.Err() == nil &&
+			len(waiting) > 0 && f.inflight < f.window {
+			n := waiting[0].From
+			if waiting[0].From++; waiting[0].From == waiting[0].To {
+				waiting = waiting[1:]
+			}
+			f.inflight++
+			selector.AddFuture(f.start(n), func(future workflow.Future) { f.end(ctx, n, future, cancel) })
+		}
+		if f.result.Paused != "" && !told && f.halt != nil {
+			told = true
+			f.halt(f.result.Paused)
+		}
+		if f.inflight == 0 {
+			break
+		}
+		selector.Select(ctx)
+	}
+	for _, r := range waiting {
+		for n := r.From; n < r.To; n++ {
+			f.left = append(f.left, n)
+		}
+	}
+	f.result.Pending = compact(f.left)
+	if f.failed == nil {
+		f.failed = ctx.Err()
+	}
+	return f.result, f.failed
+}
+
+// end takes the result of a piece.
+func (f *fanOut) end(ctx workflow.Context, n int, future workflow.Future, cancel func()) {
+	f.inflight--
+	var result StageResult // an activity's UnitResult reads as one
+	if err := future.Get(ctx, &result); err != nil {
+		code, ref := failure(err)
+		if !halting(code) || ctx.Err() != nil {
+			if f.failed == nil {
+				f.failed = err
+				cancel()
+			}
+			return
+		}
+		result = StageResult{Paused: code, Ref: ref}
+		f.left = append(f.left, n)
+	} else if result.Paused != "" { // a shard
+		f.left = append(f.left, n)
+		f.result.Partial = append(f.result.Partial, ShardLeft{n, result.Pending})
+	} else {
+		f.finished++
+	}
+	f.result.Done += result.Done
+	// The code of what went wrong tells more than that of a piece that was stopped for it.
+	if result.Paused != "" && (f.result.Paused == "" || f.result.Ref == "" && result.Ref != "") {
+		f.result.Paused, f.result.Ref = result.Paused, result.Ref
+	}
+}

@@ -1,0 +1,115 @@
+package workflows
+
+import (
+	"time"
+
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+)
+
+// This file owns every option of an activity and of a child workflow: the profiles quick, steering, batch, recording
+// and child. Options are no part of history's order, so they may change under a running build.
+
+// BatchAttempts is how often a batch activity itself tries before it calls a transient failure final: some four
+// minutes. Attempts beyond it are for what never reaches that rule: a panic, a killed worker, a timeout.
+const (
+	BatchAttempts = 10
+	maxAttempts   = 2 * BatchAttempts
+)
+
+// DefaultHeartbeat is taken where a run was started without one.
+const DefaultHeartbeat = time.Minute
+
+// quick is for short activities that touch a few small objects. They do not heartbeat: a killed worker costs one
+// start-to-close.
+func quick(ctx workflow.Context) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout: 30 * time.Second,
+		WaitForCancellation: true,
+		RetryPolicy:         retries(30*time.Second, maxAttempts),
+	})
+}
+
+// steering is for what a person waits for: it gives up within about a minute, so that they hear of it.
+func steering(ctx workflow.Context) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout:    15 * time.Second,
+		ScheduleToCloseTimeout: time.Minute,
+		WaitForCancellation:    true,
+		RetryPolicy:            retries(5*time.Second, maxAttempts),
+	})
+}
+
+// batch is for units of work: they heartbeat, so that a dead worker's work moves on, may be repeated at any time, and
+// are waited for when they are cancelled, so that nothing of a run goes on after its end.
+func batch(ctx workflow.Context, b Build, limit time.Duration) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout: limit,
+		HeartbeatTimeout:    b.Heartbeat,
+		WaitForCancellation: true,
+		RetryPolicy:         retries(30*time.Second, maxAttempts),
+	})
+}
+
+// recording is for writing down how a run stands: it outlasts an outage of a store by days.
+func recording(ctx workflow.Context) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout:    2 * time.Minute,
+		ScheduleToCloseTimeout: 7 * 24 * time.Hour,
+		WaitForCancellation:    true,
+		RetryPolicy:            retries(5*time.Minute, 0),
+	})
+}
+
+func retries(longest time.Duration, attempts int32) *temporal.RetryPolicy {
+	return &temporal.RetryPolicy{
+		InitialInterval:    time.Second,
+		BackoffCoefficient: 2,
+		MaximumInterval:    longest,
+		MaximumAttempts:    attempts,
+	}
+}
+
+// child is for stages and shards: their ids are the run's, and they end with it.
+func child(ctx workflow.Context, id string) workflow.Context {
+	return workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+		WorkflowID:          id,
+		WaitForCancellation: true,
+		ParentClosePolicy:   enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
+	})
+}
+
+// allowance is how long an attempt of a unit may take: a base, and so much for each of its items. It is far above what
+// is usual (heartbeats find a dead worker, deadlines of calls a hung one), and what an attempt paid for is kept.
+type allowance struct {
+	base, item time.Duration
+}
+
+// allowances by activity. Items are, of a chunking unit, its documents; of a batch, its chunks; of a part or
+// partition, the chunks of a shard; of what is done once in a run, all its chunks.
+var allowances = map[string]allowance{
+	PlanBuild:        {base: 12 * time.Hour}, // how much there is to list is what it finds out
+	ChunkDocuments:   {10 * time.Minute, 30 * time.Second},
+	SealChunks:       {30 * time.Minute, 20 * time.Millisecond},
+	ExtractChunks:    {10 * time.Minute, 2 * time.Minute},
+	EstimateShard:    {10 * time.Minute, time.Second},
+	SealShard:        {10 * time.Minute, time.Second},
+	SealExtraction:   {30 * time.Minute, 20 * time.Millisecond},
+	ReducePartition:  {30 * time.Minute, time.Second},
+	ShortenPartition: {30 * time.Minute, 4 * time.Second},
+	EmbedPart:        {30 * time.Minute, 4 * time.Second},
+	LoadPart:         {30 * time.Minute, time.Second},
+	ImportVectors:    {time.Hour, 20 * time.Millisecond},
+	WriteSegments:    {30 * time.Minute, 20 * time.Millisecond},
+	VerifyPart:       {30 * time.Minute, time.Second},
+	PublishBuild:     {30 * time.Minute, time.Millisecond},
+	CollectGarbage:   {time.Hour, time.Millisecond},
+	RestorePart:      {30 * time.Minute, 4 * time.Second},
+}
+
+// limit is an activity's start-to-close for so many items.
+func limit(activity string, items int64) time.Duration {
+	allowed := allowances[activity]
+	return allowed.base + time.Duration(items)*allowed.item
+}

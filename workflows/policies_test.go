@@ -1,0 +1,200 @@
+package workflows_test
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// options are those that each activity and child workflow was started with.
+type options struct {
+	interceptor.WorkerInterceptorBase
+	mu         sync.Mutex
+	activities map[string]workflow.ActivityOptions
+	children   map[string]workflow.ChildWorkflowOptions
+}
+
+func (o *options) InterceptWorkflow(
+	_ workflow.Context,
+	next interceptor.WorkflowInboundInterceptor,
+) interceptor.WorkflowInboundInterceptor {
+	return &inbound{interceptor.WorkflowInboundInterceptorBase{Next: next}, o}
+}
+
+type inbound struct {
+	interceptor.WorkflowInboundInterceptorBase
+	options *options
+}
+
+func (i *inbound) Init(next interceptor.WorkflowOutboundInterceptor) error {
+	return i.Next.Init(&outbound{interceptor.WorkflowOutboundInterceptorBase{Next: next}, i.options})
+}
+
+type outbound struct {
+	interceptor.WorkflowOutboundInterceptorBase
+	options *options
+}
+
+func (out *outbound) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
+	out.options.mu.Lock()
+	out.options.activities[name] = workflow.GetActivityOptions(ctx)
+	out.options.mu.Unlock()
+	return out.Next.ExecuteActivity(ctx, name, args...)
+}
+
+func (out *outbound) ExecuteChildWorkflow(ctx workflow.Context, name string, args ...any) workflow.ChildWorkflowFuture {
+	out.options.mu.Lock()
+	out.options.children[name] = workflow.GetChildWorkflowOptions(ctx)
+	out.options.mu.Unlock()
+	return out.Next.ExecuteChildWorkflow(ctx, name, args...)
+}
+
+// started gives the options of everything that builds and restores start.
+func started(t *testing.T) *options {
+	t.Helper()
+	seen := &options{
+		activities: map[string]workflow.ActivityOptions{},
+		children:   map[string]workflow.ChildWorkflowOptions{},
+	}
+	for _, build := range []workflows.Build{{Heartbeat: 42 * time.Second}, {DryRun: true}, {Generation: "restore-1"}} {
+		f := newFake(200)
+		f.imports = true
+		if build.Heartbeat == 0 {
+			build.Heartbeat = 42 * time.Second
+		}
+		_, err := run(t, f, build, func(env *testsuite.TestWorkflowEnvironment) {
+			env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{seen}})
+			env.RegisterDelayedCallback(func() { send(env, workflows.UpdatePause) }, 0)
+			resumeAt(t, env, time.Hour, workflows.Resume{})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return seen
+}
+
+// Three kinds of activities, and all of them: a new one must be put under one.
+var (
+	quickOnes  = []string{workflows.TakeLease, workflows.BeginStage, workflows.OpenRestore, workflows.SteerRun}
+	recordings = []string{workflows.EndBuild, workflows.EndRestore}
+	batches    = append([]string{
+		workflows.PlanBuild, workflows.SealChunks, workflows.SealExtraction, workflows.ImportVectors,
+		workflows.PublishBuild,
+	}, unitActivities...)
+)
+
+func TestEveryActivityHasAProfile(t *testing.T) {
+	seen := started(t)
+	all := slices.Concat(quickOnes, recordings, batches)
+	slices.Sort(all)
+	if got := slices.Sorted(maps.Keys(seen.activities)); !slices.Equal(got, all) {
+		t.Errorf("started %v\nwant %v", got, all)
+	}
+	for _, name := range all {
+		given := seen.activities[name]
+		if !given.WaitForCancellation {
+			t.Errorf("%s may go on after its run has ended", name)
+		}
+		if given.RetryPolicy == nil || given.RetryPolicy.InitialInterval != time.Second {
+			t.Errorf("%s: retries %+v", name, given.RetryPolicy)
+		}
+	}
+}
+
+func TestBatchesHeartbeatAndAreBounded(t *testing.T) {
+	seen := started(t)
+	for _, name := range batches {
+		given := seen.activities[name]
+		if given.HeartbeatTimeout != 42*time.Second {
+			t.Errorf("%s: heartbeat %s, want the run's", name, given.HeartbeatTimeout)
+		}
+		attempts := given.RetryPolicy.MaximumAttempts
+		if attempts < workflows.BatchAttempts || attempts > 50 {
+			t.Errorf("%s is tried %d times", name, attempts)
+		}
+		if given.StartToCloseTimeout < 10*time.Minute || given.StartToCloseTimeout > 12*time.Hour {
+			t.Errorf("%s may take %s", name, given.StartToCloseTimeout)
+		}
+	}
+}
+
+func TestAKillDuringAShortActivityCostsHalfAMinute(t *testing.T) {
+	seen := started(t)
+	for _, name := range quickOnes {
+		given := seen.activities[name]
+		if given.StartToCloseTimeout > 30*time.Second || given.RetryPolicy.MaximumAttempts == 0 {
+			t.Errorf("%s: %s, %+v", name, given.StartToCloseTimeout, given.RetryPolicy)
+		}
+	}
+	if steer := seen.activities[workflows.SteerRun]; steer.ScheduleToCloseTimeout > time.Minute {
+		t.Errorf("a person waits %s to hear that a command failed", steer.ScheduleToCloseTimeout)
+	}
+}
+
+func TestRecordingAnEndOutlastsAnOutageOfDays(t *testing.T) {
+	seen := started(t)
+	for _, name := range recordings {
+		given := seen.activities[name]
+		if given.ScheduleToCloseTimeout < 3*24*time.Hour || given.RetryPolicy.MaximumAttempts != 0 ||
+			given.RetryPolicy.MaximumInterval != 5*time.Minute {
+			t.Errorf("%s: %+v, %+v", name, given, given.RetryPolicy)
+		}
+	}
+}
+
+func TestAnAttemptMayTakeAsLongAsItsUnitIsLarge(t *testing.T) {
+	limitOf := func(batch int) time.Duration {
+		f := newFake(1000)
+		seen := &options{
+			activities: map[string]workflow.ActivityOptions{},
+			children:   map[string]workflow.ChildWorkflowOptions{},
+		}
+		build := workflows.Build{Shape: workflows.Shape{BatchChunks: batch}}
+		_, err := run(t, f, build, func(env *testsuite.TestWorkflowEnvironment) {
+			env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{seen}})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return seen.activities[workflows.ExtractChunks].StartToCloseTimeout
+	}
+	small, large := limitOf(10), limitOf(100)
+	if large < 5*small {
+		t.Errorf("10 chunks may take %s, 100 only %s", small, large)
+	}
+}
+
+func TestARunWithoutAHeartbeatGetsOne(t *testing.T) {
+	f := newFake(64)
+	_, err := run(t, f, workflows.Build{Heartbeat: -1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, unit := range f.units {
+
+		if unit.Heartbeat != workflows.DefaultHeartbeat {
+			t.Fatalf("heartbeat %s", unit.Heartbeat)
+		}
+	}
+}
+
+func TestChildrenEndWithTheirRun(t *testing.T) {
+	seen := started(t)
+	for _, name := range []string{workflows.StageName, workflows.ShardName} {
+		given, ok := seen.children[name]
+		if !ok || !given.WaitForCancellation || given.ParentClosePolicy != enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL {
+			t.Errorf("%s: %v, %+v", name, ok, given)
+		}
+	}
+}

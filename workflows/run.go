@@ -1,0 +1,200 @@
+package workflows
+
+import (
+	"errors"
+	"fmt"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+)
+
+// Phase of a run.
+type Phase string
+
+// The phases. Commands are taken in the first three; which of them, each update's validator says.
+const (
+	PhaseRunning Phase = "running"
+	PhasePausing Phase = "pausing" // what is in flight ends, the pause is written down
+	PhasePaused  Phase = "paused"
+	PhaseEnding  Phase = "ending" // the end is written down
+)
+
+// run is what builds and restores have in common: steps that pause and go on, commands, and a recorded end.
+type run struct {
+	Build
+	endActivity string
+	phase       Phase
+	code        string // that pauses the run
+	stage       string
+	left        *StageResult // of the stage in progress, when it paused
+	total       int          // units of the stage in progress
+	child       string       // workflow that runs them
+	tries       int          // a resumed stage needs an id of its own
+	asked       bool         // a person asked for a pause
+	busy        string       // the pause or resume that is being written down
+	cancelling  bool
+	cancel      workflow.CancelFunc
+	steer       workflow.Mutex // one command at a time is written down
+}
+
+// execute does the work of a run, obeys commands meanwhile and records how it ends, even when it was cancelled.
+func (r *run) execute(ctx workflow.Context, work func(workflow.Context) (End, error)) (Outcome, error) {
+	r.phase, r.steer = PhaseRunning, workflow.NewMutex(ctx)
+	working, cancel := workflow.WithCancel(ctx)
+	r.cancel = cancel
+	if err := r.listen(ctx); err != nil {
+		return Outcome{}, err
+	}
+	invalid := r.validate()
+	r.Shape = r.Shape.Filled()
+	if r.Heartbeat <= 0 {
+		r.Heartbeat = DefaultHeartbeat
+	}
+	if err := workflow.UpsertMemo(ctx, map[string]any{"index": r.Index, "generation": r.Generation}); err != nil {
+		return Outcome{}, err
+	}
+	if err := r.show(ctx, statusRunning); err != nil {
+		return Outcome{}, err
+	}
+	var end End
+	if invalid != nil {
+		end = End{Status: statusFailed, Reason: codeBadConfig, Detail: invalid.Error()}
+	} else {
+		var err error
+		if end, err = work(working); err != nil {
+			end = r.ended(working, err)
+		}
+	}
+	end.Build, r.phase = r.Build, PhaseEnding
+	recorded, done := workflow.NewDisconnectedContext(ctx)
+	defer done()
+	if err := workflow.Await(recorded, func() bool { return workflow.AllHandlersFinished(ctx) }); err != nil {
+		return Outcome{}, err
+	}
+	if err := r.show(ctx, end.Status); err != nil {
+		return Outcome{}, err
+	}
+	if err := workflow.ExecuteActivity(recording(recorded), r.endActivity, end).Get(recorded, nil); err != nil {
+		return Outcome{}, err
+	}
+	if end.Status == statusCancelled {
+		return Outcome{}, temporal.NewCanceledError()
+	}
+	return Outcome{Status: end.Status, Reason: end.Reason}, nil
+}
+
+// validate says what is wrong with a run's input, in one sentence.
+func (b Build) validate() error {
+	if b.Budget.below() {
+		return errors.New("budget: a budget cannot be below zero")
+	}
+	return b.Shape.Validate()
+}
+
+// pausable does a step; while it ends with a code that can be mended, the run waits to be resumed and does it again.
+func (r *run) pausable(ctx workflow.Context, stage string, step func(workflow.Context) error) error {
+	r.stage, r.left, r.total, r.child = stage, nil, 1, ""
+	if err := r.show(ctx, statusRunning); err != nil {
+		return err
+	}
+	for {
+		var err error
+		if r.asked {
+			err = &halted{code: codePaused}
+		} else {
+			err = step(ctx)
+		}
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		code, ref := failure(err)
+		if !pausing[code] {
+			return err
+		}
+		if err := r.pause(ctx, code, ref); err != nil {
+			return err
+		}
+	}
+}
+
+// pause records a pause and waits until a person resumes the run.
+func (r *run) pause(ctx workflow.Context, code, ref string) error {
+	r.phase, r.code, r.child = PhasePausing, code, ""
+	r.tries++
+	// A cancel that is being written down ends the run: it must not look paused in between.
+	if err := workflow.Await(ctx, func() bool { return !r.cancelling }); err != nil {
+		return err
+	}
+	end := End{Build: r.Build, Status: statusPaused, Reason: code, Ref: ref}
+	if err := workflow.ExecuteActivity(recording(ctx), r.endActivity, end).Get(ctx, nil); err != nil {
+		return err
+	}
+	r.phase = PhasePaused
+	if err := r.show(ctx, statusPaused); err != nil {
+		return err
+	}
+	if err := workflow.Await(ctx, func() bool { return r.phase != PhasePaused }); err != nil {
+		return err
+	}
+	return r.show(ctx, statusRunning)
+}
+
+// units runs the units of a stage in a child workflow. Called again after a pause it runs those that are left, in a
+// child of another id; called again when all are finished it does nothing.
+func (r *run) units(ctx workflow.Context, id string, in StageInput) error {
+	r.total = in.Units
+	if r.left != nil {
+		if len(r.left.Pending) == 0 {
+			return nil
+		}
+		in.Pending, in.Partial, in.Done = r.left.Pending, r.left.Partial, r.left.Done
+	}
+	if r.tries > 0 {
+		id += fmt.Sprintf("/retry-%02d", r.tries)
+	}
+	r.child = id
+	var result StageResult
+	if err := workflow.ExecuteChildWorkflow(child(ctx, id), StageName, in).Get(ctx, &result); err != nil {
+		return err
+	}
+	r.left, r.child = &result, ""
+	if result.Paused != "" {
+		return &halted{result.Paused, result.Ref}
+	}
+	return nil
+}
+
+// begin writes down that a stage begins.
+func (r *run) begin(ctx workflow.Context, stage string, total int64) error {
+	return workflow.ExecuteActivity(quick(ctx), BeginStage, StageState{Build: r.Build, Stage: stage, Total: total}).
+		Get(ctx, nil)
+}
+
+// once does what is one activity of a run.
+func (r *run) once(ctx workflow.Context, activity string, items int64, input, result any) error {
+	return workflow.ExecuteActivity(batch(ctx, r.Build, limit(activity, items)), activity, input).Get(ctx, result)
+}
+
+// ended describes a run that an error ended.
+func (r *run) ended(ctx workflow.Context, err error) End {
+	code, ref := failure(err)
+	if ctx.Err() != nil || code == codeCancelled {
+		return End{Status: statusCancelled, Reason: codeCancelled}
+	}
+	return End{Status: statusFailed, Reason: code, Ref: ref}
+}
+
+// state answers QueryState.
+func (r *run) state() (State, error) {
+	state := State{
+		Index: r.Index, Generation: r.Generation, Phase: r.phase, Stage: r.stage,
+		Total: r.total, Child: r.child, Budget: r.Budget,
+	}
+	if r.phase == PhasePausing || r.phase == PhasePaused {
+		state.Paused = r.code
+	}
+	if r.left != nil {
+		state.Done = r.total - units(r.left.Pending)
+	}
+	return state, nil
+}

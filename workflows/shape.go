@@ -1,0 +1,143 @@
+package workflows
+
+import "fmt"
+
+// Shape is everything that decides how many commands a run gives and over what: it is fixed by the starter and travels
+// with the run, so that workers of two versions cut the same corpus into the same pieces. A zero stands for the value
+// that was built in before shapes were inputs.
+type Shape struct {
+	Format      int     `json:"format,omitempty"`       // see versions.go
+	ShardChunks int     `json:"shard_chunks,omitempty"` // chunks of a shard, at most
+	BatchChunks int     `json:"batch_chunks,omitempty"` // chunks that one extraction activity works on
+	ShardWindow int     `json:"shard_window,omitempty"` // batches of a shard in flight
+	Windows     Windows `json:"windows,omitzero"`
+}
+
+// Windows says how many units of each stage are in flight at once; of extract, how many shards.
+type Windows struct {
+	Chunk   int `json:"chunk,omitempty"`
+	Extract int `json:"extract,omitempty"`
+	Reduce  int `json:"reduce,omitempty"`
+	Shorten int `json:"shorten,omitempty"`
+	Embed   int `json:"embed,omitempty"`
+	Load    int `json:"load,omitempty"`
+	Verify  int `json:"verify,omitempty"`
+	Restore int `json:"restore,omitempty"`
+}
+
+// DefaultShape suits one to a few workers.
+func DefaultShape() Shape {
+	return Shape{
+		Format:      LatestFormat,
+		ShardChunks: 5000,
+		BatchChunks: 64,
+		// Enough that the next batch starts while the last items of another wait for their model.
+		ShardWindow: 6,
+		Windows:     Windows{Chunk: 8, Extract: 4, Reduce: 8, Shorten: 8, Embed: 8, Load: 4, Verify: 4, Restore: 4},
+	}
+}
+
+// Limits of a shape. A shard's workflow does not continue as new: a batch makes six events, the engine's limit is
+// 51,200. A workflow may have 2,000 activities in flight; its engine serves a fifth of that well.
+const (
+	maxBatches = 2000
+	maxWindow  = 400
+)
+
+// Filled puts the first format's values where s has none.
+func (s Shape) Filled() Shape {
+	first := DefaultShape()
+	fill(&s.ShardChunks, first.ShardChunks)
+	fill(&s.BatchChunks, first.BatchChunks)
+	fill(&s.ShardWindow, first.ShardWindow)
+	fill(&s.Windows.Chunk, first.Windows.Chunk)
+	fill(&s.Windows.Extract, first.Windows.Extract)
+	fill(&s.Windows.Reduce, first.Windows.Reduce)
+	fill(&s.Windows.Shorten, first.Windows.Shorten)
+	fill(&s.Windows.Embed, first.Windows.Embed)
+	fill(&s.Windows.Load, first.Windows.Load)
+	fill(&s.Windows.Verify, first.Windows.Verify)
+	fill(&s.Windows.Restore, first.Windows.Restore)
+	return s
+}
+
+func fill(value *int, first int) {
+	if *value == 0 {
+		*value = first
+	}
+}
+
+// Validate says what is wrong with a shape, in one sentence.
+func (s Shape) Validate() error {
+	s = s.Filled()
+	if s.Format < 0 || s.Format > LatestFormat {
+		return fmt.Errorf("shape.format is %d, this worker knows 0 to %d: bring the workers to the version of the "+
+			"program that started the run", s.Format, LatestFormat)
+	}
+	for _, setting := range []struct {
+		name        string
+		value, most int
+	}{
+		{"shard_chunks", s.ShardChunks, 1_000_000},
+		{"batch_chunks", s.BatchChunks, s.ShardChunks},
+		{"shard_window", s.ShardWindow, maxWindow},
+		{"windows.chunk", s.Windows.Chunk, maxWindow},
+		{"windows.extract", s.Windows.Extract, maxWindow},
+		{"windows.reduce", s.Windows.Reduce, maxWindow},
+		{"windows.shorten", s.Windows.Shorten, maxWindow},
+		{"windows.embed", s.Windows.Embed, maxWindow},
+		{"windows.load", s.Windows.Load, maxWindow},
+		{"windows.verify", s.Windows.Verify, maxWindow},
+		{"windows.restore", s.Windows.Restore, maxWindow},
+	} {
+		if setting.value < 1 || setting.value > setting.most {
+			return fmt.Errorf("shape.%s is %d, it must be from 1 to %d", setting.name, setting.value, setting.most)
+		}
+	}
+	if batches := s.Batches(s.ShardChunks); batches > maxBatches {
+		return fmt.Errorf("a shard of %d chunks in batches of %d has %d batches, at most %d are possible: "+
+			"raise shape.batch_chunks or lower shape.shard_chunks", s.ShardChunks, s.BatchChunks, batches, maxBatches)
+	}
+	return nil
+}
+
+// Batches is how many batches a shard of so many chunks has.
+func (s Shape) Batches(chunks int) int { return pieces(chunks, s.Filled().BatchChunks) }
+
+// Batch gives the chunks [from, to) of a batch, counted from the first chunk of its shard, which has chunks of them.
+func (s Shape) Batch(batch, chunks int) (from, to int) {
+	return piece(batch, chunks, s.Filled().BatchChunks)
+}
+
+// Shards is how many shards so many chunks of one chunking unit make.
+func (s Shape) Shards(chunks int) int { return pieces(chunks, s.Filled().ShardChunks) }
+
+// Shard gives the chunks [from, to) of a chunking unit's nth shard.
+func (s Shape) Shard(n, chunks int) (from, to int) { return piece(n, chunks, s.Filled().ShardChunks) }
+
+func pieces(items, size int) int { return (items + size - 1) / size }
+
+func piece(n, items, size int) (from, to int) { return min(n*size, items), min((n+1)*size, items) }
+
+// window of a stage.
+func (w Windows) of(stage string) int {
+	switch stage {
+	case "chunk":
+		return w.Chunk
+	case "extract":
+		return w.Extract
+	case "reduce":
+		return w.Reduce
+	case "shorten":
+		return w.Shorten
+	case "embed":
+		return w.Embed
+	case "load":
+		return w.Load
+	case "verify":
+		return w.Verify
+	case "restore":
+		return w.Restore
+	}
+	return 1
+}

@@ -1,0 +1,98 @@
+package workflows_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/workflows"
+)
+
+func TestAnInputWithoutAShapeHasTheSizesThatWereBuiltIn(t *testing.T) {
+	var old workflows.Build
+	if err := json.Unmarshal([]byte(`{"index":"i","generation":"g","spec":"d","heartbeat":6000000000}`), &old); err != nil {
+		t.Fatal(err)
+	}
+	got := old.Shape.Filled()
+	want := workflows.DefaultShape()
+	want.Format = workflows.FormatBuiltIn
+	if got != want || got.BatchChunks != 64 || got.ShardChunks != 5000 || got.ShardWindow != 6 {
+		t.Errorf("%+v", got)
+	}
+	if err := old.Shape.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPiecesCoverEveryChunkOnce(t *testing.T) {
+	for _, shape := range []workflows.Shape{{}, {ShardChunks: 10, BatchChunks: 3}, {ShardChunks: 64, BatchChunks: 64}} {
+		for _, chunks := range []int{0, 1, 3, 10, 64, 65, 4999, 5000, 5001, 12_345} {
+			covered := 0
+			for n := range shape.Shards(chunks) {
+				from, to := shape.Shard(n, chunks)
+				if from != covered || to <= from {
+					t.Fatalf("%+v: shard %d of %d chunks is [%d, %d), after %d", shape, n, chunks, from, to, covered)
+				}
+				within := 0
+				for batch := range shape.Batches(to - from) {
+					lower, upper := shape.Batch(batch, to-from)
+					if lower != within || upper <= lower {
+						t.Fatalf("%+v: batch %d of %d is [%d, %d)", shape, batch, to-from, lower, upper)
+					}
+					within = upper
+				}
+				if within != to-from {
+					t.Fatalf("%+v: batches cover %d of %d", shape, within, to-from)
+				}
+				covered = to
+			}
+			if covered != chunks {
+				t.Fatalf("%+v: shards cover %d of %d", shape, covered, chunks)
+			}
+		}
+	}
+}
+
+func TestAShapeThatCannotWorkIsRefusedWithTheSettingsName(t *testing.T) {
+	for says, shape := range map[string]workflows.Shape{
+		"shape.batch_chunks is -1":   {BatchChunks: -1},
+		"shape.batch_chunks is 6000": {BatchChunks: 6000},
+		"shape.shard_chunks is -2":   {ShardChunks: -2},
+		"shape.shard_window is 401":  {ShardWindow: 401},
+		"shape.windows.chunk is -1":  {Windows: workflows.Windows{Chunk: -1}},
+		"shape.windows.verify is":    {Windows: workflows.Windows{Verify: 1_000}},
+		"has 5000 batches":           {BatchChunks: 1},
+		"shape.format is 2":          {Format: 2},
+	} {
+		if err := shape.Validate(); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%+v: %v, want %q", shape, err, says)
+		}
+	}
+}
+
+func TestTheShapeDecidesTheFanOut(t *testing.T) {
+	f := newFake(100)
+	shape := workflows.Shape{Format: 1, BatchChunks: 10}
+	if _, err := run(t, f, workflows.Build{Shape: shape}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := f.count(workflows.ExtractChunks); n != 10 {
+		t.Errorf("%d batches of 10 in a shard of 100", n)
+	}
+	for _, unit := range f.units {
+		if unit.Shape.BatchChunks != 10 || unit.Shape.ShardChunks != 5000 {
+			t.Fatalf("a unit got shape %+v", unit.Shape)
+		}
+	}
+}
+
+func TestABudgetLaidOverAnotherKeepsWhatItDoesNotGive(t *testing.T) {
+	older := workflows.Budget{Calls: 10, Tokens: 20, Money: 3}
+	over := &workflows.Budget{Calls: 50}
+	if got := over.Over(older); got != (workflows.Budget{Calls: 50, Tokens: 20, Money: 3}) {
+		t.Errorf("%+v", got)
+	}
+	if got := (*workflows.Budget)(nil).Over(older); got != older {
+		t.Errorf("%+v", got)
+	}
+}

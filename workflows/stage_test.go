@@ -1,0 +1,178 @@
+package workflows_test
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+
+	"github.com/stretchr/testify/mock"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// stageOf200 is extraction of 200 full shards.
+func stageOf200() workflows.StageInput {
+	in := workflows.StageInput{Stage: "extract", Units: 200, Sizes: make([]int, 200)}
+	for i := range in.Sizes {
+		in.Sizes[i] = 5000
+	}
+	in.Index, in.Generation, in.Fence = "i", "g", fence
+	return in
+}
+
+// next runs one run of a stage; again is whether it continued as new, with in changed to what it continues with.
+func next(t *testing.T, env *testsuite.TestWorkflowEnvironment, in *workflows.StageInput) (workflows.StageResult, bool) {
+	t.Helper()
+	env.ExecuteWorkflow(workflows.StageName, *in)
+	err := env.GetWorkflowError()
+	var again *workflow.ContinueAsNewError
+	if errors.As(err, &again) {
+		*in = workflows.StageInput{}
+		if err := converter.GetDefaultDataConverter().FromPayloads(again.Input, in); err != nil {
+			t.Fatal(err)
+		}
+		return workflows.StageResult{}, true
+	}
+	var out workflows.StageResult
+	if err == nil {
+		err = env.GetWorkflowResult(&out)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out, false
+}
+
+func TestAStageContinuesAsNewWithoutLoss(t *testing.T) {
+	seen := map[int]int{}
+	in := stageOf200()
+	rounds := 0
+	for {
+		rounds++
+		n := 0
+		env := environment(newFake(), nil)
+		env.OnWorkflow(workflows.ShardName, mock.Anything, mock.Anything).
+			Return(func(_ workflow.Context, input workflows.ShardInput) (workflows.StageResult, error) {
+				seen[input.Shard]++
+				if n++; n == 60 { // what the server says at 4,096 events or 4 MB
+					env.SetContinueAsNewSuggested(true)
+				}
+				return workflows.StageResult{Done: int64(input.Chunks)}, nil
+			})
+		out, again := next(t, env, &in)
+		if again {
+			continue
+		}
+		if out.Done != 200*5000 || out.Paused != "" || len(out.Pending) != 0 {
+			t.Fatalf("%+v", out)
+		}
+		break
+	}
+	if rounds < 3 {
+		t.Errorf("%d rounds: continue-as-new was not taken", rounds)
+	}
+	for i := range 200 {
+		if seen[i] != 1 {
+			t.Errorf("shard %d ran %d times", i, seen[i])
+		}
+	}
+}
+
+// A pause and a long history at once: the pause is told, what is left is in it.
+func TestAStageThatPausesDoesNotContinueAsNew(t *testing.T) {
+	in := stageOf200()
+	env := environment(newFake(), nil)
+	env.OnWorkflow(workflows.ShardName, mock.Anything, mock.Anything).
+		Return(func(_ workflow.Context, input workflows.ShardInput) (workflows.StageResult, error) {
+			if input.Shard == 10 {
+				env.SetContinueAsNewSuggested(true)
+				left := []workflows.UnitRange{{From: 3, To: 5}, {From: 70, To: 79}}
+				return workflows.StageResult{Done: 68, Paused: "model_quota", Ref: "ref.json", Pending: left}, nil
+			}
+			return workflows.StageResult{Done: 79}, nil
+		})
+	out, again := next(t, env, &in)
+	if again || out.Paused != "model_quota" || out.Ref != "ref.json" {
+		t.Fatalf("again %v, %+v", again, out)
+	}
+	left, done := 0, int64(0)
+	for _, r := range out.Pending {
+		left += r.To - r.From
+	}
+	if done = int64(200-left)*79 + 68; out.Done != done || out.Pending[0].From != 10 || left < 180 {
+		t.Errorf("done %d of %d, pending %v", out.Done, done, out.Pending)
+	}
+	if len(out.Partial) != 1 || out.Partial[0].Shard != 10 || len(out.Partial[0].Pending) != 2 {
+		t.Errorf("partial %+v", out.Partial)
+	}
+}
+
+// What a pause leaves is enough to go on with, and small, whatever the corpus.
+func TestAShardGoesOnWithItsPendingBatches(t *testing.T) {
+	in := stageOf200()
+	in.Pending = []workflows.UnitRange{{From: 10, To: 12}}
+	in.Partial = []workflows.ShardLeft{{Shard: 10, Pending: []workflows.UnitRange{{From: 78, To: 79}}}}
+	in.Done = 1000
+	got := map[int]workflows.ShardInput{}
+	env := environment(newFake(), nil)
+	env.OnWorkflow(workflows.ShardName, mock.Anything, mock.Anything).
+		Return(func(_ workflow.Context, input workflows.ShardInput) (workflows.StageResult, error) {
+			got[input.Shard] = input
+			return workflows.StageResult{Done: 1}, nil
+		})
+	out, _ := next(t, env, &in)
+	if out.Done != 1002 || len(got) != 2 {
+		t.Fatalf("%+v, %+v", out, got)
+	}
+	if !got[10].Begun || !reflect.DeepEqual(got[10].Pending, in.Partial[0].Pending) {
+		t.Errorf("shard 10: %+v", got[10])
+	}
+	if got[11].Begun || got[11].Pending != nil {
+		t.Errorf("shard 11: %+v", got[11])
+	}
+}
+
+func TestAShardOfWhichOnlyTheSealIsLeftPaysNothing(t *testing.T) {
+	f := newFake()
+	env := environment(f, nil)
+	in := workflows.ShardInput{Shard: 3, Chunks: 5000, Begun: true}
+	in.Index, in.Generation, in.Fence = "i", "g", fence
+	env.ExecuteWorkflow(workflows.ShardName, in)
+	if err := env.GetWorkflowError(); err != nil {
+		t.Fatal(err)
+	}
+	if f.count(workflows.ExtractChunks) != 0 || f.count("SealShard 3") != 1 {
+		t.Errorf("calls %v", f.calls)
+	}
+	if f.units[0].Batch != 79 {
+		t.Errorf("the seal was told %d batches", f.units[0].Batch)
+	}
+}
+
+func TestAStageKeepsItsWindow(t *testing.T) {
+	in := stageOf200()
+	in.Shape.Windows.Extract = 7
+	running, most := 0, 0
+	env := environment(newFake(), nil)
+	env.OnWorkflow(workflows.ShardName, mock.Anything, mock.Anything).
+		Return(func(ctx workflow.Context, _ workflows.ShardInput) (workflows.StageResult, error) {
+			running++
+			most = max(most, running)
+			err := workflow.Sleep(ctx, 1)
+			running--
+			return workflows.StageResult{}, err
+		})
+	if _, again := next(t, env, &in); again || most != 7 {
+		t.Errorf("%d shards at once, want 7", most)
+	}
+}
+
+func TestAStageWithoutUnitsEnds(t *testing.T) {
+	in := workflows.StageInput{Stage: "reduce", Activity: workflows.ReducePartition}
+	if out, again := next(t, environment(newFake(), nil), &in); again || out.Done != 0 || out.Paused != "" {
+		t.Errorf("%+v", out)
+	}
+}

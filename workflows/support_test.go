@@ -1,0 +1,268 @@
+package workflows_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// fence is what the fake's lease gives: every later activity must carry it.
+const fence = 7
+
+// fake stands for the activities of a run: it records calls and answers what a small corpus would.
+type fake struct {
+	mu      sync.Mutex
+	calls   []string           // "name" or "name n" or "name n/batch", in order
+	units   []workflows.Unit   // inputs of the units, in order
+	fail    map[string][]error // errors of the first calls of an activity, or of one unit of it
+	ended   []workflows.End
+	steered []workflows.Steer
+	shards  []int
+	planned workflows.Planned
+	outcome workflows.Outcome
+	imports bool
+	before  func(call string) // runs in the activity
+}
+
+func newFake(shards ...int) *fake {
+	return &fake{
+		shards:  shards,
+		fail:    map[string][]error{},
+		planned: workflows.Planned{Units: 2, Documents: 10},
+		outcome: workflows.Outcome{Status: "completed"},
+	}
+}
+
+func (f *fake) call(name string, units ...workflows.Unit) error {
+	call := name
+	for _, u := range units {
+		call = fmt.Sprintf("%s %d", name, u.N)
+		if name == workflows.ExtractChunks {
+			call = fmt.Sprintf("%s/%d", call, u.Batch)
+		}
+	}
+	if f.before != nil {
+		f.before(call)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, call)
+	f.units = append(f.units, units...)
+	for _, key := range []string{call, name} {
+		if errs := f.fail[key]; len(errs) > 0 {
+			f.fail[key] = errs[1:]
+			return errs[0]
+		}
+	}
+	return nil
+}
+
+// count is how often an activity, or one unit of it, was called.
+func (f *fake) count(call string) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.calls {
+		if c == call || strings.HasPrefix(c, call+" ") {
+			n++
+		}
+	}
+	return n
+}
+
+// first is the place of an activity's first call, last that of its last.
+func (f *fake) first(name string) int {
+	return slices.IndexFunc(f.calls, func(c string) bool { return c == name || strings.HasPrefix(c, name+" ") })
+}
+
+func (f *fake) last(name string) int {
+	for i := len(f.calls) - 1; i >= 0; i-- {
+		if f.calls[i] == name || strings.HasPrefix(f.calls[i], name+" ") {
+			return i
+		}
+	}
+	return -1
+}
+
+func (f *fake) lastEnd() workflows.End {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.ended) == 0 {
+		return workflows.End{}
+	}
+	return f.ended[len(f.ended)-1]
+}
+
+// unitActivities are those that take a Unit and give a UnitResult.
+var unitActivities = []string{
+	workflows.ChunkDocuments, workflows.ExtractChunks, workflows.SealShard, workflows.EstimateShard,
+	workflows.ReducePartition, workflows.ShortenPartition, workflows.EmbedPart, workflows.LoadPart,
+	workflows.WriteSegments, workflows.VerifyPart, workflows.CollectGarbage, workflows.RestorePart,
+}
+
+// registry is what a test environment and a worker have in common.
+type registry interface {
+	RegisterActivityWithOptions(activity any, options activity.RegisterOptions)
+}
+
+func (f *fake) register(to registry) {
+	reg := func(name string, function any) {
+		to.RegisterActivityWithOptions(function, activity.RegisterOptions{Name: name})
+	}
+	reg(workflows.TakeLease, func(context.Context, workflows.Build) (int64, error) {
+		return fence, f.call(workflows.TakeLease)
+	})
+	reg(workflows.PlanBuild, func(context.Context, workflows.Build) (workflows.Planned, error) {
+		return f.planned, f.call(workflows.PlanBuild)
+	})
+	reg(workflows.BeginStage, func(_ context.Context, s workflows.StageState) error {
+		return f.call(workflows.BeginStage + " " + s.Stage)
+	})
+	reg(workflows.SealChunks, func(context.Context, workflows.Build) (workflows.Chunked, error) {
+		chunked := workflows.Chunked{Shards: f.shards, Import: f.imports}
+		for _, chunks := range f.shards {
+			chunked.Chunks += int64(chunks)
+		}
+		return chunked, f.call(workflows.SealChunks)
+	})
+	reg(workflows.SealExtraction, func(context.Context, workflows.Build) (workflows.Extracted, error) {
+		return workflows.Extracted{Partitions: 2}, f.call(workflows.SealExtraction)
+	})
+	reg(workflows.ImportVectors, func(context.Context, workflows.Build) error { return f.call(workflows.ImportVectors) })
+	for _, name := range unitActivities {
+		reg(name, func(_ context.Context, u workflows.Unit) (workflows.UnitResult, error) {
+			if u.Fence != fence {
+				return workflows.UnitResult{}, fmt.Errorf("%s got fence %d", name, u.Fence)
+			}
+			return workflows.UnitResult{Done: 1}, f.call(name, u)
+		})
+	}
+	reg(workflows.PublishBuild, func(_ context.Context, u workflows.Unit) (workflows.Outcome, error) {
+		return f.outcome, f.call(workflows.PublishBuild)
+	})
+	end := func(_ context.Context, e workflows.End) error {
+		f.mu.Lock()
+		f.ended = append(f.ended, e)
+		f.mu.Unlock()
+		return f.call(workflows.EndBuild)
+	}
+	reg(workflows.EndBuild, end)
+	reg(workflows.EndRestore, end)
+	reg(workflows.OpenRestore, func(_ context.Context, b workflows.Build) (workflows.Restored, error) {
+		b.Fence = fence
+		return workflows.Restored{Build: b, Parts: 3}, f.call(workflows.OpenRestore)
+	})
+	reg(workflows.SteerRun, func(_ context.Context, s workflows.Steer) error {
+		f.mu.Lock()
+		f.steered = append(f.steered, s)
+		f.mu.Unlock()
+		return f.call(workflows.SteerRun)
+	})
+}
+
+// environment of a test; with prepares it.
+func environment(f *fake, with func(*testsuite.TestWorkflowEnvironment)) *testsuite.TestWorkflowEnvironment {
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(30 * time.Second)
+	f.register(env)
+	workflows.Register(env)
+	if with != nil {
+		with(env)
+	}
+	return env
+}
+
+// run runs a build, or a restore where its generation says so.
+func run(
+	t *testing.T,
+	f *fake,
+	build workflows.Build,
+	with func(*testsuite.TestWorkflowEnvironment),
+) (workflows.Outcome, error) {
+	t.Helper()
+	name := workflows.BuildIndexName
+	if build.Index = "i"; strings.HasPrefix(build.Generation, workflows.RestoreGeneration) {
+		name = workflows.RestoreName
+	} else {
+		build.Generation = "g"
+	}
+	if build.Heartbeat == 0 { // the environment's clock jumps over what a mock waits for
+		build.Heartbeat = 1000 * time.Hour
+	}
+	env := environment(f, with)
+	env.ExecuteWorkflow(name, build)
+	if !env.IsWorkflowCompleted() {
+		t.Fatal("the run did not end")
+	}
+	var out workflows.Outcome
+	err := env.GetWorkflowError()
+	if err == nil {
+		err = env.GetWorkflowResult(&out)
+	}
+	return out, err
+}
+
+// fatal is an error as activities map it: a code, a reference to its text, never to be retried.
+func fatal(code string) error {
+	return temporal.NewApplicationErrorWithOptions(code, code, temporal.ApplicationErrorOptions{
+		NonRetryable: true, Details: []any{"ref-" + code + ".json"},
+	})
+}
+
+// answer is how an update ended.
+type answer struct {
+	rejected, failed error
+	completed        bool
+}
+
+func (a *answer) Accept()          {}
+func (a *answer) Reject(err error) { a.rejected = err }
+func (a *answer) Complete(_ any, err error) {
+	a.completed, a.failed = err == nil, err
+}
+
+// send sends an update now.
+func send(env *testsuite.TestWorkflowEnvironment, update string, input ...any) *answer {
+	a := &answer{}
+	env.UpdateWorkflow(update, "", a, input...)
+	return a
+}
+
+// resumeAt resumes the run at a time after its start, and fails the test where that is refused.
+func resumeAt(t *testing.T, env *testsuite.TestWorkflowEnvironment, after time.Duration, in workflows.Resume) {
+	t.Helper()
+	var a *answer
+	env.RegisterDelayedCallback(func() { a = send(env, workflows.UpdateResume, in) }, after)
+	env.RegisterDelayedCallback(func() {
+		if a.rejected != nil || a.failed != nil {
+			t.Errorf("resume: %+v", a)
+		}
+	}, after+time.Second)
+}
+
+// state asks the run.
+func state(t *testing.T, env *testsuite.TestWorkflowEnvironment) workflows.State {
+	t.Helper()
+	var s workflows.State
+	value, err := env.QueryWorkflow(workflows.QueryState)
+	if err == nil {
+		err = value.Get(&s)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	return s
+}

@@ -1,0 +1,17 @@
+package workflows
+
+// Formats of a run, fixed by its starter in Shape.Format. A worker refuses a format that it does not know, so that a
+// run started by a newer program waits for newer workers instead of being cut up wrongly.
+//
+// A new number is due when the same input must be cut or ordered in another way from now on: code asks for the number
+// and goes both ways. That serves runs that have not begun. Where a run in progress must meet changed code (workers
+// without deployment versions, docs/decisions/0007-worker-versions.md), the change of commands stands behind
+// workflow.GetVersion with a change id of its own, named here with one line of reason, and a history recorded before
+// the change joins testdata/histories.
+const (
+	FormatBuiltIn = 0 // sizes and windows were constants of the program; Shape.Filled has them
+	FormatShape   = 1 // sizes and windows are inputs; stages pause by completing
+)
+
+// LatestFormat is what DefaultShape gives.
+const LatestFormat = FormatShape
