@@ -54,10 +54,13 @@ type Budget struct {
 	Money  float64 `json:"money"`
 }
 
-// Failures is the failure budget: a run with more failed chunks than both does not publish.
+// Failures is the failure budget. A run does not publish when Floor or more chunks failed and these are more than Count
+// and than Share of all, or when Floor or more documents failed and these are more than DocumentsShare of all.
 type Failures struct {
-	Share float64 `json:"share"`
-	Count int     `json:"count"`
+	Share          float64 `json:"share"`
+	Count          int     `json:"count"`
+	DocumentsShare float64 `json:"documents_share"`
+	Floor          int     `json:"floor"` // fewer failures of a kind than this hold nothing
 }
 
 // Gate holds the checks before publication.
