@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -59,6 +60,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	if fault.As(err) == nil { // the parser's own: an unknown command, a flag that is missing
 		err = fault.Usage.At("", "").Because(err).Advise("see: unweaver --help")
 	}
+	a.json = a.json || slices.Contains(args, "--json") // the parser may not have come to it
 	a.showError(err)
 	switch fault.CodeOf(err) {
 	case fault.Usage, fault.BadConfig:

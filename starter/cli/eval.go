@@ -32,7 +32,8 @@ type evalFlags struct {
 func (a *App) evalCmd() *cobra.Command {
 	var flags evalFlags
 	command := &cobra.Command{
-		Use: "eval", Short: "Compare retrieval methods on a dataset with gold passages",
+		Use:   "eval",
+		Short: "Compare retrieval methods on a dataset with gold passages",
 		Long: `Compare retrieval methods on one index: recall, MRR and nDCG with confidence intervals, tokens and latency.
 
 A dataset is a folder with corpus.jsonl ({"id","title","text"}) and questions.jsonl
@@ -177,7 +178,7 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 		}
 	}
 	if flags.answers {
-		if plan.Judge, err = a.judge(spec, dataset, len(sys)+2, flags); err != nil {
+		if plan.Judge, err = a.judge(dataset, len(sys)+2, flags); err != nil {
 			return err
 		}
 	}
@@ -223,34 +224,38 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 }
 
 // judge opens the judging model and tells the cost.
-func (a *App) judge(spec corpus.Spec, dataset *eval.Dataset, rows int, flags evalFlags) (*eval.Judge, error) {
+func (a *App) judge(dataset *eval.Dataset, rows int, flags evalFlags) (*eval.Judge, error) {
 	cfg, err := a.config()
 	if err != nil {
 		return nil, err
 	}
-	configured := cfg.Models.Chat
+	index, err := cfg.Spec(flags.index, "")
+	if err != nil {
+		return nil, err
+	}
+	configured := index.Chat
 	if configured.Provider != "openai" {
 		return nil, fault.Usage.At("judge answers with", "models.chat").
 			Because("it is " + configured.Provider + ", which cannot judge").
 			Advise("set models.chat to a model server, or leave --answers out")
 	}
-	n, chars := 0, 0
-	for _, q := range dataset.Questions {
-		if q.Answer != "" {
-			n++
-			chars += len(q.Answer) + len(q.Question)
+	answered := 0
+	for _, question := range dataset.Questions {
+		if question.Answer != "" {
+			answered++
 		}
 	}
-	calls := n * rows * (1 + eval.CallsPerAnswer*flags.runs)
-	tokens := int64(n*rows)*4500 + int64(n*rows*flags.runs)*4*700
+	calls := answered * rows * (1 + eval.CallsPerAnswer*flags.runs)
+	tokens := int64(answered*rows)*4500 + int64(answered*rows*flags.runs)*4*700
 	cost := float64(tokens) * configured.Price.Prompt / 1e6
 	fmt.Fprintf(
 		a.Err,
-		"answers and judgements: about %d calls and %d tokens, cost %.2f (%d questions with answers, %d rows, %d runs)\n",
+		"answers and judgements: about %d calls and %d tokens, cost %.2f "+
+			"(%d questions with answers, %d rows, %d runs)\n",
 		calls,
 		tokens,
 		cost,
-		n,
+		answered,
 		rows,
 		flags.runs,
 	)

@@ -17,15 +17,17 @@ func (a *App) indexCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "index [CORPUS]",
 		Short: "Build and publish a generation of an index",
-		Long: `Build and publish a generation of an index from a corpus: a directory or s3://bucket/prefix, else the one that
-is configured.
+		Long: `Build and publish a generation of an index from a corpus: a directory or s3://bucket/prefix, else the one
+that is configured.
 
 Without --generation it attaches to a running build of the index with the same corpus and configuration.
 Exit codes: 0 done, 1 failed, 2 usage, 3 completed with errors, 4 not published by a gate, 5 paused.`,
 		Args: arguments(0, 1, "at most a CORPUS"),
 		RunE: func(command *cobra.Command, args []string) error {
 			if index == "" {
-				return fault.Usage.At("run unweaver", "index").Because("no index is named").Advise("add --index NAME")
+				return fault.Usage.At("run unweaver", "index").
+					Because("no index is named").
+					Advise("add --index NAME")
 			}
 			uri := ""
 			if len(args) > 0 {

@@ -224,10 +224,10 @@ func Ask(ctx context.Context, base, index string, body map[string]any) ([]byte, 
 func ShowAnswer(writer io.Writer, answer Answer) {
 	if answer.Answer != nil {
 		fmt.Fprintf(writer, "%s", answer.Answer.Text)
-		for _, c := range answer.Answer.Citations {
-			for _, x := range answer.Chunks {
-				if x.ID == c {
-					fmt.Fprintf(writer, " [%d]", x.Rank)
+		for _, cited := range answer.Answer.Citations {
+			for _, chunk := range answer.Chunks {
+				if chunk.ID == cited {
+					fmt.Fprintf(writer, " [%d]", chunk.Rank)
 				}
 			}
 		}
