@@ -1,36 +1,61 @@
-// Package config reads the one configuration (DESIGN §10): a YAML file, over it variables UNWEAVER_<PATH>, over those
-// --set path=value. Unknown keys are errors, and all mistakes are reported at once with line and column.
+// Package config reads the one configuration: a YAML file, over it variables UNWEAVER_<PATH>, over those --set
+// path=value. Unknown keys are errors, keys that have no effect yet are refused, and all mistakes are reported at once
+// with line and column.
+//
+// Types say which keys there are, keys.go says of each what it means and which values it takes. Checks, the reference
+// (docs/configuration.md), the file that `unweaver config init` writes and what `unweaver config show` prints are all
+// made from these two.
 package config
 
 import (
+	"reflect"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 )
 
-// Config is the whole file.
+// Config is the whole file. What a build is computed from has the types of package corpus: their JSON names are the
+// keys.
 type Config struct {
 	Engine   Engine           `yaml:"engine"`
 	QueryAPI QueryAPI         `yaml:"query_api"`
+	Worker   Worker           `yaml:"worker"`
 	Stores   Stores           `yaml:"stores"`
 	Models   Models           `yaml:"models"`
 	Indexes  map[string]Index `yaml:"indexes"`
 
-	places map[string]place
+	places map[string]place // of every value that was given, by path
 }
 
 // Engine says where Temporal is.
 type Engine struct {
-	Address   string `yaml:"address"`
-	Namespace string `yaml:"namespace"`
-	TaskQueue string `yaml:"task_queue"`
-	TLS       bool   `yaml:"tls"`
-	APIKeyEnv string `yaml:"api_key_env"`
+	Address    string     `yaml:"address"`
+	Namespace  string     `yaml:"namespace"`
+	TaskQueue  string     `yaml:"task_queue"`
+	TLS        bool       `yaml:"tls"`
+	APIKeyEnv  string     `yaml:"api_key_env"`
+	Deployment Deployment `yaml:"deployment"`
+}
+
+// Deployment is the worker deployment version of Temporal that a worker reports.
+type Deployment struct {
+	Name      string `yaml:"name"`
+	BuildID   string `yaml:"build_id"`
+	Versioned bool   `yaml:"versioned"` // runs stay on the version that they began with
 }
 
 // QueryAPI says where queries are served.
 type QueryAPI struct {
 	Address string `yaml:"address"`
+}
+
+// Worker sizes one worker process.
+type Worker struct {
+	Slots      int    `yaml:"slots"`       // activities at once
+	Pollers    int    `yaml:"pollers"`     // long polls a task queue
+	CacheBytes int64  `yaml:"cache_bytes"` // bound of the files that are mapped from the artifact store
+	CacheDir   string `yaml:"cache_dir"`
+	CPU        int    `yaml:"cpu"` // computing activities at once; 0: one a processor
 }
 
 // Stores are URLs; a path is the embedded adapter.
@@ -44,9 +69,9 @@ type Stores struct {
 
 // Milvus settings.
 type Milvus struct {
-	Load   string `yaml:"load"`   // import (first builds, through bucket) or insert
-	Bucket string `yaml:"bucket"` // Milvus's own bucket, on the endpoint of stores.s3; empty: insert
-	Index  string `yaml:"index"`  // hnsw or ivf
+	Load   string `yaml:"load"`
+	Bucket string `yaml:"bucket"`
+	Index  string `yaml:"index"`
 }
 
 // S3 settings; credentials come from the AWS default chain.
@@ -58,114 +83,35 @@ type S3 struct {
 
 // Models and their limits.
 type Models struct {
-	Chat      Chat      `yaml:"chat"`
-	Embedding Embedding `yaml:"embedding"`
-	Limits    Limits    `yaml:"limits"`
+	Chat      corpus.ChatModel  `yaml:"chat"`
+	Embedding corpus.EmbedModel `yaml:"embedding"`
+	Limits    corpus.Limits     `yaml:"limits"`
 }
 
-// Chat model.
-type Chat struct {
-	Provider  string `yaml:"provider"`
-	BaseURL   string `yaml:"base_url"`
-	APIKeyEnv string `yaml:"api_key_env"`
-	Model     string `yaml:"model"`
-	Mode      string `yaml:"mode"`
-	File      string `yaml:"file"`
-	Price     Price  `yaml:"price"`
-}
-
-// Embedding model.
-type Embedding struct {
-	Provider       string `yaml:"provider"`
-	BaseURL        string `yaml:"base_url"`
-	APIKeyEnv      string `yaml:"api_key_env"`
-	Model          string `yaml:"model"`
-	Dimension      int    `yaml:"dimension"`
-	MaxInputTokens int    `yaml:"max_input_tokens"`
-	Classes        string `yaml:"classes"`
-	Price          Price  `yaml:"price"`
-}
-
-// Price is money per million tokens.
-type Price struct {
-	Prompt     float64 `yaml:"prompt"`
-	Completion float64 `yaml:"completion"`
-}
-
-// Limits over all workers, per endpoint; 0 = none.
-type Limits struct {
-	Concurrency       int `yaml:"concurrency"`
-	RequestsPerMinute int `yaml:"requests_per_minute"`
-	TokensPerMinute   int `yaml:"tokens_per_minute"`
-}
-
-// Index is one index; Models overrides the general ones.
+// Index is one index. What its Models set wins over the general ones, key by key.
 type Index struct {
-	Corpus     string     `yaml:"corpus"`
-	Chunking   Chunking   `yaml:"chunking"`
-	Shortening Shortening `yaml:"shortening"`
-	Retrieval  Retrieval  `yaml:"retrieval"`
-	Parity     bool       `yaml:"parity"`
-	Keep       int        `yaml:"keep"`
-	Grace      string     `yaml:"grace"`
-	Budget     Budget     `yaml:"budget"`
-	Failures   Failures   `yaml:"failures"`
-	Gate       Gate       `yaml:"gate"`
-	Schedule   Schedule   `yaml:"schedule"`
-	Models     Models     `yaml:"models"`
+	Corpus     string            `yaml:"corpus"`
+	Chunking   corpus.Chunking   `yaml:"chunking"`
+	Shortening corpus.Shortening `yaml:"shortening"`
+	Retrieval  corpus.Retrieval  `yaml:"retrieval"`
+	Parity     bool              `yaml:"parity"`
+	Keep       int               `yaml:"keep"`
+	Grace      corpus.Duration   `yaml:"grace"`
+	Budget     corpus.Budget     `yaml:"budget"`
+	Failures   corpus.Failures   `yaml:"failures"`
+	Gate       corpus.Gate       `yaml:"gate"`
+	Schedule   Schedule          `yaml:"schedule"`
+	Models     Models            `yaml:"models"`
 }
 
-// Chunking of an index.
-type Chunking struct {
-	Strategy   string `yaml:"strategy"`
-	Boundaries string `yaml:"boundaries"`
-	MaxTokens  int    `yaml:"max_tokens"`
-	Overlap    int    `yaml:"overlap"`
-}
-
-// Shortening of an index.
-type Shortening struct {
-	Threshold int `yaml:"threshold"`
-	Sample    int `yaml:"sample"`
-}
-
-// Retrieval defaults of an index.
-type Retrieval struct {
-	Method        string  `yaml:"method"`
-	Rule          string  `yaml:"rule"`
-	TopChunks     int     `yaml:"top_chunks"`
-	Language      string  `yaml:"language"`
-	MinSimilarity float64 `yaml:"min_similarity"`
-}
-
-// Budget of a run.
-type Budget struct {
-	Calls  int     `yaml:"calls"`
-	Tokens int     `yaml:"tokens"`
-	Money  float64 `yaml:"money"`
-}
-
-// Failures that a run may have and still publish.
-type Failures struct {
-	Share float64 `yaml:"share"`
-	Count int     `yaml:"count"`
-}
-
-// Gate before publication.
-type Gate struct {
-	MaxRemoved    float64 `yaml:"max_removed"`
-	Probes        string  `yaml:"probes"`
-	MaxRecallDrop float64 `yaml:"max_recall_drop"`
-}
-
-// Schedule of an index.
+// Schedule of an index. Nothing makes schedules yet: any value but the default is refused.
 type Schedule struct {
-	Cron           string `yaml:"cron"`
-	Timezone       string `yaml:"timezone"`
-	Overlap        string `yaml:"overlap"`
-	Catchup        string `yaml:"catchup"`
-	Jitter         string `yaml:"jitter"`
-	PauseOnFailure bool   `yaml:"pause_on_failure"`
+	Cron           string          `yaml:"cron"`
+	Timezone       string          `yaml:"timezone"`
+	Overlap        string          `yaml:"overlap"`
+	Catchup        corpus.Duration `yaml:"catchup"`
+	Jitter         corpus.Duration `yaml:"jitter"`
+	PauseOnFailure bool            `yaml:"pause_on_failure"`
 }
 
 // Default is the configuration without any file: everything embedded and built in.
@@ -173,89 +119,85 @@ func Default() *Config {
 	return &Config{
 		Engine:   Engine{Address: "127.0.0.1:7233", Namespace: "default", TaskQueue: "unweaver"},
 		QueryAPI: QueryAPI{Address: "127.0.0.1:8080"},
+		Worker:   Worker{Slots: 64, Pollers: 4, CacheBytes: 32 << 30},
 		Stores:   Stores{Milvus: Milvus{Load: "import", Index: "hnsw"}, S3: S3{Region: "us-east-1"}},
 		Models: Models{
-			Chat: Chat{Provider: "builtin", APIKeyEnv: "OPENAI_API_KEY", Mode: "online"},
-			Embedding: Embedding{
+			Chat: corpus.ChatModel{Provider: "builtin", APIKeyEnv: "OPENAI_API_KEY", Mode: "online"},
+			Embedding: corpus.EmbedModel{
 				Provider:       "builtin",
 				APIKeyEnv:      "OPENAI_API_KEY",
 				MaxInputTokens: 8192,
 				Classes:        "model",
-			}, Limits: Limits{Concurrency: 64},
+			},
+			Limits: corpus.Limits{Concurrency: 64},
 		},
 		Indexes: map[string]Index{},
 	}
 }
 
-// defaultIndex is what an index that the file names starts from.
+// defaultIndex is what an index starts from, whether the file names it or not.
 func defaultIndex() Index {
 	return Index{
-		Chunking:   Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500},
-		Shortening: Shortening{Threshold: 4000, Sample: 256},
-		Retrieval:  Retrieval{Method: "hybrid", Rule: "weighted", TopChunks: 5, Language: "en"},
+		Chunking:   corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500},
+		Shortening: corpus.Shortening{Threshold: 4000, Sample: 256},
+		Retrieval:  corpus.Retrieval{Method: "hybrid", Rule: "weighted", TopChunks: 5, Language: "en"},
 		Keep:       3,
-		Grace:      "24h",
-		Failures:   Failures{Share: 0.01},
-		Gate:       Gate{MaxRemoved: 0.2, MaxRecallDrop: 0.05},
-		Schedule:   Schedule{Timezone: "UTC", Overlap: "skip", Catchup: "24h", Jitter: "5m"},
+		Grace:      corpus.Duration(24 * time.Hour),
+		Failures:   corpus.Failures{Share: 0.01, DocumentsShare: 0.01, Floor: 5},
+		Gate:       corpus.Gate{MaxRemoved: 0.2, MaxRecallDrop: 0.05},
+		Schedule: Schedule{
+			Timezone: "UTC",
+			Overlap:  "skip",
+			Catchup:  corpus.Duration(24 * time.Hour),
+			Jitter:   corpus.Duration(5 * time.Minute),
+		},
 	}
 }
 
 // Spec resolves the configuration of an index: the file's, else the defaults; the index's models over the general ones.
-// corpusURI wins over the configured corpus where it is not empty.
+// corpusURI wins over the configured corpus where it is not empty. The error is always nil today; it is there for keys
+// whose resolution can fail.
 func (c *Config) Spec(index, corpusURI string) (corpus.Spec, error) {
-	x, ok := c.Indexes[index]
+	settings, ok := c.Indexes[index]
 	if !ok {
-		x = defaultIndex()
+		settings = defaultIndex()
 	}
 	if corpusURI == "" {
-		corpusURI = x.Corpus
+		corpusURI = settings.Corpus
 	}
-	models := c.Models
-	over(&models.Chat, x.Models.Chat)
-	over(&models.Embedding, x.Models.Embedding)
-	if x.Models.Limits != (Limits{}) {
-		models.Limits = x.Models.Limits
-	}
-	grace, err := time.ParseDuration(x.Grace)
-	if err != nil {
-		grace = 24 * time.Hour // Validate refused it before
-	}
+	models := c.modelsOf(index)
 	return corpus.Spec{
 		Index:      index,
 		Corpus:     corpusURI,
-		Chunking:   corpus.Chunking(x.Chunking),
-		Shortening: corpus.Shortening(x.Shortening),
-		Retrieval:  corpus.Retrieval(x.Retrieval),
-		Parity:     x.Parity,
-		Keep:       x.Keep,
-		Grace:      corpus.Duration(grace),
-		Budget: corpus.Budget{
-			Calls:  int64(x.Budget.Calls),
-			Tokens: int64(x.Budget.Tokens),
-			Money:  x.Budget.Money,
-		},
-		Failures: corpus.Failures{Share: x.Failures.Share, Count: x.Failures.Count},
-		Gate:     corpus.Gate(x.Gate),
-		Limits:   corpus.Limits(models.Limits),
-		Chat: corpus.ChatModel{
-			Provider:  models.Chat.Provider,
-			BaseURL:   models.Chat.BaseURL,
-			APIKeyEnv: models.Chat.APIKeyEnv,
-			Model:     models.Chat.Model,
-			Mode:      models.Chat.Mode,
-			File:      models.Chat.File,
-			Price:     corpus.Price(models.Chat.Price),
-		},
-		Embedding: corpus.EmbedModel{
-			Provider:       models.Embedding.Provider,
-			BaseURL:        models.Embedding.BaseURL,
-			APIKeyEnv:      models.Embedding.APIKeyEnv,
-			Model:          models.Embedding.Model,
-			Dimension:      models.Embedding.Dimension,
-			MaxInputTokens: models.Embedding.MaxInputTokens,
-			Classes:        models.Embedding.Classes,
-			Price:          corpus.Price(models.Embedding.Price),
-		},
+		Chunking:   settings.Chunking,
+		Shortening: settings.Shortening,
+		Retrieval:  settings.Retrieval,
+		Parity:     settings.Parity,
+		Keep:       settings.Keep,
+		Grace:      settings.Grace,
+		Budget:     settings.Budget,
+		Failures:   settings.Failures,
+		Gate:       settings.Gate,
+		Chat:       models.Chat,
+		Embedding:  models.Embedding,
+		Limits:     models.Limits,
 	}, nil
+}
+
+// modelsOf gives the models of an index: what the index sets, be it zero, wins over the general value.
+func (c *Config) modelsOf(index string) Models {
+	models := c.Models
+	prefix := "indexes." + index + ".models"
+	own := map[string]reflect.Value{}
+	walk(reflect.ValueOf(c.Indexes[index].Models), prefix, func(path string, value reflect.Value) {
+		if _, given := c.places[path]; given || !value.IsZero() {
+			own[path] = value
+		}
+	})
+	walk(reflect.ValueOf(&models).Elem(), prefix, func(path string, value reflect.Value) {
+		if set, ok := own[path]; ok {
+			value.Set(set)
+		}
+	})
+	return models
 }

@@ -5,23 +5,35 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
 func load(t *testing.T, yaml string, env, set []string) (*config.Config, error) {
 	t.Helper()
-	p := filepath.Join(t.TempDir(), "unweaver.yaml")
-	if err := os.WriteFile(p, []byte(yaml), 0o600); err != nil {
+	path := filepath.Join(t.TempDir(), "unweaver.yaml")
+	if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return config.Load(config.Source{Path: p, Env: env, Set: set})
+	return config.Load(config.Source{Path: path, Env: env, Set: set})
+}
+
+func mustLoad(t *testing.T, yaml string, env, set []string) *config.Config {
+	t.Helper()
+	cfg, err := load(t, yaml, env, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
 }
 
 func TestTheContractsExampleIsValid(t *testing.T) {
-	c, err := load(t, `engine:    { address: 127.0.0.1:7233, namespace: default, task_queue: unweaver }
+	cfg := mustLoad(t, `engine:    { address: 127.0.0.1:7233, namespace: default, task_queue: unweaver }
 query_api: { address: 127.0.0.1:8080 }
+worker:    { slots: 64, pollers: 4, cache_bytes: 34359738368, cache_dir: "", cpu: 0 }
 stores:
   artifacts: s3://bucket/prefix
   classes:   redis://host:6379/0
@@ -29,8 +41,12 @@ stores:
   milvus:    { load: import, bucket: "" }
   s3:        { endpoint: "", region: us-east-1, path_style: false }
 models:
-  chat:      { provider: openai, base_url: "", api_key_env: OPENAI_API_KEY, model: "m", mode: online, price: {prompt: 0, completion: 0} }
-  embedding: { provider: openai, base_url: "", api_key_env: OPENAI_API_KEY, model: "e", dimension: 0, max_input_tokens: 8192, classes: model, price: {prompt: 0} }
+  chat:
+    { provider: openai, base_url: "", api_key_env: OPENAI_API_KEY, model: "m", mode: online,
+      price: {prompt: 0, completion: 0} }
+  embedding:
+    { provider: openai, base_url: "", api_key_env: OPENAI_API_KEY, model: "e", dimension: 0,
+      max_input_tokens: 8192, classes: model, price: {prompt: 0} }
   limits:    { concurrency: 64, requests_per_minute: 0, tokens_per_minute: 0 }
 indexes:
   docs:
@@ -46,19 +62,25 @@ indexes:
     gate:     { max_removed: 0.2, probes: "", max_recall_drop: 0.05 }
     schedule: { cron: "", timezone: UTC, overlap: skip, catchup: 24h, jitter: 5m, pause_on_failure: false }
 `, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s, err := c.Spec("docs", ""); err != nil || s.Corpus != "s3://bucket/docs/" || s.Chat.Model != "m" ||
-		s.Keep != 3 {
-		t.Errorf("%+v %v", s, err)
+	spec, err := cfg.Spec("docs", "")
+	if err != nil || spec.Corpus != "s3://bucket/docs/" || spec.Chat.Model != "m" || spec.Keep != 3 {
+		t.Errorf("%+v %v", spec, err)
 	}
 }
 
 func TestEveryMistakeIsReportedAtOnceWithItsPlace(t *testing.T) {
 	_, err := load(
 		t,
-		"modells: {}\nmodels:\n  chat: { provider: gpt, base_url: nowhere }\nindexes:\n  Bad_Name: {}\n  docs:\n    keep: many\n    chunking: { strategy: magic, max_tokens: 5 }\n    grace: soon\n",
+		`modells: {}
+models:
+  chat: { provider: gpt, base_url: nowhere }
+indexes:
+  Bad_Name: {}
+  docs:
+    keep: many
+    chunking: { strategy: magic, max_tokens: 5 }
+    grace: soon
+`,
 		[]string{"UNWEAVER_MODELS_CHAT_COLOUR=red"},
 		[]string{"indexes.docs.keeep=3", "nonsense"},
 	)
@@ -66,8 +88,18 @@ func TestEveryMistakeIsReportedAtOnceWithItsPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"unweaver.yaml:1:1: unknown key modells", "unweaver.yaml:3:21: models.chat.provider", "unweaver.yaml:3:36: models.chat.base_url", "unweaver.yaml:5:3: indexes.Bad_Name", "unweaver.yaml:7:11: indexes.docs.keep",
-		"unweaver.yaml:8:27: indexes.docs.chunking.strategy", "unweaver.yaml:8:46: indexes.docs.chunking.max_tokens", "unweaver.yaml:9:12: indexes.docs.grace", "variable UNWEAVER_MODELS_CHAT_COLOUR", "indexes.docs.keeep", "--set nonsense",
+		"unweaver.yaml:1:1: unknown key modells",
+		"unweaver.yaml:3:21: models.chat.provider",
+		"unweaver.yaml:3:36: models.chat.base_url",
+		"unweaver.yaml:5:3: indexes.Bad_Name",
+		"unweaver.yaml:7:11: indexes.docs.keep",
+		"unweaver.yaml:8:27: indexes.docs.chunking.strategy",
+		"unweaver.yaml:8:46: indexes.docs.chunking.max_tokens",
+		"unweaver.yaml:9:12: indexes.docs.grace",
+		"variable UNWEAVER_MODELS_CHAT_COLOUR",
+		"indexes.docs.keeep",
+		"--set nonsense",
+		": 11 mistakes",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in\n%v", want, err)
@@ -76,7 +108,7 @@ func TestEveryMistakeIsReportedAtOnceWithItsPlace(t *testing.T) {
 }
 
 func TestASettingWinsOverAVariableAndThatOverTheFile(t *testing.T) {
-	c, err := load(
+	cfg := mustLoad(
 		t,
 		"models: { limits: { concurrency: 1 }, chat: { model: file } }\nindexes: { my-docs: { keep: 2 } }\n",
 		[]string{
@@ -84,41 +116,61 @@ func TestASettingWinsOverAVariableAndThatOverTheFile(t *testing.T) {
 			"UNWEAVER_MODELS_CHAT_MODEL=variable",
 			"UNWEAVER_MODELS_CHAT_BASE_URL=http://v/v1",
 			"UNWEAVER_INDEXES_MY_DOCS_KEEP=7",
+			"UNWEAVER_WORKER_CACHE_DIR=/y",
+			"UNWEAVER_ENGINE_DEPLOYMENT_NAME=blue",
+			"UNWEAVER_ENGINE_DEPLOYMENT_BUILD_ID=v1",
 			"UNWEAVER_DATA_DIR=/x",
 		},
-		[]string{"models.chat.model=set", "indexes.new.keep=9"},
+		[]string{"models.chat.model=set", "indexes.new.keep=9", "indexes.new.grace=90m"},
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c.Models.Limits.Concurrency != 2 || c.Models.Chat.Model != "set" || c.Models.Chat.BaseURL != "http://v/v1" ||
-		c.Indexes["my-docs"].Keep != 7 ||
-		c.Indexes["new"].Keep != 9 {
-		t.Errorf("%+v", c)
+	if cfg.Models.Limits.Concurrency != 2 || cfg.Models.Chat.Model != "set" ||
+		cfg.Models.Chat.BaseURL != "http://v/v1" || cfg.Indexes["my-docs"].Keep != 7 ||
+		cfg.Indexes["new"].Keep != 9 || time.Duration(cfg.Indexes["new"].Grace) != 90*time.Minute ||
+		cfg.Worker.CacheDir != "/y" || cfg.Engine.Deployment != (config.Deployment{Name: "blue", BuildID: "v1"}) {
+		t.Errorf("%+v", cfg)
 	}
 }
 
-func TestTheDigestCoversWhatIsBuiltAndNothingElse(t *testing.T) {
-	digest := func(set ...string) string {
-		c, err := config.Load(config.Source{Set: set})
-		if err != nil {
-			t.Fatal(err)
-		}
-		spec, err := c.Spec("docs", "/corpus")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return spec.ConfigDigest().String()
+func TestAnIndexThatIsNotNamedHasTheDefaults(t *testing.T) {
+	named, err := mustLoad(t, "indexes: {docs: }\n", nil, nil).Spec("docs", "/corpus")
+	if err != nil {
+		t.Fatal(err)
 	}
-	base := digest()
-	for _, s := range []string{"indexes.docs.keep=9", "models.limits.concurrency=3", "models.chat.price.prompt=7", "indexes.docs.retrieval.top_chunks=9", "indexes.docs.gate.max_removed=1", "models.chat.base_url=http://other/v1"} {
-		if digest(s) != base {
-			t.Errorf("%s rebuilds", s)
-		}
+	unnamed, err := config.Default().Spec("docs", "/corpus")
+	if err != nil || named != unnamed {
+		t.Errorf("%+v\n%+v\n%v", named, unnamed, err)
 	}
-	for _, s := range []string{"indexes.docs.chunking.max_tokens=900", "indexes.docs.shortening.threshold=500", "indexes.docs.parity=true", "models.chat.model=other", "models.embedding.dimension=7", "indexes.docs.retrieval.language=de", "models.embedding.classes=lexical"} {
-		if digest(s) == base {
-			t.Errorf("%s does not rebuild", s)
-		}
+	want := corpus.Failures{Share: 0.01, DocumentsShare: 0.01, Floor: 5}
+	if unnamed.Failures != want || unnamed.Chat.Provider != "builtin" || unnamed.Corpus != "/corpus" {
+		t.Errorf("%+v", unnamed)
+	}
+}
+
+func TestAnIndexsOwnModelsWinKeyByKeyEvenWhereTheyAreZero(t *testing.T) {
+	cfg := mustLoad(t, `models:
+  chat: { provider: openai, model: general, base_url: "http://general/v1", price: { prompt: 3, completion: 4 } }
+  limits: { concurrency: 8, requests_per_minute: 100 }
+indexes:
+  plain: {}
+  own:
+    models:
+      chat: { model: own, base_url: "", price: { completion: 0 } }
+      limits: { requests_per_minute: 5 }
+`, nil, []string{"indexes.own.models.embedding.max_input_tokens=0"})
+	plain, _ := cfg.Spec("plain", "")
+	own, _ := cfg.Spec("own", "")
+	if plain.Chat != cfg.Models.Chat || plain.Limits != cfg.Models.Limits || plain.Embedding != cfg.Models.Embedding {
+		t.Errorf("plain: %+v", plain)
+	}
+	wantPrice := corpus.Price{Prompt: 3}
+	if own.Chat.Provider != "openai" || own.Chat.Model != "own" || own.Chat.BaseURL != "" ||
+		own.Chat.Price != wantPrice {
+		t.Errorf("chat: %+v", own.Chat)
+	}
+	if own.Limits != (corpus.Limits{Concurrency: 8, RequestsPerMinute: 5}) || own.Embedding.MaxInputTokens != 0 {
+		t.Errorf("limits: %+v, embedding: %+v", own.Limits, own.Embedding)
+	}
+	if cfg.Models.Chat.Model != "general" {
+		t.Error("an index's models leak into the general ones")
 	}
 }

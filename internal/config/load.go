@@ -1,11 +1,14 @@
 package config
 
 import (
+	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"reflect"
-	"sort"
-	"strconv"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -13,17 +16,31 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// place of a key, for messages.
+// Origins of a value.
+const (
+	FromDefault  = "default"
+	FromFile     = "file"
+	FromVariable = "variable"
+	FromSet      = "set"
+)
+
+// place is where a value was given.
 type place struct {
-	source    string
-	line, col int
+	origin    string
+	source    string // path of the file, name of the variable, path of --set
+	line, col int    // in the file
 }
 
 func (p place) String() string {
-	if p.line == 0 {
-		return p.source
+	switch p.origin {
+	case FromFile:
+		return fmt.Sprintf("%s:%d:%d", p.source, p.line, p.col)
+	case FromVariable:
+		return "variable " + p.source
+	case FromSet:
+		return "--set " + p.source
 	}
-	return fmt.Sprintf("%s:%d:%d", p.source, p.line, p.col)
+	return p.source
 }
 
 // Source is where a configuration comes from.
@@ -34,13 +51,19 @@ type Source struct {
 	Missing bool     // a missing file is no error
 }
 
+type mistake struct {
+	at   place
+	text string
+}
+
 type loader struct {
 	cfg      *Config
-	problems []string
+	mistakes []mistake
 	source   string
 }
 
-// Load reads, overrides and checks a configuration. The error lists every mistake.
+// Load reads, overrides and checks a configuration. The error is bad_config and lists every mistake, those of the file
+// in its order, then those of variables and of --set.
 func Load(source Source) (*Config, error) {
 	l := &loader{cfg: Default(), source: source.Path}
 	l.cfg.places = map[string]place{}
@@ -50,25 +73,52 @@ func Load(source Source) (*Config, error) {
 		}
 	}
 	l.environment(source.Env)
-	for _, kv := range source.Set {
-		k, v, ok := strings.Cut(kv, "=")
+	for _, setting := range source.Set {
+		path, value, ok := strings.Cut(setting, "=")
 		if !ok {
-			l.bad(place{source: "--set " + kv}, "want path=value")
+			l.bad(place{origin: FromSet, source: setting}, "want path=value")
 			continue
 		}
-		l.override(strings.Split(k, "."), v, place{source: "--set " + k})
+		l.override(strings.Split(path, "."), value, place{origin: FromSet, source: path})
 	}
 	l.validate()
-	sort.Strings(l.problems)
-	if len(l.problems) > 0 {
-		return nil, fault.BadConfig.At("read configuration", source.Path).
-			Because(strings.Join(append([]string{fmt.Sprintf("%d mistakes", len(l.problems))}, l.problems...), "\n  "))
+	if err := l.fault(); err != nil {
+		return nil, err
 	}
 	return l.cfg, nil
 }
 
-func (l *loader) bad(p place, format string, args ...any) {
-	l.problems = append(l.problems, p.String()+": "+fmt.Sprintf(format, args...))
+func (l *loader) bad(at place, format string, args ...any) {
+	l.mistakes = append(l.mistakes, mistake{at, fmt.Sprintf(format, args...)})
+}
+
+// fault joins the mistakes, or is nil where there are none.
+func (l *loader) fault() error {
+	if len(l.mistakes) == 0 {
+		return nil
+	}
+	order := []string{FromDefault, FromFile, FromVariable, FromSet}
+	slices.SortStableFunc(l.mistakes, func(a, b mistake) int {
+		return cmp.Or(
+			cmp.Compare(slices.Index(order, a.at.origin), slices.Index(order, b.at.origin)),
+			cmp.Compare(a.at.line, b.at.line),
+			cmp.Compare(a.at.col, b.at.col),
+			strings.Compare(a.at.source, b.at.source),
+			strings.Compare(a.text, b.text),
+		)
+	})
+	lines := []string{fmt.Sprintf("%d mistakes", len(l.mistakes))}
+	if len(l.mistakes) == 1 {
+		lines[0] = "1 mistake"
+	}
+	for _, m := range l.mistakes {
+		text := m.text
+		if m.at.origin == FromSet { // its path is told once
+			text = strings.TrimPrefix(text, m.at.source+": ")
+		}
+		lines = append(lines, m.at.String()+": "+text)
+	}
+	return fault.BadConfig.At("read configuration", l.source).Because(strings.Join(lines, "\n  "))
 }
 
 func (l *loader) file(source Source) error {
@@ -81,42 +131,54 @@ func (l *loader) file(source Source) error {
 			Because(err).
 			Advise("give a readable file with --config")
 	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(raw, &doc); err != nil {
+	var document, second yaml.Node
+	decoder := yaml.NewDecoder(bytes.NewReader(raw))
+	err = decoder.Decode(&document)
+	if errors.Is(err, io.EOF) {
+		return nil // empty, or nothing but comments
+	}
+	if err == nil {
+		err = decoder.Decode(&second)
+		if err == nil {
+			l.bad(l.here(&second), "a second document begins here: a configuration is one document")
+		}
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
 		return fault.BadConfig.At("read configuration", source.Path).Because(err).Advise("the file is no valid YAML")
 	}
-	if len(doc.Content) > 0 {
-		l.decode(doc.Content[0], reflect.ValueOf(l.cfg).Elem(), "")
-	}
+	l.decode(document.Content[0], reflect.ValueOf(l.cfg).Elem(), "")
 	return nil
 }
 
-func join(path, key string) string {
-	if path == "" {
-		return key
-	}
-	return path + "." + key
+func (l *loader) here(node *yaml.Node) place {
+	return place{origin: FromFile, source: l.source, line: node.Line, col: node.Column}
 }
 
-// decode fills v from a node and remembers where every key stood.
+// decode fills a value from a node and remembers where it stood. A key without a value leaves the default.
 func (l *loader) decode(node *yaml.Node, value reflect.Value, path string) {
-	at := place{l.source, node.Line, node.Column}
-	l.cfg.places[path] = at
+	at := l.here(node)
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias
 	}
 	if node.Tag == "!!null" {
 		return
 	}
+	l.cfg.places[path] = at
 	switch value.Kind() {
 	case reflect.Struct, reflect.Map:
 		if node.Kind != yaml.MappingNode {
 			l.bad(at, "%s must be a mapping of keys", name(path))
 			return
 		}
+		first := map[string]int{}
 		for i := 0; i+1 < len(node.Content); i += 2 {
-			k, val := node.Content[i], node.Content[i+1]
-			l.child(k, val, value, path)
+			key := node.Content[i]
+			if line := first[key.Value]; line > 0 {
+				l.bad(l.here(key), "%s stands twice, first in line %d", join(path, key.Value), line)
+				continue
+			}
+			first[key.Value] = key.Line
+			l.child(key, node.Content[i+1], value, path)
 		}
 	default:
 		if node.Kind != yaml.ScalarNode {
@@ -136,186 +198,58 @@ func name(path string) string {
 	return path
 }
 
-func (l *loader) child(node, val *yaml.Node, value reflect.Value, path string) {
-	p := join(path, node.Value)
-	if value.Kind() == reflect.Map {
-		index := l.cfg.Indexes[node.Value]
-		if _, ok := l.cfg.Indexes[node.Value]; !ok {
-			index = defaultIndex()
-		}
-		l.decode(val, reflect.ValueOf(&index).Elem(), p)
-		l.cfg.places[p] = place{l.source, node.Line, node.Column}
-		l.cfg.Indexes[node.Value] = index
+func (l *loader) child(key, content *yaml.Node, parent reflect.Value, path string) {
+	below := join(path, key.Value)
+	if parent.Kind() == reflect.Map {
+		index := defaultIndex()
+		l.decode(content, reflect.ValueOf(&index).Elem(), below)
+		l.cfg.places[below] = l.here(key)
+		l.cfg.Indexes[key.Value] = index
 		return
 	}
-	f, ok := field(value, node.Value)
+	value, ok := field(parent, key.Value)
 	if !ok {
-		l.bad(
-			place{l.source, node.Line, node.Column},
-			"unknown key %s (known here: %s)",
-			p,
-			strings.Join(keys(value.Type()), ", "),
-		)
+		l.unknown(l.here(key), below, parent)
 		return
 	}
-	l.decode(val, f, p)
+	l.decode(content, value, below)
 }
 
-func field(v reflect.Value, key string) (reflect.Value, bool) {
-	for i := range v.NumField() {
-		if v.Type().Field(i).Tag.Get("yaml") == key && key != "" {
-			return v.Field(i), true
-		}
-	}
-	return reflect.Value{}, false
+func (l *loader) unknown(at place, path string, parent reflect.Value) {
+	l.bad(at, "unknown key %s (known here: %s)", path, strings.Join(keysOf(parent.Type()), ", "))
 }
 
-func keys(t reflect.Type) []string {
-	var out []string
-	for i := range t.NumField() {
-		if k := t.Field(i).Tag.Get("yaml"); k != "" {
-			out = append(out, k)
-		}
-	}
-	return out
-}
-
-func scalar(value reflect.Value, s string) error {
-	switch value.Kind() {
-	case reflect.String:
-		value.SetString(s)
-	case reflect.Bool:
-		b, err := strconv.ParseBool(s)
-		if err != nil {
-			return fmt.Errorf("%q is not true or false", s)
-		}
-		value.SetBool(b)
-	case reflect.Int:
-		n, err := strconv.Atoi(s)
-		if err != nil {
-			return fmt.Errorf("%q is no whole number", s)
-		}
-		value.SetInt(int64(n))
-	case reflect.Float64:
-		f, err := strconv.ParseFloat(s, 64)
-		if err != nil {
-			return fmt.Errorf("%q is no number", s)
-		}
-		value.SetFloat(f)
-	default:
-		return fmt.Errorf("cannot be set")
-	}
-	return nil
-}
-
-// own are variables that are not keys of the configuration.
-var own = map[string]bool{
-	"UNWEAVER_DATA_DIR":  true,
-	"UNWEAVER_CONFIG":    true,
-	"UNWEAVER_DEV_BIN":   true,
-	"UNWEAVER_CACHE_DIR": true,
-}
-
-// environment applies UNWEAVER_<PATH>. A path is found by walking the keys, since keys hold underscores too.
-func (l *loader) environment(env []string) {
-	env = append([]string(nil), env...)
-	sort.Strings(env)
-	for _, kv := range env {
-		k, v, _ := strings.Cut(kv, "=")
-		if !strings.HasPrefix(k, "UNWEAVER_") || own[k] || strings.HasPrefix(k, "UNWEAVER_TEST_") {
-			continue
-		}
-		path := find(reflect.TypeFor[Config](), strings.TrimPrefix(k, "UNWEAVER_"), l.cfg.Indexes)
-		if path == nil {
-			l.bad(place{source: "variable " + k}, "no such key")
-			continue
-		}
-		l.override(path, v, place{source: "variable " + k})
-	}
-}
-
-// find gives the path of a leaf whose capitals joined by underscores are s.
-func find(t reflect.Type, s string, indexes map[string]Index) []string {
-	try := func(key string, t reflect.Type) []string {
-		up := strings.ToUpper(strings.ReplaceAll(key, "-", "_"))
-		if s == up && t.Kind() != reflect.Struct && t.Kind() != reflect.Map {
-			return []string{key}
-		}
-		rest, ok := strings.CutPrefix(s, up+"_")
-		if !ok || (t.Kind() != reflect.Struct && t.Kind() != reflect.Map) {
-			return nil
-		}
-		if p := find(t, rest, indexes); p != nil {
-			return append([]string{key}, p...)
-		}
-		return nil
-	}
-	if t.Kind() == reflect.Map {
-		for n := range indexes {
-			if p := try(n, t.Elem()); p != nil {
-				return p
-			}
-		}
-		return nil
-	}
-	for i := range t.NumField() {
-		f := t.Field(i)
-		if k := f.Tag.Get("yaml"); k != "" {
-			if p := try(k, f.Type); p != nil {
-				return p
-			}
-		}
-	}
-	return nil
-}
-
-// override sets one value by path.
-func (l *loader) override(path []string, value string, at place) {
-	v := reflect.ValueOf(l.cfg).Elem()
-	var index *Index
-	for i, k := range path {
-		if v.Kind() == reflect.Map {
-			x, ok := l.cfg.Indexes[k]
+// override sets one value by its path.
+func (l *loader) override(path []string, text string, at place) {
+	value := reflect.ValueOf(l.cfg).Elem()
+	for i, key := range path {
+		if value.Kind() == reflect.Map {
+			index, ok := l.cfg.Indexes[key]
 			if !ok {
-				x = defaultIndex()
+				index = defaultIndex()
 			}
-			index = &x
-			v = reflect.ValueOf(index).Elem()
-			defer func() { l.cfg.Indexes[k] = *index }()
+			value = reflect.ValueOf(&index).Elem()
+			defer func() { l.cfg.Indexes[key] = index }()
 			continue
 		}
-		if v.Kind() != reflect.Struct {
+		if value.Kind() != reflect.Struct {
 			l.bad(at, "%s has no keys below it", strings.Join(path[:i], "."))
 			return
 		}
-		f, ok := field(v, k)
+		below, ok := field(value, key)
 		if !ok {
-			l.bad(
-				at,
-				"unknown key %s (known here: %s)",
-				strings.Join(path[:i+1], "."),
-				strings.Join(keys(v.Type()), ", "),
-			)
+			l.unknown(at, strings.Join(path[:i+1], "."), value)
 			return
 		}
-		v = f
+		value = below
 	}
-	if v.Kind() == reflect.Struct || v.Kind() == reflect.Map {
-		l.bad(at, "%s is not one value", strings.Join(path, "."))
+	whole := strings.Join(path, ".")
+	if value.Kind() == reflect.Struct || value.Kind() == reflect.Map {
+		l.bad(at, "%s is not one value", whole)
 		return
 	}
-	if err := scalar(v, value); err != nil {
-		l.bad(at, "%s: %v", strings.Join(path, "."), err)
+	if err := scalar(value, text); err != nil {
+		l.bad(at, "%s: %v", whole, err)
 	}
-	l.cfg.places[strings.Join(path, ".")] = at
-}
-
-// over lets the set fields of an override win.
-func over[T any](base *T, o T) {
-	b, v := reflect.ValueOf(base).Elem(), reflect.ValueOf(o)
-	for i := range v.NumField() {
-		if !v.Field(i).IsZero() {
-			b.Field(i).Set(v.Field(i))
-		}
-	}
+	l.cfg.places[whole] = at
 }

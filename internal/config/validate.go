@@ -1,37 +1,33 @@
 package config
 
 import (
-	"net/url"
+	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 )
 
-// Known values.
-var (
-	Methods    = []string{"hybrid", "unweaver", "ppr", "aligned", "vector", "bm25"}
-	Rules      = []string{"weighted", "av", "sav", "pav", "seqpav", "cc", "seqcc", "phragmen", "mes"}
-	strategies = []string{"text", "fixed", "document"}
-)
-
-func (l *loader) place(path string) place {
-	for p := path; ; {
-		if at, ok := l.cfg.places[p]; ok {
-			return at
-		}
-		i := strings.LastIndexByte(p, '.')
-		if i < 0 {
-			return place{source: path}
-		}
-		p = p[:i]
+// described gives the description of every key by its path.
+func described() map[string]key {
+	out := make(map[string]key, len(keys))
+	for _, k := range keys {
+		out[k.path] = k
 	}
+	return out
 }
 
-func (l *loader) oneOf(path, v string, known ...string) {
-	if !slices.Contains(known, v) {
-		l.bad(l.place(path), "%s: %q is not known; use %s", path, v, strings.Join(known, ", "))
+// place of a value: its own, else that of the nearest key above it that was given.
+func (l *loader) place(path string) place {
+	for above := path; ; {
+		if at, ok := l.cfg.places[above]; ok {
+			return at
+		}
+		i := strings.LastIndexByte(above, '.')
+		if i < 0 {
+			return place{origin: FromDefault, source: path}
+		}
+		above = above[:i]
 	}
 }
 
@@ -41,132 +37,103 @@ func (l *loader) check(ok bool, path, format string, args ...any) {
 	}
 }
 
-// validate checks values and joins every mistake.
+// validate checks every value by the rule of its key, then what keys ask of each other.
 func (l *loader) validate() {
-	config := l.cfg
-	l.models("models", config.Models, false)
-	l.oneOf("stores.milvus.load", config.Stores.Milvus.Load, "insert", "import")
-	l.oneOf("stores.milvus.index", config.Stores.Milvus.Index, "hnsw", "ivf")
-	for n, index := range config.Indexes {
-		p := "indexes." + n
-		l.check(
-			corpus.ValidSlug(n),
-			p,
-			"a name has letters a-z, digits and hyphens, at most 63, and starts with no hyphen",
-		)
-		l.oneOf(p+".chunking.strategy", index.Chunking.Strategy, strategies...)
-		l.oneOf(p+".chunking.boundaries", index.Chunking.Boundaries, "stable", "packed")
-		l.check(
-			index.Chunking.MaxTokens >= 50 && index.Chunking.MaxTokens <= 8000,
-			p+".chunking.max_tokens",
-			"want 50 to 8000, got %d",
-			index.Chunking.MaxTokens,
-		)
-		l.check(
-			index.Chunking.Overlap >= 0 && index.Chunking.Overlap < index.Chunking.MaxTokens,
-			p+".chunking.overlap",
-			"want 0 to less than max_tokens, got %d",
-			index.Chunking.Overlap,
-		)
-		l.check(
-			index.Chunking.Overlap == 0 || index.Chunking.Strategy == "fixed",
-			p+".chunking.overlap",
-			"only strategy fixed has an overlap",
-		)
-		l.check(
-			index.Shortening.Threshold >= 200,
-			p+".shortening.threshold",
-			"want at least 200 runes, got %d",
-			index.Shortening.Threshold,
-		)
-		l.check(
-			index.Shortening.Sample >= 1,
-			p+".shortening.sample",
-			"want at least 1 mention, got %d",
-			index.Shortening.Sample,
-		)
-		l.oneOf(p+".retrieval.method", index.Retrieval.Method, Methods...)
-		l.oneOf(p+".retrieval.rule", index.Retrieval.Rule, Rules...)
-		l.check(
-			index.Retrieval.TopChunks >= 1 && index.Retrieval.TopChunks <= 100,
-			p+".retrieval.top_chunks",
-			"want 1 to 100, got %d",
-			index.Retrieval.TopChunks,
-		)
-		l.check(index.Keep >= 1, p+".keep", "want at least 1, got %d", index.Keep)
-		_, err := time.ParseDuration(index.Grace)
-		l.check(err == nil, p+".grace", "%q is no duration such as 24h", index.Grace)
-		l.check(
-			index.Failures.Share >= 0 && index.Failures.Share <= 1,
-			p+".failures.share",
-			"want 0 to 1, got %g",
-			index.Failures.Share,
-		)
-		l.check(
-			index.Gate.MaxRemoved >= 0 && index.Gate.MaxRemoved <= 1,
-			p+".gate.max_removed",
-			"want 0 to 1, got %g",
-			index.Gate.MaxRemoved,
-		)
-		l.models(p+".models", index.Models, true)
+	byPath, defaults := described(), defaultValues()
+	walk(reflect.ValueOf(l.cfg).Elem(), "", func(path string, value reflect.Value) {
+		if _, given := l.cfg.places[path]; !given && overrides(path) {
+			return
+		}
+		k := byPath[general(path)]
+		if why := k.rule.mistake(value.Interface()); why != "" {
+			l.bad(l.place(path), "%s: %s", path, why)
+		}
+		if k.missing != "" && !value.Equal(defaults[general(path)]) {
+			l.bad(l.place(path), "%s: not supported yet: %s; remove it", path, k.missing)
+		}
+	})
+	l.engine()
+	l.modelsNeed("models", l.cfg.Models)
+	for index, settings := range l.cfg.Indexes {
+		l.index("indexes."+index, index, settings)
 	}
 }
 
-// models checks models; partial ones only override.
-func (l *loader) models(p string, models Models, partial bool) {
-	if !partial || models.Chat.Provider != "" {
-		l.oneOf(p+".chat.provider", models.Chat.Provider, "builtin", "openai", "recorded")
-		l.check(
-			models.Chat.Provider != "openai" || models.Chat.Model != "" || partial,
-			p+".chat.model",
-			"provider openai needs a model",
-		)
-		l.check(
-			models.Chat.Provider != "recorded" || models.Chat.File != "" || partial,
-			p+".chat.file",
-			"provider recorded needs a file",
-		)
-	}
-	if !partial || models.Embedding.Provider != "" {
-		l.oneOf(p+".embedding.provider", models.Embedding.Provider, "builtin", "openai")
-		l.check(
-			models.Embedding.Provider != "openai" || models.Embedding.Model != "" || partial,
-			p+".embedding.model",
-			"provider openai needs a model",
-		)
-	}
-	if !partial {
-		l.oneOf(p+".embedding.classes", models.Embedding.Classes, "model", "lexical")
-		l.oneOf(p+".chat.mode", models.Chat.Mode, "online")
-	}
-	for path, u := range map[string]string{p + ".chat.base_url": models.Chat.BaseURL, p + ".embedding.base_url": models.Embedding.BaseURL} {
-		if u == "" {
-			continue
+// defaultValues by the path of their key.
+func defaultValues() map[string]reflect.Value {
+	out := map[string]reflect.Value{}
+	config := Default()
+	config.Indexes["*"] = defaultIndex()
+	walk(reflect.ValueOf(config).Elem(), "", func(path string, value reflect.Value) {
+		if !overrides(path) {
+			out[path] = value
 		}
-		x, err := url.Parse(u)
-		l.check(
-			err == nil && (x.Scheme == "http" || x.Scheme == "https") && x.Host != "",
-			path,
-			"%q is no http(s) URL",
-			u,
-		)
+	})
+	return out
+}
+
+func (l *loader) engine() {
+	deployment, worker := l.cfg.Engine.Deployment, l.cfg.Worker
+	l.check(
+		!deployment.Versioned || (deployment.Name != "" && deployment.BuildID != ""),
+		"engine.deployment.versioned",
+		"needs engine.deployment.name and engine.deployment.build_id",
+	)
+	l.check(
+		(deployment.Name == "") == (deployment.BuildID == ""),
+		"engine.deployment",
+		"name and build_id go together",
+	)
+	l.check(
+		worker.Pollers <= worker.Slots,
+		"worker.pollers",
+		"want at most worker.slots (%d), got %d",
+		worker.Slots,
+		worker.Pollers,
+	)
+}
+
+func (l *loader) index(path, name string, settings Index) {
+	l.check(
+		corpus.ValidSlug(name),
+		path,
+		"a name has letters a-z, digits and hyphens, at most 63, and starts with no hyphen",
+	)
+	chunking := settings.Chunking
+	l.check(
+		chunking.Overlap < max(1, chunking.MaxTokens),
+		path+".chunking.overlap",
+		"want less than max_tokens (%d), got %d",
+		chunking.MaxTokens,
+		chunking.Overlap,
+	)
+	l.check(
+		chunking.Overlap <= 0 || chunking.Strategy == "fixed",
+		path+".chunking.overlap",
+		"only strategy fixed has an overlap",
+	)
+	below := path + ".models."
+	if slices.ContainsFunc(l.given(), func(given string) bool { return strings.HasPrefix(given, below) }) {
+		l.modelsNeed(path+".models", l.cfg.modelsOf(name))
 	}
+}
+
+func (l *loader) given() []string {
+	out := make([]string, 0, len(l.cfg.places))
+	for path := range l.cfg.places {
+		out = append(out, path)
+	}
+	return out
+}
+
+// modelsNeed checks what providers need, on models as they are resolved.
+func (l *loader) modelsNeed(path string, models Models) {
+	chat := models.Chat
+	l.check(chat.Provider != "openai" || chat.Model != "", path+".chat.model", "provider openai needs a model")
+	l.check(chat.Provider != "recorded" || chat.File != "", path+".chat.file", "provider recorded needs a file")
 	l.check(
-		models.Embedding.Dimension >= 0 && models.Embedding.Dimension <= 32768,
-		p+".embedding.dimension",
-		"want 0 to 32768, got %d",
-		models.Embedding.Dimension,
-	)
-	l.check(models.Embedding.MaxInputTokens >= 0, p+".embedding.max_input_tokens", "must not be negative")
-	l.check(
-		models.Limits.Concurrency >= 0 && models.Limits.Concurrency <= 10000,
-		p+".limits.concurrency",
-		"want 0 to 10000, got %d",
-		models.Limits.Concurrency,
-	)
-	l.check(
-		models.Limits.RequestsPerMinute >= 0 && models.Limits.TokensPerMinute >= 0,
-		p+".limits",
-		"limits must not be negative",
+		models.Embedding.Provider != "openai" || models.Embedding.Model != "",
+		path+".embedding.model",
+		"provider openai needs a model",
 	)
 }

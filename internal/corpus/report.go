@@ -89,6 +89,31 @@ type Report struct {
 	Problems    []Problem       `json:"problems,omitempty"` // the first 100
 	Started     time.Time       `json:"started"`
 	Ended       *time.Time      `json:"ended,omitempty"`
+
+	// What failed and still stands, be it of this run or of a generation before.
+	ProblemsTotal   int64  `json:"problems_total"`
+	ProblemsPath    string `json:"problems_path"` // artifact with all of them
+	DocumentsFailed int64  `json:"documents_failed"`
+	ChunksFailed    int64  `json:"chunks_failed"`
+
+	Estimate *Estimate `json:"estimate,omitempty"` // of a dry run
+}
+
+// Range is what a figure lies between, both ends included.
+type Range struct {
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+}
+
+// Estimate is what a dry run expects a run to pay for: calls by task (an embed call is one request), tokens of all
+// kinds, cost in the money of the configured prices, and wall-clock seconds.
+type Estimate struct {
+	Extract Range `json:"extract"`
+	Shorten Range `json:"shorten"`
+	Embed   Range `json:"embed"`
+	Tokens  Range `json:"tokens"`
+	Cost    Range `json:"cost"`
+	Seconds Range `json:"seconds"`
 }
 
 // Diff counts documents against the parent generation.

@@ -57,10 +57,10 @@ type Budget struct {
 // Failures is the failure budget: a run does not publish when more chunks failed than Count and than Share of all chunks,
 // or more documents than Count and than DocumentsShare of all documents; fewer than Floor failures never hold a run.
 type Failures struct {
-	Share          float64 `json:"share"`                     // of chunks
-	Count          int     `json:"count"`                     // of either
-	DocumentsShare float64 `json:"documents_share,omitempty"` // 0: Share
-	Floor          int     `json:"floor,omitempty"`           // 0: 5
+	Share          float64 `json:"share"`           // of chunks
+	Count          int     `json:"count"`           // of either
+	DocumentsShare float64 `json:"documents_share"` // 0: Share
+	Floor          int     `json:"floor"`           // fewer failures of a kind hold nothing; 0: 5
 }
 
 // Gate holds the checks before publication.

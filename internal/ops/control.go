@@ -58,7 +58,8 @@ type Control interface {
 	Index(ctx context.Context, r IndexRequest) (Run, error)
 	Status(ctx context.Context, run string) (Status, error)
 	Pause(ctx context.Context, run string) error
-	Resume(ctx context.Context, run string) error
+	// Resume goes on with a paused run. A budget that is not nil replaces the run's.
+	Resume(ctx context.Context, run string, budget *corpus.Budget) error
 	Cancel(ctx context.Context, run string) error
 	Generations(ctx context.Context, index string) ([]artifact.Generation, error)
 	Restore(ctx context.Context, index string) (Run, error)

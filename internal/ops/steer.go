@@ -24,11 +24,14 @@ func (s *Service) Pause(ctx context.Context, run string) error {
 }
 
 // Resume implements Control.
-func (s *Service) Resume(ctx context.Context, run string) error {
-	return s.update(ctx, run, workflows.UpdateResume)
+func (s *Service) Resume(ctx context.Context, run string, budget *corpus.Budget) error {
+	if budget == nil {
+		return s.update(ctx, run, workflows.UpdateResume)
+	}
+	return s.update(ctx, run, workflows.UpdateResume, *budget)
 }
 
-func (s *Service) update(ctx context.Context, name, update string) error {
+func (s *Service) update(ctx context.Context, name, update string, args ...any) error {
 	run, err := s.resolve(ctx, name)
 	if err != nil {
 		return err
@@ -38,6 +41,7 @@ func (s *Service) update(ctx context.Context, name, update string) error {
 		client.UpdateWorkflowOptions{
 			WorkflowID:   "build/" + run,
 			UpdateName:   update,
+			Args:         args,
 			WaitForStage: client.WorkflowUpdateStageCompleted,
 		},
 	)

@@ -1,4 +1,4 @@
-// Package cli is the unweaver command line (DESIGN §10). It parses, calls control, and shows; it holds no policy.
+// Package cli is the unweaver command line. It parses, calls control, and shows; it holds no policy.
 package cli
 
 import (
@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -16,23 +18,23 @@ import (
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/ops"
 )
 
-// Exit codes (DESIGN §10).
+// Exit codes (docs/contract.md, Configuration).
 const (
 	ExitDone   = 0
 	ExitFailed = 1
 	ExitUsage  = 2
-	ExitErrors = 3
-	ExitHeld   = 4
+	ExitErrors = 3 // a run completed, and something failed or stands failed since an earlier run
+	ExitHeld   = 4 // a gate kept a run from being published
 	ExitPaused = 5
 )
 
 // App is one invocation.
 type App struct {
 	Out, Err io.Writer
-	Env      []string
+	Env      []string  // NAME=value
+	Connect  Connector // nil: Temporal and the stores where these are servers, else the embedded stack
 
 	configPath string
 	dataDir    string
@@ -55,23 +57,38 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	if err == nil {
 		return a.exit
 	}
-	a.showError(err)
-	if k := fault.As(err); k != nil && k.Code != fault.Usage && k.Code != fault.BadConfig {
-		return ExitFailed
+	if fault.As(err) == nil { // the parser's own: an unknown command, a flag that is missing
+		err = fault.Usage.At("", "").Because(err).Advise("see: unweaver --help")
 	}
-	return ExitUsage
+	a.json = a.json || slices.Contains(args, "--json") // the parser may not have come to it
+	a.showError(err)
+	switch fault.CodeOf(err) {
+	case fault.Usage, fault.BadConfig:
+		return ExitUsage
+	}
+	return ExitFailed
 }
 
 func (a *App) showError(err error) {
 	if a.json {
-		e := map[string]string{"error": err.Error(), "code": string(fault.CodeOf(err))}
+		shown := map[string]string{"error": err.Error(), "code": string(fault.CodeOf(err))}
 		if f := fault.As(err); f != nil {
-			e["hint"] = f.Hint
+			shown["hint"] = f.Hint
 		}
-		_ = json.NewEncoder(a.Err).Encode(e) // nothing is left to tell
+		_ = json.NewEncoder(a.Err).Encode(shown) // nothing is left to tell
 		return
 	}
 	fmt.Fprintln(a.Err, "unweaver:", err)
+}
+
+// variable of the environment, or empty.
+func (a *App) variable(name string) string {
+	for _, entry := range a.Env {
+		if key, value, _ := strings.Cut(entry, "="); key == name {
+			return value
+		}
+	}
+	return ""
 }
 
 func (a *App) root() *cobra.Command {
@@ -81,16 +98,20 @@ func (a *App) root() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	data := os.Getenv("UNWEAVER_DATA_DIR")
+	data := a.variable("UNWEAVER_DATA_DIR")
 	if data == "" {
 		data = "unweaver-data"
 	}
-	cfg := os.Getenv("UNWEAVER_CONFIG")
-	set := root.PersistentFlags()
-	set.StringVar(&a.configPath, "config", cfg, "configuration file (default unweaver.yaml where it exists)")
-	set.StringVar(&a.dataDir, "data-dir", data, "data directory of the embedded stack")
-	set.StringArrayVar(&a.set, "set", nil, "override one setting: path=value")
-	set.BoolVar(&a.json, "json", false, "print JSON")
+	flags := root.PersistentFlags()
+	flags.StringVar(
+		&a.configPath,
+		"config",
+		a.variable("UNWEAVER_CONFIG"),
+		"configuration file (default unweaver.yaml where it exists)",
+	)
+	flags.StringVar(&a.dataDir, "data-dir", data, "data directory of the embedded stack")
+	flags.StringArrayVar(&a.set, "set", nil, "override one setting: path=value")
+	flags.BoolVar(&a.json, "json", false, "print JSON")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		return fault.Usage.At("", "").Because(err).Advise("see: unweaver --help")
 	})
@@ -105,32 +126,37 @@ func (a *App) root() *cobra.Command {
 		a.configCmd(),
 		a.devCmd(),
 		a.demoCmd(),
-		a.steerCmd("pause", "Pause a run: what is in flight is kept, nothing new is paid for", ops.Control.Pause),
-		a.steerCmd("resume", "Resume a paused run", ops.Control.Resume),
-		a.steerCmd("cancel", "Cancel a run: what queries see does not change", ops.Control.Cancel),
+		a.pauseCmd(),
+		a.resumeCmd(),
+		a.cancelCmd(),
 	)
 	return root
 }
 
-// exactArgs is cobra's check with an error that says what to do.
-func exactArgs(n int, what string) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		if len(args) != n {
-			return fault.Usage.At("run unweaver", c.Name()).
+// arguments is cobra's check of their number, with an error that says what to do.
+func arguments(least, most int, what string) cobra.PositionalArgs {
+	return func(command *cobra.Command, args []string) error {
+		if len(args) < least || len(args) > most {
+			return fault.Usage.At("run unweaver", command.Name()).
 				Because(fmt.Sprintf("want %s, got %d arguments", what, len(args))).
-				Advise("see: unweaver " + c.Name() + " --help")
+				Advise("see: unweaver " + command.Name() + " --help")
 		}
 		return nil
 	}
 }
 
+// configFile is the file to read, and whether it may be missing.
+func (a *App) configFile() (path string, mayMiss bool) {
+	if a.configPath == "" {
+		return "unweaver.yaml", true
+	}
+	return a.configPath, false
+}
+
 // config loads the configuration.
 func (a *App) config() (*config.Config, error) {
-	src := config.Source{Path: a.configPath, Env: a.Env, Set: a.set}
-	if src.Path == "" {
-		src.Path, src.Missing = "unweaver.yaml", true
-	}
-	return config.Load(src)
+	path, mayMiss := a.configFile()
+	return config.Load(config.Source{Path: path, Env: a.Env, Set: a.set, Missing: mayMiss})
 }
 
 // spec resolves an index's configuration with paths made absolute.
@@ -143,66 +169,24 @@ func (a *App) spec(index, corpusURI string) (corpus.Spec, error) {
 	if err != nil {
 		return spec, err
 	}
-	for _, p := range []*string{&spec.Corpus, &spec.Chat.File} {
-		if *p != "" && !isURL(*p) {
-			if *p, err = filepath.Abs(*p); err != nil {
-				return spec, err
+	for _, path := range []*string{&spec.Corpus, &spec.Chat.File} {
+		if *path != "" && !isURL(*path) {
+			if *path, err = filepath.Abs(*path); err != nil {
+				return spec, fault.Usage.At("make absolute", *path).Because(err)
 			}
 		}
 	}
 	return spec, nil
 }
 
-// print shows a value: as JSON, or by f.
-func (a *App) print(v any, f func(io.Writer)) error {
+// print shows a value: as JSON, or by show.
+func (a *App) print(value any, show func(io.Writer)) error {
 	if !a.json {
-		f(a.Out)
+		show(a.Out)
 		return nil
 	}
-	enc := json.NewEncoder(a.Out)
-	enc.SetIndent("", " ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
-}
-
-func (a *App) steerCmd(name, short string, f func(ops.Control, context.Context, string) error) *cobra.Command {
-	return &cobra.Command{
-		Use:   name + " RUN",
-		Short: short,
-		Long:  short + ".\n\nRUN is index/generation as index and status print it, or an index for its newest run.",
-		Args:  exactArgs(1, "a RUN"),
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.withControl(c.Context(), func(ctx context.Context, ctl ops.Control, _ string) error {
-				if err := f(ctl, ctx, args[0]); err != nil {
-					return err
-				}
-				return a.print(
-					map[string]string{"run": args[0], "done": name},
-					func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", args[0], name) },
-				)
-			})
-		},
-	}
-}
-
-func (a *App) configCmd() *cobra.Command {
-	command := &cobra.Command{Use: "config", Short: "Work with the configuration"}
-	command.AddCommand(
-		&cobra.Command{
-			Use:   "validate",
-			Short: "Check the configuration: every mistake at once, with line and column",
-			Args:  exactArgs(0, "no argument"),
-			RunE: func(*cobra.Command, []string) error {
-				cfg, err := a.config()
-				if err != nil {
-					return err
-				}
-				return a.print(
-					map[string]any{"valid": true, "indexes": len(cfg.Indexes)},
-					func(w io.Writer) { fmt.Fprintf(w, "valid: %d indexes\n", len(cfg.Indexes)) },
-				)
-			},
-		},
-	)
-	return command
+	encoder := json.NewEncoder(a.Out)
+	encoder.SetIndent("", " ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(value)
 }

@@ -32,17 +32,17 @@ type evalFlags struct {
 func (a *App) evalCmd() *cobra.Command {
 	var flags evalFlags
 	command := &cobra.Command{
-		Use: "eval", Short: "Compare retrieval methods on a dataset with gold passages",
+		Use:   "eval",
+		Short: "Compare retrieval methods on a dataset with gold passages",
 		Long: `Compare retrieval methods on one index: recall, MRR and nDCG with confidence intervals, tokens and latency.
 
-A dataset is a folder with corpus.jsonl ({"id","title","text"}) and questions.jsonl ({"question","gold":[ids],"answers":[...]}); a recorded
-extraction beside them (extractions_desc.jsonl, extractions.jsonl) is replayed unless --extraction config says otherwise. The index is built,
-or reused where nothing changed. With --answers each method also answers, and a model judges the answers (factual correctness); the cost is
-told first, and --yes goes on.`,
-		Args: exactArgs(
-			0,
-			"no argument",
-		), RunE: func(c *cobra.Command, _ []string) error { return a.eval(c.Context(), flags) },
+A dataset is a folder with corpus.jsonl ({"id","title","text"}) and questions.jsonl
+({"question","gold":[ids],"answers":[...]}); a recorded extraction beside them (extractions_desc.jsonl,
+extractions.jsonl) is replayed unless --extraction config says otherwise. The index is built, or reused where nothing
+changed. With --answers each method also answers, and a model judges the answers (factual correctness); the cost is told
+first, and --yes goes on.`,
+		Args: arguments(0, 0, "no argument"),
+		RunE: func(command *cobra.Command, _ []string) error { return a.eval(command.Context(), flags) },
 	}
 	set := command.Flags()
 	set.StringVar(&flags.dataset, "dataset", "", "folder of the dataset")
@@ -74,23 +74,23 @@ told first, and --yes goes on.`,
 
 func systems(methods, rules []string) ([]eval.System, error) {
 	var out []eval.System
-	for _, m := range methods {
-		if !slices.Contains(config.Methods, m) {
-			return nil, fault.Usage.At("read --methods", m).
+	for _, method := range methods {
+		if !slices.Contains(config.Methods, method) {
+			return nil, fault.Usage.At("read --methods", method).
 				Because("it is not known").
 				Advise("known: " + strings.Join(config.Methods, ", "))
 		}
-		if m != "unweaver" {
-			out = append(out, eval.System{Method: m})
+		if method != "unweaver" {
+			out = append(out, eval.System{Method: method})
 			continue
 		}
-		for _, r := range rules {
-			if !slices.Contains(config.Rules, r) {
-				return nil, fault.Usage.At("read --rules", r).
+		for _, rule := range rules {
+			if !slices.Contains(config.Rules, rule) {
+				return nil, fault.Usage.At("read --rules", rule).
 					Because("it is not known").
 					Advise("known: " + strings.Join(config.Rules, ", "))
 			}
-			out = append(out, eval.System{Method: m, Rule: r})
+			out = append(out, eval.System{Method: method, Rule: rule})
 		}
 	}
 	return out, nil
@@ -178,90 +178,93 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 		}
 	}
 	if flags.answers {
-		if plan.Judge, err = a.judge(spec, dataset, len(sys)+2, flags); err != nil {
+		if plan.Judge, err = a.judge(dataset, len(sys)+2, flags); err != nil {
 			return err
 		}
 	}
-	return a.withControl(ctx, func(ctx context.Context, ctl ops.Control, http string) error {
-		run, err := ctl.Index(ctx, ops.IndexRequest{Spec: spec})
+	return a.withControl(ctx, func(ctx context.Context, control ops.Control, queries string) error {
+		run, err := control.Index(ctx, ops.IndexRequest{Spec: spec})
 		if err != nil {
 			return err
 		}
-		st, err := a.follow(ctx, ctl, run.Run)
+		status, err := a.follow(ctx, control, run.Run)
 		if err != nil {
 			return err
 		}
-		if st.Status != corpus.StatusCompleted && st.Status != corpus.StatusErrors {
+		if status.Status != corpus.StatusCompleted && status.Status != corpus.StatusErrors {
 			return fault.Internal.At("build index", flags.index).
-				Because(st.Status + " " + st.Reason + " " + st.Detail).
+				Because(status.Status + " " + status.Reason + " " + status.Detail).
 				Advise("see: unweaver status " + run.Run)
 		}
 		plan.Ask = func(ctx context.Context, body map[string]any) ([]byte, error) {
-			return Ask(ctx, http, flags.index, body)
+			return Ask(ctx, queries, flags.index, body)
 		}
-		rep, err := eval.Run(ctx, plan)
+		report, err := eval.Run(ctx, plan)
 		if err != nil {
 			return err
 		}
-		rep.Index, rep.Chat, rep.Content, rep.Text, rep.Vectors = flags.index, st.Models.Chat, st.ContentHash, st.TextHash, st.VectorHash
-		for i := range rep.Rows {
-			if t := &rep.Rows[i].Tokens; len(
-				rep.Rows[i].Recall,
-			) > 0 { // what this run paid; zero where the index was there
-				t.PromptIndex, t.CompletionIndex, t.EmbedIndex = st.Tokens.Prompt, st.Tokens.Completion, st.Tokens.Embedding
+		report.Index, report.Chat = flags.index, status.Models.Chat
+		report.Content, report.Text, report.Vectors = status.ContentHash, status.TextHash, status.VectorHash
+		for i := range report.Rows {
+			if len(report.Rows[i].Recall) == 0 {
+				continue
 			}
+			tokens := &report.Rows[i].Tokens // what this run paid; zero where the index was there
+			tokens.PromptIndex, tokens.CompletionIndex = status.Tokens.Prompt, status.Tokens.Completion
+			tokens.EmbedIndex = status.Tokens.Embedding
 		}
-		if err := rep.Write(flags.out); err != nil {
+		if err := report.Write(flags.out); err != nil {
 			return fault.StoreDenied.At("write reports to", flags.out).Because(err).Advise("choose another --out")
 		}
-		return a.print(rep, func(w io.Writer) {
-			fmt.Fprint(w, rep.Markdown())
+		return a.print(report, func(w io.Writer) {
+			fmt.Fprint(w, report.Markdown())
 			fmt.Fprintf(w, "\nwritten: %s/report.md, report.json, recall.svg\n", flags.out)
 		})
 	})
 }
 
 // judge opens the judging model and tells the cost.
-func (a *App) judge(spec corpus.Spec, dataset *eval.Dataset, rows int, flags evalFlags) (*eval.Judge, error) {
+func (a *App) judge(dataset *eval.Dataset, rows int, flags evalFlags) (*eval.Judge, error) {
 	cfg, err := a.config()
 	if err != nil {
 		return nil, err
 	}
-	m := cfg.Models.Chat
-	if m.Provider != "openai" {
+	index, err := cfg.Spec(flags.index, "")
+	if err != nil {
+		return nil, err
+	}
+	configured := index.Chat
+	if configured.Provider != "openai" {
 		return nil, fault.Usage.At("judge answers with", "models.chat").
-			Because("it is " + m.Provider + ", which cannot judge").
+			Because("it is " + configured.Provider + ", which cannot judge").
 			Advise("set models.chat to a model server, or leave --answers out")
 	}
-	n, chars := 0, 0
-	for _, q := range dataset.Questions {
-		if q.Answer != "" {
-			n++
-			chars += len(q.Answer) + len(q.Question)
+	answered := 0
+	for _, question := range dataset.Questions {
+		if question.Answer != "" {
+			answered++
 		}
 	}
-	calls := n * rows * (1 + eval.CallsPerAnswer*flags.runs)
-	tokens := int64(n*rows)*4500 + int64(n*rows*flags.runs)*4*700
-	cost := float64(tokens) * m.Price.Prompt / 1e6
+	calls := answered * rows * (1 + eval.CallsPerAnswer*flags.runs)
+	tokens := int64(answered*rows)*4500 + int64(answered*rows*flags.runs)*4*700
+	cost := float64(tokens) * configured.Price.Prompt / 1e6
 	fmt.Fprintf(
 		a.Err,
-		"answers and judgements: about %d calls and %d tokens, cost %.2f (%d questions with answers, %d rows, %d runs)\n",
+		"answers and judgements: about %d calls and %d tokens, cost %.2f "+
+			"(%d questions with answers, %d rows, %d runs)\n",
 		calls,
 		tokens,
 		cost,
-		n,
+		answered,
 		rows,
 		flags.runs,
 	)
 	if !flags.yes {
 		return nil, fault.Usage.At("judge answers", "").Because("this costs money").Advise("add --yes to go on")
 	}
-	key := ""
-	for _, e := range a.Env {
-		if k, v, _ := strings.Cut(e, "="); k == m.APIKeyEnv {
-			key = v
-		}
-	}
-	var chat model.Chat = openai.New(openai.Config{BaseURL: m.BaseURL, APIKey: key, Model: m.Model})
+	key := a.variable(configured.APIKeyEnv)
+	var chat model.Chat = openai.New(
+		openai.Config{BaseURL: configured.BaseURL, APIKey: key, Model: configured.Model},
+	)
 	return &eval.Judge{Chat: chat}, nil
 }

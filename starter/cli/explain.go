@@ -41,10 +41,10 @@ func showExplain(writer io.Writer, answer Answer) {
 	case answer.Method == retrieve.Unweaver:
 		showElection(writer, answer.Explain, rank, name)
 	case answer.Method == retrieve.PPR:
-		var x retrieve.PPRExplain
-		if json.Unmarshal(answer.Explain, &x) == nil {
-			fmt.Fprintf(writer, "\nwalk from %d classes, damping %g:\n", len(x.Seeds), x.Damping)
-			for _, s := range x.Seeds {
+		var explain retrieve.PPRExplain
+		if json.Unmarshal(answer.Explain, &explain) == nil {
+			fmt.Fprintf(writer, "\nwalk from %d classes, damping %g:\n", len(explain.Seeds), explain.Damping)
+			for _, s := range explain.Seeds {
 				fmt.Fprintf(writer, "  %5.1f %%  %s\n", 100*s.Score, snippet(name(s.ID), 60))
 			}
 		}

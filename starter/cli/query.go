@@ -60,19 +60,19 @@ type Answer struct {
 }
 
 func (a *App) queryCmd() *cobra.Command {
-	var index, method, rule, gen string
+	var index, method, rule, generation string
 	var explain, answer bool
 	var top, entities int
 	var without, params []string
 	command := &cobra.Command{
 		Use:   "query QUESTION",
 		Short: "Ask a published index",
-		Args:  exactArgs(1, "a question"),
-		RunE: func(c *cobra.Command, args []string) error {
+		Args:  arguments(1, 1, "a question"),
+		RunE: func(command *cobra.Command, args []string) error {
 			body := map[string]any{"query": args[0], "explain": explain, "answer": answer}
-			for k, v := range map[string]string{"method": method, "rule": rule, "generation": gen} {
-				if v != "" {
-					body[k] = v
+			for key, value := range map[string]string{"method": method, "rule": rule, "generation": generation} {
+				if value != "" {
+					body[key] = value
 				}
 			}
 			if top > 0 {
@@ -82,13 +82,13 @@ func (a *App) queryCmd() *cobra.Command {
 				body["top_entities"] = entities
 			}
 			if len(params) > 0 {
-				p, err := queryParams(params)
+				parsed, err := queryParams(params)
 				if err != nil {
 					return err
 				}
-				body["params"] = p
+				body["params"] = parsed
 			}
-			return a.withControl(c.Context(), func(ctx context.Context, _ ops.Control, base string) error {
+			return a.withControl(command.Context(), func(ctx context.Context, _ ops.Control, base string) error {
 				raw, err := Ask(ctx, base, index, body)
 				if err != nil {
 					return err
@@ -100,11 +100,11 @@ func (a *App) queryCmd() *cobra.Command {
 					_, err := fmt.Fprintln(a.Out, strings.TrimSpace(string(raw)))
 					return err
 				}
-				var r Answer
-				if err := json.Unmarshal(raw, &r); err != nil {
+				var answer Answer
+				if err := json.Unmarshal(raw, &answer); err != nil {
 					return err
 				}
-				ShowAnswer(a.Out, r)
+				ShowAnswer(a.Out, answer)
 				return nil
 			})
 		},
@@ -113,7 +113,7 @@ func (a *App) queryCmd() *cobra.Command {
 	set.StringVar(&index, "index", "", "name of the index")
 	set.StringVar(&method, "method", "", "retrieval method (default: the index's)")
 	set.StringVar(&rule, "rule", "", "election rule of method unweaver")
-	set.StringVar(&gen, "generation", "", "a kept generation instead of the current one")
+	set.StringVar(&generation, "generation", "", "a kept generation instead of the current one")
 	set.BoolVar(&explain, "explain", false, "show how every chunk was elected")
 	set.StringArrayVar(
 		&without,
@@ -132,16 +132,16 @@ func (a *App) queryCmd() *cobra.Command {
 // queryParams reads name=value, where a value is JSON or a word.
 func queryParams(given []string) (map[string]any, error) {
 	out := map[string]any{}
-	for _, p := range given {
-		k, v, ok := strings.Cut(p, "=")
+	for _, parameter := range given {
+		name, text, ok := strings.Cut(parameter, "=")
 		if !ok {
-			return nil, fault.Usage.At("read --param", p).Because("want name=value")
+			return nil, fault.Usage.At("read --param", parameter).Because("want name=value")
 		}
-		var x any
-		if json.Unmarshal([]byte(v), &x) != nil {
-			x = v
+		var value any
+		if json.Unmarshal([]byte(text), &value) != nil {
+			value = text
 		}
-		out[k] = x
+		out[name] = value
 	}
 	return out, nil
 }
@@ -155,11 +155,11 @@ func (a *App) compare(
 	without []string,
 ) error {
 	var entities, documents []string
-	for _, x := range without {
-		if _, err := corpus.ParseID(x); err == nil {
-			entities = append(entities, x)
+	for _, left := range without {
+		if _, err := corpus.ParseID(left); err == nil {
+			entities = append(entities, left)
 		} else {
-			documents = append(documents, x)
+			documents = append(documents, left)
 		}
 	}
 	body["without"] = map[string]any{"entities": entities, "documents": documents}
@@ -184,7 +184,7 @@ var queryClient = &http.Client{Timeout: 2*time.Minute + 10*time.Second}
 
 // Ask posts a query and gives the raw response.
 func Ask(ctx context.Context, base, index string, body map[string]any) ([]byte, error) {
-	b, err := json.Marshal(body)
+	sent, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func Ask(ctx context.Context, base, index string, body map[string]any) ([]byte, 
 		ctx,
 		http.MethodPost,
 		base+"/v1/indexes/"+url.PathEscape(index)+"/query",
-		bytes.NewReader(b),
+		bytes.NewReader(sent),
 	)
 	if err != nil {
 		return nil, err
@@ -208,14 +208,14 @@ func Ask(ctx context.Context, base, index string, body map[string]any) ([]byte, 
 		return nil, err
 	}
 	if response.StatusCode != http.StatusOK {
-		var p struct {
+		var problem struct {
 			Code   string `json:"code"`
 			Detail string `json:"detail"`
 		}
-		if json.Unmarshal(raw, &p) != nil || p.Code == "" {
-			p.Code, p.Detail = string(fault.Internal), response.Status
+		if json.Unmarshal(raw, &problem) != nil || problem.Code == "" {
+			problem.Code, problem.Detail = string(fault.Internal), response.Status
 		}
-		return nil, fault.Code(p.Code).At("", "").Because(p.Detail)
+		return nil, fault.Code(problem.Code).At("", "").Because(problem.Detail)
 	}
 	return raw, nil
 }
@@ -224,10 +224,10 @@ func Ask(ctx context.Context, base, index string, body map[string]any) ([]byte, 
 func ShowAnswer(writer io.Writer, answer Answer) {
 	if answer.Answer != nil {
 		fmt.Fprintf(writer, "%s", answer.Answer.Text)
-		for _, c := range answer.Answer.Citations {
-			for _, x := range answer.Chunks {
-				if x.ID == c {
-					fmt.Fprintf(writer, " [%d]", x.Rank)
+		for _, cited := range answer.Answer.Citations {
+			for _, chunk := range answer.Chunks {
+				if chunk.ID == cited {
+					fmt.Fprintf(writer, " [%d]", chunk.Rank)
 				}
 			}
 		}
@@ -236,25 +236,25 @@ func ShowAnswer(writer io.Writer, answer Answer) {
 	if answer.Reason != "" {
 		fmt.Fprintf(writer, "no chunk: %s\n", answer.Reason)
 	}
-	for _, c := range answer.Chunks {
+	for _, chunk := range answer.Chunks {
 		mark := ""
-		if c.Filled {
+		if chunk.Filled {
 			mark = " filled up"
 		}
 		fmt.Fprintf(
 			writer,
 			"[%d] %s  (%s, %d–%d)  score %.4f%s\n",
-			c.Rank,
-			c.Title,
-			c.Document,
-			c.Start,
-			c.End,
-			c.Score,
+			chunk.Rank,
+			chunk.Title,
+			chunk.Document,
+			chunk.Start,
+			chunk.End,
+			chunk.Score,
 			mark,
 		)
-		fmt.Fprintf(writer, "    %s\n", snippet(c.Text, 240))
+		fmt.Fprintf(writer, "    %s\n", snippet(chunk.Text, 240))
 		var names []string
-		for _, e := range c.Entities {
+		for _, e := range chunk.Entities {
 			names = append(names, e.Name)
 		}
 		if len(names) > 0 {
@@ -273,10 +273,11 @@ func ShowAnswer(writer io.Writer, answer Answer) {
 	)
 }
 
-func snippet(s string, n int) string {
-	r := []rune(strings.Join(strings.Fields(s), " "))
-	if len(r) <= n {
-		return string(r)
+// snippet shortens a text to at most n code points in one line.
+func snippet(text string, n int) string {
+	runes := []rune(strings.Join(strings.Fields(text), " "))
+	if len(runes) <= n {
+		return string(runes)
 	}
-	return string(r[:n-1]) + "…"
+	return string(runes[:n-1]) + "…"
 }

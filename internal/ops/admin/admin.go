@@ -35,6 +35,12 @@ type named struct {
 	Name string `json:"name"`
 }
 
+// resumed is a run with its new budget, if it gets one.
+type resumed struct {
+	Name   string         `json:"name"`
+	Budget *corpus.Budget `json:"budget,omitempty"`
+}
+
 // Handler serves a Control.
 func Handler(control ops.Control, token string) http.Handler {
 	mux := http.NewServeMux()
@@ -52,7 +58,9 @@ func Handler(control ops.Control, token string) http.Handler {
 	handle(
 		mux,
 		"resume",
-		func(ctx context.Context, n named) (struct{}, error) { return struct{}{}, control.Resume(ctx, n.Name) },
+		func(ctx context.Context, r resumed) (struct{}, error) {
+			return struct{}{}, control.Resume(ctx, r.Name, r.Budget)
+		},
 	)
 	handle(
 		mux,
@@ -171,8 +179,8 @@ func (c *Client) Pause(ctx context.Context, run string) error {
 }
 
 // Resume implements ops.Control.
-func (c *Client) Resume(ctx context.Context, run string) error {
-	_, err := call[struct{}](ctx, c, "resume", named{run})
+func (c *Client) Resume(ctx context.Context, run string, budget *corpus.Budget) error {
+	_, err := call[struct{}](ctx, c, "resume", resumed{run, budget})
 	return err
 }
 

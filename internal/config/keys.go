@@ -1,0 +1,313 @@
+package config
+
+import "regexp"
+
+// Known values.
+var (
+	Methods    = []string{"hybrid", "unweaver", "ppr", "aligned", "vector", "bm25"}
+	Rules      = []string{"weighted", "av", "sav", "pav", "seqpav", "cc", "seqcc", "phragmen", "mes"}
+	strategies = []string{"text", "fixed", "document"}
+)
+
+// key describes what the types cannot say. Its default is that of Default, its type that of the field.
+type key struct {
+	path     string // * stands for the name of an index
+	meaning  string
+	unit     string
+	example  string // a valid value other than the default
+	rebuilds string // what the next build does again after a change; empty: nothing
+	missing  string // what has to be there before another value than the default is accepted; empty: all is there
+	rule     rule
+}
+
+// What a change of a key that the config digest covers costs. Every document is read and cut again; what is paid for is
+// only what the ledger does not have.
+const (
+	again           = "the whole index; "
+	paysChunks      = again + "pays for extraction and embedding of chunks whose text is new"
+	paysClasses     = again + "pays for shortening and embedding of classes whose text is new"
+	paysExtraction  = again + "pays for extraction and shortening by the new model"
+	paysEmbeddings  = again + "pays for embeddings"
+	noSchedules     = "nothing makes schedules"
+	noProbes        = "nothing asks probe questions"
+	noOtherLanguage = "there is one analyser, for English"
+	noBatches       = "every call is a request of its own"
+	noCompletion    = "an embedding has no completion that could cost anything"
+)
+
+const million = 1e6
+
+var deploymentName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,200}$`)
+
+var buildName = regexp.MustCompile(`^[A-Za-z0-9_.+-]{1,200}$`)
+
+// keys lists every key once, in the order of the reference. A test holds it against the types.
+var keys = append(generalKeys, indexKeys...)
+
+var generalKeys = []key{
+	{
+		path:    "engine.address",
+		meaning: "Temporal's frontend",
+		example: "temporal:7233",
+		rule:    address(false),
+	},
+	{
+		path:    "engine.namespace",
+		meaning: "Temporal's namespace",
+		example: "unweaver",
+		rule:    notEmpty(),
+	},
+	{
+		path:    "engine.task_queue",
+		meaning: "task queue of workflows and activities; installations that share a namespace need one each",
+		example: "unweaver-blue",
+		rule:    notEmpty(),
+	},
+	{
+		path:    "engine.tls",
+		meaning: "connect with TLS (an API key implies it)",
+		example: "true",
+		rule:    anything(),
+	},
+	{
+		path:    "engine.api_key_env",
+		meaning: "variable that holds the API key of Temporal Cloud",
+		example: "TEMPORAL_API_KEY",
+		rule:    optional(variable()),
+	},
+	{
+		path:    "engine.deployment.name",
+		meaning: "worker deployment that this worker belongs to",
+		example: "unweaver",
+		rule:    optional(label("letters, digits, - and _", deploymentName)),
+	},
+	{
+		path:    "engine.deployment.build_id",
+		meaning: "version of the worker within its deployment",
+		example: "2026-11-22",
+		rule:    optional(label("letters, digits and - _ . +", buildName)),
+	},
+	{
+		path:    "engine.deployment.versioned",
+		meaning: "a run stays on the worker version that it began with; needs name and build_id",
+		example: "true",
+		rule:    anything(),
+	},
+	{
+		path:    "query_api.address",
+		meaning: "where query-api listens and the command line asks; a URL where a proxy stands before it",
+		example: "0.0.0.0:8080",
+		rule:    addressOrWeb(),
+	},
+	{
+		path:    "worker.slots",
+		meaning: "activities that one worker process runs at once",
+		unit:    "activities",
+		example: "128",
+		rule:    between(1, 10000),
+	},
+	{
+		path:    "worker.pollers",
+		meaning: "long polls that one worker process keeps open for a task queue; at most slots",
+		unit:    "polls",
+		example: "8",
+		rule:    between(1, 100),
+	},
+	{
+		path:    "worker.cache_bytes",
+		meaning: "bound of the files that a worker keeps from the artifact store",
+		unit:    "bytes",
+		example: "8589934592",
+		rule:    between(64<<20, 1<<50),
+	},
+	{
+		path: "worker.cache_dir",
+		meaning: "folder of those files; empty: below the temporary folder. Workers of one machine need " +
+			"one each",
+		example: "/var/cache/unweaver",
+		rule:    anything(),
+	},
+	{
+		path:    "worker.cpu",
+		meaning: "computing activities that one worker process runs at once; 0: one a processor",
+		unit:    "activities",
+		example: "4",
+		rule:    between(0, 1024),
+	},
+	{
+		path:    "stores.artifacts",
+		meaning: "what is built, and the ledger of what was paid for",
+		example: "s3://bucket/prefix",
+		rule:    optional(location("s3")),
+	},
+	{
+		path:    "stores.classes",
+		meaning: "class records, coordination of processes that run",
+		example: "redis://redis:6379/0",
+		rule:    optional(location("redis", "rediss", "redis+cluster", "rediss+cluster")),
+	},
+	{
+		path:    "stores.vectors",
+		meaning: "vectors",
+		example: "milvus://milvus:19530/default",
+		rule:    optional(location("milvus", "milvus+tls")),
+	},
+	{
+		path:    "stores.milvus.load",
+		meaning: "how a first build loads vectors: import through the bucket, or insert",
+		example: "insert",
+		rule:    oneOf("insert", "import"),
+	},
+	{
+		path:    "stores.milvus.bucket",
+		meaning: "Milvus's own bucket, on the endpoint of stores.s3; empty: vectors are inserted",
+		example: "milvus",
+		rule:    anything(),
+	},
+	{
+		path:    "stores.milvus.index",
+		meaning: "index of new collections",
+		example: "ivf",
+		rule:    oneOf("hnsw", "ivf"),
+	},
+	{
+		path:    "stores.s3.endpoint",
+		meaning: "endpoint of S3 servers other than AWS; credentials come from the AWS default chain",
+		example: "http://s3:8333",
+		rule:    optional(web()),
+	},
+	{
+		path:    "stores.s3.region",
+		meaning: "region; empty: that of the AWS default chain",
+		example: "eu-central-1",
+		rule:    anything(),
+	},
+	{
+		path:    "stores.s3.path_style",
+		meaning: "buckets are in the path, not in the host name",
+		example: "true",
+		rule:    anything(),
+	},
+	{
+		path: "models.chat.provider",
+		meaning: "who extracts, shortens and answers. builtin: rules, no model; recorded: a recorded " +
+			"extraction is replayed",
+		example:  "openai",
+		rebuilds: paysExtraction,
+		rule:     oneOf("builtin", "openai", "recorded"),
+	},
+	{
+		path:    "models.chat.base_url",
+		meaning: "an OpenAI-compatible server; empty: OpenAI's",
+		example: "https://models.example/v1",
+		rule:    optional(web()),
+	},
+	{
+		path:    "models.chat.api_key_env",
+		meaning: "variable that holds the API key",
+		example: "CHAT_API_KEY",
+		rule:    optional(variable()),
+	},
+	{
+		path:     "models.chat.model",
+		meaning:  "the model; provider openai needs it",
+		example:  "gpt-4o-mini",
+		rebuilds: paysExtraction,
+		rule:     anything(),
+	},
+	{
+		path:    "models.chat.mode",
+		meaning: "one request a call",
+		example: "batch",
+		missing: noBatches,
+		rule:    oneOf("online", "batch"),
+	},
+	{
+		path:    "models.chat.file",
+		meaning: "the recording; provider recorded needs it",
+		example: "extractions.jsonl",
+		rule:    anything(),
+	},
+	price("models.chat.price.prompt", "price of prompt tokens", ""),
+	price("models.chat.price.completion", "price of completion tokens", ""),
+	{
+		path:     "models.embedding.provider",
+		meaning:  "who embeds classes, chunks and questions. builtin: lexical vectors, no model",
+		example:  "openai",
+		rebuilds: paysEmbeddings,
+		rule:     oneOf("builtin", "openai"),
+	},
+	{
+		path:    "models.embedding.base_url",
+		meaning: "an OpenAI-compatible server; empty: OpenAI's",
+		example: "https://models.example/v1",
+		rule:    optional(web()),
+	},
+	{
+		path:    "models.embedding.api_key_env",
+		meaning: "variable that holds the API key",
+		example: "EMBEDDING_API_KEY",
+		rule:    optional(variable()),
+	},
+	{
+		path:     "models.embedding.model",
+		meaning:  "the model; provider openai needs it",
+		example:  "text-embedding-3-small",
+		rebuilds: paysEmbeddings,
+		rule:     anything(),
+	},
+	{
+		path:     "models.embedding.dimension",
+		meaning:  "length of a vector; 0: the model's own",
+		unit:     "numbers",
+		example:  "512",
+		rebuilds: paysEmbeddings,
+		rule:     between(0, 32768),
+	},
+	{
+		path:     "models.embedding.max_input_tokens",
+		meaning:  "longest input; longer chunks get several windows. 0: no bound",
+		unit:     "tokens",
+		example:  "512",
+		rebuilds: paysEmbeddings,
+		rule:     between(0, million),
+	},
+	{
+		path:     "models.embedding.classes",
+		meaning:  "who embeds classes: the model, or lexical: the built-in embedder",
+		example:  "lexical",
+		rebuilds: paysEmbeddings,
+		rule:     oneOf("model", "lexical"),
+	},
+	price("models.embedding.price.prompt", "price of input tokens", ""),
+	price("models.embedding.price.completion", "no effect", noCompletion),
+	{
+		path:    "models.limits.concurrency",
+		meaning: "calls in flight, of one endpoint in one process; 0: no bound",
+		unit:    "calls",
+		example: "16",
+		rule:    between(0, 10000),
+	},
+	{
+		path:    "models.limits.requests_per_minute",
+		meaning: "over all workers, for an endpoint; 0: no bound",
+		unit:    "calls a minute",
+		example: "3000",
+		rule:    between(0, 1e9),
+	},
+	{
+		path:    "models.limits.tokens_per_minute",
+		meaning: "over all workers, for an endpoint; 0: no bound",
+		unit:    "tokens a minute",
+		example: "1000000",
+		rule:    between(0, 1e12),
+	},
+}
+
+// price of a model in the money of one's choice: it is multiplied, never converted.
+func price(path, meaning, missing string) key {
+	return key{
+		path: path, meaning: meaning, unit: "money for a million tokens", example: "0.15", missing: missing,
+		rule: between(0, million),
+	}
+}

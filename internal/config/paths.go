@@ -1,0 +1,150 @@
+package config
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+)
+
+// keyOf is a field's key: its yaml tag, else its JSON name (types of package corpus), else empty.
+func keyOf(field reflect.StructField) string {
+	if key := field.Tag.Get("yaml"); key != "" {
+		return key
+	}
+	key, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+	return key
+}
+
+// field finds the field of a key in a struct.
+func field(structure reflect.Value, key string) (reflect.Value, bool) {
+	for i := range structure.NumField() {
+		if key != "" && keyOf(structure.Type().Field(i)) == key {
+			return structure.Field(i), true
+		}
+	}
+	return reflect.Value{}, false
+}
+
+func keysOf(structure reflect.Type) []string {
+	var out []string
+	for i := range structure.NumField() {
+		if key := keyOf(structure.Field(i)); key != "" {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// walk visits every value below a struct in the order of its fields; indexes come in the order of their names.
+func walk(value reflect.Value, path string, visit func(path string, value reflect.Value)) {
+	switch value.Kind() {
+	case reflect.Struct:
+		for i := range value.NumField() {
+			if key := keyOf(value.Type().Field(i)); key != "" {
+				walk(value.Field(i), join(path, key), visit)
+			}
+		}
+	case reflect.Map:
+		names := value.MapKeys()
+		slices.SortFunc(names, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		for _, name := range names {
+			walk(value.MapIndex(name), join(path, name.String()), visit)
+		}
+	default:
+		visit(path, value)
+	}
+}
+
+// general gives the path under which keys.go describes a path: the name of an index becomes *, and an index's models
+// are described once, with the general ones.
+func general(path string) string {
+	parts := strings.Split(path, ".")
+	if len(parts) < 3 || parts[0] != "indexes" {
+		return path
+	}
+	if parts[2] == "models" {
+		return strings.Join(parts[2:], ".")
+	}
+	parts[1] = "*"
+	return strings.Join(parts, ".")
+}
+
+// overrides tells whether a path is that of an index's own models, where a value that is not given means the general
+// one.
+func overrides(path string) bool {
+	parts := strings.Split(path, ".")
+	return len(parts) > 3 && parts[0] == "indexes" && parts[2] == "models"
+}
+
+// scalar sets a value from its text.
+func scalar(value reflect.Value, text string) error {
+	if parser, ok := value.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		before := value.Int()
+		if parser.UnmarshalText([]byte(text)) != nil {
+			value.SetInt(before)
+			return fmt.Errorf("%q is no duration such as 24h", text)
+		}
+		return nil
+	}
+	switch value.Kind() {
+	case reflect.String:
+		value.SetString(text)
+	case reflect.Bool:
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return fmt.Errorf("%q is not true or false", text)
+		}
+		value.SetBool(b)
+	case reflect.Int, reflect.Int64:
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return fmt.Errorf("%q is no whole number", text)
+		}
+		value.SetInt(n)
+	case reflect.Float64:
+		f, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return fmt.Errorf("%q is no number", text)
+		}
+		value.SetFloat(f)
+	default:
+		return fmt.Errorf("cannot be set")
+	}
+	return nil
+}
+
+// literal writes a value as the file would have it.
+func literal(value reflect.Value) string {
+	switch v := value.Interface().(type) {
+	case corpus.Duration:
+		text, _ := v.MarshalText() // cannot fail
+		short := strings.TrimSuffix(string(text), "0s")
+		if strings.HasSuffix(short, "h0m") {
+			short = strings.TrimSuffix(short, "0m")
+		}
+		if short == "" || !strings.HasSuffix(short, "h") && !strings.HasSuffix(short, "m") {
+			return string(text)
+		}
+		return short
+	case string:
+		if v == "" {
+			return `""`
+		}
+		return v
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return fmt.Sprint(value.Interface())
+}

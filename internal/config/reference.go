@@ -1,0 +1,139 @@
+package config
+
+import (
+	_ "embed" // preamble.md
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+)
+
+//go:embed preamble.md
+var preamble string
+
+// sections of the reference: a heading, the keys below it, what there is to say first.
+var sections = []struct{ title, below, about string }{
+	{"engine", "engine.", "Temporal: a server of one's own, or Temporal Cloud with TLS and an API key."},
+	{"query_api", "query_api.", ""},
+	{"worker", "worker.", "Sizes of one worker process. Workers of different sizes share a run."},
+	{
+		"stores", "stores.",
+		"A URL picks the adapter, a path the embedded one; empty is a path below the data directory of `unweaver dev`.",
+	},
+	{
+		"models", "models.",
+		"Each key may stand below `indexes.NAME.models` too, and wins for that index, be it zero or empty.",
+	},
+	{"indexes.NAME", "indexes.*.", "An index that the file does not name has the defaults."},
+}
+
+// Reference is docs/configuration.md.
+func Reference() string {
+	var text strings.Builder
+	text.WriteString(preamble)
+	defaults := defaultValues()
+	for _, section := range sections {
+		fmt.Fprintf(&text, "\n## `%s`\n\n", section.title)
+		if section.about != "" {
+			text.WriteString(section.about + "\n\n")
+		}
+		text.WriteString("| key | type | default | unit | example | meaning | a change rebuilds |\n" +
+			"| --- | --- | --- | --- | --- | --- | --- |\n")
+		for _, k := range keys {
+			if short, ok := strings.CutPrefix(k.path, section.below); ok {
+				text.WriteString(k.row(short, defaults[k.path]))
+			}
+		}
+	}
+	return text.String()
+}
+
+// row of the reference.
+func (k key) row(short string, standard reflect.Value) string {
+	kind := typeName(standard)
+	if k.rule.values != "" {
+		kind += ": " + k.rule.values
+	}
+	meaning := k.meaning
+	if k.missing != "" {
+		meaning += ". *Not supported yet: " + k.missing + "*"
+	}
+	rebuilds := k.rebuilds
+	if rebuilds == "" {
+		rebuilds = "nothing"
+	}
+	return fmt.Sprintf(
+		"| `%s` | %s | `%s` | %s | `%s` | %s | %s |\n",
+		short,
+		kind,
+		literal(standard),
+		k.unit,
+		k.example,
+		meaning,
+		rebuilds,
+	)
+}
+
+func typeName(value reflect.Value) string {
+	if _, ok := value.Interface().(corpus.Duration); ok {
+		return "duration"
+	}
+	switch value.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int64:
+		return "whole number"
+	case reflect.Float64:
+		return "number"
+	}
+	return "text"
+}
+
+// sampleIndex is the index of a fresh configuration file.
+const sampleIndex = "docs"
+
+// Sample is a configuration file with every default, commented: what `unweaver config init` writes. Keys that are not
+// supported yet are left out.
+func Sample() string {
+	var text strings.Builder
+	text.WriteString("# Every key with its default. Remove what you do not change: docs/configuration.md lists them.\n")
+	config := Default()
+	config.Indexes[sampleIndex] = defaultIndex()
+	byPath := described()
+	var open []string
+	walk(reflect.ValueOf(config).Elem(), "", func(path string, value reflect.Value) {
+		k := byPath[general(path)]
+		if overrides(path) || k.missing != "" {
+			return
+		}
+		parts := strings.Split(path, ".")
+		above := parts[:len(parts)-1]
+		same := 0
+		for same < len(open) && same < len(above) && open[same] == above[same] {
+			same++
+		}
+		for i := same; i < len(above); i++ {
+			if i == 0 {
+				text.WriteString("\n")
+			}
+			fmt.Fprintf(&text, "%s%s:\n", strings.Repeat("  ", i), above[i])
+		}
+		open = above
+		line := fmt.Sprintf("%s%s: %s", strings.Repeat("  ", len(above)), parts[len(parts)-1], literal(value))
+		fmt.Fprintf(&text, "%-44s # %s\n", line, k.comment())
+	})
+	return text.String()
+}
+
+// comment of a key in a file.
+func (k key) comment() string {
+	text := k.meaning
+	if k.unit != "" {
+		text += "; " + k.unit
+	}
+	if k.rule.values != "" {
+		text += " (" + k.rule.values + ")"
+	}
+	return text
+}

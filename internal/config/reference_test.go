@@ -1,0 +1,196 @@
+package config_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/corpus"
+)
+
+var update = flag.Bool("update", false, "write docs/configuration.md anew")
+
+const referencePath = "../../docs/configuration.md"
+
+func TestTheReferenceIsMadeFromTheTypes(t *testing.T) {
+	want := config.Reference()
+	if *update {
+		if err := os.WriteFile(referencePath, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(referencePath)
+	if err != nil || string(got) != want {
+		t.Errorf("%s is not what the types say (%v): go test ./internal/config -update", referencePath, err)
+	}
+}
+
+// row of the reference's tables.
+type row struct{ path, standard, example, meaning, rebuilds string }
+
+func (r row) unsupported() bool { return strings.Contains(r.meaning, "*Not supported yet: ") }
+
+// rows reads the tables of the reference, with an index named docs.
+func rows(t *testing.T) []row {
+	t.Helper()
+	var out []row
+	section := ""
+	code, text := "`([^`]*)`", "([^|]*)"
+	form := regexp.MustCompile(
+		`^\| ` + strings.Join([]string{code, text, code, text, code, text, text}, ` \| `) + ` \|$`,
+	)
+	for _, line := range strings.Split(config.Reference(), "\n") {
+		if title, ok := strings.CutPrefix(line, "## `"); ok {
+			section = strings.Replace(strings.TrimSuffix(title, "`"), "NAME", "docs", 1)
+			continue
+		}
+		if m := form.FindStringSubmatch(line); m != nil {
+			out = append(out, row{section + "." + m[1], m[3], strings.Trim(m[5], `"`), m[6], m[7]})
+		} else if strings.HasPrefix(line, "| `") {
+			t.Errorf("a row of another form: %s", line)
+		}
+	}
+	return out
+}
+
+// leaves of the types: every path that can be set.
+func leaves(typ reflect.Type, path string) []string {
+	switch {
+	case typ.Kind() == reflect.Map:
+		return leaves(typ.Elem(), path+".docs")
+	case typ.Kind() != reflect.Struct:
+		return []string{path}
+	}
+	var out []string
+	for i := range typ.NumField() {
+		tag := typ.Field(i).Tag
+		key := tag.Get("yaml") + tag.Get("json")
+		key, _, _ = strings.Cut(key, ",")
+		if key == "" || path == "indexes.docs" && key == "models" {
+			continue
+		}
+		out = append(out, leaves(typ.Field(i).Type, strings.TrimPrefix(path+"."+key, "."))...)
+	}
+	return out
+}
+
+func TestEveryKeyIsDescribedOnce(t *testing.T) {
+	described := map[string]int{}
+	for _, r := range rows(t) {
+		described[r.path]++
+	}
+	for _, path := range leaves(reflect.TypeFor[config.Config](), "") {
+		if described[path] != 1 {
+			t.Errorf("%s stands %d times in the reference", path, described[path])
+		}
+		delete(described, path)
+	}
+	for path := range described {
+		t.Errorf("%s stands in the reference and is no key", path)
+	}
+}
+
+// needs is what an example needs beside it.
+var needs = map[string][]string{
+	"models.chat.provider":          {"models.chat.model=m"},
+	"models.embedding.provider":     {"models.embedding.model=m"},
+	"engine.deployment.name":        {"engine.deployment.name=green", "engine.deployment.build_id=v1"},
+	"engine.deployment.build_id":    {"engine.deployment.name=green", "engine.deployment.build_id=v1"},
+	"engine.deployment.versioned":   {"engine.deployment.name=green", "engine.deployment.build_id=v1"},
+	"indexes.docs.chunking.overlap": {"indexes.docs.chunking.strategy=fixed"},
+}
+
+func digest(t *testing.T, set ...string) corpus.Digest {
+	t.Helper()
+	cfg, err := config.Load(config.Source{Set: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := cfg.Spec("docs", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec.ConfigDigest()
+}
+
+func TestAnExampleIsValidAndRebuildsWhatTheReferenceSays(t *testing.T) {
+	for _, r := range rows(t) {
+		setting := r.path + "=" + r.example
+		if r.example == r.standard {
+			t.Errorf("%s: the example is the default", r.path)
+		}
+		if r.unsupported() {
+			if got := refused(t, "", setting); !strings.Contains(got, "not supported yet") {
+				t.Errorf("%s is said to be unsupported: %q", r.path, got)
+			}
+			continue
+		}
+		before := digest(t, needs[r.path]...)
+		after := digest(t, append(slices.Clone(needs[r.path]), setting)...)
+		if (before == after) != (r.rebuilds == "nothing") {
+			t.Errorf("%s: the reference says that a change rebuilds %s", r.path, r.rebuilds)
+		}
+	}
+}
+
+func TestTheDigestCoversTheLanguageThoughThereIsOnlyOneYet(t *testing.T) {
+	spec, err := config.Default().Spec("docs", "/corpus")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := spec.ConfigDigest()
+	if spec.Retrieval.Language = "de"; spec.ConfigDigest() == before {
+		t.Error("another language does not rebuild")
+	}
+}
+
+func TestTheDigestOfTheDefaultsHasNotMoved(t *testing.T) {
+	spec, err := config.Default().Spec("docs", "/corpus")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := spec.ConfigDigest().String(); got != "433aa416138a126fc693dddfaadbabe3cf406d78a18cfd3d927f1842d3a856de" {
+		t.Errorf("%s: every published index would be built again", got)
+	}
+}
+
+func TestAFreshFileHoldsTheDefaults(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "unweaver.yaml")
+	if err := os.WriteFile(path, []byte(config.Sample()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Load(config.Source{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _ := cfg.Spec("docs", "/corpus")
+	want, _ := config.Default().Spec("docs", "/corpus")
+	if got != want {
+		t.Errorf("index docs:\n%+v\n%+v", got, want)
+	}
+	standard := config.Default()
+	if cfg.Engine != standard.Engine || cfg.QueryAPI != standard.QueryAPI || cfg.Worker != standard.Worker ||
+		cfg.Stores != standard.Stores || cfg.Models != standard.Models || len(cfg.Indexes) != 1 {
+		t.Errorf("%+v", cfg)
+	}
+	given := map[string]bool{}
+	for _, s := range cfg.Settings() {
+		given[s.Key] = s.Origin == config.FromFile
+	}
+	for _, r := range rows(t) {
+		if given[r.path] == r.unsupported() {
+			t.Errorf("%s: in the file %t, unsupported %t", r.path, given[r.path], r.unsupported())
+		}
+	}
+	for n, line := range strings.Split(strings.TrimSpace(config.Sample()), "\n") {
+		if !strings.Contains(line, "#") && !strings.HasSuffix(line, ":") && line != "" {
+			t.Errorf("line %d has no comment: %s", n+1, line)
+		}
+	}
+}

@@ -1,0 +1,238 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+)
+
+// rule says which values a key takes: in words for the reference, and as a check that gives the mistake or "".
+type rule struct {
+	values  string
+	mistake func(value any) string
+}
+
+// anything takes every value of the key's type.
+func anything() rule { return rule{mistake: func(any) string { return "" }} }
+
+// words makes a rule of a check of text.
+func words(values string, mistake func(text string) string) rule {
+	return rule{values, func(value any) string { return mistake(fmt.Sprint(value)) }}
+}
+
+// optional lets a rule of text take the empty string.
+func optional(inner rule) rule {
+	return rule{inner.values, func(value any) string {
+		if value == "" {
+			return ""
+		}
+		return inner.mistake(value)
+	}}
+}
+
+func oneOf(known ...string) rule {
+	list := strings.Join(known, ", ")
+	return words(list, func(text string) string {
+		if slices.Contains(known, text) {
+			return ""
+		}
+		return fmt.Sprintf("%q is not known; use %s", text, list)
+	})
+}
+
+func number(value any) float64 {
+	switch v := value.(type) {
+	case int:
+		return float64(v)
+	case int64:
+		return float64(v)
+	case float64:
+		return v
+	}
+	return 0
+}
+
+// between bounds numbers, both ends included. NaN lies between no two numbers.
+func between(least, most float64) rule {
+	values := plain(least) + " to " + plain(most)
+	return rule{values, func(value any) string {
+		if n := number(value); n >= least && n <= most {
+			return ""
+		}
+		return fmt.Sprintf("want %s, got %v", values, value)
+	}}
+}
+
+func plain(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+
+func longerThanZero() rule {
+	return rule{"longer than 0s", func(value any) string {
+		if d, ok := value.(corpus.Duration); ok && d > 0 {
+			return ""
+		}
+		return "want a duration longer than 0s"
+	}}
+}
+
+// hidden leaves the password out of a URL that is shown.
+func hidden(uri string) string {
+	scheme, rest, ok := strings.Cut(uri, "://")
+	if !ok {
+		return uri
+	}
+	end := strings.IndexAny(rest, "/?")
+	if end < 0 {
+		end = len(rest)
+	}
+	at := strings.LastIndexByte(rest[:end], '@')
+	if at < 0 {
+		return uri
+	}
+	user, _, secret := strings.Cut(rest[:at], ":")
+	if secret {
+		user += ":xxxxx"
+	}
+	return scheme + "://" + user + rest[at:]
+}
+
+// hosts gives what names the servers in a URL: between the scheme (and a user) and the path.
+func hosts(uri string) string {
+	_, rest, _ := strings.Cut(uri, "://")
+	if end := strings.IndexAny(rest, "/?"); end >= 0 {
+		rest = rest[:end]
+	}
+	return rest[strings.LastIndexByte(rest, '@')+1:]
+}
+
+// location takes a path or a URL of one of the schemes. A URL names a host, or a bucket.
+func location(schemes ...string) rule {
+	known := strings.Join(schemes, "://…, ") + "://… or a path"
+	return words(known, func(text string) string {
+		scheme, _, isURL := strings.Cut(text, "://")
+		switch {
+		case !isURL:
+			return ""
+		case !slices.Contains(schemes, scheme):
+			return fmt.Sprintf("%s:// is not known; use %s", scheme, known)
+		}
+		for _, host := range strings.Split(hosts(text), ",") {
+			name, port, split := strings.Cut(host, ":")
+			if scheme != "s3" && strings.HasPrefix(host, "[") {
+				var err error
+				name, port, err = net.SplitHostPort(host)
+				split = err == nil
+			}
+			if name == "" {
+				return fmt.Sprintf("%q names no host", hidden(text))
+			}
+			if split && !isPort(port, 1) {
+				return fmt.Sprintf("%q has no port from 1 to 65535", hidden(text))
+			}
+		}
+		return ""
+	})
+}
+
+func isPort(text string, least int) bool {
+	n, err := strconv.Atoi(text)
+	return err == nil && n >= least && n <= 65535
+}
+
+func web() rule {
+	return words("http(s) URL", func(text string) string {
+		u, err := url.Parse(text)
+		if err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" {
+			return ""
+		}
+		return fmt.Sprintf("%q is no http(s) URL with a host", hidden(text))
+	})
+}
+
+// address takes host:port. A listener may leave the host out and take port 0.
+func address(listener bool) rule {
+	return words("host:port", func(text string) string {
+		host, port, err := net.SplitHostPort(strings.TrimPrefix(text, "dns:///"))
+		least := 1
+		if listener {
+			least = 0
+		}
+		if err != nil || !isPort(port, least) || (host == "" && !listener) {
+			return fmt.Sprintf("%q is not of the form host:port", text)
+		}
+		return ""
+	})
+}
+
+// addressOrWeb is where query-api listens and where the command line finds it: behind a proxy that is a URL.
+func addressOrWeb() rule {
+	listen, proxy := address(true), web()
+	return words("host:port or http(s) URL", func(text string) string {
+		if strings.Contains(text, "://") {
+			return proxy.mistake(text)
+		}
+		return listen.mistake(text)
+	})
+}
+
+var variableForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// variable takes the name of an environment variable. What is no name may be the secret itself: it is not repeated.
+func variable() rule {
+	return words("name of a variable", func(text string) string {
+		if variableForm.MatchString(text) {
+			return ""
+		}
+		return "want the name of an environment variable that holds the key, not the key itself"
+	})
+}
+
+// label takes names that Temporal accepts in a deployment version.
+func label(values string, form *regexp.Regexp) rule {
+	return words(values, func(text string) string {
+		if form.MatchString(text) {
+			return ""
+		}
+		return fmt.Sprintf("%q: want %s", text, values)
+	})
+}
+
+func notEmpty() rule {
+	return words("not empty", func(text string) string {
+		if strings.TrimSpace(text) == "" {
+			return "must not be empty"
+		}
+		return ""
+	})
+}
+
+func existingFile() rule {
+	return words("path of a file", func(text string) string {
+		info, err := os.Stat(text)
+		switch {
+		case err != nil:
+			return fmt.Sprintf("there is no file %s", text)
+		case info.IsDir():
+			return fmt.Sprintf("%s is a directory", text)
+		}
+		return ""
+	})
+}
+
+func timezone() rule {
+	return words("IANA name", func(text string) string {
+		if _, err := time.LoadLocation(text); err != nil || text == "" || text == "Local" {
+			return fmt.Sprintf("%q is no time zone such as UTC or Europe/Berlin", text)
+		}
+		return ""
+	})
+}
+
+func cronRule() rule { return words("five fields, or @daily and the like", cronMistake) }

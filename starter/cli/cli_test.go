@@ -1,0 +1,312 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/starter/cli"
+)
+
+// control is an ops.Control that answers what a test gives it and remembers what it was asked.
+type control struct {
+	asked    []string
+	request  ops.IndexRequest
+	budget   *corpus.Budget
+	spec     corpus.Spec
+	attached bool
+	statuses []ops.Status // one a look; the last one stays
+	looks    int
+	checks   []ops.Check
+	kept     []artifact.Generation
+	err      error
+}
+
+func (c *control) ask(what, name string) error {
+	c.asked = append(c.asked, what+" "+name)
+	return c.err
+}
+
+func (c *control) Index(_ context.Context, r ops.IndexRequest) (ops.Run, error) {
+	c.request = r
+	return ops.Run{Run: r.Spec.Index + "/g1", Attached: c.attached}, c.ask("index", r.Spec.Index)
+}
+
+func (c *control) Status(_ context.Context, run string) (ops.Status, error) {
+	if err := c.ask("status", run); err != nil {
+		return ops.Status{}, err
+	}
+	status := c.statuses[min(c.looks, len(c.statuses)-1)]
+	c.looks++
+	return status, nil
+}
+
+func (c *control) Pause(_ context.Context, run string) error  { return c.ask("pause", run) }
+func (c *control) Cancel(_ context.Context, run string) error { return c.ask("cancel", run) }
+
+func (c *control) Resume(_ context.Context, run string, budget *corpus.Budget) error {
+	c.budget = budget
+	return c.ask("resume", run)
+}
+
+func (c *control) Generations(_ context.Context, index string) ([]artifact.Generation, error) {
+	return c.kept, c.ask("generations", index)
+}
+
+func (c *control) Restore(_ context.Context, index string) (ops.Run, error) {
+	return ops.Run{Run: index + "/restore-1"}, c.ask("restore", index)
+}
+
+func (c *control) Doctor(_ context.Context, spec corpus.Spec) ([]ops.Check, error) {
+	c.spec = spec
+	return c.checks, c.ask("doctor", spec.Index)
+}
+
+var _ ops.Control = (*control)(nil)
+
+// result of one invocation.
+type result struct {
+	exit     int
+	out, err string
+}
+
+// in runs the command line in a folder of its own, with connect in place of what it would connect to.
+func in(t *testing.T, connect cli.Connector, env []string, args ...string) result {
+	t.Helper()
+	var out, errs bytes.Buffer
+	app := &cli.App{Out: &out, Err: &errs, Env: env, Connect: connect}
+	exit := app.Run(t.Context(), args)
+	return result{exit, out.String(), errs.String()}
+}
+
+// connected gives a connector to a control, and queries to an address.
+func connected(c ops.Control, queries string) cli.Connector {
+	return func(context.Context, *config.Config) (cli.Connection, error) {
+		return cli.Connection{Control: c, HTTP: queries}, nil
+	}
+}
+
+// run runs the command line over a control in an empty folder.
+func run(t *testing.T, c *control, args ...string) result {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	return in(t, connected(c, ""), nil, args...)
+}
+
+func finished(status string) ops.Status {
+	return ops.Status{
+		Report: corpus.Report{
+			Index: "docs", Generation: "g1", Run: "docs/g1", Status: status, Documents: 12, Chunks: 81, Classes: 300,
+			Mentions: 900, ContentHash: "c0ffee",
+		},
+		Overall: 1,
+	}
+}
+
+func decoded(t *testing.T, text string) map[string]any {
+	t.Helper()
+	out := map[string]any{}
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
+		t.Fatalf("no JSON: %v\n%s", err, text)
+	}
+	return out
+}
+
+func contains(t *testing.T, text string, wanted ...string) {
+	t.Helper()
+	for _, want := range wanted {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+}
+
+func TestWhatIsAskedWronglyIsUsageAndConnectsToNothing(t *testing.T) {
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"indx"}, "unknown command"},
+		{[]string{"--colour"}, "unknown flag"},
+		{[]string{"index"}, "no index is named"},
+		{[]string{"index", "a", "b", "--index", "docs"}, "want at most a CORPUS, got 2 arguments"},
+		{[]string{"index", "--index", "docs", "--set", "nonsense"}, "want path=value"},
+		{[]string{"index", "--index", "docs", "--set", "indexes.docs.keep=0"}, "want 1 to 10000, got 0"},
+		{[]string{"index", "--index", "docs", "--config", "none.yaml"}, "give a readable file with --config"},
+		{[]string{"status"}, "no run is named"},
+		{[]string{"status", "a", "b"}, "want at most a RUN"},
+		{[]string{"pause"}, "want a RUN, got 0 arguments"},
+		{[]string{"cancel", "a", "b"}, "want a RUN, got 2 arguments"},
+		{[]string{"resume"}, "want a RUN, got 0 arguments"},
+		{[]string{"resume", "docs", "--budget-calls", "-1"}, "--budget-calls: want 0 or more, got -1"},
+		{[]string{"resume", "docs", "--budget-tokens", "-1"}, "--budget-tokens: want 0 or more, got -1"},
+		{[]string{"resume", "docs", "--budget-money", "NaN"}, "--budget-money: want 0 or more, got NaN"},
+		{[]string{"resume", "docs", "--budget-money", "+Inf"}, "--budget-money: want 0 or more, got +Inf"},
+		{[]string{"resume", "docs", "--budget-calls", "many"}, "invalid argument"},
+		{[]string{"generations"}, `required flag(s) "index" not set`},
+		{[]string{"restore"}, `required flag(s) "index" not set`},
+		{[]string{"query", "who?"}, `required flag(s) "index" not set`},
+		{[]string{"query", "--index", "docs"}, "want a question, got 0 arguments"},
+		{[]string{"query", "who?", "--index", "docs", "--param", "damping"}, "want name=value"},
+		{[]string{"config", "validate", "x"}, "want no argument"},
+		{[]string{"eval"}, `required flag(s) "dataset" not set`},
+	} {
+		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
+			fake := &control{}
+			got := run(t, fake, tc.args...)
+			if got.exit != cli.ExitUsage || !strings.Contains(got.err, tc.want) || len(fake.asked) > 0 {
+				t.Errorf("exit %d, asked %v, %q is not in %s", got.exit, fake.asked, tc.want, got.err)
+			}
+			if !strings.HasPrefix(got.err, "unweaver: ") {
+				t.Errorf("%s", got.err)
+			}
+			as := decoded(t, run(t, fake, append([]string{"--json"}, tc.args...)...).err)
+			if code := as["code"]; code != string(fault.Usage) && code != string(fault.BadConfig) {
+				t.Errorf("code %v", code)
+			}
+		})
+	}
+}
+
+func TestAnErrorOfControlIsShownWithCodeAndHint(t *testing.T) {
+	broken := &control{err: fault.LeaseHeld.At("index", "docs").Because("run docs/g0 builds it").Advise("wait for it")}
+	for _, args := range [][]string{
+		{"index", "--index", "docs"},
+		{"status", "docs"},
+		{"pause", "docs"},
+		{"resume", "docs"},
+		{"cancel", "docs"},
+		{"generations", "--index", "docs"},
+		{"restore", "--index", "docs"},
+		{"doctor"},
+	} {
+		got := run(t, broken, args...)
+		want := "unweaver: index docs: run docs/g0 builds it (wait for it)\n"
+		if got.exit != cli.ExitFailed || got.err != want || got.out != "" {
+			t.Errorf("%v: exit %d, %q, %q", args, got.exit, got.err, got.out)
+		}
+		as := decoded(t, run(t, broken, append(args, "--json")...).err)
+		if as["code"] != "lease_held" || as["hint"] != "wait for it" || as["error"] == "" {
+			t.Errorf("%v: %v", args, as)
+		}
+	}
+}
+
+func TestAnErrorThatSaysNothingOfItsKindIsNoUsage(t *testing.T) {
+	got := run(t, &control{err: fmt.Errorf("the wire broke")}, "status", "docs", "--json")
+	if as := decoded(t, got.err); got.exit != cli.ExitFailed || as["code"] != "internal" ||
+		as["error"] != "the wire broke" {
+		t.Errorf("exit %d, %v", got.exit, as)
+	}
+}
+
+func TestAFailureToConnectEndsTheCommand(t *testing.T) {
+	t.Chdir(t.TempDir())
+	down := func(context.Context, *config.Config) (cli.Connection, error) {
+		return cli.Connection{}, fault.EngineDown.At("connect to Temporal at", "nowhere")
+	}
+	if got := in(t, down, nil, "status", "docs"); got.exit != cli.ExitFailed {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestAFailureToCloseIsTold(t *testing.T) {
+	t.Chdir(t.TempDir())
+	closing := func(context.Context, *config.Config) (cli.Connection, error) {
+		return cli.Connection{
+			Control: &control{},
+			Close:   func() error { return fault.StoreDown.At("close", "classes") },
+		}, nil
+	}
+	if got := in(t, closing, nil, "pause", "docs"); got.exit != cli.ExitFailed || !strings.Contains(got.err, "close classes") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestPauseResumeAndCancelNameTheRun(t *testing.T) {
+	for _, command := range []string{"pause", "resume", "cancel"} {
+		fake := &control{}
+		got := run(t, fake, command, "docs/g1")
+		if got.exit != cli.ExitDone || got.out != "docs/g1: "+command+"\n" || fake.asked[0] != command+" docs/g1" {
+			t.Errorf("%+v %v", got, fake.asked)
+		}
+		as := decoded(t, run(t, fake, command, "docs/g1", "--json").out)
+		if as["run"] != "docs/g1" || as["done"] != command {
+			t.Errorf("%v", as)
+		}
+	}
+}
+
+func TestResumeGivesANewBudgetOnlyWhereOneIsGiven(t *testing.T) {
+	for _, tc := range []struct {
+		flags []string
+		want  *corpus.Budget
+		text  string
+	}{
+		{nil, nil, "docs: resume\n"},
+		{[]string{"--budget-calls", "20"}, &corpus.Budget{Calls: 20}, "docs: resume, with a budget of 20 calls\n"},
+		{
+			[]string{"--budget-tokens", "7", "--budget-money", "1.5"}, &corpus.Budget{Tokens: 7, Money: 1.5},
+			"docs: resume, with a budget of 7 tokens, 1.5 of money\n",
+		},
+		{[]string{"--budget-calls", "0"}, &corpus.Budget{}, "docs: resume, without a budget\n"},
+	} {
+		fake := &control{}
+		got := run(t, fake, append([]string{"resume", "docs"}, tc.flags...)...)
+		if got.exit != cli.ExitDone || got.out != tc.text || (fake.budget == nil) != (tc.want == nil) ||
+			tc.want != nil && *fake.budget != *tc.want {
+			t.Errorf("%v: %+v, budget %+v", tc.flags, got, fake.budget)
+		}
+		as := decoded(t, run(t, fake, append([]string{"resume", "docs", "--json"}, tc.flags...)...).out)
+		if (as["budget"] != nil) != (tc.want != nil) {
+			t.Errorf("%v: %v", tc.flags, as)
+		}
+	}
+}
+
+func TestSettingsComeFromTheFileTheEnvironmentAndTheCommandLine(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("unweaver.yaml", "indexes: {docs: {corpus: here, keep: 7}}\n")
+	write("other.yaml", "indexes: {docs: {corpus: s3://bucket/docs, keep: 8}}\n")
+	fake := &control{}
+	index := func(env []string, args ...string) corpus.Spec {
+		t.Helper()
+		got := in(t, connected(fake, ""), env, append([]string{"index", "--index", "docs"}, args...)...)
+		if got.exit != cli.ExitDone {
+			t.Fatalf("%+v", got)
+		}
+		return fake.request.Spec
+	}
+	if spec := index(nil); spec.Keep != 7 || spec.Corpus != filepath.Join(dir, "here") {
+		t.Errorf("unweaver.yaml is not read, or its path is not made absolute: %d %s", spec.Keep, spec.Corpus)
+	}
+	if spec := index([]string{"UNWEAVER_CONFIG=other.yaml"}); spec.Keep != 8 || spec.Corpus != "s3://bucket/docs" {
+		t.Errorf("UNWEAVER_CONFIG: %d %s", spec.Keep, spec.Corpus)
+	}
+	if spec := index([]string{"UNWEAVER_CONFIG=none.yaml"}, "--config", "other.yaml"); spec.Keep != 8 {
+		t.Errorf("--config does not win over UNWEAVER_CONFIG: %d", spec.Keep)
+	}
+	if spec := index([]string{"UNWEAVER_INDEXES_DOCS_KEEP=9"}); spec.Keep != 9 {
+		t.Errorf("a variable does not win over the file: %d", spec.Keep)
+	}
+	spec := index([]string{"UNWEAVER_INDEXES_DOCS_KEEP=9"}, "there", "--set", "indexes.docs.keep=10")
+	if spec.Keep != 10 || spec.Corpus != filepath.Join(dir, "there") {
+		t.Errorf("--set and the argument do not win: %d %s", spec.Keep, spec.Corpus)
+	}
+}

@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+func (a *App) configCmd() *cobra.Command {
+	command := &cobra.Command{Use: "config", Short: "Work with the configuration"}
+	command.AddCommand(
+		&cobra.Command{
+			Use:   "init",
+			Short: "Write a commented configuration file with the defaults (never over an existing one)",
+			Args:  arguments(0, 0, "no argument"),
+			RunE:  func(*cobra.Command, []string) error { return a.initConfig() },
+		},
+		&cobra.Command{
+			Use:   "show",
+			Short: "Show every value and where it came from: default, file, variable or --set",
+			Args:  arguments(0, 0, "no argument"),
+			RunE:  func(*cobra.Command, []string) error { return a.showConfig() },
+		},
+		&cobra.Command{
+			Use:   "validate",
+			Short: "Check the configuration: every mistake at once, with line and column",
+			Args:  arguments(0, 0, "no argument"),
+			RunE:  func(*cobra.Command, []string) error { return a.validateConfig() },
+		},
+	)
+	return command
+}
+
+// initConfig makes a file that did not exist, whole or not at all.
+func (a *App) initConfig() (err error) {
+	path, _ := a.configFile()
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return fault.Usage.At("write configuration", path).
+			Because("it exists, and is not overwritten").
+			Advise("name another file with --config, or remove this one")
+	}
+	if err != nil {
+		return fault.StoreDenied.At("write configuration", path).
+			Because(err).
+			Advise("name another file with --config")
+	}
+	_, err = file.WriteString(config.Sample())
+	if err = errors.Join(err, file.Close()); err != nil {
+		return fault.StoreFull.At("write configuration", path).Because(errors.Join(err, os.Remove(path)))
+	}
+	return a.print(
+		map[string]string{"written": path},
+		func(w io.Writer) { fmt.Fprintf(w, "written: %s; check it with: unweaver config validate\n", path) },
+	)
+}
+
+func (a *App) showConfig() error {
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	settings := cfg.Settings()
+	return a.print(map[string]any{"settings": settings}, func(w io.Writer) {
+		keys, values := 0, 0
+		for _, s := range settings {
+			keys, values = max(keys, len(s.Key)), max(values, min(40, len(s.Text)))
+		}
+		for _, s := range settings {
+			from := s.At
+			if from == "" {
+				from = s.Origin
+			}
+			fmt.Fprintf(w, "%-*s  %-*s  %s\n", keys, s.Key, values, s.Text, from)
+		}
+	})
+}
+
+func (a *App) validateConfig() error {
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	names := slices.Sorted(maps.Keys(cfg.Indexes))
+	return a.print(
+		map[string]any{"valid": true, "indexes": len(names)},
+		func(w io.Writer) {
+			fmt.Fprintf(w, "valid: %d indexes", len(names))
+			if len(names) > 0 {
+				fmt.Fprintf(w, " (%s)", strings.Join(names, ", "))
+			}
+			fmt.Fprintln(w)
+		},
+	)
+}

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unweaver/unweaver/internal/ops"
+)
+
+func (a *App) doctorCmd() *cobra.Command {
+	var index string
+	command := &cobra.Command{
+		Use:   "doctor",
+		Short: "Probe every dependency and setting",
+		Args:  arguments(0, 0, "no argument"),
+		RunE: func(command *cobra.Command, _ []string) error {
+			spec, err := a.spec(index, "")
+			if err != nil {
+				return err
+			}
+			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+				checks, err := control.Doctor(ctx, spec)
+				if err != nil {
+					return err
+				}
+				for _, check := range checks {
+					if !check.OK {
+						a.exit = ExitFailed
+					}
+				}
+				return a.print(map[string]any{"checks": checks, "ok": a.exit == 0}, func(writer io.Writer) {
+					for _, check := range checks {
+						mark := "ok  "
+						if !check.OK {
+							mark = "FAIL"
+						}
+						fmt.Fprintf(writer, "%s  %-18s %s\n", mark, check.Name, check.Detail)
+						if !check.OK && check.Hint != "" && !strings.Contains(check.Detail, check.Hint) {
+							fmt.Fprintf(writer, "      %-18s %s\n", "", check.Hint)
+						}
+					}
+				})
+			})
+		},
+	}
+	command.Flags().StringVar(&index, "index", "default", "index whose models and corpus are probed")
+	return command
+}

@@ -1,0 +1,282 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/starter/cli"
+)
+
+func TestIndexStartsARunAndSaysHowToWatchIt(t *testing.T) {
+	fake := &control{}
+	got := run(t, fake, "index", "/corpus", "--index", "docs", "--generation", "g1", "--replace-corpus")
+	if got.exit != cli.ExitDone || got.out != "docs/g1 started; watch it with: unweaver status docs/g1\n" {
+		t.Errorf("%+v", got)
+	}
+	request := fake.request
+	if request.Spec.Corpus != "/corpus" || request.Generation != "g1" || !request.ReplaceCorpus || request.DryRun {
+		t.Errorf("%+v", request)
+	}
+	as := decoded(t, run(t, fake, "index", "--index", "docs", "--json").out)
+	if as["run"] != "docs/g1" || as["attached"] != false {
+		t.Errorf("%v", as)
+	}
+	fake.attached = true
+	contains(t, run(t, fake, "index", "--index", "docs").out, "docs/g1 runs already")
+	if len(fake.statuses) > 0 || fake.looks > 0 {
+		t.Error("it waits without being asked to")
+	}
+}
+
+func TestIndexWaitsForTheEndAndExitsByIt(t *testing.T) {
+	running := finished(corpus.StatusRunning)
+	running.Stage = "extract"
+	standing := finished(corpus.StatusCompleted)
+	standing.Unchanged, standing.ProblemsTotal = true, 3
+	letters := finished(corpus.StatusCompleted)
+	letters.DeadLetters = 1
+	unread := finished(corpus.StatusCompleted)
+	unread.DocumentsFailed = 1
+	for _, tc := range []struct {
+		name string
+		last ops.Status
+		exit int
+	}{
+		{"completed", finished(corpus.StatusCompleted), cli.ExitDone},
+		{"failed", finished(corpus.StatusFailed), cli.ExitFailed},
+		{"cancelled", finished(corpus.StatusCancelled), cli.ExitFailed},
+		{"completed with errors", finished(corpus.StatusErrors), cli.ExitErrors},
+		{"held", finished(corpus.StatusHeld), cli.ExitHeld},
+		{"paused", finished(corpus.StatusPaused), cli.ExitPaused},
+		{"unchanged, with problems of the parent", standing, cli.ExitErrors},
+		{"completed, with dead letters of the parent", letters, cli.ExitErrors},
+		{"completed, with documents that stay unreadable", unread, cli.ExitErrors},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			fake := &control{statuses: []ops.Status{running, tc.last}}
+			got := run(t, fake, "index", "--index", "docs", "--wait")
+			if got.exit != tc.exit || !strings.HasPrefix(got.out, "docs/g1  "+tc.last.Status) || fake.looks != 2 {
+				t.Errorf("exit %d after %d looks\n%s", got.exit, fake.looks, got.out)
+			}
+			fake.looks = 1
+			if seen := run(t, fake, "status", "docs/g1"); seen.exit != tc.exit || seen.out != got.out {
+				t.Errorf("status differs: exit %d\n%s", seen.exit, seen.out)
+			}
+			as := run(t, fake, "status", "--index", "docs", "--json")
+			if as.exit != tc.exit || decoded(t, as.out)["status"] != tc.last.Status {
+				t.Errorf("JSON: exit %d\n%s", as.exit, as.out)
+			}
+		})
+	}
+}
+
+func TestARunThatIsNotYetSeenIsWaitedFor(t *testing.T) {
+	fake := &late{control: control{statuses: []ops.Status{finished(corpus.StatusCompleted)}}, misses: 2}
+	t.Chdir(t.TempDir())
+	got := in(t, connected(fake, ""), nil, "restore", "--index", "docs")
+	if got.exit != cli.ExitDone || fake.misses != 0 || !strings.Contains(got.out, "completed") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// late knows a run only after some looks.
+type late struct {
+	control
+	misses int
+}
+
+func (l *late) Status(ctx context.Context, run string) (ops.Status, error) {
+	if l.misses > 0 {
+		l.misses--
+		return ops.Status{}, fault.RunNotFound.At("find run", run)
+	}
+	return l.control.Status(ctx, run)
+}
+
+func TestAnInterruptLeavesTheRunAlone(t *testing.T) {
+	running := finished(corpus.StatusRunning)
+	running.Stage = "extract"
+	fake := &control{statuses: []ops.Status{running}}
+	t.Chdir(t.TempDir())
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+	var out, errs bytes.Buffer
+	app := &cli.App{Out: &out, Err: &errs, Connect: connected(fake, "")}
+	exit := app.Run(ctx, []string{"index", "--index", "docs", "--wait"})
+	if exit != cli.ExitFailed || out.Len() > 0 || strings.Contains(strings.Join(fake.asked, " "), "cancel") {
+		t.Errorf("exit %d, %s, asked %v", exit, out.String(), fake.asked)
+	}
+	contains(t, errs.String(), "the run goes on: unweaver status docs/g1", "interrupted")
+}
+
+func TestADryRunShowsRanges(t *testing.T) {
+	dry := finished(corpus.StatusCompleted)
+	dry.Reason = "dry_run"
+	dry.Calls = corpus.Calls{Extract: 7}
+	fake := &control{statuses: []ops.Status{dry}}
+	got := run(t, fake, "index", "--index", "docs", "--dry-run")
+	if got.exit != cli.ExitDone || !fake.request.DryRun {
+		t.Errorf("%+v %+v", got, fake.request)
+	}
+	contains(t, got.out, "would pay: 7 extract, 0 shorten")
+	dry.Estimate = &corpus.Estimate{
+		Extract: corpus.Range{Low: 1200, High: 1300},
+		Shorten: corpus.Range{Low: 0, High: 90},
+		Embed:   corpus.Range{Low: 210, High: 210},
+		Tokens:  corpus.Range{Low: 1.2e6, High: 1.4e6},
+		Cost:    corpus.Range{Low: 0.53, High: 0.61},
+		Seconds: corpus.Range{Low: 720, High: 900.4},
+	}
+	fake = &control{statuses: []ops.Status{dry}}
+	got = run(t, fake, "index", "--index", "docs", "--dry-run")
+	contains(t, got.out,
+		"would need extract calls  1200 to 1300\n",
+		"would need shorten calls  0 to 90\n",
+		"would need embed calls    210\n",
+		"would need tokens         1200000 to 1400000\n",
+		"would need cost           0.5300 to 0.6100\n",
+		"would need time           12m0s to 15m0s\n",
+	)
+	if strings.Contains(got.out, "would pay") {
+		t.Errorf("two predictions:\n%s", got.out)
+	}
+	as := decoded(t, run(t, fake, "index", "--index", "docs", "--dry-run", "--json").out)
+	estimate, _ := as["estimate"].(map[string]any)
+	shorten, _ := estimate["shorten"].(map[string]any)
+	if shorten["low"] != 0.0 || shorten["high"] != 90.0 {
+		t.Errorf("%v", as["estimate"])
+	}
+}
+
+func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
+	bad := finished(corpus.StatusErrors)
+	bad.DeadLetters, bad.Refused, bad.DocumentsFailed, bad.ChunksFailed = 2, 4, 3, 5
+	bad.ProblemsTotal, bad.ProblemsPath = 117, "docs/generations/g1/problems.jsonl"
+	for _, object := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+		bad.Problems = append(bad.Problems, corpus.Problem{
+			Code: "unreadable_document", Object: object + ".pdf", Detail: "the file ends early",
+		})
+	}
+	bad.Problems[1].Detail = ""
+	got := run(t, &control{statuses: []ops.Status{bad}}, "status", "docs")
+	contains(t, got.out,
+		"  refused: 4 documents\n",
+		"  failed: 3 documents, 5 chunks\n",
+		"  dead letters: 2 in docs/generations/g1/dead-letters/\n",
+		"  problems: 117, all of them in docs/generations/g1/problems.jsonl\n",
+		"  ! unreadable_document a.pdf: the file ends early\n  ! unreadable_document b.pdf\n",
+		"  ! unreadable_document e.pdf: the file ends early\n  … and 112 more\n",
+	)
+	if strings.Contains(got.out, "f.pdf") {
+		t.Errorf("more than five problems:\n%s", got.out)
+	}
+}
+
+func TestAReportOfAnOlderReleaseStillNamesItsProblems(t *testing.T) {
+	old := finished(corpus.StatusErrors)
+	old.Problems = []corpus.Problem{{Code: "bad_model_output", Object: "chunk 7", Detail: "no JSON"}}
+	got := run(t, &control{statuses: []ops.Status{old}}, "status", "docs")
+	contains(t, got.out, "problems: 1, all of them in docs/generations/g1/report.json\n", "! bad_model_output chunk 7")
+	if strings.Contains(got.out, "more") || strings.Contains(got.out, "dead letters") {
+		t.Errorf("%s", got.out)
+	}
+}
+
+func TestAnUnchangedNightNamesWhatStandsFailedSinceItsParent(t *testing.T) {
+	night := finished(corpus.StatusCompleted)
+	night.Generation, night.Run, night.Unchanged = "g9", "docs/g9", true
+	clean := run(t, &control{statuses: []ops.Status{night}}, "status", "docs")
+	if clean.exit != cli.ExitDone || !strings.HasPrefix(clean.out, "docs/g9  completed  nothing changed\n") {
+		t.Errorf("%+v", clean)
+	}
+	night.ProblemsTotal, night.ProblemsPath, night.DeadLetters = 1, "docs/generations/g4/problems.jsonl", 1
+	night.Problems = []corpus.Problem{{Code: "bad_model_output", Object: "chunk 7", Detail: "no JSON"}}
+	got := run(t, &control{statuses: []ops.Status{night}}, "status", "docs")
+	if got.exit != cli.ExitErrors {
+		t.Errorf("exit %d", got.exit)
+	}
+	contains(t, got.out,
+		"nothing changed, but what failed before still stands failed\n",
+		"dead letters: 1 in docs/generations/g4/dead-letters/\n",
+		"! bad_model_output chunk 7: no JSON\n",
+	)
+}
+
+func TestAReportShowsWhatWasBuiltAndPaid(t *testing.T) {
+	status := finished(corpus.StatusRunning)
+	status.Stage, status.Overall, status.Rate, status.ETASeconds = "extract", 0.5, 12, 90
+	status.Detail = "waits for a worker"
+	status.Diff = corpus.Diff{Added: 1, Changed: 2, Removed: 3, Same: 4}
+	status.Calls = corpus.Calls{Extract: 5, Shorten: 6, Embed: 7}
+	status.Tokens = corpus.Tokens{Prompt: 8, Completion: 9, Embedding: 10}
+	status.Cost, status.Seconds = 0.25, 61.5
+	status.LedgerHits = corpus.Calls{Extract: 11}
+	status.Models.Chat, status.Models.Embedding = "openai gpt", "openai e"
+	status.Stages = []corpus.StageProgress{{Name: "plan", Seconds: 0.4}, {Name: "extract", Seconds: 61.1}}
+	got := run(t, &control{statuses: []ops.Status{status}}, "status", "docs")
+	want := `docs/g1  running
+  waits for a worker
+  50 % done, stage extract, 12/s, 1m30s left
+  12 documents, 81 chunks, 300 classes, 900 mentions  [openai gpt / openai e]
+  against the parent: 1 added, 2 changed, 3 removed, 4 the same
+  paid: 5 extract, 6 shorten, 7 embed calls; 8 prompt, 9 completion, 10 embedding tokens; cost 0.2500
+  from the ledger: 11 extract, 0 shorten, 0 embed
+  61.5 s  plan 0.4  extract 61.1
+  content hash c0ffee
+`
+	if got.out != want || got.exit != cli.ExitDone {
+		t.Errorf("exit %d\n%s", got.exit, got.out)
+	}
+}
+
+func at(stage string, done, total int64, overall float64) ops.Status {
+	status := finished(corpus.StatusRunning)
+	status.Stage, status.Overall, status.Rate, status.ETASeconds = stage, overall, 3, 0
+	status.Tokens = corpus.Tokens{Prompt: 1, Completion: 2, Embedding: 3}
+	status.Stages = []corpus.StageProgress{{Name: stage, Done: done, Total: total}}
+	return status
+}
+
+func TestProgressIsOneLineAStage(t *testing.T) {
+	retrying := at("embed", 1, 9, 0.9)
+	retrying.Problems = []corpus.Problem{{Code: "model_rate_limited", Object: "embed"}}
+	paused := at("load", 0, 9, 0.95)
+	paused.Status, paused.Reason = corpus.StatusPaused, "budget_spent"
+	fake := &control{statuses: []ops.Status{
+		{Report: corpus.Report{Status: corpus.StatusRunning}}, at("plan", 1, 2, 0.01), at("plan", 2, 2, 0.02),
+		at("extract", 40, 80, 0.5), retrying, paused,
+	}}
+	got := run(t, fake, "index", "--index", "docs", "--wait")
+	want := `[........................]   1 %  plan     1/2  3/s  ? left  6 tokens
+[############............]  50 %  extract  40/80  3/s  ? left  6 tokens
+[#####################...]  90 %  embed    1/9  3/s  ? left  6 tokens  retrying: model_rate_limited
+[######################..]  95 %  load     0/9  3/s  ? left  6 tokens  paused: budget_spent
+`
+	if got.err != want || got.exit != cli.ExitPaused {
+		t.Errorf("exit %d\n%s", got.exit, got.err)
+	}
+	fake.looks = 0
+	if quiet := run(t, fake, "index", "--index", "docs", "--wait", "--json"); quiet.err != "" {
+		t.Errorf("progress between JSON: %s", quiet.err)
+	}
+}
+
+func TestProgressIsRedrawnOnATerminal(t *testing.T) {
+	var out bytes.Buffer
+	cli.DrawBar(&out, at("extract", 40, 80, 0.5), at("extract", 80, 80, 7), at("extract", 0, 80, -7))
+	lines := strings.Split(out.String(), "\r\x1b[K")
+	if len(lines) != 5 || lines[0] != "" || lines[4] != "" || strings.Contains(out.String(), "\n") {
+		t.Fatalf("%q", out.String())
+	}
+	for i, want := range []string{" 50 %", "[########################] 100 %", "[........................]   0 %"} {
+		if !strings.Contains(lines[i+1], want) {
+			t.Errorf("%q is not in %q", want, lines[i+1])
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/ops"
+)
+
+// shownProblems is how many problems are listed; the others are in the list that is named.
+const shownProblems = 5
+
+// report shows a run and sets the exit code.
+func (a *App) report(status ops.Status) error {
+	a.exit = exitOf(status.Report)
+	return a.print(status, func(w io.Writer) { showReport(w, status) })
+}
+
+// exitOf gives the exit code of a run. One that completed exits with errors while anything stands failed, be it since
+// an earlier run.
+func exitOf(report corpus.Report) int {
+	switch report.Status {
+	case corpus.StatusFailed, corpus.StatusCancelled:
+		return ExitFailed
+	case corpus.StatusErrors:
+		return ExitErrors
+	case corpus.StatusHeld:
+		return ExitHeld
+	case corpus.StatusPaused:
+		return ExitPaused
+	case corpus.StatusCompleted:
+		if standing(report) {
+			return ExitErrors
+		}
+	}
+	return ExitDone
+}
+
+// standing tells whether anything of the index stands failed.
+func standing(report corpus.Report) bool {
+	return report.ProblemsTotal > 0 || report.DocumentsFailed > 0 || report.ChunksFailed > 0 || report.DeadLetters > 0
+}
+
+// showReport prints a run for people.
+func showReport(w io.Writer, status ops.Status) {
+	showState(w, status)
+	fmt.Fprintf(
+		w,
+		"  %d documents, %d chunks, %d classes, %d mentions",
+		status.Documents,
+		status.Chunks,
+		status.Classes,
+		status.Mentions,
+	)
+	if status.Models.Chat != "" {
+		fmt.Fprintf(w, "  [%s / %s]", status.Models.Chat, status.Models.Embedding)
+	}
+	fmt.Fprintf(
+		w,
+		"\n  against the parent: %d added, %d changed, %d removed, %d the same\n",
+		status.Diff.Added,
+		status.Diff.Changed,
+		status.Diff.Removed,
+		status.Diff.Same,
+	)
+	showCost(w, status.Report)
+	fmt.Fprintf(w, "  %.1f s", status.Seconds)
+	for _, stage := range status.Stages {
+		fmt.Fprintf(w, "  %s %.1f", stage.Name, stage.Seconds)
+	}
+	fmt.Fprintln(w)
+	if status.ContentHash != "" {
+		fmt.Fprintf(w, "  content hash %s\n", status.ContentHash)
+	}
+	showProblems(w, status.Report)
+}
+
+// showState prints how a run ended, or where it stands.
+func showState(w io.Writer, status ops.Status) {
+	fmt.Fprintf(w, "%s  %s", status.Run, status.Status)
+	if status.Reason != "" {
+		fmt.Fprintf(w, " (%s)", status.Reason)
+	}
+	if status.Unchanged {
+		fmt.Fprint(w, "  nothing changed")
+		if standing(status.Report) {
+			fmt.Fprint(w, ", but what failed before still stands failed")
+		}
+	}
+	fmt.Fprintln(w)
+	if status.Detail != "" {
+		fmt.Fprintf(w, "  %s\n", status.Detail)
+	}
+	if status.Stage != "" {
+		fmt.Fprintf(
+			w,
+			"  %.0f %% done, stage %s, %.0f/s, %s left\n",
+			100*status.Overall,
+			status.Stage,
+			status.Rate,
+			timeLeft(status.ETASeconds),
+		)
+	}
+}
+
+// showCost prints what a run paid for, or would pay for.
+func showCost(w io.Writer, report corpus.Report) {
+	if report.Estimate != nil {
+		showEstimate(w, *report.Estimate)
+	} else {
+		verb := "paid"
+		if report.Reason == "dry_run" {
+			verb = "would pay"
+		}
+		fmt.Fprintf(
+			w,
+			"  %s: %d extract, %d shorten, %d embed calls; %d prompt, %d completion, %d embedding tokens; cost %.4f\n",
+			verb,
+			report.Calls.Extract,
+			report.Calls.Shorten,
+			report.Calls.Embed,
+			report.Tokens.Prompt,
+			report.Tokens.Completion,
+			report.Tokens.Embedding,
+			report.Cost,
+		)
+	}
+	if hits := report.LedgerHits; hits.Extract+hits.Shorten+hits.Embed > 0 {
+		fmt.Fprintf(w, "  from the ledger: %d extract, %d shorten, %d embed\n", hits.Extract, hits.Shorten, hits.Embed)
+	}
+}
+
+// showEstimate prints what a dry run expects.
+func showEstimate(w io.Writer, estimate corpus.Estimate) {
+	count := func(n float64) string { return fmt.Sprintf("%.0f", n) }
+	for _, line := range []struct {
+		name   string
+		figure corpus.Range
+		text   func(float64) string
+	}{
+		{"extract calls", estimate.Extract, count},
+		{"shorten calls", estimate.Shorten, count},
+		{"embed calls", estimate.Embed, count},
+		{"tokens", estimate.Tokens, count},
+		{"cost", estimate.Cost, func(money float64) string { return fmt.Sprintf("%.4f", money) }},
+		{"time", estimate.Seconds, duration},
+	} {
+		low, high := line.text(line.figure.Low), line.text(line.figure.High)
+		if low != high {
+			low += " to " + high
+		}
+		fmt.Fprintf(w, "  would need %-14s %s\n", line.name, low)
+	}
+}
+
+// showProblems prints what stands failed, why, and where all of it is listed.
+func showProblems(w io.Writer, report corpus.Report) {
+	generation := path.Join(report.Index, "generations", report.Generation)
+	if below := path.Join(report.Index, "generations") + "/"; strings.HasPrefix(report.ProblemsPath, below) {
+		name, _, _ := strings.Cut(strings.TrimPrefix(report.ProblemsPath, below), "/")
+		generation = below + name // an unchanged corpus: what stands failed is the current generation's
+	}
+	if report.Refused > 0 {
+		fmt.Fprintf(w, "  refused: %d documents\n", report.Refused)
+	}
+	if report.DocumentsFailed > 0 || report.ChunksFailed > 0 {
+		fmt.Fprintf(w, "  failed: %d documents, %d chunks\n", report.DocumentsFailed, report.ChunksFailed)
+	}
+	if report.DeadLetters > 0 {
+		fmt.Fprintf(w, "  dead letters: %d in %s/dead-letters/\n", report.DeadLetters, generation)
+	}
+	total := max(report.ProblemsTotal, int64(len(report.Problems)))
+	if total == 0 {
+		return
+	}
+	list := report.ProblemsPath
+	if list == "" {
+		list = generation + "/report.json"
+	}
+	fmt.Fprintf(w, "  problems: %d, all of them in %s\n", total, list)
+	for _, problem := range report.Problems[:min(shownProblems, len(report.Problems))] {
+		fmt.Fprintf(w, "  ! %s %s", problem.Code, problem.Object)
+		if problem.Detail != "" {
+			fmt.Fprintf(w, ": %s", problem.Detail)
+		}
+		fmt.Fprintln(w)
+	}
+	if rest := total - int64(min(shownProblems, len(report.Problems))); rest > 0 {
+		fmt.Fprintf(w, "  … and %d more\n", rest)
+	}
+}

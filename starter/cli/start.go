@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// startDev starts the embedded stack for the duration of a command.
+func (a *App) startDev(ctx context.Context) (stop func(), err error) {
+	bin, err := a.devBinary()
+	if err != nil {
+		return nil, err
+	}
+	a.started = true
+	fmt.Fprintf(a.Err, "no embedded stack runs in %s: starting one for this command\n", a.dataDir)
+	if err := os.MkdirAll(a.dataDir, 0o755); err != nil {
+		return nil, fault.StoreDenied.At("make", a.dataDir).Because(err).Advise("choose another --data-dir")
+	}
+	logPath := filepath.Join(a.dataDir, "dev.log")
+	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fault.StoreDenied.At("write", logPath).Because(err).Advise("choose another --data-dir")
+	}
+	cmd := exec.Command(bin, append([]string{"dev", "--temporal-port", "0", "--http-port", "0"}, a.passOn()...)...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = a.Env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, errors.Join(fault.EngineDown.At("start", bin).Because(err), log.Close())
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait(); _ = log.Close() }()
+	stop = func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		select {
+		case err := <-ended:
+			if err != nil {
+				fmt.Fprintf(a.Err, "the embedded stack ended: %v\n", err)
+			}
+		case <-time.After(40 * time.Second):
+			_ = cmd.Process.Kill()
+		}
+	}
+	for range 600 {
+		if dev, ok := ReadDev(a.dataDir); ok && dev.PID == cmd.Process.Pid {
+			return stop, nil
+		}
+		select {
+		case err := <-ended:
+			return nil, fault.EngineDown.At("start the embedded stack in", a.dataDir).
+				Because(fmt.Sprintf("it ended: %v: %s", err, lastLine(logPath))).
+				Advise("see " + logPath)
+		case <-ctx.Done():
+			stop()
+			return nil, ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	stop()
+	return nil, fault.EngineDown.At("start the embedded stack in", a.dataDir).
+		Because("it was not ready in a minute").
+		Advise("see " + logPath)
+}
+
+func lastLine(path string) string {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	lines := strings.Split(strings.TrimSpace(string(raw)), "\n")
+	return lines[len(lines)-1]
+}

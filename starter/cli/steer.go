@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ops"
+)
+
+const runForm = "RUN is index/generation as index and status print it, or an index for its newest run."
+
+func (a *App) pauseCmd() *cobra.Command {
+	return a.steerCmd("pause", "Pause a run: what is in flight is kept, nothing new is paid for", ops.Control.Pause)
+}
+
+func (a *App) cancelCmd() *cobra.Command {
+	return a.steerCmd("cancel", "Cancel a run: what queries see does not change", ops.Control.Cancel)
+}
+
+// steerCmd is a command that does one thing to a run.
+func (a *App) steerCmd(
+	name, short string,
+	steer func(control ops.Control, ctx context.Context, run string) error,
+) *cobra.Command {
+	return &cobra.Command{
+		Use:   name + " RUN",
+		Short: short,
+		Long:  short + ".\n\n" + runForm,
+		Args:  arguments(1, 1, "a RUN"),
+		RunE: func(command *cobra.Command, args []string) error {
+			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+				if err := steer(control, ctx, args[0]); err != nil {
+					return err
+				}
+				return a.print(
+					map[string]string{"run": args[0], "done": name},
+					func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", args[0], name) },
+				)
+			})
+		},
+	}
+}
+
+func (a *App) resumeCmd() *cobra.Command {
+	var budget corpus.Budget
+	command := &cobra.Command{
+		Use:   "resume RUN",
+		Short: "Resume a paused run",
+		Long: `Resume a paused run.
+
+A run that paused because its budget is spent needs a new one. A budget counts from the run's beginning, so that it has
+to be larger than what was spent; a bound that is not given is none.
+
+` + runForm,
+		Args: arguments(1, 1, "a RUN"),
+	}
+	flags := command.Flags()
+	flags.Int64Var(&budget.Calls, "budget-calls", 0, "new budget: calls that the run may pay for; 0 = no bound")
+	flags.Int64Var(&budget.Tokens, "budget-tokens", 0, "new budget: tokens that the run may pay for; 0 = no bound")
+	flags.Float64Var(&budget.Money, "budget-money", 0, "new budget: money that the run may spend; 0 = no bound")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		given, err := givenBudget(command, budget)
+		if err != nil {
+			return err
+		}
+		return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+			if err := control.Resume(ctx, args[0], given); err != nil {
+				return err
+			}
+			shown := struct {
+				Run    string         `json:"run"`
+				Done   string         `json:"done"`
+				Budget *corpus.Budget `json:"budget,omitempty"`
+			}{args[0], "resume", given}
+			return a.print(shown, func(w io.Writer) {
+				fmt.Fprintf(w, "%s: resume%s\n", args[0], budgetText(given))
+			})
+		})
+	}
+	return command
+}
+
+// givenBudget is nil where no flag of it was given.
+func givenBudget(command *cobra.Command, budget corpus.Budget) (*corpus.Budget, error) {
+	given := false
+	for flag, value := range map[string]float64{
+		"budget-calls": float64(budget.Calls), "budget-tokens": float64(budget.Tokens), "budget-money": budget.Money,
+	} {
+		given = given || command.Flags().Changed(flag)
+		if !(value >= 0) || math.IsInf(value, 0) { // NaN too
+			return nil, fault.Usage.At("read", "--"+flag).
+				Because(fmt.Sprintf("want 0 or more, got %g", value)).
+				Advise("give what the run may pay for from its beginning; 0 = no bound")
+		}
+	}
+	if !given {
+		return nil, nil
+	}
+	return &budget, nil
+}
+
+// budgetText names the bounds of a new budget.
+func budgetText(budget *corpus.Budget) string {
+	if budget == nil {
+		return ""
+	}
+	var bounds []string
+	if budget.Calls > 0 {
+		bounds = append(bounds, fmt.Sprintf("%d calls", budget.Calls))
+	}
+	if budget.Tokens > 0 {
+		bounds = append(bounds, fmt.Sprintf("%d tokens", budget.Tokens))
+	}
+	if budget.Money > 0 {
+		bounds = append(bounds, fmt.Sprintf("%g of money", budget.Money))
+	}
+	if len(bounds) == 0 {
+		return ", without a budget"
+	}
+	return ", with a budget of " + strings.Join(bounds, ", ")
+}
