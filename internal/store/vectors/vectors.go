@@ -34,14 +34,20 @@ type Store interface {
 	Has(ctx context.Context, collection string, keys []string) ([]bool, error)
 	// Fetch gives the vectors of keys, in their order; nil for an absent one.
 	Fetch(ctx context.Context, collection string, keys []string) ([][]float32, error)
+	// Count is how many rows are live: each once, without those that were deleted.
 	Count(ctx context.Context, collection string) (int64, error)
+	// Identity changes when a collection was dropped and made again, or the store lost its memory; a build that sees it
+	// change verifies every row.
+	Identity(ctx context.Context, collection string) (string, error)
 	// Load makes a collection ready to be searched, with everything written before.
 	Load(ctx context.Context, collection string) error
 	// Release frees what Load holds; a released collection answers no searches until the next Load.
 	Release(ctx context.Context, collection string) error
 	// Search gives the n best rows by decreasing score, ties by key. Fewer come back only when there are fewer rows.
 	Search(ctx context.Context, collection string, question []float32, n int) ([]Hit, error)
-	// Delete removes rows; absent keys are no error.
+	// Delete removes rows, in batches of the store's size; absent keys are no error. When it returns they are gone for
+	// good, and no search that begins after the next Load gives them; after an error some are gone, and it may be
+	// repeated. Rows that are written again are there again.
 	Delete(ctx context.Context, collection string, keys []string) error
 	// List names the collections that start with prefix.
 	List(ctx context.Context, prefix string) ([]string, error)
@@ -92,6 +98,23 @@ func Normalise(vector []float32) {
 	for i := range vector {
 		vector[i] = float32(float64(vector[i]) * f)
 	}
+}
+
+// As finds the first store in a chain of decorators that is a T: an optional capability such as Importer, Sealer or
+// Aliaser. A decorator that only passes calls on has Unwrap; one that must not be passed by has not.
+func As[T any](store Store) (T, bool) {
+	for store != nil {
+		if found, ok := store.(T); ok {
+			return found, true
+		}
+		decorator, ok := store.(interface{ Unwrap() Store })
+		if !ok {
+			break
+		}
+		store = decorator.Unwrap()
+	}
+	var none T
+	return none, false
 }
 
 // Sealer is a store that writes rows into a log first: Seal moves them to where they get an index. Called once a build.

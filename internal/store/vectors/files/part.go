@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"sort"
 	"unsafe"
 
@@ -33,7 +34,9 @@ type part struct {
 	q      []int8
 	f      []float32
 	data   []byte
-	dead   map[int]bool // deleted rows
+	dead   bits // deleted rows
+	gone   int  // how many they are
+	saved  int  // how many of them are listed on the disk
 }
 
 func (p *part) key(i int) string {
@@ -47,7 +50,7 @@ func (p *part) key(i int) string {
 // find is the row of a key, or -1.
 func (p *part) find(key string) int {
 	i := sort.Search(p.n, func(i int) bool { return p.key(i) >= key })
-	if i < p.n && p.key(i) == key && !p.dead[i] {
+	if i < p.n && p.key(i) == key && !p.dead.has(i) {
 		return i
 	}
 	return -1
@@ -72,6 +75,9 @@ func writePart(path string, dim, n int, key func(int) string, vec func(int) []fl
 		}
 		if err == nil {
 			err = wrap("write", path, os.Rename(path+".tmp", path))
+			if err == nil {
+				err = wrap("sync the folder of", path, syncFolder(filepath.Dir(path)))
+			}
 		} else {
 			_ = os.Remove(path + ".tmp")
 		}
@@ -208,7 +214,9 @@ func wrap(op, object string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, unix.ENOSPC):
+	case fault.As(err) != nil:
+		return err
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		return fault.StoreFull.At(op, object).
 			Because(err).
 			Advise("free disk space, then resume: nothing paid is lost")

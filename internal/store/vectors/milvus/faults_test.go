@@ -3,6 +3,7 @@ package milvus_test
 import (
 	"context"
 	"net"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -28,11 +29,17 @@ type fake struct {
 	mu     sync.Mutex
 	calls  map[string]int
 	expr   string
+	exprs  []string         // of every deletion
 	status *commonpb.Status // of writes; nil: success
 	err    error            // of writes, after they were counted
 	state  commonpb.LoadState
 	alias  string // a name that DescribeCollection resolves to another collection
 	tasks  []*milvuspb.GetImportStateResponse
+	job    *milvuspb.GetImportStateResponse
+	hangs  string // a call that is taken and never answered
+	number int64  // of the collection
+	made   uint64 // when it was
+	found  *milvuspb.QueryResults
 }
 
 func (f *fake) count(name string) {
@@ -73,8 +80,10 @@ func (f *fake) DescribeCollection(
 		name = "uw_other"
 	}
 	return &milvuspb.DescribeCollectionResponse{
-		Status:         &commonpb.Status{},
-		CollectionName: name,
+		Status:           &commonpb.Status{},
+		CollectionName:   name,
+		CollectionID:     f.number,
+		CreatedTimestamp: f.made,
 		Schema: &schemapb.CollectionSchema{Name: name, Fields: []*schemapb.FieldSchema{
 			{
 				FieldID:      100,
@@ -138,6 +147,7 @@ func (f *fake) GetLoadState(context.Context, *milvuspb.GetLoadStateRequest) (*mi
 func (f *fake) Delete(_ context.Context, r *milvuspb.DeleteRequest) (*milvuspb.MutationResult, error) {
 	f.mu.Lock()
 	f.expr = r.GetExpr()
+	f.exprs = append(f.exprs, f.expr)
 	f.mu.Unlock()
 	return &milvuspb.MutationResult{Status: &commonpb.Status{}}, nil
 }
@@ -164,8 +174,54 @@ func (f *fake) ListImportTasks(
 	return &milvuspb.ListImportTasksResponse{Status: &commonpb.Status{}, Tasks: f.tasks}, nil
 }
 
+func (f *fake) GetImportState(
+	context.Context,
+	*milvuspb.GetImportStateRequest,
+) (*milvuspb.GetImportStateResponse, error) {
+	return f.job, nil
+}
+
+func (f *fake) Query(context.Context, *milvuspb.QueryRequest) (*milvuspb.QueryResults, error) {
+	f.count("query")
+	return f.found, nil
+}
+
+func (f *fake) CheckHealth(context.Context, *milvuspb.CheckHealthRequest) (*milvuspb.CheckHealthResponse, error) {
+	return &milvuspb.CheckHealthResponse{Status: &commonpb.Status{}, Reasons: []string{"a node is down"}}, nil
+}
+
+func (f *fake) Flush(context.Context, *milvuspb.FlushRequest) (*milvuspb.FlushResponse, error) {
+	st, err := f.write("flush")
+	return &milvuspb.FlushResponse{Status: st}, err
+}
+
+func (f *fake) DropCollection(context.Context, *milvuspb.DropCollectionRequest) (*commonpb.Status, error) {
+	return f.write("drop")
+}
+
+func (f *fake) ReleaseCollection(context.Context, *milvuspb.ReleaseCollectionRequest) (*commonpb.Status, error) {
+	return f.write("release")
+}
+
+// callTimeout is the store's, in these tests: long enough for a busy machine, short enough to wait for.
+const callTimeout = 3 * time.Second
+
 func connect(t *testing.T, f *fake, opts ...grpc.ServerOption) *milvus.Store {
 	t.Helper()
+	return connectWithin(t, f, callTimeout, opts...)
+}
+
+func connectWithin(t *testing.T, f *fake, timeout time.Duration, opts ...grpc.ServerOption) *milvus.Store {
+	t.Helper()
+	opts = append(opts, grpc.UnaryInterceptor(func(
+		ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
+	) (any, error) {
+		if f.hangs != "" && path.Base(info.FullMethod) == f.hangs {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return handle(ctx, request)
+	}))
 	f.calls = map[string]int{}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -175,7 +231,9 @@ func connect(t *testing.T, f *fake, opts ...grpc.ServerOption) *milvus.Store {
 	milvuspb.RegisterMilvusServiceServer(srv, f)
 	go func() { _ = srv.Serve(listener) }()
 	t.Cleanup(srv.Stop)
-	store, err := milvus.Open(t.Context(), milvus.Config{URL: "milvus://" + listener.Addr().String()})
+	store, err := milvus.Open(t.Context(), milvus.Config{
+		URL: "milvus://" + listener.Addr().String(), Timeout: timeout,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@
 //
 //   - errors that come in Status.Code alone are made errors (guard.go);
 //   - the SDK's own retries, which would send a write twice or spend half a minute on a message that is too large, are off;
+//   - every call has a deadline, as a server that is connected and silent is waited for otherwise;
 //   - loads are polled by us, with a deadline and an end at the first error;
 //   - nothing is written or searched through an alias, whose schema the SDK would keep from before a switch;
 //   - collections are listed without the SDK, which drops names that come without ids;
@@ -21,7 +22,6 @@ import (
 	"strings"
 	"time"
 
-	grpc_retry "github.com/grpc-ecosystem/go-grpc-middleware/retry"
 	"github.com/milvus-io/milvus-proto/go-api/v2/commonpb"
 	"github.com/milvus-io/milvus-proto/go-api/v2/milvuspb"
 	"github.com/milvus-io/milvus-sdk-go/v2/client"
@@ -59,6 +59,8 @@ const loadDeadline = 30 * time.Minute
 type Config struct {
 	URL   string // milvus://[user:password@]host:port[/db]; milvus+tls:// with TLS
 	Index string // hnsw or ivf
+
+	Timeout time.Duration // of one call; longRunning ones have ten times as long. 0 = 1 minute
 }
 
 // Store implements vectors.Store and vectors.Importer.
@@ -99,7 +101,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 			grpc.WithTransportCredentials(creds), // given last, it wins over the SDK's
 			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)),
-			grpc.WithChainUnaryInterceptor(guard),
+			grpc.WithChainUnaryInterceptor(guard(config.Timeout)),
 		},
 	}
 	if u.User != nil {
@@ -124,29 +126,6 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	return store, nil
 }
 
-// guard turns every failed status into an error, and keeps the SDK from repeating calls.
-func guard(
-	ctx context.Context,
-	method string,
-	req, reply any,
-	cc *grpc.ClientConn,
-	invoke grpc.UnaryInvoker,
-	opts ...grpc.CallOption,
-) error {
-	if err := invoke(ctx, method, req, reply, cc, append(opts, grpc_retry.Disable())...); err != nil {
-		return err
-	}
-	st, ok := reply.(*commonpb.Status)
-	if r, has := reply.(interface{ GetStatus() *commonpb.Status }); has {
-		st, ok = r.GetStatus(), true
-	}
-	if ok && st != nil &&
-		(st.GetErrorCode() != commonpb.ErrorCode_Success || st.GetCode() != 0) { //nolint:staticcheck // old servers set the old code alone
-		return &statusError{st}
-	}
-	return nil
-}
-
 // Close closes the connection.
 func (s *Store) Close() error { return s.c.Close() }
 
@@ -159,16 +138,34 @@ func (s *Store) Ping(ctx context.Context) error {
 	return s.wrap(ctx, "ping", s.name, err)
 }
 
-// describe gives the dimension of a collection by its own name.
-func (s *Store) describe(ctx context.Context, name string) (int, error) {
+// described is what Milvus says about a collection by its own name.
+func (s *Store) described(ctx context.Context, name string) (*milvuspb.DescribeCollectionResponse, error) {
 	response, err := s.raw.DescribeCollection(ctx, &milvuspb.DescribeCollectionRequest{CollectionName: name})
 	if err != nil {
-		return 0, s.wrap(ctx, "describe collection", name, err)
+		return nil, s.wrap(ctx, "describe collection", name, err)
 	}
 	if n := response.GetCollectionName(); n != "" && n != name {
-		return 0, fault.BadConfig.At("use collection", name).
+		return nil, fault.BadConfig.At("use collection", name).
 			Because("it is an alias of " + n).
 			Advise("drop the alias: it has the name of a collection of this installation")
+	}
+	return response, nil
+}
+
+// Identity implements vectors.Store: the number of the collection, which no other one gets, and when it was made.
+func (s *Store) Identity(ctx context.Context, name string) (string, error) {
+	response, err := s.described(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d-%d", response.GetCollectionID(), response.GetCreatedTimestamp()), nil
+}
+
+// describe gives the dimension of a collection.
+func (s *Store) describe(ctx context.Context, name string) (int, error) {
+	response, err := s.described(ctx, name)
+	if err != nil {
+		return 0, err
 	}
 	for _, schema := range response.GetSchema().GetFields() {
 		if schema.GetName() != fieldVector {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sort"
+	"sync"
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -27,6 +28,11 @@ func Run(t *testing.T, open func(t *testing.T) vectors.Store) {
 	t.Run("a collection of another dimension is refused", func(t *testing.T) { dimension(t, open(t)) })
 	t.Run("an absent collection is not found", func(t *testing.T) { absent(t, open(t)) })
 	t.Run("deleted rows are gone", func(t *testing.T) { remove(t, open(t)) })
+	t.Run("absent rows are deleted without an error", func(t *testing.T) { removeAbsent(t, open(t)) })
+	t.Run("a deletion that stopped is taken up again", func(t *testing.T) { removeAgain(t, open(t)) })
+	t.Run("rows are deleted while others are searched", func(t *testing.T) { removeSearched(t, open(t)) })
+	t.Run("deleted rows may be written again", func(t *testing.T) { removeWritten(t, open(t)) })
+	t.Run("a collection that was made again has another identity", func(t *testing.T) { identity(t, open(t)) })
 	t.Run("collections are listed and dropped", func(t *testing.T) { drop(t, open(t)) })
 }
 
@@ -200,6 +206,135 @@ func remove(t *testing.T, store vectors.Store) {
 	ok(t, err)
 	if len(hits) != 1 || hits[0].Key == rs[0].Key {
 		t.Errorf("hits %v", hits)
+	}
+}
+
+func keysOf(rs []vectors.Row) []string {
+	keys := make([]string, len(rs))
+	for i, row := range rs {
+		keys[i] = row.Key
+	}
+	return keys
+}
+
+func counts(t *testing.T, store vectors.Store, want int) {
+	t.Helper()
+	n, err := store.Count(t.Context(), Collection)
+	ok(t, err)
+	if n != int64(want) {
+		t.Errorf("%d rows, want %d", n, want)
+	}
+}
+
+func removeAbsent(t *testing.T, store vectors.Store) {
+	absent := []string{"absent", `quoted"\`, "with space"}
+	if err := store.Delete(t.Context(), "uw_none", absent); !fault.Is(err, fault.NotFound) {
+		t.Errorf("of an absent collection: %v", err)
+	}
+	ok(t, store.Create(t.Context(), Collection, Dim))
+	ok(t, store.Delete(t.Context(), Collection, absent)) // an empty one
+	rs := Rows(50, Dim, 21)
+	fill(t, store, rs)
+	ok(t, store.Delete(t.Context(), Collection, absent))
+	ok(t, store.Delete(t.Context(), Collection, nil))
+	counts(t, store, len(rs))
+}
+
+// removeAgain deletes by batches that overlap, as a sweep does that was killed and began again.
+func removeAgain(t *testing.T, store vectors.Store) {
+	rs := Rows(2500, Dim, 22)
+	fill(t, store, rs)
+	dead := keysOf(rs[:2400])
+	ok(t, store.Delete(t.Context(), Collection, dead[:700]))
+	for at := 0; at < len(dead); at += 900 {
+		ok(t, store.Delete(t.Context(), Collection, dead[at:min(at+900, len(dead))]))
+	}
+	ok(t, store.Load(t.Context(), Collection))
+	counts(t, store, 100)
+	hits, err := store.Search(t.Context(), Collection, rs[0].Vector, 200)
+	ok(t, err)
+	want := Exact(rs[2400:], rs[0].Vector, 200)
+	if len(hits) != len(want) {
+		t.Fatalf("%d hits, want the %d rows that live", len(hits), len(want))
+	}
+	for i, hit := range hits {
+		if slices.Contains(dead, hit.Key) || math.Abs(float64(hit.Score-want[i].Score)) > 1e-4 {
+			t.Fatalf("hit %d is %v, want %v", i, hit, want[i])
+		}
+	}
+	vs, err := store.Fetch(t.Context(), Collection, []string{dead[0], rs[2450].Key})
+	ok(t, err)
+	if vs[0] != nil || !slices.Equal(vs[1], rs[2450].Vector) {
+		t.Error("a deleted row was fetched, or a live one was not")
+	}
+}
+
+// removeSearched searches for rows that stay while others are deleted: they must be found all the time.
+func removeSearched(t *testing.T, store vectors.Store) {
+	rs := Rows(1500, Dim, 23)
+	fill(t, store, rs)
+	stay := rs[1400:]
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	for w := range 3 {
+		wg.Go(func() {
+			for i := w; ; i = (i + 1) % len(stay) {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				hits, err := store.Search(t.Context(), Collection, stay[i].Vector, 1)
+				if err != nil || len(hits) != 1 || hits[0].Key != stay[i].Key {
+					t.Errorf("row %d: %v, %v", i, hits, err)
+					return
+				}
+			}
+		})
+	}
+	for at := 0; at < 1400; at += 100 {
+		if err := store.Delete(t.Context(), Collection, keysOf(rs[at:at+100])); err != nil {
+			t.Error(err)
+		}
+	}
+	close(done)
+	wg.Wait()
+	ok(t, store.Load(t.Context(), Collection))
+	counts(t, store, len(stay))
+}
+
+func removeWritten(t *testing.T, store vectors.Store) {
+	rs := Rows(400, Dim, 24)
+	fill(t, store, rs)
+	ok(t, store.Delete(t.Context(), Collection, keysOf(rs[:300])))
+	fill(t, store, rs[:10])
+	counts(t, store, 110)
+	hits, err := store.Search(t.Context(), Collection, rs[3].Vector, 1)
+	ok(t, err)
+	if len(hits) != 1 || hits[0].Key != rs[3].Key {
+		t.Errorf("hits %v", hits)
+	}
+	ok(t, store.Delete(t.Context(), Collection, keysOf(rs[:5])))
+	ok(t, store.Load(t.Context(), Collection))
+	counts(t, store, 105)
+}
+
+func identity(t *testing.T, store vectors.Store) {
+	if _, err := store.Identity(t.Context(), Collection); !fault.Is(err, fault.NotFound) {
+		t.Errorf("of an absent collection: %v", err)
+	}
+	fill(t, store, Rows(10, Dim, 25))
+	before, err := store.Identity(t.Context(), Collection)
+	ok(t, err)
+	fill(t, store, Rows(10, Dim, 26))
+	ok(t, store.Create(t.Context(), Collection, Dim))
+	if again, err := store.Identity(t.Context(), Collection); err != nil || again != before || before == "" {
+		t.Errorf("it was %q and is %q, %v", before, again, err)
+	}
+	ok(t, store.Drop(t.Context(), Collection))
+	ok(t, store.Create(t.Context(), Collection, Dim))
+	if after, err := store.Identity(t.Context(), Collection); err != nil || after == before {
+		t.Errorf("after it was made again it is still %q, %v", after, err)
 	}
 }
 

@@ -1,0 +1,133 @@
+package files
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// A part is never changed: the rows of it that were deleted are listed in a file beside it, until they are so many that
+// the part is written anew without them.
+
+const (
+	deadMagic = "UWDEAD1\x00"
+	deadEnd   = ".dead"
+	partEnd   = ".part"
+)
+
+// rewriteShare is the share of dead rows, 1/rewriteShare, from which a part is written anew: a sweep that deletes a
+// million rows in a thousand batches writes each part a few times, not a thousand.
+const rewriteShare = 4
+
+// bits is a set of rows; nil is empty.
+type bits []uint64
+
+func (b bits) has(i int) bool { return b != nil && b[i/64]&(1<<(i%64)) != 0 }
+
+// kill marks a row.
+func (p *part) kill(i int) {
+	if p.dead.has(i) {
+		return
+	}
+	if p.dead == nil {
+		p.dead = make(bits, (p.n+63)/64)
+	}
+	p.dead[i/64] |= 1 << (i % 64)
+	p.gone++
+}
+
+func (p *part) live() int { return p.n - p.gone }
+
+func (p *part) deadPath() string { return strings.TrimSuffix(p.path, partEnd) + deadEnd }
+
+// saveDead writes the list of dead rows durably.
+func (p *part) saveDead() error {
+	raw := []byte(deadMagic)
+	for i := range p.n {
+		if p.dead.has(i) {
+			raw = binary.LittleEndian.AppendUint32(raw, uint32(i))
+		}
+	}
+	raw = binary.LittleEndian.AppendUint32(raw, crc32.Checksum(raw, castagnoli))
+	err := writeFile(p.deadPath(), raw)
+	if err == nil {
+		p.saved = p.gone
+	}
+	return err
+}
+
+// loadDead reads the list of dead rows, where there is one.
+func (p *part) loadDead() error {
+	raw, err := os.ReadFile(p.deadPath())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return wrap("read", p.deadPath(), err)
+	}
+	end := len(raw) - 4
+	if end < len(deadMagic) || (end-len(deadMagic))%4 != 0 || string(raw[:len(deadMagic)]) != deadMagic ||
+		crc32.Checksum(raw[:end], castagnoli) != binary.LittleEndian.Uint32(raw[end:]) {
+		return broken(p.deadPath(), "it is no list of deleted rows, or its checksum differs")
+	}
+	for at := len(deadMagic); at < end; at += 4 {
+		row := int(binary.LittleEndian.Uint32(raw[at:]))
+		if row >= p.n {
+			return broken(p.deadPath(), "it lists rows that the part does not have")
+		}
+		p.kill(row)
+	}
+	p.saved = p.gone
+	return nil
+}
+
+// remove takes a part from the disk: its list of dead rows last, which must not be missed while the part is there.
+func (p *part) remove() error {
+	err := errors.Join(os.Remove(p.path), p.close())
+	if rerr := os.Remove(p.deadPath()); rerr != nil && !errors.Is(rerr, os.ErrNotExist) {
+		err = errors.Join(err, rerr)
+	}
+	return err
+}
+
+// number is the number in the name of a part, or of a list of dead rows.
+func number(name string) (int, bool) {
+	base, ok := strings.CutSuffix(name, partEnd)
+	if !ok {
+		base, ok = strings.CutSuffix(name, deadEnd)
+	}
+	n, err := strconv.Atoi(base)
+	return n, ok && err == nil
+}
+
+// writeFile writes a small file so that a crash leaves the old one or the new one.
+func writeFile(path string, raw []byte) error {
+	file, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return wrap("write", path, err)
+	}
+	_, err = file.Write(raw)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(path+".tmp", path)
+	}
+	if err == nil {
+		err = syncFolder(filepath.Dir(path))
+	}
+	return wrap("write", path, err)
+}
+
+// syncFolder makes names in a folder durable.
+func syncFolder(folder string) error {
+	file, err := os.Open(folder)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Sync(), file.Close())
+}

@@ -1,0 +1,131 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sort"
+)
+
+// compact merges the smallest parts, so that large ones are rewritten seldom.
+func (c *collection) compact() error {
+	sort.SliceStable(c.parts, func(i, j int) bool { return c.parts[i].n < c.parts[j].n })
+	n := len(c.parts) - maxParts/2
+	large := append([]*part(nil), c.parts[n:]...)
+	c.parts = c.parts[:n]
+	err := c.merge()
+	c.parts = append(c.parts, large...)
+	return err
+}
+
+// merge writes all parts into one and removes them. A crash between leaves rows twice in different parts, which search
+// tolerates and the next merge removes. The caller holds the lock.
+func (c *collection) merge() error {
+	type ref struct{ part, row int }
+	var refs []ref
+	for pi, p := range c.parts {
+		for i := range p.n {
+			if !p.dead.has(i) {
+				refs = append(refs, ref{pi, i})
+			}
+		}
+	}
+	sort.Slice(refs, func(i, j int) bool {
+		return c.parts[refs[i].part].key(refs[i].row) < c.parts[refs[j].part].key(refs[j].row)
+	})
+	n := 0
+	for i, r := range refs {
+		if i == 0 || c.parts[r.part].key(r.row) != c.parts[refs[n-1].part].key(refs[n-1].row) {
+			refs[n] = r
+			n++
+		}
+	}
+	refs = refs[:n]
+	old := c.parts
+	if n == 0 {
+		c.parts = nil
+		return removeAll(old)
+	}
+	path := c.path()
+	err := writePart(path, c.dim, n, func(i int) string { return old[refs[i].part].key(refs[i].row) },
+		func(i int) []float32 { return old[refs[i].part].vec(refs[i].row) })
+	if err != nil {
+		return err
+	}
+	p, err := openPart(path)
+	if err != nil {
+		return err
+	}
+	c.parts = []*part{p}
+	return removeAll(old)
+}
+
+func removeAll(old []*part) error {
+	var err error
+	for _, p := range old {
+		err = errors.Join(err, p.remove())
+	}
+	return err
+}
+
+// keysPerDelete bounds how long searches wait for a deletion.
+const keysPerDelete = 5000
+
+// Delete implements vectors.Store: rows are marked, and parts that are mostly dead are written anew.
+func (s *Store) Delete(ctx context.Context, name string, keys []string) error {
+	c, err := s.get(name)
+	if err != nil {
+		return err
+	}
+	for batch := range slices.Chunk(keys, keysPerDelete) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := c.remove(batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove deletes rows; a crash or a failure leaves some of them.
+func (c *collection) remove(keys []string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var hit []*part
+	for _, p := range c.parts {
+		for _, key := range keys {
+			if i := p.find(key); i >= 0 {
+				p.kill(i)
+			}
+		}
+		if p.gone > p.saved { // also what an earlier call could not write
+			hit = append(hit, p)
+		}
+	}
+	for _, p := range hit {
+		var err error
+		if p.gone*rewriteShare < p.n {
+			err = p.saveDead()
+		} else {
+			err = c.rewrite(p)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rewrite writes a part anew without its dead rows. The caller holds the lock.
+func (c *collection) rewrite(old *part) error {
+	all := c.parts
+	c.parts = []*part{old}
+	err := c.merge()
+	for _, p := range all {
+		if p != old {
+			c.parts = append(c.parts, p)
+		}
+	}
+	return err
+}

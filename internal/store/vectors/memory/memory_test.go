@@ -1,0 +1,44 @@
+package memory_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/store/vectors/memory"
+	"github.com/unweaver/unweaver/internal/store/vectors/vectorstest"
+)
+
+func TestConformance(t *testing.T) {
+	vectorstest.Run(t, func(*testing.T) vectors.Store { return memory.New() })
+}
+
+func TestVectorsAreTheStoresOwn(t *testing.T) {
+	store := memory.New()
+	if err := store.Create(t.Context(), "c", 2); err != nil {
+		t.Fatal(err)
+	}
+	vector := []float32{1, 0}
+	if err := store.Upsert(t.Context(), "c", []vectors.Row{{Key: "k", Vector: vector}}); err != nil {
+		t.Fatal(err)
+	}
+	vector[0] = 0
+	for range 2 {
+		got, err := store.Fetch(t.Context(), "c", []string{"k"})
+		if err != nil || !slices.Equal(got[0], []float32{1, 0}) {
+			t.Fatalf("got %v, %v", got, err)
+		}
+		got[0][1] = 7
+	}
+}
+
+func TestOnlyALoadedCollectionIsSearched(t *testing.T) {
+	store := memory.New()
+	if err := store.Create(t.Context(), "c", 2); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Search(t.Context(), "c", []float32{1, 0}, 1); !fault.Is(err, fault.StoreDown) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,243 @@
+package milvus_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/milvus-io/milvus-proto/go-api/v2/commonpb"
+	"github.com/milvus-io/milvus-proto/go-api/v2/milvuspb"
+	"github.com/milvus-io/milvus-proto/go-api/v2/schemapb"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/store/vectors/milvus"
+)
+
+// A server that took a call and is silent must not hold its caller, whose own deadline may be hours away.
+func TestACallThatIsNeverAnsweredFailsTransiently(t *testing.T) {
+	const timeout = 50 * time.Millisecond
+	for _, c := range []struct {
+		hangs string
+		call  func(ctx context.Context, store *milvus.Store) error
+	}{
+		{"DescribeCollection", func(ctx context.Context, s *milvus.Store) error { return s.Create(ctx, "uw_c", 4) }},
+		{"Upsert", func(ctx context.Context, s *milvus.Store) error { return s.Upsert(ctx, "uw_c", one) }},
+		{"Delete", func(ctx context.Context, s *milvus.Store) error { return s.Delete(ctx, "uw_c", []string{"k"}) }},
+		{"LoadCollection", func(ctx context.Context, s *milvus.Store) error { return s.Load(ctx, "uw_c") }},
+		{"GetLoadState", func(ctx context.Context, s *milvus.Store) error { return s.Load(ctx, "uw_c") }},
+		{"Flush", func(ctx context.Context, s *milvus.Store) error { return s.Seal(ctx, "uw_c") }},
+		{"DropCollection", func(ctx context.Context, s *milvus.Store) error { return s.Drop(ctx, "uw_c") }},
+		{"CheckHealth", func(ctx context.Context, s *milvus.Store) error { return s.Ping(ctx) }},
+		{"Import", func(ctx context.Context, s *milvus.Store) error {
+			_, err := s.Import(ctx, "uw_c", "f.parquet")
+			return err
+		}},
+		{"Query", func(ctx context.Context, s *milvus.Store) error {
+			_, err := s.Count(ctx, "uw_c")
+			return err
+		}},
+		{"Search", func(ctx context.Context, s *milvus.Store) error {
+			_, err := s.Search(ctx, "uw_c", one[0].Vector, 1)
+			return err
+		}},
+	} {
+		t.Run(c.hangs, func(t *testing.T) {
+			t.Parallel()
+			store := connectWithin(t, &fake{hangs: c.hangs}, timeout)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			done := make(chan error, 1)
+			go func() { done <- c.call(ctx, store) }()
+			select {
+			case err := <-done:
+				if !fault.Is(err, fault.StoreDown) || !strings.Contains(err.Error(), "did not answer "+c.hangs) {
+					t.Errorf("got %v", err)
+				}
+			case <-time.After(20 * time.Second):
+				t.Error("it hangs")
+			}
+		})
+	}
+}
+
+func TestTheCallersOwnDeadlineIsItsOwnError(t *testing.T) {
+	store := connect(t, &fake{hangs: "Upsert"})
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := store.Upsert(ctx, "uw_c", one); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestIdentityIsTheCollectionsNumberAndTime(t *testing.T) {
+	f := &fake{number: 7, made: 100}
+	store := connect(t, f)
+	seen := map[string]bool{}
+	for _, c := range [][2]uint64{{7, 100}, {8, 100}, {8, 101}} { // made again, or by a server that lost its counter
+		f.number, f.made = int64(c[0]), c[1]
+		var first string
+		for range 2 {
+			id, err := store.Identity(t.Context(), "uw_c")
+			if err != nil || (first != "" && id != first) {
+				t.Fatal(id, err)
+			}
+			first = id
+		}
+		if seen[first] {
+			t.Errorf("%v has the identity of another", c)
+		}
+		seen[first] = true
+	}
+	_, err := store.Identity(t.Context(), "absent")
+	wants(t, err, fault.NotFound, "does not exist")
+}
+
+func TestManyRowsAreDeletedInBatches(t *testing.T) {
+	f := &fake{}
+	store := connect(t, f)
+	keys := make([]string, 2500)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("key-%04d", i)
+	}
+	if err := store.Delete(t.Context(), "uw_c", keys); err != nil {
+		t.Fatal(err)
+	}
+	if len(f.exprs) != 3 || strings.Count(f.exprs[0], "key-") != 1000 || strings.Count(f.exprs[2], "key-") != 500 {
+		t.Errorf("%d expressions", len(f.exprs))
+	}
+	if !strings.Contains(f.exprs[2], `"key-2499"`) {
+		t.Errorf("the last expression is %.60s", f.exprs[2])
+	}
+}
+
+func TestWhatBecameOfAnImportIsTold(t *testing.T) {
+	info := []*commonpb.KeyValuePair{{Key: "failed_reason", Value: "no such file"}}
+	for name, c := range map[string]struct {
+		job  *milvuspb.GetImportStateResponse
+		want vectors.ImportState
+	}{
+		"running": {
+			&milvuspb.GetImportStateResponse{Status: &commonpb.Status{}, State: commonpb.ImportState_ImportStarted},
+			vectors.ImportState{},
+		},
+		"written, not yet searchable": {
+			&milvuspb.GetImportStateResponse{
+				Status: &commonpb.Status{}, State: commonpb.ImportState_ImportPersisted, RowCount: 5,
+			},
+			vectors.ImportState{Rows: 5},
+		},
+		"done": {
+			&milvuspb.GetImportStateResponse{
+				Status: &commonpb.Status{}, State: commonpb.ImportState_ImportCompleted, RowCount: 5,
+			},
+			vectors.ImportState{Done: true, Rows: 5},
+		},
+		"failed": {
+			&milvuspb.GetImportStateResponse{
+				Status: &commonpb.Status{}, State: commonpb.ImportState_ImportFailed, Infos: info,
+			},
+			vectors.ImportState{Failed: "no such file"},
+		},
+		"failed without a reason": {
+			&milvuspb.GetImportStateResponse{
+				Status: &commonpb.Status{}, State: commonpb.ImportState_ImportFailedAndCleaned,
+			},
+			vectors.ImportState{Failed: "failed"},
+		},
+		"forgotten": {
+			&milvuspb.GetImportStateResponse{Status: &commonpb.Status{Code: 1, Reason: "failed to get import task 7"}},
+			vectors.ImportState{Unknown: true},
+		},
+	} {
+		got, err := connect(t, &fake{job: c.job}).ImportState(t.Context(), "7")
+		if err != nil || got != c.want {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	_, err := connect(t, &fake{}).ImportState(t.Context(), "seven")
+	wants(t, err, fault.Internal, "seven")
+}
+
+// loaded is a fake whose load is done; rows are what every query finds.
+func loaded(keys ...string) *fake {
+	found := &milvuspb.QueryResults{Status: &commonpb.Status{}, OutputFields: []string{"key"}}
+	found.FieldsData = []*schemapb.FieldData{{
+		Type: schemapb.DataType_VarChar, FieldName: "key", FieldId: 100,
+		Field: &schemapb.FieldData_Scalars{Scalars: &schemapb.ScalarField{
+			Data: &schemapb.ScalarField_StringData{StringData: &schemapb.StringArray{Data: keys}},
+		}},
+	}}
+	return &fake{state: commonpb.LoadState_LoadStateLoaded, found: found}
+}
+
+func TestKeysThatAreThereAreTold(t *testing.T) {
+	store := connect(t, loaded("b"))
+	has, err := store.Has(t.Context(), "uw_c", []string{"a", "b", "c", "b"})
+	if err != nil || fmt.Sprint(has) != "[false true false true]" {
+		t.Errorf("got %v, %v", has, err)
+	}
+}
+
+// Another program, or a restart, may have released a collection: it is loaded again, once.
+func TestACollectionThatIsNotLoadedIsLoadedAndReadAgain(t *testing.T) {
+	f := loaded()
+	f.found = &milvuspb.QueryResults{Status: &commonpb.Status{Code: 101, Reason: "collection not loaded"}}
+	store := connect(t, f)
+	_, err := store.Has(t.Context(), "uw_c", []string{"a"})
+	wants(t, err, fault.StoreDown, "not loaded")
+	if f.n("query") != 2 || f.n("load") != 1 {
+		t.Errorf("%d queries and %d loads", f.n("query"), f.n("load"))
+	}
+}
+
+func TestAServerThatIsUnwellSaysWhy(t *testing.T) {
+	wants(t, connect(t, &fake{}).Ping(t.Context()), fault.StoreDown, "a node is down")
+}
+
+func TestWhatIsAbsentMayBeDroppedAndReleased(t *testing.T) {
+	gone := &commonpb.Status{Code: 100, Reason: "collection not found"}
+	f := &fake{status: gone}
+	store := connect(t, f)
+	for name, err := range map[string]error{
+		"never there":          store.Drop(t.Context(), "absent"),
+		"dropped by another":   store.Drop(t.Context(), "uw_c"),
+		"released when absent": store.Release(t.Context(), "uw_c"),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Milvus limits flushes; rows that are not sealed yet are durable and searched already.
+func TestAFlushThatIsTooSoonIsNoError(t *testing.T) {
+	store := connect(t, &fake{status: &commonpb.Status{Code: 8, Reason: "request is rejected by rate limiter"}})
+	if err := store.Seal(t.Context(), "uw_c"); err != nil {
+		t.Error(err)
+	}
+	store = connect(t, &fake{status: &commonpb.Status{Code: 1, Reason: "the disk is gone"}})
+	wants(t, store.Seal(t.Context(), "uw_c"), fault.StoreDown, "the disk is gone")
+}
+
+func TestRefusalsNameTheWayOut(t *testing.T) {
+	for _, c := range []struct {
+		status *commonpb.Status
+		code   fault.Code
+		says   string
+	}{
+		{&commonpb.Status{Code: 100}, fault.NotFound, "unweaver restore"},
+		{&commonpb.Status{ErrorCode: commonpb.ErrorCode_CollectionNotExists}, fault.NotFound, "unweaver restore"},
+		{&commonpb.Status{ErrorCode: commonpb.ErrorCode_OutOfMemory}, fault.StoreFull, "memory or disk"},
+		{&commonpb.Status{Code: 11, Reason: "disk"}, fault.StoreFull, "memory or disk"},
+		{&commonpb.Status{ErrorCode: commonpb.ErrorCode_PermissionDenied}, fault.StoreDenied, "stores.vectors"},
+		{&commonpb.Status{Code: 1, Reason: "auth check failure"}, fault.StoreDenied, "user and password"},
+		{&commonpb.Status{Code: 800, Reason: "database not found"}, fault.BadConfig, "create that database"},
+		{&commonpb.Status{ErrorCode: commonpb.ErrorCode_UnexpectedError}, fault.StoreDown, "UnexpectedError"},
+	} {
+		wants(t, connect(t, &fake{status: c.status}).Upsert(t.Context(), "uw_c", one), c.code, c.says)
+	}
+}

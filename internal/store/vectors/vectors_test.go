@@ -1,0 +1,94 @@
+package vectors_test
+
+import (
+	"context"
+	"math"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/store/vectors/memory"
+)
+
+// able is a store with capabilities of its own.
+type able struct {
+	vectors.Store
+	sealed []string
+}
+
+func (a *able) Seal(_ context.Context, collection string) error {
+	a.sealed = append(a.sealed, collection)
+	return nil
+}
+
+// counting is a decorator: embedding the port hides what the store beneath can do beyond it.
+type counting struct {
+	vectors.Store
+	calls int
+}
+
+func (c *counting) Ping(ctx context.Context) error { c.calls++; return c.Store.Ping(ctx) }
+func (c *counting) Unwrap() vectors.Store          { return c.Store }
+
+// closed is a decorator that must not be passed by.
+type closed struct{ vectors.Store }
+
+func TestCapabilitiesSurviveDecorators(t *testing.T) {
+	beneath := &able{Store: memory.New()}
+	var store vectors.Store = &counting{Store: &counting{Store: beneath}}
+	if _, ok := store.(vectors.Sealer); ok {
+		t.Fatal("the decorator has the capability itself, and proves nothing")
+	}
+	sealer, ok := vectors.As[vectors.Sealer](store)
+	if !ok {
+		t.Fatal("the capability is lost")
+	}
+	if err := sealer.Seal(t.Context(), "c"); err != nil || len(beneath.sealed) != 1 {
+		t.Errorf("sealed %v, %v", beneath.sealed, err)
+	}
+	if _, ok := vectors.As[vectors.Importer](store); ok {
+		t.Error("a capability that nothing has was found")
+	}
+	if _, ok := vectors.As[vectors.Sealer](closed{beneath}); ok {
+		t.Error("a decorator without Unwrap was passed by")
+	}
+	if _, ok := vectors.As[vectors.Sealer](nil); ok {
+		t.Error("no store has a capability")
+	}
+	if outer, ok := vectors.As[*counting](store); !ok || outer != store {
+		t.Error("the outermost store that fits was not taken")
+	}
+}
+
+func TestVectorsThatWouldPoisonASearchAreRefused(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for name, c := range map[string]struct {
+		vector []float32
+		want   fault.Code
+	}{
+		"a good one":     {[]float32{0.6, 0.8}, ""},
+		"too short":      {[]float32{1}, fault.DimensionChanged},
+		"too long":       {[]float32{1, 0, 0}, fault.DimensionChanged},
+		"none":           {nil, fault.DimensionChanged},
+		"NaN":            {[]float32{nan, 1}, fault.BadVector},
+		"infinity":       {[]float32{inf, 1}, fault.BadVector},
+		"of length zero": {[]float32{0, 0}, fault.BadVector},
+	} {
+		if err := vectors.Check(c.vector, 2, "row 7"); fault.CodeOf(err) != c.want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestNormaliseGivesUnitLengthAndLeavesZeroAlone(t *testing.T) {
+	vector := []float32{3, 4}
+	vectors.Normalise(vector)
+	if vector[0] != 0.6 || vector[1] != 0.8 {
+		t.Errorf("got %v", vector)
+	}
+	zero := []float32{0, 0}
+	vectors.Normalise(zero)
+	if zero[0] != 0 || zero[1] != 0 {
+		t.Errorf("zero became %v", zero)
+	}
+}
