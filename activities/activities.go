@@ -33,10 +33,20 @@ type Activities struct {
 
 // job is the build as the packages below see it.
 func job(b workflows.Build) build.Job {
+	shape := b.Shape.Filled()
 	return build.Job{
 		Index: b.Index, Generation: b.Generation, Spec: b.Spec, Fence: b.Fence, Attempt: b.Attempt,
-		ReplaceCorpus: b.ReplaceCorpus, Shard: b.Shape.ShardChunks, Batch: b.Shape.BatchChunks,
+		ReplaceCorpus: b.ReplaceCorpus, Shard: shape.ShardChunks, Batch: shape.BatchChunks,
 	}
+}
+
+// open begins a unit of work with the budget that a resume may have given it.
+func (a *Activities) open(ctx context.Context, b workflows.Build, stage string) (*build.Run, error) {
+	run, err := a.Ports.Open(ctx, job(b), stage)
+	if err == nil && b.Budget != nil {
+		run.Grant(over(b.Budget, run.Settings.Budget))
+	}
+	return run, err
 }
 
 // holder is the run of the engine that this activity belongs to.
@@ -57,7 +67,7 @@ type call struct {
 func (a *Activities) short(
 	ctx context.Context, b workflows.Build, stage string, do func(context.Context, *build.Run) error,
 ) error {
-	run, err := a.Ports.Open(ctx, job(b), stage)
+	run, err := a.open(ctx, b, stage)
 	defer run.Close()
 	c := call{Activities: a, run: run, b: b, records: true}
 	if err == nil {
@@ -70,7 +80,7 @@ func (a *Activities) short(
 func (a *Activities) unit(
 	ctx context.Context, b workflows.Build, stage string, do func(context.Context, *build.Run) error,
 ) error {
-	run, err := a.Ports.Open(ctx, job(b), stage)
+	run, err := a.open(ctx, b, stage)
 	defer run.Close()
 	c := call{Activities: a, run: run, b: b}
 	if err == nil {

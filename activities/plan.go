@@ -17,7 +17,21 @@ func (a *Activities) PlanBuild(ctx context.Context, b workflows.Build) (workflow
 		return err
 	})
 	return workflows.Planned{
-		Unchanged: planned.Unchanged, Held: planned.Held, Repair: planned.Repair,
+		Unchanged: planned.Unchanged, Status: planned.Status, Held: planned.Held, Repair: planned.Repair,
 		Units: planned.Units, Documents: planned.Documents,
 	}, err
+}
+
+// RepairPart checks one segment of a kept generation against stores that lost their memory, and writes again what is
+// missing.
+func (a *Activities) RepairPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
+	return a.whole(ctx, u, func(ctx context.Context, run *build.Run) error {
+		_, err := run.RestorePart(ctx, u.N)
+		return err
+	})
+}
+
+// SealRepair records that the stores hold everything again.
+func (a *Activities) SealRepair(ctx context.Context, b workflows.Build) error {
+	return a.unit(ctx, b, corpus.StageRepair, func(ctx context.Context, run *build.Run) error { return run.Restored(ctx) })
 }

@@ -45,14 +45,6 @@ func (a *Activities) RestorePart(ctx context.Context, u workflows.Unit) (workflo
 	return workflows.UnitResult{Done: 1}, err
 }
 
-// RepairPart is RestorePart for a build that found a store without its memory.
-func (a *Activities) RepairPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.whole(ctx, u, func(ctx context.Context, run *build.Run) error {
-		_, err := run.RestorePart(ctx, u.N)
-		return err
-	})
-}
-
 // EndRestore loads the collections, renews the mirror and records the end.
 func (a *Activities) EndRestore(ctx context.Context, end workflows.End) error {
 	return a.bare(ctx, end.Build, func(ctx context.Context, run *build.Run) error {

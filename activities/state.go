@@ -29,7 +29,7 @@ func (a *Activities) EndBuild(ctx context.Context, end workflows.End) error {
 }
 
 func ending(end workflows.End) build.Ending {
-	return build.Ending{Status: end.Status, Reason: end.Reason, Ref: end.Ref, Unchanged: end.Unchanged}
+	return build.Ending{Status: end.Status, Reason: end.Reason, Ref: end.Ref, Detail: end.Detail, Unchanged: end.Unchanged}
 }
 
 // SteerRun writes what the activities of a run look at. When it returns after pause or cancel, no paid call starts any
@@ -37,9 +37,16 @@ func ending(end workflows.End) build.Ending {
 func (a *Activities) SteerRun(ctx context.Context, steer workflows.Steer) error {
 	return a.short(ctx, steer.Build, "steer", func(ctx context.Context, run *build.Run) error {
 		var budget *corpus.Budget
-		if steer.Budget != nil {
-			budget = &corpus.Budget{Calls: steer.Budget.Calls, Tokens: steer.Budget.Tokens, Money: steer.Budget.Money}
+		if steer.NewBudget != nil {
+			all := over(steer.NewBudget, run.Settings.Budget)
+			budget = &all
 		}
 		return run.Steer(ctx, steer.Command, budget)
 	})
+}
+
+// over lays what a person gave at a resume over the budget before it.
+func over(budget *workflows.Budget, older corpus.Budget) corpus.Budget {
+	all := budget.Over(workflows.Budget{Calls: older.Calls, Tokens: older.Tokens, Money: older.Money})
+	return corpus.Budget{Calls: all.Calls, Tokens: all.Tokens, Money: all.Money}
 }

@@ -52,7 +52,6 @@ const (
 	ExtractChunks    = "ExtractChunks"
 	SealShard        = "SealShard"
 	SealExtraction   = "SealExtraction"
-	EstimateShard    = "EstimateShard"
 	ReducePartition  = "ReducePartition"
 	ShortenPartition = "ShortenPartition"
 	EmbedPart        = "EmbedPart"
@@ -66,6 +65,8 @@ const (
 	SteerRun         = "SteerRun"
 	OpenRestore      = "OpenRestore"
 	RestorePart      = "RestorePart"
+	RepairPart       = "RepairPart"
+	SealRepair       = "SealRepair"
 	EndRestore       = "EndRestore"
 )
 
@@ -84,7 +85,6 @@ type Build struct {
 	Spec             string        `json:"spec"` // digest of the stored configuration
 	Fence            int64         `json:"fence,omitempty"`
 	Attempt          int           `json:"attempt,omitempty"` // round of retry-failed
-	DryRun           bool          `json:"dry_run,omitempty"`
 	ReplaceCorpus    bool          `json:"replace_corpus,omitempty"`
 	Heartbeat        time.Duration `json:"heartbeat"` // after this long without one, an activity is given to another worker
 	Shape            Shape         `json:"shape"`     // zero values stand for the first format's
@@ -139,9 +139,12 @@ type Outcome struct {
 
 // Planned is what PlanBuild found.
 type Planned struct {
-	Unchanged bool  `json:"unchanged"`
-	Units     int   `json:"units"`
-	Documents int64 `json:"documents"`
+	Unchanged bool   `json:"unchanged"`
+	Status    string `json:"status,omitempty"` // of an unchanged build: problems that stand are told every night
+	Held      string `json:"held,omitempty"`   // by this gate, before anything is built
+	Repair    int    `json:"repair,omitempty"` // parts to verify, where a store lost its memory
+	Units     int    `json:"units"`
+	Documents int64  `json:"documents"`
 }
 
 // Chunked is what SealChunks found: the chunks of each shard.
@@ -197,6 +200,7 @@ const (
 	statusRunning   = "running"
 	statusPaused    = "paused"
 	statusCompleted = "completed"
+	statusHeld      = "held"
 	statusFailed    = "failed"
 	statusCancelled = "cancelled"
 )

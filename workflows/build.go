@@ -77,25 +77,45 @@ func (b *build) work(ctx workflow.Context) (End, error) {
 	}); err != nil {
 		return End{}, err
 	}
+	if b.plan.Held != "" { // by a gate that is known before anything is built
+		return End{Status: statusHeld, Reason: b.plan.Held}, nil
+	}
+	if b.plan.Repair > 0 {
+		if err := b.pausable(ctx, stageRepair, b.repair); err != nil {
+			return End{}, err
+		}
+	}
 	if b.plan.Unchanged {
-		return End{Status: statusCompleted, Unchanged: true}, nil
+		return End{Status: b.plan.Status, Unchanged: true}, nil
 	}
 	for _, s := range steps {
-		if b.DryRun && s.name == "extract" {
-			s.activity = EstimateShard
-		}
-		if b.DryRun && s.name == "reduce" {
-			return End{Status: statusCompleted, Reason: "dry_run"}, nil
-		}
 		if err := b.pausable(ctx, s.name, func(ctx workflow.Context) error { return b.step(ctx, s) }); err != nil {
 			return End{}, err
 		}
-		if b.outcome.Status == "held" {
+		if b.outcome.Status == statusHeld {
 			break
 		}
 	}
 	return End{Status: b.outcome.Status, Reason: b.outcome.Reason}, nil
 }
+
+// repair verifies everything that the kept generations name against stores that lost their memory, and writes again
+// what is missing.
+func (b *build) repair(ctx workflow.Context) error {
+	if err := b.begin(ctx, stageRepair, int64(b.plan.Repair)); err != nil {
+		return err
+	}
+	in := StageInput{
+		Build: b.Build, Stage: stageRepair, Activity: RepairPart, Units: b.plan.Repair, Items: b.perShard(),
+	}
+	if err := b.run.units(ctx, BuildID(b.Index, b.Generation)+"/"+stageRepair, in); err != nil {
+		return err
+	}
+	return b.once(ctx, SealRepair, 1, b.Build, nil)
+}
+
+// stageRepair is only there when a store lost its memory.
+const stageRepair = "repair"
 
 // step runs one stage and what seals it.
 func (b *build) step(ctx workflow.Context, s step) error {
@@ -128,7 +148,7 @@ func (b *build) step(ctx workflow.Context, s step) error {
 		return b.once(ctx, SealChunks, b.plan.Documents, b.Build, &b.chunked)
 	case s.name == "load" && b.chunked.Import:
 		return b.once(ctx, ImportVectors, b.chunks(), b.Build, nil)
-	case s.name == "extract" && !b.DryRun:
+	case s.name == "extract":
 		return b.once(ctx, SealExtraction, b.chunks(), b.Build, &b.parts)
 	}
 	return nil

@@ -12,8 +12,10 @@ func SetMade(t *testing.T, other corpus.Made) {
 	was := madeBy
 	t.Cleanup(func() { madeBy = was })
 	for _, field := range []struct{ to, from *string }{
-		{&madeBy.Parser, &other.Parser}, {&madeBy.Chunker, &other.Chunker},
-		{&madeBy.Names, &other.Names}, {&madeBy.Analyser, &other.Analyser},
+		{&madeBy.Parser, &other.Parser},
+		{&madeBy.Chunker, &other.Chunker},
+		{&madeBy.Names, &other.Names},
+		{&madeBy.Analyser, &other.Analyser},
 	} {
 		if *field.from != "" {
 			*field.to = *field.from

@@ -17,9 +17,8 @@ type Plan struct {
 	ParentDocs int64       `json:"parent_documents"`
 	Epoch      int64       `json:"epoch"`
 	Plan       plan.Result `json:"plan"`
-	Reasons    []string    `json:"reasons,omitempty"` // why documents that did not change are built again
-	Repair     bool        `json:"repair,omitempty"`  // a store lost its memory: everything live is verified and rewritten
-	Held       string      `json:"held,omitempty"`    // gate that is known already
+	Repair     bool        `json:"repair,omitempty"` // a store lost its memory: everything live is verified and rewritten
+	Held       string      `json:"held,omitempty"`   // gate that is known already
 	HeldDetail string      `json:"held_detail,omitempty"`
 	Started    time.Time   `json:"started"`
 	Frozen                 // fingerprints here, the rest once the chunks are there: frozenFile
@@ -28,7 +27,8 @@ type Plan struct {
 // Planned is what the rest of the run is steered by.
 type Planned struct {
 	Unchanged bool
-	Repair    int // parts to verify and rewrite, of all kept generations
+	Status    string // of an unchanged night: completed, or with errors while problems stand
+	Repair    int    // parts to verify and rewrite, of all kept generations
 	Held      string
 	Units     int
 	Documents int64
@@ -41,8 +41,13 @@ func (r *Run) Plan(ctx context.Context) (Planned, error) {
 		return Planned{}, err
 	}
 	out := Planned{
-		Unchanged: fixed.Unchanged(), Held: fixed.Held,
-		Units: len(fixed.Plan.Units), Documents: fixed.Plan.Documents,
+		Unchanged: fixed.Plan.Unchanged, Held: fixed.Held,
+		Units: len(fixed.Plan.Units), Documents: fixed.Plan.Listed,
+	}
+	if out.Unchanged {
+		if out.Status, err = r.standing(ctx, fixed); err != nil {
+			return out, err
+		}
 	}
 	if out.Held != "" {
 		return out, heldFile.Write(ctx, r.Scratch, Failure{Code: fixed.Held, Text: fixed.HeldDetail})
@@ -57,10 +62,16 @@ func (r *Run) Plan(ctx context.Context) (Planned, error) {
 	return out, nil
 }
 
-// Unchanged tells that the current generation is what this run would build.
-func (p Plan) Unchanged() bool {
-	return p.Parent != "" && len(p.Reasons) == 0 && p.Plan.Diff.Same == p.ParentDocs &&
-		p.Plan.Documents == p.ParentDocs && p.Plan.Diff.Added == 0 && p.Plan.Diff.Changed == 0 && p.Plan.Diff.Removed == 0
+// standing is how a night ends that has nothing to do: problems are told as long as they stand.
+func (r *Run) standing(ctx context.Context, fixed Plan) (string, error) {
+	parent, err := r.parent(ctx, fixed.Parent)
+	if err != nil {
+		return "", err
+	}
+	if fixed.Plan.Unreadable+fixed.Plan.Lost+parent.Counts.Failed+parent.Counts.DeadLetters > 0 {
+		return corpus.StatusErrors, nil
+	}
+	return corpus.StatusCompleted, nil
 }
 
 func (r *Run) plan(ctx context.Context) (Plan, error) {
@@ -87,8 +98,9 @@ func (r *Run) plan(ctx context.Context) (Plan, error) {
 	if fixed.Class, fixed.Chunk, err = r.fingerprints(ctx, models, parent); err != nil {
 		return fixed, err
 	}
+	var reasons []string
 	if parent != nil {
-		if fixed.Reasons, err = r.reasons(ctx, parent, fixed.Frozen); err != nil {
+		if reasons, err = r.reasons(ctx, parent, fixed.Frozen); err != nil {
 			return fixed, err
 		}
 		if fixed.Repair, err = r.storesChanged(ctx, parent); err != nil {
@@ -101,35 +113,25 @@ func (r *Run) plan(ctx context.Context) (Plan, error) {
 	}
 	fixed.Plan, err = plan.Run(ctx, plan.In{
 		Spec: r.Settings, Corpus: documents, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Parent: parent,
-		OnProgress: r.Progress.Done,
+		Reasons: reasons, OnProgress: r.Progress.Done,
 	})
 	if err != nil {
 		return fixed, err
 	}
-	fixed.Held, fixed.HeldDetail = publish.Removal(r.Settings, fixed.Plan.Diff.Removed, fixed.ParentDocs)
+	fixed.Held, fixed.HeldDetail = publish.Removal(r.Settings, fixed.Plan.Diff.Removed, 0, fixed.Plan.ParentListed)
 	return fixed, nil
 }
 
 // reasons names what the parent was built with that is different now; any of them has everything built again, from the
 // ledger where its keys are the same.
 func (r *Run) reasons(ctx context.Context, parent *corpus.Manifest, frozen Frozen) ([]string, error) {
-	var reasons []string
-	differs := func(what, was, is string) {
-		if was != is {
-			reasons = append(reasons, fmt.Sprintf("%s: %s, was %s", what, orNone(is), orNone(was)))
-		}
-	}
-	made := MadeBy(r.Settings)
-	differs("parser", parent.Made.Parser, made.Parser)
-	differs("chunker", parent.Made.Chunker, made.Chunker)
-	differs("rules of names", parent.Made.Names, made.Names)
-	differs("rules of words", parent.Made.Analyser, made.Analyser)
+	reasons := MadeBy(r.Settings).Since(parent.Made)
 	if parent.Config != r.Settings.ConfigDigest() {
 		old, err := r.Index.Spec(ctx, parent.Spec)
 		if err != nil {
 			return nil, err
 		}
-		reasons = append(reasons, configReasons(old, r.Settings)...)
+		reasons = append(reasons, plan.SpecChanges(old, r.Settings)...)
 	}
 	if parent.Class != frozen.Class {
 		reasons = append(reasons, "embedder of classes: "+frozen.Class.Model+", was "+parent.Class.Model)
@@ -138,37 +140,6 @@ func (r *Run) reasons(ctx context.Context, parent *corpus.Manifest, frozen Froze
 		reasons = append(reasons, "embedder of chunks: "+frozen.Chunk.Model+", was "+parent.Chunk.Model)
 	}
 	return reasons, nil
-}
-
-func orNone(version string) string {
-	if version == "" {
-		return "not recorded"
-	}
-	return version
-}
-
-// configReasons names the settings of the config digest that changed.
-func configReasons(old, now corpus.Spec) []string {
-	var reasons []string
-	add := func(changed bool, what string) {
-		if changed {
-			reasons = append(reasons, "configuration: "+what)
-		}
-	}
-	add(old.Corpus != now.Corpus, "corpus")
-	add(old.Chunking != now.Chunking, "chunking")
-	add(old.Shortening != now.Shortening, "shortening")
-	add(old.Parity != now.Parity, "parity")
-	add(old.Retrieval.Language != now.Retrieval.Language, "retrieval.language")
-	add(old.Chat.Provider != now.Chat.Provider || old.Chat.Model != now.Chat.Model, "models.chat")
-	add(old.Embedding.Provider != now.Embedding.Provider || old.Embedding.Model != now.Embedding.Model ||
-		old.Embedding.Dimension != now.Embedding.Dimension ||
-		old.Embedding.MaxInputTokens != now.Embedding.MaxInputTokens ||
-		old.Embedding.Classes != now.Embedding.Classes, "models.embedding")
-	if len(reasons) == 0 {
-		reasons = append(reasons, "configuration: digest")
-	}
-	return reasons
 }
 
 // sameCorpus refuses to replace an index by one of another corpus, unless asked to.

@@ -73,6 +73,12 @@ func (p *Ports) Open(ctx context.Context, job Job, stage string) (*Run, error) {
 	return run, err
 }
 
+// Grant gives the run another budget than the configured one.
+func (r *Run) Grant(budget corpus.Budget) {
+	r.Settings.Budget = budget
+	r.book.price(r.Settings)
+}
+
 // Bare begins a unit of work that needs no configuration, such as a restore. scratch names its folder; empty: the fence.
 func (p *Ports) Bare(job Job, stage, scratch string) *Run {
 	index := artifact.Index{Store: p.Artifacts, Name: job.Index}

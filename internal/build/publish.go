@@ -24,16 +24,17 @@ func (r *Run) Verify(ctx context.Context, part int) (verify.Result, error) {
 		if err != nil {
 			return result, progress, err
 		}
-		in := r.verifying(&manifest)
 		collection, dimension := manifest.Collections.Chunks, manifest.Chunk.Dimension
 		if part < manifest.Partitions {
 			collection, dimension = manifest.Collections.Classes, manifest.Class.Dimension
-			if result, err = verify.Records(ctx, in, loaded.Rows); err != nil {
+			if result, err = r.check(ctx, &manifest, verify.Unit{Kind: verify.Records, Segment: loaded.Rows}); err != nil {
 				return result, progress, err
 			}
 		}
 		if loaded.Vectors.SHA256 != "" {
-			found, err := verify.Vectors(ctx, in, loaded.Vectors, collection, dimension)
+			found, err := r.check(ctx, &manifest, verify.Unit{
+				Kind: verify.Vectors, Segment: loaded.Vectors, Collection: collection, Dimension: dimension,
+			})
 			if err != nil {
 				return result, progress, err
 			}
@@ -44,10 +45,11 @@ func (r *Run) Verify(ctx context.Context, part int) (verify.Result, error) {
 	})
 }
 
-func (r *Run) verifying(manifest *corpus.Manifest) verify.In {
-	return verify.In{
-		Artifacts: r.Index, Manifest: manifest, Classes: r.Records, Vectors: r.Vectors, OnProgress: r.touch,
-	}
+// check verifies one segment of a generation against the stores and rewrites what is missing there.
+func (r *Run) check(ctx context.Context, manifest *corpus.Manifest, unit verify.Unit) (verify.Result, error) {
+	return verify.Run(ctx, verify.In{
+		Artifacts: r.Index, Manifest: manifest, Unit: unit, Classes: r.Records, Vectors: r.Vectors, OnProgress: r.alive,
+	})
 }
 
 // Published is how a build came through its gates.
@@ -86,15 +88,18 @@ func (r *Run) publish(ctx context.Context) (Published, error) {
 		return Published{}, err
 	}
 	manifest.Tokens, manifest.Cost = total.Tokens, total.Cost
-	failures := fixed.failures(shards, manifest.Counts)
-	manifest.Counts.Failed = failures.DocumentsFailed
+	manifest.Counts.Failed = shards.Failed + fixed.Plan.Lost
 	out := Published{Status: corpus.StatusCompleted}
 	state := "published"
-	reason, detail := publish.Gate(r.Settings, failures)
+	reason, detail := publish.Gate(r.Settings,
+		publish.Documents{
+			Readable: manifest.Counts.Documents, Failed: manifest.Counts.Failed, Parent: fixed.Plan.ParentListed,
+		},
+		publish.Chunks{Total: manifest.Counts.Chunks, Failed: manifest.Counts.DeadLetters})
 	switch {
 	case reason != "":
 		out, state = Published{corpus.StatusHeld, reason}, "held"
-	case failures.Any() || fixed.Plan.Refused > 0 && fixed.Plan.Diff.Unusable > 0:
+	case manifest.Counts.Failed > 0 || manifest.Counts.DeadLetters > 0:
 		out.Status = corpus.StatusErrors
 	}
 	ref, err := r.Index.GenerationRef(ctx, manifest.Generation)
@@ -116,20 +121,14 @@ func (r *Run) publish(ctx context.Context) (Published, error) {
 	if state == "held" {
 		return out, heldFile.Write(ctx, r.Scratch, Failure{Code: reason, Text: detail})
 	}
-	if _, err = publish.Flip(
-		ctx, r.Index, r.Coordination, manifest.Generation, sha, manifest.Seq, fixed.Epoch); err != nil {
+	if _, err = publish.Flip(ctx, publish.FlipIn{
+		Artifacts: r.Index, Mirror: r.Coordination, Generation: manifest.Generation, Manifest: sha, Seq: manifest.Seq,
+		Expected: fixed.Epoch,
+	}); err != nil {
 		return out, err
 	}
 	r.alias(ctx, &manifest)
 	return out, r.proven(ctx, &manifest, sha)
-}
-
-// failures gathers what the gates look at, documents and chunks each by themselves.
-func (p Plan) failures(shards Shards, counts corpus.Counts) publish.Failures {
-	return publish.Failures{
-		Documents: counts.Documents, DocumentsFailed: p.Plan.Diff.Unusable + shards.Failed,
-		Chunks: counts.Chunks, ChunksFailed: counts.DeadLetters,
-	}
 }
 
 // reused samples the vectors that the parent wrote; what this run wrote is verified row by row.
@@ -138,24 +137,16 @@ func (r *Run) reused(ctx context.Context, manifest *corpus.Manifest, parentSHA s
 	if err != nil || parent == nil {
 		return err
 	}
-	in := r.verifying(manifest)
-	sample := func(was, now string, segments []corpus.Segment, dimension int) error {
-		if was != now {
-			return nil
+	live := manifest.Collections
+	for _, unit := range verify.Samples(parent) {
+		if unit.Collection != live.Classes && unit.Collection != live.Chunks {
+			continue
 		}
-		for _, segment := range segments {
-			if _, err := verify.Sample(ctx, in, segment, now, dimension); err != nil {
-				return err
-			}
+		if _, err := r.check(ctx, manifest, unit); err != nil {
+			return err
 		}
-		return nil
 	}
-	if err := sample(parent.Collections.Classes, manifest.Collections.Classes, parent.Segments.ClassVecs,
-		manifest.Class.Dimension); err != nil {
-		return err
-	}
-	return sample(parent.Collections.Chunks, manifest.Collections.Chunks, parent.Segments.ChunkVecs,
-		manifest.Chunk.Dimension)
+	return nil
 }
 
 // alias points the aliases for other programs that read the vector store at what is published. Ours never use them, so a

@@ -22,6 +22,7 @@ type Ending struct {
 	Status    string
 	Reason    string
 	Ref       string // of the Failure
+	Detail    string // its text, where there is no file of it
 	Unchanged bool
 }
 
@@ -172,7 +173,7 @@ func (r *Run) detail(ctx context.Context, ending Ending) string {
 		return ""
 	}
 	if ending.Ref == "" {
-		return ""
+		return ending.Detail
 	}
 	var failure Failure
 	if _, err := blob.ReadJSON(ctx, r.Artifacts, ending.Ref, &failure); err != nil {
@@ -189,8 +190,9 @@ func (r *Run) results(ctx context.Context, report *corpus.Report, ending Ending)
 		return // it ended before plan did
 	}
 	report.Diff, report.Refused, report.Problems = fixed.Plan.Diff, fixed.Plan.Refused, fixed.Plan.Problems
-	report.Reasons = fixed.Reasons
-	report.DocumentsFailed = fixed.Plan.Diff.Unusable
+	report.Reasons = fixed.Plan.Reasons
+	report.DocumentsFailed = fixed.Plan.Unreadable + fixed.Plan.Lost
+	report.ProblemsTotal = fixed.Plan.ProblemCount
 	report.Documents = fixed.Plan.Documents
 	manifest := &corpus.Manifest{}
 	if ending.Unchanged {

@@ -15,11 +15,9 @@ const RestoreFolder = "restore"
 
 // Part is one segment of a kept generation to check against the stores.
 type Part struct {
-	Manifest   string         `json:"manifest"`
-	Segment    corpus.Segment `json:"segment"`
-	Collection string         `json:"collection"` // empty: class records
-	Dimension  int            `json:"dimension"`
-	Search     bool           `json:"search,omitempty"` // the search segment: read back, and made again where it is damaged
+	Manifest string      `json:"manifest"`
+	Unit     verify.Unit `json:"unit"`
+	Search   bool        `json:"search,omitempty"` // the search segment: read back, and made again where it is damaged
 }
 
 // OpenRestore lists the parts of the kept generations, the current one first.
@@ -63,20 +61,15 @@ func (r *Run) parts(ctx context.Context) ([]Part, error) {
 		if err != nil {
 			return nil, err
 		}
-		add := func(segments []corpus.Segment, collection string, dimension int) {
-			for _, segment := range segments {
-				if key := segment.SHA256 + collection; !seen[key] {
-					seen[key] = true
-					parts = append(parts, Part{sha, segment, collection, dimension, false})
-				}
+		for _, segment := range manifest.Segments.Search {
+			parts = append(parts, Part{Manifest: sha, Unit: verify.Unit{Segment: segment}, Search: true})
+		}
+		for _, unit := range verify.Units(manifest) {
+			if key := unit.Segment.SHA256 + unit.Collection; !seen[key] {
+				seen[key] = true
+				parts = append(parts, Part{Manifest: sha, Unit: unit})
 			}
 		}
-		for _, segment := range manifest.Segments.Search {
-			parts = append(parts, Part{Manifest: sha, Segment: segment, Search: true})
-		}
-		add(manifest.Segments.Classes, "", 0)
-		add(manifest.Segments.ClassVecs, manifest.Collections.Classes, manifest.Class.Dimension)
-		add(manifest.Segments.ChunkVecs, manifest.Collections.Chunks, manifest.Chunk.Dimension)
 	}
 	return parts, nil
 }
@@ -93,21 +86,19 @@ func (r *Run) RestorePart(ctx context.Context, number int) (corpus.Progress, err
 	if err != nil {
 		return progress, err
 	}
-	in := r.verifying(manifest)
-	switch {
-	case part.Search:
+	if part.Search {
 		var fresh bool
-		if fresh, err = r.restoreSearch(ctx, manifest, part.Segment); fresh {
+		if fresh, err = r.restoreSearch(ctx, manifest, part.Unit.Segment); fresh {
 			progress.Written.Segments = 1
 		}
-	case part.Collection == "":
+	} else {
 		var found verify.Result
-		found, err = verify.Records(ctx, in, part.Segment)
-		progress.Written.Records = found.Rewritten
-	default:
-		var found verify.Result
-		found, err = verify.Vectors(ctx, in, part.Segment, part.Collection, part.Dimension)
-		progress.Written.Rows = found.Rewritten
+		found, err = r.check(ctx, manifest, part.Unit)
+		if part.Unit.Kind == verify.Records {
+			progress.Written.Records = found.Rewritten
+		} else {
+			progress.Written.Rows = found.Rewritten
+		}
 	}
 	if err == nil {
 		r.Progress.Finish(progress)

@@ -8,6 +8,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
+	"github.com/unweaver/unweaver/internal/stage/embed"
 	"github.com/unweaver/unweaver/internal/stage/extract"
 	"github.com/unweaver/unweaver/internal/stage/load"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
@@ -38,23 +39,28 @@ const (
 	manifestFile   File[corpus.Manifest] = "manifest.json"
 	heldFile       File[Failure]         = "held.json"
 	repairFile     File[[]Part]          = "parts.json"
-	publishedFile  File[Published]       = "published.json"
 )
 
 func chunkFile(unit int) File[chunk.Result] { return numbered[chunk.Result]("chunk-%05d.json", unit) }
+
 func sealFile(shard int) File[extract.SealResult] {
 	return numbered[extract.SealResult]("sealed-%05d.json", shard)
 }
+
 func reduceFile(part int) File[reduce.Result] {
 	return numbered[reduce.Result]("reduced-%03d.json", part)
 }
+
 func shortenFile(part int) File[shorten.Result] {
 	return numbered[shorten.Result]("short-%03d.json", part)
 }
-func embedFile(part int) File[corpus.Progress] {
-	return numbered[corpus.Progress]("embedded-%05d.json", part)
+
+func embedFile(part int) File[embed.Result] {
+	return numbered[embed.Result]("embedded-%05d.json", part)
 }
+
 func loadFile(part int) File[load.Result] { return numbered[load.Result]("loaded-%05d.json", part) }
+
 func verifyFile(part int) File[verify.Result] {
 	return numbered[verify.Result]("verified-%05d.json", part)
 }

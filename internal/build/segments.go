@@ -16,11 +16,19 @@ import (
 type segments struct{}
 
 func (segments) live(ctx context.Context, r *Run, sha string) (*live.File, func(), error) {
-	return localfile.Acquire(ctx, r.Cache, r.Artifacts, r.Index.SegmentKey(sha), sha, live.Open)
+	return mapped(localfile.Acquire(ctx, r.Cache, r.Artifacts, r.Index.SegmentKey(sha), sha, live.Open))
 }
 
-func (segments) idf(ctx context.Context, r *Run, sha string) (*idf.IDF, func(), error) {
-	return localfile.Acquire(ctx, r.Cache, r.Artifacts, r.Index.SegmentKey(sha), sha, idf.Open)
+func (segments) idf(ctx context.Context, r *Run, sha string) (*idf.Table, func(), error) {
+	return mapped(localfile.Acquire(ctx, r.Cache, r.Artifacts, r.Index.SegmentKey(sha), sha, idf.Open))
+}
+
+// mapped gives callers something to release in every ending.
+func mapped[T any](handle T, release func(), err error) (T, func(), error) {
+	if release == nil {
+		release = func() {}
+	}
+	return handle, release, err
 }
 
 // specCache reads each stored configuration once; there are few, and they are small.

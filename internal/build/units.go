@@ -143,7 +143,7 @@ func (r *Run) SealShard(ctx context.Context, number, batches int) (extract.SealR
 		}
 		result, err := extract.Seal(ctx, extract.SealIn{
 			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Shard: shards.Shards[number], Batches: batches,
-			Paid: models.Chat.Info().Paid, Ledger: r.Ledger, OnProgress: r.touch,
+			Paid: models.Chat.Info().Paid, Ledger: r.Ledger, OnProgress: r.alive,
 		})
 		if result.Fresh {
 			progress.Written.Segments = 1

@@ -6,16 +6,37 @@ import (
 	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/embed"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/stage"
 	embedstage "github.com/unweaver/unweaver/internal/stage/embed"
 	"github.com/unweaver/unweaver/internal/stage/load"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
 	"github.com/unweaver/unweaver/internal/stage/shorten"
 )
 
-// half tells which half of the stages with two kinds a part is: a class partition, or (shard >= 0) a shard of chunks.
-func (r *Run) half(ctx context.Context, part int) (partitions Partitions, shard int, err error) {
-	partitions, err = partitionsFile.Read(ctx, r.Scratch)
-	return partitions, part - partitions.Partitions, err
+// piece tells what a part of the stages with two kinds is: a class partition, or a shard of chunks.
+func (r *Run) piece(ctx context.Context, part int) (stage.Part, error) {
+	partitions, err := partitionsFile.Read(ctx, r.Scratch)
+	if err != nil {
+		return stage.Part{}, err
+	}
+	if part < partitions.Partitions {
+		from, _ := reduce.Bounds(part, partitions.Partitions)
+		return stage.Part{Kind: stage.Classes, Number: part, Partition: stage.Partition{
+			Reduced: reduce.Key(r.Scratch.Prefix, part), Short: shorten.Key(r.Scratch.Prefix, part), From: from,
+		}}, nil
+	}
+	number := part - partitions.Partitions
+	shard, err := r.shardItems(ctx, number)
+	return stage.Part{Kind: stage.Chunks, Number: number, Shard: shard, Base: partitions.Bases[number]}, err
+}
+
+// source is who embeds a part.
+func (r *Run) source(models model.Set, part stage.Part) embed.Source {
+	if part.Kind == stage.Classes {
+		return embed.Source{Embedder: models.Classes, Ledger: r.Ledger}
+	}
+	return embed.Source{Embedder: models.Chunks, Ledger: r.Ledger}
 }
 
 // shardItems gives the segments of a shard of chunks.
@@ -34,44 +55,32 @@ func (r *Run) shardItems(ctx context.Context, number int) (items.Shard, error) {
 }
 
 // Embed pays for the new vectors of a class partition or of a shard of chunks.
-func (r *Run) Embed(ctx context.Context, part int) (corpus.Progress, error) {
-	return finished(ctx, r, embedFile(part), func(ctx context.Context) (corpus.Progress, corpus.Progress, error) {
-		var out corpus.Progress
+func (r *Run) Embed(ctx context.Context, part int) (embedstage.Result, error) {
+	return finished(ctx, r, embedFile(part), func(ctx context.Context) (embedstage.Result, corpus.Progress, error) {
+		var out embedstage.Result
 		models, err := r.models()
 		if err != nil {
-			return out, out, err
+			return out, out.Progress, err
 		}
 		env, fixed, release, err := r.items(ctx)
 		defer release()
 		if err != nil {
-			return out, out, err
+			return out, out.Progress, err
 		}
 		unweigh, err := r.weigh(ctx, fixed.Frozen, &models)
 		defer unweigh()
 		if err != nil {
-			return out, out, err
+			return out, out.Progress, err
 		}
-		partitions, shard, err := r.half(ctx, part)
+		piece, err := r.piece(ctx, part)
 		if err != nil {
-			return out, out, err
+			return out, out.Progress, err
 		}
-		in := embedstage.In{
-			Env: env, Scratch: r.Scratch.Prefix, OnProgress: r.alive,
-			Source: embed.Source{Embedder: models.Classes, Ledger: r.Ledger},
-		}
-		if shard < 0 {
-			from, _ := reduce.Bounds(part, partitions.Partitions)
-			out, err = embedstage.Classes(
-				ctx, in, reduce.Key(r.Scratch.Prefix, part), shorten.Key(r.Scratch.Prefix, part), from)
-		} else {
-			in.Source.Embedder = models.Chunks
-			var chunks items.Shard
-			if chunks, err = r.shardItems(ctx, shard); err == nil {
-				out, err = embedstage.Chunks(ctx, in, chunks)
-			}
-		}
-		out.Done = 1
-		return out, out, err
+		out, err = embedstage.Run(ctx, embedstage.In{
+			Env: env, Scratch: r.Scratch.Prefix, Part: piece, OnProgress: r.alive, Source: r.source(models, piece),
+		})
+		out.Progress.Done = 1
+		return out, out.Progress, err
 	})
 }
 
@@ -105,33 +114,23 @@ func (r *Run) load(ctx context.Context, part int) (load.Result, error) {
 	if err != nil {
 		return load.Result{}, err
 	}
-	partitions, shard, err := r.half(ctx, part)
+	piece, err := r.piece(ctx, part)
 	if err != nil {
 		return load.Result{}, err
 	}
 	in := load.In{
-		Env: env, Scratch: r.Scratch.Prefix, Classes: r.Records, Vectors: r.Vectors, OnProgress: r.alive,
-		Source: embed.Source{Embedder: models.Classes, Ledger: r.Ledger},
+		Env: env, Scratch: r.Scratch.Prefix, Part: piece, Classes: r.Records, Vectors: r.Vectors, OnProgress: r.alive,
+		Source: r.source(models, piece), Import: fixed.Import.Chunks,
 	}
-	if shard < 0 {
+	collection, dimension := fixed.Collections.Chunks, fixed.Chunk.Dimension
+	if piece.Kind == stage.Classes {
 		in.Import = fixed.Import.Classes
-		if err := r.Vectors.Create(ctx, fixed.Collections.Classes, fixed.Class.Dimension); err != nil {
-			return load.Result{}, err
-		}
-		from, _ := reduce.Bounds(part, partitions.Partitions)
-		return load.Classes(
-			ctx, in, part, reduce.Key(r.Scratch.Prefix, part), shorten.Key(r.Scratch.Prefix, part), from)
+		collection, dimension = fixed.Collections.Classes, fixed.Class.Dimension
 	}
-	in.Import = fixed.Import.Chunks
-	in.Source.Embedder = models.Chunks
-	if err := r.Vectors.Create(ctx, fixed.Collections.Chunks, fixed.Chunk.Dimension); err != nil {
+	if err := r.Vectors.Create(ctx, collection, dimension); err != nil {
 		return load.Result{}, err
 	}
-	chunks, err := r.shardItems(ctx, shard)
-	if err != nil {
-		return load.Result{}, err
-	}
-	return load.Chunks(ctx, in, shard, chunks, partitions.Bases[shard])
+	return load.Run(ctx, in)
 }
 
 // Import has the vector store import what load wrote for collections that are new.
@@ -170,6 +169,7 @@ func (r *Run) Import(ctx context.Context) error {
 		in.Artifacts, in.Staging, in.Vectors = r.Index, r.Staging, r.Vectors
 		in.State = r.Scratch.Key(importState(in.Kind))
 		in.Prefix = "unweaver-import/" + r.StoreID[:8] + "/" + r.Scratch.Prefix + "/" + in.Kind
+		in.OnProgress = r.alive
 		in.Log = r.Log.With("run_id", r.Name(), "stage", "load", "kind", in.Kind)
 		if err := load.Import(ctx, in); err != nil {
 			return err

@@ -1,6 +1,9 @@
 package corpus
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Segment refers to an immutable file by content: <index>/segments/<sha256>.
 type Segment struct {
@@ -77,11 +80,33 @@ type Manifest struct {
 }
 
 // Made names the rules of the program that made a generation: a change of any of them is a reason to build again.
+// Documents and chunks depend on Parser and Chunker, classes on Names, postings on Analyser.
 type Made struct {
 	Parser   string `json:"parser"`
 	Chunker  string `json:"chunker"`
 	Names    string `json:"names"`
 	Analyser string `json:"analyser"` // rules of words
+}
+
+// Since gives a reason for every version that is not the parent's: "chunker chunk/1 → chunk/2". A parent of before
+// versions were recorded gives one for each.
+func (m Made) Since(parent Made) []string {
+	var reasons []string
+	for _, version := range []struct{ what, was, now string }{
+		{"parser", parent.Parser, m.Parser},
+		{"chunker", parent.Chunker, m.Chunker},
+		{"names", parent.Names, m.Names},
+		{"analyser", parent.Analyser, m.Analyser},
+	} {
+		if version.was == version.now {
+			continue
+		}
+		if version.was == "" {
+			version.was = "not recorded"
+		}
+		reasons = append(reasons, fmt.Sprintf("%s %s → %s", version.what, version.was, version.now))
+	}
+	return reasons
 }
 
 // ModelSummary names the models as people see them; built-in ones are labelled so wherever results are shown.

@@ -85,6 +85,7 @@ type Report struct {
 	ETASeconds  float64         `json:"eta_seconds"`
 	Models      ModelSummary    `json:"models"`
 	Diff        Diff            `json:"diff"`
+	Reasons     []string        `json:"reasons,omitempty"` // why documents that did not change were built again
 	Written     Written         `json:"written"`
 	Problems    []Problem       `json:"problems,omitempty"` // the first 100
 	Started     time.Time       `json:"started"`

@@ -47,25 +47,21 @@ func (r *Report) Take(o Report) {
 
 // Overall is the done share of a run and what is left by the pace so far. Stages weigh by what they usually cost.
 func (s RunState) Overall(done int64, now time.Time) (share, etaSeconds float64) {
-	weights := []struct {
-		name string
-		w    float64
-	}{{"plan", 1}, {"chunk", 3}, {"extract", 70}, {"reduce", 4}, {"shorten", 3}, {"embed", 8}, {"load", 7}, {"segment", 2}, {"verify", 1}, {"publish", 0.5}, {"collect", 0.5}}
-	for _, w := range weights {
-		if w.name == s.Stage {
+	for _, stage := range Stages {
+		if stage.Name == s.Stage {
 			if s.Total > 0 {
-				share += w.w * min(1, float64(done)/float64(s.Total))
+				share += stage.Weight * min(1, float64(done)/float64(s.Total))
 			}
 			break
 		}
-		share += w.w
+		share += stage.Weight
 	}
 	share /= 100
 	if spent := now.Sub(s.Report.Started).Seconds(); share > 0.01 && share < 1 {
 		etaSeconds = spent * (1 - share) / share
 	}
 	// Within a stage its own pace is a better guide than the weights.
-	if spent := now.Sub(s.StageAt).Seconds(); done > 0 && s.Total > done && s.Stage == "extract" && spent > 1 {
+	if spent := now.Sub(s.StageAt).Seconds(); done > 0 && s.Total > done && s.Stage == StageExtract && spent > 1 {
 		etaSeconds = spent * float64(s.Total-done) / float64(done) * 1.2
 	}
 	return share, etaSeconds

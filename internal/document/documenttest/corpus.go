@@ -160,5 +160,10 @@ func (c *Corpus) Delete(context.Context, string) error {
 	return fault.StoreDenied.At("delete", "corpus")
 }
 
+// DeleteAll implements blob.Store: nothing may delete in a corpus.
+func (c *Corpus) DeleteAll(context.Context, []string) error {
+	return fault.StoreDenied.At("delete", "corpus")
+}
+
 // Location implements blob.Store.
 func (c *Corpus) Location(key string) string { return "memory:" + key }

@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/embed"
+	"github.com/unweaver/unweaver/internal/format/idf"
 	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/format/textseg"
@@ -252,7 +253,7 @@ func (b *builder) learnIDF() {
 	file, err := artifact.NewFile()
 	check(b.t, err)
 	defer file.Discard()
-	check(b.t, embed.LearnIDF(b.ctx, file, int64(len(b.chunks)), func(yield func(string, error) bool) {
+	check(b.t, idf.Learn(b.ctx, file, int64(len(b.chunks)), func(yield func(string, error) bool) {
 		for _, c := range b.chunks {
 			if !yield(embed.ChunkText(b.documents[c.document].Title, c.Text), nil) {
 				return
@@ -273,7 +274,7 @@ func (b *builder) learnIDF() {
 	}
 	path, err := b.stores.Cache.Get(b.ctx, b.stores.Blobs, b.index.SegmentKey(segment.SHA256), segment.SHA256)
 	check(b.t, err)
-	table, err := embed.OpenIDF(path)
+	table, err := idf.Open(path)
 	check(b.t, err)
 	b.t.Cleanup(table.Close)
 	b.embedder = builtin.Embedder{IDF: table.Weight}

@@ -1,40 +1,9 @@
 package plan
 
-import (
-	"fmt"
+import "github.com/unweaver/unweaver/internal/corpus"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-)
-
-// Made names the versions of what made a generation (docs/contract.md, Identity). Documents and chunks depend on Parser
-// and Chunker, classes on Names, postings on Analyser.
-type Made struct {
-	Parser   string `json:"parser"`
-	Chunker  string `json:"chunker"`
-	Names    string `json:"names"`
-	Analyser string `json:"analyser"`
-}
-
-// Since gives a reason for every version that is not the parent's: "chunker chunk/1 → chunk/2". A parent of before
-// versions were recorded gives one for each.
-func (m Made) Since(parent Made) []string {
-	var reasons []string
-	for _, version := range []struct{ what, was, now string }{
-		{"parser", parent.Parser, m.Parser},
-		{"chunker", parent.Chunker, m.Chunker},
-		{"names", parent.Names, m.Names},
-		{"analyser", parent.Analyser, m.Analyser},
-	} {
-		if version.was == version.now {
-			continue
-		}
-		if version.was == "" {
-			version.was = "not recorded"
-		}
-		reasons = append(reasons, fmt.Sprintf("%s %s → %s", version.what, version.was, version.now))
-	}
-	return reasons
-}
+// Made names the versions of what made a generation.
+type Made = corpus.Made
 
 // SpecChanges gives a reason for every part of the configuration that a generation is computed from and that is not the
 // parent's: "config: chunking". It names what Spec.ConfigDigest covers, so that there is one exactly when the digests
