@@ -389,6 +389,15 @@ func TestWhatGoesWrongIsTold(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a segment that gives fewer rows than it has", func(t *testing.T) {
+		b := newBench(t, 20, 0)
+		for _, unit := range verify.Units(b.manifest)[:2] {
+			unit.Segment.Rows++
+			if _, err := verify.Run(t.Context(), b.in(unit)); !fault.Is(err, fault.SegmentDamage) {
+				t.Errorf("%s: %v", unit.Kind, err)
+			}
+		}
+	})
 	t.Run("a unit that is nothing", func(t *testing.T) {
 		if _, err := verify.Run(t.Context(), newBench(t, 1, 0).in(verify.Unit{})); !fault.Is(err, fault.Internal) {
 			t.Errorf("got %v", err)
