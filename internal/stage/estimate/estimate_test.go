@@ -80,8 +80,10 @@ func TestShorteningOfANight(t *testing.T) {
 		in   estimate.ShortenIn
 		want estimate.Range
 	}{
-		"nothing new pays nothing":                  {night(estimate.New{}, common, rare, short, near), estimate.Range{}},
-		"one new chunk may name the common class":   {night(estimate.New{Chunks: 1, Tokens: 150, Unseen: 1}, common), estimate.Range{High: 1}},
+		"nothing new pays nothing": {night(estimate.New{}, common, rare, short, near), estimate.Range{}},
+		"one new chunk may name the common class": {
+			night(estimate.New{Chunks: 1, Tokens: 150, Unseen: 1}, common), estimate.Range{High: 1},
+		},
 		"ten surely do, and may change all of it":   {night(new10(0), common), estimate.Range{High: 4}},
 		"unless an earlier run saw them":            {night(new10(20), common), estimate.Range{Low: 1, High: 4}},
 		"a rare class is not expected":              {night(new10(20), rare, short), estimate.Range{High: 1}},
@@ -180,10 +182,17 @@ func TestClassesAreReadFromAGeneration(t *testing.T) {
 	for part := range 2 {
 		record := rows.Record{Name: "X", Text: strings.Repeat("é", 10+part), Mentions: 7, ChunkTotal: 5}
 		class := rows.Class{Record: record.Encode(), Keys: keys("x", part)}
-		segment := stagetest.Segment(t, art, stagetest.Row{Key: fmt.Sprintf("%016d", part), Value: string(class.Encode())})
+		segment := stagetest.Segment(
+			t,
+			art,
+			stagetest.Row{Key: fmt.Sprintf("%016d", part), Value: string(class.Encode())},
+		)
 		manifest.Segments.Classes = append(manifest.Segments.Classes, segment)
 	}
-	art.Store = &stagetest.Tampered{Store: store, OnPut: func(key string) error { t.Errorf("wrote %s", key); return nil }}
+	art.Store = &stagetest.Tampered{
+		Store: store,
+		OnPut: func(key string) error { t.Errorf("wrote %s", key); return nil },
+	}
 	var got []string
 	for class, err := range estimate.Classes(t.Context(), art, manifest) {
 		stagetest.Ok(t, err)
@@ -230,8 +239,12 @@ func TestRequestsOfNewChunksAreWithinTheRange(t *testing.T) {
 				}
 			}
 			got := estimate.EmbedChunks(estimate.EmbedIn{
-				Paid:           true,
-				New:            estimate.New{Chunks: int64(c.chunks), Tokens: int64(c.chunks * c.words), Unseen: int64(c.chunks)},
+				Paid: true,
+				New: estimate.New{
+					Chunks: int64(c.chunks),
+					Tokens: int64(c.chunks * c.words),
+					Unseen: int64(c.chunks),
+				},
 				MaxInputTokens: c.limit, Parts: 1,
 			})
 			if requests < got.Calls.Low || requests > got.Calls.High || got.Calls.High > 6*got.Calls.Low+2 {
@@ -251,14 +264,35 @@ func TestVectorsOfClasses(t *testing.T) {
 		added       estimate.New
 		least, most estimate.Range // of calls.Low and calls.High
 	}{
-		"nothing new":                              {parent, estimate.New{}, estimate.Range{}, estimate.Range{}},
-		"100 chunks have 800 classes to 1,300":     {parent, estimate.New{Chunks: 100, Tokens: 13_000, Unseen: 100}, estimate.Range{Low: 7, High: 9}, estimate.Range{Low: 20, High: 26}},
-		"seen ones may be paid already":            {parent, estimate.New{Chunks: 100, Tokens: 13_000}, estimate.Range{}, estimate.Range{Low: 20, High: 26}},
-		"chunks that go change classes":            {parent, estimate.New{Gone: 100}, estimate.Range{}, estimate.Range{Low: 20, High: 26}},
-		"a first build goes by the chunks' length": {corpus.Counts{}, estimate.New{Chunks: 1000, Tokens: 130_000, Unseen: 1000}, estimate.Range{Low: 40, High: 48}, estimate.Range{Low: 170, High: 210}},
+		"nothing new": {parent, estimate.New{}, estimate.Range{}, estimate.Range{}},
+		"100 chunks have 800 classes to 1,300": {
+			parent,
+			estimate.New{Chunks: 100, Tokens: 13_000, Unseen: 100},
+			estimate.Range{Low: 7, High: 9},
+			estimate.Range{Low: 20, High: 26},
+		},
+		"seen ones may be paid already": {
+			parent,
+			estimate.New{Chunks: 100, Tokens: 13_000},
+			estimate.Range{},
+			estimate.Range{Low: 20, High: 26},
+		},
+		"chunks that go change classes": {
+			parent,
+			estimate.New{Gone: 100},
+			estimate.Range{},
+			estimate.Range{Low: 20, High: 26},
+		},
+		"a first build goes by the chunks' length": {
+			corpus.Counts{},
+			estimate.New{Chunks: 1000, Tokens: 130_000, Unseen: 1000},
+			estimate.Range{Low: 40, High: 48},
+			estimate.Range{Low: 170, High: 210},
+		},
 	} {
 		got := estimate.EmbedClasses(estimate.EmbedIn{Paid: true, Parent: c.parent, New: c.added, Parts: 1})
-		if got.Calls.Low < c.least.Low || got.Calls.Low > c.least.High || got.Calls.High < c.most.Low || got.Calls.High > c.most.High {
+		if got.Calls.Low < c.least.Low || got.Calls.Low > c.least.High || got.Calls.High < c.most.Low ||
+			got.Calls.High > c.most.High {
 			t.Errorf("%s: %+v", name, got.Calls)
 		}
 		if got.Prompt.Low > got.Prompt.High || (got.Prompt.High == 0) != (got.Calls.High == 0) {

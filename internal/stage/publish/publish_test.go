@@ -172,7 +172,8 @@ func TestAFlipWhoseAnswerWasLost(t *testing.T) {
 			_, err := publish.Flip(t.Context(), b.flipIn("other", 9, 0))
 			return err
 		}}
-		if _, err := publish.Flip(t.Context(), in); !fault.Is(err, fault.PointerMoved) || !strings.Contains(err.Error(), "generation other") {
+		if _, err := publish.Flip(t.Context(), in); !fault.Is(err, fault.PointerMoved) ||
+			!strings.Contains(err.Error(), "generation other") {
 			t.Errorf("got %v", err)
 		}
 		b.want(corpus.Pointer{Generation: "other", Manifest: "sha-other", Seq: 9, Epoch: 1})
@@ -238,10 +239,16 @@ func TestAGenerationWhoseManifestWasNotWrittenIsNotNamed(t *testing.T) {
 		}
 		return nil
 	}}
-	if _, err := publish.Store(t.Context(), b.art, &corpus.Manifest{Generation: "g1"}, "published"); !errors.Is(err, full) {
+	if _, err := publish.Store(t.Context(), b.art, &corpus.Manifest{Generation: "g1"}, "published"); !errors.Is(
+		err,
+		full,
+	) {
 		t.Errorf("got %v", err)
 	}
-	if _, _, err := blob.Read(t.Context(), b.art.Store, b.art.GenerationKey("g1", "manifest.json")); !fault.Is(err, fault.NotFound) {
+	if _, _, err := blob.Read(t.Context(), b.art.Store, b.art.GenerationKey("g1", "manifest.json")); !fault.Is(
+		err,
+		fault.NotFound,
+	) {
 		t.Errorf("the generation is named: %v", err)
 	}
 }
