@@ -22,8 +22,8 @@ type Answer[T any] struct {
 const rawBytes = 64 << 10
 
 // Ask calls a model, and once more, with reminder appended, when read refuses the first answer. Calls that fail for a
-// while are repeated in place. A failure of the content is an Answer with a Reason, which is worth remembering; an error
-// is a failure of the system, which is not.
+// while are repeated in place. A failure of the content is an Answer with a Reason, which is worth remembering; an
+// error is a failure of the system, which is not.
 func Ask[T any](
 	ctx context.Context,
 	chat model.Chat,

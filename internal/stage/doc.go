@@ -4,7 +4,8 @@
 //
 //	plan     corpus listing, versions, diff          -> plan.rows, units
 //	chunk    documents to chunks, a unit each        -> text and documents segments, chunks-<unit>.rows
-//	extract  chunks to entities, a batch each        -> extract-<shard>-<batch>.rows, then the extract segment and mentions-<shard>.rows
+//	extract  chunks to entities, a batch each        -> extract-<shard>-<batch>.rows, then the extract segment
+//	                                                    and mentions-<shard>.rows
 //	reduce   mentions to classes, a partition each   -> mentions segment, reduced-<partition>.rows
 //	shorten  long class texts                        -> short-<partition>.rows
 //	embed    new vectors of classes and of chunks    -> the ledger
@@ -14,7 +15,7 @@
 //	publish  manifest, gates, the flip of the pointer
 //	collect  what nothing names any more
 //
-// A stage has In, Result and Run. In.OnProgress, where there is one, is told absolute numbers of this attempt and may be
-// nil. Stages count what they did, what they wrote and what the ledger answered; what models were paid is counted where
-// models are called, so that it is true whatever becomes of a batch.
+// A stage has In, Result and Run. In.OnProgress, where there is one, is told absolute numbers of this attempt and may
+// be nil. Stages count what they did, what they wrote and what the ledger answered; what models were paid is counted
+// where models are called, so that it is true whatever becomes of a batch.
 package stage

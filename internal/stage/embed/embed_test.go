@@ -125,7 +125,8 @@ func TestEveryNewClassIsEmbeddedOnceWithItsFinalText(t *testing.T) {
 	t.Run("a second run asks for the same requests, which the ledger answers", func(t *testing.T) {
 		res, err := embedstage.Run(t.Context(), b.in(embedder, part))
 		stagetest.Ok(t, err)
-		if res.Progress.Hits.Embed != int64(requests) || len(embedder.Requests()) != requests || res.Progress.Done != 500 {
+		if res.Progress.Hits.Embed != int64(requests) || len(embedder.Requests()) != requests ||
+			res.Progress.Done != 500 {
 			t.Errorf("%+v after %d requests, then %d", res.Progress, requests, len(embedder.Requests()))
 		}
 	})

@@ -1,6 +1,6 @@
 // Package estimate tells, before anything is paid, what the classes and the vectors of a build will cost. It is
-// arithmetic over what the parent generation and the plan tell: no model is called, no key is needed, nothing is claimed
-// or written. What extraction will cost is counted chunk by chunk, by package extract.
+// arithmetic over what the parent generation and the plan tell: no model is called, no key is needed, nothing is
+// claimed or written. What extraction will cost is counted chunk by chunk, by package extract.
 //
 // Which classes new chunks will name is not known before they are extracted, so that every number is a range. High
 // takes new chunks to be spread evenly over what the parent talks about, which names the most classes; low takes what

@@ -83,12 +83,13 @@ const (
 
 // Shorten estimates the calls that bring long class texts under the threshold.
 //
-// A class that stands in a share q of the parent's chunks expects q·n new mentions of n new chunks, and as many fewer of
-// them in its text as its sample is smaller than its mentions; so its text changes with probability 1−exp(−λ).
+// A class that stands in a share q of the parent's chunks expects q·n new mentions of n new chunks, and as many fewer
+// of them in its text as its sample is smaller than its mentions: λ. Its text changes with probability 1−exp(−λ).
 //
-//	low   long classes with λ of at least 3 in chunks that no run ever extracted: one call each, for the block that changed
-//	high  long classes by their probability: two blocks for each new mention and the whole, at most what they took; and
-//	      classes that a new mention could make long
+//	low   long classes with λ of at least 3 in chunks that no run ever extracted: one call each, for the block that
+//	      changed
+//	high  long classes by their probability: two blocks for each new mention and the whole, at most what they took;
+//	      and classes that a new mention could make long
 //
 // Calls whose entry the ledger has lost are paid again in any case. Without a parent nothing is sure; high is the part
 // of the new descriptions that common classes hold.

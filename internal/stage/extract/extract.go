@@ -1,9 +1,9 @@
 // Package extract turns chunks into entities. Steps of a batch:
 //
 //  1. Read the chunks' texts.
-//  2. For each chunk: the ledger, else one model call, else one re-ask. Calls that fail for a while are repeated in place; a
-//     chunk whose output stays bad gets a fallback mention, a negative ledger entry and a dead letter; a system failure
-//     leaves it pending and fails the batch, which is repeated later at no cost for what is paid.
+//  2. For each chunk: the ledger, else one model call, else one re-ask. Calls that fail for a while are repeated in
+//     place; a chunk whose output stays bad gets a fallback mention, a negative ledger entry and a dead letter; a
+//     system failure leaves it pending and fails the batch, which is repeated later at no cost for what is paid.
 //  3. Write extract-<shard>-<batch>.rows once every chunk has a result.
 //
 // Seal then joins the batches of a shard: the extract segment, the mentions sorted by class, and a ledger pack.

@@ -182,7 +182,11 @@ func TestAChunkKeepsWhatWasSaidAboutItAndWhere(t *testing.T) {
 	b := newBench(t)
 	in := b.in(
 		&stagetest.Chat{Answer: stagetest.Says("```json\n" + entities("Quillon", "Nowhere") + "```")},
-		stagetest.Document{Key: "a.txt", Title: "A", Chunks: []string{"Größe of Quillon. ", "Again: quillon, and Quillon."}},
+		stagetest.Document{
+			Key:    "a.txt",
+			Title:  "A",
+			Chunks: []string{"Größe of Quillon. ", "Again: quillon, and Quillon."},
+		},
 	)
 	_, err := extract.Run(t.Context(), in)
 	stagetest.Ok(t, err)
@@ -214,7 +218,8 @@ func TestAnAnswerThatCannotBeRead(t *testing.T) {
 		res, err := extract.Run(t.Context(), in)
 		stagetest.Ok(t, err)
 		calls := chat.Calls()
-		if len(calls) != 2 || calls[0].User != doc.Chunks[0] || !strings.HasPrefix(calls[1].User, doc.Chunks[0]+"\n\n") {
+		if len(calls) != 2 || calls[0].User != doc.Chunks[0] ||
+			!strings.HasPrefix(calls[1].User, doc.Chunks[0]+"\n\n") {
 			t.Fatalf("%+v", calls)
 		}
 		if x := b.extracted(in)[0]; x.Rung != extract.RungRetry+" "+extract.RungStrict || res.Dead != 0 {
@@ -295,7 +300,10 @@ func TestASystemFailureLeavesTheBatchToBeRepeatedForNothing(t *testing.T) {
 	if !fault.Is(err, fault.ModelQuota) {
 		t.Fatalf("got %v", err)
 	}
-	if _, _, err := blob.Read(t.Context(), b.art.Store, extract.BatchKey(scratch, 0, 0)); !fault.Is(err, fault.NotFound) {
+	if _, _, err := blob.Read(t.Context(), b.art.Store, extract.BatchKey(scratch, 0, 0)); !fault.Is(
+		err,
+		fault.NotFound,
+	) {
 		t.Errorf("the unfinished batch has a file: %v", err)
 	}
 	chat.Answer = func(model.Call) (model.Reply, error) {
@@ -313,7 +321,13 @@ func TestADamagedLedgerEntryIsToldAndIsNoHit(t *testing.T) {
 	b := newBench(t)
 	chat := &stagetest.Chat{Answer: stagetest.Says(entities("Text"))}
 	in := b.in(chat, stagetest.Numbered(1, "Text %d.")...)
-	_, err := in.Ledger.Put(t.Context(), ledger.Extract, extract.Key(chat.Info(), "Text 0."), 0, ledger.Result{Value: []byte("{")})
+	_, err := in.Ledger.Put(
+		t.Context(),
+		ledger.Extract,
+		extract.Key(chat.Info(), "Text 0."),
+		0,
+		ledger.Result{Value: []byte("{")},
+	)
 	stagetest.Ok(t, err)
 	res, err := extract.Run(t.Context(), in)
 	if !fault.Is(err, fault.SegmentDamage) || res.Progress.Hits.Extract != 0 {

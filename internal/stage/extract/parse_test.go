@@ -23,23 +23,47 @@ func show(s string) string {
 
 func TestParseLadder(t *testing.T) {
 	for name, c := range map[string][2]string{
-		"the contract's form":             {`{"entities":[{"name":"A B","description":"d"},{"name":"C","description":""}]}`, "strict A B=d; C=;"},
-		"the reference's list":            {`[{"entity_name":"A","entity_description":"d"}]`, "strict A=d;"},
-		"nothing to list":                 {`{"entities":[]}`, "strict"},
-		"a code fence":                    {"```json\n{\"entities\":[{\"name\":\"A\",\"description\":\"d\"}]}\n```", "strict A=d;"},
-		"a think block":                   {"<think>maybe {\"entities\":[]}</think>{\"entities\":[{\"name\":\"A\",\"description\":\"d\"}]}", "strict A=d;"},
-		"two think blocks":                {"<think>a</think>{\"entities\":[{\"name\":\"A\",\"description\":\"x\"}]}<think>b</think>", "strict A=x;"},
+		"the contract's form": {
+			`{"entities":[{"name":"A B","description":"d"},{"name":"C","description":""}]}`,
+			"strict A B=d; C=;",
+		},
+		"the reference's list": {`[{"entity_name":"A","entity_description":"d"}]`, "strict A=d;"},
+		"nothing to list":      {`{"entities":[]}`, "strict"},
+		"a code fence": {
+			"```json\n{\"entities\":[{\"name\":\"A\",\"description\":\"d\"}]}\n```",
+			"strict A=d;",
+		},
+		"a think block": {
+			"<think>maybe {\"entities\":[]}</think>{\"entities\":[{\"name\":\"A\",\"description\":\"d\"}]}",
+			"strict A=d;",
+		},
+		"two think blocks": {
+			"<think>a</think>{\"entities\":[{\"name\":\"A\",\"description\":\"x\"}]}<think>b</think>",
+			"strict A=x;",
+		},
 		"a think block without its start": {"so the list is</think>[{\"name\":\"A\",\"description\":\"d\"}]", "strict A=d;"},
-		"words around":                    {"Here you are: {\"entities\":[{\"name\":\"A\",\"description\":\"d\"}]} I hope it helps", "repaired A=d;"},
-		"trailing commas":                 {`{"entities":[{"name":"A","description":"d",},]}`, "repaired A=d;"},
-		"single quotes":                   {`{'entities':[{'name':'A','description':'d'}]}`, "repaired A=d;"},
-		"a truncated tail":                {`{"entities":[{"name":"A","description":"d"},{"name":"B","descr`, "repaired A=d;"},
-		"an element without a name":       {`{"entities":[{"description":"d"},{"name":"A","description":"e"}]}`, "strict A=e;"},
-		"unicode spaces":                  {"{\"entities\":[{\"name\":\"A\u00a0B\",\"description\":\"d\u2009e\"}]}", "strict A B=d e;"},
-		"brackets inside strings":         {`{"entities":[{"name":"A]}","description":"{d"}]} tail`, "repaired A]}={d;"},
-		"a refusal":                       {"I cannot help with that.", "bad"},
-		"another object":                  {`{"answer":"no"}`, "bad"},
-		"nothing":                         {"", "bad"},
+		"words around": {
+			"Here you are: {\"entities\":[{\"name\":\"A\",\"description\":\"d\"}]} I hope it helps",
+			"repaired A=d;",
+		},
+		"trailing commas": {`{"entities":[{"name":"A","description":"d",},]}`, "repaired A=d;"},
+		"single quotes":   {`{'entities':[{'name':'A','description':'d'}]}`, "repaired A=d;"},
+		"a truncated tail": {
+			`{"entities":[{"name":"A","description":"d"},{"name":"B","descr`,
+			"repaired A=d;",
+		},
+		"an element without a name": {
+			`{"entities":[{"description":"d"},{"name":"A","description":"e"}]}`,
+			"strict A=e;",
+		},
+		"unicode spaces": {
+			"{\"entities\":[{\"name\":\"A\u00a0B\",\"description\":\"d\u2009e\"}]}",
+			"strict A B=d e;",
+		},
+		"brackets inside strings": {`{"entities":[{"name":"A]}","description":"{d"}]} tail`, "repaired A]}={d;"},
+		"a refusal":               {"I cannot help with that.", "bad"},
+		"another object":          {`{"answer":"no"}`, "bad"},
+		"nothing":                 {"", "bad"},
 	} {
 		if got := show(c[0]); got != c[1] {
 			t.Errorf("%s: got %q, want %q", name, got, c[1])

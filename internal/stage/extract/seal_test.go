@@ -14,7 +14,11 @@ import (
 )
 
 // sealed extracts documents, answers by chunk text, and gives the mentions as "class chunk position surface".
-func (b bench) sealed(parity bool, answers map[string]string, docs ...stagetest.Document) (extract.SealResult, []string) {
+func (b bench) sealed(
+	parity bool,
+	answers map[string]string,
+	docs ...stagetest.Document,
+) (extract.SealResult, []string) {
 	b.Helper()
 	in := b.in(&stagetest.Chat{Free: true, Answer: func(call model.Call) (model.Reply, error) {
 		return model.Reply{Text: answers[call.Input]}, nil

@@ -22,8 +22,8 @@ import (
 	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
-// importer is a vector store that imports files from a bucket: it never looks at keys, so that what is imported twice is
-// there twice.
+// importer is a vector store that imports files from a bucket: it never looks at keys, so that what is imported twice
+// is there twice.
 type importer struct {
 	vectors.Store // only what the import needs is here
 	bucket        blob.Store
@@ -115,8 +115,13 @@ func newImport(t *testing.T, n int) *importBench {
 	staging, err := dir.Open(t.TempDir())
 	stagetest.Ok(t, err)
 	b := &importBench{
-		T:       t,
-		store:   &importer{bucket: staging, jobs: map[string]*job{}, rows: []string{"left of an abandoned build"}, polls: 2},
+		T: t,
+		store: &importer{
+			bucket: staging,
+			jobs:   map[string]*job{},
+			rows:   []string{"left of an abandoned build"},
+			polls:  2,
+		},
 		artRaw:  artifacts,
 		tamper:  &stagetest.Tampered{Store: artifacts},
 		want:    10 * n,

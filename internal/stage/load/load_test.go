@@ -228,7 +228,8 @@ func TestANightWritesOnlyWhatItsParentDoesNotHave(t *testing.T) {
 		night.Env.Parent = parentOf(in, first)
 		res, err := load.Run(t.Context(), night)
 		stagetest.Ok(t, err)
-		if res.Vectors != (corpus.Segment{}) || res.Progress.Written != (corpus.Written{}) || len(embedder.Requests()) != 0 {
+		if res.Vectors != (corpus.Segment{}) || res.Progress.Written != (corpus.Written{}) ||
+			len(embedder.Requests()) != 0 {
 			t.Errorf("%+v, %d requests", res, len(embedder.Requests()))
 		}
 	})

@@ -69,8 +69,14 @@ func over(budget corpus.Failures, failed, all int64, share float64) bool {
 func exceeded(spec corpus.Spec, what string, failed, all int64, share float64, setting string) string {
 	return fmt.Sprintf(
 		"%d of %d %s failed (%.3g %%); at most %.3g %%, or %d of them, may fail (indexes.%s.failures: %s, count, floor)",
-		failed, all, what, percent(failed, all), 100*share,
-		max(floor(spec.Failures)-1, int64(spec.Failures.Count)), spec.Index, setting,
+		failed,
+		all,
+		what,
+		percent(failed, all),
+		100*share,
+		max(floor(spec.Failures)-1, int64(spec.Failures.Count)),
+		spec.Index,
+		setting,
 	)
 }
 

@@ -52,9 +52,9 @@ type FlipIn struct {
 	Expected   int64 // the pointer's epoch when the build was planned
 }
 
-// Flip points the index to a manifest if the pointer's epoch is still the expected one, else fault.PointerMoved. A second
-// flip by the same run finds its own work done and succeeds; so does one whose answer was lost. When only the mirror
-// fails, the pointer that comes back with the error is served already.
+// Flip points the index to a manifest if the pointer's epoch is still the expected one, else fault.PointerMoved. A
+// second flip by the same run finds its own work done and succeeds; so does one whose answer was lost. When only the
+// mirror fails, the pointer that comes back with the error is served already.
 func Flip(ctx context.Context, in FlipIn) (corpus.Pointer, error) {
 	current, etag, err := in.Artifacts.Current(ctx)
 	if err != nil {
@@ -72,7 +72,10 @@ func Flip(ctx context.Context, in FlipIn) (corpus.Pointer, error) {
 		condition = blob.Cond{Absent: true}
 	}
 	_, err = blob.WriteJSON(ctx, in.Artifacts.Store, in.Artifacts.CurrentKey(), next, condition)
-	if fault.Is(err, fault.Precondition) { // another run, or this write itself, repeated below after its answer was lost
+	if fault.Is(
+		err,
+		fault.Precondition,
+	) { // another run, or this write itself, repeated below after its answer was lost
 		if current, _, err = in.Artifacts.Current(ctx); err == nil && !in.done(current) {
 			err = in.moved(current)
 		}

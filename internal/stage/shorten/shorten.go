@@ -35,11 +35,13 @@ const SchemaVersion = "description/1"
 const reminder = "\n\nAnswer again with nothing but {\"description\":\"...\"}."
 
 const system = `You are given the name of an entity and a long text made of descriptions of it from many sources.
-Write one coherent, brief description of the entity in plain prose. Keep what identifies it, its function, its relations to other things, and facts, dates and figures; drop repetition.
+Write one coherent, brief description of the entity in plain prose. Keep what identifies it, its function, its ` +
+	`relations to other things, and facts, dates and figures; drop repetition.
 Answer with JSON only: {"description":"..."}`
 
 var schema = json.RawMessage(
-	`{"type":"object","properties":{"description":{"type":"string"}},"required":["description"],"additionalProperties":false}`,
+	`{"type":"object","properties":{"description":{"type":"string"}},` +
+		`"required":["description"],"additionalProperties":false}`,
 )
 
 // In is what one partition works on. OnProgress is told of classes done and ledger entries that answered; nil is

@@ -44,7 +44,10 @@ func newBench(t *testing.T) bench {
 func class(name string, n int) rows.Reduced {
 	reduced := rows.Reduced{Name: name}
 	for i := range n {
-		reduced.Descriptions = append(reduced.Descriptions, fmt.Sprintf("%s does thing %d in place %d, they say so.", name, i, i*7))
+		reduced.Descriptions = append(
+			reduced.Descriptions,
+			fmt.Sprintf("%s does thing %d in place %d, they say so.", name, i, i*7),
+		)
 	}
 	return reduced
 }
@@ -125,7 +128,8 @@ func TestOnlyLongTextsAreShortenedAndOnlyOnce(t *testing.T) {
 	})
 	t.Run("the call holds name, text and limit", func(t *testing.T) {
 		call := chat.Calls()[2]
-		if call.Name != "Beth" || call.Limit != threshold || !strings.HasPrefix(call.User, "Name: Beth\n\nDescriptions:\nBeta does") ||
+		if call.Name != "Beth" || call.Limit != threshold ||
+			!strings.HasPrefix(call.User, "Name: Beth\n\nDescriptions:\nBeta does") ||
 			call.Task != model.Shorten {
 			t.Errorf("%+v", call)
 		}

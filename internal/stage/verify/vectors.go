@@ -101,6 +101,9 @@ func checkVectors(ctx context.Context, in In) (Result, error) {
 		res.Checked += int64(len(keys))
 		in.tell(res)
 	}
+	if err := in.complete(int64(len(missing))); err != nil {
+		return res, err
+	}
 	if lost == 0 && !compare {
 		return res, nil
 	}

@@ -5,6 +5,7 @@ package verify
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -143,5 +144,20 @@ func checkRecords(ctx context.Context, in In) (Result, error) {
 			}
 		}
 	}
-	return res, flush()
+	if err := flush(); err != nil {
+		return res, err
+	}
+	return res, in.complete(res.Checked)
+}
+
+// complete refuses a segment that gave another number of rows than it has: what it does not give cannot be missed in a
+// store.
+func (in In) complete(read int64) error {
+	if read == in.Unit.Segment.Rows {
+		return nil
+	}
+	key := in.Artifacts.SegmentKey(in.Unit.Segment.SHA256)
+	return fault.SegmentDamage.At("read segment", in.Artifacts.Store.Location(key)).
+		Because(fmt.Sprintf("it gives %d of %d rows", read, in.Unit.Segment.Rows)).
+		Advise("publish another generation, or rebuild the index")
 }

@@ -1,0 +1,148 @@
+package publish_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/stage/publish"
+)
+
+func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
+	usual := corpus.Failures{Share: 0.01}
+	for name, c := range map[string]struct {
+		budget    corpus.Failures
+		documents publish.Documents
+		chunks    publish.Chunks
+		reason    string
+		says      string // a part of the detail
+	}{
+		"nothing failed": {
+			usual, publish.Documents{Readable: 81}, publish.Chunks{Total: 8000}, "", "",
+		},
+		"80 of 81 documents cannot be read": {
+			usual,
+			publish.Documents{Readable: 1, Failed: 80},
+			publish.Chunks{Total: 8500},
+			publish.FailureBudget, "80 of 81 documents failed (98.8 %); at most 1 %, or 4 of them, may fail " +
+				"(indexes.i.failures: documents_share, count, floor)",
+		},
+		"and the generation before had them": {
+			usual,
+			publish.Documents{Readable: 1, Failed: 80, Parent: 81},
+			publish.Chunks{Total: 8500},
+			publish.FailureBudget, "; the generation before had 81",
+		},
+		"4 of 10 documents are below the floor": {
+			usual, publish.Documents{Readable: 6, Failed: 4}, publish.Chunks{Total: 60}, "", "",
+		},
+		"4 of 10 chunks too": {
+			usual, publish.Documents{Readable: 10}, publish.Chunks{Total: 10, Failed: 4}, "", "",
+		},
+		"4 of either are not 8": {
+			usual, publish.Documents{Readable: 6, Failed: 4}, publish.Chunks{Total: 10, Failed: 4}, "", "",
+		},
+		"5 of 10 documents reach the floor": {
+			usual, publish.Documents{Readable: 5, Failed: 5}, publish.Chunks{Total: 60}, publish.FailureBudget, "5 of 10 doc",
+		},
+		"5 of 10 chunks too": {
+			usual,
+			publish.Documents{Readable: 10},
+			publish.Chunks{Total: 10, Failed: 5},
+			publish.FailureBudget, "5 of 10 chunks failed (50 %); at most 1 %, or 4 of them, may fail " +
+				"(indexes.i.failures: share, count, floor)",
+		},
+		"a floor of one holds at the first failure": {
+			corpus.Failures{Floor: 1},
+			publish.Documents{Readable: 9, Failed: 1},
+			publish.Chunks{Total: 90},
+			publish.FailureBudget, "at most 0 %, or 0 of them",
+		},
+		"1 % of many are within the share": {
+			usual, publish.Documents{Readable: 990, Failed: 10}, publish.Chunks{Total: 10_000, Failed: 100}, "", "",
+		},
+		"one chunk more is not": {
+			usual,
+			publish.Documents{Readable: 990, Failed: 10},
+			publish.Chunks{Total: 10_000, Failed: 101},
+			publish.FailureBudget, "101 of 10000 chunks",
+		},
+		"one document more is not": {
+			usual,
+			publish.Documents{Readable: 989, Failed: 11},
+			publish.Chunks{Total: 10_000},
+			publish.FailureBudget, "11 of 1000 doc",
+		},
+		"a count lets more through than the share": {
+			corpus.Failures{Share: 0.01, Count: 50},
+			publish.Documents{Readable: 50, Failed: 50},
+			publish.Chunks{Total: 100, Failed: 50},
+			"", "",
+		},
+		"up to the count": {
+			corpus.Failures{Share: 0.01, Count: 50},
+			publish.Documents{Readable: 49, Failed: 51},
+			publish.Chunks{Total: 100},
+			publish.FailureBudget, "or 50 of them",
+		},
+		"documents may have a share of their own": {
+			corpus.Failures{Share: 0.01, DocumentsShare: 0.5},
+			publish.Documents{Readable: 60, Failed: 40},
+			publish.Chunks{Total: 600},
+			"", "",
+		},
+		"which does not count for chunks": {
+			corpus.Failures{Share: 0.01, DocumentsShare: 0.5},
+			publish.Documents{Readable: 60},
+			publish.Chunks{Total: 600, Failed: 60},
+			publish.FailureBudget, "60 of 600 chunks failed (10 %); at most 1 %",
+		},
+		"nothing gave a chunk": {
+			usual, publish.Documents{Readable: 3}, publish.Chunks{}, publish.Empty, "no document",
+		},
+		"nothing gave a chunk, as little could be read": {
+			usual, publish.Documents{Failed: 4}, publish.Chunks{}, publish.Empty, "no document",
+		},
+		"nothing could be read of much": {
+			usual,
+			publish.Documents{Failed: 400},
+			publish.Chunks{},
+			publish.FailureBudget, "400 of 400 documents failed (100 %)",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reason, detail := publish.Gate(corpus.Spec{Index: "i", Failures: c.budget}, c.documents, c.chunks)
+			if reason != c.reason || !strings.Contains(detail, c.says) || (reason == "") != (detail == "") {
+				t.Errorf("%q: %q", reason, detail)
+			}
+		})
+	}
+}
+
+func TestRemovalIsHeldBeforeAnythingIsPaid(t *testing.T) {
+	for name, c := range map[string]struct {
+		removed, moved, parent int64
+		share                  float64
+		says                   string // empty: passes
+	}{
+		"a fifth may go": {20, 0, 100, 0.2, ""},
+		"one more may not": {
+			21, 0, 100, 0.2, "21 of 100 documents are gone (21 %); " +
+				"at most 20 % may go in one run (indexes.i.gate.max_removed)",
+		},
+		"one of two is held":                {1, 0, 2, 0.2, "1 of 2 documents are gone (50 %)"},
+		"documents that moved are not lost": {90, 80, 100, 0.2, ""},
+		"the rest of them is":               {90, 60, 100, 0.2, "30 of 100"},
+		"everything may go if one says so":  {100, 0, 100, 1, ""},
+		"nothing may go":                    {1, 0, 1000, 0, "1 of 1000 documents are gone (0.1 %); at most 0 %"},
+		"without a parent nothing is gone":  {5, 0, 0, 0.2, ""},
+		"nor against an unknown one":        {5, 0, -1, 0.2, ""},
+	} {
+		spec := corpus.Spec{Index: "i", Gate: corpus.Gate{MaxRemoved: c.share}}
+		reason, detail := publish.Removal(spec, c.removed, c.moved, c.parent)
+		if (reason == publish.MassDeletion) != (c.says != "") || !strings.Contains(detail, c.says) ||
+			(reason == "") != (detail == "") {
+			t.Errorf("%s: %q %q", name, reason, detail)
+		}
+	}
+}

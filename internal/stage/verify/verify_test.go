@@ -1,0 +1,419 @@
+package verify_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/live"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/stage"
+	"github.com/unweaver/unweaver/internal/stage/stagetest"
+	"github.com/unweaver/unweaver/internal/stage/verify"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/dir"
+	"github.com/unweaver/unweaver/internal/store/classes/bolt"
+	"github.com/unweaver/unweaver/internal/store/records"
+	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/store/vectors/files"
+)
+
+const dim = 8
+
+// bench is a generation in artifacts and, at first, nothing in the stores.
+type bench struct {
+	*testing.T
+	art      artifact.Index
+	classes  *bolt.Store
+	vectors  *files.Store
+	manifest *corpus.Manifest
+	records  []records.Record
+	live     *live.File
+}
+
+func newBench(t *testing.T, classes, chunks int) *bench {
+	t.Helper()
+	store, err := dir.Open(t.TempDir())
+	stagetest.Ok(t, err)
+	b := &bench{T: t, art: artifact.Index{Store: store, Name: "i"}, live: &live.File{}}
+	b.manifest = &corpus.Manifest{
+		Index: "i", Store: strings.Repeat("ab", 16),
+		Collections: corpus.Collections{Classes: "c", Chunks: "k"},
+		Class:       corpus.Fingerprint{Dimension: dim},
+		Chunk:       corpus.Fingerprint{Dimension: dim},
+	}
+	b.wipe()
+	b.addClasses(classes)
+	var rows []vectors.Row
+	for i := range chunks {
+		chunk := live.Chunk{
+			ID:      corpus.ChunkID("d", fmt.Sprint(i), 0),
+			Digest:  corpus.Sum("chunk", fmt.Sprint(i)),
+			Windows: 2,
+		}
+		b.live.Chunks = append(b.live.Chunks, chunk)
+		for window := range 2 {
+			rows = append(rows, row(corpus.ChunkRow(chunk.ID, window, chunk.Digest)))
+		}
+	}
+	slices.SortFunc(b.live.Chunks, func(x, y live.Chunk) int { return bytes.Compare(x.ID[:], y.ID[:]) })
+	b.manifest.Segments.ChunkVecs = []corpus.Segment{b.segment(rows)}
+	return b
+}
+
+func row(key string) vectors.Row { return vectors.Row{Key: key, Vector: stagetest.Vector(key, dim)} }
+
+func (b *bench) addClasses(n int) {
+	b.Helper()
+	var list []stagetest.Row
+	var vecs []vectors.Row
+	for i := range n {
+		id := corpus.ClassID(fmt.Sprint("class ", i))
+		class := rows.Class{
+			Record: rows.Record{ID: id, Name: fmt.Sprint("Class ", i), Text: "text"}.Encode(),
+			Vector: corpus.Sum("vector", fmt.Sprint(i)),
+		}
+		list = append(list, stagetest.Row{Key: string(id[:]), Value: string(class.Encode())})
+		vecs = append(vecs, row(corpus.ClassRow(id, class.Vector)))
+		key := corpus.RecordKey(b.manifest.Store, "i", id, rows.RecordDigest(class.Record))
+		b.records = append(b.records, records.Record{Key: key, Value: class.Record})
+		b.live.Classes = append(b.live.Classes, live.Class{ID: id, Vector: class.Vector})
+	}
+	slices.SortFunc(list, func(x, y stagetest.Row) int { return strings.Compare(x.Key, y.Key) })
+	slices.SortFunc(b.live.Classes, func(x, y live.Class) int { return bytes.Compare(x.ID[:], y.ID[:]) })
+	b.manifest.Segments.Classes = []corpus.Segment{stagetest.Segment(b, b.art, list...)}
+	b.manifest.Segments.ClassVecs = []corpus.Segment{b.segment(vecs)}
+}
+
+// segment writes a vectors segment.
+func (b *bench) segment(list []vectors.Row) corpus.Segment {
+	b.Helper()
+	file, err := artifact.NewFile()
+	stagetest.Ok(b, err)
+	defer file.Discard()
+	writer := parquet.NewGenericWriter[stage.VectorRow](file, parquet.MaxRowsPerRowGroup(500))
+	for _, row := range list {
+		_, err = writer.Write([]stage.VectorRow{stage.VectorRow(row)})
+		stagetest.Ok(b, err)
+	}
+	stagetest.Ok(b, writer.Close())
+	segment, _, err := file.PutSegment(b.Context(), b.art)
+	stagetest.Ok(b, err)
+	segment.Rows = int64(len(list))
+	return segment
+}
+
+// wipe gives the generation stores without memory.
+func (b *bench) wipe() {
+	b.Helper()
+	var err error
+	b.classes, err = bolt.Open(filepath.Join(b.TempDir(), "classes"))
+	stagetest.Ok(b, err)
+	b.vectors, err = files.Open(b.TempDir())
+	stagetest.Ok(b, err)
+	classes, rows := b.classes, b.vectors
+	b.Cleanup(func() { _, _ = classes.Close(), rows.Close() })
+}
+
+func (b *bench) in(unit verify.Unit) verify.In {
+	return verify.In{Artifacts: b.art, Manifest: b.manifest, Unit: unit, Classes: b.classes, Vectors: b.vectors}
+}
+
+func (b *bench) run(in verify.In) verify.Result {
+	b.Helper()
+	res, err := verify.Run(b.Context(), in)
+	stagetest.Ok(b, err)
+	return res
+}
+
+// all checks every unit of the generation.
+func (b *bench) all() (sum verify.Result) {
+	b.Helper()
+	for _, unit := range verify.Units(b.manifest) {
+		res := b.run(b.in(unit))
+		sum.Checked += res.Checked
+		sum.Rewritten += res.Rewritten
+	}
+	return sum
+}
+
+func (b *bench) count(collection string) int64 {
+	b.Helper()
+	n, err := b.vectors.Count(b.Context(), collection)
+	stagetest.Ok(b, err)
+	return n
+}
+
+func (b *bench) classUnit(kind verify.Kind) verify.Unit {
+	return verify.Unit{Kind: kind, Segment: b.manifest.Segments.ClassVecs[0], Collection: "c", Dimension: dim}
+}
+
+func TestStoresThatLostTheirMemoryGetEverythingBackFromSegments(t *testing.T) {
+	b := newBench(t, 2300, 700)
+	const total = 2300 + 2300 + 1400 // records, class rows, chunk rows
+	if got := b.all(); got != (verify.Result{Checked: total, Rewritten: total}) {
+		t.Fatalf("wiped stores: %+v", got)
+	}
+	if b.count("c") != 2300 || b.count("k") != 1400 {
+		t.Errorf("%d and %d rows", b.count("c"), b.count("k"))
+	}
+	for _, record := range b.records {
+		got, err := b.classes.GetRecords(t.Context(), []string{record.Key})
+		if err != nil || !bytes.Equal(got[0], record.Value) {
+			t.Fatalf("record %s: %v", record.Key, err)
+		}
+	}
+	key := corpus.ClassRow(b.live.Classes[9].ID, b.live.Classes[9].Vector)
+	if got, err := b.vectors.Fetch(t.Context(), "c", []string{key}); err != nil ||
+		!slices.Equal(got[0], row(key).Vector) {
+		t.Errorf("vector of %s: %v", key, err)
+	}
+	if again := b.all(); again != (verify.Result{Checked: total}) {
+		t.Errorf("whole stores: %+v", again)
+	}
+	t.Run("one of them alone too", func(t *testing.T) {
+		rows := b.vectors
+		b.wipe()
+		b.vectors = rows
+		if got := b.all(); got != (verify.Result{Checked: total, Rewritten: 2300}) {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestWhatIsMissingAmongTheRestIsWrittenAgain(t *testing.T) {
+	b := newBench(t, 2300, 0)
+	b.all()
+	keys := make([]string, 0, 3)
+	for _, i := range []int{0, 1100, 2299} {
+		keys = append(keys, corpus.ClassRow(b.live.Classes[i].ID, b.live.Classes[i].Vector))
+	}
+	stagetest.Ok(t, b.vectors.Delete(t.Context(), "c", keys))
+	stagetest.Ok(t, b.classes.DeleteRecords(t.Context(), []string{b.records[5].Key, b.records[6].Key}))
+	// a record that another program spoilt
+	stagetest.Ok(
+		t,
+		b.classes.PutRecords(t.Context(), []records.Record{{Key: b.records[7].Key, Value: []byte("spoilt")}}),
+	)
+	if got := b.all(); got.Rewritten != 6 {
+		t.Errorf("%+v", got)
+	}
+	for _, key := range keys {
+		if got, err := b.vectors.Fetch(t.Context(), "c", []string{key}); err != nil ||
+			!slices.Equal(got[0], row(key).Vector) {
+			t.Errorf("vector of %s: %v", key, err)
+		}
+	}
+	if got := b.all(); got.Rewritten != 0 {
+		t.Errorf("a second look: %+v", got)
+	}
+}
+
+// spoil replaces vectors of stored rows; at are their places in the segment.
+func (b *bench) spoil(vector func(key string) []float32, at ...int) {
+	b.Helper()
+	for _, i := range at {
+		id := corpus.ClassID(fmt.Sprint("class ", i))
+		key := corpus.ClassRow(id, corpus.Sum("vector", fmt.Sprint(i)))
+		stagetest.Ok(b, b.vectors.Delete(b.Context(), "c", []string{key}))
+		stagetest.Ok(b, b.vectors.Upsert(b.Context(), "c", []vectors.Row{{Key: key, Vector: vector(key)}}))
+	}
+}
+
+func TestAWrongVectorIsFoundByItsNeighbourhoodAndMended(t *testing.T) {
+	other := func(key string) []float32 { return stagetest.Vector("other "+key, dim) }
+	t.Run("one among the first of a batch has all compared", func(t *testing.T) {
+		b := newBench(t, 1300, 0)
+		b.all()
+		b.spoil(other, 1003, 500, 77)
+		if got := b.run(b.in(b.classUnit(verify.Vectors))); got.Rewritten != 3 {
+			t.Errorf("%+v", got)
+		}
+		if got := b.run(b.in(b.classUnit(verify.Vectors))); got.Rewritten != 0 || b.count("c") != 1300 {
+			t.Errorf("a second look: %+v, %d rows", got, b.count("c"))
+		}
+		id := corpus.ClassID("class 500")
+		key := corpus.ClassRow(id, corpus.Sum("vector", "500"))
+		if got, err := b.vectors.Fetch(t.Context(), "c", []string{key}); err != nil ||
+			!slices.Equal(got[0], row(key).Vector) {
+			t.Errorf("vector of %s: %v", key, err)
+		}
+	})
+	t.Run("one that is only rounded is right", func(t *testing.T) {
+		b := newBench(t, 10, 0)
+		b.all()
+		b.spoil(func(key string) []float32 {
+			vector := stagetest.Vector(key, dim)
+			vector[0] += 0.001
+			return vector
+		}, 0, 5)
+		if got := b.run(b.in(b.classUnit(verify.Vectors))); got.Rewritten != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
+	t.Run("and missing ones beside it", func(t *testing.T) {
+		b := newBench(t, 100, 0)
+		b.all()
+		b.spoil(other, 3)
+		gone := corpus.ClassRow(corpus.ClassID("class 50"), corpus.Sum("vector", "50"))
+		stagetest.Ok(t, b.vectors.Delete(t.Context(), "c", []string{gone}))
+		if got := b.run(b.in(b.classUnit(verify.Vectors))); got.Rewritten != 2 || b.count("c") != 100 {
+			t.Errorf("%+v, %d rows", got, b.count("c"))
+		}
+	})
+}
+
+func TestASampleLooksAtAllOnlyWhenARowIsMissingOrWrong(t *testing.T) {
+	b := newBench(t, 1500, 0)
+	sample := b.in(b.classUnit(verify.Sample))
+	if got := b.run(sample); got != (verify.Result{Checked: 1500, Rewritten: 1500}) {
+		t.Errorf("an empty collection: %+v", got)
+	}
+	if got := b.run(sample); got != (verify.Result{Checked: 64}) {
+		t.Errorf("a whole one: %+v", got)
+	}
+	b.spoil(func(key string) []float32 { return stagetest.Vector("other "+key, dim) }, 30, 1400, 1001)
+	if got := b.run(sample); got != (verify.Result{Checked: 1500, Rewritten: 3}) {
+		t.Errorf("a wrong vector: %+v", got)
+	}
+	if units := verify.Samples(b.manifest); len(units) != 2 || units[0] != sample.Unit || units[1].Collection != "k" {
+		t.Errorf("%+v", units)
+	}
+}
+
+// After a sweep a vectors segment holds rows that no generation has any more. They are not lost.
+func TestRowsThatAreNoLongerLiveAreNotWanted(t *testing.T) {
+	b := newBench(t, 1200, 400)
+	b.live.Classes = slices.DeleteFunc(b.live.Classes, func(class live.Class) bool { return class.ID[0] < 128 })
+	changed := &b.live.Classes[0] // its text changed: the row of the old text is dead
+	changed.Vector = corpus.Sum("another text")
+	chunk := &b.live.Chunks[0] // it has one window now
+	chunk.Windows = 1
+	b.live.Chunks[1].Digest = corpus.Sum("another chunk") // and this one another text
+	wantClasses, wantChunks := int64(len(b.live.Classes)-1), int64(2*400-1-2)
+	if wantClasses < 400 || wantClasses > 800 {
+		t.Fatalf("%d classes are live", wantClasses)
+	}
+	for _, kind := range []verify.Kind{verify.Sample, verify.Vectors} {
+		b.wipe()
+		in := b.in(b.classUnit(kind))
+		in.Live = b.live
+		if got := b.run(in); got != (verify.Result{Checked: wantClasses, Rewritten: wantClasses}) ||
+			b.count("c") != wantClasses {
+			t.Errorf("%s: %+v, want %d; %d rows", kind, got, wantClasses, b.count("c"))
+		}
+		if got := b.run(in); got.Rewritten != 0 {
+			t.Errorf("%s: a second look %+v", kind, got)
+		}
+		in = b.in(verify.Unit{Kind: kind, Segment: b.manifest.Segments.ChunkVecs[0], Collection: "k", Dimension: dim})
+		in.Live = b.live
+		if got := b.run(in); got.Rewritten != wantChunks || b.count("k") != wantChunks {
+			t.Errorf("%s of chunks: %+v, want %d; %d rows", kind, got, wantChunks, b.count("k"))
+		}
+	}
+}
+
+func TestProgressIsToldBatchByBatch(t *testing.T) {
+	b := newBench(t, 2300, 0)
+	for name, unit := range map[string]verify.Unit{
+		"records": {Kind: verify.Records, Segment: b.manifest.Segments.Classes[0]},
+		"vectors": b.classUnit(verify.Vectors),
+	} {
+		b.run(b.in(unit)) // rewrites, so that the second look only looks
+		var told []int64
+		in := b.in(unit)
+		in.OnProgress = func(p corpus.Progress) { told = append(told, p.Done) }
+		b.run(in)
+		if fmt.Sprint(told) != "[1000 2000 2300]" {
+			t.Errorf("%s: told %v", name, told)
+		}
+	}
+}
+
+// brokenStore fails the n-th write.
+type brokenStore struct {
+	vectors.Store
+	left atomic.Int64
+}
+
+var errBroken = fault.StoreDown.At("write", "rows")
+
+func (s *brokenStore) Upsert(ctx context.Context, collection string, rows []vectors.Row) error {
+	if s.left.Add(-1) < 0 {
+		return errBroken
+	}
+	return s.Store.Upsert(ctx, collection, rows)
+}
+
+func TestWhatGoesWrongIsTold(t *testing.T) {
+	t.Run("a store that fails is not a damaged segment, and the unit may be repeated", func(t *testing.T) {
+		b := newBench(t, 9000, 0)
+		in := b.in(b.classUnit(verify.Vectors))
+		store := &brokenStore{Store: b.vectors}
+		store.left.Store(1)
+		in.Vectors = store
+		res, err := verify.Run(t.Context(), in)
+		if !errors.Is(err, errBroken) || res.Rewritten != b.count("c") || res.Rewritten == 0 {
+			t.Errorf("%v: %+v, %d rows", err, res, b.count("c"))
+		}
+		b.run(b.in(b.classUnit(verify.Vectors)))
+		if b.count("c") != 9000 {
+			t.Errorf("%d rows", b.count("c"))
+		}
+	})
+	t.Run("a segment that is gone", func(t *testing.T) {
+		b := newBench(t, 1, 0)
+		for _, unit := range []verify.Unit{
+			{Kind: verify.Records, Segment: corpus.Segment{SHA256: "gone", Bytes: 100}},
+			{Kind: verify.Vectors, Segment: corpus.Segment{SHA256: "gone", Bytes: 100}, Collection: "c", Dimension: dim},
+		} {
+			if _, err := verify.Run(t.Context(), b.in(unit)); !fault.Is(err, fault.NotFound) &&
+				!fault.Is(err, fault.SegmentDamage) {
+				t.Errorf("%s: %v", unit.Kind, err)
+			}
+		}
+	})
+	for name, spoil := range map[string]func(raw []byte) []byte{
+		"a segment whose end is lost":      func(raw []byte) []byte { clear(raw[len(raw)-50:]); return raw },
+		"a segment whose middle is zeroed": func(raw []byte) []byte { clear(raw[4 : len(raw)/2]); return raw },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, 3000, 0)
+			unit := b.classUnit(verify.Vectors)
+			key := b.art.SegmentKey(unit.Segment.SHA256)
+			raw, _, err := blob.Read(t.Context(), b.art.Store, key)
+			stagetest.Ok(t, err)
+			_, err = blob.Write(t.Context(), b.art.Store, key, spoil(raw), blob.Cond{})
+			stagetest.Ok(t, err)
+			if _, err = verify.Run(t.Context(), b.in(unit)); !fault.Is(err, fault.SegmentDamage) ||
+				fault.As(err).Hint == "" {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	t.Run("a segment that gives fewer rows than it has", func(t *testing.T) {
+		b := newBench(t, 20, 0)
+		for _, unit := range verify.Units(b.manifest)[:2] {
+			unit.Segment.Rows++
+			if _, err := verify.Run(t.Context(), b.in(unit)); !fault.Is(err, fault.SegmentDamage) {
+				t.Errorf("%s: %v", unit.Kind, err)
+			}
+		}
+	})
+	t.Run("a unit that is nothing", func(t *testing.T) {
+		if _, err := verify.Run(t.Context(), newBench(t, 1, 0).in(verify.Unit{})); !fault.Is(err, fault.Internal) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
