@@ -9,6 +9,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
 	"github.com/unweaver/unweaver/internal/stage/collect"
@@ -18,6 +19,8 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/reduce"
 	"github.com/unweaver/unweaver/internal/stage/segment"
 	"github.com/unweaver/unweaver/internal/stage/verify"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -384,39 +387,19 @@ func (a *Activities) CollectGarbage(ctx context.Context, u workflows.Unit) (work
 		if err := r.report(ctx, workflows.End{Build: u.Build, Status: corpus.StatusRunning}); err != nil {
 			return err // the scratch that the report is made from goes now
 		}
-		cur, _, err := r.art.Current(ctx)
+		if _, err := collect.Run(ctx, r.collectIn(u.Fence)); err != nil {
+			return err
+		}
+		names, err := artifact.Names(ctx, r.Artifacts)
 		if err != nil {
 			return err
 		}
-		refs, err := r.art.Refs(ctx)
-		if err != nil {
-			return err
+		indexes := make([]artifact.Index, len(names))
+		for i, name := range names {
+			indexes[i] = artifact.Index{Store: r.Artifacts, Name: name}
 		}
-		leased, err := r.Classes.Leased(ctx, u.Index)
-		if err != nil {
-			return err
-		}
-		_, err = collect.Run(
-			ctx,
-			collect.In{
-				Artifacts:  r.art,
-				Keep:       r.spec.Keep,
-				Grace:      time.Duration(r.spec.Grace),
-				Scratch:    r.art.Name + "/runs",
-				Refs:       refs,
-				Current:    cur,
-				Leased:     leased,
-				Vectors:    r.Vectors,
-				Now:        time.Now().UTC(),
-				CollPrefix: "uw_" + corpus.Sum(r.StoreID, u.Index).Short(8) + "_",
-				OnProgress: func(int64) {},
-			},
-		)
-		if err != nil {
-			return err
-		}
-		for _, task := range []string{ledger.Extract} {
-			if _, err := r.Ledger.Sweep(ctx, task, time.Now()); err != nil {
+		for _, task := range ledger.Tasks() {
+			if _, err := r.Ledger.Upkeep(ctx, task, collect.Listed(ctx, indexes, task), time.Now()); err != nil {
 				return err
 			}
 		}
@@ -424,6 +407,32 @@ func (a *Activities) CollectGarbage(ctx context.Context, u workflows.Unit) (work
 		return nil
 	})
 	return workflows.UnitResult{Done: 1}, err
+}
+
+func (r *run) collectIn(fence int64) collect.In {
+	return collect.In{
+		Artifacts:   r.art,
+		Keep:        r.spec.Keep,
+		Grace:       time.Duration(r.spec.Grace),
+		Fence:       fence,
+		Readers:     r.Classes,
+		Records:     r.Classes,
+		Vectors:     r.Vectors,
+		Collections: "uw_" + corpus.Sum(r.StoreID, r.art.Name).Short(8) + "_",
+		OpenLive: func(ctx context.Context, sha string) (*live.File, func(), error) {
+			file, err := r.liveFile(ctx, r.art, sha)
+			return file, func() {}, err
+		},
+		Guard: func(ctx context.Context) error {
+			var lease corpus.Lease
+			_, err := blob.ReadJSON(ctx, r.Artifacts, r.art.LeaseKey(), &lease)
+			if err == nil && lease.Fence != fence {
+				err = fault.LeaseHeld.At("collect", r.art.Name).Because("another run has taken the lease")
+			}
+			return err
+		},
+		Now: now(),
+	}
 }
 
 // SetPaused writes what the activities of a run poll.
