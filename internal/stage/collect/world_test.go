@@ -155,6 +155,7 @@ type world struct {
 	manifest map[string]string // by generation
 	seq      int64
 	fail     func(op string) error // asked before every change of any store
+	loaded   map[string]bool       // what the last build wrote or found written, as a build sees its parent
 }
 
 func newWorld(t *testing.T) *world {
@@ -314,20 +315,31 @@ func ordered(of map[string]string) func(yield func(string, string) bool) {
 	}
 }
 
+// load writes what the build before did not have.
 func (w *world) load(ctx context.Context, classes []live.Class, chunks []live.Chunk, in corpus.Collections) {
 	var all []records.Record
 	var classRows, chunkRows []vectors.Row
+	now := map[string]bool{}
+	fresh := func(key string) bool {
+		now[key] = true
+		return !w.loaded[key]
+	}
 	for _, class := range classes {
-		key := corpus.RecordKey(storeID, "docs", class.ID, class.Record)
-		all = append(all, records.Record{Key: key, Value: []byte("record")})
-		classRows = append(classRows, vectors.Row{Key: corpus.ClassRow(class.ID, class.Vector), Vector: []float32{1, 0}})
+		if key := corpus.RecordKey(storeID, "docs", class.ID, class.Record); fresh(key) {
+			all = append(all, records.Record{Key: key, Value: []byte("record")})
+		}
+		if key := corpus.ClassRow(class.ID, class.Vector); fresh(in.Classes + key) {
+			classRows = append(classRows, vectors.Row{Key: key, Vector: []float32{1, 0}})
+		}
 	}
 	for _, chunk := range chunks {
 		for window := range chunk.Windows {
-			key := corpus.ChunkRow(chunk.ID, int(window), chunk.Digest)
-			chunkRows = append(chunkRows, vectors.Row{Key: key, Vector: []float32{0, 1}})
+			if key := corpus.ChunkRow(chunk.ID, int(window), chunk.Digest); fresh(in.Chunks + key) {
+				chunkRows = append(chunkRows, vectors.Row{Key: key, Vector: []float32{0, 1}})
+			}
 		}
 	}
+	w.loaded = now
 	w.check(w.records.PutRecords(ctx, all))
 	w.check(w.vectors.Upsert(ctx, in.Classes, classRows))
 	w.check(w.vectors.Upsert(ctx, in.Chunks, chunkRows))
