@@ -251,6 +251,75 @@ func TestRowsThatAnotherGenerationListsStay(t *testing.T) {
 	}
 }
 
+// Generations that no rule keeps still count as long as they are there: within their grace, and while a reader holds
+// them.
+func TestRowsOfOneThatWaitsToGoStay(t *testing.T) {
+	for _, leased := range []bool{false, true} {
+		w := newWorld(t)
+		w.publish("g1", first)
+		w.publish("g2", first)
+		w.collect(0) // g1 is marked
+		if leased {
+			w.leases["g2"] = true
+		}
+		w.publish("g3", second)
+		if res := w.collect(1); res.Generations != 1 || res.Records+res.Rows > 0 { // g2 is marked
+			t.Errorf("leased %v: %+v", leased, res)
+		}
+		if missing := w.missing("g2", first); missing != nil {
+			t.Errorf("leased %v: g2 lost %v", leased, missing)
+		}
+		res := w.collect(5)
+		if want := int64(2); leased != (res.Records == 0) || (!leased && res.Records != want) {
+			t.Errorf("leased %v: then %+v", leased, res)
+		}
+	}
+}
+
+// A folder whose reference is gone is not found again: the reference goes last.
+func TestAFolderThatIsHalfDeletedIsFoundAgain(t *testing.T) {
+	w := newWorld(t)
+	w.publish("g1", first)
+	for i := range 2500 {
+		key := w.index.GenerationKey("g1", fmt.Sprintf("dead-letters/%04d.json", i))
+		_, err := blob.Write(t.Context(), w.store, key, nil, blob.Cond{})
+		w.check(err)
+		key = w.index.GenerationKey("g1", fmt.Sprintf("z/%04d.json", i)) // behind the reference in the order of keys
+		_, err = blob.Write(t.Context(), w.store, key, nil, blob.Cond{})
+		w.check(err)
+	}
+	w.publish("g2", second)
+	w.collect(0)
+	killed := errors.New("killed")
+	for batch := 1; batch <= 5; batch++ {
+		deletes := 0
+		w.fail = func(op string) error {
+			if strings.HasPrefix(op, "delete docs/generations/g1/") {
+				if deletes++; deletes == 2 {
+					return killed
+				}
+			}
+			return nil
+		}
+		w.now = day(1)
+		if _, err := collect.Run(t.Context(), w.in()); batch < 5 && !errors.Is(err, killed) {
+			t.Fatalf("batch %d: %v", batch, err)
+		}
+		if left := len(w.store.Keys("docs/generations/g1/")); batch < 5 && (left != 5004-1000*batch-1 && left != 5004-1000*batch) {
+			t.Errorf("batch %d: %d files are left", batch, left)
+		}
+		if !slices.Contains(generations(w), "g1") && batch < 5 {
+			t.Fatalf("batch %d: the reference is gone before the rest", batch)
+		}
+	}
+	w.fail = nil
+	w.collect(1)
+	w.alone("g2", second)
+	if folder := w.store.Keys("docs/generations/g1/"); len(folder) != 1 {
+		t.Errorf("%d files are left of it", len(folder))
+	}
+}
+
 func TestARollbackTakesTheMarkOff(t *testing.T) {
 	w := newWorld(t)
 	w.publish("g1", first)
