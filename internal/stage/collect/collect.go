@@ -4,8 +4,8 @@
 //
 //  1. Scratch of this run and of those before it.
 //  2. The manifests of all generations, read anew: which are kept, and which were marked long enough ago.
-//  3. Of each generation that goes: the class records and vector rows that no generation that stays lists (computed from
-//     live segments, by a merge of sorted tables, never by asking a store), then its folder.
+//  3. Of each generation that goes: the class records and vector rows that no generation that stays lists (computed
+//     from live segments, by a merge of sorted tables, never by asking a store), then its folder.
 //  4. Reports of runs that gave no generation, once they are old.
 //  5. Segments and collections that no manifest names: condemned at first, deleted a grace period later. Those of a
 //     generation that went have waited with it.

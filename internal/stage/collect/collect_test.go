@@ -86,7 +86,8 @@ func TestAGenerationGoesInTwoStepsWithWhatItAloneNeeds(t *testing.T) {
 	if missing := w.missing("g1", first); missing != nil {
 		t.Errorf("a marked generation lost %v", missing)
 	}
-	if len(w.store.Keys(collect.MarkKey(w.index, "g1"))) != 1 || len(w.store.Keys(collect.MarkKey(w.index, "g2"))) != 0 {
+	if len(w.store.Keys(collect.MarkKey(w.index, "g1"))) != 1 ||
+		len(w.store.Keys(collect.MarkKey(w.index, "g2"))) != 0 {
 		t.Error("marks: want one on g1 alone")
 	}
 	res := w.collect(1)
@@ -115,7 +116,8 @@ func (w *world) alone(gen string, c content) {
 	}
 	got := 0
 	for _, entry := range w.state() {
-		if strings.HasPrefix(entry, "record ") || strings.HasPrefix(entry, "row ") || strings.HasPrefix(entry, "collection ") {
+		if strings.HasPrefix(entry, "record ") || strings.HasPrefix(entry, "row ") ||
+			strings.HasPrefix(entry, "collection ") {
 			got++
 		}
 	}
@@ -225,6 +227,8 @@ func TestASweepThatEndedGoesOnWhereItWas(t *testing.T) {
 }
 
 func TestRowsThatAnotherGenerationListsStay(t *testing.T) {
+	class := func(text string) content { return content{classes: map[string]string{"a": text}} }
+	windows := func(n int) content { return content{chunks: map[string]string{"x": fmt.Sprint("1*", n)}} }
 	other := corpus.Collections{Classes: collPrefix + "classes_9", Chunks: collPrefix + "chunks_9"}
 	for _, c := range []struct {
 		situation    string
@@ -232,9 +236,9 @@ func TestRowsThatAnotherGenerationListsStay(t *testing.T) {
 		records, row int64
 	}{
 		{"the same", first, first, 0, 0},
-		{"another text of a class", content{classes: map[string]string{"a": "1"}}, content{classes: map[string]string{"a": "2"}}, 1, 1},
-		{"fewer windows", content{chunks: map[string]string{"x": "1*5"}}, content{chunks: map[string]string{"x": "1*2"}}, 0, 3},
-		{"more windows", content{chunks: map[string]string{"x": "1*2"}}, content{chunks: map[string]string{"x": "1*5"}}, 0, 0},
+		{"another text of a class", class("1"), class("2"), 1, 1},
+		{"fewer windows", windows(5), windows(2), 0, 3},
+		{"more windows", windows(2), windows(5), 0, 0},
 		{"another collection: its rows go with it", first, content{classes: first.classes, collections: other}, 0, 0},
 	} {
 		w := newWorld(t)
@@ -305,7 +309,8 @@ func TestAFolderThatIsHalfDeletedIsFoundAgain(t *testing.T) {
 		if _, err := collect.Run(t.Context(), w.in()); batch < 5 && !errors.Is(err, killed) {
 			t.Fatalf("batch %d: %v", batch, err)
 		}
-		if left := len(w.store.Keys("docs/generations/g1/")); batch < 5 && (left != 5004-1000*batch-1 && left != 5004-1000*batch) {
+		if left := len(w.store.Keys("docs/generations/g1/")); batch < 5 &&
+			(left != 5004-1000*batch-1 && left != 5004-1000*batch) {
 			t.Errorf("batch %d: %d files are left", batch, left)
 		}
 		if !slices.Contains(generations(w), "g1") && batch < 5 {
@@ -458,7 +463,11 @@ func TestScratchGoesByFenceAndOldReportsGo(t *testing.T) {
 	if got := w.store.Keys("docs/runs/"); !slices.Equal(got, want) {
 		t.Errorf("scratch %v, want %v", got, want)
 	}
-	want = []string{"docs/generations/g1/manifest.json", "docs/generations/g1/report.json", "docs/generations/g8/report.json"}
+	want = []string{
+		"docs/generations/g1/manifest.json",
+		"docs/generations/g1/report.json",
+		"docs/generations/g8/report.json",
+	}
 	if got := w.store.Keys("docs/generations/"); !slices.Equal(got, want) {
 		t.Errorf("generations %v, want %v", got, want)
 	}

@@ -17,7 +17,11 @@ const reportsStay = 14 * 24 * time.Hour
 const batchKeys = 1000
 
 // deleteWhere deletes the objects under a prefix that pick chooses.
-func (c *collector) deleteWhere(ctx context.Context, prefix string, pick func(key string, modified time.Time) bool) error {
+func (c *collector) deleteWhere(
+	ctx context.Context,
+	prefix string,
+	pick func(key string, modified time.Time) bool,
+) error {
 	var keys []string
 	flush := func() error {
 		err := artifact.DeleteAll(ctx, c.Artifacts.Store, keys)

@@ -15,8 +15,8 @@ import (
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
 )
 
-// Sixty nights of one per cent of changes must not make the stores grow: records and rows, artifacts and ledger, by what
-// the kept generations need.
+// Sixty nights of one per cent of changes must not make the stores grow: records and rows, artifacts and ledger, by
+// what the kept generations need.
 func TestSixtyNightsLeaveTheStoresAboutAsLargeAsWhatIsLive(t *testing.T) {
 	w := newWorld(t)
 	simulate(w, 60, claimsOf(t), func() (records, rows int) {
@@ -103,7 +103,12 @@ func simulate(w *world, nights int, claims coordination.Claims, stored func() (r
 		w.collect(night)
 		for _, task := range ledger.Tasks() {
 			book = ledger.New(w.store, claims) // another worker
-			_, err := book.Upkeep(t.Context(), task, collect.Listed(t.Context(), []artifact.Index{w.index}, task), w.now)
+			_, err := book.Upkeep(
+				t.Context(),
+				task,
+				collect.Listed(t.Context(), []artifact.Index{w.index}, task),
+				w.now,
+			)
 			w.check(err)
 		}
 	}

@@ -48,8 +48,16 @@ func TestAnAbandonedSegmentWaitsForTheGraceAndThenGoes(t *testing.T) {
 	}
 	w.collect(2)
 	w.store.Reset()
-	if w.collect(3); w.store.Calls(artifacttest.Put)+w.store.Calls(artifacttest.Delete) > 1 { // the cursor that is not there
-		t.Errorf("with nothing to do: %d writes, %d deletes", w.store.Calls(artifacttest.Put), w.store.Calls(artifacttest.Delete))
+	if w.collect(3); w.store.Calls(
+		artifacttest.Put,
+	)+w.store.Calls(
+		artifacttest.Delete,
+	) > 1 { // the cursor that is not there
+		t.Errorf(
+			"with nothing to do: %d writes, %d deletes",
+			w.store.Calls(artifacttest.Put),
+			w.store.Calls(artifacttest.Delete),
+		)
 	}
 }
 
@@ -131,7 +139,11 @@ func TestSettlingAndTheNextRunSpareWhatIsNamedNow(t *testing.T) {
 		manifest, err := w.index.Manifest(t.Context(), w.manifest["g1"])
 		w.check(err)
 		sha := manifest.Segments.Live[0].SHA256
-		list := map[string]any{"format": 2, "since": map[string]time.Time{}, "deleting": []string{"segment:" + sha, "segment:s1"}}
+		list := map[string]any{
+			"format":   2,
+			"since":    map[string]time.Time{},
+			"deleting": []string{"segment:" + sha, "segment:s1"},
+		}
 		_, err = blob.WriteJSON(t.Context(), w.store, "docs/condemned.json", list, blob.Cond{})
 		w.check(err)
 		w.abandon("s1")
@@ -166,7 +178,8 @@ func TestACollectorGivesWayToABuildThatChangedTheList(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := collect.Run(t.Context(), w.in()); !fault.Is(err, fault.GenBusy) || fault.KindOf(err) != fault.Transient {
+	if _, err := collect.Run(t.Context(), w.in()); !fault.Is(err, fault.GenBusy) ||
+		fault.KindOf(err) != fault.Transient {
 		t.Errorf("%v", err)
 	}
 	if !w.has("s1") || !reclaimed {
@@ -217,7 +230,9 @@ func TestSweepRecordsDeletesWhatNoGenerationLists(t *testing.T) {
 	lost := classOf("abandoned", "1")
 	all := []records.Record{
 		{Key: corpus.RecordKey(storeID, "docs", lost.ID, lost.Record)},
-		{Key: corpus.RecordKey(storeID, "docs", classOf("a", "1").ID, lost.Record)}, // another text of a class that lives
+		{
+			Key: corpus.RecordKey(storeID, "docs", classOf("a", "1").ID, lost.Record),
+		}, // another text of a class that lives
 		{Key: corpus.RecordKey(storeID, "docs2", lost.ID, lost.Record)},
 		{Key: corpus.RecordKey("f"+storeID[1:], "docs", lost.ID, lost.Record)},
 		{Key: storeID[:8] + ":c:docs:" + "something else"},

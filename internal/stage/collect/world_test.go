@@ -160,7 +160,8 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	w := &world{
-		t: t, dir: t.TempDir(), store: artifacttest.New(), leases: leases{}, now: day(0), keep: 1, manifest: map[string]string{},
+		t: t, dir: t.TempDir(), store: artifacttest.New(), leases: leases{}, now: day(0), keep: 1,
+		manifest: map[string]string{},
 	}
 	w.index = artifact.Index{Store: w.store, Name: "docs"}
 	w.store.Now = func() time.Time { return w.now }
@@ -201,7 +202,11 @@ func chunkOf(name, text string) live.Chunk {
 		_, _ = fmt.Sscan(n, &windows)
 		text, _, _ = strings.Cut(text, "*")
 	}
-	return live.Chunk{ID: corpus.ChunkID("d", name, 0), Digest: corpus.Sum("chunk", name, text), Windows: uint32(windows)}
+	return live.Chunk{
+		ID:      corpus.ChunkID("d", name, 0),
+		Digest:  corpus.Sum("chunk", name, text),
+		Windows: uint32(windows),
+	}
 }
 
 func sorted[T any](of map[string]string, make func(name, text string) T, id func(T) corpus.ID) []T {
