@@ -13,8 +13,8 @@ import (
 	"github.com/unweaver/unweaver/internal/store/artifact/artifacttest"
 )
 
-// A call that the model has admitted goes on when its worker is told to stop. Nobody else may pay for its key meanwhile,
-// however long it takes.
+// A call that the model has admitted goes on when its worker is told to stop. Nobody else may pay for its key
+// meanwhile, however long it takes.
 func TestAClaimLastsAsLongAsItsCallWhateverBecomesOfTheCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, shared := artifacttest.New(), newClaims()
@@ -56,14 +56,16 @@ func TestAPaidResultIsHeldUntilItCanBeStored(t *testing.T) {
 				return code.At("write", key)
 			}
 			ctx, stop := context.WithCancel(t.Context())
-			e, paid, err := ledger.New(store, newClaims()).Do(ctx, ledger.Extract, key(1), 0, func(context.Context) (ledger.Result, error) {
-				stop()
-				return ledger.Result{Value: []byte("v")}, nil
-			})
+			e, paid, err := ledger.New(store, newClaims()).
+				Do(ctx, ledger.Extract, key(1), 0, func(context.Context) (ledger.Result, error) {
+					stop()
+					return ledger.Result{Value: []byte("v")}, nil
+				})
 			if err != nil || !paid || string(e.Value) != "v" {
 				t.Errorf("%s: %v %v %v", code, e, paid, err)
 			}
-			if e, err = ledger.New(store, newClaims()).Get(t.Context(), ledger.Extract, key(1), 0); err != nil || e == nil {
+			if e, err = ledger.New(store, newClaims()).Get(t.Context(), ledger.Extract, key(1), 0); err != nil ||
+				e == nil {
 				t.Errorf("%s: it was lost: %v", code, err)
 			}
 		})
@@ -81,7 +83,8 @@ func TestAResultThatCanNeverBeStoredIsAnErrorAtOnceOrInTheEnd(t *testing.T) {
 				return nil
 			}
 			began := time.Now()
-			_, err := ledger.New(store, newClaims()).Put(t.Context(), ledger.Extract, key(1), 0, ledger.Result{Value: []byte("v")})
+			_, err := ledger.New(store, newClaims()).
+				Put(t.Context(), ledger.Extract, key(1), 0, ledger.Result{Value: []byte("v")})
 			if !fault.Is(err, code) || time.Since(began) > longest {
 				t.Errorf("%s: %v after %v", code, err, time.Since(began))
 			}

@@ -27,10 +27,9 @@ const expireEvery = 24 * time.Hour
 // deadShare: a run is written again without its dead entries once they are one in so many, or twice Unlisted old.
 const deadShare = 16
 
-// Expire drops entries, negative ones too, that are older than Unlisted and that listed does not give. An entry that was
-// packed is as old as its first pack. Listed may give
-// a key any number of times, in any order; an error of it ends Expire before anything is dropped. It gives how many
-// entries went. Memory does not grow with either.
+// Expire drops entries, negative ones too, that are older than Unlisted and that listed does not give. An entry that
+// was packed is as old as its first pack. Listed may give a key any number of times, in any order; an error of it ends
+// Expire before anything is dropped. It gives how many entries went. Memory does not grow with either.
 func (l *Ledger) Expire(
 	ctx context.Context, task string, listed iter.Seq2[corpus.Digest, error], now time.Time,
 ) (int64, error) {

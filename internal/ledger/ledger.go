@@ -1,15 +1,15 @@
 // Package ledger records what was paid for, so that nothing is paid twice in one artifact store (docs/contract.md,
 // Identity).
 //
-// Steps of a look-up, in this order: packs, a claim on the key, the loose entry, then pay. The loose entry is read under
-// the claim alone, so that a miss costs one look at it. A paid result is stored with If-None-Match before the call is
-// acknowledged: the first writer wins and a loser adopts what it finds. A content failure leaves a negative entry,
-// <key>.neg-<attempt>; a positive always wins.
+// Steps of a look-up, in this order: packs, a claim on the key, the loose entry, then pay. The loose entry is read
+// under the claim alone, so that a miss costs one look at it. A paid result is stored with If-None-Match before the
+// call is acknowledged: the first writer wins and a loser adopts what it finds. A content failure leaves a negative
+// entry, <key>.neg-<attempt>; a positive always wins.
 //
 //	ledger/<task>/loose/<2 hex>/<key>           one validated result
 //	ledger/<task>/packs/<sha256>                sorted entries of a shard, with a filter of its keys
 //	ledger/<task>/packs/<sha256>.swept          its loose entries are deleted
-//	ledger/<task>/merged/<run>-<first>-<last>   entries of several packs, each after its time, by range of the first byte
+//	ledger/<task>/merged/<run>-<first>-<last>   entries of several packs, each after its time, by range of first bytes
 //	ledger/<task>/merges/<run>.json             what a merge took in and gave: its inputs count no more, and go later
 //	ledger/<task>/expired.json                  when entries that nothing lists were last looked for
 package ledger

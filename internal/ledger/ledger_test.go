@@ -70,14 +70,12 @@ func TestAFailedPaymentStoresNothingAndGivesItsClaimBack(t *testing.T) {
 	store, c := stores(t)
 	l := ledger.New(store, c)
 	boom := errors.New("boom")
-	if _, _, err := l.Do(t.Context(), ledger.Extract, key(1), 0, func(context.Context) (ledger.Result, error) { return ledger.Result{}, boom }); !errors.Is(
-		err,
-		boom,
-	) {
+	fails := func(context.Context) (ledger.Result, error) { return ledger.Result{}, boom }
+	if _, _, err := l.Do(t.Context(), ledger.Extract, key(1), 0, fails); !errors.Is(err, boom) {
 		t.Fatal(err)
 	}
-	e, paid, err := ledger.New(store, c).
-		Do(t.Context(), ledger.Extract, key(1), 0, func(context.Context) (ledger.Result, error) { return ledger.Result{Value: []byte("v")}, nil })
+	pays := func(context.Context) (ledger.Result, error) { return ledger.Result{Value: []byte("v")}, nil }
+	e, paid, err := ledger.New(store, c).Do(t.Context(), ledger.Extract, key(1), 0, pays)
 	if err != nil || !paid || string(e.Value) != "v" {
 		t.Errorf("%v %v %v", e, paid, err)
 	}
@@ -130,7 +128,8 @@ func TestPackedEntriesAreFoundAndTheirLooseOnesSwept(t *testing.T) {
 	l := ledger.New(store, c)
 	var keys []corpus.Digest
 	for i := range 500 {
-		if _, err := l.Put(t.Context(), ledger.Extract, key(i), 0, ledger.Result{Value: []byte(fmt.Sprint("v", i))}); err != nil {
+		result := ledger.Result{Value: []byte(fmt.Sprint("v", i))}
+		if _, err := l.Put(t.Context(), ledger.Extract, key(i), 0, result); err != nil {
 			t.Fatal(err)
 		}
 		keys = append(keys, key(i))

@@ -228,7 +228,11 @@ func (l *Ledger) rewrite(
 		}
 	}
 	slices.Sort(done.Inputs)
-	w := &packWriter{ctx: ctx, store: l.store, prefix: mergedPrefix(task) + corpus.Sum(append([]string{how}, done.Inputs...)...).Short(32)}
+	w := &packWriter{
+		ctx:    ctx,
+		store:  l.store,
+		prefix: mergedPrefix(task) + corpus.Sum(append([]string{how}, done.Inputs...)...).Short(32),
+	}
 	defer w.discard()
 	slices.SortFunc(inputs, func(a, b run) int { return strings.Compare(a.name, b.name) })
 	for row, err := range union(ctx, l.store, inputs) {

@@ -64,7 +64,7 @@ func (l *Ledger) pack(ctx context.Context, task string, keys []corpus.Digest) (i
 			}
 		}
 	}
-	for entry, err := range par.Ordered(ctx, readWidth, source, func(ctx context.Context, key corpus.Digest) (looseEntry, error) {
+	read := func(ctx context.Context, key corpus.Digest) (looseEntry, error) {
 		raw, _, err := blob.Read(ctx, l.store, looseKey(task, key))
 		if fault.Is(err, fault.NotFound) {
 			return looseEntry{key: key}, nil
@@ -73,7 +73,8 @@ func (l *Ledger) pack(ctx context.Context, task string, keys []corpus.Digest) (i
 			raw = []byte{}
 		}
 		return looseEntry{key, raw}, err
-	}) {
+	}
+	for entry, err := range par.Ordered(ctx, readWidth, source, read) {
 		if err != nil {
 			return 0, err
 		}

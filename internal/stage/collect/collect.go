@@ -1,169 +1,300 @@
-// Package collect removes what nothing names any more: scratch of finished runs, generations beyond the kept ones,
-// and segments and collections that no kept manifest names. It condemns first and deletes at least a grace period
-// later, so a reader that opened a generation has time to leave it.
+// Package collect removes what nothing names any more. A generation goes in two steps: once no rule keeps it, it is
+// marked as collected, so that no reader opens it any more; when the mark is a grace period old and no reader holds the
+// generation, it is deleted. Steps of a run:
+//
+//  1. Scratch of this run and of those before it.
+//  2. The manifests of all generations, read anew: which are kept, and which were marked long enough ago.
+//  3. Of each generation that goes: the class records and vector rows that no generation that stays lists (computed
+//     from live segments, by a merge of sorted tables, never by asking a store), then its folder.
+//  4. Reports of runs that gave no generation, once they are old.
+//  5. Segments and collections that no manifest names: condemned at first, deleted a grace period later. Those of a
+//     generation that went have waited with it.
+//
+// Every step may be repeated, and ended after any write or delete: the next run goes on. Before every batch of deletes
+// the caller's Guard, the pointer and the readers' leases are asked again.
 package collect
 
 import (
 	"context"
-	"sort"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
-// In is what the stage works on; the caller holds the lease.
+// Readers tells which generations are in use.
+type Readers interface {
+	Leased(ctx context.Context, index string) (map[string]bool, error)
+}
+
+// OpenLive maps a live segment. Release is called once it is not needed any more.
+type OpenLive func(ctx context.Context, sha string) (file *live.File, release func(), err error)
+
+// In is what the stage works on; the caller holds the lease of the index.
 type In struct {
-	Artifacts  artifact.Index
-	Keep       int
-	Grace      time.Duration
-	Scratch    string // of this run, deleted at once
-	Refs       map[string]corpus.GenerationRef
-	Current    corpus.Pointer
-	Leased     map[string]bool // generations that readers use
-	Vectors    vectors.Store
+	Artifacts   artifact.Index
+	Keep        int           // published generations that stay
+	Grace       time.Duration // how long what nothing names stays
+	Fence       int64         // of the caller's lease: scratch of it and of older ones goes
+	Readers     Readers
+	Records     records.Store
+	Vectors     vectors.Store
+	Collections string // what the names of the index's collections start with
+	OpenLive    OpenLive
+	// Guard fails when the caller does not hold the lease any more, so that another build may use what would be
+	// deleted; nil never fails.
+	Guard      func(ctx context.Context) error
 	Now        time.Time
-	CollPrefix string // of the index's collections
-	OnProgress func(done int64)
+	OnProgress func(done int64) // things deleted
 }
 
 // Result counts.
 type Result struct {
-	Generations int64 `json:"generations"`
-	Deleted     int64 `json:"deleted"`
-	Condemned   int64 `json:"condemned"`
+	Generations int64    `json:"generations"` // deleted
+	Deleted     int64    `json:"deleted"`     // segments and collections
+	Condemned   int64    `json:"condemned"`   // segments and collections that wait
+	Records     int64    `json:"records"`     // class records deleted
+	Rows        int64    `json:"rows"`        // vector rows deleted
+	Damaged     []string `json:"damaged,omitempty"`
 }
 
-// Run does the stage.
+// collector is one run of the stage.
+type collector struct {
+	In
+	res     Result
+	done    int64
+	current corpus.Pointer
+	gens    map[string]*generation
+	blind   bool             // what some generation that stays needs is unknown: nothing that one might name is deleted
+	waited  map[string]since // what went with its generation, which has waited
+}
+
+// generation is one that has a reference.
+type generation struct {
+	name     string
+	ref      corpus.GenerationRef
+	manifest *corpus.Manifest // nil: damaged
+	kept     bool             // by a rule
+	leased   bool
+	marked   time.Time // zero: not
+}
+
+// Run does the stage. A generation that is damaged is named in the result, and as long as it is kept nothing is deleted
+// that it might need. A damaged current generation is an error.
 func Run(ctx context.Context, in In) (Result, error) {
-	var res Result
-	if err := deleteAll(ctx, in, in.Scratch+"/"); err != nil {
-		return res, err
+	if in.Guard == nil {
+		in.Guard = func(context.Context) error { return nil }
 	}
-	kept := keptGenerations(in)
-	named := map[string]bool{}
-	colls := map[string]bool{}
-	for gen, ref := range in.Refs {
-		if !kept[gen] {
-			if err := deleteAll(ctx, in, in.Artifacts.GenerationKey(gen, "")+"/"); err != nil {
-				return res, err
-			}
-			res.Generations++
-			continue
-		}
-		manifest, err := in.Artifacts.Manifest(ctx, ref.Manifest)
-		if err != nil {
-			return res, err
-		}
-		named[ref.Manifest] = true
-		for _, s := range manifest.Segments.All() {
-			named[s.SHA256] = true
-		}
-		colls[manifest.Collections.Classes], colls[manifest.Collections.Chunks] = true, true
+	c := &collector{In: in, waited: map[string]since{}}
+	if err := c.scratch(ctx); err != nil {
+		return c.res, err
 	}
-	dead, err := unnamed(ctx, in, named, colls)
+	if err := c.look(ctx); err != nil {
+		return c.res, err
+	}
+	due, err := c.mark(ctx)
 	if err != nil {
-		return res, err
+		return c.res, err
 	}
-	err = sweep(ctx, in, dead, &res)
-	return res, err
+	for _, gen := range due {
+		if err := c.remove(ctx, gen); err != nil {
+			return c.res, err
+		}
+	}
+	if err := c.reports(ctx); err != nil {
+		return c.res, err
+	}
+	if !c.blind {
+		err = c.segments(ctx)
+	}
+	return c.res, err
 }
 
-// keptGenerations: the newest Keep published, the current one, held ones newer than it, and those that readers use.
-func keptGenerations(in In) map[string]bool {
-	kept := map[string]bool{in.Current.Generation: true}
-	var pub []string
-	for g, ref := range in.Refs {
-		if in.Leased[g] || (ref.State == "held" && ref.Seq > in.Current.Seq) {
-			kept[g] = true
+// look reads the pointer, the references and the manifests.
+func (c *collector) look(ctx context.Context) error {
+	var err error
+	if c.current, _, err = c.Artifacts.Current(ctx); err != nil {
+		return err
+	}
+	refs, damaged, err := c.Artifacts.ReadableRefs(ctx)
+	if err != nil {
+		return err
+	}
+	for _, gen := range damaged {
+		if gen != c.current.Generation { // the pointer tells what its reference would
+			c.res.Damaged = append(c.res.Damaged, gen)
+			c.blind = true
+		}
+	}
+	if c.current.Generation != "" {
+		refs[c.current.Generation] = corpus.GenerationRef{
+			Manifest: c.current.Manifest, Seq: c.current.Seq, State: "published",
+		}
+	}
+	leased, err := c.Readers.Leased(ctx, c.Artifacts.Name)
+	if err != nil {
+		return err
+	}
+	kept := keptGenerations(refs, c.current, c.Keep)
+	c.gens = map[string]*generation{}
+	for name, ref := range refs {
+		gen := &generation{name: name, ref: ref, kept: kept[name], leased: leased[name]}
+		gen.manifest, err = c.Artifacts.Manifest(ctx, ref.Manifest)
+		if err != nil && (name == c.current.Generation || !artifact.IsDamage(err)) {
+			return err
+		}
+		if err != nil {
+			c.res.Damaged = append(c.res.Damaged, name)
+			c.blind = c.blind || gen.kept || gen.leased
+		}
+		if gen.marked, err = c.markOf(ctx, name); err != nil {
+			return err
+		}
+		c.gens[name] = gen
+	}
+	slices.Sort(c.res.Damaged)
+	c.keepParent()
+	return nil
+}
+
+// keepParent keeps what the current generation was made from.
+func (c *collector) keepParent() {
+	current := c.gens[c.current.Generation]
+	if current == nil || current.manifest.Parent == "" {
+		return
+	}
+	for _, gen := range c.gens {
+		gen.kept = gen.kept || gen.ref.Manifest == current.manifest.Parent
+	}
+}
+
+// keptGenerations: the newest keep published, the current one, and held ones newer than it.
+func keptGenerations(refs map[string]corpus.GenerationRef, current corpus.Pointer, keep int) map[string]bool {
+	kept := map[string]bool{current.Generation: true}
+	var published []string
+	for name, ref := range refs {
+		if ref.State == "held" && ref.Seq > current.Seq {
+			kept[name] = true
 		}
 		if ref.State == "published" {
-			pub = append(pub, g)
+			published = append(published, name)
 		}
 	}
-	sort.Slice(pub, func(i, j int) bool { return in.Refs[pub[i]].Seq > in.Refs[pub[j]].Seq })
-	for _, g := range pub[:min(max(1, in.Keep), len(pub))] {
-		kept[g] = true
+	slices.SortFunc(published, func(a, b string) int { return int(refs[b].Seq - refs[a].Seq) })
+	for _, name := range published[:min(max(1, keep), len(published))] {
+		kept[name] = true
 	}
 	return kept
 }
 
-func deleteAll(ctx context.Context, in In, prefix string) error {
-	var keys []string
-	for info, err := range in.Artifacts.Store.List(ctx, prefix, "") {
-		if err != nil {
-			return err
-		}
-		keys = append(keys, info.Key)
-	}
-	for i, k := range keys {
-		if err := in.Artifacts.Store.Delete(ctx, k); err != nil {
-			return err
-		}
-		in.OnProgress(int64(i))
-	}
-	return nil
+// mark is generations/<gen>/collected.
+type mark struct {
+	At time.Time `json:"at"`
 }
 
-// unnamed lists segments and collections that no kept manifest names.
-func unnamed(ctx context.Context, in In, named, colls map[string]bool) ([]string, error) {
-	var dead []string
-	prefix := in.Artifacts.SegmentKey("") + "/"
-	for info, err := range in.Artifacts.Store.List(ctx, prefix, "") {
-		if err != nil {
-			return nil, err
-		}
-		if sha := strings.TrimPrefix(info.Key, prefix); !named[sha] {
-			dead = append(dead, "segment:"+sha)
-		}
+// MarkKey is the object that says that a generation is collected: readers refuse it from then on.
+func MarkKey(index artifact.Index, gen string) string { return index.GenerationKey(gen, "collected") }
+
+func (c *collector) markOf(ctx context.Context, gen string) (time.Time, error) {
+	var m mark
+	_, err := blob.ReadJSON(ctx, c.Artifacts.Store, MarkKey(c.Artifacts, gen), &m)
+	if err != nil && artifact.IsDamage(err) { // a mark that cannot be read is made again
+		return time.Time{}, nil
 	}
-	all, err := in.Vectors.List(ctx, in.CollPrefix)
-	for _, c := range all {
-		if !colls[c] {
-			dead = append(dead, "collection:"+c)
-		}
-	}
-	return dead, err
+	return m.At, err
 }
 
-// sweep deletes what was condemned at least a grace period ago and condemns the rest.
-func sweep(ctx context.Context, in In, dead []string, res *Result) error {
-	key := in.Artifacts.Name + "/condemned.json"
-	was := map[string]time.Time{}
-	if _, err := blob.ReadJSON(ctx, in.Artifacts.Store, key, &was); err != nil && !fault.Is(err, fault.NotFound) {
+// mark marks what no rule keeps, takes marks off what one keeps again, and gives what may go, the oldest first.
+func (c *collector) mark(ctx context.Context) ([]*generation, error) {
+	var due []*generation
+	for _, gen := range c.gens {
+		key := MarkKey(c.Artifacts, gen.name)
+		switch {
+		case gen.kept && !gen.marked.IsZero():
+			if err := c.Artifacts.Store.Delete(ctx, key); err != nil {
+				return nil, err
+			}
+		case gen.kept:
+		case gen.marked.IsZero():
+			if _, err := blob.WriteJSON(ctx, c.Artifacts.Store, key, mark{c.Now.UTC()}, blob.Cond{}); err != nil {
+				return nil, err
+			}
+		case !gen.leased && c.Now.Sub(gen.marked) >= c.Grace:
+			due = append(due, gen)
+		}
+	}
+	slices.SortFunc(due, func(a, b *generation) int { return int(a.ref.Seq - b.ref.Seq) })
+	return due, nil
+}
+
+// ask is done before every batch of deletes: what was decided may have been overtaken.
+func (c *collector) ask(ctx context.Context, gen string) error {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	next := map[string]time.Time{}
-	for i, d := range dead {
-		at, ok := was[d]
-		if !ok {
-			at = in.Now
-		}
-		if !ok || in.Now.Sub(at) < in.Grace {
-			next[d] = at
-			res.Condemned++
-			continue
-		}
-		kind, name, _ := strings.Cut(d, ":")
-		var err error
-		if kind == "segment" {
-			err = in.Artifacts.Store.Delete(ctx, in.Artifacts.SegmentKey(name))
-		} else {
-			err = in.Vectors.Drop(ctx, name)
-		}
-		if err != nil {
-			return err
-		}
-		res.Deleted++
-		in.OnProgress(int64(i))
+	if err := c.Guard(ctx); err != nil {
+		return err
 	}
-	if len(was) == 0 && len(next) == 0 {
+	current, _, err := c.Artifacts.Current(ctx)
+	if err != nil {
+		return err
+	}
+	if current != c.current {
+		return overtaken(c.Artifacts.Name, "another generation was published meanwhile")
+	}
+	if gen == "" {
 		return nil
 	}
-	_, err := blob.WriteJSON(ctx, in.Artifacts.Store, key, next, blob.Cond{})
+	leased, err := c.Readers.Leased(ctx, c.Artifacts.Name)
+	if err == nil && leased[gen] {
+		err = overtaken(gen, "a reader opened it meanwhile")
+	}
 	return err
+}
+
+func overtaken(object, why string) error {
+	return fault.GenBusy.At("collect", object).Because(why).Advise("nothing is lost: the next run goes on")
+}
+
+func (c *collector) count(n int) {
+	c.done += int64(n)
+	if c.OnProgress != nil {
+		c.OnProgress(c.done)
+	}
+}
+
+// remove deletes a generation that is due.
+func (c *collector) remove(ctx context.Context, gen *generation) error {
+	if err := c.ask(ctx, gen.name); err != nil {
+		return err
+	}
+	if gen.manifest != nil {
+		if c.blind {
+			return nil // what it shares with the damaged one is unknown
+		}
+		if err := c.sweepKeys(ctx, gen); err != nil {
+			return err
+		}
+		if c.blind { // a live segment of one that stays is damaged
+			return nil
+		}
+		for _, name := range entriesOf(gen.manifest, gen.ref.Manifest) {
+			c.waited[name] = since{gen.marked}
+		}
+	}
+	if err := c.ask(ctx, gen.name); err != nil {
+		return err
+	}
+	if err := c.removeFolder(ctx, gen.name); err != nil {
+		return err
+	}
+	delete(c.gens, gen.name)
+	c.res.Generations++
+	return nil
 }

@@ -1,5 +1,5 @@
-// Package artifact lays out what the artifact store holds (docs/contract.md, Artifacts): paths, segments named by content, scratch
-// files of runs, manifests and the pointer. It knows no technology; blob.Store does.
+// Package artifact lays out what the artifact store holds (docs/contract.md, Artifacts): paths, segments named by
+// content, scratch files of runs, manifests and the pointer. It knows no technology; blob.Store does.
 package artifact
 
 import (

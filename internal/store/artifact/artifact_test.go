@@ -129,7 +129,10 @@ func TestAManifestIsReadBackOnlyWhole(t *testing.T) {
 	if _, err := x.Manifest(t.Context(), strings.Repeat("0", 64)); !fault.Is(err, fault.NotFound) {
 		t.Errorf("an absent one: %v", err)
 	}
-	store.Change(x.SegmentKey(sha), func(raw []byte) []byte { return bytes.Replace(raw, []byte(`:4,`), []byte(`:5,`), 1) })
+	store.Change(
+		x.SegmentKey(sha),
+		func(raw []byte) []byte { return bytes.Replace(raw, []byte(`:4,`), []byte(`:5,`), 1) },
+	)
 	if _, err := x.Manifest(t.Context(), sha); !fault.Is(err, fault.SegmentDamage) {
 		t.Errorf("a changed one: %v", err)
 	}
@@ -186,7 +189,10 @@ func TestProgramsThatStartTogetherAgreeOnTheStoreID(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range ids {
 		all.Go(func() {
-			id, err := artifact.StoreID(t.Context(), &late{Memory: store, wait: func() { once[i].Do(func() { meet.Done(); meet.Wait() }) }})
+			id, err := artifact.StoreID(
+				t.Context(),
+				&late{Memory: store, wait: func() { once[i].Do(func() { meet.Done(); meet.Wait() }) }},
+			)
 			if err != nil {
 				t.Error(err)
 			}

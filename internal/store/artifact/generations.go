@@ -8,6 +8,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
 // Generation is a generation as lists show it.
@@ -25,6 +26,29 @@ type Generation struct {
 	VectorHash  string    `json:"vector_hash"`
 	Manifest    string    `json:"manifest"`
 	Models      string    `json:"models"`
+}
+
+// Names lists the indexes of a store: its folders but the ledger's. It takes one listing request for each.
+func Names(ctx context.Context, store blob.Store) ([]string, error) {
+	var names []string
+	for after, more := "", true; more; {
+		more = false
+		for info, err := range store.List(ctx, "", after) {
+			if err != nil {
+				return nil, err
+			}
+			name, _, folder := strings.Cut(info.Key, "/")
+			after, more = info.Key, true
+			if folder {
+				after = name + "0" // '0' follows '/': the rest of the folder is passed over
+			}
+			if folder && name != "ledger" {
+				names = append(names, name)
+			}
+			break
+		}
+	}
+	return names, nil
 }
 
 // IsDamage tells an artifact that is lost or cannot be read from a store that does not answer.

@@ -64,7 +64,8 @@ func listed(t *testing.T, x artifact.Index) (names, states []string) {
 func TestGenerationsAreListedTheCurrentFirstThenTheNewest(t *testing.T) {
 	x, _, manifests := generations(t)
 	names, states := listed(t, x)
-	if !slices.Equal(names, []string{"g2", "g3", "g1"}) || !slices.Equal(states, []string{"current", "held", "published"}) {
+	if !slices.Equal(names, []string{"g2", "g3", "g1"}) ||
+		!slices.Equal(states, []string{"current", "held", "published"}) {
 		t.Errorf("%v %v", names, states)
 	}
 	all, err := x.Generations(t.Context())
@@ -124,7 +125,8 @@ func TestADamagedCurrentManifestIsAnErrorAndItsReferenceIsNotNeeded(t *testing.T
 
 func TestAStoreThatDoesNotAnswerIsNotTakenForDamage(t *testing.T) {
 	x, store, manifests := generations(t)
-	for _, key := range []string{x.SegmentKey(manifests["g1"]), x.GenerationKey("g1", "manifest.json"), "docs/generations/"} {
+	keys := []string{x.SegmentKey(manifests["g1"]), x.GenerationKey("g1", "manifest.json"), "docs/generations/"}
+	for _, key := range keys {
 		store.Fail = func(_ artifacttest.Op, k string) error {
 			if k == key {
 				return fault.StoreDown.At("read", k)

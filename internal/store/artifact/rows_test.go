@@ -93,7 +93,8 @@ func TestScanGivesTheRowsOfItsFramesInOneRequest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if string(row.Key) != rowKey(first+seen) || string(row.Value) != rowValue(first+seen) || row.Frame < c.from {
+			if string(row.Key) != rowKey(first+seen) || string(row.Value) != rowValue(first+seen) ||
+				row.Frame < c.from {
 				t.Fatalf("%s: row %d is %s of frame %d", c.situation, seen, row.Key, row.Frame)
 			}
 			seen++

@@ -1,0 +1,488 @@
+package collect_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/live"
+	"github.com/unweaver/unweaver/internal/stage/collect"
+	"github.com/unweaver/unweaver/internal/store/artifact/artifacttest"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// first and second are a generation and its successor: b changed, c went, d came.
+var (
+	first = content{
+		classes: map[string]string{"a": "1", "b": "1", "c": "1"},
+		chunks:  map[string]string{"x": "1*3", "y": "1", "z": "1*2"},
+	}
+	second = content{
+		classes: map[string]string{"a": "1", "b": "2", "d": "1"},
+		chunks:  map[string]string{"x": "1*2", "y": "2", "w": "1"},
+	}
+)
+
+func generations(w *world) []string {
+	refs, _, err := w.index.ReadableRefs(context.Background())
+	w.check(err)
+	var names []string
+	for name := range refs {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestGenerationsStayByRule(t *testing.T) {
+	for _, c := range []struct {
+		situation string
+		prepare   func(w *world)
+		want      []string
+	}{
+		{"the newest that are kept", func(w *world) { w.keep = 2 }, []string{"g4", "g5"}},
+		{"the current one, whatever is newer", func(w *world) { w.point("g2", 2) }, []string{"g2", "g5"}},
+		{"the parent of the current one", func(w *world) {
+			w.publish("g6", content{parent: "g3"})
+		}, []string{"g3", "g6"}},
+		{"a held one that is newer", func(w *world) { w.build("h", content{state: "held"}) }, []string{"g5", "h"}},
+		{"not a held one that is older", func(w *world) {
+			w.build("h", content{state: "held"})
+			w.publish("g6", content{})
+		}, []string{"g6"}},
+		{"one that a reader holds", func(w *world) { w.leases["g1"] = true }, []string{"g1", "g5"}},
+		{"one at least, though none should", func(w *world) { w.keep = 0 }, []string{"g5"}},
+	} {
+		w := newWorld(t)
+		for n := range 5 {
+			w.publish(fmt.Sprint("g", n+1), content{chunks: map[string]string{"c": fmt.Sprint(n)}})
+		}
+		c.prepare(w)
+		for night := range 4 {
+			w.collect(night)
+		}
+		if got := generations(w); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.situation, got, c.want)
+		}
+	}
+}
+
+// A generation is marked first, and goes a grace period later with all that it alone needs, and with nothing else.
+func TestAGenerationGoesInTwoStepsWithWhatItAloneNeeds(t *testing.T) {
+	w := newWorld(t)
+	w.publish("g1", first)
+	w.publish("g2", second)
+	for _, night := range []int{0, 0} { // within the grace
+		if res := w.collect(night); res.Generations+res.Records+res.Rows+res.Deleted != 0 {
+			t.Errorf("deleted at once: %+v", res)
+		}
+	}
+	if missing := w.missing("g1", first); missing != nil {
+		t.Errorf("a marked generation lost %v", missing)
+	}
+	if len(w.store.Keys(collect.MarkKey(w.index, "g1"))) != 1 ||
+		len(w.store.Keys(collect.MarkKey(w.index, "g2"))) != 0 {
+		t.Error("marks: want one on g1 alone")
+	}
+	res := w.collect(1)
+	// Records and class rows of b 1 and c 1; windows 2 of x, 0 of y 1, 0 and 1 of z.
+	if res.Generations != 1 || res.Records != 2 || res.Rows != 2+4 || res.Deleted != 4 {
+		t.Errorf("%+v", res)
+	}
+	w.alone("g2", second)
+	if folder := w.store.Keys("docs/generations/g1/"); len(folder) != 1 || !strings.HasSuffix(folder[0], "/collected") {
+		t.Errorf("left of its folder: %v", folder)
+	}
+	if res := w.collect(16); len(w.store.Keys("docs/generations/g1/")) != 0 || len(w.store.Keys("docs/sweep/")) != 0 {
+		t.Errorf("after 16 days: %+v, %v", res, w.store.Keys("docs/"))
+	}
+}
+
+// alone checks that the stores hold what one generation needs and nothing more.
+func (w *world) alone(gen string, c content) {
+	w.t.Helper()
+	if missing := w.missing(gen, c); missing != nil {
+		w.t.Errorf("%s misses %v", gen, missing)
+	}
+	want := len(c.classes)*2 + 2
+	for name, text := range c.chunks {
+		want += int(chunkOf(name, text).Windows)
+	}
+	got := 0
+	for _, entry := range w.state() {
+		if strings.HasPrefix(entry, "record ") || strings.HasPrefix(entry, "row ") ||
+			strings.HasPrefix(entry, "collection ") {
+			got++
+		}
+	}
+	if got != want {
+		w.t.Errorf("%d records, rows and collections beside %s, want %d: %v", got, gen, want, w.state())
+	}
+	if segments := w.store.Keys("docs/segments/"); len(segments) != 4 { // live, extract, classes, manifest
+		w.t.Errorf("%d segments, want 4", len(segments))
+	}
+}
+
+// Whatever the run was doing when its worker died, nothing that is kept is touched, and the next runs end where an
+// undisturbed one does.
+func TestARunMayEndAfterAnyWriteOrDelete(t *testing.T) {
+	boom := errors.New("killed")
+	fill := func() *world {
+		w := newWorld(t)
+		w.publish("g1", first)
+		w.publish("g2", content{classes: map[string]string{"e": "1"}, collections: corpus.Collections{
+			Classes: collPrefix + "classes_1", Chunks: collPrefix + "chunks_1",
+		}})
+		w.publish("g3", second)
+		for _, key := range []string{"docs/runs/g3/1/build.json", "docs/segments/abandoned"} {
+			_, err := blob.Write(context.Background(), w.store, key, nil, blob.Cond{})
+			w.check(err)
+		}
+		w.fence = 1
+		return w
+	}
+	settle := func(w *world) []string {
+		for night := 3; night < 7; night++ {
+			w.collect(night)
+		}
+		w.collect(30)
+		w.alone("g3", second)
+		return w.state()
+	}
+	undisturbed := fill()
+	undisturbed.collect(0)
+	undisturbed.collect(1)
+	want := settle(undisturbed)
+	for night := range 3 {
+		for crash := 1; ; crash++ {
+			w := fill()
+			for n := range night {
+				w.collect(n)
+			}
+			changes := 0
+			w.fail = func(string) error {
+				if changes++; changes >= crash {
+					return boom
+				}
+				return nil
+			}
+			w.now = day(night)
+			_, err := collect.Run(t.Context(), w.in())
+			w.fail = nil
+			if missing := w.missing("g3", second); missing != nil {
+				t.Fatalf("night %d, killed at change %d: %v", night, crash, missing)
+			}
+			if err == nil {
+				if night == 1 && crash < 10 {
+					t.Errorf("the second night makes %d changes only", crash-1)
+				}
+				break
+			}
+			if !errors.Is(err, boom) {
+				t.Fatal(err)
+			}
+			if got := settle(w); !slices.Equal(got, want) {
+				t.Fatalf("night %d, killed at change %d: %v, want %v", night, crash, got, want)
+			}
+		}
+	}
+}
+
+func TestASweepThatEndedGoesOnWhereItWas(t *testing.T) {
+	const classes = 40_000
+	w := newWorld(t)
+	large := content{classes: map[string]string{}}
+	for i := range classes {
+		large.classes[fmt.Sprint("class ", i)] = "1"
+	}
+	w.publish("g1", large)
+	w.publish("g2", second)
+	w.collect(0)
+	batches := 0
+	w.fail = func(op string) error {
+		if op == "delete records" {
+			if batches++; batches == 35 {
+				return fault.StoreDown.At("delete", "records")
+			}
+		}
+		return nil
+	}
+	w.now = day(1)
+	res, err := collect.Run(t.Context(), w.in())
+	if !fault.Is(err, fault.StoreDown) || res.Records != 34_000 {
+		t.Fatal(res, err)
+	}
+	w.fail = nil
+	// Two cursors of 16 batches were written; each names the last key before it, which is deleted twice.
+	if res = w.collect(1); res.Records != classes-32_000+1 {
+		t.Errorf("the second run deleted %d records", res.Records)
+	}
+	w.alone("g2", second)
+}
+
+func TestRowsThatAnotherGenerationListsStay(t *testing.T) {
+	class := func(text string) content { return content{classes: map[string]string{"a": text}} }
+	windows := func(n int) content { return content{chunks: map[string]string{"x": fmt.Sprint("1*", n)}} }
+	other := corpus.Collections{Classes: collPrefix + "classes_9", Chunks: collPrefix + "chunks_9"}
+	for _, c := range []struct {
+		situation    string
+		gone, stays  content
+		records, row int64
+	}{
+		{"the same", first, first, 0, 0},
+		{"another text of a class", class("1"), class("2"), 1, 1},
+		{"fewer windows", windows(5), windows(2), 0, 3},
+		{"more windows", windows(2), windows(5), 0, 0},
+		{"another collection: its rows go with it", first, content{classes: first.classes, collections: other}, 0, 0},
+	} {
+		w := newWorld(t)
+		w.publish("g1", c.gone)
+		w.publish("g2", c.stays)
+		w.collect(0)
+		res := w.collect(1)
+		if res.Generations != 1 || res.Records != c.records || res.Rows != c.row {
+			t.Errorf("%s: %+v", c.situation, res)
+		}
+		if missing := w.missing("g2", c.stays); missing != nil {
+			t.Errorf("%s: lost %v", c.situation, missing)
+		}
+	}
+}
+
+// Generations that no rule keeps still count as long as they are there: within their grace, and while a reader holds
+// them.
+func TestRowsOfOneThatWaitsToGoStay(t *testing.T) {
+	for _, leased := range []bool{false, true} {
+		w := newWorld(t)
+		w.publish("g1", first)
+		w.publish("g2", first)
+		w.collect(0) // g1 is marked
+		if leased {
+			w.leases["g2"] = true
+		}
+		w.publish("g3", second)
+		if res := w.collect(1); res.Generations != 1 || res.Records+res.Rows > 0 { // g2 is marked
+			t.Errorf("leased %v: %+v", leased, res)
+		}
+		if missing := w.missing("g2", first); missing != nil {
+			t.Errorf("leased %v: g2 lost %v", leased, missing)
+		}
+		res := w.collect(5)
+		if want := int64(2); leased != (res.Records == 0) || (!leased && res.Records != want) {
+			t.Errorf("leased %v: then %+v", leased, res)
+		}
+	}
+}
+
+// A folder whose reference is gone is not found again: the reference goes last.
+func TestAFolderThatIsHalfDeletedIsFoundAgain(t *testing.T) {
+	w := newWorld(t)
+	w.publish("g1", first)
+	for i := range 2500 {
+		key := w.index.GenerationKey("g1", fmt.Sprintf("dead-letters/%04d.json", i))
+		_, err := blob.Write(t.Context(), w.store, key, nil, blob.Cond{})
+		w.check(err)
+		key = w.index.GenerationKey("g1", fmt.Sprintf("z/%04d.json", i)) // behind the reference in the order of keys
+		_, err = blob.Write(t.Context(), w.store, key, nil, blob.Cond{})
+		w.check(err)
+	}
+	w.publish("g2", second)
+	w.collect(0)
+	killed := errors.New("killed")
+	for batch := 1; batch <= 5; batch++ {
+		deletes := 0
+		w.fail = func(op string) error {
+			if strings.HasPrefix(op, "delete docs/generations/g1/") {
+				if deletes++; deletes == 2 {
+					return killed
+				}
+			}
+			return nil
+		}
+		w.now = day(1)
+		if _, err := collect.Run(t.Context(), w.in()); batch < 5 && !errors.Is(err, killed) {
+			t.Fatalf("batch %d: %v", batch, err)
+		}
+		if left := len(w.store.Keys("docs/generations/g1/")); batch < 5 &&
+			(left != 5004-1000*batch-1 && left != 5004-1000*batch) {
+			t.Errorf("batch %d: %d files are left", batch, left)
+		}
+		if !slices.Contains(generations(w), "g1") && batch < 5 {
+			t.Fatalf("batch %d: the reference is gone before the rest", batch)
+		}
+	}
+	w.fail = nil
+	w.collect(1)
+	w.alone("g2", second)
+	if folder := w.store.Keys("docs/generations/g1/"); len(folder) != 1 {
+		t.Errorf("%d files are left of it", len(folder))
+	}
+}
+
+func TestARollbackTakesTheMarkOff(t *testing.T) {
+	w := newWorld(t)
+	w.publish("g1", first)
+	w.publish("g2", second)
+	w.collect(0)
+	w.point("g1", 1)
+	w.collect(1)
+	if missing := w.missing("g1", first); missing != nil || len(w.store.Keys(collect.MarkKey(w.index, "g1"))) != 0 {
+		t.Errorf("the current generation is marked or lost %v", missing)
+	}
+}
+
+// What was decided is asked again before every batch: a collector may have slept.
+func TestWhatHappensMeanwhileStopsTheDeletes(t *testing.T) {
+	for _, c := range []struct {
+		situation string
+		meanwhile func(w *world)
+		code      fault.Code
+	}{
+		{"another run took the lease", func(w *world) {
+			w.guard = func(context.Context) error { return fault.LeaseHeld.At("collect", "docs") }
+		}, fault.LeaseHeld},
+		{"the generation was rolled back to", func(w *world) { w.point("g1", 1) }, fault.GenBusy},
+		{"a reader opened it", func(w *world) { w.leases["g1"] = true }, fault.GenBusy},
+	} {
+		w := newWorld(t)
+		w.publish("g1", first)
+		w.publish("g2", second)
+		w.collect(0)
+		w.now = day(1)
+		in := w.in()
+		in.Guard = func(ctx context.Context) error {
+			if w.guard != nil {
+				return w.guard(ctx)
+			}
+			return nil
+		}
+		open := in.OpenLive
+		in.OpenLive = func(ctx context.Context, sha string) (*live.File, func(), error) {
+			c.meanwhile(w) // between the decision and the first delete
+			return open(ctx, sha)
+		}
+		if _, err := collect.Run(t.Context(), in); !fault.Is(err, c.code) {
+			t.Errorf("%s: %v", c.situation, err)
+		}
+		if missing := w.missing("g1", first); missing != nil {
+			t.Errorf("%s: deleted %v", c.situation, missing)
+		}
+	}
+}
+
+func cut(raw []byte) []byte { return raw[:len(raw)/2] }
+
+func TestDamageIsNamedAndNothingThatItMightNeedIsDeleted(t *testing.T) {
+	liveOf := func(w *world, gen string) string {
+		manifest, err := w.index.Manifest(context.Background(), w.manifest[gen])
+		w.check(err)
+		return w.index.SegmentKey(manifest.Segments.Live[0].SHA256)
+	}
+	manifestOf := func(w *world, gen string) string { return w.index.SegmentKey(w.manifest[gen]) }
+	refOf := func(w *world, gen string) string { return w.index.GenerationKey(gen, "manifest.json") }
+	for _, c := range []struct {
+		situation string
+		object    func(w *world, gen string) string
+		gen       string
+		goes      bool // g1 goes, though g1's own keys may stay
+		named     string
+	}{
+		{"the manifest of a kept one", manifestOf, "g2", false, "g2"},
+		{"the reference of a kept one", refOf, "g2", false, "g2"},
+		{"the live segment of a kept one", liveOf, "g2", false, "g2"},
+		{"the manifest of one that goes", manifestOf, "g1", true, "g1"},
+		{"the live segment of one that goes", liveOf, "g1", true, "g1"},
+	} {
+		w := newWorld(t)
+		w.keep = 2
+		w.publish("g1", first)
+		w.publish("g2", second)
+		w.publish("g3", content{classes: map[string]string{"a": "1"}})
+		w.store.Change(c.object(w, c.gen), cut)
+		w.collect(0)
+		res := w.collect(1)
+		if res.Generations > 0 != c.goes || !slices.Contains(res.Damaged, c.named) || res.Records+res.Rows > 0 {
+			t.Errorf("%s: %+v", c.situation, res)
+		}
+		if !c.goes && res.Deleted > 0 {
+			t.Errorf("%s: segments went: %+v", c.situation, res)
+		}
+		if missing := w.missing("g3", content{classes: map[string]string{"a": "1"}}); missing != nil {
+			t.Errorf("%s: lost %v", c.situation, missing)
+		}
+	}
+	w := newWorld(t)
+	w.publish("g1", first)
+	w.publish("g2", second)
+	w.store.Change(manifestOf(w, "g2"), cut)
+	if _, err := collect.Run(t.Context(), w.in()); !fault.Is(err, fault.SegmentDamage) {
+		t.Errorf("a damaged current generation: %v", err)
+	}
+}
+
+func TestAStoreThatDoesNotAnswerIsNotTakenForDamage(t *testing.T) {
+	w := newWorld(t)
+	w.publish("g1", first)
+	w.publish("g2", second)
+	w.collect(0)
+	w.now = day(1)
+	manifest := w.index.SegmentKey(w.manifest["g1"])
+	w.store.Fail = func(op artifacttest.Op, key string) error {
+		if op == artifacttest.Get && key == manifest {
+			return fault.StoreDown.At("read", key)
+		}
+		return nil
+	}
+	if res, err := collect.Run(t.Context(), w.in()); !fault.Is(err, fault.StoreDown) || res.Generations != 0 {
+		t.Errorf("%+v %v", res, err)
+	}
+}
+
+func TestScratchGoesByFenceAndOldReportsGo(t *testing.T) {
+	w := newWorld(t)
+	w.publish("g1", first)
+	put := func(at time.Time, keys ...string) {
+		w.now = at
+		for _, key := range keys {
+			_, err := blob.Write(t.Context(), w.store, key, []byte("{}"), blob.Cond{})
+			w.check(err)
+		}
+	}
+	put(day(0), "docs/runs/g9/3/build.json", "docs/runs/g1/5/a/b.rows", "docs/runs/g8/6/build.json",
+		"docs/runs/r/restore/old.json", "docs/generations/g7/report.json", "docs/generations/g7/dead-letters/c.json")
+	put(day(10), "docs/runs/r/restore/parts.json", "docs/generations/g8/report.json")
+	w.fence = 5
+	w.collect(15)
+	want := []string{"docs/runs/g8/6/build.json", "docs/runs/r/restore/parts.json"}
+	if got := w.store.Keys("docs/runs/"); !slices.Equal(got, want) {
+		t.Errorf("scratch %v, want %v", got, want)
+	}
+	want = []string{
+		"docs/generations/g1/manifest.json",
+		"docs/generations/g1/report.json",
+		"docs/generations/g8/report.json",
+	}
+	if got := w.store.Keys("docs/generations/"); !slices.Equal(got, want) {
+		t.Errorf("generations %v, want %v", got, want)
+	}
+}
+
+func TestACancelledRunDeletesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.publish("g1", first)
+	w.publish("g2", second)
+	w.collect(0)
+	before := w.state()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w.now = day(1)
+	if _, err := collect.Run(ctx, w.in()); !errors.Is(err, context.Canceled) || !slices.Equal(before, w.state()) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,86 @@
+package collect
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/store/artifact"
+)
+
+// reportsStay is how long the reports and dead letters of a run that gave no generation stay, the mark of a generation
+// that went, and the scratch of runs without a fence.
+const reportsStay = 14 * 24 * time.Hour
+
+// batchKeys is how many objects are gathered before they are deleted.
+const batchKeys = 1000
+
+// deleteWhere deletes the objects under a prefix that pick chooses.
+func (c *collector) deleteWhere(
+	ctx context.Context,
+	prefix string,
+	pick func(key string, modified time.Time) bool,
+) error {
+	var keys []string
+	flush := func() error {
+		err := artifact.DeleteAll(ctx, c.Artifacts.Store, keys)
+		c.count(len(keys))
+		keys = keys[:0]
+		return err
+	}
+	for info, err := range c.Artifacts.Store.List(ctx, prefix, "") {
+		if err != nil {
+			return err
+		}
+		if !pick(info.Key, info.Modified) {
+			continue
+		}
+		if keys = append(keys, info.Key); len(keys) == batchKeys {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return flush()
+}
+
+// scratch deletes runs/<generation>/<fence>/ of fences up to the caller's. What has no fence (a restore's) goes when it
+// is old.
+func (c *collector) scratch(ctx context.Context) error {
+	prefix := strings.TrimSuffix(c.Artifacts.RunKey(""), "/") + "/"
+	return c.deleteWhere(ctx, prefix, func(key string, modified time.Time) bool {
+		_, rest, _ := strings.Cut(strings.TrimPrefix(key, prefix), "/")
+		name, _, _ := strings.Cut(rest, "/")
+		fence, err := strconv.ParseInt(name, 10, 64)
+		if err != nil {
+			return c.Now.Sub(modified) > reportsStay
+		}
+		return fence <= c.Fence
+	})
+}
+
+// removeFolder deletes generations/<gen>/: its reference after everything else, so that a run that ends early finds it
+// again, and not its mark, which says for a while that there was such a generation.
+func (c *collector) removeFolder(ctx context.Context, gen string) error {
+	reference := c.Artifacts.GenerationKey(gen, "manifest.json")
+	err := c.deleteWhere(ctx, c.Artifacts.GenerationKey(gen, "")+"/", func(key string, _ time.Time) bool {
+		return key != reference && key != MarkKey(c.Artifacts, gen)
+	})
+	if err != nil {
+		return err
+	}
+	return artifact.DeleteAll(ctx, c.Artifacts.Store, []string{reference, c.cursorKey(gen)})
+}
+
+// reports deletes what is left in the folders of generations without a reference, once it is old.
+func (c *collector) reports(ctx context.Context) error {
+	if c.blind { // an unreadable reference is one
+		return nil
+	}
+	prefix := c.Artifacts.GenerationKey("", "") + "/"
+	return c.deleteWhere(ctx, prefix, func(key string, modified time.Time) bool {
+		gen, _, _ := strings.Cut(strings.TrimPrefix(key, prefix), "/")
+		return c.gens[gen] == nil && c.Now.Sub(modified) > reportsStay
+	})
+}

@@ -1,0 +1,303 @@
+package collect
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"sort"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/live"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// What of a digest stands in the key of a vector row: rows of equal keys are one row.
+const (
+	classRowBytes = 8
+	chunkRowBytes = 4
+)
+
+// cursorEvery is how many batches of keys are deleted between two writes of the cursor.
+const cursorEvery = 16
+
+// The sections of a sweep, in order.
+const (
+	sweepRecords = iota
+	sweepClasses
+	sweepChunks
+	sweepDone
+)
+
+// sweepCursor is sweep/<gen>.json: how far the keys of a generation are deleted.
+type sweepCursor struct {
+	Manifest string `json:"manifest"`
+	Section  int    `json:"section"`
+	Place    int    `json:"place"` // in the section's table
+}
+
+func (c *collector) cursorKey(gen string) string { return c.Artifacts.Name + "/sweep/" + gen + ".json" }
+
+// keySweep deletes the keys of one generation that none of the others lists.
+type keySweep struct {
+	*collector
+	gen     *generation
+	own     *live.File
+	others  []other
+	cursor  sweepCursor
+	keys    []string
+	batches int
+	remove  func(ctx context.Context, keys []string) error
+	counter *int64
+}
+
+// other is a generation that stays.
+type other struct {
+	file        *live.File
+	collections corpus.Collections
+}
+
+// sweepKeys deletes the records and rows that only this generation lists. Where a live segment is damaged it deletes
+// nothing: of this generation, and the keys are left to SweepRecords; of another, and the generation stays too.
+func (c *collector) sweepKeys(ctx context.Context, gen *generation) error {
+	own, release, err := c.open(ctx, gen.manifest)
+	if err != nil {
+		if artifact.IsDamage(err) {
+			c.damaged(gen.name)
+			return nil
+		}
+		return err
+	}
+	defer release()
+	s := &keySweep{collector: c, gen: gen, own: own}
+	for _, name := range c.names() {
+		stays := c.gens[name]
+		if stays == gen || stays.manifest == nil {
+			continue // one that is damaged and not kept cannot be opened by anybody
+		}
+		file, release, err := c.open(ctx, stays.manifest)
+		if err != nil {
+			if artifact.IsDamage(err) {
+				c.damaged(name)
+				c.blind = true
+				return nil
+			}
+			return err
+		}
+		defer release()
+		s.others = append(s.others, other{file, stays.manifest.Collections})
+	}
+	return s.run(ctx)
+}
+
+// names of the generations, in order.
+func (c *collector) names() []string {
+	names := make([]string, 0, len(c.gens))
+	for name := range c.gens {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (c *collector) damaged(gen string) {
+	if !slices.Contains(c.res.Damaged, gen) {
+		c.res.Damaged = append(c.res.Damaged, gen)
+	}
+}
+
+func (c *collector) open(ctx context.Context, manifest *corpus.Manifest) (*live.File, func(), error) {
+	if len(manifest.Segments.Live) == 0 {
+		return nil, nil, fault.SegmentDamage.At("open generation", manifest.Generation).
+			Because("its manifest names no live segment").
+			Advise("publish another generation")
+	}
+	return c.OpenLive(ctx, manifest.Segments.Live[0].SHA256)
+}
+
+func (s *keySweep) run(ctx context.Context) error {
+	_, err := blob.ReadJSON(ctx, s.Artifacts.Store, s.cursorKey(s.gen.name), &s.cursor)
+	if err != nil && !artifact.IsDamage(err) {
+		return err
+	}
+	if err != nil || s.cursor.Manifest != s.gen.ref.Manifest {
+		s.cursor = sweepCursor{Manifest: s.gen.ref.Manifest}
+	}
+	for ; s.cursor.Section < sweepDone; s.cursor.Section, s.cursor.Place = s.cursor.Section+1, 0 {
+		switch s.cursor.Section {
+		case sweepRecords:
+			err = s.records(ctx)
+		case sweepClasses:
+			err = s.classRows(ctx)
+		case sweepChunks:
+			err = s.chunkRows(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// in gives the others whose rows lie in a collection. Of one that none of them uses all rows go with the collection.
+func (s *keySweep) in(of func(corpus.Collections) string) []other {
+	var out []other
+	for _, o := range s.others {
+		if of(o.collections) == of(s.gen.manifest.Collections) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+func (s *keySweep) records(ctx context.Context) error {
+	s.remove, s.counter = s.Records.DeleteRecords, &s.res.Records
+	manifest := s.gen.manifest
+	walks := s.classWalks(s.others)
+	for ; s.cursor.Place < len(s.own.Classes); s.cursor.Place++ {
+		class := &s.own.Classes[s.cursor.Place]
+		listed := false
+		for _, walk := range walks {
+			if same := walk.seek(class.ID); same != nil && same.Record == class.Record {
+				listed = true
+			}
+		}
+		if listed {
+			continue
+		}
+		key := corpus.RecordKey(manifest.Store, s.Artifacts.Name, class.ID, class.Record)
+		if err := s.add(ctx, key); err != nil {
+			return err
+		}
+	}
+	return s.flush(ctx)
+}
+
+func (s *keySweep) classRows(ctx context.Context) error {
+	others := s.in(func(c corpus.Collections) string { return c.Classes })
+	if len(others) == 0 {
+		return nil
+	}
+	s.rowsOf(s.gen.manifest.Collections.Classes)
+	walks := s.classWalks(others)
+	for ; s.cursor.Place < len(s.own.Classes); s.cursor.Place++ {
+		class := &s.own.Classes[s.cursor.Place]
+		listed := false
+		for _, walk := range walks {
+			same := walk.seek(class.ID)
+			if same != nil && bytes.Equal(same.Vector[:classRowBytes], class.Vector[:classRowBytes]) {
+				listed = true
+			}
+		}
+		if listed {
+			continue
+		}
+		if err := s.add(ctx, corpus.ClassRow(class.ID, class.Vector)); err != nil {
+			return err
+		}
+	}
+	return s.flush(ctx)
+}
+
+func (s *keySweep) chunkRows(ctx context.Context) error {
+	others := s.in(func(c corpus.Collections) string { return c.Chunks })
+	if len(others) == 0 {
+		return nil
+	}
+	s.rowsOf(s.gen.manifest.Collections.Chunks)
+	walks := make([]*walk[live.Chunk], len(others))
+	for i, o := range others {
+		walks[i] = newWalk(o.file.Chunks, func(c *live.Chunk) *corpus.ID { return &c.ID })
+	}
+	for ; s.cursor.Place < len(s.own.Chunks); s.cursor.Place++ {
+		chunk := &s.own.Chunks[s.cursor.Place]
+		listed := uint32(0) // windows below this are
+		for _, walk := range walks {
+			same := walk.seek(chunk.ID)
+			if same != nil && bytes.Equal(same.Digest[:chunkRowBytes], chunk.Digest[:chunkRowBytes]) {
+				listed = max(listed, same.Windows)
+			}
+		}
+		for window := listed; window < chunk.Windows; window++ {
+			if err := s.add(ctx, corpus.ChunkRow(chunk.ID, int(window), chunk.Digest)); err != nil {
+				return err
+			}
+		}
+	}
+	return s.flush(ctx)
+}
+
+func (s *keySweep) rowsOf(collection string) {
+	s.counter = &s.res.Rows
+	s.remove = func(ctx context.Context, keys []string) error {
+		err := s.Vectors.Delete(ctx, collection, keys)
+		if fault.Is(err, fault.NotFound) { // the collection is gone, and its rows with it
+			return nil
+		}
+		return err
+	}
+}
+
+func (s *keySweep) add(ctx context.Context, key string) error {
+	if s.keys = append(s.keys, key); len(s.keys) < batchKeys {
+		return nil
+	}
+	return s.flush(ctx)
+}
+
+// flush deletes what is gathered. The cursor may lie behind what is deleted, never before.
+func (s *keySweep) flush(ctx context.Context) error {
+	if len(s.keys) == 0 {
+		return nil
+	}
+	if err := s.ask(ctx, s.gen.name); err != nil {
+		return err
+	}
+	if err := s.remove(ctx, s.keys); err != nil {
+		return err
+	}
+	*s.counter += int64(len(s.keys))
+	s.count(len(s.keys))
+	s.keys = s.keys[:0]
+	if s.batches++; s.batches%cursorEvery != 0 {
+		return nil
+	}
+	_, err := blob.WriteJSON(ctx, s.Artifacts.Store, s.cursorKey(s.gen.name), s.cursor, blob.Cond{})
+	return err
+}
+
+// walk goes through a table that is sorted by id, once.
+type walk[T any] struct {
+	table []T
+	id    func(*T) *corpus.ID
+	begun bool
+}
+
+func newWalk[T any](table []T, id func(*T) *corpus.ID) *walk[T] {
+	return &walk[T]{table: table, id: id}
+}
+
+func (s *keySweep) classWalks(others []other) []*walk[live.Class] {
+	walks := make([]*walk[live.Class], len(others))
+	for i, o := range others {
+		walks[i] = newWalk(o.file.Classes, func(c *live.Class) *corpus.ID { return &c.ID })
+	}
+	return walks
+}
+
+// seek finds an id; ids asked for must not decrease.
+func (w *walk[T]) seek(id corpus.ID) *T {
+	before := func(i int) bool { return bytes.Compare(w.id(&w.table[i])[:], id[:]) < 0 }
+	if !w.begun { // a sweep that goes on begins in the middle
+		w.begun = true
+		w.table = w.table[sort.Search(len(w.table), func(i int) bool { return !before(i) }):]
+	}
+	for len(w.table) > 0 && before(0) {
+		w.table = w.table[1:]
+	}
+	if len(w.table) > 0 && *w.id(&w.table[0]) == id {
+		return &w.table[0]
+	}
+	return nil
+}

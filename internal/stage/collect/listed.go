@@ -1,0 +1,89 @@
+package collect
+
+import (
+	"context"
+	"iter"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+)
+
+// Listed gives the ledger keys of a task that generations of these indexes list, some of them more than once. Every
+// generation that is there counts, also one that is marked as collected. Anything that cannot be read is an error: a
+// key that is left out would be dropped. Embeddings are listed by nothing: their vectors are in segments.
+func Listed(ctx context.Context, indexes []artifact.Index, task string) iter.Seq2[corpus.Digest, error] {
+	return func(yield func(corpus.Digest, error) bool) {
+		for _, index := range indexes {
+			segments, err := listingSegments(ctx, index, task)
+			if err != nil {
+				yield(corpus.Digest{}, err)
+				return
+			}
+			for _, key := range segments {
+				for row, err := range artifact.ScanAll(ctx, index.Store, key) {
+					var keys []corpus.Digest
+					if err == nil {
+						keys, err = rowKeys(row.Value, task)
+					}
+					if err != nil {
+						yield(corpus.Digest{}, err)
+						return
+					}
+					for _, k := range keys {
+						if !k.IsZero() && !yield(k, nil) {
+							return
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// listingSegments are the segments of an index whose rows list keys of a task, each once.
+func listingSegments(ctx context.Context, index artifact.Index, task string) ([]string, error) {
+	refs, err := index.Refs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	current, _, err := index.Current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if current.Generation != "" {
+		refs[current.Generation] = corpus.GenerationRef{Manifest: current.Manifest}
+	}
+	seen := map[string]bool{}
+	var out []string
+	for _, ref := range refs {
+		manifest, err := index.Manifest(ctx, ref.Manifest)
+		if err != nil {
+			return nil, err
+		}
+		var segments []corpus.Segment
+		switch task {
+		case ledger.Extract:
+			segments = manifest.Segments.Extract
+		case ledger.Shorten:
+			segments = manifest.Segments.Classes
+		}
+		for _, segment := range segments {
+			if !seen[segment.SHA256] {
+				seen[segment.SHA256] = true
+				out = append(out, index.SegmentKey(segment.SHA256))
+			}
+		}
+	}
+	return out, nil
+}
+
+func rowKeys(value []byte, task string) ([]corpus.Digest, error) {
+	if task == ledger.Extract {
+		extract, err := rows.DecodeExtract(value)
+		return []corpus.Digest{extract.Key}, err
+	}
+	class, err := rows.DecodeClass(value)
+	return class.Keys, err
+}

@@ -1,0 +1,279 @@
+package collect
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/vectors"
+)
+
+// since is when something began to wait.
+type since struct{ time.Time }
+
+// condemned is condemned.json. Every change of it is a conditional write, so that of a collector and a build that
+// re-uses what is condemned one sees the other.
+type condemned struct {
+	Format   int              `json:"format"`
+	Since    map[string]since `json:"since"`              // "segment:<sha256>" or "collection:<name>"
+	Deleting []string         `json:"deleting,omitempty"` // a batch whose deletes may have begun
+}
+
+// condemnedFormat 2 has a batch that is being deleted; 1 was the map alone.
+const condemnedFormat = 2
+
+const (
+	segmentEntry    = "segment:"
+	collectionEntry = "collection:"
+)
+
+func condemnedKey(index artifact.Index) string { return index.Name + "/condemned.json" }
+
+func readCondemned(ctx context.Context, index artifact.Index) (condemned, string, error) {
+	list := condemned{Format: condemnedFormat, Since: map[string]since{}}
+	raw, info, err := blob.Read(ctx, index.Store, condemnedKey(index))
+	if fault.Is(err, fault.NotFound) {
+		return list, "", nil
+	}
+	if err != nil {
+		return list, "", err
+	}
+	var found condemned
+	if err := json.Unmarshal(raw, &found); err == nil && found.Format == condemnedFormat {
+		if found.Since != nil {
+			list = found
+		}
+		list.Deleting = found.Deleting
+		return list, info.ETag, nil
+	}
+	var first map[string]since
+	if err := json.Unmarshal(raw, &first); err == nil {
+		list.Since = first
+	}
+	return list, info.ETag, nil // one that cannot be read begins anew: everything waits once more
+}
+
+// write stores the list in place of the version that tag names, and gives its own.
+func (l condemned) write(ctx context.Context, index artifact.Index, tag string) (string, error) {
+	cond := blob.Cond{Match: tag}
+	if tag == "" {
+		cond = blob.Cond{Absent: true}
+	}
+	info, err := blob.WriteJSON(ctx, index.Store, condemnedKey(index), l, cond)
+	if fault.Is(err, fault.Precondition) {
+		return "", overtaken(index.Name, "a build or another collector changed the list of the condemned")
+	}
+	return info.ETag, err
+}
+
+// entriesOf are the things that a manifest names, itself among them.
+func entriesOf(manifest *corpus.Manifest, sha string) []string {
+	out := []string{
+		segmentEntry + sha,
+		collectionEntry + manifest.Collections.Classes, collectionEntry + manifest.Collections.Chunks,
+	}
+	for _, segment := range manifest.Segments.All() {
+		out = append(out, segmentEntry+segment.SHA256)
+	}
+	return out
+}
+
+// segments condemns what no manifest names, and deletes what has waited long enough.
+func (c *collector) segments(ctx context.Context) error {
+	named := map[string]bool{}
+	for _, gen := range c.gens {
+		named[segmentEntry+gen.ref.Manifest] = true
+		if gen.manifest != nil {
+			for _, name := range entriesOf(gen.manifest, gen.ref.Manifest) {
+				named[name] = true
+			}
+		}
+	}
+	list, tag, err := readCondemned(ctx, c.Artifacts)
+	if err != nil {
+		return err
+	}
+	before := maps.Clone(list.Since)
+	if len(list.Deleting) > 0 { // of a collector that died
+		if err := c.ask(ctx, ""); err != nil {
+			return err
+		}
+		if err := c.delete(ctx, list.Deleting, named); err != nil {
+			return err
+		}
+	}
+	dead, err := c.unnamed(ctx, named)
+	if err != nil {
+		return err
+	}
+	due := c.condemn(&list, dead)
+	if len(due) == 0 && len(list.Deleting) == 0 && maps.Equal(before, list.Since) {
+		return nil
+	}
+	for batch := range slices.Chunk(due, batchKeys) {
+		list.Deleting = batch
+		if tag, err = list.write(ctx, c.Artifacts, tag); err != nil {
+			return err
+		}
+		if err := c.ask(ctx, ""); err != nil {
+			return err
+		}
+		if err := c.delete(ctx, batch, nil); err != nil {
+			return err
+		}
+	}
+	list.Deleting = nil
+	_, err = list.write(ctx, c.Artifacts, tag)
+	return err
+}
+
+// condemn takes what is dead into the list and gives what of it may be deleted now, which leaves the list.
+func (c *collector) condemn(list *condemned, dead []string) (due []string) {
+	next := map[string]since{}
+	for _, name := range dead {
+		at, known := list.Since[name]
+		if waited, ok := c.waited[name]; ok && (!known || waited.Before(at.Time)) {
+			at, known = waited, true
+		}
+		switch {
+		case !known:
+			next[name] = since{c.Now.UTC()}
+		case c.Now.Sub(at.Time) < c.Grace:
+			next[name] = at
+		default:
+			due = append(due, name)
+			continue
+		}
+		c.res.Condemned++
+	}
+	list.Since = next
+	return due
+}
+
+// unnamed lists segments and collections that no manifest names.
+func (c *collector) unnamed(ctx context.Context, named map[string]bool) ([]string, error) {
+	var dead []string
+	prefix := c.Artifacts.SegmentKey("") + "/"
+	for info, err := range c.Artifacts.Store.List(ctx, prefix, "") {
+		if err != nil {
+			return nil, err
+		}
+		if name := segmentEntry + strings.TrimPrefix(info.Key, prefix); !named[name] {
+			dead = append(dead, name)
+		}
+	}
+	all, err := c.Vectors.List(ctx, c.Collections)
+	for _, collection := range all {
+		if name := collectionEntry + collection; !named[name] {
+			dead = append(dead, name)
+		}
+	}
+	return dead, err
+}
+
+func (c *collector) delete(ctx context.Context, names []string, named map[string]bool) error {
+	n, err := deleteEntries(ctx, c.Artifacts, c.Vectors, names, named)
+	c.res.Deleted += int64(n)
+	c.count(n)
+	return err
+}
+
+// deleteEntries deletes segments and collections, but those that are named.
+func deleteEntries(
+	ctx context.Context, index artifact.Index, store vectors.Store, names []string, named map[string]bool,
+) (int, error) {
+	var keys []string
+	n := 0
+	for _, name := range names {
+		if named[name] {
+			continue
+		}
+		n++
+		if sha, ok := strings.CutPrefix(name, segmentEntry); ok {
+			keys = append(keys, index.SegmentKey(sha))
+		} else if err := store.Drop(ctx, strings.TrimPrefix(name, collectionEntry)); err != nil {
+			return 0, err
+		}
+	}
+	return n, artifact.DeleteAll(ctx, index.Store, keys)
+}
+
+// Settle ends what a collector that died was deleting, so that what a build finds in the store from then on is there to
+// stay. A build calls it when it has taken the lease, before it looks for segments.
+func Settle(ctx context.Context, index artifact.Index, store vectors.Store) error {
+	list, tag, err := readCondemned(ctx, index)
+	if err != nil || len(list.Deleting) == 0 {
+		return err
+	}
+	refs, err := index.Refs(ctx)
+	if err != nil {
+		return err
+	}
+	named := map[string]bool{}
+	for _, ref := range refs {
+		manifest, err := index.Manifest(ctx, ref.Manifest)
+		if err != nil {
+			if artifact.IsDamage(err) {
+				continue
+			}
+			return err
+		}
+		for _, name := range entriesOf(manifest, ref.Manifest) {
+			named[name] = true
+		}
+	}
+	if _, err := deleteEntries(ctx, index, store, list.Deleting, named); err != nil {
+		return err
+	}
+	list.Deleting = nil
+	_, err = list.write(ctx, index, tag)
+	return err
+}
+
+// reclaimTries is how often a reclaim meets another writer of the list before it gives up.
+const reclaimTries = 10
+
+// Reclaim takes segments and collections that a build is about to name off the list of the condemned, and gives the
+// segments that cannot be had any more, because their deletion has begun or is over. A build calls it right before it
+// stores its manifest, with everything that the manifest names.
+func Reclaim(
+	ctx context.Context, index artifact.Index, segments []string, collections ...string,
+) (missing []string, err error) {
+	for range reclaimTries {
+		list, tag, err := readCondemned(ctx, index)
+		if err != nil {
+			return nil, err
+		}
+		var gone []string
+		found := false
+		take := func(name string) {
+			if _, ok := list.Since[name]; ok {
+				delete(list.Since, name)
+				found = true
+			}
+		}
+		for _, sha := range segments {
+			take(segmentEntry + sha)
+			if slices.Contains(list.Deleting, segmentEntry+sha) {
+				gone = append(gone, sha)
+			}
+		}
+		for _, collection := range collections {
+			take(collectionEntry + collection)
+		}
+		if !found {
+			return gone, nil
+		}
+		if _, err = list.write(ctx, index, tag); err == nil || !fault.Is(err, fault.GenBusy) {
+			return gone, err
+		}
+	}
+	return nil, overtaken(index.Name, "the list of the condemned changes all the time")
+}

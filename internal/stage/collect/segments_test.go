@@ -1,0 +1,324 @@
+package collect_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/stage/collect"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/artifact/artifacttest"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/records"
+)
+
+// abandon leaves segments that no manifest names, as a build that ended early does.
+func (w *world) abandon(names ...string) {
+	for _, name := range names {
+		_, err := blob.Write(context.Background(), w.store, w.index.SegmentKey(name), []byte(name), blob.Cond{})
+		w.check(err)
+	}
+}
+
+func (w *world) has(name string) bool { return len(w.store.Keys(w.index.SegmentKey(name))) == 1 }
+
+func TestAnAbandonedSegmentWaitsForTheGraceAndThenGoes(t *testing.T) {
+	w := newWorld(t)
+	w.publish("g1", first)
+	w.abandon("s1")
+	w.check(w.vectors.Create(t.Context(), collPrefix+"classes_7", 2))
+	w.check(w.vectors.Create(t.Context(), "another_index", 2))
+	if res := w.collect(0); res.Condemned != 2 || res.Deleted != 0 || !w.has("s1") {
+		t.Errorf("at first: %+v", res)
+	}
+	w.abandon("s2")
+	if res := w.collect(1); res.Condemned != 1 || res.Deleted != 2 || w.has("s1") || !w.has("s2") {
+		t.Errorf("a day later: %+v", res)
+	}
+	if all, err := w.vectors.List(t.Context(), ""); err != nil || len(all) != 3 {
+		t.Errorf("collections %v %v", all, err)
+	}
+	w.collect(2)
+	w.store.Reset()
+	if w.collect(3); w.store.Calls(
+		artifacttest.Put,
+	)+w.store.Calls(
+		artifacttest.Delete,
+	) > 1 { // the cursor that is not there
+		t.Errorf(
+			"with nothing to do: %d writes, %d deletes",
+			w.store.Calls(artifacttest.Put),
+			w.store.Calls(artifacttest.Delete),
+		)
+	}
+}
+
+func TestDeletesGoByBatches(t *testing.T) {
+	w := newWorld(t)
+	w.publish("g1", first)
+	for i := range 2500 {
+		w.abandon(fmt.Sprint("s", i))
+	}
+	w.collect(0)
+	w.store.Reset()
+	if res := w.collect(1); res.Deleted != 2500 {
+		t.Errorf("%+v", res)
+	}
+	if n := w.store.Calls(artifacttest.Delete); n != 3 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+// A build that finds a condemned segment there, and re-uses it, takes it off the list before it names it.
+func TestWhatABuildReclaimsStays(t *testing.T) {
+	w := newWorld(t)
+	w.publish("g1", first)
+	w.abandon("s1", "s2")
+	w.check(w.vectors.Create(t.Context(), collPrefix+"classes_7", 2))
+	w.collect(0)
+	missing, err := collect.Reclaim(t.Context(), w.index, []string{"s1", "never"}, collPrefix+"classes_7")
+	if err != nil || len(missing) != 0 {
+		t.Fatal(missing, err)
+	}
+	if res := w.collect(1); !w.has("s1") || w.has("s2") || res.Deleted != 1 || res.Condemned != 2 {
+		t.Errorf("it was deleted before its grace began anew: %+v", res)
+	}
+	if w.collect(2); w.has("s1") { // the build did not name it after all
+		t.Error("a segment that was reclaimed and never named stays for ever")
+	}
+}
+
+// The collector writes down what it is going to delete before it does. A build that comes in between sees it.
+func TestAReclaimSeesWhatIsBeingDeleted(t *testing.T) {
+	w := newWorld(t)
+	w.publish("g1", first)
+	w.abandon("s1", "s2")
+	w.collect(0)
+	killed := errors.New("killed")
+	w.fail = func(op string) error {
+		if strings.HasPrefix(op, "delete docs/segments") {
+			return killed
+		}
+		return nil
+	}
+	w.now = day(1)
+	if _, err := collect.Run(t.Context(), w.in()); !errors.Is(err, killed) {
+		t.Fatal(err)
+	}
+	w.fail = nil
+	missing, err := collect.Reclaim(t.Context(), w.index, []string{"s1", "s3"})
+	if err != nil || !slices.Equal(missing, []string{"s1"}) {
+		t.Errorf("missing %v, %v", missing, err)
+	}
+	// The next build ends what the dead collector began: from then on what it finds is there to stay.
+	if err := collect.Settle(t.Context(), w.index, w.vectors); err != nil || w.has("s1") || w.has("s2") {
+		t.Errorf("after settling: %v", err)
+	}
+	w.abandon("s1") // it writes it again
+	if missing, err = collect.Reclaim(t.Context(), w.index, []string{"s1"}); err != nil || len(missing) != 0 {
+		t.Errorf("missing %v, %v", missing, err)
+	}
+	if res := w.collect(1); !w.has("s1") || res.Deleted != 0 {
+		t.Errorf("the new segment was deleted: %+v", res)
+	}
+}
+
+// Settling must not take away what was named since, though a collector had it in its batch.
+func TestSettlingAndTheNextRunSpareWhatIsNamedNow(t *testing.T) {
+	for _, settle := range []bool{true, false} {
+		w := newWorld(t)
+		w.publish("g1", first)
+		manifest, err := w.index.Manifest(t.Context(), w.manifest["g1"])
+		w.check(err)
+		sha := manifest.Segments.Live[0].SHA256
+		list := map[string]any{
+			"format":   2,
+			"since":    map[string]time.Time{},
+			"deleting": []string{"segment:" + sha, "segment:s1"},
+		}
+		_, err = blob.WriteJSON(t.Context(), w.store, "docs/condemned.json", list, blob.Cond{})
+		w.check(err)
+		w.abandon("s1")
+		if settle {
+			w.check(collect.Settle(t.Context(), w.index, w.vectors))
+		} else {
+			w.collect(0)
+		}
+		if !w.has(sha) || w.has("s1") {
+			t.Errorf("settle %v: named %v, dead %v", settle, w.has(sha), w.has("s1"))
+		}
+		raw, _, err := blob.Read(t.Context(), w.store, "docs/condemned.json")
+		if err != nil || strings.Contains(string(raw), "deleting") {
+			t.Errorf("settle %v: the batch is not cleared: %s %v", settle, raw, err)
+		}
+	}
+}
+
+// Of a collector that slept and a build that reclaimed meanwhile, the collector gives way.
+func TestACollectorGivesWayToABuildThatChangedTheList(t *testing.T) {
+	w := newWorld(t)
+	w.publish("g1", first)
+	w.abandon("s1")
+	w.collect(0)
+	w.now = day(1)
+	reclaimed := false
+	w.store.Fail = func(op artifacttest.Op, key string) error {
+		if op == artifacttest.List && key == "docs/segments/" && !reclaimed { // it has read the list of the condemned
+			reclaimed = true
+			_, err := collect.Reclaim(context.Background(), w.index, []string{"s1"})
+			return err
+		}
+		return nil
+	}
+	if _, err := collect.Run(t.Context(), w.in()); !fault.Is(err, fault.GenBusy) ||
+		fault.KindOf(err) != fault.Transient {
+		t.Errorf("%v", err)
+	}
+	if !w.has("s1") || !reclaimed {
+		t.Error("it deleted what the build reclaimed")
+	}
+}
+
+func TestTheListOfTheFirstFormatIsRead(t *testing.T) {
+	w := newWorld(t)
+	w.publish("g1", first)
+	w.abandon("s1", "s2")
+	old := map[string]time.Time{"segment:s1": day(-2), "segment:s2": day(0)}
+	_, err := blob.WriteJSON(t.Context(), w.store, "docs/condemned.json", old, blob.Cond{})
+	w.check(err)
+	if res := w.collect(0); w.has("s1") || !w.has("s2") || res.Deleted != 1 {
+		t.Errorf("%+v", res)
+	}
+	var now struct {
+		Format int                  `json:"format"`
+		Since  map[string]time.Time `json:"since"`
+	}
+	raw, _, err := blob.Read(t.Context(), w.store, "docs/condemned.json")
+	w.check(err)
+	if err := json.Unmarshal(raw, &now); err != nil || now.Format != 2 || !now.Since["segment:s2"].Equal(day(0)) {
+		t.Errorf("%s %v", raw, err)
+	}
+}
+
+func TestAListThatCannotBeReadBeginsAnew(t *testing.T) {
+	w := newWorld(t)
+	w.publish("g1", first)
+	w.abandon("s1")
+	w.collect(0)
+	w.store.Change("docs/condemned.json", cut)
+	if w.collect(1); !w.has("s1") {
+		t.Error("deleted though nobody knows since when it waits")
+	}
+	if w.collect(2); w.has("s1") {
+		t.Error("it stays for ever")
+	}
+}
+
+func TestSweepRecordsDeletesWhatNoGenerationLists(t *testing.T) {
+	w := newWorld(t)
+	w.keep = 2
+	w.publish("g1", first)
+	w.publish("g2", second)
+	lost := classOf("abandoned", "1")
+	all := []records.Record{
+		{Key: corpus.RecordKey(storeID, "docs", lost.ID, lost.Record)},
+		{
+			Key: corpus.RecordKey(storeID, "docs", classOf("a", "1").ID, lost.Record),
+		}, // another text of a class that lives
+		{Key: corpus.RecordKey(storeID, "docs2", lost.ID, lost.Record)},
+		{Key: corpus.RecordKey("f"+storeID[1:], "docs", lost.ID, lost.Record)},
+		{Key: storeID[:8] + ":c:docs:" + "something else"},
+	}
+	w.check(w.records.PutRecords(t.Context(), all))
+	res, err := collect.SweepRecords(t.Context(), w.in())
+	if err != nil || res.Records != 2 {
+		t.Fatal(res, err)
+	}
+	for i, record := range all {
+		if there := w.records.(*memoryRecords).keys[record.Key]; there != (i >= 2) {
+			t.Errorf("%s is there: %v", record.Key, there)
+		}
+	}
+	for gen, c := range map[string]content{"g1": first, "g2": second} {
+		if missing := w.missing(gen, c); missing != nil {
+			t.Errorf("%s lost %v", gen, missing)
+		}
+	}
+	w.store.Change(w.index.SegmentKey(w.manifest["g1"]), cut)
+	w.check(w.records.PutRecords(t.Context(), all))
+	if res, err = collect.SweepRecords(t.Context(), w.in()); err != nil || res.Records != 0 {
+		t.Errorf("with a damaged generation: %+v %v", res, err)
+	}
+}
+
+func listedKeys(t *testing.T, w *world, task string) (map[corpus.Digest]bool, error) {
+	t.Helper()
+	got := map[corpus.Digest]bool{}
+	for key, err := range collect.Listed(t.Context(), []artifact.Index{w.index}, task) {
+		if err != nil {
+			return nil, err
+		}
+		got[key] = true
+	}
+	return got, nil
+}
+
+func TestEveryLedgerKeyOfEveryGenerationIsListed(t *testing.T) {
+	w := newWorld(t)
+	w.publish("g1", first)
+	w.publish("g2", second)
+	want := map[string]map[corpus.Digest]bool{ledger.Extract: {}, ledger.Shorten: {}, ledger.Embed: {}}
+	for _, c := range []content{first, second} {
+		for name, text := range c.chunks {
+			want[ledger.Extract][extractKey(name, text)] = true
+		}
+		for name, text := range c.classes {
+			want[ledger.Shorten][shortenKey(name, text)] = true
+		}
+	}
+	check := func(situation string) {
+		for _, task := range ledger.Tasks() {
+			got, err := listedKeys(t, w, task)
+			if err != nil || len(got) != len(want[task]) {
+				t.Errorf("%s: %s: %d keys, want %d, %v", situation, task, len(got), len(want[task]), err)
+			}
+			for key := range want[task] {
+				if !got[key] {
+					t.Errorf("%s: %s: a key is missing", situation, task)
+				}
+			}
+		}
+	}
+	check("two generations")
+	w.check(w.store.Delete(t.Context(), w.index.GenerationKey("g2", "manifest.json")))
+	check("the current one without its reference")
+}
+
+// A key that is left out is dropped and paid again: what cannot be read must be an error.
+func TestListingFailsWhereAnythingIsDamaged(t *testing.T) {
+	for situation, object := range map[string]func(w *world) string{
+		"a manifest":  func(w *world) string { return w.index.SegmentKey(w.manifest["g1"]) },
+		"a reference": func(w *world) string { return w.index.GenerationKey("g1", "manifest.json") },
+		"a segment": func(w *world) string {
+			manifest, err := w.index.Manifest(context.Background(), w.manifest["g1"])
+			w.check(err)
+			return w.index.SegmentKey(manifest.Segments.Extract[0].SHA256)
+		},
+	} {
+		w := newWorld(t)
+		w.publish("g1", first)
+		w.publish("g2", second)
+		w.store.Change(object(w), cut)
+		if _, err := listedKeys(t, w, ledger.Extract); !fault.Is(err, fault.SegmentDamage) {
+			t.Errorf("%s: %v", situation, err)
+		}
+	}
+}

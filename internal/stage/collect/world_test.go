@@ -1,0 +1,446 @@
+package collect_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/live"
+	"github.com/unweaver/unweaver/internal/format/mapped"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/stage/collect"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/artifact/artifacttest"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/records"
+	"github.com/unweaver/unweaver/internal/store/vectors"
+)
+
+const (
+	storeID    = "0123456789abcdef0123456789abcdef"
+	collPrefix = "uw_test_"
+)
+
+// day is when the n-th day of a test begins.
+func day(n int) time.Time { return time.Date(2026, 3, 1, 2, 0, 0, 0, time.UTC).AddDate(0, 0, n) }
+
+// memoryRecords is a store of class records whose calls can fail.
+type memoryRecords struct {
+	records.Store
+	keys map[string]bool
+	fail func(op string) error
+}
+
+func (m *memoryRecords) PutRecords(_ context.Context, all []records.Record) error {
+	for _, record := range all {
+		m.keys[record.Key] = true
+	}
+	return nil
+}
+
+func (m *memoryRecords) DeleteRecords(_ context.Context, keys []string) error {
+	if err := m.fail("delete records"); err != nil {
+		return err
+	}
+	for _, key := range keys {
+		delete(m.keys, key)
+	}
+	return nil
+}
+
+func (m *memoryRecords) ScanRecords(_ context.Context, prefix string, f func([]string) error) error {
+	var keys []string
+	for key := range m.keys {
+		if strings.HasPrefix(key, prefix) {
+			keys = append(keys, key)
+		}
+	}
+	for batch := range slices.Chunk(keys, 7) {
+		if err := f(batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// memoryVectors holds the keys of rows by collection.
+type memoryVectors struct {
+	vectors.Store
+	rows map[string]map[string]bool
+	fail func(op string) error
+}
+
+func (m *memoryVectors) Create(_ context.Context, collection string, _ int) error {
+	if m.rows[collection] == nil {
+		m.rows[collection] = map[string]bool{}
+	}
+	return nil
+}
+
+func (m *memoryVectors) Upsert(_ context.Context, collection string, all []vectors.Row) error {
+	for _, row := range all {
+		m.rows[collection][row.Key] = true
+	}
+	return nil
+}
+
+func (m *memoryVectors) Delete(_ context.Context, collection string, keys []string) error {
+	if err := m.fail("delete rows"); err != nil {
+		return err
+	}
+	if m.rows[collection] == nil {
+		return fault.NotFound.At("delete rows of", collection)
+	}
+	for _, key := range keys {
+		delete(m.rows[collection], key)
+	}
+	return nil
+}
+
+func (m *memoryVectors) List(_ context.Context, prefix string) ([]string, error) {
+	var names []string
+	for name := range m.rows {
+		if strings.HasPrefix(name, prefix) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+func (m *memoryVectors) Drop(_ context.Context, collection string) error {
+	if err := m.fail("drop"); err != nil {
+		return err
+	}
+	delete(m.rows, collection)
+	return nil
+}
+
+// leases are the generations that readers use.
+type leases map[string]bool
+
+func (l leases) Leased(context.Context, string) (map[string]bool, error) { return l, nil }
+
+// content is what a generation holds: texts of classes and of chunks, by name. A text may end in "*n": n windows.
+type content struct {
+	classes map[string]string
+	chunks  map[string]string
+	// collections, where they are not the usual ones
+	collections corpus.Collections
+	state       string // published, where it is empty
+	parent      string // generation
+}
+
+// world is an index with its stores.
+type world struct {
+	t        *testing.T
+	dir      string
+	store    *artifacttest.Memory
+	index    artifact.Index
+	records  records.Store
+	vectors  vectors.Store
+	leases   leases
+	now      time.Time
+	keep     int
+	guard    func(context.Context) error
+	fence    int64
+	manifest map[string]string // by generation
+	seq      int64
+	fail     func(op string) error // asked before every change of any store
+	loaded   map[string]bool       // what the last build wrote or found written, as a build sees its parent
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{
+		t: t, dir: t.TempDir(), store: artifacttest.New(), leases: leases{}, now: day(0), keep: 1,
+		manifest: map[string]string{},
+	}
+	w.index = artifact.Index{Store: w.store, Name: "docs"}
+	w.store.Now = func() time.Time { return w.now }
+	w.store.Fail = func(op artifacttest.Op, key string) error {
+		if op == artifacttest.Put || op == artifacttest.Delete {
+			return w.change(string(op) + " " + key)
+		}
+		return nil
+	}
+	w.records = &memoryRecords{keys: map[string]bool{}, fail: w.change}
+	w.vectors = &memoryVectors{rows: map[string]map[string]bool{}, fail: w.change}
+	return w
+}
+
+func (w *world) change(op string) error {
+	if w.fail == nil {
+		return nil
+	}
+	return w.fail(op)
+}
+
+func (w *world) check(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func classOf(name, text string) live.Class {
+	id := corpus.ClassID(name)
+	record := rows.Record{ID: id, Name: name, Text: text}.Encode()
+	return live.Class{ID: id, Record: rows.RecordDigest(record), Vector: corpus.Sum("vector", name, text)}
+}
+
+func chunkOf(name, text string) live.Chunk {
+	windows := 1
+	if _, n, ok := strings.Cut(text, "*"); ok {
+		_, _ = fmt.Sscan(n, &windows)
+		text, _, _ = strings.Cut(text, "*")
+	}
+	return live.Chunk{
+		ID:      corpus.ChunkID("d", name, 0),
+		Digest:  corpus.Sum("chunk", name, text),
+		Windows: uint32(windows),
+	}
+}
+
+func sorted[T any](of map[string]string, make func(name, text string) T, id func(T) corpus.ID) []T {
+	var out []T
+	for name, text := range of {
+		out = append(out, make(name, text))
+	}
+	slices.SortFunc(out, func(a, b T) int {
+		x, y := id(a), id(b)
+		return bytes.Compare(x[:], y[:])
+	})
+	return out
+}
+
+func (w *world) segment(write func(*artifact.File) error) corpus.Segment {
+	file, err := artifact.NewFile()
+	w.check(err)
+	defer file.Discard()
+	w.check(write(file))
+	seg, _, err := file.PutSegment(context.Background(), w.index)
+	w.check(err)
+	return seg
+}
+
+func (w *world) rowSegment(fill func(*artifact.Rows)) corpus.Segment {
+	out, err := artifact.NewRows()
+	w.check(err)
+	defer out.Discard()
+	fill(out)
+	seg, _, err := out.Segment(context.Background(), w.index, 0)
+	w.check(err)
+	return seg
+}
+
+// extractKey and shortenKey are the ledger keys that a chunk and a class list.
+func extractKey(name, text string) corpus.Digest {
+	text, _, _ = strings.Cut(text, "*")
+	return ledger.Key(ledger.Extract, "p", "m", "", "s", name+text)
+}
+
+func shortenKey(name, text string) corpus.Digest {
+	return ledger.Key(ledger.Shorten, "p", "m", "", "s", name+text)
+}
+
+// build writes a generation as a build does, without making it the current one.
+func (w *world) build(gen string, c content) {
+	ctx := context.Background()
+	if c.collections == (corpus.Collections{}) {
+		c.collections = corpus.Collections{Classes: collPrefix + "classes_0", Chunks: collPrefix + "chunks_0"}
+	}
+	classes := sorted(c.classes, classOf, func(x live.Class) corpus.ID { return x.ID })
+	chunks := sorted(c.chunks, chunkOf, func(x live.Chunk) corpus.ID { return x.ID })
+	w.seq++
+	manifest := &corpus.Manifest{
+		Format: corpus.ManifestFormat, Index: "docs", Generation: gen, Seq: w.seq, Store: storeID, Collections: c.collections,
+		Parent: w.manifest[c.parent],
+	}
+	manifest.Segments.Live = []corpus.Segment{w.segment(func(file *artifact.File) error {
+		out := mapped.NewWriter(file, live.Kind, live.Version, nil)
+		out.Section("classes")
+		mapped.Put(out, classes)
+		out.Section("chunks")
+		mapped.Put(out, chunks)
+		return out.Close()
+	})}
+	manifest.Segments.Extract = []corpus.Segment{w.rowSegment(func(out *artifact.Rows) {
+		for name, text := range ordered(c.chunks) {
+			id := corpus.ChunkID("d", name, 0)
+			out.Append(string(id[:]), rows.Extract{Key: extractKey(name, text)}.Encode())
+		}
+	})}
+	manifest.Segments.Classes = []corpus.Segment{w.rowSegment(func(out *artifact.Rows) {
+		for name, text := range ordered(c.classes) {
+			class := classOf(name, text)
+			row := rows.Class{
+				Record: rows.Record{ID: class.ID, Name: name, Text: text}.Encode(), Vector: class.Vector,
+				Keys: []corpus.Digest{shortenKey(name, text)},
+			}
+			out.Append(string(class.ID[:]), row.Encode())
+		}
+	})}
+	w.check(w.vectors.Create(ctx, c.collections.Classes, 2))
+	w.check(w.vectors.Create(ctx, c.collections.Chunks, 2))
+	w.load(ctx, classes, chunks, c.collections)
+	sha, err := w.index.PutManifest(ctx, manifest)
+	w.check(err)
+	w.manifest[gen] = sha
+	state := c.state
+	if state == "" {
+		state = "published"
+	}
+	ref := corpus.GenerationRef{Manifest: sha, Seq: w.seq, State: state}
+	for file, v := range map[string]any{"manifest.json": ref, "report.json": ref} {
+		_, err = blob.WriteJSON(ctx, w.store, w.index.GenerationKey(gen, file), v, blob.Cond{})
+		w.check(err)
+	}
+}
+
+func ordered(of map[string]string) func(yield func(string, string) bool) {
+	return func(yield func(string, string) bool) {
+		var names []string
+		for name := range of {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			if !yield(name, of[name]) {
+				return
+			}
+		}
+	}
+}
+
+// load writes what the build before did not have.
+func (w *world) load(ctx context.Context, classes []live.Class, chunks []live.Chunk, in corpus.Collections) {
+	var all []records.Record
+	var classRows, chunkRows []vectors.Row
+	now := map[string]bool{}
+	fresh := func(key string) bool {
+		now[key] = true
+		return !w.loaded[key]
+	}
+	for _, class := range classes {
+		if key := corpus.RecordKey(storeID, "docs", class.ID, class.Record); fresh(key) {
+			all = append(all, records.Record{Key: key, Value: []byte("record")})
+		}
+		if key := corpus.ClassRow(class.ID, class.Vector); fresh(in.Classes + key) {
+			classRows = append(classRows, vectors.Row{Key: key, Vector: []float32{1, 0}})
+		}
+	}
+	for _, chunk := range chunks {
+		for window := range chunk.Windows {
+			if key := corpus.ChunkRow(chunk.ID, int(window), chunk.Digest); fresh(in.Chunks + key) {
+				chunkRows = append(chunkRows, vectors.Row{Key: key, Vector: []float32{0, 1}})
+			}
+		}
+	}
+	w.loaded = now
+	w.check(w.records.PutRecords(ctx, all))
+	w.check(w.vectors.Upsert(ctx, in.Classes, classRows))
+	w.check(w.vectors.Upsert(ctx, in.Chunks, chunkRows))
+}
+
+// publish builds a generation and makes it the current one.
+func (w *world) publish(gen string, c content) {
+	w.build(gen, c)
+	w.point(gen, w.seq)
+}
+
+// point makes a generation the current one.
+func (w *world) point(gen string, seq int64) {
+	current, _, err := w.index.Current(context.Background())
+	w.check(err)
+	next := corpus.Pointer{Generation: gen, Manifest: w.manifest[gen], Seq: seq, Epoch: current.Epoch + 1}
+	_, err = blob.WriteJSON(context.Background(), w.store, w.index.CurrentKey(), next, blob.Cond{})
+	w.check(err)
+}
+
+func (w *world) in() collect.In {
+	return collect.In{
+		Artifacts: w.index, Keep: w.keep, Grace: 24 * time.Hour, Fence: w.fence, Readers: w.leases, Records: w.records,
+		Vectors: w.vectors, Collections: collPrefix, OpenLive: w.open, Guard: w.guard, Now: w.now,
+	}
+}
+
+func (w *world) open(ctx context.Context, sha string) (*live.File, func(), error) {
+	raw, _, err := blob.Read(ctx, w.store, w.index.SegmentKey(sha))
+	if err != nil {
+		return nil, nil, err
+	}
+	path := filepath.Join(w.dir, sha)
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		return nil, nil, err
+	}
+	file, err := live.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	return file, file.Close, nil
+}
+
+// collect runs the stage on a day.
+func (w *world) collect(on int) collect.Result {
+	w.t.Helper()
+	w.now = day(on)
+	res, err := collect.Run(context.Background(), w.in())
+	w.check(err)
+	return res
+}
+
+// state is every key of every store.
+func (w *world) state() []string {
+	all := w.store.Keys("docs/")
+	for key := range w.records.(*memoryRecords).keys {
+		all = append(all, "record "+key)
+	}
+	for collection, keys := range w.vectors.(*memoryVectors).rows {
+		all = append(all, "collection "+collection)
+		for key := range keys {
+			all = append(all, "row "+collection+" "+key)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// missing names what a generation of this content needs and the stores do not have.
+func (w *world) missing(gen string, c content) []string {
+	var out []string
+	manifest, err := w.index.Manifest(context.Background(), w.manifest[gen])
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, seg := range manifest.Segments.All() {
+		if len(w.store.Keys(w.index.SegmentKey(seg.SHA256))) == 0 {
+			out = append(out, "segment "+seg.SHA256)
+		}
+	}
+	all := w.state()
+	has := func(entry string) {
+		if _, ok := slices.BinarySearch(all, entry); !ok {
+			out = append(out, entry)
+		}
+	}
+	for name, text := range c.classes {
+		class := classOf(name, text)
+		has("record " + corpus.RecordKey(storeID, "docs", class.ID, class.Record))
+		has("row " + manifest.Collections.Classes + " " + corpus.ClassRow(class.ID, class.Vector))
+	}
+	for name, text := range c.chunks {
+		chunk := chunkOf(name, text)
+		for window := range chunk.Windows {
+			has("row " + manifest.Collections.Chunks + " " + corpus.ChunkRow(chunk.ID, int(window), chunk.Digest))
+		}
+	}
+	return out
+}
