@@ -73,6 +73,7 @@ const (
 	GenBusy      Code = "generation_busy"
 	EngineDown   Code = "engine_unavailable"
 	RunNotFound  Code = "unknown_run"
+	RunEnded     Code = "run_ended"
 )
 
 // Kind says how a failure heals, and so who acts on it.
@@ -102,7 +103,7 @@ var kinds = map[Code]Kind{
 	Precondition: Bad, StoreDown: Transient, StoreFull: Fatal, StoreDenied: Fatal, StoreOwned: Fatal, SegmentDamage: Fatal,
 
 	LeaseHeld: Fatal, PointerMoved: Fatal, Paused: Fatal, BudgetSpent: Fatal, Internal: Fatal, EmbedderDown: Transient,
-	GenBusy: Transient, EngineDown: Transient, RunNotFound: Bad,
+	GenBusy: Transient, EngineDown: Transient, RunNotFound: Bad, RunEnded: Bad,
 }
 
 // Kind of the code; a code without one is a fault of this program.
@@ -111,6 +112,12 @@ func (c Code) Kind() Kind {
 		return k
 	}
 	return Fatal
+}
+
+// Known tells whether the code is one of those above.
+func Known(code Code) bool {
+	_, ok := kinds[code]
+	return ok
 }
 
 // Codes lists every code.

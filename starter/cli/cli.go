@@ -106,7 +106,9 @@ func (a *App) root() *cobra.Command {
 		a.devCmd(),
 		a.demoCmd(),
 		a.steerCmd("pause", "Pause a run: what is in flight is kept, nothing new is paid for", ops.Control.Pause),
-		a.steerCmd("resume", "Resume a paused run", ops.Control.Resume),
+		a.steerCmd("resume", "Resume a paused run", func(control ops.Control, ctx context.Context, run string) error {
+			return control.Resume(ctx, run, nil)
+		}),
 		a.steerCmd("cancel", "Cancel a run: what queries see does not change", ops.Control.Cancel),
 	)
 	return root

@@ -378,7 +378,7 @@ func TestAModelThatRefusesPausesTheRunAndResumeFinishesIt(t *testing.T) {
 				t.Fatalf("%s %s %s", st.Status, st.Reason, st.Detail)
 			}
 			server.Set(modeltest.Options{})
-			if err := shared.Control.Resume(t.Context(), st.Run); err != nil {
+			if err := shared.Control.Resume(t.Context(), st.Run, nil); err != nil {
 				t.Fatal(err)
 			}
 			for range 600 {
@@ -432,7 +432,7 @@ func TestPauseAndCancelByHand(t *testing.T) {
 		t.Errorf("a paused run paid %d calls", n-at)
 	}
 	server.Set(modeltest.Options{})
-	if err := shared.Control.Resume(t.Context(), r.Run); err != nil {
+	if err := shared.Control.Resume(t.Context(), r.Run, nil); err != nil {
 		t.Fatal(err)
 	}
 	for range 400 {
@@ -478,7 +478,7 @@ func TestASpentBudgetPausesAndResumeGoesBeyondIt(t *testing.T) {
 		t.Fatalf("%s %s after %d calls", st.Status, st.Reason, n)
 	}
 	server.Set(modeltest.Options{})
-	if err := shared.Control.Resume(t.Context(), st.Run); err != nil {
+	if err := shared.Control.Resume(t.Context(), st.Run, nil); err != nil {
 		t.Fatal(err)
 	}
 	for range 400 {

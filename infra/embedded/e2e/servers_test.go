@@ -338,7 +338,7 @@ func TestKilledPartsOfAClusterEndInTheSameIndex(t *testing.T) {
 			st := wait(t, c.ctl, run)
 			if st.Status == corpus.StatusPaused { // a store was away for longer than retries last: a person resumes
 				t.Logf("paused: %s %s", st.Reason, st.Detail)
-				if err := c.ctl.Resume(t.Context(), run); err != nil {
+				if err := c.ctl.Resume(t.Context(), run, nil); err != nil {
 					t.Fatal(err)
 				}
 				st = wait(t, c.ctl, run)
