@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -284,3 +285,17 @@ func wants(t *testing.T, err error, code fault.Code, parts ...string) {
 }
 
 var errDown = errors.New("connection refused")
+
+// readOnly is a store that takes no writes.
+type readOnly struct{ blob.Store }
+
+func (r readOnly) Put(context.Context, string, io.Reader, int64, blob.Cond) (blob.Info, error) {
+	return blob.Info{}, fault.StoreDenied.At("write", "bucket").Because("read only").Advise("check the credentials")
+}
+
+// unconditional is a store that ignores the conditions of writes.
+type unconditional struct{ blob.Store }
+
+func (u unconditional) Put(ctx context.Context, key string, r io.Reader, n int64, _ blob.Cond) (blob.Info, error) {
+	return u.Store.Put(ctx, key, r, n, blob.Cond{})
+}

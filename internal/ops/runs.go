@@ -133,7 +133,7 @@ func (s *Service) remembered(ctx context.Context, key string) (string, error) {
 func (s *Service) state(ctx context.Context, run string) (corpus.RunState, error) {
 	var state corpus.RunState
 	raw, err := s.Stores.Classes.State(ctx, run)
-	if err != nil || raw == nil {
+	if err != nil || len(raw) == 0 {
 		return state, err
 	}
 	if err := json.Unmarshal(raw, &state); err != nil {
