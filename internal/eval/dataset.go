@@ -1,6 +1,6 @@
 // Package eval compares retrieval methods on one index: recall against gold passages, with confidence intervals,
-// tokens and latency, and, with a model server, the factual correctness of answers (specs/unweaver.md §15). It asks
-// over HTTP only.
+// tokens and latency, and, with a model server, the factual correctness of answers (the measure of the UnWeaver paper).
+// It asks over HTTP only.
 package eval
 
 import (
@@ -132,8 +132,9 @@ func Load(dir string) (*Dataset, error) {
 			ids = append(ids, g)
 		}
 		sort.Strings(ids)
+		shown := strings.Join(ids[:min(10, len(ids))], ", ")
 		return nil, fault.Usage.At("read dataset", dir).
-			Because(fmt.Sprintf("%d gold ids have no passage: %s", len(ids), strings.Join(ids[:min(10, len(ids))], ", "))).
+			Because(fmt.Sprintf("%d gold ids have no passage: %s", len(ids), shown)).
 			Advise("correct questions.jsonl or corpus.jsonl")
 	}
 	if len(dataset.Questions) == 0 {

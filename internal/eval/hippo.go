@@ -2,9 +2,11 @@ package eval
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
@@ -15,7 +17,7 @@ import (
 // HippoName is how the comparison is shown.
 const HippoName = "hipporag2-style"
 
-// Hippo is a walk in the style of HippoRAG2 (specs/unweaver.md, appendix B) on a recording that has triples: phrases,
+// Hippo is a walk in the style of HippoRAG2 on a recording that has triples: phrases,
 // passages and facts, synonyms, seeds from the five nearest facts and, weakly, from all passages. It has the built-in
 // embedder and no model's filter of facts, so it shows the graph, not that system. It runs in this process, beside
 // the index.
@@ -39,7 +41,7 @@ type edge struct {
 	w  float64
 }
 
-// Parameters of the appendix.
+// Parameters of the comparison.
 const (
 	hippoFacts   = 5
 	hippoPhrases = 5
@@ -113,53 +115,66 @@ func NewHippo(dataset *Dataset) (*Hippo, error) {
 	for _, id := range hippo.passages {
 		hippo.pvec = append(hippo.pvec, hippo.embed.Vector(dataset.Texts[id]))
 	}
-	phrase := map[string]int{}
+	hippo.connect(rows, at)
+	return hippo, nil
+}
+
+// connect makes the graph of the triples: phrases that share a fact, phrases that are alike, passages of phrases. at is
+// the place of each passage.
+func (h *Hippo) connect(rows []tripleRow, at map[string]int) {
+	number := map[string]int{}
 	var names []string
-	number := func(s string) int {
-		i, ok := phrase[s]
+	phrase := func(name string) int {
+		i, ok := number[name]
 		if !ok {
 			i = len(names)
-			phrase[s] = i
-			names = append(names, s)
+			number[name] = i
+			names = append(names, name)
 		}
 		return i
 	}
 	weights := map[[2]int]float64{}
-	in := map[[2]int]bool{}
-	for _, r := range rows {
-		p, ok := at[r.Chunk]
-		for _, t := range r.Triples {
-			if len(t) != 3 || !ok {
+	in := map[[2]int]float64{}
+	for _, row := range rows {
+		passage, ok := at[row.Chunk]
+		for _, triple := range row.Triples {
+			if len(triple) != 3 || !ok {
 				continue
 			}
-			s, o := normalise(t[0]), normalise(t[2])
-			if s == "" || o == "" {
+			subject, object := normalise(triple[0]), normalise(triple[2])
+			if subject == "" || object == "" {
 				continue
 			}
-			f := fact{number(s), number(o), hippo.embed.Vector(strings.Join(t, " "))}
-			hippo.facts = append(hippo.facts, f)
-			weights[[2]int{min(f.s, f.o), max(f.s, f.o)}] += 2 // stored in both directions
-			in[[2]int{f.s, p}], in[[2]int{f.o, p}] = true, true
+			known := fact{phrase(subject), phrase(object), h.embed.Vector(strings.Join(triple, " "))}
+			h.facts = append(h.facts, known)
+			weights[[2]int{min(known.s, known.o), max(known.s, known.o)}] += 2 // stored in both directions
+			in[[2]int{known.s, passage}], in[[2]int{known.o, passage}] = 1, 1
 		}
 	}
-	hippo.phrases = len(names)
-	hippo.df = make([]float64, hippo.phrases)
-	hippo.to = make([][]edge, hippo.phrases+len(hippo.passages))
-	join := func(a, b int, w float64) {
-		hippo.to[a] = append(hippo.to[a], edge{b, w})
-		hippo.to[b] = append(hippo.to[b], edge{a, w})
-	}
-	hippo.synonyms(names, weights)
-	for k, w := range weights {
-		if k[0] != k[1] {
-			join(k[0], k[1], w)
+	h.phrases = len(names)
+	h.df = make([]float64, h.phrases)
+	h.to = make([][]edge, h.phrases+len(h.passages))
+	h.synonyms(names, weights)
+	for _, pair := range sortedPairs(weights) {
+		if pair[0] != pair[1] {
+			h.join(pair[0], pair[1], weights[pair])
 		}
 	}
-	for k := range in {
-		hippo.df[k[0]]++
-		join(k[0], hippo.phrases+k[1], 1)
+	for _, pair := range sortedPairs(in) {
+		h.df[pair[0]]++
+		h.join(pair[0], h.phrases+pair[1], 1)
 	}
-	return hippo, nil
+}
+
+// join adds an edge in both directions.
+func (h *Hippo) join(a, b int, weight float64) {
+	h.to[a] = append(h.to[a], edge{b, weight})
+	h.to[b] = append(h.to[b], edge{a, weight})
+}
+
+// sortedPairs gives the keys in one order: sums of floats depend on it.
+func sortedPairs(pairs map[[2]int]float64) [][2]int {
+	return slices.SortedFunc(maps.Keys(pairs), func(a, b [2]int) int { return slices.Compare(a[:], b[:]) })
 }
 
 // synonyms joins phrases of similar vectors that share a word; as in the original, the weight replaces that of facts.

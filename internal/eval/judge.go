@@ -14,7 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
-// Judge rates answers by factual correctness as RAGAS does (specs/unweaver.md §15.2): both texts are cut into claims,
+// Judge rates answers by factual correctness as RAGAS does: both texts are cut into claims,
 // each claim is checked against the other text.
 type Judge struct{ Chat model.Chat }
 
@@ -22,24 +22,30 @@ type Judge struct{ Chat model.Chat }
 const CallsPerAnswer = 4
 
 var (
-	claimsSchema = json.RawMessage(
-		`{"type":"object","properties":{"claims":{"type":"array","items":{"type":"string"}}},"required":["claims"],"additionalProperties":false}`,
-	)
-	checkSchema = json.RawMessage(
-		`{"type":"object","properties":{"verdicts":{"type":"array","items":{"type":"object","properties":{"statement":{"type":"string"},"reason":{"type":"string"},"verdict":{"type":"integer","enum":[0,1]}},"required":["statement","reason","verdict"],"additionalProperties":false}}},"required":["verdicts"],"additionalProperties":false}`,
-	)
+	claimsSchema = json.RawMessage(`{"type":"object","properties":{` +
+		`"claims":{"type":"array","items":{"type":"string"}}` +
+		`},"required":["claims"],"additionalProperties":false}`)
+	checkSchema = json.RawMessage(`{"type":"object","properties":{"verdicts":{"type":"array","items":` +
+		`{"type":"object","properties":{"statement":{"type":"string"},"reason":{"type":"string"},` +
+		`"verdict":{"type":"integer","enum":[0,1]}},` +
+		`"required":["statement","reason","verdict"],"additionalProperties":false}` +
+		`}},"required":["verdicts"],"additionalProperties":false}`)
 )
 
-const claimsTask = `Break the text into claims that can be checked one by one. Every fact is a claim of its own; leave none out and add none.
+const claimsTask = `Break the text into claims that can be checked one by one. ` +
+	`Every fact is a claim of its own; leave none out and add none.
 Each claim must be understood without the text: replace pronouns by what they stand for.
 
 Example text: Marie Curie, born in Warsaw in 1867, won two Nobel Prizes.
-Example answer: {"claims": ["Marie Curie was born in Warsaw.", "Marie Curie was born in 1867.", "Marie Curie won two Nobel Prizes."]}
+Example answer: {"claims": ["Marie Curie was born in Warsaw.", "Marie Curie was born in 1867.", ` +
+	`"Marie Curie won two Nobel Prizes."]}
 
 Answer with JSON: {"claims": [...]}.`
 
-const checkTask = `Judge each statement by the context alone. The verdict is 1 if the statement can be directly inferred from the context, else 0.
-Answer with JSON: {"verdicts": [{"statement": ..., "reason": ..., "verdict": 0 or 1}, ...]}, one for each statement, in their order.`
+const checkTask = `Judge each statement by the context alone. ` +
+	`The verdict is 1 if the statement can be directly inferred from the context, else 0.
+Answer with JSON: {"verdicts": [{"statement": ..., "reason": ..., "verdict": 0 or 1}, ...]}, ` +
+	`one for each statement, in their order.`
 
 func (j *Judge) call(
 	ctx context.Context,

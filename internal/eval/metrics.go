@@ -61,36 +61,37 @@ type Interval struct {
 const Resamples = 10_000
 
 // draws are the resamples of n questions: the same for every method, so that differences are paired.
-func draws(n int, seed uint64) [][]uint16 {
-	r := rand.New(rand.NewPCG(seed, 0x756e7765))
-	out := make([][]uint16, Resamples)
-	for i := range out {
-		out[i] = make([]uint16, n)
-		for j := range out[i] {
-			out[i][j] = uint16(r.IntN(n))
+func draws(n int, seed uint64) [][]int32 {
+	random := rand.New(rand.NewPCG(seed, 0x756e7765))
+	drawn := make([][]int32, Resamples)
+	for i := range drawn {
+		drawn[i] = make([]int32, n)
+		for j := range drawn[i] {
+			drawn[i][j] = int32(random.IntN(n))
 		}
 	}
-	return out
+	return drawn
 }
 
 // interval of the mean of values over resamples.
-func interval(values []float64, ds [][]uint16) Interval {
-	means := make([]float64, len(ds))
-	for i, d := range ds {
-		s := 0.0
-		for _, j := range d {
-			s += values[j]
+func interval(values []float64, drawn [][]int32) Interval {
+	means := make([]float64, len(drawn))
+	for i, questions := range drawn {
+		sum := 0.0
+		for _, question := range questions {
+			sum += values[question]
 		}
-		means[i] = s / float64(len(d))
+		means[i] = sum / float64(len(questions))
 	}
 	sort.Float64s(means)
-	m := 0.0
-	for _, v := range values {
-		m += v
+	total := 0.0
+	for _, value := range values {
+		total += value
 	}
-	return Interval{m / float64(len(values)), means[len(means)*25/1000], means[len(means)*975/1000]}
+	return Interval{total / float64(len(values)), means[len(means)*25/1000], means[len(means)*975/1000]}
 }
 
+// quantile of values, by the nearest rank.
 func quantile(v []float64, q float64) float64 {
 	if len(v) == 0 {
 		return 0

@@ -42,7 +42,8 @@ func (r *Report) Markdown() string {
 	fmt.Fprintf(&text, "# %s: %d questions (%d with answers)\n\n", r.Dataset, r.N, r.WithAnswers)
 	fmt.Fprintf(
 		&text,
-		"Index %s, generation %s (content %.12s, text %.12s, vectors %.12s); extraction by %s, embeddings by %s. %s UTC. Intervals: 95 %%, paired bootstrap, %d resamples, seed %d.\n\n",
+		"Index %s, generation %s (content %.12s, text %.12s, vectors %.12s); extraction by %s, embeddings by %s. "+
+			"%s UTC. Intervals: 95 %%, paired bootstrap, %d resamples, seed %d.\n\n",
 		r.Index,
 		r.Generation,
 		r.Content,
@@ -54,87 +55,86 @@ func (r *Report) Markdown() string {
 		r.Resamples,
 		r.Seed,
 	)
+	r.retrieval(&text)
+	if !r.spent() {
+		text.WriteString("\nNo token was spent: built-in models, or recordings.\n")
+		return text.String()
+	}
+	r.tokens(&text)
+	r.published(&text)
+	return text.String()
+}
+
+// retrieval writes the table of recall and latency.
+func (r *Report) retrieval(text *strings.Builder) {
 	text.WriteString("| method |")
 	for _, k := range r.Ks {
-		fmt.Fprintf(&text, " recall@%d |", k)
+		fmt.Fprintf(text, " recall@%d |", k)
 	}
 	last := r.Ks[len(r.Ks)-1]
 	fmt.Fprintf(
-		&text,
+		text,
 		" all gold@%d | MRR | nDCG@%d | recall@%d against %s | p50 ms | p99 ms |\n|---|",
-		last,
-		last,
-		last,
-		r.Rows[0].Name,
+		last, last, last, r.Rows[0].Name,
 	)
 	text.WriteString(strings.Repeat("---|", len(r.Ks)+6) + "\n")
 	for _, row := range r.Rows {
 		if len(row.Recall) == 0 {
 			continue
 		}
-		fmt.Fprintf(&text, "| %s |", row.Name)
-		for _, v := range row.Recall {
-			fmt.Fprintf(&text, " %.1f (%.1f–%.1f) |", 100*v.Mean, 100*v.Low, 100*v.High)
+		fmt.Fprintf(text, "| %s |", row.Name)
+		for _, recall := range row.Recall {
+			fmt.Fprintf(text, " %.1f (%.1f–%.1f) |", 100*recall.Mean, 100*recall.Low, 100*recall.High)
 		}
 		against := "–"
-		if row.Against != nil {
-			against = fmt.Sprintf(
-				"%+.1f (%+.1f to %+.1f)",
-				100*row.Against.Mean,
-				100*row.Against.Low,
-				100*row.Against.High,
-			)
+		if paired := row.Against; paired != nil {
+			against = fmt.Sprintf("%+.1f (%+.1f to %+.1f)", 100*paired.Mean, 100*paired.Low, 100*paired.High)
 		}
 		fmt.Fprintf(
-			&text,
+			text,
 			" %.1f | %.3f | %.3f | %s | %.1f | %.1f |\n",
-			100*row.All[len(row.All)-1].Mean,
-			row.MRR.Mean,
-			row.NDCG.Mean,
-			against,
-			row.P50,
-			row.P99,
+			100*row.All[len(row.All)-1].Mean, row.MRR.Mean, row.NDCG.Mean, against, row.P50, row.P99,
 		)
 	}
-	if !r.spent() {
-		text.WriteString("\nNo token was spent: built-in models, or recordings.\n")
-		return text.String()
-	}
+}
+
+// tokens writes the table of tokens and of the answers' correctness.
+func (r *Report) tokens(text *strings.Builder) {
 	text.WriteString(
-		"\n| method | prompt index | prompt query | completion index | completion query | embedding index | embedding query | factual correctness (variance) | failed as 0 | skipped |\n|---|---|---|---|---|---|---|---|---|---|\n",
+		"\n| method | prompt index | prompt query | completion index | completion query | embedding index | " +
+			"embedding query | factual correctness (variance) | failed as 0 | skipped |\n" +
+			strings.Repeat("|---", 10) + "|\n",
 	)
-	for _, x := range r.Rows {
-		f := "– | – | –"
-		if x.F1 != nil {
-			f = fmt.Sprintf("%.4f (%.2e) | %.4f | %d", x.F1.Mean, x.F1.Variance, x.F1.AsZero, x.F1.Skipped)
+	for _, row := range r.Rows {
+		factual := "– | – | –"
+		if f1 := row.F1; f1 != nil {
+			factual = fmt.Sprintf("%.4f (%.2e) | %.4f | %d", f1.Mean, f1.Variance, f1.AsZero, f1.Skipped)
 		}
-		t := x.Tokens
+		used := row.Tokens
 		fmt.Fprintf(
-			&text,
+			text,
 			"| %s | %d | %d | %d | %d | %d | %d | %s |\n",
-			x.Name,
-			t.PromptIndex,
-			t.PromptQuery,
-			t.CompletionIndex,
-			t.CompletionQuery,
-			t.EmbedIndex,
-			t.EmbedQuery,
-			f,
+			row.Name, used.PromptIndex, used.PromptQuery, used.CompletionIndex, used.CompletionQuery,
+			used.EmbedIndex, used.EmbedQuery, factual,
 		)
 	}
-	if rows := published[r.Dataset]; len(rows) > 0 {
-		text.WriteString(
-			"\nPublished for a set of that name (another selection of questions, other models: a distant comparison): ",
-		)
-		for i, p := range rows {
-			if i > 0 {
-				text.WriteString(", ")
-			}
-			fmt.Fprintf(&text, "%s %.4f", p.Method, p.F1)
+}
+
+// published writes what the paper says of a dataset of that name.
+func (r *Report) published(text *strings.Builder) {
+	rows := published[r.Dataset]
+	if len(rows) == 0 {
+		return
+	}
+	text.WriteString("\nPublished for a set of that name " +
+		"(another selection of questions, other models: a distant comparison): ")
+	for i, row := range rows {
+		if i > 0 {
+			text.WriteString(", ")
 		}
-		text.WriteString(".\n")
+		fmt.Fprintf(text, "%s %.4f", row.Method, row.F1)
 	}
-	return text.String()
+	text.WriteString(".\n")
 }
 
 // spent tells whether anything was paid for.
@@ -147,92 +147,85 @@ func (r *Report) spent() bool {
 	return false
 }
 
+// Measures of the drawing, in pixels.
+const (
+	svgLeft, svgTop, svgHeight = 48, 40, 260
+	svgBar, svgGap, svgLegend  = 18, 22, 120
+)
+
+var svgColours = []string{"#8fb8de", "#3f7fbf", "#1b4f8a", "#0e2f55"}
+
+// svgY is the height of a share.
+func svgY(share float64) float64 { return svgTop + svgHeight*(1-share) }
+
 // SVG draws recall at every cut-off with its interval, a group of bars a method.
 func (r *Report) SVG() string {
-	const left, top, height, bar, gap = 48, 40, 260, 18, 22
-	colours := []string{"#8fb8de", "#3f7fbf", "#1b4f8a", "#0e2f55"}
-	group := len(r.Ks)*bar + gap
+	group := len(r.Ks)*svgBar + svgGap
 	var rows []Row
-	for _, x := range r.Rows {
-		if len(x.Recall) > 0 {
-			rows = append(rows, x)
+	for _, row := range r.Rows {
+		if len(row.Recall) > 0 {
+			rows = append(rows, row)
 		}
 	}
-	width := left + len(rows)*group + 120
-	y := func(v float64) float64 { return top + height*(1-v) }
+	width := svgLeft + len(rows)*group + svgLegend
 	var text strings.Builder
 	fmt.Fprintf(
 		&text,
 		`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="11">`,
-		width,
-		top+height+60,
+		width, svgTop+svgHeight+60,
 	)
 	fmt.Fprintf(
 		&text,
-		`<rect width="100%%" height="100%%" fill="white"/><text x="%d" y="20" font-size="14">Recall on %s, %d questions, 95 %% intervals</text>`,
-		left,
-		html.EscapeString(r.Dataset),
-		r.N,
+		`<rect width="100%%" height="100%%" fill="white"/>`+
+			`<text x="%d" y="20" font-size="14">Recall on %s, %d questions, 95 %% intervals</text>`,
+		svgLeft, html.EscapeString(r.Dataset), r.N,
 	)
-	for v := 0; v <= 100; v += 20 {
+	for percent := 0; percent <= 100; percent += 20 {
+		y := svgY(float64(percent) / 100)
 		fmt.Fprintf(
 			&text,
-			`<line x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="#ddd"/><text x="%d" y="%.1f" text-anchor="end">%d</text>`,
-			left,
-			width-110,
-			y(float64(v)/100),
-			y(float64(v)/100),
-			left-6,
-			y(float64(v)/100)+4,
-			v,
+			`<line x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="#ddd"/>`+
+				`<text x="%d" y="%.1f" text-anchor="end">%d</text>`,
+			svgLeft, width-110, y, y, svgLeft-6, y+4, percent,
 		)
 	}
 	for i, row := range rows {
-		at := left + gap/2 + i*group
-		for k, v := range row.Recall {
-			fmt.Fprintf(
-				&text,
-				`<rect x="%d" y="%.1f" width="%d" height="%.1f" fill="%s"/>`,
-				at+k*bar,
-				y(v.Mean),
-				bar-3,
-				height*v.Mean,
-				colours[k%len(colours)],
-			)
-			mid := float64(at+k*bar) + float64(bar-3)/2
-			fmt.Fprintf(
-				&text,
-				`<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" stroke="#444"/>`,
-				mid,
-				mid,
-				y(v.Low),
-				y(v.High),
-			)
-		}
-		for l, part := range strings.FieldsFunc(row.Name, func(c rune) bool { return c == '/' || c == '-' }) {
-			fmt.Fprintf(
-				&text,
-				`<text x="%d" y="%d" text-anchor="middle">%s</text>`,
-				at+len(r.Ks)*bar/2,
-				top+height+18+14*l,
-				html.EscapeString(part),
-			)
-		}
+		row.bars(&text, svgLeft+svgGap/2+i*group)
 	}
-	for k, v := range r.Ks {
+	for k, cutoff := range r.Ks {
 		fmt.Fprintf(
 			&text,
 			`<rect x="%d" y="%d" width="12" height="12" fill="%s"/><text x="%d" y="%d">recall@%d</text>`,
-			width-95,
-			top+k*20,
-			colours[k%len(colours)],
-			width-78,
-			top+10+k*20,
-			v,
+			width-95, svgTop+k*20, svgColours[k%len(svgColours)], width-78, svgTop+10+k*20, cutoff,
 		)
 	}
 	text.WriteString("</svg>\n")
 	return text.String()
+}
+
+// bars draws one method from x on, and its name below.
+func (r Row) bars(text *strings.Builder, x int) {
+	for k, recall := range r.Recall {
+		fmt.Fprintf(
+			text,
+			`<rect x="%d" y="%.1f" width="%d" height="%.1f" fill="%s"/>`,
+			x+k*svgBar, svgY(recall.Mean), svgBar-3, svgHeight*recall.Mean, svgColours[k%len(svgColours)],
+		)
+		middle := float64(x+k*svgBar) + float64(svgBar-3)/2
+		fmt.Fprintf(
+			text,
+			`<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" stroke="#444"/>`,
+			middle, middle, svgY(recall.Low), svgY(recall.High),
+		)
+	}
+	parts := strings.FieldsFunc(r.Name, func(c rune) bool { return c == '/' || c == '-' })
+	for line, part := range parts {
+		fmt.Fprintf(
+			text,
+			`<text x="%d" y="%d" text-anchor="middle">%s</text>`,
+			x+len(r.Recall)*svgBar/2, svgTop+svgHeight+18+14*line, html.EscapeString(part),
+		)
+	}
 }
 
 // Write puts report.json, report.md and recall.svg into a folder.
@@ -244,7 +237,9 @@ func (r *Report) Write(dir string) error {
 	if err != nil {
 		return err
 	}
-	for name, body := range map[string]string{"report.json": string(raw) + "\n", "report.md": r.Markdown(), "recall.svg": r.SVG()} {
+	for name, body := range map[string]string{
+		"report.json": string(raw) + "\n", "report.md": r.Markdown(), "recall.svg": r.SVG(),
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(body), 0o644); err != nil {
 			return err
 		}

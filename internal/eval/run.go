@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // System is a method with its rule.
@@ -35,12 +36,15 @@ type Plan struct {
 	Ks      []int
 	Seed    uint64
 	Ask     Asker
-	Workers int
+	Workers int    // questions asked at once, at least one
 	Judge   *Judge // nil: retrieval only
 	Hippo   *Hippo // nil: without the comparison
 	Runs    int    // of answers and judgements
 	Notice  func(string)
 }
+
+// workers is how many questions are asked at once.
+func (p Plan) workers() int { return max(1, p.Workers) }
 
 // response is what is read of an answer.
 type response struct {
@@ -78,7 +82,7 @@ type Row struct {
 	All      []Interval `json:"all_gold_recall"`
 	MRR      Interval   `json:"mrr"`
 	NDCG     Interval   `json:"ndcg"`
-	Against  *Interval  `json:"against_first,omitempty"` // difference of recall at the largest k to the first system, paired
+	Against  *Interval  `json:"against_first,omitempty"` // paired difference of recall at the largest k to the first
 	P50      float64    `json:"latency_p50_ms"`
 	P99      float64    `json:"latency_p99_ms"`
 	Tokens   Tokens     `json:"tokens"`
@@ -88,7 +92,7 @@ type Row struct {
 	scores []Scores
 }
 
-// Factual correctness over runs (specs/unweaver.md §15.3): mean of the runs' means, and their sample variance.
+// Factual correctness over runs, as the UnWeaver paper reports it: mean of the runs' means, and their sample variance.
 type Factual struct {
 	Mean     float64 `json:"mean"`
 	Variance float64 `json:"variance"`
@@ -126,57 +130,67 @@ func Run(ctx context.Context, plan Plan) (*Report, error) {
 		Resamples: Resamples,
 		At:        time.Now().UTC(),
 	}
-	for _, q := range plan.Dataset.Questions {
-		if q.Answer != "" {
+	if len(plan.Ks) == 0 || len(plan.Systems) == 0 || rep.N == 0 {
+		return nil, fault.Usage.At("evaluate", plan.Dataset.Name).
+			Because("it takes at least one question, one method and one cut-off")
+	}
+	for _, question := range plan.Dataset.Questions {
+		if question.Answer != "" {
 			rep.WithAnswers++
 		}
 	}
-	ds := draws(rep.N, plan.Seed)
-	for i, s := range plan.Systems {
-		row, err := plan.system(ctx, s, rep)
+	drawn := draws(rep.N, plan.Seed)
+	for _, system := range plan.Systems {
+		row, err := plan.system(ctx, system, rep)
 		if err != nil {
 			return nil, err
 		}
-		row.sum(plan.Ks, ds)
-		if i > 0 {
-			row.against(rep.Rows[0], plan.Ks, ds)
-		}
-		rep.Rows = append(rep.Rows, row)
-		plan.Notice(fmt.Sprintf("%s: recall %s", row.Name, recalls(row, plan.Ks)))
+		rep.add(row, drawn, plan.Notice)
 	}
 	if plan.Hippo != nil {
-		row := Row{System: System{Method: HippoName}, Name: HippoName}
-		for _, q := range plan.Dataset.Questions {
-			row.scores = append(
-				row.scores,
-				score(plan.Hippo.Rank(q.Question, plan.Ks[len(plan.Ks)-1]), q.Gold, plan.Ks),
-			)
-		}
-		row.sum(plan.Ks, ds)
-		row.against(rep.Rows[0], plan.Ks, ds)
-		rep.Rows = append(rep.Rows, row)
-		plan.Notice(fmt.Sprintf("%s: recall %s", row.Name, recalls(row, plan.Ks)))
+		rep.add(plan.hippo(), drawn, plan.Notice)
 	}
-	if plan.Judge != nil {
-		for _, base := range []string{"closed book", "oracle"} {
-			row, err := plan.baseline(ctx, base)
-			if err != nil {
-				return nil, err
-			}
-			rep.Rows = append(rep.Rows, row)
+	if plan.Judge == nil {
+		return rep, nil
+	}
+	for _, name := range []string{closedBook, oracle} {
+		row, err := plan.baseline(ctx, name)
+		if err != nil {
+			return nil, err
 		}
+		rep.Rows = append(rep.Rows, row)
 	}
 	return rep, nil
 }
 
-// against gives the paired difference to the first system at the largest cut-off.
-func (r *Row) against(first Row, ks []int, ds [][]uint16) {
-	d := make([]float64, len(r.scores))
-	for j := range d {
-		d[j] = r.scores[j].Recall[len(ks)-1] - first.scores[j].Recall[len(ks)-1]
+// add sums a row up, against the first one, and tells of it.
+func (r *Report) add(row Row, drawn [][]int32, notice func(string)) {
+	row.sum(r.Ks, drawn)
+	if len(r.Rows) > 0 {
+		row.against(r.Rows[0], r.Ks, drawn)
 	}
-	x := interval(d, ds)
-	r.Against = &x
+	r.Rows = append(r.Rows, row)
+	notice(fmt.Sprintf("%s: recall %s", row.Name, recalls(row, r.Ks)))
+}
+
+// hippo is the row of the comparison.
+func (p Plan) hippo() Row {
+	row := Row{System: System{Method: HippoName}, Name: HippoName}
+	for _, question := range p.Dataset.Questions {
+		ranked := p.Hippo.Rank(question.Question, p.Ks[len(p.Ks)-1])
+		row.scores = append(row.scores, score(ranked, question.Gold, p.Ks))
+	}
+	return row
+}
+
+// against gives the paired difference to the first system at the largest cut-off.
+func (r *Row) against(first Row, ks []int, drawn [][]int32) {
+	differences := make([]float64, len(r.scores))
+	for j := range differences {
+		differences[j] = r.scores[j].Recall[len(ks)-1] - first.scores[j].Recall[len(ks)-1]
+	}
+	paired := interval(differences, drawn)
+	r.Against = &paired
 }
 
 func recalls(row Row, ks []int) string {
@@ -190,160 +204,160 @@ func recalls(row Row, ks []int) string {
 	return s
 }
 
+// system asks one system every question.
 func (p Plan) system(ctx context.Context, system System, rep *Report) (Row, error) {
 	row := Row{System: system, Name: system.Name(), scores: make([]Scores, rep.N)}
-	lat := make([]float64, rep.N)
+	latency := make([]float64, rep.N)
 	answers := make([]string, rep.N)
 	var mu sync.Mutex
-	err := each(ctx, p.Workers, rep.N, func(ctx context.Context, i int) error {
+	err := par.Each(ctx, rep.N, p.workers(), func(ctx context.Context, i int) error {
 		question := p.Dataset.Questions[i]
-		body := map[string]any{"query": question.Question, "method": system.Method, "top_chunks": p.Ks[len(p.Ks)-1]}
-		if system.Rule != "" {
-			body["rule"] = system.Rule
-		}
-		if p.Judge != nil && question.Answer != "" {
-			body["answer"] = true
-		}
 		start := time.Now()
-		raw, err := p.Ask(ctx, body)
-		lat[i] = float64(time.Since(start).Microseconds()) / 1000
-		var r response
+		raw, err := p.Ask(ctx, p.body(system, question))
+		latency[i] = float64(time.Since(start).Microseconds()) / 1000
+		var got response
 		if err == nil {
-			err = json.Unmarshal(raw, &r)
+			err = json.Unmarshal(raw, &got)
 		}
 		if err != nil {
 			return fault.CodeOf(err).At("ask question", question.ID+" by "+row.Name).Because(err)
 		}
-		var ranked []string
-		seen := map[string]bool{}
-		for _, c := range r.Chunks {
-			if id := Passage(c.Document); !seen[id] {
-				seen[id] = true
-				ranked = append(ranked, id)
-			}
-		}
 		mu.Lock()
 		defer mu.Unlock()
-		rep.Generation, rep.Models = r.Generation, r.Models
-		row.scores[i] = score(ranked, question.Gold, p.Ks)
-		row.Tokens.EmbedQuery += r.Usage.Embedding
-		row.Tokens.PromptQuery += r.Usage.Prompt
-		row.Tokens.CompletionQuery += r.Usage.Completion
-		if r.Answer != nil {
-			answers[i] = r.Answer.Text
+		rep.Generation, rep.Models = got.Generation, got.Models
+		row.scores[i] = score(got.passages(), question.Gold, p.Ks)
+		row.Tokens.EmbedQuery += got.Usage.Embedding
+		row.Tokens.PromptQuery += got.Usage.Prompt
+		row.Tokens.CompletionQuery += got.Usage.Completion
+		if got.Answer != nil {
+			answers[i] = got.Answer.Text
 		}
 		return nil
 	})
 	if err != nil {
 		return row, err
 	}
-	row.P50, row.P99 = quantile(lat, 0.5), quantile(lat, 0.99)
+	row.P50, row.P99 = quantile(latency, 0.5), quantile(latency, 0.99)
 	if p.Judge != nil {
 		row.F1, row.Tokens.Judge, err = p.judge(ctx, answers)
 	}
 	return row, err
 }
 
-func (r *Row) sum(ks []int, ds [][]uint16) {
-	col := func(f func(Scores) float64) Interval {
-		v := make([]float64, len(r.scores))
-		for i, s := range r.scores {
-			v[i] = f(s)
+// body of a query; answers are asked for where they can be judged.
+func (p Plan) body(system System, question Question) map[string]any {
+	body := map[string]any{"query": question.Question, "method": system.Method, "top_chunks": p.Ks[len(p.Ks)-1]}
+	if system.Rule != "" {
+		body["rule"] = system.Rule
+	}
+	if p.Judge != nil && question.Answer != "" {
+		body["answer"] = true
+	}
+	return body
+}
+
+// passages of a response in their order, each once: a passage may have several chunks.
+func (r response) passages() []string {
+	var ranked []string
+	seen := map[string]bool{}
+	for _, chunk := range r.Chunks {
+		if id := Passage(chunk.Document); !seen[id] {
+			seen[id] = true
+			ranked = append(ranked, id)
 		}
-		return interval(v, ds)
+	}
+	return ranked
+}
+
+// sum makes means and intervals of the questions' scores.
+func (r *Row) sum(ks []int, drawn [][]int32) {
+	column := func(of func(Scores) float64) Interval {
+		values := make([]float64, len(r.scores))
+		for i, scores := range r.scores {
+			values[i] = of(scores)
+		}
+		return interval(values, drawn)
 	}
 	for k := range ks {
-		r.Recall = append(r.Recall, col(func(s Scores) float64 { return s.Recall[k] }))
-		r.All = append(r.All, col(func(s Scores) float64 { return s.All[k] }))
+		r.Recall = append(r.Recall, column(func(s Scores) float64 { return s.Recall[k] }))
+		r.All = append(r.All, column(func(s Scores) float64 { return s.All[k] }))
 	}
-	r.MRR, r.NDCG = col(func(s Scores) float64 { return s.MRR }), col(func(s Scores) float64 { return s.NDCG })
+	r.MRR, r.NDCG = column(func(s Scores) float64 { return s.MRR }), column(func(s Scores) float64 { return s.NDCG })
 }
 
-// each runs f for 0..n-1, some at once, and stops at the first error.
-func each(ctx context.Context, workers, n int, f func(context.Context, int) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	next := make(chan int)
-	var wg sync.WaitGroup
-	for range workers {
-		wg.Go(func() {
-			for i := range next {
-				if err := f(ctx, i); err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-	for i := range n {
-		select {
-		case next <- i:
-		case <-ctx.Done():
-		}
-	}
-	close(next)
-	wg.Wait()
-	return context.Cause(ctx)
-}
-
-// judge rates answers over the runs.
+// judge rates answers over the runs. An answer that cannot be judged is skipped; what would fail for every answer ends
+// the evaluation.
 func (p Plan) judge(ctx context.Context, answers []string) (*Factual, int64, error) {
 	out := &Factual{}
 	var used int64
 	var means, zeros []float64
 	for range max(1, p.Runs) {
-		f1 := make([]float64, len(answers))
-		var mu sync.Mutex
-		err := each(ctx, p.Workers, len(answers), func(ctx context.Context, i int) error {
-			f1[i] = math.NaN()
-			if p.Dataset.Questions[i].Answer == "" {
-				return nil
-			}
-			v, n, err := p.Judge.F1(ctx, answers[i], p.Dataset.Questions[i].Answer)
-			mu.Lock()
-			defer mu.Unlock()
-			used += n
-			if fault.KindOf(err) == fault.Fatal {
-				return err
-			}
-			if err == nil {
-				f1[i] = v
-			}
-			return nil
-		})
+		rated, spent, err := p.rate(ctx, answers)
+		used += spent
 		if err != nil {
 			return nil, used, err
 		}
-		sum, n, all := 0.0, 0, 0
-		for i, v := range f1 {
+		sum, judged, all := 0.0, 0, 0
+		for i, value := range rated {
 			if p.Dataset.Questions[i].Answer == "" {
 				continue
 			}
-			if all++; !math.IsNaN(v) {
-				sum += v
-				n++
+			if all++; !math.IsNaN(value) {
+				sum += value
+				judged++
 			}
 		}
-		out.Skipped += all - n
+		out.Skipped += all - judged
 		out.N = all
-		means, zeros = append(means, sum/float64(max(1, n))), append(zeros, sum/float64(max(1, all)))
+		means, zeros = append(means, sum/float64(max(1, judged))), append(zeros, sum/float64(max(1, all)))
 	}
 	out.Mean, out.Variance = variance(means)
 	out.AsZero, _ = variance(zeros)
 	return out, used, nil
 }
 
+// rate gives the F1 of each answer, NaN for those that have no gold answer or could not be judged.
+func (p Plan) rate(ctx context.Context, answers []string) (rated []float64, used int64, err error) {
+	rated = make([]float64, len(answers))
+	var mu sync.Mutex
+	err = par.Each(ctx, len(answers), p.workers(), func(ctx context.Context, i int) error {
+		rated[i] = math.NaN()
+		gold := p.Dataset.Questions[i].Answer
+		if gold == "" {
+			return nil
+		}
+		value, spent, err := p.Judge.F1(ctx, answers[i], gold)
+		mu.Lock()
+		defer mu.Unlock()
+		used += spent
+		if err == nil {
+			rated[i] = value
+		} else if fault.KindOf(err) == fault.Fatal {
+			return err
+		}
+		return nil
+	})
+	return rated, used, err
+}
+
+// The answers without an index: from no passage, and from the gold ones.
+const (
+	closedBook = "closed book"
+	oracle     = "oracle"
+)
+
 // baseline answers without any context, or from the gold passages.
 func (p Plan) baseline(ctx context.Context, name string) (Row, error) {
 	row := Row{System: System{Method: name}, Name: name}
 	answers := make([]string, len(p.Dataset.Questions))
 	var mu sync.Mutex
-	err := each(ctx, p.Workers, len(answers), func(ctx context.Context, i int) error {
+	err := par.Each(ctx, len(answers), p.workers(), func(ctx context.Context, i int) error {
 		question := p.Dataset.Questions[i]
 		if question.Answer == "" {
 			return nil
 		}
 		var passages []string
-		if name == "oracle" {
+		if name == oracle {
 			for id := range p.Dataset.Texts {
 				if question.Gold[id] {
 					passages = append(passages, p.Dataset.Texts[id])

@@ -81,6 +81,7 @@ const (
 	RunNotFound       Code = "unknown_run"
 	// ActivityFailed is given by workflows: an activity ended without telling why, as often as it may.
 	ActivityFailed Code = "activity_failed"
+	RunEnded       Code = "run_ended"
 )
 
 // Kind says how a failure heals, and so who acts on it.
@@ -113,7 +114,7 @@ var kinds = map[Code]Kind{
 	LeaseHeld: Fatal, PointerMoved: Fatal, Paused: Fatal, BudgetSpent: Fatal, Internal: Fatal, EmbedderDown: Transient,
 	Cancelled: Fatal, Stalled: Transient, ControlUnreadable: Fatal,
 	GenBusy: Transient, EngineDown: Transient, RunNotFound: Bad,
-	ActivityFailed: Fatal,
+	ActivityFailed: Fatal, RunEnded: Bad,
 }
 
 // Kind of the code; a code without one is a fault of this program.
@@ -122,6 +123,12 @@ func (c Code) Kind() Kind {
 		return k
 	}
 	return Fatal
+}
+
+// Known tells whether the code is one of those above.
+func Known(code Code) bool {
+	_, ok := kinds[code]
+	return ok
 }
 
 // Codes lists every code.

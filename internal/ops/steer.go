@@ -2,164 +2,178 @@ package ops
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
-	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/model"
-	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// Pause implements Control: what is in flight is paid for and kept, nothing new is asked.
-func (s *Service) Pause(ctx context.Context, run string) error {
-	return s.update(ctx, run, workflows.UpdatePause)
+// updateCancel is the update that ends a run; workers of an older version do not know it.
+const updateCancel = "cancel"
+
+// resumeInput is what the update resume takes; workers of an older version take nothing and ignore it.
+type resumeInput struct {
+	Budget *corpus.Budget `json:"budget,omitempty"`
 }
 
-// Resume implements Control.
-func (s *Service) Resume(ctx context.Context, run string, budget *corpus.Budget) error {
-	if budget == nil {
-		return s.update(ctx, run, workflows.UpdateResume)
-	}
-	return s.update(ctx, run, workflows.UpdateResume, *budget)
-}
+// patience is how long a command waits for a worker to obey it. A worker that lives answers within seconds.
+const patience = 90 * time.Second
 
-func (s *Service) update(ctx context.Context, name, update string, args ...any) error {
-	run, err := s.resolve(ctx, name)
+var (
+	errUnknownUpdate = errors.New("its worker does not know this command")
+	errUnanswered    = errors.New("no worker obeyed")
+)
+
+// Pause implements Control.
+func (s *Service) Pause(ctx context.Context, name string) error {
+	run, _, err := s.resolve(ctx, name)
 	if err != nil {
 		return err
 	}
-	h, err := s.Client.UpdateWorkflow(
-		ctx,
-		client.UpdateWorkflowOptions{
-			WorkflowID:   "build/" + run,
-			UpdateName:   update,
-			Args:         args,
-			WaitForStage: client.WorkflowUpdateStageCompleted,
-		},
-	)
+	return s.command(ctx, run, workflows.UpdatePause)
+}
+
+// Resume implements Control.
+func (s *Service) Resume(ctx context.Context, name string, budget *corpus.Budget) error {
+	run, _, err := s.resolve(ctx, name)
+	if err != nil {
+		return err
+	}
+	if budget != nil && (budget.Calls < 0 || budget.Tokens < 0 || budget.Money < 0) {
+		return fault.Usage.At("resume run", run).Because("a budget cannot be below zero")
+	}
+	// The workflow refuses this too; what it was spent on is in the state.
+	if state, err := s.state(ctx, run); err == nil && budget == nil && spent(state.Report) {
+		return fault.BudgetSpent.At("resume run", run).
+			Because(fmt.Sprintf("its budget is spent: %d calls, %d tokens, money %g so far",
+				calls(state.Report), tokens(state.Report), state.Report.Cost)).
+			Advise("give it a new one, counted from the run's beginning: --budget-calls, --budget-tokens or --budget-money")
+	}
+	return s.command(ctx, run, workflows.UpdateResume, resumeInput{budget})
+}
+
+func spent(report corpus.Report) bool {
+	return report.Status == corpus.StatusPaused && report.Reason == string(fault.BudgetSpent)
+}
+
+func calls(report corpus.Report) int64 {
+	return report.Calls.Extract + report.Calls.Shorten + report.Calls.Embed
+}
+
+func tokens(report corpus.Report) int64 {
+	return report.Tokens.Prompt + report.Tokens.Completion + report.Tokens.Embedding
+}
+
+// Cancel implements Control. What was paid for is kept; nothing that queries see changes. A worker that does not know
+// the update is asked through Temporal, which acknowledges at once; so is one that does not answer in time, and then
+// the error says that calls may still start.
+func (s *Service) Cancel(ctx context.Context, name string) error {
+	run, _, err := s.resolve(ctx, name)
+	if err != nil {
+		return err
+	}
+	err = s.command(ctx, run, updateCancel)
+	switch {
+	case errors.Is(err, errUnknownUpdate):
+		return s.refused(ctx, run, updateCancel, s.Client.CancelWorkflow(ctx, workflowID(run), ""))
+	case errors.Is(err, errUnanswered):
+		if other := s.Client.CancelWorkflow(ctx, workflowID(run), ""); other != nil {
+			return errors.Join(err, s.fault(other))
+		}
+		return fault.EngineDown.At("cancel run", run).
+			Because(err).
+			Advise("Temporal was asked to cancel it: it ends once a worker answers, and calls may start until then")
+	}
+	return err
+}
+
+// command sends an update to the workflow of a run and waits until it is obeyed.
+func (s *Service) command(ctx context.Context, run, update string, args ...any) error {
+	bounded, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	handle, err := s.Client.UpdateWorkflow(bounded, client.UpdateWorkflowOptions{
+		WorkflowID:   workflowID(run),
+		UpdateName:   update,
+		Args:         args,
+		WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
 	if err == nil {
-		err = h.Get(ctx, nil)
+		err = handle.Get(bounded, nil)
+	}
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		return s.unanswered(ctx, run, update)
+	}
+	return s.refused(ctx, run, update, err)
+}
+
+// unanswered is the fault of a command that no worker obeyed in time.
+func (s *Service) unanswered(ctx context.Context, run, update string) error {
+	why := fmt.Errorf("%w within %s; the command stands and may still take effect", errUnanswered, patience)
+	if err := s.workers(ctx); err != nil {
+		why = fmt.Errorf("%w: %w", why, err)
+	}
+	return fault.EngineDown.At(update+" run", run).Because(why).Advise("see: unweaver status " + run)
+}
+
+// refused maps the answers to a command: what the workflow says, and what Temporal says in its place.
+func (s *Service) refused(ctx context.Context, run, update string, err error) error {
+	var app *temporal.ApplicationError
+	var unknown *serviceerror.NotFound
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return err
+	case errors.As(err, &app) && strings.HasPrefix(app.Message(), "unknown update "):
+		return fault.Usage.At(update+" run", run).
+			Because(errUnknownUpdate).
+			Advise("use a worker of this version; unweaver cancel " + run + " always works")
+	case errors.As(err, &app):
+		return refusal(app, run, update)
+	case errors.As(err, &unknown):
+		return s.over(ctx, run, update)
 	}
 	return s.fault(err)
 }
 
-// Cancel implements Control. What was paid for is kept; nothing that queries see changes.
-func (s *Service) Cancel(ctx context.Context, name string) error {
-	run, err := s.resolve(ctx, name)
-	if err != nil {
-		return err
+// refusal is the fault of a command that the workflow, or an activity on its behalf, refused. Its type is a fault's
+// code where it comes from this program.
+func refusal(app *temporal.ApplicationError, run, update string) error {
+	code := fault.Code(app.Type())
+	if !fault.Known(code) {
+		code = fault.Usage
 	}
-	return s.fault(s.Client.CancelWorkflow(ctx, "build/"+run, ""))
+	advice := "see: unweaver status " + run
+	if code == fault.BudgetSpent {
+		advice = "give it a new budget: --budget-calls, --budget-tokens or --budget-money"
+	}
+	return code.At(update+" run", run).Because(app.Message()).Advise(advice)
 }
 
-// Generations implements Control.
-func (s *Service) Generations(ctx context.Context, index string) ([]artifact.Generation, error) {
-	gens, err := s.art(index).Generations(ctx)
-	if err == nil && len(gens) == 0 {
-		err = fault.UnknownIndex.At("list generations of", index).
-			Because("no generation of it was built").
-			Advise("build it with: unweaver index CORPUS --index " + index)
+// over is the fault of a command to a run that is no more, or never was.
+func (s *Service) over(ctx context.Context, run, update string) error {
+	status := ""
+	if report, ok := s.report(ctx, run); ok {
+		status = report.Status
+	} else if state, err := s.state(ctx, run); err == nil {
+		status = state.Report.Status
 	}
-	return gens, err
-}
-
-// Restore implements Control.
-func (s *Service) Restore(ctx context.Context, index string) (Run, error) {
-	if _, err := s.Generations(ctx, index); err != nil {
-		return Run{}, err
+	if status == "" {
+		index, _, _ := strings.Cut(run, "/")
+		return fault.RunNotFound.At(update+" run", run).
+			Because("there is no such run").
+			Advise("see: unweaver status " + index)
 	}
-	gen := "restore-" + strings.ToLower(time.Now().UTC().Format("20060102T150405Z"))
-	b := workflows.Build{Index: index, Generation: gen, Heartbeat: s.Heartbeat}
-	_, err := s.Client.ExecuteWorkflow(
-		ctx,
-		client.StartWorkflowOptions{
-			ID: workflows.RestoreID(index), TaskQueue: s.Engine.TaskQueue,
-			WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
-		},
-		workflows.RestoreName,
-		b,
-	)
-	return Run{Run: index + "/" + gen}, s.fault(err)
-}
-
-// Doctor implements Control: it probes every dependency and says what to do about what fails.
-func (s *Service) Doctor(ctx context.Context, spec corpus.Spec) ([]Check, error) {
-	var out []Check
-	probe := func(name string, f func() (string, error)) {
-		check := Check{Name: name, OK: true}
-		var err error
-		if check.Detail, err = f(); err != nil {
-			check.OK, check.Detail = false, err.Error()
-			if e := fault.As(err); e != nil {
-				check.Hint = e.Hint
-			}
-		}
-		out = append(out, check)
+	if !corpus.Terminal(status) {
+		status = "outside of its own control while it was " + status
 	}
-	probe("artifacts", func() (string, error) {
-		id, err := artifact.StoreID(ctx, s.Stores.Artifacts)
-		return s.Stores.Artifacts.Location("") + " store " + id[:min(8, len(id))], err
-	})
-	probe("conditional writes", func() (string, error) { return conditional(ctx, s) })
-	if s.Stores.Staging != nil {
-		probe("import bucket", func() (string, error) {
-			key := "unweaver-import/doctor"
-			if _, err := blob.Write(ctx, s.Stores.Staging, key, []byte("probe"), blob.Cond{}); err != nil {
-				return "", err
-			}
-			return s.Stores.Staging.Location(""), s.Stores.Staging.Delete(ctx, key)
-		})
-	}
-	probe("classes", func() (string, error) { return "answers", s.Stores.Records.Ping(ctx) })
-	probe("vectors", func() (string, error) { return "answers", s.Stores.Vectors.Ping(ctx) })
-	probe("temporal", func() (string, error) {
-		_, err := s.Client.CheckHealth(ctx, &client.CheckHealthRequest{})
-		return "namespace " + s.Engine.Namespace + ", task queue " + s.Engine.TaskQueue, s.fault(err)
-	})
-	probe("worker", func() (string, error) { return "polls " + s.Engine.TaskQueue, s.workers(ctx) })
-	if spec.Corpus != "" {
-		probe(
-			"corpus",
-			func() (string, error) { _, err := s.Stores.Corpus(ctx, spec.Corpus); return spec.Corpus, err },
-		)
-	}
-	probe("chat model", func() (string, error) {
-		chat, err := s.Models.Chat(spec)
-		if err != nil {
-			return "", err
-		}
-		if !chat.Info().Paid {
-			return chat.Info().Label(), nil
-		}
-		r, err := chat.Complete(ctx, model.Call{Task: model.Answer, System: "Answer with the word ok.", User: "ok?"})
-		return fmt.Sprintf("%s answers (%d tokens)", chat.Info().Label(), r.Usage.Prompt+r.Usage.Completion), err
-	})
-	probe("embedding model", func() (string, error) {
-		embedder, err := s.Models.Embedder(spec, spec.Embedding.Provider, spec.Embedding.Dimension)
-		if err != nil {
-			return "", err
-		}
-		vs, _, err := embedder.Embed(ctx, []string{"probe"})
-		if err != nil {
-			return "", err
-		}
-		return fmt.Sprintf("%s, dimension %d", embedder.Info().Label(), len(vs[0])), nil
-	})
-	probe("temporary folder", func() (string, error) {
-		file, err := os.CreateTemp("", "unweaver-doctor-*")
-		if err != nil {
-			return "", fault.StoreFull.At("write in", os.TempDir()).Because(err).Advise("free space or set TMPDIR")
-		}
-		_ = file.Close()
-		return os.TempDir(), os.Remove(file.Name())
-	})
-	return out, nil
+	return fault.RunEnded.At(update+" run", run).
+		Because("run " + run + " has ended: " + status).
+		Advise("see: unweaver status " + run)
 }

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
 
 	"github.com/unweaver/unweaver/infra/embedded/tembed"
 	"github.com/unweaver/unweaver/internal/model/modeltest"
@@ -115,7 +116,7 @@ func TestHistoryHoldsNoCustomerText(t *testing.T) {
 }
 
 func search(t *testing.T, ex *common.WorkflowExecution) int {
-	it := shared.Control.Client.GetWorkflowHistory(
+	it := shared.Control.Client.(client.Client).GetWorkflowHistory(
 		t.Context(),
 		ex.WorkflowId,
 		ex.RunId,

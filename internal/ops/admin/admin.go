@@ -35,7 +35,6 @@ type named struct {
 	Name string `json:"name"`
 }
 
-// resumed is a run with its new budget, if it gets one.
 type resumed struct {
 	Name   string         `json:"name"`
 	Budget *corpus.Budget `json:"budget,omitempty"`
@@ -45,36 +44,24 @@ type resumed struct {
 func Handler(control ops.Control, token string) http.Handler {
 	mux := http.NewServeMux()
 	handle(mux, "index", control.Index)
-	handle(
-		mux,
-		"status",
-		func(ctx context.Context, n named) (ops.Status, error) { return control.Status(ctx, n.Name) },
-	)
-	handle(
-		mux,
-		"pause",
-		func(ctx context.Context, n named) (struct{}, error) { return struct{}{}, control.Pause(ctx, n.Name) },
-	)
-	handle(
-		mux,
-		"resume",
-		func(ctx context.Context, r resumed) (struct{}, error) {
-			return struct{}{}, control.Resume(ctx, r.Name, r.Budget)
-		},
-	)
-	handle(
-		mux,
-		"cancel",
-		func(ctx context.Context, n named) (struct{}, error) { return struct{}{}, control.Cancel(ctx, n.Name) },
-	)
-	handle(mux, "generations", func(ctx context.Context, n named) ([]artifact.Generation, error) {
-		return control.Generations(ctx, n.Name)
+	handle(mux, "status", func(ctx context.Context, run named) (ops.Status, error) {
+		return control.Status(ctx, run.Name)
 	})
-	handle(
-		mux,
-		"restore",
-		func(ctx context.Context, n named) (ops.Run, error) { return control.Restore(ctx, n.Name) },
-	)
+	handle(mux, "pause", func(ctx context.Context, run named) (struct{}, error) {
+		return struct{}{}, control.Pause(ctx, run.Name)
+	})
+	handle(mux, "resume", func(ctx context.Context, run resumed) (struct{}, error) {
+		return struct{}{}, control.Resume(ctx, run.Name, run.Budget)
+	})
+	handle(mux, "cancel", func(ctx context.Context, run named) (struct{}, error) {
+		return struct{}{}, control.Cancel(ctx, run.Name)
+	})
+	handle(mux, "generations", func(ctx context.Context, index named) ([]artifact.Generation, error) {
+		return control.Generations(ctx, index.Name)
+	})
+	handle(mux, "restore", func(ctx context.Context, index named) (ops.Run, error) {
+		return control.Restore(ctx, index.Name)
+	})
 	handle(mux, "doctor", control.Doctor)
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		got := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
@@ -86,32 +73,50 @@ func Handler(control ops.Control, token string) http.Handler {
 	})
 }
 
-func handle[A, B any](m *http.ServeMux, name string, f func(context.Context, A) (B, error)) {
-	m.HandleFunc("POST "+Prefix+name, func(w http.ResponseWriter, request *http.Request) {
-		var a A
-		err := json.NewDecoder(io.LimitReader(request.Body, 4<<20)).Decode(&a)
+// longestBody of a request, in bytes.
+const longestBody = 4 << 20
+
+// handle serves one method: the input as JSON, the result with 200, a fault with 409.
+func handle[In, Out any](mux *http.ServeMux, name string, method func(context.Context, In) (Out, error)) {
+	mux.HandleFunc("POST "+Prefix+name, func(w http.ResponseWriter, request *http.Request) {
+		var in In
+		var out Out
+		err := json.NewDecoder(io.LimitReader(request.Body, longestBody)).Decode(&in)
 		if err != nil {
-			err = fault.Usage.At("read body", "").Because(err)
-		}
-		var b B
-		if err == nil {
-			b, err = f(request.Context(), a)
+			err = fault.Usage.At("read the request", name).Because(err)
+		} else {
+			out, err = method(request.Context(), in)
 		}
 		w.Header().Set("Content-Type", "application/json")
 		if err != nil {
-			p := problem{Code: fault.CodeOf(err), Cause: err.Error()}
-			if e := fault.As(err); e != nil {
-				p.Op, p.Object, p.Hint, p.Cause = e.Op, e.Object, e.Hint, ""
-				if e.Err != nil {
-					p.Cause = e.Err.Error()
-				}
-			}
 			w.WriteHeader(http.StatusConflict)
-			_ = json.NewEncoder(w).Encode(p) // the caller may have gone
+			_ = json.NewEncoder(w).Encode(wire(err)) // the caller may have gone
 			return
 		}
-		_ = json.NewEncoder(w).Encode(b)
+		_ = json.NewEncoder(w).Encode(out)
 	})
+}
+
+// wire is what is sent of an error: the parts of its fault, or its text.
+func wire(err error) problem {
+	e := fault.As(err)
+	if e == nil {
+		return problem{Code: fault.CodeOf(err), Cause: err.Error()}
+	}
+	out := problem{Code: e.Code, Op: e.Op, Object: e.Object, Hint: e.Hint}
+	if e.Err != nil {
+		out.Cause = e.Err.Error()
+	}
+	return out
+}
+
+// fault is the error that was sent.
+func (p problem) fault() error {
+	out := p.Code.At(p.Op, p.Object).Advise(p.Hint)
+	if p.Cause != "" {
+		out = out.Because(p.Cause)
+	}
+	return out
 }
 
 // Client implements ops.Control over HTTP.
@@ -124,9 +129,9 @@ var _ ops.Control = (*Client)(nil)
 
 var httpClient = &http.Client{Timeout: 2 * time.Minute}
 
-func call[B any](ctx context.Context, client *Client, name string, a any) (B, error) {
-	var out B
-	raw, err := json.Marshal(a)
+func call[Out any](ctx context.Context, client *Client, name string, in any) (Out, error) {
+	var out Out
+	raw, err := json.Marshal(in)
 	if err != nil {
 		return out, err
 	}
@@ -138,6 +143,9 @@ func call[B any](ctx context.Context, client *Client, name string, a any) (B, er
 	req.Header.Set("Content-Type", "application/json")
 	response, err := httpClient.Do(req)
 	if err != nil {
+		if ctx.Err() != nil {
+			return out, ctx.Err()
+		}
 		return out, fault.EngineDown.At("call the embedded stack at", client.Base).
 			Because(err).
 			Advise("start it with: unweaver dev")
@@ -145,21 +153,28 @@ func call[B any](ctx context.Context, client *Client, name string, a any) (B, er
 	defer func() { _ = response.Body.Close() }()
 	switch response.StatusCode {
 	case http.StatusOK:
-		return out, json.NewDecoder(response.Body).Decode(&out)
+		if err := json.NewDecoder(response.Body).Decode(&out); err != nil {
+			return out, client.broken(name, err)
+		}
+		return out, nil
 	case http.StatusConflict:
-		var p problem
-		if err := json.NewDecoder(response.Body).Decode(&p); err != nil {
-			return out, err
+		var sent problem
+		if err := json.NewDecoder(response.Body).Decode(&sent); err != nil {
+			return out, client.broken(name, err)
 		}
-		var cause any
-		if p.Cause != "" {
-			cause = p.Cause
-		}
-		return out, p.Code.At(p.Op, p.Object).Because(cause).Advise(p.Hint)
+		return out, sent.fault()
 	}
-	t, _ := io.ReadAll(io.LimitReader(response.Body, 1000))
+	text, _ := io.ReadAll(io.LimitReader(response.Body, 1000)) // what can be read is enough
 	return out, fault.EngineDown.At("call the embedded stack at", client.Base).
-		Because(fmt.Sprintf("%s: %s", response.Status, t))
+		Because(fmt.Sprintf("%s: %s", response.Status, bytes.TrimSpace(text))).
+		Advise("stop it and start it again with this version: unweaver dev")
+}
+
+// broken is the fault of an answer that breaks off or is none of ours.
+func (c *Client) broken(method string, err error) error {
+	return fault.EngineDown.At("read the answer of "+method+" from the embedded stack at", c.Base).
+		Because(err).
+		Advise("see its log; start it again with: unweaver dev")
 }
 
 // Index implements ops.Control.

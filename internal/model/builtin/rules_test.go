@@ -1,0 +1,168 @@
+package builtin_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+)
+
+// found are the names of a text.
+func found(text string) []string {
+	var out []string
+	for _, entity := range builtin.Entities(text) {
+		out = append(out, entity.Name)
+	}
+	return out
+}
+
+func TestNamesByRule(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		want []string
+	}{
+		"connectors inside a name":   {"He met Ludwig van der Berg today.", []string{"Ludwig van der Berg"}},
+		"no connector at its end":    {"He went to Paris of the north.", []string{"Paris"}},
+		"a possessive":               {"She read Bohr's letter to Bohr.", []string{"Bohr"}},
+		"two names joined by in":     {"They saw Oxford University in New Zealand again.", []string{"Oxford University in New Zealand", "Oxford University", "New Zealand"}},
+		"a quoted title":             {`It is called "a quiet evening at home" by all.`, []string{"a quiet evening at home"}},
+		"camel case and letters":     {"We use iPhone apps and H5N1 data.", []string{"iPhone", "H5N1"}},
+		"ordinals are no names":      {"On the 20th day of the 1990s it ran 5km.", nil},
+		"plain words are none":       {"nothing to see here at all.", nil},
+		"an empty text":              {"", nil},
+		"a sentence's plain opening": {"Quickly the rain fell. It was quickly over.", nil},
+		"each name once":             {"Then Bohr met Einstein, and Einstein met Bohr.", []string{"Bohr", "Einstein"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := found(c.text); !reflect.DeepEqual(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestAcronymsBringTheirExpansion(t *testing.T) {
+	for text, want := range map[string]string{
+		"He works on magnetic resonance imaging (MRI) there.":  "magnetic resonance imaging",
+		"It is mother-to-child transmission (MTCT) of it.":     "mother-to-child transmission",
+		"Nothing here spells that at all (XYZ) in the text.":   "",
+		"We know of deoxyribonucleic acid samples (DAS) here.": "deoxyribonucleic acid samples",
+	} {
+		names := "\n" + strings.Join(found(text), "\n") + "\n"
+		open, closing := strings.IndexByte(text, '('), strings.IndexByte(text, ')')
+		if !strings.Contains(names, "\n"+text[open+1:closing]+"\n") {
+			t.Errorf("%q: the acronym is not in %q", text, names)
+		}
+		if want != "" && !strings.Contains(names, "\n"+want+"\n") {
+			t.Errorf("%q: %q is not in %q", text, want, names)
+		}
+	}
+}
+
+func TestADescriptionIsTheFirstSentencesThatNameIt(t *testing.T) {
+	text := "Bohr was born in 1885. Einstein wrote. Later Bohr taught. Then Bohr won. At last Bohr died."
+	for _, entity := range builtin.Entities(text) {
+		if entity.Name == "Bohr" {
+			if entity.Description != "Bohr was born in 1885. Later Bohr taught. Then Bohr won." {
+				t.Errorf("%q", entity.Description)
+			}
+			return
+		}
+	}
+	t.Error("Bohr is missing")
+}
+
+func TestTheChatDoesEachTask(t *testing.T) {
+	chat := builtin.Chat{}
+	reply, err := chat.Complete(t.Context(), model.Call{Task: model.Extract, Input: "He met Niels Bohr."})
+	var extracted struct {
+		Entities []builtin.Entity `json:"entities"`
+	}
+	if err != nil || json.Unmarshal([]byte(reply.Text), &extracted) != nil || len(extracted.Entities) != 1 {
+		t.Errorf("extract: %q, %v", reply.Text, err)
+	}
+	long := strings.Repeat("The bridge spans the river. ", 40) + "It was built of stone by many men."
+	reply, err = chat.Complete(t.Context(), model.Call{Task: model.Shorten, Input: long, Limit: 1000})
+	var shortened struct {
+		Description string `json:"description"`
+	}
+	if err != nil || json.Unmarshal([]byte(reply.Text), &shortened) != nil || shortened.Description == "" ||
+		utf8.RuneCountInString(shortened.Description) > 250 {
+		t.Errorf("shorten: %q, %v", reply.Text, err)
+	}
+	reply, err = chat.Complete(t.Context(), model.Call{
+		Task: model.Answer, Question: "Who built the bridge?",
+		Input: "Cats sleep. The bridge was built by masons. The bridge is old.",
+	})
+	if err != nil || reply.Text != "The bridge was built by masons." {
+		t.Errorf("answer: %q, %v", reply.Text, err)
+	}
+	reply, err = chat.Complete(t.Context(), model.Call{Task: model.Answer, Question: "Quarks?", Input: "Cats sleep."})
+	if err != nil || reply.Text != "" {
+		t.Errorf("an answer from nothing: %q, %v", reply.Text, err)
+	}
+}
+
+func TestSummariesStayBelowTheirLimit(t *testing.T) {
+	for name, text := range map[string]string{
+		"one long sentence": strings.Repeat("word ", 200) + ".",
+		"one long word":     strings.Repeat("é", 500),
+		"many sentences":    strings.Repeat("One thing is here. Another thing is there. ", 30),
+		"nothing":           "  \n ",
+	} {
+		for _, limit := range []int{1, 20, 100} {
+			short := builtin.Summary(text, limit)
+			if n := utf8.RuneCountInString(short); n > limit || !utf8.ValidString(short) {
+				t.Errorf("%s: %d runes, limit %d", name, n, limit)
+			}
+			if strings.TrimSpace(text) != "" && short == "" {
+				t.Errorf("%s: nothing is left of it at %d", name, limit)
+			}
+		}
+	}
+}
+
+func TestWeightsOfWordsMoveTheVectors(t *testing.T) {
+	weighable, ok := model.As[model.Weighable](builtin.Embedder{})
+	if !ok {
+		t.Fatal("the built-in embedder is not weighable")
+	}
+	plain := builtin.Embedder{}
+	heavy := weighable.WithIDF(func(stem string) float64 {
+		if strings.HasPrefix(stem, "bohr") {
+			return 10
+		}
+		return 1
+	}).(builtin.Embedder)
+	question, passage := "Bohr letters", "Bohr lived in a house by the sea with many friends"
+	before := cosine(plain.Vector(question), plain.Vector(passage))
+	after := cosine(heavy.Vector(question), heavy.Vector(passage))
+	if after < before+0.2 {
+		t.Errorf("a heavy shared word moves them from %.3f to %.3f", before, after)
+	}
+	embedded, usage, err := heavy.Embed(t.Context(), []string{question, passage})
+	if err != nil || usage != (model.Usage{}) || len(embedded) != 2 || len(embedded[0]) != heavy.Dimension() {
+		t.Errorf("%d vectors, %+v, %v", len(embedded), usage, err)
+	}
+	if math.Abs(cosine(embedded[0], heavy.Vector(question))-1) > 1e-6 {
+		t.Error("Embed gives another vector than Vector")
+	}
+}
+
+func TestAnEndedContextStops(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := (builtin.Chat{}).Complete(ctx, model.Call{Task: model.Extract}); !errors.Is(err, context.Canceled) {
+		t.Errorf("chat: %v", err)
+	}
+	if _, _, err := (builtin.Embedder{}).Embed(ctx, []string{"a"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("embed: %v", err)
+	}
+}

@@ -1,0 +1,76 @@
+package tokens_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/model/tokens"
+)
+
+func TestCountsOfKnownTexts(t *testing.T) {
+	for text, want := range map[string]int{
+		"": 0, "hello world": 2, " hello": 1, "hello\n\nworld": 3, "こんにちは": 1,
+	} {
+		if got := tokens.Count(text); got != want {
+			t.Errorf("%q has %d tokens, want %d", text, got, want)
+		}
+	}
+}
+
+var texts = map[string]string{
+	"words":             strings.Repeat("the quick brown fox ", 2000),
+	"one unbroken word": strings.Repeat("x", 40<<10),
+	"runes of 3 bytes":  strings.Repeat("語", 9000),
+	"runes of 4 bytes":  strings.Repeat("𝛼", 5000),
+	"invalid UTF-8":     strings.Repeat("\xff\xfe", 6000),
+	"a rune cut in two": strings.Repeat("a", 8<<10-1) + "é" + strings.Repeat("b", 100),
+	"spaces":            strings.Repeat(" ", 20<<10),
+}
+
+func TestPiecesCoverATextWithoutCuttingARune(t *testing.T) {
+	for name, text := range texts {
+		t.Run(name, func(t *testing.T) {
+			valid := utf8.ValidString(text)
+			covered := 0
+			for rest := text; rest != ""; {
+				piece := tokens.Piece(rest)
+				if piece == "" || len(piece) > 8<<10 || !strings.HasPrefix(rest, piece) {
+					t.Fatalf("a piece of %d bytes at %d", len(piece), covered)
+				}
+				if valid && !utf8.ValidString(piece) {
+					t.Fatalf("a rune is cut at %d", covered)
+				}
+				rest, covered = rest[len(piece):], covered+len(piece)
+			}
+			if covered != len(text) {
+				t.Errorf("%d of %d bytes", covered, len(text))
+			}
+		})
+	}
+}
+
+func TestSplitGivesTheTokensThatCountCounts(t *testing.T) {
+	for name, text := range texts {
+		t.Run(name, func(t *testing.T) {
+			begin := time.Now()
+			lengths, sum := tokens.Split(text), 0
+			for _, length := range lengths {
+				if length <= 0 {
+					t.Fatal("an empty token")
+				}
+				sum += length
+			}
+			if sum != len(text) {
+				t.Errorf("the tokens have %d of %d bytes", sum, len(text))
+			}
+			if counted := tokens.Count(text); utf8.ValidString(text) && counted != len(lengths) {
+				t.Errorf("%d tokens, but %d are counted", len(lengths), counted)
+			}
+			if took := time.Since(begin); took > 20*time.Second {
+				t.Errorf("it took %s: the codec is quadratic in one unbroken word", took)
+			}
+		})
+	}
+}

@@ -1,0 +1,223 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/ops/admin"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+)
+
+// recorder is a Control that remembers what it was asked and answers as it is told.
+type recorder struct {
+	asked []any
+	err   error
+}
+
+func (r *recorder) ask(method string, input ...any) error {
+	r.asked = append([]any{method}, input...)
+	return r.err
+}
+
+func (r *recorder) Index(_ context.Context, request ops.IndexRequest) (ops.Run, error) {
+	return ops.Run{Run: "docs/g1", Attached: true}, r.ask("index", request)
+}
+
+func (r *recorder) Status(_ context.Context, run string) (ops.Status, error) {
+	status := ops.Status{Report: corpus.Report{Run: run, Status: corpus.StatusRunning}, Stage: "extract", Overall: 0.5}
+	status.Problems = []corpus.Problem{{Code: "no_worker", Object: "unweaver", Detail: "none polls"}}
+	return status, r.ask("status", run)
+}
+func (r *recorder) Pause(_ context.Context, run string) error { return r.ask("pause", run) }
+func (r *recorder) Resume(_ context.Context, run string, budget *corpus.Budget) error {
+	if budget == nil {
+		return r.ask("resume", run)
+	}
+	return r.ask("resume", run, *budget)
+}
+func (r *recorder) Cancel(_ context.Context, run string) error { return r.ask("cancel", run) }
+
+func (r *recorder) Generations(_ context.Context, index string) ([]artifact.Generation, error) {
+	return []artifact.Generation{{Generation: "g1", Seq: 7, State: "current"}}, r.ask("generations", index)
+}
+
+func (r *recorder) Restore(_ context.Context, index string) (ops.Run, error) {
+	return ops.Run{Run: index + "/restore-1"}, r.ask("restore", index)
+}
+
+func (r *recorder) Doctor(_ context.Context, spec corpus.Spec) ([]ops.Check, error) {
+	return []ops.Check{{Name: "worker", Detail: "none polls", Hint: "start one"}}, r.ask("doctor", spec)
+}
+
+// methods calls each method of a Control and gives what it answers.
+func methods(ctx context.Context, control ops.Control) map[string]func() (any, error) {
+	none := func(err error) (any, error) { return struct{}{}, err }
+	spec := corpus.Spec{Index: "docs", Corpus: "/c", Keep: 3, Budget: corpus.Budget{Calls: 5}}
+	return map[string]func() (any, error){
+		"index": func() (any, error) {
+			return control.Index(ctx, ops.IndexRequest{Spec: spec, Generation: "g1", DryRun: true, ReplaceCorpus: true})
+		},
+		"status":               func() (any, error) { return control.Status(ctx, "docs/g1") },
+		"pause":                func() (any, error) { return none(control.Pause(ctx, "docs/g1")) },
+		"resume":               func() (any, error) { return none(control.Resume(ctx, "docs/g1", nil)) },
+		"resume with a budget": func() (any, error) { return none(control.Resume(ctx, "docs/g1", &corpus.Budget{Money: 2.5})) },
+		"cancel":               func() (any, error) { return none(control.Cancel(ctx, "docs/g1")) },
+		"generations":          func() (any, error) { return control.Generations(ctx, "docs") },
+		"restore":              func() (any, error) { return control.Restore(ctx, "docs") },
+		"doctor":               func() (any, error) { return control.Doctor(ctx, spec) },
+	}
+}
+
+func serve(t *testing.T, control ops.Control) *admin.Client {
+	t.Helper()
+	server := httptest.NewServer(admin.Handler(control, "token"))
+	t.Cleanup(server.Close)
+	return &admin.Client{Base: server.URL, Token: "token"}
+}
+
+func TestEveryMethodArrivesAndComesBackWhole(t *testing.T) {
+	direct, remote := &recorder{}, &recorder{}
+	near, far := methods(t.Context(), direct), methods(t.Context(), serve(t, remote))
+	for name := range near {
+		t.Run(name, func(t *testing.T) {
+			want, err := near[name]()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := far[name]()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("answered %+v, want %+v", got, want)
+			}
+			if !reflect.DeepEqual(remote.asked, direct.asked) {
+				t.Errorf("asked %+v, want %+v", remote.asked, direct.asked)
+			}
+		})
+	}
+}
+
+func TestEveryMethodsFaultComesBackWhole(t *testing.T) {
+	for name, sent := range map[string]*fault.Error{
+		"all parts": fault.LeaseHeld.At("index", "docs").Because("run docs/g1 builds it").Advise("wait for it"),
+		"no cause":  fault.RunNotFound.At("find run of", "docs").Advise("build it"),
+		"no hint":   fault.StoreDown.At("read", "redis").Because(fmt.Errorf("dial: %w", io.EOF)),
+		"code only": fault.Internal.At("", ""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for method, do := range methods(t.Context(), serve(t, &recorder{err: sent})) {
+				_, err := do()
+				got := fault.As(err)
+				if got == nil || got.Code != sent.Code || got.Kind != sent.Kind || got.Op != sent.Op ||
+					got.Object != sent.Object || got.Hint != sent.Hint || got.Error() != sent.Error() {
+					t.Errorf("%s: got %#v, want %#v", method, got, sent)
+				}
+			}
+		})
+	}
+}
+
+func TestAnErrorOfNoCodeIsInternal(t *testing.T) {
+	_, err := serve(t, &recorder{err: errors.New("odd")}).Status(t.Context(), "docs")
+	if !fault.Is(err, fault.Internal) || !strings.Contains(err.Error(), "odd") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTheTokenIsNeeded(t *testing.T) {
+	control := &recorder{}
+	client := serve(t, control)
+	for name, token := range map[string]string{"another": "tokem", "a part": "toke", "a longer one": "token2", "none": ""} {
+		t.Run(name, func(t *testing.T) {
+			stranger := &admin.Client{Base: client.Base, Token: token}
+			err := stranger.Cancel(t.Context(), "docs/g1")
+			if !fault.Is(err, fault.EngineDown) || !strings.Contains(err.Error(), "401") ||
+				!strings.Contains(err.Error(), "dev.json") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	if control.asked != nil {
+		t.Errorf("a stranger did %v", control.asked)
+	}
+}
+
+func TestRequestsThatAreNotOurs(t *testing.T) {
+	control := &recorder{}
+	client := serve(t, control)
+	for name, c := range map[string]struct {
+		method, path, body string
+		status             int
+		says               string
+	}{
+		"no JSON":                    {"POST", "pause", "{", http.StatusConflict, `"usage"`},
+		"an empty body":              {"POST", "pause", "", http.StatusConflict, `"usage"`},
+		"a body without end":         {"POST", "pause", `{"name":"` + strings.Repeat("a", 5<<20), http.StatusConflict, `"usage"`},
+		"a method of the next years": {"POST", "purge", "{}", http.StatusNotFound, ""},
+		"a look":                     {"GET", "pause", "", http.StatusMethodNotAllowed, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			request, err := http.NewRequestWithContext(
+				t.Context(), c.method, client.Base+admin.Prefix+c.path, strings.NewReader(c.body),
+			)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("Authorization", "Bearer token")
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = response.Body.Close() }()
+			body, _ := io.ReadAll(response.Body)
+			if response.StatusCode != c.status || !strings.Contains(string(body), c.says) {
+				t.Errorf("%d %s", response.StatusCode, body)
+			}
+		})
+	}
+	if control.asked != nil {
+		t.Errorf("it did %v", control.asked)
+	}
+}
+
+func TestAnAddressThatIsNoStack(t *testing.T) {
+	answer := func(status int, body string) string {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		}))
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	for name, c := range map[string]struct{ base, says string }{
+		"nobody listens":        {"http://127.0.0.1:1", "start it with: unweaver dev"},
+		"another program":       {answer(200, "<html>"), "read the answer of status"},
+		"half a fault":          {answer(409, `{"code":`), "read the answer of status"},
+		"a program that fails":  {answer(500, "boom\n"), "500 Internal Server Error: boom"},
+		"another version of us": {answer(404, "404 page not found"), "with this version"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := (&admin.Client{Base: c.base, Token: "token"}).Status(t.Context(), "docs")
+			if !fault.Is(err, fault.EngineDown) || !strings.Contains(err.Error(), c.says) ||
+				!strings.Contains(err.Error(), c.base) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := (&admin.Client{Base: "http://127.0.0.1:1"}).Pause(ctx, "docs"); !errors.Is(err, context.Canceled) {
+		t.Errorf("the caller's own end is %v", err)
+	}
+}

@@ -1,0 +1,147 @@
+package ops
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"strings"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// Doctor implements Control: it probes every dependency and says what to do about what fails.
+func (s *Service) Doctor(ctx context.Context, spec corpus.Spec) ([]Check, error) {
+	var out []Check
+	probe := func(name string, f func() (string, error)) {
+		check := Check{Name: name, OK: true}
+		var err error
+		if check.Detail, err = f(); err != nil {
+			check.OK, check.Detail = false, err.Error()
+			if e := fault.As(err); e != nil {
+				check.Hint = e.Hint
+			}
+		}
+		out = append(out, check)
+	}
+	probe("artifacts", func() (string, error) {
+		id, err := artifact.StoreID(ctx, s.Stores.Artifacts)
+		return s.Stores.Artifacts.Location("") + " store " + id[:min(8, len(id))], err
+	})
+	probe("conditional writes", func() (string, error) { return conditional(ctx, s) })
+	if s.Stores.Staging != nil {
+		probe("import bucket", func() (string, error) {
+			key := "unweaver-import/doctor"
+			if _, err := blob.Write(ctx, s.Stores.Staging, key, []byte("probe"), blob.Cond{}); err != nil {
+				return "", err
+			}
+			return s.Stores.Staging.Location(""), s.Stores.Staging.Delete(ctx, key)
+		})
+	}
+	probe("classes", func() (string, error) { return "answers", s.Stores.Records.Ping(ctx) })
+	probe("vectors", func() (string, error) { return "answers", s.Stores.Vectors.Ping(ctx) })
+	probe("temporal", func() (string, error) {
+		_, err := s.Client.CheckHealth(ctx, &client.CheckHealthRequest{})
+		return "namespace " + s.Engine.Namespace + ", task queue " + s.Engine.TaskQueue, s.fault(err)
+	})
+	probe("worker", func() (string, error) { return "polls " + s.Engine.TaskQueue, s.workers(ctx) })
+	if spec.Corpus != "" {
+		probe("corpus", func() (string, error) {
+			_, err := s.Stores.Corpus(ctx, spec.Corpus)
+			return spec.Corpus, err
+		})
+	}
+	probe("chat model", func() (string, error) { return s.probeChat(ctx, spec) })
+	probe("embedding model", func() (string, error) { return s.probeEmbedder(ctx, spec) })
+	probe("temporary folder", probeTemporary)
+	return out, nil
+}
+
+// probeChat asks a paid model for one word; others need no probe.
+func (s *Service) probeChat(ctx context.Context, spec corpus.Spec) (string, error) {
+	chat, err := s.Models.Chat(spec)
+	if err != nil {
+		return "", err
+	}
+	if !chat.Info().Paid {
+		return chat.Info().Label(), nil
+	}
+	reply, err := chat.Complete(
+		ctx,
+		model.Call{Task: model.Answer, System: "Answer with the word ok.", User: "ok?"},
+	)
+	return fmt.Sprintf("%s answers (%d tokens)", chat.Info().Label(), reply.Usage.Prompt+reply.Usage.Completion), err
+}
+
+func (s *Service) probeEmbedder(ctx context.Context, spec corpus.Spec) (string, error) {
+	embedder, err := s.Models.Embedder(spec, spec.Embedding.Provider, spec.Embedding.Dimension)
+	if err != nil {
+		return "", err
+	}
+	embedded, _, err := embedder.Embed(ctx, []string{"probe"})
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s, dimension %d", embedder.Info().Label(), len(embedded[0])), nil
+}
+
+func probeTemporary() (string, error) {
+	file, err := os.CreateTemp("", "unweaver-doctor-*")
+	if err != nil {
+		return "", fault.StoreFull.At("write in", os.TempDir()).Because(err).Advise("free space or set TMPDIR")
+	}
+	_ = file.Close()
+	return os.TempDir(), os.Remove(file.Name())
+}
+
+// workers tells whether any worker polls the task queue: without one a run waits for ever, which is no error of
+// Temporal's.
+func (s *Service) workers(ctx context.Context) error {
+	response, err := s.Client.DescribeTaskQueue(ctx, s.Engine.TaskQueue, enums.TASK_QUEUE_TYPE_WORKFLOW)
+	if err != nil {
+		return s.fault(err)
+	}
+	if len(response.GetPollers()) == 0 {
+		return fault.EngineDown.At("find a worker of task queue", s.Engine.TaskQueue).
+			Because("none has polled it in the last minutes").
+			Advise("start unweaver-worker with the same engine.task_queue and engine.namespace")
+	}
+	return nil
+}
+
+// conditional proves that the artifact store honours If-None-Match and If-Match: the lease and the pointer rest on
+// them.
+func conditional(ctx context.Context, service *Service) (string, error) {
+	store := service.Stores.Artifacts
+	key := "doctor/" + strings.ToLower(rand.Text())
+	defer func() { _ = store.Delete(context.WithoutCancel(ctx), key) }()
+	lacks := func(what string) error {
+		return fault.StoreDenied.At("probe", store.Location(key)).
+			Because("the store ignores " + what).
+			Advise("use a store with conditional writes (stores.artifacts)")
+	}
+	first, err := blob.Write(ctx, store, key, []byte("1"), blob.Cond{Absent: true})
+	if err != nil {
+		return "", err
+	}
+	if _, err := blob.Write(ctx, store, key, []byte("2"), blob.Cond{Absent: true}); !fault.Is(err, fault.Precondition) {
+		return "", lacks("If-None-Match")
+	}
+	if _, err := blob.Write(ctx, store, key, []byte("3"), blob.Cond{Match: first.ETag}); err != nil {
+		return "", err
+	}
+	if _, err := blob.Write(ctx, store, key, []byte("4"), blob.Cond{Match: first.ETag}); !fault.Is(
+		err,
+		fault.Precondition,
+	) {
+		return "", lacks("If-Match")
+	}
+	return "If-None-Match and If-Match hold", nil
+}

@@ -1,0 +1,301 @@
+package ops_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/api/common/v1"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/taskqueue/v1"
+	"go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/dir"
+	"github.com/unweaver/unweaver/internal/store/classes"
+	"github.com/unweaver/unweaver/internal/store/classes/bolt"
+	"github.com/unweaver/unweaver/internal/store/vectors/files"
+	"github.com/unweaver/unweaver/internal/store/wiring"
+)
+
+const (
+	running    = enums.WORKFLOW_EXECUTION_STATUS_RUNNING
+	completed  = enums.WORKFLOW_EXECUTION_STATUS_COMPLETED
+	terminated = enums.WORKFLOW_EXECUTION_STATUS_TERMINATED
+)
+
+// temporalFake is a Temporal in memory: executions by workflow id, updates that answer as they are told.
+type temporalFake struct {
+	executions map[string]enums.WorkflowExecutionStatus
+	hidden     map[string]bool // visibility does not show them yet
+	noPrefix   bool            // visibility knows no STARTS_WITH
+	down       error           // of every call
+	pollers    int
+	answer     func(ctx context.Context, update client.UpdateWorkflowOptions) error
+
+	started   []client.StartWorkflowOptions
+	inputs    []any
+	updates   []client.UpdateWorkflowOptions
+	cancelled []string
+	queries   []string
+}
+
+func (f *temporalFake) ExecuteWorkflow(
+	_ context.Context,
+	options client.StartWorkflowOptions,
+	_ any,
+	args ...any,
+) (client.WorkflowRun, error) {
+	if f.down != nil {
+		return nil, f.down
+	}
+	if f.executions[options.ID] == running && options.WorkflowExecutionErrorWhenAlreadyStarted {
+		return nil, serviceerror.NewWorkflowExecutionAlreadyStarted("already started", "", "")
+	}
+	f.executions[options.ID] = running
+	f.started = append(f.started, options)
+	f.inputs = append(f.inputs, args...)
+	return nil, nil
+}
+
+// answered is the handle of an update that was answered.
+type answered struct {
+	client.WorkflowUpdateHandle
+	err error
+}
+
+func (a answered) Get(context.Context, any) error { return a.err }
+
+func (f *temporalFake) UpdateWorkflow(
+	ctx context.Context,
+	update client.UpdateWorkflowOptions,
+) (client.WorkflowUpdateHandle, error) {
+	f.updates = append(f.updates, update)
+	switch {
+	case f.down != nil:
+		return nil, f.down
+	case f.executions[update.WorkflowID] != running:
+		return nil, serviceerror.NewNotFound("workflow execution already completed")
+	case f.answer == nil:
+		return answered{}, nil
+	}
+	return answered{err: f.answer(ctx, update)}, nil
+}
+
+func (f *temporalFake) CancelWorkflow(_ context.Context, id, _ string) error {
+	f.cancelled = append(f.cancelled, id)
+	if f.executions[id] != running {
+		return serviceerror.NewNotFound("workflow not found")
+	}
+	return f.down
+}
+
+func (f *temporalFake) DescribeWorkflowExecution(
+	_ context.Context,
+	id, _ string,
+) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	status, ok := f.executions[id]
+	if f.down != nil {
+		return nil, f.down
+	}
+	if !ok {
+		return nil, serviceerror.NewNotFound("workflow not found")
+	}
+	info := &workflow.WorkflowExecutionInfo{Status: status}
+	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: info}, nil
+}
+
+func (f *temporalFake) ListWorkflow(
+	_ context.Context,
+	request *workflowservice.ListWorkflowExecutionsRequest,
+) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+	f.queries = append(f.queries, request.GetQuery())
+	if f.down != nil {
+		return nil, f.down
+	}
+	_, prefix, has := strings.Cut(request.GetQuery(), "STARTS_WITH '")
+	if has && f.noPrefix {
+		return nil, serviceerror.NewInvalidArgument("operator 'starts with' is not supported")
+	}
+	prefix = strings.TrimSuffix(prefix, "'")
+	var ids []string
+	for id, status := range f.executions {
+		if status == running && !f.hidden[id] && strings.HasPrefix(id, "build/") && strings.HasPrefix(id, prefix) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	from := 0
+	if token := request.GetNextPageToken(); token != nil {
+		_, _ = fmt.Sscan(string(token), &from)
+	}
+	to := min(len(ids), from+int(request.GetPageSize()))
+	response := &workflowservice.ListWorkflowExecutionsResponse{}
+	for _, id := range ids[from:to] {
+		execution := &workflow.WorkflowExecutionInfo{Execution: &common.WorkflowExecution{WorkflowId: id}}
+		response.Executions = append(response.Executions, execution)
+	}
+	if to < len(ids) {
+		response.NextPageToken = fmt.Append(nil, to)
+	}
+	return response, nil
+}
+
+func (f *temporalFake) DescribeTaskQueue(
+	context.Context,
+	string,
+	enums.TaskQueueType,
+) (*workflowservice.DescribeTaskQueueResponse, error) {
+	return &workflowservice.DescribeTaskQueueResponse{Pollers: make([]*taskqueue.PollerInfo, f.pollers)}, f.down
+}
+
+func (f *temporalFake) CheckHealth(context.Context, *client.CheckHealthRequest) (*client.CheckHealthResponse, error) {
+	return &client.CheckHealthResponse{}, f.down
+}
+
+// faulty is a class store some of whose sources fail.
+type faulty struct {
+	classes.Store
+	state, progress, ping error
+}
+
+func (f *faulty) State(ctx context.Context, run string) ([]byte, error) {
+	if f.state != nil {
+		return nil, f.state
+	}
+	return f.Store.State(ctx, run)
+}
+
+func (f *faulty) Progress(ctx context.Context, run string) (map[string][]byte, error) {
+	if f.progress != nil {
+		return nil, f.progress
+	}
+	return f.Store.Progress(ctx, run)
+}
+
+func (f *faulty) Ping(ctx context.Context) error {
+	if f.ping != nil {
+		return f.ping
+	}
+	return f.Store.Ping(ctx)
+}
+
+// bench is a service over stores of its own and a Temporal in memory.
+type bench struct {
+	*ops.Service
+	t        *testing.T
+	temporal *temporalFake
+	classes  *faulty
+	art      artifact.Index // of index docs
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	root := t.TempDir()
+	artifacts, err := dir.Open(filepath.Join(root, "artifacts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	embedded, err := bolt.Open(filepath.Join(root, "classes.bolt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	vectors, err := files.Open(filepath.Join(root, "vectors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := &faulty{Store: embedded}
+	stores := &wiring.Stores{Artifacts: artifacts, Classes: store, Vectors: vectors}
+	t.Cleanup(func() { _ = stores.Close() })
+	fake := &temporalFake{executions: map[string]enums.WorkflowExecutionStatus{}, hidden: map[string]bool{}, pollers: 1}
+	service := &ops.Service{
+		Client:    fake,
+		Engine:    config.Engine{Address: "127.0.0.1:7233", Namespace: "default", TaskQueue: "unweaver"},
+		Stores:    stores,
+		Models:    wiring.NewModels(store),
+		Heartbeat: time.Minute,
+	}
+	return &bench{service, t, fake, store, artifact.Index{Store: artifacts, Name: "docs"}}
+}
+
+// must ends the test on an error.
+func (b *bench) must(err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) setState(run string, state corpus.RunState) {
+	b.t.Helper()
+	state.Report.Run = run
+	state.Report.Index, state.Report.Generation, _ = strings.Cut(run, "/")
+	b.must(b.Stores.Coordination.SetState(b.t.Context(), run, encode(b.t, state)))
+}
+
+func (b *bench) writeReport(generation, status string) {
+	b.t.Helper()
+	report := corpus.Report{Index: "docs", Generation: generation, Run: "docs/" + generation, Status: status}
+	_, err := blob.WriteJSON(
+		b.t.Context(), b.art.Store, b.art.GenerationKey(generation, "report.json"), report, blob.Cond{},
+	)
+	b.must(err)
+}
+
+func (b *bench) write(key, content string) {
+	b.t.Helper()
+	_, err := blob.Write(b.t.Context(), b.art.Store, key, []byte(content), blob.Cond{})
+	b.must(err)
+}
+
+// spec of an index whose corpus is an empty folder, with built-in models.
+func (b *bench) spec(index string) corpus.Spec {
+	return corpus.Spec{
+		Index: index, Corpus: b.t.TempDir(),
+		Chat:      corpus.ChatModel{Provider: "builtin"},
+		Embedding: corpus.EmbedModel{Provider: "builtin"},
+	}
+}
+
+// wants checks code, object and that each part is in the text of a fault.
+func wants(t *testing.T, err error, code fault.Code, parts ...string) {
+	t.Helper()
+	if !fault.Is(err, code) {
+		t.Fatalf("got %v (%s), want %s", err, fault.CodeOf(err), code)
+	}
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q is not in %q", part, err)
+		}
+	}
+}
+
+var errDown = errors.New("connection refused")
+
+// readOnly is a store that takes no writes.
+type readOnly struct{ blob.Store }
+
+func (r readOnly) Put(context.Context, string, io.Reader, int64, blob.Cond) (blob.Info, error) {
+	return blob.Info{}, fault.StoreDenied.At("write", "bucket").Because("read only").Advise("check the credentials")
+}
+
+// unconditional is a store that ignores the conditions of writes.
+type unconditional struct{ blob.Store }
+
+func (u unconditional) Put(ctx context.Context, key string, r io.Reader, n int64, _ blob.Cond) (blob.Info, error) {
+	return u.Store.Put(ctx, key, r, n, blob.Cond{})
+}

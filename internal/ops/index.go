@@ -1,0 +1,161 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// drySuffix ends the generation of a dry run that nobody named.
+const drySuffix = "-dry"
+
+// stamp names a generation after the present.
+func stamp() string { return strings.ToLower(time.Now().UTC().Format("20060102T150405Z")) }
+
+// Index implements Control.
+func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) {
+	spec := request.Spec
+	if !corpus.ValidSlug(spec.Index) {
+		return Run{}, slug("index", spec.Index)
+	}
+	if spec.Corpus == "" {
+		return Run{}, fault.CorpusMissing.At("index", spec.Index).
+			Because("no corpus is given").
+			Advise("give a folder or s3://bucket/prefix as argument, or set indexes." + spec.Index + ".corpus")
+	}
+	generation := request.Generation
+	switch {
+	case generation != "" && !corpus.ValidSlug(generation):
+		return Run{}, slug("generation", generation)
+	case strings.HasPrefix(generation, restoreGeneration):
+		return Run{}, fault.Usage.At("name generation", generation).
+			Because("names that begin with " + restoreGeneration + " are those of restores").
+			Advise("choose another --generation")
+	}
+	if _, err := s.Stores.Corpus(ctx, spec.Corpus); err != nil {
+		return Run{}, err
+	}
+	digest, err := s.artifacts(spec.Index).PutSpec(ctx, spec)
+	if err != nil {
+		return Run{}, err
+	}
+	if generation == "" {
+		running, err := s.running(ctx, spec, digest, request.DryRun)
+		if err != nil || running != "" {
+			return Run{Run: running, Attached: true}, err
+		}
+		generation = stamp()
+		if request.DryRun {
+			generation += drySuffix
+		}
+	}
+	return s.start(ctx, spec.Index, generation, workflows.Build{
+		Index:         spec.Index,
+		Generation:    generation,
+		Spec:          digest.String(),
+		DryRun:        request.DryRun,
+		ReplaceCorpus: request.ReplaceCorpus,
+		Heartbeat:     s.Heartbeat,
+	})
+}
+
+// start of a build; one that runs under the name already is joined. The start is remembered first, since visibility
+// lags behind it.
+func (s *Service) start(ctx context.Context, index, generation string, build workflows.Build) (Run, error) {
+	run := index + "/" + generation
+	if err := s.Stores.Coordination.SetState(ctx, latestBuild(index), []byte(run)); err != nil {
+		return Run{}, err
+	}
+	options := client.StartWorkflowOptions{
+		ID:                       workflowID(run),
+		TaskQueue:                s.Engine.TaskQueue,
+		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+	}
+	if _, err := s.Client.ExecuteWorkflow(ctx, options, workflows.BuildIndexName, build); err != nil {
+		return Run{}, s.fault(err)
+	}
+	return Run{Run: run}, nil
+}
+
+// running finds a build of the index that runs with the same corpus and configuration. One with another is an error.
+func (s *Service) running(ctx context.Context, spec corpus.Spec, digest corpus.Digest, dry bool) (string, error) {
+	open, damaged, err := s.openBuilds(ctx, spec.Index)
+	if err = errors.Join(err, damaged); err != nil {
+		return "", err
+	}
+	for _, run := range open {
+		if strings.HasSuffix(run, drySuffix) != dry {
+			continue
+		}
+		state, err := s.state(ctx, run)
+		if err != nil {
+			return "", err
+		}
+		if state.Spec.IsZero() || state.Spec == digest { // not begun yet, or the very same
+			return run, nil
+		}
+		old, err := s.artifacts(spec.Index).Spec(ctx, state.Spec)
+		if err == nil && old.ConfigDigest() == spec.ConfigDigest() {
+			return run, nil
+		}
+		return "", fault.LeaseHeld.At("index", spec.Index).
+			Because("run " + run + " builds it with another configuration").
+			Advise("wait for it, or: unweaver cancel " + run)
+	}
+	return "", nil
+}
+
+// Generations implements Control.
+func (s *Service) Generations(ctx context.Context, index string) ([]artifact.Generation, error) {
+	if !corpus.ValidSlug(index) {
+		return nil, slug("index", index)
+	}
+	generations, err := s.artifacts(index).Generations(ctx)
+	if err == nil && len(generations) == 0 {
+		err = fault.UnknownIndex.At("list generations of", index).
+			Because("no generation of it was built").
+			Advise("build it with: unweaver index CORPUS --index " + index)
+	}
+	return generations, err
+}
+
+// Restore implements Control. An index is restored once at a time.
+func (s *Service) Restore(ctx context.Context, index string) (Run, error) {
+	if _, err := s.Generations(ctx, index); err != nil {
+		return Run{}, err
+	}
+	build := workflows.Build{Index: index, Generation: restoreGeneration + stamp(), Heartbeat: s.Heartbeat}
+	run := index + "/" + build.Generation
+	options := client.StartWorkflowOptions{
+		ID:                                       workflowID(run),
+		TaskQueue:                                s.Engine.TaskQueue,
+		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+	}
+	_, err := s.Client.ExecuteWorkflow(ctx, options, workflows.RestoreName, build)
+	var already *serviceerror.WorkflowExecutionAlreadyStarted
+	if errors.As(err, &already) {
+		other, _ := s.remembered(ctx, latestRestore(index)) // for the hint alone
+		if other == "" {
+			other = run
+		}
+		return Run{}, fault.LeaseHeld.At("restore", index).
+			Because("a restore of it runs already").
+			Advise("see: unweaver status " + other + ", or: unweaver cancel " + other)
+	}
+	if err != nil {
+		return Run{}, s.fault(err)
+	}
+	return Run{Run: run}, s.Stores.Coordination.SetState(ctx, latestRestore(index), []byte(run))
+}

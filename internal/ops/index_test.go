@@ -1,0 +1,215 @@
+package ops_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+func indexRequest(b *bench, index, generation string) ops.IndexRequest {
+	return ops.IndexRequest{Spec: b.spec(index), Generation: generation}
+}
+
+func TestABuildIsStartedOnce(t *testing.T) {
+	b := newBench(t)
+	request := indexRequest(b, "docs", "")
+	first, err := b.Index(t.Context(), request)
+	b.must(err)
+	if first.Attached || !regexp.MustCompile(`^docs/\d{8}t\d{6}z$`).MatchString(first.Run) {
+		t.Errorf("started %+v", first)
+	}
+	b.temporal.hidden["build/"+first.Run] = true // visibility lags behind
+	again, err := b.Index(t.Context(), request)
+	b.must(err)
+	if !again.Attached || again.Run != first.Run || len(b.temporal.started) != 1 {
+		t.Errorf("again %+v, %d starts", again, len(b.temporal.started))
+	}
+	options, input := b.temporal.started[0], b.temporal.inputs[0].(workflows.Build)
+	if options.ID != "build/"+first.Run || options.TaskQueue != "unweaver" || input.Heartbeat == 0 {
+		t.Errorf("%+v with %+v", options, input)
+	}
+	dry := request
+	dry.DryRun = true
+	other, err := b.Index(t.Context(), dry)
+	b.must(err)
+	if other.Attached || !strings.HasSuffix(other.Run, "-dry") {
+		t.Errorf("a dry run joined a build: %+v", other)
+	}
+}
+
+func TestABuildWithAnotherConfigurationIsNotJoined(t *testing.T) {
+	b := newBench(t)
+	request := indexRequest(b, "docs", "")
+	first, err := b.Index(t.Context(), request)
+	b.must(err)
+	digest, err := b.art.PutSpec(t.Context(), request.Spec)
+	b.must(err)
+	b.setState(first.Run, corpus.RunState{Spec: digest})
+
+	priced := request
+	priced.Spec.Chat.Price.Prompt = 3 // rebuilds nothing
+	joined, err := b.Index(t.Context(), priced)
+	if err != nil || joined.Run != first.Run {
+		t.Errorf("another price: %+v, %v", joined, err)
+	}
+	other := request
+	other.Spec.Shortening.Threshold = 99
+	_, err = b.Index(t.Context(), other)
+	wants(t, err, fault.LeaseHeld, first.Run, "another configuration", "unweaver cancel "+first.Run)
+}
+
+// An installation runs any number of builds, of which one is ours.
+func TestMoreRunsThanOnePageOfVisibility(t *testing.T) {
+	for name, noPrefix := range map[string]bool{"visibility knows prefixes": false, "it does not": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.temporal.noPrefix = noPrefix
+			for i := range 250 {
+				b.temporal.executions[fmt.Sprintf("build/a%03d/g", i)] = running
+				b.temporal.executions[fmt.Sprintf("build/docs/g1/extract/%03d", i)] = running // its own children
+			}
+			b.temporal.executions["build/docs-old/g9"] = running
+			b.temporal.executions["build/docs/g0"] = completed
+			b.temporal.executions["build/docs/g1"] = running
+			run, err := b.Index(t.Context(), indexRequest(b, "docs", ""))
+			if err != nil || !run.Attached || run.Run != "docs/g1" {
+				t.Errorf("got %+v, %v; want to join docs/g1", run, err)
+			}
+			if query := b.temporal.queries[0]; !strings.Contains(query, "WorkflowId STARTS_WITH 'build/docs/'") {
+				t.Errorf("asked for %q", query)
+			}
+		})
+	}
+}
+
+func TestTheLeaseShowsABuildThatVisibilityDoesNot(t *testing.T) {
+	for name, c := range map[string]struct {
+		lease    string
+		attached bool
+	}{
+		"its holder runs":          {`{"workflow":"build/docs/g1","run":"r"}`, true},
+		"its holder is gone":       {`{"workflow":"build/docs/g0","run":"r"}`, false},
+		"its holder is unknown":    {`{"workflow":"build/docs/gone","run":"r"}`, false},
+		"another index holds it":   {`{"workflow":"build/other/g1","run":"r"}`, false},
+		"a restore holds it":       {`{"workflow":"restore/docs","run":"r"}`, false},
+		"nobody has ever taken it": {``, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			for id, status := range map[string]bool{
+				"build/docs/g1": true, "build/docs/g0": false, "restore/docs": true, "build/other/g1": true,
+			} {
+				b.temporal.executions[id], b.temporal.hidden[id] = completed, true
+				if status {
+					b.temporal.executions[id] = running
+				}
+			}
+			if c.lease != "" {
+				b.write(b.art.LeaseKey(), c.lease)
+			}
+			run, err := b.Index(t.Context(), indexRequest(b, "docs", ""))
+			if err != nil || run.Attached != c.attached || (c.attached && run.Run != "docs/g1") {
+				t.Errorf("got %+v, %v", run, err)
+			}
+		})
+	}
+}
+
+func TestALeaseThatCannotBeRead(t *testing.T) {
+	b := newBench(t)
+	b.write(b.art.LeaseKey(), "{not json")
+	_, err := b.Index(t.Context(), indexRequest(b, "docs", ""))
+	wants(t, err, fault.SegmentDamage, "lease.json", "who builds docs", "remove that object")
+	if len(b.temporal.started) != 0 {
+		t.Error("a build was started beside an unknown one")
+	}
+	b.writeReport("g1", corpus.StatusCompleted)
+	status, err := b.Status(t.Context(), "docs")
+	if err != nil || status.Status != corpus.StatusCompleted || len(status.Problems) != 1 ||
+		!strings.Contains(status.Problems[0].Object, "lease.json") {
+		t.Errorf("status %+v, %v", status, err)
+	}
+}
+
+// The newest start of an index is remembered under a key that no run can have.
+func TestAnIndexNamedLatest(t *testing.T) {
+	b := newBench(t)
+	first, err := b.Index(t.Context(), indexRequest(b, "latest", "docs"))
+	b.must(err)
+	b.setState(first.Run, corpus.RunState{Stage: "extract", Total: 7})
+	_, err = b.Index(t.Context(), indexRequest(b, "docs", "g1"))
+	b.must(err)
+	status, err := b.Status(t.Context(), first.Run)
+	if err != nil || status.Stage != "extract" || len(status.Problems) != 0 {
+		t.Errorf("the state of %s was overwritten: %+v, %v", first.Run, status, err)
+	}
+}
+
+func TestNamesThatCannotBeBuilt(t *testing.T) {
+	b := newBench(t)
+	nowhere, without := indexRequest(b, "docs", "g1"), indexRequest(b, "docs", "g1")
+	nowhere.Spec.Corpus, without.Spec.Corpus = "/nowhere/at/all", ""
+	for name, c := range map[string]struct {
+		request ops.IndexRequest
+		code    fault.Code
+		says    string
+	}{
+		"an index with a slash":      {indexRequest(b, "a/b", "g1"), fault.Usage, "name index a/b"},
+		"a generation with a slash":  {indexRequest(b, "docs", "a/b"), fault.Usage, "name generation a/b"},
+		"a generation like restores": {indexRequest(b, "docs", "restore-x"), fault.Usage, "those of restores"},
+		"no corpus":                  {without, fault.CorpusMissing, "no corpus is given"},
+		"a corpus that is not there": {nowhere, fault.CorpusMissing, "/nowhere/at/all"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := b.Index(t.Context(), c.request)
+			wants(t, err, c.code, c.says)
+		})
+	}
+	if len(b.temporal.started) != 0 {
+		t.Errorf("%d builds were started", len(b.temporal.started))
+	}
+}
+
+// publish makes a generation that lists know.
+func publish(b *bench, generation string) {
+	b.t.Helper()
+	sha, err := b.art.PutManifest(b.t.Context(), &corpus.Manifest{Index: "docs", Generation: generation})
+	b.must(err)
+	ref := corpus.GenerationRef{Manifest: sha, Seq: 1, State: "published"}
+	_, err = blob.WriteJSON(
+		b.t.Context(), b.art.Store, b.art.GenerationKey(generation, "manifest.json"), ref, blob.Cond{},
+	)
+	b.must(err)
+}
+
+func TestARestoreIsStartedOnceSeenAndCancelled(t *testing.T) {
+	b := newBench(t)
+	_, err := b.Restore(t.Context(), "docs")
+	wants(t, err, fault.UnknownIndex, "docs", "unweaver index")
+	publish(b, "g1")
+	run, err := b.Restore(t.Context(), "docs")
+	if err != nil || !strings.HasPrefix(run.Run, "docs/restore-") || b.temporal.started[0].ID != "restore/docs" {
+		t.Fatalf("%+v, %v", run, err)
+	}
+	_, err = b.Restore(t.Context(), "docs")
+	wants(t, err, fault.LeaseHeld, "runs already", "unweaver status "+run.Run, "unweaver cancel "+run.Run)
+	status, err := b.Status(t.Context(), "docs")
+	if err != nil || status.Run != run.Run || status.Status != corpus.StatusRunning {
+		t.Errorf("status of the index: %+v, %v", status, err)
+	}
+	b.must(b.Cancel(t.Context(), "docs"))
+	if last := b.temporal.updates[0]; last.WorkflowID != "restore/docs" || last.UpdateName != "cancel" {
+		t.Errorf("%s of %s", last.UpdateName, last.WorkflowID)
+	}
+	generations, err := b.Generations(t.Context(), "docs")
+	if err != nil || len(generations) != 1 || generations[0].Generation != "g1" {
+		t.Errorf("generations %+v, %v", generations, err)
+	}
+}

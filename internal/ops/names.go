@@ -1,0 +1,61 @@
+package ops
+
+import (
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// restoreGeneration begins the generation that names a restore: "docs/restore-20260102t030405z". No build may have one.
+const restoreGeneration = "restore-"
+
+// workflowID is the id of the workflow of a run.
+func workflowID(run string) string {
+	index, generation, _ := strings.Cut(run, "/")
+	if strings.HasPrefix(generation, restoreGeneration) {
+		return workflows.RestoreID(index)
+	}
+	return workflows.BuildID(index, generation)
+}
+
+// buildOf is the run of a build's workflow id; false for other workflows and other indexes.
+func buildOf(id, index string) (run string, ok bool) {
+	generation, ok := strings.CutPrefix(id, workflows.BuildID(index, ""))
+	if !ok || generation == "" || strings.Contains(generation, "/") { // stages and shards of a build lie below it
+		return "", false
+	}
+	return index + "/" + generation, true
+}
+
+// Keys of the state of runs that name the newest build and the newest restore of an index. A colon is in no name, so
+// that they cannot be those of a run.
+func latestBuild(index string) string   { return "latest:" + index }
+func latestRestore(index string) string { return "restore:" + index }
+
+// slug is the fault of a name of the wrong form.
+func slug(what, name string) error {
+	return fault.Usage.At("name "+what, name).Because("letters a-z, digits and hyphens, at most 63, no hyphen first")
+}
+
+// parse reads index/generation, build/index/generation (the id of its workflow), or an index alone: then the generation
+// is empty.
+func parse(name string) (index, generation string, err error) {
+	parts := strings.Split(name, "/")
+	if len(parts) == 3 && name == workflows.BuildID(parts[1], parts[2]) {
+		parts = parts[1:]
+	}
+	if len(parts) > 2 || len(parts) == 2 && !corpus.ValidSlug(parts[1]) {
+		return "", "", fault.Usage.At("read run", name).
+			Because("a run is index/generation").
+			Advise("give it as index and status print it, or an index for its newest run")
+	}
+	if !corpus.ValidSlug(parts[0]) {
+		return "", "", slug("index", parts[0])
+	}
+	if len(parts) == 2 {
+		generation = parts[1]
+	}
+	return parts[0], generation, nil
+}

@@ -1,0 +1,195 @@
+package ops
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// listPage is how many runs one answer of Temporal's visibility lists.
+const listPage = 100
+
+// runs reports whether the workflow runs now. One that Temporal does not know does not.
+func (s *Service) runs(ctx context.Context, workflow, run string) (bool, error) {
+	response, err := s.Client.DescribeWorkflowExecution(ctx, workflow, run)
+	var unknown *serviceerror.NotFound
+	if errors.As(err, &unknown) {
+		return false, nil
+	}
+	if err != nil {
+		return false, s.fault(err)
+	}
+	return response.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
+}
+
+// openBuilds lists the builds of an index that run now: the holder of the lease, the newest start, and what visibility
+// shows, which lags behind a start. Where the lease cannot be read, damaged says so, and the rest counts.
+func (s *Service) openBuilds(ctx context.Context, index string) (open []string, damaged, err error) {
+	seen := map[string]bool{}
+	lease, err := s.lease(ctx, index)
+	if fault.Is(err, fault.SegmentDamage) {
+		damaged, err = err, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if run, ok := buildOf(lease.Workflow, index); ok {
+		if seen[run], err = s.runs(ctx, lease.Workflow, lease.Run); err != nil {
+			return nil, nil, err
+		}
+	}
+	latest, err := s.remembered(ctx, latestBuild(index))
+	if err != nil {
+		return nil, nil, err
+	}
+	if latest != "" && !seen[latest] {
+		if seen[latest], err = s.runs(ctx, workflowID(latest), ""); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := s.listBuilds(ctx, index, func(run string) { seen[run] = true }); err != nil {
+		return nil, nil, err
+	}
+	for run, runs := range seen {
+		if runs {
+			open = append(open, run)
+		}
+	}
+	slices.Sort(open)
+	return open, damaged, nil
+}
+
+// listBuilds asks visibility, page by page: a namespace may run any number of builds. Stores of visibility that know no
+// prefixes list every index, and the names are looked at here.
+func (s *Service) listBuilds(ctx context.Context, index string, found func(run string)) error {
+	all := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", workflows.BuildIndexName)
+	request := &workflowservice.ListWorkflowExecutionsRequest{
+		Namespace: s.Engine.Namespace, PageSize: listPage,
+		Query: fmt.Sprintf("%s AND WorkflowId STARTS_WITH '%s'", all, workflows.BuildID(index, "")),
+	}
+	for {
+		response, err := s.Client.ListWorkflow(ctx, request)
+		var invalid *serviceerror.InvalidArgument
+		if errors.As(err, &invalid) && request.Query != all {
+			request.Query, request.NextPageToken = all, nil
+			continue
+		}
+		if err != nil {
+			return s.fault(err)
+		}
+		for _, execution := range response.GetExecutions() {
+			if run, ok := buildOf(execution.GetExecution().GetWorkflowId(), index); ok {
+				found(run)
+			}
+		}
+		if request.NextPageToken = response.GetNextPageToken(); len(request.NextPageToken) == 0 {
+			return nil
+		}
+	}
+}
+
+// lease is who builds the index; zero where nobody ever did.
+func (s *Service) lease(ctx context.Context, index string) (corpus.Lease, error) {
+	var lease corpus.Lease
+	key := s.artifacts(index).LeaseKey()
+	_, err := blob.ReadJSON(ctx, s.Stores.Artifacts, key, &lease)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return corpus.Lease{}, nil
+	case fault.Is(err, fault.SegmentDamage):
+		return corpus.Lease{}, fault.SegmentDamage.At("read the lease of", s.Stores.Artifacts.Location(key)).
+			Because(err).
+			Advise("it says who builds " + index + "; make sure that no build of it runs, then remove that object")
+	}
+	return lease, err
+}
+
+// remembered is the run that a key of the state of runs names, or none.
+func (s *Service) remembered(ctx context.Context, key string) (string, error) {
+	raw, err := s.Stores.Coordination.State(ctx, key)
+	if err != nil {
+		return "", err
+	}
+	if _, generation, err := parse(string(raw)); err != nil || generation == "" {
+		return "", nil // nobody wrote it, or nobody can read it: visibility still knows
+	}
+	return string(raw), nil
+}
+
+// state of a run as its activities wrote it; zero when there is none.
+func (s *Service) state(ctx context.Context, run string) (corpus.RunState, error) {
+	var state corpus.RunState
+	raw, err := s.Stores.Coordination.State(ctx, run)
+	if err != nil || len(raw) == 0 {
+		return state, err
+	}
+	if err := json.Unmarshal(raw, &state); err != nil {
+		return corpus.RunState{}, fault.SegmentDamage.At("read the state of run", run).
+			Because(err).
+			Advise("what was paid for is safe; if the run does not end by itself: unweaver cancel " + run +
+				", then build again")
+	}
+	return state, nil
+}
+
+// resolve gives the run that a name means. Of an index it is the build that runs now, else the restore that runs now,
+// else the build that ended last. damaged tells what could not be read on the way.
+func (s *Service) resolve(ctx context.Context, name string) (run string, damaged, err error) {
+	index, generation, err := parse(name)
+	if err != nil || generation != "" {
+		return index + "/" + generation, nil, err
+	}
+	open, damaged, err := s.openBuilds(ctx, index)
+	if err != nil {
+		return "", nil, err
+	}
+	if len(open) > 0 {
+		return open[len(open)-1], damaged, nil
+	}
+	restore, err := s.remembered(ctx, latestRestore(index))
+	if err != nil {
+		return "", nil, err
+	}
+	if restore != "" {
+		running, err := s.runs(ctx, workflowID(restore), "")
+		if err != nil || running {
+			return restore, damaged, err
+		}
+	}
+	run, err = s.lastEnded(ctx, index)
+	return run, damaged, err
+}
+
+// lastEnded is the run of an index whose report was written last.
+func (s *Service) lastEnded(ctx context.Context, index string) (string, error) {
+	newest, at := "", time.Time{}
+	prefix := s.artifacts(index).GenerationKey("", "") + "/"
+	for info, err := range s.Stores.Artifacts.List(ctx, prefix, "") {
+		if err != nil {
+			return "", err
+		}
+		generation, ok := strings.CutSuffix(strings.TrimPrefix(info.Key, prefix), "/report.json")
+		if ok && !strings.Contains(generation, "/") && info.Modified.After(at) {
+			newest, at = index+"/"+generation, info.Modified
+		}
+	}
+	if newest == "" {
+		return "", fault.RunNotFound.At("find run of", index).
+			Because("this index was never built").
+			Advise("build it with: unweaver index CORPUS --index " + index)
+	}
+	return newest, nil
+}

@@ -1,0 +1,263 @@
+package ops_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ops"
+)
+
+// working is a run in its extract stage, with what two batches and an older attempt of one wrote.
+func working(b *bench) {
+	b.t.Helper()
+	now := time.Now().UTC()
+	b.temporal.executions["build/docs/g1"] = running
+	state := corpus.RunState{Stage: "extract", Total: 100, StageAt: now.Add(-10 * time.Second), Workflow: "build/docs/g1"}
+	state.Report.Status, state.Report.Started = corpus.StatusRunning, now.Add(-20*time.Second)
+	b.setState("docs/g1", state)
+	batch := func(stage string, done, calls int64) []byte {
+		return encode(b.t, corpus.Progress{
+			Stage: stage, Done: done, Calls: corpus.Calls{Extract: calls}, Tokens: corpus.Tokens{Prompt: 10 * calls},
+		})
+	}
+	for field, value := range map[string][]byte{
+		"chunk/00000/1":      batch("chunk", 50, 0),
+		"extract/00000/00/1": batch("extract", 20, 20),
+		"extract/00000/00/2": batch("extract", 30, 10), // a second attempt took the first one's answers from the ledger
+		"extract/00000/01/1": batch("extract", 7, 7),
+		"extract/00000/02/1": []byte("{broken"),
+		"problem/b":          encode(b.t, corpus.Problem{Code: "model_rejected", Object: "d2", Detail: "second"}),
+		"problem/a":          encode(b.t, corpus.Problem{Code: "unreadable_document", Object: "d1", Detail: "first"}),
+	} {
+		b.must(b.Stores.Coordination.SetProgress(b.t.Context(), "docs/g1", field, value))
+	}
+}
+
+func TestAStatusMergesWhatIsKnown(t *testing.T) {
+	b := newBench(t)
+	working(b)
+	for _, name := range []string{"docs/g1", "build/docs/g1", "docs"} {
+		got, err := b.Status(t.Context(), name)
+		if err != nil || got.Run != "docs/g1" || got.Status != corpus.StatusRunning || got.Stage != "extract" {
+			t.Fatalf("%s: %+v, %v", name, got, err)
+		}
+		last := got.Stages[len(got.Stages)-1]
+		if last.Name != "extract" || last.Done != 37 || last.Total != 100 {
+			t.Errorf("stage %+v, want the furthest of each batch, 37 of 100", last)
+		}
+		if got.Calls.Extract != 37 || got.Tokens.Prompt != 370 {
+			t.Errorf("paid %+v, %+v; want what every attempt paid", got.Calls, got.Tokens)
+		}
+		if len(got.Problems) != 2 || got.Problems[0].Detail != "first" {
+			t.Errorf("problems %+v", got.Problems)
+		}
+		if got.Rate < 3 || got.Rate > 3.8 || got.Overall <= 0.2 || got.Overall >= 0.5 || got.ETASeconds <= 0 {
+			t.Errorf("rate %g, overall %g, left %g", got.Rate, got.Overall, got.ETASeconds)
+		}
+	}
+}
+
+// note is the code of the problem that a source which is missing leaves.
+func TestAStatusWithoutOneOfItsSources(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(*bench)
+		status  string
+		reason  string
+		note    string
+		says    string
+	}{
+		"no progress can be read": {func(b *bench) {
+			b.classes.progress = fault.StoreDown.At("read progress from", "redis").Because(errDown)
+		}, corpus.StatusRunning, "", "store_unavailable", "connection refused"},
+		"Temporal is down": {func(b *bench) {
+			b.temporal.down = serviceerror.NewUnavailable("connection refused")
+		}, corpus.StatusRunning, "", "engine_unavailable", "127.0.0.1:7233"},
+		"the control record is damaged": {func(b *bench) {
+			b.must(b.Stores.Coordination.SetControl(b.t.Context(), "docs/g1", []byte("{")))
+		}, corpus.StatusRunning, "", "segment_damaged", "pause or resume the run: that writes it anew"},
+		"the state is damaged": {func(b *bench) {
+			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{")))
+		}, corpus.StatusRunning, "", "segment_damaged", "what was paid for is safe"},
+		"Temporal has forgotten the run": {func(b *bench) {
+			delete(b.temporal.executions, "build/docs/g1")
+		}, corpus.StatusFailed, "gone", "unknown_run", "its lease passes on"},
+		"it was terminated": {func(b *bench) {
+			b.temporal.executions["build/docs/g1"] = terminated
+		}, corpus.StatusFailed, "terminated", "", ""},
+		"it was terminated, its state damaged": {func(b *bench) {
+			b.temporal.executions["build/docs/g1"] = terminated
+			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{")))
+		}, corpus.StatusFailed, "terminated", "segment_damaged", "read the state of run"},
+		"there is no state yet": {func(b *bench) {
+			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", nil))
+		}, corpus.StatusRunning, "", "", ""},
+		"no worker polls": {func(b *bench) {
+			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{}")))
+			b.temporal.pollers = 0
+		}, corpus.StatusRunning, "", "no_worker", "start unweaver-worker"},
+		"only its report is left": {func(b *bench) {
+			b.writeReport("g1", corpus.StatusHeld)
+			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{}")))
+			delete(b.temporal.executions, "build/docs/g1")
+		}, corpus.StatusHeld, "", "", ""},
+		"its report, and no class store": {func(b *bench) {
+			b.writeReport("g1", corpus.StatusCompleted)
+			b.classes.state = fault.StoreDown.At("read state from", "redis").Because(errDown)
+		}, corpus.StatusCompleted, "", "", ""},
+		"it ended, the report is not written": {func(b *bench) {
+			b.setState("docs/g1", state(corpus.StatusFailed))
+			b.temporal.executions["build/docs/g1"] = completed
+		}, corpus.StatusFailed, "", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			working(b)
+			c.prepare(b)
+			got, err := b.Status(t.Context(), "docs/g1")
+			if err != nil || got.Status != c.status || got.Reason != c.reason || got.Run != "docs/g1" {
+				t.Fatalf("%+v, %v; want %s %s", got, err, c.status, c.reason)
+			}
+			found := c.note == ""
+			for _, problem := range got.Problems {
+				if problem.Code == c.note && strings.Contains(problem.Detail, c.says) && problem.Object != "" {
+					found = true
+				}
+			}
+			if !found {
+				t.Errorf("no problem %q with %q in %+v", c.note, c.says, got.Problems)
+			}
+		})
+	}
+}
+
+func TestAStatusThatCannotBeTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(*bench)
+		run     string
+		code    fault.Code
+		says    string
+	}{
+		"an index that was never built": {func(*bench) {}, "docs", fault.RunNotFound, "unweaver index CORPUS --index docs"},
+		"a run that never was":          {func(*bench) {}, "docs/g1", fault.RunNotFound, "status"},
+		"a name of no run":              {func(*bench) {}, "a/b/c", fault.Usage, "a run is index/generation"},
+		"a name with an empty part":     {func(*bench) {}, "docs/", fault.Usage, "a run is index/generation"},
+		"a name of no index":            {func(*bench) {}, "D O C S", fault.Usage, "letters a-z"},
+		"neither report nor class store": {func(b *bench) {
+			b.classes.state = fault.StoreDown.At("read state from", "redis").Because(errDown)
+		}, "docs/g1", fault.StoreDown, "connection refused"},
+		"an index, and no class store": {func(b *bench) {
+			b.classes.state = fault.StoreDown.At("read state from", "redis").Because(errDown)
+		}, "docs", fault.StoreDown, "connection refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			c.prepare(b)
+			_, err := b.Status(t.Context(), c.run)
+			wants(t, err, c.code, c.says)
+		})
+	}
+}
+
+func TestAnIndexStandsForItsNewestRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(*bench)
+		want    string
+	}{
+		"what runs":       {func(b *bench) { b.temporal.executions["build/docs/g2"] = running }, "docs/g2"},
+		"what ended last": {func(*bench) {}, "docs/g3"},
+		"the later of two": {func(b *bench) {
+			b.temporal.executions["build/docs/g2"] = running
+			b.temporal.executions["build/docs/g5"] = running
+		}, "docs/g5"},
+		"a remembered run ended": {func(b *bench) { b.remember("docs/g2"); b.temporal.executions["build/docs/g2"] = completed }, "docs/g3"},
+		"a memory of nonsense":   {func(b *bench) { b.remember("what is this?") }, "docs/g3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.writeReport("g9", corpus.StatusCompleted)
+			time.Sleep(5 * time.Millisecond) // reports are compared by when their files were written
+			b.writeReport("g3", corpus.StatusFailed)
+			b.write(b.art.GenerationKey("g4", "dead-letters/report.json"), "{}")
+			c.prepare(b)
+			got, err := b.Status(t.Context(), "docs")
+			if err != nil || got.Run != c.want {
+				t.Errorf("got %s, %v; want %s", got.Run, err, c.want)
+			}
+		})
+	}
+}
+
+func (b *bench) remember(run string) {
+	b.t.Helper()
+	b.must(b.Stores.Coordination.SetState(b.t.Context(), "latest:docs", []byte(run)))
+}
+
+// checks of doctor by name.
+func checks(t *testing.T, b *bench, spec corpus.Spec) map[string]ops.Check {
+	t.Helper()
+	all, err := b.Doctor(t.Context(), spec)
+	b.must(err)
+	out := map[string]ops.Check{}
+	for _, check := range all {
+		out[check.Name] = check
+	}
+	return out
+}
+
+func TestDoctorFindsWhatIsSound(t *testing.T) {
+	b := newBench(t)
+	got := checks(t, b, b.spec("docs"))
+	for _, name := range []string{
+		"artifacts", "conditional writes", "classes", "vectors", "temporal", "worker", "corpus", "chat model",
+		"embedding model", "temporary folder",
+	} {
+		if check, ok := got[name]; !ok || !check.OK || check.Detail == "" {
+			t.Errorf("%s: %+v", name, check)
+		}
+	}
+	if _, ok := got["import bucket"]; ok {
+		t.Error("there is no import bucket")
+	}
+	for info, err := range b.Stores.Artifacts.List(t.Context(), "doctor/", "") {
+		t.Errorf("a probe was left behind: %s, %v", info.Key, err)
+	}
+}
+
+func TestDoctorSaysWhatToDo(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare      func(*bench, *corpus.Spec)
+		detail, hint string
+	}{
+		"classes":  {func(b *bench, _ *corpus.Spec) { b.classes.ping = errDown }, "connection refused", ""},
+		"temporal": {func(b *bench, _ *corpus.Spec) { b.temporal.down = errDown }, "connection refused", "engine.address"},
+		"worker":   {func(b *bench, _ *corpus.Spec) { b.temporal.pollers = 0 }, "none has polled", "start unweaver-worker"},
+		"corpus":   {func(_ *bench, spec *corpus.Spec) { spec.Corpus = "/nowhere/at/all" }, "/nowhere/at/all", ""},
+		"chat model": {func(_ *bench, spec *corpus.Spec) {
+			spec.Chat = corpus.ChatModel{Provider: "openai", APIKeyEnv: "OPS_TEST_UNSET"}
+		}, "OPS_TEST_UNSET is empty", "set it"},
+		"import bucket":      {func(b *bench, _ *corpus.Spec) { b.Stores.Staging = readOnly{b.Stores.Artifacts} }, "read only", "credentials"},
+		"conditional writes": {func(b *bench, _ *corpus.Spec) { b.Stores.Artifacts = unconditional{b.Stores.Artifacts} }, "ignores If-None-Match", "conditional writes"},
+		"embedding model": {func(_ *bench, spec *corpus.Spec) {
+			t.Setenv("OPS_TEST_KEY", "k")
+			spec.Embedding = corpus.EmbedModel{Provider: "openai", BaseURL: "http://127.0.0.1:1/v1", APIKeyEnv: "OPS_TEST_KEY"}
+		}, "http://127.0.0.1:1/v1/embeddings", "base_url"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			spec := b.spec("docs")
+			c.prepare(b, &spec)
+			got := checks(t, b, spec)
+			if check := got[name]; check.OK || !strings.Contains(check.Detail, c.detail) || !strings.Contains(check.Hint, c.hint) {
+				t.Errorf("%+v", check)
+			}
+			if !got["temporary folder"].OK || !got["vectors"].OK {
+				t.Error("one failure hid the rest")
+			}
+		})
+	}
+}
