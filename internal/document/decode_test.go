@@ -1,6 +1,9 @@
 package document_test
 
 import (
+	"bytes"
+	"compress/gzip"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -10,34 +13,131 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-func TestDecode(t *testing.T) {
+func TestTextIsDecodedFromWhatItIsWrittenIn(t *testing.T) {
+	words := strings.Repeat("wörter und ", 300)
+	long := strings.Repeat("ab", 40<<10) // over what decides
 	for name, c := range map[string][2]string{
-		"plain":               {"a\nb", "a\nb"},
-		"UTF-8 with mark":     {"\xef\xbb\xbfé", "é"},
-		"line ends":           {"a\r\nb\rc\r\n", "a\nb\nc\n"},
-		"Latin-1":             {"Z\xfcrich und M\xfcnchen", "Zürich und München"},
-		"UTF-16 little":       {"\xff\xfea\x00\xe9\x00", "aé"},
-		"UTF-16 big":          {"\xfe\xff\x00a\x00\xe9", "aé"},
-		"UTF-16 without mark": {"a\x00b\x00c\x00d\x00e\x00", "abcde"},
-		"one bad byte":        {strings.Repeat("wörter und ", 300) + "\xff", strings.Repeat("wörter und ", 300) + "\uFFFD"},
-		"empty":               {"", ""},
+		"plain":                 {"a\nb", "a\nb"},
+		"UTF-8 with mark":       {"\xef\xbb\xbfé", "é"},
+		"line ends":             {"a\r\nb\rc\r\n", "a\nb\nc\n"},
+		"line ends alone":       {"\r\r\n\n\r", "\n\n\n\n"},
+		"Latin-1":               {"Z\xfcrich und M\xfcnchen", "Zürich und München"},
+		"Windows-1252":          {"\x93quoted\x94 \x80", "“quoted” €"},
+		"UTF-16 little":         {"\xff\xfea\x00\xe9\x00", "aé"},
+		"UTF-16 big":            {"\xfe\xff\x00a\x00\xe9", "aé"},
+		"UTF-16 without mark":   {"a\x00b\x00c\x00d\x00e\x00", "abcde"},
+		"UTF-16 big, no mark":   {"\x00a\x00b\x00c\x00d\x00e", "abcde"},
+		"one bad byte":          {words + "\xff", words + "\uFFFD"},
+		"bad behind the sample": {long + "\xff\xfe", long + "\uFFFD\uFFFD"},
+		"a rune at the border":  {strings.Repeat("x", 64<<10-1) + "é.", strings.Repeat("x", 64<<10-1) + "é."},
+		"zero bytes later":      {long + "a\x00b", long + "ab"},
+		"empty":                 {"", ""},
 	} {
-		for how, wrap := range map[string]func(io.Reader) io.Reader{"whole": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader} {
-			reader, err := document.Decode(strings.NewReader(c[0]), name)
-			if err != nil {
-				t.Errorf("%s: %v", name, err)
-				continue
-			}
-			b, err := io.ReadAll(wrap(reader))
-			if err != nil || string(b) != c[1] {
-				t.Errorf("%s, %s: got %q %v, want %q", name, how, b, err, c[1])
+		for how, wrap := range map[string]func(io.Reader) io.Reader{
+			"whole":        func(r io.Reader) io.Reader { return r },
+			"byte by byte": iotest.OneByteReader,
+			"with the end": iotest.DataErrReader,
+		} {
+			for where, reader := range map[string]func() (io.Reader, error){
+				"read":    func() (io.Reader, error) { return document.Decode(strings.NewReader(c[0]), name) },
+				"written": func() (io.Reader, error) { return document.Decode(wrap(strings.NewReader(c[0])), name) },
+			} {
+				decoded, err := reader()
+				if err != nil {
+					t.Errorf("%s: %v", name, err)
+					continue
+				}
+				got, err := io.ReadAll(wrap(decoded))
+				if err != nil || string(got) != c[1] {
+					t.Errorf("%s, %s %s: %d bytes, %v, want %d", name, where, how, len(got), err, len(c[1]))
+				}
 			}
 		}
 	}
-	if _, err := document.Decode(strings.NewReader("\x7fELF\x02\x01\x01\x00\x00"), "x"); !fault.Is(
-		err,
-		fault.BinaryContent,
-	) {
-		t.Errorf("binary: %v", err)
+}
+
+func TestBinaryContentIsRefused(t *testing.T) {
+	for name, content := range map[string]string{
+		"a program":     "\x7fELF\x02\x01\x01\x00\x00",
+		"an image":      "\x89PNG\r\n\x1a\n\x00\x00",
+		"control bytes": strings.Repeat("ab\x01\x02", 100),
+	} {
+		_, err := document.Decode(strings.NewReader(content), "dir/"+name)
+		if !fault.Is(err, fault.BinaryContent) || !strings.Contains(err.Error(), "dir/"+name) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
+}
+
+func TestABrokenSourceIsTold(t *testing.T) {
+	broken := errors.New("connection reset")
+	if _, err := document.Decode(iotest.ErrReader(broken), "x"); !fault.Is(err, fault.Unreadable) ||
+		!errors.Is(err, broken) {
+		t.Errorf("at the start: %v", err)
+	}
+	reader, err := document.Decode(
+		io.MultiReader(strings.NewReader(strings.Repeat("text ", 20_000)), iotest.ErrReader(broken)), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(reader); !errors.Is(err, broken) {
+		t.Errorf("later: %v", err)
+	}
+}
+
+func TestGunzip(t *testing.T) {
+	var packed bytes.Buffer
+	writer := gzip.NewWriter(&packed)
+	if _, err := writer.Write([]byte("unpacked")); err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		content string
+		gz      bool
+		want    string
+		code    fault.Code
+	}{
+		"packed":           {packed.String(), true, "unpacked", ""},
+		"plain":            {"plain", false, "plain", ""},
+		"not what it says": {"plain", true, "", fault.Unreadable},
+		"empty":            {"", true, "", fault.Unreadable},
+	} {
+		reader, err := document.Gunzip(strings.NewReader(c.content), c.gz, name)
+		if fault.CodeOf(err) != c.code {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if err != nil {
+			continue
+		}
+		if got, err := io.ReadAll(reader); err != nil || string(got) != c.want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	cut, err := document.Gunzip(bytes.NewReader(packed.Bytes()[:packed.Len()-4]), true, "cut")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(cut); err == nil {
+		t.Error("a cut file reads as a whole one")
+	}
+}
+
+// Whatever the bytes: no panic, and what is decoded is valid and free of carriage returns.
+func FuzzDecodedTextIsValid(f *testing.F) {
+	f.Add([]byte("a\r\nb\xff"))
+	f.Add([]byte("\xff\xfea\x00\r\x00\n\x00"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		reader, err := document.Decode(bytes.NewReader(raw), "x")
+		if err != nil {
+			return
+		}
+		text, err := io.ReadAll(reader)
+		if err != nil || strings.ToValidUTF8(string(text), "") != string(text) || bytes.ContainsAny(text, "\r\x00") {
+			t.Errorf("%q became %q, %v", raw, text, err)
+		}
+	})
 }

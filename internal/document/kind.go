@@ -24,7 +24,8 @@ const (
 
 // ParserVersion is raised when a parser's output changes; the chunks of a document version are keyed by it.
 // 1: first form.
-const ParserVersion = "parse/1"
+// 2: a line of .jsonl is exactly one object and a .json one value; what follows was dropped without a word.
+const ParserVersion = "parse/2"
 
 var byExt = map[string]Kind{
 	".txt":      Text,

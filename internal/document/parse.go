@@ -30,8 +30,8 @@ type Doc struct {
 	Text  io.Reader
 }
 
-// maxWhole bounds the types that must be read whole.
-const maxWhole = 256 << 20
+// maxWhole bounds the types that must be read whole, in bytes; a variable so that a test reaches it.
+var maxWhole int64 = 256 << 20
 
 // Parse reads one object of a type without rows.
 func Parse(reader io.Reader, kind Kind, object string) (Doc, error) {
@@ -43,7 +43,7 @@ func Parse(reader io.Reader, kind Kind, object string) (Doc, error) {
 	if err != nil {
 		return Doc{}, fault.Unreadable.At("read", object).Because(err)
 	}
-	if len(raw) > maxWhole {
+	if int64(len(raw)) > maxWhole {
 		return Doc{}, fault.TooLarge.At("read", object).
 			Because(fmt.Sprintf("a %s may have at most %d MiB", kind, maxWhole>>20)).
 			Advise("split it, or convert it to text, which is streamed")
@@ -72,8 +72,14 @@ func parseJSON(b []byte, object string) (Doc, error) {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
-	if err := d.Decode(&v); err != nil {
-		return Doc{}, fault.Unreadable.At("read", object).Because(err).Advise("the file is no valid JSON")
+	err := d.Decode(&v)
+	if err == nil {
+		err = ended(d)
+	}
+	if err != nil {
+		return Doc{}, fault.Unreadable.At("read", object).
+			Because(err).
+			Advise("the file is not one JSON value; one on each line is a .jsonl")
 	}
 	if m, ok := v.(map[string]any); ok {
 		title, text, meta := fields(m)

@@ -1,44 +1,179 @@
 package document_test
 
 import (
+	"archive/zip"
+	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// protected.pdf is one blank page, encrypted with a user password.
-func TestAPasswordProtectedPDFIsNamed(t *testing.T) {
-	file, err := os.Open("testdata/protected.pdf")
+func parse(content string, kind document.Kind) (title, text string, meta map[string]string, err error) {
+	doc, err := document.Parse(strings.NewReader(content), kind, "dir/x")
 	if err != nil {
+		return "", "", nil, err
+	}
+	raw, err := io.ReadAll(doc.Text)
+	return doc.Title, string(raw), doc.Meta, err
+}
+
+func docx(t *testing.T, files map[string]string) string {
+	t.Helper()
+	var buffer bytes.Buffer
+	archive := zip.NewWriter(&buffer)
+	for name, content := range files {
+		file, err := archive.Create(name)
+		if err == nil {
+			_, err = file.Write([]byte(content))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := archive.Close(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = file.Close() }()
-	_, err = document.Parse(file, document.PDF, "protected.pdf")
-	if !fault.Is(err, fault.Encrypted) || !strings.Contains(err.Error(), "protected.pdf") ||
-		!strings.Contains(err.Error(), "password") {
-		t.Errorf("got %v", err)
+	return buffer.String()
+}
+
+// pdf makes a file of one page for each text.
+func pdf(pages ...string) string {
+	var out strings.Builder
+	var offsets []int
+	object := func(body string) {
+		offsets = append(offsets, out.Len())
+		fmt.Fprintf(&out, "%d 0 obj\n%s\nendobj\n", len(offsets), body)
+	}
+	out.WriteString("%PDF-1.4\n")
+	object("<< /Type /Catalog /Pages 2 0 R >>")
+	var kids strings.Builder
+	for i := range pages {
+		fmt.Fprintf(&kids, "%d 0 R ", 4+2*i)
+	}
+	object(fmt.Sprintf("<< /Type /Pages /Kids [%s] /Count %d >>", kids.String(), len(pages)))
+	object("<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>")
+	for i, text := range pages {
+		object(fmt.Sprintf("<< /Type /Page /Parent 2 0 R /MediaBox [0 0 300 300] /Contents %d 0 R "+
+			"/Resources << /Font << /F1 3 0 R >> >> >>", 5+2*i))
+		stream := "BT /F1 12 Tf 20 200 Td (" + text + ") Tj ET"
+		object(fmt.Sprintf("<< /Length %d >>\nstream\n%s\nendstream", len(stream), stream))
+	}
+	start := out.Len()
+	fmt.Fprintf(&out, "xref\n0 %d\n0000000000 65535 f \n", len(offsets)+1)
+	for _, offset := range offsets {
+		fmt.Fprintf(&out, "%010d 00000 n \n", offset)
+	}
+	fmt.Fprintf(&out, "trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n", len(offsets)+1, start)
+	return out.String()
+}
+
+func TestWhatEachKindGives(t *testing.T) {
+	paragraphs := `<w:p><w:r><w:t>First</w:t></w:r><w:tab/><w:t>tabbed</w:t></w:p>` +
+		`<w:p/><w:p/><w:p/><w:p><w:t>line</w:t><w:br/><w:t>break</w:t></w:p>` +
+		`<w:tbl><w:tr><w:tc><w:p><w:t>cell</w:t></w:p></w:tc></w:tr></w:tbl>`
+	for name, c := range map[string]struct {
+		kind               document.Kind
+		content            string
+		title, text, extra string
+	}{
+		"text":             {document.Text, "\xef\xbb\xbfa\r\nb", "", "a\nb", ""},
+		"markdown":         {document.Markdown, "# H\n\ntext", "", "# H\n\ntext", ""},
+		"an empty text":    {document.Text, "", "", "", ""},
+		"html":             {document.HTML, "<title> A \n page</title><h1>Head</h1><p>x &amp; y</p>", "A page", "# Head\n\nx & y", ""},
+		"html in Latin-1":  {document.HTML, "<p>Z\xfcrich</p>", "", "Zürich", ""},
+		"html, no title":   {document.HTML, "<title></title><p>x</p>", "", "x", ""},
+		"json":             {document.JSON, `{"title":" T ","body":"text","year":1999,"ok":true,"deep":{"x":1}}`, "T", "text", "map[ok:true year:1999]"},
+		"json metadata":    {document.JSON, `{"content":"text","metadata":{"title":"M","lang":"en"}}`, "M", "text", "map[lang:en title:M]"},
+		"json, no text":    {document.JSON, `{"b":2,"a":"one"}`, "", "a: one\nb: 2\n", "map[a:one b:2]"},
+		"json, no object":  {document.JSON, `[1,"x"]`, "", "[\n 1,\n \"x\"\n]", ""},
+		"json, big number": {document.JSON, `{"text":"t","n":12345678901234567890}`, "", "t", "map[n:12345678901234567890]"},
+		"docx": {document.DOCX, docx(t, map[string]string{
+			"word/document.xml": "<w:document>" + paragraphs + "</w:document>",
+			"docProps/core.xml": "<c><title> The title </title></c>",
+		}), "The title", "First\ttabbed\n\nline\nbreak\n\ncell", ""},
+		"pdf":       {document.PDF, pdf("Page one", "Page two"), "", "Page one\n\nPage two\n\n", ""},
+		"pdf, gaps": {document.PDF, pdf("Only the first", ""), "", "Only the first\n\n\n\n", ""},
+	} {
+		title, text, meta, err := parse(c.content, c.kind)
+		if err != nil || title != c.title || text != c.text || (c.extra != "" && fmt.Sprint(meta) != c.extra) {
+			t.Errorf("%s: title %q, text %q, meta %v, %v", name, title, text, meta, err)
+		}
 	}
 }
 
 func TestHTMLKeepsTablesAndDropsScripts(t *testing.T) {
-	doc, err := document.Parse(
-		strings.NewReader(
-			"<title> A  page </title><script>alert(1)</script><h1>Head</h1><table><tr><th>k</th><th>v</th></tr><tr><td>a</td><td>b</td></tr></table>",
-		),
-		document.HTML,
-		"x.html",
-	)
+	_, text, _, err := parse("<script>alert(1)</script><style>p{}</style><table><tr><th>k</th><th>v</th></tr>"+
+		"<tr><td>a</td><td>b</td></tr></table><a href='u'>link</a>", document.HTML)
+	if err != nil || strings.Contains(text, "alert") || strings.Contains(text, "p{}") || !strings.Contains(text, "| a") ||
+		!strings.Contains(text, "[link](u)") {
+		t.Errorf("%q %v", text, err)
+	}
+}
+
+// What cannot be read is named with what to do, never a panic and never an empty document.
+func TestUnreadableFilesAreNamed(t *testing.T) {
+	protected, err := os.ReadFile("testdata/protected.pdf") // one blank page, encrypted with a user password
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := io.ReadAll(doc.Text)
-	if err != nil || doc.Title != "A page" || strings.Contains(string(b), "alert") ||
-		!strings.Contains(string(b), "| a") {
-		t.Errorf("%q %q %v", doc.Title, b, err)
+	whole := pdf("text")
+	for name, c := range map[string]struct {
+		kind    document.Kind
+		content string
+		code    fault.Code
+	}{
+		"a protected pdf":       {document.PDF, string(protected), fault.Encrypted},
+		"a pdf without text":    {document.PDF, pdf(""), fault.EmptyDocument},
+		"no pdf":                {document.PDF, "plain text", fault.Unreadable},
+		"a cut pdf":             {document.PDF, whole[:len(whole)/2], fault.Unreadable},
+		"a pdf with a bad root": {document.PDF, strings.Replace(whole, "/Root 1 0 R", "/Root 9 0 R", 1), fault.EmptyDocument},
+		"an encrypted docx":     {document.DOCX, "\xd0\xcf\x11\xe0 compound", fault.Encrypted},
+		"no docx":               {document.DOCX, "plain text", fault.Unreadable},
+		"a docx without text":   {document.DOCX, docx(t, map[string]string{"word/other.xml": "<x/>"}), fault.Unreadable},
+		"a docx of bad xml":     {document.DOCX, docx(t, map[string]string{"word/document.xml": "<w:p><w:t>"}), fault.Unreadable},
+		"no json":               {document.JSON, `{"text":`, fault.Unreadable},
+		"two json values":       {document.JSON, `{"text":"a"}{"text":"b"}`, fault.Unreadable},
+		"an empty json":         {document.JSON, "", fault.Unreadable},
+		"binary text":           {document.Text, "\x7fELF\x00\x00", fault.BinaryContent},
+		"binary html":           {document.HTML, "\x7fELF\x00\x00", fault.BinaryContent},
+	} {
+		_, text, _, err := parse(c.content, c.kind)
+		if fault.CodeOf(err) != c.code || fault.KindOf(err) != fault.Content || !strings.Contains(err.Error(), "dir/x") {
+			t.Errorf("%s: %q, %v", name, text, err)
+		}
+		if e := fault.As(err); e != nil && e.Hint == "" && c.kind != document.Text {
+			t.Errorf("%s: nobody is told what to do: %v", name, err)
+		}
+	}
+	_, err = document.Parse(iotest.ErrReader(io.ErrUnexpectedEOF), document.JSON, "dir/x")
+	if !fault.Is(err, fault.Unreadable) {
+		t.Errorf("a broken source: %v", err)
+	}
+}
+
+func TestTypesThatAreReadWholeAreBounded(t *testing.T) {
+	document.Limit(t, 1000)
+	big := strings.Repeat("x", 1001)
+	for _, kind := range []document.Kind{document.HTML, document.JSON, document.PDF, document.DOCX} {
+		if _, _, _, err := parse(big, kind); !fault.Is(err, fault.TooLarge) {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+	if _, text, _, err := parse(big, document.Text); err != nil || text != big {
+		t.Errorf("text is streamed: %v", err)
+	}
+	if _, _, _, err := parse("<p>"+big[:900]+"</p>", document.HTML); err != nil {
+		t.Errorf("below the bound: %v", err)
+	}
+	bomb := docx(t, map[string]string{"word/document.xml": "<w:p><w:t>" + strings.Repeat("x", 5000) + "</w:t></w:p>"})
+	if _, _, _, err := parse(bomb, document.DOCX); !fault.Is(err, fault.Unreadable) {
+		t.Errorf("a part that unpacks beyond the bound: %v", err)
 	}
 }
 
@@ -46,42 +181,19 @@ func TestTitles(t *testing.T) {
 	for _, c := range []struct{ given, head, kind, want string }{
 		{"Given", "# Head", "markdown", "Given"},
 		{"", "\n\nintro\n\n## Head one\n", "markdown", "Head one"},
+		{"", "#hashtag line\n", "markdown", "hashtag line"},
+		{"", "intro\n", "markdown", "intro"},
 		{"", "A first line\nmore", "text", "A first line"},
+		{"", "# not a heading here", "text", "not a heading here"},
 		{"", "Page 1 of 4\n\nThe report\n", "pdf", "The report"},
+		{"", "12\n\nThe report\n", "pdf", "The report"},
 		{"", strings.Repeat("long ", 50) + "\nshort", "text", "name.txt"},
+		{"", strings.Repeat("é", 150), "text", strings.Repeat("é", 150)},
+		{"", strings.Repeat("é", 151), "text", "name.txt"},
 		{"", "", "text", "name.txt"},
 	} {
 		if got := document.TitleOf(c.given, c.head, document.Kind(c.kind), "dir/name.txt"); got != c.want {
 			t.Errorf("%+v: %q", c, got)
 		}
-	}
-}
-
-func TestRowsHaveStableIdentitiesAndMetadata(t *testing.T) {
-	rows := func(s string, k document.Kind) []document.Row {
-		var out []document.Row
-		if err := document.Rows(strings.NewReader(s), k, "f", func(r document.Row) error { out = append(out, r); return nil }); err != nil {
-			t.Fatal(err)
-		}
-		return out
-	}
-	a := rows(`{"text":"x","n":1,"id":7}`+"\n"+`{"b":2,"a":"y"}`, document.JSONL)
-	b := rows(`{"id":7,"n":1,"text":"x"}`+"\n"+`{"a":"y","b":2}`, document.JSONL)
-	for i := range a {
-		if a[i].ID != b[i].ID || string(a[i].Canonical) != string(b[i].Canonical) {
-			t.Errorf("row %d depends on the order of its fields", i)
-		}
-	}
-	if a[0].ID != "7" || len(a[1].ID) != 64 || a[1].Line != 2 {
-		t.Errorf("%+v", a)
-	}
-	title, text, meta, err := document.Record(a[0].Canonical)
-	if err != nil || title != "" || text != "x" || meta["n"] != "1" {
-		t.Errorf("%q %q %v %v", title, text, meta, err)
-	}
-	c := rows("id,title,text,year\n1,T,\"a\nb\",1999\n", document.CSV)
-	if title, text, meta, _ = document.Record(c[0].Canonical); c[0].ID != "1" || title != "T" || text != "a\nb" ||
-		meta["year"] != "1999" {
-		t.Errorf("%+v", c)
 	}
 }

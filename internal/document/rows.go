@@ -24,8 +24,8 @@ type Row struct {
 	Err       error  // the row cannot be used; the object's other rows can
 }
 
-// maxRow bounds one row.
-const maxRow = 256 << 20
+// maxRow bounds one row, in bytes; a variable so that a test reaches it.
+var maxRow = 256 << 20
 
 // Rows streams the rows of an object. f returns an error to stop.
 func Rows(reader io.Reader, k Kind, object string, f func(Row) error) error {
@@ -37,10 +37,8 @@ func Rows(reader io.Reader, k Kind, object string, f func(Row) error) error {
 		raw, err := readLine(br)
 		if len(bytes.TrimSpace(raw)) > 0 {
 			row := Row{Line: line}
-			var m map[string]any
-			d := json.NewDecoder(bytes.NewReader(raw))
-			d.UseNumber()
-			if jerr := d.Decode(&m); jerr != nil {
+			m, jerr := oneObject(raw)
+			if jerr != nil {
 				row.Err = fault.Unreadable.At("read", fmt.Sprintf("%s line %d", object, line)).
 					Because(jerr).
 					Advise("every line is one JSON object")
@@ -58,6 +56,28 @@ func Rows(reader io.Reader, k Kind, object string, f func(Row) error) error {
 			return fault.Unreadable.At("read", fmt.Sprintf("%s line %d", object, line)).Because(err)
 		}
 	}
+}
+
+// oneObject decodes exactly one JSON object, numbers as they are written.
+func oneObject(raw []byte) (map[string]any, error) {
+	var fields map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	if err := decoder.Decode(&fields); err != nil {
+		return nil, err
+	}
+	if fields == nil {
+		return nil, errors.New("null is no object")
+	}
+	return fields, ended(decoder)
+}
+
+// ended tells whether nothing follows what was decoded.
+func ended(decoder *json.Decoder) error {
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows the first value")
+	}
+	return nil
 }
 
 func readLine(br *bufio.Reader) ([]byte, error) {
@@ -149,13 +169,11 @@ func scalar(v any) string {
 
 // Record is a row read back: the text field, the title, and every other scalar as metadata.
 func Record(canonical []byte) (title, text string, meta map[string]string, err error) {
-	var m map[string]any
-	d := json.NewDecoder(bytes.NewReader(canonical))
-	d.UseNumber()
-	if err := d.Decode(&m); err != nil {
+	record, err := oneObject(canonical)
+	if err != nil {
 		return "", "", nil, err
 	}
-	title, text, meta = fields(m)
+	title, text, meta = fields(record)
 	return title, text, meta, nil
 }
 

@@ -169,7 +169,7 @@ func (x *File) check(kind string, version int) error {
 	raw := x.data
 	t := raw[len(raw)-24:]
 	at, n := binary.LittleEndian.Uint64(t), uint64(binary.LittleEndian.Uint32(t[8:]))
-	if string(t[16:]) != tail || string(raw[:len(head)]) != head || at+n+24 != uint64(len(raw)) {
+	if string(t[16:]) != tail || string(raw[:len(head)]) != head || at > uint64(len(raw)) || at+n+24 != uint64(len(raw)) {
 		return damaged(x.path, "it is cut or is no segment")
 	}
 	b := raw[at : at+n]
@@ -186,13 +186,14 @@ func (x *File) check(kind string, version int) error {
 		return otherVersion(x.path, x.t, version)
 	}
 	for _, s := range x.t.Sections {
-		if s.Offset < 0 || s.Size < 0 || s.Offset+s.Size > int64(at) || len(s.CRC) != int((s.Size+block-1)/block) {
+		if s.Offset < 0 || s.Size < 0 || s.Offset > int64(at) || s.Size > int64(at)-s.Offset || s.Offset%align != 0 ||
+			int64(len(s.CRC)) != (s.Size+block-1)/block {
 			return damaged(x.path, "section "+s.Name+" lies outside")
 		}
-		for i, c := range s.CRC {
-			lo := s.Offset + int64(i)*block
-			hi := min(lo+block, s.Offset+s.Size)
-			if crc32.Checksum(raw[lo:hi], castagnoli) != c {
+		for i, sum := range s.CRC {
+			from := s.Offset + int64(i)*block
+			to := min(from+block, s.Offset+s.Size)
+			if crc32.Checksum(raw[from:to], castagnoli) != sum {
 				return damaged(x.path, fmt.Sprintf("checksum of section %s block %d", s.Name, i))
 			}
 		}

@@ -32,6 +32,16 @@ type Dec struct {
 	Err error
 }
 
+// End tells whether the row was read without an error and to its last byte.
+func (d *Dec) End() error {
+	if d.Err == nil && len(d.B) > 0 {
+		d.Err = fault.SegmentDamage.At("decode row", "").
+			Because("row is longer than its fields").
+			Advise("restore the generation")
+	}
+	return d.Err
+}
+
 func (d *Dec) fail() {
 	if d.Err == nil {
 		d.Err = fault.SegmentDamage.At("decode row", "").
@@ -78,7 +88,7 @@ func (d *Dec) Bytes() []byte {
 // S reads a string.
 func (d *Dec) S() string { return string(d.Bytes()) }
 
-// Raw reads n bytes without copying; it is never nil-length on success.
+// Raw reads n bytes without copying. After an error it gives n zero bytes.
 func (d *Dec) Raw(n int) []byte {
 	if len(d.B) < n {
 		d.fail()

@@ -57,7 +57,7 @@ func DecodeMention(b []byte) (Mention, error) {
 		Description: dec.S(),
 		Fallback:    dec.U() == 1,
 	}
-	return m, dec.Err
+	return m, dec.End()
 }
 
 // MaxRecordChunks is how many chunk ids a class record lists; the mentions segment has all.
@@ -119,7 +119,7 @@ func DecodeReduced(b []byte) (Reduced, error) {
 		}
 	}
 	reduced.FirstChunk, reduced.FirstPos = int64(dec.U()), int(dec.I())
-	return reduced, dec.Err
+	return reduced, dec.End()
 }
 
 // Short is the final text of a class that was too long, keyed by the 16 bytes of its id.
@@ -152,7 +152,7 @@ func DecodeShort(b []byte) (Short, error) {
 			break
 		}
 	}
-	return short, dec.Err
+	return short, dec.End()
 }
 
 // Record is a class as queries read it: the canonical bytes that the store of classes holds.
@@ -196,15 +196,15 @@ func DecodeRecord(b []byte) (Record, error) {
 		Members:    digest(&dec),
 		ChunkTotal: int64(dec.U()),
 	}
-	n := int(dec.U())
-	if n > len(dec.B)/16 {
-		return record, dec.Err
+	total := dec.U()
+	record.Chunks = make([]corpus.ID, 0, min(total, uint64(len(dec.B)/len(corpus.ID{}))))
+	for range total {
+		record.Chunks = append(record.Chunks, id(&dec))
+		if dec.Err != nil {
+			break
+		}
 	}
-	record.Chunks = make([]corpus.ID, n)
-	for i := range record.Chunks {
-		record.Chunks[i] = id(&dec)
-	}
-	return record, dec.Err
+	return record, dec.End()
 }
 
 // RecordDigest is the identity of canonical bytes.
@@ -254,5 +254,5 @@ func DecodeClass(b []byte) (Class, error) {
 			break
 		}
 	}
-	return class, dec.Err
+	return class, dec.End()
 }

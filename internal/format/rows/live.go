@@ -22,21 +22,32 @@ type LiveChunk struct {
 
 // Encode gives the row's bytes.
 func (c LiveChunk) Encode() []byte {
-	var enc rowfile.Enc
+	enc := start()
 	enc.S(c.Document)
-	enc.Raw(c.Digest[:])
-	for _, v := range []int{int(c.Number), c.Ordinal, c.Start, c.End, c.Tokens, c.Text, c.TextFrame, c.Extract, c.ExtFrame, c.Windows} {
-		enc.U(uint64(v))
+	putDigest(&enc, c.Digest)
+	enc.U(uint64(c.Number))
+	for _, field := range c.fields() {
+		enc.U(uint64(*field))
 	}
 	return enc.B
+}
+
+// fields are those of one width, in the order in which they are written.
+func (c *LiveChunk) fields() []*int {
+	return []*int{
+		&c.Ordinal, &c.Start, &c.End, &c.Tokens, &c.Text, &c.TextFrame, &c.Extract, &c.ExtFrame, &c.Windows,
+	}
 }
 
 // DecodeLiveChunk reads a row.
 func DecodeLiveChunk(b []byte) (LiveChunk, error) {
 	dec := rowfile.Dec{B: b}
-	chunk := LiveChunk{Document: dec.S(), Digest: corpus.Digest(dec.Raw(32)), Number: int64(dec.U())}
-	for _, p := range []*int{&chunk.Ordinal, &chunk.Start, &chunk.End, &chunk.Tokens, &chunk.Text, &chunk.TextFrame, &chunk.Extract, &chunk.ExtFrame, &chunk.Windows} {
-		*p = int(dec.U())
+	if err := begin(&dec, "live chunk"); err != nil {
+		return LiveChunk{}, err
 	}
-	return chunk, dec.Err
+	chunk := LiveChunk{Document: dec.S(), Digest: digest(&dec), Number: int64(dec.U())}
+	for _, field := range chunk.fields() {
+		*field = int(dec.U())
+	}
+	return chunk, dec.End()
 }

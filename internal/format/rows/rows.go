@@ -3,6 +3,7 @@
 package rows
 
 import (
+	"fmt"
 	"sort"
 	"time"
 
@@ -14,24 +15,23 @@ import (
 const version = 1
 
 func begin(dec *rowfile.Dec, what string) error {
-	if v := dec.U(); v != version {
+	if got := dec.U(); got != version {
 		return fault.SegmentDamage.At("decode "+what+" row", "").
-			Because("unknown version").
+			Because(fmt.Sprintf("version %d is not known", got)).
 			Advise("update this program")
 	}
 	return dec.Err
 }
 
 func start() rowfile.Enc {
-	var e rowfile.Enc
-	e.U(version)
-	return e
+	var enc rowfile.Enc
+	enc.U(version)
+	return enc
 }
 
 func putID(e *rowfile.Enc, id corpus.ID)        { e.Raw(id[:]) }
 func putDigest(e *rowfile.Enc, x corpus.Digest) { e.Raw(x[:]) }
 
-// ID reads an identity.
 func id(d *rowfile.Dec) corpus.ID { return corpus.ID(d.Raw(16)) }
 
 func digest(d *rowfile.Dec) corpus.Digest { return corpus.Digest(d.Raw(32)) }
@@ -117,7 +117,7 @@ func DecodePlan(b []byte) (Plan, error) {
 	}
 	p.Record = append([]byte(nil), dec.Bytes()...)
 	p.Problem = dec.S()
-	return p, dec.Err
+	return p, dec.End()
 }
 
 // Place is a chunk's place in its document, in code points.
@@ -190,7 +190,7 @@ func DecodeDocument(b []byte) (Document, error) {
 			break
 		}
 	}
-	return document, dec.Err
+	return document, dec.End()
 }
 
 // Chunk is one chunk of a part, keyed by document key, in chunk order.
@@ -223,7 +223,7 @@ func DecodeChunk(b []byte) (Chunk, error) {
 		return Chunk{}, err
 	}
 	c := Chunk{id(&dec), int(dec.U()), int(dec.U()), int(dec.U()), int(dec.U()), int(dec.U()), dec.S()}
-	return c, dec.Err
+	return c, dec.End()
 }
 
 // Entity is one extracted (name, description) with its places in the chunk.
@@ -281,5 +281,5 @@ func DecodeExtract(b []byte) (Extract, error) {
 			break
 		}
 	}
-	return extract, dec.Err
+	return extract, dec.End()
 }

@@ -2,7 +2,9 @@ package names_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/unweaver/unweaver/internal/lang/names"
@@ -51,6 +53,71 @@ func TestSpansAreCodePointsOfTheOriginal(t *testing.T) {
 		}
 		if fmt.Sprint(got) != c.want {
 			t.Errorf("%q in %q: got %q, want %s", c.name, c.text, got, c.want)
+		}
+	}
+}
+
+func TestAFoundPlaceEndsAtWordBorders(t *testing.T) {
+	for _, c := range []struct {
+		text, key string
+		most      int
+		places    int
+	}{
+		{"art and party and Art.", "art", 8, 2},
+		{"C++ and C", "c++", 8, 1},
+		{"C++ and C", "c", 8, 2}, // the signs after it are no part of the word
+		{"HIV-1, HIV-2", "hiv-1", 8, 1},
+		{"x1 x 1x", "x", 8, 1},
+		{"a b a b", "a b", 1, 1},
+		{"anything", "", 8, 0},
+		{"", "x", 8, 0},
+	} {
+		if got := names.NewText(c.text).Spans(c.key, c.most); len(got) != c.places {
+			t.Errorf("%q in %q: %v, want %d places", c.key, c.text, got, c.places)
+		}
+	}
+}
+
+// Every name that is more than space has a key, and no key has space around it.
+func FuzzEveryNameHasAKey(f *testing.F) {
+	for _, name := range []string{"The Hague", "“Niels  Bohr”,", "((x))", "the the", "ẞ", "C++.", "( x )"} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		key := names.Key(name, false)
+		visible := strings.ContainsFunc(name, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
+		if utf8.ValidString(name) && (strings.TrimSpace(key) != key || (visible && key == "")) {
+			t.Errorf("%q has the key %q", name, key)
+		}
+	})
+}
+
+// Keys of this version. Where this fails, classes get other ids: raise names.Version.
+func TestKeysOfThisVersion(t *testing.T) {
+	if names.Version != "names/1" {
+		t.Error("pin the keys of the new version")
+	}
+	for name, key := range map[string]string{
+		"The  Hague":          "hague",
+		"the":                 "the",
+		"The The":             "the",
+		"“Niels Bohr”,":       "niels bohr",
+		"O’Neill–Smith":       "o'neill-smith",
+		"[(DNA)];":            "dna",
+		"C++":                 "c++",
+		"U.S.A.":              "u.s.a",
+		"!!!":                 "!!!",
+		"STRASSE":             "strasse",
+		"Straße":              "strasse",
+		"ﬁeld":                "field",
+		"soft\u00adhyphen":    "softhyphen",
+		"tab\tand\nnew  line": "tab and new line",
+	} {
+		if got := names.Key(name, false); got != key {
+			t.Errorf("%q: got %q, want %q", name, got, key)
+		}
+		if names.Key(name, true) != name {
+			t.Errorf("%q does not stay as it is for parity", name)
 		}
 	}
 }

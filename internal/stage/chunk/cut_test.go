@@ -24,9 +24,8 @@ func chunks(t *testing.T, s string, c corpus.Chunking) []cutting {
 	return out
 }
 
-var words = strings.Fields(
-	"the river system carried grain from northern provinces while merchants in Haarlem kept ledgers of copper and salt under royal licence since early autumn when ships returned with cargo",
-)
+var words = strings.Fields(`the river system carried grain from northern provinces while merchants in Haarlem kept
+ledgers of copper and salt under royal licence since early autumn when ships returned with cargo`)
 
 // prose makes n paragraphs of some sentences each.
 func prose(r *rand.Rand, n int) []string {
@@ -75,18 +74,23 @@ func check(t *testing.T, s string, cs []cutting, chunking corpus.Chunking) {
 func TestPiecesAreTheDocumentAndChunksAreSlices(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	texts := map[string]string{
-		"prose": strings.Join(
-			prose(r, 120),
-			"\n\n",
-		), "one line without end": strings.Repeat("word after word ", 6000),
-		"one word without end": strings.Repeat(
-			"x",
-			30_000,
-		), "many blank lines": "a\n\n\n\n\nb\n \n\t\n\nc", "signs": strings.Repeat("é漢字🙂 ", 4000),
-		"leading blanks": "\n\n  \n" + strings.Join(prose(r, 30), "\n\n") + "\n\n\n", "empty": "", "blank": " \n\n ",
+		"prose":                strings.Join(prose(r, 120), "\n\n"),
+		"one line without end": strings.Repeat("word after word ", 6000),
+		"one word without end": strings.Repeat("x", 30_000),
+		"many blank lines":     "a\n\n\n\n\nb\n \n\t\n\nc",
+		"signs":                strings.Repeat("é漢字🙂 ", 4000),
+		"leading blanks":       "\n\n  \n" + strings.Join(prose(r, 30), "\n\n") + "\n\n\n",
+		"empty":                "",
+		"blank":                " \n\n ",
+	}
+	chunkings := []corpus.Chunking{
+		stable,
+		{Strategy: "text", Boundaries: "packed", MaxTokens: 300},
+		{Strategy: "fixed", MaxTokens: 500, Overlap: 64},
+		{Strategy: "document"},
 	}
 	for name, s := range texts {
-		for _, c := range []corpus.Chunking{stable, {Strategy: "text", Boundaries: "packed", MaxTokens: 300}, {Strategy: "fixed", MaxTokens: 500, Overlap: 64}, {Strategy: "document"}} {
+		for _, c := range chunkings {
 			t.Run(name+" "+c.Strategy+" "+c.Boundaries, func(t *testing.T) { check(t, s, chunks(t, s, c), c) })
 		}
 	}
@@ -95,7 +99,10 @@ func TestPiecesAreTheDocumentAndChunksAreSlices(t *testing.T) {
 func TestChunksDoNotDependOnHowTheTextIsRead(t *testing.T) {
 	s := strings.Join(prose(rand.New(rand.NewPCG(2, 2)), 100), "\n\n")
 	want := fmt.Sprint(chunks(t, s, stable))
-	for name, r := range map[string]io.Reader{"byte by byte": iotest.OneByteReader(strings.NewReader(s)), "halves": iotest.HalfReader(strings.NewReader(s))} {
+	for name, r := range map[string]io.Reader{
+		"byte by byte": iotest.OneByteReader(strings.NewReader(s)),
+		"halves":       iotest.HalfReader(strings.NewReader(s)),
+	} {
 		var got []cutting
 		if err := cut(r, stable, func(x cutting) error { got = append(got, x); return nil }); err != nil {
 			t.Fatal(err)
@@ -118,10 +125,10 @@ func TestStableChunksLieBetweenTheirBounds(t *testing.T) {
 // Property: an edit changes few chunks, 1.5 on average (docs/contract.md, Chunking).
 func TestAnEditChangesFewChunks(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
-	const edits = 100
+	const edits = 60
 	total, most := 0, 0
 	for range edits {
-		ps := prose(r, 100)
+		ps := prose(r, 60)
 		before := map[string]bool{}
 		for _, c := range chunks(t, strings.Join(ps, "\n\n"), stable) {
 			before[c.text] = true

@@ -99,15 +99,15 @@ func (u *units) split(block string, end bool) {
 	if block == "" {
 		return
 	}
-	for _, s := range text.Sentences(block) {
-		n := tokens.Count(s)
-		for hard := min(hardUnit, u.max); len(s) > hard && (len(s) > longUnit || n > u.max/2); {
-			i := cutAt(s, hard)
-			u.queue = append(u.queue, unit{s: s[:i], tokens: tokens.Count(s[:i])})
-			s = s[i:]
-			n = tokens.Count(s)
+	hard := min(hardUnit, u.max)
+	for _, sentence := range text.Sentences(block) {
+		rest := sentence
+		for len(rest) > hard && (len(rest) > longUnit || tokens.Count(rest) > u.max/2) {
+			i := cutAt(rest, hard)
+			u.queue = append(u.queue, unit{s: rest[:i], tokens: tokens.Count(rest[:i])})
+			rest = rest[i:]
 		}
-		u.queue = append(u.queue, unit{s: s, tokens: n})
+		u.queue = append(u.queue, unit{s: rest, tokens: tokens.Count(rest)})
 	}
 	if n := len(u.queue); n > 0 && end {
 		u.queue[n-1].paraEnd = true

@@ -1,0 +1,146 @@
+package document_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+func rowsOf(t *testing.T, content string, kind document.Kind) []document.Row {
+	t.Helper()
+	var out []document.Row
+	err := document.Rows(strings.NewReader(content), kind, "f", func(r document.Row) error { out = append(out, r); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestRowsHaveStableIdentities(t *testing.T) {
+	a := rowsOf(t, `{"text":"x","n":1,"id":7}`+"\n"+`{"b":2,"a":"y"}`, document.JSONL)
+	b := rowsOf(t, "\n"+` {"id":7, "n":1, "text":"x"}`+"\r\n\n"+`{"a":"y","b":2}`+"\n", document.JSONL)
+	for i := range a {
+		if a[i].ID != b[i].ID || string(a[i].Canonical) != string(b[i].Canonical) {
+			t.Errorf("row %d depends on the order of its fields", i)
+		}
+	}
+	if a[0].ID != "7" || len(a[1].ID) != 64 || a[0].Line != 1 || a[1].Line != 2 || b[0].Line != 2 || b[1].Line != 4 {
+		t.Errorf("%+v %+v", a, b)
+	}
+}
+
+func TestWhichFieldIsTheId(t *testing.T) {
+	for content, want := range map[string]string{
+		`{"id":"a","_id":"b"}`:              "a",
+		`{"_id":"b","doc_id":"c"}`:          "b",
+		`{"document_id":5.50}`:              "5.50",
+		`{"id":true}`:                       "true",
+		`{"id":"","doc_id":"c"}`:            "c",
+		`{"id":{"deep":1},"doc_id":"c"}`:    "c",
+		`{"id":12345678901234567890123456}`: "12345678901234567890123456",
+	} {
+		if got := rowsOf(t, content, document.JSONL)[0].ID; got != want {
+			t.Errorf("%s: %q, want %q", content, got, want)
+		}
+	}
+}
+
+func TestARecordHasTitleTextAndMetadata(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind              document.Kind
+		content           string
+		title, text, meta string
+	}{
+		"a passage":     {document.JSONL, `{"id":1,"title":"T","text":"x","n":1}`, "T", "x", "map[n:1]"},
+		"other names":   {document.JSONL, `{"name":"N","passage":"p","abstract":"a"}`, "N", "p", "map[abstract:a]"},
+		"text first":    {document.JSONL, `{"body":"b","text":"t"}`, "", "t", "map[body:b]"},
+		"no text field": {document.JSONL, `{"id":1,"k":"v","a":2}`, "", "a: 2\nk: v\n", "map[a:2 k:v]"},
+		"csv":           {document.CSV, "id, title ,text,year\n1,T,\"a\nb\",1999\n", "T", "a\nb", "map[year:1999]"},
+		"csv, short":    {document.CSV, "id,text,year\n1,x\n", "", "x", "map[]"},
+		"csv, long":     {document.CSV, "id,text\n1,x,extra\n", "", "x", "map[]"},
+		"csv, quotes":   {document.CSV, "id,text\n1,say \"x\" now\n", "", "say \"x\" now", "map[]"},
+	} {
+		rows := rowsOf(t, c.content, c.kind)
+		title, text, meta, err := document.Record(rows[0].Canonical)
+		if err != nil || title != c.title || text != c.text || fmt.Sprint(meta) != c.meta {
+			t.Errorf("%s: %q %q %v %v", name, title, text, meta, err)
+		}
+	}
+	if _, _, _, err := document.Record([]byte("no json")); err == nil {
+		t.Error("a damaged record")
+	}
+}
+
+// A bad row costs that row and names its line; the others are read.
+func TestABadRowIsOneRow(t *testing.T) {
+	for kind, c := range map[document.Kind]struct {
+		content string
+		line    int
+	}{
+		document.JSONL: {`{"id":1}` + "\n{oops\n" + `{"id":3}`, 2},
+	} {
+		rows := rowsOf(t, c.content, kind)
+		if len(rows) != 3 || rows[0].Err != nil || rows[2].Err != nil || rows[2].ID != "3" ||
+			!fault.Is(rows[1].Err, fault.Unreadable) || rows[1].Line != c.line ||
+			!strings.Contains(rows[1].Err.Error(), fmt.Sprintf("f line %d", c.line)) {
+			t.Errorf("%s: %+v", kind, rows)
+		}
+	}
+	for _, content := range []string{`[1]`, `"text"`, `null`, `{"id":1} {"id":2}`, `{"id":1},`} {
+		if rows := rowsOf(t, content, document.JSONL); rows[0].Err == nil {
+			t.Errorf("%s is no record: %+v", content, rows)
+		}
+	}
+}
+
+func TestObjectsWithoutRows(t *testing.T) {
+	for content, kind := range map[string]document.Kind{
+		"": document.CSV, "\n\n": document.JSONL, "id,text\n": document.CSV, " ": document.JSONL,
+	} {
+		if rows := rowsOf(t, content, kind); len(rows) != 0 {
+			t.Errorf("%q: %+v", content, rows)
+		}
+	}
+}
+
+func TestRowsEndWhereTheyAreToldTo(t *testing.T) {
+	stop := errors.New("enough")
+	for kind, content := range map[document.Kind]string{
+		document.JSONL: `{"id":1}` + "\n" + `{"id":2}` + "\n", document.CSV: "id\n1\n2\n",
+	} {
+		seen := 0
+		err := document.Rows(strings.NewReader(content), kind, "f", func(document.Row) error { seen++; return stop })
+		if !errors.Is(err, stop) || seen != 1 {
+			t.Errorf("%s: %d rows, %v", kind, seen, err)
+		}
+		broken := io.MultiReader(strings.NewReader(content), iotest.ErrReader(io.ErrUnexpectedEOF))
+		seen = 0
+		err = document.Rows(broken, kind, "f", func(document.Row) error { seen++; return nil })
+		if !fault.Is(err, fault.Unreadable) || seen != 2 {
+			t.Errorf("%s, broken: %d rows, %v", kind, seen, err)
+		}
+	}
+}
+
+func TestALineIsBounded(t *testing.T) {
+	document.Limit(t, 3<<20)
+	long := `{"id":1,"text":"` + strings.Repeat("x", 5<<20) + `"}`
+	err := document.Rows(strings.NewReader(long+"\n"), document.JSONL, "f", func(document.Row) error { return nil })
+	if !fault.Is(err, fault.Unreadable) || !strings.Contains(err.Error(), "f line 1") || !strings.Contains(err.Error(), "MiB") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Equal rows of two objects are told apart by their object, equal ids in one object are for the reader to refuse.
+func TestEqualIdsKeepTheirLines(t *testing.T) {
+	rows := rowsOf(t, "id,text\n7,a\n8,\"two\nlines\"\n7,b\n", document.CSV)
+	if len(rows) != 3 || rows[0].ID != rows[2].ID || rows[0].Line != 2 || rows[1].Line != 3 || rows[2].Line != 5 {
+		t.Errorf("%+v", rows)
+	}
+}

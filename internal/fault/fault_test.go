@@ -1,0 +1,151 @@
+package fault_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// declared reads the constants of type Code from the source, so that one without a kind cannot hide.
+func declared(t *testing.T) map[string]fault.Code {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "fault.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := map[string]fault.Code{}
+	ast.Inspect(file, func(node ast.Node) bool {
+		spec, ok := node.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if name, ok := spec.Type.(*ast.Ident); !ok || name.Name != "Code" {
+			return true
+		}
+		for i, name := range spec.Names {
+			text, err := strconv.Unquote(spec.Values[i].(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			codes[name.Name] = fault.Code(text)
+		}
+		return true
+	})
+	return codes
+}
+
+func TestEveryCodeHasAKindAndANameOfItsOwn(t *testing.T) {
+	listed := fault.Codes()
+	if !slices.IsSorted(listed) {
+		t.Error("Codes is not sorted")
+	}
+	names := declared(t)
+	if len(names) < 40 || len(names) != len(listed) {
+		t.Errorf("%d codes are declared, %d have a kind", len(names), len(listed))
+	}
+	seen := map[fault.Code]string{}
+	for name, code := range names {
+		if !slices.Contains(listed, code) {
+			t.Errorf("%s has no kind", name)
+		}
+		if !regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`).MatchString(string(code)) {
+			t.Errorf("%s: %q stands in URIs", name, code)
+		}
+		if other, ok := seen[code]; ok {
+			t.Errorf("%s and %s are both %q", name, other, code)
+		}
+		seen[code] = name
+	}
+}
+
+// How the codes heal that decide about money and loss; what is not here is checked to have some kind.
+func TestKindsThatDecide(t *testing.T) {
+	for kind, codes := range map[fault.Kind][]fault.Code{
+		fault.Transient: {fault.ModelUnavailable, fault.ModelRateLimited, fault.StoreDown, fault.EngineDown},
+		fault.Content:   {fault.BadOutput, fault.Unreadable, fault.Encrypted, fault.EmptyDocument, fault.TooLarge},
+		fault.Fatal:     {fault.ModelAuth, fault.ModelQuota, fault.StoreFull, fault.BudgetSpent, fault.Paused, fault.Internal},
+		fault.Bad:       {fault.Usage, fault.BadConfig, fault.InvalidParam, fault.Precondition, fault.NotFound},
+	} {
+		for _, code := range codes {
+			if code.Kind() != kind || code.At("", "").Kind != kind {
+				t.Errorf("%s heals as %d, want %d", code, code.Kind(), kind)
+			}
+		}
+	}
+	if fault.Code("made_up").Kind() != fault.Fatal {
+		t.Error("an unknown code is a fault of this program")
+	}
+}
+
+func TestAnErrorReadsAsASentence(t *testing.T) {
+	for want, err := range map[string]error{
+		"read a.txt: no such file (check the path)": fault.NotFound.At("read", "a.txt").
+			Because("no such file").Advise("check the path"),
+		"read a.txt":          fault.NotFound.At("read", "a.txt"),
+		"read: EOF":           fault.NotFound.At("read", "").Because(io.EOF),
+		"a.txt":               fault.NotFound.At("", "a.txt"),
+		"EOF":                 fault.NotFound.At("", "").Because(io.EOF),
+		"not_found":           fault.NotFound.At("", ""),
+		"not_found (do this)": fault.NotFound.At("", "").Advise("do this"),
+		"wait: 42":            fault.NotFound.At("wait", "").Because(42),
+		"wait":                fault.NotFound.At("wait", "").Because(nil),
+	} {
+		if err.Error() != want {
+			t.Errorf("got %q, want %q", err, want)
+		}
+	}
+}
+
+func TestTheOutermostFaultIsTheOneThatCounts(t *testing.T) {
+	inner := fault.StoreDown.At("read", "x").Because(io.ErrUnexpectedEOF)
+	inner.RetryAfter = 3 * time.Second
+	outer := fault.Unreadable.At("parse", "x").Because(inner)
+	plain := errors.New("no fault")
+	for name, c := range map[string]struct {
+		err   error
+		code  fault.Code
+		kind  fault.Kind
+		after time.Duration
+	}{
+		"a fault":             {inner, fault.StoreDown, fault.Transient, 3 * time.Second},
+		"wrapped":             {fmt.Errorf("while: %w", inner), fault.StoreDown, fault.Transient, 3 * time.Second},
+		"a fault in a fault":  {outer, fault.Unreadable, fault.Content, 0},
+		"joined":              {errors.Join(plain, inner), fault.StoreDown, fault.Transient, 3 * time.Second},
+		"unclassified":        {plain, fault.Internal, fault.Fatal, 0},
+		"an expired deadline": {fmt.Errorf("call: %w", context.DeadlineExceeded), fault.Internal, fault.Transient, 0},
+		"cancelled":           {context.Canceled, fault.Internal, fault.Fatal, 0},
+		"nothing":             {nil, "", fault.Transient, 0},
+		"a fatal, timed out":  {fault.ModelAuth.At("", "").Because(context.DeadlineExceeded), fault.ModelAuth, fault.Fatal, 0},
+	} {
+		if code, kind, after := fault.CodeOf(c.err), fault.KindOf(c.err), fault.RetryAfter(c.err); code != c.code ||
+			kind != c.kind || after != c.after {
+			t.Errorf("%s: %s, kind %d, after %s", name, code, kind, after)
+		}
+		if fault.Is(c.err, c.code) != (c.err != nil) || fault.Is(c.err, fault.Usage) {
+			t.Errorf("%s: Is", name)
+		}
+	}
+	if !errors.Is(outer, io.ErrUnexpectedEOF) || fault.As(plain) != nil || fault.As(nil) != nil {
+		t.Error("the cause is reached, and nothing is made up")
+	}
+}
+
+// The text of an error never stands where only codes may: a code is what goes into histories.
+func TestACodeHoldsNothingOfTheObject(t *testing.T) {
+	err := fault.Unreadable.At("read", "secret name.txt").Because("secret text")
+	if strings.Contains(string(fault.CodeOf(err)), "secret") {
+		t.Error(fault.CodeOf(err))
+	}
+}

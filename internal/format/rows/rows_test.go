@@ -1,0 +1,183 @@
+package rows_test
+
+import (
+	"bytes"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/rows"
+)
+
+// kind is one kind of row with examples: the zero value and full ones.
+type kind struct {
+	examples []any
+	encode   func(any) []byte
+	decode   func([]byte) (any, error)
+}
+
+func of[T any](encode func(T) []byte, decode func([]byte) (T, error), examples ...T) kind {
+	k := kind{
+		encode: func(v any) []byte { return encode(v.(T)) },
+		decode: func(b []byte) (any, error) { return decode(b) },
+	}
+	for _, example := range examples {
+		k.examples = append(k.examples, example)
+	}
+	return k
+}
+
+var (
+	digestA = corpus.Sum("a")
+	digestB = corpus.Sum("b")
+	one     = corpus.ChunkID("d", "one", 0)
+	two     = corpus.ChunkID("d", "two", 0)
+	noon    = time.Date(2026, 11, 20, 12, 0, 0, 123_000_000, time.UTC)
+)
+
+var kinds = map[string]kind{
+	"plan": of(rows.Plan.Encode, rows.DecodePlan,
+		rows.Plan{Modified: noon},
+		rows.Plan{
+			Object: "a/b.jsonl.gz", Kind: "jsonl", Gzip: true, Version: digestA, ETag: "e", Size: 1 << 40, Modified: noon,
+			Line: 7, Record: []byte(`{"id":"7"}`), Problem: "store_denied",
+		}),
+	"document": of(rows.Document.Encode, rows.DecodeDocument,
+		rows.Document{Modified: noon},
+		rows.Document{
+			Object: "a", Version: digestA, ETag: "e", Size: 5, Modified: noon, Title: "T", Kind: "text",
+			Meta: map[string]string{"b": "2", "a": "1"}, Chunks: []rows.Place{{one, 0, 10}, {two, 10, 20}}, Runes: 20,
+			Frame: 3,
+		},
+		rows.Document{Modified: noon, Frame: 1, Problem: "encrypted_document"}),
+	"chunk": of(rows.Chunk.Encode, rows.DecodeChunk,
+		rows.Chunk{}, rows.Chunk{ID: one, Ordinal: 1, Start: 2, End: 3, Tokens: 4, Frame: 5, Title: "é"}),
+	"extract": of(rows.Extract.Encode, rows.DecodeExtract,
+		rows.Extract{},
+		rows.Extract{Key: digestA, Rung: "strict", Entities: []rows.Entity{
+			{Name: "Bohr", Description: "A physicist.", Spans: [][2]int{{0, 4}, {10, 14}}}, {Name: "unlocated"},
+		}},
+		rows.Extract{Fallback: "bad_model_output", Entities: []rows.Entity{{Name: "T 1234"}}}),
+	"mention": of(rows.Mention.Encode, rows.DecodeMention,
+		rows.Mention{},
+		rows.Mention{
+			Chunk: one, Number: 9, Document: "d", Ordinal: 3, Position: rows.TitlePosition, Surface: "Bohr",
+			Description: "x", Fallback: true,
+		}),
+	"reduced": of(rows.Reduced.Encode, rows.DecodeReduced,
+		rows.Reduced{},
+		rows.Reduced{
+			Name: "Bohr", Descriptions: []string{"a", "", "b"}, Members: digestA, Text: digestB, Mentions: 3, ChunkTotal: 2,
+			Chunks: []corpus.ID{one, two}, FirstChunk: 4, FirstPos: -1,
+		}),
+	"short": of(rows.Short.Encode, rows.DecodeShort,
+		rows.Short{}, rows.Short{Text: "brief", Keys: []corpus.Digest{digestA, digestB}}),
+	"record": of(rows.Record.Encode, rows.DecodeRecord,
+		rows.Record{Chunks: []corpus.ID{}},
+		rows.Record{
+			ID: corpus.ClassID("bohr"), Name: "Bohr", Text: "Bohr: x", Mentions: 4, Members: digestA, ChunkTotal: 2,
+			Chunks: []corpus.ID{one, two},
+		}),
+	"class": of(rows.Class.Encode, rows.DecodeClass,
+		rows.Class{},
+		rows.Class{
+			Record: []byte("canonical"), Vector: digestA, Text: digestB, Keys: []corpus.Digest{digestA}, FirstChunk: 5,
+			FirstPos: -1,
+		}),
+	"live": of(rows.LiveChunk.Encode, rows.DecodeLiveChunk,
+		rows.LiveChunk{},
+		rows.LiveChunk{
+			Document: "d", Digest: digestA, Number: 1 << 40, Ordinal: 1, Start: 2, End: 3, Tokens: 4, Text: 5, TextFrame: 6,
+			Extract: 7, ExtFrame: 8, Windows: 9,
+		}),
+}
+
+func each(t *testing.T, f func(*testing.T, kind, any, []byte)) {
+	t.Helper()
+	for name, k := range kinds {
+		t.Run(name, func(t *testing.T) {
+			for _, example := range k.examples {
+				f(t, k, example, k.encode(example))
+			}
+		})
+	}
+}
+
+func TestRowsComeBackAndEqualRowsAreEqualBytes(t *testing.T) {
+	each(t, func(t *testing.T, k kind, example any, raw []byte) {
+		got, err := k.decode(raw)
+		if err != nil || !reflect.DeepEqual(got, example) {
+			t.Errorf("got  %+v, %v\nwant %+v", got, err, example)
+		}
+		for range 8 { // maps are written in a fixed order
+			if !bytes.Equal(k.encode(example), raw) {
+				t.Fatal("other bytes")
+			}
+		}
+	})
+}
+
+func TestAnotherVersionIsRefused(t *testing.T) {
+	each(t, func(t *testing.T, k kind, _ any, raw []byte) {
+		later := bytes.Clone(raw)
+		later[0]++
+		if _, err := k.decode(later); !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), "version 2") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestARowThatIsCutOrTooLongIsAnError(t *testing.T) {
+	each(t, func(t *testing.T, k kind, _ any, raw []byte) {
+		for n := range raw {
+			if _, err := k.decode(raw[:n]); !fault.Is(err, fault.SegmentDamage) {
+				t.Errorf("cut to %d of %d bytes: %v", n, len(raw), err)
+			}
+		}
+		if _, err := k.decode(append(bytes.Clone(raw), 0)); !fault.Is(err, fault.SegmentDamage) {
+			t.Errorf("a byte more: %v", err)
+		}
+	})
+}
+
+// The bytes of segments that exist must stay readable: a change here needs a new version.
+func TestTheBytesOfVersionOne(t *testing.T) {
+	got := rows.Mention{
+		Chunk: corpus.ID{1, 2}, Number: 3, Document: "d", Ordinal: 4, Position: -1, Surface: "S", Description: "D",
+		Fallback: true,
+	}.Encode()
+	want := append([]byte{1, 1, 2}, make([]byte, 14)...)
+	want = append(want, 6, 1, 'd', 4, 1, 1, 'S', 1, 'D', 1)
+	if !bytes.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	record := rows.Record{ID: corpus.ID{9}, Name: "N", Text: "T", Mentions: 1, ChunkTotal: 1, Chunks: []corpus.ID{{7}}}
+	if got := rows.RecordDigest(record.Encode()).Short(16); got != "6f763943b026af81" {
+		t.Errorf("the canonical bytes of a record have digest %s", got)
+	}
+}
+
+// Bytes of any origin are a row or an error; a count that the row cannot hold allocates nothing of its size.
+func FuzzDecodeNeverPanics(f *testing.F) {
+	for _, k := range kinds {
+		for _, example := range k.examples {
+			f.Add(k.encode(example))
+		}
+	}
+	f.Add([]byte{1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f})
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		for name, k := range kinds {
+			value, err := k.decode(raw)
+			if err != nil {
+				continue
+			}
+			again, err := k.decode(k.encode(value))
+			if err != nil || !reflect.DeepEqual(again, value) {
+				t.Errorf("%s: %+v became %+v, %v", name, value, again, err)
+			}
+		}
+	})
+}

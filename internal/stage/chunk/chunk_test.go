@@ -1,0 +1,374 @@
+package chunk_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/build/items"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/document/documenttest"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/format/textseg"
+	"github.com/unweaver/unweaver/internal/stage/chunk"
+	"github.com/unweaver/unweaver/internal/stage/plan"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/dir"
+)
+
+// run plans and chunks a corpus.
+type run struct {
+	t       *testing.T
+	corpus  *documenttest.Corpus
+	art     artifact.Index
+	spec    corpus.Spec
+	scratch string
+}
+
+func newRun(t *testing.T, objects map[string]string) *run {
+	t.Helper()
+	store, err := dir.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &run{
+		t: t, corpus: documenttest.New(objects), art: artifact.Index{Store: store, Name: "i"}, scratch: "i/runs/1",
+		spec: corpus.Spec{
+			Index: "i", Corpus: "memory",
+			Chunking: corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 60},
+		},
+	}
+}
+
+func (r *run) plan() plan.Result {
+	r.t.Helper()
+	res, err := plan.Run(r.t.Context(), plan.In{
+		Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch, OnProgress: func(int64) {},
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return res
+}
+
+func (r *run) chunk(ctx context.Context, unit int, units []plan.Unit) (chunk.Result, error) {
+	return chunk.Run(ctx, chunk.In{
+		Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch, Unit: unit, From: units[unit].From,
+		To: units[unit].To, OnProgress: func(int64) {},
+	})
+}
+
+// all plans and chunks the one unit.
+func (r *run) all() chunk.Result {
+	r.t.Helper()
+	res, err := r.chunk(r.t.Context(), 0, r.plan().Units)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if res.Listed != res.Counts.Documents+res.Failed+res.Empty {
+		r.t.Fatalf("the counts do not add up: %+v", res)
+	}
+	return res
+}
+
+func (r *run) documents(res chunk.Result) map[string]rows.Document {
+	r.t.Helper()
+	out := map[string]rows.Document{}
+	for row, err := range artifact.ScanAll(r.t.Context(), r.art.Store, r.art.SegmentKey(res.Documents.SHA256)) {
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		document, err := rows.DecodeDocument(row.Value)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		out[string(row.Key)] = document
+	}
+	return out
+}
+
+// text reads a range of a document back from the text segment.
+func (r *run) text(res chunk.Result, key string, d rows.Document, start, end int) string {
+	r.t.Helper()
+	reader, err := textseg.Open(r.t.Context(), r.art.Store, r.art.SegmentKey(res.Text.SHA256))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	text, err := reader.Slice(r.t.Context(), key, d.Frame, start, end)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return text
+}
+
+func zipped(t *testing.T, files map[string]string) string {
+	t.Helper()
+	var buffer bytes.Buffer
+	archive := zip.NewWriter(&buffer)
+	for name, content := range files {
+		file, err := archive.Create(name)
+		if err == nil {
+			_, err = file.Write([]byte(content))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buffer.String()
+}
+
+func gz(t *testing.T, content string) string {
+	t.Helper()
+	var buffer bytes.Buffer
+	writer := gzip.NewWriter(&buffer)
+	if _, err := writer.Write([]byte(content)); err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buffer.String()
+}
+
+// Documents of every kind become text, chunks with ids, places and titles; what chunks say is what the text says.
+func TestDocumentsOfEveryKindBecomeChunks(t *testing.T) {
+	long := strings.Repeat("Grain was carried down the river é. ", 40)
+	r := newRun(t, map[string]string{
+		"plain.txt":    "The river\n\n" + long,
+		"marked.md":    "intro\n\n# The heading\n\n" + long,
+		"page.html":    "<title>A page</title><h1>Head</h1><p>" + long + "</p>",
+		"word.docx":    zipped(t, map[string]string{"word/document.xml": "<w:p><w:t>" + long + "</w:t></w:p>"}),
+		"data.json":    `{"title":"A record","text":"` + long + `","year":1999}`,
+		"packed.md.gz": gz(t, "# Packed\n\n"+long),
+		"rows.jsonl":   `{"id":"1","title":"Row one","text":"` + long + `"}` + "\n" + `{"id":"2","text":"short"}`,
+		"sheet.csv":    "id,text,lang\n9,some text,en\n",
+	})
+	res := r.all()
+	titles := map[string]string{
+		"plain.txt": "The river", "marked.md": "The heading", "page.html": "A page", "data.json": "A record",
+		"packed.md.gz": "Packed", "rows.jsonl#1": "Row one", "rows.jsonl#2": "short", "sheet.csv#9": "some text",
+		"word.docx": "word.docx", // its first line is too long
+	}
+	documents := r.documents(res)
+	if len(documents) != len(titles) || res.Counts.Documents != 9 || res.Failed != 0 || res.ProblemCount != 0 {
+		t.Fatalf("%d documents, %+v", len(documents), res)
+	}
+	for key, title := range titles {
+		if d := documents[key]; d.Title != title || d.Problem != "" || len(d.Chunks) == 0 || d.Runes == 0 {
+			t.Errorf("%s: %+v", key, d)
+		}
+	}
+	if documents["data.json"].Meta["year"] != "1999" || documents["sheet.csv#9"].Meta["lang"] != "en" {
+		t.Error("metadata are lost")
+	}
+	ordinal, last, count := 0, "", int64(0)
+	for row, err := range artifact.ScanAll(t.Context(), r.art.Store, items.ChunksKey(r.scratch, 0)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := string(row.Key)
+		c, err := rows.DecodeChunk(row.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if key != last {
+			ordinal, last = 0, key
+		}
+		d := documents[key]
+		text := r.text(res, key, d, c.Start, c.End)
+		if c.Ordinal != ordinal || c.Title != d.Title || c.Tokens == 0 || text != strings.TrimSpace(text) ||
+			d.Chunks[ordinal] != (rows.Place{ID: c.ID, Start: c.Start, End: c.End}) ||
+			utf8.RuneCountInString(text) != c.End-c.Start {
+			t.Errorf("%s chunk %d: %+v, %q", key, ordinal, c, text)
+		}
+		ordinal++
+		count++
+	}
+	if count != res.Counts.Chunks || count < 20 {
+		t.Errorf("%d chunks are stored, %d counted", count, res.Counts.Chunks)
+	}
+}
+
+// Equal texts in one document are different chunks, numbered; in another document they are others again.
+func TestChunkIdsCountEqualTexts(t *testing.T) {
+	paragraph := strings.TrimSpace(strings.Repeat("word ", 50))
+	text := paragraph + "\n\n" + paragraph + "\n\n" + paragraph
+	r := newRun(t, map[string]string{"a.txt": text, "b.txt": text})
+	seen := map[corpus.ID]bool{}
+	documents := r.documents(r.all())
+	for key, d := range documents {
+		for n, place := range d.Chunks {
+			if place.ID != corpus.ChunkID(key, paragraph, n) {
+				t.Errorf("%s chunk %d has another id", key, n)
+			}
+			seen[place.ID] = true
+		}
+	}
+	if len(seen) != 6 {
+		t.Errorf("%d ids", len(seen))
+	}
+}
+
+// What is wrong with one document is a problem of it; the others of its unit are chunked.
+func TestProblemsOfDocumentsAreRecorded(t *testing.T) {
+	r := newRun(t, map[string]string{
+		"fine.txt": "Some text.", "empty.txt": "", "blank.md": " \n\n\t", "binary.txt": "\x7fELF\x00\x00\x01",
+		"bad.json": "{", "old.docx": "\xd0\xcf\x11\xe0 old", "not.pdf": "no pdf", "not.txt.gz": "no gzip",
+		"denied.txt": "x", "breaks.txt": strings.Repeat("words ", 40_000), "later.txt": "first",
+	})
+	units := r.plan().Units
+	r.corpus.Open["denied.txt"] = fault.StoreDenied.At("read", "denied.txt")
+	r.corpus.Break["breaks.txt"] = errors.New("connection reset")
+	r.corpus.Set("later.txt", "changed since it was planned")
+	res, err := r.chunk(t.Context(), 0, units)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]fault.Code{
+		"fine.txt": "", "empty.txt": fault.EmptyDocument, "blank.md": fault.EmptyDocument,
+		"binary.txt": fault.BinaryContent, "bad.json": fault.Unreadable, "old.docx": fault.Encrypted,
+		"not.pdf": fault.Unreadable, "not.txt.gz": fault.Unreadable, "denied.txt": fault.StoreDenied,
+		"breaks.txt": fault.Unreadable, "later.txt": fault.DocumentChanged,
+	}
+	told := map[string]string{}
+	for _, problem := range res.Problems {
+		told[problem.Object] = problem.Code
+		if problem.Detail == "" {
+			t.Errorf("%s has no detail", problem.Object)
+		}
+	}
+	for key, d := range r.documents(res) {
+		if fault.Code(d.Problem) != want[key] || told[key] != d.Problem {
+			t.Errorf("%s: %q, told %q; want %q", key, d.Problem, told[key], want[key])
+		}
+	}
+	if res.Listed != 11 || res.Counts.Documents != 1 || res.Empty != 2 || res.Failed != 8 || res.ProblemCount != 10 {
+		t.Errorf("%+v", res)
+	}
+	raw, _, err := blob.Read(t.Context(), r.art.Store, chunk.ProblemsKey(r.scratch, 0))
+	if err != nil || bytes.Count(raw, []byte("\n")) != 10 || !bytes.Contains(raw, []byte(`"standing":false`)) {
+		t.Errorf("%s, %v", raw, err)
+	}
+}
+
+// What plan found is not read again, not told again, and counts.
+func TestProblemsOfPlanAreTaken(t *testing.T) {
+	r := newRun(t, map[string]string{"a.txt": "text", "b.txt": "text"})
+	r.corpus.Open["b.txt"] = fault.StoreDenied.At("read", "b.txt")
+	units := r.plan().Units
+	delete(r.corpus.Open, "b.txt")
+	r.corpus.Reads("b.txt")
+	res, err := r.chunk(t.Context(), 0, units)
+	if err != nil || res.Failed != 1 || res.ProblemCount != 0 || r.corpus.Reads("b.txt") != 0 ||
+		r.documents(res)["b.txt"].Problem != string(fault.StoreDenied) {
+		t.Errorf("%+v, %v", res, err)
+	}
+}
+
+func TestAStoreThatIsDownStopsTheUnit(t *testing.T) {
+	r := newRun(t, map[string]string{"a.txt": "text"})
+	units := r.plan().Units
+	r.corpus.Open["a.txt"] = fault.StoreDown.At("read", "bucket")
+	if _, err := r.chunk(t.Context(), 0, units); !fault.Is(err, fault.StoreDown) {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	delete(r.corpus.Open, "a.txt")
+	r.corpus.Touched = func(string) { cancel() }
+	if _, err := r.chunk(ctx, 0, units); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A unit that is done twice writes the same bytes; so do equal documents in another run.
+func TestARepeatedUnitIsTheSame(t *testing.T) {
+	objects := map[string]string{"a.md": "# A\n\n" + strings.Repeat("Some words here. ", 200), "b.txt": "other"}
+	r := newRun(t, objects)
+	first, second := r.all(), r.all()
+	if second.Fresh != 0 || first.Fresh != 2 {
+		t.Errorf("%d, then %d new segments", first.Fresh, second.Fresh)
+	}
+	other := newRun(t, objects).all()
+	if first.Text != second.Text || first.Documents != second.Documents || first.Text != other.Text ||
+		first.Documents != other.Documents || first.Hashes != second.Hashes || first.Hashes != other.Hashes {
+		t.Errorf("%+v\n%+v\n%+v", first, second, other)
+	}
+}
+
+// The hashes of units add up to those of the whole, however it is cut.
+func TestHashesDoNotDependOnUnits(t *testing.T) {
+	var text strings.Builder
+	for i := range 6_000 {
+		fmt.Fprintf(&text, `{"id":"%d","text":"t %d"}`+"\n", i, i)
+	}
+	r := newRun(t, map[string]string{"r.jsonl": text.String()})
+	units := r.plan().Units
+	if len(units) < 2 {
+		t.Fatalf("%d units", len(units))
+	}
+	var parts corpus.Hashes
+	for i := range units {
+		res, err := r.chunk(t.Context(), i, units)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts.Merge(res.Hashes)
+	}
+	whole, err := r.chunk(t.Context(), 0, []plan.Unit{{From: 0, To: units[len(units)-1].To}})
+	if err != nil || whole.Counts.Documents != 6_000 || whole.Hashes != parts {
+		t.Errorf("%d documents, hashes equal: %v, %v", whole.Counts.Documents, whole.Hashes == parts, err)
+	}
+}
+
+// The digest changes with what makes chunks, and with nothing that the strategy does not look at.
+func TestTheDigestCoversWhatMakesChunks(t *testing.T) {
+	base := corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500}
+	for name, c := range map[string]struct {
+		other corpus.Chunking
+		same  bool
+	}{
+		"itself":                 {base, true},
+		"overlap of packed text": {corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500, Overlap: 9}, true},
+		"tokens":                 {corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1499}, false},
+		"boundaries":             {corpus.Chunking{Strategy: "text", Boundaries: "packed", MaxTokens: 1500}, false},
+		"strategy":               {corpus.Chunking{Strategy: "fixed", Boundaries: "stable", MaxTokens: 1500}, false},
+		"whole documents":        {corpus.Chunking{Strategy: "document", MaxTokens: 1500}, false},
+	} {
+		if (chunk.Digest(base) == chunk.Digest(c.other)) != c.same {
+			t.Errorf("%s: digests equal is not %v", name, c.same)
+		}
+	}
+	fixed := corpus.Chunking{Strategy: "fixed", MaxTokens: 1500, Overlap: 128}
+	other := fixed
+	other.Overlap = 0
+	if chunk.Digest(fixed) == chunk.Digest(other) ||
+		chunk.Digest(corpus.Chunking{Strategy: "document", MaxTokens: 1}) != chunk.Digest(corpus.Chunking{Strategy: "document"}) {
+		t.Error("overlap of windows counts, tokens of whole documents do not")
+	}
+}
+
+// Cuts and decoded text of this version: where this fails, ParserVersion or ChunkerVersion has to be raised.
+func TestOutputOfThisVersion(t *testing.T) {
+	r := newRun(t, map[string]string{
+		"a.md":   "# Title\r\n\r\n" + strings.Repeat("The river carried grain in 1911. It froze! Did it? ", 30),
+		"b.html": "<title>T</title><p>Some <b>bold</b> text.</p><ul><li>one</li></ul>",
+		"c.csv":  "id,text\n1,\"a\nb\"\n",
+	})
+	res := r.all()
+	got := fmt.Sprintf("%s %s: %s", document.ParserVersion, chunk.ChunkerVersion, res.Hashes.Content.Digest().Short(16))
+	if got != "parse/2 chunk/1: ef276a3adda49946" {
+		t.Errorf("got %s", got)
+	}
+}
