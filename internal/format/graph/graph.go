@@ -16,10 +16,14 @@ func (a *Adjacency) Classes() int { return max(0, len(a.ClassOff)-1) }
 func (a *Adjacency) Chunks() int { return max(0, len(a.ChunkOff)-1) }
 
 // ChunksOf a class.
-func (a *Adjacency) ChunksOf(class uint32) []uint32 { return a.ClassTo[a.ClassOff[class]:a.ClassOff[class+1]] }
+func (a *Adjacency) ChunksOf(class uint32) []uint32 {
+	return a.ClassTo[a.ClassOff[class]:a.ClassOff[class+1]]
+}
 
 // ClassesOf a chunk.
-func (a *Adjacency) ClassesOf(chunk uint32) []uint32 { return a.ChunkTo[a.ChunkOff[chunk]:a.ChunkOff[chunk+1]] }
+func (a *Adjacency) ClassesOf(chunk uint32) []uint32 {
+	return a.ChunkTo[a.ChunkOff[chunk]:a.ChunkOff[chunk+1]]
+}
 
 // Fits tells whether the offsets end where the lists do and both directions have the same number of edges.
 func (a *Adjacency) Fits() bool {
