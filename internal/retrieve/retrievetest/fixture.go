@@ -24,7 +24,6 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/segment"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
@@ -60,14 +59,12 @@ type Stores struct {
 // NewStores makes empty stores in a temporary folder.
 func NewStores(t testing.TB) Stores {
 	t.Helper()
-	blobs, err := dir.Open(t.TempDir())
-	check(t, err)
 	vecs, err := files.Open(t.TempDir())
 	check(t, err)
 	cache, err := localfile.New(t.TempDir(), 0)
 	check(t, err)
 	t.Cleanup(func() { check(t, vecs.Close()) })
-	return Stores{Blobs: blobs, Records: NewRecords(), Readers: NewReaders(), Vectors: vecs, Cache: cache}
+	return Stores{Blobs: NewBlobs(), Records: NewRecords(), Readers: NewReaders(), Vectors: vecs, Cache: cache}
 }
 
 func check(t testing.TB, err error) {
