@@ -99,7 +99,11 @@ func Open(
 		func() error { return generation.openRows(ctx) },
 		func() error { return generation.loadVectors(ctx, vs) },
 	} {
-		if err := step(); err != nil {
+		err := ctx.Err() // stores that answer at once do not look
+		if err == nil {
+			err = step()
+		}
+		if err != nil {
 			generation.Close()
 			return nil, err
 		}

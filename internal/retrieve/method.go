@@ -133,20 +133,23 @@ func (r *Registry) Method(name string) (Method, error) {
 	return nil, invalid("method", fmt.Sprintf("%q is not known", name), "known: "+strings.Join(r.Names(), ", "))
 }
 
-// CheckRule tells whether the method knows a rule. A method without rules knows none.
-func (s Spec) CheckRule(rule string) error {
-	var known []string
-	for _, r := range s.Rules {
-		if r.Name == rule {
+// CheckRule tells whether a method knows a rule: fault.InvalidParam where it does not, with those that do.
+func (r *Registry) CheckRule(method, rule string) error {
+	var hints []string
+	for _, other := range r.methods {
+		spec := other.Spec()
+		var known []string
+		for _, entry := range spec.Rules {
+			known = append(known, entry.Name)
+		}
+		if spec.Name == method && slices.Contains(known, rule) {
 			return nil
 		}
-		known = append(known, r.Name)
+		if len(known) > 0 {
+			hints = append(hints, "rules of method "+spec.Name+": "+strings.Join(known, ", "))
+		}
 	}
-	hint := "method " + s.Name + " has no rules"
-	if len(known) > 0 {
-		hint = "rules of method " + s.Name + ": " + strings.Join(known, ", ")
-	}
-	return invalid("rule", fmt.Sprintf("%q is not known for method %s", rule, s.Name), hint)
+	return invalid("rule", fmt.Sprintf("%q is not known for method %s", rule, method), strings.Join(hints, "; "))
 }
 
 // ReadParams checks parameters as JSON has them and adds defaults; those of another method are errors.

@@ -38,7 +38,7 @@ func (r *Request) explainWeighted() any {
 // ElectionExplain is the explanation of an election.
 type ElectionExplain struct {
 	Rule     string        `json:"rule"`
-	Status   string        `json:"status"` // exact | sequential
+	Status   string        `json:"status" enum:"exact,sequential"`
 	Value    float64       `json:"value"`
 	Seats    []SeatExplain `json:"seats"`
 	RunnerUp *RunnerUp     `json:"runner_up"`

@@ -144,7 +144,7 @@ func (q *Request) plan(defaults corpus.Retrieval, methods *retrieve.Registry) (p
 	}
 	out.Text, out.Method, out.MinSim, out.Explain = q.Query, q.Method, defaults.MinSimilarity, q.Explain
 	if q.Rule != nil {
-		if err := out.spec.CheckRule(*q.Rule); err != nil {
+		if err := methods.CheckRule(q.Method, *q.Rule); err != nil {
 			return out, err
 		}
 		out.Rule = *q.Rule

@@ -67,6 +67,15 @@ func ReadSection(at io.ReaderAt, size int64, path, kind string, version int, sec
 	return nil, fault.SegmentDamage.At("read segment", path).Because("it has no section " + section)
 }
 
+// Sections names the sections in their order.
+func (x *File) Sections() []string {
+	var names []string
+	for _, entry := range x.t.Sections {
+		names = append(names, entry.Name)
+	}
+	return names
+}
+
 func readAt(at io.ReaderAt, offset, length int64) ([]byte, error) {
 	raw := make([]byte, length)
 	n, err := at.ReadAt(raw, offset)

@@ -40,6 +40,7 @@ type Builder struct {
 	posts map[string][]byte
 	last  map[string]uint32
 	size  int
+	limit int // of size
 	runs  []*os.File
 	len   mapped.Column
 	docs  uint32
@@ -50,8 +51,11 @@ type Builder struct {
 
 // NewBuilder makes one; Close it.
 func NewBuilder() *Builder {
-	return &Builder{posts: map[string][]byte{}, last: map[string]uint32{}, tf: map[string]int{}}
+	return &Builder{posts: map[string][]byte{}, last: map[string]uint32{}, tf: map[string]int{}, limit: runBytes}
 }
+
+// SpillAt sets how many bytes are gathered in memory before they are written out; 48 MiB unless it is called.
+func (b *Builder) SpillAt(bytes int) { b.limit = bytes }
 
 // Close removes temporary files.
 func (b *Builder) Close() {
@@ -87,7 +91,7 @@ func (b *Builder) Add(terms []string) error {
 		b.last[t] = doc
 		b.size += len(raw) - before
 	}
-	if b.err = mapped.PutRecord(&b.len, uint32(len(terms))); b.err == nil && b.size > runBytes {
+	if b.err = mapped.PutRecord(&b.len, uint32(len(terms))); b.err == nil && b.size > b.limit {
 		b.err = b.spill()
 	}
 	return b.err

@@ -1,10 +1,9 @@
 package election_test
 
 import (
-	"encoding/json"
 	"math"
 	"math/rand/v2"
-	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/retrieve/election"
@@ -20,15 +19,12 @@ type vector struct {
 	Scores   []float64  `json:"scores"`
 }
 
-func TestReferenceVectors(t *testing.T) {
-	raw, err := os.ReadFile("testdata/weighted.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+func TestWeightedVotingOnTheReferenceVectors(t *testing.T) {
 	var vs []vector
-	if err := json.Unmarshal(raw, &vs); err != nil || len(vs) < 35 {
-		t.Fatal(len(vs), err)
+	if read(t, filepath.Join(reference("elections"), "weighted.json"), &vs); len(vs) < 35 {
+		t.Fatalf("only %d vectors", len(vs))
 	}
+	t.Logf("%d vectors", len(vs))
 	for _, v := range vs {
 		k := v.K
 		if k == 0 {
@@ -60,8 +56,8 @@ func TestReferenceVectors(t *testing.T) {
 	}
 }
 
-// T5 of the specification: k0 = 5, five ballots.
-func TestSpecificationT5(t *testing.T) {
+// A worked example: five voters ask for five chunks.
+func TestAWorkedExampleOfWeightedVoting(t *testing.T) {
 	got := election.Weighted([][]uint32{{1, 2}, {1, 3}, {1, 2}, {4}, {3, 4, 5}}, 5, 5)
 	want := []struct {
 		c uint32

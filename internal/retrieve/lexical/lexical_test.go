@@ -103,7 +103,7 @@ func brute(docs [][]string, terms []string, n int, allow func(uint32) bool) []le
 
 func TestSearchEqualsScoringEveryDocument(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	docs := zipf(r, 4000, 3000, 30)
+	docs := zipf(r, 1500, 1200, 20)
 	index := build(t, docs)
 	for q := range 120 {
 		var terms []string
@@ -114,7 +114,7 @@ func TestSearchEqualsScoringEveryDocument(t *testing.T) {
 		if q%3 == 0 {
 			allow = func(d uint32) bool { return d%7 == 0 }
 		}
-		n := []int{1, 10, 100, 5000}[q%4]
+		n := []int{1, 10, 100, 2000}[q%4]
 		got, want := index.Search(terms, n, allow, nil), brute(docs, terms, n, allow)
 		if len(got) != len(want) {
 			t.Fatalf("%v: %d hits, want %d", terms, len(got), len(want))

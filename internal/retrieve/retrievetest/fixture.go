@@ -15,14 +15,16 @@ import (
 	"github.com/unweaver/unweaver/internal/embed"
 	"github.com/unweaver/unweaver/internal/format/idf"
 	"github.com/unweaver/unweaver/internal/format/live"
+	"github.com/unweaver/unweaver/internal/format/mapped"
 	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/format/search"
 	"github.com/unweaver/unweaver/internal/format/textseg"
 	"github.com/unweaver/unweaver/internal/lang/names"
+	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/stage/segment"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
@@ -58,14 +60,12 @@ type Stores struct {
 // NewStores makes empty stores in a temporary folder.
 func NewStores(t testing.TB) Stores {
 	t.Helper()
-	blobs, err := dir.Open(t.TempDir())
-	check(t, err)
 	vecs, err := files.Open(t.TempDir())
 	check(t, err)
 	cache, err := localfile.New(t.TempDir(), 0)
 	check(t, err)
 	t.Cleanup(func() { check(t, vecs.Close()) })
-	return Stores{Blobs: blobs, Records: NewRecords(), Readers: NewReaders(), Vectors: vecs, Cache: cache}
+	return Stores{Blobs: NewBlobs(), Records: NewRecords(), Readers: NewReaders(), Vectors: vecs, Cache: cache}
 }
 
 func check(t testing.TB, err error) {
@@ -78,6 +78,7 @@ func check(t testing.TB, err error) {
 // Options change what Build makes; the zero value makes everything.
 type Options struct {
 	Generation string             // its name; empty: g1
+	Analyser   string             // rewrites the one in the search segment
 	Seq        int64              // 0: 1
 	NoSearch   bool               // leave the search segment out, as builds once did
 	Spec       func(*corpus.Spec) // changes the spec
@@ -94,7 +95,9 @@ type Built struct {
 // Build writes a generation of documents.
 func Build(t testing.TB, stores Stores, index string, documents []Document, options Options) Built {
 	t.Helper()
-	builder := &builder{t: t, ctx: t.Context(), stores: stores, documents: documents}
+	cache, err := localfile.New(t.TempDir(), 0) // not the readers', who must find out by themselves
+	check(t, err)
+	builder := &builder{t: t, ctx: t.Context(), stores: stores, cache: cache, documents: documents}
 	builder.index = artifact.Index{Store: stores.Blobs, Name: index}
 	builder.spec = corpus.Spec{
 		Index:      index,
@@ -122,7 +125,7 @@ func Build(t testing.TB, stores Stores, index string, documents []Document, opti
 	builder.writeClasses()
 	builder.writeLive()
 	if !options.NoSearch {
-		builder.writeSearch()
+		builder.writeSearch(options.Analyser)
 	}
 	builder.writeVectors()
 	digest, err := builder.index.PutSpec(builder.ctx, builder.spec)
@@ -200,6 +203,7 @@ type builder struct {
 	t         testing.TB
 	ctx       context.Context //nolint:containedctx // a test's
 	stores    Stores
+	cache     *localfile.Cache
 	index     artifact.Index
 	documents []Document
 	spec      corpus.Spec
@@ -272,7 +276,7 @@ func (b *builder) learnIDF() {
 		Classes: corpus.Collection(StoreID, b.index.Name, "classes", fingerprint.Digest(), 1),
 		Chunks:  corpus.Collection(StoreID, b.index.Name, "chunks", fingerprint.Digest(), 1),
 	}
-	path, err := b.stores.Cache.Get(b.ctx, b.stores.Blobs, b.index.SegmentKey(segment.SHA256), segment.SHA256)
+	path, err := b.cache.Get(b.ctx, b.stores.Blobs, b.index.SegmentKey(segment.SHA256), segment.SHA256)
 	check(b.t, err)
 	table, err := idf.Open(path)
 	check(b.t, err)
@@ -388,25 +392,54 @@ func (b *builder) writeLive() {
 	b.manifest.Segments.Live = []corpus.Segment{made}
 }
 
-func (b *builder) writeSearch() {
+func (b *builder) writeSearch(analyser string) {
 	sha := b.manifest.Segments.Live[0].SHA256
-	table, err := localfile.Open(b.ctx, b.stores.Cache, b.stores.Blobs, b.index.SegmentKey(sha), sha, live.Open)
+	table, err := localfile.Open(b.ctx, b.cache, b.stores.Blobs, b.index.SegmentKey(sha), sha, live.Open)
 	check(b.t, err)
 	defer table.Close()
 	made, _, err := segment.Search(b.ctx, segment.SearchIn{
 		Artifacts: b.index, Segments: b.manifest.Segments, Live: table, Spec: b.spec, OnProgress: func(int64) {},
 	})
 	check(b.t, err)
+	if analyser != "" {
+		made = b.otherAnalyser(made, analyser)
+	}
 	b.manifest.Segments.Search = []corpus.Segment{made}
+}
+
+// otherAnalyser writes a copy of the search segment that another analyser seems to have made.
+func (b *builder) otherAnalyser(made corpus.Segment, analyser string) corpus.Segment {
+	path, err := b.cache.Get(b.ctx, b.stores.Blobs, b.index.SegmentKey(made.SHA256), made.SHA256)
+	check(b.t, err)
+	old, err := mapped.Open(path, search.Kind, search.Version)
+	check(b.t, err)
+	defer old.Close()
+	file, err := artifact.NewFile()
+	check(b.t, err)
+	defer file.Discard()
+	writer := mapped.NewWriter(file, search.Kind, search.Version, nil)
+	for _, name := range old.Sections() {
+		content := old.Bytes(name)
+		if name == "stats" {
+			content = []byte(strings.ReplaceAll(string(content), text.Analyser, analyser))
+		}
+		writer.Section(name)
+		_, err := writer.Write(content)
+		check(b.t, err)
+	}
+	check(b.t, writer.Close())
+	segment, _, err := file.PutSegment(b.ctx, b.index)
+	check(b.t, err)
+	return segment
 }
 
 func (b *builder) writeVectors() {
 	var classes, chunks []vectors.Row
 	for _, c := range b.classes {
-		classes = append(classes, vectors.Row{Key: corpus.ClassRow(c.id, c.row.Vector), Vector: b.embed(c.text)})
+		classes = append(classes, vectors.Row{Key: corpus.ClassRow(c.id, c.row.Vector), Vector: b.vector(c.text)})
 	}
 	for _, c := range b.chunks {
-		vector := b.embed(embed.ChunkText(b.documents[c.document].Title, c.Text))
+		vector := b.vector(embed.ChunkText(b.documents[c.document].Title, c.Text))
 		chunks = append(chunks, vectors.Row{Key: corpus.ChunkRow(c.id, 0, c.digest), Vector: vector})
 	}
 	for name, rows := range map[string][]vectors.Row{
@@ -419,8 +452,8 @@ func (b *builder) writeVectors() {
 	}
 }
 
-func (b *builder) embed(text string) []float32 {
-	vectors, _, err := b.embedder.Embed(b.ctx, []string{text})
+func (b *builder) vector(input string) []float32 {
+	vectors, _, err := b.embedder.Embed(b.ctx, []string{input})
 	check(b.t, err)
 	return vectors[0]
 }

@@ -126,6 +126,13 @@ func (r *Readers) Lease(_ context.Context, index, generation, _ string, ttl time
 	return nil
 }
 
+// Forget drops every lease, as if their time had passed.
+func (r *Readers) Forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.leases)
+}
+
 // Leased implements coordination.Readers.
 func (r *Readers) Leased(_ context.Context, index string) (map[string]bool, error) {
 	r.mu.Lock()

@@ -1,0 +1,169 @@
+package postings_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/format/mapped"
+	"github.com/unweaver/unweaver/internal/format/postings"
+)
+
+// write builds a side and maps it.
+func write(t *testing.T, builder *postings.Builder) *postings.Side {
+	t.Helper()
+	defer builder.Close()
+	path := filepath.Join(t.TempDir(), "side")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writer := mapped.NewWriter(file, "test", 1, nil)
+	stats, err := builder.Write(writer, "x_")
+	if err == nil {
+		err = writer.Close()
+	}
+	if err == nil {
+		err = file.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened, err := mapped.Open(path, "test", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(opened.Close)
+	return postings.Open(opened, "x_", stats)
+}
+
+func add(t *testing.T, builder *postings.Builder, documents ...[]string) {
+	t.Helper()
+	for _, terms := range documents {
+		if err := builder.Add(terms); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestListsHoldDocumentsCountsAndBlockMaxima(t *testing.T) {
+	builder := postings.NewBuilder()
+	add(t, builder, []string{"a", "b", "a"}, nil, []string{"b"}, []string{"c", "a"})
+	side := write(t, builder)
+	if !side.Fits() || side.Documents() != 4 || side.Average != 6.0/4 || !slices.Equal(side.Lengths, []uint32{3, 0, 1, 2}) {
+		t.Errorf("%d documents of %v, on average %g", side.Documents(), side.Lengths, side.Average)
+	}
+	for term, want := range map[string]postings.List{
+		"a": {Docs: []uint32{0, 3}, Counts: []uint8{2, 1}},
+		"b": {Docs: []uint32{0, 2}, Counts: []uint8{1, 1}},
+		"c": {Docs: []uint32{3}, Counts: []uint8{1}},
+	} {
+		list, ok := side.Find(term)
+		if !ok || !slices.Equal(list.Docs, want.Docs) || !slices.Equal(list.Counts, want.Counts) || len(list.Largest) != 1 {
+			t.Errorf("%s: %+v", term, list)
+		}
+	}
+	if _, ok := side.Find("d"); ok || side.Has("d") || !side.Has("c") {
+		t.Error("a term that no document holds is found, or one that is there is not")
+	}
+	if got, want := side.IDF(2), math.Log(1+(4-2+0.5)/2.5); math.Abs(got-want) > 1e-15 {
+		t.Errorf("idf %g, want %g", got, want)
+	}
+}
+
+func TestEveryBlockHasItsLargestWeight(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	builder := postings.NewBuilder()
+	for range 3*postings.BlockSize + 5 {
+		terms := []string{"t"}
+		for range r.IntN(40) {
+			terms = append(terms, []string{"t", "u"}[r.IntN(2)])
+		}
+		add(t, builder, terms)
+	}
+	side := write(t, builder)
+	list, _ := side.Find("t")
+	if len(list.Largest) != 4 || len(list.Docs) != 3*postings.BlockSize+5 {
+		t.Fatalf("%d postings in %d blocks", len(list.Docs), len(list.Largest))
+	}
+	for b, stored := range list.Largest {
+		largest := float32(0)
+		for i := b * postings.BlockSize; i < min(len(list.Docs), (b+1)*postings.BlockSize); i++ {
+			largest = max(largest, postings.Weight(list.Counts[i], side.Lengths[list.Docs[i]], side.Average))
+		}
+		if stored != largest {
+			t.Errorf("block %d: %g, want %g", b, stored, largest)
+		}
+	}
+}
+
+func TestRunsThatWereSpilledAreOneSide(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 2))
+	whole, spilled := postings.NewBuilder(), postings.NewBuilder()
+	spilled.SpillAt(2 << 10)
+	for range 700 {
+		var terms []string
+		for range r.IntN(12) {
+			terms = append(terms, fmt.Sprint("t", r.IntN(200)))
+		}
+		add(t, whole, terms)
+		add(t, spilled, terms)
+	}
+	a, b := write(t, whole), write(t, spilled)
+	for n := range 200 {
+		term := fmt.Sprint("t", n)
+		x, _ := a.Find(term)
+		y, _ := b.Find(term)
+		if !slices.Equal(x.Docs, y.Docs) || !slices.Equal(x.Counts, y.Counts) || !slices.Equal(x.Largest, y.Largest) {
+			t.Fatalf("%s differs once runs were spilled", term)
+		}
+	}
+}
+
+func TestTemporaryFilesGoWithTheBuilder(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	builder := postings.NewBuilder()
+	builder.SpillAt(1)
+	add(t, builder, []string{"a"}, []string{"b"}, []string{"c"})
+	if files, _ := os.ReadDir(dir); len(files) == 0 {
+		t.Error("nothing was spilled")
+	}
+	builder.Close()
+	if files, _ := os.ReadDir(dir); len(files) != 0 {
+		t.Errorf("%d files stay", len(files))
+	}
+}
+
+func TestCountsEndAt255AndAnEmptySideIsOne(t *testing.T) {
+	builder := postings.NewBuilder()
+	terms := make([]string, 300)
+	for i := range terms {
+		terms[i] = "often"
+	}
+	add(t, builder, terms)
+	if list, _ := write(t, builder).Find("often"); list.Counts[0] != 255 {
+		t.Errorf("300 occurrences are counted as %d", list.Counts[0])
+	}
+	empty := write(t, postings.NewBuilder())
+	if !empty.Fits() || empty.Documents() != 0 || empty.Average != 1 || empty.Has("") {
+		t.Errorf("%+v", empty)
+	}
+}
+
+func TestAFullDiskIsSaidSo(t *testing.T) {
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "is-not-there"))
+	builder := postings.NewBuilder()
+	defer builder.Close()
+	builder.SpillAt(1)
+	if err := builder.Add([]string{"a"}); err == nil {
+		t.Fatal("nothing could be written, and nothing was said")
+	}
+	if err := builder.Add([]string{"b"}); err == nil {
+		t.Error("it goes on after a failure")
+	}
+}

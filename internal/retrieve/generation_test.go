@@ -1,0 +1,262 @@
+package retrieve_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/localfile"
+)
+
+// opened is the sample, built and open.
+type opened struct {
+	stores     retrievetest.Stores
+	built      retrievetest.Built
+	generation *retrieve.Generation
+}
+
+func open(t testing.TB, options retrievetest.Options) opened {
+	t.Helper()
+	stores := retrievetest.NewStores(t)
+	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), options)
+	generation, err := openBuilt(t.Context(), stores, built)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(generation.Close)
+	return opened{stores, built, generation}
+}
+
+func openBuilt(ctx context.Context, stores retrievetest.Stores, built retrievetest.Built) (*retrieve.Generation, error) {
+	return retrieve.Open(ctx, stores.Blobs, stores.Cache, stores.Vectors, "sample", built.SHA, 3)
+}
+
+// mappings counts the files of a folder that this process has mapped.
+func mappings(t *testing.T, folder string) int {
+	t.Helper()
+	raw, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Skip("no /proc here")
+	}
+	return strings.Count(string(raw), folder)
+}
+
+func TestMappingsGoWithTheLastHolder(t *testing.T) {
+	stores := retrievetest.NewStores(t)
+	folder := t.TempDir()
+	var err error
+	if stores.Cache, err = localfile.New(folder, 0); err != nil {
+		t.Fatal(err)
+	}
+	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{})
+	generation, err := openBuilt(t.Context(), stores, built)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := mappings(t, folder); n != 3 { // live, search, idf
+		t.Errorf("%d files are mapped, want 3", n)
+	}
+	if !generation.Hold() || !generation.Held() { // a query
+		t.Fatal("an open generation cannot be held")
+	}
+	generation.Close() // the server has switched
+	if mappings(t, folder) != 3 || !generation.Held() {
+		t.Error("unmapped under a query")
+	}
+	if chunk := generation.Live.ByNumber(2); chunk == nil || chunk.Ordinal != 0 {
+		t.Errorf("%+v", chunk)
+	}
+	generation.Close() // the query is over
+	if n := mappings(t, folder); n != 0 || generation.Held() {
+		t.Errorf("%d files stay mapped", n)
+	}
+	if generation.Hold() {
+		t.Error("a closed generation is held again")
+	}
+}
+
+func TestHoldersRaceWithTheLastClose(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	generation, err := openBuilt(t.Context(), o.stores, o.built)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for generation.Hold() {
+				if generation.Live.ByNumber(0) == nil {
+					t.Error("chunk 0 is gone")
+				}
+				generation.Close()
+			}
+		})
+	}
+	time.Sleep(5 * time.Millisecond)
+	generation.Close()
+	all.Wait()
+	if generation.Held() {
+		t.Error("held by nobody, and yet held")
+	}
+}
+
+func TestTextsDocumentsAndExtractionsAreReadByRange(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	number := 0
+	for d, document := range retrievetest.Sample() {
+		row, err := o.generation.Document(t.Context(), d)
+		if err != nil || row.Title != document.Title || len(row.Chunks) != len(document.Chunks) {
+			t.Fatalf("document %d: %+v %v", d, row, err)
+		}
+		for _, want := range document.Chunks {
+			chunk := o.generation.Live.ByNumber(number)
+			text, err := o.generation.Text(t.Context(), chunk)
+			if err != nil || text != want.Text {
+				t.Errorf("chunk %d: %q %v", number, text, err)
+			}
+			extract, err := o.generation.Extraction(t.Context(), chunk)
+			if err != nil || len(extract.Entities) != len(want.Entities) || extract.Entities[0].Name != want.Entities[0] {
+				t.Errorf("chunk %d: %+v %v", number, extract, err)
+			}
+			number++
+		}
+	}
+	if text, err := o.generation.DocumentText(t.Context(), 2, 0, 6); err != nil || text != "Tromsø" {
+		t.Errorf("%q %v", text, err)
+	}
+	if text, err := o.generation.DocumentText(t.Context(), 2, 1000, -1); err != nil || text != "" {
+		t.Errorf("behind the end: %q %v", text, err)
+	}
+}
+
+// counting counts reads of a store.
+type counting struct {
+	blob.Store
+	mu   sync.Mutex
+	gets int
+	fail error
+}
+
+func (c *counting) Get(ctx context.Context, key string, r blob.Range) (io.ReadCloser, blob.Info, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.gets++; c.fail != nil {
+		return nil, blob.Info{}, c.fail
+	}
+	return c.Store.Get(ctx, key, r)
+}
+
+func TestAFrameOfExtractionsIsReadOnce(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	store := &counting{Store: o.stores.Blobs}
+	o.stores.Blobs = store
+	generation, err := openBuilt(t.Context(), o.stores, o.built)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer generation.Close()
+	before := store.gets
+	for range 5 {
+		for n := range 9 {
+			if _, err := generation.Extraction(t.Context(), generation.Live.ByNumber(n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := store.gets - before; n != 1 {
+		t.Errorf("one frame was read %d times", n)
+	}
+}
+
+func TestWhatCannotBeOpenedSaysWhyAndLeavesNothingMapped(t *testing.T) {
+	missing := corpus.Segment{SHA256: strings.Repeat("0", 64)}
+	for name, c := range map[string]struct {
+		options retrievetest.Options
+		spoil   func(t *testing.T, o retrievetest.Stores, built retrievetest.Built)
+		code    fault.Code
+		say     string
+	}{
+		"no live segment": {
+			retrievetest.Options{Edit: func(m *corpus.Manifest) { m.Segments.Live = nil }}, nil, fault.SegmentDamage, "live",
+		},
+		"the search segment is gone": {
+			retrievetest.Options{Edit: func(m *corpus.Manifest) { m.Segments.Search = []corpus.Segment{missing} }},
+			nil, fault.SegmentDamage, "restore --index sample",
+		},
+		"another analyser": {
+			retrievetest.Options{Analyser: "en/1"}, nil, fault.FormatUnknown, "unweaver index",
+		},
+		"the texts are gone": {
+			retrievetest.Options{Edit: func(m *corpus.Manifest) { m.Segments.Text = []corpus.Segment{missing} }},
+			nil, fault.NotFound, "",
+		},
+		"the vectors are lost": {
+			retrievetest.Options{}, func(t *testing.T, o retrievetest.Stores, built retrievetest.Built) {
+				if err := o.Vectors.Drop(t.Context(), built.Manifest.Collections.Chunks); err != nil {
+					t.Fatal(err)
+				}
+			}, fault.StoreDown, "restore --index sample",
+		},
+		"the manifest is gone": {
+			retrievetest.Options{}, func(t *testing.T, o retrievetest.Stores, built retrievetest.Built) {
+				if err := o.Blobs.Delete(t.Context(), built.Index.SegmentKey(built.SHA)); err != nil {
+					t.Fatal(err)
+				}
+			}, fault.NotFound, "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stores := retrievetest.NewStores(t)
+			folder := t.TempDir()
+			var err error
+			if stores.Cache, err = localfile.New(folder, 0); err != nil {
+				t.Fatal(err)
+			}
+			built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), c.options)
+			if c.spoil != nil {
+				c.spoil(t, stores, built)
+			}
+			generation, err := openBuilt(t.Context(), stores, built)
+			if !fault.Is(err, c.code) || !strings.Contains(err.Error(), c.say) {
+				t.Errorf("%v, want %s", err, c.code)
+			}
+			if generation != nil || mappings(t, folder) != 0 {
+				t.Errorf("%d files stay mapped", mappings(t, folder))
+			}
+		})
+	}
+}
+
+func TestAnOpeningEndsWithItsContext(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if generation, err := openBuilt(ctx, o.stores, o.built); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v %v", generation, err)
+	}
+}
+
+func TestClassesAreNamedByFoldedPrefix(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	for prefix, want := range map[string]int{"OSLO": 1, "o": 2, "": 14, "zzz": 0} {
+		if prefix == "" {
+			want = len(o.generation.Live.Classes)
+		}
+		if got := o.generation.Named(prefix, 100); len(got) != want {
+			t.Errorf("%q names %d classes, want %d", prefix, len(got), want)
+		}
+	}
+	if got := o.generation.Named("", 3); len(got) != 3 {
+		t.Errorf("at most 3, got %d", len(got))
+	}
+}

@@ -1,0 +1,142 @@
+package retrieve_test
+
+import (
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/retrieve"
+)
+
+func TestConfigurationKnowsTheMethodsAndRulesOfTheRegistry(t *testing.T) {
+	if got := retrieve.Methods().Names(); !slices.Equal(got, config.Methods) {
+		t.Errorf("registry %v, configuration %v", got, config.Methods)
+	}
+	if got := retrieve.Methods().Rules(); !slices.Equal(got, config.Rules) {
+		t.Errorf("registry %v, configuration %v", got, config.Rules)
+	}
+}
+
+func TestEveryMethodSaysWhatItIs(t *testing.T) {
+	for _, method := range retrieve.Methods().All() {
+		spec := method.Spec()
+		if spec.Doc == "" || spec.Entities < 1 || spec.Entities > 1000 || len(spec.Explains) == 0 {
+			t.Errorf("%+v", spec)
+		}
+		for _, param := range spec.Params {
+			if param.Doc == "" || param.Schema["type"] == nil || param.Parse == nil {
+				t.Errorf("%s: parameter %+v", spec.Name, param)
+			}
+		}
+		for _, rule := range spec.Rules {
+			if rule.Doc == "" {
+				t.Errorf("%s: rule %s says nothing of itself", spec.Name, rule.Name)
+			}
+		}
+	}
+}
+
+// named is a method of a name and parameters, and nothing else.
+type named struct {
+	name   string
+	params []retrieve.Param
+}
+
+func (n named) Spec() retrieve.Spec { return retrieve.Spec{Name: n.name, Params: n.params} }
+
+func (named) Run(*retrieve.Request) (retrieve.Explanation, error) { return nil, nil }
+
+func TestARegistryRefusesWhatIsAmbiguous(t *testing.T) {
+	size := retrieve.Whole("size", "", 1, 2, 1)
+	for name, methods := range map[string][]retrieve.Method{
+		"two of a name":       {named{name: "a"}, named{name: "b"}, named{name: "a"}},
+		"no name":             {named{}},
+		"two parameters size": {named{name: "a", params: []retrieve.Param{size, size}}},
+	} {
+		if _, err := retrieve.NewRegistry(methods...); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if _, err := retrieve.NewRegistry(named{name: "a", params: []retrieve.Param{size}}, named{name: "b", params: []retrieve.Param{size}}); err != nil {
+		t.Errorf("two methods may have a parameter of one name: %v", err)
+	}
+}
+
+func TestParametersAreCheckedAndHaveDefaults(t *testing.T) {
+	spec := retrieve.Spec{Name: "m", Params: []retrieve.Param{
+		retrieve.Whole("whole", "", 2, 9, 5),
+		retrieve.Number("number", "", 0.5, 1.5, 1),
+		retrieve.Choice("choice", "", "a", "b"),
+		retrieve.Switch("switch", "", true),
+	}}
+	for name, c := range map[string]struct {
+		given map[string]any
+		want  retrieve.Params // nil: refused
+	}{
+		"nothing":           {nil, retrieve.Params{"whole": 5, "number": 1.0, "choice": "a", "switch": true}},
+		"all":               {map[string]any{"whole": 2.0, "number": 0.5, "choice": "b", "switch": false}, retrieve.Params{"whole": 2, "number": 0.5, "choice": "b", "switch": false}},
+		"the largest":       {map[string]any{"whole": 9.0, "number": 1.5}, retrieve.Params{"whole": 9, "number": 1.5, "choice": "a", "switch": true}},
+		"below":             {map[string]any{"whole": 1.0}, nil},
+		"above":             {map[string]any{"whole": 10.0}, nil},
+		"a fraction":        {map[string]any{"whole": 2.5}, nil},
+		"a text":            {map[string]any{"number": "1"}, nil},
+		"too small":         {map[string]any{"number": 0.4}, nil},
+		"an unknown choice": {map[string]any{"choice": "c"}, nil},
+		"no choice":         {map[string]any{"choice": 1.0}, nil},
+		"no switch":         {map[string]any{"switch": "yes"}, nil},
+		"null":              {map[string]any{"whole": nil}, nil},
+		"another":           {map[string]any{"other": 1.0}, nil},
+	} {
+		got, err := spec.ReadParams(c.given)
+		if c.want == nil {
+			if !fault.Is(err, fault.InvalidParam) || !strings.Contains(err.Error(), "choice, number, switch, whole") {
+				t.Errorf("%s: %v %v", name, got, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for key, value := range c.want {
+			if got[key] != value {
+				t.Errorf("%s: %s is %v, want %v", name, key, got[key], value)
+			}
+		}
+	}
+}
+
+func TestRulesBelongToTheirMethod(t *testing.T) {
+	methods := retrieve.Methods()
+	for _, rule := range config.Rules {
+		if err := methods.CheckRule(retrieve.Unweaver, rule); err != nil {
+			t.Error(err)
+		}
+		if err := methods.CheckRule(retrieve.Hybrid, rule); !fault.Is(err, fault.InvalidParam) {
+			t.Errorf("hybrid by rule %s: %v", rule, err)
+		}
+	}
+	if err := methods.CheckRule(retrieve.Unweaver, "dice"); err == nil || !strings.Contains(err.Error(), "weighted, av") {
+		t.Errorf("%v", err)
+	}
+}
+
+// What is written on disk must be readable without the code that searches it.
+func TestFormatsReachNoReadPath(t *testing.T) {
+	const module = "github.com/unweaver/unweaver/internal/"
+	out, err := exec.Command("go", "list", "-deps", module+"format/...", module+"stage/segment").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, reached := range strings.Fields(string(out)) {
+		if strings.HasPrefix(reached, module+"retrieve") {
+			t.Errorf("a format or the stage that writes segments reaches %s", reached)
+		}
+	}
+}
+
+func typeName(value any) string { return fmt.Sprintf("%T", value) }

@@ -1,0 +1,487 @@
+package retrieve_test
+
+import (
+	"context"
+	"math"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/embed"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/store/vectors"
+)
+
+func (o opened) embedder() builtin.Embedder { return builtin.Embedder{IDF: o.generation.IDF.Weight} }
+
+// query is a question with the vectors and defaults that the API gives it.
+func (o opened) query(t testing.TB, method, question string) retrieve.Query {
+	t.Helper()
+	m, err := retrieve.Methods().Method(method)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := m.Spec()
+	vector := o.embedder().Vector(question)
+	query := retrieve.Query{
+		Text: question, Method: method, TopEntities: spec.Entities, TopChunks: 4, MinSim: 0.05, Explain: true,
+	}
+	switch spec.Needs.Embedding {
+	case retrieve.ByClassEmbedder:
+		query.Vector = vector
+	case retrieve.ByChunkEmbedder:
+		query.ChunkVector = vector
+	}
+	if len(spec.Rules) > 0 {
+		query.Rule = "weighted"
+	}
+	return query
+}
+
+func (o opened) searcher() retrieve.Searcher {
+	return retrieve.Searcher{Vectors: o.stores.Vectors, Records: o.stores.Records}
+}
+
+func (o opened) run(t testing.TB, query retrieve.Query) retrieve.Result {
+	t.Helper()
+	result, err := o.searcher().Run(t.Context(), o.generation, query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func (o opened) keys(result retrieve.Result) []string {
+	var out []string
+	for _, chunk := range result.Chunks {
+		out = append(out, o.generation.Live.Key(int(chunk.Live.Document)))
+	}
+	return out
+}
+
+func dot(a, b []float32) float64 {
+	sum := 0.0
+	for i := range a {
+		sum += float64(a[i]) * float64(b[i])
+	}
+	return sum
+}
+
+func TestEveryMethodPutsTheAnswerFirst(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	for _, method := range retrieve.Methods().Names() {
+		query := o.query(t, method, "Who reached the South Pole first?")
+		query.TopEntities = 1
+		result := o.run(t, query)
+		if len(result.Chunks) != 4 || o.keys(result)[0] != "people/amundsen.txt" || result.Chunks[0].Live.Ordinal != 0 {
+			t.Errorf("%s: %v", method, o.keys(result))
+		}
+		seen := map[uint32]bool{}
+		for _, chunk := range result.Chunks {
+			if seen[chunk.Live.Number] {
+				t.Errorf("%s: a chunk comes twice", method)
+			}
+			seen[chunk.Live.Number] = true
+		}
+		if result.Explain == nil {
+			t.Errorf("%s explains nothing", method)
+		}
+	}
+}
+
+func TestExplanationsAreOfTheTypesThatAMethodNames(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	for _, method := range retrieve.Methods().All() {
+		spec := method.Spec()
+		query := o.query(t, spec.Name, "ship of Norway")
+		known := map[string]bool{}
+		for _, shape := range spec.Explains {
+			known[typeName(shape.Zero)] = true
+		}
+		if got := typeName(o.run(t, query).Explain); !known[got] {
+			t.Errorf("%s explains by %s, it says %v", spec.Name, got, known)
+		}
+		query.Explain = false
+		if got := o.run(t, query).Explain; got != nil {
+			t.Errorf("%s explains unasked: %v", spec.Name, got)
+		}
+	}
+}
+
+func TestVectorRanksAllChunksBySimilarity(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	query := o.query(t, retrieve.Vector, "a trading post of the Hanseatic League")
+	query.TopChunks = 9
+	var want []float64
+	for _, document := range retrievetest.Sample() {
+		for _, chunk := range document.Chunks {
+			want = append(want, dot(query.ChunkVector, o.embedder().Vector(embed.ChunkText(document.Title, chunk.Text))))
+		}
+	}
+	sort.Sort(sort.Reverse(sort.Float64Slice(want)))
+	for i, chunk := range o.run(t, query).Chunks {
+		if math.Abs(chunk.Score-want[i]) > 1e-5 || !chunk.HasSim {
+			t.Errorf("place %d has %g, want %g", i, chunk.Score, want[i])
+		}
+	}
+}
+
+func TestWeightedVotingCountsTheBallotsOfTheNearestClasses(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	query := o.query(t, retrieve.Unweaver, "Oslo in Norway")
+	query.TopEntities, query.TopChunks = 3, 9
+	query.Params = retrieve.Params{"fill": false}
+	result := o.run(t, query)
+	type tally struct{ count, first int }
+	tallies, votes := map[uint32]*tally{}, 0
+	for voter, entity := range result.Entities {
+		if voter > 0 && entity.Similarity > result.Entities[voter-1].Similarity {
+			t.Errorf("voters stand out of order")
+		}
+		for _, number := range entity.Votes {
+			if tallies[number] == nil {
+				tallies[number] = &tally{first: voter}
+			}
+			tallies[number].count++
+			votes++
+		}
+	}
+	if len(result.Chunks) != len(tallies) || len(result.Entities) != 3 {
+		t.Fatalf("%d chunks of %d with votes, by %d voters", len(result.Chunks), len(tallies), len(result.Entities))
+	}
+	for _, chunk := range result.Chunks {
+		counted := tallies[chunk.Live.Number]
+		want := float64(counted.count) / float64(votes) * (1 - float64(counted.first)/3)
+		if math.Abs(chunk.Score-want) > 1e-12 || len(chunk.Why) != counted.count {
+			t.Errorf("chunk %d: %g by %v, want %g", chunk.Live.Number, chunk.Score, chunk.Why, want)
+		}
+	}
+	explain := result.Explain.(retrieve.WeightedExplain)
+	if explain.Votes != votes || explain.Voters != 3 || len(explain.Chunks) != len(result.Chunks) {
+		t.Errorf("%+v", explain)
+	}
+}
+
+func TestEveryRuleElectsWithReasons(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	for _, rule := range retrieve.Methods().Rules() {
+		for _, params := range []retrieve.Params{nil, {"weights": "similarity"}, {"weights": "rank"}, {"ties": "similarity"}} {
+			query := o.query(t, retrieve.Unweaver, "Oslo, the capital of Norway")
+			query.Rule, query.TopChunks, query.Params = rule, 3, params
+			result := o.run(t, query)
+			if len(result.Chunks) != 3 {
+				t.Fatalf("%s elects %d", rule, len(result.Chunks))
+			}
+			for i, chunk := range result.Chunks {
+				if i > 0 && rule == "weighted" && chunk.Score > result.Chunks[i-1].Score {
+					t.Errorf("%s %v: scores rise", rule, params)
+				}
+				for _, voter := range chunk.Why {
+					if !slices.Contains(result.Entities[voter].Votes, chunk.Live.Number) {
+						t.Errorf("%s: voter %d did not vote for chunk %d", rule, voter, chunk.Live.Number)
+					}
+				}
+			}
+			if explain, ok := result.Explain.(retrieve.ElectionExplain); ok {
+				if explain.Rule != rule || len(explain.Seats) != 3 || explain.RunnerUp == nil {
+					t.Errorf("%s: %+v", rule, explain)
+				}
+			}
+		}
+	}
+	query := o.query(t, retrieve.Unweaver, "Oslo")
+	query.Rule = "dice"
+	if _, err := o.searcher().Run(t.Context(), o.generation, query); err == nil {
+		t.Error("a rule that nobody knows elects")
+	}
+}
+
+func TestAWalkGivesChunksTheMassOfAPowerIteration(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	for _, damping := range []float64{0.2, 0.5, 0.85} {
+		query := o.query(t, retrieve.PPR, "Edvard Grieg of Bergen")
+		query.TopChunks, query.Params = 9, retrieve.Params{"damping": damping}
+		result := o.run(t, query)
+		want := iterate(o, result.Entities, damping)
+		for _, chunk := range result.Chunks {
+			if math.Abs(chunk.Score-want[chunk.Live.Number]) > 1e-5 {
+				t.Errorf("damping %g, chunk %d: %g, want %g", damping, chunk.Live.Number, chunk.Score, want[chunk.Live.Number])
+			}
+		}
+	}
+}
+
+// iterate is personalised PageRank by brute force.
+func iterate(o opened, seeds []retrieve.Entity, damping float64) []float64 {
+	adjacency := o.generation.Search.Graph
+	classes, chunks := adjacency.Classes(), adjacency.Chunks()
+	start := make([]float64, classes+chunks)
+	sum := 0.0
+	for _, seed := range seeds {
+		sum += max(0, seed.Similarity)
+	}
+	for _, seed := range seeds {
+		start[seed.Place] = max(0, seed.Similarity) / sum
+	}
+	mass := slices.Clone(start)
+	for range 400 {
+		next := make([]float64, len(mass))
+		for i := range next {
+			next[i] = (1 - damping) * start[i]
+		}
+		for class := range uint32(classes) {
+			to := adjacency.ChunksOf(class)
+			for _, chunk := range to {
+				next[classes+int(chunk)] += damping * mass[class] / float64(len(to))
+			}
+		}
+		for chunk := range uint32(chunks) {
+			to := adjacency.ClassesOf(chunk)
+			for _, class := range to {
+				next[class] += damping * mass[classes+int(chunk)] / float64(len(to))
+			}
+		}
+		mass = next
+	}
+	return mass[classes:]
+}
+
+func TestSharesOfHybridAddUp(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	for _, filter := range []retrieve.Filter{{}, {Prefix: "cities/"}} {
+		query := o.query(t, retrieve.Hybrid, "the opera house of Oslo")
+		query.Filter = filter
+		result := o.run(t, query)
+		explain := result.Explain.(retrieve.HybridExplain)
+		if len(explain.Chunks) == 0 || len(explain.Entities) == 0 || explain.Lists["chunks_bm25"].Hits == 0 {
+			t.Fatalf("%+v", explain)
+		}
+		largestMass, largestFused := 0.0, 0.0
+		for _, chunk := range explain.Chunks {
+			largestMass, largestFused = max(largestMass, chunk.Mass), max(largestFused, chunk.Fused)
+		}
+		for i, chunk := range explain.Chunks {
+			sum := chunk.Plain + chunk.Rest
+			for _, share := range chunk.Shares {
+				sum += share.Share
+			}
+			if math.Abs(sum-1) > 1e-9 {
+				t.Errorf("%+v: shares of %s sum to %g", filter, chunk.ID, sum)
+			}
+			want := math.Sqrt(chunk.Mass/largestMass) + explain.Mix*chunk.Fused/largestFused
+			if math.Abs(result.Chunks[i].Score-want) > 1e-6 {
+				t.Errorf("score %g, by its explanation %g", result.Chunks[i].Score, want)
+			}
+		}
+	}
+}
+
+func TestAlignedKeepsToCapacities(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	capacities := []retrieve.Capacity{{Prefix: "cities/", Value: 0.5}, {Document: "cities/oslo.txt", Value: 2}}
+	for _, solver := range []string{"utility", "cls"} {
+		query := o.query(t, retrieve.Aligned, "Oslo and Bergen in Norway")
+		query.TopChunks = 9
+		query.Params = retrieve.Params{"solver": solver, "capacities": capacities, "classes": 4}
+		explain := o.run(t, query).Explain.(retrieve.AlignedExplain)
+		kept := 0
+		for _, entity := range explain.Entities {
+			if entity.Kept {
+				kept++
+			}
+		}
+		if explain.Solver != solver || kept != 4 || len(explain.Chunks) == 0 {
+			t.Errorf("%s: %+v", solver, explain)
+		}
+		for _, chunk := range explain.Chunks {
+			id, err := corpus.ParseID(chunk.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			key := o.generation.Live.Key(int(o.generation.Live.Chunk(id).Document))
+			want := 1.0
+			switch {
+			case key == "cities/oslo.txt":
+				want = 2
+			case strings.HasPrefix(key, "cities/"):
+				want = 0.5
+			}
+			if chunk.Capacity != want || (solver == "utility" && chunk.Load > want*(1+1e-6)) {
+				t.Errorf("%s: %s has capacity %g and load %g, want %g", solver, key, chunk.Capacity, chunk.Load, want)
+			}
+			if (chunk.Price == nil) != (solver == "cls") {
+				t.Errorf("%s: price %v", solver, chunk.Price)
+			}
+		}
+	}
+}
+
+func TestFillingUpStopsAtWhatIsAllowed(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	query := o.query(t, retrieve.Unweaver, "Tromsø")
+	query.TopChunks, query.TopEntities = 9, 1
+	result := o.run(t, query)
+	filled := 0
+	for _, chunk := range result.Chunks {
+		if chunk.Filled {
+			if filled++; chunk.Score != 0 {
+				t.Errorf("a chunk that fills up has score %g", chunk.Score)
+			}
+		}
+	}
+	if len(result.Chunks) != 9 || filled == 0 || result.Chunks[0].Filled {
+		t.Errorf("%d chunks, %d of them to fill up", len(result.Chunks), filled)
+	}
+	query.Filter.Prefix = "people/"
+	if result := o.run(t, query); len(result.Chunks) != 3 {
+		t.Errorf("the people have 3 chunks, got %v", o.keys(result))
+	}
+	query.Params = retrieve.Params{"fill": false}
+	query.Filter.Prefix = ""
+	if result := o.run(t, query); len(result.Chunks) != 1 {
+		t.Errorf("without filling up: %v", o.keys(result))
+	}
+}
+
+func TestNothingThatFitsIsNoMatch(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	for _, method := range retrieve.Methods().Names() {
+		query := o.query(t, method, "zzzq wxyv")
+		query.MinSim = 0.99
+		result := o.run(t, query)
+		if result.Reason != retrieve.NoMatch || len(result.Chunks)+len(result.Entities) != 0 || result.Explain != nil {
+			t.Errorf("%s: %+v", method, result)
+		}
+	}
+}
+
+func TestAnEmptyIndexSaysSo(t *testing.T) {
+	stores := retrievetest.NewStores(t)
+	built := retrievetest.Build(t, stores, "sample", nil, retrievetest.Options{})
+	generation, err := openBuilt(t.Context(), stores, built)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer generation.Close()
+	for _, method := range retrieve.Methods().Names() {
+		query := retrieve.Query{Text: "x", Method: method, TopChunks: 3, TopEntities: 3}
+		result, err := retrieve.Searcher{Vectors: stores.Vectors, Records: stores.Records}.Run(t.Context(), generation, query)
+		if err != nil || result.Reason != retrieve.EmptyIndex {
+			t.Errorf("%s: %+v %v", method, result, err)
+		}
+	}
+}
+
+func TestHybridWithoutVectorsIsDegraded(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	query := o.query(t, retrieve.Hybrid, "opera house")
+	query.Vector = nil
+	result := o.run(t, query)
+	if !slices.Equal(result.Degraded, []string{"dense"}) || o.keys(result)[0] != "cities/oslo.txt" {
+		t.Errorf("%v %v", result.Degraded, o.keys(result))
+	}
+}
+
+func TestAGenerationWithoutASearchSegmentServesWhatItCan(t *testing.T) {
+	o := open(t, retrievetest.Options{NoSearch: true})
+	for _, method := range retrieve.Methods().All() {
+		spec := method.Spec()
+		query := o.query(t, spec.Name, "Oslo")
+		query.Filter = retrieve.Filter{
+			Metadata: map[string]string{"kind": "city"}, From: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC),
+		}
+		result, err := o.searcher().Run(t.Context(), o.generation, query)
+		if spec.Needs.Lexical {
+			if !fault.Is(err, fault.SegmentDamage) {
+				t.Errorf("%s: %v", spec.Name, err)
+			}
+			continue
+		}
+		if err != nil || len(result.Chunks) != 3 {
+			t.Errorf("%s: %v %v", spec.Name, o.keys(result), err)
+		}
+		for _, key := range o.keys(result) {
+			if !strings.HasPrefix(key, "cities/oslo") && !strings.HasPrefix(key, "cities/troms") {
+				t.Errorf("%s: %s came through the filter", spec.Name, key)
+			}
+		}
+	}
+}
+
+func TestAFilterThatMetAFailureForgetsIt(t *testing.T) {
+	o := open(t, retrievetest.Options{NoSearch: true})
+	store := &counting{Store: o.stores.Blobs}
+	o.stores.Blobs = store
+	generation, err := openBuilt(t.Context(), o.stores, o.built)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer generation.Close()
+	query := o.query(t, retrieve.Vector, "Oslo")
+	query.Filter.Metadata = map[string]string{"kind": "city"}
+	store.fail = fault.StoreDown.At("read", "segment")
+	if _, err := o.searcher().Run(t.Context(), generation, query); !fault.Is(err, fault.StoreDown) {
+		t.Errorf("%v", err)
+	}
+	store.fail = nil
+	if _, err := o.searcher().Run(t.Context(), generation, query); err != nil {
+		t.Errorf("once the store answers again: %v", err)
+	}
+}
+
+func TestLostRecordsAndVectorsNameTheRepair(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	query := o.query(t, retrieve.Aligned, "Oslo in Norway")
+	query.Params = retrieve.Params{"solver": "cls"}
+	searcher := o.searcher()
+	searcher.Vectors = forgetful{o.stores.Vectors}
+	if _, err := searcher.Run(t.Context(), o.generation, query); !fault.Is(err, fault.StoreDown) {
+		t.Errorf("a vector that is found and cannot be fetched: %v", err)
+	}
+	o.stores.Records.Lose()
+	for _, method := range []string{retrieve.Hybrid, retrieve.Unweaver, retrieve.PPR, retrieve.Aligned} {
+		_, err := o.searcher().Run(t.Context(), o.generation, o.query(t, method, "Oslo in Norway"))
+		if !fault.Is(err, fault.StoreDown) || !strings.Contains(err.Error(), "unweaver restore --index sample") {
+			t.Errorf("%s without records: %v", method, err)
+		}
+	}
+	for _, method := range []string{retrieve.Vector, retrieve.BM25} {
+		if _, err := o.searcher().Run(t.Context(), o.generation, o.query(t, method, "Oslo")); err != nil {
+			t.Errorf("%s reads no records: %v", method, err)
+		}
+	}
+}
+
+// forgetful finds rows that it cannot fetch.
+type forgetful struct{ vectors.Store }
+
+func (forgetful) Fetch(_ context.Context, _ string, keys []string) ([][]float32, error) {
+	return make([][]float32, len(keys)), nil
+}
+
+func TestRowsOfOtherGenerationsDoNotCount(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	question := "What is the capital of Norway?"
+	want := o.keys(o.run(t, o.query(t, retrieve.Unweaver, question)))
+	documents := retrievetest.Sample()
+	documents[1].Chunks[0].Text = "Bergen was the capital of Norway before Oslo. "
+	documents[1].Chunks[0].Entities = append(documents[1].Chunks[0].Entities, "capital of Norway")
+	retrievetest.Build(t, o.stores, "sample", documents, retrievetest.Options{Generation: "g2", Seq: 2})
+	if got := o.keys(o.run(t, o.query(t, retrieve.Unweaver, question))); !slices.Equal(got, want) {
+		t.Errorf("after another generation was written: %v, before %v", got, want)
+	}
+}
+
+func TestAnUnknownMethodIsRefused(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	_, err := o.searcher().Run(t.Context(), o.generation, retrieve.Query{Text: "x", Method: "magic"})
+	if !fault.Is(err, fault.InvalidParam) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,158 @@
+package api_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/query-api/api"
+)
+
+func names(list any) string {
+	var out []string
+	for _, entity := range list.([]any) {
+		out = append(out, entity.(map[string]any)["name"].(string))
+	}
+	return strings.Join(out, ", ")
+}
+
+func TestEntitiesAreListedByNameAndPaged(t *testing.T) {
+	f := serve(t, nil)
+	if got := names(f.get("/v1/indexes/sample/entities?prefix=OS")["entities"]); got != "Oslo" {
+		t.Errorf("by prefix: %s", got)
+	}
+	if got := f.get("/v1/indexes/sample/entities?limit=2")["entities"].([]any); len(got) != 2 {
+		t.Errorf("limit 2 gives %d", len(got))
+	}
+	if got := f.get("/v1/indexes/sample/entities?prefix=zzz")["entities"].([]any); len(got) != 0 {
+		t.Errorf("nobody is called so: %v", got)
+	}
+	oslo := "/v1/indexes/sample/entities/" + retrievetest.ClassID("Oslo").String()
+	if out := f.get(oslo); out["name"] != "Oslo" || out["mentions"] != 3.0 || out["chunk_total"] != 3.0 {
+		t.Errorf("%v", out)
+	}
+	first := f.get(oslo + "/chunks?limit=2")
+	second := f.get(oslo + "/chunks?limit=2&cursor=" + first["cursor"].(string))
+	if len(first["chunks"].([]any)) != 2 || len(second["chunks"].([]any)) != 1 || second["cursor"] != "" {
+		t.Errorf("pages: %v, %v", first, second)
+	}
+	if status, out, _ := f.do(http.MethodGet, oslo+"/chunks?cursor=x", nil); status != 422 {
+		t.Errorf("a cursor that nobody gave: %d %v", status, out)
+	}
+}
+
+func TestAChunkTellsItsMentionsInCodePointsOfTheDocument(t *testing.T) {
+	f := serve(t, nil)
+	sample := retrievetest.Sample()
+	out := f.get("/v1/indexes/sample/chunks/" + retrievetest.ChunkID(sample[1], 1).String())
+	chunk := out["chunk"].(map[string]any)
+	if chunk["document"] != "cities/oslo.txt" || chunk["ordinal"] != 1.0 || chunk["start"] != 31.0 {
+		t.Errorf("%v", chunk)
+	}
+	mention := out["mentions"].([]any)[0].(map[string]any)
+	span := mention["spans"].([]any)[0].([]any)
+	from, to := int(span[0].(float64)), int(span[1].(float64))
+	text := f.get("/v1/indexes/sample/documents/cities/oslo.txt/text")["text"].(string)
+	if mention["name"] != "Oslo" || text[from:to] != "Oslo" {
+		t.Errorf("%v points to %q", mention, text[from:to])
+	}
+}
+
+func TestTextIsCutInCodePoints(t *testing.T) {
+	f := serve(t, nil)
+	path := "/v1/indexes/sample/documents/cities/troms%C3%B8.txt/text"
+	whole := f.get(path)
+	if whole["length"] != float64(len([]rune(whole["text"].(string)))) {
+		t.Errorf("%v", whole)
+	}
+	part := f.get(path + "?start=4&end=6&version=" + whole["version"].(string))
+	if part["text"] != "sø" || part["start"] != 4.0 || part["end"] != 6.0 {
+		t.Errorf("%v", part)
+	}
+	if out := f.get(path + "?start=6&end=100000"); out["end"] != whole["length"] {
+		t.Errorf("an end behind the end: %v", out)
+	}
+}
+
+func TestAnswersCarryCitationsUsageAndTheirContext(t *testing.T) {
+	f := serve(t, nil)
+	out := f.ask(map[string]any{"query": "What is the capital of Norway?", "answer": true})
+	answer := out["answer"].(map[string]any)
+	cited := answer["citations"].([]any)
+	if len(cited) == 0 || answer["text"] == "" {
+		t.Fatalf("%v", answer)
+	}
+	for _, entry := range out["chunks"].([]any) {
+		chunk := entry.(map[string]any)
+		if chunk["id"] == cited[0] && (chunk["in_context"] != true || chunk["document"] != "cities/oslo.txt") {
+			t.Errorf("cited: %v", chunk)
+		}
+	}
+	out = f.ask(map[string]any{"query": "What is the capital of Norway?", "max_context_tokens": 1})
+	if out["answer"] != nil || out["chunks"].([]any)[0].(map[string]any)["in_context"] != false {
+		t.Errorf("nothing fits one token: %v", out["chunks"].([]any)[0])
+	}
+	if usage := out["usage"].(map[string]any); usage["embed_cached"] != true {
+		t.Errorf("the same question was embedded again: %v", usage)
+	}
+}
+
+func TestFilterAndWithoutNarrowEveryMethod(t *testing.T) {
+	f := serve(t, nil)
+	for _, method := range []string{"hybrid", "unweaver", "ppr", "aligned", "vector", "bm25"} {
+		for name, body := range map[string]map[string]any{
+			"prefix":   {"filter": map[string]any{"document_prefix": "people/"}},
+			"metadata": {"filter": map[string]any{"metadata": map[string]string{"kind": "person"}}},
+			"times": {"filter": map[string]any{"modified": map[string]any{
+				"from": "2026-01-04T00:00:00Z", "to": "2026-01-05T12:00:01Z",
+			}}},
+			"without": {"without": map[string]any{"documents": []string{
+				"cities/bergen.txt", "cities/oslo.txt", "cities/tromsø.txt", "ships/fram.txt",
+			}}},
+		} {
+			body["query"], body["method"], body["top_chunks"] = "Who composed in Norway?", method, 10
+			chunks := f.ask(body)["chunks"].([]any)
+			if len(chunks) != 3 {
+				t.Errorf("%s, %s: %d chunks, the people have 3", method, name, len(chunks))
+			}
+			for _, entry := range chunks {
+				if key := entry.(map[string]any)["document"].(string); !strings.HasPrefix(key, "people/") {
+					t.Errorf("%s, %s: %s came through", method, name, key)
+				}
+			}
+		}
+		norway := retrievetest.ClassID("Norway").String()
+		out := f.ask(map[string]any{
+			"query": "Norway", "method": method, "without": map[string]any{"entities": []string{norway}},
+		})
+		if strings.Contains(names(out["entities"]), "Norway") {
+			t.Errorf("%s: an entity came back that was to be left out", method)
+		}
+	}
+}
+
+func TestAQuestionIsPaidOnce(t *testing.T) {
+	calls := 0
+	f := serve(t, func(_ *fixture, config *api.Config) {
+		config.Models = models{embedder: func(inner model.Embedder) model.Embedder { return counted{inner, &calls} }}
+	})
+	f.ask(map[string]any{"query": "Fram"})
+	f.ask(map[string]any{"query": "Fram", "method": "vector"})
+	if calls != 1 {
+		t.Errorf("%d calls for one question", calls)
+	}
+}
+
+// counted counts calls.
+type counted struct {
+	model.Embedder
+	calls *int
+}
+
+func (c counted) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
+	*c.calls++
+	return c.Embedder.Embed(ctx, texts)
+}

@@ -1,0 +1,504 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/query-api/api"
+)
+
+// models are the built-in ones, unless a test puts others in front.
+type models struct {
+	embedder func(model.Embedder) model.Embedder
+	chat     model.Chat
+}
+
+func (m models) Chat(corpus.Spec) (model.Chat, error) {
+	if m.chat != nil {
+		return m.chat, nil
+	}
+	return builtin.Chat{}, nil
+}
+
+func (m models) Embedder(corpus.Spec, string, int) (model.Embedder, error) {
+	if m.embedder != nil {
+		return m.embedder(builtin.Embedder{}), nil
+	}
+	return builtin.Embedder{}, nil
+}
+
+// watched counts reads of the artifact store and can hold or fail them.
+type watched struct {
+	blob.Store
+	mu      sync.Mutex
+	gets    map[string]int
+	hold    map[string]chan struct{} // reads of keys that contain the text wait until it is closed, or until ctx ends
+	failure error
+}
+
+func watch(store blob.Store) *watched {
+	return &watched{Store: store, gets: map[string]int{}, hold: map[string]chan struct{}{}}
+}
+
+func (w *watched) Get(ctx context.Context, key string, r blob.Range) (io.ReadCloser, blob.Info, error) {
+	w.mu.Lock()
+	w.gets[key]++
+	failure := w.failure
+	var wait chan struct{}
+	for part, hold := range w.hold {
+		if strings.Contains(key, part) {
+			wait = hold
+		}
+	}
+	w.mu.Unlock()
+	if failure != nil {
+		return nil, blob.Info{}, failure
+	}
+	if wait != nil {
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return nil, blob.Info{}, ctx.Err()
+		}
+	}
+	return w.Store.Get(ctx, key, r)
+}
+
+// stall lets reads of keys wait until the function that it gives is called.
+func (w *watched) stall(part string) func() {
+	hold := make(chan struct{})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hold[part] = hold
+	return sync.OnceFunc(func() {
+		w.mu.Lock()
+		delete(w.hold, part)
+		w.mu.Unlock()
+		close(hold)
+	})
+}
+
+func (w *watched) reads(part string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for key, count := range w.gets {
+		if strings.Contains(key, part) {
+			n += count
+		}
+	}
+	return n
+}
+
+func (w *watched) total() int { return w.reads("") }
+
+func (w *watched) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failure = err
+}
+
+// fixture is a server over real stores with one index, "sample".
+type fixture struct {
+	t      *testing.T
+	stores retrievetest.Stores
+	store  *watched
+	server *api.Server
+	built  retrievetest.Built
+}
+
+// serve publishes the sample and starts a server; edit may change its configuration, and what is published before.
+func serve(t *testing.T, edit func(*fixture, *api.Config)) *fixture {
+	t.Helper()
+	f := &fixture{t: t, stores: retrievetest.NewStores(t)}
+	f.store = watch(f.stores.Blobs)
+	f.built = retrievetest.Build(t, f.stores, "sample", retrievetest.Sample(), retrievetest.Options{})
+	retrievetest.Publish(t, f.built, 1)
+	config := api.Config{
+		Artifacts: f.store, Records: f.stores.Records, Readers: f.stores.Readers, Vectors: f.stores.Vectors,
+		Models: models{}, Cache: f.stores.Cache, Log: slog.New(slog.DiscardHandler),
+	}
+	if edit != nil {
+		edit(f, &config)
+	}
+	f.server = api.New(config)
+	t.Cleanup(f.shutdown)
+	return f
+}
+
+func (f *fixture) shutdown() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := f.server.Shutdown(ctx); err != nil {
+		f.t.Errorf("shutdown: %v", err)
+	}
+}
+
+// do sends a request and decodes the answer.
+func (f *fixture) do(method, path string, body any) (int, map[string]any, http.Header) {
+	f.t.Helper()
+	var sent io.Reader
+	switch b := body.(type) {
+	case nil:
+	case string:
+		sent = strings.NewReader(b)
+	default:
+		raw, err := json.Marshal(b)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		sent = bytes.NewReader(raw)
+	}
+	recorder := httptest.NewRecorder()
+	f.server.Handler().ServeHTTP(recorder, httptest.NewRequestWithContext(f.t.Context(), method, path, sent))
+	var out map[string]any
+	if strings.Contains(recorder.Header().Get("Content-Type"), "json") {
+		if err := json.Unmarshal(recorder.Body.Bytes(), &out); err != nil {
+			f.t.Errorf("%s %s: %v in %q", method, path, err, recorder.Body)
+		}
+	}
+	return recorder.Code, out, recorder.Header()
+}
+
+func (f *fixture) get(path string) map[string]any {
+	f.t.Helper()
+	status, out, _ := f.do(http.MethodGet, path, nil)
+	if status != http.StatusOK {
+		f.t.Fatalf("GET %s: %d %v", path, status, out)
+	}
+	return out
+}
+
+func (f *fixture) ask(body map[string]any) map[string]any {
+	f.t.Helper()
+	status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", body)
+	if status != http.StatusOK {
+		f.t.Fatalf("query %v: %d %v", body, status, out)
+	}
+	return out
+}
+
+// eventually waits for something that the server does beside requests.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("never: %s", what)
+}
+
+// publishNext publishes a second generation, with one document less, under the next epoch.
+func (f *fixture) publishNext(epoch int64) retrievetest.Built {
+	f.t.Helper()
+	documents := retrievetest.Sample()[:5]
+	built := retrievetest.Build(f.t, f.stores, "sample", documents, retrievetest.Options{Generation: "g2", Seq: 2})
+	retrievetest.Publish(f.t, built, epoch)
+	return built
+}
+
+func ready(f *fixture) (int, map[string]any) {
+	status, out, _ := f.do(http.MethodGet, "/readyz", nil)
+	checks, _ := out["checks"].(map[string]any)
+	return status, checks
+}
+
+func TestAReplicaIsReadyOnlyOnceEveryPublishedIndexIsOpen(t *testing.T) {
+	var release func()
+	f := serve(t, func(f *fixture, _ *api.Config) {
+		release = f.store.stall(f.built.Manifest.Segments.Live[0].SHA256)
+	})
+	defer release()
+	eventually(t, "the index is known", func() bool {
+		status, checks := ready(f)
+		if status == http.StatusOK {
+			t.Fatalf("ready while the first generation is being opened: %v", checks)
+		}
+		return checks["index sample"] != nil
+	})
+	if status, checks := ready(f); status != 503 || !strings.Contains(checks["index sample"].(string), "being opened") {
+		t.Errorf("while opening: %d %v", status, checks)
+	}
+	release()
+	eventually(t, "ready", func() bool { status, _ := ready(f); return status == http.StatusOK })
+}
+
+func TestAReplicaIsNotReadyBeforeItKnowsTheIndexes(t *testing.T) {
+	down := errors.New("the store is away")
+	f := serve(t, func(f *fixture, config *api.Config) {
+		config.Warm = []string{"sample"}
+		f.store.fail(down)
+	})
+	if status, checks := ready(f); status != 503 || checks["indexes"] == nil || checks["artifacts"] == "ok" {
+		t.Errorf("without a store: %d %v", status, checks)
+	}
+	f.store.fail(nil)
+	eventually(t, "ready once the store answers", func() bool { status, _ := ready(f); return status == http.StatusOK })
+}
+
+func TestReadinessNamesWhatDoesNotAnswer(t *testing.T) {
+	f := serve(t, nil)
+	eventually(t, "ready", func() bool { status, _ := ready(f); return status == http.StatusOK })
+	f.stores.Records.Fail(errors.New("connection refused"))
+	status, checks := ready(f)
+	if status != 503 || checks["classes"] != "connection refused" || checks["artifacts"] != "ok" {
+		t.Errorf("%d %v", status, checks)
+	}
+	if alive := f.get("/livez"); alive["status"] != "alive" {
+		t.Errorf("a process without stores lives all the same: %v", alive)
+	}
+}
+
+func TestPostingsOfAnotherAnalyserAreRefusedByName(t *testing.T) {
+	f := serve(t, func(f *fixture, _ *api.Config) {
+		built := retrievetest.Build(f.t, f.stores, "old", retrievetest.Sample(), retrievetest.Options{Analyser: "en/1"})
+		retrievetest.Publish(f.t, built, 1)
+	})
+	eventually(t, "the old index is reported", func() bool {
+		status, checks := ready(f)
+		why, _ := checks["index old"].(string)
+		return status == 503 && strings.Contains(why, "analyser en/1") && strings.Contains(why, "unweaver index")
+	})
+	status, out, _ := f.do(http.MethodPost, "/v1/indexes/old/query", map[string]any{"query": "Oslo"})
+	if status != 503 || out["code"] != "format_unknown" || !strings.Contains(out["hint"].(string), "unweaver index") {
+		t.Errorf("%d %v", status, out)
+	}
+	if out := f.ask(map[string]any{"query": "Oslo"}); out["generation"] != "g1" {
+		t.Errorf("the other index suffers: %v", out)
+	}
+}
+
+func TestAQueryCostsNoRequestForThePointer(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(map[string]any{"query": "What is the capital of Norway?"})
+	eventually(t, "the watcher has read the pointer", func() bool { return f.store.reads("current.json") > 1 })
+	before := f.store.reads("current.json")
+	begin := time.Now()
+	for range 50 {
+		f.ask(map[string]any{"query": "What is the capital of Norway?", "top_chunks": 1})
+	}
+	beats := int(time.Since(begin)/(500*time.Millisecond)) + 1 // what the watcher reads meanwhile
+	if n := f.store.reads("current.json") - before; n > beats {
+		t.Errorf("50 queries read the pointer %d times, the watcher may have %d times", n, beats)
+	}
+}
+
+func TestANewGenerationIsServedWithoutAMirror(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(map[string]any{"query": "Fram"})
+	f.publishNext(2)
+	eventually(t, "the new generation is served", func() bool {
+		return f.ask(map[string]any{"query": "Fram"})["generation"] == "g2"
+	})
+}
+
+func TestTheMirrorTellsTheNextQueryOfANewGeneration(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(map[string]any{"query": "Fram"})
+	built := f.publishNext(2)
+	pointer, err := json.Marshal(corpus.Pointer{Generation: "g2", Manifest: built.SHA, Seq: 2, Epoch: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.stores.Readers.Mirror(t.Context(), "sample", 2, pointer); err != nil {
+		t.Fatal(err)
+	}
+	if out := f.ask(map[string]any{"query": "Fram"}); out["generation"] != "g2" {
+		t.Errorf("the query after the flip saw %v", out["generation"])
+	}
+}
+
+func TestTheOldGenerationServesWhileTheNewOneIsOpenedAndWhereItCannotBe(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(map[string]any{"query": "Fram"})
+	documents := retrievetest.Sample()[:5]
+	built := retrievetest.Build(t, f.stores, "sample", documents, retrievetest.Options{Generation: "g2", Seq: 2})
+	release := f.store.stall(built.Manifest.Segments.Live[0].SHA256)
+	defer release()
+	retrievetest.Publish(t, built, 2)
+	eventually(t, "the opening has begun", func() bool {
+		return f.store.reads(built.Manifest.Segments.Live[0].SHA256) > 0
+	})
+	if out := f.ask(map[string]any{"query": "Fram"}); out["generation"] != "g1" {
+		t.Errorf("while opening: %v", out["generation"])
+	}
+	if status, checks := ready(f); status != http.StatusOK {
+		t.Errorf("the old one serves, and yet: %d %v", status, checks)
+	}
+}
+
+func TestAPinnedGenerationStaysThroughASwitch(t *testing.T) {
+	f := serve(t, nil)
+	question := map[string]any{"query": "ship Fram", "generation": "g1"}
+	if out := f.ask(question); out["generation"] != "g1" {
+		t.Fatalf("%v", out["generation"])
+	}
+	f.publishNext(2)
+	eventually(t, "switched", func() bool { return f.ask(map[string]any{"query": "Fram"})["generation"] == "g2" })
+	out := f.ask(question)
+	if out["generation"] != "g1" || out["release"] != float64(0) {
+		t.Errorf("pinned: %v of release %v", out["generation"], out["release"])
+	}
+	reads := f.store.reads("manifest.json")
+	f.ask(question)
+	if f.store.reads("manifest.json") != reads {
+		t.Error("an open generation is looked up again")
+	}
+}
+
+func TestRequestsForOneGenerationOpenItOnce(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(map[string]any{"query": "Fram"})
+	f.publishNext(2)
+	eventually(t, "switched", func() bool { return f.ask(map[string]any{"query": "Fram"})["generation"] == "g2" })
+	before := f.store.reads("segments/" + f.built.SHA)
+	release := f.store.stall("segments/" + f.built.SHA)
+	var answered sync.WaitGroup
+	var ok atomic.Int64
+	for range 8 {
+		answered.Go(func() {
+			status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query",
+				map[string]any{"query": "Fram", "generation": "g1"})
+			if status == http.StatusOK && out["generation"] == "g1" {
+				ok.Add(1)
+			}
+		})
+	}
+	eventually(t, "the opening has begun", func() bool { return f.store.reads("segments/"+f.built.SHA) > before })
+	time.Sleep(50 * time.Millisecond) // the others arrive
+	release()
+	answered.Wait()
+	if ok.Load() != 8 {
+		t.Errorf("%d of 8 were answered", ok.Load())
+	}
+	if n := f.store.reads("segments/"+f.built.SHA) - before; n != 1 {
+		t.Errorf("the manifest was read %d times for 8 requests", n)
+	}
+}
+
+func TestShutdownEndsAnOpening(t *testing.T) {
+	f := serve(t, func(f *fixture, config *api.Config) {
+		t.Cleanup(f.store.stall(f.built.Manifest.Segments.Search[0].SHA256)) // never released before the end
+	})
+	eventually(t, "the opening has begun", func() bool {
+		return f.store.reads(f.built.Manifest.Segments.Search[0].SHA256) > 0
+	})
+	begin := time.Now()
+	f.shutdown()
+	if d := time.Since(begin); d > 2*time.Second {
+		t.Errorf("shutdown took %s", d)
+	}
+	status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", map[string]any{"query": "Fram"})
+	if status != http.StatusServiceUnavailable {
+		t.Errorf("after shutdown: %d %v", status, out)
+	}
+}
+
+func TestAGenerationThatIsReadIsLeased(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(map[string]any{"query": "Fram"})
+	f.publishNext(2)
+	eventually(t, "switched", func() bool { return f.ask(map[string]any{"query": "Fram"})["generation"] == "g2" })
+	f.stores.Readers.Forget()
+	f.ask(map[string]any{"query": "Fram", "generation": "g1"})
+	leased, err := f.stores.Readers.Leased(t.Context(), "sample")
+	if err != nil || !leased["g1"] {
+		t.Errorf("a pinned generation is not leased when it is opened: %v %v", leased, err)
+	}
+}
+
+func TestACollectedGenerationIsGone(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(map[string]any{"query": "Fram"})
+	built := retrievetest.Build(t, f.stores, "sample", retrievetest.Sample()[:2], retrievetest.Options{Generation: "g0"})
+	retrievetest.Hold(t, built, "published")
+	if err := f.stores.Blobs.Delete(t.Context(), built.Index.SegmentKey(built.SHA)); err != nil {
+		t.Fatal(err)
+	}
+	status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", map[string]any{"query": "x", "generation": "g0"})
+	if status != http.StatusGone || out["code"] != "generation_collected" {
+		t.Errorf("%d %v", status, out)
+	}
+}
+
+// seventh is a method that the program does not have.
+type seventh struct{}
+
+func (seventh) Spec() retrieve.Spec {
+	return retrieve.Spec{
+		Name: "first", Doc: "the first chunks", Entities: 3,
+		Params:   []retrieve.Param{retrieve.Whole("skip", "chunks to leave out", 0, 5, 1)},
+		Explains: []retrieve.Shape{{Name: "ExplainFirst", Doc: "first", Zero: seventhExplain{}}},
+	}
+}
+
+type seventhExplain struct {
+	Skipped int `json:"skipped"`
+}
+
+func (seventh) Run(r *retrieve.Request) (retrieve.Explanation, error) {
+	skip := r.Query.Params.Int("skip")
+	for n := skip; n < len(r.Generation.Live.Chunks) && len(r.Result.Chunks) < r.Query.TopChunks; n++ {
+		if chunk := r.Generation.Live.ByNumber(n); r.Allows(chunk) {
+			r.Result.Chunks = append(r.Result.Chunks, retrieve.Chunk{Live: chunk, Score: 1})
+		}
+	}
+	return func() any { return seventhExplain{skip} }, nil
+}
+
+func TestAFurtherMethodNeedsNothingButTheRegistry(t *testing.T) {
+	registry, err := retrieve.NewRegistry(append(retrieve.Methods().All(), seventh{})...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := serve(t, func(_ *fixture, config *api.Config) { config.Methods = registry })
+	out := f.ask(map[string]any{
+		"query": "x", "method": "first", "params": map[string]any{"skip": 2}, "top_chunks": 2, "explain": true,
+		"filter": map[string]any{"document_prefix": "cities/oslo"},
+	})
+	chunks := out["chunks"].([]any)
+	if len(chunks) != 2 || chunks[0].(map[string]any)["document"] != "cities/oslo.txt" {
+		t.Errorf("run: %v", chunks)
+	}
+	if explain, _ := out["explain"].(map[string]any); explain["skipped"] != float64(2) {
+		t.Errorf("explain: %v", out["explain"])
+	}
+	for name, body := range map[string]map[string]any{
+		"a value out of bounds":    {"query": "x", "method": "first", "params": map[string]any{"skip": 6}},
+		"another's parameter":      {"query": "x", "method": "first", "params": map[string]any{"damping": 0.5}},
+		"a rule for it":            {"query": "x", "method": "first", "rule": "weighted"},
+		"its parameter on another": {"query": "x", "method": "ppr", "params": map[string]any{"skip": 1}},
+	} {
+		status, problem, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", body)
+		if status != http.StatusUnprocessableEntity {
+			t.Errorf("%s: %d %v", name, status, problem)
+		}
+	}
+	raw, err := json.Marshal(f.get("/openapi.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"first"`, `"skip"`, `"ExplainFirst"`, `"skipped"`, "first 3"} {
+		if !bytes.Contains(raw, []byte(want)) {
+			t.Errorf("the description does not say %s", want)
+		}
+	}
+}
