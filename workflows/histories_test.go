@@ -2,54 +2,64 @@ package workflows_test
 
 import (
 	"compress/gzip"
-	"io"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/unweaver/unweaver/workflows"
 )
 
 const histories = "testdata/histories"
 
-// recorded reads every stored history. It is an error to have none.
+// recorded gives every stored history. It is an error to have none.
 func recorded(t *testing.T) map[string]*history.History {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(histories, "*.json.gz"))
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no histories in %s (%v): record them as its README says", histories, err)
-	}
-	all := map[string]*history.History{}
-	for _, path := range paths {
-		file, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		unzipped, err := gzip.NewReader(file)
-		if err != nil {
-			t.Fatalf("%s: %v", path, err)
-		}
-		all[strings.TrimSuffix(filepath.Base(path), ".json.gz")] = read(t, path, unzipped)
-		_ = file.Close()
+	all, err := stored()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return all
 }
 
-func read(t *testing.T, path string, from io.Reader) *history.History {
-	t.Helper()
-	recorded, err := client.HistoryFromJSON(from, client.HistoryJSONOptions{})
-	if err != nil || len(recorded.GetEvents()) == 0 {
-		t.Fatalf("%s: %v", path, err)
+var stored = sync.OnceValues(func() (map[string]*history.History, error) {
+	paths, err := filepath.Glob(filepath.Join(histories, "*.json.gz"))
+	if err != nil || len(paths) == 0 {
+		return nil, fmt.Errorf("no histories in %s: record them as its README says", histories)
 	}
-	return recorded
+	all := map[string]*history.History{}
+	for _, path := range paths {
+		recorded, err := read(path)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		all[strings.TrimSuffix(filepath.Base(path), ".json.gz")] = recorded
+	}
+	return all, nil
+})
+
+func read(path string) (*history.History, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	unzipped, err := gzip.NewReader(file)
+	if err != nil {
+		return nil, err
+	}
+	return client.HistoryFromJSON(unzipped, client.HistoryJSONOptions{})
 }
 
 func replay(t *testing.T, recorded *history.History) error {
@@ -74,6 +84,57 @@ func TestRecordedRunsReplay(t *testing.T) {
 				"see versions.go", name, err)
 		}
 	}
+}
+
+// reshaped is a history whose run was given another shape.
+func reshaped[Input any](
+	t *testing.T,
+	recorded *history.History,
+	change func(*Input, workflows.Shape),
+	shape workflows.Shape,
+) *history.History {
+	t.Helper()
+	changed := proto.Clone(recorded).(*history.History)
+	started := changed.GetEvents()[0].GetWorkflowExecutionStartedEventAttributes()
+	var input Input
+	if err := converter.GetDefaultDataConverter().FromPayloads(started.GetInput(), &input); err != nil {
+		t.Fatal(err)
+	}
+	change(&input, shape)
+	payloads, err := converter.GetDefaultDataConverter().ToPayloads(input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	started.Input = payloads
+	return changed
+}
+
+// Two workers with other built-in values must give the same commands: the input's shape decides, and nothing else.
+func TestTheShapeOfTheInputDecidesTheCommands(t *testing.T) {
+	all := recorded(t)
+	stage := func(in *workflows.StageInput, shape workflows.Shape) { in.Shape = shape }
+	shard := func(in *workflows.ShardInput, shape workflows.Shape) { in.Shape = shape }
+	none := workflows.Shape{} // an input from before shapes were inputs
+	for name, replays := range map[string]struct {
+		history *history.History
+		same    bool
+	}{
+		"stage, as built in":      {reshaped(t, all["large.Stage-extract"], stage, none), true},
+		"stage, smaller window":   {reshaped(t, all["large.Stage-extract"], stage, windowed(3)), false},
+		"shard, as built in":      {reshaped(t, all["full.ExtractShard"], shard, none), true},
+		"shard, larger batches":   {reshaped(t, all["full.ExtractShard"], shard, workflows.Shape{BatchChunks: 100}), false},
+		"shard, smaller window":   {reshaped(t, all["full.ExtractShard"], shard, workflows.Shape{ShardWindow: 5}), false},
+		"small shape, as it was":  {all["small-shape.ExtractShard"], true},
+		"small shape, taken away": {reshaped(t, all["small-shape.ExtractShard"], shard, none), false},
+	} {
+		if err := replay(t, replays.history); (err == nil) != replays.same {
+			t.Errorf("%s: replays %v, want %v (%v)", name, err == nil, replays.same, err)
+		}
+	}
+}
+
+func windowed(extract int) workflows.Shape {
+	return workflows.Shape{Windows: workflows.Windows{Extract: extract}}
 }
 
 // Every kind of run that people have must be among the histories: replaying only the simplest would prove little.
