@@ -13,8 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"go.temporal.io/api/enums/v1"
-
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ops/engine"
@@ -28,13 +26,13 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	f := run
+	action := run
 	if *probe {
-		f = ask
+		action = ask
 	}
-	if err := f(ctx, *path); err != nil {
+	if err := action(ctx, *path); err != nil {
 		fmt.Fprintln(os.Stderr, "unweaver-worker:", err)
-		if k := fault.As(err); k != nil && k.Kind == fault.Bad {
+		if known := fault.As(err); known != nil && known.Kind == fault.Bad {
 			os.Exit(2)
 		}
 		os.Exit(1)
@@ -63,7 +61,8 @@ func run(ctx context.Context, path string) (err error) {
 		return err
 	}
 	defer client.Close()
-	h, err := host.Start(
+	host.Register(ctx, client, cfg.Engine.Namespace, log)
+	running, err := host.Start(
 		host.Config{
 			Client:    client,
 			TaskQueue: cfg.Engine.TaskQueue,
@@ -79,7 +78,7 @@ func run(ctx context.Context, path string) (err error) {
 		return err
 	}
 	<-ctx.Done()
-	h.Stop()
+	running.Stop()
 	return nil
 }
 
@@ -96,12 +95,8 @@ func ask(ctx context.Context, path string) error {
 		return err
 	}
 	defer client.Close()
-	response, err := client.DescribeTaskQueue(ctx, cfg.Engine.TaskQueue, enums.TASK_QUEUE_TYPE_ACTIVITY)
-	if err != nil {
+	if err := host.Polled(ctx, client, cfg.Engine.TaskQueue); err != nil {
 		return engine.Fault(err, cfg.Engine)
-	}
-	if len(response.GetPollers()) == 0 {
-		return fault.EngineDown.At("probe task queue", cfg.Engine.TaskQueue).Because("no worker polls it")
 	}
 	return nil
 }

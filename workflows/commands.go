@@ -46,9 +46,9 @@ func (r *run) mayResume(in Resume) error {
 		return refused("the run is ending: it cannot be resumed any more")
 	case r.busy == UpdateResume:
 		return refused("the run is being resumed already")
-	case r.phase == PhasePausing || r.asked && r.phase == PhaseRunning || r.busy == UpdatePause:
+	case r.phase == PhaseRunning && (r.asked || r.busy == UpdatePause):
 		return refused("the run is still pausing: what is in flight ends first; resume it once its status is paused")
-	case r.phase != PhasePaused:
+	case r.phase == PhaseRunning:
 		return refused("the run is not paused")
 	}
 	budget := in.Budget
@@ -108,6 +108,10 @@ func (r *run) obeyPause(ctx workflow.Context) error {
 func (r *run) obeyResume(ctx workflow.Context, in Resume) error {
 	r.busy = UpdateResume
 	defer func() { r.busy = "" }()
+	// The stores may tell people of the pause before the workflow hears that it is written down.
+	if err := workflow.Await(ctx, func() bool { return r.phase != PhasePausing || r.cancelling }); err != nil {
+		return err
+	}
 	var budget *Budget
 	if in.Budget != nil && *in.Budget != (Budget{}) {
 		merged := in.Budget.Over(r.Budget.Over(Budget{}))

@@ -107,6 +107,31 @@ func TestAPauseHoldsBeforeTheNextStageBegins(t *testing.T) {
 	}
 }
 
+// The stores tell people of a pause before the workflow hears that it is written down: they may resume it by then.
+func TestAResumeWaitsUntilThePauseIsWrittenDown(t *testing.T) {
+	f := newFake(64)
+	f.fail["ReducePartition 1"] = []error{fatal("model_quota")}
+	var resume *answer
+	out, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
+		env.OnActivity(workflows.EndBuild, mock.Anything, mock.Anything).Return(func(_ context.Context, end workflows.End) error {
+			f.ended = append(f.ended, end)
+			return f.call(workflows.EndBuild)
+		}).After(time.Hour)
+		env.RegisterDelayedCallback(func() {
+			if s := state(t, env); s.Phase != workflows.PhasePausing {
+				t.Errorf("state %+v", s)
+			}
+			resume = send(env, workflows.UpdateResume, workflows.Resume{})
+		}, time.Minute)
+	})
+	if err != nil || out.Status != "completed" || resume.rejected != nil || !resume.completed {
+		t.Fatal(out, err, resume)
+	}
+	if len(f.ended) != 2 || f.first(workflows.EndBuild) > f.first(workflows.SteerRun) {
+		t.Errorf("ends %+v, calls %v", f.ended, f.calls)
+	}
+}
+
 func TestABudgetThatIsSpentWantsABiggerOne(t *testing.T) {
 	f := newFake(64 * 4)
 	f.fail["ExtractChunks 0/1"] = []error{fatal("budget_spent"), fatal("budget_spent")}

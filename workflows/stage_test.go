@@ -3,7 +3,9 @@ package workflows_test
 import (
 	"errors"
 	"reflect"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/mock"
 	"go.temporal.io/sdk/converter"
@@ -47,6 +49,7 @@ func next(t *testing.T, env *testsuite.TestWorkflowEnvironment, in *workflows.St
 }
 
 func TestAStageContinuesAsNewWithoutLoss(t *testing.T) {
+	var mu sync.Mutex
 	seen := map[int]int{}
 	in := stageOf200()
 	rounds := 0
@@ -56,6 +59,8 @@ func TestAStageContinuesAsNewWithoutLoss(t *testing.T) {
 		env := environment(newFake(), nil)
 		env.OnWorkflow(workflows.ShardName, mock.Anything, mock.Anything).
 			Return(func(_ workflow.Context, input workflows.ShardInput) (workflows.StageResult, error) {
+				mu.Lock()
+				defer mu.Unlock()
 				seen[input.Shard]++
 				if n++; n == 60 { // what the server says at 4,096 events or 4 MB
 					env.SetContinueAsNewSuggested(true)
@@ -116,10 +121,13 @@ func TestAShardGoesOnWithItsPendingBatches(t *testing.T) {
 	in.Pending = []workflows.UnitRange{{From: 10, To: 12}}
 	in.Partial = []workflows.ShardLeft{{Shard: 10, Pending: []workflows.UnitRange{{From: 78, To: 79}}}}
 	in.Done = 1000
+	var mu sync.Mutex
 	got := map[int]workflows.ShardInput{}
 	env := environment(newFake(), nil)
 	env.OnWorkflow(workflows.ShardName, mock.Anything, mock.Anything).
 		Return(func(_ workflow.Context, input workflows.ShardInput) (workflows.StageResult, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			got[input.Shard] = input
 			return workflows.StageResult{Done: 1}, nil
 		})
@@ -132,6 +140,26 @@ func TestAShardGoesOnWithItsPendingBatches(t *testing.T) {
 	}
 	if got[11].Begun || got[11].Pending != nil {
 		t.Errorf("shard 11: %+v", got[11])
+	}
+}
+
+// A stage may continue as new before a shard's turn comes again: what is left of it travels along.
+func TestContinueAsNewKeepsWhatIsLeftOfShards(t *testing.T) {
+	in := stageOf200()
+	in.Shape.Windows.Extract = 1
+	left := workflows.ShardLeft{Shard: 150, Pending: []workflows.UnitRange{{From: 7, To: 9}}}
+	in.Partial = []workflows.ShardLeft{left, {Shard: 0}}
+	env := environment(newFake(), nil)
+	env.OnWorkflow(workflows.ShardName, mock.Anything, mock.Anything).
+		Return(func(workflow.Context, workflows.ShardInput) (workflows.StageResult, error) {
+			env.SetContinueAsNewSuggested(true)
+			return workflows.StageResult{Done: 1}, nil
+		})
+	if _, again := next(t, env, &in); !again {
+		t.Fatal("it did not continue as new")
+	}
+	if !reflect.DeepEqual(in.Partial, []workflows.ShardLeft{left}) || in.Done != 1 || in.Pending[0].From != 1 {
+		t.Errorf("partial %+v, done %d, pending %v", in.Partial, in.Done, in.Pending)
 	}
 }
 
@@ -155,14 +183,19 @@ func TestAShardOfWhichOnlyTheSealIsLeftPaysNothing(t *testing.T) {
 func TestAStageKeepsItsWindow(t *testing.T) {
 	in := stageOf200()
 	in.Shape.Windows.Extract = 7
+	var mu sync.Mutex
 	running, most := 0, 0
 	env := environment(newFake(), nil)
 	env.OnWorkflow(workflows.ShardName, mock.Anything, mock.Anything).
 		Return(func(ctx workflow.Context, _ workflows.ShardInput) (workflows.StageResult, error) {
+			mu.Lock()
 			running++
 			most = max(most, running)
-			err := workflow.Sleep(ctx, 1)
+			mu.Unlock()
+			err := workflow.Sleep(ctx, time.Minute)
+			mu.Lock()
 			running--
+			mu.Unlock()
 			return workflows.StageResult{}, err
 		})
 	if _, again := next(t, env, &in); again || most != 7 {

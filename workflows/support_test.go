@@ -33,6 +33,7 @@ type fake struct {
 	planned workflows.Planned
 	outcome workflows.Outcome
 	imports bool
+	pauses  bool              // batches look at the commands that were written down, as the real ones do
 	before  func(call string) // runs in the activity
 }
 
@@ -58,6 +59,10 @@ func (f *fake) call(name string, units ...workflows.Unit) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.pauses && name == workflows.ExtractChunks && len(f.steered) > 0 &&
+		f.steered[len(f.steered)-1].Command == workflows.UpdatePause {
+		return fatal("paused")
+	}
 	f.calls = append(f.calls, call)
 	f.units = append(f.units, units...)
 	for _, key := range []string{call, name} {

@@ -3,28 +3,25 @@
 package host
 
 import (
-	"context"
-	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
 	"time"
 
-	"go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/unweaver/unweaver/activities"
 	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/wiring"
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// Config of a worker.
+// Config of a worker. A zero size is its default.
 type Config struct {
 	Client    client.Client
 	TaskQueue string
@@ -36,64 +33,121 @@ type Config struct {
 	Alone     bool          // the only worker: its activities need not go by the queue, which spreads them
 	Drain     time.Duration // how long activities may go on after Stop
 	Log       *slog.Logger
+
+	Slots           int   // activities at once; 64
+	CPUSlots        int   // of them, those that fill a core and much memory; the number of cores
+	ActivityPollers int   // 4
+	WorkflowPollers int   // 4
+	WorkflowCache   int   // workflows of this process whose state is kept between tasks; 10,000, or what it set before
+	CacheBytes      int64 // of the local copies; 32 GiB
+
+	// A versioned worker belongs to a version of a deployment, and takes runs of that version only: see
+	// docs/decisions/0007-worker-versions.md. DeploymentName and BuildID are needed then.
+	Versioned      bool
+	DeploymentName string
+	BuildID        string
+}
+
+// Sizes of a worker that gives none.
+const (
+	defaultSlots      = 64
+	defaultPollers    = 4
+	defaultCacheBytes = 32 << 30
+)
+
+// filled puts defaults where the configuration gives nothing.
+func (c Config) filled() (Config, error) {
+	for _, size := range []struct {
+		name  string
+		value *int
+		usual int
+	}{
+		{"slots", &c.Slots, defaultSlots},
+		{"cpu slots", &c.CPUSlots, runtime.GOMAXPROCS(0)},
+		{"activity pollers", &c.ActivityPollers, defaultPollers},
+		{"workflow pollers", &c.WorkflowPollers, defaultPollers},
+		{"workflow cache", &c.WorkflowCache, 0},
+	} {
+		if *size.value < 0 {
+			return c, fault.BadConfig.At("start worker with", size.name).Because("a size cannot be below zero")
+		}
+		if *size.value == 0 {
+			*size.value = size.usual
+		}
+	}
+	if c.WorkflowPollers == 1 { // one poller would never ask the queue of the workflows that it knows
+		c.WorkflowPollers = 2
+	}
+	if c.CacheBytes < 0 {
+		return c, fault.BadConfig.At("start worker with", "cache bytes").Because("a size cannot be below zero")
+	}
+	if c.CacheBytes == 0 {
+		c.CacheBytes = defaultCacheBytes
+	}
+	if c.CacheDir == "" {
+		c.CacheDir = filepath.Join(os.TempDir(), "unweaver-worker-cache")
+	}
+	if c.Versioned && (c.DeploymentName == "" || c.BuildID == "") {
+		return c, fault.BadConfig.At("start worker with", "a deployment version").
+			Because("the deployment's name or the build id is missing").
+			Advise("give both, or run the worker without versions")
+	}
+	return c, nil
+}
+
+// options are those of the engine's worker.
+func (c Config) options() worker.Options {
+	options := worker.Options{
+		MaxConcurrentActivityExecutionSize: c.Slots,
+		MaxConcurrentActivityTaskPollers:   c.ActivityPollers,
+		MaxConcurrentWorkflowTaskPollers:   c.WorkflowPollers,
+		WorkerStopTimeout:                  c.Drain,
+		MaxHeartbeatThrottleInterval:       c.Heartbeat,
+		StickyScheduleToStartTimeout:       c.Sticky,
+		DisableRegistrationAliasing:        true,
+		DisableEagerActivities:             !c.Alone,
+	}
+	if c.Versioned {
+		options.DeploymentOptions = worker.DeploymentOptions{
+			UseVersioning: true,
+			Version:       worker.WorkerDeploymentVersion{DeploymentName: c.DeploymentName, BuildID: c.BuildID},
+		}
+	}
+	return options
 }
 
 // Host is a running worker.
-type Host struct{ w worker.Worker }
+type Host struct{ worker worker.Worker }
 
-type engine struct{ c client.Client }
-
-// Closed implements activities.Engine.
-func (e engine) Closed(ctx context.Context, holder build.Holder) (bool, error) {
-	response, err := e.c.DescribeWorkflowExecution(ctx, holder.Workflow, holder.Run)
-	var gone *serviceerror.NotFound
-	if errors.As(err, &gone) {
-		return true, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	return response.WorkflowExecutionInfo.Status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
-}
-
-// Start starts a worker.
+// Start starts a worker. It fails where the configuration makes no sense, the cache's folder cannot be made, or the
+// engine does not answer.
 func Start(config Config) (*Host, error) {
-	if config.CacheDir == "" {
-		config.CacheDir = filepath.Join(os.TempDir(), "unweaver-worker-cache")
-	}
-	cache, err := localfile.New(config.CacheDir, 32<<30)
+	config, err := config.filled()
 	if err != nil {
 		return nil, err
 	}
-	ports := &build.Ports{
-		Artifacts: config.Stores.Artifacts, Corpora: config.Stores.Corpus, Staging: config.Stores.Staging,
-		Records: config.Stores.Records, Coordination: config.Stores.Coordination, Vectors: config.Stores.Vectors,
-		Models:  config.Models.Build,
-		Ledger:  ledger.New(config.Stores.Artifacts, config.Stores.Coordination),
-		StoreID: config.Stores.StoreID, Cache: cache, CPU: make(chan struct{}, runtime.GOMAXPROCS(0)), Log: config.Log,
-	}
-	a := &activities.Activities{Ports: ports, Engine: engine{config.Client}, Log: config.Log}
-	w := worker.New(
-		config.Client,
-		config.TaskQueue,
-		worker.Options{
-			MaxConcurrentActivityExecutionSize: 64,
-			MaxConcurrentActivityTaskPollers:   4,
-			MaxConcurrentWorkflowTaskPollers:   4,
-			WorkerStopTimeout:                  config.Drain,
-			MaxHeartbeatThrottleInterval:       config.Heartbeat,
-			StickyScheduleToStartTimeout:       config.Sticky,
-			DisableRegistrationAliasing:        true,
-			DisableEagerActivities:             !config.Alone,
-		},
-	)
-	workflows.Register(w)
-	w.RegisterActivity(a)
-	if err := w.Start(); err != nil {
+	cache, err := localfile.New(config.CacheDir, config.CacheBytes)
+	if err != nil {
 		return nil, err
 	}
-	return &Host{w}, nil
+	if config.WorkflowCache > 0 {
+		worker.SetStickyWorkflowCacheSize(config.WorkflowCache)
+	}
+	running := worker.New(config.Client, config.TaskQueue, config.options())
+	workflows.Register(running)
+	stores := config.Stores
+	ports := &build.Ports{
+		Artifacts: stores.Artifacts, Corpora: stores.Corpus, Staging: stores.Staging, Records: stores.Records,
+		Coordination: stores.Coordination, Vectors: stores.Vectors, Models: config.Models.Build,
+		Ledger: ledger.New(stores.Artifacts, stores.Coordination), StoreID: stores.StoreID,
+		Cache: cache, CPU: make(chan struct{}, config.CPUSlots), Log: config.Log,
+	}
+	running.RegisterActivity(&activities.Activities{Ports: ports, Engine: Engine{config.Client}, Log: config.Log})
+	if err := running.Start(); err != nil {
+		return nil, err
+	}
+	return &Host{running}, nil
 }
 
 // Stop takes no more work, lets activities go on for the drain time, then cancels them. What they paid for is kept.
-func (h *Host) Stop() { h.w.Stop() }
+func (h *Host) Stop() { h.worker.Stop() }

@@ -1,0 +1,61 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"github.com/unweaver/unweaver/activities"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/workflows/visibility"
+)
+
+// Engine tells activities about workflow runs.
+type Engine struct{ Client client.Client }
+
+var _ activities.Engine = Engine{}
+
+// Closed implements activities.Engine.
+func (e Engine) Closed(ctx context.Context, workflow, run string) (bool, error) {
+	response, err := e.Client.DescribeWorkflowExecution(ctx, workflow, run)
+	var gone *serviceerror.NotFound
+	if errors.As(err, &gone) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return response.WorkflowExecutionInfo.Status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
+}
+
+// Register makes the search attributes of runs known to the namespace, and tells whether it has them. A server that
+// does not let us is no error: runs are then started without them, and cannot be searched by stage and status.
+func Register(ctx context.Context, client client.Client, namespace string, log *slog.Logger) bool {
+	operator := client.OperatorService()
+	err := visibility.Register(ctx, operator, namespace)
+	if err == nil {
+		return true
+	}
+	if known, listErr := visibility.Registered(ctx, operator, namespace); listErr == nil && known {
+		return true // a person with the right added them
+	}
+	log.Warn("search attributes are not registered: runs cannot be searched by stage and status",
+		"namespace", namespace, "error", err.Error())
+	return false
+}
+
+// Polled is an error where no worker asks the task queue for activities.
+func Polled(ctx context.Context, client client.Client, queue string) error {
+	response, err := client.DescribeTaskQueue(ctx, queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
+	if err != nil {
+		return err
+	}
+	if len(response.GetPollers()) == 0 {
+		return fault.EngineDown.At("probe task queue", queue).Because("no worker polls it")
+	}
+	return nil
+}

@@ -1,0 +1,291 @@
+package host_test
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/taskqueue/v1"
+	"go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/wiring"
+	"github.com/unweaver/unweaver/worker/host"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// server is as much of a Temporal server as a worker needs to begin: it has no work, and notes who polls.
+type server struct {
+	workflowservice.UnimplementedWorkflowServiceServer
+	operatorservice.UnimplementedOperatorServiceServer
+
+	mu         sync.Mutex
+	activities []*workflowservice.PollActivityTaskQueueRequest
+	workflows  []*workflowservice.PollWorkflowTaskQueueRequest
+	status     enums.WorkflowExecutionStatus // of every run; 0: none is known
+	attributes map[string]enums.IndexedValueType
+	added      int
+	refuse     error // of adding attributes
+	pollers    []*taskqueue.PollerInfo
+}
+
+func (s *server) GetSystemInfo(
+	context.Context, *workflowservice.GetSystemInfoRequest,
+) (*workflowservice.GetSystemInfoResponse, error) {
+	return &workflowservice.GetSystemInfoResponse{
+		ServerVersion: "1.29.7", Capabilities: &workflowservice.GetSystemInfoResponse_Capabilities{},
+	}, nil
+}
+
+func (s *server) DescribeNamespace(
+	context.Context, *workflowservice.DescribeNamespaceRequest,
+) (*workflowservice.DescribeNamespaceResponse, error) {
+	return &workflowservice.DescribeNamespaceResponse{}, nil
+}
+
+func (s *server) PollActivityTaskQueue(
+	ctx context.Context, request *workflowservice.PollActivityTaskQueueRequest,
+) (*workflowservice.PollActivityTaskQueueResponse, error) {
+	s.mu.Lock()
+	s.activities = append(s.activities, request)
+	s.mu.Unlock()
+	<-ctx.Done()
+	return &workflowservice.PollActivityTaskQueueResponse{}, nil
+}
+
+func (s *server) PollWorkflowTaskQueue(
+	ctx context.Context, request *workflowservice.PollWorkflowTaskQueueRequest,
+) (*workflowservice.PollWorkflowTaskQueueResponse, error) {
+	s.mu.Lock()
+	s.workflows = append(s.workflows, request)
+	s.mu.Unlock()
+	<-ctx.Done()
+	return &workflowservice.PollWorkflowTaskQueueResponse{}, nil
+}
+
+func (s *server) DescribeWorkflowExecution(
+	context.Context, *workflowservice.DescribeWorkflowExecutionRequest,
+) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	if s.status == 0 {
+		return nil, serviceerror.ToStatus(serviceerror.NewNotFound("no such run")).Err()
+	}
+	if s.status == enums.WORKFLOW_EXECUTION_STATUS_TERMINATED {
+		return nil, status.Error(codes.PermissionDenied, "not yours")
+	}
+	return &workflowservice.DescribeWorkflowExecutionResponse{
+		WorkflowExecutionInfo: &workflow.WorkflowExecutionInfo{Status: s.status},
+	}, nil
+}
+
+func (s *server) DescribeTaskQueue(
+	context.Context, *workflowservice.DescribeTaskQueueRequest,
+) (*workflowservice.DescribeTaskQueueResponse, error) {
+	return &workflowservice.DescribeTaskQueueResponse{Pollers: s.pollers}, nil
+}
+
+func (s *server) ListSearchAttributes(
+	context.Context, *operatorservice.ListSearchAttributesRequest,
+) (*operatorservice.ListSearchAttributesResponse, error) {
+	return &operatorservice.ListSearchAttributesResponse{CustomAttributes: s.attributes}, nil
+}
+
+func (s *server) AddSearchAttributes(
+	_ context.Context, request *operatorservice.AddSearchAttributesRequest,
+) (*operatorservice.AddSearchAttributesResponse, error) {
+	s.added++
+	if s.refuse != nil {
+		return nil, s.refuse
+	}
+	for name, kind := range request.SearchAttributes {
+		s.attributes[name] = kind
+	}
+	return &operatorservice.AddSearchAttributesResponse{}, nil
+}
+
+// connect serves s on loopback and connects to it.
+func connect(t *testing.T, s *server) client.Client {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serving := grpc.NewServer()
+	workflowservice.RegisterWorkflowServiceServer(serving, s)
+	operatorservice.RegisterOperatorServiceServer(serving, s)
+	go func() { _ = serving.Serve(listener) }()
+	t.Cleanup(serving.Stop)
+	connected, err := client.Dial(client.Options{
+		HostPort: listener.Addr().String(), Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(connected.Close)
+	return connected
+}
+
+// configured is a worker over stores in a folder of the test.
+func configured(t *testing.T, s *server) host.Config {
+	t.Helper()
+	stores, err := wiring.Open(t.Context(), wiring.Embedded(config.Default().Stores, t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = stores.Close() })
+	return host.Config{
+		Client: connect(t, s), TaskQueue: "q", Stores: stores, Models: wiring.NewModels(stores.Classes),
+		CacheDir: t.TempDir(), Drain: 10 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
+	}
+}
+
+// polled starts a worker, waits until it asks for both kinds of work, and stops it.
+func polled(t *testing.T, config host.Config, s *server) {
+	t.Helper()
+	running, err := host.Start(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer running.Stop()
+	for range 500 {
+		s.mu.Lock()
+		both := len(s.activities) > 0 && len(s.workflows) > 0
+		s.mu.Unlock()
+		if both {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("the worker did not poll")
+}
+
+func TestAWorkerAsksForWorkflowsAndActivitiesOfItsQueue(t *testing.T) {
+	s := &server{}
+	polled(t, configured(t, s), s)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if queue := s.activities[0].GetTaskQueue().GetName(); queue != "q" {
+		t.Errorf("it polls queue %q", queue)
+	}
+	if s.workflows[0].GetDeploymentOptions().GetWorkerVersioningMode() == enums.WORKER_VERSIONING_MODE_VERSIONED {
+		t.Error("a worker without a version says that it has one")
+	}
+}
+
+func TestAVersionedWorkerBelongsToItsDeployment(t *testing.T) {
+	s := &server{}
+	config := configured(t, s)
+	config.Versioned, config.DeploymentName, config.BuildID = true, "unweaver", "v42"
+	polled(t, config, s)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	got := s.workflows[0].GetDeploymentOptions()
+	if got.GetDeploymentName() != "unweaver" || got.GetBuildId() != "v42" ||
+		got.GetWorkerVersioningMode() != enums.WORKER_VERSIONING_MODE_VERSIONED {
+		t.Errorf("deployment %v", got)
+	}
+}
+
+func TestConfigurationsThatCannotWorkAreRefused(t *testing.T) {
+	s := &server{}
+	for says, change := range map[string]func(*host.Config){
+		"slots":              func(c *host.Config) { c.Slots = -1 },
+		"workflow pollers":   func(c *host.Config) { c.WorkflowPollers = -1 },
+		"cache bytes":        func(c *host.Config) { c.CacheBytes = -1 },
+		"deployment version": func(c *host.Config) { c.Versioned, c.BuildID = true, "v1" },
+		"the build id":       func(c *host.Config) { c.Versioned, c.DeploymentName = true, "unweaver" },
+	} {
+		config := configured(t, s)
+		change(&config)
+		if _, err := host.Start(config); !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", says, err)
+		}
+	}
+}
+
+func TestOnePollerIsMadeTwoSinceTheEngineWantsThem(t *testing.T) {
+	s := &server{}
+	config := configured(t, s)
+	config.WorkflowPollers, config.WorkflowCache, config.Slots = 1, 10_000, 2
+	polled(t, config, s)
+}
+
+func TestWhetherARunIsClosed(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		status enums.WorkflowExecutionStatus
+		closed bool
+		fails  bool
+	}{
+		{"unknown", 0, true, false},
+		{"running", enums.WORKFLOW_EXECUTION_STATUS_RUNNING, false, false},
+		{"completed", enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, true, false},
+		{"the server does not tell", enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, false, true},
+	} {
+		engine := host.Engine{Client: connect(t, &server{status: test.status})}
+		closed, err := engine.Closed(t.Context(), "build/i/g", "r")
+		if closed != test.closed || (err != nil) != test.fails {
+			t.Errorf("%s: closed %v, %v", test.name, closed, err)
+		}
+	}
+}
+
+func TestSearchAttributesAreAddedOnce(t *testing.T) {
+	s := &server{attributes: map[string]enums.IndexedValueType{"Other": enums.INDEXED_VALUE_TYPE_INT}}
+	connected := connect(t, s)
+	for range 2 {
+		if !host.Register(t.Context(), connected, "default", slog.New(slog.DiscardHandler)) {
+			t.Fatal("not registered")
+		}
+	}
+	if s.added != 1 || len(s.attributes) != 5 {
+		t.Errorf("added %d times: %v", s.added, s.attributes)
+	}
+	for _, key := range workflows.SearchAttributes() {
+		if s.attributes[key.GetName()] != enums.INDEXED_VALUE_TYPE_KEYWORD {
+			t.Errorf("%s is %v", key.GetName(), s.attributes[key.GetName()])
+		}
+	}
+}
+
+func TestAServerThatDoesNotLetUsIsNoError(t *testing.T) {
+	for name, test := range map[string]struct {
+		refuse error
+		want   bool
+	}{
+		"no permission":             {status.Error(codes.PermissionDenied, "not yours"), false},
+		"another worker was faster": {serviceerror.ToStatus(serviceerror.NewAlreadyExists("there")).Err(), true},
+	} {
+		s := &server{attributes: map[string]enums.IndexedValueType{}, refuse: test.refuse}
+		var logged strings.Builder
+		got := host.Register(t.Context(), connect(t, s), "default", slog.New(slog.NewTextHandler(&logged, nil)))
+		if got != test.want || (logged.Len() == 0) != test.want {
+			t.Errorf("%s: %v, log %q", name, got, logged.String())
+		}
+	}
+}
+
+func TestTheProbeWantsAWorkerOnTheQueue(t *testing.T) {
+	s := &server{}
+	connected := connect(t, s)
+	if err := host.Polled(t.Context(), connected, "q"); !fault.Is(err, fault.EngineDown) {
+		t.Error(err)
+	}
+	s.pollers = []*taskqueue.PollerInfo{{Identity: "w"}}
+	if err := host.Polled(t.Context(), connected, "q"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,97 @@
+package visibility_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/api/serviceerror"
+	"google.golang.org/grpc"
+
+	"github.com/unweaver/unweaver/workflows"
+	"github.com/unweaver/unweaver/workflows/visibility"
+)
+
+// operator knows attributes, and what it answers when it is asked to add or to list some.
+type operator struct {
+	known         map[string]enums.IndexedValueType
+	adding, lists error
+	added         map[string]enums.IndexedValueType
+}
+
+func (o *operator) AddSearchAttributes(
+	_ context.Context, request *operatorservice.AddSearchAttributesRequest, _ ...grpc.CallOption,
+) (*operatorservice.AddSearchAttributesResponse, error) {
+	o.added = request.SearchAttributes
+	return nil, o.adding
+}
+
+func (o *operator) ListSearchAttributes(
+	context.Context, *operatorservice.ListSearchAttributesRequest, ...grpc.CallOption,
+) (*operatorservice.ListSearchAttributesResponse, error) {
+	return &operatorservice.ListSearchAttributesResponse{CustomAttributes: o.known}, o.lists
+}
+
+func all() map[string]enums.IndexedValueType {
+	known := map[string]enums.IndexedValueType{}
+	for _, key := range workflows.SearchAttributes() {
+		known[key.GetName()] = key.GetValueType()
+	}
+	return known
+}
+
+func TestOnlyWhatIsMissingIsAdded(t *testing.T) {
+	known := all()
+	delete(known, "UnweaverStage")
+	o := &operator{known: known}
+	if err := visibility.Register(t.Context(), o, "default"); err != nil {
+		t.Fatal(err)
+	}
+	if len(o.added) != 1 || o.added["UnweaverStage"] != enums.INDEXED_VALUE_TYPE_KEYWORD {
+		t.Errorf("added %v", o.added)
+	}
+	o = &operator{known: all()}
+	if err := visibility.Register(t.Context(), o, "default"); err != nil || o.added != nil {
+		t.Errorf("%v, added %v", err, o.added)
+	}
+}
+
+func TestRegisteringFailsOnlyWhereTheServerSaysNo(t *testing.T) {
+	denied := serviceerror.NewPermissionDenied("not yours", "")
+	for _, test := range []struct {
+		name          string
+		adding, lists error
+		want          error
+	}{
+		{"another was faster", serviceerror.NewAlreadyExists("there"), nil, nil},
+		{"no right to add", denied, nil, denied},
+		{"no right to look", nil, denied, denied},
+	} {
+		o := &operator{adding: test.adding, lists: test.lists}
+		if err := visibility.Register(t.Context(), o, "default"); !errors.Is(err, test.want) {
+			t.Errorf("%s: %v", test.name, err)
+		}
+	}
+}
+
+func TestRunsUseTheAttributesOnlyWhenAllAreThereWithTheirType(t *testing.T) {
+	text := all()
+	text["UnweaverIndex"] = enums.INDEXED_VALUE_TYPE_TEXT
+	for name, test := range map[string]struct {
+		known map[string]enums.IndexedValueType
+		lists error
+		want  bool
+	}{
+		"all there":            {all(), nil, true},
+		"none there":           {nil, nil, false},
+		"one of another type":  {text, nil, false},
+		"the server is silent": {all(), serviceerror.NewUnavailable("down"), false},
+	} {
+		got, err := visibility.Registered(t.Context(), &operator{known: test.known, lists: test.lists}, "default")
+		if got != test.want || (err != nil) != (test.lists != nil) {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+}
