@@ -256,8 +256,8 @@ func TestMistakesOfFormAreNamedWithTheirPlace(t *testing.T) {
 func TestMistakesComeInTheOrderOfTheFileThenVariablesThenSettings(t *testing.T) {
 	var yaml strings.Builder
 	yaml.WriteString("indexes:\n")
-	for i := range 11 {
-		fmt.Fprintf(&yaml, "  i%d: {keep: 0}\n", i)
+	for i := range 11 { // names that stand against the order of their lines
+		fmt.Fprintf(&yaml, "  %c: {keep: 0}\n", 'z'-i)
 	}
 	_, err := load(t, yaml.String(), []string{"UNWEAVER_ENGINE_TLS=no idea"}, []string{"nonsense"})
 	if err == nil {
@@ -268,8 +268,7 @@ func TestMistakesComeInTheOrderOfTheFileThenVariablesThenSettings(t *testing.T) 
 		t.Fatalf("%s", err)
 	}
 	for i := range 11 {
-		col := 13 + len(fmt.Sprint(i))
-		if want := fmt.Sprintf(":%d:%d: indexes.i%d.keep: want 1", i+2, col, i); !strings.Contains(lines[i+1], want) {
+		if want := fmt.Sprintf(":%d:13: indexes.%c.keep: want 1", i+2, 'z'-i); !strings.Contains(lines[i+1], want) {
 			t.Errorf("line %d: want %q, got %s", i+1, want, lines[i+1])
 		}
 	}

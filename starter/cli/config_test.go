@@ -99,7 +99,8 @@ func TestConfigValidateListsEveryMistake(t *testing.T) {
 		if got.exit != cli.ExitUsage || got.out != "" {
 			t.Errorf("%+v", got)
 		}
-		contains(t, got.err, "2 mistakes", "bad.yaml:2:10: worker.slots: want 1", "bad.yaml:3:3: unknown key worker.sloths")
+		contains(t, got.err,
+			"2 mistakes", "bad.yaml:2:10: worker.slots: want 1", "bad.yaml:3:3: unknown key worker.sloths")
 		as := decoded(t, in(t, nil, nil, "config", command, "--config", "bad.yaml", "--json").err)
 		if as["code"] != "bad_config" || !strings.Contains(as["error"].(string), "2 mistakes") {
 			t.Errorf("%v", as)

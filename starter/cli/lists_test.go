@@ -36,7 +36,8 @@ func TestGenerationsAreListedAsControlGivesThem(t *testing.T) {
 func TestRestoreWaitsForItsRun(t *testing.T) {
 	fake := &control{statuses: []ops.Status{finished(corpus.StatusRunning), finished(corpus.StatusFailed)}}
 	got := run(t, fake, "restore", "--index", "docs")
-	if got.exit != cli.ExitFailed || strings.Join(fake.asked, ",") != "restore docs,status docs/restore-1,status docs/restore-1" {
+	want := "restore docs,status docs/restore-1,status docs/restore-1"
+	if got.exit != cli.ExitFailed || strings.Join(fake.asked, ",") != want {
 		t.Errorf("%+v %v", got, fake.asked)
 	}
 }
@@ -58,7 +59,8 @@ func TestDoctorFailsWhereAProbeFailsAndSaysWhatToDo(t *testing.T) {
 	}
 	contains(t, got.out, "FAIL  classes            connection refused\n", "start redis\n")
 	failing := run(t, fake, "doctor", "--json")
-	if as := decoded(t, failing.out); as["ok"] != false || len(as["checks"].([]any)) != 3 || failing.exit != cli.ExitFailed {
+	if as := decoded(t, failing.out); as["ok"] != false || len(as["checks"].([]any)) != 3 ||
+		failing.exit != cli.ExitFailed {
 		t.Errorf("%+v", failing)
 	}
 }

@@ -79,7 +79,8 @@ func TestEveryFlagOfAQuestionReachesTheServer(t *testing.T) {
 	want := `{"answer":false,"explain":true,"generation":"g7","method":"unweaver",` +
 		`"params":{"damping":0.5,"flags":[1,2],"solver":"exact"},"query":"who wove it?","rule":"seqpav",` +
 		`"top_chunks":9,"top_entities":30}`
-	if got.exit != cli.ExitDone || err != nil || string(sent) != want || served.paths[0] != "/v1/indexes/my%20docs/query" {
+	if got.exit != cli.ExitDone || err != nil || string(sent) != want ||
+		served.paths[0] != "/v1/indexes/my%20docs/query" {
 		t.Errorf("%s %v", sent, served.paths)
 	}
 }
@@ -138,7 +139,8 @@ func TestASecondRankingLeavesOutWhatIsNamed(t *testing.T) {
 }
 
 func TestAnExplanationIsShownByItsMethod(t *testing.T) {
-	head := `"index":"docs","chunks":[{"id":"c1","rank":1,"entities":[{"id":"e1","name":"Arachne"}]},{"id":"c2","rank":2}],` +
+	head := `"index":"docs","chunks":[` +
+		`{"id":"c1","rank":1,"entities":[{"id":"e1","name":"Arachne"}]},{"id":"c2","rank":2}],` +
 		`"entities":[{"id":"e1","name":"Arachne","rank":1,"similarity":0.9,"chunk_total":4}],`
 	for _, tc := range []struct {
 		name, body string
@@ -146,7 +148,8 @@ func TestAnExplanationIsShownByItsMethod(t *testing.T) {
 	}{
 		{
 			"hybrid",
-			`"method":"hybrid","explain":{"entities":[{"id":"e1","name":"Arachne","seed":0.5,"bm25":{"rank":2,"score":7}}],
+			`"method":"hybrid","explain":{
+			"entities":[{"id":"e1","name":"Arachne","seed":0.5,"bm25":{"rank":2,"score":7}}],
 			"chunks":[{"id":"c2","plain_share":0.25,"bm25":{"rank":3,"score":1.5},"class_shares":[
 			{"id":"e1","name":"arachne","share":0.5},{"id":"e2345678ff","name":"athena","share":0.25},
 			{"id":"e3","share":0.001}]}]}`,
