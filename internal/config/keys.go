@@ -108,7 +108,7 @@ var generalKeys = []key{
 	},
 	{
 		path:    "worker.pollers",
-		meaning: "long polls that one worker process keeps open for a task queue; at most slots",
+		meaning: "long polls that one worker process keeps open for a task queue",
 		unit:    "polls",
 		example: "8",
 		rule:    between(1, 100),

@@ -52,7 +52,7 @@ func (l *loader) validate() {
 			l.bad(l.place(path), "%s: not supported yet: %s; remove it", path, k.missing)
 		}
 	})
-	l.engine()
+	l.deployment()
 	l.modelsNeed("models", l.cfg.Models)
 	for index, settings := range l.cfg.Indexes {
 		l.index("indexes."+index, index, settings)
@@ -72,8 +72,8 @@ func defaultValues() map[string]reflect.Value {
 	return out
 }
 
-func (l *loader) engine() {
-	deployment, worker := l.cfg.Engine.Deployment, l.cfg.Worker
+func (l *loader) deployment() {
+	deployment := l.cfg.Engine.Deployment
 	l.check(
 		!deployment.Versioned || (deployment.Name != "" && deployment.BuildID != ""),
 		"engine.deployment.versioned",
@@ -83,13 +83,6 @@ func (l *loader) engine() {
 		(deployment.Name == "") == (deployment.BuildID == ""),
 		"engine.deployment",
 		"name and build_id go together",
-	)
-	l.check(
-		worker.Pollers <= worker.Slots,
-		"worker.pollers",
-		"want at most worker.slots (%d), got %d",
-		worker.Slots,
-		worker.Pollers,
 	)
 }
 

@@ -228,7 +228,8 @@ func TestAFailureToCloseIsTold(t *testing.T) {
 			Close:   func() error { return fault.StoreDown.At("close", "classes") },
 		}, nil
 	}
-	if got := in(t, closing, nil, "pause", "docs"); got.exit != cli.ExitFailed || !strings.Contains(got.err, "close classes") {
+	got := in(t, closing, nil, "pause", "docs")
+	if got.exit != cli.ExitFailed || !strings.Contains(got.err, "close classes") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -256,7 +257,8 @@ func TestResumeGivesANewBudgetOnlyWhereOneIsGiven(t *testing.T) {
 		{nil, nil, "docs: resume\n"},
 		{[]string{"--budget-calls", "20"}, &corpus.Budget{Calls: 20}, "docs: resume, with a budget of 20 calls\n"},
 		{
-			[]string{"--budget-tokens", "7", "--budget-money", "1.5"}, &corpus.Budget{Tokens: 7, Money: 1.5},
+			[]string{"--budget-tokens", "7", "--budget-money", "1.5"},
+			&corpus.Budget{Tokens: 7, Money: 1.5},
 			"docs: resume, with a budget of 7 tokens, 1.5 of money\n",
 		},
 		{[]string{"--budget-calls", "0"}, &corpus.Budget{}, "docs: resume, without a budget\n"},

@@ -3,6 +3,8 @@ package cli
 import (
 	"io"
 
+	"github.com/spf13/cobra"
+
 	"github.com/unweaver/unweaver/internal/ops"
 )
 
@@ -14,3 +16,6 @@ func DrawBar(out io.Writer, statuses ...ops.Status) {
 	}
 	drawn.end()
 }
+
+// Commands gives every command, without running one.
+func Commands() *cobra.Command { return (&App{}).root() }

@@ -249,7 +249,8 @@ func TestProgressIsOneLineAStage(t *testing.T) {
 	paused := at("load", 0, 9, 0.95)
 	paused.Status, paused.Reason = corpus.StatusPaused, "budget_spent"
 	fake := &control{statuses: []ops.Status{
-		{Report: corpus.Report{Status: corpus.StatusRunning}}, at("plan", 1, 2, 0.01), at("plan", 2, 2, 0.02),
+		{Report: corpus.Report{Status: corpus.StatusRunning}},
+		at("plan", 1, 2, 0.01), at("plan", 2, 2, 0.02),
 		at("extract", 40, 80, 0.5), retrying, paused,
 	}}
 	got := run(t, fake, "index", "--index", "docs", "--wait")

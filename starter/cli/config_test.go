@@ -1,0 +1,113 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/starter/cli"
+)
+
+func TestConfigInitWritesAFileThatIsValidAndNeverOverwrites(t *testing.T) {
+	fake := &control{}
+	t.Chdir(t.TempDir())
+	got := in(t, nil, nil, "config", "init")
+	if got.exit != cli.ExitDone || !strings.HasPrefix(got.out, "written: unweaver.yaml") {
+		t.Fatalf("%+v", got)
+	}
+	raw, err := os.ReadFile("unweaver.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	contains(t, string(raw), "concurrency: 64", "# longest chunk")
+	if got = in(t, nil, nil, "config", "validate"); got.out != "valid: 1 indexes (docs)\n" {
+		t.Errorf("%+v", got)
+	}
+	if err := os.WriteFile("unweaver.yaml", []byte("# mine\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got = in(t, nil, nil, "config", "init", "--json")
+	if as := decoded(t, got.err); got.exit != cli.ExitUsage || !strings.Contains(as["error"].(string), "it exists") {
+		t.Errorf("%+v", got)
+	}
+	if raw, err = os.ReadFile("unweaver.yaml"); err != nil || string(raw) != "# mine\n" {
+		t.Errorf("overwritten: %s %v", raw, err)
+	}
+	other := filepath.Join(t.TempDir(), "other.yaml")
+	got = in(t, nil, nil, "config", "init", "--config", other, "--json")
+	if got.exit != cli.ExitDone || decoded(t, got.out)["written"] != other {
+		t.Errorf("%+v", got)
+	}
+	got = in(t, nil, nil, "config", "init", "--config", filepath.Join(other, "below"))
+	if got.exit != cli.ExitFailed || !strings.Contains(got.err, "name another file with --config") {
+		t.Errorf("%+v", got)
+	}
+	if len(fake.asked) > 0 {
+		t.Error("it connects")
+	}
+}
+
+func TestConfigShowSaysWhereEveryValueCameFrom(t *testing.T) {
+	t.Chdir(t.TempDir())
+	text := "engine: { api_key_env: CLOUD_KEY }\nworker:\n  slots: 9\n"
+	if err := os.WriteFile("unweaver.yaml", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"UNWEAVER_ENGINE_TLS=true", "CLOUD_KEY=very-secret", "OPENAI_API_KEY=very-secret"}
+	got := in(t, nil, env, "config", "show", "--set", "stores.classes=redis://:very-secret@redis:6379")
+	lines := map[string]string{}
+	for _, line := range strings.Split(got.out, "\n") {
+		key, rest, _ := strings.Cut(line, " ")
+		lines[key] = strings.Join(strings.Fields(rest), " ")
+	}
+	for key, want := range map[string]string{
+		"worker.slots":       "9 unweaver.yaml:3:10",
+		"worker.pollers":     "4 default",
+		"engine.tls":         "true variable UNWEAVER_ENGINE_TLS",
+		"engine.api_key_env": "CLOUD_KEY unweaver.yaml:1:24",
+		"stores.classes":     "redis://:xxxxx@redis:6379 --set stores.classes",
+		"stores.vectors":     `"" default`,
+	} {
+		if lines[key] != want {
+			t.Errorf("%s: want %q, got %q", key, want, lines[key])
+		}
+	}
+	as := in(t, nil, env, "config", "show", "--json", "--set", "stores.classes=redis://:very-secret@redis:6379")
+	if strings.Contains(got.out+as.out, "very-secret") {
+		t.Error("a secret is shown")
+	}
+	for _, entry := range decoded(t, as.out)["settings"].([]any) {
+		setting := entry.(map[string]any)
+		if setting["key"] == "worker.slots" && (setting["value"] != 9.0 || setting["origin"] != "file" ||
+			setting["at"] != "unweaver.yaml:3:10") {
+			t.Errorf("%v", setting)
+		}
+		if setting["key"] == "worker.cpu" && (setting["value"] != 0.0 || setting["origin"] != "default") {
+			t.Errorf("%v", setting)
+		}
+	}
+}
+
+func TestConfigValidateListsEveryMistake(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("bad.yaml", []byte("worker:\n  slots: 0\n  sloths: 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"validate", "show"} {
+		got := in(t, nil, nil, "config", command, "--config", "bad.yaml")
+		if got.exit != cli.ExitUsage || got.out != "" {
+			t.Errorf("%+v", got)
+		}
+		contains(t, got.err,
+			"2 mistakes", "bad.yaml:2:10: worker.slots: want 1", "bad.yaml:3:3: unknown key worker.sloths")
+		as := decoded(t, in(t, nil, nil, "config", command, "--config", "bad.yaml", "--json").err)
+		if as["code"] != "bad_config" || !strings.Contains(as["error"].(string), "2 mistakes") {
+			t.Errorf("%v", as)
+		}
+	}
+	got := in(t, nil, nil, "config", "validate", "--json")
+	if as := decoded(t, got.out); as["valid"] != true || as["indexes"] != 0.0 {
+		t.Errorf("without any file: %+v", got)
+	}
+}

@@ -1,0 +1,205 @@
+package cli_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/ops/admin"
+	"github.com/unweaver/unweaver/starter/cli"
+)
+
+// argumentsOf makes this test binary the command line, for commands that replace their process.
+const argumentsOf = "UNWEAVER_TEST_ARGUMENTS"
+
+func TestMain(m *testing.M) {
+	if args := os.Getenv(argumentsOf); args != "" {
+		app := &cli.App{Out: os.Stdout, Err: os.Stderr, Env: os.Environ()}
+		os.Exit(app.Run(context.Background(), strings.Fields(args)))
+	}
+	os.Exit(m.Run())
+}
+
+const token = "the-token"
+
+// served serves a control as the embedded stack does, and gives its address.
+func served(t *testing.T, c ops.Control) string {
+	t.Helper()
+	server := httptest.NewServer(admin.Handler(c, token))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func writeDev(t *testing.T, dir string, dev cli.Dev) {
+	t.Helper()
+	raw, err := json.Marshal(dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "dev.json"), raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestACommandAttachesToTheStackOfItsDataDirectory(t *testing.T) {
+	data := t.TempDir()
+	t.Chdir(t.TempDir())
+	fake := &control{}
+	writeDev(t, data, cli.Dev{HTTP: served(t, fake), PID: os.Getpid(), Token: token})
+	got := in(t, nil, nil, "resume", "docs", "--budget-calls", "7", "--data-dir", data)
+	if got.exit != cli.ExitDone || len(fake.asked) != 1 || fake.budget == nil || fake.budget.Calls != 7 {
+		t.Errorf("%+v, asked %v, budget %+v", got, fake.asked, fake.budget)
+	}
+	if got = in(t, nil, []string{"UNWEAVER_DATA_DIR=" + data}, "resume", "docs"); got.exit != cli.ExitDone ||
+		fake.budget != nil {
+		t.Errorf("%+v, budget %+v", got, fake.budget)
+	}
+	if got.err != "" {
+		t.Errorf("it says that it starts something: %s", got.err)
+	}
+	writeDev(t, data, cli.Dev{HTTP: served(t, fake), PID: os.Getpid(), Token: "another"})
+	got = in(t, nil, nil, "pause", "docs", "--data-dir", data)
+	if got.exit != cli.ExitFailed || !strings.Contains(got.err, "needs the token") {
+		t.Errorf("a wrong token: %+v", got)
+	}
+}
+
+func TestAStackThatHasEndedIsNotRunning(t *testing.T) {
+	data := t.TempDir()
+	ended := exec.Command("true")
+	if err := ended.Run(); err != nil {
+		t.Skip("no program named true here")
+	}
+	for name, dev := range map[string]cli.Dev{
+		"its process is gone": {HTTP: "http://127.0.0.1:1", PID: ended.Process.Pid},
+		"it names no process": {HTTP: "http://127.0.0.1:1"},
+	} {
+		writeDev(t, data, dev)
+		if _, running := cli.ReadDev(data); running {
+			t.Error(name)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(data, "dev.json"), []byte("{half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, running := cli.ReadDev(data); running {
+		t.Error("a file that was half written")
+	}
+}
+
+// script writes a program that stands for unweaver-dev.
+func script(t *testing.T, body string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "unweaver-dev")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+body), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestACommandStartsAStackForItselfAndEndsIt(t *testing.T) {
+	dir, data := t.TempDir(), filepath.Join(t.TempDir(), "data")
+	t.Chdir(dir)
+	if err := os.WriteFile("own.yaml", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fake := &control{statuses: []ops.Status{finished(corpus.StatusCompleted)}}
+	bin := script(t, fmt.Sprintf(`
+echo "$@" > %s/args
+trap 'echo ended >> %[1]s/args; kill $child; exit 0' TERM
+printf '{"http":"%s","pid":%%d,"token":"%s"}' $$ > "$7/dev.json.new" && mv "$7/dev.json.new" "$7/dev.json"
+sleep 60 & child=$!
+wait $child
+`, dir, served(t, fake), token))
+	env := []string{"UNWEAVER_DEV_BIN=" + bin, "PATH=" + os.Getenv("PATH")}
+	got := in(
+		t, nil, env,
+		"index", "/corpus", "--index", "docs", "--data-dir", data, "--config", "own.yaml", "--set", "worker.slots=9",
+	)
+	if got.exit != cli.ExitDone || !strings.Contains(got.out, "docs/g1  completed") {
+		t.Errorf("a run on a stack of the command's own is waited for: %+v", got)
+	}
+	contains(t, got.err, "no embedded stack runs in "+data+": starting one for this command\n")
+	args, err := os.ReadFile("args")
+	want := "dev --temporal-port 0 --http-port 0 --data-dir " + data + " --config own.yaml --set worker.slots=9\nended\n"
+	if err != nil || string(args) != want {
+		t.Errorf("%v\n%s", err, args)
+	}
+	if _, running := cli.ReadDev(data); running {
+		t.Error("the stack goes on")
+	}
+}
+
+func TestAStackThatDoesNotStartSaysWhy(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	t.Chdir(t.TempDir())
+	bin := script(t, "echo port 7233 is taken >&2; exit 3\n")
+	got := in(t, nil, []string{"UNWEAVER_DEV_BIN=" + bin}, "status", "docs", "--data-dir", data)
+	if got.exit != cli.ExitFailed {
+		t.Errorf("exit %d", got.exit)
+	}
+	contains(t, got.err, "exit status 3: port 7233 is taken", "see "+filepath.Join(data, "dev.log"))
+	t.Setenv("PATH", t.TempDir())
+	got = in(t, nil, nil, "status", "docs", "--data-dir", data, "--json")
+	if as := decoded(t, got.err); as["code"] != "engine_unavailable" || as["hint"] != "build it with: make build" {
+		t.Errorf("%v", as)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got = in(t, nil, []string{"UNWEAVER_DEV_BIN=" + bin}, "status", "docs", "--data-dir", file)
+	contains(t, got.err, "choose another --data-dir")
+}
+
+func TestStoresThatAreServersAreOpenedAndNothingIsStarted(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	urls := []string{
+		"--set", "stores.artifacts=s3://bucket/prefix", "--set", "stores.s3.endpoint=http://127.0.0.1:1",
+		"--set", "stores.classes=redis://127.0.0.1:1/0", "--set", "stores.vectors=milvus://127.0.0.1:1",
+	}
+	env := []string{"UNWEAVER_DEV_BIN=" + script(t, "exit 3\n")}
+	got := in(t, nil, env, append([]string{"status", "docs", "--json"}, urls...)...)
+	if code := decoded(t, got.err)["code"]; got.exit != cli.ExitFailed || code != "store_unavailable" {
+		t.Errorf("%+v", got)
+	}
+	mixed := append([]string{"status", "docs"}, urls[:6]...)
+	if got = in(t, nil, env, mixed...); !strings.Contains(got.err, "starting one for this command") {
+		t.Errorf("vectors in a path belong to the embedded stack: %+v", got)
+	}
+}
+
+func TestDevAndDemoHandOverToTheEmbeddedStack(t *testing.T) {
+	t.Chdir(t.TempDir())
+	bin := script(t, `echo "$@"; exit 7`+"\n")
+	for args, want := range map[string]string{
+		"dev": "dev --temporal-port 7233 --http-port 8080 --data-dir unweaver-data\n",
+		"dev --http-port 0 --corpus docs --set worker.slots=9": "dev --temporal-port 7233 --http-port 0 " +
+			"--data-dir unweaver-data --set worker.slots=9 --corpus docs\n",
+		"demo":        "demo\n",
+		"demo --keep": "demo --keep\n",
+	} {
+		command := exec.Command(os.Args[0])
+		command.Env = []string{argumentsOf + "=" + args, "UNWEAVER_DEV_BIN=" + bin}
+		out, err := command.Output()
+		if string(out) != want || command.ProcessState.ExitCode() != 7 {
+			t.Errorf("%s: %q, %v", args, out, err)
+		}
+	}
+	command := exec.Command(os.Args[0])
+	command.Env = []string{argumentsOf + "=dev", "UNWEAVER_DEV_BIN=/nowhere/unweaver-dev"}
+	if out, err := command.CombinedOutput(); command.ProcessState.ExitCode() != cli.ExitFailed ||
+		!strings.Contains(string(out), "make build") {
+		t.Errorf("%s %v", out, err)
+	}
+}

@@ -1,0 +1,159 @@
+package cli_test
+
+import (
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/starter/cli"
+)
+
+// dataset writes one of two passages and two questions into the current folder.
+func dataset(t *testing.T, more map[string]string) string {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	files := map[string]string{
+		"corpus.jsonl": `{"id":"a","title":"A","text":"Alpha is first"}` + "\n" + `{"id":"b","title":"B","text":"Beta"}`,
+		"questions.jsonl": `{"id":"1","question":"which is first","gold":["a"],"answers":["Alpha"]}` + "\n" +
+			`{"id":"2","question":"which is second","gold":["b"]}`,
+	}
+	for name, text := range more {
+		files[name] = text
+	}
+	if err := os.Mkdir("My_Set", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join("My_Set", name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return "My_Set"
+}
+
+const ranked = `{"generation":"g1","models":"built-in models","chunks":[{"document":"corpus.jsonl#a"}]}`
+
+func evaluate(t *testing.T, fake *control, served *queries, args ...string) result {
+	t.Helper()
+	server := httptest.NewServer(served)
+	defer server.Close()
+	return in(t, connected(fake, server.URL), nil, append([]string{"eval", "--dataset", "My_Set"}, args...)...)
+}
+
+func TestAnEvaluationBuildsAsksEveryQuestionByEveryMethodAndReports(t *testing.T) {
+	dataset(t, nil)
+	built := finished(corpus.StatusCompleted)
+	built.Tokens.Prompt = 77
+	fake, served := &control{statuses: []ops.Status{built}}, &queries{bodies: []string{ranked}}
+	got := evaluate(t, fake, served, "--methods", "vector,unweaver", "--rules", "weighted,pav", "--k", "5,1,5")
+	if got.exit != cli.ExitDone {
+		t.Fatalf("%+v", got)
+	}
+	spec := fake.request.Spec
+	if spec.Index != "eval-my-set" || spec.Chunking.Strategy != "document" || spec.Chat.Provider != "builtin" ||
+		!strings.HasSuffix(spec.Corpus, "/unweaver-data/eval/My_Set") {
+		t.Errorf("%+v", spec)
+	}
+	if staged, err := os.ReadDir(spec.Corpus); err != nil || len(staged) != 1 {
+		t.Errorf("the index sees more than the corpus: %v %v", staged, err)
+	}
+	asked := map[string]int{}
+	for i, body := range served.asked {
+		asked[toText(body["method"])+" "+toText(body["rule"])]++
+		if body["top_chunks"] != 5.0 || served.paths[i] != "/v1/indexes/eval-my-set/query" {
+			t.Errorf("%v %s", body, served.paths[i])
+		}
+	}
+	if len(asked) != 3 || asked["vector "] != 2 || asked["unweaver weighted"] != 2 || asked["unweaver pav"] != 2 {
+		t.Errorf("%v", asked)
+	}
+	contains(t, got.out, "vector", "written: eval-my-set/report.md")
+	raw, err := os.ReadFile("eval-my-set/report.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := decoded(t, string(raw))
+	rows := report["rows"].([]any)
+	first := rows[0].(map[string]any)
+	recall := first["recall"].([]any)
+	if report["index"] != "eval-my-set" || report["content_hash"] != "c0ffee" || len(rows) != 3 || len(recall) != 2 ||
+		recall[0].(map[string]any)["mean"] != 0.5 || first["tokens"].(map[string]any)["prompt_index"] != 77.0 {
+		t.Errorf("%s", raw)
+	}
+}
+
+func toText(value any) string {
+	text, _ := value.(string)
+	return text
+}
+
+func TestAnEvaluationReplaysTheRecordingUnlessToldOtherwise(t *testing.T) {
+	for _, tc := range []struct {
+		args               []string
+		provider, strategy string
+	}{
+		{nil, "recorded", "document"},
+		{[]string{"--extraction", "config"}, "builtin", "document"},
+		{[]string{"--set", "indexes.own.chunking.strategy=fixed", "--index", "own"}, "recorded", "fixed"},
+	} {
+		dataset(t, map[string]string{"extractions.jsonl": ""})
+		fake := &control{statuses: []ops.Status{finished(corpus.StatusCompleted)}}
+		got := evaluate(t, fake, &queries{bodies: []string{ranked}}, append(tc.args, "--methods", "vector")...)
+		spec := fake.request.Spec
+		if got.exit != cli.ExitDone || spec.Chat.Provider != tc.provider || spec.Chunking.Strategy != tc.strategy ||
+			(tc.provider == "recorded") != filepath.IsAbs(spec.Chat.File) {
+			t.Errorf("%v: %+v %+v", tc.args, got, spec)
+		}
+	}
+}
+
+func TestAnEvaluationStopsBeforeItCostsWhatNobodyAskedFor(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		args []string
+		exit int
+		want string
+	}{
+		{"no dataset", []string{"--dataset", "none"}, cli.ExitUsage, "a dataset is a folder"},
+		{"unknown method", []string{"--methods", "magic"}, cli.ExitUsage, "known: hybrid"},
+		{"unknown rule", []string{"--methods", "unweaver", "--rules", "magic"}, cli.ExitUsage, "known: weighted"},
+		{"cut-off of zero", []string{"--k", "0"}, cli.ExitUsage, "want numbers from 1 to 100"},
+		{"cut-off that is no number", []string{"--k", "some"}, cli.ExitUsage, "want numbers from 1 to 100"},
+		{"a judge without a model", []string{"--answers"}, cli.ExitUsage, "it is builtin, which cannot judge"},
+		{
+			"a judge that costs",
+			[]string{
+				"--answers", "--set", "models.chat.provider=openai", "--set", "models.chat.model=m",
+				"--set", "models.chat.price.prompt=2", "--methods", "vector", "--runs", "1",
+			},
+			cli.ExitUsage, "add --yes to go on",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dataset(t, nil)
+			fake := &control{}
+			got := evaluate(t, fake, &queries{bodies: []string{ranked}}, tc.args...)
+			if got.exit != tc.exit || len(fake.asked) > 0 || !strings.Contains(got.err, tc.want) {
+				t.Errorf("%+v, asked %v", got, fake.asked)
+			}
+			if tc.name == "a judge that costs" {
+				contains(t, got.err, "(1 questions with answers, 3 rows, 1 runs)", "cost 0.04")
+			}
+		})
+	}
+}
+
+func TestAnEvaluationOfAnIndexThatDoesNotBuildFails(t *testing.T) {
+	dataset(t, nil)
+	held := finished(corpus.StatusHeld)
+	held.Reason = "failures"
+	got := evaluate(t, &control{statuses: []ops.Status{held}}, &queries{bodies: []string{ranked}}, "--methods", "vector")
+	if got.exit != cli.ExitFailed {
+		t.Errorf("%+v", got)
+	}
+	contains(t, got.err, "held failures", "see: unweaver status eval-my-set/g1")
+}

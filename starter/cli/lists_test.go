@@ -1,0 +1,66 @@
+package cli_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/starter/cli"
+)
+
+func TestGenerationsAreListedAsControlGivesThem(t *testing.T) {
+	fake := &control{kept: []artifact.Generation{
+		{
+			Generation: "20261122t020000z", Seq: 7, State: "current", Documents: 12, Chunks: 81, Classes: 300,
+			Created: time.Date(2026, 11, 22, 2, 0, 5, 0, time.UTC), ContentHash: "0123456789abcdef0123456789abcdef",
+		},
+		{Generation: "20261121t020000z", Seq: 6, State: "published"},
+	}}
+	got := run(t, fake, "generations", "--index", "docs")
+	lines := strings.Split(got.out, "\n")
+	want := "20261122t020000z 7 current 12 81 300 2026-11-22 02:00:05 0123456789abcdef"
+	if got.exit != cli.ExitDone || fake.asked[0] != "generations docs" || len(lines) != 4 ||
+		strings.Join(strings.Fields(lines[1]), " ") != want {
+		t.Errorf("%+v", got)
+	}
+	as := decoded(t, run(t, fake, "generations", "--index", "docs", "--json").out)
+	if list := as["generations"].([]any); as["index"] != "docs" || len(list) != 2 ||
+		list[0].(map[string]any)["seq"] != 7.0 {
+		t.Errorf("%v", as)
+	}
+}
+
+func TestRestoreWaitsForItsRun(t *testing.T) {
+	fake := &control{statuses: []ops.Status{finished(corpus.StatusRunning), finished(corpus.StatusFailed)}}
+	got := run(t, fake, "restore", "--index", "docs")
+	want := "restore docs,status docs/restore-1,status docs/restore-1"
+	if got.exit != cli.ExitFailed || strings.Join(fake.asked, ",") != want {
+		t.Errorf("%+v %v", got, fake.asked)
+	}
+}
+
+func TestDoctorFailsWhereAProbeFailsAndSaysWhatToDo(t *testing.T) {
+	fake := &control{checks: []ops.Check{{Name: "artifacts", OK: true, Detail: "/data store 01234567"}}}
+	got := run(t, fake, "doctor", "--set", "indexes.docs.corpus=/corpus", "--index", "docs")
+	if got.exit != cli.ExitDone || got.out != "ok    artifacts          /data store 01234567\n" ||
+		fake.spec.Corpus != "/corpus" {
+		t.Errorf("%+v %+v", got, fake.spec)
+	}
+	fake.checks = append(fake.checks,
+		ops.Check{Name: "classes", Detail: "connection refused", Hint: "start redis"},
+		ops.Check{Name: "vectors", Detail: "connection refused (start milvus)", Hint: "start milvus"},
+	)
+	got = run(t, fake, "doctor")
+	if got.exit != cli.ExitFailed || fake.spec.Index != "default" || strings.Count(got.out, "start milvus") != 1 {
+		t.Errorf("%+v", got)
+	}
+	contains(t, got.out, "FAIL  classes            connection refused\n", "start redis\n")
+	failing := run(t, fake, "doctor", "--json")
+	if as := decoded(t, failing.out); as["ok"] != false || len(as["checks"].([]any)) != 3 ||
+		failing.exit != cli.ExitFailed {
+		t.Errorf("%+v", failing)
+	}
+}
