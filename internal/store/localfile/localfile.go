@@ -1,124 +1,302 @@
 // Package localfile keeps local copies of segments that must be mapped: named by content, checked on arrival, evicted
 // by age of use when the cache is over its size.
+//
+// Processes may share a folder. A copy that is in use is locked (flock, shared) by whoever uses it, and a download by
+// whoever makes it, so that nobody takes either away, and what a dead process left is known by its lock being free.
 package localfile
 
 import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sort"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
+// incoming begins the names of downloads on their way.
+const incoming = ".in-"
+
+// abandoned is the age from which a download that nobody has locked belongs to no one: between the making of the file
+// and its lock lies a moment.
+const abandoned = time.Minute
+
 // Cache is safe for concurrent use.
 type Cache struct {
-	dir   string
-	limit int64
-	mu    sync.Mutex
-	busy  map[string]*sync.Mutex
+	dir    string
+	limit  int64
+	create func() (*os.File, error) // makes the file of a download
+
+	mu     sync.Mutex
+	busy   map[string]*turn   // by content
+	mapped map[mapKey]*shared // see Acquire
+	stale  map[string]bool    // contents to remove when nobody maps them
 }
 
-// New prepares a cache of at most limit bytes (0 = no limit). Files in use stay readable after eviction, as they are
-// mapped.
+// turn lets one caller at a time do something with a content.
+type turn struct {
+	token   chan struct{} // holds one while nobody has the turn
+	waiting int           // those who have it or wait for it
+}
+
+// New prepares a cache of at most limit bytes (0 = no limit), and removes the downloads that dead processes left.
 func New(dir string, limit int64) (*Cache, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fault.StoreDenied.At("make cache", dir).Because(err)
+		return nil, localFault("make cache", dir, err)
 	}
-	return &Cache{dir: dir, limit: limit, busy: map[string]*sync.Mutex{}}, nil
+	cache := &Cache{
+		dir: dir, limit: limit, busy: map[string]*turn{}, mapped: map[mapKey]*shared{}, stale: map[string]bool{},
+	}
+	cache.create = func() (*os.File, error) { return os.CreateTemp(dir, incoming+"*") }
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, localFault("read cache", dir, err)
+	}
+	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil && isIncoming(info) && time.Since(info.ModTime()) > abandoned {
+			cache.removeUnused(entry.Name())
+		}
+	}
+	return cache, nil
 }
 
-func (c *Cache) lock(name string) *sync.Mutex {
+func isIncoming(info fs.FileInfo) bool { return strings.HasPrefix(info.Name(), incoming) }
+
+// localFault is a failure of the local disk.
+func localFault(op, object string, err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fault.StoreFull.At(op, object).
+			Because(err).
+			Advise("free disk space there, or give the cache another folder")
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return fault.StoreDenied.At(op, object).Because(err).Advise("check the owner and mode of the folder")
+	}
+	return fault.StoreDown.At(op, object).Because(err)
+}
+
+// take waits for the turn at a content; done gives it on. Nobody waits for another content, and what nobody waits for is
+// not remembered.
+func (c *Cache) take(ctx context.Context, sha string) (done func(), err error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	mutex := c.busy[name]
-	if mutex == nil {
-		mutex = new(sync.Mutex)
-		c.busy[name] = mutex
+	mine := c.busy[sha]
+	if mine == nil {
+		mine = &turn{token: make(chan struct{}, 1)}
+		mine.token <- struct{}{}
+		c.busy[sha] = mine
 	}
-	return mutex
+	mine.waiting++
+	c.mu.Unlock()
+	leave := func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if mine.waiting--; mine.waiting == 0 {
+			delete(c.busy, sha)
+		}
+	}
+	select {
+	case <-mine.token:
+		return func() { mine.token <- struct{}{}; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, ctx.Err()
+	}
 }
 
-// Get gives the path of the local copy of an object whose content hashes to sha.
+func (c *Cache) path(sha string) string { return filepath.Join(c.dir, sha) }
+
+// Get gives the path of the local copy of an object whose content hashes to sha. The copy may be evicted as soon as Get
+// has returned; Open and Acquire keep it while they use it.
 func (c *Cache) Get(ctx context.Context, store blob.Store, key, sha string) (string, error) {
-	m := c.lock(sha)
-	m.Lock()
-	defer m.Unlock()
-	path := filepath.Join(c.dir, sha)
-	if _, err := os.Stat(path); err == nil {
-		now := time.Now()
-		_ = os.Chtimes(path, now, now) // the age of use; a failure only evicts earlier
-		return path, nil
-	}
-	body, _, err := store.Get(ctx, key, blob.All)
+	done, err := c.take(ctx, sha)
 	if err != nil {
 		return "", err
 	}
+	defer done()
+	pin, err := c.pinned(ctx, store, key, sha)
+	if err != nil {
+		return "", err
+	}
+	return c.path(sha), pin.Close()
+}
+
+// pinned brings a content where it is not here, and locks the copy against eviction until the file is closed. The caller
+// has the turn.
+func (c *Cache) pinned(ctx context.Context, store blob.Store, key, sha string) (*os.File, error) {
+	for brought := false; ; brought = true {
+		pin, err := c.pin(sha)
+		if err != nil {
+			return nil, localFault("open cache", c.path(sha), err)
+		}
+		if pin != nil {
+			now := time.Now()
+			_ = os.Chtimes(c.path(sha), now, now) // the age of use; a failure only evicts earlier
+			if brought {
+				c.evict()
+			}
+			return pin, nil
+		}
+		if err := c.download(ctx, store, key, sha); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// pin locks a copy that is here; nil when there is none.
+func (c *Cache) pin(sha string) (*os.File, error) {
+	for {
+		file, err := os.Open(c.path(sha))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil //nolint:nilnil // there is none, and that is no error
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := flock(file, unix.LOCK_SH); err != nil {
+			return nil, errors.Join(err, file.Close())
+		}
+		same, err := isAt(file, c.path(sha))
+		if err == nil && same {
+			return file, nil
+		}
+		if err = errors.Join(err, file.Close()); err != nil { // else it was removed before it was locked
+			return nil, err
+		}
+	}
+}
+
+// flock repeats what a signal interrupted. A file system without locks has none to wait for.
+func flock(file *os.File, how int) error {
+	for {
+		switch err := unix.Flock(int(file.Fd()), how); {
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.ENOTSUP), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.ENOLCK):
+			return nil
+		default:
+			return err
+		}
+	}
+}
+
+// isAt tells whether an open file is still the one at path.
+func isAt(file *os.File, path string) (bool, error) {
+	open, err := file.Stat()
+	if err != nil {
+		return false, err
+	}
+	there, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(open, there), err
+}
+
+// download brings a content, checks it, and gives it its name.
+func (c *Cache) download(ctx context.Context, store blob.Store, key, sha string) error {
+	body, _, err := store.Get(ctx, key, blob.All)
+	if err != nil {
+		return err
+	}
 	defer func() { _ = body.Close() }()
-	file, err := os.CreateTemp(c.dir, ".in-*")
+	file, err := c.create()
 	if err != nil {
-		return "", fault.StoreFull.At("write cache", c.dir).Because(err)
+		return localFault("write cache", c.dir, err)
 	}
-	defer func() { _ = os.Remove(file.Name()) }()
+	defer func() { _ = os.Remove(file.Name()) }() // it is gone already where it was renamed
+	defer func() { _ = file.Close() }()
+	if err := flock(file, unix.LOCK_EX); err != nil {
+		return localFault("lock cache", file.Name(), err)
+	}
 	hash := sha256.New()
-	_, err = io.Copy(io.MultiWriter(file, hash), body)
-	if cerr := file.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return "", fault.StoreDown.At("download", store.Location(key)).Because(err)
+	source := &remote{reader: body}
+	if _, err = io.Copy(io.MultiWriter(file, hash), source); err != nil {
+		if source.err == nil {
+			return localFault("write cache", c.dir, err)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if fault.As(err) != nil {
+			return err
+		}
+		return fault.StoreDown.At("download", store.Location(key)).Because(err)
 	}
 	if got := hex.EncodeToString(hash.Sum(nil)); got != sha {
-		return "", fault.SegmentDamage.At("download", store.Location(key)).
+		return fault.SegmentDamage.At("download", store.Location(key)).
 			Because(fmt.Sprintf("its content hashes to %s", got)).
 			Advise("the stored segment is damaged: run unweaver restore, or publish another generation")
 	}
-	if err := os.Rename(file.Name(), path); err != nil {
-		return "", fault.StoreFull.At("write cache", path).Because(err)
+	if err := os.Rename(file.Name(), c.path(sha)); err != nil {
+		return localFault("write cache", c.path(sha), err)
 	}
-	c.evict(sha)
-	return path, nil
+	return nil
 }
 
-// Drop forgets the copy of a content, so that the next Get brings it again.
+// remote remembers a failure of what is read, to tell it from one of what is written.
+type remote struct {
+	reader io.Reader
+	err    error
+}
+
+func (r *remote) Read(p []byte) (int, error) {
+	n, err := r.reader.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		r.err = err
+	}
+	return n, err
+}
+
+// removeUnused removes a file that nobody has locked; it reports whether it is gone.
+func (c *Cache) removeUnused(name string) bool {
+	path := filepath.Join(c.dir, name)
+	file, err := os.Open(path)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	defer func() { _ = file.Close() }()
+	if flock(file, unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return false
+	}
+	if same, err := isAt(file, path); err != nil || !same {
+		return false // another copy took its place
+	}
+	return os.Remove(path) == nil
+}
+
+// Drop removes the copy of a content, used or not, so that the next Get brings it again: for one that is damaged.
 func (c *Cache) Drop(sha string) {
-	m := c.lock(sha)
-	m.Lock()
-	defer m.Unlock()
-	_ = os.Remove(filepath.Join(c.dir, sha)) // there may be none
+	_ = os.Remove(c.path(sha)) // there may be none
 }
 
-// Open brings a content and opens it; a copy that turns out damaged is brought once more.
-func Open[T any](
-	ctx context.Context,
-	cache *Cache,
-	s blob.Store,
-	key, sha string,
-	open func(path string) (T, error),
-) (T, error) {
-	for again := false; ; again = true {
-		path, err := cache.Get(ctx, s, key, sha)
-		if err != nil {
-			var zero T
-			return zero, err
+// Forget says that a content will not be asked for again: its copy goes now, or when the last who maps it releases it.
+func (c *Cache) Forget(sha string) {
+	if c.removeUnused(sha) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key := range c.mapped {
+		if key.sha == sha {
+			c.stale[sha] = true
 		}
-		x, err := open(path)
-		if again || !fault.Is(err, fault.SegmentDamage) {
-			return x, err
-		}
-		cache.Drop(sha)
 	}
 }
 
-// evict removes the files used longest ago until the cache fits.
-func (c *Cache) evict(keep string) {
+// evict removes the copies used longest ago, but none in use, until the cache fits.
+func (c *Cache) evict() {
 	if c.limit <= 0 {
 		return
 	}
@@ -126,26 +304,24 @@ func (c *Cache) evict(keep string) {
 	if err != nil {
 		return
 	}
-	type file struct {
-		name string
-		size int64
-		at   time.Time
-	}
-	var fs []file
+	var files []fs.FileInfo
 	var total int64
-	for _, e := range entries {
-		if in, err := e.Info(); err == nil && in.Mode().IsRegular() {
-			fs = append(fs, file{e.Name(), in.Size(), in.ModTime()})
-			total += in.Size()
+	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
+			total += info.Size()
+			files = append(files, info)
 		}
 	}
-	sort.Slice(fs, func(i, j int) bool { return fs[i].at.Before(fs[j].at) })
-	for _, f := range fs {
+	sort.Slice(files, func(i, j int) bool { return files[i].ModTime().Before(files[j].ModTime()) })
+	for _, file := range files {
 		if total <= c.limit {
 			return
 		}
-		if f.name != keep && os.Remove(filepath.Join(c.dir, f.name)) == nil {
-			total -= f.size
+		if isIncoming(file) && time.Since(file.ModTime()) <= abandoned {
+			continue
+		}
+		if c.removeUnused(file.Name()) {
+			total -= file.Size()
 		}
 	}
 }

@@ -40,6 +40,9 @@ type fake struct {
 	number int64  // of the collection
 	made   uint64 // when it was
 	found  *milvuspb.QueryResults
+
+	searched []*milvuspb.SearchResults // answers, one after another; the last stays
+	asked    string                    // how many hits the last search wanted
 }
 
 func (f *fake) count(name string) {

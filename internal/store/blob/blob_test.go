@@ -1,0 +1,123 @@
+package blob_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/memory"
+)
+
+func TestSeveralFailuresAreOneFaultThatCountsThem(t *testing.T) {
+	denied := fault.StoreDenied.At("delete", "a").Because("it is locked").Advise("unlock it")
+	for name, c := range map[string]struct {
+		failures []error
+		want     string
+	}{
+		"none": {[]error{nil, nil}, ""},
+		"one":  {[]error{nil, denied}, "delete a: it is locked (unlock it)"},
+		"several": {
+			[]error{denied, nil, fault.StoreDown.At("delete", "b")},
+			"delete a: 2 of 3 objects failed, the first: it is locked (unlock it)",
+		},
+		"several without a cause": {
+			[]error{fault.StoreDown.At("delete", "a"), fault.StoreDown.At("delete", "b")},
+			"delete a: 2 of 2 objects failed",
+		},
+		"another kind of error": {[]error{io.ErrUnexpectedEOF, denied}, "unexpected EOF"},
+	} {
+		var failures blob.Failures
+		for _, err := range c.failures {
+			failures.Add(err)
+		}
+		err := failures.Err(len(c.failures))
+		text := ""
+		if err != nil {
+			text = err.Error()
+		}
+		if text != c.want {
+			t.Errorf("%s: got %q, want %q", name, text, c.want)
+		}
+	}
+}
+
+func TestTheFirstFailureDecidesWhatHappensNext(t *testing.T) {
+	var failures blob.Failures
+	failures.Add(fault.StoreDown.At("delete", "a").Because(io.ErrUnexpectedEOF))
+	failures.Add(fault.StoreDenied.At("delete", "b"))
+	err := failures.Err(2)
+	if !fault.Is(err, fault.StoreDown) || fault.KindOf(err) != fault.Transient || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestJSONIsReadAsItWasWritten(t *testing.T) {
+	type pointer struct {
+		Generation string `json:"generation"`
+		Epoch      int    `json:"epoch"`
+	}
+	store := memory.New()
+	want := pointer{"g1", 3}
+	if _, err := blob.WriteJSON(t.Context(), store, "p.json", want, blob.Cond{Absent: true}); err != nil {
+		t.Fatal(err)
+	}
+	raw, _, err := blob.Read(t.Context(), store, "p.json")
+	if err != nil || string(raw) != "{\n \"generation\": \"g1\",\n \"epoch\": 3\n}\n" {
+		t.Errorf("stored %q, %v", raw, err) // hashes of what is published rest on these bytes
+	}
+	var got pointer
+	if info, err := blob.ReadJSON(t.Context(), store, "p.json", &got); err != nil || got != want || info.ETag == "" {
+		t.Errorf("got %+v, %+v, %v", got, info, err)
+	}
+	if _, err := blob.WriteJSON(t.Context(), store, "p.json", want, blob.Cond{Absent: true}); !fault.Is(err, fault.Precondition) {
+		t.Errorf("a second one: %v", err)
+	}
+}
+
+func TestJSONThatCannotBeReadOrWrittenIsNamed(t *testing.T) {
+	store := memory.New()
+	var into map[string]int
+	if _, err := blob.ReadJSON(t.Context(), store, "absent", &into); !fault.Is(err, fault.NotFound) {
+		t.Errorf("absent: %v", err)
+	}
+	if _, err := blob.Write(t.Context(), store, "damaged", []byte(`{"a":`), blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := blob.ReadJSON(t.Context(), store, "damaged", &into)
+	if !fault.Is(err, fault.SegmentDamage) || fault.As(err).Object != "memory:damaged" {
+		t.Errorf("damaged: %v", err)
+	}
+	if _, err := blob.WriteJSON(t.Context(), store, "k", func() {}, blob.Cond{}); !fault.Is(err, fault.Internal) {
+		t.Errorf("what has no JSON: %v", err)
+	}
+}
+
+// breaking is a store whose bodies end in the middle.
+type breaking struct{ *memory.Store }
+
+func (b breaking) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
+	body, info, err := b.Store.Get(ctx, key, part)
+	if err != nil {
+		return nil, info, err
+	}
+	return io.NopCloser(io.MultiReader(io.LimitReader(body, 2), end{})), info, nil
+}
+
+type end struct{}
+
+func (end) Read([]byte) (int, error) { return 0, errors.New("the line broke") }
+
+func TestABodyThatBreaksIsTransientAndNamesItsObject(t *testing.T) {
+	store := breaking{memory.New()}
+	if _, err := blob.Write(t.Context(), store, "k", []byte("content"), blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := blob.Read(t.Context(), store, "k")
+	if !fault.Is(err, fault.StoreDown) || !strings.Contains(err.Error(), "memory:k") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,220 @@
+package s3_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/blobtest"
+	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/store/blob/s3"
+)
+
+// bucket is an S3 server over a store in memory, as far as the adapter asks: it proves what the adapter sends and how it
+// reads answers, where a real server is not at hand. Its pages are short.
+type bucket struct {
+	store   *memory.Store
+	mu      sync.Mutex
+	uploads map[string][][]byte
+	aborted int
+}
+
+const pageKeys = 3
+
+func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	key, query := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/b"), "/"), r.URL.Query()
+	switch {
+	case query.Has("list-type"):
+		b.list(w, query)
+	case query.Has("delete"):
+		var asked request
+		_ = xml.NewDecoder(r.Body).Decode(&asked)
+		for _, object := range asked.Object {
+			_ = b.store.Delete(r.Context(), object.Key)
+		}
+		fmt.Fprint(w, "<DeleteResult></DeleteResult>")
+	case query.Has("uploads") || query.Has("uploadId"):
+		b.multipart(w, r, key, query)
+	case r.Method == http.MethodPut:
+		raw, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the client broke off
+		}
+		b.put(w, r, key, raw)
+	case r.Method == http.MethodDelete:
+		_ = b.store.Delete(r.Context(), key)
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		b.get(w, r, key)
+	}
+}
+
+func refuse(w http.ResponseWriter, err error) {
+	status, code := http.StatusInternalServerError, "InternalError"
+	switch fault.CodeOf(err) {
+	case fault.NotFound:
+		status, code = http.StatusNotFound, "NoSuchKey"
+	case fault.Precondition:
+		status, code = http.StatusPreconditionFailed, "PreconditionFailed"
+	}
+	w.WriteHeader(status)
+	fmt.Fprintf(w, "<Error><Code>%s</Code><Message>%v</Message></Error>", code, err)
+}
+
+func (b *bucket) put(w http.ResponseWriter, r *http.Request, key string, raw []byte) (blob.Info, bool) {
+	cond := blob.Cond{Absent: r.Header.Get("If-None-Match") == "*", Match: strings.Trim(r.Header.Get("If-Match"), `"`)}
+	info, err := blob.Write(r.Context(), b.store, key, raw, cond)
+	if err != nil {
+		refuse(w, err)
+		return info, false
+	}
+	w.Header().Set("ETag", `"`+info.ETag+`"`)
+	return info, true
+}
+
+func (b *bucket) get(w http.ResponseWriter, r *http.Request, key string) {
+	raw, info, err := blob.Read(r.Context(), b.store, key)
+	if match := strings.Trim(r.Header.Get("If-Match"), `"`); err == nil && match != "" && match != info.ETag {
+		err = fault.Precondition.At("read", key)
+	}
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	w.Header().Set("ETag", `"`+info.ETag+`"`)
+	http.ServeContent(w, withoutConditions(r), key, info.Modified, bytes.NewReader(raw))
+}
+
+func withoutConditions(r *http.Request) *http.Request {
+	r = r.Clone(r.Context())
+	r.Header.Del("If-Match")
+	return r
+}
+
+func (b *bucket) list(w http.ResponseWriter, query url.Values) {
+	after := query.Get("start-after") + query.Get("continuation-token")
+	type object struct {
+		Key, ETag, LastModified string
+		Size                    int64
+	}
+	result := struct {
+		XMLName               xml.Name `xml:"ListBucketResult"`
+		EncodingType          string
+		IsTruncated           bool
+		NextContinuationToken string
+		Contents              []object
+	}{EncodingType: "url"}
+	last := ""
+	for info, err := range b.store.List(context.Background(), query.Get("prefix"), after) {
+		if err != nil {
+			break
+		}
+		if len(result.Contents) == pageKeys {
+			result.IsTruncated, result.NextContinuationToken = true, last
+			break
+		}
+		last = info.Key
+		result.Contents = append(result.Contents, object{
+			url.QueryEscape(info.Key), `"` + info.ETag + `"`, info.Modified.UTC().Format("2006-01-02T15:04:05.000Z"), info.Size,
+		})
+	}
+	_ = xml.NewEncoder(w).Encode(result)
+}
+
+func (b *bucket) multipart(w http.ResponseWriter, r *http.Request, key string, query url.Values) {
+	id := query.Get("uploadId")
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case query.Has("uploads"):
+		id = fmt.Sprint("upload", len(b.uploads))
+		b.uploads[id] = nil
+		fmt.Fprintf(w, "<InitiateMultipartUploadResult><UploadId>%s</UploadId></InitiateMultipartUploadResult>", id)
+	case r.Method == http.MethodPut:
+		number, _ := strconv.Atoi(query.Get("partNumber"))
+		for len(b.uploads[id]) < number {
+			b.uploads[id] = append(b.uploads[id], nil)
+		}
+		b.uploads[id][number-1] = raw
+		w.Header().Set("ETag", fmt.Sprintf(`"part%d"`, number))
+	case r.Method == http.MethodDelete:
+		b.aborted++
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		if info, ok := b.put(w, r, key, slices.Concat(b.uploads[id]...)); ok {
+			fmt.Fprintf(w, `<CompleteMultipartUploadResult><ETag>"%s"</ETag></CompleteMultipartUploadResult>`, info.ETag)
+		}
+	}
+}
+
+// faked opens a store over a bucket of its own.
+func faked(t *testing.T) (*s3.Store, *bucket) {
+	t.Helper()
+	b := &bucket{store: memory.New(), uploads: map[string][][]byte{}}
+	server := httptest.NewServer(b)
+	t.Cleanup(server.Close)
+	store, err := s3.Open(t.Context(), s3.Config{
+		Bucket: "b", Prefix: "some/prefix", Endpoint: server.URL, Region: "us-east-1", PathStyle: true,
+		Setting: "stores.artifacts",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store, b
+}
+
+func TestConformanceOnAFake(t *testing.T) {
+	blobtest.Run(t, func(t *testing.T) blob.Store {
+		store, _ := faked(t)
+		return store
+	})
+}
+
+func TestPartsOfAnUploadThatFailsAreGivenUp(t *testing.T) {
+	store, b := faked(t)
+	body := make([]byte, 20<<20)
+	if _, err := store.Put(t.Context(), "k", bytes.NewReader(body), int64(len(body))+1, blob.Cond{}); err == nil {
+		t.Error("a body that ends early was stored")
+	}
+	if b.aborted != 1 {
+		t.Errorf("%d uploads were given up: their parts are paid for", b.aborted)
+	}
+	if _, err := store.Put(t.Context(), "k", bytes.NewReader(body), -1, blob.Cond{Absent: true}); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := store.Stat(t.Context(), "k"); err != nil || info.Size != int64(len(body)) {
+		t.Errorf("stored %+v, %v", info, err)
+	}
+	if _, err := store.Put(t.Context(), "k", bytes.NewReader(body), -1, blob.Cond{Absent: true}); !fault.Is(err, fault.Precondition) {
+		t.Errorf("a second If-None-Match: %v", err)
+	}
+}
+
+func TestKeysLieBelowThePrefix(t *testing.T) {
+	store, b := faked(t)
+	if _, err := blob.Write(t.Context(), store, "k", []byte("x"), blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.store.Stat(t.Context(), "some/prefix/k"); err != nil {
+		t.Error(err)
+	}
+	if got := store.Location("k"); got != "s3://b/some/prefix/k" {
+		t.Errorf("location %s", got)
+	}
+}

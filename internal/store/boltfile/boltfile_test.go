@@ -1,0 +1,70 @@
+package boltfile_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	bbolt "go.etcd.io/bbolt"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/boltfile"
+)
+
+func TestAFileIsMadeWithItsBucketsAndOpenedAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	for _, buckets := range [][]string{{"a"}, {"a", "b"}} { // a later version has one more
+		raw := make([][]byte, len(buckets))
+		for i, name := range buckets {
+			raw[i] = []byte(name)
+		}
+		db, err := boltfile.Open(path, false, raw...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = db.Update(func(tx *bbolt.Tx) error {
+			for _, name := range raw {
+				bucket := tx.Bucket(name)
+				if bucket == nil {
+					return fmt.Errorf("there is no bucket %s", name)
+				}
+				if err := bucket.Put([]byte("k"), []byte("v")); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err = errors.Join(err, db.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("others may read it: %v, %v", st.Mode(), err)
+	}
+}
+
+func TestFailuresNameTheFileAndTheWayOut(t *testing.T) {
+	for failure, want := range map[error]fault.Code{
+		syscall.ENOSPC:                               fault.StoreFull,
+		fmt.Errorf("write: %w", syscall.ENOSPC):      fault.StoreFull,
+		syscall.EIO:                                  fault.StoreDown,
+		errors.New("something that is not an errno"): fault.StoreDown,
+	} {
+		err := boltfile.Wrap("write", "the/file", failure)
+		if !fault.Is(err, want) || fault.As(err).Object != "the/file" || !errors.Is(err, failure) {
+			t.Errorf("%v: got %v", failure, err)
+		}
+	}
+	if err := boltfile.Wrap("write", "the/file", nil); err != nil {
+		t.Errorf("no failure gave %v", err)
+	}
+}
+
+func TestAFolderInTheWayIsAnError(t *testing.T) {
+	if _, err := boltfile.Open(t.TempDir(), false); err == nil {
+		t.Error("a folder was opened")
+	}
+}
