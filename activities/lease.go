@@ -12,8 +12,10 @@ func (a *Activities) TakeLease(ctx context.Context, b workflows.Build) (int64, e
 	var fence int64
 	err := a.short(ctx, b, "lease", func(ctx context.Context, run *build.Run) error {
 		var err error
-		fence, err = build.TakeLease(ctx, run.Index, holder(ctx), a.Engine.Closed)
-		return err
+		if fence, err = build.TakeLease(ctx, run.Index, holder(ctx), a.Engine.Closed); err != nil {
+			return err
+		}
+		return run.Settle(ctx)
 	})
 	return fence, err
 }

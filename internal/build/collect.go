@@ -2,41 +2,102 @@ package build
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/stage/collect"
+	"github.com/unweaver/unweaver/internal/store/artifact"
 )
 
-// Collect deletes scratch and what nothing names any more. The report comes first: it is made from scratch.
+// Collect deletes scratch and what nothing names any more: generations beyond the kept ones with their segments, class
+// records, vector rows and collections, and ledger entries that no generation of any index lists. The report comes
+// first: it is made from scratch. A generation that cannot be read is told and left.
 func (r *Run) Collect(ctx context.Context, holder Holder) error {
 	if err := r.Report(ctx, holder, Ending{Status: corpus.StatusRunning}); err != nil {
 		return err
 	}
-	current, _, err := r.Index.Current(ctx)
-	if err != nil {
-		return err
-	}
-	refs, err := r.Index.Refs(ctx)
-	if err != nil {
-		return err
-	}
-	leased, err := r.Coordination.Leased(ctx, r.Job.Index)
-	if err != nil {
-		return err
-	}
-	_, err = collect.Run(ctx, collect.In{
-		Artifacts: r.Index, Keep: r.Settings.Keep, Grace: time.Duration(r.Settings.Grace), Scratch: r.Index.Name + "/runs",
-		Refs: refs, Current: current, Leased: leased, Vectors: r.Vectors, Now: time.Now().UTC(),
-		CollPrefix: "uw_" + corpus.Sum(r.StoreID, r.Job.Index).Short(8) + "_", OnProgress: r.touch,
+	result, err := collect.Run(ctx, collect.In{
+		Artifacts: r.Index, Keep: r.Settings.Keep, Grace: time.Duration(r.Settings.Grace), Fence: r.Fence,
+		Readers: r.Coordination, Records: r.Records, Vectors: r.Vectors,
+		Collections: "uw_" + corpus.Sum(r.StoreID, r.Job.Index).Short(8) + "_",
+		OpenLive: func(ctx context.Context, sha string) (*live.File, func(), error) {
+			return r.segments.live(ctx, r, sha)
+		},
+		Guard:      func(ctx context.Context) error { return holds(ctx, r.Index, holder) },
+		Now:        time.Now().UTC(),
+		OnProgress: r.touch,
 	})
 	if err != nil {
 		return err
 	}
-	if _, err := r.Ledger.Sweep(ctx, ledger.Extract, time.Now()); err != nil {
+	for _, generation := range result.Damaged {
+		r.Log.Warn("generation not collected: it cannot be read", "run_id", r.Name(), "generation", generation)
+	}
+	if err := r.keepLedger(ctx); err != nil {
 		return err
 	}
 	r.Progress.Finish(corpus.Progress{Done: 1})
 	return nil
+}
+
+// holds fails when the lease is no longer this run's.
+func holds(ctx context.Context, index artifact.Index, holder Holder) error {
+	lease, _, err := readLease(ctx, index)
+	if err != nil {
+		return err
+	}
+	if lease.Workflow != holder.Workflow || lease.Run != holder.Run {
+		return fault.LeaseHeld.At("collect", index.Name).
+			Because("another run builds it: " + strings.TrimPrefix(lease.Workflow, "build/"))
+	}
+	return nil
+}
+
+// keepLedger keeps every task's part of the ledger small. A generation that cannot be read keeps everything.
+func (r *Run) keepLedger(ctx context.Context) error {
+	names, err := artifact.Names(ctx, r.Artifacts)
+	if err != nil {
+		return err
+	}
+	indexes := make([]artifact.Index, 0, len(names))
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		indexes = append(indexes, artifact.Index{Store: r.Artifacts, Name: name})
+	}
+	for _, task := range ledger.Tasks() {
+		listed := collect.Listed(ctx, indexes, task)
+		_, err := r.Ledger.Upkeep(ctx, task, listed, time.Now())
+		if artifact.IsDamage(err) {
+			r.Log.Warn("ledger not cleaned: what it must keep cannot be read", "run_id", r.Name(), "task", task)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		r.Progress.Touch()
+	}
+	return nil
+}
+
+// Settle finishes what a collector that died was deleting, so that what this run finds from now on is there to stay.
+func (r *Run) Settle(ctx context.Context) error { return collect.Settle(ctx, r.Index, r.Vectors) }
+
+// reclaim takes what a manifest names off the list of what is about to be deleted.
+func (r *Run) reclaim(ctx context.Context, manifest *corpus.Manifest) error {
+	var wanted []string
+	for _, segment := range manifest.Segments.All() {
+		wanted = append(wanted, segment.SHA256)
+	}
+	collections := manifest.Collections
+	missing, err := collect.Reclaim(ctx, r.Index, wanted, collections.Classes, collections.Chunks)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	return fault.SegmentDamage.At("publish", r.Name()).
+		Because("segment " + missing[0] + " that it names is being deleted").
+		Advise("build it again: unweaver index --index " + r.Job.Index)
 }

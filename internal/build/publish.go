@@ -114,6 +114,9 @@ func (r *Run) publish(ctx context.Context) (Published, error) {
 	if err := r.collectionsReady(ctx, &manifest, total.Written.Rows); err != nil {
 		return out, err
 	}
+	if err := r.reclaim(ctx, &manifest); err != nil {
+		return out, err
+	}
 	sha, err := publish.Store(ctx, r.Index, &manifest, state)
 	if err != nil {
 		return out, err

@@ -21,7 +21,6 @@ import (
 type IndexRequest struct {
 	Spec          corpus.Spec `json:"spec"`
 	Generation    string      `json:"generation"` // empty: attach to a running build, else the start time
-	DryRun        bool        `json:"dry_run"`
 	ReplaceCorpus bool        `json:"replace_corpus"`
 }
 
@@ -50,6 +49,8 @@ type Check struct {
 // index stands for its newest run.
 type Control interface {
 	Index(ctx context.Context, r IndexRequest) (Run, error)
+	// Estimate tells what a build would do and cost. It takes nothing: no lease, no run, no key, no model, no write.
+	Estimate(ctx context.Context, r IndexRequest) (corpus.Report, error)
 	Status(ctx context.Context, run string) (Status, error)
 	// Pause returns once no paid call of the run can start any more; what is in flight is paid for and kept.
 	Pause(ctx context.Context, run string) error
@@ -95,6 +96,8 @@ type Service struct {
 	Stores    *wiring.Stores
 	Models    *wiring.Models
 	Heartbeat time.Duration
+
+	SearchAttributes bool // the engine's namespace knows those of runs
 }
 
 var (

@@ -16,9 +16,6 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// drySuffix ends the generation of a dry run that nobody named.
-const drySuffix = "-dry"
-
 // stamp names a generation after the present.
 func stamp() string { return strings.ToLower(time.Now().UTC().Format("20060102T150405Z")) }
 
@@ -50,22 +47,21 @@ func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) 
 		return Run{}, err
 	}
 	if generation == "" {
-		running, err := s.running(ctx, spec, digest, request.DryRun)
+		running, err := s.running(ctx, spec, digest)
 		if err != nil || running != "" {
 			return Run{Run: running, Attached: true}, err
 		}
 		generation = stamp()
-		if request.DryRun {
-			generation += drySuffix
-		}
 	}
 	return s.start(ctx, spec.Index, generation, workflows.Build{
 		Index:         spec.Index,
 		Generation:    generation,
 		Spec:          digest.String(),
-		DryRun:        request.DryRun,
 		ReplaceCorpus: request.ReplaceCorpus,
 		Heartbeat:     s.Heartbeat,
+		Shape:         workflows.DefaultShape(),
+
+		SearchAttributes: s.SearchAttributes,
 	})
 }
 
@@ -89,15 +85,12 @@ func (s *Service) start(ctx context.Context, index, generation string, build wor
 }
 
 // running finds a build of the index that runs with the same corpus and configuration. One with another is an error.
-func (s *Service) running(ctx context.Context, spec corpus.Spec, digest corpus.Digest, dry bool) (string, error) {
+func (s *Service) running(ctx context.Context, spec corpus.Spec, digest corpus.Digest) (string, error) {
 	open, damaged, err := s.openBuilds(ctx, spec.Index)
 	if err = errors.Join(err, damaged); err != nil {
 		return "", err
 	}
 	for _, run := range open {
-		if strings.HasSuffix(run, drySuffix) != dry {
-			continue
-		}
 		state, err := s.state(ctx, run)
 		if err != nil {
 			return "", err
@@ -135,7 +128,10 @@ func (s *Service) Restore(ctx context.Context, index string) (Run, error) {
 	if _, err := s.Generations(ctx, index); err != nil {
 		return Run{}, err
 	}
-	build := workflows.Build{Index: index, Generation: restoreGeneration + stamp(), Heartbeat: s.Heartbeat}
+	build := workflows.Build{
+		Index: index, Generation: restoreGeneration + stamp(), Heartbeat: s.Heartbeat, Shape: workflows.DefaultShape(),
+		SearchAttributes: s.SearchAttributes,
+	}
 	run := index + "/" + build.Generation
 	options := client.StartWorkflowOptions{
 		ID:                                       workflowID(run),

@@ -5,39 +5,23 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/corpus"
 )
 
-// problemField begins the fields of a run's progress that hold problems.
-const problemField = "problem/"
+// take fills in what the processes that work on the run did and paid for, and tells how much of the stage is done.
+func (s *Status) take(total build.Account, stage string) (done int64) {
+	total.Fill(&s.Report)
+	return total.Done[stage]
+}
 
-// merge sums progress: what was paid over all attempts, what is done by the furthest attempt of each batch. Fields that
-// cannot be read are left out.
-func (s *Status) merge(all map[string][]byte, stage string) (done int64) {
-	var total corpus.Progress
-	furthest := map[string]int64{}
-	for field, raw := range all {
-		if strings.HasPrefix(field, problemField) {
-			var problem corpus.Problem
-			if json.Unmarshal(raw, &problem) == nil && problem.Code != "" {
-				s.Problems = append(s.Problems, problem)
-			}
-			continue
-		}
-		var progress corpus.Progress
-		if json.Unmarshal(raw, &progress) != nil {
-			continue
-		}
-		total.Add(progress)
-		if progress.Stage == stage {
-			unit := field[:max(0, strings.LastIndexByte(field, '/'))]
-			furthest[unit] = max(furthest[unit], progress.Done)
+// show adds what units of the run fail with right now. What cannot be read is left out.
+func (s *Status) show(problems map[string][]byte) {
+	for _, raw := range problems {
+		var problem corpus.Problem
+		if json.Unmarshal(raw, &problem) == nil && problem.Code != "" {
+			s.Problems = append(s.Problems, problem)
 		}
 	}
-	for _, n := range furthest {
-		done += n
-	}
-	s.Fill(total)
 	slices.SortFunc(s.Problems, func(a, b corpus.Problem) int { return strings.Compare(a.Detail, b.Detail) })
-	return done
 }

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 
+	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -127,14 +128,17 @@ func (s *Service) control(ctx context.Context, run string, out *Status) {
 	out.note(err)
 }
 
-// progress adds what the batches of the run wrote, and how far that is.
+// progress adds what the processes that work on the run wrote, and how far that is.
 func (s *Service) progress(ctx context.Context, run string, state corpus.RunState, out *Status) {
-	all, err := s.Stores.Coordination.Progress(ctx, run)
+	problems, err := s.Stores.Coordination.Problems(ctx, run)
+	out.note(err)
+	out.show(problems)
+	total, err := build.Totals(ctx, s.Stores.Coordination, run)
 	if err != nil {
 		out.note(err)
 		return
 	}
-	done := out.merge(all, state.Stage)
+	done := out.take(total, state.Stage)
 	now := time.Now().UTC()
 	out.Seconds = now.Sub(out.Started).Seconds()
 	if state.Stage == "" {

@@ -16,14 +16,6 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// updateCancel is the update that ends a run; workers of an older version do not know it.
-const updateCancel = "cancel"
-
-// resumeInput is what the update resume takes; workers of an older version take nothing and ignore it.
-type resumeInput struct {
-	Budget *corpus.Budget `json:"budget,omitempty"`
-}
-
 // patience is how long a command waits for a worker to obey it. A worker that lives answers within seconds.
 const patience = 90 * time.Second
 
@@ -57,7 +49,15 @@ func (s *Service) Resume(ctx context.Context, name string, budget *corpus.Budget
 				calls(state.Report), tokens(state.Report), state.Report.Cost)).
 			Advise("give it a new one, counted from the run's beginning: --budget-calls, --budget-tokens or --budget-money")
 	}
-	return s.command(ctx, run, workflows.UpdateResume, resumeInput{budget})
+	return s.command(ctx, run, workflows.UpdateResume, workflows.Resume{Budget: limited(budget)})
+}
+
+// limited is a budget as workflows take it.
+func limited(budget *corpus.Budget) *workflows.Budget {
+	if budget == nil {
+		return nil
+	}
+	return &workflows.Budget{Calls: budget.Calls, Tokens: budget.Tokens, Money: budget.Money}
 }
 
 func spent(report corpus.Report) bool {
@@ -80,10 +80,10 @@ func (s *Service) Cancel(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	err = s.command(ctx, run, updateCancel)
+	err = s.command(ctx, run, workflows.UpdateCancel)
 	switch {
 	case errors.Is(err, errUnknownUpdate):
-		return s.refused(ctx, run, updateCancel, s.Client.CancelWorkflow(ctx, workflowID(run), ""))
+		return s.refused(ctx, run, workflows.UpdateCancel, s.Client.CancelWorkflow(ctx, workflowID(run), ""))
 	case errors.Is(err, errUnanswered):
 		if other := s.Client.CancelWorkflow(ctx, workflowID(run), ""); other != nil {
 			return errors.Join(err, s.fault(other))

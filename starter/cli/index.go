@@ -38,14 +38,19 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 completed with errors, 4 not published 
 				return err
 			}
 			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-				run, err := control.Index(
-					ctx,
-					ops.IndexRequest{Spec: spec, Generation: generation, DryRun: dry, ReplaceCorpus: replace},
-				)
+				request := ops.IndexRequest{Spec: spec, Generation: generation, ReplaceCorpus: replace}
+				if dry {
+					report, err := control.Estimate(ctx, request)
+					if err != nil {
+						return err
+					}
+					return a.print(report, func(w io.Writer) { estimated(w, report) })
+				}
+				run, err := control.Index(ctx, request)
 				if err != nil {
 					return err
 				}
-				if !wait && !dry && !a.started { // a stack of this command's own would end with it
+				if !wait && !a.started { // a stack of this command's own would end with it
 					return a.print(run, func(w io.Writer) {
 						what := "started"
 						if run.Attached {

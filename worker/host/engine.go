@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/unweaver/unweaver/activities"
+	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/workflows/visibility"
 )
@@ -20,8 +21,8 @@ type Engine struct{ Client client.Client }
 var _ activities.Engine = Engine{}
 
 // Closed implements activities.Engine.
-func (e Engine) Closed(ctx context.Context, workflow, run string) (bool, error) {
-	response, err := e.Client.DescribeWorkflowExecution(ctx, workflow, run)
+func (e Engine) Closed(ctx context.Context, holder build.Holder) (bool, error) {
+	response, err := e.Client.DescribeWorkflowExecution(ctx, holder.Workflow, holder.Run)
 	var gone *serviceerror.NotFound
 	if errors.As(err, &gone) {
 		return true, nil

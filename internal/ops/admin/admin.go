@@ -44,6 +44,7 @@ type resumed struct {
 func Handler(control ops.Control, token string) http.Handler {
 	mux := http.NewServeMux()
 	handle(mux, "index", control.Index)
+	handle(mux, "estimate", control.Estimate)
 	handle(mux, "status", func(ctx context.Context, run named) (ops.Status, error) {
 		return control.Status(ctx, run.Name)
 	})
@@ -175,6 +176,11 @@ func (c *Client) broken(method string, err error) error {
 	return fault.EngineDown.At("read the answer of "+method+" from the embedded stack at", c.Base).
 		Because(err).
 		Advise("see its log; start it again with: unweaver dev")
+}
+
+// Estimate implements ops.Control.
+func (c *Client) Estimate(ctx context.Context, r ops.IndexRequest) (corpus.Report, error) {
+	return call[corpus.Report](ctx, c, "estimate", r)
 }
 
 // Index implements ops.Control.

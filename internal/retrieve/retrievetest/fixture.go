@@ -25,6 +25,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/segment"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/memory"
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
@@ -65,7 +66,7 @@ func NewStores(t testing.TB) Stores {
 	cache, err := localfile.New(t.TempDir(), 0)
 	check(t, err)
 	t.Cleanup(func() { check(t, vecs.Close()) })
-	return Stores{Blobs: NewBlobs(), Records: NewRecords(), Readers: NewReaders(), Vectors: vecs, Cache: cache}
+	return Stores{Blobs: memory.New(), Records: NewRecords(), Readers: NewReaders(), Vectors: vecs, Cache: cache}
 }
 
 func check(t testing.TB, err error) {

@@ -1,6 +1,7 @@
 package wiring
 
 import (
+	"context"
 	"os"
 	"sync"
 
@@ -142,4 +143,39 @@ func (m *Models) embedder(
 		openai.Config{BaseURL: url, APIKey: secret, Model: spec.Embedding.Model, Dimension: dimension},
 	)
 	return limits.Embedder{Embedder: model.MeterEmbedder(client, meter), Limits: m.limits("embed "+url, spec)}, nil
+}
+
+// Describe makes models that tell what they are and cannot be called: no key is needed.
+func (m *Models) Describe(spec corpus.Spec) (model.Set, error) {
+	set := model.Set{Chunks: builtin.Embedder{}, Classes: builtin.Embedder{}}
+	switch spec.Chat.Provider {
+	case "builtin":
+		set.Chat = builtin.Chat{}
+	case "recorded":
+		var err error
+		if set.Chat, err = m.recording(spec.Chat.File); err != nil {
+			return set, err
+		}
+	default:
+		client := openai.New(openai.Config{BaseURL: endpoint(spec.Chat.BaseURL), Model: spec.Chat.Model})
+		set.Chat = model.MeterChat(client, uncallable{})
+	}
+	if spec.Embedding.Provider != "builtin" {
+		client := openai.NewEmbedder(openai.Config{
+			BaseURL: endpoint(spec.Embedding.BaseURL), Model: spec.Embedding.Model, Dimension: spec.Embedding.Dimension,
+		})
+		set.Chunks = model.MeterEmbedder(client, uncallable{})
+		if spec.Embedding.Classes != "lexical" {
+			set.Classes = set.Chunks
+		}
+	}
+	return set, nil
+}
+
+// uncallable is the meter of models that are only described.
+type uncallable struct{}
+
+// Begin implements model.Meter.
+func (uncallable) Begin(_ context.Context, task string) (func(model.Usage, bool), error) {
+	return nil, fault.Internal.At("call a model to", task).Because("an estimate calls none")
 }

@@ -1,0 +1,26 @@
+package ops
+
+import (
+	"context"
+
+	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// Estimate implements Control.
+func (s *Service) Estimate(ctx context.Context, request IndexRequest) (corpus.Report, error) {
+	spec := request.Spec
+	if !corpus.ValidSlug(spec.Index) {
+		return corpus.Report{}, slug("index", spec.Index)
+	}
+	if spec.Corpus == "" {
+		return corpus.Report{}, fault.CorpusMissing.At("estimate", spec.Index).
+			Because("no corpus is given").
+			Advise("give a folder or s3://bucket/prefix as argument, or set indexes." + spec.Index + ".corpus")
+	}
+	return build.Estimate(ctx, build.Estimating{
+		Artifacts: s.Stores.Artifacts, Corpora: s.Stores.Corpus, StoreID: s.Stores.StoreID, Models: s.Models.Describe,
+		Settings: spec, ReplaceCorpus: request.ReplaceCorpus,
+	})
+}

@@ -1,0 +1,95 @@
+// Package overlay is a blob store that reads one store and writes another: what is written hides what lies below, and
+// what lies below never changes. An estimate runs real stages over it and takes nothing.
+package overlay
+
+import (
+	"context"
+	"io"
+	"iter"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// Store is the overlay. Deletions reach the upper store only.
+type Store struct{ lower, upper blob.Store }
+
+var _ blob.Store = Store{}
+
+// New lays upper over lower, which is only read.
+func New(lower, upper blob.Store) Store { return Store{lower, upper} }
+
+// Get implements blob.Store.
+func (s Store) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
+	body, info, err := s.upper.Get(ctx, key, part)
+	if fault.Is(err, fault.NotFound) {
+		return s.lower.Get(ctx, key, part)
+	}
+	return body, info, err
+}
+
+// Stat implements blob.Store.
+func (s Store) Stat(ctx context.Context, key string) (blob.Info, error) {
+	info, err := s.upper.Stat(ctx, key)
+	if fault.Is(err, fault.NotFound) {
+		return s.lower.Stat(ctx, key)
+	}
+	return info, err
+}
+
+// Put implements blob.Store: conditions are held to what is seen.
+func (s Store) Put(ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond) (blob.Info, error) {
+	if cond != (blob.Cond{}) {
+		seen, err := s.Stat(ctx, key)
+		switch {
+		case err != nil && !fault.Is(err, fault.NotFound):
+			return blob.Info{}, err
+		case err == nil && cond.Absent, cond.Match != "" && (err != nil || seen.ETag != cond.Match):
+			return blob.Info{}, fault.Precondition.At("write", s.Location(key))
+		}
+	}
+	return s.upper.Put(ctx, key, body, size, blob.Cond{})
+}
+
+// List implements blob.Store: both stores in one order, the upper one's objects where both have a key.
+func (s Store) List(ctx context.Context, prefix, after string) iter.Seq2[blob.Info, error] {
+	return func(yield func(blob.Info, error) bool) {
+		next, stop := iter.Pull2(s.upper.List(ctx, prefix, after))
+		defer stop()
+		above, aboveErr, more := next()
+		for below, err := range s.lower.List(ctx, prefix, after) {
+			if err != nil {
+				yield(below, err)
+				return
+			}
+			for more && aboveErr == nil && above.Key < below.Key {
+				if !yield(above, nil) {
+					return
+				}
+				above, aboveErr, more = next()
+			}
+			if more && aboveErr == nil && above.Key == below.Key {
+				below = above
+				above, aboveErr, more = next()
+			}
+			if !yield(below, nil) {
+				return
+			}
+		}
+		for more {
+			if !yield(above, aboveErr) || aboveErr != nil {
+				return
+			}
+			above, aboveErr, more = next()
+		}
+	}
+}
+
+// Delete implements blob.Store for what was written here.
+func (s Store) Delete(ctx context.Context, key string) error { return s.upper.Delete(ctx, key) }
+
+// DeleteAll implements blob.Store for what was written here.
+func (s Store) DeleteAll(ctx context.Context, keys []string) error { return s.upper.DeleteAll(ctx, keys) }
+
+// Location implements blob.Store.
+func (s Store) Location(key string) string { return s.lower.Location(key) }

@@ -1,0 +1,87 @@
+package overlay_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/blobtest"
+	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/store/blob/overlay"
+)
+
+func TestOverNothingItIsAStoreAsAnyOther(t *testing.T) {
+	blobtest.Run(t, func(*testing.T) blob.Store { return overlay.New(memory.New(), memory.New()) })
+}
+
+func keys(t *testing.T, store blob.Store) []string {
+	t.Helper()
+	var out []string
+	for info, err := range store.List(t.Context(), "", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, info.Key)
+	}
+	return out
+}
+
+func put(t *testing.T, store blob.Store, key, content string) {
+	t.Helper()
+	if _, err := blob.Write(t.Context(), store, key, []byte(content), blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(ctx context.Context, store blob.Store, key string) string {
+	raw, _, err := blob.Read(ctx, store, key)
+	if err != nil {
+		return "error: " + string(fault.CodeOf(err))
+	}
+	return string(raw)
+}
+
+func TestWhatIsWrittenHidesWhatLiesBelowAndChangesNothingThere(t *testing.T) {
+	lower := memory.New()
+	put(t, lower, "a", "below a")
+	put(t, lower, "c", "below c")
+	over := overlay.New(lower, memory.New())
+	put(t, over, "a", "above a")
+	put(t, over, "b", "above b")
+	put(t, over, "d", "above d")
+	if got := keys(t, over); !slices.Equal(got, []string{"a", "b", "c", "d"}) {
+		t.Errorf("listed %v", got)
+	}
+	for key, want := range map[string]string{"a": "above a", "b": "above b", "c": "below c"} {
+		if got := read(t.Context(), over, key); got != want {
+			t.Errorf("%s holds %q, want %q", key, got, want)
+		}
+	}
+	if err := over.Delete(t.Context(), "c"); err != nil {
+		t.Fatal(err)
+	}
+	if got := keys(t, lower); !slices.Equal(got, []string{"a", "c"}) || read(t.Context(), lower, "a") != "below a" {
+		t.Errorf("below: %v, a holds %q", got, read(t.Context(), lower, "a"))
+	}
+}
+
+func TestConditionsAreHeldToWhatIsSeen(t *testing.T) {
+	lower := memory.New()
+	put(t, lower, "a", "below")
+	over := overlay.New(lower, memory.New())
+	if _, err := blob.Write(t.Context(), over, "a", nil, blob.Cond{Absent: true}); !fault.Is(err, fault.Precondition) {
+		t.Errorf("an object that lies below counts as absent: %v", err)
+	}
+	info, err := over.Stat(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := blob.Write(t.Context(), over, "a", []byte("x"), blob.Cond{Match: info.ETag}); err != nil {
+		t.Error(err)
+	}
+	if _, err := blob.Write(t.Context(), over, "a", nil, blob.Cond{Match: info.ETag}); !fault.Is(err, fault.Precondition) {
+		t.Errorf("an old tag matches: %v", err)
+	}
+}
