@@ -73,7 +73,8 @@ func TestJSONIsReadAsItWasWritten(t *testing.T) {
 	if info, err := blob.ReadJSON(t.Context(), store, "p.json", &got); err != nil || got != want || info.ETag == "" {
 		t.Errorf("got %+v, %+v, %v", got, info, err)
 	}
-	if _, err := blob.WriteJSON(t.Context(), store, "p.json", want, blob.Cond{Absent: true}); !fault.Is(err, fault.Precondition) {
+	_, err = blob.WriteJSON(t.Context(), store, "p.json", want, blob.Cond{Absent: true})
+	if !fault.Is(err, fault.Precondition) {
 		t.Errorf("a second one: %v", err)
 	}
 }

@@ -88,8 +88,8 @@ func localFault(op, object string, err error) error {
 	return fault.StoreDown.At(op, object).Because(err)
 }
 
-// take waits for the turn at a content; done gives it on. Nobody waits for another content, and what nobody waits for is
-// not remembered.
+// take waits for the turn at a content; done gives it on. Nobody waits for another content, and what nobody waits for
+// is not remembered.
 func (c *Cache) take(ctx context.Context, sha string) (done func(), err error) {
 	c.mu.Lock()
 	mine := c.busy[sha]
@@ -133,8 +133,8 @@ func (c *Cache) Get(ctx context.Context, store blob.Store, key, sha string) (str
 	return c.path(sha), pin.Close()
 }
 
-// pinned brings a content where it is not here, and locks the copy against eviction until the file is closed. The caller
-// has the turn.
+// pinned brings a content where it is not here, and locks the copy against eviction until the file is closed. The
+// caller has the turn.
 func (c *Cache) pinned(ctx context.Context, store blob.Store, key, sha string) (*os.File, error) {
 	for brought := false; ; brought = true {
 		pin, err := c.pin(sha)

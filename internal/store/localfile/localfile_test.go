@@ -361,8 +361,10 @@ func TestADownloadThatFailsLeavesNothingAndSaysWhy(t *testing.T) {
 		want    fault.Code
 		says    string
 	}{
-		"absent":          {func(s *source) { s.Store = memory.New() }, fault.NotFound, "does not exist"},
-		"another content": {func(s *source) { _, _ = blob.Write(context.Background(), s.Store, "k", []byte("x"), blob.Cond{}) }, fault.SegmentDamage, "hashes to"},
+		"absent": {func(s *source) { s.Store = memory.New() }, fault.NotFound, "does not exist"},
+		"another content": {func(s *source) {
+			_, _ = blob.Write(context.Background(), s.Store, "k", []byte("x"), blob.Cond{})
+		}, fault.SegmentDamage, "hashes to"},
 		"breaks": {func(s *source) {
 			s.body = func(io.ReadCloser) io.ReadCloser { return io.NopCloser(&failing{broken}) }
 		}, fault.StoreDown, "the line broke"},

@@ -76,7 +76,8 @@ func TestAServerThatDoesNotAnswerIsNotWaitedForBeyondTheDeadline(t *testing.T) {
 
 func TestAURLThatNamesNoServerIsRefusedWithoutItsPassword(t *testing.T) {
 	for _, url := range []string{
-		"http://:secret@localhost", "redis://:secret@host:port", "redis+cluster://:secret@a:x,b:y", "redis://:secret@h/notanumber",
+		"http://:secret@localhost", "redis://:secret@host:port", "redis+cluster://:secret@a:x,b:y",
+		"redis://:secret@h/notanumber",
 	} {
 		_, err := redisconn.Open(t.Context(), url)
 		wants(t, err, fault.BadConfig, "stores.classes")

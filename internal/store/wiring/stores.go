@@ -193,12 +193,14 @@ func (s *Stores) Corpus(ctx context.Context, uri string) (blob.Store, error) {
 
 // NoPaths refuses path stores for a program that shares its stores with others.
 func NoPaths(c config.Stores, program string) error {
-	for _, x := range [][2]string{{"stores.artifacts", c.Artifacts}, {"stores.classes", c.Classes}, {"stores.vectors", c.Vectors}} {
-		why := x[0] + " is a path (" + x[1] + "): its files have one owner"
-		if x[1] == "" {
-			why = x[0] + " is not set"
+	for _, set := range []struct{ setting, place string }{
+		{"stores.artifacts", c.Artifacts}, {"stores.classes", c.Classes}, {"stores.vectors", c.Vectors},
+	} {
+		why := set.setting + " is a path (" + set.place + "): its files have one owner"
+		if set.place == "" {
+			why = set.setting + " is not set"
 		}
-		if IsPath(x[1]) {
+		if IsPath(set.place) {
 			return fault.BadConfig.At("start", program).
 				Because(why).
 				Advise("use unweaver dev, which runs every part in one process, or set URLs")

@@ -49,7 +49,8 @@ func (s *Store) wrapWrite(ctx context.Context, key string, cond blob.Cond, err e
 	case st == http.StatusNotImplemented, code(err) == "NotImplemented":
 		return fault.StoreDenied.At("write", s.Location(key)).
 			Because(err).
-			Advise("the store has no conditional writes, which the build lease and the published pointer rest on: use one that has (AWS S3, SeaweedFS 4.16 or later, versitygw)")
+			Advise("the store has no conditional writes, which the build lease and the published pointer rest on: " +
+				"use one that has (AWS S3, SeaweedFS 4.16 or later, versitygw)")
 	}
 	return s.wrap(ctx, "write", key, err)
 }
@@ -82,7 +83,8 @@ func (s *Store) wrap(ctx context.Context, op, key string, err error) error {
 		"InvalidClientTokenId",
 		"InvalidSecurity":
 		return denied(
-			"the credentials are not the store's: check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, the profile or the role of this process",
+			"the credentials are not the store's: check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, " +
+				"the profile or the role of this process",
 		)
 	case "AuthorizationHeaderMalformed",
 		"PermanentRedirect",

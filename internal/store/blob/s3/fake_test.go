@@ -22,8 +22,8 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob/s3"
 )
 
-// bucket is an S3 server over a store in memory, as far as the adapter asks: it proves what the adapter sends and how it
-// reads answers, where a real server is not at hand. Its pages are short.
+// bucket is an S3 server over a store in memory, as far as the adapter asks: it proves what the adapter sends and how
+// it reads answers, where a real server is not at hand. Its pages are short.
 type bucket struct {
 	store   *memory.Store
 	mu      sync.Mutex
@@ -201,7 +201,8 @@ func TestPartsOfAnUploadThatFailsAreGivenUp(t *testing.T) {
 	if info, err := store.Stat(t.Context(), "k"); err != nil || info.Size != int64(len(body)) {
 		t.Errorf("stored %+v, %v", info, err)
 	}
-	if _, err := store.Put(t.Context(), "k", bytes.NewReader(body), -1, blob.Cond{Absent: true}); !fault.Is(err, fault.Precondition) {
+	_, err := store.Put(t.Context(), "k", bytes.NewReader(body), -1, blob.Cond{Absent: true})
+	if !fault.Is(err, fault.Precondition) {
 		t.Errorf("a second If-None-Match: %v", err)
 	}
 }

@@ -184,7 +184,8 @@ func TestWhatMovesSlowlyIsLeftAlone(t *testing.T) {
 			time.Sleep(wait)
 		}
 	})
-	if _, err := blob.Write(t.Context(), store, "k", make([]byte, 7<<20), blob.Cond{}); err != nil || received.Load() != 7<<20 {
+	_, err := blob.Write(t.Context(), store, "k", make([]byte, 7<<20), blob.Cond{})
+	if err != nil || received.Load() != 7<<20 {
 		t.Errorf("the upload ended after %d bytes: %v", received.Load(), err)
 	}
 	if raw, _, err := blob.Read(t.Context(), store, "k"); err != nil || len(raw) != pieces*size {

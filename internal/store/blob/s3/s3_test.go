@@ -60,7 +60,8 @@ func TestLargeObjectsTravelInPartsUnderTheirCondition(t *testing.T) {
 	for _, size := range []int64{int64(len(big)), -1} {
 		key := fmt.Sprint("big", size)
 		// Hiding Seek and Len proves that nothing but the stream is needed.
-		if _, err := store.Put(t.Context(), key, io.MultiReader(bytes.NewReader(big)), size, blob.Cond{Absent: true}); err != nil {
+		stream := io.MultiReader(bytes.NewReader(big))
+		if _, err := store.Put(t.Context(), key, stream, size, blob.Cond{Absent: true}); err != nil {
 			t.Fatal(err)
 		}
 		got, in, err := blob.Read(t.Context(), store, key)

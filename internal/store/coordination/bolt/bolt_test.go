@@ -67,7 +67,8 @@ func TestAccountsAndControlOutliveAKilledProcess(t *testing.T) {
 
 func TestADamagedFileIsMadeAnew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.bolt.runs")
-	if err := os.WriteFile(path, []byte("this is no database at all, but long enough to be looked at"), 0o600); err != nil {
+	damaged := []byte("this is no database at all, but long enough to be looked at")
+	if err := os.WriteFile(path, damaged, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	store := open(t, path)

@@ -1,5 +1,5 @@
-// Package redis is the records adapter over Redis, alone or in cluster mode. Every record has a key of its own, which is
-// the record's: a cluster spreads them. Every command may arrive twice.
+// Package redis is the records adapter over Redis, alone or in cluster mode. Every record has a key of its own, which
+// is the record's: a cluster spreads them. Every command may arrive twice.
 package redis
 
 import (

@@ -71,10 +71,13 @@ func (e *statusError) rate() bool {
 }
 
 func (e *statusError) full() bool {
+	switch e.old() {
+	case commonpb.ErrorCode_MemoryQuotaExhausted, commonpb.ErrorCode_DiskQuotaExhausted,
+		commonpb.ErrorCode_InsufficientMemoryToLoad, commonpb.ErrorCode_OutOfMemory:
+		return true
+	}
 	c := e.st.GetCode()
-	return e.old() == commonpb.ErrorCode_MemoryQuotaExhausted || e.old() == commonpb.ErrorCode_DiskQuotaExhausted || e.old() == commonpb.ErrorCode_InsufficientMemoryToLoad ||
-		e.old() == commonpb.ErrorCode_OutOfMemory || c == codeMemory || c == codeDisk ||
-		c == codeQuota ||
+	return c == codeMemory || c == codeDisk || c == codeQuota ||
 		e.has("quota exceeded", "quota exhausted", "insufficient memory", "no space left")
 }
 
@@ -94,7 +97,8 @@ func (s *Store) wrap(ctx context.Context, op, object string, err error) error {
 	denied := func() error {
 		return fault.StoreDenied.At(op, object).
 			Because(err).
-			Advise("put the right user and password into stores.vectors (milvus://user:password@host), for example through UNWEAVER_STORES_VECTORS")
+			Advise("put the right user and password into stores.vectors (milvus://user:password@host), " +
+				"for example through UNWEAVER_STORES_VECTORS")
 	}
 	var se *statusError
 	if errors.As(err, &se) {

@@ -56,9 +56,12 @@ func failed(reply any) error {
 	if r, has := reply.(interface{ GetStatus() *commonpb.Status }); has {
 		st, ok = r.GetStatus(), true
 	}
-	if ok && st != nil &&
-		(st.GetErrorCode() != commonpb.ErrorCode_Success || st.GetCode() != 0) { //nolint:staticcheck // old servers set the old code alone
-		return &statusError{st}
+	if !ok || st == nil {
+		return nil
 	}
-	return nil
+	se := &statusError{st}
+	if se.old() == commonpb.ErrorCode_Success && st.GetCode() == 0 {
+		return nil
+	}
+	return se
 }

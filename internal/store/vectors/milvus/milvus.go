@@ -2,7 +2,8 @@
 // against here (docs/decisions/0005), so that the newer client can replace it behind the port:
 //
 //   - errors that come in Status.Code alone are made errors (guard.go);
-//   - the SDK's own retries, which would send a write twice or spend half a minute on a message that is too large, are off;
+//   - the SDK's own retries, which would send a write twice or spend half a minute on a message that is too large, are
+//     off;
 //   - every call has a deadline, as a server that is connected and silent is waited for otherwise;
 //   - loads are polled by us, with a deadline and an end at the first error;
 //   - nothing is written or searched through an alias, whose schema the SDK would keep from before a switch;
@@ -186,9 +187,10 @@ func (s *Store) describe(ctx context.Context, name string) (int, error) {
 func (s *Store) Create(ctx context.Context, name string, dim int) error {
 	have, err := s.describe(ctx, name)
 	if fault.Is(err, fault.NotFound) {
-		schema := entity.NewSchema().WithName(name).WithDescription("unweaver").
-			WithField(entity.NewField().WithName(fieldKey).WithDataType(entity.FieldTypeVarChar).WithIsPrimaryKey(true).WithIsAutoID(false).WithMaxLength(maxKey)).
-			WithField(entity.NewField().WithName(fieldVector).WithDataType(entity.FieldTypeFloatVector).WithDim(int64(dim)))
+		key := entity.NewField().WithName(fieldKey).WithDataType(entity.FieldTypeVarChar).
+			WithIsPrimaryKey(true).WithIsAutoID(false).WithMaxLength(maxKey)
+		vector := entity.NewField().WithName(fieldVector).WithDataType(entity.FieldTypeFloatVector).WithDim(int64(dim))
+		schema := entity.NewSchema().WithName(name).WithDescription("unweaver").WithField(key).WithField(vector)
 		err = s.c.CreateCollection(ctx, schema, 1, client.WithConsistencyLevel(entity.ClBounded))
 		if err = s.wrap(ctx, "create collection", name, err); err != nil {
 			if d, derr := s.describe(ctx, name); derr == nil && d == dim { // another worker was faster

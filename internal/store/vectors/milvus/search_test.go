@@ -139,7 +139,7 @@ func TestACollectionOfAnotherDimensionIsRefused(t *testing.T) {
 func TestWritesAreCutByBytes(t *testing.T) {
 	f := &fake{}
 	store := connect(t, f, grpc.MaxRecvMsgSize(64<<20)) // what Milvus takes
-	rows := make([]vectors.Row, 120_000)                // 120 thousand rows of 4 dimensions and long keys: more than 16 MiB
+	rows := make([]vectors.Row, 120_000)                // more than 16 MiB
 	for i := range rows {
 		rows[i] = vectors.Row{Key: fmt.Sprintf("%0128d", i), Vector: one[0].Vector}
 	}

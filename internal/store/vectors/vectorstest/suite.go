@@ -160,7 +160,11 @@ func bad(t *testing.T, store vectors.Store) {
 	for name, c := range map[string]struct {
 		v    []float32
 		want fault.Code
-	}{"NaN": {nan, fault.BadVector}, "zero": {make([]float32, Dim), fault.BadVector}, "dimension": {make([]float32, Dim+1), fault.DimensionChanged}} {
+	}{
+		"NaN":       {nan, fault.BadVector},
+		"zero":      {make([]float32, Dim), fault.BadVector},
+		"dimension": {make([]float32, Dim+1), fault.DimensionChanged},
+	} {
 		if err := store.Upsert(t.Context(), Collection, []vectors.Row{good, {Key: "bad", Vector: c.v}}); !fault.Is(
 			err,
 			c.want,

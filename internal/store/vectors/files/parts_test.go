@@ -1,0 +1,176 @@
+package files
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/vectors/vectorstest"
+)
+
+func TestDamageAnywhereButInTheExactRowsIsSeenAtOpen(t *testing.T) {
+	dir := t.TempDir()
+	store, _ := filled(t, dir, 50)
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	part := matching(t, dir, "*.part")[0]
+	whole, err := os.ReadFile(part)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := func(at int) []byte {
+		raw := append([]byte(nil), whole...)
+		raw[at] ^= 0x40
+		return raw
+	}
+	rows := 4*50*vectorstest.Dim + 4 // the exact rows and the checksum, at the end
+	for name, raw := range map[string][]byte{
+		"magic":                 flipped(0),
+		"dimension":             flipped(8),
+		"number of rows":        flipped(12),
+		"ends of keys":          flipped(20),
+		"keys":                  flipped(16 + 4*50 + 7),
+		"quantised rows":        flipped(len(whole) - rows - 100),
+		"checksum":              flipped(len(whole) - 1),
+		"cut by a byte":         whole[:len(whole)-1],
+		"cut in its header":     whole[:10],
+		"nothing but a header":  whole[:20],
+		"bytes after its end":   append(append([]byte(nil), whole...), 0),
+		"a file of zeros alone": make([]byte, len(whole)),
+	} {
+		if err := os.WriteFile(part, raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		damaged := open(t, dir)
+		if _, err := damaged.Count(t.Context(), "c"); !fault.Is(err, fault.SegmentDamage) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestADamagedDescriptionOfACollectionIsNamed(t *testing.T) {
+	for _, raw := range []string{"", "{", `{"dim":0}`, `{"dim":-4}`} {
+		dir := t.TempDir()
+		store, _ := filled(t, dir, 5)
+		if err := store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "c", "meta.json"), []byte(raw), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := open(t, dir).Count(t.Context(), "c"); !fault.Is(err, fault.SegmentDamage) {
+			t.Errorf("%q: %v", raw, err)
+		}
+	}
+}
+
+// What a crash left half written has another name, and is no part.
+func TestWhatACrashLeftIsNoPart(t *testing.T) {
+	dir := t.TempDir()
+	store, _ := filled(t, dir, 20)
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"00000001.part.tmp", "00000001.dead.tmp", "meta.json.tmp", "notes.txt", "x.part"} {
+		if err := os.WriteFile(filepath.Join(dir, "c", name), []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store = open(t, dir)
+	counts(t, store, 20)
+	if err := store.Upsert(t.Context(), "c", vectorstest.Rows(5, vectorstest.Dim, 77)); err != nil {
+		t.Fatal(err)
+	}
+	counts(t, store, 25)
+}
+
+// A merge that a crash cut off leaves rows twice: a search gives each once.
+func TestRowsThatAreThereTwiceAreFoundOnce(t *testing.T) {
+	dir := t.TempDir()
+	store, rs := filled(t, dir, 40)
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, "c", "00000000.part"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "c", "00000001.part"), raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	store = open(t, dir)
+	if err := store.Load(t.Context(), "c"); err != nil {
+		t.Fatal(err)
+	}
+	found, err := store.Search(t.Context(), "c", rs[0].Vector, 10)
+	if err != nil || len(found) != 10 {
+		t.Fatalf("%d hits, %v", len(found), err)
+	}
+	seen := map[string]bool{}
+	for _, hit := range found {
+		if seen[hit.Key] {
+			t.Errorf("%s is there twice", hit.Key)
+		}
+		seen[hit.Key] = true
+	}
+	remove(t, store, rs[:1]) // from both
+	if has, err := store.Has(t.Context(), "c", []string{rs[0].Key}); err != nil || has[0] {
+		t.Errorf("a deleted row is there: %v, %v", has, err)
+	}
+}
+
+func TestAReleasedCollectionAnswersNoSearches(t *testing.T) {
+	store, rs := filled(t, t.TempDir(), 10)
+	for _, loaded := range []bool{false, true, false, true} {
+		set := store.Release
+		if loaded {
+			set = store.Load
+		}
+		if err := set(t.Context(), "c"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Search(t.Context(), "c", rs[0].Vector, 1); (err == nil) != loaded {
+			t.Errorf("loaded %v: %v", loaded, err)
+		}
+	}
+}
+
+func TestRowsAreWrittenMergedDeletedAndSearchedAtOnce(t *testing.T) {
+	store, rs := filled(t, t.TempDir(), 200)
+	if err := store.Load(t.Context(), "c"); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for w := range 3 {
+		wg.Go(func() {
+			more := vectorstest.Rows(15*5, vectorstest.Dim, uint64(100+w))
+			for at := 0; at < len(more); at += 5 {
+				if err := store.Upsert(t.Context(), "c", more[at:at+5]); err != nil {
+					t.Error(err)
+				}
+				if err := store.Delete(t.Context(), "c", []string{more[at].Key}); err != nil {
+					t.Error(err)
+				}
+				if at%25 == 0 {
+					if err := store.Load(t.Context(), "c"); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+		wg.Go(func() {
+			for i := range 30 {
+				hits, err := store.Search(t.Context(), "c", rs[i].Vector, 1)
+				if err != nil || len(hits) != 1 || hits[0].Key != rs[i].Key {
+					t.Error(fmt.Sprint("row ", i, ": "), hits, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	counts(t, store, 200+3*15*4)
+}
