@@ -25,7 +25,7 @@ import (
 
 func main() {
 	path := flag.String("config", os.Getenv("UNWEAVER_CONFIG"), "configuration file")
-	probe := flag.Bool("probe", false, "ask the running query-api whether it is ready, and exit (for health checks)")
+	probe := flag.Bool("probe", false, "ask the running query-api whether it answers, and exit (for health checks)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -72,7 +72,8 @@ func (a *allowed) document(i int) bool {
 			return false
 		}
 	}
-	return (a.filter.From.IsZero() || !modified.Before(a.filter.From)) && (a.filter.To.IsZero() || modified.Before(a.filter.To))
+	from, to := a.filter.From, a.filter.To
+	return (from.IsZero() || !modified.Before(from)) && (to.IsZero() || modified.Before(to))
 }
 
 // numbers is the test of chunk numbers; nil when every chunk is allowed.

@@ -57,8 +57,8 @@ type Generation struct {
 
 // Open opens a generation by its manifest: the live and the search segment are copied and mapped, other segments are
 // read by range, the collections are loaded. The caller holds it and must Close it; ending ctx ends the opening and
-// nothing else. Errors: fault.NotFound where the manifest is gone, fault.SegmentDamage, fault.FormatUnknown for segments
-// of another version or analyser, and those of the stores.
+// nothing else. Errors: fault.NotFound where the manifest is gone, fault.SegmentDamage, fault.FormatUnknown for
+// segments of another version or analyser, and those of the stores.
 func Open(
 	ctx context.Context,
 	store blob.Store,

@@ -37,7 +37,9 @@ func open(t testing.TB, options retrievetest.Options) opened {
 	return opened{stores, built, generation}
 }
 
-func openBuilt(ctx context.Context, stores retrievetest.Stores, built retrievetest.Built) (*retrieve.Generation, error) {
+func openBuilt(
+	ctx context.Context, stores retrievetest.Stores, built retrievetest.Built,
+) (*retrieve.Generation, error) {
 	return retrieve.Open(ctx, stores.Blobs, stores.Cache, stores.Vectors, "sample", built.SHA, 3)
 }
 

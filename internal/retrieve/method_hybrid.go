@@ -126,7 +126,8 @@ func (r *Request) search(n int) (lists, error) {
 		found.classBM25.Hits = append(found.classBM25.Hits, fuse.Hit{ID: rank(hit.Doc), Score: hit.Score})
 	}
 	beside.Wait()
-	found.classSims, found.chunkSims, found.chunkLex = byID(found.classDense), byID(found.chunkDense), byID(found.chunkBM25)
+	found.classSims, found.chunkSims = byID(found.classDense), byID(found.chunkDense)
+	found.chunkLex = byID(found.chunkBM25)
 	if denseErr == nil {
 		denseErr = lexical.err
 	}

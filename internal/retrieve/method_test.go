@@ -61,7 +61,8 @@ func TestARegistryRefusesWhatIsAmbiguous(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	if _, err := retrieve.NewRegistry(named{name: "a", params: []retrieve.Param{size}}, named{name: "b", params: []retrieve.Param{size}}); err != nil {
+	both := []retrieve.Param{size}
+	if _, err := retrieve.NewRegistry(named{name: "a", params: both}, named{name: "b", params: both}); err != nil {
 		t.Errorf("two methods may have a parameter of one name: %v", err)
 	}
 }
@@ -77,9 +78,15 @@ func TestParametersAreCheckedAndHaveDefaults(t *testing.T) {
 		given map[string]any
 		want  retrieve.Params // nil: refused
 	}{
-		"nothing":           {nil, retrieve.Params{"whole": 5, "number": 1.0, "choice": "a", "switch": true}},
-		"all":               {map[string]any{"whole": 2.0, "number": 0.5, "choice": "b", "switch": false}, retrieve.Params{"whole": 2, "number": 0.5, "choice": "b", "switch": false}},
-		"the largest":       {map[string]any{"whole": 9.0, "number": 1.5}, retrieve.Params{"whole": 9, "number": 1.5, "choice": "a", "switch": true}},
+		"nothing": {nil, retrieve.Params{"whole": 5, "number": 1.0, "choice": "a", "switch": true}},
+		"all": {
+			map[string]any{"whole": 2.0, "number": 0.5, "choice": "b", "switch": false},
+			retrieve.Params{"whole": 2, "number": 0.5, "choice": "b", "switch": false},
+		},
+		"the largest": {
+			map[string]any{"whole": 9.0, "number": 1.5},
+			retrieve.Params{"whole": 9, "number": 1.5, "choice": "a", "switch": true},
+		},
 		"below":             {map[string]any{"whole": 1.0}, nil},
 		"above":             {map[string]any{"whole": 10.0}, nil},
 		"a fraction":        {map[string]any{"whole": 2.5}, nil},

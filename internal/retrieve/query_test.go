@@ -171,7 +171,9 @@ func TestWeightedVotingCountsTheBallotsOfTheNearestClasses(t *testing.T) {
 func TestEveryRuleElectsWithReasons(t *testing.T) {
 	o := open(t, retrievetest.Options{})
 	for _, rule := range retrieve.Methods().Rules() {
-		for _, params := range []retrieve.Params{nil, {"weights": "similarity"}, {"weights": "rank"}, {"ties": "similarity"}} {
+		for _, params := range []retrieve.Params{
+			nil, {"weights": "similarity"}, {"weights": "rank"}, {"ties": "similarity"},
+		} {
 			query := o.query(t, retrieve.Unweaver, "Oslo, the capital of Norway")
 			query.Rule, query.TopChunks, query.Params = rule, 3, params
 			result := o.run(t, query)

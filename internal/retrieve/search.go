@@ -122,7 +122,11 @@ func (r *Request) entities(places []uint32) error {
 }
 
 // ClassRecords reads class records in the order of classes; a missing one is damage that restore mends.
-func (s Searcher) ClassRecords(ctx context.Context, generation *Generation, classes []*live.Class) ([]rows.Record, error) {
+func (s Searcher) ClassRecords(
+	ctx context.Context,
+	generation *Generation,
+	classes []*live.Class,
+) ([]rows.Record, error) {
 	keys := make([]string, len(classes))
 	for i, class := range classes {
 		keys[i] = corpus.RecordKey(generation.Manifest.Store, generation.Manifest.Index, class.ID, class.Record)

@@ -122,7 +122,12 @@ func newResponse(index string, request Request, generation *retrieve.Generation)
 }
 
 // take turns found chunks and entities into the response.
-func (r *Response) take(ctx context.Context, generation *retrieve.Generation, found retrieve.Result, explain bool) error {
+func (r *Response) take(
+	ctx context.Context,
+	generation *retrieve.Generation,
+	found retrieve.Result,
+	explain bool,
+) error {
 	shown := map[corpus.ID]bool{}
 	for i, hit := range found.Chunks {
 		chunk, err := chunkOf(ctx, generation, hit.Live)

@@ -25,10 +25,12 @@ type parameter struct {
 }
 
 var (
-	plain      = map[string]any{"type": "string"}
-	count      = map[string]any{"type": "integer", "minimum": 0}
-	pinned     = parameter{"generation", plain}
-	howMany    = parameter{"limit", map[string]any{"type": "integer", "minimum": 1, "maximum": maxLimit, "default": defaultLimit}}
+	plain   = map[string]any{"type": "string"}
+	count   = map[string]any{"type": "integer", "minimum": 0}
+	pinned  = parameter{"generation", plain}
+	howMany = parameter{"limit", map[string]any{
+		"type": "integer", "minimum": 1, "maximum": maxLimit, "default": defaultLimit,
+	}}
 	ofAnIndex  = []int{http.StatusNotFound, http.StatusGone, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 	ofAQuery   = append([]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge}, ofParams...)
 	ofParams   = append([]int{http.StatusUnprocessableEntity, http.StatusTooManyRequests}, ofAnIndex...)

@@ -54,7 +54,8 @@ func TestListsHoldDocumentsCountsAndBlockMaxima(t *testing.T) {
 	builder := postings.NewBuilder()
 	add(t, builder, []string{"a", "b", "a"}, nil, []string{"b"}, []string{"c", "a"})
 	side := write(t, builder)
-	if !side.Fits() || side.Documents() != 4 || side.Average != 6.0/4 || !slices.Equal(side.Lengths, []uint32{3, 0, 1, 2}) {
+	if !side.Fits() || side.Documents() != 4 || side.Average != 6.0/4 ||
+		!slices.Equal(side.Lengths, []uint32{3, 0, 1, 2}) {
 		t.Errorf("%d documents of %v, on average %g", side.Documents(), side.Lengths, side.Average)
 	}
 	for term, want := range map[string]postings.List{
@@ -63,7 +64,8 @@ func TestListsHoldDocumentsCountsAndBlockMaxima(t *testing.T) {
 		"c": {Docs: []uint32{3}, Counts: []uint8{1}},
 	} {
 		list, ok := side.Find(term)
-		if !ok || !slices.Equal(list.Docs, want.Docs) || !slices.Equal(list.Counts, want.Counts) || len(list.Largest) != 1 {
+		if !ok || !slices.Equal(list.Docs, want.Docs) || !slices.Equal(list.Counts, want.Counts) ||
+			len(list.Largest) != 1 {
 			t.Errorf("%s: %+v", term, list)
 		}
 	}

@@ -196,7 +196,11 @@ func TestSpecification(t *testing.T) {
 }
 
 func TestBadPoolsAreRefused(t *testing.T) {
-	for _, p := range []align.Pool{{Gamma: []float64{-1}, Columns: [][]uint32{{0}}, F: []float64{1}}, {Gamma: []float64{1}, Columns: [][]uint32{{0}}, F: []float64{0}}, {Gamma: []float64{1}, Columns: [][]uint32{{}}, F: []float64{1}}} {
+	for _, p := range []align.Pool{
+		{Gamma: []float64{-1}, Columns: [][]uint32{{0}}, F: []float64{1}},
+		{Gamma: []float64{1}, Columns: [][]uint32{{0}}, F: []float64{0}},
+		{Gamma: []float64{1}, Columns: [][]uint32{{}}, F: []float64{1}},
+	} {
 		if _, err := align.Utility(p, 1e-3, 500); err == nil {
 			t.Errorf("%+v was taken", p)
 		}

@@ -54,10 +54,14 @@ type Profile struct {
 
 // Options of an election.
 type Options struct {
-	Seats      int
-	Completion string    // cc, seqcc once all voters are served: "" or "index" = by tie order, "pav" = by the sequential PAV marginal
-	Prefer     []float64 // pav, cc exact: of the optimal committees the one of largest sum; nil = lexicographically smallest
-	ExactLimit float64   // pav, cc: committees up to which the optimum is searched, else the sequential rule; 0 = no limit
+	Seats int
+	// Completion of cc and seqcc once all voters are served: "" or "index" = by tie order, "pav" = by the sequential PAV
+	// marginal.
+	Completion string
+	// Prefer, for pav and cc exact: of the optimal committees the one of largest sum; nil = lexicographically smallest.
+	Prefer []float64
+	// ExactLimit of pav and cc: committees up to which the optimum is searched, else the sequential rule; 0 = no limit.
+	ExactLimit float64
 }
 
 // Status of a committee.

@@ -63,7 +63,9 @@ func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12+1e-9*math.Abs(b) }
 
 func TestCommitteesOfTheReferenceVectors(t *testing.T) {
 	n := 0
-	for _, f := range []string{"abcvoting_instances", "abcvoting_unittests", "random", "weighted_ballots", "float_traps", "large"} {
+	for _, f := range []string{
+		"abcvoting_instances", "abcvoting_unittests", "random", "weighted_ballots", "float_traps", "large",
+	} {
 		var xs []instance
 		read(t, filepath.Join(reference("elections"), f+".json"), &xs)
 		for _, x := range xs {
@@ -163,7 +165,9 @@ func TestSequentialIsWithinItsGuaranteeAndMoreApprovalNeverHurts(t *testing.T) {
 	for range 200 {
 		p := profile(r, 5, 8)
 		options := election.Options{Seats: 3}
-		for exact, seq := range map[string]string{election.RulePAV: election.RuleSeqPAV, election.RuleCC: election.RuleSeqCC} {
+		for exact, seq := range map[string]string{
+			election.RulePAV: election.RuleSeqPAV, election.RuleCC: election.RuleSeqCC,
+		} {
 			a, _ := election.Elect(exact, p, options)
 			b, _ := election.Elect(seq, p, options)
 			if b.Score < (1-1/math.E)*a.Score-1e-9 || b.Score > a.Score+1e-9 {
@@ -183,8 +187,8 @@ func TestSequentialIsWithinItsGuaranteeAndMoreApprovalNeverHurts(t *testing.T) {
 	}
 }
 
-// T5 of the specification: candidates in the order of its tie key.
-func TestSpecificationT5Rules(t *testing.T) {
+// A worked example: candidates in the order that breaks ties.
+func TestAWorkedExampleOfEveryRule(t *testing.T) {
 	p := election.Profile{Candidates: 5, Ballots: [][]uint32{{0, 1}, {0, 2}, {0, 1}, {3}, {2, 3, 4}}}
 	for _, c := range []struct {
 		rule  string

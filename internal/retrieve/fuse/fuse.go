@@ -1,5 +1,5 @@
 // Package fuse makes the start of the hybrid walk from search results, and the final ranking from its mass
-// (specs/hybrid.md §1).
+// (docs/retrieval.md).
 package fuse
 
 import (

@@ -164,7 +164,8 @@ func (b *searcher) chunks(ctx context.Context) error {
 					reader := readers[chunk.Text]
 					if reader == nil {
 						clear(readers) // one part at a time
-						if reader, err = textseg.Open(ctx, b.Artifacts.Store, b.Artifacts.SegmentKey(parts[chunk.Text].SHA256)); err != nil {
+						where := b.Artifacts.SegmentKey(parts[chunk.Text].SHA256)
+						if reader, err = textseg.Open(ctx, b.Artifacts.Store, where); err != nil {
 							yield("", err)
 							return
 						}
@@ -349,7 +350,9 @@ func (b *searcher) write(ctx context.Context) (corpus.Segment, bool, error) {
 	defer file.Discard()
 	writer := mapped.NewWriter(file, search.Kind, search.Version, nil)
 	meta := search.Meta{Analyser: text.Analyser, Language: b.Spec.Retrieval.Language}
-	for _, name := range []string{"modified", "meta", "meta_end", "rank", "place", "class_off", "class_to", "chunk_off", "chunk_to"} {
+	for _, name := range []string{
+		"modified", "meta", "meta_end", "rank", "place", "class_off", "class_to", "chunk_off", "chunk_to",
+	} {
 		writer.Section(name)
 		if err := b.columns()[name].CopyTo(writer); err != nil {
 			return corpus.Segment{}, false, err

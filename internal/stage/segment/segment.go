@@ -1,4 +1,5 @@
-// Package segment writes what queries map into memory: the live segment (DESIGN §7).
+// Package segment writes what queries map into memory: the live segment, and the search
+// segment. Both are made from other segments alone, and equal input gives equal bytes.
 package segment
 
 import (
@@ -220,7 +221,11 @@ func (b *builder) classes(ctx context.Context) error {
 		rec.Name = rank
 		rank++
 		b.byC.Add(rec.ID[:], record(&rec))
-		if err := errors.Join(b.names.Put(name), b.nameEnds.Put(binary.LittleEndian.AppendUint64(nil, end)), b.nameClass.Put(kv[1][n:])); err != nil {
+		if err := errors.Join(
+			b.names.Put(name),
+			b.nameEnds.Put(binary.LittleEndian.AppendUint64(nil, end)),
+			b.nameClass.Put(kv[1][n:]),
+		); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,213 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/query-api/api"
+)
+
+// models are the built-in ones, unless a test puts others in front.
+type models struct {
+	embedder func(model.Embedder) model.Embedder
+	chat     model.Chat
+}
+
+func (m models) Chat(corpus.Spec) (model.Chat, error) {
+	if m.chat != nil {
+		return m.chat, nil
+	}
+	return builtin.Chat{}, nil
+}
+
+func (m models) Embedder(corpus.Spec, string, int) (model.Embedder, error) {
+	if m.embedder != nil {
+		return m.embedder(builtin.Embedder{}), nil
+	}
+	return builtin.Embedder{}, nil
+}
+
+// watched counts reads of the artifact store and can hold or fail them.
+type watched struct {
+	blob.Store
+	mu      sync.Mutex
+	gets    map[string]int
+	hold    map[string]chan struct{} // reads of keys that contain the text wait until it is closed, or until ctx ends
+	failure error
+}
+
+func watch(store blob.Store) *watched {
+	return &watched{Store: store, gets: map[string]int{}, hold: map[string]chan struct{}{}}
+}
+
+func (w *watched) Get(ctx context.Context, key string, r blob.Range) (io.ReadCloser, blob.Info, error) {
+	w.mu.Lock()
+	w.gets[key]++
+	failure := w.failure
+	var wait chan struct{}
+	for part, hold := range w.hold {
+		if strings.Contains(key, part) {
+			wait = hold
+		}
+	}
+	w.mu.Unlock()
+	if failure != nil {
+		return nil, blob.Info{}, failure
+	}
+	if wait != nil {
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return nil, blob.Info{}, ctx.Err()
+		}
+	}
+	return w.Store.Get(ctx, key, r)
+}
+
+// stall lets reads of keys wait until the function that it gives is called.
+func (w *watched) stall(part string) func() {
+	hold := make(chan struct{})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hold[part] = hold
+	return sync.OnceFunc(func() {
+		w.mu.Lock()
+		delete(w.hold, part)
+		w.mu.Unlock()
+		close(hold)
+	})
+}
+
+func (w *watched) reads(part string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for key, count := range w.gets {
+		if strings.Contains(key, part) {
+			n += count
+		}
+	}
+	return n
+}
+
+func (w *watched) total() int { return w.reads("") }
+
+func (w *watched) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failure = err
+}
+
+// fixture is a server over real stores with one index, "sample".
+type fixture struct {
+	t      *testing.T
+	stores retrievetest.Stores
+	store  *watched
+	server *api.Server
+	built  retrievetest.Built
+}
+
+// serve publishes the sample and starts a server; edit may change its configuration, and what is published before.
+func serve(t *testing.T, edit func(*fixture, *api.Config)) *fixture {
+	t.Helper()
+	f := &fixture{t: t, stores: retrievetest.NewStores(t)}
+	f.store = watch(f.stores.Blobs)
+	f.built = retrievetest.Build(t, f.stores, "sample", retrievetest.Sample(), retrievetest.Options{})
+	retrievetest.Publish(t, f.built, 1)
+	config := api.Config{
+		Artifacts: f.store, Records: f.stores.Records, Readers: f.stores.Readers, Vectors: f.stores.Vectors,
+		Models: models{}, Cache: f.stores.Cache, Log: slog.New(slog.DiscardHandler),
+	}
+	if edit != nil {
+		edit(f, &config)
+	}
+	f.server = api.New(config)
+	t.Cleanup(f.shutdown)
+	return f
+}
+
+func (f *fixture) shutdown() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := f.server.Shutdown(ctx); err != nil {
+		f.t.Errorf("shutdown: %v", err)
+	}
+}
+
+// do sends a request and decodes the answer.
+func (f *fixture) do(method, path string, body any) (int, map[string]any, http.Header) {
+	f.t.Helper()
+	var sent io.Reader
+	switch b := body.(type) {
+	case nil:
+	case string:
+		sent = strings.NewReader(b)
+	default:
+		raw, err := json.Marshal(b)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		sent = bytes.NewReader(raw)
+	}
+	recorder := httptest.NewRecorder()
+	f.server.Handler().ServeHTTP(recorder, httptest.NewRequestWithContext(f.t.Context(), method, path, sent))
+	var out map[string]any
+	if strings.Contains(recorder.Header().Get("Content-Type"), "json") {
+		if err := json.Unmarshal(recorder.Body.Bytes(), &out); err != nil {
+			f.t.Errorf("%s %s: %v in %q", method, path, err, recorder.Body)
+		}
+	}
+	return recorder.Code, out, recorder.Header()
+}
+
+func (f *fixture) get(path string) map[string]any {
+	f.t.Helper()
+	status, out, _ := f.do(http.MethodGet, path, nil)
+	if status != http.StatusOK {
+		f.t.Fatalf("GET %s: %d %v", path, status, out)
+	}
+	return out
+}
+
+func (f *fixture) ask(body map[string]any) map[string]any {
+	f.t.Helper()
+	status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", body)
+	if status != http.StatusOK {
+		f.t.Fatalf("query %v: %d %v", body, status, out)
+	}
+	return out
+}
+
+// eventually waits for something that the server does beside requests.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("never: %s", what)
+}
+
+// publishNext publishes a second generation, with one document less, under the next epoch.
+func (f *fixture) publishNext(epoch int64) retrievetest.Built {
+	f.t.Helper()
+	documents := retrievetest.Sample()[:5]
+	built := retrievetest.Build(f.t, f.stores, "sample", documents, retrievetest.Options{Generation: "g2", Seq: 2})
+	retrievetest.Publish(f.t, built, epoch)
+	return built
+}
