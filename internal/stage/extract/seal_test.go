@@ -39,6 +39,12 @@ func (b bench) sealed(
 			b.Errorf("told of %v chunks", told)
 		}
 	}
+	numbers := map[corpus.ID]int64{} // of the chunks, in their order
+	for _, doc := range docs {
+		for _, chunk := range doc.Chunks {
+			numbers[corpus.ChunkID(doc.Key, chunk, 0)] = int64(len(numbers))
+		}
+	}
 	var out []string
 	last := ""
 	for _, row := range stagetest.Read(b, b.art, extract.MentionsKey(scratch, 0)) {
@@ -48,6 +54,9 @@ func (b bench) sealed(
 			b.Error("mentions are not sorted by class")
 		}
 		last = row.Key
+		if want := numbers[m.Chunk]; m.Number != want {
+			b.Errorf("chunk %d of the shard has number %d", want, m.Number)
+		}
 		text := fmt.Sprintf("%s#%d.%d %s: %s", m.Document, m.Ordinal, m.Position, m.Surface, m.Description)
 		if m.Fallback {
 			text += " (fallback)"

@@ -327,9 +327,14 @@ func TestForAnImportRowsAreOnlyInTheSegment(t *testing.T) {
 
 func TestAVectorOfAnotherDimensionIsRefusedBeforeItIsWritten(t *testing.T) {
 	b := newBench(t)
-	_, err := load.Run(t.Context(), b.in(&stagetest.Embedder{Free: true, Dim: dim + 1}, b.partition("X")))
+	in := b.in(&stagetest.Embedder{Free: true, Dim: dim + 1}, b.partition("X"))
+	_, err := load.Run(t.Context(), in)
 	if !fault.Is(err, fault.DimensionChanged) || b.count("c") != 0 {
 		t.Errorf("%v, %d rows", err, b.count("c"))
+	}
+	in.Import = true // no store looks at the row before the segment is imported
+	if res, err := load.Run(t.Context(), in); !fault.Is(err, fault.DimensionChanged) || res.Vectors.SHA256 != "" {
+		t.Errorf("for an import: %v, %+v", err, res.Vectors)
 	}
 }
 

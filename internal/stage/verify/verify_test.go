@@ -3,7 +3,6 @@ package verify_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -364,7 +363,7 @@ func TestWhatGoesWrongIsTold(t *testing.T) {
 		store.left.Store(1)
 		in.Vectors = store
 		res, err := verify.Run(t.Context(), in)
-		if !errors.Is(err, errBroken) || res.Rewritten != b.count("c") || res.Rewritten == 0 {
+		if !fault.Is(err, fault.StoreDown) || res.Rewritten != b.count("c") || res.Rewritten == 0 {
 			t.Errorf("%v: %+v, %d rows", err, res, b.count("c"))
 		}
 		b.run(b.in(b.classUnit(verify.Vectors)))
