@@ -50,7 +50,7 @@ func (l *Ledger) Expire(
 	for _, r := range runsOf(files.files, t.isAside) {
 		n, err := l.expireRun(ctx, task, r, keys, now)
 		var bad *unreadable
-		if asUnreadable(err, &bad) {
+		if errors.As(err, &bad) {
 			l.setAside(t, bad.pack, bad.err)
 			continue
 		}

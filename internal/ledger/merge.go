@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"iter"
 	"slices"
 	"strings"
@@ -98,7 +99,7 @@ func (l *Ledger) Merge(ctx context.Context, task string, now time.Time) (int64, 
 		}
 		err = l.rewrite(ctx, task, "merge/1", inputs, now, nil)
 		var bad *unreadable
-		if ok := asUnreadable(err, &bad); ok {
+		if errors.As(err, &bad) {
 			l.setAside(t, bad.pack, bad.err)
 			continue
 		}
@@ -117,12 +118,6 @@ type unreadable struct {
 
 func (u *unreadable) Error() string { return u.err.Error() }
 func (u *unreadable) Unwrap() error { return u.err }
-
-func asUnreadable(err error, bad **unreadable) bool {
-	u, ok := err.(*unreadable) //nolint:errorlint // it is made and looked at here alone
-	*bad = u
-	return ok
-}
 
 // timedRow is an entry of a pack with the time it is as old as.
 type timedRow struct {
@@ -234,7 +229,7 @@ func (l *Ledger) rewrite(
 		prefix: mergedPrefix(task) + corpus.Sum(append([]string{how}, done.Inputs...)...).Short(32),
 	}
 	defer w.discard()
-	slices.SortFunc(inputs, func(a, b run) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(inputs, func(a, b run) int { return strings.Compare(a.files[0].key, b.files[0].key) })
 	for row, err := range union(ctx, l.store, inputs) {
 		if err != nil {
 			return err

@@ -54,7 +54,7 @@ type merge struct {
 
 // listing is what the store holds of a task's packs. Those that a merge took in are not among files.
 type listing struct {
-	files  []packFile // by key
+	files  []packFile // by key: of two that hold a key, the first counts
 	swept  map[string]bool
 	merges []merge // the oldest first
 }
@@ -80,7 +80,7 @@ func listPacks(ctx context.Context, store blob.Store, task string) (listing, err
 		out.merges = append(out.merges, done)
 	}
 	slices.SortFunc(out.merges, func(a, b merge) int { return a.At.Compare(b.At) })
-	for _, prefix := range []string{packPrefix(task), mergedPrefix(task)} {
+	for _, prefix := range []string{mergedPrefix(task), packPrefix(task)} { // in the order of keys
 		for info, err := range store.List(ctx, prefix, "") {
 			if err != nil {
 				return out, err

@@ -1,0 +1,126 @@
+package ledger_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/store/artifact/artifacttest"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+)
+
+// claims are those of one process, in memory, by the clock of the test.
+type claims struct {
+	coordination.Claims
+	mu    sync.Mutex
+	owner map[string]string
+	until map[string]time.Time
+}
+
+func newClaims() *claims { return &claims{owner: map[string]string{}, until: map[string]time.Time{}} }
+
+func (c *claims) Claim(ctx context.Context, key, owner string, ttl time.Duration) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.owner[key] != owner && c.until[key].After(time.Now()) {
+		return false, nil
+	}
+	c.owner[key], c.until[key] = owner, time.Now().Add(ttl)
+	return true, nil
+}
+
+func (c *claims) Release(ctx context.Context, key, owner string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.owner[key] == owner {
+		delete(c.owner, key)
+		delete(c.until, key)
+	}
+	return nil
+}
+
+// day is when the n-th day of a test begins.
+func day(n int) time.Time { return time.Date(2026, 3, 1, 2, 0, 0, 0, time.UTC).AddDate(0, 0, n) }
+
+// book is a ledger over a memory store whose clock the test sets.
+type book struct {
+	*ledger.Ledger
+	store *artifacttest.Memory
+	now   time.Time
+}
+
+func newBook(t *testing.T) *book {
+	t.Helper()
+	b := &book{store: artifacttest.New(), now: day(0)}
+	b.store.Now = func() time.Time { return b.now }
+	b.reopen()
+	return b
+}
+
+// reopen is what another process sees.
+func (b *book) reopen() { b.Ledger = ledger.New(b.store, newClaims()) }
+
+func value(i int) string { return fmt.Sprint("value ", i) }
+
+// pay stores entries from..to as one shard does, and packs them.
+func (b *book) pay(t *testing.T, task string, from, to int) {
+	t.Helper()
+	var keys []corpus.Digest
+	for i := from; i < to; i++ {
+		if _, err := b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))}); err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, key(i))
+	}
+	if n, err := b.Pack(t.Context(), task, keys); err != nil || n != to-from {
+		t.Fatal(n, err)
+	}
+}
+
+// want checks which of the entries below n a fresh process finds.
+func (b *book) want(t *testing.T, task string, n int, has func(i int) bool) {
+	t.Helper()
+	b.reopen()
+	for i := range n {
+		e, err := b.Get(t.Context(), task, key(i), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (e != nil) != has(i) || (e != nil && string(e.Value) != value(i)) {
+			t.Fatalf("entry %d: %v, want it: %v", i, e, has(i))
+		}
+	}
+}
+
+func all(int) bool { return true }
+
+func listing(keys ...corpus.Digest) iter.Seq2[corpus.Digest, error] {
+	return func(yield func(corpus.Digest, error) bool) {
+		for _, k := range keys {
+			if !yield(k, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (b *book) upkeep(t *testing.T, task string, listed iter.Seq2[corpus.Digest, error]) ledger.Kept {
+	t.Helper()
+	b.reopen()
+	kept, err := b.Upkeep(t.Context(), task, listed, b.now)
+	if err != nil || kept.Busy {
+		t.Fatal(kept, err)
+	}
+	return kept
+}

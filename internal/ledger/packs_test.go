@@ -1,0 +1,340 @@
+package ledger_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// The pack of the entries 0, 1 and 2, as the first release wrote it.
+const (
+	goldenName  = "8dfffa86ac70bab9dc9197653bd0213b7d5322269b35909544897567df8bcb7c"
+	goldenBytes = "9cc6990ef057acd3bb7be460d21fbfc2a33db5dbc1c13c145923822024eba468"
+)
+
+// put stores loose entries.
+func (b *book) put(t *testing.T, task string, from, to int) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		if _, err := b.Put(t.Context(), task, key(i), 0, ledger.Result{Value: []byte(value(i))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Stores hold packs of earlier releases: their names and bytes are fixed.
+func TestTheNameAndTheBytesOfAPackAreFixed(t *testing.T) {
+	b := newBook(t)
+	b.pay(t, ledger.Extract, 0, 3)
+	packs := b.store.Keys("ledger/extract/packs/")
+	if len(packs) != 1 {
+		t.Fatal(packs)
+	}
+	raw, _, err := blob.Read(t.Context(), b.store, packs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(raw)
+	if name := packs[0][len("ledger/extract/packs/"):]; name != goldenName || hex.EncodeToString(sum[:]) != goldenBytes {
+		t.Errorf("name %s, bytes %x", name, sum)
+	}
+}
+
+// Two builds may pay for one key after it expired. Which result counts must not depend on what is asked first.
+func TestOfTwoResultsOfOneKeyOneCountsEverywhereAndAfterAMerge(t *testing.T) {
+	b := newBook(t)
+	b.pay(t, ledger.Extract, 0, 5)
+	other := newBook(t) // a worker that did not see the first pack
+	var keys []corpus.Digest
+	for i := range 6 {
+		result := ledger.Result{Value: []byte("another")}
+		if _, err := other.Put(t.Context(), ledger.Extract, key(i), 0, result); err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, key(i))
+	}
+	if n, err := other.Pack(t.Context(), ledger.Extract, keys); err != nil || n != 6 {
+		t.Fatal(n, err)
+	}
+	for _, object := range other.store.Keys("ledger/extract/packs/") {
+		raw, _, err := blob.Read(t.Context(), other.store, object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := blob.Write(t.Context(), b.store, object, raw, blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answer := func() string {
+		b.reopen()
+		out := ""
+		for i := range 6 {
+			e, err := b.Get(t.Context(), ledger.Extract, key(i), 0)
+			if err != nil || e == nil {
+				t.Fatal(i, e, err)
+			}
+			out += string(e.Value) + "|"
+		}
+		return out
+	}
+	first := answer()
+	for range 5 {
+		if again := answer(); again != first {
+			t.Fatalf("one process says %s, another %s", first, again)
+		}
+	}
+	for shard := 1; shard < 12; shard++ {
+		b.pay(t, ledger.Extract, 20*shard, 20*shard+20)
+	}
+	if _, err := b.Merge(t.Context(), ledger.Extract, b.now); err != nil {
+		t.Fatal(err)
+	}
+	if merged := answer(); merged != first {
+		t.Errorf("after a merge %s, before it %s", merged, first)
+	}
+}
+
+// A process that is slow may look into a pack that was merged and deleted since it listed it.
+func TestAPackThatIsGoneIsPassedOver(t *testing.T) {
+	b := newBook(t)
+	b.pay(t, ledger.Extract, 0, 20)
+	b.reopen()
+	reader := b.Ledger
+	if e, err := reader.Get(t.Context(), ledger.Extract, key(999), 0); e != nil || err != nil { // it lists, and reads none
+		t.Fatal(e, err)
+	}
+	named := 0
+	reader.OnDamage = func(string, error) { named++ }
+	for _, object := range b.store.Keys("ledger/extract/packs/") {
+		if err := b.store.Delete(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 20 {
+		if e, err := reader.Get(t.Context(), ledger.Extract, key(i), 0); err != nil || string(e.Value) != value(i) {
+			t.Fatalf("entry %d: %v %v", i, e, err)
+		}
+	}
+	if named != 0 {
+		t.Errorf("named as damage %d times", named)
+	}
+}
+
+// A run with few dead entries is not written again for each of them, but not kept for ever either.
+func TestFewDeadEntriesWaitLongerThanMany(t *testing.T) {
+	for _, c := range []struct {
+		dead, day int
+		goes      bool
+	}{{1, 16, false}, {1, 30, true}, {20, 16, true}, {20, 13, false}} {
+		b := newBook(t)
+		b.pay(t, ledger.Extract, 0, 100)
+		var keys []corpus.Digest
+		for i := c.dead; i < 100; i++ {
+			keys = append(keys, key(i))
+		}
+		b.now = day(2)
+		b.upkeep(t, ledger.Extract, nil) // swept
+		b.now = day(c.day)
+		kept := b.upkeep(t, ledger.Extract, listing(keys...))
+		if (kept.Expired == int64(c.dead)) != c.goes {
+			t.Errorf("%d dead on day %d: %+v", c.dead, c.day, kept)
+		}
+		b.want(t, ledger.Extract, 100, func(i int) bool { return !c.goes || i >= c.dead })
+	}
+}
+
+// Loose entries of builds that ended early, and of tasks without shards, are packed once they are a day old.
+func TestWhatLiesAboutIsPackedOnceItIsOld(t *testing.T) {
+	for _, c := range []struct {
+		task string
+		day  int
+		want int64
+	}{{ledger.Shorten, 0, 0}, {ledger.Shorten, 2, 30}, {ledger.Extract, 2, 30}, {ledger.Embed, 2, 0}} {
+		b := newBook(t)
+		b.put(t, c.task, 0, 30)
+		bad := ledger.Result{Value: []byte("why"), Negative: true}
+		if _, err := b.Put(t.Context(), c.task, key(40), 0, bad); err != nil {
+			t.Fatal(err)
+		}
+		b.now = day(c.day)
+		if kept := b.upkeep(t, c.task, nil); kept.Gathered != c.want {
+			t.Errorf("%s on day %d: %+v", c.task, c.day, kept)
+		}
+		if kept := b.upkeep(t, c.task, nil); kept.Gathered != 0 {
+			t.Errorf("%s on day %d: gathered twice: %+v", c.task, c.day, kept)
+		}
+		b.want(t, c.task, 30, all)
+		b.now = day(c.day + 2)
+		b.upkeep(t, c.task, nil)
+		b.want(t, c.task, 30, all)
+		if e, err := b.Get(t.Context(), c.task, key(40), 0); err != nil || e == nil || !e.Negative {
+			t.Errorf("%s: the negative entry became %v %v", c.task, e, err)
+		}
+	}
+}
+
+// An upkeep that did not run for a while finds merges of merges.
+func TestMergesOfMergesAreSweptOldestFirst(t *testing.T) {
+	b := newBook(t)
+	n := 0
+	for range 4 {
+		for range 9 {
+			b.pay(t, ledger.Extract, n, n+4)
+			n += 4
+		}
+		b.now = b.now.Add(time.Hour)
+		b.reopen()
+		if _, err := b.Merge(t.Context(), ledger.Extract, b.now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if merges := b.store.Keys("ledger/extract/merges/"); len(merges) < 3 {
+		t.Fatalf("merges %v", merges)
+	}
+	b.now = day(3)
+	for range 2 {
+		b.reopen()
+		if _, err := b.Sweep(t.Context(), ledger.Extract, b.now); err != nil {
+			t.Fatal(err)
+		}
+		b.want(t, ledger.Extract, n, all)
+	}
+	if left := b.store.Keys("ledger/extract/merges/"); len(left) != 0 {
+		t.Errorf("left %v", left)
+	}
+	if loose := b.store.Keys("ledger/extract/loose/"); len(loose) != 0 {
+		t.Errorf("%d loose entries are left", len(loose))
+	}
+}
+
+// The cost of merging: an entry is written again a few times, not every night.
+func TestAnEntryIsRewrittenFewTimes(t *testing.T) {
+	b := newBook(t)
+	var paid, written int64
+	b.store.Fail = nil
+	seen := map[string]bool{}
+	for night := range 120 {
+		b.now = day(night)
+		b.pay(t, ledger.Extract, 10*night, 10*night+10)
+		paid += 10
+		b.upkeep(t, ledger.Extract, nil)
+		for _, object := range b.store.Keys("ledger/extract/merged/") {
+			if !seen[object] {
+				seen[object] = true
+				info, err := b.store.Stat(t.Context(), object)
+				if err != nil {
+					t.Fatal(err)
+				}
+				written += info.Size
+			}
+		}
+	}
+	size := int64(0)
+	for _, object := range b.store.Keys("ledger/extract/merged/") {
+		info, err := b.store.Stat(t.Context(), object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += info.Size
+	}
+	t.Logf("%d entries in 120 nights: %d bytes written by merges, %d bytes stand", paid, written, size)
+	if written > 8*size {
+		t.Errorf("merges wrote %d bytes for %d that stand", written, size)
+	}
+}
+
+// Builds look up and pay while another process keeps the ledger.
+func TestLookUpsAndUpkeepGoOnSideBySide(t *testing.T) {
+	b := newBook(t)
+	b.store.Now = nil
+	for shard := range 10 {
+		b.pay(t, ledger.Extract, 10*shard, 10*shard+10)
+	}
+	shared := newClaims()
+	var all sync.WaitGroup
+	for worker := range 3 {
+		all.Go(func() {
+			l := ledger.New(b.store, shared)
+			for i := range 120 {
+				e, paid, err := l.Do(t.Context(), ledger.Extract, key(i), 0, func(context.Context) (ledger.Result, error) {
+					return ledger.Result{Value: []byte(value(i))}, nil
+				})
+				if err != nil || (paid && i < 100) || string(e.Value) != value(i) {
+					t.Errorf("worker %d, entry %d: %v paid %v, %v", worker, i, e, paid, err)
+				}
+			}
+		})
+	}
+	all.Go(func() {
+		for hours := range 40 {
+			now := time.Now().Add(time.Duration(hours) * 2 * time.Hour)
+			if _, err := ledger.New(b.store, shared).Upkeep(t.Context(), ledger.Extract, nil, now); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	all.Wait()
+}
+
+func TestACancelledUpkeepSaysSoAndLosesNothing(t *testing.T) {
+	b := newBook(t)
+	b.pay(t, ledger.Extract, 0, 20)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.Upkeep(ctx, ledger.Extract, listing(), day(30)); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	if _, err := b.Expire(ctx, ledger.Extract, listing(key(1)), day(30)); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	b.want(t, ledger.Extract, 20, all)
+}
+
+func TestManyListedKeysInAnyOrder(t *testing.T) {
+	b := newBook(t)
+	b.put(t, ledger.Shorten, 0, 200)
+	var keys []corpus.Digest
+	for i := 4000; i >= 0; i-- { // most of them are of other entries
+		if i%2 == 0 {
+			keys = append(keys, key(i), key(i), key((7*i)%4000/2*2))
+		}
+	}
+	b.now = day(15)
+	dropped, err := b.Expire(t.Context(), ledger.Shorten, listing(keys...), b.now)
+	if err != nil || dropped != 100 {
+		t.Fatal(dropped, err)
+	}
+	b.want(t, ledger.Shorten, 200, func(i int) bool { return i%2 == 0 })
+}
+
+func TestObjectsThatAreNoEntriesAreLeftAlone(t *testing.T) {
+	b := newBook(t)
+	b.put(t, ledger.Shorten, 0, 4)
+	strange := []string{"ledger/shorten/loose/ab/README", "ledger/shorten/loose/x", "ledger/shorten/merges/torn.json"}
+	for _, object := range strange {
+		if _, err := blob.Write(t.Context(), b.store, object, []byte("{"), blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.now = day(20)
+	b.upkeep(t, ledger.Shorten, listing(key(1)))
+	for _, object := range strange {
+		if len(b.store.Keys(object)) != 1 {
+			t.Errorf("%s went", object)
+		}
+	}
+	b.want(t, ledger.Shorten, 4, func(i int) bool { return i == 1 })
+	if left := strings.Join(b.store.Keys("ledger/shorten/loose/"), " "); strings.Count(left, fmt.Sprint(key(1))) != 1 {
+		t.Errorf("left %s", left)
+	}
+}
