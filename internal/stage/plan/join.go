@@ -75,6 +75,9 @@ func (p *planner) join(ctx context.Context) error {
 		return parent.err
 	}
 	p.res.ParentListed = parent.readable
+	if err := p.countGone(); err != nil {
+		return err
+	}
 	return out.Scratch(ctx, p.Artifacts.Store, RowsKey(p.Scratch))
 }
 
@@ -115,18 +118,31 @@ func (p *planner) fail(doc *planned, code fault.Code, detail string, standing bo
 	p.problems.add(code, doc.key, detail, standing)
 }
 
-// left takes what the parent has and the listing has not.
-func (p *planner) left(key string, old rows.Document) {
-	switch {
-	case p.broken[old.Object] && old.Problem == "":
-		p.res.Lost++
-		p.problems.add(fault.Unreadable, key, "its object, or its row in it, cannot be read any more", false)
-	case old.Problem != "":
-		p.dirty = true // it was no document; its row goes
-	default:
-		p.res.Diff.Removed++
-		p.contents.Add(old.Version[:], went)
+// left keeps what the parent has and the listing has not. It runs beside count, so it touches p.gone only.
+func (p *planner) left(key string, old rows.Document) { p.gone.Add([]byte(key), old.Encode()) }
+
+// countGone enters what left into the result, in the order of the keys.
+func (p *planner) countGone() error {
+	for pair, err := range p.gone.Sorted() {
+		if err != nil {
+			return err
+		}
+		old, err := rows.DecodeDocument(pair[1])
+		switch {
+		case err != nil:
+			return err
+		case p.broken[old.Object] && old.Problem == "":
+			p.res.Lost++
+			detail := "its object, or its row in it, cannot be read any more"
+			p.problems.add(fault.Unreadable, string(pair[0]), detail, false)
+		case old.Problem != "":
+			p.dirty = true // it was no document; its row goes
+		default:
+			p.res.Diff.Removed++
+			p.contents.Add(old.Version[:], went)
+		}
 	}
+	return nil
 }
 
 // joined gives each listed document with what the parent knows of it.
