@@ -82,14 +82,23 @@ func TestWhatEachKindGives(t *testing.T) {
 		content            string
 		title, text, extra string
 	}{
-		"text":             {document.Text, "\xef\xbb\xbfa\r\nb", "", "a\nb", ""},
-		"markdown":         {document.Markdown, "# H\n\ntext", "", "# H\n\ntext", ""},
-		"an empty text":    {document.Text, "", "", "", ""},
-		"html":             {document.HTML, "<title> A \n page</title><h1>Head</h1><p>x &amp; y</p>", "A page", "# Head\n\nx & y", ""},
-		"html in Latin-1":  {document.HTML, "<p>Z\xfcrich</p>", "", "Zürich", ""},
-		"html, no title":   {document.HTML, "<title></title><p>x</p>", "", "x", ""},
-		"json":             {document.JSON, `{"title":" T ","body":"text","year":1999,"ok":true,"deep":{"x":1}}`, "T", "text", "map[ok:true year:1999]"},
-		"json metadata":    {document.JSON, `{"content":"text","metadata":{"title":"M","lang":"en"}}`, "M", "text", "map[lang:en title:M]"},
+		"text":          {document.Text, "\xef\xbb\xbfa\r\nb", "", "a\nb", ""},
+		"markdown":      {document.Markdown, "# H\n\ntext", "", "# H\n\ntext", ""},
+		"an empty text": {document.Text, "", "", "", ""},
+		"html": {
+			document.HTML, "<title> A \n page</title><h1>Head</h1><p>x &amp; y</p>",
+			"A page", "# Head\n\nx & y", "",
+		},
+		"html in Latin-1": {document.HTML, "<p>Z\xfcrich</p>", "", "Zürich", ""},
+		"html, no title":  {document.HTML, "<title></title><p>x</p>", "", "x", ""},
+		"json": {
+			document.JSON, `{"title":" T ","body":"text","year":1999,"ok":true,"deep":{"x":1}}`,
+			"T", "text", "map[ok:true year:1999]",
+		},
+		"json metadata": {
+			document.JSON, `{"content":"text","metadata":{"title":"M","lang":"en"}}`,
+			"M", "text", "map[lang:en title:M]",
+		},
 		"json, no text":    {document.JSON, `{"b":2,"a":"one"}`, "", "a: one\nb: 2\n", "map[a:one b:2]"},
 		"json, no object":  {document.JSON, `[1,"x"]`, "", "[\n 1,\n \"x\"\n]", ""},
 		"json, big number": {document.JSON, `{"text":"t","n":12345678901234567890}`, "", "t", "map[n:12345678901234567890]"},
@@ -136,12 +145,14 @@ func TestUnreadableFilesAreNamed(t *testing.T) {
 		"an encrypted docx":     {document.DOCX, "\xd0\xcf\x11\xe0 compound", fault.Encrypted},
 		"no docx":               {document.DOCX, "plain text", fault.Unreadable},
 		"a docx without text":   {document.DOCX, docx(t, map[string]string{"word/other.xml": "<x/>"}), fault.Unreadable},
-		"a docx of bad xml":     {document.DOCX, docx(t, map[string]string{"word/document.xml": "<w:p><w:t>"}), fault.Unreadable},
-		"no json":               {document.JSON, `{"text":`, fault.Unreadable},
-		"two json values":       {document.JSON, `{"text":"a"}{"text":"b"}`, fault.Unreadable},
-		"an empty json":         {document.JSON, "", fault.Unreadable},
-		"binary text":           {document.Text, "\x7fELF\x00\x00", fault.BinaryContent},
-		"binary html":           {document.HTML, "\x7fELF\x00\x00", fault.BinaryContent},
+		"a docx of bad xml": {
+			document.DOCX, docx(t, map[string]string{"word/document.xml": "<w:p><w:t>"}), fault.Unreadable,
+		},
+		"no json":         {document.JSON, `{"text":`, fault.Unreadable},
+		"two json values": {document.JSON, `{"text":"a"}{"text":"b"}`, fault.Unreadable},
+		"an empty json":   {document.JSON, "", fault.Unreadable},
+		"binary text":     {document.Text, "\x7fELF\x00\x00", fault.BinaryContent},
+		"binary html":     {document.HTML, "\x7fELF\x00\x00", fault.BinaryContent},
 	} {
 		_, text, _, err := parse(c.content, c.kind)
 		if fault.CodeOf(err) != c.code || fault.KindOf(err) != fault.Content || !strings.Contains(err.Error(), "dir/x") {

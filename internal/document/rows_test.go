@@ -15,7 +15,8 @@ import (
 func rowsOf(t *testing.T, content string, kind document.Kind) []document.Row {
 	t.Helper()
 	var out []document.Row
-	err := document.Rows(strings.NewReader(content), kind, "f", func(r document.Row) error { out = append(out, r); return nil })
+	take := func(row document.Row) error { out = append(out, row); return nil }
+	err := document.Rows(strings.NewReader(content), kind, "f", take)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +133,8 @@ func TestALineIsBounded(t *testing.T) {
 	document.Limit(t, 3<<20)
 	long := `{"id":1,"text":"` + strings.Repeat("x", 5<<20) + `"}`
 	err := document.Rows(strings.NewReader(long+"\n"), document.JSONL, "f", func(document.Row) error { return nil })
-	if !fault.Is(err, fault.Unreadable) || !strings.Contains(err.Error(), "f line 1") || !strings.Contains(err.Error(), "MiB") {
+	if !fault.Is(err, fault.Unreadable) || !strings.Contains(err.Error(), "f line 1") ||
+		!strings.Contains(err.Error(), "MiB") {
 		t.Errorf("%v", err)
 	}
 }

@@ -21,7 +21,8 @@ func wishing(wait time.Duration) error {
 
 // Time is the test's own: waits take none, and can be measured exactly.
 func TestACallIsRepeatedWhileItMayHeal(t *testing.T) {
-	down := fault.ModelUnavailable.At("ask", "model")
+	down, quota := fault.ModelUnavailable.At("ask", "model"), fault.ModelQuota.At("ask", "model")
+	const once = 300 * time.Millisecond // the first wait, at least; twice that at most
 	for name, c := range map[string]struct {
 		answers     []error // one a call; the last repeats
 		calls       int
@@ -29,13 +30,13 @@ func TestACallIsRepeatedWhileItMayHeal(t *testing.T) {
 		want        error
 	}{
 		"at once":              {[]error{nil}, 1, 0, 0, nil},
-		"after one failure":    {[]error{down, nil}, 2, 300 * time.Millisecond, 600 * time.Millisecond, nil},
+		"after one failure":    {[]error{down, nil}, 2, once, 2 * once, nil},
 		"for ever down":        {[]error{down}, 4, 2100 * time.Millisecond, 4200 * time.Millisecond, down},
 		"content":              {[]error{fault.BadOutput.At("", "")}, 1, 0, 0, fault.BadOutput.At("", "")},
 		"fatal":                {[]error{fault.ModelAuth.At("", "")}, 1, 0, 0, fault.ModelAuth.At("", "")},
-		"then fatal":           {[]error{down, fault.ModelQuota.At("", "")}, 2, 300 * time.Millisecond, 600 * time.Millisecond, fault.ModelQuota.At("", "")},
+		"then fatal":           {[]error{down, quota}, 2, once, 2 * once, quota},
 		"unclassified":         {[]error{errPlain}, 1, 0, 0, errPlain},
-		"a deadline of a call": {[]error{context.DeadlineExceeded, nil}, 2, 300 * time.Millisecond, 600 * time.Millisecond, nil},
+		"a deadline of a call": {[]error{context.DeadlineExceeded, nil}, 2, once, 2 * once, nil},
 		"the server's wish":    {[]error{wishing(10 * time.Second), nil}, 2, 10 * time.Second, 10300 * time.Millisecond, nil},
 		"a wish too long":      {[]error{wishing(time.Hour)}, 1, 0, 0, wishing(time.Hour)},
 	} {

@@ -141,7 +141,8 @@ func TestEveryFlippedBitIsSeenOrHarmless(t *testing.T) {
 				case err != nil && !fault.Is(err, fault.SegmentDamage):
 					t.Fatalf("%s: byte %d of %d: %v", name, i, len(good), err)
 				case err == nil && (!slices.Equal(got, rows) || counted != int64(len(rows))):
-					t.Fatalf("%s: byte %d of %d, bit %d: %d rows, counted %d, without an error", name, i, len(good), bit, len(got), counted)
+					t.Fatalf("%s: byte %d of %d, bit %d: %d rows, counted %d, without an error",
+						name, i, len(good), bit, len(got), counted)
 				case err == nil:
 					harmless++
 				}
@@ -180,7 +181,8 @@ func TestAFrameMustHoldWhatTheFooterCounts(t *testing.T) {
 	} {
 		frame := footer.Frames[0]
 		change(&frame)
-		if _, err := frame.Unpack(nil, raw[frame.Offset:frame.Offset+int64(frame.Size)]); !fault.Is(err, fault.SegmentDamage) {
+		packed := raw[frame.Offset : frame.Offset+int64(frame.Size)]
+		if _, err := frame.Unpack(nil, packed); !fault.Is(err, fault.SegmentDamage) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -43,7 +43,7 @@ type Result struct {
 	Counts    corpus.Counts  `json:"counts"` // Documents: those that gave chunks
 	Hashes    corpus.Hashes  `json:"hashes"`
 	Listed    int64          `json:"listed"` // documents of the unit
-	Failed    int64          `json:"failed"` // documents that could not be read, or not to their end; those of plan included
+	Failed    int64          `json:"failed"` // could not be read, or not to their end; those of plan included
 	Empty     int64          `json:"empty"`  // documents without text
 	Fresh     int64          `json:"fresh"`  // segments that were new
 

@@ -339,12 +339,14 @@ func TestTheDigestCoversWhatMakesChunks(t *testing.T) {
 		other corpus.Chunking
 		same  bool
 	}{
-		"itself":                 {base, true},
-		"overlap of packed text": {corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500, Overlap: 9}, true},
-		"tokens":                 {corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1499}, false},
-		"boundaries":             {corpus.Chunking{Strategy: "text", Boundaries: "packed", MaxTokens: 1500}, false},
-		"strategy":               {corpus.Chunking{Strategy: "fixed", Boundaries: "stable", MaxTokens: 1500}, false},
-		"whole documents":        {corpus.Chunking{Strategy: "document", MaxTokens: 1500}, false},
+		"itself": {base, true},
+		"overlap of packed text": {
+			corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500, Overlap: 9}, true,
+		},
+		"tokens":          {corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1499}, false},
+		"boundaries":      {corpus.Chunking{Strategy: "text", Boundaries: "packed", MaxTokens: 1500}, false},
+		"strategy":        {corpus.Chunking{Strategy: "fixed", Boundaries: "stable", MaxTokens: 1500}, false},
+		"whole documents": {corpus.Chunking{Strategy: "document", MaxTokens: 1500}, false},
 	} {
 		if (chunk.Digest(base) == chunk.Digest(c.other)) != c.same {
 			t.Errorf("%s: digests equal is not %v", name, c.same)
@@ -354,7 +356,8 @@ func TestTheDigestCoversWhatMakesChunks(t *testing.T) {
 	other := fixed
 	other.Overlap = 0
 	if chunk.Digest(fixed) == chunk.Digest(other) ||
-		chunk.Digest(corpus.Chunking{Strategy: "document", MaxTokens: 1}) != chunk.Digest(corpus.Chunking{Strategy: "document"}) {
+		chunk.Digest(corpus.Chunking{Strategy: "document", MaxTokens: 1}) !=
+			chunk.Digest(corpus.Chunking{Strategy: "document"}) {
 		t.Error("overlap of windows counts, tokens of whole documents do not")
 	}
 }

@@ -125,7 +125,7 @@ func TestStableChunksLieBetweenTheirBounds(t *testing.T) {
 // Property: an edit changes few chunks, 1.5 on average (docs/contract.md, Chunking).
 func TestAnEditChangesFewChunks(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
-	const edits = 60
+	const edits = 40
 	total, most := 0, 0
 	for range edits {
 		ps := prose(r, 60)

@@ -27,7 +27,9 @@ type planned struct {
 }
 
 // same tells whether the parent has it with these bytes.
-func (d planned) same() bool { return d.known && d.bad == nil && d.row.Version == d.old.Version }
+func (doc planned) same() bool {
+	return doc.known && doc.bad == nil && doc.row.Version == doc.old.Version
+}
 
 // lasting tells whether a problem is one of the bytes, which the same bytes will have again.
 func lasting(code fault.Code) bool {
@@ -50,18 +52,18 @@ func (p *planner) join(ctx context.Context) error {
 	}
 	parent := newCursor(ctx, p.Artifacts, p.Parent, p.left)
 	defer parent.stop()
-	for d, err := range par.Ordered(ctx, readers, p.joined(parent), p.version) {
+	for doc, err := range par.Ordered(ctx, readers, p.joined(parent), p.version) {
 		if err != nil {
 			return err
 		}
-		p.count(&d)
+		p.count(&doc)
 		if unit.Documents >= unitDocuments || unit.Bytes >= unitBytes {
 			cut()
 			unit = Unit{From: unit.To}
 		}
-		unit.To = out.Append(d.key, d.row.Encode()) + 1
+		unit.To = out.Append(doc.key, doc.row.Encode()) + 1
 		unit.Documents++
-		unit.Bytes += d.row.Size
+		unit.Bytes += doc.row.Size
 		p.res.Listed++
 		if p.res.Listed%256 == 0 {
 			p.OnProgress(p.res.Listed)
@@ -73,58 +75,74 @@ func (p *planner) join(ctx context.Context) error {
 		return parent.err
 	}
 	p.res.ParentListed = parent.readable
+	if err := p.countGone(); err != nil {
+		return err
+	}
 	return out.Scratch(ctx, p.Artifacts.Store, RowsKey(p.Scratch))
 }
 
 // count enters a document into the result. A problem that is found or still stands is written into its row, so that
 // the document is not read again for nothing; where everything is made anyway, every document is tried.
-func (p *planner) count(d *planned) {
-	old := fault.Code(d.old.Problem)
+func (p *planner) count(doc *planned) {
+	old := fault.Code(doc.old.Problem)
 	switch {
-	case d.bad != nil:
-		code := fault.CodeOf(d.bad)
-		standing := d.known && old == code && d.old.ETag == d.row.ETag && d.old.Size == d.row.Size
+	case doc.bad != nil:
+		code := fault.CodeOf(doc.bad)
+		standing := doc.known && old == code && doc.old.ETag == doc.row.ETag && doc.old.Size == doc.row.Size
 		p.res.Unreadable++
 		p.dirty = p.dirty || !standing
-		p.fail(d, code, d.bad.Error(), standing)
+		p.fail(doc, code, doc.bad.Error(), standing)
 		return
-	case d.same() && lasting(old) && len(p.Reasons) == 0:
+	case doc.same() && lasting(old) && len(p.Reasons) == 0:
 		if old == fault.EmptyDocument {
 			p.res.Empty++
 		} else {
 			p.res.Unreadable++
 		}
-		p.fail(d, old, "as in the generation before; the document did not change since", true)
+		p.fail(doc, old, "as in the generation before; the document did not change since", true)
 		return
-	case d.same() && d.old.Problem == "":
+	case doc.same() && doc.old.Problem == "":
 		p.res.Diff.Same++
-	case d.known:
+	case doc.known:
 		p.res.Diff.Changed++
 	default:
 		p.res.Diff.Added++
-		p.contents.Add(d.row.Version[:], came)
+		p.contents.Add(doc.row.Version[:], came)
 	}
 	p.res.Documents++
-	p.res.Bytes += d.row.Size
+	p.res.Bytes += doc.row.Size
 }
 
-func (p *planner) fail(d *planned, code fault.Code, detail string, standing bool) {
-	d.row.Problem = string(code)
-	p.problems.add(code, d.key, detail, standing)
+func (p *planner) fail(doc *planned, code fault.Code, detail string, standing bool) {
+	doc.row.Problem = string(code)
+	p.problems.add(code, doc.key, detail, standing)
 }
 
-// left takes what the parent has and the listing has not.
-func (p *planner) left(key string, old rows.Document) {
-	switch {
-	case p.broken[old.Object] && old.Problem == "":
-		p.res.Lost++
-		p.problems.add(fault.Unreadable, key, "its object, or its row in it, cannot be read any more", false)
-	case old.Problem != "":
-		p.dirty = true // it was no document; its row goes
-	default:
-		p.res.Diff.Removed++
-		p.contents.Add(old.Version[:], went)
+// left keeps what the parent has and the listing has not. It runs beside count, so it touches p.gone only.
+func (p *planner) left(key string, old rows.Document) { p.gone.Add([]byte(key), old.Encode()) }
+
+// countGone enters what left into the result, in the order of the keys.
+func (p *planner) countGone() error {
+	for pair, err := range p.gone.Sorted() {
+		if err != nil {
+			return err
+		}
+		old, err := rows.DecodeDocument(pair[1])
+		switch {
+		case err != nil:
+			return err
+		case p.broken[old.Object] && old.Problem == "":
+			p.res.Lost++
+			detail := "its object, or its row in it, cannot be read any more"
+			p.problems.add(fault.Unreadable, string(pair[0]), detail, false)
+		case old.Problem != "":
+			p.dirty = true // it was no document; its row goes
+		default:
+			p.res.Diff.Removed++
+			p.contents.Add(old.Version[:], went)
+		}
 	}
+	return nil
 }
 
 // joined gives each listed document with what the parent knows of it.
@@ -136,23 +154,23 @@ func (p *planner) joined(parent *cursor) iter.Seq2[planned, error] {
 				yield(planned{}, err)
 				return
 			}
-			d := planned{key: string(pair[0])}
-			if d.row, err = rows.DecodePlan(pair[1]); err != nil {
-				yield(d, err)
+			doc := planned{key: string(pair[0])}
+			if doc.row, err = rows.DecodePlan(pair[1]); err != nil {
+				yield(doc, err)
 				return
 			}
-			if d.key == last {
-				yield(d, fault.DuplicateRow.At("read", d.row.Object).
-					Because(fmt.Sprintf("lines %d and %d have the same id", lastRow.Line, d.row.Line)).
+			if doc.key == last {
+				yield(doc, fault.DuplicateRow.At("read", doc.row.Object).
+					Because(fmt.Sprintf("lines %d and %d have the same id", lastRow.Line, doc.row.Line)).
 					Advise("give every row an id of its own"))
 				return
 			}
-			last, lastRow = d.key, d.row
-			d.old, d.known = parent.seek(d.key)
-			if d.known && d.row.Line == 0 && unread(d.row, d.old) {
-				d.row.Version = d.old.Version
+			last, lastRow = doc.key, doc.row
+			doc.old, doc.known = parent.seek(doc.key)
+			if doc.known && doc.row.Line == 0 && unread(doc.row, doc.old) {
+				doc.row.Version = doc.old.Version
 			}
-			if !yield(d, nil) {
+			if !yield(doc, nil) {
 				return
 			}
 		}
@@ -167,30 +185,30 @@ func unread(row rows.Plan, old rows.Document) bool {
 }
 
 // version reads and hashes a file whose version is not known.
-func (p *planner) version(ctx context.Context, d planned) (planned, error) {
-	if d.row.Line > 0 || !d.row.Version.IsZero() {
-		return d, nil
+func (p *planner) version(ctx context.Context, doc planned) (planned, error) {
+	if doc.row.Line > 0 || !doc.row.Version.IsZero() {
+		return doc, nil
 	}
-	body, _, err := p.Corpus.Get(ctx, d.row.Object, blob.Range{Length: -1, Match: d.row.ETag})
+	body, _, err := p.Corpus.Get(ctx, doc.row.Object, blob.Range{Length: -1, Match: doc.row.ETag})
 	if err == nil {
 		hash := sha256.New()
 		_, err = io.Copy(hash, body)
 		_ = body.Close()
 		if err == nil {
-			hash.Sum(d.row.Version[:0])
-			return d, nil
+			hash.Sum(doc.row.Version[:0])
+			return doc, nil
 		}
 		if fault.As(err) == nil { // the store opened it, so what broke is this object
-			err = fault.Unreadable.At("read", d.row.Object).Because(err)
+			err = fault.Unreadable.At("read", doc.row.Object).Because(err)
 		}
 	}
 	if ctx.Err() != nil {
-		return d, ctx.Err()
+		return doc, ctx.Err()
 	}
 	code, ofObject := blame(err)
 	if !ofObject {
-		return d, err
+		return doc, err
 	}
-	d.bad = code.At("read", d.row.Object).Because(err)
-	return d, nil
+	doc.bad = code.At("read", doc.row.Object).Because(err)
+	return doc, nil
 }

@@ -102,6 +102,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 type planner struct {
 	In
 	documents spill.Sorter    // by key
+	gone      spill.Sorter    // documents of the parent that are not listed
 	contents  spill.Sorter    // what left and what came, by version
 	broken    map[string]bool // objects with rows that could not be read to their end
 	listed    int64
@@ -112,6 +113,7 @@ type planner struct {
 
 func (p *planner) close() {
 	p.documents.Close()
+	p.gone.Close()
 	p.contents.Close()
 	p.problems.discard()
 }

@@ -75,7 +75,9 @@ func (x *index) publish(broken map[string]fault.Code) {
 	}
 	defer out.Discard()
 	for key, row := range x.planned() {
-		document := rows.Document{Object: row.Object, Version: row.Version, ETag: row.ETag, Size: row.Size, Problem: row.Problem}
+		document := rows.Document{
+			Object: row.Object, Version: row.Version, ETag: row.ETag, Size: row.Size, Problem: row.Problem,
+		}
 		if code, ok := broken[key]; ok && row.Problem == "" {
 			document.Problem = string(code)
 		}
@@ -182,7 +184,10 @@ func TestWhatANightChanges(t *testing.T) {
 			c.Set("copy.txt", "alpha")
 		}, 1, 0, 0, 1, 3, 0},
 		"the last removed": {func(c *documenttest.Corpus) { c.Remove("z.txt") }, 0, 0, 1, 0, 3, 0.25},
-		"replaced":         {func(c *documenttest.Corpus) { c.Remove("a.txt"); c.Set("0.txt", "other") }, 1, 0, 1, 0, 3, 0.25},
+		"replaced": {func(c *documenttest.Corpus) {
+			c.Remove("a.txt")
+			c.Set("0.txt", "other")
+		}, 1, 0, 1, 0, 3, 0.25},
 		"three of four": {func(c *documenttest.Corpus) {
 			for _, key := range []string{"a.txt", "b/c.md", "z.txt"} {
 				c.Remove(key)
@@ -197,7 +202,8 @@ func TestWhatANightChanges(t *testing.T) {
 			got := []int64{res.Diff.Added, res.Diff.Changed, res.Diff.Removed, res.Moved, res.Diff.Same}
 			want := []int64{c.added, c.changed, c.removed, c.moved, c.stayed}
 			if fmt.Sprint(got) != fmt.Sprint(want) || res.RemovedShare != c.share || res.Unchanged {
-				t.Errorf("got %v, share %v, unchanged %v; want %v, %v", got, res.RemovedShare, res.Unchanged, want, c.share)
+				t.Errorf("got %v, share %v, unchanged %v; want %v, %v",
+					got, res.RemovedShare, res.Unchanged, want, c.share)
 			}
 			if again := x.night(nil); !again.Unchanged {
 				t.Errorf("the night after is not unchanged: %+v", again)
@@ -249,7 +255,9 @@ func TestADuplicateRowNamesBothLines(t *testing.T) {
 }
 
 func TestAnEmptyCorpusIsAnError(t *testing.T) {
-	for name, objects := range map[string]map[string]string{"nothing": nil, "refused only": {"x.exe": "MZ", "y.png": "PNG"}} {
+	for name, objects := range map[string]map[string]string{
+		"nothing": nil, "refused only": {"x.exe": "MZ", "y.png": "PNG"},
+	} {
 		res, err := newIndex(t, objects).plan(t.Context())
 		if !fault.Is(err, fault.CorpusEmpty) || res.Refused != int64(len(objects)) || len(res.Problems) != len(objects) {
 			t.Errorf("%s: %v, %+v", name, err, res)

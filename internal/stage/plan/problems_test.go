@@ -205,7 +205,10 @@ func TestVersionsAndConfigurationGiveTheirReasons(t *testing.T) {
 		want   string
 	}{
 		{now, "[]"},
-		{plan.Made{Parser: "parse/1", Chunker: "chunk/1", Names: "names/1", Analyser: "en/2"}, "[chunker chunk/1 → chunk/2]"},
+		{
+			plan.Made{Parser: "parse/1", Chunker: "chunk/1", Names: "names/1", Analyser: "en/2"},
+			"[chunker chunk/1 → chunk/2]",
+		},
 		{
 			plan.Made{Parser: "parse/1", Chunker: "chunk/2"},
 			"[names not recorded → names/1 analyser not recorded → en/2]",

@@ -1,10 +1,10 @@
 // Package reduce groups mentions into classes. One activity owns one partition: a range of class ids, so a class has
 // one writer. Steps:
 //
-//  1. Merge the shards' mention files, which are sorted by class id; shards are in chunk order, so equal ids come in chunk
-//     order.
-//  2. Stream each class once: the mentions segment row by row; members digest, sample, surface forms, the first chunk ids.
-//     What is held is bounded whatever the size of a class.
+//  1. Merge the shards' mention files, which are sorted by class id; shards are in chunk order, so equal ids come in
+//     chunk order.
+//  2. Stream each class once: the mentions segment row by row; members digest, sample, surface forms, the first chunk
+//     ids. What is held is bounded whatever the size of a class.
 //  3. Write reduced-<partition>.rows.
 package reduce
 
