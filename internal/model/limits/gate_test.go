@@ -167,6 +167,34 @@ func TestAWaiterThatGivesUpLeavesNoPlaceTaken(t *testing.T) {
 	})
 }
 
+// The waiter has chosen to give up when its place comes free, and must hand it on.
+func TestAWaiterThatIsAdmittedAsItGivesUpHandsItsPlaceOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 200 {
+			gate := gate(1)
+			if err := gate.Enter(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				if gate.Enter(ctx) == nil {
+					gate.Leave(nil)
+				}
+			})
+			synctest.Wait()
+			cancel()
+			gate.Leave(nil)
+			wg.Wait()
+			late, stop := context.WithTimeout(t.Context(), time.Second)
+			if err := gate.Enter(late); err != nil {
+				t.Fatalf("the place is lost: %v", err)
+			}
+			stop()
+		}
+	})
+}
+
 func TestADeadContextIsNotAdmitted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -183,8 +211,8 @@ func TestIndexesThatShareAnEndpoint(t *testing.T) {
 			t.Errorf("%d in flight, want the strictest, 4", most)
 		}
 		for range 3 { // each activity and each query says its own again
-			gate.Limit("index", 16)
 			gate.Limit("other", 4)
+			gate.Limit("index", 16)
 		}
 		if most := crowd(t, gate, 40, nil); most != 4 {
 			t.Errorf("%d in flight after they took turns, want 4", most)
