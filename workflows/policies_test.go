@@ -182,7 +182,6 @@ func TestARunWithoutAHeartbeatGetsOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, unit := range f.units {
-
 		if unit.Heartbeat != workflows.DefaultHeartbeat {
 			t.Fatalf("heartbeat %s", unit.Heartbeat)
 		}
