@@ -86,13 +86,14 @@ type Build struct {
 	Fence            int64         `json:"fence,omitempty"`
 	Attempt          int           `json:"attempt,omitempty"` // round of retry-failed
 	ReplaceCorpus    bool          `json:"replace_corpus,omitempty"`
-	Heartbeat        time.Duration `json:"heartbeat"` // after this long without one, an activity is given to another worker
+	Heartbeat        time.Duration `json:"heartbeat"` // after this long without one, another worker gets an activity
 	Shape            Shape         `json:"shape"`     // zero values stand for the first format's
 	Budget           *Budget       `json:"budget,omitempty"`
 	SearchAttributes bool          `json:"search_attributes,omitempty"` // the server knows them: see visibility.Register
 }
 
-// Budget is what a run may spend in all, from its beginning. A zero is a limit that is not given: the one before stands.
+// Budget is what a run may spend in all, from its beginning. A zero is a limit that is not given: the one before
+// stands.
 type Budget struct {
 	Calls  int64   `json:"calls,omitempty"`
 	Tokens int64   `json:"tokens,omitempty"`
@@ -191,7 +192,7 @@ type End struct {
 	Status    string `json:"status"`
 	Reason    string `json:"reason,omitempty"`
 	Ref       string `json:"ref,omitempty"`    // of the error's text
-	Detail    string `json:"detail,omitempty"` // that text, where the workflow itself made it: numbers and names of settings
+	Detail    string `json:"detail,omitempty"` // that text, where the workflow made it: numbers, settings
 	Unchanged bool   `json:"unchanged,omitempty"`
 }
 

@@ -113,10 +113,11 @@ func TestAResumeWaitsUntilThePauseIsWrittenDown(t *testing.T) {
 	f.fail["ReducePartition 1"] = []error{fatal("model_quota")}
 	var resume *answer
 	out, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
-		env.OnActivity(workflows.EndBuild, mock.Anything, mock.Anything).Return(func(_ context.Context, end workflows.End) error {
-			f.ended = append(f.ended, end)
-			return f.call(workflows.EndBuild)
-		}).After(time.Hour)
+		env.OnActivity(workflows.EndBuild, mock.Anything, mock.Anything).
+			Return(func(_ context.Context, end workflows.End) error {
+				f.ended = append(f.ended, end)
+				return f.call(workflows.EndBuild)
+			}).After(time.Hour)
 		env.RegisterDelayedCallback(func() {
 			if s := state(t, env); s.Phase != workflows.PhasePausing {
 				t.Errorf("state %+v", s)
@@ -161,7 +162,8 @@ func TestABudgetThatIsSpentWantsABiggerOne(t *testing.T) {
 	if last.Budget == nil || *last.Budget != merged {
 		t.Errorf("the last activity got budget %+v", last.Budget)
 	}
-	if len(f.steered) != 2 || *f.steered[0].NewBudget != (workflows.Budget{Calls: 100}) || *f.steered[1].NewBudget != merged {
+	if len(f.steered) != 2 || *f.steered[0].NewBudget != (workflows.Budget{Calls: 100}) ||
+		*f.steered[1].NewBudget != merged {
 		t.Errorf("written down: %+v", f.steered)
 	}
 }
@@ -188,7 +190,8 @@ func TestCancelIsWrittenDownBeforeTheRunStops(t *testing.T) {
 		if end := f.lastEnd(); end.Status != "cancelled" || len(f.ended) != 1 {
 			t.Errorf("ends %+v", f.ended)
 		}
-		if len(f.steered) != 1 || f.steered[0].Command != "cancel" || f.first(workflows.SteerRun) > f.last(workflows.EndBuild) {
+		if len(f.steered) != 1 || f.steered[0].Command != "cancel" ||
+			f.first(workflows.SteerRun) > f.last(workflows.EndBuild) {
 			t.Errorf("written down: %+v", f.steered)
 		}
 	}

@@ -170,7 +170,8 @@ func (r *recorder) record(kind string, f *fake, build workflows.Build, steer fun
 	}
 	defer w.Stop()
 	id := workflows.WorkflowID(build.Index + "/" + build.Generation)
-	begun, err := r.client.ExecuteWorkflow(r.t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: queue}, name, build)
+	options := client.StartWorkflowOptions{ID: id, TaskQueue: queue}
+	begun, err := r.client.ExecuteWorkflow(r.t.Context(), options, name, build)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -10,7 +10,8 @@ import (
 
 func TestAnInputWithoutAShapeHasTheSizesThatWereBuiltIn(t *testing.T) {
 	var old workflows.Build
-	if err := json.Unmarshal([]byte(`{"index":"i","generation":"g","spec":"d","heartbeat":6000000000}`), &old); err != nil {
+	input := `{"index":"i","generation":"g","spec":"d","heartbeat":6000000000}`
+	if err := json.Unmarshal([]byte(input), &old); err != nil {
 		t.Fatal(err)
 	}
 	got := old.Shape.Filled()

@@ -62,8 +62,9 @@ func Stage(ctx workflow.Context, in StageInput) (StageResult, error) {
 		return result, err
 	}
 	for _, shard := range in.Partial { // those that were not started again are as they were
-		if slices.ContainsFunc(result.Pending, func(r UnitRange) bool { return r.From <= shard.Shard && shard.Shard < r.To }) &&
-			!slices.ContainsFunc(result.Partial, func(l ShardLeft) bool { return l.Shard == shard.Shard }) {
+		pending := func(r UnitRange) bool { return r.From <= shard.Shard && shard.Shard < r.To }
+		told := func(left ShardLeft) bool { return left.Shard == shard.Shard }
+		if slices.ContainsFunc(result.Pending, pending) && !slices.ContainsFunc(result.Partial, told) {
 			result.Partial = append(result.Partial, shard)
 		}
 	}
@@ -122,7 +123,8 @@ func ExtractShard(ctx workflow.Context, in ShardInput) (StageResult, error) {
 				batch(running, in.Build, limit(ExtractChunks, items)), ExtractChunks, unit)
 		},
 	}
-	if err := f.answer(ctx, StageInput{Build: in.Build, Stage: "extract"}, batches-units(in.Pending), batches); err != nil {
+	about := StageInput{Build: in.Build, Stage: "extract"}
+	if err := f.answer(ctx, about, batches-units(in.Pending), batches); err != nil {
 		return StageResult{}, err
 	}
 	result, err := f.run(running, cancel)
@@ -131,7 +133,8 @@ func ExtractShard(ctx workflow.Context, in ShardInput) (StageResult, error) {
 	}
 	result.Paused, result.Ref = "", "" // it was to drain, and is finished
 	unit := Unit{Build: in.Build, Stage: "extract", N: in.Shard, Batch: batches}
-	err = workflow.ExecuteActivity(batch(ctx, in.Build, limit(SealShard, int64(in.Chunks))), SealShard, unit).Get(ctx, nil)
+	err = workflow.ExecuteActivity(batch(ctx, in.Build, limit(SealShard, int64(in.Chunks))), SealShard, unit).
+		Get(ctx, nil)
 	if code, ref := failure(err); err != nil && ctx.Err() == nil && halting(code) {
 		result.Paused, result.Ref = code, ref
 		return result, nil

@@ -26,7 +26,9 @@ func stageOf200() workflows.StageInput {
 }
 
 // next runs one run of a stage; again is whether it continued as new, with in changed to what it continues with.
-func next(t *testing.T, env *testsuite.TestWorkflowEnvironment, in *workflows.StageInput) (workflows.StageResult, bool) {
+func next(
+	t *testing.T, env *testsuite.TestWorkflowEnvironment, in *workflows.StageInput,
+) (workflows.StageResult, bool) {
 	t.Helper()
 	env.ExecuteWorkflow(workflows.StageName, *in)
 	err := env.GetWorkflowError()
