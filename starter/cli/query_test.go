@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/unweaver/unweaver/starter/cli"
@@ -13,6 +14,7 @@ import (
 
 // queries serves answers and remembers what was asked.
 type queries struct {
+	mu     sync.Mutex
 	asked  []map[string]any
 	paths  []string
 	status int
@@ -23,6 +25,8 @@ func (q *queries) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	raw, _ := io.ReadAll(request.Body)
 	body := map[string]any{}
 	_ = json.Unmarshal(raw, &body)
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	q.asked, q.paths = append(q.asked, body), append(q.paths, request.URL.EscapedPath())
 	if q.status != 0 {
 		w.WriteHeader(q.status)
