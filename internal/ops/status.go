@@ -16,8 +16,8 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// Status implements Control. It tells what it can: a source that cannot be read is a problem of the status, and an error
-// only where nothing is left to tell.
+// Status implements Control. It tells what it can: a source that cannot be read is a problem of the status, and an
+// error only where nothing is left to tell.
 func (s *Service) Status(ctx context.Context, name string) (Status, error) {
 	run, damaged, err := s.resolve(ctx, name)
 	if err != nil {
@@ -45,7 +45,8 @@ func (s *Service) Status(ctx context.Context, name string) (Status, error) {
 func (s *Service) report(ctx context.Context, run string) (corpus.Report, bool) {
 	index, generation, _ := strings.Cut(run, "/")
 	var report corpus.Report
-	_, err := blob.ReadJSON(ctx, s.Stores.Artifacts, s.artifacts(index).GenerationKey(generation, "report.json"), &report)
+	key := s.artifacts(index).GenerationKey(generation, "report.json")
+	_, err := blob.ReadJSON(ctx, s.Stores.Artifacts, key, &report)
 	return report, err == nil && corpus.Terminal(report.Status)
 }
 

@@ -47,7 +47,8 @@ func (s *Service) Resume(ctx context.Context, name string, budget *corpus.Budget
 		return fault.BudgetSpent.At("resume run", run).
 			Because(fmt.Sprintf("its budget is spent: %d calls, %d tokens, money %g so far",
 				calls(state.Report), tokens(state.Report), state.Report.Cost)).
-			Advise("give it a new one, counted from the run's beginning: --budget-calls, --budget-tokens or --budget-money")
+			Advise("give it a new one, counted from the run's beginning: " +
+				"--budget-calls, --budget-tokens or --budget-money")
 	}
 	return s.command(ctx, run, workflows.UpdateResume, workflows.Resume{Budget: limited(budget)})
 }

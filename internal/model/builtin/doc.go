@@ -1,7 +1,6 @@
 // Package builtin holds the models that need no key, no network and no download: a rule-based extractor
-// (specs/hybrid.md §4), an extractive shortener and answerer, and a hashing embedder (specs/hybrid.md §3). They are
-// deterministic, and an honest default for trying the product; wherever their results are shown they are labelled
-// "built-in models".
+// (names and terms of a text), an extractive shortener and answerer, and a hashing embedder. They are deterministic,
+// and an honest default for trying the product; wherever their results are shown they are labelled "built-in models".
 package builtin
 
 // Versions of the rules; a change of output raises them, since they are part of identities.

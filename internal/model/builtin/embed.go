@@ -21,7 +21,7 @@ const (
 	gramWeight = 0.6 // of the word's weight, over the root of the number of grams
 )
 
-// Embedder hashes stems and character 4-grams into a unit vector (specs/hybrid.md §3). IDF weighs stems; nil weighs
+// Embedder hashes stems and character 4-grams into a unit vector. IDF weighs stems; nil weighs
 // all 1.
 type Embedder struct{ IDF func(stem string) float64 }
 

@@ -252,7 +252,8 @@ func expansion(before string, ws [][]int, letters []rune) string {
 		run := ws[len(ws)-k:]
 		i := 0
 		for _, w := range run {
-			for _, part := range strings.FieldsFunc(strings.ToLower(before[w[0]:w[1]]), func(r rune) bool { return r == '-' || r == '/' }) {
+			word := strings.ToLower(before[w[0]:w[1]])
+			for _, part := range strings.FieldsFunc(word, func(r rune) bool { return r == '-' || r == '/' }) {
 				if r, _ := utf8.DecodeRuneInString(part); i < len(letters) && r == letters[i] {
 					i++
 				}

@@ -59,7 +59,8 @@ func (s *Server) chat(w http.ResponseWriter, request *http.Request, call call) {
 	prompt := digest(parts...)
 	s.book.chat(task, prompt, call.begun, cost, bad)
 	respond(w, request, injection, map[string]any{
-		"id": "chatcmpl-" + prompt[:12], "object": "chat.completion", "created": time.Now().Unix(), "model": asked.Model,
+		"id": "chatcmpl-" + prompt[:12], "object": "chat.completion",
+		"created": time.Now().Unix(), "model": asked.Model,
 		"choices": []any{map[string]any{
 			"index":         0,
 			"finish_reason": "stop",

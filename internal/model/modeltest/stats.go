@@ -13,8 +13,8 @@ type Cost struct {
 	Completion int64 `json:"completion_tokens"`
 }
 
-// Stats is what was asked and paid. A request is started when it arrives, and answered, and so paid, when it gets a 200,
-// whether or not its content is of use and whether or not its sender still waits.
+// Stats is what was asked and paid. A request is started when it arrives, and answered, and so paid, when it gets a
+// 200, whether or not its content is of use and whether or not its sender still waits.
 type Stats struct {
 	Started          int64           `json:"started"`
 	LastStart        time.Time       `json:"last_start"`

@@ -38,7 +38,8 @@ func Dial(ctx context.Context, engine config.Engine, log *slog.Logger) (client.C
 			Because(err).
 			Advise("check engine.address, engine.tls and that Temporal runs")
 	}
-	if _, err = t.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: engine.Namespace}); err != nil {
+	request := &workflowservice.DescribeNamespaceRequest{Namespace: engine.Namespace}
+	if _, err = t.WorkflowService().DescribeNamespace(ctx, request); err != nil {
 		t.Close()
 		return nil, Fault(err, engine)
 	}
