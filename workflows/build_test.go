@@ -82,14 +82,30 @@ func TestAnUnchangedCorpusDoesNothingAfterPlan(t *testing.T) {
 	}
 }
 
-func TestADryRunPaysAndPublishesNothing(t *testing.T) {
-	f := newFake(100)
-	if out, err := run(t, f, workflows.Build{DryRun: true}, nil); err != nil || out.Reason != "dry_run" {
+func TestAGateThatIsKnownAtPlanTimeHoldsBeforeAnythingIsBuilt(t *testing.T) {
+	f := newFake(130)
+	f.planned = workflows.Planned{Held: "mass_deletion", Units: 2, Documents: 20}
+	out, err := run(t, f, workflows.Build{}, nil)
+	if err != nil || out.Status != "held" || out.Reason != "mass_deletion" {
 		t.Fatal(out, err)
 	}
-	paid := f.count(workflows.ExtractChunks) + f.count(workflows.LoadPart) + f.count(workflows.PublishBuild)
-	if f.count(workflows.EstimateShard) != 1 || paid != 0 {
-		t.Errorf("calls %v", f.calls)
+	if f.count(workflows.ChunkDocuments) != 0 || f.count(workflows.EndBuild) != 1 {
+		t.Errorf("%d units were chunked", f.count(workflows.ChunkDocuments))
+	}
+}
+
+func TestStoresThatLostTheirMemoryAreRepairedAlsoWhenNothingChanged(t *testing.T) {
+	f := newFake(130)
+	f.planned = workflows.Planned{Unchanged: true, Status: "completed", Repair: 7}
+	out, err := run(t, f, workflows.Build{}, nil)
+	if err != nil || out.Status != "completed" {
+		t.Fatal(out, err)
+	}
+	if parts := f.count(workflows.RepairPart); parts != 7 || f.count(workflows.SealRepair) != 1 {
+		t.Errorf("%d of 7 parts were verified, sealed %d times", parts, f.count(workflows.SealRepair))
+	}
+	if f.count(workflows.ChunkDocuments) != 0 {
+		t.Error("an unchanged corpus was built")
 	}
 }
 

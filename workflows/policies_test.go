@@ -66,7 +66,7 @@ func started(t *testing.T) *options {
 		activities: map[string]workflow.ActivityOptions{},
 		children:   map[string]workflow.ChildWorkflowOptions{},
 	}
-	for _, build := range []workflows.Build{{Heartbeat: 42 * time.Second}, {DryRun: true}, {Generation: "restore-1"}} {
+	for _, build := range []workflows.Build{{Heartbeat: 42 * time.Second}, {Generation: "restore-1"}} {
 		f := newFake(200)
 		f.imports = true
 		if build.Heartbeat == 0 {

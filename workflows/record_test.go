@@ -75,7 +75,6 @@ func (r *recorder) builds() {
 	f = newFake()
 	f.planned = workflows.Planned{Unchanged: true}
 	r.record("unchanged", f, attributes, nil)
-	r.record("dry-run", newFake(130), workflows.Build{DryRun: true}, nil)
 	r.record("small-shape", newFake(30, 30), workflows.Build{Shape: workflows.Shape{
 		Format: 1, ShardChunks: 30, BatchChunks: 7, ShardWindow: 2, Windows: workflows.Windows{Extract: 1, Embed: 3},
 	}}, nil)

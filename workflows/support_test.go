@@ -111,9 +111,10 @@ func (f *fake) lastEnd() workflows.End {
 
 // unitActivities are those that take a Unit and give a UnitResult.
 var unitActivities = []string{
-	workflows.ChunkDocuments, workflows.ExtractChunks, workflows.SealShard, workflows.EstimateShard,
+	workflows.ChunkDocuments, workflows.ExtractChunks, workflows.SealShard,
 	workflows.ReducePartition, workflows.ShortenPartition, workflows.EmbedPart, workflows.LoadPart,
 	workflows.WriteSegments, workflows.VerifyPart, workflows.CollectGarbage, workflows.RestorePart,
+	workflows.RepairPart,
 }
 
 // registry is what a test environment and a worker have in common.
@@ -144,6 +145,7 @@ func (f *fake) register(to registry) {
 	reg(workflows.SealExtraction, func(context.Context, workflows.Build) (workflows.Extracted, error) {
 		return workflows.Extracted{Partitions: 2}, f.call(workflows.SealExtraction)
 	})
+	reg(workflows.SealRepair, func(context.Context, workflows.Build) error { return f.call(workflows.SealRepair) })
 	reg(workflows.ImportVectors, func(context.Context, workflows.Build) error { return f.call(workflows.ImportVectors) })
 	for _, name := range unitActivities {
 		reg(name, func(_ context.Context, u workflows.Unit) (workflows.UnitResult, error) {

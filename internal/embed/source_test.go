@@ -14,7 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/store/artifact/artifacttest"
-	"github.com/unweaver/unweaver/internal/store/classes/bolt"
+	"github.com/unweaver/unweaver/internal/store/coordination/bolt"
 )
 
 // embedder answers with the length of each text; refuse says which requests it does not take.

@@ -26,8 +26,10 @@ import (
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
-	"github.com/unweaver/unweaver/internal/store/classes"
-	"github.com/unweaver/unweaver/internal/store/classes/bolt"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/store/records"
+	recordsmemory "github.com/unweaver/unweaver/internal/store/records/memory"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
 	"github.com/unweaver/unweaver/internal/store/wiring"
 )
@@ -167,10 +169,16 @@ func (f *temporalFake) CheckHealth(context.Context, *client.CheckHealthRequest) 
 	return &client.CheckHealthResponse{}, f.down
 }
 
-// faulty is a class store some of whose sources fail.
+// faulty is a coordination store some of whose sources fail.
 type faulty struct {
-	classes.Store
-	state, progress, ping error
+	coordination.Store
+	state, progress error
+}
+
+// deaf is a record store that may not answer.
+type deaf struct {
+	records.Store
+	ping error
 }
 
 func (f *faulty) State(ctx context.Context, run string) ([]byte, error) {
@@ -180,18 +188,18 @@ func (f *faulty) State(ctx context.Context, run string) ([]byte, error) {
 	return f.Store.State(ctx, run)
 }
 
-func (f *faulty) Progress(ctx context.Context, run string) (map[string][]byte, error) {
+func (f *faulty) Accounts(ctx context.Context, run string) (map[string][]byte, error) {
 	if f.progress != nil {
 		return nil, f.progress
 	}
-	return f.Store.Progress(ctx, run)
+	return f.Store.Accounts(ctx, run)
 }
 
-func (f *faulty) Ping(ctx context.Context) error {
-	if f.ping != nil {
-		return f.ping
+func (d *deaf) Ping(ctx context.Context) error {
+	if d.ping != nil {
+		return d.ping
 	}
-	return f.Store.Ping(ctx)
+	return d.Store.Ping(ctx)
 }
 
 // bench is a service over stores of its own and a Temporal in memory.
@@ -200,6 +208,7 @@ type bench struct {
 	t        *testing.T
 	temporal *temporalFake
 	classes  *faulty
+	records  *deaf
 	art      artifact.Index // of index docs
 }
 
@@ -210,16 +219,12 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	embedded, err := bolt.Open(filepath.Join(root, "classes.bolt"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	vectors, err := files.Open(filepath.Join(root, "vectors"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := &faulty{Store: embedded}
-	stores := &wiring.Stores{Artifacts: artifacts, Classes: store, Vectors: vectors}
+	store, kept := &faulty{Store: memory.New()}, &deaf{Store: recordsmemory.New()}
+	stores := &wiring.Stores{Artifacts: artifacts, Records: kept, Coordination: store, Vectors: vectors}
 	t.Cleanup(func() { _ = stores.Close() })
 	fake := &temporalFake{executions: map[string]enums.WorkflowExecutionStatus{}, hidden: map[string]bool{}, pollers: 1}
 	service := &ops.Service{
@@ -229,7 +234,7 @@ func newBench(t *testing.T) *bench {
 		Models:    wiring.NewModels(store),
 		Heartbeat: time.Minute,
 	}
-	return &bench{service, t, fake, store, artifact.Index{Store: artifacts, Name: "docs"}}
+	return &bench{service, t, fake, store, kept, artifact.Index{Store: artifacts, Name: "docs"}}
 }
 
 // must ends the test on an error.

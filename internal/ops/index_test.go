@@ -35,13 +35,6 @@ func TestABuildIsStartedOnce(t *testing.T) {
 	if options.ID != "build/"+first.Run || options.TaskQueue != "unweaver" || input.Heartbeat == 0 {
 		t.Errorf("%+v with %+v", options, input)
 	}
-	dry := request
-	dry.DryRun = true
-	other, err := b.Index(t.Context(), dry)
-	b.must(err)
-	if other.Attached || !strings.HasSuffix(other.Run, "-dry") {
-		t.Errorf("a dry run joined a build: %+v", other)
-	}
 }
 
 func TestABuildWithAnotherConfigurationIsNotJoined(t *testing.T) {

@@ -233,7 +233,7 @@ func TestDoctorSaysWhatToDo(t *testing.T) {
 		prepare      func(*bench, *corpus.Spec)
 		detail, hint string
 	}{
-		"classes":  {func(b *bench, _ *corpus.Spec) { b.classes.ping = errDown }, "connection refused", ""},
+		"classes":  {func(b *bench, _ *corpus.Spec) { b.records.ping = errDown }, "connection refused", ""},
 		"temporal": {func(b *bench, _ *corpus.Spec) { b.temporal.down = errDown }, "connection refused", "engine.address"},
 		"worker":   {func(b *bench, _ *corpus.Spec) { b.temporal.pollers = 0 }, "none has polled", "start unweaver-worker"},
 		"corpus":   {func(_ *bench, spec *corpus.Spec) { spec.Corpus = "/nowhere/at/all" }, "/nowhere/at/all", ""},

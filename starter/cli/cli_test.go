@@ -59,6 +59,14 @@ func (c *control) Resume(_ context.Context, run string, budget *corpus.Budget) e
 	return c.ask("resume", run)
 }
 
+func (c *control) Estimate(_ context.Context, request ops.IndexRequest) (corpus.Report, error) {
+	c.request = request
+	if err := c.ask("estimate", request.Spec.Index); err != nil {
+		return corpus.Report{}, err
+	}
+	return c.statuses[0].Report, nil
+}
+
 func (c *control) Generations(_ context.Context, index string) ([]artifact.Generation, error) {
 	return c.kept, c.ask("generations", index)
 }

@@ -44,7 +44,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 completed with errors, 4 not published 
 					if err != nil {
 						return err
 					}
-					return a.print(report, func(w io.Writer) { estimated(w, report) })
+					return a.report(ops.Status{Report: report, Overall: 1})
 				}
 				run, err := control.Index(ctx, request)
 				if err != nil {

@@ -20,7 +20,7 @@ func TestIndexStartsARunAndSaysHowToWatchIt(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	request := fake.request
-	if request.Spec.Corpus != "/corpus" || request.Generation != "g1" || !request.ReplaceCorpus || request.DryRun {
+	if request.Spec.Corpus != "/corpus" || request.Generation != "g1" || !request.ReplaceCorpus {
 		t.Errorf("%+v", request)
 	}
 	as := decoded(t, run(t, fake, "index", "--index", "docs", "--json").out)
@@ -38,7 +38,7 @@ func TestIndexWaitsForTheEndAndExitsByIt(t *testing.T) {
 	running := finished(corpus.StatusRunning)
 	running.Stage = "extract"
 	standing := finished(corpus.StatusCompleted)
-	standing.Unchanged, standing.ProblemsTotal = true, 3
+	standing.Unchanged, standing.ProblemsTotal, standing.DocumentsFailed = true, 3, 3
 	letters := finished(corpus.StatusCompleted)
 	letters.DeadLetters = 1
 	unread := finished(corpus.StatusCompleted)
@@ -121,7 +121,7 @@ func TestADryRunShowsRanges(t *testing.T) {
 	dry.Calls = corpus.Calls{Extract: 7}
 	fake := &control{statuses: []ops.Status{dry}}
 	got := run(t, fake, "index", "--index", "docs", "--dry-run")
-	if got.exit != cli.ExitDone || !fake.request.DryRun {
+	if got.exit != cli.ExitDone || !strings.Contains(strings.Join(fake.asked, " "), "estimate docs") {
 		t.Errorf("%+v %+v", got, fake.request)
 	}
 	contains(t, got.out, "would pay: 7 extract, 0 shorten")

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/wiring"
@@ -147,7 +148,7 @@ func configured(t *testing.T, s *server) host.Config {
 	}
 	t.Cleanup(func() { _ = stores.Close() })
 	return host.Config{
-		Client: connect(t, s), TaskQueue: "q", Stores: stores, Models: wiring.NewModels(stores.Classes),
+		Client: connect(t, s), TaskQueue: "q", Stores: stores, Models: wiring.NewModels(stores.Coordination),
 		CacheDir: t.TempDir(), Drain: 10 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 	}
 }
@@ -236,7 +237,7 @@ func TestWhetherARunIsClosed(t *testing.T) {
 		{"the server does not tell", enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, false, true},
 	} {
 		engine := host.Engine{Client: connect(t, &server{status: test.status})}
-		closed, err := engine.Closed(t.Context(), "build/i/g", "r")
+		closed, err := engine.Closed(t.Context(), build.Holder{Workflow: "build/i/g", Run: "r"})
 		if closed != test.closed || (err != nil) != test.fails {
 			t.Errorf("%s: closed %v, %v", test.name, closed, err)
 		}

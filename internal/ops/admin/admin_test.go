@@ -47,6 +47,10 @@ func (r *recorder) Resume(_ context.Context, run string, budget *corpus.Budget) 
 }
 func (r *recorder) Cancel(_ context.Context, run string) error { return r.ask("cancel", run) }
 
+func (r *recorder) Estimate(_ context.Context, request ops.IndexRequest) (corpus.Report, error) {
+	return corpus.Report{Index: request.Spec.Index, Reason: "dry_run"}, r.ask("estimate", request.Spec.Index)
+}
+
 func (r *recorder) Generations(_ context.Context, index string) ([]artifact.Generation, error) {
 	return []artifact.Generation{{Generation: "g1", Seq: 7, State: "current"}}, r.ask("generations", index)
 }
@@ -65,16 +69,19 @@ func methods(ctx context.Context, control ops.Control) map[string]func() (any, e
 	spec := corpus.Spec{Index: "docs", Corpus: "/c", Keep: 3, Budget: corpus.Budget{Calls: 5}}
 	return map[string]func() (any, error){
 		"index": func() (any, error) {
-			return control.Index(ctx, ops.IndexRequest{Spec: spec, Generation: "g1", DryRun: true, ReplaceCorpus: true})
+			return control.Index(ctx, ops.IndexRequest{Spec: spec, Generation: "g1", ReplaceCorpus: true})
 		},
 		"status":               func() (any, error) { return control.Status(ctx, "docs/g1") },
 		"pause":                func() (any, error) { return none(control.Pause(ctx, "docs/g1")) },
 		"resume":               func() (any, error) { return none(control.Resume(ctx, "docs/g1", nil)) },
 		"resume with a budget": func() (any, error) { return none(control.Resume(ctx, "docs/g1", &corpus.Budget{Money: 2.5})) },
 		"cancel":               func() (any, error) { return none(control.Cancel(ctx, "docs/g1")) },
-		"generations":          func() (any, error) { return control.Generations(ctx, "docs") },
-		"restore":              func() (any, error) { return control.Restore(ctx, "docs") },
-		"doctor":               func() (any, error) { return control.Doctor(ctx, spec) },
+		"estimate": func() (any, error) {
+			return control.Estimate(ctx, ops.IndexRequest{Spec: spec})
+		},
+		"generations": func() (any, error) { return control.Generations(ctx, "docs") },
+		"restore":     func() (any, error) { return control.Restore(ctx, "docs") },
+		"doctor":      func() (any, error) { return control.Doctor(ctx, spec) },
 	}
 }
 

@@ -10,8 +10,9 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/store/classes/bolt"
 	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/store/coordination/bolt"
+	recordsbolt "github.com/unweaver/unweaver/internal/store/records/bolt"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
 )
 
@@ -30,12 +31,14 @@ func TestSixtyNightsLeaveTheStoresAboutAsLargeAsWhatIsLive(t *testing.T) {
 // The same holds of the stores that are embedded, which are slower.
 func TestNightsOnTheEmbeddedStores(t *testing.T) {
 	w := newWorld(t)
-	store := claimsOf(t)
+	store, err := recordsbolt.Open(filepath.Join(t.TempDir(), "records"))
+	w.check(err)
+	defer func() { _ = store.Close() }()
 	rowStore, err := files.Open(t.TempDir())
 	w.check(err)
 	defer func() { _ = rowStore.Close() }()
 	w.records, w.vectors = store, rowStore
-	simulate(w, 7, store, func() (records, rows int) {
+	simulate(w, 7, claimsOf(t), func() (records, rows int) {
 		w.check(store.ScanRecords(t.Context(), storeID[:8]+":c:docs:", func(keys []string) error {
 			records += len(keys)
 			return nil

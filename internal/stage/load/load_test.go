@@ -23,8 +23,9 @@ import (
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
-	"github.com/unweaver/unweaver/internal/store/classes/bolt"
+	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/store/records"
+	"github.com/unweaver/unweaver/internal/store/records/bolt"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
 )
@@ -71,7 +72,7 @@ func (b bench) in(embedder *stagetest.Embedder, part stage.Part) load.In {
 		Part:    part,
 		Classes: b.classes,
 		Vectors: b.vectors,
-		Source:  embed.Source{Embedder: embedder, Ledger: ledger.New(b.art.Store, b.classes)},
+		Source:  embed.Source{Embedder: embedder, Ledger: ledger.New(b.art.Store, memory.NewClaims())},
 	}
 }
 

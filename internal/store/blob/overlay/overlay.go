@@ -89,7 +89,9 @@ func (s Store) List(ctx context.Context, prefix, after string) iter.Seq2[blob.In
 func (s Store) Delete(ctx context.Context, key string) error { return s.upper.Delete(ctx, key) }
 
 // DeleteAll implements blob.Store for what was written here.
-func (s Store) DeleteAll(ctx context.Context, keys []string) error { return s.upper.DeleteAll(ctx, keys) }
+func (s Store) DeleteAll(ctx context.Context, keys []string) error {
+	return s.upper.DeleteAll(ctx, keys)
+}
 
 // Location implements blob.Store.
 func (s Store) Location(key string) string { return s.lower.Location(key) }
