@@ -73,7 +73,7 @@ func TestBeginStageIsToldEachStageBeforeItsUnits(t *testing.T) {
 
 func TestAnUnchangedCorpusDoesNothingAfterPlan(t *testing.T) {
 	f := newFake()
-	f.planned = workflows.Planned{Unchanged: true}
+	f.planned = workflows.Planned{Unchanged: true, Status: "completed"}
 	if out, err := run(t, f, workflows.Build{}, nil); err != nil || out.Status != "completed" {
 		t.Fatal(out, err)
 	}

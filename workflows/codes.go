@@ -43,6 +43,8 @@ var pausing = map[string]bool{
 	"embedder_unavailable": true,
 	"engine_unavailable":   true,
 	"generation_busy":      true,
+	"stalled":              true,
+	"control_unreadable":   true,
 }
 
 // Pausing tells whether a failure with this code pauses a run; any other ends it.

@@ -136,6 +136,10 @@ func (r *run) obeyCancel(ctx workflow.Context) error {
 		r.cancelling = false
 		return err
 	}
+	// Activities may see the command, and the run end by it, before it is acknowledged.
+	if r.phase == PhaseEnding && r.status == statusCancelled {
+		return nil
+	}
 	if r.phase == PhaseEnding {
 		return refused("the run ended by itself meanwhile")
 	}

@@ -274,3 +274,27 @@ func TestARunThatIsEndingTakesNoCommand(t *testing.T) {
 		t.Fatal(err, f.steered)
 	}
 }
+
+// Activities see a cancel before it is acknowledged, and the run may end by it first.
+func TestACancelThatEndsTheRunBeforeItIsAcknowledgedIsObeyed(t *testing.T) {
+	f := newFake(640)
+	f.fail["ExtractChunks 0/3"] = []error{fatal("cancelled")}
+	var answer error
+	f.before = func(call string) {
+		if call == workflows.SteerRun {
+			time.Sleep(100 * time.Millisecond) // it waits until no call can start
+		}
+	}
+	_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
+		env.RegisterDelayedCallback(func() {
+			env.UpdateWorkflow(workflows.UpdateCancel, "cancel", &testsuite.TestUpdateCallback{
+				OnAccept:   func() {},
+				OnReject:   func(err error) { answer = err },
+				OnComplete: func(_ any, err error) { answer = err },
+			})
+		}, 0)
+	})
+	if err == nil || answer != nil || f.lastEnd().Status != "cancelled" {
+		t.Errorf("run %v, answer %v, end %+v", err, answer, f.lastEnd())
+	}
+}

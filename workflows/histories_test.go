@@ -145,7 +145,7 @@ func TestRecordedRunsAreOfEveryKind(t *testing.T) {
 		kinds[kind] = true
 	}
 	for _, kind := range []string{
-		"first-build", "night", "unchanged", "dry-run", "small-shape", "pause-resume", "model-refused", "budget", "failure",
+		"first-build", "night", "unchanged", "small-shape", "pause-resume", "model-refused", "budget", "failure",
 		"cancel", "restore", "large",
 	} {
 		if !kinds[kind] {

@@ -68,7 +68,7 @@ func started(t *testing.T) *options {
 	}
 	for _, build := range []workflows.Build{{Heartbeat: 42 * time.Second}, {Generation: "restore-1"}} {
 		f := newFake(200)
-		f.imports = true
+		f.imports, f.planned.Repair = true, 2
 		if build.Heartbeat == 0 {
 			build.Heartbeat = 42 * time.Second
 		}
@@ -90,7 +90,7 @@ var (
 	recordings = []string{workflows.EndBuild, workflows.EndRestore}
 	batches    = append([]string{
 		workflows.PlanBuild, workflows.SealChunks, workflows.SealExtraction, workflows.ImportVectors,
-		workflows.PublishBuild,
+		workflows.PublishBuild, workflows.SealRepair,
 	}, unitActivities...)
 )
 

@@ -33,6 +33,7 @@ type run struct {
 	asked       bool         // a person asked for a pause
 	busy        string       // the pause or resume that is being written down
 	cancelling  bool
+	status      string // that the run ends with
 	cancel      workflow.CancelFunc
 	steer       workflow.Mutex // one command at a time is written down
 }
@@ -65,7 +66,7 @@ func (r *run) execute(ctx workflow.Context, work func(workflow.Context) (End, er
 			end = r.ended(working, err)
 		}
 	}
-	end.Build, r.phase = r.Build, PhaseEnding
+	end.Build, r.phase, r.status = r.Build, PhaseEnding, end.Status
 	recorded, done := workflow.NewDisconnectedContext(ctx)
 	defer done()
 	if err := workflow.Await(recorded, func() bool { return workflow.AllHandlersFinished(ctx) }); err != nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/plan"
 	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/store/blob/overlay"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/store/localfile"
@@ -29,6 +28,7 @@ type Estimating struct {
 	Corpora       func(ctx context.Context, uri string) (blob.Store, error)
 	StoreID       string
 	Models        func(corpus.Spec) (model.Set, error) // described: no key, no call
+	Folder        func(path string) (blob.Store, error) // makes a store in a folder that goes again
 	Settings      corpus.Spec
 	ReplaceCorpus bool
 }
@@ -59,7 +59,7 @@ func Estimate(ctx context.Context, in Estimating) (corpus.Report, error) {
 
 // run is a run whose stores are a folder over what it reads.
 func (in Estimating) run(folder string) (*Run, error) {
-	upper, err := dir.Open(folder + "/written")
+	upper, err := in.Folder(folder + "/written")
 	if err != nil {
 		return nil, err
 	}

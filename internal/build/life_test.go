@@ -339,10 +339,10 @@ func TestNewRulesBuildAgainAndSayWhy(t *testing.T) {
 		"a new parser":          {func(t *testing.T, _ *site) { build.SetMade(t, corpus.Made{Parser: "other"}) }, "parser"},
 		"a new chunker":         {func(t *testing.T, _ *site) { build.SetMade(t, corpus.Made{Chunker: "other"}) }, "chunker"},
 		"new rules of names":    {func(t *testing.T, _ *site) { build.SetMade(t, corpus.Made{Names: "other"}) }, "names"},
-		"new rules of words":    {func(t *testing.T, _ *site) { build.SetMade(t, corpus.Made{Analyser: "other"}) }, "words"},
-		"another threshold":     {func(_ *testing.T, s *site) { s.spec.Shortening.Threshold = 100 }, "configuration: shortening"},
-		"another chunk size":    {func(_ *testing.T, s *site) { s.spec.Chunking.MaxTokens = 700 }, "configuration: chunking"},
-		"titles as they are":    {func(_ *testing.T, s *site) { s.spec.Parity = true }, "configuration: parity"},
+		"new rules of words":    {func(t *testing.T, _ *site) { build.SetMade(t, corpus.Made{Analyser: "other"}) }, "analyser"},
+		"another threshold":     {func(_ *testing.T, s *site) { s.spec.Shortening.Threshold = 100 }, "config: shortening"},
+		"another chunk size":    {func(_ *testing.T, s *site) { s.spec.Chunking.MaxTokens = 700 }, "config: chunking"},
+		"titles as they are":    {func(_ *testing.T, s *site) { s.spec.Parity = true }, "config: parity"},
 		"a price: none of them": {func(_ *testing.T, s *site) { s.spec.Chat.Price.Prompt = 7 }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,8 +17,7 @@ type Meter interface {
 }
 
 // MeterChat puts a meter around a paid model; models that cost nothing, and a nil meter, leave it as it is. It belongs
-// below limits, so that nothing waits between admission and sending. A request that was admitted is seen through,
-// whatever becomes of its caller's context: it is paid for all the same. The adapter's own deadline bounds it.
+// below limits, so that nothing waits between admission and sending.
 func MeterChat(chat Chat, meter Meter) Chat {
 	if meter == nil || !chat.Info().Paid {
 		return chat
@@ -50,7 +49,7 @@ func (m meteredChat) Complete(ctx context.Context, call Call) (reply Reply, err 
 	}
 	returned := false
 	defer func() { end(reply.Usage, returned && answered(err)) }() // a panic below must not leave the meter waiting
-	reply, err = m.Chat.Complete(context.WithoutCancel(ctx), call)
+	reply, err = m.Chat.Complete(ctx, call)
 	returned = true
 	return reply, err
 }
@@ -71,7 +70,7 @@ func (m meteredEmbedder) Embed(ctx context.Context, texts []string) (out [][]flo
 	}
 	returned := false
 	defer func() { end(usage, returned && answered(err)) }()
-	out, usage, err = m.Embedder.Embed(context.WithoutCancel(ctx), texts)
+	out, usage, err = m.Embedder.Embed(ctx, texts)
 	returned = true
 	return out, usage, err
 }

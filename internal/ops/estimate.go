@@ -6,6 +6,7 @@ import (
 	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/wiring"
 )
 
 // Estimate implements Control.
@@ -20,7 +21,7 @@ func (s *Service) Estimate(ctx context.Context, request IndexRequest) (corpus.Re
 			Advise("give a folder or s3://bucket/prefix as argument, or set indexes." + spec.Index + ".corpus")
 	}
 	return build.Estimate(ctx, build.Estimating{
-		Artifacts: s.Stores.Artifacts, Corpora: s.Stores.Corpus, StoreID: s.Stores.StoreID, Models: s.Models.Describe,
+		Artifacts: s.Stores.Artifacts, Corpora: s.Stores.Corpus, StoreID: s.Stores.StoreID, Models: s.Models.Describe, Folder: wiring.Folder,
 		Settings: spec, ReplaceCorpus: request.ReplaceCorpus,
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"go.temporal.io/api/serviceerror"
 
+	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ops"
@@ -20,21 +21,20 @@ func working(b *bench) {
 	state := corpus.RunState{Stage: "extract", Total: 100, StageAt: now.Add(-10 * time.Second), Workflow: "build/docs/g1"}
 	state.Report.Status, state.Report.Started = corpus.StatusRunning, now.Add(-20*time.Second)
 	b.setState("docs/g1", state)
-	batch := func(stage string, done, calls int64) []byte {
-		return encode(b.t, corpus.Progress{
-			Stage: stage, Done: done, Calls: corpus.Calls{Extract: calls}, Tokens: corpus.Tokens{Prompt: 10 * calls},
-		})
+	account := func(done, calls int64) build.Account {
+		return build.Account{
+			Done: map[string]int64{"chunk": 50, "extract": done}, Calls: corpus.Calls{Extract: calls},
+			Tokens: corpus.Tokens{Prompt: 10 * calls},
+		}
 	}
-	for field, value := range map[string][]byte{
-		"chunk/00000/1":      batch("chunk", 50, 0),
-		"extract/00000/00/1": batch("extract", 20, 20),
-		"extract/00000/00/2": batch("extract", 30, 10), // a second attempt took the first one's answers from the ledger
-		"extract/00000/01/1": batch("extract", 7, 7),
-		"extract/00000/02/1": []byte("{broken"),
-		"problem/b":          encode(b.t, corpus.Problem{Code: "model_rejected", Object: "d2", Detail: "second"}),
-		"problem/a":          encode(b.t, corpus.Problem{Code: "unreadable_document", Object: "d1", Detail: "first"}),
+	for worker, done := range map[string]build.Account{"a": account(30, 30), "b": account(7, 7)} {
+		b.must(b.Stores.Coordination.Account(b.t.Context(), "docs/g1", worker, encode(b.t, done)))
+	}
+	for key, problem := range map[string]corpus.Problem{
+		"b": {Code: "model_rejected", Object: "d2", Detail: "second"},
+		"a": {Code: "unreadable_document", Object: "d1", Detail: "first"},
 	} {
-		b.must(b.Stores.Coordination.SetProgress(b.t.Context(), "docs/g1", field, value))
+		b.must(b.Stores.Coordination.SetProblem(b.t.Context(), "docs/g1", key, encode(b.t, problem)))
 	}
 }
 
@@ -48,10 +48,10 @@ func TestAStatusMergesWhatIsKnown(t *testing.T) {
 		}
 		last := got.Stages[len(got.Stages)-1]
 		if last.Name != "extract" || last.Done != 37 || last.Total != 100 {
-			t.Errorf("stage %+v, want the furthest of each batch, 37 of 100", last)
+			t.Errorf("stage %+v, want the sum of all processes, 37 of 100", last)
 		}
 		if got.Calls.Extract != 37 || got.Tokens.Prompt != 370 {
-			t.Errorf("paid %+v, %+v; want what every attempt paid", got.Calls, got.Tokens)
+			t.Errorf("paid %+v, %+v; want what every process paid", got.Calls, got.Tokens)
 		}
 		if len(got.Problems) != 2 || got.Problems[0].Detail != "first" {
 			t.Errorf("problems %+v", got.Problems)

@@ -71,7 +71,7 @@ func TestCommandsReachTheWorkflowOfTheirRun(t *testing.T) {
 			if got := string(encode(t, b.temporal.updates[1].Args)); got != `[{}]` {
 				t.Errorf("resume takes %s", got)
 			}
-			const want = `[{"budget":{"calls":10,"tokens":0,"money":2.5}}]`
+			const want = `[{"budget":{"calls":10,"money":2.5}}]`
 			if got := string(encode(t, b.temporal.updates[2].Args)); got != want {
 				t.Errorf("resume with a budget takes %s, want %s", got, want)
 			}

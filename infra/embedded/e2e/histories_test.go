@@ -16,6 +16,8 @@ import (
 	"go.temporal.io/api/history/v1"
 	"go.temporal.io/api/temporalproto"
 
+	"go.temporal.io/sdk/client"
+
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/model/modeltest"
 	"github.com/unweaver/unweaver/internal/ops"
@@ -80,7 +82,7 @@ func (k *keeper) pauses(t *testing.T) {
 		if kind == "real-cancel" {
 			err = shared.Control.Cancel(t.Context(), begun.Run)
 		} else {
-			err = shared.Control.Resume(t.Context(), begun.Run)
+			err = shared.Control.Resume(t.Context(), begun.Run, nil)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -124,13 +126,13 @@ func (k *keeper) keep(kind, run string) {
 		name = workflows.RestoreName
 	}
 	// Closed or cancelled alike: only that nothing comes after.
-	_ = shared.Control.Client.GetWorkflow(k.t.Context(), id, "").Get(k.t.Context(), nil)
+	_ = shared.Control.Client.(client.Client).GetWorkflow(k.t.Context(), id, "").Get(k.t.Context(), nil)
 	k.store(kind, &common.WorkflowExecution{WorkflowId: id}, name)
 }
 
 func (k *keeper) store(kind string, run *common.WorkflowExecution, name string) {
 	k.t.Helper()
-	events := shared.Control.Client.GetWorkflowHistory(
+	events := shared.Control.Client.(client.Client).GetWorkflowHistory(
 		k.t.Context(), run.GetWorkflowId(), run.GetRunId(), false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	stored := &history.History{}
 	shards := 0

@@ -350,6 +350,7 @@ func TestAPoisonedChunkBecomesADeadLetterAndStaysReachable(t *testing.T) {
 	before := server.Stats().Chat
 	sp.Index = "poison2" // the same store: content failures are not paid for again
 	sp.Failures.Share = 0
+	sp.Failures.Floor = 1
 	b := index(t, shared.Control, sp)
 	if b.Status != corpus.StatusHeld || b.Reason != "failure_budget" || server.Stats().Chat != before {
 		t.Errorf("%s %s, %d calls more", b.Status, b.Reason, server.Stats().Chat-before)
@@ -460,57 +461,20 @@ func TestPauseAndCancelByHand(t *testing.T) {
 	}
 }
 
-func TestASpentBudgetPausesAndResumeGoesBeyondIt(t *testing.T) {
-	server := serve(t, modeltest.Options{Latency: 250 * time.Millisecond})
-	sp := spec(
-		t,
-		"budget",
-		copySample(t),
-		server,
-		"indexes.budget.chunking.strategy=document",
-		"models.limits.concurrency=4",
-		"indexes.budget.budget.calls=20",
-	)
-	st := index(t, shared.Control, sp)
-	if n := server.Stats().Chat; st.Status != corpus.StatusPaused || st.Reason != string(fault.BudgetSpent) ||
-		n < 20 ||
-		n > 70 {
-		t.Fatalf("%s %s after %d calls", st.Status, st.Reason, n)
-	}
-	server.Set(modeltest.Options{})
-	if err := shared.Control.Resume(t.Context(), st.Run, nil); err != nil {
-		t.Fatal(err)
-	}
-	for range 400 {
-		if st = wait(t, shared.Control, st.Run); st.Status != corpus.StatusPaused {
-			break
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	completed(t, st)
-	if d := server.Stats().Duplicates; d != 0 {
-		t.Errorf("%d answers were paid twice", d)
-	}
-}
-
-func TestADryRunCountsAndPaysNothing(t *testing.T) {
+func TestADryRunCountsAndTakesNothing(t *testing.T) {
 	server := serve(t, modeltest.Options{})
-	sp := spec(
-		t,
-		"dry",
-		copySample(t),
-		server,
-		"indexes.dry.chunking.strategy=document",
-		"models.chat.model=dry",
-		"models.embedding.dimension=256",
-	)
-	r, err := shared.Control.Index(t.Context(), ops.IndexRequest{Spec: sp, DryRun: true})
+	sp := spec(t, "dry", copySample(t), server, "indexes.dry.chunking.strategy=document", "models.chat.model=dry",
+		"models.embedding.dimension=256", "models.chat.api_key_env=NO_SUCH_KEY")
+	report, err := shared.Control.Estimate(t.Context(), ops.IndexRequest{Spec: sp})
 	if err != nil {
 		t.Fatal(err)
 	}
-	st := completed(t, wait(t, shared.Control, r.Run))
-	if st.Calls.Extract != 120 || st.Tokens.Prompt == 0 || st.Published || server.Stats().Chat != 0 {
-		t.Errorf("%+v, server %+v", st.Report, server.Stats())
+	if report.Estimate == nil || report.Estimate.Extract != (corpus.Range{Low: 120, High: 120}) || report.Chunks != 120 ||
+		report.Estimate.Tokens.Low <= 0 || report.Estimate.Embed.Low <= 0 || server.Stats().Started != 0 {
+		t.Errorf("%+v, estimate %+v, server %+v", report, report.Estimate, server.Stats())
+	}
+	if _, err := shared.Control.Generations(t.Context(), "dry"); err == nil {
+		t.Error("an estimate left a generation behind")
 	}
 	if status, _ := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/dry/query", map[string]any{"query": "x"}); status != http.StatusNotFound {
 		t.Errorf("a dry run can be queried: %d", status)

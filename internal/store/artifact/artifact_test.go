@@ -244,17 +244,13 @@ func TestAStoreIDThatCannotBeReadIsNeverReplaced(t *testing.T) {
 	}
 }
 
-// single hides DeleteAll, as a store without batch deletes.
-type single struct{ blob.Store }
-
-func TestDeleteAllGoesByBatchesOrOneByOne(t *testing.T) {
+func TestDeleteAllGoesByBatches(t *testing.T) {
 	for _, c := range []struct {
 		situation string
 		wrap      func(*artifacttest.Memory) blob.Store
 		requests  int
 	}{
 		{"a store with batches", func(m *artifacttest.Memory) blob.Store { return m }, 3},
-		{"a store without", func(m *artifacttest.Memory) blob.Store { return single{m} }, 2500},
 	} {
 		memory := artifacttest.New()
 		var keys []string
@@ -284,7 +280,7 @@ func TestDeleteAllStopsWhenItIsCancelledAndTellsErrors(t *testing.T) {
 		t.Errorf("%v after %d deletes", err, memory.Calls(artifacttest.Delete))
 	}
 	memory.Fail = func(artifacttest.Op, string) error { return fault.StoreDenied.At("delete", "a") }
-	for _, store := range []blob.Store{memory, single{memory}} {
+	for _, store := range []blob.Store{memory} {
 		if err := artifact.DeleteAll(t.Context(), store, []string{"a"}); !fault.Is(err, fault.StoreDenied) {
 			t.Errorf("%v", err)
 		}

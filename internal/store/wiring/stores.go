@@ -208,3 +208,6 @@ func NoPaths(c config.Stores, program string) error {
 	}
 	return nil
 }
+
+// Folder makes a blob store in a folder.
+func Folder(path string) (blob.Store, error) { return dir.Open(path) }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"io"
 	"iter"
+	"strings"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -19,13 +20,30 @@ var _ blob.Store = Store{}
 // New lays upper over lower, which is only read.
 func New(lower, upper blob.Store) Store { return Store{lower, upper} }
 
+// above marks the tags of the upper store: two stores may use one tag for different contents.
+const above = "above-"
+
+func marked(info blob.Info) blob.Info {
+	info.ETag = above + info.ETag
+	return info
+}
+
 // Get implements blob.Store.
 func (s Store) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
-	body, info, err := s.upper.Get(ctx, key, part)
+	tag, ours := strings.CutPrefix(part.Match, above)
+	if part.Match != "" && !ours {
+		if _, err := s.upper.Stat(ctx, key); err == nil {
+			return nil, blob.Info{}, fault.Precondition.At("read", s.Location(key))
+		}
+		return s.lower.Get(ctx, key, part)
+	}
+	wanted := part
+	wanted.Match = tag
+	body, info, err := s.upper.Get(ctx, key, wanted)
 	if fault.Is(err, fault.NotFound) {
 		return s.lower.Get(ctx, key, part)
 	}
-	return body, info, err
+	return body, marked(info), err
 }
 
 // Stat implements blob.Store.
@@ -34,7 +52,7 @@ func (s Store) Stat(ctx context.Context, key string) (blob.Info, error) {
 	if fault.Is(err, fault.NotFound) {
 		return s.lower.Stat(ctx, key)
 	}
-	return info, err
+	return marked(info), err
 }
 
 // Put implements blob.Store: conditions are held to what is seen.
@@ -48,7 +66,8 @@ func (s Store) Put(ctx context.Context, key string, body io.Reader, size int64, 
 			return blob.Info{}, fault.Precondition.At("write", s.Location(key))
 		}
 	}
-	return s.upper.Put(ctx, key, body, size, blob.Cond{})
+	info, err := s.upper.Put(ctx, key, body, size, blob.Cond{})
+	return marked(info), err
 }
 
 // List implements blob.Store: both stores in one order, the upper one's objects where both have a key.
@@ -56,31 +75,31 @@ func (s Store) List(ctx context.Context, prefix, after string) iter.Seq2[blob.In
 	return func(yield func(blob.Info, error) bool) {
 		next, stop := iter.Pull2(s.upper.List(ctx, prefix, after))
 		defer stop()
-		above, aboveErr, more := next()
+		top, topErr, more := next()
 		for below, err := range s.lower.List(ctx, prefix, after) {
 			if err != nil {
 				yield(below, err)
 				return
 			}
-			for more && aboveErr == nil && above.Key < below.Key {
-				if !yield(above, nil) {
+			for more && topErr == nil && top.Key < below.Key {
+				if !yield(marked(top), nil) {
 					return
 				}
-				above, aboveErr, more = next()
+				top, topErr, more = next()
 			}
-			if more && aboveErr == nil && above.Key == below.Key {
-				below = above
-				above, aboveErr, more = next()
+			if more && topErr == nil && top.Key == below.Key {
+				below = marked(top)
+				top, topErr, more = next()
 			}
 			if !yield(below, nil) {
 				return
 			}
 		}
 		for more {
-			if !yield(above, aboveErr) || aboveErr != nil {
+			if !yield(top, topErr) || topErr != nil {
 				return
 			}
-			above, aboveErr, more = next()
+			top, topErr, more = next()
 		}
 	}
 }

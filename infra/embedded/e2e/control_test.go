@@ -1,0 +1,223 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/infra/embedded/stack"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model/modeltest"
+	"github.com/unweaver/unweaver/internal/ops"
+)
+
+// paid holds a run's account to what the model server counted.
+func paid(t *testing.T, when string, report corpus.Report, server *modeltest.Server) {
+	t.Helper()
+	stats := server.Stats()
+	if got := report.Calls.Extract + report.Calls.Shorten; got != stats.Chat || report.Calls.Embed != stats.Embed {
+		t.Errorf("%s: the report says %+v, the server answered %d chat and %d embedding requests",
+			when, report.Calls, stats.Chat, stats.Embed)
+	}
+	want := corpus.Tokens{
+		Prompt: stats.PromptTokens, Completion: stats.CompletionTokens, Embedding: stats.EmbedTokens,
+	}
+	if report.Tokens != want {
+		t.Errorf("%s: the report says %+v tokens, the server %+v", when, report.Tokens, want)
+	}
+}
+
+// onward waits until a resumed run ends or pauses again.
+func onward(t *testing.T, run string) ops.Status {
+	t.Helper()
+	for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(30 * time.Millisecond) {
+		if status := wait(t, shared.Control, run); status.Status != corpus.StatusPaused {
+			return status
+		}
+	}
+	t.Fatal("it did not go on")
+	return ops.Status{}
+}
+
+func TestABudgetOfCallsIsNeverOvershotByABuild(t *testing.T) {
+	for _, c := range []struct {
+		latency     time.Duration
+		concurrency int
+	}{
+		{0, 8}, {0, 64}, {0, 512}, {20 * time.Millisecond, 8}, {20 * time.Millisecond, 64}, {20 * time.Millisecond, 512},
+		{200 * time.Millisecond, 8}, {200 * time.Millisecond, 64}, {200 * time.Millisecond, 512},
+	} {
+		t.Run(fmt.Sprintf("%s, %d in flight", c.latency, c.concurrency), func(t *testing.T) {
+			server := serve(t, modeltest.Options{Latency: c.latency})
+			name := fmt.Sprintf("bound-%d-%d", c.latency.Milliseconds(), c.concurrency)
+			sp := spec(t, name, copySample(t), server, "indexes."+name+".chunking.strategy=document",
+				fmt.Sprintf("models.limits.concurrency=%d", c.concurrency), "indexes."+name+".budget.calls=20",
+				"models.embedding.dimension=256")
+			status := index(t, shared.Control, sp)
+			stats := server.Stats()
+			t.Logf("budget 20: %d chat and %d embedding requests paid for", stats.Chat, stats.Embed)
+			if status.Status != corpus.StatusPaused || status.Reason != string(fault.BudgetSpent) {
+				t.Fatalf("%s %s %s", status.Status, status.Reason, status.Detail)
+			}
+			if n := stats.Chat + stats.Embed; n != 20 {
+				t.Errorf("%d calls were paid for, the budget is 20", n)
+			}
+			paid(t, "paused", status.Report, server)
+			if !strings.Contains(status.Detail, "budget is 20 calls") {
+				t.Errorf("it says %q", status.Detail)
+			}
+		})
+	}
+}
+
+func TestASpentBudgetNeedsANewOne(t *testing.T) {
+	server := serve(t, modeltest.Options{Latency: 20 * time.Millisecond})
+	sp := spec(t, "budget", copySample(t), server, "indexes.budget.chunking.strategy=document",
+		"models.limits.concurrency=8", "indexes.budget.budget.calls=20", "models.embedding.dimension=256")
+	status := index(t, shared.Control, sp)
+	if status.Reason != string(fault.BudgetSpent) {
+		t.Fatalf("%s %s", status.Status, status.Reason)
+	}
+	err := shared.Control.Resume(t.Context(), status.Run, nil)
+	if err == nil || !strings.Contains(err.Error(), "--budget-calls") {
+		t.Errorf("resumed without a budget: %v", err)
+	}
+	if err := shared.Control.Resume(t.Context(), status.Run, &corpus.Budget{Calls: 10}); err == nil {
+		t.Error("resumed with a budget that is spent already")
+	}
+	if err := shared.Control.Resume(t.Context(), status.Run, &corpus.Budget{Calls: 50}); err != nil {
+		t.Fatal(err)
+	}
+	for begin := time.Now(); server.Stats().Chat < 50 && time.Since(begin) < time.Minute; {
+		time.Sleep(20 * time.Millisecond)
+	}
+	if status = wait(t, shared.Control, status.Run); status.Reason != string(fault.BudgetSpent) || server.Stats().Chat != 50 {
+		t.Errorf("%s %s after %d calls, the new budget is 50", status.Status, status.Reason, server.Stats().Chat)
+	}
+	if err := shared.Control.Resume(t.Context(), status.Run, &corpus.Budget{Calls: 10_000}); err != nil {
+		t.Fatal(err)
+	}
+	status = completed(t, onward(t, status.Run))
+	paid(t, "completed", status.Report, server)
+	if stats := server.Stats(); stats.Duplicates != 0 || stats.EmbedTwice != 0 {
+		t.Errorf("%d answers and %d texts were paid twice", stats.Duplicates, stats.EmbedTwice)
+	}
+}
+
+func TestNoCallStartsAfterPauseOrCancelAndTheAccountIsTrue(t *testing.T) {
+	server := serve(t, modeltest.Options{Latency: 150 * time.Millisecond})
+	sp := spec(t, "binds", copySample(t), server, "indexes.binds.chunking.strategy=document",
+		"models.limits.concurrency=8", "models.embedding.dimension=256")
+	begun, err := shared.Control.Index(t.Context(), ops.IndexRequest{Spec: sp})
+	if err != nil {
+		t.Fatal(err)
+	}
+	quiet := func(what string, mark time.Time) {
+		t.Helper()
+		time.Sleep(1500 * time.Millisecond)
+		if n := server.StartedSince(mark); n != 0 {
+			t.Errorf("%d calls started after %s was acknowledged", n, what)
+		}
+	}
+	for round := range 2 {
+		for begin := time.Now(); server.Stats().Chat < int64(10+20*round) && time.Since(begin) < time.Minute; {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if err := shared.Control.Pause(t.Context(), begun.Run); err != nil {
+			t.Fatal(err)
+		}
+		quiet("pause", time.Now())
+		status := wait(t, shared.Control, begun.Run)
+		paid(t, "paused", status.Report, server)
+		if err := shared.Control.Pause(t.Context(), begun.Run); err == nil {
+			t.Error("a paused run was paused again without a word")
+		}
+		if err := shared.Control.Resume(t.Context(), begun.Run, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for begin := time.Now(); server.Stats().Chat < 60 && time.Since(begin) < time.Minute; {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := shared.Control.Cancel(t.Context(), begun.Run); err != nil {
+		t.Fatal(err)
+	}
+	quiet("cancel", time.Now())
+	status := wait(t, shared.Control, begun.Run)
+	if status.Status != corpus.StatusCancelled {
+		t.Fatalf("%s %s", status.Status, status.Reason)
+	}
+	paid(t, "cancelled", status.Report, server)
+	if err := shared.Control.Pause(t.Context(), begun.Run); err == nil {
+		t.Error("a run that ended was paused")
+	}
+	if d := server.Stats().Duplicates; d != 0 {
+		t.Errorf("%d answers were paid twice", d)
+	}
+}
+
+func TestAServerThatRefusesEveryCallLeavesAnEmptyAccount(t *testing.T) {
+	server := serve(t, modeltest.Options{Status: 503})
+	sp := spec(t, "refused", copySample(t), server, "indexes.refused.chunking.strategy=document",
+		"models.embedding.dimension=256")
+	begun, err := shared.Control.Index(t.Context(), ops.IndexRequest{Spec: sp})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for begin := time.Now(); server.Stats().Refused < 200 && time.Since(begin) < 20*time.Second; {
+		time.Sleep(20 * time.Millisecond)
+	}
+	status, err := shared.Control.Status(t.Context(), begun.Run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status.LedgerHits.Sum() != 0 || status.Calls.Sum() != 0 || server.Stats().Refused == 0 {
+		t.Errorf("calls %+v, from the ledger %+v, %d refused", status.Calls, status.LedgerHits, server.Stats().Refused)
+	}
+	if err := shared.Control.Cancel(t.Context(), begun.Run); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, shared.Control, begun.Run)
+}
+
+func TestWipedStoresAreFilledAgainByTheNextNight(t *testing.T) {
+	dir := t.TempDir()
+	begin := func() *stack.Stack {
+		running, err := start(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return running
+	}
+	running := begin()
+	sp := spec(t, "docs", copySample(t), nil, "indexes.docs.chunking.strategy=document")
+	first := completed(t, index(t, running.Control, sp))
+	if err := running.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"classes.bolt", "classes.bolt.runs", "vectors"} {
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	running = begin()
+	defer func() { _ = running.Stop(t.Context()) }()
+	night := completed(t, index(t, running.Control, sp))
+	if !night.Unchanged || night.Written.Records == 0 || night.Written.Rows == 0 || night.Calls.Sum() != 0 ||
+		night.ContentHash != first.ContentHash {
+		t.Errorf("%+v", night.Report)
+	}
+	question := map[string]any{"query": "Who founded the village?", "method": "unweaver"}
+	status, answer := do(t, running.HTTP, http.MethodPost, "/v1/indexes/docs/query", question)
+	if status != http.StatusOK || len(answer["chunks"].([]any)) == 0 {
+		t.Errorf("%d %v", status, answer)
+	}
+	if last := completed(t, index(t, running.Control, sp)); last.Written != (corpus.Written{}) {
+		t.Errorf("repaired again: %+v", last.Written)
+	}
+}
