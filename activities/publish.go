@@ -3,7 +3,11 @@ package activities
 import (
 	"context"
 
+	"go.temporal.io/sdk/activity"
+
 	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -18,7 +22,18 @@ func (a *Activities) PublishBuild(ctx context.Context, u workflows.Unit) (workfl
 	return out, err
 }
 
+// collectAttempts is how often collecting is tried in one night.
+const collectAttempts = 3
+
 // CollectGarbage deletes scratch and what nothing names any more.
 func (a *Activities) CollectGarbage(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
-	return a.whole(ctx, u, func(inner context.Context, run *build.Run) error { return run.Collect(inner, holder(ctx)) })
+	return a.whole(ctx, u, func(inner context.Context, run *build.Run) error {
+		err := run.Collect(inner, holder(ctx))
+		// The generation is published: what cannot be collected is told, and tried again by the next night.
+		last := activity.GetInfo(ctx).Attempt >= collectAttempts
+		if err == nil || inner.Err() != nil || (fault.KindOf(err) == fault.Transient && !last) {
+			return err
+		}
+		return run.Warn(inner, corpus.Problem{Code: string(fault.CodeOf(err)), Object: u.Stage, Detail: err.Error()})
+	})
 }

@@ -27,7 +27,7 @@ type Estimating struct {
 	Artifacts     blob.Store
 	Corpora       func(ctx context.Context, uri string) (blob.Store, error)
 	StoreID       string
-	Models        func(corpus.Spec) (model.Set, error) // described: no key, no call
+	Models        func(corpus.Spec) (model.Set, error)  // described: no key, no call
 	Folder        func(path string) (blob.Store, error) // makes a store in a folder that goes again
 	Settings      corpus.Spec
 	ReplaceCorpus bool

@@ -250,6 +250,9 @@ func (s *site) stages(ctx context.Context, job build.Job, holder build.Holder) (
 		out.published, err = run.Publish(ctx)
 		return err
 	})
+	if out.published.Status == corpus.StatusHeld {
+		return out, err
+	}
 	do("collect", 1, func(ctx context.Context, run *build.Run, _ int) error { return run.Collect(ctx, holder) })
 	return out, err
 }
@@ -373,5 +376,140 @@ func TestAMassDeletionIsHeldBeforeAnythingIsBuilt(t *testing.T) {
 	report := s.report(t)
 	if report.Status != corpus.StatusHeld || !strings.Contains(report.Detail, "5 of 10") || report.Written.Segments != 0 {
 		t.Errorf("%+v", report)
+	}
+}
+
+func TestAnUnreadableDocumentIsToldEveryNightWhileItStands(t *testing.T) {
+	s := newSite(t, sample(12))
+	s.write(t, map[string]string{"broken.pdf": "%PDF-1.4\nnothing that a parser could use"})
+	first := s.night(t)
+	if first.published.Status != corpus.StatusErrors || first.manifest.Counts.Failed != 1 {
+		t.Fatalf("%+v, %+v", first.published, first.manifest.Counts)
+	}
+	for night := range 2 {
+		again := s.night(t)
+		report := s.report(t)
+		if !again.planned.Unchanged || again.planned.Status != corpus.StatusErrors || report.DocumentsFailed != 1 ||
+			report.ProblemsTotal != 1 || len(report.Problems) != 1 || report.Problems[0].Object != "broken.pdf" {
+			t.Errorf("night %d: %+v, report %+v", night, again.planned, report)
+		}
+		list, _, err := blob.Read(t.Context(), s.Artifacts, report.ProblemsPath)
+		if err != nil || !strings.Contains(string(list), "broken.pdf") {
+			t.Errorf("the list of problems at %q: %v, %s", report.ProblemsPath, err, list)
+		}
+	}
+	if err := os.Remove(filepath.Join(s.corpus, "broken.pdf")); err != nil {
+		t.Fatal(err)
+	}
+	if healed := s.night(t); s.report(t).DocumentsFailed != 0 || healed.manifest.Counts.Documents != 12 {
+		t.Errorf("%+v", s.report(t))
+	}
+}
+
+func TestMostDocumentsUnreadableAreHeld(t *testing.T) {
+	files := sample(3)
+	for i := range 20 {
+		files[fmt.Sprintf("rubbish-%02d.pdf", i)] = "%PDF-1.4\nrubbish"
+	}
+	s := newSite(t, files)
+	night := s.night(t)
+	if night.published.Status != corpus.StatusHeld || night.published.Reason != "failure_budget" || night.manifest != nil {
+		t.Fatalf("%+v", night)
+	}
+	if detail := s.report(t).Detail; !strings.Contains(detail, "20 of 23 documents") {
+		t.Errorf("it says %q", detail)
+	}
+}
+
+func TestAPublicationThatIsRepeatedKnowsItsOwnFlip(t *testing.T) {
+	s := newSite(t, sample(5))
+	job, holder := s.job(t)
+	index := artifact.Index{Store: s.Artifacts, Name: job.Index}
+	fence, err := build.TakeLease(t.Context(), index, holder, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job.Fence = fence
+	if _, err := s.stages(t.Context(), job, holder); err != nil {
+		t.Fatal(err)
+	}
+	// As a worker that was killed between the flip and its answer; meanwhile more was counted.
+	account := []byte(`{"calls":{"extract":7},"tokens":{"prompt":700},"cost":1}`)
+	if err := s.Coordination.Account(t.Context(), job.Name(), "another", account); err != nil {
+		t.Fatal(err)
+	}
+	job.Generation = "g002"
+	s.runs = 1
+	job, holder = s.job(t)
+	job.Fence = fence
+	s.write(t, map[string]string{"more.md": "# More\n\nMore salt from Tolmin.\n"})
+	out, err := s.stages(t.Context(), job, holder)
+	if err != nil || out.published.Status != corpus.StatusCompleted {
+		t.Fatal(out.published, err)
+	}
+}
+
+// Sixty nights on which one of a hundred documents changes leave in the stores what the kept generations name, and
+// hardly more.
+func TestSixtyNightsDoNotFillTheStores(t *testing.T) {
+	s := newSite(t, sample(100))
+	s.night(t)
+	for night := range 60 {
+		name := fmt.Sprintf("place-%03d.md", night)
+		s.write(t, map[string]string{name: fmt.Sprintf(
+			"# Harbour %d, new\n\nPort Alma %d was rebuilt by Ivo Kralj %d. It trades tin with Lake Verin.\n", night, night, night)})
+		if out := s.night(t); out.published.Status != corpus.StatusCompleted {
+			t.Fatalf("night %d: %+v", night, out.published)
+		}
+	}
+	index := artifact.Index{Store: s.Artifacts, Name: "docs"}
+	refs, err := index.Refs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{}
+	classes, rows := int64(0), int64(0)
+	for _, ref := range refs {
+		manifest, err := index.Manifest(t.Context(), ref.Manifest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		named[ref.Manifest] = true
+		for _, segment := range manifest.Segments.All() {
+			named[segment.SHA256] = true
+		}
+		classes, rows = max(classes, manifest.Counts.Classes), max(rows, manifest.Counts.Classes+manifest.Counts.Windows)
+	}
+	records := int64(0)
+	err = s.Records.ScanRecords(t.Context(), s.StoreID[:8]+":c:docs:", func(keys []string) error {
+		records += int64(len(keys))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := int64(0)
+	for _, collection := range []string{collections(s).Classes, collections(s).Chunks} {
+		count, err := s.Vectors.Count(t.Context(), collection)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored += count
+	}
+	files := 0
+	for _, err := range s.Artifacts.List(t.Context(), "docs/", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		files++
+	}
+	t.Logf("%d generations; %d records of %d classes, %d rows of %d, %d files of %d named",
+		len(refs), records, classes, stored, rows, files, len(named))
+	if float64(records) > 1.3*float64(classes) || float64(stored) > 1.3*float64(rows) {
+		t.Errorf("%d records of %d classes, %d rows of %d", records, classes, stored, rows)
+	}
+	// Besides what is named there are a reference, a report in two forms and a configuration to each generation.
+	if files > 2*len(named) {
+		t.Errorf("%d files, %d of them named", files, len(named))
 	}
 }

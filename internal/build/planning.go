@@ -48,6 +48,11 @@ func (r *Run) Plan(ctx context.Context) (Planned, error) {
 		if out.Status, err = r.standing(ctx, fixed); err != nil {
 			return out, err
 		}
+		if fixed.Plan.ProblemCount > 0 {
+			if err := r.keepProblems(ctx, 0); err != nil {
+				return out, err
+			}
+		}
 	}
 	if out.Held != "" {
 		return out, heldFile.Write(ctx, r.Scratch, Failure{Code: fixed.Held, Text: fixed.HeldDetail})

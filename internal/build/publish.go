@@ -45,10 +45,24 @@ func (r *Run) Verify(ctx context.Context, part int) (verify.Result, error) {
 	})
 }
 
-// check verifies one segment of a generation against the stores and rewrites what is missing there.
+// check verifies one segment that this run wrote against the stores and rewrites what is missing there.
 func (r *Run) check(ctx context.Context, manifest *corpus.Manifest, unit verify.Unit) (verify.Result, error) {
 	return verify.Run(ctx, verify.In{
 		Artifacts: r.Index, Manifest: manifest, Unit: unit, Classes: r.Records, Vectors: r.Vectors, OnProgress: r.alive,
+	})
+}
+
+// checkLive is check for segments of earlier builds: of their rows only those count that are live in the generation,
+// as the others may have been swept.
+func (r *Run) checkLive(ctx context.Context, manifest *corpus.Manifest, unit verify.Unit) (verify.Result, error) {
+	live, release, err := r.segments.live(ctx, r, manifest.Segments.Live[0].SHA256)
+	defer release()
+	if err != nil {
+		return verify.Result{}, err
+	}
+	return verify.Run(ctx, verify.In{
+		Artifacts: r.Index, Manifest: manifest, Unit: unit, Classes: r.Records, Vectors: r.Vectors, Live: live,
+		OnProgress: r.alive,
 	})
 }
 
@@ -75,20 +89,13 @@ func (r *Run) publish(ctx context.Context) (Published, error) {
 	if err != nil {
 		return Published{}, err
 	}
-	shards, err := shardsFile.Read(ctx, r.Scratch)
+	// What is paid goes on being counted: the manifest is made final once, so that a repeated attempt knows its own flip.
+	manifest, err := once(ctx, r, finalFile, func(ctx context.Context) (corpus.Manifest, error) {
+		return r.final(ctx, fixed)
+	})
 	if err != nil {
 		return Published{}, err
 	}
-	manifest, err := manifestFile.Read(ctx, r.Scratch)
-	if err != nil {
-		return Published{}, err
-	}
-	total, err := Totals(ctx, r.Coordination, r.Name())
-	if err != nil {
-		return Published{}, err
-	}
-	manifest.Tokens, manifest.Cost = total.Tokens, total.Cost
-	manifest.Counts.Failed = shards.Failed + fixed.Plan.Lost
 	out := Published{Status: corpus.StatusCompleted}
 	state := "published"
 	reason, detail := publish.Gate(r.Settings,
@@ -102,23 +109,14 @@ func (r *Run) publish(ctx context.Context) (Published, error) {
 	case manifest.Counts.Failed > 0 || manifest.Counts.DeadLetters > 0:
 		out.Status = corpus.StatusErrors
 	}
-	ref, err := r.Index.GenerationRef(ctx, manifest.Generation)
-	if err == nil { // a repeated attempt keeps its number
-		manifest.Seq = ref.Seq
-	} else if manifest.Seq, err = publish.Seq(ctx, r.Index); err != nil {
-		return out, err
-	}
-	if err := r.reused(ctx, &manifest, fixed.Parent); err != nil {
-		return out, err
-	}
-	if err := r.collectionsReady(ctx, &manifest, total.Written.Rows); err != nil {
-		return out, err
-	}
-	if err := r.reclaim(ctx, &manifest); err != nil {
+	if err := r.ready(ctx, &manifest, fixed.Parent); err != nil {
 		return out, err
 	}
 	sha, err := publish.Store(ctx, r.Index, &manifest, state)
 	if err != nil {
+		return out, err
+	}
+	if err := r.keepProblems(ctx, len(fixed.Plan.Units)); err != nil {
 		return out, err
 	}
 	if state == "held" {
@@ -134,6 +132,37 @@ func (r *Run) publish(ctx context.Context) (Published, error) {
 	return out, r.proven(ctx, &manifest, sha)
 }
 
+// final is the draft with what is known only now.
+func (r *Run) final(ctx context.Context, fixed Plan) (corpus.Manifest, error) {
+	manifest, err := manifestFile.Read(ctx, r.Scratch)
+	if err != nil {
+		return manifest, err
+	}
+	shards, err := shardsFile.Read(ctx, r.Scratch)
+	if err != nil {
+		return manifest, err
+	}
+	total, err := Totals(ctx, r.Coordination, r.Name())
+	if err != nil {
+		return manifest, err
+	}
+	manifest.Tokens, manifest.Cost = total.Tokens, total.Cost
+	manifest.Counts.Failed = shards.Failed + fixed.Plan.Lost
+	manifest.Seq, err = publish.Seq(ctx, r.Index)
+	return manifest, err
+}
+
+// ready makes sure that everything a generation names is there and served.
+func (r *Run) ready(ctx context.Context, manifest *corpus.Manifest, parent string) error {
+	if err := r.reused(ctx, manifest, parent); err != nil {
+		return err
+	}
+	if err := r.collectionsReady(ctx, manifest); err != nil {
+		return err
+	}
+	return r.reclaim(ctx, manifest)
+}
+
 // reused samples the vectors that the parent wrote; what this run wrote is verified row by row.
 func (r *Run) reused(ctx context.Context, manifest *corpus.Manifest, parentSHA string) error {
 	parent, err := r.parent(ctx, parentSHA)
@@ -145,7 +174,7 @@ func (r *Run) reused(ctx context.Context, manifest *corpus.Manifest, parentSHA s
 		if unit.Collection != live.Classes && unit.Collection != live.Chunks {
 			continue
 		}
-		if _, err := r.check(ctx, manifest, unit); err != nil {
+		if _, err := r.checkLive(ctx, manifest, unit); err != nil {
 			return err
 		}
 	}
@@ -168,12 +197,17 @@ func (r *Run) alias(ctx context.Context, manifest *corpus.Manifest) {
 }
 
 // collectionsReady makes sure that both collections are there and loaded.
-func (r *Run) collectionsReady(ctx context.Context, manifest *corpus.Manifest, written int64) error {
+func (r *Run) collectionsReady(ctx context.Context, manifest *corpus.Manifest) error {
+	total, err := Totals(ctx, r.Coordination, r.Name())
+	if err != nil {
+		return err
+	}
+	wrote := total.Written.Rows > 0
 	ready := func(name string, dimension int) error {
 		if err := r.Vectors.Create(ctx, name, dimension); err != nil {
 			return err
 		}
-		if sealer, ok := vectors.As[vectors.Sealer](r.Vectors); ok && written > 0 {
+		if sealer, ok := vectors.As[vectors.Sealer](r.Vectors); ok && wrote {
 			if err := sealer.Seal(ctx, name); err != nil {
 				return err
 			}

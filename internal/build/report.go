@@ -207,18 +207,15 @@ func (r *Run) results(ctx context.Context, report *corpus.Report, ending Ending)
 		}
 		return
 	}
-	for unit := range fixed.Plan.Units {
-		if len(report.Problems) >= plan.MaxProblems {
-			break
-		}
-		if chunked, err := chunkFile(unit).Read(ctx, r.Scratch); err == nil {
-			room := min(len(chunked.Problems), plan.MaxProblems-len(report.Problems))
-			report.Problems = append(report.Problems, chunked.Problems[:room]...)
-			report.DocumentsFailed += chunked.Failed
-		}
+	if !ending.Unchanged {
+		r.chunkProblems(ctx, report, len(fixed.Plan.Units))
 	}
 	report.FromManifest(manifest)
 	report.ChunksFailed = manifest.Counts.DeadLetters
+	report.DocumentsFailed = max(report.DocumentsFailed, manifest.Counts.Failed)
+	if _, err := r.Artifacts.Stat(ctx, r.problemsKey()); err == nil {
+		report.ProblemsPath = r.problemsKey()
+	}
 	current, _, err := r.Index.Current(ctx)
 	report.Published = err == nil && current.Generation == r.Generation
 }
@@ -253,4 +250,34 @@ func (r *Run) ShowProblem(ctx context.Context, key string, problem corpus.Proble
 	if err != nil {
 		r.Log.Warn("problem not shown", "run_id", r.Name(), "stage", r.Stage, "code", problem.Code)
 	}
+}
+
+// chunkProblems adds what the units of chunk found: plan told of its own.
+func (r *Run) chunkProblems(ctx context.Context, report *corpus.Report, units int) {
+	failed := int64(0)
+	for unit := range units {
+		chunked, err := chunkFile(unit).Read(ctx, r.Scratch)
+		if err != nil {
+			continue // it did not come to that
+		}
+		room := max(0, min(len(chunked.Problems), plan.MaxProblems-len(report.Problems)))
+		report.Problems = append(report.Problems, chunked.Problems[:room]...)
+		report.ProblemsTotal += chunked.ProblemCount
+		failed += chunked.Failed
+	}
+	report.DocumentsFailed = max(report.DocumentsFailed, failed)
+}
+
+// Warn adds to the run's report what went wrong without making the run fail.
+func (r *Run) Warn(ctx context.Context, problem corpus.Problem) error {
+	r.Log.Warn("run goes on", "run_id", r.Name(), "stage", r.Stage, "code", problem.Code)
+	key := r.Index.GenerationKey(r.Generation, "report.json")
+	var report corpus.Report
+	if _, err := blob.ReadJSON(ctx, r.Artifacts, key, &report); err != nil {
+		return err
+	}
+	report.Problems = append(report.Problems, problem)
+	report.ProblemsTotal++
+	_, err := blob.WriteJSON(ctx, r.Artifacts, key, report, blob.Cond{})
+	return err
 }

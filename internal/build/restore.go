@@ -93,7 +93,7 @@ func (r *Run) RestorePart(ctx context.Context, number int) (corpus.Progress, err
 		}
 	} else {
 		var found verify.Result
-		found, err = r.check(ctx, manifest, part.Unit)
+		found, err = r.checkLive(ctx, manifest, part.Unit)
 		if part.Unit.Kind == verify.Records {
 			progress.Written.Records = found.Rewritten
 		} else {

@@ -37,6 +37,7 @@ const (
 	frozenFile     File[Frozen]          = "models.json"
 	partitionsFile File[Partitions]      = "partitions.json"
 	manifestFile   File[corpus.Manifest] = "manifest.json"
+	finalFile      File[corpus.Manifest] = "final.json"
 	heldFile       File[Failure]         = "held.json"
 	repairFile     File[[]Part]          = "parts.json"
 )

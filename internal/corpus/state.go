@@ -43,6 +43,8 @@ func (r *Report) Take(o Report) {
 	r.ContentHash, r.TextHash, r.VectorHash = o.ContentHash, o.TextHash, o.VectorHash
 	r.Documents, r.Chunks, r.Classes, r.Mentions, r.DeadLetters, r.Refused = o.Documents, o.Chunks, o.Classes, o.Mentions, o.DeadLetters, o.Refused
 	r.Models, r.Diff, r.Problems, r.Published = o.Models, o.Diff, o.Problems, o.Published
+	r.ProblemsTotal, r.ProblemsPath, r.Reasons = o.ProblemsTotal, o.ProblemsPath, o.Reasons
+	r.DocumentsFailed, r.ChunksFailed = o.DocumentsFailed, o.ChunksFailed
 }
 
 // Overall is the done share of a run and what is left by the pace so far. Stages weigh by what they usually cost.
