@@ -40,13 +40,14 @@ func job(b workflows.Build) build.Job {
 	}
 }
 
-// open begins a unit of work with the budget that a resume may have given it.
-func (a *Activities) open(ctx context.Context, b workflows.Build, stage string) (*build.Run, error) {
+// open begins a unit of work with the budget that a resume may have given it. The call's run is there also beside an
+// error, which it then tells of.
+func (a *Activities) open(ctx context.Context, b workflows.Build, stage string) (call, error) {
 	run, err := a.Ports.Open(ctx, job(b), stage)
 	if err == nil && b.Budget != nil {
 		run.Grant(over(b.Budget, run.Settings.Budget))
 	}
-	return run, err
+	return call{Activities: a, run: run, b: b}, err
 }
 
 // holder is the run of the engine that this activity belongs to.
@@ -67,11 +68,11 @@ type call struct {
 func (a *Activities) short(
 	ctx context.Context, b workflows.Build, stage string, do func(context.Context, *build.Run) error,
 ) error {
-	run, err := a.open(ctx, b, stage)
-	defer run.Close()
-	c := call{Activities: a, run: run, b: b, records: true}
+	c, err := a.open(ctx, b, stage)
+	defer c.run.Close()
+	c.records = true
 	if err == nil {
-		err = do(ctx, run)
+		err = do(ctx, c.run)
 	}
 	return c.outcome(ctx, err)
 }
@@ -80,9 +81,8 @@ func (a *Activities) short(
 func (a *Activities) unit(
 	ctx context.Context, b workflows.Build, stage string, do func(context.Context, *build.Run) error,
 ) error {
-	run, err := a.open(ctx, b, stage)
-	defer run.Close()
-	c := call{Activities: a, run: run, b: b}
+	c, err := a.open(ctx, b, stage)
+	defer c.run.Close()
 	if err == nil {
 		err = c.work(ctx, do)
 	}

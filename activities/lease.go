@@ -15,6 +15,9 @@ func (a *Activities) TakeLease(ctx context.Context, b workflows.Build) (int64, e
 		if fence, err = build.TakeLease(ctx, run.Index, holder(ctx), a.Engine.Closed); err != nil {
 			return err
 		}
+		if err := run.Reopen(ctx, holder(ctx)); err != nil {
+			return err
+		}
 		return run.Settle(ctx)
 	})
 	return fence, err

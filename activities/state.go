@@ -35,14 +35,18 @@ func ending(end workflows.End) build.Ending {
 // SteerRun writes what the activities of a run look at. When it returns after pause or cancel, no paid call starts any
 // more. A resume of a run whose budget is spent needs a larger one.
 func (a *Activities) SteerRun(ctx context.Context, steer workflows.Steer) error {
-	return a.short(ctx, steer.Build, "steer", func(ctx context.Context, run *build.Run) error {
+	do := func(ctx context.Context, run *build.Run) error {
 		var budget *corpus.Budget
 		if steer.NewBudget != nil {
 			all := over(steer.NewBudget, run.Settings.Budget)
 			budget = &all
 		}
 		return run.Steer(ctx, steer.Command, budget)
-	})
+	}
+	if steer.Spec == "" { // a restore: it has no configuration
+		return a.bare(ctx, steer.Build, do, false)
+	}
+	return a.short(ctx, steer.Build, "steer", do)
 }
 
 // over lays what a person gave at a resume over the budget before it.

@@ -40,7 +40,12 @@ func main() {
 }
 
 // cacheDir is UNWEAVER_CACHE_DIR, or empty for the default. Workers on one machine need one each.
-func cacheDir() string { return os.Getenv("UNWEAVER_CACHE_DIR") }
+func cacheDir(configured string) string {
+	if configured != "" {
+		return configured
+	}
+	return os.Getenv("UNWEAVER_CACHE_DIR")
+}
 
 func run(ctx context.Context, path string) (err error) {
 	cfg, err := config.Load(config.Source{Path: path, Env: os.Environ()})
@@ -70,8 +75,12 @@ func run(ctx context.Context, path string) (err error) {
 			Models:    wiring.NewModels(stores.Coordination),
 			Sticky:    5 * time.Second,
 			Drain:     45 * time.Second,
-			CacheDir:  cacheDir(),
+			CacheDir:  cacheDir(cfg.Worker.CacheDir),
 			Log:       log,
+
+			Slots: cfg.Worker.Slots, CPUSlots: cfg.Worker.CPU, ActivityPollers: cfg.Worker.Pollers,
+			CacheBytes: cfg.Worker.CacheBytes, Versioned: cfg.Engine.Deployment.Versioned,
+			DeploymentName: cfg.Engine.Deployment.Name, BuildID: cfg.Engine.Deployment.BuildID,
 		},
 	)
 	if err != nil {

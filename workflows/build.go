@@ -108,7 +108,7 @@ func (b *build) repair(ctx workflow.Context) error {
 	in := StageInput{
 		Build: b.Build, Stage: stageRepair, Activity: RepairPart, Units: b.plan.Repair, Items: b.perShard(),
 	}
-	if err := b.run.units(ctx, BuildID(b.Index, b.Generation)+"/"+stageRepair, in); err != nil {
+	if err := b.runUnits(ctx, BuildID(b.Index, b.Generation)+"/"+stageRepair, in); err != nil {
 		return err
 	}
 	return b.once(ctx, SealRepair, 1, b.Build, nil)
@@ -139,7 +139,7 @@ func (b *build) step(ctx workflow.Context, s step) error {
 		if s.activity == "" {
 			in.Sizes = b.chunked.Shards
 		}
-		if err := b.run.units(ctx, BuildID(b.Index, b.Generation)+"/"+s.name, in); err != nil {
+		if err := b.runUnits(ctx, BuildID(b.Index, b.Generation)+"/"+s.name, in); err != nil {
 			return err
 		}
 	}

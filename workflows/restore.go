@@ -15,7 +15,7 @@ func Restore(ctx workflow.Context, in Build) (Outcome, error) {
 		}
 		r.Fence = restored.Fence
 		err := r.pausable(ctx, "restore", func(ctx workflow.Context) error {
-			return r.units(ctx, workflow.GetInfo(ctx).WorkflowExecution.ID+"/parts", StageInput{
+			return r.runUnits(ctx, workflow.GetInfo(ctx).WorkflowExecution.ID+"/parts", StageInput{
 				Build:    r.Build,
 				Stage:    "restore",
 				Activity: RestorePart,

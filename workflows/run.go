@@ -140,9 +140,9 @@ func (r *run) pause(ctx workflow.Context, code, ref string) error {
 	return r.show(ctx, statusRunning)
 }
 
-// units runs the units of a stage in a child workflow. Called again after a pause it runs those that are left, in a
+// runUnits runs the units of a stage in a child workflow. Called again after a pause it runs those that are left, in a
 // child of another id; called again when all are finished it does nothing.
-func (r *run) units(ctx workflow.Context, id string, in StageInput) error {
+func (r *run) runUnits(ctx workflow.Context, id string, in StageInput) error {
 	r.total = in.Units
 	if r.left != nil {
 		if len(r.left.Pending) == 0 {

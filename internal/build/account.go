@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -58,12 +59,12 @@ func (a Account) copy() Account {
 // sum adds the accounts of all processes but one.
 func sum(run string, accounts map[string][]byte, but string) (Account, error) {
 	var total Account
-	for worker, raw := range accounts {
+	for _, worker := range slices.Sorted(maps.Keys(accounts)) { // in one order: sums of money must come out equal
 		if worker == but {
 			continue
 		}
 		var account Account
-		if err := json.Unmarshal(raw, &account); err != nil {
+		if err := json.Unmarshal(accounts[worker], &account); err != nil {
 			return total, fault.ControlUnreadable.At("read account of", run+" by "+worker).Because(err)
 		}
 		total.add(account)

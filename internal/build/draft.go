@@ -38,7 +38,7 @@ func (r *Run) WriteSegments(ctx context.Context) (corpus.Manifest, error) {
 		if fresh {
 			progress.Written.Segments++
 		}
-		return manifest, progress, nil
+		return manifest, progress, r.remember(ctx, &manifest)
 	})
 }
 

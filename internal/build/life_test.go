@@ -11,6 +11,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
@@ -30,6 +31,7 @@ type site struct {
 	corpus string
 	spec   corpus.Spec
 	runs   int
+	before func(stage string) // called before each unit
 }
 
 func newSite(t *testing.T, files map[string]string) *site {
@@ -150,11 +152,14 @@ func (s *site) night(t *testing.T) outcome {
 }
 
 func (s *site) unit(ctx context.Context, job build.Job, stage string, do func(context.Context, *build.Run) error) error {
+	if s.before != nil {
+		s.before(stage)
+	}
 	run, err := s.Open(ctx, job, stage)
-	defer run.Close()
 	if err != nil {
 		return err
 	}
+	defer run.Close()
 	watched, end := run.Watch(ctx)
 	defer end()
 	if err := run.Look(watched); err != nil {
@@ -339,10 +344,12 @@ func TestNewRulesBuildAgainAndSayWhy(t *testing.T) {
 		apply func(*testing.T, *site)
 		want  string
 	}{
-		"a new parser":          {func(t *testing.T, _ *site) { build.SetMade(t, corpus.Made{Parser: "other"}) }, "parser"},
-		"a new chunker":         {func(t *testing.T, _ *site) { build.SetMade(t, corpus.Made{Chunker: "other"}) }, "chunker"},
-		"new rules of names":    {func(t *testing.T, _ *site) { build.SetMade(t, corpus.Made{Names: "other"}) }, "names"},
-		"new rules of words":    {func(t *testing.T, _ *site) { build.SetMade(t, corpus.Made{Analyser: "other"}) }, "analyser"},
+		"a new parser":       {func(t *testing.T, _ *site) { build.SetMade(t, corpus.Made{Parser: "other"}) }, "parser"},
+		"a new chunker":      {func(t *testing.T, _ *site) { build.SetMade(t, corpus.Made{Chunker: "other"}) }, "chunker"},
+		"new rules of names": {func(t *testing.T, _ *site) { build.SetMade(t, corpus.Made{Names: "other"}) }, "names"},
+		"new rules of words": {
+			func(t *testing.T, _ *site) { build.SetMade(t, corpus.Made{Analyser: "other"}) }, "analyser",
+		},
 		"another threshold":     {func(_ *testing.T, s *site) { s.spec.Shortening.Threshold = 100 }, "config: shortening"},
 		"another chunk size":    {func(_ *testing.T, s *site) { s.spec.Chunking.MaxTokens = 700 }, "config: chunking"},
 		"titles as they are":    {func(_ *testing.T, s *site) { s.spec.Parity = true }, "config: parity"},
@@ -511,5 +518,53 @@ func TestSixtyNightsDoNotFillTheStores(t *testing.T) {
 	// Besides what is named there are a reference, a report in two forms and a configuration to each generation.
 	if files > 2*len(named) {
 		t.Errorf("%d files, %d of them named", files, len(named))
+	}
+}
+
+func TestAStoreThatLosesItsMemoryWhileABuildVerifiesIsNoticedByTheNextNight(t *testing.T) {
+	s := newSite(t, sample(8))
+	job, holder := s.job(t)
+	index := artifact.Index{Store: s.Artifacts, Name: job.Index}
+	fence, err := build.TakeLease(t.Context(), index, holder, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job.Fence = fence
+	s.before = func(stage string) {
+		if stage == "publish" {
+			s.Records = recordsmemory.New()
+		}
+	}
+	if _, err := s.stages(t.Context(), job, holder); err != nil {
+		t.Fatal(err)
+	}
+	s.before = nil
+	if err := build.GiveLease(t.Context(), index, holder); err != nil {
+		t.Fatal(err)
+	}
+	if night := s.night(t); night.planned.Repair == 0 || s.report(t).Written.Records == 0 {
+		t.Errorf("nobody noticed: %+v", night.planned)
+	}
+}
+
+func TestNothingIsPaidUnderTheNameOfARunThatEnded(t *testing.T) {
+	s := newSite(t, sample(4))
+	s.night(t)
+	job, holder := s.job(t)
+	job.Generation = "g001" // a worker that was cut off still believes to work on it
+	err := s.unit(t.Context(), job, "extract", func(context.Context, *build.Run) error { return nil })
+	if !fault.Is(err, fault.Cancelled) {
+		t.Errorf("a unit of an ended run: %v", err)
+	}
+	run, err := s.Open(t.Context(), job, "lease")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	if err := run.Reopen(t.Context(), build.Holder{Workflow: holder.Workflow, Run: "a later one"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.unit(t.Context(), job, "extract", func(context.Context, *build.Run) error { return nil }); err != nil {
+		t.Errorf("a later run of that name: %v", err)
 	}
 }

@@ -68,8 +68,9 @@ type Run struct {
 func (p *Ports) Open(ctx context.Context, job Job, stage string) (*Run, error) {
 	run := p.Bare(job, stage, "")
 	var err error
-	run.Settings, err = p.specs.get(ctx, run.Index, job.Spec)
-	run.book.price(run.Settings)
+	if run.Settings, err = p.specs.get(ctx, run.Index, job.Spec); err == nil {
+		run.book.price(run.Settings) // never by settings that were not read: no budget would be no bound
+	}
 	return run, err
 }
 

@@ -129,7 +129,7 @@ func (r *Run) publish(ctx context.Context) (Published, error) {
 		return out, err
 	}
 	r.alias(ctx, &manifest)
-	return out, r.proven(ctx, &manifest, sha)
+	return out, r.proven(ctx, sha)
 }
 
 // final is the draft with what is known only now.

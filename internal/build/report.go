@@ -106,10 +106,13 @@ func (r *Run) End(ctx context.Context, holder Holder, ending Ending) error {
 	if err != nil {
 		return err
 	}
-	if state.Report.Ended == nil || state.RunID != holder.Run { // a repeated attempt must not read accounts that it forgot
-		if err := r.Report(ctx, holder, ending); err != nil {
-			return err
-		}
+	if state.Report.Ended == nil || state.RunID != holder.Run {
+		err = r.Report(ctx, holder, ending)
+	} else { // a repeated attempt must not read accounts that it forgot; the files may not be written yet
+		err = r.writeReport(ctx, state.Report)
+	}
+	if err != nil {
+		return err
 	}
 	if ending.Status == corpus.StatusPaused {
 		return nil
@@ -117,7 +120,39 @@ func (r *Run) End(ctx context.Context, holder Holder, ending Ending) error {
 	if err := GiveLease(ctx, r.Index, holder); err != nil {
 		return err
 	}
-	return r.Coordination.ForgetRun(ctx, r.Name())
+	if err := r.Coordination.ForgetRun(ctx, r.Name()); err != nil {
+		return err
+	}
+	return r.close(ctx)
+}
+
+// close leaves a record that stops whoever still believes to work on the run, on a machine that was cut off.
+func (r *Run) close(ctx context.Context) error {
+	raw, err := json.Marshal(Control{Stop: CommandCancel})
+	if err != nil {
+		return err
+	}
+	return r.Coordination.SetControl(ctx, r.Name(), raw)
+}
+
+// Reopen lets a run of the engine work under a name that another had before it.
+func (r *Run) Reopen(ctx context.Context, holder Holder) error {
+	state, err := r.readState(ctx)
+	if err != nil || state.RunID == holder.Run {
+		return err
+	}
+	return r.Coordination.SetControl(ctx, r.Name(), []byte("{}"))
+}
+
+// writeReport writes report.json and report.md.
+func (r *Run) writeReport(ctx context.Context, report corpus.Report) error {
+	key := r.Index.GenerationKey(r.Generation, "report.json")
+	if _, err := blob.WriteJSON(ctx, r.Artifacts, key, report, blob.Cond{}); err != nil {
+		return err
+	}
+	markdown := r.Index.GenerationKey(r.Generation, "report.md")
+	_, err := blob.Write(ctx, r.Artifacts, markdown, []byte(report.Markdown()), blob.Cond{})
+	return err
 }
 
 // Report brings the run's state up to date and writes report.json and report.md.
@@ -155,12 +190,7 @@ func (r *Run) Report(ctx context.Context, holder Holder, ending Ending) error {
 	if err != nil {
 		return err
 	}
-	if _, err := blob.WriteJSON(ctx, r.Artifacts, key, written, blob.Cond{}); err != nil {
-		return err
-	}
-	markdown := r.Index.GenerationKey(r.Generation, "report.md")
-	_, err = blob.Write(ctx, r.Artifacts, markdown, []byte(written.Markdown()), blob.Cond{})
-	return err
+	return r.writeReport(ctx, written)
 }
 
 // detail resolves the reference of an error.

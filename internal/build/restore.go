@@ -2,12 +2,15 @@ package build
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sort"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/stage/verify"
+	"github.com/unweaver/unweaver/internal/store/artifact"
 )
 
 // RestoreFolder is the scratch folder of a restore, which has no fence.
@@ -29,6 +32,8 @@ func (r *Run) OpenRestore(ctx context.Context) (int, error) {
 	return len(parts), repairFile.Write(ctx, r.Scratch, parts)
 }
 
+// parts lists them. Of rows only those count that are live in their generation, so vectors are listed for each; class
+// records are all live, and listed once. A generation that cannot be read is left out, unless it is the current one.
 func (r *Run) parts(ctx context.Context) ([]Part, error) {
 	current, _, err := r.Index.Current(ctx)
 	if err != nil {
@@ -43,10 +48,7 @@ func (r *Run) parts(ctx context.Context) ([]Part, error) {
 			Because("no generation of it was ever built").
 			Advise("build it with: unweaver index")
 	}
-	order := make([]string, 0, len(refs))
-	for generation := range refs {
-		order = append(order, generation)
-	}
+	order := slices.Collect(maps.Keys(refs))
 	sort.Slice(order, func(i, j int) bool {
 		if (order[i] == current.Generation) != (order[j] == current.Generation) {
 			return order[i] == current.Generation
@@ -58,17 +60,27 @@ func (r *Run) parts(ctx context.Context) ([]Part, error) {
 	for _, generation := range order {
 		sha := refs[generation].Manifest
 		manifest, err := r.Index.Manifest(ctx, sha)
+		if artifact.IsDamage(err) && generation != current.Generation {
+			r.Log.Warn("generation left out: it cannot be read", "run_id", r.Name(), "generation", generation)
+			continue
+		}
 		if err != nil {
 			return nil, err
+		}
+		if generation == current.Generation {
+			if err := r.remember(ctx, manifest); err != nil {
+				return nil, err
+			}
 		}
 		for _, segment := range manifest.Segments.Search {
 			parts = append(parts, Part{Manifest: sha, Unit: verify.Unit{Segment: segment}, Search: true})
 		}
 		for _, unit := range verify.Units(manifest) {
-			if key := unit.Segment.SHA256 + unit.Collection; !seen[key] {
-				seen[key] = true
-				parts = append(parts, Part{Manifest: sha, Unit: unit})
+			if unit.Kind == verify.Records && seen[unit.Segment.SHA256] {
+				continue
 			}
+			seen[unit.Segment.SHA256] = true
+			parts = append(parts, Part{Manifest: sha, Unit: unit})
 		}
 	}
 	return parts, nil
@@ -82,9 +94,24 @@ func (r *Run) RestorePart(ctx context.Context, number int) (corpus.Progress, err
 		return progress, err
 	}
 	part := parts[number]
+	err = r.restorePart(ctx, part, &progress)
+	if fault.Is(err, fault.NotFound) { // a generation that was collected meanwhile needs nothing any more
+		current, _, lookErr := r.Index.Current(ctx)
+		if lookErr == nil && current.Manifest != part.Manifest {
+			r.Log.Warn("part left out: its generation is gone", "run_id", r.Name())
+			err = nil
+		}
+	}
+	if err == nil {
+		r.Progress.Finish(progress)
+	}
+	return progress, err
+}
+
+func (r *Run) restorePart(ctx context.Context, part Part, progress *corpus.Progress) error {
 	manifest, err := r.Index.Manifest(ctx, part.Manifest)
 	if err != nil {
-		return progress, err
+		return err
 	}
 	if part.Search {
 		var fresh bool
@@ -100,10 +127,7 @@ func (r *Run) RestorePart(ctx context.Context, number int) (corpus.Progress, err
 			progress.Written.Rows = found.Rewritten
 		}
 	}
-	if err == nil {
-		r.Progress.Finish(progress)
-	}
-	return progress, err
+	return err
 }
 
 // restoreSearch reads a search segment back and makes it again, from the segments it is made from, where it is damaged.
@@ -148,5 +172,5 @@ func (r *Run) Restored(ctx context.Context) error {
 	if err := publish.Mirror(ctx, r.Index, r.Coordination, current); err != nil {
 		return err
 	}
-	return r.proven(ctx, manifest, current.Manifest)
+	return r.proven(ctx, current.Manifest)
 }

@@ -39,6 +39,7 @@ const (
 	manifestFile   File[corpus.Manifest] = "manifest.json"
 	finalFile      File[corpus.Manifest] = "final.json"
 	heldFile       File[Failure]         = "held.json"
+	storesFile     File[Proven]          = "stores.json"
 	repairFile     File[[]Part]          = "parts.json"
 )
 

@@ -54,13 +54,28 @@ func (r *Run) storesChanged(ctx context.Context, parent *corpus.Manifest) (bool,
 	return was.Records != now.Records || was.Classes != now.Classes || was.Chunks != now.Chunks, err
 }
 
-// proven records the identities of the stores that a generation was proven in.
-func (r *Run) proven(ctx context.Context, manifest *corpus.Manifest, sha string) error {
-	now, err := r.identities(ctx, manifest.Collections)
+// remember keeps who the stores are before they are verified: a store that loses its memory afterwards then has another
+// identity than the one that is recorded as proven.
+func (r *Run) remember(ctx context.Context, manifest *corpus.Manifest) error {
+	_, err := once(ctx, r, storesFile, func(ctx context.Context) (Proven, error) {
+		if err := r.Vectors.Create(ctx, manifest.Collections.Classes, manifest.Class.Dimension); err != nil {
+			return Proven{}, err
+		}
+		if err := r.Vectors.Create(ctx, manifest.Collections.Chunks, manifest.Chunk.Dimension); err != nil {
+			return Proven{}, err
+		}
+		return r.identities(ctx, manifest.Collections)
+	})
+	return err
+}
+
+// proven records which stores a generation was proven in: those that were remembered before they were verified.
+func (r *Run) proven(ctx context.Context, sha string) error {
+	was, err := storesFile.Read(ctx, r.Scratch)
 	if err != nil {
 		return err
 	}
-	now.Manifest = sha
-	_, err = blob.WriteJSON(ctx, r.Artifacts, r.provenKey(), now, blob.Cond{})
+	was.Manifest = sha
+	_, err = blob.WriteJSON(ctx, r.Artifacts, r.provenKey(), was, blob.Cond{})
 	return err
 }

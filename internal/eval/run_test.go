@@ -95,8 +95,10 @@ func TestWhatIsAskedOfAMethod(t *testing.T) {
 		judge  *eval.Judge
 		want   string
 	}{
-		"a method":             {eval.System{Method: "good"}, nil, `{"method":"good","query":"first","top_chunks":2}`},
-		"a method with a rule": {eval.System{Method: "good", Rule: "borda"}, nil, `{"method":"good","query":"first","rule":"borda","top_chunks":2}`},
+		"a method": {eval.System{Method: "good"}, nil, `{"method":"good","query":"first","top_chunks":2}`},
+		"a method with a rule": {
+			eval.System{Method: "good", Rule: "borda"}, nil, `{"method":"good","query":"first","rule":"borda","top_chunks":2}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var mu sync.Mutex
@@ -186,13 +188,17 @@ func TestAnswersThatCannotBeJudgedAreSkipped(t *testing.T) {
 		f1      eval.Factual
 		failure fault.Code
 	}{
-		"all are judged":        {fussy{}, eval.Factual{Mean: 1, AsZero: 1, N: 2}, ""},
-		"one is refused":        {fussy{err: rejected, on: "Beta."}, eval.Factual{Mean: 1, AsZero: 0.5, Skipped: 1, N: 2}, ""},
-		"nothing is readable":   {fussy{reply: "I cannot"}, eval.Factual{Skipped: 2, N: 2}, ""},
-		"too few verdicts":      {fussy{reply: `{"claims":["one"],"verdicts":[]}`}, eval.Factual{Skipped: 2, N: 2}, ""},
-		"the key is wrong":      {fussy{err: fault.ModelAuth.At("call", "m")}, eval.Factual{}, fault.ModelAuth},
-		"no claim in any text":  {fussy{reply: `{"claims":[]}`}, eval.Factual{Mean: 0, AsZero: 0, N: 2}, ""},
-		"the answer in a fence": {fussy{reply: "```\n{\"claims\":[\"one\"],\"verdicts\":[{\"verdict\":1}]}\n```"}, eval.Factual{Mean: 1, AsZero: 1, N: 2}, ""},
+		"all are judged": {fussy{}, eval.Factual{Mean: 1, AsZero: 1, N: 2}, ""},
+		"one is refused": {
+			fussy{err: rejected, on: "Beta."}, eval.Factual{Mean: 1, AsZero: 0.5, Skipped: 1, N: 2}, "",
+		},
+		"nothing is readable":  {fussy{reply: "I cannot"}, eval.Factual{Skipped: 2, N: 2}, ""},
+		"too few verdicts":     {fussy{reply: `{"claims":["one"],"verdicts":[]}`}, eval.Factual{Skipped: 2, N: 2}, ""},
+		"the key is wrong":     {fussy{err: fault.ModelAuth.At("call", "m")}, eval.Factual{}, fault.ModelAuth},
+		"no claim in any text": {fussy{reply: `{"claims":[]}`}, eval.Factual{Mean: 0, AsZero: 0, N: 2}, ""},
+		"the answer in a fence": {
+			fussy{reply: "```\n{\"claims\":[\"one\"],\"verdicts\":[{\"verdict\":1}]}\n```"}, eval.Factual{Mean: 1, AsZero: 1, N: 2}, "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := plan(answers(tables), eval.System{Method: "good"})

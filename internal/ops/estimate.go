@@ -21,7 +21,8 @@ func (s *Service) Estimate(ctx context.Context, request IndexRequest) (corpus.Re
 			Advise("give a folder or s3://bucket/prefix as argument, or set indexes." + spec.Index + ".corpus")
 	}
 	return build.Estimate(ctx, build.Estimating{
-		Artifacts: s.Stores.Artifacts, Corpora: s.Stores.Corpus, StoreID: s.Stores.StoreID, Models: s.Models.Describe, Folder: wiring.Folder,
+		Artifacts: s.Stores.Artifacts, Corpora: s.Stores.Corpus, StoreID: s.Stores.StoreID,
+		Models: s.Models.Describe, Folder: wiring.Folder,
 		Settings: spec, ReplaceCorpus: request.ReplaceCorpus,
 	})
 }

@@ -90,7 +90,8 @@ func (s *Service) running(ctx context.Context, spec corpus.Spec, digest corpus.D
 	if err = errors.Join(err, damaged); err != nil {
 		return "", err
 	}
-	for _, run := range open {
+	if len(open) > 0 { // an index has one lease: any of them would refuse another
+		run := open[len(open)-1]
 		state, err := s.state(ctx, run)
 		if err != nil {
 			return "", err

@@ -174,8 +174,10 @@ func TestAnIndexStandsForItsNewestRun(t *testing.T) {
 			b.temporal.executions["build/docs/g2"] = running
 			b.temporal.executions["build/docs/g5"] = running
 		}, "docs/g5"},
-		"a remembered run ended": {func(b *bench) { b.remember("docs/g2"); b.temporal.executions["build/docs/g2"] = completed }, "docs/g3"},
-		"a memory of nonsense":   {func(b *bench) { b.remember("what is this?") }, "docs/g3"},
+		"a remembered run ended": {
+			func(b *bench) { b.remember("docs/g2"); b.temporal.executions["build/docs/g2"] = completed }, "docs/g3",
+		},
+		"a memory of nonsense": {func(b *bench) { b.remember("what is this?") }, "docs/g3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -240,8 +242,12 @@ func TestDoctorSaysWhatToDo(t *testing.T) {
 		"chat model": {func(_ *bench, spec *corpus.Spec) {
 			spec.Chat = corpus.ChatModel{Provider: "openai", APIKeyEnv: "OPS_TEST_UNSET"}
 		}, "OPS_TEST_UNSET is empty", "set it"},
-		"import bucket":      {func(b *bench, _ *corpus.Spec) { b.Stores.Staging = readOnly{b.Stores.Artifacts} }, "read only", "credentials"},
-		"conditional writes": {func(b *bench, _ *corpus.Spec) { b.Stores.Artifacts = unconditional{b.Stores.Artifacts} }, "ignores If-None-Match", "conditional writes"},
+		"import bucket": {
+			func(b *bench, _ *corpus.Spec) { b.Stores.Staging = readOnly{b.Stores.Artifacts} }, "read only", "credentials",
+		},
+		"conditional writes": {
+			func(b *bench, _ *corpus.Spec) { b.Stores.Artifacts = unconditional{b.Stores.Artifacts} }, "ignores If-None-Match", "conditional writes",
+		},
 		"embedding model": {func(_ *bench, spec *corpus.Spec) {
 			t.Setenv("OPS_TEST_KEY", "k")
 			spec.Embedding = corpus.EmbedModel{Provider: "openai", BaseURL: "http://127.0.0.1:1/v1", APIKeyEnv: "OPS_TEST_KEY"}

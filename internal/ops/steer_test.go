@@ -132,11 +132,19 @@ func TestCommandsToARunThatIsOver(t *testing.T) {
 		code    fault.Code
 		says    string
 	}{
-		"it completed":   {func(b *bench) { b.writeReport("g1", corpus.StatusCompleted) }, fault.RunEnded, "run docs/g1 has ended: completed"},
-		"it was held":    {func(b *bench) { b.setState("docs/g1", state(corpus.StatusHeld)) }, fault.RunEnded, "has ended: held"},
-		"it was ended":   {func(b *bench) { b.setState("docs/g1", state(corpus.StatusPaused)) }, fault.RunEnded, "outside of its own control"},
-		"it never was":   {func(*bench) {}, fault.RunNotFound, "there is no such run"},
-		"its state lost": {func(b *bench) { b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{"))) }, fault.RunNotFound, "no such run"},
+		"it completed": {
+			func(b *bench) { b.writeReport("g1", corpus.StatusCompleted) }, fault.RunEnded, "run docs/g1 has ended: completed",
+		},
+		"it was held": {
+			func(b *bench) { b.setState("docs/g1", state(corpus.StatusHeld)) }, fault.RunEnded, "has ended: held",
+		},
+		"it was ended": {
+			func(b *bench) { b.setState("docs/g1", state(corpus.StatusPaused)) }, fault.RunEnded, "outside of its own control",
+		},
+		"it never was": {func(*bench) {}, fault.RunNotFound, "there is no such run"},
+		"its state lost": {
+			func(b *bench) { b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{"))) }, fault.RunNotFound, "no such run",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

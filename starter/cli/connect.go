@@ -12,12 +12,15 @@ import (
 	"syscall"
 	"time"
 
+	"go.temporal.io/sdk/client"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ops"
 	"github.com/unweaver/unweaver/internal/ops/admin"
 	"github.com/unweaver/unweaver/internal/ops/engine"
 	"github.com/unweaver/unweaver/internal/store/wiring"
+	"github.com/unweaver/unweaver/workflows/visibility"
 )
 
 // Dev is dev.json: where the embedded stack of a data directory answers.
@@ -132,6 +135,8 @@ func cluster(ctx context.Context, cfg *config.Config) (Connection, error) {
 			Stores:    stores,
 			Models:    wiring.NewModels(stores.Coordination),
 			Heartbeat: heartbeat,
+
+			SearchAttributes: searchable(ctx, client, cfg.Engine.Namespace),
 		},
 		HTTP: queries,
 		Close: func() error {
@@ -171,4 +176,10 @@ func (a *App) passOn() []string {
 		args = append(args, "--set", setting)
 	}
 	return args
+}
+
+// searchable tells whether the namespace knows the search attributes of runs; where nobody can tell, runs do without.
+func searchable(ctx context.Context, client client.Client, namespace string) bool {
+	known, err := visibility.Registered(ctx, client.OperatorService(), namespace)
+	return err == nil && known
 }

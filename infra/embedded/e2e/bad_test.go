@@ -30,7 +30,9 @@ func TestBadCorporaAreNamed(t *testing.T) {
 		"unreadable folder":   {denied, fault.CorpusMissing, filepath.Base(denied)},
 		"empty folder":        {t.TempDir(), fault.CorpusEmpty, ".txt"},
 		"nothing but rubbish": {write(t, map[string]string{"a.bin": "x"}), fault.CorpusEmpty, "refused"},
-		"duplicate row ids":   {write(t, map[string]string{"d.jsonl": "{\"id\":\"1\",\"text\":\"a\"}\n{\"id\":\"2\",\"text\":\"b\"}\n{\"id\":\"1\",\"text\":\"c\"}\n"}), fault.DuplicateRow, "lines 1 and 3"},
+		"duplicate row ids": {
+			write(t, map[string]string{"d.jsonl": "{\"id\":\"1\",\"text\":\"a\"}\n{\"id\":\"2\",\"text\":\"b\"}\n{\"id\":\"1\",\"text\":\"c\"}\n"}), fault.DuplicateRow, "lines 1 and 3",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "unreadable folder" && os.Geteuid() == 0 {
@@ -123,9 +125,13 @@ func TestBadQueriesAreRefusedByName(t *testing.T) {
 		"unknown generation": {"q", map[string]any{"query": "x", "generation": "g0"}, 404, "unknown_generation", "g0"},
 		"unknown method":     {"q", map[string]any{"query": "x", "method": "magic"}, 422, "invalid_parameter", "unweaver"},
 		"unknown rule":       {"q", map[string]any{"query": "x", "rule": "dice"}, 422, "invalid_parameter", "weighted"},
-		"rule elsewhere":     {"q", map[string]any{"query": "x", "method": "vector", "rule": "weighted"}, 422, "invalid_parameter", "rule"},
-		"unknown field":      {"q", map[string]any{"query": "x", "top_chunk": 3}, 422, "invalid_parameter", "top_chunks"},
-		"unknown parameter":  {"q", map[string]any{"query": "x", "params": map[string]any{"damping": 0.5}}, 422, "invalid_parameter", "damping"},
+		"rule elsewhere": {
+			"q", map[string]any{"query": "x", "method": "vector", "rule": "weighted"}, 422, "invalid_parameter", "rule",
+		},
+		"unknown field": {"q", map[string]any{"query": "x", "top_chunk": 3}, 422, "invalid_parameter", "top_chunks"},
+		"unknown parameter": {
+			"q", map[string]any{"query": "x", "params": map[string]any{"damping": 0.5}}, 422, "invalid_parameter", "damping",
+		},
 		"a number too large": {"q", map[string]any{"query": "x", "top_chunks": 101}, 422, "invalid_parameter", "top_chunks"},
 		"a wrong type":       {"q", map[string]any{"query": 7}, 422, "invalid_parameter", "query"},
 		"no question":        {"q", map[string]any{"query": "   "}, 422, "invalid_parameter", "query"},
@@ -148,7 +154,12 @@ func TestBadQueriesAreRefusedByName(t *testing.T) {
 }
 
 func TestReadinessMetricsAndContract(t *testing.T) {
-	for path, want := range map[string]string{"/livez": "status", "/readyz": "checks", "/openapi.json": "openapi", "/v1/indexes": "indexes"} {
+	for path, want := range map[string]string{
+		"/livez":        "status",
+		"/readyz":       "checks",
+		"/openapi.json": "openapi",
+		"/v1/indexes":   "indexes",
+	} {
 		if status, out := do(t, shared.HTTP, http.MethodGet, path, nil); status != http.StatusOK || out[want] == nil {
 			t.Errorf("%s: %d %v", path, status, out)
 		}

@@ -253,9 +253,11 @@ func TestBadQueriesNameWhatIsKnown(t *testing.T) {
 		"weighted, av, sav":               {"method": "unweaver", "rule": "borda"},
 		"method hybrid knows: k_chunks":   {"params": map[string]any{"damping": 0.5}},
 		"want a number from 0.01 to 0.99": {"method": "ppr", "params": map[string]any{"damping": 2}},
-		"entry 0":                         {"method": "aligned", "params": map[string]any{"capacities": []any{map[string]any{"prefix": "a"}}}},
-		"method bm25 has no parameters":   {"method": "bm25", "params": map[string]any{"list": 5}},
-		"not known for method ppr":        {"method": "ppr", "rule": "av"},
+		"entry 0": {
+			"method": "aligned", "params": map[string]any{"capacities": []any{map[string]any{"prefix": "a"}}},
+		},
+		"method bm25 has no parameters": {"method": "bm25", "params": map[string]any{"list": 5}},
+		"not known for method ppr":      {"method": "ppr", "rule": "av"},
 	} {
 		status, out := do(
 			t,

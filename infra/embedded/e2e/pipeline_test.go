@@ -192,7 +192,13 @@ func TestEveryFileTypeIsReadAndWhatCannotBeIsNamed(t *testing.T) {
 	if st.Status != corpus.StatusErrors {
 		t.Fatalf("%s %s %s", st.Status, st.Reason, st.Detail)
 	}
-	for object, code := range map[string]string{"k.exe": "unknown_type", "l.txt": "binary_content", "empty.txt": "empty_document", "m.pdf": "unreadable_document", "e.jsonl line 4": "unreadable_document"} {
+	for object, code := range map[string]string{
+		"k.exe":          "unknown_type",
+		"l.txt":          "binary_content",
+		"empty.txt":      "empty_document",
+		"m.pdf":          "unreadable_document",
+		"e.jsonl line 4": "unreadable_document",
+	} {
 		if !contains(st.Problems, code, object) {
 			t.Errorf("%s is not reported as %s: %v", object, code, st.Problems)
 		}

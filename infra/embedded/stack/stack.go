@@ -105,8 +105,11 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 	phase("worker")
 	models := wiring.NewModels(stack.stores.Coordination)
 	if stack.worker, err = host.Start(host.Config{
-		Client: stack.client, TaskQueue: workflows.TaskQueue, Stores: stack.stores, Models: models, CacheDir: filepath.Join(dir, "cache"),
-		Alone: true, Sticky: time.Second, Heartbeat: time.Second, Drain: 20 * time.Second, Log: options.Log,
+		Client: stack.client, TaskQueue: workflows.TaskQueue, Stores: stack.stores, Models: models,
+		CacheDir: filepath.Join(dir, "cache"),
+		Alone:    true, Sticky: time.Second, Heartbeat: time.Second, Drain: 20 * time.Second, Log: options.Log,
+		Slots: options.Config.Worker.Slots, CPUSlots: options.Config.Worker.CPU,
+		ActivityPollers: options.Config.Worker.Pollers, CacheBytes: options.Config.Worker.CacheBytes,
 	}); err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}
@@ -120,6 +123,8 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 		Stores:    stack.stores,
 		Models:    models,
 		Heartbeat: Heartbeat,
+
+		SearchAttributes: host.Register(ctx, stack.client, tembed.Namespace, options.Log),
 	}
 	phase("query-api")
 	return stack, stack.serve(options, listener, models)

@@ -59,9 +59,15 @@ func TestTheAccountEqualsTheServersOwn(t *testing.T) {
 		code      fault.Code
 		usage     model.Usage
 	}{
-		"no choice":            {modeltest.Injection{Body: noChoice}, fault.ModelUnavailable, model.Usage{Prompt: 11, Completion: 2}},
-		"a refusal":            {modeltest.Injection{Body: refusal}, fault.ModelRejected, model.Usage{Prompt: 11, Completion: 2}},
-		"filtered":             {modeltest.Injection{Body: filtered}, fault.ModelRejected, model.Usage{Prompt: 11, Completion: 2}},
+		"no choice": {
+			modeltest.Injection{Body: noChoice}, fault.ModelUnavailable, model.Usage{Prompt: 11, Completion: 2},
+		},
+		"a refusal": {
+			modeltest.Injection{Body: refusal}, fault.ModelRejected, model.Usage{Prompt: 11, Completion: 2},
+		},
+		"filtered": {
+			modeltest.Injection{Body: filtered}, fault.ModelRejected, model.Usage{Prompt: 11, Completion: 2},
+		},
 		"a page":               {modeltest.Injection{Body: "<html>welcome</html>"}, fault.ModelUnavailable, model.Usage{}},
 		"half a body":          {modeltest.Injection{HalfBody: true}, fault.ModelUnavailable, model.Usage{}},
 		"a body that stalls":   {modeltest.Injection{StallBody: true}, fault.ModelUnavailable, model.Usage{}},
@@ -118,7 +124,9 @@ func TestEveryRequestEnds(t *testing.T) {
 		"no answer":           {modeltest.Injection{Hang: true}, 60 * time.Millisecond, "no whole answer within 60ms"},
 		"a body that stalls":  {modeltest.Injection{StallBody: true}, time.Minute, "no byte of the answer came for 80ms"},
 		"an answer in pieces": {modeltest.Injection{StallBody: true}, 60 * time.Millisecond, "no whole answer within 60ms"},
-		"a late answer":       {modeltest.Injection{Latency: time.Second}, 60 * time.Millisecond, "no whole answer within 60ms"},
+		"a late answer": {
+			modeltest.Injection{Latency: time.Second}, 60 * time.Millisecond, "no whole answer within 60ms",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := config(scripted(t, c.injection))

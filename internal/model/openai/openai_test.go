@@ -24,7 +24,10 @@ func server(t *testing.T, o modeltest.Options) *modeltest.Server {
 
 func TestEmbeddingsComeBackInTheOrderOfTheirTexts(t *testing.T) {
 	texts := []string{"alpha one", "beta two", "gamma three", "delta four", "epsilon five"}
-	for name, o := range map[string]modeltest.Options{"shuffled base64": {Shuffle: true, Dimension: 64}, "shuffled floats": {Shuffle: true, Float: true, Dimension: 64}} {
+	for name, o := range map[string]modeltest.Options{
+		"shuffled base64": {Shuffle: true, Dimension: 64},
+		"shuffled floats": {Shuffle: true, Float: true, Dimension: 64},
+	} {
 		t.Run(name, func(t *testing.T) {
 			embedder := openai.NewEmbedder(openai.Config{BaseURL: server(t, o).URL, APIKey: "k", Model: "m"})
 			vs, usage, err := embedder.Embed(t.Context(), texts)
@@ -82,7 +85,9 @@ func TestStatusesBecomeFaults(t *testing.T) {
 		"quota":         {modeltest.Options{Status: 429, ErrorCode: "insufficient_quota"}, fault.ModelQuota, fault.Fatal},
 		"server error":  {modeltest.Options{Status: 500}, fault.ModelUnavailable, fault.Transient},
 		"timeout":       {modeltest.Options{Status: 408}, fault.ModelUnavailable, fault.Transient},
-		"too long":      {modeltest.Options{Status: 400, ErrorCode: "context_length_exceeded"}, fault.ModelRejected, fault.Content},
+		"too long": {
+			modeltest.Options{Status: 400, ErrorCode: "context_length_exceeded"}, fault.ModelRejected, fault.Content,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c2 := openai.New(openai.Config{BaseURL: server(t, c.o).URL, APIKey: "k", Model: "m"})

@@ -22,10 +22,12 @@ func TestRefusalsOfOtherServers(t *testing.T) {
 		says   string
 	}{
 		"an error text": {400, `{"error":"prompt is too long"}`, fault.ModelRejected, "400 prompt is too long"},
-		"a message":     {400, `{"object":"error","message":"prompt is too long"}`, fault.ModelRejected, "prompt is too long"},
-		"a detail":      {422, `{"detail":[{"loc":["body"],"msg":"missing"}]}`, fault.ModelRejected, `"msg":"missing"`},
-		"plain text":    {401, "go away", fault.ModelAuth, "401 go away"},
-		"nothing":       {502, "", fault.ModelUnavailable, "502 Bad Gateway"},
+		"a message": {
+			400, `{"object":"error","message":"prompt is too long"}`, fault.ModelRejected, "prompt is too long",
+		},
+		"a detail":   {422, `{"detail":[{"loc":["body"],"msg":"missing"}]}`, fault.ModelRejected, `"msg":"missing"`},
+		"plain text": {401, "go away", fault.ModelAuth, "401 go away"},
+		"nothing":    {502, "", fault.ModelUnavailable, "502 Bad Gateway"},
 		"a number as code": {
 			404, `{"error":{"code":404,"message":"no such model","type":"x"}}`, fault.ModelUnknown, "404 no such model",
 		},

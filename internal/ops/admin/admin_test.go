@@ -145,7 +145,12 @@ func TestAnErrorOfNoCodeIsInternal(t *testing.T) {
 func TestTheTokenIsNeeded(t *testing.T) {
 	control := &recorder{}
 	client := serve(t, control)
-	for name, token := range map[string]string{"another": "tokem", "a part": "toke", "a longer one": "token2", "none": ""} {
+	for name, token := range map[string]string{
+		"another":      "tokem",
+		"a part":       "toke",
+		"a longer one": "token2",
+		"none":         "",
+	} {
 		t.Run(name, func(t *testing.T) {
 			stranger := &admin.Client{Base: client.Base, Token: token}
 			err := stranger.Cancel(t.Context(), "docs/g1")
@@ -168,9 +173,11 @@ func TestRequestsThatAreNotOurs(t *testing.T) {
 		status             int
 		says               string
 	}{
-		"no JSON":                    {"POST", "pause", "{", http.StatusConflict, `"usage"`},
-		"an empty body":              {"POST", "pause", "", http.StatusConflict, `"usage"`},
-		"a body without end":         {"POST", "pause", `{"name":"` + strings.Repeat("a", 5<<20), http.StatusConflict, `"usage"`},
+		"no JSON":       {"POST", "pause", "{", http.StatusConflict, `"usage"`},
+		"an empty body": {"POST", "pause", "", http.StatusConflict, `"usage"`},
+		"a body without end": {
+			"POST", "pause", `{"name":"` + strings.Repeat("a", 5<<20), http.StatusConflict, `"usage"`,
+		},
 		"a method of the next years": {"POST", "purge", "{}", http.StatusNotFound, ""},
 		"a look":                     {"GET", "pause", "", http.StatusMethodNotAllowed, ""},
 	} {

@@ -26,11 +26,13 @@ func TestErrorsOfTemporalBecomeFaults(t *testing.T) {
 		says string
 	}{
 		"a run that it does not know": {serviceerror.NewNotFound("no"), fault.RunNotFound, "or it has ended"},
-		"a namespace that is not":     {serviceerror.NewNamespaceNotFound("builds"), fault.EngineDown, "namespace builds: it does not exist"},
-		"no permission":               {serviceerror.NewPermissionDenied("no", ""), fault.EngineDown, "engine.api_key_env"},
-		"anything else":               {errors.New("reset"), fault.EngineDown, "127.0.0.1:1: reset"},
-		"wrapped":                     {fmt.Errorf("start: %w", serviceerror.NewNotFound("no")), fault.RunNotFound, ""},
-		"a fault of ours":             {own, fault.StoreDown, "redis"},
+		"a namespace that is not": {
+			serviceerror.NewNamespaceNotFound("builds"), fault.EngineDown, "namespace builds: it does not exist",
+		},
+		"no permission":   {serviceerror.NewPermissionDenied("no", ""), fault.EngineDown, "engine.api_key_env"},
+		"anything else":   {errors.New("reset"), fault.EngineDown, "127.0.0.1:1: reset"},
+		"wrapped":         {fmt.Errorf("start: %w", serviceerror.NewNotFound("no")), fault.RunNotFound, ""},
+		"a fault of ours": {own, fault.StoreDown, "redis"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := engine.Fault(c.err, at)

@@ -174,10 +174,10 @@ func TestWhatTheParentHasIsNotEmbeddedAgain(t *testing.T) {
 	for class, err := range part.Classes(t.Context(), in.Env) {
 		stagetest.Ok(t, err)
 		row := rows.Class{Record: class.Record, Vector: class.Vector}
-		switch id := class.ID; {
-		case id[15] == '1': // not in the parent
+		switch class.ID[15] {
+		case '1': // not in the parent
 			continue
-		case id[15] == '2': // there with another text
+		case '2': // there with another text
 			row.Vector = corpus.Sum("other")
 		}
 		list = append(list, stagetest.Row{Key: string(class.ID[:]), Value: string(row.Encode())})
