@@ -72,7 +72,7 @@ func (a *Activities) short(
 	defer c.run.Close()
 	c.records = true
 	if err == nil {
-		err = do(ctx, c.run)
+		err = guarded(ctx, c.run, do)
 	}
 	return c.outcome(ctx, err)
 }
@@ -109,7 +109,7 @@ func (c call) outcome(ctx context.Context, err error) error {
 		c.Log.Error("error text not stored", "run_id", c.run.Name(), "stage", c.run.Stage, "code", string(code))
 		ref = ""
 	}
-	if code != fault.Paused && code != fault.Cancelled {
+	if code != fault.Paused && code != fault.Cancelled && c.run.Stage != stageSteer {
 		c.run.ShowProblem(ctx, problem, corpus.Problem{Code: failure.Code, Object: c.run.Stage, Detail: failure.Text})
 	}
 	final := kind != fault.Transient

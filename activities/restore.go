@@ -12,15 +12,15 @@ const stageRestore = "restore"
 
 // bare opens a run that needs no configuration.
 func (a *Activities) bare(
-	ctx context.Context, b workflows.Build, do func(context.Context, *build.Run) error, guarded bool,
+	ctx context.Context, b workflows.Build, do func(context.Context, *build.Run) error, unit bool,
 ) error {
 	run := a.Ports.Bare(job(b), stageRestore, build.RestoreFolder)
 	defer run.Close()
-	c := call{Activities: a, run: run, b: b, records: !guarded}
-	if guarded {
+	c := call{Activities: a, run: run, b: b, records: !unit}
+	if unit {
 		return c.outcome(ctx, c.work(ctx, do))
 	}
-	return c.outcome(ctx, do(ctx, run))
+	return c.outcome(ctx, guarded(ctx, run, do))
 }
 
 // OpenRestore lists the segments of the kept generations, the current one first.

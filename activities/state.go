@@ -32,6 +32,9 @@ func ending(end workflows.End) build.Ending {
 	return build.Ending{Status: end.Status, Reason: end.Reason, Ref: end.Ref, Detail: end.Detail, Unchanged: end.Unchanged}
 }
 
+// stageSteer is a command that a person gave: what is refused is told to them, and is no problem of the run.
+const stageSteer = "steer"
+
 // SteerRun writes what the activities of a run look at. When it returns after pause or cancel, no paid call starts any
 // more. A resume of a run whose budget is spent needs a larger one.
 func (a *Activities) SteerRun(ctx context.Context, steer workflows.Steer) error {
@@ -46,7 +49,7 @@ func (a *Activities) SteerRun(ctx context.Context, steer workflows.Steer) error 
 	if steer.Spec == "" { // a restore: it has no configuration
 		return a.bare(ctx, steer.Build, do, false)
 	}
-	return a.short(ctx, steer.Build, "steer", do)
+	return a.short(ctx, steer.Build, stageSteer, do)
 }
 
 // over lays what a person gave at a resume over the budget before it.

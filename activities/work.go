@@ -2,6 +2,8 @@ package activities
 
 import (
 	"context"
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -29,7 +31,7 @@ func (c call) work(ctx context.Context, do func(context.Context, *build.Run) err
 	var heartbeats sync.WaitGroup
 	stop := make(chan struct{})
 	heartbeats.Go(func() { c.beat(ctx, stop, cancel) })
-	err := do(watched, c.run)
+	err := guarded(watched, c.run, do)
 	close(stop)
 	heartbeats.Wait()
 	if cause := context.Cause(watched); err != nil && cause != nil && ctx.Err() == nil {
@@ -62,4 +64,16 @@ func (c call) beat(ctx context.Context, stop <-chan struct{}, cancel context.Can
 			Advise("it is tried again; see the logs of the stores and of the model server"))
 		return
 	}
+}
+
+// guarded makes an error of a panic: its text belongs beside the run like any other's, not into the engine's history.
+func guarded(ctx context.Context, run *build.Run, do func(context.Context, *build.Run) error) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fault.Internal.At("work on", run.Stage).
+				Because(fmt.Sprintf("panic: %v\n%s", cause, debug.Stack())).
+				Advise("this is a fault of the program: report it with this text")
+		}
+	}()
+	return do(ctx, run)
 }

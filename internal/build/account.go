@@ -50,6 +50,19 @@ func (a *Account) add(other Account) {
 	}
 }
 
+// impossible tells damage: nothing that is counted here falls below zero. Done may, while units are taken back.
+func (a Account) impossible() bool {
+	for _, number := range []int64{
+		a.Calls.Extract, a.Calls.Shorten, a.Calls.Embed, a.InFlight.Extract, a.InFlight.Shorten, a.InFlight.Embed,
+		a.Tokens.Prompt, a.Tokens.Completion, a.Tokens.Embedding, a.paidCalls(), a.paidTokens(),
+	} {
+		if number < 0 {
+			return true
+		}
+	}
+	return !(a.Cost >= 0) // NaN too
+}
+
 // copy is a value that its owner may go on changing.
 func (a Account) copy() Account {
 	a.Done = maps.Clone(a.Done)
@@ -67,7 +80,14 @@ func sum(run string, accounts map[string][]byte, but string) (Account, error) {
 		if err := json.Unmarshal(accounts[worker], &account); err != nil {
 			return total, fault.ControlUnreadable.At("read account of", run+" by "+worker).Because(err)
 		}
+		if string(accounts[worker]) == "null" || account.impossible() {
+			return total, fault.ControlUnreadable.At("read account of", run+" by "+worker).
+				Because("it holds numbers that no account can have")
+		}
 		total.add(account)
+	}
+	if total.impossible() {
+		return total, fault.ControlUnreadable.At("sum accounts of", run).Because("they overflow")
 	}
 	return total, nil
 }

@@ -3,6 +3,7 @@ package build
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -38,7 +39,11 @@ func parseControl(run string, raw []byte) (Control, error) {
 	if raw == nil {
 		return control, nil
 	}
-	if err := json.Unmarshal(raw, &control); err != nil {
+	err := json.Unmarshal(raw, &control)
+	if b := control.Budget; err == nil && (string(raw) == "null" || b != nil && (b.Calls < 0 || b.Tokens < 0 || b.Money < 0)) {
+		err = errors.New("it says what no command writes")
+	}
+	if err != nil {
 		return control, fault.ControlUnreadable.At("read control record of", run).
 			Because(err).
 			Advise("write it anew with: unweaver resume " + run)

@@ -2,6 +2,8 @@ package build
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -80,6 +82,9 @@ func GiveLease(ctx context.Context, index artifact.Index, holder Holder) error {
 func readLease(ctx context.Context, index artifact.Index) (corpus.Lease, blob.Info, error) {
 	var lease corpus.Lease
 	info, err := blob.ReadJSON(ctx, index.Store, index.LeaseKey(), &lease)
+	if err == nil && (lease.Fence < 0 || lease.Fence == math.MaxInt64) {
+		err = fault.SegmentDamage.At("read", index.LeaseKey()).Because(fmt.Sprintf("its fence is %d", lease.Fence))
+	}
 	if fault.Is(err, fault.SegmentDamage) {
 		err = fault.SegmentDamage.At("read lease", index.Store.Location(index.LeaseKey())).
 			Because(err).

@@ -93,8 +93,17 @@ func (a Account) fill(report *corpus.Report) {
 // Fill is fill for those who show how a run stands.
 func (a Account) Fill(report *corpus.Report) { a.fill(report) }
 
-// Resumed takes the pause out of the state.
+// Resumed takes the pause out of the state, with the problems that led to it.
 func (r *Run) Resumed(ctx context.Context) error {
+	problems, err := r.Coordination.Problems(ctx, r.Name())
+	if err != nil {
+		return err
+	}
+	for key := range problems {
+		if err := r.Coordination.SetProblem(ctx, r.Name(), key, nil); err != nil {
+			return err
+		}
+	}
 	return r.state(ctx, func(state *corpus.RunState) {
 		state.Report.Status, state.Report.Reason, state.Report.Detail = corpus.StatusRunning, "", ""
 	})

@@ -13,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -201,6 +202,11 @@ func name(path string) string {
 func (l *loader) child(key, content *yaml.Node, parent reflect.Value, path string) {
 	below := join(path, key.Value)
 	if parent.Kind() == reflect.Map {
+		if !corpus.ValidIndex(key.Value) {
+			l.bad(l.here(key), "%s: a name has letters a-z, digits and hyphens, at most 63, and no hyphen first; "+
+				"ledger and doctor are taken", below)
+			return
+		}
 		index := defaultIndex()
 		l.decode(content, reflect.ValueOf(&index).Elem(), below)
 		l.cfg.places[below] = l.here(key)

@@ -160,6 +160,9 @@ func ValidSlug(s string) bool {
 	}) < 0
 }
 
+// ValidIndex tells whether s may name an index: a slug that is no folder of the artifact store's own.
+func ValidIndex(s string) bool { return ValidSlug(s) && s != "ledger" && s != "doctor" }
+
 // RowKey is the document key of a row: the object's key with '#' percent-encoded, '#', the row's id.
 func RowKey(object, id string) string { return ObjectKey(object) + "#" + id }
 

@@ -123,6 +123,7 @@ type Diff struct {
 	Changed   int64 `json:"changed"`
 	Removed   int64 `json:"removed"`
 	Same      int64 `json:"same"`
+	Moved     int64 `json:"moved"` // under a new key, with content that left under another
 	Unusable  int64 `json:"unusable"`
 	Unchanged bool  `json:"-"`
 }

@@ -87,9 +87,9 @@ func (r Report) Markdown() string {
 	)
 	fmt.Fprintf(
 		&text,
-		"Against the parent: %d added, %d changed, %d removed, %d the same, %d refused.\n\n",
+		"Against the parent: %d added, %d changed, %d moved, %d removed, %d the same, %d refused.\n\n",
 		r.Diff.Added,
-		r.Diff.Changed,
+		r.Diff.Changed, r.Diff.Moved,
 		r.Diff.Removed,
 		r.Diff.Same,
 		r.Refused,

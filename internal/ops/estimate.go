@@ -12,7 +12,7 @@ import (
 // Estimate implements Control.
 func (s *Service) Estimate(ctx context.Context, request IndexRequest) (corpus.Report, error) {
 	spec := request.Spec
-	if !corpus.ValidSlug(spec.Index) {
+	if !corpus.ValidIndex(spec.Index) {
 		return corpus.Report{}, slug("index", spec.Index)
 	}
 	if spec.Corpus == "" {

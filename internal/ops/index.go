@@ -3,6 +3,7 @@ package ops
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -22,7 +23,7 @@ func stamp() string { return strings.ToLower(time.Now().UTC().Format("20060102T1
 // Index implements Control.
 func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) {
 	spec := request.Spec
-	if !corpus.ValidSlug(spec.Index) {
+	if !corpus.ValidIndex(spec.Index) {
 		return Run{}, slug("index", spec.Index)
 	}
 	if spec.Corpus == "" {
@@ -34,9 +35,9 @@ func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) 
 	switch {
 	case generation != "" && !corpus.ValidSlug(generation):
 		return Run{}, slug("generation", generation)
-	case strings.HasPrefix(generation, restoreGeneration):
+	case strings.HasPrefix(generation, workflows.RestoreGeneration):
 		return Run{}, fault.Usage.At("name generation", generation).
-			Because("names that begin with " + restoreGeneration + " are those of restores").
+			Because("names that begin with " + workflows.RestoreGeneration + " are those of restores").
 			Advise("choose another --generation")
 	}
 	if _, err := s.Stores.Corpus(ctx, spec.Corpus); err != nil {
@@ -51,7 +52,11 @@ func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) 
 		if err != nil || running != "" {
 			return Run{Run: running, Attached: true}, err
 		}
-		generation = stamp()
+		if generation, err = s.unused(ctx, spec.Index); err != nil {
+			return Run{}, err
+		}
+	} else if err := s.unpublished(ctx, spec.Index, generation); err != nil {
+		return Run{}, err
 	}
 	return s.start(ctx, spec.Index, generation, workflows.Build{
 		Index:         spec.Index,
@@ -65,6 +70,48 @@ func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) 
 	})
 }
 
+// unused names a generation after the present; a second start within a second gets a number.
+func (s *Service) unused(ctx context.Context, index string) (string, error) {
+	name := stamp()
+	for number := 2; ; number++ {
+		state, err := s.state(ctx, index+"/"+name)
+		if err != nil {
+			return "", err
+		}
+		_, err = s.Stores.Artifacts.Stat(ctx, s.artifacts(index).GenerationKey(name, "report.json"))
+		latest, lookErr := s.remembered(ctx, latestBuild(index))
+		if err = errors.Join(ignoreNotFound(err), lookErr); err != nil {
+			return "", err
+		}
+		_, absent := s.report(ctx, index+"/"+name)
+		if state.Report.Run == "" && !absent && latest != index+"/"+name {
+			return name, nil
+		}
+		name = fmt.Sprintf("%s-%d", stamp(), number)
+	}
+}
+
+func ignoreNotFound(err error) error {
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	return err
+}
+
+// unpublished refuses the name of a generation that was built: it would overwrite what may be served.
+func (s *Service) unpublished(ctx context.Context, index, generation string) error {
+	ref, err := s.artifacts(index).GenerationRef(ctx, generation)
+	switch {
+	case err != nil && (fault.Is(err, fault.UnknownGen) || fault.Is(err, fault.NotFound)):
+		return nil
+	case err != nil:
+		return err
+	}
+	return fault.Usage.At("name generation", generation).
+		Because("it was built already and is " + ref.State).
+		Advise("leave --generation out, or choose another name")
+}
+
 // start of a build; one that runs under the name already is joined. The start is remembered first, since visibility
 // lags behind it.
 func (s *Service) start(ctx context.Context, index, generation string, build workflows.Build) (Run, error) {
@@ -73,7 +120,7 @@ func (s *Service) start(ctx context.Context, index, generation string, build wor
 		return Run{}, err
 	}
 	options := client.StartWorkflowOptions{
-		ID:                       workflowID(run),
+		ID:                       workflows.WorkflowID(run),
 		TaskQueue:                s.Engine.TaskQueue,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
@@ -130,12 +177,12 @@ func (s *Service) Restore(ctx context.Context, index string) (Run, error) {
 		return Run{}, err
 	}
 	build := workflows.Build{
-		Index: index, Generation: restoreGeneration + stamp(), Heartbeat: s.Heartbeat, Shape: workflows.DefaultShape(),
+		Index: index, Generation: workflows.RestoreGeneration + stamp(), Heartbeat: s.Heartbeat, Shape: workflows.DefaultShape(),
 		SearchAttributes: s.SearchAttributes,
 	}
 	run := index + "/" + build.Generation
 	options := client.StartWorkflowOptions{
-		ID:                                       workflowID(run),
+		ID:                                       workflows.WorkflowID(run),
 		TaskQueue:                                s.Engine.TaskQueue,
 		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,

@@ -8,18 +8,6 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// restoreGeneration begins the generation that names a restore: "docs/restore-20260102t030405z". No build may have one.
-const restoreGeneration = "restore-"
-
-// workflowID is the id of the workflow of a run.
-func workflowID(run string) string {
-	index, generation, _ := strings.Cut(run, "/")
-	if strings.HasPrefix(generation, restoreGeneration) {
-		return workflows.RestoreID(index)
-	}
-	return workflows.BuildID(index, generation)
-}
-
 // buildOf is the run of a build's workflow id; false for other workflows and other indexes.
 func buildOf(id, index string) (run string, ok bool) {
 	generation, ok := strings.CutPrefix(id, workflows.BuildID(index, ""))
@@ -36,7 +24,7 @@ func latestRestore(index string) string { return "restore:" + index }
 
 // slug is the fault of a name of the wrong form.
 func slug(what, name string) error {
-	return fault.Usage.At("name "+what, name).Because("letters a-z, digits and hyphens, at most 63, no hyphen first")
+	return fault.Usage.At("name "+what, name).Because("letters a-z, digits and hyphens, at most 63, no hyphen first; ledger and doctor are taken")
 }
 
 // parse reads index/generation, build/index/generation (the id of its workflow), or an index alone: then the generation

@@ -56,7 +56,7 @@ func (s *Service) openBuilds(ctx context.Context, index string) (open []string, 
 		return nil, nil, err
 	}
 	if latest != "" && !seen[latest] {
-		if seen[latest], err = s.runs(ctx, workflowID(latest), ""); err != nil {
+		if seen[latest], err = s.runs(ctx, workflows.WorkflowID(latest), ""); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -164,7 +164,7 @@ func (s *Service) resolve(ctx context.Context, name string) (run string, damaged
 		return "", nil, err
 	}
 	if restore != "" {
-		running, err := s.runs(ctx, workflowID(restore), "")
+		running, err := s.runs(ctx, workflows.WorkflowID(restore), "")
 		if err != nil || running {
 			return restore, damaged, err
 		}

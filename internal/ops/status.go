@@ -14,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/workflows"
 )
 
 // Status implements Control. It tells what it can: a source that cannot be read is a problem of the status, and an
@@ -74,7 +75,7 @@ func (s *Service) live(ctx context.Context, run string, state corpus.RunState) (
 	unbegun := state.Report.Run == ""
 	workflow := state.Workflow
 	if workflow == "" {
-		workflow = workflowID(run)
+		workflow = workflows.WorkflowID(run)
 	}
 	response, err := s.Client.DescribeWorkflowExecution(ctx, workflow, "")
 	var unknown *serviceerror.NotFound

@@ -11,8 +11,10 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -45,7 +47,7 @@ func (s *Service) Resume(ctx context.Context, name string, budget *corpus.Budget
 	// The workflow refuses this too; what it was spent on is in the state.
 	if state, err := s.state(ctx, run); err == nil && budget == nil && spent(state.Report) {
 		return fault.BudgetSpent.At("resume run", run).
-			Because(fmt.Sprintf("its budget is spent: %d calls, %d tokens, money %g so far",
+			Because(fmt.Sprintf("its budget is spent: %d calls, %d tokens, money %.4f so far",
 				calls(state.Report), tokens(state.Report), state.Report.Cost)).
 			Advise("give it a new one, counted from the run's beginning: " +
 				"--budget-calls, --budget-tokens or --budget-money")
@@ -84,9 +86,9 @@ func (s *Service) Cancel(ctx context.Context, name string) error {
 	err = s.command(ctx, run, workflows.UpdateCancel)
 	switch {
 	case errors.Is(err, errUnknownUpdate):
-		return s.refused(ctx, run, workflows.UpdateCancel, s.Client.CancelWorkflow(ctx, workflowID(run), ""))
+		return s.refused(ctx, run, workflows.UpdateCancel, s.Client.CancelWorkflow(ctx, workflows.WorkflowID(run), ""))
 	case errors.Is(err, errUnanswered):
-		if other := s.Client.CancelWorkflow(ctx, workflowID(run), ""); other != nil {
+		if other := s.Client.CancelWorkflow(ctx, workflows.WorkflowID(run), ""); other != nil {
 			return errors.Join(err, s.fault(other))
 		}
 		return fault.EngineDown.At("cancel run", run).
@@ -101,7 +103,7 @@ func (s *Service) command(ctx context.Context, run, update string, args ...any) 
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	handle, err := s.Client.UpdateWorkflow(bounded, client.UpdateWorkflowOptions{
-		WorkflowID:   workflowID(run),
+		WorkflowID:   workflows.WorkflowID(run),
 		UpdateName:   update,
 		Args:         args,
 		WaitForStage: client.WorkflowUpdateStageCompleted,
@@ -136,7 +138,7 @@ func (s *Service) refused(ctx context.Context, run, update string, err error) er
 			Because(errUnknownUpdate).
 			Advise("use a worker of this version; unweaver cancel " + run + " always works")
 	case errors.As(err, &app):
-		return refusal(app, run, update)
+		return s.refusal(ctx, app, run, update)
 	case errors.As(err, &unknown):
 		return s.over(ctx, run, update)
 	}
@@ -145,7 +147,7 @@ func (s *Service) refused(ctx context.Context, run, update string, err error) er
 
 // refusal is the fault of a command that the workflow, or an activity on its behalf, refused. Its type is a fault's
 // code where it comes from this program.
-func refusal(app *temporal.ApplicationError, run, update string) error {
+func (s *Service) refusal(ctx context.Context, app *temporal.ApplicationError, run, update string) error {
 	code := fault.Code(app.Type())
 	if !fault.Known(code) {
 		code = fault.Usage
@@ -154,7 +156,19 @@ func refusal(app *temporal.ApplicationError, run, update string) error {
 	if code == fault.BudgetSpent {
 		advice = "give it a new budget: --budget-calls, --budget-tokens or --budget-money"
 	}
-	return code.At(update+" run", run).Because(app.Message()).Advise(advice)
+	return code.At(update+" run", run).Because(s.why(ctx, app)).Advise(advice)
+}
+
+// why is the text behind an activity's code, which history must not hold: the error refers to the file that does.
+func (s *Service) why(ctx context.Context, app *temporal.ApplicationError) string {
+	var ref string
+	if app.HasDetails() && app.Details(&ref) == nil && ref != "" {
+		var failure build.Failure
+		if _, err := blob.ReadJSON(ctx, s.Stores.Artifacts, ref, &failure); err == nil {
+			return failure.Text
+		}
+	}
+	return app.Message()
 }
 
 // over is the fault of a command to a run that is no more, or never was.

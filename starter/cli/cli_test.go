@@ -269,7 +269,7 @@ func TestResumeGivesANewBudgetOnlyWhereOneIsGiven(t *testing.T) {
 			&corpus.Budget{Tokens: 7, Money: 1.5},
 			"docs: resume, with a budget of 7 tokens, 1.5 of money\n",
 		},
-		{[]string{"--budget-calls", "0"}, &corpus.Budget{}, "docs: resume, without a budget\n"},
+		{[]string{"--budget-calls", "0"}, &corpus.Budget{}, "docs: resume, with the budget that it had\n"},
 	} {
 		fake := &control{}
 		got := run(t, fake, append([]string{"resume", "docs"}, tc.flags...)...)

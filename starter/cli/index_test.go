@@ -224,7 +224,7 @@ func TestAReportShowsWhatWasBuiltAndPaid(t *testing.T) {
   waits for a worker
   50 % done, stage extract, 12/s, 1m30s left
   12 documents, 81 chunks, 300 classes, 900 mentions  [openai gpt / openai e]
-  against the parent: 1 added, 2 changed, 3 removed, 4 the same
+  against the parent: 1 added, 2 changed, 0 moved, 3 removed, 4 the same
   paid: 5 extract, 6 shorten, 7 embed calls; 8 prompt, 9 completion, 10 embedding tokens; cost 0.2500
   from the ledger: 11 extract, 0 shorten, 0 embed
   61.5 s  plan 0.4  extract 61.1

@@ -61,9 +61,10 @@ func showReport(w io.Writer, status ops.Status) {
 	}
 	fmt.Fprintf(
 		w,
-		"\n  against the parent: %d added, %d changed, %d removed, %d the same\n",
+		"\n  against the parent: %d added, %d changed, %d moved, %d removed, %d the same\n",
 		status.Diff.Added,
 		status.Diff.Changed,
+		status.Diff.Moved,
 		status.Diff.Removed,
 		status.Diff.Same,
 	)

@@ -56,15 +56,15 @@ func (a *App) resumeCmd() *cobra.Command {
 		Long: `Resume a paused run.
 
 A run that paused because its budget is spent needs a new one. A budget counts from the run's beginning, so that it has
-to be larger than what was spent; a bound that is not given is none.
+to be larger than what was spent; a bound that is not given stays as it was.
 
 ` + runForm,
 		Args: arguments(1, 1, "a RUN"),
 	}
 	flags := command.Flags()
-	flags.Int64Var(&budget.Calls, "budget-calls", 0, "new budget: calls that the run may pay for; 0 = no bound")
-	flags.Int64Var(&budget.Tokens, "budget-tokens", 0, "new budget: tokens that the run may pay for; 0 = no bound")
-	flags.Float64Var(&budget.Money, "budget-money", 0, "new budget: money that the run may spend; 0 = no bound")
+	flags.Int64Var(&budget.Calls, "budget-calls", 0, "new budget: calls that the run may pay for; 0 = as before")
+	flags.Int64Var(&budget.Tokens, "budget-tokens", 0, "new budget: tokens that the run may pay for; 0 = as before")
+	flags.Float64Var(&budget.Money, "budget-money", 0, "new budget: money that the run may spend; 0 = as before")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		given, err := givenBudget(command, budget)
 		if err != nil {
@@ -97,7 +97,7 @@ func givenBudget(command *cobra.Command, budget corpus.Budget) (*corpus.Budget, 
 		if !(value >= 0) || math.IsInf(value, 0) { // NaN too
 			return nil, fault.Usage.At("read", "--"+flag).
 				Because(fmt.Sprintf("want 0 or more, got %g", value)).
-				Advise("give what the run may pay for from its beginning; 0 = no bound")
+				Advise("give what the run may pay for from its beginning")
 		}
 	}
 	if !given {
@@ -122,7 +122,7 @@ func budgetText(budget *corpus.Budget) string {
 		bounds = append(bounds, fmt.Sprintf("%g of money", budget.Money))
 	}
 	if len(bounds) == 0 {
-		return ", without a budget"
+		return ", with the budget that it had"
 	}
 	return ", with a budget of " + strings.Join(bounds, ", ")
 }

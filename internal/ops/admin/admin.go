@@ -128,7 +128,17 @@ type Client struct {
 
 var _ ops.Control = (*Client)(nil)
 
-var httpClient = &http.Client{Timeout: 2 * time.Minute}
+var (
+	quick   = &http.Client{Timeout: 2 * time.Minute}
+	patient = &http.Client{} // an estimate reads the whole corpus: its caller ends it
+)
+
+func clientOf(method string) *http.Client {
+	if method == "estimate" {
+		return patient
+	}
+	return quick
+}
 
 func call[Out any](ctx context.Context, client *Client, name string, in any) (Out, error) {
 	var out Out
@@ -142,7 +152,7 @@ func call[Out any](ctx context.Context, client *Client, name string, in any) (Ou
 	}
 	req.Header.Set("Authorization", "Bearer "+client.Token)
 	req.Header.Set("Content-Type", "application/json")
-	response, err := httpClient.Do(req)
+	response, err := clientOf(name).Do(req)
 	if err != nil {
 		if ctx.Err() != nil {
 			return out, ctx.Err()

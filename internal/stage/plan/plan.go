@@ -133,7 +133,7 @@ func (p *planner) settle() error {
 	diff.Added -= moved
 	diff.Removed -= moved
 	diff.Unusable = p.res.Unreadable + p.res.Lost
-	p.res.Moved = moved
+	p.res.Moved, diff.Moved = moved, moved
 	if p.res.ParentListed > 0 {
 		p.res.RemovedShare = float64(diff.Removed) / float64(p.res.ParentListed)
 	}
