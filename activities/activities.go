@@ -40,14 +40,20 @@ func job(b workflows.Build) build.Job {
 	}
 }
 
-// open begins a unit of work with the budget that a resume may have given it. The call's run is there also beside an
-// error, which it then tells of.
-func (a *Activities) open(ctx context.Context, b workflows.Build, stage string) (call, error) {
+// with opens a run, with the budget that a resume may have given it, does what is to be done and maps the error. Where
+// the run cannot be opened its error is told beside it all the same.
+func (a *Activities) with(ctx context.Context, b workflows.Build, stage string, do func(*call) error) error {
 	run, err := a.Ports.Open(ctx, job(b), stage)
-	if err == nil && b.Budget != nil {
-		run.Grant(over(b.Budget, run.Settings.Budget))
+	c := &call{Activities: a, run: run, b: b, records: err != nil}
+	if err == nil {
+		if b.Budget != nil {
+			run.Grant(over(b.Budget, run.Settings.Budget))
+		}
+		err = do(c)
 	}
-	return call{Activities: a, run: run, b: b}, err
+	err = c.outcome(ctx, err)
+	run.Close()
+	return err
 }
 
 // holder is the run of the engine that this activity belongs to.
@@ -68,25 +74,17 @@ type call struct {
 func (a *Activities) short(
 	ctx context.Context, b workflows.Build, stage string, do func(context.Context, *build.Run) error,
 ) error {
-	c, err := a.open(ctx, b, stage)
-	defer c.run.Close()
-	c.records = true
-	if err == nil {
-		err = guarded(ctx, c.run, do)
-	}
-	return c.outcome(ctx, err)
+	return a.with(ctx, b, stage, func(c *call) error {
+		c.records = true
+		return guarded(ctx, c.run, do)
+	})
 }
 
 // unit runs one unit of a stage: not at all where the run is stopped, with heartbeats as long as it gets on.
 func (a *Activities) unit(
 	ctx context.Context, b workflows.Build, stage string, do func(context.Context, *build.Run) error,
 ) error {
-	c, err := a.open(ctx, b, stage)
-	defer c.run.Close()
-	if err == nil {
-		err = c.work(ctx, do)
-	}
-	return c.outcome(ctx, err)
+	return a.with(ctx, b, stage, func(c *call) error { return c.work(ctx, do) })
 }
 
 // outcome maps an error for the engine: a code as type, a reference to the text as detail. History holds no text.

@@ -227,7 +227,8 @@ func TestPausingCodesAreThoseThatWaitingOrAPersonMends(t *testing.T) {
 		fault.Paused: true, fault.BudgetSpent: true, fault.ActivityFailed: true,
 		fault.ModelAuth: true, fault.ModelQuota: true, fault.ModelUnknown: true,
 		fault.BadConfig: true, fault.StoreFull: true, fault.StoreDenied: true,
-		fault.ControlUnreadable: true, fault.NotRecorded: true, fault.DimensionChanged: true, fault.BadVector: true, fault.BadEmbeddings: true,
+		fault.ControlUnreadable: true, fault.NotRecorded: true, fault.DimensionChanged: true, fault.BadVector: true,
+		fault.BadEmbeddings: true,
 	}
 	for _, code := range fault.Codes() {
 		want := mended[code] || code.Kind() == fault.Transient

@@ -22,7 +22,8 @@ const (
 	lookEvery = time.Second
 	// exchangePatience is how long one exchange with the store may take.
 	exchangePatience = 10 * time.Second
-	// keepBook is how long the account of a run is kept when no unit of it runs here: units of one run follow each other.
+	// keepBook is how long the account of a run is kept when no unit of it runs here: units of one run follow each
+	// other.
 	keepBook = 24 * time.Hour
 )
 

@@ -383,7 +383,8 @@ func TestAnAdmissionThatGrewOldIsAskedForAgain(t *testing.T) {
 func TestALookThatTookTooLongAdmitsNothing(t *testing.T) {
 	store := &far{Store: memory.New(), back: slowLook + 50*time.Millisecond}
 	to := &server{}
-	if err := call(t.Context(), worker(t, store, corpus.Spec{}), to); !fault.Is(err, fault.StoreDown) || to.calls.Load() != 0 {
+	if err := call(t.Context(), worker(t, store, corpus.Spec{}), to); !fault.Is(err, fault.StoreDown) ||
+		to.calls.Load() != 0 {
 		t.Errorf("%v after %d calls", err, to.calls.Load())
 	}
 }

@@ -40,7 +40,8 @@ func parseControl(run string, raw []byte) (Control, error) {
 		return control, nil
 	}
 	err := json.Unmarshal(raw, &control)
-	if b := control.Budget; err == nil && (string(raw) == "null" || b != nil && (b.Calls < 0 || b.Tokens < 0 || b.Money < 0)) {
+	if b := control.Budget; err == nil && (string(raw) == "null" || b != nil && (b.Calls < 0 || b.Tokens < 0 ||
+		b.Money < 0)) {
 		err = errors.New("it says what no command writes")
 	}
 	if err != nil {

@@ -33,8 +33,9 @@ type Estimating struct {
 	ReplaceCorpus bool
 }
 
-// Estimate tells what a build would find and pay for. It plans and chunks as a build does, over a folder of its own that
-// goes when it returns: no lease is taken, no run is begun, no model is called and nothing is written to a store.
+// Estimate tells what a build would find and pay for. It plans and chunks as a build does, over a folder of its own
+// that goes when it returns: no lease is taken, no run is begun, no model is called and nothing is written to a
+// store.
 func Estimate(ctx context.Context, in Estimating) (corpus.Report, error) {
 	report := corpus.Report{
 		Index: in.Settings.Index, Status: corpus.StatusCompleted, Reason: "dry_run", Started: time.Now().UTC(),
@@ -250,7 +251,8 @@ func (e *estimating) fill(ctx context.Context, report *corpus.Report, extracting
 	out := report.Estimate
 	out.Extract = corpus.Range{Low: float64(extracting.Calls), High: float64(extracting.Calls)}
 	out.Shorten = widen(shortening.Calls)
-	out.Embed = widen(estimate.Range{Low: chunks.Calls.Low + classes.Calls.Low, High: chunks.Calls.High + classes.Calls.High})
+	out.Embed = widen(estimate.Range{Low: chunks.Calls.Low + classes.Calls.Low, High: chunks.Calls.High +
+		classes.Calls.High})
 	extracted := estimate.Task{
 		Prompt:     estimate.Range{Low: extracting.Prompt, High: extracting.Prompt},
 		Completion: estimate.Range{Low: extracting.Completion, High: extracting.Completion},

@@ -22,8 +22,8 @@ type Closed func(ctx context.Context, holder Holder) (bool, error)
 // leaseRaces bounds how often the lease is looked at anew when another run writes it at the same moment.
 const leaseRaces = 5
 
-// TakeLease makes a run the only builder of its index and gives its fence, which rises with every holder. A lease passes
-// on only when the engine says that its holder is closed; taking it twice gives the same fence.
+// TakeLease makes a run the only builder of its index and gives its fence, which rises with every holder. A lease
+// passes on only when the engine says that its holder is closed; taking it twice gives the same fence.
 func TakeLease(ctx context.Context, index artifact.Index, holder Holder, closed Closed) (int64, error) {
 	var err error
 	for range leaseRaces {

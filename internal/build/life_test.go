@@ -151,7 +151,8 @@ func (s *site) night(t *testing.T) outcome {
 	return out
 }
 
-func (s *site) unit(ctx context.Context, job build.Job, stage string, do func(context.Context, *build.Run) error) error {
+func (s *site) unit(ctx context.Context, job build.Job, stage string, do func(context.Context,
+	*build.Run) error) error {
 	if s.before != nil {
 		s.before(stage)
 	}
@@ -265,7 +266,8 @@ func (s *site) stages(ctx context.Context, job build.Job, holder build.Holder) (
 func (s *site) report(t *testing.T) corpus.Report {
 	t.Helper()
 	var report corpus.Report
-	key := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}.GenerationKey(fmt.Sprintf("g%03d", s.runs), "report.json")
+	key := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}.GenerationKey(fmt.Sprintf("g%03d", s.runs),
+		"report.json")
 	if _, err := blob.ReadJSON(t.Context(), s.Artifacts, key, &report); err != nil {
 		t.Fatal(err)
 	}
@@ -464,7 +466,8 @@ func TestSixtyNightsDoNotFillTheStores(t *testing.T) {
 	for night := range 60 {
 		name := fmt.Sprintf("place-%03d.md", night)
 		s.write(t, map[string]string{name: fmt.Sprintf(
-			"# Harbour %d, new\n\nPort Alma %d was rebuilt by Ivo Kralj %d. It trades tin with Lake Verin.\n", night, night, night)})
+			"# Harbour %d, new\n\nPort Alma %d was rebuilt by Ivo Kralj %d. It trades tin with Lake Verin.\n", night, night,
+			night)})
 		if out := s.night(t); out.published.Status != corpus.StatusCompleted {
 			t.Fatalf("night %d: %+v", night, out.published)
 		}

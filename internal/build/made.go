@@ -8,8 +8,8 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/chunk"
 )
 
-// MadeBy names the rules of this program that a generation of a configuration is made by. A generation made by others is
-// built again, with the difference as the reason.
+// MadeBy names the rules of this program that a generation of a configuration is made by. A generation made by others
+// is built again, with the difference as the reason.
 func MadeBy(corpus.Spec) corpus.Made { return madeBy }
 
 var madeBy = corpus.Made{

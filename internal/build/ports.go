@@ -80,7 +80,8 @@ func (r *Run) Grant(budget corpus.Budget) {
 	r.book.price(r.Settings)
 }
 
-// Bare begins a unit of work that needs no configuration, such as a restore. scratch names its folder; empty: the fence.
+// Bare begins a unit of work that needs no configuration, such as a restore. scratch names its folder; empty: the
+// fence.
 func (p *Ports) Bare(job Job, stage, scratch string) *Run {
 	index := artifact.Index{Store: p.Artifacts, Name: job.Index}
 	if scratch == "" {

@@ -89,7 +89,8 @@ func (r *Run) publish(ctx context.Context) (Published, error) {
 	if err != nil {
 		return Published{}, err
 	}
-	// What is paid goes on being counted: the manifest is made final once, so that a repeated attempt knows its own flip.
+	// What is paid goes on being counted: the manifest is made final once, so that a repeated attempt knows its own
+	// flip.
 	manifest, err := once(ctx, r, finalFile, func(ctx context.Context) (corpus.Manifest, error) {
 		return r.final(ctx, fixed)
 	})
@@ -181,8 +182,8 @@ func (r *Run) reused(ctx context.Context, manifest *corpus.Manifest, parentSHA s
 	return nil
 }
 
-// alias points the aliases for other programs that read the vector store at what is published. Ours never use them, so a
-// failure is told and changes nothing.
+// alias points the aliases for other programs that read the vector store at what is published. Ours never use them,
+// so a failure is told and changes nothing.
 func (r *Run) alias(ctx context.Context, manifest *corpus.Manifest) {
 	aliaser, ok := vectors.As[vectors.Aliaser](r.Vectors)
 	if !ok {

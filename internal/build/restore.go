@@ -153,7 +153,8 @@ func (r *Run) restoreSearch(ctx context.Context, manifest *corpus.Manifest, segm
 	return fresh, err
 }
 
-// Restored loads the collections of the current generation, renews the mirror and records which stores it was proven in.
+// Restored loads the collections of the current generation, renews the mirror and records which stores it was proven
+// in.
 func (r *Run) Restored(ctx context.Context) error {
 	current, _, err := r.Index.Current(ctx)
 	if err != nil || current.Manifest == "" {

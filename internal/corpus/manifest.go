@@ -39,7 +39,8 @@ type Delta struct {
 // All lists every segment that the manifest names.
 func (s Segments) All() []Segment {
 	var out []Segment
-	for _, l := range [][]Segment{s.Documents, s.Text, s.Extract, s.Mentions, s.Classes, s.ClassVecs, s.ChunkVecs, s.Live, s.Search, s.IDF} {
+	for _, l := range [][]Segment{s.Documents, s.Text, s.Extract, s.Mentions, s.Classes, s.ClassVecs, s.ChunkVecs,
+		s.Live, s.Search, s.IDF} {
 		out = append(out, l...)
 	}
 	for _, d := range s.Deltas {
@@ -135,7 +136,7 @@ type Counts struct {
 	Tokens      int64 `json:"tokens"` // o200k tokens of all chunks
 }
 
-// Hashes are the three content hashes (DESIGN §5).
+// Hashes are the three content hashes (docs/contract.md, Identity).
 type Hashes struct {
 	Content SetHash `json:"content_hash"`
 	Text    SetHash `json:"text_hash"`

@@ -56,7 +56,7 @@ type Problem struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// Report is report.json and what index --wait --json and status --json print (DESIGN §7).
+// Report is report.json and what index --wait --json and status --json print (docs/contract.md, Artifacts).
 type Report struct {
 	Index       string          `json:"index"`
 	Generation  string          `json:"generation"`

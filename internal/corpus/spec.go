@@ -54,8 +54,9 @@ type Budget struct {
 	Money  float64 `json:"money"`
 }
 
-// Failures is the failure budget: a run does not publish when more chunks failed than Count and than Share of all chunks,
-// or more documents than Count and than DocumentsShare of all documents; fewer than Floor failures never hold a run.
+// Failures is the failure budget: a run does not publish when more chunks failed than Count and than Share of all
+// chunks, or more documents than Count and than DocumentsShare of all documents; fewer than Floor failures never hold
+// a run.
 type Failures struct {
 	Share          float64 `json:"share"`           // of chunks
 	Count          int     `json:"count"`           // of either
@@ -106,8 +107,8 @@ type Limits struct {
 	TokensPerMinute   int `json:"tokens_per_minute"`
 }
 
-// ConfigDigest covers what a generation is computed from and nothing else (DESIGN §10), so that a change of prices,
-// limits, retrieval defaults or gates rebuilds nothing.
+// ConfigDigest covers what a generation is computed from and nothing else (docs/contract.md, Configuration), so that
+// a change of prices, limits, retrieval defaults or gates rebuilds nothing.
 func (s Spec) ConfigDigest() Digest {
 	covered := struct {
 		Corpus     string

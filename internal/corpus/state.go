@@ -34,14 +34,16 @@ func (r *Report) FromManifest(m *Manifest) {
 			String(),
 		m.Hashes.Vector.Digest().
 			String()
-	r.Documents, r.Chunks, r.Classes, r.Mentions, r.DeadLetters = m.Counts.Documents, m.Counts.Chunks, m.Counts.Classes, m.Counts.Mentions, m.Counts.DeadLetters
+	r.Documents, r.Chunks, r.Classes, r.Mentions, r.DeadLetters = m.Counts.Documents, m.Counts.Chunks, m.Counts.Classes,
+		m.Counts.Mentions, m.Counts.DeadLetters
 	r.Models = m.Models
 }
 
 // Take keeps the results of an earlier report of the same run.
 func (r *Report) Take(o Report) {
 	r.ContentHash, r.TextHash, r.VectorHash = o.ContentHash, o.TextHash, o.VectorHash
-	r.Documents, r.Chunks, r.Classes, r.Mentions, r.DeadLetters, r.Refused = o.Documents, o.Chunks, o.Classes, o.Mentions, o.DeadLetters, o.Refused
+	r.Documents, r.Chunks, r.Classes, r.Mentions, r.DeadLetters, r.Refused = o.Documents, o.Chunks, o.Classes,
+		o.Mentions, o.DeadLetters, o.Refused
 	r.Models, r.Diff, r.Problems, r.Published = o.Models, o.Diff, o.Problems, o.Published
 	r.ProblemsTotal, r.ProblemsPath, r.Reasons = o.ProblemsTotal, o.ProblemsPath, o.Reasons
 	r.DocumentsFailed, r.ChunksFailed = o.DocumentsFailed, o.ChunksFailed
@@ -96,7 +98,8 @@ func (r Report) Markdown() string {
 	)
 	fmt.Fprintf(
 		&text,
-		"Paid: %d extract, %d shorten, %d embed calls; %d prompt, %d completion, %d embedding tokens; cost %.4f. From the ledger: %d, %d, %d.\n\n",
+		"Paid: %d extract, %d shorten, %d embed calls; %d prompt, %d completion, %d embedding tokens; cost %.4f. "+
+			"From the ledger: %d, %d, %d.\n\n",
 		r.Calls.Extract,
 		r.Calls.Shorten,
 		r.Calls.Embed,

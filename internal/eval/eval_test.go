@@ -130,8 +130,10 @@ func (j *judging) Complete(_ context.Context, call model.Call) (model.Reply, err
 
 func TestAnEvaluationRanksJudgesAndReports(t *testing.T) {
 	dir := write(t, map[string]string{
-		"corpus.jsonl":    `{"id":"a","title":"A","text":"Alpha is first"}` + "\n" + `{"id":"b","title":"B","text":"Beta is second"}`,
-		"questions.jsonl": `{"id":"1","question":"which is first","gold":["a"],"answers":["Alpha is first. It is old."]}` + "\n" + `{"id":"2","question":"which is second","gold":["b"]}`,
+		"corpus.jsonl": `{"id":"a","title":"A","text":"Alpha is first"}` + "\n" +
+			`{"id":"b","title":"B","text":"Beta is second"}`,
+		"questions.jsonl": `{"id":"1","question":"which is first","gold":["a"],"answers":["Alpha is first. It is old."]}` +
+			"\n" + `{"id":"2","question":"which is second","gold":["b"]}`,
 	})
 	dataset, err := Load(dir)
 	if err != nil {
@@ -200,9 +202,11 @@ func TestAnEvaluationRanksJudgesAndReports(t *testing.T) {
 
 func TestTheComparisonWalksOverFacts(t *testing.T) {
 	dir := write(t, map[string]string{
-		"corpus.jsonl":      `{"id":"a","title":"Journal of Tides","text":"The Journal of Tides is published by the Harbour Society."}` + "\n" + `{"id":"b","title":"Harbour Society","text":"Its first president was Ottoline Quarrie."}` + "\n" + `{"id":"c","title":"Bread","text":"Bread is baked of flour."}`,
-		"questions.jsonl":   `{"question":"who was the first president of the publisher of Journal of Tides","gold":["a","b"]}`,
-		"extractions.jsonl": `{"chunk_id":"a","triples":[["Journal of Tides","published by","Harbour Society"]]}` + "\n" + `{"chunk_id":"b","triples":[["Harbour Society","first president","Ottoline Quarrie"]]}` + "\n" + `{"chunk_id":"c","triples":[["Bread","baked of","flour"]]}`,
+		"corpus.jsonl":    `{"id":"a","title":"Journal of Tides","text":"The Journal of Tides is published by the Harbour Society."}` + "\n" + `{"id":"b","title":"Harbour Society","text":"Its first president was Ottoline Quarrie."}` + "\n" + `{"id":"c","title":"Bread","text":"Bread is baked of flour."}`,
+		"questions.jsonl": `{"question":"who was the first president of the publisher of Journal of Tides","gold":["a","b"]}`,
+		"extractions.jsonl": `{"chunk_id":"a","triples":[["Journal of Tides","published by","Harbour Society"]]}` + "\n" +
+			`{"chunk_id":"b","triples":[["Harbour Society","first president","Ottoline Quarrie"]]}` + "\n" +
+			`{"chunk_id":"c","triples":[["Bread","baked of","flour"]]}`,
 	})
 	dataset, err := Load(dir)
 	if err != nil {

@@ -197,7 +197,8 @@ func TestAnswersThatCannotBeJudgedAreSkipped(t *testing.T) {
 		"the key is wrong":     {fussy{err: fault.ModelAuth.At("call", "m")}, eval.Factual{}, fault.ModelAuth},
 		"no claim in any text": {fussy{reply: `{"claims":[]}`}, eval.Factual{Mean: 0, AsZero: 0, N: 2}, ""},
 		"the answer in a fence": {
-			fussy{reply: "```\n{\"claims\":[\"one\"],\"verdicts\":[{\"verdict\":1}]}\n```"}, eval.Factual{Mean: 1, AsZero: 1, N: 2}, "",
+			fussy{reply: "```\n{\"claims\":[\"one\"],\"verdicts\":[{\"verdict\":1}]}\n```"}, eval.Factual{Mean: 1, AsZero: 1,
+				N: 2}, "",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -298,8 +299,9 @@ func TestTheDrawingIsWellFormed(t *testing.T) {
 func TestACorpusIsStagedAloneAndKeepsItsTime(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{
-		"corpus.jsonl":    `{"id":1,"title":"T","text":"x"}` + "\n\n" + `{"id":"b","text":"y"}`,
-		"questions.jsonl": `{"question":"q","gold_ids":["1"]}` + "\n" + `{"id":7,"question":"r","supporting":["b"],"gold":[]}`,
+		"corpus.jsonl": `{"id":1,"title":"T","text":"x"}` + "\n\n" + `{"id":"b","text":"y"}`,
+		"questions.jsonl": `{"question":"q","gold_ids":["1"]}` + "\n" +
+			`{"id":7,"question":"r","supporting":["b"],"gold":[]}`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)

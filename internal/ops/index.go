@@ -177,7 +177,8 @@ func (s *Service) Restore(ctx context.Context, index string) (Run, error) {
 		return Run{}, err
 	}
 	build := workflows.Build{
-		Index: index, Generation: workflows.RestoreGeneration + stamp(), Heartbeat: s.Heartbeat, Shape: workflows.DefaultShape(),
+		Index: index, Generation: workflows.RestoreGeneration + stamp(), Heartbeat: s.Heartbeat,
+		Shape:            workflows.DefaultShape(),
 		SearchAttributes: s.SearchAttributes,
 	}
 	run := index + "/" + build.Generation

@@ -24,7 +24,8 @@ func latestRestore(index string) string { return "restore:" + index }
 
 // slug is the fault of a name of the wrong form.
 func slug(what, name string) error {
-	return fault.Usage.At("name "+what, name).Because("letters a-z, digits and hyphens, at most 63, no hyphen first; ledger and doctor are taken")
+	return fault.Usage.At("name "+what, name).
+		Because("letters a-z, digits and hyphens, at most 63, no hyphen first; ledger and doctor are taken")
 }
 
 // parse reads index/generation, build/index/generation (the id of its workflow), or an index alone: then the generation

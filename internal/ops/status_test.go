@@ -246,7 +246,8 @@ func TestDoctorSaysWhatToDo(t *testing.T) {
 			func(b *bench, _ *corpus.Spec) { b.Stores.Staging = readOnly{b.Stores.Artifacts} }, "read only", "credentials",
 		},
 		"conditional writes": {
-			func(b *bench, _ *corpus.Spec) { b.Stores.Artifacts = unconditional{b.Stores.Artifacts} }, "ignores If-None-Match", "conditional writes",
+			func(b *bench, _ *corpus.Spec) { b.Stores.Artifacts = unconditional{b.Stores.Artifacts} }, "ignores If-None-Match",
+			"conditional writes",
 		},
 		"embedding model": {func(_ *bench, spec *corpus.Spec) {
 			t.Setenv("OPS_TEST_KEY", "k")
@@ -258,7 +259,8 @@ func TestDoctorSaysWhatToDo(t *testing.T) {
 			spec := b.spec("docs")
 			c.prepare(b, &spec)
 			got := checks(t, b, spec)
-			if check := got[name]; check.OK || !strings.Contains(check.Detail, c.detail) || !strings.Contains(check.Hint, c.hint) {
+			if check := got[name]; check.OK || !strings.Contains(check.Detail, c.detail) || !strings.Contains(check.Hint,
+				c.hint) {
 				t.Errorf("%+v", check)
 			}
 			if !got["temporary folder"].OK || !got["vectors"].OK {

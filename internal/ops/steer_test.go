@@ -143,7 +143,8 @@ func TestCommandsToARunThatIsOver(t *testing.T) {
 		},
 		"it never was": {func(*bench) {}, fault.RunNotFound, "there is no such run"},
 		"its state lost": {
-			func(b *bench) { b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{"))) }, fault.RunNotFound, "no such run",
+			func(b *bench) { b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{"))) },
+			fault.RunNotFound, "no such run",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

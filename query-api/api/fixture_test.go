@@ -104,7 +104,6 @@ func (w *watched) reads(part string) int {
 	return n
 }
 
-
 func (w *watched) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// patience is how long a query waits for a new generation before it is answered by the old one, which is never wrong.
+	// patience is how long a query waits for a new generation before it is answered by the old one, which is never
+	// wrong.
 	patience = 500 * time.Millisecond
 	// mirrorPatience is how long a query waits for the mirror; what the watcher read serves as well.
 	mirrorPatience = 250 * time.Millisecond

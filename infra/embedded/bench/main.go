@@ -60,7 +60,8 @@ func run(ctx context.Context) error {
 	}
 	defer func() { _ = os.RemoveAll(work) }()
 	fmt.Println(
-		"| build | chunks | seconds | chunks/s | CPU s per 1,000 chunks | memory MiB | model calls | slowest stages |\n|---|---|---|---|---|---|---|---|",
+		"| build | chunks | seconds | chunks/s | CPU s per 1,000 chunks | memory MiB | model calls | slowest stages |\n" +
+			"|---|---|---|---|---|---|---|---|",
 	)
 	var first, last row
 	for i, s := range strings.Split(*scales, ",") {

@@ -100,7 +100,8 @@ func newCluster(t testing.TB, set ...string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, bin: os.Getenv("UNWEAVER_TEST_BIN"), dir: t.TempDir()}
 	home := os.Getenv("UNWEAVER_TEST_SERVERS")
-	for _, v := range []string{"UNWEAVER_TEST_BIN", "UNWEAVER_TEST_SERVERS", "UNWEAVER_TEST_S3", "UNWEAVER_TEST_MILVUS", "UNWEAVER_TEST_REDIS"} {
+	for _, v := range []string{"UNWEAVER_TEST_BIN", "UNWEAVER_TEST_SERVERS", "UNWEAVER_TEST_S3", "UNWEAVER_TEST_MILVUS",
+		"UNWEAVER_TEST_REDIS"} {
 		if os.Getenv(v) == "" {
 			t.Skip(v + " is not set: run make servers, then make test")
 		}
@@ -149,7 +150,8 @@ func newCluster(t testing.TB, set ...string) *cluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if names, err := stores.Vectors.List(context.Background(), "uw_"+corpus.Sum(stores.StoreID, "k").Short(8)+"_"); err == nil {
+		if names, err := stores.Vectors.List(context.Background(), "uw_"+corpus.Sum(stores.StoreID,
+			"k").Short(8)+"_"); err == nil {
 			for _, n := range names { // what the test left in the shared Milvus
 				_ = stores.Vectors.Drop(context.Background(), n)
 			}
@@ -180,7 +182,8 @@ func newCluster(t testing.TB, set ...string) *cluster {
 func (c *cluster) set(redisPort, temporalPort int, more []string) {
 	sets := append([]string{
 		fmt.Sprintf("engine.address=127.0.0.1:%d", temporalPort), "engine.task_queue=" + c.id,
-		"stores.artifacts=s3://unweaver/" + c.id, fmt.Sprintf("stores.classes=redis://127.0.0.1:%d/0", redisPort), "stores.vectors=" + os.Getenv("UNWEAVER_TEST_MILVUS"),
+		"stores.artifacts=s3://unweaver/" + c.id, fmt.Sprintf("stores.classes=redis://127.0.0.1:%d/0", redisPort),
+		"stores.vectors=" + os.Getenv("UNWEAVER_TEST_MILVUS"),
 		"stores.milvus.bucket=milvus", "stores.s3.endpoint=" + os.Getenv("UNWEAVER_TEST_S3"), "stores.s3.path_style=true",
 	}, more...)
 	for _, s := range sets {

@@ -96,7 +96,8 @@ func TestASpentBudgetNeedsANewOne(t *testing.T) {
 	for begin := time.Now(); server.Stats().Chat < 50 && time.Since(begin) < time.Minute; {
 		time.Sleep(20 * time.Millisecond)
 	}
-	if status = wait(t, shared.Control, status.Run); status.Reason != string(fault.BudgetSpent) || server.Stats().Chat != 50 {
+	if status = wait(t, shared.Control, status.Run); status.Reason != string(fault.BudgetSpent) ||
+		server.Stats().Chat != 50 {
 		t.Errorf("%s %s after %d calls, the new budget is 50", status.Status, status.Reason, server.Stats().Chat)
 	}
 	if err := shared.Control.Resume(t.Context(), status.Run, &corpus.Budget{Calls: 10_000}); err != nil {

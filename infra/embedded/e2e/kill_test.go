@@ -68,7 +68,7 @@ func (p *process) control() ops.Control {
 }
 
 // Twenty kills at random instants of one build: the same hashes as an undisturbed run, and no answer paid twice beyond
-// what was in flight (DESIGN §11, 1 and 2).
+// what was in flight (docs/invariants.md, 1 and 2).
 func TestKilledTwentyTimesABuildEndsAsIfUndisturbed(t *testing.T) {
 	const flight = 8
 	s := serve(t, modeltest.Options{Shuffle: true})

@@ -55,7 +55,8 @@ func start(dir string) (*stack.Stack, error) {
 func serve(t testing.TB, o modeltest.Options) *modeltest.Server {
 	t.Helper()
 	server := modeltest.New(o)
-	if err := server.Replay(filepath.Join(sample, "corpus.jsonl"), filepath.Join(sample, "extractions_desc.jsonl")); err != nil {
+	if err := server.Replay(filepath.Join(sample, "corpus.jsonl"), filepath.Join(sample,
+		"extractions_desc.jsonl")); err != nil {
 		t.Fatal(err)
 	}
 	if err := server.Listen("127.0.0.1:0"); err != nil {

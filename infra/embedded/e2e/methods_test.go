@@ -300,7 +300,8 @@ func TestHybridGoesOnWithoutTheEmbedder(t *testing.T) {
 	if d := out["degraded"].([]any); len(d) != 1 || d[0] != "dense" || len(chunksOf(out)) != 5 {
 		t.Errorf("degraded %v, %d chunks", out["degraded"], len(chunksOf(out)))
 	}
-	if status, p := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/degraded/query", map[string]any{"query": "And the third?", "method": "unweaver"}); status != http.StatusServiceUnavailable ||
+	if status, p := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/degraded/query",
+		map[string]any{"query": "And the third?", "method": "unweaver"}); status != http.StatusServiceUnavailable ||
 		p["code"] != "embedder_unavailable" {
 		t.Errorf("unweaver without its embedder: %d %v", status, p)
 	}

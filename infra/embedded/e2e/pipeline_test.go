@@ -140,7 +140,8 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = st.Stop(context.Background()) }()
-	if status, out := do(t, st.HTTP, http.MethodPost, "/v1/indexes/r/query", map[string]any{"query": q}); status != http.StatusServiceUnavailable ||
+	if status, out := do(t, st.HTTP, http.MethodPost, "/v1/indexes/r/query",
+		map[string]any{"query": q}); status != http.StatusServiceUnavailable ||
 		!strings.Contains(fmt.Sprint(out["detail"]), "unweaver restore") {
 		t.Errorf("a wiped store answers %d %v", status, out)
 	}
@@ -154,7 +155,8 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 		t.Errorf("restored %+v of %d classes", rep.Written, a.Classes)
 	}
 	for range 50 { // a query-api that could not open the generation tries again soon
-		if status, _ := do(t, st.HTTP, http.MethodPost, "/v1/indexes/r/query", map[string]any{"query": q}); status == http.StatusOK {
+		if status, _ := do(t, st.HTTP, http.MethodPost, "/v1/indexes/r/query",
+			map[string]any{"query": q}); status == http.StatusOK {
 			break
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -182,10 +184,14 @@ func TestEveryFileTypeIsReadAndWhatCannotBeIsNamed(t *testing.T) {
 	_, _ = z.Write([]byte("The gzipped Zephyr note speaks of Zanzibar."))
 	_ = z.Close()
 	dir := write(t, map[string]string{
-		"a.txt": "Aldous wrote about the Azores.", "b.md": "# Borneo notes\n\nThe Bornean orangutan lives there.", "c.html": "<html><head><title>Cairo</title></head><body><p>Cairo lies on the Nile.</p><table><tr><td>A</td><td>B</td></tr></table></body></html>",
-		"d.json": `{"title":"Dakar","text":"Dakar is a port in Senegal.","year":1857}`, "e.jsonl": "{\"id\":\"1\",\"text\":\"Essen is in Germany.\"}\n\n{\"id\":\"2\",\"text\":\"Evora is in Portugal.\",\"title\":\"Evora\"}\nnot json\n",
-		"f.csv": "id,title,text\n7,Fez,Fez is a city in Morocco.\n", "g.txt.gz": gz.String(), "h.docx": docx(t, "Hobart is the capital of Tasmania."), "i.latin1.txt": "Der Fl\xfcgel steht in M\xfcnchen und Z\xfcrich.",
-		"j.utf16.txt": "\xff\xfeJ\x00a\x00p\x00a\x00n\x00 \x00h\x00a\x00s\x00 \x00K\x00y\x00o\x00t\x00o\x00.\x00", "k.exe": "MZ", "l.txt": "\x00\x01\x02\x03 binary \x00\x00", "empty.txt": "  \n", "m.pdf": "%PDF-1.4 broken",
+		"a.txt": "Aldous wrote about the Azores.", "b.md": "# Borneo notes\n\nThe Bornean orangutan lives there.",
+		"c.html":  "<html><head><title>Cairo</title></head><body><p>Cairo lies on the Nile.</p><table><tr><td>A</td><td>B</td></tr></table></body></html>",
+		"d.json":  `{"title":"Dakar","text":"Dakar is a port in Senegal.","year":1857}`,
+		"e.jsonl": "{\"id\":\"1\",\"text\":\"Essen is in Germany.\"}\n\n{\"id\":\"2\",\"text\":\"Evora is in Portugal.\",\"title\":\"Evora\"}\nnot json\n",
+		"f.csv":   "id,title,text\n7,Fez,Fez is a city in Morocco.\n", "g.txt.gz": gz.String(), "h.docx": docx(t,
+			"Hobart is the capital of Tasmania."), "i.latin1.txt": "Der Fl\xfcgel steht in M\xfcnchen und Z\xfcrich.",
+		"j.utf16.txt": "\xff\xfeJ\x00a\x00p\x00a\x00n\x00 \x00h\x00a\x00s\x00 \x00K\x00y\x00o\x00t\x00o\x00.\x00",
+		"k.exe":       "MZ", "l.txt": "\x00\x01\x02\x03 binary \x00\x00", "empty.txt": "  \n", "m.pdf": "%PDF-1.4 broken",
 		"odd#name.txt": "Oslo is the capital of Norway.", ".hidden/secret.txt": "never read",
 	})
 	st := index(t, shared.Control, spec(t, "types", dir, nil, "indexes.types.failures.share=1"))
@@ -204,8 +210,10 @@ func TestEveryFileTypeIsReadAndWhatCannotBeIsNamed(t *testing.T) {
 		}
 	}
 	for q, doc := range map[string]string{
-		"Aldous Azores": "a.txt", "Bornean orangutan": "b.md", "Cairo Nile": "c.html", "Dakar port Senegal": "d.json", "Essen Germany": "e.jsonl#1", "Evora Portugal": "e.jsonl#2", "Fez Morocco": "f.csv#7",
-		"Zanzibar Zephyr": "g.txt.gz", "Hobart Tasmania": "h.docx", "Flügel München Zürich": "i.latin1.txt", "Kyoto Japan": "j.utf16.txt", "Oslo Norway": "odd%23name.txt",
+		"Aldous Azores": "a.txt", "Bornean orangutan": "b.md", "Cairo Nile": "c.html", "Dakar port Senegal": "d.json",
+		"Essen Germany": "e.jsonl#1", "Evora Portugal": "e.jsonl#2", "Fez Morocco": "f.csv#7",
+		"Zanzibar Zephyr": "g.txt.gz", "Hobart Tasmania": "h.docx", "Flügel München Zürich": "i.latin1.txt",
+		"Kyoto Japan": "j.utf16.txt", "Oslo Norway": "odd%23name.txt",
 	} {
 		if cs := chunksOf(ask(t, shared.HTTP, "types", q, map[string]any{"top_chunks": 1, "method": "vector"})); len(
 			cs,
@@ -257,13 +265,15 @@ func TestADeletedDocumentIsGoneAndAChangedOneIsNew(t *testing.T) {
 		t.Errorf("%+v", b.Report)
 	}
 	for _, m := range config.Methods {
-		for _, c := range chunksOf(ask(t, shared.HTTP, "del", "Quillon fortress Veldoria", map[string]any{"top_chunks": 10, "method": m})) {
+		for _, c := range chunksOf(ask(t, shared.HTTP, "del", "Quillon fortress Veldoria", map[string]any{"top_chunks": 10,
+			"method": m})) {
 			if c["document"] == "a.txt" || strings.Contains(c["text"].(string), "Quillon") {
 				t.Errorf("method %s returns the deleted document: %v", m, c)
 			}
 		}
 	}
-	if old := chunksOf(ask(t, shared.HTTP, "del", "Quillon fortress", map[string]any{"generation": status.Generation, "top_chunks": 1})); len(
+	if old := chunksOf(ask(t, shared.HTTP, "del", "Quillon fortress", map[string]any{"generation": status.Generation,
+		"top_chunks": 1})); len(
 		old,
 	) != 1 ||
 		old[0]["document"] != "a.txt" {
@@ -347,7 +357,8 @@ func TestAPoisonedChunkBecomesADeadLetterAndStaysReachable(t *testing.T) {
 		t.Fatalf("%+v", a.Report)
 	}
 	found := false
-	for _, c := range chunksOf(ask(t, shared.HTTP, "poison", "Journal of Psychotherapy Integration", map[string]any{"top_chunks": 10})) {
+	for _, c := range chunksOf(ask(t, shared.HTTP, "poison", "Journal of Psychotherapy Integration",
+		map[string]any{"top_chunks": 10})) {
 		found = found || strings.Contains(c["text"].(string), "Psychotherapy Integration")
 	}
 	if !found {
@@ -367,7 +378,9 @@ func TestAModelThatRefusesPausesTheRunAndResumeFinishesIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		o    modeltest.Options
 		want fault.Code
-	}{"wrong key": {modeltest.Options{Key: "other"}, fault.ModelAuth}, "quota": {modeltest.Options{Status: 429, ErrorCode: "insufficient_quota"}, fault.ModelQuota}, "unknown model": {modeltest.Options{Model: "other"}, fault.ModelUnknown}} {
+	}{"wrong key": {modeltest.Options{Key: "other"}, fault.ModelAuth}, "quota": {modeltest.Options{Status: 429,
+		ErrorCode: "insufficient_quota"}, fault.ModelQuota}, "unknown model": {modeltest.Options{Model: "other"},
+		fault.ModelUnknown}} {
 		t.Run(name, func(t *testing.T) {
 			server := serve(t, c.o)
 			idx := "pause-" + strings.ReplaceAll(name, " ", "-")
@@ -482,7 +495,8 @@ func TestADryRunCountsAndTakesNothing(t *testing.T) {
 	if _, err := shared.Control.Generations(t.Context(), "dry"); err == nil {
 		t.Error("an estimate left a generation behind")
 	}
-	if status, _ := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/dry/query", map[string]any{"query": "x"}); status != http.StatusNotFound {
+	if status, _ := do(t, shared.HTTP, http.MethodPost, "/v1/indexes/dry/query",
+		map[string]any{"query": "x"}); status != http.StatusNotFound {
 		t.Errorf("a dry run can be queried: %d", status)
 	}
 }

@@ -241,7 +241,8 @@ func TestThreeWorkersShareABuildAndReplicasSwitchUnderLoad(t *testing.T) {
 func pollers(t *testing.T, c *cluster, run string) int {
 	t.Helper()
 	ids := map[string]bool{}
-	for _, id := range []string{"build/" + run, "build/" + run + "/extract", "build/" + run + "/extract/s-00000", "build/" + run + "/chunk"} {
+	for _, id := range []string{"build/" + run, "build/" + run + "/extract", "build/" + run + "/extract/s-00000",
+		"build/" + run + "/chunk"} {
 		it := c.client.GetWorkflowHistory(t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 		for it.HasNext() {
 			event, err := it.Next()

@@ -169,7 +169,8 @@ func version(dir string) error {
 		return fault.EngineDown.At("open", filepath.Join(dir, "temporal.db")).
 			Because("it was made by Temporal " + strings.TrimSpace(string(raw)) + ", this is " + now).
 			Advise(
-				"move temporal.db and temporal.version away: the index is not in them, only runs in progress and the history of ended ones")
+				"move temporal.db and temporal.version away: the index is not in them, " +
+					"only runs in progress and the history of ended ones")
 	}
 	return nil
 }

@@ -14,7 +14,8 @@ func TestNamesAndTermsByRule(t *testing.T) {
 	for _, e := range builtin.Entities(text) {
 		got[e.Name] = e.Description
 	}
-	for _, want := range []string{"MTCT", "Mother-to-child transmission", "HIV-1", "Journal of Mathematical Physics", "American Institute of Physics", "Lothair II", "Ermengarde of Tours", "iPhone", "H5N1"} {
+	for _, want := range []string{"MTCT", "Mother-to-child transmission", "HIV-1", "Journal of Mathematical Physics",
+		"American Institute of Physics", "Lothair II", "Ermengarde of Tours", "iPhone", "H5N1"} {
 		if d, ok := got[want]; !ok || d == "" {
 			t.Errorf("%q is missing or not described in %v", want, got)
 		}
@@ -50,7 +51,8 @@ func TestVectorsAreUnitDeterministicAndNearWhatSharesWords(t *testing.T) {
 		}
 	}
 	q := embedder.Vector("physicists of Denmark")
-	if near, far := cosine(q, embedder.Vector("A Danish physicist from Denmark")), cosine(q, embedder.Vector("cooking with copper pans")); near < far+0.2 {
+	if near, far := cosine(q, embedder.Vector("A Danish physicist from Denmark")), cosine(q,
+		embedder.Vector("cooking with copper pans")); near < far+0.2 {
 		t.Errorf("near %.3f, far %.3f", near, far)
 	}
 }

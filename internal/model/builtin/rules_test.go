@@ -32,7 +32,8 @@ func TestNamesByRule(t *testing.T) {
 		"no connector at its end":  {"He went to Paris of the north.", []string{"Paris"}},
 		"a possessive":             {"She read Bohr's letter to Bohr.", []string{"Bohr"}},
 		"two names joined by in": {
-			"They saw Oxford University in New Zealand again.", []string{"Oxford University in New Zealand", "Oxford University", "New Zealand"},
+			"They saw Oxford University in New Zealand again.", []string{"Oxford University in New Zealand",
+				"Oxford University", "New Zealand"},
 		},
 		"a quoted title":             {`It is called "a quiet evening at home" by all.`, []string{"a quiet evening at home"}},
 		"camel case and letters":     {"We use iPhone apps and H5N1 data.", []string{"iPhone", "H5N1"}},

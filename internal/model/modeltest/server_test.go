@@ -106,7 +106,8 @@ func TestTheBookAgreesWithWhatWasAnswered(t *testing.T) {
 	for task, cost := range got.Tasks {
 		calls[task] = cost.Calls
 	}
-	if want := map[string]int64{"extract": 2, "shorten": 1, "answer": 1, "embed": 2}; fmt.Sprint(calls) != fmt.Sprint(want) {
+	if want := map[string]int64{"extract": 2, "shorten": 1, "answer": 1,
+		"embed": 2}; fmt.Sprint(calls) != fmt.Sprint(want) {
 		t.Errorf("by task %v, want %v", calls, want)
 	}
 	if got.Tasks["embed"].Prompt != embedded {
@@ -188,7 +189,8 @@ func TestRequestsAreCountedWhenTheyArrive(t *testing.T) {
 	}
 	mark := time.Now()
 	got := server.Stats()
-	if got.Chat != 0 || got.InFlight != 3 || got.MaxFlight != 3 || got.LastStart.Before(before) || got.LastStart.After(mark) {
+	if got.Chat != 0 || got.InFlight != 3 || got.MaxFlight != 3 || got.LastStart.Before(before) ||
+		got.LastStart.After(mark) {
 		t.Errorf("while they are served: %+v", got)
 	}
 	if server.StartedSince(before) != 3 || server.StartedSince(mark) != 0 {

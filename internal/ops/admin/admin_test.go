@@ -71,11 +71,14 @@ func methods(ctx context.Context, control ops.Control) map[string]func() (any, e
 		"index": func() (any, error) {
 			return control.Index(ctx, ops.IndexRequest{Spec: spec, Generation: "g1", ReplaceCorpus: true})
 		},
-		"status":               func() (any, error) { return control.Status(ctx, "docs/g1") },
-		"pause":                func() (any, error) { return none(control.Pause(ctx, "docs/g1")) },
-		"resume":               func() (any, error) { return none(control.Resume(ctx, "docs/g1", nil)) },
-		"resume with a budget": func() (any, error) { return none(control.Resume(ctx, "docs/g1", &corpus.Budget{Money: 2.5})) },
-		"cancel":               func() (any, error) { return none(control.Cancel(ctx, "docs/g1")) },
+		"status": func() (any, error) { return control.Status(ctx, "docs/g1") },
+		"pause":  func() (any, error) { return none(control.Pause(ctx, "docs/g1")) },
+		"resume": func() (any, error) { return none(control.Resume(ctx, "docs/g1", nil)) },
+		"resume with a budget": func() (any, error) {
+			return none(control.Resume(ctx, "docs/g1",
+				&corpus.Budget{Money: 2.5}))
+		},
+		"cancel": func() (any, error) { return none(control.Cancel(ctx, "docs/g1")) },
 		"estimate": func() (any, error) {
 			return control.Estimate(ctx, ops.IndexRequest{Spec: spec})
 		},

@@ -55,8 +55,8 @@ type Profile struct {
 // Options of an election.
 type Options struct {
 	Seats int
-	// Completion of cc and seqcc once all voters are served: "" or "index" = by tie order, "pav" = by the sequential PAV
-	// marginal.
+	// Completion of cc and seqcc once all voters are served: "" or "index" = by tie order, "pav" = by the sequential
+	// PAV marginal.
 	Completion string
 	// Prefer, for pav and cc exact: of the optimal committees the one of largest sum; nil = lexicographically smallest.
 	Prefer []float64

@@ -67,8 +67,8 @@ type In struct {
 	Unit      Unit
 	Classes   records.Store
 	Vectors   vectors.Store
-	// Live, where it is set, leaves out rows that are no longer live in the generation: vectors segments live longer than
-	// their rows, and a row that was swept is not lost. Without it every row of the segment is wanted.
+	// Live, where it is set, leaves out rows that are no longer live in the generation: vectors segments live longer
+	// than their rows, and a row that was swept is not lost. Without it every row of the segment is wanted.
 	Live       *live.File
 	OnProgress func(corpus.Progress)
 }
