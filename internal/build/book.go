@@ -236,6 +236,7 @@ func (b *book) settleAll(waiting []*ticket, counted int, err error) {
 	for i, ticket := range waiting {
 		if i < counted {
 			b.mine.InFlight.Count(ticket.task, -1)
+			b.dirty = true
 		}
 		ticket.granted <- err
 	}

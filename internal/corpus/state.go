@@ -21,11 +21,6 @@ func (s *RunState) Close(now time.Time) {
 	s.Report.Stages = append(s.Report.Stages, st)
 }
 
-// Fill takes what was paid for and written.
-func (r *Report) Fill(p Progress) {
-	r.Calls, r.LedgerHits, r.Tokens, r.Cost, r.Written = p.Calls, p.Hits, p.Tokens, p.Cost, p.Written
-}
-
 // FromManifest takes counts and hashes.
 func (r *Report) FromManifest(m *Manifest) {
 	r.ContentHash, r.TextHash, r.VectorHash = m.Hashes.Content.Digest().

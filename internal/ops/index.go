@@ -78,24 +78,16 @@ func (s *Service) unused(ctx context.Context, index string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		_, err = s.Stores.Artifacts.Stat(ctx, s.artifacts(index).GenerationKey(name, "report.json"))
-		latest, lookErr := s.remembered(ctx, latestBuild(index))
-		if err = errors.Join(ignoreNotFound(err), lookErr); err != nil {
+		latest, err := s.remembered(ctx, latestBuild(index))
+		if err != nil {
 			return "", err
 		}
-		_, absent := s.report(ctx, index+"/"+name)
-		if state.Report.Run == "" && !absent && latest != index+"/"+name {
+		_, reported := s.report(ctx, index+"/"+name)
+		if state.Report.Run == "" && !reported && latest != index+"/"+name {
 			return name, nil
 		}
 		name = fmt.Sprintf("%s-%d", stamp(), number)
 	}
-}
-
-func ignoreNotFound(err error) error {
-	if fault.Is(err, fault.NotFound) {
-		return nil
-	}
-	return err
 }
 
 // unpublished refuses the name of a generation that was built: it would overwrite what may be served.

@@ -136,10 +136,14 @@ func Start(config Config) (*Host, error) {
 	running := worker.New(config.Client, config.TaskQueue, config.options())
 	workflows.Register(running)
 	stores := config.Stores
+	paid := ledger.New(stores.Artifacts, stores.Coordination)
+	paid.OnDamage = func(location string, err error) {
+		config.Log.Warn("ledger pack set aside: it cannot be read", "object", location, "code", string(fault.CodeOf(err)))
+	}
 	ports := &build.Ports{
 		Artifacts: stores.Artifacts, Corpora: stores.Corpus, Staging: stores.Staging, Records: stores.Records,
 		Coordination: stores.Coordination, Vectors: stores.Vectors, Models: config.Models.Build,
-		Ledger: ledger.New(stores.Artifacts, stores.Coordination), StoreID: stores.StoreID,
+		Ledger: paid, StoreID: stores.StoreID,
 		Cache: cache, CPU: make(chan struct{}, config.CPUSlots), Log: config.Log,
 	}
 	running.RegisterActivity(&activities.Activities{Ports: ports, Engine: Engine{config.Client}, Log: config.Log})
