@@ -186,7 +186,7 @@ type StageState struct {
 	Total int64  `json:"total"`
 }
 
-// End is how a run ends, or that it pauses.
+// End is how a run ends, or that it pauses or waits.
 type End struct {
 	Build
 	Status    string `json:"status"`
@@ -194,12 +194,23 @@ type End struct {
 	Ref       string `json:"ref,omitempty"`    // of the error's text
 	Detail    string `json:"detail,omitempty"` // that text, where the workflow made it: numbers, settings
 	Unchanged bool   `json:"unchanged,omitempty"`
+
+	Waiting *Waiting `json:"waiting,omitempty"` // of a run that waits
+	Warning *Warning `json:"warning,omitempty"` // of a build that did what it was for
+}
+
+// Warning is a failure that does not make its run fail.
+type Warning struct {
+	Code   string `json:"code"`
+	Object string `json:"object"`        // stage
+	Ref    string `json:"ref,omitempty"` // of the error's text
 }
 
 // Statuses that a workflow gives a run. The others (completed_with_errors, held) are PublishBuild's.
 const (
 	statusRunning   = "running"
 	statusPaused    = "paused"
+	statusWaiting   = "waiting"
 	statusCompleted = "completed"
 	statusHeld      = "held"
 	statusFailed    = "failed"
@@ -215,6 +226,8 @@ type State struct {
 	Done       int     `json:"done"`             // units of the stage; while a child runs them, those before it began
 	Total      int     `json:"total"`            // units of the stage
 	Child      string  `json:"child,omitempty"`  // id of the workflow that runs the units: its own State tells more
-	Paused     string  `json:"paused,omitempty"` // the code that pauses the run
+	Paused     string  `json:"paused,omitempty"` // the code that the run pauses or waits for
 	Budget     *Budget `json:"budget,omitempty"` // attached by a resume
+
+	Waiting *Waiting `json:"waiting,omitempty"` // in PhaseWaiting
 }

@@ -11,6 +11,7 @@ type build struct {
 	chunked Chunked
 	parts   Extracted
 	outcome Outcome
+	warning *Warning // of collect
 }
 
 // step is one stage of a build.
@@ -34,7 +35,7 @@ var steps = []step{
 	{"segment", WriteSegments, (*build).one, (*build).oneTotal, (*build).chunks, true},
 	{"verify", VerifyPart, (*build).both, (*build).bothTotal, (*build).perShard, true},
 	{"publish", PublishBuild, (*build).one, (*build).oneTotal, (*build).chunks, true},
-	{"collect", CollectGarbage, (*build).one, (*build).oneTotal, (*build).chunks, true},
+	{stageCollect, CollectGarbage, (*build).one, (*build).oneTotal, (*build).chunks, true},
 }
 
 func (b *build) one() int        { return 1 }
@@ -65,7 +66,7 @@ func BuildIndex(ctx workflow.Context, in Build) (Outcome, error) {
 // work does the stages. It returns how the build ended, or the error that ended it.
 func (b *build) work(ctx workflow.Context) (End, error) {
 	if err := b.pausable(ctx, "lease", func(ctx workflow.Context) error {
-		return workflow.ExecuteActivity(quick(ctx), TakeLease, b.Build).Get(ctx, &b.Fence)
+		return workflow.ExecuteActivity(quick(ctx, b.Build), TakeLease, b.Build).Get(ctx, &b.Fence)
 	}); err != nil {
 		return End{}, err
 	}
@@ -89,14 +90,30 @@ func (b *build) work(ctx workflow.Context) (End, error) {
 		return End{Status: b.plan.Status, Unchanged: true}, nil
 	}
 	for _, s := range steps {
-		if err := b.pausable(ctx, s.name, func(ctx workflow.Context) error { return b.step(ctx, s) }); err != nil {
+		if err := b.pausable(ctx, s.name, func(ctx workflow.Context) error {
+			return b.lenient(ctx, s.name, b.step(ctx, s))
+		}); err != nil {
 			return End{}, err
 		}
 		if b.outcome.Status == statusHeld {
 			break
 		}
 	}
-	return End{Status: b.outcome.Status, Reason: b.outcome.Reason}, nil
+	return End{Status: b.outcome.Status, Reason: b.outcome.Reason, Warning: b.warning}, nil
+}
+
+// lenient makes a warning of what keeps collect from its work: the generation is published, the next night collects,
+// and the lease is worth more to it than a run that waits with it.
+func (b *build) lenient(ctx workflow.Context, stage string, err error) error {
+	if stage != stageCollect || b.Shape.Format < FormatOutage || err == nil || ctx.Err() != nil {
+		return err
+	}
+	code, ref := failure(err)
+	if code == codePaused || code == codeCancelled {
+		return err
+	}
+	b.warning = &Warning{Code: code, Object: stage, Ref: ref}
+	return nil
 }
 
 // repair verifies everything that the kept generations name against stores that lost their memory, and writes again
@@ -114,8 +131,10 @@ func (b *build) repair(ctx workflow.Context) error {
 	return b.once(ctx, SealRepair, 1, b.Build, nil)
 }
 
-// stageRepair is only there when a store lost its memory.
-const stageRepair = "repair"
+const (
+	stageRepair  = "repair" // only there when a store lost its memory
+	stageCollect = "collect"
+)
 
 // step runs one stage and what seals it.
 func (b *build) step(ctx workflow.Context, s step) error {

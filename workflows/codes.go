@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
 )
 
@@ -15,9 +16,10 @@ const (
 	codeUsage       = "usage"
 	codeCancelled   = "cancelled"
 	codeInternal    = "internal"
+	codeStalled     = "stalled"
 
 	// CodeActivityFailed stands for an activity that ended without telling why, as often as it may: a panic, a worker
-	// killed in it again and again, a timeout.
+	// killed in it again and again.
 	CodeActivityFailed = "activity_failed"
 )
 
@@ -43,9 +45,24 @@ var pausing = map[string]bool{
 	"embedder_unavailable": true,
 	"engine_unavailable":   true,
 	"generation_busy":      true,
-	"stalled":              true,
+	codeStalled:            true,
 	"control_unreadable":   true,
 }
+
+// waited are those of them that mend by themselves as a rule: a run waits and tries again before it needs a person.
+var waited = map[string]bool{
+	"store_full":           true,
+	"store_unavailable":    true,
+	"model_unavailable":    true,
+	"model_rate_limited":   true,
+	"embedder_unavailable": true,
+	"engine_unavailable":   true,
+	"generation_busy":      true,
+	codeStalled:            true,
+}
+
+// Waited tells whether a run waits by itself for what this code stands for to end, before it needs a person.
+func Waited(code string) bool { return waited[code] }
 
 // Pausing tells whether a failure with this code pauses a run; any other ends it.
 func Pausing(code string) bool { return pausing[code] }
@@ -76,6 +93,9 @@ func failure(err error) (code, ref string) {
 	}
 	var panicked *temporal.PanicError
 	var late *temporal.TimeoutError
+	if errors.As(err, &late) && late.TimeoutType() != enums.TIMEOUT_TYPE_HEARTBEAT { // its worker lives: what it calls hangs
+		return codeStalled, ""
+	}
 	if errors.As(err, &panicked) || errors.As(err, &late) {
 		return CodeActivityFailed, ""
 	}

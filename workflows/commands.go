@@ -46,9 +46,7 @@ func (r *run) mayResume(in Resume) error {
 		return refused("the run is ending: it cannot be resumed any more")
 	case r.busy == UpdateResume:
 		return refused("the run is being resumed already")
-	case r.phase == PhaseRunning && (r.asked || r.busy == UpdatePause):
-		return refused("the run is still pausing: what is in flight ends first; resume it once its status is paused")
-	case r.phase == PhaseRunning:
+	case r.phase == PhaseRunning && !r.asked && r.busy != UpdatePause:
 		return refused("the run is not paused")
 	}
 	budget := in.Budget
@@ -92,24 +90,37 @@ func (r *run) write(ctx workflow.Context, command string, budget *Budget) error 
 		return refused("the run is being cancelled")
 	}
 	steer := Steer{Build: r.Build, Command: command, NewBudget: budget}
-	return workflow.ExecuteActivity(steering(ctx), SteerRun, steer).Get(ctx, nil)
+	return workflow.ExecuteActivity(steering(ctx, r.Build), SteerRun, steer).Get(ctx, nil)
 }
 
+// done is the end of what write wrote, unless a later command is being written down already.
+func (r *run) done(command string) {
+	if r.busy == command {
+		r.busy = ""
+	}
+}
+
+// idle tells that nothing of the run is in flight: it obeys without the record that activities look at, so that a store
+// that is down keeps no person from pausing or cancelling.
+func (r *run) idle() bool { return r.phase == PhasePaused || r.phase == PhaseWaiting }
+
 func (r *run) obeyPause(ctx workflow.Context) error {
-	r.busy = UpdatePause
-	defer func() { r.busy = "" }()
-	if err := r.write(ctx, UpdatePause, nil); err != nil {
+	r.busy, r.undone = UpdatePause, false
+	defer r.done(UpdatePause)
+	if err := r.write(ctx, UpdatePause, nil); err != nil && (!r.idle() || r.cancelling) {
 		return err
 	}
 	r.asked = true
 	return nil
 }
 
+// obeyResume lets a run that is paused or waits go on, and takes back a pause that has not taken effect yet.
 func (r *run) obeyResume(ctx workflow.Context, in Resume) error {
 	r.busy = UpdateResume
-	defer func() { r.busy = "" }()
+	defer r.done(UpdateResume)
 	// The stores may tell people of the pause before the workflow hears that it is written down.
-	if err := workflow.Await(ctx, func() bool { return r.phase != PhasePausing || r.cancelling }); err != nil {
+	settled := func() bool { return r.phase != PhasePausing && !r.noting || r.cancelling }
+	if err := workflow.Await(ctx, settled); err != nil {
 		return err
 	}
 	var budget *Budget
@@ -120,19 +131,21 @@ func (r *run) obeyResume(ctx workflow.Context, in Resume) error {
 	if err := r.write(ctx, UpdateResume, budget); err != nil {
 		return err
 	}
-	if r.cancelling || r.phase != PhasePaused {
+	if r.cancelling || r.phase == PhaseEnding {
 		return refused("the run ended before it could be resumed")
 	}
 	if budget != nil {
 		r.Budget = budget
 	}
-	r.asked, r.code, r.phase = false, "", PhaseRunning
+	r.asked, r.undone, r.outage = false, true, outage{}
+	r.code, r.phase = "", PhaseRunning
 	return nil
 }
 
 func (r *run) obeyCancel(ctx workflow.Context) error {
 	r.cancelling = true
-	if err := r.write(ctx, UpdateCancel, nil); err != nil {
+	idle := r.idle()
+	if err := r.write(ctx, UpdateCancel, nil); err != nil && !(idle && r.idle()) {
 		r.cancelling = false
 		return err
 	}

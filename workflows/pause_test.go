@@ -169,7 +169,7 @@ func TestWhatEndsWithoutTellingWhyPausesAfterItsAttempts(t *testing.T) {
 				}
 			}
 			if failure == nil {
-				for range 20 {
+				for range 30 {
 					f.fail["ReducePartition 1"] = append(f.fail["ReducePartition 1"], errors.New("unmapped"))
 				}
 			}
@@ -191,7 +191,8 @@ func TestWhatEndsWithoutTellingWhyPausesAfterItsAttempts(t *testing.T) {
 
 func TestATransientFailureThatLastsPausesWithItsOwnCode(t *testing.T) {
 	f := newFake(10)
-	for range workflows.BatchAttempts - 1 {
+	const attempts = 10
+	for range attempts - 1 {
 		f.fail["LoadPart 0"] = append(f.fail["LoadPart 0"], temporal.NewApplicationErrorWithOptions(
 			"store_unavailable", "store_unavailable", temporal.ApplicationErrorOptions{Details: []any{"ref"}}))
 	}
@@ -199,7 +200,7 @@ func TestATransientFailureThatLastsPausesWithItsOwnCode(t *testing.T) {
 	_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
 		resumeAt(t, env, 24*time.Hour, workflows.Resume{})
 	})
-	if err != nil || f.ended[0].Reason != "store_unavailable" || f.count("LoadPart 0") != workflows.BatchAttempts+1 {
+	if err != nil || f.ended[0].Reason != "store_unavailable" || f.count("LoadPart 0") != attempts+1 {
 		t.Fatal(err, f.ended[0], f.count("LoadPart 0"))
 	}
 }

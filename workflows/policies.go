@@ -8,57 +8,74 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// This file owns every option of an activity and of a child workflow: the profiles quick, steering, batch, recording
-// and child. Options are no part of history's order, so they may change under a running build.
+// This file owns every option of an activity and of a child workflow: the profiles quick, noting, steering, batch,
+// recording and child. Options are no part of history's order, so they may change under a running build.
+//
+// Every activity heartbeats from a goroutine of its own. After a worker's death its work moves on after the heartbeat
+// timeout and the longest wait between attempts: 25 s with the values below.
 
-// BatchAttempts is how often a batch activity itself tries before it calls a transient failure final: some four
-// minutes. Attempts beyond it are for what never reaches that rule: a panic, a killed worker, a timeout.
-const (
-	BatchAttempts = 10
-	maxAttempts   = 2 * BatchAttempts
-)
+// maxAttempts is how often an activity is tried: some four minutes where it fails at once.
+const maxAttempts = 30
 
-// DefaultHeartbeat is taken where a run was started without one.
-const DefaultHeartbeat = time.Minute
+// longestRetry is the longest wait between two attempts.
+const longestRetry = 10 * time.Second
 
-// quick is for short activities that touch a few small objects. They do not heartbeat: a killed worker costs one
-// start-to-close.
-func quick(ctx workflow.Context) workflow.Context {
+// DefaultHeartbeat is after how long without a heartbeat an activity is given to another worker. Beats go out four
+// times as often: a loaded machine may lose two in a row.
+const DefaultHeartbeat = 15 * time.Second
+
+// quick is for short activities that touch a few small objects.
+func quick(ctx workflow.Context, b Build) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		StartToCloseTimeout: 30 * time.Second,
+		StartToCloseTimeout: time.Minute,
+		HeartbeatTimeout:    b.Heartbeat,
 		WaitForCancellation: true,
-		RetryPolicy:         retries(30*time.Second, maxAttempts),
+		RetryPolicy:         retries(longestRetry, maxAttempts),
 	})
 }
 
-// steering is for what a person waits for: it gives up within about a minute, so that they hear of it.
-func steering(ctx workflow.Context) workflow.Context {
+// noting is for writing down that a run waits: it gives up soon, as the store that would tell may be what is down.
+func noting(ctx workflow.Context, b Build) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout:    15 * time.Second,
-		ScheduleToCloseTimeout: time.Minute,
+		ScheduleToCloseTimeout: 30 * time.Second,
+		HeartbeatTimeout:       b.Heartbeat,
 		WaitForCancellation:    true,
 		RetryPolicy:            retries(5*time.Second, maxAttempts),
 	})
 }
 
-// batch is for units of work: they heartbeat, so that a dead worker's work moves on, may be repeated at any time, and
-// are waited for when they are cancelled, so that nothing of a run goes on after its end.
+// steering is for what a person waits for: it gives up within about a minute, so that they hear of it.
+func steering(ctx workflow.Context, b Build) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout:    15 * time.Second,
+		ScheduleToCloseTimeout: time.Minute,
+		HeartbeatTimeout:       b.Heartbeat,
+		WaitForCancellation:    true,
+		RetryPolicy:            retries(5*time.Second, maxAttempts),
+	})
+}
+
+// batch is for units of work: they may take long and be repeated at any time, and are waited for when they are
+// cancelled, so that nothing of a run goes on after its end.
 func batch(ctx workflow.Context, b Build, limit time.Duration) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: limit,
 		HeartbeatTimeout:    b.Heartbeat,
 		WaitForCancellation: true,
-		RetryPolicy:         retries(30*time.Second, maxAttempts),
+		RetryPolicy:         retries(longestRetry, maxAttempts),
 	})
 }
 
-// recording is for writing down how a run stands: it outlasts an outage of a store by days.
-func recording(ctx workflow.Context) workflow.Context {
+// recording is for writing down how a run stands: it outlasts an outage of a store by days, and is done soon after it.
+// An attempt may load a restored index.
+func recording(ctx workflow.Context, b Build) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		StartToCloseTimeout:    2 * time.Minute,
+		StartToCloseTimeout:    30 * time.Minute,
 		ScheduleToCloseTimeout: 7 * 24 * time.Hour,
+		HeartbeatTimeout:       b.Heartbeat,
 		WaitForCancellation:    true,
-		RetryPolicy:            retries(5*time.Minute, 0),
+		RetryPolicy:            retries(time.Minute, 0),
 	})
 }
 

@@ -112,15 +112,11 @@ func TestEveryActivityHasAProfile(t *testing.T) {
 	}
 }
 
-func TestBatchesHeartbeatAndAreBounded(t *testing.T) {
+func TestBatchesAreBounded(t *testing.T) {
 	seen := started(t)
 	for _, name := range batches {
 		given := seen.activities[name]
-		if given.HeartbeatTimeout != 42*time.Second {
-			t.Errorf("%s: heartbeat %s, want the run's", name, given.HeartbeatTimeout)
-		}
-		attempts := given.RetryPolicy.MaximumAttempts
-		if attempts < workflows.BatchAttempts || attempts > 50 {
+		if attempts := given.RetryPolicy.MaximumAttempts; attempts < 20 || attempts > 50 {
 			t.Errorf("%s is tried %d times", name, attempts)
 		}
 		if given.StartToCloseTimeout < 10*time.Minute || given.StartToCloseTimeout > 12*time.Hour {
@@ -129,11 +125,24 @@ func TestBatchesHeartbeatAndAreBounded(t *testing.T) {
 	}
 }
 
-func TestAKillDuringAShortActivityCostsHalfAMinute(t *testing.T) {
+// After a kill, a unit waits for its heartbeat's timeout and for the wait between attempts, which grows with kills.
+func TestAKillAtAnyTimeCostsLessThanHalfAMinute(t *testing.T) {
 	seen := started(t)
+	for name, given := range seen.activities {
+		if given.HeartbeatTimeout != 42*time.Second {
+			t.Errorf("%s: heartbeat %s, want the run's", name, given.HeartbeatTimeout)
+		}
+		longest := given.RetryPolicy.MaximumInterval
+		if slices.Contains(recordings, name) {
+			continue // its attempts go on for days, and end with those of an outage of a store
+		}
+		if longest+workflows.DefaultHeartbeat > 27*time.Second {
+			t.Errorf("%s goes on %s after a heartbeat that is missed", name, longest)
+		}
+	}
 	for _, name := range quickOnes {
 		given := seen.activities[name]
-		if given.StartToCloseTimeout > 30*time.Second || given.RetryPolicy.MaximumAttempts == 0 {
+		if given.StartToCloseTimeout > time.Minute || given.RetryPolicy.MaximumAttempts == 0 {
 			t.Errorf("%s: %s, %+v", name, given.StartToCloseTimeout, given.RetryPolicy)
 		}
 	}
@@ -147,7 +156,7 @@ func TestRecordingAnEndOutlastsAnOutageOfDays(t *testing.T) {
 	for _, name := range recordings {
 		given := seen.activities[name]
 		if given.ScheduleToCloseTimeout < 3*24*time.Hour || given.RetryPolicy.MaximumAttempts != 0 ||
-			given.RetryPolicy.MaximumInterval != 5*time.Minute {
+			given.RetryPolicy.MaximumInterval > time.Minute {
 			t.Errorf("%s: %+v, %+v", name, given, given.RetryPolicy)
 		}
 	}

@@ -11,12 +11,13 @@ import (
 // Phase of a run.
 type Phase string
 
-// The phases. Commands are taken in the first three; which of them, each update's validator says.
+// The phases. Commands are taken in all but the last; which of them, each update's validator says.
 const (
 	PhaseRunning Phase = "running"
 	PhasePausing Phase = "pausing" // what is in flight ends, the pause is written down
 	PhasePaused  Phase = "paused"
-	PhaseEnding  Phase = "ending" // the end is written down
+	PhaseWaiting Phase = "waiting" // for an outage to end: it goes on by itself
+	PhaseEnding  Phase = "ending"  // the end is written down
 )
 
 // run is what builds and restores have in common: steps that pause and go on, commands, and a recorded end.
@@ -31,7 +32,10 @@ type run struct {
 	child       string       // workflow that runs them
 	tries       int          // a resumed stage needs an id of its own
 	asked       bool         // a person asked for a pause
+	undone      bool         // a person took the pause back before the step in progress ended by it
 	busy        string       // the pause or resume that is being written down
+	outage      outage       // that the step in progress waits for
+	noting      bool         // the wait is being written down
 	cancelling  bool
 	status      string // that the run ends with
 	cancel      workflow.CancelFunc
@@ -75,7 +79,7 @@ func (r *run) execute(ctx workflow.Context, work func(workflow.Context) (End, er
 	if err := r.show(ctx, end.Status); err != nil {
 		return Outcome{}, err
 	}
-	if err := workflow.ExecuteActivity(recording(recorded), r.endActivity, end).Get(recorded, nil); err != nil {
+	if err := workflow.ExecuteActivity(recording(recorded, r.Build), r.endActivity, end).Get(recorded, nil); err != nil {
 		return Outcome{}, err
 	}
 	if end.Status == statusCancelled {
@@ -94,12 +98,13 @@ func (b Build) validate() error {
 
 // pausable does a step; while it ends with a code that can be mended, the run waits to be resumed and does it again.
 func (r *run) pausable(ctx workflow.Context, stage string, step func(workflow.Context) error) error {
-	r.stage, r.left, r.total, r.child = stage, nil, 1, ""
+	r.stage, r.left, r.total, r.child, r.outage = stage, nil, 1, "", outage{}
 	if err := r.show(ctx, statusRunning); err != nil {
 		return err
 	}
 	for {
 		var err error
+		r.undone = false
 		if r.asked {
 			err = &halted{code: codePaused}
 		} else {
@@ -112,22 +117,46 @@ func (r *run) pausable(ctx workflow.Context, stage string, step func(workflow.Co
 		if !pausing[code] {
 			return err
 		}
-		if err := r.pause(ctx, code, ref); err != nil {
+		if err := r.hold(ctx, code, ref); err != nil {
 			return err
 		}
 	}
 }
 
+// hold keeps a run that cannot go on: for a while where time may mend the cause, else until a person resumes it.
+func (r *run) hold(ctx workflow.Context, code, ref string) error {
+	r.child = ""
+	r.tries++
+	for code != "" {
+		// A resume that is being written down takes the pause back that it came after.
+		if err := workflow.Await(ctx, func() bool { return r.busy != UpdateResume }); err != nil {
+			return err
+		}
+		var err error
+		switch {
+		case code == codePaused && r.undone && !r.asked:
+			return nil
+		case !r.waits(code):
+			return r.pause(ctx, code, ref)
+		case r.asked: // what a person asked for counts
+			return nil
+		}
+		if code, ref, err = r.wait(ctx, code, ref); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // pause records a pause and waits until a person resumes the run.
 func (r *run) pause(ctx workflow.Context, code, ref string) error {
-	r.phase, r.code, r.child = PhasePausing, code, ""
-	r.tries++
+	r.phase, r.code = PhasePausing, code
 	// A cancel that is being written down ends the run: it must not look paused in between.
 	if err := workflow.Await(ctx, func() bool { return !r.cancelling }); err != nil {
 		return err
 	}
 	end := End{Build: r.Build, Status: statusPaused, Reason: code, Ref: ref}
-	if err := workflow.ExecuteActivity(recording(ctx), r.endActivity, end).Get(ctx, nil); err != nil {
+	if err := workflow.ExecuteActivity(recording(ctx, r.Build), r.endActivity, end).Get(ctx, nil); err != nil {
 		return err
 	}
 	r.phase = PhasePaused
@@ -167,7 +196,7 @@ func (r *run) runUnits(ctx workflow.Context, id string, in StageInput) error {
 
 // begin writes down that a stage begins.
 func (r *run) begin(ctx workflow.Context, stage string, total int64) error {
-	return workflow.ExecuteActivity(quick(ctx), BeginStage, StageState{Build: r.Build, Stage: stage, Total: total}).
+	return workflow.ExecuteActivity(quick(ctx, r.Build), BeginStage, StageState{Build: r.Build, Stage: stage, Total: total}).
 		Get(ctx, nil)
 }
 
@@ -191,8 +220,12 @@ func (r *run) state() (State, error) {
 		Index: r.Index, Generation: r.Generation, Phase: r.phase, Stage: r.stage,
 		Total: r.total, Child: r.child, Budget: r.Budget,
 	}
-	if r.phase == PhasePausing || r.phase == PhasePaused {
+	switch r.phase {
+	case PhasePausing, PhasePaused:
 		state.Paused = r.code
+	case PhaseWaiting:
+		about := r.outage.Waiting
+		state.Paused, state.Waiting = r.code, &about
 	}
 	if r.left != nil {
 		state.Done = r.total - units(r.left.Pending)

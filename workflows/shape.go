@@ -1,6 +1,9 @@
 package workflows
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Shape is everything that decides how many commands a run gives and over what: it is fixed by the starter and travels
 // with the run, so that workers of two versions cut the same corpus into the same pieces. A zero stands for the value
@@ -11,6 +14,11 @@ type Shape struct {
 	BatchChunks int     `json:"batch_chunks,omitempty"` // chunks that one extraction activity works on
 	ShardWindow int     `json:"shard_window,omitempty"` // batches of a shard in flight
 	Windows     Windows `json:"windows,omitzero"`
+
+	// Outage is how long a run waits, in all between its tries, for stores and model servers to answer again and for
+	// room on a full disk, before it needs a person; as good as not at all: a nanosecond. Before FormatOutage runs do
+	// not wait.
+	Outage time.Duration `json:"outage,omitempty"`
 }
 
 // Windows says how many units of each stage are in flight at once; of extract, how many shards.
@@ -34,14 +42,16 @@ func DefaultShape() Shape {
 		// Enough that the next batch starts while the last items of another wait for their model.
 		ShardWindow: 6,
 		Windows:     Windows{Chunk: 8, Extract: 4, Reduce: 8, Shorten: 8, Embed: 8, Load: 4, Verify: 4, Restore: 4},
+		Outage:      DefaultOutage,
 	}
 }
 
 // Limits of a shape. A shard's workflow does not continue as new: a batch makes six events, the engine's limit is
-// 51,200. A workflow may have 2,000 activities in flight; its engine serves a fifth of that well.
+// 51,200; BuildIndex and Restore do not either. A workflow may have 2,000 activities in flight; its engine serves a fifth of that well.
 const (
 	maxBatches = 2000
 	maxWindow  = 400
+	maxOutage  = 7 * 24 * time.Hour // some 1,000 tries of 40 events
 )
 
 // Filled puts the first format's values where s has none.
@@ -58,6 +68,9 @@ func (s Shape) Filled() Shape {
 	fill(&s.Windows.Load, first.Windows.Load)
 	fill(&s.Windows.Verify, first.Windows.Verify)
 	fill(&s.Windows.Restore, first.Windows.Restore)
+	if s.Outage == 0 && s.Format >= FormatOutage {
+		s.Outage = first.Outage
+	}
 	return s
 }
 
@@ -93,6 +106,9 @@ func (s Shape) Validate() error {
 		if setting.value < 1 || setting.value > setting.most {
 			return fmt.Errorf("shape.%s is %d, it must be from 1 to %d", setting.name, setting.value, setting.most)
 		}
+	}
+	if s.Outage < 0 || s.Outage > maxOutage {
+		return fmt.Errorf("shape.outage is %s, it must be from 0 to %s", s.Outage, maxOutage)
 	}
 	if batches := s.Batches(s.ShardChunks); batches > maxBatches {
 		return fmt.Errorf("a shard of %d chunks in batches of %d has %d batches, at most %d are possible: "+

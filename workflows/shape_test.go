@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -16,7 +17,7 @@ func TestAnInputWithoutAShapeHasTheSizesThatWereBuiltIn(t *testing.T) {
 	}
 	got := old.Shape.Filled()
 	want := workflows.DefaultShape()
-	want.Format = workflows.FormatBuiltIn
+	want.Format, want.Outage = workflows.FormatBuiltIn, 0
 	if got != want || got.BatchChunks != 64 || got.ShardChunks != 5000 || got.ShardWindow != 6 {
 		t.Errorf("%+v", got)
 	}
@@ -63,7 +64,9 @@ func TestAShapeThatCannotWorkIsRefusedWithTheSettingsName(t *testing.T) {
 		"shape.windows.chunk is -1":  {Windows: workflows.Windows{Chunk: -1}},
 		"shape.windows.verify is":    {Windows: workflows.Windows{Verify: 1_000}},
 		"has 5000 batches":           {BatchChunks: 1},
-		"shape.format is 2":          {Format: 2},
+		"shape.format is 3":          {Format: 3},
+		"shape.outage is -1s":        {Outage: -time.Second},
+		"shape.outage is 200h":       {Outage: 200 * time.Hour},
 	} {
 		if err := shape.Validate(); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%+v: %v, want %q", shape, err, says)

@@ -11,7 +11,8 @@ package workflows
 const (
 	FormatBuiltIn = 0 // sizes and windows were constants of the program; Shape.Filled has them
 	FormatShape   = 1 // sizes and windows are inputs; stages pause by completing
+	FormatOutage  = 2 // outages are waited for; a collect that fails is a warning
 )
 
 // LatestFormat is what DefaultShape gives.
-const LatestFormat = FormatShape
+const LatestFormat = FormatOutage
