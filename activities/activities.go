@@ -42,18 +42,41 @@ func job(b workflows.Build) build.Job {
 
 // with opens a run, with the budget that a resume may have given it, does what is to be done and maps the error. Where
 // the run cannot be opened its error is told beside it all the same.
-func (a *Activities) with(ctx context.Context, b workflows.Build, stage string, do func(*call) error) error {
-	run, err := a.Ports.Open(ctx, job(b), stage)
-	c := &call{Activities: a, run: run, b: b, records: err != nil}
-	if err == nil {
+func (a *Activities) with(
+	ctx context.Context, b workflows.Build, stage string, do func(context.Context, *call) error,
+) error {
+	run := a.Ports.Bare(job(b), stage, "")
+	return a.calling(ctx, run, b, func(ctx context.Context, c *call) error {
+		if err := run.Configure(ctx); err != nil {
+			c.records = true
+			return err
+		}
 		if b.Budget != nil {
 			run.Grant(over(b.Budget, run.Settings.Budget))
 		}
-		err = do(c)
-	}
-	err = c.outcome(ctx, err)
-	run.Close()
-	return err
+		return do(ctx, c)
+	})
+}
+
+// calling does what is to be done on a run, maps the error and closes the run. Heartbeats go out from before the first
+// look at a store until the error is told, as long as the run gets on: one that hangs has its context cancelled.
+func (a *Activities) calling(
+	ctx context.Context, run *build.Run, b workflows.Build, do func(context.Context, *call) error,
+) error {
+	defer run.Close()
+	c := &call{Activities: a, run: run, b: b}
+	working, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		c.beat(ctx, stop, cancel)
+	}()
+	defer func() {
+		close(stop)
+		<-done
+	}()
+	return c.outcome(ctx, do(working, c))
 }
 
 // holder is the run of the engine that this activity belongs to.
@@ -74,21 +97,21 @@ type call struct {
 func (a *Activities) short(
 	ctx context.Context, b workflows.Build, stage string, do func(context.Context, *build.Run) error,
 ) error {
-	return a.with(ctx, b, stage, func(c *call) error {
+	return a.with(ctx, b, stage, func(ctx context.Context, c *call) error {
 		c.records = true
 		return guarded(ctx, c.run, do)
 	})
 }
 
-// unit runs one unit of a stage: not at all where the run is stopped, with heartbeats as long as it gets on.
+// unit runs one unit of a stage: not at all where the run is stopped.
 func (a *Activities) unit(
 	ctx context.Context, b workflows.Build, stage string, do func(context.Context, *build.Run) error,
 ) error {
-	return a.with(ctx, b, stage, func(c *call) error { return c.work(ctx, do) })
+	return a.with(ctx, b, stage, func(ctx context.Context, c *call) error { return c.work(ctx, do) })
 }
 
 // outcome maps an error for the engine: a code as type, a reference to the text as detail. History holds no text.
-func (c call) outcome(ctx context.Context, err error) error {
+func (c *call) outcome(ctx context.Context, err error) error {
 	info := activity.GetInfo(ctx)
 	problem := c.run.Stage + "/" + info.ActivityID
 	if err == nil {

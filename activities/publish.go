@@ -34,6 +34,22 @@ func (a *Activities) CollectGarbage(ctx context.Context, u workflows.Unit) (work
 		if err == nil || inner.Err() != nil || (fault.KindOf(err) == fault.Transient && !last) {
 			return err
 		}
-		return run.Warn(inner, corpus.Problem{Code: string(fault.CodeOf(err)), Object: u.Stage, Detail: err.Error()})
+		problem := corpus.Problem{Code: string(fault.CodeOf(err)), Object: u.Stage, Detail: err.Error()}
+		warned := run.Warn(inner, problem)
+		if warned == nil || u.Shape.Format < workflows.FormatOutage {
+			return warned
+		}
+		return final(err) // it cannot even be told: the end of the run tells it, once that can be written
 	})
+}
+
+// final makes an error one that is not tried again.
+func final(err error) error {
+	known := fault.As(err)
+	if known == nil {
+		return err
+	}
+	last := *known
+	last.Kind = fault.Fatal
+	return &last
 }

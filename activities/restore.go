@@ -15,12 +15,13 @@ func (a *Activities) bare(
 	ctx context.Context, b workflows.Build, do func(context.Context, *build.Run) error, unit bool,
 ) error {
 	run := a.Ports.Bare(job(b), stageRestore, build.RestoreFolder)
-	defer run.Close()
-	c := call{Activities: a, run: run, b: b, records: !unit}
-	if unit {
-		return c.outcome(ctx, c.work(ctx, do))
-	}
-	return c.outcome(ctx, guarded(ctx, run, do))
+	return a.calling(ctx, run, b, func(ctx context.Context, c *call) error {
+		if unit {
+			return c.work(ctx, do)
+		}
+		c.records = true
+		return guarded(ctx, run, do)
+	})
 }
 
 // OpenRestore lists the segments of the kept generations, the current one first.
@@ -48,6 +49,9 @@ func (a *Activities) RestorePart(ctx context.Context, u workflows.Unit) (workflo
 // EndRestore loads the collections, renews the mirror and records the end.
 func (a *Activities) EndRestore(ctx context.Context, end workflows.End) error {
 	return a.bare(ctx, end.Build, func(ctx context.Context, run *build.Run) error {
+		if end.Status == corpus.StatusWaiting {
+			return run.Waits(ctx, holder(ctx), ending(end))
+		}
 		if end.Status == corpus.StatusCompleted {
 			if err := run.Restored(ctx); err != nil {
 				return err

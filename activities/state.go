@@ -18,18 +18,33 @@ func (a *Activities) BeginStage(ctx context.Context, in workflows.StageState) er
 
 // EndBuild records how a build ends, or that it pauses. A build that ends gives its lease back.
 func (a *Activities) EndBuild(ctx context.Context, end workflows.End) error {
-	if end.Status == corpus.StatusPaused {
+	switch end.Status {
+	case corpus.StatusWaiting:
+		a.Log.Warn("run waits to try again", "run_id", job(end.Build).Name(), "reason", end.Reason)
+	case corpus.StatusPaused:
 		a.Log.Warn("run paused", "run_id", job(end.Build).Name(), "reason", end.Reason)
-	} else {
+	default:
 		a.Log.Info("run ended", "run_id", job(end.Build).Name(), "status", end.Status, "reason", end.Reason)
 	}
 	return a.short(ctx, end.Build, "end", func(ctx context.Context, run *build.Run) error {
+		if end.Status == corpus.StatusWaiting {
+			return run.Waits(ctx, holder(ctx), ending(end))
+		}
 		return run.End(ctx, holder(ctx), ending(end))
 	})
 }
 
 func ending(end workflows.End) build.Ending {
-	return build.Ending{Status: end.Status, Reason: end.Reason, Ref: end.Ref, Detail: end.Detail, Unchanged: end.Unchanged}
+	out := build.Ending{
+		Status: end.Status, Reason: end.Reason, Ref: end.Ref, Detail: end.Detail, Unchanged: end.Unchanged,
+	}
+	if w := end.Waiting; w != nil {
+		out.Waiting = &corpus.Waiting{Since: w.Since, Next: w.Next, Tries: w.Tries}
+	}
+	if w := end.Warning; w != nil {
+		out.Warning = &build.Warning{Code: w.Code, Object: w.Object, Ref: w.Ref}
+	}
+	return out
 }
 
 // stageSteer is a command that a person gave: what is refused is told to them, and is no problem of the run.

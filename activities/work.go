@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -13,28 +12,20 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// stall is how long a unit may show no sign of life (an item done, a paid call admitted or answered) before it counts
+// stall is how long an activity may show no sign of life (an item done, a paid call admitted or answered) before it counts
 // as hung. Every remote call has a shorter deadline of its own.
 var stall = 12 * time.Minute
 
 // work runs a unit. It is refused where the run is stopped; its context is cancelled when the run is stopped while it
-// works. Heartbeats go out as long as the unit gets on: one that hangs is cancelled, and where it does not even notice
-// that, the engine gives it to another worker.
-func (c call) work(ctx context.Context, do func(context.Context, *build.Run) error) error {
+// works, and when it hangs: where it does not even notice that, the engine gives it to another worker.
+func (c *call) work(ctx context.Context, do func(context.Context, *build.Run) error) error {
 	watched, end := c.run.Watch(ctx)
 	defer end()
 	if err := c.run.Look(watched); err != nil {
 		return err
 	}
-	watched, cancel := context.WithCancelCause(watched)
-	defer cancel(nil)
-	var heartbeats sync.WaitGroup
-	stop := make(chan struct{})
-	heartbeats.Go(func() { c.beat(ctx, stop, cancel) })
 	err := guarded(watched, c.run, do)
-	close(stop)
-	heartbeats.Wait()
-	if cause := context.Cause(watched); err != nil && cause != nil && ctx.Err() == nil {
+	if cause := context.Cause(watched); err != nil && cause != nil {
 		err = cause
 	}
 	if flushed := c.run.Flush(context.WithoutCancel(ctx)); err == nil {
@@ -43,8 +34,8 @@ func (c call) work(ctx context.Context, do func(context.Context, *build.Run) err
 	return err
 }
 
-// beat sends heartbeats while the unit gets on, and cancels it when it hangs.
-func (c call) beat(ctx context.Context, stop <-chan struct{}, cancel context.CancelCauseFunc) {
+// beat sends heartbeats while the activity gets on, and cancels it when it hangs.
+func (c *call) beat(ctx context.Context, stop <-chan struct{}, cancel context.CancelCauseFunc) {
 	ticker := time.NewTicker(max(c.b.Heartbeat/4, 200*time.Millisecond))
 	defer ticker.Stop()
 	for {

@@ -107,8 +107,11 @@ type Progress struct {
 	stage string
 	book  *book
 	done  int64        // of this unit, in the account already
-	last  atomic.Int64 // unix nanoseconds of its last sign of life
+	last  atomic.Int64 // nanoseconds from epoch to its last sign of life
 }
+
+// epoch has a reading of the monotonic clock, so that what is measured from it survives jumps of the clock.
+var epoch = time.Now()
 
 // Report takes absolute progress of this unit. Calls and tokens in it are ignored: the meter counts those.
 func (p *Progress) Report(now corpus.Progress) { p.Done(now.Done) }
@@ -123,7 +126,7 @@ func (p *Progress) Done(done int64) {
 }
 
 // Touch tells that the unit is alive though it has nothing to count.
-func (p *Progress) Touch() { p.last.Store(time.Now().UnixNano()) }
+func (p *Progress) Touch() { p.last.Store(int64(time.Since(epoch))) }
 
 // Finish takes what a finished unit did. It counts once.
 func (p *Progress) Finish(all corpus.Progress) {

@@ -67,11 +67,15 @@ type Run struct {
 // Open begins a unit of work of a stage.
 func (p *Ports) Open(ctx context.Context, job Job, stage string) (*Run, error) {
 	run := p.Bare(job, stage, "")
-	var err error
-	if run.Settings, err = p.specs.get(ctx, run.Index, job.Spec); err == nil {
-		run.book.price(run.Settings) // never by settings that were not read: no budget would be no bound
+	return run, run.Configure(ctx)
+}
+
+// Configure reads the configuration of the job, for a run that was begun without.
+func (r *Run) Configure(ctx context.Context) (err error) {
+	if r.Settings, err = r.specs.get(ctx, r.Index, r.Spec); err == nil {
+		r.book.price(r.Settings) // never by settings that were not read: no budget would be no bound
 	}
-	return run, err
+	return err
 }
 
 // Grant gives the run another budget than the configured one.
@@ -145,8 +149,8 @@ func (r *Run) Look(ctx context.Context) error { return r.book.look(ctx) }
 // Flush writes what this process did for the run.
 func (r *Run) Flush(ctx context.Context) error { return r.book.flush(ctx) }
 
-// LastSign is when this unit last showed that it gets on.
-func (r *Run) LastSign() time.Time { return time.Unix(0, r.Progress.last.Load()) }
+// LastSign is when this unit last showed that it gets on, by a clock that does not jump.
+func (r *Run) LastSign() time.Time { return epoch.Add(time.Duration(r.Progress.last.Load())) }
 
 // Steer steers the run. A resume is refused where the budget that would count is spent already.
 func (r *Run) Steer(ctx context.Context, command string, budget *corpus.Budget) error {

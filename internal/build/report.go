@@ -3,6 +3,7 @@ package build
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -24,7 +25,12 @@ type Ending struct {
 	Ref       string // of the Failure
 	Detail    string // its text, where there is no file of it
 	Unchanged bool
+	Waiting   *corpus.Waiting // of a run that waits
+	Warning   *Warning        // of a build that did what it was for
 }
+
+// Warning is a failure that does not make its run fail; Ref is of its text.
+type Warning struct{ Code, Object, Ref string }
 
 // state reads, changes and writes the run's state.
 func (r *Run) state(ctx context.Context, change func(*corpus.RunState)) error {
@@ -79,7 +85,7 @@ func (r *Run) BeginStage(ctx context.Context, holder Holder, stage string, total
 			state.StageAt = now
 		}
 		state.Stage, state.Total = stage, total
-		state.Report.Status = corpus.StatusRunning
+		goesOn(state)
 		paid.fill(&state.Report)
 	})
 }
@@ -104,8 +110,27 @@ func (r *Run) Resumed(ctx context.Context) error {
 			return err
 		}
 	}
+	return r.state(ctx, goesOn)
+}
+
+// goesOn takes a pause or a wait out of the state.
+func goesOn(state *corpus.RunState) {
+	state.Report.Status, state.Report.Reason, state.Report.Detail = corpus.StatusRunning, "", ""
+	state.Waiting = nil
+}
+
+// refPatience is how long a run that waits looks for the text of its error: it may lie in the store that is down.
+const refPatience = 3 * time.Second
+
+// Waits records that a run waits for an outage to end, in its state alone: artifacts may be what is out.
+func (r *Run) Waits(ctx context.Context, holder Holder, ending Ending) error {
+	bounded, cancel := context.WithTimeout(ctx, refPatience)
+	detail := r.detail(bounded, ending)
+	cancel()
 	return r.state(ctx, func(state *corpus.RunState) {
-		state.Report.Status, state.Report.Reason, state.Report.Detail = corpus.StatusRunning, "", ""
+		r.begun(state, holder, time.Now().UTC())
+		state.Report.Status, state.Report.Reason, state.Report.Detail = ending.Status, ending.Reason, detail
+		state.Waiting = ending.Waiting
 	})
 }
 
@@ -180,6 +205,7 @@ func (r *Run) Report(ctx context.Context, holder Holder, ending Ending) error {
 	err = r.state(ctx, func(state *corpus.RunState) {
 		r.begun(state, holder, now)
 		report := &state.Report
+		state.Waiting = nil
 		report.Status, report.Reason, report.Unchanged = ending.Status, ending.Reason, ending.Unchanged
 		report.Detail = r.detail(ctx, ending)
 		paid.fill(report)
@@ -194,6 +220,7 @@ func (r *Run) Report(ctx context.Context, holder Holder, ending Ending) error {
 		} else {
 			r.results(ctx, report, ending)
 		}
+		r.warned(ctx, report, ending.Warning)
 		written = *report
 	})
 	if err != nil {
@@ -269,6 +296,7 @@ func (r *Run) EndRestore(ctx context.Context, holder Holder, ending Ending) erro
 	return r.state(ctx, func(state *corpus.RunState) {
 		r.begun(state, holder, now)
 		report := &state.Report
+		state.Waiting = nil
 		report.Status, report.Reason, report.Detail = ending.Status, ending.Reason, r.detail(ctx, ending)
 		report.Seconds = now.Sub(report.Started).Seconds()
 		paid.fill(report)
@@ -305,6 +333,19 @@ func (r *Run) chunkProblems(ctx context.Context, report *corpus.Report, units in
 		failed += chunked.Failed
 	}
 	report.DocumentsFailed = max(report.DocumentsFailed, failed)
+}
+
+// warned adds a warning to a report that does not have it yet.
+func (r *Run) warned(ctx context.Context, report *corpus.Report, warning *Warning) {
+	if warning == nil {
+		return
+	}
+	problem := corpus.Problem{Code: warning.Code, Object: warning.Object}
+	problem.Detail = r.detail(ctx, Ending{Ref: warning.Ref})
+	if !slices.Contains(report.Problems, problem) {
+		report.Problems = append(report.Problems, problem)
+		report.ProblemsTotal++
+	}
 }
 
 // Warn adds to the run's report what went wrong without making the run fail.

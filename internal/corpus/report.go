@@ -25,6 +25,7 @@ type Tokens struct {
 const (
 	StatusRunning   = "running"
 	StatusPaused    = "paused"
+	StatusWaiting   = "waiting" // for an outage to end: it goes on by itself
 	StatusCompleted = "completed"
 	StatusErrors    = "completed_with_errors"
 	StatusHeld      = "held"
@@ -156,6 +157,14 @@ type RunState struct {
 	RunID    string    `json:"run_id"`
 	Spec     Digest    `json:"spec"`
 	Corpus   string    `json:"corpus"`
+	Waiting  *Waiting  `json:"waiting,omitempty"` // of a run that waits
+}
+
+// Waiting tells of a run that waits for an outage to end.
+type Waiting struct {
+	Since time.Time `json:"since"` // the first failure that nothing got on after
+	Next  time.Time `json:"next"`  // when it is tried again
+	Tries int       `json:"tries"` // that failed
 }
 
 // Add sums absolute progress of different batches.

@@ -35,6 +35,8 @@ type Status struct {
 	corpus.Report
 	Stage   string  `json:"stage"`
 	Overall float64 `json:"overall"` // done share, 0 to 1
+
+	Waiting *corpus.Waiting `json:"waiting,omitempty"` // of a run that waits: for what, Reason and Detail tell
 }
 
 // Check is one probe of doctor.

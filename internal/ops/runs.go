@@ -19,6 +19,9 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
+// clocksDiffer is how much the clocks of two machines may differ and still be right.
+const clocksDiffer = 10 * time.Minute
+
 // listPage is how many runs one answer of Temporal's visibility lists.
 const listPage = 100
 
@@ -36,11 +39,11 @@ func (s *Service) runs(ctx context.Context, workflow, run string) (bool, error) 
 }
 
 // openBuilds lists the builds of an index that run now: the holder of the lease, the newest start, and what visibility
-// shows, which lags behind a start. Where the lease cannot be read, damaged says so, and the rest counts.
+// shows, which lags behind a start. Where the lease cannot be read, or not now, damaged says so, and the rest counts.
 func (s *Service) openBuilds(ctx context.Context, index string) (open []string, damaged, err error) {
 	seen := map[string]bool{}
 	lease, err := s.lease(ctx, index)
-	if fault.Is(err, fault.SegmentDamage) {
+	if fault.Is(err, fault.SegmentDamage) || fault.Is(err, fault.StoreDown) {
 		damaged, err = err, nil
 	}
 	if err != nil {
@@ -173,18 +176,27 @@ func (s *Service) resolve(ctx context.Context, name string) (run string, damaged
 	return run, damaged, err
 }
 
-// lastEnded is the run of an index whose report was written last.
+// lastEnded is the run of an index whose report was written last. A report from the future was written by a clock that
+// was wrong: it would hide all others for as long, and counts only where there is no other.
 func (s *Service) lastEnded(ctx context.Context, index string) (string, error) {
 	newest, at := "", time.Time{}
+	future, now := "", time.Now()
 	prefix := s.artifacts(index).GenerationKey("", "") + "/"
 	for info, err := range s.Stores.Artifacts.List(ctx, prefix, "") {
 		if err != nil {
 			return "", err
 		}
 		generation, ok := strings.CutSuffix(strings.TrimPrefix(info.Key, prefix), "/report.json")
-		if ok && !strings.Contains(generation, "/") && info.Modified.After(at) {
+		switch {
+		case !ok || strings.Contains(generation, "/"):
+		case info.Modified.After(now.Add(clocksDiffer)):
+			future = index + "/" + generation
+		case info.Modified.After(at):
 			newest, at = index+"/"+generation, info.Modified
 		}
+	}
+	if newest == "" {
+		newest = future
 	}
 	if newest == "" {
 		return "", fault.RunNotFound.At("find run of", index).

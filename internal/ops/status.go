@@ -71,7 +71,7 @@ func (s *Status) note(err error) {
 
 // live merges the state with the progress of batches and with what Temporal says.
 func (s *Service) live(ctx context.Context, run string, state corpus.RunState) (Status, error) {
-	out := Status{Report: state.Report, Stage: state.Stage}
+	out := Status{Report: state.Report, Stage: state.Stage, Waiting: state.Waiting}
 	unbegun := state.Report.Run == ""
 	workflow := state.Workflow
 	if workflow == "" {
@@ -83,7 +83,7 @@ func (s *Service) live(ctx context.Context, run string, state corpus.RunState) (
 	case err != nil && unbegun:
 		return out, s.fault(err)
 	case errors.As(err, &unknown):
-		out.Status, out.Reason = corpus.StatusFailed, "gone"
+		out.Status, out.Reason, out.Waiting = corpus.StatusFailed, "gone", nil
 		out.note(fault.RunNotFound.At("find workflow", workflow).
 			Because("Temporal does not know it any more, and it left no report").
 			Advise("build again: what was paid for is kept, and its lease passes on"))
@@ -96,7 +96,7 @@ func (s *Service) live(ctx context.Context, run string, state corpus.RunState) (
 			return ended(again.Report, nil), nil
 		}
 		out.name(run)
-		out.Status = corpus.StatusFailed
+		out.Status, out.Waiting = corpus.StatusFailed, nil
 		out.Reason = strings.ToLower(response.GetWorkflowExecutionInfo().GetStatus().String())
 		return out, nil
 	}

@@ -1,6 +1,7 @@
 package ops_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -191,6 +192,66 @@ func TestAnIndexStandsForItsNewestRun(t *testing.T) {
 				t.Errorf("got %s, %v; want %s", got.Run, err, c.want)
 			}
 		})
+	}
+}
+
+// A report that a wrong clock dated a year ahead would stand for its index for a year.
+func TestAReportFromTheFutureDoesNotHideTheOthers(t *testing.T) {
+	b := newBench(t)
+	b.writeReport("g1", corpus.StatusFailed)
+	b.dated("g1", time.Now().AddDate(1, 0, 0))
+	if got, err := b.Status(t.Context(), "docs"); err != nil || got.Run != "docs/g1" {
+		t.Errorf("the only one: %s, %v", got.Run, err)
+	}
+	b.writeReport("g2", corpus.StatusCompleted)
+	if got, err := b.Status(t.Context(), "docs"); err != nil || got.Run != "docs/g2" {
+		t.Errorf("got %s, %v", got.Run, err)
+	}
+}
+
+// dated changes when the report of a generation was written.
+func (b *bench) dated(generation string, at time.Time) {
+	b.t.Helper()
+	path := b.Stores.Artifacts.Location(b.art.GenerationKey(generation, "report.json"))
+	b.must(os.Chtimes(path, at, at))
+}
+
+func TestARunThatWaitsSaysForWhatSinceWhenAndUntilWhen(t *testing.T) {
+	b := newBench(t)
+	b.temporal.executions["build/docs/g1"] = running
+	since := time.Now().UTC().Add(-time.Hour).Truncate(time.Second)
+	waits := state(corpus.StatusWaiting)
+	waits.Report.Reason, waits.Report.Detail = "store_unavailable", "read from s3: connection refused"
+	waits.Waiting = &corpus.Waiting{Since: since, Next: since.Add(70 * time.Minute), Tries: 9}
+	b.setState("docs/g1", waits)
+	got, err := b.Status(t.Context(), "docs/g1")
+	if err != nil || got.Status != corpus.StatusWaiting || got.Reason != "store_unavailable" || got.Detail == "" {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if got.Waiting == nil || !got.Waiting.Since.Equal(since) || !got.Waiting.Next.Equal(since.Add(70*time.Minute)) ||
+		got.Waiting.Tries != 9 {
+		t.Errorf("waiting %+v", got.Waiting)
+	}
+	b.temporal.executions["build/docs/g1"] = terminated
+	if got, err = b.Status(t.Context(), "docs/g1"); err != nil || got.Waiting != nil ||
+		got.Status != corpus.StatusFailed {
+		t.Errorf("terminated: %+v, %v", got, err)
+	}
+}
+
+// Between its start and its first activity a restore has no state yet.
+func TestARestoreThatHasJustBegunHasAStatus(t *testing.T) {
+	b := newBench(t)
+	publish(b, "g1")
+	run, err := b.Restore(t.Context(), "docs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{run.Run, "docs"} {
+		got, err := b.Status(t.Context(), name)
+		if err != nil || got.Status != corpus.StatusRunning || got.Run != run.Run || got.Index != "docs" {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
 	}
 }
 

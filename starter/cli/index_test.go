@@ -246,17 +246,24 @@ func at(stage string, done, total int64, overall float64) ops.Status {
 func TestProgressIsOneLineAStage(t *testing.T) {
 	retrying := at("embed", 1, 9, 0.9)
 	retrying.Problems = []corpus.Problem{{Code: "model_rate_limited", Object: "embed"}}
+	waiting := at("embed", 2, 9, 0.9)
+	waiting.Status, waiting.Reason = corpus.StatusWaiting, "store_unavailable"
+	since := time.Date(2026, 3, 1, 12, 3, 0, 0, time.Local)
+	waiting.Waiting = &corpus.Waiting{Since: since, Next: since.Add(10 * time.Minute), Tries: 4}
+	waiting.Stage = "embed, once more" // else it is a line of the same stage, too soon after the last
 	paused := at("load", 0, 9, 0.95)
 	paused.Status, paused.Reason = corpus.StatusPaused, "budget_spent"
 	fake := &control{statuses: []ops.Status{
 		{Report: corpus.Report{Status: corpus.StatusRunning}},
 		at("plan", 1, 2, 0.01), at("plan", 2, 2, 0.02),
-		at("extract", 40, 80, 0.5), retrying, paused,
+		at("extract", 40, 80, 0.5), retrying, waiting, paused,
 	}}
 	got := run(t, fake, "index", "--index", "docs", "--wait")
 	want := `[........................]   1 %  plan     1/2  3/s  ? left  6 tokens
 [############............]  50 %  extract  40/80  3/s  ? left  6 tokens
 [#####################...]  90 %  embed    1/9  3/s  ? left  6 tokens  retrying: model_rate_limited
+[#####################...]  90 %  embed, once more 2/9  3/s  ? left  6 tokens  waiting for store_unavailable ` +
+		`since 12:03, next try 12:13 (4 failed); unweaver resume tries at once
 [######################..]  95 %  load     0/9  3/s  ? left  6 tokens  paused: budget_spent
 `
 	if got.err != want || got.exit != cli.ExitPaused {

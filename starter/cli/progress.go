@@ -109,6 +109,9 @@ func progressLine(status ops.Status) string {
 	if status.Status == corpus.StatusPaused {
 		return line + "  paused: " + status.Reason
 	}
+	if waiting := waitingLine(status); waiting != "" {
+		return line + "  " + waiting
+	}
 	if n := len(status.Problems); n > 0 && status.Problems[n-1].Object == status.Stage {
 		line += "  retrying: " + status.Problems[n-1].Code
 	}

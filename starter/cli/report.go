@@ -86,6 +86,9 @@ func showState(w io.Writer, status ops.Status) {
 	if status.Reason != "" {
 		fmt.Fprintf(w, " (%s)", status.Reason)
 	}
+	if line := waitingLine(status); line != "" {
+		fmt.Fprintf(w, "  %s", line)
+	}
 	if status.Unchanged {
 		fmt.Fprint(w, "  nothing changed")
 		if standing(status.Report) {
@@ -106,6 +109,17 @@ func showState(w io.Writer, status ops.Status) {
 			timeLeft(status.ETASeconds),
 		)
 	}
+}
+
+// waitingLine says what a run waits for, and until when; empty where it does not.
+func waitingLine(status ops.Status) string {
+	if status.Status != corpus.StatusWaiting || status.Waiting == nil {
+		return ""
+	}
+	const clock = "15:04"
+	return fmt.Sprintf("waiting for %s since %s, next try %s (%d failed); unweaver resume tries at once",
+		status.Reason, status.Waiting.Since.Local().Format(clock), status.Waiting.Next.Local().Format(clock),
+		status.Waiting.Tries)
 }
 
 // showCost prints what a run paid for, or would pay for.

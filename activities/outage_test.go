@@ -1,0 +1,243 @@
+package activities_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/unweaver/unweaver/activities"
+	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	blobmemory "github.com/unweaver/unweaver/internal/store/blob/memory"
+	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	recordsmemory "github.com/unweaver/unweaver/internal/store/records/memory"
+	vectorsmemory "github.com/unweaver/unweaver/internal/store/vectors/memory"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// outage is a store of artifacts that is down, or slow, when it is told to be.
+type outage struct {
+	blob.Store
+	down atomic.Bool
+	slow atomic.Int64 // nanoseconds a read takes
+}
+
+func (o *outage) ask(ctx context.Context) error {
+	select {
+	case <-time.After(time.Duration(o.slow.Load())):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if o.down.Load() {
+		return fault.StoreDown.At("reach", "artifacts").Because("connection refused")
+	}
+	return nil
+}
+
+func (o *outage) Get(ctx context.Context, key string, r blob.Range) (io.ReadCloser, blob.Info, error) {
+	if err := o.ask(ctx); err != nil {
+		return nil, blob.Info{}, err
+	}
+	return o.Store.Get(ctx, key, r)
+}
+
+func (o *outage) Put(ctx context.Context, key string, body io.Reader, size int64, c blob.Cond) (blob.Info, error) {
+	if err := o.ask(ctx); err != nil {
+		return blob.Info{}, err
+	}
+	return o.Store.Put(ctx, key, body, size, c)
+}
+
+func (o *outage) List(ctx context.Context, prefix, after string) iter.Seq2[blob.Info, error] {
+	if err := o.ask(ctx); err != nil {
+		return func(yield func(blob.Info, error) bool) { yield(blob.Info{}, err) }
+	}
+	return o.Store.List(ctx, prefix, after)
+}
+
+// never is an engine that knows no run that has ended.
+type never struct{}
+
+func (never) Closed(context.Context, build.Holder) (bool, error) { return false, nil }
+
+// plant is what activities work with, in memory, and the build that they work on.
+type plant struct {
+	*activities.Activities
+	store *outage
+	build workflows.Build
+	env   *testsuite.TestActivityEnvironment
+	suite testsuite.WorkflowTestSuite
+}
+
+func newPlant(t *testing.T) *plant {
+	t.Helper()
+	p := &plant{store: &outage{Store: blobmemory.New()}}
+	coordination := coordmemory.New()
+	ports := &build.Ports{
+		Artifacts: p.store, Coordination: coordination, Records: recordsmemory.New(), Vectors: vectorsmemory.New(),
+		Ledger: ledger.New(p.store, coordination), CPU: make(chan struct{}, 1), Log: slog.New(slog.DiscardHandler),
+	}
+	p.Activities = &activities.Activities{Ports: ports, Engine: never{}, Log: ports.Log}
+	digest, err := artifact.Index{Store: p.store, Name: "docs"}.PutSpec(t.Context(), corpus.Spec{Index: "docs"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.build = workflows.Build{
+		Index: "docs", Generation: "g1", Spec: digest.String(), Fence: 1, Heartbeat: 800 * time.Millisecond,
+		Shape: workflows.DefaultShape(),
+	}
+	p.suite.SetLogger(log.NewStructuredLogger(ports.Log))
+	p.env = p.suite.NewTestActivityEnvironment()
+	p.env.RegisterActivity(p.Activities)
+	return p
+}
+
+func (p *plant) state(t *testing.T) corpus.RunState {
+	t.Helper()
+	var state corpus.RunState
+	raw, err := p.Ports.Coordination.State(t.Context(), "docs/g1")
+	if err == nil && raw != nil {
+		err = json.Unmarshal(raw, &state)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
+
+// Short ones too: a store that answers slowly must not look like a dead worker, nor hide one.
+func TestActivitiesBeatFromTheirFirstLookAtAStore(t *testing.T) {
+	for name, input := range map[string]func(p *plant) any{
+		workflows.BeginStage: func(p *plant) any { return workflows.StageState{Build: p.build, Stage: "chunk", Total: 9} },
+		workflows.EndBuild: func(p *plant) any {
+			return workflows.End{Build: p.build, Status: corpus.StatusPaused, Reason: "model_auth"}
+		},
+		workflows.TakeLease:   func(p *plant) any { return p.build },
+		workflows.OpenRestore: func(p *plant) any { return p.build },
+		workflows.PlanBuild:   func(p *plant) any { return p.build },
+	} {
+		p := newPlant(t)
+		p.store.slow.Store(int64(700 * time.Millisecond))
+		var mu sync.Mutex
+		beats := map[string]int{}
+		p.env.SetOnActivityHeartbeatListener(func(info *activity.Info, _ converter.EncodedValues) {
+			mu.Lock()
+			beats[info.ActivityType.Name]++
+			mu.Unlock()
+		})
+		_, _ = p.env.ExecuteActivity(name, input(p)) // what it comes to is not asked here
+		mu.Lock()
+		if beats[name] == 0 {
+			t.Errorf("%s did not beat while the store took its time", name)
+		}
+		mu.Unlock()
+	}
+}
+
+func TestAWaitIsWrittenDownWhileArtifactsAreDown(t *testing.T) {
+	p := newPlant(t)
+	begin := workflows.StageState{Build: p.build, Stage: "load", Total: 3}
+	if _, err := p.env.ExecuteActivity(workflows.BeginStage, begin); err != nil {
+		t.Fatal(err)
+	}
+	p.store.down.Store(true)
+	since := time.Date(2026, 3, 1, 12, 3, 0, 0, time.UTC)
+	waits := workflows.End{
+		Build: p.build, Status: corpus.StatusWaiting, Reason: "store_unavailable", Ref: "docs/runs/g1/1/errors/e.json",
+		Waiting: &workflows.Waiting{Since: since, Next: since.Add(time.Minute), Tries: 2},
+	}
+	if _, err := p.env.ExecuteActivity(workflows.EndBuild, waits); err != nil {
+		t.Fatal(err)
+	}
+	got := p.state(t)
+	if got.Report.Status != corpus.StatusWaiting || got.Report.Reason != "store_unavailable" || got.Waiting == nil ||
+		*got.Waiting != (corpus.Waiting{Since: since, Next: since.Add(time.Minute), Tries: 2}) || got.Stage != "load" {
+		t.Errorf("%+v, %+v", got.Report, got.Waiting)
+	}
+	p.store.down.Store(false)
+	begin.Stage = "segment"
+	if _, err := p.env.ExecuteActivity(workflows.BeginStage, begin); err != nil {
+		t.Fatal(err)
+	}
+	if got = p.state(t); got.Report.Status != corpus.StatusRunning || got.Report.Reason != "" || got.Waiting != nil {
+		t.Errorf("when it goes on: %+v, %+v", got.Report, got.Waiting)
+	}
+}
+
+// A collect that can neither work nor tell gives up at once, so that the run ends; its end tells, and gives the lease
+// back.
+func TestACollectGivesUpSoonAndTheEndTellsOfIt(t *testing.T) {
+	p := newPlant(t)
+	lease, err := p.env.ExecuteActivity(workflows.TakeLease, p.build)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lease.Get(&p.build.Fence); err != nil {
+		t.Fatal(err)
+	}
+	begin := workflows.StageState{Build: p.build, Stage: "collect"}
+	if _, err := p.env.ExecuteActivity(workflows.BeginStage, begin); err != nil {
+		t.Fatal(err)
+	}
+	p.store.down.Store(true)
+	attempts, failed := p.collect()
+	var app *temporal.ApplicationError
+	if !errors.As(failed, &app) || app.Type() != "store_unavailable" || !app.NonRetryable() || attempts > 3 {
+		t.Fatalf("%d attempts, %v", attempts, failed)
+	}
+	p.store.down.Store(false)
+	end := workflows.End{
+		Build: p.build, Status: corpus.StatusCompleted,
+		Warning: &workflows.Warning{Code: "store_unavailable", Object: "collect"},
+	}
+	for range 2 { // an attempt whose answer is lost is repeated
+		if _, err := p.env.ExecuteActivity(workflows.EndBuild, end); err != nil {
+			t.Fatal(err)
+		}
+	}
+	report := p.state(t).Report
+	want := []corpus.Problem{{Code: "store_unavailable", Object: "collect"}}
+	if report.Status != corpus.StatusCompleted || !slices.Equal(report.Problems, want) || report.ProblemsTotal != 1 {
+		t.Errorf("%s, %+v", report.Status, report.Problems)
+	}
+	var held corpus.Lease
+	key := artifact.Index{Store: p.store, Name: "docs"}.LeaseKey()
+	if _, err := blob.ReadJSON(t.Context(), p.store, key, &held); err != nil || held.Workflow != "" {
+		t.Errorf("the lease is kept: %+v, %v", held, err)
+	}
+}
+
+// collect runs CollectGarbage as a workflow does, with retries, and counts its attempts.
+func (p *plant) collect() (attempts int, err error) {
+	env := p.suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(time.Minute)
+	env.RegisterActivity(p.Activities)
+	env.SetOnActivityStartedListener(func(*activity.Info, context.Context, converter.EncodedValues) { attempts++ })
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+			StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 10},
+		})
+		unit := workflows.Unit{Build: p.build, Stage: "collect"}
+		return workflow.ExecuteActivity(ctx, workflows.CollectGarbage, unit).Get(ctx, nil)
+	})
+	return attempts, env.GetWorkflowError()
+}
