@@ -259,21 +259,24 @@ func (l *Ledger) Upkeep(
 func (l *Ledger) expireDaily(
 	ctx context.Context, task string, listed iter.Seq2[corpus.Digest, error], now time.Time,
 ) (int64, error) {
-	var last struct {
-		At time.Time `json:"at"`
-	}
 	mark := "ledger/" + task + "/expired.json"
+	clock, err := artifact.ReadClock(ctx, l.store, mark, now, 2*expireEvery)
+	if err != nil {
+		return 0, err
+	}
+	var last artifact.Clock
 	if _, err := blob.ReadJSON(ctx, l.store, mark, &last); err != nil && !artifact.IsDamage(err) {
 		return 0, err
 	}
-	if now.Sub(last.At) < expireEvery {
+	if clock.Behind > last.Behind {
+		return 0, clock.Save(ctx, l.store, mark)
+	}
+	if since := clock.At.Sub(last.At); 0 <= since && since < expireEvery {
 		return 0, nil
 	}
-	dropped, err := l.Expire(ctx, task, listed, now)
+	dropped, err := l.Expire(ctx, task, listed, clock.At)
 	if err != nil {
 		return dropped, err
 	}
-	last.At = now.UTC()
-	_, err = blob.WriteJSON(ctx, l.store, mark, last, blob.Cond{})
-	return dropped, err
+	return dropped, clock.Save(ctx, l.store, mark)
 }

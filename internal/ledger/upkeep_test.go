@@ -184,8 +184,10 @@ func TestEntriesThatNothingListsGoWhenTheyAreOld(t *testing.T) {
 			b.upkeep(t, task, listing(keys...))
 			b.want(t, task, 60, all)
 		}
-		b.now = day(17)
-		b.upkeep(t, task, listing(keys...))
+		for _, night := range []int{15, 16, 17} {
+			b.now = day(night)
+			b.upkeep(t, task, listing(keys...))
+		}
 		b.want(t, task, 60, func(i int) bool { return i%2 == 0 })
 		for i := 60; i < 64; i++ {
 			if e, err := b.Get(t.Context(), task, key(i), 1); err != nil || (e != nil) != (i%2 == 0) {
@@ -389,5 +391,35 @@ func TestAReadErrorOfTheStoreIsNotTakenForAMiss(t *testing.T) {
 		if b.store.Fail = nil; !fault.Is(err, fault.StoreDown) || paid {
 			t.Errorf("%s: paid %v, %v", part, paid, err)
 		}
+	}
+}
+
+// The clock of the machine is wrong for one night: what nothing lists is kept as long as ever.
+func TestAClockThatJumpsDropsNoEntryEarly(t *testing.T) {
+	for situation, wrong := range map[string]func(time.Time) time.Time{
+		"a year ahead": func(at time.Time) time.Time { return at.AddDate(1, 0, 0) },
+		"a day ahead":  func(at time.Time) time.Time { return at.AddDate(0, 0, 1) },
+		"an hour back": func(at time.Time) time.Time { return at.Add(-time.Hour) },
+		"a year back":  func(at time.Time) time.Time { return at.AddDate(-1, 0, 0) },
+	} {
+		b := newBook(t)
+		b.pay(t, ledger.Extract, 0, 20)
+		for night := 1; night < 12; night++ {
+			b.now = day(night)
+			if night == 3 {
+				b.now = wrong(b.now)
+			}
+			b.upkeep(t, ledger.Extract, listing())
+			if night == 3 { // what it wrote that night is as old as its clock said
+				b.now = day(night)
+			}
+			b.want(t, ledger.Extract, 20, all)
+		}
+		for night := 12; night < 45; night++ {
+			b.now = day(night)
+			b.upkeep(t, ledger.Extract, listing())
+		}
+		t.Log(situation)
+		b.want(t, ledger.Extract, 20, func(int) bool { return false })
 	}
 }

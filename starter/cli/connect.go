@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"go.temporal.io/sdk/client"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/ops/admin"
 	"github.com/unweaver/unweaver/internal/ops/engine"
 	"github.com/unweaver/unweaver/internal/store/wiring"
+	"github.com/unweaver/unweaver/workflows"
 	"github.com/unweaver/unweaver/workflows/visibility"
 )
 
@@ -46,9 +46,6 @@ func ReadDev(dataDir string) (Dev, bool) {
 	}
 	return dev, true
 }
-
-// heartbeat after which a cluster gives a dead worker's activity to another.
-const heartbeat = 20 * time.Second
 
 // Connection is an open control, with where queries are served.
 type Connection struct {
@@ -134,7 +131,7 @@ func cluster(ctx context.Context, cfg *config.Config) (Connection, error) {
 			Engine:    cfg.Engine,
 			Stores:    stores,
 			Models:    wiring.NewModels(stores.Coordination),
-			Heartbeat: heartbeat,
+			Heartbeat: workflows.DefaultHeartbeat,
 
 			SearchAttributes: searchable(ctx, client, cfg.Engine.Namespace),
 		},

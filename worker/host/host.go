@@ -29,7 +29,7 @@ type Config struct {
 	Models    *wiring.Models
 	CacheDir  string        // local copies of segments; empty: below the temporary folder
 	Sticky    time.Duration // how long a workflow task waits for the worker that knows its workflow
-	Heartbeat time.Duration // heartbeats go out at least this often; 0 = the engine's own rule
+	Heartbeat time.Duration // heartbeats go out at least this often; 0 = a quarter of a run's usual timeout
 	Alone     bool          // the only worker: its activities need not go by the queue, which spreads them
 	Drain     time.Duration // how long activities may go on after Stop
 	Log       *slog.Logger
@@ -80,6 +80,9 @@ func (c Config) filled() (Config, error) {
 	}
 	if c.CacheBytes < 0 {
 		return c, fault.BadConfig.At("start worker with", "cache bytes").Because("a size cannot be below zero")
+	}
+	if c.Heartbeat <= 0 { // the engine's own rule is four fifths of the timeout: one that is lost would end the attempt
+		c.Heartbeat = workflows.DefaultHeartbeat / 4
 	}
 	if c.CacheBytes == 0 {
 		c.CacheBytes = defaultCacheBytes

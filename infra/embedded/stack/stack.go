@@ -238,7 +238,9 @@ func (s *Stack) Failed() <-chan error { return s.served }
 // Stop drains the worker, lets queries finish and closes the stores.
 func (s *Stack) Stop(ctx context.Context) error {
 	var err error
-	_ = os.Remove(filepath.Join(s.dir, "dev.json"))
+	if s.lock != nil { // else the folder is another process's
+		_ = os.Remove(filepath.Join(s.dir, "dev.json"))
+	}
 	if s.worker != nil {
 		s.worker.Stop()
 	}

@@ -50,7 +50,7 @@ type In struct {
 	// Guard fails when the caller does not hold the lease any more, so that another build may use what would be
 	// deleted; nil never fails.
 	Guard      func(ctx context.Context) error
-	Now        time.Time
+	Now        time.Time        // of this machine; see artifact.Clock
 	OnProgress func(done int64) // things deleted
 }
 
@@ -92,6 +92,11 @@ func Run(ctx context.Context, in In) (Result, error) {
 		in.Guard = func(context.Context) error { return nil }
 	}
 	c := &collector{In: in, waited: map[string]since{}}
+	clock, err := artifact.ReadClock(ctx, in.Artifacts.Store, clockKey(in.Artifacts), in.Now, leastStep(in.Grace))
+	if err != nil {
+		return c.res, err
+	}
+	c.Now = clock.At
 	if err := c.scratch(ctx); err != nil {
 		return c.res, err
 	}
@@ -111,10 +116,18 @@ func Run(ctx context.Context, in In) (Result, error) {
 		return c.res, err
 	}
 	if !c.blind {
-		err = c.segments(ctx)
+		if err := c.segments(ctx); err != nil {
+			return c.res, err
+		}
 	}
-	return c.res, err
+	return c.res, clock.Save(ctx, in.Artifacts.Store, clockKey(in.Artifacts))
 }
+
+// leastStep is what a clock may always go on by between two runs: half a grace, or a day where that is no more than one.
+func leastStep(grace time.Duration) time.Duration { return max(grace/2, min(grace, 24*time.Hour)) }
+
+// clockKey is the time of the last run: what waits grows old by it.
+func clockKey(index artifact.Index) string { return index.Name + "/clock.json" }
 
 // look reads the pointer, the references and the manifests.
 func (c *collector) look(ctx context.Context) error {
@@ -221,7 +234,7 @@ func (c *collector) mark(ctx context.Context) ([]*generation, error) {
 				return nil, err
 			}
 		case gen.kept:
-		case gen.marked.IsZero():
+		case gen.marked.IsZero() || gen.marked.After(c.Now): // a mark from the future is of a clock that was wrong
 			if _, err := blob.WriteJSON(ctx, c.Artifacts.Store, key, mark{c.Now.UTC()}, blob.Cond{}); err != nil {
 				return nil, err
 			}

@@ -99,6 +99,9 @@ func TestAGenerationGoesInTwoStepsWithWhatItAloneNeeds(t *testing.T) {
 	if folder := w.store.Keys("docs/generations/g1/"); len(folder) != 1 || !strings.HasSuffix(folder[0], "/collected") {
 		t.Errorf("left of its folder: %v", folder)
 	}
+	for night := 2; night < 16; night++ {
+		w.collect(night)
+	}
 	if res := w.collect(16); len(w.store.Keys("docs/generations/g1/")) != 0 || len(w.store.Keys("docs/sweep/")) != 0 {
 		t.Errorf("after 16 days: %+v, %v", res, w.store.Keys("docs/"))
 	}

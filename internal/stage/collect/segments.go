@@ -143,7 +143,7 @@ func (c *collector) condemn(list *condemned, dead []string) (due []string) {
 			at, known = waited, true
 		}
 		switch {
-		case !known:
+		case !known || at.After(c.Now): // one from the future is of a clock that was wrong
 			next[name] = since{c.Now.UTC()}
 		case c.Now.Sub(at.Time) < c.Grace:
 			next[name] = at
