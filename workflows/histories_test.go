@@ -146,7 +146,7 @@ func TestRecordedRunsAreOfEveryKind(t *testing.T) {
 	}
 	for _, kind := range []string{
 		"first-build", "night", "unchanged", "small-shape", "pause-resume", "model-refused", "budget", "failure",
-		"cancel", "restore", "large",
+		"cancel", "restore", "large", "outage", "pause-taken-back",
 	} {
 		if !kinds[kind] {
 			t.Errorf("no history of %s", kind)

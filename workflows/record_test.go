@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -61,6 +62,7 @@ func TestRecordHistories(t *testing.T) {
 	}
 	r.builds()
 	r.pauses()
+	r.waits()
 	r.ends()
 }
 
@@ -102,7 +104,7 @@ func (r *recorder) pauses() {
 		r.update(id, workflows.UpdateResume, workflows.Resume{})
 	})
 	f = newFake(64*4, 64)
-	f.fail = map[string][]error{"ExtractChunks 0/2": {fatal("model_auth")}, "SealShard 1": {fatal("store_full")}}
+	f.fail = map[string][]error{"ExtractChunks 0/2": {fatal("model_auth")}, "SealShard 1": {fatal("store_denied")}}
 	r.record("model-refused", f, workflows.Build{}, func(id string) {
 		r.until(func() bool { return f.lastEnd().Status == "paused" })
 		r.update(id, workflows.UpdateResume, workflows.Resume{})
@@ -114,9 +116,32 @@ func (r *recorder) pauses() {
 		r.update(id, workflows.UpdateResume, workflows.Resume{Budget: &workflows.Budget{Calls: 100}})
 	})
 	f = newFake()
-	f.fail["RestorePart 1"] = []error{fatal("store_unavailable")}
+	f.fail["RestorePart 1"] = []error{fatal("store_denied")}
 	r.record("restore-pause", f, workflows.Build{Generation: "restore-2"}, func(id string) {
 		r.until(func() bool { return f.lastEnd().Status == "paused" })
+		r.update(id, workflows.UpdateResume, workflows.Resume{})
+	})
+}
+
+// waits are those of a run that waits by itself, and a pause that is taken back while units drain.
+func (r *recorder) waits() {
+	f := newFake(64 * 4)
+	f.fails("ExtractChunks 0/1", "store_unavailable", 2)
+	f.fails(workflows.CollectGarbage, "store_unavailable", 1)
+	r.record("outage", f, workflows.Build{SearchAttributes: true}, func(id string) {
+		r.until(func() bool { delays, _ := f.noted(); return len(delays) == 2 })
+		r.update(id, workflows.UpdateResume, workflows.Resume{})
+	})
+	f = newFake(64*20, 64*20)
+	f.before = func(call string) {
+		if strings.HasPrefix(call, workflows.ExtractChunks) {
+			time.Sleep(300 * time.Millisecond)
+		}
+	}
+	f.pauses = true
+	r.record("pause-taken-back", f, workflows.Build{}, func(id string) {
+		r.until(func() bool { return f.count(workflows.ExtractChunks) > 10 })
+		r.update(id, workflows.UpdatePause)
 		r.update(id, workflows.UpdateResume, workflows.Resume{})
 	})
 }
@@ -149,6 +174,9 @@ func (r *recorder) ends() {
 // record runs a build or a restore to its end and stores the histories of it, its stages and its first shards.
 func (r *recorder) record(kind string, f *fake, build workflows.Build, steer func(id string)) {
 	r.t.Helper()
+	if only := os.Getenv("UNWEAVER_RECORD_ONLY"); only != "" && !slices.Contains(strings.Split(only, ","), kind) {
+		return
+	}
 	name, queue := workflows.BuildIndexName, "record-"+kind
 	if build.Generation == "" {
 		build.Generation = "g"
