@@ -12,8 +12,8 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// stall is how long an activity may show no sign of life (an item done, a paid call admitted or answered) before it counts
-// as hung. Every remote call has a shorter deadline of its own.
+// stall is how long an activity may show no sign of life (an item done, a paid call admitted or answered) before it
+// counts as hung. Every remote call has a shorter deadline of its own.
 var stall = 12 * time.Minute
 
 // work runs a unit. It is refused where the run is stopped; its context is cancelled when the run is stopped while it

@@ -93,7 +93,7 @@ func failure(err error) (code, ref string) {
 	}
 	var panicked *temporal.PanicError
 	var late *temporal.TimeoutError
-	if errors.As(err, &late) && late.TimeoutType() != enums.TIMEOUT_TYPE_HEARTBEAT { // its worker lives: what it calls hangs
+	if errors.As(err, &late) && late.TimeoutType() != enums.TIMEOUT_TYPE_HEARTBEAT { // its worker lives, a call hangs
 		return codeStalled, ""
 	}
 	if errors.As(err, &panicked) || errors.As(err, &late) {

@@ -196,8 +196,8 @@ func (r *run) runUnits(ctx workflow.Context, id string, in StageInput) error {
 
 // begin writes down that a stage begins.
 func (r *run) begin(ctx workflow.Context, stage string, total int64) error {
-	return workflow.ExecuteActivity(quick(ctx, r.Build), BeginStage, StageState{Build: r.Build, Stage: stage, Total: total}).
-		Get(ctx, nil)
+	state := StageState{Build: r.Build, Stage: stage, Total: total}
+	return workflow.ExecuteActivity(quick(ctx, r.Build), BeginStage, state).Get(ctx, nil)
 }
 
 // once does what is one activity of a run.

@@ -46,8 +46,9 @@ func DefaultShape() Shape {
 	}
 }
 
-// Limits of a shape. A shard's workflow does not continue as new: a batch makes six events, the engine's limit is
-// 51,200; BuildIndex and Restore do not either. A workflow may have 2,000 activities in flight; its engine serves a fifth of that well.
+// Limits of a shape. A shard's workflow does not continue as new, nor does that of a run: a batch makes six events, a
+// try after an outage some forty, the engine's limit is 51,200. A workflow may have 2,000 activities in flight; its engine
+// serves a fifth of that well.
 const (
 	maxBatches = 2000
 	maxWindow  = 400

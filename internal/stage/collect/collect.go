@@ -123,7 +123,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 	return c.res, clock.Save(ctx, in.Artifacts.Store, clockKey(in.Artifacts))
 }
 
-// leastStep is what a clock may always go on by between two runs: half a grace, or a day where that is no more than one.
+// leastStep is what a clock may always go on by between two runs: half a grace, or the grace up to a day.
 func leastStep(grace time.Duration) time.Duration { return max(grace/2, min(grace, 24*time.Hour)) }
 
 // clockKey is the time of the last run: what waits grows old by it.
