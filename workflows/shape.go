@@ -47,8 +47,8 @@ func DefaultShape() Shape {
 }
 
 // Limits of a shape. A shard's workflow does not continue as new, nor does that of a run: a batch makes six events, a
-// try after an outage some forty, the engine's limit is 51,200. A workflow may have 2,000 activities in flight; its engine
-// serves a fifth of that well.
+// try after an outage some forty, and the engine's limit is 51,200. A workflow may have 2,000 activities in flight; its
+// engine serves a fifth of that well.
 const (
 	maxBatches = 2000
 	maxWindow  = 400
