@@ -33,11 +33,22 @@ type process struct {
 	t    *testing.T
 	data string
 	cmd  *exec.Cmd
+	ends chan struct{} // closed when it has ended
 	dev  cli.Dev
 }
 
 // start starts the stack, below a tracer or not, and fails with what it printed.
 func start(t *testing.T, data string, before ...string) *process {
+	t.Helper()
+	p, said := try(t, data, before...)
+	if p == nil {
+		t.Fatalf("the stack did not start: %s", said)
+	}
+	return p
+}
+
+// try starts the stack, or gives its last words where it ends by itself.
+func try(t *testing.T, data string, before ...string) (*process, string) {
 	t.Helper()
 	bin := os.Getenv("UNWEAVER_TEST_BIN")
 	if bin == "" {
@@ -56,33 +67,28 @@ func start(t *testing.T, data string, before ...string) *process {
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- p.cmd.Wait() }()
+	p.ends = make(chan struct{})
+	go func() { _ = p.cmd.Wait(); close(p.ends) }()
 	t.Cleanup(p.kill)
 	for range 1200 {
-		if dev, ok := cli.ReadDev(data); ok {
+		if dev, ok := cli.ReadDev(data); ok && (len(before) > 0 || dev.PID == p.cmd.Process.Pid) {
 			p.dev = dev
-			return p
+			return p, ""
 		}
 		select {
-		case err := <-ended:
-			t.Fatalf("the stack did not start: %v\n%s", err, out.String())
+		case <-p.ends:
+			return nil, out.String()
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-	t.Fatalf("the stack was not ready in 60 s\n%s", out.String())
-	return nil
+	t.Fatal("the stack was not ready in 60 s")
+	return nil, ""
 }
 
 // kill ends the process and waits until nothing of it is left.
 func (p *process) kill() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-	for range 200 {
-		if syscall.Kill(-p.cmd.Process.Pid, 0) != nil {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	<-p.ends
 }
 
 func (p *process) control() ops.Control { return &admin.Client{Base: p.dev.HTTP, Token: p.dev.Token} }
@@ -106,14 +112,20 @@ func (p *process) ended(run string) (ops.Status, error) {
 	return last, fmt.Errorf("%s did not end: %s %v", run, last.Status, err)
 }
 
-func (p *process) build(spec corpus.Spec, generation string) (ops.Status, error) {
-	run, err := p.control().Index(p.t.Context(), ops.IndexRequest{Spec: spec, Generation: generation})
-	if err != nil {
-		return ops.Status{}, err
+// build indexes the corpus. A run that has just ended may still have the lease.
+func (p *process) build(spec corpus.Spec, generation string) (status ops.Status, err error) {
+	for range 10 {
+		run, err := p.control().Index(p.t.Context(), ops.IndexRequest{Spec: spec, Generation: generation})
+		if err != nil {
+			return ops.Status{}, err
+		}
+		if status, err = p.ended(run.Run); err != nil || status.Reason != "lease_held" {
+			break
+		}
+		time.Sleep(time.Second)
 	}
-	status, err := p.ended(run.Run)
 	if err == nil && status.Status != corpus.StatusCompleted {
-		err = fmt.Errorf("%s is %s: %s %s %v", run.Run, status.Status, status.Reason, status.Detail, status.Problems)
+		err = fmt.Errorf("%s is %s: %s %s %v", generation, status.Status, status.Reason, status.Detail, status.Problems)
 	}
 	return status, err
 }
@@ -154,7 +166,7 @@ type recording struct {
 	asked             *asked
 }
 
-// record runs the stack below strace through two builds, and kills it.
+// record runs the stack below strace through two builds, and ends it.
 func record(t *testing.T) *recording {
 	t.Helper()
 	if _, err := exec.LookPath("strace"); err != nil {
@@ -192,12 +204,10 @@ func record(t *testing.T) *recording {
 	rec.secondAt = time.Now()
 	rec.seconds = rec.secondAt.Sub(rec.firstAt).Seconds()
 	rec.paid = rec.asked.take()
-	if err := syscall.Kill(p.dev.PID, syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(p.dev.PID, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	for syscall.Kill(p.cmd.Process.Pid, 0) == nil { // strace writes what is left and ends
-		time.Sleep(20 * time.Millisecond)
-	}
+	<-p.ends // strace writes what is left
 	return rec
 }
 
