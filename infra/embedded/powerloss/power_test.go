@@ -30,6 +30,9 @@ import (
 // everyCut makes the test look at each cut, and start the stack on many.
 var everyCut = os.Getenv("UNWEAVER_TEST_EVERY_CUT") != ""
 
+// transaction is how many records the transaction that is being written may hold: it is not acknowledged yet.
+const transaction = 10
+
 // replay walks through a recording and looks at the disk at its cuts.
 type replay struct {
 	t      *testing.T
@@ -94,6 +97,9 @@ func TestNoLossOfPowerTakesBackWhatWasAcknowledged(t *testing.T) {
 	for kind, n := range run.kinds {
 		t.Logf("%-26s %5d cuts, %5d states checked in %.1f s, records behind at most %d",
 			kind, n.cuts, n.checks, n.took.Seconds(), n.lag)
+		if n.lag > transaction {
+			t.Errorf("%s: syncs cover %d records less than Temporal wrote, which is no single transaction", kind, n.lag)
+		}
 	}
 	if run.cuts < 300 || run.kinds["artifacts, vectors, cache"].checks < 60 || run.kinds["temporal.db"].checks < 60 {
 		t.Errorf("the record has few cuts: %d", run.cuts)
