@@ -34,8 +34,8 @@ var damages = map[string]func(raw []byte) []byte{
 	"removed": func([]byte) []byte { return nil },
 }
 
-// The stack starts on a damaged data directory, or says which file it is and the one step that mends it; after that step
-// it starts. It answers from what was published, and builds.
+// The stack starts on a damaged data directory, or says which file it is and the one step that mends it; after that
+// step it starts. It answers from what was published, and builds.
 func TestADamagedFileOfTheDataDirectoryIsMendedOrNamed(t *testing.T) {
 	data, docs := filepath.Join(t.TempDir(), "data"), &recording{docs: t.TempDir()}
 	docs.documents(t, 10)

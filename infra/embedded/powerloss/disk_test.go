@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// disk is what the recorded calls make of a folder: what programs see, and what a sync has made durable of it. The rules
-// are the strict ones of POSIX: bytes of a file are durable when it was synced after they were written, a name when its
-// folder was synced after the change. File systems in use promise more (a file's sync covers the name of a new file; names
-// change in order), so what outlasts these rules outlasts theirs.
+// disk is what the recorded calls make of a folder: what programs see, and what a sync has made durable of it. The
+// rules are the strict ones of POSIX: bytes of a file are durable when it was synced after they were written, a name
+// when its folder was synced after the change. File systems in use promise more (a file's sync covers the name of a new
+// file; names change in order), so what outlasts these rules outlasts theirs.
 type disk struct {
 	root  string // the folder that is modelled; calls outside of it are passed over
 	top   *node

@@ -219,7 +219,8 @@ func (r *recording) documents(t *testing.T, n int) {
 		t.Fatal(err)
 	}
 	lines := strings.SplitAfter(string(raw), "\n")
-	if err := os.WriteFile(filepath.Join(r.docs, "corpus.jsonl"), []byte(strings.Join(lines[:n], "")), 0o600); err != nil {
+	first := []byte(strings.Join(lines[:n], ""))
+	if err := os.WriteFile(filepath.Join(r.docs, "corpus.jsonl"), first, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -246,7 +247,8 @@ func specOf(t *testing.T, docs, url string) corpus.Spec {
 // answers tells whether a query finds something.
 func (p *process) answers() error {
 	body := strings.NewReader(`{"query":"journal of psychotherapy"}`)
-	request, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, p.dev.HTTP+"/v1/indexes/"+index+"/query", body)
+	url := p.dev.HTTP + "/v1/indexes/" + index + "/query"
+	request, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, url, body)
 	if err != nil {
 		return err
 	}
