@@ -7,6 +7,7 @@ require (
 	github.com/unweaver/unweaver v0.0.0
 	go.temporal.io/sdk v1.50.0
 	go.temporal.io/server v1.32.1
+	modernc.org/sqlite v1.51.0
 )
 
 require (
@@ -241,7 +242,6 @@ require (
 	modernc.org/libc v1.72.3 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.11.0 // indirect
-	modernc.org/sqlite v1.51.0 // indirect
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.0 // indirect

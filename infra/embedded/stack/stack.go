@@ -26,6 +26,7 @@ import (
 	"github.com/unweaver/unweaver/internal/ops"
 	"github.com/unweaver/unweaver/internal/ops/admin"
 	"github.com/unweaver/unweaver/internal/ops/engine"
+	"github.com/unweaver/unweaver/internal/store/durable"
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/wiring"
 	"github.com/unweaver/unweaver/query-api/api"
@@ -68,7 +69,7 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := durable.MkdirAll(dir, 0o700); err != nil {
 		return nil, fault.Usage.At("make data directory", dir).Because(err).Advise("choose another --data-dir")
 	}
 	stack = &Stack{dir: dir, served: make(chan error, 1)}

@@ -1,16 +1,13 @@
-// Package tembed runs Temporal's server in this process on one SQLite file (write-ahead log, synchronous=normal: a
-// killed process loses nothing). It is pinned to one server version per file, since this path has no schema
+// Package tembed runs Temporal's server in this process on one SQLite file with a write-ahead log that is synced at
+// every commit: neither a killed process nor a loss of power takes back what the server acknowledged
+// (docs/decisions/0008-power-loss.md). It is pinned to one server version per file, since this path has no schema
 // migration.
 package tembed
 
 import (
-	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
-	"runtime/debug"
-	"strings"
 	"time"
 
 	"go.temporal.io/server/common/authorization"
@@ -21,7 +18,6 @@ import (
 	"go.temporal.io/server/common/membership/static"
 	sqlite "go.temporal.io/server/common/persistence/sql/sqlplugin/sqlite"
 	"go.temporal.io/server/common/primitives"
-	schema "go.temporal.io/server/schema/sqlite"
 	"go.temporal.io/server/temporal"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -46,19 +42,17 @@ func Start(dir string, port int) (*Server, error) {
 	if err := version(dir); err != nil {
 		return nil, err
 	}
+	if err := tidy(db); err != nil {
+		return nil, err
+	}
 	ports, err := freePorts(port)
 	if err != nil {
 		return nil, err
 	}
 	store := &config.SQL{
-		PluginName:   sqlite.PluginName,
-		DatabaseName: db,
-		ConnectAttributes: map[string]string{
-			"mode":          "rwc",
-			"_journal_mode": "wal",
-			"_synchronous":  "normal",
-			"_busy_timeout": "10000",
-		},
+		PluginName:        sqlite.PluginName,
+		DatabaseName:      db,
+		ConnectAttributes: attributes(),
 	}
 	if err := prepare(db, store); err != nil {
 		return nil, err
@@ -137,62 +131,6 @@ func freePorts(first int) ([]int, error) {
 		ports = append(ports, listener.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil
-}
-
-// serverVersion is the version of the server module that is compiled in.
-func serverVersion() string {
-	if b, ok := debug.ReadBuildInfo(); ok {
-		for _, d := range b.Deps {
-			if d.Path == "go.temporal.io/server" {
-				return d.Version
-			}
-		}
-	}
-	return "unknown"
-}
-
-// version refuses a file of another minor version.
-func version(dir string) error {
-	path := filepath.Join(dir, "temporal.version")
-	now := serverVersion()
-	raw, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return os.WriteFile(path, []byte(now+"\n"), 0o600)
-	}
-	if err != nil {
-		return err
-	}
-	minor := func(v string) string {
-		return strings.Join(strings.SplitN(strings.TrimSpace(v), ".", 3)[:min(2, strings.Count(v, ".")+1)], ".")
-	}
-	if minor(string(raw)) != minor(now) {
-		return fault.EngineDown.At("open", filepath.Join(dir, "temporal.db")).
-			Because("it was made by Temporal " + strings.TrimSpace(string(raw)) + ", this is " + now).
-			Advise(
-				"move temporal.db and temporal.version away: the index is not in them, " +
-					"only runs in progress and the history of ended ones")
-	}
-	return nil
-}
-
-// prepare makes the schema in a file beside and renames it, so that a crash leaves none half made.
-func prepare(db string, store *config.SQL) error {
-	if _, err := os.Stat(db); errors.Is(err, os.ErrNotExist) {
-		tmp := *store
-		tmp.DatabaseName = fmt.Sprintf("%s.new-%d", db, time.Now().UnixNano())
-		tmp.ConnectAttributes = map[string]string{"mode": "rwc"}
-		if err := schema.SetupSchema(&tmp); err != nil {
-			return fmt.Errorf("make Temporal schema: %w", err)
-		}
-		if err := os.Rename(tmp.DatabaseName, db); err != nil {
-			return err
-		}
-	}
-	ns, err := schema.NewNamespaceConfig(clusterID, Namespace, false, nil)
-	if err != nil {
-		return err
-	}
-	return schema.CreateNamespaces(store, ns)
 }
 
 func configure(store *config.SQL, ports []int) *config.Config {

@@ -3,6 +3,10 @@ package boltfile
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -10,17 +14,13 @@ import (
 	bberrors "go.etcd.io/bbolt/errors"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/durable"
 )
 
-// Open opens or makes a file with the buckets in it. A volatile one is not synced: what it holds survives the death of
-// the process, not of the machine.
-func Open(path string, volatile bool, buckets ...[]byte) (*bbolt.DB, error) {
-	options := *bbolt.DefaultOptions
-	options.Timeout = time.Second
-	options.FreelistType = bbolt.FreelistMapType
-	options.NoSync = volatile
-	options.NoFreelistSync = true
-	db, err := bbolt.Open(path, 0o600, &options)
+// Open opens or makes a file with the buckets in it: a transaction that has returned is durable, and so is the file's
+// name. A damaged file is an error, not a panic.
+func Open(path string, buckets ...[]byte) (*bbolt.DB, error) {
+	db, err := open(path)
 	if errors.Is(err, bberrors.ErrTimeout) {
 		return nil, fault.DataDirInUse.At("open", path).
 			Because("another process holds it").
@@ -43,6 +43,44 @@ func Open(path string, volatile bool, buckets ...[]byte) (*bbolt.DB, error) {
 		return nil, errors.Join(Wrap("prepare", path, err), db.Close())
 	}
 	return db, nil
+}
+
+// open opens a file whose pages hang together. What check does not see, bbolt may still stumble over.
+func open(path string) (db *bbolt.DB, err error) {
+	if err := check(path); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if stumbled := recover(); stumbled != nil {
+			db, err = nil, fmt.Errorf("damaged: %v", stumbled)
+		}
+	}()
+	options := *bbolt.DefaultOptions
+	options.Timeout = time.Second
+	options.FreelistType = bbolt.FreelistMapType
+	options.NoFreelistSync = true
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		if err := create(path, &options); err != nil {
+			return nil, err
+		}
+	}
+	return bbolt.Open(path, 0o600, &options)
+}
+
+// create makes an empty file beside and renames it, so that a crash leaves none half made.
+func create(path string, options *bbolt.Options) error {
+	fresh := path + ".new"
+	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	db, err := bbolt.Open(fresh, 0o600, options) // which syncs it
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(db.Close(), os.Rename(fresh, path)); err != nil {
+		return err
+	}
+	return durable.SyncFolder(filepath.Dir(path))
 }
 
 // Wrap makes a fault of a failure on the file.

@@ -239,6 +239,9 @@ func (c *Cache) download(ctx context.Context, store blob.Store, key, sha string)
 			Because(fmt.Sprintf("its content hashes to %s", got)).
 			Advise("the stored segment is damaged: run unweaver restore, or publish another generation")
 	}
+	if err := file.Sync(); err != nil { // a name stands for its content, also after a loss of power
+		return localFault("write cache", file.Name(), err)
+	}
 	if err := os.Rename(file.Name(), c.path(sha)); err != nil {
 		return localFault("write cache", c.path(sha), err)
 	}

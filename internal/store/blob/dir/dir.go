@@ -23,6 +23,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/durable"
 )
 
 // tmpDir holds files in flight; it is swept at open and never listed.
@@ -47,6 +48,9 @@ func Open(root string) (*Store, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
 		return nil, err
+	}
+	if err := durable.MkdirAll(root, 0o755); err != nil {
+		return nil, wrap("make", root, err)
 	}
 	if err := os.MkdirAll(filepath.Join(root, tmpDir), 0o755); err != nil {
 		return nil, wrap("make", root, err)

@@ -5,7 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
+
+	"github.com/unweaver/unweaver/internal/store/durable"
 )
 
 // folders makes what happened in folders durable. A name is durable when its folder was synced after it; goroutines
@@ -48,17 +49,7 @@ func (f *folders) sync(folder string) error {
 }
 
 // syncFolder is a variable so that a test can count and fail.
-var syncFolder = func(folder string) error {
-	file, err := os.Open(folder)
-	if err != nil {
-		return err
-	}
-	err = file.Sync()
-	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) { // a file system that keeps names by itself
-		err = nil
-	}
-	return errors.Join(err, file.Close())
-}
+var syncFolder = durable.SyncFolder
 
 // mkdir makes a folder and those above it, each durable in the one above.
 func (s *Store) mkdir(folder string) error {
@@ -68,7 +59,7 @@ func (s *Store) mkdir(folder string) error {
 		}
 	}
 	if folder == s.root || folder == filepath.Dir(folder) {
-		return os.MkdirAll(folder, 0o755)
+		return durable.MkdirAll(folder, 0o755)
 	}
 	above := filepath.Dir(folder)
 	if err := s.mkdir(above); err != nil {

@@ -1,6 +1,6 @@
-// Package bolt is the embedded coordination adapter: one bbolt file without fsync for the state of runs, which survives
-// the death of the process, not of the machine, and is made anew where it is damaged. Claims and limits live in memory,
-// as the process is their only owner.
+// Package bolt is the embedded coordination adapter: one bbolt file for the state of runs, synced at every transaction,
+// as what a run has spent and that it was paused must outlast a loss of power. It is made anew where it is damaged.
+// Claims and limits live in memory, as the process is their only owner.
 package bolt
 
 import (
@@ -43,11 +43,11 @@ var _ coordination.Store = (*Store)(nil)
 
 // Open opens or makes the file at path.
 func Open(path string) (*Store, error) {
-	db, err := boltfile.Open(path, true, buckets...)
+	db, err := boltfile.Open(path, buckets...)
 	if err != nil && !fault.Is(err, fault.DataDirInUse) {
-		// Volatile by contract: a damaged file costs what running builds know of themselves, nothing else.
+		// A damaged file costs what running builds know of themselves, nothing else.
 		if removed := os.Remove(path); removed == nil {
-			db, err = boltfile.Open(path, true, buckets...)
+			db, err = boltfile.Open(path, buckets...)
 		}
 	}
 	if err != nil {

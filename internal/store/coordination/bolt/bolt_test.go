@@ -77,6 +77,25 @@ func TestADamagedFileIsMadeAnew(t *testing.T) {
 	}
 }
 
+// bbolt alone panics on pages that a disk lost, at every start.
+func TestAFileWhosePagesWereLostIsMadeAnew(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.bolt.runs")
+	if err := open(t, path).Close(); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(raw[2*os.Getpagesize():])
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(t, path).SetState(t.Context(), "r", []byte("x")); err != nil {
+		t.Error(err)
+	}
+}
+
 // A file of another process must not be taken for a damaged one, and removed.
 func TestAFileInUseIsNamedAndKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.bolt.runs")

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/unweaver/unweaver/internal/store/durable"
 )
 
 // A part is never changed: the rows of it that were deleted are listed in a file beside it, until they are so many that
@@ -85,9 +87,16 @@ func (p *part) loadDead() error {
 	return nil
 }
 
-// remove takes a part from the disk: its list of dead rows last, which must not be missed while the part is there.
+// remove takes a part from the disk: its list of dead rows last, which must not be missed while the part is there, also
+// where power is lost between the two.
 func (p *part) remove() error {
 	err := errors.Join(os.Remove(p.path), p.close())
+	if err == nil && p.gone > 0 {
+		err = durable.SyncFolder(filepath.Dir(p.path))
+	}
+	if err != nil {
+		return err
+	}
 	if rerr := os.Remove(p.deadPath()); rerr != nil && !errors.Is(rerr, os.ErrNotExist) {
 		err = errors.Join(err, rerr)
 	}
@@ -106,28 +115,5 @@ func number(name string) (int, bool) {
 
 // writeFile writes a small file so that a crash leaves the old one or the new one.
 func writeFile(path string, raw []byte) error {
-	file, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return wrap("write", path, err)
-	}
-	_, err = file.Write(raw)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(path+".tmp", path)
-	}
-	if err == nil {
-		err = syncFolder(filepath.Dir(path))
-	}
-	return wrap("write", path, err)
-}
-
-// syncFolder makes names in a folder durable.
-func syncFolder(folder string) error {
-	file, err := os.Open(folder)
-	if err != nil {
-		return err
-	}
-	return errors.Join(file.Sync(), file.Close())
+	return wrap("write", path, durable.WriteFile(path, raw, 0o600))
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/durable"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
@@ -76,7 +77,7 @@ func writePart(path string, dim, n int, key func(int) string, vec func(int) []fl
 		if err == nil {
 			err = wrap("write", path, os.Rename(path+".tmp", path))
 			if err == nil {
-				err = wrap("sync the folder of", path, syncFolder(filepath.Dir(path)))
+				err = wrap("sync the folder of", path, durable.SyncFolder(filepath.Dir(path)))
 			}
 		} else {
 			_ = os.Remove(path + ".tmp")

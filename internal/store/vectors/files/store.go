@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/durable"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
@@ -40,10 +41,22 @@ type meta struct {
 	Dim int `json:"dim"`
 }
 
-// Open prepares the directory.
+// dropped begins the names of collections that were dropped and not yet removed.
+const dropped = ".dropped-"
+
+// Open prepares the directory, and removes what a crash left of dropped collections.
 func Open(root string) (*Store, error) {
-	if err := os.MkdirAll(root, 0o755); err != nil {
+	if err := durable.MkdirAll(root, 0o755); err != nil {
 		return nil, wrap("make", root, err)
+	}
+	entries, err := os.ReadDir(root)
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), dropped) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(root, entry.Name())))
+		}
+	}
+	if err != nil {
+		return nil, wrap("remove dropped collections of", root, err)
 	}
 	return &Store{root: root, open: map[string]*collection{}}, nil
 }
@@ -100,7 +113,7 @@ func (s *Store) Create(ctx context.Context, name string, dim int) error {
 	if err := writeFile(filepath.Join(dir, "meta.json"), raw); err != nil {
 		return err
 	}
-	return wrap("write", dir, syncFolder(s.root))
+	return wrap("write", dir, durable.SyncFolder(s.root))
 }
 
 // get opens a collection once.
@@ -308,14 +321,15 @@ func (s *Store) List(_ context.Context, prefix string) ([]string, error) {
 	}
 	var out []string
 	for _, e := range entries {
-		if e.IsDir() && strings.HasPrefix(e.Name(), prefix) {
+		if e.IsDir() && strings.HasPrefix(e.Name(), prefix) && !strings.HasPrefix(e.Name(), dropped) {
 			out = append(out, e.Name())
 		}
 	}
 	return out, nil
 }
 
-// Drop implements vectors.Store.
+// Drop implements vectors.Store. The folder gets another name first: half of a collection must not come back under its
+// own, where a new one would find it.
 func (s *Store) Drop(_ context.Context, name string) error {
 	s.mu.Lock()
 	c := s.open[name]
@@ -325,5 +339,12 @@ func (s *Store) Drop(_ context.Context, name string) error {
 	if c != nil {
 		err = c.close()
 	}
-	return errors.Join(err, os.RemoveAll(filepath.Join(s.root, name)))
+	folder, aside := filepath.Join(s.root, name), filepath.Join(s.root, dropped+rand.Text())
+	switch rerr := os.Rename(folder, aside); {
+	case errors.Is(rerr, os.ErrNotExist):
+		return err
+	case rerr != nil:
+		return errors.Join(err, wrap("drop", folder, rerr))
+	}
+	return errors.Join(err, wrap("drop", folder, durable.SyncFolder(s.root)), os.RemoveAll(aside))
 }

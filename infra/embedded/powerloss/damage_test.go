@@ -1,0 +1,110 @@
+package powerloss_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/corpus"
+)
+
+// builtinSpec is a configuration with the built-in models.
+func builtinSpec(t *testing.T, docs string) corpus.Spec {
+	t.Helper()
+	cfg, err := config.Load(config.Source{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := cfg.Spec(index, docs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
+// damages are what a disk, or a hand, may do to a file: each gives the new bytes, nil for none.
+var damages = map[string]func(raw []byte) []byte{
+	"empty":   func([]byte) []byte { return []byte{} },
+	"zeroed":  func(raw []byte) []byte { return make([]byte, len(raw)) },
+	"cut":     func(raw []byte) []byte { return raw[:len(raw)/2] },
+	"rubbish": func(raw []byte) []byte { return []byte(strings.Repeat("rubbish ", len(raw)/8+1)) },
+	"removed": func([]byte) []byte { return nil },
+}
+
+// The stack starts on a damaged data directory, or says which file it is and the one step that mends it; after that
+// step it starts. It answers from what was published, and builds.
+func TestADamagedFileOfTheDataDirectoryIsMendedOrNamed(t *testing.T) {
+	data, docs := filepath.Join(t.TempDir(), "data"), &recording{docs: t.TempDir()}
+	docs.documents(t, 10)
+	spec := builtinSpec(t, docs.docs)
+	p := start(t, data)
+	if _, err := p.build(spec, "g1"); err != nil {
+		t.Fatal(err)
+	}
+	p.kill()
+	docs.documents(t, 12)
+	for _, c := range []struct {
+		file, damage string
+		away         []string // what it says is to be moved away before it starts
+	}{
+		{"dev.json", "zeroed", nil},
+		{"temporal.version", "zeroed", nil},
+		{"temporal.version", "rubbish", []string{"temporal.db", "temporal.version"}},
+		{"temporal.db", "empty", []string{"temporal.db"}},
+		{"temporal.db", "zeroed", []string{"temporal.db"}},
+		{"temporal.db", "cut", []string{"temporal.db"}},
+		{"temporal.db", "rubbish", []string{"temporal.db"}},
+		{"temporal.db", "removed", nil},
+		{"classes.bolt.runs", "zeroed", nil},
+		{"classes.bolt.runs", "cut", nil},
+	} {
+		t.Run(c.file+" "+c.damage, func(t *testing.T) {
+			folder := filepath.Join(t.TempDir(), "data")
+			if out, err := exec.Command("cp", "-r", data, folder).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			if err := harm(filepath.Join(folder, c.file), damages[c.damage]); err != nil {
+				t.Fatal(err)
+			}
+			p, said := try(t, folder)
+			if (p == nil) != (c.away != nil) {
+				t.Fatalf("it said %q", said)
+			}
+			if p == nil {
+				if step := "move " + strings.Join(c.away, " and ") + " away"; !strings.Contains(said, step) ||
+					!strings.Contains(said, filepath.Join(folder, "temporal.db")) {
+					t.Errorf("it does not say %q: %s", step, said)
+				}
+				for _, file := range c.away {
+					if err := os.Remove(filepath.Join(folder, file)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				p = start(t, folder)
+			}
+			if err := p.answers(); err != nil {
+				t.Error(err)
+			}
+			if c.file == "temporal.db" && c.damage == "removed" {
+				if _, err := p.build(spec, "g2"); err != nil {
+					t.Error(err)
+				}
+			}
+			p.kill()
+		})
+	}
+}
+
+func harm(path string, damage func([]byte) []byte) error {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if raw = damage(raw); raw == nil {
+		return os.Remove(path)
+	}
+	return os.WriteFile(path, raw, 0o600)
+}

@@ -1,0 +1,344 @@
+// Package powerloss_test plays a record of what the embedded stack wrote into fresh folders, cut at every sync, with
+// what a disk may have lost: the stack must start on each, answer from what was published, and go on.
+package powerloss_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver of the embedded Temporal
+
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/store/boltfile"
+)
+
+// everyCut makes the test look at each cut, and start the stack on many.
+var everyCut = os.Getenv("UNWEAVER_TEST_EVERY_CUT") != ""
+
+// transaction is how many records the transaction that is being written may hold: it is not acknowledged yet.
+const transaction = 10
+
+// replay walks through a recording and looks at the disk at its cuts.
+type replay struct {
+	t      *testing.T
+	rec    *recording
+	random *rand.Rand
+	kinds  map[string]*tally
+	acked  int64 // of Temporal's records, by the last sync of its log
+	cuts   int
+	failed int
+}
+
+// every tells which cut of a kind is looked at where not each is.
+var every = map[string]int{"temporal.db": 20, "bolt files": 20, "data directory": 1, "artifacts, vectors, cache": 4}
+
+type tally struct {
+	took         time.Duration
+	cuts, checks int
+	lag          int64 // of Temporal's records, strict behind all
+}
+
+// model replays a recording and calls cut at every sync that returned.
+func (r *recording) model(t *testing.T, cut func(d *disk, name string, file *node, at time.Time) error) *disk {
+	t.Helper()
+	d := newDisk(r.base)
+	tmp := newFolder("tmp")
+	d.top.names["tmp"], d.top.durable["tmp"] = tmp, tmp
+	if cut != nil {
+		d.cut = func(name string, file *node, at time.Time) error { return cut(d, name, file, at) }
+	}
+	if err := readFile(r.trace, d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// part is what of a data directory a synced file belongs to.
+func part(file *node, d *disk) string {
+	switch {
+	case strings.HasPrefix(file.name, "temporal.db"):
+		return "temporal.db"
+	case strings.HasPrefix(file.name, "classes.bolt"):
+		return "bolt files"
+	case file == d.top.names["data"]:
+		return "data directory"
+	}
+	return "artifacts, vectors, cache"
+}
+
+// Every sync of two builds is a cut, and at each a disk may have kept what syncs cover, all, or something between.
+func TestNoLossOfPowerTakesBackWhatWasAcknowledged(t *testing.T) {
+	rec := record(t)
+	t.Logf("recorded: the second build took %.1f s below strace", rec.seconds)
+	begin := time.Now()
+	same(t, rec, rec.model(t, nil))
+	t.Logf("the record is what the disk holds: %.1f s", time.Since(begin).Seconds())
+	run := &replay{
+		t: t, rec: rec, random: rand.New(rand.NewPCG(2026, 11)), kinds: map[string]*tally{},
+	}
+	begin = time.Now()
+	rec.model(t, run.stores)
+	t.Logf("%d cuts, looked at in %.1f s", run.cuts, time.Since(begin).Seconds())
+	for kind, n := range run.kinds {
+		t.Logf("%-26s %5d cuts, %5d states checked in %.1f s, records behind at most %d",
+			kind, n.cuts, n.checks, n.took.Seconds(), n.lag)
+		if n.lag > transaction {
+			t.Errorf("%s: syncs cover %d records less than Temporal wrote, which is no single transaction", kind, n.lag)
+		}
+	}
+	if run.cuts < 300 || run.kinds["artifacts, vectors, cache"].checks < 60 || run.kinds["temporal.db"].checks < 60 {
+		t.Errorf("the record has few cuts: %d", run.cuts)
+	}
+	run.samples()
+}
+
+// same makes sure that the model is what the disk really holds at the end.
+func same(t *testing.T, rec *recording, d *disk) {
+	t.Helper()
+	tree := left(d.top.names["data"], all, nil)
+	n := 0
+	err := filepath.WalkDir(filepath.Join(rec.base, "data"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || strings.HasSuffix(path, "-shm") {
+			return err
+		}
+		rel, err := filepath.Rel(filepath.Join(rec.base, "data"), path)
+		if err != nil {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		kept, ok := tree[rel]
+		if n++; err == nil && (!ok || !bytes.Equal(kept.raw, raw)) {
+			t.Errorf("%s: the record says %d bytes, the disk has %d others", rel, len(kept.raw), len(raw))
+		}
+		return err
+	})
+	if err != nil || n < 40 {
+		t.Errorf("%d files, %v", n, err)
+	}
+}
+
+// stores looks at a cut at the level of the stores that the synced file belongs to.
+func (r *replay) stores(d *disk, _ string, file *node, at time.Time) error {
+	data := d.top.names["data"]
+	if data == nil || r.failed > 20 {
+		return nil
+	}
+	r.cuts++
+	kind := part(file, d)
+	n := r.kinds[kind]
+	if n == nil {
+		n = &tally{}
+		r.kinds[kind] = n
+	}
+	n.cuts++
+	if !everyCut && n.cuts%every[kind] != 0 {
+		return nil
+	}
+	begin := time.Now()
+	defer func() { n.took += time.Since(begin) }()
+	var clocks [3]int64
+	for _, v := range []variant{all, strict, scattered} {
+		tree := left(d.top, v, r.random)
+		folder, err := os.MkdirTemp(scratch(), "unweaver-cut-")
+		if err != nil {
+			return err
+		}
+		name := fmt.Sprintf("cut %d (%s of %s, %s)", r.cuts, kind, file.name, v)
+		if kind == "temporal.db" || kind == "data directory" || n.cuts%20 == 0 {
+			clock, err := temporal(folder, tree)
+			if clocks[v] = clock; err == nil && v == all && kind == "temporal.db" {
+				r.acked = max(r.acked, clock)
+			}
+			if err == nil && clock < r.acked {
+				err = fmt.Errorf("Temporal had acknowledged %d records, %d are left", r.acked, clock)
+			}
+			r.check(name, err)
+			n.lag = max(n.lag, clocks[all]-clock)
+		}
+		if kind == "bolt files" || kind == "data directory" || n.cuts%100 == 0 {
+			r.check(name, bolts(folder, tree))
+		}
+		if kind != "temporal.db" && kind != "bolt files" {
+			r.check(name, whole(tree))
+			r.check(name, r.published(tree, at))
+		}
+		n.checks++
+		if err := os.RemoveAll(folder); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *replay) check(name string, err error) {
+	if err != nil {
+		r.failed++
+		r.t.Errorf("%s: %v", name, err)
+	}
+}
+
+// temporal lets SQLite recover what is left of its file; it gives the number of records that Temporal has written.
+func temporal(folder string, tree map[string]leaf) (int64, error) {
+	if _, ok := tree["data/temporal.db"]; !ok {
+		return 0, nil // it had no name yet
+	}
+	err := put(folder, tree, func(path string) bool { return strings.HasPrefix(path, "data/temporal.db") })
+	if err != nil {
+		return 0, err
+	}
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(folder, "data/temporal.db")+"?mode=rw")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = db.Close() }()
+	var verdict string
+	if err := db.QueryRow("PRAGMA integrity_check").Scan(&verdict); err != nil || verdict != "ok" {
+		return 0, fmt.Errorf("SQLite says %q: %w", verdict, err)
+	}
+	var clock int64
+	err = db.QueryRow(`SELECT (SELECT count(*) FROM history_node) +
+		(SELECT coalesce(sum(db_record_version), 0) FROM executions)`).Scan(&clock)
+	return clock, err
+}
+
+func bolts(folder string, tree map[string]leaf) error {
+	for _, name := range []string{"data/classes.bolt", "data/classes.bolt.runs"} {
+		if _, ok := tree[name]; !ok {
+			continue
+		}
+		if err := put(folder, tree, func(path string) bool { return path == name }); err != nil {
+			return err
+		}
+		db, err := boltfile.Open(filepath.Join(folder, name))
+		if err != nil {
+			return err
+		}
+		if err := db.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// whole tells whether each file that has its final name has its whole content.
+func whole(tree map[string]leaf) error {
+	for path, kept := range tree {
+		folder, name := filepath.Split(strings.TrimPrefix(path, "data/"))
+		store, _, _ := strings.Cut(folder, "/")
+		switch {
+		case kept.node.folder || strings.Contains(folder, "/.tmp/") || strings.HasSuffix(name, ".tmp"):
+		case store == "artifacts" || store == "vectors":
+			if !bytes.Equal(kept.raw, kept.node.seen) {
+				return fmt.Errorf("%s has %d of %d bytes", path, len(kept.raw), len(kept.node.seen))
+			}
+		case store == "cache" && !strings.HasPrefix(name, ".in-"):
+			if sum := sha256.Sum256(kept.raw); hex.EncodeToString(sum[:]) != name {
+				return fmt.Errorf("%s is torn", path)
+			}
+		}
+	}
+	return nil
+}
+
+// published tells whether the artifact store has its name and every segment of the generation that it must serve.
+func (r *replay) published(tree map[string]leaf, at time.Time) error {
+	store, ctx := memory.New(), r.t.Context()
+	for path, kept := range tree {
+		key, ok := strings.CutPrefix(path, "data/artifacts/")
+		if !ok || kept.node.folder || key != "store.json" && !strings.HasPrefix(key, index+"/") {
+			continue
+		}
+		if _, err := blob.Write(ctx, store, key, kept.raw, blob.Cond{}); err != nil {
+			return err
+		}
+	}
+	if _, ok := tree["data/artifacts/store.json"]; ok {
+		if _, err := artifact.StoreID(ctx, store); err != nil {
+			return err
+		}
+	}
+	pointer, err := complete(store)
+	if err == nil && at.After(r.rec.firstAt) && pointer != "g1" && pointer != "g2" ||
+		err == nil && at.After(r.rec.secondAt) && pointer != "g2" {
+		err = fmt.Errorf("%q is served", pointer)
+	}
+	return err
+}
+
+// complete reads every segment that the current generation names, and gives its name.
+func complete(store blob.Store) (string, error) {
+	ctx := context.Background()
+	x := artifact.Index{Store: store, Name: index}
+	pointer, _, err := x.Current(ctx)
+	if err != nil || pointer.Manifest == "" {
+		return "", err
+	}
+	manifest, err := x.Manifest(ctx, pointer.Manifest)
+	if err != nil {
+		return "", err
+	}
+	raw, err := json.Marshal(manifest.Segments)
+	if err != nil {
+		return "", err
+	}
+	var tree any
+	if err := json.Unmarshal(raw, &tree); err != nil {
+		return "", err
+	}
+	named := segments(tree)
+	if len(named) < 3 {
+		return "", fmt.Errorf("the manifest names %d segments", len(named))
+	}
+	for _, sha := range named {
+		raw, _, err := blob.Read(ctx, store, x.SegmentKey(sha))
+		if sum := sha256.Sum256(raw); err == nil && hex.EncodeToString(sum[:]) != sha {
+			err = errors.New("its content differs")
+		}
+		if err != nil {
+			return "", fmt.Errorf("segment %s of %s: %w", sha, pointer.Generation, err)
+		}
+	}
+	return pointer.Generation, nil
+}
+
+// segments finds every content address in a manifest.
+func segments(value any) []string {
+	var out []string
+	switch value := value.(type) {
+	case map[string]any:
+		if sha, ok := value["sha256"].(string); ok && sha != "" {
+			out = append(out, sha)
+		}
+		for _, below := range value {
+			out = append(out, segments(below)...)
+		}
+	case []any:
+		for _, below := range value {
+			out = append(out, segments(below)...)
+		}
+	}
+	return out
+}
+
+// scratch is memory where there is some: what is written there need not be durable.
+func scratch() string {
+	if st, err := os.Stat("/dev/shm"); err == nil && st.IsDir() {
+		return "/dev/shm"
+	}
+	return os.TempDir()
+}

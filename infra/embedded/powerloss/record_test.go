@@ -1,0 +1,264 @@
+package powerloss_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/model/modeltest"
+	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/ops/admin"
+	"github.com/unweaver/unweaver/starter/cli"
+)
+
+const (
+	index  = "p"
+	sample = "../../../testdata/musique"
+	flight = 4                     // calls in flight at most
+	slow   = 25 * time.Millisecond // a model's answer
+)
+
+// process is the embedded stack as a process.
+type process struct {
+	t    *testing.T
+	data string
+	cmd  *exec.Cmd
+	ends chan struct{} // closed when it has ended
+	dev  cli.Dev
+}
+
+// start starts the stack, below a tracer or not, and fails with what it printed.
+func start(t *testing.T, data string, before ...string) *process {
+	t.Helper()
+	p, said := try(t, data, before...)
+	if p == nil {
+		t.Fatalf("the stack did not start: %s", said)
+	}
+	return p
+}
+
+// try starts the stack, or gives its last words where it ends by itself.
+func try(t *testing.T, data string, before ...string) (*process, string) {
+	t.Helper()
+	bin := os.Getenv("UNWEAVER_TEST_BIN")
+	if bin == "" {
+		t.Skip("UNWEAVER_TEST_BIN is not set: run this by make test")
+	}
+	command := append(before, filepath.Join(bin, "unweaver-dev"), "dev", "--data-dir", data,
+		"--temporal-port", "0", "--http-port", "0")
+	p := &process{t: t, data: data, cmd: exec.Command(command[0], command[1:]...)}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var out strings.Builder
+	p.cmd.Stdout, p.cmd.Stderr = &out, &out
+	p.cmd.Env = append(os.Environ(), "E2E_KEY=e2e")
+	if len(before) > 0 {
+		p.cmd.Env = append(p.cmd.Env, "TMPDIR="+filepath.Join(filepath.Dir(data), "tmp"))
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.ends = make(chan struct{})
+	go func() { _ = p.cmd.Wait(); close(p.ends) }()
+	t.Cleanup(p.kill)
+	for range 1200 {
+		if dev, ok := cli.ReadDev(data); ok && (len(before) > 0 || dev.PID == p.cmd.Process.Pid) {
+			p.dev = dev
+			return p, ""
+		}
+		select {
+		case <-p.ends:
+			return nil, out.String()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	t.Fatal("the stack was not ready in 60 s")
+	return nil, ""
+}
+
+// kill ends the process and waits until nothing of it is left.
+func (p *process) kill() {
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	<-p.ends
+}
+
+func (p *process) control() ops.Control { return &admin.Client{Base: p.dev.HTTP, Token: p.dev.Token} }
+
+// ended follows a run to its end.
+func (p *process) ended(run string) (ops.Status, error) {
+	var last ops.Status
+	var err error
+	for begin := time.Now(); time.Since(begin) < 90*time.Second; time.Sleep(30 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(p.t.Context(), 10*time.Second)
+		var status ops.Status
+		status, err = p.control().Status(ctx, run)
+		cancel()
+		if err == nil {
+			last = status
+		}
+		if err == nil && (corpus.Terminal(status.Status) || status.Status == corpus.StatusPaused) {
+			return status, nil
+		}
+	}
+	return last, fmt.Errorf("%s did not end: %s %v", run, last.Status, err)
+}
+
+// build indexes the corpus. A run that has just ended may still have the lease.
+func (p *process) build(spec corpus.Spec, generation string) (status ops.Status, err error) {
+	for range 10 {
+		run, err := p.control().Index(p.t.Context(), ops.IndexRequest{Spec: spec, Generation: generation})
+		if err != nil {
+			return ops.Status{}, err
+		}
+		if status, err = p.ended(run.Run); err != nil || status.Reason != "lease_held" {
+			break
+		}
+		time.Sleep(time.Second)
+	}
+	if err == nil && status.Status != corpus.StatusCompleted {
+		err = fmt.Errorf("%s is %s: %s %s %v", generation, status.Status, status.Reason, status.Detail, status.Problems)
+	}
+	return status, err
+}
+
+// asked is the model server's memory of when it was asked for what.
+type asked struct {
+	mu    sync.Mutex
+	texts map[string]time.Time // task and text -> when it was first answered
+}
+
+func (a *asked) script(seen modeltest.Seen) modeltest.Injection {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	key := seen.Task + "\x00" + seen.Text
+	if _, ok := a.texts[key]; !ok {
+		a.texts[key] = time.Now().Add(slow)
+	}
+	return modeltest.Injection{Latency: slow}
+}
+
+// take gives what was asked for, and begins anew.
+func (a *asked) take() map[string]time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := a.texts
+	a.texts = map[string]time.Time{}
+	return out
+}
+
+// recording is a data directory's history: from nothing over a published generation to a second one.
+type recording struct {
+	base, trace, docs string
+	spec              corpus.Spec
+	first, second     ops.Status
+	firstAt, secondAt time.Time
+	paid              map[string]time.Time
+	seconds           float64 // of the second build
+	asked             *asked
+}
+
+// record runs the stack below strace through two builds, and ends it.
+func record(t *testing.T) *recording {
+	t.Helper()
+	if _, err := exec.LookPath("strace"); err != nil {
+		t.Skip("SKIPPED: the power-loss test needs strace, which is not here (Debian, Ubuntu: apt-get install strace)")
+	}
+	rec := &recording{base: t.TempDir(), docs: t.TempDir(), asked: &asked{texts: map[string]time.Time{}}}
+	rec.trace = filepath.Join(t.TempDir(), "trace")
+	server := modeltest.New(modeltest.Options{Script: rec.asked.script})
+	extractions := filepath.Join(sample, "extractions_desc.jsonl")
+	if err := server.Replay(filepath.Join(sample, "corpus.jsonl"), extractions); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Listen("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	rec.spec = specOf(t, rec.docs, server.URL)
+	rec.documents(t, 20)
+
+	if err := os.Mkdir(filepath.Join(rec.base, "tmp"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, filepath.Join(rec.base, "data"), "strace", "-f", "--seccomp-bpf", "-ttt", "-xx", "-s", "64000000",
+		"-e", recorded, "-e", "signal=none", "-o", rec.trace)
+	var err error
+	if rec.first, err = p.build(rec.spec, "g1"); err != nil {
+		t.Fatal(err)
+	}
+	rec.firstAt = time.Now()
+	rec.documents(t, 60)
+	rec.asked.take()
+	if rec.second, err = p.build(rec.spec, "g2"); err != nil {
+		t.Fatal(err)
+	}
+	rec.secondAt = time.Now()
+	rec.seconds = rec.secondAt.Sub(rec.firstAt).Seconds()
+	rec.paid = rec.asked.take()
+	if err := syscall.Kill(p.dev.PID, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-p.ends // strace writes what is left
+	return rec
+}
+
+// documents puts the first so many of the sample into the corpus.
+func (r *recording) documents(t *testing.T, n int) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(sample, "corpus.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(raw), "\n")
+	first := []byte(strings.Join(lines[:n], ""))
+	if err := os.WriteFile(filepath.Join(r.docs, "corpus.jsonl"), first, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func specOf(t *testing.T, docs, url string) corpus.Spec {
+	t.Helper()
+	cfg, err := config.Load(config.Source{Set: []string{
+		"models.chat.provider=openai", "models.chat.model=m", "models.chat.api_key_env=E2E_KEY",
+		"models.chat.base_url=" + url,
+		"models.embedding.provider=openai", "models.embedding.model=e", "models.embedding.api_key_env=E2E_KEY",
+		"models.embedding.base_url=" + url,
+		fmt.Sprintf("models.limits.concurrency=%d", flight), "indexes." + index + ".chunking.strategy=document",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := cfg.Spec(index, docs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
+// answers tells whether a query finds something.
+func (p *process) answers() error {
+	body := strings.NewReader(`{"query":"journal of psychotherapy"}`)
+	url := p.dev.HTTP + "/v1/indexes/" + index + "/query"
+	request, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, url, body)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("a query got %s", response.Status)
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package powerloss_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+)
+
+// samples starts the stack on what is left at some cuts of the second build.
+func (r *replay) samples() {
+	count := 8
+	if everyCut {
+		count = 60
+	}
+	number, during := 0, 0
+	r.rec.model(r.t, func(_ *disk, _ string, _ *node, at time.Time) error {
+		if at.After(r.rec.firstAt) && at.Before(r.rec.secondAt) {
+			during++
+		}
+		return nil
+	})
+	variants := []variant{strict, scattered, strict, all}
+	taken := 0
+	r.rec.model(r.t, func(d *disk, _ string, file *node, at time.Time) error {
+		if !at.After(r.rec.firstAt) || !at.Before(r.rec.secondAt) {
+			return nil
+		}
+		number++
+		if number*count < (taken+1)*during-during/2 || taken == count {
+			return nil
+		}
+		v := variants[taken%len(variants)]
+		taken++
+		tree := left(d.top, v, r.random)
+		r.t.Run(fmt.Sprintf("the stack on cut %d of %d, %s", number, during, v), func(t *testing.T) {
+			r.stack(t, tree, file.name, at)
+		})
+		return nil
+	})
+}
+
+func (r *replay) stack(t *testing.T, tree map[string]leaf, synced string, at time.Time) {
+	folder := t.TempDir()
+	if err := put(folder, tree, func(path string) bool { return strings.HasPrefix(path, "data/") }); err != nil {
+		t.Fatal(err)
+	}
+	r.rec.asked.take()
+	begin := time.Now()
+	p := start(t, filepath.Join(folder, "data"))
+	started := time.Since(begin)
+	generations, err := p.control().Generations(t.Context(), index)
+	if err != nil || len(generations) == 0 {
+		t.Errorf("generations: %v, %v", generations, err)
+	}
+	if err := p.answers(); err != nil {
+		t.Error(err)
+	}
+	how := "went on"
+	status, err := p.control().Status(t.Context(), index+"/g2")
+	if err != nil { // it had not begun when the power went
+		how = "was begun again"
+		if status, err = p.build(r.rec.spec, "g2"); err != nil {
+			t.Fatal(err)
+		}
+	} else if !corpus.Terminal(status.Status) {
+		if status, err = p.ended(index + "/g2"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := r.rec.second
+	if status.Status != corpus.StatusCompleted || status.ContentHash != want.ContentHash ||
+		status.TextHash != want.TextHash || status.VectorHash != want.VectorHash {
+		t.Errorf("%s: hashes %s %s %s, want %s %s %s", status.Status, status.ContentHash, status.TextHash,
+			status.VectorHash, want.ContentHash, want.TextHash, want.VectorHash)
+	}
+	if err := p.answers(); err != nil {
+		t.Error(err)
+	}
+	twice, paid := 0, 0
+	for text := range r.rec.asked.take() {
+		if answered, ok := r.rec.paid[text]; ok && answered.Before(at) && !strings.HasPrefix(text, "answer") {
+			twice++
+		}
+	}
+	for _, answered := range r.rec.paid {
+		if answered.Before(at) {
+			paid++
+		}
+	}
+	t.Logf("synced %s, %.1f s in: started in %.1f s, the build %s, done after %.1f s; of %d answers %d were paid twice",
+		synced, at.Sub(r.rec.firstAt).Seconds(), started.Seconds(), how, time.Since(begin).Seconds(), paid, twice)
+	if twice > flight {
+		t.Errorf("%d answers were paid twice, %d were in flight at most", twice, flight)
+	}
+	p.kill()
+}
