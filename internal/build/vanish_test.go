@@ -1,0 +1,273 @@
+package build_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+)
+
+// essay is a text of about so many chunks of 60 tokens.
+func essay(topic string, chunks int) string {
+	var text strings.Builder
+	for i := range chunks {
+		fmt.Fprintf(&text, "Harbour %s was surveyed by Carla Ruiz in year %d. Salt, tin and rye left Port %s-%d for Lake "+
+			"Verin on %d barges, each with a crew of nine. The ledger of that year names every captain and cargo.\n\n",
+			topic, 1700+i, topic, i, i+3)
+	}
+	return text.String()
+}
+
+func zipped(t *testing.T, text string) string {
+	t.Helper()
+	var out bytes.Buffer
+	writer := gzip.NewWriter(&out)
+	if _, err := writer.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func (s *site) remove(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if err := os.RemoveAll(filepath.Join(s.corpus, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// served reads the documents of the generation that is served, or of another by its manifest.
+func (s *site) served(t *testing.T, manifest *corpus.Manifest) map[string]rows.Document {
+	t.Helper()
+	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
+	all := map[string]rows.Document{}
+	for _, segment := range manifest.Segments.Documents {
+		for row, err := range artifact.ScanAll(t.Context(), s.Artifacts, index.SegmentKey(segment.SHA256)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if all[string(row.Key)], err = rows.DecodeDocument(row.Value); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return all
+}
+
+// built reads the manifest of the last night, be it published or held; nil where it built nothing.
+func (s *site) built(t *testing.T) *corpus.Manifest {
+	t.Helper()
+	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
+	ref, err := index.GenerationRef(t.Context(), fmt.Sprintf("g%03d", s.runs))
+	if fault.Is(err, fault.UnknownGen) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := index.Manifest(t.Context(), ref.Manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return manifest
+}
+
+func contents(documents map[string]rows.Document) (chunks, stale int) {
+	for _, document := range documents {
+		chunks += len(document.Chunks)
+		if document.Stale {
+			stale++
+		}
+	}
+	return chunks, stale
+}
+
+// small is forty files of about five chunks, large ten of forty, packed six objects of sixty rows, foldered three
+// folders of ten files.
+func small() map[string]string { return essays("%02d.md", 40, 5) }
+func large() map[string]string { return essays("%02d.md", 10, 40) }
+func foldered() map[string]string {
+	files := map[string]string{}
+	for _, folder := range []string{"a", "b", "c"} {
+		for name, text := range essays(folder+"/%02d.md", 10, 2) {
+			files[name] = text
+		}
+	}
+	return files
+}
+
+func essays(name string, files, chunks int) map[string]string {
+	all := map[string]string{}
+	for i := range files {
+		key := fmt.Sprintf(name, i)
+		all[key] = "# About " + key + "\n\n" + essay(key, chunks)
+	}
+	return all
+}
+
+func packedRows(object, rows int) string {
+	var text strings.Builder
+	for i := range rows {
+		fmt.Fprintf(&text, `{"id":"%d-%d","title":"Row %d","text":"Barge %d-%d carried rye to Tolmin for Ana Verk."}`+"\n",
+			object, i, i, object, i)
+	}
+	return text.String()
+}
+
+func packed(t *testing.T) map[string]string {
+	files := map[string]string{}
+	for i := range 6 {
+		files[fmt.Sprintf("rows-%d.jsonl.gz", i)] = zipped(t, packedRows(i, 60))
+	}
+	return files
+}
+
+// What may happen to a corpus between two nights, and what comes of it. Nothing that was served is lost without a word:
+// it is kept, or the night is held, or somebody removed it.
+func TestWhatIsLostIsHeldOrKeptAndTold(t *testing.T) {
+	rubbish := "\x7fELF\x00\x00\x01" + strings.Repeat("\x00\x02\xff", 4000)
+	all := func(from, to int, content string) func(*testing.T, *site) {
+		return func(t *testing.T, s *site) {
+			files := map[string]string{}
+			for i := from; i < to; i++ {
+				files[fmt.Sprintf("%02d.md", i)] = content
+			}
+			s.write(t, files)
+		}
+	}
+	table := []struct {
+		what   string
+		files  map[string]string
+		change func(*testing.T, *site)
+		status string
+		reason string
+		failed int64 // documents
+		stale  int
+		kept   bool // every chunk of the parent is in what was built
+	}{
+		{"nothing", small(), func(*testing.T, *site) {}, corpus.StatusCompleted, "", 0, 0, true},
+		{"35 of 40 files truncated to 0 bytes", small(), all(0, 35, ""), corpus.StatusHeld, "failure_budget", 35, 35, true},
+		{"4 of 40 files truncated to 0 bytes", small(), all(0, 4, ""), corpus.StatusErrors, "", 4, 4, true},
+		{"5 of 10 large files are rubbish", large(), all(0, 5, rubbish), corpus.StatusHeld, "failure_budget", 5, 5, true},
+		{"1 of 10 large files is rubbish", large(), all(0, 1, rubbish), corpus.StatusErrors, "", 1, 1, true},
+		{
+			"1 of 6 .jsonl.gz truncated (its 60 of 360 rows)", packed(t), func(t *testing.T, s *site) {
+				raw := packed(t)["rows-3.jsonl.gz"]
+				s.write(t, map[string]string{"rows-3.jsonl.gz": raw[:len(raw)/3]})
+			}, corpus.StatusHeld, "failure_budget", -1, -1, true,
+		},
+		{
+			"1 of 6 .jsonl.gz is rubbish", packed(t), func(t *testing.T, s *site) {
+				s.write(t, map[string]string{"rows-3.jsonl.gz": rubbish})
+			}, corpus.StatusHeld, "failure_budget", 60, 60, true,
+		},
+		{
+			"the last 3 rows of a .jsonl are cut off in a line",
+			map[string]string{"rows.jsonl": packedRows(0, 50), "a.md": essay("a", 3)}, func(t *testing.T, s *site) {
+				text := packedRows(0, 47)
+				s.write(t, map[string]string{"rows.jsonl": text + `{"id":"0-47","title":"Ro`})
+			}, corpus.StatusErrors, "", 3, 3, true,
+		},
+		{
+			"a folder with a third of the files renamed", foldered(), func(t *testing.T, s *site) {
+				if err := os.Rename(filepath.Join(s.corpus, "b"), filepath.Join(s.corpus, "z")); err != nil {
+					t.Fatal(err)
+				}
+			}, corpus.StatusCompleted, "", 0, 0, false,
+		},
+		{
+			"every .jsonl.gz renamed", packed(t), func(t *testing.T, s *site) {
+				for i := range 6 {
+					name := filepath.Join(s.corpus, fmt.Sprintf("rows-%d.jsonl.gz", i))
+					if err := os.Rename(name, name[:len(name)-len(".jsonl.gz")]+"-v2.jsonl.gz"); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}, corpus.StatusCompleted, "", 0, 0, false,
+		},
+		{
+			"every file copied anew (other ETags, the same bytes)", small(), func(t *testing.T, s *site) {
+				s.remove(t, ".")
+				s.write(t, small())
+			}, corpus.StatusCompleted, "", 0, 0, true,
+		},
+		{
+			"a third of the files deleted", foldered(), func(t *testing.T, s *site) { s.remove(t, "b") },
+			corpus.StatusHeld, "mass_deletion", 0, 0, true,
+		},
+		{
+			"4 of 40 files deleted", small(), func(t *testing.T, s *site) {
+				s.remove(t, "00.md", "01.md", "02.md", "03.md")
+			}, corpus.StatusCompleted, "", 0, 0, false,
+		},
+		{
+			"a new file that is rubbish", small(), func(t *testing.T, s *site) {
+				s.write(t, map[string]string{"new.md": rubbish})
+			}, corpus.StatusErrors, "", 1, 0, true,
+		},
+		{
+			"a new file that is empty", small(), func(t *testing.T, s *site) {
+				s.write(t, map[string]string{"new.md": ""})
+			}, corpus.StatusCompleted, "", 0, 0, true,
+		},
+	}
+	var shown strings.Builder
+	shown.WriteString("\n| what happened to the corpus | run | chunks served before | in what was built | failed | stale |\n" +
+		"|---|---|---|---|---|---|\n")
+	for _, c := range table {
+		t.Run(c.what, func(t *testing.T) {
+			s := newSite(t, c.files)
+			s.spec.Chunking.MaxTokens = 60
+			first := s.night(t)
+			if first.published.Status != corpus.StatusCompleted {
+				t.Fatalf("%+v", first.published)
+			}
+			before := s.served(t, first.manifest)
+			c.change(t, s)
+			night := s.night(t)
+			report := s.report(t)
+			built := s.built(t)
+			if built == nil { // unchanged, or held before anything was built
+				built = night.manifest
+			}
+			after := s.served(t, built)
+			chunks, _ := contents(before)
+			now, stale := contents(after)
+			if report.Status != c.status || report.Reason != c.reason {
+				t.Errorf("%s (%s): %s", report.Status, report.Reason, report.Detail)
+			}
+			if c.failed >= 0 && (report.DocumentsFailed != c.failed || stale != c.stale) {
+				t.Errorf("%d failed, %d stale; want %d, %d", report.DocumentsFailed, stale, c.failed, c.stale)
+			}
+			if report.Stale != int64(stale) || built.Counts.Stale != int64(stale) {
+				t.Errorf("%d documents are stale, the report says %d", stale, report.Stale)
+			}
+			for key, old := range before {
+				if c.kept && fmt.Sprint(after[key].Chunks) != fmt.Sprint(old.Chunks) {
+					t.Errorf("%s had %d chunks and has %d", key, len(old.Chunks), len(after[key].Chunks))
+				}
+			}
+			if !c.kept && c.status == corpus.StatusCompleted && strings.Contains(c.what, "renamed") && now != chunks {
+				t.Errorf("%d chunks became %d", chunks, now)
+			}
+			name := report.Status
+			if report.Reason != "" {
+				name += " (" + report.Reason + ")"
+			}
+			fmt.Fprintf(&shown, "| %s | %s | %d | %d | %d | %d |\n", c.what, name, chunks, now, report.DocumentsFailed, stale)
+		})
+	}
+	t.Log(shown.String())
+}
