@@ -19,7 +19,7 @@ type Plan struct {
 	Foreign      bool        `json:"foreign,omitempty"` // the parent is of another corpus
 	Epoch        int64       `json:"epoch"`
 	Plan         plan.Result `json:"plan"`
-	Repair       bool        `json:"repair,omitempty"` // a store lost its memory: everything live is verified and rewritten
+	Repair       bool        `json:"repair,omitempty"` // a store lost its memory: what is live is verified and rewritten
 	Held         string      `json:"held,omitempty"`   // gate that is known already
 	HeldDetail   string      `json:"held_detail,omitempty"`
 	Started      time.Time   `json:"started"`

@@ -3,6 +3,7 @@ package build_test
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
 // essay is a text of about so many chunks of 60 tokens.
@@ -30,8 +32,13 @@ func zipped(t *testing.T, text string) string {
 	t.Helper()
 	var out bytes.Buffer
 	writer := gzip.NewWriter(&out)
-	if _, err := writer.Write([]byte(text)); err != nil {
-		t.Fatal(err)
+	for _, line := range strings.SplitAfter(text, "\n") { // flushed, so that a cut file gives what lies before the cut
+		if _, err := writer.Write([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+		if err := writer.Flush(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := writer.Close(); err != nil {
 		t.Fatal(err)
@@ -94,10 +101,10 @@ func contents(documents map[string]rows.Document) (chunks, stale int) {
 	return chunks, stale
 }
 
-// small is forty files of about five chunks, large ten of forty, packed six objects of sixty rows, foldered three
+// small is forty files of four chunks, large ten of twenty-one, packed six objects of sixty rows, foldered three
 // folders of ten files.
-func small() map[string]string { return essays("%02d.md", 40, 5) }
-func large() map[string]string { return essays("%02d.md", 10, 40) }
+func small() map[string]string { return essays("%02d.md", 40, 3) }
+func large() map[string]string { return essays("%02d.md", 10, 20) }
 func foldered() map[string]string {
 	files := map[string]string{}
 	for _, folder := range []string{"a", "b", "c"} {
@@ -158,15 +165,21 @@ func TestWhatIsLostIsHeldOrKeptAndTold(t *testing.T) {
 		kept   bool // every chunk of the parent is in what was built
 	}{
 		{"nothing", small(), func(*testing.T, *site) {}, corpus.StatusCompleted, "", 0, 0, true},
-		{"35 of 40 files truncated to 0 bytes", small(), all(0, 35, ""), corpus.StatusHeld, "failure_budget", 35, 35, true},
+		{
+			"35 of 40 files truncated to 0 bytes", small(), all(0, 35, ""),
+			corpus.StatusHeld, "failure_budget", 35, 35, true,
+		},
 		{"4 of 40 files truncated to 0 bytes", small(), all(0, 4, ""), corpus.StatusErrors, "", 4, 4, true},
-		{"5 of 10 large files are rubbish", large(), all(0, 5, rubbish), corpus.StatusHeld, "failure_budget", 5, 5, true},
+		{
+			"5 of 10 large files are rubbish", large(), all(0, 5, rubbish),
+			corpus.StatusHeld, "failure_budget", 5, 5, true,
+		},
 		{"1 of 10 large files is rubbish", large(), all(0, 1, rubbish), corpus.StatusErrors, "", 1, 1, true},
 		{
-			"1 of 6 .jsonl.gz truncated (its 60 of 360 rows)", packed(t), func(t *testing.T, s *site) {
+			"1 of 6 .jsonl.gz truncated (60 of 360 rows, 2/3 behind the cut)", packed(t), func(t *testing.T, s *site) {
 				raw := packed(t)["rows-3.jsonl.gz"]
 				s.write(t, map[string]string{"rows-3.jsonl.gz": raw[:len(raw)/3]})
-			}, corpus.StatusHeld, "failure_budget", -1, -1, true,
+			}, corpus.StatusHeld, "failure_budget", 41, 41, true,
 		},
 		{
 			"1 of 6 .jsonl.gz is rubbish", packed(t), func(t *testing.T, s *site) {
@@ -248,7 +261,7 @@ func TestWhatIsLostIsHeldOrKeptAndTold(t *testing.T) {
 			if report.Status != c.status || report.Reason != c.reason {
 				t.Errorf("%s (%s): %s", report.Status, report.Reason, report.Detail)
 			}
-			if c.failed >= 0 && (report.DocumentsFailed != c.failed || stale != c.stale) {
+			if report.DocumentsFailed != c.failed || stale != c.stale {
 				t.Errorf("%d failed, %d stale; want %d, %d", report.DocumentsFailed, stale, c.failed, c.stale)
 			}
 			if report.Stale != int64(stale) || built.Counts.Stale != int64(stale) {
@@ -270,4 +283,134 @@ func TestWhatIsLostIsHeldOrKeptAndTold(t *testing.T) {
 		})
 	}
 	t.Log(shown.String())
+}
+
+// A document that breaks costs nothing while it is broken: the generation has the hashes that it had, nothing is written
+// to the stores, and unchanged nights write nothing at all and say so every time.
+func TestAStaleDocumentStandsAndHealsAndCostsNothing(t *testing.T) {
+	s := newSite(t, sample(12))
+	first := s.night(t)
+	s.write(t, map[string]string{"place-003.md": ""})
+	night := s.night(t)
+	report := s.report(t)
+	if night.published.Status != corpus.StatusErrors || night.manifest.Hashes != first.manifest.Hashes ||
+		report.Written.Records+report.Written.Rows != 0 || report.Stale != 1 || report.DocumentsFailed != 1 {
+		t.Fatalf("%+v, hashes equal: %v, written %+v, stale %d", night.published,
+			night.manifest.Hashes == first.manifest.Hashes, report.Written, report.Stale)
+	}
+	for range 2 {
+		again := s.night(t)
+		report := s.report(t)
+		if !again.planned.Unchanged || again.planned.Status != corpus.StatusErrors || report.Stale != 1 ||
+			report.Written != (corpus.Written{}) || report.DocumentsFailed != 1 || len(report.Problems) != 1 {
+			t.Errorf("%+v, %+v", again.planned, report)
+		}
+		list, _, err := blob.Read(t.Context(), s.Artifacts, report.ProblemsPath)
+		if err != nil || !strings.Contains(string(list), `"standing":true`) ||
+			!strings.Contains(string(list), "empty_document") {
+			t.Errorf("%s, %v", list, err)
+		}
+	}
+	s.write(t, map[string]string{"other.md": "# Other\n\nTin from Tolmin.\n"})
+	if other := s.night(t); other.published.Status != corpus.StatusErrors || s.report(t).Stale != 1 ||
+		other.manifest.Counts.Documents != 12 || len(s.served(t, other.manifest)["place-003.md"].Chunks) == 0 {
+		t.Errorf("a night on which something else changes: %+v", other.manifest.Counts)
+	}
+	s.write(t, map[string]string{"place-003.md": "# Harbour 3\n\nPort Alma 3 was rebuilt by Ivo Kralj.\n"})
+	healed := s.night(t)
+	if row := s.served(t, healed.manifest)["place-003.md"]; row.Stale || row.Problem != "" ||
+		healed.published.Status != corpus.StatusCompleted || healed.manifest.Counts.Stale != 0 {
+		t.Errorf("healed: %+v, %+v", row, healed.published)
+	}
+}
+
+// Whoever wants a document to be empty removes it; then it is gone like any other, and may come back empty.
+func TestAStaleDocumentThatIsRemovedIsGone(t *testing.T) {
+	s := newSite(t, sample(12))
+	s.night(t)
+	s.write(t, map[string]string{"place-003.md": ""})
+	s.night(t)
+	s.remove(t, "place-003.md")
+	night := s.night(t)
+	if _, there := s.served(t, night.manifest)["place-003.md"]; there || night.published.Status != corpus.StatusCompleted ||
+		s.report(t).Diff.Removed != 1 {
+		t.Fatalf("there %v, %+v, %+v", there, night.published, s.report(t).Diff)
+	}
+	s.write(t, map[string]string{"place-003.md": ""})
+	s.night(t)
+	if report := s.report(t); report.DocumentsFailed != 0 || report.Stale != 0 || report.Status != corpus.StatusCompleted {
+		t.Errorf("empty from now on: %+v", report)
+	}
+}
+
+// A corpus that goes to and fro between two states comes to the same two generations again and again.
+func TestACorpusThatFlapsBetweenTwoStatesLosesAndPaysNothing(t *testing.T) {
+	other := map[string]string{
+		"place-001.md": "", "place-002.md": "# Harbour 2\n\nPort Alma 2 was sold to Ana Verk.\n",
+		"rows.jsonl": `{"id":"1","text":"Tin of Tolmin."}` + "\n" + `{"id":"2","te`,
+	}
+	good := map[string]string{
+		"place-001.md": sample(12)["place-001.md"], "place-002.md": sample(12)["place-002.md"],
+		"rows.jsonl": `{"id":"1","text":"Tin of Tolmin."}` + "\n" + `{"id":"2","text":"Salt of Lake Verin."}` + "\n",
+	}
+	s := newSite(t, sample(12))
+	s.write(t, good)
+	hashes := [2]corpus.Hashes{s.night(t).manifest.Hashes}
+	for night := range 6 {
+		state := (night + 1) % 2
+		s.write(t, []map[string]string{good, other}[state])
+		out := s.night(t)
+		report := s.report(t)
+		if hashes[state] == (corpus.Hashes{}) {
+			hashes[state] = out.manifest.Hashes
+		}
+		want := int64(2 * state)
+		if out.manifest.Hashes != hashes[state] || report.Stale != want || out.manifest.Counts.Stale != want ||
+			len(s.served(t, out.manifest)) != 14 {
+			t.Errorf("night %d: %+v, stale %d", night, out.manifest.Counts, report.Stale)
+		}
+		for key, document := range s.served(t, out.manifest) {
+			if len(document.Chunks) == 0 {
+				t.Errorf("night %d: %s is lost", night, key)
+			}
+		}
+	}
+}
+
+// A document that is saved after it was planned is published as it was saved, in the same night.
+func TestADocumentThatIsSavedDuringTheBuildIsPublishedAsItIs(t *testing.T) {
+	s := newSite(t, sample(12))
+	s.night(t)
+	s.write(t, map[string]string{"place-004.md": "# Harbour 4\n\nA first draft about Port Alma 4.\n"})
+	last := "# Harbour 4\n\nThe last word about Port Alma 4, by Carla Ruiz.\n"
+	s.before = func(stage string) {
+		if stage == "chunk" {
+			s.write(t, map[string]string{"place-004.md": last})
+			s.before = nil
+		}
+	}
+	night := s.night(t)
+	row := s.served(t, night.manifest)["place-004.md"]
+	if row.Version != corpus.Digest(sha256.Sum256([]byte(last))) || row.Problem != "" || row.Size != int64(len(last)) ||
+		night.published.Status != corpus.StatusCompleted {
+		t.Fatalf("%+v, %+v", row, night.published)
+	}
+	if again := s.night(t); !again.planned.Unchanged {
+		t.Errorf("the night after: %+v", again.planned)
+	}
+}
+
+// What another corpus had under the same keys is none of this one's.
+func TestNothingIsKeptWhereTheCorpusIsReplaced(t *testing.T) {
+	s := newSite(t, sample(12))
+	s.night(t)
+	s.corpus = t.TempDir()
+	s.spec.Corpus, s.spec.Gate.MaxRemoved, s.replace = s.corpus, 1, true
+	s.write(t, map[string]string{"place-001.md": "", "own.md": "# Own\n\nSalt of Lake Verin.\n"})
+	night := s.night(t)
+	documents := s.served(t, night.manifest)
+	if night.published.Status != corpus.StatusCompleted || len(documents) != 2 ||
+		len(documents["place-001.md"].Chunks) != 0 || night.manifest.Counts.Stale != 0 {
+		t.Errorf("%+v, %+v", night.published, documents)
+	}
 }

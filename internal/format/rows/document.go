@@ -42,12 +42,6 @@ func (x Document) Listed() corpus.Digest {
 	return x.Version
 }
 
-// Outlives tells whether what the document serves is not of the bytes that were found now and cannot be used. The
-// beginning of a document that breaks off is of its own bytes.
-func (x Document) Outlives(found corpus.Digest) bool {
-	return len(x.Chunks) > 0 && (x.Stale || x.Problem == "" || x.Version != found)
-}
-
 // A stale document has a version of its own, so that rows of corpora without any stay as they were.
 const staleVersion = 2
 

@@ -13,6 +13,7 @@ package chunk
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/unweaver/unweaver/internal/build/items"
@@ -138,7 +139,7 @@ func (b *builder) finish(ctx context.Context) (Result, error) {
 // document chunks one document. What is wrong with the document is recorded; what is wrong with a store is returned.
 func (b *builder) document(ctx context.Context, key string, plan rows.Plan) error {
 	if plan.Problem != "" { // plan found it, and told of it
-		return b.unusable(ctx, key, &draft{plan: plan}, nil)
+		return b.unusable(ctx, key, plan, nil)
 	}
 	d := &draft{plan: plan}
 	defer d.cuts.Close()
@@ -157,53 +158,43 @@ func (b *builder) document(ctx context.Context, key string, plan rows.Plan) erro
 		code != fault.NotFound {
 		return err
 	}
-	return b.unusable(ctx, key, d, err)
+	return b.unusable(ctx, key, d.plan, err)
 }
 
-// unusable enters a document that has a problem: plan's, or cause. It keeps what the parent has of it; one that is new
-// keeps what could be read before it broke.
-func (b *builder) unusable(ctx context.Context, key string, d *draft, cause error) error {
-	code := fault.Code(d.plan.Problem)
+// unusable enters a document that has a problem: plan's, or cause. It keeps what the parent has of it, all of it; of a
+// new one that breaks off nothing is taken, as half a document would pass for a whole one.
+func (b *builder) unusable(ctx context.Context, key string, plan rows.Plan, cause error) error {
+	code := fault.Code(plan.Problem)
 	if cause != nil {
 		code = fault.CodeOf(cause)
 	}
-	kept, lost, err := b.keep(ctx, key, d.plan, code)
+	d, lost, err := b.keep(ctx, key, plan, code)
 	if err != nil {
 		return err
 	}
 	switch {
-	case kept != nil:
-		defer kept.cuts.Close()
-		if kept.row.Stale {
-			b.res.Counts.Stale++
-			if cause != nil {
-				cause = fmt.Errorf("%w; what was there before is kept, and is stale", cause)
-			}
+	case d != nil:
+		defer d.cuts.Close()
+		b.res.Counts.Stale++
+		if cause != nil {
+			cause = fmt.Errorf("%w; what was there before is kept, and is stale", cause)
 		}
-		d = kept
 	case lost != nil:
-		err = b.problem(corpus.Problem{
-			Code: string(fault.CodeOf(lost)), Object: key, Detail: "what was there before is lost: " + lost.Error(),
-		})
-		if err != nil {
-			return err
-		}
-		d = &draft{plan: d.plan}
-	case code.Kind() != fault.Content || code == fault.DocumentChanged:
-		d = &draft{plan: d.plan} // what was read of it is of no version that one could name
+		cause = errors.Join(cause, fmt.Errorf("what was there before is lost: %w", lost))
 	}
-	if code == fault.EmptyDocument && kept == nil && lost == nil {
+	if code == fault.EmptyDocument && d == nil && lost == nil {
 		b.res.Empty++
 	} else {
 		b.res.Failed++
 	}
 	if cause != nil {
-		err := b.problem(corpus.Problem{Code: string(code), Object: key, Detail: cause.Error()})
-		if err != nil {
+		if err := b.problem(corpus.Problem{Code: string(code), Object: key, Detail: cause.Error()}); err != nil {
 			return err
 		}
 	}
-	d.row.Problem = string(code)
+	if d == nil {
+		d = &draft{plan: plan, row: rows.Document{Problem: string(code)}}
+	}
 	return b.write(ctx, key, d)
 }
 

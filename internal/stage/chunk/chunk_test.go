@@ -32,6 +32,8 @@ type run struct {
 	art     artifact.Index
 	spec    corpus.Spec
 	scratch string
+	parent  *corpus.Manifest
+	keeps   bool // the parent is of the same corpus
 }
 
 func newRun(t *testing.T, objects map[string]string) *run {
@@ -42,6 +44,7 @@ func newRun(t *testing.T, objects map[string]string) *run {
 	}
 	return &run{
 		t: t, corpus: documenttest.New(objects), art: artifact.Index{Store: store, Name: "i"}, scratch: "i/runs/1",
+		keeps: true,
 		spec: corpus.Spec{
 			Index: "i", Corpus: "memory",
 			Chunking: corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 60},
@@ -52,7 +55,8 @@ func newRun(t *testing.T, objects map[string]string) *run {
 func (r *run) plan() plan.Result {
 	r.t.Helper()
 	res, err := plan.Run(r.t.Context(), plan.In{
-		Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch, OnProgress: func(int64) {},
+		Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch, Parent: r.parent, Foreign: !r.keeps,
+		OnProgress: func(int64) {},
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -61,10 +65,24 @@ func (r *run) plan() plan.Result {
 }
 
 func (r *run) chunk(ctx context.Context, unit int, units []plan.Unit) (chunk.Result, error) {
-	return chunk.Run(ctx, chunk.In{
+	in := chunk.In{
 		Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch, Unit: unit, From: units[unit].From,
 		To: units[unit].To, OnProgress: func(int64) {},
-	})
+	}
+	if r.keeps {
+		in.Parent = r.parent
+	}
+	return chunk.Run(ctx, in)
+}
+
+// night plans and chunks the one unit, and makes what comes of it the parent of the next.
+func (r *run) night() chunk.Result {
+	r.t.Helper()
+	res := r.all()
+	r.parent = &corpus.Manifest{Segments: corpus.Segments{
+		Documents: []corpus.Segment{res.Documents}, Text: []corpus.Segment{res.Text},
+	}}
+	return res
 }
 
 // all plans and chunks the one unit.

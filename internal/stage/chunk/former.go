@@ -121,7 +121,7 @@ func (b *builder) keep(
 	if fault.Is(err, fault.SegmentDamage) || fault.Is(err, fault.NotFound) {
 		lost, err = err, nil
 	}
-	if outlives := old.Outlives(plan.Version); lost != nil || (err == nil && outlives) {
+	if err == nil {
 		b.res.Lapsed.Documents++
 		b.res.Lapsed.Chunks += int64(len(old.Chunks))
 	}
@@ -133,10 +133,7 @@ func (b *builder) keep(
 	}
 	kept.row = rows.Document{
 		Version: old.Version, Modified: old.Modified, Kind: old.Kind, Title: old.Title, Meta: old.Meta,
-		Problem: string(code),
-	}
-	if old.Outlives(plan.Version) {
-		kept.row.Stale, kept.row.Found = true, plan.Version
+		Problem: string(code), Stale: true, Found: plan.Version,
 	}
 	return kept, nil, nil
 }

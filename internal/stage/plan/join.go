@@ -118,7 +118,7 @@ func (p *planner) count(doc *planned) {
 
 func (p *planner) fail(doc *planned, code fault.Code, detail string, standing bool) {
 	doc.row.Problem = string(code)
-	if !p.Foreign && doc.old.Outlives(doc.row.Version) {
+	if !p.Foreign && len(doc.old.Chunks) > 0 {
 		detail += "; what was there before is kept, and is stale"
 	}
 	p.problems.add(code, doc.key, detail, standing)
