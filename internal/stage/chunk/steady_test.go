@@ -114,3 +114,25 @@ func TestADocumentThatComesToRestIsIndexed(t *testing.T) {
 		t.Errorf("%+v", log)
 	}
 }
+
+// A read that mixes two versions under one ETag is not served: the bytes are not those of plan, so they are read again.
+func TestATornReadIsReadAgain(t *testing.T) {
+	r := newRun(t, map[string]string{"a.txt": "first"})
+	units := r.plan().Units
+	reads := 0
+	r.corpus.Touched = func(key string) {
+		if reads++; reads == 1 {
+			r.corpus.Forge(key, "fi2nd")
+		} else {
+			r.corpus.Forge(key, "first")
+		}
+	}
+	res, err := r.chunk(t.Context(), 0, units)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := r.documents(res)["a.txt"]; a.Version != versionOf("first") || r.text(res, "a.txt", a, 0, -1) != "first" ||
+		reads != 2 {
+		t.Errorf("read %d times, served under %s", reads, a.Version)
+	}
+}
