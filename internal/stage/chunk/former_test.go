@@ -56,10 +56,16 @@ func TestADocumentThatCannotBeUsedKeepsWhatItWas(t *testing.T) {
 			r.corpus.Set("a.txt", strings.Repeat("new words ", 40_000))
 			r.corpus.Break["a.txt"] = errors.New("connection reset")
 		}, fault.Unreadable},
-		"denied":              {"a.txt", func(r *run) { r.corpus.Open["a.txt"] = denied }, fault.StoreDenied},
-		"an empty row":        {"rows.jsonl#2", func(r *run) { r.corpus.Set("rows.jsonl", one+`{"id":"2"}`) }, fault.EmptyDocument},
-		"a row that is cut":   {"rows.jsonl#2", func(r *run) { r.corpus.Set("rows.jsonl", one+`{"id":"2","te`) }, fault.Unreadable},
-		"an object with rows": {"rows.jsonl#1", func(r *run) { r.corpus.Open["rows.jsonl"] = denied }, fault.StoreDenied},
+		"denied": {"a.txt", func(r *run) { r.corpus.Open["a.txt"] = denied }, fault.StoreDenied},
+		"an empty row": {"rows.jsonl#2", func(r *run) {
+			r.corpus.Set("rows.jsonl", one+`{"id":"2"}`)
+		}, fault.EmptyDocument},
+		"a row that is cut": {"rows.jsonl#2", func(r *run) {
+			r.corpus.Set("rows.jsonl", one+`{"id":"2","te`)
+		}, fault.Unreadable},
+		"an object with rows": {"rows.jsonl#1", func(r *run) {
+			r.corpus.Open["rows.jsonl"] = denied
+		}, fault.StoreDenied},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRun(t, map[string]string{
