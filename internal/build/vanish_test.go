@@ -299,8 +299,8 @@ func TestWhatIsLostIsHeldOrKeptAndTold(t *testing.T) {
 	t.Log(shown.String())
 }
 
-// A document that breaks costs nothing while it is broken: the generation has the hashes that it had, nothing is written
-// to the stores, and unchanged nights write nothing at all and say so every time.
+// A document that breaks costs nothing while it is broken: the generation has the hashes that it had, nothing is
+// written to the stores, and unchanged nights write nothing at all and say so every time.
 func TestAStaleDocumentStandsAndHealsAndCostsNothing(t *testing.T) {
 	s := newSite(t, sample(12))
 	first := s.night(t)
@@ -346,8 +346,8 @@ func TestAStaleDocumentThatIsRemovedIsGone(t *testing.T) {
 	s.night(t)
 	s.remove(t, "place-003.md")
 	night := s.night(t)
-	if _, there := s.served(t, night.manifest)["place-003.md"]; there || night.published.Status != corpus.StatusCompleted ||
-		s.report(t).Diff.Removed != 1 {
+	_, there := s.served(t, night.manifest)["place-003.md"]
+	if there || night.published.Status != corpus.StatusCompleted || s.report(t).Diff.Removed != 1 {
 		t.Fatalf("there %v, %+v, %+v", there, night.published, s.report(t).Diff)
 	}
 	s.write(t, map[string]string{"place-003.md": ""})
