@@ -127,8 +127,9 @@ func (e *estimating) plan(ctx context.Context) (plan.Result, error) {
 		return plan.Result{}, err
 	}
 	var reasons []string
+	fixed := Plan{Parent: current.Manifest}
 	if e.parent != nil {
-		if err := e.sameCorpus(ctx, e.parent); err != nil {
+		if fixed.Foreign, err = e.foreign(ctx, e.parent); err != nil {
 			return plan.Result{}, err
 		}
 		frozen := Frozen{Class: e.parent.Class, Chunk: e.parent.Chunk} // of the models the configuration's reasons tell
@@ -142,12 +143,13 @@ func (e *estimating) plan(ctx context.Context) (plan.Result, error) {
 	}
 	planned, err := plan.Run(ctx, plan.In{
 		Spec: e.Settings, Corpus: documents, Artifacts: e.Index, Scratch: e.Scratch.Prefix, Parent: e.parent,
-		Reasons: reasons, OnProgress: e.Progress.Done,
+		Foreign: fixed.Foreign, Reasons: reasons, OnProgress: e.Progress.Done,
 	})
 	if err != nil {
 		return planned, err
 	}
-	return planned, planFile.Write(ctx, e.Scratch, Plan{Plan: planned})
+	fixed.Plan = planned
+	return planned, planFile.Write(ctx, e.Scratch, fixed)
 }
 
 // count counts what would be paid for, task by task.

@@ -28,10 +28,11 @@ import (
 // site is an installation in memory over a corpus in a folder.
 type site struct {
 	*build.Ports
-	corpus string
-	spec   corpus.Spec
-	runs   int
-	before func(stage string) // called before each unit
+	corpus  string
+	spec    corpus.Spec
+	runs    int
+	replace bool               // of the corpus
+	before  func(stage string) // called before each unit
 }
 
 func newSite(t *testing.T, files map[string]string) *site {
@@ -108,6 +109,7 @@ func (s *site) job(t *testing.T) (build.Job, build.Holder) {
 	s.runs++
 	job := build.Job{
 		Index: s.spec.Index, Generation: fmt.Sprintf("g%03d", s.runs), Spec: digest.String(), Shard: 50, Batch: 8,
+		ReplaceCorpus: s.replace,
 	}
 	return job, build.Holder{Workflow: "build/" + job.Name(), Run: "run"}
 }

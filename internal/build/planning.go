@@ -13,15 +13,17 @@ import (
 
 // Plan is what is fixed for the rest of the run before its first stage.
 type Plan struct {
-	Parent     string      `json:"parent"` // sha256 of the manifest; empty: none
-	ParentDocs int64       `json:"parent_documents"`
-	Epoch      int64       `json:"epoch"`
-	Plan       plan.Result `json:"plan"`
-	Repair     bool        `json:"repair,omitempty"` // a store lost its memory: everything live is verified and rewritten
-	Held       string      `json:"held,omitempty"`   // gate that is known already
-	HeldDetail string      `json:"held_detail,omitempty"`
-	Started    time.Time   `json:"started"`
-	Frozen                 // fingerprints here, the rest once the chunks are there: frozenFile
+	Parent       string      `json:"parent"` // sha256 of the manifest; empty: none
+	ParentDocs   int64       `json:"parent_documents"`
+	ParentChunks int64       `json:"parent_chunks,omitempty"`
+	Foreign      bool        `json:"foreign,omitempty"` // the parent is of another corpus
+	Epoch        int64       `json:"epoch"`
+	Plan         plan.Result `json:"plan"`
+	Repair       bool        `json:"repair,omitempty"` // a store lost its memory: what is live is verified and rewritten
+	Held         string      `json:"held,omitempty"`   // gate that is known already
+	HeldDetail   string      `json:"held_detail,omitempty"`
+	Started      time.Time   `json:"started"`
+	Frozen                   // fingerprints here, the rest once the chunks are there: frozenFile
 }
 
 // Planned is what the rest of the run is steered by.
@@ -95,10 +97,11 @@ func (r *Run) plan(ctx context.Context) (Plan, error) {
 		return fixed, err
 	}
 	if parent != nil {
-		if err := r.sameCorpus(ctx, parent); err != nil {
+		if fixed.Foreign, err = r.foreign(ctx, parent); err != nil {
 			return fixed, err
 		}
 		fixed.Parent, fixed.ParentDocs = current.Manifest, parent.Counts.Documents
+		fixed.ParentChunks = parent.Counts.Chunks
 	}
 	if fixed.Class, fixed.Chunk, err = r.fingerprints(ctx, models, parent); err != nil {
 		return fixed, err
@@ -118,7 +121,7 @@ func (r *Run) plan(ctx context.Context) (Plan, error) {
 	}
 	fixed.Plan, err = plan.Run(ctx, plan.In{
 		Spec: r.Settings, Corpus: documents, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Parent: parent,
-		Reasons: reasons, OnProgress: r.Progress.Done,
+		Foreign: fixed.Foreign, Reasons: reasons, OnProgress: r.Progress.Done,
 	})
 	if err != nil {
 		return fixed, err
@@ -147,13 +150,16 @@ func (r *Run) reasons(ctx context.Context, parent *corpus.Manifest, frozen Froze
 	return reasons, nil
 }
 
-// sameCorpus refuses to replace an index by one of another corpus, unless asked to.
-func (r *Run) sameCorpus(ctx context.Context, parent *corpus.Manifest) error {
+// foreign tells whether the parent is of another corpus, which is refused unless it is asked for.
+func (r *Run) foreign(ctx context.Context, parent *corpus.Manifest) (bool, error) {
 	old, err := r.Index.Spec(ctx, parent.Spec)
-	if err != nil || old.Corpus == r.Settings.Corpus || r.ReplaceCorpus {
-		return err
+	if err != nil || old.Corpus == r.Settings.Corpus {
+		return false, err
 	}
-	return fault.CorpusChanged.At("build", r.Job.Index).
+	if r.ReplaceCorpus {
+		return true, nil
+	}
+	return true, fault.CorpusChanged.At("build", r.Job.Index).
 		Because(fmt.Sprintf("it was built from %s, not from %s", old.Corpus, r.Settings.Corpus)).
 		Advise("choose another index name, or confirm with --replace-corpus")
 }

@@ -99,11 +99,10 @@ func (r *Run) publish(ctx context.Context) (Published, error) {
 	}
 	out := Published{Status: corpus.StatusCompleted}
 	state := "published"
-	reason, detail := publish.Gate(r.Settings,
-		publish.Documents{
-			Readable: manifest.Counts.Documents, Failed: manifest.Counts.Failed, Parent: fixed.Plan.ParentListed,
-		},
-		publish.Chunks{Total: manifest.Counts.Chunks, Failed: manifest.Counts.DeadLetters})
+	reason, detail, err := r.gate(ctx, fixed, manifest.Counts)
+	if err != nil {
+		return out, err
+	}
 	switch {
 	case reason != "":
 		out, state = Published{corpus.StatusHeld, reason}, "held"
@@ -133,6 +132,23 @@ func (r *Run) publish(ctx context.Context) (Published, error) {
 	return out, r.proven(ctx, sha)
 }
 
+// gate says why a generation must not be published, or nothing.
+func (r *Run) gate(ctx context.Context, fixed Plan, counts corpus.Counts) (reason, detail string, err error) {
+	shards, err := shardsFile.Read(ctx, r.Scratch)
+	if err != nil {
+		return "", "", err
+	}
+	reason, detail = publish.Gate(r.Settings,
+		publish.Documents{
+			Readable: counts.Documents, Failed: counts.Failed, Parent: fixed.Plan.ParentListed,
+			Lapsed: shards.Lapsed.Documents,
+		},
+		publish.Chunks{
+			Total: counts.Chunks, Failed: counts.DeadLetters, Parent: fixed.ParentChunks, Lapsed: shards.Lapsed.Chunks,
+		})
+	return reason, detail, nil
+}
+
 // final is the draft with what is known only now.
 func (r *Run) final(ctx context.Context, fixed Plan) (corpus.Manifest, error) {
 	manifest, err := manifestFile.Read(ctx, r.Scratch)
@@ -148,7 +164,7 @@ func (r *Run) final(ctx context.Context, fixed Plan) (corpus.Manifest, error) {
 		return manifest, err
 	}
 	manifest.Tokens, manifest.Cost = total.Tokens, total.Cost
-	manifest.Counts.Failed = shards.Failed + fixed.Plan.Lost
+	manifest.Counts.Failed = shards.Failed
 	manifest.Seq, err = publish.Seq(ctx, r.Index)
 	return manifest, err
 }

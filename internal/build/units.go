@@ -29,10 +29,16 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 			return chunk.Result{}, progress, err
 		}
 		planned := fixed.Plan.Units[unit]
-		result, err := chunk.Run(ctx, chunk.In{
+		in := chunk.In{
 			Spec: r.Settings, Corpus: documents, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Unit: unit,
 			From: planned.From, To: planned.To, OnProgress: r.Progress.Done,
-		})
+		}
+		if !fixed.Foreign {
+			if in.Parent, err = r.parent(ctx, fixed.Parent); err != nil {
+				return chunk.Result{}, progress, err
+			}
+		}
+		result, err := chunk.Run(ctx, in)
 		progress.Done, progress.Written.Segments = result.Counts.Documents, result.Fresh
 		return result, progress, err
 	})
@@ -45,6 +51,7 @@ type Shards struct {
 	Counts corpus.Counts   `json:"counts"`
 	Hashes corpus.Hashes   `json:"hashes"`
 	Failed int64           `json:"failed"` // documents
+	Lapsed chunk.Lapsed    `json:"lapsed"`
 }
 
 // SealChunks cuts the units' chunks into shards and fixes what depends on them.
@@ -73,7 +80,10 @@ func (r *Run) cut(ctx context.Context) (Shards, error) {
 		out.Counts.Chunks += chunked.Counts.Chunks
 		out.Counts.Tokens += chunked.Counts.Tokens
 		out.Hashes.Merge(chunked.Hashes)
+		out.Counts.Stale += chunked.Counts.Stale
 		out.Failed += chunked.Failed
+		out.Lapsed.Documents += chunked.Lapsed.Documents
+		out.Lapsed.Chunks += chunked.Lapsed.Chunks
 		all := int(chunked.Counts.Chunks)
 		for from := 0; from < all; from += r.Shard {
 			to := min(from+r.Shard, all)

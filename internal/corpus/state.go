@@ -31,7 +31,7 @@ func (r *Report) FromManifest(m *Manifest) {
 			String()
 	r.Documents, r.Chunks, r.Classes, r.Mentions, r.DeadLetters = m.Counts.Documents, m.Counts.Chunks, m.Counts.Classes,
 		m.Counts.Mentions, m.Counts.DeadLetters
-	r.Models = m.Models
+	r.Models, r.Stale = m.Models, m.Counts.Stale
 }
 
 // Take keeps the results of an earlier report of the same run.
@@ -41,7 +41,7 @@ func (r *Report) Take(o Report) {
 		o.Mentions, o.DeadLetters, o.Refused
 	r.Models, r.Diff, r.Problems, r.Published = o.Models, o.Diff, o.Problems, o.Published
 	r.ProblemsTotal, r.ProblemsPath, r.Reasons = o.ProblemsTotal, o.ProblemsPath, o.Reasons
-	r.DocumentsFailed, r.ChunksFailed = o.DocumentsFailed, o.ChunksFailed
+	r.DocumentsFailed, r.ChunksFailed, r.Stale = o.DocumentsFailed, o.ChunksFailed, o.Stale
 }
 
 // Overall is the done share of a run and what is left by the pace so far. Stages weigh by what they usually cost.
@@ -91,6 +91,10 @@ func (r Report) Markdown() string {
 		r.Diff.Same,
 		r.Refused,
 	)
+	if r.DocumentsFailed > 0 {
+		fmt.Fprintf(&text, "Failed: %d documents; of these %d serve what was there before (stale).\n\n",
+			r.DocumentsFailed, r.Stale)
+	}
 	fmt.Fprintf(
 		&text,
 		"Paid: %d extract, %d shorten, %d embed calls; %d prompt, %d completion, %d embedding tokens; cost %.4f. "+

@@ -36,7 +36,8 @@ func Gunzip(reader io.Reader, gz bool, object string) (io.Reader, error) {
 func Decode(r io.Reader, object string) (io.Reader, error) {
 	br := bufio.NewReaderSize(r, sniff)
 	head, err := br.Peek(sniff)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
+	// A short source that breaks gives what lies before the break first, as a long one does.
+	if err != nil && len(head) == 0 && !errors.Is(err, io.EOF) {
 		return nil, fault.Unreadable.At("read", object).Because(err)
 	}
 	switch {

@@ -262,6 +262,7 @@ func (s *Server) documentText(w http.ResponseWriter, request *http.Request) {
 			Source:   sourceOf(generation),
 			Document: key,
 			Version:  document.Version.String(),
+			Stale:    document.Stale,
 			Title:    document.Title,
 			Start:    start,
 			End:      end,

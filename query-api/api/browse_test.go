@@ -61,6 +61,33 @@ func TestAChunkTellsItsMentionsInCodePointsOfTheDocument(t *testing.T) {
 	}
 }
 
+// What is served of a document that cannot be read now says so, wherever it is shown; of others nothing is said.
+func TestAStaleDocumentIsCalledSo(t *testing.T) {
+	f := serve(t, nil)
+	sample := retrievetest.Sample()
+	for _, document := range sample {
+		want := any(nil)
+		if document.Stale {
+			want = true
+		}
+		chunk := f.get("/v1/indexes/sample/chunks/" + retrievetest.ChunkID(document, 0).String())["chunk"]
+		if got := chunk.(map[string]any)["stale"]; got != want {
+			t.Errorf("the chunk of %s: stale is %v", document.Key, got)
+		}
+		if got := f.get("/v1/indexes/sample/documents/" + document.Key + "/text")["stale"]; got != want {
+			t.Errorf("the text of %s: stale is %v", document.Key, got)
+		}
+	}
+	found := false
+	for _, entry := range f.ask(map[string]any{"query": "Which ship sailed farther north than Fram?"})["chunks"].([]any) {
+		chunk := entry.(map[string]any)
+		found = found || chunk["document"] == "ships/fram.txt" && chunk["stale"] == true
+	}
+	if !found {
+		t.Error("an answer does not say it")
+	}
+}
+
 func TestTextIsCutInCodePoints(t *testing.T) {
 	f := serve(t, nil)
 	path := "/v1/indexes/sample/documents/cities/troms%C3%B8.txt/text"

@@ -81,6 +81,7 @@ type DocumentText struct {
 	Source
 	Document string `json:"document"`
 	Version  string `json:"version"`
+	Stale    bool   `json:"stale,omitempty" doc:"of an earlier version: the document cannot be read now"`
 	Title    string `json:"title"`
 	Start    int    `json:"start"`
 	End      int    `json:"end"`

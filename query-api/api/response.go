@@ -33,6 +33,7 @@ type Chunk struct {
 	ID         string            `json:"id"`
 	Document   string            `json:"document"`
 	Version    string            `json:"version"`
+	Stale      bool              `json:"stale,omitempty" doc:"of an earlier version: the document cannot be read now"`
 	Title      string            `json:"title"`
 	Metadata   map[string]string `json:"metadata"`
 	Ordinal    int               `json:"ordinal"`
@@ -191,6 +192,7 @@ func chunkOf(ctx context.Context, generation *retrieve.Generation, chunk *live.C
 		ID:       chunk.ID.String(),
 		Document: generation.Live.Key(int(chunk.Document)),
 		Version:  document.Version.String(),
+		Stale:    document.Stale,
 		Title:    document.Title,
 		Metadata: metadata,
 		Ordinal:  int(chunk.Ordinal),

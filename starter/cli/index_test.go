@@ -156,7 +156,7 @@ func TestADryRunShowsRanges(t *testing.T) {
 
 func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
 	bad := finished(corpus.StatusErrors)
-	bad.DeadLetters, bad.Refused, bad.DocumentsFailed, bad.ChunksFailed = 2, 4, 3, 5
+	bad.DeadLetters, bad.Refused, bad.DocumentsFailed, bad.ChunksFailed, bad.Stale = 2, 4, 3, 5, 2
 	bad.ProblemsTotal, bad.ProblemsPath = 117, "docs/generations/g1/problems.jsonl"
 	for _, object := range []string{"a", "b", "c", "d", "e", "f", "g"} {
 		bad.Problems = append(bad.Problems, corpus.Problem{
@@ -167,7 +167,7 @@ func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
 	got := run(t, &control{statuses: []ops.Status{bad}}, "status", "docs")
 	contains(t, got.out,
 		"  refused: 4 documents\n",
-		"  failed: 3 documents, 5 chunks\n",
+		"  failed: 3 documents, 5 chunks; 2 documents serve what was there before (stale)\n",
 		"  dead letters: 2 in docs/generations/g1/dead-letters/\n",
 		"  problems: 117, all of them in docs/generations/g1/problems.jsonl\n",
 		"  ! unreadable_document a.pdf: the file ends early\n  ! unreadable_document b.pdf\n",

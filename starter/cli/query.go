@@ -37,6 +37,7 @@ type Answer struct {
 		Score    float64 `json:"score"`
 		Rank     int     `json:"rank"`
 		Filled   bool    `json:"filled"`
+		Stale    bool    `json:"stale"`
 		Entities []struct {
 			ID   string `json:"id"`
 			Name string `json:"name"`
@@ -240,6 +241,9 @@ func ShowAnswer(writer io.Writer, answer Answer) {
 		mark := ""
 		if chunk.Filled {
 			mark = " filled up"
+		}
+		if chunk.Stale {
+			mark += " stale"
 		}
 		fmt.Fprintf(
 			writer,

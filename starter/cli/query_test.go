@@ -46,7 +46,8 @@ const answered = `{"index":"docs","generation":"g1","method":"hybrid","models":"
 "chunks":[
  {"id":"c1","document":"a.md","title":"Arachne","start":3,"end":40,"text":"Arachne   wove\n it.","score":0.5,"rank":1,
   "entities":[{"id":"e1","name":"Arachne"},{"id":"e2","name":"Athena"}]},
- {"id":"c2","document":"b.md","title":"Looms","start":0,"end":9,"text":"A loom.","score":0.25,"rank":2,"filled":true}],
+ {"id":"c2","document":"b.md","title":"Looms","start":0,"end":9,"text":"A loom.","score":0.25,"rank":2,"filled":true,
+  "stale":true}],
 "answer":{"text":"Arachne.","citations":["c1","c9"]},"timings_ms":{"total":12.4}}`
 
 func TestAQuestionIsAskedAndItsAnswerShown(t *testing.T) {
@@ -57,7 +58,7 @@ func TestAQuestionIsAskedAndItsAnswerShown(t *testing.T) {
 [1] Arachne  (a.md, 3–40)  score 0.5000
     Arachne wove it.
     through: Arachne, Athena
-[2] Looms  (b.md, 0–9)  score 0.2500 filled up
+[2] Looms  (b.md, 0–9)  score 0.2500 filled up stale
     A loom.
 
 docs, generation g1, method hybrid, built-in models, 12 ms

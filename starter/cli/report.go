@@ -183,7 +183,11 @@ func showProblems(w io.Writer, report corpus.Report) {
 		fmt.Fprintf(w, "  refused: %d documents\n", report.Refused)
 	}
 	if report.DocumentsFailed > 0 || report.ChunksFailed > 0 {
-		fmt.Fprintf(w, "  failed: %d documents, %d chunks\n", report.DocumentsFailed, report.ChunksFailed)
+		fmt.Fprintf(w, "  failed: %d documents, %d chunks", report.DocumentsFailed, report.ChunksFailed)
+		if report.Stale > 0 {
+			fmt.Fprintf(w, "; %d documents serve what was there before (stale)", report.Stale)
+		}
+		fmt.Fprintln(w)
 	}
 	if report.DeadLetters > 0 {
 		fmt.Fprintf(w, "  dead letters: %d in %s/dead-letters/\n", report.DeadLetters, generation)

@@ -27,13 +27,15 @@ type Corpus struct {
 
 	// Open fails a read before it starts, Break in the middle of the content, Unlisted the description of that key.
 	Open, Break, Unlisted map[string]error
-	// Touched is called with every key that is opened.
-	Touched func(key string)
+	// Touched is called with every key that is opened, before it is: it may change objects. Torn is called when one was
+	// read to its end, before the reader is told: where the object is another one by then, the reader is told that.
+	Touched, Torn func(key string)
 }
 
 type object struct {
 	content  []byte
 	modified time.Time
+	etag     string // empty: that of the content
 }
 
 var _ blob.Store = (*Corpus)(nil)
@@ -54,7 +56,24 @@ func New(objects map[string]string) *Corpus {
 func (c *Corpus) Set(key, content string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.objects[key] = object{[]byte(content), time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)}
+	c.objects[key] = object{[]byte(content), time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC), ""}
+}
+
+// Forge changes an object so that its ETag stays as it was: as a file whose size and time are set back.
+func (c *Corpus) Forge(key, content string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was := c.objects[key]
+	c.objects[key] = object{[]byte(content), was.modified, was.info(key).ETag}
+}
+
+// Touch gives an object another ETag without changing it.
+func (c *Corpus) Touch(key, etag string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	touched := c.objects[key]
+	touched.etag = etag
+	c.objects[key] = touched
 }
 
 // Remove takes an object out.
@@ -82,20 +101,23 @@ func (c *Corpus) Reads(key string) int {
 }
 
 func (o object) info(key string) blob.Info {
-	return blob.Info{
-		Key: key, Size: int64(len(o.content)), Modified: o.modified,
-		ETag: fmt.Sprintf("%x", sha256.Sum256(o.content))[:16],
+	etag := o.etag
+	if etag == "" {
+		etag = fmt.Sprintf("%x", sha256.Sum256(o.content))[:16]
 	}
+	return blob.Info{Key: key, Size: int64(len(o.content)), Modified: o.modified, ETag: etag}
 }
 
 // Get implements blob.Store.
 func (c *Corpus) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.reads[key]++
+	c.mu.Unlock()
 	if c.Touched != nil {
 		c.Touched(key)
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if err := ctx.Err(); err != nil {
 		return nil, blob.Info{}, err
 	}
@@ -114,7 +136,25 @@ func (c *Corpus) Get(ctx context.Context, key string, part blob.Range) (io.ReadC
 		half := bytes.NewReader(o.content[:len(o.content)/2])
 		return io.NopCloser(io.MultiReader(half, iotest.ErrReader(err))), info, nil
 	}
-	return io.NopCloser(bytes.NewReader(o.content)), info, nil
+	body := io.Reader(bytes.NewReader(o.content))
+	if c.Torn != nil && part.Match != "" {
+		body = io.MultiReader(body, &end{c, key, info.ETag})
+	}
+	return io.NopCloser(body), info, nil
+}
+
+// end is the end of an object in the version that a reader asked for.
+type end struct {
+	corpus    *Corpus
+	key, etag string
+}
+
+func (e *end) Read([]byte) (int, error) {
+	e.corpus.Torn(e.key)
+	if now, err := e.corpus.Stat(context.Background(), e.key); err != nil || now.ETag != e.etag {
+		return 0, fault.Precondition.At("read", e.key).Because("it was written to while it was read")
+	}
+	return 0, io.EOF
 }
 
 // List implements blob.Store.

@@ -15,12 +15,19 @@ import (
 const version = 1
 
 func begin(dec *rowfile.Dec, what string) error {
-	if got := dec.U(); got != version {
-		return fault.SegmentDamage.At("decode "+what+" row", "").
+	_, err := beginUpTo(dec, what, version)
+	return err
+}
+
+// beginUpTo reads the version of a row kind of which there are several.
+func beginUpTo(dec *rowfile.Dec, what string, newest uint64) (uint64, error) {
+	got := dec.U()
+	if got < version || got > newest {
+		return got, fault.SegmentDamage.At("decode "+what+" row", "").
 			Because(fmt.Sprintf("version %d is not known", got)).
 			Advise("update this program")
 	}
-	return dec.Err
+	return got, dec.Err
 }
 
 func start() rowfile.Enc {
@@ -118,79 +125,6 @@ func DecodePlan(b []byte) (Plan, error) {
 	p.Record = append([]byte(nil), dec.Bytes()...)
 	p.Problem = dec.S()
 	return p, dec.End()
-}
-
-// Place is a chunk's place in its document, in code points.
-type Place struct {
-	ID         corpus.ID
-	Start, End int
-}
-
-// Document is a row of the documents segment, keyed by document key.
-type Document struct {
-	Object   string
-	Version  corpus.Digest
-	ETag     string
-	Size     int64
-	Modified time.Time
-	Title    string
-	Kind     string
-	Meta     map[string]string
-	Chunks   []Place
-	Runes    int
-	Frame    int    // of its first piece in the text segment of the same part
-	Problem  string // a code, where the document could not be used
-}
-
-// Encode gives the row's bytes.
-func (x Document) Encode() []byte {
-	enc := start()
-	enc.S(x.Object)
-	putDigest(&enc, x.Version)
-	enc.S(x.ETag)
-	enc.I(x.Size)
-	enc.I(x.Modified.UnixMilli())
-	enc.S(x.Title)
-	enc.S(x.Kind)
-	putMeta(&enc, x.Meta)
-	enc.U(uint64(x.Runes))
-	enc.U(uint64(x.Frame))
-	enc.S(x.Problem)
-	enc.U(uint64(len(x.Chunks)))
-	for _, c := range x.Chunks {
-		putID(&enc, c.ID)
-		enc.U(uint64(c.Start))
-		enc.U(uint64(c.End))
-	}
-	return enc.B
-}
-
-// DecodeDocument reads one.
-func DecodeDocument(b []byte) (Document, error) {
-	dec := rowfile.Dec{B: b}
-	if err := begin(&dec, "document"); err != nil {
-		return Document{}, err
-	}
-	document := Document{
-		Object:   dec.S(),
-		Version:  digest(&dec),
-		ETag:     dec.S(),
-		Size:     dec.I(),
-		Modified: time.UnixMilli(dec.I()).UTC(),
-		Title:    dec.S(),
-		Kind:     dec.S(),
-		Meta:     meta(&dec),
-		Runes:    int(dec.U()),
-		Frame:    int(dec.U()),
-		Problem:  dec.S(),
-	}
-	for range dec.U() {
-		document.Chunks = append(document.Chunks, Place{id(&dec), int(dec.U()), int(dec.U())})
-		if dec.Err != nil {
-			break
-		}
-	}
-	return document, dec.End()
 }
 
 // Chunk is one chunk of a part, keyed by document key, in chunk order.

@@ -52,7 +52,11 @@ var kinds = map[string]kind{
 			Meta: map[string]string{"b": "2", "a": "1"}, Chunks: []rows.Place{{one, 0, 10}, {two, 10, 20}}, Runes: 20,
 			Frame: 3,
 		},
-		rows.Document{Modified: noon, Frame: 1, Problem: "encrypted_document"}),
+		rows.Document{Modified: noon, Frame: 1, Problem: "encrypted_document"},
+		rows.Document{
+			Object: "a", Version: digestA, ETag: "e", Size: 5, Modified: noon, Title: "T", Kind: "text",
+			Chunks: []rows.Place{{one, 0, 10}}, Runes: 10, Problem: "empty_document", Stale: true, Found: digestB,
+		}),
 	"chunk": of(rows.Chunk.Encode, rows.DecodeChunk,
 		rows.Chunk{}, rows.Chunk{ID: one, Ordinal: 1, Start: 2, End: 3, Tokens: 4, Frame: 5, Title: "é"}),
 	"extract": of(rows.Extract.Encode, rows.DecodeExtract,
@@ -123,8 +127,8 @@ func TestRowsComeBackAndEqualRowsAreEqualBytes(t *testing.T) {
 func TestAnotherVersionIsRefused(t *testing.T) {
 	each(t, func(t *testing.T, k kind, _ any, raw []byte) {
 		later := bytes.Clone(raw)
-		later[0]++
-		if _, err := k.decode(later); !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), "version 2") {
+		later[0] = 9
+		if _, err := k.decode(later); !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), "version 9") {
 			t.Errorf("%v", err)
 		}
 	})
@@ -157,6 +161,20 @@ func TestTheBytesOfVersionOne(t *testing.T) {
 	record := rows.Record{ID: corpus.ID{9}, Name: "N", Text: "T", Mentions: 1, ChunkTotal: 1, Chunks: []corpus.ID{{7}}}
 	if got := rows.RecordDigest(record.Encode()).Short(16); got != "6f763943b026af81" {
 		t.Errorf("the canonical bytes of a record have digest %s", got)
+	}
+}
+
+// A document that is not stale has the bytes that it always had: generations of before can be parents, and equal
+// corpora have equal segments.
+func TestOnlyAStaleDocumentHasTheNewerVersion(t *testing.T) {
+	document := rows.Document{Object: "a", Version: digestA, Modified: noon, Chunks: []rows.Place{{one, 0, 10}}}
+	fresh := document.Encode()
+	document.Stale, document.Found = true, digestB
+	if stale := document.Encode(); fresh[0] != 1 || stale[0] != 2 || len(stale) != len(fresh)+len(digestB) {
+		t.Errorf("versions %d and %d, %d and %d bytes", fresh[0], stale[0], len(fresh), len(stale))
+	}
+	if document.Listed() != digestB || document.Version != digestA {
+		t.Errorf("%+v", document)
 	}
 }
 

@@ -4,6 +4,7 @@ package textseg
 
 import (
 	"context"
+	"io"
 	"strings"
 	"unicode/utf8"
 
@@ -127,3 +128,70 @@ func runes(s string, lo, hi int) string {
 
 // Clone gives a reader of the same segment for another goroutine; it costs nothing.
 func (t *Reader) Clone() *Reader { return &Reader{r: t.r, where: t.where, frame: -1} }
+
+// Text streams a whole document; frame is at or before its first piece.
+func (t *Reader) Text(ctx context.Context, document string, frame int) io.Reader {
+	return &text{ctx: ctx, from: t, document: document, frame: frame}
+}
+
+// text is the content of one document as a stream.
+type text struct {
+	ctx      context.Context //nolint:containedctx // an io.Reader has no other way to be told
+	from     *Reader
+	document string
+	frame    int    // the next one to load
+	rows     []byte // of the frame before that, what was not looked at yet
+	piece    string
+	runes    int // given so far
+	ended    bool
+}
+
+// Read implements io.Reader.
+func (x *text) Read(out []byte) (int, error) {
+	for x.piece == "" {
+		if x.ended {
+			return 0, io.EOF
+		}
+		if err := x.next(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(out, x.piece)
+	x.piece = x.piece[n:]
+	return n, nil
+}
+
+// next takes the next piece, or sees the end.
+func (x *text) next() error {
+	key, value, rest, ok := rowfile.NextRow(x.rows)
+	if !ok {
+		if x.frame < 0 || x.frame >= len(x.from.r.Frames) {
+			x.ended = true
+			return nil
+		}
+		if err := x.from.load(x.ctx, x.frame); err != nil {
+			return err
+		}
+		x.rows = x.from.raw
+		x.frame++
+		return nil
+	}
+	x.rows = rest
+	if string(key) != x.document {
+		x.ended = x.runes > 0
+		return nil
+	}
+	dec := rowfile.Dec{B: value}
+	at := int(dec.U())
+	piece := dec.S()
+	if dec.Err != nil {
+		return dec.Err
+	}
+	if at != x.runes {
+		return fault.SegmentDamage.At("read text in", x.from.where).
+			Because("the pieces of a document do not follow each other").
+			Advise("restore the generation")
+	}
+	x.piece, x.runes = piece, at+utf8.RuneCountInString(piece)
+	return nil
+}

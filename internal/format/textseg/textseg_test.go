@@ -148,3 +148,24 @@ func (c *counting) Get(ctx context.Context, key string, part blob.Range) (io.Rea
 	c.gets++
 	return c.Store.Get(ctx, key, part)
 }
+
+// A document streams as it was written, and its neighbours do not run into it.
+func TestADocumentStreamsWhole(t *testing.T) {
+	documents := []string{strings.Repeat("plain text. ", 9000), strings.Repeat("naïve 漢字 🙂 ", 9000), "short"}
+	store, frames, _ := segment(t, documents, 9000)
+	reader, err := textseg.Open(t.Context(), store, "text")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range documents {
+		for _, frame := range []int{0, frames[i][0]} {
+			got, err := io.ReadAll(reader.Text(t.Context(), name(i), frame))
+			if err != nil || string(got) != want {
+				t.Errorf("document %d from frame %d: %d bytes, want %d, %v", i, frame, len(got), len(want), err)
+			}
+		}
+	}
+	if got, err := io.ReadAll(reader.Text(t.Context(), "unknown", 0)); err != nil || len(got) != 0 {
+		t.Errorf("a document that is not there: %q, %v", got, err)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/embed"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/idf"
 	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/format/mapped"
@@ -46,6 +47,7 @@ type Document struct {
 	Title    string
 	Meta     map[string]string
 	Modified time.Time
+	Stale    bool // what it says is of an earlier version
 	Chunks   []Chunk
 }
 
@@ -308,7 +310,10 @@ func (b *builder) writeDocuments() {
 			row := rows.Document{
 				Object: document.Key, Version: corpus.Sum(document.text()), Title: document.Title, Kind: "text",
 				Meta: document.Meta, Modified: document.Modified, Runes: utf8.RuneCountInString(document.text()),
-				Frame: b.starts[d],
+				Frame: b.starts[d], Stale: document.Stale,
+			}
+			if document.Stale {
+				row.Problem = string(fault.Unreadable)
 			}
 			for _, c := range b.chunks {
 				if c.document == d {

@@ -40,7 +40,7 @@ func Sample() []Document {
 			},
 		},
 		{
-			Key: "ships/fram.txt", Title: "Fram", Modified: day(6),
+			Key: "ships/fram.txt", Title: "Fram", Modified: day(6), Stale: true,
 			Chunks: []Chunk{
 				{"Fram sailed farther north and south than any ship of Norway. ", []string{"Fram", "Norway"}},
 			},

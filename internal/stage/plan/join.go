@@ -2,15 +2,12 @@ package plan
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
-	"io"
 	"iter"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
@@ -22,13 +19,14 @@ type planned struct {
 	key   string
 	row   rows.Plan
 	old   rows.Document
-	known bool  // the parent has it
-	bad   error // it cannot be read
+	known bool       // the parent has it
+	bad   error      // it cannot be read
+	lost  fault.Code // it is not listed, as its object, or its row in it, cannot be read: why not
 }
 
-// same tells whether the parent has it with these bytes.
+// same tells whether the parent found these bytes.
 func (doc planned) same() bool {
-	return doc.known && doc.bad == nil && doc.row.Version == doc.old.Version
+	return doc.known && doc.bad == nil && doc.row.Version == doc.old.Listed()
 }
 
 // lasting tells whether a problem is one of the bytes, which the same bytes will have again.
@@ -50,7 +48,7 @@ func (p *planner) join(ctx context.Context) error {
 			p.res.Units = append(p.res.Units, unit)
 		}
 	}
-	parent := newCursor(ctx, p.Artifacts, p.Parent, p.left)
+	parent := newCursor(ctx, p.Artifacts, p.Parent)
 	defer parent.stop()
 	for doc, err := range par.Ordered(ctx, readers, p.joined(parent), p.version) {
 		if err != nil {
@@ -70,11 +68,10 @@ func (p *planner) join(ctx context.Context) error {
 		}
 	}
 	cut()
-	parent.drain()
 	if parent.err != nil {
 		return parent.err
 	}
-	p.res.ParentListed = parent.readable
+	p.res.ParentListed = parent.contents
 	if err := p.countGone(); err != nil {
 		return err
 	}
@@ -86,6 +83,12 @@ func (p *planner) join(ctx context.Context) error {
 func (p *planner) count(doc *planned) {
 	old := fault.Code(doc.old.Problem)
 	switch {
+	case doc.lost != "":
+		standing := doc.old.Stale && old == doc.lost
+		p.res.Lost++
+		p.dirty = p.dirty || !standing
+		p.fail(doc, doc.lost, "its object, or its row in it, cannot be read any more", standing)
+		return
 	case doc.bad != nil:
 		code := fault.CodeOf(doc.bad)
 		standing := doc.known && old == code && doc.old.ETag == doc.row.ETag && doc.old.Size == doc.row.Size
@@ -94,7 +97,7 @@ func (p *planner) count(doc *planned) {
 		p.fail(doc, code, doc.bad.Error(), standing)
 		return
 	case doc.same() && lasting(old) && len(p.Reasons) == 0:
-		if old == fault.EmptyDocument {
+		if old == fault.EmptyDocument && !doc.old.Stale {
 			p.res.Empty++
 		} else {
 			p.res.Unreadable++
@@ -115,6 +118,9 @@ func (p *planner) count(doc *planned) {
 
 func (p *planner) fail(doc *planned, code fault.Code, detail string, standing bool) {
 	doc.row.Problem = string(code)
+	if !p.Foreign && len(doc.old.Chunks) > 0 {
+		detail += "; what was there before is kept, and is stale"
+	}
 	p.problems.add(code, doc.key, detail, standing)
 }
 
@@ -131,11 +137,7 @@ func (p *planner) countGone() error {
 		switch {
 		case err != nil:
 			return err
-		case p.broken[old.Object] && old.Problem == "":
-			p.res.Lost++
-			detail := "its object, or its row in it, cannot be read any more"
-			p.problems.add(fault.Unreadable, string(pair[0]), detail, false)
-		case old.Problem != "":
+		case len(old.Chunks) == 0:
 			p.dirty = true // it was no document; its row goes
 		default:
 			p.res.Diff.Removed++
@@ -145,7 +147,7 @@ func (p *planner) countGone() error {
 	return nil
 }
 
-// joined gives each listed document with what the parent knows of it.
+// joined gives each listed document with what the parent knows of it, and those of the parent that are lost.
 func (p *planner) joined(parent *cursor) iter.Seq2[planned, error] {
 	return func(yield func(planned, error) bool) {
 		last, lastRow := "", rows.Plan{}
@@ -155,9 +157,12 @@ func (p *planner) joined(parent *cursor) iter.Seq2[planned, error] {
 				return
 			}
 			doc := planned{key: string(pair[0])}
-			if doc.row, err = rows.DecodePlan(pair[1]); err != nil {
+			if doc.row, err = rows.DecodePlan(pair[1][1:]); err != nil {
 				yield(doc, err)
 				return
+			}
+			if taken, again := p.taken[doc.row.Object]; again && taken != pair[1][0] {
+				continue
 			}
 			if doc.key == last {
 				yield(doc, fault.DuplicateRow.At("read", doc.row.Object).
@@ -166,15 +171,36 @@ func (p *planner) joined(parent *cursor) iter.Seq2[planned, error] {
 				return
 			}
 			last, lastRow = doc.key, doc.row
-			doc.old, doc.known = parent.seek(doc.key)
+			if !p.passed(parent.before(doc.key), yield) {
+				return
+			}
+			doc.old, doc.known = parent.take(doc.key)
 			if doc.known && doc.row.Line == 0 && unread(doc.row, doc.old) {
-				doc.row.Version = doc.old.Version
+				doc.row.Version = doc.old.Listed()
 			}
 			if !yield(doc, nil) {
 				return
 			}
 		}
+		p.passed(parent.rest(), yield)
 	}
+}
+
+// passed sorts what the listing passed over: lost where its object is broken, gone otherwise. Only what has content can
+// be lost.
+func (p *planner) passed(over iter.Seq2[string, rows.Document], yield func(planned, error) bool) bool {
+	for key, old := range over {
+		code, broken := p.broken[old.Object]
+		if !broken || len(old.Chunks) == 0 || p.Foreign {
+			p.left(key, old)
+			continue
+		}
+		row := rows.Plan{Object: old.Object, Kind: old.Kind, ETag: old.ETag, Size: old.Size, Modified: old.Modified}
+		if !yield(planned{key: key, row: row, old: old, known: true, lost: code}, nil) {
+			return false
+		}
+	}
+	return true
 }
 
 // unread tells whether a file need not be read to know its version. One that failed for a reason which may have gone
@@ -182,33 +208,4 @@ func (p *planner) joined(parent *cursor) iter.Seq2[planned, error] {
 func unread(row rows.Plan, old rows.Document) bool {
 	return old.ETag != "" && old.ETag == row.ETag && old.Size == row.Size &&
 		(old.Problem == "" || lasting(fault.Code(old.Problem)))
-}
-
-// version reads and hashes a file whose version is not known.
-func (p *planner) version(ctx context.Context, doc planned) (planned, error) {
-	if doc.row.Line > 0 || !doc.row.Version.IsZero() {
-		return doc, nil
-	}
-	body, _, err := p.Corpus.Get(ctx, doc.row.Object, blob.Range{Length: -1, Match: doc.row.ETag})
-	if err == nil {
-		hash := sha256.New()
-		_, err = io.Copy(hash, body)
-		_ = body.Close()
-		if err == nil {
-			hash.Sum(doc.row.Version[:0])
-			return doc, nil
-		}
-		if fault.As(err) == nil { // the store opened it, so what broke is this object
-			err = fault.Unreadable.At("read", doc.row.Object).Because(err)
-		}
-	}
-	if ctx.Err() != nil {
-		return doc, ctx.Err()
-	}
-	code, ofObject := blame(err)
-	if !ofObject {
-		return doc, err
-	}
-	doc.bad = code.At("read", doc.row.Object).Because(err)
-	return doc, nil
 }

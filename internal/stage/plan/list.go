@@ -2,13 +2,12 @@ package plan
 
 import (
 	"context"
-	"crypto/sha256"
-	"fmt"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
@@ -40,7 +39,7 @@ func (p *planner) list(ctx context.Context) error {
 			Modified: info.Modified,
 		}
 		if !kind.HasRows() {
-			p.add(corpus.ObjectKey(info.Key), row)
+			p.add(corpus.ObjectKey(info.Key), firstReading, row)
 			continue
 		}
 		if err := p.rows(ctx, row, kind); err != nil {
@@ -53,49 +52,53 @@ func (p *planner) list(ctx context.Context) error {
 // refuse records what cannot become a document. Documents that the parent had of the object are lost, not removed.
 func (p *planner) refuse(object string, code fault.Code, where, detail string) {
 	p.res.Refused++
-	p.broken[object] = true
+	if _, known := p.broken[object]; !known {
+		p.broken[object] = code
+	}
 	p.problems.add(code, where, detail, false)
 }
 
-func (p *planner) add(key string, row rows.Plan) {
-	p.documents.Add([]byte(key), row.Encode())
+// listedRow is a document in the sort: the row, behind the number of the reading of its object that gave it.
+func listedRow(reading byte, row rows.Plan) []byte { return append([]byte{reading}, row.Encode()...) }
+
+func (p *planner) add(key string, reading byte, row rows.Plan) {
+	p.documents.Add([]byte(key), listedRow(reading, row))
 	p.listed++
 	if p.listed%256 == 0 {
 		p.OnProgress(p.listed)
 	}
 }
 
+// noReading counts where an object was never at rest: none of what was read of it.
+const noReading = 255
+
 // rows adds the rows of one object. An object that breaks in the middle keeps its rows up to there and is a problem.
 func (p *planner) rows(ctx context.Context, row rows.Plan, kind document.Kind) error {
-	body, _, err := p.Corpus.Get(ctx, row.Object, blob.Range{Length: -1, Match: row.ETag})
-	if err != nil {
-		return p.unusable(row.Object, err)
-	}
-	defer func() { _ = body.Close() }()
-	plain, err := document.Gunzip(body, row.Gzip, row.Object)
-	if err != nil {
-		return p.unusable(row.Object, err)
-	}
-	text, err := document.Decode(plain, row.Object)
-	if err != nil {
-		return p.unusable(row.Object, err)
-	}
-	err = document.Rows(text, kind, row.Object, func(read document.Row) error {
-		if read.Err != nil {
-			where := fmt.Sprintf("%s line %d", row.Object, read.Line)
-			p.refuse(row.Object, fault.CodeOf(read.Err), where, read.Err.Error())
-			return ctx.Err()
-		}
-		one := row
-		one.Line, one.Record, one.Size = read.Line, read.Canonical, int64(len(read.Canonical))
-		one.Version = sha256.Sum256(read.Canonical)
-		p.add(corpus.RowKey(row.Object, read.ID), one)
-		return ctx.Err()
+	var reading rowReading
+	err := stage.Steady(ctx, p.Corpus, infoOf(row), func(seen blob.Info) error {
+		p.listed -= reading.listed // what was read before is of no version
+		reading = rowReading{planner: p, number: reading.number + 1, object: row.Object}
+		row.ETag, row.Size, row.Modified = seen.ETag, seen.Size, seen.Modified
+		return reading.all(ctx, row, kind, seen)
 	})
+	if fault.Is(err, fault.DocumentChanged) {
+		p.listed -= reading.listed
+		p.taken[row.Object] = noReading
+		return p.unusable(row.Object, err)
+	}
+	if reading.number > firstReading {
+		p.taken[row.Object] = reading.number
+	}
+	reading.tell()
 	if err != nil && ctx.Err() == nil {
 		return p.unusable(row.Object, err)
 	}
 	return err
+}
+
+// infoOf is the object of a row as the listing had it.
+func infoOf(row rows.Plan) blob.Info {
+	return blob.Info{Key: row.Object, Size: row.Size, ETag: row.ETag, Modified: row.Modified}
 }
 
 // unusable records an object that cannot be read; what is wrong with the store stops the stage.

@@ -13,21 +13,15 @@ import (
 type cursor struct {
 	next     func() (artifact.Row, error, bool)
 	stop     func()
-	left     func(key string, old rows.Document) // is told of what the listing passed over
 	key      string
 	old      rows.Document
 	ok       bool
-	readable int64 // documents that had no problem
+	contents int64 // documents that have content
 	err      error
 }
 
-func newCursor(
-	ctx context.Context,
-	art artifact.Index,
-	parent *corpus.Manifest,
-	left func(string, rows.Document),
-) *cursor {
-	c := &cursor{left: left}
+func newCursor(ctx context.Context, art artifact.Index, parent *corpus.Manifest) *cursor {
+	c := &cursor{}
 	c.next, c.stop = iter.Pull2(func(yield func(artifact.Row, error) bool) {
 		if parent == nil {
 			return
@@ -57,29 +51,39 @@ func (c *cursor) advance() {
 		return
 	}
 	c.key = string(row.Key)
-	if c.old.Problem == "" {
-		c.readable++
+	if len(c.old.Chunks) > 0 {
+		c.contents++
 	}
 }
 
-// seek moves to key, which must not be smaller than the last one.
-func (c *cursor) seek(key string) (rows.Document, bool) {
-	for c.ok && c.key < key {
-		c.left(c.key, c.old)
-		c.advance()
+// before gives what the listing passes over on its way to key, which must not be smaller than the last one.
+func (c *cursor) before(key string) iter.Seq2[string, rows.Document] {
+	return c.passing(func() bool { return c.key < key })
+}
+
+// rest gives what follows the last listed document.
+func (c *cursor) rest() iter.Seq2[string, rows.Document] {
+	return c.passing(func() bool { return true })
+}
+
+func (c *cursor) passing(over func() bool) iter.Seq2[string, rows.Document] {
+	return func(yield func(string, rows.Document) bool) {
+		for c.ok && over() {
+			key, old := c.key, c.old
+			c.advance()
+			if !yield(key, old) {
+				return
+			}
+		}
 	}
+}
+
+// take gives the document under key, where it stands next.
+func (c *cursor) take(key string) (rows.Document, bool) {
 	if !c.ok || c.key != key {
 		return rows.Document{}, false
 	}
 	old := c.old
 	c.advance()
 	return old, true
-}
-
-// drain passes over what follows the last listed document.
-func (c *cursor) drain() {
-	for c.ok {
-		c.left(c.key, c.old)
-		c.advance()
-	}
 }

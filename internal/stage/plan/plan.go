@@ -1,9 +1,11 @@
 // Package plan lists a corpus and decides what has to be built. Steps:
 //
 //  1. List the corpus; rows of .jsonl and .csv objects are read and become documents of their own; types that are not
-//     read are refused by name. Everything goes through an external sort by document key.
+//     read are refused by name. Everything goes through an external sort by document key. An object that is written to
+//     while it is read is read again.
 //  2. Merge-join with the parent's documents. A file whose ETag and size equal the parent's keeps its version unread;
-//     others are read and hashed. A duplicate row id is an error that names both lines.
+//     others are read and hashed. A duplicate row id is an error that names both lines. A document of the parent whose
+//     object or row cannot be read is planned with its problem, so that its former content is kept.
 //  3. Match what left with what came by content: a renamed document is moved, not removed.
 //  4. Write plan.rows, cut into units of work, the problems, and the counts.
 package plan
@@ -27,6 +29,7 @@ type In struct {
 	Artifacts  artifact.Index
 	Scratch    string // key prefix of the run
 	Parent     *corpus.Manifest
+	Foreign    bool     // the parent is of another corpus: of its documents nothing is kept
 	Reasons    []string // why everything is made again although it did not change; see Made.Since and SpecChanges
 	OnProgress func(documents int64)
 }
@@ -38,20 +41,20 @@ type Unit struct {
 	Bytes     int64
 }
 
-// Result is plan.json. Listed = Documents + Unreadable + Empty. Objects that are refused never become documents and are
-// in none of these.
+// Result is plan.json. Listed = Documents + Unreadable + Empty + Lost. Objects that are refused never become documents
+// and are in none of these.
 type Result struct {
-	Listed     int64 `json:"listed"`     // documents of the listing, and rows of plan.rows
+	Listed     int64 `json:"listed"`     // rows of plan.rows: documents of the listing, and those that are lost
 	Documents  int64 `json:"documents"`  // of these, the readable ones: Diff.Added + Changed + Same + Moved
 	Unreadable int64 `json:"unreadable"` // of these, those that cannot be read, or could not and are the same
 	Empty      int64 `json:"empty"`      // of these, those that held no text in the parent and are the same
 	Bytes      int64 `json:"bytes"`      // of the readable ones
 	Refused    int64 `json:"refused"`    // objects and rows that cannot become documents: an unknown type, a broken file
-	Lost       int64 `json:"lost"`       // documents of the parent whose object is refused now: not removed, and not there
+	Lost       int64 `json:"lost"`       // documents of the parent whose object, or row in it, is refused now: not removed
 
 	Diff         corpus.Diff `json:"diff"`          // of readable documents; Unusable = Unreadable + Lost
 	Moved        int64       `json:"moved"`         // documents under a new key with content that left under another
-	ParentListed int64       `json:"parent_listed"` // readable documents of the parent
+	ParentListed int64       `json:"parent_listed"` // documents of the parent that have content
 	RemovedShare float64     `json:"removed_share"` // Diff.Removed of ParentListed; what moved or was lost is not removed
 
 	Reasons      []string         `json:"reasons,omitempty"` // In.Reasons, where there is a parent
@@ -79,19 +82,19 @@ func Run(ctx context.Context, in In) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	p := &planner{In: in, problems: problems, broken: map[string]bool{}}
+	p := &planner{In: in, problems: problems, broken: map[string]fault.Code{}, taken: map[string]byte{}}
 	defer p.close()
 	if err := p.list(ctx); err != nil {
 		return p.result(), err
 	}
-	if p.listed == 0 {
-		hint := "put documents of these types there: " + document.Extensions
-		return p.result(), fault.CorpusEmpty.At("list corpus", in.Spec.Corpus).
-			Because(fmt.Sprintf("it holds no document (%d objects were refused)", p.res.Refused)).
-			Advise(hint)
+	if p.listed == 0 && (p.Parent == nil || len(p.broken) == 0) {
+		return p.result(), p.nothing()
 	}
 	if err := p.join(ctx); err != nil {
 		return p.result(), err
+	}
+	if p.res.Listed == 0 {
+		return p.result(), p.nothing()
 	}
 	if err := p.settle(); err != nil {
 		return p.result(), err
@@ -99,12 +102,20 @@ func Run(ctx context.Context, in In) (Result, error) {
 	return p.result(), p.problems.store(ctx, in.Artifacts.Store, ProblemsKey(in.Scratch))
 }
 
+// nothing is the error of a corpus without a document.
+func (p *planner) nothing() error {
+	return fault.CorpusEmpty.At("list corpus", p.Spec.Corpus).
+		Because(fmt.Sprintf("it holds no document (%d objects were refused)", p.res.Refused)).
+		Advise("put documents of these types there: " + document.Extensions)
+}
+
 type planner struct {
 	In
-	documents spill.Sorter    // by key
-	gone      spill.Sorter    // documents of the parent that are not listed
-	contents  spill.Sorter    // what left and what came, by version
-	broken    map[string]bool // objects with rows that could not be read to their end
+	documents spill.Sorter          // by key
+	gone      spill.Sorter          // documents of the parent that are not listed
+	contents  spill.Sorter          // what left and what came, by version
+	broken    map[string]fault.Code // objects of which something could not be read, and why
+	taken     map[string]byte       // objects with rows that had to be read again: the reading that counts
 	listed    int64
 	dirty     bool // something differs from the parent that no count shows
 	problems  *problems
@@ -141,8 +152,8 @@ func (p *planner) settle() error {
 		return nil
 	}
 	p.res.Reasons = p.Reasons
-	p.res.Unchanged = !p.dirty && len(p.Reasons) == 0 && moved == 0 && p.res.Lost == 0 &&
-		diff.Added == 0 && diff.Changed == 0 && diff.Removed == 0
+	p.res.Unchanged = !p.dirty && len(p.Reasons) == 0 && moved == 0 && diff.Added == 0 &&
+		diff.Changed == 0 && diff.Removed == 0
 	diff.Unchanged = p.res.Unchanged
 	return nil
 }

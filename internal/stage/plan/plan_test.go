@@ -56,7 +56,7 @@ func (x *index) night(broken map[string]fault.Code) plan.Result {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	if res.Listed != res.Documents+res.Unreadable+res.Empty ||
+	if res.Listed != res.Documents+res.Unreadable+res.Empty+res.Lost ||
 		res.Documents != res.Diff.Added+res.Diff.Changed+res.Diff.Same+res.Moved {
 		x.t.Fatalf("the counts do not add up: %+v", res)
 	}
@@ -69,6 +69,7 @@ func (x *index) night(broken map[string]fault.Code) plan.Result {
 // publish writes the documents of the last plan as the stages after it would.
 func (x *index) publish(broken map[string]fault.Code) {
 	x.t.Helper()
+	before := x.published()
 	out, err := artifact.NewRows()
 	if err != nil {
 		x.t.Fatal(err)
@@ -81,6 +82,14 @@ func (x *index) publish(broken map[string]fault.Code) {
 		if code, ok := broken[key]; ok && row.Problem == "" {
 			document.Problem = string(code)
 		}
+		old := before[key]
+		switch {
+		case document.Problem == "":
+			document.Chunks = []rows.Place{{ID: corpus.ChunkID(key, row.Version.String(), 0), End: 1}}
+		case len(old.Chunks) > 0:
+			document.Chunks, document.Version = old.Chunks, old.Version
+			document.Stale, document.Found = true, row.Version
+		}
 		out.Append(key, document.Encode())
 	}
 	segment, _, err := out.Segment(x.t.Context(), x.art, 0)
@@ -88,6 +97,25 @@ func (x *index) publish(broken map[string]fault.Code) {
 		x.t.Fatal(err)
 	}
 	x.parent = &corpus.Manifest{Segments: corpus.Segments{Documents: []corpus.Segment{segment}}}
+}
+
+// published reads the documents of the last night that was not unchanged.
+func (x *index) published() map[string]rows.Document {
+	x.t.Helper()
+	all := map[string]rows.Document{}
+	if x.parent == nil {
+		return all
+	}
+	for row, err := range artifact.ScanAll(
+		x.t.Context(), x.art.Store, x.art.SegmentKey(x.parent.Segments.Documents[0].SHA256)) {
+		if err != nil {
+			x.t.Fatal(err)
+		}
+		if all[string(row.Key)], err = rows.DecodeDocument(row.Value); err != nil {
+			x.t.Fatal(err)
+		}
+	}
+	return all
 }
 
 // planned reads plan.rows of the last night, in order.
@@ -232,7 +260,9 @@ func TestADocumentIsComparedByItsBytes(t *testing.T) {
 		if etag == touched {
 			etag = "of another upload"
 		}
-		out.Append(key, rows.Document{Object: row.Object, Version: row.Version, ETag: etag, Size: row.Size}.Encode())
+		out.Append(key, rows.Document{
+			Object: row.Object, Version: row.Version, ETag: etag, Size: row.Size, Chunks: []rows.Place{{End: 1}},
+		}.Encode())
 	}
 	segment, _, err := out.Segment(t.Context(), x.art, 0)
 	if err != nil {

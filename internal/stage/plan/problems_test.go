@@ -72,8 +72,15 @@ func TestAHealedDocumentIsAChangeAndALaterProblemToo(t *testing.T) {
 		t.Errorf("unreadable since a change: %+v", res)
 	}
 	x.corpus.Remove("b/c.md")
+	if res := x.night(nil); res.Unchanged || res.Diff.Removed != 1 || res.RemovedShare != 0.25 || res.Documents != 3 {
+		t.Errorf("what was served until now is removed: %+v", res)
+	}
+	x.corpus.Set("new.txt", "closed from the start")
+	x.corpus.Open["new.txt"] = denied("new.txt")
+	x.night(nil)
+	x.corpus.Remove("new.txt")
 	if res := x.night(nil); res.Unchanged || res.Diff.Removed != 0 || res.RemovedShare != 0 || res.Documents != 3 {
-		t.Errorf("what was no document is not removed, but leaves: %+v", res)
+		t.Errorf("what never had content is not removed, but leaves: %+v", res)
 	}
 	if res := x.night(nil); !res.Unchanged {
 		t.Errorf("%+v", res)
@@ -109,11 +116,27 @@ func TestRowsOfABrokenObjectAreLostNotRemoved(t *testing.T) {
 		res.Unchanged || res.ProblemCount != 4 {
 		t.Errorf("%+v", res)
 	}
+	for key, row := range x.planned() {
+		if lost := row.Object == "r.jsonl"; lost != (row.Problem == string(fault.StoreDenied)) {
+			t.Errorf("%s is planned with problem %q", key, row.Problem)
+		}
+	}
+	if res := x.night(nil); !res.Unchanged || res.Lost != 3 || res.ParentListed != 7 {
+		t.Errorf("while it stands nothing changes: %+v", res)
+	}
+	if want := "store_denied r.jsonl#2 true"; !strings.Contains(short(x.problems()), want) {
+		t.Errorf("%s, want %s", short(x.problems()), want)
+	}
 	delete(x.corpus.Open, "r.jsonl")
 	x.corpus.Break["r.jsonl"] = errors.New("connection reset")
-	if res := x.night(nil); res.Refused == 0 || res.Diff.Added != 1 {
-		t.Errorf("the row before the break counts: %+v", res)
+	if res := x.night(nil); res.Refused == 0 || res.Diff.Changed != 1 || res.Lost != 2 {
+		t.Errorf("the row before the break counts, those behind it are kept: %+v", res)
 	}
+	x.corpus.Remove("r.jsonl")
+	if res, err := x.plan(t.Context()); err != nil || res.Diff.Removed != 3 || res.Lost != 0 {
+		t.Errorf("an object that is gone takes its rows away: %+v, %v", res, err)
+	}
+	x.corpus.Set("r.jsonl", text.String())
 	delete(x.corpus.Break, "r.jsonl")
 	if res := x.night(nil); res.Documents != 7 || res.ProblemCount != 0 {
 		t.Errorf("%+v", res)

@@ -16,18 +16,22 @@ const (
 // Documents counts the documents of a build.
 type Documents struct {
 	Readable int64 // gave their chunks
-	Failed   int64 // gave nothing, though they should
-	Parent   int64 // of the generation before; 0: there is none
+	Failed   int64 // cannot be used, though they should; also where what was there before is kept
+	Parent   int64 // of the generation before that had content; 0: there is none
+	Lapsed   int64 // of these, the ones that failed
 }
 
 // Chunks counts the chunks of a build.
 type Chunks struct {
 	Total  int64
 	Failed int64 // without an extraction: dead letters
+	Parent int64 // of the generation before
+	Lapsed int64 // of these, the ones of documents that failed
 }
 
 // Gate looks at a built generation and says why it must not be published, or nothing. Documents and chunks are measured
-// apart: one unreadable document is as many chunks as nobody knows.
+// apart, and against the build as well as against what the generation before had: one document is as many chunks as
+// nobody knows, and what fails among a few old documents must not drown in many new ones.
 func Gate(spec corpus.Spec, documents Documents, chunks Chunks) (reason, detail string) {
 	budget := spec.Failures
 	if budget.DocumentsShare == 0 {
@@ -35,14 +39,25 @@ func Gate(spec corpus.Spec, documents Documents, chunks Chunks) (reason, detail 
 	}
 	all := documents.Readable + documents.Failed
 	if over(budget, documents.Failed, all, budget.DocumentsShare) {
-		detail = exceeded(spec, "documents", documents.Failed, all, budget.DocumentsShare, "documents_share")
+		detail = exceeded(spec, "documents failed", documents.Failed, all, budget.DocumentsShare, "documents_share")
 		if documents.Parent > 0 {
 			detail += fmt.Sprintf("; the generation before had %d", documents.Parent)
 		}
 		return FailureBudget, detail
 	}
+	if over(budget, documents.Lapsed, documents.Parent, budget.DocumentsShare) {
+		return FailureBudget, exceeded(spec, "documents of the generation before failed", documents.Lapsed,
+			documents.Parent, budget.DocumentsShare, "documents_share")
+	}
+	// How many may fail is a number of documents also here: a long one is hundreds of chunks.
+	if enough(budget, documents.Lapsed) && above(budget.DocumentsShare, chunks.Lapsed, chunks.Parent) {
+		return FailureBudget, fmt.Sprintf("%d of %d chunks of the generation before are of documents that failed "+
+			"(%.3g %%); at most %.3g %%, or those of %d documents, may (indexes.%s.failures: documents_share, count, floor)",
+			chunks.Lapsed, chunks.Parent, percent(chunks.Lapsed, chunks.Parent), 100*budget.DocumentsShare,
+			tolerated(budget), spec.Index)
+	}
 	if over(budget, chunks.Failed, chunks.Total, budget.Share) {
-		return FailureBudget, exceeded(spec, "chunks", chunks.Failed, chunks.Total, budget.Share, "share")
+		return FailureBudget, exceeded(spec, "chunks failed", chunks.Failed, chunks.Total, budget.Share, "share")
 	}
 	if chunks.Total == 0 {
 		return Empty, "no document of the corpus gave a chunk"
@@ -61,20 +76,30 @@ func floor(budget corpus.Failures) int64 {
 	return int64(budget.Floor)
 }
 
+// tolerated is how many failures never hold a run.
+func tolerated(budget corpus.Failures) int64 { return max(floor(budget)-1, int64(budget.Count)) }
+
+// enough tells whether so many failures can hold a run at all.
+func enough(budget corpus.Failures, failed int64) bool {
+	return failed > tolerated(budget)
+}
+
+func above(share float64, failed, all int64) bool { return float64(failed) > share*float64(all) }
+
 func over(budget corpus.Failures, failed, all int64, share float64) bool {
-	return failed >= floor(budget) && failed > int64(budget.Count) && float64(failed) > share*float64(all)
+	return enough(budget, failed) && above(share, failed, all)
 }
 
 // exceeded tells the numbers, what would be let through, and the settings that say so.
 func exceeded(spec corpus.Spec, what string, failed, all int64, share float64, setting string) string {
 	return fmt.Sprintf(
-		"%d of %d %s failed (%.3g %%); at most %.3g %%, or %d of them, may fail (indexes.%s.failures: %s, count, floor)",
+		"%d of %d %s (%.3g %%); at most %.3g %%, or %d of them, may fail (indexes.%s.failures: %s, count, floor)",
 		failed,
 		all,
 		what,
 		percent(failed, all),
 		100*share,
-		max(floor(spec.Failures)-1, int64(spec.Failures.Count)),
+		tolerated(spec.Failures),
 		spec.Index,
 		setting,
 	)

@@ -97,6 +97,31 @@ func TestGateMeasuresDocumentsAndChunksApart(t *testing.T) {
 			publish.Chunks{Total: 600, Failed: 60},
 			publish.FailureBudget, "60 of 600 chunks failed (10 %); at most 1 %",
 		},
+		"5 of 100 old documents do not drown in 1,000 new ones": {
+			usual,
+			publish.Documents{Readable: 1095, Failed: 5, Parent: 100, Lapsed: 5},
+			publish.Chunks{Total: 9000, Parent: 900, Lapsed: 9},
+			publish.FailureBudget, "5 of 100 documents of the generation before failed (5 %); at most 1 %, or 4 of them",
+		},
+		"5 long documents of 1,000 are half of the text": {
+			usual,
+			publish.Documents{Readable: 995, Failed: 5, Parent: 1000, Lapsed: 5},
+			publish.Chunks{Total: 2400, Parent: 2400, Lapsed: 1200},
+			publish.FailureBudget, "1200 of 2400 chunks of the generation before are of documents that failed (50 %); " +
+				"at most 1 %, or those of 4 documents, may (indexes.i.failures: documents_share, count, floor)",
+		},
+		"4 of them are kept, and told": {
+			usual,
+			publish.Documents{Readable: 996, Failed: 4, Parent: 1000, Lapsed: 4},
+			publish.Chunks{Total: 2400, Parent: 2400, Lapsed: 960},
+			"", "",
+		},
+		"a count lets long ones through as well": {
+			corpus.Failures{Share: 0.01, Count: 5},
+			publish.Documents{Readable: 995, Failed: 5, Parent: 1000, Lapsed: 5},
+			publish.Chunks{Total: 2400, Parent: 2400, Lapsed: 1200},
+			"", "",
+		},
 		"nothing gave a chunk": {
 			usual, publish.Documents{Readable: 3}, publish.Chunks{}, publish.Empty, "no document",
 		},

@@ -33,7 +33,7 @@ type Cond struct {
 var All = Range{Length: -1}
 
 // Range is a part of an object; Length -1 means to the end. Match, where set, refuses another version of the object
-// with fault.Precondition.
+// with fault.Precondition, be it at once or, where the object is written to while it is read, at the end.
 type Range struct {
 	Offset int64
 	Length int64

@@ -228,6 +228,28 @@ type section struct {
 
 func (s section) Close() error { return s.f.Close() }
 
+// matched is a section of a file in the version that its reader asked for: at its end it looks whether the file was
+// written to meanwhile, as what was read is of neither version then.
+type matched struct {
+	section
+	key, etag string
+}
+
+func (m matched) Read(out []byte) (int, error) {
+	n, err := m.section.Read(out)
+	if !errors.Is(err, io.EOF) {
+		return n, err
+	}
+	st, statErr := m.f.Stat()
+	if statErr != nil {
+		return n, wrap("read", m.f.Name(), statErr)
+	}
+	if info(m.key, st).ETag != m.etag {
+		return n, fault.Precondition.At("read", m.f.Name()).Because("it was written to while it was read")
+	}
+	return n, err
+}
+
 // Get implements blob.Store.
 func (s *Store) Get(_ context.Context, key string, r blob.Range) (io.ReadCloser, blob.Info, error) {
 	p := s.path(key)
@@ -252,7 +274,11 @@ func (s *Store) Get(_ context.Context, key string, r blob.Range) (io.ReadCloser,
 	if n < 0 {
 		n = st.Size() - r.Offset
 	}
-	return section{io.NewSectionReader(file, r.Offset, n), file}, in, nil
+	part := section{io.NewSectionReader(file, r.Offset, n), file}
+	if r.Match != "" {
+		return matched{part, key, in.ETag}, in, nil
+	}
+	return part, in, nil
 }
 
 // Stat implements blob.Store.

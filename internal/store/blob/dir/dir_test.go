@@ -1,10 +1,12 @@
 package dir_test
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -130,5 +132,65 @@ func TestDeletingManyGoesOnPastAFailureAndNamesIt(t *testing.T) {
 	}
 	if _, err := store.Stat(t.Context(), "b"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("the last one is still there: %v", err)
+	}
+}
+
+// A file that is written to in place while it is read is of neither version: whoever asked for one is told.
+func TestAFileThatIsWrittenToWhileItIsReadIsToldAtItsEnd(t *testing.T) {
+	root := t.TempDir()
+	path := filepath.Join(root, "a.txt")
+	for name, change := range map[string]func() error{
+		"nothing":   func() error { return nil },
+		"appended":  func() error { return os.WriteFile(path, []byte(strings.Repeat("b", 5000)), 0o600) },
+		"truncated": func() error { return os.Truncate(path, 10) },
+		"replaced": func() error { // under the name: the reader has the old file, whole
+			if err := os.WriteFile(path+".new", []byte("new"), 0o600); err != nil {
+				return err
+			}
+			return os.Rename(path+".new", path)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(path, []byte(strings.Repeat("a", 4000)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			old := time.Now().Add(-time.Hour)
+			if err := os.Chtimes(path, old, old); err != nil {
+				t.Fatal(err)
+			}
+			store, err := dir.OpenCorpus(root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen, err := store.Stat(t.Context(), "a.txt")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, match := range []string{seen.ETag, ""} {
+				body, _, err := store.Get(t.Context(), "a.txt", blob.Range{Length: -1, Match: match})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := io.ReadFull(body, make([]byte, 100)); err != nil {
+					t.Fatal(err)
+				}
+				if match != "" {
+					if err := change(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				_, err = io.Copy(io.Discard, body)
+				torn := match != "" && (name == "appended" || name == "truncated")
+				if fault.Is(err, fault.Precondition) != torn || (!torn && err != nil) {
+					t.Errorf("match %q: %v", match, err)
+				}
+				if err := body.Close(); err != nil {
+					t.Error(err)
+				}
+				if name == "truncated" || name == "replaced" {
+					break
+				}
+			}
+		})
 	}
 }

@@ -1,0 +1,207 @@
+package chunk
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/rowfile"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/format/textseg"
+	"github.com/unweaver/unweaver/internal/stage"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/spill"
+)
+
+// draft is a document as it is read: nothing of it is written before it is known to be whole and of one version.
+type draft struct {
+	plan   rows.Plan     // as plan has it, or, where the object changed since, as it was read
+	row    rows.Document // title, metadata; what is served
+	cuts   spill.Sorter  // cuttings by number
+	count  uint64        // of cuttings
+	chunks int           // of cuttings with text
+}
+
+// draftBytes of a document's cuttings wait in memory; those of a larger one on disk.
+const draftBytes = 8 << 20
+
+func (d *draft) reset() {
+	d.cuts.Close()
+	*d = draft{plan: d.plan, cuts: spill.Sorter{Run: draftBytes}}
+}
+
+func (d *draft) add(c cutting) {
+	var enc rowfile.Enc
+	enc.S(c.piece)
+	enc.S(c.text)
+	enc.U(uint64(c.start))
+	enc.U(uint64(c.tokens))
+	d.cuts.Add(binary.BigEndian.AppendUint64(nil, d.count), enc.B)
+	d.count++
+	if c.text != "" {
+		d.chunks++
+	}
+}
+
+func decodeCutting(raw []byte) (cutting, error) {
+	dec := rowfile.Dec{B: raw}
+	c := cutting{piece: dec.S(), text: dec.S(), start: int(dec.U()), tokens: int(dec.U())}
+	return c, dec.End()
+}
+
+// read opens, parses and cuts one document.
+func (b *builder) read(ctx context.Context, key string, d *draft) error {
+	if d.plan.Line == 0 {
+		seen := blob.Info{Key: d.plan.Object, Size: d.plan.Size, ETag: d.plan.ETag, Modified: d.plan.Modified}
+		planned := true
+		return stage.Steady(ctx, b.Corpus, seen, func(now blob.Info) error {
+			d.reset()
+			b.OnProgress(b.res.Listed)
+			err := b.readObject(ctx, d, now, planned)
+			planned = false
+			return err
+		})
+	}
+	d.reset()
+	title, text, meta, err := document.Record(d.plan.Record)
+	if err != nil {
+		return fault.Unreadable.At("read row", key).Because(err)
+	}
+	return b.cut(ctx, key, document.Doc{Title: title, Meta: meta, Text: strings.NewReader(text)}, d)
+}
+
+// readObject reads one version of an object. One that was written to meanwhile, or is planned and not of the bytes that
+// plan saw, is fault.Precondition: it is looked at again, and counts as what it is then.
+func (b *builder) readObject(ctx context.Context, d *draft, now blob.Info, planned bool) error {
+	body, err := stage.Open(ctx, b.Corpus, now)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = body.Close() }()
+	cause := b.parse(ctx, d, body)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	version, err := body.Digest()
+	switch {
+	case fault.Is(err, fault.Precondition):
+		return err
+	case err != nil && cause == nil: // what nobody asked for: the parser had what it needs
+		return readFault(d.plan.Object, err)
+	case err == nil && planned && version != d.plan.Version:
+		return fault.Precondition.At("read", d.plan.Object).Because("it is not what was planned")
+	}
+	if err == nil || !planned {
+		d.plan.Version = version // none of what could not be read to its end
+	}
+	d.plan.ETag, d.plan.Size, d.plan.Modified = now.ETag, now.Size, now.Modified
+	return cause
+}
+
+func (b *builder) parse(ctx context.Context, d *draft, body io.Reader) error {
+	plain, err := document.Gunzip(body, d.plan.Gzip, d.plan.Object)
+	if err != nil {
+		return err
+	}
+	doc, err := document.Parse(plain, document.Kind(d.plan.Kind), d.plan.Object)
+	if err != nil {
+		return err
+	}
+	return b.cut(ctx, d.plan.Object, doc, d)
+}
+
+// headBytes of a text decide its title.
+const headBytes = 8 << 10
+
+// cut cuts a document's text into the draft; object is what errors name.
+func (b *builder) cut(ctx context.Context, object string, doc document.Doc, d *draft) error {
+	head := make([]byte, headBytes)
+	n, err := io.ReadFull(doc.Text, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return readFault(object, err)
+	}
+	head = head[:n]
+	d.row.Meta = doc.Meta
+	d.row.Title = document.TitleOf(
+		doc.Title, strings.ToValidUTF8(string(head), ""), document.Kind(d.plan.Kind), object)
+	err = b.cutText(ctx, io.MultiReader(strings.NewReader(string(head)), doc.Text), d)
+	return readFault(object, err)
+}
+
+func (b *builder) cutText(ctx context.Context, text io.Reader, d *draft) error {
+	return cut(text, b.Spec.Chunking, func(c cutting) error {
+		d.add(c)
+		b.OnProgress(b.res.Listed)
+		return ctx.Err()
+	})
+}
+
+// write enters a document: its pieces, its chunks, its row. What the row does not say yet is plan's.
+func (b *builder) write(ctx context.Context, key string, d *draft) error {
+	row := &d.row
+	if !row.Stale {
+		row.Version, row.Modified, row.Kind = d.plan.Version, d.plan.Modified, d.plan.Kind
+	}
+	row.Object, row.ETag, row.Size, row.Frame = d.plan.Object, d.plan.ETag, d.plan.Size, -1
+	seen := map[corpus.ID]int{}
+	for pair, err := range d.cuts.Sorted() {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		c, err := decodeCutting(pair[1])
+		if err != nil {
+			return err
+		}
+		frame := b.text.Append(key, textseg.Piece(row.Runes, c.piece))
+		if row.Frame < 0 {
+			row.Frame = frame
+		}
+		row.Runes += utf8.RuneCountInString(c.piece)
+		if c.text != "" {
+			b.chunk(key, row, c, frame, seen)
+		}
+	}
+	b.docs.Append(key, row.Encode())
+	return nil
+}
+
+// chunk enters one chunk.
+func (b *builder) chunk(key string, row *rows.Document, c cutting, frame int, seen map[corpus.ID]int) {
+	same := corpus.ChunkID("", c.text, 0)
+	id := corpus.ChunkID(key, c.text, seen[same])
+	seen[same]++
+	ordinal := len(row.Chunks)
+	end := c.start + utf8.RuneCountInString(c.text)
+	row.Chunks = append(row.Chunks, rows.Place{ID: id, Start: c.start, End: end})
+	b.chunks.Append(key, rows.Chunk{
+		ID: id, Ordinal: ordinal, Start: c.start, End: end, Tokens: c.tokens, Frame: frame, Title: row.Title,
+	}.Encode())
+	b.res.Counts.Chunks++
+	b.res.Counts.Tokens += int64(c.tokens)
+	b.res.Hashes.Content.Add(corpus.Sum("chunk", id.String(), key, fmt.Sprint(ordinal)))
+	b.res.Hashes.Text.Add(corpus.Sum("chunk", id.String(), corpus.Sum(row.Title+"\n\n"+c.text).String()))
+}
+
+// readFault makes a broken source a problem of the document.
+func readFault(object string, err error) error {
+	if err == nil || fault.As(err) != nil || errors.Is(err, context.Canceled) ||
+		errors.Is(err, context.DeadlineExceeded) {
+		if e := fault.As(err); e != nil && e.Object == "" {
+			c := *e
+			c.Object = object
+			return &c
+		}
+		return err
+	}
+	return fault.Unreadable.At("read", object).Because(err).Advise("the file is damaged")
+}

@@ -1,0 +1,173 @@
+package chunk
+
+import (
+	"context"
+	"io"
+	"sort"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/rowfile"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/format/textseg"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/stream/spill"
+)
+
+// former looks up documents of the parent generation. It opens what it needs, and keeps the last frame: documents are
+// asked for in the order of their keys.
+type former struct {
+	artifacts artifact.Index
+	parts     []formerPart // in the order of their keys
+	frame     []byte       // rows of
+	at        [2]int       // part and frame
+}
+
+type formerPart struct {
+	documents, text string // content addresses
+	rows            *artifact.Reader
+	pieces          *textseg.Reader
+}
+
+func newFormer(in In) *former {
+	f := &former{artifacts: in.Artifacts, at: [2]int{-1, -1}}
+	if in.Parent == nil {
+		return f
+	}
+	texts := map[int]string{}
+	for _, segment := range in.Parent.Segments.Text {
+		texts[segment.Part] = segment.SHA256
+	}
+	for _, segment := range in.Parent.Segments.Documents {
+		if segment.Rows > 0 {
+			f.parts = append(f.parts, formerPart{documents: segment.SHA256, text: texts[segment.Part]})
+		}
+	}
+	return f
+}
+
+// open reads the index of a part's documents.
+func (f *former) open(ctx context.Context, part int) (*artifact.Reader, error) {
+	var err error
+	p := &f.parts[part]
+	if p.rows == nil {
+		p.rows, err = artifact.OpenRows(ctx, f.artifacts.Store, f.artifacts.SegmentKey(p.documents))
+	}
+	return p.rows, err
+}
+
+// find gives the parent's row of a document, and the part that it is of.
+func (f *former) find(ctx context.Context, key string) (old rows.Document, part int, found bool, err error) {
+	after := sort.Search(len(f.parts), func(i int) bool {
+		reader, openErr := f.open(ctx, i)
+		if openErr != nil {
+			err = openErr
+			return true
+		}
+		return reader.Frames[0].First > key
+	})
+	if err != nil || after == 0 {
+		return old, 0, false, err
+	}
+	part = after - 1
+	reader, err := f.open(ctx, part)
+	if err != nil {
+		return old, part, false, err
+	}
+	at := [2]int{part, reader.Find(key)}
+	if f.at != at {
+		if f.frame, err = reader.Frame(ctx, at[1]); err != nil {
+			return old, part, false, err
+		}
+		f.at = at
+	}
+	for raw := f.frame; ; {
+		have, value, rest, ok := rowfile.NextRow(raw)
+		if !ok || string(have) > key {
+			return old, part, false, nil
+		}
+		if string(have) == key {
+			old, err = rows.DecodeDocument(value)
+			return old, part, err == nil, err
+		}
+		raw = rest
+	}
+}
+
+// text opens the decoded text of a part.
+func (f *former) text(ctx context.Context, part int) (*textseg.Reader, error) {
+	var err error
+	p := &f.parts[part]
+	if p.pieces == nil {
+		p.pieces, err = textseg.Open(ctx, f.artifacts.Store, f.artifacts.SegmentKey(p.text))
+	}
+	return p.pieces, err
+}
+
+// keep drafts a document that cannot be used from what the parent has of it: nil where the parent has nothing. The text
+// is cut as any other, so with an unchanged chunker the chunks are the parent's. Where the parent is damaged, lost says
+// how.
+func (b *builder) keep(
+	ctx context.Context, key string, plan rows.Plan, code fault.Code,
+) (kept *draft, lost, err error) {
+	old, part, found, err := b.former.find(ctx, key)
+	if err == nil && (!found || len(old.Chunks) == 0) {
+		return nil, nil, nil
+	}
+	if err == nil {
+		kept = &draft{plan: plan, cuts: spill.Sorter{Run: draftBytes}}
+		err = b.recut(ctx, key, part, old, kept)
+	}
+	if fault.Is(err, fault.SegmentDamage) || fault.Is(err, fault.NotFound) {
+		lost, err = err, nil
+	}
+	if err == nil {
+		b.res.Lapsed.Documents++
+		b.res.Lapsed.Chunks += int64(len(old.Chunks))
+	}
+	if lost != nil || err != nil {
+		if kept != nil {
+			kept.cuts.Close()
+		}
+		return nil, lost, err
+	}
+	kept.row = rows.Document{
+		Version: old.Version, Modified: old.Modified, Kind: old.Kind, Title: old.Title, Meta: old.Meta,
+		Problem: string(code), Stale: true, Found: plan.Version,
+	}
+	return kept, nil, nil
+}
+
+// recut cuts the parent's text of a document, all of it.
+func (b *builder) recut(ctx context.Context, key string, part int, old rows.Document, into *draft) error {
+	pieces, err := b.former.text(ctx, part)
+	if err != nil {
+		return err
+	}
+	counted := &runeCounter{from: pieces.Text(ctx, key, old.Frame)}
+	if err := b.cutText(ctx, counted, into); err != nil {
+		return err
+	}
+	if counted.runes != old.Runes {
+		return fault.SegmentDamage.At("read text of", key).
+			Because("the generation before has not all of it").
+			Advise("restore the generation")
+	}
+	return nil
+}
+
+// runeCounter counts the code points that pass through it, by the bytes that begin one.
+type runeCounter struct {
+	from  io.Reader
+	runes int
+}
+
+func (c *runeCounter) Read(out []byte) (int, error) {
+	n, err := c.from.Read(out)
+	for _, b := range out[:n] {
+		if utf8.RuneStart(b) {
+			c.runes++
+		}
+	}
+	return n, err
+}

@@ -1,0 +1,138 @@
+package chunk_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+var everything = blob.All
+
+func put(r *run, key string, raw []byte) {
+	r.t.Helper()
+	if _, err := r.art.Store.Put(r.t.Context(), key, bytes.NewReader(raw), int64(len(raw)), blob.Cond{}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// A document that changed since it was planned is indexed as it is now.
+func TestADocumentThatChangedSincePlanIsTakenAsItIs(t *testing.T) {
+	r := newRun(t, map[string]string{"a.txt": "first", "b.txt": "other"})
+	units := r.plan().Units
+	r.corpus.Set("a.txt", "second, and longer")
+	res, err := r.chunk(t.Context(), 0, units)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := r.documents(res)["a.txt"]
+	now, err := r.corpus.Stat(t.Context(), "a.txt")
+	if err != nil || a.Problem != "" || a.Version != versionOf("second, and longer") || a.ETag != now.ETag ||
+		a.Size != now.Size || r.text(res, "a.txt", a, 0, -1) != "second, and longer" || res.ProblemCount != 0 {
+		t.Errorf("%+v, %+v", a, res)
+	}
+}
+
+func versionOf(text string) corpus.Digest { return sha256.Sum256([]byte(text)) }
+
+// A file whose content changed behind the back of its ETag is seen by its bytes.
+func TestBytesThatAreNotThoseOfPlanAreSeen(t *testing.T) {
+	r := newRun(t, map[string]string{"a.txt": "first", "b.txt": "other"})
+	units := r.plan().Units
+	r.corpus.Forge("a.txt", "2nd!!")
+	res, err := r.chunk(t.Context(), 0, units)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := r.documents(res)["a.txt"]; a.Version != versionOf("2nd!!") || r.text(res, "a.txt", a, 0, -1) != "2nd!!" {
+		t.Errorf("the text is served under the version %s", a.Version)
+	}
+}
+
+// A document that is written to whenever it is read is not indexed half: what it was is kept, and where there was
+// nothing, nothing is.
+func TestADocumentThatNeverRestsKeepsWhatItWas(t *testing.T) {
+	for name, restless := range map[string]func(*run, func(string)){
+		"when it is opened": func(r *run, write func(string)) { r.corpus.Touched = write },
+		"while it is read":  func(r *run, write func(string)) { r.corpus.Torn = write },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRun(t, map[string]string{"log.txt": "quiet " + long, "b.txt": "other"})
+			before := r.documents(r.night())["log.txt"]
+			r.corpus.Set("log.txt", "written to 0")
+			r.corpus.Set("new.txt", "written to 0")
+			units := r.plan().Units
+			var writes atomic.Int64
+			restless(r, func(key string) {
+				if key != "b.txt" {
+					r.corpus.Set(key, fmt.Sprintf("written to %d %s", writes.Add(1), strings.Repeat("word ", 200)))
+				}
+			})
+			res, err := r.chunk(t.Context(), 0, units)
+			if err != nil {
+				t.Fatal(err)
+			}
+			documents := r.documents(res)
+			log, fresh := documents["log.txt"], documents["new.txt"]
+			if !log.Stale || log.Problem != string(fault.DocumentChanged) || log.Version != before.Version ||
+				fmt.Sprint(log.Chunks) != fmt.Sprint(before.Chunks) {
+				t.Errorf("%+v", log)
+			}
+			if fresh.Problem != string(fault.DocumentChanged) || len(fresh.Chunks) != 0 || fresh.Stale {
+				t.Errorf("%+v", fresh)
+			}
+			if reads := r.corpus.Reads("log.txt"); reads < 4 || res.Failed != 2 || res.Counts.Stale != 1 {
+				t.Errorf("read %d times, %+v", reads, res)
+			}
+		})
+	}
+}
+
+// A document that comes to rest is indexed in its last version.
+func TestADocumentThatComesToRestIsIndexed(t *testing.T) {
+	r := newRun(t, map[string]string{"log.txt": "quiet"})
+	units := r.plan().Units
+	writes := 0
+	r.corpus.Torn = func(key string) {
+		if writes++; writes <= 2 {
+			r.corpus.Set(key, fmt.Sprintf("line %d", writes))
+		}
+	}
+	res, err := r.chunk(t.Context(), 0, units)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := r.documents(res)["log.txt"]
+	if log.Problem != "" || log.Version != versionOf("line 2") || len(log.Chunks) != 1 {
+		t.Errorf("%+v", log)
+	}
+}
+
+// A read that mixes two versions under one ETag is not served: the bytes are not those of plan, so they are read again.
+func TestATornReadIsReadAgain(t *testing.T) {
+	r := newRun(t, map[string]string{"a.txt": "first"})
+	units := r.plan().Units
+	reads := 0
+	r.corpus.Touched = func(key string) {
+		if reads++; reads == 1 {
+			r.corpus.Forge(key, "fi2nd")
+		} else {
+			r.corpus.Forge(key, "first")
+		}
+	}
+	res, err := r.chunk(t.Context(), 0, units)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := r.documents(res)["a.txt"]; a.Version != versionOf("first") || r.text(res, "a.txt", a, 0, -1) != "first" ||
+		reads != 2 {
+		t.Errorf("read %d times, served under %s", reads, a.Version)
+	}
+}

@@ -1,0 +1,123 @@
+package plan
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/stage"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// firstReading is the number of what was read of an object at first, mostly all there is.
+const firstReading = 1
+
+// rowReading is one try to read the rows of an object. What is wrong with rows is told only when the try counts.
+type rowReading struct {
+	*planner
+	number  byte
+	object  string
+	listed  int64
+	refused []refusal
+}
+
+type refusal struct {
+	code          fault.Code
+	where, detail string
+}
+
+// maxRefused of an object are remembered; what follows is told at once, so that memory stays bounded.
+const maxRefused = 10_000
+
+// all reads the object to its end. An object that was written to meanwhile is fault.Precondition, whatever reading it
+// led to.
+func (r *rowReading) all(ctx context.Context, row rows.Plan, kind document.Kind, seen blob.Info) error {
+	body, err := stage.Open(ctx, r.Corpus, seen)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = body.Close() }()
+	err = r.parse(ctx, row, kind, body)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if _, torn := body.Digest(); fault.Is(torn, fault.Precondition) {
+		return torn
+	}
+	return err
+}
+
+func (r *rowReading) parse(ctx context.Context, row rows.Plan, kind document.Kind, body io.Reader) error {
+	plain, err := document.Gunzip(body, row.Gzip, row.Object)
+	if err != nil {
+		return err
+	}
+	text, err := document.Decode(plain, row.Object)
+	if err != nil {
+		return err
+	}
+	return document.Rows(text, kind, row.Object, func(read document.Row) error {
+		if read.Err != nil {
+			r.refuse(fmt.Sprintf("%s line %d", row.Object, read.Line), read.Err)
+			return ctx.Err()
+		}
+		one := row
+		one.Line, one.Record, one.Size = read.Line, read.Canonical, int64(len(read.Canonical))
+		one.Version = sha256.Sum256(read.Canonical)
+		r.listed++
+		r.add(corpus.RowKey(row.Object, read.ID), r.number, one)
+		return ctx.Err()
+	})
+}
+
+func (r *rowReading) refuse(where string, err error) {
+	if len(r.refused) == maxRefused {
+		r.tell()
+	}
+	r.refused = append(r.refused, refusal{fault.CodeOf(err), where, err.Error()})
+}
+
+// tell enters the rows that cannot be used into the result.
+func (r *rowReading) tell() {
+	for _, row := range r.refused {
+		r.planner.refuse(r.object, row.code, row.where, row.detail)
+	}
+	r.refused = nil
+}
+
+// version reads and hashes a file whose version is not known.
+func (p *planner) version(ctx context.Context, doc planned) (planned, error) {
+	if doc.lost != "" || doc.row.Line > 0 || !doc.row.Version.IsZero() {
+		return doc, nil
+	}
+	err := stage.Steady(ctx, p.Corpus, infoOf(doc.row), func(seen blob.Info) error {
+		doc.row.ETag, doc.row.Size, doc.row.Modified = seen.ETag, seen.Size, seen.Modified
+		body, err := stage.Open(ctx, p.Corpus, seen)
+		if err != nil {
+			return err
+		}
+		doc.row.Version, err = body.Digest()
+		if err != nil && fault.As(err) == nil { // the store opened it, so what broke is this object
+			err = fault.Unreadable.At("read", doc.row.Object).Because(err)
+		}
+		return errors.Join(err, body.Close())
+	})
+	if err == nil {
+		return doc, nil
+	}
+	if ctx.Err() != nil {
+		return doc, ctx.Err()
+	}
+	code, ofObject := blame(err)
+	if !ofObject {
+		return doc, err
+	}
+	doc.bad = code.At("read", doc.row.Object).Because(err)
+	return doc, nil
+}

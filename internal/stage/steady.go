@@ -1,0 +1,86 @@
+package stage
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"hash"
+	"io"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// pauses are waited out before an object that changed while it was read is read again.
+var pauses = []time.Duration{100 * time.Millisecond, 400 * time.Millisecond, 1600 * time.Millisecond}
+
+// Steady has an object of a corpus read, and read again in the version that the store has then, as long as read says
+// that it changed meanwhile (fault.Precondition): three times more, after growing pauses. One that goes on changing, or
+// is gone by then, is fault.DocumentChanged. Other errors of read, and those of the store, are given as they are.
+func Steady(ctx context.Context, store blob.Store, seen blob.Info, read func(blob.Info) error) error {
+	object := seen.Key
+	for attempt := 0; ; attempt++ {
+		err := read(seen)
+		if !fault.Is(err, fault.Precondition) {
+			return err
+		}
+		if attempt == len(pauses) {
+			return fault.DocumentChanged.At("read", object).
+				Because("it was written to while it was read, again and again").
+				Advise("run index again when it is at rest")
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pauses[attempt]):
+		}
+		if seen, err = store.Stat(ctx, object); fault.Is(err, fault.NotFound) {
+			return fault.DocumentChanged.At("read", object).Because("it was removed while it was read")
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// Body is the content of an object in the version that its ETag names, hashed as it is read.
+type Body struct {
+	body io.ReadCloser
+	hash hash.Hash
+	err  error // of reading; io.EOF at the end
+}
+
+// Open starts reading an object. Close it.
+func Open(ctx context.Context, store blob.Store, info blob.Info) (*Body, error) {
+	body, _, err := store.Get(ctx, info.Key, blob.Range{Length: -1, Match: info.ETag})
+	if err != nil {
+		return nil, err
+	}
+	return &Body{body: body, hash: sha256.New()}, nil
+}
+
+// Read implements io.Reader.
+func (b *Body) Read(out []byte) (int, error) {
+	n, err := b.body.Read(out)
+	b.hash.Write(out[:n])
+	if err != nil {
+		b.err = err
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *Body) Close() error { return b.body.Close() }
+
+// Digest reads what nobody has read yet and gives the digest of all bytes, which is the version of a document.
+func (b *Body) Digest() (corpus.Digest, error) {
+	if b.err == nil {
+		_, _ = io.Copy(io.Discard, b) // b.err tells
+	}
+	if b.err != nil && !errors.Is(b.err, io.EOF) {
+		return corpus.Digest{}, b.err
+	}
+	return corpus.Digest(b.hash.Sum(nil)), nil
+}
