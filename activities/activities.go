@@ -20,8 +20,10 @@ import (
 
 // Engine tells about workflow runs; the lease of a build depends on it.
 type Engine interface {
-	// Closed tells whether a run has ended; an unknown run has.
-	Closed(ctx context.Context, holder build.Holder) (bool, error)
+	// Identity names the engine.
+	Identity(ctx context.Context) (corpus.Engine, error)
+	// Standing tells what it knows about a run.
+	Standing(ctx context.Context, holder build.Holder) (build.Standing, error)
 }
 
 // Activities holds what activities work with; the worker's main fills it.
@@ -43,7 +45,7 @@ func job(b workflows.Build) build.Job {
 // with opens a run, with the budget that a resume may have given it, does what is to be done and maps the error. Where
 // the run cannot be opened its error is told beside it all the same.
 func (a *Activities) with(ctx context.Context, b workflows.Build, stage string, do func(*call) error) error {
-	run, err := a.Ports.Open(ctx, job(b), stage)
+	run, err := a.Ports.Open(ctx, held(ctx, b), stage)
 	c := &call{Activities: a, run: run, b: b, records: err != nil}
 	if err == nil {
 		if b.Budget != nil {
@@ -54,6 +56,17 @@ func (a *Activities) with(ctx context.Context, b workflows.Build, stage string, 
 	err = c.outcome(ctx, err)
 	run.Close()
 	return err
+}
+
+// held is the job with the holder that its lease must have. Units of a stage run in a workflow of their own, and know
+// the build's by its id alone.
+func held(ctx context.Context, b workflows.Build) build.Job {
+	out := job(b)
+	out.Holder = build.Holder{Workflow: workflows.BuildID(b.Index, b.Generation), Heartbeat: b.Heartbeat}
+	if own := holder(ctx); own.Workflow == out.Holder.Workflow {
+		out.Holder.Run = own.Run
+	}
+	return out
 }
 
 // holder is the run of the engine that this activity belongs to.

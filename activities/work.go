@@ -26,30 +26,58 @@ func (c call) work(ctx context.Context, do func(context.Context, *build.Run) err
 	if err := c.run.Look(watched); err != nil {
 		return err
 	}
-	watched, cancel := context.WithCancelCause(watched)
-	defer cancel(nil)
-	var heartbeats sync.WaitGroup
-	stop := make(chan struct{})
-	heartbeats.Go(func() { c.beat(ctx, stop, cancel) })
-	err := guarded(watched, c.run, do)
-	close(stop)
-	heartbeats.Wait()
-	if cause := context.Cause(watched); err != nil && cause != nil && ctx.Err() == nil {
-		err = cause
-	}
+	err := c.beating(ctx, watched, do)
 	if flushed := c.run.Flush(context.WithoutCancel(ctx)); err == nil {
 		err = flushed
 	}
 	return err
 }
 
-// beat sends heartbeats while the unit gets on, and cancels it when it hangs.
-func (c call) beat(ctx context.Context, stop <-chan struct{}, cancel context.CancelCauseFunc) {
+// beating does what is to be done under a watched context, with heartbeats. The error is why it was cancelled, where it
+// was.
+func (c call) beating(ctx, watched context.Context, do func(context.Context, *build.Run) error) error {
+	watched, cancel := context.WithCancelCause(watched)
+	defer cancel(nil)
+	var heartbeats sync.WaitGroup
+	beats, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	heartbeats.Go(func() { c.beat(beats, cancel) })
+	heartbeats.Go(func() { c.renew(beats, cancel) })
+	err := guarded(watched, c.run, do)
+	stop()
+	heartbeats.Wait()
+	if cause := context.Cause(watched); err != nil && cause != nil && ctx.Err() == nil {
+		err = cause
+	}
+	return err
+}
+
+// renew renews the lease of the run while the unit works, and cancels it when another run has the lease. It goes on
+// after the engine has cancelled the unit: what that still does is done under the lease.
+func (c call) renew(ctx context.Context, cancel context.CancelCauseFunc) {
 	ticker := time.NewTicker(max(c.b.Heartbeat/4, 200*time.Millisecond))
 	defer ticker.Stop()
 	for {
 		select {
-		case <-stop:
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if err := c.run.Renew(ctx); err != nil {
+			c.Log.Error("lease lost", "run_id", c.run.Name(), "stage", c.run.Stage, "error", err.Error())
+			cancel(err)
+			return
+		}
+	}
+}
+
+// beat sends heartbeats while the unit gets on, and cancels it when it hangs.
+func (c call) beat(ctx context.Context, cancel context.CancelCauseFunc) {
+	ticker := time.NewTicker(max(c.b.Heartbeat/4, 200*time.Millisecond))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}

@@ -105,7 +105,8 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 	phase("worker")
 	models := wiring.NewModels(stack.stores.Coordination)
 	if stack.worker, err = host.Start(host.Config{
-		Client: stack.client, TaskQueue: workflows.TaskQueue, Stores: stack.stores, Models: models,
+		Client: stack.client, Address: stack.engine.Address, Namespace: tembed.Namespace,
+		TaskQueue: workflows.TaskQueue, Stores: stack.stores, Models: models,
 		CacheDir: filepath.Join(dir, "cache"),
 		Alone:    true, Sticky: time.Second, Heartbeat: time.Second, Drain: 20 * time.Second, Log: options.Log,
 		Slots: options.Config.Worker.Slots, CPUSlots: options.Config.Worker.CPU,
