@@ -54,6 +54,8 @@ func (c *control) Status(_ context.Context, run string) (ops.Status, error) {
 func (c *control) Pause(_ context.Context, run string) error  { return c.ask("pause", run) }
 func (c *control) Cancel(_ context.Context, run string) error { return c.ask("cancel", run) }
 
+func (c *control) Lost(_ context.Context, run string) error { return c.ask("lost", run) }
+
 func (c *control) Resume(_ context.Context, run string, budget *corpus.Budget) error {
 	c.budget = budget
 	return c.ask("resume", run)
