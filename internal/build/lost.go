@@ -13,8 +13,8 @@ import (
 
 // FreeLease takes the lease from a run that a person declares lost; an empty generation stands for whichever run holds
 // it. It refuses while runs says that our engine runs it, and while a process renews it, for which it watches the lease
-// for a heartbeat. A lease that nobody holds is no error. The fence stays, so that a process which comes back finds that
-// the lease is not its own any more.
+// for a heartbeat. A lease that nobody holds is no error. The fence stays, so that a process which comes back finds
+// that the lease is not its own any more.
 func FreeLease(
 	ctx context.Context, index artifact.Index, generation string, runs func(context.Context, Holder) (bool, error),
 ) error {
