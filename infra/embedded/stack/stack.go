@@ -51,6 +51,7 @@ type Stack struct {
 
 	dir    string
 	lock   *os.File
+	shared *os.File // lock of the artifacts, which need not lie in the data directory
 	stores *wiring.Stores
 	engine *tembed.Server
 	client client.Client
@@ -92,7 +93,13 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 		phase = func(string) {}
 	}
 	phase("stores in " + dir)
-	if stack.stores, err = wiring.Open(ctx, wiring.Embedded(options.Config.Stores, dir)); err != nil {
+	places := wiring.Embedded(options.Config.Stores, dir)
+	if wiring.IsPath(places.Artifacts) {
+		if stack.shared, err = lockArtifacts(places.Artifacts, dir); err != nil {
+			return stack, errors.Join(err, listener.Close())
+		}
+	}
+	if stack.stores, err = wiring.Open(ctx, places); err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}
 	phase("Temporal on SQLite")
@@ -239,7 +246,9 @@ func (s *Stack) Failed() <-chan error { return s.served }
 // Stop drains the worker, lets queries finish and closes the stores.
 func (s *Stack) Stop(ctx context.Context) error {
 	var err error
-	_ = os.Remove(filepath.Join(s.dir, "dev.json"))
+	if s.lock != nil { // else it is another's
+		_ = os.Remove(filepath.Join(s.dir, "dev.json"))
+	}
 	if s.worker != nil {
 		s.worker.Stop()
 	}
@@ -257,8 +266,10 @@ func (s *Stack) Stop(ctx context.Context) error {
 	if s.stores != nil {
 		err = errors.Join(err, s.stores.Close())
 	}
-	if s.lock != nil {
-		err = errors.Join(err, s.lock.Close())
+	for _, held := range []*os.File{s.shared, s.lock} {
+		if held != nil {
+			err = errors.Join(err, held.Close())
+		}
 	}
 	return err
 }
