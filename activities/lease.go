@@ -15,8 +15,8 @@ func (a *Activities) TakeLease(ctx context.Context, b workflows.Build) (int64, e
 	err := a.with(ctx, b, "lease", func(c *call) error {
 		c.records = true
 		return c.beating(ctx, ctx, func(ctx context.Context, run *build.Run) error {
-			taker := holder(ctx)
-			taker.Heartbeat = b.Heartbeat
+			taker := run.Holder
+			taker.Run = holder(ctx).Run
 			var err error
 			if taker.Engine, err = a.Engine.Identity(ctx); err != nil {
 				return err
