@@ -20,8 +20,10 @@ import (
 
 // Engine tells about workflow runs; the lease of a build depends on it.
 type Engine interface {
-	// Closed tells whether a run has ended; an unknown run has.
-	Closed(ctx context.Context, holder build.Holder) (bool, error)
+	// Identity names the engine.
+	Identity(ctx context.Context) (corpus.Engine, error)
+	// Standing tells what it knows about a run.
+	Standing(ctx context.Context, holder build.Holder) (build.Standing, error)
 }
 
 // Activities holds what activities work with; the worker's main fills it.
@@ -45,7 +47,7 @@ func job(b workflows.Build) build.Job {
 func (a *Activities) with(
 	ctx context.Context, b workflows.Build, stage string, do func(context.Context, *call) error,
 ) error {
-	run := a.Ports.Bare(job(b), stage, "")
+	run := a.Ports.Bare(held(ctx, b), stage, "")
 	return a.calling(ctx, run, b, func(ctx context.Context, c *call) error {
 		if err := run.Configure(ctx); err != nil {
 			c.records = true
@@ -67,16 +69,19 @@ func (a *Activities) calling(
 	c := &call{Activities: a, run: run, b: b}
 	working, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		c.beat(ctx, stop, cancel)
-	}()
-	defer func() {
-		close(stop)
-		<-done
-	}()
+	defer during(func(stop <-chan struct{}) { c.beat(ctx, stop, cancel) })()
 	return c.outcome(ctx, do(working, c))
+}
+
+// held is the job with the holder that its lease must have. Units of a stage run in a workflow of their own, and know
+// the build's by its id alone.
+func held(ctx context.Context, b workflows.Build) build.Job {
+	out := job(b)
+	out.Holder = build.Holder{Workflow: workflows.BuildID(b.Index, b.Generation), Heartbeat: b.Heartbeat}
+	if own := holder(ctx); own.Workflow == out.Holder.Workflow {
+		out.Holder.Run = own.Run
+	}
+	return out
 }
 
 // holder is the run of the engine that this activity belongs to.

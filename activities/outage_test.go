@@ -74,11 +74,6 @@ func (o *outage) List(ctx context.Context, prefix, after string) iter.Seq2[blob.
 	return o.Store.List(ctx, prefix, after)
 }
 
-// never is an engine that knows no run that has ended.
-type never struct{}
-
-func (never) Closed(context.Context, build.Holder) (bool, error) { return false, nil }
-
 // plant is what activities work with, in memory, and the build that they work on.
 type plant struct {
 	*activities.Activities
@@ -96,7 +91,7 @@ func newPlant(t *testing.T) *plant {
 		Artifacts: p.store, Coordination: coordination, Records: recordsmemory.New(), Vectors: vectorsmemory.New(),
 		Ledger: ledger.New(p.store, coordination), CPU: make(chan struct{}, 1), Log: slog.New(slog.DiscardHandler),
 	}
-	p.Activities = &activities.Activities{Ports: ports, Engine: never{}, Log: ports.Log}
+	p.Activities = &activities.Activities{Ports: ports, Engine: closed{}, Log: ports.Log}
 	digest, err := artifact.Index{Store: p.store, Name: "docs"}.PutSpec(t.Context(), corpus.Spec{Index: "docs"})
 	if err != nil {
 		t.Fatal(err)

@@ -17,14 +17,19 @@ import (
 var stall = 12 * time.Minute
 
 // work runs a unit. It is refused where the run is stopped; its context is cancelled when the run is stopped while it
-// works, and when it hangs: where it does not even notice that, the engine gives it to another worker.
+// works, when another run has its lease, and when it hangs: where it does not even notice that, the engine gives it to
+// another worker.
 func (c *call) work(ctx context.Context, do func(context.Context, *build.Run) error) error {
 	watched, end := c.run.Watch(ctx)
 	defer end()
 	if err := c.run.Look(watched); err != nil {
 		return err
 	}
+	watched, cancel := context.WithCancelCause(watched)
+	defer cancel(nil)
+	renewing := during(func(stop <-chan struct{}) { c.renew(ctx, stop, cancel) })
 	err := guarded(watched, c.run, do)
+	renewing()
 	if cause := context.Cause(watched); err != nil && cause != nil {
 		err = cause
 	}
@@ -36,7 +41,50 @@ func (c *call) work(ctx context.Context, do func(context.Context, *build.Run) er
 
 // beat sends heartbeats while the activity gets on, and cancels it when it hangs.
 func (c *call) beat(ctx context.Context, stop <-chan struct{}, cancel context.CancelCauseFunc) {
-	ticker := time.NewTicker(max(c.b.Heartbeat/4, 200*time.Millisecond))
+	every(c.b.Heartbeat/4, stop, func() (more bool) {
+		idle := time.Since(c.run.LastSign())
+		if idle < stall {
+			activity.RecordHeartbeat(ctx)
+			return true
+		}
+		c.Log.Error("activity hangs", "run_id", c.run.Name(), "stage", c.run.Stage, "seconds", int(idle.Seconds()))
+		cancel(fault.Stalled.At("work on", c.run.Stage).
+			Because("it showed no progress for " + stall.String()).
+			Advise("it is tried again; see the logs of the stores and of the model server"))
+		return false
+	})
+}
+
+// renew renews the lease of the run while the activity works, and cancels it when another run has the lease. It goes
+// on after the engine has cancelled the activity: what that still does is done under the lease.
+func (c *call) renew(ctx context.Context, stop <-chan struct{}, cancel context.CancelCauseFunc) {
+	ctx = context.WithoutCancel(ctx)
+	every(c.b.Heartbeat/4, stop, func() (more bool) {
+		err := c.run.Renew(ctx)
+		if err != nil {
+			c.Log.Error("lease lost", "run_id", c.run.Name(), "stage", c.run.Stage, "error", err.Error())
+			cancel(err)
+		}
+		return err == nil
+	})
+}
+
+// during begins work beside the caller's, which ends it by calling end.
+func during(work func(stop <-chan struct{})) (end func()) {
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		work(stop)
+	}()
+	return func() {
+		close(stop)
+		<-done
+	}
+}
+
+// every calls do at an interval until it wants no more or stop is closed.
+func every(interval time.Duration, stop <-chan struct{}, do func() (more bool)) {
+	ticker := time.NewTicker(max(interval, 200*time.Millisecond))
 	defer ticker.Stop()
 	for {
 		select {
@@ -44,16 +92,9 @@ func (c *call) beat(ctx context.Context, stop <-chan struct{}, cancel context.Ca
 			return
 		case <-ticker.C:
 		}
-		idle := time.Since(c.run.LastSign())
-		if idle < stall {
-			activity.RecordHeartbeat(ctx)
-			continue
+		if !do() {
+			return
 		}
-		c.Log.Error("unit hangs", "run_id", c.run.Name(), "stage", c.run.Stage, "seconds", int(idle.Seconds()))
-		cancel(fault.Stalled.At("work on", c.run.Stage).
-			Because("it showed no progress for " + stall.String()).
-			Advise("it is tried again; see the logs of the stores and of the model server"))
-		return
 	}
 }
 

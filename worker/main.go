@@ -70,6 +70,8 @@ func run(ctx context.Context, path string) (err error) {
 	running, err := host.Start(
 		host.Config{
 			Client:    client,
+			Address:   cfg.Engine.Address,
+			Namespace: cfg.Engine.Namespace,
 			TaskQueue: cfg.Engine.TaskQueue,
 			Stores:    stores,
 			Models:    wiring.NewModels(stores.Coordination),

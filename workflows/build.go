@@ -66,7 +66,7 @@ func BuildIndex(ctx workflow.Context, in Build) (Outcome, error) {
 // work does the stages. It returns how the build ended, or the error that ended it.
 func (b *build) work(ctx workflow.Context) (End, error) {
 	if err := b.pausable(ctx, "lease", func(ctx workflow.Context) error {
-		return workflow.ExecuteActivity(quick(ctx, b.Build), TakeLease, b.Build).Get(ctx, &b.Fence)
+		return b.once(ctx, TakeLease, 0, b.Build, &b.Fence)
 	}); err != nil {
 		return End{}, err
 	}

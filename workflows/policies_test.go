@@ -86,10 +86,10 @@ func started(t *testing.T) *options {
 
 // Three kinds of activities, and all of them: a new one must be put under one.
 var (
-	quickOnes  = []string{workflows.TakeLease, workflows.BeginStage, workflows.OpenRestore, workflows.SteerRun}
+	quickOnes  = []string{workflows.BeginStage, workflows.OpenRestore, workflows.SteerRun}
 	recordings = []string{workflows.EndBuild, workflows.EndRestore}
 	batches    = append([]string{
-		workflows.PlanBuild, workflows.SealChunks, workflows.SealExtraction, workflows.ImportVectors,
+		workflows.TakeLease, workflows.PlanBuild, workflows.SealChunks, workflows.SealExtraction, workflows.ImportVectors,
 		workflows.PublishBuild, workflows.SealRepair,
 	}, unitActivities...)
 )

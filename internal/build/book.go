@@ -73,6 +73,7 @@ type book struct {
 	run    string
 	worker string
 	users  atomic.Int64
+	lease  keeper
 
 	mu       sync.Mutex
 	mine     Account

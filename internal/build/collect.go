@@ -3,7 +3,6 @@ package build
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -28,7 +27,8 @@ func (r *Run) Collect(ctx context.Context, holder Holder) error {
 		OpenLive: func(ctx context.Context, sha string) (*live.File, func(), error) {
 			return r.segments.live(ctx, r, sha)
 		},
-		Guard:      func(ctx context.Context) error { return holds(ctx, r.Index, holder) },
+		Guard:      r.Guard,
+		Permit:     r.permit(),
 		Now:        time.Now().UTC(),
 		OnProgress: r.touch,
 	})
@@ -45,19 +45,6 @@ func (r *Run) Collect(ctx context.Context, holder Holder) error {
 	return nil
 }
 
-// holds fails when the lease is no longer this run's.
-func holds(ctx context.Context, index artifact.Index, holder Holder) error {
-	lease, _, err := readLease(ctx, index)
-	if err != nil {
-		return err
-	}
-	if lease.Workflow != holder.Workflow || lease.Run != holder.Run {
-		return fault.LeaseHeld.At("collect", index.Name).
-			Because("another run builds it: " + strings.TrimPrefix(lease.Workflow, "build/"))
-	}
-	return nil
-}
-
 // keepLedger keeps every task's part of the ledger small. A generation that cannot be read keeps everything.
 func (r *Run) keepLedger(ctx context.Context) error {
 	names, err := artifact.Names(ctx, r.Artifacts)
@@ -69,6 +56,9 @@ func (r *Run) keepLedger(ctx context.Context) error {
 		indexes = append(indexes, artifact.Index{Store: r.Artifacts, Name: name})
 	}
 	for _, task := range ledger.Tasks() {
+		if err := r.Guard(ctx); err != nil {
+			return err
+		}
 		listed := collect.Listed(ctx, indexes, task)
 		_, err := r.Ledger.Upkeep(ctx, task, listed, time.Now())
 		if artifact.IsDamage(err) {
@@ -84,7 +74,9 @@ func (r *Run) keepLedger(ctx context.Context) error {
 }
 
 // Settle finishes what a collector that died was deleting, so that what this run finds from now on is there to stay.
-func (r *Run) Settle(ctx context.Context) error { return collect.Settle(ctx, r.Index, r.Vectors) }
+func (r *Run) Settle(ctx context.Context) error {
+	return collect.Settle(ctx, r.Index, r.Vectors, collect.Permit{Look: r.Guard, Lasts: r.permit()})
+}
 
 // reclaim takes what a manifest names off the list of what is about to be deleted.
 func (r *Run) reclaim(ctx context.Context, manifest *corpus.Manifest) error {

@@ -6,55 +6,247 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	blobmemory "github.com/unweaver/unweaver/internal/store/blob/memory"
 )
 
-// engine says which holders are closed.
-type engine map[build.Holder]bool
+// engine says how runs stand.
+type engine map[build.Holder]build.Standing
 
-func (e engine) closed(_ context.Context, holder build.Holder) (bool, error) { return e[holder], nil }
+func (e engine) standing(_ context.Context, holder build.Holder) (build.Standing, error) {
+	return e[holder], nil
+}
 
 var (
-	one = build.Holder{Workflow: "build/docs/one", Run: "1"}
-	two = build.Holder{Workflow: "build/docs/two", Run: "2"}
+	ours   = corpus.Engine{Cluster: "ours", Address: "here:7233", Namespace: "default"}
+	theirs = corpus.Engine{Cluster: "theirs", Address: "there:7233", Namespace: "default"}
 )
 
+// beats is the heartbeat of the runs of these tests.
+const beats = 8 * time.Second
+
+var (
+	one = build.Holder{Workflow: "build/docs/one", Run: "1", Engine: ours, Heartbeat: beats}
+	two = build.Holder{Workflow: "build/docs/two", Run: "2", Engine: ours, Heartbeat: beats}
+)
+
+// asked is how a holder is asked about.
+func asked(holder build.Holder) build.Holder {
+	return build.Holder{Workflow: holder.Workflow, Run: holder.Run}
+}
+
+func emptyIndex() artifact.Index { return artifact.Index{Store: blobmemory.New(), Name: "docs"} }
+
+// take takes the lease and ends the test where it cannot.
+func take(t *testing.T, index artifact.Index, holder build.Holder, known engine) int64 {
+	t.Helper()
+	fence, err := build.TakeLease(t.Context(), index, holder, known.standing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fence
+}
+
+func lease(t *testing.T, index artifact.Index) corpus.Lease {
+	t.Helper()
+	out, _, err := build.ReadLease(t.Context(), index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func write(t *testing.T, index artifact.Index, lease corpus.Lease) {
+	t.Helper()
+	if _, err := blob.WriteJSON(t.Context(), index.Store, index.LeaseKey(), lease, blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestTheLeasePassesOnOnlyWhenItsHolderIsClosed(t *testing.T) {
-	index := artifact.Index{Store: blobmemory.New(), Name: "docs"}
-	known := engine{}
-	first, err := build.TakeLease(t.Context(), index, one, known.closed)
-	if err != nil || first != 1 {
-		t.Fatal(first, err)
+	synctest.Test(t, func(t *testing.T) {
+		index, known := emptyIndex(), engine{}
+		began := time.Now()
+		first := take(t, index, one, known)
+		if again := take(t, index, one, known); again != first || first != 1 {
+			t.Errorf("fences %d and %d", first, again)
+		}
+		known[asked(one)] = build.StandingOpen
+		_, err := build.TakeLease(t.Context(), index, two, known.standing)
+		if !fault.Is(err, fault.LeaseHeld) || !strings.Contains(err.Error(), "unweaver cancel docs/one") {
+			t.Errorf("held by one: %v", err)
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("a free lease, and one that is held, took %s", took)
+		}
+		known[asked(one)] = build.StandingClosed
+		second := take(t, index, two, known)
+		if took := time.Since(began); second != first+1 || took < beats || took > beats+beats/4 {
+			t.Errorf("fence %d after %d, in %s", second, first, took)
+		}
+		if err := build.GiveLease(t.Context(), index, one); err != nil { // it is not its any more
+			t.Fatal(err)
+		}
+		known[asked(two)] = build.StandingOpen
+		if _, err = build.TakeLease(t.Context(), index, one, known.standing); !fault.Is(err, fault.LeaseHeld) {
+			t.Errorf("a lease was given back by a run that did not hold it: %v", err)
+		}
+		if err := build.GiveLease(t.Context(), index, two); err != nil {
+			t.Fatal(err)
+		}
+		began = time.Now()
+		if third := take(t, index, one, known); third != second+1 || time.Since(began) != 0 {
+			t.Errorf("fence %d after %d, in %s", third, second, time.Since(began))
+		}
+	})
+}
+
+func TestALeaseSaysWhoHasIt(t *testing.T) {
+	index := emptyIndex()
+	take(t, index, one, engine{})
+	got := lease(t, index)
+	if got.Engine != ours || got.Workflow != one.Workflow || got.Run != "1" || got.Fence != 1 || got.Heartbeat != beats ||
+		got.Taken.IsZero() || got.Renewed.IsZero() {
+		t.Errorf("%+v", got)
 	}
-	if again, err := build.TakeLease(t.Context(), index, one, known.closed); err != nil || again != first {
-		t.Errorf("taken twice: fence %d, %v", again, err)
+}
+
+func TestALeaseThatAProcessRenewsIsNotTakenAlsoWhenItsRunIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		index, known := emptyIndex(), engine{asked(one): build.StandingClosed}
+		take(t, index, one, known)
+		began := time.Now()
+		for beat := range 5 { // a process that is cut off from its engine, and works for two heartbeats more
+			time.AfterFunc(time.Duration(beat)*beats/2, func() {
+				renewed := lease(t, index)
+				renewed.Renewed = time.Now()
+				write(t, index, renewed)
+			})
+		}
+		take(t, index, two, known)
+		if took := time.Since(began); took < 3*beats {
+			t.Errorf("taken after %s", took)
+		}
+	})
+}
+
+func TestALeaseThatIsRenewedForEverIsGivenUpWithTheReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		index, known := emptyIndex(), engine{asked(one): build.StandingClosed}
+		take(t, index, one, known)
+		var process sync.WaitGroup
+		defer process.Wait()
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		process.Go(func() {
+			for ctx.Err() == nil {
+				time.Sleep(beats / 2)
+				renewed := lease(t, index)
+				renewed.Renewed = time.Now()
+				write(t, index, renewed)
+			}
+		})
+		_, err := build.TakeLease(t.Context(), index, two, known.standing)
+		if !fault.Is(err, fault.LeaseHeld) || !strings.Contains(err.Error(), "a process still works on it") {
+			t.Error(err)
+		}
+	})
+}
+
+func TestARunThatNobodyCanAskAboutHoldsItsLease(t *testing.T) {
+	for name, test := range map[string]struct {
+		held     corpus.Lease
+		standing build.Standing
+		passes   bool
+		says     []string
+	}{
+		"the engine does not know it": {
+			corpus.Lease{Engine: ours, Workflow: "build/docs/one", Run: "1", Fence: 3}, build.StandingUnknown, false,
+			[]string{"docs/one (1)", "here:7233, namespace default", "unweaver cancel docs/one --lost"},
+		},
+		"it is another engine's": {
+			corpus.Lease{Engine: theirs, Workflow: "build/docs/one", Run: "1", Fence: 3}, build.StandingClosed, false,
+			[]string{"docs/one (1)", "there:7233, namespace default", "unweaver cancel docs/one --lost"},
+		},
+		"it is another namespace's": {
+			corpus.Lease{
+				Engine:   corpus.Engine{Cluster: "ours", Address: "here:7233", Namespace: "test"},
+				Workflow: "build/docs/one", Run: "1", Fence: 3,
+			}, build.StandingClosed, false, []string{"namespace test", "--lost"},
+		},
+		"the same engine by another address": {
+			corpus.Lease{
+				Engine:   corpus.Engine{Cluster: "ours", Address: "10.0.0.1:7233", Namespace: "default"},
+				Workflow: "build/docs/one", Run: "1", Fence: 3,
+			}, build.StandingClosed, true, nil,
+		},
+		"the last release wrote it, and it is over": {
+			corpus.Lease{Workflow: "build/docs/one", Run: "1", Fence: 3}, build.StandingClosed, true, nil,
+		},
+		"the last release wrote it, and it is unknown": {
+			corpus.Lease{Workflow: "build/docs/one", Run: "1", Fence: 3}, build.StandingUnknown, false, []string{"--lost"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				index := emptyIndex()
+				write(t, index, test.held)
+				fence, err := build.TakeLease(t.Context(), index, two, engine{asked(one): test.standing}.standing)
+				if test.passes {
+					if err != nil || fence != 4 {
+						t.Errorf("fence %d, %v", fence, err)
+					}
+					return
+				}
+				if !fault.Is(err, fault.LeaseHeld) {
+					t.Fatalf("fence %d, %v", fence, err)
+				}
+				for _, part := range test.says {
+					if !strings.Contains(err.Error(), part) {
+						t.Errorf("%q does not say %q", err, part)
+					}
+				}
+			})
+		})
 	}
-	_, err = build.TakeLease(t.Context(), index, two, known.closed)
-	if !fault.Is(err, fault.LeaseHeld) || !strings.Contains(err.Error(), "docs/one") {
-		t.Errorf("held by one: %v", err)
-	}
-	known[one] = true
-	second, err := build.TakeLease(t.Context(), index, two, known.closed)
-	if err != nil || second <= first {
-		t.Errorf("fence %d after %d, %v", second, first, err)
-	}
-	if err := build.GiveLease(t.Context(), index, one); err != nil { // it is not its any more
-		t.Fatal(err)
-	}
-	if _, err = build.TakeLease(t.Context(), index, one, engine{}.closed); !fault.Is(err, fault.LeaseHeld) {
-		t.Errorf("a lease was given back by a run that did not hold it: %v", err)
-	}
-	if err := build.GiveLease(t.Context(), index, two); err != nil {
-		t.Fatal(err)
-	}
-	third, err := build.TakeLease(t.Context(), index, one, engine{}.closed)
-	if err != nil || third <= second {
-		t.Errorf("the fence fell from %d to %d, %v", second, third, err)
+}
+
+func TestALeaseWrittenByHandIsNamedWithWhatMendsIt(t *testing.T) {
+	for name, raw := range map[string]string{
+		"empty": "", "rubbish": "{", "nothing": "{}", "null": "null", "another kind": `["build/docs/one"]`,
+		"a fence below zero":       `{"workflow":"build/docs/one","run":"1","fence":-1}`,
+		"no fence":                 `{"workflow":"build/docs/one","run":"1"}`,
+		"a fence that cannot rise": `{"fence":9223372036854775807}`,
+		"a fence beyond numbers":   `{"fence":99999999999999999999}`,
+		"of another index":         `{"workflow":"build/other/one","run":"1","fence":2}`,
+		"of no build":              `{"workflow":"restore/docs","run":"1","fence":2}`,
+		"half of a run":            `{"workflow":"build/docs/one","fence":2}`,
+		"half of an engine":        `{"engine":{"address":"x"},"workflow":"build/docs/one","run":"1","fence":2}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			index := emptyIndex()
+			if _, err := blob.Write(t.Context(), index.Store, index.LeaseKey(), []byte(raw), blob.Cond{}); err != nil {
+				t.Fatal(err)
+			}
+			_, err := build.TakeLease(t.Context(), index, two, engine{}.standing)
+			if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), "lease.json") ||
+				!strings.Contains(err.Error(), "unweaver cancel docs --lost") {
+				t.Fatal(err)
+			}
+			if err := build.MendLease(t.Context(), index); err != nil {
+				t.Fatal(err)
+			}
+			if fence := take(t, index, two, engine{}); fence < 2 {
+				t.Errorf("fence %d", fence)
+			}
+		})
 	}
 }
 
@@ -65,8 +257,8 @@ func TestOneOfManyAtOnceGetsTheLease(t *testing.T) {
 	won := 0
 	for i := range 16 {
 		group.Go(func() {
-			holder := build.Holder{Workflow: "build/docs/x", Run: string(rune('a' + i))}
-			_, err := build.TakeLease(t.Context(), index, holder, engine{}.closed)
+			holder := build.Holder{Workflow: "build/docs/x", Run: string(rune('a' + i)), Engine: ours}
+			_, err := build.TakeLease(t.Context(), index, holder, engine{}.standing)
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
@@ -82,23 +274,11 @@ func TestOneOfManyAtOnceGetsTheLease(t *testing.T) {
 	}
 }
 
-func TestALeaseThatCannotBeReadOrAskedAboutIsNotTaken(t *testing.T) {
-	index := artifact.Index{Store: blobmemory.New(), Name: "docs"}
-	if _, err := blob.Write(t.Context(), index.Store, index.LeaseKey(), []byte("{"), blob.Cond{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := build.TakeLease(t.Context(), index, one, engine{}.closed); err == nil ||
-		!strings.Contains(err.Error(), "lease.json") {
-		t.Errorf("a damaged lease: %v", err)
-	}
-	if err := index.Store.Delete(t.Context(), index.LeaseKey()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := build.TakeLease(t.Context(), index, one, engine{}.closed); err != nil {
-		t.Fatal(err)
-	}
+func TestALeaseWhoseEngineDoesNotAnswerIsNotTaken(t *testing.T) {
+	index := emptyIndex()
+	take(t, index, one, engine{})
 	away := errors.New("the engine is away")
-	ask := func(context.Context, build.Holder) (bool, error) { return false, away }
+	ask := func(context.Context, build.Holder) (build.Standing, error) { return build.StandingUnknown, away }
 	if _, err := build.TakeLease(t.Context(), index, two, ask); !errors.Is(err, away) {
 		t.Errorf("an engine that does not answer: %v", err)
 	}

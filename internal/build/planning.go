@@ -83,6 +83,9 @@ func (r *Run) standing(ctx context.Context, fixed Plan) (string, error) {
 
 func (r *Run) plan(ctx context.Context) (Plan, error) {
 	fixed := Plan{Started: time.Now().UTC()}
+	if err := publish.Unused(ctx, r.Index, r.Generation); err != nil { // two starters may have used one name
+		return fixed, err
+	}
 	models, err := r.models()
 	if err != nil {
 		return fixed, err

@@ -45,8 +45,9 @@ type Job struct {
 	Fence         int64
 	Attempt       int // round of retry-failed
 	ReplaceCorpus bool
-	Shard         int // chunks a shard holds at most
-	Batch         int // chunks an extraction unit works on
+	Shard         int    // chunks a shard holds at most
+	Batch         int    // chunks an extraction unit works on
+	Holder        Holder // of the lease, as far as it is known
 }
 
 // Name is how people name a build: index/generation.

@@ -112,6 +112,9 @@ func (r *Run) publish(ctx context.Context) (Published, error) {
 	if err := r.ready(ctx, &manifest, fixed.Parent); err != nil {
 		return out, err
 	}
+	if err := r.Guard(ctx); err != nil {
+		return out, err
+	}
 	sha, err := publish.Store(ctx, r.Index, &manifest, state)
 	if err != nil {
 		return out, err
@@ -121,6 +124,9 @@ func (r *Run) publish(ctx context.Context) (Published, error) {
 	}
 	if state == "held" {
 		return out, heldFile.Write(ctx, r.Scratch, Failure{Code: reason, Text: detail})
+	}
+	if err := r.Guard(ctx); err != nil {
+		return out, err
 	}
 	if _, err = publish.Flip(ctx, publish.FlipIn{
 		Artifacts: r.Index, Mirror: r.Coordination, Generation: manifest.Generation, Manifest: sha, Seq: manifest.Seq,
@@ -221,6 +227,9 @@ func (r *Run) collectionsReady(ctx context.Context, manifest *corpus.Manifest) e
 	}
 	wrote := total.Written.Rows > 0
 	ready := func(name string, dimension int) error {
+		if err := r.Guard(ctx); err != nil {
+			return err
+		}
 		if err := r.Vectors.Create(ctx, name, dimension); err != nil {
 			return err
 		}

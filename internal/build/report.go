@@ -9,6 +9,8 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/plan"
+	"github.com/unweaver/unweaver/internal/stage/publish"
+	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
@@ -65,7 +67,9 @@ func (r *Run) begun(state *corpus.RunState, holder Holder, now time.Time) {
 		return
 	}
 	*state = corpus.RunState{Workflow: holder.Workflow, RunID: holder.Run, Corpus: r.Settings.Corpus, StageAt: now}
-	state.Report = corpus.Report{Index: r.Job.Index, Generation: r.Generation, Run: r.Name(), Started: now}
+	state.Report = corpus.Report{
+		Index: r.Job.Index, Generation: r.Generation, Run: r.Name(), RunID: holder.Run, Started: now,
+	}
 	_ = state.Spec.UnmarshalText([]byte(r.Spec)) // it was read by this digest, or there is none
 }
 
@@ -151,7 +155,9 @@ func (r *Run) End(ctx context.Context, holder Holder, ending Ending) error {
 	if ending.Status == corpus.StatusPaused {
 		return nil
 	}
-	if err := GiveLease(ctx, r.Index, holder); err != nil {
+	if err := GiveLease(ctx, r.Index, holder); fault.Is(err, fault.SegmentDamage) {
+		r.Log.Warn("lease not given back: it cannot be read", "run_id", r.Name(), "error", err.Error())
+	} else if err != nil {
 		return err
 	}
 	if err := r.Coordination.ForgetRun(ctx, r.Name()); err != nil {
@@ -178,8 +184,12 @@ func (r *Run) Reopen(ctx context.Context, holder Holder) error {
 	return r.Coordination.SetControl(ctx, r.Name(), []byte("{}"))
 }
 
-// writeReport writes report.json and report.md.
+// writeReport writes report.json and report.md, but not over those of a generation that another run built under this
+// name: what became of this one is in its state.
 func (r *Run) writeReport(ctx context.Context, report corpus.Report) error {
+	if taken, err := r.named(ctx, report); taken || err != nil {
+		return err
+	}
 	key := r.Index.GenerationKey(r.Generation, "report.json")
 	if _, err := blob.WriteJSON(ctx, r.Artifacts, key, report, blob.Cond{}); err != nil {
 		return err
@@ -187,6 +197,25 @@ func (r *Run) writeReport(ctx context.Context, report corpus.Report) error {
 	markdown := r.Index.GenerationKey(r.Generation, "report.md")
 	_, err := blob.Write(ctx, r.Artifacts, markdown, []byte(report.Markdown()), blob.Cond{})
 	return err
+}
+
+// named tells that another run built a generation of this name.
+func (r *Run) named(ctx context.Context, report corpus.Report) (bool, error) {
+	if err := publish.Unused(ctx, r.Index, r.Generation); !fault.Is(err, fault.Usage) {
+		if fault.Is(err, fault.SegmentDamage) { // whose it is cannot be told
+			err = nil
+		}
+		return false, err
+	}
+	var there corpus.Report
+	_, err := blob.ReadJSON(ctx, r.Artifacts, r.Index.GenerationKey(r.Generation, "report.json"), &there)
+	if artifact.IsDamage(err) {
+		return false, nil
+	}
+	if there.RunID == "" { // a release before this one wrote it
+		return !there.Started.Equal(report.Started), err
+	}
+	return there.RunID != report.RunID, err
 }
 
 // Report brings the run's state up to date and writes report.json and report.md.
@@ -286,14 +315,18 @@ func (r *Run) results(ctx context.Context, report *corpus.Report, ending Ending)
 	report.Published = err == nil && current.Generation == r.Generation
 }
 
-// EndRestore records how a restore ends, or that it pauses: it has no report of its own and no lease.
+// EndRestore records how a restore ends, or that it pauses: it has no report of its own and no lease. One that ends
+// removes its scratch: no night does, as it may be in use. It may be repeated.
 func (r *Run) EndRestore(ctx context.Context, holder Holder, ending Ending) error {
 	paid, err := Totals(ctx, r.Coordination, r.Name())
 	if err != nil {
 		return err
 	}
 	now := time.Now().UTC()
-	return r.state(ctx, func(state *corpus.RunState) {
+	err = r.state(ctx, func(state *corpus.RunState) {
+		if state.RunID == holder.Run && state.Report.Ended != nil { // a repeated attempt: its scratch is gone
+			return
+		}
 		r.begun(state, holder, now)
 		report := &state.Report
 		state.Waiting = nil
@@ -306,6 +339,10 @@ func (r *Run) EndRestore(ctx context.Context, holder Holder, ending Ending) erro
 			report.Ended = &now
 		}
 	})
+	if err != nil || !corpus.Terminal(ending.Status) {
+		return err
+	}
+	return r.Scratch.remove(ctx)
 }
 
 // ShowProblem has status show what a unit failed with, as long as it lasts.

@@ -39,10 +39,16 @@ func (r *Run) parts(ctx context.Context) ([]Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	refs, err := r.Index.Refs(ctx)
+	refs, damaged, err := r.Index.ReadableRefs(ctx)
 	if err != nil {
 		return nil, err
 	}
+	for _, generation := range damaged {
+		if generation != current.Generation {
+			r.Log.Warn("generation left out: its reference cannot be read", "run_id", r.Name(), "generation", generation)
+		}
+	}
+	artifact.Lay(refs, current)
 	if len(refs) == 0 {
 		return nil, fault.UnknownIndex.At("restore", r.Job.Index).
 			Because("no generation of it was ever built").

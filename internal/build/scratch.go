@@ -14,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/reduce"
 	"github.com/unweaver/unweaver/internal/stage/shorten"
 	"github.com/unweaver/unweaver/internal/stage/verify"
+	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
@@ -101,6 +102,18 @@ func (f File[T]) Find(ctx context.Context, scratch Scratch) (value T, found bool
 func (f File[T]) Write(ctx context.Context, scratch Scratch, value T) error {
 	_, err := blob.WriteJSON(ctx, scratch.Store, scratch.Key(string(f)), value, blob.Cond{})
 	return err
+}
+
+// remove deletes the folder.
+func (s Scratch) remove(ctx context.Context) error {
+	var keys []string
+	for info, err := range s.Store.List(ctx, s.Prefix+"/", "") {
+		if err != nil {
+			return err
+		}
+		keys = append(keys, info.Key)
+	}
+	return artifact.DeleteAll(ctx, s.Store, keys)
 }
 
 // once gives what the file holds, or makes it and writes it.

@@ -58,6 +58,9 @@ func (r *Run) storesChanged(ctx context.Context, parent *corpus.Manifest) (bool,
 // identity than the one that is recorded as proven.
 func (r *Run) remember(ctx context.Context, manifest *corpus.Manifest) error {
 	_, err := once(ctx, r, storesFile, func(ctx context.Context) (Proven, error) {
+		if err := r.Guard(ctx); err != nil {
+			return Proven{}, err
+		}
 		if err := r.Vectors.Create(ctx, manifest.Collections.Classes, manifest.Class.Dimension); err != nil {
 			return Proven{}, err
 		}
@@ -71,8 +74,8 @@ func (r *Run) remember(ctx context.Context, manifest *corpus.Manifest) error {
 
 // proven records which stores a generation was proven in: those that were remembered before they were verified.
 func (r *Run) proven(ctx context.Context, sha string) error {
-	was, err := storesFile.Read(ctx, r.Scratch)
-	if err != nil {
+	was, found, err := storesFile.Find(ctx, r.Scratch)
+	if err != nil || !found { // the end of a restore that is repeated: it was recorded
 		return err
 	}
 	was.Manifest = sha

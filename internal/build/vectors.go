@@ -127,6 +127,9 @@ func (r *Run) load(ctx context.Context, part int) (load.Result, error) {
 		in.Import = fixed.Import.Classes
 		collection, dimension = fixed.Collections.Classes, fixed.Class.Dimension
 	}
+	if err := r.Guard(ctx); err != nil {
+		return load.Result{}, err
+	}
 	if err := r.Vectors.Create(ctx, collection, dimension); err != nil {
 		return load.Result{}, err
 	}
@@ -169,7 +172,7 @@ func (r *Run) Import(ctx context.Context) error {
 		in.Artifacts, in.Staging, in.Vectors = r.Index, r.Staging, r.Vectors
 		in.State = r.Scratch.Key(importState(in.Kind))
 		in.Prefix = "unweaver-import/" + r.StoreID[:8] + "/" + r.Scratch.Prefix + "/" + in.Kind
-		in.OnProgress = r.alive
+		in.OnProgress, in.Guard = r.alive, r.Guard
 		in.Log = r.Log.With("run_id", r.Name(), "stage", "load", "kind", in.Kind)
 		if err := load.Import(ctx, in); err != nil {
 			return err

@@ -182,10 +182,26 @@ type GenerationRef struct {
 	State    string `json:"state"` // published | held
 }
 
-// Lease is lease.json: who builds.
+// Engine is where workflow runs live: run ids mean something only together with it.
+type Engine struct {
+	Cluster   string `json:"cluster"`   // the server's own id: one server may have several addresses
+	Address   string `json:"address"`   // for people
+	Namespace string `json:"namespace"` // of the cluster
+}
+
+// Same tells whether two names mean the same engine.
+func (e Engine) Same(other Engine) bool {
+	return e.Cluster == other.Cluster && e.Namespace == other.Namespace
+}
+
+// Lease is lease.json: which run builds the index. An empty workflow is a lease that was given back. The fence rises
+// with every holder and never falls.
 type Lease struct {
-	Workflow string    `json:"workflow"`
-	Run      string    `json:"run"`
-	Fence    int64     `json:"fence"`
-	Taken    time.Time `json:"taken"`
+	Engine    Engine        `json:"engine,omitzero"` // not known: a release before this one wrote it
+	Workflow  string        `json:"workflow"`
+	Run       string        `json:"run"`
+	Fence     int64         `json:"fence"`
+	Heartbeat time.Duration `json:"heartbeat,omitempty"` // of the run, in nanoseconds
+	Taken     time.Time     `json:"taken"`
+	Renewed   time.Time     `json:"renewed,omitzero"`
 }

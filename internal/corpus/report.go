@@ -62,6 +62,7 @@ type Report struct {
 	Index       string          `json:"index"`
 	Generation  string          `json:"generation"`
 	Run         string          `json:"run"`
+	RunID       string          `json:"run_id,omitempty"` // of its workflow: a name may have been used before
 	Status      string          `json:"status"`
 	Reason      string          `json:"reason,omitempty"` // of held, paused, failed
 	Detail      string          `json:"detail,omitempty"`

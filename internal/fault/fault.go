@@ -66,6 +66,7 @@ const (
 
 	// Runs.
 	LeaseHeld    Code = "lease_held"
+	LeaseLost    Code = "lease_lost" // the run goes on though another may build in its place
 	PointerMoved Code = "pointer_moved"
 	Paused       Code = "paused"
 	BudgetSpent  Code = "budget_spent"
@@ -111,8 +112,8 @@ var kinds = map[Code]Kind{
 	Precondition: Bad, StoreDown: Transient, StoreFull: Fatal, StoreDenied: Fatal, StoreOwned: Fatal, SegmentDamage: Fatal,
 	FormatUnknown: Fatal,
 
-	LeaseHeld: Fatal, PointerMoved: Fatal, Paused: Fatal, BudgetSpent: Fatal, Internal: Fatal, EmbedderDown: Transient,
-	Cancelled: Fatal, Stalled: Transient, ControlUnreadable: Fatal,
+	LeaseHeld: Fatal, LeaseLost: Fatal, PointerMoved: Fatal, Paused: Fatal, BudgetSpent: Fatal, Internal: Fatal,
+	EmbedderDown: Transient, Cancelled: Fatal, Stalled: Transient, ControlUnreadable: Fatal,
 	GenBusy: Transient, EngineDown: Transient, RunNotFound: Bad,
 	ActivityFailed: Fatal, RunEnded: Bad,
 }

@@ -27,8 +27,20 @@ type IndexRequest struct {
 // Run names a run.
 type Run struct {
 	Run      string `json:"run"`
+	RunID    string `json:"run_id,omitempty"` // of its workflow, where it is known
 	Attached bool   `json:"attached"`
 }
+
+// Exactly names this run alone, for Status: not one that had the same name before it.
+func (r Run) Exactly() string {
+	if r.RunID == "" {
+		return r.Run
+	}
+	return r.Run + runMark + r.RunID
+}
+
+// runMark stands between the name of a run and the id of its workflow's run. It is in no name.
+const runMark = "#"
 
 // Status is a report with what runs now.
 type Status struct {
@@ -60,6 +72,10 @@ type Control interface {
 	Resume(ctx context.Context, run string, budget *corpus.Budget) error
 	// Cancel returns once no paid call of the run can start any more.
 	Cancel(ctx context.Context, run string) error
+	// Lost declares that a run will never go on, whose engine is gone or does not know it, and frees the lease of its
+	// index. It is refused while the engine runs it or a process renews the lease; where the lease cannot be read, run
+	// is the index, and a new one is written.
+	Lost(ctx context.Context, run string) error
 	Generations(ctx context.Context, index string) ([]artifact.Generation, error)
 	Restore(ctx context.Context, index string) (Run, error)
 	Doctor(ctx context.Context, spec corpus.Spec) ([]Check, error)

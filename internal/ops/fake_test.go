@@ -43,6 +43,7 @@ const (
 // temporalFake is a Temporal in memory: executions by workflow id, updates that answer as they are told.
 type temporalFake struct {
 	executions map[string]enums.WorkflowExecutionStatus
+	runs       map[string]int  // how often each was started
 	hidden     map[string]bool // visibility does not show them yet
 	noPrefix   bool            // visibility knows no STARTS_WITH
 	down       error           // of every call
@@ -68,11 +69,24 @@ func (f *temporalFake) ExecuteWorkflow(
 	if f.executions[options.ID] == running && options.WorkflowExecutionErrorWhenAlreadyStarted {
 		return nil, serviceerror.NewWorkflowExecutionAlreadyStarted("already started", "", "")
 	}
+	if f.executions[options.ID] != running {
+		f.runs[options.ID]++
+	}
 	f.executions[options.ID] = running
 	f.started = append(f.started, options)
 	f.inputs = append(f.inputs, args...)
-	return nil, nil
+	return startedRun{id: f.runID(options.ID)}, nil
 }
+
+// startedRun is the handle of a run.
+type startedRun struct {
+	client.WorkflowRun
+	id string
+}
+
+func (s startedRun) GetRunID() string { return s.id }
+
+func (f *temporalFake) runID(id string) string { return fmt.Sprint("r", f.runs[id]) }
 
 // answered is the handle of an update that was answered.
 type answered struct {
@@ -117,7 +131,9 @@ func (f *temporalFake) DescribeWorkflowExecution(
 	if !ok {
 		return nil, serviceerror.NewNotFound("workflow not found")
 	}
-	info := &workflow.WorkflowExecutionInfo{Status: status}
+	info := &workflow.WorkflowExecutionInfo{
+		Status: status, Execution: &common.WorkflowExecution{WorkflowId: id, RunId: f.runID(id)},
+	}
 	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: info}, nil
 }
 
@@ -226,7 +242,9 @@ func newBench(t *testing.T) *bench {
 	store, kept := &faulty{Store: memory.New()}, &deaf{Store: recordsmemory.New()}
 	stores := &wiring.Stores{Artifacts: artifacts, Records: kept, Coordination: store, Vectors: vectors}
 	t.Cleanup(func() { _ = stores.Close() })
-	fake := &temporalFake{executions: map[string]enums.WorkflowExecutionStatus{}, hidden: map[string]bool{}, pollers: 1}
+	fake := &temporalFake{
+		executions: map[string]enums.WorkflowExecutionStatus{}, hidden: map[string]bool{}, runs: map[string]int{}, pollers: 1,
+	}
 	service := &ops.Service{
 		Client:    fake,
 		Engine:    config.Engine{Address: "127.0.0.1:7233", Namespace: "default", TaskQueue: "unweaver"},

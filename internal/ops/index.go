@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -49,13 +51,16 @@ func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) 
 	}
 	if generation == "" {
 		running, err := s.running(ctx, spec, digest)
-		if err != nil || running != "" {
-			return Run{Run: running, Attached: true}, err
+		if err != nil {
+			return Run{}, err
+		}
+		if running != "" {
+			return s.attached(ctx, running)
 		}
 		if generation, err = s.unused(ctx, spec.Index); err != nil {
 			return Run{}, err
 		}
-	} else if err := s.unpublished(ctx, spec.Index, generation); err != nil {
+	} else if err := publish.Unused(ctx, s.artifacts(spec.Index), generation); err != nil {
 		return Run{}, err
 	}
 	return s.start(ctx, spec.Index, generation, workflows.Build{
@@ -90,20 +95,6 @@ func (s *Service) unused(ctx context.Context, index string) (string, error) {
 	}
 }
 
-// unpublished refuses the name of a generation that was built: it would overwrite what may be served.
-func (s *Service) unpublished(ctx context.Context, index, generation string) error {
-	ref, err := s.artifacts(index).GenerationRef(ctx, generation)
-	switch {
-	case err != nil && (fault.Is(err, fault.UnknownGen) || fault.Is(err, fault.NotFound)):
-		return nil
-	case err != nil:
-		return err
-	}
-	return fault.Usage.At("name generation", generation).
-		Because("it was built already and is " + ref.State).
-		Advise("leave --generation out, or choose another name")
-}
-
 // start of a build; one that runs under the name already is joined. The start is remembered first, since visibility
 // lags behind it.
 func (s *Service) start(ctx context.Context, index, generation string, build workflows.Build) (Run, error) {
@@ -117,10 +108,21 @@ func (s *Service) start(ctx context.Context, index, generation string, build wor
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 	}
-	if _, err := s.Client.ExecuteWorkflow(ctx, options, workflows.BuildIndexName, build); err != nil {
+	started, err := s.Client.ExecuteWorkflow(ctx, options, workflows.BuildIndexName, build)
+	if err != nil {
 		return Run{}, s.fault(err)
 	}
-	return Run{Run: run}, nil
+	return Run{Run: run, RunID: started.GetRunID()}, nil
+}
+
+// attached names a build that runs already.
+func (s *Service) attached(ctx context.Context, run string) (Run, error) {
+	response, err := s.Client.DescribeWorkflowExecution(ctx, workflows.WorkflowID(run), "")
+	if err != nil {
+		return Run{}, s.fault(err)
+	}
+	id := response.GetWorkflowExecutionInfo().GetExecution().GetRunId()
+	return Run{Run: run, RunID: id, Attached: true}, nil
 }
 
 // running finds a build of the index that runs with the same corpus and configuration. One with another is an error.
@@ -169,7 +171,8 @@ func (s *Service) Restore(ctx context.Context, index string) (Run, error) {
 		return Run{}, err
 	}
 	build := workflows.Build{
-		Index: index, Generation: workflows.RestoreGeneration + stamp(), Heartbeat: s.Heartbeat,
+		Index: index, Generation: workflows.RestoreGeneration + stamp() + "-" + strings.ToLower(rand.Text()[:6]),
+		Heartbeat:        s.Heartbeat,
 		Shape:            workflows.DefaultShape(),
 		SearchAttributes: s.SearchAttributes,
 	}

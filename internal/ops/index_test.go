@@ -87,11 +87,9 @@ func TestTheLeaseShowsABuildThatVisibilityDoesNot(t *testing.T) {
 		lease    string
 		attached bool
 	}{
-		"its holder runs":          {`{"workflow":"build/docs/g1","run":"r"}`, true},
-		"its holder is gone":       {`{"workflow":"build/docs/g0","run":"r"}`, false},
-		"its holder is unknown":    {`{"workflow":"build/docs/gone","run":"r"}`, false},
-		"another index holds it":   {`{"workflow":"build/other/g1","run":"r"}`, false},
-		"a restore holds it":       {`{"workflow":"restore/docs","run":"r"}`, false},
+		"its holder runs":          {`{"workflow":"build/docs/g1","run":"r","fence":1}`, true},
+		"its holder is gone":       {`{"workflow":"build/docs/g0","run":"r","fence":1}`, false},
+		"its holder is unknown":    {`{"workflow":"build/docs/gone","run":"r","fence":1}`, false},
 		"nobody has ever taken it": {``, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -116,10 +114,19 @@ func TestTheLeaseShowsABuildThatVisibilityDoesNot(t *testing.T) {
 }
 
 func TestALeaseThatCannotBeRead(t *testing.T) {
+	for name, lease := range map[string]string{
+		"rubbish": "{not json", "empty": "", "of another index": `{"workflow":"build/other/g1","run":"r","fence":1}`,
+		"of a restore": `{"workflow":"restore/docs","run":"r","fence":1}`,
+	} {
+		t.Run(name, func(t *testing.T) { unreadableLease(t, lease) })
+	}
+}
+
+func unreadableLease(t *testing.T, lease string) {
 	b := newBench(t)
-	b.write(b.art.LeaseKey(), "{not json")
+	b.write(b.art.LeaseKey(), lease)
 	_, err := b.Index(t.Context(), indexRequest(b, "docs", ""))
-	wants(t, err, fault.SegmentDamage, "lease.json", "who builds docs", "remove that object")
+	wants(t, err, fault.SegmentDamage, "lease.json", "nothing builds docs", "unweaver cancel docs --lost")
 	if len(b.temporal.started) != 0 {
 		t.Error("a build was started beside an unknown one")
 	}

@@ -13,9 +13,9 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 
+	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -106,16 +106,12 @@ func (s *Service) listBuilds(ctx context.Context, index string, found func(run s
 
 // lease is who builds the index; zero where nobody ever did.
 func (s *Service) lease(ctx context.Context, index string) (corpus.Lease, error) {
-	var lease corpus.Lease
-	key := s.artifacts(index).LeaseKey()
-	_, err := blob.ReadJSON(ctx, s.Stores.Artifacts, key, &lease)
-	switch {
-	case fault.Is(err, fault.NotFound):
-		return corpus.Lease{}, nil
-	case fault.Is(err, fault.SegmentDamage):
-		return corpus.Lease{}, fault.SegmentDamage.At("read the lease of", s.Stores.Artifacts.Location(key)).
-			Because(err).
-			Advise("it says who builds " + index + "; make sure that no build of it runs, then remove that object")
+	lease, _, err := build.ReadLease(ctx, s.artifacts(index))
+	if err != nil {
+		lease = corpus.Lease{}
+	}
+	if fault.Is(err, fault.NotFound) {
+		err = nil
 	}
 	return lease, err
 }

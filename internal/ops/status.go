@@ -18,28 +18,47 @@ import (
 )
 
 // Status implements Control. It tells what it can: a source that cannot be read is a problem of the status, and an
-// error only where nothing is left to tell.
+// error only where nothing is left to tell. Of a run that is named with the id of its workflow's run nothing is told
+// that another run of the same name left.
 func (s *Service) Status(ctx context.Context, name string) (Status, error) {
+	name, id, _ := strings.Cut(name, runMark)
 	run, damaged, err := s.resolve(ctx, name)
 	if err != nil {
 		return Status{}, err
 	}
 	state, stateErr := s.state(ctx, run)
-	if corpus.Terminal(state.Report.Status) || state.Report.Run == "" {
-		if report, ok := s.report(ctx, run); ok {
+	if id != "" && state.RunID != "" && state.RunID != id {
+		state = corpus.RunState{}
+	}
+	over := corpus.Terminal(state.Report.Status)
+	if over || state.Report.Run == "" {
+		report, ok := s.report(ctx, run)
+		if ok && belongs(report, state, id) {
 			return ended(report, damaged), nil
 		}
 	}
-	if corpus.Terminal(state.Report.Status) {
+	if over {
 		return ended(state.Report, damaged), nil
 	}
 	if stateErr != nil && !fault.Is(stateErr, fault.SegmentDamage) {
 		return Status{}, stateErr
 	}
-	out, err := s.live(ctx, run, state)
+	out, err := s.live(ctx, run, id, state)
 	out.note(damaged)
 	out.note(stateErr)
 	return out, err
+}
+
+// belongs tells whether a report is of the run that is asked about: that of the id, else that of the state. Reports of
+// a release before this one do not tell.
+func belongs(report corpus.Report, state corpus.RunState, id string) bool {
+	if id == "" {
+		id = state.RunID
+	}
+	if report.RunID == "" { // its run is the one that the state is of
+		return state.RunID == id
+	}
+	return id == "" || report.RunID == id
 }
 
 // report of a run that ended.
@@ -70,14 +89,14 @@ func (s *Status) note(err error) {
 }
 
 // live merges the state with the progress of batches and with what Temporal says.
-func (s *Service) live(ctx context.Context, run string, state corpus.RunState) (Status, error) {
+func (s *Service) live(ctx context.Context, run, id string, state corpus.RunState) (Status, error) {
 	out := Status{Report: state.Report, Stage: state.Stage, Waiting: state.Waiting}
 	unbegun := state.Report.Run == ""
 	workflow := state.Workflow
 	if workflow == "" {
 		workflow = workflows.WorkflowID(run)
 	}
-	response, err := s.Client.DescribeWorkflowExecution(ctx, workflow, "")
+	response, err := s.Client.DescribeWorkflowExecution(ctx, workflow, id)
 	var unknown *serviceerror.NotFound
 	switch {
 	case err != nil && unbegun:
@@ -86,13 +105,15 @@ func (s *Service) live(ctx context.Context, run string, state corpus.RunState) (
 		out.Status, out.Reason, out.Waiting = corpus.StatusFailed, "gone", nil
 		out.note(fault.RunNotFound.At("find workflow", workflow).
 			Because("Temporal does not know it any more, and it left no report").
-			Advise("build again: what was paid for is kept, and its lease passes on"))
+			Advise("what was paid for is kept; if the index cannot be built because this run holds its lease: " +
+				"unweaver cancel " + run + " --lost"))
 		return out, nil
 	case err != nil:
 		out.note(s.fault(err))
 	case response.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING:
 		// It was ended from outside, or between its last step and our look.
-		if again, err := s.state(ctx, run); err == nil && corpus.Terminal(again.Report.Status) {
+		again, err := s.state(ctx, run)
+		if err == nil && corpus.Terminal(again.Report.Status) && (id == "" || again.RunID == id) {
 			return ended(again.Report, nil), nil
 		}
 		out.name(run)

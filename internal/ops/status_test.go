@@ -86,7 +86,7 @@ func TestAStatusWithoutOneOfItsSources(t *testing.T) {
 		}, corpus.StatusRunning, "", "segment_damaged", "what was paid for is safe"},
 		"Temporal has forgotten the run": {func(b *bench) {
 			delete(b.temporal.executions, "build/docs/g1")
-		}, corpus.StatusFailed, "gone", "unknown_run", "its lease passes on"},
+		}, corpus.StatusFailed, "gone", "unknown_run", "unweaver cancel docs/g1 --lost"},
 		"it was terminated": {func(b *bench) {
 			b.temporal.executions["build/docs/g1"] = terminated
 		}, corpus.StatusFailed, "terminated", "", ""},

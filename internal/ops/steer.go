@@ -98,6 +98,33 @@ func (s *Service) Cancel(ctx context.Context, name string) error {
 	return err
 }
 
+// Lost implements Control.
+func (s *Service) Lost(ctx context.Context, name string) error {
+	index, generation, err := parse(name)
+	if err != nil {
+		return err
+	}
+	if strings.HasPrefix(generation, workflows.RestoreGeneration) {
+		return fault.Usage.At("free the lease of", index).Because(name + " is a restore, which holds none")
+	}
+	err = build.FreeLease(ctx, s.artifacts(index), generation, func(ctx context.Context, run build.Holder) (bool, error) {
+		return s.runs(ctx, run.Workflow, run.Run)
+	})
+	if generation != "" || !fault.Is(err, fault.SegmentDamage) {
+		return err
+	}
+	open, _, err := s.openBuilds(ctx, index)
+	if err != nil {
+		return err
+	}
+	if len(open) > 0 {
+		return fault.LeaseHeld.At("mend the lease of", index).
+			Because("the engine runs " + open[0]).
+			Advise("end it with: unweaver cancel " + open[0])
+	}
+	return build.MendLease(ctx, s.artifacts(index))
+}
+
 // command sends an update to the workflow of a run and waits until it is obeyed.
 func (s *Service) command(ctx context.Context, run, update string, args ...any) error {
 	bounded, cancel := context.WithTimeout(ctx, patience)

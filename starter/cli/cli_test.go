@@ -25,6 +25,7 @@ type control struct {
 	budget   *corpus.Budget
 	spec     corpus.Spec
 	attached bool
+	runID    string
 	statuses []ops.Status // one a look; the last one stays
 	looks    int
 	checks   []ops.Check
@@ -39,7 +40,7 @@ func (c *control) ask(what, name string) error {
 
 func (c *control) Index(_ context.Context, r ops.IndexRequest) (ops.Run, error) {
 	c.request = r
-	return ops.Run{Run: r.Spec.Index + "/g1", Attached: c.attached}, c.ask("index", r.Spec.Index)
+	return ops.Run{Run: r.Spec.Index + "/g1", RunID: c.runID, Attached: c.attached}, c.ask("index", r.Spec.Index)
 }
 
 func (c *control) Status(_ context.Context, run string) (ops.Status, error) {
@@ -53,6 +54,8 @@ func (c *control) Status(_ context.Context, run string) (ops.Status, error) {
 
 func (c *control) Pause(_ context.Context, run string) error  { return c.ask("pause", run) }
 func (c *control) Cancel(_ context.Context, run string) error { return c.ask("cancel", run) }
+
+func (c *control) Lost(_ context.Context, run string) error { return c.ask("lost", run) }
 
 func (c *control) Resume(_ context.Context, run string, budget *corpus.Budget) error {
 	c.budget = budget

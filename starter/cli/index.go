@@ -59,7 +59,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 completed with errors, 4 not published 
 						fmt.Fprintf(w, "%s %s; watch it with: unweaver status %s\n", run.Run, what, run.Run)
 					})
 				}
-				return a.wait(ctx, control, run.Run)
+				return a.wait(ctx, control, run.Exactly())
 			})
 		},
 	}

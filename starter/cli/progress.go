@@ -40,8 +40,9 @@ func (a *App) follow(ctx context.Context, control ops.Control, run string) (ops.
 		select {
 		case <-ctx.Done():
 			bar.end()
-			fmt.Fprintf(a.Err, "the run goes on: unweaver status %s\n", run)
-			return status, fault.Internal.At("wait for", run).Because("interrupted")
+			name, _, _ := strings.Cut(run, "#") // of this run exactly
+			fmt.Fprintf(a.Err, "the run goes on: unweaver status %s\n", name)
+			return status, fault.Internal.At("wait for", name).Because("interrupted")
 		case <-time.After(delay):
 		}
 	}

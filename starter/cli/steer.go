@@ -21,7 +21,24 @@ func (a *App) pauseCmd() *cobra.Command {
 }
 
 func (a *App) cancelCmd() *cobra.Command {
-	return a.steerCmd("cancel", "Cancel a run: what queries see does not change", ops.Control.Cancel)
+	var lost bool
+	command := a.steerCmd("cancel", "Cancel a run: what queries see does not change",
+		func(control ops.Control, ctx context.Context, run string) error {
+			if lost {
+				return control.Lost(ctx, run)
+			}
+			return control.Cancel(ctx, run)
+		})
+	command.Long = `Cancel a run: what queries see does not change.
+
+With --lost the run is declared lost instead: the Temporal that ran it is gone, or does not know it any more, and its
+index cannot be built because it still holds the lease. This frees the lease. It is refused while Temporal runs the run,
+and while a process works on it, for which the lease is watched for up to two minutes. An index in place of RUN stands
+for whichever run holds its lease, and is needed where lease.json cannot be read.
+
+` + runForm
+	command.Flags().BoolVar(&lost, "lost", false, "free the lease of a run that will never go on")
+	return command
 }
 
 // steerCmd is a command that does one thing to a run.

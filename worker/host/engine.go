@@ -11,26 +11,41 @@ import (
 
 	"github.com/unweaver/unweaver/activities"
 	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ops/engine"
 	"github.com/unweaver/unweaver/workflows/visibility"
 )
 
 // Engine tells activities about workflow runs.
-type Engine struct{ Client client.Client }
+type Engine struct {
+	Client    client.Client
+	Address   string // of the engine, for people
+	Namespace string
+}
 
 var _ activities.Engine = Engine{}
 
-// Closed implements activities.Engine.
-func (e Engine) Closed(ctx context.Context, holder build.Holder) (bool, error) {
+// Identity implements activities.Engine.
+func (e Engine) Identity(ctx context.Context) (corpus.Engine, error) {
+	return engine.Identity(ctx, e.Client.WorkflowService(), config.Engine{Address: e.Address, Namespace: e.Namespace})
+}
+
+// Standing implements activities.Engine.
+func (e Engine) Standing(ctx context.Context, holder build.Holder) (build.Standing, error) {
 	response, err := e.Client.DescribeWorkflowExecution(ctx, holder.Workflow, holder.Run)
-	var gone *serviceerror.NotFound
-	if errors.As(err, &gone) {
-		return true, nil
+	var unknown *serviceerror.NotFound
+	if errors.As(err, &unknown) {
+		return build.StandingUnknown, nil
 	}
 	if err != nil {
-		return false, err
+		return build.StandingUnknown, engine.Fault(err, config.Engine{Address: e.Address, Namespace: e.Namespace})
 	}
-	return response.WorkflowExecutionInfo.Status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
+	if response.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return build.StandingOpen, nil
+	}
+	return build.StandingClosed, nil
 }
 
 // Register makes the search attributes of runs known to the namespace, and tells whether it has them. A server that

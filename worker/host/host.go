@@ -24,6 +24,8 @@ import (
 // Config of a worker. A zero size is its default.
 type Config struct {
 	Client    client.Client
+	Address   string // of the engine, for people
+	Namespace string // of the engine; empty: the default one
 	TaskQueue string
 	Stores    *wiring.Stores
 	Models    *wiring.Models
@@ -87,6 +89,9 @@ func (c Config) filled() (Config, error) {
 	if c.CacheBytes == 0 {
 		c.CacheBytes = defaultCacheBytes
 	}
+	if c.Namespace == "" {
+		c.Namespace = client.DefaultNamespace
+	}
 	if c.CacheDir == "" {
 		c.CacheDir = filepath.Join(os.TempDir(), "unweaver-worker-cache")
 	}
@@ -149,7 +154,9 @@ func Start(config Config) (*Host, error) {
 		Ledger: paid, StoreID: stores.StoreID,
 		Cache: cache, CPU: make(chan struct{}, config.CPUSlots), Log: config.Log,
 	}
-	running.RegisterActivity(&activities.Activities{Ports: ports, Engine: Engine{config.Client}, Log: config.Log})
+	running.RegisterActivity(&activities.Activities{
+		Ports: ports, Engine: Engine{config.Client, config.Address, config.Namespace}, Log: config.Log,
+	})
 	if err := running.Start(); err != nil {
 		return nil, err
 	}

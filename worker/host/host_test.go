@@ -23,6 +23,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/wiring"
 	"github.com/unweaver/unweaver/worker/host"
@@ -42,6 +43,14 @@ type server struct {
 	added      int
 	refuse     error // of adding attributes
 	pollers    []*taskqueue.PollerInfo
+	cluster    string
+	clusterErr error
+}
+
+func (s *server) GetClusterInfo(
+	context.Context, *workflowservice.GetClusterInfoRequest,
+) (*workflowservice.GetClusterInfoResponse, error) {
+	return &workflowservice.GetClusterInfoResponse{ClusterId: s.cluster}, s.clusterErr
 }
 
 func (s *server) GetSystemInfo(
@@ -224,22 +233,50 @@ func TestOnePollerIsMadeTwoSinceTheEngineWantsThem(t *testing.T) {
 	polled(t, config, s)
 }
 
-func TestWhetherARunIsClosed(t *testing.T) {
+func TestWhatTheEngineKnowsAboutARun(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		status enums.WorkflowExecutionStatus
-		closed bool
+		want   build.Standing
 		fails  bool
 	}{
-		{"unknown", 0, true, false},
-		{"running", enums.WORKFLOW_EXECUTION_STATUS_RUNNING, false, false},
-		{"completed", enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, true, false},
-		{"the server does not tell", enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, false, true},
+		{"unknown", 0, build.StandingUnknown, false},
+		{"running", enums.WORKFLOW_EXECUTION_STATUS_RUNNING, build.StandingOpen, false},
+		{"completed", enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, build.StandingClosed, false},
+		{"the server does not tell", enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, build.StandingUnknown, true},
 	} {
 		engine := host.Engine{Client: connect(t, &server{status: test.status})}
-		closed, err := engine.Closed(t.Context(), build.Holder{Workflow: "build/i/g", Run: "r"})
-		if closed != test.closed || (err != nil) != test.fails {
-			t.Errorf("%s: closed %v, %v", test.name, closed, err)
+		got, err := engine.Standing(t.Context(), build.Holder{Workflow: "build/i/g", Run: "r"})
+		if got != test.want || (err != nil) != test.fails {
+			t.Errorf("%s: %v, %v", test.name, got, err)
+		}
+	}
+}
+
+func TestAnEngineIsNamedByItsClusterAndElseByItsAddress(t *testing.T) {
+	for name, test := range map[string]struct {
+		cluster string
+		answer  error
+		want    string
+		fails   bool
+	}{
+		"it tells its id":       {cluster: "c-1", want: "c-1"},
+		"it has no id":          {want: "address:temporal:7233"},
+		"it does not let us":    {answer: status.Error(codes.PermissionDenied, "no"), want: "address:temporal:7233"},
+		"it knows no such call": {answer: status.Error(codes.Unimplemented, "no"), want: "address:temporal:7233"},
+		"it fails":              {answer: status.Error(codes.Internal, "broken"), fails: true},
+	} {
+		connected := connect(t, &server{cluster: test.cluster, clusterErr: test.answer})
+		named, err := host.Engine{Client: connected, Address: "temporal:7233", Namespace: "n"}.Identity(t.Context())
+		if test.fails {
+			if !fault.Is(err, fault.EngineDown) {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		want := corpus.Engine{Cluster: test.want, Address: "temporal:7233", Namespace: "n"}
+		if err != nil || named != want {
+			t.Errorf("%s: %+v, %v", name, named, err)
 		}
 	}
 }

@@ -52,6 +52,7 @@ type Stack struct {
 
 	dir    string
 	lock   *os.File
+	shared *os.File // lock of the artifacts, which need not lie in the data directory
 	stores *wiring.Stores
 	engine *tembed.Server
 	client client.Client
@@ -93,7 +94,13 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 		phase = func(string) {}
 	}
 	phase("stores in " + dir)
-	if stack.stores, err = wiring.Open(ctx, wiring.Embedded(options.Config.Stores, dir)); err != nil {
+	places := wiring.Embedded(options.Config.Stores, dir)
+	if wiring.IsPath(places.Artifacts) {
+		if stack.shared, err = lockArtifacts(places.Artifacts, dir); err != nil {
+			return stack, errors.Join(err, listener.Close())
+		}
+	}
+	if stack.stores, err = wiring.Open(ctx, places); err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}
 	phase("Temporal on SQLite")
@@ -106,7 +113,8 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 	phase("worker")
 	models := wiring.NewModels(stack.stores.Coordination)
 	if stack.worker, err = host.Start(host.Config{
-		Client: stack.client, TaskQueue: workflows.TaskQueue, Stores: stack.stores, Models: models,
+		Client: stack.client, Address: stack.engine.Address, Namespace: tembed.Namespace,
+		TaskQueue: workflows.TaskQueue, Stores: stack.stores, Models: models,
 		CacheDir: filepath.Join(dir, "cache"),
 		Alone:    true, Sticky: time.Second, Heartbeat: time.Second, Drain: 20 * time.Second, Log: options.Log,
 		Slots: options.Config.Worker.Slots, CPUSlots: options.Config.Worker.CPU,
@@ -259,8 +267,10 @@ func (s *Stack) Stop(ctx context.Context) error {
 	if s.stores != nil {
 		err = errors.Join(err, s.stores.Close())
 	}
-	if s.lock != nil {
-		err = errors.Join(err, s.lock.Close())
+	for _, held := range []*os.File{s.shared, s.lock} {
+		if held != nil {
+			err = errors.Join(err, held.Close())
+		}
 	}
 	return err
 }

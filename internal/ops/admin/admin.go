@@ -57,6 +57,9 @@ func Handler(control ops.Control, token string) http.Handler {
 	handle(mux, "cancel", func(ctx context.Context, run named) (struct{}, error) {
 		return struct{}{}, control.Cancel(ctx, run.Name)
 	})
+	handle(mux, "lost", func(ctx context.Context, run named) (struct{}, error) {
+		return struct{}{}, control.Lost(ctx, run.Name)
+	})
 	handle(mux, "generations", func(ctx context.Context, index named) ([]artifact.Generation, error) {
 		return control.Generations(ctx, index.Name)
 	})
@@ -218,6 +221,12 @@ func (c *Client) Resume(ctx context.Context, run string, budget *corpus.Budget) 
 // Cancel implements ops.Control.
 func (c *Client) Cancel(ctx context.Context, run string) error {
 	_, err := call[struct{}](ctx, c, "cancel", named{run})
+	return err
+}
+
+// Lost implements ops.Control.
+func (c *Client) Lost(ctx context.Context, run string) error {
+	_, err := call[struct{}](ctx, c, "lost", named{run})
 	return err
 }
 

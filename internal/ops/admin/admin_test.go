@@ -46,6 +46,7 @@ func (r *recorder) Resume(_ context.Context, run string, budget *corpus.Budget) 
 	return r.ask("resume", run, *budget)
 }
 func (r *recorder) Cancel(_ context.Context, run string) error { return r.ask("cancel", run) }
+func (r *recorder) Lost(_ context.Context, run string) error   { return r.ask("lost", run) }
 
 func (r *recorder) Estimate(_ context.Context, request ops.IndexRequest) (corpus.Report, error) {
 	return corpus.Report{Index: request.Spec.Index, Reason: "dry_run"}, r.ask("estimate", request.Spec.Index)
@@ -79,6 +80,7 @@ func methods(ctx context.Context, control ops.Control) map[string]func() (any, e
 				&corpus.Budget{Money: 2.5}))
 		},
 		"cancel": func() (any, error) { return none(control.Cancel(ctx, "docs/g1")) },
+		"lost":   func() (any, error) { return none(control.Lost(ctx, "docs/g1")) },
 		"estimate": func() (any, error) {
 			return control.Estimate(ctx, ops.IndexRequest{Spec: spec})
 		},

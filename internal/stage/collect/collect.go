@@ -2,8 +2,8 @@
 // marked as collected, so that no reader opens it any more; when the mark is a grace period old and no reader holds the
 // generation, it is deleted. Steps of a run:
 //
-//  1. Scratch of this run and of those before it.
-//  2. The manifests of all generations, read anew: which are kept, and which were marked long enough ago.
+//  1. The manifests of all generations, read anew: which are kept, and which were marked long enough ago.
+//  2. Scratch of this run and of those before it.
 //  3. Of each generation that goes: the class records and vector rows that no generation that stays lists (computed
 //     from live segments, by a merge of sorted tables, never by asking a store), then its folder.
 //  4. Reports of runs that gave no generation, once they are old.
@@ -26,6 +26,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // Readers tells which generations are in use.
@@ -50,6 +51,7 @@ type In struct {
 	// Guard fails when the caller does not hold the lease any more, so that another build may use what would be
 	// deleted; nil never fails.
 	Guard      func(ctx context.Context) error
+	Permit     time.Duration    // for how long a look by Guard lets things be deleted; zero: the usual time
 	Now        time.Time        // of this machine; see artifact.Clock
 	OnProgress func(done int64) // things deleted
 }
@@ -97,10 +99,10 @@ func Run(ctx context.Context, in In) (Result, error) {
 		return c.res, err
 	}
 	c.Now = clock.At
-	if err := c.scratch(ctx); err != nil {
+	if err := c.look(ctx); err != nil {
 		return c.res, err
 	}
-	if err := c.look(ctx); err != nil {
+	if err := c.scratch(ctx); err != nil {
 		return c.res, err
 	}
 	due, err := c.mark(ctx)
@@ -145,11 +147,7 @@ func (c *collector) look(ctx context.Context) error {
 			c.blind = true
 		}
 	}
-	if c.current.Generation != "" {
-		refs[c.current.Generation] = corpus.GenerationRef{
-			Manifest: c.current.Manifest, Seq: c.current.Seq, State: "published",
-		}
-	}
+	artifact.Lay(refs, c.current)
 	leased, err := c.Readers.Leased(ctx, c.Artifacts.Name)
 	if err != nil {
 		return err
@@ -230,11 +228,14 @@ func (c *collector) mark(ctx context.Context) ([]*generation, error) {
 		key := MarkKey(c.Artifacts, gen.name)
 		switch {
 		case gen.kept && !gen.marked.IsZero():
-			if err := c.Artifacts.Store.Delete(ctx, key); err != nil {
+			if err := c.permit("").erase(ctx, c.Artifacts.Store, []string{key}); err != nil {
 				return nil, err
 			}
 		case gen.kept:
 		case gen.marked.IsZero() || gen.marked.After(c.Now): // a mark from the future is of a clock that was wrong
+			if err := c.ask(ctx, ""); err != nil { // a reader refuses what is marked
+				return nil, err
+			}
 			if _, err := blob.WriteJSON(ctx, c.Artifacts.Store, key, mark{c.Now.UTC()}, blob.Cond{}); err != nil {
 				return nil, err
 			}
@@ -251,24 +252,32 @@ func (c *collector) ask(ctx context.Context, gen string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := c.Guard(ctx); err != nil {
-		return err
+	looks := []func(context.Context) error{c.Guard, c.askPointer}
+	if gen != "" {
+		looks = append(looks, func(ctx context.Context) error { return c.askReaders(ctx, gen) })
 	}
+	return par.Each(ctx, len(looks), len(looks), func(ctx context.Context, i int) error { return looks[i](ctx) })
+}
+
+func (c *collector) askPointer(ctx context.Context) error {
 	current, _, err := c.Artifacts.Current(ctx)
-	if err != nil {
-		return err
+	if err == nil && current != c.current {
+		err = overtaken(c.Artifacts.Name, "another generation was published meanwhile")
 	}
-	if current != c.current {
-		return overtaken(c.Artifacts.Name, "another generation was published meanwhile")
-	}
-	if gen == "" {
-		return nil
-	}
+	return err
+}
+
+func (c *collector) askReaders(ctx context.Context, gen string) error {
 	leased, err := c.Readers.Leased(ctx, c.Artifacts.Name)
 	if err == nil && leased[gen] {
 		err = overtaken(gen, "a reader opened it meanwhile")
 	}
 	return err
+}
+
+// permit lets things be deleted for the sake of a generation that goes; empty: of none.
+func (c *collector) permit(gen string) Permit {
+	return Permit{Look: func(ctx context.Context) error { return c.ask(ctx, gen) }, Lasts: c.Permit}
 }
 
 func overtaken(object, why string) error {
@@ -300,9 +309,6 @@ func (c *collector) remove(ctx context.Context, gen *generation) error {
 		for _, name := range entriesOf(gen.manifest, gen.ref.Manifest) {
 			c.waited[name] = since{gen.marked}
 		}
-	}
-	if err := c.ask(ctx, gen.name); err != nil {
-		return err
 	}
 	if err := c.removeFolder(ctx, gen.name); err != nil {
 		return err

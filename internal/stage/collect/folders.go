@@ -5,26 +5,25 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/unweaver/unweaver/internal/store/artifact"
 )
 
 // reportsStay is how long the reports and dead letters of a run that gave no generation stay, the mark of a generation
-// that went, and the scratch of runs without a fence.
+// that went, and the scratch of restores. Those hold no lease, and a night may not take from them what they work on;
+// they remove it themselves when they end, so that what is old is of one that was terminated.
 const reportsStay = 14 * 24 * time.Hour
 
 // batchKeys is how many objects are gathered before they are deleted.
 const batchKeys = 1000
 
-// deleteWhere deletes the objects under a prefix that pick chooses.
+// deleteWhere deletes the objects under a prefix that pick chooses, for the sake of a generation that goes, or of none.
 func (c *collector) deleteWhere(
 	ctx context.Context,
-	prefix string,
+	gen, prefix string,
 	pick func(key string, modified time.Time) bool,
 ) error {
 	var keys []string
 	flush := func() error {
-		err := artifact.DeleteAll(ctx, c.Artifacts.Store, keys)
+		err := c.permit(gen).erase(ctx, c.Artifacts.Store, keys)
 		c.count(len(keys))
 		keys = keys[:0]
 		return err
@@ -45,16 +44,16 @@ func (c *collector) deleteWhere(
 	return flush()
 }
 
-// scratch deletes runs/<generation>/<fence>/ of fences up to the caller's. What has no fence (a restore's) goes when it
-// is old.
+// scratch deletes runs/<generation>/<fence>/ of fences up to the caller's; newer ones are another run's. What has no
+// fence (a restore's) goes when it is old.
 func (c *collector) scratch(ctx context.Context) error {
 	prefix := strings.TrimSuffix(c.Artifacts.RunKey(""), "/") + "/"
-	return c.deleteWhere(ctx, prefix, func(key string, modified time.Time) bool {
+	return c.deleteWhere(ctx, "", prefix, func(key string, modified time.Time) bool {
 		_, rest, _ := strings.Cut(strings.TrimPrefix(key, prefix), "/")
 		name, _, _ := strings.Cut(rest, "/")
 		fence, err := strconv.ParseInt(name, 10, 64)
 		if err != nil {
-			return c.Now.Sub(modified) > reportsStay
+			return c.Now.Sub(modified) > max(reportsStay, c.Grace)
 		}
 		return fence <= c.Fence
 	})
@@ -64,13 +63,13 @@ func (c *collector) scratch(ctx context.Context) error {
 // again, and not its mark, which says for a while that there was such a generation.
 func (c *collector) removeFolder(ctx context.Context, gen string) error {
 	reference := c.Artifacts.GenerationKey(gen, "manifest.json")
-	err := c.deleteWhere(ctx, c.Artifacts.GenerationKey(gen, "")+"/", func(key string, _ time.Time) bool {
+	err := c.deleteWhere(ctx, gen, c.Artifacts.GenerationKey(gen, "")+"/", func(key string, _ time.Time) bool {
 		return key != reference && key != MarkKey(c.Artifacts, gen)
 	})
 	if err != nil {
 		return err
 	}
-	return artifact.DeleteAll(ctx, c.Artifacts.Store, []string{reference, c.cursorKey(gen)})
+	return c.permit(gen).erase(ctx, c.Artifacts.Store, []string{reference, c.cursorKey(gen)})
 }
 
 // reports deletes what is left in the folders of generations without a reference, once it is old.
@@ -79,7 +78,7 @@ func (c *collector) reports(ctx context.Context) error {
 		return nil
 	}
 	prefix := c.Artifacts.GenerationKey("", "") + "/"
-	return c.deleteWhere(ctx, prefix, func(key string, modified time.Time) bool {
+	return c.deleteWhere(ctx, "", prefix, func(key string, modified time.Time) bool {
 		gen, _, _ := strings.Cut(strings.TrimPrefix(key, prefix), "/")
 		return c.gens[gen] == nil && c.Now.Sub(modified) > reportsStay
 	})

@@ -44,16 +44,9 @@ func Listed(ctx context.Context, indexes []artifact.Index, task string) iter.Seq
 
 // listingSegments are the segments of an index whose rows list keys of a task, each once.
 func listingSegments(ctx context.Context, index artifact.Index, task string) ([]string, error) {
-	refs, err := index.Refs(ctx)
+	refs, err := index.Named(ctx)
 	if err != nil {
 		return nil, err
-	}
-	current, _, err := index.Current(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if current.Generation != "" {
-		refs[current.Generation] = corpus.GenerationRef{Manifest: current.Manifest}
 	}
 	seen := map[string]bool{}
 	var out []string

@@ -102,9 +102,6 @@ func (c *collector) segments(ctx context.Context) error {
 	}
 	before := maps.Clone(list.Since)
 	if len(list.Deleting) > 0 { // of a collector that died
-		if err := c.ask(ctx, ""); err != nil {
-			return err
-		}
 		if err := c.delete(ctx, list.Deleting, named); err != nil {
 			return err
 		}
@@ -120,9 +117,6 @@ func (c *collector) segments(ctx context.Context) error {
 	for batch := range slices.Chunk(due, batchKeys) {
 		list.Deleting = batch
 		if tag, err = list.write(ctx, c.Artifacts, tag); err != nil {
-			return err
-		}
-		if err := c.ask(ctx, ""); err != nil {
 			return err
 		}
 		if err := c.delete(ctx, batch, nil); err != nil {
@@ -179,7 +173,7 @@ func (c *collector) unnamed(ctx context.Context, named map[string]bool) ([]strin
 }
 
 func (c *collector) delete(ctx context.Context, names []string, named map[string]bool) error {
-	n, err := deleteEntries(ctx, c.Artifacts, c.Vectors, names, named)
+	n, err := deleteEntries(ctx, c.Artifacts, c.Vectors, names, named, c.permit(""))
 	c.res.Deleted += int64(n)
 	c.count(n)
 	return err
@@ -187,7 +181,7 @@ func (c *collector) delete(ctx context.Context, names []string, named map[string
 
 // deleteEntries deletes segments and collections, but those that are named.
 func deleteEntries(
-	ctx context.Context, index artifact.Index, store vectors.Store, names []string, named map[string]bool,
+	ctx context.Context, index artifact.Index, store vectors.Store, names []string, named map[string]bool, permit Permit,
 ) (int, error) {
 	var keys []string
 	n := 0
@@ -198,21 +192,26 @@ func deleteEntries(
 		n++
 		if sha, ok := strings.CutPrefix(name, segmentEntry); ok {
 			keys = append(keys, index.SegmentKey(sha))
-		} else if err := store.Drop(ctx, strings.TrimPrefix(name, collectionEntry)); err != nil {
+			continue
+		}
+		if err := permit.look(ctx); err != nil {
+			return 0, err
+		}
+		if err := store.Drop(ctx, strings.TrimPrefix(name, collectionEntry)); err != nil {
 			return 0, err
 		}
 	}
-	return n, artifact.DeleteAll(ctx, index.Store, keys)
+	return n, permit.erase(ctx, index.Store, keys)
 }
 
 // Settle ends what a collector that died was deleting, so that what a build finds in the store from then on is there to
 // stay. A build calls it when it has taken the lease, before it looks for segments.
-func Settle(ctx context.Context, index artifact.Index, store vectors.Store) error {
+func Settle(ctx context.Context, index artifact.Index, store vectors.Store, permit Permit) error {
 	list, tag, err := readCondemned(ctx, index)
 	if err != nil || len(list.Deleting) == 0 {
 		return err
 	}
-	refs, err := index.Refs(ctx)
+	refs, err := index.Named(ctx)
 	if err != nil {
 		return err
 	}
@@ -229,7 +228,7 @@ func Settle(ctx context.Context, index artifact.Index, store vectors.Store) erro
 			named[name] = true
 		}
 	}
-	if _, err := deleteEntries(ctx, index, store, list.Deleting, named); err != nil {
+	if _, err := deleteEntries(ctx, index, store, list.Deleting, named, permit); err != nil {
 		return err
 	}
 	list.Deleting = nil

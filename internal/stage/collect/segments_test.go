@@ -119,7 +119,7 @@ func TestAReclaimSeesWhatIsBeingDeleted(t *testing.T) {
 		t.Errorf("missing %v, %v", missing, err)
 	}
 	// The next build ends what the dead collector began: from then on what it finds is there to stay.
-	if err := collect.Settle(t.Context(), w.index, w.vectors); err != nil || w.has("s1") || w.has("s2") {
+	if err := collect.Settle(t.Context(), w.index, w.vectors, collect.Permit{}); err != nil || w.has("s1") || w.has("s2") {
 		t.Errorf("after settling: %v", err)
 	}
 	w.abandon("s1") // it writes it again
@@ -148,7 +148,7 @@ func TestSettlingAndTheNextRunSpareWhatIsNamedNow(t *testing.T) {
 		w.check(err)
 		w.abandon("s1")
 		if settle {
-			w.check(collect.Settle(t.Context(), w.index, w.vectors))
+			w.check(collect.Settle(t.Context(), w.index, w.vectors, collect.Permit{}))
 		} else {
 			w.collect(0)
 		}

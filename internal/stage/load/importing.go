@@ -26,7 +26,8 @@ type ImportIn struct {
 	State      string // key of the record of what was asked for
 	Prefix     string // of the copies in the bucket
 	Log        *slog.Logger
-	OnProgress func(corpus.Progress) // told of rows imported, at every look at the jobs; nil is allowed
+	Guard      func(context.Context) error // fails when the collection is another run's by now; nil never fails
+	OnProgress func(corpus.Progress)       // told of rows imported, at every look at the jobs; nil is allowed
 }
 
 // imports is what was asked for. Asked is written before the call and Job after it: a crash between the two leaves a
@@ -80,10 +81,21 @@ func (im *importing) save(ctx context.Context) error {
 	return err
 }
 
+// guard is asked before the collection is emptied or filled.
+func (im *importing) guard(ctx context.Context) error {
+	if im.Guard == nil {
+		return nil
+	}
+	return im.Guard(ctx)
+}
+
 // reset empties the collection and begins a new round.
 func (im *importing) reset(ctx context.Context, why string) error {
 	if why != "" {
 		im.Log.Warn("import begins again", "collection", im.Collection, "why", why)
+	}
+	if err := im.guard(ctx); err != nil {
+		return err
 	}
 	if err := im.Vectors.Drop(ctx, im.Collection); err != nil {
 		return err
@@ -170,6 +182,9 @@ func (im *importing) ask(ctx context.Context) error {
 			continue
 		}
 		if err := im.stage(ctx, seg); err != nil {
+			return err
+		}
+		if err := im.guard(ctx); err != nil {
 			return err
 		}
 		file := &importFile{Asked: true}

@@ -138,6 +138,31 @@ func newImport(t *testing.T, n int) *importBench {
 	return b
 }
 
+// A run that lost its lease must neither empty nor fill a collection that may be another's by now.
+func TestAnImportWhoseLeaseIsLostTouchesNothing(t *testing.T) {
+	lost := fault.LeaseLost.At("work on", "i/g")
+	for name, test := range map[string]struct{ looks, rows, jobs int }{
+		"lost at the beginning":     {0, 1, 0},
+		"lost when it was empty":    {1, 0, 0},
+		"lost after the first file": {2, 0, 1},
+	} {
+		b := newImport(t, 3)
+		asked := 0
+		b.in.Guard = func(context.Context) error {
+			if asked++; asked > test.looks {
+				return lost
+			}
+			return nil
+		}
+		if err := load.Import(t.Context(), b.in); !errors.Is(err, lost) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if len(b.store.rows) != test.rows || len(b.store.jobs) != test.jobs {
+			t.Errorf("%s: %d rows, %d jobs", name, len(b.store.rows), len(b.store.jobs))
+		}
+	}
+}
+
 func vectorsSegment(t *testing.T, art artifact.Index, n int) corpus.Segment {
 	t.Helper()
 	file, err := artifact.NewFile()

@@ -18,7 +18,7 @@ import (
 // Seq is one more than the largest of any generation; the caller holds the lease.
 func Seq(ctx context.Context, art artifact.Index) (int64, error) {
 	var most int64
-	refs, err := art.Refs(ctx)
+	refs, err := art.Named(ctx)
 	for _, r := range refs {
 		most = max(most, r.Seq)
 	}
@@ -26,20 +26,46 @@ func Seq(ctx context.Context, art artifact.Index) (int64, error) {
 }
 
 // Store writes the manifest and the generation's reference to it, and gives the manifest's sha256. State is "published"
-// or "held". It may be repeated.
+// or "held". It may be repeated. A name that another manifest has is refused: it may be what is served.
 func Store(ctx context.Context, art artifact.Index, manifest *corpus.Manifest, state string) (string, error) {
 	sha, err := art.PutManifest(ctx, manifest)
 	if err != nil {
 		return "", err
 	}
-	_, err = blob.WriteJSON(
-		ctx,
-		art.Store,
-		art.GenerationKey(manifest.Generation, "manifest.json"),
-		corpus.GenerationRef{Manifest: sha, Seq: manifest.Seq, State: state},
-		blob.Cond{},
-	)
+	ref := corpus.GenerationRef{Manifest: sha, Seq: manifest.Seq, State: state}
+	key := art.GenerationKey(manifest.Generation, "manifest.json")
+	_, err = blob.WriteJSON(ctx, art.Store, key, ref, blob.Cond{Absent: true})
+	if !fault.Is(err, fault.Precondition) {
+		return sha, err
+	}
+	there, err := art.GenerationRef(ctx, manifest.Generation)
+	switch {
+	case err != nil || there == ref:
+	case there.Manifest != sha:
+		err = Taken(manifest.Generation, there)
+	default:
+		_, err = blob.WriteJSON(ctx, art.Store, key, ref, blob.Cond{})
+	}
 	return sha, err
+}
+
+// Unused refuses the name of a generation that has a manifest.
+func Unused(ctx context.Context, art artifact.Index, generation string) error {
+	there, err := art.GenerationRef(ctx, generation)
+	switch {
+	case fault.Is(err, fault.UnknownGen):
+		return nil
+	case err != nil:
+		return err
+	}
+	return Taken(generation, there)
+}
+
+// Taken is the fault of a name that a generation has already.
+func Taken(generation string, there corpus.GenerationRef) error {
+	return fault.Usage.At("name generation", generation).
+		Because("it was built already and is " + there.State).
+		Advise("leave --generation out, or choose another name")
 }
 
 // FlipIn is what becomes the served generation.

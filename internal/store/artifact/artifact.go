@@ -128,7 +128,7 @@ type batchDeleter interface {
 func DeleteAll(ctx context.Context, store blob.Store, keys []string) error {
 	many, ok := store.(batchDeleter)
 	for len(keys) > 0 {
-		if err := ctx.Err(); err != nil {
+		if err := blob.Permitted(ctx); err != nil {
 			return err
 		}
 		batch := keys[:min(deleteBatch, len(keys))]
@@ -138,6 +138,9 @@ func DeleteAll(ctx context.Context, store blob.Store, keys []string) error {
 			err = many.DeleteAll(ctx, batch)
 		} else {
 			err = par.Each(ctx, len(batch), deleteWidth, func(ctx context.Context, i int) error {
+				if err := blob.Permitted(ctx); err != nil {
+					return err
+				}
 				return store.Delete(ctx, batch[i])
 			})
 		}

@@ -294,7 +294,10 @@ func (s *Store) Stat(_ context.Context, key string) (blob.Info, error) {
 }
 
 // Delete implements blob.Store. Folders that become empty stay: a writer may be about to use them.
-func (s *Store) Delete(_ context.Context, key string) error {
+func (s *Store) Delete(ctx context.Context, key string) error {
+	if err := blob.Permitted(ctx); err != nil {
+		return err
+	}
 	if err := os.Remove(s.path(key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return wrap("delete", s.path(key), err)
 	}
@@ -305,7 +308,7 @@ func (s *Store) Delete(_ context.Context, key string) error {
 func (s *Store) DeleteAll(ctx context.Context, keys []string) error {
 	var failures blob.Failures
 	for _, key := range keys {
-		if err := ctx.Err(); err != nil {
+		if err := blob.Permitted(ctx); err != nil {
 			return err
 		}
 		failures.Add(s.Delete(ctx, key))

@@ -49,7 +49,7 @@ func (s *Store) DeleteAll(ctx context.Context, keys []string) error {
 		switch {
 		case unknownRequest(err):
 			for _, key := range part {
-				if err := ctx.Err(); err != nil {
+				if err := blob.Permitted(ctx); err != nil {
 					return err
 				}
 				failures.Add(s.Delete(ctx, key))

@@ -1,0 +1,141 @@
+package activities_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+
+	"github.com/unweaver/unweaver/activities"
+	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	blobmemory "github.com/unweaver/unweaver/internal/store/blob/memory"
+	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	recordsmemory "github.com/unweaver/unweaver/internal/store/records/memory"
+	vectorsmemory "github.com/unweaver/unweaver/internal/store/vectors/memory"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// closed is an engine whose every run is over but those that the test runs.
+type closed struct{}
+
+func (closed) Identity(context.Context) (corpus.Engine, error) {
+	return corpus.Engine{Cluster: "c", Address: "here:7233", Namespace: "default"}, nil
+}
+
+func (closed) Standing(context.Context, build.Holder) (build.Standing, error) {
+	return build.StandingClosed, nil
+}
+
+// bench runs activities over stores in memory, for index docs.
+type bench struct {
+	*activities.Activities
+	*testsuite.TestActivityEnvironment
+	index artifact.Index
+	build workflows.Build
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	store := blobmemory.New()
+	b := &bench{index: artifact.Index{Store: store, Name: "docs"}}
+	b.Activities = &activities.Activities{Engine: closed{}, Log: slog.New(slog.DiscardHandler), Ports: &build.Ports{
+		Artifacts: store, Coordination: coordmemory.New(), Records: recordsmemory.New(), Vectors: vectorsmemory.New(),
+		Models: func(corpus.Spec, model.Meter) (model.Set, error) {
+			return model.Set{Chat: builtin.Chat{}, Classes: builtin.Embedder{}, Chunks: builtin.Embedder{}}, nil
+		},
+		Log: slog.New(slog.DiscardHandler),
+	}}
+	spec, err := b.index.PutSpec(t.Context(), corpus.Spec{Index: "docs", Corpus: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.build = workflows.Build{Index: "docs", Generation: "g1", Spec: spec.String(), Heartbeat: time.Second}
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	b.TestActivityEnvironment = suite.NewTestActivityEnvironment()
+	b.RegisterActivity(b.Activities)
+	return b
+}
+
+func (b *bench) hold(t *testing.T, lease corpus.Lease) {
+	t.Helper()
+	if _, err := blob.WriteJSON(t.Context(), b.index.Store, b.index.LeaseKey(), lease, blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bench) held(t *testing.T) corpus.Lease {
+	t.Helper()
+	lease, _, err := build.ReadLease(t.Context(), b.index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lease
+}
+
+func TestTakingALeaseWaitsForTheProcessesOfARunThatIsOver(t *testing.T) {
+	b := newBench(t)
+	value, err := b.ExecuteActivity(workflows.TakeLease, b.build)
+	var fence int64
+	if err == nil {
+		err = value.Get(&fence)
+	}
+	if got := b.held(t); err != nil || fence != 1 || got.Engine.Cluster != "c" || got.Heartbeat != time.Second {
+		t.Fatalf("fence %d, %v, lease %+v", fence, err, got)
+	}
+	b.hold(t, corpus.Lease{Workflow: "build/docs/g0", Run: "r0", Fence: 7, Heartbeat: time.Second})
+	began := time.Now()
+	value, err = b.ExecuteActivity(workflows.TakeLease, b.build)
+	if err == nil {
+		err = value.Get(&fence)
+	}
+	if err != nil || fence != 8 || time.Since(began) < time.Second {
+		t.Errorf("fence %d after %s, %v", fence, time.Since(began), err)
+	}
+}
+
+// A unit that works when its run has lost the lease is a zombie: it is cancelled with the reason.
+func TestAUnitWhoseLeaseIsLostStops(t *testing.T) {
+	b := newBench(t)
+	b.build.Fence = 3
+	holder := workflows.BuildID("docs", "g1")
+	b.hold(t, corpus.Lease{Workflow: holder, Run: "r1", Fence: 3, Heartbeat: time.Second})
+	var renewed bool
+	b.Ports.Corpora = func(ctx context.Context, _ string) (blob.Store, error) {
+		select { // the unit works, and its lease is renewed
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(time.Second):
+		}
+		renewed = !b.held(t).Renewed.IsZero()
+		b.hold(t, corpus.Lease{Workflow: "build/docs/g2", Run: "r2", Fence: 4, Heartbeat: time.Second})
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(10 * time.Second):
+			return nil, errors.New("it worked on")
+		}
+	}
+	_, err := b.ExecuteActivity(workflows.PlanBuild, b.build)
+	var app *temporal.ApplicationError
+	if !errors.As(err, &app) || app.Type() != string(fault.LeaseLost) || !app.NonRetryable() {
+		t.Errorf("the unit ended with %v", err)
+	}
+	if !renewed {
+		t.Error("the lease was not renewed while the unit worked")
+	}
+	if got := b.held(t); got.Fence != 4 || got.Run != "r2" {
+		t.Errorf("the lease is %+v", got)
+	}
+}

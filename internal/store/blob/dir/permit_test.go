@@ -1,0 +1,45 @@
+package dir_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/dir"
+)
+
+// late is a context whose deadline has passed and whose timer has not gone off: that of a process that just woke up.
+type late struct{ context.Context }
+
+func (late) Deadline() (time.Time, bool) { return time.Now().Add(-time.Second), true }
+
+func TestDeletesEndWithTheirContextAndItsDeadline(t *testing.T) {
+	store, err := dir.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for i := range 5 {
+		keys = append(keys, fmt.Sprint("docs/segments/", i))
+		if _, err := blob.Write(t.Context(), store, keys[i], []byte("x"), blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, ctx := range map[string]context.Context{"cancelled": cancelled, "late": late{t.Context()}} {
+		for _, err := range []error{store.DeleteAll(ctx, keys), store.Delete(ctx, keys[0])} {
+			if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	for _, key := range keys {
+		if _, err := store.Stat(t.Context(), key); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,18 @@
+package blob
+
+import (
+	"context"
+	"time"
+)
+
+// Permitted is the error of ctx. A deadline that has passed counts also where its timer has not gone off yet, as in a
+// process that stood still and has just gone on: what deletes many objects asks it before each.
+func Permitted(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
