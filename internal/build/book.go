@@ -14,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 )
 
@@ -88,6 +89,20 @@ type book struct {
 	closedAt time.Time
 	kick     chan struct{}
 	clock    func() time.Time
+	tasks    map[string]*stage.Health
+}
+
+// health of the model that does a task, over all units of the run in this process.
+func (b *book) health(task string) *stage.Health {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.tasks == nil {
+		b.tasks = map[string]*stage.Health{}
+	}
+	if b.tasks[task] == nil {
+		b.tasks[task] = stage.NewHealth()
+	}
+	return b.tasks[task]
 }
 
 // ticket is a paid call that waits for admission.
