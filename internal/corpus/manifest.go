@@ -132,7 +132,7 @@ type Counts struct {
 	Windows     int64 `json:"windows"`
 	DeadLetters int64 `json:"dead_letters"`
 	Refused     int64 `json:"refused,omitempty"` // chunks among them that the next run asks for again
-	Failed      int64 `json:"failed,omitempty"` // documents that are in the corpus and gave nothing
+	Failed      int64 `json:"failed,omitempty"`  // documents that are in the corpus and gave nothing
 	Fallbacks   int64 `json:"fallbacks"`
 	Tokens      int64 `json:"tokens"` // o200k tokens of all chunks
 }
