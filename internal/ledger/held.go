@@ -45,6 +45,7 @@ type holding struct {
 // held is one such result.
 type held struct {
 	since time.Time
+	most  time.Duration // patience of callers; 0: as the cause deserves
 	retry chan struct{} // asks for a try now
 	done  chan struct{} // closed when it is stored, or never will be
 	entry *Entry        // with done
@@ -80,7 +81,7 @@ func (l *Ledger) hold(
 	ctx context.Context, name string, cause error, write func(context.Context) (*Entry, error), release func(),
 ) *held {
 	one := &held{
-		since: time.Now(), last: time.Now(), cause: cause,
+		since: time.Now(), last: time.Now(), cause: cause, most: l.Patience,
 		retry: make(chan struct{}, 1), done: make(chan struct{}), tried: make(chan struct{}),
 	}
 	l.held.mu.Lock()
@@ -104,7 +105,11 @@ func (l *Ledger) hold(
 
 // store tries until the result is stored, or never will be.
 func (h *held) store(ctx context.Context, write func(context.Context) (*Entry, error)) {
-	for wait := firstRetry; ; wait = min(2*wait, longestRetry) {
+	wait := firstRetry
+	if h.most > 0 {
+		wait = min(wait, h.most)
+	}
+	for ; ; wait = min(2*wait, longestRetry) {
 		select {
 		case <-h.retry:
 		case <-time.After(wait):
@@ -130,6 +135,9 @@ func (h *held) wait(ctx context.Context) (*Entry, error) {
 		cause, tried := h.cause, h.tried
 		h.mu.Unlock()
 		patience, _ := heals(cause)
+		if h.most > 0 {
+			patience = h.most
+		}
 		if time.Since(h.since) >= patience {
 			select {
 			case <-h.done:
@@ -148,17 +156,21 @@ func (h *held) wait(ctx context.Context) (*Entry, error) {
 	}
 }
 
-// again asks for a try now, and waits for its end: whoever comes later must not be told of what is over.
+// again waits for the next try, and has it made now where the last one was a while ago: whoever comes later must not be
+// told of what is over.
 func (h *held) again(ctx context.Context) {
-	h.mu.Lock()
-	tried, recent := h.tried, time.Since(h.last) < time.Second
-	h.mu.Unlock()
-	if recent {
-		return
+	pause := time.Second
+	if h.most > 0 {
+		pause = min(pause, h.most)
 	}
-	select {
-	case h.retry <- struct{}{}:
-	default:
+	h.mu.Lock()
+	tried, recent := h.tried, time.Since(h.last) < pause
+	h.mu.Unlock()
+	if !recent {
+		select {
+		case h.retry <- struct{}{}:
+		default:
+		}
 	}
 	select {
 	case <-tried:
