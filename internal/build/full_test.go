@@ -3,6 +3,7 @@ package build_test
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -167,4 +168,37 @@ func hashesOf(t *testing.T, s *site) corpus.Hashes {
 		t.Fatal(err)
 	}
 	return manifest.Hashes
+}
+
+// A chunk that the server refused while it served others is a failure of that night; the next asks again, although
+// nothing changed in the corpus.
+func TestARefusedChunkIsAskedForAgainByTheNextNight(t *testing.T) {
+	s, owed := fillingSite(t, func(string) error { return nil })
+	refusing := true
+	s.Models = func(_ corpus.Spec, meter model.Meter) (model.Set, error) {
+		chat := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {
+			if refusing && call.Task == model.Extract && strings.Contains(call.Input, "Port Alma 3 was") {
+				return model.Reply{}, fault.ModelRefused.At("call chat model", "m").Because("451 not this one")
+			}
+			return owed.answer(call)
+		}}
+		return model.Set{
+			Chat: model.MeterChat(chat, meter), Classes: builtin.Embedder{}, Chunks: builtin.Embedder{},
+		}, nil
+	}
+	s.spec.Embedding = corpus.EmbedModel{Provider: "builtin"}
+	first := s.night(t)
+	if first.published.Status != corpus.StatusErrors || first.manifest.Counts.DeadLetters != 1 ||
+		first.manifest.Counts.Refused != 1 {
+		t.Fatalf("%+v, %+v", first.published, first.manifest.Counts)
+	}
+	refusing = false
+	next := s.night(t)
+	if next.planned.Unchanged || next.published.Status != corpus.StatusCompleted ||
+		next.manifest.Counts.DeadLetters != 0 {
+		t.Errorf("the next night: %+v, %+v", next.planned, next.published)
+	}
+	if last := s.night(t); !last.planned.Unchanged {
+		t.Errorf("and the one after: %+v", last.planned)
+	}
 }
