@@ -106,7 +106,8 @@ var kinds = map[Code]Kind{
 	Encrypted: Content, BinaryContent: Content, EmptyDocument: Content, DocumentChanged: Content,
 
 	ModelUnavailable: Transient, ModelRateLimited: Transient, ModelAuth: Fatal, ModelUnknown: Fatal, ModelQuota: Fatal,
-	ModelRejected: Content, ModelRefused: Fatal, BadOutput: Content, BadVector: Content, BadEmbeddings: Fatal, DimensionChanged: Fatal,
+	ModelRejected: Content, ModelRefused: Fatal, BadOutput: Content, BadVector: Content, BadEmbeddings: Fatal,
+	DimensionChanged: Fatal,
 	NotRecorded: Fatal,
 
 	Precondition: Bad, StoreDown: Transient, StoreFull: Fatal, StoreDenied: Fatal, StoreOwned: Fatal, SegmentDamage: Fatal,
