@@ -84,7 +84,7 @@ func built(t *testing.T, s *site, halted func(err error, resume func() error)) {
 	}
 }
 
-// The disk fills, or the store goes away, at every write in turn: the run halts with that name, in the process too where
+// The disk fills, or the store goes away, at every write in turn: the run halts with that name, in the process where
 // something paid for is held; when it is mended the same index comes out, and nothing was paid for twice.
 func TestAStoreThatFailsAtEveryWriteInTurnCostsNothing(t *testing.T) {
 	var count atomic.Int64
@@ -111,7 +111,7 @@ func TestAStoreThatFailsAtEveryWriteInTurnCostsNothing(t *testing.T) {
 	}
 }
 
-// failsAt has a build's writes fail from one on until the run is resumed, and tells whether something paid for was held.
+// failsAt has a build's writes fail from one on until the run is resumed, and tells whether anything paid for was held.
 func failsAt(t *testing.T, code fault.Code, at int64, want corpus.Hashes) (held bool) {
 	t.Helper()
 	var count atomic.Int64

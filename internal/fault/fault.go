@@ -108,7 +108,7 @@ var kinds = map[Code]Kind{
 	ModelUnavailable: Transient, ModelRateLimited: Transient, ModelAuth: Fatal, ModelUnknown: Fatal, ModelQuota: Fatal,
 	ModelRejected: Content, ModelRefused: Fatal, BadOutput: Content, BadVector: Content, BadEmbeddings: Fatal,
 	DimensionChanged: Fatal,
-	NotRecorded: Fatal,
+	NotRecorded:      Fatal,
 
 	Precondition: Bad, StoreDown: Transient, StoreFull: Fatal, StoreDenied: Fatal, StoreOwned: Fatal, SegmentDamage: Fatal,
 	FormatUnknown: Fatal,

@@ -72,7 +72,7 @@ func TestAPaidResultIsHeldUntilItCanBeStored(t *testing.T) {
 	}
 }
 
-// Its caller hears why it cannot be stored, at once or after a while, and the result is stored all the same when that is
+// Its caller hears why it cannot be stored, at once or after a while, and the result is stored all the same once that is
 // over: also after hours, and nobody pays for it again meanwhile.
 func TestWhatCouldNotBeStoredIsHeldAndStoredWhenItCanBe(t *testing.T) {
 	for code, longest := range map[fault.Code]time.Duration{

@@ -2,8 +2,8 @@
 //
 //  1. Read the chunks' texts.
 //  2. For each chunk: the ledger, else one model call, else one re-ask. Calls that fail for a while are repeated in
-//     place; a chunk whose output stays bad gets a fallback mention, a negative ledger entry and a dead letter; one that
-//     the server refuses while it serves others, the same without an entry, so that the next run asks again; a
+//     place; a chunk whose output stays bad gets a fallback mention, a negative ledger entry and a dead letter; one
+//     that the server refuses while it serves others, the same without an entry, so that the next run asks again; a
 //     system failure leaves it pending and fails the batch, which is repeated later at no cost for what is paid.
 //  3. Write extract-<shard>-<batch>.rows once every chunk has a result.
 //
@@ -286,7 +286,8 @@ func read(entry ledger.Entry) (value, error) {
 // about the text need not last.
 func usable(entry ledger.Entry) error {
 	v, err := read(entry)
-	if err == nil && entry.Negative && v.Reason == string(fault.ModelRejected) && !v.Lasting && !model.AboutContent(v.Raw) {
+	rejected := entry.Negative && v.Reason == string(fault.ModelRejected)
+	if err == nil && rejected && !v.Lasting && !model.AboutContent(v.Raw) {
 		return errPassing
 	}
 	return err
