@@ -42,7 +42,7 @@ func Terminal(status string) bool {
 }
 
 // Spent is what requests come to. A report's unsettled ones were sent, and nobody has counted their answer: while a run goes on those in flight, afterwards those of processes that died, which may have been paid for. Tokens and cost
-// of these are about those of the requests alone.
+// while a run of these are about those of the requests alone.
 type Spent struct {
 	Calls  Calls   `json:"calls"`
 	Tokens Tokens  `json:"tokens"`

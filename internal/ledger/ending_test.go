@@ -72,8 +72,8 @@ func TestAPaidResultIsHeldUntilItCanBeStored(t *testing.T) {
 	}
 }
 
-// Its caller hears why it cannot be stored, at once or after a while, and the result is stored all the same once that is
-// over: also after hours, and nobody pays for it again meanwhile.
+// Its caller hears why it cannot be stored, at once or after a while, and the result is stored all the same when it can
+// be: also after hours, and nobody pays for it again meanwhile.
 func TestWhatCouldNotBeStoredIsHeldAndStoredWhenItCanBe(t *testing.T) {
 	for code, longest := range map[fault.Code]time.Duration{
 		fault.StoreDenied: 0, fault.StoreFull: 20 * time.Second, fault.StoreDown: 6 * time.Minute,
