@@ -41,8 +41,9 @@ func Terminal(status string) bool {
 	return false
 }
 
-// Spent is what requests come to. A report's unsettled ones were sent, and nobody has counted their answer: while a run goes on those in flight, afterwards those of processes that died, which may have been paid for. Tokens and cost
-// while a run of these are about those of the requests alone.
+// Spent is what requests come to. A report's unsettled ones were sent, and nobody has counted their answer: while a run
+// goes on those in flight, afterwards those of processes that died, which may have been paid for. Tokens and cost of
+// these are about those of the requests alone.
 type Spent struct {
 	Calls  Calls   `json:"calls"`
 	Tokens Tokens  `json:"tokens"`
