@@ -31,6 +31,7 @@ var pausing = map[string]bool{
 	CodeActivityFailed:     true,
 	"model_auth":           true,
 	"model_quota":          true,
+	"model_refused":        true,
 	"model_unknown":        true,
 	"model_unavailable":    true,
 	"model_rate_limited":   true,

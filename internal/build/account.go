@@ -17,7 +17,9 @@ import (
 // twice changes nothing, and the sum over all processes costs one field a process to read, however large the run.
 type Account struct {
 	Calls    corpus.Calls     `json:"calls"`     // answered, and so paid for
-	InFlight corpus.Calls     `json:"in_flight"` // admitted and not answered yet
+	InFlight corpus.Calls     `json:"in_flight"` // admitted and not answered yet, or never where the process died
+	Expected corpus.Tokens    `json:"expected"`  // of those in flight, about
+	Risk     float64          `json:"risk"`      // what the expected tokens cost
 	Hits     corpus.Calls     `json:"hits"`      // results taken from the ledger by finished units
 	Tokens   corpus.Tokens    `json:"tokens"`
 	Cost     float64          `json:"cost"`
@@ -31,9 +33,32 @@ func (a Account) paidTokens() int64 {
 	return a.Tokens.Prompt + a.Tokens.Completion + a.Tokens.Embedding
 }
 
+// fly counts calls as in flight, or, below zero, no longer.
+func (a *Account) fly(one flight, n int64) {
+	a.InFlight.Count(one.task, n)
+	if one.task == taskEmbed {
+		a.Expected.Embedding += n * one.prompt
+	} else {
+		a.Expected.Prompt += n * one.prompt
+	}
+	if a.Risk += float64(n) * one.cost; a.InFlight.Sum() == 0 {
+		a.Risk = 0 // not what rounding left
+	}
+}
+
+// flight is a paid call as far as it is known before its answer.
+type flight struct {
+	task   string
+	prompt int64 // tokens, about
+	cost   float64
+}
+
 func (a *Account) add(other Account) {
 	a.Calls = a.Calls.Plus(other.Calls)
 	a.InFlight = a.InFlight.Plus(other.InFlight)
+	a.Expected.Prompt += other.Expected.Prompt
+	a.Expected.Embedding += other.Expected.Embedding
+	a.Risk += other.Risk
 	a.Hits = a.Hits.Plus(other.Hits)
 	a.Tokens.Prompt += other.Tokens.Prompt
 	a.Tokens.Completion += other.Tokens.Completion
@@ -55,12 +80,13 @@ func (a Account) impossible() bool {
 	for _, number := range []int64{
 		a.Calls.Extract, a.Calls.Shorten, a.Calls.Embed, a.InFlight.Extract, a.InFlight.Shorten, a.InFlight.Embed,
 		a.Tokens.Prompt, a.Tokens.Completion, a.Tokens.Embedding, a.paidCalls(), a.paidTokens(),
+		a.Expected.Prompt, a.Expected.Embedding,
 	} {
 		if number < 0 {
 			return true
 		}
 	}
-	return !(a.Cost >= 0) // NaN too
+	return !(a.Cost >= 0) || !(a.Risk > -1e-6) // NaN too
 }
 
 // copy is a value that its owner may go on changing.

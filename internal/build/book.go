@@ -13,7 +13,9 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 )
 
@@ -38,7 +40,9 @@ type books struct {
 	opened int
 }
 
-func (b *books) open(ports *Ports, run string) *book {
+// open gives the account of a run of the engine: another one of that name, which has another fence, begins at nothing.
+func (b *books) open(ports *Ports, run string, fence int64) *book {
+	name := run + "#" + fenceName(fence)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.byRun == nil {
@@ -46,20 +50,20 @@ func (b *books) open(ports *Ports, run string) *book {
 		_, _ = rand.Read(raw) // never fails
 		b.byRun, b.worker = map[string]*book{}, hex.EncodeToString(raw)
 	}
-	for name, old := range b.byRun {
-		if name != run && old.idle() {
-			delete(b.byRun, name)
+	for other, old := range b.byRun {
+		if other != name && old.idle() {
+			delete(b.byRun, other)
 		}
 	}
-	known := b.byRun[run]
+	known := b.byRun[name]
 	if known == nil {
 		b.opened++
 		known = &book{
 			runs: ports.Coordination, run: run, worker: fmt.Sprintf("%s-%d", b.worker, b.opened),
 			mine: Account{Done: map[string]int64{}}, stops: map[int]context.CancelCauseFunc{},
-			kick: make(chan struct{}, 1), clock: time.Now,
+			kick: make(chan struct{}, 1), clock: time.Now, ledger: ports.Ledger,
 		}
-		b.byRun[run] = known
+		b.byRun[name] = known
 	}
 	known.users.Add(1)
 	return known
@@ -89,11 +93,26 @@ type book struct {
 	closedAt time.Time
 	kick     chan struct{}
 	clock    func() time.Time
+	tasks    map[string]*stage.Health
+	ledger   *ledger.Ledger // where results go; nil: nowhere
+}
+
+// health of the model that does a task, over all units of the run in this process.
+func (b *book) health(task string) *stage.Health {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.tasks == nil {
+		b.tasks = map[string]*stage.Health{}
+	}
+	if b.tasks[task] == nil {
+		b.tasks[task] = stage.NewHealth()
+	}
+	return b.tasks[task]
 }
 
 // ticket is a paid call that waits for admission.
 type ticket struct {
-	task    string
+	flight
 	granted chan error
 	at      time.Time // when the look that granted it came back
 }
@@ -192,7 +211,7 @@ func (b *book) exchange(ctx context.Context) {
 	b.waiting, b.looking = nil, nil
 	want := b.room(waiting)
 	for _, ticket := range waiting[:want] {
-		b.mine.InFlight.Count(ticket.task, 1)
+		b.mine.fly(ticket.flight, 1)
 	}
 	b.dirty = false
 	raw, err := json.Marshal(b.mine)
@@ -236,7 +255,7 @@ func (b *book) exchange(ctx context.Context) {
 func (b *book) settleAll(waiting []*ticket, counted int, err error) {
 	for i, ticket := range waiting {
 		if i < counted {
-			b.mine.InFlight.Count(ticket.task, -1)
+			b.mine.fly(ticket.flight, -1)
 			b.dirty = true
 		}
 		ticket.granted <- err
@@ -269,7 +288,11 @@ func (b *book) decide(waiting []*ticket, want int, at time.Time) {
 		return
 	}
 	budget := b.control.limit(b.settings.Budget)
-	if spent := Spent(corpus.Budget{Tokens: budget.Tokens, Money: budget.Money}, b.total(), b.run); spent != nil {
+	before := b.total() // those who wait are no reason to refuse the first of them
+	for _, ticket := range waiting[:want] {
+		before.fly(ticket.flight, -1)
+	}
+	if spent := Spent(corpus.Budget{Tokens: budget.Tokens, Money: budget.Money}, before, b.run); spent != nil {
 		b.settleAll(waiting, want, spent)
 		return
 	}
@@ -278,7 +301,7 @@ func (b *book) decide(waiting []*ticket, want int, at time.Time) {
 		grant = int(max(0, int64(want)-max(0, b.promised()-budget.Calls)))
 	}
 	for _, ticket := range waiting[grant:want] {
-		b.mine.InFlight.Count(ticket.task, -1)
+		b.mine.fly(ticket.flight, -1)
 		b.dirty = true
 	}
 	for _, ticket := range waiting[:grant] {
@@ -340,11 +363,26 @@ func (b *book) flush(ctx context.Context) error {
 	return err
 }
 
+// stored waits while what was paid for cannot be stored: until then nothing more is paid for in this process. A run
+// that is stopped meanwhile does not wait.
+func (b *book) stored(ctx context.Context) error {
+	if b.ledger == nil || b.ledger.Trouble() == nil {
+		return nil
+	}
+	ctx, end := b.watch(ctx)
+	defer end()
+	return b.ledger.Ready(ctx)
+}
+
 // Begin implements model.Meter: it waits until a look at control and budget that began after it was asked admits the
 // call. A grant that grew old before its call is sent is asked for again.
-func (b *book) Begin(ctx context.Context, task string) (func(model.Usage, bool), error) {
+func (b *book) Begin(ctx context.Context, task string, prompt int64) (func(model.Usage, bool), error) {
+	asked := flight{task: task, prompt: prompt, cost: b.cost(task, model.Usage{Prompt: prompt})}
 	for {
-		mine := &ticket{task: task, granted: make(chan error, 1)}
+		if err := b.stored(ctx); err != nil {
+			return nil, err
+		}
+		mine := &ticket{flight: asked, granted: make(chan error, 1)}
 		b.mu.Lock()
 		b.waiting = append(b.waiting, mine)
 		b.ensureLoop()
@@ -356,31 +394,41 @@ func (b *book) Begin(ctx context.Context, task string) (func(model.Usage, bool),
 			return nil, err
 		}
 		if ctx.Err() == nil && b.clock().Sub(mine.at) < admission {
-			return func(usage model.Usage, answered bool) { b.end(task, usage, answered) }, nil
+			return func(usage model.Usage, answered bool) { b.end(asked, usage, answered) }, nil
 		}
-		b.change(func(account *Account) { account.InFlight.Count(task, -1) })
+		b.change(func(account *Account) { account.fly(asked, -1) })
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
 		}
 	}
 }
 
+// cost of tokens that a call used.
+func (b *book) cost(task string, usage model.Usage) float64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if task == taskEmbed {
+		return float64(usage.Prompt) * b.settings.Embedding.Price.Prompt / 1e6
+	}
+	price := b.settings.Chat.Price
+	return (float64(usage.Prompt)*price.Prompt + float64(usage.Completion)*price.Completion) / 1e6
+}
+
 // end counts an admitted call: paid for when the server answered.
-func (b *book) end(task string, usage model.Usage, answered bool) {
+func (b *book) end(asked flight, usage model.Usage, answered bool) {
+	cost := b.cost(asked.task, usage)
 	b.change(func(account *Account) {
-		account.InFlight.Count(task, -1)
+		account.fly(asked, -1)
 		if !answered {
 			return
 		}
-		account.Calls.Count(task, 1)
-		if task == taskEmbed {
+		account.Calls.Count(asked.task, 1)
+		account.Cost += cost
+		if asked.task == taskEmbed {
 			account.Tokens.Embedding += usage.Prompt
-			account.Cost += float64(usage.Prompt) * b.settings.Embedding.Price.Prompt / 1e6
 			return
 		}
-		price := b.settings.Chat.Price
 		account.Tokens.Prompt += usage.Prompt
 		account.Tokens.Completion += usage.Completion
-		account.Cost += (float64(usage.Prompt)*price.Prompt + float64(usage.Completion)*price.Completion) / 1e6
 	})
 }

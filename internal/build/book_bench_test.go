@@ -21,7 +21,7 @@ func BenchmarkLook(b *testing.B) {
 				}
 			}
 			all := &books{}
-			through := all.open(&Ports{Coordination: store}, "i/g")
+			through := all.open(&Ports{Coordination: store}, "i/g", 1)
 			through.price(corpus.Spec{})
 			_, end := through.watch(b.Context())
 			defer end()

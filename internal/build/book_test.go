@@ -41,7 +41,7 @@ func (f *far) Spend(ctx context.Context, run, worker string, value []byte) ([]by
 func worker(t *testing.T, store coordination.Store, spec corpus.Spec) *book {
 	t.Helper()
 	all := &books{}
-	opened := all.open(&Ports{Coordination: store}, "i/g")
+	opened := all.open(&Ports{Coordination: store}, "i/g", 1)
 	opened.price(spec)
 	return opened
 }
@@ -70,7 +70,7 @@ func (s *server) ask() model.Usage {
 
 // call is one paid call through the gate.
 func call(ctx context.Context, through *book, to *server) error {
-	end, err := through.Begin(ctx, "extract")
+	end, err := through.Begin(ctx, "extract", 100)
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func TestAccountsEqualWhatTheServerCounted(t *testing.T) {
 	for i := range 300 {
 		group.Go(func() {
 			through := opened[i%3]
-			end, err := through.Begin(t.Context(), "extract")
+			end, err := through.Begin(t.Context(), "extract", 100)
 			if err != nil {
 				t.Error(err)
 				return
@@ -230,7 +230,7 @@ func TestACallAfterItsCallerGaveUpIsNotSent(t *testing.T) {
 	through := worker(t, store, corpus.Spec{})
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(5*time.Millisecond, cancel)
-	if _, err := through.Begin(ctx, "extract"); !errors.Is(err, context.Canceled) {
+	if _, err := through.Begin(ctx, "extract", 100); !errors.Is(err, context.Canceled) {
 		t.Errorf("begin gave %v", err)
 	}
 	if err := through.flush(t.Context()); err != nil {

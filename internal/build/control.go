@@ -115,15 +115,16 @@ func (c Control) limit(configured corpus.Budget) corpus.Budget {
 func Spent(budget corpus.Budget, total Account, run string) error {
 	calls, tokens := total.paidCalls(), total.paidTokens()
 	inFlight := total.InFlight.Sum()
+	expected := total.Expected.Prompt + total.Expected.Embedding
 	over := (budget.Calls > 0 && calls+inFlight >= budget.Calls) ||
-		(budget.Tokens > 0 && tokens >= budget.Tokens) ||
-		(budget.Money > 0 && total.Cost >= budget.Money)
+		(budget.Tokens > 0 && tokens+expected >= budget.Tokens) ||
+		(budget.Money > 0 && total.Cost+total.Risk >= budget.Money)
 	if !over {
 		return nil
 	}
 	why := fmt.Sprintf("%d calls, %d tokens, cost %.4f are spent", calls, tokens, total.Cost)
 	if inFlight > 0 {
-		why += fmt.Sprintf(", %d calls are in flight", inFlight)
+		why += fmt.Sprintf(", %d calls of about %d tokens were sent and are not answered", inFlight, expected)
 	}
 	why += "; the budget is " + describe(budget)
 	return fault.BudgetSpent.At("work on", run).

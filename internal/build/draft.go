@@ -88,6 +88,7 @@ func (r *Run) draft(ctx context.Context) (corpus.Manifest, error) {
 		manifest.Segments.IDF = []corpus.Segment{*fixed.IDF}
 	}
 	manifest.Counts.Fallbacks, manifest.Counts.DeadLetters = partitions.Fallbacks, partitions.Dead
+	manifest.Counts.Refused = partitions.Refused
 	if err := r.drafted(ctx, &manifest, len(fixed.Plan.Units), len(shards.Shards)); err != nil {
 		return manifest, err
 	}

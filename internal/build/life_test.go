@@ -169,6 +169,9 @@ func (s *site) unit(ctx context.Context, job build.Job, stage string, do func(co
 		return err
 	}
 	if err := do(watched, run); err != nil {
+		if cause := context.Cause(watched); cause != nil && ctx.Err() == nil { // as an activity tells it
+			return cause
+		}
 		return err
 	}
 	return run.Flush(ctx)

@@ -34,6 +34,7 @@ type Ports struct {
 
 	specs    specCache
 	books    books
+	unshown  unshown
 	segments segments
 }
 
@@ -95,7 +96,7 @@ func (p *Ports) Bare(job Job, stage, scratch string) *Run {
 	run := &Run{
 		Ports: p, Job: job, Index: index, Stage: stage,
 		Scratch: Scratch{Store: p.Artifacts, Prefix: index.RunKey(job.Generation, scratch)},
-		book:    p.books.open(p, job.Name()),
+		book:    p.books.open(p, job.Name(), job.Fence),
 	}
 	run.Progress = &Progress{stage: stage, book: run.book}
 	run.Progress.Touch()

@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
+	"slices"
+	"sync"
 
+	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
 	"github.com/unweaver/unweaver/internal/stage/plan"
@@ -49,4 +53,53 @@ func (r *Run) appendTo(ctx context.Context, file io.Writer, key string) error {
 	}
 	_, err = io.Copy(file, body)
 	return errors.Join(err, body.Close())
+}
+
+// unshown are problems of runs that could not be written down where status reads them: of each run the last of a unit.
+type unshown struct {
+	mu    sync.Mutex
+	byRun map[string]map[string]corpus.Problem
+}
+
+// set keeps a problem in memory, or forgets it because it was written down.
+func (u *unshown) set(run, key string, problem corpus.Problem, keep bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !keep {
+		delete(u.byRun[run], key)
+		return
+	}
+	if u.byRun == nil {
+		u.byRun = map[string]map[string]corpus.Problem{}
+	}
+	if u.byRun[run] == nil {
+		u.byRun[run] = map[string]corpus.Problem{}
+	}
+	u.byRun[run][key] = problem
+}
+
+func (u *unshown) forget(run string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.byRun, run)
+}
+
+// Problems tells what keeps a run from going on in this process and may be written down nowhere, since the store that
+// is full, or away, is the one to write it to.
+func (p *Ports) Problems(run string) []corpus.Problem {
+	var out []corpus.Problem
+	if p.Ledger != nil {
+		if err := p.Ledger.Trouble(); err != nil {
+			out = append(out, corpus.Problem{
+				Code: string(fault.CodeOf(err)), Object: "ledger",
+				Detail: "what was paid for is held in memory until it can be stored: " + err.Error(),
+			})
+		}
+	}
+	p.unshown.mu.Lock()
+	defer p.unshown.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(p.unshown.byRun[run])) {
+		out = append(out, p.unshown.byRun[run][key])
+	}
+	return out
 }

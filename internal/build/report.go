@@ -98,6 +98,7 @@ func (r *Run) BeginStage(ctx context.Context, holder Holder, stage string, total
 func (a Account) fill(report *corpus.Report) {
 	report.Calls, report.LedgerHits, report.Tokens = a.Calls, a.Hits, a.Tokens
 	report.Cost, report.Written = a.Cost, a.Written
+	report.Unsettled = corpus.Spent{Calls: a.InFlight, Tokens: a.Expected, Cost: a.Risk}
 }
 
 // Fill is fill for those who show how a run stands.
@@ -105,6 +106,7 @@ func (a Account) Fill(report *corpus.Report) { a.fill(report) }
 
 // Resumed takes the pause out of the state, with the problems that led to it.
 func (r *Run) Resumed(ctx context.Context) error {
+	r.unshown.forget(r.Name())
 	problems, err := r.Coordination.Problems(ctx, r.Name())
 	if err != nil {
 		return err
@@ -351,6 +353,7 @@ func (r *Run) ShowProblem(ctx context.Context, key string, problem corpus.Proble
 	if err == nil {
 		err = r.Coordination.SetProblem(ctx, r.Name(), key, raw)
 	}
+	r.unshown.set(r.Name(), key, problem, err != nil)
 	if err != nil {
 		r.Log.Warn("problem not shown", "run_id", r.Name(), "stage", r.Stage, "code", problem.Code)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
 	"github.com/unweaver/unweaver/internal/stage/extract"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
@@ -127,7 +128,7 @@ func (r *Run) Extract(ctx context.Context, number, batch int) (extract.Result, e
 		result, err := extract.Run(ctx, extract.In{
 			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Gen: r.Generation, Text: chunked.Text,
 			Shard: shard, Batch: batch, From: from, To: min(from+r.Batch, shard.To), Attempt: r.Attempt,
-			Chat: models.Chat, Ledger: r.Ledger, OnProgress: r.Progress.Report,
+			Chat: models.Chat, Health: r.book.health(model.Extract), Ledger: r.Ledger, OnProgress: r.Progress.Report,
 		})
 		return result, result.Progress, err
 	}
@@ -170,6 +171,7 @@ type Partitions struct {
 	Mentions   int64   `json:"mentions"`
 	Fallbacks  int64   `json:"fallbacks"`
 	Dead       int64   `json:"dead"`
+	Refused    int64   `json:"refused,omitempty"` // of the dead, those that the next run asks for again
 }
 
 // A partition is small enough to be repeated after a crash.
@@ -198,6 +200,7 @@ func (r *Run) SealExtraction(ctx context.Context) (Partitions, error) {
 			out.Mentions += seal.Mentions
 			out.Fallbacks += seal.Fallbacks
 			out.Dead += seal.Fallbacks // a fallback mention stands for each dead letter
+			out.Refused += seal.Refused
 		}
 		for out.Partitions < maxPartitions && out.Mentions > int64(out.Partitions)*mentionsPerPartition {
 			out.Partitions *= 2
@@ -243,8 +246,8 @@ func (r *Run) Shorten(ctx context.Context, partition int) (shorten.Result, error
 		}
 		result, err := shorten.Run(ctx, shorten.In{
 			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Partition: partition,
-			Source: reduce.Key(r.Scratch.Prefix, partition), Attempt: r.Attempt, Chat: models.Chat, Ledger: r.Ledger,
-			OnProgress: r.alive,
+			Source: reduce.Key(r.Scratch.Prefix, partition), Attempt: r.Attempt, Chat: models.Chat,
+			Health: r.book.health(model.Shorten), Ledger: r.Ledger, OnProgress: r.alive,
 		})
 		progress := result.Progress
 		progress.Done = 1

@@ -131,8 +131,9 @@ type Counts struct {
 	Edges       int64 `json:"edges"`
 	Windows     int64 `json:"windows"`
 	DeadLetters int64 `json:"dead_letters"`
-	Failed      int64 `json:"failed,omitempty"` // documents that are in the corpus and cannot be used
-	Stale       int64 `json:"stale,omitempty"`  // of these, the ones whose former content is served
+	Refused     int64 `json:"refused,omitempty"` // chunks among them that the next run asks for again
+	Failed      int64 `json:"failed,omitempty"`  // documents that are in the corpus and cannot be used
+	Stale       int64 `json:"stale,omitempty"`   // of these, the ones whose former content is served
 	Fallbacks   int64 `json:"fallbacks"`
 	Tokens      int64 `json:"tokens"` // o200k tokens of all chunks
 }

@@ -42,6 +42,15 @@ func Terminal(status string) bool {
 	return false
 }
 
+// Spent is what requests come to. A report's unsettled ones were sent, and nobody has counted their answer: while a run
+// goes on those in flight, afterwards those of processes that died, which may have been paid for. Tokens and cost of
+// these are about those of the requests alone.
+type Spent struct {
+	Calls  Calls   `json:"calls"`
+	Tokens Tokens  `json:"tokens"`
+	Cost   float64 `json:"cost"`
+}
+
 // StageProgress is one stage of a run.
 type StageProgress struct {
 	Name    string  `json:"name"`
@@ -81,6 +90,7 @@ type Report struct {
 	LedgerHits  Calls           `json:"ledger_hits"`
 	Tokens      Tokens          `json:"tokens"`
 	Cost        float64         `json:"cost"`
+	Unsettled   Spent           `json:"unsettled"` // not in the above
 	Seconds     float64         `json:"seconds"`
 	Stages      []StageProgress `json:"stages"`
 	Rate        float64         `json:"rate"`

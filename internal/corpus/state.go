@@ -110,6 +110,11 @@ func (r Report) Markdown() string {
 		r.LedgerHits.Shorten,
 		r.LedgerHits.Embed,
 	)
+	if lost := r.Unsettled; lost.Calls.Sum() > 0 {
+		fmt.Fprintf(&text, "Sent, and perhaps paid for, without a counted answer: %d extract, %d shorten, %d embed calls; "+
+			"about %d prompt, %d embedding tokens; cost %.4f.\n\n", lost.Calls.Extract, lost.Calls.Shorten,
+			lost.Calls.Embed, lost.Tokens.Prompt, lost.Tokens.Embedding, lost.Cost)
+	}
 	text.WriteString("| stage | done | seconds |\n|---|---|---|\n")
 	for _, s := range r.Stages {
 		fmt.Fprintf(&text, "| %s | %d | %.1f |\n", s.Name, s.Done, s.Seconds)

@@ -182,7 +182,7 @@ func textsOf(items []Item) []string {
 // Each half is a request with a ledger entry of its own, so that what one half cost is not lost when the other fails.
 func (s Source) ask(ctx context.Context, items []Item) ([][]float32, error) {
 	vectors, err := s.request(ctx, textsOf(items))
-	if err == nil || fault.KindOf(err) != fault.Content {
+	if !splits(err) {
 		return vectors, err
 	}
 	if half := len(items) / 2; half > 0 {
@@ -194,7 +194,7 @@ func (s Source) ask(ctx context.Context, items []Item) ([][]float32, error) {
 		return append(first, second...), err
 	}
 	if short := Fit(items[0].Text, rejectedTokens); len(short) < len(items[0].Text) {
-		if vectors, err = s.request(ctx, []string{short}); err == nil || fault.KindOf(err) != fault.Content {
+		if vectors, err = s.request(ctx, []string{short}); !splits(err) {
 			return vectors, err
 		}
 	}
@@ -202,6 +202,11 @@ func (s Source) ask(ctx context.Context, items []Item) ([][]float32, error) {
 		At("embed", items[0].Key).
 		Because(err).
 		Advise("exclude the document that holds this text, or use another embedding model")
+}
+
+// splits tells whether fewer or shorter texts may be served: a server may say in any words that there are too many.
+func splits(err error) bool {
+	return err != nil && (fault.KindOf(err) == fault.Content || fault.Is(err, fault.ModelRefused))
 }
 
 // rejectedTokens is what is asked for of a text that the model rejects as a whole.

@@ -48,7 +48,8 @@ const (
 	ModelAuth        Code = "model_auth"
 	ModelUnknown     Code = "model_unknown"
 	ModelQuota       Code = "model_quota"
-	ModelRejected    Code = "model_rejected"
+	ModelRejected    Code = "model_rejected" // the model will not have this text
+	ModelRefused     Code = "model_refused"  // the server will not serve the request, for no reason that is the text's
 	BadOutput        Code = "bad_model_output"
 	BadVector        Code = "bad_vector"
 	BadEmbeddings    Code = "bad_embeddings"
@@ -106,8 +107,9 @@ var kinds = map[Code]Kind{
 	Encrypted: Content, BinaryContent: Content, EmptyDocument: Content, DocumentChanged: Content,
 
 	ModelUnavailable: Transient, ModelRateLimited: Transient, ModelAuth: Fatal, ModelUnknown: Fatal, ModelQuota: Fatal,
-	ModelRejected: Content, BadOutput: Content, BadVector: Content, BadEmbeddings: Fatal, DimensionChanged: Fatal,
-	NotRecorded: Fatal,
+	ModelRejected: Content, ModelRefused: Fatal, BadOutput: Content, BadVector: Content, BadEmbeddings: Fatal,
+	DimensionChanged: Fatal,
+	NotRecorded:      Fatal,
 
 	Precondition: Bad, StoreDown: Transient, StoreFull: Fatal, StoreDenied: Fatal, StoreOwned: Fatal, SegmentDamage: Fatal,
 	FormatUnknown: Fatal,

@@ -72,23 +72,138 @@ func TestAPaidResultIsHeldUntilItCanBeStored(t *testing.T) {
 	}
 }
 
-func TestAResultThatCanNeverBeStoredIsAnErrorAtOnceOrInTheEnd(t *testing.T) {
-	for code, longest := range map[fault.Code]time.Duration{fault.StoreDenied: 0, fault.StoreFull: 6 * time.Minute} {
+// Its caller hears why it cannot be stored, at once or after a while, and the result is stored all the same when it can
+// be: also after hours, and nobody pays for it again meanwhile.
+func TestWhatCouldNotBeStoredIsHeldAndStoredWhenItCanBe(t *testing.T) {
+	for code, longest := range map[fault.Code]time.Duration{
+		fault.StoreDenied: 0, fault.StoreFull: 20 * time.Second, fault.StoreDown: 6 * time.Minute,
+	} {
 		synctest.Test(t, func(t *testing.T) {
-			store := artifacttest.New()
+			store, shared := artifacttest.New(), newClaims()
+			var away atomic.Bool
+			away.Store(true)
 			store.Fail = func(op artifacttest.Op, key string) error {
-				if op == artifacttest.Put {
+				if op == artifacttest.Put && away.Load() {
 					return code.At("write", key)
 				}
 				return nil
 			}
+			paid := 0
+			pay := func(context.Context) (ledger.Result, error) {
+				paid++
+				return ledger.Result{Value: []byte("v")}, nil
+			}
+			mine := ledger.New(store, shared)
 			began := time.Now()
-			_, err := ledger.New(store, newClaims()).
-				Put(t.Context(), ledger.Extract, key(1), 0, ledger.Result{Value: []byte("v")})
+			_, _, err := mine.Do(t.Context(), ledger.Extract, key(1), 0, pay)
 			if !fault.Is(err, code) || time.Since(began) > longest {
 				t.Errorf("%s: %v after %v", code, err, time.Since(began))
 			}
+			if err := mine.Trouble(); !fault.Is(err, code) {
+				t.Errorf("%s: the trouble is %v", code, err)
+			}
+			began = time.Now()
+			if err := mine.Ready(t.Context()); !fault.Is(err, code) || time.Since(began) > 10*time.Second {
+				t.Errorf("%s: ready says %v after %v", code, err, time.Since(began))
+			}
+			if _, _, err := mine.Do(t.Context(), ledger.Extract, key(1), 0, pay); !fault.Is(err, code) {
+				t.Errorf("%s: a second look says %v", code, err)
+			}
+			other := make(chan bool, 1)
+			go func() { // another process waits for its claim, however long that takes
+				_, fresh, err := ledger.New(store, shared).Do(t.Context(), ledger.Extract, key(1), 0, pay)
+				other <- err == nil && !fresh
+			}()
+			time.Sleep(3 * time.Hour)
+			away.Store(false)
+			e, fresh, err := mine.Do(t.Context(), ledger.Extract, key(1), 0, pay)
+			if err != nil || fresh || string(e.Value) != "v" || !<-other || paid != 1 {
+				t.Errorf("%s: %v %v %v, paid %d times", code, e, fresh, err, paid)
+			}
+			if err := mine.Ready(t.Context()); err != nil || mine.Trouble() != nil || mine.Drain(t.Context()) != nil {
+				t.Errorf("%s: still %v", code, err)
+			}
 		})
+	}
+}
+
+// What can never be stored is an error at once.
+func TestAResultThatCanNeverBeStoredIsAnErrorAtOnce(t *testing.T) {
+	store := artifacttest.New()
+	store.Fail = func(op artifacttest.Op, key string) error {
+		if op == artifacttest.Put {
+			return fault.StoreOwned.At("write", key)
+		}
+		return nil
+	}
+	mine := ledger.New(store, newClaims())
+	_, err := mine.Put(t.Context(), ledger.Extract, key(1), 0, ledger.Result{Value: []byte("v")})
+	if !fault.Is(err, fault.StoreOwned) || mine.Trouble() != nil {
+		t.Errorf("%v, held: %v", err, mine.Trouble())
+	}
+}
+
+func TestAProcessThatEndsWaitsForWhatItHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := artifacttest.New()
+		var full atomic.Bool
+		full.Store(true)
+		store.Fail = func(op artifacttest.Op, key string) error {
+			if op == artifacttest.Put && full.Load() {
+				return fault.StoreFull.At("write", key)
+			}
+			return nil
+		}
+		mine := ledger.New(store, newClaims())
+		_, err := mine.Put(t.Context(), ledger.Extract, key(1), 0, ledger.Result{Value: []byte("v")})
+		if !fault.Is(err, fault.StoreFull) {
+			t.Fatal(err)
+		}
+		short, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		if err := mine.Drain(short); !fault.Is(err, fault.StoreFull) {
+			t.Errorf("it was told %v", err)
+		}
+		time.AfterFunc(time.Minute, func() { full.Store(false) })
+		if err := mine.Drain(t.Context()); err != nil || len(store.Keys("ledger/extract/loose/")) != 1 {
+			t.Errorf("%v, stored %v", err, store.Keys(""))
+		}
+	})
+}
+
+// A loose entry has no checksum: whoever reads it says whether it can be used.
+func TestALooseEntryThatCannotBeUsedIsRemovedToldAndPaidForAgain(t *testing.T) {
+	for _, task := range ledger.Tasks() {
+		for _, negative := range []bool{false, true} {
+			b := newBook(t)
+			if _, err := b.Put(t.Context(), task, key(1), 0,
+				ledger.Result{Value: []byte("damaged"), Negative: negative}); err != nil {
+				t.Fatal(err)
+			}
+			object := b.store.Keys("ledger/" + task + "/loose/")[0]
+			var named []string
+			b.OnDamage = func(object string, _ error) { named = append(named, object) }
+			accept := func(e ledger.Entry) error {
+				if string(e.Value) == "damaged" {
+					return fault.SegmentDamage.At("read ledger entry", "it").Because("it is damaged")
+				}
+				return nil
+			}
+			paid := 0
+			for range 2 {
+				e, _, err := b.DoAccepting(t.Context(), task, key(1), 0, accept,
+					func(context.Context) (ledger.Result, error) {
+						paid++
+						return ledger.Result{Value: []byte("whole"), Negative: negative}, nil
+					})
+				if err != nil || string(e.Value) != "whole" || e.Negative != negative {
+					t.Fatalf("%s: %v %v", task, e, err)
+				}
+			}
+			if paid != 1 || len(named) != 1 || named[0] != "memory/"+object {
+				t.Errorf("%s: paid %d times, named %v", task, paid, named)
+			}
+		}
 	}
 }
 

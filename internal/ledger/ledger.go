@@ -51,14 +51,19 @@ type Entry struct {
 
 // Ledger is safe for concurrent use.
 type Ledger struct {
-	// OnDamage is told of packs that cannot be read, once each; nil: nobody is. What they hold is paid again where no
-	// loose entry has it.
+	// OnDamage is told of packs that cannot be read, once each, and of loose entries that were removed because they could
+	// not be used; nil: nobody is. What they held is paid again where nothing else has it.
 	OnDamage func(object string, err error)
+
+	// Patience is how long a caller waits for its paid result to be stored; 0: ten seconds while the store is full, five
+	// minutes while it is away.
+	Patience time.Duration
 
 	store  blob.Store
 	claims coordination.Claims
 	owner  string
 	packs  packs
+	held   holding
 }
 
 // claimTTL covers one model call with its retries; a worker that dies gives its claims back this late.
@@ -89,42 +94,71 @@ func negKey(task string, key corpus.Digest, attempt int) string {
 
 // Get looks a key up. attempt counts the retry rounds asked for: a negative entry of an earlier round does not count.
 func (l *Ledger) Get(ctx context.Context, task string, key corpus.Digest, attempt int) (*Entry, error) {
-	if raw, err := l.packed(ctx, task, key); err != nil || raw != nil {
-		return entry(raw), err
+	return l.find(ctx, task, key, attempt, nil)
+}
+
+// Accept tells whether an entry is of use. An error makes it absent: of damage somebody is told, and the result is paid
+// for again in its place. Other errors say that the entry should not be trusted any more.
+type Accept func(Entry) error
+
+func (l *Ledger) find(ctx context.Context, task string, key corpus.Digest, attempt int, accept Accept) (*Entry, error) {
+	if e, err := l.fromPacks(ctx, task, key, accept); err != nil || e != nil {
+		return e, err
 	}
-	if e, err := l.loose(ctx, task, key, attempt); err != nil || e != nil {
+	if e, err := l.loose(ctx, task, key, attempt, accept); err != nil || e != nil {
 		return e, err
 	}
 	if !l.packs.task(task).old() {
 		return nil, nil
 	}
-	raw, err := l.packed(ctx, task, key) // it may have been packed, and swept, since the packs were listed
-	return entry(raw), err
+	return l.fromPacks(ctx, task, key, accept) // it may have been packed, and swept, since the packs were listed
 }
 
-func entry(raw []byte) *Entry {
-	if raw == nil {
-		return nil
+func (l *Ledger) fromPacks(ctx context.Context, task string, key corpus.Digest, accept Accept) (*Entry, error) {
+	raw, err := l.packed(ctx, task, key)
+	if err != nil || raw == nil {
+		return nil, err
 	}
-	return &Entry{Value: raw}
+	found := Entry{Value: raw}
+	if accept != nil && accept(found) != nil {
+		return nil, nil // the loose entry, or a new one, counts
+	}
+	return &found, nil
 }
 
-func (l *Ledger) loose(ctx context.Context, task string, key corpus.Digest, attempt int) (*Entry, error) {
-	raw, _, err := blob.Read(ctx, l.store, looseKey(task, key))
-	if err == nil {
-		return &Entry{Value: raw}, nil
+// loose reads the loose entry of a key, else its negative one. What is not accepted is removed, so that another can
+// take its place.
+func (l *Ledger) loose(
+	ctx context.Context, task string, key corpus.Digest, attempt int, accept Accept,
+) (*Entry, error) {
+	for _, negative := range []bool{false, true} {
+		name := looseKey(task, key)
+		if negative {
+			name = negKey(task, key, attempt)
+		}
+		raw, _, err := blob.Read(ctx, l.store, name)
+		if fault.Is(err, fault.NotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		found := Entry{Value: raw, Negative: negative}
+		if accept == nil {
+			return &found, nil
+		}
+		refused := accept(found)
+		if refused == nil {
+			return &found, nil
+		}
+		if err := l.store.Delete(ctx, name); err != nil {
+			return nil, err
+		}
+		if l.OnDamage != nil && fault.Is(refused, fault.SegmentDamage) {
+			l.OnDamage(l.store.Location(name), refused)
+		}
 	}
-	if !fault.Is(err, fault.NotFound) {
-		return nil, err
-	}
-	raw, _, err = blob.Read(ctx, l.store, negKey(task, key, attempt))
-	if fault.Is(err, fault.NotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &Entry{Value: raw, Negative: true}, nil
+	return nil, nil
 }
 
 // Result of a payment: the value to keep, or a content failure to remember.
@@ -134,7 +168,8 @@ type Result struct {
 }
 
 // Do gives the entry of a key, paying for it when nobody has. It reports whether this call paid. Equal keys in flight
-// anywhere are paid by one of them; the others wait. An error of pay stores nothing.
+// anywhere are paid by one of them; the others wait. An error of pay stores nothing. A result that cannot be stored for
+// now is held, with its claim, until it can be; the error says why.
 func (l *Ledger) Do(
 	ctx context.Context,
 	task string,
@@ -142,26 +177,51 @@ func (l *Ledger) Do(
 	attempt int,
 	pay func(context.Context) (Result, error),
 ) (*Entry, bool, error) {
-	if raw, err := l.packed(ctx, task, key); err != nil || raw != nil {
-		return entry(raw), false, err
+	return l.DoAccepting(ctx, task, key, attempt, nil, pay)
+}
+
+// DoAccepting is Do for entries that are looked at before they count.
+func (l *Ledger) DoAccepting(
+	ctx context.Context,
+	task string,
+	key corpus.Digest,
+	attempt int,
+	accept Accept,
+	pay func(context.Context) (Result, error),
+) (*Entry, bool, error) {
+	if e, err := l.fromPacks(ctx, task, key, accept); err != nil || e != nil {
+		return e, false, err
 	}
-	name := "ledger:" + task + ":" + key.String()
+	name := claimName(task, key)
+	if waiting := l.held.find(name); waiting != nil {
+		waiting.again(ctx)
+		e, err := waiting.wait(ctx)
+		return e, false, err
+	}
 	owner := l.owner + "-" + newCall()
 	if err := l.claim(ctx, name, owner); err != nil {
 		return nil, false, err
 	}
-	stop := l.keep(ctx, name, owner)
-	defer stop()
-	if e, err := l.Get(ctx, task, key, attempt); err != nil || e != nil { // nobody else pays from here on
+	stop := sync.OnceFunc(l.keep(ctx, name, owner))
+	handed := false
+	defer func() {
+		if !handed {
+			stop()
+		}
+	}()
+	if e, err := l.find(ctx, task, key, attempt, accept); err != nil || e != nil { // nobody else pays from here on
 		return e, false, err
 	}
 	result, err := pay(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	e, err := l.Put(ctx, task, key, attempt, result)
+	handed = true
+	e, err := l.write(ctx, task, key, attempt, result, stop)
 	return e, true, err
 }
+
+func claimName(task string, key corpus.Digest) string { return "ledger:" + task + ":" + key.String() }
 
 // claim waits until the key is this call's alone.
 func (l *Ledger) claim(ctx context.Context, name, owner string) error {
@@ -207,7 +267,9 @@ func (l *Ledger) keep(ctx context.Context, name, owner string) (stop func()) {
 	}
 }
 
-// Put stores a paid result durably. Where another writer was first, its entry is adopted.
+// Put stores a paid result durably. Where another writer was first, its entry is adopted. Where it cannot be stored for
+// now Put waits a while, whatever happens to the caller; its error then says why, and the result is held until it is
+// stored, for as long as the process lives.
 func (l *Ledger) Put(
 	ctx context.Context,
 	task string,
@@ -215,33 +277,47 @@ func (l *Ledger) Put(
 	attempt int,
 	result Result,
 ) (*Entry, error) {
-	// What was paid for is kept even when the caller has been told to stop.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hold)
+	return l.write(ctx, task, key, attempt, result, func() {})
+}
+
+// write is Put; release is called when the result is stored, or never will be.
+func (l *Ledger) write(
+	ctx context.Context, task string, key corpus.Digest, attempt int, result Result, release func(),
+) (*Entry, error) {
+	ctx = context.WithoutCancel(ctx)
+	once := func(ctx context.Context) (*Entry, error) { return l.writeOnce(ctx, task, key, attempt, result) }
+	e, err := once(ctx)
+	if _, may := heals(err); may {
+		return l.hold(ctx, claimName(task, key), err, once, release).wait(ctx)
+	}
+	release()
+	return e, err
+}
+
+// writeOnce tries to store a result.
+func (l *Ledger) writeOnce(
+	ctx context.Context, task string, key corpus.Digest, attempt int, result Result,
+) (*Entry, error) {
+	ctx, cancel := context.WithTimeout(ctx, oneTry)
 	defer cancel()
 	name := looseKey(task, key)
 	if result.Negative {
 		name = negKey(task, key, attempt)
 	}
-	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+	for {
 		_, err := blob.Write(ctx, l.store, name, result.Value, blob.Cond{Absent: true})
-		switch {
-		case err == nil:
+		if err == nil {
 			return &Entry{Value: result.Value, Negative: result.Negative}, nil
-		case fault.Is(err, fault.Precondition): // another writer, or this one, whose reply was lost
-			return l.loose(ctx, task, key, attempt)
-		case fault.KindOf(err) != fault.Transient && !fault.Is(err, fault.StoreFull): // room may be made in time
+		}
+		if !fault.Is(err, fault.Precondition) {
 			return nil, err
 		}
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(wait):
+		// Another writer was first, or this one, whose reply was lost. What went in between is written again.
+		if e, err := l.loose(ctx, task, key, attempt, nil); err != nil || e != nil {
+			return e, err
 		}
 	}
 }
-
-// hold is how long a paid result is kept in memory while the store does not answer: giving it up would be paying twice.
-const hold = 5 * time.Minute
 
 func newCall() string {
 	raw := make([]byte, 6)

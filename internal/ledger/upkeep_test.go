@@ -235,30 +235,37 @@ func TestEntriesAreLookedThroughOnceADay(t *testing.T) {
 
 // One damaged pack must not stop every build of every index: loose entries serve, the rest is paid again.
 func TestADamagedPackIsSetAsideAndNamedOnce(t *testing.T) {
+	for _, task := range ledger.Tasks() {
+		testDamagedPack(t, task)
+	}
+}
+
+func testDamagedPack(t *testing.T, task string) {
+	t.Helper()
 	for situation, edit := range map[string]func([]byte) []byte{
 		"a frame":  func(raw []byte) []byte { raw[20] ^= 1; return raw },
 		"its end":  func(raw []byte) []byte { return raw[:len(raw)-9] },
 		"all gone": func([]byte) []byte { return nil },
 	} {
 		b := newBook(t)
-		b.pay(t, ledger.Extract, 0, 20)
-		pack := b.store.Keys("ledger/extract/packs/")[0]
+		b.pay(t, task, 0, 20)
+		pack := b.store.Keys("ledger/" + task + "/packs/")[0]
 		b.store.Change(pack, edit)
 		for shard := 1; shard < 12; shard++ {
-			b.pay(t, ledger.Extract, 20*shard, 20*shard+20)
+			b.pay(t, task, 20*shard, 20*shard+20)
 		}
 		b.reopen()
 		var named []string
 		b.OnDamage = func(object string, _ error) { named = append(named, object) }
-		if e, err := b.Get(t.Context(), ledger.Extract, key(3), 0); err != nil || string(e.Value) != value(3) {
+		if e, err := b.Get(t.Context(), task, key(3), 0); err != nil || string(e.Value) != value(3) {
 			t.Fatalf("%s: %v %v", situation, e, err)
 		}
 		b.now = day(3)
-		if _, err := b.Upkeep(t.Context(), ledger.Extract, nil, b.now); err != nil {
+		if _, err := b.Upkeep(t.Context(), task, nil, b.now); err != nil {
 			t.Fatalf("%s: %v", situation, err)
 		}
 		for i := range 240 {
-			e, paid, err := b.Do(t.Context(), ledger.Extract, key(i), 0, func(context.Context) (ledger.Result, error) {
+			e, paid, err := b.Do(t.Context(), task, key(i), 0, func(context.Context) (ledger.Result, error) {
 				return ledger.Result{}, errors.New("paid again")
 			})
 			if err != nil || paid || string(e.Value) != value(i) {

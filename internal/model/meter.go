@@ -9,12 +9,16 @@ import (
 const EmbedTask = "embed"
 
 // Meter admits requests that are paid for and counts what they cost. Begin is called right before a request is sent and
-// may refuse it (the run is paused, cancelled, its budget is spent); its error is then the request's. The function that
-// it returns is called exactly once with what came back: the tokens that the server told, and whether it answered at
-// all. A request that was answered is paid for, also when its content turned out bad. Both may be called concurrently.
+// may refuse it (the run is paused, cancelled, its budget is spent); its error is then the request's. prompt is about
+// how many tokens the request holds: what counts where its sender dies before the answer. The function that it returns
+// is called exactly once with what came back: the tokens that the server told, and whether it answered at all.
+// A request that was answered is paid for, also when its content turned out bad. Both may be called concurrently.
 type Meter interface {
-	Begin(ctx context.Context, task string) (end func(usage Usage, answered bool), err error)
+	Begin(ctx context.Context, task string, prompt int64) (end func(usage Usage, answered bool), err error)
 }
+
+// aboutTokens of texts that together have so many bytes: four bytes each, as limits reckon too.
+func aboutTokens(bytes int) int64 { return int64(bytes+3) / 4 }
 
 // MeterChat puts a meter around a paid model; models that cost nothing, and a nil meter, leave it as it is. It belongs
 // below limits, so that nothing waits between admission and sending.
@@ -43,7 +47,7 @@ func (m meteredChat) Unwrap() Chat { return m.Chat }
 
 // Complete implements Chat.
 func (m meteredChat) Complete(ctx context.Context, call Call) (reply Reply, err error) {
-	end, err := m.meter.Begin(ctx, call.Task)
+	end, err := m.meter.Begin(ctx, call.Task, aboutTokens(len(call.System)+len(call.User)))
 	if err != nil {
 		return Reply{}, err
 	}
@@ -64,7 +68,11 @@ func (m meteredEmbedder) Unwrap() Embedder { return m.Embedder }
 
 // Embed implements Embedder.
 func (m meteredEmbedder) Embed(ctx context.Context, texts []string) (out [][]float32, usage Usage, err error) {
-	end, err := m.meter.Begin(ctx, EmbedTask)
+	bytes := 0
+	for _, text := range texts {
+		bytes += len(text)
+	}
+	end, err := m.meter.Begin(ctx, EmbedTask, aboutTokens(bytes))
 	if err != nil {
 		return nil, Usage{}, err
 	}

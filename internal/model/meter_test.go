@@ -43,6 +43,7 @@ func (*scripted) Dimension() int     { return 8 }
 type tally struct {
 	refuse error
 	tasks  []string
+	prompt []int64
 	ends   []end
 }
 
@@ -51,11 +52,11 @@ type end struct {
 	answered bool
 }
 
-func (m *tally) Begin(_ context.Context, task string) (func(model.Usage, bool), error) {
+func (m *tally) Begin(_ context.Context, task string, prompt int64) (func(model.Usage, bool), error) {
 	if m.refuse != nil {
 		return nil, m.refuse
 	}
-	m.tasks = append(m.tasks, task)
+	m.tasks, m.prompt = append(m.tasks, task), append(m.prompt, prompt)
 	return func(usage model.Usage, answered bool) { m.ends = append(m.ends, end{usage, answered}) }, nil
 }
 

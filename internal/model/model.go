@@ -54,8 +54,9 @@ type Info struct {
 
 // Chat is the port of structured chat. Complete may be called concurrently and repeated; a repetition of a paid call is
 // paid again. Errors: fault.ModelUnavailable, ModelRateLimited (transient, with RetryAfter where the server gave one),
-// ModelAuth, ModelQuota, ModelUnknown, BadConfig (fatal), NotRecorded (fatal), ModelRejected (content). Where a server
-// answered and its answer is an error all the same, the error is an AnsweredError and Reply.Usage says what it charged.
+// ModelAuth, ModelQuota, ModelUnknown, BadConfig (fatal), NotRecorded (fatal), ModelRefused (fatal: no request is
+// served, as far as the answer tells), ModelRejected (content). Where a server answered and its answer is an error all
+// the same, the error is an AnsweredError and Reply.Usage says what it charged.
 type Chat interface {
 	Complete(ctx context.Context, call Call) (Reply, error)
 	Info() Info

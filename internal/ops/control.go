@@ -115,6 +115,9 @@ type Service struct {
 	Models    *wiring.Models
 	Heartbeat time.Duration
 
+	// Problems tells what this process knows of a run and may not have been able to write down; nil: it works on none.
+	Problems func(run string) []corpus.Problem
+
 	SearchAttributes bool // the engine's namespace knows those of runs
 }
 

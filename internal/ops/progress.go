@@ -15,6 +15,15 @@ func (s *Status) take(total build.Account, stage string) (done int64) {
 	return total.Done[stage]
 }
 
+// add adds problems that are not told yet.
+func (s *Status) add(problems []corpus.Problem) {
+	for _, problem := range problems {
+		if !slices.Contains(s.Problems, problem) {
+			s.Problems = append(s.Problems, problem)
+		}
+	}
+}
+
 // show adds what units of the run fail with right now. What cannot be read is left out.
 func (s *Status) show(problems map[string][]byte) {
 	for _, raw := range problems {

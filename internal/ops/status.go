@@ -156,6 +156,9 @@ func (s *Service) progress(ctx context.Context, run string, state corpus.RunStat
 	problems, err := s.Stores.Coordination.Problems(ctx, run)
 	out.note(err)
 	out.show(problems)
+	if s.Problems != nil {
+		out.add(s.Problems(run))
+	}
 	total, err := build.Totals(ctx, s.Stores.Coordination, run)
 	if err != nil {
 		out.note(err)

@@ -64,6 +64,24 @@ func TestAStatusMergesWhatIsKnown(t *testing.T) {
 }
 
 // note is the code of the problem that a source which is missing leaves.
+// A store that is full, or away, is the one that a problem would be written to: the process tells it itself.
+func TestAStatusHoldsWhatTheProcessCouldNotWriteDown(t *testing.T) {
+	b := newBench(t)
+	working(b)
+	full := corpus.Problem{Code: "store_full", Object: "ledger", Detail: "held in memory"}
+	shown := corpus.Problem{Code: "model_rejected", Object: "d2", Detail: "second"} // it is written down too
+	b.Problems = func(run string) []corpus.Problem {
+		if run != "docs/g1" {
+			t.Errorf("asked about %s", run)
+		}
+		return []corpus.Problem{full, shown}
+	}
+	got, err := b.Status(t.Context(), "docs")
+	if err != nil || len(got.Problems) != 3 || got.Problems[2] != full {
+		t.Errorf("%+v, %v", got.Problems, err)
+	}
+}
+
 func TestAStatusWithoutOneOfItsSources(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(*bench)

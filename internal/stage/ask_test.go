@@ -80,7 +80,7 @@ func TestAskTellsFailuresOfTheContentFromFailuresOfTheSystem(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				chat := c.script.chat()
-				got, err := stage.Ask(t.Context(), chat, model.Call{User: "text"}, " again", read)
+				got, err := stage.Ask(t.Context(), chat, model.Call{User: "text"}, " again", read, nil)
 				if fault.CodeOf(err) != c.code || len(chat.Calls()) != c.calls {
 					t.Fatalf("%v after %d calls", err, len(chat.Calls()))
 				}
@@ -103,7 +103,7 @@ func TestAskStopsWhenItIsTold(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		chat := script{fault.ModelUnavailable.At("call", "m")}.chat()
 		time.AfterFunc(100*time.Millisecond, cancel) // during the first wait
-		_, err := stage.Ask(ctx, chat, model.Call{}, "", func(string) (int, bool) { return 0, true })
+		_, err := stage.Ask(ctx, chat, model.Call{}, "", func(string) (int, bool) { return 0, true }, nil)
 		if err == nil || len(chat.Calls()) != 1 {
 			t.Errorf("%v after %d calls", err, len(chat.Calls()))
 		}

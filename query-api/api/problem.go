@@ -45,6 +45,7 @@ var statuses = map[fault.Code]int{
 	fault.ModelQuota:       http.StatusServiceUnavailable,
 	fault.ModelUnknown:     http.StatusServiceUnavailable,
 	fault.ModelRejected:    http.StatusServiceUnavailable,
+	fault.ModelRefused:     http.StatusServiceUnavailable,
 	fault.DimensionChanged: http.StatusServiceUnavailable,
 	fault.BadVector:        http.StatusServiceUnavailable,
 	fault.BadEmbeddings:    http.StatusServiceUnavailable,

@@ -3,6 +3,7 @@
 package host
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/unweaver/unweaver/activities"
 	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/store/localfile"
@@ -125,7 +127,11 @@ func (c Config) options() worker.Options {
 }
 
 // Host is a running worker.
-type Host struct{ worker worker.Worker }
+type Host struct {
+	worker worker.Worker
+	ports  *build.Ports
+	drain  time.Duration
+}
 
 // Start starts a worker. It fails where the configuration makes no sense, the cache's folder cannot be made, or the
 // engine does not answer.
@@ -146,7 +152,7 @@ func Start(config Config) (*Host, error) {
 	stores := config.Stores
 	paid := ledger.New(stores.Artifacts, stores.Coordination)
 	paid.OnDamage = func(location string, err error) {
-		config.Log.Warn("ledger pack set aside: it cannot be read", "object", location, "code", string(fault.CodeOf(err)))
+		config.Log.Warn("ledger object set aside: it cannot be read", "object", location, "code", string(fault.CodeOf(err)))
 	}
 	ports := &build.Ports{
 		Artifacts: stores.Artifacts, Corpora: stores.Corpus, Staging: stores.Staging, Records: stores.Records,
@@ -160,8 +166,19 @@ func Start(config Config) (*Host, error) {
 	if err := running.Start(); err != nil {
 		return nil, err
 	}
-	return &Host{running}, nil
+	return &Host{worker: running, ports: ports, drain: config.Drain}, nil
 }
 
-// Stop takes no more work, lets activities go on for the drain time, then cancels them. What they paid for is kept.
-func (h *Host) Stop() { h.worker.Stop() }
+// Problems tells what keeps a run from going on in this process and may be written down nowhere.
+func (h *Host) Problems(run string) []corpus.Problem { return h.ports.Problems(run) }
+
+// Stop takes no more work, lets activities go on for the drain time, then cancels them. What they paid for is kept:
+// where it cannot be stored Stop waits for that once more as long.
+func (h *Host) Stop() {
+	h.worker.Stop()
+	ctx, cancel := context.WithTimeout(context.Background(), h.drain)
+	defer cancel()
+	if err := h.ports.Ledger.Drain(ctx); err != nil {
+		h.ports.Log.Error("results that were paid for are lost: they cannot be stored", "code", string(fault.CodeOf(err)))
+	}
+}

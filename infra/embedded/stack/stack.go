@@ -132,6 +132,7 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 		Stores:    stack.stores,
 		Models:    models,
 		Heartbeat: Heartbeat,
+		Problems:  stack.worker.Problems,
 
 		SearchAttributes: host.Register(ctx, stack.client, tembed.Namespace, options.Log),
 	}

@@ -21,7 +21,7 @@ type account struct {
 	prompt, completion int64
 }
 
-func (a *account) Begin(context.Context, string) (func(model.Usage, bool), error) {
+func (a *account) Begin(context.Context, string, int64) (func(model.Usage, bool), error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.begun++

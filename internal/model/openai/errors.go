@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
 )
 
 // classify maps transport and status errors to faults. ctx is the caller's, bounded is the one with our deadlines.
@@ -119,8 +120,11 @@ func (r *request) status(refused refusal) error {
 		down := at(fault.ModelUnavailable).Advise("see the log of the model server")
 		down.RetryAfter = refused.after
 		return down
+	case model.AboutContent(lower):
+		return at(fault.ModelRejected)
 	}
-	return at(fault.ModelRejected)
+	return at(fault.ModelRefused).
+		Advise("see the log of the model server, or of the gateway before it: what it refused is asked for again")
 }
 
 // unreadable is the fault of a 200 whose body is not what the contract says.

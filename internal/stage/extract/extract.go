@@ -2,7 +2,8 @@
 //
 //  1. Read the chunks' texts.
 //  2. For each chunk: the ledger, else one model call, else one re-ask. Calls that fail for a while are repeated in
-//     place; a chunk whose output stays bad gets a fallback mention, a negative ledger entry and a dead letter; a
+//     place; a chunk whose output stays bad gets a fallback mention, a negative ledger entry and a dead letter; one
+//     that the server refuses while it serves others, the same without an entry, so that the next run asks again; a
 //     system failure leaves it pending and fails the batch, which is repeated later at no cost for what is paid.
 //  3. Write extract-<shard>-<batch>.rows once every chunk has a result.
 //
@@ -12,6 +13,7 @@ package extract
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -54,6 +56,7 @@ type In struct {
 	From, To   int // rows of the unit's chunks
 	Attempt    int // round of retry-failed
 	Chat       model.Chat
+	Health     *stage.Health // of Chat, over the units of the run; nil is allowed
 	Ledger     *ledger.Ledger
 	OnProgress func(corpus.Progress)
 }
@@ -192,6 +195,7 @@ type value struct {
 	Usage    model.Usage `json:"usage"`
 	Reason   string      `json:"reason,omitempty"` // of a negative entry
 	Raw      string      `json:"raw,omitempty"`
+	Lasting  bool        `json:"lasting,omitempty"` // of a negative entry: it is about the text, for sure
 }
 
 type entity struct {
@@ -226,34 +230,34 @@ func (b *batch) one(ctx context.Context, x *item) error {
 func (b *batch) answer(ctx context.Context, x *item) (value, error) {
 	info := b.Chat.Info()
 	if !info.Paid {
-		return b.ask(ctx, x)
+		v, _, err := b.ask(ctx, x)
+		return v, err
 	}
 	x.out.Key = Key(info, x.text)
-	entry, paid, err := b.Ledger.Do(
-		ctx,
-		ledger.Extract,
-		x.out.Key,
-		b.Attempt,
+	var passing value // a failure that no entry is made of
+	entry, paid, err := b.Ledger.DoAccepting(ctx, ledger.Extract, x.out.Key, b.Attempt, usable,
 		func(ctx context.Context) (ledger.Result, error) {
-			v, err := b.ask(ctx, x)
+			v, lasts, err := b.ask(ctx, x)
 			if err != nil {
 				return ledger.Result{}, err
+			}
+			if !lasts {
+				passing = v
+				return ledger.Result{}, errPassing
 			}
 			raw, err := json.Marshal(v)
 			return ledger.Result{Value: raw, Negative: v.Reason != ""}, err
 		},
 	)
+	if errors.Is(err, errPassing) {
+		return passing, nil
+	}
 	if err != nil {
 		return value{}, err
 	}
-	var v value
-	if err := json.Unmarshal(entry.Value, &v); err != nil {
-		return value{}, fault.SegmentDamage.At("read ledger entry", x.out.Key.String()).
-			Because(err).
-			Advise("delete the entry under ledger/extract/loose")
-	}
-	if entry.Negative && v.Reason == "" {
-		v.Reason = string(fault.BadOutput)
+	v, err := read(*entry)
+	if err != nil {
+		return value{}, err
 	}
 	if !paid {
 		b.mu.Lock()
@@ -261,6 +265,32 @@ func (b *batch) answer(ctx context.Context, x *item) (value, error) {
 		b.mu.Unlock()
 	}
 	return v, nil
+}
+
+// errPassing keeps the ledger from remembering a failure that may not last.
+var errPassing = errors.New("not worth remembering")
+
+// read reads a ledger entry.
+func read(entry ledger.Entry) (value, error) {
+	var v value
+	if err := json.Unmarshal(entry.Value, &v); err != nil {
+		return v, fault.SegmentDamage.At("read ledger entry of", "an extraction").Because(err)
+	}
+	if entry.Negative && v.Reason == "" {
+		v.Reason = string(fault.BadOutput)
+	}
+	return v, nil
+}
+
+// usable refuses entries that are damaged, and negative ones that an earlier release made of any refusal: what was not
+// about the text need not last.
+func usable(entry ledger.Entry) error {
+	v, err := read(entry)
+	rejected := entry.Negative && v.Reason == string(fault.ModelRejected)
+	if err == nil && rejected && !v.Lasting && !model.AboutContent(v.Raw) {
+		return errPassing
+	}
+	return err
 }
 
 // Key of a chunk's extraction in the ledger.
@@ -274,8 +304,8 @@ type reading struct {
 	rung     string
 }
 
-// ask calls the model, and once more when the first answer cannot be read.
-func (b *batch) ask(ctx context.Context, x *item) (value, error) {
+// ask calls the model, and once more when the first answer cannot be read. It tells whether what came of it lasts.
+func (b *batch) ask(ctx context.Context, x *item) (v value, lasts bool, err error) {
 	call := model.Call{
 		Task:   model.Extract,
 		System: system,
@@ -287,13 +317,14 @@ func (b *batch) ask(ctx context.Context, x *item) (value, error) {
 	answer, err := stage.Ask(ctx, b.Chat, call, reminder, func(text string) (reading, bool) {
 		entities, rung, ok := Parse(text)
 		return reading{entities, rung}, ok
-	})
+	}, b.Health)
 	if err != nil {
-		return value{}, err
+		return value{}, false, err
 	}
-	v := value{Usage: answer.Usage, Reason: answer.Reason, Raw: answer.Raw, Rung: answer.Value.rung}
+	v = value{Usage: answer.Usage, Reason: answer.Reason, Raw: answer.Raw, Rung: answer.Value.rung}
 	if answer.Reason != "" {
-		return v, nil
+		v.Lasting = !answer.Passing
+		return v, v.Lasting, nil
 	}
 	if answer.Retried {
 		v.Rung = RungRetry + " " + v.Rung
@@ -302,7 +333,7 @@ func (b *batch) ask(ctx context.Context, x *item) (value, error) {
 	for i, e := range answer.Value.entities {
 		v.Entities[i] = entity{e.Name, e.Description}
 	}
-	return v, nil
+	return v, true, nil
 }
 
 // fallback makes the chunk reachable though nothing was extracted from it (docs/contract.md, Invariants): a mention

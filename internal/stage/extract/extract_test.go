@@ -17,6 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/stage/extract"
 	"github.com/unweaver/unweaver/internal/stage/stagetest"
 	"github.com/unweaver/unweaver/internal/store/artifact"
@@ -317,21 +318,118 @@ func TestASystemFailureLeavesTheBatchToBeRepeatedForNothing(t *testing.T) {
 	}
 }
 
-func TestADamagedLedgerEntryIsToldAndIsNoHit(t *testing.T) {
+// put writes a ledger entry for a text as somebody left it there.
+func (b bench) put(in extract.In, text, entry string, negative bool) {
+	b.Helper()
+	_, err := in.Ledger.Put(b.Context(), ledger.Extract, extract.Key(in.Chat.Info(), text), 0,
+		ledger.Result{Value: []byte(entry), Negative: negative})
+	stagetest.Ok(b, err)
+}
+
+func TestADamagedLedgerEntryIsToldAndPaidForAgain(t *testing.T) {
 	b := newBench(t)
 	chat := &stagetest.Chat{Answer: stagetest.Says(entities("Text"))}
 	in := b.in(chat, stagetest.Numbered(1, "Text %d.")...)
-	_, err := in.Ledger.Put(
-		t.Context(),
-		ledger.Extract,
-		extract.Key(chat.Info(), "Text 0."),
-		0,
-		ledger.Result{Value: []byte("{")},
-	)
-	stagetest.Ok(t, err)
+	b.put(in, "Text 0.", "{", false)
+	told := 0
+	in.Ledger.OnDamage = func(string, error) { told++ }
+	for run, hits := range []int64{0, 1} {
+		res, err := extract.Run(t.Context(), in)
+		if err != nil || res.Progress.Hits.Extract != hits || res.Dead != 0 || len(chat.Calls()) != 1 || told != 1 {
+			t.Errorf("run %d: %v, %+v, %d calls, told %d times", run, err, res.Progress, len(chat.Calls()), told)
+		}
+	}
+}
+
+// An earlier release took any refusal for one of the text, and remembered it for ever.
+func TestOldNegativeEntriesLastOnlyWhereTheyAreAboutTheText(t *testing.T) {
+	for raw, lasts := range map[string]bool{
+		"call chat model http://g/v1 model m: 422 upstream mismatch":                         false,
+		"call chat model http://g/v1 model m: 400 this model's maximum context length is 10": true,
+		"call chat model http://g/v1 model m: the model refused the text":                    true,
+	} {
+		b := newBench(t)
+		chat := &stagetest.Chat{Answer: stagetest.Says(entities("Text"))}
+		in := b.in(chat, stagetest.Numbered(1, "Text %d.")...)
+		entry, _ := json.Marshal(map[string]string{"reason": "model_rejected", "raw": raw})
+		b.put(in, "Text 0.", string(entry), true)
+		res, err := extract.Run(t.Context(), in)
+		stagetest.Ok(t, err)
+		if (res.Dead == 1) != lasts || (len(chat.Calls()) == 0) != lasts {
+			t.Errorf("%s: %+v after %d calls", raw, res, len(chat.Calls()))
+		}
+	}
+}
+
+// A gateway answers 422, or nonsense, for a while: nothing is remembered of that, and the run stops asking.
+func TestAServerThatServesNobodyCostsNoChunk(t *testing.T) {
+	refusal := fault.ModelRefused.At("call chat model", "http://g/v1 model m").Because("422 upstream mismatch")
+	docs := stagetest.Numbered(60, "Text %d.")
+	for name, bad := range map[string]func(model.Call) (model.Reply, error){
+		"refusals": stagetest.Fails(refusal),
+		"nonsense": stagetest.Says("<html>maintenance</html>"),
+	} {
+		for _, after := range []int64{0, 20} { // good answers before
+			t.Run(fmt.Sprint(name, " after ", after), func(t *testing.T) {
+				b := newBench(t)
+				var asked atomic.Int64
+				chat := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {
+					if asked.Add(1) > after {
+						return bad(call)
+					}
+					return stagetest.Says(entities("Text"))(call)
+				}}
+				in := b.in(chat, docs...)
+				in.Health = stage.NewHealth()
+				_, err := extract.Run(t.Context(), in)
+				if !fault.Is(err, fault.ModelRefused) {
+					t.Fatalf("%v", err)
+				}
+				if name == "refusals" && !strings.Contains(err.Error(), "422 upstream mismatch") {
+					t.Errorf("it says %v", err)
+				}
+				if n := len(chat.Calls()); n > 3*64 {
+					t.Errorf("%d calls to find out", n)
+				}
+				chat.Answer = stagetest.Says(entities("Text"))
+				res, err := extract.Run(t.Context(), in)
+				stagetest.Ok(t, err)
+				if res.Dead != 0 || res.Fallbacks != 0 || len(b.deadLetters()) != 0 || res.Progress.Hits.Extract < after {
+					t.Errorf("when it is mended: %+v, dead letters %v", res, b.deadLetters())
+				}
+			})
+		}
+	}
+}
+
+// One chunk that is refused while others are served is a failure of this run alone.
+func TestARefusalAmongAnswersIsAFailureOfThisRun(t *testing.T) {
+	b := newBench(t)
+	refusing := true
+	chat := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {
+		if refusing && strings.HasPrefix(call.Input, "Text 7") { // 7, 70 to 79
+			return model.Reply{}, fault.ModelRefused.At("call chat model", "m").Because("451 not this one")
+		}
+		return stagetest.Says(entities("Text"))(call)
+	}}
+	in := b.in(chat, stagetest.Numbered(100, "Text %d.")...)
+	in.Health = stage.NewHealth()
 	res, err := extract.Run(t.Context(), in)
-	if !fault.Is(err, fault.SegmentDamage) || res.Progress.Hits.Extract != 0 {
-		t.Errorf("%v, %+v", err, res.Progress)
+	stagetest.Ok(t, err)
+	if res.Dead != 11 || res.Fallbacks != 11 || len(b.deadLetters()) != 11 {
+		t.Errorf("%+v, %d dead letters", res, len(b.deadLetters()))
+	}
+	if x := b.extracted(in)[7]; x.Fallback != string(fault.ModelRefused) {
+		t.Errorf("%+v", x)
+	}
+	if n := len(chat.Calls()); n > 100+3*11 {
+		t.Errorf("%d calls", n)
+	}
+	refusing = false // the next run
+	res, err = extract.Run(t.Context(), in)
+	stagetest.Ok(t, err)
+	if res.Dead != 0 || res.Progress.Hits.Extract != 89 {
+		t.Errorf("the next run: %+v", res)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/rowfile"
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/lang/names"
@@ -34,6 +35,7 @@ type SealResult struct {
 	Chunks    int64          `json:"chunks"`
 	Mentions  int64          `json:"mentions"`
 	Fallbacks int64          `json:"fallbacks"`
+	Refused   int64          `json:"refused,omitempty"` // of them, those that the next run asks for again
 }
 
 // MentionsKey is the scratch file of a shard's mentions, sorted by class id, in chunk order within a class.
@@ -78,6 +80,9 @@ func Seal(ctx context.Context, in SealIn) (SealResult, error) {
 			res.Chunks++
 			if extract.Fallback != "" {
 				res.Fallbacks++
+			}
+			if extract.Fallback == string(fault.ModelRefused) {
+				res.Refused++
 			}
 			if in.Paid {
 				keys = append(keys, extract.Key)

@@ -6,6 +6,7 @@ package shorten
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"iter"
@@ -54,6 +55,7 @@ type In struct {
 	Source     string // the reduced rows
 	Attempt    int
 	Chat       model.Chat
+	Health     *stage.Health // of Chat, over the units of the run; nil is allowed
 	Ledger     *ledger.Ledger
 	OnProgress func(corpus.Progress)
 }
@@ -200,24 +202,24 @@ func (s *shortener) shorten(ctx context.Context, long class) (shortened, error) 
 type value struct {
 	Description string      `json:"description"`
 	Usage       model.Usage `json:"usage"`
-	Reason      string      `json:"reason,omitempty"` // of a negative entry
+	Reason      string      `json:"reason,omitempty"`  // of a negative entry
+	Lasting     bool        `json:"lasting,omitempty"` // of a negative entry: it is about the text, for sure
 }
 
 // text shortens one block, and gives the keys of what was paid for.
 func (s *shortener) text(ctx context.Context, name, long string) (string, []corpus.Digest, error) {
 	info := s.Chat.Info()
 	if !info.Paid {
-		v, err := s.ask(ctx, name, long)
+		v, _, err := s.ask(ctx, name, long)
 		return orStart(v.Description, long, s.Spec.Shortening.Threshold), nil, err
 	}
 	key := ledger.Key(ledger.Shorten, Prompt, info.Model, info.Parameters, SchemaVersion, name+"\x00"+long)
-	entry, paid, err := s.Ledger.Do(
-		ctx,
-		ledger.Shorten,
-		key,
-		s.Attempt,
+	entry, paid, err := s.Ledger.DoAccepting(ctx, ledger.Shorten, key, s.Attempt, usable,
 		func(ctx context.Context) (ledger.Result, error) {
-			v, err := s.ask(ctx, name, long)
+			v, lasts, err := s.ask(ctx, name, long)
+			if err == nil && !lasts {
+				err = errPassing
+			}
 			if err != nil {
 				return ledger.Result{}, err
 			}
@@ -225,14 +227,15 @@ func (s *shortener) text(ctx context.Context, name, long string) (string, []corp
 			return ledger.Result{Value: raw, Negative: v.Reason != ""}, err
 		},
 	)
+	if errors.Is(err, errPassing) { // the next run asks again
+		return orStart("", long, s.Spec.Shortening.Threshold), nil, nil
+	}
 	if err != nil {
 		return "", nil, err
 	}
-	var v value
-	if err := json.Unmarshal(entry.Value, &v); err != nil {
-		return "", nil, fault.SegmentDamage.At("read ledger entry", key.String()).
-			Because(err).
-			Advise("delete the entry under ledger/shorten/loose")
+	v, err := read(*entry)
+	if err != nil {
+		return "", nil, err
 	}
 	if !paid {
 		s.mu.Lock()
@@ -242,6 +245,28 @@ func (s *shortener) text(ctx context.Context, name, long string) (string, []corp
 	return orStart(v.Description, long, s.Spec.Shortening.Threshold), []corpus.Digest{key}, nil
 }
 
+// errPassing keeps the ledger from remembering a failure that may not last.
+var errPassing = errors.New("not worth remembering")
+
+// read reads a ledger entry.
+func read(entry ledger.Entry) (value, error) {
+	var v value
+	if err := json.Unmarshal(entry.Value, &v); err != nil {
+		return v, fault.SegmentDamage.At("read ledger entry of", "a shortened text").Because(err)
+	}
+	return v, nil
+}
+
+// usable refuses entries that are damaged, and negative ones that an earlier release made of any refusal: what was not
+// about the text need not last.
+func usable(entry ledger.Entry) error {
+	v, err := read(entry)
+	if err == nil && entry.Negative && v.Reason == string(fault.ModelRejected) && !v.Lasting {
+		return errPassing
+	}
+	return err
+}
+
 func orStart(description, long string, limit int) string {
 	if description == "" {
 		return Truncate(long, limit)
@@ -249,8 +274,8 @@ func orStart(description, long string, limit int) string {
 	return description
 }
 
-// ask calls the model, and once more when the answer holds no description.
-func (s *shortener) ask(ctx context.Context, name, long string) (value, error) {
+// ask calls the model, and once more when the answer holds no description. It tells whether what came of it lasts.
+func (s *shortener) ask(ctx context.Context, name, long string) (v value, lasts bool, err error) {
 	call := model.Call{
 		Task:   model.Shorten,
 		System: system,
@@ -263,8 +288,10 @@ func (s *shortener) ask(ctx context.Context, name, long string) (value, error) {
 	answer, err := stage.Ask(ctx, s.Chat, call, reminder, func(text string) (string, bool) {
 		description := parse(text)
 		return description, description != ""
-	})
-	return value{Description: answer.Value, Usage: answer.Usage, Reason: answer.Reason}, err
+	}, s.Health)
+	v = value{Description: answer.Value, Usage: answer.Usage, Reason: answer.Reason}
+	v.Lasting = answer.Reason != "" && !answer.Passing
+	return v, !answer.Passing, err
 }
 
 // parse accepts {"description": string} and a bare list of one string, with anything around it.

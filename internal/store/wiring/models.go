@@ -176,6 +176,6 @@ func (m *Models) Describe(spec corpus.Spec) (model.Set, error) {
 type uncallable struct{}
 
 // Begin implements model.Meter.
-func (uncallable) Begin(_ context.Context, task string) (func(model.Usage, bool), error) {
+func (uncallable) Begin(_ context.Context, task string, _ int64) (func(model.Usage, bool), error) {
 	return nil, fault.Internal.At("call a model to", task).Because("an estimate calls none")
 }

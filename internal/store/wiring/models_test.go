@@ -43,7 +43,7 @@ type meter struct {
 	prompt     int64
 }
 
-func (m *meter) Begin(_ context.Context, task string) (func(model.Usage, bool), error) {
+func (m *meter) Begin(_ context.Context, task string, _ int64) (func(model.Usage, bool), error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.tasks == nil {

@@ -1,0 +1,103 @@
+package stage
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+)
+
+// Health knows, over the units of a run in one process, whether a model serves a task at all. An answer of no use (a
+// refusal, or a text that cannot be read) is the item's own only where the model served another request that was sent
+// later; where none did, one small request finds out. So a server that refuses everything for a while, from the first
+// call or in the middle of a run, costs no item.
+type Health struct {
+	mu     sync.Mutex
+	served time.Time // when the last request was sent that came to something
+	down   time.Time // when the last small request was sent that came to nothing
+	cause  error
+	asking chan struct{} // one small request at a time
+}
+
+// NewHealth knows nothing yet.
+func NewHealth() *Health { return &Health{asking: make(chan struct{}, 1)} }
+
+// good takes that a request came to something. Nobody may care.
+func (h *Health) good(sent time.Time) {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if sent.After(h.served) {
+		h.served = sent
+	}
+}
+
+// since tells whether a request was served that was sent later, and why none is: an error of a small request after it.
+func (h *Health) since(sent time.Time) (served bool, cause error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.served.After(sent):
+		return true, nil
+	case h.down.After(sent):
+		return false, h.cause
+	}
+	return false, nil
+}
+
+// serves finds out whether the model serves requests sent later than the given time; an error says that it does not.
+func (h *Health) serves(ctx context.Context, sent time.Time, probe func(context.Context) error) error {
+	select {
+	case h.asking <- struct{}{}:
+		defer func() { <-h.asking }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if served, cause := h.since(sent); served || cause != nil {
+		return cause
+	}
+	began := time.Now()
+	err := probe(ctx)
+	if err == nil {
+		h.good(began)
+	} else if fault.Is(err, fault.ModelRefused) {
+		h.mu.Lock()
+		h.down, h.cause = began, err
+		h.mu.Unlock()
+	}
+	return err
+}
+
+// probeText is a text that every model can extract from and shorten.
+const probeText = "Marie Curie was born in Warsaw in 1867 and discovered polonium and radium in Paris."
+
+// probe asks for what any healthy model gives.
+func probe[T any](chat model.Chat, call model.Call, read func(string) (T, bool)) func(context.Context) error {
+	return func(ctx context.Context) error {
+		call.User, call.Input, call.Name, call.Ref = probeText, probeText, "Marie Curie", ""
+		reply, err := complete(ctx, chat, call)
+		if err != nil {
+			return err
+		}
+		if _, ok := read(reply.Text); ok {
+			return nil
+		}
+		info := chat.Info()
+		return fault.ModelRefused.At("read answers of chat model", info.Endpoint+" model "+info.Model).
+			Because("one answer after the other cannot be read; to a plain sentence it said: " + firstWords(reply.Text)).
+			Advise("see the log of the model server, or of the gateway before it")
+	}
+}
+
+// firstWords of an answer to the probe, which holds nobody's text.
+func firstWords(text string) string {
+	const most = 200
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + "..."
+	}
+	return text
+}
