@@ -16,6 +16,9 @@ const (
 	codeCancelled   = "cancelled"
 	codeInternal    = "internal"
 
+	// codeParentDamaged has a build begin anew, once: a segment that an earlier one wrote cannot be read.
+	codeParentDamaged = "parent_damaged"
+
 	// CodeActivityFailed stands for an activity that ended without telling why, as often as it may: a panic, a worker
 	// killed in it again and again, a timeout.
 	CodeActivityFailed = "activity_failed"

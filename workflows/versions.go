@@ -13,5 +13,11 @@ const (
 	FormatShape   = 1 // sizes and windows are inputs; stages pause by completing
 )
 
+// Changes of commands that a run in progress may meet.
+const (
+	changeAnew        = "begin-anew"   // a build whose parent turns out to be damaged begins again from plan
+	changeSealRestore = "seal-restore" // a restore ends with an activity that tells what is damaged
+)
+
 // LatestFormat is what DefaultShape gives.
 const LatestFormat = FormatShape

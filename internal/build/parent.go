@@ -242,8 +242,8 @@ func (r *Run) mendReference(ctx context.Context, current corpus.Pointer) error {
 	return err
 }
 
-// lastPublished is what the references say was published last and can be read; zero where there is none. A generation
-// of an epoch before the pointer's is given that epoch's place by its seq alone.
+// lastPublished is what the references say was published last and can be read; zero where there is none. but is a
+// manifest that is known to be lost.
 func (r *Run) lastPublished(ctx context.Context, but string) (corpus.Pointer, error) {
 	refs, _, err := r.Index.ReadableRefs(ctx)
 	if err != nil {

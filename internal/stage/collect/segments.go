@@ -212,8 +212,8 @@ func Settle(ctx context.Context, index artifact.Index, store vectors.Store) erro
 	if err != nil || len(list.Deleting) == 0 {
 		return err
 	}
-	refs, err := index.Refs(ctx)
-	if err != nil {
+	refs, damaged, err := index.ReadableRefs(ctx)
+	if err != nil || len(damaged) > 0 { // what such a generation names is not known: nobody deletes while it is there
 		return err
 	}
 	named := map[string]bool{}
