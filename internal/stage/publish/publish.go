@@ -106,7 +106,7 @@ func (in FlipIn) moved(current corpus.Pointer) error {
 		Advise("run index again: what was paid for is not paid twice")
 }
 
-// Mirror tells the store that readers ask about the pointer; they take the higher epoch of the two.
+// Mirror tells the store that readers ask about the pointer. To them it is a hint: what current.json says counts.
 func Mirror(ctx context.Context, art artifact.Index, mirror coordination.Readers, pointer corpus.Pointer) error {
 	raw, err := json.Marshal(pointer)
 	if err != nil {

@@ -86,11 +86,7 @@ func (s *Store) Leased(_ context.Context, index string) (map[string]bool, error)
 // Mirror implements coordination.Readers.
 func (s *Store) Mirror(_ context.Context, index string, epoch int64, pointer []byte) error {
 	return boltfile.Wrap("write", s.path, s.db.Update(func(tx *bbolt.Tx) error {
-		bucket := tx.Bucket(mirrorBucket)
-		if old := bucket.Get([]byte(index)); len(old) >= 8 && int64(binary.BigEndian.Uint64(old)) > epoch {
-			return nil
-		}
-		return bucket.Put([]byte(index), append(binary.BigEndian.AppendUint64(nil, uint64(epoch)), pointer...))
+		return tx.Bucket(mirrorBucket).Put([]byte(index), append(binary.BigEndian.AppendUint64(nil, uint64(epoch)), pointer...))
 	}))
 }
 
