@@ -1,5 +1,5 @@
 // Package bolt is the embedded coordination adapter: one bbolt file without fsync for the state of runs, which survives
-// the death of the process, not of the machine, and is made anew where it is damaged. Claims and limits live in memory,
+// the death of the process, not of the machine, and is set aside and begun anew where it is damaged. Claims and limits live in memory,
 // as the process is their only owner.
 package bolt
 
@@ -7,12 +7,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"os"
 	"time"
 
 	bbolt "go.etcd.io/bbolt"
 
-	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/boltfile"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
@@ -43,13 +41,8 @@ var _ coordination.Store = (*Store)(nil)
 
 // Open opens or makes the file at path.
 func Open(path string) (*Store, error) {
+	// Volatile by contract: a damaged file costs what running builds know of themselves, nothing else.
 	db, err := boltfile.Open(path, true, buckets...)
-	if err != nil && !fault.Is(err, fault.DataDirInUse) {
-		// Volatile by contract: a damaged file costs what running builds know of themselves, nothing else.
-		if removed := os.Remove(path); removed == nil {
-			db, err = boltfile.Open(path, true, buckets...)
-		}
-	}
 	if err != nil {
 		return nil, err
 	}
