@@ -134,8 +134,8 @@ func (r *Run) plan(ctx context.Context) (Plan, error) {
 }
 
 // findParent gives the generation that a build is compared with, and why everything is made again as far as that is
-// known by then. A pointer that is gone, and a manifest that is, leave the newest published generation that can be read:
-// the gates compare with it.
+// known by then. A pointer that is gone, and a manifest that is, leave the newest published generation that can be
+// read: the gates compare with it.
 func (r *Run) findParent(ctx context.Context, fixed *Plan) (*corpus.Manifest, []string, error) {
 	reasons, err := r.asked(ctx)
 	if err != nil {

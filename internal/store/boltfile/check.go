@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bbolt keeps no checksum of its pages, trusts what they say, and where that is wrong it panics, on opening too and in
-// goroutines of its own, which ends the process. So a file is looked through before bbolt gets it: that its tree is one,
-// with every page, element and key within its bounds. Values are not looked at; bbolt only hands them out.
+// bbolt keeps no checksum of its pages and trusts what they say. Where that is wrong it panics, on opening too and in
+// goroutines of its own, which ends the process. So a file is looked through before bbolt gets it: that its tree is
+// one, with every page, element and key within its bounds. Values are not looked at; bbolt only hands them out.
 //
 // The format is that of bbolt's version 2: a page has a header of 16 bytes (id, flags, count of elements, overflow),
 // then elements of 16 bytes, whose keys and values lie at an offset from the element.

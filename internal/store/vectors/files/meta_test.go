@@ -11,7 +11,9 @@ import (
 
 // A machine that lost power may leave the file empty, cut, or full of zeros.
 func TestADamagedMetaIsWrittenAgain(t *testing.T) {
-	for name, torn := range map[string]string{"empty": "", "cut": `{"di`, "zeroed": "\x00\x00\x00", "no dimension": "{}", "below zero": `{"dim":-4}`} {
+	for name, torn := range map[string]string{
+		"empty": "", "cut": `{"di`, "zeroed": "\x00\x00\x00", "no dimension": "{}", "below zero": `{"dim":-4}`,
+	} {
 		dir := t.TempDir()
 		store := open(t, dir)
 		rows := vectorstest.Rows(30, vectorstest.Dim, 4)
