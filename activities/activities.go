@@ -38,7 +38,7 @@ func job(b workflows.Build) build.Job {
 	shape := b.Shape.Filled()
 	return build.Job{
 		Index: b.Index, Generation: b.Generation, Spec: b.Spec, Fence: b.Fence, Attempt: b.Attempt,
-		ReplaceCorpus: b.ReplaceCorpus, Shard: shape.ShardChunks, Batch: shape.BatchChunks,
+		ReplaceCorpus: b.ReplaceCorpus, Rebuild: b.Rebuild, Anew: b.Anew, Shard: shape.ShardChunks, Batch: shape.BatchChunks,
 	}
 }
 

@@ -18,7 +18,7 @@ func (a *Activities) PlanBuild(ctx context.Context, b workflows.Build) (workflow
 	})
 	return workflows.Planned{
 		Unchanged: planned.Unchanged, Status: planned.Status, Held: planned.Held, Repair: planned.Repair,
-		Units: planned.Units, Documents: planned.Documents,
+		Units: planned.Units, Documents: planned.Documents, Rebuild: planned.Rebuild,
 	}, err
 }
 

@@ -46,6 +46,11 @@ func (a *Activities) RestorePart(ctx context.Context, u workflows.Unit) (workflo
 	return workflows.UnitResult{Done: 1}, err
 }
 
+// SealRestore fails where segments of the current generation are damaged, and tells which.
+func (a *Activities) SealRestore(ctx context.Context, b workflows.Build) error {
+	return a.bare(ctx, b, func(ctx context.Context, run *build.Run) error { return run.SealRestore(ctx) }, true)
+}
+
 // EndRestore loads the collections, renews the mirror and records the end.
 func (a *Activities) EndRestore(ctx context.Context, end workflows.End) error {
 	return a.bare(ctx, end.Build, func(ctx context.Context, run *build.Run) error {

@@ -67,6 +67,7 @@ const (
 	RestorePart      = "RestorePart"
 	RepairPart       = "RepairPart"
 	SealRepair       = "SealRepair"
+	SealRestore      = "SealRestore"
 	EndRestore       = "EndRestore"
 )
 
@@ -86,8 +87,10 @@ type Build struct {
 	Fence            int64         `json:"fence,omitempty"`
 	Attempt          int           `json:"attempt,omitempty"` // round of retry-failed
 	ReplaceCorpus    bool          `json:"replace_corpus,omitempty"`
-	Heartbeat        time.Duration `json:"heartbeat"` // after this long without one, another worker gets an activity
-	Shape            Shape         `json:"shape"`     // zero values stand for the first format's
+	Rebuild          bool          `json:"rebuild,omitempty"` // what earlier builds wrote is not trusted: see Planned
+	Anew             string        `json:"anew,omitempty"`    // reference of the error that had the run begin anew
+	Heartbeat        time.Duration `json:"heartbeat"`         // after this long without one, another worker gets an activity
+	Shape            Shape         `json:"shape"`             // zero values stand for the first format's
 	Budget           *Budget       `json:"budget,omitempty"`
 	SearchAttributes bool          `json:"search_attributes,omitempty"` // the server knows them: see visibility.Register
 }
@@ -141,9 +144,10 @@ type Outcome struct {
 // Planned is what PlanBuild found.
 type Planned struct {
 	Unchanged bool   `json:"unchanged"`
-	Status    string `json:"status,omitempty"` // of an unchanged build: problems that stand are told every night
-	Held      string `json:"held,omitempty"`   // by this gate, before anything is built
-	Repair    int    `json:"repair,omitempty"` // parts to verify, where a store lost its memory
+	Status    string `json:"status,omitempty"`  // of an unchanged build: problems that stand are told every night
+	Rebuild   bool   `json:"rebuild,omitempty"` // what is there already is not trusted by what follows
+	Held      string `json:"held,omitempty"`    // by this gate, before anything is built
+	Repair    int    `json:"repair,omitempty"`  // parts to verify, where a store lost its memory
 	Units     int    `json:"units"`
 	Documents int64  `json:"documents"`
 }

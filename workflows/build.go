@@ -63,13 +63,35 @@ func BuildIndex(ctx workflow.Context, in Build) (Outcome, error) {
 	return b.execute(ctx, b.work)
 }
 
-// work does the stages. It returns how the build ended, or the error that ended it.
+// work takes the lease and does the stages. It returns how the build ended, or the error that ended it.
 func (b *build) work(ctx workflow.Context) (End, error) {
 	if err := b.pausable(ctx, "lease", func(ctx workflow.Context) error {
 		return b.once(ctx, TakeLease, 0, b.Build, &b.Fence)
 	}); err != nil {
 		return End{}, err
 	}
+	end, err := b.stages(ctx)
+	if code, ref := failure(err); err != nil && ctx.Err() == nil && code == codeParentDamaged && b.Anew == "" &&
+		workflow.GetVersion(ctx, changeAnew, workflow.DefaultVersion, 1) == 1 {
+		b.anew(ref)
+		end, err = b.stages(ctx)
+	}
+	return end, err
+}
+
+// anew has everything made again in scratch of its own, as what an earlier build wrote turned out to be damaged while
+// it was re-used.
+func (b *build) anew(ref string) {
+	if b.Anew = ref; ref == "" {
+		b.Anew = "untold"
+	}
+	b.Rebuild = true
+	b.plan, b.chunked, b.parts, b.outcome = Planned{}, Chunked{}, Extracted{}, Outcome{}
+	b.tries++ // stages need ids of their own
+}
+
+// stages does what follows the lease.
+func (b *build) stages(ctx workflow.Context) (End, error) {
 	if err := b.pausable(ctx, "plan", func(ctx workflow.Context) error {
 		if err := b.begin(ctx, "plan", 1); err != nil {
 			return err
@@ -78,6 +100,7 @@ func (b *build) work(ctx workflow.Context) (End, error) {
 	}); err != nil {
 		return End{}, err
 	}
+	b.Rebuild = b.Rebuild || b.plan.Rebuild
 	if b.plan.Held != "" { // by a gate that is known before anything is built
 		return End{Status: statusHeld, Reason: b.plan.Held}, nil
 	}

@@ -18,6 +18,9 @@ const (
 	codeInternal    = "internal"
 	codeStalled     = "stalled"
 
+	// codeParentDamaged has a build begin anew, once: a segment that an earlier one wrote cannot be read.
+	codeParentDamaged = "parent_damaged"
+
 	// CodeActivityFailed stands for an activity that ended without telling why, as often as it may: a panic, a worker
 	// killed in it again and again.
 	CodeActivityFailed = "activity_failed"

@@ -125,6 +125,7 @@ var allowances = map[string]allowance{
 	PublishBuild:     {30 * time.Minute, time.Millisecond},
 	CollectGarbage:   {time.Hour, time.Millisecond},
 	RestorePart:      {30 * time.Minute, 4 * time.Second},
+	SealRestore:      {10 * time.Minute, 0},
 }
 
 // limit is an activity's start-to-close for so many items.

@@ -90,7 +90,7 @@ var (
 	recordings = []string{workflows.EndBuild, workflows.EndRestore}
 	batches    = append([]string{
 		workflows.TakeLease, workflows.PlanBuild, workflows.SealChunks, workflows.SealExtraction, workflows.ImportVectors,
-		workflows.PublishBuild, workflows.SealRepair,
+		workflows.PublishBuild, workflows.SealRepair, workflows.SealRestore,
 	}, unitActivities...)
 )
 

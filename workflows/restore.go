@@ -23,6 +23,11 @@ func Restore(ctx workflow.Context, in Build) (Outcome, error) {
 				Items:    int64(r.Shape.ShardChunks),
 			})
 		})
+		if err == nil && workflow.GetVersion(ctx, changeSealRestore, workflow.DefaultVersion, 1) == 1 {
+			err = r.pausable(ctx, "seal", func(ctx workflow.Context) error {
+				return r.once(ctx, SealRestore, 1, r.Build, nil)
+			})
+		}
 		return End{Status: statusCompleted}, err
 	})
 }

@@ -146,6 +146,7 @@ func (f *fake) register(to registry) {
 		return workflows.Extracted{Partitions: 2}, f.call(workflows.SealExtraction)
 	})
 	reg(workflows.SealRepair, func(context.Context, workflows.Build) error { return f.call(workflows.SealRepair) })
+	reg(workflows.SealRestore, func(context.Context, workflows.Build) error { return f.call(workflows.SealRestore) })
 	reg(workflows.ImportVectors, func(context.Context, workflows.Build) error { return f.call(workflows.ImportVectors) })
 	for _, name := range unitActivities {
 		reg(name, func(_ context.Context, u workflows.Unit) (workflows.UnitResult, error) {

@@ -14,5 +14,11 @@ const (
 	FormatOutage  = 2 // outages are waited for; a collect that fails is a warning
 )
 
+// Changes of commands that a run in progress may meet.
+const (
+	changeAnew        = "begin-anew"   // a build whose parent turns out to be damaged begins again from plan
+	changeSealRestore = "seal-restore" // a restore ends with an activity that tells what is damaged
+)
+
 // LatestFormat is what DefaultShape gives.
 const LatestFormat = FormatOutage

@@ -11,6 +11,7 @@
 //	control.go    pause, cancel, budget: the record that every unit and every paid call looks at
 //	account.go    what a process did for a run, in absolute numbers; budgets over all processes
 //	planning.go   what has to be built, and why
+//	parent.go     what of the generation before is missing or damaged
 //	stores.go     stores that lost their memory
 //	units.go      chunk, extract, reduce, shorten
 //	vectors.go    embed, load, import

@@ -92,7 +92,7 @@ func (r *Run) draft(ctx context.Context) (corpus.Manifest, error) {
 	if err := r.drafted(ctx, &manifest, len(fixed.Plan.Units), len(shards.Shards)); err != nil {
 		return manifest, err
 	}
-	return manifest, r.loaded(ctx, &manifest, fixed.Parent, len(shards.Shards))
+	return manifest, r.loaded(ctx, &manifest, fixed.source(), len(shards.Shards))
 }
 
 // drafted adds what chunk, extract and reduce wrote.

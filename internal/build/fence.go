@@ -84,13 +84,13 @@ func (r *Run) Guard(ctx context.Context) error {
 		lease, info, err := ReadLease(ctx, r.Index)
 		switch {
 		case fault.Is(err, fault.NotFound):
-			return r.lost("its lease is gone")
+			return r.leaseLost("its lease is gone")
 		case err != nil:
 			return err
 		case lease.Workflow == "":
-			return r.lost("its lease was taken from it")
+			return r.leaseLost("its lease was taken from it")
 		case !r.holds(lease):
-			return r.lost("run " + runOf(lease) + " has it now")
+			return r.leaseLost("run " + runOf(lease) + " has it now")
 		case !kept.due(r.Fence, r.heartbeat()/renewals):
 			return nil
 		}
@@ -109,7 +109,7 @@ func (r *Run) Guard(ctx context.Context) error {
 	return fault.GenBusy.At("look at the lease of", r.Job.Index).Because("it changes all the time")
 }
 
-func (r *Run) lost(why string) error {
+func (r *Run) leaseLost(why string) error {
 	return fault.LeaseLost.At("work on", r.Name()).
 		Because(why).
 		Advise("it stops here, and what was paid for is kept; see: unweaver status " + r.Job.Index)

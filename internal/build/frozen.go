@@ -105,7 +105,7 @@ func (r *Run) freeze(ctx context.Context, shards Shards) (Frozen, error) {
 		return Frozen{}, err
 	}
 	frozen := fixed.Frozen
-	if err := r.learn(ctx, &frozen, models, parent, shards); err != nil {
+	if err := r.learn(ctx, &frozen, models, sound(parent, fixed.Damage), shards); err != nil {
 		return frozen, err
 	}
 	frozen.Collections = r.collections(parent, frozen)
@@ -243,13 +243,16 @@ func (r *Run) importing(ctx context.Context, collections corpus.Collections) (Im
 	if _, imports := vectors.As[vectors.Importer](r.Vectors); !imports || r.Staging == nil {
 		return Importing{}, nil
 	}
-	refs, err := r.Index.Refs(ctx)
-	if err != nil {
+	refs, damaged, err := r.Index.ReadableRefs(ctx)
+	if err != nil || len(damaged) > 0 { // what one that cannot be read names is not known: nothing is dropped
 		return Importing{}, err
 	}
 	out := Importing{Classes: true, Chunks: true}
 	for _, ref := range refs {
 		manifest, err := r.Index.Manifest(ctx, ref.Manifest)
+		if artifact.IsDamage(err) {
+			return Importing{}, nil
+		}
 		if err != nil {
 			return Importing{}, err
 		}

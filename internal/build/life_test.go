@@ -187,6 +187,7 @@ func (s *site) stages(ctx context.Context, job build.Job, holder build.Holder) (
 	if err != nil || out.planned.Held != "" {
 		return out, err
 	}
+	job.Rebuild = job.Rebuild || out.planned.Rebuild
 	for part := range out.planned.Repair {
 		if err := s.unit(ctx, job, "repair", func(ctx context.Context, run *build.Run) error {
 			_, err := run.RestorePart(ctx, part)

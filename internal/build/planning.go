@@ -9,6 +9,8 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/plan"
 	"github.com/unweaver/unweaver/internal/stage/publish"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
 // Plan is what is fixed for the rest of the run before its first stage.
@@ -19,8 +21,10 @@ type Plan struct {
 	Foreign      bool        `json:"foreign,omitempty"` // the parent is of another corpus
 	Epoch        int64       `json:"epoch"`
 	Plan         plan.Result `json:"plan"`
-	Repair       bool        `json:"repair,omitempty"` // a store lost its memory: what is live is verified and rewritten
-	Held         string      `json:"held,omitempty"`   // gate that is known already
+	Rebuild      bool        `json:"rebuild,omitempty"` // nothing of the parent is re-used but its table of word weights
+	Damage       []Damage    `json:"damage,omitempty"`  // of the parent
+	Repair       bool        `json:"repair,omitempty"`  // a store lost its memory: what is live is verified and rewritten
+	Held         string      `json:"held,omitempty"`    // gate that is known already
 	HeldDetail   string      `json:"held_detail,omitempty"`
 	Started      time.Time   `json:"started"`
 	Frozen                   // fingerprints here, the rest once the chunks are there: frozenFile
@@ -29,6 +33,7 @@ type Plan struct {
 // Planned is what the rest of the run is steered by.
 type Planned struct {
 	Unchanged bool
+	Rebuild   bool   // Job.Rebuild of everything that follows
 	Status    string // of an unchanged night: completed, or with errors while problems stand
 	Repair    int    // parts to verify and rewrite, of all kept generations
 	Held      string
@@ -43,7 +48,7 @@ func (r *Run) Plan(ctx context.Context) (Planned, error) {
 		return Planned{}, err
 	}
 	out := Planned{
-		Unchanged: fixed.Plan.Unchanged, Held: fixed.Held,
+		Unchanged: fixed.Plan.Unchanged, Held: fixed.Held, Rebuild: fixed.Rebuild,
 		Units: len(fixed.Plan.Units), Documents: fixed.Plan.Listed,
 	}
 	if out.Unchanged {
@@ -82,7 +87,7 @@ func (r *Run) standing(ctx context.Context, fixed Plan) (string, error) {
 }
 
 func (r *Run) plan(ctx context.Context) (Plan, error) {
-	fixed := Plan{Started: time.Now().UTC()}
+	fixed := Plan{Started: time.Now().UTC(), Rebuild: r.Rebuild}
 	if err := publish.Unused(ctx, r.Index, r.Generation); err != nil { // two starters may have used one name
 		return fixed, err
 	}
@@ -90,12 +95,7 @@ func (r *Run) plan(ctx context.Context) (Plan, error) {
 	if err != nil {
 		return fixed, err
 	}
-	current, _, err := r.Index.Current(ctx)
-	if err != nil {
-		return fixed, err
-	}
-	fixed.Epoch = current.Epoch
-	parent, err := r.parent(ctx, current.Manifest)
+	parent, reasons, err := r.findParent(ctx, &fixed)
 	if err != nil {
 		return fixed, err
 	}
@@ -103,17 +103,21 @@ func (r *Run) plan(ctx context.Context) (Plan, error) {
 		if fixed.Foreign, err = r.foreign(ctx, parent); err != nil {
 			return fixed, err
 		}
-		fixed.Parent, fixed.ParentDocs = current.Manifest, parent.Counts.Documents
-		fixed.ParentChunks = parent.Counts.Chunks
+		if fixed.Damage, err = r.checkParent(ctx, parent); err != nil {
+			return fixed, err
+		}
+		fixed.Rebuild = fixed.Rebuild || len(fixed.Damage) > 0
+		reasons = append(reasons, reasonsOf(fixed.Damage)...)
 	}
 	if fixed.Class, fixed.Chunk, err = r.fingerprints(ctx, models, parent); err != nil {
 		return fixed, err
 	}
-	var reasons []string
 	if parent != nil {
-		if reasons, err = r.reasons(ctx, parent, fixed.Frozen); err != nil {
+		changes, err := r.reasons(ctx, parent, fixed.Frozen)
+		if err != nil {
 			return fixed, err
 		}
+		reasons = append(reasons, changes...)
 		if fixed.Repair, err = r.storesChanged(ctx, parent); err != nil {
 			return fixed, err
 		}
@@ -123,14 +127,89 @@ func (r *Run) plan(ctx context.Context) (Plan, error) {
 		return fixed, err
 	}
 	fixed.Plan, err = plan.Run(ctx, plan.In{
-		Spec: r.Settings, Corpus: documents, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Parent: parent,
-		Foreign: fixed.Foreign, Reasons: reasons, OnProgress: r.Progress.Done,
+		Spec: r.Settings, Corpus: documents, Artifacts: r.Index, Scratch: r.Scratch.Prefix,
+		Parent: readable(parent, fixed.Damage), Foreign: fixed.Foreign, Reasons: reasons, OnProgress: r.Progress.Done,
 	})
 	if err != nil {
 		return fixed, err
 	}
+	fixed.Plan.Reasons = reasons // also of a build whose parent cannot be read at all
 	fixed.Held, fixed.HeldDetail = publish.Removal(r.Settings, fixed.Plan.Diff.Removed, 0, fixed.Plan.ParentListed)
 	return fixed, nil
+}
+
+// findParent gives the generation that a build is compared with, and why everything is made again as far as that is
+// known by then. A pointer that is gone, and a manifest that is, leave the newest published generation that can be
+// read: the gates compare with it.
+func (r *Run) findParent(ctx context.Context, fixed *Plan) (*corpus.Manifest, []string, error) {
+	reasons, err := r.asked(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	current, _, err := r.Index.Current(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	fixed.Epoch = current.Epoch
+	if current.Manifest != "" {
+		if err := r.mendReference(ctx, current); err != nil {
+			return nil, nil, err
+		}
+	} else {
+		if current, err = r.lastPublished(ctx, ""); err != nil {
+			return nil, nil, err
+		}
+		if current.Manifest != "" {
+			reasons = append(reasons, "current.json is missing: the index is published again")
+		}
+	}
+	parent, err := r.parent(ctx, current.Manifest)
+	if artifact.IsDamage(err) {
+		if !r.Rebuild {
+			return nil, nil, fault.SegmentDamage.At("read the manifest of generation", current.Generation).
+				Because(err).
+				Advise(r.Index.Rebuild())
+		}
+		reasons = append(reasons, "the manifest of generation "+current.Generation+" is missing or damaged")
+		if current, err = r.lastPublished(ctx, current.Manifest); err != nil {
+			return nil, nil, err
+		}
+		parent, err = r.parent(ctx, current.Manifest)
+	}
+	if err != nil || parent == nil {
+		return nil, reasons, err
+	}
+	fixed.Parent, fixed.ParentDocs = current.Manifest, parent.Counts.Documents
+	fixed.ParentChunks = parent.Counts.Chunks
+	return parent, reasons, nil
+}
+
+// asked is why nothing is trusted from the beginning.
+func (r *Run) asked(ctx context.Context) ([]string, error) {
+	switch {
+	case r.Anew != "":
+		var failure Failure
+		_, err := blob.ReadJSON(ctx, r.Artifacts, r.Anew, &failure)
+		if err != nil && !artifact.IsDamage(err) {
+			return nil, err
+		}
+		reason := "a segment that this run re-used is damaged: everything is made again"
+		if failure.Text != "" {
+			reason += ": " + failure.Text
+		}
+		return []string{reason}, nil
+	case r.Rebuild:
+		return []string{"asked for with --rebuild"}, nil
+	}
+	return nil, nil
+}
+
+// source is the manifest whose content a build may re-use; empty: none.
+func (p Plan) source() string {
+	if p.Rebuild {
+		return ""
+	}
+	return p.Parent
 }
 
 // reasons names what the parent was built with that is different now; any of them has everything built again, from the
@@ -139,10 +218,12 @@ func (r *Run) reasons(ctx context.Context, parent *corpus.Manifest, frozen Froze
 	reasons := MadeBy(r.Settings).Since(parent.Made)
 	if parent.Config != r.Settings.ConfigDigest() {
 		old, err := r.Index.Spec(ctx, parent.Spec)
-		if err != nil {
+		if err != nil && !artifact.IsDamage(err) {
 			return nil, err
 		}
-		reasons = append(reasons, plan.SpecChanges(old, r.Settings)...)
+		if err == nil { // else it is damage, which is a reason
+			reasons = append(reasons, plan.SpecChanges(old, r.Settings)...)
+		}
 	}
 	if parent.Class != frozen.Class {
 		reasons = append(reasons, "embedder of classes: "+frozen.Class.Model+", was "+parent.Class.Model)
@@ -158,8 +239,18 @@ func (r *Run) reasons(ctx context.Context, parent *corpus.Manifest, frozen Froze
 
 // foreign tells whether the parent is of another corpus, which is refused unless it is asked for.
 func (r *Run) foreign(ctx context.Context, parent *corpus.Manifest) (bool, error) {
+	if parent.Config == r.Settings.ConfigDigest() { // which covers the corpus
+		return false, nil
+	}
 	old, err := r.Index.Spec(ctx, parent.Spec)
-	if err != nil || old.Corpus == r.Settings.Corpus {
+	switch {
+	case artifact.IsDamage(err) && r.ReplaceCorpus:
+		return true, nil
+	case artifact.IsDamage(err):
+		return false, fault.CorpusChanged.At("build", r.Job.Index).
+			Because(err).
+			Advise("which corpus it was built from cannot be read: confirm with --replace-corpus")
+	case err != nil || old.Corpus == r.Settings.Corpus:
 		return false, err
 	}
 	if r.ReplaceCorpus {

@@ -31,6 +31,7 @@ type Ports struct {
 	Cache        *localfile.Cache
 	CPU          chan struct{} // admits units that fill a core and much memory
 	Log          *slog.Logger
+	Checks       Checks // of the generation before
 
 	specs    specCache
 	books    books
@@ -46,6 +47,8 @@ type Job struct {
 	Fence         int64
 	Attempt       int // round of retry-failed
 	ReplaceCorpus bool
+	Rebuild       bool   // what earlier builds wrote is not trusted: asked for, or found by plan
+	Anew          string // where the error lies that had the run begin again from plan; empty: it did not
 	Shard         int    // chunks a shard holds at most
 	Batch         int    // chunks an extraction unit works on
 	Holder        Holder // of the lease, as far as it is known
@@ -89,9 +92,12 @@ func (r *Run) Grant(budget corpus.Budget) {
 // Bare begins a unit of work that needs no configuration, such as a restore. scratch names its folder; empty: the
 // fence.
 func (p *Ports) Bare(job Job, stage, scratch string) *Run {
-	index := artifact.Index{Store: p.Artifacts, Name: job.Index}
+	index := artifact.Index{Store: p.Artifacts, Name: job.Index, Doubt: job.Rebuild}
 	if scratch == "" {
 		scratch = fenceName(job.Fence)
+	}
+	if job.Anew != "" {
+		scratch += "/anew" // below the fence's folder, so that it is collected with it
 	}
 	run := &Run{
 		Ports: p, Job: job, Index: index, Stage: stage,

@@ -75,6 +75,7 @@ type Published struct {
 // Publish puts the built generation through the gates and makes it the served one. It may be repeated.
 func (r *Run) Publish(ctx context.Context) (Published, error) {
 	out, err := r.publish(ctx)
+	err = r.reusedDamage(err)
 	if fault.Is(err, fault.PointerMoved) {
 		out, err = Published{Status: corpus.StatusHeld, Reason: string(fault.PointerMoved)}, nil
 	}
@@ -109,7 +110,7 @@ func (r *Run) publish(ctx context.Context) (Published, error) {
 	case manifest.Counts.Failed > 0 || manifest.Counts.DeadLetters > 0:
 		out.Status = corpus.StatusErrors
 	}
-	if err := r.ready(ctx, &manifest, fixed.Parent); err != nil {
+	if err := r.ready(ctx, &manifest, fixed.source()); err != nil {
 		return out, err
 	}
 	if err := r.Guard(ctx); err != nil {

@@ -286,10 +286,16 @@ func (r *Run) results(ctx context.Context, report *corpus.Report, ending Ending)
 	if err != nil {
 		return // it ended before plan did
 	}
-	report.Diff, report.Refused, report.Problems = fixed.Plan.Diff, fixed.Plan.Refused, fixed.Plan.Problems
+	report.Diff, report.Refused = fixed.Plan.Diff, fixed.Plan.Refused
+	report.Problems = nil
+	for _, found := range fixed.Damage[:min(plan.MaxProblems, len(fixed.Damage))] {
+		report.Problems = append(report.Problems, found.problem())
+	}
+	room := min(len(fixed.Plan.Problems), plan.MaxProblems-len(report.Problems))
+	report.Problems = append(report.Problems, fixed.Plan.Problems[:room]...)
 	report.Reasons = fixed.Plan.Reasons
 	report.DocumentsFailed = fixed.Plan.Unreadable + fixed.Plan.Lost
-	report.ProblemsTotal = fixed.Plan.ProblemCount
+	report.ProblemsTotal = fixed.Plan.ProblemCount + int64(len(fixed.Damage))
 	report.Documents = fixed.Plan.Documents
 	manifest := &corpus.Manifest{}
 	if ending.Unchanged {

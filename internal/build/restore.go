@@ -2,34 +2,74 @@ package build
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/stage/verify"
 	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // RestoreFolder is the scratch folder of a restore, which has no fence.
 const RestoreFolder = "restore"
 
-// Part is one segment of a kept generation to check against the stores.
+// Part is one segment of a kept generation to check against the stores, or to read back.
 type Part struct {
 	Manifest string      `json:"manifest"`
 	Unit     verify.Unit `json:"unit"`
+	Kind     string      `json:"kind,omitempty"`   // of the segment, as people know it
 	Search   bool        `json:"search,omitempty"` // the search segment: read back, and made again where it is damaged
+	Read     bool        `json:"read,omitempty"`   // no store holds what is in it: it is read back
 }
 
-// OpenRestore lists the parts of the kept generations, the current one first.
+// OpenRestore lists the parts of the kept generations, the current one first. A pointer that is lost is written again.
 func (r *Run) OpenRestore(ctx context.Context) (int, error) {
+	if err := r.mendPointer(ctx); err != nil {
+		return 0, err
+	}
 	parts, err := r.parts(ctx)
 	if err != nil {
 		return 0, err
 	}
 	return len(parts), repairFile.Write(ctx, r.Scratch, parts)
+}
+
+// mendPointer writes current.json again where it is missing or damaged, by what the references say was published last.
+// Its epoch is above any that the mirror tells of.
+func (r *Run) mendPointer(ctx context.Context) error {
+	current, _, err := r.Index.Current(ctx)
+	cond := blob.Cond{Absent: true}
+	if fault.Is(err, fault.SegmentDamage) {
+		info, statErr := r.Artifacts.Stat(ctx, r.Index.CurrentKey())
+		cond, err = blob.Cond{Match: info.ETag}, statErr
+	}
+	if err != nil || current.Manifest != "" {
+		return err
+	}
+	pointer, err := r.lastPublished(ctx, "")
+	if err != nil || pointer.Manifest == "" {
+		return err
+	}
+	var mirrored corpus.Pointer
+	raw, err := r.Coordination.Mirrored(ctx, r.Job.Index)
+	if err != nil {
+		return err
+	}
+	if json.Unmarshal(raw, &mirrored) != nil { // nothing, or nothing that counts
+		mirrored = corpus.Pointer{}
+	}
+	pointer.Epoch = max(mirrored.Epoch, pointer.Seq) + 1
+	r.Log.Warn("current.json is written again", "run_id", r.Name(), "generation", pointer.Generation)
+	_, err = blob.WriteJSON(ctx, r.Artifacts, r.Index.CurrentKey(), pointer, cond)
+	return err
 }
 
 // parts lists them. Of rows only those count that are live in their generation, so vectors are listed for each; class
@@ -44,8 +84,8 @@ func (r *Run) parts(ctx context.Context) ([]Part, error) {
 		return nil, err
 	}
 	for _, generation := range damaged {
-		if generation != current.Generation {
-			r.Log.Warn("generation left out: its reference cannot be read", "run_id", r.Name(), "generation", generation)
+		if generation != current.Generation { // the pointer tells what its reference would
+			r.leftOut(generation)
 		}
 	}
 	artifact.Lay(refs, current)
@@ -66,33 +106,58 @@ func (r *Run) parts(ctx context.Context) ([]Part, error) {
 	for _, generation := range order {
 		sha := refs[generation].Manifest
 		manifest, err := r.Index.Manifest(ctx, sha)
-		if artifact.IsDamage(err) && generation != current.Generation {
-			r.Log.Warn("generation left out: it cannot be read", "run_id", r.Name(), "generation", generation)
-			continue
-		}
-		if err != nil {
+		switch {
+		case err == nil:
+		case generation == current.Generation || !artifact.IsDamage(err):
 			return nil, err
+		default:
+			r.leftOut(generation)
+			continue
 		}
 		if generation == current.Generation {
 			if err := r.remember(ctx, manifest); err != nil {
 				return nil, err
 			}
 		}
-		for _, segment := range manifest.Segments.Search {
-			parts = append(parts, Part{Manifest: sha, Unit: verify.Unit{Segment: segment}, Search: true})
-		}
-		for _, unit := range verify.Units(manifest) {
-			if unit.Kind == verify.Records && seen[unit.Segment.SHA256] {
-				continue
-			}
-			seen[unit.Segment.SHA256] = true
-			parts = append(parts, Part{Manifest: sha, Unit: unit})
-		}
+		parts = append(parts, partsOf(sha, manifest, generation == current.Generation, seen)...)
 	}
 	return parts, nil
 }
 
-// RestorePart checks one segment's rows and rewrites what is missing. No model is called.
+func (r *Run) leftOut(generation string) {
+	r.Log.Warn("generation left out: it cannot be read", "run_id", r.Name(), "generation", generation)
+}
+
+// partsOf lists those of one generation. seen are the segments whose records are listed already.
+func partsOf(sha string, manifest *corpus.Manifest, current bool, seen map[string]bool) []Part {
+	var parts []Part
+	stored := map[string]bool{}
+	for _, unit := range verify.Units(manifest) {
+		stored[unit.Segment.SHA256] = true
+	}
+	kinds := map[string]string{}
+	for _, segment := range segmentsOf(manifest) {
+		kinds[segment.SHA256] = segment.kind
+		unit := verify.Unit{Segment: segment.Segment}
+		switch {
+		case segment.kind == "search":
+			parts = append(parts, Part{Manifest: sha, Unit: unit, Kind: segment.kind, Search: true})
+		case current && !stored[segment.SHA256]:
+			parts = append(parts, Part{Manifest: sha, Unit: unit, Kind: segment.kind, Read: true})
+		}
+	}
+	for _, unit := range verify.Units(manifest) {
+		if unit.Kind == verify.Records && seen[unit.Segment.SHA256] {
+			continue
+		}
+		seen[unit.Segment.SHA256] = true
+		parts = append(parts, Part{Manifest: sha, Unit: unit, Kind: kinds[unit.Segment.SHA256]})
+	}
+	return parts
+}
+
+// RestorePart checks one segment's rows and rewrites what is missing. No model is called. What is damaged and cannot be
+// made from the rest is written down for SealRestore, and everything else is restored; a build makes it again.
 func (r *Run) RestorePart(ctx context.Context, number int) (corpus.Progress, error) {
 	progress := corpus.Progress{Done: 1}
 	parts, err := repairFile.Read(ctx, r.Scratch)
@@ -101,12 +166,8 @@ func (r *Run) RestorePart(ctx context.Context, number int) (corpus.Progress, err
 	}
 	part := parts[number]
 	err = r.restorePart(ctx, part, &progress)
-	if fault.Is(err, fault.NotFound) { // a generation that was collected meanwhile needs nothing any more
-		current, _, lookErr := r.Index.Current(ctx)
-		if lookErr == nil && current.Manifest != part.Manifest {
-			r.Log.Warn("part left out: its generation is gone", "run_id", r.Name())
-			err = nil
-		}
+	if artifact.IsDamage(err) {
+		err = r.lost(ctx, number, part, err)
 	}
 	if err == nil {
 		r.Progress.Finish(progress)
@@ -114,47 +175,106 @@ func (r *Run) RestorePart(ctx context.Context, number int) (corpus.Progress, err
 	return progress, err
 }
 
+// lost decides what a part that cannot be read means.
+func (r *Run) lost(ctx context.Context, number int, part Part, cause error) error {
+	current, _, err := r.Index.Current(ctx)
+	if err != nil {
+		return err
+	}
+	if current.Manifest != part.Manifest || r.Rebuild { // what was collected meanwhile, or is made again, is not missed
+		r.Log.Warn("part left out", "run_id", r.Name(), "kind", part.Kind, "code", string(fault.CodeOf(cause)))
+		return nil
+	}
+	if r.Spec != "" { // a build that repairs
+		return r.reusedDamage(cause)
+	}
+	found := Damage{Kind: part.Kind, Object: part.Unit.Segment.SHA256, Why: cause.Error()}
+	return damageFile(number).Write(ctx, r.Scratch, found)
+}
+
+// SealRestore ends a restore that left nothing out; else it fails with everything that is damaged. What could be
+// restored is served all the same.
+func (r *Run) SealRestore(ctx context.Context) error {
+	parts, err := repairFile.Read(ctx, r.Scratch)
+	if err != nil {
+		return err
+	}
+	damage := make([]*Damage, len(parts))
+	err = par.Each(ctx, len(parts), checkWidth, func(ctx context.Context, number int) error {
+		found, there, err := damageFile(number).Find(ctx, r.Scratch)
+		if there {
+			damage[number] = &found
+		}
+		r.Progress.Touch()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var told []string
+	for _, found := range damage {
+		if found != nil {
+			told = append(told, fmt.Sprintf("%s (%s): %s", found.short(), found.Kind, found.Why))
+		}
+	}
+	if len(told) == 0 {
+		return nil
+	}
+	if err := r.served(ctx); err != nil {
+		return err
+	}
+	return fault.SegmentDamage.At("restore", r.Job.Index).
+		Because(fmt.Sprintf("%d of its segments are lost, all else is restored: %s", len(told), strings.Join(told, "; "))).
+		Advise(r.Index.Rebuild())
+}
+
 func (r *Run) restorePart(ctx context.Context, part Part, progress *corpus.Progress) error {
 	manifest, err := r.Index.Manifest(ctx, part.Manifest)
 	if err != nil {
 		return err
 	}
-	if part.Search {
-		var fresh bool
-		if fresh, err = r.restoreSearch(ctx, manifest, part.Unit.Segment); fresh {
+	segment := part.Unit.Segment
+	switch {
+	case part.Search:
+		fresh, err := r.restoreSearch(ctx, manifest, segment)
+		if fresh {
 			progress.Written.Segments = 1
 		}
-	} else {
-		var found verify.Result
-		found, err = r.checkLive(ctx, manifest, part.Unit)
-		if part.Unit.Kind == verify.Records {
-			progress.Written.Records = found.Rewritten
-		} else {
-			progress.Written.Rows = found.Rewritten
+		return err
+	case part.Read:
+		intact, err := r.Index.Intact(ctx, segment.SHA256, r.Progress.Touch)
+		if err == nil && !intact {
+			err = fault.SegmentDamage.At("read", r.Artifacts.Location(r.Index.SegmentKey(segment.SHA256))).
+				Because("it is missing, or its content differs from its name")
 		}
+		return err
+	}
+	found, err := r.checkLive(ctx, manifest, part.Unit)
+	if part.Unit.Kind == verify.Records {
+		progress.Written.Records = found.Rewritten
+	} else {
+		progress.Written.Rows = found.Rewritten
 	}
 	return err
 }
 
 // restoreSearch reads a search segment back and makes it again, from the segments it is made from, where it is damaged.
 func (r *Run) restoreSearch(ctx context.Context, manifest *corpus.Manifest, segment corpus.Segment) (bool, error) {
+	intact, err := r.Index.Intact(ctx, segment.SHA256, r.Progress.Touch)
+	if err != nil || intact {
+		return false, err
+	}
 	r.Cache.Drop(segment.SHA256) // what the store holds counts, not a copy of it
-	_, err := r.Cache.Get(ctx, r.Artifacts, r.Index.SegmentKey(segment.SHA256), segment.SHA256)
-	if err == nil || (!fault.Is(err, fault.NotFound) && !fault.Is(err, fault.SegmentDamage)) {
-		return false, err
-	}
-	if err := r.Artifacts.Delete(ctx, r.Index.SegmentKey(segment.SHA256)); err != nil {
-		return false, err
-	}
 	settings, err := r.Index.Spec(ctx, manifest.Spec)
 	if err != nil {
 		return false, err
 	}
+	r.Index.Doubt = true
 	again, fresh, err := r.writeSearch(ctx, manifest.Segments, settings)
 	if err == nil && again.SHA256 != segment.SHA256 {
 		err = fault.SegmentDamage.At("make search segment of", manifest.Generation).
 			Because("it comes out with other content: this program's rules of words are newer").
-			Advise("build the index again")
+			Advise(r.Index.Rebuild())
 	}
 	return fresh, err
 }
@@ -162,6 +282,18 @@ func (r *Run) restoreSearch(ctx context.Context, manifest *corpus.Manifest, segm
 // Restored loads the collections of the current generation, renews the mirror and records which stores it was proven
 // in.
 func (r *Run) Restored(ctx context.Context) error {
+	if err := r.served(ctx); err != nil {
+		return err
+	}
+	current, _, err := r.Index.Current(ctx)
+	if err != nil || current.Manifest == "" {
+		return err
+	}
+	return r.proven(ctx, current.Manifest)
+}
+
+// served loads the collections of the current generation and renews the mirror.
+func (r *Run) served(ctx context.Context) error {
 	current, _, err := r.Index.Current(ctx)
 	if err != nil || current.Manifest == "" {
 		return err
@@ -176,8 +308,5 @@ func (r *Run) Restored(ctx context.Context) error {
 	if err := r.Vectors.Load(ctx, manifest.Collections.Chunks); err != nil {
 		return err
 	}
-	if err := publish.Mirror(ctx, r.Index, r.Coordination, current); err != nil {
-		return err
-	}
-	return r.proven(ctx, current.Manifest)
+	return publish.Mirror(ctx, r.Index, r.Coordination, current)
 }

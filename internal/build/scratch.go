@@ -68,6 +68,8 @@ func verifyFile(part int) File[verify.Result] {
 	return numbered[verify.Result]("verified-%05d.json", part)
 }
 
+func damageFile(part int) File[Damage] { return numbered[Damage]("damage-%05d.json", part) }
+
 func extractFile(shard, batch int) File[extract.Result] {
 	return numbered[extract.Result]("extract-%05d-%05d.json", shard, batch)
 }

@@ -62,7 +62,7 @@ func (r *Run) SealChunks(ctx context.Context) (Shards, Frozen, error) {
 		return shards, Frozen{}, err
 	}
 	frozen, err := once(ctx, r, frozenFile, func(ctx context.Context) (Frozen, error) { return r.freeze(ctx, shards) })
-	return shards, frozen, err
+	return shards, frozen, r.reusedDamage(err)
 }
 
 func (r *Run) cut(ctx context.Context) (Shards, error) {
@@ -264,7 +264,7 @@ func finished[R any](
 		var err error
 		var result R
 		result, progress, err = do(ctx)
-		return result, err
+		return result, r.reusedDamage(err)
 	})
 	if err == nil {
 		r.Progress.Finish(progress)
@@ -287,7 +287,7 @@ func (r *Run) items(ctx context.Context) (env items.Env, fixed Plan, release fun
 		Spec: r.Settings, Artifacts: r.Index, Store: r.StoreID, Class: fixed.Class, Chunk: fixed.Chunk,
 		Collections: fixed.Collections,
 	}
-	if env.Parent, err = r.parent(ctx, fixed.Parent); err != nil || env.Parent == nil {
+	if env.Parent, err = r.parent(ctx, fixed.source()); err != nil || env.Parent == nil {
 		return env, fixed, release, err
 	}
 	if live := env.Parent.Segments.Live; len(live) > 0 {

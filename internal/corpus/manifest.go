@@ -36,18 +36,33 @@ type Delta struct {
 	Tombstones *Segment `json:"tombstones,omitempty"`
 }
 
+// Kind is a list of segments under the name that people know it by.
+type Kind struct {
+	Name     string
+	Segments []Segment
+}
+
+// Kinds lists every segment that the manifest names, by kind.
+func (s Segments) Kinds() []Kind {
+	deltas := Kind{Name: "delta"}
+	for _, delta := range s.Deltas {
+		deltas.Segments = append(deltas.Segments, delta.Rows)
+		if delta.Tombstones != nil {
+			deltas.Segments = append(deltas.Segments, *delta.Tombstones)
+		}
+	}
+	return []Kind{
+		{"documents", s.Documents}, {"text", s.Text}, {"extract", s.Extract}, {"mentions", s.Mentions},
+		{"classes", s.Classes}, {"class vectors", s.ClassVecs}, {"chunk vectors", s.ChunkVecs}, {"live", s.Live},
+		{"search", s.Search}, {"idf", s.IDF}, deltas,
+	}
+}
+
 // All lists every segment that the manifest names.
 func (s Segments) All() []Segment {
 	var out []Segment
-	for _, l := range [][]Segment{s.Documents, s.Text, s.Extract, s.Mentions, s.Classes, s.ClassVecs, s.ChunkVecs,
-		s.Live, s.Search, s.IDF} {
-		out = append(out, l...)
-	}
-	for _, d := range s.Deltas {
-		out = append(out, d.Rows)
-		if d.Tombstones != nil {
-			out = append(out, *d.Tombstones)
-		}
+	for _, kind := range s.Kinds() {
+		out = append(out, kind.Segments...)
 	}
 	return out
 }

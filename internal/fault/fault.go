@@ -64,6 +64,8 @@ const (
 	StoreOwned    Code = "store_owned_by_another"
 	SegmentDamage Code = "segment_damaged"
 	FormatUnknown Code = "format_unknown" // whole, but of another version than this program reads
+	// ParentDamaged is a segment that an earlier build wrote and this one re-uses: everything is made again.
+	ParentDamaged Code = "parent_damaged"
 
 	// Runs.
 	LeaseHeld    Code = "lease_held"
@@ -112,7 +114,7 @@ var kinds = map[Code]Kind{
 	NotRecorded:      Fatal,
 
 	Precondition: Bad, StoreDown: Transient, StoreFull: Fatal, StoreDenied: Fatal, StoreOwned: Fatal, SegmentDamage: Fatal,
-	FormatUnknown: Fatal,
+	FormatUnknown: Fatal, ParentDamaged: Fatal,
 
 	LeaseHeld: Fatal, LeaseLost: Fatal, PointerMoved: Fatal, Paused: Fatal, BudgetSpent: Fatal, Internal: Fatal,
 	EmbedderDown: Transient, Cancelled: Fatal, Stalled: Transient, ControlUnreadable: Fatal,

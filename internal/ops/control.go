@@ -22,6 +22,7 @@ type IndexRequest struct {
 	Spec          corpus.Spec `json:"spec"`
 	Generation    string      `json:"generation"` // empty: attach to a running build, else the start time
 	ReplaceCorpus bool        `json:"replace_corpus"`
+	Rebuild       bool        `json:"rebuild"` // trust nothing that earlier builds wrote but what was paid for
 }
 
 // Run names a run.

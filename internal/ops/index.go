@@ -51,6 +51,11 @@ func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) 
 	}
 	if generation == "" {
 		running, err := s.running(ctx, spec, digest)
+		if err == nil && running != "" && request.Rebuild {
+			err = fault.LeaseHeld.At("rebuild", spec.Index).
+				Because("run " + running + " builds it").
+				Advise("wait for it, or: unweaver cancel " + running)
+		}
 		if err != nil {
 			return Run{}, err
 		}
@@ -68,6 +73,7 @@ func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) 
 		Generation:    generation,
 		Spec:          digest.String(),
 		ReplaceCorpus: request.ReplaceCorpus,
+		Rebuild:       request.Rebuild,
 		Heartbeat:     s.Heartbeat,
 		Shape:         workflows.DefaultShape(),
 

@@ -58,6 +58,19 @@ func TestABuildWithAnotherConfigurationIsNotJoined(t *testing.T) {
 	wants(t, err, fault.LeaseHeld, first.Run, "another configuration", "unweaver cancel "+first.Run)
 }
 
+func TestARebuildIsStartedAsOneAndJoinsNoOther(t *testing.T) {
+	b := newBench(t)
+	request := indexRequest(b, "docs", "")
+	request.Rebuild = true
+	first, err := b.Index(t.Context(), request)
+	b.must(err)
+	if input := b.temporal.inputs[0].(workflows.Build); !input.Rebuild {
+		t.Errorf("%+v", input)
+	}
+	_, err = b.Index(t.Context(), request)
+	wants(t, err, fault.LeaseHeld, first.Run, "unweaver cancel "+first.Run)
+}
+
 // An installation runs any number of builds, of which one is ours.
 func TestMoreRunsThanOnePageOfVisibility(t *testing.T) {
 	for name, noPrefix := range map[string]bool{"visibility knows prefixes": false, "it does not": true} {

@@ -30,9 +30,11 @@ const (
 type index struct {
 	mu        sync.Mutex
 	published corpus.Pointer         // as the artifact had it when it was last read
-	readAt    time.Time              // when that was
+	mirrored  corpus.Pointer         // what the mirror said then
+	readAt    time.Time              // when that reading began
 	polling   bool                   // it is being read
 	current   *retrieve.Generation   // nil until one is open
+	manifest  string                 // sha256 of its manifest
 	opening   chan struct{}          // closed when the opening that runs is over
 	failed    error                  // of the last opening
 	retryAt   time.Time              // a generation that could not be opened is tried again then
@@ -65,27 +67,41 @@ func (s *Server) served() map[string]*index {
 	return out
 }
 
-// pointer tells what is published: the mirror where it has the higher epoch, else what the watcher read from the
-// artifact at most a poll ago. Only the first query for an index reads the artifact itself; names that nobody has
-// published leave no trace.
+// pointer tells what is published: what the artifact said when it was last read, at most a poll ago. It is read anew
+// for the first query for an index, and where the mirror says something else than it did at the last reading: whichever
+// epoch is higher, the artifact counts. Names that nobody has published leave no trace.
 func (s *Server) pointer(ctx context.Context, name string) (corpus.Pointer, error) {
 	mirrored := s.mirrored(ctx, name)
 	s.mu.Lock()
 	x := s.indexes[name]
 	s.mu.Unlock()
 	if x != nil {
-		if stored, known := x.stored(); known {
-			return later(mirrored, stored), nil
+		if stored, known := x.stored(mirrored); known {
+			return stored, nil
 		}
 	}
-	stored, _, err := artifact.Index{Store: s.Artifacts, Name: name}.Current(ctx)
-	if err != nil && mirrored.Manifest == "" {
+	began := time.Now()
+	served := x != nil && x.known()
+	reading, cancel := ctx, context.CancelFunc(func() {})
+	if served {
+		reading, cancel = context.WithTimeout(ctx, patience)
+	}
+	stored, _, err := artifact.Index{Store: s.Artifacts, Name: name}.Current(reading)
+	cancel()
+	switch {
+	case err != nil && served: // what was served is never wrong; the watcher goes on asking
+		return x.last(), nil
+	case err != nil && mirrored.Manifest != "":
+		return mirrored, nil
+	case err != nil:
 		return corpus.Pointer{}, err
 	}
-	if err == nil && stored.Manifest != "" {
-		s.serving(name).learn(stored)
+	if x == nil && stored.Manifest == "" {
+		return stored, nil
 	}
-	return later(mirrored, stored), nil
+	x = s.serving(name)
+	x.learn(stored, mirrored, began)
+	return x.last(), nil
 }
 
 // mirrored reads the mirror of the pointer; one that cannot be read is none.
@@ -99,24 +115,37 @@ func (s *Server) mirrored(ctx context.Context, name string) corpus.Pointer {
 	return pointer
 }
 
-func later(a, b corpus.Pointer) corpus.Pointer {
-	if a.Epoch > b.Epoch {
-		return a
+// stored is what the artifact said; false when it was never read, or when the mirror tells of something that was not
+// known then.
+func (x *index) stored(mirrored corpus.Pointer) (corpus.Pointer, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	news := mirrored.Manifest != "" && mirrored != x.published && mirrored != x.mirrored
+	return x.published, !x.readAt.IsZero() && !news
+}
+
+// known tells whether the artifact was ever read.
+func (x *index) known() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return !x.readAt.IsZero()
+}
+
+// last is what the artifact said last.
+func (x *index) last() corpus.Pointer {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.published
+}
+
+// learn takes what a reading brought; of two, the one that began later counts.
+func (x *index) learn(pointer, mirrored corpus.Pointer, began time.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if began.Before(x.readAt) {
+		return
 	}
-	return b
-}
-
-// stored is what the artifact said; false when it was never read.
-func (x *index) stored() (corpus.Pointer, bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.published, !x.readAt.IsZero()
-}
-
-func (x *index) learn(pointer corpus.Pointer) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.published, x.readAt = pointer, time.Now()
+	x.published, x.mirrored, x.readAt = pointer, mirrored, began
 }
 
 // acquire holds the current generation for a query.
@@ -194,7 +223,7 @@ func (x *index) refresh(server *Server, name string, pointer corpus.Pointer) <-c
 	if x.opening != nil {
 		return x.opening
 	}
-	if x.closed || (x.current != nil && x.current.Release >= pointer.Epoch) {
+	if x.closed || (x.current != nil && x.manifest == pointer.Manifest && x.current.Release == pointer.Epoch) {
 		return nil
 	}
 	if x.failed != nil && time.Now().Before(x.retryAt) {
@@ -203,7 +232,7 @@ func (x *index) refresh(server *Server, name string, pointer corpus.Pointer) <-c
 	done := make(chan struct{})
 	if !server.beside(func() {
 		generation, err := server.openGeneration(name, pointer.Generation, pointer.Manifest, pointer.Epoch)
-		x.opened(server, name, generation, err)
+		x.opened(server, name, pointer.Manifest, generation, err)
 		close(done)
 	}) {
 		return nil
@@ -213,7 +242,7 @@ func (x *index) refresh(server *Server, name string, pointer corpus.Pointer) <-c
 }
 
 // opened takes over what an opening brought.
-func (x *index) opened(server *Server, name string, generation *retrieve.Generation, err error) {
+func (x *index) opened(server *Server, name, manifest string, generation *retrieve.Generation, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	again := x.failed != nil && err != nil && x.failed.Error() == err.Error()
@@ -223,7 +252,7 @@ func (x *index) opened(server *Server, name string, generation *retrieve.Generat
 		generation.Close()
 	case err == nil:
 		x.retire(x.current)
-		x.current = generation
+		x.current, x.manifest = generation, manifest
 		server.metrics.generation.WithLabelValues(name).Set(float64(generation.Release))
 	case !again && !errors.Is(err, context.Canceled):
 		server.log.Error("generation not opened", "index", name, "code", string(fault.CodeOf(err)))

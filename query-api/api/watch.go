@@ -15,7 +15,7 @@ const (
 	watchEvery = 250 * time.Millisecond
 	// pollEvery is how often the artifact's pointer is read where there is no mirror, and pollMirrored where there is.
 	pollEvery    = 500 * time.Millisecond
-	pollMirrored = 5 * time.Second
+	pollMirrored = 3 * time.Second
 	// pollTimeout bounds one reading of a pointer; another index must not wait for a store that hangs.
 	pollTimeout = 5 * time.Second
 	// leaseTTL of a reader's lease; it is renewed three times in that time.
@@ -94,19 +94,18 @@ func (s *Server) poll(name string, x *index) {
 		ctx, cancel := context.WithTimeout(s.ctx, pollTimeout)
 		defer cancel()
 		mirrored := s.mirrored(ctx, name)
+		stored, known := x.stored(mirrored)
 		every := pollEvery
-		if mirrored.Manifest != "" {
+		if mirrored.Manifest != "" && mirrored == stored {
 			every = pollMirrored
 		}
-		stored, _ := x.stored()
-		if x.age() >= every {
-			pointer, _, err := artifact.Index{Store: s.Artifacts, Name: name}.Current(ctx)
-			if err == nil {
-				x.learn(pointer)
-				stored = pointer
+		if !known || x.age() >= every {
+			began := time.Now()
+			if pointer, _, err := (artifact.Index{Store: s.Artifacts, Name: name}).Current(ctx); err == nil {
+				x.learn(pointer, mirrored, began)
 			}
 		}
-		if pointer := later(mirrored, stored); pointer.Manifest != "" {
+		if pointer := x.last(); pointer.Manifest != "" {
 			x.refresh(s, name, pointer)
 		}
 	})

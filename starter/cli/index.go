@@ -13,7 +13,7 @@ import (
 
 func (a *App) indexCmd() *cobra.Command {
 	var index, generation string
-	var wait, dry, replace bool
+	var wait, dry, replace, rebuild bool
 	command := &cobra.Command{
 		Use:   "index [CORPUS]",
 		Short: "Build and publish a generation of an index",
@@ -38,7 +38,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 completed with errors, 4 not published 
 				return err
 			}
 			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-				request := ops.IndexRequest{Spec: spec, Generation: generation, ReplaceCorpus: replace}
+				request := ops.IndexRequest{Spec: spec, Generation: generation, ReplaceCorpus: replace, Rebuild: rebuild}
 				if dry {
 					report, err := control.Estimate(ctx, request)
 					if err != nil {
@@ -66,6 +66,8 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 completed with errors, 4 not published 
 	command.Flags().StringVar(&index, "index", "", "name of the index")
 	command.Flags().StringVar(&generation, "generation", "", "name of the generation (default: the start time)")
 	command.Flags().BoolVar(&wait, "wait", false, "wait for the end, with progress")
+	command.Flags().
+		BoolVar(&rebuild, "rebuild", false, "trust nothing that was built before: make it again from what was paid for")
 	command.Flags().BoolVar(&dry, "dry-run", false, "count documents, chunks, calls and tokens, and pay nothing")
 	command.Flags().
 		BoolVar(&replace, "replace-corpus", false, "allow another corpus than that of the published generation")

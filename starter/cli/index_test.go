@@ -15,12 +15,12 @@ import (
 
 func TestIndexStartsARunAndSaysHowToWatchIt(t *testing.T) {
 	fake := &control{}
-	got := run(t, fake, "index", "/corpus", "--index", "docs", "--generation", "g1", "--replace-corpus")
+	got := run(t, fake, "index", "/corpus", "--index", "docs", "--generation", "g1", "--replace-corpus", "--rebuild")
 	if got.exit != cli.ExitDone || got.out != "docs/g1 started; watch it with: unweaver status docs/g1\n" {
 		t.Errorf("%+v", got)
 	}
 	request := fake.request
-	if request.Spec.Corpus != "/corpus" || request.Generation != "g1" || !request.ReplaceCorpus {
+	if request.Spec.Corpus != "/corpus" || request.Generation != "g1" || !request.ReplaceCorpus || !request.Rebuild {
 		t.Errorf("%+v", request)
 	}
 	as := decoded(t, run(t, fake, "index", "--index", "docs", "--json").out)

@@ -224,7 +224,7 @@ func bolts(folder string, tree map[string]leaf) error {
 		if err := put(folder, tree, func(path string) bool { return path == name }); err != nil {
 			return err
 		}
-		db, err := boltfile.Open(filepath.Join(folder, name))
+		db, err := boltfile.Open(filepath.Join(folder, name), false)
 		if err != nil {
 			return err
 		}

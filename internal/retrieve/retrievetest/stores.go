@@ -108,14 +108,13 @@ type Readers struct {
 	mu      sync.Mutex
 	leases  map[string]time.Time // index/generation -> end
 	mirrors map[string][]byte
-	epochs  map[string]int64
 }
 
 var _ coordination.Readers = (*Readers)(nil)
 
 // NewReaders makes an empty one.
 func NewReaders() *Readers {
-	return &Readers{leases: map[string]time.Time{}, mirrors: map[string][]byte{}, epochs: map[string]int64{}}
+	return &Readers{leases: map[string]time.Time{}, mirrors: map[string][]byte{}}
 }
 
 // Lease implements coordination.Readers.
@@ -147,12 +146,10 @@ func (r *Readers) Leased(_ context.Context, index string) (map[string]bool, erro
 }
 
 // Mirror implements coordination.Readers.
-func (r *Readers) Mirror(_ context.Context, index string, epoch int64, pointer []byte) error {
+func (r *Readers) Mirror(_ context.Context, index string, _ int64, pointer []byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if epoch > r.epochs[index] {
-		r.epochs[index], r.mirrors[index] = epoch, pointer
-	}
+	r.mirrors[index] = pointer
 	return nil
 }
 

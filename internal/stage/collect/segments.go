@@ -211,10 +211,16 @@ func Settle(ctx context.Context, index artifact.Index, store vectors.Store, perm
 	if err != nil || len(list.Deleting) == 0 {
 		return err
 	}
-	refs, err := index.Named(ctx)
+	current, _, err := index.Current(ctx)
 	if err != nil {
 		return err
 	}
+	refs, damaged, err := index.ReadableRefs(ctx)
+	damaged = slices.DeleteFunc(damaged, func(name string) bool { return name == current.Generation })
+	if err != nil || len(damaged) > 0 { // what such a generation names is not known: nobody deletes while it is there
+		return err
+	}
+	artifact.Lay(refs, current)
 	named := map[string]bool{}
 	for _, ref := range refs {
 		manifest, err := index.Manifest(ctx, ref.Manifest)

@@ -15,14 +15,19 @@ import (
 	"github.com/unweaver/unweaver/internal/store/coordination"
 )
 
-// Seq is one more than the largest of any generation; the caller holds the lease.
+// Seq is more than that of any generation; the caller holds the lease. A generation whose reference cannot be read had
+// one of the numbers before it, so as many are left out.
 func Seq(ctx context.Context, art artifact.Index) (int64, error) {
-	var most int64
-	refs, err := art.Named(ctx)
-	for _, r := range refs {
-		most = max(most, r.Seq)
+	current, _, err := art.Current(ctx)
+	if err != nil {
+		return 0, err
 	}
-	return most + 1, err
+	refs, damaged, err := art.ReadableRefs(ctx)
+	most := current.Seq
+	for _, ref := range refs {
+		most = max(most, ref.Seq)
+	}
+	return most + int64(len(damaged)) + 1, err
 }
 
 // Store writes the manifest and the generation's reference to it, and gives the manifest's sha256. State is "published"
@@ -127,7 +132,7 @@ func (in FlipIn) moved(current corpus.Pointer) error {
 		Advise("run index again: what was paid for is not paid twice")
 }
 
-// Mirror tells the store that readers ask about the pointer; they take the higher epoch of the two.
+// Mirror tells the store that readers ask about the pointer. To them it is a hint: what current.json says counts.
 func Mirror(ctx context.Context, art artifact.Index, mirror coordination.Readers, pointer corpus.Pointer) error {
 	raw, err := json.Marshal(pointer)
 	if err != nil {

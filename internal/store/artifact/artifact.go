@@ -25,6 +25,9 @@ import (
 type Index struct {
 	Store blob.Store
 	Name  string
+	// Doubt has PutSegment read what lies under a content's name already, and write it again where it is damaged. Else
+	// its size is trusted.
+	Doubt bool
 }
 
 func (x Index) key(parts ...string) string { return path.Join(append([]string{x.Name}, parts...)...) }
@@ -56,6 +59,14 @@ func (x Index) Current(ctx context.Context) (corpus.Pointer, string, error) {
 	if fault.Is(err, fault.NotFound) {
 		return corpus.Pointer{}, "", nil
 	}
+	if err == nil && (pointer.Manifest == "" || pointer.Generation == "" || pointer.Epoch < 0) {
+		err = fault.SegmentDamage.At("read", x.CurrentKey()).Because("it names no generation")
+	}
+	if fault.Is(err, fault.SegmentDamage) {
+		err = fault.SegmentDamage.At("read", x.Store.Location(x.CurrentKey())).
+			Because(err).
+			Advise("write it again from what was published last: unweaver restore --index " + x.Name)
+	}
 	return pointer, in.ETag, err
 }
 
@@ -68,11 +79,11 @@ func (x Index) Manifest(ctx context.Context, sha string) (*corpus.Manifest, erro
 	if s := sha256.Sum256(raw); hex.EncodeToString(s[:]) != sha {
 		return nil, fault.SegmentDamage.At("read manifest", x.Store.Location(x.SegmentKey(sha))).
 			Because("content differs from its name").
-			Advise("publish another generation")
+			Advise(x.Rebuild())
 	}
 	manifest := new(corpus.Manifest)
 	if err := json.Unmarshal(raw, manifest); err != nil {
-		return nil, fault.SegmentDamage.At("read manifest", sha).Because(err).Advise("publish another generation")
+		return nil, fault.SegmentDamage.At("read manifest", sha).Because(err).Advise(x.Rebuild())
 	}
 	if manifest.Format > corpus.ManifestFormat {
 		return nil, fault.SegmentDamage.At("read manifest", manifest.Generation).
@@ -80,6 +91,45 @@ func (x Index) Manifest(ctx context.Context, sha string) (*corpus.Manifest, erro
 			Advise("update this program")
 	}
 	return manifest, nil
+}
+
+// Rebuild advises to make everything of the index again.
+func (x Index) Rebuild() string {
+	return "make it again from what was paid for: unweaver index --rebuild --index " + x.Name
+}
+
+// Intact tells whether the bytes under a content's name are that content. An absent object is not. alive is called as
+// bytes come in; nil is allowed.
+func (x Index) Intact(ctx context.Context, sha string, alive func()) (bool, error) {
+	body, _, err := x.Store.Get(ctx, x.SegmentKey(sha), blob.All)
+	if fault.Is(err, fault.NotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	sum := sha256.New()
+	_, err = io.Copy(sum, &told{body, alive})
+	if cerr := body.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil && fault.As(err) == nil && ctx.Err() == nil {
+		err = fault.StoreDown.At("read", x.Store.Location(x.SegmentKey(sha))).Because(err)
+	}
+	return err == nil && hex.EncodeToString(sum.Sum(nil)) == sha, err
+}
+
+// told is a reader that tells that bytes come in.
+type told struct {
+	io.Reader
+	alive func()
+}
+
+func (t *told) Read(raw []byte) (int, error) {
+	if t.alive != nil {
+		t.alive()
+	}
+	return t.Reader.Read(raw)
 }
 
 // GenerationRef reads generations/<gen>/manifest.json.
@@ -151,11 +201,22 @@ func DeleteAll(ctx context.Context, store blob.Store, keys []string) error {
 	return nil
 }
 
-// Spec reads a stored configuration.
+// Spec reads a stored configuration and checks it.
 func (x Index) Spec(ctx context.Context, d corpus.Digest) (corpus.Spec, error) {
-	var s corpus.Spec
-	_, err := blob.ReadJSON(ctx, x.Store, x.SpecKey(d), &s)
-	return s, err
+	var spec corpus.Spec
+	raw, _, err := blob.Read(ctx, x.Store, x.SpecKey(d))
+	if err != nil {
+		return spec, err
+	}
+	if sha256.Sum256(raw) != d {
+		return spec, fault.SegmentDamage.At("read configuration", x.Store.Location(x.SpecKey(d))).
+			Because("content differs from its name").
+			Advise(x.Rebuild())
+	}
+	if err := json.Unmarshal(raw, &spec); err != nil {
+		return spec, fault.SegmentDamage.At("read configuration", x.Store.Location(x.SpecKey(d))).Because(err)
+	}
+	return spec, nil
 }
 
 // PutSpec stores a configuration under its digest.
@@ -165,7 +226,14 @@ func (x Index) PutSpec(ctx context.Context, s corpus.Spec) (corpus.Digest, error
 		return corpus.Digest{}, fault.Internal.At("encode spec", s.Index).Because(err)
 	}
 	d := corpus.Digest(sha256.Sum256(raw))
-	return d, putOnce(ctx, x.Store, x.SpecKey(d), bytes.NewReader(raw), int64(len(raw)))
+	_, err = blob.Write(ctx, x.Store, x.SpecKey(d), raw, blob.Cond{Absent: true})
+	if !fault.Is(err, fault.Precondition) {
+		return d, err
+	}
+	if _, err = x.Spec(ctx, d); fault.Is(err, fault.SegmentDamage) { // it was damaged, and is mended here
+		_, err = blob.Write(ctx, x.Store, x.SpecKey(d), raw, blob.Cond{})
+	}
+	return d, err
 }
 
 // StoreID is the random identity of an artifact store: made once, with If-None-Match.
@@ -235,7 +303,13 @@ func (t *File) PutSegment(ctx context.Context, index Index) (seg corpus.Segment,
 	key := index.SegmentKey(sha)
 	there, err := index.Store.Stat(ctx, key)
 	if err == nil && there.Size == t.n {
-		return seg, false, nil
+		intact := true
+		if index.Doubt {
+			intact, err = index.Intact(ctx, sha, nil)
+		}
+		if intact || err != nil {
+			return seg, false, err
+		}
 	}
 	if err == nil { // bytes of another length are not this content: it was damaged, and is mended here
 		return seg, true, t.Put(ctx, index.Store, key)

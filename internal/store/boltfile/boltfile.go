@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -18,18 +19,33 @@ import (
 )
 
 // Open opens or makes a file with the buckets in it: a transaction that has returned is durable, and so is the file's
-// name. A damaged file is an error, not a panic.
-func Open(path string, buckets ...[]byte) (*bbolt.DB, error) {
-	db, err := open(path)
+// name. A damaged file is fault.SegmentDamage, no panic; one that only running builds need is set aside under the name
+// that Aside gives, which is told, and begun anew.
+func Open(path string, replaceable bool, buckets ...[]byte) (*bbolt.DB, error) {
+	db, err := open(path, buckets)
+	if !replaceable || !fault.Is(err, fault.SegmentDamage) {
+		return db, err
+	}
+	if renamed := os.Rename(path, Aside(path)); renamed != nil {
+		return nil, errors.Join(err, Wrap("set aside", path, renamed))
+	}
+	slog.Warn("a file that only running builds need is damaged: it is set aside and begun anew",
+		"path", path, "aside", Aside(path), "error", err.Error())
+	return open(path, buckets)
+}
+
+// Aside is the name that a damaged file is set aside under.
+func Aside(path string) string { return path + ".damaged" }
+
+func open(path string, buckets [][]byte) (*bbolt.DB, error) {
+	db, err := openChecked(path)
 	if errors.Is(err, bberrors.ErrTimeout) {
 		return nil, fault.DataDirInUse.At("open", path).
 			Because("another process holds it").
 			Advise("stop that process, or use another --data-dir")
 	}
 	if err != nil {
-		return nil, fault.SegmentDamage.At("open", path).
-			Because(err).
-			Advise("restore the file, or remove it and run: unweaver restore")
+		return nil, damaged(path, err)
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
 		for _, bucket := range buckets {
@@ -45,9 +61,9 @@ func Open(path string, buckets ...[]byte) (*bbolt.DB, error) {
 	return db, nil
 }
 
-// open opens a file whose pages hang together. What check does not see, bbolt may still stumble over.
-func open(path string) (db *bbolt.DB, err error) {
-	if err := check(path); err != nil {
+// openChecked opens a file whose pages hang together. What Check does not see, bbolt may still stumble over.
+func openChecked(path string) (db *bbolt.DB, err error) {
+	if err := Check(path); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -81,6 +97,12 @@ func create(path string, options *bbolt.Options) error {
 		return err
 	}
 	return durable.SyncFolder(filepath.Dir(path))
+}
+
+func damaged(path string, cause error) error {
+	return fault.SegmentDamage.At("open", path).
+		Because(cause).
+		Advise("move the file away, start again, and run for every index: unweaver restore --index NAME")
 }
 
 // Wrap makes a fault of a failure on the file.

@@ -21,7 +21,7 @@ func TestAFileIsMadeWithItsBucketsAndOpenedAgain(t *testing.T) {
 		for i, name := range buckets {
 			raw[i] = []byte(name)
 		}
-		db, err := boltfile.Open(path, raw...)
+		db, err := boltfile.Open(path, false, raw...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func TestFailuresNameTheFileAndTheWayOut(t *testing.T) {
 }
 
 func TestAFolderInTheWayIsAnError(t *testing.T) {
-	if _, err := boltfile.Open(t.TempDir()); err == nil {
+	if _, err := boltfile.Open(t.TempDir(), false); err == nil {
 		t.Error("a folder was opened")
 	}
 }

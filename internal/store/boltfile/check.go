@@ -6,158 +6,185 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-// The layout of a bbolt file: pages with a header of 16 bytes (id, flags, count, overflow), two of them with a meta
-// record, the others leaves and branches of trees.
+// bbolt keeps no checksum of its pages and trusts what they say. Where that is wrong it panics, on opening too and in
+// goroutines of its own, which ends the process. So a file is looked through before bbolt gets it: that its tree is
+// one, with every page, element and key within its bounds. Values are not looked at; bbolt only hands them out.
+//
+// The format is that of bbolt's version 2: a page has a header of 16 bytes (id, flags, count of elements, overflow),
+// then elements of 16 bytes, whose keys and values lie at an offset from the element.
 const (
-	pageHeader  = 16
+	boltMagic   = 0xED0CDAED
+	boltVersion = 2
+	headSize    = 16
 	elementSize = 16
-	metaSize    = 64
-	metaMagic   = 0xED0CDAED
-
-	branchPage = 1
-	leafPage   = 2
-
-	bucketEntry = 1 // flag of a leaf element whose value is the root of a tree
+	metaSize    = 64 // with its checksum, the last 8 bytes
+	branchPage  = 0x01
+	leafPage    = 0x02
+	bucketLeaf  = 0x01
+	bucketSize  = 16 // root page and sequence, before an inline page
 )
 
-// check walks the pages that a file's newest meta record reaches. bbolt takes what a page says of itself for granted: a
-// torn page makes it read outside of the file or panic where nobody can recover.
-func check(path string) error {
+// Check tells whether the file at path is whole enough to be opened. A file that is absent or empty is; so is one that
+// another process holds, since it changes while it is looked at.
+func Check(path string) (err error) {
 	file, err := os.Open(path)
-	if err != nil {
-		return nil //nolint:nilerr // there is none yet, or bbolt says why it cannot be opened
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
 	}
-	defer func() { _ = file.Close() }()
-	if unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil {
-		return nil // another has it open and may be writing: bbolt will say so
-	}
-	st, err := file.Stat()
-	if err != nil || st.Size() == 0 || !st.Mode().IsRegular() {
-		return err
-	}
-	walk := walker{file: file, size: st.Size(), seen: map[uint64]bool{}}
-	root, err := walk.meta()
 	if err != nil {
 		return err
 	}
-	return walk.page(root, nil, nil)
+	defer func() { err = errors.Join(err, file.Close()) }()
+	info, err := file.Stat()
+	if err != nil || info.Size() == 0 || !info.Mode().IsRegular() {
+		return err
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil //nolint:nilerr // held by another process: opening it says so
+	}
+	data, err := unix.Mmap(int(file.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unix.Munmap(data)) }()
+	return check(data)
 }
 
-type walker struct {
-	file  io.ReaderAt
-	size  int64 // of the file
-	psize int64
-	pages uint64 // pages in use, by the meta record
+// tree is a file that is being looked through.
+type tree struct {
+	data  []byte
+	page  uint64 // bytes
+	high  uint64 // pages in use
 	seen  map[uint64]bool
+	depth int
 }
 
-// meta finds the newest meta record and gives its root page.
-func (w *walker) meta() (root uint64, err error) {
-	var newest uint64
-	found := false
-	places := []int64{0} // the second lies one page on, and only the records know how long a page is
-	for size := int64(1 << 10); size <= 1<<16; size *= 2 {
-		places = append(places, size)
+func check(data []byte) error {
+	walk, root, err := newestMeta(data)
+	if err != nil {
+		return err
 	}
-	for _, at := range places {
-		raw := make([]byte, pageHeader+metaSize)
-		if _, err := w.file.ReadAt(raw, at); err != nil {
-			continue
+	return walk.visit(root, bounds{})
+}
+
+// newestMeta finds the meta page that bbolt would start from.
+func newestMeta(data []byte) (*tree, uint64, error) {
+	var found *tree
+	var root, newest uint64
+	place := uint64(os.Getpagesize()) // of the second, where the first does not tell
+	for number := range uint64(2) {
+		at := number * place
+		if at+headSize+metaSize > uint64(len(data)) {
+			break
 		}
-		meta := raw[pageHeader:]
+		meta := data[at+headSize : at+headSize+metaSize]
 		sum := fnv.New64a()
-		_, _ = sum.Write(meta[:56])
-		if binary.LittleEndian.Uint32(meta) != metaMagic || binary.LittleEndian.Uint64(meta[56:]) != sum.Sum64() {
+		_, _ = sum.Write(meta[:metaSize-8]) // never fails
+		if binary.LittleEndian.Uint32(meta) != boltMagic || binary.LittleEndian.Uint32(meta[4:]) != boltVersion ||
+			binary.LittleEndian.Uint64(meta[metaSize-8:]) != sum.Sum64() {
 			continue
 		}
-		psize := int64(binary.LittleEndian.Uint32(meta[8:]))
-		if psize < 1<<10 || at != 0 && at != psize {
-			continue
+		txid := binary.LittleEndian.Uint64(meta[48:])
+		if found == nil || txid > newest {
+			found = &tree{
+				data: data, page: uint64(binary.LittleEndian.Uint32(meta[8:])),
+				high: binary.LittleEndian.Uint64(meta[40:]), seen: map[uint64]bool{0: true, 1: true},
+			}
+			place = found.page
+			root, newest = binary.LittleEndian.Uint64(meta[16:]), txid
 		}
-		if txid := binary.LittleEndian.Uint64(meta[48:]); !found || txid > newest {
-			found, newest = true, txid
-			root = binary.LittleEndian.Uint64(meta[16:])
-			w.psize, w.pages = psize, binary.LittleEndian.Uint64(meta[40:])
-		}
 	}
-	if !found {
-		return 0, errors.New("it has no valid meta page")
+	switch {
+	case found == nil:
+		return nil, 0, errors.New("neither of its first two pages is a valid meta page")
+	case found.page < 512 || found.page > 1<<20 || found.high > uint64(len(data))/found.page:
+		return nil, 0, fmt.Errorf("it is cut: %d bytes for %d pages of %d", len(data), found.high, found.page)
 	}
-	if w.pages > uint64(w.size/w.psize) {
-		return 0, fmt.Errorf("it has %d pages and is cut to %d bytes", w.pages, w.size)
-	}
-	return root, nil
+	return found, root, nil
 }
 
-// page checks a page and what hangs on it: its keys lie from low to below high, where those are not nil.
-func (w *walker) page(id uint64, low, high []byte) error {
-	if id < 2 || id >= w.pages {
-		return fmt.Errorf("page %d is outside of it", id)
+// deepest is far more than a tree of any size has levels.
+const deepest = 64
+
+// bounds are what the branches above a page say of its keys: from low on, below high. Nil is no bound.
+type bounds struct{ low, high []byte }
+
+func (b bounds) hold(key []byte) bool {
+	return (b.low == nil || bytes.Compare(b.low, key) <= 0) && (b.high == nil || bytes.Compare(key, b.high) < 0)
+}
+
+// visit looks through a page and all below it.
+func (t *tree) visit(id uint64, within bounds) error {
+	if id < 2 || id >= t.high {
+		return fmt.Errorf("page %d is outside of the file's %d", id, t.high)
 	}
-	if w.seen[id] {
-		return fmt.Errorf("page %d is reached twice", id)
+	head := t.data[id*t.page:]
+	overflow := uint64(binary.LittleEndian.Uint32(head[12:]))
+	if binary.LittleEndian.Uint64(head) != id || overflow >= t.high-id {
+		return fmt.Errorf("page %d has the header of another", id)
 	}
-	w.seen[id] = true
-	header := make([]byte, pageHeader)
-	if _, err := w.file.ReadAt(header, int64(id)*w.psize); err != nil {
-		return err
+	for page := id; page <= id+overflow; page++ {
+		if t.seen[page] {
+			return fmt.Errorf("page %d is in two places", page)
+		}
+		t.seen[page] = true
 	}
-	if self := binary.LittleEndian.Uint64(header); self != id {
-		return fmt.Errorf("page %d says that it is %d", id, self)
+	if t.depth++; t.depth > deepest {
+		return errors.New("its tree has no end")
 	}
-	length := 1 + uint64(binary.LittleEndian.Uint32(header[12:]))
-	if id+length > w.pages {
-		return fmt.Errorf("page %d reaches outside of it", id)
-	}
-	raw := make([]byte, int64(length)*w.psize)
-	if _, err := w.file.ReadAt(raw, int64(id)*w.psize); err != nil {
-		return err
-	}
-	if err := w.elements(raw, low, high); err != nil {
+	defer func() { t.depth-- }()
+	if err := t.elements(head[:(overflow+1)*t.page], within); err != nil {
 		return fmt.Errorf("page %d: %w", id, err)
 	}
 	return nil
 }
 
-// elements checks the elements of a page, which may also lie inside a leaf.
-func (w *walker) elements(raw, low, high []byte) error {
-	flags, count := binary.LittleEndian.Uint16(raw[8:]), int(binary.LittleEndian.Uint16(raw[10:]))
+// elements looks through the elements of a page.
+func (t *tree) elements(page []byte, within bounds) error {
+	flags, count := binary.LittleEndian.Uint16(page[8:]), int(binary.LittleEndian.Uint16(page[10:]))
 	if flags != branchPage && flags != leafPage {
-		return fmt.Errorf("it is no leaf and no branch (%#x)", flags)
+		return fmt.Errorf("it is neither branch nor leaf: %#x", flags)
 	}
 	if flags == branchPage && count == 0 {
-		return errors.New("it is a branch without children")
+		return errors.New("a branch without children")
 	}
-	if pageHeader+count*elementSize > len(raw) {
-		return errors.New("it has more elements than room")
+	if headSize+count*elementSize > len(page) {
+		return fmt.Errorf("%d elements do not fit it", count)
 	}
-	all := make([]element, count)
-	for i := range all {
-		var err error
-		if all[i], err = elementAt(raw, flags, pageHeader+i*elementSize); err != nil {
-			return fmt.Errorf("element %d: %w", i, err)
+	keys, values := make([][]byte, count), make([][]byte, count)
+	for i := range count {
+		element := page[headSize+i*elementSize:]
+		at, keySize := uint64(binary.LittleEndian.Uint32(element)), uint64(binary.LittleEndian.Uint32(element[4:]))
+		valueSize := uint64(0)
+		if flags == leafPage {
+			at, keySize = keySize, uint64(binary.LittleEndian.Uint32(element[8:]))
+			valueSize = uint64(binary.LittleEndian.Uint32(element[12:]))
 		}
-		key := all[i].key
-		if low != nil && bytes.Compare(key, low) < 0 || high != nil && bytes.Compare(key, high) >= 0 ||
-			i > 0 && bytes.Compare(key, all[i-1].key) <= 0 {
-			return fmt.Errorf("the key of element %d is out of order", i)
+		if at+keySize+valueSize > uint64(len(element)) {
+			return fmt.Errorf("element %d reaches beyond it", i)
+		}
+		keys[i], values[i] = element[at:at+keySize], element[at+keySize:at+keySize+valueSize]
+		if !within.hold(keys[i]) || (i > 0 && bytes.Compare(keys[i-1], keys[i]) >= 0) {
+			return fmt.Errorf("its keys are out of order at %d", i)
 		}
 	}
-	for i, e := range all {
+	for i := range count {
+		element := page[headSize+i*elementSize:]
 		var err error
 		switch {
-		case flags == branchPage && i+1 < count:
-			err = w.page(e.child, e.key, all[i+1].key)
 		case flags == branchPage:
-			err = w.page(e.child, e.key, high)
-		case e.flags&bucketEntry != 0:
-			err = w.bucket(e.value)
+			below := bounds{keys[i], within.high}
+			if i+1 < count {
+				below.high = keys[i+1]
+			}
+			err = t.visit(binary.LittleEndian.Uint64(element[8:]), below)
+		case binary.LittleEndian.Uint32(element)&bucketLeaf != 0:
+			err = t.bucket(values[i])
 		}
 		if err != nil {
 			return err
@@ -166,42 +193,16 @@ func (w *walker) elements(raw, low, high []byte) error {
 	return nil
 }
 
-// element of a branch has a child, of a leaf flags and a value.
-type element struct {
-	key, value []byte
-	flags      uint32
-	child      uint64
-}
-
-func elementAt(raw []byte, flags uint16, at int) (element, error) {
-	word := func(n int) uint64 { return uint64(binary.LittleEndian.Uint32(raw[at+4*n:])) }
-	if flags == branchPage {
-		key := uint64(at) + word(0)
-		end := key + word(1)
-		if end > uint64(len(raw)) {
-			return element{}, errors.New("its key is outside of the page")
-		}
-		return element{key: raw[key:end], child: binary.LittleEndian.Uint64(raw[at+8:])}, nil
-	}
-	key := uint64(at) + word(1)
-	value := key + word(2)
-	end := value + word(3)
-	if end > uint64(len(raw)) {
-		return element{}, errors.New("it is outside of the page")
-	}
-	return element{key: raw[key:value], value: raw[value:end], flags: uint32(word(0))}, nil
-}
-
-// bucket checks the tree of a bucket: its root page, or the page inside its value.
-func (w *walker) bucket(value []byte) error {
-	if len(value) < 16 {
-		return errors.New("a bucket has no header")
+// bucket looks through a bucket, which lies in pages of its own or, where it is small, within its value.
+func (t *tree) bucket(value []byte) error {
+	if len(value) < bucketSize {
+		return errors.New("a bucket is cut")
 	}
 	if root := binary.LittleEndian.Uint64(value); root != 0 {
-		return w.page(root, nil, nil)
+		return t.visit(root, bounds{})
 	}
-	if len(value) < 16+pageHeader {
-		return errors.New("a bucket has no page")
+	if inline := value[bucketSize:]; len(inline) >= headSize && binary.LittleEndian.Uint16(inline[8:]) == leafPage {
+		return t.elements(inline, bounds{})
 	}
-	return w.elements(value[16:], nil, nil)
+	return errors.New("a bucket has no page")
 }

@@ -19,11 +19,11 @@ const page = 4096
 
 var bucket = []byte("b")
 
-// filled is a file with leaves, branches and a value that is longer than a page.
-func filled(t *testing.T) []byte {
+// filledFile is a file with leaves, branches and a value that is longer than a page.
+func filledFile(t *testing.T) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "f")
-	db, err := boltfile.Open(path, bucket, []byte("empty"))
+	db, err := boltfile.Open(path, false, bucket, []byte("empty"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func opens(t *testing.T, path string, raw []byte) (int, error) {
 	if err := os.WriteFile(path, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	db, err := boltfile.Open(path, bucket)
+	db, err := boltfile.Open(path, false, bucket)
 	if err != nil {
 		return 0, err
 	}
@@ -75,7 +75,7 @@ func opens(t *testing.T, path string, raw []byte) (int, error) {
 // A disk that lost pages, or swapped them, must not end the process: bbolt alone panics on these in a goroutine of its
 // own, or reads outside of the file.
 func TestATornFileIsAnErrorThatNamesItNotAPanic(t *testing.T) {
-	whole := filled(t)
+	whole := filledFile(t)
 	path := filepath.Join(t.TempDir(), "torn")
 	if n, err := opens(t, path, whole); n != 400 || err != nil {
 		t.Fatalf("the whole file has %d values, %v", n, err)
@@ -129,7 +129,7 @@ func TestAFileThatWasNotFinishedIsMadeAnew(t *testing.T) {
 	if err := os.WriteFile(path+".new", []byte("half of a page"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	db, err := boltfile.Open(path, bucket)
+	db, err := boltfile.Open(path, false, bucket)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,8 @@ type Runs interface {
 type Readers interface {
 	Lease(ctx context.Context, index, generation, reader string, ttl time.Duration) error
 	Leased(ctx context.Context, index string) (map[string]bool, error) // generations with a live lease
-	// Mirror records the pointer of an index; the higher epoch wins.
+	// Mirror records the pointer of an index: the last write wins, also where its epoch is lower, as after a backup
+	// was put back. It is a hint: who reads another pointer than the one it knows asks the artifacts.
 	Mirror(ctx context.Context, index string, epoch int64, pointer []byte) error
 	Mirrored(ctx context.Context, index string) ([]byte, error)
 }

@@ -1,18 +1,16 @@
 // Package bolt is the embedded coordination adapter: one bbolt file for the state of runs, synced at every transaction,
-// as what a run has spent and that it was paused must outlast a loss of power. It is made anew where it is damaged.
-// Claims and limits live in memory, as the process is their only owner.
+// as what a run has spent and that it was paused must outlast a loss of power. It is set aside and begun anew where it
+// is damaged. Claims and limits live in memory, as the process is their only owner.
 package bolt
 
 import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"os"
 	"time"
 
 	bbolt "go.etcd.io/bbolt"
 
-	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/boltfile"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
@@ -43,13 +41,8 @@ var _ coordination.Store = (*Store)(nil)
 
 // Open opens or makes the file at path.
 func Open(path string) (*Store, error) {
-	db, err := boltfile.Open(path, buckets...)
-	if err != nil && !fault.Is(err, fault.DataDirInUse) {
-		// A damaged file costs what running builds know of themselves, nothing else.
-		if removed := os.Remove(path); removed == nil {
-			db, err = boltfile.Open(path, buckets...)
-		}
-	}
+	// A damaged file costs what running builds know of themselves, nothing else.
+	db, err := boltfile.Open(path, true, buckets...)
 	if err != nil {
 		return nil, err
 	}
@@ -86,11 +79,7 @@ func (s *Store) Leased(_ context.Context, index string) (map[string]bool, error)
 // Mirror implements coordination.Readers.
 func (s *Store) Mirror(_ context.Context, index string, epoch int64, pointer []byte) error {
 	return boltfile.Wrap("write", s.path, s.db.Update(func(tx *bbolt.Tx) error {
-		bucket := tx.Bucket(mirrorBucket)
-		if old := bucket.Get([]byte(index)); len(old) >= 8 && int64(binary.BigEndian.Uint64(old)) > epoch {
-			return nil
-		}
-		return bucket.Put([]byte(index), append(binary.BigEndian.AppendUint64(nil, uint64(epoch)), pointer...))
+		return tx.Bucket(mirrorBucket).Put([]byte(index), append(binary.BigEndian.AppendUint64(nil, uint64(epoch)), pointer...))
 	}))
 }
 

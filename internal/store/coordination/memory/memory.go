@@ -16,7 +16,7 @@ type Store struct {
 	mu      sync.Mutex
 	runs    map[string]*run
 	leases  map[lease]time.Time // when they end
-	mirrors map[string]mirror
+	mirrors map[string][]byte
 }
 
 type run struct {
@@ -26,17 +26,12 @@ type run struct {
 
 type lease struct{ index, generation, reader string }
 
-type mirror struct {
-	epoch   int64
-	pointer []byte
-}
-
 var _ coordination.Store = (*Store)(nil)
 
 // New makes an empty store.
 func New() *Store {
 	return &Store{
-		Claims: NewClaims(), runs: map[string]*run{}, leases: map[lease]time.Time{}, mirrors: map[string]mirror{},
+		Claims: NewClaims(), runs: map[string]*run{}, leases: map[lease]time.Time{}, mirrors: map[string][]byte{},
 	}
 }
 
@@ -172,12 +167,10 @@ func (s *Store) Leased(_ context.Context, index string) (map[string]bool, error)
 }
 
 // Mirror implements coordination.Readers.
-func (s *Store) Mirror(_ context.Context, index string, epoch int64, pointer []byte) error {
+func (s *Store) Mirror(_ context.Context, index string, _ int64, pointer []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if old, ok := s.mirrors[index]; !ok || old.epoch <= epoch {
-		s.mirrors[index] = mirror{epoch, held(pointer)}
-	}
+	s.mirrors[index] = held(pointer)
 	return nil
 }
 
@@ -185,5 +178,5 @@ func (s *Store) Mirror(_ context.Context, index string, epoch int64, pointer []b
 func (s *Store) Mirrored(_ context.Context, index string) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return bytes.Clone(s.mirrors[index].pointer), nil
+	return bytes.Clone(s.mirrors[index]), nil
 }

@@ -83,7 +83,7 @@ func (s *Store) Leased(ctx context.Context, index string) (map[string]bool, erro
 // Mirror implements coordination.Readers.
 func (s *Store) Mirror(ctx context.Context, index string, epoch int64, pointer []byte) error {
 	return s.conn.Again(ctx, "mirror in", func(ctx context.Context) error {
-		return mirrorScript.Run(ctx, s.conn.Client, []string{s.conn.Key("mirror", index)}, epoch, pointer).Err()
+		return s.conn.Client.HSet(ctx, s.conn.Key("mirror", index), "epoch", epoch, "pointer", pointer).Err()
 	})
 }
 

@@ -54,9 +54,3 @@ return 1`)
 var leasedScript = redis.NewScript(`
 local t = redis.call('TIME')
 return redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. (t[1] * 1000 + math.floor(t[2] / 1000)), '+inf')`)
-
-var mirrorScript = redis.NewScript(`
-local e = redis.call('HGET', KEYS[1], 'epoch')
-if e and tonumber(e) > tonumber(ARGV[1]) then return 0 end
-redis.call('HSET', KEYS[1], 'epoch', ARGV[1], 'pointer', ARGV[2])
-return 1`)

@@ -30,7 +30,7 @@ var _ records.Store = (*Store)(nil)
 
 // Open opens or makes the store at path.
 func Open(path string) (*Store, error) {
-	db, err := boltfile.Open(path, recordsBucket, metaBucket)
+	db, err := boltfile.Open(path, false, recordsBucket, metaBucket)
 	if err != nil {
 		return nil, err
 	}

@@ -52,22 +52,6 @@ func TestDamageAnywhereButInTheExactRowsIsSeenAtOpen(t *testing.T) {
 	}
 }
 
-func TestADamagedDescriptionOfACollectionIsNamed(t *testing.T) {
-	for _, raw := range []string{"", "{", `{"dim":0}`, `{"dim":-4}`} {
-		dir := t.TempDir()
-		store, _ := filled(t, dir, 5)
-		if err := store.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "c", "meta.json"), []byte(raw), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := open(t, dir).Count(t.Context(), "c"); !fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("%q: %v", raw, err)
-		}
-	}
-}
-
 // What a crash left half written has another name, and is no part.
 func TestWhatACrashLeftIsNoPart(t *testing.T) {
 	dir := t.TempDir()

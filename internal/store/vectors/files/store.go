@@ -106,11 +106,7 @@ func (s *Store) Create(ctx context.Context, name string, dim int) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return wrap("make", dir, err)
 	}
-	raw, err := json.Marshal(meta{dim})
-	if err != nil {
-		return err
-	}
-	if err := writeFile(filepath.Join(dir, "meta.json"), raw); err != nil {
+	if err := writeMeta(dir, meta{dim}); err != nil {
 		return err
 	}
 	return wrap("write", dir, durable.SyncFolder(s.root))
@@ -133,16 +129,43 @@ func (s *Store) get(name string) (*collection, error) {
 	if err != nil {
 		return nil, wrap("open", dir, err)
 	}
-	var m meta
-	if err := json.Unmarshal(raw, &m); err != nil || m.Dim <= 0 {
-		return nil, broken(dir, "meta.json is damaged")
+	var known meta
+	if err := json.Unmarshal(raw, &known); err != nil || known.Dim <= 0 {
+		if known, err = mendMeta(dir); err != nil {
+			return nil, err
+		}
 	}
-	c := &collection{dir: dir, dim: m.Dim}
+	c := &collection{dir: dir, dim: known.Dim}
 	if err := c.scan(); err != nil {
 		return nil, errors.Join(err, c.close())
 	}
 	s.open[name] = c
 	return c, nil
+}
+
+// mendMeta writes a meta.json that is damaged again: every part tells the dimension. Without a part the collection
+// holds nothing, and Create makes it.
+func mendMeta(dir string) (meta, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*"+partEnd))
+	if err != nil || len(paths) == 0 {
+		return meta{}, fault.NotFound.At("open collection", filepath.Base(dir)).
+			Because("its meta.json is damaged, and it holds no part").
+			Advise("rebuild it with: unweaver restore")
+	}
+	first, err := openPart(paths[0])
+	if err != nil {
+		return meta{}, err
+	}
+	mended := meta{first.dim}
+	return mended, errors.Join(writeMeta(dir, mended), first.close())
+}
+
+func writeMeta(dir string, m meta) error {
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(dir, "meta.json"), raw)
 }
 
 func (c *collection) scan() error {

@@ -1,0 +1,103 @@
+package api_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/query-api/api"
+)
+
+func (f *fixture) mirror(built retrievetest.Built, epoch int64) {
+	f.t.Helper()
+	manifest := built.Manifest
+	raw, err := json.Marshal(corpus.Pointer{
+		Generation: manifest.Generation, Manifest: built.SHA, Seq: manifest.Seq, Epoch: epoch,
+	})
+	if err == nil {
+		err = f.stores.Readers.Mirror(f.t.Context(), "sample", epoch, raw)
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+var fram = map[string]any{"query": "Fram"}
+
+func TestABackupThatIsPutBackIsServedAlthoughTheMirrorIsAhead(t *testing.T) {
+	f := serve(t, nil)
+	next := f.publishNext(4)
+	f.mirror(next, 4)
+	eventually(t, "the new generation is served", func() bool { return f.ask(fram)["generation"] == "g2" })
+	retrievetest.Publish(t, f.built, 1)
+	eventually(t, "what current.json names is served", func() bool { return f.ask(fram)["generation"] == "g1" })
+	next = f.publishNext(2) // a night after: its epoch is below what the mirror had once
+	f.mirror(next, 2)
+	eventually(t, "the next night is served", func() bool {
+		out := f.ask(fram)
+		return out["generation"] == "g2" && out["release"] == float64(2)
+	})
+}
+
+func TestAReplicaThatStartsDoesNotBelieveAMirrorThatIsAhead(t *testing.T) {
+	f := serve(t, func(f *fixture, _ *api.Config) {
+		gone := f.built
+		gone.SHA = corpus.Sum("a manifest that no backup holds").String()
+		f.mirror(gone, 9)
+	})
+	if out := f.ask(fram); out["generation"] != "g1" || out["release"] != float64(1) {
+		t.Errorf("%v of release %v", out["generation"], out["release"])
+	}
+}
+
+func TestAnIndexThatIsRemovedAndBuiltAnewIsServed(t *testing.T) {
+	f := serve(t, nil)
+	next := f.publishNext(7)
+	f.mirror(next, 7)
+	eventually(t, "it is served", func() bool { return f.ask(fram)["generation"] == "g2" })
+	key := f.built.Index.CurrentKey()
+	if err := f.stores.Blobs.Delete(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is gone", func() bool {
+		status, _, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", fram)
+		return status == http.StatusNotFound
+	})
+	retrievetest.Publish(t, f.built, 1)
+	f.mirror(f.built, 1)
+	if out := f.ask(fram); out["generation"] != "g1" {
+		t.Errorf("built anew, and yet %v", out["generation"])
+	}
+}
+
+// A mirror that nobody renews any more must not cost every query a request.
+func TestAMirrorThatStaysBehindCostsNoRequests(t *testing.T) {
+	f := serve(t, nil)
+	f.mirror(f.built, 1)
+	f.publishNext(2)
+	eventually(t, "the new generation is served", func() bool { return f.ask(fram)["generation"] == "g2" })
+	before, begin := f.store.reads("current.json"), time.Now()
+	for range 50 {
+		f.ask(fram)
+	}
+	beats := int(time.Since(begin)/(500*time.Millisecond)) + 2 // what the watcher reads meanwhile
+	if n := f.store.reads("current.json") - before; n > beats {
+		t.Errorf("50 queries read the pointer %d times, the watcher may have %d times", n, beats)
+	}
+}
+
+func TestADamagedPointerLeavesWhatIsServed(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(fram)
+	if _, err := blob.Write(t.Context(), f.stores.Blobs, f.built.Index.CurrentKey(), []byte("{"), blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second) // the watcher meets it
+	if out := f.ask(fram); out["generation"] != "g1" {
+		t.Errorf("%v", out["generation"])
+	}
+}
