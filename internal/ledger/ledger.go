@@ -59,6 +59,7 @@ type Ledger struct {
 	claims coordination.Claims
 	owner  string
 	packs  packs
+	texts  *textIndex
 }
 
 // claimTTL covers one model call with its retries; a worker that dies gives its claims back this late.
@@ -73,6 +74,7 @@ func New(store blob.Store, claims coordination.Claims) *Ledger {
 		claims: claims,
 		owner:  hex.EncodeToString(raw),
 		packs:  packs{byTask: map[string]*taskPacks{}},
+		texts:  newTextIndex(),
 	}
 }
 

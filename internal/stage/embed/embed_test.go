@@ -122,10 +122,10 @@ func TestEveryNewClassIsEmbeddedOnceWithItsFinalText(t *testing.T) {
 			t.Errorf("a request of %d texts", len(request))
 		}
 	}
-	t.Run("a second run asks for the same requests, which the ledger answers", func(t *testing.T) {
+	t.Run("a second run finds every text in the ledger", func(t *testing.T) {
 		res, err := embedstage.Run(t.Context(), b.in(embedder, part))
 		stagetest.Ok(t, err)
-		if res.Progress.Hits.Embed != int64(requests) || len(embedder.Requests()) != requests ||
+		if res.Progress.Hits.Embed != 500 || len(embedder.Requests()) != requests ||
 			res.Progress.Done != 500 {
 			t.Errorf("%+v after %d requests, then %d", res.Progress, requests, len(embedder.Requests()))
 		}
@@ -220,7 +220,10 @@ func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 	if _, err = embedstage.Run(t.Context(), b.in(quota, part)); !fault.Is(err, fault.ModelQuota) {
 		t.Fatalf("got %v", err)
 	}
-	paid := int64(len(quota.Requests()))
+	paid := int64(0)
+	for _, request := range quota.Requests() {
+		paid += int64(len(request))
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	stuck := &stagetest.Embedder{Dim: 4, Before: func([]string) error { <-ctx.Done(); return ctx.Err() }}
