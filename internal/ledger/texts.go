@@ -29,6 +29,8 @@ const (
 	keptAnswers = 1024
 	// sealTexts is how many texts a process stores before it writes them into the index.
 	sealTexts = 32_768
+	// lookNow is how old a look at what other processes stored may be where nothing is paid for yet.
+	lookNow = time.Minute
 	// keptBytes bounds the vectors that a process remembers: neighbours often share an answer.
 	keptBytes = 32 << 20
 )
@@ -151,7 +153,7 @@ func (x *textIndex) resolve(texts []corpus.Digest, objects []corpus.Digest, left
 // FindTexts gives, for each text, the key of the object that holds its vector; zero where nothing does. It costs about
 // one request for each answer that the texts lie in.
 func (l *Ledger) FindTexts(ctx context.Context, texts []corpus.Digest) ([]corpus.Digest, error) {
-	if err := l.adoptAnswers(ctx); err != nil {
+	if _, err := l.lookForStored(ctx, time.Now().Add(-lookNow)); err != nil {
 		return nil, err
 	}
 	objects := make([]corpus.Digest, len(texts))

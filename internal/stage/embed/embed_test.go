@@ -191,7 +191,8 @@ func TestWhatTheParentHasIsNotEmbeddedAgain(t *testing.T) {
 		embedder := &stagetest.Embedder{Dim: 4}
 		in := b.in(embedder, part)
 		in.Env.Parent, in.Env.Collections.Classes = parent, c.collection
-		in.Source.Ledger = ledger.New(newBench(t).art.Store, b.claims)
+		other := newBench(t)
+		in.Source.Ledger = ledger.New(other.art.Store, other.claims)
 		res, err := embedstage.Run(t.Context(), in)
 		stagetest.Ok(t, err)
 		if res.Texts != int64(c.want) || len(texts(embedder.Requests())) != c.want {
