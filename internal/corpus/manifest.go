@@ -93,6 +93,9 @@ type Made struct {
 // Since gives a reason for every version that is not the parent's: "chunker chunk/1 → chunk/2". A parent of before
 // versions were recorded gives one for each.
 func (m Made) Since(parent Made) []string {
+	if parent.ClassText == "" && m.ClassText != "" {
+		parent.ClassText = "text/1" // of all releases that did not record it
+	}
 	var reasons []string
 	for _, version := range []struct{ what, was, now string }{
 		{"parser", parent.Parser, m.Parser},
