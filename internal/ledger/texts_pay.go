@@ -336,6 +336,14 @@ func (l *Ledger) writeIndex(ctx context.Context, answers []*answer) error {
 	if err := rows.Scratch(ctx, l.store, key); err != nil {
 		return err
 	}
+	l.packs.task(Texts).mended(key)
 	_, err = blob.Write(ctx, l.store, key+sweptMark, nil, blob.Cond{})
 	return err
+}
+
+// mended takes a pack in again that was set aside: it was written anew.
+func (t *taskPacks) mended(key string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.aside, key)
 }
