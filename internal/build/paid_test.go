@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/embed"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -18,6 +19,8 @@ import (
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
 )
 
@@ -214,5 +217,29 @@ func TestEveryEmbeddedTextOfAGenerationIsListed(t *testing.T) {
 		if missing > 0 || len(listed) == 0 {
 			t.Errorf("parity %v: %d of %d texts are not listed", parity, missing, len(sold.texts))
 		}
+	}
+}
+
+func TestAnEstimateCountsOnlyTextsThatNobodyPaidFor(t *testing.T) {
+	s := newSite(t, long(40))
+	paying(s)
+	estimated := func() corpus.Range {
+		report, err := build.Estimate(t.Context(), build.Estimating{
+			Artifacts: s.Artifacts, Corpora: s.Corpora, StoreID: s.StoreID, Settings: s.spec,
+			Models: func(spec corpus.Spec) (model.Set, error) { return s.Models(spec, nil) },
+			Folder: func(path string) (blob.Store, error) { return dir.Open(path) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return report.Estimate.Embed
+	}
+	if first := estimated(); first.Low < 1 {
+		t.Errorf("a first build: %+v", first)
+	}
+	s.night(t)
+	s.spec.Index = "second"
+	if second := estimated(); second.Low != 0 {
+		t.Errorf("a second index: %+v", second)
 	}
 }
