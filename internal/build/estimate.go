@@ -87,6 +87,7 @@ type estimating struct {
 	parent *corpus.Manifest
 	models model.Set
 	fresh  estimate.New
+	chunks *chunkVectors // nil: what is paid for is not known
 }
 
 func (e *estimating) look(ctx context.Context, report *corpus.Report) error {
@@ -159,6 +160,9 @@ func (e *estimating) count(ctx context.Context, units int, report *corpus.Report
 	if err != nil {
 		return err
 	}
+	if e.chunks, err = e.newChunkVectors(ctx); err != nil {
+		return err
+	}
 	var extracting extract.Estimate
 	for unit := range units {
 		chunked, err := chunkFile(unit).Read(ctx, e.Scratch)
@@ -181,6 +185,9 @@ func (e *estimating) count(ctx context.Context, units int, report *corpus.Report
 		extracting.Prompt += found.Prompt
 		extracting.Completion += found.Completion
 		if err := e.compare(ctx, unit, int(chunked.Counts.Chunks), known); err != nil {
+			return err
+		}
+		if err := e.chunks.add(ctx, e.Run, unit, chunked, known); err != nil {
 			return err
 		}
 	}
@@ -247,6 +254,7 @@ func (e *estimating) fill(ctx context.Context, report *corpus.Report, extracting
 		Paid: e.models.Chunks.Info().Paid, Parent: vectors, New: e.fresh,
 		MaxInputTokens: e.Settings.Embedding.MaxInputTokens, Parts: 1,
 	}
+	embedding.Missing = e.chunks.missing()
 	chunks := estimate.EmbedChunks(embedding)
 	embedding.Paid = e.models.Classes.Info().Paid
 	classes := estimate.EmbedClasses(embedding)

@@ -40,6 +40,9 @@ func (r *Run) fixed(ctx context.Context) (Plan, error) {
 	return fixed, err
 }
 
+// parityChunks is the template of chunks that are embedded without their title.
+const parityChunks = "text/1"
+
 // fingerprints of the embedders. A dimension that is not configured is the parent's, else it is asked for with one
 // call.
 func (r *Run) fingerprints(
@@ -51,7 +54,7 @@ func (r *Run) fingerprints(
 	}
 	classTemplate, chunkTemplate := embed.ClassTemplate, embed.ChunkTemplate
 	if r.Settings.Parity {
-		classTemplate, chunkTemplate = embed.ParityTemplate, "text/1"
+		classTemplate, chunkTemplate = embed.ParityTemplate, parityChunks
 	}
 	if class, err = fingerprint(ctx, models.Classes, classTemplate, old.class); err != nil {
 		return class, chunk, err

@@ -6,11 +6,18 @@ import (
 	"github.com/unweaver/unweaver/internal/lang/names"
 	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
+	"github.com/unweaver/unweaver/internal/stage/reduce"
 )
 
 // MadeBy names the rules of this program that a generation of a configuration is made by. A generation made by others
 // is built again, with the difference as the reason.
-func MadeBy(corpus.Spec) corpus.Made { return madeBy }
+func MadeBy(spec corpus.Spec) corpus.Made {
+	made := madeBy
+	if made.ClassText == "" {
+		made.ClassText = reduce.Recipe(spec.Parity)
+	}
+	return made
+}
 
 var madeBy = corpus.Made{
 	Parser: document.ParserVersion, Chunker: chunk.ChunkerVersion, Names: names.Version, Analyser: text.Analyser,

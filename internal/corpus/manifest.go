@@ -96,22 +96,27 @@ type Manifest struct {
 }
 
 // Made names the rules of the program that made a generation: a change of any of them is a reason to build again.
-// Documents and chunks depend on Parser and Chunker, classes on Names, postings on Analyser.
+// Documents and chunks depend on Parser and Chunker, classes on Names and ClassText, postings on Analyser.
 type Made struct {
-	Parser   string `json:"parser"`
-	Chunker  string `json:"chunker"`
-	Names    string `json:"names"`
-	Analyser string `json:"analyser"` // rules of words
+	Parser    string `json:"parser"`
+	Chunker   string `json:"chunker"`
+	Names     string `json:"names"`
+	ClassText string `json:"class_text"` // from descriptions
+	Analyser  string `json:"analyser"`   // rules of words
 }
 
 // Since gives a reason for every version that is not the parent's: "chunker chunk/1 → chunk/2". A parent of before
 // versions were recorded gives one for each.
 func (m Made) Since(parent Made) []string {
+	if parent.ClassText == "" && m.ClassText != "" {
+		parent.ClassText = "text/1" // of all releases that did not record it
+	}
 	var reasons []string
 	for _, version := range []struct{ what, was, now string }{
 		{"parser", parent.Parser, m.Parser},
 		{"chunker", parent.Chunker, m.Chunker},
 		{"names", parent.Names, m.Names},
+		{"class text", parent.ClassText, m.ClassText},
 		{"analyser", parent.Analyser, m.Analyser},
 	} {
 		if version.was == version.now {

@@ -1,14 +1,11 @@
-// Package embed gives the vectors of texts through the ledger: what was paid for is one object a request, named by
-// the digests of its texts. Requests are cut by content, so that a retry, and a later run over much the same texts,
-// asks for the same objects.
+// Package embed gives the vectors of texts through the ledger, which has them text by text: whoever asks for a text that
+// was paid for, in whatever company, gets it for nothing. What is missing is asked for in requests of many texts.
 package embed
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"iter"
-	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -123,51 +120,85 @@ func Batches(src iter.Seq2[Item, error]) iter.Seq2[[]Item, error] {
 	}
 }
 
-// Source embeds batches. What it pays for is counted where the model is called, not here.
+// Source gives vectors through the ledger. What it pays for is counted where the model is called, not here.
 type Source struct {
 	Embedder model.Embedder
 	Ledger   *ledger.Ledger
 }
 
-// Vectors gives the vectors of a batch, in its order. Of the progress it fills in ledger hits alone: one where the
-// ledger had the batch and nothing was asked of the model.
-func (s Source) Vectors(ctx context.Context, items []Item) ([][]float32, corpus.Progress, error) {
-	progress := corpus.Progress{Stage: "embed"}
+// Missing gives those of the items whose vectors would have to be paid for.
+func (s Source) Missing(ctx context.Context, items []Item) ([]Item, error) {
+	if !s.Embedder.Info().Paid {
+		return nil, nil
+	}
+	objects, err := s.Ledger.FindTexts(ctx, digestsOf(items))
+	if err != nil {
+		return nil, err
+	}
+	var missing []Item
+	for i, object := range objects {
+		if object.IsZero() {
+			missing = append(missing, items[i])
+		}
+	}
+	return missing, nil
+}
+
+// Pay has the ledger hold the vectors of items. It asks the model for those that nobody has asked for, in one request
+// where the model takes them.
+func (s Source) Pay(ctx context.Context, items []Item) error {
+	return s.Ledger.PayTexts(ctx, digestsOf(items), func(ctx context.Context, places []int) error {
+		wanted := make([]Item, len(places))
+		for n, i := range places {
+			wanted[n] = items[i]
+		}
+		return s.store(ctx, wanted)
+	})
+}
+
+// rereads bounds how often what the ledger names turns out to be gone: another process may expire, or mend, it.
+const rereads = 3
+
+// Vectors gives the vectors of items, in their order, and pays for those that the ledger does not have.
+func (s Source) Vectors(ctx context.Context, items []Item) ([][]float32, error) {
 	if !s.Embedder.Info().Paid {
 		vectors, _, err := s.Embedder.Embed(ctx, textsOf(items))
-		return vectors, progress, err
+		return vectors, err
 	}
-	vectors, paid, err := s.stored(ctx, items)
-	if err == nil && !paid {
-		progress.Hits.Embed = 1
-	}
-	return vectors, progress, err
-}
-
-// stored gives the vectors of items through the ledger and tells whether they had to be asked for.
-func (s Source) stored(ctx context.Context, items []Item) ([][]float32, bool, error) {
-	entry, paid, err := s.Ledger.Do(ctx, ledger.Embed, Key(items), 0, func(ctx context.Context) (ledger.Result, error) {
-		vectors, err := s.ask(ctx, items)
+	digests := digestsOf(items)
+	for range rereads {
+		objects, err := s.Ledger.FindTexts(ctx, digests)
 		if err != nil {
-			return ledger.Result{}, err
+			return nil, err
 		}
-		return ledger.Result{Value: encode(items, vectors)}, nil
-	})
-	if err != nil {
-		return nil, false, err
+		vectors, err := s.Ledger.ReadVectors(ctx, digests, objects)
+		if err != nil {
+			return nil, err
+		}
+		var lost []Item
+		for i, vector := range vectors {
+			if vector == nil {
+				lost = append(lost, items[i])
+			}
+		}
+		if len(lost) == 0 {
+			return vectors, nil
+		}
+		if err := s.Pay(ctx, lost); err != nil {
+			return nil, err
+		}
 	}
-	vectors, err := decode(entry.Value, items)
-	return vectors, paid, err
+	return nil, fault.SegmentDamage.At("read embeddings", fmt.Sprintf("of %d texts", len(items))).
+		Because("what the ledger was given is not there").
+		Advise("see whether something deletes objects under ledger/embed")
 }
 
-// Key is the ledger key of a request.
-func Key(items []Item) corpus.Digest {
-	names := make([]string, 1, len(items)+1)
-	names[0] = "embed/1"
-	for _, it := range items {
-		names = append(names, it.Digest.String())
+func digestsOf(items []Item) []corpus.Digest {
+	digests := make([]corpus.Digest, len(items))
+	for i, it := range items {
+		digests[i] = it.Digest
 	}
-	return corpus.Sum(names...)
+	return digests
 }
 
 func textsOf(items []Item) []string {
@@ -178,27 +209,32 @@ func textsOf(items []Item) []string {
 	return texts
 }
 
-// ask asks the model. A request that the model rejects is halved until the text at fault is alone; that one is cut.
-// Each half is a request with a ledger entry of its own, so that what one half cost is not lost when the other fails.
-func (s Source) ask(ctx context.Context, items []Item) ([][]float32, error) {
+// store asks the model and stores what it answers. A request that the model rejects is halved until the text at fault
+// is alone; that one is cut. What one half cost is stored before the other is asked for.
+func (s Source) store(ctx context.Context, items []Item) error {
 	vectors, err := s.request(ctx, textsOf(items))
+	if err == nil {
+		return s.Ledger.PutVectors(ctx, digestsOf(items), vectors)
+	}
 	if !splits(err) {
-		return vectors, err
+		return err
 	}
 	if half := len(items) / 2; half > 0 {
-		first, _, err := s.stored(ctx, items[:half])
-		if err != nil {
-			return nil, err
+		if err := s.store(ctx, items[:half]); err != nil {
+			return err
 		}
-		second, _, err := s.stored(ctx, items[half:])
-		return append(first, second...), err
+		return s.store(ctx, items[half:])
 	}
 	if short := Fit(items[0].Text, rejectedTokens); len(short) < len(items[0].Text) {
-		if vectors, err = s.request(ctx, []string{short}); !splits(err) {
-			return vectors, err
+		vectors, err = s.request(ctx, []string{short})
+		if err == nil {
+			return s.Ledger.PutVectors(ctx, digestsOf(items), vectors)
+		}
+		if !splits(err) {
+			return err
 		}
 	}
-	return nil, fault.CodeOf(err).
+	return fault.CodeOf(err).
 		At("embed", items[0].Key).
 		Because(err).
 		Advise("exclude the document that holds this text, or use another embedding model")
@@ -219,48 +255,4 @@ func (s Source) request(ctx context.Context, texts []string) (vectors [][]float3
 		return err
 	})
 	return vectors, err
-}
-
-// encode is the object of a request: u32 count, u32 dimension, digests, float32 rows, little endian.
-func encode(items []Item, vectors [][]float32) []byte {
-	dim := len(vectors[0])
-	out := make([]byte, 0, 8+len(items)*(32+4*dim))
-	out = binary.LittleEndian.AppendUint32(out, uint32(len(items)))
-	out = binary.LittleEndian.AppendUint32(out, uint32(dim))
-	for _, it := range items {
-		out = append(out, it.Digest[:]...)
-	}
-	for _, vector := range vectors {
-		for _, x := range vector {
-			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(x))
-		}
-	}
-	return out
-}
-
-func decode(raw []byte, items []Item) ([][]float32, error) {
-	bad := fault.SegmentDamage.At("read embeddings", fmt.Sprintf("of %d texts", len(items))).
-		Because("the ledger object does not fit its texts").
-		Advise("delete it under ledger/embed/loose")
-	if len(raw) < 8 {
-		return nil, bad
-	}
-	n, dim := int(binary.LittleEndian.Uint32(raw)), int(binary.LittleEndian.Uint32(raw[4:]))
-	if n != len(items) || len(raw) != 8+n*(32+4*dim) {
-		return nil, bad
-	}
-	vectors := make([][]float32, n)
-	flat := make([]float32, n*dim)
-	at := 8 + 32*n
-	for i := range items {
-		if corpus.Digest(raw[8+32*i:8+32*i+32]) != items[i].Digest {
-			return nil, bad
-		}
-		vectors[i] = flat[i*dim : (i+1)*dim]
-		for j := range dim {
-			vectors[i][j] = math.Float32frombits(binary.LittleEndian.Uint32(raw[at:]))
-			at += 4
-		}
-	}
-	return vectors, nil
 }

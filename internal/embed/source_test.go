@@ -2,11 +2,14 @@ package embed_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/embed"
@@ -14,7 +17,15 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/store/artifact/artifacttest"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination/bolt"
+	"github.com/unweaver/unweaver/internal/store/coordination/memory"
+)
+
+// The object of the texts "a", "bb" and "ccc", as the first release wrote it.
+const (
+	goldenName   = "01fdb04bfd52e703831f9120bdc853cb1d37681943d4cec3178952686dfbb071"
+	goldenObject = "b0c84532ee8df3520415c5c8be76e7e85bc96737b4c01a8640f31a856cddb743"
 )
 
 // embedder answers with the length of each text; refuse says which requests it does not take.
@@ -73,27 +84,89 @@ func lengths(t *testing.T, vectors [][]float32, want ...int) {
 	}
 }
 
-func TestABatchIsPaidOnceAndThenComesFromTheLedger(t *testing.T) {
+func TestATextIsPaidOnceInWhateverCompanyItComes(t *testing.T) {
 	e := &embedder{paid: true}
-	src, _ := source(t, e)
-	for round, hits := range []int64{0, 1, 1} {
-		vectors, progress, err := src.Vectors(t.Context(), batch("a", "bb", "ccc"))
-		if err != nil || progress.Hits.Embed != hits {
-			t.Fatalf("round %d: %d hits, %v", round, progress.Hits.Embed, err)
+	src, store := source(t, e)
+	for _, c := range []struct {
+		texts []string
+		paid  string // texts of the request that is made; empty: none
+		want  []int
+	}{
+		{[]string{"a", "bb", "ccc"}, "a bb ccc", []int{1, 2, 3}},
+		{[]string{"a", "bb", "ccc"}, "", []int{1, 2, 3}},
+		{[]string{"ccc", "a"}, "", []int{3, 1}},
+		{[]string{"dddd", "bb", "dddd", "eeeee"}, "dddd eeeee", []int{4, 2, 4, 5}},
+		{[]string{"eeeee", "ccc", "dddd"}, "", []int{5, 3, 4}},
+	} {
+		for _, process := range []string{"the same process", "another"} {
+			vectors, err := src.Vectors(t.Context(), batch(c.texts...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			lengths(t, vectors, c.want...)
+			asked := ""
+			for _, request := range e.asked {
+				asked += strings.Join(request, " ")
+			}
+			if asked != c.paid {
+				t.Errorf("%v: %s asked for %q, want %q", c.texts, process, asked, c.paid)
+			}
+			e.asked, c.paid = nil, ""
+			src.Ledger = ledger.New(store, memory.NewClaims())
 		}
-		lengths(t, vectors, 1, 2, 3)
-	}
-	if len(e.asked) != 1 {
-		t.Errorf("asked %d times", len(e.asked))
 	}
 }
 
-func TestAnUnpaidEmbedderWritesNoLedgerAndCountsNoHit(t *testing.T) {
+func TestWhatIsMissingIsToldWithoutAsking(t *testing.T) {
+	e := &embedder{paid: true}
+	src, _ := source(t, e)
+	if err := src.Pay(t.Context(), batch("a", "bb")); err != nil {
+		t.Fatal(err)
+	}
+	missing, err := src.Missing(t.Context(), batch("a", "ccc", "bb", "dddd"))
+	if err != nil || len(missing) != 2 || missing[0].Text != "ccc" || missing[1].Text != "dddd" || len(e.asked) != 1 {
+		t.Errorf("%+v, %v, %d requests", missing, err, len(e.asked))
+	}
+}
+
+// What a release without an index of texts paid for lies in objects that only their requests name.
+func TestWhatAnEarlierReleasePaidForIsFound(t *testing.T) {
+	e := &embedder{paid: true}
+	src, store := source(t, e)
+	if err := src.Pay(t.Context(), batch("a", "bb", "ccc")); err != nil {
+		t.Fatal(err)
+	}
+	objects := store.Keys("ledger/embed/loose/")
+	raw, _, err := blob.Read(t.Context(), store, objects[0])
+	if err != nil || len(objects) != 1 {
+		t.Fatal(objects, err)
+	}
+	sum := sha256.Sum256(raw)
+	if hex.EncodeToString(sum[:]) != goldenObject || !strings.HasSuffix(objects[0], goldenName) {
+		t.Errorf("the object of a request changed: %s, %x", objects[0], sum)
+	}
+	earlier := artifacttest.New()
+	if _, err := blob.Write(t.Context(), earlier, objects[0], raw, blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	e.asked = nil
+	src.Ledger = ledger.New(earlier, memory.NewClaims())
+	vectors, err := src.Vectors(t.Context(), batch("ccc", "bb"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lengths(t, vectors, 3, 2)
+	if len(e.asked) != 0 {
+		t.Errorf("asked again for %v", e.asked)
+	}
+}
+
+func TestAnUnpaidEmbedderWritesNoLedger(t *testing.T) {
 	e := &embedder{}
 	src, store := source(t, e)
 	for range 2 {
-		if _, progress, err := src.Vectors(t.Context(), batch("a")); err != nil || progress.Hits.Embed != 0 {
-			t.Fatal(progress, err)
+		if _, err := src.Vectors(t.Context(), batch("a")); err != nil {
+			t.Fatal(err)
 		}
 	}
 	if keys := store.Keys(""); len(keys) != 0 {
@@ -101,12 +174,17 @@ func TestAnUnpaidEmbedderWritesNoLedgerAndCountsNoHit(t *testing.T) {
 	}
 }
 
-func TestAFailedRequestIsNoHit(t *testing.T) {
+func TestAFailedRequestStoresNothing(t *testing.T) {
 	e := &embedder{paid: true, refuse: func([]string) error { return fault.ModelAuth.At("embed", "m") }}
 	src, store := source(t, e)
-	_, progress, err := src.Vectors(t.Context(), batch("a"))
-	if !fault.Is(err, fault.ModelAuth) || progress.Hits.Embed != 0 || len(store.Keys("")) != 0 {
-		t.Errorf("%v, %d hits, stored %v", err, progress.Hits.Embed, store.Keys(""))
+	_, err := src.Vectors(t.Context(), batch("a"))
+	if !fault.Is(err, fault.ModelAuth) || len(store.Keys("ledger/embed/loose")) != 0 {
+		t.Errorf("%v, stored %v", err, store.Keys(""))
+	}
+	e.refuse = nil // its claim was given back: nothing waits until it runs out
+	begun := time.Now()
+	if err := src.Pay(t.Context(), batch("a")); err != nil || time.Since(begun) > 5*time.Second {
+		t.Errorf("%v after %v", err, time.Since(begun))
 	}
 }
 
@@ -122,14 +200,14 @@ func TestARejectedRequestIsHalvedUntilTheTextAtFaultIsAloneAndCut(t *testing.T) 
 		return nil
 	}}
 	src, _ := source(t, e)
-	vectors, _, err := src.Vectors(t.Context(), batch("a", "bb", bad, "dddd", "eeeee"))
+	vectors, err := src.Vectors(t.Context(), batch("a", "bb", bad, "dddd", "eeeee"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	cut := embed.Fit(bad, 256)
 	lengths(t, vectors, 1, 2, len(cut), 4, 5)
 	asked := len(e.asked)
-	if vectors, _, err = src.Vectors(t.Context(), batch("a", "bb", bad, "dddd", "eeeee")); err != nil {
+	if vectors, err = src.Vectors(t.Context(), batch("a", "bb", bad, "dddd", "eeeee")); err != nil {
 		t.Fatal(err)
 	}
 	lengths(t, vectors, 1, 2, len(cut), 4, 5)
@@ -153,13 +231,13 @@ func TestAPaidHalfIsNotPaidAgainWhenTheOtherFails(t *testing.T) {
 	}
 	src, _ := source(t, e)
 	items := batch("a", "bb", "ccc", "dddd")
-	if _, _, err := src.Vectors(t.Context(), items); !fault.Is(err, fault.ModelQuota) {
+	if _, err := src.Vectors(t.Context(), items); !fault.Is(err, fault.ModelQuota) {
 		t.Fatal(err)
 	}
 	down, e.asked = false, nil
-	vectors, progress, err := src.Vectors(t.Context(), items)
-	if err != nil || progress.Hits.Embed != 0 {
-		t.Fatal(progress, err)
+	vectors, err := src.Vectors(t.Context(), items)
+	if err != nil {
+		t.Fatal(err)
 	}
 	lengths(t, vectors, 1, 2, 3, 4)
 	for _, texts := range e.asked {
@@ -172,36 +250,50 @@ func TestAPaidHalfIsNotPaidAgainWhenTheOtherFails(t *testing.T) {
 func TestATextThatIsRejectedEvenCutIsNamed(t *testing.T) {
 	e := &embedder{paid: true, refuse: func([]string) error { return fault.ModelRejected.At("embed", "m") }}
 	src, _ := source(t, e)
-	_, _, err := src.Vectors(t.Context(), batch("a"))
+	_, err := src.Vectors(t.Context(), batch("a"))
 	if !fault.Is(err, fault.ModelRejected) || fault.As(err).Object != "row 0" || fault.As(err).Hint == "" {
 		t.Errorf("%v", err)
 	}
 }
 
-func TestADamagedLedgerObjectIsNeverTakenForVectors(t *testing.T) {
+func TestADamagedLedgerObjectIsNeverTakenForVectorsAndIsMended(t *testing.T) {
 	for _, c := range []struct {
 		situation string
 		edit      func([]byte) []byte
 	}{
 		{"cut", func(raw []byte) []byte { return raw[:len(raw)-1] }},
+		{"cut in its texts", func(raw []byte) []byte { return raw[:20] }},
 		{"empty", func([]byte) []byte { return nil }},
 		{"of other texts", func(raw []byte) []byte { raw[10] ^= 1; return raw }},
 		{"of another dimension", func(raw []byte) []byte { raw[4]++; return raw }},
 		{"of another count", func(raw []byte) []byte { raw[0]++; return raw }},
 	} {
-		e := &embedder{paid: true}
-		src, store := source(t, e)
-		items := batch("a", "bb")
-		if _, _, err := src.Vectors(t.Context(), items); err != nil {
-			t.Fatal(err)
-		}
-		keys := store.Keys("ledger/embed/loose/")
-		if len(keys) != 1 || !strings.HasSuffix(keys[0], embed.Key(items).String()) {
-			t.Fatalf("stored %v", keys)
-		}
-		store.Change(keys[0], c.edit)
-		if _, _, err := src.Vectors(t.Context(), items); !fault.Is(err, fault.SegmentDamage) {
-			t.Errorf("%s: %v", c.situation, err)
+		for _, sealed := range []bool{false, true} {
+			e := &embedder{paid: true}
+			src, store := source(t, e)
+			items := batch("a", "bb")
+			if err := src.Pay(t.Context(), items); err != nil {
+				t.Fatal(err)
+			}
+			if sealed {
+				if err := src.Ledger.SealTexts(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			store.Change(store.Keys("ledger/embed/loose/")[0], c.edit)
+			for round, want := range []int{2, 2} { // requests so far: it is paid for once more, and then is there
+				src.Ledger = ledger.New(store, memory.NewClaims())
+				told := 0
+				src.Ledger.OnDamage = func(string, error) { told++ }
+				vectors, err := src.Vectors(t.Context(), items)
+				if err != nil {
+					t.Fatalf("%s: %v", c.situation, err)
+				}
+				lengths(t, vectors, 1, 2)
+				if len(e.asked) != want || (told > 0) != (round == 0) {
+					t.Errorf("%s, sealed %v, round %d: %d requests, told %d times", c.situation, sealed, round, len(e.asked), told)
+				}
+			}
 		}
 	}
 }

@@ -12,8 +12,11 @@ const (
 	bloomProbes = 7
 )
 
-func bloomMake(keys []corpus.Digest) []byte {
-	raw := make([]byte, (len(keys)*bloomBits+7)/8+1)
+func bloomMake(keys []corpus.Digest) []byte { return bloomOf(keys, bloomBits) }
+
+// bloomOf makes a filter of so many bits to a key; it is read by its length.
+func bloomOf(keys []corpus.Digest, bits int) []byte {
+	raw := make([]byte, (len(keys)*bits+7)/8+1)
 	for _, key := range keys {
 		for probe := range bloomProbes {
 			i := bloomAt(key, probe, len(raw))

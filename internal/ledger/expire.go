@@ -233,6 +233,9 @@ type Kept struct {
 func (l *Ledger) Upkeep(
 	ctx context.Context, task string, listed iter.Seq2[corpus.Digest, error], now time.Time,
 ) (kept Kept, err error) {
+	if task == Embed {
+		return l.upkeepTexts(ctx, listed, now)
+	}
 	name, owner := "ledger-upkeep:"+task, l.owner+"-"+newCall()
 	got, err := l.claims.Claim(ctx, name, owner, claimTTL)
 	if err != nil || !got {

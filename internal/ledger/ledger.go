@@ -64,6 +64,7 @@ type Ledger struct {
 	owner  string
 	packs  packs
 	held   holding
+	texts  *textIndex
 }
 
 // claimTTL covers one model call with its retries; a worker that dies gives its claims back this late.
@@ -78,6 +79,7 @@ func New(store blob.Store, claims coordination.Claims) *Ledger {
 		claims: claims,
 		owner:  hex.EncodeToString(raw),
 		packs:  packs{byTask: map[string]*taskPacks{}},
+		texts:  newTextIndex(),
 	}
 }
 

@@ -51,8 +51,8 @@ func (p Part) Chunks(ctx context.Context, env items.Env, scratch string) iter.Se
 	return env.Chunks(ctx, p.Shard, refs)
 }
 
-// NewTexts streams the texts of the part whose vectors the parent does not have, in the order of classes or chunks:
-// embed and load must cut them into the same requests.
+// NewTexts streams the texts of the part whose vectors the parent does not have, in the order of classes or chunks, so
+// that what embed paid for together is read together by load.
 func (p Part) NewTexts(ctx context.Context, env items.Env, scratch string) iter.Seq2[embed.Item, error] {
 	switch p.Kind {
 	case Classes:

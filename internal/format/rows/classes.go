@@ -66,7 +66,7 @@ const MaxRecordChunks = 10_000
 // Reduced is a class before its text is final, keyed by the 16 bytes of its id.
 type Reduced struct {
 	Name         string
-	Descriptions []string // sampled, in chunk order
+	Descriptions []string // sampled, in the order of the class's text
 	Members      corpus.Digest
 	Text         corpus.Digest
 	Mentions     int64

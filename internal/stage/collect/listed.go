@@ -12,7 +12,8 @@ import (
 
 // Listed gives the ledger keys of a task that generations of these indexes list, some of them more than once. Every
 // generation that is there counts, also one that is marked as collected. Anything that cannot be read is an error: a
-// key that is left out would be dropped. Embeddings are listed by nothing: their vectors are in segments.
+// key that is left out would be dropped. Of embeddings the keys are the digests of texts: the row of a class has its
+// own, those of chunks are made from the chunks again.
 func Listed(ctx context.Context, indexes []artifact.Index, task string) iter.Seq2[corpus.Digest, error] {
 	return func(yield func(corpus.Digest, error) bool) {
 		for _, index := range indexes {
@@ -38,28 +39,49 @@ func Listed(ctx context.Context, indexes []artifact.Index, task string) iter.Seq
 					}
 				}
 			}
+			if task != ledger.Embed {
+				continue
+			}
+			for key, err := range embeddedChunks(ctx, index) {
+				if !yield(key, err) || err != nil {
+					return
+				}
+			}
 		}
 	}
 }
 
-// listingSegments are the segments of an index whose rows list keys of a task, each once.
-func listingSegments(ctx context.Context, index artifact.Index, task string) ([]string, error) {
+// listing gives the manifests of an index that count.
+func listing(ctx context.Context, index artifact.Index) ([]*corpus.Manifest, error) {
 	refs, err := index.Named(ctx)
 	if err != nil {
 		return nil, err
 	}
-	seen := map[string]bool{}
-	var out []string
+	var out []*corpus.Manifest
 	for _, ref := range refs {
 		manifest, err := index.Manifest(ctx, ref.Manifest)
 		if err != nil {
 			return nil, err
 		}
+		out = append(out, manifest)
+	}
+	return out, nil
+}
+
+// listingSegments are the segments of an index whose rows list keys of a task, each once.
+func listingSegments(ctx context.Context, index artifact.Index, task string) ([]string, error) {
+	manifests, err := listing(ctx, index)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	var out []string
+	for _, manifest := range manifests {
 		var segments []corpus.Segment
 		switch task {
 		case ledger.Extract:
 			segments = manifest.Segments.Extract
-		case ledger.Shorten:
+		case ledger.Shorten, ledger.Embed:
 			segments = manifest.Segments.Classes
 		}
 		for _, segment := range segments {
@@ -78,5 +100,8 @@ func rowKeys(value []byte, task string) ([]corpus.Digest, error) {
 		return []corpus.Digest{extract.Key}, err
 	}
 	class, err := rows.DecodeClass(value)
+	if task == ledger.Embed {
+		return []corpus.Digest{class.Vector}, err
+	}
 	return class.Keys, err
 }

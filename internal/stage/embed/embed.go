@@ -5,6 +5,7 @@ package embed
 
 import (
 	"context"
+	"iter"
 	"sync"
 
 	"github.com/unweaver/unweaver/internal/build/items"
@@ -14,7 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
-// In is what one activity works on. OnProgress is told of texts done and ledger entries that answered; nil is allowed.
+// In is what one activity works on. OnProgress is told of texts done and of those that the ledger had; nil is allowed.
 type In struct {
 	Env        items.Env
 	Scratch    string
@@ -29,37 +30,99 @@ type Result struct {
 	Progress corpus.Progress `json:"progress"`
 }
 
-// width bounds the requests of one activity in flight.
-const width = 8
+const (
+	width     = 8    // requests of one activity in flight
+	lookWidth = 4    // look-ups of one activity in flight
+	lookTexts = 1024 // texts of a look-up: neighbours are found together
+)
 
-// Run embeds the new texts of a part. Result.Progress counts texts done and ledger entries that answered, also when it
+// Run embeds the new texts of a part. Result.Progress counts texts done and those that the ledger had, also when it
 // fails.
 func Run(ctx context.Context, in In) (Result, error) {
-	res := Result{Progress: corpus.Progress{Stage: "embed"}}
+	e := &embedder{In: in}
+	e.res.Progress.Stage = "embed"
 	if !in.Source.Embedder.Info().Paid {
-		return res, nil
+		return e.res, nil
 	}
-	var mu sync.Mutex
-	request := func(ctx context.Context, texts []embed.Item) (int, error) {
-		_, answered, err := in.Source.Vectors(ctx, texts)
-		mu.Lock()
-		defer mu.Unlock()
-		if err != nil {
-			return 0, err
-		}
-		res.Progress.Hits.Embed += answered.Hits.Embed
-		res.Progress.Done += int64(len(texts))
-		stage.Tell(in.OnProgress, res.Progress)
-		return len(texts), nil
-	}
-	texts := in.Part.NewTexts(ctx, in.Env, in.Scratch)
 	var failed error // returned behind the loop, which waits for the requests in flight
-	for done, err := range par.Ordered(ctx, width, embed.Batches(texts), request) {
+	for _, err := range par.Ordered(ctx, width, embed.Batches(e.missing(ctx)), e.pay) {
 		if err != nil {
 			failed = err
 			break
 		}
-		res.Texts += int64(done)
 	}
-	return res, failed
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.res.Texts = e.res.Progress.Done
+	return e.res, failed
+}
+
+type embedder struct {
+	In
+	mu  sync.Mutex
+	res Result
+}
+
+// count counts texts that have their vector, and tells.
+func (e *embedder) count(texts, had int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.res.Progress.Done += int64(texts)
+	e.res.Progress.Hits.Embed += int64(had)
+	stage.Tell(e.OnProgress, e.res.Progress)
+}
+
+func (e *embedder) pay(ctx context.Context, texts []embed.Item) (struct{}, error) {
+	err := e.Source.Pay(ctx, texts)
+	if err == nil {
+		e.count(len(texts), 0)
+	}
+	return struct{}{}, err
+}
+
+// missing streams the texts of the part that the ledger does not have.
+func (e *embedder) missing(ctx context.Context) iter.Seq2[embed.Item, error] {
+	look := func(ctx context.Context, texts []embed.Item) ([]embed.Item, error) {
+		missing, err := e.Source.Missing(ctx, texts)
+		if err == nil {
+			e.count(len(texts)-len(missing), len(texts)-len(missing))
+		}
+		return missing, err
+	}
+	return func(yield func(embed.Item, error) bool) {
+		texts := windows(e.Part.NewTexts(ctx, e.Env, e.Scratch))
+		for missing, err := range par.Ordered(ctx, lookWidth, texts, look) {
+			if err != nil {
+				yield(embed.Item{}, err)
+				return
+			}
+			for _, text := range missing {
+				if !yield(text, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// windows cuts texts into what is looked up at once.
+func windows(source iter.Seq2[embed.Item, error]) iter.Seq2[[]embed.Item, error] {
+	return func(yield func([]embed.Item, error) bool) {
+		var window []embed.Item
+		for text, err := range source {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if window = append(window, text); len(window) == lookTexts {
+				if !yield(window, nil) {
+					return
+				}
+				window = nil
+			}
+		}
+		if len(window) > 0 {
+			yield(window, nil)
+		}
+	}
 }

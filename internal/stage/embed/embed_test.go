@@ -122,10 +122,10 @@ func TestEveryNewClassIsEmbeddedOnceWithItsFinalText(t *testing.T) {
 			t.Errorf("a request of %d texts", len(request))
 		}
 	}
-	t.Run("a second run asks for the same requests, which the ledger answers", func(t *testing.T) {
+	t.Run("a second run finds every text in the ledger", func(t *testing.T) {
 		res, err := embedstage.Run(t.Context(), b.in(embedder, part))
 		stagetest.Ok(t, err)
-		if res.Progress.Hits.Embed != int64(requests) || len(embedder.Requests()) != requests ||
+		if res.Progress.Hits.Embed != 500 || len(embedder.Requests()) != requests ||
 			res.Progress.Done != 500 {
 			t.Errorf("%+v after %d requests, then %d", res.Progress, requests, len(embedder.Requests()))
 		}
@@ -191,7 +191,8 @@ func TestWhatTheParentHasIsNotEmbeddedAgain(t *testing.T) {
 		embedder := &stagetest.Embedder{Dim: 4}
 		in := b.in(embedder, part)
 		in.Env.Parent, in.Env.Collections.Classes = parent, c.collection
-		in.Source.Ledger = ledger.New(newBench(t).art.Store, b.claims)
+		other := newBench(t)
+		in.Source.Ledger = ledger.New(other.art.Store, other.claims)
 		res, err := embedstage.Run(t.Context(), in)
 		stagetest.Ok(t, err)
 		if res.Texts != int64(c.want) || len(texts(embedder.Requests())) != c.want {
@@ -220,7 +221,10 @@ func TestAHitIsCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 	if _, err = embedstage.Run(t.Context(), b.in(quota, part)); !fault.Is(err, fault.ModelQuota) {
 		t.Fatalf("got %v", err)
 	}
-	paid := int64(len(quota.Requests()))
+	paid := int64(0)
+	for _, request := range quota.Requests() {
+		paid += int64(len(request))
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	stuck := &stagetest.Embedder{Dim: 4, Before: func([]string) error { <-ctx.Done(); return ctx.Err() }}

@@ -11,9 +11,13 @@ type EmbedIn struct {
 	Paid           bool          // by a model that costs something; else the estimate is zero
 	Parent         corpus.Counts // zero: no parent, or one with another embedder, none of whose vectors serve
 	New            New
-	MaxInputTokens int // of the embedder; 0: no limit
-	Parts          int // partitions or shards: each ends with a request that may be small
+	MaxInputTokens int    // of the embedder; 0: no limit
+	Parts          int    // partitions or shards: each ends with a request that may be small
+	Missing        *Texts // of new chunks, that the ledger does not have; nil: not known
 }
+
+// Texts were counted.
+type Texts struct{ Count, Runes int64 }
 
 // A request ends at a text chosen by its content once it has 48, at the latest with 128: with 84 on average, and a
 // deviation of 30. One of long texts ends when it has all the text that it may have.
@@ -25,11 +29,15 @@ const (
 	classTokens = (nameRunes + mentionRunes*1.3) / runesPerToken
 )
 
-// EmbedChunks estimates the requests for the vectors of new chunks. Low and high differ by how texts fall into
+// EmbedChunks estimates the requests for the vectors of new chunks; what the ledger has costs nothing. Low and high differ by how texts fall into
 // requests, and by the windows of chunks that are too long for the embedder.
 func EmbedChunks(in EmbedIn) Task {
 	if !in.Paid || in.New.Chunks == 0 {
 		return Task{}
+	}
+	if in.Missing != nil {
+		texts, tokens := float64(in.Missing.Count), float64(in.Missing.Runes)/runesPerToken
+		return Task{Calls: requests(texts, tokens, in.Parts), Prompt: Range{int64(tokens), ceil(tokens)}}
 	}
 	chunks, tokens := float64(in.New.Chunks), float64(in.New.Tokens)
 	low, high := windows(tokens/chunks, in.MaxInputTokens)

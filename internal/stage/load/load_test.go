@@ -301,8 +301,7 @@ func TestLoadTakesWhatEmbedPaidForAndPaysNothing(t *testing.T) {
 	in := b.in(paid, part)
 	for texts, err := range embed.Batches(part.NewTexts(t.Context(), in.Env, scratch)) { // as the embed stage does
 		stagetest.Ok(t, err)
-		_, _, err = in.Source.Vectors(t.Context(), texts)
-		stagetest.Ok(t, err)
+		stagetest.Ok(t, in.Source.Pay(t.Context(), texts))
 	}
 	requests := len(paid.Requests())
 	res, err := load.Run(t.Context(), b.in(paid, part))

@@ -38,7 +38,7 @@ func (l *loader) vectors(ctx context.Context) error {
 	out := l.newWriter(file)
 	texts := l.Part.NewTexts(ctx, l.Env, l.Scratch)
 	embedded := func(ctx context.Context, texts []embed.Item) (batch, error) {
-		got, _, err := l.Source.Vectors(ctx, texts)
+		got, err := l.Source.Vectors(ctx, texts)
 		return batch{texts, got}, err
 	}
 	for got, err := range par.Ordered(ctx, embedWidth, embed.Batches(texts), embedded) {

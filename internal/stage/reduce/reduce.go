@@ -28,8 +28,15 @@ import (
 )
 
 // Recipe is the version of how a class text is made from its mentions.
-// text/1: name, colon, sampled descriptions in chunk order, joined by spaces.
-const Recipe = "text/1"
+// text/1: name, colon, sampled descriptions in chunk order, joined by spaces; of names seen equally often the first.
+// text/2: descriptions in the order of the hash that samples them, of names seen equally often the least. Neither
+// depends on what documents are called, so that a document that moved leaves the texts of its classes as they are.
+func Recipe(parity bool) string {
+	if parity {
+		return "text/1"
+	}
+	return "text/2"
+}
 
 // Shard is one sorted mention file; Base is the number of the shard's first chunk.
 type Shard struct {
@@ -207,6 +214,7 @@ type class struct {
 	count    int64
 	sample   sampleHeap
 	limit    int // of the sample; 0 = all
+	parity   bool
 	surfaces map[string]surface
 }
 
@@ -215,7 +223,7 @@ func (r *reducer) begin(id corpus.ID) *class {
 	if r.Spec.Parity {
 		limit = 0
 	}
-	return &class{id: id, members: sha256.New(), limit: limit, surfaces: map[string]surface{}}
+	return &class{id: id, members: sha256.New(), limit: limit, parity: r.Spec.Parity, surfaces: map[string]surface{}}
 }
 
 func (c *class) add(m rows.Mention) {
@@ -265,15 +273,30 @@ func (c *class) flush() {
 	c.count = 0
 }
 
-// name is the most frequent surface form, then the one seen first.
+// name is the most frequent surface form, then the least in byte order; for parity the one seen first.
 func (c *class) name() string {
 	best, name := surface{}, ""
 	for form, seen := range c.surfaces {
-		if seen.count > best.count || (seen.count == best.count && seen.first < best.first) {
+		before := form < name
+		if c.parity {
+			before = seen.first < best.first
+		}
+		if seen.count > best.count || (seen.count == best.count && before) {
 			best, name = seen, form
 		}
 	}
 	return name
+}
+
+// sorted puts the sample in the order of its hashes; for parity in chunk order.
+func (c *class) sorted() []sampled {
+	sort.Slice(c.sample, func(i, j int) bool {
+		if c.parity {
+			return c.sample[i].at < c.sample[j].at
+		}
+		return string(c.sample[i].hash[:]) < string(c.sample[j].hash[:])
+	})
+	return c.sample
 }
 
 // end writes the class that streamed by.
@@ -285,9 +308,8 @@ func (r *reducer) end() {
 	c.flush()
 	c.out.Name = c.name()
 	c.members.Sum(c.out.Members[:0])
-	sort.Slice(c.sample, func(i, j int) bool { return c.sample[i].at < c.sample[j].at })
-	fields := []string{Recipe, c.out.Name}
-	for _, s := range c.sample {
+	fields := []string{Recipe(c.parity), c.out.Name}
+	for _, s := range c.sorted() {
 		c.out.Descriptions = append(c.out.Descriptions, s.text)
 		fields = append(fields, s.text)
 	}

@@ -1,0 +1,432 @@
+package ledger
+
+import (
+	"context"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/par"
+)
+
+// Texts is the index of what Embed holds: by the digest of a text, the object with its vector. Vectors stay in the
+// objects that they were paid in, in the order of the corpus, so that texts which were neighbours once are found
+// together: one look into the index gives an object, its first bytes give the neighbours.
+//
+//	ledger/embed/loose/<2 hex>/<key>   the answer to one request: digests of texts, vectors
+//	ledger/texts/loose/<2 hex>/<key>   empty: the index does not hold the answer <key> yet
+//	ledger/texts/packs, merged, merges the index, kept as entries of other tasks are
+//	ledger/embed/indexed.json          the answers of releases without an index are in it
+const Texts = "texts"
+
+const (
+	// keptAnswers bounds the answers of the index whose texts a process remembers.
+	keptAnswers = 1024
+	// sealTexts is how many texts a process stores before it writes them into the index.
+	sealTexts = 32_768
+	// lookNow is how old a look at what other processes stored may be where nothing is paid for yet.
+	lookNow = time.Minute
+	// keptBytes bounds the vectors that a process remembers: neighbours often share an answer.
+	keptBytes = 32 << 20
+)
+
+// textIndex is what a process knows of the index.
+type textIndex struct {
+	mu      sync.Mutex
+	known   map[corpus.Digest]*answer // by text
+	answers map[corpus.Digest]*answer
+	sealed  []*answer              // of answers, those in the index; the oldest first
+	aside   map[corpus.Digest]bool // answers that are gone or damaged
+	own     int                    // texts that this process stored and the index does not hold
+	vectors map[corpus.Digest][][]float32
+	read    []corpus.Digest // keys of vectors, the oldest first
+	bytes   int             // of vectors
+
+	refreshing sync.Mutex
+	refreshed  time.Time // when the last look at what others stored began
+	adopting   sync.Mutex
+	adopted    bool
+	sealing    sync.Mutex
+}
+
+func newTextIndex() *textIndex {
+	return &textIndex{
+		known: map[corpus.Digest]*answer{}, answers: map[corpus.Digest]*answer{}, aside: map[corpus.Digest]bool{},
+		vectors: map[corpus.Digest][][]float32{},
+	}
+}
+
+// learn takes an answer in, or what was known of it again. Of two that hold a text the one counts that the index lacks:
+// nothing else would lead to it.
+func (x *textIndex) learn(found *answer) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.aside, found.object)
+	if known := x.answers[found.object]; known != nil {
+		found = known
+	} else {
+		x.answers[found.object] = found
+		if found.own {
+			x.own += len(found.texts)
+		}
+		if !found.fresh {
+			x.keep(found)
+		}
+	}
+	for _, text := range found.texts {
+		if old, ok := x.known[text]; !ok || found.fresh || !old.fresh {
+			x.known[text] = found
+		}
+	}
+}
+
+// keep remembers an answer of the index until enough others came.
+func (x *textIndex) keep(found *answer) {
+	x.sealed = append(x.sealed, found)
+	for len(x.sealed) > keptAnswers {
+		x.drop(x.sealed[0])
+		x.sealed = x.sealed[1:]
+	}
+}
+
+func (x *textIndex) drop(old *answer) {
+	if x.answers[old.object] == old {
+		delete(x.answers, old.object)
+	}
+	for _, text := range old.texts {
+		if x.known[text] == old {
+			delete(x.known, text)
+		}
+	}
+}
+
+// seal notes that the index holds an answer.
+func (x *textIndex) seal(found *answer) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !found.fresh {
+		return
+	}
+	if found.own {
+		x.own -= len(found.texts)
+	}
+	found.fresh, found.own = false, false
+	if x.answers[found.object] == found {
+		x.keep(found)
+	}
+}
+
+// leave sets an answer aside for the life of the process, or until it is stored again.
+func (x *textIndex) leave(object corpus.Digest) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.aside[object] = true
+	if old := x.answers[object]; old != nil {
+		x.drop(old)
+		x.sealed = slices.DeleteFunc(x.sealed, func(a *answer) bool { return a == old })
+		if old.own {
+			x.own -= len(old.texts)
+		}
+	}
+}
+
+// resolve fills in the objects of texts that are known, and gives the places of those that are not.
+func (x *textIndex) resolve(texts []corpus.Digest, objects []corpus.Digest, left []int) []int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	unknown := left[:0:0]
+	for _, i := range left {
+		if found, ok := x.known[texts[i]]; ok {
+			objects[i] = found.object
+		} else {
+			unknown = append(unknown, i)
+		}
+	}
+	return unknown
+}
+
+// FindTexts gives, for each text, the key of the object that holds its vector; zero where nothing does. It costs about
+// one request for each answer that the texts lie in.
+func (l *Ledger) FindTexts(ctx context.Context, texts []corpus.Digest) ([]corpus.Digest, error) {
+	if _, err := l.lookForStored(ctx, time.Now().Add(-lookNow)); err != nil {
+		return nil, err
+	}
+	objects := make([]corpus.Digest, len(texts))
+	left := make([]int, len(texts))
+	for i := range left {
+		left[i] = i
+	}
+	if left = l.texts.resolve(texts, objects, left); len(left) == 0 {
+		return objects, nil
+	}
+	open, err := l.open(ctx, l.packs.task(Texts), Texts)
+	if err != nil {
+		return nil, err
+	}
+	left = slices.DeleteFunc(left, func(i int) bool {
+		return !slices.ContainsFunc(open, func(p *pack) bool { return p.mayHold(texts[i]) })
+	})
+	// Neighbours lie together: a few texts are looked up, and what was stored with them tells of most others.
+	for stride := 64; len(left) > 0; stride = max(1, stride/4) {
+		var probes, rest []int
+		for n, i := range left {
+			if n%stride == 0 {
+				probes = append(probes, i)
+			} else {
+				rest = append(rest, i)
+			}
+		}
+		if err := l.lookUp(ctx, open, texts, probes); err != nil {
+			return nil, err
+		}
+		l.texts.resolve(texts, objects, probes)
+		left = l.texts.resolve(texts, objects, rest)
+	}
+	return objects, nil
+}
+
+// lookUp looks texts up in the index and learns the answers that they lie in.
+func (l *Ledger) lookUp(ctx context.Context, open []*pack, texts []corpus.Digest, probes []int) error {
+	candidates, err := l.candidates(ctx, open, texts, probes)
+	if err != nil {
+		return err
+	}
+	return par.Each(ctx, len(candidates), readWidth, func(ctx context.Context, i int) error {
+		if known := l.texts.answer(candidates[i]); known != nil { // it may have lost a text to another that went
+			l.texts.learn(known)
+			return nil
+		}
+		_, err := l.readHead(ctx, candidates[i], false)
+		return err
+	})
+}
+
+// answer gives a known one.
+func (x *textIndex) answer(object corpus.Digest) *answer {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.answers[object]
+}
+
+// mayHold tells by a pack's range and filter that it is worth reading for a key.
+func (p *pack) mayHold(key corpus.Digest) bool {
+	name := key.Short(2)
+	return name >= p.first && name <= p.last && bloomHas(p.filter, key)
+}
+
+// candidates gives the objects that the index names for texts, each once, without those that were set aside.
+func (l *Ledger) candidates(
+	ctx context.Context, open []*pack, texts []corpus.Digest, probes []int,
+) ([]corpus.Digest, error) {
+	type frame struct {
+		*pack
+		number int
+		wanted []corpus.Digest
+	}
+	var frames []*frame
+	byPlace := map[*pack]map[int]*frame{}
+	for _, p := range open {
+		for _, i := range probes {
+			if !p.mayHold(texts[i]) {
+				continue
+			}
+			number := p.reader.Find(texts[i].String())
+			if number < 0 {
+				continue
+			}
+			if byPlace[p] == nil {
+				byPlace[p] = map[int]*frame{}
+			}
+			if byPlace[p][number] == nil {
+				byPlace[p][number] = &frame{pack: p, number: number}
+				frames = append(frames, byPlace[p][number])
+			}
+			byPlace[p][number].wanted = append(byPlace[p][number].wanted, texts[i])
+		}
+	}
+	var mu sync.Mutex
+	var found []corpus.Digest
+	err := par.Each(ctx, len(frames), readWidth, func(ctx context.Context, i int) error {
+		raw, err := frames[i].reader.Frame(ctx, frames[i].number)
+		if err != nil && artifact.IsDamage(err) { // one that went meanwhile was merged
+			l.setAside(l.packs.task(Texts), frames[i].key, err)
+			l.packs.task(Texts).forget()
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, text := range frames[i].wanted {
+			if object, ok := indexed(findRow(raw, text.String()), frames[i].merged); ok {
+				found = append(found, object)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(found, func(a, b corpus.Digest) int { return slices.Compare(a[:], b[:]) })
+	found = slices.Compact(found)
+	l.texts.mu.Lock()
+	defer l.texts.mu.Unlock()
+	return slices.DeleteFunc(found, func(object corpus.Digest) bool { return l.texts.aside[object] }), nil
+}
+
+// indexed reads an entry of the index.
+func indexed(value []byte, merged bool) (corpus.Digest, bool) {
+	if merged && len(value) > stampBytes {
+		value = value[stampBytes:]
+	}
+	if len(value) != digestBytes {
+		return corpus.Digest{}, false
+	}
+	return corpus.Digest(value), true
+}
+
+// readHead learns the texts of an answer; nil where it is gone or damaged.
+func (l *Ledger) readHead(ctx context.Context, object corpus.Digest, fresh bool) (*answer, error) {
+	const usual = headBytes + 128*digestBytes // of the largest request
+	for length := usual; ; {
+		raw, err := l.readStart(ctx, looseKey(Embed, object), length)
+		if fault.Is(err, fault.NotFound) {
+			if !fresh { // one that is being stored comes
+				l.texts.leave(object)
+			}
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		texts, want := decodeHead(raw, object)
+		if texts != nil {
+			found := &answer{object: object, texts: texts, fresh: fresh}
+			l.texts.learn(found)
+			return found, nil
+		}
+		if want <= length || len(raw) < length {
+			l.damagedAnswer(object)
+			return nil, nil
+		}
+		length = want
+	}
+}
+
+func (l *Ledger) readStart(ctx context.Context, key string, length int) ([]byte, error) {
+	body, _, err := l.store.Get(ctx, key, blob.Range{Length: int64(length)})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = body.Close() }()
+	raw, err := io.ReadAll(body) // a connection that is cut is no end
+	if err != nil {
+		return nil, fault.StoreDown.At("read", l.store.Location(key)).Because(err)
+	}
+	return raw, nil
+}
+
+func (l *Ledger) damagedAnswer(object corpus.Digest) {
+	l.texts.mu.Lock()
+	told := l.texts.aside[object]
+	l.texts.mu.Unlock()
+	l.texts.leave(object)
+	if !told && l.OnDamage != nil {
+		where := l.store.Location(looseKey(Embed, object))
+		l.OnDamage(where, fault.SegmentDamage.At("read embeddings", where).Because("the object is not what its name says"))
+	}
+}
+
+// ReadVectors gives the vectors of texts from the objects that FindTexts named; nil where one is gone or damaged, or
+// none was named.
+func (l *Ledger) ReadVectors(ctx context.Context, texts, objects []corpus.Digest) ([][]float32, error) {
+	rows := map[corpus.Digest]map[corpus.Digest]int{} // object, text: where it is wanted
+	var order []corpus.Digest
+	for i, object := range objects {
+		if object.IsZero() {
+			continue
+		}
+		if rows[object] == nil {
+			rows[object] = map[corpus.Digest]int{}
+			order = append(order, object)
+		}
+		rows[object][texts[i]] = i
+	}
+	read := make([]map[corpus.Digest][]float32, len(order))
+	err := par.Each(ctx, len(order), readWidth, func(ctx context.Context, i int) error {
+		found, vectors, err := l.readAnswer(ctx, order[i])
+		read[i] = make(map[corpus.Digest][]float32, len(rows[order[i]]))
+		for row, text := range found {
+			if _, wanted := rows[order[i]][text]; wanted {
+				read[i][text] = vectors[row]
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	byObject := make(map[corpus.Digest]map[corpus.Digest][]float32, len(order))
+	for i, object := range order {
+		byObject[object] = read[i]
+	}
+	out := make([][]float32, len(texts))
+	for i, object := range objects {
+		out[i] = byObject[object][texts[i]]
+	}
+	return out, nil
+}
+
+// readAnswer reads an object; none of its texts where it is gone or damaged.
+func (l *Ledger) readAnswer(ctx context.Context, object corpus.Digest) ([]corpus.Digest, [][]float32, error) {
+	if texts, vectors := l.texts.remembered(object); texts != nil {
+		return texts, vectors, nil
+	}
+	raw, _, err := blob.Read(ctx, l.store, looseKey(Embed, object))
+	if fault.Is(err, fault.NotFound) {
+		l.texts.leave(object)
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	texts, vectors := decodeAnswer(raw, object)
+	if texts == nil {
+		l.damagedAnswer(object)
+		return nil, nil, nil
+	}
+	l.texts.remember(object, vectors)
+	return texts, vectors, nil
+}
+
+// remembered gives an answer that was read a short while ago.
+func (x *textIndex) remembered(object corpus.Digest) ([]corpus.Digest, [][]float32) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	known, vectors := x.answers[object], x.vectors[object]
+	if known == nil || vectors == nil {
+		return nil, nil
+	}
+	return known.texts, vectors
+}
+
+func (x *textIndex) remember(object corpus.Digest, vectors [][]float32) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.answers[object] == nil || x.vectors[object] != nil {
+		return
+	}
+	size := func(vectors [][]float32) int { return 4 * len(vectors) * len(vectors[0]) }
+	x.vectors[object] = vectors
+	x.read = append(x.read, object)
+	for x.bytes += size(vectors); x.bytes > keptBytes; x.read = x.read[1:] {
+		x.bytes -= size(x.vectors[x.read[0]])
+		delete(x.vectors, x.read[0])
+	}
+}

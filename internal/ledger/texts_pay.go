@@ -1,0 +1,362 @@
+package ledger
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/par"
+)
+
+// A claim on a text whose vector was stored is not given back: it runs out, two thirds of claimTTL after the last time
+// it was renewed, at the earliest. Whoever claims a text without being refused within that time of having looked knows
+// that nobody stored it in between, and looking costs a few listings for all requests of some seconds.
+const (
+	lookAgain = claimTTL / 3
+	lookedOff = 2 * claimTTL / 3
+)
+
+// PayTexts has the vectors of texts stored that nobody has stored. pay is called with the places of those that nobody
+// else is paying for, and stores them by PutVectors; equal texts are paid for once. For those that others pay for it
+// waits, holding nothing meanwhile.
+func (l *Ledger) PayTexts(ctx context.Context, texts []corpus.Digest, pay func(context.Context, []int) error) error {
+	left := distinct(texts)
+	since := time.Now().Add(-lookAgain)
+	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		if l.Trouble() != nil { // some of them may be paid for, and held until they can be stored
+			if err := l.Ready(ctx); err != nil {
+				return err
+			}
+			since = time.Now()
+		}
+		looked, err := l.lookForStored(ctx, since)
+		if err != nil {
+			return err
+		}
+		if left, err = l.unstored(ctx, texts, left); err != nil || len(left) == 0 {
+			return err
+		}
+		mine, others, release, err := l.claimTexts(ctx, texts, left)
+		if err != nil {
+			return err
+		}
+		if time.Since(looked) > lookedOff { // somebody may have stored them, and their claims run out
+			release(true)
+			since = time.Now()
+			continue
+		}
+		if len(mine) > 0 {
+			err := pay(ctx, mine)
+			if err != nil && l.Trouble() != nil { // what is held is nobody else's to pay for
+				go func() {
+					_ = l.Drain(context.WithoutCancel(ctx))
+					release(true)
+				}()
+			} else {
+				release(err != nil)
+			}
+			if err != nil || len(others) == 0 {
+				return err
+			}
+			wait = 20 * time.Millisecond
+		}
+		left, since = others, time.Now()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+// distinct gives the first place of each text.
+func distinct(texts []corpus.Digest) []int {
+	seen := make(map[corpus.Digest]bool, len(texts))
+	var places []int
+	for i, text := range texts {
+		if !seen[text] {
+			seen[text] = true
+			places = append(places, i)
+		}
+	}
+	return places
+}
+
+func pick(texts []corpus.Digest, places []int) []corpus.Digest {
+	out := make([]corpus.Digest, len(places))
+	for n, i := range places {
+		out[n] = texts[i]
+	}
+	return out
+}
+
+// unstored gives those places whose texts the ledger does not have.
+func (l *Ledger) unstored(ctx context.Context, texts []corpus.Digest, places []int) ([]int, error) {
+	objects, err := l.FindTexts(ctx, pick(texts, places))
+	if err != nil {
+		return nil, err
+	}
+	var left []int
+	for n, i := range places {
+		if objects[n].IsZero() {
+			left = append(left, i)
+		}
+	}
+	return left, nil
+}
+
+// manyClaims is a store that takes many claims in one journey.
+type manyClaims interface {
+	ClaimAll(ctx context.Context, keys []string, owner string, ttl time.Duration) ([]bool, error)
+	ReleaseAll(ctx context.Context, keys []string, owner string) error
+}
+
+// claimWidth is how many single claims run at once where the store has no request for many.
+const claimWidth = 64
+
+func (l *Ledger) claimAll(ctx context.Context, keys []string, owner string) ([]bool, error) {
+	if many, ok := l.claims.(manyClaims); ok {
+		return many.ClaimAll(ctx, keys, owner, claimTTL)
+	}
+	got := make([]bool, len(keys))
+	err := par.Each(ctx, len(keys), claimWidth, func(ctx context.Context, i int) (err error) {
+		got[i], err = l.claims.Claim(ctx, keys[i], owner, claimTTL)
+		return err
+	})
+	return got, err
+}
+
+func (l *Ledger) releaseAll(ctx context.Context, keys []string, owner string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTTL)
+	defer cancel()
+	if many, ok := l.claims.(manyClaims); ok {
+		_ = many.ReleaseAll(ctx, keys, owner) // they run out
+		return
+	}
+	_ = par.Each(ctx, len(keys), claimWidth, func(ctx context.Context, i int) error {
+		return l.claims.Release(ctx, keys[i], owner)
+	})
+}
+
+// claimTexts claims each text, once and without waiting, so that two callers who share texts never wait for each other.
+// Claims are renewed until release is called; release(false) lets them run out.
+func (l *Ledger) claimTexts(
+	ctx context.Context, texts []corpus.Digest, places []int,
+) (mine, others []int, release func(now bool), err error) {
+	owner := l.owner + "-" + newCall()
+	keys := make([]string, len(places))
+	for n, i := range places {
+		keys[n] = "ledger:text:" + texts[i].String()
+	}
+	got, err := l.claimAll(ctx, keys, owner)
+	if err != nil {
+		l.releaseAll(ctx, keys, owner)
+		return nil, nil, nil, err
+	}
+	var held []string
+	for n, i := range places {
+		if got[n] {
+			mine, held = append(mine, i), append(held, keys[n])
+		} else {
+			others = append(others, i)
+		}
+	}
+	done := make(chan struct{})
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		ctx := context.WithoutCancel(ctx) // what was admitted is paid for, whoever gave up
+		ticker := time.NewTicker(claimTTL / 3)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ticker.C:
+				renewal, cancel := context.WithTimeout(ctx, claimTTL/3)
+				_, _ = l.claimAll(renewal, held, owner) // a lost claim costs at most one double payment
+				cancel()
+			}
+		}
+	})
+	return mine, others, func(now bool) {
+		close(done)
+		renewing.Wait()
+		if now && len(held) > 0 {
+			l.releaseAll(ctx, held, owner)
+		}
+	}, nil
+}
+
+// PutVectors stores the answer to a request durably, as Put does. Where an equal request was stored before, that answer
+// counts, unless it is damaged.
+func (l *Ledger) PutVectors(ctx context.Context, texts []corpus.Digest, vectors [][]float32) error {
+	if len(texts) == 0 || len(vectors) != len(texts) || len(vectors[0]) == 0 {
+		return fault.Internal.At("store embeddings", "").Because("texts and vectors do not match")
+	}
+	object, raw := answerKey(texts), encodeAnswer(texts, vectors)
+	var marked error
+	var marking sync.WaitGroup
+	marking.Go(func() { // it tells other processes, and this one after a crash, that the index lacks the answer
+		_, marked = l.Put(ctx, Texts, object, 0, Result{})
+	})
+	entry, err := l.Put(ctx, Embed, object, 0, Result{Value: raw})
+	marking.Wait()
+	if err == nil && (entry == nil || !isAnswer(entry.Value, object)) {
+		// What was paid for is kept even when the caller has been told to stop.
+		writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), oneTry)
+		_, err = blob.Write(writing, l.store, looseKey(Embed, object), raw, blob.Cond{})
+		cancel()
+	}
+	if err == nil {
+		err = marked
+	}
+	if err != nil {
+		return err
+	}
+	l.texts.learn(&answer{object: object, texts: slices.Clone(texts), fresh: true, own: true})
+	if l.texts.unsealed() >= sealTexts {
+		_ = l.SealTexts(context.WithoutCancel(ctx)) // the marks stay: it is tried again
+	}
+	return nil
+}
+
+func isAnswer(raw []byte, object corpus.Digest) bool {
+	texts, _ := decodeAnswer(raw, object)
+	return texts != nil
+}
+
+func (x *textIndex) unsealed() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.own
+}
+
+// lookForStored learns what other processes stored, unless that was done since; it gives when the last such look
+// began.
+func (l *Ledger) lookForStored(ctx context.Context, since time.Time) (time.Time, error) {
+	x := l.texts
+	x.refreshing.Lock()
+	defer x.refreshing.Unlock()
+	if x.refreshed.After(since) {
+		return x.refreshed, nil
+	}
+	if err := l.adoptAnswers(ctx); err != nil {
+		return time.Time{}, err
+	}
+	begun := time.Now()
+	marked := map[corpus.Digest]bool{}
+	var unknown []corpus.Digest
+	for mark, err := range l.looseObjects(ctx, Texts) {
+		if err != nil {
+			return time.Time{}, err
+		}
+		marked[mark.key] = true
+		if x.answer(mark.key) == nil {
+			unknown = append(unknown, mark.key)
+		}
+	}
+	err := par.Each(ctx, len(unknown), readWidth, func(ctx context.Context, i int) error {
+		_, err := l.readHead(ctx, unknown[i], true)
+		return err
+	})
+	if err != nil {
+		return time.Time{}, err
+	}
+	for _, found := range x.fresh(false) {
+		if !marked[found.object] {
+			x.seal(found)
+		}
+	}
+	l.packs.task(Texts).forget() // a mark may have come and gone: its answer is in a pack that was not listed yet
+	x.refreshed = begun
+	return begun, nil
+}
+
+// fresh gives the answers that the index does not hold, of this process or of others.
+func (x *textIndex) fresh(own bool) []*answer {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var out []*answer
+	for _, found := range x.answers {
+		if found.fresh && found.own == own {
+			out = append(out, found)
+		}
+	}
+	return out
+}
+
+// SealTexts writes what this process stored into the index, and removes its marks.
+func (l *Ledger) SealTexts(ctx context.Context) error {
+	l.texts.sealing.Lock()
+	defer l.texts.sealing.Unlock()
+	return l.sealAnswers(ctx, l.texts.fresh(true))
+}
+
+func (l *Ledger) sealAnswers(ctx context.Context, answers []*answer) error {
+	if len(answers) == 0 {
+		return nil
+	}
+	if err := l.writeIndex(ctx, answers); err != nil {
+		return err
+	}
+	marks := make([]string, len(answers))
+	for i, found := range answers {
+		marks[i] = looseKey(Texts, found.object)
+		l.texts.seal(found)
+	}
+	l.packs.task(Texts).forget()
+	return artifact.DeleteAll(ctx, l.store, marks)
+}
+
+// indexBits are those that a text has in the filter of a pack of the index. A text that is new must not cost reads.
+const indexBits = 20
+
+// writeIndex writes a pack of the index. It holds no loose entries, so that nothing has to be swept after it.
+func (l *Ledger) writeIndex(ctx context.Context, answers []*answer) error {
+	slices.SortFunc(answers, func(a, b *answer) int { return slices.Compare(a.object[:], b.object[:]) })
+	objects := map[corpus.Digest]corpus.Digest{}
+	names := make([]string, 0, len(answers)+1)
+	names = append(names, "texts/1")
+	for _, found := range answers {
+		names = append(names, found.object.String())
+		for _, text := range found.texts {
+			objects[text] = found.object
+		}
+	}
+	texts := make([]corpus.Digest, 0, len(objects))
+	for text := range objects {
+		texts = append(texts, text)
+	}
+	slices.SortFunc(texts, func(a, b corpus.Digest) int { return strings.Compare(string(a[:]), string(b[:])) })
+	rows, err := artifact.NewRows()
+	if err != nil {
+		return err
+	}
+	defer rows.Discard()
+	for _, text := range texts {
+		object := objects[text]
+		rows.Append(text.String(), object[:])
+	}
+	rows.Cut()
+	rows.Append(filterRow, bloomOf(texts, indexBits))
+	key := packPrefix(Texts) + corpus.Sum(names...).String()
+	if err := rows.Scratch(ctx, l.store, key); err != nil {
+		return err
+	}
+	l.packs.task(Texts).mended(key)
+	_, err = blob.Write(ctx, l.store, key+sweptMark, nil, blob.Cond{})
+	return err
+}
+
+// mended takes a pack in again that was set aside: it was written anew.
+func (t *taskPacks) mended(key string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.aside, key)
+}

@@ -1,0 +1,247 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/par"
+)
+
+// adoptedKey says that the answers of releases that had no index of texts are in it.
+const adoptedKey = "ledger/" + Embed + "/indexed.json"
+
+// adoptAnswers brings the answers of earlier releases into the index, once in the life of a store.
+func (l *Ledger) adoptAnswers(ctx context.Context) error {
+	x := l.texts
+	x.adopting.Lock()
+	defer x.adopting.Unlock()
+	there := func() (bool, error) {
+		_, err := l.store.Stat(ctx, adoptedKey)
+		if fault.Is(err, fault.NotFound) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	if x.adopted {
+		return nil
+	}
+	if done, err := there(); done || err != nil {
+		x.adopted = done
+		return err
+	}
+	name, owner := "ledger-adopt:"+Embed, l.owner+"-"+newCall()
+	if err := l.claim(ctx, name, owner); err != nil { // one process does it, the others wait
+		return err
+	}
+	defer l.keep(ctx, name, owner)()
+	if done, err := there(); done || err != nil {
+		x.adopted = done
+		return err
+	}
+	if _, err := l.indexUnnamed(ctx, time.Time{}); err != nil {
+		return err
+	}
+	_, err := blob.WriteJSON(ctx, l.store, adoptedKey, map[string]time.Time{"at": time.Now().UTC()}, blob.Cond{})
+	x.adopted = err == nil
+	return err
+}
+
+// indexUnnamed brings answers into the index that it does not name: those of an earlier release, and those that lay in
+// a pack of the index that cannot be read. With a time, those that may go by then, or are younger than LooseGrace,
+// are left out, the old ones only if every pack can be read. It gives how many texts it brought in.
+func (l *Ledger) indexUnnamed(ctx context.Context, now time.Time) (int64, error) {
+	named, whole, err := l.namedObjects(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer named.close()
+	total := int64(0)
+	var keys []corpus.Digest
+	flush := func() error {
+		count, err := l.indexObjects(ctx, keys)
+		total += count
+		keys = keys[:0]
+		return err
+	}
+	walk := named.walk()
+	for entry, err := range l.looseObjects(ctx, Embed) {
+		if err != nil {
+			return total, err
+		}
+		has, err := walk.has(entry.key)
+		if err != nil {
+			return total, err
+		}
+		age := now.Sub(entry.modified)
+		young, gone := age <= LooseGrace, age > Unlisted && whole
+		if has || entry.negative || (!now.IsZero() && (young || gone)) {
+			continue
+		}
+		if keys = append(keys, entry.key); len(keys) == sealTexts/64 {
+			if err := flush(); err != nil {
+				return total, err
+			}
+		}
+	}
+	return total, flush()
+}
+
+// indexObjects reads the texts of objects and writes them into the index.
+func (l *Ledger) indexObjects(ctx context.Context, keys []corpus.Digest) (int64, error) {
+	heads := make([]*answer, len(keys))
+	err := par.Each(ctx, len(keys), 4*readWidth, func(ctx context.Context, i int) (err error) {
+		heads[i], err = l.readHead(ctx, keys[i], false)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	count := int64(0)
+	var readable []*answer
+	for _, head := range heads {
+		if head != nil {
+			readable = append(readable, head)
+			count += int64(len(head.texts))
+		}
+	}
+	if len(readable) == 0 {
+		return 0, nil
+	}
+	err = l.writeIndex(ctx, readable)
+	l.packs.task(Texts).forget()
+	return count, err
+}
+
+// namedObjects are the answers that the index names, sorted on the local disk; whole says that every pack of the index
+// could be read.
+func (l *Ledger) namedObjects(ctx context.Context) (keys *keyFile, whole bool, err error) {
+	t := l.packs.task(Texts)
+	for {
+		listed, err := listPacks(ctx, l.store, Texts)
+		if err != nil {
+			return nil, false, err
+		}
+		keys, err := sortKeys(ctx, l.named(ctx, runsOf(listed.files, t.isAside)))
+		var bad *unreadable
+		if errors.As(err, &bad) {
+			l.setAside(t, bad.pack, bad.err)
+			continue
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		whole := true
+		for _, file := range listed.files {
+			whole = whole && !t.isAside(file.key)
+		}
+		return keys, whole, nil
+	}
+}
+
+func (l *Ledger) named(ctx context.Context, runs []run) iter.Seq2[corpus.Digest, error] {
+	return func(yield func(corpus.Digest, error) bool) {
+		for _, r := range runs {
+			for row, err := range r.rows(ctx, l.store) {
+				object, ok := corpus.Digest{}, true
+				if err == nil {
+					object, ok = indexed(row.value, false)
+				}
+				if !ok {
+					continue
+				}
+				if !yield(object, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// markGrace is how long a mark of another process stays: its own process writes the index.
+const markGrace = time.Hour
+
+// gatherMarks writes into the index what this process stored, and what processes stored that are gone.
+func (l *Ledger) gatherMarks(ctx context.Context, now time.Time) (int64, error) {
+	gathered := int64(l.texts.unsealed())
+	if err := l.SealTexts(ctx); err != nil {
+		return 0, err
+	}
+	var left []*answer
+	var dead []string
+	for mark, err := range l.looseObjects(ctx, Texts) {
+		if err != nil {
+			return gathered, err
+		}
+		if now.Sub(mark.modified) <= markGrace {
+			continue
+		}
+		head, err := l.readHead(ctx, mark.key, true)
+		if err != nil {
+			return gathered, err
+		}
+		if head == nil {
+			dead = append(dead, mark.object)
+			continue
+		}
+		left = append(left, head)
+		gathered += int64(len(head.texts))
+	}
+	if err := l.sealAnswers(ctx, left); err != nil {
+		return gathered, err
+	}
+	return gathered, artifact.DeleteAll(ctx, l.store, dead)
+}
+
+// upkeepTexts keeps embeddings and their index small. Listed gives texts: an answer goes when the index names it no
+// more, and the index forgets what is old and not listed.
+func (l *Ledger) upkeepTexts(
+	ctx context.Context, listed iter.Seq2[corpus.Digest, error], now time.Time,
+) (kept Kept, err error) {
+	if err := l.adoptAnswers(ctx); err != nil {
+		return kept, err
+	}
+	name, owner := "ledger-upkeep:"+Embed, l.owner+"-"+newCall()
+	got, err := l.claims.Claim(ctx, name, owner, claimTTL)
+	if err != nil || !got {
+		return Kept{Busy: !got}, err
+	}
+	defer l.keep(ctx, name, owner)()
+	gathered, err := l.gatherMarks(ctx, now)
+	if err != nil {
+		return kept, err
+	}
+	kept, err = l.Upkeep(ctx, Texts, listed, now)
+	if kept.Gathered += gathered; err != nil || listed == nil {
+		return kept, err
+	}
+	expired, err := l.expireDaily(ctx, Embed, l.answersToKeep(ctx, now), now)
+	kept.Expired += expired
+	return kept, err
+}
+
+// answersToKeep gives the objects that the index names, having brought in those that it should name. Without every pack
+// of the index nothing can be told to be dead.
+func (l *Ledger) answersToKeep(ctx context.Context, now time.Time) iter.Seq2[corpus.Digest, error] {
+	return func(yield func(corpus.Digest, error) bool) {
+		if _, err := l.indexUnnamed(ctx, now); err != nil {
+			yield(corpus.Digest{}, err)
+			return
+		}
+		listed, err := listPacks(ctx, l.store, Texts)
+		if err != nil {
+			yield(corpus.Digest{}, err)
+			return
+		}
+		for object, err := range l.named(ctx, runsOf(listed.files, l.packs.task(Texts).isAside)) {
+			if !yield(object, err) || err != nil {
+				return
+			}
+		}
+	}
+}

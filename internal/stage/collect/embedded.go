@@ -1,0 +1,95 @@
+package collect
+
+import (
+	"context"
+	"iter"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/embed"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/format/textseg"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+)
+
+// embeddedChunks gives the digests of the texts that chunks of an index's generations were embedded as. The rows of
+// chunks do not hold them, so they are made as they were made then: from title, text and the embedder's limit.
+func embeddedChunks(ctx context.Context, index artifact.Index) iter.Seq2[corpus.Digest, error] {
+	return func(yield func(corpus.Digest, error) bool) {
+		manifests, err := listing(ctx, index)
+		if err != nil {
+			yield(corpus.Digest{}, err)
+			return
+		}
+		type made struct{ documents, text, fingerprint string }
+		seen := map[made]bool{}
+		for _, manifest := range manifests {
+			if manifest.Chunk.Provider == "" || manifest.Chunk.Provider == "builtin" { // nothing was paid for
+				continue
+			}
+			spec, err := index.Spec(ctx, manifest.Spec)
+			if err != nil {
+				yield(corpus.Digest{}, err)
+				return
+			}
+			texts := map[int]corpus.Segment{}
+			for _, segment := range manifest.Segments.Text {
+				texts[segment.Part] = segment
+			}
+			for _, documents := range manifest.Segments.Documents {
+				part := made{documents.SHA256, texts[documents.Part].SHA256, manifest.Chunk.Digest().String()}
+				if seen[part] {
+					continue
+				}
+				seen[part] = true
+				if !chunkTexts(ctx, index, part.documents, part.text, spec, manifest.Chunk.Digest(), yield) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// chunkTexts goes through one segment of documents; it reports whether to go on.
+func chunkTexts(
+	ctx context.Context, index artifact.Index, documents, text string, spec corpus.Spec, fingerprint corpus.Digest,
+	yield func(corpus.Digest, error) bool,
+) bool {
+	fail := func(err error) bool {
+		yield(corpus.Digest{}, err)
+		return false
+	}
+	var reader *textseg.Reader
+	for row, err := range artifact.ScanAll(ctx, index.Store, index.SegmentKey(documents)) {
+		if err != nil {
+			return fail(err)
+		}
+		document, err := rows.DecodeDocument(row.Value)
+		if err != nil {
+			return fail(err)
+		}
+		if len(document.Chunks) == 0 {
+			continue
+		}
+		if reader == nil {
+			if reader, err = textseg.Open(ctx, index.Store, index.SegmentKey(text)); err != nil {
+				return fail(err)
+			}
+		}
+		title := document.Title
+		if spec.Parity {
+			title = ""
+		}
+		for _, chunk := range document.Chunks {
+			content, err := reader.Slice(ctx, string(row.Key), document.Frame, chunk.Start, chunk.End)
+			if err != nil {
+				return fail(err)
+			}
+			for _, window := range embed.Windows(title, content, spec.Embedding.MaxInputTokens) {
+				if !yield(embed.Digest(window, fingerprint), nil) {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}

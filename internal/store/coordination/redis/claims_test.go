@@ -1,0 +1,26 @@
+package redis_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/store/coordination/redis"
+	"github.com/unweaver/unweaver/internal/store/redisconn/redistest"
+)
+
+func TestManyClaimsAreTakenInOneJourney(t *testing.T) {
+	store := redis.New(redistest.Empty(t, redistest.Server(t)))
+	claim := func(owner string, want []bool, keys ...string) {
+		t.Helper()
+		if got, err := store.ClaimAll(t.Context(), keys, owner, time.Minute); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %v, %v, want %v", owner, got, err, want)
+		}
+	}
+	claim("one", []bool{true, true}, "a", "b")
+	claim("two", []bool{false, true}, "b", "c")
+	if err := store.ReleaseAll(t.Context(), []string{"a", "b", "c"}, "one"); err != nil {
+		t.Fatal(err)
+	}
+	claim("three", []bool{true, true, false}, "a", "b", "c")
+}
