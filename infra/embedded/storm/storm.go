@@ -63,16 +63,16 @@ type Kill struct {
 // storm is a running one.
 type storm struct {
 	Options
-	stack    *Stack
-	models   *modeltest.Server
-	random   *rand.Rand
-	typical  map[string]time.Duration // how long an activity lasts
-	left     map[string]int           // kills that are wanted still
-	done     map[string]int           // kills of this build
-	attempts map[place]int32          // of the build's activities, as seen last
-	request  ops.IndexRequest
-	started  chan struct{} // closed once the request was answered
-	result   Result
+	stack   *Stack
+	models  *modeltest.Server
+	random  *rand.Rand
+	typical map[string]time.Duration // how long an activity lasts
+	left    map[string]int           // kills that are wanted still
+	done    map[string]int           // kills of this build
+	before  map[place]Flight         // the build's activities, as seen last
+	request ops.IndexRequest
+	started chan struct{} // closed once the request was answered
+	result  Result
 }
 
 // Calm does the builds of a storm without a kill: what they end in, and how long each kind of activity lasts.
