@@ -90,6 +90,10 @@ func TestKilledInEveryStageABuildEndsAsIfUndisturbed(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	if time.Now().After(deadline) { // a slow machine: no kind may have been left out all the same
+		t.Logf("the time was over before every kind was hit %d times: %v", each, all.Left)
+		each = 1
+	}
 	judge(t, all, want, each)
 }
 

@@ -46,6 +46,7 @@ type Flight struct {
 	Running  bool      // a worker has it, as far as the engine knows
 	Started  time.Time // of the last attempt
 	Lost     bool      // the engine gave the attempt before up: no sign of life came
+	Worker   string    // identity of the worker that has it, or had it last: its process id, @, its host
 	Next     time.Time // when a new attempt is given out, where one is waited for
 }
 
@@ -79,8 +80,34 @@ func flight(workflowID string, pending *workflow.PendingActivityInfo) Flight {
 		Attempt: pending.GetAttempt(), Running: pending.GetState() == enums.PENDING_ACTIVITY_STATE_STARTED,
 		Started: pending.GetLastStartedTime().AsTime(),
 		Lost:    pending.GetLastFailure().GetTimeoutFailureInfo() != nil,
+		Worker:  pending.GetLastWorkerIdentity(),
 		Next:    pending.GetNextAttemptScheduleTime().AsTime(),
 	}
+}
+
+// Ended tells by which attempt an activity ended, and when; found is false where its history does not have its end.
+func Ended(ctx context.Context, engine client.Client, workflowID, id string) (
+	attempt int32, when time.Time, found bool,
+) {
+	events := engine.GetWorkflowHistory(ctx, workflowID, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	scheduled, attempts := int64(-1), map[int64]int32{}
+	for events.HasNext() {
+		event, err := events.Next()
+		if err != nil {
+			return 0, when, false
+		}
+		if given := event.GetActivityTaskScheduledEventAttributes(); given.GetActivityId() == id {
+			scheduled = event.GetEventId()
+		}
+		if started := event.GetActivityTaskStartedEventAttributes(); started != nil {
+			attempts[started.GetScheduledEventId()] = started.GetAttempt()
+		}
+		ended := event.GetActivityTaskCompletedEventAttributes()
+		if ended != nil && ended.GetScheduledEventId() == scheduled {
+			return attempts[scheduled], event.GetEventTime().AsTime(), true
+		}
+	}
+	return 0, when, false
 }
 
 // Durations reads from the histories of a run that ended how long the attempts of each kind of activity lasted.

@@ -104,8 +104,9 @@ func (s *storm) aim(ctx context.Context, run string) (aim Flight, over bool, err
 	return aim, false, fmt.Errorf("nothing that is wanted was in flight for %s", stuckAfter)
 }
 
-// note remembers which attempts there were before a kill.
+// note remembers what was in flight before a kill.
 func (s *storm) note(flights []Flight) {
+	s.before = map[place]Flight{}
 	for _, flight := range flights {
 		s.before[flight.place()] = flight
 	}
@@ -115,6 +116,24 @@ func (s *storm) note(flights []Flight) {
 func (s *storm) cut(flight Flight, at time.Time) bool {
 	attempt := max(1, s.before[flight.place()].Attempt) // 1: it was given out after the last look before the kill
 	return flight.Running && flight.Started.Before(at) || flight.Lost && flight.Attempt > attempt
+}
+
+// ended finds what was in flight at a kill and has ended since: its history tells by which attempt, and when.
+func (s *storm) ended(ctx context.Context, now []Flight, at time.Time, kill *Kill) {
+	there := map[place]bool{}
+	for _, flight := range now {
+		there[flight.place()] = true
+	}
+	for place, before := range s.before {
+		if there[place] || !before.Running {
+			continue
+		}
+		attempt, when, found := Ended(ctx, s.stack.Engine, place.workflow, place.id)
+		if found && (attempt > before.Attempt || when.After(at)) {
+			kill.Hit[before.Type]++
+			kill.Lasted = max(kill.Lasted, at.Sub(before.Started).Seconds())
+		}
+	}
 }
 
 // absent tells that the engine does not know a run.
@@ -132,6 +151,13 @@ func (s *storm) choose(flights []Flight) (Flight, bool) {
 		}
 	}
 	return Flight{}, false
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // paused is an error where the run waits for a person: nothing of a storm may need one.
@@ -158,7 +184,7 @@ func (s *storm) look(ctx context.Context, run string, at time.Time, kill *Kill) 
 			time.Sleep(20 * time.Millisecond)
 			continue
 		}
-		goesOn := !open
+		goesOn, since := !open, time.Now()
 		for _, flight := range flights {
 			if s.cut(flight, at) && !hit[flight.place()] {
 				hit[flight.place()] = true
@@ -167,10 +193,17 @@ func (s *storm) look(ctx context.Context, run string, at time.Time, kill *Kill) 
 					kill.Lasted = max(kill.Lasted, at.Sub(before.Started).Seconds())
 				}
 			}
-			goesOn = goesOn || flight.Running && flight.Started.After(s.stack.Begun)
+			if flight.Running && flight.Started.After(s.stack.Begun) {
+				goesOn = true
+				since = earlier(since, flight.Started)
+			}
 		}
 		if goesOn {
-			kill.Progress = time.Since(s.stack.Begun).Seconds()
+			for hit := range hit {
+				delete(s.before, hit)
+			}
+			s.ended(ctx, flights, at, kill)
+			kill.Progress = since.Sub(s.stack.Begun).Seconds()
 			kill.Waited = waited
 			return nil
 		}
