@@ -45,7 +45,7 @@ type Flight struct {
 	Attempt  int32
 	Running  bool      // a worker has it, as far as the engine knows
 	Started  time.Time // of the last attempt
-	Lost     bool      // the engine gave the attempt before up: no sign of life came
+	Failure  string    // how the attempt before ended: an error's code, or that no sign of life came
 	Worker   string    // identity of the worker that has it, or had it last: its process id, @, its host
 	Next     time.Time // when a new attempt is given out, where one is waited for
 }
@@ -79,10 +79,22 @@ func flight(workflowID string, pending *workflow.PendingActivityInfo) Flight {
 		Workflow: workflowID, ID: pending.GetActivityId(), Type: pending.GetActivityType().GetName(),
 		Attempt: pending.GetAttempt(), Running: pending.GetState() == enums.PENDING_ACTIVITY_STATE_STARTED,
 		Started: pending.GetLastStartedTime().AsTime(),
-		Lost:    pending.GetLastFailure().GetTimeoutFailureInfo() != nil,
+		Failure: failure(pending),
 		Worker:  pending.GetLastWorkerIdentity(),
 		Next:    pending.GetNextAttemptScheduleTime().AsTime(),
 	}
+}
+
+// failure names how the attempt before ended; empty where it is the first.
+func failure(pending *workflow.PendingActivityInfo) string {
+	last := pending.GetLastFailure()
+	if last.GetTimeoutFailureInfo() != nil {
+		return last.GetTimeoutFailureInfo().GetTimeoutType().String()
+	}
+	if code := last.GetApplicationFailureInfo().GetType(); code != "" {
+		return code
+	}
+	return last.GetMessage()
 }
 
 // Ended tells by which attempt an activity ended, and when; found is false where its history does not have its end.

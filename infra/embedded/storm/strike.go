@@ -114,8 +114,12 @@ func (s *storm) note(flights []Flight) {
 
 // cut tells whether an activity that is seen after a kill was in flight when it came.
 func (s *storm) cut(flight Flight, at time.Time) bool {
-	attempt := max(1, s.before[flight.place()].Attempt) // 1: it was given out after the last look before the kill
-	return flight.Running && flight.Started.Before(at) || flight.Lost && flight.Attempt > attempt
+	before, known := s.before[flight.place()]
+	if !known { // it was given out after the last look before the kill
+		return flight.Running && flight.Started.Before(at) || flight.Failure != ""
+	}
+	// A new attempt may have failed by itself since: its number tells.
+	return flight.Running && flight.Started.Before(at) || before.Running && flight.Attempt > before.Attempt
 }
 
 // ended finds what was in flight at a kill and has ended since: its history tells by which attempt, and when.
