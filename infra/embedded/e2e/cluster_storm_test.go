@@ -92,7 +92,7 @@ func TestEveryPartOfAClusterIsKilledInTurn(t *testing.T) {
 func (s *clusterStorm) storm(run string, build int) {
 	s.hits = map[string]int{}
 	since := time.Now()
-	perBuild := max(len(parts), (s.kills+3)/4)
+	perBuild := max(len(parts)/2, (s.kills+3)/4)
 	for n := 0; n < perBuild && len(s.done) < s.kills; n++ {
 		flight, found := s.inFlight(run, since)
 		if !found {
