@@ -82,6 +82,12 @@ servers: build ## install and start Redis, S3, Milvus and Temporal on loopback, 
 servers-down: ## end what servers started
 	@infra/servers/servers.sh down
 
+KILLS ?= 200
+storm: build ## 200 kills of builds on the embedded stack, 60 on the servers of make servers; tables in bin/storm (KILLS=n)
+	@if [ -f .servers/env ]; then set -a; . ./.servers/env; set +a; else echo "no real servers: make servers adds their storms"; fi; \
+	cd $(EMBEDDED) && UNWEAVER_TEST_BIN=$(BIN) UNWEAVER_STORM=$(KILLS) UNWEAVER_STORM_OUT=$(BIN)/storm $(GO) test -count=1 -timeout 120m -v \
+	  -run 'TestKilledInEveryStage|TestEveryPartOfAClusterIsKilledInTurn|TestAWorkerThatWasFrozen|TestBadConnections' ./e2e
+
 compose-check: ## validate docker-compose.yml, its configuration and the images' Dockerfile
 	$(GO) test -count=1 ./infra/composecheck
 	@if docker compose version >/dev/null 2>&1; then \
@@ -91,4 +97,4 @@ compose-check: ## validate docker-compose.yml, its configuration and the images'
 clean: ## remove what was built
 	rm -rf $(BIN) $(TOOLS)
 
-.PHONY: help build demo dev test test-with-servers check vulnerabilities docs histories bench servers servers-down compose-check clean
+.PHONY: help build demo dev test test-with-servers check vulnerabilities docs histories bench storm servers servers-down compose-check clean

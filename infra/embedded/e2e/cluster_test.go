@@ -40,6 +40,7 @@ type cluster struct {
 	ctl      *ops.Service
 	client   client.Client
 	docs     string // URI of the corpus
+	replicas []*proc
 }
 
 // proc is a process that can be killed and started again with the same arguments.
@@ -262,6 +263,7 @@ func (c *cluster) replica() string {
 		),
 	}
 	p.start()
+	c.replicas = append(c.replicas, p)
 	c.t.Cleanup(func() {
 		p.kill()
 		if c.t.Failed() {

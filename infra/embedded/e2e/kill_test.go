@@ -1,143 +1,131 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"syscall"
+	"slices"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/unweaver/unweaver/infra/embedded/storm"
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/model/modeltest"
-	"github.com/unweaver/unweaver/internal/ops"
-	"github.com/unweaver/unweaver/internal/ops/admin"
-	"github.com/unweaver/unweaver/starter/cli"
+	"github.com/unweaver/unweaver/workflows"
 )
 
-const kills = 20
+// The size of a storm: UNWEAVER_STORM is the number of kills, 0 = a short one, UNWEAVER_STORM_OUT a folder for its
+// report (make storm). Programs that tests start refuse variables that are no setting, so both are taken away.
+var (
+	stormKills = taken("UNWEAVER_STORM")
+	stormOut   = taken("UNWEAVER_STORM_OUT")
+)
 
-// process is the embedded stack as a process that can be killed.
-type process struct {
-	t   *testing.T
-	dir string
-	cmd *exec.Cmd
-	dev cli.Dev
+func taken(variable string) string {
+	value := os.Getenv(variable)
+	_ = os.Unsetenv(variable)
+	return value
 }
 
-func (p *process) start() {
-	p.t.Helper()
-	bin := os.Getenv("UNWEAVER_TEST_BIN")
-	if bin == "" {
-		p.t.Skip("UNWEAVER_TEST_BIN is not set: run this by make test")
+// bound of the time from a restart until work goes on.
+const bound = 30.0
+
+// stormOptions are those of one lane.
+func stormOptions(t *testing.T, seed uint64, deadline time.Time) storm.Options {
+	return storm.Options{
+		Folder: t.TempDir(), Seed: seed, PerBuild: 4, Builds: 12, Deadline: deadline,
+		Documents: storm.Documents{Count: 400, Seed: 7}, Flight: flight,
+		Latency: 60 * time.Millisecond, Embed: 120 * time.Millisecond, Heartbeat: 2 * time.Second,
+		Shape: workflows.Shape{ShardChunks: 200, BatchChunks: 32},
+		Log:   t.Logf,
+		Spec: func(index, documents, models string) (corpus.Spec, error) {
+			return stormSpec(t, index, documents, models), nil
+		},
 	}
-	p.cmd = exec.Command(
-		filepath.Join(bin, "unweaver-dev"),
-		"dev",
-		"--data-dir",
-		p.dir,
-		"--temporal-port",
-		"0",
-		"--http-port",
-		"0",
-	)
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	p.cmd.Stderr = os.Stderr
-	if err := p.cmd.Start(); err != nil {
-		p.t.Fatal(err)
-	}
-	for range 600 {
-		if d, ok := cli.ReadDev(p.dir); ok && d.PID == p.cmd.Process.Pid {
-			p.dev = d
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	p.t.Fatal("the stack was not ready in 30 s")
 }
 
-func (p *process) kill() {
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-	_ = p.cmd.Wait()
-}
-
-func (p *process) control() ops.Control {
-	return &admin.Client{Base: p.dev.HTTP, Token: p.dev.Token}
-}
-
-// Twenty kills at random instants of one build: the same hashes as an undisturbed run, and no answer paid twice beyond
-// what was in flight (docs/invariants.md, 1 and 2).
-func TestKilledTwentyTimesABuildEndsAsIfUndisturbed(t *testing.T) {
-	const flight = 8
-	s := serve(t, modeltest.Options{Shuffle: true})
-	docs := copySample(t)
-	sp := spec(
-		t,
-		"k",
-		docs,
-		s,
-		"indexes.k.chunking.strategy=document",
+// stormSpec keeps one generation, so that every night has something to collect.
+func stormSpec(t *testing.T, index, documents, models string) corpus.Spec {
+	at := "indexes." + index + "."
+	return spec(t, index, documents, nil,
+		"models.chat.provider=openai", "models.chat.model=storm", "models.chat.api_key_env=E2E_KEY",
+		"models.chat.base_url="+models,
+		"models.embedding.provider=openai", "models.embedding.model=storm", "models.embedding.api_key_env=E2E_KEY",
+		"models.embedding.base_url="+models,
 		fmt.Sprintf("models.limits.concurrency=%d", flight),
-		"indexes.k.shortening.threshold=400",
-	)
-	want := completed(t, index(t, shared.Control, sp))
+		at+"chunking.strategy=document", at+"shortening.threshold=400", at+"keep=1", at+"grace=1s")
+}
 
-	victim := serve(
-		t,
-		modeltest.Options{Latency: 150 * time.Millisecond, EmbedLatency: 60 * time.Millisecond, Shuffle: true},
-	)
-	sp = spec(
-		t,
-		"k",
-		docs,
-		victim,
-		"indexes.k.chunking.strategy=document",
-		fmt.Sprintf("models.limits.concurrency=%d", flight),
-		"indexes.k.shortening.threshold=400",
-	)
-	p := &process{t: t, dir: t.TempDir()}
-	p.start()
-	defer func() { p.kill() }()
-	if _, err := p.control().Index(t.Context(), ops.IndexRequest{Spec: sp, Generation: "g"}); err != nil {
+// Kills while work is in flight, in every stage and in the short activities between them: the same index as an
+// undisturbed run, nothing paid twice beyond what was in flight, and work that goes on within thirty seconds
+// (docs/invariants.md, 1 and 2).
+func TestKilledInEveryStageABuildEndsAsIfUndisturbed(t *testing.T) {
+	lanes, each, within := 3, 3, 4*time.Minute
+	if kills, err := strconv.Atoi(stormKills); err == nil {
+		each = max(3, (kills+len(storm.Activities)-1)/len(storm.Activities))
+		within = time.Duration(kills) * 10 * time.Second
+	}
+	calm := stormOptions(t, 0, time.Time{})
+	want, typical, err := storm.Calm(t.Context(), calm)
+	if err != nil {
 		t.Fatal(err)
 	}
-	r := rand.New(rand.NewPCG(20, 26))
-	done := 0
-	for i := range kills {
-		time.Sleep(time.Duration(50+r.IntN(900)) * time.Millisecond)
-		p.kill()
-		p.start()
-		if st, err := p.control().Status(t.Context(), "k/g"); err == nil && corpus.Terminal(st.Status) {
-			done = i + 1
-			break
+	t.Logf("activities last %v", typical)
+	deadline := time.Now().Add(within)
+	results := make([]storm.Result, lanes)
+	var wg sync.WaitGroup
+	for lane := range lanes {
+		options := stormOptions(t, uint64(lane+1), deadline)
+		options.Quota = map[string]int{}
+		for i, activity := range storm.Activities { // the lanes share them
+			options.Quota[activity] = (each + (lane+i)%lanes) / lanes
+		}
+		wg.Go(func() {
+			var err error
+			if results[lane], err = storm.Run(context.WithoutCancel(t.Context()), options, typical); err != nil {
+				t.Errorf("lane %d: %v", lane, err)
+			}
+		})
+	}
+	wg.Wait()
+	all := storm.Join(results...)
+	t.Logf("\n%s", all.Table())
+	if stormOut != "" {
+		if err := all.Write(stormOut, "storm-embedded"); err != nil {
+			t.Error(err)
 		}
 	}
-	st := completed(t, wait(t, p.control(), "k/g"))
-	if done > 0 {
-		t.Logf("the build had ended after %d kills", done)
+	if time.Now().After(deadline) { // a slow machine: no kind may have been left out all the same
+		t.Logf("the time was over before every kind was hit %d times: %v", each, all.Left)
+		each = 1
 	}
-	if st.ContentHash != want.ContentHash || st.TextHash != want.TextHash || st.VectorHash != want.VectorHash {
-		t.Errorf(
-			"hashes %s %s %s, undisturbed %s %s %s",
-			st.ContentHash,
-			st.TextHash,
-			st.VectorHash,
-			want.ContentHash,
-			want.TextHash,
-			want.VectorHash,
-		)
+	judge(t, all, want, each)
+}
+
+// judge compares a storm with what it must be.
+func judge(t *testing.T, got storm.Result, want storm.Result, each int) {
+	t.Helper()
+	for i, night := range got.Nights {
+		calm := want.Nights[i%len(want.Nights)]
+		same(t, night.Status, calm.Status)
+		if !slices.Equal(night.Answers, calm.Answers) {
+			t.Errorf("chunks %v, undisturbed %v", night.Answers, calm.Answers)
+		}
 	}
-	if st.Documents != want.Documents || st.Classes != want.Classes || st.DeadLetters != 0 {
-		t.Errorf("%+v", st.Report)
+	for _, activity := range storm.Activities {
+		if hits := got.Hits(activity); hits < each {
+			t.Errorf("%s was hit %d times, want %d", activity, hits, each)
+		}
 	}
-	paid := victim.Stats()
-	t.Logf("paid twice after %d kills: %d chat answers, %d embedded texts", kills, paid.Duplicates, paid.EmbedTwice)
-	if paid.Duplicates > flight*kills {
-		t.Errorf("%d chat answers were paid twice, %d were in flight at most", paid.Duplicates, flight*kills)
+	if worst := got.Worst(); worst > bound {
+		t.Errorf("work went on after %.0f s, want %.0f at most", worst, bound)
 	}
-	if q := chunksOf(ask(t, p.dev.HTTP, "k", "Journal of Psychotherapy Integration", nil)); len(q) == 0 {
-		t.Error("the index does not answer")
+	chat, texts := got.Bound(flight)
+	pairs := int64(len(got.Nights)+1) / 2 // of nights, which pay a text twice without any kill, too
+	if got.Twice > chat+pairs*want.Twice || got.Texts > texts+pairs*want.Texts {
+		t.Errorf("paid twice: %d answers, %d may have been in flight; %d texts, %d may have been in flight",
+			got.Twice, chat, got.Texts, texts)
 	}
+	t.Logf("undisturbed, %d answers and %d texts are paid twice in two nights", want.Twice, want.Texts)
 }

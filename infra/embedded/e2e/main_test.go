@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/infra/embedded/stack"
+	"github.com/unweaver/unweaver/infra/embedded/storm"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/model/modeltest"
@@ -27,6 +28,9 @@ const sample = "../../../testdata/musique"
 var shared *stack.Stack // one stack serves the tests that do not kill it
 
 func TestMain(m *testing.M) {
+	if storm.Serve() { // this process is a stack that is to be killed
+		return
+	}
 	os.Exit(run(m))
 }
 

@@ -46,6 +46,8 @@ func (s *Server) chat(w http.ResponseWriter, request *http.Request, call call) {
 			user = message.Content
 		}
 	}
+	s.book.count(func(stats *Stats) { stats.ChatInFlight++ })
+	defer s.book.count(func(stats *Stats) { stats.ChatInFlight-- })
 	injection := call.options.inject(Seen{N: call.number, Task: task, Text: user})
 	if !s.admit(w, request, injection) {
 		return

@@ -207,6 +207,32 @@ func TestRequestsAreCountedWhenTheyArrive(t *testing.T) {
 	}
 }
 
+func TestWhatIsInFlightIsKnownInTheUnitsThatArePaid(t *testing.T) {
+	release := make(chan struct{})
+	server := serve(t, modeltest.Options{Script: func(modeltest.Seen) modeltest.Injection {
+		<-release
+		return modeltest.Injection{}
+	}})
+	var wg sync.WaitGroup
+	wg.Go(func() { post(t, server.URL+"/chat/completions", ask("", "a question")) })
+	wg.Go(func() { post(t, server.URL+"/embeddings", map[string]any{"input": []string{"one", "two", "three"}}) })
+	for got := server.Stats(); got.ChatInFlight != 1 || got.TextsInFlight != 3; got = server.Stats() {
+		if got.ChatInFlight > 1 || got.TextsInFlight > 3 {
+			t.Fatalf("%d calls and %d texts are in flight", got.ChatInFlight, got.TextsInFlight)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	server.Reset() // what is in flight stays so
+	if got := server.Stats(); got.ChatInFlight != 1 || got.TextsInFlight != 3 {
+		t.Errorf("after a reset %d calls and %d texts are in flight", got.ChatInFlight, got.TextsInFlight)
+	}
+	close(release)
+	wg.Wait()
+	for got := server.Stats(); got.ChatInFlight+got.TextsInFlight != 0; got = server.Stats() {
+		time.Sleep(time.Millisecond)
+	}
+}
+
 func TestTheAdminPaths(t *testing.T) {
 	server := serve(t, modeltest.Options{})
 	base := strings.TrimSuffix(server.URL, "/v1")

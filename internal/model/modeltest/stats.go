@@ -33,7 +33,9 @@ type Stats struct {
 	ServerErrors     int64           `json:"c500"`
 	InFlight         int64           `json:"in_flight"` // those that wait for the capacity also
 	MaxFlight        int64           `json:"max_inflight"`
-	Busy             time.Duration   `json:"busy"` // sum of the time that chat requests were served
+	ChatInFlight     int64           `json:"chat_in_flight"`  // those that are served, and not booked yet
+	TextsInFlight    int64           `json:"texts_in_flight"` // of such requests for embeddings
+	Busy             time.Duration   `json:"busy"`            // sum of the time that chat requests were served
 	Extract          int64           `json:"extract"`
 	First            time.Time       `json:"first"` // begin of the first and of the last extraction
 	Last             time.Time       `json:"last"`
@@ -57,7 +59,10 @@ func newLedger() *ledger {
 func (l *ledger) reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.stats = Stats{InFlight: l.stats.InFlight, Tasks: map[string]Cost{}}
+	l.stats = Stats{
+		InFlight: l.stats.InFlight, ChatInFlight: l.stats.ChatInFlight, TextsInFlight: l.stats.TextsInFlight,
+		Tasks: map[string]Cost{},
+	}
 	l.starts, l.paid, l.embedded = nil, map[string]int{}, map[string]int{}
 }
 

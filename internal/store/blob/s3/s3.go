@@ -4,7 +4,6 @@ package s3
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -124,20 +123,7 @@ func (s *Store) Get(ctx context.Context, key string, r blob.Range) (io.ReadClose
 		in, err := s.Stat(ctx, key)
 		return io.NopCloser(strings.NewReader("")), in, err
 	}
-	in := &s3.GetObjectInput{Bucket: &s.cfg.Bucket, Key: s.key(key)}
-	switch {
-	case r.Length > 0:
-		in.Range = aws.String(fmt.Sprintf("bytes=%d-%d", r.Offset, r.Offset+r.Length-1))
-	case r.Offset > 0:
-		in.Range = aws.String(fmt.Sprintf("bytes=%d-", r.Offset))
-	}
-	if r.Match != "" {
-		in.IfMatch = aws.String(r.Match)
-	}
-	out, err := retried(ctx, func(ctx context.Context) (*s3.GetObjectOutput, error) {
-		out, err := s.c.GetObject(ctx, in)
-		return out, s.wrap(ctx, "read", key, err)
-	})
+	out, err := s.get(ctx, key, r)
 	if status(err) == http.StatusRequestedRangeNotSatisfiable { // nothing lies at or after the offset
 		info, serr := s.Stat(ctx, key)
 		if serr == nil && r.Match != "" && info.ETag != r.Match {
@@ -154,28 +140,32 @@ func (s *Store) Get(ctx context.Context, key string, r blob.Range) (io.ReadClose
 		ETag:     aws.ToString(out.ETag),
 		Modified: aws.ToTime(out.LastModified),
 	}
-	if in.Range != nil { // the length is the part's: the whole's is behind the slash of Content-Range
+	if r.Offset > 0 || r.Length > 0 { // the length is the part's: the whole's is behind the slash of Content-Range
 		if _, total, ok := strings.Cut(aws.ToString(out.ContentRange), "/"); ok {
 			_, _ = fmt.Sscan(total, &info.Size) // "*" leaves the part's length
 		}
 	}
-	return &body{ReadCloser: out.Body, s: s, ctx: ctx, key: key}, info, nil
+	return &body{
+		stream: out.Body, s: s, ctx: ctx, key: key, etag: info.ETag, at: r.Offset, left: aws.ToInt64(out.ContentLength),
+	}, info, nil
 }
 
-// body gives errors in the middle of a stream their object and their kind.
-type body struct {
-	io.ReadCloser
-	s   *Store
-	ctx context.Context //nolint:containedctx // of the request that the body belongs to
-	key string
-}
-
-func (b *body) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = b.s.wrap(b.ctx, "read", b.key, err)
+// get asks for an object or a part of it, and again where that fails for a moment.
+func (s *Store) get(ctx context.Context, key string, r blob.Range) (*s3.GetObjectOutput, error) {
+	in := &s3.GetObjectInput{Bucket: &s.cfg.Bucket, Key: s.key(key)}
+	switch {
+	case r.Length > 0:
+		in.Range = aws.String(fmt.Sprintf("bytes=%d-%d", r.Offset, r.Offset+r.Length-1))
+	case r.Offset > 0:
+		in.Range = aws.String(fmt.Sprintf("bytes=%d-", r.Offset))
 	}
-	return n, err
+	if r.Match != "" {
+		in.IfMatch = aws.String(r.Match)
+	}
+	return retried(ctx, func(ctx context.Context) (*s3.GetObjectOutput, error) {
+		out, err := s.c.GetObject(ctx, in)
+		return out, s.wrap(ctx, "read", key, err)
+	})
 }
 
 // Stat implements blob.Store.

@@ -1,0 +1,257 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/infra/embedded/storm"
+	"github.com/unweaver/unweaver/infra/embedded/storm/proxy"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/model/modeltest"
+	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// night is what a build of the generated corpus ends in when nothing disturbs it.
+type calmNight struct {
+	status ops.Status
+	chunks []string
+}
+
+const tides = "Ada Merrow and Joris Quarrie measured the tides"
+
+// calmNights builds the nights of a generated corpus on the embedded stack, undisturbed, and gives a folder for each.
+func calmNights(t *testing.T, documents storm.Documents, nights int) (want []calmNight, folders []string) {
+	t.Helper()
+	server := modeltest.New(modeltest.Options{Shuffle: true, Dimension: 64})
+	if err := server.Listen("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	name, dir := "calm-"+corpus.Sum(t.Name(), fmt.Sprint(documents.Seed)).Short(8), t.TempDir()
+	for night := range nights {
+		folder := t.TempDir()
+		for _, to := range []string{folder, dir} {
+			if err := documents.Write(to, night); err != nil {
+				t.Fatal(err)
+			}
+		}
+		status := completed(t, index(t, shared.Control, stormSpec(t, name, dir, server.URL)))
+		want = append(want, calmNight{status, answers(t, shared.HTTP, name, tides)})
+		folders = append(folders, folder)
+	}
+	return want, folders
+}
+
+// slowModels is a model server whose calls take a while.
+func slowModels(t *testing.T) *modeltest.Server {
+	t.Helper()
+	server := modeltest.New(modeltest.Options{
+		Latency: 60 * time.Millisecond, EmbedLatency: 120 * time.Millisecond, Shuffle: true, Dimension: 64,
+	})
+	if err := server.Listen("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	return server
+}
+
+// behindProxies puts a proxy before each store of a cluster: processes that start from here on go through them.
+func (c *cluster) behindProxies(seed uint64) map[string]*proxy.Proxy {
+	c.t.Helper()
+	stores := c.cfg.Stores
+	all := map[string]*proxy.Proxy{}
+	for i, store := range []struct{ name, setting, url string }{
+		{"Redis", "STORES_CLASSES", stores.Classes}, {"S3", "STORES_S3_ENDPOINT", stores.S3.Endpoint},
+		{"Milvus", "STORES_VECTORS", stores.Vectors},
+	} {
+		scheme, rest, _ := strings.Cut(store.url, "://")
+		address, path, _ := strings.Cut(rest, "/")
+		all[store.name] = newProxy(c.t, address, seed+uint64(i))
+		url := scheme + "://" + all[store.name].Address
+		if path != "" {
+			url += "/" + path
+		}
+		c.env = append(c.env, "UNWEAVER_"+store.setting+"="+url)
+	}
+	return all
+}
+
+func newProxy(t testing.TB, address string, seed uint64) *proxy.Proxy {
+	t.Helper()
+	made, err := proxy.New(address, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(made.Close)
+	return made
+}
+
+// storms makes the weather bad until the function that it gives is called, which waits until it is good again. Every
+// few seconds one connection goes silent or all of one are dropped. It counts the drops of the models' connections.
+func storms(seed uint64, all map[string]*proxy.Proxy) (calm func(), dropped *atomic.Int64) {
+	bad := proxy.Weather{Delay: 8 * time.Millisecond, Lose: 0.01, Cut: 0.005, Refuse: 0.02}
+	for _, p := range all {
+		p.Set(bad)
+	}
+	names := []string{"Redis", "S3", "Milvus", "models"}
+	random, stop, dropped := rand.New(rand.NewPCG(seed, 5)), make(chan struct{}), &atomic.Int64{}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for turn := 0; ; turn++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Duration(1000+random.IntN(2000)) * time.Millisecond):
+			}
+			name := names[turn%len(names)]
+			if random.IntN(2) == 0 {
+				all[name].BlackHole(3 * time.Second)
+			} else {
+				all[name].Drop()
+				if name == "models" {
+					dropped.Add(1)
+				}
+			}
+		}
+	})
+	return func() {
+		close(stop)
+		wg.Wait()
+		for _, p := range all {
+			p.Set(proxy.Weather{})
+			p.BlackHole(0)
+		}
+	}, dropped
+}
+
+// resumed waits for a run's end and resumes it when it pauses, a few times: a store that is away for longer than
+// retries last pauses a run. It gives how often it paused.
+func resumed(t *testing.T, c *cluster, run string) (ops.Status, int) {
+	t.Helper()
+	const longest = 8 * time.Minute
+	pauses, told := 0, time.Now()
+	for begun := time.Now(); time.Since(begun) < longest; time.Sleep(50 * time.Millisecond) {
+		status, err := c.ctl.Status(t.Context(), run)
+		if err != nil {
+			continue
+		}
+		if corpus.Terminal(status.Status) {
+			return completed(t, status), pauses
+		}
+		if time.Since(told) > 20*time.Second {
+			told = time.Now()
+			flights, _, err := storm.Flights(t.Context(), c.client, workflows.WorkflowID(run))
+			t.Logf("%s %s, in flight %+v %v, problems %v", status.Status, status.Stage, flights, err, status.Problems)
+		}
+		if status.Status != corpus.StatusPaused {
+			continue
+		}
+		if err := c.ctl.Resume(t.Context(), run, nil); err == nil { // it may be resumed already
+			pauses++
+			t.Logf("paused: %s %s %v", status.Reason, status.Detail, status.Problems)
+		}
+	}
+	t.Fatalf("%s did not end in %s", run, longest)
+	return ops.Status{}, 0
+}
+
+// Every store and the model server behind connections that are delayed, cut, refused, silent for seconds, and that lose
+// replies to requests that were carried out.
+func TestBadConnectionsChangeNeitherAnIndexNorAnAnswer(t *testing.T) {
+	want, folders := calmNights(t, storm.Documents{Count: 200, Seed: 3}, 2)
+	c := newCluster(t)
+	server := slowModels(t)
+	proxies := c.behindProxies(11)
+	proxies["models"] = newProxy(t, strings.TrimSuffix(strings.TrimPrefix(server.URL, "http://"), "/v1"), 17)
+	spec := stormSpec(t, "k", ".", "http://"+proxies["models"].Address+"/v1")
+	c.worker()
+	base := c.replica()
+	for night, folder := range folders {
+		c.upload(folder)
+		calm, dropped := storms(uint64(night), proxies)
+		before, paid := proxies["models"].Counts(), server.Stats()
+		stop := make(chan struct{})
+		var asking sync.WaitGroup
+		if night > 0 {
+			asking.Go(func() { askThrough(t, base, want, stop) })
+		}
+		status, pauses := resumed(t, c, c.begin(ops.IndexRequest{
+			Spec: spec, Generation: fmt.Sprintf("n%d", night),
+		}))
+		close(stop)
+		asking.Wait()
+		calm()
+		same(t, status, want[night].status)
+		if night == 0 { // later ones leave dead rows for a while
+			rows(t, c, status)
+		}
+		if got := settled(t, base, "k", want[night].chunks); !slices.Equal(got, want[night].chunks) {
+			t.Errorf("chunks %v, undisturbed %v", got, want[night].chunks)
+		}
+		after, now := proxies["models"].Counts(), server.Stats()
+		lost := after.Lost + after.Cut - before.Lost - before.Cut + dropped.Load()*flight
+		twice := now.Duplicates - paid.Duplicates
+		t.Logf("night %d: %.0f s, %d pauses, %d answers paid twice, %d lost by connections",
+			night, status.Seconds, pauses, twice, lost)
+		for name, p := range proxies {
+			t.Logf("%s: %+v", name, p.Counts())
+		}
+		if twice > lost {
+			t.Errorf("%d answers were paid twice, %d were lost by connections", twice, lost)
+		}
+	}
+}
+
+// settled asks until the answer is the wanted one, since a replica learns of a generation a few seconds late, and gives
+// the last answer.
+func settled(t *testing.T, base, index string, want []string) (got []string) {
+	t.Helper()
+	for begun := time.Now(); time.Since(begun) < 15*time.Second; time.Sleep(200 * time.Millisecond) {
+		if got = answers(t, base, index, tides); slices.Equal(got, want) {
+			return got
+		}
+	}
+	return got
+}
+
+// askThrough queries until stop is closed: each answer is one generation's, as it is without disturbance, or an error
+// that says that a store is away.
+func askThrough(t *testing.T, base string, want []calmNight, stop <-chan struct{}) {
+	codes := map[string]int{}
+	for {
+		select {
+		case <-stop:
+			t.Logf("queries: %v", codes)
+			return
+		default:
+		}
+		status, out := do(t, base, http.MethodPost, "/v1/indexes/k/query", map[string]any{"query": tides})
+		codes[fmt.Sprint(status, " ", out["code"])]++
+		if status != http.StatusOK {
+			if status != http.StatusServiceUnavailable {
+				t.Errorf("a query got %d: %v", status, out)
+			}
+			continue
+		}
+		var ids []string
+		for _, chunk := range chunksOf(out) {
+			ids = append(ids, chunk["id"].(string))
+		}
+		night := 0
+		if out["generation"] == "n1" {
+			night = 1
+		}
+		if !slices.Equal(ids, want[night].chunks) {
+			t.Errorf("%v answers %v, undisturbed %v", out["generation"], ids, want[night].chunks)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
