@@ -84,6 +84,13 @@ func held(ctx context.Context, b workflows.Build) build.Job {
 	return out
 }
 
+// own is the run that this activity of a build belongs to, as its lease names it.
+func own(ctx context.Context, run *build.Run) build.Holder {
+	out := run.Holder
+	out.Run = holder(ctx).Run
+	return out
+}
+
 // holder is the run of the engine that this activity belongs to.
 func holder(ctx context.Context) build.Holder {
 	execution := activity.GetInfo(ctx).WorkflowExecution

@@ -13,8 +13,7 @@ import (
 func (a *Activities) TakeLease(ctx context.Context, b workflows.Build) (int64, error) {
 	var fence int64
 	err := a.short(ctx, b, "lease", func(ctx context.Context, run *build.Run) error {
-		taker := run.Holder
-		taker.Run = holder(ctx).Run
+		taker := own(ctx, run)
 		var err error
 		if taker.Engine, err = a.Engine.Identity(ctx); err != nil {
 			return err

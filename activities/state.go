@@ -30,7 +30,7 @@ func (a *Activities) EndBuild(ctx context.Context, end workflows.End) error {
 		if end.Status == corpus.StatusWaiting {
 			return run.Waits(ctx, holder(ctx), ending(end))
 		}
-		return run.End(ctx, holder(ctx), ending(end))
+		return run.End(ctx, own(ctx, run), ending(end))
 	})
 }
 

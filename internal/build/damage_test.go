@@ -167,7 +167,7 @@ func (s *site) objects(t *testing.T) [][2]string {
 }
 
 // heal follows the hints of errors until a night goes well, and tells what was done.
-func (s *site) heal(t *testing.T, key string) (out outcome, steps []string) {
+func (s *site) heal(t *testing.T) (out outcome, steps []string) {
 	t.Helper()
 	way := &how{}
 	for range 3 {
@@ -186,9 +186,9 @@ func (s *site) heal(t *testing.T, key string) (out outcome, steps []string) {
 			if err := s.restore(t); err != nil {
 				t.Fatalf("restore: %v", err)
 			}
-		case strings.Contains(text, "remove this file"):
-			step += "the file removed by hand"
-			if err := s.Artifacts.Delete(t.Context(), key); err != nil {
+		case strings.Contains(text, "cancel docs --lost"):
+			step += "`cancel INDEX --lost`"
+			if err := build.MendLease(t.Context(), s.index()); err != nil {
 				t.Fatal(err)
 			}
 		default:
@@ -219,7 +219,7 @@ func TestEveryDamageOfTheCurrentGenerationHasAWayBack(t *testing.T) {
 					}
 				}
 				damages[damage](t, s.Artifacts, key)
-				night, steps := s.heal(t, key)
+				night, steps := s.heal(t)
 				s.whole(t)
 				want := before.manifest.Hashes
 				if object[0] == "idf" { // another table of word weights: vectors are as of an index built from nothing

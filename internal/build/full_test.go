@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -74,9 +75,18 @@ func fillingSite(t *testing.T, refuse func(key string) error) (*site, *bill) {
 func built(t *testing.T, s *site, halted func(err error, resume func() error)) {
 	t.Helper()
 	job, holder := s.job(t)
-	job.Fence = 1
+	fence, err := build.TakeLease(t.Context(), artifact.Index{Store: s.Artifacts, Name: job.Index}, holder, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job.Fence = fence
+	collects := false
 	run := func() error {
-		_, err := s.stages(t.Context(), job, holder)
+		if collects {
+			return s.collect(t.Context(), job, holder)
+		}
+		out, err := s.stages(t.Context(), job, holder)
+		collects = out.collects
 		return err
 	}
 	for err := run(); err != nil; err = run() {
@@ -96,7 +106,7 @@ func TestAStoreThatFailsAtEveryWriteInTurnCostsNothing(t *testing.T) {
 	}
 	for _, code := range []fault.Code{fault.StoreFull, fault.StoreDown} {
 		held := 0
-		for at := int64(2); at <= writes; at += step { // the first is the configuration, which is there before the run
+		for at := int64(3); at <= writes; at += step { // configuration and lease are there before the run
 			if failsAt(t, code, at, want) {
 				held++
 			}
@@ -107,7 +117,7 @@ func TestAStoreThatFailsAtEveryWriteInTurnCostsNothing(t *testing.T) {
 		if held == 0 {
 			t.Errorf("%s: nothing was ever held", code)
 		}
-		t.Logf("%s at each of %d writes: something paid for was held %d times", code, (writes-1)/step, held)
+		t.Logf("%s at each of %d writes: something paid for was held %d times", code, (writes-2)/step, held)
 	}
 }
 

@@ -97,6 +97,7 @@ func sample(n int) map[string]string {
 type outcome struct {
 	planned   build.Planned
 	published build.Published
+	collects  bool // all before collect is done
 	manifest  *corpus.Manifest
 }
 
@@ -265,8 +266,16 @@ func (s *site) stages(ctx context.Context, job build.Job, holder build.Holder) (
 	if out.published.Status == corpus.StatusHeld {
 		return out, err
 	}
-	do("collect", 1, func(ctx context.Context, run *build.Run, _ int) error { return run.Collect(ctx, holder) })
+	if err == nil {
+		out.collects = true
+		err = s.collect(ctx, job, holder)
+	}
 	return out, err
+}
+
+// collect is the last stage, which a workflow repeats without those before it.
+func (s *site) collect(ctx context.Context, job build.Job, holder build.Holder) error {
+	return s.unit(ctx, job, "collect", func(ctx context.Context, run *build.Run) error { return run.Collect(ctx, holder) })
 }
 
 func (s *site) report(t *testing.T) corpus.Report {

@@ -41,7 +41,14 @@ func guard(timeout time.Duration) grpc.UnaryClientInterceptor {
 		bounded, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		if err := invoke(bounded, method, req, reply, conn, append(opts, grpc_retry.Disable())...); err != nil {
-			if status.Code(err) == codes.DeadlineExceeded && ctx.Err() == nil {
+			late := status.Code(err) == codes.DeadlineExceeded
+			if own, ok := bounded.Deadline(); late && ok {
+				// A connection may notice the caller's deadline before its context does.
+				if callers, bound := ctx.Deadline(); bound && !callers.After(own) {
+					return context.DeadlineExceeded
+				}
+			}
+			if late && ctx.Err() == nil {
 				return fmt.Errorf("it did not answer %s within %s: %w", path.Base(method), limit, err)
 			}
 			return err
