@@ -193,7 +193,7 @@ func TestBadConnectionsChangeNeitherAnIndexNorAnAnswer(t *testing.T) {
 		if night == 0 { // later ones leave dead rows for a while
 			rows(t, c, status)
 		}
-		if got := settled(t, base, "k", want[night].chunks); !slices.Equal(got, want[night].chunks) {
+		if got := settled(t, base, "k", want[night].chunks); !alike(got, want[night].chunks) {
 			t.Errorf("chunks %v, undisturbed %v", got, want[night].chunks)
 		}
 		after, now := proxies["models"].Counts(), server.Stats()
@@ -210,12 +210,18 @@ func TestBadConnectionsChangeNeitherAnIndexNorAnAnswer(t *testing.T) {
 	}
 }
 
+// alike tells whether two answers hold the same chunks. Two of nearly equal score may change places: Milvus searches
+// its graph in another order than the embedded store, and adds floats in another.
+func alike(got, want []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want)))
+}
+
 // settled asks until the answer is the wanted one, since a replica learns of a generation a few seconds late, and gives
 // the last answer.
 func settled(t *testing.T, base, index string, want []string) (got []string) {
 	t.Helper()
 	for begun := time.Now(); time.Since(begun) < 15*time.Second; time.Sleep(200 * time.Millisecond) {
-		if got = answers(t, base, index, tides); slices.Equal(got, want) {
+		if got = answers(t, base, index, tides); alike(got, want) {
 			return got
 		}
 	}
@@ -249,7 +255,7 @@ func askThrough(t *testing.T, base string, want []calmNight, stop <-chan struct{
 		if out["generation"] == "n1" {
 			night = 1
 		}
-		if !slices.Equal(ids, want[night].chunks) {
+		if !alike(ids, want[night].chunks) {
 			t.Errorf("%v answers %v, undisturbed %v", out["generation"], ids, want[night].chunks)
 		}
 		time.Sleep(50 * time.Millisecond)
