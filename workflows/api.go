@@ -89,7 +89,7 @@ type Build struct {
 	ReplaceCorpus    bool          `json:"replace_corpus,omitempty"`
 	Rebuild          bool          `json:"rebuild,omitempty"` // what earlier builds wrote is not trusted: see Planned
 	Anew             string        `json:"anew,omitempty"`    // reference of the error that had the run begin anew
-	Heartbeat        time.Duration `json:"heartbeat"`         // after this long without one, another worker gets an activity
+	Heartbeat        time.Duration `json:"heartbeat"`         // after so long without one, another worker has the activity
 	Shape            Shape         `json:"shape"`             // zero values stand for the first format's
 	Budget           *Budget       `json:"budget,omitempty"`
 	SearchAttributes bool          `json:"search_attributes,omitempty"` // the server knows them: see visibility.Register

@@ -145,7 +145,7 @@ func (r *run) obeyResume(ctx workflow.Context, in Resume) error {
 func (r *run) obeyCancel(ctx workflow.Context) error {
 	r.cancelling = true
 	idle := r.idle()
-	if err := r.write(ctx, UpdateCancel, nil); err != nil && !(idle && r.idle()) {
+	if err := r.write(ctx, UpdateCancel, nil); err != nil && (!idle || !r.idle()) {
 		r.cancelling = false
 		return err
 	}

@@ -32,11 +32,9 @@ func (f *fake) noted() (delays []time.Duration, last workflows.End) {
 	defer f.mu.Unlock()
 	for _, end := range f.ended {
 		if end.Status == "waiting" {
-			began := end.Waiting.Next
+			began := end.Waiting.Since
 			if last.Waiting != nil && last.Waiting.Tries < end.Waiting.Tries {
 				began = last.Waiting.Next
-			} else {
-				began = end.Waiting.Since
 			}
 			delays = append(delays, end.Waiting.Next.Sub(began).Round(time.Second))
 			last = end

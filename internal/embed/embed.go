@@ -1,5 +1,5 @@
-// Package embed gives the vectors of texts through the ledger, which has them text by text: whoever asks for a text that
-// was paid for, in whatever company, gets it for nothing. What is missing is asked for in requests of many texts.
+// Package embed gives the vectors of texts through the ledger, which has them text by text: whoever asks for a text
+// that was paid for, in whatever company, gets it for nothing. What is missing is asked for in requests of many texts.
 package embed
 
 import (

@@ -110,7 +110,7 @@ func TestTextsInFlightArePaidForOnceInWhateverOrderTheyAreAskedFor(t *testing.T)
 
 func all1(int) bool { return true }
 
-// A process that dies leaves marks beside the index; one that lives writes it when it has enough, or at the next upkeep.
+// A process that dies leaves marks beside the index; one that lives writes it when it has enough, or at upkeep.
 func TestWhatADeadProcessPaidForIsFoundAndComesIntoTheIndex(t *testing.T) {
 	b := newBook(t)
 	seller := &shop{sold: map[corpus.Digest]int{}}

@@ -27,7 +27,7 @@ func (o oneByOne) DeleteAll(ctx context.Context, keys []string) error {
 			return err
 		}
 		o.before()
-		if err := o.Memory.Delete(context.WithoutCancel(ctx), key); err != nil {
+		if err := o.Delete(context.WithoutCancel(ctx), key); err != nil {
 			return err
 		}
 	}

@@ -29,8 +29,8 @@ const (
 	classTokens = (nameRunes + mentionRunes*1.3) / runesPerToken
 )
 
-// EmbedChunks estimates the requests for the vectors of new chunks; what the ledger has costs nothing. Low and high differ by how texts fall into
-// requests, and by the windows of chunks that are too long for the embedder.
+// EmbedChunks estimates the requests for the vectors of new chunks; what the ledger has costs nothing. Low and high
+// differ by how texts fall into requests, and by the windows of chunks that are too long for the embedder.
 func EmbedChunks(in EmbedIn) Task {
 	if !in.Paid || in.New.Chunks == 0 {
 		return Task{}

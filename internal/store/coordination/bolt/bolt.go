@@ -79,7 +79,8 @@ func (s *Store) Leased(_ context.Context, index string) (map[string]bool, error)
 // Mirror implements coordination.Readers.
 func (s *Store) Mirror(_ context.Context, index string, epoch int64, pointer []byte) error {
 	return boltfile.Wrap("write", s.path, s.db.Update(func(tx *bbolt.Tx) error {
-		return tx.Bucket(mirrorBucket).Put([]byte(index), append(binary.BigEndian.AppendUint64(nil, uint64(epoch)), pointer...))
+		value := append(binary.BigEndian.AppendUint64(nil, uint64(epoch)), pointer...)
+		return tx.Bucket(mirrorBucket).Put([]byte(index), value)
 	}))
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
 )
 
-// A crash between the two steps of a drop leaves a folder of another name: it is no collection, nothing of it comes back
-// in a new one, and the next start removes it.
+// A crash between the two steps of a drop leaves a folder of another name: it is no collection, nothing of it comes
+// back in a new one, and the next start removes it.
 func TestWhatACrashLeftOfADroppedCollectionIsRemoved(t *testing.T) {
 	root := t.TempDir()
 	store, err := files.Open(root)
