@@ -225,19 +225,34 @@ func (s Source) store(ctx context.Context, items []Item) error {
 		}
 		return s.store(ctx, items[half:])
 	}
-	if short := Fit(items[0].Text, rejectedTokens); len(short) < len(items[0].Text) {
-		vectors, err = s.request(ctx, []string{short})
-		if err == nil {
-			return s.Ledger.PutVectors(ctx, digestsOf(items), vectors)
-		}
-		if !splits(err) {
-			return err
-		}
+	if vectors, err = s.cut(ctx, items[0].Text, err); err == nil {
+		return s.Ledger.PutVectors(ctx, digestsOf(items), vectors)
+	}
+	if !splits(err) {
+		return err
 	}
 	return fault.CodeOf(err).
 		At("embed", items[0].Key).
 		Because(err).
 		Advise("exclude the document that holds this text, or use another embedding model")
+}
+
+// cut asks for the beginning of a text that the model rejects as a whole. A server that refuses may have refused anybody
+// for a while: once it serves the beginning, it is asked for the whole again, as what is stored is stored for good.
+func (s Source) cut(ctx context.Context, text string, rejected error) ([][]float32, error) {
+	short := Fit(text, rejectedTokens)
+	if len(short) == len(text) {
+		return nil, rejected
+	}
+	vectors, err := s.request(ctx, []string{short})
+	if err != nil || !fault.Is(rejected, fault.ModelRefused) {
+		return vectors, err
+	}
+	whole, err := s.request(ctx, []string{text})
+	if err == nil || !splits(err) {
+		return whole, err
+	}
+	return vectors, nil
 }
 
 // splits tells whether fewer or shorter texts may be served: a server may say in any words that there are too many.

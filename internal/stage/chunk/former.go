@@ -3,6 +3,7 @@ package chunk
 import (
 	"context"
 	"io"
+	"slices"
 	"sort"
 	"unicode/utf8"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/format/textseg"
 	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/stream/par"
 	"github.com/unweaver/unweaver/internal/stream/spill"
 )
 
@@ -19,9 +21,14 @@ import (
 type former struct {
 	artifacts artifact.Index
 	parts     []formerPart // in the order of their keys
+	looked    bool         // parts are those that can be read
+	lost      error        // of a part that cannot
 	frame     []byte       // rows of
 	at        [2]int       // part and frame
 }
+
+// formerReaders is how many parts are opened at once.
+const formerReaders = 16
 
 type formerPart struct {
 	documents, text string // content addresses
@@ -46,34 +53,53 @@ func newFormer(in In) *former {
 	return f
 }
 
-// open reads the index of a part's documents.
-func (f *former) open(ctx context.Context, part int) (*artifact.Reader, error) {
-	var err error
-	p := &f.parts[part]
-	if p.rows == nil {
-		p.rows, err = artifact.OpenRows(ctx, f.artifacts.Store, f.artifacts.SegmentKey(p.documents))
+// open opens the parts, once. One that cannot be read is left out: what is in the others is kept all the same.
+func (f *former) open(ctx context.Context) error {
+	if f.looked {
+		return nil
 	}
-	return p.rows, err
+	damage := make([]error, len(f.parts))
+	err := par.Each(ctx, len(f.parts), formerReaders, func(ctx context.Context, i int) error {
+		rows, err := artifact.OpenRows(ctx, f.artifacts.Store, f.artifacts.SegmentKey(f.parts[i].documents))
+		if artifact.IsDamage(err) {
+			damage[i], err = err, nil
+		}
+		f.parts[i].rows = rows
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, found := range damage {
+		if f.lost == nil {
+			f.lost = found
+		}
+	}
+	f.parts = slices.DeleteFunc(f.parts, func(part formerPart) bool { return part.rows == nil })
+	f.looked = true
+	return nil
 }
 
-// find gives the parent's row of a document, and the part that it is of.
+// find gives the parent's row of a document, and the part that it is of. Where a part cannot be read, a document that no
+// other has may have been in it: that is the error then.
 func (f *former) find(ctx context.Context, key string) (old rows.Document, part int, found bool, err error) {
-	after := sort.Search(len(f.parts), func(i int) bool {
-		reader, openErr := f.open(ctx, i)
-		if openErr != nil {
-			err = openErr
-			return true
-		}
-		return reader.Frames[0].First > key
-	})
-	if err != nil || after == 0 {
+	if err := f.open(ctx); err != nil {
 		return old, 0, false, err
 	}
-	part = after - 1
-	reader, err := f.open(ctx, part)
-	if err != nil {
-		return old, part, false, err
+	old, part, found, err = f.look(ctx, key)
+	if err == nil && !found {
+		err = f.lost
 	}
+	return old, part, found, err
+}
+
+func (f *former) look(ctx context.Context, key string) (old rows.Document, part int, found bool, err error) {
+	after := sort.Search(len(f.parts), func(i int) bool { return f.parts[i].rows.Frames[0].First > key })
+	if after == 0 {
+		return old, 0, false, nil
+	}
+	part = after - 1
+	reader := f.parts[part].rows
 	at := [2]int{part, reader.Find(key)}
 	if f.at != at {
 		if f.frame, err = reader.Frame(ctx, at[1]); err != nil {
