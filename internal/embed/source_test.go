@@ -247,6 +247,30 @@ func TestAPaidHalfIsNotPaidAgainWhenTheOtherFails(t *testing.T) {
 	}
 }
 
+// A gateway that refuses for a while must not leave the vector of half a text under the whole text's digest.
+func TestAServerThatRefusedForAWhileCostsNoPartOfAText(t *testing.T) {
+	long := strings.Repeat("word ", 2000)
+	refusals := 1
+	e := &embedder{paid: true, refuse: func([]string) error {
+		if refusals--; refusals >= 0 {
+			return fault.ModelRefused.At("embed", "m")
+		}
+		return nil
+	}}
+	src, _ := source(t, e)
+	vectors, err := src.Vectors(t.Context(), batch(long))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lengths(t, vectors, len(long))
+
+	refusals = 100
+	src, _ = source(t, e)
+	if _, err := src.Vectors(t.Context(), batch(long)); !fault.Is(err, fault.ModelRefused) {
+		t.Errorf("a server that refuses everybody: %v", err)
+	}
+}
+
 func TestATextThatIsRejectedEvenCutIsNamed(t *testing.T) {
 	e := &embedder{paid: true, refuse: func([]string) error { return fault.ModelRejected.At("embed", "m") }}
 	src, _ := source(t, e)

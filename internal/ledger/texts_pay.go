@@ -217,6 +217,9 @@ func (l *Ledger) PutVectors(ctx context.Context, texts []corpus.Digest, vectors 
 		err = marked
 	}
 	if err != nil {
+		if l.Trouble() != nil {
+			go l.learnLater(context.WithoutCancel(ctx), texts, object)
+		}
 		return err
 	}
 	l.texts.learn(&answer{object: object, texts: slices.Clone(texts), fresh: true, own: true})
@@ -224,6 +227,20 @@ func (l *Ledger) PutVectors(ctx context.Context, texts []corpus.Digest, vectors 
 		_ = l.SealTexts(context.WithoutCancel(ctx)) // the marks stay: it is tried again
 	}
 	return nil
+}
+
+// learnLater takes an answer in that is held until it can be stored. Its mark may have been taken for a dead one's.
+func (l *Ledger) learnLater(ctx context.Context, texts []corpus.Digest, object corpus.Digest) {
+	if l.Drain(ctx) != nil {
+		return
+	}
+	raw, _, err := blob.Read(ctx, l.store, looseKey(Embed, object))
+	if err != nil || !isAnswer(raw, object) {
+		return
+	}
+	if _, err := l.Put(ctx, Texts, object, 0, Result{}); err == nil {
+		l.texts.learn(&answer{object: object, texts: slices.Clone(texts), fresh: true, own: true})
+	}
 }
 
 func isAnswer(raw []byte, object corpus.Digest) bool {

@@ -34,16 +34,20 @@ var (
 // {"entity_name","entity_description"}; inside think blocks and code fences; with trailing commas, single quotes or a
 // truncated tail, of which complete objects are kept. ok is false when nothing of that form is there.
 func Parse(text string) (es []rows.Entity, rung string, ok bool) {
-	t := thinkRE.ReplaceAllString(text, "")
-	if i := strings.LastIndex(t, "</think>"); i >= 0 { // an opening tag lost to the chat template
-		t = t[i+len("</think>"):]
-	}
-	t = strings.Map(func(r rune) rune {
+	t := strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && r != '\r' && unicode.Is(unicode.Zs, r) {
 			return ' '
 		}
 		return r
-	}, t)
+	}, text)
+	// Exact JSON first: what looks like a fence or a block of thoughts in it is a description's.
+	if l, ok := strict(strings.TrimSpace(t)); ok {
+		return l, RungStrict, true
+	}
+	t = thinkRE.ReplaceAllString(t, "")
+	if i := strings.LastIndex(t, "</think>"); i >= 0 { // an opening tag lost to the chat template
+		t = t[i+len("</think>"):]
+	}
 	if m := fenceRE.FindStringSubmatch(t); m != nil && strings.ContainsAny(m[1], "{[") {
 		t = m[1]
 	}

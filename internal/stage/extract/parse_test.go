@@ -1,7 +1,9 @@
 package extract_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -85,4 +87,41 @@ func FuzzParseNeverPanics(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Whatever stands in a description, an exact answer is read as it was written.
+func TestAnExactAnswerIsReadWhateverItsDescriptionsHold(t *testing.T) {
+	parts := []string{
+		"```json\n{\"entities\":[]}\n```", "``` [1] ```", "</think>", "<think>no</think>", "{", "}]", "'", "\\", "a, b,", "# Heading",
+	}
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 500 {
+		type entity struct {
+			Name        string `json:"name"`
+			Description string `json:"description"`
+		}
+		var answer struct {
+			Entities []entity `json:"entities"`
+		}
+		for i := range 1 + random.IntN(4) {
+			text := fmt.Sprint("part ", i)
+			for range random.IntN(4) {
+				text += " " + parts[random.IntN(len(parts))]
+			}
+			answer.Entities = append(answer.Entities, entity{fmt.Sprint("Name ", i), text})
+		}
+		raw, err := json.Marshal(answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, rung, ok := extract.Parse(string(raw))
+		if !ok || rung != extract.RungStrict || len(read) != len(answer.Entities) {
+			t.Fatalf("%s: %v %q %v", raw, read, rung, ok)
+		}
+		for i, want := range answer.Entities {
+			if read[i].Name != want.Name || read[i].Description != want.Description {
+				t.Fatalf("%+v, want %+v", read[i], want)
+			}
+		}
+	}
 }

@@ -44,6 +44,11 @@ func open(path string, buckets [][]byte) (*bbolt.DB, error) {
 			Because("another process holds it").
 			Advise("stop that process, or use another --data-dir")
 	}
+	var outside *fs.PathError
+	var number syscall.Errno
+	if errors.As(err, &outside) || errors.As(err, &number) { // the file may be whole: it cannot be reached
+		return nil, Wrap("open", path, err)
+	}
 	if err != nil {
 		return nil, damaged(path, err)
 	}

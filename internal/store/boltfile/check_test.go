@@ -190,3 +190,20 @@ func TestAFileThatAnotherHoldsIsLeftAlone(t *testing.T) {
 		t.Error("a file in use was set aside")
 	}
 }
+
+// A file that cannot be reached may be whole: it is neither called damaged nor set aside.
+func TestAFileThatCannotBeReachedIsNotCalledDamaged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runs")
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, replaceable := range []bool{false, true} {
+		_, err := boltfile.Open(path, replaceable, []byte("a"))
+		if err == nil || fault.Is(err, fault.SegmentDamage) {
+			t.Errorf("replaceable %v: %v", replaceable, err)
+		}
+		if _, err := os.Stat(path); err != nil {
+			t.Errorf("replaceable %v: it was set aside: %v", replaceable, err)
+		}
+	}
+}
