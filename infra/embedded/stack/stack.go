@@ -62,7 +62,7 @@ type Stack struct {
 }
 
 // Heartbeat after which the work of a killed process is given out again.
-const Heartbeat = 6 * time.Second
+const Heartbeat = 10 * time.Second
 
 // Start starts every part and returns when each answers.
 func Start(ctx context.Context, options Options) (stack *Stack, err error) {
