@@ -240,13 +240,26 @@ func (l *Ledger) claim(ctx context.Context, name, owner string) error {
 	}
 }
 
-// keep renews a claim until stop is called, which gives it back. The caller's context does not end it: a call that was
-// admitted is paid for even when its caller has been told to stop.
+// keep renews a claim until stop is called, which gives it back.
 func (l *Ledger) keep(ctx context.Context, name, owner string) (stop func()) {
+	end := renewing(ctx, func(ctx context.Context) {
+		_, _ = l.claims.Claim(ctx, name, owner, claimTTL) // a lost claim costs at most one double payment
+	})
+	return func() {
+		end() // a renewal behind the release would hold the key for nobody
+		release, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTTL)
+		defer cancel()
+		_ = l.claims.Release(release, name, owner)
+	}
+}
+
+// renewing calls renew three times in the life of a claim until end is called. The caller's context does not end it: a
+// call that was admitted is paid for even when its caller has been told to stop.
+func renewing(ctx context.Context, renew func(context.Context)) (end func()) {
 	ctx = context.WithoutCancel(ctx)
 	done := make(chan struct{})
-	var renewing sync.WaitGroup
-	renewing.Go(func() {
+	var loop sync.WaitGroup
+	loop.Go(func() {
 		ticker := time.NewTicker(claimTTL / 3)
 		defer ticker.Stop()
 		for {
@@ -255,17 +268,14 @@ func (l *Ledger) keep(ctx context.Context, name, owner string) (stop func()) {
 				return
 			case <-ticker.C:
 				renewal, cancel := context.WithTimeout(ctx, claimTTL/3)
-				_, _ = l.claims.Claim(renewal, name, owner, claimTTL) // a lost claim costs at most one double payment
+				renew(renewal)
 				cancel()
 			}
 		}
 	})
 	return func() {
 		close(done)
-		renewing.Wait() // a renewal behind the release would hold the key for nobody
-		release, cancel := context.WithTimeout(ctx, claimTTL)
-		defer cancel()
-		_ = l.claims.Release(release, name, owner)
+		loop.Wait()
 	}
 }
 

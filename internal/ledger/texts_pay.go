@@ -167,26 +167,11 @@ func (l *Ledger) claimTexts(
 			others = append(others, i)
 		}
 	}
-	done := make(chan struct{})
-	var renewing sync.WaitGroup
-	renewing.Go(func() {
-		ctx := context.WithoutCancel(ctx) // what was admitted is paid for, whoever gave up
-		ticker := time.NewTicker(claimTTL / 3)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-ticker.C:
-				renewal, cancel := context.WithTimeout(ctx, claimTTL/3)
-				_, _ = l.claimAll(renewal, held, owner) // a lost claim costs at most one double payment
-				cancel()
-			}
-		}
+	end := renewing(ctx, func(ctx context.Context) {
+		_, _ = l.claimAll(ctx, held, owner) // a lost claim costs at most one double payment
 	})
 	return mine, others, func(now bool) {
-		close(done)
-		renewing.Wait()
+		end()
 		if now && len(held) > 0 {
 			l.releaseAll(ctx, held, owner)
 		}
