@@ -90,9 +90,9 @@ type generation struct {
 }
 
 // Run does the stage. A generation that is damaged is named in the result, and as long as it is kept nothing is deleted
-// that it might need. One whose reference cannot be read, so that no rule can tell of it, is not kept: it goes as others
-// do, after a grace in which the reference may be put back, and until it is gone nothing is deleted that it might need.
-// A damaged current generation is an error.
+// that it might need. One whose reference cannot be read, so that no rule can tell of it, is not kept: it goes as
+// others do, after a grace in which the reference may be put back, and until then nothing is deleted that it might
+// need. A damaged current generation is an error.
 func Run(ctx context.Context, in In) (Result, error) {
 	if in.Guard == nil {
 		in.Guard = func(context.Context) error { return nil }

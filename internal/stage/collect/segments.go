@@ -262,9 +262,9 @@ const reclaimTries = 10
 const statsAtOnce = 16
 
 // Reclaim takes segments and collections that a build is about to name off the list of the condemned, and gives the
-// segments that cannot be had any more, because they were deleted. A build calls it right before it stores its manifest,
-// with everything that the manifest names, and looks afterwards whether it still holds the lease: then no collector is
-// deleting, and what is found of a batch that one began is there to stay.
+// segments that cannot be had any more, because they were deleted. A build calls it right before it stores its
+// manifest, with everything that the manifest names, and looks afterwards whether it still holds the lease: then no
+// collector is deleting, and what is found of a batch that one began is there to stay.
 func Reclaim(
 	ctx context.Context, index artifact.Index, segments []string, collections ...string,
 ) (missing []string, err error) {

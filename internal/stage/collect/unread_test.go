@@ -38,8 +38,8 @@ func (w *world) condemned() string {
 	return string(raw)
 }
 
-// What a generation that cannot be read names is not known: what a dead collector was deleting stays, and the build that
-// makes it again must be able to name it.
+// What a generation that cannot be read names is not known: what a dead collector was deleting stays, and the build
+// that makes it again must be able to name it.
 func TestADamagedGenerationKeepsABatchAndBlocksNoBuild(t *testing.T) {
 	for name, object := range map[string]func(w *world) string{
 		"reference": func(w *world) string { return w.index.GenerationKey("g1", "manifest.json") },
