@@ -15,7 +15,7 @@ import (
 
 // Collect deletes scratch and what nothing names any more: generations beyond the kept ones with their segments, class
 // records, vector rows and collections, and ledger entries that no generation of any index lists. The report comes
-// first: it is made from scratch. A generation that cannot be read is told and left.
+// first: it is made from scratch. A generation that cannot be read is told in the report.
 func (r *Run) Collect(ctx context.Context, holder Holder) error {
 	if err := r.Report(ctx, holder, Ending{Status: corpus.StatusRunning}); err != nil {
 		return err
@@ -36,7 +36,10 @@ func (r *Run) Collect(ctx context.Context, holder Holder) error {
 		return err
 	}
 	for _, generation := range result.Damaged {
-		r.Log.Warn("generation not collected: it cannot be read", "run_id", r.Name(), "generation", generation)
+		r.Log.Warn("generation cannot be read", "run_id", r.Name(), "generation", generation)
+	}
+	if err := r.Warn(ctx, result.Problems...); err != nil {
+		return err
 	}
 	if err := r.keepLedger(ctx); err != nil {
 		return err
@@ -90,6 +93,6 @@ func (r *Run) reclaim(ctx context.Context, manifest *corpus.Manifest) error {
 		return err
 	}
 	return fault.SegmentDamage.At("publish", r.Name()).
-		Because("segment " + missing[0] + " that it names is being deleted").
+		Because("segment " + missing[0] + " that it names was deleted meanwhile").
 		Advise("build it again: unweaver index --index " + r.Job.Index)
 }

@@ -37,6 +37,10 @@ func (s *site) try(t *testing.T, way *how) (outcome, error) {
 		return outcome{}, err
 	}
 	job.Fence, job.Rebuild = fence, way.rebuild
+	settle := func(ctx context.Context, run *build.Run) error { return run.Settle(ctx) }
+	if err := s.unit(t.Context(), job, "lease", settle); err != nil {
+		return outcome{}, err
+	}
 	out, err := s.stages(t.Context(), job, holder)
 	if fault.Is(err, fault.ParentDamaged) {
 		way.anew = true

@@ -394,16 +394,25 @@ func (r *Run) warned(ctx context.Context, report *corpus.Report, warning *Warnin
 	}
 }
 
-// Warn adds to the run's report what went wrong without making the run fail.
-func (r *Run) Warn(ctx context.Context, problem corpus.Problem) error {
-	r.Log.Warn("run goes on", "run_id", r.Name(), "stage", r.Stage, "code", problem.Code)
+// Warn adds to the run's report what went wrong without making the run fail, each problem once.
+func (r *Run) Warn(ctx context.Context, problems ...corpus.Problem) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	for _, problem := range problems {
+		r.Log.Warn("run goes on", "run_id", r.Name(), "stage", r.Stage, "code", problem.Code)
+	}
 	key := r.Index.GenerationKey(r.Generation, "report.json")
 	var report corpus.Report
 	if _, err := blob.ReadJSON(ctx, r.Artifacts, key, &report); err != nil {
 		return err
 	}
-	report.Problems = append(report.Problems, problem)
-	report.ProblemsTotal++
+	for _, problem := range problems {
+		if !slices.Contains(report.Problems, problem) {
+			report.Problems = append(report.Problems, problem)
+			report.ProblemsTotal++
+		}
+	}
 	_, err := blob.WriteJSON(ctx, r.Artifacts, key, report, blob.Cond{})
 	return err
 }

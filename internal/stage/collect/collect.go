@@ -58,12 +58,14 @@ type In struct {
 
 // Result counts.
 type Result struct {
-	Generations int64    `json:"generations"` // deleted
-	Deleted     int64    `json:"deleted"`     // segments and collections
-	Condemned   int64    `json:"condemned"`   // segments and collections that wait
-	Records     int64    `json:"records"`     // class records deleted
-	Rows        int64    `json:"rows"`        // vector rows deleted
-	Damaged     []string `json:"damaged,omitempty"`
+	Generations int64    `json:"generations"`       // deleted
+	Deleted     int64    `json:"deleted"`           // segments and collections
+	Condemned   int64    `json:"condemned"`         // segments and collections that wait
+	Records     int64    `json:"records"`           // class records deleted
+	Rows        int64    `json:"rows"`              // vector rows deleted
+	Damaged     []string `json:"damaged,omitempty"` // generations
+
+	Problems []corpus.Problem `json:"problems,omitempty"` // what of them cannot be read: the key of each object
 }
 
 // collector is one run of the stage.
@@ -77,18 +79,20 @@ type collector struct {
 	waited  map[string]since // what went with its generation, which has waited
 }
 
-// generation is one that has a reference.
+// generation is one that has a reference, be it one that cannot be read.
 type generation struct {
 	name     string
-	ref      corpus.GenerationRef
-	manifest *corpus.Manifest // nil: damaged
-	kept     bool             // by a rule
+	ref      corpus.GenerationRef // zero: damaged
+	manifest *corpus.Manifest     // nil: damaged
+	kept     bool                 // by a rule
 	leased   bool
 	marked   time.Time // zero: not
 }
 
 // Run does the stage. A generation that is damaged is named in the result, and as long as it is kept nothing is deleted
-// that it might need. A damaged current generation is an error.
+// that it might need. One whose reference cannot be read, so that no rule can tell of it, is not kept: it goes as
+// others do, after a grace in which the reference may be put back, and until then nothing is deleted that it might
+// need. A damaged current generation is an error.
 func Run(ctx context.Context, in In) (Result, error) {
 	if in.Guard == nil {
 		in.Guard = func(context.Context) error { return nil }
@@ -141,12 +145,6 @@ func (c *collector) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, gen := range damaged {
-		if gen != c.current.Generation { // the pointer tells what its reference would
-			c.res.Damaged = append(c.res.Damaged, gen)
-			c.blind = true
-		}
-	}
 	artifact.Lay(refs, c.current)
 	leased, err := c.Readers.Leased(ctx, c.Artifacts.Name)
 	if err != nil {
@@ -161,17 +159,45 @@ func (c *collector) look(ctx context.Context) error {
 			return err
 		}
 		if err != nil {
-			c.res.Damaged = append(c.res.Damaged, name)
+			c.damaged(name, c.Artifacts.SegmentKey(ref.Manifest), err)
 			c.blind = c.blind || gen.kept || gen.leased
 		}
+		c.gens[name] = gen
+	}
+	for _, name := range damaged {
+		if name == c.current.Generation { // the pointer tells what its reference would
+			continue
+		}
+		_, err := c.Artifacts.GenerationRef(ctx, name) // tells what is wrong with it
+		if err != nil && !artifact.IsDamage(err) {
+			return err
+		}
+		c.damaged(name, c.Artifacts.GenerationKey(name, "manifest.json"), err)
+		c.blind = true
+		c.gens[name] = &generation{name: name, leased: leased[name]}
+	}
+	for name, gen := range c.gens {
 		if gen.marked, err = c.markOf(ctx, name); err != nil {
 			return err
 		}
-		c.gens[name] = gen
 	}
 	slices.Sort(c.res.Damaged)
 	c.keepParent()
 	return nil
+}
+
+// damaged notes the object that keeps a generation from being read.
+func (c *collector) damaged(gen, key string, cause error) {
+	if !slices.Contains(c.res.Damaged, gen) {
+		c.res.Damaged = append(c.res.Damaged, gen)
+	}
+	problem := corpus.Problem{Code: string(fault.SegmentDamage), Object: key}
+	if cause != nil {
+		problem.Detail = cause.Error()
+	}
+	if !slices.Contains(c.res.Problems, problem) {
+		c.res.Problems = append(c.res.Problems, problem)
+	}
 }
 
 // keepParent keeps what the current generation was made from.

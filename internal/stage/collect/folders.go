@@ -72,11 +72,9 @@ func (c *collector) removeFolder(ctx context.Context, gen string) error {
 	return c.permit(gen).erase(ctx, c.Artifacts.Store, []string{reference, c.cursorKey(gen)})
 }
 
-// reports deletes what is left in the folders of generations without a reference, once it is old.
+// reports deletes what is left in the folders of generations without a reference, once it is old. A reference that
+// cannot be read is one.
 func (c *collector) reports(ctx context.Context) error {
-	if c.blind { // an unreadable reference is one
-		return nil
-	}
 	prefix := c.Artifacts.GenerationKey("", "") + "/"
 	return c.deleteWhere(ctx, "", prefix, func(key string, modified time.Time) bool {
 		gen, _, _ := strings.Cut(strings.TrimPrefix(key, prefix), "/")

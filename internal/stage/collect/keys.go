@@ -64,7 +64,7 @@ func (c *collector) sweepKeys(ctx context.Context, gen *generation) error {
 	own, release, err := c.open(ctx, gen.manifest)
 	if err != nil {
 		if artifact.IsDamage(err) {
-			c.damaged(gen.name)
+			c.damaged(gen.name, c.liveKey(gen.manifest), err)
 			return nil
 		}
 		return err
@@ -79,7 +79,7 @@ func (c *collector) sweepKeys(ctx context.Context, gen *generation) error {
 		file, release, err := c.open(ctx, stays.manifest)
 		if err != nil {
 			if artifact.IsDamage(err) {
-				c.damaged(name)
+				c.damaged(name, c.liveKey(stays.manifest), err)
 				c.blind = true
 				return nil
 			}
@@ -101,12 +101,6 @@ func (c *collector) names() []string {
 	return names
 }
 
-func (c *collector) damaged(gen string) {
-	if !slices.Contains(c.res.Damaged, gen) {
-		c.res.Damaged = append(c.res.Damaged, gen)
-	}
-}
-
 func (c *collector) open(ctx context.Context, manifest *corpus.Manifest) (*live.File, func(), error) {
 	if len(manifest.Segments.Live) == 0 {
 		return nil, nil, fault.SegmentDamage.At("open generation", manifest.Generation).
@@ -114,6 +108,14 @@ func (c *collector) open(ctx context.Context, manifest *corpus.Manifest) (*live.
 			Advise("publish another generation")
 	}
 	return c.OpenLive(ctx, manifest.Segments.Live[0].SHA256)
+}
+
+// liveKey is the object that open reads, or the manifest's where it names none.
+func (c *collector) liveKey(manifest *corpus.Manifest) string {
+	if len(manifest.Segments.Live) == 0 {
+		return c.Artifacts.GenerationKey(manifest.Generation, "manifest.json")
+	}
+	return c.Artifacts.SegmentKey(manifest.Segments.Live[0].SHA256)
 }
 
 func (s *keySweep) run(ctx context.Context) error {

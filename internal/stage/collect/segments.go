@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // since is when something began to wait.
@@ -205,36 +206,22 @@ func deleteEntries(
 }
 
 // Settle ends what a collector that died was deleting, so that what a build finds in the store from then on is there to
-// stay. A build calls it when it has taken the lease, before it looks for segments.
+// stay. A build calls it when it has taken the lease, before it looks for segments. Where a generation cannot be read,
+// so that what it names is not known, nothing is deleted: what is left of the batch stays, and is condemned anew.
 func Settle(ctx context.Context, index artifact.Index, store vectors.Store, permit Permit) error {
 	list, tag, err := readCondemned(ctx, index)
 	if err != nil || len(list.Deleting) == 0 {
 		return err
 	}
-	current, _, err := index.Current(ctx)
+	named, known, err := namedNow(ctx, index)
 	if err != nil {
 		return err
 	}
-	refs, damaged, err := index.ReadableRefs(ctx)
-	damaged = slices.DeleteFunc(damaged, func(name string) bool { return name == current.Generation })
-	if err != nil || len(damaged) > 0 { // what such a generation names is not known: nobody deletes while it is there
-		return err
-	}
-	artifact.Lay(refs, current)
-	named := map[string]bool{}
-	for _, ref := range refs {
-		manifest, err := index.Manifest(ctx, ref.Manifest)
-		if err != nil {
-			if artifact.IsDamage(err) {
-				continue
-			}
+	if known {
+		if _, err := deleteEntries(ctx, index, store, list.Deleting, named, permit); err != nil {
 			return err
 		}
-		for _, name := range entriesOf(manifest, ref.Manifest) {
-			named[name] = true
-		}
-	}
-	if _, err := deleteEntries(ctx, index, store, list.Deleting, named, permit); err != nil {
+	} else if err := permit.look(ctx); err != nil {
 		return err
 	}
 	list.Deleting = nil
@@ -242,12 +229,42 @@ func Settle(ctx context.Context, index artifact.Index, store vectors.Store, perm
 	return err
 }
 
+// namedNow is what the generations of an index name; not known where one of them cannot be read.
+func namedNow(ctx context.Context, index artifact.Index) (named map[string]bool, known bool, err error) {
+	refs, err := index.Named(ctx)
+	if err != nil {
+		return nil, false, unlessDamage(err)
+	}
+	named = map[string]bool{}
+	for _, ref := range refs {
+		manifest, err := index.Manifest(ctx, ref.Manifest)
+		if err != nil {
+			return nil, false, unlessDamage(err)
+		}
+		for _, name := range entriesOf(manifest, ref.Manifest) {
+			named[name] = true
+		}
+	}
+	return named, true, nil
+}
+
+func unlessDamage(err error) error {
+	if artifact.IsDamage(err) {
+		return nil
+	}
+	return err
+}
+
 // reclaimTries is how often a reclaim meets another writer of the list before it gives up.
 const reclaimTries = 10
 
+// statsAtOnce is how many objects are looked for at the same time.
+const statsAtOnce = 16
+
 // Reclaim takes segments and collections that a build is about to name off the list of the condemned, and gives the
-// segments that cannot be had any more, because their deletion has begun or is over. A build calls it right before it
-// stores its manifest, with everything that the manifest names.
+// segments that cannot be had any more, because they were deleted. A build calls it right before it stores its
+// manifest, with everything that the manifest names, and looks afterwards whether it still holds the lease: then no
+// collector is deleting, and what is found of a batch that one began is there to stay.
 func Reclaim(
 	ctx context.Context, index artifact.Index, segments []string, collections ...string,
 ) (missing []string, err error) {
@@ -256,8 +273,16 @@ func Reclaim(
 		if err != nil {
 			return nil, err
 		}
-		var gone []string
-		found := false
+		there, gone, err := ofBatch(ctx, index, list.Deleting, segments)
+		if err != nil {
+			return nil, err
+		}
+		for _, collection := range collections { // that they are there was looked at
+			there[collectionEntry+collection] = true
+		}
+		batch := len(list.Deleting) // what is gone stays in it, so that a repeated call says the same
+		list.Deleting = slices.DeleteFunc(list.Deleting, func(name string) bool { return there[name] })
+		found := len(list.Deleting) < batch
 		take := func(name string) {
 			if _, ok := list.Since[name]; ok {
 				delete(list.Since, name)
@@ -266,9 +291,6 @@ func Reclaim(
 		}
 		for _, sha := range segments {
 			take(segmentEntry + sha)
-			if slices.Contains(list.Deleting, segmentEntry+sha) {
-				gone = append(gone, sha)
-			}
 		}
 		for _, collection := range collections {
 			take(collectionEntry + collection)
@@ -281,4 +303,34 @@ func Reclaim(
 		}
 	}
 	return nil, overtaken(index.Name, "the list of the condemned changes all the time")
+}
+
+// ofBatch looks which of the segments that are in a batch of deletes are still there, and which are gone.
+func ofBatch(
+	ctx context.Context, index artifact.Index, batch, segments []string,
+) (there map[string]bool, gone []string, err error) {
+	var asked []string
+	for _, sha := range segments {
+		if slices.Contains(batch, segmentEntry+sha) {
+			asked = append(asked, sha)
+		}
+	}
+	found := make([]bool, len(asked))
+	err = par.Each(ctx, len(asked), statsAtOnce, func(ctx context.Context, i int) error {
+		_, err := index.Store.Stat(ctx, index.SegmentKey(asked[i]))
+		found[i] = err == nil
+		if fault.Is(err, fault.NotFound) {
+			return nil
+		}
+		return err
+	})
+	there = map[string]bool{}
+	for i, sha := range asked {
+		if found[i] {
+			there[segmentEntry+sha] = true
+		} else {
+			gone = append(gone, sha)
+		}
+	}
+	return there, gone, err
 }
