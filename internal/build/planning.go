@@ -3,6 +3,7 @@ package build
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -134,8 +135,24 @@ func (r *Run) plan(ctx context.Context) (Plan, error) {
 		return fixed, err
 	}
 	fixed.Plan.Reasons = reasons // also of a build whose parent cannot be read at all
-	fixed.Held, fixed.HeldDetail = publish.Removal(r.Settings, fixed.Plan.Diff.Removed, 0, fixed.Plan.ParentListed)
+	fixed.Held, fixed.HeldDetail = r.removal(fixed)
 	return fixed, nil
+}
+
+// removal is the gate of mass deletion. Documents of the parent that cannot be read count as gone where the corpus has
+// not as many that the rest of the parent does not know.
+func (r *Run) removal(fixed Plan) (held, detail string) {
+	removed, before := fixed.Plan.Diff.Removed, fixed.Plan.ParentListed
+	unread := slices.ContainsFunc(fixed.Damage, func(found Damage) bool { return found.Kind == "documents" })
+	if unread {
+		removed += max(0, fixed.ParentDocs-before-fixed.Plan.Diff.Added)
+		before = fixed.ParentDocs
+	}
+	held, detail = publish.Removal(r.Settings, removed, 0, before)
+	if held != "" && unread {
+		detail += "; which of them cannot be told, as the list of the documents of the generation before is damaged"
+	}
+	return held, detail
 }
 
 // findParent gives the generation that a build is compared with, and why everything is made again as far as that is

@@ -2,6 +2,7 @@ package build
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -133,10 +134,25 @@ func (r *Run) publish(ctx context.Context) (Published, error) {
 		Artifacts: r.Index, Mirror: r.Coordination, Generation: manifest.Generation, Manifest: sha, Seq: manifest.Seq,
 		Expected: fixed.Epoch,
 	}); err != nil {
+		if noted := r.unpublished(ctx, &manifest, err); noted != nil {
+			return out, noted
+		}
 		return out, err
 	}
 	r.alias(ctx, &manifest)
 	return out, r.proven(ctx, sha)
+}
+
+// unpublished notes that a generation which another overtook was held: else it could pass for one that was served.
+func (r *Run) unpublished(ctx context.Context, manifest *corpus.Manifest, cause error) error {
+	if !fault.Is(cause, fault.PointerMoved) {
+		return nil
+	}
+	if err := r.Guard(ctx); err != nil {
+		return err
+	}
+	_, err := publish.Store(ctx, r.Index, manifest, "held")
+	return err
 }
 
 // gate says why a generation must not be published, or nothing.
@@ -181,10 +197,37 @@ func (r *Run) ready(ctx context.Context, manifest *corpus.Manifest, parent strin
 	if err := r.reused(ctx, manifest, parent); err != nil {
 		return err
 	}
+	if err := r.readBack(ctx, manifest, parent); err != nil {
+		return err
+	}
 	if err := r.collectionsReady(ctx, manifest); err != nil {
 		return err
 	}
 	return r.reclaim(ctx, manifest)
+}
+
+// readBack reads every segment that the generation does not have from its parent, which plan looked after: one that
+// was there already, of an older generation, may have been damaged since.
+func (r *Run) readBack(ctx context.Context, manifest *corpus.Manifest, parentSHA string) error {
+	damage, err := once(ctx, r, readBackFile, func(ctx context.Context) ([]Damage, error) {
+		parent, err := r.parent(ctx, parentSHA)
+		if err != nil {
+			return nil, err
+		}
+		known := map[string]bool{}
+		if parent != nil {
+			for _, segment := range segmentsOf(parent) {
+				known[segment.SHA256] = true
+			}
+		}
+		return r.read(ctx, slices.DeleteFunc(segmentsOf(manifest), func(s named) bool { return known[s.SHA256] }))
+	})
+	if err != nil || len(damage) == 0 {
+		return err
+	}
+	return fault.SegmentDamage.At("read back", r.Artifacts.Location(r.Index.SegmentKey(damage[0].Object))).
+		Because("its content is not what its name says").
+		Advise(r.Index.Rebuild())
 }
 
 // reused samples the vectors that the parent wrote; what this run wrote is verified row by row.

@@ -108,7 +108,7 @@ func (r *Run) parts(ctx context.Context) ([]Part, error) {
 		manifest, err := r.Index.Manifest(ctx, sha)
 		switch {
 		case err == nil:
-		case generation == current.Generation || !artifact.IsDamage(err):
+		case generation == current.Generation && !r.Rebuild || !artifact.IsDamage(err): // a rebuild replaces it
 			return nil, err
 		default:
 			r.leftOut(generation)
@@ -282,7 +282,11 @@ func (r *Run) restoreSearch(ctx context.Context, manifest *corpus.Manifest, segm
 // Restored loads the collections of the current generation, renews the mirror and records which stores it was proven
 // in.
 func (r *Run) Restored(ctx context.Context) error {
-	if err := r.served(ctx); err != nil {
+	err := r.served(ctx)
+	if r.Rebuild && artifact.IsDamage(err) { // nothing is served; what replaces it is proven when it is published
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	current, _, err := r.Index.Current(ctx)

@@ -39,6 +39,7 @@ const (
 	partitionsFile File[Partitions]      = "partitions.json"
 	manifestFile   File[corpus.Manifest] = "manifest.json"
 	finalFile      File[corpus.Manifest] = "final.json"
+	readBackFile   File[[]Damage]        = "read_back.json"
 	heldFile       File[Failure]         = "held.json"
 	storesFile     File[Proven]          = "stores.json"
 	repairFile     File[[]Part]          = "parts.json"
