@@ -253,6 +253,15 @@ func TestAReportTellsOfCallsThatWereNotAnswered(t *testing.T) {
 	}
 }
 
+func TestALiveRunNamesNoReportThatIsNotWritten(t *testing.T) {
+	status := finished(corpus.StatusRunning)
+	status.Problems = []corpus.Problem{{Code: "unreadable", Object: "a.md"}}
+	got := run(t, &control{statuses: []ops.Status{status}}, "status", "docs")
+	if !strings.Contains(got.out, "problems: 1 so far\n") || strings.Contains(got.out, "report.json") {
+		t.Errorf("%s", got.out)
+	}
+}
+
 func at(stage string, done, total int64, overall float64) ops.Status {
 	status := finished(corpus.StatusRunning)
 	status.Stage, status.Overall, status.Rate, status.ETASeconds = stage, overall, 3, 0

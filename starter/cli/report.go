@@ -208,7 +208,12 @@ func showProblems(w io.Writer, report corpus.Report) {
 	if list == "" {
 		list = generation + "/report.json"
 	}
-	fmt.Fprintf(w, "  problems: %d, all of them in %s\n", total, list)
+	live := report.Status == corpus.StatusRunning || report.Status == corpus.StatusWaiting
+	if live && report.ProblemsPath == "" { // report.json is written when it pauses or ends
+		fmt.Fprintf(w, "  problems: %d so far\n", total)
+	} else {
+		fmt.Fprintf(w, "  problems: %d, all of them in %s\n", total, list)
+	}
 	for _, problem := range report.Problems[:min(shownProblems, len(report.Problems))] {
 		fmt.Fprintf(w, "  ! %s %s", problem.Code, problem.Object)
 		if problem.Detail != "" {
