@@ -22,6 +22,7 @@ type Account struct {
 	Risk     float64          `json:"risk"`      // what the expected tokens cost
 	Hits     corpus.Calls     `json:"hits"`      // results taken from the ledger by finished units
 	Tokens   corpus.Tokens    `json:"tokens"`
+	Replies  corpus.Calls     `json:"replies"` // completion tokens, by task
 	Cost     float64          `json:"cost"`
 	Written  corpus.Written   `json:"written"`
 	Done     map[string]int64 `json:"done"` // by stage, of finished and of running units
@@ -40,6 +41,7 @@ func (a *Account) fly(one flight, n int64) {
 		a.Expected.Embedding += n * one.prompt
 	} else {
 		a.Expected.Prompt += n * one.prompt
+		a.Expected.Completion += n * one.completion
 	}
 	if a.Risk += float64(n) * one.cost; a.InFlight.Sum() == 0 {
 		a.Risk = 0 // not what rounding left
@@ -48,15 +50,27 @@ func (a *Account) fly(one flight, n int64) {
 
 // flight is a paid call as far as it is known before its answer.
 type flight struct {
-	task   string
-	prompt int64 // tokens, about
-	cost   float64
+	task       string
+	prompt     int64 // tokens, about
+	completion int64 // tokens, by the mean of what was answered so far
+	cost       float64
+}
+
+// reply is about how many tokens an answer to a task has, by those that were counted; 0 where none was.
+func (a Account) reply(task string) int64 {
+	calls, tokens := a.Calls.Of(task), a.Replies.Of(task)
+	if calls == 0 {
+		return 0
+	}
+	return (tokens + calls - 1) / calls
 }
 
 func (a *Account) add(other Account) {
 	a.Calls = a.Calls.Plus(other.Calls)
 	a.InFlight = a.InFlight.Plus(other.InFlight)
 	a.Expected.Prompt += other.Expected.Prompt
+	a.Expected.Completion += other.Expected.Completion
+	a.Replies = a.Replies.Plus(other.Replies)
 	a.Expected.Embedding += other.Expected.Embedding
 	a.Risk += other.Risk
 	a.Hits = a.Hits.Plus(other.Hits)
@@ -80,7 +94,7 @@ func (a Account) impossible() bool {
 	for _, number := range []int64{
 		a.Calls.Extract, a.Calls.Shorten, a.Calls.Embed, a.InFlight.Extract, a.InFlight.Shorten, a.InFlight.Embed,
 		a.Tokens.Prompt, a.Tokens.Completion, a.Tokens.Embedding, a.paidCalls(), a.paidTokens(),
-		a.Expected.Prompt, a.Expected.Embedding,
+		a.Expected.Prompt, a.Expected.Completion, a.Expected.Embedding, a.Replies.Extract, a.Replies.Shorten,
 	} {
 		if number < 0 {
 			return true

@@ -377,7 +377,8 @@ func (b *book) stored(ctx context.Context) error {
 // Begin implements model.Meter: it waits until a look at control and budget that began after it was asked admits the
 // call. A grant that grew old before its call is sent is asked for again.
 func (b *book) Begin(ctx context.Context, task string, prompt int64) (func(model.Usage, bool), error) {
-	asked := flight{task: task, prompt: prompt, cost: b.cost(task, model.Usage{Prompt: prompt})}
+	usage := model.Usage{Prompt: prompt, Completion: b.reply(task)}
+	asked := flight{task: task, prompt: prompt, completion: usage.Completion, cost: b.cost(task, usage)}
 	for {
 		if err := b.stored(ctx); err != nil {
 			return nil, err
@@ -401,6 +402,13 @@ func (b *book) Begin(ctx context.Context, task string, prompt int64) (func(model
 			return nil, err
 		}
 	}
+}
+
+// reply is about how many tokens the answer to a request will have.
+func (b *book) reply(task string) int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return Account{Calls: b.mine.Calls.Plus(b.others.Calls), Replies: b.mine.Replies.Plus(b.others.Replies)}.reply(task)
 }
 
 // cost of tokens that a call used.
@@ -430,5 +438,6 @@ func (b *book) end(asked flight, usage model.Usage, answered bool) {
 		}
 		account.Tokens.Prompt += usage.Prompt
 		account.Tokens.Completion += usage.Completion
+		account.Replies.Count(asked.task, usage.Completion)
 	})
 }

@@ -388,3 +388,30 @@ func TestALookThatTookTooLongAdmitsNothing(t *testing.T) {
 		t.Errorf("%v after %d calls", err, to.calls.Load())
 	}
 }
+
+// What was sent and never answered is reckoned with an answer as long as the others of its task.
+func TestUnansweredCallsAreReckonedWithAnAnswer(t *testing.T) {
+	store := memory.New()
+	price := corpus.Price{Prompt: 1e6, Completion: 2e6}
+	through := worker(t, store, corpus.Spec{Chat: corpus.ChatModel{Price: price}})
+	for range 3 {
+		if err := call(t.Context(), through, &server{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, task := range []string{"extract", "shorten"} { // of shorten nothing is known
+		if _, err := through.Begin(t.Context(), task, 100); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := through.flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	total, err := Totals(t.Context(), store, "i/g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if total.Expected.Completion != 10 || total.Risk != 100+20+100 || total.Expected.Prompt != 200 {
+		t.Errorf("unsettled: %+v, cost %v", total.Expected, total.Risk)
+	}
+}

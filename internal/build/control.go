@@ -115,7 +115,7 @@ func (c Control) limit(configured corpus.Budget) corpus.Budget {
 func Spent(budget corpus.Budget, total Account, run string) error {
 	calls, tokens := total.paidCalls(), total.paidTokens()
 	inFlight := total.InFlight.Sum()
-	expected := total.Expected.Prompt + total.Expected.Embedding
+	expected := total.Expected.Prompt + total.Expected.Completion + total.Expected.Embedding
 	over := (budget.Calls > 0 && calls+inFlight >= budget.Calls) ||
 		(budget.Tokens > 0 && tokens+expected >= budget.Tokens) ||
 		(budget.Money > 0 && total.Cost+total.Risk >= budget.Money)

@@ -141,6 +141,11 @@ func (way ending) run(t *testing.T) string {
 	if report.Status != way.status || processes < 1+len(way.kills) {
 		t.Errorf("it ended %s %s %s after %d processes", report.Status, report.Reason, report.Detail, processes)
 	}
+	if built := way.status == corpus.StatusCompleted || way.status == corpus.StatusErrors; built && (report.ContentHash == "" || report.Chunks == 0 || report.Classes == 0 ||
+		report.Mentions == 0 || !report.Published) {
+		t.Errorf("what it built is not in its report: hash %q, %d chunks, %d classes, %d mentions, published %t",
+			report.ContentHash, report.Chunks, report.Classes, report.Mentions, report.Published)
+	}
 	return way.compare(t, report, s.server.Stats(), processes)
 }
 

@@ -6,12 +6,9 @@ import (
 	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/embed"
-	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/textseg"
-	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
 	"github.com/unweaver/unweaver/internal/stage/estimate"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 )
 
 // chunkVectors counts the texts of new chunks that nobody has paid for. Those of classes are not known before chunks
@@ -34,9 +31,12 @@ func (e *estimating) newChunkVectors(ctx context.Context) (*chunkVectors, error)
 	if !info.Paid {
 		return nil, nil
 	}
-	dimension, err := e.dimension(ctx, info)
-	if err != nil || dimension == 0 {
-		return nil, err
+	dimension := e.models.Chunks.Dimension()
+	if dimension == 0 {
+		var err error
+		if dimension, err = servedDimension(ctx, e.Artifacts, info, e.Settings.Embedding); err != nil || dimension == 0 {
+			return nil, err
+		}
 	}
 	template := embed.ChunkTemplate
 	if e.Settings.Parity {
@@ -49,32 +49,6 @@ func (e *estimating) newChunkVectors(ctx context.Context) (*chunkVectors, error)
 		spec: e.Settings, fingerprint: fingerprint.Digest(),
 		source: embed.Source{Embedder: e.models.Chunks, Ledger: e.Ledger},
 	}, nil
-}
-
-// dimension of an embedder: configured, or that of an index which was embedded by it.
-func (e *estimating) dimension(ctx context.Context, info model.Info) (int, error) {
-	if dimension := e.models.Chunks.Dimension(); dimension != 0 {
-		return dimension, nil
-	}
-	names, err := artifact.Names(ctx, e.Artifacts)
-	if err != nil {
-		return 0, err
-	}
-	for _, name := range names {
-		index := artifact.Index{Store: e.Artifacts, Name: name}
-		current, _, err := index.Current(ctx)
-		if err != nil || current.Manifest == "" {
-			continue
-		}
-		manifest, err := index.Manifest(ctx, current.Manifest)
-		if err == nil && manifest.Chunk.Provider == info.Provider && manifest.Chunk.Model == info.Model {
-			return manifest.Chunk.Dimension, nil
-		}
-		if err != nil && fault.KindOf(err) == fault.Transient {
-			return 0, err
-		}
-	}
-	return 0, nil
 }
 
 // add counts the new chunks of a unit.

@@ -8,7 +8,6 @@ import (
 	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/embed"
-	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/format/idf"
 	"github.com/unweaver/unweaver/internal/format/textseg"
 	"github.com/unweaver/unweaver/internal/model"
@@ -43,8 +42,8 @@ func (r *Run) fixed(ctx context.Context) (Plan, error) {
 // parityChunks is the template of chunks that are embedded without their title.
 const parityChunks = "text/1"
 
-// fingerprints of the embedders. A dimension that is not configured is the parent's, else it is asked for with one
-// call.
+// fingerprints of the embedders. A dimension that is not configured is the parent's, or that of another index which
+// was embedded by the same model, or what the ledger says; else it is asked for with one call.
 func (r *Run) fingerprints(
 	ctx context.Context, models model.Set, parent *corpus.Manifest,
 ) (class, chunk corpus.Fingerprint, err error) {
@@ -56,14 +55,14 @@ func (r *Run) fingerprints(
 	if r.Settings.Parity {
 		classTemplate, chunkTemplate = embed.ParityTemplate, parityChunks
 	}
-	if class, err = fingerprint(ctx, models.Classes, classTemplate, old.class); err != nil {
+	if class, err = r.fingerprint(ctx, models.Classes, classTemplate, old.class); err != nil {
 		return class, chunk, err
 	}
-	chunk, err = fingerprint(ctx, models.Chunks, chunkTemplate, old.chunk)
+	chunk, err = r.fingerprint(ctx, models.Chunks, chunkTemplate, old.chunk)
 	return class, chunk, err
 }
 
-func fingerprint(
+func (r *Run) fingerprint(
 	ctx context.Context, embedder model.Embedder, template string, old corpus.Fingerprint,
 ) (corpus.Fingerprint, error) {
 	info, dimension := embedder.Info(), embedder.Dimension()
@@ -71,14 +70,8 @@ func fingerprint(
 		dimension = old.Dimension
 	}
 	if dimension == 0 {
-		err := retry.Do(ctx, func(ctx context.Context) error {
-			found, _, err := embedder.Embed(ctx, []string{"dimension"})
-			if err == nil {
-				dimension = len(found[0])
-			}
-			return err
-		})
-		if err != nil {
+		var err error
+		if dimension, err = r.dimension(ctx, embedder); err != nil {
 			return corpus.Fingerprint{}, err
 		}
 	}

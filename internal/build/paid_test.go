@@ -21,6 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
+	blobmemory "github.com/unweaver/unweaver/internal/store/blob/memory"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
 )
 
@@ -241,5 +242,44 @@ func TestAnEstimateCountsOnlyTextsThatNobodyPaidFor(t *testing.T) {
 	s.spec.Index = "second"
 	if second := estimated(); second.Low != 0 {
 		t.Errorf("a second index: %+v", second)
+	}
+}
+
+// wide is an embedder whose dimension is in no configuration.
+type wide struct{ *seller }
+
+func (w wide) Dimension() int { return 0 }
+
+func TestTheDimensionOfAModelIsPaidForOnce(t *testing.T) {
+	s := newSite(t, long(10))
+	sold := paying(s)
+	s.Models = func(corpus.Spec, model.Meter) (model.Set, error) {
+		return model.Set{Chat: chat{sold}, Classes: wide{sold}, Chunks: wide{sold}}, nil
+	}
+	job, _ := s.job(t) // a run that ends before anything is published
+	if err := s.unit(t.Context(), job, "plan", func(ctx context.Context, run *build.Run) error {
+		_, err := run.Plan(ctx)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	restart(s)
+	s.night(t)
+	s.spec.Index = "second"
+	restart(s)
+	s.night(t)
+	if n := sold.texts["dimension"]; n != 1 {
+		t.Errorf("it was asked for %d times", n)
+	}
+	s.Ledger = ledger.New(blobmemory.New(), coordmemory.New()) // an index that is served says it too
+	s.spec.Index = "third"
+	s.night(t)
+	if n := sold.texts["dimension"]; n != 1 {
+		t.Errorf("it was asked for %d times, and an index is there", n)
+	}
+	s.spec.Index, s.spec.Embedding.BaseURL = "fourth", "http://another/v1" // whose model of this name may be another
+	s.night(t)
+	if n := sold.texts["dimension"]; n != 2 {
+		t.Errorf("another server was not asked: %d", n)
 	}
 }

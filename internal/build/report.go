@@ -246,7 +246,8 @@ func (r *Run) Report(ctx context.Context, holder Holder, ending Ending) error {
 			state.Stage = ""
 			report.Ended, report.ETASeconds = &now, 0
 		}
-		if old.Generation != "" && old.Documents > 0 && old.Started.Equal(report.Started) { // scratch may be collected by now
+		// Scratch may be collected once the run has ended. The report of a pause holds what was known by then.
+		if corpus.Terminal(old.Status) && old.Documents > 0 && old.Started.Equal(report.Started) {
 			report.Take(old)
 		} else {
 			r.results(ctx, report, ending)

@@ -43,8 +43,8 @@ func Terminal(status string) bool {
 }
 
 // Spent is what requests come to. A report's unsettled ones were sent, and nobody has counted their answer: while a run
-// goes on those in flight, afterwards those of processes that died, which may have been paid for. Tokens and cost of
-// these are about those of the requests alone.
+// goes on those in flight, afterwards those of processes that died, which may have been paid for. Their tokens
+// and cost are estimates: answers are reckoned by the mean of those that were counted when the request was sent.
 type Spent struct {
 	Calls  Calls   `json:"calls"`
 	Tokens Tokens  `json:"tokens"`

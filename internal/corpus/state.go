@@ -111,9 +111,10 @@ func (r Report) Markdown() string {
 		r.LedgerHits.Embed,
 	)
 	if lost := r.Unsettled; lost.Calls.Sum() > 0 {
-		fmt.Fprintf(&text, "Sent, and perhaps paid for, without a counted answer: %d extract, %d shorten, %d embed calls; "+
-			"about %d prompt, %d embedding tokens; cost %.4f.\n\n", lost.Calls.Extract, lost.Calls.Shorten,
-			lost.Calls.Embed, lost.Tokens.Prompt, lost.Tokens.Embedding, lost.Cost)
+		fmt.Fprintf(&text, "Sent, and perhaps paid for, without a counted answer, and not in the above: "+
+			"%d extract, %d shorten, %d embed calls; about %d prompt, %d completion, %d embedding tokens; cost %.4f.\n\n",
+			lost.Calls.Extract, lost.Calls.Shorten, lost.Calls.Embed, lost.Tokens.Prompt, lost.Tokens.Completion,
+			lost.Tokens.Embedding, lost.Cost)
 	}
 	text.WriteString("| stage | done | seconds |\n|---|---|---|\n")
 	for _, s := range r.Stages {
@@ -147,4 +148,17 @@ func (c *Calls) Count(task string, n int64) {
 	case "embed":
 		c.Embed += n
 	}
+}
+
+// Of is the number of a task; 0 of tasks that builds do not have.
+func (c Calls) Of(task string) int64 {
+	switch task {
+	case "extract":
+		return c.Extract
+	case "shorten":
+		return c.Shorten
+	case "embed":
+		return c.Embed
+	}
+	return 0
 }

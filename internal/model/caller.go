@@ -16,3 +16,32 @@ func IsCallerBound(ctx context.Context) bool {
 	bound, _ := ctx.Value(callerBound{}).(bool)
 	return bound
 }
+
+type (
+	beforeSend struct{}
+	urgent     struct{}
+)
+
+// BeforeSend has check asked when a request is about to be sent, after all that it waited for: limits and admission.
+// Its error is the request's, which is not sent then. One request may ask several times; the last is the nearest to the
+// sending.
+func BeforeSend(ctx context.Context, check func() error) context.Context {
+	return context.WithValue(ctx, beforeSend{}, check)
+}
+
+// Sending asks the check of BeforeSend, if there is one. Decorators that wait call it when they have waited.
+func Sending(ctx context.Context) error {
+	if check, ok := ctx.Value(beforeSend{}).(func() error); ok {
+		return check()
+	}
+	return nil
+}
+
+// Urgent marks a request that others wait for: it does not queue behind them.
+func Urgent(ctx context.Context) context.Context { return context.WithValue(ctx, urgent{}, true) }
+
+// IsUrgent tells whether others wait for the request.
+func IsUrgent(ctx context.Context) bool {
+	is, _ := ctx.Value(urgent{}).(bool)
+	return is
+}

@@ -51,6 +51,10 @@ func (m meteredChat) Complete(ctx context.Context, call Call) (reply Reply, err 
 	if err != nil {
 		return Reply{}, err
 	}
+	if err := Sending(ctx); err != nil {
+		end(Usage{}, false)
+		return Reply{}, err
+	}
 	returned := false
 	defer func() { end(reply.Usage, returned && answered(err)) }() // a panic below must not leave the meter waiting
 	reply, err = m.Chat.Complete(ctx, call)

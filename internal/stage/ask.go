@@ -2,6 +2,7 @@ package stage
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -25,8 +26,9 @@ const rawBytes = 64 << 10
 
 // Ask calls a model, and once more, with reminder appended, when read refuses the first answer. Calls that fail for a
 // while are repeated in place. A failure of the item is an Answer with a Reason; an error is a failure of the system.
-// health tells the two apart where the server only refuses, or answers nonsense; without it, nil, a refusal is always
-// one of the system, and nonsense one of the item.
+// health tells the two apart where the server only refuses, or answers nonsense: the item is asked for once more when
+// the server is known to serve, and it is the item's failure only where the server serves after that too. Without
+// health, nil, a refusal is always one of the system, and nonsense one of the item.
 func Ask[T any](
 	ctx context.Context,
 	chat model.Chat,
@@ -36,35 +38,35 @@ func Ask[T any](
 	health *Health,
 ) (Answer[T], error) {
 	var usage model.Usage
-	for round := 0; ; round++ {
-		sent := time.Now()
-		answer, err := askTwice(ctx, chat, call, reminder, read)
+	one := sender{chat: chat, health: health, probe: probe(chat, call, read)}
+	suffixes := []string{"", reminder}
+	for {
+		answer, err := askEach(ctx, &one, call, suffixes, read)
 		usage.Prompt += answer.Usage.Prompt
 		usage.Completion += answer.Usage.Completion
 		answer.Usage = usage
-		refused := fault.Is(err, fault.ModelRefused)
+		refused := fault.Is(err, fault.ModelRefused) && !one.held
 		if err != nil && !refused {
 			return answer, err
 		}
-		doubtful := refused || answer.Reason == string(fault.BadOutput)
-		if !doubtful {
-			health.good(sent)
+		if !refused && answer.Reason != string(fault.BadOutput) {
+			health.good(one.sent)
 			return answer, nil
 		}
 		if health == nil {
 			return answer, err
 		}
-		served, _ := health.since(sent)
-		if !served {
-			if down := health.serves(ctx, sent, probe(chat, call, read)); down != nil {
+		one.useless()
+		if served, _ := health.verdict(one.sent); !served {
+			if down := health.serves(ctx, one.sent, one.probe); down != nil {
 				if refused && fault.Is(down, fault.ModelRefused) {
 					down = err // the words of the refusal itself
 				}
 				return answer, down
 			}
 		}
-		// A refusal costs nothing, so that it is asked for again in any case: it may have been the last of an outage.
-		if round == 0 && (refused || !served) {
+		if len(suffixes) > 1 { // what was answered so far may have been the last of an outage
+			suffixes = suffixes[:1]
 			continue
 		}
 		if refused {
@@ -74,15 +76,15 @@ func Ask[T any](
 	}
 }
 
-// askTwice asks, and once more where the answer cannot be read.
-func askTwice[T any](
-	ctx context.Context, chat model.Chat, call model.Call, reminder string, read func(text string) (T, bool),
+// askEach asks with one suffix after the other until an answer can be read.
+func askEach[T any](
+	ctx context.Context, one *sender, call model.Call, suffixes []string, read func(text string) (T, bool),
 ) (Answer[T], error) {
 	var answer Answer[T]
 	user := call.User
-	for _, suffix := range []string{"", reminder} {
+	for _, suffix := range suffixes {
 		call.User = user + suffix
-		reply, err := complete(ctx, chat, call)
+		reply, err := one.complete(ctx, call)
 		if err != nil {
 			if fault.KindOf(err) != fault.Content {
 				return answer, err
@@ -98,19 +100,54 @@ func askTwice[T any](
 			return answer, nil
 		}
 		answer.Raw = clip(reply.Text)
+		one.useless()
 	}
 	answer.Reason = string(fault.BadOutput)
 	return answer, nil
 }
 
-// complete is one call, repeated in place while it fails for a while.
-func complete(ctx context.Context, chat model.Chat, call model.Call) (reply model.Reply, err error) {
-	err = retry.Do(ctx, func(ctx context.Context) error {
-		var err error
-		reply, err = chat.Complete(ctx, call)
-		return err
-	})
-	return reply, err
+// sender sends the requests of one item.
+type sender struct {
+	chat   model.Chat
+	health *Health
+	probe  func(context.Context) error
+	sent   time.Time // when the last request was sent, after all that it waited for
+	told   bool      // health was told that the item came to nothing
+	held   bool      // the error is that of the small request: nothing was sent
+}
+
+// useless tells health of the first answer of no use.
+func (s *sender) useless() {
+	if !s.told {
+		s.told = true
+		s.health.useless(s.sent)
+	}
+}
+
+// complete is one call, repeated in place while it fails for a while. It is not sent while the model is in doubt.
+func (s *sender) complete(ctx context.Context, call model.Call) (reply model.Reply, err error) {
+	began := time.Now()
+	ready := func() error {
+		s.sent = time.Now()
+		return s.health.free(began)
+	}
+	for {
+		if err := s.health.settle(ctx, began, s.probe); err != nil {
+			s.held = true
+			return reply, err
+		}
+		err = retry.Do(ctx, func(ctx context.Context) error {
+			if err := ready(); err != nil {
+				return err
+			}
+			var err error
+			reply, err = s.chat.Complete(model.BeforeSend(ctx, ready), call)
+			return err
+		})
+		if !errors.Is(err, errDoubt) {
+			return reply, err
+		}
+	}
 }
 
 func clip(raw string) string {

@@ -3,13 +3,18 @@ package stage_test
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/limits"
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/stage/stagetest"
 )
@@ -106,6 +111,100 @@ func TestAskStopsWhenItIsTold(t *testing.T) {
 		_, err := stage.Ask(ctx, chat, model.Call{}, "", func(string) (int, bool) { return 0, true }, nil)
 		if err == nil || len(chat.Calls()) != 1 {
 			t.Errorf("%v after %d calls", err, len(chat.Calls()))
+		}
+	})
+}
+
+// A server answers well, then fails half of the calls, then answers nonsense for a while: whatever was sent when, and
+// waited for however long, no item is blamed, and the nonsense that is paid for is what was in flight.
+func TestAnOutageOfNonsenseIsNoItemsFault(t *testing.T) {
+	for name, failing := range map[string]bool{"after failures": true, "all at once": false} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { outage(t, failing) }) })
+	}
+}
+
+func outage(t *testing.T, failing bool) {
+	const items, width = 600, 8
+	start := time.Now()
+	var count, nonsense atomic.Int64
+	server := &stagetest.Chat{Answer: func(model.Call) (model.Reply, error) {
+		now, number := time.Since(start), count.Add(1)
+		time.Sleep(100 * time.Millisecond)
+		switch {
+		case failing && now > 1200*time.Millisecond && now < 5200*time.Millisecond && number%2 == 0:
+			return model.Reply{}, fault.ModelUnavailable.At("call", "m")
+		case now >= 5200*time.Millisecond && now < 9200*time.Millisecond:
+			nonsense.Add(1)
+			return model.Reply{Text: "<html>"}, nil
+		}
+		return model.Reply{Text: "ok"}, nil
+	}}
+	gate := limits.NewGate()
+	gate.Limit("docs", width)
+	chat, health := limits.Chat{Chat: server, Limits: limits.Limits{Gate: gate}}, stage.NewHealth()
+	read := func(text string) (string, bool) { return text, text == "ok" }
+	open := map[int]bool{}
+	for i := range items {
+		open[i] = true
+	}
+	outages := 0
+	for round := 0; len(open) > 0 && round < 5; round++ {
+		var mu sync.Mutex
+		var work sync.WaitGroup
+		down := false
+		for _, i := range slices.Collect(maps.Keys(open)) {
+			work.Go(func() {
+				got, err := stage.Ask(t.Context(), chat, model.Call{User: fmt.Sprint(i)}, " again", read, health)
+				mu.Lock()
+				defer mu.Unlock()
+				down = down || fault.Is(err, fault.ModelRefused)
+				if got.Reason != "" && err == nil {
+					t.Errorf("item %d is blamed: %+v", i, got)
+				}
+				if err == nil {
+					delete(open, i)
+				}
+			})
+		}
+		work.Wait()
+		if down {
+			outages++
+		}
+		time.Sleep(10 * time.Second) // the run pauses
+	}
+	if len(open) > 0 || outages != 1 {
+		t.Errorf("%d items are open after %d outages", len(open), outages)
+	}
+	if paid := nonsense.Load(); paid == 0 || paid > 2*width+1 {
+		t.Errorf("%d answers of nonsense were paid for", paid)
+	}
+	t.Log(nonsense.Load(), "answers of nonsense of", count.Load())
+}
+
+// The last victims of an outage have two bad answers, and the next request is served: they are asked for once more.
+func TestTheLastVictimOfAnOutageIsAskedForAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		chat, health := script{"bad", "worse", "ok", "ok"}.chat(), stage.NewHealth() // the third is the small request
+		answer := chat.Answer
+		chat.Answer = func(call model.Call) (model.Reply, error) { time.Sleep(time.Millisecond); return answer(call) }
+		read := func(text string) (string, bool) { return text, text == "ok" }
+		got, err := stage.Ask(t.Context(), chat, model.Call{User: "text"}, " again", read, health)
+		if err != nil || got.Reason != "" || got.Value != "ok" || got.Retried || len(chat.Calls()) != 4 {
+			t.Errorf("%+v, %v after %d calls", got, err, len(chat.Calls()))
+		}
+	})
+}
+
+// A text that no answer to can be read is the item's fault where others are served before and after.
+func TestAnItemIsBlamedWhereOthersAreServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		chat, health := script{"bad", "worse", "ok", "bad", "ok"}.chat(), stage.NewHealth()
+		answer := chat.Answer
+		chat.Answer = func(call model.Call) (model.Reply, error) { time.Sleep(time.Millisecond); return answer(call) }
+		read := func(text string) (string, bool) { return text, text == "ok" }
+		got, err := stage.Ask(t.Context(), chat, model.Call{User: "text"}, " again", read, health)
+		if err != nil || got.Reason != string(fault.BadOutput) || len(chat.Calls()) != 5 {
+			t.Errorf("%+v, %v after %d calls", got, err, len(chat.Calls()))
 		}
 	})
 }

@@ -235,6 +235,33 @@ func TestAReportShowsWhatWasBuiltAndPaid(t *testing.T) {
 	}
 }
 
+func TestAReportTellsOfCallsThatWereNotAnswered(t *testing.T) {
+	for state, want := range map[string]string{
+		corpus.StatusCompleted: "  16 more calls were not answered before a process died; they may have been paid: " +
+			"about 1600 prompt, 160 completion, 20 embedding tokens; cost 0.0720\n",
+		corpus.StatusRunning: "  16 more calls are in flight, or were when a process died: ",
+	} {
+		status := finished(state)
+		status.Unsettled = corpus.Spent{
+			Calls:  corpus.Calls{Extract: 15, Embed: 1},
+			Tokens: corpus.Tokens{Prompt: 1600, Completion: 160, Embedding: 20}, Cost: 0.072,
+		}
+		got := run(t, &control{statuses: []ops.Status{status}}, "status", "docs")
+		if !strings.Contains(got.out, want) {
+			t.Errorf("%s: %s", state, got.out)
+		}
+	}
+}
+
+func TestALiveRunNamesNoReportThatIsNotWritten(t *testing.T) {
+	status := finished(corpus.StatusRunning)
+	status.Problems = []corpus.Problem{{Code: "unreadable", Object: "a.md"}}
+	got := run(t, &control{statuses: []ops.Status{status}}, "status", "docs")
+	if !strings.Contains(got.out, "problems: 1 so far\n") || strings.Contains(got.out, "report.json") {
+		t.Errorf("%s", got.out)
+	}
+}
+
 func at(stage string, done, total int64, overall float64) ops.Status {
 	status := finished(corpus.StatusRunning)
 	status.Stage, status.Overall, status.Rate, status.ETASeconds = stage, overall, 3, 0

@@ -29,8 +29,11 @@ Every command takes ` + "`--json`" + ` and then prints JSON; errors go to standa
 | 1 | failed |
 | 2 | usage, or a mistake in the configuration |
 | 3 | completed, and something failed or stands failed since an earlier run |
-| 4 | not published: held by a gate |
-| 5 | paused |
+| 4 | not published: held by a gate. Mend what the report names, or raise the limit (gate, failures), and run index again |
+| 5 | paused: see ` + "`unweaver resume`" + ` |
+
+A report tells of unsettled calls: sent, and not answered before a process died, so that they may have been paid for.
+They count against budgets, and are not in what it says was paid.
 
 Where the stores are servers a command talks to Temporal and to them. Else it finds the embedded stack of its data
 directory, or starts one for as long as it runs.

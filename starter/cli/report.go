@@ -144,6 +144,14 @@ func showCost(w io.Writer, report corpus.Report) {
 			report.Cost,
 		)
 	}
+	if lost := report.Unsettled; lost.Calls.Sum() > 0 {
+		why := "were not answered before a process died; they may have been paid"
+		if !corpus.Terminal(report.Status) {
+			why = "are in flight, or were when a process died"
+		}
+		fmt.Fprintf(w, "  %d more calls %s: about %d prompt, %d completion, %d embedding tokens; cost %.4f\n",
+			lost.Calls.Sum(), why, lost.Tokens.Prompt, lost.Tokens.Completion, lost.Tokens.Embedding, lost.Cost)
+	}
 	if hits := report.LedgerHits; hits.Extract+hits.Shorten+hits.Embed > 0 {
 		fmt.Fprintf(w, "  from the ledger: %d extract, %d shorten, %d embed\n", hits.Extract, hits.Shorten, hits.Embed)
 	}
@@ -200,7 +208,12 @@ func showProblems(w io.Writer, report corpus.Report) {
 	if list == "" {
 		list = generation + "/report.json"
 	}
-	fmt.Fprintf(w, "  problems: %d, all of them in %s\n", total, list)
+	live := report.Status == corpus.StatusRunning || report.Status == corpus.StatusWaiting
+	if live && report.ProblemsPath == "" { // report.json is written when it pauses or ends
+		fmt.Fprintf(w, "  problems: %d so far\n", total)
+	} else {
+		fmt.Fprintf(w, "  problems: %d, all of them in %s\n", total, list)
+	}
 	for _, problem := range report.Problems[:min(shownProblems, len(report.Problems))] {
 		fmt.Fprintf(w, "  ! %s %s", problem.Code, problem.Object)
 		if problem.Detail != "" {

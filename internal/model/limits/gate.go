@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
 )
 
 // defaultConcurrency of an endpoint that nobody configured.
@@ -93,14 +94,18 @@ func (g *Gate) admit() {
 	}
 }
 
-// Enter waits for admission. The caller must Leave when it returns nil.
+// Enter waits for admission; urgent calls (model.Urgent) before the others. The caller must Leave when it returns nil.
 func (g *Gate) Enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	admitted := make(chan struct{})
 	g.mu.Lock()
-	place := g.waiting.PushBack(admitted)
+	queue := g.waiting.PushBack
+	if model.IsUrgent(ctx) {
+		queue = g.waiting.PushFront
+	}
+	place := queue(admitted)
 	g.admit()
 	g.mu.Unlock()
 	select {

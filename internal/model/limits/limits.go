@@ -73,6 +73,13 @@ func (c Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error
 	var reply model.Reply
 	var err error = errPanicked
 	defer func() { c.Gate.Leave(err) }()
+	if err = model.Sending(ctx); err != nil {
+		if c.TokensPerMinute > 0 {
+			_ = c.Shared.Settle(ctx, endpoint, -estimated) // as in settle
+		}
+		return reply, err
+	}
+	err = errPanicked
 	// Once admitted a call is finished: it costs the same, and what it brings is kept.
 	reply, err = c.Chat.Complete(context.WithoutCancel(ctx), call)
 	c.settle(ctx, endpoint, estimated, reply.Usage.Prompt+reply.Usage.Completion)
