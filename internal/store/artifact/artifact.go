@@ -70,9 +70,15 @@ func (x Index) Current(ctx context.Context) (corpus.Pointer, string, error) {
 	return pointer, in.ETag, err
 }
 
-// Manifest reads a manifest by content address and checks it.
+// Manifest reads a manifest by content address and checks it. One that is missing is fault.SegmentDamage like one that
+// differs: something names it.
 func (x Index) Manifest(ctx context.Context, sha string) (*corpus.Manifest, error) {
 	raw, _, err := blob.Read(ctx, x.Store, x.SegmentKey(sha))
+	if fault.Is(err, fault.NotFound) {
+		return nil, fault.SegmentDamage.At("read manifest", x.Store.Location(x.SegmentKey(sha))).
+			Because("it is missing").
+			Advise(x.Rebuild())
+	}
 	if err != nil {
 		return nil, err
 	}

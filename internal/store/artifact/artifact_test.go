@@ -126,7 +126,8 @@ func TestAManifestIsReadBackOnlyWhole(t *testing.T) {
 	if got, err := x.Manifest(t.Context(), sha); err != nil || got.Seq != 4 {
 		t.Fatalf("%+v %v", got, err)
 	}
-	if _, err := x.Manifest(t.Context(), strings.Repeat("0", 64)); !fault.Is(err, fault.NotFound) {
+	_, err = x.Manifest(t.Context(), strings.Repeat("0", 64))
+	if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(fault.As(err).Hint, "index --rebuild --index docs") {
 		t.Errorf("an absent one: %v", err)
 	}
 	store.Change(
