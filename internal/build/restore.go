@@ -46,17 +46,22 @@ func (r *Run) OpenRestore(ctx context.Context) (int, error) {
 // Its epoch is above any that the mirror tells of.
 func (r *Run) mendPointer(ctx context.Context) error {
 	current, _, err := r.Index.Current(ctx)
-	cond := blob.Cond{Absent: true}
+	cond, damage := blob.Cond{Absent: true}, error(nil)
 	if fault.Is(err, fault.SegmentDamage) {
 		info, statErr := r.Artifacts.Stat(ctx, r.Index.CurrentKey())
-		cond, err = blob.Cond{Match: info.ETag}, statErr
+		cond, damage, err = blob.Cond{Match: info.ETag}, err, statErr
 	}
-	if err != nil || current.Manifest != "" {
+	if err != nil || current.Manifest != "" && damage == nil {
 		return err
 	}
 	pointer, err := r.lastPublished(ctx, "")
-	if err != nil || pointer.Manifest == "" {
+	if err != nil || pointer.Manifest == "" && damage == nil {
 		return err
+	}
+	if pointer.Manifest == "" {
+		return fault.SegmentDamage.At("write again", r.Artifacts.Location(r.Index.CurrentKey())).
+			Because("it is damaged, and no published generation of the index can be read").
+			Advise("put the file back from a backup; or remove it, then " + r.Index.Rebuild())
 	}
 	var mirrored corpus.Pointer
 	raw, err := r.Coordination.Mirrored(ctx, r.Job.Index)

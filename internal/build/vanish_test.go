@@ -141,6 +141,14 @@ func packed(t *testing.T) map[string]string {
 	return files
 }
 
+func emptied(objects, rows int) map[string]string {
+	files := map[string]string{}
+	for i := range objects {
+		files[fmt.Sprintf("rows-%d.jsonl", i)] = packedRows(i, rows)
+	}
+	return files
+}
+
 // happening is what may happen to a corpus between two nights, and what must come of it.
 type happening struct {
 	what   string
@@ -189,6 +197,16 @@ func brokenDocuments(t *testing.T) []happening {
 			"1 of 6 .jsonl.gz is rubbish", packed(t), func(t *testing.T, s *site) {
 				s.write(t, map[string]string{"rows-3.jsonl.gz": rubbish})
 			}, corpus.StatusHeld, "failure_budget", 60, 60, true,
+		},
+		{
+			"1 of 10 .jsonl emptied (40 of 400 rows)", emptied(10, 40), func(t *testing.T, s *site) {
+				s.write(t, map[string]string{"rows-3.jsonl": ""})
+			}, corpus.StatusHeld, "failure_budget", 40, 40, true,
+		},
+		{
+			"1 of 20 .jsonl emptied (4 of 80 rows)", emptied(20, 4), func(t *testing.T, s *site) {
+				s.write(t, map[string]string{"rows-3.jsonl": ""})
+			}, corpus.StatusErrors, "", 4, 4, true,
 		},
 		{
 			"the last 3 rows of a .jsonl are cut off in a line",

@@ -171,9 +171,18 @@ func (s *Service) Generations(ctx context.Context, index string) ([]artifact.Gen
 	return generations, err
 }
 
-// Restore implements Control. An index is restored once at a time.
+// mendable tells that what is wrong with an index is its pointer alone, which a restore writes again.
+func (s *Service) mendable(ctx context.Context, index string, wrong error) bool {
+	if !fault.Is(wrong, fault.SegmentDamage) {
+		return false
+	}
+	_, _, err := s.artifacts(index).Current(ctx)
+	return fault.Is(err, fault.SegmentDamage)
+}
+
+// Restore implements Control. An index is restored once at a time; a damaged pointer does not keep it from being.
 func (s *Service) Restore(ctx context.Context, index string) (Run, error) {
-	if _, err := s.Generations(ctx, index); err != nil {
+	if _, err := s.Generations(ctx, index); err != nil && !s.mendable(ctx, index, err) {
 		return Run{}, err
 	}
 	build := workflows.Build{

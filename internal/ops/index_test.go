@@ -226,3 +226,20 @@ func TestARestoreIsStartedOnceSeenAndCancelled(t *testing.T) {
 		t.Errorf("generations %+v, %v", generations, err)
 	}
 }
+
+// The hint of a damaged current.json is a restore: it must start, and not fail on the pointer that it is to write again.
+func TestARestoreIsStartedWhereThePointerIsDamaged(t *testing.T) {
+	for situation, content := range map[string]string{
+		"empty": "", "cut": `{"generation":"g1","man`, "names no generation": "{}", "no JSON": "\x00\x00\x00\x00",
+	} {
+		b := newBench(t)
+		publish(b, "g1")
+		b.write(b.art.CurrentKey(), content)
+		_, err := b.Generations(t.Context(), "docs")
+		wants(t, err, fault.SegmentDamage, "current.json", "unweaver restore --index docs")
+		run, err := b.Restore(t.Context(), "docs")
+		if err != nil || len(b.temporal.started) != 1 || b.temporal.started[0].ID != "restore/docs" {
+			t.Errorf("%s: %+v, %v", situation, run, err)
+		}
+	}
+}

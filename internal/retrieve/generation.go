@@ -57,7 +57,7 @@ type Generation struct {
 
 // Open opens a generation by its manifest: the live and the search segment are copied and mapped, other segments are
 // read by range, the collections are loaded. The caller holds it and must Close it; ending ctx ends the opening and
-// nothing else. Errors: fault.NotFound where the manifest is gone, fault.SegmentDamage, fault.FormatUnknown for
+// nothing else. Errors: fault.SegmentDamage also where the manifest or what it names is gone, fault.FormatUnknown for
 // segments of another version or analyser, and those of the stores.
 func Open(
 	ctx context.Context,
@@ -67,6 +67,7 @@ func Open(
 	index, manifest string,
 	release int64,
 ) (*Generation, error) {
+	store = whole{store, index}
 	art := artifact.Index{Store: store, Name: index}
 	content, err := art.Manifest(ctx, manifest)
 	if err != nil {

@@ -200,7 +200,19 @@ func TestWhatCannotBeOpenedSaysWhyAndLeavesNothingMapped(t *testing.T) {
 		},
 		"the texts are gone": {
 			retrievetest.Options{Edit: func(m *corpus.Manifest) { m.Segments.Text = []corpus.Segment{missing} }},
-			nil, fault.NotFound, "",
+			nil, fault.SegmentDamage, "index --rebuild --index sample",
+		},
+		"the live segment is gone": {
+			retrievetest.Options{Edit: func(m *corpus.Manifest) { m.Segments.Live = []corpus.Segment{missing} }},
+			nil, fault.SegmentDamage, "index --rebuild --index sample",
+		},
+		"the documents are gone": {
+			retrievetest.Options{Edit: func(m *corpus.Manifest) { m.Segments.Documents = []corpus.Segment{missing} }},
+			nil, fault.SegmentDamage, "index --rebuild --index sample",
+		},
+		"the word weights are gone": {
+			retrievetest.Options{Edit: func(m *corpus.Manifest) { m.Segments.IDF = []corpus.Segment{missing} }},
+			nil, fault.SegmentDamage, "restore --index sample",
 		},
 		"the vectors are lost": {
 			retrievetest.Options{}, func(t *testing.T, o retrievetest.Stores, built retrievetest.Built) {
@@ -214,7 +226,7 @@ func TestWhatCannotBeOpenedSaysWhyAndLeavesNothingMapped(t *testing.T) {
 				if err := o.Blobs.Delete(t.Context(), built.Index.SegmentKey(built.SHA)); err != nil {
 					t.Fatal(err)
 				}
-			}, fault.NotFound, "",
+			}, fault.SegmentDamage, "index --rebuild --index sample",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -264,7 +264,24 @@ func (s *Server) openGeneration(name, generation, manifest string, epoch int64) 
 	ctx, cancel := context.WithTimeout(s.ctx, openTimeout)
 	defer cancel()
 	s.lease(ctx, name, generation)
-	return retrieve.Open(ctx, s.Artifacts, s.Cache, s.Vectors, name, manifest, epoch)
+	opened, err := retrieve.Open(ctx, s.Artifacts, s.Cache, s.Vectors, name, manifest, epoch)
+	if fault.Is(err, fault.SegmentDamage) && s.collected(ctx, name, generation, manifest) {
+		err = fault.GenCollected.At("open generation", generation).
+			Because("it was collected").
+			Advise("query the current one")
+	}
+	return opened, err
+}
+
+// collected tells that nothing names a generation any more: what is missing of it is no damage.
+func (s *Server) collected(ctx context.Context, name, generation, manifest string) bool {
+	index := artifact.Index{Store: s.Artifacts, Name: name}
+	pointer, _, err := index.Current(ctx)
+	if err != nil || pointer.Manifest == manifest {
+		return false
+	}
+	ref, err := index.GenerationRef(ctx, generation)
+	return fault.Is(err, fault.UnknownGen) || err == nil && ref.Manifest != manifest
 }
 
 // retire lets go of a generation that is no longer offered; queries that hold it go on. The caller holds the lock.

@@ -120,11 +120,6 @@ func (x *index) pinnedOpen(wanted string, under *pinning, generation *retrieve.G
 	defer close(under.done)
 	delete(x.pinning, wanted)
 	under.finished = true
-	if fault.Is(err, fault.NotFound) {
-		err = fault.GenCollected.At("open generation", wanted).
-			Because("it was collected").
-			Advise("query the current one")
-	}
 	if under.err = err; err != nil {
 		return
 	}

@@ -2,8 +2,10 @@ package api_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -227,17 +229,38 @@ func TestAGenerationThatIsReadIsLeased(t *testing.T) {
 	}
 }
 
-func TestACollectedGenerationIsGone(t *testing.T) {
-	f := serve(t, nil)
-	f.ask(map[string]any{"query": "Fram"})
-	built := retrievetest.Build(t, f.stores, "sample", retrievetest.Sample()[:2], retrievetest.Options{Generation: "g0"})
-	retrievetest.Hold(t, built, "published")
-	if err := f.stores.Blobs.Delete(t.Context(), built.Index.SegmentKey(built.SHA)); err != nil {
-		t.Fatal(err)
-	}
-	status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", map[string]any{"query": "x", "generation": "g0"})
-	if status != http.StatusGone || out["code"] != "generation_collected" {
-		t.Errorf("%d %v", status, out)
+// What is missing of a generation is damage as long as a reference names it, and nothing where it was collected.
+func TestACollectedGenerationIsGoneAndADamagedOneIsDamaged(t *testing.T) {
+	for part, gone := range map[string]func(retrievetest.Built) string{
+		"manifest": func(built retrievetest.Built) string { return built.SHA },
+		"live":     func(built retrievetest.Built) string { return built.Manifest.Segments.Live[0].SHA256 },
+	} {
+		f := serve(t, nil)
+		f.ask(map[string]any{"query": "Fram"})
+		built := retrievetest.Build(t, f.stores, "sample", retrievetest.Sample()[:2], retrievetest.Options{Generation: "g0"})
+		retrievetest.Hold(t, built, "published")
+		lost := built.Index.SegmentKey(gone(built))
+		if err := f.stores.Blobs.Delete(t.Context(), lost); err != nil {
+			t.Fatal(err)
+		}
+		question := map[string]any{"query": "x", "generation": "g0"}
+		status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", question)
+		if status != http.StatusServiceUnavailable || out["code"] != "segment_damaged" ||
+			!strings.Contains(fmt.Sprint(out), "index --rebuild --index sample") {
+			t.Errorf("%s: %d %v", part, status, out)
+		}
+		open := f.store.stall(lost)
+		go func() { // it is collected between the reading of its reference and that of what it names
+			for f.store.reads(lost) < 2 {
+				time.Sleep(time.Millisecond)
+			}
+			_ = f.stores.Blobs.Delete(context.Background(), built.Index.GenerationKey("g0", "manifest.json"))
+			open()
+		}()
+		status, out, _ = f.do(http.MethodPost, "/v1/indexes/sample/query", question)
+		if status != http.StatusGone || out["code"] != "generation_collected" {
+			t.Errorf("%s: %d %v", part, status, out)
+		}
 	}
 }
 

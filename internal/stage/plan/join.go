@@ -87,7 +87,11 @@ func (p *planner) count(doc *planned) {
 		standing := doc.old.Stale && old == doc.lost
 		p.res.Lost++
 		p.dirty = p.dirty || !standing
-		p.fail(doc, doc.lost, "its object, or its row in it, cannot be read any more", standing)
+		detail := "its object, or its row in it, cannot be read any more"
+		if doc.lost == fault.EmptyDocument {
+			detail = "its object holds no row any more; remove the object to have its rows removed"
+		}
+		p.fail(doc, doc.lost, detail, standing)
 		return
 	case doc.bad != nil:
 		code := fault.CodeOf(doc.bad)

@@ -89,6 +89,9 @@ func (p *planner) rows(ctx context.Context, row rows.Plan, kind document.Kind) e
 	if reading.number > firstReading {
 		p.taken[row.Object] = reading.number
 	}
+	if err == nil && reading.listed == 0 && len(reading.refused) == 0 {
+		p.broken[row.Object] = fault.EmptyDocument // where the parent has rows of it; a new one is no problem
+	}
 	reading.tell()
 	if err != nil && ctx.Err() == nil {
 		return p.unusable(row.Object, err)

@@ -114,7 +114,7 @@ type planner struct {
 	documents spill.Sorter          // by key
 	gone      spill.Sorter          // documents of the parent that are not listed
 	contents  spill.Sorter          // what left and what came, by version
-	broken    map[string]fault.Code // objects of which something could not be read, and why
+	broken    map[string]fault.Code // objects of which something could not be read, and why; empty ones of rows too
 	taken     map[string]byte       // objects with rows that had to be read again: the reading that counts
 	listed    int64
 	dirty     bool // something differs from the parent that no count shows

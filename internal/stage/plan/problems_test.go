@@ -1,6 +1,8 @@
 package plan_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"strings"
@@ -260,4 +262,60 @@ func TestVersionsAndConfigurationGiveTheirReasons(t *testing.T) {
 			t.Errorf("got %s, want %s; digests equal: %v", got, want, base.ConfigDigest() == changed.ConfigDigest())
 		}
 	}
+}
+
+// An object with rows that was emptied is a failure, not a deletion: its rows stay until the object itself is removed.
+func TestRowsOfAnEmptiedObjectAreLostNotRemoved(t *testing.T) {
+	var hollow bytes.Buffer
+	if err := gzip.NewWriter(&hollow).Close(); err != nil {
+		t.Fatal(err)
+	}
+	rows := jsonl(0, 3)
+	for situation, c := range map[string][3]string{
+		"0 bytes":                {"r.jsonl", rows, ""},
+		"blank lines":            {"r.jsonl", rows, "\n \n"},
+		"unpacks to nothing":     {"r.jsonl.gz", gzipped(t, rows), hollow.String()},
+		"a header without a row": {"r.csv", "id,text\n0,a\n1,b\n2,c\n", "id,text\n"},
+	} {
+		x := newIndex(t, four)
+		x.corpus.Set("new.jsonl", "") // one that never had a row is no problem
+		x.corpus.Set(c[0], c[1])
+		if res := x.night(nil); res.Documents != 7 || res.ProblemCount != 0 {
+			t.Fatalf("%s: %+v", situation, res)
+		}
+		x.corpus.Set(c[0], c[2])
+		res := x.night(nil)
+		if res.Lost != 3 || res.Diff.Removed != 0 || res.RemovedShare != 0 || res.Diff.Unusable != 3 || res.Unchanged ||
+			res.ProblemCount != 3 || res.Refused != 0 || res.Problems[0].Code != string(fault.EmptyDocument) {
+			t.Errorf("%s: %+v", situation, res)
+		}
+		if res := x.night(nil); !res.Unchanged || res.Lost != 3 || res.ProblemCount != 3 {
+			t.Errorf("%s: while it stands nothing changes: %+v", situation, res)
+		}
+		x.corpus.Set(c[0], c[1])
+		if res := x.night(nil); res.Lost != 0 || res.Documents != 7 || res.ProblemCount != 0 {
+			t.Errorf("%s: healed: %+v", situation, res)
+		}
+		x.corpus.Remove(c[0])
+		if res, err := x.plan(t.Context()); err != nil || res.Diff.Removed != 3 || res.Lost != 0 {
+			t.Errorf("%s: removed: %+v, %v", situation, res, err)
+		}
+	}
+	x := newIndex(t, map[string]string{"r.jsonl": rows})
+	x.night(nil)
+	x.corpus.Set("r.jsonl", "")
+	if res := x.night(nil); res.Lost != 3 || res.Listed != 3 {
+		t.Errorf("the only object of a corpus: %+v", res)
+	}
+}
+
+func gzipped(t *testing.T, text string) string {
+	t.Helper()
+	var out bytes.Buffer
+	writer := gzip.NewWriter(&out)
+	_, err := writer.Write([]byte(text))
+	if err = errors.Join(err, writer.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
 }

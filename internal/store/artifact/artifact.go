@@ -70,9 +70,15 @@ func (x Index) Current(ctx context.Context) (corpus.Pointer, string, error) {
 	return pointer, in.ETag, err
 }
 
-// Manifest reads a manifest by content address and checks it.
+// Manifest reads a manifest by content address and checks it. One that is missing is fault.SegmentDamage like one that
+// differs: something names it.
 func (x Index) Manifest(ctx context.Context, sha string) (*corpus.Manifest, error) {
 	raw, _, err := blob.Read(ctx, x.Store, x.SegmentKey(sha))
+	if fault.Is(err, fault.NotFound) {
+		return nil, fault.SegmentDamage.At("read manifest", x.Store.Location(x.SegmentKey(sha))).
+			Because("it is missing").
+			Advise(x.Rebuild())
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -251,13 +257,14 @@ func StoreID(ctx context.Context, store blob.Store) (string, error) {
 			_, err = blob.ReadJSON(ctx, store, "store.json", &d)
 		}
 	}
-	if err != nil {
+	if err != nil && !fault.Is(err, fault.SegmentDamage) {
 		return "", err
 	}
-	if len(d.ID) != 32 {
+	if err != nil || len(d.ID) != 32 {
 		return "", fault.SegmentDamage.At("read", store.Location("store.json")).
 			Because("it holds no store id").
-			Advise("restore the file from a backup")
+			Advise("put " + store.Location("store.json") + " back from a backup; or remove it and start again: a file of " +
+				"stores.classes then names the id to write into it; with Redis run: unweaver restore, for every index")
 	}
 	return d.ID, nil
 }

@@ -126,7 +126,8 @@ func TestAManifestIsReadBackOnlyWhole(t *testing.T) {
 	if got, err := x.Manifest(t.Context(), sha); err != nil || got.Seq != 4 {
 		t.Fatalf("%+v %v", got, err)
 	}
-	if _, err := x.Manifest(t.Context(), strings.Repeat("0", 64)); !fault.Is(err, fault.NotFound) {
+	_, err = x.Manifest(t.Context(), strings.Repeat("0", 64))
+	if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(fault.As(err).Hint, "index --rebuild --index docs") {
 		t.Errorf("an absent one: %v", err)
 	}
 	store.Change(
@@ -225,12 +226,13 @@ func (l *late) Get(ctx context.Context, key string, r blob.Range) (body io.ReadC
 }
 
 func TestAStoreIDThatCannotBeReadIsNeverReplaced(t *testing.T) {
-	for situation, content := range map[string]string{"cut": "{", "short": `{"id":"abc"}`, "empty": "{}"} {
+	for situation, content := range map[string]string{"cut": "{", "short": `{"id":"abc"}`, "empty": "{}", "0 bytes": ""} {
 		store := artifacttest.New()
 		if _, err := blob.Write(t.Context(), store, "store.json", []byte(content), blob.Cond{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := artifact.StoreID(t.Context(), store); !fault.Is(err, fault.SegmentDamage) {
+		_, err := artifact.StoreID(t.Context(), store)
+		if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(fault.As(err).Hint, "store.json back from a backup") {
 			t.Errorf("%s: %v", situation, err)
 		}
 		if raw, _, err := blob.Read(t.Context(), store, "store.json"); err != nil || string(raw) != content {

@@ -100,6 +100,37 @@ func TestRecordsOfAnotherArtifactStoreAreRefused(t *testing.T) {
 	open(t, wiring.Embedded(config.Stores{}, first)) // what was refused was closed again
 }
 
+// A store.json that was lost or damaged has a way back without a backup: the file of records knows the id.
+func TestALostStoreIDIsToldByTheRecordsAndWrittenBack(t *testing.T) {
+	dir := t.TempDir()
+	embedded := wiring.Embedded(config.Stores{}, dir)
+	first := open(t, embedded)
+	id := first.StoreID
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "artifacts", "store.json")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := wiring.Open(t.Context(), embedded)
+	wants(t, err, fault.SegmentDamage, file+" back from a backup; or remove it and start again")
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	back := `{"id":"` + id + `"}`
+	for range 2 { // the first start makes another id
+		_, err = wiring.Open(t.Context(), embedded)
+		wants(t, err, fault.StoreOwned, "store.json of this artifact store was lost, write "+back)
+	}
+	if err := os.WriteFile(file, []byte(back), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if again := open(t, embedded); again.StoreID != id {
+		t.Errorf("the id was %s and is %s", id, again.StoreID)
+	}
+}
+
 func TestAURLWithoutAnAdapterNamesTheSetting(t *testing.T) {
 	for setting, stores := range map[string]config.Stores{
 		"stores.artifacts": {Artifacts: "gopher://x"},

@@ -70,7 +70,8 @@ func (s *Store) Own(_ context.Context, storeID string) error {
 			if string(v) != storeID {
 				return fault.StoreOwned.At("open", s.path).
 					Because("it belongs to another artifact store").
-					Advise("use a file of its own for each artifact store (stores.classes)")
+					Advise("if the store.json of this artifact store was lost, write {\"id\":\"" + string(v) + "\"} into it; " +
+						"else use a file of its own for each artifact store (stores.classes)")
 			}
 			return nil
 		}

@@ -208,7 +208,7 @@ func (p *part) close() error {
 func broken(path, why string) error {
 	return fault.SegmentDamage.At("open vectors", path).
 		Because(why).
-		Advise("remove the collection's folder and run: unweaver restore")
+		Advise("run: unweaver restore")
 }
 
 func wrap(op, object string, err error) error {

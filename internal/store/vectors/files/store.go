@@ -132,12 +132,12 @@ func (s *Store) get(name string) (*collection, error) {
 	var known meta
 	if err := json.Unmarshal(raw, &known); err != nil || known.Dim <= 0 {
 		if known, err = mendMeta(dir); err != nil {
-			return nil, err
+			return nil, s.setAside(name, err)
 		}
 	}
 	c := &collection{dir: dir, dim: known.Dim}
 	if err := c.scan(); err != nil {
-		return nil, errors.Join(err, c.close())
+		return nil, s.setAside(name, errors.Join(err, c.close()))
 	}
 	s.open[name] = c
 	return c, nil
@@ -344,7 +344,8 @@ func (s *Store) List(_ context.Context, prefix string) ([]string, error) {
 	}
 	var out []string
 	for _, e := range entries {
-		if e.IsDir() && strings.HasPrefix(e.Name(), prefix) && !strings.HasPrefix(e.Name(), dropped) {
+		hidden := strings.HasPrefix(e.Name(), dropped) || strings.HasSuffix(e.Name(), damaged)
+		if e.IsDir() && strings.HasPrefix(e.Name(), prefix) && !hidden {
 			out = append(out, e.Name())
 		}
 	}
@@ -363,6 +364,7 @@ func (s *Store) Drop(_ context.Context, name string) error {
 		err = c.close()
 	}
 	folder, aside := filepath.Join(s.root, name), filepath.Join(s.root, dropped+rand.Text())
+	err = errors.Join(err, wrap("drop", folder+damaged, os.RemoveAll(folder+damaged)))
 	switch rerr := os.Rename(folder, aside); {
 	case errors.Is(rerr, os.ErrNotExist):
 		return err

@@ -1,0 +1,51 @@
+package build_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// A pointer that still tells a part of what it told is as damaged as one that tells nothing.
+func TestARestoreWritesADamagedPointerAgain(t *testing.T) {
+	s := newSite(t, sample(4))
+	s.night(t)
+	key := s.index().CurrentKey()
+	before, _, err := s.index().Current(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, content := range []string{"", "{}", `{"generation":"g0`, `{"manifest":"` + before.Manifest + `"}`} {
+		if _, err := blob.Write(t.Context(), s.Artifacts, key, []byte(content), blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.restore(t); err != nil {
+			t.Fatalf("%q: %v", content, err)
+		}
+		after, _, err := s.index().Current(t.Context())
+		if err != nil || after.Manifest != before.Manifest || after.Epoch <= before.Epoch {
+			t.Errorf("%q: %+v, %v; it was %+v", content, after, err, before)
+		}
+	}
+	for generation := range s.references(t) {
+		damages["removed"](t, s.Artifacts, s.index().GenerationKey(generation, "manifest.json"))
+	}
+	if _, err := blob.Write(t.Context(), s.Artifacts, key, []byte("{"), blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.restore(t); !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), "from a backup") {
+		t.Errorf("where nothing tells what was published: %v", err)
+	}
+}
+
+func (s *site) references(t *testing.T) map[string]corpus.GenerationRef {
+	t.Helper()
+	refs, _, err := s.index().ReadableRefs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return refs
+}

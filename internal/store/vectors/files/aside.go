@@ -1,0 +1,41 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/durable"
+)
+
+// damaged ends the name of a collection's folder that was set aside.
+const damaged = ".damaged"
+
+// setAside gives the folder of a collection whose content cannot be opened another name, so that the collection counts
+// as missing and is filled again from the artifacts, and gives fault.NotFound. Any error but damage is given as it is:
+// a disk or a limit that fails now may not fail later. The caller holds s.mu, and nobody in this process has the
+// collection open: it is being opened. What other processes have mapped stays mapped.
+func (s *Store) setAside(name string, err error) error {
+	if !fault.Is(err, fault.SegmentDamage) {
+		return err
+	}
+	folder := filepath.Join(s.root, name)
+	aside := folder + damaged
+	moved := os.RemoveAll(aside)
+	if moved == nil {
+		moved = os.Rename(folder, aside)
+	}
+	if moved == nil {
+		moved = durable.SyncFolder(s.root)
+	}
+	if moved != nil {
+		return errors.Join(err, wrap("set aside", folder, moved))
+	}
+	slog.Warn("damaged collection set aside", "collection", name, "folder", aside, "why", err.Error())
+	return fault.NotFound.At("open collection", name).
+		Because(fmt.Errorf("it was damaged, and is kept as %s: %w", aside, err)).
+		Advise("fill it again with: unweaver restore")
+}
