@@ -237,8 +237,8 @@ func (s Source) store(ctx context.Context, items []Item) error {
 		Advise("exclude the document that holds this text, or use another embedding model")
 }
 
-// cut asks for the beginning of a text that the model rejects as a whole. A server that refuses may have refused anybody
-// for a while: once it serves the beginning, it is asked for the whole again, as what is stored is stored for good.
+// cut asks for the beginning of a text that the model rejects as a whole. A server that refuses may have refused
+// anybody for a while: once it serves the beginning, it is asked for the whole again, as what is stored stays.
 func (s Source) cut(ctx context.Context, text string, rejected error) ([][]float32, error) {
 	short := Fit(text, rejectedTokens)
 	if len(short) == len(text) {

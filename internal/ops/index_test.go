@@ -227,7 +227,7 @@ func TestARestoreIsStartedOnceSeenAndCancelled(t *testing.T) {
 	}
 }
 
-// The hint of a damaged current.json is a restore: it must start, and not fail on the pointer that it is to write again.
+// The hint of a damaged current.json is a restore: it must start, and not fail on the pointer that it writes again.
 func TestARestoreIsStartedWhereThePointerIsDamaged(t *testing.T) {
 	for situation, content := range map[string]string{
 		"empty": "", "cut": `{"generation":"g1","man`, "names no generation": "{}", "no JSON": "\x00\x00\x00\x00",

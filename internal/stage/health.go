@@ -99,7 +99,7 @@ func (h *Health) settle(ctx context.Context, began time.Time, probe func(context
 	return nil
 }
 
-// verdict tells whether a request was served that was sent later, and why none is: an error of a small request after it.
+// verdict tells whether a request that was sent later was served, and why none is: an error of a small request.
 func (h *Health) verdict(sent time.Time) (served bool, cause error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -29,7 +29,7 @@ Every command takes ` + "`--json`" + ` and then prints JSON; errors go to standa
 | 1 | failed |
 | 2 | usage, or a mistake in the configuration |
 | 3 | completed, and something failed or stands failed since an earlier run |
-| 4 | not published: held by a gate. Mend what the report names, or raise the limit (gate, failures), and run index again |
+| 4 | not published: held by a gate. Mend what the report names, or raise the limit (gate, failures), then index again |
 | 5 | paused: see ` + "`unweaver resume`" + ` |
 
 A report tells of unsettled calls: sent, and not answered before a process died, so that they may have been paid for.

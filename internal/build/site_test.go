@@ -1,0 +1,288 @@
+package build_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/dir"
+	blobmemory "github.com/unweaver/unweaver/internal/store/blob/memory"
+	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/store/localfile"
+	recordsmemory "github.com/unweaver/unweaver/internal/store/records/memory"
+	vectorsmemory "github.com/unweaver/unweaver/internal/store/vectors/memory"
+)
+
+// site is an installation in memory over a corpus in a folder.
+type site struct {
+	*build.Ports
+	corpus  string
+	spec    corpus.Spec
+	runs    int
+	replace bool               // of the corpus
+	before  func(stage string) // called before each unit
+}
+
+func newSite(t *testing.T, files map[string]string) *site {
+	t.Helper()
+	s := &site{corpus: t.TempDir()}
+	s.write(t, files)
+	artifacts := blobmemory.New()
+	coordination := coordmemory.New()
+	cache, err := localfile.New(t.TempDir(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := artifact.StoreID(t.Context(), artifacts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Ports = &build.Ports{
+		Artifacts: artifacts, Coordination: coordination, Records: recordsmemory.New(), Vectors: vectorsmemory.New(),
+		Corpora: func(_ context.Context, uri string) (blob.Store, error) { return dir.OpenCorpus(uri) },
+		Models: func(corpus.Spec, model.Meter) (model.Set, error) {
+			return model.Set{Chat: builtin.Chat{}, Classes: builtin.Embedder{}, Chunks: builtin.Embedder{}}, nil
+		},
+		Ledger: ledger.New(artifacts, coordination), StoreID: id, Cache: cache, CPU: make(chan struct{}, 2),
+		Log: slog.New(slog.DiscardHandler),
+	}
+	s.spec = corpus.Spec{
+		Index: "docs", Corpus: s.corpus, Keep: 3,
+		Chunking:   corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500},
+		Shortening: corpus.Shortening{Threshold: 4000, Sample: 256},
+		Retrieval:  corpus.Retrieval{Method: "hybrid", Rule: "weighted", TopChunks: 5, Language: "en"},
+		Failures:   corpus.Failures{Share: 0.01}, Gate: corpus.Gate{MaxRemoved: 0.2},
+		Chat: corpus.ChatModel{Provider: "builtin"}, Embedding: corpus.EmbedModel{Provider: "builtin"},
+	}
+	return s
+}
+
+func (s *site) write(t *testing.T, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		path := filepath.Join(s.corpus, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// sample is a corpus of n documents, each about a place and its neighbour.
+func sample(n int) map[string]string {
+	files := map[string]string{}
+	for i := range n {
+		files[fmt.Sprintf("place-%03d.md", i)] = fmt.Sprintf(
+			"# Harbour %d\n\nThe harbour of Port Alma %d was built in 19%02d by Carla Ruiz. "+
+				"Ships from Port Alma %d carry salt to Lake Verin.\n", i, i, i%100, (i+1)%n)
+	}
+	return files
+}
+
+// outcome is what a run came to.
+type outcome struct {
+	planned   build.Planned
+	published build.Published
+	collects  bool // all before collect is done
+	manifest  *corpus.Manifest
+}
+
+func (s *site) job(t *testing.T) (build.Job, build.Holder) {
+	t.Helper()
+	digest, err := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}.PutSpec(t.Context(), s.spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.runs++
+	job := build.Job{
+		Index: s.spec.Index, Generation: fmt.Sprintf("g%03d", s.runs), Spec: digest.String(), Shard: 50, Batch: 8,
+		ReplaceCorpus: s.replace,
+	}
+	return job, build.Holder{Workflow: "build/" + job.Name(), Run: "run"}
+}
+
+// night does what the workflow does, unit by unit, without an engine.
+func (s *site) night(t *testing.T) outcome {
+	t.Helper()
+	job, holder := s.job(t)
+	index := artifact.Index{Store: s.Artifacts, Name: job.Index}
+	fence, err := build.TakeLease(t.Context(), index, holder, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job.Fence = fence
+	out, err := s.stages(t.Context(), job, holder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ending := build.Ending{Status: out.published.Status, Reason: out.published.Reason}
+	switch {
+	case out.planned.Held != "":
+		ending = build.Ending{Status: corpus.StatusHeld, Reason: out.planned.Held}
+	case out.planned.Unchanged:
+		ending = build.Ending{Status: corpus.StatusCompleted, Unchanged: true}
+	}
+	s.unit(t.Context(), job, "end", func(ctx context.Context, run *build.Run) error {
+		if err := run.End(ctx, holder, ending); err != nil {
+			t.Fatal(err)
+		}
+		return nil
+	})
+	current, _, err := index.Current(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if current.Manifest != "" {
+		if out.manifest, err = index.Manifest(t.Context(), current.Manifest); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+func (s *site) unit(ctx context.Context, job build.Job, stage string, do func(context.Context,
+	*build.Run) error) error {
+	if s.before != nil {
+		s.before(stage)
+	}
+	run, err := s.Open(ctx, job, stage)
+	if err != nil {
+		return err
+	}
+	defer run.Close()
+	watched, end := run.Watch(ctx)
+	defer end()
+	if err := run.Look(watched); err != nil {
+		return err
+	}
+	if err := do(watched, run); err != nil {
+		if cause := context.Cause(watched); cause != nil && ctx.Err() == nil { // as an activity tells it
+			return cause
+		}
+		return err
+	}
+	return run.Flush(ctx)
+}
+
+func (s *site) stages(ctx context.Context, job build.Job, holder build.Holder) (out outcome, err error) {
+	var shards build.Shards
+	var partitions build.Partitions
+	err = s.unit(ctx, job, "plan", func(ctx context.Context, run *build.Run) error {
+		out.planned, err = run.Plan(ctx)
+		return err
+	})
+	if err != nil || out.planned.Held != "" {
+		return out, err
+	}
+	job.Rebuild = job.Rebuild || out.planned.Rebuild
+	for part := range out.planned.Repair {
+		if err := s.unit(ctx, job, "repair", func(ctx context.Context, run *build.Run) error {
+			_, err := run.RestorePart(ctx, part)
+			return err
+		}); err != nil {
+			return out, err
+		}
+	}
+	if out.planned.Repair > 0 {
+		err = s.unit(ctx, job, "repair", func(ctx context.Context, run *build.Run) error { return run.Restored(ctx) })
+	}
+	if err != nil || out.planned.Unchanged {
+		return out, err
+	}
+	do := func(stage string, units int, f func(ctx context.Context, run *build.Run, number int) error) {
+		for number := 0; number < units && err == nil; number++ {
+			err = s.unit(ctx, job, stage, func(ctx context.Context, run *build.Run) error { return f(ctx, run, number) })
+		}
+	}
+	do("chunk", out.planned.Units, func(ctx context.Context, run *build.Run, unit int) error {
+		_, err := run.Chunk(ctx, unit)
+		return err
+	})
+	do("chunk", 1, func(ctx context.Context, run *build.Run, _ int) error {
+		var err error
+		shards, _, err = run.SealChunks(ctx)
+		return err
+	})
+	for shard, chunks := range shards.Chunks {
+		batches := (chunks + job.Batch - 1) / job.Batch
+		do("extract", batches, func(ctx context.Context, run *build.Run, batch int) error {
+			_, err := run.Extract(ctx, shard, batch)
+			return err
+		})
+		do("extract", 1, func(ctx context.Context, run *build.Run, _ int) error {
+			_, err := run.SealShard(ctx, shard, batches)
+			return err
+		})
+	}
+	do("extract", 1, func(ctx context.Context, run *build.Run, _ int) error {
+		var err error
+		partitions, err = run.SealExtraction(ctx)
+		return err
+	})
+	do("reduce", partitions.Partitions, func(ctx context.Context, run *build.Run, part int) error {
+		_, err := run.Reduce(ctx, part)
+		return err
+	})
+	do("shorten", partitions.Partitions, func(ctx context.Context, run *build.Run, part int) error {
+		_, err := run.Shorten(ctx, part)
+		return err
+	})
+	both := partitions.Partitions + len(shards.Chunks)
+	do("embed", both, func(ctx context.Context, run *build.Run, part int) error {
+		_, err := run.Embed(ctx, part)
+		return err
+	})
+	do("load", both, func(ctx context.Context, run *build.Run, part int) error {
+		_, err := run.Load(ctx, part)
+		return err
+	})
+	do("segment", 1, func(ctx context.Context, run *build.Run, _ int) error {
+		_, err := run.WriteSegments(ctx)
+		return err
+	})
+	do("verify", both, func(ctx context.Context, run *build.Run, part int) error {
+		_, err := run.Verify(ctx, part)
+		return err
+	})
+	do("publish", 1, func(ctx context.Context, run *build.Run, _ int) error {
+		var err error
+		out.published, err = run.Publish(ctx)
+		return err
+	})
+	if out.published.Status == corpus.StatusHeld {
+		return out, err
+	}
+	if err == nil {
+		out.collects = true
+		err = s.collect(ctx, job, holder)
+	}
+	return out, err
+}
+
+// collect is the last stage, which a workflow repeats without those before it.
+func (s *site) collect(ctx context.Context, job build.Job, holder build.Holder) error {
+	return s.unit(ctx, job, "collect", func(ctx context.Context, run *build.Run) error { return run.Collect(ctx, holder) })
+}
+
+func (s *site) report(t *testing.T) corpus.Report {
+	t.Helper()
+	var report corpus.Report
+	key := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}.GenerationKey(fmt.Sprintf("g%03d", s.runs),
+		"report.json")
+	if _, err := blob.ReadJSON(t.Context(), s.Artifacts, key, &report); err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
