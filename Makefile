@@ -50,7 +50,7 @@ check: $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck $(TOOLS)/govulncheck ## for
 	@echo "== known vulnerabilities"
 	@$(MAKE) --no-print-directory vulnerabilities
 	@echo "== tests with the race detector"
-	$(GO) test -race ./...
+	$(GO) test -race -timeout 20m ./...
 
 # The data base of vulnerabilities is asked over the network: where it cannot be reached, that is said, and no failure.
 vulnerabilities: $(TOOLS)/govulncheck

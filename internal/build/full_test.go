@@ -101,7 +101,7 @@ func TestAStoreThatFailsAtEveryWriteInTurnCostsNothing(t *testing.T) {
 	undisturbed, _ := fillingSite(t, func(string) error { count.Add(1); return nil })
 	built(t, undisturbed, func(err error, _ func() error) { t.Fatal(err) })
 	want, writes, step := hashesOf(t, undisturbed), count.Load(), int64(1)
-	if testing.Short() {
+	if testing.Short() || raced {
 		step = 6
 	}
 	for _, code := range []fault.Code{fault.StoreFull, fault.StoreDown} {

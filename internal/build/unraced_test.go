@@ -1,0 +1,6 @@
+//go:build !race
+
+package build_test
+
+// raced tells that the race detector slows the tests down.
+const raced = false
