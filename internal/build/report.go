@@ -246,8 +246,10 @@ func (r *Run) Report(ctx context.Context, holder Holder, ending Ending) error {
 			state.Stage = ""
 			report.Ended, report.ETASeconds = &now, 0
 		}
-		// Scratch may be collected once the run has ended. The report of a pause holds what was known by then.
-		if corpus.Terminal(old.Status) && old.Documents > 0 && old.Started.Equal(report.Started) {
+		// Scratch may be collected once the run has ended, or collects: that report is whole, and may hold warnings. The
+		// report of a pause holds what was known by then.
+		whole := corpus.Terminal(old.Status) || old.Status == corpus.StatusRunning
+		if whole && old.Documents > 0 && old.Started.Equal(report.Started) {
 			report.Take(old)
 		} else {
 			r.results(ctx, report, ending)
