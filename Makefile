@@ -35,7 +35,8 @@ test-with-servers:
 	@echo "== unit tests and conformance suites"
 	set -a; . ./.servers/env; set +a; $(GO) test ./...
 	@echo "== the pipeline on the embedded stack and on real servers, with kill tests"
-	set -a; . ./.servers/env; set +a; cd $(EMBEDDED) && UNWEAVER_TEST_BIN=$(BIN) $(GO) test -timeout 30m ./...
+	set -a; . ./.servers/env; set +a; cd $(EMBEDDED) && UNWEAVER_TEST_BIN=$(BIN) $(GO) test -timeout 60m ./...
+	@command -v strace >/dev/null || echo "SKIPPED: the power-loss test needs strace (Debian, Ubuntu: apt-get install strace)"
 	@. ./.servers/env; if [ -n "$$UNWEAVER_TEST_MISSING" ]; then echo; echo "SKIPPED: no real $$UNWEAVER_TEST_MISSING could be had here; what needs it was not tested (see the lines 'servers:' above)"; else echo "== all real servers were there: Redis, S3, Milvus, Temporal"; fi
 
 check: $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck $(TOOLS)/govulncheck ## format, vet, lint, workflowcheck, known vulnerabilities, tests with -race
