@@ -2,6 +2,7 @@ package powerloss_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -109,7 +110,7 @@ func (p *process) ended(run string) (ops.Status, error) {
 			return status, nil
 		}
 	}
-	return last, fmt.Errorf("%s did not end: %s %v", run, last.Status, err)
+	return last, errors.Join(fmt.Errorf("%s did not end: %s", run, last.Status), err)
 }
 
 // build indexes the corpus. A run that has just ended may still have the lease.
