@@ -89,6 +89,10 @@ func TestADamagedFileOfTheDataDirectoryIsMendedOrNamed(t *testing.T) {
 				t.Error(err)
 			}
 			if c.file == "temporal.db" && c.damage == "removed" {
+				// The engine that ran what was last is gone: whoever knows that it will not come back says so.
+				if err := p.control().Lost(t.Context(), "p"); err != nil {
+					t.Error(err)
+				}
 				if _, err := p.build(spec, "g2"); err != nil {
 					t.Error(err)
 				}
