@@ -80,8 +80,8 @@ func (f *former) open(ctx context.Context) error {
 	return nil
 }
 
-// find gives the parent's row of a document, and the part that it is of. Where a part cannot be read, a document that no
-// other has may have been in it: that is the error then.
+// find gives the parent's row of a document, and the part that it is of. Where a part cannot be read, a document that
+// no other has may have been in it: that is the error then.
 func (f *former) find(ctx context.Context, key string) (old rows.Document, part int, found bool, err error) {
 	if err := f.open(ctx); err != nil {
 		return old, 0, false, err
