@@ -19,7 +19,7 @@ import (
 const sniff = 64 << 10
 
 // Gunzip unpacks a stream where asked to.
-func Gunzip(reader io.Reader, gz bool, object string) (io.Reader, error) {
+func Gunzip(reader io.Reader, gz bool, object string, limits Limits) (io.Reader, error) {
 	if !gz {
 		return reader, nil
 	}

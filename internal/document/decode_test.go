@@ -105,7 +105,7 @@ func TestGunzip(t *testing.T) {
 		"not what it says": {"plain", true, "", fault.Unreadable},
 		"empty":            {"", true, "", fault.Unreadable},
 	} {
-		reader, err := document.Gunzip(strings.NewReader(c.content), c.gz, name)
+		reader, err := document.Gunzip(strings.NewReader(c.content), c.gz, name, document.DefaultLimits())
 		if fault.CodeOf(err) != c.code {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -117,7 +117,7 @@ func TestGunzip(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
-	cut, err := document.Gunzip(bytes.NewReader(packed.Bytes()[:packed.Len()-4]), true, "cut")
+	cut, err := document.Gunzip(bytes.NewReader(packed.Bytes()[:packed.Len()-4]), true, "cut", document.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}

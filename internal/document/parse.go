@@ -34,7 +34,7 @@ type Doc struct {
 var maxWhole int64 = 256 << 20
 
 // Parse reads one object of a type without rows.
-func Parse(reader io.Reader, kind Kind, object string) (Doc, error) {
+func Parse(reader io.Reader, kind Kind, object string, limits Limits) (Doc, error) {
 	if kind == Text || kind == Markdown {
 		t, err := Decode(reader, object)
 		return Doc{Text: t}, err

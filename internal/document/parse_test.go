@@ -15,7 +15,7 @@ import (
 )
 
 func parse(content string, kind document.Kind) (title, text string, meta map[string]string, err error) {
-	doc, err := document.Parse(strings.NewReader(content), kind, "dir/x")
+	doc, err := document.Parse(strings.NewReader(content), kind, "dir/x", document.DefaultLimits())
 	if err != nil {
 		return "", "", nil, err
 	}
@@ -162,7 +162,7 @@ func TestUnreadableFilesAreNamed(t *testing.T) {
 			t.Errorf("%s: nobody is told what to do: %v", name, err)
 		}
 	}
-	_, err = document.Parse(iotest.ErrReader(io.ErrUnexpectedEOF), document.JSON, "dir/x")
+	_, err = document.Parse(iotest.ErrReader(io.ErrUnexpectedEOF), document.JSON, "dir/x", document.DefaultLimits())
 	if !fault.Is(err, fault.Unreadable) {
 		t.Errorf("a broken source: %v", err)
 	}

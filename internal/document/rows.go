@@ -28,7 +28,7 @@ type Row struct {
 var maxRow = 256 << 20
 
 // Rows streams the rows of an object. f returns an error to stop.
-func Rows(reader io.Reader, k Kind, object string, f func(Row) error) error {
+func Rows(reader io.Reader, k Kind, object string, limits Limits, f func(Row) error) error {
 	if k == CSV {
 		return csvRows(reader, object, f)
 	}

@@ -106,11 +106,11 @@ func (b *builder) readObject(ctx context.Context, d *draft, now blob.Info, plann
 }
 
 func (b *builder) parse(ctx context.Context, d *draft, body io.Reader) error {
-	plain, err := document.Gunzip(body, d.plan.Gzip, d.plan.Object)
+	plain, err := document.Gunzip(body, d.plan.Gzip, d.plan.Object, document.DefaultLimits())
 	if err != nil {
 		return err
 	}
-	doc, err := document.Parse(plain, document.Kind(d.plan.Kind), d.plan.Object)
+	doc, err := document.Parse(plain, document.Kind(d.plan.Kind), d.plan.Object, document.DefaultLimits())
 	if err != nil {
 		return err
 	}
