@@ -18,16 +18,17 @@ import (
 // sniff is how much of a text decides its encoding.
 const sniff = 64 << 10
 
-// Gunzip unpacks a stream where asked to.
+// Gunzip unpacks a stream where asked to. Where more comes out than limits.Ratio allows, reading it is fault.TooLarge.
 func Gunzip(reader io.Reader, gz bool, object string, limits Limits) (io.Reader, error) {
 	if !gz {
 		return reader, nil
 	}
-	z, err := gzip.NewReader(reader)
+	packed := &counting{reader: reader}
+	z, err := gzip.NewReader(packed)
 	if err != nil {
 		return nil, fault.Unreadable.At("unpack", object).Because(err).Advise("the file is no valid gzip")
 	}
-	return z, nil
+	return &unpacked{reader: z, packed: func() int64 { return packed.bytes }, limits: limits, object: object}, nil
 }
 
 // Decode gives r as valid UTF-8 without a byte order mark, line ends as \n. It decides by the first 64 KiB: a byte
@@ -38,7 +39,7 @@ func Decode(r io.Reader, object string) (io.Reader, error) {
 	head, err := br.Peek(sniff)
 	// A short source that breaks gives what lies before the break first, as a long one does.
 	if err != nil && len(head) == 0 && !errors.Is(err, io.EOF) {
-		return nil, fault.Unreadable.At("read", object).Because(err)
+		return nil, unreadable("read", object, err)
 	}
 	switch {
 	case bytes.HasPrefix(head, []byte{0xef, 0xbb, 0xbf}):

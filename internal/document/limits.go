@@ -1,16 +1,24 @@
 package document
 
-import "time"
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
 
 // Limits bound what one document may cost, whatever it says of itself. They are the worker's (configuration,
-// limits.document), never a caller's. What is above them is an error with a code of its own, but for titles, which are
-// cut.
+// limits.document), never a caller's. What is above them is fault.TooLarge, whose cause names the key, but for titles,
+// which are cut.
 type Limits struct {
 	Bytes   int64         // of an object that must be read whole, and of each part of it, unpacked
 	Ratio   int64         // unpacked bytes to packed ones, once more than a mebibyte came out
 	Text    int64         // bytes of text that come out of one document
 	Title   int           // runes of a title
-	Row     int64         // bytes of one row of a .jsonl or .csv
+	Row     int64         // bytes of one row of a .jsonl or .csv, and of a .docx between two tags
 	Spans   int           // cells that the tables of a document span
 	Nesting int           // depth of elements, values, or objects in one another
 	Pages   int           // of a PDF
@@ -24,4 +32,109 @@ func DefaultLimits() Limits {
 		Bytes: 256 << 20, Ratio: 200, Text: 256 << 20, Title: 1000, Row: 16 << 20, Spans: 1_000_000,
 		Nesting: 1000, Pages: 20_000, Time: time.Minute, Memory: 1 << 30,
 	}
+}
+
+// over is the error of a document above a limit: what it has too much of, and the key that bounds it.
+func over(object, key string, bound any, what string) *fault.Error {
+	return fault.TooLarge.At("read", object).
+		Because(fmt.Sprintf("%s, above limits.document.%s: %v", what, key, bound)).
+		Advise("split or repair the document; where it is what it should be, raise limits.document." + key)
+}
+
+// unreadable is the error of a source that breaks; one that is named already stays what it is.
+func unreadable(op, object string, err error) error {
+	if fault.As(err) != nil {
+		return err
+	}
+	return fault.Unreadable.At(op, object).Because(err)
+}
+
+// bounded reads at most left bytes; where there are more, it gives above.
+type bounded struct {
+	reader io.Reader
+	left   int64
+	above  error
+}
+
+func (b *bounded) Read(raw []byte) (int, error) {
+	if b.left <= 0 {
+		var probe [1]byte
+		n, err := b.reader.Read(probe[:])
+		if n > 0 {
+			return 0, b.above
+		}
+		return 0, err
+	}
+	if int64(len(raw)) > b.left {
+		raw = raw[:b.left]
+	}
+	n, err := b.reader.Read(raw)
+	b.left -= int64(n)
+	return n, err
+}
+
+// ofText bounds the text of a document.
+func (l Limits) ofText(reader io.Reader, object string) io.Reader {
+	return &bounded{reader, l.Text, l.overText(object)}
+}
+
+func (l Limits) overText(object string) error {
+	return over(object, "text", l.Text, "its text has more bytes")
+}
+
+// ratioFrom is how many unpacked bytes no ratio is asked of: a small file of zeros does no harm.
+const ratioFrom = 1 << 20
+
+// unpacked refuses what comes out of a packed stream when it is too much for what went in.
+type unpacked struct {
+	reader io.Reader
+	packed func() int64 // bytes that went in
+	limits Limits
+	object string
+	out    int64
+}
+
+func (u *unpacked) Read(raw []byte) (int, error) {
+	n, err := u.reader.Read(raw)
+	u.out += int64(n)
+	if u.out > ratioFrom && u.out/u.limits.Ratio > u.packed() {
+		return 0, over(u.object, "ratio", u.limits.Ratio, fmt.Sprintf("%d packed bytes became %d", u.packed(), u.out))
+	}
+	return n, err
+}
+
+// counting counts what is read.
+type counting struct {
+	reader io.Reader
+	bytes  int64
+}
+
+func (c *counting) Read(raw []byte) (int, error) {
+	n, err := c.reader.Read(raw)
+	c.bytes += int64(n)
+	return n, err
+}
+
+// cutTitle gives a title as one line of at most so many runes: what is white space or cannot be seen becomes one space.
+// It reads no more of it than it needs.
+func cutTitle(title string, runes int) string {
+	var out strings.Builder
+	gap, written := false, 0
+	for _, r := range title {
+		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+			gap = written > 0
+			continue
+		}
+		if written >= runes {
+			break
+		}
+		if gap && written+1 < runes {
+			out.WriteByte(' ')
+			written++
+		}
+		gap = false
+		out.WriteRune(r)
+		written++
+	}
+	return strings.TrimSpace(out.String())
 }

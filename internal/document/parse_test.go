@@ -15,7 +15,13 @@ import (
 )
 
 func parse(content string, kind document.Kind) (title, text string, meta map[string]string, err error) {
-	doc, err := document.Parse(strings.NewReader(content), kind, "dir/x", document.DefaultLimits())
+	return parseWithin(content, kind, document.DefaultLimits())
+}
+
+func parseWithin(
+	content string, kind document.Kind, limits document.Limits,
+) (title, text string, meta map[string]string, err error) {
+	doc, err := document.Parse(strings.NewReader(content), kind, "dir/x", limits)
 	if err != nil {
 		return "", "", nil, err
 	}
@@ -168,26 +174,6 @@ func TestUnreadableFilesAreNamed(t *testing.T) {
 	}
 }
 
-func TestTypesThatAreReadWholeAreBounded(t *testing.T) {
-	document.Limit(t, 1000)
-	big := strings.Repeat("x", 1001)
-	for _, kind := range []document.Kind{document.HTML, document.JSON, document.PDF, document.DOCX} {
-		if _, _, _, err := parse(big, kind); !fault.Is(err, fault.TooLarge) {
-			t.Errorf("%s: %v", kind, err)
-		}
-	}
-	if _, text, _, err := parse(big, document.Text); err != nil || text != big {
-		t.Errorf("text is streamed: %v", err)
-	}
-	if _, _, _, err := parse("<p>"+big[:900]+"</p>", document.HTML); err != nil {
-		t.Errorf("below the bound: %v", err)
-	}
-	bomb := docx(t, map[string]string{"word/document.xml": "<w:p><w:t>" + strings.Repeat("x", 5000) + "</w:t></w:p>"})
-	if _, _, _, err := parse(bomb, document.DOCX); !fault.Is(err, fault.Unreadable) {
-		t.Errorf("a part that unpacks beyond the bound: %v", err)
-	}
-}
-
 func TestTitles(t *testing.T) {
 	for _, c := range []struct{ given, head, kind, want string }{
 		{"Given", "# Head", "markdown", "Given"},
@@ -203,7 +189,8 @@ func TestTitles(t *testing.T) {
 		{"", strings.Repeat("é", 151), "text", "name.txt"},
 		{"", "", "text", "name.txt"},
 	} {
-		if got := document.TitleOf(c.given, c.head, document.Kind(c.kind), "dir/name.txt"); got != c.want {
+		got := document.TitleOf(c.given, c.head, document.Kind(c.kind), "dir/name.txt", document.DefaultLimits())
+		if got != c.want {
 			t.Errorf("%+v: %q", c, got)
 		}
 	}

@@ -1,7 +1,6 @@
 package document
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/csv"
@@ -24,26 +23,21 @@ type Row struct {
 	Err       error  // the row cannot be used; the object's other rows can
 }
 
-// maxRow bounds one row, in bytes; a variable so that a test reaches it.
-var maxRow = 256 << 20
-
-// Rows streams the rows of an object. f returns an error to stop.
+// Rows streams the rows of an object. f returns an error to stop. A row above the limits is a row with an error, and
+// costs no more memory than limits.Row; the rows behind it are read where they can be found.
 func Rows(reader io.Reader, k Kind, object string, limits Limits, f func(Row) error) error {
 	if k == CSV {
-		return csvRows(reader, object, f)
+		return csvRows(reader, object, limits, f)
 	}
-	br := bufio.NewReaderSize(reader, 1<<20)
-	for line := 1; ; line++ {
-		raw, err := readLine(br)
-		if len(bytes.TrimSpace(raw)) > 0 {
+	in := newRecords(reader, k, limits)
+	for {
+		raw, line, long, err := in.next()
+		if long || len(bytes.TrimSpace(raw)) > 0 {
 			row := Row{Line: line}
-			m, jerr := oneObject(raw)
-			if jerr != nil {
-				row.Err = fault.Unreadable.At("read", fmt.Sprintf("%s line %d", object, line)).
-					Because(jerr).
-					Advise("every line is one JSON object")
+			if long {
+				row.Err = overRow(object, line, limits)
 			} else {
-				row.fill(m)
+				row.parse(raw, object, limits)
 			}
 			if ferr := f(row); ferr != nil {
 				return ferr
@@ -53,8 +47,36 @@ func Rows(reader io.Reader, k Kind, object string, limits Limits, f func(Row) er
 			return nil
 		}
 		if err != nil {
-			return fault.Unreadable.At("read", fmt.Sprintf("%s line %d", object, line)).Because(err)
+			return unreadable("read", place(object, line), err)
 		}
+	}
+}
+
+func overRow(object string, line int, limits Limits) error {
+	return over(place(object, line), "row", limits.Row, "the row has more bytes")
+}
+
+func place(object string, line int) string { return fmt.Sprintf("%s line %d", object, line) }
+
+// parse fills a row from a line of JSON.
+func (r *Row) parse(raw []byte, object string, limits Limits) {
+	where := place(object, r.Line)
+	if r.Err = checkJSON(raw, where, limits); r.Err != nil {
+		return
+	}
+	record, err := oneObject(raw)
+	if err != nil {
+		r.Err = fault.Unreadable.At("read", where).Because(err).Advise("every line is one JSON object")
+		return
+	}
+	r.fill(record)
+	r.bound(where, limits)
+}
+
+// bound refuses a row with more text than a document may have.
+func (r *Row) bound(where string, limits Limits) {
+	if int64(len(r.Canonical)) > limits.Text {
+		*r = Row{Line: r.Line, Err: limits.overText(where)}
 	}
 }
 
@@ -80,62 +102,73 @@ func ended(decoder *json.Decoder) error {
 	return nil
 }
 
-func readLine(br *bufio.Reader) ([]byte, error) {
-	var out []byte
-	for {
-		part, err := br.ReadSlice('\n')
-		out = append(out, part...)
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return out, err
-		}
-		if len(out) > maxRow {
-			return nil, fmt.Errorf("the line is longer than %d MiB", maxRow>>20)
-		}
-	}
-}
-
-func csvRows(r io.Reader, object string, f func(Row) error) error {
-	reader := csv.NewReader(r)
+// csvRows reads records one by one: what the parser is given ends where the record ends. The first names the columns.
+func csvRows(r io.Reader, object string, limits Limits, f func(Row) error) error {
+	source := &counting{reader: r}
+	in := newRecords(source, CSV, limits)
+	var one bytes.Reader
+	reader := csv.NewReader(&one)
 	reader.FieldsPerRecord = -1
 	reader.LazyQuotes = true
 	reader.ReuseRecord = true
-	head, err := reader.Read()
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	if err != nil {
-		return fault.Unreadable.At("read", object).Because(err).Advise("the first line names the columns")
-	}
-	head = append([]string(nil), head...)
+	var head []string
+	made := int64(0)
 	for {
-		rec, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
+		raw, line, long, err := in.next()
+		if err != nil && !errors.Is(err, io.EOF) {
+			return unreadable("read", object, err)
 		}
-		row := Row{}
-		if err == nil {
-			row.Line, _ = reader.FieldPos(0)
-		}
-		if err != nil {
-			var pe *csv.ParseError
-			if !errors.As(err, &pe) {
-				return fault.Unreadable.At("read", object).Because(err)
+		if len(bytes.Trim(raw, "\r\n")) == 0 && !long {
+			if err != nil {
+				return nil
 			}
-			row.Line = pe.Line
-			row.Err = fault.Unreadable.At("read", fmt.Sprintf("%s line %d", object, pe.Line)).Because(pe.Err)
+			continue
+		}
+		row := Row{Line: line}
+		var record []string
+		if long {
+			row.Err = overRow(object, line, limits)
 		} else {
-			m := map[string]any{}
-			for i, v := range rec {
-				if i < len(head) {
-					m[strings.TrimSpace(head[i])] = v
-				}
+			one.Reset(raw)
+			if record, err = reader.Read(); err != nil {
+				row.Err = fault.Unreadable.At("read", place(object, line)).Because(err)
 			}
-			row.fill(m)
+		}
+		if head == nil {
+			if row.Err != nil {
+				return row.Err // without names of columns no row can be read
+			}
+			head = names(record)
+			continue
+		}
+		if row.Err == nil {
+			row.fill(columns(head, record))
+			row.bound(place(object, line), limits)
+		}
+		// A long head stands in every row: few bytes could become very many.
+		if made += int64(len(row.Canonical)); made > ratioFrom && made/limits.Ratio > source.bytes {
+			return over(place(object, line), "ratio", limits.Ratio, "names of columns make its rows so much longer")
 		}
 		if err := f(row); err != nil {
 			return err
 		}
 	}
+}
+
+func names(record []string) []string {
+	head := make([]string, len(record))
+	for i, name := range record {
+		head[i] = strings.TrimSpace(strings.Clone(name))
+	}
+	return head
+}
+
+func columns(head, record []string) map[string]any {
+	fields := make(map[string]any, min(len(head), len(record)))
+	for i, value := range record[:min(len(head), len(record))] {
+		fields[head[i]] = value
+	}
+	return fields
 }
 
 func (r *Row) fill(m map[string]any) {

@@ -130,7 +130,7 @@ func (b *builder) cut(ctx context.Context, object string, doc document.Doc, d *d
 	head = head[:n]
 	d.row.Meta = doc.Meta
 	d.row.Title = document.TitleOf(
-		doc.Title, strings.ToValidUTF8(string(head), ""), document.Kind(d.plan.Kind), object)
+		doc.Title, strings.ToValidUTF8(string(head), ""), document.Kind(d.plan.Kind), object, document.DefaultLimits())
 	err = b.cutText(ctx, io.MultiReader(strings.NewReader(string(head)), doc.Text), d)
 	return readFault(object, err)
 }

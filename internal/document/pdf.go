@@ -1,0 +1,262 @@
+package document
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ledongthuc/pdf"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// parsePDF reads the text of a PDF. The library believes what a file says of itself: it allocates what it is told to,
+// follows circles and recurses without end. What can be checked outside of it is checked: its tables of objects before
+// it is opened (pdfxref.go), its pages and streams before they are read, and every read of the file keeps to the time
+// and to a depth of calls. What remains is for the process around it to survive.
+func parsePDF(raw []byte, object string, limits Limits) (d Doc, err error) {
+	file := &guarded{
+		reader: bytes.NewReader(raw), end: time.Now().Add(limits.Time), object: object, limits: limits,
+	}
+	damaged := func(op string, cause any) error {
+		if file.err != nil {
+			return file.err
+		}
+		if err, ok := cause.(error); ok && fault.As(err) != nil {
+			return err
+		}
+		return fault.Unreadable.At(op, object).Because(cause).Advise("the PDF is damaged: save it anew")
+	}
+	defer func() {
+		if p := recover(); p != nil { // the library panics on some damaged files
+			d, err = Doc{}, damaged("read", p)
+		}
+	}()
+	if err := checkXref(raw, object); err != nil {
+		return Doc{}, err
+	}
+	reader, err := pdf.NewReader(file, int64(len(raw)))
+	if err != nil {
+		if errors.Is(err, pdf.ErrInvalidPassword) || strings.Contains(err.Error(), "password") ||
+			strings.Contains(err.Error(), "encrypt") {
+			return Doc{}, fault.Encrypted.At("read", object).
+				Because("the PDF is protected by a password").
+				Advise("save it without one")
+		}
+		return Doc{}, damaged("read", err)
+	}
+	p := pages{object: object, limits: limits, file: file, packed: int64(len(raw)),
+		checked: map[string]bool{}, fonts: map[string]*pdf.Font{}}
+	root := reader.Trailer().Key("Root").Key("Pages")
+	if count := root.Key("Count").Int64(); count > int64(limits.Pages) {
+		return Doc{}, p.tooMany()
+	}
+	if err := p.walk(root, root.Key("Count").Int64(), 0); err != nil {
+		return Doc{}, damaged(fmt.Sprintf("read page %d of", p.number), err)
+	}
+	t := strings.ToValidUTF8(p.out.String(), "\uFFFD")
+	if strings.TrimSpace(t) == "" {
+		return Doc{}, fault.EmptyDocument.At("read", object).
+			Because("the PDF holds no text, perhaps scanned pages").
+			Advise("run text recognition on it first")
+	}
+	return Doc{Text: strings.NewReader(t)}, nil
+}
+
+// tidyPDF drops trailing blanks and runs of empty lines.
+func tidyPDF(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		lines[i] = strings.TrimRight(l, " \t\r")
+	}
+	return strings.TrimSpace(manyBlank.ReplaceAllString(strings.Join(lines, "\n"), "\n\n"))
+}
+
+// guarded is the file as the library reads it.
+type guarded struct {
+	reader *bytes.Reader
+	end    time.Time
+	object string
+	limits Limits
+	reads  int
+	err    error // why reading was stopped
+}
+
+// maxCalls is a depth of calls that no sound file needs: the library reads values nested 1,000 deep at most.
+const maxCalls = 10_000
+
+// ReadAt implements io.ReaderAt. Above a limit it panics, as the library takes any error for the end of a file.
+func (g *guarded) ReadAt(raw []byte, offset int64) (int, error) {
+	if g.reads++; g.reads%64 == 0 {
+		var caller [1]uintptr
+		if runtime.Callers(maxCalls, caller[:]) > 0 {
+			g.stop(over(g.object, "nesting", g.limits.Nesting, "its objects are nested in themselves"))
+		}
+	}
+	if time.Now().After(g.end) {
+		g.stop(over(g.object, "seconds", g.limits.Time.Seconds(), "reading it took longer"))
+	}
+	return g.reader.ReadAt(raw, offset)
+}
+
+func (g *guarded) stop(err error) {
+	g.err = err
+	panic(err)
+}
+
+// pages walks the tree of pages in order, as the library's Page does by number, but each page once.
+type pages struct {
+	object  string
+	limits  Limits
+	file    *guarded
+	packed  int64 // bytes of the file
+	out     strings.Builder
+	number  int                  // of the page that is read
+	nodes   int                  // of the tree that were seen
+	checked map[string]bool      // streams, by what they are and where
+	fonts   map[string]*pdf.Font // by what they say
+}
+
+func (p *pages) tooMany() error { return over(p.object, "pages", p.limits.Pages, "it has more pages") }
+
+// walk reads the first count pages below a node. A node takes as many numbers as it says, whatever it has.
+func (p *pages) walk(node pdf.Value, count int64, depth int) error {
+	if node.Key("Type").Name() != "Pages" {
+		return nil
+	}
+	if depth > p.limits.Nesting {
+		return over(p.object, "nesting", p.limits.Nesting, "its tree of pages is nested more deeply")
+	}
+	kids := node.Key("Kids")
+	for i := 0; i < kids.Len() && count > 0; i++ {
+		if p.nodes++; p.nodes > 2*p.limits.Pages {
+			return p.tooMany()
+		}
+		kid := kids.Index(i)
+		switch kid.Key("Type").Name() {
+		case "Pages":
+			below := kid.Key("Count").Int64()
+			if err := p.walk(kid, min(below, count), depth+1); err != nil {
+				return err
+			}
+			count -= max(below, 0)
+		case "Page":
+			count--
+			p.number++
+			text, err := p.text(kid)
+			if err != nil {
+				return err
+			}
+			if int64(p.out.Len()+len(text)) > p.limits.Text {
+				return p.limits.overText(p.object)
+			}
+			p.out.WriteString(tidyPDF(text))
+			p.out.WriteString("\n\n")
+		}
+	}
+	return nil
+}
+
+// text is that of one page.
+func (p *pages) text(page pdf.Value) (string, error) {
+	contents := page.Key("Contents")
+	if contents.Kind() == pdf.Array {
+		for i := range contents.Len() {
+			if err := p.check(contents.Index(i), false); err != nil {
+				return "", err
+			}
+		}
+	} else if err := p.check(contents, false); err != nil {
+		return "", err
+	}
+	resources, err := p.resources(page)
+	if err != nil {
+		return "", err
+	}
+	fonts := map[string]*pdf.Font{}
+	of := resources.Key("Font")
+	for _, name := range of.Keys() {
+		value := of.Key(name)
+		if err := p.check(value.Key("ToUnicode"), true); err != nil {
+			return "", err
+		}
+		says := value.String()
+		if p.fonts[says] == nil {
+			p.fonts[says] = &pdf.Font{V: value}
+		}
+		fonts[name] = p.fonts[says]
+	}
+	return pdf.Page{V: page}.GetPlainText(fonts)
+}
+
+// resources of a page are its own, or those of the nearest node above that has some.
+func (p *pages) resources(page pdf.Value) (pdf.Value, error) {
+	for range p.limits.Nesting {
+		if page.IsNull() {
+			return page, nil
+		}
+		if found := page.Key("Resources"); !found.IsNull() {
+			return found, nil
+		}
+		page = page.Key("Parent")
+	}
+	return pdf.Value{}, over(p.object, "nesting", p.limits.Nesting, "its tree of pages is nested more deeply")
+}
+
+// rangeOf is the start of a range of characters in a character map, and how many there are.
+var rangeOf = regexp.MustCompile(`([0-9]+)\s*begin(?:codespacerange|bfchar|bfrange)`)
+
+// maxColumns of a predictor are allocated at once.
+const maxColumns = 1 << 20
+
+// check unpacks a stream to nowhere before the library reads it. A map of characters is also asked how many it means to
+// have: the library makes as many, whether they are there or not.
+func (p *pages) check(stream pdf.Value, characters bool) error {
+	if stream.Kind() != pdf.Stream {
+		return nil
+	}
+	says := stream.String()
+	if p.checked[says] {
+		return nil
+	}
+	p.checked[says] = true
+	parameters := stream.Key("DecodeParms")
+	for _, columns := range []pdf.Value{parameters, parameters.Index(0), parameters.Index(1)} {
+		if count := columns.Key("Columns").Int64(); count < 0 || count > maxColumns {
+			return fmt.Errorf("a stream of %d columns", count)
+		}
+	}
+	packed := min(max(stream.Key("Length").Int64(), 0), p.packed)
+	body := stream.Reader()
+	defer func() { _ = body.Close() }()
+	reader := io.Reader(&unpacked{
+		reader: body, packed: func() int64 { return packed }, limits: p.limits, object: p.object,
+	})
+	reader = &bounded{reader, p.limits.Bytes, over(p.object, "bytes", p.limits.Bytes, "a stream of it has more bytes")}
+	if !characters {
+		_, err := io.Copy(io.Discard, reader)
+		return p.above(err)
+	}
+	raw, err := io.ReadAll(&bounded{reader, p.limits.Row, over(p.object, "row", p.limits.Row,
+		"one of its maps of characters has more bytes")})
+	for _, found := range rangeOf.FindAllSubmatch(raw, -1) {
+		if count, err := strconv.Atoi(string(found[1])); err != nil || count > len(raw) {
+			return fmt.Errorf("a map of characters with %q entries in %d bytes", found[1], len(raw))
+		}
+	}
+	return p.above(err)
+}
+
+// above is an error that tells of a limit; another is for the library to meet, or not to.
+func (p *pages) above(err error) error {
+	if fault.As(err) != nil {
+		return err
+	}
+	return nil
+}
