@@ -22,6 +22,7 @@ type Config struct {
 	Worker   Worker           `yaml:"worker"`
 	Stores   Stores           `yaml:"stores"`
 	Models   Models           `yaml:"models"`
+	Limits   Limits           `yaml:"limits"`
 	Indexes  map[string]Index `yaml:"indexes"`
 
 	places map[string]place // of every value that was given, by path
@@ -131,6 +132,7 @@ func Default() *Config {
 			},
 			Limits: corpus.Limits{Concurrency: 64},
 		},
+		Limits:  defaultLimits(),
 		Indexes: map[string]Index{},
 	}
 }

@@ -25,6 +25,11 @@ var sections = []struct{ title, below, about string }{
 		"models", "models.",
 		"Each key may stand below `indexes.NAME.models` too, and wins for that index, be it zero or empty.",
 	},
+	{
+		"limits", "limits.",
+		"Of a worker. A document above one is left out of the build and named; a title is cut. Documents that are " +
+			"built already are not looked at again.",
+	},
 	{"indexes.NAME", "indexes.*.", "An index that the file does not name has the defaults."},
 }
 

@@ -126,9 +126,12 @@ func csvRows(r io.Reader, object string, limits Limits, f func(Row) error) error
 		}
 		row := Row{Line: line}
 		var record []string
-		if long {
+		switch {
+		case long:
 			row.Err = overRow(object, line, limits)
-		} else {
+		case int64(bytes.Count(raw, []byte(",")))*fieldBytes > limits.Memory/2:
+			row.Err = over(place(object, line), "memory", limits.Memory, "its fields take more than half the bytes")
+		default:
 			one.Reset(raw)
 			if record, err = reader.Read(); err != nil {
 				row.Err = fault.Unreadable.At("read", place(object, line)).Because(err)
@@ -154,6 +157,9 @@ func csvRows(r io.Reader, object string, limits Limits, f func(Row) error) error
 		}
 	}
 }
+
+// fieldBytes is what a field takes beside its text.
+const fieldBytes = 64
 
 func names(record []string) []string {
 	head := make([]string, len(record))

@@ -1,0 +1,192 @@
+package document_test
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/document/documenttest"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// outcome is what reading an object gave.
+type outcome struct {
+	title string
+	text  int64
+	rows  int
+	bad   []error // of rows
+	err   error
+}
+
+// consume reads an object as a build does, and checks what must hold whatever it is.
+func consume(t *testing.T, name string, content io.Reader, limits document.Limits) outcome {
+	t.Helper()
+	kind, gz, _, ok := document.KindOf(name)
+	if !ok {
+		t.Fatalf("%s is of no kind", name)
+	}
+	var out outcome
+	plain, err := document.Gunzip(content, gz, name, limits)
+	if err != nil {
+		return outcome{err: err}
+	}
+	if kind.HasRows() {
+		text, err := document.Decode(plain, name)
+		if err != nil {
+			return outcome{err: err}
+		}
+		out.err = document.Rows(text, kind, name, limits, func(row document.Row) error {
+			if row.Err != nil {
+				out.bad = append(out.bad, row.Err)
+				return nil
+			}
+			out.rows++
+			title, text, _, err := document.Record(row.Canonical)
+			out.title = document.TitleOf(title, "", kind, name, limits)
+			out.text = max(out.text, int64(len(text)))
+			check(t, name, out, limits)
+			return err
+		})
+		return out
+	}
+	doc, err := document.Parse(plain, kind, name, limits)
+	if err != nil {
+		return outcome{err: err}
+	}
+	var valid validity
+	out.text, out.err = io.Copy(&valid, doc.Text)
+	out.title = document.TitleOf(doc.Title, "", kind, name, limits)
+	if valid.bad || len(valid.rest) > 0 {
+		t.Errorf("%s: the text is not valid UTF-8", name)
+	}
+	check(t, name, out, limits)
+	return out
+}
+
+func check(t *testing.T, name string, out outcome, limits document.Limits) {
+	t.Helper()
+	if out.text > limits.Text {
+		t.Errorf("%s: %d bytes of text", name, out.text)
+	}
+	if utf8.RuneCountInString(out.title) > limits.Title || strings.ContainsFunc(out.title, unicode.IsControl) ||
+		!utf8.ValidString(out.title) {
+		t.Errorf("%s: title %.100q", name, out.title)
+	}
+}
+
+// validity tells whether what is written to it is UTF-8.
+type validity struct {
+	rest []byte
+	bad  bool
+}
+
+func (v *validity) Write(raw []byte) (int, error) {
+	text := append(v.rest, raw...)
+	for len(text) > 0 && utf8.FullRune(text) {
+		r, n := utf8.DecodeRune(text)
+		v.bad = v.bad || r == utf8.RuneError && n == 1
+		text = text[n:]
+	}
+	v.rest = bytes.Clone(text)
+	return len(raw), nil
+}
+
+// What becomes of each pill: the key of the limit that its error names, "damaged", or "read".
+var fates = map[string]string{
+	"selfstream.pdf": "damaged", "xrefsize.pdf": "damaged", "xrefw0.pdf": "damaged", "xrefwide.pdf": "damaged",
+	"xrefstart.pdf": "damaged", "xrefstart2g.pdf": "damaged", "prevcycle.pdf": "damaged", "cmapn.pdf": "damaged",
+	"parentcycle.pdf": "nesting", "count.pdf": "pages", "kidscycle.pdf": "nesting", "pagerepeat.pdf": "read",
+	"arrays.pdf": "damaged", "objects.pdf": "damaged", "lengthself.pdf": "damaged", "columns.pdf": "damaged",
+	"objectsinself.pdf": "nesting", "flatebomb2g.pdf": "ratio", "flatebomb4g.pdf": "ratio",
+	"dupdoc.docx": "read", "deepdoc.docx": "nesting", "titlebomb2g.docx": "ratio", "title.docx": "read",
+	"bodybomb.docx": "ratio", "paragraphs.docx": "ratio", "nestedzip.docx": "damaged", "entities.docx": "damaged",
+	"external.docx": "damaged", "attribute.docx": "ratio", "entries.docx": "read",
+	"rowspan.html": "spans", "rowspans.html": "spans", "blockquote.html": "read", "lists.html": "read",
+	"table.html": "read", "tables.html": "read", "depth.html": "nesting", "formatting.html": "read",
+	"title.html": "read", "entities.html": "read", "attributes.html": "read",
+	"indent200k.json": "nesting", "indent900.json": "read", "deep.json": "nesting", "deepobject.json": "nesting",
+	"deeprow.jsonl": "row of nesting", "title3m.jsonl": "read", "manyobjects.json": "memory",
+	"openquote.csv": "row of row", "longline.csv": "row of row", "longhead.csv": "ratio", "commas.csv": "row of memory",
+	"jsonbomb.json.gz": "ratio", "quote4g.csv.gz": "ratio", "line1gstr.jsonl.gz": "ratio", "bomb10g.txt.gz": "ratio",
+	"nested.txt.gz": "damaged", "zeros.json.gz": "ratio", "elements.html.gz": "ratio",
+}
+
+func fateOf(out outcome) string {
+	prefix, err := "", out.err
+	if err == nil && len(out.bad) > 0 {
+		prefix, err = "row of ", out.bad[0]
+	}
+	switch fault.CodeOf(err) {
+	case "":
+		return "read"
+	case fault.Unreadable, fault.BinaryContent, fault.EmptyDocument, fault.Encrypted:
+		return prefix + "damaged"
+	case fault.TooLarge:
+		_, key, _ := strings.Cut(err.Error(), "limits.document.")
+		key, _, _ = strings.Cut(key, ":")
+		return prefix + key
+	}
+	return err.Error()
+}
+
+// Every pill ends in an error that names what to do, or is read, in seconds and in bounded memory.
+func TestPillsDoNoHarm(t *testing.T) {
+	pills := documenttest.Pills()
+	if os.Getenv("UNWEAVER_LARGE_PILLS") != "" {
+		pills = documenttest.LargePills()
+	}
+	for _, pill := range pills {
+		t.Run(pill.Name, func(t *testing.T) {
+			file, err := os.Create(t.TempDir() + "/pill")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = file.Close() }()
+			if err := pill.Make(file); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := file.Seek(0, io.SeekStart); err != nil {
+				t.Fatal(err)
+			}
+			start, peak := time.Now(), watch()
+			out := consume(t, pill.Name, file, document.DefaultLimits())
+			took, memory := time.Since(start), peak()
+			if fate := fateOf(out); fate != fates[pill.Name] {
+				t.Errorf("%q, want %q: %v %.300v", fate, fates[pill.Name], out.err, out.bad)
+			}
+			if took > 10*time.Second || memory > 1<<30 {
+				t.Errorf("it took %v and %d MiB", took, memory>>20)
+			}
+			t.Logf("%v, %d MiB, %d bytes of text, %d rows, %v", took, memory>>20, out.text, out.rows, out.err)
+		})
+	}
+}
+
+// watch gives a function that tells the most memory that was in use since.
+func watch() func() uint64 {
+	runtime.GC()
+	done, most := make(chan struct{}), make(chan uint64)
+	go func() {
+		var now runtime.MemStats
+		runtime.ReadMemStats(&now)
+		start, peak := now.HeapInuse+now.StackInuse, uint64(0)
+		for {
+			runtime.ReadMemStats(&now)
+			peak = max(peak, now.HeapInuse+now.StackInuse)
+			select {
+			case <-done:
+				most <- peak - min(start, peak)
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	return func() uint64 { close(done); return <-most }
+}
