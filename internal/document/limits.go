@@ -1,6 +1,7 @@
 package document
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -11,7 +12,7 @@ import (
 )
 
 // Limits bound what one document may cost, whatever it says of itself. They are the worker's (configuration,
-// limits.document), never a caller's. What is above them is fault.TooLarge, whose cause names the key, but for titles,
+// limits.document), never a caller's; zero is that of DefaultLimits. What is above them is fault.TooLarge, whose cause names the key, but for titles,
 // which are cut.
 type Limits struct {
 	Bytes   int64         // of an object that must be read whole, and of each part of it, unpacked
@@ -31,6 +32,17 @@ func DefaultLimits() Limits {
 	return Limits{
 		Bytes: 256 << 20, Ratio: 200, Text: 256 << 20, Title: 1000, Row: 16 << 20, Spans: 1_000_000,
 		Nesting: 1000, Pages: 20_000, Time: time.Minute, Memory: 1 << 30,
+	}
+}
+
+// whole gives limits in which what is zero is that of DefaultLimits.
+func (l Limits) whole() Limits {
+	usual := DefaultLimits()
+	return Limits{
+		Bytes: cmp.Or(l.Bytes, usual.Bytes), Ratio: cmp.Or(l.Ratio, usual.Ratio), Text: cmp.Or(l.Text, usual.Text),
+		Title: cmp.Or(l.Title, usual.Title), Row: cmp.Or(l.Row, usual.Row), Spans: cmp.Or(l.Spans, usual.Spans),
+		Nesting: cmp.Or(l.Nesting, usual.Nesting), Pages: cmp.Or(l.Pages, usual.Pages), Time: cmp.Or(l.Time, usual.Time),
+		Memory: cmp.Or(l.Memory, usual.Memory),
 	}
 }
 

@@ -1,0 +1,316 @@
+package document_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/document/documenttest"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+func gzipped(t *testing.T, content string) string {
+	t.Helper()
+	var out bytes.Buffer
+	writer := gzip.NewWriter(&out)
+	_, err := io.WriteString(writer, content)
+	if err := errors.Join(err, writer.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// Each limit is kept by each parser that it concerns: one below it is read, one above it is named by its key, its value
+// and what to do.
+func TestEachLimitIsKeptAndNamed(t *testing.T) {
+	body := func(text string) string {
+		return docx(t, map[string]string{"word/document.xml": "<d><p><t>" + text + "</t></p></d>"})
+	}
+	x := func(n int) string { return strings.Repeat("x ", n/2) }
+	nested := func(start, inner, end string, n int) string {
+		return strings.Repeat(start, n) + inner + strings.Repeat(end, n)
+	}
+	for name, c := range map[string]struct {
+		object     string
+		set        func(*document.Limits)
+		good, over string
+		key        string
+	}{
+		"bytes of HTML": {"a.html", func(l *document.Limits) { l.Bytes = 1000 }, x(1000), x(1002), "bytes: 1000"},
+		"bytes of JSON": {"a.json", func(l *document.Limits) { l.Bytes = 9 }, `["1234"]`, `["1234567"]`, "bytes: 9"},
+		"bytes of PDF":  {"a.pdf", func(l *document.Limits) { l.Bytes = 2000 }, pdf("a"), pdf(x(3000)), "bytes: 2000"},
+		"bytes of a part": {
+			"a.docx", func(l *document.Limits) { l.Bytes = 1000 }, body(x(900)), body(x(1100)), "bytes: 1000",
+		},
+		"ratio of gzip": {
+			"a.txt.gz", func(l *document.Limits) { l.Ratio = 50 }, gzipped(t, x(1<<20)), gzipped(t, x(2<<20)), "ratio: 50",
+		},
+		"text of text":     {"a.txt", func(l *document.Limits) { l.Text = 1000 }, x(1000), x(1002), "text: 1000"},
+		"text of Markdown": {"a.md", func(l *document.Limits) { l.Text = 1000 }, x(1000), x(1002), "text: 1000"},
+		"text of HTML":     {"a.html", func(l *document.Limits) { l.Text = 1000 }, x(900), x(1100), "text: 1000"},
+		"text of PDF": {
+			"a.pdf", func(l *document.Limits) { l.Text = 500 }, pdf(x(300)), pdf(x(300), x(300)), "text: 500",
+		},
+		"text of Word": {"a.docx", func(l *document.Limits) { l.Text = 1000 }, body(x(900)), body(x(1100)), "text: 1000"},
+		"text of JSON": {
+			"a.json", func(l *document.Limits) { l.Text = 20 }, `{"text":"short"}`, `{"text":"` + x(40) + `"}`, "text: 20",
+		},
+		"text of a JSON list": {"a.json", func(l *document.Limits) { l.Text = 20 }, `[1,2]`, `[[[[[1]]]]]`, "text: 20"},
+		"text of a row": {
+			"a.jsonl", func(l *document.Limits) { l.Text = 30 }, `{"text":"a"}`, `{"text":"` + x(40) + `"}`, "text: 30",
+		},
+		"a line": {
+			"a.jsonl", func(l *document.Limits) { l.Row = 30 }, `{"text":"a"}`, `{"text":"` + x(40) + `"}`, "row: 30",
+		},
+		"a record":    {"a.csv", func(l *document.Limits) { l.Row = 30 }, "id,text\n1,a", "id,text\n1," + x(40), "row: 30"},
+		"an XML text": {"a.docx", func(l *document.Limits) { l.Row = 5000 }, body(x(900)), body(x(9000)), "row: 5000"},
+		"cells of HTML": {
+			"a.html", func(l *document.Limits) { l.Spans = 100 }, "<table><tr><td colspan=9 rowspan=9>a",
+			"<table><tr><td colspan=11 rowspan=11>a", "spans: 100",
+		},
+		"cells of two tables": {
+			"a.html", func(l *document.Limits) { l.Spans = 100 }, "<table><tr><td colspan=60>a</table>",
+			strings.Repeat("<table><tr><td colspan=60>a</table>", 2), "spans: 100",
+		},
+		"cells that one long row makes": {
+			"a.html", func(l *document.Limits) { l.Spans = 1000 }, "<table>" + strings.Repeat("<tr><td>a", 100),
+			"<table>" + strings.Repeat("<tr><td>a", 100) + "<tr>" + strings.Repeat("<td>a", 100), "spans: 1000",
+		},
+		"nesting of HTML": {
+			"a.html", func(l *document.Limits) { l.Nesting = 20 }, nested("<div>", "x", "", 10), nested("<div>", "x", "", 30),
+			"nesting: 20",
+		},
+		"nesting of JSON": {
+			"a.json", func(l *document.Limits) { l.Nesting = 20 }, nested("[", "1", "]", 20), nested("[", "1", "]", 21),
+			"nesting: 20",
+		},
+		"brackets in a string are no nesting": {
+			"a.json", func(l *document.Limits) { l.Nesting = 2 }, `["[[[[\"[["]`, `[[[1]]]`, "nesting: 2",
+		},
+		"nesting of a row": {
+			"a.jsonl", func(l *document.Limits) { l.Nesting = 5 }, `{"text":"x","a":[[1]]}`, `{"text":"x","a":[[[[[1]]]]]}`,
+			"nesting: 5",
+		},
+		"nesting of XML": {
+			"a.docx", func(l *document.Limits) { l.Nesting = 20 }, body("x"), body(nested("<a>", "x", "</a>", 30)),
+			"nesting: 20",
+		},
+		"pages": {"a.pdf", func(l *document.Limits) { l.Pages = 2 }, pdf("a", "b"), pdf("a", "b", "c"), "pages: 2"},
+		"memory of JSON": {
+			"a.json", func(l *document.Limits) { l.Memory = 10_000 }, "[1,2]", "[" + strings.Repeat("1,", 900) + "1]",
+			"memory: 10000",
+		},
+		"memory of HTML": {
+			"a.html", func(l *document.Limits) { l.Memory = 10_000 }, "<p>x", strings.Repeat("<p>", 900), "memory: 10000",
+		},
+		"memory of fields": {
+			"a.csv", func(l *document.Limits) { l.Memory = 10_000 }, "id,text\n1,a", "id,text\n" + strings.Repeat(",", 900),
+			"memory: 10000",
+		},
+		"the clock of a PDF": {"a.pdf", func(l *document.Limits) { l.Time = 0 }, pdf("a"), "", ""},
+	} {
+		limits := document.DefaultLimits()
+		c.set(&limits)
+		if out := consume(t, c.object, strings.NewReader(c.good), limits); out.err != nil || out.bad != nil {
+			t.Errorf("%s, below: %v %v", name, out.err, out.bad)
+		}
+		if c.over == "" {
+			continue
+		}
+		out := consume(t, c.object, strings.NewReader(c.over), limits)
+		err := errors.Join(out.err, errors.Join(out.bad...))
+		if !fault.Is(err, fault.TooLarge) || fault.KindOf(err) != fault.Content ||
+			!strings.Contains(err.Error(), "limits.document."+c.key) || fault.As(err).Hint == "" ||
+			!strings.Contains(err.Error(), c.object) {
+			t.Errorf("%s, above: %v", name, err)
+		}
+	}
+}
+
+func TestReadingAPDFEndsByTheClock(t *testing.T) {
+	limits := document.DefaultLimits()
+	limits.Time = time.Nanosecond
+	_, _, _, err := parseWithin(pdf("text"), document.PDF, limits)
+	if !fault.Is(err, fault.TooLarge) || !strings.Contains(err.Error(), "limits.document.seconds") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A row above a limit costs that row: those behind it keep their line numbers. Where a quote was left open, they are
+// found again at the next line.
+func TestRowsBehindALongOneAreRead(t *testing.T) {
+	limits := document.DefaultLimits()
+	limits.Row = 50
+	long := strings.Repeat("x", 100)
+	for name, c := range map[string]struct {
+		kind    document.Kind
+		content string
+		want    string
+	}{
+		"a long line":        {document.JSONL, `{"id":1}` + "\n" + `{"a":"` + long + "\"}\n\n" + `{"id":4}`, "1:1 2:! 4:4"},
+		"a long last line":   {document.JSONL, `{"id":1}` + "\n" + `{"a":"` + long, "1:1 2:!"},
+		"a long record":      {document.CSV, "id,text\n2," + long + "\n3,c\n", "2:! 3:3"},
+		"a long last record": {document.CSV, "id,text\n2,b\n3," + long, "2:2 3:!"},
+		"an open quote": {
+			document.CSV, "id,text\n2,\"open\n" + strings.Repeat("3,a\n", 5) + strings.Repeat("4,b\n", 10),
+			"2:! 3:3 4:3 5:3 6:3 7:3 8:4 9:4 10:4 11:4 12:4 13:4 14:4 15:4 16:4 17:4",
+		},
+		"a long quoted record of one line": {document.CSV, "id,text\n2,\"" + long + "\"\n3,c\n", "2:! 3:3"},
+		"a quoted record of many lines": {
+			document.CSV, "id,text\n2,\"a\nb\n\nc\"\n6,\"d\"\r\n7,\"say \"\"so\"\"\n\"\n", "2:2 6:6 7:7",
+		},
+	} {
+		var got []string
+		err := document.Rows(strings.NewReader(c.content), c.kind, "f", limits, func(row document.Row) error {
+			id := row.ID
+			if row.Err != nil {
+				if id = "!"; !fault.Is(row.Err, fault.TooLarge) ||
+					!strings.Contains(row.Err.Error(), fmt.Sprintf("f line %d", row.Line)) {
+					t.Errorf("%s: %v", name, row.Err)
+				}
+			}
+			got = append(got, fmt.Sprintf("%d:%s", row.Line, id))
+			return nil
+		})
+		if err != nil || strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+}
+
+// A file in which every line opens a quote is read once, not once for each line.
+func TestOpenQuotesAreNotReadAgainWithoutEnd(t *testing.T) {
+	limits := document.DefaultLimits()
+	limits.Row = 1 << 20
+	content := "id,text\n" + strings.Repeat("1,\"open\n", 2<<20)
+	start, rows := time.Now(), 0
+	err := document.Rows(strings.NewReader(content), document.CSV, "f", limits, func(document.Row) error {
+		rows++
+		return nil
+	})
+	if err != nil || rows < 8 || rows > 100 || time.Since(start) > 10*time.Second {
+		t.Errorf("%d rows in %v, %v", rows, time.Since(start), err)
+	}
+}
+
+func TestABrokenSourceBehindALongRowIsTold(t *testing.T) {
+	limits := document.DefaultLimits()
+	limits.Row = 50
+	broken := errors.New("connection reset")
+	for kind, content := range map[document.Kind]string{
+		document.JSONL: strings.Repeat("x", 100), document.CSV: "a,b\n1,\"open\n" + strings.Repeat("2,b\n", 40),
+	} {
+		source := io.MultiReader(strings.NewReader(content), failing{broken})
+		err := document.Rows(source, kind, "f", limits, func(document.Row) error { return nil })
+		if !errors.Is(err, broken) {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+func TestATitleIsOneLineOfBoundedLength(t *testing.T) {
+	limits := document.DefaultLimits()
+	long := strings.Repeat("é ", 2<<20)
+	for given, want := range map[string]string{
+		"A title":                       "A title",
+		"two\r\n\tlines":                "two lines",
+		"bell\a and \x1b[2Jescape":      "bell  and  [2Jescape",
+		"\n \x00 ":                      "name.txt",
+		"line\u2028and\u2029paragraph ": "line and paragraph",
+		long:                            strings.TrimSpace(long[:1500]),
+	} {
+		if got := document.TitleOf(given, "", document.Text, "dir/name.txt", limits); got != want {
+			t.Errorf("%.50q became %.50q, want %.50q", given, got, want)
+		}
+	}
+	limits.Title = 3
+	for object, content := range map[string]string{
+		"a.html": "<title>A long title</title><p>x", "a.json": `{"title":"A long title","text":"x"}`,
+		"a.jsonl": `{"title":"A long title","text":"x"}`, "a.csv": "title,text\nA long title,x",
+		"a.docx": docx(t, map[string]string{
+			"word/document.xml": "<d><p><t>x</t></p></d>", "docProps/core.xml": "<c><title>A long title</title></c>",
+		}),
+	} {
+		if out := consume(t, object, strings.NewReader(content), limits); out.err != nil || out.title != "A l" {
+			t.Errorf("%s: %q, %v", object, out.title, out.err)
+		}
+	}
+}
+
+// Records are cut where encoding/csv ends them.
+func FuzzRecordsAreThoseOfTheStandardLibrary(f *testing.F) {
+	for _, seed := range []string{
+		"a,b\n1,\"x\ny\"\n", "a\n\"q\"\"q\"\r\n\n\"open\n1", "a\n\"x\" y\"\r\nz\n", "\r\na,\"b\r", "\"\"\n\"\"\"\n", "a\r\r\nb",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, content string) {
+		reader := csv.NewReader(strings.NewReader(content))
+		reader.FieldsPerRecord, reader.LazyQuotes = -1, true
+		var want []string
+		head, err := reader.Read()
+		for err == nil {
+			var record []string
+			if record, err = reader.Read(); err != nil {
+				break
+			}
+			line, _ := reader.FieldPos(0)
+			fields := map[string]any{}
+			for i, value := range record[:min(len(record), len(head))] {
+				fields[strings.TrimSpace(head[i])] = value
+			}
+			raw, _ := json.Marshal(fields) // strings only
+			want = append(want, fmt.Sprintf("%d %s", line, raw))
+		}
+		var got []string
+		err = document.Rows(strings.NewReader(content), document.CSV, "f", document.DefaultLimits(),
+			func(row document.Row) error {
+				got = append(got, fmt.Sprintf("%d %s", row.Line, row.Canonical))
+				return row.Err
+			})
+		if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%q: got %q, want %q, %v", content, got, want, err)
+		}
+	})
+}
+
+// JSON without a text field is written as encoding/json indents it, up to a depth at which nobody reads it any more.
+func FuzzIndentedJSONIsThatOfTheStandardLibrary(f *testing.F) {
+	for _, seed := range []string{`[1,{"b":[],"a":{}},"<é\u2028\ud800>",null,true,1.50e3]`, `"x"`, `{"a":[[{}]]}`, `-0`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, content string) {
+		_, text, _, err := parse("["+content+"]", document.JSON) // a list has no text field
+		var value any
+		decoder := json.NewDecoder(strings.NewReader("[" + content + "]"))
+		decoder.UseNumber()
+		if err != nil || decoder.Decode(&value) != nil || strings.Count(content, "[")+strings.Count(content, "{") > 60 {
+			return
+		}
+		want, err := json.MarshalIndent(value, "", " ")
+		if err != nil || text != string(want) {
+			t.Errorf("%s: got %s, want %s, %v", content, text, want, err)
+		}
+	})
+}
+
+func TestSamplesAreSound(t *testing.T) {
+	for name, content := range documenttest.Samples() {
+		out := consume(t, name, bytes.NewReader(content), document.DefaultLimits())
+		if out.err != nil || out.bad != nil || out.text == 0 {
+			t.Errorf("%s: %d bytes of text, %v, %v", name, out.text, out.err, out.bad)
+		}
+	}
+}
