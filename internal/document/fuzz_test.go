@@ -1,0 +1,68 @@
+package document_test
+
+import (
+	"bytes"
+	"runtime/debug"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/document/documenttest"
+)
+
+// tight limits are reached by the small inputs that fuzzing makes.
+var tight = document.Limits{
+	Bytes: 1 << 20, Ratio: 100, Text: 64 << 10, Title: 50, Row: 8 << 10, Spans: 1000, Nesting: 100, Pages: 50,
+	Time: 2 * time.Second, Memory: 64 << 20,
+}
+
+// fuzz reads whatever it is given as an object of that name: no panic, text that is valid and within the limits, a title
+// that is one line, in bounded time. It starts from the samples and the pills of the kind, where those are small.
+func fuzz(f *testing.F, name string) {
+	kind, gz, _, _ := document.KindOf(name)
+	for sample, content := range documenttest.Samples() {
+		if of, packed, _, _ := document.KindOf(sample); of == kind && packed == gz {
+			f.Add(content)
+		}
+	}
+	for _, pill := range documenttest.Pills() {
+		var content bytes.Buffer
+		_, packed, _, _ := document.KindOf(pill.Name)
+		if pill.Kind != kind || packed != gz {
+			continue
+		}
+		if err := pill.Make(&content); err != nil {
+			f.Fatal(err)
+		}
+		if content.Len() < 32<<10 {
+			f.Add(content.Bytes())
+		}
+	}
+	f.Fuzz(func(t *testing.T, content []byte) {
+		if len(content) > 1<<20 {
+			return
+		}
+		start := time.Now()
+		consume(t, name, bytes.NewReader(content), tight)
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("%d bytes took %v", len(content), took)
+		}
+	})
+}
+
+func FuzzHTML(f *testing.F)  { fuzz(f, "a.html") }
+func FuzzJSON(f *testing.F)  { fuzz(f, "a.json") }
+func FuzzJSONL(f *testing.F) { fuzz(f, "a.jsonl") }
+func FuzzCSV(f *testing.F)   { fuzz(f, "a.csv") }
+func FuzzDOCX(f *testing.F)  { fuzz(f, "a.docx") }
+
+func FuzzMarkdown(f *testing.F) { fuzz(f, "a.md") }
+func FuzzGunzip(f *testing.F)   { fuzz(f, "a.csv.gz") }
+
+// A stack without end ends the process, and no test can catch that: the stack is bounded, so that such an input is
+// found at once and kept by the fuzzer. What outlives its time in the library is for infra/hostile, which reads in
+// child processes.
+func FuzzPDF(f *testing.F) {
+	debug.SetMaxStack(64 << 20)
+	fuzz(f, "a.pdf")
+}
