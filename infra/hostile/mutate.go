@@ -26,7 +26,31 @@ func damage(random *rand.Rand, name string, content, other []byte) []byte {
 			}
 		}
 	}
+	if random.IntN(2) == 0 {
+		return flipped(random, content)
+	}
 	return changed(random, content, other)
+}
+
+// flipped changes bytes and leaves the length: a PDF says where its objects stand, and one in which they moved is mostly
+// refused at once.
+func flipped(random *rand.Rand, content []byte) []byte {
+	out := bytes.Clone(content)
+	for range 1 + random.IntN(16) {
+		if len(out) == 0 {
+			break
+		}
+		at := random.IntN(len(out))
+		switch c := out[at]; {
+		case c >= '0' && c <= '9':
+			out[at] = byte('0' + random.IntN(10))
+		case random.IntN(2) == 0:
+			out[at] ^= 1 << random.IntN(8)
+		default:
+			out[at] = byte(random.Uint32())
+		}
+	}
+	return out
 }
 
 func changed(random *rand.Rand, content, other []byte) []byte {

@@ -2,7 +2,9 @@ package document_test
 
 import (
 	"bytes"
+	"io"
 	"runtime/debug"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,12 +33,11 @@ func fuzz(f *testing.F, name string) {
 		if pill.Kind != kind || packed != gz {
 			continue
 		}
-		if err := pill.Make(&content); err != nil {
-			f.Fatal(err)
+		small := limited{out: &content, left: 4 << 10}
+		if strings.HasPrefix(pill.Name, "flatebomb") || pill.Make(&small) != nil {
+			continue // too large to begin from
 		}
-		if content.Len() < 32<<10 {
-			f.Add(content.Bytes())
-		}
+		f.Add(content.Bytes())
 	}
 	f.Fuzz(func(t *testing.T, content []byte) {
 		if len(content) > 1<<20 {
@@ -48,6 +49,19 @@ func fuzz(f *testing.F, name string) {
 			t.Errorf("%d bytes took %v", len(content), took)
 		}
 	})
+}
+
+// limited takes so many bytes and no more.
+type limited struct {
+	out  io.Writer
+	left int
+}
+
+func (l *limited) Write(raw []byte) (int, error) {
+	if l.left -= len(raw); l.left < 0 {
+		return 0, io.ErrShortWrite
+	}
+	return l.out.Write(raw)
 }
 
 func FuzzHTML(f *testing.F)  { fuzz(f, "a.html") }

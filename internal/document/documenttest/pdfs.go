@@ -97,8 +97,8 @@ func pdfPills(size func(small, full int) int) []Pill {
 		written("columns.pdf", page("", "", "", stream(
 			"/Filter /FlateDecode /DecodeParms << /Predictor 12 /Columns 900000000000 >>", deflated(around("x", "", 0, ""), 1)))),
 		written("objectsinself.pdf", objectsInSelf()),
-		{Name: "flatebomb2g.pdf", Make: bomb(1, size(48, 2048))},
-		{Name: "flatebomb4g.pdf", Make: bomb(3, size(48, 4096))},
+		{Name: "flatebomb2g.pdf", Make: bomb(1, size(8, 2048))},
+		{Name: "flatebomb4g.pdf", Make: bomb(3, size(8, 4096))},
 	}
 }
 

@@ -20,7 +20,7 @@ type Pill struct {
 }
 
 // Pills are small, each made in milliseconds. What they claim of themselves is as large as it gets, what they unpack to
-// is some tens of megabytes.
+// is some megabytes.
 func Pills() []Pill { return pills(false) }
 
 // LargePills are the same at full size: gigabytes come out of some of them, and making one takes up to a minute.
@@ -95,13 +95,13 @@ func zipped(content func(io.Writer) error) func(io.Writer) error {
 
 func packedPills(size func(small, full int) int) []Pill {
 	return []Pill{
-		{Name: "jsonbomb.json.gz", Make: zipped(around("[", "{},", size(40, 250)*mega/3, "{}]"))},
-		{Name: "quote4g.csv.gz", Make: zipped(around("id,text\n1,\"", "a\n", size(32, 4096)*mega/2, ""))},
-		{Name: "line1gstr.jsonl.gz", Make: zipped(around(`{"text":"`, "x", size(32, 1024)*mega, `"}`))},
-		{Name: "bomb10g.txt.gz", Make: zipped(around("", "all work and no play ", size(48, 10240)*mega/21, ""))},
-		{Name: "nested.txt.gz", Make: zipped(zipped(around("", "\x00", size(64, 1024)*mega, "")))},
-		{Name: "zeros.json.gz", Make: zipped(around("[", "0,", size(32, 250)*mega/2, "0]"))},
-		{Name: "elements.html.gz", Make: zipped(around("", "<p>", size(32, 250)*mega/3, ""))},
+		{Name: "jsonbomb.json.gz", Make: zipped(around("[", "{},", size(4, 250)*mega/3, "{}]"))},
+		{Name: "quote4g.csv.gz", Make: zipped(around("id,text\n1,\"", "a\n", size(4, 4096)*mega/2, ""))},
+		{Name: "line1gstr.jsonl.gz", Make: zipped(around(`{"text":"`, "x", size(4, 1024)*mega, `"}`))},
+		{Name: "bomb10g.txt.gz", Make: zipped(around("", "all work and no play ", size(4, 10240)*mega/21, ""))},
+		{Name: "nested.txt.gz", Make: zipped(zipped(around("", "\x00", size(4, 1024)*mega, "")))},
+		{Name: "zeros.json.gz", Make: zipped(around("[", "0,", size(4, 250)*mega/2, "0]"))},
+		{Name: "elements.html.gz", Make: zipped(around("", "<p>", size(4, 250)*mega/3, ""))},
 	}
 }
 
@@ -118,10 +118,10 @@ func jsonPills(size func(small, full int) int) []Pill {
 		written("deepobject.json", strings.Repeat(`{"a":`, 100_000)+"1"+strings.Repeat("}", 100_000)),
 		written("deeprow.jsonl", deep(200_000, "1")+"\n{\"text\":\"good\"}\n"),
 		written("title3m.jsonl", `{"title":"`+strings.Repeat("A title ", 3*mega/8)+`","text":"good"}`+"\n"),
-		{Name: "manyobjects.json", Make: around("[", "{},", size(8, 80)*mega, "{}]")},
-		{Name: "openquote.csv", Make: around("id,text\n1,\"", "not closed"+strings.Repeat(" ", 1000)+"\n", size(20_000, 200_000), "2,good\n")},
-		{Name: "longline.csv", Make: around("id,text\n1,", "x", size(20, 200)*mega, "\n2,good\n")},
-		{Name: "longhead.csv", Make: around(head+",b\n", "1\n", size(50_000, 1_000_000), "")},
+		{Name: "manyobjects.json", Make: around("[", "{},", size(6, 80)*mega, "{}]")},
+		{Name: "openquote.csv", Make: around("id,text\n1,\"", "not closed"+strings.Repeat(" ", 100_000)+"\n", size(180, 2000), "2,good\n")},
+		{Name: "longline.csv", Make: around("id,text\n1,", "x", size(17, 200)*mega, "\n2,good\n")},
+		{Name: "longhead.csv", Make: around(head+",b\n", "1\n", size(10_000, 1_000_000), "")},
 		{Name: "commas.csv", Make: around("id,text\n", ",", 10*mega, "\n2,good\n")},
 	}
 }
@@ -179,26 +179,26 @@ func docxPills(size func(small, full int) int) []Pill {
 	for range size(30, 2000) {
 		copies = append(copies, body(around("<d><p><t>", "text ", 50_000, "</t></p></d>")))
 	}
-	for range size(20_000, 200_000) {
+	for range size(5_000, 200_000) {
 		entries = append(entries, part{"a", around("", "", 0, "")})
 	}
 	var inner bytes.Buffer
-	_ = docxOf(body(around("<d><t>", "x", size(16, 256)*mega, "</t></d>")))(&inner) // a buffer takes everything
+	_ = docxOf(body(around("<d><t>", "x", size(2, 256)*mega, "</t></d>")))(&inner) // a buffer takes everything
 	expand := `<!DOCTYPE d [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;">]>`
 	return []Pill{
 		{Name: "dupdoc.docx", Make: docxOf(copies...)},
-		{Name: "deepdoc.docx", Make: docxOf(body(around("", "<a>", size(4, 96)*mega, "")))},
+		{Name: "deepdoc.docx", Make: docxOf(body(around("", "<a>", size(1, 96)*mega, "")))},
 		{Name: "titlebomb2g.docx", Make: docxOf(
-			text, part{"docProps/core.xml", around("<c><title>", "t", size(32, 2000)*mega, "</title></c>")})},
+			text, part{"docProps/core.xml", around("<c><title>", "t", size(8, 2000)*mega, "</title></c>")})},
 		{Name: "title.docx", Make: docxOf(
 			text, part{"docProps/core.xml", around("<c><title>", "t\n", 400_000, "</title></c>")})},
-		{Name: "bodybomb.docx", Make: docxOf(body(around("<d><p><t>", "x", size(32, 2000)*mega, "</t></p></d>")))},
-		{Name: "paragraphs.docx", Make: docxOf(body(around("<d>", "<p/>", size(8, 500)*mega, "</d>")))},
+		{Name: "bodybomb.docx", Make: docxOf(body(around("<d><p><t>", "x", size(8, 2000)*mega, "</t></p></d>")))},
+		{Name: "paragraphs.docx", Make: docxOf(body(around("<d>", "<p/>", size(1, 500)*mega, "</d>")))},
 		{Name: "nestedzip.docx", Make: docxOf(body(around(inner.String(), "", 0, "")))},
 		{Name: "entities.docx", Make: docxOf(body(around(expand+"<d><p><t>", "&c;", 1000, "</t></p></d>")))},
 		{Name: "external.docx", Make: docxOf(body(around(
 			`<!DOCTYPE d [<!ENTITY x SYSTEM "file:///etc/passwd">]><d><p><t>`, "&x;", 1, "</t></p></d>")))},
-		{Name: "attribute.docx", Make: docxOf(body(around(`<d a="`, "x", size(24, 500)*mega, `"><t>x</t></d>`)))},
+		{Name: "attribute.docx", Make: docxOf(body(around(`<d a="`, "x", size(8, 500)*mega, `"><t>x</t></d>`)))},
 		{Name: "entries.docx", Make: docxOf(append(entries, text)...)},
 	}
 }
