@@ -32,8 +32,8 @@ func damage(random *rand.Rand, name string, content, other []byte) []byte {
 	return changed(random, content, other)
 }
 
-// flipped changes bytes and leaves the length: a PDF says where its objects stand, and one in which they moved is mostly
-// refused at once.
+// flipped changes bytes and leaves the length: a PDF says where its objects stand, and one in which they moved is
+// mostly refused at once.
 func flipped(random *rand.Rand, content []byte) []byte {
 	out := bytes.Clone(content)
 	for range 1 + random.IntN(16) {

@@ -18,8 +18,8 @@ var tight = document.Limits{
 	Time: 2 * time.Second, Memory: 64 << 20,
 }
 
-// fuzz reads whatever it is given as an object of that name: no panic, text that is valid and within the limits, a title
-// that is one line, in bounded time. It starts from the samples and the pills of the kind, where those are small.
+// fuzz reads whatever it is given as an object of that name: no panic, text that is valid and within the limits, a
+// title that is one line, in bounded time. It starts from the samples and the pills of the kind, where those are small.
 func fuzz(f *testing.F, name string) {
 	kind, gz, _, _ := document.KindOf(name)
 	for sample, content := range documenttest.Samples() {

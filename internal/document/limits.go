@@ -12,8 +12,8 @@ import (
 )
 
 // Limits bound what one document may cost, whatever it says of itself. They are the worker's (configuration,
-// limits.document), never a caller's; zero is that of DefaultLimits. What is above them is fault.TooLarge, whose cause names the key, but for titles,
-// which are cut.
+// limits.document), never a caller's; zero is that of DefaultLimits. What is above them is fault.TooLarge, whose cause
+// names the key, but for titles, which are cut.
 type Limits struct {
 	Bytes   int64         // of an object that must be read whole, and of each part of it, unpacked
 	Ratio   int64         // unpacked bytes to packed ones, once more than a mebibyte came out

@@ -33,9 +33,11 @@ func parsePDF(raw []byte, object string, limits Limits) (d Doc, err error) {
 		}
 		return fault.Unreadable.At(op, object).Because(cause).Advise("the PDF is damaged: save it anew")
 	}
+	p := pages{object: object, limits: limits, file: file, packed: int64(len(raw)),
+		checked: map[string]bool{}, fonts: map[string]*pdf.Font{}}
 	defer func() {
-		if p := recover(); p != nil { // the library panics on some damaged files
-			d, err = Doc{}, damaged("read", p)
+		if cause := recover(); cause != nil { // the library panics on some damaged files
+			d, err = Doc{}, damaged(p.doing(), cause)
 		}
 	}()
 	if err := checkXref(raw, object); err != nil {
@@ -51,14 +53,12 @@ func parsePDF(raw []byte, object string, limits Limits) (d Doc, err error) {
 		}
 		return Doc{}, damaged("read", err)
 	}
-	p := pages{object: object, limits: limits, file: file, packed: int64(len(raw)),
-		checked: map[string]bool{}, fonts: map[string]*pdf.Font{}}
 	root := reader.Trailer().Key("Root").Key("Pages")
 	if count := root.Key("Count").Int64(); count > int64(limits.Pages) {
 		return Doc{}, p.tooMany()
 	}
 	if err := p.walk(root, root.Key("Count").Int64(), 0); err != nil {
-		return Doc{}, damaged(fmt.Sprintf("read page %d of", p.number), err)
+		return Doc{}, damaged(p.doing(), err)
 	}
 	t := strings.ToValidUTF8(p.out.String(), "\uFFFD")
 	if strings.TrimSpace(t) == "" {
@@ -121,6 +121,14 @@ type pages struct {
 	nodes   int                  // of the tree that were seen
 	checked map[string]bool      // streams, by what they are and where
 	fonts   map[string]*pdf.Font // by what they say
+}
+
+// doing says what is being read.
+func (p *pages) doing() string {
+	if p.number == 0 {
+		return "read"
+	}
+	return fmt.Sprintf("read page %d of", p.number)
 }
 
 func (p *pages) tooMany() error { return over(p.object, "pages", p.limits.Pages, "it has more pages") }

@@ -95,7 +95,8 @@ func pdfPills(size func(small, full int) int) []Pill {
 		written("objects.pdf", page(strings.Repeat("1 0 obj ", deep), "", "", "")),
 		written("lengthself.pdf", page("", "", "", "<< /Length 4 0 R >>\nstream\nBT ET\nendstream")),
 		written("columns.pdf", page("", "", "", stream(
-			"/Filter /FlateDecode /DecodeParms << /Predictor 12 /Columns 900000000000 >>", deflated(around("x", "", 0, ""), 1)))),
+			"/Filter /FlateDecode /DecodeParms << /Predictor 12 /Columns 900000000000 >>",
+			deflated(around("x", "", 0, ""), 1)))),
 		written("objectsinself.pdf", objectsInSelf()),
 		{Name: "flatebomb2g.pdf", Make: bomb(1, size(8, 2048))},
 		{Name: "flatebomb4g.pdf", Make: bomb(3, size(8, 4096))},

@@ -118,11 +118,12 @@ func jsonPills(size func(small, full int) int) []Pill {
 		written("deepobject.json", strings.Repeat(`{"a":`, 100_000)+"1"+strings.Repeat("}", 100_000)),
 		written("deeprow.jsonl", deep(200_000, "1")+"\n{\"text\":\"good\"}\n"),
 		written("title3m.jsonl", `{"title":"`+strings.Repeat("A title ", 3*mega/8)+`","text":"good"}`+"\n"),
-		{Name: "manyobjects.json", Make: around("[", "{},", size(6, 80)*mega, "{}]")},
-		{Name: "openquote.csv", Make: around("id,text\n1,\"", "not closed"+strings.Repeat(" ", 100_000)+"\n", size(180, 2000), "2,good\n")},
-		{Name: "longline.csv", Make: around("id,text\n1,", "x", size(17, 200)*mega, "\n2,good\n")},
+		{Name: "manyobjects.json", Make: around("[", "{},", size(2, 80)*mega, "{}]")},
+		{Name: "openquote.csv", Make: around(
+			"id,text\n1,\"", "not closed"+strings.Repeat(" ", 100_000)+"\n", size(50, 2000), "2,good\n")},
+		{Name: "longline.csv", Make: around("id,text\n1,", "x", size(5, 200)*mega, "\n2,good\n")},
 		{Name: "longhead.csv", Make: around(head+",b\n", "1\n", size(10_000, 1_000_000), "")},
-		{Name: "commas.csv", Make: around("id,text\n", ",", 10*mega, "\n2,good\n")},
+		{Name: "commas.csv", Make: around("id,text\n", ",", size(3, 10)*mega, "\n2,good\n")},
 	}
 }
 
