@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
@@ -32,6 +33,8 @@ type Ports struct {
 	CPU          chan struct{} // admits units that fill a core and much memory
 	Log          *slog.Logger
 	Checks       Checks // of the generation before
+	Parser       document.Parser
+	Limits       document.Limits // of what is read without the parser: rows, and what is packed
 
 	specs    specCache
 	books    books

@@ -62,6 +62,9 @@ func New(places int, limits document.Limits) (*Pool, error) {
 	return p, nil
 }
 
+// Limits are those of every document, with nothing left at zero that the pool needs.
+func (p *Pool) Limits() document.Limits { return p.limits }
+
 // thread starts the children. They end with the thread that started them, so it is one that lasts as long as the pool.
 func (p *Pool) thread() {
 	runtime.LockOSThread() // and never unlocked: it may not be used for anything else

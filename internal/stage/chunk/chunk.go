@@ -18,6 +18,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/store/artifact"
@@ -30,6 +31,8 @@ type In struct {
 	Corpus     blob.Store
 	Artifacts  artifact.Index
 	Scratch    string
+	Parser     document.Parser
+	Limits     document.Limits
 	Parent     *corpus.Manifest // nil: there is none, or nothing of it is kept
 	Unit       int
 	From, To   int // frames of plan.rows
