@@ -49,6 +49,7 @@ type Job struct {
 	Spec          string // digest of the stored configuration
 	Fence         int64
 	Attempt       int // round of retry-failed
+	Tries         int // of this unit of work, this one included; 0: not known
 	ReplaceCorpus bool
 	Rebuild       bool   // what earlier builds wrote is not trusted: asked for, or found by plan
 	Anew          string // where the error lies that had the run begin again from plan; empty: it did not

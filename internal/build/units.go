@@ -32,7 +32,8 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 		planned := fixed.Plan.Units[unit]
 		in := chunk.In{
 			Spec: r.Settings, Corpus: documents, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Unit: unit,
-			Parser: r.Parser, Limits: r.Limits, From: planned.From, To: planned.To, OnProgress: r.Progress.Done,
+			Tries: r.Tries, Parser: r.Parser, Limits: r.Limits,
+			From: planned.From, To: planned.To, OnProgress: r.Progress.Done,
 		}
 		if !fixed.Foreign {
 			if in.Parent, err = r.parent(ctx, fixed.Parent); err != nil {

@@ -41,6 +41,7 @@ const overhead = 128 << 20
 
 // confine takes from this process what parsing does not need.
 func confine(limits document.Limits) error {
+	closeInherited()
 	// Where memory is short the system should end a child, not its parent.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 	for _, one := range []struct {
@@ -57,6 +58,16 @@ func confine(limits document.Limits) error {
 		}
 	}
 	return filter()
+}
+
+// closeInherited closes files that the parent was itself given by who started it, which pass from one to the next.
+// Those that this process opened have the mark that keeps them from that.
+func closeInherited() {
+	for fd := 3; fd < 1024; fd++ {
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			_ = unix.Close(fd)
+		}
+	}
 }
 
 // allow gives this process so much more time of the processors, rounded up; parsing is done by one thread and the

@@ -95,6 +95,9 @@ func (p *Pool) Close() {
 		p.places <- struct{}{}
 	}
 	close(p.starts)
+	for range cap(p.places) { // who comes late is told so
+		<-p.places
+	}
 }
 
 // maxKept bounds the copy of an object, in bytes, from which it can be parsed once more.

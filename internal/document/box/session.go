@@ -21,8 +21,10 @@ import (
 const (
 	adviseCrashed = "the file is damaged, or made to break programs: save it anew, convert it to text, or remove it; " +
 		"the run goes on without it"
-	adviseMemory = "save it anew or split it; limits.document.memory of the worker bounds what parsing one may take"
-	adviseTime   = "save it anew or split it; limits.document.time of the worker bounds what parsing one may take"
+	adviseMemory = "save it anew or split it; limits.document.memory of the worker bounds what parsing one may take; " +
+		"run index with --rebuild once that is raised"
+	adviseTime   = "save it anew or split it; limits.document.time of the worker bounds what parsing one may take; " +
+		"run index with --rebuild once that is raised"
 )
 
 // session is one document in one child.
