@@ -23,7 +23,7 @@ const (
 		"the run goes on without it"
 	adviseMemory = "save it anew or split it; limits.document.memory of the worker bounds what parsing one may take; " +
 		"run index with --rebuild once that is raised"
-	adviseTime   = "save it anew or split it; limits.document.time of the worker bounds what parsing one may take; " +
+	adviseTime = "save it anew or split it; limits.document.time of the worker bounds what parsing one may take; " +
 		"run index with --rebuild once that is raised"
 )
 
