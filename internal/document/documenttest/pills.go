@@ -76,6 +76,7 @@ func selfStream() string {
 func xrefSize() string {
 	const head = "%PDF-1.5\n"
 	return head + fmt.Sprintf(
-		"1 0 obj<</Type/XRef/Size 30000000000/W[1 1 1]/Length 0/Root 1 0 R>>stream\n\nendstream endobj\nstartxref\n%d\n%%%%EOF",
+		"1 0 obj<</Type/XRef/Size 30000000000/W[1 1 1]/Length 0/Root 1 0 R>>stream\n\nendstream endobj\n"+
+			"startxref\n%d\n%%%%EOF",
 		len(head))
 }

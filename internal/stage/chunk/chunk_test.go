@@ -55,7 +55,8 @@ func newRun(t *testing.T, objects map[string]string) *run {
 func (r *run) plan() plan.Result {
 	r.t.Helper()
 	res, err := plan.Run(r.t.Context(), plan.In{
-		Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch, Limits: document.DefaultLimits(), Parent: r.parent,
+		Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch,
+		Limits: document.DefaultLimits(), Parent: r.parent,
 		Foreign:    !r.keeps,
 		OnProgress: func(int64) {},
 	})
