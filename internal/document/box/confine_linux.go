@@ -44,11 +44,15 @@ func confine(limits document.Limits) error {
 	closeInherited()
 	// Where memory is short the system should end a child, not its parent.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
+	data := uint64(limits.Memory) + overhead
+	if !boundsMemory {
+		data = unix.RLIM_INFINITY
+	}
 	for _, one := range []struct {
 		resource int
 		value    uint64
 	}{
-		{unix.RLIMIT_DATA, uint64(limits.Memory) + overhead},
+		{unix.RLIMIT_DATA, data},
 		{unix.RLIMIT_FSIZE, 0},
 		{unix.RLIMIT_CORE, 0},
 		{unix.RLIMIT_NOFILE, 16},
