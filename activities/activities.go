@@ -77,6 +77,7 @@ func (a *Activities) calling(
 // the build's by its id alone.
 func held(ctx context.Context, b workflows.Build) build.Job {
 	out := job(b)
+	out.Tries = int(activity.GetInfo(ctx).Attempt)
 	out.Holder = build.Holder{Workflow: workflows.BuildID(b.Index, b.Generation), Heartbeat: b.Heartbeat}
 	if own := holder(ctx); own.Workflow == out.Holder.Workflow {
 		out.Holder.Run = own.Run

@@ -5,10 +5,12 @@ import (
 	"context"
 	"os"
 
+	"github.com/unweaver/unweaver/internal/document/box"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
 func main() {
+	box.Child()
 	a := &cli.App{Out: os.Stdout, Err: os.Stderr, Env: os.Environ()}
 	os.Exit(a.Run(context.Background(), os.Args[1:]))
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/document/box"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ops/engine"
 	"github.com/unweaver/unweaver/internal/store/wiring"
@@ -21,6 +22,7 @@ import (
 )
 
 func main() {
+	box.Child()
 	path := flag.String("config", os.Getenv("UNWEAVER_CONFIG"), "configuration file")
 	probe := flag.Bool("probe", false, "ask whether a worker polls the task queue, and exit (for health checks)")
 	flag.Parse()
@@ -74,6 +76,7 @@ func run(ctx context.Context, path string) (err error) {
 			Namespace: cfg.Engine.Namespace,
 			TaskQueue: cfg.Engine.TaskQueue,
 			Stores:    stores,
+			Limits:    cfg.DocumentLimits(),
 			Models:    wiring.NewModels(stores.Coordination),
 			Sticky:    5 * time.Second,
 			Drain:     45 * time.Second,

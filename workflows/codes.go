@@ -51,6 +51,7 @@ var pausing = map[string]bool{
 	"generation_busy":      true,
 	codeStalled:            true,
 	"control_unreadable":   true,
+	"parser_unavailable":   true,
 }
 
 // waited are those of them that mend by themselves as a rule: a run waits and tries again before it needs a person.
@@ -62,6 +63,7 @@ var waited = map[string]bool{
 	"embedder_unavailable": true,
 	"engine_unavailable":   true,
 	"generation_busy":      true,
+	"parser_unavailable":   true,
 	codeStalled:            true,
 }
 

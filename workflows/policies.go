@@ -106,9 +106,9 @@ type allowance struct {
 // allowances by activity. Items are, of a chunking unit, its documents; of a batch, its chunks; of a part or
 // partition, the chunks of a shard; of what is done once in a run, all its chunks.
 var allowances = map[string]allowance{
-	TakeLease:        {base: 30 * time.Minute}, // it may wait until the processes of a run that is over are
-	PlanBuild:        {base: 12 * time.Hour},   // how much there is to list is what it finds out
-	ChunkDocuments:   {10 * time.Minute, 30 * time.Second},
+	TakeLease:        {base: 30 * time.Minute},            // it may wait until the processes of a run that is over are
+	PlanBuild:        {base: 12 * time.Hour},              // how much there is to list is what it finds out
+	ChunkDocuments:   {10 * time.Minute, 2 * time.Minute}, // one that hangs is given up after limits.document.time
 	SealChunks:       {30 * time.Minute, 20 * time.Millisecond},
 	ExtractChunks:    {10 * time.Minute, 2 * time.Minute},
 	RepairPart:       {30 * time.Minute, 4 * time.Second},

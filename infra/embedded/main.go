@@ -18,12 +18,14 @@ import (
 
 	"github.com/unweaver/unweaver/infra/embedded/stack"
 	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/document/box"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ops"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
 func main() {
+	box.Child()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if p := os.Getenv("UNWEAVER_TEST_CPUPROFILE"); p != "" { // for those who work on the data path

@@ -9,6 +9,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
@@ -31,6 +32,8 @@ type Estimating struct {
 	Folder        func(path string) (blob.Store, error) // makes a store in a folder that goes again
 	Settings      corpus.Spec
 	ReplaceCorpus bool
+	Parser        document.Parser
+	Limits        document.Limits
 }
 
 // Estimate tells what a build would find and pay for. It plans and chunks as a build does, over a folder of its own
@@ -73,7 +76,7 @@ func (in Estimating) run(folder string) (*Run, error) {
 		Artifacts: store, Corpora: in.Corpora, Coordination: coordination, StoreID: in.StoreID, Cache: cache,
 		Models: func(spec corpus.Spec, _ model.Meter) (model.Set, error) { return in.Models(spec) },
 		Ledger: ledger.New(store, coordination), CPU: make(chan struct{}, runtime.GOMAXPROCS(0)),
-		Log: slog.New(slog.DiscardHandler),
+		Log: slog.New(slog.DiscardHandler), Parser: in.Parser, Limits: in.Limits,
 	}
 	job := Job{Index: in.Settings.Index, Generation: "estimate", ReplaceCorpus: in.ReplaceCorpus, Shard: 1 << 30}
 	run := ports.Bare(job, corpus.StagePlan, "estimate")
@@ -143,7 +146,7 @@ func (e *estimating) plan(ctx context.Context) (plan.Result, error) {
 		return plan.Result{}, err
 	}
 	planned, err := plan.Run(ctx, plan.In{
-		Spec: e.Settings, Corpus: documents, Artifacts: e.Index, Scratch: e.Scratch.Prefix, Parent: e.parent,
+		Spec: e.Settings, Corpus: documents, Artifacts: e.Index, Scratch: e.Scratch.Prefix, Limits: e.Limits, Parent: e.parent,
 		Foreign: fixed.Foreign, Reasons: reasons, OnProgress: e.Progress.Done,
 	})
 	if err != nil {

@@ -229,6 +229,7 @@ func TestAnEstimateCountsOnlyTextsThatNobodyPaidFor(t *testing.T) {
 			Artifacts: s.Artifacts, Corpora: s.Corpora, StoreID: s.StoreID, Settings: s.spec,
 			Models: func(spec corpus.Spec) (model.Set, error) { return s.Models(spec, nil) },
 			Folder: func(path string) (blob.Store, error) { return dir.Open(path) },
+			Parser: s.Parser, Limits: s.Limits,
 		})
 		if err != nil {
 			t.Fatal(err)

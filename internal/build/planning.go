@@ -128,7 +128,7 @@ func (r *Run) plan(ctx context.Context) (Plan, error) {
 		return fixed, err
 	}
 	fixed.Plan, err = plan.Run(ctx, plan.In{
-		Spec: r.Settings, Corpus: documents, Artifacts: r.Index, Scratch: r.Scratch.Prefix,
+		Spec: r.Settings, Corpus: documents, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Limits: r.Limits,
 		Parent: readable(parent, fixed.Damage), Foreign: fixed.Foreign, Reasons: reasons, OnProgress: r.Progress.Done,
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
@@ -32,6 +33,8 @@ type Ports struct {
 	CPU          chan struct{} // admits units that fill a core and much memory
 	Log          *slog.Logger
 	Checks       Checks // of the generation before
+	Parser       document.Parser
+	Limits       document.Limits // of what is read without the parser: rows, and what is packed
 
 	specs    specCache
 	books    books
@@ -46,6 +49,7 @@ type Job struct {
 	Spec          string // digest of the stored configuration
 	Fence         int64
 	Attempt       int // round of retry-failed
+	Tries         int // of this unit of work, this one included; 0: not known
 	ReplaceCorpus bool
 	Rebuild       bool   // what earlier builds wrote is not trusted: asked for, or found by plan
 	Anew          string // where the error lies that had the run begin again from plan; empty: it did not

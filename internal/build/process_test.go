@@ -134,7 +134,7 @@ func (s *paidSite) begin() *process {
 	s.Ports = &build.Ports{
 		Artifacts: processBlobs{s.blobs, next}, Coordination: processRuns{s.runs, next, coordmemory.NewClaims()},
 		Corpora: old.Corpora, Records: old.Records, Vectors: old.Vectors, StoreID: old.StoreID, Cache: old.Cache,
-		CPU: make(chan struct{}, 2), Log: old.Log,
+		CPU: make(chan struct{}, 2), Log: old.Log, Parser: old.Parser, Limits: old.Limits,
 	}
 	s.Models = wiring.NewModels(s.Coordination).Build
 	s.Ledger = ledger.New(s.Artifacts, s.Coordination)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
@@ -54,7 +55,8 @@ func newSite(t *testing.T, files map[string]string) *site {
 			return model.Set{Chat: builtin.Chat{}, Classes: builtin.Embedder{}, Chunks: builtin.Embedder{}}, nil
 		},
 		Ledger: ledger.New(artifacts, coordination), StoreID: id, Cache: cache, CPU: make(chan struct{}, 2),
-		Log: slog.New(slog.DiscardHandler),
+		Log: slog.New(slog.DiscardHandler), Parser: document.Here{Limits: document.DefaultLimits()},
+		Limits: document.DefaultLimits(),
 	}
 	s.spec = corpus.Spec{
 		Index: "docs", Corpus: s.corpus, Keep: 3,

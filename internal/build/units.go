@@ -32,6 +32,7 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 		planned := fixed.Plan.Units[unit]
 		in := chunk.In{
 			Spec: r.Settings, Corpus: documents, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Unit: unit,
+			Tries: r.Tries, Parser: r.Parser, Limits: r.Limits,
 			From: planned.From, To: planned.To, OnProgress: r.Progress.Done,
 		}
 		if !fixed.Foreign {

@@ -42,6 +42,12 @@ const (
 	EmptyDocument   Code = "empty_document"
 	DocumentChanged Code = "document_changed"
 
+	// Documents that break the process that parses them, or a whole worker.
+	ParseCrashed Code = "parse_crashed"
+	ParseMemory  Code = "parse_memory"
+	ParseTimeout Code = "parse_timeout"
+	Quarantined  Code = "document_quarantined" // workers died while they read it
+
 	// Model servers.
 	ModelUnavailable Code = "model_unavailable"
 	ModelRateLimited Code = "model_rate_limited"
@@ -78,6 +84,7 @@ const (
 
 	// ControlUnreadable is a control record or an account that nobody understands.
 	ControlUnreadable Code = "control_unreadable"
+	ParserDown        Code = "parser_unavailable" // no process that parses can be started on this machine
 	Internal          Code = "internal"
 	EmbedderDown      Code = "embedder_unavailable"
 	GenBusy           Code = "generation_busy"
@@ -107,6 +114,7 @@ var kinds = map[Code]Kind{
 
 	CorpusMissing: Fatal, CorpusEmpty: Fatal, DuplicateRow: Fatal, UnknownType: Content, Unreadable: Content,
 	Encrypted: Content, BinaryContent: Content, EmptyDocument: Content, DocumentChanged: Content,
+	ParseCrashed: Content, ParseMemory: Content, ParseTimeout: Content, Quarantined: Content,
 
 	ModelUnavailable: Transient, ModelRateLimited: Transient, ModelAuth: Fatal, ModelUnknown: Fatal, ModelQuota: Fatal,
 	ModelRejected: Content, ModelRefused: Fatal, BadOutput: Content, BadVector: Content, BadEmbeddings: Fatal,
@@ -117,7 +125,7 @@ var kinds = map[Code]Kind{
 	FormatUnknown: Fatal, ParentDamaged: Fatal,
 
 	LeaseHeld: Fatal, LeaseLost: Fatal, PointerMoved: Fatal, Paused: Fatal, BudgetSpent: Fatal, Internal: Fatal,
-	EmbedderDown: Transient, Cancelled: Fatal, Stalled: Transient, ControlUnreadable: Fatal,
+	EmbedderDown: Transient, Cancelled: Fatal, Stalled: Transient, ControlUnreadable: Fatal, ParserDown: Transient,
 	GenBusy: Transient, EngineDown: Transient, RunNotFound: Bad,
 	ActivityFailed: Fatal, RunEnded: Bad,
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/ops/engine"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/wiring"
@@ -120,6 +121,8 @@ type Service struct {
 	Problems func(run string) []corpus.Problem
 
 	SearchAttributes bool // the engine's namespace knows those of runs
+
+	Limits document.Limits // of a document that an estimate parses; zero: those of document.DefaultLimits
 }
 
 var (

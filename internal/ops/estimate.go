@@ -2,9 +2,11 @@ package ops
 
 import (
 	"context"
+	"runtime"
 
 	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/document/box"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/wiring"
 )
@@ -20,9 +22,14 @@ func (s *Service) Estimate(ctx context.Context, request IndexRequest) (corpus.Re
 			Because("no corpus is given").
 			Advise("give a folder or s3://bucket/prefix as argument, or set indexes." + spec.Index + ".corpus")
 	}
+	parser, err := box.New(runtime.GOMAXPROCS(0), s.Limits)
+	if err != nil {
+		return corpus.Report{}, err
+	}
+	defer parser.Close()
 	return build.Estimate(ctx, build.Estimating{
 		Artifacts: s.Stores.Artifacts, Corpora: s.Stores.Corpus, StoreID: s.Stores.StoreID,
 		Models: s.Models.Describe, Folder: wiring.Folder,
-		Settings: spec, ReplaceCorpus: request.ReplaceCorpus,
+		Settings: spec, ReplaceCorpus: request.ReplaceCorpus, Parser: parser, Limits: parser.Limits(),
 	})
 }

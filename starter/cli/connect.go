@@ -130,6 +130,7 @@ func cluster(ctx context.Context, cfg *config.Config) (Connection, error) {
 			Client:    client,
 			Engine:    cfg.Engine,
 			Stores:    stores,
+			Limits:    cfg.DocumentLimits(),
 			Models:    wiring.NewModels(stores.Coordination),
 			Heartbeat: workflows.DefaultHeartbeat,
 

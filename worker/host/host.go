@@ -16,6 +16,8 @@ import (
 	"github.com/unweaver/unweaver/activities"
 	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/document/box"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/store/localfile"
@@ -44,6 +46,8 @@ type Config struct {
 	WorkflowPollers int   // 4
 	WorkflowCache   int   // workflows of this process whose state is kept between tasks; 10,000, or what it set before
 	CacheBytes      int64 // of the local copies; 32 GiB
+
+	Limits document.Limits // of one document; zero: those of document.DefaultLimits
 
 	// A versioned worker belongs to a version of a deployment, and takes runs of that version only: see
 	// docs/decisions/0007-worker-versions.md. DeploymentName and BuildID are needed then.
@@ -130,6 +134,7 @@ func (c Config) options() worker.Options {
 type Host struct {
 	worker worker.Worker
 	ports  *build.Ports
+	parser *box.Pool
 	drain  time.Duration
 }
 
@@ -141,6 +146,10 @@ func Start(config Config) (*Host, error) {
 		return nil, err
 	}
 	cache, err := localfile.New(config.CacheDir, config.CacheBytes)
+	if err != nil {
+		return nil, err
+	}
+	parser, err := box.New(config.CPUSlots, config.Limits)
 	if err != nil {
 		return nil, err
 	}
@@ -159,14 +168,16 @@ func Start(config Config) (*Host, error) {
 		Coordination: stores.Coordination, Vectors: stores.Vectors, Models: config.Models.Build,
 		Ledger: paid, StoreID: stores.StoreID,
 		Cache: cache, CPU: make(chan struct{}, config.CPUSlots), Log: config.Log,
+		Parser: parser, Limits: parser.Limits(),
 	}
 	running.RegisterActivity(&activities.Activities{
 		Ports: ports, Engine: Engine{config.Client, config.Address, config.Namespace}, Log: config.Log,
 	})
 	if err := running.Start(); err != nil {
+		parser.Close()
 		return nil, err
 	}
-	return &Host{worker: running, ports: ports, drain: config.Drain}, nil
+	return &Host{worker: running, ports: ports, parser: parser, drain: config.Drain}, nil
 }
 
 // Problems tells what keeps a run from going on in this process and may be written down nowhere.
@@ -176,6 +187,7 @@ func (h *Host) Problems(run string) []corpus.Problem { return h.ports.Problems(r
 // where it cannot be stored Stop waits for that once more as long.
 func (h *Host) Stop() {
 	h.worker.Stop()
+	h.parser.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), h.drain)
 	defer cancel()
 	if err := h.ports.Ledger.Drain(ctx); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -24,11 +25,17 @@ import (
 	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/document/box"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/wiring"
 	"github.com/unweaver/unweaver/worker/host"
 	"github.com/unweaver/unweaver/workflows"
 )
+
+func TestMain(m *testing.M) {
+	box.Child()
+	os.Exit(m.Run())
+}
 
 // server is as much of a Temporal server as a worker needs to begin: it has no work, and notes who polls.
 type server struct {

@@ -19,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/infra/embedded/storm"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/document/box"
 	"github.com/unweaver/unweaver/internal/model/modeltest"
 	"github.com/unweaver/unweaver/internal/ops"
 )
@@ -28,6 +29,7 @@ const sample = "../../../testdata/musique"
 var shared *stack.Stack // one stack serves the tests that do not kill it
 
 func TestMain(m *testing.M) {
+	box.Child()
 	if storm.Serve() { // this process is a stack that is to be killed
 		return
 	}

@@ -114,7 +114,7 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 	models := wiring.NewModels(stack.stores.Coordination)
 	if stack.worker, err = host.Start(host.Config{
 		Client: stack.client, Address: stack.engine.Address, Namespace: tembed.Namespace,
-		TaskQueue: workflows.TaskQueue, Stores: stack.stores, Models: models,
+		TaskQueue: workflows.TaskQueue, Stores: stack.stores, Models: models, Limits: options.Config.DocumentLimits(),
 		CacheDir: filepath.Join(dir, "cache"),
 		Alone:    true, Sticky: time.Second, Heartbeat: time.Second, Drain: 20 * time.Second, Log: options.Log,
 		Slots: options.Config.Worker.Slots, CPUSlots: options.Config.Worker.CPU,
@@ -130,6 +130,7 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 			TaskQueue: workflows.TaskQueue,
 		},
 		Stores:    stack.stores,
+		Limits:    options.Config.DocumentLimits(),
 		Models:    models,
 		Heartbeat: Heartbeat,
 		Problems:  stack.worker.Problems,

@@ -62,12 +62,14 @@ func xrefStream(says, entries string, objects ...string) string {
 // good is a small sound PDF.
 func good() string { return pdfOf("", onePage("", "", "", "")...) }
 
+// characters is a PDF of one page whose font has this map of characters.
+func characters(text string) string {
+	return pdfOf("", append(onePage("", "", "<< /Type /Font /ToUnicode 6 0 R >>", ""), stream("", text))...)
+}
+
 func pdfPills(size func(small, full int) int) []Pill {
 	page := func(tree, page, font, content string) string { return pdfOf("", onePage(tree, page, font, content)...) }
 	deep := size(200_000, 2_000_000)
-	characters := func(text string) string {
-		return pdfOf("", append(onePage("", "", "<< /Type /Font /ToUnicode 6 0 R >>", ""), stream("", text))...)
-	}
 	bomb := func(layers, megabytes int) func(io.Writer) error {
 		return func(out io.Writer) error {
 			filter := "/Filter [" + strings.Repeat("/FlateDecode ", layers) + "]"

@@ -18,6 +18,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/store/artifact"
@@ -30,6 +31,9 @@ type In struct {
 	Corpus     blob.Store
 	Artifacts  artifact.Index
 	Scratch    string
+	Tries      int // of this unit, this one included
+	Parser     document.Parser
+	Limits     document.Limits
 	Parent     *corpus.Manifest // nil: there is none, or nothing of it is kept
 	Unit       int
 	From, To   int // frames of plan.rows
@@ -75,6 +79,7 @@ type builder struct {
 	text, docs, chunks *artifact.Rows
 	problems           *artifact.File
 	former             *former
+	suspects           *suspects
 	res                Result
 }
 
@@ -93,6 +98,10 @@ func Run(ctx context.Context, in In) (Result, error) {
 		return b.res, err
 	}
 	defer b.problems.Discard()
+	if b.suspects, err = openSuspects(ctx, in); err != nil {
+		return b.res, err
+	}
+	defer b.suspects.close(ctx)
 	plan, err := artifact.OpenRows(ctx, in.Artifacts.Store, in.Scratch+"/plan.rows")
 	if err != nil {
 		return b.res, err
@@ -105,7 +114,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 		if err != nil {
 			return b.res, err
 		}
-		if err := b.document(ctx, string(row.Key), p); err != nil {
+		if err := b.watched(ctx, string(row.Key), p); err != nil {
 			return b.res, err
 		}
 		b.res.Listed++

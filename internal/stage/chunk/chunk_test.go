@@ -55,7 +55,9 @@ func newRun(t *testing.T, objects map[string]string) *run {
 func (r *run) plan() plan.Result {
 	r.t.Helper()
 	res, err := plan.Run(r.t.Context(), plan.In{
-		Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch, Parent: r.parent, Foreign: !r.keeps,
+		Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch,
+		Limits: document.DefaultLimits(), Parent: r.parent,
+		Foreign:    !r.keeps,
 		OnProgress: func(int64) {},
 	})
 	if err != nil {
@@ -67,7 +69,8 @@ func (r *run) plan() plan.Result {
 func (r *run) chunk(ctx context.Context, unit int, units []plan.Unit) (chunk.Result, error) {
 	in := chunk.In{
 		Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch, Unit: unit, From: units[unit].From,
-		To: units[unit].To, OnProgress: func(int64) {},
+		To: units[unit].To, OnProgress: func(int64) {}, Limits: document.DefaultLimits(),
+		Parser: document.Here{Limits: document.DefaultLimits()},
 	}
 	if r.keeps {
 		in.Parent = r.parent

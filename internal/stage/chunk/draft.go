@@ -106,11 +106,13 @@ func (b *builder) readObject(ctx context.Context, d *draft, now blob.Info, plann
 }
 
 func (b *builder) parse(ctx context.Context, d *draft, body io.Reader) error {
-	plain, err := document.Gunzip(body, d.plan.Gzip, d.plan.Object, document.DefaultLimits())
+	plain, err := document.Gunzip(body, d.plan.Gzip, d.plan.Object, b.Limits)
 	if err != nil {
 		return err
 	}
-	doc, err := document.Parse(plain, document.Kind(d.plan.Kind), d.plan.Object, document.DefaultLimits())
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // what parses is given up where its text is not read to the end
+	doc, err := b.Parser.Parse(ctx, plain, document.Kind(d.plan.Kind), d.plan.Object)
 	if err != nil {
 		return err
 	}
@@ -130,7 +132,7 @@ func (b *builder) cut(ctx context.Context, object string, doc document.Doc, d *d
 	head = head[:n]
 	d.row.Meta = doc.Meta
 	d.row.Title = document.TitleOf(
-		doc.Title, strings.ToValidUTF8(string(head), ""), document.Kind(d.plan.Kind), object, document.DefaultLimits())
+		doc.Title, strings.ToValidUTF8(string(head), ""), document.Kind(d.plan.Kind), object, b.Limits)
 	err = b.cutText(ctx, io.MultiReader(strings.NewReader(string(head)), doc.Text), d)
 	return readFault(object, err)
 }

@@ -31,7 +31,7 @@ func (doc planned) same() bool {
 
 // lasting tells whether a problem is one of the bytes, which the same bytes will have again.
 func lasting(code fault.Code) bool {
-	return code != "" && code.Kind() == fault.Content && code != fault.DocumentChanged
+	return code != "" && code.Kind() == fault.Content && code != fault.DocumentChanged && code != fault.Quarantined
 }
 
 // join walks the sorted listing beside the parent's documents and writes plan.rows.

@@ -28,6 +28,7 @@ type In struct {
 	Corpus     blob.Store
 	Artifacts  artifact.Index
 	Scratch    string // key prefix of the run
+	Limits     document.Limits
 	Parent     *corpus.Manifest
 	Foreign    bool     // the parent is of another corpus: of its documents nothing is kept
 	Reasons    []string // why everything is made again although it did not change; see Made.Since and SpecChanges

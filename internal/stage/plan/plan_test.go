@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/document/documenttest"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/rows"
@@ -45,7 +46,7 @@ func (x *index) plan(ctx context.Context) (plan.Result, error) {
 	x.nights++
 	return plan.Run(ctx, plan.In{
 		Spec: corpus.Spec{Index: "i", Corpus: "memory"}, Corpus: x.corpus, Artifacts: x.art, Scratch: x.scratch(),
-		Parent: x.parent, Reasons: x.reasons, OnProgress: func(int64) {},
+		Limits: document.DefaultLimits(), Parent: x.parent, Reasons: x.reasons, OnProgress: func(int64) {},
 	})
 }
 

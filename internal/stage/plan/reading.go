@@ -54,7 +54,7 @@ func (r *rowReading) all(ctx context.Context, row rows.Plan, kind document.Kind,
 }
 
 func (r *rowReading) parse(ctx context.Context, row rows.Plan, kind document.Kind, body io.Reader) error {
-	plain, err := document.Gunzip(body, row.Gzip, row.Object, document.DefaultLimits())
+	plain, err := document.Gunzip(body, row.Gzip, row.Object, r.Limits)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (r *rowReading) parse(ctx context.Context, row rows.Plan, kind document.Kin
 	if err != nil {
 		return err
 	}
-	return document.Rows(text, kind, row.Object, document.DefaultLimits(), func(read document.Row) error {
+	return document.Rows(text, kind, row.Object, r.Limits, func(read document.Row) error {
 		if read.Err != nil {
 			r.refuse(fmt.Sprintf("%s line %d", row.Object, read.Line), read.Err)
 			return ctx.Err()

@@ -1,0 +1,93 @@
+package box_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/document/box"
+	"github.com/unweaver/unweaver/internal/document/documenttest"
+)
+
+// behaviour is the argument that makes this test binary a child that does not do what it should.
+const behaviour = "--behave-like="
+
+// misbehave is main for such a child.
+func misbehave() {
+	if len(os.Args) < 2 || !strings.HasPrefix(os.Args[1], behaviour) {
+		return
+	}
+	if os.Args[1] == behaviour+"a parent" {
+		parent()
+	}
+	say := func(letter byte, content string) { _ = box.WriteFrame(os.Stdout, letter, []byte(content)) }
+	in := bufio.NewReader(os.Stdin)
+	say(box.FrameReady, "")
+	if how := strings.TrimPrefix(os.Args[1], behaviour); how != "one that closes its input" {
+		for space := make([]byte, 1<<20); ; {
+			if letter, _, err := box.ReadFrame(in, space); err != nil || letter == box.FrameEnd {
+				break
+			}
+		}
+	}
+	switch strings.TrimPrefix(os.Args[1], behaviour) {
+	case "one that writes garbage":
+		_, _ = os.Stdout.Write(bytes.Repeat([]byte{0xff}, 1<<20))
+	case "one that sends other bytes than text":
+		say(box.FrameHead, "{}")
+		say(box.FrameText, "\xff\xfe")
+	case "one that never ends":
+		say(box.FrameHead, "{}")
+		for text := strings.Repeat("x", 64<<10); ; {
+			say(box.FrameText, text)
+		}
+	case "one that never ends its head":
+		for {
+			say(box.FrameHead, strings.Repeat(" ", 64<<10))
+		}
+	case "one that invents faults":
+		say(box.FrameFailed, `{"code":"store_full"}`)
+		say(box.FrameEnd, "s")
+		time.Sleep(time.Minute)
+	case "one that ends without a word":
+		os.Exit(0)
+	case "one that stops in the middle":
+		say(box.FrameHead, "{}")
+		say(box.FrameText, "half")
+		os.Exit(0)
+	case "one that closes its input":
+		_ = os.Stdin.Close()
+		time.Sleep(time.Minute)
+	case "one that ignores signals":
+		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+		time.Sleep(time.Minute)
+	}
+	os.Exit(0)
+}
+
+// parent starts a child on a document that hangs, and tells its number.
+func parent() {
+	box.Child()
+	pool, err := box.New(1, document.DefaultLimits())
+	if err != nil {
+		panic(err)
+	}
+	go func() {
+		_, _, _ = parse(context.Background(), pool, "hang.pdf", documenttest.Tireless())
+	}()
+	for {
+		if pids := pool.PIDs(); len(pids) == 1 {
+			fmt.Println(pids[0])
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(time.Minute)
+}

@@ -1,0 +1,253 @@
+package box
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// Pool is a document.Parser in child processes. It is safe for concurrent use. Close it.
+type Pool struct {
+	limits document.Limits
+	places chan struct{}
+	starts chan func() // done by the thread that starts children, which they do not outlive
+	args   []string    // of a child
+
+	mu      sync.Mutex
+	idle    []*child
+	running map[*child]bool
+	closed  bool
+}
+
+// lifetime is after how many documents a child goes: whatever a parser leaves behind goes with it.
+const lifetime = 500
+
+// New makes a pool of so many children at once; none is started before it is needed. What limits leave at zero is that
+// of document.DefaultLimits. It fails where main did not call Child.
+func New(places int, limits document.Limits) (*Pool, error) {
+	if !armed.Load() {
+		return nil, fault.Internal.At("parse in child processes of", "this program").
+			Because("its main does not call box.Child").
+			Advise("this is a fault of the program: report it with this text")
+	}
+	usual := document.DefaultLimits()
+	if limits.Time <= 0 {
+		limits.Time = usual.Time
+	}
+	for _, size := range []struct {
+		value *int64
+		usual int64
+	}{{&limits.Bytes, usual.Bytes}, {&limits.Text, usual.Text}, {&limits.Memory, usual.Memory}} {
+		if *size.value <= 0 {
+			*size.value = size.usual
+		}
+	}
+	settings, err := json.Marshal(limits)
+	if err != nil {
+		return nil, fault.Internal.At("encode", "limits").Because(err)
+	}
+	p := &Pool{
+		limits: limits, places: make(chan struct{}, max(places, 1)), starts: make(chan func()),
+		args: []string{childName, childMark, string(settings)}, running: map[*child]bool{},
+	}
+	go p.thread()
+	return p, nil
+}
+
+// Limits are those of every document, with nothing left at zero that the pool needs.
+func (p *Pool) Limits() document.Limits { return p.limits }
+
+// thread starts the children. They end with the thread that started them, so it is one that lasts as long as the pool.
+func (p *Pool) thread() {
+	runtime.LockOSThread() // and never unlocked: it may not be used for anything else
+	harden()
+	for start := range p.starts {
+		start()
+	}
+}
+
+// Close ends the children, also those that are at work.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return
+	}
+	p.closed = true
+	idle := p.idle
+	p.idle = nil
+	for one := range p.running {
+		one.kill()
+	}
+	p.mu.Unlock()
+	for _, one := range idle {
+		p.discard(one)
+	}
+	for range cap(p.places) { // whoever was at work has given its child up
+		p.places <- struct{}{}
+	}
+	close(p.starts)
+	for range cap(p.places) { // who comes late is told so
+		<-p.places
+	}
+}
+
+// maxKept bounds the copy of an object, in bytes, from which it can be parsed once more.
+const maxKept = 16 << 20
+
+// Parse implements document.Parser. Types that stream are parsed in this process. The text comes from the child as it
+// is read; when ctx ends, the child ends too if the text was not read to its end.
+//
+// A document that breaks its child is fault.ParseCrashed, ParseMemory or ParseTimeout. A child that had other documents
+// before, or that the system killed, does not count: the document is tried once more, in a new one.
+func (p *Pool) Parse(
+	ctx context.Context, reader io.Reader, kind document.Kind, object string,
+) (document.Doc, error) {
+	if kind.Streams() {
+		return document.Parse(reader, kind, object, p.limits)
+	}
+	select {
+	case p.places <- struct{}{}:
+	case <-ctx.Done():
+		return document.Doc{}, context.Cause(ctx)
+	}
+	source := &source{reader: io.LimitReader(reader, p.limits.Bytes+1)}
+	for again := false; ; again = true {
+		one, err := p.take(ctx, again)
+		if err != nil {
+			<-p.places
+			return document.Doc{}, err
+		}
+		talk := &session{pool: p, child: one, ctx: ctx, object: object, clock: clock{left: p.limits.Time}}
+		talk.stop = context.AfterFunc(ctx, talk.abandon)
+		doc, err := talk.parse(source, kind)
+		if err == nil {
+			return doc, nil // reading the text gives the place back
+		}
+		if !again && talk.doubtful && ctx.Err() == nil && source.rewind() {
+			continue
+		}
+		<-p.places
+		return document.Doc{}, err
+	}
+}
+
+// take gives an idle child, or a new one.
+func (p *Pool) take(ctx context.Context, fresh bool) (*child, error) {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil, fault.ParserDown.At("parse", "documents").Because("the program stops")
+	}
+	if n := len(p.idle); n > 0 && !fresh {
+		one := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		p.running[one] = true
+		p.mu.Unlock()
+		return one, nil
+	}
+	p.mu.Unlock()
+	type started struct {
+		child *child
+		err   error
+	}
+	answer := make(chan started, 1)
+	p.starts <- func() {
+		one, err := start(p.args)
+		answer <- started{one, err}
+	}
+	got := <-answer
+	if got.err != nil {
+		return nil, down(got.err)
+	}
+	p.mu.Lock()
+	p.running[got.child] = true
+	closed := p.closed
+	p.mu.Unlock()
+	if closed {
+		got.child.kill()
+	}
+	stop := context.AfterFunc(ctx, got.child.kill)
+	defer stop()
+	if err := got.child.ready(); err != nil {
+		p.discard(got.child)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, down(fmt.Errorf("%w: %s", err, got.child.last()))
+	}
+	return got.child, nil
+}
+
+// down is what keeps this machine from parsing anything.
+func down(err error) error {
+	return fault.ParserDown.At("start a process that parses", "documents").
+		Because(err).
+		Advise("it is tried again; see the limits on processes and memory of the worker")
+}
+
+// give keeps a child for the next document.
+func (p *Pool) give(one *child) {
+	p.mu.Lock()
+	delete(p.running, one)
+	if !p.closed {
+		p.idle = append(p.idle, one)
+		p.mu.Unlock()
+		return
+	}
+	p.mu.Unlock()
+	one.end(false)
+}
+
+func (p *Pool) discard(one *child) {
+	one.end(false)
+	p.mu.Lock()
+	delete(p.running, one)
+	p.mu.Unlock()
+}
+
+// source is an object as it is read, with a copy of what was read as long as that is small.
+type source struct {
+	reader io.Reader
+	kept   bytes.Buffer
+	lost   bool  // too much was read
+	err    error // of the reader, not io.EOF
+}
+
+// Read implements io.Reader.
+func (s *source) Read(out []byte) (int, error) {
+	n, err := s.reader.Read(out)
+	if err != nil && err != io.EOF {
+		s.err = err
+	}
+	if !s.lost && s.kept.Len()+n > maxKept {
+		s.lost, s.kept = true, bytes.Buffer{}
+	}
+	if !s.lost {
+		s.kept.Write(out[:n])
+	}
+	return n, err
+}
+
+// rewind begins again, once, where nothing is lost.
+func (s *source) rewind() bool {
+	if s.lost || s.err != nil {
+		return false
+	}
+	s.reader = io.MultiReader(bytes.NewReader(bytes.Clone(s.kept.Bytes())), s.reader)
+	s.lost, s.kept = true, bytes.Buffer{}
+	return true
+}
+
+// patience is how long a child may take to start on a machine that is busy.
+const patience = 30 * time.Second
+
+var _ document.Parser = (*Pool)(nil)

@@ -1,0 +1,24 @@
+package document
+
+import (
+	"context"
+	"io"
+)
+
+// Parser reads objects of types without rows. The text of what it gives is read under ctx: whoever asked cancels it
+// when the text is not needed any more, and reads no more of it then.
+type Parser interface {
+	Parse(ctx context.Context, reader io.Reader, kind Kind, object string) (Doc, error)
+}
+
+// Here parses in this process, where a document that breaks its parser breaks everything else with it.
+type Here struct{ Limits Limits }
+
+// Parse implements Parser.
+func (h Here) Parse(_ context.Context, reader io.Reader, kind Kind, object string) (Doc, error) {
+	return Parse(reader, kind, object, h.Limits)
+}
+
+// Streams tells whether objects of the type are read as a stream, in bounded memory and by rules so simple that they
+// need no process of their own.
+func (k Kind) Streams() bool { return k == Text || k == Markdown || k.HasRows() }
