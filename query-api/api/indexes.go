@@ -231,7 +231,7 @@ func (x *index) refresh(server *Server, name string, pointer corpus.Pointer) <-c
 	}
 	done := make(chan struct{})
 	if !server.beside(func() {
-		generation, err := server.openGeneration(name, pointer.Generation, pointer.Manifest, pointer.Epoch)
+		generation, err := server.openPointed(name, pointer)
 		x.opened(server, name, pointer.Manifest, generation, err)
 		close(done)
 	}) {
@@ -257,6 +257,19 @@ func (x *index) opened(server *Server, name, manifest string, generation *retrie
 	case !again && !errors.Is(err, context.Canceled):
 		server.log.Error("generation not opened", "index", name, "code", string(fault.CodeOf(err)))
 	}
+}
+
+// openPointed opens what a pointer names, which must be one generation.
+func (s *Server) openPointed(name string, pointer corpus.Pointer) (*retrieve.Generation, error) {
+	opened, err := s.openGeneration(name, pointer.Generation, pointer.Manifest, pointer.Epoch)
+	if err != nil {
+		return nil, err
+	}
+	if err := (artifact.Index{Store: s.Artifacts, Name: name}).Agree(pointer, opened.Manifest); err != nil {
+		opened.Close()
+		return nil, err
+	}
+	return opened, nil
 }
 
 // openGeneration opens a generation under a reader lease, so that it is not collected meanwhile.
