@@ -283,6 +283,13 @@ func (s *Server) openGeneration(name, generation, manifest string, epoch int64) 
 			Because("it was collected").
 			Advise("query the current one")
 	}
+	if err == nil && opened.Manifest.Generation != generation {
+		err = fault.SegmentDamage.At("open generation", generation).
+			Because("what names it names the manifest of " + opened.Manifest.Generation).
+			Advise("write it again from what was published last: unweaver restore --index " + name)
+		opened.Close()
+		return nil, err
+	}
 	return opened, err
 }
 

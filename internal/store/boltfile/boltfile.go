@@ -50,7 +50,7 @@ func open(path string, buckets [][]byte) (*bbolt.DB, error) {
 		return nil, Wrap("open", path, err)
 	}
 	if err != nil {
-		return nil, damaged(path, err)
+		return nil, damaged("open", path, err)
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
 		for _, bucket := range buckets {
@@ -104,16 +104,37 @@ func create(path string, options *bbolt.Options) error {
 	return durable.SyncFolder(filepath.Dir(path))
 }
 
-func damaged(path string, cause error) error {
-	return fault.SegmentDamage.At("open", path).
+func damaged(op, path string, cause error) error {
+	return fault.SegmentDamage.At(op, path).
 		Because(cause).
 		Advise("move the file away, start again, and run for every index: unweaver restore --index NAME")
 }
 
+// Guard runs a transaction and makes a fault of what fails in it, as Wrap does. It is the second line behind Check: what
+// bbolt still stumbles over, a page that changed under it, is fault.SegmentDamage and no end of the process.
+func Guard(op, object string, transaction func() error) (err error) {
+	defer func() {
+		if stumbled := recover(); stumbled != nil {
+			err = damaged(op, object, fmt.Errorf("%v", stumbled))
+		}
+	}()
+	return Wrap(op, object, transaction())
+}
+
+// View is a transaction that reads, guarded.
+func View(db *bbolt.DB, op, object string, read func(*bbolt.Tx) error) error {
+	return Guard(op, object, func() error { return db.View(read) })
+}
+
+// Update is a transaction that writes, guarded.
+func Update(db *bbolt.DB, op, object string, write func(*bbolt.Tx) error) error {
+	return Guard(op, object, func() error { return db.Update(write) })
+}
+
 // Wrap makes a fault of a failure on the file.
 func Wrap(op, object string, err error) error {
-	if err == nil {
-		return nil
+	if err == nil || fault.As(err) != nil {
+		return err
 	}
 	if errors.Is(err, syscall.ENOSPC) {
 		return fault.StoreFull.At(op, object).

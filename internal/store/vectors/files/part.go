@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"os"
+	"path/filepath"
 	"sort"
 	"unsafe"
 
@@ -62,6 +63,12 @@ func (p *part) vec(i int) []float32 { return p.f[i*p.dim : (i+1)*p.dim] }
 
 func (p *part) quantised(i int) []int8 { return p.q[i*p.dim : (i+1)*p.dim] }
 
+// placeOf is what a part says of its place: a part of another place has other rows, however whole it is.
+func placeOf(path string) uint32 {
+	place := filepath.Base(filepath.Dir(path)) + "/" + filepath.Base(path)
+	return crc32.Checksum([]byte(place), castagnoli)
+}
+
 func pad(n int) int { return (64 - n%64) % 64 }
 
 // openPart maps a file and checks everything but the exact rows, which are checked when they are used.
@@ -114,7 +121,7 @@ func (p *part) layout() error {
 	sums := q + p.n*p.dim + pad(q+p.n*p.dim)
 	f := sums
 	if !version1 {
-		f += 4*p.n + pad(sums+4*p.n)
+		f += 4*(p.n+1) + pad(sums+4*(p.n+1))
 	}
 	if f+4*p.n*p.dim+4 != len(raw) {
 		return broken(p.path, "its size does not fit its header")
@@ -127,6 +134,9 @@ func (p *part) layout() error {
 	p.q = unsafe.Slice((*int8)(unsafe.Pointer(&raw[q])), p.n*p.dim)
 	if !version1 {
 		p.sums = unsafe.Slice((*uint32)(unsafe.Pointer(&raw[sums])), p.n)
+		if binary.LittleEndian.Uint32(raw[sums+4*p.n:]) != placeOf(p.path) {
+			return broken(p.path, "it is a part of another name or collection")
+		}
 	}
 	p.f = unsafe.Slice((*float32)(unsafe.Pointer(&raw[f])), p.n*p.dim)
 	return p.ordered()

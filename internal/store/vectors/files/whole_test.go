@@ -49,7 +49,7 @@ func asFirstVersion(t *testing.T, raw []byte) []byte {
 	t.Helper()
 	dim, n := int(binary.LittleEndian.Uint32(raw[8:])), int(binary.LittleEndian.Uint32(raw[12:]))
 	exact := len(raw) - 4 - 4*dim*n
-	sums := (4*n + 63) / 64 * 64
+	sums := (4*(n+1) + 63) / 64 * 64
 	old := append([]byte(magic1), raw[8:exact-sums]...)
 	checksum := crc32.Checksum(old, castagnoli)
 	old = append(old, raw[exact:len(raw)-4]...)
@@ -139,7 +139,7 @@ func TestADamagedRowBesideAWholeOneIsPassedOver(t *testing.T) {
 	dir := t.TempDir()
 	store, rows := filled(t, dir, 50)
 	path, raw := onePart(t, store, dir)
-	write(t, filepath.Join(dir, "c", "00000001.part"), raw)
+	write(t, filepath.Join(dir, "c", "00000001.part"), asFirstVersion(t, raw))
 	raw = append([]byte(nil), raw...)
 	raw[exactAt(t, path, rows[3].Key)] ^= 1
 	write(t, path, raw)
@@ -219,6 +219,25 @@ func BenchmarkRowChecks(b *testing.B) {
 			if row := (at + i*601) % len(rows); rowSum(rows[row].Vector) != sums[row] {
 				b.Fatal(row)
 			}
+		}
+	}
+}
+
+// A part that was copied over another is whole, and has not the rows of the place where it lies.
+func TestAPartOfAnotherPlaceIsRefused(t *testing.T) {
+	for _, to := range []string{"c/00000001.part", "d/00000000.part"} {
+		dir := t.TempDir()
+		store, rows := filled(t, dir, 20)
+		if err := store.Create(t.Context(), "d", vectorstest.Dim); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Upsert(t.Context(), "d", rows); err != nil {
+			t.Fatal(err)
+		}
+		_, raw := onePart(t, store, dir)
+		write(t, filepath.Join(dir, to), raw)
+		if _, err := open(t, dir).Count(t.Context(), to[:1]); !fault.Is(err, fault.NotFound) {
+			t.Errorf("%s: %v", to, err)
 		}
 	}
 }

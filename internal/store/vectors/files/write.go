@@ -63,7 +63,7 @@ func writePart(path string, dim int, rows source) (err error) {
 		}
 	}()
 	writer := bufio.NewWriterSize(file, 1<<20)
-	err = writeSections(writer, dim, rows)
+	err = writeSections(writer, placeOf(path), dim, rows)
 	if err == nil {
 		err = writer.Flush()
 	}
@@ -73,7 +73,7 @@ func writePart(path string, dim int, rows source) (err error) {
 	return wrap("write", path, err)
 }
 
-func writeSections(writer io.Writer, dim int, rows source) error {
+func writeSections(writer io.Writer, place uint32, dim int, rows source) error {
 	crc := crc32.New(castagnoli)
 	out := &counter{w: io.MultiWriter(writer, crc)}
 	out.put([]byte(magic))
@@ -101,6 +101,7 @@ func writeSections(writer io.Writer, dim int, rows source) error {
 	for row := range rows.rows {
 		out.word(rows.sum(row))
 	}
+	out.word(place)
 	out.align()
 	sum := crc.Sum32()
 	out.w = writer
