@@ -139,7 +139,8 @@ func questions(t *testing.T, dir string) []request {
 	t.Helper()
 	var out []request
 	texts := []string{
-		"Who wrote the novel that the film is based on?", "university founded in the nineteenth century", "river and city",
+		"Who wrote the novel that the film is based on?", "university founded in the nineteenth century",
+		"river and city",
 	}
 	for _, text := range texts {
 		for _, method := range []string{"hybrid", "unweaver", "vector", "bm25", "ppr", "aligned"} {
@@ -147,7 +148,8 @@ func questions(t *testing.T, dir string) []request {
 			out = append(out, request{http.MethodPost, docs + "/query", asJSON(t, body)})
 		}
 	}
-	out = append(out, request{http.MethodPost, docs + "/query", asJSON(t, map[string]any{"query": texts[0], "answer": true})})
+	body := map[string]any{"query": texts[0], "answer": true}
+	out = append(out, request{http.MethodPost, docs + "/query", asJSON(t, body)})
 	get := func(path string) { out = append(out, request{http.MethodGet, path, ""}) }
 	get("/v1/indexes")
 	get(docs + "/entities?limit=40")
@@ -199,7 +201,8 @@ func TestADamagedDataDirectoryIsNeverWrong(t *testing.T) {
 			t.Fatalf("%s %s: %d %v", ask[i].method, ask[i].path, a.status, a.body)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(root, "questions.json"), []byte(asJSON(t, exported(ask, before))), 0o600); err != nil {
+	asked := []byte(asJSON(t, exported(ask, before)))
+	if err := os.WriteFile(filepath.Join(root, "questions.json"), asked, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	total := damageCount(t)
@@ -243,7 +246,8 @@ func runDamaged(t *testing.T, root string, from, to int, counts map[string]int) 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(to-from)*time.Minute)
 	defer cancel()
 	child := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestADamagedDataDirectoryIsNeverWrong$", "-test.count=1")
-	child.Env = append(os.Environ(), damagedFolder+"="+root, fmt.Sprint(damagedFrom, "=", from), fmt.Sprint(damagedTo, "=", to))
+	child.Env = append(os.Environ(), damagedFolder+"="+root,
+		fmt.Sprint(damagedFrom, "=", from), fmt.Sprint(damagedTo, "=", to))
 	var told bytes.Buffer
 	child.Stderr = &told
 	out, err := child.StdoutPipe()
@@ -381,7 +385,8 @@ func classified(t *testing.T, dir string, all []tried) string {
 		case told(a.body["degraded"]):
 			class = "degraded, and says so"
 		default:
-			return fmt.Sprintf("WRONG with 200|%s %s: %s, it was %s", ask[i].path, ask[i].body, oneLine(a.text(t)), all[i].Answer)
+			return fmt.Sprintf("WRONG with 200|%s %s: %s, it was %s",
+				ask[i].path, ask[i].body, oneLine(a.text(t)), all[i].Answer)
 		}
 	}
 	return class

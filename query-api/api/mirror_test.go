@@ -106,7 +106,8 @@ func TestADamagedPointerLeavesWhatIsServed(t *testing.T) {
 func TestAPointerThatNamesTwoGenerationsServesNone(t *testing.T) {
 	f := serve(t, func(f *fixture, _ *api.Config) {
 		pointer := corpus.Pointer{Generation: "g3", Manifest: f.built.SHA, Seq: f.built.Manifest.Seq, Epoch: 1}
-		if _, err := blob.WriteJSON(t.Context(), f.stores.Blobs, f.built.Index.CurrentKey(), pointer, blob.Cond{}); err != nil {
+		key := f.built.Index.CurrentKey()
+		if _, err := blob.WriteJSON(t.Context(), f.stores.Blobs, key, pointer, blob.Cond{}); err != nil {
 			t.Fatal(err)
 		}
 	})

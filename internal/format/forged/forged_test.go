@@ -1,4 +1,5 @@
-// Package forged_test reads files of every format that somebody forged: the content is another, the checksums are right.
+// Package forged_test reads files of every format that somebody forged: the content is another, the checksums are
+// right.
 // A reader refuses such a file or makes something of it; it does not panic, loop, or take memory without measure.
 package forged_test
 

@@ -113,7 +113,8 @@ func (x Index) Agree(pointer corpus.Pointer, manifest *corpus.Manifest) error {
 	if pointer.Generation == manifest.Generation && pointer.Seq == manifest.Seq {
 		return nil
 	}
-	return x.damagedPointer(fmt.Sprintf("it says generation %.80q, number %d; the manifest that it names is of %q, number %d",
+	return x.damagedPointer(fmt.Sprintf(
+		"it says generation %.80q, number %d; the manifest that it names is of %q, number %d",
 		pointer.Generation, pointer.Seq, manifest.Generation, manifest.Seq))
 }
 

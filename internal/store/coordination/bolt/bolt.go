@@ -50,7 +50,7 @@ func Open(path string) (*Store, error) {
 }
 
 // Close closes the file.
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() error { return boltfile.Close(s.db) }
 
 // Lease implements coordination.Readers.
 func (s *Store) Lease(_ context.Context, index, generation, reader string, ttl time.Duration) error {

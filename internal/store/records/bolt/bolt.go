@@ -38,7 +38,7 @@ func Open(path string) (*Store, error) {
 }
 
 // Close closes the file.
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() error { return boltfile.Close(s.db) }
 
 // Ping reads a page.
 func (s *Store) Ping(context.Context) error {

@@ -207,7 +207,7 @@ func TestAPartOfTheFirstVersionIsServed(t *testing.T) {
 	}
 }
 
-// BenchmarkRowChecks is what a search for ten results adds for the checksums of its candidates: compare BenchmarkSearch.
+// BenchmarkRowChecks is what a search for ten results adds for its candidates' checksums: compare BenchmarkSearch.
 func BenchmarkRowChecks(b *testing.B) {
 	rows := vectorstest.Rows(100_000, 512, 4)
 	sums := make([]uint32, len(rows))
