@@ -169,6 +169,11 @@ func (r *Run) findParent(ctx context.Context, fixed *Plan) (*corpus.Manifest, []
 	}
 	fixed.Epoch = current.Epoch
 	if current.Manifest != "" {
+		if manifest, unread := r.Index.Manifest(ctx, current.Manifest); unread == nil {
+			if err := r.Index.Agree(current, manifest); err != nil {
+				return nil, nil, err
+			}
+		}
 		if err := r.mendReference(ctx, current); err != nil {
 			return nil, nil, err
 		}

@@ -1,6 +1,7 @@
 package build_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -18,7 +19,12 @@ func TestARestoreWritesADamagedPointerAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, content := range []string{"", "{}", `{"generation":"g0`, `{"manifest":"` + before.Manifest + `"}`} {
+	renamed, renumbered := before, before
+	renamed.Generation = before.Generation[:len(before.Generation)-1] + "x"
+	renumbered.Seq += 8
+	for _, content := range []string{
+		"", "{}", `{"generation":"g0`, `{"manifest":"` + before.Manifest + `"}`, asJSON(t, renamed), asJSON(t, renumbered),
+	} {
 		if _, err := blob.Write(t.Context(), s.Artifacts, key, []byte(content), blob.Cond{}); err != nil {
 			t.Fatal(err)
 		}
@@ -38,6 +44,38 @@ func TestARestoreWritesADamagedPointerAgain(t *testing.T) {
 	}
 	if err := s.restore(t); !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), "from a backup") {
 		t.Errorf("where nothing tells what was published: %v", err)
+	}
+}
+
+func asJSON(t *testing.T, value any) string {
+	t.Helper()
+	raw, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// A pointer of which a bit flipped names one generation by the manifest of another: a night does not build upon it.
+func TestANightRefusesAPointerThatNamesTwoGenerations(t *testing.T) {
+	s := newSite(t, sample(4))
+	s.night(t)
+	pointer, _, err := s.index().Current(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pointer.Generation = "another"
+	if _, err := blob.WriteJSON(t.Context(), s.Artifacts, s.index().CurrentKey(), pointer, blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.try(t, &how{}); !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), "current.json") {
+		t.Errorf("a night gave %v", err)
+	}
+	if err := s.restore(t); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.try(t, &how{}); err != nil {
+		t.Errorf("after the restore: %v", err)
 	}
 }
 

@@ -47,6 +47,14 @@ func (r *Run) OpenRestore(ctx context.Context) (int, error) {
 func (r *Run) mendPointer(ctx context.Context) error {
 	current, _, err := r.Index.Current(ctx)
 	cond, damage := blob.Cond{Absent: true}, error(nil)
+	if err == nil && current.Manifest != "" {
+		manifest, unread := r.Index.Manifest(ctx, current.Manifest)
+		if unread == nil { // of a manifest that cannot be read, others tell
+			err = r.Index.Agree(current, manifest)
+		} else if !artifact.IsDamage(unread) {
+			return unread
+		}
+	}
 	if fault.Is(err, fault.SegmentDamage) {
 		info, statErr := r.Artifacts.Stat(ctx, r.Index.CurrentKey())
 		cond, damage, err = blob.Cond{Match: info.ETag}, err, statErr

@@ -142,6 +142,11 @@ func (s Searcher) ClassRecords(
 				Because("the store of classes has lost it").
 				Advise("run: unweaver restore --index " + generation.Manifest.Index)
 		}
+		if rows.RecordDigest(raw) != classes[i].Record {
+			return nil, fault.SegmentDamage.At("read class record", keys[i]).
+				Because("its content is not what the live segment says").
+				Advise("run: unweaver restore --index " + generation.Manifest.Index)
+		}
 		if out[i], err = rows.DecodeRecord(raw); err != nil {
 			return nil, err
 		}

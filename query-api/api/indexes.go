@@ -231,7 +231,7 @@ func (x *index) refresh(server *Server, name string, pointer corpus.Pointer) <-c
 	}
 	done := make(chan struct{})
 	if !server.beside(func() {
-		generation, err := server.openGeneration(name, pointer.Generation, pointer.Manifest, pointer.Epoch)
+		generation, err := server.openPointed(name, pointer)
 		x.opened(server, name, pointer.Manifest, generation, err)
 		close(done)
 	}) {
@@ -259,6 +259,19 @@ func (x *index) opened(server *Server, name, manifest string, generation *retrie
 	}
 }
 
+// openPointed opens what a pointer names, which must be one generation.
+func (s *Server) openPointed(name string, pointer corpus.Pointer) (*retrieve.Generation, error) {
+	opened, err := s.openGeneration(name, pointer.Generation, pointer.Manifest, pointer.Epoch)
+	if err != nil {
+		return nil, err
+	}
+	if err := (artifact.Index{Store: s.Artifacts, Name: name}).Agree(pointer, opened.Manifest); err != nil {
+		opened.Close()
+		return nil, err
+	}
+	return opened, nil
+}
+
 // openGeneration opens a generation under a reader lease, so that it is not collected meanwhile.
 func (s *Server) openGeneration(name, generation, manifest string, epoch int64) (*retrieve.Generation, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, openTimeout)
@@ -269,6 +282,13 @@ func (s *Server) openGeneration(name, generation, manifest string, epoch int64) 
 		err = fault.GenCollected.At("open generation", generation).
 			Because("it was collected").
 			Advise("query the current one")
+	}
+	if err == nil && opened.Manifest.Generation != generation {
+		err = fault.SegmentDamage.At("open generation", generation).
+			Because("what names it names the manifest of " + opened.Manifest.Generation).
+			Advise("write it again from what was published last: unweaver restore --index " + name)
+		opened.Close()
+		return nil, err
 	}
 	return opened, err
 }

@@ -101,3 +101,18 @@ func TestADamagedPointerLeavesWhatIsServed(t *testing.T) {
 		t.Errorf("%v", out["generation"])
 	}
 }
+
+// A bit that flips in the name of current.json's generation must not have one generation served as another.
+func TestAPointerThatNamesTwoGenerationsServesNone(t *testing.T) {
+	f := serve(t, func(f *fixture, _ *api.Config) {
+		pointer := corpus.Pointer{Generation: "g3", Manifest: f.built.SHA, Seq: f.built.Manifest.Seq, Epoch: 1}
+		key := f.built.Index.CurrentKey()
+		if _, err := blob.WriteJSON(t.Context(), f.stores.Blobs, key, pointer, blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", fram)
+	if status != http.StatusServiceUnavailable || out["code"] != "segment_damaged" {
+		t.Errorf("%d %v", status, out)
+	}
+}

@@ -2,6 +2,8 @@
 // directions.
 package graph
 
+import "github.com/unweaver/unweaver/internal/format/mapped"
+
 // Adjacency has, of class c, the chunks ClassTo[ClassOff[c]:ClassOff[c+1]], and so of chunks. Lists are increasing and
 // the slices may be mapped files.
 type Adjacency struct {
@@ -25,11 +27,13 @@ func (a *Adjacency) ClassesOf(chunk uint32) []uint32 {
 	return a.ChunkTo[a.ChunkOff[chunk]:a.ChunkOff[chunk+1]]
 }
 
-// Fits tells whether the offsets end where the lists do and both directions have the same number of edges.
+// Fits tells whether every list lies within its side, rises, and names nodes of the other side, and whether both
+// directions have the same number of edges.
 func (a *Adjacency) Fits() bool {
-	return ends(a.ClassOff, len(a.ClassTo)) && ends(a.ChunkOff, len(a.ChunkTo)) && len(a.ClassTo) == len(a.ChunkTo)
+	return len(a.ClassTo) == len(a.ChunkTo) && fits(a.ClassOff, a.ClassTo, a.Chunks()) &&
+		fits(a.ChunkOff, a.ChunkTo, a.Classes())
 }
 
-func ends(offsets []uint64, edges int) bool {
-	return len(offsets) > 0 && offsets[len(offsets)-1] == uint64(edges)
+func fits(offsets []uint64, to []uint32, others int) bool {
+	return mapped.Starts(offsets, len(to)) && mapped.Below(to, others) && mapped.Rising(to, offsets)
 }

@@ -89,12 +89,19 @@ func Open(path string) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Table{
+	table := &Table{
 		file:        file,
 		terms:       mapped.StringsOf(file, "terms", "term_end"),
 		frequencies: mapped.Slice[uint32](file, "df"),
-		sampled:     float64(binary.LittleEndian.Uint64(file.Bytes("n"))),
-	}, nil
+	}
+	sampled, total := file.Bytes("n"), file.Bytes("total")
+	if !table.terms.Fits() || len(table.frequencies) != table.terms.Len() || len(sampled) != 8 || len(total) != 8 {
+		err := file.Unfit("its sections do not fit each other")
+		file.Close()
+		return nil, err
+	}
+	table.sampled = float64(binary.LittleEndian.Uint64(sampled))
+	return table, nil
 }
 
 // Total is how many chunks there were when it was learned.

@@ -5,6 +5,7 @@ package live
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"sort"
 
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -67,20 +68,58 @@ type File struct {
 	nameClass []uint32 // name order -> place in Classes
 }
 
-// Open maps a live segment.
+// Open maps a live segment and checks that what its records say of each other lies within it. Errors are those of
+// mapped.Open.
 func Open(path string) (*File, error) {
 	file, err := mapped.Open(path, Kind, Version)
 	if err != nil {
 		return nil, err
 	}
-	return &File{
-		f: file, Classes: mapped.Slice[Class](file, "classes"), Chunks: mapped.Slice[Chunk](file, "chunks"),
-		order: mapped.Slice[uint32](
-			file,
-			"order",
-		), Documents: mapped.Slice[Document](file, "documents"), keys: file.Bytes("keys"),
-		names: mapped.StringsOf(file, "names", "name_ends"), nameClass: mapped.Slice[uint32](file, "name_class"),
-	}, nil
+	table := &File{
+		f:         file,
+		Classes:   mapped.Slice[Class](file, "classes"),
+		Chunks:    mapped.Slice[Chunk](file, "chunks"),
+		order:     mapped.Slice[uint32](file, "order"),
+		Documents: mapped.Slice[Document](file, "documents"),
+		keys:      file.Bytes("keys"),
+		names:     mapped.StringsOf(file, "names", "name_ends"),
+		nameClass: mapped.Slice[uint32](file, "name_class"),
+	}
+	if why := table.unfit(); why != "" {
+		err := file.Unfit(why)
+		file.Close()
+		return nil, err
+	}
+	return table, nil
+}
+
+// unfit says what does not fit, if anything: a checksum can be made right for any content.
+func (l *File) unfit() string {
+	if len(l.order) != len(l.Chunks) || !mapped.Below(l.order, len(l.Chunks)) {
+		return "the order of chunks names others"
+	}
+	for i := range l.Chunks {
+		chunk := &l.Chunks[i]
+		if int64(chunk.Number) >= int64(len(l.order)) || l.order[chunk.Number] != uint32(i) ||
+			int64(chunk.Document) >= int64(len(l.Documents)) || chunk.Start > chunk.End {
+			return fmt.Sprintf("chunk %d is out of place", i)
+		}
+	}
+	end := uint64(0)
+	for i := range l.Documents {
+		document := &l.Documents[i]
+		if document.Key < end || uint64(document.Chunks)+uint64(document.Count) > uint64(len(l.Chunks)) {
+			return fmt.Sprintf("document %d is out of place", i)
+		}
+		end = document.Key
+	}
+	if end != uint64(len(l.keys)) {
+		return "the keys of documents end elsewhere"
+	}
+	if !l.names.Fits() || l.names.Len() != len(l.nameClass) || !mapped.Below(l.nameClass, len(l.Classes)) {
+		return "the names of classes do not fit them"
+	}
+	return ""
 }
 
 // Close unmaps it.

@@ -48,7 +48,7 @@ func ReadSection(at io.ReaderAt, size int64, path, kind string, version int, sec
 		if entry.Name != section {
 			continue
 		}
-		if entry.Offset < 0 || entry.Size < 0 || entry.Size > maxRemote || entry.Offset+entry.Size > int64(offset) ||
+		if entry.Offset < 0 || entry.Size < 0 || entry.Size > maxRemote || entry.Offset > int64(offset)-entry.Size ||
 			len(entry.CRC) != int((entry.Size+block-1)/block) {
 			return nil, damaged(path, "section "+section+" lies outside")
 		}

@@ -13,7 +13,6 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
-	"sort"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -185,11 +184,17 @@ func (x *File) check(kind string, version int) error {
 	if x.t.Version != version {
 		return otherVersion(x.path, x.t, version)
 	}
+	next := int64(len(head))
+	seen := map[string]bool{}
 	for _, s := range x.t.Sections {
+		if s.Offset < next || seen[s.Name] {
+			return damaged(x.path, "section "+s.Name+" overlaps another")
+		}
 		if s.Offset < 0 || s.Size < 0 || s.Offset > int64(at) || s.Size > int64(at)-s.Offset || s.Offset%align != 0 ||
 			int64(len(s.CRC)) != (s.Size+block-1)/block {
 			return damaged(x.path, "section "+s.Name+" lies outside")
 		}
+		next, seen[s.Name] = s.Offset+s.Size, true
 		for i, sum := range s.CRC {
 			from := s.Offset + int64(i)*block
 			to := min(from+block, s.Offset+s.Size)
@@ -200,6 +205,10 @@ func (x *File) check(kind string, version int) error {
 	}
 	return nil
 }
+
+// Unfit is the error of a reader that found sections that do not fit each other: their checksums can be right all the
+// same.
+func (x *File) Unfit(why string) error { return damaged(x.path, why) }
 
 // Meta of the file.
 func (x *File) Meta(key string) string { return x.t.Meta[key] }
@@ -223,7 +232,7 @@ func (x *File) Close() {
 }
 
 // Slice views a section as records of a fixed-width type without pointers, in the machine's byte order (all supported
-// machines are little endian).
+// machines are little endian). What the records say of other sections is for the reader to check.
 func Slice[T any](x *File, name string) []T {
 	raw := x.Bytes(name)
 	var z T
@@ -241,40 +250,4 @@ func Put[T any](writer *Writer, rs []T) {
 	}
 	n := len(rs) * int(unsafe.Sizeof(rs[0]))
 	_, _ = writer.Write(unsafe.Slice((*byte)(unsafe.Pointer(&rs[0])), n)) // Close tells of errors
-}
-
-// Strings is a table of sorted strings: their bytes one after another, and where each ends.
-type Strings struct {
-	bytes []byte
-	ends  []uint64
-}
-
-// StringsOf views two sections as a table.
-func StringsOf(f *File, bytes, ends string) Strings {
-	return Strings{f.Bytes(bytes), Slice[uint64](f, ends)}
-}
-
-// Len is how many there are.
-func (s Strings) Len() int { return len(s.ends) }
-
-// At is the i-th.
-func (s Strings) At(i int) string {
-	lo := uint64(0)
-	if i > 0 {
-		lo = s.ends[i-1]
-	}
-	return string(s.bytes[lo:s.ends[i]])
-}
-
-// From is the place of the first that is not less than t.
-func (s Strings) From(t string) int {
-	return sort.Search(len(s.ends), func(i int) bool { return s.At(i) >= t })
-}
-
-// Find is the place of t, or -1.
-func (s Strings) Find(t string) int {
-	if i := s.From(t); i < len(s.ends) && s.At(i) == t {
-		return i
-	}
-	return -1
 }

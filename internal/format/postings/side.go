@@ -38,14 +38,24 @@ func Open(file *mapped.File, prefix string, stats Stats) *Side {
 // Documents is how many there are.
 func (s *Side) Documents() int { return int(s.stats.Documents) }
 
-// Fits tells whether the sections have the lengths that the statistics and each other ask for; a reader that goes on
-// with a side that does not fit would reach behind its ends.
+// Fits tells whether the sections have the lengths that the statistics and each other ask for, and whether every list
+// lies within them, rises, and names documents of the side; a reader that goes on with a side that does not fit would
+// reach behind its ends.
 func (s *Side) Fits() bool {
 	terms := s.terms.Len()
 	if len(s.Lengths) != s.Documents() || len(s.post) != terms+1 || len(s.block) != terms+1 || len(s.tf) != len(s.doc) {
 		return false
 	}
-	return s.post[terms] == uint64(len(s.doc)) && s.block[terms] == uint64(len(s.largest))
+	if !s.terms.Fits() || !mapped.Starts(s.post, len(s.doc)) || !mapped.Starts(s.block, len(s.largest)) {
+		return false
+	}
+	for term := range terms {
+		postings := s.post[term+1] - s.post[term]
+		if s.block[term+1]-s.block[term] != (postings+BlockSize-1)/BlockSize {
+			return false
+		}
+	}
+	return mapped.Below(s.doc, s.Documents()) && mapped.Rising(s.doc, s.post)
 }
 
 // List is the postings of one term.

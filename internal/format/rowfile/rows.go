@@ -15,6 +15,12 @@ import (
 // FrameBytes is the size of a frame before compression (docs/contract.md, Artifacts).
 const FrameBytes = 64 << 10
 
+// MaxFrame is the largest frame before compression that is read: one row, where the row is larger than FrameBytes.
+const MaxFrame = 512 << 20
+
+// footerRatio is more than any footer is compressed: it holds checksums and offsets.
+const footerRatio = 64
+
 const (
 	header     = "UWROWS1\n"
 	tail       = "UWROWEND"
@@ -36,13 +42,22 @@ var encoders = sync.Pool{New: func() any {
 	return e
 }}
 
-var decoders = sync.Pool{New: func() any {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<31))
-	if err != nil {
-		panic("rowfile: zstd options: " + err.Error())
-	}
-	return d
-}}
+func decoderPool(more ...zstd.DOption) *sync.Pool {
+	options := append([]zstd.DOption{
+		zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderMaxMemory(MaxFrame),
+		zstd.WithDecoderMaxWindow(64 << 20), // ours is FrameBytes
+	}, more...)
+	return &sync.Pool{New: func() any {
+		decoder, err := zstd.NewReader(nil, options...)
+		if err != nil {
+			panic("rowfile: zstd options: " + err.Error()) // constant options
+		}
+		return decoder
+	}}
+}
+
+var decoders, cappedDecoders = decoderPool(), decoderPool(zstd.WithDecodeAllCapLimit(true))
 
 // Compress is one zstd frame of b.
 func Compress(dst, b []byte) []byte {
@@ -51,11 +66,36 @@ func Compress(dst, b []byte) []byte {
 	return e.EncodeAll(b, dst)
 }
 
-// Decompress undoes Compress.
+// Decompress undoes Compress. What would be larger than MaxFrame is an error.
 func Decompress(dst, b []byte) ([]byte, error) {
 	d := decoders.Get().(*zstd.Decoder)
 	defer decoders.Put(d)
 	return d.DecodeAll(b, dst)
+}
+
+// decompressTo is Decompress into dst of a frame whose size the caller can judge: a few bytes can become gigabytes. A
+// frame that does not tell its size has at most FrameBytes: the encoder leaves it out where it is small.
+func decompressTo(dst, b []byte, fits func(size uint64) bool) ([]byte, error) {
+	var head zstd.Header
+	if err := head.Decode(b); err != nil {
+		return nil, err
+	}
+	size := uint64(FrameBytes)
+	if head.HasFCS {
+		if size = head.FrameContentSize; size > MaxFrame || !fits(size) {
+			return nil, fmt.Errorf("its size is told as %d bytes", size)
+		}
+	}
+	if uint64(cap(dst)) < size {
+		dst = make([]byte, 0, size)
+	}
+	decoder := cappedDecoders.Get().(*zstd.Decoder)
+	defer cappedDecoders.Put(decoder)
+	raw, err := decoder.DecodeAll(b, dst[:0:size])
+	if err == nil && !fits(uint64(len(raw))) {
+		err = fmt.Errorf("it has %d bytes", len(raw))
+	}
+	return raw, err
 }
 
 // Frame is one entry of the footer.
@@ -196,7 +236,9 @@ func ReadFooter(at io.ReaderAt, size int64) (*Footer, error) {
 	if crc32.Checksum(packed, castagnoli) != binary.LittleEndian.Uint32(trailer[12:]) {
 		return nil, damaged("checksum of the footer")
 	}
-	raw, err := Decompress(nil, packed)
+	raw, err := decompressTo(nil, packed, func(size uint64) bool {
+		return size <= footerRatio*uint64(length)+FrameBytes
+	})
 	if err != nil {
 		return nil, damaged("footer: " + err.Error())
 	}
@@ -252,7 +294,7 @@ func (f Frame) Unpack(dst, b []byte) ([]byte, error) {
 	if len(b) != f.Size || crc32.Checksum(b, castagnoli) != f.CRC {
 		return nil, damaged(fmt.Sprintf("checksum of the frame at %d", f.Offset))
 	}
-	raw, err := Decompress(dst[:0], b)
+	raw, err := decompressTo(dst[:0], b, func(size uint64) bool { return size == uint64(f.Raw) })
 	if err != nil {
 		return nil, damaged("frame: " + err.Error())
 	}

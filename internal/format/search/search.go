@@ -105,14 +105,25 @@ func unfit(path string, why any) error {
 	return fault.SegmentDamage.At("open segment", path).Because(why).Advise("run: unweaver restore")
 }
 
-// fits tells whether the sections have the lengths that the counts ask for: what is read by a number of the live
-// segment must lie inside.
+// fits tells whether the sections have the lengths that the counts ask for, and name nothing that is not there: what
+// is read by a number of the live segment must lie inside.
 func (x *File) fits(expect Expect) bool {
-	return x.Graph.Fits() && x.Graph.Chunks() == expect.Chunks && x.Graph.Classes() == expect.Classes &&
-		len(x.Rank) == expect.Classes && len(x.Place) == expect.Classes &&
+	return x.Graph.Chunks() == expect.Chunks && x.Graph.Classes() == expect.Classes && x.Graph.Fits() &&
+		len(x.Rank) == expect.Classes && len(x.Place) == expect.Classes && x.ranked() &&
 		len(x.modified) == expect.Documents && len(x.metaEnd) == expect.Documents &&
+		mapped.Ends(x.metaEnd, len(x.meta)) &&
 		x.Chunks.Documents() == expect.Chunks && x.Chunks.Fits() &&
 		x.Classes.Documents() == expect.Classes && x.Classes.Fits()
+}
+
+// ranked tells whether every class has a rank of its own.
+func (x *File) ranked() bool {
+	for place, rank := range x.Rank {
+		if int64(rank) >= int64(len(x.Place)) || x.Place[rank] != uint32(place) {
+			return false
+		}
+	}
+	return true
 }
 
 // ReadMeta reads what a stored segment says of itself with three small reads: which analyser made it, before it is

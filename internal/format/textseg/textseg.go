@@ -58,6 +58,9 @@ func (t *Reader) Slice(ctx context.Context, document string, frame, start, end i
 	if frame < 0 {
 		return "", nil
 	}
+	if start < 0 || end >= 0 && end < start {
+		return "", t.damaged("the document has no such range")
+	}
 	var out strings.Builder
 	found := false
 	for ; frame < len(t.r.Frames); frame++ {
@@ -82,6 +85,9 @@ func (t *Reader) Slice(ctx context.Context, document string, frame, start, end i
 			if dec.Err != nil {
 				return "", dec.Err
 			}
+			if at < 0 || at > maxRunes {
+				return "", t.damaged("a piece of the document begins nowhere")
+			}
 			if end >= 0 && at >= end {
 				return out.String(), nil
 			}
@@ -101,11 +107,16 @@ func (t *Reader) Slice(ctx context.Context, document string, frame, start, end i
 		}
 	}
 	if !found && end != start {
-		return "", fault.SegmentDamage.At("read text in", t.where).
-			Because("the document is not where its chunk says").
-			Advise("restore the generation")
+		return "", t.damaged("the document is not where its chunk says")
 	}
 	return out.String(), nil
+}
+
+// maxRunes is more than any document has.
+const maxRunes = 1 << 40
+
+func (t *Reader) damaged(why string) error {
+	return fault.SegmentDamage.At("read text in", t.where).Because(why).Advise("restore the generation")
 }
 
 // runes is the part [lo, hi) of s in code points.
@@ -188,9 +199,7 @@ func (x *text) next() error {
 		return dec.Err
 	}
 	if at != x.runes {
-		return fault.SegmentDamage.At("read text in", x.from.where).
-			Because("the pieces of a document do not follow each other").
-			Advise("restore the generation")
+		return x.from.damaged("the pieces of a document do not follow each other")
 	}
 	x.piece, x.runes = piece, at+utf8.RuneCountInString(piece)
 	return nil

@@ -269,7 +269,15 @@ func (w *world) build(gen string, c content) {
 		out.Section("classes")
 		mapped.Put(out, classes)
 		out.Section("chunks")
+		order := make([]uint32, len(chunks))
+		for i := range chunks {
+			chunks[i].Number, order[i] = uint32(i), uint32(i)
+		}
 		mapped.Put(out, chunks)
+		out.Section("order")
+		mapped.Put(out, order)
+		out.Section("documents")
+		mapped.Put(out, []live.Document{{Count: uint32(len(chunks))}})
 		return out.Close()
 	})}
 	manifest.Segments.Extract = []corpus.Segment{w.rowSegment(func(out *artifact.Rows) {

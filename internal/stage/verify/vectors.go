@@ -178,7 +178,7 @@ func (s *segment) differing(ctx context.Context, want []vectors.Row) (wrong, mis
 	for i, row := range want {
 		keys[i] = row.Key
 	}
-	stored, err := s.Vectors.Fetch(ctx, s.Unit.Collection, keys)
+	stored, err := s.fetch(ctx, keys)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -191,6 +191,35 @@ func (s *segment) differing(ctx context.Context, want []vectors.Row) (wrong, mis
 		}
 	}
 	return wrong, missing, nil
+}
+
+// fetch gives the vectors of keys; nil for one that is absent or damaged.
+func (s *segment) fetch(ctx context.Context, keys []string) ([][]float32, error) {
+	stored, err := s.Vectors.Fetch(ctx, s.Unit.Collection, keys)
+	if !fault.Is(err, fault.SegmentDamage) {
+		return stored, err
+	}
+	has, err := s.Vectors.Has(ctx, s.Unit.Collection, keys)
+	if err != nil {
+		return nil, err
+	}
+	var whole []string
+	for i, key := range keys {
+		if has[i] {
+			whole = append(whole, key)
+		}
+	}
+	found, err := s.Vectors.Fetch(ctx, s.Unit.Collection, whole)
+	if err != nil {
+		return nil, err
+	}
+	stored = make([][]float32, len(keys))
+	for i := range keys {
+		if has[i] {
+			stored[i], found = found[0], found[1:]
+		}
+	}
+	return stored, nil
 }
 
 func same(stored, want []float32) bool {

@@ -3,7 +3,10 @@ package verify_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
+	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -39,6 +42,7 @@ type bench struct {
 	manifest *corpus.Manifest
 	records  []records.Record
 	live     *live.File
+	folder   string // of vectors
 }
 
 func newBench(t *testing.T, classes, chunks int) *bench {
@@ -119,7 +123,8 @@ func (b *bench) wipe() {
 	var err error
 	b.classes, err = bolt.Open(filepath.Join(b.TempDir(), "classes"))
 	stagetest.Ok(b, err)
-	b.vectors, err = files.Open(b.TempDir())
+	b.folder = b.TempDir()
+	b.vectors, err = files.Open(b.folder)
 	stagetest.Ok(b, err)
 	classes, rows := b.classes, b.vectors
 	b.Cleanup(func() { _, _ = classes.Close(), rows.Close() })
@@ -271,6 +276,55 @@ func TestAWrongVectorIsFoundByItsNeighbourhoodAndMended(t *testing.T) {
 			t.Errorf("%+v, %d rows", got, b.count("c"))
 		}
 	})
+}
+
+// A damaged row is what a store lost: it is found wherever it lies, and written again.
+func TestDamagedRowsAreWrittenAgain(t *testing.T) {
+	b := newBench(t, 1300, 0)
+	b.all()
+	b.vectors = b.damage(b.vectors, "c", 3, 500, 1001)
+	if got := b.run(b.in(b.classUnit(verify.Vectors))); got.Rewritten != 3 || b.count("c") != 1300 {
+		t.Errorf("%+v, %d rows", got, b.count("c"))
+	}
+	if got := b.run(b.in(b.classUnit(verify.Vectors))); got.Rewritten != 0 {
+		t.Errorf("a second look: %+v", got)
+	}
+	b.vectors = b.damage(b.vectors, "c", 30)
+	if got := b.run(b.in(b.classUnit(verify.Sample))); got.Rewritten != 1 {
+		t.Errorf("a sample: %+v", got)
+	}
+}
+
+// damage flips a bit in the exact vectors of rows on the disk, wherever they are stored, and opens the store again.
+func (b *bench) damage(store *files.Store, collection string, at ...int) *files.Store {
+	b.Helper()
+	stagetest.Ok(b, store.Close())
+	for _, i := range at {
+		key := corpus.ClassRow(corpus.ClassID(fmt.Sprint("class ", i)), corpus.Sum("vector", fmt.Sprint(i)))
+		var exact []byte
+		for _, number := range stagetest.Vector(key, dim) {
+			exact = binary.LittleEndian.AppendUint32(exact, math.Float32bits(number))
+		}
+		parts, err := filepath.Glob(filepath.Join(b.folder, collection, "*.part"))
+		stagetest.Ok(b, err)
+		found := false
+		for _, path := range parts {
+			raw, err := os.ReadFile(path)
+			stagetest.Ok(b, err)
+			if place := bytes.Index(raw, exact); place >= 0 {
+				raw[place+6] ^= 0x10
+				stagetest.Ok(b, os.WriteFile(path, raw, 0o600))
+				found = true
+			}
+		}
+		if !found {
+			b.Fatal("no vector of", key)
+		}
+	}
+	again, err := files.Open(b.folder)
+	stagetest.Ok(b, err)
+	b.Cleanup(func() { _ = again.Close() })
+	return again
 }
 
 func TestASampleLooksAtAllOnlyWhenARowIsMissingOrWrong(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"hash"
 	"io"
 	"os"
@@ -63,9 +64,7 @@ func (x Index) Current(ctx context.Context) (corpus.Pointer, string, error) {
 		err = fault.SegmentDamage.At("read", x.CurrentKey()).Because("it names no generation")
 	}
 	if fault.Is(err, fault.SegmentDamage) {
-		err = fault.SegmentDamage.At("read", x.Store.Location(x.CurrentKey())).
-			Because(err).
-			Advise("write it again from what was published last: unweaver restore --index " + x.Name)
+		err = x.damagedPointer(err)
 	}
 	return pointer, in.ETag, err
 }
@@ -97,6 +96,32 @@ func (x Index) Manifest(ctx context.Context, sha string) (*corpus.Manifest, erro
 			Advise("update this program")
 	}
 	return manifest, nil
+}
+
+// Pointed reads the manifest that a pointer names, which must be of the generation that the pointer names. A pointer
+// that names two is fault.SegmentDamage: a damaged one must not have one generation served under another's name.
+func (x Index) Pointed(ctx context.Context, pointer corpus.Pointer) (*corpus.Manifest, error) {
+	manifest, err := x.Manifest(ctx, pointer.Manifest)
+	if err != nil {
+		return nil, err
+	}
+	return manifest, x.Agree(pointer, manifest)
+}
+
+// Agree is the check of Pointed.
+func (x Index) Agree(pointer corpus.Pointer, manifest *corpus.Manifest) error {
+	if pointer.Generation == manifest.Generation && pointer.Seq == manifest.Seq {
+		return nil
+	}
+	return x.damagedPointer(fmt.Sprintf(
+		"it says generation %.80q, number %d; the manifest that it names is of %q, number %d",
+		pointer.Generation, pointer.Seq, manifest.Generation, manifest.Seq))
+}
+
+func (x Index) damagedPointer(why any) error {
+	return fault.SegmentDamage.At("read", x.Store.Location(x.CurrentKey())).
+		Because(why).
+		Advise("write it again from what was published last: unweaver restore --index " + x.Name)
 }
 
 // Rebuild advises to make everything of the index again.

@@ -115,6 +115,9 @@ func (x Index) Generations(ctx context.Context) ([]Generation, error) {
 	}
 	for gen, ref := range refs {
 		manifest, err := x.Manifest(ctx, ref.Manifest)
+		if err == nil && gen == current.Generation {
+			err = x.Agree(current, manifest)
+		}
 		switch {
 		case err == nil:
 		case gen == current.Generation || !IsDamage(err):

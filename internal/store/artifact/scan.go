@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 
@@ -77,8 +78,14 @@ func name(err error, object string) error {
 	return err
 }
 
-// Frame reads and unpacks frame i.
+// Frame reads and unpacks frame i. One that the file does not have is fault.SegmentDamage: rows elsewhere tell where
+// rows lie.
 func (r *Reader) Frame(ctx context.Context, i int) ([]byte, error) {
+	if i < 0 || i >= len(r.Frames) {
+		return nil, fault.SegmentDamage.At("read", r.src.s.Location(r.src.key)).
+			Because(fmt.Sprintf("it has %d frames, not a frame %d", len(r.Frames), i)).
+			Advise("restore the generation")
+	}
 	frame := r.Frames[i]
 	b := make([]byte, frame.Size)
 	if _, err := (at{ctx, r.src.s, r.src.key}).ReadAt(b, frame.Offset); err != nil {
@@ -116,6 +123,7 @@ func (r *Reader) Scan(ctx context.Context, lo, hi int) iter.Seq2[Row, error] {
 		if hi < 0 || hi > len(r.Frames) {
 			hi = len(r.Frames)
 		}
+		lo = max(lo, 0)
 		if lo >= hi {
 			return
 		}

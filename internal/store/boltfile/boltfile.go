@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -50,7 +51,7 @@ func open(path string, buckets [][]byte) (*bbolt.DB, error) {
 		return nil, Wrap("open", path, err)
 	}
 	if err != nil {
-		return nil, damaged(path, err)
+		return nil, damaged("open", path, err)
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
 		for _, bucket := range buckets {
@@ -72,8 +73,8 @@ func openChecked(path string) (db *bbolt.DB, err error) {
 		return nil, err
 	}
 	defer func() {
-		if stumbled := recover(); stumbled != nil {
-			db, err = nil, fmt.Errorf("damaged: %v", stumbled)
+		if panicked := recover(); panicked != nil {
+			db, err = nil, fmt.Errorf("damaged: %v", panicked)
 		}
 	}()
 	options := *bbolt.DefaultOptions
@@ -104,16 +105,53 @@ func create(path string, options *bbolt.Options) error {
 	return durable.SyncFolder(filepath.Dir(path))
 }
 
-func damaged(path string, cause error) error {
-	return fault.SegmentDamage.At("open", path).
+func damaged(op, path string, cause error) error {
+	return fault.SegmentDamage.At(op, path).
 		Because(cause).
 		Advise("move the file away, start again, and run for every index: unweaver restore --index NAME")
 }
 
+// stumbled holds the files, by *bbolt.DB, of which a transaction panicked. bbolt may hold their locks for ever after.
+var stumbled sync.Map
+
+// guard runs a transaction and makes a fault of what fails in it. It is the second line behind Check: what bbolt
+// stumbles over all the same is fault.SegmentDamage and no end of the process. The file is not used any more then.
+func guard(db *bbolt.DB, op, object string, transaction func() error) (err error) {
+	if cause, known := stumbled.Load(db); known {
+		return damaged(op, object, cause.(error))
+	}
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			cause := fmt.Errorf("%v", panicked)
+			stumbled.Store(db, cause)
+			err = damaged(op, object, cause)
+		}
+	}()
+	return Wrap(op, object, transaction())
+}
+
+// View is a transaction that reads. What it panics of is fault.SegmentDamage, also for all that come after.
+func View(db *bbolt.DB, op, object string, read func(*bbolt.Tx) error) error {
+	return guard(db, op, object, func() error { return db.View(read) })
+}
+
+// Update is a transaction that writes; else it is as View.
+func Update(db *bbolt.DB, op, object string, write func(*bbolt.Tx) error) error {
+	return guard(db, op, object, func() error { return db.Update(write) })
+}
+
+// Close closes a file. One that bbolt stumbled over stays open until the process ends: closing it may wait for ever.
+func Close(db *bbolt.DB) error {
+	if _, known := stumbled.Load(db); known {
+		return nil
+	}
+	return db.Close()
+}
+
 // Wrap makes a fault of a failure on the file.
 func Wrap(op, object string, err error) error {
-	if err == nil {
-		return nil
+	if err == nil || fault.As(err) != nil {
+		return err
 	}
 	if errors.Is(err, syscall.ENOSPC) {
 		return fault.StoreFull.At(op, object).

@@ -24,7 +24,8 @@ type Hit struct {
 }
 
 // Store is the port. Methods may be called concurrently and repeated. A collection that does not exist is
-// fault.NotFound; a row of another dimension, NaN or length zero is fault.BadVector or DimensionChanged.
+// fault.NotFound; a row of another dimension, NaN or length zero is fault.BadVector or DimensionChanged. A stored row
+// that turns out to be damaged counts as missing for Has and Upsert; Fetch and Search fail with fault.SegmentDamage.
 type Store interface {
 	// Create makes a collection; one that exists with this dimension is no error.
 	Create(ctx context.Context, collection string, dim int) error

@@ -50,7 +50,7 @@ func Open(path string) (*Store, error) {
 }
 
 // Close closes the file.
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() error { return boltfile.Close(s.db) }
 
 // Lease implements coordination.Readers.
 func (s *Store) Lease(_ context.Context, index, generation, reader string, ttl time.Duration) error {
@@ -63,7 +63,7 @@ func (s *Store) Leased(_ context.Context, index string) (map[string]bool, error)
 	out := map[string]bool{}
 	now := uint64(time.Now().UnixMilli())
 	prefix := []byte(index + "\x00")
-	err := s.db.View(func(tx *bbolt.Tx) error {
+	err := s.view(func(tx *bbolt.Tx) error {
 		cursor := tx.Bucket(leaseBucket).Cursor()
 		for key, until := cursor.Seek(prefix); bytes.HasPrefix(key, prefix); key, until = cursor.Next() {
 			generation, _, _ := bytes.Cut(key[len(prefix):], []byte{0})
@@ -73,15 +73,15 @@ func (s *Store) Leased(_ context.Context, index string) (map[string]bool, error)
 		}
 		return nil
 	})
-	return out, boltfile.Wrap("read", s.path, err)
+	return out, err
 }
 
 // Mirror implements coordination.Readers.
 func (s *Store) Mirror(_ context.Context, index string, epoch int64, pointer []byte) error {
-	return boltfile.Wrap("write", s.path, s.db.Update(func(tx *bbolt.Tx) error {
+	return s.update(func(tx *bbolt.Tx) error {
 		value := append(binary.BigEndian.AppendUint64(nil, uint64(epoch)), pointer...)
 		return tx.Bucket(mirrorBucket).Put([]byte(index), value)
-	}))
+	})
 }
 
 // Mirrored implements coordination.Readers.

@@ -10,11 +10,11 @@ import (
 )
 
 func (s *Store) update(f func(tx *bbolt.Tx) error) error {
-	return boltfile.Wrap("write", s.path, s.db.Update(f))
+	return boltfile.Update(s.db, "write", s.path, f)
 }
 
 func (s *Store) view(f func(tx *bbolt.Tx) error) error {
-	return boltfile.Wrap("read", s.path, s.db.View(f))
+	return boltfile.View(s.db, "read", s.path, f)
 }
 
 func (s *Store) put(bucket []byte, key string, value []byte) error {

@@ -38,17 +38,17 @@ func Open(path string) (*Store, error) {
 }
 
 // Close closes the file.
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() error { return boltfile.Close(s.db) }
 
 // Ping reads a page.
 func (s *Store) Ping(context.Context) error {
-	return boltfile.Wrap("read", s.path, s.db.View(func(*bbolt.Tx) error { return nil }))
+	return boltfile.View(s.db, "read", s.path, func(*bbolt.Tx) error { return nil })
 }
 
 // Identity is a random value kept with the records.
 func (s *Store) Identity(context.Context) (string, error) {
 	var id string
-	err := s.db.Update(func(tx *bbolt.Tx) error {
+	err := boltfile.Update(s.db, "identify", s.path, func(tx *bbolt.Tx) error {
 		bucket := tx.Bucket(metaBucket)
 		if v := bucket.Get([]byte("identity")); v != nil {
 			id = string(v)
@@ -59,12 +59,12 @@ func (s *Store) Identity(context.Context) (string, error) {
 		id = hex.EncodeToString(raw)
 		return bucket.Put([]byte("identity"), []byte(id))
 	})
-	return id, boltfile.Wrap("identify", s.path, err)
+	return id, err
 }
 
 // Own records the owner.
 func (s *Store) Own(_ context.Context, storeID string) error {
-	err := s.db.Update(func(tx *bbolt.Tx) error {
+	return boltfile.Update(s.db, "own", s.path, func(tx *bbolt.Tx) error {
 		bucket := tx.Bucket(metaBucket)
 		if v := bucket.Get([]byte("owner")); v != nil {
 			if string(v) != storeID {
@@ -77,10 +77,6 @@ func (s *Store) Own(_ context.Context, storeID string) error {
 		}
 		return bucket.Put([]byte("owner"), []byte(storeID))
 	})
-	if fault.As(err) != nil {
-		return err
-	}
-	return boltfile.Wrap("own", s.path, err)
 }
 
 // recordsPerTx bounds a transaction: what it holds in memory, and how long others wait for it.
@@ -92,7 +88,7 @@ func (s *Store) PutRecords(ctx context.Context, rs []records.Record) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := s.db.Update(func(tx *bbolt.Tx) error {
+		err := boltfile.Update(s.db, "write records to", s.path, func(tx *bbolt.Tx) error {
 			bucket := tx.Bucket(recordsBucket)
 			for _, record := range part {
 				if err := bucket.Put([]byte(record.Key), record.Value); err != nil {
@@ -102,7 +98,7 @@ func (s *Store) PutRecords(ctx context.Context, rs []records.Record) error {
 			return nil
 		})
 		if err != nil {
-			return boltfile.Wrap("write records to", s.path, err)
+			return err
 		}
 	}
 	return nil
@@ -111,7 +107,7 @@ func (s *Store) PutRecords(ctx context.Context, rs []records.Record) error {
 // GetRecords implements records.Store.
 func (s *Store) GetRecords(_ context.Context, keys []string) ([][]byte, error) {
 	out := make([][]byte, len(keys))
-	err := s.db.View(func(tx *bbolt.Tx) error {
+	err := boltfile.View(s.db, "read records of", s.path, func(tx *bbolt.Tx) error {
 		bucket := tx.Bucket(recordsBucket)
 		for i, key := range keys {
 			if value := bucket.Get([]byte(key)); value != nil {
@@ -120,7 +116,7 @@ func (s *Store) GetRecords(_ context.Context, keys []string) ([][]byte, error) {
 		}
 		return nil
 	})
-	return out, boltfile.Wrap("read records of", s.path, err)
+	return out, err
 }
 
 // DeleteRecords implements records.Store.
@@ -129,7 +125,7 @@ func (s *Store) DeleteRecords(ctx context.Context, keys []string) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := s.db.Update(func(tx *bbolt.Tx) error {
+		err := boltfile.Update(s.db, "delete records of", s.path, func(tx *bbolt.Tx) error {
 			bucket := tx.Bucket(recordsBucket)
 			for _, key := range part {
 				if err := bucket.Delete([]byte(key)); err != nil {
@@ -139,7 +135,7 @@ func (s *Store) DeleteRecords(ctx context.Context, keys []string) error {
 			return nil
 		})
 		if err != nil {
-			return boltfile.Wrap("delete records of", s.path, err)
+			return err
 		}
 	}
 	return nil
@@ -153,7 +149,7 @@ func (s *Store) ScanRecords(ctx context.Context, prefix string, f func([]string)
 			return err
 		}
 		var keys []string
-		err := s.db.View(func(tx *bbolt.Tx) error {
+		err := boltfile.View(s.db, "scan", s.path, func(tx *bbolt.Tx) error {
 			cursor := tx.Bucket(recordsBucket).Cursor()
 			raw, _ := cursor.Seek(after)
 			if !first && bytes.Equal(raw, after) {
@@ -165,7 +161,7 @@ func (s *Store) ScanRecords(ctx context.Context, prefix string, f func([]string)
 			return nil
 		})
 		if err != nil || len(keys) == 0 {
-			return boltfile.Wrap("scan", s.path, err)
+			return err
 		}
 		if err := f(keys); err != nil {
 			return err

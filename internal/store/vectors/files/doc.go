@@ -1,8 +1,9 @@
 // Package files is the embedded adapter of the vectors port. A collection is a folder of immutable parts, each one file
 // that is mapped into memory:
 //
-//	part = "UWVEC1\0\0" u32 dim u32 rows, keys (u32 end offsets, bytes; sorted), padding, f32 scales, padding, int8 rows,
-//	       padding, f32 rows, u32 crc32c of all before the f32 rows
+//	part = "UWVEC2\0\0" u32 dim u32 rows, keys (u32 end offsets, bytes; sorted), padding, f32 scales, padding, int8 rows,
+//	       padding, u32 crc32c of each f32 row, u32 crc32c of "collection/name of the part", padding, f32 rows,
+//	       u32 crc32c of all before the f32 rows
 //	dead = "UWDEAD1\0" u32 numbers of deleted rows, u32 crc32c; beside the part of the same number, where it has some
 //
 // A search scans the int8 rows (a quarter of the bytes), keeps the best few times n, and rescores those exactly with

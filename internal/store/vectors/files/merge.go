@@ -19,7 +19,8 @@ func (c *collection) compact() error {
 }
 
 // merge writes all parts into one and removes them. A crash between leaves rows twice in different parts, which search
-// tolerates and the next merge removes. The caller holds the lock.
+// tolerates and the next merge removes. Rows are copied with their checksums, so that a damaged one stays known as such.
+// The caller holds the lock.
 func (c *collection) merge() error {
 	type ref struct{ part, row int }
 	var refs []ref
@@ -38,6 +39,8 @@ func (c *collection) merge() error {
 		if i == 0 || c.parts[r.part].key(r.row) != c.parts[refs[n-1].part].key(refs[n-1].row) {
 			refs[n] = r
 			n++
+		} else if kept := refs[n-1]; !c.parts[kept.part].whole(kept.row) {
+			refs[n-1] = r
 		}
 	}
 	refs = refs[:n]
@@ -47,8 +50,16 @@ func (c *collection) merge() error {
 		return removeAll(old)
 	}
 	path := c.path()
-	err := writePart(path, c.dim, n, func(i int) string { return old[refs[i].part].key(refs[i].row) },
-		func(i int) []float32 { return old[refs[i].part].vec(refs[i].row) })
+	err := writePart(path, c.dim, source{
+		rows:   n,
+		key:    func(row int) string { return old[refs[row].part].key(refs[row].row) },
+		vector: func(row int) []float32 { return old[refs[row].part].vec(refs[row].row) },
+		coarse: func(row int) (float32, []int8) {
+			from := refs[row]
+			return old[from.part].scales[from.row], old[from.part].quantised(from.row)
+		},
+		sum: func(row int) uint32 { return old[refs[row].part].sum(refs[row].row) },
+	})
 	if err != nil {
 		return err
 	}

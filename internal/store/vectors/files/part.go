@@ -1,13 +1,11 @@
 package files
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"sort"
@@ -16,11 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/durable"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
-const magic = "UWVEC1\x00\x00"
+// A part of the first version has no checksums of its exact rows. It is still read; a merge writes it as the second.
+const (
+	magic  = "UWVEC2\x00\x00"
+	magic1 = "UWVEC1\x00\x00"
+)
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -33,6 +34,7 @@ type part struct {
 	keys   []byte
 	scales []float32
 	q      []int8
+	sums   []uint32 // crc32c of each exact row; nil in a part of the first version
 	f      []float32
 	data   []byte
 	dead   bits // deleted rows
@@ -59,88 +61,17 @@ func (p *part) find(key string) int {
 
 func (p *part) vec(i int) []float32 { return p.f[i*p.dim : (i+1)*p.dim] }
 
+func (p *part) quantised(i int) []int8 { return p.q[i*p.dim : (i+1)*p.dim] }
+
+// placeOf is what a part says of its place: a part of another place has other rows, however whole it is.
+func placeOf(path string) uint32 {
+	place := filepath.Base(filepath.Dir(path)) + "/" + filepath.Base(path)
+	return crc32.Checksum([]byte(place), castagnoli)
+}
+
 func pad(n int) int { return (64 - n%64) % 64 }
 
-// writePart writes sorted rows of unique keys. row(i) gives them one after another, so a merge holds one vector.
-func writePart(path string, dim, n int, key func(int) string, vec func(int) []float32) (err error) {
-	if n > math.MaxInt32 {
-		return fmt.Errorf("%d rows are too many for one part", n)
-	}
-	file, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return wrap("write", path, err)
-	}
-	defer func() {
-		if cerr := file.Close(); err == nil && cerr != nil {
-			err = wrap("write", path, cerr)
-		}
-		if err == nil {
-			err = wrap("write", path, os.Rename(path+".tmp", path))
-			if err == nil {
-				err = wrap("sync the folder of", path, durable.SyncFolder(filepath.Dir(path)))
-			}
-		} else {
-			_ = os.Remove(path + ".tmp")
-		}
-	}()
-	bw := bufio.NewWriterSize(file, 1<<20)
-	crc := crc32.New(castagnoli)
-	w := &counter{w: io.MultiWriter(bw, crc)}
-	head := binary.LittleEndian.AppendUint32([]byte(magic), uint32(dim))
-	w.put(binary.LittleEndian.AppendUint32(head, uint32(n)))
-	end := uint32(0)
-	for i := range n {
-		end += uint32(len(key(i)))
-		w.put(binary.LittleEndian.AppendUint32(nil, end))
-	}
-	for i := range n {
-		w.put([]byte(key(i)))
-	}
-	w.put(make([]byte, pad(w.n)))
-	q := make([]int8, dim)
-	for i := range n {
-		w.put(binary.LittleEndian.AppendUint32(nil, math.Float32bits(quantise(vec(i), q))))
-	}
-	w.put(make([]byte, pad(w.n)))
-	for i := range n {
-		clear(q)
-		quantise(vec(i), q)
-		w.put(unsafe.Slice((*byte)(unsafe.Pointer(&q[0])), dim))
-	}
-	w.put(make([]byte, pad(w.n)))
-	sum := crc.Sum32()
-	w.w = bw
-	buf := make([]byte, 4*dim)
-	for i := range n {
-		for j, x := range vec(i) {
-			binary.LittleEndian.PutUint32(buf[4*j:], math.Float32bits(x))
-		}
-		w.put(buf)
-	}
-	w.put(binary.LittleEndian.AppendUint32(nil, sum))
-	if w.err == nil {
-		w.err = bw.Flush()
-	}
-	if w.err == nil {
-		w.err = file.Sync()
-	}
-	return wrap("write", path, w.err)
-}
-
-type counter struct {
-	w   io.Writer
-	n   int
-	err error
-}
-
-func (c *counter) put(raw []byte) {
-	if c.err == nil {
-		_, c.err = c.w.Write(raw)
-	}
-	c.n += len(raw)
-}
-
-// openPart maps a file and checks everything but the exact rows.
+// openPart maps a file and checks everything but the exact rows, which are checked when they are used.
 func openPart(path string) (*part, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -171,10 +102,15 @@ func openPart(path string) (*part, error) {
 	return p, nil
 }
 
+// layout finds the sections. The sizes that the header tells are compared with the file's before any is used.
 func (p *part) layout() error {
 	raw := p.data
-	if string(raw[:8]) != magic || p.dim <= 0 || p.n <= 0 || 16+4*p.n > len(raw) {
+	version1 := string(raw[:8]) == magic1
+	if string(raw[:8]) != magic && !version1 || p.dim <= 0 || p.n <= 0 {
 		return broken(p.path, "it is no vector part")
+	}
+	if p.n > len(raw)/8 || p.dim > len(raw)/5/p.n { // at least 8 bytes a row, and 5 for each of its numbers
+		return broken(p.path, "its size does not fit its header")
 	}
 	at := 16
 	p.ends = unsafe.Slice((*uint32)(unsafe.Pointer(&raw[at])), p.n)
@@ -182,7 +118,11 @@ func (p *part) layout() error {
 	keys := int(p.ends[p.n-1])
 	vals := at + keys + pad(at+keys)
 	q := vals + 4*p.n + pad(vals+4*p.n)
-	f := q + p.n*p.dim + pad(q+p.n*p.dim)
+	sums := q + p.n*p.dim + pad(q+p.n*p.dim)
+	f := sums
+	if !version1 {
+		f += 4*(p.n+1) + pad(sums+4*(p.n+1))
+	}
 	if f+4*p.n*p.dim+4 != len(raw) {
 		return broken(p.path, "its size does not fit its header")
 	}
@@ -192,7 +132,30 @@ func (p *part) layout() error {
 	p.keys = raw[at : at+keys]
 	p.scales = unsafe.Slice((*float32)(unsafe.Pointer(&raw[vals])), p.n)
 	p.q = unsafe.Slice((*int8)(unsafe.Pointer(&raw[q])), p.n*p.dim)
+	if !version1 {
+		p.sums = unsafe.Slice((*uint32)(unsafe.Pointer(&raw[sums])), p.n)
+		if binary.LittleEndian.Uint32(raw[sums+4*p.n:]) != placeOf(p.path) {
+			return broken(p.path, "it is a part of another name or collection")
+		}
+	}
 	p.f = unsafe.Slice((*float32)(unsafe.Pointer(&raw[f])), p.n*p.dim)
+	return p.ordered()
+}
+
+// ordered refuses a part whose keys do not follow each other: a checksum can be made to fit anything.
+func (p *part) ordered() error {
+	var before []byte
+	start := uint32(0)
+	for i, end := range p.ends {
+		if end < start || int(end) > len(p.keys) {
+			return broken(p.path, fmt.Sprintf("the key of row %d lies outside", i))
+		}
+		key := p.keys[start:end]
+		if i > 0 && bytes.Compare(before, key) >= 0 {
+			return broken(p.path, fmt.Sprintf("the key of row %d is out of order", i))
+		}
+		before, start = key, end
+	}
 	return nil
 }
 

@@ -3,6 +3,7 @@ package files
 import (
 	"container/heap"
 	"context"
+	"path/filepath"
 	"runtime"
 	"sort"
 	"sync"
@@ -34,7 +35,7 @@ func (h *candHeap) Pop() any {
 // recall 1 on 100,000 rows.
 const oversample = 4
 
-// Search implements vectors.Store.
+// Search implements vectors.Store; a damaged row among the best is fault.SegmentDamage.
 func (s *Store) Search(ctx context.Context, name string, question []float32, n int) ([]vectors.Hit, error) {
 	c, err := s.get(name)
 	if err != nil {
@@ -43,10 +44,18 @@ func (s *Store) Search(ctx context.Context, name string, question []float32, n i
 	if err := vectors.Check(question, c.dim, "question"); err != nil {
 		return nil, err
 	}
+	hits, err := c.search(question, n)
+	if err != nil {
+		return nil, c.doubt(err)
+	}
+	return hits, ctx.Err()
+}
+
+func (c *collection) search(question []float32, n int) ([]vectors.Hit, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	if !c.loaded {
-		return nil, fault.StoreDown.At("search", name).Because("the collection is not loaded")
+		return nil, fault.StoreDown.At("search", filepath.Base(c.dir)).Because("the collection is not loaded")
 	}
 	keep := oversample*n + 40
 	q := make([]int8, c.dim)
@@ -55,6 +64,12 @@ func (s *Store) Search(ctx context.Context, name string, question []float32, n i
 	hits := make([]vectors.Hit, 0, len(cands))
 	for _, k := range cands {
 		p := c.parts[k.part]
+		if !p.whole(k.row) {
+			if _, _, elsewhere := c.find(p.key(k.row)); elsewhere { // it was written again, and is a candidate itself
+				continue
+			}
+			return nil, p.damagedRow("search vectors", k.row)
+		}
 		hits = append(hits, vectors.Hit{Key: p.key(k.row), Score: dot32(question, p.vec(k.row))})
 	}
 	sort.Slice(hits, func(i, j int) bool {
@@ -69,7 +84,7 @@ func (s *Store) Search(ctx context.Context, name string, question []float32, n i
 			out = append(out, h)
 		}
 	}
-	return out[:min(n, len(out))], ctx.Err()
+	return out[:min(n, len(out))], nil
 }
 
 // scanAll scans all parts, large ones in slices on all cores.

@@ -208,16 +208,7 @@ func (c *collection) path() string {
 	return filepath.Join(c.dir, fmt.Sprintf("%08d"+partEnd, c.next-1))
 }
 
-func (c *collection) has(key string) bool {
-	for _, p := range c.parts {
-		if p.find(key) >= 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// Upsert implements vectors.Store: rows that are stored already are left out.
+// Upsert implements vectors.Store: rows that are stored already are left out, damaged ones are replaced.
 func (s *Store) Upsert(ctx context.Context, name string, rows []vectors.Row) error {
 	c, err := s.get(name)
 	if err != nil {
@@ -231,23 +222,22 @@ func (s *Store) Upsert(ctx context.Context, name string, rows []vectors.Row) err
 	rows = sorted(rows)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	fresh := rows[:0]
+	fresh, damaged := rows[:0], []string(nil)
 	for _, r := range rows {
-		if !c.has(r.Key) {
-			fresh = append(fresh, r)
+		in, _, whole := c.find(r.Key)
+		if whole {
+			continue
 		}
+		if in != nil {
+			damaged = append(damaged, r.Key)
+		}
+		fresh = append(fresh, r)
 	}
 	if len(fresh) == 0 {
 		return ctx.Err()
 	}
 	path := c.path()
-	err = writePart(
-		path,
-		c.dim,
-		len(fresh),
-		func(i int) string { return fresh[i].Key },
-		func(i int) []float32 { return fresh[i].Vector },
-	)
+	err = writePart(path, c.dim, sourceOf(fresh, c.dim))
 	if err != nil {
 		return err
 	}
@@ -255,14 +245,34 @@ func (s *Store) Upsert(ctx context.Context, name string, rows []vectors.Row) err
 	if err != nil {
 		return err
 	}
+	err = c.forget(damaged)
 	c.parts = append(c.parts, p)
+	if err != nil {
+		return err
+	}
 	if len(c.parts) > 20*maxParts {
 		return c.compact()
 	}
 	return nil
 }
 
-// Has implements vectors.Store.
+// forget marks damaged rows as deleted, after they were written anew.
+func (c *collection) forget(damaged []string) error {
+	var err error
+	for _, p := range c.parts {
+		for _, key := range damaged {
+			if at := p.find(key); at >= 0 {
+				p.kill(at)
+			}
+		}
+		if p.gone > p.saved {
+			err = errors.Join(err, p.saveDead())
+		}
+	}
+	return err
+}
+
+// Has implements vectors.Store: a damaged row counts as missing.
 func (s *Store) Has(_ context.Context, name string, keys []string) ([]bool, error) {
 	c, err := s.get(name)
 	if err != nil {
@@ -272,7 +282,7 @@ func (s *Store) Has(_ context.Context, name string, keys []string) ([]bool, erro
 	defer c.mu.RUnlock()
 	out := make([]bool, len(keys))
 	for i, k := range keys {
-		out[i] = c.has(k)
+		_, _, out[i] = c.find(k)
 	}
 	return out, nil
 }

@@ -1,0 +1,243 @@
+package files
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/store/vectors/vectorstest"
+)
+
+// onePart closes a store whose collection lies in one part, and gives the part's path and content.
+func onePart(t *testing.T, store *Store, dir string) (string, []byte) {
+	t.Helper()
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	parts := matching(t, dir, "*"+partEnd)
+	if len(parts) != 1 {
+		t.Fatal(parts)
+	}
+	raw, err := os.ReadFile(parts[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parts[0], raw
+}
+
+// exactAt is where the vector of a key lies in a part's file.
+func exactAt(t *testing.T, path, key string) int {
+	t.Helper()
+	p, err := openPart(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = p.close() }()
+	row := p.find(key)
+	if row < 0 {
+		t.Fatal("no row", key)
+	}
+	return len(p.data) - 4 - 4*p.dim*(p.n-row)
+}
+
+// asFirstVersion is a part as programs wrote it that did not have checksums of rows.
+func asFirstVersion(t *testing.T, raw []byte) []byte {
+	t.Helper()
+	dim, n := int(binary.LittleEndian.Uint32(raw[8:])), int(binary.LittleEndian.Uint32(raw[12:]))
+	exact := len(raw) - 4 - 4*dim*n
+	sums := (4*(n+1) + 63) / 64 * 64
+	old := append([]byte(magic1), raw[8:exact-sums]...)
+	checksum := crc32.Checksum(old, castagnoli)
+	old = append(old, raw[exact:len(raw)-4]...)
+	return binary.LittleEndian.AppendUint32(old, checksum)
+}
+
+func write(t *testing.T, path string, raw []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func loaded(t *testing.T, dir string) *Store {
+	t.Helper()
+	store := open(t, dir)
+	if err := store.Load(t.Context(), "c"); err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// finds demands that a search for a row gives the row first.
+func finds(t *testing.T, store *Store, row vectors.Row) {
+	t.Helper()
+	hits, err := store.Search(t.Context(), "c", row.Vector, 3)
+	if err != nil || len(hits) != 3 || hits[0].Key != row.Key {
+		t.Errorf("found %v, %v", hits, err)
+	}
+}
+
+func identity(t *testing.T, store *Store) string {
+	t.Helper()
+	identity, err := store.Identity(t.Context(), "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return identity
+}
+
+// Whichever byte of an exact row is damaged, nobody is given the row, and whoever fills missing rows mends it.
+func TestADamagedRowIsNeverGivenAndIsWrittenAgain(t *testing.T) {
+	for situation, bit := range map[string]byte{"a sign": 31, "an exponent": 25, "the last bit of a number": 0} {
+		t.Run(situation, func(t *testing.T) {
+			dir := t.TempDir()
+			store, rows := filled(t, dir, 200)
+			before := identity(t, store)
+			path, raw := onePart(t, store, dir)
+			at := exactAt(t, path, rows[7].Key) + 4*5
+			raw[at+int(bit/8)] ^= 1 << (bit % 8)
+			write(t, path, raw)
+
+			store = loaded(t, dir)
+			if _, err := store.Search(t.Context(), "c", rows[7].Vector, 3); !fault.Is(err, fault.SegmentDamage) {
+				t.Errorf("a search gave %v", err)
+			}
+			if _, err := store.Fetch(t.Context(), "c", []string{rows[7].Key}); !fault.Is(err, fault.SegmentDamage) {
+				t.Errorf("a fetch gave %v", err)
+			}
+			if identity(t, store) == before {
+				t.Error("no build will look for the row")
+			}
+			has, err := store.Has(t.Context(), "c", []string{rows[6].Key, rows[7].Key})
+			if err != nil || !has[0] || has[1] {
+				t.Errorf("has %v, %v", has, err)
+			}
+			for range 2 {
+				if err := store.Upsert(t.Context(), "c", rows); err != nil {
+					t.Fatal(err)
+				}
+				finds(t, store, rows[7])
+				counts(t, store, 200)
+				if err := store.Close(); err != nil {
+					t.Fatal(err)
+				}
+				store = loaded(t, dir)
+			}
+			if parts := matching(t, dir, "*"+partEnd); len(parts) != 2 {
+				t.Errorf("whole rows were written again: %v", parts)
+			}
+		})
+	}
+}
+
+// A repair that was cut off between its two files leaves the damaged row beside the new one.
+func TestADamagedRowBesideAWholeOneIsPassedOver(t *testing.T) {
+	dir := t.TempDir()
+	store, rows := filled(t, dir, 50)
+	path, raw := onePart(t, store, dir)
+	write(t, filepath.Join(dir, "c", "00000001.part"), asFirstVersion(t, raw))
+	raw = append([]byte(nil), raw...)
+	raw[exactAt(t, path, rows[3].Key)] ^= 1
+	write(t, path, raw)
+	store = loaded(t, dir)
+	finds(t, store, rows[3])
+	store.open["c"].mu.Lock()
+	err := store.open["c"].merge()
+	store.open["c"].mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	finds(t, store, rows[3])
+}
+
+// A merge must not give a damaged row a checksum that fits it.
+func TestAMergeKeepsADamagedRowDamaged(t *testing.T) {
+	for _, first := range []bool{false, true} {
+		dir := t.TempDir()
+		store, rows := filled(t, dir, 60)
+		path, raw := onePart(t, store, dir)
+		raw[exactAt(t, path, rows[9].Key)+3] ^= 0x80 // a sign
+		if first {
+			raw = asFirstVersion(t, raw)
+		}
+		write(t, path, raw)
+		store = loaded(t, dir)
+		remove(t, store, rows[20:]) // so many that the part is written anew
+		if parts := matching(t, dir, "*"+partEnd); len(parts) != 1 || parts[0] == path {
+			t.Fatal(parts)
+		}
+		if _, err := store.Search(t.Context(), "c", rows[9].Vector, 3); !fault.Is(err, fault.SegmentDamage) {
+			t.Errorf("first version %v: a search gave %v", first, err)
+		}
+		has, err := store.Has(t.Context(), "c", []string{rows[9].Key, rows[12].Key})
+		if err != nil || has[0] || !has[1] {
+			t.Errorf("first version %v: has %v, %v", first, has, err)
+		}
+	}
+}
+
+// What a program before wrote is served, checked as well as it can be, and becomes the present version when merged.
+func TestAPartOfTheFirstVersionIsServed(t *testing.T) {
+	dir := t.TempDir()
+	store, rows := filled(t, dir, 60)
+	path, raw := onePart(t, store, dir)
+	old := asFirstVersion(t, raw)
+	write(t, path, old)
+	store = loaded(t, dir)
+	for _, row := range rows {
+		finds(t, store, row)
+	}
+	if err := store.Upsert(t.Context(), "c", rows); err != nil {
+		t.Fatal(err)
+	}
+	if parts := matching(t, dir, "*"+partEnd); len(parts) != 1 {
+		t.Errorf("written again: %v", parts)
+	}
+	remove(t, store, rows[20:])
+	for _, row := range rows[:20] {
+		finds(t, store, row)
+	}
+	path, raw = onePart(t, store, dir)
+	if string(raw[:8]) != magic {
+		t.Errorf("%s is still of the first version", path)
+	}
+}
+
+// BenchmarkRowChecks is what a search for ten results adds for its candidates' checksums: compare BenchmarkSearch.
+func BenchmarkRowChecks(b *testing.B) {
+	rows := vectorstest.Rows(100_000, 512, 4)
+	sums := make([]uint32, len(rows))
+	for i, row := range rows {
+		sums[i] = rowSum(row.Vector)
+	}
+	for at := 0; b.Loop(); at = (at + 7919) % 50_000 {
+		for i := range oversample*10 + 40 {
+			if row := (at + i*601) % len(rows); rowSum(rows[row].Vector) != sums[row] {
+				b.Fatal(row)
+			}
+		}
+	}
+}
+
+// A part that was copied over another is whole, and has not the rows of the place where it lies.
+func TestAPartOfAnotherPlaceIsRefused(t *testing.T) {
+	for _, to := range []string{"c/00000001.part", "d/00000000.part"} {
+		dir := t.TempDir()
+		store, rows := filled(t, dir, 20)
+		if err := store.Create(t.Context(), "d", vectorstest.Dim); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Upsert(t.Context(), "d", rows); err != nil {
+			t.Fatal(err)
+		}
+		_, raw := onePart(t, store, dir)
+		write(t, filepath.Join(dir, to), raw)
+		if _, err := open(t, dir).Count(t.Context(), to[:1]); !fault.Is(err, fault.NotFound) {
+			t.Errorf("%s: %v", to, err)
+		}
+	}
+}

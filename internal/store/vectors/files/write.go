@@ -1,0 +1,139 @@
+package files
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"unsafe"
+
+	"github.com/unweaver/unweaver/internal/store/durable"
+	"github.com/unweaver/unweaver/internal/store/vectors"
+)
+
+// source gives writePart its rows, sorted, each key once. A section asks for one row after another, so that a merge
+// holds one vector.
+type source struct {
+	rows   int
+	key    func(row int) string
+	vector func(row int) []float32
+	coarse func(row int) (scale float32, quantised []int8) // valid until the next call
+	sum    func(row int) uint32                            // of the vector
+}
+
+// sourceOf gives new rows.
+func sourceOf(rows []vectors.Row, dim int) source {
+	scratch := make([]int8, dim)
+	return source{
+		rows:   len(rows),
+		key:    func(row int) string { return rows[row].Key },
+		vector: func(row int) []float32 { return rows[row].Vector },
+		coarse: func(row int) (float32, []int8) {
+			clear(scratch)
+			return quantise(rows[row].Vector, scratch), scratch
+		},
+		sum: func(row int) uint32 { return rowSum(rows[row].Vector) },
+	}
+}
+
+// writePart writes a part durably, under another name first.
+func writePart(path string, dim int, rows source) (err error) {
+	if rows.rows > math.MaxInt32 {
+		return fmt.Errorf("%d rows are too many for one part", rows.rows)
+	}
+	file, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return wrap("write", path, err)
+	}
+	defer func() {
+		if cerr := file.Close(); err == nil && cerr != nil {
+			err = wrap("write", path, cerr)
+		}
+		if err == nil {
+			err = wrap("write", path, os.Rename(path+".tmp", path))
+			if err == nil {
+				err = wrap("sync the folder of", path, durable.SyncFolder(filepath.Dir(path)))
+			}
+		} else {
+			_ = os.Remove(path + ".tmp")
+		}
+	}()
+	writer := bufio.NewWriterSize(file, 1<<20)
+	err = writeSections(writer, placeOf(path), dim, rows)
+	if err == nil {
+		err = writer.Flush()
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	return wrap("write", path, err)
+}
+
+func writeSections(writer io.Writer, place uint32, dim int, rows source) error {
+	crc := crc32.New(castagnoli)
+	out := &counter{w: io.MultiWriter(writer, crc)}
+	out.put([]byte(magic))
+	out.word(uint32(dim))
+	out.word(uint32(rows.rows))
+	end := uint32(0)
+	for row := range rows.rows {
+		end += uint32(len(rows.key(row)))
+		out.word(end)
+	}
+	for row := range rows.rows {
+		out.put([]byte(rows.key(row)))
+	}
+	out.align()
+	for row := range rows.rows {
+		scale, _ := rows.coarse(row)
+		out.word(math.Float32bits(scale))
+	}
+	out.align()
+	for row := range rows.rows {
+		_, quantised := rows.coarse(row)
+		out.put(unsafe.Slice((*byte)(unsafe.Pointer(&quantised[0])), dim))
+	}
+	out.align()
+	for row := range rows.rows {
+		out.word(rows.sum(row))
+	}
+	out.word(place)
+	out.align()
+	sum := crc.Sum32()
+	out.w = writer
+	for row := range rows.rows {
+		out.put(bytesOf(rows.vector(row)))
+	}
+	out.word(sum)
+	return out.err
+}
+
+type counter struct {
+	w   io.Writer
+	n   int
+	err error
+}
+
+func (c *counter) put(raw []byte) {
+	if c.err == nil {
+		_, c.err = c.w.Write(raw)
+	}
+	c.n += len(raw)
+}
+
+func (c *counter) word(value uint32) {
+	var raw [4]byte
+	binary.LittleEndian.PutUint32(raw[:], value)
+	c.put(raw[:])
+}
+
+func (c *counter) align() { c.put(make([]byte, pad(c.n))) }
+
+// bytesOf views a vector as it is stored: the supported machines are little endian.
+func bytesOf(vector []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(&vector[0])), 4*len(vector))
+}
