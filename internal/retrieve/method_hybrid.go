@@ -115,7 +115,10 @@ func (r *Request) search(n int) (lists, error) {
 	found := lists{chunkBM25: fuse.List{Lexical: true}, classBM25: fuse.List{Lexical: true}}
 	var beside sync.WaitGroup
 	var denseErr error
-	beside.Go(func() { denseErr = r.dense(&found, n) })
+	beside.Go(func() {
+		defer par.Caught(&denseErr)
+		denseErr = r.dense(&found, n)
+	})
 	generation := r.Generation
 	lexical := generation.allow(r.ctx, r.Query) // a filter remembers what it looked at, and the dense side runs beside
 	for _, hit := range generation.chunkWords.Search(r.terms, n, lexical.numbers(), nil) {
