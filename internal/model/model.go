@@ -30,10 +30,11 @@ type Call struct {
 	Limit    int             // shorten: wanted length in runes
 }
 
-// Usage is what a server says it charged.
+// Usage is what a server says it charged; Doubted tells that it said what cannot be, and that our own count stands here.
 type Usage struct {
 	Prompt     int64 `json:"prompt"`
 	Completion int64 `json:"completion"`
+	Doubted    bool  `json:"-"`
 }
 
 // Reply is the model's text. Truncated tells that it stopped at its length limit.
@@ -48,6 +49,7 @@ type Info struct {
 	Provider   string // builtin | openai | recorded
 	Model      string
 	Endpoint   string // shared limits are counted by it
+	Domain     string // whose answers these are: results are shared within it alone; empty: not told apart
 	Parameters string // what else shapes a reply; part of ledger keys
 	Paid       bool   // replies cost money: they go through the ledger
 }

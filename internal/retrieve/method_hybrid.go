@@ -7,6 +7,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/retrieve/fuse"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // Hybrid is the name of the method.
