@@ -97,7 +97,7 @@ func hostile(size int) map[string]string {
 // The time is that of a machine under load; what this is about took minutes, or the process.
 func TestHostileAnswersAreReadInTimeThatGrowsWithTheirLength(t *testing.T) {
 	const patience = 20 * time.Second
-	for _, size := range []int{24 << 10, extract.MaxAnswer - 64, 6 << 20} {
+	for _, size := range []int{24 << 10, 192 << 10, 6 << 20} {
 		for name, text := range hostile(size) {
 			began := time.Now()
 			if found, _, ok := extract.Parse(text); ok && len(found) > 0 {
@@ -153,7 +153,7 @@ func BenchmarkParseHostile(b *testing.B) {
 func FuzzParse(f *testing.F) {
 	f.Add(`{"entities":[{"name":"A","description":"d"`)
 	f.Add("```[{'entity_name':")
-	for _, text := range hostile(24 << 10) {
+	for _, text := range hostile(4 << 10) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
