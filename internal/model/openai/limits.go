@@ -129,7 +129,8 @@ func plausible(told, hidden int64, texts ...string) (count int64, doubted bool) 
 	for _, text := range texts {
 		own += int64(tokens.Count(text))
 	}
-	if told < own/tokenFactor || told < 0 || told > tokenFactor*own+hidden {
+	nothing := told == 0 && own > 2 // some round down
+	if nothing || told < own/tokenFactor || told < 0 || told > tokenFactor*own+hidden {
 		return own, true
 	}
 	return told, false
