@@ -15,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/par"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -61,16 +62,34 @@ func (a *Activities) with(
 }
 
 // calling does what is to be done on a run, maps the error and closes the run. Heartbeats go out from before the first
-// look at a store until the error is told, as long as the run gets on: one that hangs has its context cancelled.
+// look at a store until the error is told, as long as the run gets on: one that hangs has its context cancelled. A
+// panic anywhere below is an error like any other: the engine would put its text into history.
 func (a *Activities) calling(
 	ctx context.Context, run *build.Run, b workflows.Build, do func(context.Context, *call) error,
 ) error {
+	err := a.called(ctx, run, b, do)
+	if crash := fault.As(err); crash != nil { // outcome itself, or what it needs, panicked
+		a.Log.Error("activity failed", "run_id", run.Name(), "stage", run.Stage, "error", err.Error())
+		return temporal.NewNonRetryableApplicationError(string(crash.Code), string(crash.Code), nil)
+	}
+	return err
+}
+
+func (a *Activities) called(
+	ctx context.Context, run *build.Run, b workflows.Build, do func(context.Context, *call) error,
+) (err error) {
+	defer par.Caught(&err)
 	defer run.Close()
 	c := &call{Activities: a, run: run, b: b}
 	working, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer during(func(stop <-chan struct{}) { c.beat(ctx, stop, cancel) })()
-	return c.outcome(ctx, do(working, c))
+	return c.outcome(ctx, safely(working, c, do))
+}
+
+func safely(ctx context.Context, c *call, do func(context.Context, *call) error) (err error) {
+	defer par.Caught(&err)
+	return do(ctx, c)
 }
 
 // held is the job with the holder that its lease must have. Units of a stage run in a workflow of their own, and know

@@ -2,14 +2,13 @@ package activities
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 	"time"
 
 	"go.temporal.io/sdk/activity"
 
 	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // stall is how long an activity may show no sign of life (an item done, a paid call admitted or answered) before it
@@ -98,14 +97,8 @@ func every(interval time.Duration, stop <-chan struct{}, do func() (more bool)) 
 	}
 }
 
-// guarded makes an error of a panic: its text belongs beside the run like any other's, not into the engine's history.
+// guarded makes an error of a panic, without what the panic says: that may hold a document's text.
 func guarded(ctx context.Context, run *build.Run, do func(context.Context, *build.Run) error) (err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = fault.Internal.At("work on", run.Stage).
-				Because(fmt.Sprintf("panic: %v\n%s", cause, debug.Stack())).
-				Advise("this is a fault of the program: report it with this text")
-		}
-	}()
+	defer par.Caught(&err)
 	return do(ctx, run)
 }

@@ -26,6 +26,8 @@ type Account struct {
 	Cost     float64          `json:"cost"`
 	Written  corpus.Written   `json:"written"`
 	Done     map[string]int64 `json:"done"` // by stage, of finished and of running units
+	Cut      int64            `json:"cut,omitempty"`
+	Doubted  int64            `json:"doubted,omitempty"` // calls whose usage could not be
 }
 
 func (a Account) paidCalls() int64 { return a.Calls.Sum() }
@@ -78,6 +80,8 @@ func (a *Account) add(other Account) {
 	a.Tokens.Completion += other.Tokens.Completion
 	a.Tokens.Embedding += other.Tokens.Embedding
 	a.Cost += other.Cost
+	a.Cut += other.Cut
+	a.Doubted += other.Doubted
 	a.Written.Segments += other.Written.Segments
 	a.Written.Records += other.Written.Records
 	a.Written.Rows += other.Written.Rows
@@ -173,7 +177,7 @@ func (p *Progress) Finish(all corpus.Progress) {
 	p.book.change(func(account *Account) {
 		account.Done[p.stage] += all.Done - p.done
 		p.done = 0 // finished: it stays in the account
-		account.add(Account{Hits: all.Hits, Written: all.Written})
+		account.add(Account{Hits: all.Hits, Written: all.Written, Cut: all.Cut})
 	})
 }
 

@@ -432,6 +432,9 @@ func (b *book) end(asked flight, usage model.Usage, answered bool) {
 		}
 		account.Calls.Count(asked.task, 1)
 		account.Cost += cost
+		if usage.Doubted {
+			account.Doubted++
+		}
 		if asked.task == taskEmbed {
 			account.Tokens.Embedding += usage.Prompt
 			return

@@ -70,7 +70,11 @@ func (r *Run) draft(ctx context.Context) (corpus.Manifest, error) {
 	if err != nil {
 		return corpus.Manifest{}, err
 	}
-	models, err := r.models()
+	models, err := r.models(ctx)
+	if err != nil {
+		return corpus.Manifest{}, err
+	}
+	domains, err := r.trusts(ctx)
 	if err != nil {
 		return corpus.Manifest{}, err
 	}
@@ -79,6 +83,7 @@ func (r *Run) draft(ctx context.Context) (corpus.Manifest, error) {
 		Config: r.Settings.ConfigDigest(), Made: MadeBy(r.Settings), Created: fixed.Started,
 		Class: fixed.Class, Chunk: fixed.Chunk,
 		Partitions: partitions.Partitions, Collections: fixed.Collections, Counts: shards.Counts, Hashes: shards.Hashes,
+		Trust:  domains.recorded(),
 		Models: corpus.ModelSummary{Chat: models.Chat.Info().Label(), Embedding: models.Chunks.Info().Label()},
 	}
 	if err := manifest.Spec.UnmarshalText([]byte(r.Spec)); err != nil {

@@ -127,19 +127,25 @@ func (e *estimating) plan(ctx context.Context) (plan.Result, error) {
 	if e.parent, err = e.Run.parent(ctx, current.Manifest); err != nil {
 		return plan.Result{}, err
 	}
-	if e.models, err = e.Run.models(); err != nil {
+	domains, reasons, err := e.trust(ctx, e.parent)
+	if err != nil {
 		return plan.Result{}, err
 	}
-	var reasons []string
+	e.domains = &domains
+	if e.models, err = e.Run.models(ctx); err != nil {
+		return plan.Result{}, err
+	}
 	fixed := Plan{Parent: current.Manifest}
 	if e.parent != nil {
 		if fixed.Foreign, err = e.foreign(ctx, e.parent); err != nil {
 			return plan.Result{}, err
 		}
 		frozen := Frozen{Class: e.parent.Class, Chunk: e.parent.Chunk} // of the models the configuration's reasons tell
-		if reasons, err = e.reasons(ctx, e.parent, frozen); err != nil {
+		changes, err := e.reasons(ctx, e.parent, frozen)
+		if err != nil {
 			return plan.Result{}, err
 		}
+		reasons = append(reasons, changes...)
 	}
 	documents, err := e.Corpora(ctx, e.Settings.Corpus)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/embed"
 	"github.com/unweaver/unweaver/internal/format/idf"
 	"github.com/unweaver/unweaver/internal/format/textseg"
+	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/vectors"
@@ -96,7 +97,7 @@ func (r *Run) freeze(ctx context.Context, shards Shards) (Frozen, error) {
 	if err != nil {
 		return Frozen{}, err
 	}
-	models, err := r.models()
+	models, err := r.models(ctx)
 	if err != nil {
 		return Frozen{}, err
 	}
@@ -104,7 +105,11 @@ func (r *Run) freeze(ctx context.Context, shards Shards) (Frozen, error) {
 	if err := r.learn(ctx, &frozen, models, sound(parent, fixed.Damage), shards); err != nil {
 		return frozen, err
 	}
-	frozen.Collections = r.collections(parent, frozen)
+	domains, err := r.trusts(ctx)
+	if err != nil {
+		return frozen, err
+	}
+	frozen.Collections = r.collections(parent, frozen, domains)
 	frozen.Import, err = r.importing(ctx, frozen.Collections)
 	return frozen, err
 }
@@ -201,14 +206,25 @@ func (r *Run) weigh(ctx context.Context, frozen Frozen, models *model.Set) (rele
 	return release, nil
 }
 
-// collections are the parent's where the fingerprint is the same, since rows are shared by generations.
-func (r *Run) collections(parent *corpus.Manifest, frozen Frozen) corpus.Collections {
+// collections are the parent's where the fingerprint and whose vectors they are is the same, since rows are shared by
+// generations. Vectors of another server never lie beside those that are served: a collection that follows one of
+// another domain, or of another fingerprint, is named by its domain too.
+func (r *Run) collections(parent *corpus.Manifest, frozen Frozen, domains trusted) corpus.Collections {
 	name := func(kind string, now, was corpus.Fingerprint, old string) string {
 		number := 0
-		if parent != nil && was == now {
+		same := parent != nil && was == now && (now.Provider == "builtin" || !domains.Moved)
+		if same {
 			number = collectionNumber(old)
 		}
-		return corpus.Collection(r.StoreID, r.Job.Index, kind, now.Digest(), number)
+		plain := corpus.Collection(r.StoreID, r.Job.Index, kind, now.Digest(), number)
+		if parent == nil || now.Provider == "builtin" || domains.Embedding == "" {
+			return plain
+		}
+		own := corpus.Collection(r.StoreID, r.Job.Index, kind, ledger.In(domains.Embedding, now.Digest()), number)
+		if same && old != own {
+			return plain
+		}
+		return own
 	}
 	var was corpus.Manifest
 	if parent != nil {

@@ -92,11 +92,20 @@ func (r *Run) plan(ctx context.Context) (Plan, error) {
 	if err := publish.Unused(ctx, r.Index, r.Generation); err != nil { // two starters may have used one name
 		return fixed, err
 	}
-	models, err := r.models()
+	parent, reasons, err := r.findParent(ctx, &fixed)
 	if err != nil {
 		return fixed, err
 	}
-	parent, reasons, err := r.findParent(ctx, &fixed)
+	domains, moved, err := r.trust(ctx, parent)
+	if err != nil {
+		return fixed, err
+	}
+	if err := trustFile.Write(ctx, r.Scratch, domains); err != nil {
+		return fixed, err
+	}
+	r.domains, reasons = &domains, append(reasons, moved...)
+	fixed.Rebuild = fixed.Rebuild || domains.Moved
+	models, err := r.models(ctx)
 	if err != nil {
 		return fixed, err
 	}

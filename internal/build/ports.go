@@ -71,6 +71,7 @@ type Run struct {
 	Stage    string
 	Progress *Progress
 	book     *book
+	domains  *trusted // once they are known
 }
 
 // Open begins a unit of work of a stage.
@@ -134,9 +135,6 @@ func (r *Run) Place(ctx context.Context) (release func(), err error) {
 		}
 	}
 }
-
-// models makes the run's models: paid ones are metered.
-func (r *Run) models() (model.Set, error) { return r.Models(r.Settings, r.book) }
 
 // parent reads a manifest by its digest; an empty digest is no parent.
 func (r *Run) parent(ctx context.Context, sha string) (*corpus.Manifest, error) {

@@ -3,6 +3,7 @@ package build
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -98,6 +99,7 @@ func (r *Run) BeginStage(ctx context.Context, holder Holder, stage string, total
 func (a Account) fill(report *corpus.Report) {
 	report.Calls, report.LedgerHits, report.Tokens = a.Calls, a.Hits, a.Tokens
 	report.Cost, report.Written = a.Cost, a.Written
+	report.EntitiesCut, report.UsageDoubted = a.Cut, a.Doubted
 	report.Unsettled = corpus.Spent{Calls: a.InFlight, Tokens: a.Expected, Cost: a.Risk}
 }
 
@@ -255,6 +257,7 @@ func (r *Run) Report(ctx context.Context, holder Holder, ending Ending) error {
 			r.results(ctx, report, ending)
 		}
 		r.warned(ctx, report, ending.Warning)
+		warnOfAnswers(report)
 		written = *report
 	})
 	if err != nil {
@@ -382,6 +385,27 @@ func (r *Run) chunkProblems(ctx context.Context, report *corpus.Report, units in
 		failed += chunked.Failed
 	}
 	report.DocumentsFailed = max(report.DocumentsFailed, failed)
+}
+
+// warnOfAnswers tells what was not taken of models' answers, once a run.
+func warnOfAnswers(report *corpus.Report) {
+	for _, one := range []struct {
+		count        int64
+		object, text string
+	}{
+		{report.EntitiesCut, "extract", "entities were dropped or cut: an answer held too many, or too long ones"},
+		{report.UsageDoubted, "usage", "answers told tokens that cannot be, or none: our own counts stand for them"},
+	} {
+		if one.count == 0 {
+			continue
+		}
+		problem := corpus.Problem{Code: string(fault.BadOutput), Object: one.object}
+		problem.Detail = fmt.Sprintf("%d %s", one.count, one.text)
+		if !slices.Contains(report.Problems, problem) {
+			report.Problems = append(report.Problems, problem)
+			report.ProblemsTotal++
+		}
+	}
 }
 
 // warned adds a warning to a report that does not have it yet.

@@ -58,7 +58,7 @@ func (r *Run) shardItems(ctx context.Context, number int) (items.Shard, error) {
 func (r *Run) Embed(ctx context.Context, part int) (embedstage.Result, error) {
 	return finished(ctx, r, embedFile(part), func(ctx context.Context) (embedstage.Result, corpus.Progress, error) {
 		var out embedstage.Result
-		models, err := r.models()
+		models, err := r.models(ctx)
 		if err != nil {
 			return out, out.Progress, err
 		}
@@ -100,7 +100,7 @@ func (r *Run) Load(ctx context.Context, part int) (load.Result, error) {
 }
 
 func (r *Run) load(ctx context.Context, part int) (load.Result, error) {
-	models, err := r.models()
+	models, err := r.models(ctx)
 	if err != nil {
 		return load.Result{}, err
 	}

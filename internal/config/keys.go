@@ -231,6 +231,20 @@ var generalKeys = []key{
 		example: "extractions.jsonl",
 		rule:    anything(),
 	},
+	{
+		path:    "models.chat.max_tokens",
+		meaning: "longest answer; 0: 16384, and two for each token of the request",
+		unit:    "tokens",
+		example: "8192",
+		rule:    between(0, million),
+	},
+	{
+		path: "models.chat.trust_domain",
+		meaning: "whose answers these are: paid results are shared within it, and a change pays for them anew. " +
+			"empty: base_url; none: not told apart",
+		example: "gateway",
+		rule:    anything(),
+	},
 	price("models.chat.price.prompt", "price of prompt tokens", ""),
 	price("models.chat.price.completion", "price of completion tokens", ""),
 	{
@@ -281,6 +295,12 @@ var generalKeys = []key{
 		example:  "lexical",
 		rebuilds: paysEmbeddings,
 		rule:     oneOf("model", "lexical"),
+	},
+	{
+		path:    "models.embedding.trust_domain",
+		meaning: "as models.chat.trust_domain, of vectors",
+		example: "gateway",
+		rule:    anything(),
 	},
 	price("models.embedding.price.prompt", "price of input tokens", ""),
 	price("models.embedding.price.completion", "no effect", noCompletion),

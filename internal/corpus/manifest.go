@@ -93,6 +93,7 @@ type Manifest struct {
 	Tokens      Tokens       `json:"tokens"`
 	Cost        float64      `json:"cost"`
 	Models      ModelSummary `json:"models"`
+	Trust       *Trust       `json:"trust,omitempty"` // nil: of a release before it, or no model was asked over a network
 }
 
 // Made names the rules of the program that made a generation: a change of any of them is a reason to build again.

@@ -68,40 +68,43 @@ type Problem struct {
 
 // Report is report.json and what index --wait --json and status --json print (docs/contract.md, Artifacts).
 type Report struct {
-	Index       string          `json:"index"`
-	Generation  string          `json:"generation"`
-	Run         string          `json:"run"`
-	RunID       string          `json:"run_id,omitempty"` // of its workflow: a name may have been used before
-	Status      string          `json:"status"`
-	Reason      string          `json:"reason,omitempty"` // of held, paused, failed
-	Detail      string          `json:"detail,omitempty"`
-	Unchanged   bool            `json:"unchanged,omitempty"`
-	Published   bool            `json:"published"`
-	ContentHash string          `json:"content_hash"`
-	TextHash    string          `json:"text_hash"`
-	VectorHash  string          `json:"vector_hash"`
-	Documents   int64           `json:"documents"`
-	Chunks      int64           `json:"chunks"`
-	Classes     int64           `json:"classes"`
-	Mentions    int64           `json:"mentions"`
-	DeadLetters int64           `json:"dead_letters"`
-	Refused     int64           `json:"refused"`
-	Calls       Calls           `json:"calls"`
-	LedgerHits  Calls           `json:"ledger_hits"`
-	Tokens      Tokens          `json:"tokens"`
-	Cost        float64         `json:"cost"`
-	Unsettled   Spent           `json:"unsettled"` // not in the above
-	Seconds     float64         `json:"seconds"`
-	Stages      []StageProgress `json:"stages"`
-	Rate        float64         `json:"rate"`
-	ETASeconds  float64         `json:"eta_seconds"`
-	Models      ModelSummary    `json:"models"`
-	Diff        Diff            `json:"diff"`
-	Reasons     []string        `json:"reasons,omitempty"` // why documents that did not change were built again
-	Written     Written         `json:"written"`
-	Problems    []Problem       `json:"problems,omitempty"` // the first 100
-	Started     time.Time       `json:"started"`
-	Ended       *time.Time      `json:"ended,omitempty"`
+	Index       string  `json:"index"`
+	Generation  string  `json:"generation"`
+	Run         string  `json:"run"`
+	RunID       string  `json:"run_id,omitempty"` // of its workflow: a name may have been used before
+	Status      string  `json:"status"`
+	Reason      string  `json:"reason,omitempty"` // of held, paused, failed
+	Detail      string  `json:"detail,omitempty"`
+	Unchanged   bool    `json:"unchanged,omitempty"`
+	Published   bool    `json:"published"`
+	ContentHash string  `json:"content_hash"`
+	TextHash    string  `json:"text_hash"`
+	VectorHash  string  `json:"vector_hash"`
+	Documents   int64   `json:"documents"`
+	Chunks      int64   `json:"chunks"`
+	Classes     int64   `json:"classes"`
+	Mentions    int64   `json:"mentions"`
+	DeadLetters int64   `json:"dead_letters"`
+	Refused     int64   `json:"refused"`
+	Calls       Calls   `json:"calls"`
+	LedgerHits  Calls   `json:"ledger_hits"`
+	Tokens      Tokens  `json:"tokens"`
+	Cost        float64 `json:"cost"`
+	Unsettled   Spent   `json:"unsettled"` // not in the above
+
+	EntitiesCut  int64           `json:"entities_cut,omitempty"`  // dropped, or shortened: more or longer than is taken of an answer
+	UsageDoubted int64           `json:"usage_doubted,omitempty"` // calls whose tokens we counted ourselves
+	Seconds      float64         `json:"seconds"`
+	Stages       []StageProgress `json:"stages"`
+	Rate         float64         `json:"rate"`
+	ETASeconds   float64         `json:"eta_seconds"`
+	Models       ModelSummary    `json:"models"`
+	Diff         Diff            `json:"diff"`
+	Reasons      []string        `json:"reasons,omitempty"` // why documents that did not change were built again
+	Written      Written         `json:"written"`
+	Problems     []Problem       `json:"problems,omitempty"` // the first 100
+	Started      time.Time       `json:"started"`
+	Ended        *time.Time      `json:"ended,omitempty"`
 
 	// What failed and still stands, be it of this run or of a generation before.
 	ProblemsTotal   int64  `json:"problems_total"`
@@ -157,6 +160,7 @@ type Progress struct {
 	Tokens  Tokens  `json:"t"`
 	Cost    float64 `json:"m,omitempty"`
 	Written Written `json:"w"`
+	Cut     int64   `json:"x,omitempty"` // entities that were dropped or cut
 }
 
 // RunState is what BuildIndex writes at stage boundaries, so that status and query-api need no workflow query.

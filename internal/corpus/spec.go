@@ -86,6 +86,9 @@ type ChatModel struct {
 	Mode      string `json:"mode,omitempty"`
 	File      string `json:"file,omitempty"` // provider recorded: the file that is replayed
 	Price     Price  `json:"price"`
+
+	MaxTokens   int    `json:"max_tokens,omitempty"`   // of an answer; 0: by the request
+	TrustDomain string `json:"trust_domain,omitempty"` // see Domain
 }
 
 // EmbedModel says who embeds classes, chunks and questions.
@@ -98,6 +101,7 @@ type EmbedModel struct {
 	MaxInputTokens int    `json:"max_input_tokens"`
 	Classes        string `json:"classes"` // model | lexical
 	Price          Price  `json:"price"`
+	TrustDomain    string `json:"trust_domain,omitempty"` // see Domain
 }
 
 // Limits are shared by all workers, per endpoint; zero means none.
@@ -108,7 +112,8 @@ type Limits struct {
 }
 
 // ConfigDigest covers what a generation is computed from and nothing else (docs/contract.md, Configuration), so that
-// a change of prices, limits, retrieval defaults or gates rebuilds nothing.
+// a change of prices, limits, retrieval defaults or gates rebuilds nothing. Trust domains are not in it: a build compares
+// them with those of the generation before.
 func (s Spec) ConfigDigest() Digest {
 	covered := struct {
 		Corpus     string

@@ -131,7 +131,7 @@ func (s Source) Missing(ctx context.Context, items []Item) ([]Item, error) {
 	if !s.Embedder.Info().Paid {
 		return nil, nil
 	}
-	objects, err := s.Ledger.FindTexts(ctx, digestsOf(items))
+	_, objects, err := s.find(ctx, items)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,14 @@ func (s Source) Missing(ctx context.Context, items []Item) ([]Item, error) {
 // Pay has the ledger hold the vectors of items. It asks the model for those that nobody has asked for, in one request
 // where the model takes them.
 func (s Source) Pay(ctx context.Context, items []Item) error {
-	return s.Ledger.PayTexts(ctx, digestsOf(items), func(ctx context.Context, places []int) error {
+	if s.Embedder.Info().Before {
+		missing, err := s.Missing(ctx, items)
+		if err != nil || len(missing) == 0 {
+			return err
+		}
+		items = missing
+	}
+	return s.Ledger.PayTexts(ctx, s.keys(items), func(ctx context.Context, places []int) error {
 		wanted := make([]Item, len(places))
 		for n, i := range places {
 			wanted[n] = items[i]
@@ -165,13 +172,12 @@ func (s Source) Vectors(ctx context.Context, items []Item) ([][]float32, error) 
 		vectors, _, err := s.Embedder.Embed(ctx, textsOf(items))
 		return vectors, err
 	}
-	digests := digestsOf(items)
 	for range rereads {
-		objects, err := s.Ledger.FindTexts(ctx, digests)
+		keys, objects, err := s.find(ctx, items)
 		if err != nil {
 			return nil, err
 		}
-		vectors, err := s.Ledger.ReadVectors(ctx, digests, objects)
+		vectors, err := s.Ledger.ReadVectors(ctx, keys, objects)
 		if err != nil {
 			return nil, err
 		}
@@ -193,12 +199,43 @@ func (s Source) Vectors(ctx context.Context, items []Item) ([][]float32, error) 
 		Advise("see whether something deletes objects under ledger/embed")
 }
 
-func digestsOf(items []Item) []corpus.Digest {
-	digests := make([]corpus.Digest, len(items))
+// keys of items in the ledger: their digests, in the embedder's domain.
+func (s Source) keys(items []Item) []corpus.Digest {
+	domain := s.Embedder.Info().Domain
+	keys := make([]corpus.Digest, len(items))
 	for i, it := range items {
-		digests[i] = it.Digest
+		keys[i] = ledger.In(domain, it.Digest)
 	}
-	return digests
+	return keys
+}
+
+// find gives the keys of items and the objects that hold their vectors, zero where none does. An item that was paid for
+// before domains were told apart has its former key, where that may be trusted.
+func (s Source) find(ctx context.Context, items []Item) (keys, objects []corpus.Digest, err error) {
+	keys = s.keys(items)
+	if objects, err = s.Ledger.FindTexts(ctx, keys); err != nil || !s.Embedder.Info().Before {
+		return keys, objects, err
+	}
+	var missing []int
+	var former []corpus.Digest
+	for i, object := range objects {
+		if object.IsZero() {
+			missing, former = append(missing, i), append(former, items[i].Digest)
+		}
+	}
+	if len(missing) == 0 {
+		return keys, objects, nil
+	}
+	found, err := s.Ledger.FindTexts(ctx, former)
+	if err != nil {
+		return keys, objects, err
+	}
+	for n, i := range missing {
+		if !found[n].IsZero() {
+			keys[i], objects[i] = former[n], found[n]
+		}
+	}
+	return keys, objects, nil
 }
 
 func textsOf(items []Item) []string {
@@ -214,7 +251,7 @@ func textsOf(items []Item) []string {
 func (s Source) store(ctx context.Context, items []Item) error {
 	vectors, err := s.request(ctx, textsOf(items))
 	if err == nil {
-		return s.Ledger.PutVectors(ctx, digestsOf(items), vectors)
+		return s.Ledger.PutVectors(ctx, s.keys(items), vectors)
 	}
 	if !splits(err) {
 		return err
@@ -226,7 +263,7 @@ func (s Source) store(ctx context.Context, items []Item) error {
 		return s.store(ctx, items[half:])
 	}
 	if vectors, err = s.cut(ctx, items[0].Text, err); err == nil {
-		return s.Ledger.PutVectors(ctx, digestsOf(items), vectors)
+		return s.Ledger.PutVectors(ctx, s.keys(items), vectors)
 	}
 	if !splits(err) {
 		return err

@@ -161,7 +161,7 @@ type Error struct {
 	Op         string        // what was being done: "read document"
 	Object     string        // on what: a key, a setting, a file
 	Hint       string        // what to do
-	RetryAfter time.Duration // a server's own wish; zero when it said nothing
+	RetryAfter time.Duration // a server's own wish; zero when it said nothing. Read it by RetryAfter, which bounds it
 	Err        error
 }
 
@@ -253,10 +253,13 @@ func KindOf(err error) Kind {
 	return Fatal
 }
 
-// RetryAfter is the wait that a server asked for, or zero.
+// LongestRetryAfter bounds what a server may ask to be waited for: no answer puts a run to sleep for years.
+const LongestRetryAfter = 5 * time.Minute
+
+// RetryAfter is the wait that a server asked for, at most LongestRetryAfter, or zero.
 func RetryAfter(err error) time.Duration {
 	if e := As(err); e != nil {
-		return e.RetryAfter
+		return min(max(0, e.RetryAfter), LongestRetryAfter)
 	}
 	return 0
 }

@@ -43,6 +43,14 @@ func Key(task, prompt, model, parameters, schema, input string) corpus.Digest {
 	return corpus.Sum("ledger/1", task, prompt, model, parameters, schema, input)
 }
 
+// In is a key within a trust domain, so that one server cannot answer for another; in none it is the key itself.
+func In(domain string, key corpus.Digest) corpus.Digest {
+	if domain == "" {
+		return key
+	}
+	return corpus.Sum("ledger/2", domain, key.String())
+}
+
 // Entry is what the ledger knows about a key.
 type Entry struct {
 	Value    []byte

@@ -30,10 +30,11 @@ type Call struct {
 	Limit    int             // shorten: wanted length in runes
 }
 
-// Usage is what a server says it charged.
+// Usage is what a server says it charged; Doubted tells that it said what cannot be, and that our own count stands here.
 type Usage struct {
 	Prompt     int64 `json:"prompt"`
 	Completion int64 `json:"completion"`
+	Doubted    bool  `json:"-"`
 }
 
 // Reply is the model's text. Truncated tells that it stopped at its length limit.
@@ -48,6 +49,8 @@ type Info struct {
 	Provider   string // builtin | openai | recorded
 	Model      string
 	Endpoint   string // shared limits are counted by it
+	Domain     string // whose answers these are: results are shared within it alone; empty: not told apart
+	Before     bool   // results that name no domain were paid for in this one
 	Parameters string // what else shapes a reply; part of ledger keys
 	Paid       bool   // replies cost money: they go through the ledger
 }
@@ -114,3 +117,42 @@ type Set struct {
 	Classes Embedder
 	Chunks  Embedder
 }
+
+// WithBefore says of the paid models of a set whether results that name no domain were paid for in theirs.
+func (s Set) WithBefore(chat, embedding bool) Set {
+	if info := s.Chat.Info(); chat && info.Paid && info.Domain != "" {
+		s.Chat = formerChat{s.Chat}
+	}
+	former := func(embedder Embedder) Embedder {
+		if info := embedder.Info(); embedding && info.Paid && info.Domain != "" {
+			return formerEmbedder{embedder}
+		}
+		return embedder
+	}
+	s.Classes, s.Chunks = former(s.Classes), former(s.Chunks)
+	return s
+}
+
+type formerChat struct{ Chat }
+
+// Info implements Chat.
+func (f formerChat) Info() Info {
+	info := f.Chat.Info()
+	info.Before = true
+	return info
+}
+
+// Unwrap gives the model below, for As.
+func (f formerChat) Unwrap() Chat { return f.Chat }
+
+type formerEmbedder struct{ Embedder }
+
+// Info implements Embedder.
+func (f formerEmbedder) Info() Info {
+	info := f.Embedder.Info()
+	info.Before = true
+	return info
+}
+
+// Unwrap gives the embedder below, for As.
+func (f formerEmbedder) Unwrap() Embedder { return f.Embedder }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/retrieve/fuse"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // Hybrid is the name of the method.
@@ -115,7 +116,10 @@ func (r *Request) search(n int) (lists, error) {
 	found := lists{chunkBM25: fuse.List{Lexical: true}, classBM25: fuse.List{Lexical: true}}
 	var beside sync.WaitGroup
 	var denseErr error
-	beside.Go(func() { denseErr = r.dense(&found, n) })
+	beside.Go(func() {
+		defer par.Caught(&denseErr)
+		denseErr = r.dense(&found, n)
+	})
 	generation := r.Generation
 	lexical := generation.allow(r.ctx, r.Query) // a filter remembers what it looked at, and the dense side runs beside
 	for _, hit := range generation.chunkWords.Search(r.terms, n, lexical.numbers(), nil) {

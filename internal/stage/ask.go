@@ -9,6 +9,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // Answer is what came of asking a model.
@@ -94,7 +95,7 @@ func askEach[T any](
 		}
 		answer.Usage.Prompt += reply.Usage.Prompt
 		answer.Usage.Completion += reply.Usage.Completion
-		value, ok := read(reply.Text)
+		value, ok := readable(read, reply.Text)
 		if ok {
 			answer.Value, answer.Retried, answer.Raw = value, suffix != "", ""
 			return answer, nil
@@ -104,6 +105,16 @@ func askEach[T any](
 	}
 	answer.Reason = string(fault.BadOutput)
 	return answer, nil
+}
+
+// readable reads an answer. One that makes the reader panic is one that cannot be read: it costs its item, not the run.
+func readable[T any](read func(string) (T, bool), text string) (value T, ok bool) {
+	var crash error
+	func() {
+		defer par.Caught(&crash)
+		value, ok = read(text)
+	}()
+	return value, ok && crash == nil
 }
 
 // sender sends the requests of one item.

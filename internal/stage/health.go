@@ -151,7 +151,7 @@ func probe[T any](chat model.Chat, call model.Call, read func(string) (T, bool))
 		if err != nil {
 			return err
 		}
-		if _, ok := read(reply.Text); ok {
+		if _, ok := readable(read, reply.Text); ok {
 			return nil
 		}
 		info := chat.Info()

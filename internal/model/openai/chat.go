@@ -2,6 +2,7 @@ package openai
 
 import (
 	"context"
+	"encoding/json"
 
 	oa "github.com/openai/openai-go/v3"
 
@@ -18,6 +19,7 @@ func (c *Client) Info() model.Info {
 		Model:      c.cfg.Model,
 		Endpoint:   c.cfg.BaseURL,
 		Parameters: "temperature=0",
+		Domain:     c.cfg.Domain,
 		Paid:       true,
 	}
 }
@@ -31,31 +33,100 @@ type completion struct {
 			Refusal string `json:"refusal"`
 		} `json:"message"`
 	} `json:"choices"`
-	Usage struct {
-		Prompt     int64 `json:"prompt_tokens"`
-		Completion int64 `json:"completion_tokens"`
-	} `json:"usage"`
+	Usage charged `json:"usage"`
+}
+
+// charged is what a server says it charged; -1 where that is no number.
+type charged struct{ Prompt, Completion int64 }
+
+// UnmarshalJSON reads whatever comes: nonsense here must not cost the answer that it comes with.
+func (c *charged) UnmarshalJSON(raw []byte) error {
+	var told struct {
+		Prompt     json.RawMessage `json:"prompt_tokens"`
+		Completion json.RawMessage `json:"completion_tokens"`
+		Total      json.RawMessage `json:"total_tokens"`
+	}
+	*c = charged{}
+	if json.Unmarshal(raw, &told) != nil {
+		return nil
+	}
+	if c.Prompt = number(told.Prompt); c.Prompt == 0 && len(told.Completion) == 0 { // embeddings of some servers
+		c.Prompt = number(told.Total)
+	}
+	c.Completion = number(told.Completion)
+	return nil
+}
+
+func number(raw json.RawMessage) int64 {
+	if len(raw) == 0 || string(raw) == "null" {
+		return 0
+	}
+	var value float64
+	if json.Unmarshal(raw, &value) != nil || value < 0 || value > 1e15 {
+		return -1
+	}
+	return int64(value)
 }
 
 // Complete implements model.Chat.
 func (c *Client) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
-	sent := request{client: c, op: "call chat model", path: "chat/completions"}
-	var answer completion
-	if err := sent.send(ctx, c.params(call), &answer); err != nil {
-		return model.Reply{Usage: answer.usage()}, err
+	known := c.limiting()
+	for how := known; ; {
+		reply, sent, err := c.complete(ctx, call, how)
+		next := c.next(how)
+		if err == nil || next == how || !sent.refusedLimit(how) {
+			if err == nil && how != known {
+				limitings.Store(c.limitKey(), how)
+			}
+			return reply, err
+		}
+		if held := model.Sending(ctx); held != nil { // paused meanwhile: nothing more is sent
+			return reply, held
+		}
+		how = next
 	}
-	reply := model.Reply{Usage: answer.usage()}
+}
+
+// complete sends one request.
+func (c *Client) complete(ctx context.Context, call model.Call, how limiting) (model.Reply, *request, error) {
+	limit := c.limit(call)
+	params := c.params(call)
+	switch how {
+	case maxTokens:
+		params.MaxTokens = oa.Int(limit)
+	case maxCompletionTokens:
+		params.MaxCompletionTokens = oa.Int(limit)
+	default:
+		limit = 0
+	}
+	sent := &request{client: c, op: "call chat model", path: "chat/completions", longest: chatBody(limit)}
+	var answer completion
+	err := sent.send(ctx, params, &answer)
+	text := ""
+	if len(answer.Choices) > 0 {
+		text = answer.Choices[0].Message.Content
+	}
+	var reply model.Reply
+	if sent.answered {
+		if limit == 0 {
+			limit = mostTokens
+		}
+		reply.Usage = believed(answer.Usage, []string{call.System, call.User, string(call.Schema)}, text, limit)
+	}
+	if err != nil {
+		return reply, sent, err
+	}
 	if len(answer.Choices) == 0 {
-		return reply, sent.mark(fault.ModelUnavailable.At(sent.op, sent.object()).
+		return reply, sent, sent.mark(fault.ModelUnavailable.At(sent.op, sent.object()).
 			Because("the answer holds no choice").
 			Advise("check that models.chat.base_url and models.chat.model are those of a chat model"))
 	}
 	choice := answer.Choices[0]
-	reply.Text, reply.Truncated = choice.Message.Content, choice.FinishReason == "length"
+	reply.Text, reply.Truncated = text, choice.FinishReason == "length"
 	if choice.FinishReason == "content_filter" || (reply.Text == "" && choice.Message.Refusal != "") {
-		return reply, sent.mark(fault.ModelRejected.At(sent.op, sent.object()).Because("the model refused the text"))
+		return reply, sent, sent.mark(fault.ModelRejected.At(sent.op, sent.object()).Because("the model refused the text"))
 	}
-	return reply, nil
+	return reply, sent, nil
 }
 
 func (c *Client) params(call model.Call) oa.ChatCompletionNewParams {
@@ -76,8 +147,4 @@ func (c *Client) params(call model.Call) oa.ChatCompletionNewParams {
 		}
 	}
 	return params
-}
-
-func (c completion) usage() model.Usage {
-	return model.Usage{Prompt: c.Usage.Prompt, Completion: c.Usage.Completion}
 }

@@ -26,15 +26,14 @@ const (
 	DefaultStall   = 2 * time.Minute
 )
 
-// longestBody of an answer: 512 vectors of 4,096 dimensions as decimal numbers are 50 MB.
-const longestBody = 256 << 20
-
 // Config of one endpoint.
 type Config struct {
 	BaseURL   string
 	APIKey    string
 	Model     string
 	Dimension int           // embeddings: 0 = take it from the first answer
+	MaxTokens int           // chat: the longest answer, reasoning included; 0 = by the request (DefaultMaxTokens)
+	Domain    string        // model.Info.Domain
 	Timeout   time.Duration // of one request, from sending to the last byte of its answer; 0 = DefaultTimeout
 	Stall     time.Duration // longest wait for the next bytes of a body that has begun; 0 = DefaultStall
 }
@@ -53,6 +52,14 @@ var transport = &http.Transport{
 	IdleConnTimeout:     90 * time.Second,
 	TLSHandshakeTimeout: 10 * time.Second,
 	ForceAttemptHTTP2:   true,
+
+	MaxResponseHeaderBytes: 256 << 10,
+}
+
+// client follows no redirect: the key and the text belong to the address that was configured.
+var client = &http.Client{
+	Transport:     transport,
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
 // New makes a client; it talks to no one yet.
@@ -65,7 +72,7 @@ func New(cfg Config) *Client {
 	}
 	opts := []option.RequestOption{
 		option.WithMaxRetries(0),
-		option.WithHTTPClient(&http.Client{Transport: transport}),
+		option.WithHTTPClient(client),
 		option.WithAPIKey(cfg.APIKey),
 	}
 	if cfg.BaseURL != "" {
@@ -79,6 +86,7 @@ type request struct {
 	client   *Client
 	op       string
 	path     string
+	longest  int64    // body of an answer, in bytes
 	answered bool     // the server gave a 200
 	refused  *refusal // the server gave another status
 }
@@ -105,7 +113,7 @@ func (r *request) send(ctx context.Context, params, answer any) error {
 		if err != nil {
 			return response, err
 		}
-		response.Body = &guarded{body: response.Body, stall: cfg.Stall, stop: stop, left: longestBody}
+		response.Body = &guarded{body: response.Body, stall: cfg.Stall, stop: stop, longest: r.longest, left: r.longest}
 		if r.answered = response.StatusCode == http.StatusOK; !r.answered {
 			r.refused = readRefusal(response)
 		}
@@ -118,6 +126,9 @@ func (r *request) send(ctx context.Context, params, answer any) error {
 	}
 	if err != nil || r.refused != nil {
 		return r.classify(ctx, bounded, err)
+	}
+	if response.ContentLength > r.longest {
+		return r.classify(ctx, bounded, tooLong(r.longest))
 	}
 	raw, err := io.ReadAll(response.Body)
 	if err != nil {
@@ -139,10 +150,15 @@ func (r *request) mark(err error) error {
 
 // guarded ends a request whose body stops coming, or does not end.
 type guarded struct {
-	body  io.ReadCloser
-	stall time.Duration
-	stop  context.CancelCauseFunc
-	left  int64
+	body    io.ReadCloser
+	stall   time.Duration
+	stop    context.CancelCauseFunc
+	longest int64 // bytes
+	left    int64 // of them
+}
+
+func tooLong(longest int64) error {
+	return fmt.Errorf("the answer is longer than %d KiB, which is more than can have been asked for", longest>>10)
 }
 
 // Read implements io.Reader.
@@ -153,7 +169,7 @@ func (g *guarded) Read(p []byte) (int, error) {
 	defer timer.Stop()
 	n, err := g.body.Read(p)
 	if g.left -= int64(n); g.left < 0 {
-		return 0, fmt.Errorf("the answer is longer than %d MiB", longestBody>>20)
+		return 0, tooLong(g.longest)
 	}
 	return n, err
 }

@@ -33,7 +33,8 @@ func NewEmbedder(cfg Config) *Embedder {
 
 // Info implements model.Embedder.
 func (e *Embedder) Info() model.Info {
-	return model.Info{Provider: "openai", Model: e.client.cfg.Model, Endpoint: e.client.cfg.BaseURL, Paid: true}
+	cfg := e.client.cfg
+	return model.Info{Provider: "openai", Model: cfg.Model, Endpoint: cfg.BaseURL, Domain: cfg.Domain, Paid: true}
 }
 
 // Dimension implements model.Embedder.
@@ -45,21 +46,19 @@ type embeddings struct {
 		Index     *int            `json:"index"`
 		Embedding json.RawMessage `json:"embedding"`
 	} `json:"data"`
-	Usage struct {
-		Prompt int64 `json:"prompt_tokens"`
-		Total  int64 `json:"total_tokens"`
-	} `json:"usage"`
+	Usage charged `json:"usage"`
 }
 
 // Embed implements model.Embedder. It asks for base64 and takes either form.
 func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
-	sent := request{client: e.client, op: "call embedding model", path: "embeddings"}
+	longest := embeddingBody(len(texts), e.Dimension())
+	sent := request{client: e.client, op: "call embedding model", path: "embeddings", longest: longest}
 	params := map[string]any{"model": e.client.cfg.Model, "input": texts, "encoding_format": "base64"}
 	var answer embeddings
 	err := sent.send(ctx, params, &answer)
-	usage := model.Usage{Prompt: answer.Usage.Prompt}
-	if usage.Prompt == 0 {
-		usage.Prompt = answer.Usage.Total
+	var usage model.Usage
+	if sent.answered {
+		usage.Prompt, usage.Doubted = plausible(answer.Usage.Prompt, hiddenMost, texts...)
 	}
 	if err != nil {
 		return nil, usage, err

@@ -157,11 +157,11 @@ func retryAfter(response *http.Response) time.Duration {
 		return 0
 	}
 	value := response.Header.Get("Retry-After")
-	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds >= 0 && seconds < 1e6 {
-		return time.Duration(seconds * float64(time.Second))
+	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds >= 0 {
+		return time.Duration(min(seconds, fault.LongestRetryAfter.Seconds()) * float64(time.Second))
 	}
 	if at, err := http.ParseTime(value); err == nil {
-		return max(0, time.Until(at))
+		return min(max(0, time.Until(at)), fault.LongestRetryAfter)
 	}
 	return 0
 }

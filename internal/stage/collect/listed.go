@@ -3,6 +3,7 @@ package collect
 import (
 	"context"
 	"iter"
+	"slices"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/format/rows"
@@ -17,10 +18,18 @@ import (
 func Listed(ctx context.Context, indexes []artifact.Index, task string) iter.Seq2[corpus.Digest, error] {
 	return func(yield func(corpus.Digest, error) bool) {
 		for _, index := range indexes {
-			segments, err := listingSegments(ctx, index, task)
+			segments, domains, err := listingSegments(ctx, index, task)
 			if err != nil {
 				yield(corpus.Digest{}, err)
 				return
+			}
+			each := func(key corpus.Digest, err error) bool { // a text, in every domain that it may be paid for in
+				for _, domain := range domains {
+					if err == nil && !yield(ledger.In(domain, key), nil) {
+						return false
+					}
+				}
+				return yield(key, err)
 			}
 			for _, key := range segments {
 				for row, err := range artifact.ScanAll(ctx, index.Store, key) {
@@ -33,7 +42,7 @@ func Listed(ctx context.Context, indexes []artifact.Index, task string) iter.Seq
 						return
 					}
 					for _, k := range keys {
-						if !k.IsZero() && !yield(k, nil) {
+						if !k.IsZero() && !each(k, nil) {
 							return
 						}
 					}
@@ -43,7 +52,7 @@ func Listed(ctx context.Context, indexes []artifact.Index, task string) iter.Seq
 				continue
 			}
 			for key, err := range embeddedChunks(ctx, index) {
-				if !yield(key, err) || err != nil {
+				if !each(key, err) || err != nil {
 					return
 				}
 			}
@@ -68,15 +77,19 @@ func listing(ctx context.Context, index artifact.Index) ([]*corpus.Manifest, err
 	return out, nil
 }
 
-// listingSegments are the segments of an index whose rows list keys of a task, each once.
-func listingSegments(ctx context.Context, index artifact.Index, task string) ([]string, error) {
+// listingSegments are the segments of an index whose rows list keys of a task, each once, and the trust domains of keys
+// that rows hold without.
+func listingSegments(ctx context.Context, index artifact.Index, task string) (out, domains []string, err error) {
 	manifests, err := listing(ctx, index)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	seen := map[string]bool{}
-	var out []string
 	for _, manifest := range manifests {
+		trust := manifest.Trust
+		if task == ledger.Embed && trust != nil && trust.Embedding != "" && !slices.Contains(domains, trust.Embedding) {
+			domains = append(domains, trust.Embedding)
+		}
 		var segments []corpus.Segment
 		switch task {
 		case ledger.Extract:
@@ -91,7 +104,7 @@ func listingSegments(ctx context.Context, index artifact.Index, task string) ([]
 			}
 		}
 	}
-	return out, nil
+	return out, domains, nil
 }
 
 func rowKeys(value []byte, task string) ([]corpus.Digest, error) {

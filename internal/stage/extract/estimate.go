@@ -66,7 +66,8 @@ func Count(ctx context.Context, in CountIn) (Estimate, error) {
 		if !in.Model.Paid {
 			return looked{}, nil
 		}
-		entry, err := in.Ledger.Get(ctx, ledger.Extract, Key(in.Model, chunk.Text), in.Attempt)
+		key, former := Key(in.Model, chunk.Text), before(in.Model, chunk.Text)
+		entry, err := ledger.GetEither(ctx, in.Ledger, ledger.Extract, key, former, in.Attempt)
 		return looked{int64(chunk.Tokens), entry != nil}, err
 	}
 	for chunk, err := range par.Ordered(ctx, width, in.Chunks, look) {

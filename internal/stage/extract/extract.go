@@ -216,7 +216,13 @@ func (b *batch) one(ctx context.Context, x *item) error {
 	}
 	x.out.Rung = v.Rung
 	folded := names.NewText(x.text)
-	for _, m := range v.Entities {
+	kept, cut := bounded(v.Entities)
+	if cut > 0 {
+		b.mu.Lock()
+		b.res.Progress.Cut += cut
+		b.mu.Unlock()
+	}
+	for _, m := range kept {
 		x.out.Entities = append(
 			x.out.Entities,
 			rows.Entity{Name: m.Name, Description: m.Description, Spans: folded.Spans(names.Key(m.Name, false), 8)},
@@ -235,7 +241,7 @@ func (b *batch) answer(ctx context.Context, x *item) (value, error) {
 	}
 	x.out.Key = Key(info, x.text)
 	var passing value // a failure that no entry is made of
-	entry, paid, err := b.Ledger.DoAccepting(ctx, ledger.Extract, x.out.Key, b.Attempt, usable,
+	found, err := b.Ledger.DoEither(ctx, ledger.Extract, x.out.Key, before(info, x.text), b.Attempt, usable,
 		func(ctx context.Context) (ledger.Result, error) {
 			v, lasts, err := b.ask(ctx, x)
 			if err != nil {
@@ -255,11 +261,12 @@ func (b *batch) answer(ctx context.Context, x *item) (value, error) {
 	if err != nil {
 		return value{}, err
 	}
-	v, err := read(*entry)
+	x.out.Key = found.Key
+	v, err := read(*found.Entry)
 	if err != nil {
 		return value{}, err
 	}
-	if !paid {
+	if !found.Fresh {
 		b.mu.Lock()
 		b.res.Progress.Hits.Extract++
 		b.mu.Unlock()
@@ -295,7 +302,19 @@ func usable(entry ledger.Entry) error {
 
 // Key of a chunk's extraction in the ledger.
 func Key(info model.Info, text string) corpus.Digest {
+	return ledger.In(info.Domain, keyOf(info, text))
+}
+
+func keyOf(info model.Info, text string) corpus.Digest {
 	return ledger.Key(ledger.Extract, Prompt, info.Model, info.Parameters, SchemaVersion, text)
+}
+
+// before is the key that it had before domains were told apart, where such an entry may be trusted; else zero.
+func before(info model.Info, text string) corpus.Digest {
+	if !info.Before {
+		return corpus.Digest{}
+	}
+	return keyOf(info, text)
 }
 
 // reading is an answer as the parser read it.

@@ -18,6 +18,31 @@ const (
 	RungRetry    = "retry" // prefix: the first answer was bad, the re-asked one was read by the rung that follows
 )
 
+// What an answer may be. A model writes what a document has it write, so reading takes time in proportion to its length
+// whatever stands in it, and no recursion that it steers.
+const (
+	// MaxAnswer is how long an answer may be, in bytes; a longer one is not read at all.
+	MaxAnswer = 1 << 20
+	// maxDepth is how deep the objects of an answer may nest that is repaired; exact JSON may be deeper.
+	maxDepth = 32
+	// maxRepair is how long a text may be that is repaired as a whole, in bytes; the objects of a longer one are
+	// repaired one by one. Repairing takes time in proportion to the square of it.
+	maxRepair = 32 << 10
+	// maxObject is the same for one entity.
+	maxObject = 16 << 10
+	// maxOpeners is how many brackets may open in a text that is repaired: an upper bound of the recursion of doing so.
+	maxOpeners = 8192
+)
+
+// Salvaging may cost so much for each byte of an answer, and so much for any: one for each byte looked at, and more for
+// what is decoded or repaired, which takes time in proportion to the square of its length.
+const (
+	salvageEach  = 256
+	salvageLeast = 16 << 20
+	decodeEach   = 8
+	repairEach   = 64
+)
+
 type answer struct {
 	Name    *string `json:"name"`
 	Desc    *string `json:"description"`
@@ -32,8 +57,12 @@ var (
 
 // Parse reads a model's answer: {"entities":[{"name","description"}]}, a bare list of those or of
 // {"entity_name","entity_description"}; inside think blocks and code fences; with trailing commas, single quotes or a
-// truncated tail, of which complete objects are kept. ok is false when nothing of that form is there.
+// truncated tail, of which complete objects are kept. ok is false when nothing of that form is there, and for an answer
+// longer than MaxAnswer.
 func Parse(text string) (es []rows.Entity, rung string, ok bool) {
+	if len(text) > MaxAnswer {
+		return nil, "", false
+	}
 	t := strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && r != '\r' && unicode.Is(unicode.Zs, r) {
 			return ' '
@@ -60,11 +89,11 @@ func Parse(text string) (es []rows.Entity, rung string, ok bool) {
 		return nil, "", false
 	}
 	t = t[i:]
-	if end, whole := balanced(t); whole {
+	if end, whole := balanced(t, len(t), len(t)); whole {
 		if l, ok := strict(t[:end]); ok {
 			return l, RungRepaired, true
 		}
-		if fixed, err := jsonrepair.Repair(t[:end]); err == nil {
+		if fixed, ok := repair(t[:end], maxRepair); ok {
 			if l, ok := strict(fixed); ok {
 				return l, RungRepaired, true
 			}
@@ -111,10 +140,11 @@ func (a answer) add(out []rows.Entity) []rows.Entity {
 	return append(out, e)
 }
 
-// balanced gives the end of the first JSON value and whether it is closed. Brackets in strings do not count.
-func balanced(t string) (int, bool) {
+// balanced gives the end of the first JSON value and whether it is closed. Brackets in strings do not count. It gives
+// up where it is nested deeper than depth allows, or has more than most bytes; end is how far it looked.
+func balanced(t string, most, deepest int) (end int, closed bool) {
 	depth, inStr, esc := 0, false, false
-	for i := 0; i < len(t); i++ {
+	for i := 0; i < min(len(t), most); i++ {
 		c := t[i]
 		switch {
 		case esc:
@@ -125,32 +155,53 @@ func balanced(t string) (int, bool) {
 		case c == '"':
 			inStr = true
 		case c == '{' || c == '[':
-			depth++
+			if depth++; depth > deepest {
+				return i, false
+			}
 		case c == '}' || c == ']':
 			if depth--; depth == 0 {
 				return i + 1, true
 			}
 		}
 	}
-	return len(t), false
+	return min(len(t), most), false
 }
 
-// salvage keeps the complete innermost objects of a damaged text.
+// repair makes JSON of what nearly is. A text that is too long or nests too deep for that is not touched: the library
+// recurses for what opens, and copies its output for each repair.
+func repair(t string, most int) (string, bool) {
+	if len(t) > most {
+		return "", false
+	}
+	openers := strings.Count(t, "{") + strings.Count(t, "[") + strings.Count(t, "(")
+	if openers > maxOpeners {
+		return "", false
+	}
+	if _, shallow := balanced(t, len(t), maxDepth); !shallow {
+		return "", false
+	}
+	fixed, err := jsonrepair.Repair(t)
+	return fixed, err == nil
+}
+
+// salvage keeps the complete innermost objects of a damaged text, until that cost too much.
 func salvage(t string) []rows.Entity {
 	var out []rows.Entity
-	for i := 0; i < len(t); i++ {
+	for i, left := 0, salvageEach*len(t)+salvageLeast; i < len(t) && left > 0; i++ {
 		if t[i] != '{' {
 			continue
 		}
-		end, ok := balanced(t[i:])
-		if !ok {
+		end, ok := balanced(t[i:], len(t), maxDepth)
+		if left -= end; !ok {
 			continue
 		}
 		obj := t[i : i+end]
 		var a answer
+		left -= decodeEach * len(obj)
 		if json.Unmarshal([]byte(obj), &a) != nil {
-			fixed, err := jsonrepair.Repair(obj)
-			if err != nil || json.Unmarshal([]byte(fixed), &a) != nil {
+			left -= repairEach*len(obj) + len(obj)*min(len(obj), maxObject)/16
+			fixed, ok := repair(obj, maxObject)
+			if !ok || json.Unmarshal([]byte(fixed), &a) != nil {
 				continue
 			}
 		}

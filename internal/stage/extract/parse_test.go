@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/stage/extract"
 )
@@ -73,9 +74,88 @@ func TestParseLadder(t *testing.T) {
 	}
 }
 
-func FuzzParseNeverPanics(f *testing.F) {
+// hostile are answers that are dear to read, and hold nothing.
+func hostile(size int) map[string]string {
+	fill := func(unit string) string { return strings.Repeat(unit, size/len(unit)) }
+	nested := size / len(`{"x" }`)
+	return map[string]string{
+		"nested objects":     "{" + strings.Repeat(`{"x" `, nested) + strings.Repeat("}", nested),
+		"nested lists":       strings.Repeat("[", size/2) + strings.Repeat("]", size/2),
+		"nested calls":       "{" + strings.Repeat("a(", size/3) + strings.Repeat(")", size/3) + "}",
+		"open objects":       fill("{"),
+		"open strings":       fill(`{"`),
+		"objects in strings": `{"` + fill("{}"),
+		"missing commas":     `{"entities":[` + fill("1 ") + `]}`,
+		"quotes in strings":  `{"entities":[` + fill(`"a "b" c" `) + `]}`,
+		"objects of quotes":  strings.Repeat("{"+strings.Repeat(`"a "b" c" `, 1500)+"}", size/15_002),
+		"paths":              strings.Repeat("{"+strings.Repeat(`"C:\\a" `, 1500)+"}", size/12_002),
+		"fences":             fill("```json {\n"),
+		"thoughts":           fill("<think>"),
+	}
+}
+
+// The time is that of a machine under load; what this is about took minutes, or the process.
+func TestHostileAnswersAreReadInTimeThatGrowsWithTheirLength(t *testing.T) {
+	const patience = 20 * time.Second
+	for _, size := range []int{24 << 10, 192 << 10, 6 << 20} {
+		for name, text := range hostile(size) {
+			began := time.Now()
+			if found, _, ok := extract.Parse(text); ok && len(found) > 0 {
+				t.Errorf("%s of %d bytes: %d entities", name, size, len(found))
+			}
+			if took := time.Since(began); took > patience {
+				t.Errorf("%s of %d bytes took %s", name, size, took)
+			}
+		}
+	}
+}
+
+func TestAnAnswerThatIsTooLongIsNotRead(t *testing.T) {
+	whole := `{"entities":[{"name":"A","description":"` + strings.Repeat("d", extract.MaxAnswer) + `"}]}`
+	if got := show(whole); got != "bad" {
+		t.Errorf("%.40s...", got)
+	}
+	if found, _, ok := extract.Parse(whole[:60] + `"}]}`); !ok || len(found) != 1 {
+		t.Error("one that is short enough is not read")
+	}
+}
+
+// A long answer with one slip has all its entities all the same.
+func TestALongAnswerWithASlipIsSalvaged(t *testing.T) {
+	var text strings.Builder
+	text.WriteString(`{"entities":[`)
+	const many = 3000
+	for i := range many {
+		fmt.Fprintf(&text, `{"name":"Name %d","description":"It is %d.",},`, i, i)
+	}
+	if found, rung, ok := extract.Parse(text.String()); !ok || rung != extract.RungRepaired || len(found) != many {
+		t.Errorf("%d of %d entities", len(found), many)
+	}
+}
+
+func BenchmarkParseHostile(b *testing.B) {
+	for name, text := range map[string]string{
+		"nested objects 24 KB":  hostile(24 << 10)["nested objects"],
+		"nested objects 48 KB":  hostile(48 << 10)["nested objects"],
+		"nested objects 960 KB": hostile(960 << 10)["nested objects"],
+		"nested lists 960 KB":   hostile(960 << 10)["nested lists"],
+		"nested lists 6 MB":     hostile(6 << 20)["nested lists"],
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				_, _, _ = extract.Parse(text)
+			}
+		})
+	}
+}
+
+func FuzzParse(f *testing.F) {
 	f.Add(`{"entities":[{"name":"A","description":"d"`)
 	f.Add("```[{'entity_name':")
+	for _, text := range hostile(4 << 10) {
+		f.Add(text)
+	}
 	f.Fuzz(func(t *testing.T, s string) {
 		es, _, ok := extract.Parse(s)
 		if !ok && len(es) > 0 {

@@ -213,8 +213,12 @@ func (s *shortener) text(ctx context.Context, name, long string) (string, []corp
 		v, _, err := s.ask(ctx, name, long)
 		return orStart(v.Description, long, s.Spec.Shortening.Threshold), nil, err
 	}
-	key := ledger.Key(ledger.Shorten, Prompt, info.Model, info.Parameters, SchemaVersion, name+"\x00"+long)
-	entry, paid, err := s.Ledger.DoAccepting(ctx, ledger.Shorten, key, s.Attempt, usable,
+	former := ledger.Key(ledger.Shorten, Prompt, info.Model, info.Parameters, SchemaVersion, name+"\x00"+long)
+	key := ledger.In(info.Domain, former)
+	if !info.Before {
+		former = corpus.Digest{}
+	}
+	found, err := s.Ledger.DoEither(ctx, ledger.Shorten, key, former, s.Attempt, usable,
 		func(ctx context.Context) (ledger.Result, error) {
 			v, lasts, err := s.ask(ctx, name, long)
 			if err == nil && !lasts {
@@ -233,16 +237,16 @@ func (s *shortener) text(ctx context.Context, name, long string) (string, []corp
 	if err != nil {
 		return "", nil, err
 	}
-	v, err := read(*entry)
+	v, err := read(*found.Entry)
 	if err != nil {
 		return "", nil, err
 	}
-	if !paid {
+	if !found.Fresh {
 		s.mu.Lock()
 		s.res.Progress.Hits.Shorten++
 		s.mu.Unlock()
 	}
-	return orStart(v.Description, long, s.Spec.Shortening.Threshold), []corpus.Digest{key}, nil
+	return orStart(v.Description, long, s.Spec.Shortening.Threshold), []corpus.Digest{found.Key}, nil
 }
 
 // errPassing keeps the ledger from remembering a failure that may not last.
@@ -267,9 +271,13 @@ func usable(entry ledger.Entry) error {
 	return err
 }
 
+// orStart is a description, cut where it is longer than any block, or the start of the text where there is none.
 func orStart(description, long string, limit int) string {
 	if description == "" {
 		return Truncate(long, limit)
+	}
+	if most := max(blockMax, limit); utf8.RuneCountInString(description) > most {
+		return string([]rune(description)[:most])
 	}
 	return description
 }
@@ -294,10 +302,13 @@ func (s *shortener) ask(ctx context.Context, name, long string) (v value, lasts 
 	return v, !answer.Passing, err
 }
 
+// maxAnswer is how long an answer may be, in bytes; a longer one is not read.
+const maxAnswer = 1 << 20
+
 // parse accepts {"description": string} and a bare list of one string, with anything around it.
 func parse(answer string) string {
 	i := strings.IndexAny(answer, "{[")
-	if i < 0 {
+	if i < 0 || len(answer) > maxAnswer {
 		return ""
 	}
 	var raw json.RawMessage

@@ -46,9 +46,6 @@ func (m *Models) limits(endpoint string, spec corpus.Spec) limits.Limits {
 	}
 }
 
-// defaultURL of provider openai.
-const defaultURL = "https://api.openai.com/v1"
-
 func key(env, setting string) (string, error) {
 	secret := os.Getenv(env)
 	if secret == "" {
@@ -62,7 +59,7 @@ func key(env, setting string) (string, error) {
 // endpoint is where a model of provider openai lives.
 func endpoint(baseURL string) string {
 	if baseURL == "" {
-		return defaultURL
+		return corpus.DefaultEndpoint
 	}
 	return baseURL
 }
@@ -106,7 +103,9 @@ func (m *Models) chat(spec corpus.Spec, meter model.Meter) (model.Chat, error) {
 		return nil, err
 	}
 	url := endpoint(spec.Chat.BaseURL)
-	client := openai.New(openai.Config{BaseURL: url, APIKey: secret, Model: spec.Chat.Model})
+	client := openai.New(openai.Config{
+		BaseURL: url, APIKey: secret, Model: spec.Chat.Model, MaxTokens: spec.Chat.MaxTokens, Domain: spec.Chat.Domain(),
+	})
 	return limits.Chat{Chat: model.MeterChat(client, meter), Limits: m.limits("chat "+url, spec)}, nil
 }
 
@@ -140,7 +139,9 @@ func (m *Models) embedder(
 	}
 	url := endpoint(spec.Embedding.BaseURL)
 	client := openai.NewEmbedder(
-		openai.Config{BaseURL: url, APIKey: secret, Model: spec.Embedding.Model, Dimension: dimension},
+		openai.Config{
+			BaseURL: url, APIKey: secret, Model: spec.Embedding.Model, Dimension: dimension, Domain: spec.Embedding.Domain(),
+		},
 	)
 	return limits.Embedder{Embedder: model.MeterEmbedder(client, meter), Limits: m.limits("embed "+url, spec)}, nil
 }
@@ -157,12 +158,15 @@ func (m *Models) Describe(spec corpus.Spec) (model.Set, error) {
 			return set, err
 		}
 	default:
-		client := openai.New(openai.Config{BaseURL: endpoint(spec.Chat.BaseURL), Model: spec.Chat.Model})
+		client := openai.New(openai.Config{
+			BaseURL: endpoint(spec.Chat.BaseURL), Model: spec.Chat.Model, Domain: spec.Chat.Domain(),
+		})
 		set.Chat = model.MeterChat(client, uncallable{})
 	}
 	if spec.Embedding.Provider != "builtin" {
 		client := openai.NewEmbedder(openai.Config{
 			BaseURL: endpoint(spec.Embedding.BaseURL), Model: spec.Embedding.Model, Dimension: spec.Embedding.Dimension,
+			Domain: spec.Embedding.Domain(),
 		})
 		set.Chunks = model.MeterEmbedder(client, uncallable{})
 		if spec.Embedding.Classes != "lexical" {

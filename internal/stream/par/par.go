@@ -3,13 +3,64 @@ package par
 
 import (
 	"context"
+	"fmt"
 	"iter"
+	"runtime"
+	"strings"
 	"sync"
+
+	"github.com/unweaver/unweaver/internal/fault"
 )
+
+// Caught is deferred by work whose panic must not end the process: it becomes the work's error, of code
+// fault.Internal. The error tells the kind of the panic and the functions it came through; what the panic says is left
+// out, since it may hold the text that was worked on.
+func Caught(err *error) {
+	if cause := recover(); cause != nil {
+		kind := fmt.Sprintf("%T", cause)
+		if _, ok := cause.(runtime.Error); ok {
+			kind += " (" + withoutValues(cause.(error)) + ")"
+		}
+		*err = fault.Internal.At("work on an item", functions()).
+			Because("panic: " + kind).
+			Advise("this is a fault of the program: report it with this text")
+	}
+}
+
+// withoutValues is the message of a runtime error: its numbers are indexes and lengths, and it quotes no content.
+func withoutValues(err error) string {
+	text := strings.TrimPrefix(err.Error(), "runtime error: ")
+	text, _, _ = strings.Cut(text, ": ") // an interface conversion names types behind it; a custom error anything
+	return text
+}
+
+// functions are the innermost ones of the stack that panicked, without their arguments.
+func functions() string {
+	const most = 8
+	callers := make([]uintptr, 32)
+	frames := runtime.CallersFrames(callers[:runtime.Callers(4, callers)]) // behind functions, Caught and the panic
+	var names []string
+	for {
+		frame, more := frames.Next()
+		if frame.Function != "" && !strings.HasPrefix(frame.Function, "runtime.") {
+			name := frame.Function[strings.LastIndexByte(frame.Function, '/')+1:]
+			names = append(names, fmt.Sprintf("%s:%d", name, frame.Line))
+		}
+		if !more || len(names) == most {
+			return strings.Join(names, " < ")
+		}
+	}
+}
+
+// safely calls f and makes an error of its panic.
+func safely[A, B any](ctx context.Context, f func(context.Context, A) (B, error), item A) (value B, err error) {
+	defer Caught(&err)
+	return f(ctx, item)
+}
 
 // Ordered applies f to every item, at most width at once, and yields the results in the order of the items. It stops at
 // the first error of the source, of f or of ctx, or when the consumer does; what it started has ended by then. The
-// source must end when ctx does, where it may block.
+// source must end when ctx does, where it may block. A panic of f or of the source is an error (Caught).
 func Ordered[A, B any](
 	ctx context.Context,
 	width int,
@@ -28,7 +79,7 @@ func Ordered[A, B any](
 		queue := make(chan chan result, max(width, 1)-1) // one more is with the consumer
 		wg.Go(func() {
 			defer close(queue)
-			for item, err := range source {
+			for item, err := range caught(source) {
 				out := make(chan result, 1)
 				if err != nil {
 					out <- result{err: err}
@@ -42,7 +93,7 @@ func Ordered[A, B any](
 					return
 				}
 				wg.Go(func() {
-					value, err := f(ctx, item)
+					value, err := safely(ctx, f, item)
 					out <- result{value, err}
 				})
 			}
@@ -60,8 +111,28 @@ func Ordered[A, B any](
 	}
 }
 
+// caught is a source whose panic is its last error.
+func caught[A any](source iter.Seq2[A, error]) iter.Seq2[A, error] {
+	return func(yield func(A, error) bool) {
+		stopped := false
+		if err := drawn(source, func(item A, err error) bool {
+			stopped = !yield(item, err)
+			return !stopped
+		}); err != nil && !stopped {
+			var none A
+			yield(none, err)
+		}
+	}
+}
+
+func drawn[A any](source iter.Seq2[A, error], yield func(A, error) bool) (err error) {
+	defer Caught(&err)
+	source(yield)
+	return nil
+}
+
 // Each applies f to every index below n, at most width at once, and gives the first error, having waited for all that
-// it started. After an error nothing more is started.
+// it started. After an error nothing more is started. A panic of f is an error (Caught).
 func Each(ctx context.Context, n, width int, f func(context.Context, int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -70,7 +141,8 @@ func Each(ctx context.Context, n, width int, f func(context.Context, int) error)
 	for range min(max(width, 1), n) {
 		wg.Go(func() {
 			for i := range next {
-				if err := f(ctx, i); err != nil {
+				_, err := safely(ctx, func(ctx context.Context, i int) (struct{}, error) { return struct{}{}, f(ctx, i) }, i)
+				if err != nil {
 					cancel(err)
 					return
 				}

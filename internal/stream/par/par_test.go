@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
@@ -187,5 +189,47 @@ func TestEachGivesTheFirstErrorAndStartsNothingMore(t *testing.T) {
 		if err := par.Each(ctx, 3, 2, func(context.Context, int) error { return nil }); !errors.Is(err, context.Canceled) {
 			t.Errorf("%v", err)
 		}
+	})
+}
+
+func TestAPanicIsTheErrorOfItsItemAndTellsNoText(t *testing.T) {
+	const secret = "text of a document"
+	boom := func(context.Context, int) error { panic(secret) }
+	atIndex := func(_ context.Context, i int) error { _ = make([]int, 2)[i+5]; return nil }
+	check := func(t *testing.T, err error) {
+		t.Helper()
+		if !fault.Is(err, fault.Internal) || strings.Contains(err.Error(), secret) ||
+			!strings.Contains(err.Error(), "par_test.") {
+			t.Errorf("%v", err)
+		}
+	}
+	isolated(t, "of each", func(t *testing.T) {
+		check(t, par.Each(t.Context(), 3, 2, boom))
+		err := par.Each(t.Context(), 3, 2, atIndex)
+		check(t, err)
+		if !strings.Contains(err.Error(), "index out of range") {
+			t.Errorf("%v", err)
+		}
+	})
+	last := func(results iter.Seq2[int, error]) (err error) {
+		for _, err = range results {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	isolated(t, "of an ordered item", func(t *testing.T) {
+		check(t, last(par.Ordered(t.Context(), 2, numbers(5, -1), func(ctx context.Context, i int) (int, error) {
+			return i, boom(ctx, i)
+		})))
+	})
+	isolated(t, "of the source", func(t *testing.T) {
+		source := func(yield func(int, error) bool) {
+			yield(1, nil)
+			panic(secret)
+		}
+		same := func(_ context.Context, i int) (int, error) { return i, nil }
+		check(t, last(par.Ordered(t.Context(), 2, source, same)))
 	})
 }

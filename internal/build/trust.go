@@ -1,0 +1,130 @@
+package build
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+)
+
+// trusted is whose answers a build trusts.
+type trusted struct {
+	corpus.Trust
+	Moved bool `json:"moved,omitempty"` // vectors of the parent are of another domain
+}
+
+// trustFile is written before the plan. A run that was planned by a release without it pays in its own domain, as it did
+// before.
+const trustFile File[trusted] = "trust.json"
+
+// trust compares the domains of the configuration with the parent's, and gives a reason for each that changed: what a
+// server made is not re-used for another. Where there is no parent, a generation that was held tells what was paid for.
+func (r *Run) trust(ctx context.Context, parent *corpus.Manifest) (trusted, []string, error) {
+	now := trusted{Trust: corpus.Trust{Chat: r.Settings.Chat.Domain(), Embedding: r.Settings.Embedding.Domain()}}
+	if now.Chat == "" && now.Embedding == "" {
+		return now, nil, nil
+	}
+	former, first := parent, parent == nil
+	if first {
+		var err error
+		if former, err = r.held(ctx); err != nil || former == nil {
+			return now, nil, err
+		}
+	}
+	was, err := r.trustOf(ctx, former)
+	if err != nil {
+		return now, nil, err
+	}
+	now.ChatBefore = was.ChatBefore && was.Chat == now.Chat && now.Chat != ""
+	now.EmbeddingBefore = was.EmbeddingBefore && was.Embedding == now.Embedding && now.Embedding != ""
+	if first {
+		return now, nil, nil
+	}
+	var reasons []string
+	for _, one := range []struct{ name, now, was string }{
+		{"trust domain of the chat model", now.Chat, was.Chat},
+		{"trust domain of the embedding model", now.Embedding, was.Embedding},
+	} {
+		if one.now != "" && one.was != "" && one.now != one.was {
+			reasons = append(reasons, fmt.Sprintf("%s: %s, was %s", one.name, one.now, one.was))
+		}
+	}
+	now.Moved = now.Embedding != "" && was.Embedding != "" && now.Embedding != was.Embedding
+	return now, reasons, nil
+}
+
+// trustOf is whose answers a generation trusts. One of a release that did not record it was paid for where its
+// configuration says.
+func (r *Run) trustOf(ctx context.Context, manifest *corpus.Manifest) (corpus.Trust, error) {
+	if manifest.Trust != nil {
+		return *manifest.Trust, nil
+	}
+	spec, err := r.Index.Spec(ctx, manifest.Spec)
+	if artifact.IsDamage(err) || fault.Is(err, fault.NotFound) { // not known: nothing of it is trusted
+		return corpus.Trust{}, nil
+	}
+	return corpus.Trust{
+		Chat: spec.Chat.Domain(), Embedding: spec.Embedding.Domain(), ChatBefore: true, EmbeddingBefore: true,
+	}, err
+}
+
+// held is the newest generation of the index that is there, where none was published.
+func (r *Run) held(ctx context.Context) (*corpus.Manifest, error) {
+	refs, _, err := r.Index.ReadableRefs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var newest corpus.GenerationRef
+	for _, ref := range refs {
+		if newest.Manifest == "" || ref.Seq > newest.Seq {
+			newest = ref
+		}
+	}
+	if newest.Manifest == "" {
+		return nil, nil
+	}
+	manifest, err := r.Index.Manifest(ctx, newest.Manifest)
+	if artifact.IsDamage(err) {
+		return nil, nil
+	}
+	return manifest, err
+}
+
+// trusts is what the plan found.
+func (r *Run) trusts(ctx context.Context) (trusted, error) {
+	if r.domains != nil {
+		return *r.domains, nil
+	}
+	found, planned, err := trustFile.Find(ctx, r.Scratch)
+	if err != nil {
+		return found, err
+	}
+	if !planned {
+		found.Trust = corpus.Trust{
+			Chat: r.Settings.Chat.Domain(), Embedding: r.Settings.Embedding.Domain(), ChatBefore: true, EmbeddingBefore: true,
+		}
+	}
+	r.domains = &found
+	return found, nil
+}
+
+// models makes the run's models: paid ones are metered, and know which former results are theirs.
+func (r *Run) models(ctx context.Context) (model.Set, error) {
+	set, err := r.Models(r.Settings, r.book)
+	if err != nil || (!set.Chat.Info().Paid && !set.Chunks.Info().Paid) {
+		return set, err
+	}
+	trusts, err := r.trusts(ctx)
+	return set.WithBefore(trusts.ChatBefore, trusts.EmbeddingBefore), err
+}
+
+// recorded is what a manifest says of the domains; nothing where no model is asked over a network.
+func (t trusted) recorded() *corpus.Trust {
+	if t.Chat == "" && t.Embedding == "" {
+		return nil
+	}
+	return &t.Trust
+}

@@ -1,0 +1,132 @@
+package openai_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/openai"
+)
+
+func hostile(t *testing.T, serve http.HandlerFunc) *openai.Client {
+	t.Helper()
+	server := httptest.NewServer(serve)
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	return openai.New(openai.Config{BaseURL: server.URL, APIKey: "k", Model: "m", Timeout: 5 * time.Second})
+}
+
+func says(usage string) string {
+	return `{"choices":[{"message":{"content":"one two three"}}],"usage":` + usage + `}`
+}
+
+func TestABodyThatIsLongerThanWhatWasAskedForEndsTheRequest(t *testing.T) {
+	for name, serve := range map[string]http.HandlerFunc{
+		"without an end": func(w http.ResponseWriter, _ *http.Request) {
+			for {
+				if _, err := io.WriteString(w, strings.Repeat(" ", 64<<10)); err != nil {
+					return
+				}
+			}
+		},
+		"of a gigabyte": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", fmt.Sprint(1<<30))
+			w.WriteHeader(http.StatusOK)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := hostile(t, serve).Complete(t.Context(), model.Call{User: "hello"})
+			if !fault.Is(err, fault.ModelUnavailable) || !strings.Contains(err.Error(), "longer than") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+func TestADripEndsWithTheTimeOfItsRequest(t *testing.T) {
+	client := hostile(t, func(w http.ResponseWriter, request *http.Request) {
+		for request.Context().Err() == nil {
+			_, _ = io.WriteString(w, " ")
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+	if _, err := client.Complete(t.Context(), model.Call{User: "hello"}); !fault.Is(err, fault.ModelUnavailable) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestUsageThatCannotBeIsReplacedByOurCount(t *testing.T) {
+	question := strings.Repeat("a question of some words ", 40) // about 200 tokens
+	for usage, doubted := range map[string]bool{
+		`{"prompt_tokens":210,"completion_tokens":4}`:                 false,
+		`{"prompt_tokens":210,"completion_tokens":3000}`:              false, // reasoning
+		`{"prompt_tokens":-2000000000000000,"completion_tokens":4}`:   true,
+		`{"prompt_tokens":1000000000000000000,"completion_tokens":4}`: true,
+		`{"prompt_tokens":1e300,"completion_tokens":"many"}`:          true,
+		`{"prompt_tokens":210,"completion_tokens":1000000000000}`:     true,
+		`{"prompt_tokens":0,"completion_tokens":0}`:                   true,
+		`{"prompt_tokens":1,"completion_tokens":4}`:                   true,
+		`null`:     true,
+		`["none"]`: true,
+	} {
+		client := hostile(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, says(usage)) })
+		reply, err := client.Complete(t.Context(), model.Call{User: question})
+		told := reply.Usage
+		if err != nil || told.Doubted != doubted || told.Prompt < 150 || told.Prompt > 300 ||
+			told.Completion < 1 || told.Completion > 3000 {
+			t.Errorf("%s: %+v %v", usage, told, err)
+		}
+	}
+}
+
+func TestAServersWishToBeWaitedForIsBounded(t *testing.T) {
+	client := hostile(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "99999999")
+		w.WriteHeader(http.StatusTooManyRequests)
+	})
+	_, err := client.Complete(t.Context(), model.Call{User: "hello"})
+	if got := fault.RetryAfter(err); got != fault.LongestRetryAfter {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// What a server takes is found out once: newer models want another name of the limit, small ones a smaller one.
+func TestTheLimitOfAnAnswerIsSentInTheFormThatTheServerTakes(t *testing.T) {
+	for name, c := range map[string]struct{ refuses, says, want string }{
+		"takes max_tokens": {"nothing at all", "", "max_tokens"},
+		"wants the other name": {
+			`"max_tokens"`, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.", "max_completion_tokens",
+		},
+		"has a small window": {"_tokens", "This model's maximum context length is 8192 tokens.", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var bodies []string
+			client := hostile(t, func(w http.ResponseWriter, request *http.Request) {
+				raw, _ := io.ReadAll(request.Body)
+				bodies = append(bodies, string(raw))
+				if strings.Contains(string(raw), c.refuses) {
+					w.WriteHeader(http.StatusBadRequest)
+					_, _ = fmt.Fprintf(w, `{"error":{"message":%q}}`, c.says)
+					return
+				}
+				_, _ = io.WriteString(w, says(`{"prompt_tokens":2,"completion_tokens":3}`))
+			})
+			for range 2 {
+				if _, err := client.Complete(t.Context(), model.Call{User: "hello"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			last, before := bodies[len(bodies)-1], bodies[len(bodies)-2]
+			if last != before || strings.Contains(last, "_tokens") != (c.want != "") ||
+				!strings.Contains(last, `"`+c.want) {
+				t.Errorf("%q", bodies)
+			}
+		})
+	}
+}

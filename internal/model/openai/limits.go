@@ -1,0 +1,137 @@
+package openai
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/tokens"
+)
+
+// DefaultMaxTokens is what an answer may have in tokens, where nothing else is configured: so many, and two for each
+// token of the request. Extractions have about 1.3 tokens for each of their text.
+const DefaultMaxTokens = 16_384
+
+// mostTokens an answer may have of a server that takes no limit.
+const mostTokens = 128 << 10
+
+// Bounds of a body, by what was asked for.
+const (
+	bodyBase       = 1 << 20 // whatever is asked for
+	bytesPerToken  = 64      // of a chat answer: four characters, each escaped, beside as much reasoning
+	bytesPerNumber = 32      // of an embedding as decimal numbers
+	bytesPerVector = 1 << 10
+	widestVector   = 16_384 // dimension, where it is not known yet
+)
+
+// chatBody is the longest body of a chat answer, in bytes.
+func chatBody(limit int64) int64 {
+	if limit == 0 {
+		limit = mostTokens
+	}
+	return bodyBase + bytesPerToken*limit
+}
+
+// embeddingBody is the longest body of an answer with vectors, in bytes.
+func embeddingBody(texts, dimension int) int64 {
+	if dimension == 0 {
+		dimension = widestVector
+	}
+	return bodyBase + int64(texts)*(bytesPerVector+bytesPerNumber*int64(dimension))
+}
+
+// limiting is how a server is told how long its answer may be.
+type limiting int
+
+// Servers know max_tokens; newer models of OpenAI refuse it and want the other name; and a limit that is larger than
+// what a server can give, which nobody knows before, is refused too: then none is sent.
+const (
+	maxTokens limiting = iota
+	maxCompletionTokens
+	noLimit
+)
+
+// limitings are what endpoints were found to take, over the process: address and model to limiting.
+var limitings sync.Map
+
+func (c *Client) limitKey() string { return c.cfg.BaseURL + "\x00" + c.cfg.Model }
+
+func (c *Client) limiting() limiting {
+	known, _ := limitings.Load(c.limitKey())
+	how, _ := known.(limiting)
+	return how
+}
+
+// limit of an answer to a call, in tokens.
+func (c *Client) limit(call model.Call) int64 {
+	if c.cfg.MaxTokens > 0 {
+		return int64(c.cfg.MaxTokens)
+	}
+	return DefaultMaxTokens + 2*int64(len(call.System)+len(call.User)+len(call.Schema))/4
+}
+
+// refusedLimit tells whether a refusal may be about the limit that was sent with how, and not about the request.
+func (r *request) refusedLimit(how limiting) bool {
+	if r.refused == nil || how == noLimit {
+		return false
+	}
+	if r.refused.status != http.StatusBadRequest && r.refused.status != http.StatusUnprocessableEntity {
+		return false
+	}
+	said := r.refused.kind + " " + strings.ToLower(r.refused.text)
+	for _, word := range []string{"max_tokens", "max_completion_tokens", "max_new_tokens", "context", "too many tokens"} {
+		if strings.Contains(said, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// next is what to try after how was refused. A limit that was configured is never left out.
+func (c *Client) next(how limiting) limiting {
+	if how == maxTokens || c.cfg.MaxTokens == 0 {
+		return how + 1
+	}
+	return how
+}
+
+// What a server charges is believed within these bounds: other tokenizers make up to four times as many tokens of a text
+// as ours, or a fourth; templates and hidden prompts add some; reasoning is charged and not shown.
+const (
+	tokenFactor = 4
+	hiddenMost  = 4096
+)
+
+// believed gives what the server says that it charged, or our own count where that cannot be: a budget must not be
+// cheated in either direction. texts are what was sent; limit is the longest answer, in tokens.
+func believed(told charged, texts []string, answer string, limit int64) model.Usage {
+	prompt, promptDoubted := plausible(told.Prompt, hiddenMost, texts...)
+	hidden := int64(hiddenMost)
+	if answer != "" || told.Completion > 0 {
+		hidden += max(limit, 0)
+	}
+	completion, completionDoubted := plausible(told.Completion, hidden, answer)
+	return model.Usage{Prompt: prompt, Completion: completion, Doubted: promptDoubted || completionDoubted}
+}
+
+// plausible gives told, or our count of texts where it is not within the bounds.
+func plausible(told, hidden int64, texts ...string) (count int64, doubted bool) {
+	bytes := int64(0)
+	for _, text := range texts {
+		bytes += int64(len(text))
+	}
+	const quick = 4 * tokenFactor // bytes of a token of which ours is sure to have one
+	if told <= bytes/2+hidden && told >= bytes/quick && told > 0 {
+		return told, false
+	}
+	own := int64(0)
+	for _, text := range texts {
+		own += int64(tokens.Count(text))
+	}
+	nothing := told == 0 && own > 2 // some round down
+	if nothing || told < own/tokenFactor || told < 0 || told > tokenFactor*own+hidden {
+		return own, true
+	}
+	return told, false
+}

@@ -1,0 +1,30 @@
+package extract
+
+import "unicode/utf8"
+
+// What is taken of one answer, whoever paid for it and when. Ordinary answers have some tens of entities of some words.
+const (
+	MaxEntities    = 2_000  // of one chunk
+	MaxName        = 1_000  // runes; an entity with a longer name is dropped
+	MaxDescription = 20_000 // runes; a longer one is cut
+)
+
+// bounded gives the entities that are taken, and how many were dropped or cut.
+func bounded(entities []entity) (kept []entity, cut int64) {
+	kept = entities[:0:0]
+	for i, one := range entities {
+		if len(kept) == MaxEntities {
+			return kept, cut + int64(len(entities)-i)
+		}
+		if len(one.Name) > MaxName && utf8.RuneCountInString(one.Name) > MaxName {
+			cut++
+			continue
+		}
+		if len(one.Description) > MaxDescription && utf8.RuneCountInString(one.Description) > MaxDescription {
+			one.Description = string([]rune(one.Description)[:MaxDescription])
+			cut++
+		}
+		kept = append(kept, one)
+	}
+	return kept, cut
+}

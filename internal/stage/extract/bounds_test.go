@@ -1,0 +1,36 @@
+package extract_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/stage/extract"
+	"github.com/unweaver/unweaver/internal/stage/stagetest"
+)
+
+func TestOfAnAnswerThatHoldsTooMuchTheBeginningIsTakenAndTheRestCounted(t *testing.T) {
+	type entity struct {
+		Name        string `json:"name"`
+		Description string `json:"description"`
+	}
+	entities := []entity{
+		{strings.Repeat("n", extract.MaxName+1), "d"},
+		{"Long", strings.Repeat("d", extract.MaxDescription+5)},
+	}
+	for i := range 8_000 {
+		entities = append(entities, entity{fmt.Sprint("Name ", i), "d"})
+	}
+	answer, err := json.Marshal(map[string]any{"entities": entities})
+	stagetest.Ok(t, err)
+	b := newBench(t)
+	in := b.in(&stagetest.Chat{Answer: stagetest.Says(string(answer))}, stagetest.Numbered(1, "Text %d.")...)
+	for _, when := range []string{"paid for", "from the ledger"} {
+		res, err := extract.Run(t.Context(), in)
+		stagetest.Ok(t, err)
+		if want := int64(len(entities) - extract.MaxEntities + 1); res.Progress.Cut != want { // one is cut and taken
+			t.Errorf("%s: %d counted, want %d", when, res.Progress.Cut, want)
+		}
+	}
+}
