@@ -21,6 +21,7 @@ import (
 )
 
 func main() {
+	syscall.Umask(0o077) // what this program writes is its owner's alone
 	path := flag.String("config", os.Getenv("UNWEAVER_CONFIG"), "configuration file")
 	probe := flag.Bool("probe", false, "ask whether a worker polls the task queue, and exit (for health checks)")
 	flag.Parse()

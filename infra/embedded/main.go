@@ -24,6 +24,7 @@ import (
 )
 
 func main() {
+	syscall.Umask(0o077) // what this program writes is its owner's alone
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if p := os.Getenv("UNWEAVER_TEST_CPUPROFILE"); p != "" { // for those who work on the data path

@@ -44,15 +44,16 @@ type Store struct {
 var _ blob.Store = (*Store)(nil)
 
 // Open prepares a directory for reading and writing, making it where needed, and removes what a crash left in flight.
+// It is its owner's alone, as objects hold the text of documents.
 func Open(root string) (*Store, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
 		return nil, err
 	}
-	if err := durable.MkdirAll(root, 0o755); err != nil {
+	if err := durable.Private(root); err != nil {
 		return nil, wrap("make", root, err)
 	}
-	if err := os.MkdirAll(filepath.Join(root, tmpDir), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(root, tmpDir), durable.PrivateFolder); err != nil {
 		return nil, wrap("make", root, err)
 	}
 	old, err := os.ReadDir(filepath.Join(root, tmpDir))
@@ -207,7 +208,7 @@ func hash(s string) uint32 {
 }
 
 func writeSynced(path string, body io.Reader, size int64) error {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, durable.PrivateFile)
 	if err != nil {
 		return err
 	}
