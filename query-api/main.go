@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/wiring"
+	"github.com/unweaver/unweaver/internal/stream/scratch"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
@@ -51,17 +51,21 @@ func run(ctx context.Context, path string) (err error) {
 	if err := wiring.NoPaths(cfg.Stores, "unweaver-query-api"); err != nil {
 		return err
 	}
+	// Replicas on one machine need one each.
+	folder, err := localfile.Folder(os.Getenv("UNWEAVER_CACHE_DIR"), "query-api")
+	if err != nil {
+		return err
+	}
+	if err := scratch.Use(folder); err != nil {
+		return err
+	}
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
 	stores, err := wiring.Open(ctx, cfg.Stores)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stores.Close()) }()
-	dir := os.Getenv("UNWEAVER_CACHE_DIR") // replicas on one machine need one each
-	if dir == "" {
-		dir = filepath.Join(os.TempDir(), "unweaver-query-cache")
-	}
-	cache, err := localfile.New(dir, 64<<30)
+	cache, err := localfile.New(folder, 64<<30)
 	if err != nil {
 		return err
 	}

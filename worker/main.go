@@ -16,7 +16,9 @@ import (
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ops/engine"
+	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/wiring"
+	"github.com/unweaver/unweaver/internal/stream/scratch"
 	"github.com/unweaver/unweaver/worker/host"
 )
 
@@ -56,6 +58,13 @@ func run(ctx context.Context, path string) (err error) {
 	if err := wiring.NoPaths(cfg.Stores, "unweaver-worker"); err != nil {
 		return err
 	}
+	cache, err := localfile.Folder(cacheDir(cfg.Worker.CacheDir), "worker")
+	if err != nil {
+		return err
+	}
+	if err := scratch.Use(cache); err != nil {
+		return err
+	}
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
 	stores, err := wiring.Open(ctx, cfg.Stores)
 	if err != nil {
@@ -78,7 +87,7 @@ func run(ctx context.Context, path string) (err error) {
 			Models:    wiring.NewModels(stores.Coordination),
 			Sticky:    5 * time.Second,
 			Drain:     45 * time.Second,
-			CacheDir:  cacheDir(cfg.Worker.CacheDir),
+			CacheDir:  cache,
 			Log:       log,
 
 			Slots: cfg.Worker.Slots, CPUSlots: cfg.Worker.CPU, ActivityPollers: cfg.Worker.Pollers,

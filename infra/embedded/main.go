@@ -20,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/stream/scratch"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
@@ -87,6 +88,9 @@ func dev(ctx context.Context, f flags) error {
 		level = slog.LevelInfo
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	if err := scratch.Use(f.dataDir); err != nil {
+		return err
+	}
 	s, err := stack.Start(
 		ctx,
 		stack.Options{
