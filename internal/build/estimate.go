@@ -138,7 +138,7 @@ func (e *estimating) plan(ctx context.Context) (plan.Result, error) {
 			return plan.Result{}, err
 		}
 	}
-	documents, err := e.Corpora(ctx, e.Settings.Corpus)
+	documents, err := documentsOf(ctx, e.Corpora, e.Settings)
 	if err != nil {
 		return plan.Result{}, err
 	}

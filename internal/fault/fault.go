@@ -41,6 +41,7 @@ const (
 	BinaryContent   Code = "binary_content"
 	EmptyDocument   Code = "empty_document"
 	DocumentChanged Code = "document_changed"
+	NotFollowed     Code = "not_followed" // a link, pipe, socket or device in a corpus
 
 	// Model servers.
 	ModelUnavailable Code = "model_unavailable"
@@ -107,6 +108,7 @@ var kinds = map[Code]Kind{
 
 	CorpusMissing: Fatal, CorpusEmpty: Fatal, DuplicateRow: Fatal, UnknownType: Content, Unreadable: Content,
 	Encrypted: Content, BinaryContent: Content, EmptyDocument: Content, DocumentChanged: Content,
+	NotFollowed: Content,
 
 	ModelUnavailable: Transient, ModelRateLimited: Transient, ModelAuth: Fatal, ModelUnknown: Fatal, ModelQuota: Fatal,
 	ModelRejected: Content, ModelRefused: Fatal, BadOutput: Content, BadVector: Content, BadEmbeddings: Fatal,
