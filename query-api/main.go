@@ -17,6 +17,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/redact"
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/wiring"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
@@ -35,7 +36,7 @@ func main() {
 		f = ask
 	}
 	if err := f(ctx, *path); err != nil {
-		fmt.Fprintln(os.Stderr, "unweaver-query-api:", err)
+		fmt.Fprintln(os.Stderr, "unweaver-query-api:", redact.Text(err.Error()))
 		if k := fault.As(err); k != nil && k.Kind == fault.Bad {
 			os.Exit(2)
 		}
@@ -59,7 +60,7 @@ func run(ctx context.Context, path string) (err error) {
 	if err := scratch.Use(folder); err != nil {
 		return err
 	}
-	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
+	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{ReplaceAttr: redact.Attr}))
 	stores, err := wiring.Open(ctx, cfg.Stores)
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ops/engine"
+	"github.com/unweaver/unweaver/internal/redact"
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/wiring"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
@@ -34,7 +35,7 @@ func main() {
 		action = ask
 	}
 	if err := action(ctx, *path); err != nil {
-		fmt.Fprintln(os.Stderr, "unweaver-worker:", err)
+		fmt.Fprintln(os.Stderr, "unweaver-worker:", redact.Text(err.Error()))
 		if known := fault.As(err); known != nil && known.Kind == fault.Bad {
 			os.Exit(2)
 		}
@@ -65,7 +66,7 @@ func run(ctx context.Context, path string) (err error) {
 	if err := scratch.Use(cache); err != nil {
 		return err
 	}
-	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
+	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{ReplaceAttr: redact.Attr}))
 	stores, err := wiring.Open(ctx, cfg.Stores)
 	if err != nil {
 		return err

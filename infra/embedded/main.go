@@ -20,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/redact"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
 	"github.com/unweaver/unweaver/starter/cli"
 )
@@ -37,7 +38,7 @@ func main() {
 	root := &cobra.Command{Use: "unweaver-dev", SilenceUsage: true, SilenceErrors: true}
 	root.AddCommand(devCmd(), demoCmd(), temporalCmd())
 	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "unweaver:", err)
+		fmt.Fprintln(os.Stderr, "unweaver:", redact.Text(err.Error()))
 		if k := fault.As(err); k != nil && k.Kind != fault.Bad {
 			os.Exit(cli.ExitFailed)
 		}
@@ -87,7 +88,7 @@ func dev(ctx context.Context, f flags) error {
 	if f.verbose {
 		level = slog.LevelInfo
 	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level, ReplaceAttr: redact.Attr}))
 	if err := scratch.Use(f.dataDir); err != nil {
 		return err
 	}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/unweaver/unweaver/internal/redact"
 )
 
 // Code names a kind of failure. Codes are stable: they appear in Temporal history, in problem+json type URIs and in
@@ -159,7 +161,8 @@ type Error struct {
 	Err        error
 }
 
-// Error renders "op object: cause: hint" and leaves empty parts out.
+// Error renders "op object: cause: hint" and leaves empty parts out, and secrets: whoever stores or shows an error has
+// its text from here.
 func (e *Error) Error() string {
 	var text strings.Builder
 	text.WriteString(e.Op)
@@ -181,7 +184,7 @@ func (e *Error) Error() string {
 	if e.Hint != "" {
 		text.WriteString(" (" + e.Hint + ")")
 	}
-	return text.String()
+	return redact.Text(text.String())
 }
 
 // Unwrap gives the cause.

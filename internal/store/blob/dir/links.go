@@ -29,7 +29,6 @@ const (
 // on its own path, or to one that another link led to, is named and not followed.
 func (s *Store) Following() blob.Store { return &Store{root: s.root, links: knownLinks} }
 
-
 // folderID tells one folder from others, whatever it is called.
 type folderID struct{ device, inode uint64 }
 
