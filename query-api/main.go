@@ -12,18 +12,20 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/redact"
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/wiring"
+	"github.com/unweaver/unweaver/internal/stream/scratch"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
 func main() {
+	syscall.Umask(0o077) // what this program writes is its owner's alone
 	path := flag.String("config", os.Getenv("UNWEAVER_CONFIG"), "configuration file")
 	probe := flag.Bool("probe", false, "ask the running query-api whether it answers, and exit (for health checks)")
 	flag.Parse()
@@ -34,7 +36,7 @@ func main() {
 		f = ask
 	}
 	if err := f(ctx, *path); err != nil {
-		fmt.Fprintln(os.Stderr, "unweaver-query-api:", err)
+		fmt.Fprintln(os.Stderr, "unweaver-query-api:", redact.Text(err.Error()))
 		if k := fault.As(err); k != nil && k.Kind == fault.Bad {
 			os.Exit(2)
 		}
@@ -50,17 +52,21 @@ func run(ctx context.Context, path string) (err error) {
 	if err := wiring.NoPaths(cfg.Stores, "unweaver-query-api"); err != nil {
 		return err
 	}
-	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
+	// Replicas on one machine need one each.
+	folder, err := localfile.Folder(os.Getenv("UNWEAVER_CACHE_DIR"), "query-api")
+	if err != nil {
+		return err
+	}
+	if err := scratch.Use(folder); err != nil {
+		return err
+	}
+	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{ReplaceAttr: redact.Attr}))
 	stores, err := wiring.Open(ctx, cfg.Stores)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stores.Close()) }()
-	dir := os.Getenv("UNWEAVER_CACHE_DIR") // replicas on one machine need one each
-	if dir == "" {
-		dir = filepath.Join(os.TempDir(), "unweaver-query-cache")
-	}
-	cache, err := localfile.New(dir, 64<<30)
+	cache, err := localfile.New(folder, 64<<30)
 	if err != nil {
 		return err
 	}

@@ -17,12 +17,16 @@ import (
 	"github.com/unweaver/unweaver/internal/document/box"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ops/engine"
+	"github.com/unweaver/unweaver/internal/redact"
+	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/wiring"
+	"github.com/unweaver/unweaver/internal/stream/scratch"
 	"github.com/unweaver/unweaver/worker/host"
 )
 
 func main() {
 	box.Child()
+	syscall.Umask(0o077) // what this program writes is its owner's alone
 	path := flag.String("config", os.Getenv("UNWEAVER_CONFIG"), "configuration file")
 	probe := flag.Bool("probe", false, "ask whether a worker polls the task queue, and exit (for health checks)")
 	flag.Parse()
@@ -33,7 +37,7 @@ func main() {
 		action = ask
 	}
 	if err := action(ctx, *path); err != nil {
-		fmt.Fprintln(os.Stderr, "unweaver-worker:", err)
+		fmt.Fprintln(os.Stderr, "unweaver-worker:", redact.Text(err.Error()))
 		if known := fault.As(err); known != nil && known.Kind == fault.Bad {
 			os.Exit(2)
 		}
@@ -57,7 +61,14 @@ func run(ctx context.Context, path string) (err error) {
 	if err := wiring.NoPaths(cfg.Stores, "unweaver-worker"); err != nil {
 		return err
 	}
-	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
+	cache, err := localfile.Folder(cacheDir(cfg.Worker.CacheDir), "worker")
+	if err != nil {
+		return err
+	}
+	if err := scratch.Use(cache); err != nil {
+		return err
+	}
+	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{ReplaceAttr: redact.Attr}))
 	stores, err := wiring.Open(ctx, cfg.Stores)
 	if err != nil {
 		return err
@@ -80,7 +91,7 @@ func run(ctx context.Context, path string) (err error) {
 			Models:    wiring.NewModels(stores.Coordination),
 			Sticky:    5 * time.Second,
 			Drain:     45 * time.Second,
-			CacheDir:  cacheDir(cfg.Worker.CacheDir),
+			CacheDir:  cache,
 			Log:       log,
 
 			Slots: cfg.Worker.Slots, CPUSlots: cfg.Worker.CPU, ActivityPollers: cfg.Worker.Pollers,

@@ -18,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/stream/scratch"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
@@ -46,6 +47,9 @@ func demo(ctx context.Context, keep bool) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := scratch.Use(dir); err != nil {
+		return err
+	}
 	docs := filepath.Join(dir, "corpus")
 	n, err := sample.Write(docs)
 	if err != nil {

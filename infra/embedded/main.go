@@ -21,11 +21,14 @@ import (
 	"github.com/unweaver/unweaver/internal/document/box"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/redact"
+	"github.com/unweaver/unweaver/internal/stream/scratch"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
 func main() {
 	box.Child()
+	syscall.Umask(0o077) // what this program writes is its owner's alone
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if p := os.Getenv("UNWEAVER_TEST_CPUPROFILE"); p != "" { // for those who work on the data path
@@ -37,7 +40,7 @@ func main() {
 	root := &cobra.Command{Use: "unweaver-dev", SilenceUsage: true, SilenceErrors: true}
 	root.AddCommand(devCmd(), demoCmd(), temporalCmd())
 	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "unweaver:", err)
+		fmt.Fprintln(os.Stderr, "unweaver:", redact.Text(err.Error()))
 		if k := fault.As(err); k != nil && k.Kind != fault.Bad {
 			os.Exit(cli.ExitFailed)
 		}
@@ -87,7 +90,10 @@ func dev(ctx context.Context, f flags) error {
 	if f.verbose {
 		level = slog.LevelInfo
 	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level, ReplaceAttr: redact.Attr}))
+	if err := scratch.Use(f.dataDir); err != nil {
+		return err
+	}
 	s, err := stack.Start(
 		ctx,
 		stack.Options{

@@ -2,12 +2,12 @@ package main
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/unweaver/unweaver/infra/embedded/tembed"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/durable"
 )
 
 // temporalCmd runs Temporal alone, for installations on one machine whose other parts are servers, and for tests.
@@ -19,7 +19,7 @@ func temporalCmd() *cobra.Command {
 		Short: "Run Temporal alone, on SQLite, until Ctrl-C",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := os.MkdirAll(dir, 0o755); err != nil {
+			if err := durable.Private(dir); err != nil {
 				return fault.Usage.At("make data directory", dir).Because(err).Advise("choose another --data-dir")
 			}
 			server, err := tembed.Start(dir, port)

@@ -10,7 +10,6 @@ import (
 	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/document"
-	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage/estimate"
@@ -21,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob/overlay"
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/store/localfile"
+	"github.com/unweaver/unweaver/internal/stream/scratch"
 )
 
 // Estimating is what an estimate reads.
@@ -43,9 +43,9 @@ func Estimate(ctx context.Context, in Estimating) (corpus.Report, error) {
 	report := corpus.Report{
 		Index: in.Settings.Index, Status: corpus.StatusCompleted, Reason: "dry_run", Started: time.Now().UTC(),
 	}
-	folder, err := os.MkdirTemp("", "unweaver-estimate-*")
+	folder, err := scratch.Folder()
 	if err != nil {
-		return report, fault.StoreFull.At("write in", os.TempDir()).Because(err).Advise("free space or set TMPDIR")
+		return report, err
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
 	run, err := in.run(folder)
@@ -147,7 +147,7 @@ func (e *estimating) plan(ctx context.Context) (plan.Result, error) {
 		}
 		reasons = append(reasons, changes...)
 	}
-	documents, err := e.Corpora(ctx, e.Settings.Corpus)
+	documents, err := documentsOf(ctx, e.Corpora, e.Settings)
 	if err != nil {
 		return plan.Result{}, err
 	}

@@ -132,7 +132,7 @@ func (r *Run) plan(ctx context.Context) (Plan, error) {
 			return fixed, err
 		}
 	}
-	documents, err := r.Corpora(ctx, r.Settings.Corpus)
+	documents, err := documentsOf(ctx, r.Corpora, r.Settings)
 	if err != nil {
 		return fixed, err
 	}

@@ -25,7 +25,7 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 		if err != nil {
 			return chunk.Result{}, progress, err
 		}
-		documents, err := r.Corpora(ctx, r.Settings.Corpus)
+		documents, err := documentsOf(ctx, r.Corpora, r.Settings)
 		if err != nil {
 			return chunk.Result{}, progress, err
 		}

@@ -91,18 +91,19 @@ type Models struct {
 
 // Index is one index. What its Models set wins over the general ones, key by key.
 type Index struct {
-	Corpus     string            `yaml:"corpus"`
-	Chunking   corpus.Chunking   `yaml:"chunking"`
-	Shortening corpus.Shortening `yaml:"shortening"`
-	Retrieval  corpus.Retrieval  `yaml:"retrieval"`
-	Parity     bool              `yaml:"parity"`
-	Keep       int               `yaml:"keep"`
-	Grace      corpus.Duration   `yaml:"grace"`
-	Budget     corpus.Budget     `yaml:"budget"`
-	Failures   corpus.Failures   `yaml:"failures"`
-	Gate       corpus.Gate       `yaml:"gate"`
-	Schedule   Schedule          `yaml:"schedule"`
-	Models     Models            `yaml:"models"`
+	Corpus      string            `yaml:"corpus"`
+	FollowLinks bool              `yaml:"follow_links"`
+	Chunking    corpus.Chunking   `yaml:"chunking"`
+	Shortening  corpus.Shortening `yaml:"shortening"`
+	Retrieval   corpus.Retrieval  `yaml:"retrieval"`
+	Parity      bool              `yaml:"parity"`
+	Keep        int               `yaml:"keep"`
+	Grace       corpus.Duration   `yaml:"grace"`
+	Budget      corpus.Budget     `yaml:"budget"`
+	Failures    corpus.Failures   `yaml:"failures"`
+	Gate        corpus.Gate       `yaml:"gate"`
+	Schedule    Schedule          `yaml:"schedule"`
+	Models      Models            `yaml:"models"`
 }
 
 // Schedule of an index. Nothing makes schedules yet: any value but the default is refused.
@@ -183,6 +184,8 @@ func (c *Config) Spec(index, corpusURI string) (corpus.Spec, error) {
 		Chat:       models.Chat,
 		Embedding:  models.Embedding,
 		Limits:     models.Limits,
+
+		FollowLinks: settings.FollowLinks,
 	}, nil
 }
 

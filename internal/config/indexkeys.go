@@ -11,6 +11,13 @@ var indexKeys = []key{
 		rule:     optional(location("s3")),
 	},
 	{
+		path: "indexes.*.follow_links",
+		meaning: "links in a corpus that is a folder count as what they lead to, also outside the folder; " +
+			"without it they are told and left out",
+		example: "true",
+		rule:    anything(),
+	},
+	{
 		path: "indexes.*.chunking.strategy",
 		meaning: "text: paragraphs and sentences, packed; fixed: windows of max_tokens; document: one " +
 			"chunk a document",

@@ -125,8 +125,8 @@ var generalKeys = []key{
 	},
 	{
 		path: "worker.cache_dir",
-		meaning: "folder of those files; empty: below the temporary folder. Workers of one machine need " +
-			"one each",
+		meaning: "folder of those files and of temporary ones, this user's alone; empty: unweaver/worker in the " +
+			"user's folder of caches. Workers of one machine need one each",
 		example: "/var/cache/unweaver",
 		rule:    anything(),
 	},

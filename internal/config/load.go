@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 
 	"go.yaml.in/yaml/v3"
 
@@ -123,7 +124,7 @@ func (l *loader) fault() error {
 }
 
 func (l *loader) file(source Source) error {
-	raw, err := os.ReadFile(source.Path)
+	raw, err := readRegular(source.Path)
 	if os.IsNotExist(err) && source.Missing {
 		return nil
 	}
@@ -149,6 +150,23 @@ func (l *loader) file(source Source) error {
 	}
 	l.decode(document.Content[0], reflect.ValueOf(l.cfg).Elem(), "")
 	return nil
+}
+
+// readRegular reads a file; anything else, such as a pipe that nobody writes to, is an error at once.
+func readRegular(path string) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("it is no file (%s)", info.Mode())
+	}
+	return io.ReadAll(file)
 }
 
 func (l *loader) here(node *yaml.Node) place {

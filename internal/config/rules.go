@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/redact"
 )
 
 // rule says which values a key takes: in words for the reference, and as a check that gives the mistake or "".
@@ -92,15 +93,18 @@ func hidden(uri string) string {
 	if end < 0 {
 		end = len(rest)
 	}
-	at := strings.LastIndexByte(rest[:end], '@')
+	at := strings.LastIndexByte(rest, '@') // a password may hold a slash
+	if at > end && !strings.Contains(rest[:end], ":") {
+		at = strings.LastIndexByte(rest[:end], '@')
+	}
 	if at < 0 {
-		return uri
+		return redact.Text(uri)
 	}
 	user, _, secret := strings.Cut(rest[:at], ":")
 	if secret {
 		user += ":xxxxx"
 	}
-	return scheme + "://" + user + rest[at:]
+	return redact.Text(scheme + "://" + user + rest[at:])
 }
 
 // hosts gives what names the servers in a URL: between the scheme (and a user) and the path.
@@ -149,6 +153,10 @@ func isPort(text string, least int) bool {
 func web() rule {
 	return words("http(s) URL", func(text string) string {
 		u, err := url.Parse(text)
+		if redact.InURL(text) {
+			return fmt.Sprintf("%q holds a secret, which would be stored with each index; use a URL without it, "+
+				"and for models api_key_env", hidden(text))
+		}
 		if err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" {
 			return ""
 		}

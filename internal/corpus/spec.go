@@ -22,6 +22,8 @@ type Spec struct {
 	Chat       ChatModel  `json:"chat"`
 	Embedding  EmbedModel `json:"embedding"`
 	Limits     Limits     `json:"limits"`
+	// FollowLinks lets links in a corpus that is a folder count as what they lead to, also outside the folder.
+	FollowLinks bool `json:"follow_links,omitempty"`
 }
 
 // Chunking says how documents are cut. Tokens are o200k tokens.

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/unweaver/unweaver/internal/redact"
 )
 
 // Code names a kind of failure. Codes are stable: they appear in Temporal history, in problem+json type URIs and in
@@ -41,6 +43,7 @@ const (
 	BinaryContent   Code = "binary_content"
 	EmptyDocument   Code = "empty_document"
 	DocumentChanged Code = "document_changed"
+	NotFollowed     Code = "not_followed" // a link, pipe, socket or device in a corpus
 
 	// Documents that break the process that parses them, or a whole worker.
 	ParseCrashed Code = "parse_crashed"
@@ -115,6 +118,7 @@ var kinds = map[Code]Kind{
 	CorpusMissing: Fatal, CorpusEmpty: Fatal, DuplicateRow: Fatal, UnknownType: Content, Unreadable: Content,
 	Encrypted: Content, BinaryContent: Content, EmptyDocument: Content, DocumentChanged: Content,
 	ParseCrashed: Content, ParseMemory: Content, ParseTimeout: Content, Quarantined: Content,
+	NotFollowed: Content,
 
 	ModelUnavailable: Transient, ModelRateLimited: Transient, ModelAuth: Fatal, ModelUnknown: Fatal, ModelQuota: Fatal,
 	ModelRejected: Content, ModelRefused: Fatal, BadOutput: Content, BadVector: Content, BadEmbeddings: Fatal,
@@ -165,7 +169,8 @@ type Error struct {
 	Err        error
 }
 
-// Error renders "op object: cause: hint" and leaves empty parts out.
+// Error renders "op object: cause: hint" and leaves empty parts out, and secrets: whoever stores or shows an error has
+// its text from here.
 func (e *Error) Error() string {
 	var text strings.Builder
 	text.WriteString(e.Op)
@@ -187,7 +192,7 @@ func (e *Error) Error() string {
 	if e.Hint != "" {
 		text.WriteString(" (" + e.Hint + ")")
 	}
-	return text.String()
+	return redact.Text(text.String())
 }
 
 // Unwrap gives the cause.

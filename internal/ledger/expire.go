@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/scratch"
 	"github.com/unweaver/unweaver/internal/stream/spill"
 )
 
@@ -156,9 +156,9 @@ func sortKeys(ctx context.Context, listed iter.Seq2[corpus.Digest, error]) (*key
 		}
 		sorter.Add(key[:], nil)
 	}
-	file, err := os.CreateTemp("", "unweaver-keys-*")
+	file, err := scratch.File()
 	if err != nil {
-		return nil, noRoom(err)
+		return nil, err
 	}
 	keys := &keyFile{file: file}
 	writer := bufio.NewWriter(file)
@@ -183,12 +183,11 @@ func sortKeys(ctx context.Context, listed iter.Seq2[corpus.Digest, error]) (*key
 }
 
 func noRoom(err error) error {
-	return fault.StoreFull.At("sort ledger keys in", os.TempDir()).Because(err).Advise("free space or set TMPDIR")
+	return scratch.Full("sort ledger keys", err)
 }
 
 func (k *keyFile) close() {
 	_ = k.file.Close()
-	_ = os.Remove(k.file.Name())
 }
 
 // keyWalk goes through a key file once; keys asked for must not decrease.
@@ -210,7 +209,7 @@ func (w *keyWalk) has(key corpus.Digest) (bool, error) {
 		case errors.Is(err, io.EOF):
 			w.state = 2
 		case err != nil:
-			return false, fault.StoreFull.At("read ledger keys in", os.TempDir()).Because(err)
+			return false, scratch.Full("read ledger keys", err)
 		default:
 			w.state = 1
 		}

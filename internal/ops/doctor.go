@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"os"
 	"strings"
 
 	"go.temporal.io/api/enums/v1"
@@ -15,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/scratch"
 )
 
 // Doctor implements Control: it probes every dependency and says what to do about what fails.
@@ -93,12 +93,11 @@ func (s *Service) probeEmbedder(ctx context.Context, spec corpus.Spec) (string, 
 }
 
 func probeTemporary() (string, error) {
-	file, err := os.CreateTemp("", "unweaver-doctor-*")
+	file, err := scratch.File()
 	if err != nil {
-		return "", fault.StoreFull.At("write in", os.TempDir()).Because(err).Advise("free space or set TMPDIR")
+		return "", err
 	}
-	_ = file.Close()
-	return os.TempDir(), os.Remove(file.Name())
+	return scratch.Place(), file.Close()
 }
 
 // workers tells whether any worker polls the task queue: without one a run waits for ever, which is no error of

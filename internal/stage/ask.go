@@ -9,6 +9,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fault/retry"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/redact"
 	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
@@ -161,9 +162,10 @@ func (s *sender) complete(ctx context.Context, call model.Call) (reply model.Rep
 	}
 }
 
+// clip is what a dead letter keeps of an answer or an error: its beginning, without secrets.
 func clip(raw string) string {
 	if len(raw) <= rawBytes {
-		return raw
+		return redact.Text(raw)
 	}
-	return strings.ToValidUTF8(raw[:rawBytes], "")
+	return redact.Text(strings.ToValidUTF8(raw[:rawBytes], ""))
 }

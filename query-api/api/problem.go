@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/redact"
 )
 
 // Problem is an error as RFC 9457 tells it; Type is stable, Code is its last part.
@@ -68,11 +69,11 @@ func (s *Server) fail(w http.ResponseWriter, request *http.Request, err error) {
 		Type:   problemBase + string(code),
 		Title:  http.StatusText(status),
 		Status: status,
-		Detail: err.Error(),
+		Detail: redact.Text(err.Error()),
 		Code:   string(code),
 	}
 	if e := fault.As(err); e != nil {
-		problem.Hint = e.Hint
+		problem.Hint = redact.Text(e.Hint)
 	}
 	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(fault.RetryAfter(err)/time.Second))))

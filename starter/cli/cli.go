@@ -18,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/redact"
 )
 
 // Exit codes (docs/contract.md, Configuration).
@@ -49,6 +50,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	signal.Ignore(syscall.SIGPIPE) // `unweaver … | head` must not die before it has stopped the stack that it started
+	a.Out, a.Err = printable(a.Out), printable(a.Err)
 	root := a.root()
 	root.SetArgs(args)
 	root.SetOut(a.Out)
@@ -71,14 +73,14 @@ func (a *App) Run(ctx context.Context, args []string) int {
 
 func (a *App) showError(err error) {
 	if a.json {
-		shown := map[string]string{"error": err.Error(), "code": string(fault.CodeOf(err))}
+		shown := map[string]string{"error": redact.Text(err.Error()), "code": string(fault.CodeOf(err))}
 		if f := fault.As(err); f != nil {
 			shown["hint"] = f.Hint
 		}
 		_ = json.NewEncoder(a.Err).Encode(shown) // nothing is left to tell
 		return
 	}
-	fmt.Fprintln(a.Err, "unweaver:", err)
+	fmt.Fprintln(a.Err, "unweaver:", redact.Text(err.Error()))
 }
 
 // variable of the environment, or empty.

@@ -18,7 +18,9 @@ import (
 	"github.com/unweaver/unweaver/internal/ops"
 	"github.com/unweaver/unweaver/internal/ops/admin"
 	"github.com/unweaver/unweaver/internal/ops/engine"
+	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/wiring"
+	"github.com/unweaver/unweaver/internal/stream/scratch"
 	"github.com/unweaver/unweaver/workflows"
 	"github.com/unweaver/unweaver/workflows/visibility"
 )
@@ -113,6 +115,9 @@ func (a *App) embedded(ctx context.Context, _ *config.Config) (Connection, error
 
 // cluster opens Temporal and the stores themselves.
 func cluster(ctx context.Context, cfg *config.Config) (Connection, error) {
+	if folder, err := localfile.Folder("", "cli"); err == nil {
+		_ = scratch.Use(folder) // else the system's folder: files there have no name, folders are this user's alone
+	}
 	stores, err := wiring.Open(ctx, cfg.Stores)
 	if err != nil {
 		return Connection{}, err

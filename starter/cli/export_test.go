@@ -19,3 +19,6 @@ func DrawBar(out io.Writer, statuses ...ops.Status) {
 
 // Commands gives every command, without running one.
 func Commands() *cobra.Command { return (&App{}).root() }
+
+// Printable wraps a writer as the command line wraps its own.
+func Printable(to io.Writer) io.Writer { return printable(to) }

@@ -59,6 +59,9 @@ type bar struct {
 }
 
 func newBar(out io.Writer, quiet bool) *bar {
+	if wrapped, ok := out.(*cleaned); ok { // the bar draws with control characters of its own
+		out = wrapped.to
+	}
 	b := &bar{out: out, quiet: quiet}
 	if file, ok := out.(*os.File); ok {
 		if info, err := file.Stat(); err == nil {
@@ -76,7 +79,7 @@ func (b *bar) show(status ops.Status) {
 		return
 	}
 	b.stage, b.last = status.Stage, time.Now()
-	line := progressLine(status)
+	line := clean(progressLine(status))
 	if b.terminal {
 		fmt.Fprintf(b.out, "\r\x1b[K%s", line)
 		b.drawn = true

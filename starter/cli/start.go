@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/durable"
 )
 
 // startDev starts the embedded stack for the duration of a command.
@@ -22,7 +23,7 @@ func (a *App) startDev(ctx context.Context) (stop func(), err error) {
 	}
 	a.started = true
 	fmt.Fprintf(a.Err, "no embedded stack runs in %s: starting one for this command\n", a.dataDir)
-	if err := os.MkdirAll(a.dataDir, 0o755); err != nil {
+	if err := durable.Private(a.dataDir); err != nil {
 		return nil, fault.StoreDenied.At("make", a.dataDir).Because(err).Advise("choose another --data-dir")
 	}
 	logPath := filepath.Join(a.dataDir, "dev.log")

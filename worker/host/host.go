@@ -5,8 +5,6 @@ package host
 import (
 	"context"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"runtime"
 	"time"
 
@@ -33,7 +31,7 @@ type Config struct {
 	TaskQueue string
 	Stores    *wiring.Stores
 	Models    *wiring.Models
-	CacheDir  string        // local copies of segments; empty: below the temporary folder
+	CacheDir  string        // local copies of segments; empty: below the user's folder of caches
 	Sticky    time.Duration // how long a workflow task waits for the worker that knows its workflow
 	Heartbeat time.Duration // heartbeats go out at least this often; 0 = a quarter of a run's usual timeout
 	Alone     bool          // the only worker: its activities need not go by the queue, which spreads them
@@ -99,7 +97,10 @@ func (c Config) filled() (Config, error) {
 		c.Namespace = client.DefaultNamespace
 	}
 	if c.CacheDir == "" {
-		c.CacheDir = filepath.Join(os.TempDir(), "unweaver-worker-cache")
+		var err error
+		if c.CacheDir, err = localfile.Folder("", "worker"); err != nil {
+			return c, err
+		}
 	}
 	if c.Versioned && (c.DeploymentName == "" || c.BuildID == "") {
 		return c, fault.BadConfig.At("start worker with", "a deployment version").

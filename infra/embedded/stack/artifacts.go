@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/durable"
 )
 
 // artifactsLock lies in the artifacts folder, beside the folders of the indexes.
@@ -24,11 +25,11 @@ type owner struct {
 // lockArtifacts makes this process the only one that works on an artifacts folder: two stacks over one would each have
 // an engine of their own, that knows nothing of the other's runs.
 func lockArtifacts(folder, dataDir string) (*os.File, error) {
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+	if err := durable.Private(folder); err != nil {
 		return nil, fault.StoreDenied.At("make", folder).Because(err).Advise("set stores.artifacts to another folder")
 	}
 	path := filepath.Join(folder, artifactsLock)
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, durable.PrivateFile)
 	if err != nil {
 		return nil, fault.StoreDenied.At("open", path).Because(err).Advise("set stores.artifacts to another folder")
 	}

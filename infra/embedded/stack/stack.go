@@ -70,7 +70,7 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := durable.MkdirAll(dir, 0o700); err != nil {
+	if err := durable.Private(dir); err != nil {
 		return nil, fault.Usage.At("make data directory", dir).Because(err).Advise("choose another --data-dir")
 	}
 	stack = &Stack{dir: dir, served: make(chan error, 1)}

@@ -76,6 +76,11 @@ func tidy(db string) error {
 	if missing != nil {
 		return nil
 	}
+	for _, end := range append([]string{""}, beside...) { // an earlier version made them readable for all
+		if err := durable.Tighten(db + end); err != nil {
+			return fault.StoreDenied.At("set the mode of", db+end).Because(err)
+		}
+	}
 	return readable(db)
 }
 
@@ -168,10 +173,22 @@ func prepare(db string, store *config.SQL) error {
 	return schema.CreateNamespaces(store, ns)
 }
 
+// touch makes a file that is its owner's alone, and takes the rights of others from one that is there.
+func touch(path string, flag int) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|flag, durable.PrivateFile)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Close(), durable.Tighten(path))
+}
+
 // create syncs the file once at its end: before it has its name nobody misses it.
 func create(db string, store config.SQL) error {
 	store.DatabaseName = fmt.Sprintf("%s%s%d", db, madeAs, time.Now().UnixNano())
 	store.ConnectAttributes = map[string]string{"mode": "rwc", "synchronous": "off", "journal_mode": "memory"}
+	if err := touch(store.DatabaseName, os.O_EXCL); err != nil { // SQLite gives its logs the mode of the database
+		return err
+	}
 	if err := schema.SetupSchema(&store); err != nil {
 		return fmt.Errorf("make Temporal schema: %w", err)
 	}

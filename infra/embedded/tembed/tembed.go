@@ -58,9 +58,11 @@ func Start(dir string, port int) (*Server, error) {
 		return nil, err
 	}
 	cfg := configure(store, ports)
-	logger := log.NewZapLogger(
-		log.BuildZapLogger(log.Config{Level: "warn", OutputFile: filepath.Join(dir, "temporal.log")}),
-	)
+	logPath := filepath.Join(dir, "temporal.log")
+	if err := touch(logPath, 0); err != nil {
+		return nil, fault.StoreDenied.At("write", logPath).Because(err)
+	}
+	logger := log.NewZapLogger(log.BuildZapLogger(log.Config{Level: "warn", OutputFile: logPath}))
 	hosts := map[primitives.ServiceName]static.Hosts{}
 	for i, s := range services {
 		hosts[s] = static.SingleLocalHost(fmt.Sprintf("%s:%d", localhost, ports[i]))

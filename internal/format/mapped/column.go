@@ -5,7 +5,7 @@ import (
 	"os"
 	"unsafe"
 
-	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stream/scratch"
 )
 
 // Column is a section in the making: sections are written one after another, their content often side by side. It
@@ -31,16 +31,16 @@ func PutRecord[T any](c *Column, r T) error {
 
 func (c *Column) flush() error {
 	if c.f == nil {
-		file, err := os.CreateTemp("", "unweaver-col-*")
+		file, err := scratch.File()
 		if err != nil {
-			return fault.StoreFull.At("write in", os.TempDir()).Because(err).Advise("free space or set TMPDIR")
+			return err
 		}
 		c.f = file
 	}
 	_, err := c.f.Write(c.buf)
 	c.buf = c.buf[:0]
 	if err != nil {
-		return fault.StoreFull.At("write", c.f.Name()).Because(err).Advise("free space or set TMPDIR")
+		return scratch.Full("write", err)
 	}
 	return nil
 }
@@ -65,7 +65,6 @@ func (c *Column) CopyTo(writer io.Writer) error {
 func (c *Column) Close() {
 	if c.f != nil {
 		_ = c.f.Close()
-		_ = os.Remove(c.f.Name())
 		c.f = nil
 	}
 }

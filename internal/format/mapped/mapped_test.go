@@ -13,6 +13,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/mapped"
+	"github.com/unweaver/unweaver/internal/stream/scratch/scratchtest"
 )
 
 type record struct {
@@ -250,7 +251,7 @@ func TestAWriteErrorIsToldByClose(t *testing.T) {
 // Columns are written side by side and come out one after another, from memory or from disk.
 func TestColumnsComeOutWhole(t *testing.T) {
 	dir := t.TempDir()
-	t.Setenv("TMPDIR", dir)
+	open := scratchtest.In(t, dir)
 	for _, count := range []int{0, 10, 200_000} {
 		var numbers, text mapped.Column
 		var want bytes.Buffer
@@ -272,8 +273,8 @@ func TestColumnsComeOutWhole(t *testing.T) {
 		}
 		numbers.Close()
 		text.Close()
-		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-			t.Errorf("%d files stay, %v", len(left), err)
+		if left := open(); len(left) > 0 {
+			t.Errorf("%d files stay", len(left))
 		}
 	}
 	t.Setenv("TMPDIR", filepath.Join(dir, "gone"))

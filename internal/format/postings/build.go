@@ -19,8 +19,8 @@ import (
 	"os"
 	"sort"
 
-	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/mapped"
+	"github.com/unweaver/unweaver/internal/stream/scratch"
 )
 
 // Parameters of BM25. Block maxima on disk depend on them.
@@ -62,7 +62,6 @@ func (b *Builder) Close() {
 	b.len.Close()
 	for _, f := range b.runs {
 		_ = f.Close()
-		_ = os.Remove(f.Name())
 	}
 	b.runs = nil
 }
@@ -99,9 +98,9 @@ func (b *Builder) Add(terms []string) error {
 
 // spill writes what is gathered as a sorted run; deltas of a run begin at 0.
 func (b *Builder) spill() error {
-	file, err := os.CreateTemp("", "unweaver-terms-*")
+	file, err := scratch.File()
 	if err != nil {
-		return fault.StoreFull.At("write in", os.TempDir()).Because(err).Advise("free space or set TMPDIR")
+		return err
 	}
 	b.runs = append(b.runs, file)
 	writer := bufio.NewWriterSize(file, 1<<20)
@@ -120,7 +119,7 @@ func (b *Builder) spill() error {
 		_, _ = writer.Write(raw)
 	}
 	if err := writer.Flush(); err != nil {
-		return fault.StoreFull.At("write", file.Name()).Because(err).Advise("free space or set TMPDIR")
+		return scratch.Full("write", err)
 	}
 	b.posts, b.last, b.size = map[string][]byte{}, map[string]uint32{}, 0
 	_, err = file.Seek(0, io.SeekStart)

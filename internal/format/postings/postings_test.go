@@ -11,6 +11,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/format/mapped"
 	"github.com/unweaver/unweaver/internal/format/postings"
+	"github.com/unweaver/unweaver/internal/stream/scratch/scratchtest"
 )
 
 // write builds a side and maps it.
@@ -127,16 +128,15 @@ func TestRunsThatWereSpilledAreOneSide(t *testing.T) {
 }
 
 func TestTemporaryFilesGoWithTheBuilder(t *testing.T) {
-	dir := t.TempDir()
-	t.Setenv("TMPDIR", dir)
+	open := scratchtest.In(t, t.TempDir())
 	builder := postings.NewBuilder()
 	builder.SpillAt(1)
 	add(t, builder, []string{"a"}, []string{"b"}, []string{"c"})
-	if files, _ := os.ReadDir(dir); len(files) == 0 {
+	if files := open(); len(files) == 0 {
 		t.Error("nothing was spilled")
 	}
 	builder.Close()
-	if files, _ := os.ReadDir(dir); len(files) != 0 {
+	if files := open(); len(files) != 0 {
 		t.Errorf("%d files stay", len(files))
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/redact"
 )
 
 // classify maps transport and status errors to faults. ctx is the caller's, bounded is the one with our deadlines.
@@ -90,8 +91,9 @@ func readRefusal(response *http.Response) *refusal {
 func (r *request) status(refused refusal) error {
 	text := refused.text
 	if secret := r.client.cfg.APIKey; len(secret) >= 8 { // some servers repeat the key that they refuse
-		text = strings.ReplaceAll(text, secret, "***")
+		text = strings.ReplaceAll(text, secret, redact.Mark)
 	}
+	text = redact.Text(text)
 	cause := fmt.Sprintf("%d %s", refused.status, text)
 	at := func(code fault.Code) *fault.Error { return code.At(r.op, r.object()).Because(cause) }
 	lower := refused.kind + " " + strings.ToLower(refused.text)

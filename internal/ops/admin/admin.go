@@ -16,6 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/redact"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 )
 
@@ -105,11 +106,11 @@ func handle[In, Out any](mux *http.ServeMux, name string, method func(context.Co
 func wire(err error) problem {
 	e := fault.As(err)
 	if e == nil {
-		return problem{Code: fault.CodeOf(err), Cause: err.Error()}
+		return problem{Code: fault.CodeOf(err), Cause: redact.Text(err.Error())}
 	}
-	out := problem{Code: e.Code, Op: e.Op, Object: e.Object, Hint: e.Hint}
+	out := problem{Code: e.Code, Op: e.Op, Object: redact.Text(e.Object), Hint: redact.Text(e.Hint)}
 	if e.Err != nil {
-		out.Cause = e.Err.Error()
+		out.Cause = redact.Text(e.Err.Error())
 	}
 	return out
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/redact"
 )
 
 // Dial connects and proves that the namespace is there.
@@ -30,6 +31,7 @@ func Dial(ctx context.Context, engine config.Engine, log *slog.Logger) (client.C
 				Because("variable " + engine.APIKeyEnv + " is empty").
 				Advise("set it, or unset engine.api_key_env")
 		}
+		redact.Register(k)
 		options.Credentials = client.NewAPIKeyStaticCredentials(k)
 	}
 	t, err := client.DialContext(ctx, options)

@@ -21,6 +21,7 @@ import (
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/redact"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
@@ -197,7 +198,7 @@ func (b *builder) unusable(ctx context.Context, key string, plan rows.Plan, caus
 		b.res.Failed++
 	}
 	if cause != nil {
-		if err := b.problem(corpus.Problem{Code: string(code), Object: key, Detail: cause.Error()}); err != nil {
+		if err := b.problem(corpus.Problem{Code: string(code), Object: key, Detail: redact.Text(cause.Error())}); err != nil {
 			return err
 		}
 	}

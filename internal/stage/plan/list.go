@@ -19,7 +19,7 @@ func (p *planner) list(ctx context.Context) error {
 			if info.Key == "" {
 				return err
 			}
-			p.refuse(info.Key, fault.CodeOf(err), info.Key, err.Error())
+			p.unlisted(info.Key, err)
 			continue
 		}
 		kind, gz, hidden, known := document.KindOf(info.Key)
@@ -47,6 +47,19 @@ func (p *planner) list(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// unlisted records a name that the store lists and cannot describe. A link that is not followed is told and is no
+// document: what the parent had by it is removed, as if it were gone, and the gate decides.
+func (p *planner) unlisted(key string, err error) {
+	code := fault.CodeOf(err)
+	if code != fault.NotFollowed {
+		p.refuse(key, code, key, err.Error())
+		return
+	}
+	if _, _, hidden, _ := document.KindOf(key); !hidden {
+		p.problems.add(code, key, err.Error(), false)
+	}
 }
 
 // refuse records what cannot become a document. Documents that the parent had of the object are lost, not removed.

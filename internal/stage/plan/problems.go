@@ -6,6 +6,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/redact"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
@@ -38,6 +39,7 @@ func (p *problems) discard() { p.file.Discard() }
 
 // add records a problem; store tells of errors.
 func (p *problems) add(code fault.Code, object, detail string, standing bool) {
+	object, detail = redact.Text(object), redact.Text(detail)
 	problem := Problem{corpus.Problem{Code: string(code), Object: object, Detail: detail}, standing}
 	p.count++
 	if len(p.first) < MaxProblems {

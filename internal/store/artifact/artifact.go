@@ -20,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/format/rowfile"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/scratch"
 )
 
 // Index is the part of the store that belongs to one index.
@@ -303,11 +304,9 @@ type File struct {
 
 // NewFile starts a temporary file.
 func NewFile() (*File, error) {
-	file, err := os.CreateTemp("", "unweaver-*")
+	file, err := scratch.File()
 	if err != nil {
-		return nil, fault.StoreFull.At("make temporary file in", os.TempDir()).
-			Because(err).
-			Advise("free space or set TMPDIR")
+		return nil, err
 	}
 	return &File{f: file, h: sha256.New()}, nil
 }
@@ -318,15 +317,13 @@ func (t *File) Write(b []byte) (int, error) {
 	t.h.Write(b[:n])
 	t.n += int64(n)
 	if err != nil {
-		return n, fault.StoreFull.At("write temporary file", t.f.Name()).
-			Because(err).
-			Advise("free space or set TMPDIR")
+		return n, scratch.Full("write", err)
 	}
 	return n, nil
 }
 
 // Discard removes the file; call it always.
-func (t *File) Discard() { _ = t.f.Close(); _ = os.Remove(t.f.Name()) }
+func (t *File) Discard() { _ = t.f.Close() }
 
 // PutSegment stores the file under its content address and tells whether it was new.
 func (t *File) PutSegment(ctx context.Context, index Index) (seg corpus.Segment, fresh bool, err error) {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/artifact/artifacttest"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/scratch/scratchtest"
 )
 
 func index() (artifact.Index, *artifacttest.Memory) {
@@ -95,16 +95,16 @@ func TestASegmentThatLiesThereCutIsWrittenAgain(t *testing.T) {
 
 func TestTemporaryFilesLeaveTheDiskWhenDiscarded(t *testing.T) {
 	dir := t.TempDir()
-	t.Setenv("TMPDIR", dir)
+	open := scratchtest.In(t, dir)
 	rows, err := artifact.NewRows()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if left, _ := os.ReadDir(dir); len(left) != 1 {
+	if left := open(); len(left) != 1 {
 		t.Fatalf("%d files", len(left))
 	}
 	rows.Discard()
-	if left, _ := os.ReadDir(dir); len(left) != 0 {
+	if left := open(); len(left) != 0 {
 		t.Errorf("%v is left", left)
 	}
 	t.Setenv("TMPDIR", dir+"/none")

@@ -1,6 +1,9 @@
 package localfile
 
-import "os"
+import (
+	"io/fs"
+	"os"
+)
 
 // WriteTo makes the cache write its downloads to a file that make gives.
 func (c *Cache) WriteTo(makeFile func() (*os.File, error)) { c.create = makeFile }
@@ -10,4 +13,25 @@ func (c *Cache) Remembered() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.busy) + len(c.mapped) + len(c.stale)
+}
+
+// AsOwner lets every file belong to a user until the function that it gives is called.
+func AsOwner(uid int) (undo func()) {
+	before := ownerOf
+	ownerOf = func(fs.FileInfo) (int, bool) { return uid, true }
+	return func() { ownerOf = before }
+}
+
+// ForgetChecked makes this process as new: it has checked no copy.
+func ForgetChecked() {
+	checked.Lock()
+	defer checked.Unlock()
+	clear(checked.copies)
+}
+
+// Checked is how many copies this process has checked.
+func Checked() int {
+	checked.Lock()
+	defer checked.Unlock()
+	return len(checked.copies)
 }

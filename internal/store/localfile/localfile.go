@@ -52,10 +52,12 @@ type turn struct {
 	waiting int           // those who have it or wait for it
 }
 
-// New prepares a cache of at most limit bytes (0 = no limit), and removes the downloads that dead processes left.
+// New prepares a cache of at most limit bytes (0 = no limit), and removes the downloads that dead processes left. The
+// folder is made as Folder says: it must be this user's alone.
 func New(dir string, limit int64) (*Cache, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, localFault("make cache", dir, err)
+	dir, err := private(dir)
+	if err != nil {
+		return nil, err
 	}
 	cache := &Cache{
 		dir: dir, limit: limit, busy: map[string]*turn{}, mapped: map[mapKey]*shared{}, stale: map[string]bool{},
@@ -138,12 +140,17 @@ func (c *Cache) Get(ctx context.Context, store blob.Store, key, sha string) (str
 func (c *Cache) pinned(ctx context.Context, store blob.Store, key, sha string) (*os.File, error) {
 	for brought := false; ; brought = true {
 		pin, err := c.pin(sha)
+		if err == nil && pin != nil {
+			pin, err = c.proven(ctx, pin, sha)
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		if err != nil {
 			return nil, localFault("open cache", c.path(sha), err)
 		}
 		if pin != nil {
-			now := time.Now()
-			_ = os.Chtimes(c.path(sha), now, now) // the age of use; a failure only evicts earlier
+			used(pin)
 			if brought {
 				c.evict()
 			}
@@ -153,6 +160,18 @@ func (c *Cache) pinned(ctx context.Context, store blob.Store, key, sha string) (
 			return nil, err
 		}
 	}
+}
+
+// proven gives a locked copy back that holds what its name says; another is removed, and nil.
+func (c *Cache) proven(ctx context.Context, pin *os.File, sha string) (*os.File, error) {
+	whole, err := holds(ctx, pin, sha)
+	if err == nil && whole {
+		return pin, nil
+	}
+	if err = errors.Join(err, pin.Close()); err == nil {
+		c.Drop(sha)
+	}
+	return nil, err
 }
 
 // pin locks a copy that is here; nil when there is none.
@@ -245,6 +264,9 @@ func (c *Cache) download(ctx context.Context, store blob.Store, key, sha string)
 	if err := os.Rename(file.Name(), c.path(sha)); err != nil {
 		return localFault("write cache", c.path(sha), err)
 	}
+	if id, err := idOf(file, sha); err == nil {
+		remember(id) // it was hashed on its way
+	}
 	return nil
 }
 
@@ -315,7 +337,7 @@ func (c *Cache) evict() {
 			files = append(files, info)
 		}
 	}
-	sort.Slice(files, func(i, j int) bool { return files[i].ModTime().Before(files[j].ModTime()) })
+	sort.Slice(files, func(i, j int) bool { return lastUse(files[i]).Before(lastUse(files[j])) })
 	for _, file := range files {
 		if total <= c.limit {
 			return

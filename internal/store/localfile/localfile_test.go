@@ -45,7 +45,7 @@ func (s *source) Get(ctx context.Context, key string, part blob.Range) (io.ReadC
 }
 
 // put stores a content under its hash as key.
-func (s *source) put(t *testing.T, content string) (sha string) {
+func (s *source) put(t testing.TB, content string) (sha string) {
 	t.Helper()
 	sum := sha256.Sum256([]byte(content))
 	sha = hex.EncodeToString(sum[:])

@@ -12,6 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model/limits"
 	"github.com/unweaver/unweaver/internal/model/openai"
 	"github.com/unweaver/unweaver/internal/model/recorded"
+	"github.com/unweaver/unweaver/internal/redact"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 )
 
@@ -53,6 +54,7 @@ func key(env, setting string) (string, error) {
 			Because("variable " + env + " is empty").
 			Advise("set it for the worker and query-api, then resume")
 	}
+	redact.Register(secret)
 	return secret, nil
 }
 

@@ -5,12 +5,15 @@ package wiring
 import (
 	"context"
 	"errors"
+	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/redact"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
@@ -81,7 +84,24 @@ func Open(ctx context.Context, c config.Stores) (*Stores, error) {
 	return stores, nil
 }
 
+// speakNot makes the secrets of stores unspeakable: passwords in their URLs, and the keys of the AWS chain.
+func speakNot(stores config.Stores) {
+	for _, uri := range []string{stores.Artifacts, stores.Classes, stores.Vectors} {
+		_, rest, _ := strings.Cut(uri, "://")
+		if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+			_, password, _ := strings.Cut(rest[:at], ":")
+			plain, err := url.PathUnescape(password)
+			if err != nil {
+				plain = password
+			}
+			redact.Register(password, plain)
+		}
+	}
+	redact.Register(os.Getenv("AWS_SECRET_ACCESS_KEY"), os.Getenv("AWS_SESSION_TOKEN"))
+}
+
 func (s *Stores) open(ctx context.Context, stores config.Stores) (err error) {
+	speakNot(stores)
 	if s.Artifacts, err = s.blob(ctx, stores.Artifacts, "stores.artifacts"); err != nil {
 		return err
 	}
@@ -94,8 +114,8 @@ func (s *Stores) open(ctx context.Context, stores config.Stores) (err error) {
 	if err = s.Records.Own(ctx, s.StoreID); err != nil {
 		return err
 	}
-	switch scheme, _, url := strings.Cut(stores.Vectors, "://"); {
-	case !url:
+	switch scheme, _, isURL := strings.Cut(stores.Vectors, "://"); {
+	case !isURL:
 		s.Vectors, err = files.Open(stores.Vectors)
 		return err
 	case scheme == "milvus" || scheme == "milvus+tls":
@@ -114,8 +134,8 @@ const runsSuffix = ".runs"
 
 // classes opens the stores of records and of coordination, which lie in one place.
 func (s *Stores) classes(ctx context.Context, place string) error {
-	switch scheme, _, url := strings.Cut(place, "://"); {
-	case !url:
+	switch scheme, _, isURL := strings.Cut(place, "://"); {
+	case !isURL:
 		records, err := recordsbolt.Open(place)
 		if err != nil {
 			return err

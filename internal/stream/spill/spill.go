@@ -11,8 +11,8 @@ import (
 	"os"
 	"sort"
 
-	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stream/merge"
+	"github.com/unweaver/unweaver/internal/stream/scratch"
 )
 
 // RunBytes is how much is sorted in memory at once, where a Sorter does not say otherwise.
@@ -60,9 +60,9 @@ func (s *Sorter) sort() {
 
 func (s *Sorter) spill() error {
 	s.sort()
-	file, err := os.CreateTemp("", "unweaver-sort-*")
+	file, err := scratch.File()
 	if err != nil {
-		return full(err)
+		return err
 	}
 	s.files = append(s.files, file)
 	writer := bufio.NewWriterSize(file, 256<<10)
@@ -80,9 +80,7 @@ func (s *Sorter) spill() error {
 	return nil
 }
 
-func full(err error) error {
-	return fault.StoreFull.At("sort in", os.TempDir()).Because(err).Advise("free space or set TMPDIR")
-}
+func full(err error) error { return scratch.Full("sort", err) }
 
 // memory gives the rows that never left it.
 func memory(rows []row) merge.Next[row] {
@@ -148,7 +146,6 @@ func (s *Sorter) Sorted() iter.Seq2[[2][]byte, error] {
 func (s *Sorter) Close() {
 	for _, f := range s.files {
 		_ = f.Close()
-		_ = os.Remove(f.Name())
 	}
 	s.files, s.rows = nil, nil
 }

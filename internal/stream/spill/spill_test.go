@@ -11,23 +11,17 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stream/scratch/scratchtest"
 	"github.com/unweaver/unweaver/internal/stream/spill"
 )
 
 // inDir makes a sorter spill into a folder of its own.
 func inDir(t *testing.T, run int) (*spill.Sorter, func() int) {
 	t.Helper()
-	dir := t.TempDir()
-	t.Setenv("TMPDIR", dir)
+	open := scratchtest.In(t, t.TempDir())
 	sorter := &spill.Sorter{Run: run}
 	t.Cleanup(sorter.Close)
-	return sorter, func() int {
-		files, err := filepath.Glob(filepath.Join(dir, "*"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(files)
-	}
+	return sorter, func() int { return len(open()) }
 }
 
 func sorted(t *testing.T, sorter *spill.Sorter) [][2]string {
@@ -139,16 +133,15 @@ func TestADiskWithoutRoomIsTold(t *testing.T) {
 
 // A run that is cut behind the sorter's back is an error, not fewer rows.
 func TestACutRunIsAnError(t *testing.T) {
-	dir := t.TempDir()
-	t.Setenv("TMPDIR", dir)
+	open := scratchtest.In(t, t.TempDir())
 	sorter := &spill.Sorter{Run: 1 << 10}
 	defer sorter.Close()
 	for i := range 100 {
 		sorter.Add(fmt.Appendf(nil, "%03d", i), []byte("some value"))
 	}
-	files, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil || len(files) < 2 {
-		t.Fatalf("%v, %v", files, err)
+	files := open()
+	if len(files) < 2 {
+		t.Fatalf("%v", files)
 	}
 	info, err := os.Stat(files[0])
 	if err != nil {

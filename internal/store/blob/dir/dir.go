@@ -39,20 +39,22 @@ type Store struct {
 	seq     atomic.Int64
 	made    sync.Map // directories known to exist durably
 	folders folders
+	links   linkRule
 }
 
 var _ blob.Store = (*Store)(nil)
 
 // Open prepares a directory for reading and writing, making it where needed, and removes what a crash left in flight.
+// It is its owner's alone, as objects hold the text of documents.
 func Open(root string) (*Store, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
 		return nil, err
 	}
-	if err := durable.MkdirAll(root, 0o755); err != nil {
+	if err := durable.Private(root); err != nil {
 		return nil, wrap("make", root, err)
 	}
-	if err := os.MkdirAll(filepath.Join(root, tmpDir), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(root, tmpDir), durable.PrivateFolder); err != nil {
 		return nil, wrap("make", root, err)
 	}
 	old, err := os.ReadDir(filepath.Join(root, tmpDir))
@@ -65,7 +67,8 @@ func Open(root string) (*Store, error) {
 	return &Store{root: root}, nil
 }
 
-// OpenCorpus opens an existing folder for reading; nothing is written to it.
+// OpenCorpus opens an existing folder for reading; nothing is written to it. The folder may be a link; links in it are
+// not followed: List names them with fault.NotFollowed, as it does pipes, sockets and devices.
 func OpenCorpus(root string) (*Store, error) {
 	st, err := os.Stat(root)
 	if err != nil {
@@ -85,7 +88,7 @@ func OpenCorpus(root string) (*Store, error) {
 	} else if err := f.Close(); err != nil {
 		return nil, wrap("close", root, err)
 	}
-	return &Store{root: root}, nil
+	return &Store{root: root, links: noLink}, nil
 }
 
 func (s *Store) path(key string) string { return filepath.Join(s.root, filepath.FromSlash(key)) }
@@ -104,6 +107,8 @@ func cause(err error) error {
 
 func wrap(op, object string, err error) error {
 	switch {
+	case fault.As(err) != nil:
+		return err
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return fault.NotFound.At(op, object).Because(cause(err))
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
@@ -207,7 +212,7 @@ func hash(s string) uint32 {
 }
 
 func writeSynced(path string, body io.Reader, size int64) error {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, durable.PrivateFile)
 	if err != nil {
 		return err
 	}
@@ -253,12 +258,12 @@ func (m matched) Read(out []byte) (int, error) {
 // Get implements blob.Store.
 func (s *Store) Get(_ context.Context, key string, r blob.Range) (io.ReadCloser, blob.Info, error) {
 	p := s.path(key)
-	file, err := os.Open(p)
+	file, err := s.open(key)
 	if err != nil {
 		return nil, blob.Info{}, wrap("read", p, err)
 	}
 	st, err := file.Stat()
-	if err == nil && st.IsDir() {
+	if err == nil && !st.Mode().IsRegular() {
 		err = fs.ErrNotExist
 	}
 	if err != nil {
@@ -324,7 +329,15 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[blob.I
 		if i := strings.LastIndexByte(prefix, '/'); i >= 0 {
 			base = prefix[:i+1]
 		}
-		s.walk(ctx, base, prefix, after, yield)
+		if s.links == anyLink {
+			s.walk(ctx, base, prefix, after, yield)
+			return
+		}
+		listing := &walker{Store: s, prefix: prefix, after: after, yield: yield, reached: map[folderID]string{}}
+		if s.links == knownLinks && listing.enter("", false) != nil {
+			return
+		}
+		listing.corpus(ctx, base)
 	}
 }
 
@@ -371,21 +384,26 @@ func (s *Store) walk(ctx context.Context, base, prefix, after string, yield func
 		if !strings.HasPrefix(k, prefix) || k <= after {
 			continue
 		}
-		st, err := os.Stat(s.path(k))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed since, or a broken link
-		}
-		in := blob.Info{Key: k}
-		if err != nil {
-			err = wrap("stat", s.path(k), err)
-		} else if in = info(k, st); !st.Mode().IsRegular() {
-			continue
-		}
-		if !yield(in, err) {
+		if !s.yieldFile(k, yield) {
 			return false
 		}
 	}
 	return true
+}
+
+// yieldFile lists one file; what is none any more is left out.
+func (s *Store) yieldFile(key string, yield func(blob.Info, error) bool) bool {
+	st, err := os.Stat(s.path(key))
+	if errors.Is(err, fs.ErrNotExist) {
+		return true // removed since, or a broken link
+	}
+	in := blob.Info{Key: key}
+	if err != nil {
+		err = wrap("stat", s.path(key), err)
+	} else if in = info(key, st); !st.Mode().IsRegular() {
+		return true
+	}
+	return yield(in, err)
 }
 
 func (s *Store) isDir(e fs.DirEntry, key string) bool {

@@ -54,34 +54,6 @@ func TestACorpusThatIsNoFolderIsNamed(t *testing.T) {
 	}
 }
 
-func TestALinkThatLeadsBackEndsTheWalkWithAnError(t *testing.T) {
-	root := t.TempDir()
-	if err := os.WriteFile(filepath.Join(root, "a.txt"), []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(root, filepath.Join(root, "loop")); err != nil {
-		t.Skip("no links here:", err)
-	}
-	store, err := dir.OpenCorpus(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var failed error
-	n := 0
-	for _, err := range store.List(t.Context(), "", "") {
-		if n++; err != nil {
-			failed = err
-			break
-		}
-		if n > 10_000 {
-			t.Fatal("the walk does not end")
-		}
-	}
-	if failed == nil {
-		t.Error("no error")
-	}
-}
-
 func TestAFolderInTheWayOfAnObjectIsAnError(t *testing.T) {
 	store, err := dir.Open(t.TempDir())
 	if err != nil {

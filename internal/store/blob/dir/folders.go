@@ -59,13 +59,13 @@ func (s *Store) mkdir(folder string) error {
 		}
 	}
 	if folder == s.root || folder == filepath.Dir(folder) {
-		return durable.MkdirAll(folder, 0o755)
+		return durable.MkdirAll(folder, durable.PrivateFolder)
 	}
 	above := filepath.Dir(folder)
 	if err := s.mkdir(above); err != nil {
 		return err
 	}
-	if err := os.Mkdir(folder, 0o755); err != nil {
+	if err := os.Mkdir(folder, durable.PrivateFolder); err != nil {
 		if st, serr := os.Stat(folder); !errors.Is(err, os.ErrExist) || serr != nil || !st.IsDir() {
 			return err
 		}

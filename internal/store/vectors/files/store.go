@@ -46,7 +46,7 @@ const dropped = ".dropped-"
 
 // Open prepares the directory, and removes what a crash left of dropped collections.
 func Open(root string) (*Store, error) {
-	if err := durable.MkdirAll(root, 0o755); err != nil {
+	if err := durable.Private(root); err != nil {
 		return nil, wrap("make", root, err)
 	}
 	entries, err := os.ReadDir(root)
@@ -103,7 +103,7 @@ func (s *Store) Create(ctx context.Context, name string, dim int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	dir := filepath.Join(s.root, name)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, durable.PrivateFolder); err != nil {
 		return wrap("make", dir, err)
 	}
 	if err := writeMeta(dir, meta{dim}); err != nil {

@@ -1,0 +1,221 @@
+package dir
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// linkRule says what becomes of links.
+type linkRule int
+
+const (
+	anyLink    linkRule = iota // links are what they lead to: artifacts, whose folder is this program's own
+	noLink                     // links are named and not read: a corpus, whose owner may be someone else
+	knownLinks                 // links of a corpus whose owner was asked, each folder once
+)
+
+// Following gives the same corpus with links followed, also those that leave its folder. A link that leads to a folder
+// on its own path, or to one that another link led to, is named and not followed.
+func (s *Store) Following() blob.Store { return &Store{root: s.root, links: knownLinks} }
+
+// folderID tells one folder from others, whatever it is called.
+type folderID struct{ device, inode uint64 }
+
+func idOf(info fs.FileInfo) folderID {
+	sys, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return folderID{}
+	}
+	return folderID{uint64(sys.Dev), sys.Ino}
+}
+
+// walker is one listing.
+type walker struct {
+	*Store
+	prefix, after string
+	yield         func(blob.Info, error) bool
+	above         []folderID          // the folders on the path, where links are followed
+	reached       map[folderID]string // folders that links led to, and by which key
+}
+
+// name is an entry of a folder: its key (a folder's ends with a slash), or why it is left out.
+type name struct {
+	key     string
+	skipped error
+}
+
+// classify says what an entry of a corpus is.
+func (w *walker) classify(entry fs.DirEntry, key string) name {
+	kind := entry.Type()
+	if kind&fs.ModeSymlink != 0 {
+		return w.link(key)
+	}
+	switch {
+	case kind.IsDir():
+		return name{key: key + "/"}
+	case kind.IsRegular():
+		return name{key: key}
+	}
+	return name{key, notFollowed(key, "it is a "+special(kind)+", no file").Advise("keep it out of the corpus")}
+}
+
+func notFollowed(key, why string) *fault.Error { return fault.NotFollowed.At("read", key).Because(why) }
+
+func special(mode fs.FileMode) string {
+	switch {
+	case mode&fs.ModeNamedPipe != 0:
+		return "named pipe"
+	case mode&fs.ModeSocket != 0:
+		return "socket"
+	case mode&fs.ModeDevice != 0:
+		return "device"
+	}
+	return "special file"
+}
+
+// link says what a link leads to, where links are followed.
+func (w *walker) link(key string) name {
+	if w.links == noLink {
+		return name{key, notFollowed(key, "links of a corpus are not followed").
+			Advise("set indexes.<name>.follow_links: true if all that links lead to may be indexed, also outside")}
+	}
+	info, err := os.Stat(w.path(key))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return name{key, notFollowed(key, "it is a link that leads nowhere")}
+	case err != nil:
+		return name{key, notFollowed(key, "it is a link: "+cause(err).Error())}
+	case info.Mode().IsRegular():
+		return name{key: key}
+	case !info.IsDir():
+		return name{key, notFollowed(key, "it is a link to a "+special(info.Mode())+", no file")}
+	}
+	return name{key: key + "/"}
+}
+
+// enter takes a folder onto the path; what it gives says why the folder is left out. linked: a link led to it.
+func (w *walker) enter(key string, linked bool) error {
+	info, err := os.Stat(w.path(key))
+	if err != nil {
+		return nil // reading it tells
+	}
+	id := idOf(info)
+	for _, above := range w.above {
+		if above == id {
+			return notFollowed(key, "the link leads back to a folder that it lies in")
+		}
+	}
+	if linked {
+		if first, ok := w.reached[id]; ok {
+			return notFollowed(key, "the link leads to the same folder as "+first)
+		}
+		w.reached[id] = key
+	}
+	w.above = append(w.above, id)
+	return nil
+}
+
+func (w *walker) leave() { w.above = w.above[:len(w.above)-1] }
+
+// corpus lists one folder of a corpus; it reports whether to go on.
+func (w *walker) corpus(ctx context.Context, base string) bool {
+	if strings.Count(base, "/") > maxDepth {
+		return w.yield(
+			blob.Info{},
+			fault.Unreadable.At("list", w.path(base)).
+				Because("folders nest too deep").
+				Advise("move what lies so deep to a higher folder"),
+		)
+	}
+	entries, err := os.ReadDir(w.path(base))
+	if errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	if err != nil {
+		return w.yield(blob.Info{}, wrap("list", w.path(base), err))
+	}
+	names := make([]name, 0, len(entries))
+	linked := map[string]bool{}
+	for _, entry := range entries {
+		if base == "" && entry.Name() == tmpDir && entry.IsDir() {
+			continue
+		}
+		found := w.classify(entry, base+entry.Name())
+		linked[found.key] = entry.Type()&fs.ModeSymlink != 0
+		names = append(names, found)
+	}
+	sort.Slice(names, func(i, j int) bool { return names[i].key < names[j].key })
+	for _, found := range names {
+		if ctx.Err() != nil {
+			return w.yield(blob.Info{}, ctx.Err())
+		}
+		if !w.one(ctx, found, linked[found.key]) {
+			return false
+		}
+	}
+	return true
+}
+
+// one lists an entry of a folder, and what is below it.
+func (w *walker) one(ctx context.Context, found name, linked bool) bool {
+	folder := strings.HasSuffix(found.key, "/")
+	if folder && (!overlaps(found.key, w.prefix) || found.key < w.after && !strings.HasPrefix(w.after, found.key)) ||
+		!folder && (!strings.HasPrefix(found.key, w.prefix) || found.key <= w.after) {
+		return true
+	}
+	if folder && w.links == knownLinks {
+		found.skipped = w.enter(found.key, linked)
+		if found.skipped == nil {
+			defer w.leave()
+		}
+	}
+	if found.skipped != nil {
+		key := strings.TrimSuffix(found.key, "/")
+		return w.yield(blob.Info{Key: key}, found.skipped)
+	}
+	if folder {
+		return w.corpus(ctx, found.key)
+	}
+	return w.yieldFile(found.key, w.yield)
+}
+
+// open opens an object for reading. What became a link after it was listed is not followed where links are not, and
+// nothing is waited for: a pipe has no end.
+func (s *Store) open(key string) (*os.File, error) {
+	if s.links != noLink {
+		return os.OpenFile(s.path(key), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	}
+	root, err := os.Open(s.root)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = root.Close() }()
+	how := unix.OpenHow{
+		Flags: unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_BENEATH,
+	}
+	for {
+		descriptor, err := unix.Openat2(int(root.Fd()), filepath.FromSlash(key), &how)
+		switch {
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
+			continue
+		case errors.Is(err, unix.ELOOP), errors.Is(err, unix.EXDEV):
+			return nil, notFollowed(s.path(key), "links of a corpus are not followed")
+		case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM): // a kernel or a sandbox without this call
+			return os.OpenFile(s.path(key), os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+		case err != nil:
+			return nil, &fs.PathError{Op: "open", Path: s.path(key), Err: err}
+		}
+		return os.NewFile(uintptr(descriptor), s.path(key)), nil
+	}
+}

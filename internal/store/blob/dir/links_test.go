@@ -1,0 +1,196 @@
+package dir_test
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/dir"
+)
+
+// hostile is a corpus with links of every kind, a pipe and a socket's like, and the folder of secrets beside it.
+func hostile(t *testing.T) (root string) {
+	t.Helper()
+	top := t.TempDir()
+	root = filepath.Join(top, "corpus")
+	for _, folder := range []string{"corpus/sub", "secrets/deep"} {
+		if err := os.MkdirAll(filepath.Join(top, folder), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, file := range []string{"corpus/a.txt", "corpus/sub/b.txt", "secrets/key.txt", "secrets/deep/c.txt"} {
+		if err := os.WriteFile(filepath.Join(top, file), []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for link, target := range map[string]string{
+		"d1": ".", "d2": ".", "out.txt": "../secrets/key.txt", "outdir": "../secrets", "outdir2": "../secrets",
+		"nowhere.txt": "gone", "in.txt": "a.txt", "sub/up": "..", "null.txt": "/dev/null", "self.txt": "self.txt",
+	} {
+		if err := os.Symlink(target, filepath.Join(root, link)); err != nil {
+			t.Skip("no links here: ", err)
+		}
+	}
+	if err := unix.Mkfifo(filepath.Join(root, "pipe.txt"), 0o600); err != nil {
+		t.Skip("no pipes here: ", err)
+	}
+	return root
+}
+
+// listed gives the keys of a listing, and those that were named and left out.
+func listed(t *testing.T, store blob.Store) (keys, left []string) {
+	t.Helper()
+	last := ""
+	for info, err := range store.List(t.Context(), "", "") {
+		if info.Key <= last {
+			t.Errorf("%q comes after %q", info.Key, last)
+		}
+		last = info.Key
+		switch {
+		case err == nil:
+			keys = append(keys, info.Key)
+		case fault.Is(err, fault.NotFollowed):
+			left = append(left, info.Key)
+		default:
+			t.Fatal(err)
+		}
+		if len(keys)+len(left) > 1000 {
+			t.Fatal("the walk does not end")
+		}
+	}
+	return keys, left
+}
+
+func TestLinksOfACorpusAreNamedAndNotFollowed(t *testing.T) {
+	store, err := dir.OpenCorpus(hostile(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, left := listed(t, store)
+	if want := []string{"a.txt", "sub/b.txt"}; !slices.Equal(keys, want) {
+		t.Errorf("listed %v, want %v", keys, want)
+	}
+	want := []string{
+		"d1", "d2", "in.txt", "nowhere.txt", "null.txt", "out.txt", "outdir", "outdir2", "pipe.txt", "self.txt", "sub/up",
+	}
+	if !slices.Equal(left, want) {
+		t.Errorf("left out %v, want %v", left, want)
+	}
+	for _, err := range store.List(t.Context(), "out.txt", "") {
+		if !strings.Contains(err.Error(), "follow_links") {
+			t.Errorf("%v does not name the option", err)
+		}
+	}
+}
+
+func TestFollowedLinksLeadOutOnceAndNeverRound(t *testing.T) {
+	corpus, err := dir.OpenCorpus(hostile(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := corpus.Following()
+	keys, left := listed(t, store)
+	want := []string{"a.txt", "in.txt", "out.txt", "outdir/deep/c.txt", "outdir/key.txt", "sub/b.txt"}
+	if !slices.Equal(keys, want) {
+		t.Errorf("listed %v, want %v", keys, want)
+	}
+	want = []string{"d1", "d2", "nowhere.txt", "null.txt", "outdir2", "pipe.txt", "self.txt", "sub/up"}
+	if !slices.Equal(left, want) {
+		t.Errorf("left out %v, want %v", left, want)
+	}
+	if raw, _, err := blob.Read(t.Context(), store, "outdir/key.txt"); err != nil || string(raw) != "secrets/key.txt" {
+		t.Errorf("%q, %v", raw, err)
+	}
+}
+
+// What is listed as a file may be a link or a pipe when it is read.
+func TestWhatBecameALinkOrAPipeIsNotRead(t *testing.T) {
+	root := hostile(t)
+	store, err := dir.OpenCorpus(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"out.txt", "outdir/key.txt", "in.txt", "d1/a.txt"} {
+		if raw, _, err := blob.Read(t.Context(), store, key); !fault.Is(err, fault.NotFollowed) {
+			t.Errorf("%s: read %q, %v", key, raw, err)
+		}
+	}
+	done := make(chan error, 1)
+	go func() {
+		body, _, err := store.Get(t.Context(), "pipe.txt", blob.All)
+		if err == nil {
+			_, _ = io.Copy(io.Discard, body)
+			_ = body.Close()
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if !fault.Is(err, fault.NotFound) {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("reading a pipe does not end")
+	}
+}
+
+func TestACorpusMayBeALinkItself(t *testing.T) {
+	root := hostile(t)
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(root, link); err != nil {
+		t.Fatal(err)
+	}
+	store, err := dir.OpenCorpus(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if keys, _ := listed(t, store); len(keys) != 2 {
+		t.Errorf("%v", keys)
+	}
+	if raw, _, err := blob.Read(t.Context(), store, "sub/b.txt"); err != nil || string(raw) != "corpus/sub/b.txt" {
+		t.Errorf("%q, %v", raw, err)
+	}
+}
+
+// A chain of folders that are each linked twice has as many paths as 2 to its length.
+func TestLinksCannotMultiplyFolders(t *testing.T) {
+	root := t.TempDir()
+	for i := range 40 {
+		folder := filepath.Join(root, ".chain", string(rune('a'+i%26))+strings.Repeat("x", i/26))
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, "doc.txt"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	folders, err := filepath.Glob(filepath.Join(root, ".chain", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range folders[1:] {
+		for _, name := range []string{"l1", "l2"} {
+			if err := os.Symlink(folders[i+1], filepath.Join(folders[i], name)); err != nil {
+				t.Skip("no links here: ", err)
+			}
+		}
+	}
+	if err := os.Symlink(folders[0], filepath.Join(root, "begin")); err != nil {
+		t.Fatal(err)
+	}
+	corpus, err := dir.OpenCorpus(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if keys, left := listed(t, corpus.Following()); len(keys) > 100 || len(left) == 0 {
+		t.Errorf("%d documents of 40, %d left out", len(keys), len(left))
+	}
+}

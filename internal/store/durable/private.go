@@ -1,0 +1,46 @@
+package durable
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// Modes of what holds the content of documents: it is its owner's alone.
+const (
+	PrivateFolder fs.FileMode = 0o700
+	PrivateFile   fs.FileMode = 0o600
+)
+
+// Private is MkdirAll for a folder that nobody but its owner enters. One that is there loses the rights of others, so
+// that what an earlier version wrote below it is out of their reach without a walk.
+func Private(folder string) error {
+	if err := MkdirAll(folder, PrivateFolder); err != nil {
+		return err
+	}
+	return Tighten(folder)
+}
+
+// Tighten takes the rights of group and others from a file or folder; one that is missing is no error. What belongs to
+// another user or lies on a file system without modes stays as it is, and so does a folder that is meant for all users
+// (the sticky bit: /tmp).
+func Tighten(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode().Perm()&0o077 == 0 || info.Mode()&fs.ModeSticky != 0 {
+		return nil
+	}
+	err = os.Chmod(path, info.Mode().Perm()&^0o077)
+	for _, left := range []error{fs.ErrPermission, syscall.EROFS, syscall.ENOTSUP, syscall.ENOSYS} {
+		if errors.Is(err, left) {
+			return nil
+		}
+	}
+	return err
+}

@@ -1,0 +1,135 @@
+package scratch_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stream/scratch"
+)
+
+// asProcess makes the test binary a process that uses scratch, tells its folder, and waits to be killed.
+const asProcess = "UNWEAVER_TEST_SCRATCH"
+
+func TestMain(m *testing.M) {
+	if below := os.Getenv(asProcess); below != "" {
+		if err := scratch.Use(below); err != nil {
+			panic(err)
+		}
+		folder, err := scratch.Folder()
+		if err != nil {
+			panic(err)
+		}
+		file, err := scratch.File()
+		if err != nil {
+			panic(err)
+		}
+		if _, err := file.WriteString("text of a document"); err != nil {
+			panic(err)
+		}
+		_, _ = os.Stdout.WriteString(folder + "\n")
+		time.Sleep(time.Minute)
+		panic(file.Close())
+	}
+	os.Exit(m.Run())
+}
+
+// begin starts such a process and gives the folder that it made.
+func begin(t *testing.T, below string) (process *exec.Cmd, made string) {
+	t.Helper()
+	process = exec.Command(os.Args[0])
+	process.Env = append(os.Environ(), asProcess+"="+below)
+	out, err := process.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = process.Process.Kill(); _ = process.Wait() })
+	line := make([]byte, 4096)
+	n, err := out.Read(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return process, strings.TrimSpace(string(line[:n]))
+}
+
+// age lets folders be as old as those of processes that are long gone.
+func age(t *testing.T, folders ...string) {
+	t.Helper()
+	old := time.Now().Add(-time.Hour)
+	for _, folder := range folders {
+		if err := os.Chtimes(folder, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAKilledProcessLeavesNoFileAndItsFoldersGoWithTheNext(t *testing.T) {
+	below := t.TempDir()
+	dead, deadMade := begin(t, below)
+	_, livingMade := begin(t, below)
+	if files, err := os.ReadDir(filepath.Dir(deadMade)); err != nil || len(files) != 1 {
+		t.Errorf("%v, %v: a file has a name", files, err)
+	}
+	if err := dead.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = dead.Wait()
+	age(t, filepath.Dir(deadMade), filepath.Dir(livingMade))
+	if err := scratch.Use(below); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Dir(deadMade)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what a dead process left is there: %v", err)
+	}
+	if _, err := os.Stat(livingMade); err != nil {
+		t.Errorf("a living process lost its folder: %v", err)
+	}
+}
+
+func TestScratchIsItsOwnersAloneAndBelowTheGivenFolder(t *testing.T) {
+	below := t.TempDir()
+	if err := scratch.Use(below); err != nil {
+		t.Fatal(err)
+	}
+	folder, err := scratch.Folder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(folder, filepath.Join(below, "scratch")+"/") {
+		t.Errorf("%s lies elsewhere", folder)
+	}
+	for path := folder; path != below; path = filepath.Dir(path) {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("%s: %v, %v", path, info.Mode(), err)
+		}
+	}
+	file, err := scratch.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := file.Stat()
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if err := file.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAFolderThatCannotBeUsedIsNamed(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := scratch.Use(file); !fault.Is(err, fault.StoreDenied) || !strings.Contains(err.Error(), file) {
+		t.Error(err)
+	}
+}
