@@ -1,6 +1,9 @@
 package config
 
-import "regexp"
+import (
+	"regexp"
+	"slices"
+)
 
 // Known values.
 var (
@@ -42,7 +45,7 @@ var deploymentName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,200}$`)
 var buildName = regexp.MustCompile(`^[A-Za-z0-9_.+-]{1,200}$`)
 
 // keys lists every key once, in the order of the reference. A test holds it against the types.
-var keys = append(generalKeys, indexKeys...)
+var keys = slices.Concat(generalKeys, queryKeys, indexKeys)
 
 var generalKeys = []key{
 	{

@@ -162,7 +162,12 @@ func (f *fixture) do(method, path string, body any) (int, map[string]any, http.H
 		sent = bytes.NewReader(raw)
 	}
 	recorder := httptest.NewRecorder()
-	f.server.Handler().ServeHTTP(recorder, httptest.NewRequestWithContext(f.t.Context(), method, path, sent))
+	request := httptest.NewRequestWithContext(f.t.Context(), method, path, sent)
+	request.Host = "localhost:8080"
+	if sent != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	f.server.Handler().ServeHTTP(recorder, request)
 	var out map[string]any
 	if strings.Contains(recorder.Header().Get("Content-Type"), "json") {
 		if err := json.Unmarshal(recorder.Body.Bytes(), &out); err != nil {
