@@ -11,7 +11,6 @@ package guard
 import (
 	"context"
 	"crypto/subtle"
-	"errors"
 	"mime"
 	"net"
 	"net/http"
@@ -121,7 +120,7 @@ func (g *Guard) Wrap(next http.Handler, self func(path string) bool) http.Handle
 		}
 		caller, err := g.identify(request, self(request.URL.Path))
 		if err != nil {
-			if errors.Is(err, errNoKey) || fault.Is(err, fault.Unauthorized) {
+			if fault.Is(err, fault.Unauthorized) {
 				writer.Header().Set("WWW-Authenticate", `Bearer realm="unweaver"`)
 			}
 			writer.Header().Set("Connection", "close") // a body that nobody asked for is not read to its end

@@ -90,6 +90,8 @@ func plainFault(status int) error {
 	switch {
 	case status == http.StatusMethodNotAllowed:
 		return fault.NoSuchMethod.At("find", "this address").Because("it does not take that method")
+	case status == http.StatusUnauthorized:
+		return errNoKey
 	case status < 500:
 		return fault.NotFound.At("find", "this address").
 			Because("there is none").
