@@ -112,7 +112,7 @@ func (w *watched) fail(err error) {
 
 // fixture is a server over real stores with one index, "sample".
 type fixture struct {
-	t      *testing.T
+	t      testing.TB
 	stores retrievetest.Stores
 	store  *watched
 	server *api.Server
@@ -120,7 +120,7 @@ type fixture struct {
 }
 
 // serve publishes the sample and starts a server; edit may change its configuration, and what is published before.
-func serve(t *testing.T, edit func(*fixture, *api.Config)) *fixture {
+func serve(t testing.TB, edit func(*fixture, *api.Config)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, stores: retrievetest.NewStores(t)}
 	f.store = watch(f.stores.Blobs)
@@ -196,7 +196,7 @@ func (f *fixture) ask(body map[string]any) map[string]any {
 }
 
 // eventually waits for something that the server does beside requests.
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if ok() {
