@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -30,7 +31,7 @@ var bodies = []string{
 	`{"query":"x","filter":{"metadata":{"a":"b"},"modified":{"from":"2026-01-01T00:00:00Z","to":null}}}`,
 	`{"query":"x","without":{"entities":["00000000000000000000000000000000"],"documents":["cities/oslo.txt"]}}`,
 	`{"query":"x","answer":true,"max_context_tokens":188.0,"generation":"g1"}`,
-	`{"query":"x","top_chunks":1e400}`, `{"query":"x","query":"y"}`, `{"QUERY":"x"}`, `{"query":null}`, `[]`, `null`, `"x"`,
+	`{"query":"x","top_chunks":1e400}`, `{"query":"x","query":"y"}`, `{"QUERY":"x"}`, `{"query":null}`, `[]`, `{"query":[:]]}`, `[x`, `null`, `"x"`,
 	`{"query":"\ud800","params":{"list":-1}}`, `{"query":"x","top_chunks":[1]}`, `{"query":{"a":[[[[]]]]}}`, "\xff\xfe", "",
 }
 
@@ -206,11 +207,15 @@ func exchange(t *testing.T, address string, request []byte) (*http.Response, []b
 		return nil, nil
 	}
 	defer func() { _ = connection.Close() }()
-	_ = connection.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = connection.SetDeadline(time.Now().Add(20 * time.Second))
 	_, _ = connection.Write(request) // it may be refused before all is sent
 	asked, _ := http.ReadRequest(bufio.NewReader(bytes.NewReader(request)))
 	response, err := http.ReadResponse(bufio.NewReader(connection), asked)
 	if err != nil {
+		var silent net.Error
+		if errors.As(err, &silent) && silent.Timeout() {
+			t.Errorf("no answer to %q", request)
+		}
 		return nil, nil
 	}
 	body, _ := io.ReadAll(response.Body)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -45,13 +46,19 @@ const maxNesting = 32
 func strictly(raw string, t reflect.Type) error {
 	decoder := json.NewDecoder(strings.NewReader(raw))
 	decoder.UseNumber()
-	return strictValue(decoder, t, "", 0)
+	if err := strictValue(decoder, t, "", 0); !errors.Is(err, errBroken) {
+		return err
+	}
+	return nil
 }
+
+// errBroken ends the look at what is no JSON; a value that cannot be read must never be asked for again.
+var errBroken = errors.New("no JSON")
 
 func strictValue(decoder *json.Decoder, t reflect.Type, at string, depth int) error {
 	token, err := decoder.Token()
 	if err != nil {
-		return nil //nolint:nilerr // the decoder tells it better
+		return errBroken
 	}
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -104,7 +111,7 @@ func strictObject(decoder *json.Decoder, t reflect.Type, at string, depth int) e
 		token, err := decoder.Token()
 		key, ok := token.(string)
 		if err != nil || !ok {
-			return nil //nolint:nilerr // the decoder tells it better
+			return errBroken
 		}
 		below := key
 		if at != "" {
