@@ -125,8 +125,8 @@ func TestARevokedKeyStaysRevokedAndARotatedOneGoesOnForItsOverlap(t *testing.T) 
 	first := w.create(access.Request{Scope: access.Operate, Index: "a*", Expires: 48 * time.Hour,
 		Limits: access.Limits{Concurrency: 3}})
 	second, err := w.book.RotateKey(t.Context(), first.Key.ID, time.Hour)
-	if err != nil || second.Key.Scope != access.Operate || second.Key.Index != "a*" || second.Key.Limits.Concurrency != 3 ||
-		!second.Key.Expires.Equal(w.at.Add(48*time.Hour)) {
+	if err != nil || second.Key.Scope != access.Operate || second.Key.Index != "a*" ||
+		second.Key.Limits.Concurrency != 3 || !second.Key.Expires.Equal(w.at.Add(48*time.Hour)) {
 		t.Fatalf("%+v %v", second, err)
 	}
 	w.refresh()

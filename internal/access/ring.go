@@ -109,8 +109,8 @@ func (r *Ring) Refresh(ctx context.Context) error {
 // nobody is compared with where no key has the id, so that both take as long.
 var nobody = &Key{Digest: digest("")}
 
-// Check finds the key that a text is. Unauthorized is the error of every text that is no valid key, whatever the reason;
-// KeysUnknown that of a process that could not read the keys for too long.
+// Check finds the key that a text is. Unauthorized is the error of every text that is no valid key, whatever the
+// reason; KeysUnknown that of a process that could not read the keys for too long.
 func (r *Ring) Check(text string) (*Key, error) {
 	now := r.now()
 	known := r.keys.Load()

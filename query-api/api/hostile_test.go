@@ -31,7 +31,8 @@ var bodies = []string{
 	`{"query":"x","filter":{"metadata":{"a":"b"},"modified":{"from":"2026-01-01T00:00:00Z","to":null}}}`,
 	`{"query":"x","without":{"entities":["00000000000000000000000000000000"],"documents":["cities/oslo.txt"]}}`,
 	`{"query":"x","answer":true,"max_context_tokens":188.0,"generation":"g1"}`,
-	`{"query":"x","top_chunks":1e400}`, `{"query":"x","query":"y"}`, `{"QUERY":"x"}`, `{"query":null}`, `[]`, `{"query":[:]]}`, `[x`, `null`, `"x"`,
+	`{"query":"x","top_chunks":1e400}`, `{"query":"x","query":"y"}`, `{"QUERY":"x"}`, `{"query":null}`, `[]`, `{"query":[:]]}`, `[x`,
+	`null`, `"x"`,
 	`{"query":"\ud800","params":{"list":-1}}`, `{"query":"x","top_chunks":[1]}`, `{"query":{"a":[[[[]]]]}}`, "\xff\xfe", "",
 }
 

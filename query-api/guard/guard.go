@@ -45,8 +45,8 @@ type Policy struct {
 	WriteTimeout time.Duration // for each 32 KiB of an answer; 0: 15 s
 }
 
-// NewPolicy makes the policy of a listener of a configuration. Without a key nobody beyond loopback may ask, unless that
-// is said twice.
+// NewPolicy makes the policy of a listener of a configuration. Without a key nobody beyond loopback may ask, unless
+// that is said twice.
 func NewPolicy(settings config.QueryAPI, listens net.Addr, keys Keys) (Policy, error) {
 	local := Loopback(listens)
 	out := Policy{
