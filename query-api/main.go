@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/redact"
@@ -22,6 +23,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/wiring"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
 	"github.com/unweaver/unweaver/query-api/api"
+	"github.com/unweaver/unweaver/query-api/guard"
 )
 
 func main() {
@@ -74,8 +76,24 @@ func run(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return fault.PortTaken.At("listen on", cfg.QueryAPI.Address).Because(err).Advise("set query_api.address")
 	}
+	encrypted, err := guard.TLS(cfg.QueryAPI.TLS, log)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	keys := access.NewRing(stores.Artifacts, log, nil)
+	policy, err := guard.NewPolicy(cfg.QueryAPI, listener.Addr(), keys)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	following, unfollow := context.WithCancel(context.Background())
+	defer unfollow()
+	if policy.Required {
+		go keys.Follow(following)
+	}
+	guard.Warn(log, listener.Addr(), encrypted != nil)
 	server := api.New(
 		api.Config{
+			Policy:    policy,
 			Artifacts: stores.Artifacts,
 			Records:   stores.Records,
 			Readers:   stores.Coordination,
@@ -86,7 +104,7 @@ func run(ctx context.Context, path string) (err error) {
 		},
 	)
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	go func() { served <- server.Serve(guard.Listener(listener, encrypted, cfg.QueryAPI.Limits.Connections)) }()
 	select {
 	case err = <-served:
 	case <-ctx.Done():
@@ -102,17 +120,26 @@ func ask(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	_, port, err := net.SplitHostPort(cfg.QueryAPI.Address)
+	host, port, err := net.SplitHostPort(cfg.QueryAPI.Address)
 	if err != nil {
 		return fault.BadConfig.At("parse", "query_api.address").Because(err)
 	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	scheme, client := "http", &http.Client{}
+	if settings := cfg.QueryAPI.TLS; settings.On() {
+		scheme = "https"
+		client.Transport = &http.Transport{TLSClientConfig: guard.Probe(settings)}
+	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+port+"/livez", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		scheme+"://"+net.JoinHostPort(host, port)+"/livez", nil)
 	if err != nil {
 		return err
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := client.Do(req)
 	if err != nil {
 		return fault.StoreDown.At("probe", req.URL.String()).Because(err)
 	}

@@ -9,6 +9,7 @@ package config
 
 import (
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -45,9 +46,52 @@ type Deployment struct {
 	Versioned bool   `yaml:"versioned"` // runs stay on the version that they began with
 }
 
-// QueryAPI says where queries are served.
+// QueryAPI says where queries are served, and to whom.
 type QueryAPI struct {
-	Address string `yaml:"address"`
+	Address string      `yaml:"address"`
+	Auth    string      `yaml:"auth"`   // auto, required or none
+	Public  bool        `yaml:"public"` // auth none beyond loopback is meant
+	Hosts   string      `yaml:"hosts"`  // comma-separated
+	TLS     QueryTLS    `yaml:"tls"`
+	Limits  QueryLimits `yaml:"limits"`
+}
+
+// QueryTLS names the files of a certificate, or an authority that issues one.
+type QueryTLS struct {
+	Cert string    `yaml:"cert"`
+	Key  string    `yaml:"key"`
+	ACME QueryACME `yaml:"acme"`
+}
+
+// QueryACME has certificates issued by an authority that speaks ACME.
+type QueryACME struct {
+	Domains string `yaml:"domains"` // comma-separated
+	Email   string `yaml:"email"`
+	Cache   string `yaml:"cache"` // folder
+}
+
+// On tells whether query-api itself speaks TLS.
+func (t QueryTLS) On() bool { return t.Cert != "" || t.ACME.Domains != "" }
+
+// QueryLimits bound what one key, or one address without a key, may ask of one process. 0 is no bound.
+type QueryLimits struct {
+	RequestsPerSecond float64 `yaml:"requests_per_second"`
+	Burst             int     `yaml:"burst"`
+	Concurrency       int     `yaml:"concurrency"`
+	AnswersPerMinute  float64 `yaml:"answers_per_minute"`
+	AnswerMoneyPerDay float64 `yaml:"answer_money_per_day"`
+	Connections       int     `yaml:"connections"` // of the process, whoever opens them
+}
+
+// List splits a comma-separated value.
+func List(text string) []string {
+	var out []string
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			out = append(out, part)
+		}
+	}
+	return out
 }
 
 // Worker sizes one worker process.
@@ -119,10 +163,12 @@ type Schedule struct {
 // Default is the configuration without any file: everything embedded and built in.
 func Default() *Config {
 	return &Config{
-		Engine:   Engine{Address: "127.0.0.1:7233", Namespace: "default", TaskQueue: "unweaver"},
-		QueryAPI: QueryAPI{Address: "127.0.0.1:8080"},
-		Worker:   Worker{Slots: 64, Pollers: 4, CacheBytes: 32 << 30},
-		Stores:   Stores{Milvus: Milvus{Load: "import", Index: "hnsw"}, S3: S3{Region: "us-east-1"}},
+		Engine: Engine{Address: "127.0.0.1:7233", Namespace: "default", TaskQueue: "unweaver"},
+		QueryAPI: QueryAPI{Address: "127.0.0.1:8080", Auth: "auto", Limits: QueryLimits{
+			RequestsPerSecond: 100, Burst: 200, Concurrency: 64, AnswersPerMinute: 120, Connections: 8192,
+		}},
+		Worker: Worker{Slots: 64, Pollers: 4, CacheBytes: 32 << 30},
+		Stores: Stores{Milvus: Milvus{Load: "import", Index: "hnsw"}, S3: S3{Region: "us-east-1"}},
 		Models: Models{
 			Chat: corpus.ChatModel{Provider: "builtin", APIKeyEnv: "OPENAI_API_KEY", Mode: "online"},
 			Embedding: corpus.EmbedModel{

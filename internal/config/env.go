@@ -16,6 +16,7 @@ var programs = []string{
 	"UNWEAVER_CONFIG",
 	"UNWEAVER_DEV_BIN",
 	"UNWEAVER_CACHE_DIR",
+	"UNWEAVER_API_KEY",
 }
 
 // injected matches what Kubernetes puts into every container for every service of a namespace whose name begins with

@@ -103,6 +103,9 @@ var needs = map[string][]string{
 	"engine.deployment.name":        {"engine.deployment.name=green", "engine.deployment.build_id=v1"},
 	"engine.deployment.build_id":    {"engine.deployment.name=green", "engine.deployment.build_id=v1"},
 	"engine.deployment.versioned":   {"engine.deployment.name=green", "engine.deployment.build_id=v1"},
+	"query_api.tls.cert":            {"query_api.tls.cert=/c", "query_api.tls.key=/k"},
+	"query_api.tls.key":             {"query_api.tls.cert=/c", "query_api.tls.key=/k"},
+	"query_api.tls.acme.domains":    {"query_api.tls.acme.cache=/c"},
 	"indexes.docs.chunking.overlap": {"indexes.docs.chunking.strategy=fixed"},
 }
 

@@ -53,6 +53,7 @@ func (l *loader) validate() {
 		}
 	})
 	l.deployment()
+	l.queryAPI()
 	l.modelsNeed("models", l.cfg.Models)
 	for index, settings := range l.cfg.Indexes {
 		l.index("indexes."+index, index, settings)

@@ -33,6 +33,16 @@ const (
 	PortTaken     Code = "port_taken"
 	CorpusChanged Code = "corpus_changed"
 
+	// Requests over HTTP.
+	Unauthorized Code = "unauthorized" // no key, or none that is valid
+	Forbidden    Code = "forbidden"    // a key whose scope does not allow it, or a page of another origin
+	Misdirected  Code = "misdirected"  // for a Host that is not this server's
+	MediaType    Code = "unsupported_media_type"
+	BodyTimeout  Code = "body_timeout"
+	NoSuchMethod Code = "method_not_allowed"
+	RateLimited  Code = "rate_limited"     // by a limit of query-api, not of a model
+	KeysUnknown  Code = "keys_unavailable" // the store of the API keys does not answer
+
 	// Corpus.
 	CorpusMissing   Code = "corpus_missing"
 	CorpusEmpty     Code = "corpus_empty"
@@ -114,6 +124,9 @@ const (
 var kinds = map[Code]Kind{
 	Usage: Bad, BadConfig: Bad, UnknownIndex: Bad, UnknownGen: Bad, GenCollected: Bad, NotFound: Bad, InvalidParam: Bad,
 	TooLarge: Content, DataDirInUse: Bad, PortTaken: Bad, CorpusChanged: Fatal,
+
+	Unauthorized: Bad, Forbidden: Bad, Misdirected: Bad, MediaType: Bad, BodyTimeout: Bad, NoSuchMethod: Bad,
+	RateLimited: Transient, KeysUnknown: Transient,
 
 	CorpusMissing: Fatal, CorpusEmpty: Fatal, DuplicateRow: Fatal, UnknownType: Content, Unreadable: Content,
 	Encrypted: Content, BinaryContent: Content, EmptyDocument: Content, DocumentChanged: Content,

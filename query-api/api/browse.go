@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/query-api/guard"
 )
 
 // Limits of lists and texts.
@@ -20,6 +21,8 @@ const (
 	defaultLimit = 50
 	maxLimit     = 1000
 	maxTextRunes = 1 << 20
+	maxRunes     = 1<<31 - 1 // of a document
+	maxCursor    = 999_999_999
 )
 
 // browse runs a handler over the generation that the request means.
@@ -49,7 +52,11 @@ func (s *Server) listIndexes(w http.ResponseWriter, request *http.Request) {
 	defer cancel()
 	names, err := s.names(ctx)
 	out := Indexes{Indexes: []IndexInfo{}}
+	caller := guard.Of(ctx)
 	for _, name := range names {
+		if !caller.May(name) {
+			continue
+		}
 		var info IndexInfo
 		if info, err = s.indexInfo(ctx, name); err != nil {
 			break
@@ -108,15 +115,7 @@ func (s *Server) listGenerations(w http.ResponseWriter, request *http.Request) {
 }
 
 func limitOf(r *http.Request) (int, error) {
-	v := r.URL.Query().Get("limit")
-	if v == "" {
-		return defaultLimit, nil
-	}
-	n, err := strconv.Atoi(v)
-	if err != nil || n < 1 || n > maxLimit {
-		return 0, invalid("read request", "limit", "want 1 to 1000, got "+v, "")
-	}
-	return n, nil
+	return number(r.URL.Query(), "limit", 1, maxLimit, defaultLimit)
 }
 
 func summaryOf(record rows.Record) EntitySummary {
@@ -187,11 +186,9 @@ func (s *Server) entityChunks(w http.ResponseWriter, request *http.Request) {
 		if err != nil {
 			return nil, err
 		}
-		at := 0
-		if cursor := request.URL.Query().Get("cursor"); cursor != "" {
-			if at, err = strconv.Atoi(cursor); err != nil || at < 0 {
-				return nil, invalid("read request", "cursor", "want the cursor of an earlier answer, got "+cursor, "")
-			}
+		at, err := number(request.URL.Query(), "cursor", 0, maxCursor, 0)
+		if err != nil {
+			return nil, err
 		}
 		at = min(at, len(record.Chunks))
 		end := min(at+n, len(record.Chunks))
@@ -273,13 +270,11 @@ func (s *Server) documentText(w http.ResponseWriter, request *http.Request) {
 }
 
 func rangeOf(q url.Values, length int) (start, end int, err error) {
-	end = length
-	for name, p := range map[string]*int{"start": &start, "end": &end} {
-		if v := q.Get(name); v != "" {
-			if *p, err = strconv.Atoi(v); err != nil || *p < 0 {
-				return 0, 0, invalid("read request", name, "want a number of code points, got "+v, "")
-			}
-		}
+	if start, err = number(q, "start", 0, maxRunes, 0); err != nil {
+		return 0, 0, err
+	}
+	if end, err = number(q, "end", 0, maxRunes, length); err != nil {
+		return 0, 0, err
 	}
 	end = min(end, length)
 	if start > end {

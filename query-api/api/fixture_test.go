@@ -112,7 +112,7 @@ func (w *watched) fail(err error) {
 
 // fixture is a server over real stores with one index, "sample".
 type fixture struct {
-	t      *testing.T
+	t      testing.TB
 	stores retrievetest.Stores
 	store  *watched
 	server *api.Server
@@ -120,7 +120,7 @@ type fixture struct {
 }
 
 // serve publishes the sample and starts a server; edit may change its configuration, and what is published before.
-func serve(t *testing.T, edit func(*fixture, *api.Config)) *fixture {
+func serve(t testing.TB, edit func(*fixture, *api.Config)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, stores: retrievetest.NewStores(t)}
 	f.store = watch(f.stores.Blobs)
@@ -162,7 +162,12 @@ func (f *fixture) do(method, path string, body any) (int, map[string]any, http.H
 		sent = bytes.NewReader(raw)
 	}
 	recorder := httptest.NewRecorder()
-	f.server.Handler().ServeHTTP(recorder, httptest.NewRequestWithContext(f.t.Context(), method, path, sent))
+	request := httptest.NewRequestWithContext(f.t.Context(), method, path, sent)
+	request.Host = "localhost:8080"
+	if sent != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	f.server.Handler().ServeHTTP(recorder, request)
 	var out map[string]any
 	if strings.Contains(recorder.Header().Get("Content-Type"), "json") {
 		if err := json.Unmarshal(recorder.Body.Bytes(), &out); err != nil {
@@ -191,7 +196,7 @@ func (f *fixture) ask(body map[string]any) map[string]any {
 }
 
 // eventually waits for something that the server does beside requests.
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if ok() {

@@ -13,6 +13,7 @@ type metrics struct {
 	seconds    *prometheus.HistogramVec
 	queries    *prometheus.CounterVec
 	generation *prometheus.GaugeVec
+	refused    *prometheus.CounterVec
 }
 
 func newMetrics() metrics {
@@ -33,8 +34,12 @@ func newMetrics() metrics {
 			prometheus.GaugeOpts{Name: "unweaver_generation_epoch", Help: "Epoch of the served generation."},
 			[]string{"index"},
 		),
+		refused: prometheus.NewCounterVec(
+			prometheus.CounterOpts{Name: "unweaver_refused_total", Help: "Requests refused before their route, by code."},
+			[]string{"code"},
+		),
 	}
-	m.registry.MustRegister(m.seconds, m.queries, m.generation)
+	m.registry.MustRegister(m.seconds, m.queries, m.generation, m.refused)
 	return m
 }
 

@@ -26,7 +26,10 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 			reflect.TypeFor[retrieve.ListSum]():     "ListSummary",
 			reflect.TypeFor[retrieve.ExplainVote](): "WeightedVote",
 		},
-		strict: map[reflect.Type]bool{reflect.TypeFor[Request](): true},
+		strict: map[reflect.Type]bool{
+			reflect.TypeFor[Request](): true, reflect.TypeFor[Filter](): true, reflect.TypeFor[Modified](): true,
+			reflect.TypeFor[Without](): true,
+		},
 	}
 	all.of(reflect.TypeFor[Problem]())
 	paths := map[string]any{}
@@ -53,8 +56,15 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 			"title": "UnWeaver query API", "version": "1",
 			"description": "Cited chunks for questions. v1 only gains response fields.",
 		},
-		"paths":      paths,
-		"components": map[string]any{"schemas": all.components},
+		"paths":    paths,
+		"security": []any{map[string]any{"key": []any{}}, map[string]any{"header": []any{}}, map[string]any{}},
+		"components": map[string]any{"schemas": all.components, "securitySchemes": map[string]any{
+			"key": map[string]any{
+				"type": "http", "scheme": "bearer",
+				"description": "an API key (unweaver keys create); servers on loopback ask for none",
+			},
+			"header": map[string]any{"type": "apiKey", "in": "header", "name": "X-API-Key"},
+		}},
 	}); err != nil {
 		panic("api: openapi: " + err.Error()) // maps of strings and numbers always marshal
 	}
@@ -88,7 +98,7 @@ func (s *schemas) operation(path string, route route) map[string]any {
 		ok["content"] = content("application/json", s.of(reflect.TypeOf(route.answer)))
 	}
 	responses := map[string]any{"200": ok}
-	for _, status := range route.problems {
+	for _, status := range route.allProblems() {
 		responses[strconv.Itoa(status)] = map[string]any{
 			"description": codesOf(status), "content": content("application/problem+json", ref("Problem")),
 		}
@@ -98,7 +108,13 @@ func (s *schemas) operation(path string, route route) map[string]any {
 			"description": "not ready", "content": content("application/json", ref("Readiness")),
 		}
 	}
-	out := map[string]any{"summary": route.summary, "parameters": parameters, "responses": responses}
+	out := map[string]any{
+		"summary": route.summary, "parameters": parameters, "responses": responses,
+		"description": "Scope of the key: " + string(route.scope) + ".",
+	}
+	if route.open {
+		out["description"], out["security"] = "Needs no key.", []any{}
+	}
 	if route.body != nil {
 		body := content("application/json", s.of(reflect.TypeOf(route.body)))
 		out["requestBody"] = map[string]any{"required": true, "content": body}
@@ -134,7 +150,11 @@ func (s *schemas) queryOf(methods *retrieve.Registry) {
 	query["required"] = []string{"query"}
 	properties := query["properties"].(map[string]any)
 	method := properties["method"].(map[string]any)
-	method["enum"] = methods.Names()
+	names := []any{}
+	for _, name := range methods.Names() {
+		names = append(names, name)
+	}
+	method["enum"] = append(names, nil)
 	rules := []any{}
 	for _, rule := range methods.Rules() {
 		rules = append(rules, rule)
@@ -169,7 +189,8 @@ func (s *schemas) queryOf(methods *retrieve.Registry) {
 	rule["description"] = "method " + strings.Join(withRules, ", ") + " only"
 	properties["top_entities"].(map[string]any)["description"] = "default by method: " + strings.Join(entities, ", ")
 	properties["params"] = map[string]any{
-		"type": "object", "description": "by method; a parameter of another method is an error", "properties": params,
+		"type": []string{"object", "null"}, "description": "by method; a parameter of another method is an error",
+		"properties": params, "additionalProperties": false,
 	}
 	s.components["Explain"] = map[string]any{"description": "typed by method", "anyOf": explanations}
 }

@@ -251,7 +251,7 @@ func TestTheDescriptionKnowsWhatTheMethodsSay(t *testing.T) {
 	query := d.Components.Schemas["Query"]
 	properties := query["properties"].(map[string]any)
 	method := properties["method"].(map[string]any)["enum"].([]any)
-	if fmt.Sprint(method) != "[hybrid unweaver ppr aligned vector bm25]" {
+	if fmt.Sprint(method) != "[hybrid unweaver ppr aligned vector bm25 <nil>]" {
 		t.Errorf("methods: %v", method)
 	}
 	params := properties["params"].(map[string]any)["properties"].(map[string]any)

@@ -2,14 +2,19 @@ package api
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/redact"
+	"github.com/unweaver/unweaver/query-api/guard"
 )
 
 // Problem is an error as RFC 9457 tells it; Type is stable, Code is its last part.
@@ -20,6 +25,8 @@ type Problem struct {
 	Detail string `json:"detail,omitempty"`
 	Code   string `json:"code"`
 	Hint   string `json:"hint,omitempty"`
+
+	Reference string `json:"reference,omitempty" doc:"under which the log has what is not told here"`
 }
 
 const problemBase = "https://unweaver.dev/problems/"
@@ -27,6 +34,15 @@ const problemBase = "https://unweaver.dev/problems/"
 // statuses of the codes that a query can meet (docs/contract.md, HTTP).
 var statuses = map[fault.Code]int{
 	fault.Usage:            http.StatusBadRequest,
+	fault.Unauthorized:     http.StatusUnauthorized,
+	fault.Forbidden:        http.StatusForbidden,
+	fault.NoSuchMethod:     http.StatusMethodNotAllowed,
+	fault.BodyTimeout:      http.StatusRequestTimeout,
+	fault.MediaType:        http.StatusUnsupportedMediaType,
+	fault.Misdirected:      http.StatusMisdirectedRequest,
+	fault.RateLimited:      http.StatusTooManyRequests,
+	fault.BudgetSpent:      http.StatusTooManyRequests,
+	fault.KeysUnknown:      http.StatusServiceUnavailable,
 	fault.UnknownIndex:     http.StatusNotFound,
 	fault.UnknownGen:       http.StatusNotFound,
 	fault.NotFound:         http.StatusNotFound,
@@ -75,15 +91,50 @@ func (s *Server) fail(w http.ResponseWriter, request *http.Request, err error) {
 	if e := fault.As(err); e != nil {
 		problem.Hint = redact.Text(e.Hint)
 	}
+	logged := []any{"code", string(code), "status", status, "path", request.Pattern}
+	if !tellable(err) && !guard.Of(request.Context()).Includes(access.Operate) {
+		problem.Reference = reference()
+		problem.Hint = ""
+		problem.Detail = "the operator finds the cause in the log, by the reference"
+		logged = append(logged, "reference", problem.Reference, "error", err.Error())
+		if status < 500 {
+			s.log.Warn("request failed", logged...)
+		}
+	}
 	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(fault.RetryAfter(err)/time.Second))))
 	}
 	if status >= 500 {
-		s.log.Warn("request failed", "code", string(code), "status", status, "path", request.Pattern)
+		s.log.Warn("request failed", logged...)
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(problem) // the caller may have gone
+}
+
+// tellable says whether an error is about what the caller sent, and so may be told to everybody. Others may name stores,
+// paths and hosts.
+func tellable(err error) bool {
+	e := fault.As(err)
+	if e == nil {
+		return false
+	}
+	switch e.Code {
+	case fault.Usage, fault.InvalidParam, fault.TooLarge, fault.UnknownIndex, fault.UnknownGen, fault.GenCollected,
+		fault.GenBusy, fault.Unauthorized, fault.Forbidden, fault.NoSuchMethod, fault.BodyTimeout, fault.MediaType,
+		fault.Misdirected, fault.RateLimited, fault.BudgetSpent, fault.KeysUnknown:
+		return true
+	case fault.NotFound:
+		return strings.HasPrefix(e.Op, "find") // ours; those of stores read and stat
+	}
+	return false
+}
+
+// reference of an error in the log.
+func reference() string {
+	raw := make([]byte, 6)
+	_, _ = rand.Read(raw) // never fails
+	return hex.EncodeToString(raw)
 }
 
 func invalid(op, object, why, hint string) error {

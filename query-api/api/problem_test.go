@@ -25,6 +25,8 @@ var expected = map[fault.Code]int{
 	fault.FormatUnknown: 503, fault.GenBusy: 503, fault.ModelUnavailable: 503, fault.ModelAuth: 503,
 	fault.ModelQuota: 503, fault.ModelUnknown: 503, fault.ModelRejected: 503, fault.DimensionChanged: 503,
 	fault.BadVector: 503, fault.BadEmbeddings: 503, fault.ModelRefused: 503,
+	fault.Unauthorized: 401, fault.Forbidden: 403, fault.NoSuchMethod: 405, fault.BodyTimeout: 408, fault.MediaType: 415,
+	fault.Misdirected: 421, fault.RateLimited: 429, fault.BudgetSpent: 429, fault.KeysUnknown: 503,
 }
 
 func TestEveryFaultHasItsStatusAndItsProblem(t *testing.T) {
@@ -56,7 +58,7 @@ func TestEveryFaultHasItsStatusAndItsProblem(t *testing.T) {
 		if again := want == 503 || want == 429; again != (header.Get("Retry-After") == "7") {
 			t.Errorf("%s: Retry-After %q", code, header.Get("Retry-After"))
 		}
-		if want != http.StatusInternalServerError {
+		if want != http.StatusInternalServerError && want != http.StatusMethodNotAllowed { // no route has a wrong method
 			d.answered(t, http.MethodPost, "/v1/indexes/{index}/query", status, out)
 		}
 		if text := logged.String(); strings.Contains(text, "secret") || (want >= 500) != (text != "") {

@@ -10,6 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/query-api/guard"
 )
 
 // query answers POST /v1/indexes/{index}/query.
@@ -41,6 +42,7 @@ func (s *Server) answer(w http.ResponseWriter, request *http.Request, name strin
 	if body.Answer {
 		timeout = answerTimeout
 	}
+	caller := guard.Of(request.Context())
 	ctx, cancel := context.WithTimeout(request.Context(), timeout)
 	defer cancel()
 	pinned := ""
@@ -55,6 +57,11 @@ func (s *Server) answer(w http.ResponseWriter, request *http.Request, name strin
 	plan, err := body.plan(generation.Spec.Retrieval, s.Methods)
 	if err != nil {
 		return response, err
+	}
+	if body.Answer {
+		if err := caller.Answer(); err != nil {
+			return response, err
+		}
 	}
 	response = newResponse(name, body, generation)
 	if err := s.embedQuestion(ctx, generation, &plan, &response); err != nil {
@@ -78,6 +85,9 @@ func (s *Server) answer(w http.ResponseWriter, request *http.Request, name strin
 	if err := s.complete(ctx, generation, body, plan.budget, &response); err != nil {
 		return response, err
 	}
+	price := generation.Spec.Chat.Price
+	caller.Spend((float64(response.Usage.PromptTokens)*price.Prompt +
+		float64(response.Usage.CompletionTokens)*price.Completion) / 1e6)
 	response.Explain = found.Explain
 	response.Degraded = append(response.Degraded, found.Degraded...)
 	timings.Total = ms(time.Since(start))

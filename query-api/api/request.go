@@ -18,15 +18,15 @@ import (
 
 // Request is the body of a query (docs/contract.md, HTTP). What the tags say is in the schema.
 type Request struct {
-	Query            string         `json:"query" length:"1,8192"`
+	Query            string         `json:"query" length:"1,8192" pattern:"\\S" required:"true"`
 	Method           string         `json:"method" doc:"default: the index's retrieval.method"`
 	Rule             *string        `json:"rule"`
-	TopEntities      *int           `json:"top_entities" bounds:"1,1000"`
-	TopChunks        *int           `json:"top_chunks" bounds:"1,100"`
+	TopEntities      *Count         `json:"top_entities" bounds:"1,1000"`
+	TopChunks        *Count         `json:"top_chunks" bounds:"1,100"`
 	Params           map[string]any `json:"params"`
 	Filter           Filter         `json:"filter"`
 	Without          Without        `json:"without"`
-	MaxContextTokens *int           `json:"max_context_tokens" bounds:"1,131072" default:"4000"`
+	MaxContextTokens *Count         `json:"max_context_tokens" bounds:"1,131072" default:"4000"`
 	Answer           bool           `json:"answer" default:"false"`
 	Explain          bool           `json:"explain" default:"false"`
 	Generation       *string        `json:"generation"`
@@ -47,7 +47,7 @@ type Modified struct {
 
 // Without drops entities and documents from a query.
 type Without struct {
-	Entities  []string `json:"entities"`
+	Entities  []string `json:"entities" items:"^[0-9a-fA-F]{32}$"`
 	Documents []string `json:"documents"`
 }
 
@@ -62,15 +62,6 @@ const (
 	answerTimeout    = 120 * time.Second
 )
 
-// requestKeys are the fields of a body, for people who misspelt one.
-func requestKeys() string {
-	var keys []string
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[Request]()) {
-		keys = append(keys, field.Tag.Get("json"))
-	}
-	return strings.Join(keys, ", ")
-}
-
 // decode reads a body strictly: what a query means must not depend on a misspelt field.
 func decode(w http.ResponseWriter, r *http.Request) (Request, error) {
 	var request Request
@@ -81,15 +72,18 @@ func decode(w http.ResponseWriter, r *http.Request) (Request, error) {
 			Because(fmt.Sprintf("a query may have at most %d KiB", maxBody>>10)).
 			Advise("shorten it")
 	}
+	if fault.Is(err, fault.BodyTimeout) {
+		return request, err
+	}
 	if err != nil {
-		return request, fault.Usage.At("read body", "").Because(err)
+		return request, fault.Usage.At("read body", "").Because("it broke off")
+	}
+	if err := strictly(string(raw), reflect.TypeFor[Request]()); err != nil {
+		return request, err
 	}
 	decoder := json.NewDecoder(strings.NewReader(string(raw)))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&request); err != nil {
-		if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-			return request, invalid("read query", name, "unknown field", "known: "+requestKeys())
-		}
 		var wrongType *json.UnmarshalTypeError
 		if errors.As(err, &wrongType) {
 			why := "want " + wrongType.Type.String() + ", got " + wrongType.Value
@@ -97,7 +91,7 @@ func decode(w http.ResponseWriter, r *http.Request) (Request, error) {
 		}
 		return request, fault.Usage.At("read body", "").Because(err).Advise("send one JSON object")
 	}
-	if decoder.More() {
+	if rest := strings.TrimSpace(string(raw[decoder.InputOffset():])); rest != "" {
 		return request, fault.Usage.At("read body", "").
 			Because("something follows the JSON object").
 			Advise("send one JSON object")
@@ -106,14 +100,14 @@ func decode(w http.ResponseWriter, r *http.Request) (Request, error) {
 }
 
 // bounded checks a number with its limits and default.
-func bounded(name string, given *int, lo, hi, def int) (int, error) {
+func bounded(name string, given *Count, lo, hi, def int) (int, error) {
 	if given == nil {
 		return def, nil
 	}
-	if *given < lo || *given > hi {
+	if int(*given) < lo || int(*given) > hi {
 		return 0, invalid("read query", name, fmt.Sprintf("want %d to %d, got %d", lo, hi, *given), "")
 	}
-	return *given, nil
+	return int(*given), nil
 }
 
 // planned is a request that was checked against a generation's defaults.
@@ -154,7 +148,7 @@ func (q *Request) plan(defaults corpus.Retrieval, methods *retrieve.Registry) (p
 	}
 	for _, number := range []struct {
 		name          string
-		given         *int
+		given         *Count
 		hi, otherwise int
 		to            *int
 	}{

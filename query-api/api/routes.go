@@ -3,6 +3,8 @@ package api
 import (
 	"net/http"
 
+	"github.com/unweaver/unweaver/internal/access"
+
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
@@ -15,7 +17,26 @@ type route struct {
 	body            any // zero value of its type; nil: none
 	answer          any // zero value; nil: not JSON
 	problems        []int
+	scope           access.Scope // that a key needs
+	open            bool         // needs no key
 	handler         http.HandlerFunc
+}
+
+// allProblems are those of the route and those that every request can meet.
+func (r route) allProblems() []int {
+	out := []int{
+		http.StatusBadRequest, http.StatusMisdirectedRequest, http.StatusUnprocessableEntity,
+	}
+	if !r.open {
+		out = append(out, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests)
+		if r.pattern != "/readyz" {
+			out = append(out, http.StatusServiceUnavailable)
+		}
+	}
+	if r.body != nil {
+		out = append(out, http.StatusRequestTimeout, http.StatusUnsupportedMediaType)
+	}
+	return append(out, r.problems...)
 }
 
 // parameter of a query string.
@@ -26,7 +47,8 @@ type parameter struct {
 
 var (
 	plain   = map[string]any{"type": "string"}
-	count   = map[string]any{"type": "integer", "minimum": 0}
+	count   = map[string]any{"type": "integer", "minimum": 0, "maximum": maxRunes}
+	cursor  = map[string]any{"type": "string", "pattern": "^(0|[1-9][0-9]{0,8})$"}
 	pinned  = parameter{"generation", plain}
 	howMany = parameter{"limit", map[string]any{
 		"type": "integer", "minimum": 1, "maximum": maxLimit, "default": defaultLimit,
@@ -40,7 +62,7 @@ var (
 
 // routes is the table of operations. Mux and OpenAPI are made from it.
 func (s *Server) routes() []route {
-	return []route{
+	table := []route{
 		{
 			method: "POST", pattern: "/v1/indexes/{index}/query", summary: "Ask a question",
 			body: Request{}, answer: Response{}, problems: ofAQuery, handler: s.query,
@@ -64,7 +86,7 @@ func (s *Server) routes() []route {
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/entities/{id}/chunks", summary: "Chunks of an entity",
-			query:  []parameter{{"cursor", plain}, howMany, pinned},
+			query:  []parameter{{"cursor", cursor}, howMany, pinned},
 			answer: EntityChunks{}, problems: ofBrowsing, handler: s.entityChunks,
 		},
 		{
@@ -78,14 +100,20 @@ func (s *Server) routes() []route {
 			query:   []parameter{{"version", plain}, {"start", count}, {"end", count}, pinned},
 			answer:  DocumentText{}, problems: ofBrowsing, handler: s.documentText,
 		},
-		{method: "GET", pattern: "/livez", summary: "Whether the process answers", answer: Alive{}, handler: alive},
+		{method: "GET", pattern: "/livez", summary: "Whether the process answers", answer: Alive{}, open: true, handler: alive},
 		{
 			method: "GET", pattern: "/readyz", summary: "Whether stores answer and every index has a generation open",
-			answer: Readiness{}, handler: s.ready,
+			answer: Readiness{}, scope: access.Operate, handler: s.ready,
 		},
 		{
-			method: "GET", pattern: "/metrics", summary: "Metrics for Prometheus",
+			method: "GET", pattern: "/metrics", summary: "Metrics for Prometheus", scope: access.Operate,
 			handler: promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}).ServeHTTP,
 		},
 	}
+	for i := range table {
+		if table[i].scope == "" {
+			table[i].scope = access.Query
+		}
+	}
+	return table
 }

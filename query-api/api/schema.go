@@ -9,13 +9,17 @@ import (
 )
 
 // schemas makes JSON schemas of Go types: named structs become components, fields go by their json tags. Further tags:
-// doc (description), enum (comma-separated), bounds (lo,hi of a number), length (lo,hi of a text), default (JSON), ref
-// (a component by name).
+// doc (description), enum (comma-separated), bounds (lo,hi of a number), length (lo,hi of a text), pattern,
+// items (pattern of the items), required, default (JSON), ref (a component by name).
 type schemas struct {
 	components map[string]any
 	names      map[reflect.Type]string // of types whose component is not called as they are
 	strict     map[reflect.Type]bool   // types that refuse further fields
 }
+
+// dateTime is the form of times: not every reader of schemas looks at formats.
+const dateTime = `^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]` +
+	`(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 
 var textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
 
@@ -25,7 +29,7 @@ func ref(name string) map[string]any { return map[string]any{"$ref": "#/componen
 func (s *schemas) of(t reflect.Type) map[string]any {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
-		return map[string]any{"type": "string", "format": "date-time"}
+		return map[string]any{"type": "string", "format": "date-time", "pattern": dateTime}
 	case t.Implements(textMarshaler):
 		return map[string]any{"type": "string"}
 	}
@@ -57,6 +61,9 @@ func (s *schemas) of(t reflect.Type) map[string]any {
 
 // nullable lets a schema be null as well.
 func nullable(schema map[string]any) map[string]any {
+	if _, ok := schema["type"].([]string); ok {
+		return schema
+	}
 	if kind, ok := schema["type"].(string); ok && schema["$ref"] == nil {
 		schema["type"] = []string{kind, "null"}
 		return schema
@@ -83,6 +90,9 @@ func (s *schemas) component(t reflect.Type) map[string]any {
 			continue
 		}
 		properties[key] = s.field(field)
+		if s.strict[t] && field.Tag.Get("required") == "" { // of a request: null is as good as nothing
+			properties[key] = nullable(s.field(field))
+		}
 		if options != "omitempty" {
 			required = append(required, key)
 		}
@@ -114,6 +124,12 @@ func (s *schemas) field(field reflect.StructField) map[string]any {
 			values = append(values, nil)
 		}
 		schema["enum"] = values
+	}
+	if pattern := field.Tag.Get("pattern"); pattern != "" {
+		schema["pattern"] = pattern
+	}
+	if pattern := field.Tag.Get("items"); pattern != "" {
+		schema["items"].(map[string]any)["pattern"] = pattern
 	}
 	for tag, keys := range map[string][2]string{
 		"bounds": {"minimum", "maximum"}, "length": {"minLength", "maxLength"},

@@ -15,11 +15,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -27,6 +29,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/query-api/guard"
 )
 
 // Models makes the models that queries need.
@@ -48,6 +51,7 @@ type Config struct {
 	Extra     map[string]http.Handler // further routes, by prefix
 	Warm      []string                // indexes to open at start; nil: all that are published
 	Methods   *retrieve.Registry      // nil: this program's
+	Policy    guard.Policy            // who may ask; the handlers of Extra ask for a key by themselves
 }
 
 // Server answers requests. Make it with New, serve it with Serve, end it with Shutdown.
@@ -62,6 +66,7 @@ type Server struct {
 	listed  atomic.Bool // the indexes to open at start are known
 	embeds  *embedCache
 	metrics metrics
+	guard   *guard.Guard
 	openapi []byte
 	http    *http.Server
 	wg      sync.WaitGroup
@@ -86,11 +91,15 @@ func New(config Config) *Server {
 		metrics: newMetrics(),
 	}
 	server.openapi = OpenAPI(config.Methods)
+	server.guard = guard.New(config.Policy, server.refuse)
 	server.http = &http.Server{
 		Handler:           server.Handler(),
 		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
+		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(config.Log.Handler(), slog.LevelDebug), // what clients do wrong
+
+		DisableGeneralOptionsHandler: true, // it would answer without a key
 	}
 	server.ctx, server.stop = context.WithCancel(context.Background())
 	server.beside(server.watch)
@@ -110,6 +119,10 @@ func (s *Server) beside(run func()) bool {
 
 // Serve answers on a listener until Shutdown.
 func (s *Server) Serve(l net.Listener) error {
+	if policy := s.Policy; !policy.Required && !policy.Public && !guard.Loopback(l.Addr()) {
+		return fault.BadConfig.At("serve queries at", l.Addr().String()).
+			Because("others than this machine reach the address, and no key is asked for")
+	}
 	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
@@ -143,12 +156,28 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for _, route := range s.routes() {
-		mux.HandleFunc(route.method+" "+route.pattern, route.handler)
+		mux.HandleFunc(route.method+" "+route.pattern, s.checked(route))
 	}
 	mux.HandleFunc("GET /openapi.json", s.describe)
 	mux.HandleFunc("GET /{$}", page)
 	for prefix, handler := range s.Extra {
 		mux.Handle(prefix, handler)
 	}
-	return s.metrics.measure(mux)
+	return s.guard.Wrap(s.metrics.measure(mux), s.extra)
+}
+
+// extra tells whether a path is one of Extra's.
+func (s *Server) extra(path string) bool {
+	for prefix := range s.Extra {
+		if strings.HasPrefix(path, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// refuse writes an error that a request met before its route.
+func (s *Server) refuse(w http.ResponseWriter, request *http.Request, err error) {
+	s.metrics.refused.WithLabelValues(string(fault.CodeOf(err))).Inc()
+	s.fail(w, request, err)
 }

@@ -39,6 +39,7 @@ type App struct {
 
 	configPath string
 	dataDir    string
+	keyEnv     string // variable with the API key of queries
 	set        []string
 	json       bool
 	started    bool // this command started the embedded stack
@@ -113,6 +114,7 @@ func (a *App) root() *cobra.Command {
 	)
 	flags.StringVar(&a.dataDir, "data-dir", data, "data directory of the embedded stack")
 	flags.StringArrayVar(&a.set, "set", nil, "override one setting: path=value")
+	flags.StringVar(&a.keyEnv, "api-key-env", "UNWEAVER_API_KEY", "variable with the API key that query-api is asked with")
 	flags.BoolVar(&a.json, "json", false, "print JSON")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		return fault.Usage.At("", "").Because(err).Advise("see: unweaver --help")
@@ -131,6 +133,7 @@ func (a *App) root() *cobra.Command {
 		a.pauseCmd(),
 		a.resumeCmd(),
 		a.cancelCmd(),
+		a.keysCmd(),
 	)
 	return root
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 
 	"go.temporal.io/sdk/client"
 
+	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ops"
@@ -52,7 +54,9 @@ func ReadDev(dataDir string) (Dev, bool) {
 // Connection is an open control, with where queries are served.
 type Connection struct {
 	Control ops.Control
-	HTTP    string       // http://host:port
+	HTTP    string // http://host:port
+	Keys    access.Keeper
+	Key     string       // that queries are asked with where the person gives none
 	Close   func() error // nil: nothing to close
 }
 
@@ -83,7 +87,7 @@ func (a *App) withControl(
 	if connection.Close != nil {
 		defer func() { err = errors.Join(err, connection.Close()) }()
 	}
-	err = f(ctx, connection.Control, connection.HTTP)
+	err = f(withKey(ctx, cmp.Or(a.variable(a.keyEnv), connection.Key)), connection.Control, connection.HTTP)
 	if err != nil && fault.As(err) == nil {
 		err = fault.Internal.At("", "").Because(err)
 	}
@@ -106,7 +110,8 @@ func (a *App) embedded(ctx context.Context, _ *config.Config) (Connection, error
 				Advise("run: unweaver dev")
 		}
 	}
-	connection := Connection{Control: &admin.Client{Base: dev.HTTP, Token: dev.Token}, HTTP: dev.HTTP}
+	client := &admin.Client{Base: dev.HTTP, Token: dev.Token}
+	connection := Connection{Control: client, HTTP: dev.HTTP, Keys: client, Key: dev.Token}
 	if stop != nil {
 		connection.Close = func() error { stop(); return nil }
 	}
@@ -127,7 +132,11 @@ func cluster(ctx context.Context, cfg *config.Config) (Connection, error) {
 		return Connection{}, errors.Join(err, stores.Close())
 	}
 	queries := cfg.QueryAPI.Address
-	if !isURL(queries) {
+	switch {
+	case isURL(queries):
+	case cfg.QueryAPI.TLS.On():
+		queries = "https://" + queries
+	default:
 		queries = "http://" + queries
 	}
 	return Connection{

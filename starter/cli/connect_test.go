@@ -33,7 +33,7 @@ const token = "the-token"
 // served serves a control as the embedded stack does, and gives its address.
 func served(t *testing.T, c ops.Control) string {
 	t.Helper()
-	server := httptest.NewServer(admin.Handler(c, token))
+	server := httptest.NewServer(admin.Handler(c, admin.Access{Token: token}))
 	t.Cleanup(server.Close)
 	return server.URL
 }

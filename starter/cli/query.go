@@ -155,7 +155,7 @@ func (a *App) compare(
 	raw []byte,
 	without []string,
 ) error {
-	var entities, documents []string
+	entities, documents := []string{}, []string{}
 	for _, left := range without {
 		if _, err := corpus.ParseID(left); err == nil {
 			entities = append(entities, left)
@@ -183,6 +183,18 @@ func (a *App) compare(
 
 var queryClient = &http.Client{Timeout: 2*time.Minute + 10*time.Second}
 
+type queryKey struct{}
+
+// withKey lets Ask send an API key.
+func withKey(ctx context.Context, key string) context.Context {
+	return context.WithValue(ctx, queryKey{}, key)
+}
+
+func keyOf(ctx context.Context) string {
+	key, _ := ctx.Value(queryKey{}).(string)
+	return key
+}
+
 // Ask posts a query and gives the raw response.
 func Ask(ctx context.Context, base, index string, body map[string]any) ([]byte, error) {
 	sent, err := json.Marshal(body)
@@ -199,6 +211,9 @@ func Ask(ctx context.Context, base, index string, body map[string]any) ([]byte, 
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
+	if key := keyOf(ctx); key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
 	response, err := queryClient.Do(req)
 	if err != nil {
 		return nil, fault.StoreDown.At("query", base).Because(err).Advise("check that query-api runs there")

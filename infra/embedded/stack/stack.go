@@ -21,6 +21,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/unweaver/unweaver/infra/embedded/tembed"
+	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ops"
@@ -30,6 +31,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/wiring"
 	"github.com/unweaver/unweaver/query-api/api"
+	"github.com/unweaver/unweaver/query-api/guard"
 	"github.com/unweaver/unweaver/starter/cli"
 	"github.com/unweaver/unweaver/worker/host"
 	"github.com/unweaver/unweaver/workflows"
@@ -59,6 +61,8 @@ type Stack struct {
 	worker *host.Host
 	api    *api.Server
 	served chan error
+
+	unfollow func() // ends the refresh of the API keys; nil: it has not begun
 }
 
 // Heartbeat after which the work of a killed process is given out again.
@@ -154,8 +158,18 @@ func (s *Stack) serve(options Options, listener net.Listener, models *wiring.Mod
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	keys := access.NewRing(s.stores.Artifacts, options.Log, nil)
+	policy, err := guard.NewPolicy(options.Config.QueryAPI, listener.Addr(), keys)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	policy.Token = s.Token // who can read it owns the data directory
+	var following context.Context
+	following, s.unfollow = context.WithCancel(context.Background())
+	go keys.Follow(following)
 	s.api = api.New(
 		api.Config{
+			Policy:    policy,
 			Artifacts: s.stores.Artifacts,
 			Records:   s.stores.Records,
 			Readers:   s.stores.Coordination,
@@ -163,7 +177,9 @@ func (s *Stack) serve(options Options, listener net.Listener, models *wiring.Mod
 			Models:    models,
 			Cache:     cache,
 			Log:       options.Log,
-			Extra:     map[string]http.Handler{admin.Prefix: admin.Handler(s.Control, s.Token)},
+			Extra: map[string]http.Handler{admin.Prefix: admin.Handler(s.Control, admin.Access{
+				Token: s.Token, Check: keys.Check, Keys: access.Book{Store: s.stores.Artifacts},
+			})},
 		},
 	)
 	go func() { s.served <- s.api.Serve(listener) }()
@@ -254,6 +270,9 @@ func (s *Stack) Stop(ctx context.Context) error {
 	}
 	if s.worker != nil {
 		s.worker.Stop()
+	}
+	if s.unfollow != nil {
+		s.unfollow()
 	}
 	if s.api != nil {
 		sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)

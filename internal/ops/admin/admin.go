@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ops"
@@ -41,9 +42,19 @@ type resumed struct {
 	Budget *corpus.Budget `json:"budget,omitempty"`
 }
 
+// Access says who may use the routes: who has the token, and who has a key of a scope that suffices.
+type Access struct {
+	Token string
+	Check func(text string) (*access.Key, error) // nil: no key is accepted
+	Keys  access.Keeper                          // nil: keys cannot be made here
+}
+
 // Handler serves a Control.
-func Handler(control ops.Control, token string) http.Handler {
+func Handler(control ops.Control, allowed Access) http.Handler {
 	mux := http.NewServeMux()
+	if allowed.Keys != nil {
+		keys(mux, allowed.Keys)
+	}
 	handle(mux, "index", control.Index)
 	handle(mux, "estimate", control.Estimate)
 	handle(mux, "status", func(ctx context.Context, run named) (ops.Status, error) {
@@ -69,12 +80,51 @@ func Handler(control ops.Control, token string) http.Handler {
 	})
 	handle(mux, "doctor", control.Doctor)
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		got := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
-		if subtle.ConstantTimeCompare([]byte(got), []byte(token)) != 1 {
-			http.Error(w, "this address needs the token of the data directory's dev.json", http.StatusUnauthorized)
+		if status := allowed.status(request); status != http.StatusOK {
+			refuse(w, status)
 			return
 		}
 		mux.ServeHTTP(w, request)
+	})
+}
+
+// status is 200 where a request may pass.
+func (a Access) status(request *http.Request) int {
+	got := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
+	if a.Token != "" && subtle.ConstantTimeCompare([]byte(got), []byte(a.Token)) == 1 {
+		return http.StatusOK
+	}
+	if a.Check == nil || got == "" {
+		return http.StatusUnauthorized
+	}
+	key, err := a.Check(got)
+	need := access.Operate
+	if strings.HasPrefix(request.URL.Path, Prefix+keysPrefix) {
+		need = access.Admin
+	}
+	switch {
+	case err != nil:
+		return http.StatusUnauthorized
+	case !key.Scope.Includes(need) || key.Index != "*": // a run is of one index, control is of all
+		return http.StatusForbidden
+	}
+	return http.StatusOK
+}
+
+// refuse writes a problem (RFC 9457).
+func refuse(w http.ResponseWriter, status int) {
+	code, why := fault.Unauthorized, "this address needs the token of the data directory's dev.json, or a key of its scope"
+	if status == http.StatusForbidden {
+		code, why = fault.Forbidden, "the key's scope or its indexes are too narrow"
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="unweaver"`)
+	}
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{ // the caller may have gone
+		"type": "https://unweaver.dev/problems/" + string(code), "title": http.StatusText(status), "status": status,
+		"code": code, "detail": why,
 	})
 }
 
@@ -87,9 +137,14 @@ func handle[In, Out any](mux *http.ServeMux, name string, method func(context.Co
 		var in In
 		var out Out
 		err := json.NewDecoder(io.LimitReader(request.Body, longestBody)).Decode(&in)
-		if err != nil {
+		switch {
+		case err == nil:
+			err = checked(in)
+		case fault.As(err) == nil:
 			err = fault.Usage.At("read the request", name).Because(err)
-		} else {
+		}
+		if err == nil {
+			_, _ = io.Copy(io.Discard, io.LimitReader(request.Body, longestBody)) // its end ends the body's deadline
 			out, err = method(request.Context(), in)
 		}
 		w.Header().Set("Content-Type", "application/json")

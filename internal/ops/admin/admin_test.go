@@ -92,7 +92,7 @@ func methods(ctx context.Context, control ops.Control) map[string]func() (any, e
 
 func serve(t *testing.T, control ops.Control) *admin.Client {
 	t.Helper()
-	server := httptest.NewServer(admin.Handler(control, "token"))
+	server := httptest.NewServer(admin.Handler(control, admin.Access{Token: "token"}))
 	t.Cleanup(server.Close)
 	return &admin.Client{Base: server.URL, Token: "token"}
 }

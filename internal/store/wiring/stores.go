@@ -129,6 +129,12 @@ func (s *Stores) open(ctx context.Context, stores config.Stores) (err error) {
 	return err
 }
 
+// Artifacts opens the artifact store alone, for what needs nothing else.
+func Artifacts(ctx context.Context, c config.Stores) (blob.Store, error) {
+	stores := &Stores{s3: c.S3, buckets: map[string]blob.Store{}}
+	return stores.blob(ctx, c.Artifacts, "stores.artifacts")
+}
+
 // runsSuffix names the file of running builds beside that of records.
 const runsSuffix = ".runs"
 

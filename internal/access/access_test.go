@@ -1,0 +1,235 @@
+package access_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/memory"
+)
+
+// broken is a store that can be told to fail.
+type broken struct {
+	blob.Store
+	mu  sync.Mutex
+	err error
+}
+
+func (b *broken) fail(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.err = err
+}
+
+func (b *broken) Stat(ctx context.Context, key string) (blob.Info, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err != nil {
+		return blob.Info{}, b.err
+	}
+	return b.Store.Stat(ctx, key)
+}
+
+// world is a store with a clock.
+type world struct {
+	t     *testing.T
+	store *broken
+	at    time.Time
+	book  access.Book
+	ring  *access.Ring
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, store: &broken{Store: memory.New()}, at: time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)}
+	w.book = access.Book{Store: w.store, Now: func() time.Time { return w.at }}
+	w.ring = access.NewRing(w.store, slog.New(slog.DiscardHandler), func() time.Time { return w.at })
+	return w
+}
+
+func (w *world) create(request access.Request) access.Made {
+	w.t.Helper()
+	made, err := w.book.CreateKey(w.t.Context(), request)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.refresh()
+	return made
+}
+
+func (w *world) refresh() {
+	w.t.Helper()
+	if err := w.ring.Refresh(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) check(text string, want fault.Code) {
+	w.t.Helper()
+	if _, err := w.ring.Check(text); fault.CodeOf(err) != want {
+		w.t.Errorf("%.12s…: %v, want %q", text, err, want)
+	}
+}
+
+func TestAKeyIsKnownByItsTextAlone(t *testing.T) {
+	w := newWorld(t)
+	made := w.create(access.Request{Name: "page", Scope: access.Query, Index: "docs-*", Expires: time.Hour})
+	w.check(made.Text, "")
+	key, err := w.ring.Check(made.Text)
+	if err != nil || key.ID != made.Key.ID || !key.May("docs-1") || key.May("other") || key.May("") {
+		t.Errorf("%+v %v", key, err)
+	}
+	other := w.create(access.Request{Scope: access.Query})
+	mixed := made.Text[:13] + other.Text[13:]
+	for name, text := range map[string]string{
+		"nothing": "", "a word": "secret", "a letter less": made.Text[:len(made.Text)-1],
+		"one letter other": made.Text[:20] + "*" + made.Text[21:], "the id of one, the secret of another": mixed,
+		"a key of nobody": strings.ToUpper(made.Text), "with more behind": made.Text + "x",
+	} {
+		if _, err := w.ring.Check(text); !fault.Is(err, fault.Unauthorized) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if access.WellFormed(text) {
+			t.Errorf("%s has the form of a key", name)
+		}
+	}
+	w.at = w.at.Add(time.Hour)
+	w.refresh()
+	w.check(made.Text, fault.Unauthorized)
+}
+
+func TestTheStoreHoldsNothingThatOneCanAskWith(t *testing.T) {
+	w := newWorld(t)
+	made := w.create(access.Request{Scope: access.Admin})
+	raw, _, err := blob.Read(t.Context(), w.store, access.Object)
+	if err != nil || strings.Contains(string(raw), made.Text[14:]) || !strings.Contains(string(raw), made.Key.ID) {
+		t.Errorf("%s %v", raw, err)
+	}
+	list, err := w.book.Keys(t.Context())
+	if err != nil || len(list) != 1 || list[0].Digest != "" || made.Key.Digest != "" {
+		t.Errorf("a list shows digests: %+v %v", list, err)
+	}
+	if _, err := w.book.RevokeKey(t.Context(), made.Text); err == nil || strings.Contains(err.Error(), made.Text[14:]) {
+		t.Errorf("a key that is given for its id is repeated: %v", err)
+	}
+}
+
+func TestARevokedKeyStaysRevokedAndARotatedOneGoesOnForItsOverlap(t *testing.T) {
+	w := newWorld(t)
+	first := w.create(access.Request{Scope: access.Operate, Index: "a*", Expires: 48 * time.Hour,
+		Limits: access.Limits{Concurrency: 3}})
+	second, err := w.book.RotateKey(t.Context(), first.Key.ID, time.Hour)
+	if err != nil || second.Key.Scope != access.Operate || second.Key.Index != "a*" ||
+		second.Key.Limits.Concurrency != 3 || !second.Key.Expires.Equal(w.at.Add(48*time.Hour)) {
+		t.Fatalf("%+v %v", second, err)
+	}
+	w.refresh()
+	w.check(first.Text, "")
+	w.check(second.Text, "")
+	w.at = w.at.Add(time.Hour)
+	w.refresh()
+	w.check(first.Text, fault.Unauthorized)
+	third, err := w.book.RotateKey(t.Context(), second.Key.ID, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.book.RevokeKey(t.Context(), third.Key.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.refresh()
+	w.check(second.Text, fault.Unauthorized)
+	w.check(third.Text, fault.Unauthorized)
+	if _, err := w.book.RotateKey(t.Context(), third.Key.ID, 0); !fault.Is(err, fault.Usage) {
+		t.Errorf("a revoked key is rotated: %v", err)
+	}
+	w.store.fail(errors.New("away"))
+	_ = w.ring.Refresh(t.Context())
+	w.check(third.Text, fault.Unauthorized)
+}
+
+func TestKnownKeysGoOnForAWhileWithoutTheirStore(t *testing.T) {
+	w := newWorld(t)
+	w.check("uwk_x", fault.KeysUnknown) // nothing was read yet
+	made := w.create(access.Request{Scope: access.Query})
+	w.store.fail(fault.StoreDown.At("stat", "s3"))
+	w.at = w.at.Add(access.StaleAfter)
+	if err := w.ring.Refresh(t.Context()); err == nil {
+		t.Fatal("the store is away")
+	}
+	w.check(made.Text, "")
+	w.at = w.at.Add(time.Second)
+	w.check(made.Text, fault.KeysUnknown)
+	w.store.fail(nil)
+	w.refresh()
+	w.check(made.Text, "")
+	if err := w.store.Delete(t.Context(), access.Object); err != nil {
+		t.Fatal(err)
+	}
+	w.refresh()
+	w.check(made.Text, fault.Unauthorized)
+}
+
+func TestManyWhoMakeKeysAtOnceLoseNone(t *testing.T) {
+	w := newWorld(t)
+	var wait sync.WaitGroup
+	for range 6 {
+		wait.Go(func() {
+			if _, err := w.book.CreateKey(t.Context(), access.Request{Scope: access.Query}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	if list, err := w.book.Keys(t.Context()); len(list) != 6 {
+		t.Errorf("%d keys, %v", len(list), err)
+	}
+}
+
+func TestARequestThatMakesNoSenseMakesNoKey(t *testing.T) {
+	w := newWorld(t)
+	for name, request := range map[string]access.Request{
+		"no scope": {}, "an unknown scope": {Scope: "root"}, "half a pattern": {Scope: access.Query, Index: "[a"},
+		"a past expiry":    {Scope: access.Query, Expires: -time.Hour},
+		"a negative limit": {Scope: access.Query, Limits: access.Limits{MoneyPerDay: -1}},
+	} {
+		if _, err := w.book.CreateKey(t.Context(), request); !fault.Is(err, fault.Usage) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestAScopeIncludesTheNarrowerOnes(t *testing.T) {
+	for i, have := range access.Scopes {
+		for j, need := range access.Scopes {
+			if have.Includes(need) != (i >= j) {
+				t.Errorf("%s includes %s: %t", have, need, have.Includes(need))
+			}
+		}
+	}
+	if access.Scope("").Includes(access.Query) || access.Admin.Includes("") {
+		t.Error("no scope is none")
+	}
+}
+
+func BenchmarkCheck(b *testing.B) {
+	store := memory.New()
+	made, err := access.Book{Store: store}.CreateKey(b.Context(), access.Request{Scope: access.Query})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ring := access.NewRing(store, slog.New(slog.DiscardHandler), nil)
+	if err := ring.Refresh(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := ring.Check(made.Text); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,233 @@
+package access
+
+import (
+	"context"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// Object is where the keys lie in the artifact store. No index can have that name.
+const Object = "_access/keys.json"
+
+// version of the object; a newer one is refused.
+const version = 1
+
+type stored struct {
+	Version int   `json:"version"`
+	Keys    []Key `json:"keys"`
+}
+
+// Request asks for a new key.
+type Request struct {
+	Name    string        `json:"name"`
+	Scope   Scope         `json:"scope"`
+	Index   string        `json:"index"`   // empty: *
+	Expires time.Duration `json:"expires"` // from now on; 0: never
+	Limits  Limits        `json:"limits"`
+}
+
+// Made is a new key with its text, which nobody can give again.
+type Made struct {
+	Key  Key    `json:"key"`
+	Text string `json:"text"`
+}
+
+// Keeper makes and ends keys. Errors are faults.
+type Keeper interface {
+	CreateKey(ctx context.Context, request Request) (Made, error)
+	// Keys lists all keys, also those that have ended, the oldest first.
+	Keys(ctx context.Context) ([]Key, error)
+	// RotateKey makes a key like another, which ends after overlap.
+	RotateKey(ctx context.Context, id string, overlap time.Duration) (Made, error)
+	// RevokeKey ends a key at once; one that has ended is no error.
+	RevokeKey(ctx context.Context, id string) (Key, error)
+}
+
+// Book keeps keys in an artifact store. Who can write there can make keys.
+type Book struct {
+	Store blob.Store
+	Now   func() time.Time // nil: time.Now
+}
+
+var _ Keeper = Book{}
+
+func (b Book) now() time.Time {
+	if b.Now != nil {
+		return b.Now().UTC()
+	}
+	return time.Now().UTC()
+}
+
+// read gives what is stored; nothing yet is no error.
+func read(ctx context.Context, store blob.Store) (stored, string, error) {
+	out := stored{Version: version}
+	info, err := blob.ReadJSON(ctx, store, Object, &out)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return stored{Version: version}, "", nil
+	case err != nil:
+		return stored{}, "", err
+	case out.Version != version:
+		return stored{}, "", fault.FormatUnknown.At("read", store.Location(Object)).
+			Because("it is of another version").
+			Advise("use the newer program")
+	}
+	return out, info.ETag, nil
+}
+
+// tries of a change that others overtake.
+const tries = 10
+
+// change applies f to what is stored until nobody else has changed it meanwhile.
+func (b Book) change(ctx context.Context, f func(*stored) error) error {
+	for try := 1; ; try++ {
+		keys, etag, err := read(ctx, b.Store)
+		if err != nil {
+			return err
+		}
+		if err := f(&keys); err != nil {
+			return err
+		}
+		_, err = blob.WriteJSON(ctx, b.Store, Object, keys, blob.Cond{Absent: etag == "", Match: etag})
+		if !fault.Is(err, fault.Precondition) || try == tries {
+			return err
+		}
+	}
+}
+
+// validate a request.
+func (r *Request) validate() error {
+	bad := func(object, why string) error { return fault.Usage.At("make a key with", object).Because(why) }
+	if r.Index == "" {
+		r.Index = "*"
+	}
+	if _, err := path.Match(r.Index, ""); err != nil || len(r.Index) > 200 {
+		return bad("index "+r.Index, "want a name of an index, or a pattern of * ? [ ] and letters")
+	}
+	if !slices.Contains(Scopes, r.Scope) {
+		return bad("scope "+string(r.Scope), "use query, operate or admin")
+	}
+	if len(r.Name) > 200 || r.Expires < 0 {
+		return bad("name "+r.Name, "want at most 200 bytes of name, and an expiry that lies ahead")
+	}
+	for _, limit := range []float64{
+		r.Limits.RequestsPerSecond, float64(r.Limits.Burst), float64(r.Limits.Concurrency), r.Limits.AnswersPerMinute,
+		r.Limits.MoneyPerDay,
+	} {
+		if !(limit >= 0 && limit <= 1e9) {
+			return bad("limits", "want numbers from 0, which is what the configuration says, to a billion")
+		}
+	}
+	return nil
+}
+
+// add makes a key with an id that is free.
+func (s *stored) add(key Key) Made {
+	taken := func(id string) bool {
+		return slices.ContainsFunc(s.Keys, func(other Key) bool { return other.ID == id })
+	}
+	for key.ID = random(idLength); taken(key.ID); key.ID = random(idLength) {
+	}
+	text := draw(key.ID)
+	key.Digest = digest(text)
+	s.Keys = append(s.Keys, key)
+	return Made{key.public(), text}
+}
+
+// find a key by id.
+func (s *stored) find(id string) (*Key, error) {
+	for i := range s.Keys {
+		if s.Keys[i].ID == id {
+			return &s.Keys[i], nil
+		}
+	}
+	if WellFormed(id) { // never repeated: it is a secret
+		return nil, fault.NotFound.At("find key", idOf(id)).Because("give the id, not the key itself")
+	}
+	return nil, fault.NotFound.At("find key", id).Advise("list them with: unweaver keys list")
+}
+
+// CreateKey implements Keeper.
+func (b Book) CreateKey(ctx context.Context, request Request) (made Made, err error) {
+	if err := request.validate(); err != nil {
+		return Made{}, err
+	}
+	key := Key{
+		Name: request.Name, Scope: request.Scope, Index: request.Index, Created: b.now(), Limits: request.Limits,
+	}
+	if request.Expires > 0 {
+		at := key.Created.Add(request.Expires)
+		key.Expires = &at
+	}
+	err = b.change(ctx, func(keys *stored) error { made = keys.add(key); return nil })
+	if err != nil {
+		return Made{}, err
+	}
+	return made, nil
+}
+
+// Keys implements Keeper.
+func (b Book) Keys(ctx context.Context) ([]Key, error) {
+	keys, _, err := read(ctx, b.Store)
+	out := make([]Key, 0, len(keys.Keys))
+	for _, key := range keys.Keys {
+		out = append(out, key.public())
+	}
+	return out, err
+}
+
+// RotateKey implements Keeper.
+func (b Book) RotateKey(ctx context.Context, id string, overlap time.Duration) (made Made, err error) {
+	if overlap < 0 {
+		return Made{}, fault.Usage.At("rotate key", id).Because("the overlap must not be negative")
+	}
+	err = b.change(ctx, func(keys *stored) error {
+		old, err := keys.find(id)
+		if err != nil {
+			return err
+		}
+		now := b.now()
+		if state := old.State(now); state != "valid" {
+			return fault.Usage.At("rotate key", id).Because("it is " + state).Advise("make a new one: unweaver keys create")
+		}
+		next := *old
+		next.Created = now
+		if old.Expires != nil { // as long as the old one was made for
+			at := now.Add(old.Expires.Sub(old.Created))
+			next.Expires = &at
+		}
+		end := now.Add(overlap)
+		if overlap == 0 {
+			old.Revoked = &end
+		} else if old.Expires == nil || end.Before(*old.Expires) {
+			old.Expires = &end
+		}
+		made = keys.add(next)
+		return nil
+	})
+	if err != nil {
+		return Made{}, err
+	}
+	return made, nil
+}
+
+// RevokeKey implements Keeper.
+func (b Book) RevokeKey(ctx context.Context, id string) (revoked Key, err error) {
+	err = b.change(ctx, func(keys *stored) error {
+		key, err := keys.find(id)
+		if err != nil {
+			return err
+		}
+		if key.Revoked == nil {
+			at := b.now()
+			key.Revoked = &at
+		}
+		revoked = key.public()
+		return nil
+	})
+	return revoked, err
+}

@@ -1,0 +1,137 @@
+package access
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+const (
+	// RefreshEvery is how often a process asks whether the keys have changed: a key that is revoked ends within twice
+	// that time where the store answers in less than it.
+	RefreshEvery = 500 * time.Millisecond
+	// refreshTimeout bounds one asking.
+	refreshTimeout = 5 * time.Second
+	// StaleAfter is how long known keys go on while the store does not answer; then none is accepted.
+	StaleAfter = 5 * time.Minute
+)
+
+// snapshot of the keys, never changed.
+type snapshot struct {
+	keys map[string]*Key
+	etag string // empty: there was no object
+}
+
+// Ring is the keys as a process knows them. Make it with NewRing, keep it fresh with Follow.
+type Ring struct {
+	store blob.Store
+	log   *slog.Logger
+	now   func() time.Time
+
+	keys     atomic.Pointer[snapshot] // nil: never read
+	answered atomic.Int64             // when the store answered last, in nanoseconds
+	refresh  sync.Mutex               // one refresh at a time
+	silent   bool                     // the store does not answer, and the log knows; under refresh
+}
+
+// NewRing makes a ring that knows no key yet. now may be nil.
+func NewRing(store blob.Store, log *slog.Logger, now func() time.Time) *Ring {
+	if now == nil {
+		now = time.Now
+	}
+	return &Ring{store: store, log: log, now: now}
+}
+
+// Follow refreshes the ring until ctx ends.
+func (r *Ring) Follow(ctx context.Context) {
+	tick := time.NewTicker(RefreshEvery)
+	defer tick.Stop()
+	for {
+		asking, cancel := context.WithTimeout(ctx, refreshTimeout)
+		err := r.Refresh(asking)
+		cancel()
+		r.tell(ctx, err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// tell logs when the store falls silent and when it answers again.
+func (r *Ring) tell(ctx context.Context, err error) {
+	r.refresh.Lock()
+	defer r.refresh.Unlock()
+	if silent := err != nil; silent != r.silent && ctx.Err() == nil {
+		r.silent = silent
+		if silent {
+			r.log.Warn("API keys not refreshed; known ones go on for a while",
+				"code", string(fault.CodeOf(err)), "minutes", StaleAfter.Minutes())
+		} else {
+			r.log.Info("API keys are refreshed again")
+		}
+	}
+}
+
+// Refresh reads the keys where they have changed: one small request where they have not.
+func (r *Ring) Refresh(ctx context.Context) error {
+	r.refresh.Lock()
+	defer r.refresh.Unlock()
+	began := r.now()
+	known := r.keys.Load()
+	info, err := r.store.Stat(ctx, Object)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		r.keys.Store(&snapshot{})
+	case err != nil:
+		return err
+	case known == nil || known.etag != info.ETag:
+		list, etag, err := read(ctx, r.store)
+		if err != nil {
+			return err
+		}
+		next := &snapshot{keys: make(map[string]*Key, len(list.Keys)), etag: etag}
+		for i := range list.Keys {
+			next.keys[list.Keys[i].ID] = &list.Keys[i]
+		}
+		r.keys.Store(next)
+	}
+	r.answered.Store(began.UnixNano())
+	return nil
+}
+
+// nobody is compared with where no key has the id, so that both take as long.
+var nobody = &Key{Digest: digest("")}
+
+// Check finds the key that a text is. Unauthorized is the error of every text that is no valid key, whatever the
+// reason; KeysUnknown that of a process that could not read the keys for too long.
+func (r *Ring) Check(text string) (*Key, error) {
+	now := r.now()
+	known := r.keys.Load()
+	if known == nil || now.Sub(time.Unix(0, r.answered.Load())) > StaleAfter {
+		return nil, fault.KeysUnknown.At("check the API key", "").Because("the store of the keys does not answer")
+	}
+	if !WellFormed(text) {
+		return nil, unauthorized()
+	}
+	key := known.keys[idOf(text)]
+	if key == nil {
+		key = nobody
+	}
+	if !key.matches(digest(text)) || key.State(now) != "valid" {
+		return nil, unauthorized()
+	}
+	return key, nil
+}
+
+func unauthorized() error {
+	return fault.Unauthorized.At("check the API key", "").
+		Because("no valid key was sent").
+		Advise("send Authorization: Bearer KEY; keys are made with: unweaver keys create")
+}

@@ -1,0 +1,125 @@
+package config
+
+import (
+	"strings"
+)
+
+// queryKeys are those of query-api, besides its address.
+var queryKeys = []key{
+	{
+		path: "query_api.auth",
+		meaning: "whether requests need an API key. auto: they do unless query-api listens on loopback alone; none " +
+			"beyond loopback needs query_api.public too",
+		example: "required",
+		rule:    oneOf("auto", "required", "none"),
+	},
+	{
+		path:    "query_api.public",
+		meaning: "with auth: none, lets everybody who reaches the address read every index and spend money",
+		example: "true",
+		rule:    anything(),
+	},
+	{
+		path: "query_api.hosts",
+		meaning: "names that a request's Host may have, comma-separated, without ports. On loopback they are added to " +
+			"localhost and its addresses; elsewhere empty lets every name pass",
+		example: "search.example.org",
+		rule:    anything(),
+	},
+	{
+		path:    "query_api.tls.cert",
+		meaning: "file of the certificate and its chain, in PEM; it is read again when it changes",
+		example: "/etc/unweaver/tls.crt",
+		rule:    anything(),
+	},
+	{
+		path:    "query_api.tls.key",
+		meaning: "file of the certificate's private key, in PEM",
+		example: "/etc/unweaver/tls.key",
+		rule:    anything(),
+	},
+	{
+		path: "query_api.tls.acme.domains",
+		meaning: "names to have certificates issued for by Let's Encrypt, comma-separated; query-api must be reached at " +
+			"their port 443",
+		example: "search.example.org",
+		rule:    anything(),
+	},
+	{
+		path:    "query_api.tls.acme.email",
+		meaning: "where Let's Encrypt tells of problems",
+		example: "operator@example.org",
+		rule:    anything(),
+	},
+	{
+		path:    "query_api.tls.acme.cache",
+		meaning: "folder that keeps issued certificates; acme.domains needs it",
+		example: "/var/lib/unweaver/acme",
+		rule:    anything(),
+	},
+	{
+		path: "query_api.limits.requests_per_second",
+		meaning: "requests of one key, or of one address where no key is asked for; 0: no bound. This and the limits " +
+			"below are counted by each process for itself, and not for loopback without keys",
+		unit:    "requests",
+		example: "20",
+		rule:    between(0, million),
+	},
+	{
+		path:    "query_api.limits.burst",
+		meaning: "requests that may come at once after a pause",
+		unit:    "requests",
+		example: "50",
+		rule:    between(1, million),
+	},
+	{
+		path:    "query_api.limits.concurrency",
+		meaning: "requests that may run at once; 0: no bound",
+		unit:    "requests",
+		example: "16",
+		rule:    between(0, million),
+	},
+	{
+		path:    "query_api.limits.answers_per_minute",
+		meaning: "questions with `answer: true`, which call the chat model; 0: no bound",
+		unit:    "requests",
+		example: "30",
+		rule:    between(0, million),
+	},
+	{
+		path: "query_api.limits.answer_money_per_day",
+		meaning: "what answers may cost in a day of UTC by models.chat.price; what is in flight may overshoot it; " +
+			"0: no bound",
+		unit:    "money",
+		example: "5",
+		rule:    between(0, 1e9),
+	},
+	{
+		path:    "query_api.limits.connections",
+		meaning: "connections that one process keeps open, whoever opened them; 0: no bound",
+		unit:    "connections",
+		example: "1024",
+		rule:    between(0, million),
+	},
+}
+
+// queryAPI checks what the keys of query-api ask of each other.
+func (l *loader) queryAPI() {
+	settings := l.cfg.QueryAPI
+	files, authority := settings.TLS.Cert != "" || settings.TLS.Key != "", settings.TLS.ACME
+	l.check((settings.TLS.Cert == "") == (settings.TLS.Key == ""), "query_api.tls", "cert and key go together")
+	l.check(!files || authority.Domains == "", "query_api.tls", "give files, or acme.domains, not both")
+	l.check(
+		authority.Domains == "" || authority.Cache != "",
+		"query_api.tls.acme.cache",
+		"acme.domains needs a folder: else every start asks for new certificates, until the authority gives none",
+	)
+	for path, names := range map[string]string{
+		"query_api.hosts": settings.Hosts, "query_api.tls.acme.domains": authority.Domains,
+	} {
+		for _, name := range List(names) {
+			l.check(!strings.ContainsAny(name, "/ *") && !strings.Contains(name, "://"), path,
+				"%q is no name of a host", name)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package admin
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ops"
+)
+
+// runID of a workflow, behind the # of a run that is meant exactly.
+var runID = regexp.MustCompile(`^[0-9A-Za-z-]{1,64}$`)
+
+// checked refuses names that could be paths: nothing below this line may have to think of them.
+func checked(in any) error {
+	switch in := in.(type) {
+	case named:
+		return runName(in.Name)
+	case resumed:
+		return runName(in.Name)
+	case ops.IndexRequest:
+		if !corpus.ValidSlug(in.Spec.Index) {
+			return wrongName(in.Spec.Index)
+		}
+		if in.Generation != "" && !corpus.ValidSlug(in.Generation) {
+			return wrongName(in.Generation)
+		}
+	case corpus.Spec:
+		if !corpus.ValidSlug(in.Index) {
+			return wrongName(in.Index)
+		}
+	}
+	return nil
+}
+
+// runName takes an index, index/generation and build/index/generation, each with or without #run.
+func runName(name string) error {
+	path, run, exact := strings.Cut(name, "#")
+	parts := strings.Split(path, "/")
+	if len(parts) > 3 || exact && !runID.MatchString(run) {
+		return wrongName(name)
+	}
+	for _, part := range parts {
+		if !corpus.ValidSlug(part) {
+			return wrongName(name)
+		}
+	}
+	return nil
+}
+
+func wrongName(name string) error {
+	return fault.Usage.At("name index or run", name).
+		Because("letters a-z, digits and hyphens, at most 63, no hyphen first; a run is index/generation")
+}

@@ -1,0 +1,372 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/query-api/api"
+	"github.com/unweaver/unweaver/query-api/guard"
+)
+
+// locked is a server that asks for keys.
+type locked struct {
+	*fixture
+	book access.Book
+	ring *access.Ring
+}
+
+func lock(t *testing.T, edit func(*fixture, *api.Config)) *locked {
+	t.Helper()
+	store := memory.New()
+	l := &locked{book: access.Book{Store: store}, ring: access.NewRing(store, slog.New(slog.DiscardHandler), nil)}
+	l.fixture = serve(t, func(f *fixture, config *api.Config) {
+		config.Policy = guard.Policy{Keys: l.ring, Required: true, AnyHost: true}
+		config.Extra = map[string]http.Handler{"/admin/v1/": http.HandlerFunc(
+			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })}
+		if edit != nil {
+			edit(f, config)
+		}
+	})
+	return l
+}
+
+// key makes one that the server knows at once.
+func (l *locked) key(request access.Request) access.Made {
+	l.t.Helper()
+	made, err := l.book.CreateKey(l.t.Context(), request)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if err := l.ring.Refresh(l.t.Context()); err != nil {
+		l.t.Fatal(err)
+	}
+	return made
+}
+
+// send a request with headers, given as name and value in turn.
+func (f *fixture) send(method, path, body string, headers ...string) *httptest.ResponseRecorder {
+	request := httptest.NewRequestWithContext(context.Background(), method, path, strings.NewReader(body))
+	if body == "" {
+		request.Body = http.NoBody
+	}
+	request.Host = "localhost:8080"
+	for i := 0; i+1 < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			request.Host = headers[i+1]
+		}
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	recorder := httptest.NewRecorder()
+	f.server.Handler().ServeHTTP(recorder, request)
+	return recorder
+}
+
+func bearer(text string) []string {
+	return []string{"Authorization", "Bearer " + text, "Content-Type", "application/json"}
+}
+
+// routes are all that the description names, with their scopes, and those that it does not name.
+func routes(t *testing.T) map[string]access.Scope {
+	t.Helper()
+	var description struct {
+		Paths map[string]map[string]struct {
+			Description string `json:"description"`
+		} `json:"paths"`
+	}
+	if err := json.Unmarshal(api.OpenAPI(retrieve.Methods()), &description); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]access.Scope{
+		"GET /openapi.json": access.Query, "POST /admin/v1/status": "", "GET /admin/v1/": "", "GET /nowhere": "",
+		"OPTIONS /v1/indexes": "", "DELETE /v1/indexes": "", "POST /": "", "POST /livez": "", "GET //livez": "",
+		"GET /livez/": "", "GET /v1/../livez": "",
+	}
+	real := strings.NewReplacer("{index}", "sample", "{id}", retrievetest.ClassID("Oslo").String(),
+		"{key}", "cities/oslo.txt")
+	for path, operations := range description.Paths {
+		for method, operation := range operations {
+			scope := access.Query
+			if strings.Contains(operation.Description, "operate") {
+				scope = access.Operate
+			}
+			if path != "/livez" {
+				out[strings.ToUpper(method)+" "+real.Replace(path)] = scope
+			}
+		}
+	}
+	return out
+}
+
+const question = `{"query":"What is the capital of Norway?"}`
+
+// attempt asks a route.
+func (l *locked) attempt(route string, headers []string) *httptest.ResponseRecorder {
+	method, path, _ := strings.Cut(route, " ")
+	body := ""
+	if method == http.MethodPost {
+		body = question
+	}
+	return l.send(method, path, body, headers...)
+}
+
+func TestNoRouteIsServedWithoutAKeyThatAllowsIt(t *testing.T) {
+	l := lock(t, nil)
+	good := l.key(access.Request{Scope: access.Admin})
+	narrow := l.key(access.Request{Scope: access.Query, Index: "other-*"})
+	query := l.key(access.Request{Scope: access.Query})
+	expired := l.key(access.Request{Scope: access.Admin, Expires: time.Nanosecond})
+	revoked := l.key(access.Request{Scope: access.Admin})
+	if _, err := l.book.RevokeKey(t.Context(), revoked.Key.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.ring.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tried, table := 0, routes(t)
+	if len(table) < 20 {
+		t.Fatalf("%d routes", len(table))
+	}
+	for route, scope := range table {
+		for name, headers := range map[string][]string{
+			"no key": {"Content-Type", "application/json"}, "an empty key": bearer(""), "a word": bearer("secret"),
+			"another's key":  bearer(good.Text[:len(good.Text)-1] + "0"),
+			"an expired key": bearer(expired.Text), "a revoked key": bearer(revoked.Text),
+			"the key as a password": {"Authorization", "Basic " + good.Text, "Content-Type", "application/json"},
+			"the key in the path":   {"Cookie", "key=" + good.Text, "Content-Type", "application/json"},
+		} {
+			tried++
+			got := l.attempt(route, headers)
+			kind := got.Header().Get("Content-Type")
+			if got.Code != http.StatusUnauthorized || kind != "application/problem+json" ||
+				!strings.Contains(route, "/admin") && got.Header().Get("WWW-Authenticate") == "" {
+				t.Errorf("%s with %s: %d %s %s", route, name, got.Code, kind, got.Body)
+			}
+		}
+		wide := l.attempt(route, bearer(query.Text))
+		if scope == access.Operate && wide.Code != http.StatusForbidden {
+			t.Errorf("%s with a key to query: %d", route, wide.Code)
+		}
+		if other := l.attempt(route, bearer(narrow.Text)); strings.Contains(route, "sample") {
+			nobody := l.attempt(strings.Replace(route, "sample", "nobody", 1), bearer(good.Text))
+			if other.Code != http.StatusNotFound || !strings.Contains(other.Body.String(), "unknown_index") ||
+				strings.ReplaceAll(nobody.Body.String(), "nobody", "sample") != other.Body.String() {
+				t.Errorf("%s with a key of other indexes: %d %s", route, other.Code, other.Body)
+			}
+		}
+		if scope != "" {
+			if got := l.attempt(route, bearer(good.Text)); got.Code == 401 || got.Code == 403 {
+				t.Errorf("%s with a good key: %d", route, got.Code)
+			}
+			got := l.attempt(route, []string{"X-API-Key", good.Text, "Content-Type", "application/json"})
+			if got.Code == 401 || got.Code == 403 {
+				t.Errorf("%s with a good key as X-API-Key: %d", route, got.Code)
+			}
+		}
+	}
+	for _, open := range []string{"GET /livez", "GET /"} {
+		if got := l.attempt(open, nil); got.Code != http.StatusOK || strings.Contains(got.Body.String(), "sample") {
+			t.Errorf("%s: %d %s", open, got.Code, got.Body)
+		}
+	}
+	list := l.attempt("GET /v1/indexes", bearer(narrow.Text))
+	if list.Code != 200 || strings.Contains(list.Body.String(), "sample") {
+		t.Errorf("a list tells of an index that the key does not read: %s", list.Body)
+	}
+	t.Logf("%d requests without a good key, none served", tried)
+}
+
+func TestARevokedKeyEndsOnEveryReplicaWithinASecond(t *testing.T) {
+	store := memory.New()
+	book := access.Book{Store: store}
+	made, err := book.CreateKey(t.Context(), access.Request{Scope: access.Query})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var replicas []*fixture
+	for range 2 {
+		ring := access.NewRing(store, slog.New(slog.DiscardHandler), nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		t.Cleanup(cancel)
+		go ring.Follow(ctx)
+		replicas = append(replicas, serve(t, func(_ *fixture, config *api.Config) {
+			config.Policy = guard.Policy{Keys: ring, Required: true, AnyHost: true}
+		}))
+	}
+	status := func(f *fixture) int { return f.send("GET", "/v1/indexes", "", bearer(made.Text)...).Code }
+	for _, replica := range replicas {
+		eventually(t, "the key is known", func() bool { return status(replica) == http.StatusOK })
+	}
+	if _, err := book.RevokeKey(t.Context(), made.Key.ID); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	for _, replica := range replicas {
+		eventually(t, "it is refused", func() bool { return status(replica) == http.StatusUnauthorized })
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("after %s", took)
+	}
+}
+
+func TestAPageOfAnotherOriginNeitherReadsNorSpends(t *testing.T) {
+	f := serve(t, func(_ *fixture, config *api.Config) { config.Policy.Hosts = []string{"search.example"} })
+	json := []string{"Content-Type", "application/json"}
+	own := append(json, "Origin", "http://localhost:8080", "Sec-Fetch-Site", "same-origin")
+	for name, c := range map[string]struct {
+		status  int
+		headers []string
+	}{
+		"a name that points here":     {421, append(json, "Host", "evil.example:8080")},
+		"a name that ends like ours":  {421, append(json, "Host", "localhost.evil.example")},
+		"no name":                     {421, append(json, "Host", "")},
+		"a form":                      {415, []string{"Content-Type", "text/plain"}},
+		"a form of another kind":      {415, []string{"Content-Type", "application/x-www-form-urlencoded"}},
+		"no kind":                     {415, nil},
+		"another site":                {403, append(json, "Sec-Fetch-Site", "cross-site")},
+		"a neighbour":                 {403, append(json, "Sec-Fetch-Site", "same-site")},
+		"an origin":                   {403, append(json, "Origin", "http://evil.example")},
+		"another port":                {403, append(json, "Origin", "http://localhost:9")},
+		"the null origin":             {403, append(json, "Origin", "null")},
+		"a form of another site":      {403, []string{"Content-Type", "text/plain", "Sec-Fetch-Site", "cross-site"}},
+		"our own page":                {200, own},
+		"our own page, older browser": {200, append(json, "Origin", "http://localhost:8080")},
+		"a program":                   {200, json},
+		"a charset":                   {200, []string{"Content-Type", "application/json; charset=utf-8"}},
+		"our address":                 {200, append(json, "Host", "127.0.0.1:8080")},
+		"our address of six":          {200, append(json, "Host", "[::1]:8080")},
+		"the configured name":         {200, append(json, "Host", "Search.example")},
+	} {
+		got := f.send("POST", "/v1/indexes/sample/query", question, c.headers...)
+		if got.Code != c.status || got.Header().Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s: %d %s", name, got.Code, got.Body)
+		}
+		if got.Code != 200 && got.Header().Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: %s", name, got.Header())
+		}
+	}
+	if got := f.send("GET", "/v1/indexes", "", "Sec-Fetch-Site", "cross-site"); got.Code != http.StatusForbidden {
+		t.Errorf("a GET of another site: %d", got.Code)
+	}
+	if got := f.send("GET", "/", "", "Sec-Fetch-Site", "cross-site"); got.Code != http.StatusOK {
+		t.Errorf("a link to the page: %d", got.Code)
+	}
+	if got := f.send("GET", "/", "", "Host", "evil.example"); got.Code != http.StatusMisdirectedRequest {
+		t.Errorf("the page under another name: %d", got.Code)
+	}
+}
+
+func TestEveryAnswerHasItsHeadersAndEveryErrorIsAProblem(t *testing.T) {
+	f := serve(t, nil)
+	for route, status := range map[string]int{
+		"GET /livez": 200, "GET /": 200, "GET /v1/indexes": 200, "GET /nowhere": 404, "DELETE /v1/indexes": 415,
+		"GET /v1//indexes": 404, "GET /v1/../livez": 404, "GET /livez/": 404, "GET /v1/indexes/sample/query": 405,
+		"GET /v1/indexes?x=1": 422, "GET /v1/indexes/sample/entities?limit=": 422, "GET /metrics": 200,
+		"GET /v1/indexes/sample/entities?limit=1&limit=2": 422, "GET /v1/indexes?%zz": 400,
+		"GET /v1/indexes/sample/entities?limit=+5": 422, "GET /v1/indexes/sample/entities?limit=05": 422,
+	} {
+		method, path, _ := strings.Cut(route, " ")
+		got := f.send(method, path, "")
+		header := got.Header()
+		if got.Code != status {
+			t.Errorf("%s: %d %s", route, got.Code, got.Body)
+		}
+		if status >= 300 && header.Get("Content-Type") != "application/problem+json" || header.Get("Location") != "" {
+			t.Errorf("%s: %v", route, header)
+		}
+		if header.Get("X-Content-Type-Options") != "nosniff" || header.Get("Referrer-Policy") != "no-referrer" ||
+			!strings.Contains(header.Get("Content-Security-Policy"), "frame-ancestors 'none'") {
+			t.Errorf("%s: %v", route, header)
+		}
+	}
+}
+
+func TestThePageRunsItsOwnScriptAlone(t *testing.T) {
+	f := serve(t, nil)
+	got := f.send("GET", "/", "")
+	policy, text := got.Header().Get("Content-Security-Policy"), got.Body.String()
+	if strings.Contains(policy, "unsafe") || !strings.Contains(policy, "default-src 'none'") ||
+		strings.Count(policy, "'sha256-") != 2 {
+		t.Errorf("%s", policy)
+	}
+	if regexp.MustCompile(`(?i)<[^>]+\s(on\w+|style)=|javascript:`).MatchString(text) {
+		t.Error("the page has handlers or styles in its elements, which the policy does not let run")
+	}
+	if strings.Count(text, "<script") != 1 || strings.Count(text, "<style") != 1 || strings.Contains(text, "innerHTML") {
+		t.Error("one script and one style, and no markup from data")
+	}
+}
+
+func TestAQueryKeyIsNotToldOfTheInside(t *testing.T) {
+	var logged bytes.Buffer
+	l := lock(t, func(_ *fixture, config *api.Config) { config.Log = slog.New(slog.NewJSONHandler(&logged, nil)) })
+	query, operate := l.key(access.Request{Scope: access.Query}), l.key(access.Request{Scope: access.Operate})
+	body := `{"query":"Fram","method":"unweaver"}`
+	if got := l.send("POST", "/v1/indexes/sample/query", body, bearer(query.Text)...); got.Code != http.StatusOK {
+		t.Fatalf("%d %s", got.Code, got.Body)
+	}
+	for _, code := range fault.Codes() {
+		if code == fault.Usage || code == fault.InvalidParam {
+			continue // of requests alone
+		}
+		l.stores.Records.Fail(fmt.Errorf("redis 10.0.0.7:6379: %w", code.At("read", "s3://inside/bucket").Because("/etc/x")))
+		logged.Reset()
+		got := l.send("POST", "/v1/indexes/sample/query", body, bearer(query.Text)...)
+		var problem api.Problem
+		if err := json.Unmarshal(got.Body.Bytes(), &problem); err != nil {
+			t.Fatalf("%s: %v in %s", code, err, got.Body)
+		}
+		told := problem.Detail + problem.Hint
+		if problem.Reference == "" && !api.Tellable(code) {
+			t.Errorf("%s: no reference", code)
+		}
+		if problem.Reference != "" && (strings.Contains(told, "inside") || strings.Contains(told, "10.0.0.7") ||
+			!strings.Contains(logged.String(), problem.Reference) || !strings.Contains(logged.String(), "10.0.0.7")) {
+			t.Errorf("%s: told %q, logged %s", code, told, logged.String())
+		}
+		full := l.send("POST", "/v1/indexes/sample/query", body, bearer(operate.Text)...)
+		if !strings.Contains(full.Body.String(), "10.0.0.7") {
+			t.Errorf("%s: the operator is not told: %s", code, full.Body)
+		}
+	}
+	if strings.Contains(logged.String(), query.Text[14:]) {
+		t.Error("a key is in the log")
+	}
+}
+
+func TestLimitsOfAKeyAreKept(t *testing.T) {
+	l := lock(t, nil)
+	slow := l.key(access.Request{Scope: access.Query, Limits: access.Limits{RequestsPerSecond: 0.01, Burst: 2}})
+	var codes []int
+	for range 4 {
+		got := l.send("GET", "/v1/indexes", "", bearer(slow.Text)...)
+		codes = append(codes, got.Code)
+		if got.Code == 429 && (got.Header().Get("Retry-After") == "" || !strings.Contains(got.Body.String(), "rate_limited")) {
+			t.Errorf("%v %s", got.Header(), got.Body)
+		}
+	}
+	if fmt.Sprint(codes) != "[200 200 429 429]" {
+		t.Errorf("%v", codes)
+	}
+	talk := l.key(access.Request{Scope: access.Query, Limits: access.Limits{AnswersPerMinute: 1}})
+	answer := `{"query":"capital of Norway","answer":true}`
+	first := l.send("POST", "/v1/indexes/sample/query", answer, bearer(talk.Text)...)
+	second := l.send("POST", "/v1/indexes/sample/query", answer, bearer(talk.Text)...)
+	plain := l.send("POST", "/v1/indexes/sample/query", question, bearer(talk.Text)...)
+	if first.Code != 200 || second.Code != 429 || plain.Code != 200 {
+		t.Errorf("answers: %d, %d, without an answer %d", first.Code, second.Code, plain.Code)
+	}
+}

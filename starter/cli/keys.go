@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/wiring"
+)
+
+// withKeys finds who keeps the keys: the artifact store where it is a server, else the embedded stack.
+func (a *App) withKeys(ctx context.Context, f func(keys access.Keeper) error) (err error) {
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	if a.Connect == nil && wiring.NoPaths(cfg.Stores, "unweaver") == nil {
+		store, err := wiring.Artifacts(ctx, cfg.Stores)
+		if err != nil {
+			return err
+		}
+		return f(access.Book{Store: store})
+	}
+	connect := a.Connect
+	if connect == nil {
+		connect = a.embedded
+	}
+	connection, err := connect(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	if connection.Close != nil {
+		defer func() { err = errors.Join(err, connection.Close()) }()
+	}
+	if connection.Keys == nil {
+		return fault.Internal.At("keep keys", "").Because("this connection has none")
+	}
+	return f(connection.Keys)
+}
+
+func (a *App) keysCmd() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "keys",
+		Short: "Make and end the API keys of query-api",
+		Args:  cobra.NoArgs,
+	}
+	command.AddCommand(a.createKeyCmd(), a.listKeysCmd(), a.rotateKeyCmd(), a.revokeKeyCmd())
+	return command
+}
+
+func (a *App) createKeyCmd() *cobra.Command {
+	request := access.Request{}
+	var scope string
+	command := &cobra.Command{
+		Use:   "create",
+		Short: "Make an API key, which is shown this once",
+		Args:  arguments(0, 0, "no argument"),
+		RunE: func(command *cobra.Command, _ []string) error {
+			request.Scope = access.Scope(scope)
+			return a.withKeys(command.Context(), func(keys access.Keeper) error {
+				made, err := keys.CreateKey(command.Context(), request)
+				if err != nil {
+					return err
+				}
+				return a.print(made, func(w io.Writer) { showMade(w, made) })
+			})
+		},
+	}
+	set := command.Flags()
+	set.StringVar(&request.Name, "name", "", "what it is for")
+	set.StringVar(&scope, "scope", "query", "query, operate (and readiness, metrics, control of builds) or admin (and keys)")
+	set.StringVar(&request.Index, "index", "*", "index that it reads, or a pattern of * and ?")
+	set.DurationVar(&request.Expires, "expires", 0, "how long it is valid, such as 2160h; 0: until it is revoked")
+	limits := &request.Limits
+	set.Float64Var(&limits.RequestsPerSecond, "rate", 0, "requests a second; 0, here and below: as configured")
+	set.IntVar(&limits.Burst, "burst", 0, "requests at once after a pause, with --rate")
+	set.IntVar(&limits.Concurrency, "concurrency", 0, "requests that run at once")
+	set.Float64Var(&limits.AnswersPerMinute, "answers-per-minute", 0, "questions that the chat model answers")
+	set.Float64Var(&limits.MoneyPerDay, "money-per-day", 0, "money for answers, by the model's price")
+	return command
+}
+
+func showMade(w io.Writer, made access.Made) {
+	fmt.Fprintf(w, "%s\n\nkey %s: scope %s, indexes %s, expires %s\n", made.Text, made.Key.ID, made.Key.Scope,
+		made.Key.Index, moment(made.Key.Expires))
+	fmt.Fprintln(w, "It cannot be shown again: put it where secrets are kept.")
+}
+
+func moment(t *time.Time) string {
+	if t == nil {
+		return "never"
+	}
+	return t.Format("2006-01-02 15:04:05")
+}
+
+func (a *App) listKeysCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List API keys, also those that have ended",
+		Args:  arguments(0, 0, "no argument"),
+		RunE: func(command *cobra.Command, _ []string) error {
+			return a.withKeys(command.Context(), func(keys access.Keeper) error {
+				list, err := keys.Keys(command.Context())
+				if err != nil {
+					return err
+				}
+				return a.print(map[string]any{"keys": list}, func(w io.Writer) {
+					fmt.Fprintf(w, "%-8s  %-7s  %-7s  %-20s  %-19s  %-19s  %s\n", "id", "state", "scope", "indexes", "created",
+						"expires", "name")
+					for _, key := range list {
+						fmt.Fprintf(w, "%-8s  %-7s  %-7s  %-20s  %-19s  %-19s  %s\n", key.ID, key.State(time.Now()), key.Scope,
+							key.Index, moment(&key.Created), moment(key.Expires), key.Name)
+					}
+				})
+			})
+		},
+	}
+}
+
+func (a *App) rotateKeyCmd() *cobra.Command {
+	var overlap time.Duration
+	command := &cobra.Command{
+		Use:   "rotate ID",
+		Short: "Make a key like another, which ends",
+		Args:  arguments(1, 1, "the id of a key"),
+		RunE: func(command *cobra.Command, args []string) error {
+			return a.withKeys(command.Context(), func(keys access.Keeper) error {
+				made, err := keys.RotateKey(command.Context(), args[0], overlap)
+				if err != nil {
+					return err
+				}
+				return a.print(made, func(w io.Writer) { showMade(w, made) })
+			})
+		},
+	}
+	command.Flags().DurationVar(&overlap, "overlap", 0, "how long the old key goes on; 0: it is revoked at once")
+	return command
+}
+
+func (a *App) revokeKeyCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "revoke ID",
+		Short: "End an API key within a second",
+		Args:  arguments(1, 1, "the id of a key"),
+		RunE: func(command *cobra.Command, args []string) error {
+			return a.withKeys(command.Context(), func(keys access.Keeper) error {
+				key, err := keys.RevokeKey(command.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return a.print(key, func(w io.Writer) { fmt.Fprintf(w, "%s: revoked\n", key.ID) })
+			})
+		},
+	}
+}

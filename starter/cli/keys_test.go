@@ -1,0 +1,91 @@
+package cli_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/ops/admin"
+	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/starter/cli"
+)
+
+// keeping serves keys as the embedded stack does.
+func keeping(t *testing.T, allowed admin.Access) cli.Connector {
+	server := httptest.NewServer(admin.Handler(&control{}, allowed))
+	t.Cleanup(server.Close)
+	return func(context.Context, *config.Config) (cli.Connection, error) {
+		client := &admin.Client{Base: server.URL, Token: token}
+		return cli.Connection{Control: client, HTTP: server.URL, Keys: client}, nil
+	}
+}
+
+func TestKeysAreMadeListedReplacedAndEnded(t *testing.T) {
+	t.Chdir(t.TempDir())
+	book := access.Book{Store: memory.New()}
+	connect := keeping(t, admin.Access{Token: token, Keys: book})
+	made := in(t, connect, nil, "keys", "create", "--name", "page", "--index", "docs-*", "--rate", "5", "--json")
+	key := decoded(t, made.out)
+	text, _ := key["text"].(string)
+	about, _ := key["key"].(map[string]any)
+	id, _ := about["id"].(string)
+	if made.exit != cli.ExitDone || !access.WellFormed(text) || about["scope"] != "query" || about["index"] != "docs-*" {
+		t.Fatalf("%+v", made)
+	}
+	rotated := in(t, connect, nil, "keys", "rotate", id, "--overlap", "1h")
+	if rotated.exit != cli.ExitDone || !strings.Contains(rotated.out, "uwk_") || strings.Contains(rotated.out, text) {
+		t.Errorf("%+v", rotated)
+	}
+	if ended := in(t, connect, nil, "keys", "revoke", id); ended.exit != cli.ExitDone {
+		t.Errorf("%+v", ended)
+	}
+	list := in(t, connect, nil, "keys", "list")
+	if !strings.Contains(list.out, "revoked") || !strings.Contains(list.out, "valid") || strings.Contains(list.out, "uwk_") {
+		t.Errorf("%s", list.out)
+	}
+	if bad := in(t, connect, nil, "keys", "create", "--scope", "root"); bad.exit != cli.ExitUsage {
+		t.Errorf("an unknown scope: %+v", bad)
+	}
+}
+
+func TestOnlyAnAdminsKeyMakesKeys(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for scope, want := range map[access.Scope]int{
+		access.Query: cli.ExitFailed, access.Operate: cli.ExitFailed, access.Admin: cli.ExitDone,
+	} {
+		key := &access.Key{Scope: scope, Index: "*"}
+		connect := keeping(t, admin.Access{
+			Token: "another", Keys: access.Book{Store: memory.New()},
+			Check: func(string) (*access.Key, error) { return key, nil },
+		})
+		if got := in(t, connect, nil, "keys", "list"); got.exit != want {
+			t.Errorf("%s: %+v", scope, got)
+		}
+		steers := in(t, connect, nil, "pause", "docs")
+		if (steers.exit == cli.ExitDone) != scope.Includes(access.Operate) {
+			t.Errorf("%s steers: %+v", scope, steers)
+		}
+	}
+}
+
+func TestAQuestionIsAskedWithTheKeyOfTheVariable(t *testing.T) {
+	t.Chdir(t.TempDir())
+	sent := ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		sent = request.Header.Get("Authorization")
+		_, _ = w.Write([]byte(answered))
+	}))
+	defer server.Close()
+	connect := connected(&control{}, server.URL)
+	env := []string{"UNWEAVER_API_KEY=uwk_a", "OTHER=uwk_b"}
+	for want, more := range map[string][]string{"Bearer uwk_a": nil, "Bearer uwk_b": {"--api-key-env", "OTHER"}} {
+		got := in(t, connect, env, append([]string{"query", "who?", "--index", "docs"}, more...)...)
+		if got.exit != cli.ExitDone || sent != want {
+			t.Errorf("%v: %q %+v", more, sent, got)
+		}
+	}
+}
