@@ -129,6 +129,7 @@ func (a *App) root() *cobra.Command {
 		a.pauseCmd(),
 		a.resumeCmd(),
 		a.cancelCmd(),
+		a.versionCmd(),
 	)
 	return root
 }
