@@ -231,7 +231,7 @@ func known(environment []string) []string {
 
 func TestEveryProgramsConfigurationIsValidAndNamesServers(t *testing.T) {
 	for name, s := range load(t).Services {
-		if s.Build == nil || name == "certs" || name == "certs-s3" {
+		if s.Build == nil || name == "certs" {
 			continue
 		}
 		cfg, err := config.Load(config.Source{Path: "../unweaver.cluster.yaml", Env: known(environment(s))})

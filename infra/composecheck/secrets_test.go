@@ -1,6 +1,7 @@
 package composecheck
 
 import (
+	"maps"
 	"net/url"
 	"os"
 	"os/exec"
@@ -70,9 +71,25 @@ func TestEachProgramHasItsOwnSecretsAlone(t *testing.T) {
 			t.Errorf("%s has the secrets %v, want %v", name, got, want)
 		}
 	}
-	if file.Services["query-api"].Environment["UNWEAVER_ENGINE_TLS_KEY"] != "" ||
-		slices.ContainsFunc(file.Services["query-api"].Volumes, func(v string) bool { return strings.Contains(v, "certs") }) {
-		t.Error("query-api has a certificate for Temporal, which it does not speak to")
+	for volume, users := range map[string][]string{
+		"certs-server": {"certs", "temporal"}, "certs-client": {"certs", "cli", "temporal-namespace", "worker"},
+		"certs-s3": {"certs", "s3"},
+	} {
+		var mounted []string
+		for name, s := range file.Services {
+			for _, mount := range s.Volumes {
+				if source, target, _ := strings.Cut(mount, ":"); source == volume {
+					mounted = append(mounted, name)
+					if strings.HasSuffix(target, ":ro") == (name == "certs") {
+						t.Errorf("%s mounts %s", name, mount)
+					}
+				}
+			}
+		}
+		slices.Sort(mounted)
+		if !slices.Equal(mounted, users) {
+			t.Errorf("%s is mounted by %v, want %v", volume, mounted, users)
+		}
 	}
 }
 
@@ -82,7 +99,7 @@ func TestNoStoreAnswersWhoeverAsks(t *testing.T) {
 		"milvus": {"COMMON_SECURITY_AUTHORIZATIONENABLED": "true"},
 		"temporal": {
 			"TEMPORAL_TLS_REQUIRE_CLIENT_AUTH": "true", "TEMPORAL_TLS_FRONTEND_CERT": "/certs/server.pem",
-			"TEMPORAL_TLS_CLIENT1_CA_CERT": "/certs/ca.pem", "TEMPORAL_TLS_SERVER_CA_CERT": "/certs/ca.pem",
+			"TEMPORAL_TLS_CLIENT1_CA_CERT": "/certs/clients.pem", "TEMPORAL_TLS_SERVER_CA_CERT": "/certs/ca.pem",
 			"TEMPORAL_TLS_SERVER_CERT": "/certs/server.pem",
 		},
 		"s3": {"WEED_GRPC_CA": "/certs/ca.pem", "WEED_GRPC_S3_CERT": "/certs/server.pem"},
@@ -147,6 +164,68 @@ var (
 	redisSecrets = []string{"REDIS_WORKER_PASSWORD", "REDIS_QUERY_API_PASSWORD", "REDIS_CLI_PASSWORD"}
 	s3Secrets    = []string{"S3_WORKER_SECRET", "S3_QUERY_API_SECRET", "S3_CLI_SECRET", "S3_MILVUS_SECRET"}
 )
+
+func TestCertificatesAreMadeOnceAndNoAuthoritysKeyIsKept(t *testing.T) {
+	root := t.TempDir()
+	// Stands for unweaver certs create FOLDER --host NAME: each file holds its name and the host.
+	maker := `#!/bin/sh
+set -eu
+[ "$1 $2 $4" = "certs create --host" ]
+mkdir "$3"
+for file in ca ca-key server server-key client client-key; do echo "$file of $5 $(date +%N)" >"$3/$file.pem"; done
+`
+	write(t, filepath.Join(root, "unweaver"), maker, 0o700)
+	environment := []string{"PATH=" + os.Getenv("PATH"), "UNWEAVER=" + filepath.Join(root, "unweaver")}
+	for variable, folder := range map[string]string{"SERVER": "server", "CLIENT": "client", "S3": "s3"} {
+		if err := os.Mkdir(filepath.Join(root, folder), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		environment = append(environment, variable+"="+filepath.Join(root, folder))
+	}
+	run := func() map[string]string {
+		command := exec.CommandContext(t.Context(), "sh", "../images/certs.sh")
+		command.Env = environment
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		files := map[string]string{}
+		for _, folder := range []string{"server", "client", "s3"} {
+			entries, err := os.ReadDir(filepath.Join(root, folder))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, entry := range entries {
+				raw, err := os.ReadFile(filepath.Join(root, folder, entry.Name()))
+				if err != nil {
+					t.Fatal(err)
+				}
+				files[folder+"/"+entry.Name()] = string(raw)
+				if info, err := entry.Info(); err != nil || info.Mode().Perm()&0o077 != 0 {
+					t.Errorf("%s/%s has the mode %v", folder, entry.Name(), info.Mode())
+				}
+			}
+		}
+		return files
+	}
+	files := run()
+	for name, begin := range map[string]string{
+		"server/ca.pem": "ca of temporal", "server/server.pem": "server of temporal",
+		"server/server-key.pem": "server-key of temporal", "server/clients.pem": "ca of client",
+		"client/ca.pem": "ca of temporal", "client/client.pem": "client of client",
+		"client/client-key.pem": "client-key of client", "s3/ca.pem": "ca of s3", "s3/server.pem": "server of s3",
+		"s3/server-key.pem": "server-key of s3", "server/ready": "", "client/ready": "", "s3/ready": "",
+	} {
+		if content, ok := files[name]; !ok || !strings.HasPrefix(content, begin) {
+			t.Errorf("%s holds %q, want %s", name, content, begin)
+		}
+	}
+	if len(files) != 13 {
+		t.Errorf("there are %d files, want 13: %v", len(files), slices.Sorted(maps.Keys(files)))
+	}
+	if again := run(); !maps.Equal(again, files) {
+		t.Error("a second start makes other certificates")
+	}
+}
 
 func TestASecretThatWouldBreakAFileOfUsersIsRefused(t *testing.T) {
 	for path, names := range map[string][]string{
