@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs every fuzz target of the module: each package is built for fuzzing once, and its targets run from that binary, two
-# at a time with one worker each. An input that fails is kept in the package's testdata/fuzz and fails the run.
+# Runs every fuzz target of the module: each package is built for fuzzing once, and its targets run from that binary,
+# two at a time with one worker each. An input that fails is kept in the package's testdata/fuzz and fails the run.
 #
 #   FUZZTIME=60     seconds for each target, at most
 #   FUZZTOTAL=720   seconds for all of them together, builds aside: with many targets each gets less than FUZZTIME
@@ -45,7 +45,7 @@ one() {
   log="$work/$(tr -c 'A-Za-z0-9\n' _ <<<"$package $name").log"
   if (cd "$package" && "$(binary "$package")" -test.run "^$name\$" -test.fuzz "^$name\$" -test.fuzztime "${each}s" \
     -test.fuzzcachedir "$cache/$package" -test.parallel 1 -test.timeout "$((each + 120))s") >"$log" 2>&1; then
-    echo "fuzz: ok $package $name: $(grep -oE 'execs: [0-9]+' "$log" | tail -1), $(grep -oE 'new interesting: [0-9]+' "$log" | tail -1)"
+    echo "fuzz: ok $package $name: $(grep -oE 'execs: [0-9]+' "$log" | tail -1)"
   else
     echo "fuzz: FAILED $package $name:"
     tail -25 "$log" | sed 's/^/    /'

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Writes SeaweedFS's file of S3 users to standard output: one for each program, with what it needs and no more. The name of a
-# user is its access key; secrets come from the environment.
+# Writes SeaweedFS's file of S3 users to standard output: one for each program, with what it needs and no more. The name
+# of a user is its access key; secrets come from the environment.
 set -eu
 
 # secret NAME prints a variable's value, which is put between quotes as it is.
@@ -37,7 +37,8 @@ user worker "$worker" Read:unweaver List:unweaver Write:unweaver Read:corpus Lis
 echo ,
 user query-api "$query" Read:unweaver List:unweaver
 echo ,
-# A name without * or ? is one of a bucket. The command line stores specifications, frees the lease of a lost run, keeps API keys, and probes (unweaver doctor).
+# A name without * or ? is one of a bucket. The command line stores specifications, frees the lease of a lost run, keeps
+# API keys, and probes (unweaver doctor).
 user cli "$cli" Read:unweaver List:unweaver Read:corpus List:corpus \
   'Write:unweaver/artifacts/store.json*' 'Write:unweaver/artifacts/*/specs/*' 'Write:unweaver/artifacts/*/lease.json' \
   'Write:unweaver/artifacts/_access/*' 'Write:unweaver/artifacts/doctor/*'
