@@ -63,7 +63,7 @@ fuzz: ## every fuzz target, two at a time: FUZZTIME=60 seconds each at most, FUZ
 
 # The rules of gitleaks and one for our own keys (.gitleaks.toml); what is a made-up secret of a test is named there.
 secrets: $(TOOLS)/gitleaks ## search the sources and their history for secrets
-	@$(TOOLS)/gitleaks git --no-banner --redact --config .gitleaks.toml .
+	@$(TOOLS)/gitleaks git --no-banner --redact --config .gitleaks.toml --log-opts=HEAD .
 	@d=$$(mktemp -d) && trap 'rm -rf "$$d"' EXIT && git ls-files -z --cached --others --exclude-standard | \
 	  xargs -0 cp --parents -t "$$d" && $(TOOLS)/gitleaks dir --no-banner --redact --config .gitleaks.toml "$$d"
 
