@@ -7,6 +7,7 @@ EMBEDDED := infra/embedded
 GOLANGCI      := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 WORKFLOWCHECK := go.temporal.io/sdk/contrib/tools/workflowcheck@v0.6.0
 GOVULNCHECK   := golang.org/x/vuln/cmd/govulncheck@v1.8.0
+GITLEAKS      := github.com/zricethezav/gitleaks/v8@v8.30.1
 
 .DEFAULT_GOAL := help
 
@@ -39,7 +40,7 @@ test-with-servers:
 	@command -v strace >/dev/null || echo "SKIPPED: the power-loss test needs strace (Debian, Ubuntu: apt-get install strace)"
 	@. ./.servers/env; if [ -n "$$UNWEAVER_TEST_MISSING" ]; then echo; echo "SKIPPED: no real $$UNWEAVER_TEST_MISSING could be had here; what needs it was not tested (see the lines 'servers:' above)"; else echo "== all real servers were there: Redis, S3, Milvus, Temporal"; fi
 
-check: $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck $(TOOLS)/govulncheck ## format, vet, lint, workflowcheck, known vulnerabilities, tests with -race
+check: $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck $(TOOLS)/govulncheck $(TOOLS)/gitleaks ## format, vet, lint, workflowcheck, known vulnerabilities, secrets, tests with -race, fuzzing
 	@echo "== format, vet"
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt-ed:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) vet ./...
@@ -50,8 +51,25 @@ check: $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck $(TOOLS)/govulncheck ## for
 	$(TOOLS)/workflowcheck -config .workflowcheck.yaml ./workflows/...
 	@echo "== known vulnerabilities"
 	@$(MAKE) --no-print-directory vulnerabilities
+	@echo "== secrets in the sources and in their history"
+	@$(MAKE) --no-print-directory secrets
 	@echo "== tests with the race detector"
 	$(GO) test -race -timeout 20m ./...
+	@echo "== fuzzing"
+	@$(MAKE) --no-print-directory fuzz
+
+fuzz: ## every fuzz target, two at a time: FUZZTIME=60 seconds each at most, FUZZTOTAL=720 for all
+	@GO=$(GO) infra/fuzz.sh
+
+# The rules of gitleaks and one for our own keys (.gitleaks.toml); what is a made-up secret of a test is named there.
+secrets: $(TOOLS)/gitleaks ## search the sources and their history for secrets
+	@$(TOOLS)/gitleaks git --no-banner --redact --config .gitleaks.toml --log-opts=HEAD .
+	@d=$$(mktemp -d) && trap 'rm -rf "$$d"' EXIT && git ls-files -z --cached --others --exclude-standard | \
+	  xargs -0 cp --parents -t "$$d" && $(TOOLS)/gitleaks dir --no-banner --redact --config .gitleaks.toml "$$d"
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+release: ## static binaries for Linux into dist/, equal wherever they are built, with bills of materials and SHA256SUMS
+	$(GO) run ./infra/release -version $(VERSION) -out dist
 
 # The data base of vulnerabilities is asked over the network: where it cannot be reached, that is said, and no failure.
 vulnerabilities: $(TOOLS)/govulncheck
@@ -61,6 +79,9 @@ vulnerabilities: $(TOOLS)/govulncheck
 
 $(TOOLS)/govulncheck:
 	@mkdir -p $(TOOLS); GOBIN=$(TOOLS) $(GO) install $(GOVULNCHECK)
+
+$(TOOLS)/gitleaks:
+	@mkdir -p $(TOOLS); GOBIN=$(TOOLS) $(GO) install $(GITLEAKS)
 
 $(TOOLS)/golangci-lint:
 	@mkdir -p $(TOOLS); echo "installing golangci-lint (some minutes)"; GOBIN=$(TOOLS) $(GO) install $(GOLANGCI)
@@ -92,10 +113,10 @@ storm: build ## 200 kills of builds on the embedded stack, 60 on the servers of 
 compose-check: ## validate docker-compose.yml, its configuration and the images' Dockerfile
 	$(GO) test -count=1 ./infra/composecheck
 	@if docker compose version >/dev/null 2>&1; then \
-	  S3_ACCESS_KEY=x S3_SECRET_KEY=x REDIS_PASSWORD=x POSTGRES_PASSWORD=x docker compose config -q && echo "docker compose accepts it"; \
+	  docker compose --env-file infra/composecheck/env config -q && echo "docker compose accepts it"; \
 	else echo "docker compose is not here: its own check was left out"; fi
 
 clean: ## remove what was built
-	rm -rf $(BIN) $(TOOLS)
+	rm -rf $(BIN) $(TOOLS) dist
 
-.PHONY: help build demo dev test test-with-servers check vulnerabilities docs histories bench storm servers servers-down compose-check clean
+.PHONY: help build demo dev test test-with-servers check fuzz secrets release vulnerabilities docs histories bench storm servers servers-down compose-check clean

@@ -134,6 +134,7 @@ func (a *App) root() *cobra.Command {
 		a.resumeCmd(),
 		a.cancelCmd(),
 		a.keysCmd(),
+		a.versionCmd(),
 	)
 	return root
 }

@@ -212,10 +212,13 @@ func (c *Conn) Own(ctx context.Context, storeID string) error {
 	prefix := storeID[:min(8, len(storeID))] + ":"
 	var owner string
 	err := c.Again(ctx, "own", func(ctx context.Context) error {
-		if err := c.Client.SetNX(ctx, prefix+"owner", storeID, 0).Err(); err != nil {
+		var err error
+		if owner, err = c.Client.Get(ctx, prefix+"owner").Result(); err != redis.Nil { //nolint:errorlint // never wrapped
+			return err // also for a user who may only read: somebody else took the prefix
+		}
+		if err = c.Client.SetNX(ctx, prefix+"owner", storeID, 0).Err(); err != nil {
 			return err
 		}
-		var err error
 		owner, err = c.Client.Get(ctx, prefix+"owner").Result()
 		return err
 	})

@@ -1,0 +1,29 @@
+// Package version tells which version of the product a program is.
+package version
+
+import "runtime/debug"
+
+// Version is set by the linker in releases and images.
+var Version = ""
+
+// String is the version of a release; elsewhere the commit that the program was built from, where that is known.
+func String() string {
+	if Version != "" {
+		return Version
+	}
+	commit, changed := "", ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, setting := range info.Settings {
+			switch {
+			case setting.Key == "vcs.revision":
+				commit = setting.Value[:min(12, len(setting.Value))]
+			case setting.Key == "vcs.modified" && setting.Value == "true":
+				changed = "-changed"
+			}
+		}
+	}
+	if commit == "" {
+		return "dev"
+	}
+	return "dev-" + commit + changed
+}

@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unweaver/unweaver/internal/version"
+)
+
+func (a *App) versionCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Tell which version this is",
+		Args:  arguments(0, 0, "nothing"),
+		RunE: func(*cobra.Command, []string) error {
+			told := map[string]string{
+				"version": version.String(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
+			}
+			return a.print(told, func(w io.Writer) {
+				fmt.Fprintf(w, "unweaver %s (%s, %s)\n", told["version"], told["go"], told["platform"])
+			})
+		},
+	}
+}
