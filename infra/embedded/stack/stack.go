@@ -104,10 +104,10 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 		return stack, errors.Join(err, listener.Close())
 	}
 	phase("Temporal on SQLite")
-	if stack.engine, err = tembed.Start(dir, options.TemporalPort); err != nil {
+	if stack.engine, err = tembed.Start(tembed.Options{Dir: dir, Port: options.TemporalPort}); err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}
-	if stack.client, err = dial(ctx, stack.engine.Address, options.Log); err != nil {
+	if stack.client, err = dial(ctx, stack.engine, options.Log); err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}
 	phase("worker")
@@ -221,12 +221,15 @@ func lock(dir string) (*os.File, error) {
 }
 
 // dial connects once the namespace answers.
-func dial(ctx context.Context, address string, log *slog.Logger) (client.Client, error) {
+func dial(ctx context.Context, server *tembed.Server, log *slog.Logger) (client.Client, error) {
 	var last error
 	for range 200 {
 		c, err := client.DialContext(
 			ctx,
-			client.Options{HostPort: address, Namespace: tembed.Namespace, Logger: engine.Logger(log)},
+			client.Options{
+				HostPort: server.Address, Namespace: tembed.Namespace, Logger: engine.Logger(log),
+				ConnectionOptions: client.ConnectionOptions{TLS: server.Client},
+			},
 		)
 		if err == nil {
 			if _, err = c.CheckHealth(ctx, &client.CheckHealthRequest{}); err == nil {
@@ -237,7 +240,7 @@ func dial(ctx context.Context, address string, log *slog.Logger) (client.Client,
 		last = err
 		time.Sleep(50 * time.Millisecond)
 	}
-	return nil, fault.EngineDown.At("connect to the embedded Temporal at", address).
+	return nil, fault.EngineDown.At("connect to the embedded Temporal at", server.Address).
 		Because(last).
 		Advise("see temporal.log in the data directory")
 }
