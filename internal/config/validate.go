@@ -80,6 +80,9 @@ func (l *loader) deployment() {
 		"needs engine.deployment.name and engine.deployment.build_id",
 	)
 	l.check(
+		(l.cfg.Engine.TLSCert == "") == (l.cfg.Engine.TLSKey == ""), "engine.tls_cert", "goes together with engine.tls_key",
+	)
+	l.check(
 		(deployment.Name == "") == (deployment.BuildID == ""),
 		"engine.deployment",
 		"name and build_id go together",
