@@ -124,6 +124,7 @@ func (a *App) root() *cobra.Command {
 		a.evalCmd(),
 		a.doctorCmd(),
 		a.configCmd(),
+		a.certsCmd(),
 		a.devCmd(),
 		a.demoCmd(),
 		a.pauseCmd(),
