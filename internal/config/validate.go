@@ -91,9 +91,9 @@ func (l *loader) deployment() {
 
 func (l *loader) index(path, name string, settings Index) {
 	l.check(
-		corpus.ValidSlug(name),
+		corpus.ValidIndex(name),
 		path,
-		"a name has letters a-z, digits and hyphens, at most 63, and starts with no hyphen",
+		"a name has letters a-z, digits and hyphens, at most 63, and no hyphen first; ledger and doctor are taken",
 	)
 	chunking := settings.Chunking
 	l.check(

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -30,6 +31,10 @@ const (
 	DataDirInUse  Code = "data_dir_in_use"
 	PortTaken     Code = "port_taken"
 	CorpusChanged Code = "corpus_changed"
+
+	// EndpointRefused and CorpusRefused are what a run asks for and the configuration of this process does not allow.
+	EndpointRefused Code = "endpoint_refused"
+	CorpusRefused   Code = "corpus_refused"
 
 	// Corpus.
 	CorpusMissing   Code = "corpus_missing"
@@ -104,6 +109,7 @@ const (
 var kinds = map[Code]Kind{
 	Usage: Bad, BadConfig: Bad, UnknownIndex: Bad, UnknownGen: Bad, GenCollected: Bad, NotFound: Bad, InvalidParam: Bad,
 	TooLarge: Content, DataDirInUse: Bad, PortTaken: Bad, CorpusChanged: Fatal,
+	EndpointRefused: Fatal, CorpusRefused: Fatal,
 
 	CorpusMissing: Fatal, CorpusEmpty: Fatal, DuplicateRow: Fatal, UnknownType: Content, Unreadable: Content,
 	Encrypted: Content, BinaryContent: Content, EmptyDocument: Content, DocumentChanged: Content,
@@ -144,6 +150,17 @@ func Codes() []Code {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// longestQuoted bounds what is shown of a name that is none, in bytes.
+const longestQuoted = 100
+
+// Quoted is a name from outside that is none, fit to be shown: quoted, and not longer than people read.
+func Quoted(name string) string {
+	if len(name) > longestQuoted {
+		return strconv.Quote(name[:longestQuoted]) + "…"
+	}
+	return strconv.Quote(name)
 }
 
 // Error is the one error type that crosses package borders. Err may be nil.
