@@ -74,7 +74,7 @@ func run(ctx context.Context, path string) (err error) {
 			Namespace: cfg.Engine.Namespace,
 			TaskQueue: cfg.Engine.TaskQueue,
 			Stores:    stores,
-			Models:    wiring.NewModels(stores.Coordination),
+			Models:    wiring.NewModels(stores.Coordination, cfg),
 			Sticky:    5 * time.Second,
 			Drain:     45 * time.Second,
 			CacheDir:  cacheDir(cfg.Worker.CacheDir),

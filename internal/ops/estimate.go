@@ -20,6 +20,9 @@ func (s *Service) Estimate(ctx context.Context, request IndexRequest) (corpus.Re
 			Because("no corpus is given").
 			Advise("give a folder or s3://bucket/prefix as argument, or set indexes." + spec.Index + ".corpus")
 	}
+	if err := s.grant(spec.Corpus, false); err != nil {
+		return corpus.Report{}, err
+	}
 	return build.Estimate(ctx, build.Estimating{
 		Artifacts: s.Stores.Artifacts, Corpora: s.Stores.Corpus, StoreID: s.Stores.StoreID,
 		Models: s.Models.Describe, Folder: wiring.Folder,

@@ -63,7 +63,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	a.json = a.json || slices.Contains(args, "--json") // the parser may not have come to it
 	a.showError(err)
 	switch fault.CodeOf(err) {
-	case fault.Usage, fault.BadConfig:
+	case fault.Usage, fault.BadConfig, fault.InvalidParam:
 		return ExitUsage
 	}
 	return ExitFailed

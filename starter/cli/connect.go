@@ -130,7 +130,7 @@ func cluster(ctx context.Context, cfg *config.Config) (Connection, error) {
 			Client:    client,
 			Engine:    cfg.Engine,
 			Stores:    stores,
-			Models:    wiring.NewModels(stores.Coordination),
+			Models:    wiring.NewModels(stores.Coordination, cfg),
 			Heartbeat: workflows.DefaultHeartbeat,
 
 			SearchAttributes: searchable(ctx, client, cfg.Engine.Namespace),

@@ -173,7 +173,7 @@ func newCluster(t testing.TB, set ...string) *cluster {
 		Client:    c.client,
 		Engine:    c.cfg.Engine,
 		Stores:    stores,
-		Models:    wiring.NewModels(stores.Coordination),
+		Models:    wiring.NewModels(stores.Coordination, c.cfg),
 		Heartbeat: 3 * time.Second,
 	}
 	c.docs = "s3://corpus/" + c.id
@@ -237,7 +237,7 @@ func (c *cluster) worker() *proc {
 	p := &proc{
 		t:    c.t,
 		args: []string{filepath.Join(c.bin, "unweaver-worker")},
-		env:  append(c.env, "UNWEAVER_CACHE_DIR="+c.t.TempDir(), "E2E_KEY=e2e"),
+		env:  append(c.env, "UNWEAVER_CACHE_DIR="+c.t.TempDir(), "E2E_KEY=e2e", "UNWEAVER_MODELS_ENDPOINTS="+named()),
 	}
 	p.start()
 	c.t.Cleanup(func() {

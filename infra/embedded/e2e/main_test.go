@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -52,7 +53,46 @@ func run(m *testing.M) int {
 
 func start(dir string) (*stack.Stack, error) {
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
-	return stack.Start(context.Background(), stack.Options{DataDir: dir, Config: config.Default(), Log: log})
+	own := config.Default()
+	served.Lock()
+	own.Models.Endpoints = append(own.Models.Endpoints, served.endpoints...)
+	served.Unlock()
+	running, err := stack.Start(context.Background(), stack.Options{DataDir: dir, Config: own, Log: log})
+	if err == nil {
+		served.Lock()
+		served.stacks = append(served.stacks, running)
+		served.Unlock()
+	}
+	return running, err
+}
+
+// served are the model servers of the tests, and the stacks whose configuration names them.
+var served struct {
+	sync.Mutex
+	endpoints []config.Endpoint
+	stacks    []*stack.Stack
+}
+
+// name has the configuration of every stack name a model server, and that of those to come.
+func name(url string) {
+	served.Lock()
+	defer served.Unlock()
+	endpoint := config.Endpoint{BaseURL: url, APIKeyEnv: "E2E_KEY"}
+	served.endpoints = append(served.endpoints, endpoint)
+	for _, running := range served.stacks {
+		running.Control.Models.Allow(endpoint)
+	}
+}
+
+// named is the setting of all of them, for processes.
+func named() string {
+	served.Lock()
+	defer served.Unlock()
+	items := make([]string, 0, len(served.endpoints))
+	for _, endpoint := range served.endpoints {
+		items = append(items, endpoint.BaseURL+"="+endpoint.APIKeyEnv)
+	}
+	return strings.Join(items, ",")
 }
 
 // serve starts a model server that replays the sample.
@@ -67,6 +107,7 @@ func serve(t testing.TB, o modeltest.Options) *modeltest.Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Close)
+	name(server.URL)
 	return server
 }
 

@@ -103,6 +103,9 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 	if stack.stores, err = wiring.Open(ctx, places); err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}
+	if err = stack.stores.Grants(filepath.Join(dir, "roots.json")); err != nil {
+		return stack, errors.Join(err, listener.Close())
+	}
 	phase("Temporal on SQLite")
 	if stack.engine, err = tembed.Start(tembed.Options{Dir: dir, Port: options.TemporalPort}); err != nil {
 		return stack, errors.Join(err, listener.Close())
@@ -111,7 +114,7 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 		return stack, errors.Join(err, listener.Close())
 	}
 	phase("worker")
-	models := wiring.NewModels(stack.stores.Coordination)
+	models := wiring.NewModels(stack.stores.Coordination, options.Config)
 	if stack.worker, err = host.Start(host.Config{
 		Client: stack.client, Address: stack.engine.Address, Namespace: tembed.Namespace,
 		TaskQueue: workflows.TaskQueue, Stores: stack.stores, Models: models,
@@ -133,6 +136,7 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 		Models:    models,
 		Heartbeat: Heartbeat,
 		Problems:  stack.worker.Problems,
+		Grant:     stack.stores.Grant,
 
 		SearchAttributes: host.Register(ctx, stack.client, tembed.Namespace, options.Log),
 	}
