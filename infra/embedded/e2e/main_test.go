@@ -22,6 +22,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/model/modeltest"
 	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/store/wiring"
 )
 
 const sample = "../../../testdata/musique"
@@ -59,18 +60,24 @@ func start(dir string) (*stack.Stack, error) {
 	served.Unlock()
 	running, err := stack.Start(context.Background(), stack.Options{DataDir: dir, Config: own, Log: log})
 	if err == nil {
-		served.Lock()
-		served.stacks = append(served.stacks, running)
-		served.Unlock()
+		follows(running.Control.Models)
 	}
 	return running, err
 }
 
-// served are the model servers of the tests, and the stacks whose configuration names them.
+// follows has models name every model server of the tests, also those to come.
+func follows(models *wiring.Models) {
+	served.Lock()
+	defer served.Unlock()
+	models.Allow(served.endpoints...)
+	served.models = append(served.models, models)
+}
+
+// served are the model servers of the tests, and the processes' models that name them.
 var served struct {
 	sync.Mutex
 	endpoints []config.Endpoint
-	stacks    []*stack.Stack
+	models    []*wiring.Models
 }
 
 // name has the configuration of every stack name a model server, and that of those to come.
@@ -79,8 +86,8 @@ func name(url string) {
 	defer served.Unlock()
 	endpoint := config.Endpoint{BaseURL: url, APIKeyEnv: "E2E_KEY"}
 	served.endpoints = append(served.endpoints, endpoint)
-	for _, running := range served.stacks {
-		running.Control.Models.Allow(endpoint)
+	for _, models := range served.models {
+		models.Allow(endpoint)
 	}
 }
 
