@@ -48,6 +48,9 @@ func job(b workflows.Build) build.Job {
 func (a *Activities) with(
 	ctx context.Context, b workflows.Build, stage string, do func(context.Context, *call) error,
 ) error {
+	if err := checkBuild(b, stage, true); err != nil {
+		return a.refuse(err)
+	}
 	run := a.Ports.Bare(held(ctx, b), stage, "")
 	return a.calling(ctx, run, b, func(ctx context.Context, c *call) error {
 		if err := run.Configure(ctx); err != nil {
@@ -156,7 +159,11 @@ func (c *call) outcome(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	code, kind := fault.CodeOf(err), fault.KindOf(err)
-	ref := c.run.Scratch.Key(fmt.Sprintf("errors/%s-%s.json", c.run.Stage, info.ActivityID))
+	id := info.ActivityID
+	if !plain.MatchString(id) { // a part of a key, and the caller's
+		id = corpus.Sum(id).Short(16)
+	}
+	ref := c.run.Scratch.Key(fmt.Sprintf("errors/%s-%s.json", c.run.Stage, id))
 	failure := build.Failure{Code: string(code), Text: err.Error()}
 	if _, werr := blob.WriteJSON(ctx, c.run.Artifacts, ref, failure, blob.Cond{}); werr != nil {
 		c.Log.Error("error text not stored", "run_id", c.run.Name(), "stage", c.run.Stage, "code", string(code))

@@ -14,6 +14,9 @@ import (
 // PublishBuild puts the built generation through the gates and makes it the served one.
 func (a *Activities) PublishBuild(ctx context.Context, u workflows.Unit) (workflows.Outcome, error) {
 	var out workflows.Outcome
+	if err := checkUnit(u); err != nil {
+		return out, a.refuse(err)
+	}
 	err := a.unit(ctx, u.Build, u.Stage, func(ctx context.Context, run *build.Run) error {
 		published, err := run.Publish(ctx)
 		out = workflows.Outcome{Status: published.Status, Reason: published.Reason}

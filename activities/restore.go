@@ -14,6 +14,9 @@ const stageRestore = "restore"
 func (a *Activities) bare(
 	ctx context.Context, b workflows.Build, do func(context.Context, *build.Run) error, unit bool,
 ) error {
+	if err := checkBuild(b, stageRestore, false); err != nil {
+		return a.refuse(err)
+	}
 	run := a.Ports.Bare(job(b), stageRestore, build.RestoreFolder)
 	return a.calling(ctx, run, b, func(ctx context.Context, c *call) error {
 		if unit {
@@ -39,6 +42,9 @@ func (a *Activities) OpenRestore(ctx context.Context, b workflows.Build) (workfl
 
 // RestorePart checks one segment's rows and rewrites what is missing.
 func (a *Activities) RestorePart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
+	if err := checkUnit(u); err != nil {
+		return workflows.UnitResult{}, a.refuse(err)
+	}
 	err := a.bare(ctx, u.Build, func(ctx context.Context, run *build.Run) error {
 		_, err := run.RestorePart(ctx, u.N)
 		return err
@@ -53,6 +59,9 @@ func (a *Activities) SealRestore(ctx context.Context, b workflows.Build) error {
 
 // EndRestore loads the collections, renews the mirror and records the end.
 func (a *Activities) EndRestore(ctx context.Context, end workflows.End) error {
+	if err := checkEnd(end); err != nil {
+		return a.refuse(err)
+	}
 	return a.bare(ctx, end.Build, func(ctx context.Context, run *build.Run) error {
 		if end.Status == corpus.StatusWaiting {
 			return run.Waits(ctx, holder(ctx), ending(end))

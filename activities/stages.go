@@ -113,6 +113,9 @@ func (a *Activities) counted(
 	ctx context.Context, u workflows.Unit, do func(context.Context, *build.Run) (int64, error),
 ) (workflows.UnitResult, error) {
 	var result workflows.UnitResult
+	if err := checkUnit(u); err != nil {
+		return result, a.refuse(err)
+	}
 	err := a.unit(ctx, u.Build, u.Stage, func(ctx context.Context, run *build.Run) error {
 		var err error
 		result.Done, err = do(ctx, run)

@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"errors"
 
 	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -10,6 +11,9 @@ import (
 
 // BeginStage closes the stage before and starts the next in the run's state.
 func (a *Activities) BeginStage(ctx context.Context, in workflows.StageState) error {
+	if err := checkBuild(in.Build, in.Stage, true); err != nil { // it is logged below
+		return a.refuse(err)
+	}
 	a.Log.Info("stage begins", "run_id", job(in.Build).Name(), "stage", in.Stage, "total", in.Total)
 	return a.short(ctx, in.Build, in.Stage, func(ctx context.Context, run *build.Run) error {
 		return run.BeginStage(ctx, holder(ctx), in.Stage, in.Total)
@@ -18,6 +22,9 @@ func (a *Activities) BeginStage(ctx context.Context, in workflows.StageState) er
 
 // EndBuild records how a build ends, or that it pauses. A build that ends gives its lease back.
 func (a *Activities) EndBuild(ctx context.Context, end workflows.End) error {
+	if err := errors.Join(checkBuild(end.Build, "end", true), checkEnd(end)); err != nil {
+		return a.refuse(err)
+	}
 	switch end.Status {
 	case corpus.StatusWaiting:
 		a.Log.Warn("run waits to try again", "run_id", job(end.Build).Name(), "reason", end.Reason)
@@ -53,6 +60,9 @@ const stageSteer = "steer"
 // SteerRun writes what the activities of a run look at. When it returns after pause or cancel, no paid call starts any
 // more. A resume of a run whose budget is spent needs a larger one.
 func (a *Activities) SteerRun(ctx context.Context, steer workflows.Steer) error {
+	if err := checkSteer(steer); err != nil {
+		return a.refuse(err)
+	}
 	do := func(ctx context.Context, run *build.Run) error {
 		var budget *corpus.Budget
 		if steer.NewBudget != nil {

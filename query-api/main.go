@@ -98,7 +98,7 @@ func run(ctx context.Context, path string) (err error) {
 			Records:   stores.Records,
 			Readers:   stores.Coordination,
 			Vectors:   stores.Vectors,
-			Models:    wiring.NewModels(stores.Coordination),
+			Models:    wiring.NewModels(stores.Coordination, cfg),
 			Cache:     cache,
 			Log:       log,
 		},

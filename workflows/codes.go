@@ -33,6 +33,8 @@ var pausing = map[string]bool{
 	codeBudgetSpent:        true,
 	CodeActivityFailed:     true,
 	"model_auth":           true,
+	"endpoint_refused":     true,
+	"corpus_refused":       true,
 	"model_quota":          true,
 	"model_refused":        true,
 	"model_unknown":        true,

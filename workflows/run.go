@@ -3,6 +3,7 @@ package workflows
 import (
 	"errors"
 	"fmt"
+	"regexp"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -88,8 +89,24 @@ func (r *run) execute(ctx workflow.Context, work func(workflow.Context) (End, er
 	return Outcome{Status: end.Status, Reason: end.Reason}, nil
 }
 
+// What names are; workflows reach no other package. Activities check them again.
+var (
+	slug     = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+	digest   = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	reserved = map[string]bool{"ledger": true, "doctor": true}
+)
+
 // validate says what is wrong with a run's input, in one sentence.
 func (b Build) validate() error {
+	switch {
+	case !slug.MatchString(b.Index) || reserved[b.Index]:
+		return errors.New("index: want letters a-z, digits and hyphens, at most 63, no hyphen first; " +
+			"ledger and doctor are taken")
+	case !slug.MatchString(b.Generation):
+		return errors.New("generation: want letters a-z, digits and hyphens, at most 63, no hyphen first")
+	case b.Spec != "" && !digest.MatchString(b.Spec):
+		return errors.New("spec: want 64 hex digits")
+	}
 	if b.Budget.below() {
 		return errors.New("budget: a budget cannot be below zero")
 	}

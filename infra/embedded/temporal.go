@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -17,16 +18,19 @@ func temporalCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "temporal",
 		Short: "Run Temporal alone, on SQLite, until Ctrl-C",
-		Args:  cobra.NoArgs,
+		Long: "Run Temporal alone, on SQLite, until Ctrl-C. It lets in who has the certificates of its data directory:\n" +
+			"set engine.tls_ca, engine.tls_cert and engine.tls_key to ca.pem, client.pem and client-key.pem in its tls/.",
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := durable.Private(dir); err != nil {
 				return fault.Usage.At("make data directory", dir).Because(err).Advise("choose another --data-dir")
 			}
-			server, err := tembed.Start(dir, port)
+			server, err := tembed.Start(tembed.Options{Dir: dir, Port: port, Keep: true})
 			if err != nil {
 				return err
 			}
-			fmt.Printf("ready: Temporal %s, data in %s\n", server.Address, dir)
+			fmt.Printf("ready: Temporal %s, data in %s, certificates of its clients in %s\n",
+				server.Address, dir, filepath.Join(dir, tembed.CertsFolder))
 			<-c.Context().Done()
 			return server.Stop()
 		},

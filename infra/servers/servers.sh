@@ -132,7 +132,7 @@ probe() {
   redis) [ "$(printf 'PING\r\n' | timeout 1 bash -c "exec 3<>/dev/tcp/127.0.0.1/$REDIS_PORT; cat >&3; head -c 5 <&3" 2>/dev/null)" = "+PONG" ] ;;
   s3) timeout 1 bash -c "exec 3<>/dev/tcp/127.0.0.1/$S3_PORT; printf 'GET / HTTP/1.0\r\n\r\n' >&3; head -c 4 <&3" 2>/dev/null | grep -q HTTP ;;
   milvus) "$ROOT/bin/serverprobe" milvus "127.0.0.1:$MILVUS_PORT" >/dev/null 2>&1 ;;
-  temporal) "$ROOT/bin/serverprobe" temporal "127.0.0.1:$TEMPORAL_PORT" >/dev/null 2>&1 ;;
+  temporal) "$ROOT/bin/serverprobe" temporal "127.0.0.1:$TEMPORAL_PORT" "$HOME_DIR/data/temporal/tls" >/dev/null 2>&1 ;;
   esac
 }
 

@@ -136,7 +136,7 @@ func (s *paidSite) begin() *process {
 		Corpora: old.Corpora, Records: old.Records, Vectors: old.Vectors, StoreID: old.StoreID, Cache: old.Cache,
 		CPU: make(chan struct{}, 2), Log: old.Log, Parser: old.Parser, Limits: old.Limits,
 	}
-	s.Models = wiring.NewModels(s.Coordination).Build
+	s.Models = wiring.NewModels(s.Coordination, nil).Build
 	s.Ledger = ledger.New(s.Artifacts, s.Coordination)
 	return next
 }

@@ -34,12 +34,13 @@ func mapped[T any](handle T, release func(), err error) (T, func(), error) {
 // specCache reads each stored configuration once; there are few, and they are small.
 type specCache struct {
 	mu    sync.Mutex
-	known map[string]corpus.Spec
+	known map[string]corpus.Spec // by index and digest
 }
 
 func (c *specCache) get(ctx context.Context, index artifact.Index, digest string) (corpus.Spec, error) {
+	asked := index.Name + "/" + digest
 	c.mu.Lock()
-	spec, ok := c.known[digest]
+	spec, ok := c.known[asked]
 	c.mu.Unlock()
 	if ok {
 		return spec, nil
@@ -57,6 +58,6 @@ func (c *specCache) get(ctx context.Context, index artifact.Index, digest string
 	if c.known == nil {
 		c.known = map[string]corpus.Spec{}
 	}
-	c.known[digest] = spec
+	c.known[asked] = spec
 	return spec, nil
 }

@@ -35,6 +35,10 @@ type Engine struct {
 	Namespace  string     `yaml:"namespace"`
 	TaskQueue  string     `yaml:"task_queue"`
 	TLS        bool       `yaml:"tls"`
+	TLSCA      string     `yaml:"tls_ca"`
+	TLSCert    string     `yaml:"tls_cert"`
+	TLSKey     string     `yaml:"tls_key"`
+	TLSServer  string     `yaml:"tls_server_name"`
 	APIKeyEnv  string     `yaml:"api_key_env"`
 	Deployment Deployment `yaml:"deployment"`
 }
@@ -110,6 +114,8 @@ type Stores struct {
 	Vectors   string `yaml:"vectors"`
 	Milvus    Milvus `yaml:"milvus"`
 	S3        S3     `yaml:"s3"`
+
+	CorpusRoots []string `yaml:"corpus_roots"`
 }
 
 // Milvus settings.
@@ -131,6 +137,7 @@ type Models struct {
 	Chat      corpus.ChatModel  `yaml:"chat"`
 	Embedding corpus.EmbedModel `yaml:"embedding"`
 	Limits    corpus.Limits     `yaml:"limits"`
+	Endpoints []Endpoint        `yaml:"endpoints"`
 }
 
 // Index is one index. What its Models set wins over the general ones, key by key.

@@ -73,6 +73,30 @@ var generalKeys = []key{
 		rule:    anything(),
 	},
 	{
+		path:    "engine.tls_ca",
+		meaning: "certificates of the authorities that Temporal's is signed by; empty: those of the system. It implies tls",
+		example: "/etc/unweaver/tls/ca.pem",
+		rule:    anything(),
+	},
+	{
+		path:    "engine.tls_cert",
+		meaning: "certificate that this process shows to Temporal; it needs tls_key, and implies tls",
+		example: "/etc/unweaver/tls/client.pem",
+		rule:    anything(),
+	},
+	{
+		path:    "engine.tls_key",
+		meaning: "private key of tls_cert",
+		example: "/etc/unweaver/tls/client-key.pem",
+		rule:    anything(),
+	},
+	{
+		path:    "engine.tls_server_name",
+		meaning: "name that Temporal's certificate must have; empty: the host of address",
+		example: "temporal",
+		rule:    anything(),
+	},
+	{
 		path:    "engine.api_key_env",
 		meaning: "variable that holds the API key of Temporal Cloud",
 		example: "TEMPORAL_API_KEY",
@@ -190,6 +214,13 @@ var generalKeys = []key{
 		meaning: "buckets are in the path, not in the host name",
 		example: "true",
 		rule:    anything(),
+	},
+	{
+		path: "stores.corpus_roots",
+		meaning: "directories below which corpora may lie that are paths; an installation of servers reads no other. " +
+			"`unweaver dev` also reads those that its owner indexes on the command line",
+		example: "[/data/docs]",
+		rule:    directories(),
 	},
 	{
 		path: "models.chat.provider",
@@ -324,6 +355,13 @@ var generalKeys = []key{
 		unit:    "tokens a minute",
 		example: "1000000",
 		rule:    between(0, 1e12),
+	},
+	{
+		path: "models.endpoints",
+		meaning: "model servers that indexes may name beside those of this file, each with the variable of its key: " +
+			"worker and query-api send documents, questions and keys to no others",
+		example: `[{base_url: "http://llm:8000/v1", api_key_env: LLM_API_KEY}]`,
+		rule:    endpoints(),
 	},
 }
 

@@ -199,6 +199,8 @@ func (l *loader) decode(node *yaml.Node, value reflect.Value, path string) {
 			first[key.Value] = key.Line
 			l.child(key, node.Content[i+1], value, path)
 		}
+	case reflect.Slice:
+		l.items(node, value, path)
 	default:
 		if node.Kind != yaml.ScalarNode {
 			l.bad(at, "%s must be one value", name(path))
@@ -207,6 +209,26 @@ func (l *loader) decode(node *yaml.Node, value reflect.Value, path string) {
 		if err := scalar(value, node.Value); err != nil {
 			l.bad(at, "%s: %v", name(path), err)
 		}
+	}
+}
+
+// items fills a list from a sequence, or from its text.
+func (l *loader) items(node *yaml.Node, value reflect.Value, path string) {
+	if node.Kind == yaml.ScalarNode {
+		if err := scalar(value, node.Value); err != nil {
+			l.bad(l.here(node), "%s: %v", name(path), err)
+		}
+		return
+	}
+	if node.Kind != yaml.SequenceNode {
+		l.bad(l.here(node), "%s must be a list", name(path))
+		return
+	}
+	value.SetZero()
+	for i, item := range node.Content {
+		element := reflect.New(value.Type().Elem()).Elem()
+		l.decode(item, element, fmt.Sprintf("%s.%d", path, i))
+		value.Set(reflect.Append(value, element))
 	}
 }
 

@@ -90,6 +90,9 @@ func overrides(path string) bool {
 
 // scalar sets a value from its text.
 func scalar(value reflect.Value, text string) error {
+	if value.Kind() == reflect.Slice {
+		return parseList(value, text)
+	}
 	if parser, ok := value.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		before := value.Int()
 		if parser.UnmarshalText([]byte(text)) != nil {
@@ -127,6 +130,9 @@ func scalar(value reflect.Value, text string) error {
 
 // literal writes a value as the file would have it.
 func literal(value reflect.Value) string {
+	if value.Kind() == reflect.Slice {
+		return literalList(value)
+	}
 	switch v := value.Interface().(type) {
 	case corpus.Duration:
 		text, _ := v.MarshalText() // cannot fail

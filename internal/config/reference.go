@@ -85,6 +85,8 @@ func typeName(value reflect.Value) string {
 		return "duration"
 	}
 	switch value.Kind() {
+	case reflect.Slice:
+		return "list"
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Int, reflect.Int64:

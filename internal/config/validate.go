@@ -81,6 +81,9 @@ func (l *loader) deployment() {
 		"needs engine.deployment.name and engine.deployment.build_id",
 	)
 	l.check(
+		(l.cfg.Engine.TLSCert == "") == (l.cfg.Engine.TLSKey == ""), "engine.tls_cert", "goes together with engine.tls_key",
+	)
+	l.check(
 		(deployment.Name == "") == (deployment.BuildID == ""),
 		"engine.deployment",
 		"name and build_id go together",
@@ -89,9 +92,9 @@ func (l *loader) deployment() {
 
 func (l *loader) index(path, name string, settings Index) {
 	l.check(
-		corpus.ValidSlug(name),
+		corpus.ValidIndex(name),
 		path,
-		"a name has letters a-z, digits and hyphens, at most 63, and starts with no hyphen",
+		"a name has letters a-z, digits and hyphens, at most 63, and no hyphen first; ledger and doctor are taken",
 	)
 	chunking := settings.Chunking
 	l.check(

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -42,6 +43,10 @@ const (
 	NoSuchMethod Code = "method_not_allowed"
 	RateLimited  Code = "rate_limited"     // by a limit of query-api, not of a model
 	KeysUnknown  Code = "keys_unavailable" // the store of the API keys does not answer
+
+	// EndpointRefused and CorpusRefused are what a run asks for and the configuration of this process does not allow.
+	EndpointRefused Code = "endpoint_refused"
+	CorpusRefused   Code = "corpus_refused"
 
 	// Corpus.
 	CorpusMissing   Code = "corpus_missing"
@@ -124,6 +129,7 @@ const (
 var kinds = map[Code]Kind{
 	Usage: Bad, BadConfig: Bad, UnknownIndex: Bad, UnknownGen: Bad, GenCollected: Bad, NotFound: Bad, InvalidParam: Bad,
 	TooLarge: Content, DataDirInUse: Bad, PortTaken: Bad, CorpusChanged: Fatal,
+	EndpointRefused: Fatal, CorpusRefused: Fatal,
 
 	Unauthorized: Bad, Forbidden: Bad, Misdirected: Bad, MediaType: Bad, BodyTimeout: Bad, NoSuchMethod: Bad,
 	RateLimited: Transient, KeysUnknown: Transient,
@@ -169,6 +175,17 @@ func Codes() []Code {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// longestQuoted bounds what is shown of a name that is none, in bytes.
+const longestQuoted = 100
+
+// Quoted is a name from outside that is none, fit to be shown: quoted, and not longer than people read.
+func Quoted(name string) string {
+	if len(name) > longestQuoted {
+		return strconv.Quote(name[:longestQuoted]) + "…"
+	}
+	return strconv.Quote(name)
 }
 
 // Error is the one error type that crosses package borders. Err may be nil.

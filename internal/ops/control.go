@@ -120,6 +120,10 @@ type Service struct {
 	// Problems tells what this process knows of a run and may not have been able to write down; nil: it works on none.
 	Problems func(run string) []corpus.Problem
 
+	// Grant lets runs read a corpus that is a directory, since the owner of the installation asks for it here; keep: also
+	// after a restart. Nil: those below stores.corpus_roots alone.
+	Grant func(directory string, keep bool) error
+
 	SearchAttributes bool // the engine's namespace knows those of runs
 
 	Limits document.Limits // of a document that an estimate parses; zero: those of document.DefaultLimits
@@ -132,6 +136,14 @@ var (
 
 func (s *Service) artifacts(index string) artifact.Index {
 	return artifact.Index{Store: s.Stores.Artifacts, Name: index}
+}
+
+// grant lets runs read a corpus that the owner of the installation asks for.
+func (s *Service) grant(corpusURI string, keep bool) error {
+	if s.Grant == nil || corpusURI == "" || !wiring.IsPath(corpusURI) {
+		return nil
+	}
+	return s.Grant(corpusURI, keep)
 }
 
 func (s *Service) fault(err error) error { return engine.Fault(err, s.Engine) }

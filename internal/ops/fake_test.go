@@ -245,12 +245,20 @@ func newBench(t *testing.T) *bench {
 	fake := &temporalFake{
 		executions: map[string]enums.WorkflowExecutionStatus{}, hidden: map[string]bool{}, runs: map[string]int{}, pollers: 1,
 	}
+	own := config.Default()
+	own.Models.Endpoints = []config.Endpoint{
+		{APIKeyEnv: "OPS_TEST_UNSET"}, {BaseURL: "http://127.0.0.1:1/v1", APIKeyEnv: "OPS_TEST_KEY"},
+	}
+	if err := stores.Grants(filepath.Join(root, "roots.json")); err != nil {
+		t.Fatal(err)
+	}
 	service := &ops.Service{
 		Client:    fake,
 		Engine:    config.Engine{Address: "127.0.0.1:7233", Namespace: "default", TaskQueue: "unweaver"},
 		Stores:    stores,
-		Models:    wiring.NewModels(store),
+		Models:    wiring.NewModels(store, own),
 		Heartbeat: time.Minute,
+		Grant:     stores.Grant,
 	}
 	return &bench{service, t, fake, store, kept, artifact.Index{Store: artifacts, Name: "docs"}}
 }

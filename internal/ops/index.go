@@ -42,6 +42,12 @@ func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) 
 			Because("names that begin with " + workflows.RestoreGeneration + " are those of restores").
 			Advise("choose another --generation")
 	}
+	if err := s.Models.Check(spec); err != nil {
+		return Run{}, err
+	}
+	if err := s.grant(spec.Corpus, true); err != nil {
+		return Run{}, err
+	}
 	if _, err := s.Stores.Corpus(ctx, spec.Corpus); err != nil {
 		return Run{}, err
 	}
@@ -159,7 +165,7 @@ func (s *Service) running(ctx context.Context, spec corpus.Spec, digest corpus.D
 
 // Generations implements Control.
 func (s *Service) Generations(ctx context.Context, index string) ([]artifact.Generation, error) {
-	if !corpus.ValidSlug(index) {
+	if !corpus.ValidIndex(index) {
 		return nil, slug("index", index)
 	}
 	generations, err := s.artifacts(index).Generations(ctx)

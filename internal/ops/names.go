@@ -24,7 +24,7 @@ func latestRestore(index string) string { return "restore:" + index }
 
 // slug is the fault of a name of the wrong form.
 func slug(what, name string) error {
-	return fault.Usage.At("name "+what, name).
+	return fault.InvalidParam.At("name "+what, fault.Quoted(name)).
 		Because("letters a-z, digits and hyphens, at most 63, no hyphen first; ledger and doctor are taken")
 }
 
@@ -36,11 +36,11 @@ func parse(name string) (index, generation string, err error) {
 		parts = parts[1:]
 	}
 	if len(parts) > 2 || len(parts) == 2 && !corpus.ValidSlug(parts[1]) {
-		return "", "", fault.Usage.At("read run", name).
+		return "", "", fault.InvalidParam.At("read run", fault.Quoted(name)).
 			Because("a run is index/generation").
 			Advise("give it as index and status print it, or an index for its newest run")
 	}
-	if !corpus.ValidSlug(parts[0]) {
+	if !corpus.ValidIndex(parts[0]) {
 		return "", "", slug("index", parts[0])
 	}
 	if len(parts) == 2 {

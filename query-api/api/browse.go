@@ -97,7 +97,7 @@ func (s *Server) indexInfo(ctx context.Context, name string) (IndexInfo, error) 
 
 func (s *Server) listGenerations(w http.ResponseWriter, request *http.Request) {
 	name := request.PathValue("index")
-	if !corpus.ValidSlug(name) {
+	if !corpus.ValidIndex(name) {
 		s.fail(w, request, unknownIndex(name))
 		return
 	}

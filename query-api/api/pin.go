@@ -24,7 +24,7 @@ type pinning struct {
 // pin holds a generation by name, or the current one where there is no name. At most two besides the current one stay
 // open; an open one costs no request to a store.
 func (s *Server) pin(ctx context.Context, name, wanted string) (*retrieve.Generation, error) {
-	if !corpus.ValidSlug(name) {
+	if !corpus.ValidIndex(name) {
 		return nil, unknownIndex(name)
 	}
 	if wanted == "" {

@@ -59,6 +59,7 @@ var statuses = map[fault.Code]int{
 	fault.GenBusy:          http.StatusServiceUnavailable,
 	fault.ModelUnavailable: http.StatusServiceUnavailable,
 	fault.ModelAuth:        http.StatusServiceUnavailable,
+	fault.EndpointRefused:  http.StatusServiceUnavailable,
 	fault.ModelQuota:       http.StatusServiceUnavailable,
 	fault.ModelUnknown:     http.StatusServiceUnavailable,
 	fault.ModelRejected:    http.StatusServiceUnavailable,

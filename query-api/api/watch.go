@@ -155,7 +155,7 @@ func (s *Server) names(ctx context.Context) ([]string, error) {
 			continue
 		}
 		after = name + "0" // the first key that is not below "name/", as '0' follows '/'
-		if !corpus.ValidSlug(name) || name == "ledger" {
+		if !corpus.ValidIndex(name) {
 			continue
 		}
 		pointer, _, err := artifact.Index{Store: s.Artifacts, Name: name}.Current(ctx)

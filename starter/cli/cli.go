@@ -66,7 +66,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	a.json = a.json || slices.Contains(args, "--json") // the parser may not have come to it
 	a.showError(err)
 	switch fault.CodeOf(err) {
-	case fault.Usage, fault.BadConfig:
+	case fault.Usage, fault.BadConfig, fault.InvalidParam:
 		return ExitUsage
 	}
 	return ExitFailed
@@ -128,6 +128,7 @@ func (a *App) root() *cobra.Command {
 		a.evalCmd(),
 		a.doctorCmd(),
 		a.configCmd(),
+		a.certsCmd(),
 		a.devCmd(),
 		a.demoCmd(),
 		a.pauseCmd(),

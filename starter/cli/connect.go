@@ -144,8 +144,8 @@ func cluster(ctx context.Context, cfg *config.Config) (Connection, error) {
 			Client:    client,
 			Engine:    cfg.Engine,
 			Stores:    stores,
+			Models:    wiring.NewModels(stores.Coordination, cfg),
 			Limits:    cfg.DocumentLimits(),
-			Models:    wiring.NewModels(stores.Coordination),
 			Heartbeat: workflows.DefaultHeartbeat,
 
 			SearchAttributes: searchable(ctx, client, cfg.Engine.Namespace),

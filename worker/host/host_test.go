@@ -164,7 +164,7 @@ func configured(t *testing.T, s *server) host.Config {
 	}
 	t.Cleanup(func() { _ = stores.Close() })
 	return host.Config{
-		Client: connect(t, s), TaskQueue: "q", Stores: stores, Models: wiring.NewModels(stores.Coordination),
+		Client: connect(t, s), TaskQueue: "q", Stores: stores, Models: wiring.NewModels(stores.Coordination, nil),
 		CacheDir: t.TempDir(), Drain: 10 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 	}
 }

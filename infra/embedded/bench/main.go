@@ -177,6 +177,9 @@ func build(ctx context.Context, work, name string, n int, options modeltest.Opti
 		return r, again, err
 	}
 	defer stop()
+	if err := os.Setenv("UNWEAVER_MODELS_ENDPOINTS", server+"=BENCH_KEY"); err != nil { // of the stacks: they name it
+		return r, again, err
+	}
 	cfg, err := config.Load(
 		config.Source{
 			Set: []string{

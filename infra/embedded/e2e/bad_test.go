@@ -229,7 +229,7 @@ func TestADataDirectoryInUseAndATakenPortAreNamed(t *testing.T) {
 	for _, c := range st.Temporal[strings.LastIndexByte(st.Temporal, ':')+1:] {
 		port = 10*port + int(c-'0')
 	}
-	if _, err := tembed.Start(t.TempDir(), port); !fault.Is(err, fault.PortTaken) ||
+	if _, err := tembed.Start(tembed.Options{Dir: t.TempDir(), Port: port}); !fault.Is(err, fault.PortTaken) ||
 		!strings.Contains(err.Error(), "--temporal-port") {
 		t.Errorf("a taken port: %v", err)
 	}

@@ -19,10 +19,12 @@ import (
 
 	"go.temporal.io/sdk/client"
 
+	"github.com/unweaver/unweaver/infra/embedded/tembed"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/ops"
 	"github.com/unweaver/unweaver/internal/ops/engine"
+	"github.com/unweaver/unweaver/internal/pki"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/wiring"
 )
@@ -127,13 +129,14 @@ func newCluster(t testing.TB, set ...string) *cluster {
 			"yes",
 		},
 	}
+	engineDir := t.TempDir()
 	c.temporal = &proc{
 		t: t,
 		args: []string{
 			filepath.Join(c.bin, "unweaver-dev"),
 			"temporal",
 			"--data-dir",
-			t.TempDir(),
+			engineDir,
 			"--port",
 			fmt.Sprint(temporalPort),
 		},
@@ -142,7 +145,11 @@ func newCluster(t testing.TB, set ...string) *cluster {
 		p.start()
 		t.Cleanup(p.kill)
 	}
-	c.set(redisPort, temporalPort, set)
+	at := filepath.Join(engineDir, tembed.CertsFolder)
+	c.set(redisPort, temporalPort, append([]string{ // the engine writes them before it listens
+		"engine.tls_ca=" + filepath.Join(at, pki.AuthorityFile), "engine.tls_cert=" + filepath.Join(at, pki.ClientFile),
+		"engine.tls_key=" + filepath.Join(at, pki.ClientKeyFile),
+	}, set...))
 	reachable(t, redisPort)
 	reachable(t, temporalPort)
 	var err error
@@ -173,9 +180,10 @@ func newCluster(t testing.TB, set ...string) *cluster {
 		Client:    c.client,
 		Engine:    c.cfg.Engine,
 		Stores:    stores,
-		Models:    wiring.NewModels(stores.Coordination),
+		Models:    wiring.NewModels(stores.Coordination, c.cfg),
 		Heartbeat: 3 * time.Second,
 	}
+	follows(c.ctl.Models)
 	c.docs = "s3://corpus/" + c.id
 	return c
 }
@@ -237,7 +245,7 @@ func (c *cluster) worker() *proc {
 	p := &proc{
 		t:    c.t,
 		args: []string{filepath.Join(c.bin, "unweaver-worker")},
-		env:  append(c.env, "UNWEAVER_CACHE_DIR="+c.t.TempDir(), "E2E_KEY=e2e"),
+		env:  append(c.env, "UNWEAVER_CACHE_DIR="+c.t.TempDir(), "E2E_KEY=e2e", "UNWEAVER_MODELS_ENDPOINTS="+named()),
 	}
 	p.start()
 	c.t.Cleanup(func() {
@@ -257,7 +265,7 @@ func (c *cluster) replica() string {
 		t: c.t, args: []string{filepath.Join(c.bin, "unweaver-query-api")},
 		env: append(
 			c.env,
-			"UNWEAVER_CACHE_DIR="+c.t.TempDir(),
+			"UNWEAVER_CACHE_DIR="+c.t.TempDir(), "UNWEAVER_MODELS_ENDPOINTS="+named(),
 			"E2E_KEY=e2e",
 			fmt.Sprintf("UNWEAVER_QUERY_API_ADDRESS=127.0.0.1:%d", port),
 		),

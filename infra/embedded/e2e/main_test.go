@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/unweaver/unweaver/internal/document/box"
 	"github.com/unweaver/unweaver/internal/model/modeltest"
 	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/store/wiring"
 )
 
 const sample = "../../../testdata/musique"
@@ -54,7 +56,52 @@ func run(m *testing.M) int {
 
 func start(dir string) (*stack.Stack, error) {
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
-	return stack.Start(context.Background(), stack.Options{DataDir: dir, Config: config.Default(), Log: log})
+	own := config.Default()
+	served.Lock()
+	own.Models.Endpoints = append(own.Models.Endpoints, served.endpoints...)
+	served.Unlock()
+	running, err := stack.Start(context.Background(), stack.Options{DataDir: dir, Config: own, Log: log})
+	if err == nil {
+		follows(running.Control.Models)
+	}
+	return running, err
+}
+
+// follows has models name every model server of the tests, also those to come.
+func follows(models *wiring.Models) {
+	served.Lock()
+	defer served.Unlock()
+	models.Allow(served.endpoints...)
+	served.models = append(served.models, models)
+}
+
+// served are the model servers of the tests, and the processes' models that name them.
+var served struct {
+	sync.Mutex
+	endpoints []config.Endpoint
+	models    []*wiring.Models
+}
+
+// name has the configuration of every stack name a model server, and that of those to come.
+func name(url string) {
+	served.Lock()
+	defer served.Unlock()
+	endpoint := config.Endpoint{BaseURL: url, APIKeyEnv: "E2E_KEY"}
+	served.endpoints = append(served.endpoints, endpoint)
+	for _, models := range served.models {
+		models.Allow(endpoint)
+	}
+}
+
+// named is the setting of all of them, for processes.
+func named() string {
+	served.Lock()
+	defer served.Unlock()
+	items := make([]string, 0, len(served.endpoints))
+	for _, endpoint := range served.endpoints {
+		items = append(items, endpoint.BaseURL+"="+endpoint.APIKeyEnv)
+	}
+	return strings.Join(items, ",")
 }
 
 // serve starts a model server that replays the sample.
@@ -69,6 +116,7 @@ func serve(t testing.TB, o modeltest.Options) *modeltest.Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Close)
+	name(server.URL)
 	return server
 }
 

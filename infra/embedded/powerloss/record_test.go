@@ -184,6 +184,7 @@ func record(t *testing.T) *recording {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Close)
+	t.Setenv("UNWEAVER_MODELS_ENDPOINTS", server.URL+"=E2E_KEY") // the stack's own: it names its model servers
 	rec.spec = specOf(t, rec.docs, server.URL)
 	rec.documents(t, 20)
 

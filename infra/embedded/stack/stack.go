@@ -107,15 +107,18 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 	if stack.stores, err = wiring.Open(ctx, places); err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}
-	phase("Temporal on SQLite")
-	if stack.engine, err = tembed.Start(dir, options.TemporalPort); err != nil {
+	if err = stack.stores.Grants(filepath.Join(dir, "roots.json")); err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}
-	if stack.client, err = dial(ctx, stack.engine.Address, options.Log); err != nil {
+	phase("Temporal on SQLite")
+	if stack.engine, err = tembed.Start(tembed.Options{Dir: dir, Port: options.TemporalPort}); err != nil {
+		return stack, errors.Join(err, listener.Close())
+	}
+	if stack.client, err = dial(ctx, stack.engine, options.Log); err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}
 	phase("worker")
-	models := wiring.NewModels(stack.stores.Coordination)
+	models := wiring.NewModels(stack.stores.Coordination, options.Config)
 	if stack.worker, err = host.Start(host.Config{
 		Client: stack.client, Address: stack.engine.Address, Namespace: tembed.Namespace,
 		TaskQueue: workflows.TaskQueue, Stores: stack.stores, Models: models, Limits: options.Config.DocumentLimits(),
@@ -138,6 +141,7 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 		Models:    models,
 		Heartbeat: Heartbeat,
 		Problems:  stack.worker.Problems,
+		Grant:     stack.stores.Grant,
 
 		SearchAttributes: host.Register(ctx, stack.client, tembed.Namespace, options.Log),
 	}
@@ -238,12 +242,15 @@ func lock(dir string) (*os.File, error) {
 }
 
 // dial connects once the namespace answers.
-func dial(ctx context.Context, address string, log *slog.Logger) (client.Client, error) {
+func dial(ctx context.Context, server *tembed.Server, log *slog.Logger) (client.Client, error) {
 	var last error
 	for range 200 {
 		c, err := client.DialContext(
 			ctx,
-			client.Options{HostPort: address, Namespace: tembed.Namespace, Logger: engine.Logger(log)},
+			client.Options{
+				HostPort: server.Address, Namespace: tembed.Namespace, Logger: engine.Logger(log),
+				ConnectionOptions: client.ConnectionOptions{TLS: server.Client},
+			},
 		)
 		if err == nil {
 			if _, err = c.CheckHealth(ctx, &client.CheckHealthRequest{}); err == nil {
@@ -254,7 +261,7 @@ func dial(ctx context.Context, address string, log *slog.Logger) (client.Client,
 		last = err
 		time.Sleep(50 * time.Millisecond)
 	}
-	return nil, fault.EngineDown.At("connect to the embedded Temporal at", address).
+	return nil, fault.EngineDown.At("connect to the embedded Temporal at", server.Address).
 		Because(last).
 		Advise("see temporal.log in the data directory")
 }

@@ -148,6 +148,9 @@ func (s *Stack) connect(ctx context.Context, dev cli.Dev) (err error) {
 	s.HTTP = dev.HTTP
 	s.Control = &admin.Client{Base: dev.HTTP, Token: dev.Token}
 	at := config.Engine{Address: dev.Temporal, Namespace: tembed.Namespace}
+	if at.TLSCA, at.TLSCert, at.TLSKey, err = tembed.Certificates(s.Dir); err != nil {
+		return err
+	}
 	s.Engine, err = engine.Dial(ctx, at, slog.New(slog.DiscardHandler))
 	return err
 }

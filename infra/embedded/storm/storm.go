@@ -120,6 +120,7 @@ func begin(ctx context.Context, options Options) (*storm, error) {
 	}
 	s.stack = &Stack{Child: Child{
 		Dir: filepath.Join(options.Folder, "data"), Heartbeat: options.Heartbeat, Shape: options.Shape,
+		Settings: []string{"models.endpoints=" + s.models.URL + "=E2E_KEY"},
 	}}
 	if err := s.stack.Start(ctx); err != nil {
 		s.models.Close()

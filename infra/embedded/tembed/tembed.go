@@ -5,6 +5,8 @@
 package tembed
 
 import (
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -21,12 +23,24 @@ import (
 	"go.temporal.io/server/temporal"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/pki"
 )
 
 // Server is a running server.
 type Server struct {
 	srv     temporal.Server
+	dir     string
+	keep    bool
+	ports   []int
 	Address string
+	Client  *tls.Config // what its clients connect with: it lets in nobody else
+}
+
+// Options of a server.
+type Options struct {
+	Dir  string // of temporal.db and of the certificates
+	Port int    // of the frontend, on 127.0.0.1; 0 = any free
+	Keep bool   // certificates stay when it stops: for clients in other processes, which go on after a restart
 }
 
 const (
@@ -36,8 +50,10 @@ const (
 	Namespace = "default"
 )
 
-// Start starts a server over dir/temporal.db, listening on port (0 = any free).
-func Start(dir string, port int) (*Server, error) {
+// Start starts a server over a data directory. All of its ports ask for a certificate: the frontend for a client's,
+// which lies in the data directory for its owner alone, those behind it for one that only this process has.
+func Start(options Options) (*Server, error) {
+	dir := options.Dir
 	db := filepath.Join(dir, "temporal.db")
 	if err := version(dir); err != nil {
 		return nil, err
@@ -45,7 +61,7 @@ func Start(dir string, port int) (*Server, error) {
 	if err := tidy(db); err != nil {
 		return nil, err
 	}
-	ports, err := freePorts(port)
+	ports, err := freePorts(options.Port)
 	if err != nil {
 		return nil, err
 	}
@@ -55,6 +71,10 @@ func Start(dir string, port int) (*Server, error) {
 		ConnectAttributes: attributes(),
 	}
 	if err := prepare(db, store); err != nil {
+		return nil, err
+	}
+	certs, client, err := certificates(dir, options.Keep)
+	if err != nil {
 		return nil, err
 	}
 	cfg := configure(store, ports)
@@ -85,6 +105,7 @@ func Start(dir string, port int) (*Server, error) {
 			hosts,
 		),
 		temporal.WithDynamicConfigClient(dc),
+		temporal.WithTLSConfigFactory(certs),
 		temporal.WithAuthorizer(authorization.NewNoopAuthorizer()),
 		temporal.WithClaimMapper(
 			func(*config.Config) authorization.ClaimMapper { return authorization.NewNoopClaimMapper() },
@@ -96,11 +117,23 @@ func Start(dir string, port int) (*Server, error) {
 	if err := srv.Start(); err != nil {
 		return nil, fmt.Errorf("start Temporal server: %w", err)
 	}
-	return &Server{srv, fmt.Sprintf("%s:%d", localhost, ports[0])}, nil
+	return &Server{
+		srv: srv, dir: dir, keep: options.Keep, ports: ports, Client: client,
+		Address: fmt.Sprintf("%s:%d", localhost, ports[0]),
+	}, nil
 }
 
-// Stop stops the server.
-func (s *Server) Stop() error { return s.srv.Stop() }
+// Ports are all that it listens on, the frontend's first.
+func (s *Server) Ports() []int { return s.ports }
+
+// Stop stops the server, and takes its certificates away unless they are kept.
+func (s *Server) Stop() error {
+	err := s.srv.Stop()
+	if !s.keep {
+		err = errors.Join(err, pki.Remove(filepath.Join(s.dir, CertsFolder)))
+	}
+	return err
+}
 
 var services = []primitives.ServiceName{
 	primitives.FrontendService,

@@ -4,6 +4,7 @@ package engine
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"log/slog"
 	"os"
@@ -21,9 +22,11 @@ import (
 // Dial connects and proves that the namespace is there.
 func Dial(ctx context.Context, engine config.Engine, log *slog.Logger) (client.Client, error) {
 	options := client.Options{HostPort: engine.Address, Namespace: engine.Namespace, Logger: Logger(log)}
-	if engine.TLS || engine.APIKeyEnv != "" {
-		options.ConnectionOptions.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	secured, err := secure(engine)
+	if err != nil {
+		return nil, err
 	}
+	options.ConnectionOptions.TLS = secured
 	if engine.APIKeyEnv != "" {
 		k := os.Getenv(engine.APIKeyEnv)
 		if k == "" {
@@ -38,7 +41,7 @@ func Dial(ctx context.Context, engine config.Engine, log *slog.Logger) (client.C
 	if err != nil {
 		return nil, fault.EngineDown.At("connect to Temporal at", engine.Address).
 			Because(err).
-			Advise("check engine.address, engine.tls and that Temporal runs")
+			Advise("check engine.address, that Temporal runs, and engine.tls, tls_ca, tls_cert and tls_key where it wants them")
 	}
 	request := &workflowservice.DescribeNamespaceRequest{Namespace: engine.Namespace}
 	if _, err = t.WorkflowService().DescribeNamespace(ctx, request); err != nil {
@@ -46,6 +49,41 @@ func Dial(ctx context.Context, engine config.Engine, log *slog.Logger) (client.C
 		return nil, Fault(err, engine)
 	}
 	return t, nil
+}
+
+// secure is how the connection is secured; nil: not at all.
+func secure(engine config.Engine) (*tls.Config, error) {
+	if !engine.TLS && engine.APIKeyEnv == "" && engine.TLSCA == "" && engine.TLSCert == "" && engine.TLSServer == "" {
+		return nil, nil //nolint:nilnil // it is not, and that is no error
+	}
+	out := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: engine.TLSServer}
+	bad := func(setting, file string, err error) error {
+		return fault.BadConfig.At("read "+setting, file).
+			Because(err).
+			Advise("give the files that the engine's owner made, as with: unweaver certs create")
+	}
+	if engine.TLSCA != "" {
+		raw, err := os.ReadFile(engine.TLSCA)
+		if err != nil {
+			return nil, bad("engine.tls_ca", engine.TLSCA, err)
+		}
+		out.RootCAs = x509.NewCertPool()
+		if !out.RootCAs.AppendCertsFromPEM(raw) {
+			return nil, bad("engine.tls_ca", engine.TLSCA, errors.New("it holds no certificate"))
+		}
+	}
+	if engine.TLSCert == "" {
+		return out, nil
+	}
+	if _, err := tls.LoadX509KeyPair(engine.TLSCert, engine.TLSKey); err != nil {
+		return nil, bad("engine.tls_cert and engine.tls_key", engine.TLSCert, err)
+	}
+	// They are read again at every connection: certificates that are renewed need no restart.
+	out.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(engine.TLSCert, engine.TLSKey)
+		return &pair, err
+	}
+	return out, nil
 }
 
 // Fault makes a fault of an error of Temporal.

@@ -13,7 +13,6 @@ import (
 	"hash"
 	"io"
 	"os"
-	"path"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -32,10 +31,8 @@ type Index struct {
 	Doubt bool
 }
 
-func (x Index) key(parts ...string) string { return path.Join(append([]string{x.Name}, parts...)...) }
-
 // SegmentKey of a content address.
-func (x Index) SegmentKey(sha string) string { return x.key("segments", sha) }
+func (x Index) SegmentKey(sha string) string { return x.key("segments", single(sha)) }
 
 // CurrentKey is the pointer: the authority on what is served.
 func (x Index) CurrentKey() string { return x.key("current.json") }
@@ -44,14 +41,14 @@ func (x Index) CurrentKey() string { return x.key("current.json") }
 func (x Index) LeaseKey() string { return x.key("lease.json") }
 
 // GenerationKey is a file of a generation.
-func (x Index) GenerationKey(gen, file string) string { return x.key("generations", gen, file) }
+func (x Index) GenerationKey(gen, file string) string { return x.key("generations", single(gen), file) }
 
 // SpecKey is a stored configuration.
 func (x Index) SpecKey(d corpus.Digest) string { return x.key("specs", d.String()+".json") }
 
 // RunKey is a scratch file of a run; scratch is deleted after publication.
 func (x Index) RunKey(gen string, parts ...string) string {
-	return x.key(append([]string{"runs", gen}, parts...)...)
+	return x.key(append([]string{"runs", single(gen)}, parts...)...)
 }
 
 // Current reads the pointer. An index that was never published has the zero pointer and no error.
@@ -233,7 +230,7 @@ func DeleteAll(ctx context.Context, store blob.Store, keys []string) error {
 	return nil
 }
 
-// Spec reads a stored configuration and checks it.
+// Spec reads a stored configuration and checks that it is whole, and this index's.
 func (x Index) Spec(ctx context.Context, d corpus.Digest) (corpus.Spec, error) {
 	var spec corpus.Spec
 	raw, _, err := blob.Read(ctx, x.Store, x.SpecKey(d))
@@ -247,6 +244,10 @@ func (x Index) Spec(ctx context.Context, d corpus.Digest) (corpus.Spec, error) {
 	}
 	if err := json.Unmarshal(raw, &spec); err != nil {
 		return spec, fault.SegmentDamage.At("read configuration", x.Store.Location(x.SpecKey(d))).Because(err)
+	}
+	if spec.Index != x.Name {
+		return corpus.Spec{}, fault.InvalidParam.At("read configuration", x.Store.Location(x.SpecKey(d))).
+			Because("it is one of index " + fault.Quoted(spec.Index) + ", not of " + x.Name)
 	}
 	return spec, nil
 }

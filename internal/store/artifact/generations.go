@@ -28,7 +28,7 @@ type Generation struct {
 	Models      string    `json:"models"`
 }
 
-// Names lists the indexes of a store: its folders but the ledger's. It takes one listing request for each.
+// Names lists the indexes of a store: its folders but its own, such as the ledger's. It takes one listing request for each.
 func Names(ctx context.Context, store blob.Store) ([]string, error) {
 	var names []string
 	for after, more := "", true; more; {
@@ -42,7 +42,7 @@ func Names(ctx context.Context, store blob.Store) ([]string, error) {
 			if folder {
 				after = name + "0" // '0' follows '/': the rest of the folder is passed over
 			}
-			if folder && name != "ledger" {
+			if folder && corpus.ValidIndex(name) {
 				names = append(names, name)
 			}
 			break

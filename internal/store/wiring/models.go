@@ -5,6 +5,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
@@ -19,14 +20,19 @@ import (
 // Models makes models of configurations, with one gate an endpoint over the whole process.
 type Models struct {
 	shared   coordination.Claims
+	allowed  *allowed
 	mu       sync.Mutex
 	gates    map[string]*limits.Gate
 	recorded map[string]*recorded.Chat
 }
 
-// NewModels makes a factory over the shared limits.
-func NewModels(shared coordination.Claims) *Models {
-	return &Models{shared: shared, gates: map[string]*limits.Gate{}, recorded: map[string]*recorded.Chat{}}
+// NewModels makes a factory over the shared limits. Beside built-in models it makes those that the process's own
+// configuration names (config.Config.Endpoints, Recordings); nil: none.
+func NewModels(shared coordination.Claims, own *config.Config) *Models {
+	return &Models{
+		shared: shared, allowed: allowing(own),
+		gates: map[string]*limits.Gate{}, recorded: map[string]*recorded.Chat{},
+	}
 }
 
 // limits of an endpoint: one gate over the whole process, bounded by the strictest of the indexes that use it.
@@ -100,6 +106,9 @@ func (m *Models) chat(spec corpus.Spec, meter model.Meter) (model.Chat, error) {
 	case "recorded":
 		return m.recording(spec.Chat.File)
 	}
+	if err := m.allowed.endpoint("models.chat", spec.Chat.BaseURL, spec.Chat.APIKeyEnv); err != nil {
+		return nil, err
+	}
 	secret, err := key(spec.Chat.APIKeyEnv, "models.chat")
 	if err != nil {
 		return nil, err
@@ -113,6 +122,9 @@ func (m *Models) chat(spec corpus.Spec, meter model.Meter) (model.Chat, error) {
 
 // recording opens a recording once a process.
 func (m *Models) recording(path string) (model.Chat, error) {
+	if err := m.allowed.recording(path); err != nil {
+		return nil, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if chat := m.recorded[path]; chat != nil {
@@ -134,6 +146,9 @@ func (m *Models) embedder(
 ) (model.Embedder, error) {
 	if provider == "builtin" {
 		return builtin.Embedder{}, nil
+	}
+	if err := m.allowed.endpoint("models.embedding", spec.Embedding.BaseURL, spec.Embedding.APIKeyEnv); err != nil {
+		return nil, err
 	}
 	secret, err := key(spec.Embedding.APIKeyEnv, "models.embedding")
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
@@ -32,6 +33,20 @@ func spec(t *testing.T, options modeltest.Options) corpus.Spec {
 		Embedding: corpus.EmbedModel{Provider: "openai", BaseURL: server.URL, APIKeyEnv: keyVariable, Model: "e"},
 		Limits:    corpus.Limits{Concurrency: 3},
 	}
+}
+
+// factory makes models of a process whose configuration names what the specs name.
+func factory(specs ...corpus.Spec) *wiring.Models {
+	own := config.Default()
+	for _, spec := range specs {
+		own.Models.Endpoints = append(own.Models.Endpoints,
+			config.Endpoint{BaseURL: spec.Chat.BaseURL, APIKeyEnv: spec.Chat.APIKeyEnv},
+			config.Endpoint{BaseURL: spec.Embedding.BaseURL, APIKeyEnv: spec.Embedding.APIKeyEnv})
+		if spec.Chat.Provider == "recorded" {
+			own.Models.Chat = spec.Chat
+		}
+	}
+	return wiring.NewModels(nil, own)
 }
 
 // meter counts what was begun and not ended.
@@ -65,7 +80,8 @@ func (m *meter) Begin(_ context.Context, task string, _ int64) (func(model.Usage
 
 func TestABuildsModelsAreMeteredBelowTheirLimits(t *testing.T) {
 	meter := &meter{}
-	set, err := wiring.NewModels(nil).Build(spec(t, modeltest.Options{Latency: 5 * time.Millisecond}), meter)
+	slow := spec(t, modeltest.Options{Latency: 5 * time.Millisecond})
+	set, err := factory(slow).Build(slow, meter)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +120,7 @@ func TestWhatCostsNothingIsNotMetered(t *testing.T) {
 	recorded.Chat, recorded.Embedding.Provider = corpus.ChatModel{Provider: "recorded", File: recording}, "builtin"
 	lexical.Embedding.Classes = "lexical"
 	meter := &meter{}
-	models := wiring.NewModels(nil)
+	models := factory(paid, recorded)
 	for name, c := range map[string]struct {
 		spec  corpus.Spec
 		tasks int
@@ -145,7 +161,7 @@ func TestModelsThatCannotBeOpenedSayWhichSetting(t *testing.T) {
 		"no recording":             {noFile, fault.BadConfig, "/nowhere.jsonl"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := wiring.NewModels(nil).Build(c.spec, nil)
+			_, err := factory(c.spec).Build(c.spec, nil)
 			if e := fault.As(err); e == nil || e.Code != c.code || e.Object != c.object || e.Hint == "" {
 				t.Errorf("got %v", err)
 			}

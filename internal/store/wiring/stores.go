@@ -39,6 +39,8 @@ type Stores struct {
 	Staging      blob.Store // where the vector store imports from; nil: it does not import
 	StoreID      string
 
+	places  config.Stores
+	roots   roots
 	s3      config.S3
 	mu      sync.Mutex
 	buckets map[string]blob.Store // corpora by URI: a client is worth keeping
@@ -77,7 +79,8 @@ func IsPath(s string) bool { return !strings.Contains(s, "://") }
 
 // Open opens the stores and makes sure that they belong together.
 func Open(ctx context.Context, c config.Stores) (*Stores, error) {
-	stores := &Stores{s3: c.S3, buckets: map[string]blob.Store{}}
+	stores := &Stores{places: c, s3: c.S3, buckets: map[string]blob.Store{}}
+	stores.roots.configured = c.CorpusRoots
 	if err := stores.open(ctx, c); err != nil {
 		return nil, errors.Join(err, stores.Close())
 	}
@@ -203,7 +206,14 @@ func (s *Stores) Corpus(ctx context.Context, uri string) (blob.Store, error) {
 			Advise("give a folder or s3://bucket/prefix as argument, or set indexes.<name>.corpus")
 	}
 	if IsPath(uri) {
-		return dir.OpenCorpus(uri)
+		folder, err := s.roots.inside(uri)
+		if err != nil {
+			return nil, err
+		}
+		return dir.OpenCorpus(folder)
+	}
+	if err := s.apart(uri); err != nil {
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -161,7 +161,7 @@ func TestACorpusIsAFolderOrABucket(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "a.txt"), []byte("text"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	stores := open(t, wiring.Embedded(config.Stores{}, t.TempDir()))
+	stores := open(t, wiring.Embedded(config.Stores{CorpusRoots: []string{dir}}, t.TempDir()))
 	corpus, err := stores.Corpus(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)

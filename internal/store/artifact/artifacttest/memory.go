@@ -98,6 +98,9 @@ func (m *Memory) call(ctx context.Context, op Op, key string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if err := blob.CheckKey(key); err != nil && op != List {
+		return err
+	}
 	if m.Fail != nil {
 		return m.Fail(op, key)
 	}
@@ -190,11 +193,10 @@ func (m *Memory) Delete(ctx context.Context, key string) error {
 
 // DeleteAll removes objects in one request.
 func (m *Memory) DeleteAll(ctx context.Context, keys []string) error {
-	first := ""
-	if len(keys) > 0 {
-		first = keys[0]
+	if len(keys) == 0 {
+		return ctx.Err()
 	}
-	if err := m.call(ctx, Delete, first); err != nil {
+	if err := m.call(ctx, Delete, keys[0]); err != nil {
 		return err
 	}
 	m.mu.Lock()

@@ -25,6 +25,33 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 	t.Run("a body that fails leaves nothing", func(t *testing.T) { brokenBody(t, open(t)) })
 	t.Run("many objects are deleted at once, absent ones too", func(t *testing.T) { deleteAll(t, open(t)) })
 	t.Run("objects may be deleted while they are listed", func(t *testing.T) { deleteListed(t, open(t)) })
+	t.Run("a key that leads out of the store is refused", func(t *testing.T) { outside(t, open(t)) })
+}
+
+func outside(t *testing.T, store blob.Store) {
+	must(t, store, "a/b", "x")
+	for _, key := range []string{
+		"", "..", "../a", "a/../b", "a/../../b", "/a", "/etc/passwd", "a/..", "./a", "a/./b", "a\x00b",
+	} {
+		if _, err := put(t, store, key, "x", blob.Cond{}); !fault.Is(err, fault.InvalidParam) {
+			t.Errorf("%q is written: %v", key, err)
+		}
+		if _, _, err := store.Get(t.Context(), key, blob.All); fault.KindOf(err) == fault.Transient || err == nil {
+			t.Errorf("%q is read: %v", key, err)
+		}
+		if _, err := store.Stat(t.Context(), key); fault.KindOf(err) == fault.Transient || err == nil {
+			t.Errorf("%q is looked at: %v", key, err)
+		}
+		if err := store.Delete(t.Context(), key); !fault.Is(err, fault.InvalidParam) {
+			t.Errorf("%q is deleted: %v", key, err)
+		}
+		if err := store.DeleteAll(t.Context(), []string{key}); err == nil {
+			t.Errorf("%q is deleted among others", key)
+		}
+	}
+	if got := keysOf(t, store, ""); len(got) != 1 {
+		t.Errorf("the store holds %v", got)
+	}
 }
 
 func put(t *testing.T, s blob.Store, key, v string, c blob.Cond) (blob.Info, error) {

@@ -136,7 +136,7 @@ func info(key string, st fs.FileInfo) blob.Info {
 
 // Put implements blob.Store.
 func (s *Store) Put(ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond) (blob.Info, error) {
-	if err := ctx.Err(); err != nil {
+	if err := errors.Join(ctx.Err(), blob.CheckKey(key)); err != nil {
 		return blob.Info{}, err
 	}
 	p := s.path(key)
@@ -257,6 +257,9 @@ func (m matched) Read(out []byte) (int, error) {
 
 // Get implements blob.Store.
 func (s *Store) Get(_ context.Context, key string, r blob.Range) (io.ReadCloser, blob.Info, error) {
+	if err := blob.CheckKey(key); err != nil {
+		return nil, blob.Info{}, err
+	}
 	p := s.path(key)
 	file, err := s.open(key)
 	if err != nil {
@@ -288,6 +291,9 @@ func (s *Store) Get(_ context.Context, key string, r blob.Range) (io.ReadCloser,
 
 // Stat implements blob.Store.
 func (s *Store) Stat(_ context.Context, key string) (blob.Info, error) {
+	if err := blob.CheckKey(key); err != nil {
+		return blob.Info{}, err
+	}
 	st, err := os.Stat(s.path(key))
 	if err == nil && st.IsDir() {
 		err = fs.ErrNotExist
@@ -300,7 +306,7 @@ func (s *Store) Stat(_ context.Context, key string) (blob.Info, error) {
 
 // Delete implements blob.Store. Folders that become empty stay: a writer may be about to use them.
 func (s *Store) Delete(ctx context.Context, key string) error {
-	if err := blob.Permitted(ctx); err != nil {
+	if err := errors.Join(blob.CheckKey(key), blob.Permitted(ctx)); err != nil {
 		return err
 	}
 	if err := os.Remove(s.path(key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -328,6 +334,12 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[blob.I
 		base := ""
 		if i := strings.LastIndexByte(prefix, '/'); i >= 0 {
 			base = prefix[:i+1]
+		}
+		if base != "" {
+			if err := blob.CheckKey(base); err != nil {
+				yield(blob.Info{}, err)
+				return
+			}
 		}
 		if s.links == anyLink {
 			s.walk(ctx, base, prefix, after, yield)

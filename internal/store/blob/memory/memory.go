@@ -4,6 +4,7 @@ package memory
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -42,6 +43,9 @@ func (s *Store) precondition(op, key string) error {
 
 // Put implements blob.Store.
 func (s *Store) Put(ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond) (blob.Info, error) {
+	if err := blob.CheckKey(key); err != nil {
+		return blob.Info{}, err
+	}
 	raw, err := io.ReadAll(body)
 	if err == nil && size >= 0 && int64(len(raw)) != size {
 		err = fmt.Errorf("got %d of %d bytes", len(raw), size)
@@ -76,7 +80,7 @@ func (s *Store) find(op, key string) (object, error) {
 
 // Get implements blob.Store.
 func (s *Store) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
-	if err := ctx.Err(); err != nil {
+	if err := errors.Join(ctx.Err(), blob.CheckKey(key)); err != nil {
 		return nil, blob.Info{}, err
 	}
 	found, err := s.find("read", key)
@@ -95,6 +99,9 @@ func (s *Store) Get(ctx context.Context, key string, part blob.Range) (io.ReadCl
 
 // Stat implements blob.Store.
 func (s *Store) Stat(_ context.Context, key string) (blob.Info, error) {
+	if err := blob.CheckKey(key); err != nil {
+		return blob.Info{}, err
+	}
 	found, err := s.find("stat", key)
 	return found.info, err
 }
@@ -131,6 +138,9 @@ func (s *Store) DeleteAll(_ context.Context, keys []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, key := range keys {
+		if err := blob.CheckKey(key); err != nil {
+			return err
+		}
 		delete(s.objects, key)
 	}
 	return nil

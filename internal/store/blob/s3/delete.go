@@ -19,6 +19,9 @@ const perDelete = 1000
 
 // Delete implements blob.Store.
 func (s *Store) Delete(ctx context.Context, key string) error {
+	if err := blob.CheckKey(key); err != nil {
+		return err
+	}
 	_, err := retried(ctx, func(ctx context.Context) (*s3.DeleteObjectOutput, error) {
 		out, err := s.c.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &s.cfg.Bucket, Key: s.key(key)})
 		return out, s.wrap(ctx, "delete", key, err)
@@ -31,6 +34,11 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 
 // DeleteAll implements blob.Store. A store that knows no deletion of many is asked key by key.
 func (s *Store) DeleteAll(ctx context.Context, keys []string) error {
+	for _, key := range keys {
+		if err := blob.CheckKey(key); err != nil {
+			return err
+		}
+	}
 	var failures blob.Failures
 	for part := range slices.Chunk(keys, perDelete) {
 		out, err := retried(ctx, func(ctx context.Context) (*s3.DeleteObjectsOutput, error) {

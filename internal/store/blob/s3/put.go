@@ -35,6 +35,9 @@ func (s *Store) Put(
 	size int64,
 	cond blob.Cond,
 ) (blob.Info, error) {
+	if err := blob.CheckKey(key); err != nil {
+		return blob.Info{}, err
+	}
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
 	n, err := io.ReadFull(reader, *buf)

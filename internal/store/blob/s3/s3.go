@@ -117,8 +117,20 @@ func (s *Store) Location(key string) string {
 	return "s3://" + s.cfg.Bucket + "/" + s.prefix + key
 }
 
+// readable refuses a key that some servers of S3 take for a path out of the bucket. A bucket may hold such an object:
+// as a document it is one that cannot be read.
+func readable(key string) error {
+	if err := blob.CheckKey(key); err != nil {
+		return fault.Unreadable.At("read", fault.Quoted(key)).Because(err).Advise("give the object another key")
+	}
+	return nil
+}
+
 // Get implements blob.Store.
 func (s *Store) Get(ctx context.Context, key string, r blob.Range) (io.ReadCloser, blob.Info, error) {
+	if err := readable(key); err != nil {
+		return nil, blob.Info{}, err
+	}
 	if r.Length == 0 {
 		in, err := s.Stat(ctx, key)
 		return io.NopCloser(strings.NewReader("")), in, err
@@ -170,6 +182,9 @@ func (s *Store) get(ctx context.Context, key string, r blob.Range) (*s3.GetObjec
 
 // Stat implements blob.Store.
 func (s *Store) Stat(ctx context.Context, key string) (blob.Info, error) {
+	if err := readable(key); err != nil {
+		return blob.Info{}, err
+	}
 	out, err := retried(ctx, func(ctx context.Context) (*s3.HeadObjectOutput, error) {
 		out, err := s.c.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &s.cfg.Bucket, Key: s.key(key)})
 		return out, s.wrap(ctx, "stat", key, err)

@@ -1,0 +1,106 @@
+package activities
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// plain are names of stages and ids of activities: they become parts of keys.
+var plain = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`)
+
+// checkBuild refuses an input that no program of ours sends. Inputs come from whoever reaches the engine: a name must
+// be a name before it becomes a key. spec tells whether a configuration is wanted.
+func checkBuild(b workflows.Build, stage string, spec bool) error {
+	if err := (artifact.Index{Name: b.Index}).Check(); err != nil {
+		return err
+	}
+	var digest corpus.Digest
+	switch {
+	case !corpus.ValidSlug(b.Generation):
+		return invalid("name generation", b.Generation, "letters a-z, digits and hyphens, at most 63, no hyphen first")
+	case (spec || b.Spec != "") && digest.UnmarshalText([]byte(b.Spec)) != nil:
+		return invalid("read configuration", b.Spec, "want 64 hex digits")
+	case !plain.MatchString(stage):
+		return invalid("begin stage", stage, "it is no name of a stage")
+	case b.Fence < 0 || b.Attempt < 0:
+		return invalid("begin run", b.Index, fmt.Sprintf("fence %d, attempt %d: below zero", b.Fence, b.Attempt))
+	case b.Heartbeat < 0:
+		return invalid("begin run", b.Index, "its heartbeat is below zero")
+	}
+	return checkRef(b, b.Anew)
+}
+
+// checkUnit refuses a piece of a stage that no stage has.
+func checkUnit(u workflows.Unit) error {
+	if u.N < 0 || u.Batch < 0 {
+		return invalid("work on "+u.Stage, u.Index, fmt.Sprintf("unit %d, batch %d: below zero", u.N, u.Batch))
+	}
+	return nil
+}
+
+// checkEnd refuses references to what is no error of the run itself.
+func checkEnd(end workflows.End) error {
+	refs := []string{end.Ref}
+	if end.Warning != nil {
+		refs = append(refs, end.Warning.Ref)
+	}
+	for _, ref := range refs {
+		if err := checkRef(end.Build, ref); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkRef refuses the reference of an error's text that lies anywhere but in the run's own scratch.
+func checkRef(b workflows.Build, ref string) error {
+	own := artifact.Index{Name: b.Index}.RunKey(b.Generation) + "/"
+	if ref == "" || strings.HasPrefix(ref, own) && blob.CheckKey(ref) == nil {
+		return nil
+	}
+	return invalid("read error of "+b.Index+"/"+b.Generation, ref, "it lies outside of the run")
+}
+
+func invalid(op, object, why string) error {
+	return fault.InvalidParam.At(op, fault.Quoted(object)).Because(why)
+}
+
+// refuse ends an activity whose input is none, before anything is opened for it: the code for the engine, the text for
+// the log.
+func (a *Activities) refuse(err error) error {
+	code := string(fault.CodeOf(err))
+	a.Log.Error("input refused", "code", code, "error", err.Error())
+	return temporal.NewApplicationErrorWithOptions(code, code, temporal.ApplicationErrorOptions{
+		NonRetryable: true, Details: []any{""},
+	})
+}
+
+// commands are those that SteerRun takes.
+var commands = map[string]bool{
+	build.CommandPause: true, build.CommandResume: true, build.CommandCancel: true,
+}
+
+func checkSteer(steer workflows.Steer) error {
+	var below error
+	if b := steer.NewBudget; b != nil && (b.Calls < 0 || b.Tokens < 0 || b.Money < 0) {
+		below = errors.New("a budget cannot be below zero")
+	}
+	switch {
+	case !commands[steer.Command]:
+		return invalid("steer "+steer.Index, steer.Command, "it is no command")
+	case below != nil:
+		return invalid("steer", steer.Index, below.Error())
+	}
+	return nil
+}

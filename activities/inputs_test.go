@@ -1,0 +1,141 @@
+package activities_test
+
+import (
+	"errors"
+	"log/slog"
+	"reflect"
+	"strings"
+	"testing"
+
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+
+	"github.com/unweaver/unweaver/activities"
+	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/artifact/artifacttest"
+	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// hostile are inputs that no program of ours sends, by what is wrong with them.
+func hostile() map[string]workflows.Build {
+	good := workflows.Build{Index: "docs", Generation: "g1", Spec: strings.Repeat("0", 64), Heartbeat: 1e9}
+	out := map[string]workflows.Build{}
+	bad := func(name string, change func(*workflows.Build)) {
+		b := good
+		change(&b)
+		out[name] = b
+	}
+	bad("an index that leads out", func(b *workflows.Build) { b.Index = "../../../.." })
+	bad("an index that is absolute", func(b *workflows.Build) { b.Index = "/etc" })
+	bad("no index", func(b *workflows.Build) { b.Index = "" })
+	bad("the ledger as index", func(b *workflows.Build) { b.Index = "ledger" })
+	bad("a generation that leads out", func(b *workflows.Build) { b.Generation = "../../other/generations/g" })
+	bad("no generation", func(b *workflows.Build) { b.Generation = "" })
+	bad("a digest that is a path", func(b *workflows.Build) { b.Spec = "../../../../home/me/spec" })
+	bad("a reference out of the run", func(b *workflows.Build) { b.Anew = "other/runs/g1/1/errors/x.json" })
+	bad("a fence below zero", func(b *workflows.Build) { b.Fence = -1 })
+	return out
+}
+
+// inputOf makes an activity's input of a build: the build itself, or what embeds it.
+func inputOf(typ reflect.Type, b workflows.Build) any {
+	input := reflect.New(typ).Elem()
+	if typ == reflect.TypeFor[workflows.Build]() {
+		return b
+	}
+	input.FieldByName("Build").Set(reflect.ValueOf(b))
+	if stage := input.FieldByName("Stage"); stage.IsValid() {
+		stage.SetString("extract")
+	}
+	if command := input.FieldByName("Command"); command.IsValid() {
+		command.SetString(workflows.UpdatePause)
+	}
+	return input.Interface()
+}
+
+// refusing runs activities over a store that tells whether it was asked anything.
+func refusing(t *testing.T) (*testsuite.TestActivityEnvironment, *artifacttest.Memory) {
+	t.Helper()
+	store := artifacttest.New()
+	all := &activities.Activities{Engine: closed{}, Log: slog.New(slog.DiscardHandler), Ports: &build.Ports{
+		Artifacts: store, Coordination: coordmemory.New(), Log: slog.New(slog.DiscardHandler),
+	}}
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	env := suite.NewTestActivityEnvironment()
+	env.RegisterActivity(all)
+	return env, store
+}
+
+// refused checks that an activity ends with the code, for good, without a word of the input and before any store is
+// asked.
+func refused(t *testing.T, name string, err error, store *artifacttest.Memory) {
+	t.Helper()
+	var app *temporal.ApplicationError
+	if !errors.As(err, &app) || app.Type() != string(fault.InvalidParam) || !app.NonRetryable() ||
+		app.Message() != string(fault.InvalidParam) {
+		t.Errorf("%s: %v", name, err)
+	}
+	for _, op := range []artifacttest.Op{artifacttest.Get, artifacttest.Put, artifacttest.Stat, artifacttest.List} {
+		if n := store.Calls(op); n > 0 {
+			t.Errorf("%s: %d calls of %v", name, n, op)
+		}
+	}
+}
+
+// Whoever reaches the engine sends what he likes: every activity refuses what is no name before it opens anything.
+func TestEveryActivityRefusesWhatIsNoName(t *testing.T) {
+	typ := reflect.TypeFor[*activities.Activities]()
+	for i := range typ.NumMethod() {
+		method := typ.Method(i)
+		input := method.Type.In(2)
+		for what, b := range hostile() {
+			restores := strings.HasSuffix(method.Name, "Restore") || method.Name == workflows.RestorePart
+			if restores && b.Spec == "" { // a restore has no configuration
+				continue
+			}
+			env, store := refusing(t)
+			_, err := env.ExecuteActivity(method.Name, inputOf(input, b))
+			refused(t, method.Name+", "+what, err, store)
+		}
+	}
+}
+
+func TestPartsOfInputsThatAreNoNamesAreRefused(t *testing.T) {
+	good := workflows.Build{Index: "docs", Generation: "g1", Spec: strings.Repeat("0", 64), Heartbeat: 1e9}
+	outside := "docs/runs/g1/../../../other/current.json"
+	for name, c := range map[string]struct {
+		activity string
+		input    any
+	}{
+		"a stage that is a path": {
+			workflows.BeginStage, workflows.StageState{Build: good, Stage: "../../x"},
+		},
+		"a unit's stage that is a path": {
+			workflows.ExtractChunks, workflows.Unit{Build: good, Stage: "a/b"},
+		},
+		"a unit below zero":  {workflows.ReducePartition, workflows.Unit{Build: good, Stage: "reduce", N: -1}},
+		"a batch below zero": {workflows.SealShard, workflows.Unit{Build: good, Stage: "extract", Batch: -1}},
+		"an end that quotes another index": {
+			workflows.EndBuild, workflows.End{Build: good, Status: "failed", Ref: "other/current.json"},
+		},
+		"an end that quotes a file outside": {
+			workflows.EndBuild, workflows.End{Build: good, Status: "failed", Ref: outside},
+		},
+		"a warning that quotes a file outside": {
+			workflows.EndBuild,
+			workflows.End{Build: good, Status: "completed", Warning: &workflows.Warning{Code: "x", Ref: outside}},
+		},
+		"the end of a restore that quotes another index": {
+			workflows.EndRestore, workflows.End{Build: good, Status: "failed", Ref: "ledger/store.json"},
+		},
+		"a command that is none": {workflows.SteerRun, workflows.Steer{Build: good, Command: "rm"}},
+	} {
+		env, store := refusing(t)
+		_, err := env.ExecuteActivity(c.activity, c.input)
+		refused(t, name, err, store)
+	}
+}

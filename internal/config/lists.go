@@ -1,0 +1,153 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Endpoint is a model server with the variable that holds its key.
+type Endpoint struct {
+	BaseURL   string `yaml:"base_url" json:"base_url"` // empty: OpenAI's
+	APIKeyEnv string `yaml:"api_key_env" json:"api_key_env"`
+}
+
+// defaultURL of provider openai.
+const defaultURL = "https://api.openai.com/v1"
+
+// Whole gives the endpoint with the URL that an empty one stands for, and without a slash at its end: two that mean the
+// same are equal.
+func (e Endpoint) Whole() Endpoint {
+	if e.BaseURL == "" {
+		e.BaseURL = defaultURL
+	}
+	e.BaseURL = strings.TrimRight(e.BaseURL, "/")
+	return e
+}
+
+// Endpoints are what a process with this configuration may send documents, questions and keys to: those of its models,
+// general and of indexes, and those that it lists beside them.
+func (c *Config) Endpoints() []Endpoint {
+	var out []Endpoint
+	add := func(models Models) {
+		if models.Chat.Provider == providerOpenAI {
+			out = append(out, Endpoint{models.Chat.BaseURL, models.Chat.APIKeyEnv}.Whole())
+		}
+		if models.Embedding.Provider == providerOpenAI {
+			out = append(out, Endpoint{models.Embedding.BaseURL, models.Embedding.APIKeyEnv}.Whole())
+		}
+		for _, listed := range models.Endpoints {
+			out = append(out, listed.Whole())
+		}
+	}
+	add(c.Models)
+	for name := range c.Indexes {
+		add(c.modelsOf(name))
+	}
+	slices.SortFunc(out, func(a, b Endpoint) int {
+		return strings.Compare(a.BaseURL+" "+a.APIKeyEnv, b.BaseURL+" "+b.APIKeyEnv)
+	})
+	return slices.Compact(out)
+}
+
+const (
+	providerOpenAI   = "openai"
+	providerRecorded = "recorded"
+)
+
+// Recordings are the files that a process with this configuration may replay models from, as absolute paths.
+func (c *Config) Recordings() []string {
+	var out []string
+	add := func(models Models) {
+		if models.Chat.Provider != providerRecorded {
+			return
+		}
+		if path, err := filepath.Abs(models.Chat.File); err == nil {
+			out = append(out, path)
+		}
+	}
+	add(c.Models)
+	for name := range c.Indexes {
+		add(c.modelsOf(name))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// parseList gives a list from its text, as variables and --set have it: as in the file, [a, b], or its items between
+// commas. An endpoint may be written URL=VARIABLE.
+func parseList(value reflect.Value, text string) error {
+	value.SetZero()
+	if strings.HasPrefix(strings.TrimSpace(text), "[") {
+		decoder := yaml.NewDecoder(strings.NewReader(text))
+		decoder.KnownFields(true)
+		if err := decoder.Decode(value.Addr().Interface()); err != nil {
+			return fmt.Errorf("%q is no list: %w", hidden(text), err)
+		}
+		return nil
+	}
+	for item := range strings.SplitSeq(text, ",") {
+		if item = strings.TrimSpace(item); item == "" {
+			continue
+		}
+		element := reflect.New(value.Type().Elem()).Elem()
+		switch known := element.Addr().Interface().(type) {
+		case *Endpoint:
+			cut := strings.LastIndexByte(item, '=')
+			if cut < 0 {
+				return fmt.Errorf("%q is not of the form URL=VARIABLE", hidden(item))
+			}
+			known.BaseURL, known.APIKeyEnv = item[:cut], item[cut+1:]
+		default:
+			if err := scalar(element, item); err != nil {
+				return err
+			}
+		}
+		value.Set(reflect.Append(value, element))
+	}
+	return nil
+}
+
+// literalList writes a list as the file would have it.
+func literalList(value reflect.Value) string {
+	items := make([]string, 0, value.Len())
+	for i := range value.Len() {
+		if endpoint, ok := value.Index(i).Interface().(Endpoint); ok {
+			items = append(items, fmt.Sprintf("{base_url: %q, api_key_env: %s}", hidden(endpoint.BaseURL), endpoint.APIKeyEnv))
+			continue
+		}
+		items = append(items, literal(value.Index(i)))
+	}
+	return "[" + strings.Join(items, ", ") + "]"
+}
+
+// directories takes absolute paths.
+func directories() rule {
+	return rule{"absolute paths", func(value any) string {
+		for _, path := range value.([]string) {
+			if !filepath.IsAbs(path) {
+				return fmt.Sprintf("%q is no absolute path", path)
+			}
+		}
+		return ""
+	}}
+}
+
+// endpoints takes model servers with the variables that hold their keys.
+func endpoints() rule {
+	return rule{"mappings of base_url and api_key_env, or URL=VARIABLE", func(value any) string {
+		for _, endpoint := range value.([]Endpoint) {
+			if why := optional(web()).mistake(endpoint.BaseURL); why != "" {
+				return why
+			}
+			if why := variable().mistake(endpoint.APIKeyEnv); why != "" {
+				return why
+			}
+		}
+		return ""
+	}}
+}

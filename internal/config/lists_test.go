@@ -1,0 +1,92 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+const listed = `
+stores:
+  corpus_roots: [/data/a, "/data/b"]
+models:
+  chat: {provider: openai, model: m, base_url: "http://chat:1/v1/", api_key_env: CHAT}
+  endpoints:
+    - {base_url: "http://more:2/v1", api_key_env: MORE}
+    - {api_key_env: OPENAI}
+indexes:
+  own:
+    models:
+      embedding: {provider: openai, model: e, base_url: "http://own:3/v1", api_key_env: OWN}
+  builtin:
+    models: {chat: {provider: recorded, file: replay.jsonl}}
+`
+
+func written(t *testing.T, text string) config.Source {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "unweaver.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return config.Source{Path: path}
+}
+
+func TestEndpointsAreThoseThatTheConfigurationNames(t *testing.T) {
+	cfg, err := config.Load(written(t, listed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []config.Endpoint{
+		{BaseURL: "http://chat:1/v1", APIKeyEnv: "CHAT"}, {BaseURL: "http://more:2/v1", APIKeyEnv: "MORE"},
+		{BaseURL: "http://own:3/v1", APIKeyEnv: "OWN"}, {BaseURL: "https://api.openai.com/v1", APIKeyEnv: "OPENAI"},
+	}
+	if got := cfg.Endpoints(); !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+	recording, _ := filepath.Abs("replay.jsonl")
+	if got := cfg.Recordings(); !slices.Equal(got, []string{recording}) {
+		t.Errorf("%v", got)
+	}
+	if !slices.Equal(cfg.Stores.CorpusRoots, []string{"/data/a", "/data/b"}) {
+		t.Errorf("%v", cfg.Stores.CorpusRoots)
+	}
+	if got := config.Default().Endpoints(); len(got) != 0 {
+		t.Errorf("built-in models name %v", got)
+	}
+}
+
+func TestAListHasAShortForm(t *testing.T) {
+	cfg, err := config.Load(config.Source{Set: []string{
+		"models.endpoints=http://a/v1=A, https://b/v1?x=1=B", "stores.corpus_roots=/x,/y",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []config.Endpoint{{BaseURL: "http://a/v1", APIKeyEnv: "A"}, {BaseURL: "https://b/v1?x=1", APIKeyEnv: "B"}}
+	if !slices.Equal(cfg.Models.Endpoints, want) || !slices.Equal(cfg.Stores.CorpusRoots, []string{"/x", "/y"}) {
+		t.Errorf("%+v, %v", cfg.Models.Endpoints, cfg.Stores.CorpusRoots)
+	}
+}
+
+func TestMistakesInListsAreNamed(t *testing.T) {
+	for text, says := range map[string]string{
+		"stores: {corpus_roots: [docs]}":                                                       "no absolute path",
+		"stores: {corpus_roots: {a: b}}":                                                       "must be a list",
+		"models: {endpoints: [{base_url: \"ftp://x\", api_key_env: A}]}":                       "no http(s) URL",
+		"models: {endpoints: [{base_url: \"http://x/v1\"}]}":                                   "environment variable",
+		"models: {endpoints: [{url: \"http://x/v1\"}]}":                                        "unknown key",
+		"models: {endpoints: \"http://x/v1\"}":                                                 "URL=VARIABLE",
+		"engine: {tls_cert: a.pem}":                                                            "engine.tls_key",
+		"models: {endpoints: [{base_url: \"http://x/v1\", api_key_env: \"sk-secret value\"}]}": "not the key itself",
+	} {
+		_, err := config.Load(written(t, text))
+		if !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "sk-") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package wiring
+
+import (
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// allowed are the model servers, with the variables of their keys, and the recordings that this process's own
+// configuration names. A configuration of an index comes from whoever may build it: it chooses among these.
+type allowed struct {
+	mu         sync.Mutex
+	endpoints  []config.Endpoint
+	recordings []string
+}
+
+func allowing(own *config.Config) *allowed {
+	if own == nil {
+		return &allowed{}
+	}
+	return &allowed{endpoints: own.Endpoints(), recordings: own.Recordings()}
+}
+
+// Allow adds endpoints to those that the configuration of this process names.
+func (m *Models) Allow(endpoints ...config.Endpoint) {
+	m.allowed.mu.Lock()
+	defer m.allowed.mu.Unlock()
+	for _, endpoint := range endpoints {
+		m.allowed.endpoints = append(m.allowed.endpoints, endpoint.Whole())
+	}
+}
+
+func (a *allowed) endpoint(setting, url, variable string) error {
+	asked := config.Endpoint{BaseURL: url, APIKeyEnv: variable}.Whole()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if slices.Contains(a.endpoints, asked) {
+		return nil
+	}
+	return fault.EndpointRefused.At("use "+setting+" at", asked.BaseURL).
+		Because("the configuration of this process does not name it with the key of " + asked.APIKeyEnv).
+		Advise("add it to models.endpoints of worker, query-api or unweaver dev: [{base_url: " + asked.BaseURL +
+			", api_key_env: " + asked.APIKeyEnv + "}], and start them again")
+}
+
+func (a *allowed) recording(path string) error {
+	asked, err := filepath.Abs(path)
+	if err == nil && slices.Contains(a.recordings, asked) {
+		return nil
+	}
+	return fault.EndpointRefused.At("use models.chat.file", fault.Quoted(path)).
+		Because("the configuration of this process does not name it").
+		Advise("set models.chat.provider and models.chat.file in the configuration of worker, query-api or unweaver dev")
+}
+
+// Check refuses the models of an index that this process may not use, before anything is built with them.
+func (m *Models) Check(spec corpus.Spec) error {
+	switch spec.Chat.Provider {
+	case "builtin":
+	case "recorded":
+		if err := m.allowed.recording(spec.Chat.File); err != nil {
+			return err
+		}
+	default:
+		if err := m.allowed.endpoint("models.chat", spec.Chat.BaseURL, spec.Chat.APIKeyEnv); err != nil {
+			return err
+		}
+	}
+	if spec.Embedding.Provider == "builtin" {
+		return nil
+	}
+	return m.allowed.endpoint("models.embedding", spec.Embedding.BaseURL, spec.Embedding.APIKeyEnv)
+}

@@ -1,0 +1,68 @@
+package wiring_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model/modeltest"
+	"github.com/unweaver/unweaver/internal/store/wiring"
+)
+
+// What an index is configured with comes from whoever may build it: it chooses where documents and keys go among what
+// the process's own configuration names.
+func TestEndpointsThatTheProcessDoesNotNameAreRefused(t *testing.T) {
+	good := spec(t, modeltest.Options{})
+	t.Setenv("WIRING_OTHER_SECRET", "secret of something else")
+	elsewhere, key, embedding, file := good, good, good, good
+	elsewhere.Chat.BaseURL = "http://attacker.example/v1"
+	key.Chat.APIKeyEnv = "WIRING_OTHER_SECRET"
+	embedding.Embedding.BaseURL = "http://attacker.example/v1"
+	file.Chat = corpus.ChatModel{Provider: "recorded", File: "/etc/passwd"}
+	models := factory(good)
+	for name, c := range map[string]struct {
+		spec corpus.Spec
+		says string
+	}{
+		"another server":                {elsewhere, "models.endpoints"},
+		"the key of something else":     {key, "WIRING_OTHER_SECRET"},
+		"another server for embeddings": {embedding, "models.endpoints"},
+		"another file":                  {file, "models.chat.file"},
+	} {
+		_, built := models.Build(c.spec, nil)
+		_, chat := models.Chat(c.spec)
+		if c.spec.Chat == good.Chat {
+			_, chat = models.Embedder(c.spec, "openai", 8)
+		}
+		for what, err := range map[string]error{"build": built, "query": chat, "check": models.Check(c.spec)} {
+			if !fault.Is(err, fault.EndpointRefused) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s, %s: %v", name, what, err)
+			}
+		}
+	}
+	if _, err := models.Describe(file); !fault.Is(err, fault.EndpointRefused) {
+		t.Errorf("an estimate reads any file: %v", err)
+	}
+	if err := models.Check(good); err != nil {
+		t.Error(err)
+	}
+	slash := good
+	slash.Chat.BaseURL += "/"
+	if err := models.Check(slash); err != nil {
+		t.Errorf("a slash at the end: %v", err)
+	}
+	builtin := corpus.Spec{Chat: corpus.ChatModel{Provider: "builtin"}, Embedding: corpus.EmbedModel{Provider: "builtin"}}
+	none := wiring.NewModels(nil, nil)
+	if err := none.Check(builtin); err != nil {
+		t.Errorf("built-in models: %v", err)
+	}
+	if err := none.Check(good); !fault.Is(err, fault.EndpointRefused) {
+		t.Errorf("a process without configuration: %v", err)
+	}
+	none.Allow(config.Endpoint{BaseURL: good.Chat.BaseURL, APIKeyEnv: keyVariable})
+	if err := none.Check(good); err != nil {
+		t.Errorf("allowed since: %v", err)
+	}
+}

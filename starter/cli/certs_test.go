@@ -1,0 +1,52 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/pki"
+	"github.com/unweaver/unweaver/starter/cli"
+)
+
+func TestCertificatesOfAServerAndItsClientsAreMadeAndFitTogether(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "tls")
+	got := in(t, nil, nil, "certs", "create", folder, "--host", "temporal", "--host", "127.0.0.1")
+	if got.exit != cli.ExitDone || strings.Count(got.out, "written: ") != 6 {
+		t.Fatalf("%+v", got)
+	}
+	read := func(name string) []byte {
+		raw, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(filepath.Join(folder, name)); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+		return raw
+	}
+	for _, pair := range [][2]string{{"server.pem", "server-key.pem"}, {"client.pem", "client-key.pem"}} {
+		both := pki.Pair{Cert: read(pair[0]), Key: read(pair[1])}
+		if _, _, err := pki.Mutual(read("ca.pem"), both, ""); err != nil {
+			t.Errorf("%s: %v", pair[0], err)
+		}
+	}
+	key := string(read("ca-key.pem"))
+	if got = in(t, nil, nil, "certs", "create", folder, "--host", "temporal"); got.exit != cli.ExitUsage ||
+		!strings.Contains(got.err, "it exists") || string(read("ca-key.pem")) != key {
+		t.Errorf("written over: %+v", got)
+	}
+	got = in(t, nil, nil, "certs", "create", folder, "--host", "temporal", "--force", "--json")
+	if got.exit != cli.ExitDone || len(decoded(t, got.out)["written"].([]any)) != 6 || string(read("ca-key.pem")) == key {
+		t.Errorf("%+v", got)
+	}
+	for _, args := range [][]string{
+		{"certs", "create"}, {"certs", "create", folder},
+		{"certs", "create", folder, "--host", "temporal", "--force", "--days", "0"},
+	} {
+		if got = in(t, nil, nil, args...); got.exit != cli.ExitUsage {
+			t.Errorf("%v: %+v", args, got)
+		}
+	}
+}

@@ -1,0 +1,37 @@
+package workflows_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// Whoever reaches the engine starts workflows with the input that he likes: nothing is done for one that is none.
+func TestAnInputThatIsNoneEndsBeforeAnythingIsDone(t *testing.T) {
+	for name, b := range map[string]workflows.Build{
+		"an index that leads out":     {Index: "../../../.."},
+		"the ledger as index":         {Index: "ledger"},
+		"a generation that leads out": {Generation: "../../x"},
+		"a digest that is a path":     {Spec: "../../../../etc/passwd"},
+		"a digest in capitals":        {Spec: strings.Repeat("A", 64)},
+	} {
+		f := newFake(10)
+		if b.Index == "" {
+			b.Index = "i"
+		}
+		if b.Generation == "" {
+			b.Generation = "g"
+		}
+		env := environment(f, nil)
+		env.ExecuteWorkflow(workflows.BuildIndexName, b)
+		var out workflows.Outcome
+		err := env.GetWorkflowResult(&out)
+		if err != nil || out.Status != "failed" || out.Reason != "bad_config" {
+			t.Errorf("%s: %+v, %v", name, out, err)
+		}
+		if len(f.ended) != 1 || f.ended[0].Detail == "" || len(f.calls) > 1 {
+			t.Errorf("%s: %+v after %v", name, f.ended, f.calls)
+		}
+	}
+}
