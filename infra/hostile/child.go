@@ -10,34 +10,36 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime/debug"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/document/box"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
 // verdict is what became of one input.
 type verdict struct {
-	Code    fault.Code `json:"code"`           // empty: it was read
-	Error   string     `json:"error"`          // what a person would be told
-	Crashed bool       `json:"crashed"`        // the process that read it ended
-	Hung    bool       `json:"hung"`           // it took longer than it may
-	Text    int64      `json:"text"`           // bytes of text that came out
-	Seconds float64    `json:"seconds"`        // that it took
-	Peak    int64      `json:"peak,omitempty"` // bytes of the process, where it ended by it
+	Code    fault.Code `json:"code"`    // empty: it was read
+	Error   string     `json:"error"`   // what a person would be told
+	Crashed bool       `json:"crashed"` // the process that read it ended
+	Hung    bool       `json:"hung"`    // it took longer than it may
+	Text    int64      `json:"text"`    // bytes of text that came out
+	Seconds float64    `json:"seconds"` // that it took
+	Boxed   int64      `json:"boxed"`   // bytes of the largest process that parsed, so far
 }
 
-// parser reads one input after another in a child process, which it starts anew where one ends it. It is the only part
-// that knows where inputs are read.
+// parser has one input after another read by a process that reads as a worker does: types that stream in itself, others
+// in a box below it. Where an input ends that process it is started anew.
 type parser struct {
 	limit time.Duration
 	proc  *exec.Cmd
 	in    io.WriteCloser
 	out   *bufio.Reader
 	peak  int64 // of the largest process so far, in bytes
+	boxed int64 // of the largest process below it, in bytes
 }
 
 const childName = "child"
@@ -74,8 +76,10 @@ func (p *parser) parse(ctx context.Context, name string, content []byte) (verdic
 	}
 	var v verdict
 	if hung || got.err != nil || json.Unmarshal(got.line, &v) != nil {
-		v = verdict{Hung: hung, Crashed: !hung, Peak: p.stop()}
+		p.stop()
+		v = verdict{Hung: hung, Crashed: !hung}
 	}
+	p.boxed = max(p.boxed, v.Boxed)
 	v.Seconds = time.Since(began).Seconds()
 	return v, nil
 }
@@ -103,20 +107,17 @@ func (p *parser) start() error {
 	return proc.Start()
 }
 
-// stop ends the child and gives the most memory that it had.
-func (p *parser) stop() int64 {
+// stop ends the process, with what is below it.
+func (p *parser) stop() {
 	if p.proc == nil {
-		return 0
+		return
 	}
-	_ = p.proc.Process.Kill() // it may have ended
+	_ = p.proc.Process.Kill() // it may have ended; what it started ends with it
 	_ = p.proc.Wait()         // how is told by what it answered
-	peak := int64(0)
 	if usage, ok := p.proc.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		peak = usage.Maxrss << 10
+		p.peak = max(p.peak, usage.Maxrss<<10)
 	}
 	p.proc = nil
-	p.peak = max(p.peak, peak)
-	return peak
 }
 
 func send(out io.Writer, content []byte) error {
@@ -140,8 +141,11 @@ func child(in io.Reader, out io.Writer) error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_AS, &bound); err != nil {
 		return err
 	}
-	limits := document.DefaultLimits()
-	debug.SetMemoryLimit(limits.Memory)
+	pool, err := box.New(1, document.DefaultLimits())
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
 	encoder := json.NewEncoder(out)
 	for {
 		name, err := receive(in)
@@ -155,8 +159,8 @@ func child(in io.Reader, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		text, err := read(string(name), content, limits)
-		v := verdict{Code: fault.CodeOf(err), Text: text}
+		text, err := read(string(name), content, pool)
+		v := verdict{Code: fault.CodeOf(err), Text: text, Boxed: boxed(pool.PIDs())}
 		if err != nil {
 			v.Error = strings.ToValidUTF8(err.Error(), "?")
 		}
@@ -166,9 +170,22 @@ func child(in io.Reader, out io.Writer) error {
 	}
 }
 
+// boxed is the most memory that any of the processes below this one had, in bytes.
+func boxed(living []int) (peak int64) {
+	var ended syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_CHILDREN, &ended) == nil {
+		peak = ended.Maxrss << 10
+	}
+	for _, pid := range living {
+		peak = max(peak, peakOf(strconv.Itoa(pid)))
+	}
+	return peak
+}
+
 // read reads an object as a build does, and tells how much text it has. Where only rows cannot be used, the error is
 // that of the first.
-func read(name string, content []byte, limits document.Limits) (text int64, err error) {
+func read(name string, content []byte, pool *box.Pool) (text int64, err error) {
+	limits := pool.Limits()
 	kind, gz, _, ok := document.KindOf(name)
 	if !ok {
 		return 0, fault.UnknownType.At("read", name)
@@ -178,7 +195,7 @@ func read(name string, content []byte, limits document.Limits) (text int64, err 
 		return 0, err
 	}
 	if !kind.HasRows() {
-		doc, err := document.Parse(plain, kind, name, limits)
+		doc, err := pool.Parse(context.Background(), plain, kind, name)
 		if err != nil {
 			return 0, err
 		}

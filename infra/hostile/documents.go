@@ -20,12 +20,12 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// report of a run. The process that prints it is alive, so that none of the inputs ended it: they end its children.
+// report of a run. An input that ends the process that reads it, as it would end a worker, is a crash; one that ends
+// only the box that it is parsed in is not.
 type report struct {
 	Rows   []row `json:"rows"`
-	Parent int64 `json:"parent_peak_bytes"`
-	Child  int64 `json:"largest_child_peak_bytes"`
-	Total  int64 `json:"all_peaks_bytes"` // of the parent and of the largest child of each worker
+	Reader int64 `json:"largest_reader_peak_bytes"` // of the processes that read as a worker does
+	Boxed  int64 `json:"largest_box_peak_bytes"`    // of the processes below them
 }
 
 // row counts the inputs of one kind, or of one pill.
@@ -35,6 +35,7 @@ type row struct {
 	Read    int                `json:"read"`
 	Refused map[fault.Code]int `json:"refused"` // without those over a limit
 	Over    int                `json:"over_a_limit"`
+	Boxed   int                `json:"stopped_in_the_box"` // crashed, out of memory or out of time, in there
 	Crashed int                `json:"crashed"`
 	Hung    int                `json:"hung"`
 	Slowest float64            `json:"slowest_seconds"`
@@ -53,6 +54,9 @@ func (r *row) add(v verdict) {
 		r.Read++
 	case v.Code == fault.TooLarge:
 		r.Over++
+	case v.Code == fault.ParseCrashed, v.Code == fault.ParseMemory, v.Code == fault.ParseTimeout:
+		r.Boxed++
+		r.Refused[v.Code]++
 	default:
 		r.Refused[v.Code]++
 	}
@@ -67,7 +71,7 @@ func (r report) harm() (count int) {
 
 func (r report) print(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "what\tinputs\tread\trefused\tover a limit\tcrashed\thung\tslowest s\tcodes")
+	fmt.Fprintln(table, "what\tinputs\tread\trefused\tover a limit\tstopped in the box\tcrashed\thung\tslowest s\tcodes")
 	for _, row := range r.Rows {
 		refused, codes := 0, []string{}
 		for code, count := range row.Refused {
@@ -75,8 +79,8 @@ func (r report) print(out io.Writer) error {
 			codes = append(codes, fmt.Sprintf("%s %d", code, count))
 		}
 		slices.Sort(codes)
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t%s\n", row.Name, row.Inputs, row.Read, refused, row.Over,
-			row.Crashed, row.Hung, row.Slowest, strings.Join(codes, ", "))
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t%s\n", row.Name, row.Inputs, row.Read, refused-row.Boxed, row.Over,
+			row.Boxed, row.Crashed, row.Hung, row.Slowest, strings.Join(codes, ", "))
 		for _, harmful := range row.Harmful {
 			fmt.Fprintf(table, "  harmful: %s\n", harmful)
 		}
@@ -84,8 +88,7 @@ func (r report) print(out io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "parent deaths 0; peak resident memory: parent %d MiB, largest child %d MiB, all %d MiB\n",
-		r.Parent>>20, r.Child>>20, r.Total>>20)
+	_, err := fmt.Fprintf(out, "peak resident memory: a reader %d MiB, a box %d MiB\n", r.Reader>>20, r.Boxed>>20)
 	return err
 }
 
@@ -196,7 +199,7 @@ func try(ctx context.Context, s settings, out *report, inputs func(yield func(in
 			}
 			p.stop()
 			mu.Lock()
-			out.Child, out.Total = max(out.Child, p.peak), out.Total+p.peak
+			out.Reader, out.Boxed = max(out.Reader, p.peak), max(out.Boxed, p.boxed)
 			mu.Unlock()
 		})
 	}
@@ -210,8 +213,6 @@ func try(ctx context.Context, s settings, out *report, inputs func(yield func(in
 	})
 	close(todo)
 	workers.Wait()
-	out.Parent = ownPeak()
-	out.Total += out.Parent
 	return first
 }
 
@@ -232,9 +233,9 @@ func (s settings) harmful(r *row, one input, v verdict, content []byte) error {
 	return nil
 }
 
-// ownPeak is the most memory that this process had, in bytes; 0 where the system does not tell.
-func ownPeak() int64 {
-	status, err := os.ReadFile("/proc/self/status")
+// peakOf is the most memory that a process had, in bytes; 0 where the system does not tell.
+func peakOf(pid string) int64 {
+	status, err := os.ReadFile("/proc/" + pid + "/status")
 	if err != nil {
 		return 0
 	}

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/document/box"
 )
 
 // settings of one run.
@@ -39,6 +40,7 @@ type settings struct {
 }
 
 func main() {
+	box.Child()
 	if len(os.Args) > 1 && os.Args[1] == childName {
 		if err := child(os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)

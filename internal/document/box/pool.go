@@ -140,6 +140,20 @@ func (p *Pool) Parse(
 	}
 }
 
+// PIDs are those of the children that are kept or at work.
+func (p *Pool) PIDs() []int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []int
+	for _, one := range p.idle {
+		out = append(out, one.cmd.Process.Pid)
+	}
+	for one := range p.running {
+		out = append(out, one.cmd.Process.Pid)
+	}
+	return out
+}
+
 // take gives an idle child, or a new one.
 func (p *Pool) take(ctx context.Context, fresh bool) (*child, error) {
 	p.mu.Lock()
