@@ -23,6 +23,7 @@ var expected = map[fault.Code]int{
 	fault.TooLarge: 413, fault.InvalidParam: 422, fault.ModelRateLimited: 429, fault.EmbedderDown: 503,
 	fault.StoreDown: 503, fault.StoreDenied: 503, fault.StoreFull: 503, fault.SegmentDamage: 503,
 	fault.FormatUnknown: 503, fault.GenBusy: 503, fault.ModelUnavailable: 503, fault.ModelAuth: 503,
+	fault.EndpointRefused: 503,
 	fault.ModelQuota: 503, fault.ModelUnknown: 503, fault.ModelRejected: 503, fault.DimensionChanged: 503,
 	fault.BadVector: 503, fault.BadEmbeddings: 503, fault.ModelRefused: 503,
 }
