@@ -24,7 +24,7 @@ var expected = map[fault.Code]int{
 	fault.StoreDown: 503, fault.StoreDenied: 503, fault.StoreFull: 503, fault.SegmentDamage: 503,
 	fault.FormatUnknown: 503, fault.GenBusy: 503, fault.ModelUnavailable: 503, fault.ModelAuth: 503,
 	fault.EndpointRefused: 503,
-	fault.ModelQuota: 503, fault.ModelUnknown: 503, fault.ModelRejected: 503, fault.DimensionChanged: 503,
+	fault.ModelQuota:      503, fault.ModelUnknown: 503, fault.ModelRejected: 503, fault.DimensionChanged: 503,
 	fault.BadVector: 503, fault.BadEmbeddings: 503, fault.ModelRefused: 503,
 }
 
