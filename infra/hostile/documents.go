@@ -153,6 +153,10 @@ func pills(ctx context.Context, s settings) (report, error) {
 	if s.large {
 		all = documenttest.LargePills()
 	}
+	all = append(all, documenttest.Pill{Name: "tireless.pdf", Make: func(out io.Writer) error {
+		_, err := io.WriteString(out, documenttest.Tireless())
+		return err
+	}})
 	var out report
 	for _, pill := range all {
 		out.Rows = append(out.Rows, row{Name: pill.Name, Refused: map[fault.Code]int{}})

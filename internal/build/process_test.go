@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model/modeltest"
@@ -136,7 +137,12 @@ func (s *paidSite) begin() *process {
 		Corpora: old.Corpora, Records: old.Records, Vectors: old.Vectors, StoreID: old.StoreID, Cache: old.Cache,
 		CPU: make(chan struct{}, 2), Log: old.Log, Parser: old.Parser, Limits: old.Limits,
 	}
-	s.Models = wiring.NewModels(s.Coordination, nil).Build
+	models := wiring.NewModels(s.Coordination, nil)
+	models.Allow(
+		config.Endpoint{BaseURL: s.spec.Chat.BaseURL, APIKeyEnv: s.spec.Chat.APIKeyEnv},
+		config.Endpoint{BaseURL: s.spec.Embedding.BaseURL, APIKeyEnv: s.spec.Embedding.APIKeyEnv},
+	)
+	s.Models = models.Build
 	s.Ledger = ledger.New(s.Artifacts, s.Coordination)
 	return next
 }

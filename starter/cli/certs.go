@@ -30,8 +30,8 @@ func (a *App) createCertsCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "create DIR --host NAME",
 		Short: "Make an authority and certificates of a server and its clients in a folder",
-		Long: `Make an authority, a certificate of a server (Temporal) and one of its clients (worker, query-api, command line) in
-a folder, for its owner alone: ca.pem, ca-key.pem, server.pem, server-key.pem, client.pem, client-key.pem.
+		Long: `Make an authority, a certificate of a server (Temporal) and one of its clients (worker, query-api, command
+line) in a folder, for its owner alone: ca.pem, ca-key.pem, server.pem, server-key.pem, client.pem, client-key.pem.
 
 Clients are told with engine.tls_ca, engine.tls_cert and engine.tls_key. Whoever has ca-key.pem can make certificates
 that are let in: no server and no client needs it, so keep it elsewhere, or remove it.`,

@@ -93,7 +93,8 @@ func TestAnEngineThatAsksForCertificatesIsReachedWithThem(t *testing.T) {
 	} {
 		changed := whole
 		change(&changed)
-		if _, err := engine.Dial(t.Context(), changed, slog.New(slog.DiscardHandler)); !fault.Is(err, fault.EngineDown) {
+		_, err := engine.Dial(t.Context(), changed, slog.New(slog.DiscardHandler))
+		if !fault.Is(err, fault.EngineDown) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -28,7 +28,8 @@ type Generation struct {
 	Models      string    `json:"models"`
 }
 
-// Names lists the indexes of a store: its folders but its own, such as the ledger's. It takes one listing request for each.
+// Names lists the indexes of a store: its folders but its own, such as the ledger's. It takes one listing request for
+// each.
 func Names(ctx context.Context, store blob.Store) ([]string, error) {
 	var names []string
 	for after, more := "", true; more; {

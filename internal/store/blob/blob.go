@@ -105,8 +105,8 @@ func WriteJSON(ctx context.Context, store Store, key string, v any, cond Cond) (
 	return Write(ctx, store, key, append(raw, '\n'), cond)
 }
 
-// CheckKey refuses what can be no key: one that is absolute, that leads out of its store or to its root, or that holds a
-// NUL. Names come from documents, from stored files and from whoever reaches the engine.
+// CheckKey refuses what can be no key: one that is absolute, that leads out of its store or to its root, or that holds
+// a NUL. Names come from documents, from stored files and from whoever reaches the engine.
 func CheckKey(key string) error {
 	inside := key != "" && key[0] != '/' && strings.IndexByte(key, 0) < 0
 	for part := range strings.SplitSeq(key, "/") {
