@@ -110,7 +110,9 @@ func answers(t *testing.T, dir string, ask []request) ([]answer, error) {
 	out := make([]answer, len(ask))
 	for i, r := range ask {
 		recorder := httptest.NewRecorder()
-		handler.ServeHTTP(recorder, httptest.NewRequestWithContext(ctx, r.method, r.path, strings.NewReader(r.body)))
+		request := httptest.NewRequestWithContext(ctx, r.method, "http://localhost"+r.path, strings.NewReader(r.body))
+		request.Header.Set("Content-Type", "application/json")
+		handler.ServeHTTP(recorder, request)
 		out[i] = answer{status: recorder.Code}
 		if err := json.Unmarshal(recorder.Body.Bytes(), &out[i].body); err != nil {
 			return nil, fmt.Errorf("%s %s: %d %w", r.method, r.path, recorder.Code, err)
