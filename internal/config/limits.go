@@ -82,10 +82,10 @@ var limitKeys = []key{
 	},
 	{
 		path: "limits.document.seconds", meaning: "reading one document, by the clock and of a processor",
-		unit: "seconds", example: "20", rule: between(1, 86_400),
+		unit: "seconds", example: "20", rule: between(1, 600),
 	},
 	{
 		path: "limits.document.memory", meaning: "memory that reading one document may take", unit: "bytes",
-		example: "536870912", rule: between(64<<20, 64<<30),
+		example: "268435456", rule: between(64<<20, 64<<30),
 	},
 }

@@ -31,7 +31,7 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		Bytes: 256 << 20, Ratio: 200, Text: 256 << 20, Title: 1000, Row: 16 << 20, Spans: 1_000_000,
-		Nesting: 1000, Pages: 20_000, Time: time.Minute, Memory: 1 << 30,
+		Nesting: 1000, Pages: 20_000, Time: time.Minute, Memory: 512 << 20,
 	}
 }
 
