@@ -71,7 +71,8 @@ func (r report) harm() (count int) {
 
 func (r report) print(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "what\tinputs\tread\trefused\tover a limit\tstopped in the box\tcrashed\thung\tslowest s\tcodes")
+	tell := func(format string, values ...any) { _, _ = fmt.Fprintf(table, format, values...) } // Flush tells errors
+	tell("what\tinputs\tread\trefused\tover a limit\tstopped in the box\tcrashed\thung\tslowest s\tcodes\n")
 	for _, row := range r.Rows {
 		refused, codes := 0, []string{}
 		for code, count := range row.Refused {
@@ -79,10 +80,10 @@ func (r report) print(out io.Writer) error {
 			codes = append(codes, fmt.Sprintf("%s %d", code, count))
 		}
 		slices.Sort(codes)
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t%s\n", row.Name, row.Inputs, row.Read, refused-row.Boxed, row.Over,
-			row.Boxed, row.Crashed, row.Hung, row.Slowest, strings.Join(codes, ", "))
+		tell("%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t%s\n",
+			row.Name, row.Inputs, row.Read, refused-row.Boxed, row.Over, row.Boxed, row.Crashed, row.Hung, row.Slowest, strings.Join(codes, ", "))
 		for _, harmful := range row.Harmful {
-			fmt.Fprintf(table, "  harmful: %s\n", harmful)
+			tell("  harmful: %s\n", harmful)
 		}
 	}
 	if err := table.Flush(); err != nil {

@@ -92,7 +92,7 @@ type Report struct {
 	Cost        float64 `json:"cost"`
 	Unsettled   Spent   `json:"unsettled"` // not in the above
 
-	EntitiesCut  int64           `json:"entities_cut,omitempty"`  // dropped, or shortened: more or longer than is taken of an answer
+	EntitiesCut  int64           `json:"entities_cut,omitempty"`  // dropped or shortened: above what is taken
 	UsageDoubted int64           `json:"usage_doubted,omitempty"` // calls whose tokens we counted ourselves
 	Seconds      float64         `json:"seconds"`
 	Stages       []StageProgress `json:"stages"`

@@ -114,8 +114,8 @@ type Limits struct {
 }
 
 // ConfigDigest covers what a generation is computed from and nothing else (docs/contract.md, Configuration), so that
-// a change of prices, limits, retrieval defaults or gates rebuilds nothing. Trust domains are not in it: a build compares
-// them with those of the generation before.
+// a change of prices, limits, retrieval defaults or gates rebuilds nothing. Trust domains are not in it: a build
+// compares them with those of the generation before.
 func (s Spec) ConfigDigest() Digest {
 	covered := struct {
 		Corpus     string

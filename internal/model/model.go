@@ -30,7 +30,8 @@ type Call struct {
 	Limit    int             // shorten: wanted length in runes
 }
 
-// Usage is what a server says it charged; Doubted tells that it said what cannot be, and that our own count stands here.
+// Usage is what a server says it charged; Doubted tells that it said what cannot be, and that our own count stands
+// here.
 type Usage struct {
 	Prompt     int64 `json:"prompt"`
 	Completion int64 `json:"completion"`

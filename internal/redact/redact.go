@@ -69,7 +69,8 @@ var (
 	userinfo = regexp.MustCompile(`(://)([^\s/:@"'<>]*:)?([^\s"'<>]*)@`)
 	assigned = regexp.MustCompile(`(?i)([?&;][a-z0-9_.-]*(?:key|token|secret|sig|signature|passw(?:or)?d|pwd|credential)` +
 		`[a-z0-9_-]*=)[^\s&#"'<>]+`)
-	named = regexp.MustCompile(`(?i)((?:\b|_)(?:api[_-]?key|passw(?:or)?d|secret(?:[_-]?access[_-]?key)?|client[_-]?secret)` +
+	named = regexp.MustCompile(`(?i)((?:\b|_)` +
+		`(?:api[_-]?key|passw(?:or)?d|secret(?:[_-]?access[_-]?key)?|client[_-]?secret)` +
 		`["']?\s*[:=]\s*["']?)[^\s"',;&]{6,}`)
 	scheme = regexp.MustCompile(`(?i)\b(bearer|basic)(\s+)([A-Za-z0-9._~+/=*-]{8,})`)
 	token  = regexp.MustCompile(`\b((?:sk|pk|rk)-|(?:gh[pousr]|hf|github_pat)_|glpat-|xox[abprs]-)` +

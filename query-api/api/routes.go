@@ -100,7 +100,10 @@ func (s *Server) routes() []route {
 			query:   []parameter{{"version", plain}, {"start", count}, {"end", count}, pinned},
 			answer:  DocumentText{}, problems: ofBrowsing, handler: s.documentText,
 		},
-		{method: "GET", pattern: "/livez", summary: "Whether the process answers", answer: Alive{}, open: true, handler: alive},
+		{
+			method: "GET", pattern: "/livez", summary: "Whether the process answers",
+			answer: Alive{}, open: true, handler: alive,
+		},
 		{
 			method: "GET", pattern: "/readyz", summary: "Whether stores answer and every index has a generation open",
 			answer: Readiness{}, scope: access.Operate, handler: s.ready,

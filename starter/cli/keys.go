@@ -74,7 +74,7 @@ func (a *App) createKeyCmd() *cobra.Command {
 	}
 	set := command.Flags()
 	set.StringVar(&request.Name, "name", "", "what it is for")
-	set.StringVar(&scope, "scope", "query", "query, operate (and readiness, metrics, control of builds) or admin (and keys)")
+	set.StringVar(&scope, "scope", "query", "query, operate (also readiness, metrics, control) or admin (also keys)")
 	set.StringVar(&request.Index, "index", "*", "index that it reads, or a pattern of * and ?")
 	set.DurationVar(&request.Expires, "expires", 0, "how long it is valid, such as 2160h; 0: until it is revoked")
 	limits := &request.Limits

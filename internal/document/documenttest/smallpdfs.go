@@ -81,8 +81,8 @@ func xrefSize() string {
 		len(head))
 }
 
-// Tireless is a PDF that no check of its structure stops: the number of its characters is computed. What parses it takes
-// ever more memory until it is stopped.
+// Tireless is a PDF that no check of its structure stops: the number of its characters is computed. What parses it
+// takes ever more memory until it is stopped: never parse it outside a box.
 func Tireless() string {
 	return characters("begincmap 1 dict begin /n 900000000000 def n beginbfchar endbfchar end endcmap")
 }

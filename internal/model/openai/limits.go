@@ -96,8 +96,8 @@ func (c *Client) next(how limiting) limiting {
 	return how
 }
 
-// What a server charges is believed within these bounds: other tokenizers make up to four times as many tokens of a text
-// as ours, or a fourth; templates and hidden prompts add some; reasoning is charged and not shown.
+// What a server charges is believed within these bounds: other tokenizers make up to four times as many tokens of a
+// text as ours, or a fourth; templates and hidden prompts add some; reasoning is charged and not shown.
 const (
 	tokenFactor = 4
 	hiddenMost  = 4096
