@@ -200,6 +200,7 @@ func do(t testing.TB, base, method, path string, body any) (int, map[string]any)
 	if err != nil {
 		t.Fatal(err)
 	}
+	req.Header.Set("Content-Type", "application/json")
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)

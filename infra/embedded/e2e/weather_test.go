@@ -60,6 +60,7 @@ func slowModels(t *testing.T) *modeltest.Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Close)
+	name(server.URL)
 	return server
 }
 
@@ -171,7 +172,9 @@ func TestBadConnectionsChangeNeitherAnIndexNorAnAnswer(t *testing.T) {
 	server := slowModels(t)
 	proxies := c.behindProxies(11)
 	proxies["models"] = newProxy(t, strings.TrimSuffix(strings.TrimPrefix(server.URL, "http://"), "/v1"), 17)
-	spec := stormSpec(t, "k", ".", "http://"+proxies["models"].Address+"/v1")
+	models := "http://" + proxies["models"].Address + "/v1"
+	name(models)
+	spec := stormSpec(t, "k", ".", models)
 	c.worker()
 	base := c.replica()
 	for night, folder := range folders {

@@ -254,6 +254,7 @@ func (p *process) answers() error {
 	if err != nil {
 		return err
 	}
+	request.Header.Set("Content-Type", "application/json")
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return err

@@ -191,6 +191,7 @@ func ask(ctx context.Context, base, index, question string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	request.Header.Set("Content-Type", "application/json")
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return nil, err
