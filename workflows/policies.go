@@ -108,7 +108,7 @@ type allowance struct {
 var allowances = map[string]allowance{
 	TakeLease:        {base: 30 * time.Minute},            // it may wait until the processes of a run that is over are
 	PlanBuild:        {base: 12 * time.Hour},              // how much there is to list is what it finds out
-	ChunkDocuments:   {10 * time.Minute, 2 * time.Minute}, // one that hangs is given up after limits.document.time
+	ChunkDocuments:   {10 * time.Minute, 2 * time.Minute}, // one that hangs is given up after limits.document.seconds
 	SealChunks:       {30 * time.Minute, 20 * time.Millisecond},
 	ExtractChunks:    {10 * time.Minute, 2 * time.Minute},
 	RepairPart:       {30 * time.Minute, 4 * time.Second},

@@ -11,6 +11,15 @@ type Parser interface {
 	Parse(ctx context.Context, reader io.Reader, kind Kind, object string) (Doc, error)
 }
 
+type again struct{}
+
+// Again has a document be parsed once more where the first try told nothing of the document: by a process that had no
+// other before, where a Parser has processes.
+func Again(ctx context.Context) context.Context { return context.WithValue(ctx, again{}, true) }
+
+// IsAgain tells whether ctx is of Again.
+func IsAgain(ctx context.Context) bool { return ctx.Value(again{}) != nil }
+
 // Here parses in this process, where a document that breaks its parser breaks everything else with it.
 type Here struct{ Limits Limits }
 

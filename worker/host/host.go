@@ -188,7 +188,7 @@ func (h *Host) Problems(run string) []corpus.Problem { return h.ports.Problems(r
 // where it cannot be stored Stop waits for that once more as long.
 func (h *Host) Stop() {
 	h.worker.Stop()
-	h.parser.Close()
+	defer h.parser.Close() // after what was paid for: a store that hangs may hold up a document
 	ctx, cancel := context.WithTimeout(context.Background(), h.drain)
 	defer cancel()
 	if err := h.ports.Ledger.Drain(ctx); err != nil {

@@ -86,11 +86,11 @@ func TestAChildThatIsNotWellIsAnErrorOfTheDocumentAndGone(t *testing.T) {
 		"one that ends without a word":         fault.ParseCrashed,
 		"one that stops in the middle":         fault.ParseCrashed,
 		"one that closes its input":            fault.ParseCrashed,
-		"one that ignores signals":             fault.ParseTimeout,
+		"one that ignores signals":             fault.Quarantined, // it sleeps, and takes no time of a processor
 	} {
 		t.Run(how, func(t *testing.T) {
 			small := limits()
-			if want == fault.ParseTimeout {
+			if want == fault.Quarantined {
 				small.Time = 500 * time.Millisecond
 			}
 			pool := newPool(t, 1, small)

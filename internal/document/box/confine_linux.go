@@ -33,6 +33,16 @@ func exited(pid int) {
 	}
 }
 
+// processorTime is what the processors spent on a child so far.
+func (c *child) processorTime() time.Duration {
+	const ofAllThreads = 2
+	var spent unix.Timespec
+	if err := unix.ClockGettime(int32(^c.cmd.Process.Pid<<3|ofAllThreads), &spent); err != nil {
+		return 0
+	}
+	return time.Duration(spent.Nano())
+}
+
 // harden has what this thread starts never get more rights than it has.
 func harden() { _ = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }
 

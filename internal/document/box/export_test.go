@@ -1,5 +1,13 @@
 package box
 
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/document"
+)
+
 // Args has the children of a pool be called with these arguments.
 func (p *Pool) Args(args ...string) { p.args = args }
 
@@ -14,3 +22,18 @@ const (
 
 	Lifetime = lifetime
 )
+
+// Closing has Close wait so long for who is at work.
+func (p *Pool) Closing(most time.Duration) { p.closing = most }
+
+// Session parses in a session whose context may end at its very beginning.
+func (p *Pool) Session(ctx context.Context) error {
+	one, err := p.take(context.WithoutCancel(ctx), false)
+	if err != nil {
+		return err
+	}
+	talk := newSession(ctx, p, one, "a.html", clock{left: p.limits.Time})
+	time.Sleep(100 * time.Millisecond)
+	_, err = talk.parse(&source{reader: strings.NewReader("<p>x</p>")}, document.HTML)
+	return err
+}

@@ -21,6 +21,8 @@ type Pool struct {
 	starts chan func() // done by the thread that starts children, which they do not outlive
 	args   []string    // of a child
 
+	closing time.Duration // how long Close waits for who is at work
+
 	mu      sync.Mutex
 	idle    []*child
 	running map[*child]bool
@@ -56,7 +58,7 @@ func New(places int, limits document.Limits) (*Pool, error) {
 	}
 	p := &Pool{
 		limits: limits, places: make(chan struct{}, max(places, 1)), starts: make(chan func()),
-		args: []string{childName, childMark, string(settings)}, running: map[*child]bool{},
+		args: []string{childName, childMark, string(settings)}, running: map[*child]bool{}, closing: closingTime,
 	}
 	go p.thread()
 	return p, nil
@@ -74,7 +76,10 @@ func (p *Pool) thread() {
 	}
 }
 
-// Close ends the children, also those that are at work.
+// closingTime is how long Close waits for who reads a document from a store that hangs.
+const closingTime = 5 * time.Second
+
+// Close ends the children, also those that are at work. It is over in seconds.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	if p.closed {
@@ -91,8 +96,17 @@ func (p *Pool) Close() {
 	for _, one := range idle {
 		p.discard(one)
 	}
-	for range cap(p.places) { // whoever was at work has given its child up
-		p.places <- struct{}{}
+	late := time.NewTimer(p.closing)
+	defer late.Stop()
+	for held := range cap(p.places) { // whoever was at work has given its child up
+		select {
+		case p.places <- struct{}{}:
+		case <-late.C: // its child is gone, and the one that it may ask for is refused
+			for range held {
+				<-p.places
+			}
+			return
+		}
 	}
 	close(p.starts)
 	for range cap(p.places) { // who comes late is told so
@@ -107,12 +121,17 @@ const maxKept = 16 << 20
 // is read; when ctx ends, the child ends too if the text was not read to its end.
 //
 // A document that breaks its child is fault.ParseCrashed, ParseMemory or ParseTimeout. A child that had other documents
-// before, or that the system killed, does not count: the document is tried once more, in a new one.
+// before, or that somebody else killed, does not count: the document is tried once more, in a new one, within the same
+// time. Where that cannot be, or does not help, it is fault.Quarantined, and so is a document that was not given the
+// time of the processor that it may take: nobody knows yet what it does in a child of its own (document.Again).
 func (p *Pool) Parse(
 	ctx context.Context, reader io.Reader, kind document.Kind, object string,
 ) (document.Doc, error) {
 	if kind.Streams() {
 		return document.Parse(reader, kind, object, p.limits)
+	}
+	if ctx.Err() != nil {
+		return document.Doc{}, context.Cause(ctx)
 	}
 	select {
 	case p.places <- struct{}{}:
@@ -120,19 +139,20 @@ func (p *Pool) Parse(
 		return document.Doc{}, context.Cause(ctx)
 	}
 	source := &source{reader: io.LimitReader(reader, p.limits.Bytes+1)}
+	waiting := clock{left: p.limits.Time}
 	for again := false; ; again = true {
-		one, err := p.take(ctx, again)
+		one, err := p.take(ctx, again || document.IsAgain(ctx))
 		if err != nil {
 			<-p.places
 			return document.Doc{}, err
 		}
-		talk := &session{pool: p, child: one, ctx: ctx, object: object, clock: clock{left: p.limits.Time}}
-		talk.stop = context.AfterFunc(ctx, talk.abandon)
+		talk := newSession(ctx, p, one, object, waiting)
 		doc, err := talk.parse(source, kind)
 		if err == nil {
 			return doc, nil // reading the text gives the place back
 		}
 		if !again && talk.doubtful && ctx.Err() == nil && source.rewind() {
+			waiting = talk.clock
 			continue
 		}
 		<-p.places
@@ -159,7 +179,11 @@ func (p *Pool) take(ctx context.Context, fresh bool) (*child, error) {
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
-		return nil, fault.ParserDown.At("parse", "documents").Because("the program stops")
+		return nil, stopping("documents")
+	}
+	if ctx.Err() != nil {
+		p.mu.Unlock()
+		return nil, context.Cause(ctx)
 	}
 	if n := len(p.idle); n > 0 && !fresh {
 		one := p.idle[n-1]
@@ -193,12 +217,26 @@ func (p *Pool) take(ctx context.Context, fresh bool) (*child, error) {
 	defer stop()
 	if err := got.child.ready(); err != nil {
 		p.discard(got.child)
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
+		case p.isClosed():
+			return nil, stopping("documents")
 		}
 		return nil, down(fmt.Errorf("%w: %s", err, got.child.last()))
 	}
 	return got.child, nil
+}
+
+// stopping is the error of a pool that is closed.
+func stopping(object string) error {
+	return fault.ParserDown.At("parse", object).Because("the program stops")
+}
+
+func (p *Pool) isClosed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed
 }
 
 // down is what keeps this machine from parsing anything.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -23,8 +24,9 @@ const (
 		"the run goes on without it"
 	adviseMemory = "save it anew or split it; limits.document.memory of the worker bounds what parsing one may take; " +
 		"run index with --rebuild once that is raised"
-	adviseTime = "save it anew or split it; limits.document.time of the worker bounds what parsing one may take; " +
+	adviseTime = "save it anew or split it; limits.document.seconds of the worker bounds what parsing one may take; " +
 		"run index with --rebuild once that is raised"
+	adviseOutside = "it is tried again by the next run; see the memory and the processors that the worker has"
 )
 
 // session is one document in one child.
@@ -35,12 +37,22 @@ type session struct {
 	stop   func() bool // the watch over ctx
 	object string
 	clock  clock
+	before time.Duration // of the processors, that the child had taken by then
 
-	doubtful bool // it broke a child that may have been broken before
+	doubtful bool // it broke a child that may have been broken before, or that somebody else killed
 
 	mu    sync.Mutex // held while something waits for the child
 	over  bool       // the child is given back or gone
 	frees bool       // its end frees the place
+}
+
+// newSession watches over ctx from its beginning on, also where that is over already.
+func newSession(ctx context.Context, pool *Pool, one *child, object string, waiting clock) *session {
+	s := &session{pool: pool, child: one, ctx: ctx, object: object, clock: waiting, before: one.processorTime()}
+	s.mu.Lock()
+	defer s.mu.Unlock() // abandon waits until stop is there
+	s.stop = context.AfterFunc(ctx, s.abandon)
+	return s
 }
 
 // abandon gives the document up: its context ended.
@@ -74,6 +86,9 @@ func (s *session) finish(keep bool) {
 func (s *session) parse(source *source, kind document.Kind) (document.Doc, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.over {
+		return document.Doc{}, context.Cause(s.ctx)
+	}
 	if err := s.send(source, kind); err != nil {
 		return document.Doc{}, s.broken(err)
 	}
@@ -231,20 +246,31 @@ func (s *session) broken(cause error) error {
 	if state != nil {
 		status, _ = state.Sys().(syscall.WaitStatus)
 	}
-	signalled := !s.child.wasKilled() && status.Signaled() && status.Signal() == syscall.SIGKILL
-	s.doubtful = outside && (used || signalled)
+	if s.pool.isClosed() {
+		return stopping(s.object)
+	}
 	fails := func(code fault.Code, why, hint string) error {
 		return code.At("parse", s.object).Because(why).Advise(hint)
 	}
+	exhausted := strings.Contains(last, "SIGXCPU") || status.Signaled() && status.Signal() == syscall.SIGXCPU
+	short := strings.Contains(last, "out of memory") || strings.Contains(last, "cannot allocate memory")
+	signalled := !s.child.wasKilled() && !short && ofOthers(status)
+	s.doubtful = outside && !exhausted && (used || signalled)
 	switch {
-	case late, strings.Contains(last, "SIGXCPU"), status.Signaled() && status.Signal() == syscall.SIGXCPU:
+	case late && state != nil && state.UserTime()+state.SystemTime()-s.before < s.pool.limits.Time/4*3:
+		return fails(fault.Quarantined,
+			fmt.Sprintf("it was not parsed in %v, in which the processors were busy elsewhere", s.pool.limits.Time),
+			adviseOutside)
+	case late, exhausted:
 		return fails(fault.ParseTimeout, fmt.Sprintf("it was not parsed in %v", s.pool.limits.Time), adviseTime)
-	case strings.Contains(last, "out of memory"), strings.Contains(last, "cannot allocate memory"):
+	case signalled:
+		return fails(fault.Quarantined,
+			"the process that parsed it was killed, as the system does where memory is short", adviseOutside)
+	case s.doubtful:
+		return fails(fault.Quarantined, "it broke a process that had parsed other documents before: "+last, adviseOutside)
+	case short:
 		return fails(fault.ParseMemory,
 			fmt.Sprintf("parsing it takes more than %d MiB of memory", s.pool.limits.Memory>>20), adviseMemory)
-	case signalled:
-		return fails(fault.ParseMemory, "the process that parsed it was killed, as the system does where memory is short",
-			adviseMemory)
 	case !outside:
 		return fails(fault.ParseCrashed, cause.Error(), adviseCrashed)
 	case last != "":
@@ -252,6 +278,19 @@ func (s *session) broken(cause error) error {
 	}
 	return fails(fault.ParseCrashed,
 		fmt.Sprintf("the process that parsed it ended without an answer (%v)", state), adviseCrashed)
+}
+
+// ofOthers tells whether a child ended by a signal that no program gives itself: the system where memory is short, or
+// whoever ends the group of the worker.
+func ofOthers(status syscall.WaitStatus) bool {
+	if !status.Signaled() {
+		return false
+	}
+	switch status.Signal() {
+	case syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP:
+		return true
+	}
+	return false
 }
 
 // text is the text of an answer.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -59,15 +60,12 @@ func decodeCutting(raw []byte) (cutting, error) {
 // read opens, parses and cuts one document.
 func (b *builder) read(ctx context.Context, key string, d *draft) error {
 	if d.plan.Line == 0 {
-		seen := blob.Info{Key: d.plan.Object, Size: d.plan.Size, ETag: d.plan.ETag, Modified: d.plan.Modified}
-		planned := true
-		return stage.Steady(ctx, b.Corpus, seen, func(now blob.Info) error {
-			d.reset()
-			b.OnProgress(b.res.Listed)
-			err := b.readObject(ctx, d, now, planned)
-			planned = false
-			return err
-		})
+		begun := time.Now()
+		err := b.readSteadily(ctx, d)
+		if fault.Is(err, fault.Quarantined) && time.Since(begun) < rereadWithin && ctx.Err() == nil {
+			err = b.readSteadily(document.Again(ctx), d)
+		}
+		return err
 	}
 	d.reset()
 	title, text, meta, err := document.Record(d.plan.Record)
@@ -75,6 +73,22 @@ func (b *builder) read(ctx context.Context, key string, d *draft) error {
 		return fault.Unreadable.At("read row", key).Because(err)
 	}
 	return b.cut(ctx, key, document.Doc{Title: title, Meta: meta, Text: strings.NewReader(text)}, d)
+}
+
+// rereadWithin is how long a first try may take that is done again where it told nothing of the document. Both stay
+// below the twelve minutes in which a unit must make progress, also with the highest limits.document.seconds, 600.
+const rereadWithin = time.Minute
+
+func (b *builder) readSteadily(ctx context.Context, d *draft) error {
+	seen := blob.Info{Key: d.plan.Object, Size: d.plan.Size, ETag: d.plan.ETag, Modified: d.plan.Modified}
+	planned := true
+	return stage.Steady(ctx, b.Corpus, seen, func(now blob.Info) error {
+		d.reset()
+		b.OnProgress(b.res.Listed)
+		err := b.readObject(ctx, d, now, planned)
+		planned = false
+		return err
+	})
 }
 
 // readObject reads one version of an object. One that was written to meanwhile, or is planned and not of the bytes that

@@ -2,8 +2,10 @@ package chunk
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -13,58 +15,168 @@ import (
 
 // A document that has a whole process die is found by a note beside the unit: which document was being read. Writing
 // it takes a round trip, so it is written for documents that take long, and for every one before it is read once a unit
-// was tried so often without a document being named. An attempt that ends, however it does, takes its note back: one
-// that is found was left by a process that died.
+// was tried so often without a document being named. An attempt that ends, however it does, takes its note back, and
+// one that goes on renews it: an attempt that the engine gave up may still be reading. One that is found and is not
+// renewed was left by a process that died.
+//
+// What a process died of is one of all documents that it was reading then, perhaps for other units: a document that was
+// the only one weighs more than one of many.
 const (
-	noteAfter    = time.Second
 	carefulAfter = 2 // attempts
-	maxDeaths    = 2 // with the same document, after which it is not tried any more in this run
+	weighsAlone  = 2
+	weighsAmong  = 1
+	maxWeight    = 4 // of a document, from which on it is not tried any more in this run
 	noteDeadline = 5 * time.Second
 )
 
+// pace is how notes are kept. Tests of many deaths have one of their own.
+type pace struct {
+	process    string        // whose notes these are
+	noteAfter  time.Duration // of reading a document
+	renewEvery time.Duration
+	staleAfter time.Duration // by the clock of who finds it
+}
+
+var notes = pace{
+	process: rand.Text(), noteAfter: time.Second, renewEvery: 10 * time.Second, staleAfter: 30 * time.Second,
+}
+
+// noted counts the documents of this process whose notes are written.
+var noted atomic.Int64
+
 // note is what is stored. Documents are told by their number in the unit, from 1.
 type note struct {
+	Process  string        `json:"process,omitempty"`
 	Document int64         `json:"document,omitempty"` // that is being read; 0: none
-	Deaths   map[int64]int `json:"deaths,omitempty"`   // of processes, by the document that each was reading
+	Alone    bool          `json:"alone,omitempty"`    // no other one is, in the process
+	Renewed  int64         `json:"renewed,omitempty"`  // how often, so that each writing is another
+	Deaths   map[int64]int `json:"deaths,omitempty"`   // weights, by the document that was being read
 }
 
 // suspects keeps the note of a unit. Its own errors are not told: a store that takes no note takes no result either.
 type suspects struct {
+	pace
 	store   blob.Store
 	key     string
 	careful bool
 
 	mu   sync.Mutex
 	note note
-	now  int64 // the document that is being read; 0: none
+	cond blob.Cond // the note is as this attempt left it
+	lost bool      // another attempt writes it now
+	now  int64     // the document that is being read; 0: none
 }
 
 func openSuspects(ctx context.Context, in In) (*suspects, error) {
 	s := &suspects{
-		store: in.Artifacts.Store, key: fmt.Sprintf("%s/chunk-%05d-reading.json", in.Scratch, in.Unit),
-		careful: in.Tries > carefulAfter,
+		pace: notes, store: in.Artifacts.Store, careful: in.Tries > carefulAfter,
+		key: fmt.Sprintf("%s/chunk-%05d-reading.json", in.Scratch, in.Unit),
 	}
-	_, err := blob.ReadJSON(ctx, s.store, s.key, &s.note)
-	if err != nil && !fault.Is(err, fault.NotFound) {
+	found, dead, err := s.find(ctx)
+	if err != nil {
 		return nil, err
 	}
-	if s.note.Document > 0 {
-		if s.note.Deaths == nil {
-			s.note.Deaths = map[int64]int{}
+	s.note = note{Process: s.process, Deaths: found.Deaths}
+	if found.Document > 0 { // it is this attempt's from now on
+		if dead {
+			if s.note.Deaths == nil {
+				s.note.Deaths = map[int64]int{}
+			}
+			weight := weighsAmong
+			if found.Alone {
+				weight = weighsAlone
+			}
+			s.note.Deaths[found.Document] += weight
 		}
-		s.note.Deaths[s.note.Document]++
-		s.note.Document = 0
 		s.write(ctx, 0)
 	}
 	return s, nil
 }
 
+// find reads the note. Dead tells that it names a document and was left: it is another process's, and nobody renews it.
+func (s *suspects) find(ctx context.Context) (found note, dead bool, err error) {
+	for begun := time.Now(); ; {
+		var read note
+		info, err := blob.ReadJSON(ctx, s.store, s.key, &read)
+		if fault.Is(err, fault.NotFound) {
+			s.cond = blob.Cond{Absent: true}
+			return read, false, nil
+		}
+		if err != nil {
+			return read, false, err
+		}
+		renewed := s.cond.Match != "" && s.cond.Match != info.ETag
+		s.cond = blob.Cond{Match: info.ETag}
+		if renewed || read.Document == 0 || read.Process == s.process {
+			return read, false, nil
+		}
+		if time.Since(begun) > s.staleAfter {
+			return read, true, nil
+		}
+		select {
+		case <-ctx.Done():
+			return read, false, ctx.Err()
+		case <-time.After(s.staleAfter/10 + time.Millisecond):
+		}
+	}
+}
+
 // write writes down which document is being read. The caller holds the lock, or is alone.
 func (s *suspects) write(ctx context.Context, document int64) {
+	if s.lost {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteDeadline)
 	defer cancel()
-	s.note.Document = document
-	_, _ = blob.WriteJSON(ctx, s.store, s.key, s.note, blob.Cond{})
+	switch was := s.note.Document > 0; {
+	case was && document == 0:
+		noted.Add(-1)
+	case !was && document > 0:
+		noted.Add(1)
+	}
+	s.note.Document, s.note.Alone = document, document > 0 && noted.Load() == 1
+	s.note.Renewed++
+	info, err := blob.WriteJSON(ctx, s.store, s.key, s.note, s.cond)
+	switch {
+	case err == nil:
+		s.cond = blob.Cond{Match: info.ETag}
+	case fault.Is(err, fault.Precondition):
+		s.forget()
+	}
+}
+
+// forget leaves the note to another attempt.
+func (s *suspects) forget() {
+	if s.lost = true; s.note.Document > 0 {
+		s.note.Document = 0
+		noted.Add(-1)
+	}
+}
+
+// renew tells from time to time that this process lives, until a document is read.
+func (s *suspects) renew(ctx context.Context, document int64, read <-chan struct{}) {
+	wait := s.noteAfter
+	if s.careful {
+		wait = s.renewEvery
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		select {
+		case <-read:
+			return
+		case <-ctx.Done(): // whoever stops this process may not wait until the document is given up
+			s.close(ctx)
+			return
+		case <-timer.C:
+		}
+		s.mu.Lock()
+		if s.now == document {
+			s.write(ctx, document)
+		}
+		s.mu.Unlock()
+		timer.Reset(s.renewEvery)
+	}
 }
 
 // begin notes that a document is being read, until end.
@@ -75,22 +187,14 @@ func (s *suspects) begin(ctx context.Context, document int64) (end func()) {
 		s.write(ctx, document)
 	}
 	s.mu.Unlock()
-	if s.careful { // the next one's note takes its place
-		return func() {}
-	}
-	timer := time.AfterFunc(noteAfter, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.now == document {
-			s.write(ctx, document)
-		}
-	})
+	read := make(chan struct{})
+	go s.renew(ctx, document, read)
 	return func() {
-		timer.Stop()
+		close(read)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.now = 0
-		if s.note.Document == document {
+		if s.note.Document == document && !s.careful { // careful: the next one's note takes its place
 			s.write(ctx, 0)
 		}
 	}
@@ -108,9 +212,9 @@ func (s *suspects) close(ctx context.Context) {
 // watched chunks one document, unless processes died while they read it.
 func (b *builder) watched(ctx context.Context, key string, plan rows.Plan) error {
 	number := b.res.Listed + 1
-	if deaths := b.suspects.note.Deaths[number]; deaths >= maxDeaths && plan.Problem == "" {
+	if b.suspects.note.Deaths[number] >= maxWeight && plan.Problem == "" {
 		return b.unusable(ctx, key, plan, fault.Quarantined.At("read", key).
-			Because(fmt.Sprintf("%d times the program that read it was killed or fell meanwhile", deaths)).
+			Because("again and again the program that read it was killed or fell meanwhile").
 			Advise("it is tried again by the next run; if that fails too, remove it or convert it to text"))
 	}
 	defer b.suspects.begin(ctx, number)()

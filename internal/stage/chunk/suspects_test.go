@@ -3,10 +3,13 @@ package chunk_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/document"
@@ -14,6 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/document/documenttest"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
+	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
 func TestMain(m *testing.M) {
@@ -68,17 +72,23 @@ func (r *run) attempt(tries int, parser document.Parser, died <-chan struct{}) (
 	}
 }
 
-func TestADocumentThatProcessesDieOfIsNamedAndNotTriedAThirdTime(t *testing.T) {
+func TestADocumentThatProcessesDieOfIsNamedAndNotTriedAgain(t *testing.T) {
 	for name, test := range map[string]struct {
-		after    time.Duration
-		attempts int // that die
+		after     time.Duration
+		elsewhere bool // the process reads another document too
+		attempts  int  // that die
 	}{
-		"after a while": {1500 * time.Millisecond, 2},
-		"at once":       {0, 4}, // the first two leave no note, as it takes a round trip
+		"after a while":          {300 * time.Millisecond, false, 2},
+		"at once":                {0, false, 4}, // the first two leave no note, as it takes a round trip
+		"beside other documents": {300 * time.Millisecond, true, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRun(t, map[string]string{"a.html": "<p>Salt.</p>", "b.html": "<p>Ships.</p>", "c.html": "<p>Sea.</p>"})
 			for try := 1; ; try++ {
+				defer chunk.Process(fmt.Sprint(try), 100*time.Millisecond, time.Hour, 50*time.Millisecond)()
+				if test.elsewhere {
+					chunk.Elsewhere()
+				}
 				parser := &fatal{object: "b.html", after: test.after, died: make(chan struct{})}
 				parser.Limits = document.DefaultLimits()
 				res, dead := r.attempt(try, parser, parser.died)
@@ -95,6 +105,121 @@ func TestADocumentThatProcessesDieOfIsNamedAndNotTriedAThirdTime(t *testing.T) {
 				return
 			}
 		})
+	}
+}
+
+// slow reads one document for long, and harms nobody.
+type slow struct {
+	document.Here
+	object string
+	takes  time.Duration
+}
+
+func (s slow) Parse(ctx context.Context, r io.Reader, kind document.Kind, object string) (document.Doc, error) {
+	if object == s.object {
+		time.Sleep(s.takes)
+	}
+	return s.Here.Parse(ctx, r, kind, object)
+}
+
+// An attempt that the engine gave up, as heartbeats were lost, goes on beside the next ones. No process dies.
+func TestAttemptsThatOverlapCountAgainstNoDocument(t *testing.T) {
+	for where, process := range map[string]func(try int) string{
+		"in one process":           func(int) string { return "one" },
+		"in a process for each":    func(try int) string { return fmt.Sprint(try) },
+		"in two that are answered": func(try int) string { return fmt.Sprint(try % 2) },
+	} {
+		t.Run(where, func(t *testing.T) {
+			r := newRun(t, map[string]string{"a.html": "<p>Salt.</p>", "b.html": "<p>Ships.</p>", "c.html": "<p>Sea.</p>"})
+			parser := slow{document.Here{Limits: document.DefaultLimits()}, "b.html", 2500 * time.Millisecond}
+			ends := make(chan chunk.Result)
+			const attempts = 5
+			for try := 1; try <= attempts; try++ {
+				defer chunk.Process(process(try), 50*time.Millisecond, 50*time.Millisecond, 2*time.Second)()
+				in, begun := r.with(try, parser), make(chan struct{}, 10)
+				in.OnProgress = func(int64) { begun <- struct{}{} }
+				go func() {
+					res, err := chunk.Run(context.WithoutCancel(t.Context()), in)
+					if err != nil {
+						t.Error(err)
+					}
+					ends <- res
+				}()
+				<-begun // it has its pace
+				time.Sleep(200 * time.Millisecond)
+			}
+			for range attempts {
+				if res := <-ends; res.Failed > 0 || res.Counts.Documents != 3 {
+					t.Errorf("%+v", res)
+				}
+			}
+		})
+	}
+}
+
+// A process that is told to stop may end before the document does that it reads.
+func TestAnAttemptThatIsStoppedTakesItsNoteBackAtOnce(t *testing.T) {
+	r := newRun(t, map[string]string{"b.html": "<p>Ships.</p>"})
+	defer chunk.Process("a", 50*time.Millisecond, time.Hour, time.Millisecond)()
+	ctx, cancel := context.WithCancel(t.Context())
+	parser := slow{document.Here{Limits: document.DefaultLimits()}, "b.html", 3 * time.Second}
+	in, ended := r.with(1, parser), make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = chunk.Run(ctx, in)
+	}()
+	noted := func() bool {
+		raw, _, err := blob.Read(t.Context(), r.art.Store, r.scratch+"/chunk-00000-reading.json")
+		return err == nil && strings.Contains(string(raw), `"document"`)
+	}
+	for begun := time.Now(); !noted(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(begun) > 2*time.Second {
+			t.Fatal("no note")
+		}
+	}
+	cancel()
+	time.Sleep(300 * time.Millisecond)
+	select {
+	case <-ended:
+		t.Fatal("it was over too early to tell")
+	default:
+	}
+	if noted() {
+		t.Error("the note stands")
+	}
+	<-ended
+}
+
+// interrupted is a parser whose process is killed by others at first.
+type interrupted struct {
+	document.Here
+	times int
+	tries []bool // whether each was for once more
+}
+
+func (p *interrupted) Parse(ctx context.Context, r io.Reader, kind document.Kind, object string) (document.Doc, error) {
+	p.tries = append(p.tries, document.IsAgain(ctx))
+	doc, err := p.Here.Parse(ctx, r, kind, object)
+	if len(p.tries) <= p.times {
+		doc.Text = io.MultiReader(io.LimitReader(doc.Text, 3),
+			iotest.ErrReader(fault.Quarantined.At("parse", object).Because("killed")))
+	}
+	return doc, err
+}
+
+func TestADocumentWhoseProcessSomebodyElseKilledIsReadOnceMore(t *testing.T) {
+	for times, want := range map[int]int64{1: 1, 2: 0} {
+		r := newRun(t, map[string]string{"a.html": "<p>Salt of the sea.</p>"})
+		parser := &interrupted{times: times}
+		parser.Limits = document.DefaultLimits()
+		res, err := chunk.Run(t.Context(), r.with(1, parser))
+		if err != nil || res.Counts.Documents != want || res.Failed != 1-want ||
+			!slices.Equal(parser.tries, []bool{false, true}) {
+			t.Errorf("%d times: %+v, %v, tries %v", times, res, err, parser.tries)
+		}
+		if want == 0 && res.Problems[0].Code != string(fault.Quarantined) {
+			t.Errorf("%+v", res.Problems)
+		}
 	}
 }
 

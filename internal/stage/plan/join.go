@@ -29,7 +29,10 @@ func (doc planned) same() bool {
 	return doc.known && doc.bad == nil && doc.row.Version == doc.old.Listed()
 }
 
-// lasting tells whether a problem is one of the bytes, which the same bytes will have again.
+// lasting tells whether a problem is one of the bytes, which the same bytes will have again. Documents that break what
+// parses them are that: parse codes are given only where the process ended by itself or by its own limits, and a night
+// on which nothing changed must publish nothing. Where somebody else killed it, or the processors were busy elsewhere,
+// the document is Quarantined, and tried again by the next run.
 func lasting(code fault.Code) bool {
 	return code != "" && code.Kind() == fault.Content && code != fault.DocumentChanged && code != fault.Quarantined
 }
