@@ -35,7 +35,8 @@ func calmNights(t *testing.T, documents storm.Documents, nights int) (want []cal
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Close)
-	name, dir := "calm-"+corpus.Sum(t.Name(), fmt.Sprint(documents.Seed)).Short(8), t.TempDir()
+	name(server.URL)
+	called, dir := "calm-"+corpus.Sum(t.Name(), fmt.Sprint(documents.Seed)).Short(8), t.TempDir()
 	for night := range nights {
 		folder := t.TempDir()
 		for _, to := range []string{folder, dir} {
@@ -43,8 +44,8 @@ func calmNights(t *testing.T, documents storm.Documents, nights int) (want []cal
 				t.Fatal(err)
 			}
 		}
-		status := completed(t, index(t, shared.Control, stormSpec(t, name, dir, server.URL)))
-		want = append(want, calmNight{status, answers(t, shared.HTTP, name, tides)})
+		status := completed(t, index(t, shared.Control, stormSpec(t, called, dir, server.URL)))
+		want = append(want, calmNight{status, answers(t, shared.HTTP, called, tides)})
 		folders = append(folders, folder)
 	}
 	return want, folders
