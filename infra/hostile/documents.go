@@ -54,7 +54,8 @@ func (r *row) add(v verdict) {
 		r.Read++
 	case v.Code == fault.TooLarge:
 		r.Over++
-	case v.Code == fault.ParseCrashed, v.Code == fault.ParseMemory, v.Code == fault.ParseTimeout:
+	case v.Code == fault.ParseCrashed, v.Code == fault.ParseMemory, v.Code == fault.ParseTimeout,
+		v.Code == fault.Quarantined:
 		r.Boxed++
 		r.Refused[v.Code]++
 	default:
