@@ -48,8 +48,8 @@ func IsUrgent(ctx context.Context) bool {
 
 type beforeAgain struct{}
 
-// BeforeAgain has again asked when an adapter is about to send one more request within the same call, because the server
-// refused the form of the first. Decorators count it; an error is the call's. The outermost is asked first.
+// BeforeAgain has again asked when an adapter is about to send one more request within the same call, because the
+// server refused the form of the first. Decorators count it; an error is the call's. The outermost is asked first.
 func BeforeAgain(ctx context.Context, again func() error) context.Context {
 	outer, _ := ctx.Value(beforeAgain{}).(func() error)
 	return context.WithValue(ctx, beforeAgain{}, func() error {
