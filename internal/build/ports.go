@@ -94,6 +94,9 @@ func (r *Run) Grant(budget corpus.Budget) {
 	r.book.price(r.Settings)
 }
 
+// anewFolder is where a run works that began again from plan, below its folder.
+const anewFolder = "/anew"
+
 // Bare begins a unit of work that needs no configuration, such as a restore. scratch names its folder; empty: the
 // fence.
 func (p *Ports) Bare(job Job, stage, scratch string) *Run {
@@ -102,7 +105,7 @@ func (p *Ports) Bare(job Job, stage, scratch string) *Run {
 		scratch = fenceName(job.Fence)
 	}
 	if job.Anew != "" {
-		scratch += "/anew" // below the fence's folder, so that it is collected with it
+		scratch += anewFolder // below the fence's folder, so that it is collected with it
 	}
 	run := &Run{
 		Ports: p, Job: job, Index: index, Stage: stage,

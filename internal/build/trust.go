@@ -21,39 +21,30 @@ type trusted struct {
 const trustFile File[trusted] = "trust.json"
 
 // trust compares the domains of the configuration with the parent's, and gives a reason for each that changed: what a
-// server made is not re-used for another. Where there is no parent, a generation that was held tells what was paid for.
+// server made is not re-used for another.
 func (r *Run) trust(ctx context.Context, parent *corpus.Manifest) (trusted, []string, error) {
 	now := trusted{Trust: corpus.Trust{Chat: r.Settings.Chat.Domain(), Embedding: r.Settings.Embedding.Domain()}}
 	if now.Chat == "" && now.Embedding == "" {
 		return now, nil, nil
 	}
-	former, first := parent, parent == nil
-	if first {
-		var err error
-		if former, err = r.held(ctx); err != nil || former == nil {
+	var reasons []string
+	if parent != nil {
+		was, err := r.trustOf(ctx, parent)
+		if err != nil {
 			return now, nil, err
 		}
-	}
-	was, err := r.trustOf(ctx, former)
-	if err != nil {
-		return now, nil, err
-	}
-	now.ChatBefore = was.ChatBefore && was.Chat == now.Chat && now.Chat != ""
-	now.EmbeddingBefore = was.EmbeddingBefore && was.Embedding == now.Embedding && now.Embedding != ""
-	if first {
-		return now, nil, nil
-	}
-	var reasons []string
-	for _, one := range []struct{ name, now, was string }{
-		{"trust domain of the chat model", now.Chat, was.Chat},
-		{"trust domain of the embedding model", now.Embedding, was.Embedding},
-	} {
-		if one.now != "" && one.was != "" && one.now != one.was {
-			reasons = append(reasons, fmt.Sprintf("%s: %s, was %s", one.name, one.now, one.was))
+		now.shown(was)
+		for _, one := range []struct{ name, now, was string }{
+			{"trust domain of the chat model", now.Chat, was.Chat},
+			{"trust domain of the embedding model", now.Embedding, was.Embedding},
+		} {
+			if one.now != "" && one.was != "" && one.now != one.was {
+				reasons = append(reasons, fmt.Sprintf("%s: %s, was %s", one.name, one.now, one.was))
+			}
 		}
+		now.Moved = now.Embedding != "" && was.Embedding != "" && now.Embedding != was.Embedding
 	}
-	now.Moved = now.Embedding != "" && was.Embedding != "" && now.Embedding != was.Embedding
-	return now, reasons, nil
+	return now, reasons, r.paidBefore(ctx, &now)
 }
 
 // trustOf is whose answers a generation trusts. One of a release that did not record it was paid for where its
@@ -66,31 +57,7 @@ func (r *Run) trustOf(ctx context.Context, manifest *corpus.Manifest) (corpus.Tr
 	if artifact.IsDamage(err) || fault.Is(err, fault.NotFound) { // not known: nothing of it is trusted
 		return corpus.Trust{}, nil
 	}
-	return corpus.Trust{
-		Chat: spec.Chat.Domain(), Embedding: spec.Embedding.Domain(), ChatBefore: true, EmbeddingBefore: true,
-	}, err
-}
-
-// held is the newest generation of the index that is there, where none was published.
-func (r *Run) held(ctx context.Context) (*corpus.Manifest, error) {
-	refs, _, err := r.Index.ReadableRefs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var newest corpus.GenerationRef
-	for _, ref := range refs {
-		if newest.Manifest == "" || ref.Seq > newest.Seq {
-			newest = ref
-		}
-	}
-	if newest.Manifest == "" {
-		return nil, nil
-	}
-	manifest, err := r.Index.Manifest(ctx, newest.Manifest)
-	if artifact.IsDamage(err) {
-		return nil, nil
-	}
-	return manifest, err
+	return ownTrust(spec), err
 }
 
 // trusts is what the plan found.
@@ -103,9 +70,7 @@ func (r *Run) trusts(ctx context.Context) (trusted, error) {
 		return found, err
 	}
 	if !planned {
-		found.Trust = corpus.Trust{
-			Chat: r.Settings.Chat.Domain(), Embedding: r.Settings.Embedding.Domain(), ChatBefore: true, EmbeddingBefore: true,
-		}
+		found.Trust = ownTrust(r.Settings)
 	}
 	r.domains = &found
 	return found, nil

@@ -45,3 +45,29 @@ func IsUrgent(ctx context.Context) bool {
 	is, _ := ctx.Value(urgent{}).(bool)
 	return is
 }
+
+type beforeAgain struct{}
+
+// BeforeAgain has again asked when an adapter is about to send one more request within the same call, because the
+// server refused the form of the first. Decorators count it; an error is the call's. The outermost is asked first.
+func BeforeAgain(ctx context.Context, again func() error) context.Context {
+	outer, _ := ctx.Value(beforeAgain{}).(func() error)
+	return context.WithValue(ctx, beforeAgain{}, func() error {
+		if outer != nil {
+			if err := outer(); err != nil {
+				return err
+			}
+		}
+		return again()
+	})
+}
+
+// Again asks what BeforeAgain left, and then as Sending does.
+func Again(ctx context.Context) error {
+	if again, ok := ctx.Value(beforeAgain{}).(func() error); ok {
+		if err := again(); err != nil {
+			return err
+		}
+	}
+	return Sending(ctx)
+}

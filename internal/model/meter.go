@@ -57,6 +57,15 @@ func (m meteredChat) Complete(ctx context.Context, call Call) (reply Reply, err 
 	}
 	returned := false
 	defer func() { end(reply.Usage, returned && answered(err)) }() // a panic below must not leave the meter waiting
+	ctx = BeforeAgain(ctx, func() error {
+		end(Usage{}, false) // refused, so not paid
+		end = func(Usage, bool) {}
+		next, err := m.meter.Begin(ctx, call.Task, aboutTokens(len(call.System)+len(call.User)))
+		if err == nil {
+			end = next
+		}
+		return err
+	})
 	reply, err = m.Chat.Complete(ctx, call)
 	returned = true
 	return reply, err

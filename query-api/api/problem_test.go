@@ -179,7 +179,7 @@ func (failing) Embed(context.Context, []string) ([][]float32, model.Usage, error
 }
 
 func TestHybridGoesOnWithoutItsEmbedderAndOthersSayThatItIsDown(t *testing.T) {
-	down := func(model.Embedder) model.Embedder { return failing{} }
+	down := func(inner model.Embedder) model.Embedder { return failing{inner} }
 	f := serve(t, func(_ *fixture, config *api.Config) { config.Models = models{embedder: down} })
 	out := f.ask(map[string]any{"query": "capital of Norway"})
 	if degraded := out["degraded"].([]any); !slices.Contains(degraded, any("dense")) || len(out["chunks"].([]any)) == 0 {

@@ -64,7 +64,10 @@ func (s *Server) answer(w http.ResponseWriter, request *http.Request, name strin
 		}
 	}
 	response = newResponse(name, body, generation)
-	if err := s.embedQuestion(ctx, generation, &plan, &response); err != nil {
+	cost := &bill{}
+	defer func() { caller.Spend(cost.money) }() // also of a request that fails, or whose client has gone
+	ctx = cost.watch(ctx)
+	if err := s.embedQuestion(ctx, generation, &plan, &response, cost); err != nil {
 		return response, err
 	}
 	found, err := s.searcher().Run(ctx, generation, plan.Query)
@@ -82,12 +85,9 @@ func (s *Server) answer(w http.ResponseWriter, request *http.Request, name strin
 		return response, err
 	}
 	timings.Chunks = ms(time.Since(at))
-	if err := s.complete(ctx, generation, body, plan.budget, &response); err != nil {
+	if err := s.complete(ctx, generation, body, plan.budget, &response, cost); err != nil {
 		return response, err
 	}
-	price := generation.Spec.Chat.Price
-	caller.Spend((float64(response.Usage.PromptTokens)*price.Prompt +
-		float64(response.Usage.CompletionTokens)*price.Completion) / 1e6)
 	response.Explain = found.Explain
 	response.Degraded = append(response.Degraded, found.Degraded...)
 	timings.Total = ms(time.Since(start))
@@ -105,6 +105,7 @@ func (s *Server) embedQuestion(
 	generation *retrieve.Generation,
 	plan *planned,
 	response *Response,
+	cost *bill,
 ) (err error) {
 	manifest, needs := generation.Manifest, plan.spec.Needs
 	if needs.Embedding == retrieve.NoEmbedding {
@@ -113,10 +114,10 @@ func (s *Server) embedQuestion(
 	at := time.Now()
 	defer func() { response.Timings.Embed = ms(time.Since(at)) }()
 	if needs.Embedding == retrieve.ByClassEmbedder {
-		plan.Vector, err = s.embed(ctx, generation, manifest.Class, plan.Text, response)
+		plan.Vector, err = s.embed(ctx, generation, manifest.Class, plan.Text, response, cost)
 	}
 	if err == nil && (needs.Embedding == retrieve.ByChunkEmbedder || manifest.Chunk.Provider != "builtin") {
-		plan.ChunkVector, err = s.embed(ctx, generation, manifest.Chunk, plan.Text, response)
+		plan.ChunkVector, err = s.embed(ctx, generation, manifest.Chunk, plan.Text, response, cost)
 	}
 	if needs.Degrades && fault.Is(err, fault.EmbedderDown) {
 		plan.Vector, plan.ChunkVector = nil, nil
@@ -132,6 +133,7 @@ func (s *Server) embed(
 	fingerprint corpus.Fingerprint,
 	question string,
 	response *Response,
+	cost *bill,
 ) ([]float32, error) {
 	embedder, err := s.Models.Embedder(generation.Spec, fingerprint.Provider, fingerprint.Dimension)
 	if err != nil {
@@ -146,6 +148,9 @@ func (s *Server) embed(
 	)
 	vector, used, cached, err := s.embeds.get(ctx, key+question, func(ctx context.Context) ([]float32, int64, error) {
 		vectors, usage, err := embedder.Embed(model.CallerBound(ctx), []string{question})
+		if embedder.Info().Paid {
+			cost.add(generation.Spec.Embedding.Price, usage, err, question)
+		}
 		if fault.Is(err, fault.ModelUnavailable) {
 			err = fault.EmbedderDown.At("embed question", "").
 				Because(err).
@@ -185,6 +190,7 @@ func (s *Server) complete(
 	request Request,
 	budget int,
 	response *Response,
+	cost *bill,
 ) error {
 	passages := make([]retrieve.Passage, len(response.Chunks))
 	for i, chunk := range response.Chunks {
@@ -206,6 +212,7 @@ func (s *Server) complete(
 	if err != nil {
 		return err
 	}
+	chat = billed{chat, generation.Spec.Chat.Price, cost}
 	answered, err := retrieve.Answer(ctx, chat, request.Query, text, passages, used)
 	if err != nil {
 		return err

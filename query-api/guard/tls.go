@@ -56,6 +56,7 @@ type certificate struct {
 	read    [2]time.Time // modification times of what was read
 	looked  time.Time
 	refused [2]time.Time // of a pair that could not be read, which is told once
+	away    bool         // a file could not be looked at, which is told once
 }
 
 func (c *certificate) times() (out [2]time.Time, err error) {
@@ -90,14 +91,17 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	}
 	c.looked = time.Now()
 	at, err := c.times()
-	if err == nil && at == c.read || err == nil && at == c.refused {
+	was := c.away
+	c.away = err != nil
+	switch {
+	case c.away && was, !c.away && (at == c.read || at == c.refused):
 		return c.pair, nil
-	}
-	if err == nil {
-		err = c.load()
+	case !c.away:
+		if err = c.load(); err != nil {
+			c.refused = at
+		}
 	}
 	if err != nil {
-		c.refused = at
 		c.log.Warn("the new certificate cannot be read; the one before goes on", "file", c.cert)
 	}
 	return c.pair, nil

@@ -23,6 +23,14 @@ type Limits struct {
 
 // enter waits for the shared rate, then for the gate.
 func (l Limits) enter(ctx context.Context, endpoint string, tokens int) error {
+	if err := l.reserve(ctx, endpoint, tokens); err != nil {
+		return err
+	}
+	return l.Gate.Enter(ctx)
+}
+
+// reserve waits for one request of so many tokens.
+func (l Limits) reserve(ctx context.Context, endpoint string, tokens int) error {
 	for l.PerMinute > 0 || l.TokensPerMinute > 0 {
 		reserved, err := l.Shared.Reserve(ctx, endpoint, 1, tokens, l.PerMinute, l.TokensPerMinute)
 		if err != nil {
@@ -37,7 +45,7 @@ func (l Limits) enter(ctx context.Context, endpoint string, tokens int) error {
 		case <-time.After(min(reserved.Wait, longestWait)):
 		}
 	}
-	return l.Gate.Enter(ctx)
+	return nil
 }
 
 // settle corrects the reservation by what the server told, whether or not its answer was of use.
@@ -81,7 +89,8 @@ func (c Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error
 	}
 	err = errPanicked
 	// Once admitted a call is finished: it costs the same, and what it brings is kept.
-	reply, err = c.Chat.Complete(context.WithoutCancel(ctx), call)
+	admitted := model.BeforeAgain(context.WithoutCancel(ctx), func() error { return c.reserve(ctx, endpoint, 0) })
+	reply, err = c.Chat.Complete(admitted, call)
 	c.settle(ctx, endpoint, estimated, reply.Usage.Prompt+reply.Usage.Completion)
 	return reply, err
 }

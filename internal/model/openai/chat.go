@@ -68,22 +68,25 @@ func number(raw json.RawMessage) int64 {
 	return int64(value)
 }
 
-// Complete implements model.Chat.
+// Complete implements model.Chat. Where the server refuses how it was told the limit of the answer it asks again, at
+// most twice; each request is told to model.Again.
 func (c *Client) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
-	known := c.limiting()
-	for how := known; ; {
+	for how, learnt := c.limiting(), false; ; {
 		reply, sent, err := c.complete(ctx, call, how)
-		next := c.next(how)
-		if err == nil || next == how || !sent.refusedLimit(how) {
-			if err == nil && how != known {
+		if err == nil {
+			if learnt {
 				limitings.Store(c.limitKey(), how)
 			}
+			return reply, nil
+		}
+		next, lasting := c.next(how, sent.refusedLimit())
+		if next == how {
 			return reply, err
 		}
-		if held := model.Sending(ctx); held != nil { // paused meanwhile: nothing more is sent
+		if held := model.Again(ctx); held != nil { // paused meanwhile: nothing more is sent
 			return reply, held
 		}
-		how = next
+		how, learnt = next, lasting
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -96,20 +97,48 @@ func TestAServersWishToBeWaitedForIsBounded(t *testing.T) {
 	}
 }
 
-// What a server takes is found out once: newer models want another name of the limit, small ones a smaller one.
+// What a server takes is found out once, by its words of a name; a size is that of one text.
 func TestTheLimitOfAnAnswerIsSentInTheFormThatTheServerTakes(t *testing.T) {
-	for name, c := range map[string]struct{ refuses, says, want string }{
-		"takes max_tokens": {"nothing at all", "", "max_tokens"},
+	for name, c := range map[string]struct {
+		refuses, says string
+		sent          []string // names of the limit in the requests of two calls
+		fails         bool
+	}{
+		"takes max_tokens": {"nothing at all", "", []string{"max_tokens", "max_tokens"}, false},
 		"wants the other name": {
-			`"max_tokens"`, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.", "max_completion_tokens",
+			`"max_tokens"`, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
+			[]string{"max_tokens", "max_completion_tokens", "max_completion_tokens"}, false,
 		},
-		"has a small window": {"_tokens", "This model's maximum context length is 8192 tokens.", ""},
+		"knows no limit": {
+			`_tokens"`, "Unknown parameter: max_tokens or max_completion_tokens.",
+			[]string{"max_tokens", "max_completion_tokens", "", ""}, false,
+		},
+		"has a small window": {
+			`_tokens"`, "This model's maximum context length is 8192 tokens.",
+			[]string{"max_tokens", "", "max_tokens", ""}, false,
+		},
+		"gives shorter answers": {
+			`_tokens"`, "max_tokens is too large: 16386. This model supports at most 4096 completion tokens.",
+			[]string{"max_tokens", "", "max_tokens", ""}, false,
+		},
+		"means another context": {
+			"{", "Cannot bind the request in this security context.", []string{"max_tokens", "max_tokens"}, true,
+		},
+		"has a text that is too long": {
+			"{", "This model's maximum context length is 8192 tokens.", []string{"max_tokens", "", "max_tokens", ""}, true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var bodies []string
+			var sent []string
 			client := hostile(t, func(w http.ResponseWriter, request *http.Request) {
 				raw, _ := io.ReadAll(request.Body)
-				bodies = append(bodies, string(raw))
+				limit := ""
+				for _, name := range []string{"max_tokens", "max_completion_tokens"} {
+					if strings.Contains(string(raw), `"`+name+`"`) {
+						limit = name
+					}
+				}
+				sent = append(sent, limit)
 				if strings.Contains(string(raw), c.refuses) {
 					w.WriteHeader(http.StatusBadRequest)
 					_, _ = fmt.Fprintf(w, `{"error":{"message":%q}}`, c.says)
@@ -117,15 +146,22 @@ func TestTheLimitOfAnAnswerIsSentInTheFormThatTheServerTakes(t *testing.T) {
 				}
 				_, _ = io.WriteString(w, says(`{"prompt_tokens":2,"completion_tokens":3}`))
 			})
+			var metered account
+			chat := model.MeterChat(client, &metered)
 			for range 2 {
-				if _, err := client.Complete(t.Context(), model.Call{User: "hello"}); err != nil {
+				if _, err := chat.Complete(t.Context(), model.Call{User: "hello"}); (err != nil) != c.fails {
 					t.Fatal(err)
 				}
 			}
-			last, before := bodies[len(bodies)-1], bodies[len(bodies)-2]
-			if last != before || strings.Contains(last, "_tokens") != (c.want != "") ||
-				!strings.Contains(last, `"`+c.want) {
-				t.Errorf("%q", bodies)
+			if !slices.Equal(sent, c.sent) {
+				t.Errorf("%q, want %q", sent, c.sent)
+			}
+			paid := int64(2)
+			if c.fails {
+				paid = 0
+			}
+			if all := int64(len(sent)); metered.begun != all || metered.ended != all || metered.paid != paid {
+				t.Errorf("%d requests are metered as %d, %d and %d paid", all, metered.begun, metered.ended, metered.paid)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -45,7 +46,7 @@ func embeddingBody(texts, dimension int) int64 {
 type limiting int
 
 // Servers know max_tokens; newer models of OpenAI refuse it and want the other name; and a limit that is larger than
-// what a server can give, which nobody knows before, is refused too: then none is sent.
+// what a server can give, which nobody knows before, is refused too: then none is sent with that text.
 const (
 	maxTokens limiting = iota
 	maxCompletionTokens
@@ -71,29 +72,59 @@ func (c *Client) limit(call model.Call) int64 {
 	return DefaultMaxTokens + 2*int64(len(call.System)+len(call.User)+len(call.Schema))/4
 }
 
-// refusedLimit tells whether a refusal may be about the limit that was sent with how, and not about the request.
-func (r *request) refusedLimit(how limiting) bool {
-	if r.refused == nil || how == noLimit {
-		return false
-	}
-	if r.refused.status != http.StatusBadRequest && r.refused.status != http.StatusUnprocessableEntity {
-		return false
-	}
-	said := r.refused.kind + " " + strings.ToLower(r.refused.text)
-	for _, word := range []string{"max_tokens", "max_completion_tokens", "max_new_tokens", "context", "too many tokens"} {
-		if strings.Contains(said, word) {
-			return true
-		}
-	}
-	return false
+// objection is what a server has against the limit of an answer.
+type objection int
+
+const (
+	noObjection objection = iota
+	toItsName             // it does not know the parameter
+	toItsSize             // the parameter, or the text with it, is more than it can give
+)
+
+// unknownWords are how servers say that they do not know a parameter.
+var unknownWords = []string{
+	"unsupported", "not supported", "unrecognized", "unrecognised", "unknown", "not permitted", "not allowed",
+	"unexpected", "does not support",
 }
 
-// next is what to try after how was refused. A limit that was configured is never left out.
-func (c *Client) next(how limiting) limiting {
-	if how == maxTokens || c.cfg.MaxTokens == 0 {
-		return how + 1
+// sizeWords are how they say that the text and the limit together are more than the model's window.
+var sizeWords = []string{
+	"context_length_exceeded", "maximum context length", "context length", "context window", "context size",
+	"too many tokens",
+}
+
+// refusedLimit tells whether a refusal may be about the limit that was sent, and not about the request.
+func (r *request) refusedLimit() objection {
+	if r.refused == nil {
+		return noObjection
 	}
-	return how
+	if r.refused.status != http.StatusBadRequest && r.refused.status != http.StatusUnprocessableEntity {
+		return noObjection
+	}
+	said := r.refused.kind + " " + strings.ToLower(r.refused.text)
+	says := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(said, word) })
+	}
+	named := says("max_tokens", "max_completion_tokens", "max_new_tokens")
+	switch {
+	case named && says(unknownWords...):
+		return toItsName
+	case named, says(sizeWords...):
+		return toItsSize
+	}
+	return noObjection
+}
+
+// next is what to try after how was refused, how itself where there is nothing, and whether later calls begin with it
+// too: a size is that of one text. A limit that was configured is never left out.
+func (c *Client) next(how limiting, against objection) (next limiting, lasting bool) {
+	switch {
+	case against == toItsName && how == maxTokens:
+		return maxCompletionTokens, true
+	case against == noObjection || how == noLimit || c.cfg.MaxTokens > 0:
+		return how, false
+	}
+	return noLimit, against == toItsName
 }
 
 // What a server charges is believed within these bounds: other tokenizers make up to four times as many tokens of a

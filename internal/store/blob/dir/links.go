@@ -104,11 +104,13 @@ func (w *walker) link(key string) name {
 	return name{key: key + "/"}
 }
 
-// enter takes a folder onto the path; what it gives says why the folder is left out. linked: a link led to it.
+// enter takes a folder onto the path, until leave; what it gives says why the folder is left out. linked: a link led to
+// it.
 func (w *walker) enter(key string, linked bool) error {
 	info, err := os.Stat(w.path(key))
-	if err != nil {
-		return nil // reading it tells
+	if err != nil { // reading it tells; the path has a place for it all the same, which leave takes away
+		w.above = append(w.above, folderID{})
+		return nil
 	}
 	id := idOf(info)
 	for _, above := range w.above {

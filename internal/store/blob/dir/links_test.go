@@ -194,3 +194,71 @@ func TestLinksCannotMultiplyFolders(t *testing.T) {
 		t.Errorf("%d documents of 40, %d left out", len(keys), len(left))
 	}
 }
+
+// Folders that are gone between the listing of their parent and the look at them leave what is above them known.
+func TestFoldersThatVanishWhileACorpusIsListedLoseNothingElse(t *testing.T) {
+	root := t.TempDir()
+	for _, folder := range []string{"top/a", "top/b", "top/c", "top/d"} {
+		if err := os.MkdirAll(filepath.Join(root, folder), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, folder, "x.txt"), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("../..", filepath.Join(root, "top/d/up")); err != nil {
+		t.Skip("no links here: ", err)
+	}
+	corpus, err := dir.OpenCorpus(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for info, err := range corpus.Following().List(t.Context(), "", "") {
+		if err != nil && !fault.Is(err, fault.NotFollowed) {
+			t.Fatal(err)
+		}
+		keys = append(keys, info.Key)
+		if info.Key == "top/a/x.txt" {
+			for _, gone := range []string{"top/b", "top/c"} {
+				if err := os.RemoveAll(filepath.Join(root, gone)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if want := []string{"top/a/x.txt", "top/d/up", "top/d/x.txt"}; !slices.Equal(keys, want) {
+		t.Errorf("%q, want %q", keys, want)
+	}
+}
+
+// The names in a folder without the right to enter it can be listed, and nothing that they name can be looked at.
+func TestAFolderThatMayBeListedAndNotEnteredIsAnErrorNotAPanic(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("the superuser may enter every folder")
+	}
+	root := t.TempDir()
+	for _, folder := range []string{"locked/a", "locked/b", "locked/c"} {
+		if err := os.MkdirAll(filepath.Join(root, folder), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	locked := filepath.Join(root, "locked")
+	if err := os.Chmod(locked, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(locked, 0o700) }) //nolint:gosec // so that it can be removed
+	corpus, err := dir.OpenCorpus(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failures := 0
+	for _, err := range corpus.Following().List(t.Context(), "", "") {
+		if err != nil {
+			failures++
+		}
+	}
+	if failures == 0 {
+		t.Error("nothing is told")
+	}
+}

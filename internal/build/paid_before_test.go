@@ -1,0 +1,166 @@
+package build_test
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+)
+
+// cutOffNow begins a build that ends before a stage.
+func (s *site) cutOffNow(t *testing.T, stage string) build.Job {
+	t.Helper()
+	job, holder := s.job(t)
+	index := artifact.Index{Store: s.Artifacts, Name: job.Index}
+	fence, err := build.TakeLease(t.Context(), index, holder, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job.Fence = fence
+	stop := context.Canceled
+	s.before = func(next string) {
+		if next == stage {
+			panic(stop)
+		}
+	}
+	func() {
+		defer func() {
+			if recover() != stop {
+				t.Errorf("the build did not come to %s", stage)
+			}
+		}()
+		_, err := s.stages(t.Context(), job, holder)
+		t.Error(err)
+	}()
+	s.before = nil
+	return job
+}
+
+// end gives up the lease of a build that was cut off.
+func (s *site) end(t *testing.T, job build.Job) {
+	t.Helper()
+	holder := build.Holder{Workflow: "build/" + job.Name(), Run: "run"}
+	err := s.unit(t.Context(), job, "end", func(ctx context.Context, run *build.Run) error {
+		return run.End(ctx, holder, build.Ending{Status: corpus.StatusCancelled})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cutOffBefore is cutOffNow by a release that told no domains apart.
+func (s *site) cutOffBefore(t *testing.T, stage string) build.Job {
+	t.Helper()
+	job := s.cutOffNow(t, stage)
+	forgotten := 0
+	for info, err := range s.Artifacts.List(t.Context(), "", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(info.Key, "/trust.json") {
+			forgotten++
+			if err := s.Artifacts.Delete(t.Context(), info.Key); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if forgotten == 0 {
+		t.Error("the run had no trust.json")
+	}
+	return job
+}
+
+func TestAFirstBuildThatAnEarlierReleaseWasCutOffInIsNotPaidForAgain(t *testing.T) {
+	s := newSite(t, sample(8))
+	sold := paying(s)
+	at(s, "http://one.example/v1", "")
+	s.end(t, s.cutOffBefore(t, "verify"))
+	if sold.soldAll(nil) == 0 {
+		t.Fatal("nothing was paid")
+	}
+	asWired(s, sold)
+	for range 2 { // the first is cut off too
+		restart(s)
+		before := maps.Clone(sold.texts)
+		s.end(t, s.cutOffNow(t, "verify"))
+		if paid := sold.soldAll(before); paid != 0 {
+			t.Errorf("%d sold again", paid)
+		}
+	}
+	restart(s)
+	before := maps.Clone(sold.texts)
+	s.night(t)
+	if paid := sold.soldAll(before); paid != 0 {
+		t.Errorf("%d sold again", paid)
+	}
+}
+
+func TestAConfigurationThatCameLaterGetsNothingOfACutOffBuild(t *testing.T) {
+	s := newSite(t, sample(8))
+	sold := paying(s)
+	at(s, "http://one.example/v1", "")
+	s.end(t, s.cutOffBefore(t, "verify"))
+	sold.soldAll(nil)
+	asWired(s, sold)
+	restart(s)
+	at(s, "http://two.example/v1", "")
+	before := maps.Clone(sold.texts)
+	s.night(t)
+	if paid := sold.soldAll(before); paid == 0 {
+		t.Error("another server got what the first made")
+	}
+}
+
+func TestARunThatBeginsAgainFromPlanGoesOnPayingAsItBegan(t *testing.T) {
+	s := newSite(t, sample(8))
+	sold := paying(s)
+	at(s, "http://one.example/v1", "")
+	job := s.cutOffBefore(t, "verify")
+	if sold.soldAll(nil) == 0 {
+		t.Fatal("nothing was paid")
+	}
+	asWired(s, sold)
+	restart(s)
+	index := artifact.Index{Store: s.Artifacts, Name: job.Index}
+	holder := build.Holder{Workflow: "build/" + job.Name(), Run: "run"}
+	var err error
+	if job.Fence, err = build.TakeLease(t.Context(), index, holder, nil); err != nil {
+		t.Fatal(err)
+	}
+	job.Rebuild, job.Anew = true, "untold"
+	before := maps.Clone(sold.texts)
+	if _, err := s.stages(t.Context(), job, holder); err != nil {
+		t.Fatal(err)
+	}
+	if paid := sold.soldAll(before); paid != 0 {
+		t.Errorf("%d sold again", paid)
+	}
+}
+
+func TestAServerThatComesBackIsNotPaidAgainForWhatNamesNoDomain(t *testing.T) {
+	s := newSite(t, sample(8))
+	sold := paying(s)
+	at(s, "http://one.example/v1", "")
+	first := s.night(t)
+	sold.soldAll(nil)
+	forget(t, s, *first.manifest)
+	asWired(s, sold)
+	restart(s)
+	at(s, "http://two.example/v1", "")
+	before := maps.Clone(sold.texts)
+	s.night(t)
+	if paid := sold.soldAll(before); paid == 0 {
+		t.Error("another server got what the first made")
+	}
+	restart(s)
+	at(s, "http://one.example/v1", "")
+	before = maps.Clone(sold.texts)
+	s.night(t)
+	if paid := sold.soldAll(before); paid != 0 {
+		t.Errorf("%d sold again", paid)
+	}
+}

@@ -1,0 +1,57 @@
+package boltfile_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	bbolt "go.etcd.io/bbolt"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/boltfile"
+)
+
+// panics tells what f panicked of; nil: it did not.
+func panics(f func()) (panicked any) {
+	defer func() { panicked = recover() }()
+	f()
+	return nil
+}
+
+func TestAMistakeOfACallerIsNoDamageOfTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	db, err := boltfile.Open(path, false, bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = boltfile.Close(db) })
+	write := func(tx *bbolt.Tx) error { return tx.Bucket(bucket).Put([]byte("k"), []byte("v")) }
+	if err := boltfile.Update(db, "write", path, write); err != nil {
+		t.Fatal(err)
+	}
+	var none []int
+	for name, mistake := range map[string]func(tx *bbolt.Tx) error{
+		"a panic": func(*bbolt.Tx) error { panic("ours") },
+		"an index that is none": func(*bbolt.Tx) error {
+			none[len(path)]++
+			return nil
+		},
+		"in a loop of bbolt": func(tx *bbolt.Tx) error {
+			return tx.Bucket(bucket).ForEach(func(_, _ []byte) error { panic("ours") })
+		},
+	} {
+		for kind, do := range map[string]func(*bbolt.DB, string, string, func(*bbolt.Tx) error) error{
+			"view": boltfile.View, "update": boltfile.Update,
+		} {
+			if panics(func() { err = do(db, "try", path, mistake) }) == nil {
+				t.Errorf("%s in a %s came to %v", name, kind, err)
+			}
+			if err := boltfile.Update(db, "write", path, write); err != nil {
+				t.Fatalf("after %s in a %s: %v", name, kind, err)
+			}
+		}
+	}
+	inside := func(tx *bbolt.Tx) error { return tx.Bucket([]byte("none")).Put([]byte("k"), []byte("v")) }
+	if err := boltfile.Update(db, "write", path, inside); !fault.Is(err, fault.SegmentDamage) {
+		t.Errorf("a panic in bbolt: %v", err)
+	}
+}

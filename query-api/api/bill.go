@@ -1,0 +1,67 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/tokens"
+)
+
+// bill is what one request spends on models, whatever becomes of it.
+type bill struct {
+	money float64
+	sent  bool // something was, since the last entry
+}
+
+// watch has the bill know what is sent.
+func (b *bill) watch(ctx context.Context) context.Context {
+	return model.BeforeSend(ctx, func() error {
+		b.sent = true
+		return nil
+	})
+}
+
+// add enters a call. One that was sent, and of which nobody knows whether the server charged it, counts with the tokens
+// of its texts.
+func (b *bill) add(price corpus.Price, usage model.Usage, err error, texts ...string) {
+	if usage.Prompt == 0 && usage.Completion == 0 && b.sent && unknown(err) {
+		for _, text := range texts {
+			usage.Prompt += int64(tokens.Count(text))
+		}
+	}
+	b.sent = false
+	b.money += (float64(usage.Prompt)*price.Prompt + float64(usage.Completion)*price.Completion) / 1e6
+}
+
+// unknown tells whether a server may have answered all the same: not where it refused, or was not reached.
+func unknown(err error) bool {
+	var network *net.OpError
+	if errors.As(err, &network) && network.Op == "dial" {
+		return false
+	}
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+		fault.Is(err, fault.ModelUnavailable)
+}
+
+// billed is a chat model that enters its calls.
+type billed struct {
+	model.Chat
+	price corpus.Price
+	cost  *bill
+}
+
+// Unwrap gives the model below, for model.As.
+func (b billed) Unwrap() model.Chat { return b.Chat }
+
+// Complete implements model.Chat.
+func (b billed) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
+	reply, err := b.Chat.Complete(ctx, call)
+	if b.Info().Paid {
+		b.cost.add(b.price, reply.Usage, err, call.System, call.User)
+	}
+	return reply, err
+}
