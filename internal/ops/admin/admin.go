@@ -92,8 +92,8 @@ func Handler(control ops.Control, allowed Access) http.Handler {
 	})
 }
 
-// status is 200 where a request may pass. owner: it comes from who has the token, and so owns the data directory, or from
-// who may make keys.
+// status is 200 where a request may pass. owner: it comes from who has the token, and so owns the data directory, or
+// from who may make keys.
 func (a Access) status(request *http.Request) (status int, owner bool) {
 	got := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
 	if a.Token != "" && subtle.ConstantTimeCompare([]byte(got), []byte(a.Token)) == 1 {
