@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -195,8 +196,15 @@ func TestARequestThatMakesNoSenseMakesNoKey(t *testing.T) {
 	w := newWorld(t)
 	for name, request := range map[string]access.Request{
 		"no scope": {}, "an unknown scope": {Scope: "root"}, "half a pattern": {Scope: access.Query, Index: "[a"},
-		"a past expiry":    {Scope: access.Query, Expires: -time.Hour},
-		"a negative limit": {Scope: access.Query, Limits: access.Limits{MoneyPerDay: -1}},
+		"a pattern that is a path": {Scope: access.Query, Index: "../../x"},
+		"a pattern of capitals":    {Scope: access.Query, Index: "Docs*"},
+		"a name that colours":      {Scope: access.Query, Name: "x\x1b[31m"},
+		"a name of two lines":      {Scope: access.Query, Name: "x\nuwk_1 admin"},
+		"a name that turns around": {Scope: access.Query, Name: "x\u202e"},
+		"a name of other bytes":    {Scope: access.Query, Name: "\xff"},
+		"no number":                {Scope: access.Query, Limits: access.Limits{RequestsPerSecond: math.NaN()}},
+		"a past expiry":            {Scope: access.Query, Expires: -time.Hour},
+		"a negative limit":         {Scope: access.Query, Limits: access.Limits{MoneyPerDay: -1}},
 	} {
 		if _, err := w.book.CreateKey(t.Context(), request); !fault.Is(err, fault.Usage) {
 			t.Errorf("%s: %v", name, err)

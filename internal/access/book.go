@@ -3,8 +3,12 @@ package access
 import (
 	"context"
 	"path"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -99,20 +103,29 @@ func (b Book) change(ctx context.Context, f func(*stored) error) error {
 	}
 }
 
-// validate a request.
-func (r *Request) validate() error {
+// indexPattern is what a pattern over names of indexes is made of: one with another letter matches none.
+var indexPattern = regexp.MustCompile(`^[a-z0-9^*?\[\]-]{1,200}$`)
+
+// hidden are letters that a terminal obeys or does not show.
+func hidden(r rune) bool { return !unicode.IsPrint(r) }
+
+// Validate refuses what makes no sense, with fault.Usage, and fills in what is left out.
+func (r *Request) Validate() error {
 	bad := func(object, why string) error { return fault.Usage.At("make a key with", object).Because(why) }
 	if r.Index == "" {
 		r.Index = "*"
 	}
-	if _, err := path.Match(r.Index, ""); err != nil || len(r.Index) > 200 {
-		return bad("index "+r.Index, "want a name of an index, or a pattern of * ? [ ] and letters")
+	if _, err := path.Match(r.Index, ""); err != nil || !indexPattern.MatchString(r.Index) {
+		return bad("index "+fault.Quoted(r.Index), "want a name of an index, or a pattern of * ? [ ] and its letters")
 	}
 	if !slices.Contains(Scopes, r.Scope) {
 		return bad("scope "+string(r.Scope), "use query, operate or admin")
 	}
-	if len(r.Name) > 200 || r.Expires < 0 {
-		return bad("name "+r.Name, "want at most 200 bytes of name, and an expiry that lies ahead")
+	if len(r.Name) > 200 || !utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, hidden) {
+		return bad("name "+fault.Quoted(r.Name), "want at most 200 bytes of letters that can be seen")
+	}
+	if r.Expires < 0 {
+		return bad("expiry "+r.Expires.String(), "want one that lies ahead")
 	}
 	for _, limit := range []float64{
 		r.Limits.RequestsPerSecond, float64(r.Limits.Burst), float64(r.Limits.Concurrency), r.Limits.AnswersPerMinute,
@@ -153,7 +166,7 @@ func (s *stored) find(id string) (*Key, error) {
 
 // CreateKey implements Keeper.
 func (b Book) CreateKey(ctx context.Context, request Request) (made Made, err error) {
-	if err := request.validate(); err != nil {
+	if err := request.Validate(); err != nil {
 		return Made{}, err
 	}
 	key := Key{

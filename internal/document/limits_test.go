@@ -315,3 +315,23 @@ func TestSamplesAreSound(t *testing.T) {
 		}
 	}
 }
+
+func TestARowOfTooManyColumnsIsABadRowAndTheNextIsRead(t *testing.T) {
+	content := "id,text\n2,a\n3" + strings.Repeat(",", 10_000) + "\n4" + strings.Repeat(",b", 9_999) + "\n"
+	var got []string
+	err := document.Rows(strings.NewReader(content), document.CSV, "f", document.DefaultLimits(),
+		func(row document.Row) error {
+			bad := fault.Is(row.Err, fault.TooLarge) && strings.Contains(row.Err.Error(), "10001 columns, above 10000")
+			got = append(got, fmt.Sprintf("%d:%v:%v", row.Line, row.Err == nil, bad))
+			return nil
+		})
+	if want := "2:true:false 3:false:true 4:true:false"; err != nil || strings.Join(got, " ") != want {
+		t.Errorf("%v, %v", got, err)
+	}
+	wide := strings.Repeat("x,", 10_000) + "x\n1\n"
+	err = document.Rows(strings.NewReader(wide), document.CSV, "f", document.DefaultLimits(),
+		func(document.Row) error { return nil })
+	if !fault.Is(err, fault.TooLarge) || !strings.Contains(err.Error(), "columns") {
+		t.Errorf("a head: %v", err)
+	}
+}

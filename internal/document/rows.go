@@ -136,6 +136,8 @@ func csvRows(r io.Reader, object string, limits Limits, f func(Row) error) error
 			one.Reset(raw)
 			if record, err = reader.Read(); err != nil {
 				row.Err = fault.Unreadable.At("read", place(object, line)).Because(err)
+			} else if len(record) > mostColumns {
+				row.Err = manyColumns(object, line, len(record))
 			}
 		}
 		if head == nil {
@@ -157,6 +159,15 @@ func csvRows(r io.Reader, object string, limits Limits, f func(Row) error) error
 			return err
 		}
 	}
+}
+
+// mostColumns of a row of CSV: each is a field of the document's metadata.
+const mostColumns = 10_000
+
+func manyColumns(object string, line, columns int) error {
+	return fault.TooLarge.At("read", place(object, line)).
+		Because(fmt.Sprintf("the row has %d columns, above %d, which is fixed", columns, mostColumns)).
+		Advise("check the quotes of the file, or leave out columns that nobody searches")
 }
 
 // fieldBytes is what a field takes beside its text.

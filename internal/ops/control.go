@@ -138,9 +138,19 @@ func (s *Service) artifacts(index string) artifact.Index {
 	return artifact.Index{Store: s.Stores.Artifacts, Name: index}
 }
 
+// another marks a context of who is not the owner of the installation.
+type another struct{}
+
+// ForAnother marks what is asked by who may control builds and does not own the installation: a corpus that is a
+// directory must be allowed already (stores.corpus_roots, or granted by the owner).
+func ForAnother(ctx context.Context) context.Context { return context.WithValue(ctx, another{}, true) }
+
+// OfAnother tells whether a context is marked so.
+func OfAnother(ctx context.Context) bool { return ctx.Value(another{}) != nil }
+
 // grant lets runs read a corpus that the owner of the installation asks for.
-func (s *Service) grant(corpusURI string, keep bool) error {
-	if s.Grant == nil || corpusURI == "" || !wiring.IsPath(corpusURI) {
+func (s *Service) grant(ctx context.Context, corpusURI string, keep bool) error {
+	if s.Grant == nil || corpusURI == "" || !wiring.IsPath(corpusURI) || OfAnother(ctx) {
 		return nil
 	}
 	return s.Grant(corpusURI, keep)

@@ -54,7 +54,7 @@ func (s *Service) Doctor(ctx context.Context, spec corpus.Spec) ([]Check, error)
 	probe("worker", func() (string, error) { return "polls " + s.Engine.TaskQueue, s.workers(ctx) })
 	if spec.Corpus != "" {
 		probe("corpus", func() (string, error) {
-			if err := s.grant(spec.Corpus, false); err != nil {
+			if err := s.grant(ctx, spec.Corpus, false); err != nil {
 				return spec.Corpus, err
 			}
 			_, err := s.Stores.Corpus(ctx, spec.Corpus)

@@ -22,7 +22,7 @@ func (s *Service) Estimate(ctx context.Context, request IndexRequest) (corpus.Re
 			Because("no corpus is given").
 			Advise("give a folder or s3://bucket/prefix as argument, or set indexes." + spec.Index + ".corpus")
 	}
-	if err := s.grant(spec.Corpus, false); err != nil {
+	if err := s.grant(ctx, spec.Corpus, false); err != nil {
 		return corpus.Report{}, err
 	}
 	parser, err := box.New(runtime.GOMAXPROCS(0), s.Limits)

@@ -45,7 +45,7 @@ func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) 
 	if err := s.Models.Check(spec); err != nil {
 		return Run{}, err
 	}
-	if err := s.grant(spec.Corpus, true); err != nil {
+	if err := s.grant(ctx, spec.Corpus, true); err != nil {
 		return Run{}, err
 	}
 	if _, err := s.Stores.Corpus(ctx, spec.Corpus); err != nil {

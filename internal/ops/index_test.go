@@ -243,3 +243,23 @@ func TestARestoreIsStartedWhereThePointerIsDamaged(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlyTheOwnerOpensAnotherFolder(t *testing.T) {
+	b := newBench(t)
+	spec := b.spec("docs")
+	stranger := ops.ForAnother(t.Context())
+	if _, err := b.Index(stranger, ops.IndexRequest{Spec: spec}); !fault.Is(err, fault.CorpusRefused) {
+		t.Errorf("it may: %v", err)
+	}
+	checks, err := b.Doctor(stranger, spec)
+	b.must(err)
+	for _, check := range checks {
+		if check.Name == "corpus" && check.OK {
+			t.Errorf("%+v", check)
+		}
+	}
+	_, err = b.Index(t.Context(), ops.IndexRequest{Spec: spec})
+	b.must(err)
+	_, err = b.Index(stranger, ops.IndexRequest{Spec: spec})
+	b.must(err) // granted by then
+}

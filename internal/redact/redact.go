@@ -20,6 +20,7 @@ const shortest = 6
 var known struct {
 	sync.RWMutex
 	values   map[string]bool
+	forms    []string // the values, the longest first
 	replacer *strings.Replacer
 }
 
@@ -60,7 +61,7 @@ func register(secret string) {
 	for _, form := range forms {
 		pairs = append(pairs, form, Mark)
 	}
-	known.replacer = strings.NewReplacer(pairs...)
+	known.forms, known.replacer = forms, strings.NewReplacer(pairs...)
 }
 
 // The forms of secrets. What they take is taken also where it is none: a password may hold a slash, and so look like
@@ -96,6 +97,22 @@ func Text(text string) string {
 	text = scheme.ReplaceAllStringFunc(text, withoutToken)
 	text = token.ReplaceAllString(text, "${1}"+Mark)
 	return aws.ReplaceAllString(text, "${1}"+Mark)
+}
+
+// plainest value that Known takes out, in bytes: a shorter one may be a word of the documents themselves.
+const plainest = 12
+
+// Known gives a text without the secrets that this process holds, by their exact values alone: for texts that are
+// results, such as what a model wrote, in which what merely looks like a secret has its place.
+func Known(text string) string {
+	known.RLock()
+	defer known.RUnlock()
+	for _, form := range known.forms {
+		if len(form) >= plainest && strings.Contains(text, form) {
+			text = strings.ReplaceAll(text, form, Mark)
+		}
+	}
+	return text
 }
 
 // withoutUser leaves the name of a user and takes the password; a name without one may be a token.

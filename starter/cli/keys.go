@@ -63,6 +63,9 @@ func (a *App) createKeyCmd() *cobra.Command {
 		Args:  arguments(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			request.Scope = access.Scope(scope)
+			if err := request.Validate(); err != nil { // what JSON cannot carry would say less
+				return err
+			}
 			return a.withKeys(command.Context(), func(keys access.Keeper) error {
 				made, err := keys.CreateKey(command.Context(), request)
 				if err != nil {

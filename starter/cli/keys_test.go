@@ -50,6 +50,10 @@ func TestKeysAreMadeListedReplacedAndEnded(t *testing.T) {
 	if bad := in(t, connect, nil, "keys", "create", "--scope", "root"); bad.exit != cli.ExitUsage {
 		t.Errorf("an unknown scope: %+v", bad)
 	}
+	bad := in(t, connect, nil, "keys", "create", "--rate", "NaN")
+	if bad.exit != cli.ExitUsage || !strings.Contains(bad.err, "want numbers") {
+		t.Errorf("no number: %+v", bad)
+	}
 }
 
 func TestOnlyAnAdminsKeyMakesKeys(t *testing.T) {

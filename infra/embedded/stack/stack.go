@@ -107,6 +107,7 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 	if stack.stores, err = wiring.Open(ctx, places); err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}
+	stack.stores.Bar(dir) // its token, the engine's database, the cache, and what else lies there
 	if err = stack.stores.Grants(filepath.Join(dir, "roots.json")); err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}

@@ -27,6 +27,9 @@ func misbehave() {
 	if os.Args[1] == behaviour+"a parent" {
 		parent()
 	}
+	if os.Args[1] == behaviour+"an intruder" {
+		intrude()
+	}
 	say := func(letter byte, content string) { _ = box.WriteFrame(os.Stdout, letter, []byte(content)) }
 	in := bufio.NewReader(os.Stdin)
 	say(box.FrameReady, "")

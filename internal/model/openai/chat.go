@@ -8,6 +8,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/redact"
 )
 
 var _ model.Chat = (*Client)(nil)
@@ -107,7 +108,7 @@ func (c *Client) complete(ctx context.Context, call model.Call, how limiting) (m
 	err := sent.send(ctx, params, &answer)
 	text := ""
 	if len(answer.Choices) > 0 {
-		text = answer.Choices[0].Message.Content
+		text = redact.Known(answer.Choices[0].Message.Content) // a server may repeat the key that it was sent
 	}
 	var reply model.Reply
 	if sent.answered {

@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/openai"
+	"github.com/unweaver/unweaver/internal/redact"
 )
 
 func hostile(t *testing.T, serve http.HandlerFunc) *openai.Client {
@@ -164,5 +165,17 @@ func TestTheLimitOfAnAnswerIsSentInTheFormThatTheServerTakes(t *testing.T) {
 				t.Errorf("%d requests are metered as %d, %d and %d paid", all, metered.begun, metered.ended, metered.paid)
 			}
 		})
+	}
+}
+
+func TestASecretThatAServerRepeatsInItsAnswerIsTakenOut(t *testing.T) {
+	const secret = "correct-horse-battery-staple"
+	redact.Register(secret, "horses")
+	client := hostile(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"choices":[{"message":{"content":"of `+secret+`, horses, token=abcdefgh1"}}]}`)
+	})
+	reply, err := client.Complete(t.Context(), model.Call{User: "hello"})
+	if want := "of " + redact.Mark + ", horses, token=abcdefgh1"; err != nil || reply.Text != want {
+		t.Errorf("%q, %v", reply.Text, err)
 	}
 }

@@ -80,22 +80,27 @@ func Handler(control ops.Control, allowed Access) http.Handler {
 	})
 	handle(mux, "doctor", control.Doctor)
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		if status := allowed.status(request); status != http.StatusOK {
+		status, owner := allowed.status(request)
+		if status != http.StatusOK {
 			refuse(w, status)
 			return
+		}
+		if !owner {
+			request = request.WithContext(ops.ForAnother(request.Context()))
 		}
 		mux.ServeHTTP(w, request)
 	})
 }
 
-// status is 200 where a request may pass.
-func (a Access) status(request *http.Request) int {
+// status is 200 where a request may pass. owner: it comes from who has the token, and so owns the data directory, or
+// from who may make keys.
+func (a Access) status(request *http.Request) (status int, owner bool) {
 	got := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
 	if a.Token != "" && subtle.ConstantTimeCompare([]byte(got), []byte(a.Token)) == 1 {
-		return http.StatusOK
+		return http.StatusOK, true
 	}
 	if a.Check == nil || got == "" {
-		return http.StatusUnauthorized
+		return http.StatusUnauthorized, false
 	}
 	key, err := a.Check(got)
 	need := access.Operate
@@ -104,11 +109,11 @@ func (a Access) status(request *http.Request) int {
 	}
 	switch {
 	case err != nil:
-		return http.StatusUnauthorized
+		return http.StatusUnauthorized, false
 	case !key.Scope.Includes(need) || key.Index != "*": // a run is of one index, control is of all
-		return http.StatusForbidden
+		return http.StatusForbidden, false
 	}
-	return http.StatusOK
+	return http.StatusOK, key.Scope.Includes(access.Admin)
 }
 
 // refuse writes a problem (RFC 9457).

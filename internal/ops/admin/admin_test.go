@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ops"
@@ -167,6 +168,37 @@ func TestTheTokenIsNeeded(t *testing.T) {
 	}
 	if control.asked != nil {
 		t.Errorf("a stranger did %v", control.asked)
+	}
+}
+
+// whose is a Control that remembers whether the owner of the installation asked.
+type whose struct {
+	recorder
+	another []bool
+}
+
+func (w *whose) Index(ctx context.Context, request ops.IndexRequest) (ops.Run, error) {
+	w.another = append(w.another, ops.OfAnother(ctx))
+	return w.recorder.Index(ctx, request)
+}
+
+func TestAKeyThatOnlyOperatesDoesNotAskAsTheOwner(t *testing.T) {
+	for text, another := range map[string]bool{"token": false, "operates": true, "administers": false} {
+		control := &whose{}
+		server := httptest.NewServer(admin.Handler(control, admin.Access{
+			Token: "token", Check: func(text string) (*access.Key, error) {
+				scope := map[string]access.Scope{"operates": access.Operate, "administers": access.Admin}[text]
+				return &access.Key{Scope: scope, Index: "*"}, nil
+			},
+		}))
+		client := &admin.Client{Base: server.URL, Token: text}
+		if _, err := client.Index(t.Context(), ops.IndexRequest{Spec: corpus.Spec{Index: "docs"}}); err != nil {
+			t.Error(err)
+		}
+		if want := []bool{another}; !reflect.DeepEqual(control.another, want) {
+			t.Errorf("%s: %v, want %v", text, control.another, want)
+		}
+		server.Close()
 	}
 }
 

@@ -24,6 +24,30 @@ type roots struct {
 	granted []string // resolved through links
 	kept    []string // of them, those that the file holds
 	file    string   // empty: nothing is granted
+	barred  []string // never part of a corpus, beside the stores
+}
+
+// Bar keeps files and folders of this process, and all that lies below them, out of every corpus.
+func (s *Stores) Bar(paths ...string) {
+	s.roots.mu.Lock()
+	defer s.roots.mu.Unlock()
+	s.roots.barred = append(s.roots.barred, paths...)
+}
+
+// own are the paths where this process keeps its files.
+func (s *Stores) own() []string {
+	s.roots.mu.Lock()
+	defer s.roots.mu.Unlock()
+	out := slices.Clone(s.roots.barred)
+	for _, place := range []string{s.places.Artifacts, s.places.Vectors, s.places.Classes} {
+		if place != "" && IsPath(place) {
+			out = append(out, place)
+		}
+	}
+	if place := s.places.Classes; place != "" && IsPath(place) {
+		out = append(out, place+runsSuffix)
+	}
+	return out
 }
 
 // Grants lets the owner of a data directory grant corpora, and reads those that were granted before from a file there.

@@ -3,6 +3,7 @@ package wiring_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/config"
@@ -68,5 +69,41 @@ func TestABucketOfWhatIsBuiltIsNoCorpus(t *testing.T) {
 	for _, uri := range []string{"s3://own", "s3://own/artifacts", "s3://own/artifacts/docs/segments", "s3://milvus/files"} {
 		_, err := stores.Corpus(t.Context(), uri)
 		wants(t, err, fault.CorpusRefused, "prefix or a bucket of its own")
+	}
+}
+
+func TestWhatThisProcessKeepsIsNoPartOfACorpus(t *testing.T) {
+	project := t.TempDir()
+	data := filepath.Join(project, "unweaver-data")
+	if err := os.WriteFile(filepath.Join(project, "a.txt"), []byte("a"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stores := open(t, wiring.Embedded(config.Stores{CorpusRoots: []string{project}}, data))
+	token := filepath.Join(data, "dev.json")
+	if err := os.WriteFile(token, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	listed := func() (keys []string) {
+		corpus, err := stores.Corpus(t.Context(), project)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for info, err := range corpus.List(t.Context(), "", "") {
+			if err == nil {
+				keys = append(keys, info.Key)
+			}
+		}
+		return keys
+	}
+	if keys := listed(); !slices.Equal(keys, []string{"a.txt", "unweaver-data/dev.json"}) {
+		t.Errorf("stores alone: %v", keys)
+	}
+	stores.Bar(data)
+	if keys := listed(); !slices.Equal(keys, []string{"a.txt"}) {
+		t.Errorf("with the data directory: %v", keys)
+	}
+	for _, path := range []string{data, filepath.Join(data, "artifacts"), filepath.Join(data, "vectors")} {
+		_, err := stores.Corpus(t.Context(), path)
+		wants(t, err, fault.CorpusRefused, "own files")
 	}
 }

@@ -210,7 +210,7 @@ func (s *Stores) Corpus(ctx context.Context, uri string) (blob.Store, error) {
 		if err != nil {
 			return nil, err
 		}
-		return dir.OpenCorpus(folder)
+		return dir.OpenCorpus(folder, s.own()...)
 	}
 	if err := s.apart(uri); err != nil {
 		return nil, err

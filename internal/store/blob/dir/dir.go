@@ -40,6 +40,7 @@ type Store struct {
 	made    sync.Map // directories known to exist durably
 	folders folders
 	links   linkRule
+	barred  barred
 }
 
 var _ blob.Store = (*Store)(nil)
@@ -68,8 +69,9 @@ func Open(root string) (*Store, error) {
 }
 
 // OpenCorpus opens an existing folder for reading; nothing is written to it. The folder may be a link; links in it are
-// not followed: List names them with fault.NotFollowed, as it does pipes, sockets and devices.
-func OpenCorpus(root string) (*Store, error) {
+// not followed: List names them with fault.NotFollowed, as it does pipes, sockets and devices. What lies at or below
+// the barred paths is left out in the same way; a corpus that lies there is refused with fault.CorpusRefused.
+func OpenCorpus(root string, barred ...string) (*Store, error) {
 	st, err := os.Stat(root)
 	if err != nil {
 		return nil, fault.CorpusMissing.At("open corpus", root).
@@ -88,7 +90,11 @@ func OpenCorpus(root string) (*Store, error) {
 	} else if err := f.Close(); err != nil {
 		return nil, wrap("close", root, err)
 	}
-	return &Store{root: root, links: noLink}, nil
+	kept := bar(barred)
+	if err := kept.outside(root); err != nil {
+		return nil, err
+	}
+	return &Store{root: root, links: noLink, barred: kept}, nil
 }
 
 func (s *Store) path(key string) string { return filepath.Join(s.root, filepath.FromSlash(key)) }
@@ -261,6 +267,9 @@ func (s *Store) Get(_ context.Context, key string, r blob.Range) (io.ReadCloser,
 		return nil, blob.Info{}, err
 	}
 	p := s.path(key)
+	if s.barred.holds(p) {
+		return nil, blob.Info{}, own(key)
+	}
 	file, err := s.open(key)
 	if err != nil {
 		return nil, blob.Info{}, wrap("read", p, err)
@@ -293,6 +302,9 @@ func (s *Store) Get(_ context.Context, key string, r blob.Range) (io.ReadCloser,
 func (s *Store) Stat(_ context.Context, key string) (blob.Info, error) {
 	if err := blob.CheckKey(key); err != nil {
 		return blob.Info{}, err
+	}
+	if s.barred.holds(s.path(key)) {
+		return blob.Info{}, own(key)
 	}
 	st, err := os.Stat(s.path(key))
 	if err == nil && st.IsDir() {
@@ -343,6 +355,10 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[blob.I
 		}
 		if s.links == anyLink {
 			s.walk(ctx, base, prefix, after, yield)
+			return
+		}
+		if s.barred.holds(s.path(base)) {
+			yield(blob.Info{Key: strings.TrimSuffix(base, "/")}, own(base))
 			return
 		}
 		listing := &walker{Store: s, prefix: prefix, after: after, yield: yield, reached: map[folderID]string{}}

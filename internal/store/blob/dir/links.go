@@ -27,7 +27,9 @@ const (
 
 // Following gives the same corpus with links followed, also those that leave its folder. A link that leads to a folder
 // on its own path, or to one that another link led to, is named and not followed.
-func (s *Store) Following() blob.Store { return &Store{root: s.root, links: knownLinks} }
+func (s *Store) Following() blob.Store {
+	return &Store{root: s.root, links: knownLinks, barred: s.barred}
+}
 
 // folderID tells one folder from others, whatever it is called.
 type folderID struct{ device, inode uint64 }
@@ -60,6 +62,11 @@ func (w *walker) classify(entry fs.DirEntry, key string) name {
 	kind := entry.Type()
 	if kind&fs.ModeSymlink != 0 {
 		return w.link(key)
+	}
+	if len(w.barred) > 0 { // the folder that it lies in is none of them
+		if info, err := entry.Info(); err == nil && w.barred[idOf(info)] {
+			return name{key, own(key)}
+		}
 	}
 	switch {
 	case kind.IsDir():
@@ -96,6 +103,8 @@ func (w *walker) link(key string) name {
 		return name{key, notFollowed(key, "it is a link that leads nowhere")}
 	case err != nil:
 		return name{key, notFollowed(key, "it is a link: "+cause(err).Error())}
+	case w.barred.holds(w.path(key)):
+		return name{key, own(key)}
 	case info.Mode().IsRegular():
 		return name{key: key}
 	case !info.IsDir():
