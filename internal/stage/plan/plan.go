@@ -120,6 +120,7 @@ type planner struct {
 	listed    int64
 	dirty     bool // something differs from the parent that no count shows
 	problems  *problems
+	former    former
 	res       Result
 }
 
