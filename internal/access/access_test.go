@@ -193,13 +193,16 @@ func TestManyWhoMakeKeysAtOnceLoseNone(t *testing.T) {
 
 func TestARequestThatMakesNoSenseMakesNoKey(t *testing.T) {
 	w := newWorld(t)
-	for name, request := range map[string]access.Request{
-		"no scope": {}, "an unknown scope": {Scope: "root"}, "half a pattern": {Scope: access.Query, Index: "[a"},
-		"a past expiry":    {Scope: access.Query, Expires: -time.Hour},
-		"a negative limit": {Scope: access.Query, Limits: access.Limits{MoneyPerDay: -1}},
+	for says, request := range map[string]access.Request{
+		"scope": {}, "scope root": {Scope: "root"}, "index [a": {Scope: access.Query, Index: "[a"},
+		"expires -1h0m0s":                       {Scope: access.Query, Expires: -time.Hour},
+		"name: want at most 200 bytes, got 201": {Scope: access.Query, Name: strings.Repeat("n", 201)},
+		"index a,b: a key is for one name":      {Scope: access.Query, Index: "a,b"},
+		"limits":                                {Scope: access.Query, Limits: access.Limits{MoneyPerDay: -1}},
 	} {
-		if _, err := w.book.CreateKey(t.Context(), request); !fault.Is(err, fault.Usage) {
-			t.Errorf("%s: %v", name, err)
+		_, err := w.book.CreateKey(t.Context(), request)
+		if !fault.Is(err, fault.Usage) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", says, err)
 		}
 	}
 }

@@ -2,8 +2,10 @@ package access
 
 import (
 	"context"
+	"fmt"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -105,14 +107,20 @@ func (r *Request) validate() error {
 	if r.Index == "" {
 		r.Index = "*"
 	}
+	if strings.Contains(r.Index, ",") {
+		return bad("index "+r.Index, "a key is for one name or one pattern: make a key for each")
+	}
 	if _, err := path.Match(r.Index, ""); err != nil || len(r.Index) > 200 {
 		return bad("index "+r.Index, "want a name of an index, or a pattern of * ? [ ] and letters")
 	}
 	if !slices.Contains(Scopes, r.Scope) {
 		return bad("scope "+string(r.Scope), "use query, operate or admin")
 	}
-	if len(r.Name) > 200 || r.Expires < 0 {
-		return bad("name "+r.Name, "want at most 200 bytes of name, and an expiry that lies ahead")
+	if len(r.Name) > 200 {
+		return bad("name", fmt.Sprintf("want at most 200 bytes, got %d", len(r.Name)))
+	}
+	if r.Expires < 0 {
+		return bad("expires "+r.Expires.String(), "want a time that lies ahead; 0: until it is revoked")
 	}
 	for _, limit := range []float64{
 		r.Limits.RequestsPerSecond, float64(r.Limits.Burst), float64(r.Limits.Concurrency), r.Limits.AnswersPerMinute,

@@ -1,12 +1,14 @@
 package plan_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stage/plan"
 )
 
 // What was too large is tried again once the limits are others, and only then: an unchanged night stays one.
@@ -56,5 +58,19 @@ func TestAProblemThatStandsTellsItsCauseEveryNight(t *testing.T) {
 	res := x.night(nil)
 	if len(res.Problems) != 1 || !strings.HasPrefix(res.Problems[0].Detail, "as in the generation before; ") {
 		t.Errorf("%+v", res.Problems)
+	}
+}
+
+// A hundred links do not push the one document that failed out of what is shown.
+func TestDocumentsThatFailedAreShownFirst(t *testing.T) {
+	x := newIndex(t, four)
+	for i := range 150 {
+		x.corpus.Set(fmt.Sprintf("%03d.exe", i), "MZ")
+	}
+	x.corpus.Open["z.txt"] = denied("z.txt")
+	res := x.night(nil)
+	if len(res.Problems) != plan.MaxProblems || res.ProblemCount != 151 || res.Problems[0].Object != "z.txt" ||
+		res.Problems[1].Object != "000.exe" {
+		t.Errorf("%d problems, %+v first", res.ProblemCount, res.Problems[0])
 	}
 }
