@@ -75,7 +75,7 @@ func New(cfg Config) *Client {
 		option.WithHTTPClient(client),
 		option.WithAPIKey(cfg.APIKey),
 	}
-	if cfg.APIKey == "" { // the client would send an empty one, or the one of OPENAI_API_KEY
+	if cfg.APIKey == "" { // the library would send one of its own variables
 		opts = append(opts, option.WithHeaderDel("Authorization"))
 	}
 	if cfg.BaseURL != "" {

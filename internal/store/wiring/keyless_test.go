@@ -28,6 +28,7 @@ func TestAServerWithoutAKeyIsSentNone(t *testing.T) {
 	}))
 	defer server.Close()
 	t.Setenv("OPENAI_API_KEY", "sk-of-somebody-else")
+	t.Setenv("OPENAI_ADMIN_KEY", "sk-admin-of-somebody-else")
 	local := spec(t, modeltest.Options{})
 	local.Chat.BaseURL, local.Embedding.BaseURL = server.URL, server.URL
 	local.Chat.APIKeyEnv, local.Embedding.APIKeyEnv = "", ""
