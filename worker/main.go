@@ -73,6 +73,7 @@ func run(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
+	stores.Bar(cache)
 	defer func() { err = errors.Join(err, stores.Close()) }()
 	client, err := engine.Dial(ctx, cfg.Engine, log)
 	if err != nil {

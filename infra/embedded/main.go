@@ -61,7 +61,9 @@ func devCmd() *cobra.Command {
 		Use:   "dev",
 		Short: "Run the embedded stack until Ctrl-C",
 		Args:  cobra.NoArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return dev(c.Context(), f) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			return dev(c.Context(), f, c.Flags().Changed("http-port"))
+		},
 	}
 	command.Flags().StringVar(&f.dataDir, "data-dir", "unweaver-data", "data directory")
 	command.Flags().StringVar(&f.config, "config", os.Getenv("UNWEAVER_CONFIG"), "configuration file")
@@ -81,10 +83,17 @@ func load(f flags) (*config.Config, error) {
 	return config.Load(src)
 }
 
-func dev(ctx context.Context, f flags) error {
+func dev(ctx context.Context, f flags, portGiven bool) error {
 	cfg, err := load(f)
 	if err != nil {
 		return err
+	}
+	port, note, err := cli.DevPort(cfg, f.http, portGiven)
+	if err != nil {
+		return err
+	}
+	if note != "" {
+		fmt.Println(note)
 	}
 	level := slog.LevelWarn
 	if f.verbose {
@@ -97,7 +106,7 @@ func dev(ctx context.Context, f flags) error {
 	s, err := stack.Start(
 		ctx,
 		stack.Options{
-			DataDir: f.dataDir, Config: cfg, TemporalPort: f.temporal, HTTPPort: f.http, Log: log,
+			DataDir: f.dataDir, Config: cfg, TemporalPort: f.temporal, HTTPPort: port, Log: log,
 			Phase: func(p string) { fmt.Println("starting", p) },
 		},
 	)

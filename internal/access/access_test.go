@@ -194,8 +194,20 @@ func TestManyWhoMakeKeysAtOnceLoseNone(t *testing.T) {
 
 func TestARequestThatMakesNoSenseMakesNoKey(t *testing.T) {
 	w := newWorld(t)
+	for says, request := range map[string]access.Request{
+		"scope": {}, "scope root": {Scope: "root"},
+		"expires -1h0m0s":                       {Scope: access.Query, Expires: -time.Hour},
+		"name: want at most 200 bytes, got 201": {Scope: access.Query, Name: strings.Repeat("n", 201)},
+		"a key is for one name":                 {Scope: access.Query, Index: "a,b"},
+		"limits":                                {Scope: access.Query, Limits: access.Limits{MoneyPerDay: -1}},
+	} {
+		_, err := w.book.CreateKey(t.Context(), request)
+		if !fault.Is(err, fault.Usage) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", says, err)
+		}
+	}
 	for name, request := range map[string]access.Request{
-		"no scope": {}, "an unknown scope": {Scope: "root"}, "half a pattern": {Scope: access.Query, Index: "[a"},
+		"half a pattern":           {Scope: access.Query, Index: "[a"},
 		"a pattern that is a path": {Scope: access.Query, Index: "../../x"},
 		"a pattern of capitals":    {Scope: access.Query, Index: "Docs*"},
 		"a name that colours":      {Scope: access.Query, Name: "x\x1b[31m"},
@@ -203,8 +215,6 @@ func TestARequestThatMakesNoSenseMakesNoKey(t *testing.T) {
 		"a name that turns around": {Scope: access.Query, Name: "x\u202e"},
 		"a name of other bytes":    {Scope: access.Query, Name: "\xff"},
 		"no number":                {Scope: access.Query, Limits: access.Limits{RequestsPerSecond: math.NaN()}},
-		"a past expiry":            {Scope: access.Query, Expires: -time.Hour},
-		"a negative limit":         {Scope: access.Query, Limits: access.Limits{MoneyPerDay: -1}},
 	} {
 		if _, err := w.book.CreateKey(t.Context(), request); !fault.Is(err, fault.Usage) {
 			t.Errorf("%s: %v", name, err)

@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"fmt"
 	"path"
 	"regexp"
 	"slices"
@@ -115,17 +116,23 @@ func (r *Request) Validate() error {
 	if r.Index == "" {
 		r.Index = "*"
 	}
+	if strings.Contains(r.Index, ",") {
+		return bad("index "+fault.Quoted(r.Index), "a key is for one name or one pattern: make a key for each")
+	}
 	if _, err := path.Match(r.Index, ""); err != nil || !indexPattern.MatchString(r.Index) {
 		return bad("index "+fault.Quoted(r.Index), "want a name of an index, or a pattern of * ? [ ] and its letters")
 	}
 	if !slices.Contains(Scopes, r.Scope) {
 		return bad("scope "+string(r.Scope), "use query, operate or admin")
 	}
-	if len(r.Name) > 200 || !utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, hidden) {
-		return bad("name "+fault.Quoted(r.Name), "want at most 200 bytes of letters that can be seen")
+	if len(r.Name) > 200 {
+		return bad("name", fmt.Sprintf("want at most 200 bytes, got %d", len(r.Name)))
+	}
+	if !utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, hidden) {
+		return bad("name "+fault.Quoted(r.Name), "want letters that can be seen")
 	}
 	if r.Expires < 0 {
-		return bad("expiry "+r.Expires.String(), "want one that lies ahead")
+		return bad("expires "+r.Expires.String(), "want a time that lies ahead; 0: until it is revoked")
 	}
 	for _, limit := range []float64{
 		r.Limits.RequestsPerSecond, float64(r.Limits.Burst), float64(r.Limits.Concurrency), r.Limits.AnswersPerMinute,

@@ -80,7 +80,7 @@ func (r *Run) draft(ctx context.Context) (corpus.Manifest, error) {
 	}
 	manifest := corpus.Manifest{
 		Format: corpus.ManifestFormat, Index: r.Job.Index, Generation: r.Generation, Parent: fixed.Parent, Store: r.StoreID,
-		Config: r.Settings.ConfigDigest(), Made: MadeBy(r.Settings), Created: fixed.Started,
+		Config: r.Settings.ConfigDigest(), Made: MadeBy(r.Settings), Created: fixed.Started, Limits: r.Limits.Key(),
 		Class: fixed.Class, Chunk: fixed.Chunk,
 		Partitions: partitions.Partitions, Collections: fixed.Collections, Counts: shards.Counts, Hashes: shards.Hashes,
 		Trust:  domains.recorded(),

@@ -18,7 +18,7 @@ import (
 
 // problemsName is the file of a generation that lists all problems of its build, one JSON object a line: those of plan,
 // then those of the units in their order.
-const problemsName = "problems.jsonl"
+const problemsName = plan.ProblemsName
 
 // problemsKey is where the list lies; scratch goes, it stays with its generation.
 func (r *Run) problemsKey() string { return r.Index.GenerationKey(r.Generation, problemsName) }

@@ -379,8 +379,7 @@ func (r *Run) chunkProblems(ctx context.Context, report *corpus.Report, units in
 		if err != nil {
 			continue // it did not come to that
 		}
-		room := max(0, min(len(chunked.Problems), plan.MaxProblems-len(report.Problems)))
-		report.Problems = append(report.Problems, chunked.Problems[:room]...)
+		report.Problems = plan.Foremost(append(report.Problems, chunked.Problems...))
 		report.ProblemsTotal += chunked.ProblemCount
 		failed += chunked.Failed
 	}

@@ -238,7 +238,7 @@ var generalKeys = []key{
 	},
 	{
 		path:    "models.chat.api_key_env",
-		meaning: "variable that holds the API key",
+		meaning: "variable that holds the API key; empty beside a base_url: no key is sent",
 		example: "CHAT_API_KEY",
 		rule:    optional(variable()),
 	},
@@ -293,7 +293,7 @@ var generalKeys = []key{
 	},
 	{
 		path:    "models.embedding.api_key_env",
-		meaning: "variable that holds the API key",
+		meaning: "variable that holds the API key; empty beside a base_url: no key is sent",
 		example: "EMBEDDING_API_KEY",
 		rule:    optional(variable()),
 	},

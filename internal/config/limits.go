@@ -81,11 +81,13 @@ var limitKeys = []key{
 		rule: between(1, million),
 	},
 	{
-		path: "limits.document.seconds", meaning: "reading one document, by the clock and of a processor",
+		path: "limits.document.seconds", meaning: "reading one document, by the clock and of a processor; " +
+			"of types that are parsed whole (streamed ones end by text)",
 		unit: "seconds", example: "20", rule: between(1, 600),
 	},
 	{
-		path: "limits.document.memory", meaning: "memory that reading one document may take", unit: "bytes",
+		path: "limits.document.memory", meaning: "memory that reading one document may take, of types that are " +
+			"parsed whole", unit: "bytes",
 		example: "268435456", rule: between(64<<20, 64<<30),
 	},
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"reflect"
@@ -117,7 +118,8 @@ func literalList(value reflect.Value) string {
 	items := make([]string, 0, value.Len())
 	for i := range value.Len() {
 		if endpoint, ok := value.Index(i).Interface().(Endpoint); ok {
-			items = append(items, fmt.Sprintf("{base_url: %q, api_key_env: %s}", hidden(endpoint.BaseURL), endpoint.APIKeyEnv))
+			items = append(items, fmt.Sprintf("{base_url: %q, api_key_env: %s}", hidden(endpoint.BaseURL),
+				cmp.Or(endpoint.APIKeyEnv, `""`)))
 			continue
 		}
 		items = append(items, literal(value.Index(i)))
@@ -143,6 +145,9 @@ func endpoints() rule {
 		for _, endpoint := range value.([]Endpoint) {
 			if why := optional(web()).mistake(endpoint.BaseURL); why != "" {
 				return why
+			}
+			if endpoint.APIKeyEnv == "" && endpoint.BaseURL != "" {
+				continue // a server that wants no key
 			}
 			if why := variable().mistake(endpoint.APIKeyEnv); why != "" {
 				return why

@@ -78,7 +78,7 @@ func TestMistakesInListsAreNamed(t *testing.T) {
 		"stores: {corpus_roots: [docs]}":                                                       "no absolute path",
 		"stores: {corpus_roots: {a: b}}":                                                       "must be a list",
 		"models: {endpoints: [{base_url: \"ftp://x\", api_key_env: A}]}":                       "no http(s) URL",
-		"models: {endpoints: [{base_url: \"http://x/v1\"}]}":                                   "environment variable",
+		"models: {endpoints: [{api_key_env: \"\"}]}":                                           "environment variable",
 		"models: {endpoints: [{url: \"http://x/v1\"}]}":                                        "unknown key",
 		"models: {endpoints: \"http://x/v1\"}":                                                 "URL=VARIABLE",
 		"engine: {tls_cert: a.pem}":                                                            "engine.tls_key",
@@ -87,6 +87,28 @@ func TestMistakesInListsAreNamed(t *testing.T) {
 		_, err := config.Load(written(t, text))
 		if !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "sk-") {
 			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// A server without keys is named with an empty variable; OpenAI's own wants one.
+func TestAServerMayWantNoKey(t *testing.T) {
+	cfg, err := load(t, `
+models:
+  chat: {provider: openai, model: m, base_url: "http://chat:1/v1", api_key_env: ""}
+  endpoints: [{base_url: "http://more:2/v1", api_key_env: ""}]
+`, []string{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []config.Endpoint{{BaseURL: "http://chat:1/v1"}, {BaseURL: "http://more:2/v1"}}
+	if got := cfg.Endpoints(); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	for _, setting := range []string{"chat", "embedding"} {
+		_, err := load(t, "models: {"+setting+": {provider: openai, model: m, api_key_env: \"\"}}\n", []string{}, nil)
+		if err == nil || !strings.Contains(err.Error(), "models."+setting+".api_key_env: OpenAI wants a key") {
+			t.Errorf("%s: %v", setting, err)
 		}
 	}
 }

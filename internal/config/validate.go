@@ -128,6 +128,17 @@ func (l *loader) modelsNeed(path string, models Models) {
 	chat := models.Chat
 	l.check(chat.Provider != "openai" || chat.Model != "", path+".chat.model", "provider openai needs a model")
 	l.check(chat.Provider != "recorded" || chat.File != "", path+".chat.file", "provider recorded needs a file")
+	for setting, endpoint := range map[string]Endpoint{
+		path + ".chat":      {chat.BaseURL, chat.APIKeyEnv},
+		path + ".embedding": {models.Embedding.BaseURL, models.Embedding.APIKeyEnv},
+	} {
+		openAI := chat.Provider == providerOpenAI
+		if setting == path+".embedding" {
+			openAI = models.Embedding.Provider == providerOpenAI
+		}
+		l.check(!openAI || endpoint.APIKeyEnv != "" || endpoint.BaseURL != "", setting+".api_key_env",
+			"OpenAI wants a key: name the variable that holds it; only a server of base_url may want none")
+	}
 	l.check(
 		models.Embedding.Provider != "openai" || models.Embedding.Model != "",
 		path+".embedding.model",

@@ -81,7 +81,8 @@ type Manifest struct {
 	Store       string       `json:"store"`
 	Config      Digest       `json:"config_digest"`
 	Made        Made         `json:"made"`
-	Spec        Digest       `json:"spec"` // the spec artifact it was built with
+	Limits      string       `json:"limits,omitempty"` // of documents, as the worker had them; see document.Limits.Key
+	Spec        Digest       `json:"spec"`             // the spec artifact it was built with
 	Created     time.Time    `json:"created"`
 	Class       Fingerprint  `json:"class_embedder"`
 	Chunk       Fingerprint  `json:"chunk_embedder"`

@@ -35,6 +35,9 @@ func DefaultLimits() Limits {
 	}
 }
 
+// Key tells limits apart: it is the same for limits that refuse the same.
+func (l Limits) Key() string { return fmt.Sprintf("%+v", l.whole()) }
+
 // whole gives limits in which what is zero is that of DefaultLimits.
 func (l Limits) whole() Limits {
 	usual := DefaultLimits()
@@ -88,6 +91,15 @@ func (b *bounded) Read(raw []byte) (int, error) {
 // ofText bounds the text of a document.
 func (l Limits) ofText(reader io.Reader, object string) io.Reader {
 	return &bounded{reader, l.Text, l.overText(object)}
+}
+
+// TextSize refuses an object of a type that streams, and is not packed, by its size: where it has more than twice the
+// bytes, its text is too long in every encoding (UTF-16 takes two bytes for what UTF-8 has one for).
+func (l Limits) TextSize(object string, size int64) error {
+	if whole := l.whole(); size/2 > whole.Text {
+		return whole.overText(object)
+	}
+	return nil
 }
 
 func (l Limits) overText(object string) error {

@@ -192,7 +192,7 @@ func busy(generation string) error {
 func unknownIndex(name string) error {
 	return fault.UnknownIndex.At("query", name).
 		Because("no index of that name is published").
-		Advise("build it with: unweaver index CORPUS --index " + name)
+		Advise("build it with: unweaver index CORPUS --index " + name + ", or the key is not for it")
 }
 
 func (x *index) open() bool {

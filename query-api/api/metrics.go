@@ -5,6 +5,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/unweaver/unweaver/query-api/guard"
 )
 
 // metrics of the server.
@@ -41,6 +44,15 @@ func newMetrics() metrics {
 	}
 	m.registry.MustRegister(m.seconds, m.queries, m.generation, m.refused)
 	return m
+}
+
+// metered gives the metrics, whose labels name every index.
+func (s *Server) metered(w http.ResponseWriter, request *http.Request) {
+	if err := guard.Of(request.Context()).NeedAll(); err != nil {
+		s.fail(w, request, err)
+		return
+	}
+	promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}).ServeHTTP(w, request)
 }
 
 type statusWriter struct {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/query-api/guard"
 )
 
 // Alive is the answer of /livez.
@@ -15,7 +16,7 @@ type Alive struct {
 
 func alive(w http.ResponseWriter, _ *http.Request) { writeJSON(w, Alive{"alive"}) }
 
-// Readiness is the answer of /readyz: of every store and every index "ok", or what is wrong with it.
+// Readiness is the answer of /readyz: of every store and every index that the key is for "ok", or what is wrong with it.
 type Readiness struct {
 	Status string            `json:"status" enum:"ready,not ready"`
 	Checks map[string]string `json:"checks"`
@@ -40,7 +41,11 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	if !s.listed.Load() {
 		fail("indexes", "they are being listed")
 	}
+	caller := guard.Of(r.Context())
 	for name, x := range s.served() {
+		if !caller.May(name) {
+			continue // as if it were not there: names do not leak
+		}
 		state, ok := x.state()
 		out.Checks["index "+name] = state
 		if !ok {

@@ -4,8 +4,6 @@ import (
 	"net/http"
 
 	"github.com/unweaver/unweaver/internal/access"
-
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // route is one operation: how it is reached, and what its description says.
@@ -110,7 +108,7 @@ func (s *Server) routes() []route {
 		},
 		{
 			method: "GET", pattern: "/metrics", summary: "Metrics for Prometheus", scope: access.Operate,
-			handler: promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}).ServeHTTP,
+			handler: s.metered,
 		},
 	}
 	for i := range table {

@@ -39,6 +39,16 @@ func (c *Caller) Need(scope access.Scope) error {
 		Advise("it takes one of the scope " + string(scope))
 }
 
+// NeedAll is the error of a caller whose key is not for every index.
+func (c *Caller) NeedAll() error {
+	if c.index == "*" {
+		return nil
+	}
+	return fault.Forbidden.At("answer", "").
+		Because("the key is for the indexes " + c.index).
+		Advise("what is asked for tells of all of them: it takes a key made with --index '*'")
+}
+
 // May tells whether the caller may know of an index.
 func (c *Caller) May(index string) bool {
 	ok, err := path.Match(c.index, index)

@@ -158,7 +158,9 @@ func (g *Guard) place(request *http.Request) error {
 	unsafe := *request
 	unsafe.Method = http.MethodPost // reading across origins is of no use to anybody either
 	if err := g.origin.Check(&unsafe); err != nil {
-		return fault.Forbidden.At("answer a page of another origin", "").Because(err)
+		return fault.Forbidden.At("answer a page of another origin", request.Header.Get("Origin")).
+			Because("browsers may ask this server from its own page only").
+			Advise("let the server behind that page ask, with a key of its own")
 	}
 	return nil
 }

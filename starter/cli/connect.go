@@ -94,6 +94,19 @@ func (a *App) withControl(
 	return err
 }
 
+// withQueries finds where queries are served, and runs f. Where the configuration gives a URL, that is the place, and
+// nothing else is asked or started.
+func (a *App) withQueries(ctx context.Context, f func(ctx context.Context, queries string) error) error {
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	if a.Connect != nil || !isURL(cfg.QueryAPI.Address) {
+		return a.withControl(ctx, func(ctx context.Context, _ ops.Control, queries string) error { return f(ctx, queries) })
+	}
+	return f(withKey(ctx, a.variable(a.keyEnv)), strings.TrimRight(cfg.QueryAPI.Address, "/"))
+}
+
 // embedded finds the embedded stack of the data directory, or starts one that ends with the command.
 func (a *App) embedded(ctx context.Context, _ *config.Config) (Connection, error) {
 	dev, running := ReadDev(a.dataDir)

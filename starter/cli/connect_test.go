@@ -183,7 +183,7 @@ func TestDevAndDemoHandOverToTheEmbeddedStack(t *testing.T) {
 	t.Chdir(t.TempDir())
 	bin := script(t, `echo "$@"; exit 7`+"\n")
 	for args, want := range map[string]string{
-		"dev": "dev --temporal-port 7233 --http-port 8080 --data-dir unweaver-data\n",
+		"dev": "dev --temporal-port 7233 --data-dir unweaver-data\n",
 		"dev --http-port 0 --corpus docs --set worker.slots=9": "dev --temporal-port 7233 --http-port 0 " +
 			"--data-dir unweaver-data --set worker.slots=9 --corpus docs\n",
 		"demo":        "demo\n",

@@ -26,10 +26,12 @@ func (a *App) devCmd() *cobra.Command {
 		Use:   "dev",
 		Short: "Run the embedded stack, worker and query-api in one process, until Ctrl-C",
 		Args:  arguments(0, 0, "no argument"),
-		RunE: func(*cobra.Command, []string) error {
-			args := append(
-				[]string{"dev", "--temporal-port", fmt.Sprint(temporal), "--http-port", fmt.Sprint(http)},
-				a.passOn()...)
+		RunE: func(command *cobra.Command, _ []string) error {
+			args := []string{"dev", "--temporal-port", fmt.Sprint(temporal)}
+			if command.Flags().Changed("http-port") { // else it is that of query_api.address
+				args = append(args, "--http-port", fmt.Sprint(http))
+			}
+			args = append(args, a.passOn()...)
 			if corpusDir != "" {
 				args = append(args, "--corpus", corpusDir)
 			}

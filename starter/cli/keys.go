@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -79,7 +81,7 @@ func (a *App) createKeyCmd() *cobra.Command {
 	set.StringVar(&request.Name, "name", "", "what it is for")
 	set.StringVar(&scope, "scope", "query", "query, operate (also readiness, metrics, control) or admin (also keys)")
 	set.StringVar(&request.Index, "index", "*", "index that it reads, or a pattern of * and ?")
-	set.DurationVar(&request.Expires, "expires", 0, "how long it is valid, such as 2160h; 0: until it is revoked")
+	set.Var((*span)(&request.Expires), "expires", "how long it is valid, such as 90d or 36h; 0: until it is revoked")
 	limits := &request.Limits
 	set.Float64Var(&limits.RequestsPerSecond, "rate", 0, "requests a second; 0, here and below: as configured")
 	set.IntVar(&limits.Burst, "burst", 0, "requests at once after a pause, with --rate")
@@ -87,6 +89,33 @@ func (a *App) createKeyCmd() *cobra.Command {
 	set.Float64Var(&limits.AnswersPerMinute, "answers-per-minute", 0, "questions that the chat model answers")
 	set.Float64Var(&limits.MoneyPerDay, "money-per-day", 0, "money for answers, by the model's price")
 	return command
+}
+
+// span is a flag that takes a duration, also in days.
+type span time.Duration
+
+// String implements pflag.Value.
+func (s *span) String() string { return time.Duration(*s).String() }
+
+// Type implements pflag.Value.
+func (*span) Type() string { return "duration" }
+
+// Set implements pflag.Value.
+func (s *span) Set(text string) error {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		count, err := strconv.Atoi(days)
+		if err != nil || count < 0 || count > 36_500 {
+			return errors.New("want whole days from 0d to 36500d")
+		}
+		*s = span(time.Duration(count) * 24 * time.Hour)
+		return nil
+	}
+	parsed, err := time.ParseDuration(text)
+	if err != nil {
+		return errors.New("want a duration such as 90d, 36h or 30m")
+	}
+	*s = span(parsed)
+	return nil
 }
 
 func showMade(w io.Writer, made access.Made) {

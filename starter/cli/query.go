@@ -16,7 +16,6 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/ops"
 )
 
 // Answer is what the command line reads of a query's response.
@@ -89,7 +88,7 @@ func (a *App) queryCmd() *cobra.Command {
 				}
 				body["params"] = parsed
 			}
-			return a.withControl(command.Context(), func(ctx context.Context, _ ops.Control, base string) error {
+			return a.withQueries(command.Context(), func(ctx context.Context, base string) error {
 				raw, err := Ask(ctx, base, index, body)
 				if err != nil {
 					return err
@@ -227,11 +226,13 @@ func Ask(ctx context.Context, base, index string, body map[string]any) ([]byte, 
 		var problem struct {
 			Code   string `json:"code"`
 			Detail string `json:"detail"`
+			Hint   string `json:"hint"`
 		}
 		if json.Unmarshal(raw, &problem) != nil || problem.Code == "" {
 			problem.Code, problem.Detail = string(fault.Internal), response.Status
 		}
-		return nil, fault.Code(problem.Code).At("", "").Because(problem.Detail)
+		detail := strings.TrimSuffix(problem.Detail, " ("+problem.Hint+")") // the error adds its hint itself
+		return nil, fault.Code(problem.Code).At("", "").Because(detail).Advise(problem.Hint)
 	}
 	return raw, nil
 }

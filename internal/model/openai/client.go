@@ -29,7 +29,7 @@ const (
 // Config of one endpoint.
 type Config struct {
 	BaseURL   string
-	APIKey    string
+	APIKey    string // empty: none is sent
 	Model     string
 	Dimension int           // embeddings: 0 = take it from the first answer
 	MaxTokens int           // chat: the longest answer, reasoning included; 0 = by the request (DefaultMaxTokens)
@@ -74,6 +74,9 @@ func New(cfg Config) *Client {
 		option.WithMaxRetries(0),
 		option.WithHTTPClient(client),
 		option.WithAPIKey(cfg.APIKey),
+	}
+	if cfg.APIKey == "" { // the library would send one of its own variables
+		opts = append(opts, option.WithHeaderDel("Authorization"))
 	}
 	if cfg.BaseURL != "" {
 		opts = append(opts, option.WithBaseURL(strings.TrimSuffix(cfg.BaseURL, "/")+"/"))

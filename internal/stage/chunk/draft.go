@@ -94,6 +94,11 @@ func (b *builder) readSteadily(ctx context.Context, d *draft) error {
 // readObject reads one version of an object. One that was written to meanwhile, or is planned and not of the bytes that
 // plan saw, is fault.Precondition: it is looked at again, and counts as what it is then.
 func (b *builder) readObject(ctx context.Context, d *draft, now blob.Info, planned bool) error {
+	if kind := document.Kind(d.plan.Kind); kind.Streams() && !d.plan.Gzip && planned {
+		if err := b.Limits.TextSize(d.plan.Object, now.Size); err != nil {
+			return err
+		}
+	}
 	body, err := stage.Open(ctx, b.Corpus, now)
 	if err != nil {
 		return err

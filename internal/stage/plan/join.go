@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"strings"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/rows"
@@ -37,6 +38,12 @@ func lasting(code fault.Code) bool {
 	return code != "" && code.Kind() == fault.Content && code != fault.DocumentChanged && code != fault.Quarantined
 }
 
+// relimited tells whether a document that was too large may be so no more: the limits are others than they were then.
+// Where they are the same the outcome is, and trying again would publish a generation for nothing.
+func (p *planner) relimited(code fault.Code) bool {
+	return code == fault.TooLarge && p.Parent != nil && p.Parent.Limits != p.Limits.Key()
+}
+
 // join walks the sorted listing beside the parent's documents and writes plan.rows.
 func (p *planner) join(ctx context.Context) error {
 	out, err := artifact.NewRows()
@@ -50,6 +57,10 @@ func (p *planner) join(ctx context.Context) error {
 			out.Cut()
 			p.res.Units = append(p.res.Units, unit)
 		}
+	}
+	p.former = former{ctx: ctx}
+	if p.Parent != nil {
+		p.former.key = p.Artifacts.GenerationKey(p.Parent.Generation, ProblemsName)
 	}
 	parent := newCursor(ctx, p.Artifacts, p.Parent)
 	defer parent.stop()
@@ -103,13 +114,13 @@ func (p *planner) count(doc *planned) {
 		p.dirty = p.dirty || !standing
 		p.fail(doc, code, doc.bad.Error(), standing)
 		return
-	case doc.same() && lasting(old) && len(p.Reasons) == 0:
+	case doc.same() && lasting(old) && len(p.Reasons) == 0 && !p.relimited(old):
 		if old == fault.EmptyDocument && !doc.old.Stale {
 			p.res.Empty++
 		} else {
 			p.res.Unreadable++
 		}
-		p.fail(doc, old, "as in the generation before; the document did not change since", true)
+		p.fail(doc, old, p.former.detail(p.Artifacts, doc.key), true)
 		return
 	case doc.same() && doc.old.Problem == "":
 		p.res.Diff.Same++
@@ -126,7 +137,7 @@ func (p *planner) count(doc *planned) {
 func (p *planner) fail(doc *planned, code fault.Code, detail string, standing bool) {
 	doc.row.Problem = string(code)
 	if !p.Foreign && len(doc.old.Chunks) > 0 {
-		detail += "; what was there before is kept, and is stale"
+		detail = strings.TrimSuffix(detail, staleSuffix) + staleSuffix
 	}
 	p.problems.add(code, doc.key, detail, standing)
 }

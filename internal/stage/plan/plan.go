@@ -13,6 +13,7 @@ package plan
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/document"
@@ -120,6 +121,7 @@ type planner struct {
 	listed    int64
 	dirty     bool // something differs from the parent that no count shows
 	problems  *problems
+	former    former
 	res       Result
 }
 
@@ -131,7 +133,7 @@ func (p *planner) close() {
 }
 
 func (p *planner) result() Result {
-	p.res.ProblemCount, p.res.Problems = p.problems.count, p.problems.first
+	p.res.ProblemCount, p.res.Problems = p.problems.count, Foremost(slices.Concat(p.problems.ranks[0], p.problems.ranks[1]))
 	return p.res
 }
 

@@ -29,6 +29,8 @@ type index struct {
 	parent  *corpus.Manifest
 	reasons []string
 	nights  int
+	limits  document.Limits
+	causes  []corpus.Problem // that the stages after plan find, of the night that is published
 }
 
 func newIndex(t *testing.T, objects map[string]string) *index {
@@ -46,7 +48,7 @@ func (x *index) plan(ctx context.Context) (plan.Result, error) {
 	x.nights++
 	return plan.Run(ctx, plan.In{
 		Spec: corpus.Spec{Index: "i", Corpus: "memory"}, Corpus: x.corpus, Artifacts: x.art, Scratch: x.scratch(),
-		Limits: document.DefaultLimits(), Parent: x.parent, Reasons: x.reasons, OnProgress: func(int64) {},
+		Limits: x.limits, Parent: x.parent, Reasons: x.reasons, OnProgress: func(int64) {},
 	})
 }
 
@@ -97,7 +99,26 @@ func (x *index) publish(broken map[string]fault.Code) {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	x.parent = &corpus.Manifest{Segments: corpus.Segments{Documents: []corpus.Segment{segment}}}
+	x.parent = &corpus.Manifest{
+		Generation: fmt.Sprintf("g%d", x.nights), Limits: x.limits.Key(),
+		Segments: corpus.Segments{Documents: []corpus.Segment{segment}},
+	}
+	raw, _, err := blob.Read(x.t.Context(), x.art.Store, plan.ProblemsKey(x.scratch()))
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	for _, cause := range x.causes {
+		line, err := json.Marshal(cause)
+		if err != nil {
+			x.t.Fatal(err)
+		}
+		raw = append(append(raw, line...), '\n')
+	}
+	x.causes = nil
+	key := x.art.GenerationKey(x.parent.Generation, plan.ProblemsName)
+	if _, err := blob.Write(x.t.Context(), x.art.Store, key, raw, blob.Cond{}); err != nil {
+		x.t.Fatal(err)
+	}
 }
 
 // published reads the documents of the last night that was not unchanged.

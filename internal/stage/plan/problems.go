@@ -3,6 +3,7 @@ package plan
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -22,10 +23,25 @@ type Problem struct {
 	Standing bool `json:"standing"`
 }
 
-// problems keeps the first and writes all.
+// Foremost orders problems as they are shown, and cuts them to MaxProblems: documents that failed come before what was
+// never going to be one.
+func Foremost(found []corpus.Problem) []corpus.Problem {
+	slices.SortStableFunc(found, func(a, b corpus.Problem) int { return rank(a) - rank(b) })
+	return found[:min(len(found), MaxProblems)]
+}
+
+func rank(problem corpus.Problem) int {
+	switch fault.Code(problem.Code) {
+	case fault.NotFollowed, fault.UnknownType:
+		return 1
+	}
+	return 0
+}
+
+// problems keeps the first of each rank and writes all.
 type problems struct {
 	file  *artifact.File
-	first []corpus.Problem
+	ranks [2][]corpus.Problem
 	count int64
 	err   error
 }
@@ -42,8 +58,8 @@ func (p *problems) add(code fault.Code, object, detail string, standing bool) {
 	object, detail = redact.Text(object), redact.Text(detail)
 	problem := Problem{corpus.Problem{Code: string(code), Object: object, Detail: detail}, standing}
 	p.count++
-	if len(p.first) < MaxProblems {
-		p.first = append(p.first, problem.Problem)
+	if first := &p.ranks[rank(problem.Problem)]; len(*first) < MaxProblems {
+		*first = append(*first, problem.Problem)
 	}
 	raw, err := json.Marshal(problem)
 	if err == nil {

@@ -41,10 +41,14 @@ func (a *allowed) endpoint(setting, url, variable string) error {
 	if slices.Contains(a.endpoints, asked) {
 		return nil
 	}
+	because, named := "the configuration of this process does not name it with the key of "+variable, variable
+	if variable == "" {
+		because, named = "the configuration of this process does not name it without a key", `""`
+	}
 	return fault.EndpointRefused.At("use "+setting+" at", asked.BaseURL).
-		Because("the configuration of this process does not name it with the key of " + asked.APIKeyEnv).
+		Because(because).
 		Advise("add it to models.endpoints of worker, query-api or unweaver dev: [{base_url: " + asked.BaseURL +
-			", api_key_env: " + asked.APIKeyEnv + "}], and start them again")
+			", api_key_env: " + named + "}], and start them again")
 }
 
 func (a *allowed) recording(path string) error {

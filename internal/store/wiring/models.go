@@ -53,12 +53,21 @@ func (m *Models) limits(endpoint string, spec corpus.Spec) limits.Limits {
 	}
 }
 
-func key(env, setting string) (string, error) {
+// key of an endpoint. One that is configured without a variable is asked without a key; OpenAI's own always wants one.
+func key(env, baseURL, setting string) (string, error) {
+	if env == "" && baseURL != "" {
+		return "", nil
+	}
 	secret := os.Getenv(env)
 	if secret == "" {
+		because := "variable " + env + ", which " + setting + ".api_key_env names, is empty"
+		if env == "" {
+			because = setting + ".api_key_env names no variable"
+		}
 		return "", fault.ModelAuth.At("open model", setting).
-			Because("variable " + env + " is empty").
-			Advise("set it for the worker and query-api, then resume")
+			Because(because).
+			Advise("set it for the worker and query-api, then resume; for a server that wants no key set " +
+				setting + ".api_key_env to \"\" beside its base_url")
 	}
 	redact.Register(secret)
 	return secret, nil
@@ -109,7 +118,7 @@ func (m *Models) chat(spec corpus.Spec, meter model.Meter) (model.Chat, error) {
 	if err := m.allowed.endpoint("models.chat", spec.Chat.BaseURL, spec.Chat.APIKeyEnv); err != nil {
 		return nil, err
 	}
-	secret, err := key(spec.Chat.APIKeyEnv, "models.chat")
+	secret, err := key(spec.Chat.APIKeyEnv, spec.Chat.BaseURL, "models.chat")
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +159,7 @@ func (m *Models) embedder(
 	if err := m.allowed.endpoint("models.embedding", spec.Embedding.BaseURL, spec.Embedding.APIKeyEnv); err != nil {
 		return nil, err
 	}
-	secret, err := key(spec.Embedding.APIKeyEnv, "models.embedding")
+	secret, err := key(spec.Embedding.APIKeyEnv, spec.Embedding.BaseURL, "models.embedding")
 	if err != nil {
 		return nil, err
 	}

@@ -87,7 +87,8 @@ func (s *Stores) Grant(directory string, keep bool) error {
 	if !slices.Contains(r.granted, resolved) {
 		r.granted = append(r.granted, resolved)
 	}
-	if !keep || slices.Contains(r.kept, resolved) {
+	info, err := os.Stat(resolved)
+	if !keep || slices.Contains(r.kept, resolved) || err != nil || !info.IsDir() { // a file is refused as a corpus
 		return nil
 	}
 	r.kept = append(r.kept, resolved)

@@ -1,0 +1,47 @@
+package chunk_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stage/chunk"
+)
+
+// A plain text whose size alone says that it is too long is refused without being read.
+func TestATextThatIsTooLongBySizeIsNotRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		key   string
+		bytes int
+		reads int
+		fails bool
+	}{
+		"far above":                       {"a.txt", 4000, 0, true},
+		"above, unless it is in UTF-16":   {"a.md", 1500, 1, true},
+		"below":                           {"a.txt", 900, 1, false},
+		"of a type that is read as whole": {"a.html", 4000, 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRun(t, map[string]string{c.key: strings.Repeat("word ", c.bytes/5), "z.txt": "short"})
+			planned := r.plan()
+			r.corpus.Reads(c.key)
+			limits := document.DefaultLimits()
+			limits.Text = 1000
+			res, err := chunk.Run(t.Context(), chunk.In{
+				Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch, To: planned.Units[0].To,
+				OnProgress: func(int64) {}, Limits: limits, Parser: document.Here{Limits: limits},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if reads := r.corpus.Reads(c.key); reads != c.reads {
+				t.Errorf("it was read %d times, want %d", reads, c.reads)
+			}
+			if c.fails != (len(res.Problems) == 1 && res.Problems[0].Code == string(fault.TooLarge) &&
+				strings.Contains(res.Problems[0].Detail, "limits.document.text")) {
+				t.Errorf("%+v", res.Problems)
+			}
+		})
+	}
+}

@@ -1,0 +1,48 @@
+package api_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/access"
+)
+
+// Readiness and metrics name indexes: a key hears of those that it is for.
+func TestAKeyForOneIndexHearsOfNoOther(t *testing.T) {
+	l := lock(t, nil)
+	all := l.key(access.Request{Scope: access.Operate})
+	mine := l.key(access.Request{Scope: access.Operate, Index: "samp*"})
+	other := l.key(access.Request{Scope: access.Operate, Index: "other"})
+	eventually(t, "the index is open", func() bool {
+		return l.send("GET", "/readyz", "", bearer(all.Text)...).Code == http.StatusOK
+	})
+	for name, c := range map[string]struct {
+		text  string
+		told  bool
+		meter int
+	}{
+		"of all":     {all.Text, true, http.StatusOK},
+		"of this":    {mine.Text, true, http.StatusForbidden},
+		"of another": {other.Text, false, http.StatusForbidden},
+	} {
+		got := l.send("GET", "/readyz", "", bearer(c.text)...)
+		if told := strings.Contains(got.Body.String(), "index sample"); got.Code != http.StatusOK || told != c.told {
+			t.Errorf("%s: %d %s", name, got.Code, got.Body)
+		}
+		got = l.send("GET", "/metrics", "", bearer(c.text)...)
+		if got.Code != c.meter || (c.meter != http.StatusOK && strings.Contains(got.Body.String(), "sample")) {
+			t.Errorf("%s: %d %s", name, got.Code, got.Body)
+		}
+	}
+	got := l.send("POST", "/v1/indexes/sample/query", `{"query":"x"}`, bearer(other.Text)...)
+	if got.Code != http.StatusNotFound || !strings.Contains(got.Body.String(), "or the key is not for it") {
+		t.Errorf("%d %s", got.Code, got.Body)
+	}
+	got = l.send("POST", "/v1/indexes/sample/query", `{"query":"x"}`, append(bearer(all.Text),
+		"Origin", "https://elsewhere.example", "Sec-Fetch-Site", "cross-site")...)
+	if got.Code != http.StatusForbidden || !strings.Contains(got.Body.String(), "from its own page only") ||
+		!strings.Contains(got.Body.String(), `"hint":"let the server`) {
+		t.Errorf("%d %s", got.Code, got.Body)
+	}
+}

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// DevPort is the port of loopback on which unweaver dev serves HTTP: the flag's where it was given, else that of
+// query_api.address. note tells what dev does not take from the configuration; TLS, which it does not speak, is refused.
+func DevPort(cfg *config.Config, flag int, given bool) (port int, note string, err error) {
+	if cfg.QueryAPI.TLS.On() {
+		return 0, "", fault.BadConfig.At("serve with", "query_api.tls").
+			Because("unweaver dev serves plain HTTP on this machine only").
+			Advise("leave query_api.tls out of the configuration of unweaver dev, and let a proxy that speaks TLS stand " +
+				"before it; or run query-api, which speaks TLS itself")
+	}
+	address := cfg.QueryAPI.Address
+	if isURL(address) || !configured(cfg, "query_api.address") {
+		return flag, "", nil
+	}
+	host, text, err := net.SplitHostPort(address)
+	if err != nil {
+		return flag, "", nil //nolint:nilerr // validation of the configuration says so
+	}
+	wanted, err := strconv.Atoi(text)
+	if err != nil {
+		return flag, "", nil //nolint:nilerr // as above
+	}
+	if host == "localhost" || host == "127.0.0.1" {
+		if given && wanted != flag {
+			return flag, fmt.Sprintf("--http-port %d goes before query_api.address %s", flag, address), nil
+		}
+		return wanted, "", nil
+	}
+	if at, err := netip.ParseAddr(host); !given && err == nil && at.IsLoopback() {
+		flag = wanted
+	}
+	return flag, fmt.Sprintf("query_api.address %s is not served: unweaver dev serves 127.0.0.1:%d only; for others let "+
+		"a proxy stand before it, or run query-api", address, flag), nil
+}
+
+// configured tells whether a key was given, by whatever means.
+func configured(cfg *config.Config, key string) bool {
+	return slices.ContainsFunc(cfg.Settings(), func(setting config.Setting) bool {
+		return setting.Key == key && setting.Origin != config.FromDefault
+	})
+}
