@@ -320,7 +320,7 @@ func TestDoctorSaysWhatToDo(t *testing.T) {
 		"corpus":   {func(_ *bench, spec *corpus.Spec) { spec.Corpus = "/nowhere/at/all" }, "/nowhere/at/all", ""},
 		"chat model": {func(_ *bench, spec *corpus.Spec) {
 			spec.Chat = corpus.ChatModel{Provider: "openai", APIKeyEnv: "OPS_TEST_UNSET"}
-		}, "OPS_TEST_UNSET is empty", "set it"},
+		}, "OPS_TEST_UNSET, which models.chat.api_key_env names, is empty", "set it"},
 		"import bucket": {
 			func(b *bench, _ *corpus.Spec) { b.Stores.Staging = readOnly{b.Stores.Artifacts} }, "read only", "credentials",
 		},
