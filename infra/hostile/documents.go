@@ -82,7 +82,8 @@ func (r report) print(out io.Writer) error {
 		}
 		slices.Sort(codes)
 		tell("%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t%s\n",
-			row.Name, row.Inputs, row.Read, refused-row.Boxed, row.Over, row.Boxed, row.Crashed, row.Hung, row.Slowest, strings.Join(codes, ", "))
+			row.Name, row.Inputs, row.Read, refused-row.Boxed, row.Over, row.Boxed, row.Crashed, row.Hung,
+			row.Slowest, strings.Join(codes, ", "))
 		for _, harmful := range row.Harmful {
 			tell("  harmful: %s\n", harmful)
 		}

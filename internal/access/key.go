@@ -44,7 +44,7 @@ type Limits struct {
 	Burst             int     `json:"burst,omitempty"`       // requests at once after a pause
 	Concurrency       int     `json:"concurrency,omitempty"` // requests that run at once
 	AnswersPerMinute  float64 `json:"answers_per_minute,omitempty"`
-	MoneyPerDay       float64 `json:"money_per_day,omitempty"` // for answers and embedded questions, by the prices, a day of UTC
+	MoneyPerDay       float64 `json:"money_per_day,omitempty"` // answers, questions; a day of UTC
 }
 
 // Over gives these limits, with others where these say nothing.

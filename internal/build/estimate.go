@@ -152,7 +152,8 @@ func (e *estimating) plan(ctx context.Context) (plan.Result, error) {
 		return plan.Result{}, err
 	}
 	planned, err := plan.Run(ctx, plan.In{
-		Spec: e.Settings, Corpus: documents, Artifacts: e.Index, Scratch: e.Scratch.Prefix, Limits: e.Limits, Parent: e.parent,
+		Spec: e.Settings, Corpus: documents, Artifacts: e.Index, Scratch: e.Scratch.Prefix,
+		Limits: e.Limits, Parent: e.parent,
 		Foreign: fixed.Foreign, Reasons: reasons, OnProgress: e.Progress.Done,
 	})
 	if err != nil {

@@ -2,6 +2,7 @@ package build_test
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"strings"
 	"testing"
@@ -29,7 +30,7 @@ func (s *site) cutOffNow(t *testing.T, stage string) build.Job {
 	}
 	func() {
 		defer func() {
-			if recover() != stop {
+			if got, _ := recover().(error); !errors.Is(got, stop) {
 				t.Errorf("the build did not come to %s", stage)
 			}
 		}()

@@ -16,8 +16,8 @@ type trusted struct {
 	Moved bool `json:"moved,omitempty"` // vectors of the parent are of another domain
 }
 
-// trustFile is written before the plan. A run that was planned by a release without it pays in its own domain, as it did
-// before.
+// trustFile is written before the plan. A run that was planned by a release without it pays in its own domain, as it
+// did before.
 const trustFile File[trusted] = "trust.json"
 
 // trust compares the domains of the configuration with the parent's, and gives a reason for each that changed: what a

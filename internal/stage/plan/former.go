@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -53,7 +54,7 @@ func (f *former) read(store blob.Store) {
 	lines := bufio.NewReader(body)
 	for len(f.causes) < formerCauses {
 		line, err := lines.ReadSlice('\n')
-		for err == bufio.ErrBufferFull { // a line that long is none of ours
+		for errors.Is(err, bufio.ErrBufferFull) { // a line that long is none of ours
 			line = nil
 			_, err = lines.ReadSlice('\n')
 		}

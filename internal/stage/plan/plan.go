@@ -133,7 +133,8 @@ func (p *planner) close() {
 }
 
 func (p *planner) result() Result {
-	p.res.ProblemCount, p.res.Problems = p.problems.count, Foremost(slices.Concat(p.problems.ranks[0], p.problems.ranks[1]))
+	p.res.ProblemCount = p.problems.count
+	p.res.Problems = Foremost(slices.Concat(p.problems.ranks[0], p.problems.ranks[1]))
 	return p.res
 }
 
