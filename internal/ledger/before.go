@@ -17,8 +17,8 @@ type Paid struct {
 	Fresh bool
 }
 
-// DoEither is DoAccepting for a key that had another one before: an entry under that counts too, and stays there. A zero
-// before is none.
+// DoEither is DoAccepting for a key that had another one before: an entry under that counts too, and stays there. A
+// zero before is none.
 func (l *Ledger) DoEither(
 	ctx context.Context, task string, key, before corpus.Digest, attempt int, accept Accept,
 	pay func(context.Context) (Result, error),

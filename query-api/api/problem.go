@@ -113,7 +113,7 @@ func (s *Server) fail(w http.ResponseWriter, request *http.Request, err error) {
 	_ = json.NewEncoder(w).Encode(problem) // the caller may have gone
 }
 
-// tellable says whether an error is about what the caller sent, and so may be told to everybody. Others may name stores,
+// tellable says whether an error is about what the caller sent, and so may be told to all. Others may name stores,
 // paths and hosts.
 func tellable(err error) bool {
 	e := fault.As(err)

@@ -19,7 +19,7 @@ func (c *collection) compact() error {
 }
 
 // merge writes all parts into one and removes them. A crash between leaves rows twice in different parts, which search
-// tolerates and the next merge removes. Rows are copied with their checksums, so that a damaged one stays known as such.
+// tolerates and the next merge removes. Rows are copied with their checksums, so that a damaged one stays so.
 // The caller holds the lock.
 func (c *collection) merge() error {
 	type ref struct{ part, row int }
