@@ -73,7 +73,7 @@ func contents(t *testing.T, folder string) map[string][]byte {
 }
 
 func TestAReleaseIsTheSameWhereverItIsBuiltAndNamesAllThatIsInIt(t *testing.T) {
-	if testing.Short() {
+	if testing.Short() || raced {
 		t.Skip("builds the command line twice")
 	}
 	first := released(t, ".")
