@@ -16,7 +16,7 @@ type Alive struct {
 
 func alive(w http.ResponseWriter, _ *http.Request) { writeJSON(w, Alive{"alive"}) }
 
-// Readiness is the answer of /readyz: of every store and every index that the key is for "ok", or what is wrong with it.
+// Readiness is the answer of /readyz: of every store and every index that the key is for "ok", or what is wrong.
 type Readiness struct {
 	Status string            `json:"status" enum:"ready,not ready"`
 	Checks map[string]string `json:"checks"`

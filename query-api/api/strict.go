@@ -41,8 +41,8 @@ func wholeOf(text string) (int, bool) {
 // maxNesting of a body; what a query means needs four.
 const maxNesting = 32
 
-// strictly checks what encoding/json lets pass: keys that stand twice, that differ in case, and unknown ones. What is no
-// JSON at all is left to the decoder.
+// strictly checks what encoding/json lets pass: keys that stand twice, that differ in case, and unknown ones. What is
+// no JSON at all is left to the decoder.
 func strictly(raw string, t reflect.Type) error {
 	decoder := json.NewDecoder(strings.NewReader(raw))
 	decoder.UseNumber()

@@ -12,7 +12,7 @@ import (
 )
 
 // DevPort is the port of loopback on which unweaver dev serves HTTP: the flag's where it was given, else that of
-// query_api.address. note tells what dev does not take from the configuration; TLS, which it does not speak, is refused.
+// query_api.address. note tells what dev does not take from the configuration; TLS, which it does not speak, fails.
 func DevPort(cfg *config.Config, flag int, given bool) (port int, note string, err error) {
 	if cfg.QueryAPI.TLS.On() {
 		return 0, "", fault.BadConfig.At("serve with", "query_api.tls").
