@@ -20,7 +20,7 @@ const sniff = 64 << 10
 
 // Gunzip unpacks a stream where asked to. Where more comes out than limits.Ratio allows, reading it is fault.TooLarge.
 func Gunzip(reader io.Reader, gz bool, object string, limits Limits) (io.Reader, error) {
-	limits = limits.whole()
+	limits = limits.Whole()
 	if !gz {
 		return reader, nil
 	}

@@ -36,10 +36,10 @@ func DefaultLimits() Limits {
 }
 
 // Key tells limits apart: it is the same for limits that refuse the same.
-func (l Limits) Key() string { return fmt.Sprintf("%+v", l.whole()) }
+func (l Limits) Key() string { return fmt.Sprintf("%+v", l.Whole()) }
 
-// whole gives limits in which what is zero is that of DefaultLimits.
-func (l Limits) whole() Limits {
+// Whole gives limits in which what is zero is that of DefaultLimits.
+func (l Limits) Whole() Limits {
 	usual := DefaultLimits()
 	return Limits{
 		Bytes: cmp.Or(l.Bytes, usual.Bytes), Ratio: cmp.Or(l.Ratio, usual.Ratio), Text: cmp.Or(l.Text, usual.Text),
@@ -96,7 +96,7 @@ func (l Limits) ofText(reader io.Reader, object string) io.Reader {
 // TextSize refuses an object of a type that streams, and is not packed, by its size: where it has more than twice the
 // bytes, its text is too long in every encoding (UTF-16 takes two bytes for what UTF-8 has one for).
 func (l Limits) TextSize(object string, size int64) error {
-	if whole := l.whole(); size/2 > whole.Text {
+	if whole := l.Whole(); size/2 > whole.Text {
 		return whole.overText(object)
 	}
 	return nil

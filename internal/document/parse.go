@@ -19,7 +19,7 @@ type Doc struct {
 // Parse reads one object of a type without rows. What is above the limits is fault.TooLarge, of the types that stream
 // when the text is read.
 func Parse(reader io.Reader, kind Kind, object string, limits Limits) (Doc, error) {
-	limits = limits.whole()
+	limits = limits.Whole()
 	if kind == Text || kind == Markdown {
 		t, err := Decode(reader, object)
 		if err != nil {
@@ -64,7 +64,7 @@ const maxTitleLine = 150
 // if it is short, else the file's name. head is the start of the decoded text. Whatever it is, it is one line of at
 // most limits.Title runes.
 func TitleOf(given, head string, kind Kind, object string, limits Limits) string {
-	limits = limits.whole()
+	limits = limits.Whole()
 	if title := cutTitle(given, limits.Title); title != "" {
 		return title
 	}

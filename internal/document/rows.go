@@ -26,7 +26,7 @@ type Row struct {
 // Rows streams the rows of an object. f returns an error to stop. A row above the limits is a row with an error, and
 // costs no more memory than limits.Row; the rows behind it are read where they can be found.
 func Rows(reader io.Reader, k Kind, object string, limits Limits, f func(Row) error) error {
-	limits = limits.whole()
+	limits = limits.Whole()
 	if k == CSV {
 		return csvRows(reader, object, limits, f)
 	}

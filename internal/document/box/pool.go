@@ -40,18 +40,7 @@ func New(places int, limits document.Limits) (*Pool, error) {
 			Because("its main does not call box.Child").
 			Advise("this is a fault of the program: report it with this text")
 	}
-	usual := document.DefaultLimits()
-	if limits.Time <= 0 {
-		limits.Time = usual.Time
-	}
-	for _, size := range []struct {
-		value *int64
-		usual int64
-	}{{&limits.Bytes, usual.Bytes}, {&limits.Text, usual.Text}, {&limits.Memory, usual.Memory}} {
-		if *size.value <= 0 {
-			*size.value = size.usual
-		}
-	}
+	limits = limits.Whole()
 	settings, err := json.Marshal(limits)
 	if err != nil {
 		return nil, fault.Internal.At("encode", "limits").Because(err)
@@ -64,7 +53,7 @@ func New(places int, limits document.Limits) (*Pool, error) {
 	return p, nil
 }
 
-// Limits are those of every document, with nothing left at zero that the pool needs.
+// Limits are those of every document, with nothing left at zero.
 func (p *Pool) Limits() document.Limits { return p.limits }
 
 // thread starts the children. They end with the thread that started them, so it is one that lasts as long as the pool.

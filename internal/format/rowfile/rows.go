@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"sync"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -29,48 +28,48 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-var encoders = sync.Pool{New: func() any {
+// The coders are made when the program starts, one for every processor, and shared: a frame waits for one only where
+// more frames are at work than processors. What they wait on must not be made within a test's bubble of time, which it
+// would outlive: hence no pools that make their coders when first asked.
+var (
+	encoder                = newEncoder()
+	decoder, cappedDecoder = newDecoder(), newDecoder(zstd.WithDecodeAllCapLimit(true))
+)
+
+func newEncoder() *zstd.Encoder {
 	e, err := zstd.NewWriter(
 		nil,
-		zstd.WithEncoderConcurrency(1),
+		zstd.WithEncoderConcurrency(0),
 		zstd.WithEncoderLevel(zstd.SpeedFastest),
 		zstd.WithWindowSize(FrameBytes),
 	)
 	if err != nil {
 		panic("rowfile: zstd options: " + err.Error()) // constant options
 	}
+	e.EncodeAll(nil, nil) // makes what is otherwise made by the first frame
 	return e
-}}
-
-func decoderPool(more ...zstd.DOption) *sync.Pool {
-	options := append([]zstd.DOption{
-		zstd.WithDecoderConcurrency(1),
-		zstd.WithDecoderMaxMemory(MaxFrame),
-		zstd.WithDecoderMaxWindow(64 << 20), // ours is FrameBytes
-	}, more...)
-	return &sync.Pool{New: func() any {
-		decoder, err := zstd.NewReader(nil, options...)
-		if err != nil {
-			panic("rowfile: zstd options: " + err.Error()) // constant options
-		}
-		return decoder
-	}}
 }
 
-var decoders, cappedDecoders = decoderPool(), decoderPool(zstd.WithDecodeAllCapLimit(true))
+func newDecoder(more ...zstd.DOption) *zstd.Decoder {
+	d, err := zstd.NewReader(nil, append([]zstd.DOption{
+		zstd.WithDecoderConcurrency(0),
+		zstd.WithDecoderMaxMemory(MaxFrame),
+		zstd.WithDecoderMaxWindow(64 << 20), // ours is FrameBytes
+	}, more...)...)
+	if err != nil {
+		panic("rowfile: zstd options: " + err.Error()) // constant options
+	}
+	return d
+}
 
 // Compress is one zstd frame of b.
 func Compress(dst, b []byte) []byte {
-	e := encoders.Get().(*zstd.Encoder)
-	defer encoders.Put(e)
-	return e.EncodeAll(b, dst)
+	return encoder.EncodeAll(b, dst)
 }
 
 // Decompress undoes Compress. What would be larger than MaxFrame is an error.
 func Decompress(dst, b []byte) ([]byte, error) {
-	d := decoders.Get().(*zstd.Decoder)
-	defer decoders.Put(d)
-	return d.DecodeAll(b, dst)
+	return decoder.DecodeAll(b, dst)
 }
 
 // decompressTo is Decompress into dst of a frame whose size the caller can judge: a few bytes can become gigabytes. A
@@ -89,9 +88,7 @@ func decompressTo(dst, b []byte, fits func(size uint64) bool) ([]byte, error) {
 	if uint64(cap(dst)) < size {
 		dst = make([]byte, 0, size)
 	}
-	decoder := cappedDecoders.Get().(*zstd.Decoder)
-	defer cappedDecoders.Put(decoder)
-	raw, err := decoder.DecodeAll(b, dst[:0:size])
+	raw, err := cappedDecoder.DecodeAll(b, dst[:0:size])
 	if err == nil && !fits(uint64(len(raw))) {
 		err = fmt.Errorf("it has %d bytes", len(raw))
 	}

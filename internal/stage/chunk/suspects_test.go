@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 type fatal struct {
 	document.Here
 	object string
-	after  time.Duration // of reading it
+	noted  func() // waits until the note is written; nil: it dies before
 	died   chan struct{}
 	tried  int
 }
@@ -39,7 +39,9 @@ func (f *fatal) Parse(ctx context.Context, r io.Reader, kind document.Kind, obje
 		return f.Here.Parse(ctx, r, kind, object)
 	}
 	f.tried++
-	time.Sleep(f.after)
+	if f.noted != nil {
+		f.noted()
+	}
 	close(f.died)
 	select {} // the process is gone: nothing after this is done
 }
@@ -72,24 +74,47 @@ func (r *run) attempt(tries int, parser document.Parser, died <-chan struct{}) (
 	}
 }
 
+// noted waits until a process's note of the only unit names the second document.
+func (r *run) noted(process string) {
+	for {
+		var note struct {
+			Process  string
+			Document int
+		}
+		key := r.scratch + "/chunk-00000-reading.json"
+		_, err := blob.ReadJSON(context.Background(), r.art.Store, key, &note)
+		if err == nil && note.Process == process && note.Document == 2 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 func TestADocumentThatProcessesDieOfIsNamedAndNotTriedAgain(t *testing.T) {
 	for name, test := range map[string]struct {
-		after     time.Duration
+		late      bool // it dies after the note is written
 		elsewhere bool // the process reads another document too
 		attempts  int  // that die
 	}{
-		"after a while":          {300 * time.Millisecond, false, 2},
-		"at once":                {0, false, 4}, // the first two leave no note, as it takes a round trip
-		"beside other documents": {300 * time.Millisecond, true, 4},
+		"after a while":          {true, false, 2},
+		"at once":                {false, false, 4}, // the first two leave no note, as it takes a round trip
+		"beside other documents": {true, true, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRun(t, map[string]string{"a.html": "<p>Salt.</p>", "b.html": "<p>Ships.</p>", "c.html": "<p>Sea.</p>"})
 			for try := 1; ; try++ {
-				defer chunk.Process(fmt.Sprint(try), 100*time.Millisecond, time.Hour, 50*time.Millisecond)()
+				process, noteAfter := fmt.Sprint(try), time.Hour
+				if test.late {
+					noteAfter = time.Millisecond
+				}
+				defer chunk.Process(process, noteAfter, time.Hour, 50*time.Millisecond)()
 				if test.elsewhere {
 					chunk.Elsewhere()
 				}
-				parser := &fatal{object: "b.html", after: test.after, died: make(chan struct{})}
+				parser := &fatal{object: "b.html", died: make(chan struct{})}
+				if test.late {
+					parser.noted = func() { r.noted(process) }
+				}
 				parser.Limits = document.DefaultLimits()
 				res, dead := r.attempt(try, parser, parser.died)
 				if dead && try <= test.attempts {
