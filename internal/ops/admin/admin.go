@@ -80,6 +80,10 @@ func Handler(control ops.Control, allowed Access) http.Handler {
 	})
 	handle(mux, "doctor", control.Doctor)
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if request.Method == http.MethodGet && request.URL.Path == proofPath {
+			allowed.prove(w, request)
+			return
+		}
 		status, owner := allowed.status(request)
 		if status != http.StatusOK {
 			refuse(w, status)
