@@ -134,7 +134,7 @@ var kinds = map[Code]Kind{
 	Unauthorized: Bad, Forbidden: Bad, Misdirected: Bad, MediaType: Bad, BodyTimeout: Bad, NoSuchMethod: Bad,
 	RateLimited: Transient, KeysUnknown: Transient,
 
-	CorpusMissing: Fatal, CorpusEmpty: Fatal, DuplicateRow: Fatal, UnknownType: Content, Unreadable: Content,
+	CorpusMissing: Fatal, CorpusEmpty: Fatal, DuplicateRow: Content, UnknownType: Content, Unreadable: Content,
 	Encrypted: Content, BinaryContent: Content, EmptyDocument: Content, DocumentChanged: Content,
 	ParseCrashed: Content, ParseMemory: Content, ParseTimeout: Content, Quarantined: Content,
 	NotFollowed: Content,

@@ -297,12 +297,27 @@ func TestADocumentIsComparedByItsBytes(t *testing.T) {
 	}
 }
 
-func TestADuplicateRowNamesBothLines(t *testing.T) {
-	x := newIndex(t, map[string]string{"r.jsonl": `{"id":"7"}` + "\n\n" + `{"id":"8"}` + "\n" + `{"id":"7","b":1}`})
-	_, err := x.plan(t.Context())
-	if !fault.Is(err, fault.DuplicateRow) || !strings.Contains(err.Error(), "lines 1 and 4") ||
-		!strings.Contains(err.Error(), "r.jsonl") {
-		t.Errorf("%v", err)
+func TestOfRowsWithOneIDTheFirstIsTheDocument(t *testing.T) {
+	doubled := `{"id":"7","text":"first"}` + "\n\n" + `{"id":"8"}` + "\n" + `{"id":"7","text":"second"}`
+	x := newIndex(t, map[string]string{"r.jsonl": `{"id":"6"}` + "\n" + doubled})
+	res := x.night(nil)
+	if res.Documents != 3 || res.Listed != 3 || res.Refused != 1 || len(res.Problems) != 1 ||
+		res.Problems[0].Code != string(fault.DuplicateRow) || res.Problems[0].Object != "r.jsonl line 5" ||
+		!strings.Contains(res.Problems[0].Detail, "line 2 has the same id") {
+		t.Errorf("%+v", res)
+	}
+	for key, row := range x.planned() {
+		if key == "r.jsonl#7" && !strings.Contains(string(row.Record), "first") {
+			t.Errorf("%s", row.Record)
+		}
+	}
+	if res = x.night(nil); !res.Unchanged || len(res.Problems) != 1 {
+		t.Errorf("the same rows in the next night: %+v", res)
+	}
+	x.corpus.Set("r.jsonl", doubled)
+	res = x.night(nil)
+	if res.Diff.Removed != 1 || res.Lost != 0 {
+		t.Errorf("a row that is gone: %+v", res)
 	}
 }
 
