@@ -12,6 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 const (
@@ -272,12 +273,17 @@ func (s *Server) openPointed(name string, pointer corpus.Pointer) (*retrieve.Gen
 	return opened, nil
 }
 
-// openGeneration opens a generation under a reader lease, so that it is not collected meanwhile.
-func (s *Server) openGeneration(name, generation, manifest string, epoch int64) (*retrieve.Generation, error) {
+// openGeneration opens a generation under a reader lease, so that it is not collected meanwhile. Files that opening them
+// falls over are an error like others: who waits must be told.
+func (s *Server) openGeneration(
+	name, generation, manifest string,
+	epoch int64,
+) (opened *retrieve.Generation, err error) {
+	defer par.Caught(&err)
 	ctx, cancel := context.WithTimeout(s.ctx, openTimeout)
 	defer cancel()
 	s.lease(ctx, name, generation)
-	opened, err := retrieve.Open(ctx, s.Artifacts, s.Cache, s.Vectors, name, manifest, epoch)
+	opened, err = retrieve.Open(ctx, s.Artifacts, s.Cache, s.Vectors, name, manifest, epoch)
 	if fault.Is(err, fault.SegmentDamage) && s.collected(ctx, name, generation, manifest) {
 		err = fault.GenCollected.At("open generation", generation).
 			Because("it was collected").

@@ -29,6 +29,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/stream/par"
 	"github.com/unweaver/unweaver/query-api/guard"
 )
 
@@ -102,7 +103,11 @@ func New(config Config) *Server {
 		DisableGeneralOptionsHandler: true, // it would answer without a key
 	}
 	server.ctx, server.stop = context.WithCancel(context.Background())
-	server.beside(server.watch)
+	server.beside(func() {
+		for server.ctx.Err() == nil { // a round that fell is followed by others
+			server.caught(server.watch)
+		}
+	})
 	return server
 }
 
@@ -113,8 +118,21 @@ func (s *Server) beside(run func()) bool {
 	if s.ctx.Err() != nil {
 		return false
 	}
-	s.wg.Go(run)
+	s.wg.Go(func() { s.caught(run) })
 	return true
+}
+
+// caught runs something whose panic must not take every index away.
+func (s *Server) caught(run func()) {
+	var err error
+	defer func() {
+		if err != nil {
+			s.log.Error("work beside requests fell", "error", err.Error())
+			time.Sleep(watchEvery)
+		}
+	}()
+	defer par.Caught(&err)
+	run()
 }
 
 // Serve answers on a listener until Shutdown.
