@@ -116,6 +116,7 @@ func (r *request) send(ctx context.Context, params, answer any) error {
 		if err != nil {
 			return response, err
 		}
+		model.TellQuota(ctx, quota(response.Header))
 		response.Body = &guarded{body: response.Body, stall: cfg.Stall, stop: stop, longest: r.longest, left: r.longest}
 		if r.answered = response.StatusCode == http.StatusOK; !r.answered {
 			r.refused = readRefusal(response)
