@@ -17,12 +17,13 @@ import (
 	oa "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 
+	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/model"
 )
 
 // Defaults of Config.
 const (
-	DefaultTimeout = 5 * time.Minute
+	DefaultTimeout = time.Duration(corpus.DefaultModelTimeout)
 	DefaultStall   = 2 * time.Minute
 )
 
