@@ -368,6 +368,15 @@ func (x *item) fallback(reason string) {
 	}
 }
 
+// DeadLetterKey is where the dead letter of a chunk lies, and with an empty id the folder of all.
+func DeadLetterKey(index artifact.Index, generation, chunk string) string {
+	folder := index.GenerationKey(generation, "dead-letters/")
+	if chunk == "" {
+		return folder
+	}
+	return folder + chunk + ".json"
+}
+
 // DeadLetter is generations/<gen>/dead-letters/<chunk id>.json.
 type DeadLetter struct {
 	Chunk    string `json:"chunk"`
@@ -377,6 +386,30 @@ type DeadLetter struct {
 	Attempt  int    `json:"attempt"`
 	Key      string `json:"ledger_key"`
 	Raw      string `json:"raw"`
+}
+
+// rawShown bounds what a problem shows of an answer, in runes.
+const rawShown = 160
+
+// Problem is the dead letter as a report tells it: the file, the chunk and the cause.
+func (d DeadLetter) Problem() corpus.Problem {
+	words := strings.Join(strings.Fields(d.Raw), " ")
+	if runes := []rune(words); len(runes) > rawShown {
+		words = string(runes[:rawShown]) + "..."
+	}
+	why := words
+	switch {
+	case d.Reason != string(fault.BadOutput) && words == "":
+		why = "its dead letter cannot be read now"
+	case d.Reason == string(fault.BadOutput) && words == "":
+		why = "the answers of the model were empty"
+	case d.Reason == string(fault.BadOutput):
+		why = "the answers of the model cannot be read; the last one begins: " + words
+	}
+	return corpus.Problem{
+		Code: d.Reason, Object: d.Document,
+		Detail: fmt.Sprintf("nothing was extracted from chunk %d (%s): %s", d.Ordinal, d.Chunk, why),
+	}
 }
 
 func (b *batch) deadLetter(ctx context.Context, x *item, v value) error {
@@ -389,7 +422,7 @@ func (b *batch) deadLetter(ctx context.Context, x *item, v value) error {
 		Key:      x.out.Key.String(),
 		Raw:      v.Raw,
 	}
-	key := b.Artifacts.GenerationKey(b.Gen, "dead-letters/"+letter.Chunk+".json")
+	key := DeadLetterKey(b.Artifacts, b.Gen, letter.Chunk)
 	_, err := blob.WriteJSON(ctx, b.Artifacts.Store, key, letter, blob.Cond{})
 	return err
 }
