@@ -186,7 +186,8 @@ type (
 func TestAnExactAnswerIsReadWhateverItHolds(t *testing.T) {
 	parts := []string{
 		"```json\n{\"entities\":[]}\n```", "``` [1] ```", "```", "</think>", "<think>no</think>", "<thinking>", "{",
-		"}]", "[]", "'", "\\", "a, b,", "# Heading", `"`, `\"`, "\n\n", "\t", "\u2028", "{}", "null", "é", "日本", "\u0000",
+		"}]", "[]", "'", "\\", "a, b,", "# Heading", `"`, `\"`, "\n\n", "\t", "\u2028",
+		"{}", "null", "é", "日本", "\u0000",
 		"😀",
 	}
 	random := rand.New(rand.NewPCG(3, 4))
