@@ -321,6 +321,7 @@ func (r *Run) results(ctx context.Context, report *corpus.Report, ending Ending)
 	}
 	report.FromManifest(manifest)
 	report.ChunksFailed = manifest.Counts.DeadLetters
+	r.failedChunks(ctx, report, manifest)
 	report.DocumentsFailed = max(report.DocumentsFailed, manifest.Counts.Failed)
 	if _, err := r.Artifacts.Stat(ctx, r.problemsKey()); err == nil {
 		report.ProblemsPath = r.problemsKey()

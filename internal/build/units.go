@@ -8,6 +8,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
 	"github.com/unweaver/unweaver/internal/stage/extract"
+	"github.com/unweaver/unweaver/internal/stage/plan"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
 	"github.com/unweaver/unweaver/internal/stage/shorten"
 )
@@ -173,6 +174,8 @@ type Partitions struct {
 	Fallbacks  int64   `json:"fallbacks"`
 	Dead       int64   `json:"dead"`
 	Refused    int64   `json:"refused,omitempty"` // of the dead, those that the next run asks for again
+
+	Failed []extract.Failed `json:"failed,omitempty"` // the first of the dead, as many as a report lists
 }
 
 // A partition is small enough to be repeated after a crash.
@@ -202,6 +205,7 @@ func (r *Run) SealExtraction(ctx context.Context) (Partitions, error) {
 			out.Fallbacks += seal.Fallbacks
 			out.Dead += seal.Fallbacks // a fallback mention stands for each dead letter
 			out.Refused += seal.Refused
+			out.Failed = append(out.Failed, seal.Failed[:min(len(seal.Failed), plan.MaxProblems-len(out.Failed))]...)
 		}
 		for out.Partitions < maxPartitions && out.Mentions > int64(out.Partitions)*mentionsPerPartition {
 			out.Partitions *= 2

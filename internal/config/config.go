@@ -177,12 +177,16 @@ func Default() *Config {
 		Worker: Worker{Slots: 64, Pollers: 4, CacheBytes: 32 << 30},
 		Stores: Stores{Milvus: Milvus{Load: "import", Index: "hnsw"}, S3: S3{Region: "us-east-1"}},
 		Models: Models{
-			Chat: corpus.ChatModel{Provider: "builtin", APIKeyEnv: "OPENAI_API_KEY", Mode: "online"},
+			Chat: corpus.ChatModel{
+				Provider: "builtin", APIKeyEnv: corpus.DefaultKeyVariable, Mode: "online",
+				Timeout: corpus.DefaultModelTimeout,
+			},
 			Embedding: corpus.EmbedModel{
 				Provider:       "builtin",
-				APIKeyEnv:      "OPENAI_API_KEY",
+				APIKeyEnv:      corpus.DefaultKeyVariable,
 				MaxInputTokens: 8192,
 				Classes:        "model",
+				Timeout:        corpus.DefaultModelTimeout,
 			},
 			Limits: corpus.Limits{Concurrency: 64},
 		},
@@ -222,6 +226,11 @@ func (c *Config) Spec(index, corpusURI string) (corpus.Spec, error) {
 		corpusURI = settings.Corpus
 	}
 	models := c.modelsOf(index)
+	for _, timeout := range []*corpus.Duration{&models.Chat.Timeout, &models.Embedding.Timeout} {
+		if *timeout == corpus.DefaultModelTimeout {
+			*timeout = 0
+		}
+	}
 	return corpus.Spec{
 		Index:      index,
 		Corpus:     corpusURI,

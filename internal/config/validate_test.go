@@ -67,6 +67,8 @@ func TestValuesThatCannotBeMeantAreRefused(t *testing.T) {
 		{"models.chat.base_url=ftp://models", "no http(s) URL with a host"},
 		{"models.chat.base_url=https:///v1", "no http(s) URL with a host"},
 		{"models.chat.api_key_env=not a name", "name of an environment variable"},
+		{"models.chat.timeout=0s", "want 1s to 10m0s"},
+		{"models.embedding.timeout=11m", "want 1s to 10m0s"},
 		{"models.chat.price.prompt=-1", "want 0 to 1000000, got -1"},
 		{"models.chat.price.completion=1e9", "want 0 to 1000000"},
 		{"models.chat.price.prompt=NaN", "want 0 to 1000000, got NaN"},

@@ -89,8 +89,9 @@ type ChatModel struct {
 	File      string `json:"file,omitempty"` // provider recorded: the file that is replayed
 	Price     Price  `json:"price"`
 
-	MaxTokens   int    `json:"max_tokens,omitempty"`   // of an answer; 0: by the request
-	TrustDomain string `json:"trust_domain,omitempty"` // see Domain
+	MaxTokens   int      `json:"max_tokens,omitempty"`   // of an answer; 0: by the request
+	TrustDomain string   `json:"trust_domain,omitempty"` // see Domain
+	Timeout     Duration `json:"timeout,omitempty"`      // of one request; 0: DefaultModelTimeout
 }
 
 // EmbedModel says who embeds classes, chunks and questions.
@@ -104,7 +105,17 @@ type EmbedModel struct {
 	Classes        string `json:"classes"` // model | lexical
 	Price          Price  `json:"price"`
 	TrustDomain    string `json:"trust_domain,omitempty"` // see Domain
+
+	Timeout Duration `json:"timeout,omitempty"` // of one request; 0: DefaultModelTimeout
 }
+
+// DefaultKeyVariable holds the key of a model server where a configuration names no other variable. A server of one's
+// own is asked without a key where it is empty.
+const DefaultKeyVariable = "OPENAI_API_KEY"
+
+// DefaultModelTimeout is how long one request to a model may take from sending to the last byte of its answer. A spec
+// holds 0 for it, as those of releases without the setting do.
+const DefaultModelTimeout = Duration(5 * time.Minute)
 
 // Limits are shared by all workers, per endpoint; zero means none.
 type Limits struct {

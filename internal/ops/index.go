@@ -153,8 +153,11 @@ func (s *Service) running(ctx context.Context, spec corpus.Spec, digest corpus.D
 			return run, nil
 		}
 		old, err := s.artifacts(spec.Index).Spec(ctx, state.Spec)
-		if err == nil && old.ConfigDigest() == spec.ConfigDigest() {
-			return run, nil
+		if err == nil {
+			err = attachable(run, state, old, spec)
+			if err != nil || old.ConfigDigest() == spec.ConfigDigest() {
+				return run, err
+			}
 		}
 		return "", fault.LeaseHeld.At("index", spec.Index).
 			Because("run " + run + " builds it with another configuration").

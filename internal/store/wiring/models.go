@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -53,12 +54,16 @@ func (m *Models) limits(endpoint string, spec corpus.Spec) limits.Limits {
 	}
 }
 
-// key of an endpoint. One that is configured without a variable is asked without a key; OpenAI's own always wants one.
+// key of an endpoint. One that is configured without a variable, or with the default one, which is empty, is asked
+// without a key; OpenAI's own always wants one.
 func key(env, baseURL, setting string) (string, error) {
 	if env == "" && baseURL != "" {
 		return "", nil
 	}
 	secret := os.Getenv(env)
+	if secret == "" && env == corpus.DefaultKeyVariable && baseURL != "" {
+		return "", nil
+	}
 	if secret == "" {
 		because := "variable " + env + ", which " + setting + ".api_key_env names, is empty"
 		if env == "" {
@@ -125,6 +130,7 @@ func (m *Models) chat(spec corpus.Spec, meter model.Meter) (model.Chat, error) {
 	url := endpoint(spec.Chat.BaseURL)
 	client := openai.New(openai.Config{
 		BaseURL: url, APIKey: secret, Model: spec.Chat.Model, MaxTokens: spec.Chat.MaxTokens, Domain: spec.Chat.Domain(),
+		Timeout: time.Duration(spec.Chat.Timeout),
 	})
 	return limits.Chat{Chat: model.MeterChat(client, meter), Limits: m.limits("chat "+url, spec)}, nil
 }
@@ -167,6 +173,7 @@ func (m *Models) embedder(
 	client := openai.NewEmbedder(
 		openai.Config{
 			BaseURL: url, APIKey: secret, Model: spec.Embedding.Model, Dimension: dimension, Domain: spec.Embedding.Domain(),
+			Timeout: time.Duration(spec.Embedding.Timeout),
 		},
 	)
 	return limits.Embedder{Embedder: model.MeterEmbedder(client, meter), Limits: m.limits("embed "+url, spec)}, nil
