@@ -74,6 +74,12 @@ type Control interface {
 	// is the index, and a new one is written.
 	Lost(ctx context.Context, run string) error
 	Generations(ctx context.Context, index string) ([]artifact.Generation, error)
+	// Indexes describes every index.
+	Indexes(ctx context.Context) ([]runlog.Card, error)
+	// Runs lists the newest runs, the last begun first: of an index, or of all where it is empty. 0 lists all.
+	Runs(ctx context.Context, index string, limit int) ([]runlog.Summary, error)
+	// Log tells everything that the stores hold about a run.
+	Log(ctx context.Context, run string) (runlog.Log, error)
 	Restore(ctx context.Context, index string) (Run, error)
 	Doctor(ctx context.Context, spec corpus.Spec) ([]Check, error)
 }
