@@ -91,6 +91,8 @@ type book struct {
 	nextStop int
 	looping  bool
 	closedAt time.Time
+	working  string    // stage of the unit that began last
+	counted  time.Time // until when the time of units that run is in the account
 	kick     chan struct{}
 	clock    func() time.Time
 	tasks    map[string]*stage.Health
@@ -155,9 +157,13 @@ func (b *book) wake() {
 
 // watch cancels a unit's context when the run is stopped, and keeps the account written while units run. It returns the
 // context and what ends the watch.
-func (b *book) watch(ctx context.Context) (context.Context, func()) {
+func (b *book) watch(ctx context.Context, stage string) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	b.mu.Lock()
+	b.countTime()
+	if stage != "" {
+		b.working = stage
+	}
 	id := b.nextStop
 	b.nextStop++
 	b.stops[id] = cancel
@@ -165,11 +171,30 @@ func (b *book) watch(ctx context.Context) (context.Context, func()) {
 	b.mu.Unlock()
 	return ctx, func() {
 		b.mu.Lock()
+		b.countTime()
 		delete(b.stops, id)
 		b.mu.Unlock()
 		cancel(nil)
 		b.wake()
 	}
+}
+
+// works tells which stage units are at from now on.
+func (b *book) works(stage string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.countTime()
+	b.working = stage
+}
+
+// countTime adds the time in which units ran to the account. The caller holds the lock. Time in which this process did
+// not run either, as on a machine that slept, is not work.
+func (b *book) countTime() {
+	now := b.clock()
+	if passed := now.Sub(b.counted); len(b.stops) > 0 && b.working != "" && passed < 2*exchangePatience {
+		b.mine.Worked = plus(b.mine.Worked, map[string]float64{b.working: passed.Seconds()})
+	}
+	b.counted = now
 }
 
 // loop exchanges account and control with the store: at once when somebody waits or something changed, else every
@@ -214,6 +239,7 @@ func (b *book) exchange(ctx context.Context) {
 		b.mine.fly(ticket.flight, 1)
 	}
 	b.dirty = false
+	b.countTime()
 	raw, err := json.Marshal(b.mine)
 	b.mu.Unlock()
 	began := b.clock()
@@ -369,7 +395,7 @@ func (b *book) stored(ctx context.Context) error {
 	if b.ledger == nil || b.ledger.Trouble() == nil {
 		return nil
 	}
-	ctx, end := b.watch(ctx)
+	ctx, end := b.watch(ctx, "")
 	defer end()
 	return b.ledger.Ready(ctx)
 }

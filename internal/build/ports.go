@@ -153,7 +153,7 @@ func unknownSpec(digest string, err error) error {
 
 // Watch cancels the context that it gives when the run is stopped. Call end when the unit is over.
 func (r *Run) Watch(ctx context.Context) (watched context.Context, end func()) {
-	return r.book.watch(ctx)
+	return r.book.watch(ctx, r.Progress.stage)
 }
 
 // Look says why the run must not go on, by a control record read after Look was called.

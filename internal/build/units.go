@@ -2,6 +2,7 @@ package build
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -31,10 +32,12 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 			return chunk.Result{}, progress, err
 		}
 		planned := fixed.Plan.Units[unit]
+		var bytes atomic.Int64
 		in := chunk.In{
 			Spec: r.Settings, Corpus: documents, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Unit: unit,
 			Tries: r.Tries, Parser: r.Parser, Limits: r.Limits,
-			From: planned.From, To: planned.To, OnProgress: r.Progress.Done,
+			From: planned.From, To: planned.To, OnBytes: bytes.Store,
+			OnProgress: func(documents int64) { r.Progress.Worked(documents, bytes.Load()) },
 		}
 		if !fixed.Foreign {
 			if in.Parent, err = r.parent(ctx, fixed.Parent); err != nil {
@@ -42,7 +45,7 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 			}
 		}
 		result, err := chunk.Run(ctx, in)
-		progress.Done, progress.Written.Segments = result.Counts.Documents, result.Fresh
+		progress.Done, progress.Bytes, progress.Written.Segments = result.Listed, planned.Bytes, result.Fresh
 		return result, progress, err
 	})
 }

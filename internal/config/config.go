@@ -136,6 +136,7 @@ type S3 struct {
 type Models struct {
 	Chat      corpus.ChatModel  `yaml:"chat"`
 	Embedding corpus.EmbedModel `yaml:"embedding"`
+	Currency  string            `yaml:"currency"`
 	Limits    corpus.Limits     `yaml:"limits"`
 	Endpoints []Endpoint        `yaml:"endpoints"`
 }
@@ -247,7 +248,7 @@ func (c *Config) Spec(index, corpusURI string) (corpus.Spec, error) {
 		Embedding:  models.Embedding,
 		Limits:     models.Limits,
 
-		FollowLinks: settings.FollowLinks,
+		FollowLinks: settings.FollowLinks, Currency: models.Currency,
 	}, nil
 }
 

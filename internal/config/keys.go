@@ -43,6 +43,8 @@ const million = 1e6
 
 var deploymentName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,200}$`)
 
+var currency = regexp.MustCompile(`^[A-Z]{3}$`)
+
 var buildName = regexp.MustCompile(`^[A-Za-z0-9_.+-]{1,200}$`)
 
 // keys lists every key once, in the order of the reference. A test holds it against the types.
@@ -340,6 +342,12 @@ var generalKeys = []key{
 	modelTimeout("models.embedding.timeout"),
 	price("models.embedding.price.prompt", "price of input tokens", ""),
 	price("models.embedding.price.completion", "no effect", noCompletion),
+	{
+		path:    "models.currency",
+		meaning: "what prices, costs and budgets of money are in; it is shown beside them, and nothing is converted",
+		example: "EUR",
+		rule:    optional(label("three capital letters, as in ISO 4217", currency)),
+	},
 	{
 		path:    "models.limits.concurrency",
 		meaning: "calls in flight, of one endpoint in one process; 0: no bound",

@@ -24,6 +24,8 @@ type Spec struct {
 	Limits     Limits     `json:"limits"`
 	// FollowLinks lets links in a corpus that is a folder count as what they lead to, also outside the folder.
 	FollowLinks bool `json:"follow_links,omitempty"`
+	// Currency is what prices, costs and budgets of money are in, as people write it; empty: nobody said.
+	Currency string `json:"currency,omitempty"`
 }
 
 // Chunking says how documents are cut. Tokens are o200k tokens.

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
+	"github.com/unweaver/unweaver/internal/build/runlog"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/publish"
@@ -91,15 +92,15 @@ func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) 
 func (s *Service) unused(ctx context.Context, index string) (string, error) {
 	name := stamp()
 	for number := 2; ; number++ {
-		state, err := s.state(ctx, index+"/"+name)
+		state, err := s.log().State(ctx, index+"/"+name)
 		if err != nil {
 			return "", err
 		}
-		latest, err := s.remembered(ctx, latestBuild(index))
+		latest, err := s.remembered(ctx, runlog.LatestBuild(index))
 		if err != nil {
 			return "", err
 		}
-		_, reported := s.report(ctx, index+"/"+name)
+		_, reported := s.log().Report(ctx, index+"/"+name)
 		if state.Report.Run == "" && !reported && latest != index+"/"+name {
 			return name, nil
 		}
@@ -111,7 +112,7 @@ func (s *Service) unused(ctx context.Context, index string) (string, error) {
 // lags behind it.
 func (s *Service) start(ctx context.Context, index, generation string, build workflows.Build) (Run, error) {
 	run := index + "/" + generation
-	if err := s.Stores.Coordination.SetState(ctx, latestBuild(index), []byte(run)); err != nil {
+	if err := s.Stores.Coordination.SetState(ctx, runlog.LatestBuild(index), []byte(run)); err != nil {
 		return Run{}, err
 	}
 	options := client.StartWorkflowOptions{
@@ -145,7 +146,7 @@ func (s *Service) running(ctx context.Context, spec corpus.Spec, digest corpus.D
 	}
 	if len(open) > 0 { // an index has one lease: any of them would refuse another
 		run := open[len(open)-1]
-		state, err := s.state(ctx, run)
+		state, err := s.log().State(ctx, run)
 		if err != nil {
 			return "", err
 		}
@@ -210,7 +211,7 @@ func (s *Service) Restore(ctx context.Context, index string) (Run, error) {
 	_, err := s.Client.ExecuteWorkflow(ctx, options, workflows.RestoreName, build)
 	var already *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &already) {
-		other, _ := s.remembered(ctx, latestRestore(index)) // for the hint alone
+		other, _ := s.remembered(ctx, runlog.LatestRestore(index)) // for the hint alone
 		if other == "" {
 			other = run
 		}
@@ -221,5 +222,5 @@ func (s *Service) Restore(ctx context.Context, index string) (Run, error) {
 	if err != nil {
 		return Run{}, s.fault(err)
 	}
-	return Run{Run: run}, s.Stores.Coordination.SetState(ctx, latestRestore(index), []byte(run))
+	return Run{Run: run}, s.Stores.Coordination.SetState(ctx, runlog.LatestRestore(index), []byte(run))
 }

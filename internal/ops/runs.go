@@ -2,7 +2,6 @@ package ops
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 
 	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/build/runlog"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/workflows"
@@ -54,7 +54,7 @@ func (s *Service) openBuilds(ctx context.Context, index string) (open []string, 
 			return nil, nil, err
 		}
 	}
-	latest, err := s.remembered(ctx, latestBuild(index))
+	latest, err := s.remembered(ctx, runlog.LatestBuild(index))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -128,22 +128,6 @@ func (s *Service) remembered(ctx context.Context, key string) (string, error) {
 	return string(raw), nil
 }
 
-// state of a run as its activities wrote it; zero when there is none.
-func (s *Service) state(ctx context.Context, run string) (corpus.RunState, error) {
-	var state corpus.RunState
-	raw, err := s.Stores.Coordination.State(ctx, run)
-	if err != nil || len(raw) == 0 {
-		return state, err
-	}
-	if err := json.Unmarshal(raw, &state); err != nil {
-		return corpus.RunState{}, fault.SegmentDamage.At("read the state of run", run).
-			Because(err).
-			Advise("what was paid for is safe; if the run does not end by itself: unweaver cancel " + run +
-				", then build again")
-	}
-	return state, nil
-}
-
 // resolve gives the run that a name means. Of an index it is the build that runs now, else the restore that runs now,
 // else the build that ended last. damaged tells what could not be read on the way.
 func (s *Service) resolve(ctx context.Context, name string) (run string, damaged, err error) {
@@ -158,7 +142,7 @@ func (s *Service) resolve(ctx context.Context, name string) (run string, damaged
 	if len(open) > 0 {
 		return open[len(open)-1], damaged, nil
 	}
-	restore, err := s.remembered(ctx, latestRestore(index))
+	restore, err := s.remembered(ctx, runlog.LatestRestore(index))
 	if err != nil {
 		return "", nil, err
 	}

@@ -45,7 +45,7 @@ func (s *Service) Resume(ctx context.Context, name string, budget *corpus.Budget
 		return fault.Usage.At("resume run", run).Because("a budget cannot be below zero")
 	}
 	// The workflow refuses this too; what it was spent on is in the state.
-	if state, err := s.state(ctx, run); err == nil && budget == nil && spent(state.Report) {
+	if state, err := s.log().State(ctx, run); err == nil && budget == nil && spent(state.Report) {
 		return fault.BudgetSpent.At("resume run", run).
 			Because(fmt.Sprintf("its budget is spent: %d calls, %d tokens, money %.4f so far",
 				calls(state.Report), tokens(state.Report), state.Report.Cost)).
@@ -224,9 +224,9 @@ func (s *Service) why(ctx context.Context, app *temporal.ApplicationError) strin
 // over is the fault of a command to a run that is no more, or never was.
 func (s *Service) over(ctx context.Context, run, update string) error {
 	status := ""
-	if report, ok := s.report(ctx, run); ok {
+	if report, ok := s.log().Report(ctx, run); ok {
 		status = report.Status
-	} else if state, err := s.state(ctx, run); err == nil {
+	} else if state, err := s.log().State(ctx, run); err == nil {
 		status = state.Report.Status
 	}
 	if status == "" {

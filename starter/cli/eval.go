@@ -187,7 +187,7 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 		if err != nil {
 			return err
 		}
-		status, err := a.follow(ctx, control, run.Run)
+		status, err := a.follow(ctx, control, run.Run, newBar(a.Err, a.json))
 		if err != nil {
 			return err
 		}

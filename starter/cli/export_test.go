@@ -22,3 +22,14 @@ func Commands() *cobra.Command { return (&App{}).root() }
 
 // Printable wraps a writer as the command line wraps its own.
 func Printable(to io.Writer) io.Writer { return printable(to) }
+
+// MethodHelp and RuleHelp are the methods and rules that the help of query tells of, in order.
+func MethodHelp() (names []string) { return firsts(methodHelp) }
+func RuleHelp() (names []string)   { return firsts(ruleHelp) }
+
+func firsts(of [][2]string) (out []string) {
+	for _, choice := range of {
+		out = append(out, choice[0])
+	}
+	return out
+}

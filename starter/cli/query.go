@@ -67,6 +67,7 @@ func (a *App) queryCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "query QUESTION",
 		Short: "Ask a published index",
+		Long:  queryLong(),
 		Args:  arguments(1, 1, "a question"),
 		RunE: func(command *cobra.Command, args []string) error {
 			body := map[string]any{"query": args[0], "explain": explain, "answer": answer}

@@ -84,7 +84,8 @@ func (b *builder) readSteadily(ctx context.Context, d *draft) error {
 	planned := true
 	return stage.Steady(ctx, b.Corpus, seen, func(now blob.Info) error {
 		d.reset()
-		b.OnProgress(b.res.Listed)
+		b.within.Store(0)
+		b.tell()
 		err := b.readObject(ctx, d, now, planned)
 		planned = false
 		return err
@@ -104,7 +105,7 @@ func (b *builder) readObject(ctx context.Context, d *draft, now blob.Info, plann
 		return err
 	}
 	defer func() { _ = body.Close() }()
-	cause := b.parse(ctx, d, body)
+	cause := b.parse(ctx, d, reading{body, &b.within, d.plan.Size})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -159,7 +160,7 @@ func (b *builder) cut(ctx context.Context, object string, doc document.Doc, d *d
 func (b *builder) cutText(ctx context.Context, text io.Reader, d *draft) error {
 	return cut(text, b.Spec.Chunking, func(c cutting) error {
 		d.add(c)
-		b.OnProgress(b.res.Listed)
+		b.tell()
 		return ctx.Err()
 	})
 }
