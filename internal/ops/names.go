@@ -48,3 +48,6 @@ func parse(name string) (index, generation string, err error) {
 	}
 	return parts[0], generation, nil
 }
+
+// LatestBuild is the key in the state of runs that names the newest build of an index.
+func LatestBuild(index string) string { return latestBuild(index) }

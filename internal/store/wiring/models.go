@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model/limits"
 	"github.com/unweaver/unweaver/internal/model/openai"
 	"github.com/unweaver/unweaver/internal/model/recorded"
+	"github.com/unweaver/unweaver/internal/observe"
 	"github.com/unweaver/unweaver/internal/redact"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 )
@@ -24,7 +25,11 @@ type Models struct {
 	mu       sync.Mutex
 	gates    map[string]*limits.Gate
 	recorded map[string]*recorded.Chat
+	observer observe.Observer // told of every request to a server; nil: nobody
 }
+
+// Observe has an observer told of every request to a model server. Call it before models are made.
+func (m *Models) Observe(observer observe.Observer) { m.observer = observer }
 
 // NewModels makes a factory over the shared limits. Beside built-in models it makes those that the process's own
 // configuration names (config.Config.Endpoints, Recordings); nil: none.
@@ -126,7 +131,8 @@ func (m *Models) chat(spec corpus.Spec, meter model.Meter) (model.Chat, error) {
 	client := openai.New(openai.Config{
 		BaseURL: url, APIKey: secret, Model: spec.Chat.Model, MaxTokens: spec.Chat.MaxTokens, Domain: spec.Chat.Domain(),
 	})
-	return limits.Chat{Chat: model.MeterChat(client, meter), Limits: m.limits("chat "+url, spec)}, nil
+	metered := model.MeterChat(observe.Chat(client, m.observer), meter)
+	return observe.AskedChat(limits.Chat{Chat: metered, Limits: m.limits("chat "+url, spec)}, m.observer), nil
 }
 
 // recording opens a recording once a process.
@@ -169,7 +175,9 @@ func (m *Models) embedder(
 			BaseURL: url, APIKey: secret, Model: spec.Embedding.Model, Dimension: dimension, Domain: spec.Embedding.Domain(),
 		},
 	)
-	return limits.Embedder{Embedder: model.MeterEmbedder(client, meter), Limits: m.limits("embed "+url, spec)}, nil
+	metered := model.MeterEmbedder(observe.Embedder(client, m.observer), meter)
+	limited := limits.Embedder{Embedder: metered, Limits: m.limits("embed "+url, spec)}
+	return observe.AskedEmbedder(limited, m.observer), nil
 }
 
 // Describe makes models that tell what they are and cannot be called: no key is needed.
