@@ -14,8 +14,10 @@ import (
 	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/notice"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -32,6 +34,9 @@ type Activities struct {
 	Ports  *build.Ports
 	Engine Engine
 	Log    *slog.Logger
+
+	Telemetry *telemetry.Process             // nil: nothing is counted
+	Notify    func(index string) notice.Hook // the webhook of an index; nil: none has one
 }
 
 // job is the build as the packages below see it.

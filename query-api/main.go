@@ -22,6 +22,9 @@ import (
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/wiring"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
+	"github.com/unweaver/unweaver/internal/telemetry"
+	"github.com/unweaver/unweaver/internal/telemetry/tracing"
+	"github.com/unweaver/unweaver/internal/version"
 	"github.com/unweaver/unweaver/query-api/api"
 	"github.com/unweaver/unweaver/query-api/guard"
 )
@@ -29,13 +32,14 @@ import (
 func main() {
 	syscall.Umask(0o077) // what this program writes is its owner's alone
 	path := flag.String("config", os.Getenv("UNWEAVER_CONFIG"), "configuration file")
+	verbose := flag.Bool("verbose", false, "log more")
 	probe := flag.Bool("probe", false, "ask the running query-api whether it answers, and exit (for health checks)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	f := run
-	if *probe {
-		f = ask
+	f := ask
+	if !*probe {
+		f = func(ctx context.Context, path string) error { return run(ctx, path, *verbose) }
 	}
 	if err := f(ctx, *path); err != nil {
 		fmt.Fprintln(os.Stderr, "unweaver-query-api:", redact.Text(err.Error()))
@@ -46,7 +50,20 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, path string) (err error) {
+// program is what metrics, logs and traces call this one.
+const program = "unweaver-query-api"
+
+// logger writes structured lines to standard error.
+func logger(verbose bool) *slog.Logger {
+	level := slog.LevelInfo
+	if verbose {
+		level = slog.LevelDebug
+	}
+	options := slog.HandlerOptions{Level: level, ReplaceAttr: redact.Attr}
+	return slog.New(slog.NewJSONHandler(os.Stderr, &options)).With("program", program, "version", version.String())
+}
+
+func run(ctx context.Context, path string, verbose bool) (err error) {
 	cfg, err := config.Load(config.Source{Path: path, Env: os.Environ()})
 	if err != nil {
 		return err
@@ -62,12 +79,22 @@ func run(ctx context.Context, path string) (err error) {
 	if err := scratch.Use(folder); err != nil {
 		return err
 	}
-	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{ReplaceAttr: redact.Attr}))
+	log := logger(verbose)
+	untrace, err := tracing.Start(ctx, program, cfg.Telemetry.OTLPEndpoint)
+	if err != nil {
+		return err
+	}
+	defer untrace()
+	process := telemetry.New(program)
+	process.Log = log
 	stores, err := wiring.Open(ctx, cfg.Stores)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stores.Close()) }()
+	stores.Observe(process)
+	models := wiring.NewModels(stores.Coordination, cfg)
+	models.Observe(process)
 	cache, err := localfile.New(folder, 64<<30)
 	if err != nil {
 		return err
@@ -98,11 +125,13 @@ func run(ctx context.Context, path string) (err error) {
 			Records:   stores.Records,
 			Readers:   stores.Coordination,
 			Vectors:   stores.Vectors,
-			Models:    wiring.NewModels(stores.Coordination, cfg),
+			Models:    models,
 			Cache:     cache,
 			Log:       log,
+			Telemetry: process,
 		},
 	)
+	log.Info("query-api started", "address", listener.Addr().String(), "tls", encrypted != nil, "keys", policy.Required)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(guard.Listener(listener, encrypted, cfg.QueryAPI.Limits.Connections)) }()
 	select {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	mathrand "math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,6 +63,7 @@ func (b *books) open(ports *Ports, run string, fence int64) *book {
 			runs: ports.Coordination, run: run, worker: fmt.Sprintf("%s-%d", b.worker, b.opened),
 			mine: Account{Done: map[string]int64{}}, stops: map[int]context.CancelCauseFunc{},
 			kick: make(chan struct{}, 1), clock: time.Now, ledger: ports.Ledger,
+			paid: ports.Paid,
 		}
 		b.byRun[name] = known
 	}
@@ -97,6 +99,7 @@ type book struct {
 	clock    func() time.Time
 	tasks    map[string]*stage.Health
 	ledger   *ledger.Ledger // where results go; nil: nowhere
+	paid     Paid
 }
 
 // health of the model that does a task, over all units of the run in this process.
@@ -451,6 +454,10 @@ func (b *book) cost(task string, usage model.Usage) float64 {
 // end counts an admitted call: paid for when the server answered.
 func (b *book) end(asked flight, usage model.Usage, answered bool) {
 	cost := b.cost(asked.task, usage)
+	if answered && b.paid != nil {
+		index, _, _ := strings.Cut(b.run, "/")
+		b.paid(index, asked.task, usage, cost)
+	}
 	b.change(func(account *Account) {
 		account.fly(asked, -1)
 		if !answered {

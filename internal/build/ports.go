@@ -35,12 +35,16 @@ type Ports struct {
 	Checks       Checks // of the generation before
 	Parser       document.Parser
 	Limits       document.Limits // of what is read without the parser: rows, and what is packed
+	Paid         Paid            // told of every call that a run paid for; nil: nobody
 
 	specs    specCache
 	books    books
 	unshown  unshown
 	segments segments
 }
+
+// Paid is told of a call that a run of an index paid for: once, when it was answered.
+type Paid func(index, task string, usage model.Usage, cost float64)
 
 // Job names a build. It holds references and choices, never text.
 type Job struct {

@@ -21,10 +21,13 @@ type Config struct {
 	Engine   Engine           `yaml:"engine"`
 	QueryAPI QueryAPI         `yaml:"query_api"`
 	Worker   Worker           `yaml:"worker"`
+	Notify   Notify           `yaml:"notify"`
 	Stores   Stores           `yaml:"stores"`
 	Models   Models           `yaml:"models"`
 	Limits   Limits           `yaml:"limits"`
 	Indexes  map[string]Index `yaml:"indexes"`
+
+	Telemetry Telemetry `yaml:"telemetry"`
 
 	places map[string]place // of every value that was given, by path
 }
@@ -105,6 +108,7 @@ type Worker struct {
 	CacheBytes int64  `yaml:"cache_bytes"` // bound of the files that are mapped from the artifact store
 	CacheDir   string `yaml:"cache_dir"`
 	CPU        int    `yaml:"cpu"` // computing activities at once; 0: one a processor
+	Address    string `yaml:"address"`
 }
 
 // Stores are URLs; a path is the embedded adapter.
@@ -156,6 +160,7 @@ type Index struct {
 	Gate        corpus.Gate       `yaml:"gate"`
 	Schedule    Schedule          `yaml:"schedule"`
 	Models      Models            `yaml:"models"`
+	Notify      Notify            `yaml:"notify"`
 }
 
 // Schedule of an index. Nothing makes schedules yet: any value but the default is refused.
@@ -175,7 +180,8 @@ func Default() *Config {
 		QueryAPI: QueryAPI{Address: "127.0.0.1:8080", Auth: "auto", Limits: QueryLimits{
 			RequestsPerSecond: 100, Burst: 200, Concurrency: 64, AnswersPerMinute: 120, Connections: 8192,
 		}},
-		Worker: Worker{Slots: 64, Pollers: 4, CacheBytes: 32 << 30},
+		Worker: Worker{Slots: 64, Pollers: 4, CacheBytes: 32 << 30, Address: "127.0.0.1:8081"},
+		Notify: defaultNotify(),
 		Stores: Stores{Milvus: Milvus{Load: "import", Index: "hnsw"}, S3: S3{Region: "us-east-1"}},
 		Models: Models{
 			Chat: corpus.ChatModel{

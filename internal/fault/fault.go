@@ -111,6 +111,7 @@ const (
 	// ActivityFailed is given by workflows: an activity ended without telling why, as often as it may.
 	ActivityFailed Code = "activity_failed"
 	RunEnded       Code = "run_ended"
+	WebhookDown    Code = "webhook_unavailable" // notify.webhook does not take what it is told
 )
 
 // Kind says how a failure heals, and so who acts on it.
@@ -150,7 +151,7 @@ var kinds = map[Code]Kind{
 	LeaseHeld: Fatal, LeaseLost: Fatal, PointerMoved: Fatal, Paused: Fatal, BudgetSpent: Fatal, Internal: Fatal,
 	EmbedderDown: Transient, Cancelled: Fatal, Stalled: Transient, ControlUnreadable: Fatal, ParserDown: Transient,
 	GenBusy: Transient, EngineDown: Transient, RunNotFound: Bad,
-	ActivityFailed: Fatal, RunEnded: Bad,
+	ActivityFailed: Fatal, RunEnded: Bad, WebhookDown: Transient,
 }
 
 // Kind of the code; a code without one is a fault of this program.

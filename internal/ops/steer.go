@@ -52,7 +52,7 @@ func (s *Service) Resume(ctx context.Context, name string, budget *corpus.Budget
 			Advise("give it a new one, counted from the run's beginning: " +
 				"--budget-calls, --budget-tokens or --budget-money")
 	}
-	if state, err := s.state(ctx, run); err == nil && budget != nil {
+	if state, err := s.log().State(ctx, run); err == nil && budget != nil {
 		if why := exhausted(state.Report, *budget); why != "" {
 			return fault.Usage.At("resume run", run).
 				Because(why).

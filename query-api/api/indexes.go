@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/telemetry"
 )
 
 const (
@@ -254,7 +255,7 @@ func (x *index) opened(server *Server, name, manifest string, generation *retrie
 	case err == nil:
 		x.retire(x.current)
 		x.current, x.manifest = generation, manifest
-		server.metrics.generation.WithLabelValues(name).Set(float64(generation.Release))
+		server.Telemetry.Set(telemetry.GenerationEpoch, float64(generation.Release), name)
 	case !again && !errors.Is(err, context.Canceled):
 		server.log.Error("generation not opened", "index", name, "code", string(fault.CodeOf(err)))
 	}

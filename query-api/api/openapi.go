@@ -33,7 +33,7 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 	}
 	all.of(reflect.TypeFor[Problem]())
 	paths := map[string]any{}
-	for _, route := range (&Server{metrics: newMetrics()}).routes() {
+	for _, route := range (&Server{}).routes() {
 		path := route.path
 		if path == "" {
 			path = route.pattern

@@ -26,6 +26,7 @@ type Problem struct {
 	Code   string `json:"code"`
 	Hint   string `json:"hint,omitempty"`
 
+	RequestID string `json:"request_id,omitempty" doc:"of this request, as the answer's X-Request-Id and the log have it"`
 	Reference string `json:"reference,omitempty" doc:"under which the log has what is not told here"`
 }
 
@@ -88,11 +89,15 @@ func (s *Server) fail(w http.ResponseWriter, request *http.Request, err error) {
 		Status: status,
 		Detail: redact.Text(err.Error()),
 		Code:   string(code),
+
+		RequestID: idOf(request.Context()),
 	}
 	if e := fault.As(err); e != nil {
 		problem.Hint = redact.Text(e.Hint)
 	}
-	logged := []any{"code", string(code), "status", status, "path", request.Pattern}
+	logged := []any{
+		"request_id", problem.RequestID, "code", string(code), "status", status, "route", request.Pattern,
+	}
 	if !tellable(err) && !guard.Of(request.Context()).Includes(access.Operate) {
 		problem.Reference = reference()
 		problem.Hint = ""

@@ -10,6 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/query-api/guard"
 )
 
@@ -22,7 +23,7 @@ func (s *Server) query(w http.ResponseWriter, request *http.Request) {
 		outcome = string(fault.CodeOf(err))
 		name = "" // names that do not exist must not become label values
 	}
-	s.metrics.queries.WithLabelValues(name, response.Method, outcome).Inc()
+	s.Telemetry.Count(telemetry.Queries, 1, name, response.Method, outcome)
 	if err != nil {
 		s.fail(w, request, err)
 		return

@@ -30,6 +30,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/query-api/guard"
 )
 
@@ -52,6 +53,7 @@ type Config struct {
 	Extra     map[string]http.Handler // further routes, by prefix
 	Warm      []string                // indexes to open at start; nil: all that are published
 	Methods   *retrieve.Registry      // nil: this program's
+	Telemetry *telemetry.Process      // what is counted; nil: it begins with this server
 	Policy    guard.Policy            // who may ask; the handlers of Extra ask for a key by themselves
 }
 
@@ -66,7 +68,6 @@ type Server struct {
 	indexes map[string]*index
 	listed  atomic.Bool // the indexes to open at start are known
 	embeds  *embedCache
-	metrics metrics
 	guard   *guard.Guard
 	openapi []byte
 	http    *http.Server
@@ -81,6 +82,9 @@ func New(config Config) *Server {
 	if config.Methods == nil {
 		config.Methods = retrieve.Methods()
 	}
+	if config.Telemetry == nil {
+		config.Telemetry = telemetry.New("unweaver-query-api")
+	}
 	raw := make([]byte, 8)
 	_, _ = rand.Read(raw) // never fails
 	server := &Server{
@@ -89,7 +93,6 @@ func New(config Config) *Server {
 		id:      hex.EncodeToString(raw),
 		indexes: map[string]*index{},
 		embeds:  newEmbedCache(),
-		metrics: newMetrics(),
 	}
 	server.openapi = OpenAPI(config.Methods)
 	server.guard = guard.New(config.Policy, server.refuse)
@@ -181,7 +184,7 @@ func (s *Server) Handler() http.Handler {
 	for prefix, handler := range s.Extra {
 		mux.Handle(prefix, handler)
 	}
-	return s.guard.Wrap(s.metrics.measure(mux), s.extra)
+	return s.observed(s.guard.Wrap(routed(mux), s.extra))
 }
 
 // extra tells whether a path is one of Extra's.
@@ -196,6 +199,6 @@ func (s *Server) extra(path string) bool {
 
 // refuse writes an error that a request met before its route.
 func (s *Server) refuse(w http.ResponseWriter, request *http.Request, err error) {
-	s.metrics.refused.WithLabelValues(string(fault.CodeOf(err))).Inc()
+	s.Telemetry.Count(telemetry.Refused, 1, string(fault.CodeOf(err)))
 	s.fail(w, request, err)
 }
