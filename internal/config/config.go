@@ -144,6 +144,8 @@ type Models struct {
 type Index struct {
 	Corpus      string            `yaml:"corpus"`
 	FollowLinks bool              `yaml:"follow_links"`
+	Include     []string          `yaml:"include"`
+	Exclude     []string          `yaml:"exclude"`
 	Chunking    corpus.Chunking   `yaml:"chunking"`
 	Shortening  corpus.Shortening `yaml:"shortening"`
 	Retrieval   corpus.Retrieval  `yaml:"retrieval"`
@@ -239,6 +241,8 @@ func (c *Config) Spec(index, corpusURI string) (corpus.Spec, error) {
 		Limits:     models.Limits,
 
 		FollowLinks: settings.FollowLinks,
+		Include:     settings.Include,
+		Exclude:     settings.Exclude,
 	}, nil
 }
 

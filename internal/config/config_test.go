@@ -3,6 +3,7 @@ package config_test
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -137,7 +138,7 @@ func TestAnIndexThatIsNotNamedHasTheDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	unnamed, err := config.Default().Spec("docs", "/corpus")
-	if err != nil || named != unnamed {
+	if err != nil || !reflect.DeepEqual(named, unnamed) {
 		t.Errorf("%+v\n%+v\n%v", named, unnamed, err)
 	}
 	want := corpus.Failures{Share: 0.01, DocumentsShare: 0.01, Floor: 5}

@@ -24,6 +24,10 @@ type Spec struct {
 	Limits     Limits     `json:"limits"`
 	// FollowLinks lets links in a corpus that is a folder count as what they lead to, also outside the folder.
 	FollowLinks bool `json:"follow_links,omitempty"`
+	// Include and Exclude are patterns on the names of objects, relative to the corpus; ** stands for any folders. Without
+	// Include all are included. They change which documents there are, not what is made of one.
+	Include []string `json:"include,omitempty"`
+	Exclude []string `json:"exclude,omitempty"`
 }
 
 // Chunking says how documents are cut. Tokens are o200k tokens.

@@ -65,12 +65,18 @@ func KindOf(key string) (kind Kind, gz, hidden, ok bool) {
 			return "", false, true, false
 		}
 	}
+	kind, gz, ok = TypeOf(key)
+	return kind, gz, false, ok
+}
+
+// TypeOf is KindOf for a key that may be hidden.
+func TypeOf(key string) (kind Kind, gz, ok bool) {
 	low := strings.ToLower(key)
 	if s, cut := strings.CutSuffix(low, ".gz"); cut {
 		low, gz = s, true
 	}
 	kind, ok = byExt[path.Ext(low)]
-	return kind, gz, false, ok
+	return kind, gz, ok
 }
 
 // HasRows tells whether each row of the object is a document.

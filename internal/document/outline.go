@@ -109,6 +109,7 @@ func (o *Outline) end() {
 	}
 	found := false
 	switch {
+	case long:
 	case o.kind == RST:
 		found = o.restructured(text, at)
 	case o.kind.headings():
@@ -135,6 +136,7 @@ func (o *Outline) add(at, level int, text string) bool {
 	if text == "" || len(o.headings) >= maxHeadings {
 		return false
 	}
+	o.close(at)
 	o.headings = append(o.headings, rows.Heading{Start: at, Level: level, Text: text})
 	return true
 }

@@ -79,7 +79,7 @@ func runningLines(read [][]pdfLine) repeats {
 			if !inMargin(i, len(lines)) {
 				continue
 			}
-			for _, same := range sameOf(line.text, number) {
+			for _, same := range sameOf(unnumbered(line.text), number) {
 				if !once[same] {
 					once[same] = true
 					r.counts[same]++
@@ -115,25 +115,29 @@ func sameOf(text string, page int) []string {
 
 // keep is what stays of a line in a margin: nothing of the page's own number, and of what pages repeat the first.
 func (r repeats) keep(text string, page int) (kept string, repeated bool) {
-	var cells []string
-	for cell := range strings.SplitSeq(text, "\t") {
-		if !numberOfPage.MatchString(cell) {
-			cells = append(cells, cell)
-		}
-	}
-	for i, same := range sameOf(text, page) {
+	left := unnumbered(text)
+	for i, same := range sameOf(left, page) {
 		if r.counts[same] < r.least {
 			continue
 		}
-		left := strings.Join(cells, "\t")
 		if again := r.kept[left] || r.kept[same]; again || i > 0 && !hasWords(same) {
 			return "", true
 		}
 		r.kept[left], r.kept[same] = true, true
 		return left, true
 	}
-	left := strings.Join(cells, "\t")
 	return left, left != text
+}
+
+// unnumbered is a line without cells that number the page.
+func unnumbered(text string) string {
+	var cells []string
+	for cell := range strings.SplitSeq(text, "\t") {
+		if !numberOfPage.MatchString(cell) {
+			cells = append(cells, cell)
+		}
+	}
+	return strings.Join(cells, "\t")
 }
 
 // hasWords tells whether something is left of a line without the word page and numbers.

@@ -221,7 +221,10 @@ func (b *bookReader) token(token xml.Token, _ int) error {
 			b.value.Write(x)
 		}
 	}
-	return b.parts.tooLong(b.out.Len() + b.value.Len())
+	if length := int64(b.out.Len() + b.value.Len()); length > b.parts.limits.Memory/8 { // few bytes may name a long text
+		return over(b.parts.object, "memory", b.parts.limits.Memory, "its text takes more than an eighth")
+	}
+	return b.parts.tooLong(b.out.Len())
 }
 
 // mostGaps are empty cells that are written before one with a value; what stands further right closes up.
