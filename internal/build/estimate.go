@@ -99,6 +99,7 @@ func (e *estimating) look(ctx context.Context, report *corpus.Report) error {
 		return err
 	}
 	report.Documents, report.Diff, report.Refused = planned.Documents, planned.Diff, planned.Refused
+	report.LeftOut = planned.LeftOut
 	report.Reasons, report.Problems, report.ProblemsTotal = planned.Reasons, planned.Problems, planned.ProblemCount
 	report.DocumentsFailed, report.Unchanged = planned.Unreadable+planned.Lost, planned.Unchanged
 	reason, detail := publish.Removal(e.Settings, planned.Diff.Removed, 0, planned.ParentListed)

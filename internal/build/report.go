@@ -192,7 +192,7 @@ func (r *Run) results(ctx context.Context, report *corpus.Report, ending Ending)
 	if err != nil {
 		return // it ended before plan did
 	}
-	report.Diff, report.Refused = fixed.Plan.Diff, fixed.Plan.Refused
+	report.Diff, report.Refused, report.LeftOut = fixed.Plan.Diff, fixed.Plan.Refused, fixed.Plan.LeftOut
 	report.Problems = nil
 	for _, found := range fixed.Damage[:min(plan.MaxProblems, len(fixed.Damage))] {
 		report.Problems = append(report.Problems, found.problem())

@@ -149,6 +149,8 @@ type Models struct {
 type Index struct {
 	Corpus      string            `yaml:"corpus"`
 	FollowLinks bool              `yaml:"follow_links"`
+	Include     []string          `yaml:"include"`
+	Exclude     []string          `yaml:"exclude"`
 	Chunking    corpus.Chunking   `yaml:"chunking"`
 	Shortening  corpus.Shortening `yaml:"shortening"`
 	Retrieval   corpus.Retrieval  `yaml:"retrieval"`
@@ -254,7 +256,10 @@ func (c *Config) Spec(index, corpusURI string) (corpus.Spec, error) {
 		Embedding:  models.Embedding,
 		Limits:     models.Limits,
 
-		FollowLinks: settings.FollowLinks, Currency: models.Currency,
+		Currency:    models.Currency,
+		FollowLinks: settings.FollowLinks,
+		Include:     settings.Include,
+		Exclude:     settings.Exclude,
 	}, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -148,7 +149,7 @@ func TestAnIndexThatIsNotNamedHasTheDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	unnamed, err := config.Default().Spec("docs", "/corpus")
-	if err != nil || named != unnamed {
+	if err != nil || !reflect.DeepEqual(named, unnamed) {
 		t.Errorf("%+v\n%+v\n%v", named, unnamed, err)
 	}
 	want := corpus.Failures{Share: 0.01, DocumentsShare: 0.01, Floor: 5}

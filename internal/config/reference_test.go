@@ -176,7 +176,7 @@ func TestAFreshFileHoldsTheDefaults(t *testing.T) {
 	}
 	got, _ := cfg.Spec("docs", "/corpus")
 	want, _ := config.Default().Spec("docs", "/corpus")
-	if got != want {
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("index docs:\n%+v\n%+v", got, want)
 	}
 	standard := config.Default()

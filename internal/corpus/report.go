@@ -86,6 +86,7 @@ type Report struct {
 	Mentions    int64   `json:"mentions"`
 	DeadLetters int64   `json:"dead_letters"`
 	Refused     int64   `json:"refused"`
+	LeftOut     LeftOut `json:"left_out,omitzero"`
 	Calls       Calls   `json:"calls"`
 	LedgerHits  Calls   `json:"ledger_hits"`
 	Tokens      Tokens  `json:"tokens"`
@@ -119,6 +120,14 @@ type Report struct {
 	ChunksFailed    int64  `json:"chunks_failed"`
 
 	Estimate *Estimate `json:"estimate,omitempty"` // of a dry run
+}
+
+// LeftOut counts objects of the corpus that were not looked at.
+type LeftOut struct {
+	Hidden      int64 `json:"hidden,omitempty"`       // a part of the path starts with a dot
+	Packages    int64 `json:"packages,omitempty"`     // in node_modules and folders like it
+	NotIncluded int64 `json:"not_included,omitempty"` // no pattern of include matches
+	Excluded    int64 `json:"excluded,omitempty"`     // a pattern of exclude does
 }
 
 // Range is what a figure lies between, both ends included.

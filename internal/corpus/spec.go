@@ -26,6 +26,10 @@ type Spec struct {
 	FollowLinks bool `json:"follow_links,omitempty"`
 	// Currency is what prices, costs and budgets of money are in, as people write it; empty: nobody said.
 	Currency string `json:"currency,omitempty"`
+	// Include and Exclude are patterns on the names of objects, relative to the corpus; ** stands for any folders. Without
+	// Include all are included. They change which documents there are, not what is made of one.
+	Include []string `json:"include,omitempty"`
+	Exclude []string `json:"exclude,omitempty"`
 }
 
 // Chunking says how documents are cut. Tokens are o200k tokens.

@@ -35,6 +35,9 @@ type Chunk struct {
 	Version    string            `json:"version"`
 	Stale      bool              `json:"stale,omitempty" doc:"of an earlier version: the document cannot be read now"`
 	Title      string            `json:"title"`
+	Heading    []string          `json:"heading,omitempty" doc:"path of the headings that the chunk begins under"`
+	Page       int               `json:"page,omitempty" doc:"page on which the chunk begins, from 1"`
+	PageEnd    int               `json:"page_end,omitempty" doc:"page on which it ends"`
 	Metadata   map[string]string `json:"metadata"`
 	Ordinal    int               `json:"ordinal"`
 	Start      int               `json:"start"`
@@ -188,7 +191,11 @@ func chunkOf(ctx context.Context, generation *retrieve.Generation, chunk *live.C
 	if metadata == nil {
 		metadata = map[string]string{}
 	}
+	page, pageEnd := document.PagesOf(int(chunk.Start), int(chunk.End))
 	return Chunk{
+		Heading:  document.HeadingAt(int(chunk.Start)),
+		Page:     page,
+		PageEnd:  pageEnd,
 		ID:       chunk.ID.String(),
 		Document: generation.Live.Key(int(chunk.Document)),
 		Version:  document.Version.String(),

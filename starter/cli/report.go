@@ -188,12 +188,32 @@ func showEstimate(w io.Writer, estimate corpus.Estimate, currency string) {
 	}
 }
 
+// leftOutLine says how much of the corpus was not looked at, and why.
+func leftOutLine(out corpus.LeftOut) string {
+	var parts []string
+	for _, part := range []struct {
+		count int64
+		what  string
+	}{
+		{out.Hidden, "hidden"}, {out.Packages, "in node_modules and the like"}, {out.NotIncluded, "not included"},
+		{out.Excluded, "excluded"},
+	} {
+		if part.count > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.count, part.what))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
 // showProblems prints what stands failed, why, and where all of it is listed.
 func showProblems(w io.Writer, report corpus.Report) {
 	generation := path.Join(report.Index, "generations", report.Generation)
 	if below := path.Join(report.Index, "generations") + "/"; strings.HasPrefix(report.ProblemsPath, below) {
 		name, _, _ := strings.Cut(strings.TrimPrefix(report.ProblemsPath, below), "/")
 		generation = below + name // an unchanged corpus: what stands failed is the current generation's
+	}
+	if line := leftOutLine(report.LeftOut); line != "" {
+		fmt.Fprintf(w, "  left out: %s\n", line)
 	}
 	if report.Refused > 0 {
 		fmt.Fprintf(w, "  refused: %s\n", number(report.Refused, "document"))

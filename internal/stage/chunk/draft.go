@@ -173,6 +173,7 @@ func (b *builder) write(ctx context.Context, key string, d *draft) error {
 	}
 	row.Object, row.ETag, row.Size, row.Frame = d.plan.Object, d.plan.ETag, d.plan.Size, -1
 	seen := map[corpus.ID]int{}
+	outline := document.NewOutline(document.Kind(row.Kind))
 	for pair, err := range d.cuts.Sorted() {
 		if err == nil {
 			err = ctx.Err()
@@ -189,10 +190,12 @@ func (b *builder) write(ctx context.Context, key string, d *draft) error {
 			row.Frame = frame
 		}
 		row.Runes += utf8.RuneCountInString(c.piece)
+		outline.Add(c.piece)
 		if c.text != "" {
 			b.chunk(key, row, c, frame, seen)
 		}
 	}
+	row.Headings, row.Pages = outline.End()
 	b.docs.Append(key, row.Encode())
 	return nil
 }

@@ -28,6 +28,8 @@ type index struct {
 	art     artifact.Index
 	parent  *corpus.Manifest
 	reasons []string
+	include []string
+	exclude []string
 	nights  int
 	limits  document.Limits
 	causes  []corpus.Problem // that the stages after plan find, of the night that is published
@@ -47,7 +49,8 @@ func (x *index) scratch() string { return fmt.Sprintf("i/runs/%d", x.nights) }
 func (x *index) plan(ctx context.Context) (plan.Result, error) {
 	x.nights++
 	return plan.Run(ctx, plan.In{
-		Spec: corpus.Spec{Index: "i", Corpus: "memory"}, Corpus: x.corpus, Artifacts: x.art, Scratch: x.scratch(),
+		Spec:   corpus.Spec{Index: "i", Corpus: "memory", Include: x.include, Exclude: x.exclude},
+		Corpus: x.corpus, Artifacts: x.art, Scratch: x.scratch(),
 		Limits: x.limits, Parent: x.parent, Reasons: x.reasons, OnProgress: func(int64) {},
 	})
 }
