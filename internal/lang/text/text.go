@@ -3,6 +3,7 @@
 package text
 
 import (
+	"iter"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -87,14 +88,32 @@ func continues(prev, next string) bool {
 // Words gives the words of a text: UAX #29 segments that hold a letter or a digit.
 func Words(s string) []string {
 	var out []string
-	it := words.FromString(s)
-	for it.Next() {
-		w := it.Value()
-		if strings.IndexFunc(w, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) >= 0 {
-			out = append(out, w)
-		}
+	for place := range Places(s) {
+		out = append(out, s[place.Start:place.End])
 	}
 	return out
+}
+
+// Place of a word in a text: bytes, half open. It never parts a character from its combining marks.
+type Place struct{ Start, End int }
+
+// Places gives the words of a text in order, as Words does, with their places.
+func Places(s string) iter.Seq[Place] {
+	return func(yield func(Place) bool) {
+		at := 0
+		words := words.FromString(s)
+		for words.Next() {
+			w := words.Value()
+			start := at
+			at += len(w)
+			if strings.IndexFunc(w, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) < 0 {
+				continue
+			}
+			if !yield(Place{start, at}) {
+				return
+			}
+		}
+	}
 }
 
 // Terms gives the stems of a text in order, without function words: what passages and questions are matched by.
@@ -107,17 +126,30 @@ func Surface(s string) []string { return terms(s, stopWords, nil) }
 func terms(s string, without map[string]bool, stem func(string) string) []string {
 	var out []string
 	for _, w := range Words(strings.ToLower(s)) {
-		w = strings.TrimSuffix(strings.ReplaceAll(w, "’", "'"), "'s")
-		if w == "" || without[w] {
-			continue
+		if w = term(w, without, stem); w != "" {
+			out = append(out, w)
 		}
-		if stem != nil {
-			w = stem(w)
-		}
-		out = append(out, w)
 	}
 	return out
 }
+
+// term of a lower-case word; empty where it is left out.
+func term(w string, without map[string]bool, stem func(string) string) string {
+	w = strings.TrimSuffix(strings.ReplaceAll(w, "’", "'"), "'s")
+	if w == "" || without[w] {
+		return ""
+	}
+	if stem != nil {
+		w = stem(w)
+	}
+	return w
+}
+
+// Term is the stem of one word of Words as Terms has it; empty where Terms leaves it out.
+func Term(word string) string { return term(strings.ToLower(word), functionWords, Stem) }
+
+// Plain is one word of Words as Surface has it, but also where Surface leaves it out: names may hold such words.
+func Plain(word string) string { return term(strings.ToLower(word), nil, nil) }
 
 // Stem takes plural endings (after Harman, How effective is suffixing?, 1991), -ed and -ing off a lower-case English
 // word. It is light on purpose, and so some forms stay apart: the plural of a word in a hissing sound keeps its e

@@ -152,6 +152,15 @@ func (x *Index) Known(terms []string) bool {
 	return false
 }
 
+// Weight is the idf of a term; 0 where it is not indexed.
+func (x *Index) Weight(term string) float64 {
+	list, ok := x.side.Find(term)
+	if !ok {
+		return 0
+	}
+	return x.side.IDF(len(list.Docs))
+}
+
 // Search gives the n best documents that are allowed (nil = all), by decreasing score; equal scores stand in order of
 // rank (nil = the document's number). It is exact: blocks are skipped only when they cannot hold one of the n
 // (block-max WAND).
