@@ -120,7 +120,13 @@ const answerFloor = 0.2
 // Unsure tells whether a chat model should not be asked, as it could only quote what hardly fits: the built-in one. A
 // model that reads can say itself that the context does not tell.
 func Unsure(chat model.Chat, confidence *float64) bool {
-	return chat.Info().Provider == "builtin" && confidence != nil && *confidence < answerFloor
+	return quotes(chat) && confidence != nil && *confidence < answerFloor
+}
+
+// quotes tells whether answers are the built-in models': recordings hold extractions alone.
+func quotes(chat model.Chat) bool {
+	provider := chat.Info().Provider
+	return provider == "builtin" || provider == "recorded"
 }
 
 // Answered is a model's answer with the chunks it rests on.
@@ -163,7 +169,7 @@ func Answer(
 		return Answered{}, err
 	}
 	answered := Answered{Kind: ByModel, Text: strings.TrimSpace(reply.Text), Usage: reply.Usage}
-	if chat.Info().Provider == "builtin" {
+	if quotes(chat) {
 		answered.Kind = BestSentence
 	}
 	if answered.Text == "" {

@@ -52,6 +52,24 @@ func TestWordsHoldALetterOrADigit(t *testing.T) {
 	}
 }
 
+func TestPlacesAreThoseOfTheWords(t *testing.T) {
+	content := "Café’s e\u0301te\u0301, 漢字 — the RIVERS' 3.14"
+	var terms, plain []string
+	for place := range text.Places(content) {
+		word := content[place.Start:place.End]
+		plain = append(plain, text.Plain(word))
+		if term := text.Term(word); term != "" {
+			terms = append(terms, term)
+		}
+	}
+	if got, want := strings.Join(terms, " "), strings.Join(text.Terms(content), " "); got != want {
+		t.Errorf("terms %q, want %q", got, want)
+	}
+	if got := strings.Join(plain, " "); got != "café e\u0301te\u0301 漢 字 the rivers 3.14" {
+		t.Errorf("plain %q", got)
+	}
+}
+
 func TestTermsAreStemsWithoutFunctionWords(t *testing.T) {
 	for in, want := range map[string]string{
 		"The rivers' dams were flooding, and COVID-19's spread slowed.": "river dam were flood covid 19 spread slow",
