@@ -22,3 +22,9 @@ func Commands() *cobra.Command { return (&App{}).root() }
 
 // Printable wraps a writer as the command line wraps its own.
 func Printable(to io.Writer) io.Writer { return printable(to) }
+
+// ShowChunkBold prints a result as on a terminal.
+func ShowChunkBold(out io.Writer, chunk AnswerChunk) { showChunk(printable(out), chunk, out) }
+
+// Terminal tells whether matches are written in bold.
+func Terminal(out io.Writer) bool { return terminal(out) != nil }
