@@ -114,13 +114,13 @@ const (
 	NoAnswer     = "none"          // the text says so
 )
 
-// answerFloor is the confidence below which the built-in models quote nothing.
-const answerFloor = 0.2
+// AnswerFloor is the confidence below which the built-in models quote nothing.
+const AnswerFloor = 0.3
 
 // Unsure tells whether a chat model should not be asked, as it could only quote what hardly fits: the built-in one. A
 // model that reads can say itself that the context does not tell.
 func Unsure(chat model.Chat, confidence *float64) bool {
-	return quotes(chat) && confidence != nil && *confidence < answerFloor
+	return quotes(chat) && confidence != nil && *confidence < AnswerFloor
 }
 
 // quotes tells whether answers are the built-in models': recordings hold extractions alone.

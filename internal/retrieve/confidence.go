@@ -94,8 +94,8 @@ func (s Signals) Features() []float64 {
 // The coefficients of the chance, as unweaver eval --calibrate gave them on 2026-11-22 for MuSiQue, 2Wiki and CovidQA
 // (docs/retrieval.md, Confidence): the constant, then the features.
 var (
-	bySimilarity = []float64{-10.241, 3.036, 3.186, 4.217, 1.142, 3.385}
-	byWords      = []float64{-10.476, 3.884, 3.519, 5.116, 1.170}
+	bySimilarity = []float64{-10.337, 3.073, 3.205, 4.267, 1.151, 3.414}
+	byWords      = []float64{-10.592, 3.943, 3.539, 5.181, 1.179}
 )
 
 // readable is the share of the question that must be words of the index before words alone can tell anything: an embedder

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
 // Report of a calibration.
@@ -34,13 +35,10 @@ type Kind struct {
 	Cases int     `json:"cases"`
 	Was   float64 `json:"was"`  // share that was right
 	Said  float64 `json:"said"` // mean chance
-	Low   float64 `json:"low"`  // share told below a fifth
+	Low   float64 `json:"low"`  // share told below retrieve.AnswerFloor
 
 	NoMatch int `json:"no_match"` // further cases, answered no_match
 }
-
-// low is the chance below which the built-in models quote nothing.
-const low = 0.2
 
 // Calibrate fits to all cases, and measures fits on what they have not seen: the other half of the cases, and the corpus
 // that was left out. Errors: fault.Usage where nothing, or everything, was right.
@@ -89,7 +87,7 @@ func Calibrate(cases []Case, seed uint64) (*Report, error) {
 			if said.Right {
 				kind.Was += said.Weight
 			}
-			if said.Chance < low {
+			if said.Chance < retrieve.AnswerFloor {
 				kind.Low += said.Weight
 			}
 		}
@@ -122,7 +120,8 @@ func half(id string, seed uint64) bool {
 // Markdown of the report.
 func (r *Report) Markdown() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "# Calibration: %d cases, %s UTC, seed %d\n\n", len(r.Cases), r.At.Format("2006-01-02 15:04"), r.Seed)
+	fmt.Fprintf(&text, "# Calibration: %d cases, %s UTC, seed %d\n\n",
+		len(r.Cases), r.At.Format("2006-01-02 15:04"), r.Seed)
 	fmt.Fprintf(&text, "coefficients: %.3f, by words alone: %.3f\n\n", r.Coefficients, r.Words)
 	text.WriteString("| measured on | cases | ECE | Brier | of the mean alone | AUC |\n|---|---|---|---|---|---|\n")
 	for _, quality := range append(append([]Quality{r.Half}, r.Across...), r.All, r.WordsAll) {
@@ -136,7 +135,8 @@ func (r *Report) Markdown() string {
 				bin.Low, bin.Low+0.1, bin.Cases, 100*bin.Weight, bin.Said, bin.Was)
 		}
 	}
-	text.WriteString("\n| kind | cases | was so | told | told below 0.2 | further, no_match |\n|---|---|---|---|---|---|\n")
+	fmt.Fprintf(&text, "\n| kind | cases | was so | told | told below %.1f | further, no_match |\n|---|---|---|---|---|---|\n",
+		retrieve.AnswerFloor)
 	for _, kind := range r.Kinds {
 		fmt.Fprintf(&text, "| %s | %d | %.2f | %.2f | %.0f %% | %d |\n",
 			kind.Name, kind.Cases, kind.Was, kind.Said, 100*kind.Low, kind.NoMatch)
