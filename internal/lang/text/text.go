@@ -34,6 +34,41 @@ func Sentences(s string) []string {
 	return out
 }
 
+// Statements cuts a text as Sentences does, and further at the lines that begin a row of a table, an item of a list, a
+// quotation or a heading of Markdown, which end with no sign. It is for what people read; chunks are made of Sentences.
+func Statements(s string) []string {
+	var out []string
+	for _, sentence := range Sentences(s) {
+		start := 0
+		for i := range len(sentence) - 1 {
+			if sentence[i] == '\n' && marker(sentence[i+1:]) {
+				out = append(out, sentence[start:i+1])
+				start = i + 1
+			}
+		}
+		out = append(out, sentence[start:])
+	}
+	return out
+}
+
+// marker tells whether a line begins with the sign of a row, an item, a quotation or a heading.
+func marker(line string) bool {
+	line = strings.TrimLeft(line, " \t")
+	if line == "" {
+		return false
+	}
+	switch line[0] {
+	case '|', '>':
+		return true
+	case '*', '-', '+':
+		return strings.HasPrefix(line[1:], " ")
+	case '#':
+		return strings.HasPrefix(strings.TrimLeft(line, "#"), " ")
+	}
+	rest := strings.TrimLeft(line, "0123456789")
+	return len(rest) < len(line) && (strings.HasPrefix(rest, ". ") || strings.HasPrefix(rest, ") "))
+}
+
 // wrapped is the length from which a line that ends without a sign counts as wrapped.
 const wrapped = 60
 

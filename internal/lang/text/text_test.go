@@ -45,6 +45,16 @@ func TestSentencesAreTheTextAndKeepAbbreviationsAndWrappedLines(t *testing.T) {
 	}
 }
 
+func TestStatementsPartTablesAndLists(t *testing.T) {
+	long := "a cell that is longer than sixty signs and ends with no sign at all, as cells do |"
+	content := "| " + long + "\n| " + long + "\nIt goes on:\n* one\n  2. two of a list\n# head\nwrapped - not\nan item. End."
+	want := "| " + long + "\n~| " + long + "\nIt goes on:\n~* one\n~  2. two of a list\n~# head\nwrapped - not\nan item. ~End."
+	got := text.Statements(content)
+	if strings.Join(got, "") != content || strings.Join(got, "~") != want {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestWordsHoldALetterOrADigit(t *testing.T) {
 	got := strings.Join(text.Words("don't e-mail U.S.A. 3.14 COVID-19 x_y 漢字 ... — ünï"), " ")
 	if want := "don't e mail U.S.A 3.14 COVID 19 x_y 漢 字 ünï"; got != want {
@@ -146,8 +156,10 @@ func TestWordsThatAreNoNames(t *testing.T) {
 func FuzzSentencesAreTheText(f *testing.F) {
 	f.Add("a. b\nc\r\n\r\nD. E")
 	f.Fuzz(func(t *testing.T, s string) {
-		if got := strings.Join(text.Sentences(s), ""); got != s {
-			t.Errorf("%q became %q", s, got)
+		for _, cut := range [][]string{text.Sentences(s), text.Statements(s)} {
+			if got := strings.Join(cut, ""); got != s {
+				t.Errorf("%q became %q", s, got)
+			}
 		}
 	})
 }

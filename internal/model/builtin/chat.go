@@ -101,6 +101,8 @@ const (
 	quoted = 0.5
 	// whole is how many stems make a sentence: "2018." holds a word of many questions and answers none.
 	whole = 3
+	// mostQuoted is how many code points of a sentence are quoted: what is longer is no sentence to read.
+	mostQuoted = 400
 )
 
 // bestSentence is the sentence of the context that shares the most stems with the question; earlier ones win ties. It is
@@ -111,7 +113,7 @@ func bestSentence(question, context string) string {
 		want[t] = true
 	}
 	best, score := "", 0.0
-	for _, s := range text.Sentences(context) {
+	for _, s := range text.Statements(context) {
 		hit := map[string]bool{}
 		ts := text.Terms(s)
 		for _, t := range ts {
@@ -125,6 +127,9 @@ func bestSentence(question, context string) string {
 		if sc := float64(len(hit)) - 0.01*float64(len(ts)); len(hit) > 0 && sc > score {
 			best, score = strings.Join(strings.Fields(s), " "), sc
 		}
+	}
+	if short := cut(best, mostQuoted); short != best {
+		best = short + " …"
 	}
 	return best
 }

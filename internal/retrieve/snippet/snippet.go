@@ -56,6 +56,9 @@ type word struct {
 func Of(question string, weigh func(term string) float64) *Question {
 	out := &Question{weight: map[string]float64{}, words: map[string]word{}}
 	for _, term := range text.Terms(question) {
+		if text.Stop(term) {
+			continue // the index knows it, but nobody reads a passage for it
+		}
 		weight := 1.0
 		if weigh != nil {
 			weight = weigh(term)
@@ -203,7 +206,7 @@ type piece struct {
 func cut(content string) []piece {
 	var out []piece
 	start, at := 0, 0
-	for _, sentence := range text.Sentences(content) {
+	for _, sentence := range text.Statements(content) {
 		size := utf8.RuneCountInString(sentence)
 		left := strings.TrimLeftFunc(sentence, unicode.IsSpace)
 		body := strings.TrimRightFunc(left, unicode.IsSpace)

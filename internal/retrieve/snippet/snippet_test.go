@@ -84,6 +84,19 @@ func TestAHeadingDoesNotStandAlone(t *testing.T) {
 	}
 }
 
+func TestARowOfATableStandsForItself(t *testing.T) {
+	row := "| a cell that says nothing of interest to anyone, at length | and another one that says even less |\n"
+	content := strings.Repeat(row, 6) + "| the ferry sails at noon | unless there is ice on the fjord, as in February |\n" +
+		strings.Repeat(row, 6)
+	found := snippet.Of("When do I do the ferry?", nil).In(content, nil)
+	if got := part(content, found.Span); !strings.HasPrefix(got, "| the ferry sails at noon") {
+		t.Errorf("snippet %q", got)
+	}
+	if got := marks(content, found); got != "ferry" {
+		t.Errorf("%q: words that say nothing are not marked", got)
+	}
+}
+
 func TestHighlightsKeepToCharactersOfEveryScript(t *testing.T) {
 	decomposed := "Cafe\u0301 cre\u0301me" // é as e and a combining mark
 	for _, tc := range []struct{ question, content, want string }{
