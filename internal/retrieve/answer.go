@@ -107,8 +107,31 @@ func ContextCSV(ps []Passage, budget int) (context string, used []bool) {
 	return "```csv\n" + b.String() + "```", used
 }
 
+// Kinds of answers.
+const (
+	ByModel      = "model"         // a chat model wrote it
+	BestSentence = "best_sentence" // quoted from a chunk, by the built-in models, which understand nothing
+	NoAnswer     = "none"          // the text says so
+)
+
+// AnswerFloor is the confidence below which the built-in models quote nothing.
+const AnswerFloor = 0.3
+
+// Unsure tells whether a chat model should not be asked, as it could only quote what hardly fits: the built-in one. A
+// model that reads can say itself that the context does not tell.
+func Unsure(chat model.Chat, confidence *float64) bool {
+	return quotes(chat) && confidence != nil && *confidence < AnswerFloor
+}
+
+// quotes tells whether answers are the built-in models': recordings hold extractions alone.
+func quotes(chat model.Chat) bool {
+	provider := chat.Info().Provider
+	return provider == "builtin" || provider == "recorded"
+}
+
 // Answered is a model's answer with the chunks it rests on.
 type Answered struct {
+	Kind      string // ByModel, BestSentence or NoAnswer
 	Text      string
 	Citations []string
 	Usage     model.Usage
@@ -129,7 +152,7 @@ func Answer(
 	used []bool,
 ) (Answered, error) {
 	if context == "" {
-		return Answered{Text: noData}, nil
+		return Answered{Kind: NoAnswer, Text: noData}, nil
 	}
 	delimiter := newDelimiter()
 	reply, err := chat.Complete(
@@ -145,9 +168,12 @@ func Answer(
 	if err != nil {
 		return Answered{}, err
 	}
-	answered := Answered{Text: strings.TrimSpace(reply.Text), Usage: reply.Usage}
+	answered := Answered{Kind: ByModel, Text: strings.TrimSpace(reply.Text), Usage: reply.Usage}
+	if quotes(chat) {
+		answered.Kind = BestSentence
+	}
 	if answered.Text == "" {
-		answered.Text = noData
+		answered.Kind, answered.Text = NoAnswer, noData
 		return answered, nil
 	}
 	if runes := []rune(answered.Text); len(runes) > mostAnswer {

@@ -191,6 +191,15 @@ func (g *Generation) loadVectors(ctx context.Context, store vectors.Store) error
 	return nil
 }
 
+// TermWeight is the idf of a term (text.Terms) among the chunks: 0 where none has it, 1 where the generation has no
+// search segment.
+func (g *Generation) TermWeight(term string) float64 {
+	if g.Search == nil {
+		return 1
+	}
+	return g.chunkWords.Weight(term)
+}
+
 // Hold takes the generation for one more user; false when it is closed already.
 func (g *Generation) Hold() bool {
 	for {

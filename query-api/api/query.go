@@ -81,8 +81,9 @@ func (s *Server) answer(w http.ResponseWriter, request *http.Request, name strin
 	if found.Reason != "" {
 		response.Reason = &found.Reason
 	}
+	response.Confidence = found.Confidence
 	at := time.Now()
-	if err := response.take(ctx, generation, found, body.Explain); err != nil {
+	if err := response.take(ctx, generation, found, body); err != nil {
 		return response, err
 	}
 	timings.Chunks = ms(time.Since(at))
@@ -214,6 +215,9 @@ func (s *Server) complete(
 		return err
 	}
 	chat = billed{chat, generation.Spec.Chat.Price, cost}
+	if retrieve.Unsure(chat, response.Confidence) {
+		text = ""
+	}
 	answered, err := retrieve.Answer(ctx, chat, request.Query, text, passages, used)
 	if err != nil {
 		return err
@@ -221,7 +225,7 @@ func (s *Server) complete(
 	if answered.Citations == nil {
 		answered.Citations = []string{}
 	}
-	response.Answer = &Answer{answered.Text, answered.Citations}
+	response.Answer = &Answer{answered.Kind, answered.Text, answered.Citations}
 	response.Usage.PromptTokens, response.Usage.CompletionTokens = answered.Usage.Prompt, answered.Usage.Completion
 	response.Timings.Answer = ms(time.Since(at))
 	return nil

@@ -7,6 +7,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/retrieve/snippet"
 )
 
 // Response is the answer to a query.
@@ -18,6 +19,7 @@ type Response struct {
 	Rule       *string        `json:"rule"`
 	Params     map[string]any `json:"params"`
 	Reason     *string        `json:"reason" enum:"no_match,empty_index"`
+	Confidence *float64       `json:"confidence" doc:"chance that one of the first five chunks says it; null: cannot be told"`
 	Degraded   []string       `json:"degraded"`
 	Chunks     []Chunk        `json:"chunks"`
 	Entities   []Entity       `json:"entities"`
@@ -51,6 +53,21 @@ type Chunk struct {
 	InContext  bool              `json:"in_context"`
 	Entities   []EntityRef       `json:"entities"`
 	Mentions   []Mention         `json:"mentions,omitempty" doc:"with explain: what was extracted from the chunk"`
+	Snippet    *Snippet          `json:"snippet,omitempty" doc:"of a query: the sentences that matched best"`
+	Highlights []Highlight       `json:"highlights,omitempty" doc:"of a query: code points of text that matched, in order"`
+}
+
+// Snippet is the part of a chunk's text to show: text[start:end] in code points.
+type Snippet struct {
+	Text  string `json:"text"`
+	Start int    `json:"start" doc:"code points of the chunk's text"`
+	End   int    `json:"end"`
+}
+
+// Highlight is a part of a chunk's text that matched, in code points, half open.
+type Highlight struct {
+	Start int `json:"start"`
+	End   int `json:"end"`
 }
 
 // EntityRef names an entity.
@@ -80,6 +97,7 @@ type Entity struct {
 
 // Answer of a response.
 type Answer struct {
+	Kind      string   `json:"kind" enum:"model,best_sentence,none" doc:"best_sentence: quoted, by the built-in models"`
 	Text      string   `json:"text"`
 	Citations []string `json:"citations"`
 }
@@ -130,8 +148,9 @@ func (r *Response) take(
 	ctx context.Context,
 	generation *retrieve.Generation,
 	found retrieve.Result,
-	explain bool,
+	request Request,
 ) error {
+	asked := snippet.Of(request.Query, generation.TermWeight)
 	shown := map[corpus.ID]bool{}
 	for i, hit := range found.Chunks {
 		chunk, err := chunkOf(ctx, generation, hit.Live)
@@ -145,11 +164,14 @@ func (r *Response) take(
 		if hit.HasBM25 {
 			chunk.BM25 = &hit.BM25
 		}
+		var names []snippet.Name
 		for _, voter := range hit.Why {
 			entity := found.Entities[voter]
 			chunk.Entities = append(chunk.Entities, EntityRef{entity.ID.String(), entity.Name})
+			names = append(names, snippet.Name{Text: entity.Name, Weight: entity.Score})
 		}
-		if explain {
+		chunk.show(asked.In(chunk.Text, names))
+		if request.Explain {
 			if chunk.Mentions, _, err = mentions(ctx, generation, hit.Live); err != nil {
 				return err
 			}
@@ -175,6 +197,15 @@ func (r *Response) take(
 		r.Entities = append(r.Entities, entity)
 	}
 	return nil
+}
+
+// show tells what of a chunk is worth reading.
+func (c *Chunk) show(found snippet.Found) {
+	text := string([]rune(c.Text)[found.Start:found.End])
+	c.Snippet = &Snippet{Text: text, Start: found.Start, End: found.End}
+	for _, span := range found.Highlights {
+		c.Highlights = append(c.Highlights, Highlight(span))
+	}
 }
 
 // chunkOf reads what a response tells of a chunk.

@@ -33,3 +33,8 @@ func firsts(of [][2]string) (out []string) {
 	}
 	return out
 }
+// ShowChunkBold prints a result as on a terminal.
+func ShowChunkBold(out io.Writer, chunk AnswerChunk) { showChunk(printable(out), chunk, out) }
+
+// Terminal tells whether matches are written in bold.
+func Terminal(out io.Writer) bool { return terminal(out) != nil }

@@ -45,10 +45,38 @@ func TestSentencesAreTheTextAndKeepAbbreviationsAndWrappedLines(t *testing.T) {
 	}
 }
 
+func TestStatementsPartTablesAndLists(t *testing.T) {
+	long := "a cell that is longer than sixty signs and ends with no sign at all, as cells do |"
+	content := "| " + long + "\n| " + long + "\nIt goes on:\n* one\n  2. two of a list\n# head\nwrapped - not\nan item. End."
+	want := "| " + long + "\n~| " + long + "\nIt goes on:\n~* one\n~  2. two of a list\n~# head\nwrapped - not\nan item. ~End."
+	got := text.Statements(content)
+	if strings.Join(got, "") != content || strings.Join(got, "~") != want {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestWordsHoldALetterOrADigit(t *testing.T) {
 	got := strings.Join(text.Words("don't e-mail U.S.A. 3.14 COVID-19 x_y 漢字 ... — ünï"), " ")
 	if want := "don't e mail U.S.A 3.14 COVID 19 x_y 漢 字 ünï"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestPlacesAreThoseOfTheWords(t *testing.T) {
+	content := "Café’s e\u0301te\u0301, 漢字 — the RIVERS' 3.14"
+	var terms, plain []string
+	for place := range text.Places(content) {
+		word := content[place.Start:place.End]
+		plain = append(plain, text.Plain(word))
+		if term := text.Term(word); term != "" {
+			terms = append(terms, term)
+		}
+	}
+	if got, want := strings.Join(terms, " "), strings.Join(text.Terms(content), " "); got != want {
+		t.Errorf("terms %q, want %q", got, want)
+	}
+	if got := strings.Join(plain, " "); got != "café e\u0301te\u0301 漢 字 the rivers 3.14" {
+		t.Errorf("plain %q", got)
 	}
 }
 
@@ -128,8 +156,10 @@ func TestWordsThatAreNoNames(t *testing.T) {
 func FuzzSentencesAreTheText(f *testing.F) {
 	f.Add("a. b\nc\r\n\r\nD. E")
 	f.Fuzz(func(t *testing.T, s string) {
-		if got := strings.Join(text.Sentences(s), ""); got != s {
-			t.Errorf("%q became %q", s, got)
+		for _, cut := range [][]string{text.Sentences(s), text.Statements(s)} {
+			if got := strings.Join(cut, ""); got != s {
+				t.Errorf("%q became %q", s, got)
+			}
 		}
 	})
 }
