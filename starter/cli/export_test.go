@@ -33,6 +33,7 @@ func firsts(of [][2]string) (out []string) {
 	}
 	return out
 }
+
 // ShowChunkBold prints a result as on a terminal.
 func ShowChunkBold(out io.Writer, chunk AnswerChunk) { showChunk(printable(out), chunk, out) }
 
