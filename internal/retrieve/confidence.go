@@ -15,7 +15,7 @@ type Signals struct {
 	Lead     float64 `json:"lead" doc:"by how much the best BM25 leads the tenth, as a share of it"`
 	Terms    int     `json:"terms" doc:"different terms of the question"`
 	// Similarity is the best of a class by the built-in embedder.
-	Similarity *float64 `json:"similarity" doc:"of the most similar class; null with other embedders than the built-in one"`
+	Similarity *float64 `json:"similarity" doc:"of the most similar class; null but with the built-in embedder"`
 }
 
 // judged is how many of the first chunks confidence speaks of.
@@ -98,8 +98,8 @@ var (
 	byWords      = []float64{-10.592, 3.943, 3.539, 5.181, 1.179}
 )
 
-// readable is the share of the question that must be words of the index before words alone can tell anything: an embedder
-// that reads other languages finds what shares no word.
+// readable is the share of the question that must be words of the index before words alone can tell anything: an
+// embedder that reads other languages finds what shares no word.
 const readable = 0.5
 
 // Confidence is the calibrated chance; nil where it cannot be told.

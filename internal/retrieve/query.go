@@ -169,8 +169,8 @@ func (r *Request) Context() context.Context { return r.ctx }
 // Allows tells whether filter and without leave a chunk in.
 func (r *Request) Allows(chunk *live.Chunk) bool { return r.allowed.chunk(chunk) }
 
-// chanceSimilarity is what words that mean nothing reach with the built-in embedder by chance, in indexes of up to 20,000
-// classes: of 300 questions of random letters, 99 in 100 stayed below (docs/retrieval.md, Confidence).
+// chanceSimilarity is what words that mean nothing reach with the built-in embedder by chance, in indexes of up to
+// 20,000 classes: of 300 questions of random letters, 296 stayed below (docs/retrieval.md, Confidence).
 const chanceSimilarity = 0.25
 
 // floor is the similarity below which a question whose words are not indexed matches nothing. A negative min_similarity

@@ -19,7 +19,7 @@ type Response struct {
 	Rule       *string        `json:"rule"`
 	Params     map[string]any `json:"params"`
 	Reason     *string        `json:"reason" enum:"no_match,empty_index"`
-	Confidence *float64       `json:"confidence" doc:"chance that one of the first five chunks says it; null: cannot be told"`
+	Confidence *float64       `json:"confidence" doc:"that one of the first five chunks says it; null: it cannot be told"`
 	Degraded   []string       `json:"degraded"`
 	Chunks     []Chunk        `json:"chunks"`
 	Entities   []Entity       `json:"entities"`

@@ -14,7 +14,8 @@ const passages = `{"index":"docs","generation":"g1","method":"hybrid","models":"
 "chunks":[
  {"id":"c1","document":"a.pdf","title":"Report","heading":["Findings","Cause"],"page":3,"page_end":4,"start":0,"end":90,
   "text":"Before it. The pilot\n  lost café control. After it.","score":1,"rank":1,
-  "snippet":{"text":"","start":11,"end":41},"highlights":[{"start":0,"end":6},{"start":15,"end":20},{"start":28,"end":32}]},
+  "snippet":{"text":"","start":11,"end":41},
+  "highlights":[{"start":0,"end":6},{"start":15,"end":20},{"start":28,"end":32}]},
  {"id":"c2","document":"b.pdf","title":"One","page":7,"page_end":7,"text":"All of it. ","score":1,"rank":2,
   "snippet":{"text":"","start":0,"end":10}},
  {"id":"c3","document":"c.md","title":"Odd","text":"short","score":1,"rank":3,"snippet":{"start":3,"end":99}}],
@@ -83,7 +84,8 @@ func TestNothingIsQuotedWhereNothingFits(t *testing.T) {
 		t.Errorf("%s", got.out)
 	}
 	body = `{"index":"docs","chunks":[],"reason":"no_match","answer":{"kind":"none","text":"No data","citations":[]}}`
-	if got = ask(t, &queries{bodies: []string{body}}, "--index", "docs"); !strings.HasPrefix(got.out, "no chunk: no_match\n") {
+	got = ask(t, &queries{bodies: []string{body}}, "--index", "docs")
+	if !strings.HasPrefix(got.out, "no chunk: no_match\n") {
 		t.Errorf("%s", got.out)
 	}
 }
@@ -92,7 +94,8 @@ func TestTheLessonSaysWhatPlainSearchDoesNotFind(t *testing.T) {
 	lesson := func(places string) string {
 		var answer cli.Answer
 		body := `{"chunks":[
- {"id":"c1","rank":1,"text":"The journal of the APA.","entities":[{"id":"e1","name":"APA"},{"id":"e2","name":"Journal"}]},
+ {"id":"c1","rank":1,"text":"The journal of the APA.",
+  "entities":[{"id":"e1","name":"APA"},{"id":"e2","name":"Journal"}]},
  {"id":"c2","rank":2,"text":"Hall led the APA.","entities":[{"id":"e3","name":"Hall"},{"id":"e1","name":"APA"}]}],
  "explain":{"chunks":[{"id":"c1","bm25":{"rank":1,"score":9}},{"id":"c2"` + places + `}]}}`
 		if err := json.Unmarshal([]byte(body), &answer); err != nil {

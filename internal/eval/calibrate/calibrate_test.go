@@ -209,7 +209,8 @@ func TestEveryCorpusIsAskedWhatItCanAnswerAndWhatItCannot(t *testing.T) {
 		t.Fatal(err)
 	}
 	raw, err := os.ReadFile(filepath.Join(dir, "calibration.md"))
-	if err != nil || !strings.Contains(string(raw), fmt.Sprintf("| noise | 0 | 0.00 | 0.00 | 0 %% | %d |", count["noise"])) {
+	row := fmt.Sprintf("| noise | 0 | 0.00 | 0.00 | 0 %% | %d |", count[calibrate.Noise])
+	if err != nil || !strings.Contains(string(raw), row) {
 		t.Errorf("%s %v", raw, err)
 	}
 	if _, err := calibrate.Collect(t.Context(), sets[:1], 1, 1); err == nil {

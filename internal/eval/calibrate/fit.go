@@ -1,6 +1,7 @@
-// Package calibrate makes confidence mean something: it asks questions whose answers are known to be in an index or not,
-// fits the chance that one of the first five chunks holds a gold passage to what the query knew (retrieve.Signals), and
-// tells how far the chance can be believed on questions, and on corpora, that the fit has not seen.
+// Package calibrate makes confidence mean something: it asks questions whose answers are known to be in an index or
+// not, fits the chance that one of the first five chunks holds a gold passage to what the query knew
+// (retrieve.Signals), and tells how far the chance can be believed on questions, and on corpora, that the fit has not
+// seen.
 package calibrate
 
 import (

@@ -40,8 +40,8 @@ type Kind struct {
 	NoMatch int `json:"no_match"` // further cases, answered no_match
 }
 
-// Calibrate fits to all cases, and measures fits on what they have not seen: the other half of the cases, and the corpus
-// that was left out. Errors: fault.Usage where nothing, or everything, was right.
+// Calibrate fits to all cases, and measures fits on what they have not seen: the other half of the cases, and the
+// corpus that was left out. Errors: fault.Usage where nothing, or everything, was right.
 func Calibrate(cases []Case, seed uint64) (*Report, error) {
 	unmatched, cases := parted(cases, func(c Case) bool { return c.NoMatch })
 	right := slices.ContainsFunc(cases, func(c Case) bool { return c.Right })
@@ -135,8 +135,9 @@ func (r *Report) Markdown() string {
 				bin.Low, bin.Low+0.1, bin.Cases, 100*bin.Weight, bin.Said, bin.Was)
 		}
 	}
-	fmt.Fprintf(&text, "\n| kind | cases | was so | told | told below %.1f | further, no_match |\n|---|---|---|---|---|---|\n",
+	fmt.Fprintf(&text, "\n| kind | cases | was so | told | told below %.1f | further, no_match |\n",
 		retrieve.AnswerFloor)
+	text.WriteString("|---|---|---|---|---|---|\n")
 	for _, kind := range r.Kinds {
 		fmt.Fprintf(&text, "| %s | %d | %.2f | %.2f | %.0f %% | %d |\n",
 			kind.Name, kind.Cases, kind.Was, kind.Said, 100*kind.Low, kind.NoMatch)

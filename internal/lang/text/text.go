@@ -123,32 +123,84 @@ func continues(prev, next string) bool {
 // Words gives the words of a text: UAX #29 segments that hold a letter or a digit.
 func Words(s string) []string {
 	var out []string
-	for place := range Places(s) {
-		out = append(out, s[place.Start:place.End])
+	it := words.FromString(s)
+	for it.Next() {
+		if w := it.Value(); spoken(w) {
+			out = append(out, w)
+		}
 	}
 	return out
+}
+
+func spoken(segment string) bool {
+	return strings.IndexFunc(segment, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) >= 0
 }
 
 // Place of a word in a text: bytes, half open. It never parts a character from its combining marks.
 type Place struct{ Start, End int }
 
-// Places gives the words of a text in order, as Words does, with their places.
+// Places gives the words of a text in order, as Words does, with their places. Queries look at whole passages by it,
+// and so it takes the words of plain ASCII that nothing could join to their neighbours without asking the segmenter.
 func Places(s string) iter.Seq[Place] {
 	return func(yield func(Place) bool) {
-		at := 0
-		words := words.FromString(s)
-		for words.Next() {
-			w := words.Value()
-			start := at
-			at += len(w)
-			if strings.IndexFunc(w, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) < 0 {
+		for at := 0; at < len(s); {
+			if end := asciiWord(s, at); end > at {
+				if !yield(Place{at, end}) {
+					return
+				}
+				at = end
 				continue
 			}
-			if !yield(Place{start, at}) {
+			if gap(s, at) {
+				at++
+				continue
+			}
+			it := words.FromString(s[at:])
+			if !it.Next() {
 				return
 			}
+			segment := it.Value()
+			if spoken(segment) && !yield(Place{at, at + len(segment)}) {
+				return
+			}
+			at += len(segment)
 		}
 	}
+}
+
+// asciiWord is the end of the ASCII letters and digits from a place on, where a word ends there for certain: before the
+// end, a sign that joins nothing, or a sign before white space. It is the place itself where that cannot be told.
+func asciiWord(s string, at int) int {
+	end := at
+	for end < len(s) && alphanumeric(s[end]) {
+		end++
+	}
+	switch {
+	case end == len(s) || parting(s[end]):
+		return end
+	case end+1 < len(s) && s[end] < utf8.RuneSelf && s[end] != '_' && (s[end+1] == ' ' || s[end+1] == '\n'):
+		return end
+	}
+	return at
+}
+
+// gap tells whether the byte at a place is a segment without a word: a sign that joins nothing, before more ASCII.
+func gap(s string, at int) bool {
+	return s[at] < utf8.RuneSelf && s[at] != '_' && !alphanumeric(s[at]) && at+1 < len(s) && s[at+1] < utf8.RuneSelf
+}
+
+func alphanumeric(c byte) bool {
+	return c-'0' <= 9 || (c|0x20)-'a' <= 25
+}
+
+// parting tells whether an ASCII sign parts words wherever it stands (UAX #29: no MidLetter, MidNum, MidNumLet or
+// ExtendNumLet).
+func parting(c byte) bool {
+	switch c {
+	case ':', '.', '\'', ',', ';', '_', '"':
+		return false
+	}
+	return c < utf8.RuneSelf && !alphanumeric(c)
 }
 
 // Terms gives the stems of a text in order, without function words: what passages and questions are matched by.

@@ -1,6 +1,8 @@
 package text_test
 
 import (
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,8 +49,10 @@ func TestSentencesAreTheTextAndKeepAbbreviationsAndWrappedLines(t *testing.T) {
 
 func TestStatementsPartTablesAndLists(t *testing.T) {
 	long := "a cell that is longer than sixty signs and ends with no sign at all, as cells do |"
-	content := "| " + long + "\n| " + long + "\nIt goes on:\n* one\n  2. two of a list\n# head\nwrapped - not\nan item. End."
-	want := "| " + long + "\n~| " + long + "\nIt goes on:\n~* one\n~  2. two of a list\n~# head\nwrapped - not\nan item. ~End."
+	content := "| " + long + "\n| " + long +
+		"\nIt goes on:\n* one\n  2. two of a list\n# head\nwrapped - not\nan item. End."
+	want := "| " + long + "\n~| " + long +
+		"\nIt goes on:\n~* one\n~  2. two of a list\n~# head\nwrapped - not\nan item. ~End."
 	got := text.Statements(content)
 	if strings.Join(got, "") != content || strings.Join(got, "~") != want {
 		t.Errorf("%q", got)
@@ -171,6 +175,40 @@ func FuzzTermsOfTermsAreFolded(f *testing.F) {
 			if term == "" || strings.ContainsAny(term, " \n\t") {
 				t.Errorf("%q gave the term %q", s, term)
 			}
+		}
+	})
+}
+
+// placed are the words of a text by their places.
+func placed(s string) []string {
+	var out []string
+	for place := range text.Places(s) {
+		out = append(out, s[place.Start:place.End])
+	}
+	return out
+}
+
+func TestPlacesAreOfTheSameWordsForTextsOfEveryKind(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 3))
+	alphabet := strings.Split("a|b|Z|1|2|.|,|;|:|'|\"|_|-| | |\n|\r|\r\n|(|*|@|é|"+
+		"e\u0301|\u0301|\u200d|漢|ไ|ש|\u00ad|🇳🇴|👩‍👧|\xff|°|·|$", "|")
+	for range 20_000 {
+		var build strings.Builder
+		for range random.IntN(14) {
+			build.WriteString(alphabet[random.IntN(len(alphabet))])
+		}
+		got, want := placed(build.String()), text.Words(build.String())
+		if !slices.Equal(got, want) {
+			t.Fatalf("%q: places %q, words %q", build.String(), got, want)
+		}
+	}
+}
+
+func FuzzPlacesAreOfTheSameWords(f *testing.F) {
+	f.Add("don't e-mail U.S.A. 3.14, x_y: 漢字 e\u0301")
+	f.Fuzz(func(t *testing.T, s string) {
+		if got, want := placed(s), text.Words(s); !slices.Equal(got, want) {
+			t.Errorf("%q: places %q, words %q", s, got, want)
 		}
 	})
 }

@@ -105,8 +105,8 @@ const (
 	mostQuoted = 400
 )
 
-// bestSentence is the sentence of the context that shares the most stems with the question; earlier ones win ties. It is
-// empty where none shares enough: nothing here understands the question, so what does not fit is better not said.
+// bestSentence is the sentence of the context that shares the most stems with the question; earlier ones win ties. It
+// is empty where none shares enough: nothing here understands the question, so what does not fit is better not said.
 func bestSentence(question, context string) string {
 	want := map[string]bool{}
 	for _, t := range text.Terms(question) {

@@ -86,7 +86,8 @@ func TestAHeadingDoesNotStandAlone(t *testing.T) {
 
 func TestARowOfATableStandsForItself(t *testing.T) {
 	row := "| a cell that says nothing of interest to anyone, at length | and another one that says even less |\n"
-	content := strings.Repeat(row, 6) + "| the ferry sails at noon | unless there is ice on the fjord, as in February |\n" +
+	content := strings.Repeat(row, 6) +
+		"| the ferry sails at noon | unless there is ice on the fjord, as in February |\n" +
 		strings.Repeat(row, 6)
 	found := snippet.Of("When do I do the ferry?", nil).In(content, nil)
 	if got := part(content, found.Span); !strings.HasPrefix(got, "| the ferry sails at noon") {
@@ -116,7 +117,8 @@ func TestHighlightsKeepToCharactersOfEveryScript(t *testing.T) {
 }
 
 func TestAVeryLongSentenceIsPartedBetweenWords(t *testing.T) {
-	content := strings.Repeat("word and more words, ", 200) + "then the zebra came, " + strings.Repeat("further words, ", 200)
+	content := strings.Repeat("word and more words, ", 200) + "then the zebra came, " +
+		strings.Repeat("further words, ", 200)
 	found := snippet.Of("zebra", nil).In(content, nil)
 	got := part(content, found.Span)
 	if !strings.Contains(got, "zebra") || utf8.RuneCountInString(got) > snippet.Most {
