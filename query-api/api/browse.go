@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/stream/par"
 	"github.com/unweaver/unweaver/query-api/guard"
 )
 
@@ -50,41 +52,51 @@ func (s *Server) browse(
 func (s *Server) listIndexes(w http.ResponseWriter, request *http.Request) {
 	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
 	defer cancel()
-	names, err := s.names(ctx)
-	out := Indexes{Indexes: []IndexInfo{}}
-	caller := guard.Of(ctx)
-	for _, name := range names {
-		if !caller.May(name) {
-			continue
-		}
-		var info IndexInfo
-		if info, err = s.indexInfo(ctx, name); err != nil {
-			break
-		}
-		if info.Generation != "" {
-			out.Indexes = append(out.Indexes, info)
-		}
-	}
+	names, err := artifact.Names(ctx, s.Artifacts)
 	if err != nil {
 		s.fail(w, request, err)
 		return
 	}
+	caller := guard.Of(ctx)
+	names = slices.DeleteFunc(names, func(name string) bool { return !caller.May(name) })
+	found := make([]IndexInfo, len(names))
+	if err := par.Each(ctx, len(names), listWidth, func(ctx context.Context, i int) (err error) {
+		found[i], err = s.indexInfo(ctx, names[i])
+		return err
+	}); err != nil {
+		s.fail(w, request, err)
+		return
+	}
+	out := Indexes{Indexes: []IndexInfo{}}
+	for _, info := range found {
+		if info.Index != "" {
+			out.Indexes = append(out.Indexes, info)
+		}
+	}
 	writeJSON(w, out)
 }
 
-// indexInfo reads what is published under a name; nothing is no error.
+// indexInfo reads what is published under a name; nothing is no error, and no name. What cannot be read of one index is
+// told of it, and hides no other.
 func (s *Server) indexInfo(ctx context.Context, name string) (IndexInfo, error) {
 	index := artifact.Index{Store: s.Artifacts, Name: name}
 	pointer, _, err := index.Current(ctx)
-	if err != nil || pointer.Manifest == "" {
-		return IndexInfo{}, err
+	if err == nil && pointer.Manifest == "" {
+		return IndexInfo{}, nil
 	}
-	manifest, err := index.Manifest(ctx, pointer.Manifest)
+	var manifest *corpus.Manifest
+	if err == nil {
+		manifest, err = index.Pointed(ctx, pointer)
+	}
+	if artifact.IsDamage(err) {
+		return IndexInfo{Index: name, Generation: pointer.Generation, Release: pointer.Epoch, State: "damaged"}, nil
+	}
 	if err != nil {
 		return IndexInfo{}, err
 	}
 	return IndexInfo{
 		Index:       name,
+		State:       "published",
 		Generation:  pointer.Generation,
 		Release:     pointer.Epoch,
 		Documents:   manifest.Counts.Documents,

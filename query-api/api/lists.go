@@ -14,6 +14,7 @@ type Indexes struct {
 // IndexInfo is one index of the list.
 type IndexInfo struct {
 	Index       string              `json:"index"`
+	State       string              `json:"state" enum:"published,damaged" doc:"damaged: it cannot be read"`
 	Generation  string              `json:"generation"`
 	Release     int64               `json:"release"`
 	Documents   int64               `json:"documents"`

@@ -17,6 +17,7 @@ type metrics struct {
 	queries    *prometheus.CounterVec
 	generation *prometheus.GaugeVec
 	refused    *prometheus.CounterVec
+	indexReady *prometheus.GaugeVec
 }
 
 func newMetrics() metrics {
@@ -41,9 +42,24 @@ func newMetrics() metrics {
 			prometheus.CounterOpts{Name: "unweaver_refused_total", Help: "Requests refused before their route, by code."},
 			[]string{"code"},
 		),
+		indexReady: prometheus.NewGaugeVec(
+			prometheus.GaugeOpts{
+				Name: "unweaver_index_ready", Help: "Whether a generation of the index is open here (1) or none (0).",
+			},
+			[]string{"index"},
+		),
 	}
-	m.registry.MustRegister(m.seconds, m.queries, m.generation, m.refused)
+	m.registry.MustRegister(m.seconds, m.queries, m.generation, m.refused, m.indexReady)
 	return m
+}
+
+// served notes whether an index has a generation open.
+func (m metrics) served(index string, open bool) {
+	value := 0.0
+	if open {
+		value = 1
+	}
+	m.indexReady.WithLabelValues(index).Set(value)
 }
 
 // metered gives the metrics, whose labels name every index.

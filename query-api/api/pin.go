@@ -35,12 +35,8 @@ func (s *Server) pin(ctx context.Context, name, wanted string) (*retrieve.Genera
 			Because("this is no generation's name").
 			Advise("list them at /v1/indexes/" + name + "/generations")
 	}
-	pointer, err := s.pointer(ctx, name)
-	if err != nil {
+	if _, err := s.named(ctx, name); err != nil {
 		return nil, err
-	}
-	if pointer.Manifest == "" {
-		return nil, unknownIndex(name)
 	}
 	x := s.serving(name)
 	if generation := x.offered(wanted); generation != nil {

@@ -103,7 +103,8 @@ func (s *Server) routes() []route {
 			answer: Alive{}, open: true, handler: alive,
 		},
 		{
-			method: "GET", pattern: "/readyz", summary: "Whether stores answer and every index has a generation open",
+			method: "GET", pattern: "/readyz", summary: "Whether stores answer and what can be served is open",
+			query: []parameter{{"index", plain}}, problems: []int{http.StatusNotFound},
 			answer: Readiness{}, scope: access.Operate, handler: s.ready,
 		},
 		{
