@@ -45,7 +45,7 @@ var deploymentName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,200}$`)
 var buildName = regexp.MustCompile(`^[A-Za-z0-9_.+-]{1,200}$`)
 
 // keys lists every key once, in the order of the reference. A test holds it against the types.
-var keys = slices.Concat(generalKeys, queryKeys, limitKeys, indexKeys)
+var keys = slices.Concat(generalKeys, queryKeys, corsKeys, limitKeys, indexKeys)
 
 var generalKeys = []key{
 	{

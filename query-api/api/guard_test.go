@@ -272,7 +272,7 @@ func TestAPageOfAnotherOriginNeitherReadsNorSpends(t *testing.T) {
 func TestEveryAnswerHasItsHeadersAndEveryErrorIsAProblem(t *testing.T) {
 	f := serve(t, nil)
 	for route, status := range map[string]int{
-		"GET /livez": 200, "GET /": 200, "GET /v1/indexes": 200, "GET /nowhere": 404, "DELETE /v1/indexes": 415,
+		"GET /livez": 200, "GET /": 200, "GET /v1/indexes": 200, "GET /nowhere": 404, "DELETE /v1/indexes": 405,
 		"GET /v1//indexes": 404, "GET /v1/../livez": 404, "GET /livez/": 404, "GET /v1/indexes/sample/query": 405,
 		"GET /v1/indexes?x=1": 422, "GET /v1/indexes/sample/entities?limit=": 422, "GET /metrics": 200,
 		"GET /v1/indexes/sample/entities?limit=1&limit=2": 422, "GET /v1/indexes?%zz": 400,

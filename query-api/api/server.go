@@ -160,10 +160,45 @@ func (s *Server) Handler() http.Handler {
 	}
 	mux.HandleFunc("GET /openapi.json", s.describe)
 	mux.HandleFunc("GET /{$}", page)
-	for prefix, handler := range s.Extra {
-		mux.Handle(prefix, handler)
+	for pattern, allow := range s.methods() {
+		mux.HandleFunc("OPTIONS "+pattern, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Allow", allow)
+			w.WriteHeader(http.StatusNoContent)
+		})
 	}
-	return s.guard.Wrap(s.metrics.measure(mux), s.extra)
+	for prefix, handler := range s.Extra {
+		mux.Handle(prefix, s.jsonOnly(handler))
+	}
+	return s.guard.Wrap(s.metrics.measure(compressed(mux)), s.extra)
+}
+
+// methods gives what the address of each pattern takes, as Allow has it.
+func (s *Server) methods() map[string]string {
+	out := map[string]string{"/openapi.json": "GET, HEAD, OPTIONS", "/{$}": "GET, HEAD, OPTIONS"}
+	for _, route := range s.routes() {
+		switch {
+		case out[route.pattern] != "":
+			out[route.pattern] = route.method + ", " + out[route.pattern]
+		case route.method == http.MethodGet:
+			out[route.pattern] = "GET, HEAD, OPTIONS"
+		default:
+			out[route.pattern] = route.method + ", OPTIONS"
+		}
+	}
+	return out
+}
+
+// jsonOnly keeps bodies that are no JSON from a handler that is not of the table.
+func (s *Server) jsonOnly(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if request.Method == http.MethodPost || request.Method == http.MethodPut || request.Method == http.MethodPatch {
+			if err := guard.NeedJSON(request); err != nil {
+				s.fail(w, request, err)
+				return
+			}
+		}
+		handler.ServeHTTP(w, request)
+	})
 }
 
 // extra tells whether a path is one of Extra's.
