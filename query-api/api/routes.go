@@ -15,9 +15,9 @@ type route struct {
 	body            any // zero value of its type; nil: none
 	answer          any // zero value; nil: not JSON
 	problems        []int
-	scope           access.Scope // that a key needs
-	open            bool         // needs no key
-	handler         http.HandlerFunc
+	scope           access.Scope     // that a key needs
+	open            bool             // needs no key
+	handler         http.HandlerFunc // nil: another route of the table answers it
 }
 
 // allProblems are those of the route and those that every request can meet.
@@ -46,7 +46,7 @@ type parameter struct {
 var (
 	plain   = map[string]any{"type": "string"}
 	count   = map[string]any{"type": "integer", "minimum": 0, "maximum": maxRunes}
-	cursor  = map[string]any{"type": "string", "pattern": "^(0|[1-9][0-9]{0,8})$"}
+	cursor  = map[string]any{"type": "string", "pattern": cursorForm}
 	pinned  = parameter{"generation", plain}
 	howMany = parameter{"limit", map[string]any{
 		"type": "integer", "minimum": 1, "maximum": maxLimit, "default": defaultLimit,
@@ -70,12 +70,29 @@ func (s *Server) routes() []route {
 			answer: Indexes{}, problems: ofStores, handler: s.listIndexes,
 		},
 		{
+			method: "GET", pattern: "/v1/indexes/{index}", summary: "One index",
+			answer: IndexCard{}, problems: append([]int{http.StatusNotFound}, ofStores...), handler: s.card,
+		},
+		{
+			method: "GET", pattern: "/v1/indexes/{index}/generations/{generation}", summary: "One generation",
+			answer: GenerationDetail{}, problems: append([]int{http.StatusNotFound}, ofStores...), handler: s.generation,
+		},
+		{
+			method: "GET", pattern: "/v1/indexes/{index}/documents", summary: "Documents by key",
+			query:  []parameter{{"prefix", plain}, {"cursor", cursor}, howMany, pinned},
+			answer: Documents{}, problems: ofBrowsing, handler: s.listDocuments,
+		},
+		{
+			method: "GET", path: "/v1/indexes/{index}/documents/{key}", summary: "One document",
+			query: []parameter{pinned}, answer: DocumentDetail{}, problems: ofAnIndex,
+		},
+		{
 			method: "GET", pattern: "/v1/indexes/{index}/generations", summary: "Generations of an index",
 			answer: Generations{}, problems: append([]int{http.StatusNotFound}, ofStores...), handler: s.listGenerations,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/entities", summary: "Entities by name",
-			query:  []parameter{{"prefix", plain}, howMany, pinned},
+			query:  []parameter{{"prefix", plain}, {"cursor", cursor}, howMany, pinned},
 			answer: Entities{}, problems: ofBrowsing, handler: s.listEntities,
 		},
 		{
@@ -96,7 +113,7 @@ func (s *Server) routes() []route {
 			path:    "/v1/indexes/{index}/documents/{key}/text",
 			summary: "Decoded text of a document; offsets are code points",
 			query:   []parameter{{"version", plain}, {"start", count}, {"end", count}, pinned},
-			answer:  DocumentText{}, problems: ofBrowsing, handler: s.documentText,
+			answer:  DocumentText{}, problems: ofBrowsing, handler: s.document,
 		},
 		{
 			method: "GET", pattern: "/livez", summary: "Whether the process answers",

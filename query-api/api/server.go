@@ -2,7 +2,9 @@
 // one generation; a replica switches when it has the new one open. The package reaches no engine.
 //
 //	server.go, routes.go     the server and its table of routes, from which mux and OpenAPI are made
-//	request.go, response.go  bodies; query.go answers one, browse.go the rest
+//	request.go, response.go  bodies; query.go answers one
+//	browse.go, documents.go, generations.go, runs.go  what an index holds; lists.go their bodies, cursor.go their pages
+//	etag.go, compress.go     what clients may keep, and packed answers
 //	indexes.go, pin.go       open generations; watch.go follows the pointers and renews leases
 //	openapi.go, schema.go    the description of all this, made from the types
 package api
@@ -70,6 +72,8 @@ type Server struct {
 	openapi []byte
 	http    *http.Server
 	wg      sync.WaitGroup
+
+	openapiTag string
 }
 
 // New makes a server and starts to watch for new generations.
@@ -91,6 +95,7 @@ func New(config Config) *Server {
 		metrics: newMetrics(),
 	}
 	server.openapi = OpenAPI(config.Methods)
+	server.openapiTag = tag(string(server.openapi))
 	server.guard = guard.New(config.Policy, server.refuse)
 	server.http = &http.Server{
 		Handler:           server.Handler(),
@@ -156,7 +161,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for _, route := range s.routes() {
-		mux.HandleFunc(route.method+" "+route.pattern, s.checked(route))
+		if route.handler != nil {
+			mux.HandleFunc(route.method+" "+route.pattern, s.checked(route))
+		}
 	}
 	mux.HandleFunc("GET /openapi.json", s.describe)
 	mux.HandleFunc("GET /{$}", page)
@@ -177,6 +184,7 @@ func (s *Server) methods() map[string]string {
 	out := map[string]string{"/openapi.json": "GET, HEAD, OPTIONS", "/{$}": "GET, HEAD, OPTIONS"}
 	for _, route := range s.routes() {
 		switch {
+		case route.handler == nil:
 		case out[route.pattern] != "":
 			out[route.pattern] = route.method + ", " + out[route.pattern]
 		case route.method == http.MethodGet:
