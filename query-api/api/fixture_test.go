@@ -117,6 +117,8 @@ type fixture struct {
 	store  *watched
 	server *api.Server
 	built  retrievetest.Built
+
+	unchecked bool // answers are not compared with the description
 }
 
 // serve publishes the sample and starts a server; edit may change its configuration, and what is published before.
@@ -168,6 +170,7 @@ func (f *fixture) do(method, path string, body any) (int, map[string]any, http.H
 		request.Header.Set("Content-Type", "application/json")
 	}
 	f.server.Handler().ServeHTTP(recorder, request)
+	f.asDescribed(request, recorder)
 	var out map[string]any
 	if strings.Contains(recorder.Header().Get("Content-Type"), "json") {
 		if err := json.Unmarshal(recorder.Body.Bytes(), &out); err != nil {

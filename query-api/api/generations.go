@@ -67,6 +67,9 @@ func reportOf(ctx context.Context, index artifact.Index, generation string) (*co
 	if err != nil {
 		return nil, err
 	}
+	if report.Stages == nil { // it ended before its first
+		report.Stages = []corpus.StageProgress{}
+	}
 	return &report, nil
 }
 

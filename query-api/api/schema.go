@@ -84,16 +84,13 @@ func (s *schemas) component(t reflect.Type) map[string]any {
 	s.components[name] = object // before its fields, which may refer to it
 	properties := map[string]any{}
 	required := []string{}
-	for _, field := range reflect.VisibleFields(t) {
+	for _, field := range fieldsOf(t) {
 		key, options, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if field.Anonymous || !field.IsExported() || key == "" || key == "-" {
-			continue
-		}
 		properties[key] = s.field(field)
 		if s.strict[t] && field.Tag.Get("required") == "" { // of a request: null is as good as nothing
 			properties[key] = nullable(s.field(field))
 		}
-		if options != "omitempty" {
+		if options == "" { // neither omitempty nor omitzero
 			required = append(required, key)
 		}
 	}
@@ -104,6 +101,22 @@ func (s *schemas) component(t reflect.Type) map[string]any {
 		object["required"] = required
 	}
 	return ref(name)
+}
+
+// fieldsOf a struct as encoding/json has them: those of structs within it are its own.
+func fieldsOf(t reflect.Type) []reflect.StructField {
+	var out []reflect.StructField
+	for i := range t.NumField() {
+		field := t.Field(i)
+		key, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch {
+		case field.Anonymous && key == "" && field.Type.Kind() == reflect.Struct:
+			out = append(out, fieldsOf(field.Type)...)
+		case field.IsExported() && key != "" && key != "-":
+			out = append(out, field)
+		}
+	}
+	return out
 }
 
 // field describes a field with its tags.

@@ -295,6 +295,7 @@ func TestAFurtherMethodNeedsNothingButTheRegistry(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := serve(t, func(_ *fixture, config *api.Config) { config.Methods = registry })
+	f.unchecked = true // it is described with the six methods of the program
 	out := f.ask(map[string]any{
 		"query": "x", "method": "first", "params": map[string]any{"skip": 2}, "top_chunks": 2, "explain": true,
 		"filter": map[string]any{"document_prefix": "cities/oslo"},
