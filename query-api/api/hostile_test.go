@@ -60,8 +60,8 @@ func TestABodyMeansOneThing(t *testing.T) {
 		`{"query":"Fram","params":` + strings.Repeat("[", 60) + `1`:   400,
 		`{"query":"Fram","params":{"a":` + strings.Repeat("[", 30000): 400,
 		`{"query":"Fram",`: 400,
-		`{"query":"Fram","filter":{"modified":{"from":"2026-02-30"}}}`:     400,
-		`{"query":"Fram","filter":{"modified":{"from":""}}}`:               400,
+		`{"query":"Fram","filter":{"modified":{"from":"2026-02-30"}}}`:     422,
+		`{"query":"Fram","filter":{"modified":{"from":""}}}`:               422,
 		`{"query":"Fram","answer":"yes"}`:                                  422,
 		`{"query":"Fram","without":{"documents":["a"],"documents":["b"]}}`: 422,
 	} {
