@@ -97,6 +97,7 @@ func run(ctx context.Context, path string) (err error) {
 			Artifacts: stores.Artifacts,
 			Records:   stores.Records,
 			Readers:   stores.Coordination,
+			Runs:      stores.Coordination,
 			Vectors:   stores.Vectors,
 			Models:    wiring.NewModels(stores.Coordination, cfg),
 			Cache:     cache,

@@ -18,9 +18,9 @@ var packed = []string{
 	"application/javascript", "image/svg+xml",
 }
 
-// compressed packs answers with gzip for clients that accept it. Lengths of packed answers tell of secrets only where an
-// answer holds one beside what an attacker can choose; ours hold none: keys come in headers and are never sent back, and
-// no page of another origin can have a browser send one.
+// compressed packs answers with gzip for clients that accept it. Lengths of packed answers tell of secrets only where
+// an answer holds one beside what an attacker can choose; ours hold none: keys come in headers and are never sent back,
+// and no page of another origin can have a browser send one.
 func compressed(handler http.Handler) http.Handler {
 	wrap, err := gzhttp.NewWrapper(
 		gzhttp.MinSize(minCompressed), gzhttp.CompressionLevel(gzip.BestSpeed), gzhttp.EnableZstd(false),

@@ -37,7 +37,7 @@ type GenerationDetail struct {
 	Cost   float64        `json:"cost"`
 	Parent *ParentCounts  `json:"parent" doc:"the generation that it was made from; null: none, or it was collected"`
 	Diff   *corpus.Diff   `json:"diff" doc:"documents against the parent; null: the report cannot be read"`
-	Report *corpus.Report `json:"report" doc:"of the run that made it; null for keys below operate, whom it does not concern"`
+	Report *corpus.Report `json:"report" doc:"of the run that made it; null for keys below operate"`
 }
 
 // ParentCounts is what the parent of a generation held.

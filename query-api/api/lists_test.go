@@ -114,7 +114,9 @@ func TestAPageOfDocumentsReadsEachFrameOnce(t *testing.T) {
 func TestADocumentTellsWhatIsServedOfIt(t *testing.T) {
 	f := serve(t, func(f *fixture, _ *api.Config) {
 		documents := append(retrievetest.Sample()[:2:2],
-			retrievetest.Document{Key: "notes/text", Title: "Notes", Chunks: []retrievetest.Chunk{{Text: "Of Bodø.", Entities: []string{"Bodø"}}}})
+			retrievetest.Document{Key: "notes/text", Title: "Notes", Chunks: []retrievetest.Chunk{
+				{Text: "Of Bodø.", Entities: []string{"Bodø"}},
+			}})
 		built := retrievetest.Build(f.t, f.stores, "tricky", documents, retrievetest.Options{})
 		retrievetest.Publish(f.t, built, 1)
 	})

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/retrieve"
 )
@@ -19,12 +20,14 @@ import (
 func OpenAPI(methods *retrieve.Registry) []byte {
 	all := &schemas{
 		components: map[string]any{},
+		types:      map[string]reflect.Type{},
 		names: map[reflect.Type]string{
 			reflect.TypeFor[Request]():              "Query",
 			reflect.TypeFor[Response]():             "Result",
 			reflect.TypeFor[retrieve.Place]():       "ListPlace",
 			reflect.TypeFor[retrieve.ListSum]():     "ListSummary",
 			reflect.TypeFor[retrieve.ExplainVote](): "WeightedVote",
+			reflect.TypeFor[corpus.Problem]():       "RunProblem",
 		},
 		strict: map[reflect.Type]bool{
 			reflect.TypeFor[Request](): true, reflect.TypeFor[Filter](): true, reflect.TypeFor[Modified](): true,

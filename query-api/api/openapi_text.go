@@ -8,13 +8,13 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-const apiText = "Ask an index built by UnWeaver, and read what it holds. v1 only gains response fields: clients must " +
-	"accept further ones.\n\n" +
-	"Errors are RFC 9457 problems with a stable `type`; `code` is its last part. What follows from a problem of status 429 " +
-	"or 503 is told by Retry-After. One request sees exactly one generation of an index, which the answer names; with " +
-	"`generation` a request names it.\n\n" +
-	"Lists give `next_cursor`; an empty one is the end. HEAD is answered like GET, OPTIONS with Allow. Answers are packed " +
-	"with gzip for clients that accept it."
+const apiText = "Ask an index built by UnWeaver, and read what it holds. v1 only gains response fields: clients " +
+	"must accept further ones.\n\n" +
+	"Errors are RFC 9457 problems with a stable `type`; `code` is its last part. Where a problem has status 429 or " +
+	"503, Retry-After says when to ask again. One request sees exactly one generation of an index, which the answer names; " +
+	"with `generation` a request names it.\n\n" +
+	"Lists give `next_cursor`; an empty one is the end. HEAD is answered like GET, OPTIONS with Allow. Answers are " +
+	"packed with gzip for clients that accept it."
 
 // tagTexts groups the operations.
 var tagTexts = []any{
@@ -36,6 +36,7 @@ const (
 var pathParameters = map[string]struct{ pattern, doc, example string }{
 	"index":      {"^[a-z0-9][a-z0-9-]{0,62}$", "name of the index", "sample"},
 	"generation": {"^[a-z0-9][a-z0-9-]{0,62}$", "name of the generation", "g1"},
+	"run":        {"^[a-z0-9][a-z0-9-]{0,62}$", "name of the run: that of its generation", "g1"},
 	"id":         {"^[0-9a-f]{32}$", "id, as answers have it", exampleEntity},
 	"key": {
 		"", "key of the document. Slashes may stand as they are; a key that ends in /text has that slash written %2F",
@@ -50,7 +51,7 @@ var schemaTexts = map[string]string{
 	"Alive":            "Answer of /livez.",
 	"Answer":           "What the chat model answered from the context, with the chunks that it cites.",
 	"Calls":            "Requests to models by task.",
-	"Chunk":            "A passage of a document, verbatim. Offsets are code points of the document's decoded text, half open.",
+	"Chunk":            "A passage of a document, verbatim. Offsets are code points of the decoded text, half open.",
 	"ChunkDetail":      "One chunk with what was extracted from it.",
 	"ClassShare":       "The part of a chunk's mass that came through an entity.",
 	"Diff":             "Documents against the parent generation, by what became of them.",
@@ -86,6 +87,11 @@ var schemaTexts = map[string]string{
 	"Range":            "What a figure lies between, both ends included.",
 	"Readiness":        "Answer of /readyz.",
 	"Report":           "Report of a run: what it did, what it cost, and what went wrong.",
+	"RunDetail":        "A run: its report, and what runs now.",
+	"RunProblem":       "Something that a person should look at.",
+	"RunSummary":       "A run of a list.",
+	"Runs":             "A page of runs.",
+	"Waiting":          "Of a run that waits for an outage to end: since when, and when it is tried again.",
 	"Result":           "The answer to a question.",
 	"RunnerUp":         "The best chunk that is not elected, and how far it is from the last seat.",
 	"SeatExplain":      "A member: the deciding value, null where nobody supports it, and its voters.",

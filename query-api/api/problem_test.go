@@ -20,7 +20,8 @@ import (
 // expected are the statuses of the contract; codes that are not here never reach a query and are internal errors.
 var expected = map[fault.Code]int{
 	fault.Usage: 400, fault.UnknownIndex: 404, fault.UnknownGen: 404, fault.NotFound: 404, fault.GenCollected: 410,
-	fault.TooLarge: 413, fault.InvalidParam: 422, fault.ModelRateLimited: 429, fault.EmbedderDown: 503,
+	fault.RunNotFound: 404,
+	fault.TooLarge:    413, fault.InvalidParam: 422, fault.ModelRateLimited: 429, fault.EmbedderDown: 503,
 	fault.StoreDown: 503, fault.StoreDenied: 503, fault.StoreFull: 503, fault.SegmentDamage: 503,
 	fault.FormatUnknown: 503, fault.GenBusy: 503, fault.ModelUnavailable: 503, fault.ModelAuth: 503,
 	fault.EndpointRefused: 503,
@@ -162,6 +163,11 @@ func TestWhatIsNotThereIsSaidSo(t *testing.T) {
 		"/v1/indexes/sample/documents?cursor=g9.5":                     "generation_collected",
 		"/v1/indexes/sample/entities?cursor=g9.5":                      "generation_collected",
 		"/v1/indexes/nope":                                             "unknown_index",
+		"/v1/indexes/nope/runs":                                        "unknown_index",
+		"/v1/indexes/sample/runs/g9":                                   "unknown_run",
+		"/v1/indexes/sample/runs/G%209":                                "unknown_run",
+		"/v1/indexes/sample/runs?cursor=g9":                            "generation_collected",
+		"/v1/indexes/sample/runs?cursor=G%209":                         "invalid_parameter",
 		"/v1/indexes/No%20Such":                                        "unknown_index",
 		"/v1/indexes/nope/generations/g1":                              "unknown_index",
 		"/v1/indexes/sample/generations/g9":                            "unknown_generation",

@@ -67,6 +67,10 @@ var (
 		"next_cursor of the page before; none for the first. It names the generation that the list is of, and ends with " +
 			"410 when that was collected", nil,
 	}
+	runPage = parameter{
+		"cursor", map[string]any{"type": "string", "pattern": runCursorForm},
+		"next_cursor of the page before; none for the first", nil,
+	}
 	ofAnIndex  = []int{http.StatusNotFound, http.StatusGone, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 	ofAQuery   = append([]int{http.StatusRequestEntityTooLarge}, ofAnIndex...)
 	ofArtifact = []int{http.StatusNotFound, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
@@ -86,7 +90,9 @@ const (
 // routes is the table of operations. Mux and OpenAPI are made from it.
 func (s *Server) routes() []route {
 	var table []route
-	for _, part := range [][]route{s.indexRoutes(), s.documentRoutes(), s.entityRoutes(), s.operationRoutes()} {
+	for _, part := range [][]route{
+		s.indexRoutes(), s.documentRoutes(), s.entityRoutes(), s.runRoutes(), s.operationRoutes(),
+	} {
 		table = append(table, part...)
 	}
 	for i := range table {
@@ -133,7 +139,9 @@ func (s *Server) documentRoutes() []route {
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/documents", id: "listDocuments", tag: tagDocuments,
 			summary: "List documents", doc: "In the byte order of their keys.", kept: true,
-			query:  []parameter{{"prefix", plain, "only documents whose key starts with it", "cities/"}, page1, howMany, pinned},
+			query: []parameter{
+				{"prefix", plain, "only documents whose key starts with it", "cities/"}, page1, howMany, pinned,
+			},
 			answer: Documents{}, problems: ofAnIndex, handler: s.listDocuments,
 		},
 		{
@@ -183,6 +191,24 @@ func (s *Server) entityRoutes() []route {
 			summary: "List the chunks that mention an entity", doc: "In chunk order: documents by key, chunks by place.",
 			kept: true, query: []parameter{page1, howMany, pinned},
 			answer: EntityChunks{}, problems: ofAnIndex, handler: s.entityChunks,
+		},
+	}
+}
+
+func (s *Server) runRoutes() []route {
+	return []route{
+		{
+			method: "GET", pattern: "/v1/indexes/{index}/runs", id: "listRuns", tag: tagRuns,
+			summary: "List the runs of an index",
+			doc: "Those that go on, and those whose reports are kept, the one that began last first. An index that was " +
+				"never published has runs, too.",
+			kept: true, scope: access.Operate, query: []parameter{runPage, howMany}, answer: Runs{},
+			problems: append([]int{http.StatusGone}, ofArtifact...), handler: s.listRuns,
+		},
+		{
+			method: "GET", pattern: "/v1/indexes/{index}/runs/{run}", id: "getRun", tag: tagRuns,
+			summary: "Get one run", doc: "Its progress, cost and problems: what `unweaver status --json` prints.",
+			kept: true, scope: access.Operate, answer: RunDetail{}, problems: ofArtifact, handler: s.getRun,
 		},
 	}
 }

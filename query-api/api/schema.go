@@ -14,6 +14,7 @@ import (
 type schemas struct {
 	components map[string]any
 	names      map[reflect.Type]string // of types whose component is not called as they are
+	types      map[string]reflect.Type // of components
 	strict     map[reflect.Type]bool   // types that refuse further fields
 }
 
@@ -78,8 +79,12 @@ func (s *schemas) component(t reflect.Type) map[string]any {
 		name = t.Name()
 	}
 	if s.components[name] != nil {
+		if known := s.types[name]; known != t { // met by the first test
+			panic("api: two types are called " + name + ": " + known.String() + ", " + t.String())
+		}
 		return ref(name)
 	}
+	s.types[name] = t
 	object := map[string]any{"type": "object"}
 	s.components[name] = object // before its fields, which may refer to it
 	properties := map[string]any{}

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// schemathesisConfig lets requests reach the sample, and says which refusals of a well-formed request are no fault: what
-// is asked for may not be there (404), or was collected (410), and some rules are of two fields together (422).
+// schemathesisConfig lets requests reach the sample, and says which refusals of a well-formed request are no fault:
+// what is asked for may not be there (404), or was collected (410), and some rules are of two fields together (422).
 const schemathesisConfig = `
 [parameters]
 "path.index" = "sample"

@@ -45,6 +45,7 @@ type Config struct {
 	Artifacts blob.Store
 	Records   records.Store
 	Readers   coordination.Readers
+	Runs      coordination.Runs // of builds that go on; nil: only those that ended are told
 	Vectors   vectors.Store
 	Models    Models
 	Cache     *localfile.Cache

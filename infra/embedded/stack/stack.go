@@ -178,6 +178,7 @@ func (s *Stack) serve(options Options, listener net.Listener, models *wiring.Mod
 			Artifacts: s.stores.Artifacts,
 			Records:   s.stores.Records,
 			Readers:   s.stores.Coordination,
+			Runs:      s.stores.Coordination,
 			Vectors:   s.stores.Vectors,
 			Models:    models,
 			Cache:     cache,

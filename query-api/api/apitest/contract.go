@@ -1,5 +1,5 @@
-// Package apitest checks answers of query-api against its description, for tests: every answer of a described address has
-// a described status, content type and body, and every other error is a problem.
+// Package apitest checks answers of query-api against its description, for tests: every answer of a described address
+// has a described status, content type and body, and every other error is a problem.
 //
 // openapi-3.1.schema.json is the OpenAPI Initiative's schema of such documents (Apache-2.0, 2022-10-07).
 package apitest
