@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/query-api/api"
@@ -70,6 +71,46 @@ func TestAnswersArePackedForWhoAcceptsIt(t *testing.T) {
 	got := f.send("GET", "/nowhere", "", "Accept-Encoding", "gzip")
 	if got.Code != 404 || !json.Valid(got.Body.Bytes()) {
 		t.Errorf("%d %v %q", got.Code, got.Header(), got.Body)
+	}
+}
+
+// What a handler flushes arrives at once, whether the client accepts packed answers or not.
+func TestAStreamOfEventsArrivesWhileItIsWritten(t *testing.T) {
+	end := make(chan struct{})
+	defer close(end)
+	f := serve(t, func(_ *fixture, config *api.Config) {
+		config.Extra = map[string]http.Handler{"/events/": http.HandlerFunc(
+			func(w http.ResponseWriter, request *http.Request) {
+				w.Header().Set("Content-Type", "text/event-stream")
+				_, _ = io.WriteString(w, "data: first\n\n")
+				if err := http.NewResponseController(w).Flush(); err != nil {
+					t.Error(err)
+				}
+				select {
+				case <-end:
+				case <-request.Context().Done():
+				}
+			})}
+	})
+	address := "http://" + f.listening()
+	for _, accepts := range []string{"gzip", "identity"} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"/events/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Accept-Encoding", accepts)
+		client := http.Client{Timeout: 5 * time.Second}
+		response, err := client.Do(request)
+		if err != nil {
+			t.Errorf("%s: nothing arrives: %v", accepts, err)
+			continue
+		}
+		first := make([]byte, len("data: first\n\n"))
+		if _, err := io.ReadFull(response.Body, first); err != nil || string(first) != "data: first\n\n" ||
+			response.Header.Get("Content-Encoding") != "" {
+			t.Errorf("%s: %q, %v, %v", accepts, first, response.Header, err)
+		}
+		_ = response.Body.Close()
 	}
 }
 
