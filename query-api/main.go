@@ -124,6 +124,7 @@ func run(ctx context.Context, path string, verbose bool) (err error) {
 			Artifacts: stores.Artifacts,
 			Records:   stores.Records,
 			Readers:   stores.Coordination,
+			Runs:      stores.Coordination,
 			Vectors:   stores.Vectors,
 			Models:    models,
 			Cache:     cache,

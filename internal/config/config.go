@@ -61,6 +61,12 @@ type QueryAPI struct {
 	Hosts   string      `yaml:"hosts"`  // comma-separated
 	TLS     QueryTLS    `yaml:"tls"`
 	Limits  QueryLimits `yaml:"limits"`
+	CORS    QueryCORS   `yaml:"cors"`
+}
+
+// QueryCORS names the web pages of other origins whose scripts may ask.
+type QueryCORS struct {
+	Origins []string `yaml:"origins"`
 }
 
 // QueryTLS names the files of a certificate, or an authority that issues one.

@@ -39,6 +39,8 @@ func TestValuesThatCannotBeMeantAreRefused(t *testing.T) {
 		{"engine.deployment.name=blue", "name and build_id go together"},
 		{"query_api.auth=maybe", "use auto, required, none"},
 		{"query_api.hosts=https://a.example", "is no name of a host"},
+		{"query_api.cors.origins=https://a.example/path", "is no origin"},
+		{"query_api.cors.origins=app.example", "is no origin"},
 		{"query_api.tls.key=/k", "cert and key go together"},
 		{"query_api.tls.acme.domains=a.example", "acme.domains needs a folder"},
 		{"query_api.limits.burst=0", "1 to 1000000"},

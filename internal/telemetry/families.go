@@ -69,6 +69,7 @@ const (
 	HTTPSeconds     = "unweaver_http_request_seconds"
 	Queries         = "unweaver_queries_total"
 	GenerationEpoch = "unweaver_generation_epoch"
+	IndexReady      = "unweaver_index_ready"
 	Refused         = "unweaver_refused_total"
 )
 
@@ -141,6 +142,7 @@ var sections = []struct {
 		{HTTPSeconds, histogram, []string{"route", "status"}, "Duration of HTTP requests.", ofRequests, false},
 		{Queries, counter, []string{"index", "method", "outcome"}, "Queries by index, method and outcome.", nil, false},
 		{GenerationEpoch, gauge, []string{"index"}, "Epoch of the served generation.", nil, false},
+		{IndexReady, gauge, []string{"index"}, "Whether a generation of the index is open here (1) or none (0).", nil, false},
 		{Refused, counter, []string{"code"}, "Requests refused before their route, by code.", nil, false},
 	}},
 }

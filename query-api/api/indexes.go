@@ -106,6 +106,18 @@ func (s *Server) pointer(ctx context.Context, name string) (corpus.Pointer, erro
 	return x.last(), nil
 }
 
+// named gives the pointer of a published index; fault.UnknownIndex where there is none.
+func (s *Server) named(ctx context.Context, name string) (corpus.Pointer, error) {
+	if !corpus.ValidIndex(name) {
+		return corpus.Pointer{}, unknownIndex(name)
+	}
+	pointer, err := s.pointer(ctx, name)
+	if err == nil && pointer.Manifest == "" {
+		err = unknownIndex(name)
+	}
+	return pointer, err
+}
+
 // mirrored reads the mirror of the pointer; one that cannot be read is none.
 func (s *Server) mirrored(ctx context.Context, name string) corpus.Pointer {
 	ctx, cancel := context.WithTimeout(ctx, mirrorPatience)
@@ -152,12 +164,9 @@ func (x *index) learn(pointer, mirrored corpus.Pointer, began time.Time) {
 
 // acquire holds the current generation for a query.
 func (s *Server) acquire(ctx context.Context, name string) (*retrieve.Generation, error) {
-	pointer, err := s.pointer(ctx, name)
+	pointer, err := s.named(ctx, name)
 	if err != nil {
 		return nil, err
-	}
-	if pointer.Manifest == "" {
-		return nil, unknownIndex(name)
 	}
 	x := s.serving(name)
 	if opened := x.refresh(s, name, pointer); opened != nil {
@@ -203,21 +212,6 @@ func (x *index) open() bool {
 	return x.current != nil
 }
 
-// state says whether the index is served, and what is wrong.
-func (x *index) state() (string, bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	switch {
-	case x.current != nil && x.failed != nil:
-		return "ok, by generation " + x.current.Manifest.Generation + "; the newer one: " + x.failed.Error(), true
-	case x.current != nil:
-		return "ok", true
-	case x.failed != nil:
-		return x.failed.Error(), false
-	}
-	return "its first generation is being opened", false
-}
-
 // refresh starts to open what the pointer names, once, and gives a channel to wait on; nil when nothing is to be done.
 func (x *index) refresh(server *Server, name string, pointer corpus.Pointer) <-chan struct{} {
 	x.mu.Lock()
@@ -249,6 +243,7 @@ func (x *index) opened(server *Server, name, manifest string, generation *retrie
 	defer x.mu.Unlock()
 	again := x.failed != nil && err != nil && x.failed.Error() == err.Error()
 	x.opening, x.failed, x.retryAt = nil, err, time.Now().Add(retryOpen)
+	defer func() { server.noteReady(name, x.current != nil) }()
 	switch {
 	case err == nil && x.closed:
 		generation.Close()

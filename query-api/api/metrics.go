@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 
+	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/query-api/guard"
 )
 
@@ -13,4 +14,13 @@ func (s *Server) metered(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	s.Telemetry.Handler().ServeHTTP(w, request)
+}
+
+// noteReady notes whether an index has a generation open.
+func (s *Server) noteReady(index string, open bool) {
+	value := 0.0
+	if open {
+		value = 1
+	}
+	s.Telemetry.Set(telemetry.IndexReady, value, index)
 }

@@ -27,8 +27,3 @@ func page(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Security-Policy", pagePolicy)
 	_, _ = w.Write(pageHTML) // the caller may have gone
 }
-
-func (s *Server) describe(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(s.openapi) // the caller may have gone
-}

@@ -47,6 +47,7 @@ var statuses = map[fault.Code]int{
 	fault.UnknownIndex:     http.StatusNotFound,
 	fault.UnknownGen:       http.StatusNotFound,
 	fault.NotFound:         http.StatusNotFound,
+	fault.RunNotFound:      http.StatusNotFound,
 	fault.GenCollected:     http.StatusGone,
 	fault.TooLarge:         http.StatusRequestEntityTooLarge,
 	fault.InvalidParam:     http.StatusUnprocessableEntity,
@@ -127,6 +128,7 @@ func tellable(err error) bool {
 	}
 	switch e.Code {
 	case fault.Usage, fault.InvalidParam, fault.TooLarge, fault.UnknownIndex, fault.UnknownGen, fault.GenCollected,
+		fault.RunNotFound,
 		fault.GenBusy, fault.Unauthorized, fault.Forbidden, fault.NoSuchMethod, fault.BodyTimeout, fault.MediaType,
 		fault.Misdirected, fault.RateLimited, fault.BudgetSpent, fault.KeysUnknown:
 		return true

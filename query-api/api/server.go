@@ -2,7 +2,9 @@
 // one generation; a replica switches when it has the new one open. The package reaches no engine.
 //
 //	server.go, routes.go     the server and its table of routes, from which mux and OpenAPI are made
-//	request.go, response.go  bodies; query.go answers one, browse.go the rest
+//	request.go, response.go  bodies; query.go answers one
+//	browse.go, documents.go, generations.go, runs.go  what an index holds; lists.go their bodies, cursor.go their pages
+//	etag.go, compress.go     what clients may keep, and packed answers
 //	indexes.go, pin.go       open generations; watch.go follows the pointers and renews leases
 //	openapi.go, schema.go    the description of all this, made from the types
 package api
@@ -45,6 +47,7 @@ type Config struct {
 	Artifacts blob.Store
 	Records   records.Store
 	Readers   coordination.Readers
+	Runs      coordination.Runs // of builds that go on; nil: only those that ended are told
 	Vectors   vectors.Store
 	Models    Models
 	Cache     *localfile.Cache
@@ -72,6 +75,8 @@ type Server struct {
 	openapi []byte
 	http    *http.Server
 	wg      sync.WaitGroup
+
+	openapiTag string
 }
 
 // New makes a server and starts to watch for new generations.
@@ -95,6 +100,7 @@ func New(config Config) *Server {
 		embeds:  newEmbedCache(),
 	}
 	server.openapi = OpenAPI(config.Methods)
+	server.openapiTag = tag(string(server.openapi))
 	server.guard = guard.New(config.Policy, server.refuse)
 	server.http = &http.Server{
 		Handler:           server.Handler(),
@@ -177,14 +183,52 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for _, route := range s.routes() {
-		mux.HandleFunc(route.method+" "+route.pattern, s.checked(route))
+		if route.handler != nil {
+			mux.HandleFunc(route.method+" "+route.pattern, s.checked(route))
+		}
 	}
 	mux.HandleFunc("GET /openapi.json", s.describe)
 	mux.HandleFunc("GET /{$}", page)
-	for prefix, handler := range s.Extra {
-		mux.Handle(prefix, handler)
+	for pattern, allow := range s.methods() {
+		mux.HandleFunc("OPTIONS "+pattern, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Allow", allow)
+			w.WriteHeader(http.StatusNoContent)
+		})
 	}
-	return s.observed(s.guard.Wrap(routed(mux), s.extra))
+	for prefix, handler := range s.Extra {
+		mux.Handle(prefix, s.jsonOnly(handler))
+	}
+	return s.observed(s.guard.Wrap(routed(compressed(mux)), s.extra))
+}
+
+// methods gives what the address of each pattern takes, as Allow has it.
+func (s *Server) methods() map[string]string {
+	out := map[string]string{"/openapi.json": "GET, HEAD, OPTIONS", "/{$}": "GET, HEAD, OPTIONS"}
+	for _, route := range s.routes() {
+		switch {
+		case route.handler == nil:
+		case out[route.pattern] != "":
+			out[route.pattern] = route.method + ", " + out[route.pattern]
+		case route.method == http.MethodGet:
+			out[route.pattern] = "GET, HEAD, OPTIONS"
+		default:
+			out[route.pattern] = route.method + ", OPTIONS"
+		}
+	}
+	return out
+}
+
+// jsonOnly keeps bodies that are no JSON from a handler that is not of the table.
+func (s *Server) jsonOnly(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if request.Method == http.MethodPost || request.Method == http.MethodPut || request.Method == http.MethodPatch {
+			if err := guard.NeedJSON(request); err != nil {
+				s.fail(w, request, err)
+				return
+			}
+		}
+		handler.ServeHTTP(w, request)
+	})
 }
 
 // extra tells whether a path is one of Extra's.

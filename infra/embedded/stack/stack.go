@@ -191,6 +191,7 @@ func (s *Stack) serve(
 			Artifacts: s.stores.Artifacts,
 			Records:   s.stores.Records,
 			Readers:   s.stores.Coordination,
+			Runs:      s.stores.Coordination,
 			Vectors:   s.stores.Vectors,
 			Models:    models,
 			Cache:     cache,
