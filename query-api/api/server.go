@@ -30,6 +30,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/query-api/guard"
+	"github.com/unweaver/unweaver/query-api/page"
 )
 
 // Models makes the models that queries need.
@@ -159,7 +160,9 @@ func (s *Server) Handler() http.Handler {
 		mux.HandleFunc(route.method+" "+route.pattern, s.checked(route))
 	}
 	mux.HandleFunc("GET /openapi.json", s.describe)
-	mux.HandleFunc("GET /{$}", page)
+	for _, path := range page.Paths() {
+		mux.HandleFunc("GET "+path, page.Serve)
+	}
 	for prefix, handler := range s.Extra {
 		mux.Handle(prefix, handler)
 	}
