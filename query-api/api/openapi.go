@@ -218,8 +218,3 @@ func joined(earlier any, schema map[string]any) any {
 	}
 	return map[string]any{"anyOf": append(list, schema)}
 }
-
-func (s *Server) describe(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(s.openapi) // the caller may have gone
-}

@@ -19,8 +19,10 @@ export interface Models {
 export interface Card extends Partial<IndexInfo> {
   index: string
   state?: string
+  serving?: string
   bytes?: number
-  published?: string
+  created?: string
+  published?: string | null
   age_seconds?: number
   problems?: number
 }

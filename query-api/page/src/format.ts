@@ -25,9 +25,15 @@ export function duration(seconds: number): string {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`
 }
 
-export function ago(time: string | undefined): string {
+// instant of a time that the server tells; those before 1970 mean that it knows none.
+function instant(time: string | undefined): number | undefined {
   const then = time ? Date.parse(time) : NaN
-  if (Number.isNaN(then)) return '–'
+  return then > 0 ? then : undefined
+}
+
+export function ago(time: string | undefined): string {
+  const then = instant(time)
+  if (then === undefined) return '–'
   const seconds = (Date.now() - then) / 1000
   if (seconds < 5) return 'just now'
   const steps: [number, string][] = [[60, 'second'], [60, 'minute'], [24, 'hour'], [30, 'day'], [12, 'month'], [1e9, 'year']]
@@ -40,18 +46,18 @@ export function ago(time: string | undefined): string {
 }
 
 export function when(time: string | undefined): string {
-  const then = time ? Date.parse(time) : NaN
-  if (Number.isNaN(then)) return '–'
+  const then = instant(time)
+  if (then === undefined) return '–'
   return new Date(then).toISOString().replace('T', ' ').slice(0, 16) + ' UTC'
 }
 
 export function percent(share: number): string {
-  if (share > 0 && share < 0.001) return '< 0.1 %'
-  return `${(share * 100).toFixed(share < 0.1 ? 1 : 0)} %`
+  if (share > 0 && share < 0.001) return '<\u00a00.1\u202f%'
+  return `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)}\u202f%`
 }
 
 export function money(cost: number, currency = ''): string {
-  return `${cost.toFixed(cost !== 0 && cost < 1 ? 4 : 2)}${currency ? ' ' + currency : ''}`
+  return `${cost.toFixed(cost !== 0 && cost < 0.1 ? 4 : 2)}${currency ? ' ' + currency : ''}`
 }
 
 export const short = (hash: string): string => hash.slice(0, 10)

@@ -243,7 +243,7 @@ export function Figures({ list }: { list: [string, ComponentChildren][] }) {
 const tones: Record<string, string> = {
   current: 'good', published: 'plain', held: 'warn', damaged: 'bad', completed: 'good', completed_with_errors: 'warn',
   failed: 'bad', cancelled: 'plain', running: 'live', paused: 'warn', waiting: 'warn', ready: 'good', ok: 'good',
-  published_current: 'good', serving: 'good', opening: 'live',
+  opening: 'live', behind: 'warn',
 }
 
 export function State({ name }: { name: string }) {

@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { api } from '../api'
-import { ago, bytes, count, plural, short } from '../format'
+import { ago, count, plural, short } from '../format'
 import { href, type Route } from '../route'
 import { follow, Loading, MarkedText, Trouble, useLoaded } from '../ui'
 
@@ -37,18 +37,20 @@ export function Documents({ route }: { route: Route }) {
       {data && data.items.length > 0 && (
         <div class="scroll" tabIndex={0} role="region" aria-label="Documents">
           <table>
-            <thead><tr><th scope="col">Document</th><th scope="col" class="n">Passages</th><th scope="col" class="n">Size</th>
+            <thead><tr><th scope="col">Document</th><th scope="col" class="n">Passages</th><th scope="col" class="n">Characters</th>
               <th scope="col">Modified</th></tr></thead>
             <tbody>
               {data.items.map((item) => {
                 const key = text(item.document) || text(item.key)
-                const size = figure(item.bytes) ?? figure(item.size)
                 return (
                   <tr>
                     <td><a href={href(index, 'documents', key, { generation })}>{text(item.title) || key}</a>
-                      {text(item.title) && text(item.title) !== key && <p class="where"><span class="key">{key}</span></p>}</td>
+                      
+                      <p class="where">{text(item.title) && text(item.title) !== key && <span class="key">{key}</span>}
+                        {text(item.type) && <span>{text(item.type)}</span>}
+                        {item.stale === true && <span class="badge warn">earlier version</span>}</p></td>
                     <td class="n">{count(figure(item.chunks))}</td>
-                    <td class="n">{size === undefined ? '–' : bytes(size)}</td>
+                    <td class="n">{count(figure(item.length))}</td>
                     <td>{ago(text(item.modified))}</td>
                   </tr>
                 )

@@ -79,10 +79,12 @@ export function Diff({ diff }: { diff: Record<string, number> }) {
   )
 }
 
+type Counts = Pick<Generation, 'generation' | 'documents' | 'chunks' | 'classes'>
+
 interface Told {
-  row?: Generation
-  before?: Generation
-  report?: Run
+  row: Generation | undefined
+  before: Counts | undefined // its parent, or the one before it in the list
+  report: Run | undefined
 }
 
 // A report stands at the top of the answer or in it, as the server has it.
@@ -96,10 +98,8 @@ async function told(index: string, name: string, signal: AbortSignal): Promise<T
   const [{ generations }, raw] = await Promise.all([api.generations(index, signal), api.generation(index, name, signal)])
   const i = generations.findIndex((one) => one.generation === name)
   const report = reportOf(raw)
-  return {
-    ...(generations[i] && { row: generations[i] }), ...(i >= 0 && generations[i + 1] && { before: generations[i + 1] }),
-    ...(report && { report }),
-  } as Told
+  const parent = raw?.parent as Counts | null | undefined
+  return { row: generations[i], before: parent ?? (i >= 0 ? generations[i + 1] : undefined), report }
 }
 
 export function GenerationView({ route }: { route: Route }) {
@@ -116,13 +116,14 @@ export function GenerationView({ route }: { route: Route }) {
       </section>
     )
   }
+  const built = when(row?.created ?? report?.ended)
   const usable = row?.state === 'current' || row?.state === 'published'
   return (
     <>
       <p class="up"><a href={href(index, 'generations')}>Generations</a></p>
       <h1 tabIndex={-1}>{id} {row && <State name={row.state} />}</h1>
       <p class="meta">
-        Built {when(row?.created ?? report?.ended)} ({ago(row?.created ?? report?.ended)})
+        {built === '–' ? 'Built' : `Built ${built} (${ago(row?.created ?? report?.ended)})`}
         {report?.seconds ? ` in ${duration(report.seconds)}` : ''}
         {typeof report?.cost === 'number' && ` · cost ${money(report.cost, report.currency)}`}
         {row && <> · content <code title={row.content_hash}>{short(row.content_hash)}</code></>}

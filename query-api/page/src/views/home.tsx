@@ -19,8 +19,11 @@ async function known(info: IndexInfo, signal: AbortSignal): Promise<Known> {
   return { ...info, published: current.created, deadLetters: current.dead_letters }
 }
 
-const publishedAt = (card: Known): string | undefined =>
-  card.published ?? (card.age_seconds === undefined ? undefined : new Date(Date.now() - card.age_seconds * 1000).toISOString())
+const publishedAt = (card: Known): string | undefined => card.published ?? card.created
+
+// wrong says of an index what is not as it should be; nothing where all is well.
+const wrong = (card: Known): string =>
+  [card.serving, card.state].find((state) => state && !['ready', 'published', 'current', 'ok'].includes(state)) ?? ''
 
 function IndexCard({ info }: { info: IndexInfo }) {
   const { data } = useLoaded('card ' + info.index + info.generation, (signal) => known(info, signal))
@@ -31,9 +34,9 @@ function IndexCard({ info }: { info: IndexInfo }) {
     <li class="card">
       <div class="head">
         <h2><a href={href(card.index, 'ask')}>{card.index}</a></h2>
-        {card.state && !['published', 'current', 'ok', 'ready'].includes(card.state) && <State name={card.state} />}
+        {wrong(card) && <State name={wrong(card)} />}
       </div>
-      <p class="age" title={when(published)}>{published ? `Published ${ago(published)}` : '\u00a0'}</p>
+      <p class="age" title={when(published)}>{ago(published) === '–' ? '\u00a0' : `Published ${ago(published)}`}</p>
       <dl class="figures three">
         <div><dt>documents</dt><dd>{count(card.documents)}</dd></div>
         <div><dt>passages</dt><dd>{count(card.chunks)}</dd></div>

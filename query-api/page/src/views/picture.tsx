@@ -3,7 +3,7 @@
 import { api, type Question, type QueryResponse } from '../api'
 import { flowOf, type Flow } from '../flow'
 import { cut, percent } from '../format'
-import { href } from '../route'
+import { href, parse } from '../route'
 import { follow, Loading, Trouble, useLoaded, useWidth } from '../ui'
 
 const bar = 10
@@ -77,6 +77,9 @@ function layout(flow: Flow, width: number): Layout {
   return { height, sources, chunks, left, right, question, columns }
 }
 
+// named says what is seen, and all of it where that was cut.
+const named = (shown: string, whole: string): string => (shown === whole ? whole : `${shown} (${whole})`)
+
 function Drawing({ response, flow, width }: { response: QueryResponse; flow: Flow; width: number }) {
   const { height, sources, chunks, left, right, question, columns } = layout(flow, width)
   const narrow = width < 620
@@ -107,13 +110,14 @@ function Drawing({ response, flow, width }: { response: QueryResponse; flow: Flo
       {flow.sources.map((source, i) => {
         const box = sources[i]
         if (!box) return null
+        const shown = cut(source.name, nameLength)
         const label = <>
           <rect class="entity" x={columns[1]} y={box.y} width={bar} height={box.height} rx="2" />
-          <text x={columns[1] + bar + 5} y={box.y + Math.min(box.height / 2, 40) + 4}>{cut(source.name, nameLength)}</text>
+          <text x={columns[1] + bar + 5} y={box.y + Math.min(box.height / 2, 40) + 4}>{shown}</text>
         </>
         return source.id
           ? <a href={href(response.index, 'entities', source.id, { generation: response.generation })}
-              aria-label={`Entity ${source.name}: ${percent(source.arrives)} ${flow.measure}`}>{label}</a>
+              aria-label={`${named(shown, source.name)}, entity: ${percent(source.arrives)} ${flow.measure}`}>{label}</a>
           : <g>{label}</g>
       })}
       {response.chunks.map((chunk, i) => {
@@ -123,19 +127,18 @@ function Drawing({ response, flow, width }: { response: QueryResponse; flow: Flo
           event.preventDefault()
           follow({ view: undefined, open: chunk.id }, true)
         }
+        const share = `${percent(flow.chunks[i]?.amount ?? 0)} ${flow.measure}`
+        const title = narrow ? '' : ' ' + cut(chunk.title, room)
+        const y = box.y + Math.min(box.height / 2, 40)
         return (
-          <a href={href(response.index, 'ask', '', { open: chunk.id })} onClick={open}
-            aria-label={`Passage ${i + 1}: ${chunk.title}, ${percent(flow.chunks[i]?.amount ?? 0)} ${flow.measure}`}>
-            <rect class={`chunk c${i % 5}`} x={columns[2]} y={box.y} width={bar} height={box.height} rx="2" />
-            <text x={columns[2] + bar + 6} y={box.y + Math.min(box.height / 2, 40) + (narrow ? 4 : -2)}>
-              <tspan class="number">[{i + 1}]</tspan>{narrow ? '' : ' ' + cut(chunk.title, room)}
-            </text>
-            {!narrow && (
-              <text class="share" x={columns[2] + bar + 6} y={box.y + Math.min(box.height / 2, 40) + 13}>
-                {percent(flow.chunks[i]?.amount ?? 0)} {flow.measure}
-              </text>
-            )}
-          </a>
+          <g>
+            <a href={href(response.index, 'ask', '', { ...parse(location.hash).params, view: '', open: chunk.id })} onClick={open}
+              aria-label={`${named(`[${i + 1}]${title}`, `[${i + 1}] ${chunk.title}`)}, passage: ${share}`}>
+              <rect class={`chunk c${i % 5}`} x={columns[2]} y={box.y} width={bar} height={box.height} rx="2" />
+              <text x={columns[2] + bar + 6} y={y + (narrow ? 4 : -2)}><tspan class="number">[{i + 1}]</tspan>{title}</text>
+            </a>
+            {!narrow && <text class="share" x={columns[2] + bar + 6} y={y + 13}>{share}</text>}
+          </g>
         )
       })}
     </svg>

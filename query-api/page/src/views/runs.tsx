@@ -103,7 +103,7 @@ function Stages({ run }: { run: Run }) {
                 <th scope="row">{stage.name}{running && <span class="unseen"> (running)</span>}</th>
                 <td><Bar share={share} label={`Stage ${stage.name}`} /></td>
                 <td class="n">{stage.total > 0 ? `${count(stage.done)} / ${count(stage.total)}` : '–'}</td>
-                <td class="n">{duration(stage.seconds)}</td>
+                <td class="n">{stage.seconds > 0 ? duration(stage.seconds) : '–'}</td>
               </tr>
             )
           })}
@@ -168,7 +168,7 @@ export function RunView({ route }: { route: Route }) {
       )}
       <Figures list={[
         ['documents', count(data.documents)], ['passages', count(data.chunks)], ['entities', count(data.classes)],
-        ['took', data.seconds === undefined ? '–' : duration(data.seconds)],
+        [running ? 'so far' : 'took', data.seconds === undefined ? '–' : duration(data.seconds)],
       ]} />
       <Cost run={data} />
       <Stages run={data} />
