@@ -1,79 +1,26 @@
 // The page in headless Chromium, against the servers at OPEN and LOCKED (page_test.go starts them). What those cannot
 // show at will, such as a full budget or a run half done, is put in between.
+//   node e2e.mjs [part of a step's name]
 import assert from 'node:assert/strict'
-import { readFile } from 'node:fs/promises'
-import { chromium } from 'playwright-core'
+import { accessible, browser, changed, json, problem, run, runs, visit } from './browser.mjs'
 
-const { OPEN: open, LOCKED: locked, TOKEN: token, CHROMIUM: executablePath } = process.env
-const axe = await readFile(new URL('node_modules/axe-core/axe.min.js', import.meta.url), 'utf8')
-const browser = await chromium.launch({
-  executablePath, args: process.getuid?.() === 0 ? ['--no-sandbox'] : [], // Chromium's own sandbox refuses root
-})
+const { OPEN: open, LOCKED: locked, TOKEN: token } = process.env
 const asked = 'What is the capital of Norway?'
 const q = 'q=' + encodeURIComponent(asked)
-
-// visit opens an address in a profile of its own, and lets nothing pass that a page must not do.
-async function visit(path, options, work) {
-  const { base = open, fake = {}, failing = false, ...context } = options
-  const profile = await browser.newContext({ viewport: { width: 1000, height: 800 }, ...context })
-  const page = await profile.newPage()
-  page.setDefaultTimeout(20_000)
-  const wrong = []
-  page.on('pageerror', (err) => wrong.push('error: ' + err.message))
-  page.on('console', (message) => {
-    if (/Content Security Policy|Trusted/i.test(message.text())) wrong.push('policy: ' + message.text())
-  })
-  page.on('request', (request) => {
-    if (new URL(request.url()).origin !== base) wrong.push('asked ' + request.url())
-  })
-  for (const [pattern, answer] of Object.entries(fake)) await page.route(pattern, answer)
-  try {
-    await page.goto(base + '/' + path)
-    await work(page, profile)
-  } finally {
-    await profile.close()
-  }
-  if (!failing) assert.deepEqual(wrong, [])
-}
-
-const json = (body, status = 200, headers = {}) => (route) =>
-  route.fulfill({ status, headers: { 'Content-Type': 'application/json', ...headers }, body: JSON.stringify(body) })
-const problem = (status, code, detail, headers) =>
-  json({ type: 'https://unweaver.dev/problems/' + code, title: 'x', status, code, detail }, status, headers)
-// changed asks the server and changes what it says.
-const changed = (edit) => async (route) => {
-  const response = await route.fetch()
-  const body = await response.json()
-  edit(body)
-  await route.fulfill({ response, body: JSON.stringify(body) })
-}
-
-async function accessible(page, where) {
-  await page.evaluate(axe + '; undefined')
-  const found = await page.evaluate(() => window.axe.run(document, {
-    runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'],
-  }))
-  const bad = found.violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
-  assert.deepEqual(bad.map(({ id, nodes }) => `${where}: ${id} ${nodes[0].html} ${nodes[0].failureSummary}`), [])
-}
-
-const run = {
-  index: 'sample', generation: 'g3', run: 'sample/g3', status: 'running', stage: 'extract', overall: 0.4, seconds: 61,
-  eta_seconds: 90, cost: 0.5, documents: 6, chunks: 9, classes: 14, estimate: { cost: { low: 1, high: 2 } },
-  stages: [{ name: 'plan', done: 6, total: 6, seconds: 1 }, { name: 'extract', done: 4, total: 9, seconds: 60 }],
-  diff: { added: 1, changed: 2, moved: 0, removed: 0, same: 3, unusable: 0 }, problems_total: 2,
-  problems: [{ code: 'chunk_killed', object: 'a#1', detail: 'no JSON' }, { code: 'chunk_killed', object: 'b#2', detail: 'no JSON' }],
-  started: new Date().toISOString(),
-}
-const runs = {
-  '**/v1/indexes/sample/runs?*': json({ items: [run] }),
-  '**/v1/indexes/sample/runs/**': json(run),
-}
 
 const steps = {
   async 'indexes are cards, and lead to a question'() {
     const published = new Date(Date.now() - 3 * 3_600_000 - 5000).toISOString()
-    const card = { index: 'sample', generation: 'g2', documents: 6, chunks: 9, classes: 12, bytes: 2_500_000, published, problems: 2 }
+    const card = {
+      index: 'sample',
+      generation: 'g2',
+      documents: 6,
+      chunks: 9,
+      classes: 12,
+      bytes: 2_500_000,
+      published,
+      problems: 2,
+    }
     await visit('', { fake: { '**/v1/indexes/sample': json(card) } }, async (page) => {
       await page.getByText('Published 3 hours ago').waitFor()
       assert.match(await page.locator('.card').innerText(), /documents\s*6[\s\S]*g2 · 2\.5 MB[\s\S]*2 problems/)
@@ -117,7 +64,12 @@ const steps = {
 
   async 'going back asks nothing anew'() {
     let count = 0
-    const counted = { '**/query': (route) => { count++; return route.continue() } }
+    const counted = {
+      '**/query': (route) => {
+        count++
+        return route.continue()
+      },
+    }
     await visit('#/sample/ask?' + q, { fake: counted }, async (page) => {
       await page.locator('.answer').waitFor()
       await page.getByLabel('Question').fill('Who sailed on Fram?')
@@ -137,7 +89,11 @@ const steps = {
     const end = start + Array.from('Oslo is the capital 🏛 of Norway.').length
     const edit = changed((body) => {
       Object.assign(body.chunks[0], {
-        text, heading: ['Cities', 'Capitals'], page: 3, page_end: 4, highlights: [{ start, end }],
+        text,
+        heading: ['Cities', 'Capitals'],
+        page: 3,
+        page_end: 4,
+        highlights: [{ start, end }],
         snippet: { text: Array.from(text).slice(2, end).join(''), start: 2, end },
       })
       body.confidence = 0.2
@@ -148,7 +104,10 @@ const steps = {
       await first.waitFor()
       assert.equal(await first.locator('.snippet mark').textContent(), 'Oslo is the capital 🏛 of Norway.')
       assert.match(await first.locator('.where').innerText(), /Cities › Capitals\s+pages 3–4/)
-      assert.match(await page.locator('.answer').innerText(), /Best sentence[\s\S]*Oslo \[1\], or so\.[\s\S]*Low confidence/)
+      assert.match(
+        await page.locator('.answer').innerText(),
+        /Best sentence[\s\S]*Oslo \[1\], or so\.[\s\S]*Low confidence/,
+      )
       await first.locator('button').click()
       assert.equal(await first.locator('.text mark').textContent(), 'Oslo is the capital 🏛 of Norway.')
       assert.equal(await first.locator('.text').textContent(), text)
@@ -176,14 +135,22 @@ const steps = {
       assert.equal(await links.getAttribute('href'), 'https://example.org/a')
       assert.match(await links.getAttribute('rel'), /noopener/)
       const addresses = await page.locator('main a').evaluateAll((all) => all.map((a) => a.protocol))
-      assert.ok(addresses.every((protocol) => /^https?:$/.test(protocol)), addresses.join())
+      assert.ok(
+        addresses.every((protocol) => /^https?:$/.test(protocol)),
+        addresses.join(),
+      )
       assert.equal(await page.evaluate(() => window.hit), undefined)
     })
   },
 
   async 'no match is said plainly'() {
     const edit = changed((body) => {
-      Object.assign(body, { chunks: [], entities: [], reason: 'no_match', answer: { text: 'No data was found.', citations: [] } })
+      Object.assign(body, {
+        chunks: [],
+        entities: [],
+        reason: 'no_match',
+        answer: { text: 'No data was found.', citations: [] },
+      })
     })
     await visit('#/sample/ask?q=zzqx', { fake: { '**/query': edit } }, async (page) => {
       await page.getByRole('heading', { name: 'Nothing here matches the question' }).waitFor()
@@ -209,17 +176,21 @@ const steps = {
       }
       await visit(`#/sample/ask?${q}&method=${method}&view=picture`, { fake: { '**/query': seen } }, async (page) => {
         await page.locator('svg.flow').waitFor()
-        const shares = await page.locator('.ribbon[data-chunk]').evaluateAll((all) =>
-          all.map(({ dataset }) => [Number(dataset.chunk), Number(dataset.share)]))
+        const shares = await page
+          .locator('.ribbon[data-chunk]')
+          .evaluateAll((all) => all.map(({ dataset }) => [Number(dataset.chunk), Number(dataset.share)]))
         assert.ok(shares.length > 0, method)
         const sums = new Map()
         for (const [chunk, share] of shares) sums.set(chunk, (sums.get(chunk) ?? 0) + share)
-        for (const [chunk, sum] of sums) assert.ok(Math.abs(sum - 1) < 1e-9, `${method}: passage ${chunk} sums to ${sum}`)
+        for (const [chunk, sum] of sums)
+          assert.ok(Math.abs(sum - 1) < 1e-9, `${method}: passage ${chunk} sums to ${sum}`)
         if (method === 'hybrid') {
           const [told] = exact.explain.chunks
           const largest = told.class_shares[0]
-          assert.ok(shares.some(([chunk, share]) => chunk === 0 && Math.abs(share - largest.share) < 1e-9),
-            `no ribbon has the share ${largest.share} of ${largest.name}`)
+          assert.ok(
+            shares.some(([chunk, share]) => chunk === 0 && Math.abs(share - largest.share) < 1e-9),
+            `no ribbon has the share ${largest.share} of ${largest.name}`,
+          )
         }
         await page.getByText('As a table').click()
         assert.equal(await page.locator('.picture table thead th').count(), 2 + exact.chunks.length)
@@ -232,12 +203,14 @@ const steps = {
       if (body.method !== 'bm25') return
       body.chunks.reverse()
       body.chunks.pop() // what was first is only in A
-      body.chunks.forEach((chunk, i) => { chunk.rank = i + 1 })
+      body.chunks.forEach((chunk, i) => {
+        chunk.rank = i + 1
+      })
     })
     await visit(`#/sample/compare?${q}&a=vector&b=bm25`, { fake: { '**/query': edit } }, async (page) => {
       await page.locator('table.compare').waitFor()
       assert.match(await page.locator('table.compare').innerText(), /only A/)
-      assert.ok(await page.locator('.move.up, .move.down').count() > 0)
+      assert.ok((await page.locator('.move.up, .move.down').count()) > 0)
       assert.match(await page.locator('section .lead').innerText(), /only in A/)
     })
   },
@@ -300,12 +273,32 @@ const steps = {
       [(route) => route.abort('connectionrefused'), 'The server does not answer', /unweaver dev/, 'Try again'],
       [problem(403, 'forbidden', 'no'), 'This is not allowed', /operator/, 'Use another key'],
       [problem(404, 'unknown_index', 'no'), 'Not found', /list of indexes/, 'All indexes'],
-      [problem(410, 'generation_collected', 'no'), 'That generation was collected', /current one/, 'Ask the current generation'],
+      [
+        problem(410, 'generation_collected', 'no'),
+        'That generation was collected',
+        /current one/,
+        'Ask the current generation',
+      ],
       [problem(429, 'rate_limited', 'no', { 'Retry-After': '2' }), 'Too many requests', /pause/, 'Try again in'],
       [problem(429, 'budget_spent', 'no'), 'Today’s budget is spent', /operator/, 'Try again'],
-      [problem(503, 'store_unavailable', 'no', { 'Retry-After': '1' }), 'The server cannot answer at the moment', /soon/, 'Try again'],
-      [(route) => route.fulfill({ status: 502, body: '<h1>Bad Gateway</h1>' }), 'Something else answered', /proxy/, 'Try again'],
-      [(route) => route.fulfill({ status: 200, body: '{"chunks": [' }), 'The server does not answer', /gone/, 'Try again'],
+      [
+        problem(503, 'store_unavailable', 'no', { 'Retry-After': '1' }),
+        'The server cannot answer at the moment',
+        /soon/,
+        'Try again',
+      ],
+      [
+        (route) => route.fulfill({ status: 502, body: '<h1>Bad Gateway</h1>' }),
+        'Something else answered',
+        /proxy/,
+        'Try again',
+      ],
+      [
+        (route) => route.fulfill({ status: 200, body: '{"chunks": [' }),
+        'The server does not answer',
+        /gone/,
+        'Try again',
+      ],
     ]
     for (const [answer, title, words, button] of cases) {
       await visit(`#/sample/ask?${q}&generation=g1`, { fake: { '**/query': answer } }, async (page) => {
@@ -320,7 +313,8 @@ const steps = {
 
   async 'after a pause that was asked for, trying again brings the answer'() {
     let round = 0
-    const once = (route) => (round++ === 0 ? problem(429, 'rate_limited', 'no', { 'Retry-After': '1' })(route) : route.continue())
+    const once = (route) =>
+      round++ === 0 ? problem(429, 'rate_limited', 'no', { 'Retry-After': '1' })(route) : route.continue()
     await visit(`#/sample/ask?${q}`, { fake: { '**/query': once } }, async (page) => {
       const button = page.getByRole('button', { name: /^Try again/ })
       await button.waitFor()
@@ -364,13 +358,21 @@ const steps = {
       assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Skip to the content')
       const seen = new Set()
       for (let i = 0; i < 80; i++) {
-        seen.add(await page.evaluate(() => document.activeElement.getAttribute('aria-label') ?? document.activeElement.id ??
-          document.activeElement.textContent))
+        seen.add(
+          await page.evaluate(
+            () =>
+              document.activeElement.getAttribute('aria-label') ??
+              document.activeElement.id ??
+              document.activeElement.textContent,
+          ),
+        )
         await page.keyboard.press('Tab')
         if (await page.evaluate(() => document.activeElement === document.body)) break
       }
       assert.ok(seen.has('question'))
-      assert.ok([...seen].some((name) => /, entity: /.test(name)) && [...seen].some((name) => /^\[1\].*, passage: /.test(name)))
+      assert.ok(
+        [...seen].some((name) => /, entity: /.test(name)) && [...seen].some((name) => /^\[1\].*, passage: /.test(name)),
+      )
       assert.ok(await page.evaluate(() => document.activeElement === document.body), 'the focus never leaves the page')
     })
   },
@@ -399,18 +401,39 @@ const steps = {
 
   async 'every view fits 360 pixels and has no serious finding of axe, light and dark'() {
     const views = [
-      '', '#/sample/ask', `#/sample/ask?${q}&open=first`, `#/sample/ask?${q}&view=picture&method=hybrid`,
-      `#/sample/compare?${q}`, '#/sample/entities', '#/sample/documents', '#/sample/documents/cities%2Foslo.txt?start=0&end=31',
-      '#/sample/generations', '#/sample/generations/g2', '#/sample/runs', '#/sample/runs/g3', '#/nowhere/ask?' + q, '#/sample/x',
+      '',
+      '#/sample/ask',
+      `#/sample/ask?${q}&open=first`,
+      `#/sample/ask?${q}&view=picture&method=hybrid`,
+      `#/sample/compare?${q}`,
+      '#/sample/entities',
+      '#/sample/documents',
+      '#/sample/documents/cities%2Foslo.txt?start=0&end=31',
+      '#/sample/generations',
+      '#/sample/generations/g2',
+      '#/sample/runs',
+      '#/sample/runs/g3',
+      '#/nowhere/ask?' + q,
+      '#/sample/x',
     ]
-    for (const [colorScheme, width] of [['light', 360], ['dark', 1000]]) {
+    for (const [colorScheme, width] of [
+      ['light', 360],
+      ['dark', 1000],
+    ]) {
       await visit('', { colorScheme, viewport: { width, height: 780 }, fake: runs }, async (page) => {
         for (const view of views) {
-          await page.evaluate((hash) => { location.hash = hash }, view || '#/')
-          await page.waitForFunction((hash) => location.hash === hash && !document.querySelector('.loading') &&
-            document.querySelector('h1, .trouble'), view || '#/')
+          await page.evaluate((hash) => {
+            location.hash = hash
+          }, view || '#/')
+          await page.waitForFunction(
+            (hash) =>
+              location.hash === hash && !document.querySelector('.loading') && document.querySelector('h1, .trouble'),
+            view || '#/',
+          )
           if (view.includes('open=first')) await page.locator('.passage button').first().click()
-          const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
+          const wide = await page.evaluate(
+            () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+          )
           assert.ok(wide <= 0, `${view || 'indexes'} is ${wide} pixels wider than ${width}`)
           await accessible(page, `${view || 'indexes'} (${colorScheme})`)
         }

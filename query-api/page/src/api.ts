@@ -206,8 +206,14 @@ async function failureOf(response: Response): Promise<Failure> {
     const told = await response.json()
     if (told && typeof told === 'object' && typeof told.status === 'number') {
       const text = (value: unknown): string => (typeof value === 'string' ? value : '')
-      return new Failure(response.status, text(told.code), text(told.detail) || text(told.title), text(told.hint), after,
-        text(told.reference))
+      return new Failure(
+        response.status,
+        text(told.code),
+        text(told.detail) || text(told.title),
+        text(told.hint),
+        after,
+        text(told.reference),
+      )
     }
   } catch {
     // What is no JSON is not from UnWeaver.
@@ -248,7 +254,8 @@ export async function call<T>(path: string, body?: unknown, signal?: AbortSignal
 const part = encodeURIComponent
 const query = (given: Record<string, string | number | undefined>): string => {
   const out = new URLSearchParams()
-  for (const [name, value] of Object.entries(given)) if (value !== undefined && value !== '') out.set(name, String(value))
+  for (const [name, value] of Object.entries(given))
+    if (value !== undefined && value !== '') out.set(name, String(value))
   const text = out.toString()
   return text ? '?' + text : ''
 }
@@ -286,19 +293,30 @@ export const api = {
     call<QueryResponse>(at(index, '/query'), question, signal),
   entities: (index: string, prefix: string, limit: number, generation: string, signal?: AbortSignal) =>
     call<{ entities: EntitySummary[]; generation: string }>(
-      at(index, '/entities' + query({ prefix, limit, generation })), undefined, signal),
+      at(index, '/entities' + query({ prefix, limit, generation })),
+      undefined,
+      signal,
+    ),
   entity: (index: string, id: string, generation: string, signal?: AbortSignal) =>
     call<EntityDetail>(at(index, `/entities/${part(id)}` + query({ generation })), undefined, signal),
   mentions: (index: string, id: string, generation: string, cursor: string, signal?: AbortSignal) =>
     call<{ chunks: Chunk[]; cursor: string; chunk_total: number }>(
-      at(index, `/entities/${part(id)}/chunks` + query({ generation, cursor, limit: 50 })), undefined, signal),
+      at(index, `/entities/${part(id)}/chunks` + query({ generation, cursor, limit: 50 })),
+      undefined,
+      signal,
+    ),
   text: (index: string, document: string, generation: string, start: number, end: number, signal?: AbortSignal) =>
     call<DocumentText>(
       at(index, `/documents/${document.split('/').map(part).join('/')}/text` + query({ generation, start, end })),
-      undefined, signal),
+      undefined,
+      signal,
+    ),
   documents: (index: string, prefix: string, cursor: string, generation: string, signal?: AbortSignal) =>
     call<Page<Record<string, unknown>>>(
-      at(index, '/documents' + query({ prefix, cursor, generation, limit: 50 })), undefined, signal).catch(missing),
+      at(index, '/documents' + query({ prefix, cursor, generation, limit: 50 })),
+      undefined,
+      signal,
+    ).catch(missing),
   runs: (index: string, cursor: string, signal?: AbortSignal) =>
     call<Page<Run>>(at(index, '/runs' + query({ cursor, limit: 50 })), undefined, signal).catch(missing),
   run: (index: string, run: string, signal?: AbortSignal) =>

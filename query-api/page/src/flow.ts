@@ -44,10 +44,16 @@ const direct = '\u0000direct'
 const small = '\u0000small' // shares that the server told as one sum
 const most = 11
 
-const numberOf = (value: unknown): number => (typeof value === 'number' && Number.isFinite(value) ? Math.max(0, value) : 0)
+const numberOf = (value: unknown): number =>
+  typeof value === 'number' && Number.isFinite(value) ? Math.max(0, value) : 0
 
 // assemble adds up parts by source, keeps the largest and puts the others together, so that sums stay what they are.
-function assemble(response: QueryResponse, parts: Part[], starts: Start[], words: Omit<Flow, 'sources' | 'chunks' | 'ribbons'>): Flow {
+function assemble(
+  response: QueryResponse,
+  parts: Part[],
+  starts: Start[],
+  words: Omit<Flow, 'sources' | 'chunks' | 'ribbons'>,
+): Flow {
   const total = parts.reduce((sum, part) => sum + part.amount, 0) || 1
   const begun = starts.reduce((sum, start) => sum + start.weight, 0) || 1
   const found = new Map<string, Source>()
@@ -58,7 +64,8 @@ function assemble(response: QueryResponse, parts: Part[], starts: Start[], words
   }
   for (const part of parts) of(part.id, part.name).arrives += part.amount / total
   for (const start of starts) of(start.id, start.name).start += start.weight / begun
-  const ranked = [...found.values()].filter((source) => source.id !== small)
+  const ranked = [...found.values()]
+    .filter((source) => source.id !== small)
     .sort((a, b) => b.arrives - a.arrives || b.start - a.start)
   const kept = ranked.slice(0, ranked.length > most + 1 ? most : ranked.length)
   const rest = [...ranked.slice(kept.length), ...[...found.values()].filter((source) => source.id === small)]
@@ -96,7 +103,10 @@ interface HybridChunk {
   rest_share: number
 }
 
-function hybrid(response: QueryResponse, explain: { entities?: { id: string; name: string; seed: number }[]; chunks: HybridChunk[] }): Flow {
+function hybrid(
+  response: QueryResponse,
+  explain: { entities?: { id: string; name: string; seed: number }[]; chunks: HybridChunk[] },
+): Flow {
   const parts: Part[] = []
   const names = new Map((explain.entities ?? []).map((entity) => [entity.id, entity.name]))
   const starts: Start[] = (explain.entities ?? []).map(({ id, name, seed }) => ({ id, name, weight: numberOf(seed) }))
@@ -111,18 +121,30 @@ function hybrid(response: QueryResponse, explain: { entities?: { id: string; nam
     }
     parts.push({ id: small, name: '', chunk: i, amount: mass * numberOf(told.rest_share) })
   })
-  return assemble(response, parts.filter((part) => part.amount > 0), starts, {
-    exact: true,
-    measure: 'of the mass',
-    start: 'of the start',
-    caption: 'The walk starts from entities and passages that match the question (left: their weight in the start; a direct ' +
-      'match is a passage that starts by itself) and ends with a mass on every passage. Right: the exact share of that mass which arrived through each entity. An ' +
-      'entity without a ribbon at its left was reached by the walk alone.',
-  })
+  return assemble(
+    response,
+    parts.filter((part) => part.amount > 0),
+    starts,
+    {
+      exact: true,
+      measure: 'of the mass',
+      start: 'of the start',
+      caption:
+        'The walk starts from entities and passages that match the question (left: their weight in the start; a direct ' +
+        'match is a passage that starts by itself) and ends with a mass on every passage. Right: the exact share of ' +
+        'that mass which arrived through each entity. An ' +
+        'entity without a ribbon at its left was reached by the walk alone.',
+    },
+  )
 }
 
 // voting is for rules where each voter of a passage adds the same to its score.
-function voting(response: QueryResponse, values: Map<string, { value: number; voters: string[] }>, exact: boolean, words: string): Flow {
+function voting(
+  response: QueryResponse,
+  values: Map<string, { value: number; voters: string[] }>,
+  exact: boolean,
+  words: string,
+): Flow {
   const names = new Map(response.entities.map((entity) => [entity.id, entity.name]))
   const parts: Part[] = []
   response.chunks.forEach((chunk, i) => {
@@ -132,10 +154,15 @@ function voting(response: QueryResponse, values: Map<string, { value: number; vo
     }
   })
   const starts = [...new Set(parts.map((part) => part.id))].map((id) => ({
-    id, name: names.get(id) ?? id, weight: numberOf(response.entities.find((entity) => entity.id === id)?.similarity),
+    id,
+    name: names.get(id) ?? id,
+    weight: numberOf(response.entities.find((entity) => entity.id === id)?.similarity),
   }))
   return assemble(response, parts, starts, {
-    exact, measure: exact ? 'of the score' : 'of the votes', start: 'of the similarity', caption: words,
+    exact,
+    measure: exact ? 'of the score' : 'of the votes',
+    start: 'of the similarity',
+    caption: words,
   })
 }
 
@@ -148,21 +175,30 @@ function aligned(response: QueryResponse, explain: { entities: { id: string; kep
       if (kept.has(id)) parts.push({ id, name, chunk: i, amount: numberOf(known.get(id)?.score) })
     }
   })
-  const starts = response.entities.filter((entity) => kept.has(entity.id))
+  const starts = response.entities
+    .filter((entity) => kept.has(entity.id))
     .map(({ id, name, similarity }) => ({ id, name, weight: numberOf(similarity) }))
   return assemble(response, parts, starts, {
-    exact: true, measure: 'of the strength', start: 'of the similarity',
-    caption: 'A passage’s score is the sum of the strengths of the entities that it mentions. Left: how similar each ' +
+    exact: true,
+    measure: 'of the strength',
+    start: 'of the similarity',
+    caption:
+      'A passage’s score is the sum of the strengths of the entities that it mentions. Left: how similar each ' +
       'entity is to the question.',
   })
 }
 
 function plain(response: QueryResponse): Flow {
   const parts = response.chunks.map((_, i) => ({
-    id: direct, name: response.method === 'bm25' ? 'words' : 'similarity', chunk: i, amount: numberOf(response.chunks[i]?.score),
+    id: direct,
+    name: response.method === 'bm25' ? 'words' : 'similarity',
+    chunk: i,
+    amount: numberOf(response.chunks[i]?.score),
   }))
   return assemble(response, parts, [{ id: direct, name: '', weight: 1 }], {
-    exact: true, measure: 'of the scores', start: 'of the question',
+    exact: true,
+    measure: 'of the scores',
+    start: 'of the question',
     caption: 'This method compares the question with each passage and looks at no entities. Widths are scores.',
   })
 }
@@ -175,17 +211,34 @@ export function flowOf(response: QueryResponse): Flow {
   }
   if (Array.isArray(explain.seats)) {
     const seats = new Map<string, { value: number; voters: string[] }>(
-      explain.seats.map((seat: { id: string; voters: string[] }) => [seat.id, { value: seat.voters.length, voters: seat.voters }]))
-    return voting(response, seats, false, 'An election: a line for each entity that a passage represents, all of one ' +
-      'width, as the rule looks at the committee as a whole. Left: how similar each entity is to the question.')
+      explain.seats.map((seat: { id: string; voters: string[] }) => [
+        seat.id,
+        { value: seat.voters.length, voters: seat.voters },
+      ]),
+    )
+    return voting(
+      response,
+      seats,
+      false,
+      'An election: a line for each entity that a passage represents, all of one ' +
+        'width, as the rule looks at the committee as a whole. Left: how similar each entity is to the question.',
+    )
   }
-  if (Array.isArray(explain.entities) && explain.entities.some((entity: { kept?: boolean }) => entity?.kept !== undefined)) {
+  if (
+    Array.isArray(explain.entities) &&
+    explain.entities.some((entity: { kept?: boolean }) => entity?.kept !== undefined)
+  ) {
     return aligned(response, explain)
   }
   if (typeof explain.votes === 'number') {
-    return voting(response, voters(response, (chunk) => numberOf(chunk.score)), true, 'The entities most similar to the ' +
-      'question vote for the passages that mention them. Every voter of a passage adds the same to its score. Left: how ' +
-      'similar each entity is to the question.')
+    return voting(
+      response,
+      voters(response, (chunk) => numberOf(chunk.score)),
+      true,
+      'The entities most similar to the ' +
+        'question vote for the passages that mention them. Every voter of a passage adds the same to its score. Left: how ' +
+        'similar each entity is to the question.',
+    )
   }
   if (Array.isArray(explain.seeds)) return ppr(response, explain)
   return plain(response)
@@ -194,17 +247,29 @@ export function flowOf(response: QueryResponse): Flow {
 type Voted = Map<string, { value: number; voters: string[] }>
 
 const voters = (response: QueryResponse, value: (chunk: QueryResponse['chunks'][number]) => number): Voted =>
-  new Map(response.chunks.map((chunk) => [chunk.id, { value: value(chunk), voters: chunk.entities.map((entity) => entity.id) }]))
+  new Map(
+    response.chunks.map((chunk) => [
+      chunk.id,
+      { value: value(chunk), voters: chunk.entities.map((entity) => entity.id) },
+    ]),
+  )
 
 // ppr tells the mass of passages, and not through which entities it came: the mass is exact, the lines only say who
 // mentions what.
 function ppr(response: QueryResponse, explain: { seeds: { id: string; score: number }[] }): Flow {
-  const flow = voting(response, voters(response, (chunk) => numberOf(chunk.score)), false, 'A walk from the entities most ' +
-    'similar to the question (left: their share of the start). The height of a passage is its exact share of the mass. ' +
-    'This method does not tell through which entity the mass came: lines say which of them a passage mentions.')
+  const flow = voting(
+    response,
+    voters(response, (chunk) => numberOf(chunk.score)),
+    false,
+    'A walk from the entities most ' +
+      'similar to the question (left: their share of the start). The height of a passage is its exact share of the mass. ' +
+      'This method does not tell through which entity the mass came: lines say which of them a passage mentions.',
+  )
   const seeds = new Map(explain.seeds.map((seed) => [seed.id, numberOf(seed.score)]))
   return {
-    ...flow, measure: 'of the mass', start: 'of the start',
+    ...flow,
+    measure: 'of the mass',
+    start: 'of the start',
     sources: flow.sources.map((source) => ({ ...source, start: seeds.get(source.id) ?? source.start })),
   }
 }

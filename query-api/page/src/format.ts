@@ -2,7 +2,8 @@
 
 const grouped = new Intl.NumberFormat('en', { maximumFractionDigits: 0 })
 
-export const count = (n: number | undefined): string => (n === undefined ? '–' : grouped.format(n).replaceAll(',', '\u202f'))
+export const count = (n: number | undefined): string =>
+  n === undefined ? '–' : grouped.format(n).replaceAll(',', '\u202f')
 
 export const plural = (n: number, one: string, many = one + 's'): string => `${count(n)} ${n === 1 ? one : many}`
 
@@ -36,7 +37,14 @@ export function ago(time: string | undefined): string {
   if (then === undefined) return '–'
   const seconds = (Date.now() - then) / 1000
   if (seconds < 5) return 'just now'
-  const steps: [number, string][] = [[60, 'second'], [60, 'minute'], [24, 'hour'], [30, 'day'], [12, 'month'], [1e9, 'year']]
+  const steps: [number, string][] = [
+    [60, 'second'],
+    [60, 'minute'],
+    [24, 'hour'],
+    [30, 'day'],
+    [12, 'month'],
+    [1e9, 'year'],
+  ]
   let value = Math.max(0, seconds)
   for (const [size, name] of steps) {
     if (value < size) return `${plural(Math.floor(value), name)} ago`
@@ -64,7 +72,12 @@ export const short = (hash: string): string => hash.slice(0, 10)
 
 export const cut = (text: string, most: number): string => {
   const points = Array.from(text)
-  return points.length > most ? points.slice(0, most - 1).join('').trimEnd() + '…' : text
+  return points.length > most
+    ? points
+        .slice(0, most - 1)
+        .join('')
+        .trimEnd() + '…'
+    : text
 }
 
 // confident says a confidence in words.

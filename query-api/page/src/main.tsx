@@ -14,8 +14,12 @@ import { Home } from './views/home'
 import { RunView, Runs } from './views/runs'
 
 const tabs: [string, string][] = [
-  ['ask', 'Ask'], ['compare', 'Compare'], ['entities', 'Entities'], ['documents', 'Documents'],
-  ['generations', 'Generations'], ['runs', 'Runs'],
+  ['ask', 'Ask'],
+  ['compare', 'Compare'],
+  ['entities', 'Entities'],
+  ['documents', 'Documents'],
+  ['generations', 'Generations'],
+  ['runs', 'Runs'],
 ]
 
 const themes = ['auto', 'light', 'dark'] as const
@@ -71,7 +75,9 @@ function View({ route }: { route: Route }) {
   return (
     <section class="trouble" role="alert">
       <h1 tabIndex={-1}>There is no such view</h1>
-      <p>The address names “{view}”. <a href={href(index, 'ask')}>Ask {index}</a> or <a href="#/">see all indexes</a>.</p>
+      <p>
+        The address names “{view}”. <a href={href(index, 'ask')}>Ask {index}</a> or <a href="#/">see all indexes</a>.
+      </p>
     </section>
   )
 }
@@ -83,9 +89,19 @@ function Switch({ route }: { route: Route }) {
   if (!names.some((name) => name !== route.index)) return <span class="here">{route.index}</span>
   if (!names.includes(route.index)) names.unshift(route.index)
   return (
-    <select class="here" aria-label="Index" value={route.index}
-      onChange={(event) => { location.hash = href(event.currentTarget.value, route.id ? 'ask' : route.view) }}>
-      {names.map((name) => <option value={name} selected={name === route.index}>{name}</option>)}
+    <select
+      class="here"
+      aria-label="Index"
+      value={route.index}
+      onChange={(event) => {
+        location.hash = href(event.currentTarget.value, route.id ? 'ask' : route.view)
+      }}
+    >
+      {names.map((name) => (
+        <option value={name} selected={name === route.index}>
+          {name}
+        </option>
+      ))}
     </select>
   )
 }
@@ -97,7 +113,13 @@ function Frame() {
   const before = useRef(place)
   const tab = tabs.find(([view]) => view === route.view)
   useLayoutEffect(() => {
-    const parts = [route.params.q, route.id && route.view !== 'documents' ? '' : route.id, tab?.[1], route.index, 'UnWeaver']
+    const parts = [
+      route.params.q,
+      route.id && route.view !== 'documents' ? '' : route.id,
+      tab?.[1],
+      route.index,
+      'UnWeaver',
+    ]
     document.title = parts.filter(Boolean).join(' · ')
   })
   useEffect(() => {
@@ -114,26 +136,50 @@ function Frame() {
   }
   return (
     <>
-      <a class="skip" href="#main" onClick={toMain}>Skip to the content</a>
+      <a class="skip" href="#main" onClick={toMain}>
+        Skip to the content
+      </a>
       <header class="top">
         <div class="bar">
-          <a class="brand" href="#/"><img src="page/icon.svg" alt="" width="26" height="26" />UnWeaver</a>
-          {route.index && <><span class="slash" aria-hidden="true">/</span><Switch route={route} /></>}
+          <a class="brand" href="#/">
+            <img src="page/icon.svg" alt="" width="26" height="26" />
+            UnWeaver
+          </a>
+          {route.index && (
+            <>
+              <span class="slash" aria-hidden="true">
+                /
+              </span>
+              <Switch route={route} />
+            </>
+          )}
           <ThemeButton />
         </div>
         {route.index && (
           <nav aria-label={'Index ' + route.index}>
             {tabs.map(([view, text]) => (
-              <a href={href(route.index, view)} aria-current={view === route.view ? 'page' : undefined}>{text}</a>
+              <a href={href(route.index, view)} aria-current={view === route.view ? 'page' : undefined}>
+                {text}
+              </a>
             ))}
           </nav>
         )}
       </header>
-      <main id="main" ref={main} tabIndex={-1}><View route={route} /></main>
+      <main id="main" ref={main} tabIndex={-1}>
+        <View route={route} />
+      </main>
       <footer>
-        {!key() ? <>
-          <a href="openapi.json">OpenAPI</a><a href="metrics">Metrics</a><a href="readyz">Readiness</a>
-        </> : <button type="button" class="plain" onClick={forgetKey}>Forget the key</button>}
+        {!key() ? (
+          <>
+            <a href="openapi.json">OpenAPI</a>
+            <a href="metrics">Metrics</a>
+            <a href="readyz">Readiness</a>
+          </>
+        ) : (
+          <button type="button" class="plain" onClick={forgetKey}>
+            Forget the key
+          </button>
+        )}
       </footer>
       <div id="said" class="unseen" aria-live="polite" />
     </>

@@ -23,13 +23,27 @@ function decoded(text: string): string {
 export function parse(hash: string): Route {
   const [path = '', search = ''] = hash.replace(/^#\/?/, '').split(/\?(.*)/s)
   const [index = '', view = '', ...rest] = path.split('/').map(decoded)
-  return { index, view: index && !view ? 'ask' : view, id: rest.join('/'), params: Object.fromEntries(new URLSearchParams(search)) }
+  return {
+    index,
+    view: index && !view ? 'ask' : view,
+    id: rest.join('/'),
+    params: Object.fromEntries(new URLSearchParams(search)),
+  }
 }
 
-export function href(index: string, view = '', id = '', params: Record<string, string | number | undefined> = {}): string {
+export function href(
+  index: string,
+  view = '',
+  id = '',
+  params: Record<string, string | number | undefined> = {},
+): string {
   const search = new URLSearchParams()
-  for (const [name, value] of Object.entries(params)) if (value !== undefined && value !== '') search.set(name, String(value))
-  const path = [index, view, id].filter((text) => text !== '').map(encodeURIComponent).join('/')
+  for (const [name, value] of Object.entries(params))
+    if (value !== undefined && value !== '') search.set(name, String(value))
+  const path = [index, view, id]
+    .filter((text) => text !== '')
+    .map(encodeURIComponent)
+    .join('/')
   const text = search.toString()
   return '#/' + path + (text ? '?' + text : '')
 }

@@ -106,7 +106,18 @@ export function Loading({ what }: { what: string }) {
     const timer = setTimeout(() => setLate(true), 150)
     return () => clearTimeout(timer)
   }, [])
-  return <p class="loading" role="status">{late ? <><span class="spinner" aria-hidden="true" />{what}…</> : ''}</p>
+  return (
+    <p class="loading" role="status">
+      {late ? (
+        <>
+          <span class="spinner" aria-hidden="true" />
+          {what}…
+        </>
+      ) : (
+        ''
+      )}
+    </p>
+  )
 }
 
 interface Advice {
@@ -120,8 +131,12 @@ function advice(failure: Failure): Advice {
     case status === 0:
       return {
         title: 'The server does not answer',
-        what: <>It may have ended, or the connection to <b>{location.host}</b> is gone. Look whether{' '}
-          <code>unweaver dev</code> or <code>unweaver-query-api</code> still runs there, then try again.</>,
+        what: (
+          <>
+            It may have ended, or the connection to <b>{location.host}</b> is gone. Look whether{' '}
+            <code>unweaver dev</code> or <code>unweaver-query-api</code> still runs there, then try again.
+          </>
+        ),
       }
     case code === 'unknown_generation':
     case status === 410:
@@ -174,14 +189,32 @@ export function Trouble({ failure, again }: { failure: Failure; again?: () => vo
       <h2>{title}</h2>
       <p>{what}</p>
       {failure.detail && failure.status !== 0 && <p class="detail">{failure.detail}</p>}
-      {failure.reference && <p class="detail">Reference for the operator: <code>{failure.reference}</code></p>}
+      {failure.reference && (
+        <p class="detail">
+          Reference for the operator: <code>{failure.reference}</code>
+        </p>
+      )}
       <p class="actions">
         {again && (
-          <button type="button" onClick={again} disabled={left > 0}>{left > 0 ? `Try again in ${left} s` : 'Try again'}</button>
+          <button type="button" onClick={again} disabled={left > 0}>
+            {left > 0 ? `Try again in ${left} s` : 'Try again'}
+          </button>
         )}
-        {pinned && <a class="button" href={href(route.index, route.view, route.id, rest)}>Ask the current generation</a>}
-        {failure.status === 404 && <a class="button" href="#/">All indexes</a>}
-        {failure.status === 403 && <button type="button" onClick={() => forgetKey()}>Use another key</button>}
+        {pinned && (
+          <a class="button" href={href(route.index, route.view, route.id, rest)}>
+            Ask the current generation
+          </a>
+        )}
+        {failure.status === 404 && (
+          <a class="button" href="#/">
+            All indexes
+          </a>
+        )}
+        {failure.status === 403 && (
+          <button type="button" onClick={() => forgetKey()}>
+            Use another key
+          </button>
+        )}
       </p>
     </section>
   )
@@ -211,7 +244,15 @@ function KeyForm({ failure, again }: { failure: Failure; again?: () => void }) {
   return (
     <section class="trouble key">
       <h2>{refused ? 'That key is not taken' : 'This server asks for a key'}</h2>
-      <p>{refused ? failure.detail : <>The operator makes one with <code>unweaver keys create</code>.</>}</p>
+      <p>
+        {refused ? (
+          failure.detail
+        ) : (
+          <>
+            The operator makes one with <code>unweaver keys create</code>.
+          </>
+        )}
+      </p>
       <form onSubmit={submit}>
         <label for="key">API key</label>
         <div class="row">
@@ -235,15 +276,32 @@ export function MarkedText({ text, marks }: { text: string; marks: { start: numb
 export function Figures({ list }: { list: [string, ComponentChildren][] }) {
   return (
     <dl class="figures">
-      {list.map(([name, value]) => <div><dt>{name}</dt><dd>{value}</dd></div>)}
+      {list.map(([name, value]) => (
+        <div>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
     </dl>
   )
 }
 
 const tones: Record<string, string> = {
-  current: 'good', published: 'plain', held: 'warn', damaged: 'bad', completed: 'good', completed_with_errors: 'warn',
-  failed: 'bad', cancelled: 'plain', running: 'live', paused: 'warn', waiting: 'warn', ready: 'good', ok: 'good',
-  opening: 'live', behind: 'warn',
+  current: 'good',
+  published: 'plain',
+  held: 'warn',
+  damaged: 'bad',
+  completed: 'good',
+  completed_with_errors: 'warn',
+  failed: 'bad',
+  cancelled: 'plain',
+  running: 'live',
+  paused: 'warn',
+  waiting: 'warn',
+  ready: 'good',
+  ok: 'good',
+  opening: 'live',
+  behind: 'warn',
 }
 
 export function State({ name }: { name: string }) {
@@ -261,7 +319,11 @@ export function Chooser(props: {
     <label class="chooser">
       <span>{props.label}</span>
       <select value={props.value} onChange={(event) => props.onChange(event.currentTarget.value)}>
-        {props.choices.map(([value, text]) => <option value={value} selected={value === props.value}>{text}</option>)}
+        {props.choices.map(([value, text]) => (
+          <option value={value} selected={value === props.value}>
+            {text}
+          </option>
+        ))}
       </select>
     </label>
   )

@@ -9,14 +9,21 @@ import { Passage } from './passage'
 import { Picture } from './picture'
 
 export const methods: [string, string][] = [
-  ['', 'the index’s own'], ['hybrid', 'hybrid: words, vectors and a walk'], ['unweaver', 'unweaver: entities elect passages'],
-  ['ppr', 'ppr: a walk from similar entities'], ['aligned', 'aligned: strengths under capacities'],
-  ['vector', 'vector: similarity alone'], ['bm25', 'bm25: words alone'],
+  ['', 'the index’s own'],
+  ['hybrid', 'hybrid: words, vectors and a walk'],
+  ['unweaver', 'unweaver: entities elect passages'],
+  ['ppr', 'ppr: a walk from similar entities'],
+  ['aligned', 'aligned: strengths under capacities'],
+  ['vector', 'vector: similarity alone'],
+  ['bm25', 'bm25: words alone'],
 ]
 
 export const rules: [string, string][] = [
   ['', 'the index’s own'],
-  ...['weighted', 'av', 'sav', 'pav', 'seqpav', 'cc', 'seqcc', 'phragmen', 'mes'].map((name): [string, string] => [name, name]),
+  ...['weighted', 'av', 'sav', 'pav', 'seqpav', 'cc', 'seqcc', 'phragmen', 'mes'].map((name): [string, string] => [
+    name,
+    name,
+  ]),
 ]
 
 export function questionOf(params: Record<string, string>): Question {
@@ -45,9 +52,18 @@ async function asked(index: string, question: Question, signal: AbortSignal): Pr
 }
 
 // Generations lets one ask an older one.
-export function GenerationChooser({ index, value, onChange }: { index: string; value: string; onChange: (value: string) => void }) {
+export function GenerationChooser({
+  index,
+  value,
+  onChange,
+}: {
+  index: string
+  value: string
+  onChange: (value: string) => void
+}) {
   const { data } = useLoaded('generations ' + index, (signal) => api.generations(index, signal))
-  const names = (data?.generations ?? []).filter((one) => one.state === 'current' || one.state === 'published')
+  const names = (data?.generations ?? [])
+    .filter((one) => one.state === 'current' || one.state === 'published')
     .map((one): [string, string] => [one.generation, one.generation + (one.state === 'current' ? ' (current)' : '')])
   if (value && !names.some(([name]) => name === value)) names.unshift([value, value])
   return <Chooser label="Generation" value={value} onChange={onChange} choices={[['', 'current'], ...names]} />
@@ -58,9 +74,13 @@ function Form({ route, again }: { route: Route; again: () => void }) {
   const [text, setText] = useState(params.q ?? '')
   const field = useRef<HTMLTextAreaElement>(null)
   const [empty, setEmpty] = useState(false)
-  const [advanced, setAdvanced] = useState(Boolean(params.method || params.rule || params.generation || params.k || params.answer))
+  const [advanced, setAdvanced] = useState(
+    Boolean(params.method || params.rule || params.generation || params.k || params.answer),
+  )
   useEffect(() => setText(params.q ?? ''), [params.q])
-  useEffect(() => { if (!params.q) field.current?.focus({ preventScroll: true }) }, [])
+  useEffect(() => {
+    if (!params.q) field.current?.focus({ preventScroll: true })
+  }, [])
   useEffect(() => {
     const box = field.current
     if (!box) return
@@ -83,29 +103,68 @@ function Form({ route, again }: { route: Route; again: () => void }) {
   const enter = (event: KeyboardEvent): void => {
     if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) submit(event)
   }
-  const choose = (name: string) => (value: string): void => follow({ [name]: value, ...(name === 'method' && { rule: '' }) }, true)
+  const choose =
+    (name: string) =>
+    (value: string): void =>
+      follow({ [name]: value, ...(name === 'method' && { rule: '' }) }, true)
   return (
     <form class="ask" onSubmit={submit} role="search">
-      <label class="unseen" for="question">Question</label>
+      <label class="unseen" for="question">
+        Question
+      </label>
       <div class="row">
-        <textarea id="question" ref={field} rows={1} value={text} maxLength={8192} placeholder="Ask a question"
-          data-autofocus aria-invalid={empty} aria-describedby={empty ? 'no-question' : undefined}
-          onInput={(event) => setText(event.currentTarget.value)} onKeyDown={enter} enterkeyhint="search" />
+        <textarea
+          id="question"
+          ref={field}
+          rows={1}
+          value={text}
+          maxLength={8192}
+          placeholder="Ask a question"
+          data-autofocus
+          aria-invalid={empty}
+          aria-describedby={empty ? 'no-question' : undefined}
+          onInput={(event) => setText(event.currentTarget.value)}
+          onKeyDown={enter}
+          enterkeyhint="search"
+        />
         <button class="primary">Ask</button>
       </div>
-      {empty && <p class="hint bad" id="no-question" role="alert">Write a question first.</p>}
+      {empty && (
+        <p class="hint bad" id="no-question" role="alert">
+          Write a question first.
+        </p>
+      )}
       <details class="fold" open={advanced} onToggle={(event) => setAdvanced(event.currentTarget.open)}>
         <summary>Advanced</summary>
         {advanced && (
           <div class="choices">
             <Chooser label="Method" value={params.method ?? ''} choices={methods} onChange={choose('method')} />
-            {params.method === 'unweaver' &&
-              <Chooser label="Rule" value={params.rule ?? ''} choices={rules} onChange={choose('rule')} />}
-            <Chooser label="Passages" value={params.k ?? ''} onChange={choose('k')}
-              choices={[['', 'the index’s own'], ['3', '3'], ['5', '5'], ['10', '10'], ['20', '20'], ['50', '50']]} />
+            {params.method === 'unweaver' && (
+              <Chooser label="Rule" value={params.rule ?? ''} choices={rules} onChange={choose('rule')} />
+            )}
+            <Chooser
+              label="Passages"
+              value={params.k ?? ''}
+              onChange={choose('k')}
+              choices={[
+                ['', 'the index’s own'],
+                ['3', '3'],
+                ['5', '5'],
+                ['10', '10'],
+                ['20', '20'],
+                ['50', '50'],
+              ]}
+            />
             <GenerationChooser index={index} value={params.generation ?? ''} onChange={choose('generation')} />
-            <Chooser label="Answer" value={params.answer ?? ''} onChange={choose('answer')}
-              choices={[['', 'write one'], ['no', 'passages only']]} />
+            <Chooser
+              label="Answer"
+              value={params.answer ?? ''}
+              onChange={choose('answer')}
+              choices={[
+                ['', 'write one'],
+                ['no', 'passages only'],
+              ]}
+            />
           </div>
         )}
       </details>
@@ -115,12 +174,19 @@ function Form({ route, again }: { route: Route; again: () => void }) {
 
 // examples are made of the names that the index mentions most often, among some of them.
 async function examples(index: string, signal: AbortSignal): Promise<string[]> {
-  const lists = await Promise.all(['a', 'c', 'm', 'p', 's'].map((prefix) => api.entities(index, prefix, 300, '', signal)))
+  const lists = await Promise.all(
+    ['a', 'c', 'm', 'p', 's'].map((prefix) => api.entities(index, prefix, 300, '', signal)),
+  )
   const usable = /^\p{Lu}\p{L}{2,}(?: \p{L}+){0,3}$/u
   const [first, second, third] = lists
-    .flatMap(({ entities }) => entities.filter((entity) => entity.name.length < 36 && usable.test(entity.name))
-      .sort((a, b) => b.chunk_total - a.chunk_total).slice(0, 1))
-    .sort((a, b) => b.chunk_total - a.chunk_total).map((entity) => entity.name)
+    .flatMap(({ entities }) =>
+      entities
+        .filter((entity) => entity.name.length < 36 && usable.test(entity.name))
+        .sort((a, b) => b.chunk_total - a.chunk_total)
+        .slice(0, 1),
+    )
+    .sort((a, b) => b.chunk_total - a.chunk_total)
+    .map((entity) => entity.name)
   return [
     ...(first ? [`What is known about ${first}?`] : []),
     ...(first && second ? [`How are ${first} and ${second} connected?`] : []),
@@ -133,10 +199,18 @@ function Examples({ index }: { index: string }) {
   return (
     <div class="examples">
       <p>The answer names the passages that it rests on, and shows how they were found.</p>
-      {data && data.length > 0 && <>
-        <h2>For example</h2>
-        <ul>{data.map((q) => <li><a href={href(index, 'ask', '', { q })}>{q}</a></li>)}</ul>
-      </>}
+      {data && data.length > 0 && (
+        <>
+          <h2>For example</h2>
+          <ul>
+            {data.map((q) => (
+              <li>
+                <a href={href(index, 'ask', '', { q })}>{q}</a>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
     </div>
   )
 }
@@ -148,7 +222,11 @@ function Cite({ number, id, title }: { number: number; id: string; title: string
     follow({ open: id, view: undefined }, true)
     focusPassage(id)
   }
-  return <a class="cite" href={hash} onClick={open} aria-label={`Passage ${number}: ${title}`}>[{number}]</a>
+  return (
+    <a class="cite" href={hash} onClick={open} aria-label={`Passage ${number}: ${title}`}>
+      [{number}]
+    </a>
+  )
 }
 
 function focusPassage(id: string): void {
@@ -170,9 +248,18 @@ function AnswerText({ response }: { response: QueryResponse }) {
   }
   const parts = answer.text.split(/\[(\d+)\]/)
   const inText = new Set(parts.filter((_, i) => i % 2 === 1).map((text) => chunks[Number(text) - 1]?.id))
-  const more = answer.citations.filter((id) => !inText.has(id))
-    .map((id) => chunks.findIndex((chunk) => chunk.id === id) + 1).filter((number) => number > 0)
-  return <p class="words">{parts.map((text, i) => (i % 2 === 1 ? cite(Number(text)) : text))}{more.map((n) => <> {cite(n)}</>)}</p>
+  const more = answer.citations
+    .filter((id) => !inText.has(id))
+    .map((id) => chunks.findIndex((chunk) => chunk.id === id) + 1)
+    .filter((number) => number > 0)
+  return (
+    <p class="words">
+      {parts.map((text, i) => (i % 2 === 1 ? cite(Number(text)) : text))}
+      {more.map((n) => (
+        <> {cite(n)}</>
+      ))}
+    </p>
+  )
 }
 
 function AnswerBlock({ response }: { response: QueryResponse }) {
@@ -183,11 +270,14 @@ function AnswerBlock({ response }: { response: QueryResponse }) {
     <section class="answer" aria-label="Answer">
       <h2>{best ? 'Best sentence' : 'Answer'}</h2>
       <AnswerText response={response} />
-      {best && <p class="hint">No chat model is set up: this is the sentence of the passages that fits the question best.</p>}
+      {best && (
+        <p class="hint">No chat model is set up: this is the sentence of the passages that fits the question best.</p>
+      )}
       {sure && typeof confidence === 'number' && (
         <p class={`confidence ${sure.level}`}>
           <svg class="gauge" width="60" height="6" viewBox="0 0 60 6" aria-hidden="true">
-            <rect width="60" height="6" rx="3" class="rail" /><rect width={60 * confidence} height="6" rx="3" class="fill" />
+            <rect width="60" height="6" rx="3" class="rail" />
+            <rect width={60 * confidence} height="6" rx="3" class="fill" />
           </svg>
           {sure.text} <span class="n">({percent(confidence)})</span>
         </p>
@@ -201,10 +291,14 @@ function Nothing({ response }: { response: QueryResponse }) {
     <section class="answer none" aria-label="Answer">
       <h2>{response.reason === 'empty_index' ? 'This index is empty' : 'Nothing here matches the question'}</h2>
       <p>
-        {response.reason === 'empty_index'
-          ? 'No document is in it. Index a folder, then ask again.'
-          : <>No passage of <b>{response.index}</b> shares a word with it or is similar enough. Say it in other words, or look{' '}
-            which <a href={href(response.index, 'entities')}>names</a> the index knows.</>}
+        {response.reason === 'empty_index' ? (
+          'No document is in it. Index a folder, then ask again.'
+        ) : (
+          <>
+            No passage of <b>{response.index}</b> shares a word with it or is similar enough. Say it in other words, or
+            look which <a href={href(response.index, 'entities')}>names</a> the index knows.
+          </>
+        )}
       </p>
     </section>
   )
@@ -224,34 +318,60 @@ function Result({ route, question, response }: { route: Route; question: Questio
   }, [])
   const toggle = (id: string): void => follow({ open: params.open === id ? undefined : id }, true)
   const switched = (view: string): string => href(index, 'ask', '', { ...params, view, open: '' })
-  const compared = { q: question.query, a: response.method + (response.rule ? ':' + response.rule : ''), generation: question.generation }
+  const compared = {
+    q: question.query,
+    a: response.method + (response.rule ? ':' + response.rule : ''),
+    generation: question.generation,
+  }
   return (
     <>
-      {response.degraded.map((what) => <p class="warning">{degradations[what] ?? `Answered without: ${what}`}</p>)}
+      {response.degraded.map((what) => (
+        <p class="warning">{degradations[what] ?? `Answered without: ${what}`}</p>
+      ))}
       {chunks.length === 0 ? <Nothing response={response} /> : answer && <AnswerBlock response={response} />}
       <p class="meta run">
-        {response.method}{response.rule ? ` (${response.rule})` : ''} · {duration((response.timings_ms.total ?? 0) / 1000)}
-        {' · generation '}<a href={href(index, 'generations', generation)}>{generation}</a>
-        {response.usage.prompt_tokens > 0 && ` · ${plural(response.usage.prompt_tokens + response.usage.completion_tokens, 'token')}`}
-        {' · '}<a href={href(index, 'compare', '', compared)}>Compare methods</a>
+        {response.method}
+        {response.rule ? ` (${response.rule})` : ''} · {duration((response.timings_ms.total ?? 0) / 1000)}
+        {' · generation '}
+        <a href={href(index, 'generations', generation)}>{generation}</a>
+        {response.usage.prompt_tokens > 0 &&
+          ` · ${plural(response.usage.prompt_tokens + response.usage.completion_tokens, 'token')}`}
+        {' · '}
+        <a href={href(index, 'compare', '', compared)}>Compare methods</a>
       </p>
-      {chunks.length > 0 && <>
-        <div class="switch" role="group" aria-label="View">
-          <a href={switched('')} aria-current={picture ? undefined : 'true'}>Passages</a>
-          <a href={switched('picture')} aria-current={picture ? 'true' : undefined}>Picture</a>
-        </div>
-        {picture ? <Picture question={question} given={response} /> : (
-          <section aria-label="Passages">
-            <h2 class="unseen">Passages</h2>
-            <ol class="passages">
-              {chunks.map((chunk, i) => (
-                <Passage key={chunk.id} index={index} generation={generation} chunk={chunk} number={i + 1}
-                  cited={cited.has(chunk.id)} open={params.open === chunk.id} toggle={() => toggle(chunk.id)} />
-              ))}
-            </ol>
-          </section>
-        )}
-      </>}
+      {chunks.length > 0 && (
+        <>
+          <div class="switch" role="group" aria-label="View">
+            <a href={switched('')} aria-current={picture ? undefined : 'true'}>
+              Passages
+            </a>
+            <a href={switched('picture')} aria-current={picture ? 'true' : undefined}>
+              Picture
+            </a>
+          </div>
+          {picture ? (
+            <Picture question={question} given={response} />
+          ) : (
+            <section aria-label="Passages">
+              <h2 class="unseen">Passages</h2>
+              <ol class="passages">
+                {chunks.map((chunk, i) => (
+                  <Passage
+                    key={chunk.id}
+                    index={index}
+                    generation={generation}
+                    chunk={chunk}
+                    number={i + 1}
+                    cited={cited.has(chunk.id)}
+                    open={params.open === chunk.id}
+                    toggle={() => toggle(chunk.id)}
+                  />
+                ))}
+              </ol>
+            </section>
+          )}
+        </>
+      )}
     </>
   )
 }
@@ -265,10 +385,18 @@ function Asked({ route, round }: { route: Route; round: number }) {
   }, [data])
   if (failure) {
     const model = failure instanceof Failure && /^(model|endpoint|budget)/.test(failure.code) && question.answer
-    return <>
-      <Trouble failure={failure} again={again} />
-      {model && <p><button type="button" onClick={() => follow({ answer: 'no' })}>Show the passages without an answer</button></p>}
-    </>
+    return (
+      <>
+        <Trouble failure={failure} again={again} />
+        {model && (
+          <p>
+            <button type="button" onClick={() => follow({ answer: 'no' })}>
+              Show the passages without an answer
+            </button>
+          </p>
+        )}
+      </>
+    )
   }
   if (!data) return <Loading what="Reading" />
   return <Result route={route} question={questionOf(route.params)} response={data} />
@@ -283,7 +411,9 @@ export function Ask({ route }: { route: Route }) {
   const asking = (route.params.q ?? '').trim() !== ''
   return (
     <>
-      <h1 class={asking ? 'unseen' : ''} tabIndex={-1}>Ask {route.index}</h1>
+      <h1 class={asking ? 'unseen' : ''} tabIndex={-1}>
+        Ask {route.index}
+      </h1>
       <Form route={route} again={again} />
       {asking ? <Asked route={route} round={round} /> : <Examples index={route.index} />}
     </>

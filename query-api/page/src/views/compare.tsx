@@ -9,15 +9,19 @@ import { GenerationChooser, methods, rules } from './ask'
 import { documentHref, Place } from './passage'
 
 const choices: [string, string][] = [
-  ...methods, ...rules.filter(([rule]) => rule).map(([rule]): [string, string] => ['unweaver:' + rule, `unweaver, rule ${rule}`]),
+  ...methods,
+  ...rules.filter(([rule]) => rule).map(([rule]): [string, string] => ['unweaver:' + rule, `unweaver, rule ${rule}`]),
 ]
 
 function side(params: Record<string, string>, name: 'a' | 'b'): Question {
   const [method = '', rule = ''] = (params[name] ?? (name === 'b' ? 'bm25' : '')).split(':')
   const generation = params['g' + name] ?? params.generation
   return {
-    query: (params.q ?? '').trim(), top_chunks: Number(params.k) || 10,
-    ...(method && { method }), ...(rule && { rule }), ...(generation && { generation }),
+    query: (params.q ?? '').trim(),
+    top_chunks: Number(params.k) || 10,
+    ...(method && { method }),
+    ...(rule && { rule }),
+    ...(generation && { generation }),
   }
 }
 
@@ -39,8 +43,9 @@ function rowsOf(a: QueryResponse, b: QueryResponse): Row[] {
     if (row) row.b = chunk.rank
     else rows.set(place(chunk), { chunk, generation: b.generation, b: chunk.rank })
   }
-  return [...rows.values()].sort((x, y) =>
-    Math.min(x.a ?? 999, x.b ?? 999) - Math.min(y.a ?? 999, y.b ?? 999) || (x.a ?? 999) - (y.a ?? 999))
+  return [...rows.values()].sort(
+    (x, y) => Math.min(x.a ?? 999, x.b ?? 999) - Math.min(y.a ?? 999, y.b ?? 999) || (x.a ?? 999) - (y.a ?? 999),
+  )
 }
 
 function Move({ a, b }: { a?: number; b?: number }) {
@@ -48,9 +53,17 @@ function Move({ a, b }: { a?: number; b?: number }) {
   if (b === undefined) return <span class="move only-a">only A</span>
   if (a === b) return <span class="move same">same</span>
   const places = Math.abs(a - b)
-  return a > b
-    ? <span class="move up">▲ {places}<span class="unseen"> up in B</span></span>
-    : <span class="move down">▼ {places}<span class="unseen"> down in B</span></span>
+  return a > b ? (
+    <span class="move up">
+      ▲ {places}
+      <span class="unseen"> up in B</span>
+    </span>
+  ) : (
+    <span class="move down">
+      ▼ {places}
+      <span class="unseen"> down in B</span>
+    </span>
+  )
 }
 
 const nameOf = (r: QueryResponse): string => r.method + (r.rule ? ` (${r.rule})` : '')
@@ -60,7 +73,8 @@ function Comparison({ index, a, b }: { index: string; a: QueryResponse; b: Query
   const both = rows.filter((row) => row.a !== undefined && row.b !== undefined)
   const moved = both.filter((row) => row.a !== row.b)
   const apart = a.generation !== b.generation
-  const head = (r: QueryResponse) => `${nameOf(r)}${apart ? ' · ' + r.generation : ''} · ${duration((r.timings_ms.total ?? 0) / 1000)}`
+  const head = (r: QueryResponse) =>
+    `${nameOf(r)}${apart ? ' · ' + r.generation : ''} · ${duration((r.timings_ms.total ?? 0) / 1000)}`
   if (rows.length === 0) return <p>Neither finds anything: no passage matches the question.</p>
   return (
     <section aria-label="Comparison">
@@ -71,18 +85,45 @@ function Comparison({ index, a, b }: { index: string; a: QueryResponse; b: Query
         {rows.some((row) => row.a === undefined) && `; ${rows.filter((row) => row.a === undefined).length} only in B`}.
       </p>
       <table class="compare">
-        <caption><span><b>A</b> {head(a)}</span><span><b>B</b> {head(b)}</span></caption>
-        <thead><tr><th scope="col" class="n">A</th><th scope="col" class="n">B</th><th scope="col">Move</th><th scope="col">Passage</th></tr></thead>
+        <caption>
+          <span>
+            <b>A</b> {head(a)}
+          </span>
+          <span>
+            <b>B</b> {head(b)}
+          </span>
+        </caption>
+        <thead>
+          <tr>
+            <th scope="col" class="n">
+              A
+            </th>
+            <th scope="col" class="n">
+              B
+            </th>
+            <th scope="col">Move</th>
+            <th scope="col">Passage</th>
+          </tr>
+        </thead>
         <tbody>
           {rows.map((row) => (
             <tr class={row.a === undefined ? 'in-b' : row.b === undefined ? 'in-a' : ''}>
               <td class="n rank">{row.a ?? '–'}</td>
               <td class="n rank">{row.b ?? '–'}</td>
-              <td><Move {...(row.a !== undefined && { a: row.a })} {...(row.b !== undefined && { b: row.b })} /></td>
               <td>
-                <a href={documentHref(index, row.generation, row.chunk)}>{cut(row.chunk.title || row.chunk.document, 90)}</a>
-                <p class="where"><Place chunk={row.chunk} /><span class="key">{row.chunk.document}</span></p>
-                <p class="snippet">{cut((row.chunk.snippet?.text ?? row.chunk.text).trim().replace(/\s+/g, ' '), 150)}</p>
+                <Move {...(row.a !== undefined && { a: row.a })} {...(row.b !== undefined && { b: row.b })} />
+              </td>
+              <td>
+                <a href={documentHref(index, row.generation, row.chunk)}>
+                  {cut(row.chunk.title || row.chunk.document, 90)}
+                </a>
+                <p class="where">
+                  <Place chunk={row.chunk} />
+                  <span class="key">{row.chunk.document}</span>
+                </p>
+                <p class="snippet">
+                  {cut((row.chunk.snippet?.text ?? row.chunk.text).trim().replace(/\s+/g, ' '), 150)}
+                </p>
               </td>
             </tr>
           ))}
@@ -95,7 +136,8 @@ function Comparison({ index, a, b }: { index: string; a: QueryResponse; b: Query
 function Compared({ index, params }: { index: string; params: Record<string, string> }) {
   const [a, b] = [side(params, 'a'), side(params, 'b')]
   const { data, failure, again } = useLoaded(index + JSON.stringify([a, b]), (signal) =>
-    Promise.all([api.ask(index, a, signal), api.ask(index, b, signal)]))
+    Promise.all([api.ask(index, a, signal), api.ask(index, b, signal)]),
+  )
   if (failure) return <Trouble failure={failure} again={again} />
   if (!data) return <Loading what="Asking both" />
   return <Comparison index={index} a={data[0]} b={data[1]} />
@@ -108,24 +150,44 @@ export function Compare({ route }: { route: Route }) {
     event.preventDefault()
     if (text.trim()) go(href(index, 'compare', '', { ...params, q: text.trim() }))
   }
-  const choose = (name: string) => (value: string): void => follow({ [name]: value }, true)
+  const choose =
+    (name: string) =>
+    (value: string): void =>
+      follow({ [name]: value }, true)
   return (
     <>
       <h1 tabIndex={-1}>Compare</h1>
       <p class="lead">One question, two ways to find passages. No model writes an answer.</p>
       <form class="ask" onSubmit={submit} role="search">
-        <label class="unseen" for="question">Question</label>
+        <label class="unseen" for="question">
+          Question
+        </label>
         <div class="row">
-          <input id="question" value={text} maxLength={8192} placeholder="Ask a question" autocomplete="off"
-            onInput={(event) => setText(event.currentTarget.value)} />
+          <input
+            id="question"
+            value={text}
+            maxLength={8192}
+            placeholder="Ask a question"
+            autocomplete="off"
+            onInput={(event) => setText(event.currentTarget.value)}
+          />
           <button class="primary">Compare</button>
         </div>
         <div class="sides">
           {(['a', 'b'] as const).map((name) => (
             <fieldset>
               <legend>{name.toUpperCase()}</legend>
-              <Chooser label="Method" value={params[name] ?? (name === 'b' ? 'bm25' : '')} choices={choices} onChange={choose(name)} />
-              <GenerationChooser index={index} value={params['g' + name] ?? params.generation ?? ''} onChange={choose('g' + name)} />
+              <Chooser
+                label="Method"
+                value={params[name] ?? (name === 'b' ? 'bm25' : '')}
+                choices={choices}
+                onChange={choose(name)}
+              />
+              <GenerationChooser
+                index={index}
+                value={params['g' + name] ?? params.generation ?? ''}
+                onChange={choose('g' + name)}
+              />
             </fieldset>
           ))}
         </div>

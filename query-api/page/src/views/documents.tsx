@@ -18,15 +18,22 @@ export function Documents({ route }: { route: Route }) {
   }, [prefix])
   const generation = params.generation ?? ''
   const name = `documents ${index} ${generation} ${params.prefix ?? ''} ${params.cursor ?? ''}`
-  const { data, failure, loading, again } = useLoaded(name,
-    (signal) => api.documents(index, params.prefix ?? '', params.cursor ?? '', generation, signal))
+  const { data, failure, loading, again } = useLoaded(name, (signal) =>
+    api.documents(index, params.prefix ?? '', params.cursor ?? '', generation, signal),
+  )
   return (
     <>
       <h1 tabIndex={-1}>Documents</h1>
       <form role="search" onSubmit={(event) => event.preventDefault()}>
         <label for="prefix">Keys that begin with</label>
-        <input id="prefix" type="search" value={prefix} autocomplete="off" spellcheck={false}
-          onInput={(event) => setPrefix(event.currentTarget.value)} />
+        <input
+          id="prefix"
+          type="search"
+          value={prefix}
+          autocomplete="off"
+          spellcheck={false}
+          onInput={(event) => setPrefix(event.currentTarget.value)}
+        />
       </form>
       {failure && <Trouble failure={failure} again={again} />}
       {loading && <Loading what="Asking for the documents" />}
@@ -37,18 +44,32 @@ export function Documents({ route }: { route: Route }) {
       {data && data.items.length > 0 && (
         <div class="scroll" tabIndex={0} role="region" aria-label="Documents">
           <table>
-            <thead><tr><th scope="col">Document</th><th scope="col" class="n">Passages</th><th scope="col" class="n">Characters</th>
-              <th scope="col">Modified</th></tr></thead>
+            <thead>
+              <tr>
+                <th scope="col">Document</th>
+                <th scope="col" class="n">
+                  Passages
+                </th>
+                <th scope="col" class="n">
+                  Characters
+                </th>
+                <th scope="col">Modified</th>
+              </tr>
+            </thead>
             <tbody>
               {data.items.map((item) => {
                 const key = text(item.document) || text(item.key)
                 return (
                   <tr>
-                    <td><a href={href(index, 'documents', key, { generation })}>{text(item.title) || key}</a>
-                      
-                      <p class="where">{text(item.title) && text(item.title) !== key && <span class="key">{key}</span>}
+                    <td>
+                      <a href={href(index, 'documents', key, { generation })}>{text(item.title) || key}</a>
+
+                      <p class="where">
+                        {text(item.title) && text(item.title) !== key && <span class="key">{key}</span>}
                         {text(item.type) && <span>{text(item.type)}</span>}
-                        {item.stale === true && <span class="badge warn">earlier version</span>}</p></td>
+                        {item.stale === true && <span class="badge warn">earlier version</span>}
+                      </p>
+                    </td>
                     <td class="n">{count(figure(item.chunks))}</td>
                     <td class="n">{count(figure(item.length))}</td>
                     <td>{ago(text(item.modified))}</td>
@@ -60,7 +81,11 @@ export function Documents({ route }: { route: Route }) {
         </div>
       )}
       {data?.next_cursor && (
-        <p class="actions"><a class="button" href={href(index, 'documents', '', { ...params, cursor: data.next_cursor })}>Next page</a></p>
+        <p class="actions">
+          <a class="button" href={href(index, 'documents', '', { ...params, cursor: data.next_cursor })}>
+            Next page
+          </a>
+        </p>
       )}
     </>
   )
@@ -76,36 +101,56 @@ export function DocumentView({ route }: { route: Route }) {
   const from = Number(params.from ?? Math.max(0, start - margin)) || 0
   const to = Number(params.to ?? (end > 0 ? end + margin : from + whole)) || from + whole
   const generation = params.generation ?? ''
-  const { data, failure, again } = useLoaded(`text ${index} ${id} ${generation} ${from} ${to}`,
-    (signal) => api.text(index, id, generation, from, to, signal))
+  const { data, failure, again } = useLoaded(`text ${index} ${id} ${generation} ${from} ${to}`, (signal) =>
+    api.text(index, id, generation, from, to, signal),
+  )
   const at = useRef<HTMLDivElement>(null)
   useEffect(() => {
-    if (end > start && !params.from && !params.to) at.current?.querySelector('mark')?.scrollIntoView({ block: 'center' })
+    if (end > start && !params.from && !params.to)
+      at.current?.querySelector('mark')?.scrollIntoView({ block: 'center' })
   }, [data === undefined])
   if (failure) return <Trouble failure={failure} again={again} />
   if (!data) return <Loading what="Reading the document" />
   return (
     <>
-      <p class="up"><a href={href(index, 'documents', '', { generation })}>Documents</a></p>
+      <p class="up">
+        <a href={href(index, 'documents', '', { generation })}>Documents</a>
+      </p>
       <h1 tabIndex={-1}>{data.title || data.document}</h1>
       <p class="where">
-        <span class="key">{data.document}</span><span>{plural(data.length, 'character')}</span>
-        <span>version <code title={data.version}>{short(data.version)}</code></span>
-        <span>generation <a href={href(index, 'generations', data.generation)}>{data.generation}</a></span>
+        <span class="key">{data.document}</span>
+        <span>{plural(data.length, 'character')}</span>
+        <span>
+          version <code title={data.version}>{short(data.version)}</code>
+        </span>
+        <span>
+          generation <a href={href(index, 'generations', data.generation)}>{data.generation}</a>
+        </span>
         {data.stale && <span class="badge warn">earlier version: the document cannot be read now</span>}
       </p>
       {data.start > 0 && (
-        <p class="actions"><button type="button" onClick={() => follow({ from: String(Math.max(0, from - whole)), to: String(to) }, true)}>
-          Show what comes before</button></p>
+        <p class="actions">
+          <button
+            type="button"
+            onClick={() => follow({ from: String(Math.max(0, from - whole)), to: String(to) }, true)}
+          >
+            Show what comes before
+          </button>
+        </p>
       )}
       <div class="text document" ref={at}>
-        {end > start
-          ? <MarkedText text={data.text} marks={[{ start: start - data.start, end: end - data.start }]} />
-          : data.text}
+        {end > start ? (
+          <MarkedText text={data.text} marks={[{ start: start - data.start, end: end - data.start }]} />
+        ) : (
+          data.text
+        )}
       </div>
       {data.end < data.length && (
-        <p class="actions"><button type="button" onClick={() => follow({ from: String(from), to: String(data.end + whole) }, true)}>
-          Show what follows</button></p>
+        <p class="actions">
+          <button type="button" onClick={() => follow({ from: String(from), to: String(data.end + whole) }, true)}>
+            Show what follows
+          </button>
+        </p>
       )}
     </>
   )

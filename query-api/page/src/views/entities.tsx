@@ -17,36 +17,59 @@ export function Entities({ route }: { route: Route }) {
   const wanted = params.prefix ?? ''
   const generation = params.generation ?? ''
   const limit = Number(params.limit) || 50
-  const { data, failure, again } = useLoaded(`entities ${index} ${generation} ${limit} ${wanted}`,
-    (signal) => api.entities(index, wanted, limit, generation, signal))
+  const { data, failure, again } = useLoaded(`entities ${index} ${generation} ${limit} ${wanted}`, (signal) =>
+    api.entities(index, wanted, limit, generation, signal),
+  )
   return (
     <>
       <h1 tabIndex={-1}>Entities</h1>
       <form role="search" onSubmit={(event) => event.preventDefault()}>
         <label for="prefix">Names that begin with</label>
-        <input id="prefix" type="search" value={prefix} autocomplete="off" spellcheck={false}
-          onInput={(event) => setPrefix(event.currentTarget.value)} />
+        <input
+          id="prefix"
+          type="search"
+          value={prefix}
+          autocomplete="off"
+          spellcheck={false}
+          onInput={(event) => setPrefix(event.currentTarget.value)}
+        />
       </form>
-      {failure ? <Trouble failure={failure} again={again} /> : !data ? <Loading what="Looking up" /> : (
-        data.entities.length === 0
-          ? <p>{wanted ? <>No name begins with “{wanted}”.</> : 'Nothing was extracted from these documents.'}</p>
-          : <>
-            <table>
-              <thead><tr><th scope="col">Name</th><th scope="col" class="n">Passages</th></tr></thead>
-              <tbody>
-                {data.entities.map((entity) => (
-                  <tr>
-                    <td><a href={href(index, 'entities', entity.id, { generation })}>{entity.name}</a></td>
-                    <td class="n">{count(entity.chunk_total)}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-            {data.entities.length === limit && limit < 1000 && (
-              <p class="actions"><button type="button" onClick={() => follow({ limit: String(Math.min(1000, limit * 4)) }, true)}>
-                Show more</button></p>
-            )}
-          </>
+      {failure ? (
+        <Trouble failure={failure} again={again} />
+      ) : !data ? (
+        <Loading what="Looking up" />
+      ) : data.entities.length === 0 ? (
+        <p>{wanted ? <>No name begins with “{wanted}”.</> : 'Nothing was extracted from these documents.'}</p>
+      ) : (
+        <>
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">Name</th>
+                <th scope="col" class="n">
+                  Passages
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {data.entities.map((entity) => (
+                <tr>
+                  <td>
+                    <a href={href(index, 'entities', entity.id, { generation })}>{entity.name}</a>
+                  </td>
+                  <td class="n">{count(entity.chunk_total)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+          {data.entities.length === limit && limit < 1000 && (
+            <p class="actions">
+              <button type="button" onClick={() => follow({ limit: String(Math.min(1000, limit * 4)) }, true)}>
+                Show more
+              </button>
+            </p>
+          )}
+        </>
       )}
     </>
   )
@@ -68,8 +91,9 @@ function around(text: string, name: string): { text: string; marked: boolean }[]
 function Mentions({ index, id, name, generation }: { index: string; id: string; name: string; generation: string }) {
   const [more, setMore] = useState<{ chunks: Chunk[]; cursor: string }>()
   const [trouble, setTrouble] = useState<Failure>()
-  const { data, failure, again } = useLoaded(`mentions ${index} ${id} ${generation}`,
-    (signal) => api.mentions(index, id, generation, '', signal))
+  const { data, failure, again } = useLoaded(`mentions ${index} ${id} ${generation}`, (signal) =>
+    api.mentions(index, id, generation, '', signal),
+  )
   if (failure) return <Trouble failure={failure} again={again} />
   if (!data) return <Loading what="Looking for mentions" />
   const shown = more ?? data
@@ -85,7 +109,10 @@ function Mentions({ index, id, name, generation }: { index: string; id: string; 
   const documents = Map.groupBy(shown.chunks, (chunk) => chunk.document)
   return (
     <section aria-label="Mentions">
-      <h2>Mentioned in {plural(documents.size, 'document')}{shown.cursor ? ' so far' : ''}</h2>
+      <h2>
+        Mentioned in {plural(documents.size, 'document')}
+        {shown.cursor ? ' so far' : ''}
+      </h2>
       <ul class="mentions">
         {[...documents].map(([document, chunks]) => (
           <li>
@@ -93,8 +120,15 @@ function Mentions({ index, id, name, generation }: { index: string; id: string; 
             <ul>
               {chunks.map((chunk) => (
                 <li>
-                  <p class="snippet"><Marked list={around(chunk.text, name)} /></p>
-                  <p class="where"><Place chunk={chunk} /><a class="key" href={documentHref(index, generation, chunk)}>{chunk.document}</a></p>
+                  <p class="snippet">
+                    <Marked list={around(chunk.text, name)} />
+                  </p>
+                  <p class="where">
+                    <Place chunk={chunk} />
+                    <a class="key" href={documentHref(index, generation, chunk)}>
+                      {chunk.document}
+                    </a>
+                  </p>
                 </li>
               ))}
             </ul>
@@ -102,7 +136,13 @@ function Mentions({ index, id, name, generation }: { index: string; id: string; 
         ))}
       </ul>
       {trouble && <Trouble failure={trouble} again={() => void next()} />}
-      {shown.cursor && !trouble && <p class="actions"><button type="button" onClick={() => void next()}>Show more</button></p>}
+      {shown.cursor && !trouble && (
+        <p class="actions">
+          <button type="button" onClick={() => void next()}>
+            Show more
+          </button>
+        </p>
+      )}
     </section>
   )
 }
@@ -110,17 +150,29 @@ function Mentions({ index, id, name, generation }: { index: string; id: string; 
 export function EntityView({ route }: { route: Route }) {
   const { index, id, params } = route
   const generation = params.generation ?? ''
-  const { data, failure, again } = useLoaded(`entity ${index} ${id} ${generation}`,
-    (signal) => api.entity(index, id, generation, signal))
+  const { data, failure, again } = useLoaded(`entity ${index} ${id} ${generation}`, (signal) =>
+    api.entity(index, id, generation, signal),
+  )
   if (failure) return <Trouble failure={failure} again={again} />
   if (!data) return <Loading what="Looking up" />
   return (
     <>
-      <p class="up"><a href={href(index, 'entities', '', { generation })}>Entities</a></p>
+      <p class="up">
+        <a href={href(index, 'entities', '', { generation })}>Entities</a>
+      </p>
       <h1 tabIndex={-1}>{data.name}</h1>
       {data.description && <p class="description">{data.description}</p>}
-      <Figures list={[['passages', count(data.chunk_total)], ['mentions', count(data.mentions)]]} />
-      <p class="actions"><a class="button" href={href(index, 'ask', '', { q: `What is known about ${data.name}?` })}>Ask about it</a></p>
+      <Figures
+        list={[
+          ['passages', count(data.chunk_total)],
+          ['mentions', count(data.mentions)],
+        ]}
+      />
+      <p class="actions">
+        <a class="button" href={href(index, 'ask', '', { q: `What is known about ${data.name}?` })}>
+          Ask about it
+        </a>
+      </p>
       <Mentions index={index} id={id} name={data.name} generation={data.generation} />
     </>
   )

@@ -13,7 +13,12 @@ const change = (now: number, before: number | undefined): string => {
 
 function Changed({ now, before }: { now: number; before: number | undefined }) {
   const text = change(now, before)
-  return <>{count(now)}{text && <span class="change"> {text}</span>}</>
+  return (
+    <>
+      {count(now)}
+      {text && <span class="change"> {text}</span>}
+    </>
+  )
 }
 
 export function Generations({ route }: { route: Route }) {
@@ -28,20 +33,45 @@ export function Generations({ route }: { route: Route }) {
       <div class="scroll" tabIndex={0} role="region" aria-label="Generations">
         <table>
           <thead>
-            <tr><th scope="col">Generation</th><th scope="col">State</th><th scope="col">Built</th><th scope="col" class="n">Documents</th>
-              <th scope="col" class="n">Passages</th><th scope="col" class="n">Entities</th><th scope="col" class="n">Problems</th></tr>
+            <tr>
+              <th scope="col">Generation</th>
+              <th scope="col">State</th>
+              <th scope="col">Built</th>
+              <th scope="col" class="n">
+                Documents
+              </th>
+              <th scope="col" class="n">
+                Passages
+              </th>
+              <th scope="col" class="n">
+                Entities
+              </th>
+              <th scope="col" class="n">
+                Problems
+              </th>
+            </tr>
           </thead>
           <tbody>
             {data.generations.map((one, i) => {
               const before = data.generations[i + 1]
               return (
                 <tr>
-                  <td><a href={href(index, 'generations', one.generation)}>{one.generation}</a></td>
-                  <td><State name={one.state} /></td>
+                  <td>
+                    <a href={href(index, 'generations', one.generation)}>{one.generation}</a>
+                  </td>
+                  <td>
+                    <State name={one.state} />
+                  </td>
                   <td title={when(one.created)}>{ago(one.created)}</td>
-                  <td class="n"><Changed now={one.documents} before={before?.documents} /></td>
-                  <td class="n"><Changed now={one.chunks} before={before?.chunks} /></td>
-                  <td class="n"><Changed now={one.classes} before={before?.classes} /></td>
+                  <td class="n">
+                    <Changed now={one.documents} before={before?.documents} />
+                  </td>
+                  <td class="n">
+                    <Changed now={one.chunks} before={before?.chunks} />
+                  </td>
+                  <td class="n">
+                    <Changed now={one.classes} before={before?.classes} />
+                  </td>
                   <td class="n">{count(one.dead_letters)}</td>
                 </tr>
               )
@@ -54,8 +84,12 @@ export function Generations({ route }: { route: Route }) {
 }
 
 const diffNames: [string, string, string][] = [
-  ['added', 'added', 'good'], ['changed', 'changed', 'live'], ['moved', 'moved', 'live'], ['removed', 'removed', 'bad'],
-  ['same', 'the same', 'plain'], ['unusable', 'unusable', 'warn'],
+  ['added', 'added', 'good'],
+  ['changed', 'changed', 'live'],
+  ['moved', 'moved', 'live'],
+  ['removed', 'removed', 'bad'],
+  ['same', 'the same', 'plain'],
+  ['unusable', 'unusable', 'warn'],
 ]
 
 // Diff draws how the documents of a generation differ from the one before.
@@ -74,7 +108,14 @@ export function Diff({ diff }: { diff: Record<string, number> }) {
           return <rect class={one.tone} x={`${at}%`} width={`${(one.n / total) * 100}%`} height="14" />
         })}
       </svg>
-      <ul class="legend">{list.map((one) => <li><span class={`dot ${one.tone}`} aria-hidden="true" />{count(one.n)} {one.text}</li>)}</ul>
+      <ul class="legend">
+        {list.map((one) => (
+          <li>
+            <span class={`dot ${one.tone}`} aria-hidden="true" />
+            {count(one.n)} {one.text}
+          </li>
+        ))}
+      </ul>
     </section>
   )
 }
@@ -95,7 +136,10 @@ const reportOf = (raw: Record<string, unknown> | undefined): Run | undefined => 
 }
 
 async function told(index: string, name: string, signal: AbortSignal): Promise<Told> {
-  const [{ generations }, raw] = await Promise.all([api.generations(index, signal), api.generation(index, name, signal)])
+  const [{ generations }, raw] = await Promise.all([
+    api.generations(index, signal),
+    api.generation(index, name, signal),
+  ])
   const i = generations.findIndex((one) => one.generation === name)
   const report = reportOf(raw)
   const parent = raw?.parent as Counts | null | undefined
@@ -112,7 +156,9 @@ export function GenerationView({ route }: { route: Route }) {
     return (
       <section class="trouble" role="alert">
         <h1 tabIndex={-1}>There is no generation {id}</h1>
-        <p>Older ones are collected after a while. <a href={href(index, 'generations')}>See those that are kept.</a></p>
+        <p>
+          Older ones are collected after a while. <a href={href(index, 'generations')}>See those that are kept.</a>
+        </p>
       </section>
     )
   }
@@ -120,33 +166,59 @@ export function GenerationView({ route }: { route: Route }) {
   const usable = row?.state === 'current' || row?.state === 'published'
   return (
     <>
-      <p class="up"><a href={href(index, 'generations')}>Generations</a></p>
-      <h1 tabIndex={-1}>{id} {row && <State name={row.state} />}</h1>
+      <p class="up">
+        <a href={href(index, 'generations')}>Generations</a>
+      </p>
+      <h1 tabIndex={-1}>
+        {id} {row && <State name={row.state} />}
+      </h1>
       <p class="meta">
         {built === '–' ? 'Built' : `Built ${built} (${ago(row?.created ?? report?.ended)})`}
         {report?.seconds ? ` in ${duration(report.seconds)}` : ''}
         {typeof report?.cost === 'number' && ` · cost ${money(report.cost, report.currency)}`}
-        {row && <> · content <code title={row.content_hash}>{short(row.content_hash)}</code></>}
+        {row && (
+          <>
+            {' '}
+            · content <code title={row.content_hash}>{short(row.content_hash)}</code>
+          </>
+        )}
       </p>
-      {row && <Figures list={[
-        ['documents', <Changed now={row.documents} before={before?.documents} />],
-        ['passages', <Changed now={row.chunks} before={before?.chunks} />],
-        ['entities', <Changed now={row.classes} before={before?.classes} />],
-        ['dead letters', count(row.dead_letters)],
-      ]} />}
+      {row && (
+        <Figures
+          list={[
+            ['documents', <Changed now={row.documents} before={before?.documents} />],
+            ['passages', <Changed now={row.chunks} before={before?.chunks} />],
+            ['entities', <Changed now={row.classes} before={before?.classes} />],
+            ['dead letters', count(row.dead_letters)],
+          ]}
+        />
+      )}
       {report?.diff && <Diff diff={report.diff} />}
-      {!report && <p class="hint">This server does not give the report of a generation; the figures are against {
-        before ? before.generation : 'nothing, as it is the oldest that is kept'}.</p>}
+      {!report && (
+        <p class="hint">
+          This server does not give the report of a generation; the figures are against{' '}
+          {before ? before.generation : 'nothing, as it is the oldest that is kept'}.
+        </p>
+      )}
       {report?.problems && <Problems list={report.problems} total={report.problems_total ?? report.problems.length} />}
       {usable && (
         <p class="actions">
-          <a class="button" href={href(index, 'ask', '', { generation: row?.state === 'current' ? '' : id })}>Ask this generation</a>
-          {before && <a class="button" href={href(index, 'compare', '', { ga: before.generation, gb: id, b: 'hybrid', a: 'hybrid' })}>
-            Compare answers with the one before</a>}
+          <a class="button" href={href(index, 'ask', '', { generation: row?.state === 'current' ? '' : id })}>
+            Ask this generation
+          </a>
+          {before && (
+            <a
+              class="button"
+              href={href(index, 'compare', '', { ga: before.generation, gb: id, b: 'hybrid', a: 'hybrid' })}
+            >
+              Compare answers with the one before
+            </a>
+          )}
         </p>
       )}
-      {row && row.dead_letters > 0 && !report?.problems &&
-        <p class="hint">{plural(row.dead_letters, 'passage')} could not be extracted; the report names them.</p>}
+      {row && row.dead_letters > 0 && !report?.problems && (
+        <p class="hint">{plural(row.dead_letters, 'passage')} could not be extracted; the report names them.</p>
+      )}
     </>
   )
 }

@@ -33,14 +33,27 @@ function IndexCard({ info }: { info: IndexInfo }) {
   return (
     <li class="card">
       <div class="head">
-        <h2><a href={href(card.index, 'ask')}>{card.index}</a></h2>
+        <h2>
+          <a href={href(card.index, 'ask')}>{card.index}</a>
+        </h2>
         {wrong(card) && <State name={wrong(card)} />}
       </div>
-      <p class="age" title={when(published)}>{ago(published) === '–' ? '\u00a0' : `Published ${ago(published)}`}</p>
+      <p class="age" title={when(published)}>
+        {ago(published) === '–' ? '\u00a0' : `Published ${ago(published)}`}
+      </p>
       <dl class="figures three">
-        <div><dt>documents</dt><dd>{count(card.documents)}</dd></div>
-        <div><dt>passages</dt><dd>{count(card.chunks)}</dd></div>
-        <div><dt>entities</dt><dd>{count(card.classes)}</dd></div>
+        <div>
+          <dt>documents</dt>
+          <dd>{count(card.documents)}</dd>
+        </div>
+        <div>
+          <dt>passages</dt>
+          <dd>{count(card.chunks)}</dd>
+        </div>
+        <div>
+          <dt>entities</dt>
+          <dd>{count(card.classes)}</dd>
+        </div>
       </dl>
       <p class="meta">
         Generation <a href={href(card.index, 'generations', card.generation ?? '')}>{card.generation}</a>
@@ -48,13 +61,21 @@ function IndexCard({ info }: { info: IndexInfo }) {
         {card.models?.embedding && ` · ${card.models.embedding}`}
       </p>
       {problems > 0 && (
-        <p class="warning"><a href={href(card.index, 'generations', card.generation ?? '')}>{plural(problems, 'problem')}</a>
-          {' '}in this generation</p>
+        <p class="warning">
+          <a href={href(card.index, 'generations', card.generation ?? '')}>{plural(problems, 'problem')}</a> in this
+          generation
+        </p>
       )}
       <p class="actions">
-        <a class="button primary" href={href(card.index, 'ask')} aria-label={`Ask ${card.index}`}>Ask</a>
-        <a class="button" href={href(card.index, 'entities')} aria-label={`Entities of ${card.index}`}>Entities</a>
-        <a class="button" href={href(card.index, 'runs')} aria-label={`Runs of ${card.index}`}>Runs</a>
+        <a class="button primary" href={href(card.index, 'ask')} aria-label={`Ask ${card.index}`}>
+          Ask
+        </a>
+        <a class="button" href={href(card.index, 'entities')} aria-label={`Entities of ${card.index}`}>
+          Entities
+        </a>
+        <a class="button" href={href(card.index, 'runs')} aria-label={`Runs of ${card.index}`}>
+          Runs
+        </a>
       </p>
     </li>
   )
@@ -69,16 +90,26 @@ export function Home() {
       <section class="empty">
         <h1 tabIndex={-1}>No index yet</h1>
         <p>Build the first one from a folder of documents. It is published here when it is done.</p>
-        <pre><code>unweaver index FOLDER --index docs --wait</code></pre>
+        <pre>
+          <code>unweaver index FOLDER --index docs --wait</code>
+        </pre>
         <p class="meta">With a key that is for one index alone, only that one is shown.</p>
-        <p class="actions"><button type="button" onClick={again}>Look again</button></p>
+        <p class="actions">
+          <button type="button" onClick={again}>
+            Look again
+          </button>
+        </p>
       </section>
     )
   }
   return (
     <>
       <h1 tabIndex={-1}>Indexes</h1>
-      <ul class="cards">{data.indexes.map((info) => <IndexCard key={info.index} info={info} />)}</ul>
+      <ul class="cards">
+        {data.indexes.map((info) => (
+          <IndexCard key={info.index} info={info} />
+        ))}
+      </ul>
     </>
   )
 }

@@ -6,8 +6,12 @@ import { href } from '../route'
 import { Marked } from '../ui'
 
 export function Place({ chunk }: { chunk: Chunk }) {
-  const pages = chunk.page === undefined ? ''
-    : chunk.page_end !== undefined && chunk.page_end !== chunk.page ? `pages ${chunk.page}–${chunk.page_end}` : `page ${chunk.page}`
+  const pages =
+    chunk.page === undefined
+      ? ''
+      : chunk.page_end !== undefined && chunk.page_end !== chunk.page
+        ? `pages ${chunk.page}–${chunk.page_end}`
+        : `page ${chunk.page}`
   return (
     <>
       {chunk.heading && chunk.heading.length > 0 && <span class="heading">{chunk.heading.join(' › ')}</span>}
@@ -24,12 +28,20 @@ export function documentHref(index: string, generation: string, chunk: Chunk): s
 function Snippet({ chunk }: { chunk: Chunk }) {
   const { snippet } = chunk
   if (!snippet) return <p class="snippet">{cut(chunk.text.trim().replace(/\s+/g, ' '), 280)}</p>
-  const marks = (chunk.highlights ?? []).map(({ start, end }) => ({ start: start - snippet.start, end: end - snippet.start }))
+  const marks = (chunk.highlights ?? []).map(({ start, end }) => ({
+    start: start - snippet.start,
+    end: end - snippet.start,
+  }))
   const length = Array.from(chunk.text).length
   return (
     <p class="snippet">
       {snippet.start > 0 && '… '}
-      <Marked list={pieces(snippet.text, marks.filter((mark) => mark.end > 0))} />
+      <Marked
+        list={pieces(
+          snippet.text,
+          marks.filter((mark) => mark.end > 0),
+        )}
+      />
       {snippet.end < length && ' …'}
     </p>
   )
@@ -42,7 +54,20 @@ function Metadata({ metadata }: { metadata: Record<string, string> }) {
     <dl class="metadata">
       {list.map(([name, value]) => {
         const to = address(value)
-        return <div><dt>{name}</dt><dd>{to ? <a href={to} rel="noopener noreferrer" target="_blank">{value}</a> : value}</dd></div>
+        return (
+          <div>
+            <dt>{name}</dt>
+            <dd>
+              {to ? (
+                <a href={to} rel="noopener noreferrer" target="_blank">
+                  {value}
+                </a>
+              ) : (
+                value
+              )}
+            </dd>
+          </div>
+        )
       })}
     </dl>
   )
@@ -68,33 +93,54 @@ export function Passage(props: {
     <li class={`passage${open ? ' open' : ''}${cited ? ' cited' : ''}`} id={'passage-' + chunk.id} onKeyDown={close}>
       <h3>
         <button type="button" class="plain" aria-expanded={open} aria-controls={body} onClick={toggle}>
-          <span class="number">{number}</span><span class="title">{chunk.title || chunk.document}</span>
+          <span class="number">{number}</span>
+          <span class="title">{chunk.title || chunk.document}</span>
         </button>
       </h3>
       <p class="where">
         <Place chunk={chunk} />
-        <a class="key" href={documentHref(index, generation, chunk)}>{chunk.document}</a>
+        <a class="key" href={documentHref(index, generation, chunk)}>
+          {chunk.document}
+        </a>
         {cited && <span class="badge">cited</span>}
-        {chunk.stale && <span class="badge warn" title="The document cannot be read now">earlier version</span>}
-        {chunk.filled && <span class="badge" title="Not ranked by the method: the next most similar">filled up</span>}
+        {chunk.stale && (
+          <span class="badge warn" title="The document cannot be read now">
+            earlier version
+          </span>
+        )}
+        {chunk.filled && (
+          <span class="badge" title="Not ranked by the method: the next most similar">
+            filled up
+          </span>
+        )}
       </p>
       <div id={body}>
-        {open ? <>
-          <div class="text"><Marked list={pieces(chunk.text, chunk.highlights ?? [])} /></div>
-          <Metadata metadata={chunk.metadata} />
-          {chunk.entities.length > 0 && (
-            <p class="tags"><span class="label">Found through</span>
-              {chunk.entities.map((entity) => <a href={href(index, 'entities', entity.id, { generation })}>{entity.name}</a>)}
+        {open ? (
+          <>
+            <div class="text">
+              <Marked list={pieces(chunk.text, chunk.highlights ?? [])} />
+            </div>
+            <Metadata metadata={chunk.metadata} />
+            {chunk.entities.length > 0 && (
+              <p class="tags">
+                <span class="label">Found through</span>
+                {chunk.entities.map((entity) => (
+                  <a href={href(index, 'entities', entity.id, { generation })}>{entity.name}</a>
+                ))}
+              </p>
+            )}
+            <p class="meta">
+              Score {chunk.score.toPrecision(3)}
+              {chunk.similarity !== null && ` · similarity ${chunk.similarity.toFixed(3)}`}
+              {chunk.bm25 !== null && ` · BM25 ${chunk.bm25.toFixed(2)}`}
+              {chunk.in_context ? ' · the model read it' : ' · not in the model’s context'}
+              {' · '}
+              <a href={documentHref(index, generation, chunk)}>In its document</a>
             </p>
-          )}
-          <p class="meta">
-            Score {chunk.score.toPrecision(3)}
-            {chunk.similarity !== null && ` · similarity ${chunk.similarity.toFixed(3)}`}
-            {chunk.bm25 !== null && ` · BM25 ${chunk.bm25.toFixed(2)}`}
-            {chunk.in_context ? ' · the model read it' : ' · not in the model’s context'}
-            {' · '}<a href={documentHref(index, generation, chunk)}>In its document</a>
-          </p>
-        </> : <Snippet chunk={chunk} />}
+          </>
+        ) : (
+          <Snippet chunk={chunk} />
+        )}
       </div>
     </li>
   )
