@@ -110,6 +110,7 @@ const steps = {
       )
       await first.locator('button').click()
       assert.equal(await first.locator('.text mark').textContent(), 'Oslo is the capital 🏛 of Norway.')
+      assert.equal(await first.locator('.text .sentence').textContent(), Array.from(text).slice(2, end).join(''))
       assert.equal(await first.locator('.text').textContent(), text)
     })
   },

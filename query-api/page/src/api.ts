@@ -145,6 +145,7 @@ export interface Run {
   index?: string
   generation?: string
   run: string
+  kind?: string
   status: string
   reason?: string
   detail?: string
@@ -165,7 +166,7 @@ export interface Run {
   rate?: number
   models?: Models
   diff?: Record<string, number>
-  problems?: Problem[]
+  problems?: Problem[] | number // of a list: how many
   problems_total?: number
   documents_failed?: number
   chunks_failed?: number
@@ -261,9 +262,9 @@ const query = (given: Record<string, string | number | undefined>): string => {
 }
 const at = (index: string, rest = ''): string => `v1/indexes/${part(index)}${rest}`
 
-// missing turns "there is no such route or thing" into nothing.
+// missing turns "there is no such route or thing" into nothing; an index that is not there is trouble.
 export const missing = (err: unknown): undefined => {
-  if (err instanceof Failure && err.status === 404) return undefined
+  if (err instanceof Failure && err.status === 404 && err.code !== 'unknown_index') return undefined
   throw err
 }
 

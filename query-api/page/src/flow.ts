@@ -149,15 +149,19 @@ function voting(
   const parts: Part[] = []
   response.chunks.forEach((chunk, i) => {
     const told = values.get(chunk.id)
-    for (const id of told?.voters ?? []) {
-      parts.push({ id, name: names.get(id) ?? id, chunk: i, amount: (told?.value ?? 0) / (told?.voters.length ?? 1) })
+    if (!told) return
+    for (const id of told.voters) {
+      parts.push({ id, name: names.get(id) ?? id, chunk: i, amount: told.value / told.voters.length })
     }
+    if (told.voters.length === 0) parts.push({ id: small, name: '', chunk: i, amount: told.value })
   })
-  const starts = [...new Set(parts.map((part) => part.id))].map((id) => ({
-    id,
-    name: names.get(id) ?? id,
-    weight: numberOf(response.entities.find((entity) => entity.id === id)?.similarity),
-  }))
+  const starts = [...new Set(parts.map((part) => part.id))]
+    .filter((id) => id !== small)
+    .map((id) => ({
+      id,
+      name: names.get(id) ?? id,
+      weight: numberOf(response.entities.find((entity) => entity.id === id)?.similarity),
+    }))
   return assemble(response, parts, starts, {
     exact,
     measure: exact ? 'of the score' : 'of the votes',

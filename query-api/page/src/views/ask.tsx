@@ -195,7 +195,8 @@ async function examples(index: string, signal: AbortSignal): Promise<string[]> {
 }
 
 function Examples({ index }: { index: string }) {
-  const { data } = useLoaded('examples ' + index, (signal) => examples(index, signal))
+  const { data, failure, again } = useLoaded('examples ' + index, (signal) => examples(index, signal))
+  if (failure) return <Trouble failure={failure} again={again} />
   return (
     <div class="examples">
       <p>The answer names the passages that it rests on, and shows how they were found.</p>
@@ -234,7 +235,7 @@ function focusPassage(id: string): void {
     const passage = document.getElementById('passage-' + id)
     const calm = matchMedia('(prefers-reduced-motion: reduce)').matches
     passage?.querySelector('button')?.focus({ preventScroll: true })
-    const target = passage?.querySelector('mark') ?? passage
+    const target = passage?.querySelector('.text .sentence, .text mark') ?? passage
     target?.scrollIntoView({ behavior: calm ? 'auto' : 'smooth', block: target === passage ? 'start' : 'center' })
   })
 }

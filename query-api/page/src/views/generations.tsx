@@ -4,7 +4,7 @@ import { api, type Generation, type Run } from '../api'
 import { ago, count, duration, money, plural, short, when } from '../format'
 import { href, type Route } from '../route'
 import { Figures, Loading, State, Trouble, useLoaded } from '../ui'
-import { Problems } from './runs'
+import { listed, Problems } from './runs'
 
 const change = (now: number, before: number | undefined): string => {
   if (before === undefined || now === before) return ''
@@ -200,7 +200,7 @@ export function GenerationView({ route }: { route: Route }) {
           {before ? before.generation : 'nothing, as it is the oldest that is kept'}.
         </p>
       )}
-      {report?.problems && <Problems list={report.problems} total={report.problems_total ?? report.problems.length} />}
+      {report && <Problems list={listed(report)} total={report.problems_total ?? listed(report).length} />}
       {usable && (
         <p class="actions">
           <a class="button" href={href(index, 'ask', '', { generation: row?.state === 'current' ? '' : id })}>

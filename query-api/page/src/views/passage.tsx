@@ -47,6 +47,25 @@ function Snippet({ chunk }: { chunk: Chunk }) {
   )
 }
 
+// Whole is all of a chunk's text: words that matched are marked, and the sentences that the snippet chose are set apart.
+function Whole({ chunk }: { chunk: Chunk }) {
+  const { text, snippet, highlights = [] } = chunk
+  if (!snippet) return <Marked list={pieces(text, highlights)} />
+  const parts = pieces(text, [snippet])
+  let at = 0
+  return (
+    <>
+      {parts.map((part) => {
+        const begin = at
+        at += Array.from(part.text).length
+        const inside = highlights.map(({ start, end }) => ({ start: start - begin, end: end - begin }))
+        const shown = <Marked list={pieces(part.text, inside)} />
+        return part.marked ? <span class="sentence">{shown}</span> : shown
+      })}
+    </>
+  )
+}
+
 function Metadata({ metadata }: { metadata: Record<string, string> }) {
   const list = Object.entries(metadata)
   if (list.length === 0) return null
@@ -118,7 +137,7 @@ export function Passage(props: {
         {open ? (
           <>
             <div class="text">
-              <Marked list={pieces(chunk.text, chunk.highlights ?? [])} />
+              <Whole chunk={chunk} />
             </div>
             <Metadata metadata={chunk.metadata} />
             {chunk.entities.length > 0 && (

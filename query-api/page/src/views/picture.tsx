@@ -91,7 +91,7 @@ function Drawing({ response, flow, width }: { response: QueryResponse; flow: Flo
   const { height, sources, chunks, left, right, question, columns } = layout(flow, width)
   const narrow = width < 620
   const nameLength = narrow ? 14 : 26
-  const room = Math.max(8, Math.floor((width - columns[2] - bar - 34) / 6.6))
+  const room = Math.max(8, Math.floor((width - columns[2] - bar - 34) / 7.2))
   return (
     <svg
       class="flow"
@@ -267,7 +267,7 @@ export function Picture({ question, given }: { question: Question; given: QueryR
           <p>Nothing was found, so there is nothing to draw.</p>
         ) : (
           <>
-            <p class="lead">{sentence(flow)}</p>
+            {sentence(flow) && <p class="lead">{sentence(flow)}</p>}
             <Drawing response={data} flow={flow} width={width} />
             <p class="hint">{flow.caption}</p>
             <Table response={data} flow={flow} />

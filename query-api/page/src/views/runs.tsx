@@ -7,13 +7,18 @@ import { Figures, Loading, State, Trouble, usePolled } from '../ui'
 import { Diff } from './generations'
 
 const over = (status: string): boolean =>
-  ['completed', 'completed_with_errors', 'held', 'failed', 'cancelled'].includes(status)
+  ['completed', 'completed_with_errors', 'held', 'failed', 'cancelled', 'damaged'].includes(status)
 
 const missingRuns = (
   <p>
     This server does not tell of runs. The command line does: <code>unweaver status</code>.
   </p>
 )
+
+const problemsOf = (run: Run): number | undefined =>
+  run.problems_total ?? (typeof run.problems === 'number' ? run.problems : run.problems?.length)
+
+export const listed = (run: Run): Problem[] => (Array.isArray(run.problems) ? run.problems : [])
 
 // A run is named index/generation; the second part is enough where the index is known.
 const partOf = (run: Run): string => run.run.split('/').slice(1).join('/') || run.run
@@ -83,7 +88,7 @@ export function Runs({ route }: { route: Route }) {
                   <td title={when(run.started)}>{ago(run.started)}</td>
                   <td class="n">{run.seconds === undefined ? '–' : duration(run.seconds)}</td>
                   <td class="n">{run.cost === undefined ? '–' : money(run.cost, run.currency)}</td>
-                  <td class="n">{count(run.problems_total ?? run.problems?.length)}</td>
+                  <td class="n">{count(problemsOf(run))}</td>
                 </tr>
               ))}
             </tbody>
@@ -288,7 +293,7 @@ export function RunView({ route }: { route: Route }) {
       <Cost run={data} />
       <Stages run={data} />
       {data.diff && <Diff diff={data.diff} />}
-      <Problems list={data.problems ?? []} total={data.problems_total ?? data.problems?.length ?? 0} />
+      <Problems list={listed(data)} total={problemsOf(data) ?? 0} />
       <p class="meta">
         Began {when(data.started)}
         {data.ended && `, ended ${when(data.ended)}`}
