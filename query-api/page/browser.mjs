@@ -15,7 +15,7 @@ export async function visit(path, options, work) {
   const { base = open, fake = {}, ...context } = options
   const profile = await browser.newContext({ viewport: { width: 1000, height: 800 }, ...context })
   const page = await profile.newPage()
-  page.setDefaultTimeout(20_000)
+  page.setDefaultTimeout(60_000) // of a machine that has much else to do
   const wrong = []
   page.on('pageerror', (err) => wrong.push('error: ' + err.message))
   page.on('console', (message) => {

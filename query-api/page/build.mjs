@@ -5,6 +5,12 @@ import { build } from 'esbuild'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 
 const folder = new URL('.', import.meta.url)
+// What the bundle holds of others goes with its notice.
+const notice = async (name) => {
+  const read = (file) => readFile(new URL(`node_modules/${name}/${file}`, folder), 'utf8')
+  const { version } = JSON.parse(await read('package.json'))
+  return `/* This file holds ${name} ${version}:\n\n${(await read('LICENSE')).trim()}\n*/`
+}
 const made = await build({
   absWorkingDir: new URL('.', import.meta.url).pathname,
   entryPoints: { app: 'src/main.tsx', style: 'src/style.css' },
@@ -17,6 +23,7 @@ const made = await build({
   jsxImportSource: 'preact',
   charset: 'utf8',
   legalComments: 'none',
+  banner: { js: await notice('preact') },
   write: false,
 })
 const files = new Map(made.outputFiles.map((file) => [file.path.split('/').pop(), Buffer.from(file.contents)]))

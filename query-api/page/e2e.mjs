@@ -1,6 +1,5 @@
 // The page in headless Chromium, against the servers at OPEN and LOCKED (page_test.go starts them). What those cannot
 // show at will, such as a full budget or a run half done, is put in between.
-//   node e2e.mjs [part of a step's name]
 import assert from 'node:assert/strict'
 import { accessible, browser, changed, json, problem, run, runs, visit } from './browser.mjs'
 

@@ -138,7 +138,8 @@ func TestTheBuiltFilesAreWhatTheSourcesGive(t *testing.T) {
 	}
 }
 
-// TestThePageInABrowser runs e2e.mjs against a server that asks for no key and one that does.
+// TestThePageInABrowser runs e2e.mjs against a server that asks for no key and one that does. UNWEAVER_TEST_PAGE takes
+// part of a step's name, to run that alone.
 func TestThePageInABrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a browser takes its time")
@@ -146,7 +147,7 @@ func TestThePageInABrowser(t *testing.T) {
 	node, chromium := needs(t, "node"), needs(t, "chromium")
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // half a minute on an idle machine
 	defer cancel()
-	command := exec.CommandContext(ctx, node, "e2e.mjs")
+	command := exec.CommandContext(ctx, node, "e2e.mjs", os.Getenv("UNWEAVER_TEST_PAGE"))
 	command.Env = append(os.Environ(), "CHROMIUM="+chromium, "TOKEN="+token,
 		"OPEN="+serve(t, guard.Policy{}), "LOCKED="+serve(t, guard.Policy{Required: true, Token: token}))
 	command.WaitDelay = 10 * time.Second
