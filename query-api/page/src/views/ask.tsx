@@ -175,7 +175,7 @@ function Form({ route, again }: { route: Route; again: () => void }) {
 // examples are made of the names that the index mentions most often, among some of them.
 async function examples(index: string, signal: AbortSignal): Promise<string[]> {
   const lists = await Promise.all(
-    ['a', 'c', 'm', 'p', 's'].map((prefix) => api.entities(index, prefix, 300, '', signal)),
+    ['a', 'c', 'm', 's'].map((prefix) => api.entities(index, prefix, 200, '', signal)),
   )
   const usable = /^\p{Lu}\p{L}{2,}(?: \p{L}+){0,3}$/u
   const [first, second, third] = lists
@@ -196,7 +196,7 @@ async function examples(index: string, signal: AbortSignal): Promise<string[]> {
 
 function Examples({ index }: { index: string }) {
   const { data, failure, again } = useLoaded('examples ' + index, (signal) => examples(index, signal))
-  if (failure) return <Trouble failure={failure} again={again} />
+  if (failure && [0, 401, 403, 404].includes(failure.status)) return <Trouble failure={failure} again={again} />
   return (
     <div class="examples">
       <p>The answer names the passages that it rests on, and shows how they were found.</p>
