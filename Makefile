@@ -29,7 +29,13 @@ demo: build ## index the sample corpus on the embedded stack and answer two ques
 dev: build ## run the embedded stack until Ctrl-C
 	@$(BIN)/unweaver dev
 
-test: build ## unit tests, conformance suites on embedded adapters and real servers, the pipeline, kill tests
+page: browser ## build the web page's files anew from query-api/page/src (needs node); they are committed
+	@cd query-api/page && node node_modules/typescript/bin/tsc --noEmit && node build.mjs && ls -l dist
+
+browser: ## node packages and Chromium for the tests of the web page; what cannot be had is said and skipped
+	@infra/browser.sh
+
+test: build browser ## unit tests, conformance suites on embedded adapters and real servers, the pipeline, kill tests
 	@if [ -f .servers/env ]; then exec $(MAKE) --no-print-directory test-with-servers; fi; \
 	trap 'infra/servers/servers.sh down' EXIT; infra/servers/servers.sh up && $(MAKE) --no-print-directory test-with-servers
 
@@ -40,6 +46,8 @@ test-with-servers:
 	@$(MAKE) --no-print-directory api-contract
 	@echo "== the pipeline on the embedded stack and on real servers, with kill tests"
 	set -a; . ./.servers/env; set +a; cd $(EMBEDDED) && UNWEAVER_TEST_BIN=$(BIN) $(GO) test -timeout 60m ./...
+	@{ [ -d query-api/page/node_modules/playwright-core ] && command -v node && { command -v chromium || command -v chromium-browser || command -v google-chrome; }; } >/dev/null || \
+	  echo "SKIPPED: the web page was not tested in a browser: it needs node, npm and chromium (make browser)"
 	@command -v strace >/dev/null || echo "SKIPPED: the power-loss test needs strace (Debian, Ubuntu: apt-get install strace)"
 	@. ./.servers/env; if [ -n "$$UNWEAVER_TEST_MISSING" ]; then echo; echo "SKIPPED: no real $$UNWEAVER_TEST_MISSING could be had here; what needs it was not tested (see the lines 'servers:' above)"; else echo "== all real servers were there: Redis, S3, Milvus, Temporal"; fi
 
@@ -134,4 +142,4 @@ compose-check: ## validate docker-compose.yml, its configuration and the images'
 clean: ## remove what was built
 	rm -rf $(BIN) $(TOOLS) dist
 
-.PHONY: help build demo dev test test-with-servers api-contract check fuzz secrets release vulnerabilities docs histories bench storm servers servers-down compose-check clean
+.PHONY: help build demo dev page browser test test-with-servers api-contract check fuzz secrets release vulnerabilities docs histories bench storm servers servers-down compose-check clean

@@ -34,6 +34,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/par"
 	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/query-api/guard"
+	"github.com/unweaver/unweaver/query-api/page"
 )
 
 // Models makes the models that queries need.
@@ -188,7 +189,9 @@ func (s *Server) Handler() http.Handler {
 		}
 	}
 	mux.HandleFunc("GET /openapi.json", s.describe)
-	mux.HandleFunc("GET /{$}", page)
+	for _, path := range page.Paths() {
+		mux.HandleFunc("GET "+path, page.Serve)
+	}
 	for pattern, allow := range s.methods() {
 		mux.HandleFunc("OPTIONS "+pattern, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Allow", allow)
@@ -203,7 +206,10 @@ func (s *Server) Handler() http.Handler {
 
 // methods gives what the address of each pattern takes, as Allow has it.
 func (s *Server) methods() map[string]string {
-	out := map[string]string{"/openapi.json": "GET, HEAD, OPTIONS", "/{$}": "GET, HEAD, OPTIONS"}
+	out := map[string]string{"/openapi.json": "GET, HEAD, OPTIONS"}
+	for _, path := range page.Paths() {
+		out[path] = "GET, HEAD, OPTIONS"
+	}
 	for _, route := range s.routes() {
 		switch {
 		case route.handler == nil:

@@ -114,7 +114,11 @@ func New(policy Policy, fail Fail) *Guard {
 // Open tells whether a request needs no key: /livez says nothing but that the process answers, the page holds no data.
 func Open(request *http.Request) bool {
 	get := request.Method == http.MethodGet || request.Method == http.MethodHead
-	return get && (request.URL.Path == "/livez" || request.URL.Path == "/")
+	switch request.URL.Path {
+	case "/livez", "/", "/page/app.js", "/page/style.css", "/page/icon.svg":
+		return get
+	}
+	return false
 }
 
 // Wrap lets through what the policy allows. self tells of paths whose handler asks for a key by itself.
