@@ -76,6 +76,10 @@ func (r *Run) cut(ctx context.Context) (Shards, error) {
 	if err != nil {
 		return out, err
 	}
+	asked, _, err := preflightFile.Find(ctx, r.Scratch)
+	if err != nil {
+		return out, err
+	}
 	for unit := range fixed.Plan.Units {
 		chunked, err := chunkFile(unit).Read(ctx, r.Scratch)
 		if err != nil {
@@ -93,7 +97,11 @@ func (r *Run) cut(ctx context.Context) (Shards, error) {
 		all := int(chunked.Counts.Chunks)
 		for from := 0; from < all; from += r.Shard {
 			to := min(from+r.Shard, all)
-			out.Shards = append(out.Shards, extract.Shard{Number: len(out.Shards), Unit: unit, From: from, To: to})
+			shard := extract.Shard{Number: len(out.Shards), Unit: unit, From: from, To: to}
+			if unit == 0 && from == 0 {
+				shard.Asked = asked.Asked
+			}
+			out.Shards = append(out.Shards, shard)
 			out.Chunks = append(out.Chunks, to-from)
 		}
 	}

@@ -42,6 +42,8 @@ type Shard struct {
 	Unit   int `json:"unit"`
 	From   int `json:"lo"`
 	To     int `json:"hi"`
+
+	Asked corpus.Digest `json:"asked,omitzero"` // key of what this run paid for before its first batch: no hit
 }
 
 // In is what one batch works on. OnProgress is told of chunks done and ledger entries that answered; nil is allowed.
@@ -278,7 +280,7 @@ func (b *batch) answer(ctx context.Context, x *item) (value, error) {
 	if err != nil {
 		return value{}, err
 	}
-	if !found.Fresh {
+	if !found.Fresh && (b.Shard.Asked.IsZero() || found.Key != b.Shard.Asked) {
 		b.mu.Lock()
 		b.res.Progress.Hits.Extract++
 		b.mu.Unlock()
