@@ -37,8 +37,8 @@ func parseDOCX(raw []byte, object string, limits Limits) (Doc, error) {
 	return doc, nil
 }
 
-// wordReader writes a WordprocessingML part as Markdown: headings, lists, rows of tables, and an empty line behind every
-// other paragraph.
+// wordReader writes a WordprocessingML part as Markdown: headings, lists, rows of tables, and an empty line behind
+// every other paragraph.
 type wordReader struct {
 	parts  *parts
 	styles map[string]int // styles of paragraphs that are headings, by id: their level

@@ -58,7 +58,8 @@ func parseEML(raw []byte, object string, limits Limits) (Doc, error) {
 		return Doc{}, limits.overText(object)
 	}
 	return Doc{
-		Title: cutTitle(header("Subject"), limits.Title), Meta: meta, Text: strings.NewReader(strings.TrimSpace(out.String())),
+		Title: cutTitle(header("Subject"), limits.Title), Meta: meta,
+		Text: strings.NewReader(strings.TrimSpace(out.String())),
 	}, nil
 }
 

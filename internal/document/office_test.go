@@ -87,7 +87,8 @@ func TestPartsThatUnpackToTooMuchTogetherAreRefused(t *testing.T) {
 func TestFrontMatterBecomesTitleAndMetadata(t *testing.T) {
 	for name, c := range map[string]struct{ content, title, text, meta string }{
 		"yaml": {
-			"---\ntitle: A page\ndate: 2026-11-20\ntags: [a, b]\nnested: {x: 1}\ndraft: true\n---\n# Head\n", "A page", "# Head\n",
+			"---\ntitle: A page\ndate: 2026-11-20\ntags: [a, b]\nnested: {x: 1}\ndraft: true\n---\n# Head\n", "A page",
+			"# Head\n",
 			"map[date:2026-11-20 draft:true tags:a, b]",
 		},
 		"toml": {
@@ -112,7 +113,8 @@ func TestFrontMatterBecomesTitleAndMetadata(t *testing.T) {
 }
 
 func TestThePageOfAHTMLSaysWhoWroteItWhen(t *testing.T) {
-	title, _, meta, err := parse(`<head><meta property="og:title" content="Shown"><meta name="author" content="A. Writer">`+
+	title, _, meta, err := parse(`<head><meta property="og:title" content="Shown">`+
+		`<meta name="author" content="A. Writer">`+
 		`<meta name="keywords" content="a, b"><meta property="article:published_time" content="2026-11-20"></head>`+
 		`<body><meta name="author" content="no">x`, document.HTML)
 	if err != nil || title != "Shown" || fmt.Sprint(meta) != "map[author:A. Writer date:2026-11-20 keywords:a, b]" {

@@ -199,8 +199,8 @@ func (o *Outline) markdown(text string, at int) bool {
 	return o.add(o.before[1].at, level, o.before[1].text)
 }
 
-// restructured looks at a line of reStructuredText: a title has a line of one punctuation mark below it, of at least its
-// length, and perhaps the same above it. Marks rank as they come.
+// restructured looks at a line of reStructuredText: a title has a line of one punctuation mark below it, of at least
+// its length, and perhaps the same above it. Marks rank as they come.
 func (o *Outline) restructured(text string, at int) bool {
 	mark, title := adornment(text), o.before[1]
 	if mark == "" || title.text == "" || adornment(title.text) != "" ||

@@ -32,14 +32,17 @@ func TestHeadingsOfATextHoweverItIsCut(t *testing.T) {
 		kind       document.Kind
 		text, want string
 	}{
-		"marks":            {document.Markdown, "# Öne\n\ntext\n## Two ##\n#no\n    # code\n", "0-7:1:Öne 12-22:2:Two"},
-		"lines below":      {document.Markdown, "a\n\nThe title\n=====\n\nSub\n---\ntext", "3-20:1:The title 20-28:2:Sub"},
-		"code":             {document.Markdown, "```sh\n# no\n```\n~~~\n# no\n```\n~~~\n# yes", "32-37:1:yes"},
-		"a rule":           {document.Markdown, "one\ntwo\n---\n\n---\n- item\n---\n", ""},
-		"links, marks":     {document.Markdown, "# [A **b**](u) `c` {#id}\nx", "0-25:1:A b c"},
-		"html":             {document.Markdown, "<h1 align=\"center\">Title <b>x</b></h1>\n", "0-39:1:Title x"},
-		"of plain text":    {document.Text, "# Head\n", ""},
-		"restructured":     {document.RST, "====\nDoc\n====\n\nPart\n----\ntext\n\nOther\n-----\n", "0-15:1:Doc 15-25:2:Part 31-43:2:Other"},
+		"marks":         {document.Markdown, "# Öne\n\ntext\n## Two ##\n#no\n    # code\n", "0-7:1:Öne 12-22:2:Two"},
+		"lines below":   {document.Markdown, "a\n\nThe title\n=====\n\nSub\n---\ntext", "3-20:1:The title 20-28:2:Sub"},
+		"code":          {document.Markdown, "```sh\n# no\n```\n~~~\n# no\n```\n~~~\n# yes", "32-37:1:yes"},
+		"a rule":        {document.Markdown, "one\ntwo\n---\n\n---\n- item\n---\n", ""},
+		"links, marks":  {document.Markdown, "# [A **b**](u) `c` {#id}\nx", "0-25:1:A b c"},
+		"html":          {document.Markdown, "<h1 align=\"center\">Title <b>x</b></h1>\n", "0-39:1:Title x"},
+		"of plain text": {document.Text, "# Head\n", ""},
+		"restructured": {
+			document.RST, "====\nDoc\n====\n\nPart\n----\ntext\n\nOther\n-----\n",
+			"0-15:1:Doc 15-25:2:Part 31-43:2:Other",
+		},
 		"headings at ends": {document.Markdown, "# One\n## Two", "0-6:1:One 6-12:2:Two"},
 		"a long line":      {document.Markdown, "# " + strings.Repeat("x", 5000) + "\n# a\n", "5003-5007:1:a"},
 	} {

@@ -66,7 +66,8 @@ func TestHeadersAndFootersStandOnceAndNumbersOfPagesNever(t *testing.T) {
 	var pages []string
 	for i := range 4 {
 		pages = append(pages, at(20, 750, 10, "The Annual Report")+at(20, 700, 10, fmt.Sprintf("Text of part %c.", 'A'+i))+
-			at(20, 680, 10, "More text.")+at(20, 660, 10, fmt.Sprintf("And more of %c.", 'A'+i))+at(20, 20, 10, fmt.Sprintf("Page %d of 4", i+1))+
+			at(20, 680, 10, "More text.")+at(20, 660, 10, fmt.Sprintf("And more of %c.", 'A'+i))+
+			at(20, 20, 10, fmt.Sprintf("Page %d of 4", i+1))+
 			at(300, 20, 10, fmt.Sprint(100+i)))
 	}
 	got := drawn(t, pages...)

@@ -7,7 +7,7 @@ import (
 	"github.com/ledongthuc/pdf"
 )
 
-// glyphs are a string as a page shows it: where it begins and ends on its line, in points, x to the right and y upwards.
+// glyphs are a string as a page shows it: where it begins and ends on its line, in points; y goes upwards.
 type glyphs struct {
 	left, right, y float64
 	size           float64 // of its letters

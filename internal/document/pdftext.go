@@ -11,8 +11,8 @@ import (
 // pageBreak ends each page of a text whose document has pages, on a line of its own: NewOutline tells pages by it.
 const pageBreak = "\f"
 
-// pdfTextOf writes pages: lines as they stand, an empty line between paragraphs, no headers and footers but the first of
-// each, and words whole that a line's end cut.
+// pdfTextOf writes pages: lines as they stand, an empty line between paragraphs, no headers and footers but the first
+// of each, and words whole that a line's end cut.
 func pdfTextOf(read [][]pdfLine) string {
 	repeated := runningLines(read)
 	for number, lines := range read {

@@ -39,7 +39,8 @@ func Slides() string {
 	line := func(level, text string) string {
 		return `<a:p><a:pPr lvl="` + level + `"/><a:r><a:t>` + text + `</a:t></a:r></a:p>`
 	}
-	table := `<p:graphicFrame><a:tbl><a:tr><a:tc><a:p><a:r><a:t>Year</a:t></a:r></a:p></a:tc><a:tc><a:p><a:r><a:t>Flights` +
+	table := `<p:graphicFrame><a:tbl><a:tr><a:tc><a:p><a:r><a:t>Year</a:t></a:r></a:p></a:tc><a:tc><a:p><a:r>` +
+		`<a:t>Flights` +
 		`</a:t></a:r></a:p></a:tc></a:tr></a:tbl></p:graphicFrame>`
 	return Zip(
 		Part{"ppt/presentation.xml", `<p:presentation xmlns:r="r"><p:sldIdLst><p:sldId id="256" r:id="rId8"/>` +
@@ -62,15 +63,19 @@ func Workbook() string {
 		Part{"xl/workbook.xml", `<workbook xmlns:r="r"><sheets><sheet name="Flights" sheetId="1" r:id="rId1"/>` +
 			`<sheet name="Notes" sheetId="2" r:id="rId2"/></sheets></workbook>`},
 		related("xl/_rels/workbook.xml.rels",
-			[3]string{"rId1", "worksheet", "worksheets/sheet1.xml"}, [3]string{"rId2", "worksheet", "/xl/worksheets/sheet2.xml"}),
+			[3]string{"rId1", "worksheet", "worksheets/sheet1.xml"},
+			[3]string{"rId2", "worksheet", "/xl/worksheets/sheet2.xml"}),
 		Part{"xl/sharedStrings.xml", `<sst><si><t>Airport</t></si><si><r><t>Da</t></r><r><t>te</t></r></si></sst>`},
 		Part{"xl/styles.xml", `<styleSheet><numFmts><numFmt numFmtId="164" formatCode="yyyy\-mm"/></numFmts>` +
 			`<cellXfs><xf numFmtId="0"/><xf numFmtId="14"/></cellXfs></styleSheet>`},
 		Part{"xl/worksheets/sheet1.xml", `<worksheet><sheetData>` +
-			`<row r="1"><c r="A1" t="s"><v>0</v></c><c r="B1" t="s"><v>1</v></c><c r="D1" t="inlineStr"><is><t>Open</t></is></c></row>` +
-			`<row r="2"><c r="A2" t="str"><v>Oslo</v></c><c r="B2" s="1"><v>39415</v></c><c r="C2"><v>0.10000000000000001</v></c>` +
+			`<row r="1"><c r="A1" t="s"><v>0</v></c><c r="B1" t="s"><v>1</v></c><c r="D1" t="inlineStr"><is><t>Open</t>` +
+			`</is></c></row>` +
+			`<row r="2"><c r="A2" t="str"><v>Oslo</v></c><c r="B2" s="1"><v>39415</v></c><c r="C2">` +
+			`<v>0.10000000000000001</v></c>` +
 			`<c r="D2" t="b"><v>1</v></c></row></sheetData></worksheet>`},
-		Part{"xl/worksheets/sheet2.xml", `<worksheet><sheetData><row r="1"><c r="A1"><v>7</v></c></row></sheetData></worksheet>`},
+		Part{"xl/worksheets/sheet2.xml", `<worksheet><sheetData><row r="1"><c r="A1"><v>7</v></c></row></sheetData>` +
+			`</worksheet>`},
 	)
 }
 
@@ -78,12 +83,16 @@ func Workbook() string {
 func Book() string {
 	return Zip(
 		Part{"mimetype", "application/epub+zip"},
-		Part{"META-INF/container.xml", `<container><rootfiles><rootfile full-path="OEBPS/book.opf"/></rootfiles></container>`},
-		Part{"OEBPS/book.opf", `<package xmlns:dc="dc"><metadata><dc:title>A book</dc:title><dc:creator>A. Writer</dc:creator>` +
+		Part{"META-INF/container.xml", `<container><rootfiles><rootfile full-path="OEBPS/book.opf"/></rootfiles>` +
+			`</container>`},
+		Part{"OEBPS/book.opf", `<package xmlns:dc="dc"><metadata><dc:title>A book</dc:title>` +
+			`<dc:creator>A. Writer</dc:creator>` +
 			`</metadata><manifest><item id="b" href="b%20two.xhtml" media-type="application/xhtml+xml"/>` +
-			`<item id="a" href="a.xhtml" media-type="application/xhtml+xml"/><item id="p" href="p.png" media-type="image/png"/>` +
+			`<item id="a" href="a.xhtml" media-type="application/xhtml+xml"/>` +
+			`<item id="p" href="p.png" media-type="image/png"/>` +
 			`</manifest><spine><itemref idref="b"/><itemref idref="a"/></spine></package>`},
-		Part{"OEBPS/a.xhtml", `<?xml version="1.0"?><html><head><title>x</title></head><body><h2>Later</h2><p>Two.</p></body></html>`},
+		Part{"OEBPS/a.xhtml", `<?xml version="1.0"?><html><head><title>x</title></head><body><h2>Later</h2>` +
+			`<p>Two.</p></body></html>`},
 		Part{"OEBPS/b two.xhtml", `<?xml version="1.0"?><html><body><h1>Chapter one</h1><p>One.</p></body></html>`},
 	)
 }
@@ -128,10 +137,12 @@ func officePills(size func(small, full int) int) []Pill {
 	book := fixed("xl/workbook.xml", `<w><sheet name="a" r:id="a"/></w>`)
 	bookRelated := fixed("xl/_rels/workbook.xml.rels", `<r><Relationship Id="a" Type="x/worksheet" Target="s.xml"/></r>`)
 	container := fixed("META-INF/container.xml", `<c><rootfile full-path="b.opf"/></c>`)
-	opf := fixed("b.opf", `<p><m><item id="a" href="a.xhtml" media-type="application/xhtml+xml"/></m><s><itemref idref="a"/></s></p>`)
+	opf := fixed("b.opf", `<p><m><item id="a" href="a.xhtml" media-type="application/xhtml+xml"/></m><s>`+
+		`<itemref idref="a"/></s></p>`)
 	boundary := "Content-Type: multipart/mixed; boundary=b\n\n"
 	return []Pill{
-		bomb("slidebomb.pptx", deck, deckRelated, part{"ppt/s.xml", around("<s><p><t>", "x", size(8, 2000)*mega, "</t></p></s>")}),
+		bomb("slidebomb.pptx", deck, deckRelated,
+			part{"ppt/s.xml", around("<s><p><t>", "x", size(8, 2000)*mega, "</t></p></s>")}),
 		bomb("deepslide.pptx", deck, deckRelated, part{"ppt/s.xml", around("", "<a>", size(1, 96)*mega, "")}),
 		bomb("sharedbomb.xlsx", book, bookRelated,
 			part{"xl/sharedStrings.xml", around("<s>", "<si><t>x</t></si>", size(1, 480)*mega/8, "</s>")}),

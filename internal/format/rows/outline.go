@@ -13,8 +13,8 @@ type Heading struct {
 	Text       string
 }
 
-// HeadingAt is the path of headings over what lies at a place of the text, the highest first. Headings that begin at the
-// place, one behind the other, count: a chunk that begins with its heading is under it.
+// HeadingAt is the path of headings over what lies at a place of the text, the highest first. Headings that begin at
+// the place, one behind the other, count: a chunk that begins with its heading is under it.
 func (x Document) HeadingAt(place int) []string {
 	var over []Heading
 	for _, heading := range x.Headings {

@@ -30,7 +30,8 @@ func TestChunksAreUnderTheirHeadingsAndOnTheirPages(t *testing.T) {
 	res := r.night()
 	before := r.documents(res)
 	for key, want := range map[string]string{
-		"a.md": "[One] 0-0, [One] 0-0, [One Two] 0-0", "b.pptx": "[The start] 1-2", "c.txt": "[] 0-0, [] 0-0", "d.pdf": "[] 1-1",
+		"a.md": "[One] 0-0, [One] 0-0, [One Two] 0-0", "b.pptx": "[The start] 1-2",
+		"c.txt": "[] 0-0, [] 0-0", "d.pdf": "[] 1-1",
 	} {
 		if got := placesOf(before[key]); got != want {
 			t.Errorf("%s: %s, want %s", key, got, want)

@@ -65,7 +65,8 @@ func TestPatternsChooseTheDocuments(t *testing.T) {
 			corpus.LeftOut{Hidden: 2, Packages: 3},
 		},
 		"packages by name": {
-			[]string{"**/node_modules/**"}, nil, "[node_modules/x/readme.md web/.cache/node_modules/z.md web/node_modules/y/readme.md]",
+			[]string{"**/node_modules/**"}, nil,
+			"[node_modules/x/readme.md web/.cache/node_modules/z.md web/node_modules/y/readme.md]",
 			corpus.LeftOut{Hidden: 3, NotIncluded: 4},
 		},
 	} {

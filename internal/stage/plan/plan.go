@@ -46,14 +46,15 @@ type Unit struct {
 // Result is plan.json. Listed = Documents + Unreadable + Empty + Lost. Objects that are refused never become documents
 // and are in none of these.
 type Result struct {
-	Listed     int64          `json:"listed"`            // rows of plan.rows: documents of the listing, and those that are lost
-	Documents  int64          `json:"documents"`         // of these, the readable ones: Diff.Added + Changed + Same + Moved
-	Unreadable int64          `json:"unreadable"`        // of these, those that cannot be read, or could not and are the same
-	Empty      int64          `json:"empty"`             // of these, those that held no text in the parent and are the same
-	Bytes      int64          `json:"bytes"`             // of the readable ones
-	Refused    int64          `json:"refused"`           // objects and rows that cannot become documents: an unknown type, a broken file
-	LeftOut    corpus.LeftOut `json:"left_out,omitzero"` // objects that were not looked at, as the index says
-	Lost       int64          `json:"lost"`              // documents of the parent whose object, or row in it, is refused now: not removed
+	Listed     int64 `json:"listed"`     // rows of plan.rows: documents of the listing, and those that are lost
+	Documents  int64 `json:"documents"`  // of these, the readable ones: Diff.Added + Changed + Same + Moved
+	Unreadable int64 `json:"unreadable"` // of these, those that cannot be read, or could not and are the same
+	Empty      int64 `json:"empty"`      // of these, those that held no text in the parent and are the same
+	Bytes      int64 `json:"bytes"`      // of the readable ones
+	Refused    int64 `json:"refused"`    // objects and rows that cannot become documents: an unknown type, a broken file
+	Lost       int64 `json:"lost"`       // documents of the parent whose object, or row in it, is refused now: not removed
+
+	LeftOut corpus.LeftOut `json:"left_out,omitzero"` // objects that were not looked at, as the index says
 
 	Diff         corpus.Diff `json:"diff"`          // of readable documents; Unusable = Unreadable + Lost
 	Moved        int64       `json:"moved"`         // documents under a new key with content that left under another
