@@ -5,8 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
-	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -15,33 +13,34 @@ import (
 
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/document/box"
-	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ops/engine"
 	"github.com/unweaver/unweaver/internal/redact"
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/wiring"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
+	"github.com/unweaver/unweaver/internal/version"
 	"github.com/unweaver/unweaver/worker/host"
 )
 
 func main() {
 	box.Child()
 	syscall.Umask(0o077) // what this program writes is its owner's alone
-	path := flag.String("config", os.Getenv("UNWEAVER_CONFIG"), "configuration file")
-	probe := flag.Bool("probe", false, "ask whether a worker polls the task queue, and exit (for health checks)")
-	flag.Parse()
+	process, err := config.ParseProcess("unweaver-worker", "Host workflows and activities until SIGTERM, then drain.",
+		"ask whether a worker polls the task queue, and exit (for health checks)", os.Args[1:], os.Environ(), os.Stdout)
+	if err != nil {
+		os.Exit(process.Exit(err, os.Stderr))
+	}
+	if process.Done() {
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	action := run
-	if *probe {
+	if process.Probe {
 		action = ask
 	}
-	if err := action(ctx, *path); err != nil {
-		fmt.Fprintln(os.Stderr, "unweaver-worker:", redact.Text(err.Error()))
-		if known := fault.As(err); known != nil && known.Kind == fault.Bad {
-			os.Exit(2)
-		}
-		os.Exit(1)
+	if err := action(ctx, process.Source); err != nil {
+		os.Exit(process.Exit(err, os.Stderr))
 	}
 }
 
@@ -53,8 +52,8 @@ func cacheDir(configured string) string {
 	return os.Getenv("UNWEAVER_CACHE_DIR")
 }
 
-func run(ctx context.Context, path string) (err error) {
-	cfg, err := config.Load(config.Source{Path: path, Env: os.Environ()})
+func run(ctx context.Context, source config.Source) (err error) {
+	cfg, err := config.Load(source)
 	if err != nil {
 		return err
 	}
@@ -68,7 +67,8 @@ func run(ctx context.Context, path string) (err error) {
 	if err := scratch.Use(cache); err != nil {
 		return err
 	}
-	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{ReplaceAttr: redact.Attr}))
+	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{ReplaceAttr: redact.Attr})).
+		With("version", version.String())
 	stores, err := wiring.Open(ctx, cfg.Stores)
 	if err != nil {
 		return err
@@ -109,8 +109,8 @@ func run(ctx context.Context, path string) (err error) {
 }
 
 // ask is the health check of images, which have no shell.
-func ask(ctx context.Context, path string) error {
-	cfg, err := config.Load(config.Source{Path: path, Env: os.Environ()})
+func ask(ctx context.Context, source config.Source) error {
+	cfg, err := config.Load(source)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/version"
 	"github.com/unweaver/unweaver/query-api/guard"
 )
 
@@ -18,15 +19,16 @@ func alive(w http.ResponseWriter, _ *http.Request) { writeJSON(w, Alive{"alive"}
 
 // Readiness is the answer of /readyz: of every store and every index that the key is for "ok", or what is wrong.
 type Readiness struct {
-	Status string            `json:"status" enum:"ready,not ready"`
-	Checks map[string]string `json:"checks"`
+	Status  string            `json:"status" enum:"ready,not ready"`
+	Version string            `json:"version"`
+	Checks  map[string]string `json:"checks"`
 }
 
 // ready really probes: every store answers, the indexes are known, and each of them has a generation open.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
 	defer cancel()
-	out := Readiness{Status: "ready", Checks: map[string]string{}}
+	out := Readiness{Status: "ready", Version: version.String(), Checks: map[string]string{}}
 	fail := func(name, why string) { out.Status, out.Checks[name] = "not ready", why }
 	for name, probe := range map[string]func() error{
 		"artifacts": func() error { _, err := artifact.StoreID(ctx, s.Artifacts); return err },

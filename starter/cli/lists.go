@@ -231,8 +231,9 @@ func (a *App) showCmd() *cobra.Command {
 		Long: `Show a generation: its state, what it was built from and by, and the whole report of its run.
 
 GENERATION is index/generation, or its name alone with --index. An index stands for its current generation.`,
-		Example: "  unweaver show docs\n  unweaver show docs/20261122t020000z\n  unweaver show 20261122t020000z --index docs",
-		Args:    arguments(1, 1, "a GENERATION"),
+		Example: "  unweaver show docs\n  unweaver show docs/20261122t020000z\n" +
+			"  unweaver show 20261122t020000z --index docs",
+		Args: arguments(1, 1, "a GENERATION"),
 	}
 	command.Flags().StringVar(&index, "index", "", "name of the index")
 	command.RunE = func(command *cobra.Command, args []string) error {
