@@ -80,7 +80,7 @@ func runsNow(run runlog.Summary) string {
 	if run.Stage != "" {
 		text += fmt.Sprintf(", %s, %.0f %%", run.Stage, 100*run.Overall)
 	}
-	if run.Reason != "" {
+	if run.Reason != "" && run.Reason != run.Status {
 		text += " (" + run.Reason + ")"
 	}
 	return text
@@ -126,7 +126,7 @@ func showRuns(w io.Writer, runs []runlog.Summary) {
 			status = runsNow(run)
 		case run.Unchanged:
 			status += ", unchanged"
-		case run.Reason != "":
+		case run.Reason != "" && run.Reason != run.Status:
 			status += " (" + run.Reason + ")"
 		}
 		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%d", run.Run, status, clock(run.Started),
