@@ -5,8 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -31,22 +29,22 @@ import (
 
 func main() {
 	syscall.Umask(0o077) // what this program writes is its owner's alone
-	path := flag.String("config", os.Getenv("UNWEAVER_CONFIG"), "configuration file")
-	verbose := flag.Bool("verbose", false, "log more")
-	probe := flag.Bool("probe", false, "ask the running query-api whether it answers, and exit (for health checks)")
-	flag.Parse()
+	process, err := config.ParseProcess("unweaver-query-api", "Serve queries until SIGTERM.",
+		"ask the running query-api whether it answers, and exit (for health checks)", os.Args[1:], os.Environ(), os.Stdout)
+	if err != nil {
+		os.Exit(process.Exit(err, os.Stderr))
+	}
+	if process.Done() {
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	f := ask
-	if !*probe {
-		f = func(ctx context.Context, path string) error { return run(ctx, path, *verbose) }
+	action := func(ctx context.Context, source config.Source) error { return run(ctx, source, process.Verbose) }
+	if process.Probe {
+		action = ask
 	}
-	if err := f(ctx, *path); err != nil {
-		fmt.Fprintln(os.Stderr, "unweaver-query-api:", redact.Text(err.Error()))
-		if k := fault.As(err); k != nil && k.Kind == fault.Bad {
-			os.Exit(2)
-		}
-		os.Exit(1)
+	if err := action(ctx, process.Source); err != nil {
+		os.Exit(process.Exit(err, os.Stderr))
 	}
 }
 
@@ -63,8 +61,8 @@ func logger(verbose bool) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(os.Stderr, &options)).With("program", program, "version", version.String())
 }
 
-func run(ctx context.Context, path string, verbose bool) (err error) {
-	cfg, err := config.Load(config.Source{Path: path, Env: os.Environ()})
+func run(ctx context.Context, source config.Source, verbose bool) (err error) {
+	cfg, err := config.Load(source)
 	if err != nil {
 		return err
 	}
@@ -145,8 +143,8 @@ func run(ctx context.Context, path string, verbose bool) (err error) {
 }
 
 // ask is the health check of images, which have no shell.
-func ask(ctx context.Context, path string) error {
-	cfg, err := config.Load(config.Source{Path: path, Env: os.Environ()})
+func ask(ctx context.Context, source config.Source) error {
+	cfg, err := config.Load(source)
 	if err != nil {
 		return err
 	}

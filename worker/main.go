@@ -5,8 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
-	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -17,7 +15,6 @@ import (
 
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/document/box"
-	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/notice"
 	"github.com/unweaver/unweaver/internal/ops/engine"
 	"github.com/unweaver/unweaver/internal/redact"
@@ -33,22 +30,22 @@ import (
 func main() {
 	box.Child()
 	syscall.Umask(0o077) // what this program writes is its owner's alone
-	path := flag.String("config", os.Getenv("UNWEAVER_CONFIG"), "configuration file")
-	verbose := flag.Bool("verbose", false, "log more")
-	probe := flag.Bool("probe", false, "ask whether a worker polls the task queue, and exit (for health checks)")
-	flag.Parse()
+	process, err := config.ParseProcess("unweaver-worker", "Host workflows and activities until SIGTERM, then drain.",
+		"ask whether a worker polls the task queue, and exit (for health checks)", os.Args[1:], os.Environ(), os.Stdout)
+	if err != nil {
+		os.Exit(process.Exit(err, os.Stderr))
+	}
+	if process.Done() {
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	action := ask
-	if !*probe {
-		action = func(ctx context.Context, path string) error { return run(ctx, path, *verbose) }
+	action := func(ctx context.Context, source config.Source) error { return run(ctx, source, process.Verbose) }
+	if process.Probe {
+		action = ask
 	}
-	if err := action(ctx, *path); err != nil {
-		fmt.Fprintln(os.Stderr, "unweaver-worker:", redact.Text(err.Error()))
-		if known := fault.As(err); known != nil && known.Kind == fault.Bad {
-			os.Exit(2)
-		}
-		os.Exit(1)
+	if err := action(ctx, process.Source); err != nil {
+		os.Exit(process.Exit(err, os.Stderr))
 	}
 }
 
@@ -93,8 +90,8 @@ func answers(
 	return server, err
 }
 
-func run(ctx context.Context, path string, verbose bool) (err error) {
-	cfg, err := config.Load(config.Source{Path: path, Env: os.Environ()})
+func run(ctx context.Context, source config.Source, verbose bool) (err error) {
+	cfg, err := config.Load(source)
 	if err != nil {
 		return err
 	}
@@ -177,8 +174,8 @@ func run(ctx context.Context, path string, verbose bool) (err error) {
 }
 
 // ask is the health check of images, which have no shell.
-func ask(ctx context.Context, path string) error {
-	cfg, err := config.Load(config.Source{Path: path, Env: os.Environ()})
+func ask(ctx context.Context, source config.Source) error {
+	cfg, err := config.Load(source)
 	if err != nil {
 		return err
 	}

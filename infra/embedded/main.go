@@ -113,7 +113,8 @@ func dev(ctx context.Context, f flags, portGiven bool) error {
 		ctx,
 		stack.Options{
 			DataDir: f.dataDir, Config: cfg, TemporalPort: f.temporal, HTTPPort: port, Log: log,
-			Phase: func(p string) { fmt.Println("starting", p) },
+			Phase:    func(p string) { fmt.Println("starting", p) },
+			Settings: cli.SettingsOfDev(f.config, f.set),
 		},
 	)
 	if err != nil {

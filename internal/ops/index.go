@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
+	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/build/runlog"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -144,6 +145,9 @@ func (s *Service) running(ctx context.Context, spec corpus.Spec, digest corpus.D
 	if err = errors.Join(err, damaged); err != nil {
 		return "", err
 	}
+	if open, err = s.going(ctx, spec.Index, open); err != nil {
+		return "", err
+	}
 	if len(open) > 0 { // an index has one lease: any of them would refuse another
 		run := open[len(open)-1]
 		state, err := s.log().State(ctx, run)
@@ -165,6 +169,56 @@ func (s *Service) running(ctx context.Context, spec corpus.Spec, digest corpus.D
 			Advise("wait for it, or: unweaver cancel " + run)
 	}
 	return "", nil
+}
+
+// endPatience is how long a build waits for one that is being cancelled to end.
+const endPatience = time.Minute
+
+// going leaves out builds that end because they were cancelled, and waits for these: a build that joined one of them
+// would end with it, and a new one would find the lease taken.
+func (s *Service) going(ctx context.Context, index string, open []string) ([]string, error) {
+	bounded, cancel := context.WithTimeout(ctx, endPatience)
+	defer cancel()
+	var out []string
+	for _, run := range open {
+		ending, err := s.cancelled(ctx, run)
+		if err != nil {
+			return nil, err
+		}
+		if !ending {
+			out = append(out, run)
+			continue
+		}
+		for delay := 100 * time.Millisecond; ; delay = min(2*delay, time.Second) {
+			runs, err := s.runs(bounded, workflows.WorkflowID(run), "")
+			if err == nil && !runs {
+				break
+			}
+			if err != nil && bounded.Err() == nil {
+				return nil, err
+			}
+			select {
+			case <-time.After(delay):
+			case <-bounded.Done():
+				if err := ctx.Err(); err != nil {
+					return nil, err
+				}
+				return nil, fault.LeaseHeld.At("index", index).
+					Because("run " + run + " is being cancelled and has not ended yet").
+					Advise("see that a worker runs, and try again: unweaver status " + run)
+			}
+		}
+	}
+	return out, nil
+}
+
+// cancelled tells whether a run that the engine still runs was told to end.
+func (s *Service) cancelled(ctx context.Context, run string) (bool, error) {
+	control, err := build.ReadControl(ctx, s.Stores.Coordination, run)
+	if fault.Is(err, fault.ControlUnreadable) {
+		return false, nil
+	}
+	return control.Stop == build.CommandCancel, err
 }
 
 // Generations implements Control.

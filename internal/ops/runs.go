@@ -179,9 +179,26 @@ func (s *Service) lastEnded(ctx context.Context, index string) (string, error) {
 		newest = future
 	}
 	if newest == "" {
-		return "", fault.RunNotFound.At("find run of", index).
+		return "", s.neverEnded(ctx, index)
+	}
+	return newest, nil
+}
+
+// neverEnded is the fault of an index of which no run has ended: it names who holds the lease, where somebody does.
+func (s *Service) neverEnded(ctx context.Context, index string) error {
+	lease, err := s.lease(ctx, index)
+	holder, held := buildOf(lease.Workflow, index)
+	if err != nil || !held {
+		return fault.RunNotFound.At("find run of", index).
 			Because("this index was never built").
 			Advise("build it with: unweaver index CORPUS --index " + index)
 	}
-	return newest, nil
+	where := ""
+	if lease.Engine.Address != "" {
+		where = " of Temporal at " + lease.Engine.Address
+	}
+	return fault.RunNotFound.At("find run of", index).
+		Because(fmt.Sprintf("none of it has left a report; run %s%s holds the lease since %s, and does not run here",
+			holder, where, lease.Taken.Local().Format(time.DateTime))).
+		Advise("see: unweaver status " + holder + "; if it will never go on: unweaver cancel " + holder + " --lost")
 }

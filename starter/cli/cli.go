@@ -42,6 +42,7 @@ type App struct {
 	keyEnv     string // variable with the API key of queries
 	set        []string
 	json       bool
+	noted      []string
 	started    bool // this command started the embedded stack
 	exit       int
 }
@@ -178,10 +179,14 @@ func (a *App) configFile() (path string, mayMiss bool) {
 	return a.configPath, false
 }
 
-// config loads the configuration.
+// config loads the configuration: the command's own, else that of the running embedded stack.
 func (a *App) config() (*config.Config, error) {
 	path, mayMiss := a.configFile()
-	return config.Load(config.Source{Path: path, Env: a.Env, Set: a.set, Missing: mayMiss})
+	cfg, err := config.Load(config.Source{Path: path, Env: a.Env, Set: a.set, Missing: mayMiss})
+	if err != nil {
+		return nil, err
+	}
+	return a.devConfig(cfg)
 }
 
 // spec resolves an index's configuration with paths made absolute.

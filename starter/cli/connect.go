@@ -34,6 +34,8 @@ type Dev struct {
 	Temporal string `json:"temporal"`
 	PID      int    `json:"pid"`
 	Token    string `json:"token"`
+
+	Settings *DevSettings `json:"settings,omitempty"` // nil: a release before it wrote the file
 }
 
 func isURL(s string) bool { return strings.Contains(s, "://") }

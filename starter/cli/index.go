@@ -42,6 +42,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 completed with errors, 4 not published 
 			if err != nil {
 				return err
 			}
+			a.noteDev()
 			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
 				request := ops.IndexRequest{Spec: spec, Generation: generation, ReplaceCorpus: replace, Rebuild: rebuild}
 				if dry {

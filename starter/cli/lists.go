@@ -80,7 +80,7 @@ func runsNow(run runlog.Summary) string {
 	if run.Stage != "" {
 		text += fmt.Sprintf(", %s, %.0f %%", run.Stage, 100*run.Overall)
 	}
-	if run.Reason != "" {
+	if run.Reason != "" && run.Reason != run.Status {
 		text += " (" + run.Reason + ")"
 	}
 	return text
@@ -126,7 +126,7 @@ func showRuns(w io.Writer, runs []runlog.Summary) {
 			status = runsNow(run)
 		case run.Unchanged:
 			status += ", unchanged"
-		case run.Reason != "":
+		case run.Reason != "" && run.Reason != run.Status:
 			status += " (" + run.Reason + ")"
 		}
 		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%d", run.Run, status, clock(run.Started),
@@ -231,8 +231,9 @@ func (a *App) showCmd() *cobra.Command {
 		Long: `Show a generation: its state, what it was built from and by, and the whole report of its run.
 
 GENERATION is index/generation, or its name alone with --index. An index stands for its current generation.`,
-		Example: "  unweaver show docs\n  unweaver show docs/20261122t020000z\n  unweaver show 20261122t020000z --index docs",
-		Args:    arguments(1, 1, "a GENERATION"),
+		Example: "  unweaver show docs\n  unweaver show docs/20261122t020000z\n" +
+			"  unweaver show 20261122t020000z --index docs",
+		Args: arguments(1, 1, "a GENERATION"),
 	}
 	command.Flags().StringVar(&index, "index", "", "name of the index")
 	command.RunE = func(command *cobra.Command, args []string) error {

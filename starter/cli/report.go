@@ -88,7 +88,7 @@ func showFound(w io.Writer, report corpus.Report) {
 // showState prints how a run ended, or where it stands.
 func showState(w io.Writer, status ops.Status) {
 	fmt.Fprintf(w, "%s  %s", status.Run, status.Status)
-	if status.Reason != "" {
+	if status.Reason != "" && status.Reason != status.Status {
 		fmt.Fprintf(w, " (%s)", status.Reason)
 	}
 	if line := waitingLine(status); line != "" {

@@ -47,6 +47,8 @@ type Options struct {
 	HTTPPort     int
 	Phase        func(string) // a line per phase; may be nil
 	Log          *slog.Logger
+
+	Settings *cli.DevSettings // what Config was made from, for commands that bring none; may be nil
 }
 
 // Stack is a running stack.
@@ -171,6 +173,7 @@ func (s *Stack) serve(
 		Temporal: s.engine.Address,
 		PID:      os.Getpid(),
 		Token:    hex.EncodeToString(raw),
+		Settings: options.Settings,
 	}
 	cache, err := localfile.New(filepath.Join(s.dir, "cache"), 32<<30)
 	if err != nil {
