@@ -30,7 +30,13 @@ var epoch = time.Now()
 func (p *Progress) Report(now corpus.Progress) { p.Done(now.Done) }
 
 // Done takes how many pieces of the stage this unit has done so far.
-func (p *Progress) Done(done int64) { p.Worked(done, p.bytes) }
+func (p *Progress) Done(done int64) {
+	p.Touch()
+	p.book.change(func(account *Account) {
+		account.advance(p.stage, done-p.done, 0)
+		p.done = done
+	})
+}
 
 // Worked is Done with the bytes of the work so far, for stages whose pieces are of very different sizes.
 func (p *Progress) Worked(done, bytes int64) {
