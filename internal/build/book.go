@@ -112,6 +112,7 @@ func (b *book) health(task string) *stage.Health {
 	if b.tasks[task] == nil {
 		b.tasks[task] = stage.NewHealth()
 	}
+	b.tasks[task].Resumed(b.control.Resumed)
 	return b.tasks[task]
 }
 

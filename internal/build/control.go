@@ -23,6 +23,8 @@ const (
 type Control struct {
 	Stop   string         `json:"stop,omitempty"`   // pause or cancel; empty: go on
 	Budget *corpus.Budget `json:"budget,omitempty"` // given at a resume; nil: the configuration's
+
+	Resumed time.Time `json:"resumed,omitzero"` // when a person did so last
 }
 
 // A look at the control record lets calls be sent for as long as admission after it came back; one that took longer
@@ -70,7 +72,7 @@ func Steer(ctx context.Context, runs coordination.Runs, run, command string, bud
 	}
 	control.Stop = command
 	if command == CommandResume {
-		control.Stop = ""
+		control.Stop, control.Resumed = "", time.Now().UTC()
 	}
 	if budget != nil {
 		control.Budget = budget

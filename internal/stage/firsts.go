@@ -2,6 +2,7 @@ package stage
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
@@ -14,12 +15,25 @@ const alikeMost = 20
 // items: the model cannot do the task, though it may answer a plain sentence. A person who resumes the run knows, so
 // that it takes twice as many the next time.
 type firsts struct {
-	worked bool
-	reason string
-	alike  int
-	most   int
-	fell   int   // how often all failed alike
-	cause  error // of the last time
+	worked  bool
+	reason  string
+	alike   int
+	most    int
+	fell    int       // how often all failed alike
+	known   int       // of these times, those that a person knew of who resumed the run
+	resumed time.Time // when a person resumed it last
+	cause   error     // of the last time
+}
+
+// Resumed takes when a person resumed the run last, as its control record says; zero: nobody did. Rounds that begin
+// after all of the first failed, and before that, do nothing: a pause lets end what is in flight, and what waits for its
+// turn counts as such.
+func (h *Health) Resumed(at time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if first := &h.first; !at.IsZero() && !at.Equal(first.resumed) {
+		first.resumed, first.known = at, first.fell
+	}
 }
 
 // item takes how an item ended: reason is empty where it came to something, and words are the last of the failure. The
@@ -68,10 +82,10 @@ func (h *Health) Round() Round {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return Round{health: h, fell: h.first.fell}
+	return Round{health: h, fell: h.first.known}
 }
 
-// Over says why the round must end: since it began all first items failed alike.
+// Over says why the round must end: all first items failed alike, and nobody has resumed the run since.
 func (r Round) Over() error {
 	if r.health == nil {
 		return nil

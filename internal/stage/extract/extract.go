@@ -84,9 +84,7 @@ type item struct {
 	chunk rows.Chunk
 	text  string
 	out   rows.Extract
-	dead  bool
-	// unproven is a failure that may turn out to be the model's, as no chunk came to anything yet.
-	unproven *value
+	dead  *value // why nothing came of it
 }
 
 type batch struct {
@@ -94,6 +92,14 @@ type batch struct {
 	round stage.Round
 	mu    sync.Mutex
 	res   Result
+	// unproven are failures that may turn out to be the model's, as no chunk came to anything yet.
+	unproven []unproven
+}
+
+// unproven is a failure that is in no ledger yet.
+type unproven struct {
+	key corpus.Digest
+	value
 }
 
 // Run does one batch. Result.Progress counts chunks done and ledger entries that answered, also when it fails.
@@ -117,7 +123,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 	if err != nil {
 		return b.res, err
 	}
-	if err := b.remember(ctx, chunks); err != nil {
+	if err := b.deadLetters(ctx, chunks); err != nil {
 		return b.res, err
 	}
 	out, err := artifact.NewRows()
@@ -130,7 +136,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 		if chunks[i].out.Fallback != "" {
 			b.res.Fallbacks++
 		}
-		if chunks[i].dead {
+		if chunks[i].dead != nil {
 			b.res.Dead++
 		}
 	}
@@ -220,10 +226,13 @@ func (b *batch) one(ctx context.Context, x *item) error {
 	if err != nil {
 		return err
 	}
+	if err := b.remember(ctx); err != nil {
+		return err
+	}
 	if v.Reason != "" {
-		x.dead = true
+		x.dead = &v
 		x.fallback(v.Reason)
-		return b.deadLetter(ctx, x, v)
+		return nil
 	}
 	x.out.Rung = v.Rung
 	folded := names.NewText(x.text)
@@ -268,7 +277,9 @@ func (b *batch) answer(ctx context.Context, x *item) (value, error) {
 	)
 	if errors.Is(err, errPassing) {
 		if passing.Lasting {
-			x.unproven = &passing
+			b.mu.Lock()
+			b.unproven = append(b.unproven, unproven{x.out.Key, passing})
+			b.mu.Unlock()
 		}
 		return passing, nil
 	}
@@ -288,19 +299,23 @@ func (b *batch) answer(ctx context.Context, x *item) (value, error) {
 	return v, nil
 }
 
-// remember makes entries of failures that turned out to be the chunks' own, since others came to something. The others
-// are asked for again by the next build that needs them.
-func (b *batch) remember(ctx context.Context, chunks []item) error {
-	for i := range chunks {
-		x := &chunks[i]
-		if x.unproven == nil || !b.round.Proven() {
-			continue
-		}
+// remember makes entries of failures that turned out to be the chunks' own, as soon as others came to something: what
+// ends the batch before its end has nothing paid for again. The others are asked for again by the next build that needs
+// them.
+func (b *batch) remember(ctx context.Context) error {
+	if !b.round.Proven() {
+		return nil
+	}
+	b.mu.Lock()
+	failures := b.unproven
+	b.unproven = nil
+	b.mu.Unlock()
+	for _, failure := range failures {
 		paid := func(context.Context) (ledger.Result, error) {
-			raw, err := json.Marshal(x.unproven)
+			raw, err := json.Marshal(failure.value)
 			return ledger.Result{Value: raw, Negative: true}, err
 		}
-		if _, _, err := b.Ledger.Do(ctx, ledger.Extract, x.out.Key, b.Attempt, paid); err != nil {
+		if _, _, err := b.Ledger.Do(ctx, ledger.Extract, failure.key, b.Attempt, paid); err != nil {
 			return err
 		}
 	}
@@ -445,15 +460,26 @@ func (d DeadLetter) Problem() corpus.Problem {
 	}
 }
 
-func (b *batch) deadLetter(ctx context.Context, x *item, v value) error {
+// deadLetters are written when nothing can turn the failures of a batch into something else any more: a batch that is
+// repeated because the run paused may find that a chunk is fine.
+func (b *batch) deadLetters(ctx context.Context, chunks []item) error {
+	return par.Each(ctx, len(chunks), min(width, len(chunks)), func(ctx context.Context, i int) error {
+		if chunks[i].dead == nil {
+			return nil
+		}
+		return b.deadLetter(ctx, &chunks[i])
+	})
+}
+
+func (b *batch) deadLetter(ctx context.Context, x *item) error {
 	letter := DeadLetter{
 		Chunk:    x.chunk.ID.String(),
 		Document: x.doc,
 		Ordinal:  x.chunk.Ordinal,
-		Reason:   v.Reason,
+		Reason:   x.dead.Reason,
 		Attempt:  b.Attempt,
 		Key:      x.out.Key.String(),
-		Raw:      v.Raw,
+		Raw:      x.dead.Raw,
 	}
 	key := DeadLetterKey(b.Artifacts, b.Gen, letter.Chunk)
 	_, err := blob.WriteJSON(ctx, b.Artifacts.Store, key, letter, blob.Cond{})

@@ -48,9 +48,11 @@ func TestAModelThatFailsTheFirstTwentyChunksAlikePausesTheRun(t *testing.T) {
 			}
 			asked := len(chat.Calls())
 			able = true
+			in.Health.Resumed(time.Unix(1, 0))
 			res, err := extract.Run(t.Context(), in)
 			stagetest.Ok(t, err)
-			if res.Dead != 0 || res.Progress.Hits.Extract != 0 || len(chat.Calls()) != asked+120 {
+			if res.Dead != 0 || len(b.deadLetters()) != 0 || res.Progress.Hits.Extract != 0 ||
+				len(chat.Calls()) != asked+120 {
 				t.Errorf("when it is mended: %+v after %d calls", res, len(chat.Calls())-asked)
 			}
 		})
@@ -67,6 +69,7 @@ func TestAModelThatFailsTheFirstTwentyChunksAlikePausesTheRun(t *testing.T) {
 		in.Health = stage.NewHealth()
 		resumes := 0
 		for ; resumes < 10; resumes++ {
+			in.Health.Resumed(time.Unix(int64(resumes), 0))
 			if _, err := extract.Run(t.Context(), in); err == nil {
 				break
 			}

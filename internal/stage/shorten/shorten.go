@@ -285,6 +285,9 @@ func orStart(description, long string, limit int) string {
 
 // ask calls the model, and once more when the answer holds no description. It tells whether what came of it lasts.
 func (s *shortener) ask(ctx context.Context, name, long string) (v value, lasts bool, err error) {
+	if err := s.round.Over(); err != nil {
+		return v, false, err
+	}
 	call := model.Call{
 		Task:   model.Shorten,
 		System: system,

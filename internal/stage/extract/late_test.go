@@ -1,0 +1,69 @@
+package extract_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/stage"
+	"github.com/unweaver/unweaver/internal/stage/extract"
+	"github.com/unweaver/unweaver/internal/stage/stagetest"
+)
+
+// A batch that waited for its turn while the first chunks failed begins before the run has paused: it asks for nothing,
+// and makes no chunk a dead one. Only a person who resumes the run has it go on.
+func TestABatchThatBeginsAfterAllFailedAlikeWaitsForAPerson(t *testing.T) {
+	b := newBench(t)
+	chat := &stagetest.Chat{Answer: func(model.Call) (model.Reply, error) {
+		return model.Reply{}, fault.ModelRejected.At("call", "m").Because("no")
+	}}
+	in := b.in(chat, stagetest.Numbered(30, "Text %d.")...)
+	in.Health = stage.NewHealth()
+	if _, err := extract.Run(t.Context(), in); !fault.Is(err, fault.ModelRefused) {
+		t.Fatal(err)
+	}
+	asked := len(chat.Calls())
+	for range 3 {
+		in.Health.Resumed(time.Time{})
+		if _, err := extract.Run(t.Context(), in); !fault.Is(err, fault.ModelRefused) {
+			t.Errorf("a batch that comes late: %v", err)
+		}
+	}
+	if n := len(chat.Calls()); n != asked || len(b.deadLetters()) != 0 {
+		t.Fatalf("%d calls more, %d dead letters", n-asked, len(b.deadLetters()))
+	}
+	in.Health.Resumed(time.Unix(1, 0))
+	if _, err := extract.Run(t.Context(), in); err != nil || len(b.deadLetters()) != 30 {
+		t.Errorf("after a resume: %v, %d dead letters", err, len(b.deadLetters()))
+	}
+}
+
+// A failure that turned out to be the chunk's own is not paid for again where its batch is stopped after that.
+func TestAFailureIsRememberedAsSoonAsAnotherChunkCameToSomething(t *testing.T) {
+	b := newBench(t)
+	quota := true
+	chat := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {
+		switch {
+		case call.Input == "Text 0.":
+			return model.Reply{}, fault.ModelRejected.At("call", "m").Because("no")
+		case call.Input == "Text 2." && quota:
+			time.Sleep(200 * time.Millisecond)
+			return model.Reply{}, fault.ModelQuota.At("call", "m").Because("none is left")
+		}
+		time.Sleep(20 * time.Millisecond) // what fails is first
+		return stagetest.Says(entities("Text"))(call)
+	}}
+	in := b.in(chat, stagetest.Numbered(3, "Text %d.")...)
+	in.Health = stage.NewHealth()
+	if _, err := extract.Run(t.Context(), in); !fault.Is(err, fault.ModelQuota) {
+		t.Fatal(err)
+	}
+	asked := len(chat.Calls())
+	quota, in.Health = false, stage.NewHealth()
+	res, err := extract.Run(t.Context(), in)
+	stagetest.Ok(t, err)
+	if res.Dead != 1 || len(chat.Calls()) != asked+1 {
+		t.Errorf("%+v after %d calls more", res, len(chat.Calls())-asked)
+	}
+}
