@@ -317,6 +317,9 @@ func TestAWatchedUnitIsStoppedWithoutAPaidCall(t *testing.T) {
 	if err := through.look(t.Context()); err != nil {
 		t.Errorf("resumed: %v", err)
 	}
+	if control, err := ReadControl(t.Context(), store, "i/g"); err != nil || control.Resumed.IsZero() {
+		t.Errorf("%+v, %v", control, err)
+	}
 }
 
 func TestARecordThatNobodyUnderstandsStopsTheRunUntilItIsResumed(t *testing.T) {
