@@ -455,10 +455,6 @@ func (b *book) cost(task string, usage model.Usage) float64 {
 // end counts an admitted call: paid for when the server answered.
 func (b *book) end(asked flight, usage model.Usage, answered bool) {
 	cost := b.cost(asked.task, usage)
-	if answered && b.paid != nil {
-		index, _, _ := strings.Cut(b.run, "/")
-		b.paid(index, asked.task, usage, cost)
-	}
 	b.change(func(account *Account) {
 		account.fly(asked, -1)
 		if !answered {
@@ -477,4 +473,8 @@ func (b *book) end(asked flight, usage model.Usage, answered bool) {
 		account.Tokens.Completion += usage.Completion
 		account.Replies.Count(asked.task, usage.Completion)
 	})
+	if answered && b.paid != nil { // the account comes first, whatever who is told does
+		index, _, _ := strings.Cut(b.run, "/")
+		b.paid(index, asked.task, usage, cost)
+	}
 }
