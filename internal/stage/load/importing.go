@@ -56,7 +56,7 @@ const pollEvery = 300 * time.Millisecond
 func Import(ctx context.Context, in ImportIn) error {
 	im := importing{ImportIn: in}
 	var ok bool
-	if im.store, ok = in.Vectors.(vectors.Importer); !ok {
+	if im.store, ok = vectors.As[vectors.Importer](in.Vectors); !ok {
 		return fault.Internal.At("import into", in.Collection).Because("this vector store does not import")
 	}
 	_, err := blob.ReadJSON(ctx, in.Artifacts.Store, in.State, &im.state)

@@ -215,6 +215,18 @@ func TestAnImportFillsACollectionWithEachRowOnce(t *testing.T) {
 	})
 }
 
+// observed is a store behind a decorator, as that of a worker is: what imports is found below it.
+type observed struct{ vectors.Store }
+
+func (o observed) Unwrap() vectors.Store { return o.Store }
+
+func TestAStoreThatIsObservedImportsToo(t *testing.T) {
+	b := newImport(t, 3)
+	b.in.Vectors = observed{b.store}
+	stagetest.Ok(t, load.Import(t.Context(), b.in))
+	b.check(1)
+}
+
 // A process may die between any two steps. The next one must end with each row once, and may begin again only where
 // nobody can say whether a file was taken.
 func TestAnImportSurvivesACrashAtEachOfItsSavePoints(t *testing.T) {
