@@ -25,9 +25,9 @@ type firsts struct {
 	cause   error     // of the last time
 }
 
-// Resumed takes when a person resumed the run last, as its control record says; zero: nobody did. Rounds that begin
-// after all of the first failed, and before that, do nothing: a pause lets end what is in flight, and what waits for its
-// turn counts as such.
+// Resumed takes when a person resumed the run last, as its control record says; zero: nobody did. A round that begins
+// after all first items failed, and before that, does nothing: a pause lets end what is in flight, and what waits for
+// its turn counts as such.
 func (h *Health) Resumed(at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
