@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/build/runlog"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/retrieve"
@@ -28,6 +29,8 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 			reflect.TypeFor[retrieve.ListSum]():     "ListSummary",
 			reflect.TypeFor[retrieve.ExplainVote](): "WeightedVote",
 			reflect.TypeFor[corpus.Problem]():       "RunProblem",
+			reflect.TypeFor[runlog.Run]():           "RunDetail",
+			reflect.TypeFor[runlog.Summary]():       "RunSummary",
 		},
 		strict: map[reflect.Type]bool{
 			reflect.TypeFor[Request](): true, reflect.TypeFor[Filter](): true, reflect.TypeFor[Modified](): true,

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/build/runlog"
 )
 
 // route is one operation: how it is reached, and what its description says.
@@ -208,7 +209,7 @@ func (s *Server) runRoutes() []route {
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/runs/{run}", id: "getRun", tag: tagRuns,
 			summary: "Get one run", doc: "Its progress, cost and problems: what `unweaver status --json` prints.",
-			kept: true, scope: access.Operate, answer: RunDetail{}, problems: ofArtifact, handler: s.getRun,
+			kept: true, scope: access.Operate, answer: runlog.Run{}, problems: ofArtifact, handler: s.getRun,
 		},
 	}
 }

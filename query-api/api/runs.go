@@ -5,49 +5,17 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"time"
 
+	"github.com/unweaver/unweaver/internal/build/runlog"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
 // Runs is a page of the runs of an index, the one that began last first.
 type Runs struct {
-	Index      string       `json:"index"`
-	Items      []RunSummary `json:"items"`
-	NextCursor string       `json:"next_cursor" doc:"of the next page; empty: this is the last"`
-}
-
-// RunSummary is a run as lists show it.
-type RunSummary struct {
-	Run        string     `json:"run" doc:"index/generation"`
-	Index      string     `json:"index"`
-	Generation string     `json:"generation"`
-	Kind       string     `json:"kind" enum:"build,restore"`
-	Status     string     `json:"status" doc:"as in its report; damaged: that cannot be read"`
-	Reason     string     `json:"reason,omitempty"`
-	Stage      string     `json:"stage,omitempty"`
-	Overall    float64    `json:"overall" doc:"done share, 0 to 1"`
-	Unchanged  bool       `json:"unchanged,omitempty"`
-	Published  bool       `json:"published"`
-	Started    time.Time  `json:"started"`
-	Ended      *time.Time `json:"ended,omitempty"`
-	Seconds    float64    `json:"seconds"`
-	Documents  int64      `json:"documents"`
-	Chunks     int64      `json:"chunks"`
-	Classes    int64      `json:"classes"`
-	Calls      int64      `json:"calls"`
-	Tokens     int64      `json:"tokens"`
-	Cost       float64    `json:"cost"`
-	Problems   int64      `json:"problems"`
-}
-
-// RunDetail is a report with what runs now: what `unweaver status --json` prints.
-type RunDetail struct {
-	corpus.Report
-	Stage   string          `json:"stage" doc:"that runs now; empty where none does"`
-	Overall float64         `json:"overall" doc:"done share, 0 to 1"`
-	Waiting *corpus.Waiting `json:"waiting,omitempty" doc:"of a run that waits for an outage to end"`
+	Index      string           `json:"index"`
+	Items      []runlog.Summary `json:"items"`
+	NextCursor string           `json:"next_cursor" doc:"of the next page; empty: this is the last"`
 }
 
 // runCursorForm is a cursor of a list of runs: the generation of the last run of the page before.
@@ -68,7 +36,7 @@ func (s *Server) listRuns(w http.ResponseWriter, request *http.Request) {
 }
 
 func (s *Server) runsPage(ctx context.Context, request *http.Request) (Runs, error) {
-	out := Runs{Index: request.PathValue("index"), Items: []RunSummary{}}
+	out := Runs{Index: request.PathValue("index"), Items: []runlog.Summary{}}
 	if !corpus.ValidIndex(out.Index) {
 		return out, unknownIndex(out.Index)
 	}
@@ -81,7 +49,7 @@ func (s *Server) runsPage(ctx context.Context, request *http.Request) (Runs, err
 	if query.Has("cursor") && !runCursor.MatchString(after) {
 		return out, invalid("read request", "cursor", "it is no cursor of runs", "send the one that the page before gave")
 	}
-	all, err := s.runSource().list(ctx, out.Index)
+	all, err := s.runlog().List(ctx, out.Index, 0)
 	if err != nil {
 		return out, err
 	}
@@ -89,7 +57,7 @@ func (s *Server) runsPage(ctx context.Context, request *http.Request) (Runs, err
 		return out, unknownIndex(out.Index)
 	}
 	if after != "" {
-		last := slices.IndexFunc(all, func(run RunSummary) bool { return run.Generation == after })
+		last := slices.IndexFunc(all, func(run runlog.Summary) bool { return run.Generation == after })
 		if last < 0 {
 			return out, fault.GenCollected.At("go on with the list", after).
 				Because("the run that the cursor names is not listed any more").
@@ -114,7 +82,14 @@ func (s *Server) getRun(w http.ResponseWriter, request *http.Request) {
 		s.fail(w, request, unknownIndex(index))
 		return
 	}
-	out, err := s.runSource().read(ctx, index, run)
+	if !corpus.ValidSlug(run) {
+		s.fail(w, request, unknownRun(index, run))
+		return
+	}
+	out, err := s.runlog().Read(ctx, index, run)
+	if fault.Is(err, fault.RunNotFound) {
+		err = unknownRun(index, run)
+	}
 	if err != nil {
 		s.fail(w, request, err)
 		return
@@ -125,4 +100,10 @@ func (s *Server) getRun(w http.ResponseWriter, request *http.Request) {
 	s.writeTagged(w, request, out)
 }
 
-func (s *Server) runSource() runSource { return runSource{s.Artifacts, s.Runs} }
+func (s *Server) runlog() runlog.Source { return runlog.Source{Artifacts: s.Artifacts, Runs: s.Runs} }
+
+func unknownRun(index, run string) error {
+	return fault.RunNotFound.At("find run", index+"/"+run).
+		Because("there is none, or its report is gone").
+		Advise("list them at /v1/indexes/" + index + "/runs")
+}

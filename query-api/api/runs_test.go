@@ -4,12 +4,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/build/runlog"
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
@@ -60,20 +64,20 @@ func TestRunsAreListedNewestFirstAndPaged(t *testing.T) {
 	})
 	for _, limit := range []int{1, 2, 3, 100} {
 		got, _ := f.pages("/v1/indexes/sample/runs", "items", "generation", limit)
-		if strings.Join(got, " ") != "n6 n5 n4 n3 n2 n1 torn" {
+		if strings.Join(got, " ") != "torn n6 n5 n4 n3 n2 n1" {
 			t.Errorf("limit %d: %v", limit, got)
 		}
 	}
 	items := f.get("/v1/indexes/sample/runs")["items"].([]any)
-	first, second, last := items[0].(map[string]any), items[1].(map[string]any), items[6].(map[string]any)
+	damaged, first, second := items[0].(map[string]any), items[1].(map[string]any), items[2].(map[string]any)
 	if first["status"] != "running" || first["stage"] != "extract" || first["overall"].(float64) >= 1 {
 		t.Errorf("%v", first)
 	}
 	if second["status"] != "completed" || second["cost"] != 5.0 || second["calls"] != 5.0 || second["problems"] != 5.0 {
 		t.Errorf("%v", second)
 	}
-	if last["status"] != "damaged" {
-		t.Errorf("a report that cannot be read hides others, or itself: %v", last)
+	if damaged["status"] != "damaged" { // listed by when its report was written
+		t.Errorf("a report that cannot be read hides others, or itself: %v", damaged)
 	}
 }
 
@@ -95,6 +99,78 @@ func TestARunTellsItsProgressWhileItGoesOnAndItsReportAfterwards(t *testing.T) {
 	if run["status"] != "completed_with_errors" || run["overall"] != 1.0 || len(run["problems"].([]any)) != 1 {
 		t.Errorf("%v", run)
 	}
+}
+
+// What status --json prints is what runlog reads: of the processes of a run, how fast they are and what they fail with.
+func TestARunThatGoesOnTellsWhenItWillBeOverAndWhatItFailsWith(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(fram)
+	now := time.Now()
+	f.state("n1", corpus.RunState{
+		Stage: "extract", Total: 100, StageAt: now.Add(-time.Minute), RunID: "1",
+		Report: corpus.Report{Status: corpus.StatusRunning, Started: now.Add(-time.Minute), RunID: "1"},
+	})
+	account, err := json.Marshal(build.Account{
+		Done: map[string]int64{"extract": 30}, Worked: map[string]float64{"extract": 60}, Moved: now,
+	})
+	if err == nil {
+		err = f.runs.Account(t.Context(), "sample/n1", "worker", account)
+	}
+	if err == nil {
+		err = f.runs.SetProblem(t.Context(), "sample/n1", "unit", []byte(`{"code":"model_unavailable","object":"chat"}`))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := f.get("/v1/indexes/sample/runs/n1")
+	eta, rate, overall := run["eta_seconds"].(float64), run["rate"].(float64), run["overall"].(float64)
+	if eta < 130 || rate < 0.4 || rate > 0.6 || overall <= 0 || overall >= 1 || run["unit"] != "chunks" {
+		t.Errorf("70 of 100 chunks are left, of which two seconds take one: %v", run)
+	}
+	problems, _ := run["problems"].([]any)
+	if len(problems) != 1 || problems[0].(map[string]any)["code"] != "model_unavailable" {
+		t.Errorf("%v", run)
+	}
+	want, err := runlog.Source{Artifacts: f.store, Runs: f.runs}.Read(t.Context(), "sample", "n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var printed map[string]any
+	if err := json.Unmarshal(raw, &printed); err != nil {
+		t.Fatal(err)
+	}
+	for _, moment := range []string{"seconds", "eta_seconds", "overall", "rate", "stages"} { // they go on
+		delete(printed, moment)
+		delete(run, moment)
+	}
+	if !reflect.DeepEqual(run, printed) {
+		t.Errorf("over HTTP %v, on the command line %v", run, printed)
+	}
+}
+
+func TestARunThatIsNotThereIsToldFromOneThatCannotBeRead(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(fram)
+	key := f.built.Index.GenerationKey("torn", "report.json")
+	if _, err := blob.Write(t.Context(), f.stores.Blobs, key, []byte("{"), blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	tell := func(run string, status int, code fault.Code) {
+		t.Helper()
+		got, out, _ := f.do(http.MethodGet, "/v1/indexes/sample/runs/"+run, nil)
+		if got != status || out["code"] != string(code) {
+			t.Errorf("%s: %d %v", run, got, out)
+		}
+	}
+	tell("none", http.StatusNotFound, fault.RunNotFound)
+	tell("No%20Name", http.StatusNotFound, fault.RunNotFound)
+	tell("torn", http.StatusServiceUnavailable, fault.SegmentDamage)
+	f.store.fail(fault.StoreDown.At("read", "artifacts").Because("it is away"))
+	tell("n1", http.StatusServiceUnavailable, fault.StoreDown)
 }
 
 // Runs tell paths and causes of the inside: they are the operator's.

@@ -28,6 +28,7 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
@@ -90,6 +91,9 @@ func New(config Config) *Server {
 	}
 	if config.Telemetry == nil {
 		config.Telemetry = telemetry.New("unweaver-query-api")
+	}
+	if config.Runs == nil {
+		config.Runs = memory.New()
 	}
 	raw := make([]byte, 8)
 	_, _ = rand.Read(raw) // never fails

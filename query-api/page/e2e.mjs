@@ -264,6 +264,7 @@ const steps = {
       await page.getByText('40\u202f% done').waitFor()
       const text = await page.locator('main').innerText()
       assert.match(text, /0\.50 of an estimated 1\.00 to 2\.00/)
+      assert.match(text, /2 problems/)
       assert.match(text, /chunk_killed × 2: no JSON/)
       assert.match(text, /about 1 min 30 s left/)
       await page.getByText(/^Not up to date/).waitFor()

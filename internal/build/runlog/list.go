@@ -29,14 +29,14 @@ const Damaged = "damaged"
 
 // Summary is a run as lists show it.
 type Summary struct {
-	Run        string     `json:"run"`
+	Run        string     `json:"run" doc:"index/generation"`
 	Index      string     `json:"index"`
 	Generation string     `json:"generation"`
-	Kind       string     `json:"kind"`
-	Status     string     `json:"status"`
+	Kind       string     `json:"kind" enum:"build,restore"`
+	Status     string     `json:"status" doc:"as in its report; damaged: that cannot be read"`
 	Reason     string     `json:"reason,omitempty"`
 	Stage      string     `json:"stage,omitempty"`
-	Overall    float64    `json:"overall"`
+	Overall    float64    `json:"overall" doc:"done share, 0 to 1"`
 	Unchanged  bool       `json:"unchanged,omitempty"`
 	Published  bool       `json:"published"`
 	Started    time.Time  `json:"started"`
@@ -47,10 +47,10 @@ type Summary struct {
 	Classes    int64      `json:"classes"`
 	Calls      int64      `json:"calls"`
 	Tokens     int64      `json:"tokens"`
-	Cost       float64    `json:"cost"`
-	Currency   string     `json:"currency,omitempty"`
+	Cost       float64    `json:"cost" doc:"in the money of the prices that it was built with"`
+	Currency   string     `json:"currency,omitempty" doc:"of the cost; left out: that of the configured prices"`
 	Problems   int64      `json:"problems"`
-	Version    string     `json:"version,omitempty"`
+	Version    string     `json:"version,omitempty" doc:"of the program that ended it"`
 }
 
 // Summarize is a run as lists show it.

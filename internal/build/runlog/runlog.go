@@ -28,11 +28,10 @@ type Source struct {
 // Run is a report with what runs now: what `unweaver status --json` prints.
 type Run struct {
 	corpus.Report
-	Stage   string  `json:"stage"`
-	Unit    string  `json:"unit,omitempty"` // what the pieces of the stage are, such as chunks
-	Overall float64 `json:"overall"`        // done share, 0 to 1
-
-	Waiting *corpus.Waiting `json:"waiting,omitempty"` // of a run that waits: for what, Reason and Detail tell
+	Stage   string          `json:"stage" doc:"that runs now; empty where none does"`
+	Unit    string          `json:"unit,omitempty" doc:"what the pieces of the stage are, such as chunks"`
+	Overall float64         `json:"overall" doc:"done share, 0 to 1"`
+	Waiting *corpus.Waiting `json:"waiting,omitempty" doc:"of a run that waits: for what, reason and detail tell"`
 }
 
 // LatestBuild and LatestRestore are keys of the state of runs that name the newest build and the newest restore of an
@@ -50,8 +49,11 @@ func (s Source) Read(ctx context.Context, index, generation string) (Run, error)
 	name := index + "/" + generation
 	state, stateErr := s.State(ctx, name)
 	over := corpus.Terminal(state.Report.Status)
+	var reportErr error
 	if over || state.Report.Run == "" {
-		if report, ok := s.Report(ctx, name); ok && Belongs(report, state, "") {
+		var report corpus.Report
+		report, reportErr = s.report(ctx, name)
+		if reportErr == nil && Belongs(report, state, "") {
 			return Ended(report), nil
 		}
 	}
@@ -62,6 +64,8 @@ func (s Source) Read(ctx context.Context, index, generation string) (Run, error)
 		return s.Live(ctx, name, state), nil
 	case stateErr != nil:
 		return Run{}, stateErr
+	case reportErr != nil && !fault.Is(reportErr, fault.NotFound):
+		return Run{}, reportErr
 	}
 	return Run{}, fault.RunNotFound.At("read run", name).
 		Because("there is no such run, or nothing is left of it").
@@ -84,13 +88,22 @@ func (s Source) State(ctx context.Context, run string) (corpus.RunState, error) 
 	return state, nil
 }
 
-// Report of a run that ended.
+// Report of a run that ended; false where there is none that can be read.
 func (s Source) Report(ctx context.Context, run string) (corpus.Report, bool) {
+	report, err := s.report(ctx, run)
+	return report, err == nil
+}
+
+// report of a run that ended; fault.NotFound where there is none.
+func (s Source) report(ctx context.Context, run string) (corpus.Report, error) {
 	index, generation, _ := strings.Cut(run, "/")
 	var report corpus.Report
 	key := artifact.Index{Name: index}.GenerationKey(generation, "report.json")
 	_, err := blob.ReadJSON(ctx, s.Artifacts, key, &report)
-	return report, err == nil && corpus.Terminal(report.Status)
+	if err == nil && !corpus.Terminal(report.Status) {
+		err = fault.NotFound.At("find the report of run", run).Because("it is that of a run that goes on")
+	}
+	return report, err
 }
 
 // Belongs tells whether a report is of the run that is asked about: that of the id, else that of the state. Reports of

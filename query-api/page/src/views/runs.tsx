@@ -15,8 +15,9 @@ const missingRuns = (
   </p>
 )
 
-const problemsOf = (run: Run): number | undefined =>
-  run.problems_total ?? (typeof run.problems === 'number' ? run.problems : run.problems?.length)
+// A run that goes on lists what it fails with right now, before its total counts it.
+const problemsOf = (run: Run): number =>
+  Math.max(run.problems_total ?? 0, typeof run.problems === 'number' ? run.problems : (run.problems?.length ?? 0))
 
 export const listed = (run: Run): Problem[] => (Array.isArray(run.problems) ? run.problems : [])
 
@@ -293,7 +294,7 @@ export function RunView({ route }: { route: Route }) {
       <Cost run={data} />
       <Stages run={data} />
       {data.diff && <Diff diff={data.diff} />}
-      <Problems list={listed(data)} total={problemsOf(data) ?? 0} />
+      <Problems list={listed(data)} total={problemsOf(data)} />
       <p class="meta">
         Began {when(data.started)}
         {data.ended && `, ended ${when(data.ended)}`}
