@@ -32,6 +32,7 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 		},
 	}
 	all.of(reflect.TypeFor[Problem]())
+	all.of(reflect.TypeFor[Delta]())
 	paths := map[string]any{}
 	for _, route := range (&Server{metrics: newMetrics()}).routes() {
 		path := route.path
@@ -96,6 +97,11 @@ func (s *schemas) operation(path string, route route) map[string]any {
 	ok := map[string]any{"description": "ok"}
 	if route.answer != nil {
 		ok["content"] = content("application/json", s.of(reflect.TypeOf(route.answer)))
+	}
+	if route.events != "" {
+		ok["content"].(map[string]any)["text/event-stream"] = map[string]any{
+			"schema": map[string]any{"type": "string", "description": route.events},
+		}
 	}
 	responses := map[string]any{"200": ok}
 	for _, status := range route.allProblems() {

@@ -79,6 +79,7 @@ type Entity struct {
 type Answer struct {
 	Text      string   `json:"text"`
 	Citations []string `json:"citations"`
+	Truncated bool     `json:"truncated,omitempty" doc:"it stopped at the longest that an answer may be"`
 }
 
 // Usage of a query.

@@ -12,8 +12,9 @@ type route struct {
 	path            string // as described, where the mux writes it otherwise
 	summary         string
 	query           []parameter
-	body            any // zero value of its type; nil: none
-	answer          any // zero value; nil: not JSON
+	body            any    // zero value of its type; nil: none
+	answer          any    // zero value; nil: not JSON
+	events          string // what the answer holds where it is a stream of events; empty: it never is
 	problems        []int
 	scope           access.Scope // that a key needs
 	open            bool         // needs no key
@@ -63,7 +64,7 @@ func (s *Server) routes() []route {
 	table := []route{
 		{
 			method: "POST", pattern: "/v1/indexes/{index}/query", summary: "Ask a question",
-			body: Request{}, answer: Response{}, problems: ofAQuery, handler: s.query,
+			body: Request{}, answer: Response{}, problems: ofAQuery, handler: s.query, events: queryEvents,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes", summary: "Published indexes",
