@@ -104,10 +104,12 @@ func (s *schemas) operation(path string, route route) map[string]any {
 		}
 	}
 	responses := map[string]any{"200": ok}
+	told := content("application/problem+json", ref("Problem"))
+	if route.failure != nil {
+		told = content("application/json", s.of(reflect.TypeOf(route.failure)))
+	}
 	for _, status := range route.allProblems() {
-		responses[strconv.Itoa(status)] = map[string]any{
-			"description": codesOf(status), "content": content("application/problem+json", ref("Problem")),
-		}
+		responses[strconv.Itoa(status)] = map[string]any{"description": codesOf(status), "content": told}
 	}
 	if route.pattern == "/readyz" {
 		responses["503"] = map[string]any{

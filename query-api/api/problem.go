@@ -72,6 +72,9 @@ var statuses = map[fault.Code]int{
 // fail writes an error.
 func (s *Server) fail(w http.ResponseWriter, request *http.Request, err error) {
 	problem, status := s.problem(request, err)
+	if asked(w, request, problem, err) {
+		return
+	}
 	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(fault.RetryAfter(err)/time.Second))))
 	}

@@ -16,6 +16,7 @@ type route struct {
 	answer          any    // zero value; nil: not JSON
 	events          string // what the answer holds where it is a stream of events; empty: it never is
 	problems        []int
+	failure         any          // zero value of what errors are told as; nil: Problem
 	scope           access.Scope // that a key needs
 	open            bool         // needs no key
 	handler         http.HandlerFunc
@@ -112,6 +113,7 @@ func (s *Server) routes() []route {
 			handler: s.metered,
 		},
 	}
+	table = append(table, s.agents()...)
 	for i := range table {
 		if table[i].scope == "" {
 			table[i].scope = access.Query

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/unweaver/unweaver/query-api/chat"
 )
 
 // schemas makes JSON schemas of Go types: named structs become components, fields go by their json tags. Further tags:
@@ -76,6 +78,9 @@ func (s *schemas) component(t reflect.Type) map[string]any {
 	name := s.names[t]
 	if name == "" {
 		name = t.Name()
+		if t.PkgPath() == reflect.TypeFor[chat.Request]().PkgPath() { // it has words of its own for some
+			name = "Chat" + name
+		}
 	}
 	if s.components[name] != nil {
 		return ref(name)

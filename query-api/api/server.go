@@ -68,6 +68,7 @@ type Server struct {
 	metrics metrics
 	guard   *guard.Guard
 	openapi []byte
+	mux     func() *http.ServeMux // of routes that routes ask
 	http    *http.Server
 	wg      sync.WaitGroup
 }
@@ -91,6 +92,7 @@ func New(config Config) *Server {
 		metrics: newMetrics(),
 	}
 	server.openapi = OpenAPI(config.Methods)
+	server.mux = sync.OnceValue(server.muxOf)
 	server.guard = guard.New(config.Policy, server.refuse)
 	server.http = &http.Server{
 		Handler:           server.Handler(),
@@ -152,12 +154,18 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// Handler is the server's routes.
-func (s *Server) Handler() http.Handler {
+// muxOf makes the table of routes.
+func (s *Server) muxOf() *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, route := range s.routes() {
 		mux.HandleFunc(route.method+" "+route.pattern, s.checked(route))
 	}
+	return mux
+}
+
+// Handler is the server's routes.
+func (s *Server) Handler() http.Handler {
+	mux := s.muxOf()
 	mux.HandleFunc("GET /openapi.json", s.describe)
 	mux.HandleFunc("GET /{$}", page)
 	for prefix, handler := range s.Extra {
