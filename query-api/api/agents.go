@@ -7,13 +7,22 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/query-api/chat"
+	"github.com/unweaver/unweaver/query-api/mcp"
 	"github.com/unweaver/unweaver/query-api/within"
 )
 
-// agents are the routes for programs that know the form of OpenAI: they ask the other routes, in the name of who asks.
+// agents are the routes for programs that know the form of OpenAI, or the Model Context Protocol: they ask the other
+// routes, in the name of who asks.
 func (s *Server) agents() []route {
-	service := chat.Service{Routes: within.Routes{Handler: http.HandlerFunc(s.inside)}}
+	routes := within.Routes{Handler: http.HandlerFunc(s.inside)}
+	service := chat.Service{Routes: routes}
 	return []route{
+		{
+			method: "POST", pattern: "/mcp", summary: "Tools for agents, by the Model Context Protocol without sessions",
+			body: mcp.Message{}, answer: mcp.Reply{}, failure: mcp.Reply{},
+			problems: []int{http.StatusNotFound, http.StatusRequestEntityTooLarge},
+			handler:  mcp.Handler(mcp.Backend{To: routes}).ServeHTTP,
+		},
 		{
 			method: "POST", pattern: "/v1/chat/completions", summary: "Ask an index in the form of OpenAI",
 			body: chat.Request{}, answer: chat.Completion{}, problems: ofAQuery, failure: chat.Failure{},

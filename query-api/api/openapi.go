@@ -12,6 +12,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/query-api/chat"
 )
 
 // OpenAPI describes the API as OpenAPI 3.1, made from the table of routes, the types of bodies and the registry of
@@ -106,7 +107,11 @@ func (s *schemas) operation(path string, route route) map[string]any {
 	responses := map[string]any{"200": ok}
 	told := content("application/problem+json", ref("Problem"))
 	if route.failure != nil {
-		told = content("application/json", s.of(reflect.TypeOf(route.failure)))
+		failure := content("application/json", s.of(reflect.TypeOf(route.failure)))
+		if !chat.Speaks(strings.TrimSuffix(path, "/{model}")) { // there the guard's are of that form too
+			failure["application/problem+json"] = told["application/problem+json"]
+		}
+		told = failure
 	}
 	for _, status := range route.allProblems() {
 		responses[strconv.Itoa(status)] = map[string]any{"description": codesOf(status), "content": told}

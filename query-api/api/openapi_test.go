@@ -155,13 +155,19 @@ func (d description) answered(t *testing.T, method, path string, status int, ans
 		t.Errorf("%s %s: status %d is not described", method, path, status)
 		return
 	}
-	for kind, content := range response.Content {
+	var wrongs []string
+	for kind, content := range response.Content { // an answer is of one of the forms
 		if kind == "text/event-stream" {
 			continue
 		}
-		if wrong := d.matches(answer, content.Schema, path); len(wrong) > 0 {
-			t.Errorf("%s %s %d:\n%s", method, path, status, strings.Join(wrong, "\n"))
+		wrong := d.matches(answer, content.Schema, path)
+		if len(wrong) == 0 {
+			return
 		}
+		wrongs = append(wrongs, wrong...)
+	}
+	if len(wrongs) > 0 {
+		t.Errorf("%s %s %d:\n%s", method, path, status, strings.Join(wrongs, "\n"))
 	}
 }
 
@@ -243,7 +249,11 @@ func TestEveryAnswerIsAsDescribed(t *testing.T) {
 			}
 		}
 	}
-	seen["POST "+completions] = true
+	seen["POST "+completions], seen["POST /mcp"] = true, true
+	for status, message := range map[int]string{http.StatusOK: listing, http.StatusBadRequest: "{"} {
+		_, out, _ := f.say(message)
+		d.answered(t, http.MethodPost, "/mcp", status, out)
+	}
 	for status, n := range map[int]int{http.StatusOK: 1, http.StatusBadRequest: 2} {
 		_, out := f.chat(norway(map[string]any{"n": n}))
 		d.answered(t, http.MethodPost, completions, status, out)

@@ -136,6 +136,7 @@ func (a *App) root() *cobra.Command {
 		a.cancelCmd(),
 		a.keysCmd(),
 		a.versionCmd(),
+		a.mcpCmd(),
 	)
 	return root
 }
