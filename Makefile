@@ -35,6 +35,9 @@ test: build ## unit tests, conformance suites on embedded adapters and real serv
 test-with-servers:
 	@echo "== unit tests and conformance suites"
 	set -a; . ./.servers/env; set +a; $(GO) test -timeout 20m ./...
+	@echo "== clients of other people: OpenAI's for Python, LangChain, the MCP inspector"
+	@infra/clients/clients.sh $(TOOLS)/clients
+	UNWEAVER_TEST_CLIENTS=$(TOOLS)/clients $(GO) test -count=1 -v -run 'TestThePythonClient|TestTheInspector' ./query-api/api
 	@echo "== the pipeline on the embedded stack and on real servers, with kill tests"
 	set -a; . ./.servers/env; set +a; cd $(EMBEDDED) && UNWEAVER_TEST_BIN=$(BIN) $(GO) test -timeout 60m ./...
 	@command -v strace >/dev/null || echo "SKIPPED: the power-loss test needs strace (Debian, Ubuntu: apt-get install strace)"
