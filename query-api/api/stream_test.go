@@ -211,3 +211,36 @@ func TestAnErrorOfAStreamIsToldWhereItComes(t *testing.T) {
 		})
 	}
 }
+
+// The deadline of a write ends who does not read, not a stream that waits for the model; over HTTP/2 it would.
+func TestAModelMayThinkLongerThanAWriteMayTake(t *testing.T) {
+	chat := writing{pieces: []string{"Oslo", " is it."}, next: make(chan struct{})}
+	f := serve(t, func(_ *fixture, config *api.Config) {
+		config.Models, config.Policy.WriteTimeout = models{chat: chat}, 50*time.Millisecond
+	})
+	server := httptest.NewUnstartedServer(f.server.Handler())
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	request, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/v1/indexes/sample/query",
+		strings.NewReader(streamed))
+	request.Header.Set("Content-Type", "application/json")
+	response, err := server.Client().Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.ProtoMajor != 2 {
+		t.Fatalf("%s", response.Proto)
+	}
+	lines := bufio.NewScanner(response.Body)
+	lines.Buffer(nil, 1<<20)
+	await(t, lines, `"Oslo"`)
+	time.Sleep(200 * time.Millisecond)
+	select {
+	case chat.next <- struct{}{}:
+	case <-time.After(5 * time.Second):
+		t.Fatal("the model was ended")
+	}
+	await(t, lines, "event: response")
+}
