@@ -8,6 +8,7 @@ GOLANGCI      := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 WORKFLOWCHECK := go.temporal.io/sdk/contrib/tools/workflowcheck@v0.6.0
 GOVULNCHECK   := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 GITLEAKS      := github.com/zricethezav/gitleaks/v8@v8.30.1
+SCHEMATHESIS  := 4.32.5
 
 .DEFAULT_GOAL := help
 
@@ -28,7 +29,13 @@ demo: build ## index the sample corpus on the embedded stack and answer two ques
 dev: build ## run the embedded stack until Ctrl-C
 	@$(BIN)/unweaver dev
 
-test: build ## unit tests, conformance suites on embedded adapters and real servers, the pipeline, kill tests
+page: browser ## build the web page's files anew from query-api/page/src (needs node); they are committed
+	@cd query-api/page && node node_modules/typescript/bin/tsc --noEmit && node build.mjs && ls -l dist
+
+browser: ## node packages and Chromium for the tests of the web page; what cannot be had is said and skipped
+	@infra/browser.sh
+
+test: build browser ## unit tests, conformance suites on embedded adapters and real servers, the pipeline, kill tests
 	@if [ -f .servers/env ]; then exec $(MAKE) --no-print-directory test-with-servers; fi; \
 	trap 'infra/servers/servers.sh down' EXIT; infra/servers/servers.sh up && $(MAKE) --no-print-directory test-with-servers
 
@@ -38,8 +45,12 @@ test-with-servers:
 	@echo "== clients of other people: OpenAI's for Python, LangChain, the MCP inspector"
 	@infra/clients/clients.sh $(TOOLS)/clients
 	UNWEAVER_TEST_CLIENTS=$(TOOLS)/clients $(GO) test -count=1 -v -run 'TestThePythonClient|TestTheInspector' ./query-api/api
+	@echo "== the API against its description"
+	@$(MAKE) --no-print-directory api-contract
 	@echo "== the pipeline on the embedded stack and on real servers, with kill tests"
 	set -a; . ./.servers/env; set +a; cd $(EMBEDDED) && UNWEAVER_TEST_BIN=$(BIN) $(GO) test -timeout 60m ./...
+	@{ [ -d query-api/page/node_modules/playwright-core ] && command -v node && { command -v chromium || command -v chromium-browser || command -v google-chrome; }; } >/dev/null || \
+	  echo "SKIPPED: the web page was not tested in a browser: it needs node, npm and chromium (make browser)"
 	@command -v strace >/dev/null || echo "SKIPPED: the power-loss test needs strace (Debian, Ubuntu: apt-get install strace)"
 	@. ./.servers/env; if [ -n "$$UNWEAVER_TEST_MISSING" ]; then echo; echo "SKIPPED: no real $$UNWEAVER_TEST_MISSING could be had here; what needs it was not tested (see the lines 'servers:' above)"; else echo "== all real servers were there: Redis, S3, Milvus, Temporal"; fi
 
@@ -60,6 +71,18 @@ check: $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck $(TOOLS)/govulncheck $(TOOL
 	$(GO) test -race -timeout 20m ./...
 	@echo "== fuzzing"
 	@$(MAKE) --no-print-directory fuzz
+
+# schemathesis is a Python program: it is installed into .tools, where that can be had.
+APISECONDS ?= 60
+api-contract: ## send requests made from openapi.json, good and bad, to query-api on loopback (APISECONDS=60)
+	@venv=$(TOOLS)/schemathesis; program=$$venv/bin/schemathesis; \
+	if ! $$program --version 2>/dev/null | grep -qF '$(SCHEMATHESIS)'; then \
+	  rm -rf $$venv; mkdir -p $(TOOLS); echo "installing schemathesis $(SCHEMATHESIS)"; \
+	  python3 -m venv $$venv >/dev/null 2>&1 && $$venv/bin/pip install -q 'schemathesis==$(SCHEMATHESIS)' >/dev/null 2>&1 || \
+	  { echo "SKIPPED: schemathesis cannot be installed here (python3 with venv, and PyPI): the API was not tried with it"; exit 0; }; \
+	fi; \
+	UNWEAVER_TEST_SCHEMATHESIS=$$program UNWEAVER_TEST_SCHEMATHESIS_SECONDS=$(APISECONDS) \
+	  $(GO) test -count=1 -run TestSchemathesisFindsNothing ./query-api/api
 
 fuzz: ## every fuzz target, two at a time: FUZZTIME=60 seconds each at most, FUZZTOTAL=720 for all
 	@GO=$(GO) infra/fuzz.sh
@@ -122,4 +145,4 @@ compose-check: ## validate docker-compose.yml, its configuration and the images'
 clean: ## remove what was built
 	rm -rf $(BIN) $(TOOLS) dist
 
-.PHONY: help build demo dev test test-with-servers check fuzz secrets release vulnerabilities docs histories bench storm servers servers-down compose-check clean
+.PHONY: help build demo dev page browser test test-with-servers api-contract check fuzz secrets release vulnerabilities docs histories bench storm servers servers-down compose-check clean

@@ -14,8 +14,10 @@ import (
 	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/notice"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -32,6 +34,9 @@ type Activities struct {
 	Ports  *build.Ports
 	Engine Engine
 	Log    *slog.Logger
+
+	Telemetry *telemetry.Process             // nil: nothing is counted
+	Notify    func(index string) notice.Hook // the webhook of an index; nil: none has one
 }
 
 // job is the build as the packages below see it.
@@ -86,6 +91,7 @@ func (a *Activities) called(
 	c := &call{Activities: a, run: run, b: b}
 	working, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	working, c.shown = run.Telling(working, c.problem(ctx))
 	defer during(func(stop <-chan struct{}) { c.beat(ctx, stop, cancel) })()
 	return c.outcome(ctx, safely(working, c, do))
 }
@@ -125,7 +131,13 @@ type call struct {
 	*Activities
 	run     *build.Run
 	b       workflows.Build
-	records bool // it records how the run stands: worth retrying while a disk is full or a store is down
+	records bool        // it records how the run stands: worth retrying while a disk is full or a store is down
+	shown   func() bool // a problem of this attempt
+}
+
+// problem is the key of what status shows of this unit.
+func (c *call) problem(ctx context.Context) string {
+	return c.run.Stage + "/" + activity.GetInfo(ctx).ActivityID
 }
 
 // short runs an activity that touches a few small objects, whether the run is paused or not.
@@ -148,9 +160,9 @@ func (a *Activities) unit(
 // outcome maps an error for the engine: a code as type, a reference to the text as detail. History holds no text.
 func (c *call) outcome(ctx context.Context, err error) error {
 	info := activity.GetInfo(ctx)
-	problem := c.run.Stage + "/" + info.ActivityID
+	problem := c.problem(ctx)
 	if err == nil {
-		if info.Attempt > 1 { // what it tells is over
+		if info.Attempt > 1 || c.shown() { // what it tells is over
 			_ = c.run.Coordination.SetProblem(ctx, c.run.Name(), problem, nil)
 		}
 		return nil

@@ -11,7 +11,7 @@ import (
 
 // golden are the names that histories hold: a renamed activity breaks runs in progress.
 const golden = `BeginStage ChunkDocuments CollectGarbage EmbedPart EndBuild EndRestore ExtractChunks ImportVectors LoadPart OpenRestore PlanBuild
-PublishBuild ReducePartition RepairPart RestorePart SealChunks SealExtraction SealRepair SealRestore SealShard ShortenPartition SteerRun TakeLease VerifyPart WriteSegments`
+PublishBuild ReducePartition RepairPart RestorePart SealChunks SealExtraction SealRepair SealRestore SealShard SendNotice ShortenPartition SteerRun TakeLease VerifyPart WriteSegments`
 
 func TestRegisteredNamesAreTheGoldenOnes(t *testing.T) {
 	var got []string

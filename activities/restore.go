@@ -57,20 +57,29 @@ func (a *Activities) SealRestore(ctx context.Context, b workflows.Build) error {
 	return a.bare(ctx, b, func(ctx context.Context, run *build.Run) error { return run.SealRestore(ctx) }, true)
 }
 
-// EndRestore loads the collections, renews the mirror and records the end.
-func (a *Activities) EndRestore(ctx context.Context, end workflows.End) error {
+// EndRestore loads the collections, renews the mirror and records the end. It tells whether a webhook is to be told.
+func (a *Activities) EndRestore(ctx context.Context, end workflows.End) (workflows.Ended, error) {
 	if err := checkEnd(end); err != nil {
-		return a.refuse(err)
+		return workflows.Ended{}, a.refuse(err)
 	}
-	return a.bare(ctx, end.Build, func(ctx context.Context, run *build.Run) error {
+	err := a.bare(ctx, end.Build, func(ctx context.Context, run *build.Run) error {
 		if end.Status == corpus.StatusWaiting {
-			return run.Waits(ctx, holder(ctx), ending(end))
+			if err := run.Waits(ctx, holder(ctx), ending(end)); err != nil {
+				return err
+			}
+			a.told(ctx, run, end)
+			return nil
 		}
 		if end.Status == corpus.StatusCompleted {
 			if err := run.Restored(ctx); err != nil {
 				return err
 			}
 		}
-		return run.EndRestore(ctx, holder(ctx), ending(end))
+		if err := run.EndRestore(ctx, holder(ctx), ending(end)); err != nil {
+			return err
+		}
+		a.told(ctx, run, end)
+		return nil
 	}, false)
+	return a.ended(end), err
 }

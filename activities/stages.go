@@ -7,10 +7,13 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
-// ChunkDocuments chunks one unit of the plan.
+// ChunkDocuments chunks one unit of the plan. With the first one's chunks it looks whether the models answer.
 func (a *Activities) ChunkDocuments(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
 	return a.counted(ctx, u, func(ctx context.Context, run *build.Run) (int64, error) {
 		result, err := run.Chunk(ctx, u.N)
+		if err == nil && u.N == 0 {
+			err = run.Preflight(ctx, u.N)
+		}
 		return result.Counts.Documents, err
 	})
 }

@@ -20,25 +20,24 @@ func (a *Activities) BeginStage(ctx context.Context, in workflows.StageState) er
 	})
 }
 
-// EndBuild records how a build ends, or that it pauses. A build that ends gives its lease back.
-func (a *Activities) EndBuild(ctx context.Context, end workflows.End) error {
+// EndBuild records how a build ends, or that it pauses. A build that ends gives its lease back. It tells whether a
+// webhook is to be told.
+func (a *Activities) EndBuild(ctx context.Context, end workflows.End) (workflows.Ended, error) {
 	if err := errors.Join(checkBuild(end.Build, "end", true), checkEnd(end)); err != nil {
-		return a.refuse(err)
+		return workflows.Ended{}, a.refuse(err)
 	}
-	switch end.Status {
-	case corpus.StatusWaiting:
-		a.Log.Warn("run waits to try again", "run_id", job(end.Build).Name(), "reason", end.Reason)
-	case corpus.StatusPaused:
-		a.Log.Warn("run paused", "run_id", job(end.Build).Name(), "reason", end.Reason)
-	default:
-		a.Log.Info("run ended", "run_id", job(end.Build).Name(), "status", end.Status, "reason", end.Reason)
-	}
-	return a.short(ctx, end.Build, "end", func(ctx context.Context, run *build.Run) error {
+	err := a.short(ctx, end.Build, "end", func(ctx context.Context, run *build.Run) error {
 		if end.Status == corpus.StatusWaiting {
-			return run.Waits(ctx, holder(ctx), ending(end))
+			if err := run.Waits(ctx, holder(ctx), ending(end)); err != nil {
+				return err
+			}
+		} else if err := run.End(ctx, own(ctx, run), ending(end)); err != nil {
+			return err
 		}
-		return run.End(ctx, own(ctx, run), ending(end))
+		a.told(ctx, run, end)
+		return nil
 	})
+	return a.ended(end), err
 }
 
 func ending(end workflows.End) build.Ending {

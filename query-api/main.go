@@ -5,8 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -22,32 +20,49 @@ import (
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/wiring"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
+	"github.com/unweaver/unweaver/internal/telemetry"
+	"github.com/unweaver/unweaver/internal/telemetry/tracing"
+	"github.com/unweaver/unweaver/internal/version"
 	"github.com/unweaver/unweaver/query-api/api"
 	"github.com/unweaver/unweaver/query-api/guard"
 )
 
 func main() {
 	syscall.Umask(0o077) // what this program writes is its owner's alone
-	path := flag.String("config", os.Getenv("UNWEAVER_CONFIG"), "configuration file")
-	probe := flag.Bool("probe", false, "ask the running query-api whether it answers, and exit (for health checks)")
-	flag.Parse()
+	process, err := config.ParseProcess("unweaver-query-api", "Serve queries until SIGTERM.",
+		"ask the running query-api whether it answers, and exit (for health checks)", os.Args[1:], os.Environ(), os.Stdout)
+	if err != nil {
+		os.Exit(process.Exit(err, os.Stderr))
+	}
+	if process.Done() {
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	f := run
-	if *probe {
-		f = ask
+	action := func(ctx context.Context, source config.Source) error { return run(ctx, source, process.Verbose) }
+	if process.Probe {
+		action = ask
 	}
-	if err := f(ctx, *path); err != nil {
-		fmt.Fprintln(os.Stderr, "unweaver-query-api:", redact.Text(err.Error()))
-		if k := fault.As(err); k != nil && k.Kind == fault.Bad {
-			os.Exit(2)
-		}
-		os.Exit(1)
+	if err := action(ctx, process.Source); err != nil {
+		os.Exit(process.Exit(err, os.Stderr))
 	}
 }
 
-func run(ctx context.Context, path string) (err error) {
-	cfg, err := config.Load(config.Source{Path: path, Env: os.Environ()})
+// program is what metrics, logs and traces call this one.
+const program = "unweaver-query-api"
+
+// logger writes structured lines to standard error.
+func logger(verbose bool) *slog.Logger {
+	level := slog.LevelInfo
+	if verbose {
+		level = slog.LevelDebug
+	}
+	options := slog.HandlerOptions{Level: level, ReplaceAttr: redact.Attr}
+	return slog.New(slog.NewJSONHandler(os.Stderr, &options)).With("program", program, "version", version.String())
+}
+
+func run(ctx context.Context, source config.Source, verbose bool) (err error) {
+	cfg, err := config.Load(source)
 	if err != nil {
 		return err
 	}
@@ -62,12 +77,22 @@ func run(ctx context.Context, path string) (err error) {
 	if err := scratch.Use(folder); err != nil {
 		return err
 	}
-	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{ReplaceAttr: redact.Attr}))
+	log := logger(verbose)
+	untrace, err := tracing.Start(ctx, program, cfg.Telemetry.OTLPEndpoint)
+	if err != nil {
+		return err
+	}
+	defer untrace()
+	process := telemetry.New(program)
+	process.Log = log
 	stores, err := wiring.Open(ctx, cfg.Stores)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stores.Close()) }()
+	stores.Observe(process)
+	models := wiring.NewModels(stores.Coordination, cfg)
+	models.Observe(process)
 	cache, err := localfile.New(folder, 64<<30)
 	if err != nil {
 		return err
@@ -97,12 +122,15 @@ func run(ctx context.Context, path string) (err error) {
 			Artifacts: stores.Artifacts,
 			Records:   stores.Records,
 			Readers:   stores.Coordination,
+			Runs:      stores.Coordination,
 			Vectors:   stores.Vectors,
-			Models:    wiring.NewModels(stores.Coordination, cfg),
+			Models:    models,
 			Cache:     cache,
 			Log:       log,
+			Telemetry: process,
 		},
 	)
+	log.Info("query-api started", "address", listener.Addr().String(), "tls", encrypted != nil, "keys", policy.Required)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(guard.Listener(listener, encrypted, cfg.QueryAPI.Limits.Connections)) }()
 	select {
@@ -115,8 +143,8 @@ func run(ctx context.Context, path string) (err error) {
 }
 
 // ask is the health check of images, which have no shell.
-func ask(ctx context.Context, path string) error {
-	cfg, err := config.Load(config.Source{Path: path, Env: os.Environ()})
+func ask(ctx context.Context, source config.Source) error {
+	cfg, err := config.Load(source)
 	if err != nil {
 		return err
 	}

@@ -5,43 +5,47 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
-	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
 
+	"go.temporal.io/sdk/client"
+
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/document/box"
-	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/notice"
 	"github.com/unweaver/unweaver/internal/ops/engine"
 	"github.com/unweaver/unweaver/internal/redact"
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/wiring"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
+	"github.com/unweaver/unweaver/internal/telemetry"
+	"github.com/unweaver/unweaver/internal/telemetry/tracing"
+	"github.com/unweaver/unweaver/internal/version"
 	"github.com/unweaver/unweaver/worker/host"
 )
 
 func main() {
 	box.Child()
 	syscall.Umask(0o077) // what this program writes is its owner's alone
-	path := flag.String("config", os.Getenv("UNWEAVER_CONFIG"), "configuration file")
-	probe := flag.Bool("probe", false, "ask whether a worker polls the task queue, and exit (for health checks)")
-	flag.Parse()
+	process, err := config.ParseProcess("unweaver-worker", "Host workflows and activities until SIGTERM, then drain.",
+		"ask whether a worker polls the task queue, and exit (for health checks)", os.Args[1:], os.Environ(), os.Stdout)
+	if err != nil {
+		os.Exit(process.Exit(err, os.Stderr))
+	}
+	if process.Done() {
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	action := run
-	if *probe {
+	action := func(ctx context.Context, source config.Source) error { return run(ctx, source, process.Verbose) }
+	if process.Probe {
 		action = ask
 	}
-	if err := action(ctx, *path); err != nil {
-		fmt.Fprintln(os.Stderr, "unweaver-worker:", redact.Text(err.Error()))
-		if known := fault.As(err); known != nil && known.Kind == fault.Bad {
-			os.Exit(2)
-		}
-		os.Exit(1)
+	if err := action(ctx, process.Source); err != nil {
+		os.Exit(process.Exit(err, os.Stderr))
 	}
 }
 
@@ -53,8 +57,41 @@ func cacheDir(configured string) string {
 	return os.Getenv("UNWEAVER_CACHE_DIR")
 }
 
-func run(ctx context.Context, path string) (err error) {
-	cfg, err := config.Load(config.Source{Path: path, Env: os.Environ()})
+// logger writes structured lines to standard error.
+func logger(verbose bool) *slog.Logger {
+	level := slog.LevelInfo
+	if verbose {
+		level = slog.LevelDebug
+	}
+	options := slog.HandlerOptions{Level: level, ReplaceAttr: redact.Attr}
+	return slog.New(slog.NewJSONHandler(os.Stderr, &options)).With("program", program, "version", version.String())
+}
+
+// program is what metrics, logs and traces call this one.
+const program = "unweaver-worker"
+
+// answers begins to answer /livez, /readyz and /metrics. The default address may be another worker's: this one then
+// does without, as its work matters more.
+func answers(
+	cfg *config.Config, engine client.Client, process *telemetry.Process, log *slog.Logger,
+) (*host.Server, error) {
+	if cfg.Worker.Address == "" {
+		return nil, nil //nolint:nilnil // none is wanted
+	}
+	server, err := host.Serve(cfg.Worker.Address, engine, process, log)
+	if err != nil && !cfg.Given("worker.address") {
+		log.Warn("no metrics are served: another process has the default of worker.address; set it",
+			"address", cfg.Worker.Address)
+		return nil, nil //nolint:nilnil // as above
+	}
+	if err == nil {
+		log.Info("answering /livez, /readyz and /metrics", "address", server.Address())
+	}
+	return server, err
+}
+
+func run(ctx context.Context, source config.Source, verbose bool) (err error) {
+	cfg, err := config.Load(source)
 	if err != nil {
 		return err
 	}
@@ -68,11 +105,23 @@ func run(ctx context.Context, path string) (err error) {
 	if err := scratch.Use(cache); err != nil {
 		return err
 	}
-	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{ReplaceAttr: redact.Attr}))
+	log := logger(verbose)
+	hooks, err := notice.Hooks(cfg)
+	if err != nil {
+		return err
+	}
+	untrace, err := tracing.Start(ctx, program, cfg.Telemetry.OTLPEndpoint)
+	if err != nil {
+		return err
+	}
+	defer untrace()
+	process := telemetry.New(program)
+	process.Log = log
 	stores, err := wiring.Open(ctx, cfg.Stores)
 	if err != nil {
 		return err
 	}
+	stores.Observe(process)
 	stores.Bar(cache)
 	defer func() { err = errors.Join(err, stores.Close()) }()
 	client, err := engine.Dial(ctx, cfg.Engine, log)
@@ -81,6 +130,15 @@ func run(ctx context.Context, path string) (err error) {
 	}
 	defer client.Close()
 	host.Register(ctx, client, cfg.Engine.Namespace, log)
+	server, err := answers(cfg, client, process, log)
+	if err != nil {
+		return err
+	}
+	if server != nil {
+		defer func() { err = errors.Join(err, server.Close()) }()
+	}
+	models := wiring.NewModels(stores.Coordination, cfg)
+	models.Observe(process)
 	running, err := host.Start(
 		host.Config{
 			Client:    client,
@@ -88,12 +146,14 @@ func run(ctx context.Context, path string) (err error) {
 			Namespace: cfg.Engine.Namespace,
 			TaskQueue: cfg.Engine.TaskQueue,
 			Stores:    stores,
-			Models:    wiring.NewModels(stores.Coordination, cfg),
+			Models:    models,
 			Limits:    cfg.DocumentLimits(),
 			Sticky:    5 * time.Second,
 			Drain:     45 * time.Second,
 			CacheDir:  cache,
 			Log:       log,
+			Telemetry: process,
+			Notify:    hooks,
 
 			Slots: cfg.Worker.Slots, CPUSlots: cfg.Worker.CPU, ActivityPollers: cfg.Worker.Pollers,
 			CacheBytes: cfg.Worker.CacheBytes, Versioned: cfg.Engine.Deployment.Versioned,
@@ -103,14 +163,19 @@ func run(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
+	log.Info("worker started", "task_queue", cfg.Engine.TaskQueue, "engine", cfg.Engine.Address)
 	<-ctx.Done()
+	log.Info("worker stops: work in flight may go on for a while")
+	if server != nil {
+		server.Drain()
+	}
 	running.Stop()
 	return nil
 }
 
 // ask is the health check of images, which have no shell.
-func ask(ctx context.Context, path string) error {
-	cfg, err := config.Load(config.Source{Path: path, Env: os.Environ()})
+func ask(ctx context.Context, source config.Source) error {
+	cfg, err := config.Load(source)
 	if err != nil {
 		return err
 	}

@@ -40,6 +40,7 @@ const (
 	StageName      = "Stage"
 	ShardName      = "ExtractShard"
 	RestoreName    = "Restore"
+	NotifyName     = "Notify"
 )
 
 // Names of activities: verb and object, unique in the module.
@@ -69,6 +70,7 @@ const (
 	SealRepair       = "SealRepair"
 	SealRestore      = "SealRestore"
 	EndRestore       = "EndRestore"
+	SendNotice       = "SendNotice"
 )
 
 // Names of updates, which are the commands of SteerRun as well, and of the query that answers State.

@@ -334,8 +334,9 @@ func TestATimeoutIsWaitedForAndADeadWorkerIsNot(t *testing.T) {
 	}
 }
 
-// ofQueries are the transient codes that only query-api gives: no build meets them.
-var ofQueries = map[fault.Code]bool{fault.RateLimited: true, fault.KeysUnknown: true}
+// ofQueries are the transient codes that no build meets: those of query-api, and that of notices, which runs do not wait
+// for.
+var ofQueries = map[fault.Code]bool{fault.RateLimited: true, fault.KeysUnknown: true, fault.WebhookDown: true}
 
 // The list is the workflow's own, since it reaches no other package: this test holds it to the faults.
 func TestWaitedCodesAreThoseThatTimeMends(t *testing.T) {

@@ -16,6 +16,7 @@ func Register(registry worker.WorkflowRegistry) {
 		{StageName, Stage},
 		{ShardName, ExtractShard},
 		{RestoreName, Restore},
+		{NotifyName, Notify},
 	} {
 		registry.RegisterWorkflowWithOptions(entry.function, workflow.RegisterOptions{
 			Name:               entry.name,

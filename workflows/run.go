@@ -39,6 +39,7 @@ type run struct {
 	noting      bool         // the wait is being written down
 	cancelling  bool
 	status      string // that the run ends with
+	notices     int    // that a webhook was told
 	cancel      workflow.CancelFunc
 	steer       workflow.Mutex // one command at a time is written down
 }
@@ -80,7 +81,7 @@ func (r *run) execute(ctx workflow.Context, work func(workflow.Context) (End, er
 	if err := r.show(ctx, end.Status); err != nil {
 		return Outcome{}, err
 	}
-	if err := workflow.ExecuteActivity(recording(recorded, r.Build), r.endActivity, end).Get(recorded, nil); err != nil {
+	if err := r.end(recorded, end); err != nil {
 		return Outcome{}, err
 	}
 	if end.Status == statusCancelled {
@@ -173,7 +174,7 @@ func (r *run) pause(ctx workflow.Context, code, ref string) error {
 		return err
 	}
 	end := End{Build: r.Build, Status: statusPaused, Reason: code, Ref: ref}
-	if err := workflow.ExecuteActivity(recording(ctx, r.Build), r.endActivity, end).Get(ctx, nil); err != nil {
+	if err := r.end(ctx, end); err != nil {
 		return err
 	}
 	r.phase = PhasePaused

@@ -33,6 +33,8 @@ type fake struct {
 	planned workflows.Planned
 	outcome workflows.Outcome
 	imports bool
+	notify  bool // every end and pause has a webhook told
+	noticed []workflows.Notice
 	pauses  bool              // batches look at the commands that were written down, as the real ones do
 	before  func(call string) // runs in the activity
 }
@@ -165,8 +167,22 @@ func (f *fake) register(to registry) {
 		f.mu.Unlock()
 		return f.call(workflows.EndBuild)
 	}
-	reg(workflows.EndBuild, end)
-	reg(workflows.EndRestore, end)
+	if f.notify {
+		noting := func(ctx context.Context, e workflows.End) (workflows.Ended, error) {
+			return workflows.Ended{Notify: true}, end(ctx, e)
+		}
+		reg(workflows.EndBuild, noting)
+		reg(workflows.EndRestore, noting)
+	} else { // as before there were notices
+		reg(workflows.EndBuild, end)
+		reg(workflows.EndRestore, end)
+	}
+	reg(workflows.SendNotice, func(_ context.Context, n workflows.Notice) error {
+		f.mu.Lock()
+		f.noticed = append(f.noticed, n)
+		f.mu.Unlock()
+		return f.call(workflows.SendNotice)
+	})
 	reg(workflows.OpenRestore, func(_ context.Context, b workflows.Build) (workflows.Restored, error) {
 		b.Fence = fence
 		return workflows.Restored{Build: b, Parts: 3}, f.call(workflows.OpenRestore)

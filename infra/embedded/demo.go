@@ -23,25 +23,32 @@ import (
 )
 
 func demoCmd() *cobra.Command {
-	var keep bool
+	var keep, explain bool
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Index the sample corpus and answer a question",
 		Args:  cobra.NoArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return demo(c.Context(), keep) },
+		RunE:  func(c *cobra.Command, _ []string) error { return demo(c.Context(), keep, explain) },
 	}
-	c.Flags().BoolVar(&keep, "keep", false, "keep running until Ctrl-C")
+	c.Flags().BoolVar(&keep, "keep", false, "keep the web page open until Ctrl-C")
+	c.Flags().BoolVar(&explain, "explain", false, "show where every result comes from, as tables")
 	return c
 }
 
+// asked is a question of the demo with its answer, as the dataset that the sample comes from has it.
+type asked struct{ question, answer string }
+
 // questions of the demo: asked of real passages, answered by built-in models. The first needs two passages, one of
 // which shares hardly a word with it: the classes that both mention lead there.
-var questions = []string{
-	"Who was the first president of the association which published Journal of Psychotherapy Integration?",
-	"In which county is Johnnycake, West Virginia located?",
+var questions = []asked{
+	{
+		"Who was the first president of the association which published Journal of Psychotherapy Integration?",
+		"G. Stanley Hall",
+	},
+	{"In which county is Johnnycake, West Virginia located?", "McDowell County"},
 }
 
-func demo(ctx context.Context, keep bool) (err error) {
+func demo(ctx context.Context, keep, explain bool) (err error) {
 	dir, err := os.MkdirTemp("", "unweaver-demo-")
 	if err != nil {
 		return err
@@ -85,29 +92,41 @@ func demo(ctx context.Context, keep bool) (err error) {
 	if err := follow(ctx, s, run.Run); err != nil {
 		return err
 	}
-	for _, q := range questions {
-		fmt.Printf("\n── question: %s\n\n", q)
-		raw, err := cli.Ask(
-			ctx,
-			s.HTTP,
-			"demo",
-			map[string]any{"query": q, "answer": true, "explain": true, "top_chunks": 5},
-		)
-		if err != nil {
+	for _, asked := range questions {
+		if err := ask(ctx, s.HTTP, asked, explain); err != nil {
 			return err
 		}
-		var answer cli.Answer
-		if err := json.Unmarshal(raw, &answer); err != nil {
-			return err
-		}
-		cli.ShowAnswer(os.Stdout, answer)
 	}
 	fmt.Printf("\nYour own documents: bin/unweaver dev, then bin/unweaver index FOLDER --index docs --wait\n")
 	if !keep {
+		fmt.Printf("This as a web page, kept open: bin/unweaver demo --keep\n")
 		return nil
 	}
 	fmt.Printf("Web page: %s (Ctrl-C ends it)\n", s.HTTP)
 	<-ctx.Done()
+	return nil
+}
+
+// ask shows one question, what comes back, and what is to be learnt from it.
+func ask(ctx context.Context, server string, asked asked, explain bool) error {
+	fmt.Printf("\n── question: %s\n\n", asked.question)
+	body := map[string]any{"query": asked.question, "answer": true, "explain": true, "top_chunks": 5}
+	raw, err := cli.Ask(ctx, server, "demo", body)
+	if err != nil {
+		return err
+	}
+	var answer cli.Answer
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return err
+	}
+	lesson := cli.Lesson(answer, asked.answer)
+	if !explain {
+		answer.Explain = nil
+	}
+	cli.ShowAnswer(os.Stdout, answer)
+	if lesson != "" {
+		fmt.Printf("\n%s\n", lesson)
+	}
 	return nil
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/unweaver/unweaver/internal/ops"
 	"github.com/unweaver/unweaver/internal/redact"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
+	"github.com/unweaver/unweaver/internal/telemetry/tracing"
 	"github.com/unweaver/unweaver/starter/cli"
 )
 
@@ -95,10 +96,15 @@ func dev(ctx context.Context, f flags, portGiven bool) error {
 	if note != "" {
 		fmt.Println(note)
 	}
-	level := slog.LevelWarn
+	level := slog.LevelInfo
 	if f.verbose {
-		level = slog.LevelInfo
+		level = slog.LevelDebug
 	}
+	untrace, err := tracing.Start(ctx, "unweaver-dev", cfg.Telemetry.OTLPEndpoint)
+	if err != nil {
+		return err
+	}
+	defer untrace()
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level, ReplaceAttr: redact.Attr}))
 	if err := scratch.Use(f.dataDir); err != nil {
 		return err
@@ -107,7 +113,8 @@ func dev(ctx context.Context, f flags, portGiven bool) error {
 		ctx,
 		stack.Options{
 			DataDir: f.dataDir, Config: cfg, TemporalPort: f.temporal, HTTPPort: port, Log: log,
-			Phase: func(p string) { fmt.Println("starting", p) },
+			Phase:    func(p string) { fmt.Println("starting", p) },
+			Settings: cli.SettingsOfDev(f.config, f.set),
 		},
 	)
 	if err != nil {

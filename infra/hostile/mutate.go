@@ -6,17 +6,21 @@ import (
 	"compress/gzip"
 	"io"
 	"math/rand/v2"
+	"path"
 	"regexp"
 	"strconv"
 	"strings"
 )
+
+// zipped are the extensions of documents that are a zip of parts.
+var zipped = map[string]bool{".docx": true, ".pptx": true, ".xlsx": true, ".epub": true}
 
 // damage changes a file in one to eight places; other is another file of its kind, pieces of which may come in. Half of
 // what is packed is damaged inside, or its checksum would refuse nearly all of it.
 func damage(random *rand.Rand, name string, content, other []byte) []byte {
 	if random.IntN(2) == 0 {
 		switch {
-		case strings.HasSuffix(name, ".docx"):
+		case zipped[path.Ext(name)]:
 			if changed, err := insideZip(random, content, other); err == nil {
 				return changed
 			}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -28,6 +27,12 @@ type Account struct {
 	Done     map[string]int64 `json:"done"` // by stage, of finished and of running units
 	Cut      int64            `json:"cut,omitempty"`
 	Doubted  int64            `json:"doubted,omitempty"` // calls whose usage could not be
+
+	Again   map[string]int64        `json:"again,omitempty"`  // by stage, what was done and has to be done once more
+	Bytes   map[string]int64        `json:"bytes,omitempty"`  // by stage, of the work that Done counts
+	Worked  map[string]float64      `json:"worked,omitempty"` // by stage, seconds in which units of it ran here
+	Moved   time.Time               `json:"moved,omitzero"`   // when Done rose last
+	Retries map[string]corpus.Retry `json:"retries,omitempty"`
 }
 
 func (a Account) paidCalls() int64 { return a.Calls.Sum() }
@@ -85,12 +90,46 @@ func (a *Account) add(other Account) {
 	a.Written.Segments += other.Written.Segments
 	a.Written.Records += other.Written.Records
 	a.Written.Rows += other.Written.Rows
-	for stage, done := range other.Done {
-		if a.Done == nil {
-			a.Done = map[string]int64{}
-		}
-		a.Done[stage] += done
+	a.Done = plus(a.Done, other.Done)
+	a.Again, a.Bytes, a.Worked = plus(a.Again, other.Again), plus(a.Bytes, other.Bytes), plus(a.Worked, other.Worked)
+	if other.Moved.After(a.Moved) {
+		a.Moved = other.Moved
 	}
+	for _, retry := range other.Retries {
+		a.retried(retry)
+	}
+}
+
+// plus adds numbers by name; the sum is a map of its own only where one was there.
+func plus[N int64 | float64](sum, other map[string]N) map[string]N {
+	for name, number := range other {
+		if sum == nil {
+			sum = map[string]N{}
+		}
+		sum[name] += number
+	}
+	return sum
+}
+
+// retried counts what a unit failed with.
+func (a *Account) retried(retry corpus.Retry) {
+	if a.Retries == nil {
+		a.Retries = map[string]corpus.Retry{}
+	}
+	key := retry.Stage + "/" + retry.Code
+	known, there := a.Retries[key]
+	if !there {
+		a.Retries[key] = retry
+		return
+	}
+	if retry.First.Before(known.First) {
+		known.First = retry.First
+	}
+	if retry.Last.After(known.Last) {
+		known.Last, known.Detail = retry.Last, retry.Detail
+	}
+	known.Count += retry.Count
+	a.Retries[key] = known
 }
 
 // impossible tells damage: nothing that is counted here falls below zero. Done may, while units are taken back.
@@ -109,7 +148,8 @@ func (a Account) impossible() bool {
 
 // copy is a value that its owner may go on changing.
 func (a Account) copy() Account {
-	a.Done = maps.Clone(a.Done)
+	a.Done, a.Again, a.Bytes = maps.Clone(a.Done), maps.Clone(a.Again), maps.Clone(a.Bytes)
+	a.Worked, a.Retries = maps.Clone(a.Worked), maps.Clone(a.Retries)
 	return a
 }
 
@@ -144,50 +184,4 @@ func Totals(ctx context.Context, runs coordination.Runs, run string) (Account, e
 		return Account{}, err
 	}
 	return sum(run, accounts, "")
-}
-
-// Progress is what one unit of work did so far.
-type Progress struct {
-	stage string
-	book  *book
-	done  int64        // of this unit, in the account already
-	last  atomic.Int64 // nanoseconds from epoch to its last sign of life
-}
-
-// epoch has a reading of the monotonic clock, so that what is measured from it survives jumps of the clock.
-var epoch = time.Now()
-
-// Report takes absolute progress of this unit. Calls and tokens in it are ignored: the meter counts those.
-func (p *Progress) Report(now corpus.Progress) { p.Done(now.Done) }
-
-// Done takes how many pieces of the stage this unit has done so far.
-func (p *Progress) Done(done int64) {
-	p.Touch()
-	p.book.change(func(account *Account) {
-		account.Done[p.stage] += done - p.done
-		p.done = done
-	})
-}
-
-// Touch tells that the unit is alive though it has nothing to count.
-func (p *Progress) Touch() { p.last.Store(int64(time.Since(epoch))) }
-
-// Finish takes what a finished unit did. It counts once.
-func (p *Progress) Finish(all corpus.Progress) {
-	p.book.change(func(account *Account) {
-		account.Done[p.stage] += all.Done - p.done
-		p.done = 0 // finished: it stays in the account
-		account.add(Account{Hits: all.Hits, Written: all.Written, Cut: all.Cut})
-	})
-}
-
-// drop takes what an unfinished unit did back: another attempt does it again.
-func (p *Progress) drop() {
-	if p.done == 0 {
-		return
-	}
-	p.book.change(func(account *Account) {
-		account.Done[p.stage] -= p.done
-		p.done = 0
-	})
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	mathrand "math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,6 +63,7 @@ func (b *books) open(ports *Ports, run string, fence int64) *book {
 			runs: ports.Coordination, run: run, worker: fmt.Sprintf("%s-%d", b.worker, b.opened),
 			mine: Account{Done: map[string]int64{}}, stops: map[int]context.CancelCauseFunc{},
 			kick: make(chan struct{}, 1), clock: time.Now, ledger: ports.Ledger,
+			paid: ports.Paid,
 		}
 		b.byRun[name] = known
 	}
@@ -91,10 +93,13 @@ type book struct {
 	nextStop int
 	looping  bool
 	closedAt time.Time
+	working  string    // stage of the unit that began last
+	counted  time.Time // until when the time of units that run is in the account
 	kick     chan struct{}
 	clock    func() time.Time
 	tasks    map[string]*stage.Health
 	ledger   *ledger.Ledger // where results go; nil: nowhere
+	paid     Paid
 }
 
 // health of the model that does a task, over all units of the run in this process.
@@ -155,9 +160,13 @@ func (b *book) wake() {
 
 // watch cancels a unit's context when the run is stopped, and keeps the account written while units run. It returns the
 // context and what ends the watch.
-func (b *book) watch(ctx context.Context) (context.Context, func()) {
+func (b *book) watch(ctx context.Context, stage string) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	b.mu.Lock()
+	b.countTime()
+	if stage != "" {
+		b.working = stage
+	}
 	id := b.nextStop
 	b.nextStop++
 	b.stops[id] = cancel
@@ -165,11 +174,30 @@ func (b *book) watch(ctx context.Context) (context.Context, func()) {
 	b.mu.Unlock()
 	return ctx, func() {
 		b.mu.Lock()
+		b.countTime()
 		delete(b.stops, id)
 		b.mu.Unlock()
 		cancel(nil)
 		b.wake()
 	}
+}
+
+// works tells which stage units are at from now on.
+func (b *book) works(stage string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.countTime()
+	b.working = stage
+}
+
+// countTime adds the time in which units ran to the account. The caller holds the lock. Time in which this process did
+// not run either, as on a machine that slept, is not work.
+func (b *book) countTime() {
+	now := b.clock()
+	if passed := now.Sub(b.counted); len(b.stops) > 0 && b.working != "" && passed < 2*exchangePatience {
+		b.mine.Worked = plus(b.mine.Worked, map[string]float64{b.working: passed.Seconds()})
+	}
+	b.counted = now
 }
 
 // loop exchanges account and control with the store: at once when somebody waits or something changed, else every
@@ -214,6 +242,7 @@ func (b *book) exchange(ctx context.Context) {
 		b.mine.fly(ticket.flight, 1)
 	}
 	b.dirty = false
+	b.countTime()
 	raw, err := json.Marshal(b.mine)
 	b.mu.Unlock()
 	began := b.clock()
@@ -369,7 +398,7 @@ func (b *book) stored(ctx context.Context) error {
 	if b.ledger == nil || b.ledger.Trouble() == nil {
 		return nil
 	}
-	ctx, end := b.watch(ctx)
+	ctx, end := b.watch(ctx, "")
 	defer end()
 	return b.ledger.Ready(ctx)
 }
@@ -425,6 +454,10 @@ func (b *book) cost(task string, usage model.Usage) float64 {
 // end counts an admitted call: paid for when the server answered.
 func (b *book) end(asked flight, usage model.Usage, answered bool) {
 	cost := b.cost(asked.task, usage)
+	if answered && b.paid != nil {
+		index, _, _ := strings.Cut(b.run, "/")
+		b.paid(index, asked.task, usage, cost)
+	}
 	b.change(func(account *Account) {
 		account.fly(asked, -1)
 		if !answered {

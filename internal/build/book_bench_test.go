@@ -23,7 +23,7 @@ func BenchmarkLook(b *testing.B) {
 			all := &books{}
 			through := all.open(&Ports{Coordination: store}, "i/g", 1)
 			through.price(corpus.Spec{})
-			_, end := through.watch(b.Context())
+			_, end := through.watch(b.Context(), "extract")
 			defer end()
 			for b.Loop() {
 				if err := through.look(b.Context()); err != nil {

@@ -295,7 +295,7 @@ func TestAStoreThatLostItsMemoryHearsTheWholeAccountAgain(t *testing.T) {
 func TestAWatchedUnitIsStoppedWithoutAPaidCall(t *testing.T) {
 	store := memory.New()
 	through := worker(t, store, corpus.Spec{})
-	watched, end := through.watch(t.Context())
+	watched, end := through.watch(t.Context(), "extract")
 	defer end()
 	if err := Steer(t.Context(), store, "i/g", CommandPause, nil); err != nil {
 		t.Fatal(err)

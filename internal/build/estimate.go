@@ -99,6 +99,7 @@ func (e *estimating) look(ctx context.Context, report *corpus.Report) error {
 		return err
 	}
 	report.Documents, report.Diff, report.Refused = planned.Documents, planned.Diff, planned.Refused
+	report.LeftOut = planned.LeftOut
 	report.Reasons, report.Problems, report.ProblemsTotal = planned.Reasons, planned.Problems, planned.ProblemCount
 	report.DocumentsFailed, report.Unchanged = planned.Unreadable+planned.Lost, planned.Unchanged
 	reason, detail := publish.Removal(e.Settings, planned.Diff.Removed, 0, planned.ParentListed)
@@ -190,10 +191,7 @@ func (e *estimating) count(ctx context.Context, units int, report *corpus.Report
 		if err != nil {
 			return err
 		}
-		extracting.Calls += found.Calls
-		extracting.Hits += found.Hits
-		extracting.Prompt += found.Prompt
-		extracting.Completion += found.Completion
+		extracting = extracting.Plus(found)
 		if err := e.compare(ctx, unit, int(chunked.Counts.Chunks), known); err != nil {
 			return err
 		}
@@ -273,9 +271,10 @@ func (e *estimating) fill(ctx context.Context, report *corpus.Report, extracting
 	out.Shorten = widen(shortening.Calls)
 	out.Embed = widen(estimate.Range{Low: chunks.Calls.Low + classes.Calls.Low, High: chunks.Calls.High +
 		classes.Calls.High})
+	prompt, completion := extracting.Charged(e.Settings.Chat.MaxTokens)
 	extracted := estimate.Task{
-		Prompt:     estimate.Range{Low: extracting.Prompt, High: extracting.Prompt},
-		Completion: estimate.Range{Low: extracting.Completion, High: extracting.Completion},
+		Prompt:     estimate.Range{Low: prompt[0], High: prompt[1]},
+		Completion: estimate.Range{Low: completion[0], High: completion[1]},
 	}
 	for _, task := range []struct {
 		estimate.Task

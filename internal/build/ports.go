@@ -35,12 +35,16 @@ type Ports struct {
 	Checks       Checks // of the generation before
 	Parser       document.Parser
 	Limits       document.Limits // of what is read without the parser: rows, and what is packed
+	Paid         Paid            // told of every call that a run paid for; nil: nobody
 
 	specs    specCache
 	books    books
 	unshown  unshown
 	segments segments
 }
+
+// Paid is told of a call that a run of an index paid for: once, when it was answered.
+type Paid func(index, task string, usage model.Usage, cost float64)
 
 // Job names a build. It holds references and choices, never text.
 type Job struct {
@@ -153,7 +157,7 @@ func unknownSpec(digest string, err error) error {
 
 // Watch cancels the context that it gives when the run is stopped. Call end when the unit is over.
 func (r *Run) Watch(ctx context.Context) (watched context.Context, end func()) {
-	return r.book.watch(ctx)
+	return r.book.watch(ctx, r.Progress.stage)
 }
 
 // Look says why the run must not go on, by a control record read after Look was called.

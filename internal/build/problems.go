@@ -6,14 +6,17 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
+	"github.com/unweaver/unweaver/internal/stage/extract"
 	"github.com/unweaver/unweaver/internal/stage/plan"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // problemsName is the file of a generation that lists all problems of its build, one JSON object a line: those of plan,
@@ -53,6 +56,55 @@ func (r *Run) appendTo(ctx context.Context, file io.Writer, key string) error {
 	}
 	_, err = io.Copy(file, body)
 	return errors.Join(err, body.Close())
+}
+
+// failedChunks adds the chunks from which nothing was extracted, the first of them by name: those of this run, or of the
+// generation that still stands. What cannot be read now is told by its code alone, or is left out.
+func (r *Run) failedChunks(ctx context.Context, report *corpus.Report, manifest *corpus.Manifest) {
+	if manifest.Counts.DeadLetters == 0 {
+		return
+	}
+	var letters []extract.DeadLetter
+	if parts, err := partitionsFile.Read(ctx, r.Scratch); err == nil && manifest.Generation == r.Generation {
+		for _, failed := range parts.Failed {
+			letters = append(letters, extract.DeadLetter{
+				Chunk: failed.Chunk, Document: failed.Document, Ordinal: failed.Ordinal, Reason: failed.Reason,
+			})
+		}
+	} else {
+		letters = r.standingLetters(ctx, manifest.Generation)
+	}
+	_ = par.Each(ctx, len(letters), lettersWidth, func(ctx context.Context, i int) error {
+		var found extract.DeadLetter
+		key := extract.DeadLetterKey(r.Index, manifest.Generation, letters[i].Chunk)
+		if _, err := blob.ReadJSON(ctx, r.Artifacts, key, &found); err == nil {
+			letters[i] = found
+		}
+		return nil
+	})
+	for _, letter := range letters {
+		if letter.Document != "" {
+			report.Problems = append(report.Problems, letter.Problem())
+		}
+	}
+	report.Problems = plan.Foremost(report.Problems)
+	report.ProblemsTotal += manifest.Counts.DeadLetters
+}
+
+// lettersWidth is how many dead letters are read at once.
+const lettersWidth = 16
+
+// standingLetters are the first dead letters of a generation, by the ids of their chunks alone.
+func (r *Run) standingLetters(ctx context.Context, generation string) (letters []extract.DeadLetter) {
+	folder := extract.DeadLetterKey(r.Index, generation, "")
+	for info, err := range r.Artifacts.List(ctx, folder, "") {
+		if err != nil || len(letters) == plan.MaxProblems {
+			break
+		}
+		chunk := strings.TrimSuffix(strings.TrimPrefix(info.Key, folder), ".json")
+		letters = append(letters, extract.DeadLetter{Chunk: chunk})
+	}
+	return letters
 }
 
 // unshown are problems of runs that could not be written down where status reads them: of each run the last of a unit.

@@ -35,112 +35,16 @@ type Ending struct {
 // Warning is a failure that does not make its run fail; Ref is of its text.
 type Warning struct{ Code, Object, Ref string }
 
-// state reads, changes and writes the run's state.
-func (r *Run) state(ctx context.Context, change func(*corpus.RunState)) error {
-	state, err := r.readState(ctx)
-	if err != nil {
-		return err
-	}
-	change(&state)
-	raw, err := json.Marshal(state)
-	if err != nil {
-		return err
-	}
-	return r.Coordination.SetState(ctx, r.Name(), raw)
-}
-
-func (r *Run) readState(ctx context.Context) (corpus.RunState, error) {
-	var state corpus.RunState
-	raw, err := r.Coordination.State(ctx, r.Name())
-	if err != nil || raw == nil {
-		return state, err
-	}
-	if err := json.Unmarshal(raw, &state); err != nil { // it is about a run that runs now: nothing in it is worth a halt
-		r.Log.Warn("state of the run is made anew: it cannot be read", "run_id", r.Name())
-		return corpus.RunState{}, nil
-	}
-	return state, nil
-}
-
-// begun starts the state of this run of the engine where another's, or none, is there.
-func (r *Run) begun(state *corpus.RunState, holder Holder, now time.Time) {
-	if state.Report.Run != "" && state.RunID == holder.Run {
-		return
-	}
-	*state = corpus.RunState{Workflow: holder.Workflow, RunID: holder.Run, Corpus: r.Settings.Corpus, StageAt: now}
-	state.Report = corpus.Report{
-		Index: r.Job.Index, Generation: r.Generation, Run: r.Name(), RunID: holder.Run, Started: now,
-	}
-	_ = state.Spec.UnmarshalText([]byte(r.Spec)) // it was read by this digest, or there is none
-}
-
-// BeginStage closes the stage before and starts the next in the run's state.
-func (r *Run) BeginStage(ctx context.Context, holder Holder, stage string, total int64) error {
-	now := time.Now().UTC()
-	paid, err := Totals(ctx, r.Coordination, r.Name())
-	if err != nil {
-		return err
-	}
-	return r.state(ctx, func(state *corpus.RunState) {
-		r.begun(state, holder, now)
-		if state.Stage != "" && state.Stage != stage {
-			state.Close(now)
-		}
-		if state.Stage != stage {
-			state.StageAt = now
-		}
-		state.Stage, state.Total = stage, total
-		goesOn(state)
-		paid.fill(&state.Report)
-	})
-}
-
 // fill takes what was paid for and written into a report.
 func (a Account) fill(report *corpus.Report) {
 	report.Calls, report.LedgerHits, report.Tokens = a.Calls, a.Hits, a.Tokens
-	report.Cost, report.Written = a.Cost, a.Written
+	report.Cost, report.Written, report.Retries = a.Cost, a.Written, a.retries()
 	report.EntitiesCut, report.UsageDoubted = a.Cut, a.Doubted
 	report.Unsettled = corpus.Spent{Calls: a.InFlight, Tokens: a.Expected, Cost: a.Risk}
 }
 
 // Fill is fill for those who show how a run stands.
 func (a Account) Fill(report *corpus.Report) { a.fill(report) }
-
-// Resumed takes the pause out of the state, with the problems that led to it.
-func (r *Run) Resumed(ctx context.Context) error {
-	r.unshown.forget(r.Name())
-	problems, err := r.Coordination.Problems(ctx, r.Name())
-	if err != nil {
-		return err
-	}
-	for key := range problems {
-		if err := r.Coordination.SetProblem(ctx, r.Name(), key, nil); err != nil {
-			return err
-		}
-	}
-	return r.state(ctx, goesOn)
-}
-
-// goesOn takes a pause or a wait out of the state.
-func goesOn(state *corpus.RunState) {
-	state.Report.Status, state.Report.Reason, state.Report.Detail = corpus.StatusRunning, "", ""
-	state.Waiting = nil
-}
-
-// refPatience is how long a run that waits looks for the text of its error: it may lie in the store that is down.
-const refPatience = 3 * time.Second
-
-// Waits records that a run waits for an outage to end, in its state alone: artifacts may be what is out.
-func (r *Run) Waits(ctx context.Context, holder Holder, ending Ending) error {
-	bounded, cancel := context.WithTimeout(ctx, refPatience)
-	detail := r.detail(bounded, ending)
-	cancel()
-	return r.state(ctx, func(state *corpus.RunState) {
-		r.begun(state, holder, time.Now().UTC())
-		state.Report.Status, state.Report.Reason, state.Report.Detail = ending.Status, ending.Reason, detail
-		state.Waiting = ending.Waiting
-	})
-}
 
 // End records how a run ends, or that it pauses. A run that ends gives its lease back. It may be repeated.
 func (r *Run) End(ctx context.Context, holder Holder, ending Ending) error {
@@ -243,11 +147,7 @@ func (r *Run) Report(ctx context.Context, holder Holder, ending Ending) error {
 		report.Detail = r.detail(ctx, ending)
 		paid.fill(report)
 		report.Seconds = now.Sub(report.Started).Seconds()
-		if corpus.Terminal(ending.Status) {
-			state.Close(now)
-			state.Stage = ""
-			report.Ended, report.ETASeconds = &now, 0
-		}
+		r.ending(ctx, state, paid, ending, now)
 		// Scratch may be collected once the run has ended, or collects: that report is whole, and may hold warnings. The
 		// report of a pause holds what was known by then.
 		whole := corpus.Terminal(old.Status) || old.Status == corpus.StatusRunning
@@ -292,7 +192,7 @@ func (r *Run) results(ctx context.Context, report *corpus.Report, ending Ending)
 	if err != nil {
 		return // it ended before plan did
 	}
-	report.Diff, report.Refused = fixed.Plan.Diff, fixed.Plan.Refused
+	report.Diff, report.Refused, report.LeftOut = fixed.Plan.Diff, fixed.Plan.Refused, fixed.Plan.LeftOut
 	report.Problems = nil
 	for _, found := range fixed.Damage[:min(plan.MaxProblems, len(fixed.Damage))] {
 		report.Problems = append(report.Problems, found.problem())
@@ -321,6 +221,7 @@ func (r *Run) results(ctx context.Context, report *corpus.Report, ending Ending)
 	}
 	report.FromManifest(manifest)
 	report.ChunksFailed = manifest.Counts.DeadLetters
+	r.failedChunks(ctx, report, manifest)
 	report.DocumentsFailed = max(report.DocumentsFailed, manifest.Counts.Failed)
 	if _, err := r.Artifacts.Stat(ctx, r.problemsKey()); err == nil {
 		report.ProblemsPath = r.problemsKey()
@@ -347,11 +248,7 @@ func (r *Run) EndRestore(ctx context.Context, holder Holder, ending Ending) erro
 		report.Status, report.Reason, report.Detail = ending.Status, ending.Reason, r.detail(ctx, ending)
 		report.Seconds = now.Sub(report.Started).Seconds()
 		paid.fill(report)
-		if corpus.Terminal(ending.Status) {
-			state.Close(now)
-			state.Stage = ""
-			report.Ended = &now
-		}
+		r.ending(ctx, state, paid, ending, now)
 	})
 	if err != nil || !corpus.Terminal(ending.Status) {
 		return err
@@ -366,6 +263,7 @@ func (r *Run) ShowProblem(ctx context.Context, key string, problem corpus.Proble
 		err = r.Coordination.SetProblem(ctx, r.Name(), key, raw)
 	}
 	r.unshown.set(r.Name(), key, problem, err != nil)
+	r.Progress.failed(problem)
 	if err != nil {
 		r.Log.Warn("problem not shown", "run_id", r.Name(), "stage", r.Stage, "code", problem.Code)
 	}

@@ -178,6 +178,7 @@ func (r *Run) RestorePart(ctx context.Context, number int) (corpus.Progress, err
 		return progress, err
 	}
 	part := parts[number]
+	progress.Bytes = part.Unit.Segment.Bytes
 	err = r.restorePart(ctx, part, &progress)
 	if artifact.IsDamage(err) {
 		err = r.lost(ctx, number, part, err)

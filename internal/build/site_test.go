@@ -210,6 +210,9 @@ func (s *site) stages(ctx context.Context, job build.Job, holder build.Holder) (
 	}
 	do("chunk", out.planned.Units, func(ctx context.Context, run *build.Run, unit int) error {
 		_, err := run.Chunk(ctx, unit)
+		if err == nil && unit == 0 {
+			err = run.Preflight(ctx, unit)
+		}
 		return err
 	})
 	do("chunk", 1, func(ctx context.Context, run *build.Run, _ int) error {

@@ -2,12 +2,14 @@ package build
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
 	"github.com/unweaver/unweaver/internal/stage/extract"
+	"github.com/unweaver/unweaver/internal/stage/plan"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
 	"github.com/unweaver/unweaver/internal/stage/shorten"
 )
@@ -30,10 +32,12 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 			return chunk.Result{}, progress, err
 		}
 		planned := fixed.Plan.Units[unit]
+		var bytes atomic.Int64
 		in := chunk.In{
 			Spec: r.Settings, Corpus: documents, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Unit: unit,
 			Tries: r.Tries, Parser: r.Parser, Limits: r.Limits,
-			From: planned.From, To: planned.To, OnProgress: r.Progress.Done,
+			From: planned.From, To: planned.To, OnBytes: bytes.Store,
+			OnProgress: func(documents int64) { r.Progress.Worked(documents, bytes.Load()) },
 		}
 		if !fixed.Foreign {
 			if in.Parent, err = r.parent(ctx, fixed.Parent); err != nil {
@@ -41,7 +45,7 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 			}
 		}
 		result, err := chunk.Run(ctx, in)
-		progress.Done, progress.Written.Segments = result.Counts.Documents, result.Fresh
+		progress.Done, progress.Bytes, progress.Written.Segments = result.Listed, planned.Bytes, result.Fresh
 		return result, progress, err
 	})
 }
@@ -72,6 +76,10 @@ func (r *Run) cut(ctx context.Context) (Shards, error) {
 	if err != nil {
 		return out, err
 	}
+	asked, _, err := preflightFile.Find(ctx, r.Scratch)
+	if err != nil {
+		return out, err
+	}
 	for unit := range fixed.Plan.Units {
 		chunked, err := chunkFile(unit).Read(ctx, r.Scratch)
 		if err != nil {
@@ -89,7 +97,11 @@ func (r *Run) cut(ctx context.Context) (Shards, error) {
 		all := int(chunked.Counts.Chunks)
 		for from := 0; from < all; from += r.Shard {
 			to := min(from+r.Shard, all)
-			out.Shards = append(out.Shards, extract.Shard{Number: len(out.Shards), Unit: unit, From: from, To: to})
+			shard := extract.Shard{Number: len(out.Shards), Unit: unit, From: from, To: to}
+			if unit == 0 && from == 0 {
+				shard.Asked = asked.Asked
+			}
+			out.Shards = append(out.Shards, shard)
 			out.Chunks = append(out.Chunks, to-from)
 		}
 	}
@@ -173,6 +185,8 @@ type Partitions struct {
 	Fallbacks  int64   `json:"fallbacks"`
 	Dead       int64   `json:"dead"`
 	Refused    int64   `json:"refused,omitempty"` // of the dead, those that the next run asks for again
+
+	Failed []extract.Failed `json:"failed,omitempty"` // the first of the dead, as many as a report lists
 }
 
 // A partition is small enough to be repeated after a crash.
@@ -202,6 +216,7 @@ func (r *Run) SealExtraction(ctx context.Context) (Partitions, error) {
 			out.Fallbacks += seal.Fallbacks
 			out.Dead += seal.Fallbacks // a fallback mention stands for each dead letter
 			out.Refused += seal.Refused
+			out.Failed = append(out.Failed, seal.Failed[:min(len(seal.Failed), plan.MaxProblems-len(out.Failed))]...)
 		}
 		for out.Partitions < maxPartitions && out.Mentions > int64(out.Partitions)*mentionsPerPartition {
 			out.Partitions *= 2

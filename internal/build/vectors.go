@@ -164,19 +164,54 @@ func (r *Run) Import(ctx context.Context) error {
 			kind.Files = append(kind.Files, loaded.Vectors)
 		}
 	}
-	for number, wanted := range []bool{fixed.Import.Classes, fixed.Import.Chunks} {
-		if !wanted {
+	wanted := []bool{fixed.Import.Classes, fixed.Import.Chunks}
+	progress, err := r.beginImport(ctx, kinds, wanted)
+	if err != nil {
+		return err
+	}
+	defer progress.drop()
+	var imported int64 // rows of the kinds before
+	for number := range kinds {
+		if !wanted[number] {
 			continue
 		}
 		in := kinds[number]
 		in.Artifacts, in.Staging, in.Vectors = r.Index, r.Staging, r.Vectors
 		in.State = r.Scratch.Key(importState(in.Kind))
 		in.Prefix = "unweaver-import/" + r.StoreID[:8] + "/" + r.Scratch.Prefix + "/" + in.Kind
-		in.OnProgress, in.Guard = r.alive, r.Guard
+		in.Guard = r.Guard
+		before := imported
+		in.OnProgress = func(rows corpus.Progress) {
+			r.Progress.Touch()
+			progress.Done(before + rows.Done)
+		}
+		for _, file := range in.Files {
+			imported += file.Rows
+		}
 		in.Log = r.Log.With("run_id", r.Name(), "stage", "load", "kind", in.Kind)
 		if err := load.Import(ctx, in); err != nil {
 			return err
 		}
 	}
+	progress.Finish(corpus.Progress{Done: imported})
 	return nil
+}
+
+// beginImport shows the import as a stage of its own, since it can take longer than all the rest of load.
+func (r *Run) beginImport(ctx context.Context, kinds []load.ImportIn, wanted []bool) (*Progress, error) {
+	var rows int64
+	for number, in := range kinds {
+		for _, file := range in.Files {
+			if wanted[number] {
+				rows += file.Rows
+			}
+		}
+	}
+	state, err := r.readState(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.book.works(corpus.StageImport)
+	holder := Holder{Workflow: state.Workflow, Run: state.RunID}
+	return &Progress{stage: corpus.StageImport, book: r.book}, r.BeginStage(ctx, holder, corpus.StageImport, rows)
 }

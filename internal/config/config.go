@@ -21,10 +21,13 @@ type Config struct {
 	Engine   Engine           `yaml:"engine"`
 	QueryAPI QueryAPI         `yaml:"query_api"`
 	Worker   Worker           `yaml:"worker"`
+	Notify   Notify           `yaml:"notify"`
 	Stores   Stores           `yaml:"stores"`
 	Models   Models           `yaml:"models"`
 	Limits   Limits           `yaml:"limits"`
 	Indexes  map[string]Index `yaml:"indexes"`
+
+	Telemetry Telemetry `yaml:"telemetry"`
 
 	places map[string]place // of every value that was given, by path
 }
@@ -58,6 +61,12 @@ type QueryAPI struct {
 	Hosts   string      `yaml:"hosts"`  // comma-separated
 	TLS     QueryTLS    `yaml:"tls"`
 	Limits  QueryLimits `yaml:"limits"`
+	CORS    QueryCORS   `yaml:"cors"`
+}
+
+// QueryCORS names the web pages of other origins whose scripts may ask.
+type QueryCORS struct {
+	Origins []string `yaml:"origins"`
 }
 
 // QueryTLS names the files of a certificate, or an authority that issues one.
@@ -105,6 +114,7 @@ type Worker struct {
 	CacheBytes int64  `yaml:"cache_bytes"` // bound of the files that are mapped from the artifact store
 	CacheDir   string `yaml:"cache_dir"`
 	CPU        int    `yaml:"cpu"` // computing activities at once; 0: one a processor
+	Address    string `yaml:"address"`
 }
 
 // Stores are URLs; a path is the embedded adapter.
@@ -136,6 +146,7 @@ type S3 struct {
 type Models struct {
 	Chat      corpus.ChatModel  `yaml:"chat"`
 	Embedding corpus.EmbedModel `yaml:"embedding"`
+	Currency  string            `yaml:"currency"`
 	Limits    corpus.Limits     `yaml:"limits"`
 	Endpoints []Endpoint        `yaml:"endpoints"`
 }
@@ -144,6 +155,8 @@ type Models struct {
 type Index struct {
 	Corpus      string            `yaml:"corpus"`
 	FollowLinks bool              `yaml:"follow_links"`
+	Include     []string          `yaml:"include"`
+	Exclude     []string          `yaml:"exclude"`
 	Chunking    corpus.Chunking   `yaml:"chunking"`
 	Shortening  corpus.Shortening `yaml:"shortening"`
 	Retrieval   corpus.Retrieval  `yaml:"retrieval"`
@@ -155,6 +168,7 @@ type Index struct {
 	Gate        corpus.Gate       `yaml:"gate"`
 	Schedule    Schedule          `yaml:"schedule"`
 	Models      Models            `yaml:"models"`
+	Notify      Notify            `yaml:"notify"`
 }
 
 // Schedule of an index. Nothing makes schedules yet: any value but the default is refused.
@@ -174,15 +188,20 @@ func Default() *Config {
 		QueryAPI: QueryAPI{Address: "127.0.0.1:8080", Auth: "auto", Limits: QueryLimits{
 			RequestsPerSecond: 100, Burst: 200, Concurrency: 64, AnswersPerMinute: 120, Connections: 8192,
 		}},
-		Worker: Worker{Slots: 64, Pollers: 4, CacheBytes: 32 << 30},
+		Worker: Worker{Slots: 64, Pollers: 4, CacheBytes: 32 << 30, Address: "127.0.0.1:8081"},
+		Notify: defaultNotify(),
 		Stores: Stores{Milvus: Milvus{Load: "import", Index: "hnsw"}, S3: S3{Region: "us-east-1"}},
 		Models: Models{
-			Chat: corpus.ChatModel{Provider: "builtin", APIKeyEnv: "OPENAI_API_KEY", Mode: "online"},
+			Chat: corpus.ChatModel{
+				Provider: "builtin", APIKeyEnv: corpus.DefaultKeyVariable, Mode: "online",
+				Timeout: corpus.DefaultModelTimeout,
+			},
 			Embedding: corpus.EmbedModel{
 				Provider:       "builtin",
-				APIKeyEnv:      "OPENAI_API_KEY",
+				APIKeyEnv:      corpus.DefaultKeyVariable,
 				MaxInputTokens: 8192,
 				Classes:        "model",
+				Timeout:        corpus.DefaultModelTimeout,
 			},
 			Limits: corpus.Limits{Concurrency: 64},
 		},
@@ -222,6 +241,11 @@ func (c *Config) Spec(index, corpusURI string) (corpus.Spec, error) {
 		corpusURI = settings.Corpus
 	}
 	models := c.modelsOf(index)
+	for _, timeout := range []*corpus.Duration{&models.Chat.Timeout, &models.Embedding.Timeout} {
+		if *timeout == corpus.DefaultModelTimeout {
+			*timeout = 0
+		}
+	}
 	return corpus.Spec{
 		Index:      index,
 		Corpus:     corpusURI,
@@ -238,7 +262,10 @@ func (c *Config) Spec(index, corpusURI string) (corpus.Spec, error) {
 		Embedding:  models.Embedding,
 		Limits:     models.Limits,
 
+		Currency:    models.Currency,
 		FollowLinks: settings.FollowLinks,
+		Include:     settings.Include,
+		Exclude:     settings.Exclude,
 	}, nil
 }
 

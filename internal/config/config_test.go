@@ -1,8 +1,10 @@
 package config_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -131,13 +133,23 @@ func TestASettingWinsOverAVariableAndThatOverTheFile(t *testing.T) {
 	}
 }
 
+// Specs of releases without the setting, and their digests, stay what they were.
+func TestATimeOutOfModelsIsInASpecWhereItIsNotTheDefault(t *testing.T) {
+	spec, err := mustLoad(t, "models: {chat: {timeout: 5m}, embedding: {timeout: 90s}}\n", nil, nil).Spec("docs", "/c")
+	raw, _ := json.Marshal(spec)
+	if err != nil || spec.Chat.Timeout != 0 || time.Duration(spec.Embedding.Timeout) != 90*time.Second ||
+		strings.Count(string(raw), `"timeout"`) != 1 {
+		t.Errorf("%s, %v", raw, err)
+	}
+}
+
 func TestAnIndexThatIsNotNamedHasTheDefaults(t *testing.T) {
 	named, err := mustLoad(t, "indexes: {docs: }\n", nil, nil).Spec("docs", "/corpus")
 	if err != nil {
 		t.Fatal(err)
 	}
 	unnamed, err := config.Default().Spec("docs", "/corpus")
-	if err != nil || named != unnamed {
+	if err != nil || !reflect.DeepEqual(named, unnamed) {
 		t.Errorf("%+v\n%+v\n%v", named, unnamed, err)
 	}
 	want := corpus.Failures{Share: 0.01, DocumentsShare: 0.01, Floor: 5}
@@ -159,6 +171,7 @@ indexes:
 `, nil, []string{"indexes.own.models.embedding.max_input_tokens=0"})
 	plain, _ := cfg.Spec("plain", "")
 	own, _ := cfg.Spec("own", "")
+	cfg.Models.Chat.Timeout, cfg.Models.Embedding.Timeout = 0, 0 // of a spec: the default
 	if plain.Chat != cfg.Models.Chat || plain.Limits != cfg.Models.Limits || plain.Embedding != cfg.Models.Embedding {
 		t.Errorf("plain: %+v", plain)
 	}

@@ -18,6 +18,19 @@ var indexKeys = []key{
 		rule:    anything(),
 	},
 	{
+		path: "indexes.*.include",
+		meaning: "patterns of what may be a document, relative to the corpus: ** is any folders, * a part of a name, {a,b} " +
+			"either; without any, everything is. Hidden files and node_modules are left out unless a pattern names them",
+		example: `["docs/**", "*.md"]`,
+		rule:    patterns(),
+	},
+	{
+		path:    "indexes.*.exclude",
+		meaning: "patterns of what is no document, whatever include says; what falls out counts as removed",
+		example: `["**/drafts/**"]`,
+		rule:    patterns(),
+	},
+	{
 		path: "indexes.*.chunking.strategy",
 		meaning: "text: paragraphs and sentences, packed; fixed: windows of max_tokens; document: one " +
 			"chunk a document",

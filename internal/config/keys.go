@@ -3,6 +3,7 @@ package config
 import (
 	"regexp"
 	"slices"
+	"time"
 )
 
 // Known values.
@@ -42,10 +43,13 @@ const million = 1e6
 
 var deploymentName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,200}$`)
 
+var currency = regexp.MustCompile(`^[A-Z]{3}$`)
+
 var buildName = regexp.MustCompile(`^[A-Za-z0-9_.+-]{1,200}$`)
 
 // keys lists every key once, in the order of the reference. A test holds it against the types.
-var keys = slices.Concat(generalKeys, queryKeys, limitKeys, indexKeys)
+var keys = slices.Concat(generalKeys, telemetryKeys, queryKeys, corsKeys, limitKeys, indexKeys,
+	notifyKeys("indexes.*.notify.", "; empty: notify.webhook"))
 
 var generalKeys = []key{
 	{
@@ -237,8 +241,9 @@ var generalKeys = []key{
 		rule:    optional(web()),
 	},
 	{
-		path:    "models.chat.api_key_env",
-		meaning: "variable that holds the API key; empty beside a base_url: no key is sent",
+		path: "models.chat.api_key_env",
+		meaning: "variable that holds the API key; beside a base_url no key is sent where this is empty, or is " +
+			"OPENAI_API_KEY and that is not set",
 		example: "CHAT_API_KEY",
 		rule:    optional(variable()),
 	},
@@ -276,6 +281,7 @@ var generalKeys = []key{
 		example: "gateway",
 		rule:    anything(),
 	},
+	modelTimeout("models.chat.timeout"),
 	price("models.chat.price.prompt", "price of prompt tokens", ""),
 	price("models.chat.price.completion", "price of completion tokens", ""),
 	{
@@ -292,8 +298,9 @@ var generalKeys = []key{
 		rule:    optional(web()),
 	},
 	{
-		path:    "models.embedding.api_key_env",
-		meaning: "variable that holds the API key; empty beside a base_url: no key is sent",
+		path: "models.embedding.api_key_env",
+		meaning: "variable that holds the API key; beside a base_url no key is sent where this is empty, or is " +
+			"OPENAI_API_KEY and that is not set",
 		example: "EMBEDDING_API_KEY",
 		rule:    optional(variable()),
 	},
@@ -333,8 +340,15 @@ var generalKeys = []key{
 		example: "gateway",
 		rule:    anything(),
 	},
+	modelTimeout("models.embedding.timeout"),
 	price("models.embedding.price.prompt", "price of input tokens", ""),
 	price("models.embedding.price.completion", "no effect", noCompletion),
+	{
+		path:    "models.currency",
+		meaning: "what prices, costs and budgets of money are in; it is shown beside them, and nothing is converted",
+		example: "EUR",
+		rule:    optional(label("three capital letters, as in ISO 4217", currency)),
+	},
 	{
 		path:    "models.limits.concurrency",
 		meaning: "calls in flight, of one endpoint in one process; 0: no bound",
@@ -363,6 +377,14 @@ var generalKeys = []key{
 		example: `[{base_url: "http://llm:8000/v1", api_key_env: LLM_API_KEY}]`,
 		rule:    endpoints(),
 	},
+}
+
+// modelTimeout stays below what an activity may take without a sign of life, which is twelve minutes.
+func modelTimeout(path string) key {
+	return key{
+		path: path, meaning: "of one request, from sending to the last byte of its answer; slow models of one's own " +
+			"need more", example: "10m", rule: lasting(time.Second, 10*time.Minute),
+	}
 }
 
 // price of a model in the money of one's choice: it is multiplied, never converted.

@@ -6,8 +6,10 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/bmatcuk/doublestar/v4"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -122,9 +124,28 @@ func literalList(value reflect.Value) string {
 				cmp.Or(endpoint.APIKeyEnv, `""`)))
 			continue
 		}
-		items = append(items, literal(value.Index(i)))
+		item := literal(value.Index(i))
+		if value.Index(i).Kind() == reflect.String && strings.ContainsAny(item, "*?&!|>%@#,'`{}[]\"") {
+			item = strconv.Quote(item) // it would be read as something else
+		}
+		items = append(items, item)
 	}
 	return "[" + strings.Join(items, ", ") + "]"
+}
+
+// patterns takes globs of object names.
+func patterns() rule {
+	return rule{"patterns", func(value any) string {
+		for _, pattern := range value.([]string) {
+			switch {
+			case pattern == "" || !doublestar.ValidatePattern(pattern):
+				return fmt.Sprintf("%q is no pattern", pattern)
+			case strings.HasPrefix(pattern, "/") || strings.HasPrefix(pattern, "./"):
+				return fmt.Sprintf("%q can match nothing: patterns are relative to the corpus, as docs/**", pattern)
+			}
+		}
+		return ""
+	}}
 }
 
 // directories takes absolute paths.

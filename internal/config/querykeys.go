@@ -1,6 +1,8 @@
 package config
 
 import (
+	"fmt"
+	"net/url"
 	"strings"
 )
 
@@ -102,6 +104,31 @@ var queryKeys = []key{
 		example: "1024",
 		rule:    between(0, million),
 	},
+}
+
+// corsKeys are those of web pages of other origins.
+var corsKeys = []key{
+	{
+		path: "query_api.cors.origins",
+		meaning: "origins whose web pages may ask from the browser, such as `https://app.example.org`; `*`, every page, " +
+			"needs API keys. None by default. Keys are asked for all the same, in a header; cookies are never allowed",
+		example: "[https://app.example.org]",
+		rule:    origins(),
+	},
+}
+
+// origins takes what browsers send as Origin: scheme, host and port.
+func origins() rule {
+	return rule{"origins (scheme://host or scheme://host:port), or *", func(value any) string {
+		for _, origin := range value.([]string) {
+			parsed, err := url.Parse(origin)
+			if origin != "*" && (err != nil || parsed.Host == "" || parsed.Scheme == "" ||
+				!strings.EqualFold(parsed.Scheme+"://"+parsed.Host, origin)) {
+				return fmt.Sprintf("%q is no origin: scheme://host or scheme://host:port", origin)
+			}
+		}
+		return ""
+	}}
 }
 
 // queryAPI checks what the keys of query-api ask of each other.

@@ -17,6 +17,8 @@ var sections = []struct{ title, below, about string }{
 	{"engine", "engine.", "Temporal: a server of one's own, or Temporal Cloud with TLS and an API key."},
 	{"query_api", "query_api.", ""},
 	{"worker", "worker.", "Sizes of one worker process. Workers of different sizes share a run."},
+	{"notify", "notify.", "What each key says counts for every index that does not say otherwise."},
+	{"telemetry", "telemetry.", "Off by default. No span holds text or keys of documents."},
 	{
 		"stores", "stores.",
 		"A URL picks the adapter, a path the embedded one; empty is a path below the data directory of `unweaver dev`.",

@@ -176,11 +176,11 @@ func TestAFreshFileHoldsTheDefaults(t *testing.T) {
 	}
 	got, _ := cfg.Spec("docs", "/corpus")
 	want, _ := config.Default().Spec("docs", "/corpus")
-	if got != want {
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("index docs:\n%+v\n%+v", got, want)
 	}
 	standard := config.Default()
-	if cfg.Engine != standard.Engine || cfg.QueryAPI != standard.QueryAPI || cfg.Worker != standard.Worker ||
+	if cfg.Engine != standard.Engine || !reflect.DeepEqual(cfg.QueryAPI, standard.QueryAPI) || cfg.Worker != standard.Worker ||
 		!reflect.DeepEqual(cfg.Stores, standard.Stores) || !reflect.DeepEqual(cfg.Models, standard.Models) ||
 		len(cfg.Indexes) != 1 {
 		t.Errorf("%+v", cfg)

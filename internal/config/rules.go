@@ -83,6 +83,15 @@ func longerThanZero() rule {
 	}}
 }
 
+func lasting(least, most time.Duration) rule {
+	return rule{fmt.Sprintf("%s to %s", least, most), func(value any) string {
+		if d, ok := value.(corpus.Duration); ok && d >= corpus.Duration(least) && d <= corpus.Duration(most) {
+			return ""
+		}
+		return fmt.Sprintf("want %s to %s", least, most)
+	}}
+}
+
 // hidden leaves the password out of a URL that is shown.
 func hidden(uri string) string {
 	scheme, rest, ok := strings.Cut(uri, "://")

@@ -54,6 +54,8 @@ func (l *loader) validate() {
 	})
 	l.deployment()
 	l.queryAPI()
+	l.check(l.cfg.Notify.Webhook == "" || l.cfg.Notify.SecretEnv != "", "notify.secret_env",
+		"name the variable that holds the secret of the webhook's signatures")
 	l.modelsNeed("models", l.cfg.Models)
 	for index, settings := range l.cfg.Indexes {
 		l.index("indexes."+index, index, settings)

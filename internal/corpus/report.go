@@ -86,6 +86,7 @@ type Report struct {
 	Mentions    int64   `json:"mentions"`
 	DeadLetters int64   `json:"dead_letters"`
 	Refused     int64   `json:"refused"`
+	LeftOut     LeftOut `json:"left_out,omitzero"`
 	Calls       Calls   `json:"calls"`
 	LedgerHits  Calls   `json:"ledger_hits"`
 	Tokens      Tokens  `json:"tokens"`
@@ -105,6 +106,11 @@ type Report struct {
 	Problems     []Problem       `json:"problems,omitempty"` // the first 100
 	Started      time.Time       `json:"started"`
 	Ended        *time.Time      `json:"ended,omitempty"`
+	IdleSeconds  float64         `json:"idle_seconds,omitempty"` // of Seconds, those in which it paused or waited
+	Currency     string          `json:"currency,omitempty"`     // of Cost; empty: that of the configured prices
+	Version      string          `json:"version,omitempty"`      // of the program that ended it
+	Events       []Event         `json:"events,omitempty"`       // what happened to it, oldest first
+	Retries      []Retry         `json:"retries,omitempty"`      // what its units failed with and were repeated for
 
 	// What failed and still stands, be it of this run or of a generation before.
 	ProblemsTotal   int64  `json:"problems_total"`
@@ -114,6 +120,14 @@ type Report struct {
 	ChunksFailed    int64  `json:"chunks_failed"`
 
 	Estimate *Estimate `json:"estimate,omitempty"` // of a dry run
+}
+
+// LeftOut counts objects of the corpus that were not looked at.
+type LeftOut struct {
+	Hidden      int64 `json:"hidden,omitempty"`       // a part of the path starts with a dot
+	Packages    int64 `json:"packages,omitempty"`     // in node_modules and folders like it
+	NotIncluded int64 `json:"not_included,omitempty"` // no pattern of include matches
+	Excluded    int64 `json:"excluded,omitempty"`     // a pattern of exclude does
 }
 
 // Range is what a figure lies between, both ends included.
@@ -161,19 +175,28 @@ type Progress struct {
 	Cost    float64 `json:"m,omitempty"`
 	Written Written `json:"w"`
 	Cut     int64   `json:"x,omitempty"` // entities that were dropped or cut
+	Bytes   int64   `json:"b,omitempty"` // of the work done, in stages that count them
 }
 
 // RunState is what BuildIndex writes at stage boundaries, so that status and query-api need no workflow query.
 type RunState struct {
 	Report   Report    `json:"report"`
 	Stage    string    `json:"stage"`
-	Total    int64     `json:"total"` // of the stage
+	Total    int64     `json:"total"`           // of the stage
+	Bytes    int64     `json:"bytes,omitempty"` // of the stage's work, where its pieces are of very different sizes
 	StageAt  time.Time `json:"stage_at"`
 	Workflow string    `json:"workflow"`
 	RunID    string    `json:"run_id"`
 	Spec     Digest    `json:"spec"`
 	Corpus   string    `json:"corpus"`
 	Waiting  *Waiting  `json:"waiting,omitempty"` // of a run that waits
+
+	Paid      bool       `json:"paid,omitempty"`       // chunks are extracted by a model that is asked over a network
+	Stopped   *time.Time `json:"stopped,omitempty"`    // since when it pauses or waits
+	StageIdle float64    `json:"stage_idle,omitempty"` // seconds in which the running stage paused or waited
+	// Expected are the stages of the run that built the generation before, over ExpectedChunks chunks.
+	Expected       []StageProgress `json:"expected,omitempty"`
+	ExpectedChunks int64           `json:"expected_chunks,omitempty"`
 }
 
 // Waiting tells of a run that waits for an outage to end.

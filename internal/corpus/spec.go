@@ -24,6 +24,12 @@ type Spec struct {
 	Limits     Limits     `json:"limits"`
 	// FollowLinks lets links in a corpus that is a folder count as what they lead to, also outside the folder.
 	FollowLinks bool `json:"follow_links,omitempty"`
+	// Currency is what prices, costs and budgets of money are in, as people write it; empty: nobody said.
+	Currency string `json:"currency,omitempty"`
+	// Include and Exclude are patterns on the names of objects, relative to the corpus; ** stands for any folders. Without
+	// Include all are included. They change which documents there are, not what is made of one.
+	Include []string `json:"include,omitempty"`
+	Exclude []string `json:"exclude,omitempty"`
 }
 
 // Chunking says how documents are cut. Tokens are o200k tokens.
@@ -89,8 +95,9 @@ type ChatModel struct {
 	File      string `json:"file,omitempty"` // provider recorded: the file that is replayed
 	Price     Price  `json:"price"`
 
-	MaxTokens   int    `json:"max_tokens,omitempty"`   // of an answer; 0: by the request
-	TrustDomain string `json:"trust_domain,omitempty"` // see Domain
+	MaxTokens   int      `json:"max_tokens,omitempty"`   // of an answer; 0: by the request
+	TrustDomain string   `json:"trust_domain,omitempty"` // see Domain
+	Timeout     Duration `json:"timeout,omitempty"`      // of one request; 0: DefaultModelTimeout
 }
 
 // EmbedModel says who embeds classes, chunks and questions.
@@ -104,7 +111,17 @@ type EmbedModel struct {
 	Classes        string `json:"classes"` // model | lexical
 	Price          Price  `json:"price"`
 	TrustDomain    string `json:"trust_domain,omitempty"` // see Domain
+
+	Timeout Duration `json:"timeout,omitempty"` // of one request; 0: DefaultModelTimeout
 }
+
+// DefaultKeyVariable holds the key of a model server where a configuration names no other variable. A server of one's
+// own is asked without a key where it is empty.
+const DefaultKeyVariable = "OPENAI_API_KEY"
+
+// DefaultModelTimeout is how long one request to a model may take from sending to the last byte of its answer. A spec
+// holds 0 for it, as those of releases without the setting do.
+const DefaultModelTimeout = Duration(5 * time.Minute)
 
 // Limits are shared by all workers, per endpoint; zero means none.
 type Limits struct {

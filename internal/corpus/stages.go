@@ -10,6 +10,7 @@ const (
 	StageShorten = "shorten"
 	StageEmbed   = "embed"
 	StageLoad    = "load"
+	StageImport  = "import" // only where a vector store imports
 	StageSegment = "segment"
 	StageVerify  = "verify"
 	StagePublish = "publish"
@@ -34,6 +35,7 @@ var Stages = []Stage{
 	{StageShorten, 3, true},
 	{StageEmbed, 8, true},
 	{StageLoad, 7, false},
+	{StageImport, 0, false},
 	{StageSegment, 2, false},
 	{StageVerify, 1, false},
 	{StagePublish, 0.5, false},

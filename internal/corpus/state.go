@@ -6,19 +6,23 @@ import (
 	"time"
 )
 
-// Close ends the running stage in the report.
-func (s *RunState) Close(now time.Time) {
+// Close ends the running stage in the report. done is how many of its pieces were done: all of them, unless the run
+// ends in the middle.
+func (s *RunState) Close(now time.Time, done int64) {
 	if s.Stage == "" {
 		return
 	}
-	st := StageProgress{Name: s.Stage, Done: s.Total, Total: s.Total, Seconds: now.Sub(s.StageAt).Seconds()}
-	for i, x := range s.Report.Stages {
-		if x.Name == s.Stage { // it was resumed
-			s.Report.Stages[i] = st
+	if s.Total > 0 {
+		done = min(done, s.Total)
+	}
+	closed := StageProgress{Name: s.Stage, Done: done, Total: max(s.Total, done), Seconds: s.Elapsed(now)}
+	for i, earlier := range s.Report.Stages {
+		if earlier.Name == s.Stage { // it was resumed
+			s.Report.Stages[i] = closed
 			return
 		}
 	}
-	s.Report.Stages = append(s.Report.Stages, st)
+	s.Report.Stages = append(s.Report.Stages, closed)
 }
 
 // FromManifest takes counts and hashes.
@@ -42,28 +46,6 @@ func (r *Report) Take(o Report) {
 	r.Models, r.Diff, r.Problems, r.Published = o.Models, o.Diff, o.Problems, o.Published
 	r.ProblemsTotal, r.ProblemsPath, r.Reasons = o.ProblemsTotal, o.ProblemsPath, o.Reasons
 	r.DocumentsFailed, r.ChunksFailed, r.Stale = o.DocumentsFailed, o.ChunksFailed, o.Stale
-}
-
-// Overall is the done share of a run and what is left by the pace so far. Stages weigh by what they usually cost.
-func (s RunState) Overall(done int64, now time.Time) (share, etaSeconds float64) {
-	for _, stage := range Stages {
-		if stage.Name == s.Stage {
-			if s.Total > 0 {
-				share += stage.Weight * min(1, float64(done)/float64(s.Total))
-			}
-			break
-		}
-		share += stage.Weight
-	}
-	share /= 100
-	if spent := now.Sub(s.Report.Started).Seconds(); share > 0.01 && share < 1 {
-		etaSeconds = spent * (1 - share) / share
-	}
-	// Within a stage its own pace is a better guide than the weights.
-	if spent := now.Sub(s.StageAt).Seconds(); done > 0 && s.Total > done && s.Stage == StageExtract && spent > 1 {
-		etaSeconds = spent * float64(s.Total-done) / float64(done) * 1.2
-	}
-	return share, etaSeconds
 }
 
 // Markdown is report.md.

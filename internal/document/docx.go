@@ -1,185 +1,232 @@
 package document
 
 import (
-	"archive/zip"
-	"bytes"
 	"encoding/xml"
 	"errors"
-	"io"
+	"regexp"
+	"strconv"
 	"strings"
-
-	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// entryBytes is what one entry of a zip takes in memory.
-const entryBytes = 512
+const wordBody = "word/document.xml"
 
 func parseDOCX(raw []byte, object string, limits Limits) (Doc, error) {
-	bad := func(err error) error {
-		if fault.As(err) != nil {
-			return err
-		}
-		return fault.Unreadable.At("read", object).Because(err).Advise("the file is no readable .docx: save it anew")
-	}
-	if bytes.HasPrefix(raw, []byte{0xd0, 0xcf, 0x11, 0xe0}) { // a compound file: an encrypted .docx, or an old .doc
-		return Doc{}, fault.Encrypted.At("read", object).
-			Because("the document is protected by a password or of the old .doc type").
-			Advise("save it as plain .docx")
-	}
-	if int64(bytes.Count(raw, []byte("PK\x01\x02")))*entryBytes > limits.Memory/2 {
-		return Doc{}, over(object, "memory", limits.Memory, "its parts take more than half the bytes")
-	}
-	reader, err := zip.NewReader(bytes.NewReader(raw), int64(len(raw)))
+	parts, err := openParts(raw, DOCX, object, limits)
 	if err != nil {
-		return Doc{}, bad(err)
+		return Doc{}, err
 	}
-	parts := map[string]*zip.File{} // of several with one name, the last counts, and only that is unpacked
-	for _, file := range reader.File {
-		parts[file.Name] = file
+	word := wordReader{parts: parts, styles: map[string]int{}}
+	if err := word.readStyles(); err != nil {
+		return Doc{}, parts.bad(err)
+	}
+	if err := parts.tokens(wordBody, word.token); err != nil {
+		return Doc{}, parts.bad(err)
 	}
 	doc := Doc{Meta: map[string]string{}}
-	p := partReader{object: object, limits: limits, packed: int64(len(raw))}
-	body := ""
-	if file := parts["word/document.xml"]; file != nil {
-		if body, err = p.text(file); err != nil {
-			return Doc{}, bad(err)
-		}
+	if doc.Title, err = parts.title(); err != nil {
+		return Doc{}, parts.bad(err)
 	}
-	if file := parts["docProps/core.xml"]; file != nil {
-		if doc.Title, err = p.title(file); err != nil {
-			return Doc{}, bad(err)
-		}
+	text := strings.TrimSpace(manyBlank.ReplaceAllString(word.out.String(), "\n\n"))
+	if text == "" {
+		return Doc{}, parts.bad(errors.New("it has no word/document.xml with text"))
 	}
-	if body == "" {
-		return Doc{}, bad(errors.New("it has no word/document.xml with text"))
+	if doc.Title == "" {
+		doc.Title = cutTitle(word.title, limits.Title)
 	}
-	doc.Text = strings.NewReader(body)
+	doc.Text = strings.NewReader(text)
 	return doc, nil
 }
 
-// partReader reads the XML parts of one .docx.
-type partReader struct {
-	object string
-	limits Limits
-	packed int64 // bytes of the whole file: no part has more
+// wordReader writes a WordprocessingML part as Markdown: headings, lists, rows of tables, and an empty line behind
+// every other paragraph.
+type wordReader struct {
+	parts  *parts
+	styles map[string]int // styles of paragraphs that are headings, by id: their level
+	out    strings.Builder
+	title  string // of the first paragraph in the style Title
+
+	paragraph strings.Builder
+	text      bool // inside of a run's text
+	level     int  // of the heading that the paragraph is, 0: none
+	titled    bool
+	list      int // depth of the list that it is an item of, 0: none
+	listed    bool
+	tables    int // in one another
+	cells     []string
+	cell      []string
+	skipped   int // elements that are written a second time, in one another
 }
 
-// tokens calls each with every token of a part and the depth of the elements around it; a start or an end is within
-// its own element.
-func (p partReader) tokens(file *zip.File, each func(token xml.Token, depth int) error) error {
-	part, err := file.Open()
-	if err != nil {
-		return err
+// titleLevel is the level of the style of a document's title.
+const titleLevel = -1
+
+var headingStyle = regexp.MustCompile(`(?i)^heading ?([1-9])$`)
+
+func levelOf(style string) int {
+	if strings.EqualFold(style, "title") {
+		return titleLevel
 	}
-	defer func() { _ = part.Close() }()
-	packed := min(int64(min(file.CompressedSize64, 1<<62)), p.packed)
-	reader := io.Reader(&unpacked{
-		reader: part, packed: func() int64 { return packed }, limits: p.limits, object: p.object,
-	})
-	reader = &bounded{reader, p.limits.Bytes, over(p.object, "bytes", p.limits.Bytes, "a part of it has more bytes")}
-	reader = &runs{reader: reader, limits: p.limits, object: p.object}
-	decoder := xml.NewDecoder(reader)
-	depth := 0
-	for {
-		token, err := decoder.Token()
-		if errors.Is(err, io.EOF) {
+	if found := headingStyle.FindStringSubmatch(style); found != nil {
+		return int(found[1][0] - '0')
+	}
+	return 0
+}
+
+// maxStyles of a document are read.
+const maxStyles = 20_000
+
+// readStyles learns which styles are headings: ids are written in the language of the program, names are not.
+func (w *wordReader) readStyles() error {
+	id, count := "", 0
+	return w.parts.tokens("word/styles.xml", func(token xml.Token, _ int) error {
+		start, ok := token.(xml.StartElement)
+		if !ok {
 			return nil
 		}
-		if err != nil {
-			return err
-		}
-		if _, start := token.(xml.StartElement); start {
-			if depth++; depth > p.limits.Nesting {
-				return over(p.object, "nesting", p.limits.Nesting, "its elements are nested more deeply")
+		switch start.Name.Local {
+		case "style":
+			if count++; count > maxStyles {
+				return over(w.parts.object, "memory", w.parts.limits.Memory, "it has too many styles")
 			}
-		}
-		if err := each(token, depth); err != nil {
-			return err
-		}
-		if _, end := token.(xml.EndElement); end {
-			depth--
-		}
-	}
-}
-
-// runs refuses XML that goes on for too long without a new tag: the decoder holds it until then.
-type runs struct {
-	reader io.Reader
-	limits Limits
-	object string
-	length int64
-}
-
-func (r *runs) Read(raw []byte) (int, error) {
-	n, err := r.reader.Read(raw)
-	if last := bytes.LastIndexByte(raw[:n], '<'); last >= 0 {
-		r.length = int64(n - last)
-	} else {
-		r.length += int64(n)
-	}
-	if r.length > r.limits.Row {
-		return 0, over(r.object, "row", r.limits.Row, "more bytes stand between two of its tags")
-	}
-	return n, err
-}
-
-// text reads the runs of a WordprocessingML part; a paragraph ends with an empty line, a cell with a tab.
-func (p partReader) text(file *zip.File) (string, error) {
-	var out strings.Builder
-	in := false
-	err := p.tokens(file, func(token xml.Token, _ int) error {
-		switch x := token.(type) {
-		case xml.StartElement:
-			switch x.Name.Local {
-			case "t":
-				in = true
-			case "tab":
-				out.WriteByte('\t')
-			case "br":
-				out.WriteByte('\n')
+			id = attribute(start, "styleId")
+		case "name":
+			if level := levelOf(attribute(start, "val")); level != 0 {
+				w.styles[id] = level
 			}
-		case xml.EndElement:
-			switch x.Name.Local {
-			case "t":
-				in = false
-			case "p":
-				out.WriteString("\n\n")
-			case "tc":
-				out.WriteByte('\t')
-			}
-		case xml.CharData:
-			if in {
-				out.Write(x)
-			}
-		}
-		if int64(out.Len()) > p.limits.Text {
-			return p.limits.overText(p.object)
-		}
-		return nil
-	})
-	return strings.TrimSpace(manyBlank.ReplaceAllString(out.String(), "\n\n")), err
-}
-
-// title is that of the core properties.
-func (p partReader) title(file *zip.File) (string, error) {
-	title, in := "", false
-	err := p.tokens(file, func(token xml.Token, depth int) error {
-		switch x := token.(type) {
-		case xml.StartElement:
-			if depth == 2 && x.Name.Local == "title" {
-				title, in = "", true
-			}
-		case xml.EndElement:
-			in = in && depth != 2
-		case xml.CharData:
-			if in && depth == 2 && len(title) <= titleBytes(p.limits) {
-				title += string(x[:min(len(x), titleBytes(p.limits))])
+		case "outlineLvl":
+			if level, err := strconv.Atoi(attribute(start, "val")); err == nil && level >= 0 && level < 9 &&
+				w.styles[id] == 0 {
+				w.styles[id] = level + 1
 			}
 		}
 		return nil
 	})
-	return cutTitle(strings.TrimSpace(strings.ToValidUTF8(title, "")), p.limits.Title), err
 }
 
-// titleBytes is more than a title has before it is cut, white space around it included.
-func titleBytes(limits Limits) int { return 64<<10 + 4*limits.Title }
+func (w *wordReader) token(token xml.Token, _ int) error {
+	switch x := token.(type) {
+	case xml.StartElement:
+		w.start(x)
+	case xml.EndElement:
+		w.end(x.Name.Local)
+	case xml.CharData:
+		if w.text && w.skipped == 0 {
+			w.paragraph.Write(x)
+		}
+	}
+	return w.parts.tooLong(w.out.Len() + w.paragraph.Len())
+}
+
+func (w *wordReader) start(element xml.StartElement) {
+	switch element.Name.Local {
+	case "Fallback":
+		w.skipped++
+	case "t":
+		w.text = true
+	case "tab":
+		if w.paragraph.Len() > 0 { // one in the properties is a stop
+			w.paragraph.WriteByte('\t')
+		}
+	case "br", "cr":
+		w.paragraph.WriteByte('\n')
+	case "noBreakHyphen":
+		w.paragraph.WriteByte('-')
+	case "pStyle":
+		w.style(attribute(element, "val"))
+	case "outlineLvl":
+		if level, err := strconv.Atoi(attribute(element, "val")); err == nil && level >= 0 && level < 9 {
+			w.level = level + 1
+		}
+	case "ilvl":
+		if depth, err := strconv.Atoi(attribute(element, "val")); err == nil {
+			w.list = 1 + min(max(depth, 0), 8)
+		}
+	case "numId":
+		if attribute(element, "val") == "0" {
+			w.list = 0
+		} else {
+			w.list = max(w.list, 1)
+		}
+	case "tbl":
+		w.tables++
+	}
+}
+
+func (w *wordReader) style(id string) {
+	level, known := w.styles[id]
+	if !known {
+		level = levelOf(id)
+	}
+	switch {
+	case level == titleLevel:
+		w.level, w.titled = 1, true
+	case level > 0:
+		w.level = level
+	case strings.HasPrefix(id, "ListBullet"), strings.HasPrefix(id, "ListNumber"):
+		w.list = 1
+	}
+}
+
+func (w *wordReader) end(name string) {
+	switch name {
+	case "Fallback":
+		w.skipped--
+	case "t":
+		w.text = false
+	case "p":
+		w.endParagraph()
+	case "tc":
+		if w.tables == 1 {
+			w.cells, w.cell = append(w.cells, strings.Join(w.cell, " ")), nil
+		}
+	case "tr":
+		if w.tables == 1 {
+			w.line(tableRow(w.cells), true)
+			w.cells = nil
+		}
+	case "tbl":
+		if w.tables--; w.tables == 0 {
+			w.out.WriteByte('\n')
+			w.listed = false
+		}
+	}
+}
+
+func (w *wordReader) endParagraph() {
+	text, level, list, titled := strings.TrimSpace(w.paragraph.String()), w.level, w.list, w.titled
+	w.paragraph.Reset()
+	w.level, w.list, w.titled = 0, 0, false
+	switch {
+	case w.tables > 0:
+		if text != "" {
+			w.cell = append(w.cell, strings.Join(strings.Fields(text), " "))
+		}
+	case text == "":
+	case level > 0:
+		text = strings.Join(strings.Fields(text), " ")
+		if titled && w.title == "" {
+			w.title = text
+		}
+		w.line(strings.Repeat("#", min(level, 6))+" "+text, false)
+	case list > 0:
+		w.line(strings.Repeat("  ", list-1)+"- "+text, true)
+	default:
+		w.line(unmarked(text), false)
+	}
+}
+
+// line writes a paragraph; items of a list and rows of a table follow each other without an empty line.
+func (w *wordReader) line(text string, close bool) {
+	if text == "" {
+		return
+	}
+	if w.listed && !close {
+		w.out.WriteByte('\n')
+	}
+	w.out.WriteString(text)
+	w.out.WriteByte('\n')
+	if !close {
+		w.out.WriteByte('\n')
+	}
+	w.listed = close
+}

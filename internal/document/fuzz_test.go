@@ -69,6 +69,10 @@ func FuzzJSON(f *testing.F)  { fuzz(f, "a.json") }
 func FuzzJSONL(f *testing.F) { fuzz(f, "a.jsonl") }
 func FuzzCSV(f *testing.F)   { fuzz(f, "a.csv") }
 func FuzzDOCX(f *testing.F)  { fuzz(f, "a.docx") }
+func FuzzPPTX(f *testing.F)  { fuzz(f, "a.pptx") }
+func FuzzXLSX(f *testing.F)  { fuzz(f, "a.xlsx") }
+func FuzzEPUB(f *testing.F)  { fuzz(f, "a.epub") }
+func FuzzEML(f *testing.F)   { fuzz(f, "a.eml") }
 
 func FuzzMarkdown(f *testing.F) { fuzz(f, "a.md") }
 func FuzzGunzip(f *testing.F)   { fuzz(f, "a.csv.gz") }

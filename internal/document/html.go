@@ -59,23 +59,75 @@ func parseHTML(raw []byte, object string, limits Limits) (Doc, error) {
 	if int64(len(out)) > limits.Text {
 		return Doc{}, limits.overText(object)
 	}
-	return Doc{Title: htmlTitle(raw, limits), Text: bytes.NewReader(out)}, nil
+	title, meta := htmlHead(raw, limits)
+	return Doc{Title: title, Meta: meta, Text: bytes.NewReader(out)}, nil
 }
 
-func htmlTitle(raw []byte, limits Limits) string {
+// metaNames are what the head of a page says of it, by the names that are used for it.
+var metaNames = map[string]string{
+	"author": "author", "keywords": "keywords", "description": "description", "date": "date", "dcterms.date": "date",
+	"article:published_time": "date", "article:author": "author", "og:title": "title", "dcterms.title": "title",
+}
+
+// htmlHead gives the title of a page and what else its head says: the first of each.
+func htmlHead(raw []byte, limits Limits) (title string, meta map[string]string) {
+	found := map[string]string{}
+	line := func(text []byte) string {
+		text = text[:min(len(text), titleBytes(limits))]
+		return cutTitle(strings.Join(strings.Fields(strings.ToValidUTF8(string(text), "")), " "), limits.Title)
+	}
 	tokenizer := html.NewTokenizer(bytes.NewReader(raw))
-	for {
-		switch tokenizer.Next() {
-		case html.ErrorToken:
-			return ""
-		case html.StartTagToken:
-			if n, _ := tokenizer.TagName(); string(n) == "title" && tokenizer.Next() == html.TextToken {
-				text := tokenizer.Text()
-				text = text[:min(len(text), titleBytes(limits))]
-				return cutTitle(strings.Join(strings.Fields(strings.ToValidUTF8(string(text), "")), " "), limits.Title)
+	for in := true; in; {
+		kind := tokenizer.Next()
+		if kind == html.ErrorToken {
+			break
+		}
+		if kind != html.StartTagToken && kind != html.SelfClosingTagToken {
+			continue
+		}
+		switch name, more := tokenizer.TagName(); string(name) {
+		case "title":
+			if title == "" && tokenizer.Next() == html.TextToken {
+				title = line(tokenizer.Text())
 			}
+		case "meta":
+			if name, content := metaOf(tokenizer, more); name != "" && found[name] == "" {
+				found[name] = line(content)
+			}
+		case "body", "h1", "p", "div", "table":
+			in = false
 		}
 	}
+	if title == "" {
+		title = found["title"]
+	}
+	delete(found, "title")
+	for name, value := range found {
+		if value == "" {
+			delete(found, name)
+		}
+	}
+	if len(found) == 0 {
+		return title, nil
+	}
+	return title, found
+}
+
+// metaOf gives what a meta element is about, as metaNames say, and what it says.
+func metaOf(tokenizer *html.Tokenizer, more bool) (name string, content []byte) {
+	for more {
+		var key, value []byte
+		key, value, more = tokenizer.TagAttr()
+		switch string(key) {
+		case "name", "property":
+			if known := metaNames[strings.ToLower(string(value[:min(len(value), 64)]))]; known != "" {
+				name = known
+			}
+		case "content":
+			content = bytes.Clone(value)
+		}
+	}
+	return name, content
 }
 
 // tables looks at a tree before it is converted: what its tables span, and how much of them would be padding.

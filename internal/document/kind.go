@@ -1,5 +1,6 @@
-// Package document reads the file types of a corpus: plain text, Markdown, HTML, PDF, Word, JSON, and rows of JSON
-// Lines and CSV, each also gzipped. Text is decoded from UTF-8, UTF-16 or Latin-1; binary rubbish is refused.
+// Package document reads the file types of a corpus: plain text, Markdown, reStructuredText, HTML, PDF, Word, slides,
+// sheets, books of EPUB, mail, JSON, and rows of JSON Lines and CSV, each also gzipped. Text is decoded from UTF-8,
+// UTF-16 or Latin-1; binary rubbish is refused.
 package document
 
 import (
@@ -20,12 +21,18 @@ const (
 	JSON     Kind = "json"
 	JSONL    Kind = "jsonl"
 	CSV      Kind = "csv"
+	PPTX     Kind = "pptx"
+	XLSX     Kind = "xlsx"
+	EPUB     Kind = "epub"
+	EML      Kind = "eml"
+	RST      Kind = "rst"
 )
 
 // ParserVersion is raised when a parser's output changes; the chunks of a document version are keyed by it.
 // 1: first form.
 // 2: a line of .jsonl is exactly one object and a .json one value; what follows was dropped without a word.
-const ParserVersion = "parse/2"
+// 3: a PDF by the places of its letters, pages apart; front matter, headings, lists and tables of Word, titles.
+const ParserVersion = "parse/3"
 
 var byExt = map[string]Kind{
 	".txt":      Text,
@@ -41,10 +48,15 @@ var byExt = map[string]Kind{
 	".jsonl":    JSONL,
 	".ndjson":   JSONL,
 	".csv":      CSV,
+	".pptx":     PPTX,
+	".xlsx":     XLSX,
+	".epub":     EPUB,
+	".eml":      EML,
+	".rst":      RST,
 }
 
 // Extensions that are read, for error texts.
-const Extensions = ".txt .md .html .pdf .docx .json .jsonl .csv, each also with .gz"
+const Extensions = ".txt .md .rst .html .pdf .docx .pptx .xlsx .epub .eml .json .jsonl .csv, each also with .gz"
 
 // KindOf tells the type of an object by its key; ok is false for a type that is not read. Hidden files (a part of the
 // path starts with a dot) are no documents: hidden is true.
@@ -54,12 +66,18 @@ func KindOf(key string) (kind Kind, gz, hidden, ok bool) {
 			return "", false, true, false
 		}
 	}
+	kind, gz, ok = TypeOf(key)
+	return kind, gz, false, ok
+}
+
+// TypeOf is KindOf for a key that may be hidden.
+func TypeOf(key string) (kind Kind, gz, ok bool) {
 	low := strings.ToLower(key)
 	if s, cut := strings.CutSuffix(low, ".gz"); cut {
 		low, gz = s, true
 	}
 	kind, ok = byExt[path.Ext(low)]
-	return kind, gz, false, ok
+	return kind, gz, ok
 }
 
 // HasRows tells whether each row of the object is a document.

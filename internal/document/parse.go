@@ -3,10 +3,7 @@ package document
 import (
 	"bytes"
 	"io"
-	"path"
 	"regexp"
-	"strings"
-	"unicode/utf8"
 )
 
 // Doc is a parsed document. Text streams; nothing may be read from it after its source is closed.
@@ -20,12 +17,16 @@ type Doc struct {
 // when the text is read.
 func Parse(reader io.Reader, kind Kind, object string, limits Limits) (Doc, error) {
 	limits = limits.Whole()
-	if kind == Text || kind == Markdown {
-		t, err := Decode(reader, object)
+	if kind == Text || kind == Markdown || kind == RST {
+		decoded, err := Decode(reader, object)
 		if err != nil {
 			return Doc{}, err
 		}
-		return Doc{Text: limits.ofText(t, object)}, nil
+		doc := Doc{Text: limits.ofText(decoded, object)}
+		if kind == Markdown {
+			doc.Title, doc.Meta, doc.Text = front(doc.Text)
+		}
+		return doc, nil
 	}
 	raw, err := io.ReadAll(&bounded{reader, limits.Bytes, over(object, "bytes", limits.Bytes, "it has more bytes")})
 	if err != nil {
@@ -36,6 +37,14 @@ func Parse(reader io.Reader, kind Kind, object string, limits Limits) (Doc, erro
 		return parsePDF(raw, object, limits)
 	case DOCX:
 		return parseDOCX(raw, object, limits)
+	case PPTX:
+		return parsePPTX(raw, object, limits)
+	case XLSX:
+		return parseXLSX(raw, object, limits)
+	case EPUB:
+		return parseEPUB(raw, object, limits)
+	case EML:
+		return parseEML(raw, object, limits)
 	}
 	t, err := Decode(bytes.NewReader(raw), object)
 	if err != nil {
@@ -53,43 +62,3 @@ func Parse(reader io.Reader, kind Kind, object string, limits Limits) (Doc, erro
 
 // manyBlank are empty lines of which one is enough.
 var manyBlank = regexp.MustCompile(`\n[ \t]*\n(?:[ \t]*\n)+`)
-
-// pageMark is what a page prints of itself; it names no document.
-var pageMark = regexp.MustCompile(`(?i)^(page )?[0-9]+( of [0-9]+)?$`)
-
-// maxTitleLine is the longest first line that counts as a title (docs/contract.md, Class text and titles).
-const maxTitleLine = 150
-
-// TitleOf gives a document its title: the given one, else the first heading of Markdown, else the first non-empty line
-// if it is short, else the file's name. head is the start of the decoded text. Whatever it is, it is one line of at
-// most limits.Title runes.
-func TitleOf(given, head string, kind Kind, object string, limits Limits) string {
-	limits = limits.Whole()
-	if title := cutTitle(given, limits.Title); title != "" {
-		return title
-	}
-	return cutTitle(titleFrom(head, kind, object), limits.Title)
-}
-
-func titleFrom(head string, kind Kind, object string) string {
-	first := ""
-	for _, l := range strings.Split(head, "\n") {
-		l = strings.TrimSpace(l)
-		if l == "" || pageMark.MatchString(l) {
-			continue
-		}
-		if h := strings.TrimLeft(l, "#"); h != l && strings.HasPrefix(h, " ") && (kind == Markdown || kind == HTML) {
-			return strings.TrimSpace(h)
-		}
-		if first == "" {
-			first = l
-			if kind != Markdown && kind != HTML {
-				break
-			}
-		}
-	}
-	if first != "" && utf8.RuneCountInString(first) <= maxTitleLine {
-		return strings.TrimSpace(strings.TrimLeft(first, "# "))
-	}
-	return path.Base(object)
-}

@@ -111,9 +111,9 @@ func TestWhatEachKindGives(t *testing.T) {
 		"docx": {document.DOCX, docx(t, map[string]string{
 			"word/document.xml": "<w:document>" + paragraphs + "</w:document>",
 			"docProps/core.xml": "<c><title> The title </title></c>",
-		}), "The title", "First\ttabbed\n\nline\nbreak\n\ncell", ""},
-		"pdf":       {document.PDF, pdf("Page one", "Page two"), "", "Page one\n\nPage two\n\n", ""},
-		"pdf, gaps": {document.PDF, pdf("Only the first", ""), "", "Only the first\n\n\n\n", ""},
+		}), "The title", "First\ttabbed\n\nline\nbreak\n\n| cell |", ""},
+		"pdf":       {document.PDF, pdf("Page one", "Page two"), "", "Page one\n\f\nPage two\n\f\n", ""},
+		"pdf, gaps": {document.PDF, pdf("Only the first", ""), "", "Only the first\n\f\n\n\f\n", ""},
 	} {
 		title, text, meta, err := parse(c.content, c.kind)
 		if err != nil || title != c.title || text != c.text || (c.extra != "" && fmt.Sprint(meta) != c.extra) {
@@ -182,6 +182,11 @@ func TestTitles(t *testing.T) {
 		{"", "intro\n", "markdown", "intro"},
 		{"", "A first line\nmore", "text", "A first line"},
 		{"", "# not a heading here", "text", "not a heading here"},
+		{"", "A sentence that stands alone.\n\nmore", "text", "name.txt"},
+		{"", strings.Repeat("long ", 12) + "\n" + strings.Repeat("a paragraph that goes on ", 3), "text", "name.txt"},
+		{"", "A sentence is what a record is known by.", "jsonl", "A sentence is what a record is known by."},
+		{"", "intro\n\n```\n# a comment\n```\n\nThe *Head*\n===\n", "markdown", "The *Head*"},
+		{"", "=====\nBook\n=====\n\nPart\n----\n", "rst", "Book"},
 		{"", "Page 1 of 4\n\nThe report\n", "pdf", "The report"},
 		{"", "12\n\nThe report\n", "pdf", "The report"},
 		{"", strings.Repeat("long ", 50) + "\nshort", "text", "name.txt"},

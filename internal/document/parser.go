@@ -30,4 +30,4 @@ func (h Here) Parse(_ context.Context, reader io.Reader, kind Kind, object strin
 
 // Streams tells whether objects of the type are read as a stream, in bounded memory and by rules so simple that they
 // need no process of their own.
-func (k Kind) Streams() bool { return k == Text || k == Markdown || k.HasRows() }
+func (k Kind) Streams() bool { return k == Text || k == Markdown || k == RST || k.HasRows() }

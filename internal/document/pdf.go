@@ -34,7 +34,7 @@ func parsePDF(raw []byte, object string, limits Limits) (d Doc, err error) {
 		return fault.Unreadable.At(op, object).Because(cause).Advise("the PDF is damaged: save it anew")
 	}
 	p := pages{object: object, limits: limits, file: file, packed: int64(len(raw)),
-		checked: map[string]bool{}, fonts: map[string]*pdf.Font{}}
+		checked: map[string]bool{}, fonts: map[string]*pdfFont{}}
 	defer func() {
 		if cause := recover(); cause != nil { // the library panics on some damaged files
 			d, err = Doc{}, damaged(p.doing(), cause)
@@ -60,22 +60,17 @@ func parsePDF(raw []byte, object string, limits Limits) (d Doc, err error) {
 	if err := p.walk(root, root.Key("Count").Int64(), 0); err != nil {
 		return Doc{}, damaged(p.doing(), err)
 	}
-	t := strings.ToValidUTF8(p.out.String(), "\uFFFD")
-	if strings.TrimSpace(t) == "" {
+	text := pdfTextOf(p.read)
+	if int64(len(text)) > limits.Text {
+		return Doc{}, limits.overText(object)
+	}
+	if strings.TrimSpace(text) == "" {
 		return Doc{}, fault.EmptyDocument.At("read", object).
 			Because("the PDF holds no text, perhaps scanned pages").
 			Advise("run text recognition on it first")
 	}
-	return Doc{Text: strings.NewReader(t)}, nil
-}
-
-// tidyPDF drops trailing blanks and runs of empty lines.
-func tidyPDF(s string) string {
-	lines := strings.Split(s, "\n")
-	for i, l := range lines {
-		lines[i] = strings.TrimRight(l, " \t\r")
-	}
-	return strings.TrimSpace(manyBlank.ReplaceAllString(strings.Join(lines, "\n"), "\n\n"))
+	title := cutTitle(strings.ToValidUTF8(reader.Trailer().Key("Info").Key("Title").Text(), ""), limits.Title)
+	return Doc{Title: ownTitle(title), Text: strings.NewReader(text)}, nil
 }
 
 // guarded is the file as the library reads it.
@@ -115,12 +110,13 @@ type pages struct {
 	object  string
 	limits  Limits
 	file    *guarded
-	packed  int64 // bytes of the file
-	out     strings.Builder
-	number  int                  // of the page that is read
-	nodes   int                  // of the tree that were seen
-	checked map[string]bool      // streams, by what they are and where
-	fonts   map[string]*pdf.Font // by what they say
+	packed  int64               // bytes of the file
+	read    [][]pdfLine         // lines of each page
+	bytes   int64               // of their text
+	number  int                 // of the page that is read
+	nodes   int                 // of the tree that were seen
+	checked map[string]bool     // streams, by what they are and where
+	fonts   map[string]*pdfFont // by what they say
 }
 
 // doing says what is being read.
@@ -157,50 +153,43 @@ func (p *pages) walk(node pdf.Value, count int64, depth int) error {
 		case "Page":
 			count--
 			p.number++
-			text, err := p.text(kid)
+			lines, err := p.lines(kid)
 			if err != nil {
 				return err
 			}
-			if int64(p.out.Len()+len(text)) > p.limits.Text {
+			for _, line := range lines {
+				p.bytes += int64(len(line.text))
+			}
+			if p.bytes > p.limits.Text {
 				return p.limits.overText(p.object)
 			}
-			p.out.WriteString(tidyPDF(text))
-			p.out.WriteString("\n\n")
+			p.read = append(p.read, lines)
 		}
 	}
 	return nil
 }
 
-// text is that of one page.
-func (p *pages) text(page pdf.Value) (string, error) {
+// lines are those of one page.
+func (p *pages) lines(page pdf.Value) ([]pdfLine, error) {
 	contents := page.Key("Contents")
 	if contents.Kind() == pdf.Array {
 		for i := range contents.Len() {
 			if err := p.check(contents.Index(i), false); err != nil {
-				return "", err
+				return nil, err
 			}
 		}
 	} else if err := p.check(contents, false); err != nil {
-		return "", err
+		return nil, err
 	}
 	resources, err := p.resources(page)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	fonts := map[string]*pdf.Font{}
-	of := resources.Key("Font")
-	for _, name := range of.Keys() {
-		value := of.Key(name)
-		if err := p.check(value.Key("ToUnicode"), true); err != nil {
-			return "", err
-		}
-		says := value.String()
-		if p.fonts[says] == nil {
-			p.fonts[says] = &pdf.Font{V: value}
-		}
-		fonts[name] = p.fonts[says]
+	spans, err := p.spansOf(page, resources)
+	if err != nil {
+		return nil, err
 	}
-	return pdf.Page{V: page}.GetPlainText(fonts)
+	return linesOf(spans), nil
 }
 
 // resources of a page are its own, or those of the nearest node above that has some.

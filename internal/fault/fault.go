@@ -111,6 +111,7 @@ const (
 	// ActivityFailed is given by workflows: an activity ended without telling why, as often as it may.
 	ActivityFailed Code = "activity_failed"
 	RunEnded       Code = "run_ended"
+	WebhookDown    Code = "webhook_unavailable" // notify.webhook does not take what it is told
 )
 
 // Kind says how a failure heals, and so who acts on it.
@@ -134,7 +135,7 @@ var kinds = map[Code]Kind{
 	Unauthorized: Bad, Forbidden: Bad, Misdirected: Bad, MediaType: Bad, BodyTimeout: Bad, NoSuchMethod: Bad,
 	RateLimited: Transient, KeysUnknown: Transient,
 
-	CorpusMissing: Fatal, CorpusEmpty: Fatal, DuplicateRow: Fatal, UnknownType: Content, Unreadable: Content,
+	CorpusMissing: Fatal, CorpusEmpty: Fatal, DuplicateRow: Content, UnknownType: Content, Unreadable: Content,
 	Encrypted: Content, BinaryContent: Content, EmptyDocument: Content, DocumentChanged: Content,
 	ParseCrashed: Content, ParseMemory: Content, ParseTimeout: Content, Quarantined: Content,
 	NotFollowed: Content,
@@ -150,7 +151,7 @@ var kinds = map[Code]Kind{
 	LeaseHeld: Fatal, LeaseLost: Fatal, PointerMoved: Fatal, Paused: Fatal, BudgetSpent: Fatal, Internal: Fatal,
 	EmbedderDown: Transient, Cancelled: Fatal, Stalled: Transient, ControlUnreadable: Fatal, ParserDown: Transient,
 	GenBusy: Transient, EngineDown: Transient, RunNotFound: Bad,
-	ActivityFailed: Fatal, RunEnded: Bad,
+	ActivityFailed: Fatal, RunEnded: Bad, WebhookDown: Transient,
 }
 
 // Kind of the code; a code without one is a fault of this program.

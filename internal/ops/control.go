@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
+	"github.com/unweaver/unweaver/internal/build/runlog"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/document"
@@ -45,13 +46,7 @@ func (r Run) Exactly() string {
 const runMark = "#"
 
 // Status is a report with what runs now.
-type Status struct {
-	corpus.Report
-	Stage   string  `json:"stage"`
-	Overall float64 `json:"overall"` // done share, 0 to 1
-
-	Waiting *corpus.Waiting `json:"waiting,omitempty"` // of a run that waits: for what, Reason and Detail tell
-}
+type Status = runlog.Run
 
 // Check is one probe of doctor.
 type Check struct {
@@ -79,6 +74,12 @@ type Control interface {
 	// is the index, and a new one is written.
 	Lost(ctx context.Context, run string) error
 	Generations(ctx context.Context, index string) ([]artifact.Generation, error)
+	// Indexes describes every index.
+	Indexes(ctx context.Context) ([]runlog.Card, error)
+	// Runs lists the newest runs, the last begun first: of an index, or of all where it is empty. 0 lists all.
+	Runs(ctx context.Context, index string, limit int) ([]runlog.Summary, error)
+	// Log tells everything that the stores hold about a run.
+	Log(ctx context.Context, run string) (runlog.Log, error)
 	Restore(ctx context.Context, index string) (Run, error)
 	Doctor(ctx context.Context, spec corpus.Spec) ([]Check, error)
 }
@@ -133,6 +134,11 @@ var (
 	_ Control  = (*Service)(nil)
 	_ Temporal = client.Client(nil)
 )
+
+// log is where runs are read from.
+func (s *Service) log() runlog.Source {
+	return runlog.Source{Artifacts: s.Stores.Artifacts, Runs: s.Stores.Coordination}
+}
 
 func (s *Service) artifacts(index string) artifact.Index {
 	return artifact.Index{Store: s.Stores.Artifacts, Name: index}

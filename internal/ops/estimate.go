@@ -30,9 +30,26 @@ func (s *Service) Estimate(ctx context.Context, request IndexRequest) (corpus.Re
 		return corpus.Report{}, err
 	}
 	defer parser.Close()
-	return build.Estimate(ctx, build.Estimating{
+	report, err := build.Estimate(ctx, build.Estimating{
 		Artifacts: s.Stores.Artifacts, Corpora: s.Stores.Corpus, StoreID: s.Stores.StoreID,
 		Models: s.Models.Describe, Folder: wiring.Folder,
 		Settings: spec, ReplaceCorpus: request.ReplaceCorpus, Parser: parser, Limits: parser.Limits(),
 	})
+	if err != nil {
+		return report, err
+	}
+	s.unallowed(spec, &report)
+	return report, nil
+}
+
+// unallowed tells of models that this process may not use: a run would not begin. What it would cost is told all the
+// same.
+func (s *Service) unallowed(spec corpus.Spec, report *corpus.Report) {
+	refused := s.Models.Check(spec)
+	if refused == nil {
+		return
+	}
+	problem := corpus.Problem{Code: string(fault.CodeOf(refused)), Object: spec.Index, Detail: refused.Error()}
+	report.Problems = append(report.Problems, problem)
+	report.ProblemsTotal++
 }

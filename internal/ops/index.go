@@ -12,6 +12,8 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
+	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/build/runlog"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/publish"
@@ -91,15 +93,15 @@ func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) 
 func (s *Service) unused(ctx context.Context, index string) (string, error) {
 	name := stamp()
 	for number := 2; ; number++ {
-		state, err := s.state(ctx, index+"/"+name)
+		state, err := s.log().State(ctx, index+"/"+name)
 		if err != nil {
 			return "", err
 		}
-		latest, err := s.remembered(ctx, latestBuild(index))
+		latest, err := s.remembered(ctx, runlog.LatestBuild(index))
 		if err != nil {
 			return "", err
 		}
-		_, reported := s.report(ctx, index+"/"+name)
+		_, reported := s.log().Report(ctx, index+"/"+name)
 		if state.Report.Run == "" && !reported && latest != index+"/"+name {
 			return name, nil
 		}
@@ -111,7 +113,7 @@ func (s *Service) unused(ctx context.Context, index string) (string, error) {
 // lags behind it.
 func (s *Service) start(ctx context.Context, index, generation string, build workflows.Build) (Run, error) {
 	run := index + "/" + generation
-	if err := s.Stores.Coordination.SetState(ctx, latestBuild(index), []byte(run)); err != nil {
+	if err := s.Stores.Coordination.SetState(ctx, runlog.LatestBuild(index), []byte(run)); err != nil {
 		return Run{}, err
 	}
 	options := client.StartWorkflowOptions{
@@ -143,9 +145,12 @@ func (s *Service) running(ctx context.Context, spec corpus.Spec, digest corpus.D
 	if err = errors.Join(err, damaged); err != nil {
 		return "", err
 	}
+	if open, err = s.going(ctx, spec.Index, open); err != nil {
+		return "", err
+	}
 	if len(open) > 0 { // an index has one lease: any of them would refuse another
 		run := open[len(open)-1]
-		state, err := s.state(ctx, run)
+		state, err := s.log().State(ctx, run)
 		if err != nil {
 			return "", err
 		}
@@ -153,14 +158,67 @@ func (s *Service) running(ctx context.Context, spec corpus.Spec, digest corpus.D
 			return run, nil
 		}
 		old, err := s.artifacts(spec.Index).Spec(ctx, state.Spec)
-		if err == nil && old.ConfigDigest() == spec.ConfigDigest() {
-			return run, nil
+		if err == nil {
+			err = attachable(run, state, old, spec)
+			if err != nil || old.ConfigDigest() == spec.ConfigDigest() {
+				return run, err
+			}
 		}
 		return "", fault.LeaseHeld.At("index", spec.Index).
 			Because("run " + run + " builds it with another configuration").
 			Advise("wait for it, or: unweaver cancel " + run)
 	}
 	return "", nil
+}
+
+// endPatience is how long a build waits for one that is being cancelled to end.
+const endPatience = time.Minute
+
+// going leaves out builds that end because they were cancelled, and waits for these: a build that joined one of them
+// would end with it, and a new one would find the lease taken.
+func (s *Service) going(ctx context.Context, index string, open []string) ([]string, error) {
+	bounded, cancel := context.WithTimeout(ctx, endPatience)
+	defer cancel()
+	var out []string
+	for _, run := range open {
+		ending, err := s.cancelled(ctx, run)
+		if err != nil {
+			return nil, err
+		}
+		if !ending {
+			out = append(out, run)
+			continue
+		}
+		for delay := 100 * time.Millisecond; ; delay = min(2*delay, time.Second) {
+			runs, err := s.runs(bounded, workflows.WorkflowID(run), "")
+			if err == nil && !runs {
+				break
+			}
+			if err != nil && bounded.Err() == nil {
+				return nil, err
+			}
+			select {
+			case <-time.After(delay):
+			case <-bounded.Done():
+				if err := ctx.Err(); err != nil {
+					return nil, err
+				}
+				return nil, fault.LeaseHeld.At("index", index).
+					Because("run " + run + " is being cancelled and has not ended yet").
+					Advise("see that a worker runs, and try again: unweaver status " + run)
+			}
+		}
+	}
+	return out, nil
+}
+
+// cancelled tells whether a run that the engine still runs was told to end.
+func (s *Service) cancelled(ctx context.Context, run string) (bool, error) {
+	control, err := build.ReadControl(ctx, s.Stores.Coordination, run)
+	if fault.Is(err, fault.ControlUnreadable) {
+		return false, nil
+	}
+	return control.Stop == build.CommandCancel, err
 }
 
 // Generations implements Control.
@@ -207,7 +265,7 @@ func (s *Service) Restore(ctx context.Context, index string) (Run, error) {
 	_, err := s.Client.ExecuteWorkflow(ctx, options, workflows.RestoreName, build)
 	var already *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &already) {
-		other, _ := s.remembered(ctx, latestRestore(index)) // for the hint alone
+		other, _ := s.remembered(ctx, runlog.LatestRestore(index)) // for the hint alone
 		if other == "" {
 			other = run
 		}
@@ -218,5 +276,5 @@ func (s *Service) Restore(ctx context.Context, index string) (Run, error) {
 	if err != nil {
 		return Run{}, s.fault(err)
 	}
-	return Run{Run: run}, s.Stores.Coordination.SetState(ctx, latestRestore(index), []byte(run))
+	return Run{Run: run}, s.Stores.Coordination.SetState(ctx, runlog.LatestRestore(index), []byte(run))
 }

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -56,6 +57,37 @@ func TestABuildWithAnotherConfigurationIsNotJoined(t *testing.T) {
 	other.Spec.Shortening.Threshold = 99
 	_, err = b.Index(t.Context(), other)
 	wants(t, err, fault.LeaseHeld, first.Run, "another configuration", "unweaver cancel "+first.Run)
+}
+
+// A run that stands still goes on with the settings that it began with: whoever asks for others is told.
+func TestABuildThatStandsStillIsJoinedWithItsOwnSettingsAlone(t *testing.T) {
+	for _, status := range []string{corpus.StatusPaused, corpus.StatusWaiting} {
+		b := newBench(t)
+		request := indexRequest(b, "docs", "")
+		first, err := b.Index(t.Context(), request)
+		b.must(err)
+		digest, err := b.art.PutSpec(t.Context(), request.Spec)
+		b.must(err)
+		state := corpus.RunState{Spec: digest}
+		state.Report.Run, state.Report.Status, state.Report.Reason = first.Run, status, string(fault.ModelAuth)
+		b.setState(first.Run, state)
+
+		if same, err := b.Index(t.Context(), request); err != nil || !same.Attached || same.Run != first.Run {
+			t.Errorf("%s, the same settings: %+v, %v", status, same, err)
+		}
+		other := request
+		other.Spec.Chat.Price.Prompt = 3                           // rebuilds nothing
+		other.Spec.Chunking.MaxTokens = 77                         // rebuilds everything
+		other.Spec.Chat.Timeout = corpus.Duration(7 * time.Minute) // was not set
+		_, err = b.Index(t.Context(), other)
+		wants(t, err, fault.LeaseHeld, first.Run, status+" (model_auth)", "unweaver resume "+first.Run,
+			"unweaver cancel "+first.Run, "models.chat.price.prompt: 3, was 0", "models.chat.timeout: 7m0s, was not set",
+			"indexes.docs.chunking.max_tokens: 77, was ")
+		many := other
+		many.Spec.Keep, many.Spec.Parity, many.Spec.Limits.Concurrency = 99, true, 99
+		_, err = b.Index(t.Context(), many)
+		wants(t, err, fault.LeaseHeld, "and 1 more")
+	}
 }
 
 func TestARebuildIsStartedAsOneAndJoinsNoOther(t *testing.T) {

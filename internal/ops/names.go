@@ -17,11 +17,6 @@ func buildOf(id, index string) (run string, ok bool) {
 	return index + "/" + generation, true
 }
 
-// Keys of the state of runs that name the newest build and the newest restore of an index. A colon is in no name, so
-// that they cannot be those of a run.
-func latestBuild(index string) string   { return "latest:" + index }
-func latestRestore(index string) string { return "restore:" + index }
-
 // slug is the fault of a name of the wrong form.
 func slug(what, name string) error {
 	return fault.InvalidParam.At("name "+what, fault.Quoted(name)).

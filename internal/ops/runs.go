@@ -2,7 +2,6 @@ package ops
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 
 	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/build/runlog"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/workflows"
@@ -54,7 +54,7 @@ func (s *Service) openBuilds(ctx context.Context, index string) (open []string, 
 			return nil, nil, err
 		}
 	}
-	latest, err := s.remembered(ctx, latestBuild(index))
+	latest, err := s.remembered(ctx, runlog.LatestBuild(index))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -128,22 +128,6 @@ func (s *Service) remembered(ctx context.Context, key string) (string, error) {
 	return string(raw), nil
 }
 
-// state of a run as its activities wrote it; zero when there is none.
-func (s *Service) state(ctx context.Context, run string) (corpus.RunState, error) {
-	var state corpus.RunState
-	raw, err := s.Stores.Coordination.State(ctx, run)
-	if err != nil || len(raw) == 0 {
-		return state, err
-	}
-	if err := json.Unmarshal(raw, &state); err != nil {
-		return corpus.RunState{}, fault.SegmentDamage.At("read the state of run", run).
-			Because(err).
-			Advise("what was paid for is safe; if the run does not end by itself: unweaver cancel " + run +
-				", then build again")
-	}
-	return state, nil
-}
-
 // resolve gives the run that a name means. Of an index it is the build that runs now, else the restore that runs now,
 // else the build that ended last. damaged tells what could not be read on the way.
 func (s *Service) resolve(ctx context.Context, name string) (run string, damaged, err error) {
@@ -158,7 +142,7 @@ func (s *Service) resolve(ctx context.Context, name string) (run string, damaged
 	if len(open) > 0 {
 		return open[len(open)-1], damaged, nil
 	}
-	restore, err := s.remembered(ctx, latestRestore(index))
+	restore, err := s.remembered(ctx, runlog.LatestRestore(index))
 	if err != nil {
 		return "", nil, err
 	}
@@ -195,9 +179,26 @@ func (s *Service) lastEnded(ctx context.Context, index string) (string, error) {
 		newest = future
 	}
 	if newest == "" {
-		return "", fault.RunNotFound.At("find run of", index).
+		return "", s.neverEnded(ctx, index)
+	}
+	return newest, nil
+}
+
+// neverEnded is the fault of an index of which no run has ended: it names who holds the lease, where somebody does.
+func (s *Service) neverEnded(ctx context.Context, index string) error {
+	lease, err := s.lease(ctx, index)
+	holder, held := buildOf(lease.Workflow, index)
+	if err != nil || !held {
+		return fault.RunNotFound.At("find run of", index).
 			Because("this index was never built").
 			Advise("build it with: unweaver index CORPUS --index " + index)
 	}
-	return newest, nil
+	where := ""
+	if lease.Engine.Address != "" {
+		where = " of Temporal at " + lease.Engine.Address
+	}
+	return fault.RunNotFound.At("find run of", index).
+		Because(fmt.Sprintf("none of it has left a report; run %s%s holds the lease since %s, and does not run here",
+			holder, where, lease.Taken.Local().Format(time.DateTime))).
+		Advise("see: unweaver status " + holder + "; if it will never go on: unweaver cancel " + holder + " --lost")
 }

@@ -2,7 +2,6 @@ package ops
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strings"
 	"time"
@@ -10,10 +9,9 @@ import (
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 
-	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/build/runlog"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -26,66 +24,27 @@ func (s *Service) Status(ctx context.Context, name string) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	state, stateErr := s.state(ctx, run)
+	state, stateErr := s.log().State(ctx, run)
 	if id != "" && state.RunID != "" && state.RunID != id {
 		state = corpus.RunState{}
 	}
 	over := corpus.Terminal(state.Report.Status)
 	if over || state.Report.Run == "" {
-		report, ok := s.report(ctx, run)
-		if ok && belongs(report, state, id) {
-			return ended(report, damaged), nil
+		report, ok := s.log().Report(ctx, run)
+		if ok && runlog.Belongs(report, state, id) {
+			return told(runlog.Ended(report), damaged), nil
 		}
 	}
 	if over {
-		return ended(state.Report, damaged), nil
+		return told(runlog.Ended(state.Report), damaged), nil
 	}
 	if stateErr != nil && !fault.Is(stateErr, fault.SegmentDamage) {
 		return Status{}, stateErr
 	}
 	out, err := s.live(ctx, run, id, state)
-	out.note(damaged)
-	out.note(stateErr)
+	out.Note(damaged)
+	out.Note(stateErr)
 	return out, err
-}
-
-// belongs tells whether a report is of the run that is asked about: that of the id, else that of the state. Reports of
-// a release before this one do not tell.
-func belongs(report corpus.Report, state corpus.RunState, id string) bool {
-	if id == "" {
-		id = state.RunID
-	}
-	if report.RunID == "" { // its run is the one that the state is of
-		return state.RunID == id
-	}
-	return id == "" || report.RunID == id
-}
-
-// report of a run that ended.
-func (s *Service) report(ctx context.Context, run string) (corpus.Report, bool) {
-	index, generation, _ := strings.Cut(run, "/")
-	var report corpus.Report
-	key := s.artifacts(index).GenerationKey(generation, "report.json")
-	_, err := blob.ReadJSON(ctx, s.Stores.Artifacts, key, &report)
-	return report, err == nil && corpus.Terminal(report.Status)
-}
-
-func ended(report corpus.Report, damaged error) Status {
-	out := Status{Report: report, Overall: 1}
-	out.note(damaged)
-	return out
-}
-
-// note shows an error as a problem: which object, why, and what to do.
-func (s *Status) note(err error) {
-	if err == nil {
-		return
-	}
-	problem := corpus.Problem{Code: string(fault.CodeOf(err)), Detail: err.Error()}
-	if e := fault.As(err); e != nil {
-		problem.Object = e.Object
-	}
-	s.Problems = append(s.Problems, problem)
 }
 
 // live merges the state with the progress of batches and with what Temporal says.
@@ -103,80 +62,42 @@ func (s *Service) live(ctx context.Context, run, id string, state corpus.RunStat
 		return out, s.fault(err)
 	case errors.As(err, &unknown):
 		out.Status, out.Reason, out.Waiting = corpus.StatusFailed, "gone", nil
-		out.note(fault.RunNotFound.At("find workflow", workflow).
+		out.Note(fault.RunNotFound.At("find workflow", workflow).
 			Because("Temporal does not know it any more, and it left no report").
 			Advise("what was paid for is kept; if the index cannot be built because this run holds its lease: " +
 				"unweaver cancel " + run + " --lost"))
 		return out, nil
 	case err != nil:
-		out.note(s.fault(err))
+		out.Note(s.fault(err))
 	case response.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING:
 		// It was ended from outside, or between its last step and our look.
-		again, err := s.state(ctx, run)
+		again, err := s.log().State(ctx, run)
 		if err == nil && corpus.Terminal(again.Report.Status) && (id == "" || again.RunID == id) {
-			return ended(again.Report, nil), nil
+			return runlog.Ended(again.Report), nil
 		}
-		out.name(run)
+		out.Name(run)
 		out.Status, out.Waiting = corpus.StatusFailed, nil
 		out.Reason = strings.ToLower(response.GetWorkflowExecutionInfo().GetStatus().String())
 		return out, nil
 	}
 	if unbegun {
-		out.name(run)
+		out.Name(run)
 		out.Status, out.Started = corpus.StatusRunning, time.Now().UTC()
 		if err := s.workers(ctx); err != nil {
 			problem := corpus.Problem{Code: "no_worker", Object: s.Engine.TaskQueue, Detail: err.Error()}
 			out.Problems = append(out.Problems, problem)
 		}
 	}
-	s.control(ctx, run, &out)
-	s.progress(ctx, run, state, &out)
+	s.log().Control(ctx, run, &out)
+	s.log().Progress(ctx, run, state, &out)
+	if s.Problems != nil {
+		out.Add(s.Problems(run))
+	}
 	return out, nil
 }
 
-// name fills in what the name of a run tells.
-func (s *Status) name(run string) {
-	s.Run = run
-	s.Index, s.Generation, _ = strings.Cut(run, "/")
-}
-
-// control notes a control record that the activities of the run cannot read.
-func (s *Service) control(ctx context.Context, run string, out *Status) {
-	raw, err := s.Stores.Coordination.Control(ctx, run)
-	if err == nil && raw != nil && !json.Valid(raw) {
-		err = fault.SegmentDamage.At("read the control record of run", run).
-			Because("it is no valid JSON").
-			Advise("pause or resume the run: that writes it anew")
-	}
-	out.note(err)
-}
-
-// progress adds what the processes that work on the run wrote, and how far that is.
-func (s *Service) progress(ctx context.Context, run string, state corpus.RunState, out *Status) {
-	problems, err := s.Stores.Coordination.Problems(ctx, run)
-	out.note(err)
-	out.show(problems)
-	if s.Problems != nil {
-		out.add(s.Problems(run))
-	}
-	total, err := build.Totals(ctx, s.Stores.Coordination, run)
-	if err != nil {
-		out.note(err)
-		return
-	}
-	done := out.take(total, state.Stage)
-	now := time.Now().UTC()
-	out.Seconds = now.Sub(out.Started).Seconds()
-	if state.Stage == "" {
-		return
-	}
-	seconds := now.Sub(state.StageAt).Seconds()
-	out.Stages = append(
-		out.Stages,
-		corpus.StageProgress{Name: state.Stage, Done: min(done, state.Total), Total: state.Total, Seconds: seconds},
-	)
-	if seconds > 0 {
-		out.Rate = float64(done) / seconds
-	}
-	out.Overall, out.ETASeconds = state.Overall(done, now)
+// told adds what could not be read on the way to a run.
+func told(run Status, damaged error) Status {
+	run.Note(damaged)
+	return run
 }

@@ -45,14 +45,37 @@ func (s *Service) Resume(ctx context.Context, name string, budget *corpus.Budget
 		return fault.Usage.At("resume run", run).Because("a budget cannot be below zero")
 	}
 	// The workflow refuses this too; what it was spent on is in the state.
-	if state, err := s.state(ctx, run); err == nil && budget == nil && spent(state.Report) {
+	if state, err := s.log().State(ctx, run); err == nil && budget == nil && spent(state.Report) {
 		return fault.BudgetSpent.At("resume run", run).
 			Because(fmt.Sprintf("its budget is spent: %d calls, %d tokens, money %.4f so far",
 				calls(state.Report), tokens(state.Report), state.Report.Cost)).
 			Advise("give it a new one, counted from the run's beginning: " +
 				"--budget-calls, --budget-tokens or --budget-money")
 	}
+	if state, err := s.log().State(ctx, run); err == nil && budget != nil {
+		if why := exhausted(state.Report, *budget); why != "" {
+			return fault.Usage.At("resume run", run).
+				Because(why).
+				Advise("a budget counts from the run's beginning: give a larger one")
+		}
+	}
 	return s.command(ctx, run, workflows.UpdateResume, workflows.Resume{Budget: limited(budget)})
+}
+
+// exhausted says what a budget leaves nothing of; what was sent and is not settled counts too, as it does in a run.
+func exhausted(report corpus.Report, budget corpus.Budget) string {
+	lost := corpus.Report{Calls: report.Unsettled.Calls, Tokens: report.Unsettled.Tokens}
+	callsSpent, tokensSpent := calls(report)+calls(lost), tokens(report)+tokens(lost)
+	moneySpent := report.Cost + report.Unsettled.Cost
+	switch {
+	case budget.Calls > 0 && callsSpent >= budget.Calls:
+		return fmt.Sprintf("%d calls are spent, which leaves nothing of %d", callsSpent, budget.Calls)
+	case budget.Tokens > 0 && tokensSpent >= budget.Tokens:
+		return fmt.Sprintf("%d tokens are spent, which leaves nothing of %d", tokensSpent, budget.Tokens)
+	case budget.Money > 0 && moneySpent >= budget.Money:
+		return fmt.Sprintf("%.4f of money is spent, which leaves nothing of %.4f", moneySpent, budget.Money)
+	}
+	return ""
 }
 
 // limited is a budget as workflows take it.
@@ -201,9 +224,9 @@ func (s *Service) why(ctx context.Context, app *temporal.ApplicationError) strin
 // over is the fault of a command to a run that is no more, or never was.
 func (s *Service) over(ctx context.Context, run, update string) error {
 	status := ""
-	if report, ok := s.report(ctx, run); ok {
+	if report, ok := s.log().Report(ctx, run); ok {
 		status = report.Status
-	} else if state, err := s.state(ctx, run); err == nil {
+	} else if state, err := s.log().State(ctx, run); err == nil {
 		status = state.Report.Status
 	}
 	if status == "" {

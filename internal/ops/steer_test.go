@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -120,6 +121,13 @@ func TestASpentBudgetNeedsANewOne(t *testing.T) {
 		t.Error("the workflow was asked all the same")
 	}
 	wants(t, b.Resume(t.Context(), "docs/g1", &corpus.Budget{Calls: -1}), fault.Usage, "below zero")
+	for _, spent := range []corpus.Budget{{Calls: 23}, {Tokens: 100}, {Money: 1.5}, {Calls: 1000, Tokens: 111}} {
+		err := b.Resume(t.Context(), "docs/g1", &spent)
+		wants(t, err, fault.Usage, "docs/g1", "leaves nothing of", "give a larger one")
+		if strings.Count(err.Error(), "larger") != 1 || len(b.temporal.updates) != 0 {
+			t.Errorf("%d updates, %v", len(b.temporal.updates), err)
+		}
+	}
 	b.must(b.Resume(t.Context(), "docs/g1", &corpus.Budget{Calls: 40}))
 	state.Report.Reason = "paused"
 	b.setState("docs/g1", state)

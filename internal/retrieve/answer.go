@@ -106,8 +106,31 @@ func ContextCSV(ps []Passage, budget int) (context string, used []bool) {
 	return "```csv\n" + b.String() + "```", used
 }
 
+// Kinds of answers.
+const (
+	ByModel      = "model"         // a chat model wrote it
+	BestSentence = "best_sentence" // quoted from a chunk, by the built-in models, which understand nothing
+	NoAnswer     = "none"          // the text says so
+)
+
+// AnswerFloor is the confidence below which the built-in models quote nothing.
+const AnswerFloor = 0.3
+
+// Unsure tells whether a chat model should not be asked, as it could only quote what hardly fits: the built-in one. A
+// model that reads can say itself that the context does not tell.
+func Unsure(chat model.Chat, confidence *float64) bool {
+	return quotes(chat) && confidence != nil && *confidence < AnswerFloor
+}
+
+// quotes tells whether answers are the built-in models': recordings hold extractions alone.
+func quotes(chat model.Chat) bool {
+	provider := chat.Info().Provider
+	return provider == "builtin" || provider == "recorded"
+}
+
 // Answered is a model's answer with the chunks it rests on.
 type Answered struct {
+	Kind      string // ByModel, BestSentence or NoAnswer
 	Text      string
 	Citations []string
 	Usage     model.Usage
@@ -130,7 +153,7 @@ func Answer(
 	given := citing{passages: ps, used: used, take: model.Taker(ctx)}
 	if context == "" {
 		said, err := given.end(noData)
-		return Answered{Text: said}, err
+		return Answered{Kind: NoAnswer, Text: said}, err
 	}
 	if given.take != nil {
 		ctx = model.Deltas(ctx, given.write)
@@ -152,9 +175,16 @@ func Answer(
 	if err != nil {
 		return Answered{}, err
 	}
-	answered := Answered{Usage: reply.Usage, Truncated: reply.Truncated || given.cut}
-	if answered.Text, err = given.end(noData); err != nil || answered.Text == noData {
-		return answered, err
+	answered := Answered{Kind: ByModel, Usage: reply.Usage, Truncated: reply.Truncated || given.cut}
+	if quotes(chat) {
+		answered.Kind = BestSentence
+	}
+	if answered.Text, err = given.end(noData); err != nil {
+		return Answered{}, err
+	}
+	if answered.Text == noData { // also where a model says exactly this
+		answered.Kind = NoAnswer
+		return answered, nil
 	}
 	for _, n := range given.cited {
 		answered.Citations = append(answered.Citations, ps[n-1].ID)

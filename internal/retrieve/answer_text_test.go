@@ -62,6 +62,9 @@ func TestAnAnswerInPiecesIsTheAnswer(t *testing.T) {
 		if err != nil || whole.Text != c.want || !slices.Equal(whole.Citations, c.cited) {
 			t.Fatalf("%.60q: %.60q %v %v", c.raw, whole.Text, whole.Citations, err)
 		}
+		if nothing := c.raw == " [8] "; (whole.Kind == retrieve.NoAnswer) != nothing {
+			t.Errorf("%.60q: kind %s", c.raw, whole.Kind)
+		}
 		for range 20 {
 			var pieces []string
 			runes := []rune(c.raw)
@@ -87,12 +90,12 @@ func TestAnAnswerWithoutPiecesComesInOne(t *testing.T) {
 	heard := ""
 	ctx := model.Deltas(t.Context(), func(text string) error { heard += text; return nil })
 	answered, err := retrieve.Answer(ctx, silent{}, "?", "context", []retrieve.Passage{{ID: "a"}}, []bool{true})
-	if err != nil || heard != "Oslo [1]." || answered.Text != heard {
+	if err != nil || heard != "Oslo [1]." || answered.Text != heard || answered.Kind != retrieve.ByModel {
 		t.Errorf("%q %+v %v", heard, answered, err)
 	}
 	heard = ""
 	answered, err = retrieve.Answer(ctx, silent{}, "?", "", nil, nil)
-	if err != nil || heard == "" || answered.Text != heard {
+	if err != nil || heard == "" || answered.Text != heard || answered.Kind != retrieve.NoAnswer {
 		t.Errorf("nothing found: %q %+v %v", heard, answered, err)
 	}
 }

@@ -191,6 +191,15 @@ func (g *Generation) loadVectors(ctx context.Context, store vectors.Store) error
 	return nil
 }
 
+// TermWeight is the idf of a term (text.Terms) among the chunks: 0 where none has it, 1 where the generation has no
+// search segment.
+func (g *Generation) TermWeight(term string) float64 {
+	if g.Search == nil {
+		return 1
+	}
+	return g.chunkWords.Weight(term)
+}
+
 // Hold takes the generation for one more user; false when it is closed already.
 func (g *Generation) Hold() bool {
 	for {
@@ -223,13 +232,20 @@ func (g *Generation) Close() {
 
 // Named finds classes whose folded name starts with a prefix, in the order of names, at most limit.
 func (g *Generation) Named(prefix string, limit int) []*live.Class {
+	found, _ := g.NamedFrom(prefix, 0, limit)
+	return found
+}
+
+// NamedFrom is Named from a place in the order of names on; 0 is the first. next is the place behind what it gives, or
+// 0 where that was the last.
+func (g *Generation) NamedFrom(prefix string, at, limit int) (found []*live.Class, next int) {
 	key := names.Key(prefix, false)
-	var out []*live.Class
-	for i := g.Live.NamedFrom(key); i < g.Live.Names() && len(out) < limit; i++ {
-		if !strings.HasPrefix(g.Live.Name(i), key) {
-			break
+	i := max(at, g.Live.NamedFrom(key))
+	for ; i < g.Live.Names() && strings.HasPrefix(g.Live.Name(i), key); i++ {
+		if len(found) == limit {
+			return found, i
 		}
-		out = append(out, g.Live.ByName(i))
+		found = append(found, g.Live.ByName(i))
 	}
-	return out
+	return found, 0
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -272,5 +274,39 @@ func TestClassesAreNamedByFoldedPrefix(t *testing.T) {
 	}
 	if got := o.generation.Named("", 3); len(got) != 3 {
 		t.Errorf("at most 3, got %d", len(got))
+	}
+}
+
+func TestListsGoOnFromAPlace(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	var classes []*live.Class
+	for at, first := 0, true; first || at > 0; first = false {
+		found, next := o.generation.NamedFrom("", at, 4)
+		classes, at = append(classes, found...), next
+	}
+	whole := o.generation.Named("", 1000)
+	if len(whole) < 10 || !slices.Equal(classes, whole) {
+		t.Errorf("%d classes in pages of four, %d at once", len(classes), len(whole))
+	}
+	sample := retrievetest.Sample()
+	for prefix, want := range map[string][2]int{"": {0, len(sample)}, "cities/": {0, 3}, "people/": {3, 5}, "zzz": {6, 6}} {
+		if from, to, next := o.generation.DocumentsFrom(prefix, 0, 100); from != want[0] || to != want[1] || next != 0 {
+			t.Errorf("%q: %d to %d, then %d", prefix, from, to, next)
+		}
+	}
+	if from, to, next := o.generation.DocumentsFrom("cities/", 1, 1); from != 1 || to != 2 || next != 2 {
+		t.Errorf("the second city: %d to %d, then %d", from, to, next)
+	}
+	if from, to, next := o.generation.DocumentsFrom("cities/", 99, 5); from != to || next != 0 { // behind the last
+		t.Errorf("behind the last city: %d to %d, then %d", from, to, next)
+	}
+	found, err := o.generation.Documents(t.Context(), 2, 5)
+	if err != nil || len(found) != 3 {
+		t.Fatal(found, err)
+	}
+	for i, document := range found {
+		if document.Title != sample[2+i].Title {
+			t.Errorf("document %d is %q", 2+i, document.Title)
+		}
 	}
 }

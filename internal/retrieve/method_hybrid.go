@@ -73,7 +73,13 @@ func (hybridMethod) Run(r *Request) (Explanation, error) {
 	if r.noMatch() {
 		return nil, nil
 	}
-	return func() any { return r.explainHybrid(params, seeds, found, mass) }, nil
+	signals := r.signals(found)
+	r.Result.Confidence = signals.Confidence()
+	return func() any {
+		out := r.explainHybrid(params, seeds, found, mass)
+		out.Signals = signals
+		return out
+	}, nil
 }
 
 // allowedChunksOfRank gives the chunks of the class of a rank that the filter leaves.

@@ -15,6 +15,7 @@ type HybridExplain struct {
 	Entities []SeedExplain      `json:"entities"`
 	Chunks   []HybridChunk      `json:"chunks"`
 	Lists    map[string]ListSum `json:"lists"`
+	Signals  Signals            `json:"signals" doc:"what confidence is made of"`
 }
 
 // ListSum sums up one search.

@@ -29,9 +29,26 @@ const rawBytes = 64 << 10
 // Ask calls a model, and once more, with reminder appended, when read refuses the first answer. Calls that fail for a
 // while are repeated in place. A failure of the item is an Answer with a Reason; an error is a failure of the system.
 // health tells the two apart where the server only refuses, or answers nonsense: the item is asked for once more when
-// the server is known to serve, and it is the item's failure only where the server serves after that too. Without
-// health, nil, a refusal is always one of the system, and nonsense one of the item.
+// the server is known to serve, and it is the item's failure only where the server serves after that too. Where all of
+// the first items fail alike, that is a failure of the system. Without health, nil, a refusal is always one of the
+// system, and nonsense one of the item.
 func Ask[T any](
+	ctx context.Context,
+	chat model.Chat,
+	call model.Call,
+	reminder string,
+	read func(text string) (T, bool),
+	health *Health,
+) (Answer[T], error) {
+	answer, err := askSoundly(ctx, chat, call, reminder, read, health)
+	if err == nil {
+		err = health.item(chat.Info(), answer.Reason, answer.Raw)
+	}
+	return answer, err
+}
+
+// askSoundly is Ask without a look at other items.
+func askSoundly[T any](
 	ctx context.Context,
 	chat model.Chat,
 	call model.Call,

@@ -24,6 +24,7 @@ type Health struct {
 	bad    int           // items with an answer of no use, since a request was served
 	since  time.Time     // when the request of the first of them was sent
 	asking chan struct{} // one small request at a time
+	first  firsts
 }
 
 // doubtful is how many items in a row come to nothing before others wait for the small request.

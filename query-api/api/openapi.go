@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/query-api/chat"
@@ -20,12 +22,14 @@ import (
 func OpenAPI(methods *retrieve.Registry) []byte {
 	all := &schemas{
 		components: map[string]any{},
+		types:      map[string]reflect.Type{},
 		names: map[reflect.Type]string{
 			reflect.TypeFor[Request]():              "Query",
 			reflect.TypeFor[Response]():             "Result",
 			reflect.TypeFor[retrieve.Place]():       "ListPlace",
 			reflect.TypeFor[retrieve.ListSum]():     "ListSummary",
 			reflect.TypeFor[retrieve.ExplainVote](): "WeightedVote",
+			reflect.TypeFor[corpus.Problem]():       "RunProblem",
 		},
 		strict: map[reflect.Type]bool{
 			reflect.TypeFor[Request](): true, reflect.TypeFor[Filter](): true, reflect.TypeFor[Modified](): true,
@@ -35,11 +39,8 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 	all.of(reflect.TypeFor[Problem]())
 	all.of(reflect.TypeFor[Delta]())
 	paths := map[string]any{}
-	for _, route := range (&Server{metrics: newMetrics()}).routes() {
-		path := route.path
-		if path == "" {
-			path = route.pattern
-		}
+	for _, route := range (&Server{}).routes() {
+		path := route.described()
 		operations, _ := paths[path].(map[string]any)
 		if operations == nil {
 			operations = map[string]any{}
@@ -48,6 +49,11 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 		operations[strings.ToLower(route.method)] = all.operation(path, route)
 	}
 	all.queryOf(methods)
+	for name, text := range schemaTexts {
+		if schema, ok := all.components[name].(map[string]any); ok && schema["description"] == nil {
+			schema["description"] = text
+		}
+	}
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
@@ -56,8 +62,11 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 		"openapi": "3.1.0",
 		"info": map[string]any{
 			"title": "UnWeaver query API", "version": "1",
-			"description": "Cited chunks for questions. v1 only gains response fields.",
+			"summary": "Cited chunks for questions", "description": apiText,
+			"license": map[string]any{"name": "Apache-2.0", "identifier": "Apache-2.0"},
 		},
+		"servers":  []any{map[string]any{"url": "/", "description": "the server that gave this description"}},
+		"tags":     tagTexts,
 		"paths":    paths,
 		"security": []any{map[string]any{"key": []any{}}, map[string]any{"header": []any{}}, map[string]any{}},
 		"components": map[string]any{"schemas": all.components, "securitySchemes": map[string]any{
@@ -65,7 +74,10 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 				"type": "http", "scheme": "bearer",
 				"description": "an API key (unweaver keys create); servers on loopback ask for none",
 			},
-			"header": map[string]any{"type": "apiKey", "in": "header", "name": "X-API-Key"},
+			"header": map[string]any{
+				"type": "apiKey", "in": "header", "name": "X-API-Key",
+				"description": "the same key, for clients that cannot set Authorization",
+			},
 		}},
 	}); err != nil {
 		panic("api: openapi: " + err.Error()) // maps of strings and numbers always marshal
@@ -75,64 +87,125 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 
 var pathParameter = regexp.MustCompile(`\{(\w+)\}`)
 
-// patterns of parameters in paths.
-var patterns = map[string]string{"index": "^[a-z0-9][a-z0-9-]{0,62}$", "id": "^[0-9a-f]{32}$"}
-
 // operation describes one route.
 func (s *schemas) operation(path string, route route) map[string]any {
+	out := map[string]any{
+		"operationId": route.id, "tags": []string{route.tag}, "summary": route.summary,
+		"parameters": parametersIn(path, route), "responses": s.responses(route),
+		"description": route.doc + " Scope of the key: " + string(route.scope) + ".",
+	}
+	if route.open {
+		out["description"], out["security"] = route.doc+" Needs no key.", []any{}
+	}
+	if route.body != nil {
+		body := content("application/json", s.of(reflect.TypeOf(route.body)))
+		if several := requestExamples[route.id]; several != nil {
+			body["application/json"].(map[string]any)["examples"] = several
+		}
+		out["requestBody"] = map[string]any{
+			"required": true, "content": body, "description": "at most " + cmp.Or(route.most, "64 KiB"),
+		}
+	}
+	return out
+}
+
+// parametersIn describes the parameters of a route, those of its path first.
+func parametersIn(path string, route route) []any {
 	parameters := []any{}
 	for _, match := range pathParameter.FindAllStringSubmatch(path, -1) {
+		known := pathParameters[match[1]]
 		schema := map[string]any{"type": "string"}
-		if pattern := patterns[match[1]]; pattern != "" {
-			schema["pattern"] = pattern
+		if known.pattern != "" {
+			schema["pattern"] = known.pattern
+		} else {
+			schema["minLength"] = 1
+		}
+		example := known.example
+		if match[1] == "id" && strings.Contains(path, "/chunks/{id}") {
+			example = exampleChunk
 		}
 		parameters = append(parameters, map[string]any{
 			"name": match[1], "in": "path", "required": true, "schema": schema,
+			"description": known.doc, "example": example,
 		})
 	}
 	for _, parameter := range route.query {
-		parameters = append(parameters, map[string]any{
-			"name": parameter.name, "in": "query", "schema": parameter.schema,
-		})
+		described := map[string]any{
+			"name": parameter.name, "in": "query", "schema": parameter.schema, "description": parameter.doc,
+		}
+		if parameter.example != nil {
+			described["example"] = parameter.example
+		}
+		parameters = append(parameters, described)
 	}
+	return parameters
+}
+
+// responses describes what a route answers: once where all is well, and every problem.
+func (s *schemas) responses(route route) map[string]any {
 	ok := map[string]any{"description": "ok"}
-	if route.answer != nil {
+	switch {
+	case route.answer != nil:
 		ok["content"] = content("application/json", s.of(reflect.TypeOf(route.answer)))
+		if example := answerExamples[route.id]; example != nil {
+			ok["content"].(map[string]any)["application/json"].(map[string]any)["example"] = example
+		}
+	case route.id == "metrics":
+		ok["content"] = content("text/plain", map[string]any{"type": "string"})
+	}
+	out := map[string]any{"200": ok}
+	if route.kept {
+		ok["headers"] = map[string]any{
+			"ETag": header("names this answer; with If-None-Match the same answer is 304"),
+			"Cache-Control": header("max-age where the address names a generation, which never changes; else no-cache. " +
+				"private where keys are asked for"),
+		}
+		out["304"] = map[string]any{"description": "the answer is still the one that If-None-Match names"}
 	}
 	if route.events != "" {
 		ok["content"].(map[string]any)["text/event-stream"] = map[string]any{
 			"schema": map[string]any{"type": "string", "description": route.events},
 		}
 	}
-	responses := map[string]any{"200": ok}
-	told := content("application/problem+json", ref("Problem"))
-	if route.failure != nil {
-		failure := content("application/json", s.of(reflect.TypeOf(route.failure)))
-		if !chat.Speaks(strings.TrimSuffix(path, "/{model}")) { // there the guard's are of that form too
-			failure["application/problem+json"] = told["application/problem+json"]
-		}
-		told = failure
-	}
 	for _, status := range route.allProblems() {
-		responses[strconv.Itoa(status)] = map[string]any{"description": codesOf(status), "content": told}
+		described := map[string]any{"description": codesOf(status), "content": s.told(route, status)}
+		switch status {
+		case http.StatusServiceUnavailable, http.StatusTooManyRequests:
+			described["headers"] = map[string]any{"Retry-After": header("seconds")}
+		case http.StatusUnauthorized:
+			described["headers"] = map[string]any{"WWW-Authenticate": header("Bearer")}
+		}
+		out[strconv.Itoa(status)] = described
 	}
 	if route.pattern == "/readyz" {
-		responses["503"] = map[string]any{
-			"description": "not ready", "content": content("application/json", ref("Readiness")),
+		both := content("application/json", ref("Readiness"))
+		both["application/problem+json"] = map[string]any{"schema": ref("Problem")}
+		out["503"] = map[string]any{
+			"description": "not ready", "content": both, "headers": map[string]any{"Retry-After": header("seconds")},
 		}
 	}
-	out := map[string]any{
-		"summary": route.summary, "parameters": parameters, "responses": responses,
-		"description": "Scope of the key: " + string(route.scope) + ".",
-	}
-	if route.open {
-		out["description"], out["security"] = "Needs no key.", []any{}
-	}
-	if route.body != nil {
-		body := content("application/json", s.of(reflect.TypeOf(route.body)))
-		out["requestBody"] = map[string]any{"required": true, "content": body}
-	}
 	return out
+}
+
+// told describes the error of a status, in the form of its route.
+func (s *schemas) told(route route, status int) map[string]any {
+	problem := content("application/problem+json", ref("Problem"))
+	problem["application/problem+json"].(map[string]any)["example"] = problemExample(status)
+	if route.failure == nil {
+		return problem
+	}
+	failure := content("application/json", s.of(reflect.TypeOf(route.failure)))
+	if !chat.Speaks(route.described()) {
+		failure["application/problem+json"] = problem["application/problem+json"] // the guard's
+		return failure
+	}
+	// There the guard's are of that form too.
+	failure["application/json"].(map[string]any)["example"] = chat.FailureOf(inForm(problemExample(status)))
+	return failure
+}
+
+func header(text string) map[string]any {
+	return map[string]any{"description": text, "schema": map[string]any{"type": "string"}}
 }
 
 func content(kind string, schema map[string]any) map[string]any {
@@ -141,8 +214,11 @@ func content(kind string, schema map[string]any) map[string]any {
 
 // codesOf names the problems that have a status.
 func codesOf(status int) string {
-	if status == http.StatusGatewayTimeout {
+	switch status {
+	case http.StatusGatewayTimeout:
 		return "timeout"
+	case http.StatusInternalServerError:
+		return "internal, and whatever else nobody expected; the log tells more"
 	}
 	var codes []string
 	for _, code := range fault.Codes() {

@@ -5,16 +5,18 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"math"
 	"net/http"
+	"net/http/httptest"
 	"os"
-	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
+	"github.com/unweaver/unweaver/query-api/api/apitest"
 )
 
 var update = flag.Bool("update", false, "write openapi.json")
@@ -22,23 +24,31 @@ var update = flag.Bool("update", false, "write openapi.json")
 // description is an OpenAPI document, as far as tests look at it.
 type description struct {
 	Paths      map[string]map[string]operation `json:"paths"`
+	Tags       []struct{ Name, Description string }
 	Components struct {
 		Schemas map[string]map[string]any `json:"schemas"`
 	} `json:"components"`
 }
 
 type operation struct {
-	Parameters []struct {
-		Name, In string
+	OperationID string `json:"operationId"`
+	Tags        []string
+	Summary     string
+	Description string
+	Parameters  []struct {
+		Name, In, Description string
+		Example               any
 	} `json:"parameters"`
 	Responses map[string]struct {
-		Content map[string]struct {
-			Schema map[string]any `json:"schema"`
+		Description string
+		Content     map[string]struct {
+			Schema  map[string]any `json:"schema"`
+			Example any
 		} `json:"content"`
 	} `json:"responses"`
 }
 
-func describe(t *testing.T) description {
+func describe(t testing.TB) description {
 	t.Helper()
 	var out description
 	if err := json.Unmarshal(api.OpenAPI(retrieve.Methods()), &out); err != nil {
@@ -47,127 +57,103 @@ func describe(t *testing.T) description {
 	return out
 }
 
-// matches tells where a value leaves its schema: unknown fields, missing ones, other types.
-func (d description) matches(value any, schema map[string]any, at string) []string {
-	if name, ok := schema["$ref"].(string); ok {
-		return d.matches(value, d.Components.Schemas[strings.TrimPrefix(name, "#/components/schemas/")], at)
+// contract is what every answer of every test is checked against; New fails where it is no valid OpenAPI 3.1.
+var contract = sync.OnceValues(func() (*apitest.Contract, error) {
+	return apitest.New(api.OpenAPI(retrieve.Methods()))
+})
+
+// asDescribed fails where an answer is not.
+func (f *fixture) asDescribed(request *http.Request, recorder *httptest.ResponseRecorder) {
+	if f.unchecked {
+		return
 	}
-	for _, key := range []string{"oneOf", "anyOf"} {
-		if list, ok := schema[key].([]any); ok {
-			var all []string
-			for _, one := range list {
-				wrong := d.matches(value, one.(map[string]any), at)
-				if len(wrong) == 0 {
-					return nil
-				}
-				all = append(all, wrong...)
+	valid, err := contract()
+	if err != nil {
+		f.t.Fatalf("the description: %v", err)
+	}
+	if err := valid.Check(request.Method, request.URL.EscapedPath(), recorder.Code, recorder.Header(),
+		recorder.Body.Bytes()); err != nil {
+		f.t.Error(err)
+	}
+}
+
+func TestTheDescriptionIsCompleteAndItsExamplesAreRight(t *testing.T) {
+	valid, err := contract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := valid.Examples(); err != nil {
+		t.Error(err)
+	}
+	d := describe(t)
+	known, tags := map[string]string{}, map[string]bool{}
+	for _, tag := range d.Tags {
+		tags[tag.Name] = tag.Description != ""
+	}
+	for path, operations := range d.Paths {
+		for method, described := range operations {
+			at := strings.ToUpper(method) + " " + path
+			if described.OperationID == "" || known[described.OperationID] != "" {
+				t.Errorf("%s: operationId %q, as %s has", at, described.OperationID, known[described.OperationID])
 			}
-			return all
+			known[described.OperationID] = at
+			if described.Summary == "" || described.Description == "" || len(described.Tags) != 1 ||
+				!tags[described.Tags[0]] {
+				t.Errorf("%s: %+v", at, described)
+			}
+			for _, parameter := range described.Parameters {
+				if parameter.Description == "" || parameter.In == "path" && parameter.Example == nil {
+					t.Errorf("%s: parameter %s is not described", at, parameter.Name)
+				}
+			}
+			for status, response := range described.Responses {
+				if response.Description == "" {
+					t.Errorf("%s: %s is not described", at, status)
+				}
+				for kind, problem := range response.Content {
+					if len(response.Content) == 1 && status >= "400" && problem.Example == nil {
+						t.Errorf("%s: %s has no example of %s", at, status, kind)
+					}
+				}
+			}
+			for _, status := range []string{"401", "403", "429", "500", "503"} {
+				if _, ok := described.Responses[status]; !ok && path != "/livez" {
+					t.Errorf("%s: %s is not described", at, status)
+				}
+			}
 		}
 	}
-	if enum, ok := schema["enum"].([]any); ok && !slices.Contains(enum, value) {
-		return []string{fmt.Sprintf("%s: %v is none of %v", at, value, enum)}
-	}
-	if kinds := kindsOf(schema); len(kinds) > 0 && !slices.ContainsFunc(kindOf(value), func(kind string) bool {
-		return slices.Contains(kinds, kind)
-	}) {
-		return []string{fmt.Sprintf("%s: %T is not %v", at, value, kinds)}
-	}
-	var wrong []string
-	switch v := value.(type) {
-	case []any:
-		items, _ := schema["items"].(map[string]any)
-		for i, item := range v {
-			wrong = append(wrong, d.matches(item, items, fmt.Sprintf("%s[%d]", at, i))...)
+	for name, schema := range d.Components.Schemas {
+		if _, object := schema["properties"]; object && schema["description"] == nil {
+			t.Errorf("schema %s is not described", name)
 		}
-	case map[string]any:
-		wrong = d.fields(v, schema, at)
 	}
-	return wrong
 }
 
-func (d description) fields(object, schema map[string]any, at string) []string {
-	var wrong []string
-	properties, named := schema["properties"].(map[string]any)
-	further, _ := schema["additionalProperties"].(map[string]any)
-	for key, value := range object {
-		switch property, ok := properties[key].(map[string]any); {
-		case ok:
-			wrong = append(wrong, d.matches(value, property, at+"."+key)...)
-		case further != nil:
-			wrong = append(wrong, d.matches(value, further, at+"."+key)...)
-		case named:
-			wrong = append(wrong, at+"."+key+" is not described")
-		}
-	}
-	required, _ := schema["required"].([]any)
-	for _, key := range required {
-		if _, ok := object[key.(string)]; !ok {
-			wrong = append(wrong, at+"."+key.(string)+" is missing")
-		}
-	}
-	return wrong
-}
-
-func kindsOf(schema map[string]any) []string {
-	switch kind := schema["type"].(type) {
-	case string:
-		return []string{kind}
-	case []any:
-		var out []string
-		for _, one := range kind {
-			out = append(out, one.(string))
-		}
-		return out
-	}
-	return nil
-}
-
-func kindOf(value any) []string {
-	switch v := value.(type) {
-	case nil:
-		return []string{"null"}
-	case bool:
-		return []string{"boolean"}
-	case string:
-		return []string{"string"}
-	case float64:
-		if v == math.Trunc(v) {
-			return []string{"integer", "number"}
-		}
-		return []string{"number"}
-	case []any:
-		return []string{"array"}
-	}
-	return []string{"object"}
-}
-
-// answered fails where an answer is not as described.
-func (d description) answered(t *testing.T, method, path string, status int, answer map[string]any) {
-	t.Helper()
-	operation, ok := d.Paths[path][strings.ToLower(method)]
-	if !ok {
-		t.Errorf("%s %s is not described", method, path)
-		return
-	}
-	response, ok := operation.Responses[fmt.Sprint(status)]
-	if !ok {
-		t.Errorf("%s %s: status %d is not described", method, path, status)
-		return
-	}
-	var wrongs []string
-	for kind, content := range response.Content { // an answer is of one of the forms
-		if kind == "text/event-stream" {
+// Addresses that are made of the examples alone are answered.
+func TestTheExamplesOfAddressesAreReal(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(fram)
+	f.report("g1", corpus.Report{Status: corpus.StatusCompleted})
+	for path, operations := range describe(t).Paths {
+		described, ok := operations["get"]
+		if !ok {
 			continue
 		}
-		wrong := d.matches(answer, content.Schema, path)
-		if len(wrong) == 0 {
-			return
+		var query []string
+		for _, parameter := range described.Parameters {
+			value := strings.ReplaceAll(fmt.Sprint(parameter.Example), "/", "%2F")
+			switch {
+			case parameter.In == "path":
+				path = strings.ReplaceAll(path, "{"+parameter.Name+"}", value)
+			case parameter.Example != nil:
+				query = append(query, parameter.Name+"="+value)
+			}
 		}
-		wrongs = append(wrongs, wrong...)
-	}
-	if len(wrongs) > 0 {
-		t.Errorf("%s %s %d:\n%s", method, path, status, strings.Join(wrongs, "\n"))
+		status, out, _ := f.do(http.MethodGet, path+"?"+strings.Join(query, "&"), nil)
+		if status != http.StatusOK {
+			t.Errorf("%s?%s: %d %v", path, strings.Join(query, "&"), status, out)
+		}
 	}
 }
 
@@ -206,17 +192,24 @@ func TestEveryAnswerIsAsDescribed(t *testing.T) {
 	d := describe(t)
 	f := serve(t, nil)
 	f.ask(map[string]any{"query": "Oslo"})
+	f.report("g1", corpus.Report{Status: corpus.StatusCompleted})
 	oslo := retrievetest.ClassID("Oslo").String()
 	chunk := retrievetest.ChunkID(retrievetest.Sample()[1], 0).String()
 	seen := map[string]bool{}
 	for path, real := range map[string]string{
-		"/v1/indexes":                              "/v1/indexes",
-		"/v1/indexes/{index}/generations":          "/v1/indexes/sample/generations",
-		"/v1/indexes/{index}/entities":             "/v1/indexes/sample/entities?prefix=o&limit=3",
-		"/v1/indexes/{index}/entities/{id}":        "/v1/indexes/sample/entities/" + oslo,
-		"/v1/indexes/{index}/entities/{id}/chunks": "/v1/indexes/sample/entities/" + oslo + "/chunks?limit=2",
-		"/v1/indexes/{index}/chunks/{id}":          "/v1/indexes/sample/chunks/" + chunk,
-		"/v1/indexes/{index}/documents/{key}/text": "/v1/indexes/sample/documents/cities/oslo.txt/text?start=5",
+		"/v1/indexes":         "/v1/indexes",
+		"/v1/indexes/{index}": "/v1/indexes/sample",
+		"/v1/indexes/{index}/generations/{generation}": "/v1/indexes/sample/generations/g1",
+		"/v1/indexes/{index}/runs":                     "/v1/indexes/sample/runs",
+		"/v1/indexes/{index}/runs/{run}":               "/v1/indexes/sample/runs/g1",
+		"/v1/indexes/{index}/documents":                "/v1/indexes/sample/documents",
+		"/v1/indexes/{index}/documents/{key}":          "/v1/indexes/sample/documents/cities/oslo.txt",
+		"/v1/indexes/{index}/generations":              "/v1/indexes/sample/generations",
+		"/v1/indexes/{index}/entities":                 "/v1/indexes/sample/entities?prefix=o&limit=3",
+		"/v1/indexes/{index}/entities/{id}":            "/v1/indexes/sample/entities/" + oslo,
+		"/v1/indexes/{index}/entities/{id}/chunks":     "/v1/indexes/sample/entities/" + oslo + "/chunks?limit=2",
+		"/v1/indexes/{index}/chunks/{id}":              "/v1/indexes/sample/chunks/" + chunk,
+		"/v1/indexes/{index}/documents/{key}/text":     "/v1/indexes/sample/documents/cities/oslo.txt/text?start=5",
 		"/v1/models":         "/v1/models",
 		"/v1/models/{model}": "/v1/models/unweaver/sample",
 
@@ -226,7 +219,6 @@ func TestEveryAnswerIsAsDescribed(t *testing.T) {
 	} {
 		seen["GET "+path] = true
 		status, out, _ := f.do(http.MethodGet, real, nil)
-		d.answered(t, http.MethodGet, path, status, out)
 		if status != http.StatusOK {
 			t.Errorf("%s: %d %v", real, status, out)
 		}
@@ -243,7 +235,6 @@ func TestEveryAnswerIsAsDescribed(t *testing.T) {
 			out := f.ask(map[string]any{
 				"query": "the capital of Norway", "method": spec.Name, "rule": rule, "explain": true, "answer": true,
 			})
-			d.answered(t, http.MethodPost, query, http.StatusOK, out)
 			if out["explain"] == nil {
 				t.Errorf("%s %v explains nothing", spec.Name, rule)
 			}
@@ -251,12 +242,14 @@ func TestEveryAnswerIsAsDescribed(t *testing.T) {
 	}
 	seen["POST "+completions], seen["POST /mcp"] = true, true
 	for status, message := range map[int]string{http.StatusOK: listing, http.StatusBadRequest: "{"} {
-		_, out, _ := f.say(message)
-		d.answered(t, http.MethodPost, "/mcp", status, out)
+		if got, out, _ := f.say(message); got != status {
+			t.Errorf("%s: %d %v", message, got, out)
+		}
 	}
 	for status, n := range map[int]int{http.StatusOK: 1, http.StatusBadRequest: 2} {
-		_, out := f.chat(norway(map[string]any{"n": n}))
-		d.answered(t, http.MethodPost, completions, status, out)
+		if got, out := f.chat(norway(map[string]any{"n": n})); got != status {
+			t.Errorf("%d answers: %d %v", n, got, out)
+		}
 	}
 	for path, operations := range d.Paths {
 		for method := range operations {

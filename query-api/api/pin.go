@@ -31,16 +31,10 @@ func (s *Server) pin(ctx context.Context, name, wanted string) (*retrieve.Genera
 		return s.acquire(ctx, name)
 	}
 	if !corpus.ValidSlug(wanted) {
-		return nil, fault.UnknownGen.At("open generation", wanted).
-			Because("this is no generation's name").
-			Advise("list them at /v1/indexes/" + name + "/generations")
+		return nil, noGeneration(name, wanted)
 	}
-	pointer, err := s.pointer(ctx, name)
-	if err != nil {
+	if _, err := s.named(ctx, name); err != nil {
 		return nil, err
-	}
-	if pointer.Manifest == "" {
-		return nil, unknownIndex(name)
 	}
 	x := s.serving(name)
 	if generation := x.offered(wanted); generation != nil {
@@ -51,6 +45,12 @@ func (s *Server) pin(ctx context.Context, name, wanted string) (*retrieve.Genera
 		return nil, err
 	}
 	return s.join(ctx, x, name, wanted, ref.Manifest)
+}
+
+func noGeneration(index, name string) error {
+	return fault.UnknownGen.At("open generation", name).
+		Because("this is no generation's name").
+		Advise("list them at /v1/indexes/" + index + "/generations")
 }
 
 // offered holds a generation that is open under a name, or gives nil.

@@ -26,6 +26,7 @@ type Problem struct {
 	Code   string `json:"code"`
 	Hint   string `json:"hint,omitempty"`
 
+	RequestID string `json:"request_id,omitempty" doc:"of this request, as the answer's X-Request-Id and the log have it"`
 	Reference string `json:"reference,omitempty" doc:"under which the log has what is not told here"`
 }
 
@@ -46,6 +47,7 @@ var statuses = map[fault.Code]int{
 	fault.UnknownIndex:     http.StatusNotFound,
 	fault.UnknownGen:       http.StatusNotFound,
 	fault.NotFound:         http.StatusNotFound,
+	fault.RunNotFound:      http.StatusNotFound,
 	fault.GenCollected:     http.StatusGone,
 	fault.TooLarge:         http.StatusRequestEntityTooLarge,
 	fault.InvalidParam:     http.StatusUnprocessableEntity,
@@ -102,11 +104,15 @@ func (s *Server) problem(request *http.Request, err error) (problem Problem, sta
 		Status: status,
 		Detail: redact.Text(err.Error()),
 		Code:   string(code),
+
+		RequestID: idOf(request.Context()),
 	}
 	if e := fault.As(err); e != nil {
 		problem.Hint = redact.Text(e.Hint)
 	}
-	logged := []any{"code", string(code), "status", status, "path", request.Pattern}
+	logged := []any{
+		"request_id", problem.RequestID, "code", string(code), "status", status, "route", request.Pattern,
+	}
 	if !tellable(err) && !guard.Of(request.Context()).Includes(access.Operate) {
 		problem.Reference = reference()
 		problem.Hint = ""
@@ -131,6 +137,7 @@ func tellable(err error) bool {
 	}
 	switch e.Code {
 	case fault.Usage, fault.InvalidParam, fault.TooLarge, fault.UnknownIndex, fault.UnknownGen, fault.GenCollected,
+		fault.RunNotFound,
 		fault.GenBusy, fault.Unauthorized, fault.Forbidden, fault.NoSuchMethod, fault.BodyTimeout, fault.MediaType,
 		fault.Misdirected, fault.RateLimited, fault.BudgetSpent, fault.KeysUnknown:
 		return true

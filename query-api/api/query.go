@@ -10,6 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/query-api/guard"
 )
 
@@ -30,7 +31,7 @@ func (s *Server) query(w http.ResponseWriter, request *http.Request) {
 		outcome = string(fault.CodeOf(err))
 		name = "" // names that do not exist must not become label values
 	}
-	s.metrics.queries.WithLabelValues(name, response.Method, outcome).Inc()
+	s.Telemetry.Count(telemetry.Queries, 1, name, response.Method, outcome)
 	s.end(w, request, to, response, err)
 }
 
@@ -80,8 +81,9 @@ func (s *Server) answer(ctx context.Context, name string, body Request, to *stre
 	if found.Reason != "" {
 		response.Reason = &found.Reason
 	}
+	response.Confidence = found.Confidence
 	at := time.Now()
-	if err := response.take(ctx, generation, found, body.Explain); err != nil {
+	if err := response.take(ctx, generation, found, body); err != nil {
 		return response, err
 	}
 	timings.Chunks = ms(time.Since(at))
@@ -218,6 +220,9 @@ func (s *Server) complete(
 		return err
 	}
 	chat = billed{chat, generation.Spec.Chat.Price, cost}
+	if retrieve.Unsure(chat, response.Confidence) {
+		text = ""
+	}
 	answered, err := retrieve.Answer(model.CallerBound(ctx), chat, request.Query, text, passages, used)
 	if err != nil {
 		return err
@@ -225,7 +230,7 @@ func (s *Server) complete(
 	if answered.Citations == nil {
 		answered.Citations = []string{}
 	}
-	response.Answer = &Answer{answered.Text, answered.Citations, answered.Truncated}
+	response.Answer = &Answer{answered.Kind, answered.Text, answered.Citations, answered.Truncated}
 	response.Usage.PromptTokens, response.Usage.CompletionTokens = answered.Usage.Prompt, answered.Usage.Completion
 	response.Timings.Answer = ms(time.Since(at))
 	return nil

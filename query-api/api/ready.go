@@ -3,9 +3,15 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/redact"
 	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/version"
 	"github.com/unweaver/unweaver/query-api/guard"
 )
 
@@ -18,44 +24,180 @@ func alive(w http.ResponseWriter, _ *http.Request) { writeJSON(w, Alive{"alive"}
 
 // Readiness is the answer of /readyz: of every store and every index that the key is for "ok", or what is wrong.
 type Readiness struct {
-	Status string            `json:"status" enum:"ready,not ready"`
-	Checks map[string]string `json:"checks"`
+	Status  string            `json:"status" enum:"ready,not ready"`
+	Version string            `json:"version"`
+	Checks  map[string]string `json:"checks" doc:"stores and indexes: ok, or what is wrong"`
+	Indexes []IndexReadiness  `json:"indexes"`
 }
 
-// ready really probes: every store answers, the indexes are known, and each of them has a generation open.
+// States of an index in this replica.
+const (
+	stateReady   = "ready"
+	stateBehind  = "behind"  // an older generation serves, since the newer one cannot be opened
+	stateOpening = "opening" // nothing is open yet
+	stateFailed  = "failed"  // nothing is open, and the last opening failed
+)
+
+// IndexReadiness says whether an index is served by this replica, and what to do where it is not.
+type IndexReadiness struct {
+	Index      string `json:"index"`
+	State      string `json:"state" enum:"ready,behind,opening,failed"`
+	Generation string `json:"generation,omitempty" doc:"that is served"`
+	Code       string `json:"code,omitempty"`
+	Cause      string `json:"cause,omitempty"`
+	Remedy     string `json:"remedy,omitempty"`
+}
+
+// serves tells whether queries are answered.
+func (r IndexReadiness) serves() bool { return r.State == stateReady || r.State == stateBehind }
+
+// text is what checks say of the index.
+func (r IndexReadiness) text() string {
+	switch r.State {
+	case stateReady:
+		return "ok"
+	case stateBehind:
+		return "ok, by generation " + r.Generation + "; the newer one: " + r.Cause
+	case stateOpening:
+		return "its first generation is being opened"
+	}
+	return r.Cause
+}
+
+// readiness of the index; false where nothing is published under its name any more.
+func (x *index) readiness(name string) (IndexReadiness, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	out := IndexReadiness{Index: name, State: stateOpening}
+	if x.current != nil {
+		out.State, out.Generation = stateReady, x.current.Manifest.Generation
+	}
+	if err := x.failed; err != nil {
+		out.State = stateFailed
+		if x.current != nil {
+			out.State = stateBehind
+		}
+		out.Code, out.Cause = string(fault.CodeOf(err)), redact.Text(err.Error())
+		if e := fault.As(err); e != nil {
+			out.Remedy = redact.Text(e.Hint)
+		}
+	}
+	return out, x.readAt.IsZero() || x.published.Manifest != ""
+}
+
+// fail notes that the index cannot be served, where nothing of it is open.
+func (x *index) fail(err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.current == nil {
+		x.failed = err
+	}
+}
+
+// ready really probes: every store answers, the indexes are known, and what can be served is open. An index that cannot
+// be opened is told and takes nothing else away: the replica is ready as long as it serves another. With ?index= it is
+// that index which counts.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
 	defer cancel()
-	out := Readiness{Status: "ready", Checks: map[string]string{}}
-	fail := func(name, why string) { out.Status, out.Checks[name] = "not ready", why }
+	out := Readiness{Version: version.String(), Checks: s.probeStores(ctx), Indexes: []IndexReadiness{}}
+	ready := true
+	for _, said := range out.Checks {
+		ready = ready && said == "ok"
+	}
+	var err error
+	if one := r.URL.Query().Get("index"); one != "" {
+		out.Indexes, err = s.readinessOf(ctx, one)
+	} else {
+		out.Indexes = s.allReadiness(guard.Of(r.Context()))
+		if !s.listed.Load() {
+			out.Checks["indexes"], ready = "they are being listed", false
+		}
+	}
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	serving := 0
+	for _, index := range out.Indexes {
+		out.Checks["index "+index.Index] = index.text()
+		if index.serves() {
+			serving++
+		}
+		ready = ready && index.State != stateOpening
+	}
+	if ready = ready && (serving > 0 || len(out.Indexes) == 0); ready {
+		out.Status = "ready"
+		writeJSON(w, out)
+		return
+	}
+	out.Status = "not ready"
+	w.Header().Set("Content-Type", "application/json") // before the status, which ends the headers
+	w.Header().Set("Retry-After", "1")
+	w.WriteHeader(http.StatusServiceUnavailable)
+	writeJSON(w, out)
+}
+
+// probeStores asks every store, side by side: "ok", or what is wrong.
+func (s *Server) probeStores(ctx context.Context) map[string]string {
+	out := map[string]string{}
+	var mu sync.Mutex
+	var probes sync.WaitGroup
 	for name, probe := range map[string]func() error{
 		"artifacts": func() error { _, err := artifact.StoreID(ctx, s.Artifacts); return err },
 		"classes":   func() error { return s.Records.Ping(ctx) },
 		"vectors":   func() error { return s.Vectors.Ping(ctx) },
 	} {
-		out.Checks[name] = "ok"
-		if err := probe(); err != nil {
-			fail(name, err.Error())
-		}
+		probes.Go(func() {
+			said := "ok"
+			if err := probe(); err != nil {
+				said = redact.Text(err.Error())
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			out[name] = said
+		})
 	}
-	if !s.listed.Load() {
-		fail("indexes", "they are being listed")
-	}
-	caller := guard.Of(r.Context())
+	probes.Wait()
+	return out
+}
+
+// allReadiness of what the caller may know, in the order of names.
+func (s *Server) allReadiness(caller *guard.Caller) []IndexReadiness {
+	out := []IndexReadiness{}
 	for name, x := range s.served() {
 		if !caller.May(name) {
 			continue // as if it were not there: names do not leak
 		}
-		state, ok := x.state()
-		out.Checks["index "+name] = state
-		if !ok {
-			fail("index "+name, state)
+		if one, published := x.readiness(name); published {
+			out = append(out, one)
 		}
 	}
-	if out.Status != "ready" {
-		w.Header().Set("Content-Type", "application/json") // before the status, which ends the headers
-		w.Header().Set("Retry-After", "1")
-		w.WriteHeader(http.StatusServiceUnavailable)
+	slices.SortFunc(out, func(a, b IndexReadiness) int { return strings.Compare(a.Index, b.Index) })
+	return out
+}
+
+// readinessOf one index; fault.UnknownIndex where nothing is published under its name. One that was published since the
+// start is opened.
+func (s *Server) readinessOf(ctx context.Context, name string) ([]IndexReadiness, error) {
+	if !guard.Of(ctx).May(name) {
+		return nil, unknownIndex(name)
 	}
-	writeJSON(w, out)
+	pointer, err := s.named(ctx, name)
+	switch {
+	case fault.Is(err, fault.UnknownIndex):
+		return nil, err
+	case err != nil:
+		s.mu.Lock()
+		x := s.indexes[name]
+		s.mu.Unlock()
+		if x == nil { // nobody knows whether it is there
+			return nil, err
+		}
+		x.fail(err)
+	default:
+		s.serving(name).refresh(s, name, pointer)
+	}
+	one, _ := s.serving(name).readiness(name)
+	return []IndexReadiness{one}, nil
 }

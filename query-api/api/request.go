@@ -122,9 +122,12 @@ type planned struct {
 func (q *Request) plan(defaults corpus.Retrieval, methods *retrieve.Registry) (planned, error) {
 	var out planned
 	q.Query = strings.TrimSpace(q.Query)
-	if n := utf8.RuneCountInString(q.Query); n < 1 || n > maxQuery {
-		why := fmt.Sprintf("want 1 to %d code points after trimming, got %d", maxQuery, n)
-		return out, invalid("read query", "query", why, "")
+	if q.Query == "" {
+		return out, invalid("read query", "query", "the question is empty", `say what you want to know: {"query": "…"}`)
+	}
+	if n := utf8.RuneCountInString(q.Query); n > maxQuery {
+		why := fmt.Sprintf("the question is too long: %d characters, and at most %d are taken", n, maxQuery)
+		return out, invalid("read query", "query", why, "shorten it")
 	}
 	if q.Method == "" {
 		q.Method = defaults.Method

@@ -7,6 +7,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/retrieve/snippet"
 )
 
 // Response is the answer to a query.
@@ -18,6 +19,7 @@ type Response struct {
 	Rule       *string        `json:"rule"`
 	Params     map[string]any `json:"params"`
 	Reason     *string        `json:"reason" enum:"no_match,empty_index"`
+	Confidence *float64       `json:"confidence" doc:"that one of the first five chunks says it; null: it cannot be told"`
 	Degraded   []string       `json:"degraded"`
 	Chunks     []Chunk        `json:"chunks"`
 	Entities   []Entity       `json:"entities"`
@@ -35,6 +37,9 @@ type Chunk struct {
 	Version    string            `json:"version"`
 	Stale      bool              `json:"stale,omitempty" doc:"of an earlier version: the document cannot be read now"`
 	Title      string            `json:"title"`
+	Heading    []string          `json:"heading,omitempty" doc:"path of the headings that the chunk begins under"`
+	Page       int               `json:"page,omitempty" doc:"page on which the chunk begins, from 1"`
+	PageEnd    int               `json:"page_end,omitempty" doc:"page on which it ends"`
 	Metadata   map[string]string `json:"metadata"`
 	Ordinal    int               `json:"ordinal"`
 	Start      int               `json:"start"`
@@ -48,6 +53,21 @@ type Chunk struct {
 	InContext  bool              `json:"in_context"`
 	Entities   []EntityRef       `json:"entities"`
 	Mentions   []Mention         `json:"mentions,omitempty" doc:"with explain: what was extracted from the chunk"`
+	Snippet    *Snippet          `json:"snippet,omitempty" doc:"of a query: the sentences that matched best"`
+	Highlights []Highlight       `json:"highlights,omitempty" doc:"of a query: code points of text that matched, in order"`
+}
+
+// Snippet is the part of a chunk's text to show: text[start:end] in code points.
+type Snippet struct {
+	Text  string `json:"text"`
+	Start int    `json:"start" doc:"code points of the chunk's text"`
+	End   int    `json:"end"`
+}
+
+// Highlight is a part of a chunk's text that matched, in code points, half open.
+type Highlight struct {
+	Start int `json:"start"`
+	End   int `json:"end"`
 }
 
 // EntityRef names an entity.
@@ -77,6 +97,7 @@ type Entity struct {
 
 // Answer of a response.
 type Answer struct {
+	Kind      string   `json:"kind" enum:"model,best_sentence,none" doc:"best_sentence: quoted, by the built-in models"`
 	Text      string   `json:"text"`
 	Citations []string `json:"citations"`
 	Truncated bool     `json:"truncated,omitempty" doc:"it stopped at the longest that an answer may be"`
@@ -128,8 +149,9 @@ func (r *Response) take(
 	ctx context.Context,
 	generation *retrieve.Generation,
 	found retrieve.Result,
-	explain bool,
+	request Request,
 ) error {
+	asked := snippet.Of(request.Query, generation.TermWeight)
 	shown := map[corpus.ID]bool{}
 	for i, hit := range found.Chunks {
 		chunk, err := chunkOf(ctx, generation, hit.Live)
@@ -143,11 +165,14 @@ func (r *Response) take(
 		if hit.HasBM25 {
 			chunk.BM25 = &hit.BM25
 		}
+		var names []snippet.Name
 		for _, voter := range hit.Why {
 			entity := found.Entities[voter]
 			chunk.Entities = append(chunk.Entities, EntityRef{entity.ID.String(), entity.Name})
+			names = append(names, snippet.Name{Text: entity.Name, Weight: entity.Score})
 		}
-		if explain {
+		chunk.show(asked.In(chunk.Text, names))
+		if request.Explain {
 			if chunk.Mentions, _, err = mentions(ctx, generation, hit.Live); err != nil {
 				return err
 			}
@@ -175,6 +200,15 @@ func (r *Response) take(
 	return nil
 }
 
+// show tells what of a chunk is worth reading.
+func (c *Chunk) show(found snippet.Found) {
+	text := string([]rune(c.Text)[found.Start:found.End])
+	c.Snippet = &Snippet{Text: text, Start: found.Start, End: found.End}
+	for _, span := range found.Highlights {
+		c.Highlights = append(c.Highlights, Highlight(span))
+	}
+}
+
 // chunkOf reads what a response tells of a chunk.
 func chunkOf(ctx context.Context, generation *retrieve.Generation, chunk *live.Chunk) (Chunk, error) {
 	document, err := generation.Document(ctx, int(chunk.Document))
@@ -189,7 +223,11 @@ func chunkOf(ctx context.Context, generation *retrieve.Generation, chunk *live.C
 	if metadata == nil {
 		metadata = map[string]string{}
 	}
+	page, pageEnd := document.PagesOf(int(chunk.Start), int(chunk.End))
 	return Chunk{
+		Heading:  document.HeadingAt(int(chunk.Start)),
+		Page:     page,
+		PageEnd:  pageEnd,
 		ID:       chunk.ID.String(),
 		Document: generation.Live.Key(int(chunk.Document)),
 		Version:  document.Version.String(),

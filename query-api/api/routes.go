@@ -10,25 +10,36 @@ import (
 type route struct {
 	method, pattern string
 	path            string // as described, where the mux writes it otherwise
-	summary         string
+	id              string // operationId: names of methods in generated clients
+	tag             string
+	summary, doc    string
 	query           []parameter
 	body            any    // zero value of its type; nil: none
 	answer          any    // zero value; nil: not JSON
 	events          string // what the answer holds where it is a stream of events; empty: it never is
 	problems        []int
-	failure         any          // zero value of what errors are told as; nil: Problem
-	scope           access.Scope // that a key needs
-	open            bool         // needs no key
-	handler         http.HandlerFunc
+	failure         any              // zero value of what errors are told as; nil: Problem
+	most            string           // what a body may have; empty: 64 KiB
+	kept            bool             // answers have an ETag
+	scope           access.Scope     // that a key needs
+	open            bool             // needs no key
+	handler         http.HandlerFunc // nil: another route of the table answers it
+}
+
+// described is the path in the description.
+func (r route) described() string {
+	if r.path != "" {
+		return r.path
+	}
+	return r.pattern
 }
 
 // allProblems are those of the route and those that every request can meet.
 func (r route) allProblems() []int {
-	out := []int{
-		http.StatusBadRequest, http.StatusMisdirectedRequest, http.StatusUnprocessableEntity,
-	}
+	out := []int{http.StatusBadRequest, http.StatusMisdirectedRequest, http.StatusUnprocessableEntity}
 	if !r.open {
-		out = append(out, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests)
+		out = append(out, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests,
+			http.StatusInternalServerError)
 		if r.pattern != "/readyz" {
 			out = append(out, http.StatusServiceUnavailable)
 		}
@@ -41,83 +52,189 @@ func (r route) allProblems() []int {
 
 // parameter of a query string.
 type parameter struct {
-	name   string
-	schema map[string]any
+	name    string
+	schema  map[string]any
+	doc     string
+	example any
 }
 
 var (
 	plain   = map[string]any{"type": "string"}
 	count   = map[string]any{"type": "integer", "minimum": 0, "maximum": maxRunes}
-	cursor  = map[string]any{"type": "string", "pattern": "^(0|[1-9][0-9]{0,8})$"}
-	pinned  = parameter{"generation", plain}
+	pinned  = parameter{"generation", plain, "the generation to read; without it the one that is served now", nil}
 	howMany = parameter{"limit", map[string]any{
 		"type": "integer", "minimum": 1, "maximum": maxLimit, "default": defaultLimit,
-	}}
+	}, "entries of a page", 20}
+	page1 = parameter{
+		"cursor", map[string]any{"type": "string", "pattern": cursorForm},
+		"next_cursor of the page before; none for the first. It names the generation that the list is of, and ends with " +
+			"410 when that was collected", nil,
+	}
+	runPage = parameter{
+		"cursor", map[string]any{"type": "string", "pattern": runCursorForm},
+		"next_cursor of the page before; none for the first", nil,
+	}
 	ofAnIndex  = []int{http.StatusNotFound, http.StatusGone, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
-	ofAQuery   = append([]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge}, ofParams...)
-	ofParams   = append([]int{http.StatusUnprocessableEntity, http.StatusTooManyRequests}, ofAnIndex...)
-	ofBrowsing = append([]int{http.StatusUnprocessableEntity}, ofAnIndex...)
+	ofAQuery   = append([]int{http.StatusRequestEntityTooLarge}, ofAnIndex...)
+	ofArtifact = []int{http.StatusNotFound, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 	ofStores   = []int{http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+)
+
+// Tags of operations, in the order of the description.
+const (
+	tagQuery      = "query"
+	tagIndexes    = "indexes"
+	tagDocuments  = "documents"
+	tagEntities   = "entities"
+	tagRuns       = "runs"
+	tagAgents     = "agents"
+	tagOperations = "operations"
 )
 
 // routes is the table of operations. Mux and OpenAPI are made from it.
 func (s *Server) routes() []route {
-	table := []route{
-		{
-			method: "POST", pattern: "/v1/indexes/{index}/query", summary: "Ask a question",
-			body: Request{}, answer: Response{}, problems: ofAQuery, handler: s.query, events: queryEvents,
-		},
-		{
-			method: "GET", pattern: "/v1/indexes", summary: "Published indexes",
-			answer: Indexes{}, problems: ofStores, handler: s.listIndexes,
-		},
-		{
-			method: "GET", pattern: "/v1/indexes/{index}/generations", summary: "Generations of an index",
-			answer: Generations{}, problems: append([]int{http.StatusNotFound}, ofStores...), handler: s.listGenerations,
-		},
-		{
-			method: "GET", pattern: "/v1/indexes/{index}/entities", summary: "Entities by name",
-			query:  []parameter{{"prefix", plain}, howMany, pinned},
-			answer: Entities{}, problems: ofBrowsing, handler: s.listEntities,
-		},
-		{
-			method: "GET", pattern: "/v1/indexes/{index}/entities/{id}", summary: "One entity",
-			query: []parameter{pinned}, answer: EntityDetail{}, problems: ofAnIndex, handler: s.getEntity,
-		},
-		{
-			method: "GET", pattern: "/v1/indexes/{index}/entities/{id}/chunks", summary: "Chunks of an entity",
-			query:  []parameter{{"cursor", cursor}, howMany, pinned},
-			answer: EntityChunks{}, problems: ofBrowsing, handler: s.entityChunks,
-		},
-		{
-			method: "GET", pattern: "/v1/indexes/{index}/chunks/{id}", summary: "A chunk with what was extracted from it",
-			query: []parameter{pinned}, answer: ChunkDetail{}, problems: ofAnIndex, handler: s.getChunk,
-		},
-		{
-			method: "GET", pattern: "/v1/indexes/{index}/documents/{rest...}",
-			path:    "/v1/indexes/{index}/documents/{key}/text",
-			summary: "Decoded text of a document; offsets are code points",
-			query:   []parameter{{"version", plain}, {"start", count}, {"end", count}, pinned},
-			answer:  DocumentText{}, problems: ofBrowsing, handler: s.documentText,
-		},
-		{
-			method: "GET", pattern: "/livez", summary: "Whether the process answers",
-			answer: Alive{}, open: true, handler: alive,
-		},
-		{
-			method: "GET", pattern: "/readyz", summary: "Whether stores answer and every index has a generation open",
-			answer: Readiness{}, scope: access.Operate, handler: s.ready,
-		},
-		{
-			method: "GET", pattern: "/metrics", summary: "Metrics for Prometheus", scope: access.Operate,
-			handler: s.metered,
-		},
+	var table []route
+	for _, part := range [][]route{
+		s.indexRoutes(), s.documentRoutes(), s.entityRoutes(), s.runRoutes(), s.agents(), s.operationRoutes(),
+	} {
+		table = append(table, part...)
 	}
-	table = append(table, s.agents()...)
 	for i := range table {
 		if table[i].scope == "" {
 			table[i].scope = access.Query
 		}
 	}
 	return table
+}
+
+func (s *Server) indexRoutes() []route {
+	return []route{
+		{
+			method: "POST", pattern: "/v1/indexes/{index}/query", id: "query", tag: tagQuery, summary: "Ask a question",
+			doc: "Finds the chunks of the index that help to answer, in the order of their use, and on request the answer " +
+				"of the chat model with citations. Scores order one response; they do not compare across responses.",
+			body: Request{}, answer: Response{}, problems: ofAQuery, handler: s.query, events: queryEvents,
+		},
+		{
+			method: "GET", pattern: "/v1/indexes", id: "listIndexes", tag: tagIndexes, summary: "List published indexes",
+			doc: "Those that the key is for, by name.", kept: true,
+			answer: Indexes{}, problems: ofStores, handler: s.listIndexes,
+		},
+		{
+			method: "GET", pattern: "/v1/indexes/{index}", id: "getIndex", tag: tagIndexes, summary: "Get one index",
+			doc:  "What is served of it, since when, how large it is, and what is wrong with it.",
+			kept: true, answer: IndexCard{}, problems: ofArtifact, handler: s.card,
+		},
+		{
+			method: "GET", pattern: "/v1/indexes/{index}/generations", id: "listGenerations", tag: tagIndexes,
+			summary: "List the generations of an index", doc: "The one that is served first, then the newest first.",
+			kept: true, answer: Generations{}, problems: ofArtifact, handler: s.listGenerations,
+		},
+		{
+			method: "GET", pattern: "/v1/indexes/{index}/generations/{generation}", id: "getGeneration", tag: tagIndexes,
+			summary: "Get one generation", doc: "With the report of the run that made it and what changed against its parent.",
+			kept: true, answer: GenerationDetail{}, problems: ofArtifact, handler: s.generation,
+		},
+	}
+}
+
+func (s *Server) documentRoutes() []route {
+	return []route{
+		{
+			method: "GET", pattern: "/v1/indexes/{index}/documents", id: "listDocuments", tag: tagDocuments,
+			summary: "List documents", doc: "In the byte order of their keys.", kept: true,
+			query: []parameter{
+				{"prefix", plain, "only documents whose key starts with it", "cities/"}, page1, howMany, pinned,
+			},
+			answer: Documents{}, problems: ofAnIndex, handler: s.listDocuments,
+		},
+		{
+			method: "GET", path: "/v1/indexes/{index}/documents/{key}", id: "getDocument", tag: tagDocuments,
+			summary: "Get one document", doc: "Its metadata, and which version of it is served.", kept: true,
+			query: []parameter{pinned}, answer: DocumentDetail{}, problems: ofAnIndex,
+		},
+		{
+			method: "GET", pattern: "/v1/indexes/{index}/documents/{rest...}", id: "getDocumentText", tag: tagDocuments,
+			path:    "/v1/indexes/{index}/documents/{key}/text",
+			summary: "Get the decoded text of a document", kept: true,
+			doc: "All of it, or a range, at most 1,048,576 code points. Offsets are code points of the version that is " +
+				"served, as in chunks and mentions.",
+			query: []parameter{
+				{"version", plain, "sha256 of the content that offsets are of; 404 where another is served", nil},
+				{"start", count, "first code point; without it the beginning", 0},
+				{"end", count, "code point behind the last; without it the end", 200},
+				pinned,
+			},
+			answer: DocumentText{}, problems: ofAnIndex, handler: s.document,
+		},
+		{
+			method: "GET", pattern: "/v1/indexes/{index}/chunks/{id}", id: "getChunk", tag: tagDocuments,
+			summary: "Get one chunk", doc: "With what was extracted from it.", kept: true,
+			query: []parameter{pinned}, answer: ChunkDetail{}, problems: ofAnIndex, handler: s.getChunk,
+		},
+	}
+}
+
+func (s *Server) entityRoutes() []route {
+	return []route{
+		{
+			method: "GET", pattern: "/v1/indexes/{index}/entities", id: "listEntities", tag: tagEntities,
+			summary: "List entities", doc: "In the order of their folded names.", kept: true,
+			query: []parameter{
+				{"prefix", plain, "only entities whose name starts with it, whatever the case", "os"}, page1, howMany, pinned,
+			},
+			answer: Entities{}, problems: ofAnIndex, handler: s.listEntities,
+		},
+		{
+			method: "GET", pattern: "/v1/indexes/{index}/entities/{id}", id: "getEntity", tag: tagEntities,
+			summary: "Get one entity", doc: "With its description, merged from all mentions.", kept: true,
+			query: []parameter{pinned}, answer: EntityDetail{}, problems: ofAnIndex, handler: s.getEntity,
+		},
+		{
+			method: "GET", pattern: "/v1/indexes/{index}/entities/{id}/chunks", id: "listEntityChunks", tag: tagEntities,
+			summary: "List the chunks that mention an entity", doc: "In chunk order: documents by key, chunks by place.",
+			kept: true, query: []parameter{page1, howMany, pinned},
+			answer: EntityChunks{}, problems: ofAnIndex, handler: s.entityChunks,
+		},
+	}
+}
+
+func (s *Server) runRoutes() []route {
+	return []route{
+		{
+			method: "GET", pattern: "/v1/indexes/{index}/runs", id: "listRuns", tag: tagRuns,
+			summary: "List the runs of an index",
+			doc: "Those that go on, and those whose reports are kept, the one that began last first. An index that was " +
+				"never published has runs, too.",
+			kept: true, scope: access.Operate, query: []parameter{runPage, howMany}, answer: Runs{},
+			problems: append([]int{http.StatusGone}, ofArtifact...), handler: s.listRuns,
+		},
+		{
+			method: "GET", pattern: "/v1/indexes/{index}/runs/{run}", id: "getRun", tag: tagRuns,
+			summary: "Get one run", doc: "Its progress, cost and problems: what `unweaver status --json` prints.",
+			kept: true, scope: access.Operate, answer: RunDetail{}, problems: ofArtifact, handler: s.getRun,
+		},
+	}
+}
+
+func (s *Server) operationRoutes() []route {
+	return []route{
+		{
+			method: "GET", pattern: "/livez", id: "live", tag: tagOperations, summary: "Tell whether the process answers",
+			doc: "It asks no store.", answer: Alive{}, open: true, handler: alive,
+		},
+		{
+			method: "GET", pattern: "/readyz", id: "ready", tag: tagOperations,
+			summary: "Tell whether stores answer and what can be served is open",
+			doc: "Really probes every store. An index that cannot be opened is told with its cause and remedy, and takes " +
+				"nothing else away: the replica is ready as long as it serves another.",
+			query:    []parameter{{"index", plain, "the index that counts; without it any that is served", nil}},
+			problems: []int{http.StatusNotFound},
+			answer:   Readiness{}, scope: access.Operate, handler: s.ready,
+		},
+		{
+			method: "GET", pattern: "/metrics", id: "metrics", tag: tagOperations, summary: "Get metrics for Prometheus",
+			doc: "Their labels name indexes: it takes a key of all of them.", scope: access.Operate, handler: s.metered,
+		},
+	}
 }

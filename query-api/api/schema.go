@@ -16,6 +16,7 @@ import (
 type schemas struct {
 	components map[string]any
 	names      map[reflect.Type]string // of types whose component is not called as they are
+	types      map[string]reflect.Type // of components
 	strict     map[reflect.Type]bool   // types that refuse further fields
 }
 
@@ -83,22 +84,23 @@ func (s *schemas) component(t reflect.Type) map[string]any {
 		}
 	}
 	if s.components[name] != nil {
+		if known := s.types[name]; known != t { // met by the first test
+			panic("api: two types are called " + name + ": " + known.String() + ", " + t.String())
+		}
 		return ref(name)
 	}
+	s.types[name] = t
 	object := map[string]any{"type": "object"}
 	s.components[name] = object // before its fields, which may refer to it
 	properties := map[string]any{}
 	required := []string{}
-	for _, field := range reflect.VisibleFields(t) {
+	for _, field := range fieldsOf(t) {
 		key, options, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if field.Anonymous || !field.IsExported() || key == "" || key == "-" {
-			continue
-		}
 		properties[key] = s.field(field)
 		if s.strict[t] && field.Tag.Get("required") == "" { // of a request: null is as good as nothing
 			properties[key] = nullable(s.field(field))
 		}
-		if options != "omitempty" {
+		if options == "" { // neither omitempty nor omitzero
 			required = append(required, key)
 		}
 	}
@@ -109,6 +111,22 @@ func (s *schemas) component(t reflect.Type) map[string]any {
 		object["required"] = required
 	}
 	return ref(name)
+}
+
+// fieldsOf a struct as encoding/json has them: those of structs within it are its own.
+func fieldsOf(t reflect.Type) []reflect.StructField {
+	var out []reflect.StructField
+	for i := range t.NumField() {
+		field := t.Field(i)
+		key, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch {
+		case field.Anonymous && key == "" && field.Type.Kind() == reflect.Struct:
+			out = append(out, fieldsOf(field.Type)...)
+		case field.IsExported() && key != "" && key != "-":
+			out = append(out, field)
+		}
+	}
+	return out
 }
 
 // field describes a field with its tags.

@@ -2,7 +2,9 @@
 // one generation; a replica switches when it has the new one open. The package reaches no engine.
 //
 //	server.go, routes.go     the server and its table of routes, from which mux and OpenAPI are made
-//	request.go, response.go  bodies; query.go answers one, browse.go the rest
+//	request.go, response.go  bodies; query.go answers one
+//	browse.go, documents.go, generations.go, runs.go  what an index holds; lists.go their bodies, cursor.go their pages
+//	etag.go, compress.go     what clients may keep, and packed answers
 //	indexes.go, pin.go       open generations; watch.go follows the pointers and renews leases
 //	openapi.go, schema.go    the description of all this, made from the types
 package api
@@ -29,7 +31,10 @@ import (
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/query-api/guard"
+	"github.com/unweaver/unweaver/query-api/page"
 )
 
 // Models makes the models that queries need.
@@ -43,6 +48,7 @@ type Config struct {
 	Artifacts blob.Store
 	Records   records.Store
 	Readers   coordination.Readers
+	Runs      coordination.Runs // of builds that go on; nil: only those that ended are told
 	Vectors   vectors.Store
 	Models    Models
 	Cache     *localfile.Cache
@@ -51,6 +57,7 @@ type Config struct {
 	Extra     map[string]http.Handler // further routes, by prefix
 	Warm      []string                // indexes to open at start; nil: all that are published
 	Methods   *retrieve.Registry      // nil: this program's
+	Telemetry *telemetry.Process      // what is counted; nil: it begins with this server
 	Policy    guard.Policy            // who may ask; the handlers of Extra ask for a key by themselves
 }
 
@@ -65,12 +72,13 @@ type Server struct {
 	indexes map[string]*index
 	listed  atomic.Bool // the indexes to open at start are known
 	embeds  *embedCache
-	metrics metrics
 	guard   *guard.Guard
 	openapi []byte
 	mux     func() *http.ServeMux // of routes that routes ask
 	http    *http.Server
 	wg      sync.WaitGroup
+
+	openapiTag string
 }
 
 // New makes a server and starts to watch for new generations.
@@ -81,6 +89,9 @@ func New(config Config) *Server {
 	if config.Methods == nil {
 		config.Methods = retrieve.Methods()
 	}
+	if config.Telemetry == nil {
+		config.Telemetry = telemetry.New("unweaver-query-api")
+	}
 	raw := make([]byte, 8)
 	_, _ = rand.Read(raw) // never fails
 	server := &Server{
@@ -89,10 +100,10 @@ func New(config Config) *Server {
 		id:      hex.EncodeToString(raw),
 		indexes: map[string]*index{},
 		embeds:  newEmbedCache(),
-		metrics: newMetrics(),
 	}
 	server.openapi = OpenAPI(config.Methods)
 	server.mux = sync.OnceValue(server.muxOf)
+	server.openapiTag = tag(string(server.openapi))
 	server.guard = guard.New(config.Policy, server.refuse)
 	server.http = &http.Server{
 		Handler:           server.Handler(),
@@ -104,7 +115,11 @@ func New(config Config) *Server {
 		DisableGeneralOptionsHandler: true, // it would answer without a key
 	}
 	server.ctx, server.stop = context.WithCancel(context.Background())
-	server.beside(server.watch)
+	server.beside(func() {
+		for server.ctx.Err() == nil { // a round that fell is followed by others
+			server.caught(server.watch)
+		}
+	})
 	return server
 }
 
@@ -115,8 +130,21 @@ func (s *Server) beside(run func()) bool {
 	if s.ctx.Err() != nil {
 		return false
 	}
-	s.wg.Go(run)
+	s.wg.Go(func() { s.caught(run) })
 	return true
+}
+
+// caught runs something whose panic must not take every index away.
+func (s *Server) caught(run func()) {
+	var err error
+	defer func() {
+		if err != nil {
+			s.log.Error("work beside requests fell", "error", err.Error())
+			time.Sleep(watchEvery)
+		}
+	}()
+	defer par.Caught(&err)
+	run()
 }
 
 // Serve answers on a listener until Shutdown.
@@ -158,7 +186,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) muxOf() *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, route := range s.routes() {
-		mux.HandleFunc(route.method+" "+route.pattern, s.checked(route))
+		if route.handler != nil {
+			mux.HandleFunc(route.method+" "+route.pattern, s.checked(route))
+		}
 	}
 	return mux
 }
@@ -167,11 +197,52 @@ func (s *Server) muxOf() *http.ServeMux {
 func (s *Server) Handler() http.Handler {
 	mux := s.muxOf()
 	mux.HandleFunc("GET /openapi.json", s.describe)
-	mux.HandleFunc("GET /{$}", page)
-	for prefix, handler := range s.Extra {
-		mux.Handle(prefix, handler)
+	for _, path := range page.Paths() {
+		mux.HandleFunc("GET "+path, page.Serve)
 	}
-	return s.guard.Wrap(s.metrics.measure(mux), s.extra)
+	for pattern, allow := range s.methods() {
+		mux.HandleFunc("OPTIONS "+pattern, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Allow", allow)
+			w.WriteHeader(http.StatusNoContent)
+		})
+	}
+	for prefix, handler := range s.Extra {
+		mux.Handle(prefix, s.jsonOnly(handler))
+	}
+	return s.observed(s.guard.Wrap(routed(compressed(mux)), s.extra))
+}
+
+// methods gives what the address of each pattern takes, as Allow has it.
+func (s *Server) methods() map[string]string {
+	out := map[string]string{"/openapi.json": "GET, HEAD, OPTIONS"}
+	for _, path := range page.Paths() {
+		out[path] = "GET, HEAD, OPTIONS"
+	}
+	for _, route := range s.routes() {
+		switch {
+		case route.handler == nil:
+		case out[route.pattern] != "":
+			out[route.pattern] = route.method + ", " + out[route.pattern]
+		case route.method == http.MethodGet:
+			out[route.pattern] = "GET, HEAD, OPTIONS"
+		default:
+			out[route.pattern] = route.method + ", OPTIONS"
+		}
+	}
+	return out
+}
+
+// jsonOnly keeps bodies that are no JSON from a handler that is not of the table.
+func (s *Server) jsonOnly(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if request.Method == http.MethodPost || request.Method == http.MethodPut || request.Method == http.MethodPatch {
+			if err := guard.NeedJSON(request); err != nil {
+				s.fail(w, request, err)
+				return
+			}
+		}
+		handler.ServeHTTP(w, request)
+	})
 }
 
 // extra tells whether a path is one of Extra's.
@@ -186,6 +257,6 @@ func (s *Server) extra(path string) bool {
 
 // refuse writes an error that a request met before its route.
 func (s *Server) refuse(w http.ResponseWriter, request *http.Request, err error) {
-	s.metrics.refused.WithLabelValues(string(fault.CodeOf(err))).Inc()
+	s.Telemetry.Count(telemetry.Refused, 1, string(fault.CodeOf(err)))
 	s.fail(w, request, err)
 }

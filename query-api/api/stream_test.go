@@ -111,6 +111,28 @@ func TestAStreamedAnswerIsTheAnswer(t *testing.T) {
 	}
 }
 
+// Where the built-in model would quote what hardly fits, a stream says that there is no answer, as the whole does.
+func TestAStreamSaysThatThereIsNoAnswer(t *testing.T) {
+	f := serve(t, nil)
+	for question, kind := range map[string]string{
+		"Who reached the South Pole first?":                          "best_sentence",
+		"Who reached the finals of the 2018 football cup in Ottawa?": "none",
+	} {
+		body, _ := json.Marshal(map[string]any{"query": question, "answer": true, "stream": true})
+		got := f.send(http.MethodPost, "/v1/indexes/sample/query", string(body), "Content-Type", "application/json")
+		events := eventsOf(t, got.Body.String())
+		text := ""
+		for _, delta := range events[1 : len(events)-1] {
+			text += delta.data["text"].(string)
+		}
+		whole := f.ask(map[string]any{"query": question, "answer": true})["answer"].(map[string]any)
+		last, _ := events[len(events)-1].data["answer"].(map[string]any)
+		if last["kind"] != kind || whole["kind"] != kind || text != whole["text"] || text != last["text"] {
+			t.Errorf("%s: %q %v, whole %v", question, text, last, whole)
+		}
+	}
+}
+
 // ask streams over a connection; leave ends it.
 func askStream(t *testing.T, handler http.Handler, path, body string, headers ...string) (
 	lines *bufio.Scanner, leave func(),

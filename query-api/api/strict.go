@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/query-api/guard"
@@ -74,6 +75,14 @@ func strictValue(decoder *json.Decoder, t reflect.Type, at string, depth int) er
 			}
 		}
 	case string, bool:
+		if at == "method" && token == "" { // null is as good as nothing; an empty name is a mistake
+			return invalid("read query", at, "it is empty", "leave it out, or give null, for the index's own")
+		}
+		if text, ok := token.(string); ok && t == reflect.TypeFor[time.Time]() {
+			if _, err := time.Parse(time.RFC3339, text); err != nil {
+				return invalid("read query", at, fmt.Sprintf("%.80q is no time", text), "write 2026-01-31T12:00:00Z")
+			}
+		}
 		if t == reflect.TypeFor[Count]() {
 			return invalid("read query", at, fmt.Sprintf("want int, got %T", token), "")
 		}
@@ -183,6 +192,9 @@ func (s *Server) checked(route route) http.HandlerFunc {
 			err = unknownIndex(index) // as if it were not there: names do not leak
 		default:
 			err = parametersOf(request.URL.RawQuery, known)
+		}
+		if err == nil && route.body != nil {
+			err = guard.NeedJSON(request)
 		}
 		if err != nil {
 			s.fail(w, request, err)

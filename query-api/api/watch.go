@@ -2,12 +2,11 @@ package api
 
 import (
 	"context"
-	"strings"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 const (
@@ -18,6 +17,8 @@ const (
 	pollMirrored = 3 * time.Second
 	// pollTimeout bounds one reading of a pointer; another index must not wait for a store that hangs.
 	pollTimeout = 5 * time.Second
+	// listWidth is how many pointers are read at once.
+	listWidth = 16
 	// leaseTTL of a reader's lease; it is renewed three times in that time.
 	leaseTTL = 30 * time.Second
 )
@@ -58,22 +59,28 @@ func (s *Server) list() {
 		ctx, cancel := context.WithTimeout(s.ctx, pollTimeout)
 		defer cancel()
 		var err error
-		if names, err = s.names(ctx); err != nil {
+		if names, err = artifact.Names(ctx, s.Artifacts); err != nil {
 			s.log.Warn("indexes not listed", "code", string(fault.CodeOf(err)))
 			return
 		}
 	}
-	for _, name := range names {
-		ctx, cancel := context.WithTimeout(s.ctx, pollTimeout)
-		pointer, err := s.pointer(ctx, name)
-		cancel()
-		if err != nil {
-			s.log.Warn("pointer not read", "index", name, "code", string(fault.CodeOf(err)))
-			return
+	ctx, cancel := context.WithTimeout(s.ctx, pollTimeout)
+	defer cancel()
+	if err := par.Each(ctx, len(names), listWidth, func(ctx context.Context, i int) error {
+		pointer, err := s.pointer(ctx, names[i])
+		switch {
+		case artifact.IsDamage(err): // of this index alone
+			s.serving(names[i]).fail(err)
+			s.noteReady(names[i], false)
+			s.log.Error("pointer cannot be read", "index", names[i], "code", string(fault.CodeOf(err)))
+			return nil
+		case err == nil && pointer.Manifest != "":
+			s.serving(names[i]).refresh(s, names[i], pointer)
 		}
-		if pointer.Manifest != "" {
-			s.serving(name).refresh(s, name, pointer)
-		}
+		return err
+	}); err != nil {
+		s.log.Warn("pointers not read", "code", string(fault.CodeOf(err)))
+		return
 	}
 	s.listed.Store(true)
 }
@@ -131,39 +138,5 @@ func (s *Server) lease(ctx context.Context, name, generation string) {
 	defer cancel()
 	if err := s.Readers.Lease(ctx, name, generation, s.id, leaseTTL); err != nil && s.ctx.Err() == nil {
 		s.log.Warn("reader lease not renewed", "index", name, "code", string(fault.CodeOf(err)))
-	}
-}
-
-// names lists the indexes that have something published. It skips from one top-level name to the next: what lies below
-// them is many objects.
-func (s *Server) names(ctx context.Context) ([]string, error) {
-	var out []string
-	for after := ""; ; {
-		first := ""
-		for info, err := range s.Artifacts.List(ctx, "", after) {
-			if err != nil {
-				return nil, err
-			}
-			first = info.Key
-			break
-		}
-		if first == "" {
-			return out, nil
-		}
-		name, _, below := strings.Cut(first, "/")
-		if after = first; !below {
-			continue
-		}
-		after = name + "0" // the first key that is not below "name/", as '0' follows '/'
-		if !corpus.ValidIndex(name) {
-			continue
-		}
-		pointer, _, err := artifact.Index{Store: s.Artifacts, Name: name}.Current(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if pointer.Manifest != "" {
-			out = append(out, name)
-		}
 	}
 }

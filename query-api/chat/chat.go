@@ -125,7 +125,9 @@ func (s Service) ask(ctx context.Context, asked question) (found, error) {
 	if err != nil {
 		return out, err
 	}
-	return out, json.Unmarshal(body, &out)
+	err = json.Unmarshal(body, &out)
+	out.AnswerKind = out.Answer.Kind
+	return out, err
 }
 
 // newAnswer begins the answer to a request.

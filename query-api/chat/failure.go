@@ -33,6 +33,12 @@ func Speaks(path string) bool {
 // Fail writes a problem in the form of OpenAI.
 func Fail(w http.ResponseWriter, problem within.Problem) { fail(w, &problem) }
 
+// FailureOf is a problem in the form of OpenAI.
+func FailureOf(problem within.Problem) Failure {
+	_, failure := failureOf(&problem)
+	return failure
+}
+
 func fail(w http.ResponseWriter, err error) {
 	status, failure := failureOf(err)
 	if problem := within.AsProblem(err); problem != nil && problem.RetryAfter > 0 {

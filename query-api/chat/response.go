@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"encoding/json"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -75,13 +74,14 @@ type Usage struct {
 
 // Details are what the form has no place for.
 type Details struct {
-	Index      string          `json:"index"`
-	Generation string          `json:"generation"`
-	Release    int64           `json:"release"`
-	Method     string          `json:"method"`
-	Reason     *string         `json:"reason"`
-	Degraded   []string        `json:"degraded"`
-	Confidence json.RawMessage `json:"confidence,omitempty"`
+	Index      string   `json:"index"`
+	Generation string   `json:"generation"`
+	Release    int64    `json:"release"`
+	Method     string   `json:"method"`
+	Reason     *string  `json:"reason"`
+	Degraded   []string `json:"degraded"`
+	Confidence *float64 `json:"confidence" doc:"that one of the first five chunks says it; null: it cannot be told"`
+	AnswerKind string   `json:"answer_kind" enum:"model,best_sentence,none" doc:"best_sentence: quoted, no model wrote it"`
 }
 
 // Chunk is one event of a streamed answer. The last one with a choice has the reason of its end, and annotations; with
@@ -117,6 +117,7 @@ type Piece struct {
 type found struct {
 	Details
 	Answer struct {
+		Kind      string   `json:"kind"`
 		Text      string   `json:"text"`
 		Citations []string `json:"citations"`
 		Truncated bool     `json:"truncated"`

@@ -2,6 +2,7 @@
 // slowly (docs/contract.md, HTTP). It knows nothing of indexes; handlers ask it what the caller may.
 //
 //	guard.go   the policy, and the order in which a request is looked at
+//	cors.go    pages of other origins that may ask
 //	caller.go  who asks, as handlers see it
 //	limits.go  rate, concurrency and money of a caller
 //	writer.go  deadlines of bodies and answers, headers of every answer
@@ -37,6 +38,8 @@ type Policy struct {
 	Hosts  []string
 	Limits access.Limits
 
+	Origins []string // of pages that may ask besides the server's own
+
 	Required bool // every request needs a key, but for Open
 	AnyHost  bool // every Host is answered
 	Public   bool // it is meant that everybody may ask
@@ -50,7 +53,7 @@ type Policy struct {
 func NewPolicy(settings config.QueryAPI, listens net.Addr, keys Keys) (Policy, error) {
 	local := Loopback(listens)
 	out := Policy{
-		Keys: keys, Hosts: config.List(settings.Hosts), Public: settings.Public,
+		Keys: keys, Hosts: config.List(settings.Hosts), Public: settings.Public, Origins: settings.CORS.Origins,
 		Limits: access.Limits{
 			RequestsPerSecond: settings.Limits.RequestsPerSecond, Burst: settings.Limits.Burst,
 			Concurrency: settings.Limits.Concurrency, AnswersPerMinute: settings.Limits.AnswersPerMinute,
@@ -69,6 +72,11 @@ func NewPolicy(settings config.QueryAPI, listens net.Addr, keys Keys) (Policy, e
 		}
 	default:
 		out.Required = !local
+	}
+	if !out.Required && slices.Contains(out.Origins, AnyOrigin) {
+		return out, fault.BadConfig.At("serve queries at", listens.String()).
+			Because("query_api.cors.origins is *, and no key is asked for: every page that somebody here opens could ask").
+			Advise("name the origins, or set query_api.auth: required")
 	}
 	return out, nil
 }
@@ -106,7 +114,11 @@ func New(policy Policy, fail Fail) *Guard {
 // Open tells whether a request needs no key: /livez says nothing but that the process answers, the page holds no data.
 func Open(request *http.Request) bool {
 	get := request.Method == http.MethodGet || request.Method == http.MethodHead
-	return get && (request.URL.Path == "/livez" || request.URL.Path == "/")
+	switch request.URL.Path {
+	case "/livez", "/", "/page/app.js", "/page/style.css", "/page/icon.svg":
+		return get
+	}
+	return false
 }
 
 // Wrap lets through what the policy allows. self tells of paths whose handler asks for a key by itself.
@@ -114,8 +126,13 @@ func (g *Guard) Wrap(next http.Handler, self func(path string) bool) http.Handle
 	return http.HandlerFunc(func(plain http.ResponseWriter, request *http.Request) {
 		writer := g.writer(plain, request)
 		defer writer.end()
+		preflight := g.cors(writer.Header(), request)
 		if err := g.place(request); err != nil {
 			g.fail(writer, request, err)
+			return
+		}
+		if preflight {
+			writer.WriteHeader(http.StatusNoContent)
 			return
 		}
 		caller, err := g.identify(request, self(request.URL.Path))
@@ -127,19 +144,15 @@ func (g *Guard) Wrap(next http.Handler, self func(path string) bool) http.Handle
 			g.fail(writer, request, err)
 			return
 		}
-		if err := contentType(request); err != nil {
-			g.fail(writer, request.WithContext(with(request.Context(), caller)), err)
-			return
-		}
+		request = request.WithContext(with(request.Context(), caller))
 		if !Open(request) {
 			leave, err := caller.enter()
 			if err != nil {
-				g.fail(writer, request.WithContext(with(request.Context(), caller)), err)
+				g.fail(writer, request, err)
 				return
 			}
 			defer leave()
 		}
-		request = request.WithContext(with(request.Context(), caller))
 		next.ServeHTTP(writer, request)
 	})
 }
@@ -152,7 +165,7 @@ func (g *Guard) place(request *http.Request) error {
 			Because("this server does not go by that name").
 			Advise("set query_api.hosts where it does")
 	}
-	if Open(request) {
+	if !ofBrowser(request) || Open(request) || g.allowed(request) {
 		return nil
 	}
 	unsafe := *request
@@ -160,9 +173,15 @@ func (g *Guard) place(request *http.Request) error {
 	if err := g.origin.Check(&unsafe); err != nil {
 		return fault.Forbidden.At("answer a page of another origin", request.Header.Get("Origin")).
 			Because("browsers may ask this server from its own page only").
-			Advise("let the server behind that page ask, with a key of its own")
+			Advise("let the server behind that page ask, with a key of its own, or name the page's origin in " +
+				"query_api.cors.origins")
 	}
 	return nil
+}
+
+// ofBrowser tells whether a request says which page it comes from; those of programs do not.
+func ofBrowser(request *http.Request) bool {
+	return request.Header.Get("Sec-Fetch-Site") != "" || request.Header.Get("Origin") != ""
 }
 
 // known tells whether a Host is this server's.
@@ -181,11 +200,8 @@ func (g *Guard) known(host string) bool {
 	return slices.ContainsFunc(g.policy.Hosts, func(known string) bool { return strings.EqualFold(known, name) })
 }
 
-// contentType refuses bodies that a page of another origin could send without asking.
-func contentType(request *http.Request) error {
-	if request.Method == http.MethodGet || request.Method == http.MethodHead {
-		return nil
-	}
+// NeedJSON refuses bodies that a page of another origin could send without asking.
+func NeedJSON(request *http.Request) error {
 	kind, _, err := mime.ParseMediaType(request.Header.Get("Content-Type"))
 	if err != nil || kind != "application/json" {
 		return fault.MediaType.At("read body", "").

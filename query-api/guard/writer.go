@@ -120,5 +120,8 @@ func (w *writer) Write(p []byte) (int, error) {
 // end gives what is still in buffers a deadline.
 func (w *writer) end() { _ = w.control.SetWriteDeadline(time.Now().Add(w.guard.policy.WriteTimeout)) }
 
+// Flush implements http.Flusher, for what stands between the guard and a handler that streams.
+func (w *writer) Flush() { _ = w.control.Flush() } // recorders may not know how
+
 // Unwrap lets http.ResponseController reach the connection.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/unweaver/unweaver/internal/retrieve"
 )
 
 // response is what is read of a query's response.
@@ -14,9 +16,11 @@ type response struct {
 	Generation string   `json:"generation"`
 	Method     string   `json:"method"`
 	Reason     string   `json:"reason"`
+	Confidence *float64 `json:"confidence"`
 	Degraded   []string `json:"degraded"`
 	Chunks     []chunk  `json:"chunks"`
 	Answer     struct {
+		Kind      string   `json:"kind"`
 		Text      string   `json:"text"`
 		Citations []string `json:"citations"`
 		Truncated bool     `json:"truncated"`
@@ -69,7 +73,7 @@ func (s *server) query(ctx context.Context, asked Question, more string) (respon
 	}
 	found := Found{
 		Index: out.Index, Generation: out.Generation, Method: out.Method, Reason: out.Reason, Degraded: out.Degraded,
-		Passages: []Passage{},
+		Confidence: out.Confidence, Passages: []Passage{},
 	}
 	for _, next := range out.Chunks {
 		found.Passages = append(found.Passages, next.passage())
@@ -106,14 +110,18 @@ func (s *server) answer(ctx context.Context, _ *sdk.CallToolRequest, asked Quest
 	}
 	out := Answered{
 		Found: found, Answer: response.Answer.Text, Citations: response.Answer.Citations,
-		Truncated: response.Answer.Truncated,
+		Kind: response.Answer.Kind, Truncated: response.Answer.Truncated,
 	}
 	if out.Citations == nil {
 		out.Citations = []string{}
 	}
 	cited := slices.DeleteFunc(found.Passages, func(p Passage) bool { return !slices.Contains(out.Citations, p.Chunk) })
+	head := out.Answer + "\n\n"
+	if out.Kind == retrieve.BestSentence {
+		head += "(Quoted from a passage: no chat model is set up that could write an answer.)\n\n"
+	}
 	var text string
-	text, out.Passages, out.Cut = fitting(out.Answer+"\n\n", cited, asked.MaxTokens)
+	text, out.Passages, out.Cut = fitting(head, cited, asked.MaxTokens)
 	return said(text), out, nil
 }
 

@@ -74,6 +74,7 @@ type Found struct {
 	Generation string    `json:"generation"`
 	Method     string    `json:"method"`
 	Reason     string    `json:"reason,omitempty" jsonschema:"why nothing was found: no_match or empty_index"`
+	Confidence *float64  `json:"confidence,omitempty" jsonschema:"0 to 1: that one of the first five passages says it"`
 	Degraded   []string  `json:"degraded,omitempty" jsonschema:"parts of the search that are down"`
 	Passages   []Passage `json:"passages"`
 	Cut        *Cut      `json:"cut,omitempty"`
@@ -83,6 +84,7 @@ type Found struct {
 type Answered struct {
 	Found
 	Answer    string   `json:"answer"`
+	Kind      string   `json:"kind" jsonschema:"model wrote it, best_sentence: quoted from a passage, or none"`
 	Citations []string `json:"citations" jsonschema:"chunks that the answer rests on"`
 	Truncated bool     `json:"truncated,omitempty"`
 }

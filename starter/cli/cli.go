@@ -43,6 +43,7 @@ type App struct {
 	keyEnv     string // variable with the API key of queries
 	set        []string
 	json       bool
+	noted      []string
 	started    bool // this command started the embedded stack
 	exit       int
 }
@@ -67,8 +68,13 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	}
 	a.json = a.json || slices.Contains(args, "--json") // the parser may not have come to it
 	a.showError(err)
-	switch fault.CodeOf(err) {
-	case fault.Usage, fault.BadConfig, fault.InvalidParam:
+	return exitOfError(err)
+}
+
+// exitOfError is 2 where the caller asked for what cannot be: a flag, a setting, a name, or a command that the run
+// refuses as it stands.
+func exitOfError(err error) int {
+	if known := fault.As(err); known != nil && known.Kind == fault.Bad {
 		return ExitUsage
 	}
 	return ExitFailed
@@ -98,8 +104,16 @@ func (a *App) variable(name string) string {
 
 func (a *App) root() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "unweaver",
-		Short:         "Entity-centric retrieval: index corpora, publish generations, ask questions",
+		Use:   "unweaver",
+		Short: "Entity-centric retrieval: index corpora, publish generations, ask questions",
+		Long: `Entity-centric retrieval: index corpora, publish generations, ask questions.
+
+Exit codes: 0 done, 1 failed, 2 usage (a flag, a setting, a name, or a command that a run refuses as it stands),
+3 completed with errors, 4 not published by a gate, 5 paused.`,
+		Example: `  unweaver demo
+  unweaver index ./docs --index docs --wait
+  unweaver query "Who signed the lease?" --index docs
+  unweaver ls`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -124,6 +138,10 @@ func (a *App) root() *cobra.Command {
 	root.AddCommand(
 		a.indexCmd(),
 		a.statusCmd(),
+		a.lsCmd(),
+		a.runsCmd(),
+		a.logsCmd(),
+		a.showCmd(),
 		a.queryCmd(),
 		a.generationsCmd(),
 		a.restoreCmd(),
@@ -140,6 +158,7 @@ func (a *App) root() *cobra.Command {
 		a.versionCmd(),
 		a.mcpCmd(),
 	)
+	illustrate(root)
 	return root
 }
 
@@ -163,10 +182,14 @@ func (a *App) configFile() (path string, mayMiss bool) {
 	return a.configPath, false
 }
 
-// config loads the configuration.
+// config loads the configuration: the command's own, else that of the running embedded stack.
 func (a *App) config() (*config.Config, error) {
 	path, mayMiss := a.configFile()
-	return config.Load(config.Source{Path: path, Env: a.Env, Set: a.set, Missing: mayMiss})
+	cfg, err := config.Load(config.Source{Path: path, Env: a.Env, Set: a.set, Missing: mayMiss})
+	if err != nil {
+		return nil, err
+	}
+	return a.devConfig(cfg)
 }
 
 // spec resolves an index's configuration with paths made absolute.

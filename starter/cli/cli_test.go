@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/unweaver/unweaver/internal/build/runlog"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -30,6 +31,9 @@ type control struct {
 	looks    int
 	checks   []ops.Check
 	kept     []artifact.Generation
+	cards    []runlog.Card
+	runs     []runlog.Summary
+	log      runlog.Log
 	err      error
 }
 
@@ -72,6 +76,18 @@ func (c *control) Estimate(_ context.Context, request ops.IndexRequest) (corpus.
 
 func (c *control) Generations(_ context.Context, index string) ([]artifact.Generation, error) {
 	return c.kept, c.ask("generations", index)
+}
+
+func (c *control) Indexes(context.Context) ([]runlog.Card, error) {
+	return c.cards, c.ask("indexes", "")
+}
+
+func (c *control) Runs(_ context.Context, index string, limit int) ([]runlog.Summary, error) {
+	return c.runs, c.ask("runs", fmt.Sprint(index, " ", limit))
+}
+
+func (c *control) Log(_ context.Context, run string) (runlog.Log, error) {
+	return c.log, c.ask("log", run)
 }
 
 func (c *control) Restore(_ context.Context, index string) (ops.Run, error) {
@@ -154,7 +170,12 @@ func TestWhatIsAskedWronglyIsUsageAndConnectsToNothing(t *testing.T) {
 		{[]string{"index", "--index", "docs", "--set", "nonsense"}, "want path=value"},
 		{[]string{"index", "--index", "docs", "--set", "indexes.docs.keep=0"}, "want 1 to 10000, got 0"},
 		{[]string{"index", "--index", "docs", "--config", "none.yaml"}, "give a readable file with --config"},
-		{[]string{"status"}, "no run is named"},
+		{[]string{"status", "--watch"}, "no run is named"},
+		{[]string{"ls", "docs"}, "want no argument"},
+		{[]string{"logs"}, "want a RUN, got 0 arguments"},
+		{[]string{"show"}, "want a GENERATION, got 0 arguments"},
+		{[]string{"runs", "docs", "--limit", "-1"}, "want 0 or more"},
+		{[]string{"restore", "--all", "--index", "docs"}, "want either --index or --all"},
 		{[]string{"status", "a", "b"}, "want at most a RUN"},
 		{[]string{"pause"}, "want a RUN, got 0 arguments"},
 		{[]string{"cancel", "a", "b"}, "want a RUN, got 2 arguments"},
@@ -165,7 +186,7 @@ func TestWhatIsAskedWronglyIsUsageAndConnectsToNothing(t *testing.T) {
 		{[]string{"resume", "docs", "--budget-money", "+Inf"}, "--budget-money: want 0 or more, got +Inf"},
 		{[]string{"resume", "docs", "--budget-calls", "many"}, "invalid argument"},
 		{[]string{"generations"}, `required flag(s) "index" not set`},
-		{[]string{"restore"}, `required flag(s) "index" not set`},
+		{[]string{"restore"}, "want either --index or --all"},
 		{[]string{"query", "who?"}, `required flag(s) "index" not set`},
 		{[]string{"query", "--index", "docs"}, "want a question, got 0 arguments"},
 		{[]string{"query", "who?", "--index", "docs", "--param", "damping"}, "want name=value"},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -33,6 +34,8 @@ type Dev struct {
 	Temporal string `json:"temporal"`
 	PID      int    `json:"pid"`
 	Token    string `json:"token"`
+
+	Settings *DevSettings `json:"settings,omitempty"` // nil: a release before it wrote the file
 }
 
 func isURL(s string) bool { return strings.Contains(s, "://") }
@@ -67,7 +70,7 @@ type Connector func(ctx context.Context, cfg *config.Config) (Connection, error)
 func (a *App) withControl(
 	ctx context.Context,
 	f func(ctx context.Context, control ops.Control, queries string) error,
-) (err error) {
+) error {
 	cfg, err := a.config()
 	if err != nil {
 		return err
@@ -80,6 +83,18 @@ func (a *App) withControl(
 	default:
 		connect = a.embedded
 	}
+	return connected(ctx, cfg, connect, func(connection Connection) error {
+		ctx := withKey(ctx, cmp.Or(a.variable(a.keyEnv), connection.Key))
+		err := f(ctx, connection.Control, connection.HTTP)
+		if err != nil && fault.As(err) == nil {
+			err = fault.Internal.At("", "").Because(err)
+		}
+		return err
+	})
+}
+
+// connected opens a connection, and closes it after f.
+func connected(ctx context.Context, cfg *config.Config, connect Connector, f func(Connection) error) (err error) {
 	connection, err := connect(ctx, cfg)
 	if err != nil {
 		return err
@@ -87,11 +102,7 @@ func (a *App) withControl(
 	if connection.Close != nil {
 		defer func() { err = errors.Join(err, connection.Close()) }()
 	}
-	err = f(withKey(ctx, cmp.Or(a.variable(a.keyEnv), connection.Key)), connection.Control, connection.HTTP)
-	if err != nil && fault.As(err) == nil {
-		err = fault.Internal.At("", "").Because(err)
-	}
-	return err
+	return f(connection)
 }
 
 // withQueries finds where queries are served, and runs f. Where the configuration gives a URL, that is the place, and
@@ -109,10 +120,12 @@ func (a *App) withQueries(ctx context.Context, f func(ctx context.Context, queri
 
 // embedded finds the embedded stack of the data directory, or starts one that ends with the command.
 func (a *App) embedded(ctx context.Context, _ *config.Config) (Connection, error) {
-	dev, running := ReadDev(a.dataDir)
+	dev, running, err := a.runningDev(ctx)
+	if err != nil {
+		return Connection{}, err
+	}
 	var stop func()
 	if !running {
-		var err error
 		if stop, err = a.startDev(ctx); err != nil {
 			return Connection{}, err
 		}
@@ -129,6 +142,27 @@ func (a *App) embedded(ctx context.Context, _ *config.Config) (Connection, error
 		connection.Close = func() error { stop(); return nil }
 	}
 	return connection, nil
+}
+
+// runningDev is the embedded stack that dev.json names, where it lives and proves that it wrote the file: a process id
+// and a port are soon another program's, which must not be sent the token.
+func (a *App) runningDev(ctx context.Context) (dev Dev, running bool, err error) {
+	dev, running = ReadDev(a.dataDir)
+	if !running {
+		return dev, false, nil
+	}
+	proven, err := admin.Knows(ctx, dev.HTTP, dev.Token)
+	switch {
+	case ctx.Err() != nil:
+		return dev, false, ctx.Err()
+	case err != nil:
+		return dev, false, fault.EngineDown.At("ask the embedded stack at", dev.HTTP).Because(err).
+			Advise(fmt.Sprintf("see what process %d does; stop it and start it again with: unweaver dev", dev.PID))
+	case !proven:
+		fmt.Fprintf(a.Err, "what answers at %s is not the embedded stack that wrote %s: it is told nothing\n",
+			dev.HTTP, filepath.Join(a.dataDir, "dev.json"))
+	}
+	return dev, proven, nil
 }
 
 // cluster opens Temporal and the stores themselves.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -65,10 +67,42 @@ func TestACommandAttachesToTheStackOfItsDataDirectory(t *testing.T) {
 	if got.err != "" {
 		t.Errorf("it says that it starts something: %s", got.err)
 	}
-	writeDev(t, data, cli.Dev{HTTP: served(t, fake), PID: os.Getpid(), Token: "another"})
-	got = in(t, nil, nil, "pause", "docs", "--data-dir", data)
-	if got.exit != cli.ExitFailed || !strings.Contains(got.err, "needs the token") {
-		t.Errorf("a wrong token: %+v", got)
+}
+
+// The port and the process id that a dead stack left behind in dev.json can be another program's by now.
+func TestAnAddressThatDoesNotProveItsTokenIsToldNothing(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var asked []string
+	impostor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		body, _ := io.ReadAll(request.Body)
+		asked = append(asked, fmt.Sprint(request.URL, request.Header, string(body)))
+		_, _ = io.WriteString(w, strings.Repeat("0", 64))
+	}))
+	defer impostor.Close()
+	silent := httptest.NewServer(nil)
+	silent.Close()
+	for name, address := range map[string]string{
+		"another program": impostor.URL, "another stack": served(t, &control{}), "nobody": silent.URL,
+	} {
+		data := t.TempDir()
+		writeDev(t, data, cli.Dev{HTTP: address, PID: os.Getpid(), Token: "stale-token"})
+		env := []string{"UNWEAVER_DEV_BIN=/nonexistent/dev", "UNWEAVER_API_KEY=uw_key"}
+		for _, args := range [][]string{{"pause", "docs"}, {"query", "Who?", "--index", "docs"}, {"keys", "list"}} {
+			got := in(t, nil, env, append(args, "--data-dir", data)...)
+			if got.exit != cli.ExitFailed || !strings.Contains(got.err, "is told nothing") ||
+				!strings.Contains(got.err, "starting one for this command") {
+				t.Errorf("%s, %s: %+v", name, args[0], got)
+			}
+		}
+	}
+	if len(asked) != 3 {
+		t.Errorf("the impostor is asked %d times", len(asked))
+	}
+	for _, request := range asked {
+		if strings.Contains(request, "stale-token") || strings.Contains(request, "uw_key") ||
+			!strings.HasPrefix(request, "/admin/v1/proof?challenge=") {
+			t.Errorf("it learns %s", request)
+		}
 	}
 }
 

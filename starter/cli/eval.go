@@ -27,6 +27,7 @@ type evalFlags struct {
 	runs, workers                   int
 	seed                            uint64
 	answers, yes, compare           bool
+	calibrate                       bool
 }
 
 func (a *App) evalCmd() *cobra.Command {
@@ -40,9 +41,18 @@ A dataset is a folder with corpus.jsonl ({"id","title","text"}) and questions.js
 ({"question","gold":[ids],"answers":[...]}); a recorded extraction beside them (extractions_desc.jsonl,
 extractions.jsonl) is replayed unless --extraction config says otherwise. The index is built, or reused where nothing
 changed. With --answers each method also answers, and a model judges the answers (factual correctness); the cost is told
-first, and --yes goes on.`,
+first, and --yes goes on.
+
+With --calibrate nothing is compared: two or more datasets, with commas between their folders, are asked their own
+questions, the same without their gold passages, those of the others, and words that are none; confidence is fitted to
+what came of it, and measured on cases and corpora that the fit has not seen.`,
 		Args: arguments(0, 0, "no argument"),
-		RunE: func(command *cobra.Command, _ []string) error { return a.eval(command.Context(), flags) },
+		RunE: func(command *cobra.Command, _ []string) error {
+			if flags.calibrate {
+				return a.calibrate(command.Context(), flags)
+			}
+			return a.eval(command.Context(), flags)
+		},
 	}
 	set := command.Flags()
 	set.StringVar(&flags.dataset, "dataset", "", "folder of the dataset")
@@ -67,6 +77,7 @@ first, and --yes goes on.`,
 		true,
 		"where the recording has triples, add a walk in the style of HippoRAG2",
 	)
+	set.BoolVar(&flags.calibrate, "calibrate", false, "fit and measure confidence instead of comparing methods")
 	set.BoolVar(&flags.yes, "yes", false, "go on without asking, whatever it costs")
 	_ = command.MarkFlagRequired("dataset") // the flag exists
 	return command
@@ -139,17 +150,36 @@ func (a *App) evalSpec(flags evalFlags, dataset *eval.Dataset) (corpus.Spec, err
 	return spec, nil
 }
 
+// evalIndex is the name of a dataset's index.
+func evalIndex(dataset *eval.Dataset) string {
+	return "eval-" + strings.ReplaceAll(strings.ToLower(dataset.Name), "_", "-")
+}
+
+// evalBuild builds the index of a dataset, or finds it unchanged.
+func (a *App) evalBuild(ctx context.Context, control ops.Control, spec corpus.Spec) (ops.Status, error) {
+	run, err := control.Index(ctx, ops.IndexRequest{Spec: spec})
+	if err != nil {
+		return ops.Status{}, err
+	}
+	status, err := a.follow(ctx, control, run.Run, newBar(a.Err, a.json))
+	if err == nil && status.Status != corpus.StatusCompleted && status.Status != corpus.StatusErrors {
+		err = fault.Internal.At("build index", spec.Index).
+			Because(status.Status + " " + status.Reason + " " + status.Detail).
+			Advise("see: unweaver status " + run.Run)
+	}
+	return status, err
+}
+
 func (a *App) eval(ctx context.Context, flags evalFlags) error {
 	dataset, err := eval.Load(flags.dataset)
 	if err != nil {
 		return err
 	}
-	name := strings.ReplaceAll(strings.ToLower(dataset.Name), "_", "-")
 	if flags.index == "" {
-		flags.index = "eval-" + name
+		flags.index = evalIndex(dataset)
 	}
 	if flags.out == "" {
-		flags.out = "eval-" + name
+		flags.out = evalIndex(dataset)
 	}
 	sys, err := systems(flags.methods, flags.rules)
 	if err != nil {
@@ -183,18 +213,9 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 		}
 	}
 	return a.withControl(ctx, func(ctx context.Context, control ops.Control, queries string) error {
-		run, err := control.Index(ctx, ops.IndexRequest{Spec: spec})
+		status, err := a.evalBuild(ctx, control, spec)
 		if err != nil {
 			return err
-		}
-		status, err := a.follow(ctx, control, run.Run)
-		if err != nil {
-			return err
-		}
-		if status.Status != corpus.StatusCompleted && status.Status != corpus.StatusErrors {
-			return fault.Internal.At("build index", flags.index).
-				Because(status.Status + " " + status.Reason + " " + status.Detail).
-				Advise("see: unweaver status " + run.Run)
 		}
 		plan.Ask = func(ctx context.Context, body map[string]any) ([]byte, error) {
 			return Ask(ctx, queries, flags.index, body)

@@ -22,3 +22,20 @@ func Commands() *cobra.Command { return (&App{}).root() }
 
 // Printable wraps a writer as the command line wraps its own.
 func Printable(to io.Writer) io.Writer { return printable(to) }
+
+// MethodHelp and RuleHelp are the methods and rules that the help of query tells of, in order.
+func MethodHelp() (names []string) { return firsts(methodHelp) }
+func RuleHelp() (names []string)   { return firsts(ruleHelp) }
+
+func firsts(of [][2]string) (out []string) {
+	for _, choice := range of {
+		out = append(out, choice[0])
+	}
+	return out
+}
+
+// ShowChunkBold prints a result as on a terminal.
+func ShowChunkBold(out io.Writer, chunk AnswerChunk) { showChunk(printable(out), chunk, out) }
+
+// Terminal tells whether matches are written in bold.
+func Terminal(out io.Writer) bool { return terminal(out) != nil }

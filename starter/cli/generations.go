@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/unweaver/unweaver/internal/build/runlog"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ops"
 )
 
@@ -15,7 +17,10 @@ func (a *App) generationsCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "generations",
 		Short: "List the generations of an index",
-		Args:  arguments(0, 0, "no argument"),
+		Long: "List the generations of an index that are kept: the current one first, then the newest first. " +
+			"unweaver show tells\nmore of one.",
+		Example: "  unweaver generations --index docs",
+		Args:    arguments(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
 				generations, err := control.Generations(ctx, index)
@@ -60,21 +65,69 @@ func (a *App) generationsCmd() *cobra.Command {
 
 func (a *App) restoreCmd() *cobra.Command {
 	var index string
+	var all bool
 	command := &cobra.Command{
 		Use:   "restore",
 		Short: "Load an index's stores again from its artifacts, with no model call",
-		Args:  arguments(0, 0, "no argument"),
+		Long: `Load the class and vector stores of an index again from its artifacts, with no model call, and wait for it.
+
+With --all every index is restored, one after the other; what cannot be restored does not keep the others from it, and
+the exit code is that of the worst.`,
+		Example: "  unweaver restore --index docs\n  unweaver restore --all",
+		Args:    arguments(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
+			if (index == "") != all {
+				return fault.Usage.At("run unweaver", "restore").
+					Because("want either --index or --all").
+					Advise("give --index NAME, or --all for every index")
+			}
 			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+				if all {
+					return a.restoreAll(ctx, control)
+				}
 				run, err := control.Restore(ctx, index)
 				if err != nil {
 					return err
 				}
-				return a.wait(ctx, control, run.Run)
+				return a.wait(ctx, control, run)
 			})
 		},
 	}
 	command.Flags().StringVar(&index, "index", "", "name of the index")
-	_ = command.MarkFlagRequired("index") // the flag exists
+	command.Flags().BoolVar(&all, "all", false, "restore every index")
 	return command
+}
+
+// restoreAll restores every index of which a generation was built.
+func (a *App) restoreAll(ctx context.Context, control ops.Control) error {
+	cards, err := control.Indexes(ctx)
+	if err != nil {
+		return err
+	}
+	worst, restored := ExitDone, 0
+	for _, card := range cards {
+		if card.State == runlog.StateEmpty {
+			continue
+		}
+		run, err := control.Restore(ctx, card.Index)
+		if err == nil {
+			a.exit = ExitDone
+			err = a.wait(ctx, control, run)
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		if err != nil {
+			a.showError(err)
+			a.exit = exitOfError(err)
+		}
+		if restored++; worst == ExitDone || a.exit == ExitFailed {
+			worst = max(worst, a.exit)
+		}
+	}
+	a.exit = worst
+	if restored == 0 && !a.json {
+		fmt.Fprintln(a.Out, "nothing is published: there is nothing to restore")
+	}
+	return nil
 }

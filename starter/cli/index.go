@@ -20,8 +20,13 @@ func (a *App) indexCmd() *cobra.Command {
 		Long: `Build and publish a generation of an index from a corpus: a directory or s3://bucket/prefix, else the one
 that is configured.
 
-Without --generation it attaches to a running build of the index with the same corpus and configuration.
+Without --generation it attaches to a running build of the index with the same corpus and configuration. Ctrl-C ends
+the waiting, not the run. With --wait and --json it prints a stream of events, one JSON object a line (docs/cli.md).
+
 Exit codes: 0 done, 1 failed, 2 usage, 3 completed with errors, 4 not published by a gate, 5 paused.`,
+		Example: `  unweaver index ./docs --index docs --wait
+  unweaver index ./docs --index docs --dry-run
+  unweaver index s3://bucket/prefix --index docs --wait --json | tail -n 1 > report.json`,
 		Args: arguments(0, 1, "at most a CORPUS"),
 		RunE: func(command *cobra.Command, args []string) error {
 			if index == "" {
@@ -37,6 +42,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 completed with errors, 4 not published 
 			if err != nil {
 				return err
 			}
+			a.noteDev()
 			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
 				request := ops.IndexRequest{Spec: spec, Generation: generation, ReplaceCorpus: replace, Rebuild: rebuild}
 				if dry {
@@ -56,10 +62,13 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 completed with errors, 4 not published 
 						if run.Attached {
 							what = "runs already"
 						}
-						fmt.Fprintf(w, "%s %s; watch it with: unweaver status %s\n", run.Run, what, run.Run)
+						fmt.Fprintf(w, "%s %s; watch it with: unweaver status %s --watch\n", run.Run, what, run.Run)
 					})
 				}
-				return a.wait(ctx, control, run.Exactly())
+				if run.Attached && !a.json {
+					fmt.Fprintf(a.Err, "%s runs already: this waits for it\n", run.Run)
+				}
+				return a.wait(ctx, control, run)
 			})
 		},
 	}
@@ -76,22 +85,37 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 completed with errors, 4 not published 
 
 func (a *App) statusCmd() *cobra.Command {
 	var index string
+	var watch bool
 	command := &cobra.Command{
 		Use:   "status [RUN]",
-		Short: "Show a run: progress, rate, time left, tokens, problems",
-		Long:  "Show a run: progress, rate, time left, tokens, problems. Exit codes are those of index.\n\n" + runForm,
-		Args:  arguments(0, 1, "at most a RUN"),
+		Short: "Show a run: progress, rate, time left, tokens, cost, problems; without one, list the indexes",
+		Long: `Show a run: progress, rate, time left, tokens, cost, problems. Without a RUN it lists the indexes, as ls does.
+
+With --watch it follows the run to its end, or to a pause; Ctrl-C ends the watching, not the run. The time left goes by
+what was measured: of the running stage in this run, of later ones in the run before. It is ? while nothing moves.
+
+Exit codes are those of index.
+
+` + runForm,
+		Example: "  unweaver status docs\n  unweaver status docs/20261122t020000z --watch\n  unweaver status docs --json",
+		Args:    arguments(0, 1, "at most a RUN"),
 		RunE: func(command *cobra.Command, args []string) error {
 			name := index
 			if len(args) > 0 {
 				name = args[0]
 			}
-			if name == "" {
-				return fault.Usage.At("run unweaver", "status").
+			if name == "" && watch {
+				return fault.Usage.At("run unweaver", "status --watch").
 					Because("no run is named").
-					Advise("give RUN, or --index NAME for its newest")
+					Advise("give RUN, or --index NAME for its newest; unweaver ls lists the indexes")
+			}
+			if name == "" {
+				return a.ls(command.Context())
 			}
 			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+				if watch {
+					return a.watch(ctx, control, name)
+				}
 				status, err := control.Status(ctx, name)
 				if err != nil {
 					return err
@@ -101,5 +125,15 @@ func (a *App) statusCmd() *cobra.Command {
 		},
 	}
 	command.Flags().StringVar(&index, "index", "", "show the newest run of an index")
+	command.Flags().BoolVar(&watch, "watch", false, "follow it to its end, or to a pause")
 	return command
+}
+
+// watch follows a run that is there.
+func (a *App) watch(ctx context.Context, control ops.Control, name string) error {
+	status, err := control.Status(ctx, name) // an index stands for the run that is its newest now
+	if err != nil {
+		return err
+	}
+	return a.wait(ctx, control, ops.Run{Run: status.Run, RunID: status.RunID, Attached: true})
 }

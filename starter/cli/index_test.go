@@ -16,7 +16,7 @@ import (
 func TestIndexStartsARunAndSaysHowToWatchIt(t *testing.T) {
 	fake := &control{}
 	got := run(t, fake, "index", "/corpus", "--index", "docs", "--generation", "g1", "--replace-corpus", "--rebuild")
-	if got.exit != cli.ExitDone || got.out != "docs/g1 started; watch it with: unweaver status docs/g1\n" {
+	if got.exit != cli.ExitDone || got.out != "docs/g1 started; watch it with: unweaver status docs/g1 --watch\n" {
 		t.Errorf("%+v", got)
 	}
 	request := fake.request
@@ -170,11 +170,19 @@ func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
 		"  failed: 3 documents, 5 chunks; 2 documents serve what was there before (stale)\n",
 		"  dead letters: 2 in docs/generations/g1/dead-letters/\n",
 		"  problems: 117, all of them in docs/generations/g1/problems.jsonl\n",
-		"  ! unreadable_document a.pdf: the file ends early\n  ! unreadable_document b.pdf\n",
-		"  ! unreadable_document e.pdf: the file ends early\n  … and 112 more\n",
+		"  ! unreadable_document, 6 times: a.pdf, c.pdf, d.pdf and 3 more: the file ends early\n"+
+			"  ! unreadable_document b.pdf\n  … and 110 more: unweaver logs docs/g1\n",
 	)
+	one := finished(corpus.StatusErrors)
+	one.Documents, one.DocumentsFailed, one.Refused, one.Stale = 1, 1, 1, 1
+	for _, code := range []string{"a", "b", "c", "d", "e", "f"} {
+		one.Problems = append(one.Problems, corpus.Problem{Code: code, Object: code + ".pdf"})
+	}
+	got = run(t, &control{statuses: []ops.Status{one}}, "status", "docs")
+	contains(t, got.out, "  1 document, 81 chunks", "refused: 1 document\n",
+		"failed: 1 document, 0 chunks; 1 document serves what was there before (stale)\n", "  ! e e.pdf\n  … and 1 more")
 	if strings.Contains(got.out, "f.pdf") {
-		t.Errorf("more than five problems:\n%s", got.out)
+		t.Errorf("more than five distinct problems:\n%s", got.out)
 	}
 }
 
@@ -218,14 +226,17 @@ func TestAReportShowsWhatWasBuiltAndPaid(t *testing.T) {
 	status.Cost, status.Seconds = 0.25, 61.5
 	status.LedgerHits = corpus.Calls{Extract: 11}
 	status.Models.Chat, status.Models.Embedding = "openai gpt", "openai e"
-	status.Stages = []corpus.StageProgress{{Name: "plan", Seconds: 0.4}, {Name: "extract", Seconds: 61.1}}
+	status.Stages = []corpus.StageProgress{
+		{Name: "plan", Seconds: 0.4}, {Name: "extract", Done: 40, Total: 81, Seconds: 61.1},
+	}
+	status.Currency = "EUR"
 	got := run(t, &control{statuses: []ops.Status{status}}, "status", "docs")
 	want := `docs/g1  running
   waits for a worker
-  50 % done, stage extract, 12/s, 1m30s left
+  50 % done, stage extract, 40/81 chunks, 12/s, 1m2s so far, 1m30s left
   12 documents, 81 chunks, 300 classes, 900 mentions  [openai gpt / openai e]
   against the parent: 1 added, 2 changed, 0 moved, 3 removed, 4 the same
-  paid: 5 extract, 6 shorten, 7 embed calls; 8 prompt, 9 completion, 10 embedding tokens; cost 0.2500
+  paid: 5 extract, 6 shorten, 7 embed calls; 8 prompt, 9 completion, 10 embedding tokens; cost 0.2500 EUR
   from the ledger: 11 extract, 0 shorten, 0 embed
   61.5 s  plan 0.4  extract 61.1
   content hash c0ffee
@@ -273,6 +284,7 @@ func at(stage string, done, total int64, overall float64) ops.Status {
 func TestProgressIsOneLineAStage(t *testing.T) {
 	retrying := at("embed", 1, 9, 0.9)
 	retrying.Problems = []corpus.Problem{{Code: "model_rate_limited", Object: "embed"}}
+	retrying.Rate, retrying.Seconds, retrying.Cost, retrying.Currency = 0, 125, 0.5, "EUR"
 	waiting := at("embed", 2, 9, 0.9)
 	waiting.Status, waiting.Reason = corpus.StatusWaiting, "store_unavailable"
 	since := time.Date(2026, 3, 1, 12, 3, 0, 0, time.Local)
@@ -286,12 +298,13 @@ func TestProgressIsOneLineAStage(t *testing.T) {
 		at("extract", 40, 80, 0.5), retrying, waiting, paused,
 	}}
 	got := run(t, fake, "index", "--index", "docs", "--wait")
-	want := `[........................]   1 %  plan     1/2  3/s  ? left  6 tokens
-[############............]  50 %  extract  40/80  3/s  ? left  6 tokens
-[#####################...]  90 %  embed    1/9  3/s  ? left  6 tokens  retrying: model_rate_limited
-[#####################...]  90 %  embed, once more 2/9  3/s  ? left  6 tokens  waiting for store_unavailable ` +
-		`since 12:03, next try 12:13 (4 failed); unweaver resume tries at once
-[######################..]  95 %  load     0/9  3/s  ? left  6 tokens  paused: budget_spent
+	want := `[........................]   1 %  plan     1/2 documents  3.0/s  0s so far  ? left  6 tokens
+[############............]  50 %  extract  40/80 chunks  3.0/s  0s so far  ? left  6 tokens
+[#####################...]  90 %  embed    1/9 parts  -/s  2m5s so far  ? left  6 tokens  cost 0.5000 EUR  ` +
+		`retrying: model_rate_limited
+[#####################...]  90 %  embed, once more 2/9 parts  3.0/s  0s so far  ? left  6 tokens  ` +
+		`waiting for store_unavailable since 12:03, next try 12:13 (4 failed); unweaver resume tries at once
+[######################..]  95 %  load     0/9 parts  3.0/s  0s so far  ? left  6 tokens  paused: budget_spent
 `
 	if got.err != want || got.exit != cli.ExitPaused {
 		t.Errorf("exit %d\n%s", got.exit, got.err)

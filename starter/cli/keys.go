@@ -17,7 +17,7 @@ import (
 )
 
 // withKeys finds who keeps the keys: the artifact store where it is a server, else the embedded stack.
-func (a *App) withKeys(ctx context.Context, f func(keys access.Keeper) error) (err error) {
+func (a *App) withKeys(ctx context.Context, f func(keys access.Keeper) error) error {
 	cfg, err := a.config()
 	if err != nil {
 		return err
@@ -33,17 +33,12 @@ func (a *App) withKeys(ctx context.Context, f func(keys access.Keeper) error) (e
 	if connect == nil {
 		connect = a.embedded
 	}
-	connection, err := connect(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	if connection.Close != nil {
-		defer func() { err = errors.Join(err, connection.Close()) }()
-	}
-	if connection.Keys == nil {
-		return fault.Internal.At("keep keys", "").Because("this connection has none")
-	}
-	return f(connection.Keys)
+	return connected(ctx, cfg, connect, func(connection Connection) error {
+		if connection.Keys == nil {
+			return fault.Internal.At("keep keys", "").Because("this connection has none")
+		}
+		return f(connection.Keys)
+	})
 }
 
 func (a *App) keysCmd() *cobra.Command {

@@ -13,35 +13,52 @@ import (
 	"github.com/unweaver/unweaver/internal/ops"
 )
 
-// wait follows a run to its end, or to a pause, and shows its report.
-func (a *App) wait(ctx context.Context, control ops.Control, run string) error {
-	status, err := a.follow(ctx, control, run)
+// watcher is told how a run stands, again and again.
+type watcher interface {
+	show(status ops.Status)
+	end()
+}
+
+// wait follows a run to its end, or to a pause, and shows its report. With --json that is a stream of events, one JSON
+// object a line, whose last line is the report.
+func (a *App) wait(ctx context.Context, control ops.Control, run ops.Run) error {
+	if !a.json {
+		status, err := a.follow(ctx, control, run.Exactly(), newBar(a.Err, false))
+		if err != nil {
+			return err
+		}
+		return a.report(status)
+	}
+	events := newStream(a.Out)
+	events.begin(run)
+	status, err := a.follow(ctx, control, run.Exactly(), events)
 	if err != nil {
 		return err
 	}
-	return a.report(status)
+	a.exit = exitOf(status.Report)
+	return events.report(status)
 }
 
-// follow shows progress until a run ends or pauses.
-func (a *App) follow(ctx context.Context, control ops.Control, run string) (ops.Status, error) {
-	bar := newBar(a.Err, a.json)
+// follow tells a watcher how a run stands until it ends or pauses.
+func (a *App) follow(ctx context.Context, control ops.Control, run string, watching watcher) (ops.Status, error) {
 	for delay := 50 * time.Millisecond; ; delay = min(delay*3/2, 500*time.Millisecond) {
 		status, err := control.Status(ctx, run)
-		if err != nil && !fault.Is(err, fault.RunNotFound) {
+		if err != nil && ctx.Err() == nil && !fault.Is(err, fault.RunNotFound) {
 			return status, err
 		}
 		if err == nil {
-			bar.show(status)
+			watching.show(status)
 			if corpus.Terminal(status.Status) || status.Status == corpus.StatusPaused {
-				bar.end()
+				watching.end()
 				return status, nil
 			}
 		}
 		select {
 		case <-ctx.Done():
-			bar.end()
+			watching.end()
 			name, _, _ := strings.Cut(run, "#") // of this run exactly
-			fmt.Fprintf(a.Err, "the run goes on: unweaver status %s\n", name)
+			fmt.Fprintf(a.Err, "the run goes on: unweaver status %s --watch shows it again, unweaver cancel %s ends it\n",
+				name, name)
 			return status, fault.Internal.At("wait for", name).Because("interrupted")
 		case <-time.After(delay):
 		}
@@ -92,24 +109,20 @@ const barWidth = 24
 
 // progressLine shows where a run stands.
 func progressLine(status ops.Status) string {
-	var stage corpus.StageProgress
-	if n := len(status.Stages); n > 0 {
-		stage = status.Stages[n-1]
-	}
 	done := min(1, max(0, status.Overall))
 	full := int(done * barWidth)
-	line := fmt.Sprintf(
-		"[%s%s] %3.0f %%  %-8s %d/%d  %.0f/s  %s left  %d tokens",
-		strings.Repeat("#", full),
-		strings.Repeat(".", barWidth-full),
-		100*done,
-		status.Stage,
-		stage.Done,
-		stage.Total,
-		status.Rate,
-		timeLeft(status.ETASeconds),
-		status.Tokens.Prompt+status.Tokens.Completion+status.Tokens.Embedding,
-	)
+	parts := []string{
+		fmt.Sprintf("[%s%s] %3.0f %%", strings.Repeat("#", full), strings.Repeat(".", barWidth-full), 100*done),
+		fmt.Sprintf("%-8s %s", status.Stage, unitsDone(status)), speed(status.Rate),
+		duration(status.Seconds) + " so far", timeLeft(status.ETASeconds) + " left",
+	}
+	if tokens := status.Tokens.Prompt + status.Tokens.Completion + status.Tokens.Embedding; tokens > 0 {
+		parts = append(parts, number(tokens, "token"))
+	}
+	if status.Cost > 0 {
+		parts = append(parts, "cost "+money(status.Cost, status.Currency))
+	}
+	line := strings.Join(parts, "  ")
 	if status.Status == corpus.StatusPaused {
 		return line + "  paused: " + status.Reason
 	}
@@ -120,6 +133,33 @@ func progressLine(status ops.Status) string {
 		line += "  retrying: " + status.Problems[n-1].Code
 	}
 	return line
+}
+
+// unitsDone shows how much of the running stage is done: "244/551 chunks".
+func unitsDone(status ops.Status) string {
+	var stage corpus.StageProgress
+	if n := len(status.Stages); n > 0 {
+		stage = status.Stages[n-1]
+	}
+	one, many := corpus.Units(status.Stage)
+	switch {
+	case stage.Total == 0:
+		return number(stage.Done, one)
+	case stage.Total == 1:
+		many = one
+	}
+	return fmt.Sprintf("%d/%d %s", stage.Done, stage.Total, many)
+}
+
+// speed shows a rate; "-/s" while nothing moves.
+func speed(rate float64) string {
+	switch {
+	case rate <= 0:
+		return "-/s"
+	case rate < 10:
+		return fmt.Sprintf("%.1f/s", rate)
+	}
+	return fmt.Sprintf("%.0f/s", rate)
 }
 
 func (b *bar) end() {

@@ -26,23 +26,10 @@ type Answer struct {
 	Rule       string `json:"rule"`
 	Models     string `json:"models"`
 	Reason     string `json:"reason"`
-	Chunks     []struct {
-		ID       string  `json:"id"`
-		Document string  `json:"document"`
-		Title    string  `json:"title"`
-		Start    int     `json:"start"`
-		End      int     `json:"end"`
-		Text     string  `json:"text"`
-		Score    float64 `json:"score"`
-		Rank     int     `json:"rank"`
-		Filled   bool    `json:"filled"`
-		Stale    bool    `json:"stale"`
-		Entities []struct {
-			ID   string `json:"id"`
-			Name string `json:"name"`
-		} `json:"entities"`
-	} `json:"chunks"`
-	Entities []struct {
+	// Confidence that one of the first five chunks says it; nil where it cannot be told.
+	Confidence *float64      `json:"confidence"`
+	Chunks     []AnswerChunk `json:"chunks"`
+	Entities   []struct {
 		ID         string  `json:"id"`
 		Name       string  `json:"name"`
 		Similarity float64 `json:"similarity"`
@@ -50,6 +37,7 @@ type Answer struct {
 		ChunkTotal int64   `json:"chunk_total"`
 	} `json:"entities"`
 	Answer *struct {
+		Kind      string   `json:"kind"`
 		Text      string   `json:"text"`
 		Citations []string `json:"citations"`
 	} `json:"answer"`
@@ -57,6 +45,35 @@ type Answer struct {
 	Timings struct {
 		Total float64 `json:"total"`
 	} `json:"timings_ms"`
+}
+
+// AnswerChunk is a chunk of a response.
+type AnswerChunk struct {
+	ID       string   `json:"id"`
+	Document string   `json:"document"`
+	Title    string   `json:"title"`
+	Heading  []string `json:"heading"`
+	Page     int      `json:"page"` // 0: the document has none
+	PageEnd  int      `json:"page_end"`
+	Start    int      `json:"start"`
+	End      int      `json:"end"`
+	Text     string   `json:"text"`
+	Snippet  *struct {
+		Start int `json:"start"` // code points of Text
+		End   int `json:"end"`
+	} `json:"snippet"`
+	Highlights []struct {
+		Start int `json:"start"`
+		End   int `json:"end"`
+	} `json:"highlights"`
+	Score    float64 `json:"score"`
+	Rank     int     `json:"rank"`
+	Filled   bool    `json:"filled"`
+	Stale    bool    `json:"stale"`
+	Entities []struct {
+		ID   string `json:"id"`
+		Name string `json:"name"`
+	} `json:"entities"`
 }
 
 func (a *App) queryCmd() *cobra.Command {
@@ -67,6 +84,7 @@ func (a *App) queryCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "query QUESTION",
 		Short: "Ask a published index",
+		Long:  queryLong(),
 		Args:  arguments(1, 1, "a question"),
 		RunE: func(command *cobra.Command, args []string) error {
 			body := map[string]any{"query": args[0], "explain": explain, "answer": answer}
@@ -235,69 +253,4 @@ func Ask(ctx context.Context, base, index string, body map[string]any) ([]byte, 
 		return nil, fault.Code(problem.Code).At("", "").Because(detail).Advise(problem.Hint)
 	}
 	return raw, nil
-}
-
-// ShowAnswer prints a response for people.
-func ShowAnswer(writer io.Writer, answer Answer) {
-	if answer.Answer != nil {
-		fmt.Fprintf(writer, "%s", answer.Answer.Text)
-		for _, cited := range answer.Answer.Citations {
-			for _, chunk := range answer.Chunks {
-				if chunk.ID == cited {
-					fmt.Fprintf(writer, " [%d]", chunk.Rank)
-				}
-			}
-		}
-		fmt.Fprint(writer, "\n\n")
-	}
-	if answer.Reason != "" {
-		fmt.Fprintf(writer, "no chunk: %s\n", answer.Reason)
-	}
-	for _, chunk := range answer.Chunks {
-		mark := ""
-		if chunk.Filled {
-			mark = " filled up"
-		}
-		if chunk.Stale {
-			mark += " stale"
-		}
-		fmt.Fprintf(
-			writer,
-			"[%d] %s  (%s, %d–%d)  score %.4f%s\n",
-			chunk.Rank,
-			chunk.Title,
-			chunk.Document,
-			chunk.Start,
-			chunk.End,
-			chunk.Score,
-			mark,
-		)
-		fmt.Fprintf(writer, "    %s\n", snippet(chunk.Text, 240))
-		var names []string
-		for _, e := range chunk.Entities {
-			names = append(names, e.Name)
-		}
-		if len(names) > 0 {
-			fmt.Fprintf(writer, "    through: %s\n", strings.Join(names, ", "))
-		}
-	}
-	showExplain(writer, answer)
-	fmt.Fprintf(
-		writer,
-		"\n%s, generation %s, method %s, %s, %.0f ms\n",
-		answer.Index,
-		answer.Generation,
-		answer.Method,
-		answer.Models,
-		answer.Timings.Total,
-	)
-}
-
-// snippet shortens a text to at most n code points in one line.
-func snippet(text string, n int) string {
-	runes := []rune(strings.Join(strings.Fields(text), " "))
-	if len(runes) <= n {
-		return string(runes)
-	}
-	return string(runes[:n-1]) + "…"
 }

@@ -95,7 +95,7 @@ func TestAnErrorOfTheServerKeepsItsCode(t *testing.T) {
 		status: http.StatusNotFound, bodies: []string{`{"code":"unknown_index","detail":"no index is named docs"}`},
 	}
 	got := ask(t, served, "--index", "docs", "--json")
-	if as := decoded(t, got.err); got.exit != cli.ExitFailed || as["code"] != "unknown_index" ||
+	if as := decoded(t, got.err); got.exit != cli.ExitUsage || as["code"] != "unknown_index" ||
 		as["error"] != "no index is named docs" {
 		t.Errorf("%+v", got)
 	}

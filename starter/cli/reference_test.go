@@ -21,13 +21,13 @@ const preamble = `# Command line
 <!-- Made from starter/cli by: go test ./starter/cli -run Reference -update. Change it there. -->
 
 Every command takes ` + "`--json`" + ` and then prints JSON; errors go to standard error as
-` + "`{\"error\", \"code\", \"hint\"}`" + `.
+` + "`{\"error\", \"code\", \"hint\"}`" + `. What waits for a run prints a [stream of events](#stream-of-events) then.
 
 | exit code | meaning |
 | --- | --- |
 | 0 | done |
 | 1 | failed |
-| 2 | usage, or a mistake in the configuration |
+| 2 | usage: a flag, a name that is none, a mistake in the configuration, a command that a run refuses as it stands |
 | 3 | completed, and something failed or stands failed since an earlier run |
 | 4 | not published: held by a gate. Mend what the report names, or raise the limit (gate, failures), then index again |
 | 5 | paused: see ` + "`unweaver resume`" + ` |
@@ -36,7 +36,36 @@ A report tells of unsettled calls: sent, and not answered before a process died,
 They count against budgets, and are not in what it says was paid.
 
 Where the stores are servers a command talks to Temporal and to them. Else it finds the embedded stack of its data
-directory, or starts one for as long as it runs.
+directory, or starts one for as long as it runs. Without ` + "`--config`" + ` and without an ` + "`unweaver.yaml`" + ` in
+the folder it takes the configuration that the running ` + "`unweaver dev`" + ` was started with.
+
+## Stream of events
+
+` + "`index --wait`, `restore` and `status --watch`" + ` print, with ` + "`--json`" + `, one JSON object a line as things
+happen, and at least one every ten seconds while a stage runs. Each has ` + "`at` (RFC 3339) and `event`" + `; readers
+pass over events and fields that they do not know.
+
+| event | further fields |
+| --- | --- |
+| ` + "`run`" + ` | which run it is about: ` + "`run`, `run_id`, `attached`" + ` (it ran already). The first line |
+| ` + "`started`" + ` | |
+| ` + "`stage`" + ` | ` + "`stage`" + `, which begins |
+| ` + "`progress`" + ` | ` + "`run`, `status`, `stage`, `done` of `total` (0: not known) in `unit`s, " +
+	"`rate` (a second), `overall`" + ` (0 to 1), ` + "`eta_seconds` (0: not known), `seconds`, " +
+	"`idle_seconds` (paused or waiting), `documents`, `chunks`, `classes`, `calls`, `tokens`, `cost`, " +
+	"`currency`" + `. At most one a second |
+| ` + "`problem`" + ` | ` + "`code`, `object`, `detail`" + `: each once |
+| ` + "`waiting`" + ` | for an outage to end: ` + "`stage`, `code`, `detail`, `count`" + ` of tries that failed |
+| ` + "`paused`" + ` | ` + "`stage`, `code`, `detail`" + ` |
+| ` + "`resumed`" + ` | by a person |
+| ` + "`ended`" + ` | ` + "`status`, `code`, `detail`" + ` |
+| ` + "`report`" + ` | the whole report, as ` + "`status --json`" + ` prints it. The last line |
+
+` + "`started`, `stage`, `waiting`, `paused`, `resumed` and `ended`" + ` are in ` + "`report.json`" + ` too, as
+` + "`events`; `retries`" + ` there tells what units failed with and were repeated for, by stage and code. The
+time left goes by what was measured: the rest of the running stage by its own pace, by bytes where documents differ in
+size; later stages by what they took when the generation before was built, else by the pace of extraction. Pauses,
+waits and the time in which no process ran do not count.
 `
 
 func reference() string {
@@ -51,7 +80,10 @@ func reference() string {
 			if about == "" {
 				about = command.Short + "."
 			}
-			fmt.Fprintf(&text, "\n## `%s`\n\n%s\n", command.UseLine(), about)
+			fmt.Fprintf(&text, "\n## `%s`\n\n%s\n", command.UseLine(), listed(about))
+			if command.Example != "" {
+				text.WriteString("\n```sh\n" + dedented(command.Example) + "\n```\n")
+			}
 			text.WriteString(block(command.LocalNonPersistentFlags().FlagUsages()))
 		}
 		for _, below := range command.Commands() {
@@ -60,6 +92,28 @@ func reference() string {
 	}
 	visit(root)
 	return text.String()
+}
+
+// dedented takes the indentation of help off.
+func dedented(text string) string {
+	return strings.TrimPrefix(strings.ReplaceAll(text, "\n  ", "\n"), "  ")
+}
+
+// listed makes the indented choices of help a block.
+func listed(text string) string {
+	var out strings.Builder
+	inside := false
+	for line := range strings.Lines(text) {
+		if indented := strings.HasPrefix(line, "  "); indented != inside {
+			if inside = indented; inside {
+				out.WriteString("```text\n")
+			} else {
+				out.WriteString("```\n")
+			}
+		}
+		out.WriteString(line)
+	}
+	return out.String()
 }
 
 // block shows flags as --help does, or nothing where there are none.

@@ -6,11 +6,12 @@ import (
 	"path"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/build/runlog"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/ops"
 )
 
-// shownProblems is how many problems are listed; the others are in the list that is named.
+// shownProblems is how many distinct problems are listed; the others are in the list that is named.
 const shownProblems = 5
 
 // report shows a run and sets the exit code.
@@ -48,27 +49,10 @@ func standing(report corpus.Report) bool {
 // showReport prints a run for people.
 func showReport(w io.Writer, status ops.Status) {
 	showState(w, status)
-	fmt.Fprintf(
-		w,
-		"  %d documents, %d chunks, %d classes, %d mentions",
-		status.Documents,
-		status.Chunks,
-		status.Classes,
-		status.Mentions,
-	)
-	if status.Models.Chat != "" {
-		fmt.Fprintf(w, "  [%s / %s]", status.Models.Chat, status.Models.Embedding)
+	showFound(w, status.Report)
+	if nothing := status.Documents == 0 && status.Calls.Sum() == 0; !nothing || !corpus.Terminal(status.Status) {
+		showCost(w, status.Report)
 	}
-	fmt.Fprintf(
-		w,
-		"\n  against the parent: %d added, %d changed, %d moved, %d removed, %d the same\n",
-		status.Diff.Added,
-		status.Diff.Changed,
-		status.Diff.Moved,
-		status.Diff.Removed,
-		status.Diff.Same,
-	)
-	showCost(w, status.Report)
 	fmt.Fprintf(w, "  %.1f s", status.Seconds)
 	for _, stage := range status.Stages {
 		fmt.Fprintf(w, "  %s %.1f", stage.Name, stage.Seconds)
@@ -80,10 +64,31 @@ func showReport(w io.Writer, status ops.Status) {
 	showProblems(w, status.Report)
 }
 
+// showFound prints what a run found and what it wrote. A restore finds nothing, and neither does a run that failed
+// before it had listed the corpus.
+func showFound(w io.Writer, report corpus.Report) {
+	if strings.HasPrefix(report.Generation, runlog.KindRestore+"-") {
+		fmt.Fprintf(w, "  written again: %s, %s, %s\n", number(report.Written.Segments, "segment"),
+			number(report.Written.Records, "record"), number(report.Written.Rows, "vector"))
+		return
+	}
+	if report.Documents+report.Chunks == 0 && corpus.Terminal(report.Status) {
+		return
+	}
+	fmt.Fprintf(w, "  %s, %s, %s, %s", number(report.Documents, "document"), number(report.Chunks, "chunk"),
+		number(report.Classes, "class"), number(report.Mentions, "mention"))
+	if report.Models.Chat != "" {
+		fmt.Fprintf(w, "  [%s / %s]", report.Models.Chat, report.Models.Embedding)
+	}
+	diff := report.Diff
+	fmt.Fprintf(w, "\n  against the parent: %d added, %d changed, %d moved, %d removed, %d the same\n",
+		diff.Added, diff.Changed, diff.Moved, diff.Removed, diff.Same)
+}
+
 // showState prints how a run ended, or where it stands.
 func showState(w io.Writer, status ops.Status) {
 	fmt.Fprintf(w, "%s  %s", status.Run, status.Status)
-	if status.Reason != "" {
+	if status.Reason != "" && status.Reason != status.Status {
 		fmt.Fprintf(w, " (%s)", status.Reason)
 	}
 	if line := waitingLine(status); line != "" {
@@ -102,10 +107,12 @@ func showState(w io.Writer, status ops.Status) {
 	if status.Stage != "" {
 		fmt.Fprintf(
 			w,
-			"  %.0f %% done, stage %s, %.0f/s, %s left\n",
+			"  %.0f %% done, stage %s, %s, %s, %s so far, %s left\n",
 			100*status.Overall,
 			status.Stage,
-			status.Rate,
+			unitsDone(status),
+			speed(status.Rate),
+			duration(status.Seconds),
 			timeLeft(status.ETASeconds),
 		)
 	}
@@ -125,7 +132,7 @@ func waitingLine(status ops.Status) string {
 // showCost prints what a run paid for, or would pay for.
 func showCost(w io.Writer, report corpus.Report) {
 	if report.Estimate != nil {
-		showEstimate(w, *report.Estimate)
+		showEstimate(w, *report.Estimate, report.Currency)
 	} else {
 		verb := "paid"
 		if report.Reason == "dry_run" {
@@ -133,7 +140,7 @@ func showCost(w io.Writer, report corpus.Report) {
 		}
 		fmt.Fprintf(
 			w,
-			"  %s: %d extract, %d shorten, %d embed calls; %d prompt, %d completion, %d embedding tokens; cost %.4f\n",
+			"  %s: %d extract, %d shorten, %d embed calls; %d prompt, %d completion, %d embedding tokens; cost %s\n",
 			verb,
 			report.Calls.Extract,
 			report.Calls.Shorten,
@@ -141,7 +148,7 @@ func showCost(w io.Writer, report corpus.Report) {
 			report.Tokens.Prompt,
 			report.Tokens.Completion,
 			report.Tokens.Embedding,
-			report.Cost,
+			money(report.Cost, report.Currency),
 		)
 	}
 	if lost := report.Unsettled; lost.Calls.Sum() > 0 {
@@ -149,8 +156,9 @@ func showCost(w io.Writer, report corpus.Report) {
 		if !corpus.Terminal(report.Status) {
 			why = "are in flight, or were when a process died"
 		}
-		fmt.Fprintf(w, "  %d more calls %s: about %d prompt, %d completion, %d embedding tokens; cost %.4f\n",
-			lost.Calls.Sum(), why, lost.Tokens.Prompt, lost.Tokens.Completion, lost.Tokens.Embedding, lost.Cost)
+		fmt.Fprintf(w, "  %s %s: about %d prompt, %d completion, %d embedding tokens; cost %s\n",
+			number(lost.Calls.Sum(), "more call"), why, lost.Tokens.Prompt, lost.Tokens.Completion, lost.Tokens.Embedding,
+			money(lost.Cost, report.Currency))
 	}
 	if hits := report.LedgerHits; hits.Extract+hits.Shorten+hits.Embed > 0 {
 		fmt.Fprintf(w, "  from the ledger: %d extract, %d shorten, %d embed\n", hits.Extract, hits.Shorten, hits.Embed)
@@ -158,7 +166,7 @@ func showCost(w io.Writer, report corpus.Report) {
 }
 
 // showEstimate prints what a dry run expects.
-func showEstimate(w io.Writer, estimate corpus.Estimate) {
+func showEstimate(w io.Writer, estimate corpus.Estimate, currency string) {
 	count := func(n float64) string { return fmt.Sprintf("%.0f", n) }
 	for _, line := range []struct {
 		name   string
@@ -169,7 +177,7 @@ func showEstimate(w io.Writer, estimate corpus.Estimate) {
 		{"shorten calls", estimate.Shorten, count},
 		{"embed calls", estimate.Embed, count},
 		{"tokens", estimate.Tokens, count},
-		{"cost", estimate.Cost, func(money float64) string { return fmt.Sprintf("%.4f", money) }},
+		{"cost", estimate.Cost, func(amount float64) string { return money(amount, currency) }},
 		{"time", estimate.Seconds, duration},
 	} {
 		low, high := line.text(line.figure.Low), line.text(line.figure.High)
@@ -180,6 +188,23 @@ func showEstimate(w io.Writer, estimate corpus.Estimate) {
 	}
 }
 
+// leftOutLine says how much of the corpus was not looked at, and why.
+func leftOutLine(out corpus.LeftOut) string {
+	var parts []string
+	for _, part := range []struct {
+		count int64
+		what  string
+	}{
+		{out.Hidden, "hidden"}, {out.Packages, "in node_modules and the like"}, {out.NotIncluded, "not included"},
+		{out.Excluded, "excluded"},
+	} {
+		if part.count > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", part.count, part.what))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
 // showProblems prints what stands failed, why, and where all of it is listed.
 func showProblems(w io.Writer, report corpus.Report) {
 	generation := path.Join(report.Index, "generations", report.Generation)
@@ -187,13 +212,21 @@ func showProblems(w io.Writer, report corpus.Report) {
 		name, _, _ := strings.Cut(strings.TrimPrefix(report.ProblemsPath, below), "/")
 		generation = below + name // an unchanged corpus: what stands failed is the current generation's
 	}
+	if line := leftOutLine(report.LeftOut); line != "" {
+		fmt.Fprintf(w, "  left out: %s\n", line)
+	}
 	if report.Refused > 0 {
-		fmt.Fprintf(w, "  refused: %d documents\n", report.Refused)
+		fmt.Fprintf(w, "  refused: %s\n", number(report.Refused, "document"))
 	}
 	if report.DocumentsFailed > 0 || report.ChunksFailed > 0 {
-		fmt.Fprintf(w, "  failed: %d documents, %d chunks", report.DocumentsFailed, report.ChunksFailed)
+		fmt.Fprintf(w, "  failed: %s, %s", number(report.DocumentsFailed, "document"),
+			number(report.ChunksFailed, "chunk"))
 		if report.Stale > 0 {
-			fmt.Fprintf(w, "; %d documents serve what was there before (stale)", report.Stale)
+			serve := "serve"
+			if report.Stale == 1 {
+				serve = "serves"
+			}
+			fmt.Fprintf(w, "; %s %s what was there before (stale)", number(report.Stale, "document"), serve)
 		}
 		fmt.Fprintln(w)
 	}
@@ -214,14 +247,15 @@ func showProblems(w io.Writer, report corpus.Report) {
 	} else {
 		fmt.Fprintf(w, "  problems: %d, all of them in %s\n", total, list)
 	}
-	for _, problem := range report.Problems[:min(shownProblems, len(report.Problems))] {
-		fmt.Fprintf(w, "  ! %s %s", problem.Code, problem.Object)
-		if problem.Detail != "" {
-			fmt.Fprintf(w, ": %s", problem.Detail)
+	told := 0
+	for number, problem := range distinct(report.Problems) {
+		if number == shownProblems {
+			break
 		}
-		fmt.Fprintln(w)
+		told += problem.count
+		fmt.Fprintf(w, "  ! %s\n", problem.line())
 	}
-	if rest := total - int64(min(shownProblems, len(report.Problems))); rest > 0 {
-		fmt.Fprintf(w, "  … and %d more\n", rest)
+	if rest := total - int64(told); rest > 0 {
+		fmt.Fprintf(w, "  … and %d more: unweaver logs %s\n", rest, report.Run)
 	}
 }

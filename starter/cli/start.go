@@ -17,6 +17,9 @@ import (
 
 // startDev starts the embedded stack for the duration of a command.
 func (a *App) startDev(ctx context.Context) (stop func(), err error) {
+	if ready, err := a.awaitDev(ctx); ready || err != nil {
+		return func() {}, err
+	}
 	bin, err := a.devBinary()
 	if err != nil {
 		return nil, err

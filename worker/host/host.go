@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/unweaver/unweaver/activities"
@@ -18,8 +19,10 @@ import (
 	"github.com/unweaver/unweaver/internal/document/box"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/notice"
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/wiring"
+	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -37,6 +40,7 @@ type Config struct {
 	Alone     bool          // the only worker: its activities need not go by the queue, which spreads them
 	Drain     time.Duration // how long activities may go on after Stop
 	Log       *slog.Logger
+	Telemetry *telemetry.Process // nil: nothing is counted
 
 	Slots           int   // activities at once; 64
 	CPUSlots        int   // of them, those that fill a core and much memory; the number of cores
@@ -44,6 +48,8 @@ type Config struct {
 	WorkflowPollers int   // 4
 	WorkflowCache   int   // workflows of this process whose state is kept between tasks; 10,000, or what it set before
 	CacheBytes      int64 // of the local copies; 32 GiB
+
+	Notify func(index string) notice.Hook // the webhook of an index; nil: none has one
 
 	Limits document.Limits // of one document; zero: those of document.DefaultLimits
 
@@ -122,6 +128,10 @@ func (c Config) options() worker.Options {
 		DisableRegistrationAliasing:        true,
 		DisableEagerActivities:             !c.Alone,
 	}
+	if c.Telemetry != nil {
+		options.Interceptors = []interceptor.WorkerInterceptor{&counting{telemetry: c.Telemetry}}
+		c.Telemetry.Set(telemetry.ActivitySlots, float64(c.Slots))
+	}
 	if c.Versioned {
 		options.DeploymentOptions = worker.DeploymentOptions{
 			UseVersioning: true,
@@ -137,6 +147,9 @@ type Host struct {
 	ports  *build.Ports
 	parser *box.Pool
 	drain  time.Duration
+
+	watching context.CancelFunc // ends what looks up how indexes stand
+	watched  chan struct{}
 }
 
 // Start starts a worker. It fails where the configuration makes no sense, the cache's folder cannot be made, or the
@@ -171,14 +184,39 @@ func Start(config Config) (*Host, error) {
 		Cache: cache, CPU: make(chan struct{}, config.CPUSlots), Log: config.Log,
 		Parser: parser, Limits: parser.Limits(),
 	}
+	if config.Telemetry != nil {
+		ports.Paid = config.Telemetry.Paid
+	}
 	running.RegisterActivity(&activities.Activities{
 		Ports: ports, Engine: Engine{config.Client, config.Address, config.Namespace}, Log: config.Log,
+		Telemetry: config.Telemetry, Notify: config.Notify,
 	})
 	if err := running.Start(); err != nil {
 		parser.Close()
 		return nil, err
 	}
-	return &Host{worker: running, ports: ports, parser: parser, drain: config.Drain}, nil
+	host := &Host{worker: running, ports: ports, parser: parser, drain: config.Drain}
+	host.watch(config)
+	return host, nil
+}
+
+// watch looks up how the indexes stand, for metrics, until Stop.
+func (h *Host) watch(config Config) {
+	if config.Telemetry == nil {
+		return
+	}
+	var ctx context.Context
+	ctx, h.watching = context.WithCancel(context.Background())
+	h.watched = make(chan struct{})
+	looking := &watcher{
+		artifacts: config.Stores.Artifacts, runs: config.Stores.Coordination, client: config.Client,
+		queue: config.TaskQueue, telemetry: config.Telemetry, log: config.Log,
+		manifests: map[string]*corpus.Manifest{},
+	}
+	go func() {
+		defer close(h.watched)
+		looking.follow(ctx)
+	}()
 }
 
 // Problems tells what keeps a run from going on in this process and may be written down nowhere.
@@ -187,6 +225,10 @@ func (h *Host) Problems(run string) []corpus.Problem { return h.ports.Problems(r
 // Stop takes no more work, lets activities go on for the drain time, then cancels them. What they paid for is kept:
 // where it cannot be stored Stop waits for that once more as long.
 func (h *Host) Stop() {
+	if h.watching != nil {
+		h.watching()
+		<-h.watched
+	}
 	h.worker.Stop()
 	defer h.parser.Close() // after what was paid for: a store that hangs may hold up a document
 	ctx, cancel := context.WithTimeout(context.Background(), h.drain)

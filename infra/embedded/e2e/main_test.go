@@ -23,7 +23,9 @@ import (
 	"github.com/unweaver/unweaver/internal/document/box"
 	"github.com/unweaver/unweaver/internal/model/modeltest"
 	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/ops/admin"
 	"github.com/unweaver/unweaver/internal/store/wiring"
+	"github.com/unweaver/unweaver/query-api/api/apitest"
 )
 
 const sample = "../../../testdata/musique"
@@ -201,7 +203,13 @@ func do(t testing.TB, base, method, path string, body any) (int, map[string]any)
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	res, err := http.DefaultClient.Do(req)
+	client := http.DefaultClient
+	if !strings.HasPrefix(path, admin.Prefix) { // every answer is as the server itself describes it
+		client = &http.Client{Transport: apitest.Transport{Contract: contractOf(t, base), Report: func(err error) {
+			t.Errorf("not as described: %v", err)
+		}}}
+	}
+	res, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,6 +219,32 @@ func do(t testing.TB, base, method, path string, body any) (int, map[string]any)
 		t.Fatal(err)
 	}
 	return res.StatusCode, out
+}
+
+// contracts are the descriptions of servers, by address.
+var contracts sync.Map
+
+// contractOf reads a server's own description, once.
+func contractOf(t testing.TB, base string) *apitest.Contract {
+	t.Helper()
+	if known, ok := contracts.Load(base); ok {
+		return known.(*apitest.Contract)
+	}
+	res, err := http.Get(base + "/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	contract, err := apitest.New(raw)
+	if err != nil {
+		t.Fatalf("%s/openapi.json: %v", base, err)
+	}
+	contracts.Store(base, contract)
+	return contract
 }
 
 func ask(t testing.TB, base, index, q string, more map[string]any) map[string]any {

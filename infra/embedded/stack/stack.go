@@ -24,12 +24,14 @@ import (
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/notice"
 	"github.com/unweaver/unweaver/internal/ops"
 	"github.com/unweaver/unweaver/internal/ops/admin"
 	"github.com/unweaver/unweaver/internal/ops/engine"
 	"github.com/unweaver/unweaver/internal/store/durable"
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/wiring"
+	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/query-api/api"
 	"github.com/unweaver/unweaver/query-api/guard"
 	"github.com/unweaver/unweaver/starter/cli"
@@ -45,6 +47,8 @@ type Options struct {
 	HTTPPort     int
 	Phase        func(string) // a line per phase; may be nil
 	Log          *slog.Logger
+
+	Settings *cli.DevSettings // what Config was made from, for commands that bring none; may be nil
 }
 
 // Stack is a running stack.
@@ -107,6 +111,9 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 	if stack.stores, err = wiring.Open(ctx, places); err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}
+	process := telemetry.New("unweaver-dev")
+	process.Log = options.Log
+	stack.stores.Observe(process)
 	stack.stores.Bar(dir) // its token, the engine's database, the cache, and what else lies there
 	if err = stack.stores.Grants(filepath.Join(dir, "roots.json")); err != nil {
 		return stack, errors.Join(err, listener.Close())
@@ -120,11 +127,17 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 	}
 	phase("worker")
 	models := wiring.NewModels(stack.stores.Coordination, options.Config)
+	models.Observe(process)
+	hooks, err := notice.Hooks(options.Config)
+	if err != nil {
+		return stack, errors.Join(err, listener.Close())
+	}
 	if stack.worker, err = host.Start(host.Config{
 		Client: stack.client, Address: stack.engine.Address, Namespace: tembed.Namespace,
 		TaskQueue: workflows.TaskQueue, Stores: stack.stores, Models: models, Limits: options.Config.DocumentLimits(),
 		CacheDir: filepath.Join(dir, "cache"),
 		Alone:    true, Sticky: time.Second, Heartbeat: time.Second, Drain: 20 * time.Second, Log: options.Log,
+		Telemetry: process, Notify: hooks,
 		Slots: options.Config.Worker.Slots, CPUSlots: options.Config.Worker.CPU,
 		ActivityPollers: options.Config.Worker.Pollers, CacheBytes: options.Config.Worker.CacheBytes,
 	}); err != nil {
@@ -147,10 +160,12 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 		SearchAttributes: host.Register(ctx, stack.client, tembed.Namespace, options.Log),
 	}
 	phase("query-api")
-	return stack, stack.serve(options, listener, models)
+	return stack, stack.serve(options, listener, models, process)
 }
 
-func (s *Stack) serve(options Options, listener net.Listener, models *wiring.Models) error {
+func (s *Stack) serve(
+	options Options, listener net.Listener, models *wiring.Models, process *telemetry.Process,
+) error {
 	raw := make([]byte, 16)
 	_, _ = rand.Read(raw) // never fails
 	s.Dev = cli.Dev{
@@ -158,6 +173,7 @@ func (s *Stack) serve(options Options, listener net.Listener, models *wiring.Mod
 		Temporal: s.engine.Address,
 		PID:      os.Getpid(),
 		Token:    hex.EncodeToString(raw),
+		Settings: options.Settings,
 	}
 	cache, err := localfile.New(filepath.Join(s.dir, "cache"), 32<<30)
 	if err != nil {
@@ -178,10 +194,12 @@ func (s *Stack) serve(options Options, listener net.Listener, models *wiring.Mod
 			Artifacts: s.stores.Artifacts,
 			Records:   s.stores.Records,
 			Readers:   s.stores.Coordination,
+			Runs:      s.stores.Coordination,
 			Vectors:   s.stores.Vectors,
 			Models:    models,
 			Cache:     cache,
 			Log:       options.Log,
+			Telemetry: process,
 			Extra: map[string]http.Handler{admin.Prefix: admin.Handler(s.Control, admin.Access{
 				Token: s.Token, Check: keys.Check, Keys: access.Book{Store: s.stores.Artifacts},
 			})},
@@ -245,14 +263,15 @@ func lock(dir string) (*os.File, error) {
 // dial connects once the namespace answers.
 func dial(ctx context.Context, server *tembed.Server, log *slog.Logger) (client.Client, error) {
 	var last error
+	with := client.Options{
+		HostPort: server.Address, Namespace: tembed.Namespace, Logger: engine.Logger(log),
+		ConnectionOptions: client.ConnectionOptions{TLS: server.Client},
+	}
+	if err := engine.Traced(&with); err != nil {
+		return nil, err
+	}
 	for range 200 {
-		c, err := client.DialContext(
-			ctx,
-			client.Options{
-				HostPort: server.Address, Namespace: tembed.Namespace, Logger: engine.Logger(log),
-				ConnectionOptions: client.ConnectionOptions{TLS: server.Client},
-			},
-		)
+		c, err := client.DialContext(ctx, with)
 		if err == nil {
 			if _, err = c.CheckHealth(ctx, &client.CheckHealthRequest{}); err == nil {
 				return c, nil

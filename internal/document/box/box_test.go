@@ -62,7 +62,7 @@ func TestEachPillIsNamedAndTheNextDocumentIsParsed(t *testing.T) {
 	short.Time = 2 * time.Second
 	pool := newPool(t, 1, short)
 	good := documenttest.PDF("All is well")
-	for name, content := range documenttest.SmallPDFs() {
+	for name, content := range documenttest.Deadly() {
 		start := time.Now()
 		_, _, err := parse(t.Context(), pool, name, content)
 		t.Logf("%-16s %6d bytes %6.2f s: %v", name, len(content), time.Since(start).Seconds(), err)
@@ -206,7 +206,7 @@ func TestClosingLeavesNoProcessAndNoFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"xrefsize.pdf", "selfstream.pdf"} {
-		_, _, _ = parse(t.Context(), pool, name, documenttest.SmallPDFs()[name])
+		_, _, _ = parse(t.Context(), pool, name, documenttest.Deadly()[name])
 	}
 	if _, _, err := parse(t.Context(), pool, "a.html", "<p>x</p>"); err != nil {
 		t.Error(err)

@@ -82,6 +82,10 @@ func filter() error {
 		jump(unix.BPF_JEQ, unix.SYS_PRLIMIT64, 6),
 		load(atFirst), jump(unix.BPF_JEQ, 0, 3), load(atSecond), jump(unix.BPF_JEQ, unix.RLIMIT_CPU, 1), allowed,
 		give(refuse),
+		// What the runtime asks of its files. Who owns one, whom signals of it go to, is not for it to say.
+		jump(unix.BPF_JEQ, unix.SYS_FCNTL, 6),
+		load(atSecond), jump(unix.BPF_JEQ, unix.F_DUPFD_CLOEXEC, 1), allowed, jump(unix.BPF_JGT, unix.F_SETFL, 1),
+		give(refuse), allowed,
 		// Threads, no processes. The newer call hides its flags: who asks for it takes the older one where there is none.
 		jump(unix.BPF_JEQ, unix.SYS_CLONE, 4),
 		load(atFirst), jump(unix.BPF_JSET, unix.CLONE_THREAD, 1), allowed, give(refuse),

@@ -33,6 +33,7 @@ func intrude() {
 		"tkill":               {unix.SYS_TKILL, uintptr(os.Getpid()), 0},
 		"kill":                {unix.SYS_KILL, other, 0},
 		"rt_sigqueueinfo":     {unix.SYS_RT_SIGQUEUEINFO, other, 0, limit},
+		"signals of a file":   {unix.SYS_FCNTL, 1, unix.F_SETOWN, other},
 		"open_tree":           {unix.SYS_OPEN_TREE, here, path, 0},
 		"fsopen":              {unix.SYS_FSOPEN, path, 0},
 		"inotify_init1":       {unix.SYS_INOTIFY_INIT1, 0},

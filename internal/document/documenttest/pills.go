@@ -34,6 +34,7 @@ func pills(large bool) []Pill {
 		return small
 	}
 	all := append(pdfPills(size), docxPills(size)...)
+	all = append(all, officePills(size)...)
 	all = append(all, htmlPills(size)...)
 	all = append(all, jsonPills(size)...)
 	all = append(all, packedPills(size)...)

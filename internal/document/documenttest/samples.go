@@ -35,6 +35,9 @@ func Samples() map[string][]byte {
 		"list.json":  `[1,"two",{"three":[3,3.5e10,-0]},null,true,"\u00e9\ud83d\ude00"]`,
 		"rows.jsonl": strings.Repeat(row+"\n", 3), "rows.csv": sheet, "word.docx": made(word),
 		"rows.csv.gz": made(zipped(around("", sheet, 3, ""))), "page.html.gz": made(zipped(around("", page, 1, ""))),
+		"styles.docx": WordWithStyles(), "deck.pptx": Slides(), "book.xlsx": Workbook(), "book.epub": Book(),
+		"letter.eml": Mail(), "guide.rst": "=====\nGuide\n=====\n\nPart\n----\n\nSome words.\n",
+		"front.md":  "---\ntitle: A page\ndate: 2026-11-20\ntags: [a, b]\n---\n\n# Head\n\ntext\n",
 		"small.pdf": good(), "packed.pdf": packedPDF(), "tree.pdf": treePDF(), "stream.pdf": streamPDF(),
 	}
 	out := map[string][]byte{}

@@ -17,11 +17,23 @@ const (
 	longest  = 30 * time.Second
 )
 
+type telling struct{}
+
+// Telling has told called with the failure of each call that is about to be repeated, and with nil when a repetition
+// succeeds. It may be called concurrently.
+func Telling(ctx context.Context, told func(error)) context.Context {
+	return context.WithValue(ctx, telling{}, told)
+}
+
 // Do calls f until it succeeds, fails for good, or has failed attempts times. It honours RetryAfter.
 func Do(ctx context.Context, f func(context.Context) error) error {
+	told, _ := ctx.Value(telling{}).(func(error))
 	wait := first
 	for i := 1; ; i++ {
 		err := f(ctx)
+		if err == nil && i > 1 && told != nil {
+			told(nil)
+		}
 		if err == nil || ctx.Err() != nil || fault.KindOf(err) != fault.Transient || i == attempts {
 			return err
 		}
@@ -31,6 +43,9 @@ func Do(ctx context.Context, f func(context.Context) error) error {
 		}
 		if d > longest {
 			return err
+		}
+		if told != nil {
+			told(err)
 		}
 		select {
 		case <-ctx.Done():

@@ -45,6 +45,10 @@ func rowsWhole(t testing.TB) []byte {
 			Object: "a.txt", Version: digest, Modified: moment, Meta: map[string]string{"kind": "city", "size": "large"},
 			Chunks: []rows.Place{{ID: id, Start: 1, End: 4}}, Runes: 70, Stale: true, Found: digest,
 		}.Encode(),
+		rows.Document{
+			Object: "a.pdf", Version: digest, Modified: moment, Runes: 70, Pages: []int{0, 40},
+			Headings: []rows.Heading{{Start: 1, End: 6, Level: 1, Text: "Oslo"}},
+		}.Encode(),
 		rows.LiveChunk{Document: "a.txt", Digest: digest, Number: 3, Windows: 2}.Encode(),
 	}
 	var file bytes.Buffer

@@ -27,6 +27,8 @@ type Document struct {
 	Kind     string
 	Meta     map[string]string
 	Chunks   []Place
+	Headings []Heading // in the order of the text
+	Pages    []int     // where each page begins, the first at 0; none: the document has no pages
 	Runes    int
 	Frame    int    // of its first piece in the text segment of the same part
 	Problem  string // a code, where the document could not be used
@@ -42,17 +44,26 @@ func (x Document) Listed() corpus.Digest {
 	return x.Version
 }
 
-// A stale document has a version of its own, so that rows of corpora without any stay as they were.
-const staleVersion = 2
+// A stale document has a version of its own, and one with headings or pages; a row without is as it always was.
+const (
+	staleVersion    = 2
+	outlinedVersion = 2 // more than the version of the same row without an outline
+)
 
 // Encode gives the row's bytes.
 func (x Document) Encode() []byte {
 	var enc rowfile.Enc
+	number := uint64(version)
 	if x.Stale {
-		enc.U(staleVersion)
+		number = staleVersion
+	}
+	outlined := len(x.Headings) > 0 || len(x.Pages) > 0
+	if outlined {
+		number += outlinedVersion
+	}
+	enc.U(number)
+	if x.Stale {
 		putDigest(&enc, x.Found)
-	} else {
-		enc.U(version)
 	}
 	enc.S(x.Object)
 	putDigest(&enc, x.Version)
@@ -71,22 +82,26 @@ func (x Document) Encode() []byte {
 		enc.U(uint64(c.Start))
 		enc.U(uint64(c.End))
 	}
+	if outlined {
+		putOutline(&enc, x.Headings, x.Pages)
+	}
 	return enc.B
 }
 
-// DecodeDocument reads one, of either version.
+// DecodeDocument reads one, of any version.
 func DecodeDocument(b []byte) (Document, error) {
 	dec := rowfile.Dec{B: b}
-	got, err := beginUpTo(&dec, "document", staleVersion)
+	got, err := beginUpTo(&dec, "document", staleVersion+outlinedVersion)
 	if err != nil {
 		return Document{}, err
 	}
+	outlined, stale := got > staleVersion, got%outlinedVersion == 0
 	var found corpus.Digest
-	if got == staleVersion {
+	if stale {
 		found = digest(&dec)
 	}
 	document := Document{
-		Stale:    got == staleVersion,
+		Stale:    stale,
 		Found:    found,
 		Object:   dec.S(),
 		Version:  digest(&dec),
@@ -105,6 +120,9 @@ func DecodeDocument(b []byte) (Document, error) {
 		if dec.Err != nil {
 			break
 		}
+	}
+	if outlined {
+		document.Headings, document.Pages = outline(&dec)
 	}
 	return document, dec.End()
 }

@@ -2,6 +2,7 @@ package rows_test
 
 import (
 	"bytes"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -56,7 +57,11 @@ var kinds = map[string]kind{
 		rows.Document{
 			Object: "a", Version: digestA, ETag: "e", Size: 5, Modified: noon, Title: "T", Kind: "text",
 			Chunks: []rows.Place{{one, 0, 10}}, Runes: 10, Problem: "empty_document", Stale: true, Found: digestB,
-		}),
+		},
+		rows.Document{
+			Object: "a", Modified: noon, Headings: []rows.Heading{{0, 4, 1, "One"}, {9, 13, 2, "Two"}}, Runes: 20,
+		},
+		rows.Document{Object: "a", Modified: noon, Pages: []int{0, 7}, Runes: 20, Stale: true, Found: digestB}),
 	"chunk": of(rows.Chunk.Encode, rows.DecodeChunk,
 		rows.Chunk{}, rows.Chunk{ID: one, Ordinal: 1, Start: 2, End: 3, Tokens: 4, Frame: 5, Title: "é"}),
 	"extract": of(rows.Extract.Encode, rows.DecodeExtract,
@@ -198,4 +203,47 @@ func FuzzDecodeNeverPanics(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestADocumentWithoutHeadingsAndPagesHasTheBytesOfBefore(t *testing.T) {
+	plain := rows.Document{Object: "a", Modified: noon, Runes: 20}
+	stale := plain
+	stale.Stale = true
+	for version, document := range map[byte]rows.Document{1: plain, 2: stale} {
+		if raw := document.Encode(); raw[0] != version {
+			t.Errorf("version %d, want %d", raw[0], version)
+		}
+		document.Pages = []int{0}
+		if raw := document.Encode(); raw[0] != version+2 {
+			t.Errorf("with pages: version %d, want %d", raw[0], version+2)
+		}
+	}
+}
+
+func TestTheHeadingsAndPagesOfAPlace(t *testing.T) {
+	document := rows.Document{
+		Headings: []rows.Heading{
+			{Start: 10, End: 16, Level: 1, Text: "Part"}, {Start: 16, End: 24, Level: 2, Text: "Section"},
+			{Start: 40, End: 48, Level: 3, Text: "Deep"}, {Start: 60, End: 66, Level: 2, Text: "Other"},
+		},
+		Pages: []int{0, 30, 30, 50},
+	}
+	for place, want := range map[int]string{
+		0: "[]", 10: "[Part Section]", 16: "[Part Section]", 39: "[Part Section]", 40: "[Part Section Deep]",
+		60: "[Part Other]", 99: "[Part Other]",
+	} {
+		if got := fmt.Sprint(document.HeadingAt(place)); got != want {
+			t.Errorf("at %d: %s, want %s", place, got, want)
+		}
+	}
+	for span, want := range map[[2]int][2]int{
+		{0, 30}: {1, 1}, {0, 31}: {1, 3}, {29, 60}: {1, 4}, {50, 50}: {4, 4}, {99, 99}: {4, 4},
+	} {
+		if first, last := document.PagesOf(span[0], span[1]); [2]int{first, last} != want {
+			t.Errorf("%v: pages %d to %d, want %v", span, first, last, want)
+		}
+	}
+	if first, last := (rows.Document{}).PagesOf(0, 9); first != 0 || last != 0 {
+		t.Errorf("without pages: %d, %d", first, last)
+	}
 }

@@ -3,6 +3,7 @@
 package text
 
 import (
+	"iter"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -31,6 +32,41 @@ func Sentences(s string) []string {
 		out = append(out, p)
 	}
 	return out
+}
+
+// Statements cuts a text as Sentences does, and further at the lines that begin a row of a table, an item of a list, a
+// quotation or a heading of Markdown, which end with no sign. It is for what people read; chunks are made of Sentences.
+func Statements(s string) []string {
+	var out []string
+	for _, sentence := range Sentences(s) {
+		start := 0
+		for i := range len(sentence) - 1 {
+			if sentence[i] == '\n' && marker(sentence[i+1:]) {
+				out = append(out, sentence[start:i+1])
+				start = i + 1
+			}
+		}
+		out = append(out, sentence[start:])
+	}
+	return out
+}
+
+// marker tells whether a line begins with the sign of a row, an item, a quotation or a heading.
+func marker(line string) bool {
+	line = strings.TrimLeft(line, " \t")
+	if line == "" {
+		return false
+	}
+	switch line[0] {
+	case '|', '>':
+		return true
+	case '*', '-', '+':
+		return strings.HasPrefix(line[1:], " ")
+	case '#':
+		return strings.HasPrefix(strings.TrimLeft(line, "#"), " ")
+	}
+	rest := strings.TrimLeft(line, "0123456789")
+	return len(rest) < len(line) && (strings.HasPrefix(rest, ". ") || strings.HasPrefix(rest, ") "))
 }
 
 // wrapped is the length from which a line that ends without a sign counts as wrapped.
@@ -89,12 +125,82 @@ func Words(s string) []string {
 	var out []string
 	it := words.FromString(s)
 	for it.Next() {
-		w := it.Value()
-		if strings.IndexFunc(w, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) >= 0 {
+		if w := it.Value(); spoken(w) {
 			out = append(out, w)
 		}
 	}
 	return out
+}
+
+func spoken(segment string) bool {
+	return strings.IndexFunc(segment, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) >= 0
+}
+
+// Place of a word in a text: bytes, half open. It never parts a character from its combining marks.
+type Place struct{ Start, End int }
+
+// Places gives the words of a text in order, as Words does, with their places. Queries look at whole passages by it,
+// and so it takes the words of plain ASCII that nothing could join to their neighbours without asking the segmenter.
+func Places(s string) iter.Seq[Place] {
+	return func(yield func(Place) bool) {
+		for at := 0; at < len(s); {
+			if end := asciiWord(s, at); end > at {
+				if !yield(Place{at, end}) {
+					return
+				}
+				at = end
+				continue
+			}
+			if gap(s, at) {
+				at++
+				continue
+			}
+			it := words.FromString(s[at:])
+			if !it.Next() {
+				return
+			}
+			segment := it.Value()
+			if spoken(segment) && !yield(Place{at, at + len(segment)}) {
+				return
+			}
+			at += len(segment)
+		}
+	}
+}
+
+// asciiWord is the end of the ASCII letters and digits from a place on, where a word ends there for certain: before the
+// end, a sign that joins nothing, or a sign before white space. It is the place itself where that cannot be told.
+func asciiWord(s string, at int) int {
+	end := at
+	for end < len(s) && alphanumeric(s[end]) {
+		end++
+	}
+	switch {
+	case end == len(s) || parting(s[end]):
+		return end
+	case end+1 < len(s) && s[end] < utf8.RuneSelf && s[end] != '_' && (s[end+1] == ' ' || s[end+1] == '\n'):
+		return end
+	}
+	return at
+}
+
+// gap tells whether the byte at a place is a segment without a word: a sign that joins nothing, before more ASCII.
+func gap(s string, at int) bool {
+	return s[at] < utf8.RuneSelf && s[at] != '_' && !alphanumeric(s[at]) && at+1 < len(s) && s[at+1] < utf8.RuneSelf
+}
+
+func alphanumeric(c byte) bool {
+	return c-'0' <= 9 || (c|0x20)-'a' <= 25
+}
+
+// parting tells whether an ASCII sign parts words wherever it stands (UAX #29: no MidLetter, MidNum, MidNumLet or
+// ExtendNumLet).
+func parting(c byte) bool {
+	switch c {
+	case ':', '.', '\'', ',', ';', '_', '"':
+		return false
+	}
+	return c < utf8.RuneSelf && !alphanumeric(c)
 }
 
 // Terms gives the stems of a text in order, without function words: what passages and questions are matched by.
@@ -107,17 +213,30 @@ func Surface(s string) []string { return terms(s, stopWords, nil) }
 func terms(s string, without map[string]bool, stem func(string) string) []string {
 	var out []string
 	for _, w := range Words(strings.ToLower(s)) {
-		w = strings.TrimSuffix(strings.ReplaceAll(w, "’", "'"), "'s")
-		if w == "" || without[w] {
-			continue
+		if w = term(w, without, stem); w != "" {
+			out = append(out, w)
 		}
-		if stem != nil {
-			w = stem(w)
-		}
-		out = append(out, w)
 	}
 	return out
 }
+
+// term of a lower-case word; empty where it is left out.
+func term(w string, without map[string]bool, stem func(string) string) string {
+	w = strings.TrimSuffix(strings.ReplaceAll(w, "’", "'"), "'s")
+	if w == "" || without[w] {
+		return ""
+	}
+	if stem != nil {
+		w = stem(w)
+	}
+	return w
+}
+
+// Term is the stem of one word of Words as Terms has it; empty where Terms leaves it out.
+func Term(word string) string { return term(strings.ToLower(word), functionWords, Stem) }
+
+// Plain is one word of Words as Surface has it, but also where Surface leaves it out: names may hold such words.
+func Plain(word string) string { return term(strings.ToLower(word), nil, nil) }
 
 // Stem takes plural endings (after Harman, How effective is suffixing?, 1991), -ed and -ing off a lower-case English
 // word. It is light on purpose, and so some forms stay apart: the plural of a word in a hissing sound keeps its e

@@ -1,6 +1,8 @@
 package text_test
 
 import (
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,10 +47,40 @@ func TestSentencesAreTheTextAndKeepAbbreviationsAndWrappedLines(t *testing.T) {
 	}
 }
 
+func TestStatementsPartTablesAndLists(t *testing.T) {
+	long := "a cell that is longer than sixty signs and ends with no sign at all, as cells do |"
+	content := "| " + long + "\n| " + long +
+		"\nIt goes on:\n* one\n  2. two of a list\n# head\nwrapped - not\nan item. End."
+	want := "| " + long + "\n~| " + long +
+		"\nIt goes on:\n~* one\n~  2. two of a list\n~# head\nwrapped - not\nan item. ~End."
+	got := text.Statements(content)
+	if strings.Join(got, "") != content || strings.Join(got, "~") != want {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestWordsHoldALetterOrADigit(t *testing.T) {
 	got := strings.Join(text.Words("don't e-mail U.S.A. 3.14 COVID-19 x_y 漢字 ... — ünï"), " ")
 	if want := "don't e mail U.S.A 3.14 COVID 19 x_y 漢 字 ünï"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestPlacesAreThoseOfTheWords(t *testing.T) {
+	content := "Café’s e\u0301te\u0301, 漢字 — the RIVERS' 3.14"
+	var terms, plain []string
+	for place := range text.Places(content) {
+		word := content[place.Start:place.End]
+		plain = append(plain, text.Plain(word))
+		if term := text.Term(word); term != "" {
+			terms = append(terms, term)
+		}
+	}
+	if got, want := strings.Join(terms, " "), strings.Join(text.Terms(content), " "); got != want {
+		t.Errorf("terms %q, want %q", got, want)
+	}
+	if got := strings.Join(plain, " "); got != "café e\u0301te\u0301 漢 字 the rivers 3.14" {
+		t.Errorf("plain %q", got)
 	}
 }
 
@@ -128,8 +160,10 @@ func TestWordsThatAreNoNames(t *testing.T) {
 func FuzzSentencesAreTheText(f *testing.F) {
 	f.Add("a. b\nc\r\n\r\nD. E")
 	f.Fuzz(func(t *testing.T, s string) {
-		if got := strings.Join(text.Sentences(s), ""); got != s {
-			t.Errorf("%q became %q", s, got)
+		for _, cut := range [][]string{text.Sentences(s), text.Statements(s)} {
+			if got := strings.Join(cut, ""); got != s {
+				t.Errorf("%q became %q", s, got)
+			}
 		}
 	})
 }
@@ -141,6 +175,40 @@ func FuzzTermsOfTermsAreFolded(f *testing.F) {
 			if term == "" || strings.ContainsAny(term, " \n\t") {
 				t.Errorf("%q gave the term %q", s, term)
 			}
+		}
+	})
+}
+
+// placed are the words of a text by their places.
+func placed(s string) []string {
+	var out []string
+	for place := range text.Places(s) {
+		out = append(out, s[place.Start:place.End])
+	}
+	return out
+}
+
+func TestPlacesAreOfTheSameWordsForTextsOfEveryKind(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 3))
+	alphabet := strings.Split("a|b|Z|1|2|.|,|;|:|'|\"|_|-| | |\n|\r|\r\n|(|*|@|é|"+
+		"e\u0301|\u0301|\u200d|漢|ไ|ש|\u00ad|🇳🇴|👩‍👧|\xff|°|·|$", "|")
+	for range 20_000 {
+		var build strings.Builder
+		for range random.IntN(14) {
+			build.WriteString(alphabet[random.IntN(len(alphabet))])
+		}
+		got, want := placed(build.String()), text.Words(build.String())
+		if !slices.Equal(got, want) {
+			t.Fatalf("%q: places %q, words %q", build.String(), got, want)
+		}
+	}
+}
+
+func FuzzPlacesAreOfTheSameWords(f *testing.F) {
+	f.Add("don't e-mail U.S.A. 3.14, x_y: 漢字 e\u0301")
+	f.Fuzz(func(t *testing.T, s string) {
+		if got, want := placed(s), text.Words(s); !slices.Equal(got, want) {
+			t.Errorf("%q: places %q, words %q", s, got, want)
 		}
 	})
 }

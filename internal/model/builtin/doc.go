@@ -3,7 +3,8 @@
 // and an honest default for trying the product; wherever their results are shown they are labelled "built-in models".
 package builtin
 
-// Versions of the rules; a change of output raises them, since they are part of identities.
+// Versions of the rules; a change of what is extracted, shortened or embedded raises them, since they are part of
+// identities. Answers are part of none.
 const (
 	ChatModel     = "rules-1"
 	EmbedderModel = "hashing-2"

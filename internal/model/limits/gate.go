@@ -26,17 +26,22 @@ const (
 //
 // Several owners (indexes) may share an endpoint, each with a concurrency of its own. The strictest one that was used
 // in the last ten minutes bounds the gate, since it is a statement about what the endpoint can take.
+//
+// Where the server tells what is left of a quota, no more are admitted than that, and none until it is filled again
+// where nothing is left: then one call finds out how much there is.
 type Gate struct {
 	mu       sync.Mutex
 	bounds   map[string]bound
 	max      float64 // the strictest bound
 	learned  float64 // what the server bears, from refusals and successes; infinite before the first refusal
 	inflight int
-	waiting  list.List // of chan struct{}: closed when admitted
+	waiting  list.List // of *waiter
 	until    time.Time // nothing is admitted before
 	timer    *time.Timer
 	cooled   time.Time // no second halving before
 	streak   int       // refusals since the last success
+	admitted int64     // calls, ever
+	quota    grant
 }
 
 // bound is the concurrency that an owner configured, and when it was last used.
@@ -47,7 +52,9 @@ type bound struct {
 
 // NewGate makes a gate of the default concurrency; Limit sets another.
 func NewGate() *Gate {
-	return &Gate{bounds: map[string]bound{}, max: defaultConcurrency, learned: math.Inf(1)}
+	return &Gate{
+		bounds: map[string]bound{}, max: defaultConcurrency, learned: math.Inf(1), quota: grant{left: math.Inf(1)},
+	}
 }
 
 // Limit says that owner wants at most this many calls in flight (0 = 64) and uses the gate now. What the gate learned
@@ -78,51 +85,84 @@ func (g *Gate) width() float64 { return min(g.max, g.learned) }
 // admit lets in who waits and fits; each wakes alone, since thousands may wait. The caller holds the lock.
 func (g *Gate) admit() {
 	if wait := time.Until(g.until); wait > 0 {
-		if g.timer == nil && g.waiting.Len() > 0 {
-			g.timer = time.AfterFunc(wait, func() {
-				g.mu.Lock()
-				defer g.mu.Unlock()
-				g.timer = nil
-				g.admit()
-			})
-		}
+		g.later(wait)
 		return
 	}
 	for g.inflight < int(g.width()) && g.waiting.Len() > 0 {
+		if wait := g.quota.closed(g.inflight); wait > 0 {
+			g.later(wait)
+			return
+		}
+		place := g.waiting.Remove(g.waiting.Front()).(*waiter)
+		place.ticket = Ticket{number: g.admitted + 1, answered: g.admitted - int64(g.inflight)}
 		g.inflight++
-		close(g.waiting.Remove(g.waiting.Front()).(chan struct{}))
+		g.admitted++
+		g.quota.left--
+		close(place.admitted)
 	}
 }
 
+// later admits after a while. The caller holds the lock.
+func (g *Gate) later(wait time.Duration) {
+	if g.timer != nil {
+		g.timer.Stop() // what it waits for may come sooner by now
+	}
+	if g.waiting.Len() == 0 {
+		return
+	}
+	g.timer = time.AfterFunc(wait, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.timer = nil
+		g.admit()
+	})
+}
+
+// waiter is one who waits to be admitted.
+type waiter struct {
+	admitted chan struct{}
+	ticket   Ticket // when it is
+}
+
+// Ticket tells a call's place among all that were admitted: how many came before it, and had come back by then.
+type Ticket struct{ number, answered int64 }
+
 // Enter waits for admission; urgent calls (model.Urgent) before the others. The caller must Leave when it returns nil.
 func (g *Gate) Enter(ctx context.Context) error {
+	_, err := g.Ticket(ctx)
+	return err
+}
+
+// Ticket is Enter for who will tell what the answer says of the quota.
+func (g *Gate) Ticket(ctx context.Context) (Ticket, error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return Ticket{}, err
 	}
-	admitted := make(chan struct{})
+	waiting := &waiter{admitted: make(chan struct{})}
 	g.mu.Lock()
 	queue := g.waiting.PushBack
 	if model.IsUrgent(ctx) {
 		queue = g.waiting.PushFront
 	}
-	place := queue(admitted)
+	place := queue(waiting)
 	g.admit()
 	g.mu.Unlock()
 	select {
-	case <-admitted:
-		return nil
+	case <-waiting.admitted:
+		return waiting.ticket, nil
 	case <-ctx.Done():
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	select {
-	case <-admitted: // at the same moment: give the place on
+	case <-waiting.admitted: // at the same moment: give the place on
 		g.inflight--
+		g.quota.left++
 		g.admit()
 	default:
 		g.waiting.Remove(place)
 	}
-	return ctx.Err()
+	return Ticket{}, ctx.Err()
 }
 
 // Leave gives the place back and learns from the outcome.

@@ -22,11 +22,11 @@ type Limits struct {
 }
 
 // enter waits for the shared rate, then for the gate.
-func (l Limits) enter(ctx context.Context, endpoint string, tokens int) error {
+func (l Limits) enter(ctx context.Context, endpoint string, tokens int) (Ticket, error) {
 	if err := l.reserve(ctx, endpoint, tokens); err != nil {
-		return err
+		return Ticket{}, err
 	}
-	return l.Gate.Enter(ctx)
+	return l.Gate.Ticket(ctx)
 }
 
 // reserve waits for one request of so many tokens.
@@ -55,6 +55,11 @@ func (l Limits) settle(ctx context.Context, endpoint string, estimated int, used
 	}
 }
 
+// listening has the gate hear what answers say of the quota.
+func (l Limits) listening(ctx context.Context, ticket Ticket, tokens int) context.Context {
+	return model.OnQuota(ctx, func(quota model.Quota) { l.Gate.Told(ticket, quota, tokens) })
+}
+
 // errPanicked is the outcome that the gate hears of a call that never returned; it learns nothing from it.
 const errPanicked = panicked("the call panicked")
 
@@ -75,11 +80,12 @@ func (c Chat) Unwrap() model.Chat { return c.Chat }
 func (c Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
 	estimated := (len(call.System)+len(call.User))/4 + len(call.Input)/4
 	endpoint := c.Info().Endpoint + " chat"
-	if err := c.enter(ctx, endpoint, estimated); err != nil {
+	ticket, err := c.enter(ctx, endpoint, estimated)
+	if err != nil {
 		return model.Reply{}, err
 	}
 	var reply model.Reply
-	var err error = errPanicked
+	err = errPanicked
 	defer func() { c.Gate.Leave(err) }()
 	if err = model.Sending(ctx); err != nil {
 		if c.TokensPerMinute > 0 {
@@ -93,6 +99,7 @@ func (c Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error
 		kept = context.WithoutCancel(ctx)
 	}
 	admitted := model.BeforeAgain(kept, func() error { return c.reserve(ctx, endpoint, 0) })
+	admitted = c.listening(admitted, ticket, estimated)
 	reply, err = c.Chat.Complete(admitted, call)
 	c.settle(ctx, endpoint, estimated, reply.Usage.Prompt+reply.Usage.Completion)
 	return reply, err
@@ -123,12 +130,15 @@ func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model
 		estimated += len(text) / 4
 	}
 	endpoint := e.Info().Endpoint + " embed"
-	if err := e.enter(ctx, endpoint, estimated); err != nil {
+	ticket, err := e.enter(ctx, endpoint, estimated)
+	if err != nil {
 		return nil, model.Usage{}, err
 	}
-	var err error = errPanicked
+	err = errPanicked
 	defer func() { e.Gate.Leave(err) }()
-	embedded, usage, err := e.Embedder.Embed(e.keep(ctx), texts)
+	var embedded [][]float32
+	var usage model.Usage
+	embedded, usage, err = e.Embedder.Embed(e.listening(e.keep(ctx), ticket, estimated), texts)
 	e.settle(ctx, endpoint, estimated, usage.Prompt)
 	return embedded, usage, err
 }

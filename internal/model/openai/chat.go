@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 
-	oa "github.com/openai/openai-go/v3"
-
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/redact"
@@ -69,19 +67,27 @@ func number(raw json.RawMessage) int64 {
 	return int64(value)
 }
 
-// Complete implements model.Chat. Where the server refuses how it was told the limit of the answer it asks again, at
-// most twice; each request is told to model.Again.
+// mostForms is how many forms of one request are tried: as often as anything in a form can change, and once.
+const mostForms = 6
+
+// Complete implements model.Chat. Where the server refuses the form of the request, and not what it asks, another form
+// is sent, at most five times; each request is told to model.Again. What was found out is kept for the process.
 func (c *Client) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
-	for how, learnt := c.limiting(), false; ; {
+	how, learnt := c.form(), form{}
+	for tries := 1; ; tries++ {
 		reply, sent, err := c.complete(ctx, call, how)
 		if err == nil {
-			if learnt {
-				limitings.Store(c.limitKey(), how)
+			if learnt != (form{}) {
+				c.learn(learnt)
 			}
 			return reply, nil
 		}
-		next, lasting := c.next(how, sent.refusedLimit())
-		if next == how {
+		against := sent.refusedForm()
+		if against == answerShape && call.Schema == nil { // none was asked for
+			return reply, err
+		}
+		next, lasting := c.next(how, learnt, against)
+		if next == how || tries == mostForms {
 			return reply, err
 		}
 		if held := model.Again(ctx); held != nil { // paused meanwhile: nothing more is sent
@@ -92,15 +98,10 @@ func (c *Client) Complete(ctx context.Context, call model.Call) (model.Reply, er
 }
 
 // complete sends one request.
-func (c *Client) complete(ctx context.Context, call model.Call, how limiting) (model.Reply, *request, error) {
+func (c *Client) complete(ctx context.Context, call model.Call, how form) (model.Reply, *request, error) {
 	limit := c.limit(call)
-	params := c.params(call)
-	switch how {
-	case maxTokens:
-		params.MaxTokens = oa.Int(limit)
-	case maxCompletionTokens:
-		params.MaxCompletionTokens = oa.Int(limit)
-	default:
+	params := c.params(call, how, limit)
+	if how.limit == noLimit {
 		limit = 0
 	}
 	sent := &request{client: c, op: "call chat model", path: "chat/completions", longest: chatBody(limit)}
@@ -131,24 +132,4 @@ func (c *Client) complete(ctx context.Context, call model.Call, how limiting) (m
 		return reply, sent, sent.mark(fault.ModelRejected.At(sent.op, sent.object()).Because("the model refused the text"))
 	}
 	return reply, sent, nil
-}
-
-func (c *Client) params(call model.Call) oa.ChatCompletionNewParams {
-	params := oa.ChatCompletionNewParams{Model: c.cfg.Model, Temperature: oa.Float(0)}
-	if call.System != "" {
-		params.Messages = append(params.Messages, oa.SystemMessage(call.System))
-	}
-	params.Messages = append(params.Messages, oa.UserMessage(call.User))
-	if call.Schema != nil {
-		params.ResponseFormat = oa.ChatCompletionNewParamsResponseFormatUnion{
-			OfJSONSchema: &oa.ResponseFormatJSONSchemaParam{
-				JSONSchema: oa.ResponseFormatJSONSchemaJSONSchemaParam{
-					Name:   call.Task,
-					Schema: call.Schema,
-					Strict: oa.Bool(true),
-				},
-			},
-		}
-	}
-	return params
 }

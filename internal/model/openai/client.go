@@ -17,12 +17,13 @@ import (
 	oa "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 
+	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/model"
 )
 
 // Defaults of Config.
 const (
-	DefaultTimeout = 5 * time.Minute
+	DefaultTimeout = time.Duration(corpus.DefaultModelTimeout)
 	DefaultStall   = 2 * time.Minute
 )
 
@@ -118,6 +119,7 @@ func (r *request) send(ctx context.Context, params, answer any) error {
 		if err != nil {
 			return response, err
 		}
+		model.TellQuota(ctx, quota(response.Header))
 		response.Body = &guarded{body: response.Body, stall: cfg.Stall, stop: stop, longest: r.longest, left: r.longest}
 		if r.answered = response.StatusCode == http.StatusOK; !r.answered {
 			r.refused = readRefusal(response)

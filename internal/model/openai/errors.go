@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -42,9 +41,10 @@ func (r *request) classify(ctx, bounded context.Context, err error) error {
 // refusal is an answer with another status than 200.
 type refusal struct {
 	status int
-	after  time.Duration // Retry-After
-	kind   string        // code and type of the contract's error object, in lower case
-	text   string        // why, as the server says it
+	after  time.Duration // that the server wants to be left alone
+	retry  advice
+	kind   string // code and type of the contract's error object, in lower case
+	text   string // why, as the server says it
 }
 
 // longestRefusal that is read of a body, in bytes.
@@ -56,7 +56,8 @@ func readRefusal(response *http.Response) *refusal {
 	body, _ := io.ReadAll(io.LimitReader(response.Body, longestRefusal)) // what can be read is enough
 	_ = response.Body.Close()
 	response.Body = io.NopCloser(bytes.NewReader(body))
-	out := &refusal{status: response.StatusCode, after: retryAfter(response)}
+	out := &refusal{status: response.StatusCode, after: retryAfter(response.Header)}
+	out.retry = shouldRetry(response.Header)
 	var object struct {
 		Error   json.RawMessage `json:"error"`
 		Message string          `json:"message"`
@@ -106,19 +107,22 @@ func (r *request) status(refused refusal) error {
 	case status == http.StatusNotFound:
 		return at(fault.ModelUnknown).Advise("check models.*.model and models.*.base_url")
 	case status == http.StatusPaymentRequired,
-		status == http.StatusTooManyRequests && says("insufficient_quota", "billing"):
+		status == http.StatusTooManyRequests && (refused.retry == never || says("insufficient_quota", "billing")):
 		return at(fault.ModelQuota).Advise("raise the quota, then resume")
 	case status == http.StatusTooManyRequests:
 		limited := at(fault.ModelRateLimited)
 		limited.RetryAfter = refused.after
 		return limited
-	case status == http.StatusBadRequest && says("response_format"):
-		return at(fault.BadConfig).Advise("the server lacks structured output: use another server or model")
+	case r.refusedForm() == answerShape: // asked without one, it still is about the form
+		return at(fault.BadConfig).Advise("the server takes no form of this request: use another server or model")
 	case status == http.StatusBadRequest && says("model") && says("not exist", "not found", "unknown"):
 		return at(fault.ModelUnknown).Advise("check models.*.model")
+	case refused.retry == never && !model.AboutContent(lower):
+		return at(fault.ModelRefused).Advise("the server says that asking again is of no use: see its log")
 	case status < 400:
 		return at(fault.ModelUnavailable).Advise("check that models.*.base_url is that of a model server")
-	case status >= 500 || status == http.StatusRequestTimeout || status == http.StatusConflict:
+	case status >= 500 || status == http.StatusRequestTimeout || status == http.StatusConflict ||
+		refused.retry == again:
 		down := at(fault.ModelUnavailable).Advise("see the log of the model server")
 		down.RetryAfter = refused.after
 		return down
@@ -151,19 +155,4 @@ func short(body []byte) string {
 		text += "..."
 	}
 	return text
-}
-
-// retryAfter reads Retry-After: seconds or a date (RFC 9110, section 10.2.3).
-func retryAfter(response *http.Response) time.Duration {
-	if response == nil {
-		return 0
-	}
-	value := response.Header.Get("Retry-After")
-	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds >= 0 {
-		return time.Duration(min(seconds, fault.LongestRetryAfter.Seconds()) * float64(time.Second))
-	}
-	if at, err := http.ParseTime(value); err == nil {
-		return min(max(0, time.Until(at)), fault.LongestRetryAfter)
-	}
-	return 0
 }

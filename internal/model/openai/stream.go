@@ -46,7 +46,7 @@ func (c *Client) exchange(
 		return sent.send(ctx, params, answer)
 	}
 	refuses := false
-	if _, known := unstreamed.Load(c.limitKey()); !known {
+	if _, known := unstreamed.Load(c.formKey()); !known {
 		streaming := params
 		streaming.StreamOptions = oa.ChatCompletionStreamOptionsParam{IncludeUsage: oa.Bool(true)}
 		streaming.SetExtraFields(map[string]any{"stream": true})
@@ -77,7 +77,7 @@ func (c *Client) exchange(
 		return err
 	}
 	if refuses {
-		unstreamed.Store(c.limitKey(), true)
+		unstreamed.Store(c.formKey(), true)
 	}
 	return wholly(take, answer)
 }

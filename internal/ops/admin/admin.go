@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/build/runlog"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ops"
@@ -35,6 +36,11 @@ type problem struct {
 
 type named struct {
 	Name string `json:"name"`
+}
+
+type list struct {
+	Index string `json:"index"` // empty: all
+	Limit int    `json:"limit"`
 }
 
 type resumed struct {
@@ -75,11 +81,20 @@ func Handler(control ops.Control, allowed Access) http.Handler {
 	handle(mux, "generations", func(ctx context.Context, index named) ([]artifact.Generation, error) {
 		return control.Generations(ctx, index.Name)
 	})
+	handle(mux, "indexes", func(ctx context.Context, _ struct{}) ([]runlog.Card, error) { return control.Indexes(ctx) })
+	handle(mux, "runs", func(ctx context.Context, asked list) ([]runlog.Summary, error) {
+		return control.Runs(ctx, asked.Index, asked.Limit)
+	})
+	handle(mux, "log", func(ctx context.Context, run named) (runlog.Log, error) { return control.Log(ctx, run.Name) })
 	handle(mux, "restore", func(ctx context.Context, index named) (ops.Run, error) {
 		return control.Restore(ctx, index.Name)
 	})
 	handle(mux, "doctor", control.Doctor)
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if request.Method == http.MethodGet && request.URL.Path == proofPath {
+			allowed.prove(w, request)
+			return
+		}
 		status, owner := allowed.status(request)
 		if status != http.StatusOK {
 			refuse(w, status)
@@ -294,6 +309,21 @@ func (c *Client) Lost(ctx context.Context, run string) error {
 // Generations implements ops.Control.
 func (c *Client) Generations(ctx context.Context, index string) ([]artifact.Generation, error) {
 	return call[[]artifact.Generation](ctx, c, "generations", named{index})
+}
+
+// Indexes implements ops.Control.
+func (c *Client) Indexes(ctx context.Context) ([]runlog.Card, error) {
+	return call[[]runlog.Card](ctx, c, "indexes", struct{}{})
+}
+
+// Runs implements ops.Control.
+func (c *Client) Runs(ctx context.Context, index string, limit int) ([]runlog.Summary, error) {
+	return call[[]runlog.Summary](ctx, c, "runs", list{index, limit})
+}
+
+// Log implements ops.Control.
+func (c *Client) Log(ctx context.Context, run string) (runlog.Log, error) {
+	return call[runlog.Log](ctx, c, "log", named{run})
 }
 
 // Restore implements ops.Control.

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/build/runlog"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ops"
@@ -55,6 +56,18 @@ func (r *recorder) Estimate(_ context.Context, request ops.IndexRequest) (corpus
 
 func (r *recorder) Generations(_ context.Context, index string) ([]artifact.Generation, error) {
 	return []artifact.Generation{{Generation: "g1", Seq: 7, State: "current"}}, r.ask("generations", index)
+}
+
+func (r *recorder) Indexes(context.Context) ([]runlog.Card, error) {
+	return []runlog.Card{{Index: "docs", Documents: 7}}, r.ask("indexes")
+}
+
+func (r *recorder) Runs(_ context.Context, index string, limit int) ([]runlog.Summary, error) {
+	return []runlog.Summary{{Run: "docs/g1"}}, r.ask("runs", index, limit)
+}
+
+func (r *recorder) Log(_ context.Context, run string) (runlog.Log, error) {
+	return runlog.Log{Letters: []corpus.Problem{{Code: "dead_letter"}}}, r.ask("log", run)
 }
 
 func (r *recorder) Restore(_ context.Context, index string) (ops.Run, error) {

@@ -17,6 +17,10 @@ func checked(in any) error {
 	switch in := in.(type) {
 	case named:
 		return runName(in.Name)
+	case list:
+		if in.Index != "" && !corpus.ValidSlug(in.Index) || in.Limit < 0 {
+			return wrongName(in.Index)
+		}
 	case resumed:
 		return runName(in.Name)
 	case ops.IndexRequest:

@@ -22,6 +22,9 @@ import (
 // Dial connects and proves that the namespace is there.
 func Dial(ctx context.Context, engine config.Engine, log *slog.Logger) (client.Client, error) {
 	options := client.Options{HostPort: engine.Address, Namespace: engine.Namespace, Logger: Logger(log)}
+	if err := Traced(&options); err != nil {
+		return nil, err
+	}
 	secured, err := secure(engine)
 	if err != nil {
 		return nil, err
@@ -111,18 +114,36 @@ func Fault(err error, engine config.Engine) error {
 	return fault.EngineDown.At("call Temporal at", engine.Address).Because(err).Advise("check engine.address")
 }
 
-// Logger gives Temporal our logger. A failed attempt of an activity is told by the run's own state, with its object
-// and the way out; the engine's line about it says less and is kept for those who debug.
+// Logger gives Temporal our logger. What its library tells of its own workings (pollers, attempts that failed,
+// heartbeats that came late) is kept for those who debug: the run's own state and our own lines tell what came of it,
+// with its object and the way out. Its warnings that are about more than one attempt stay.
 func Logger(l *slog.Logger) sdklog.Logger {
 	return sdklog.NewStructuredLogger(slog.New(quiet{l.Handler()}))
 }
 
+// noise are messages of the library above info that a healthy system has too.
+var noise = map[string]bool{
+	"Activity error.":                                    true,
+	"RecordActivityHeartbeat with error":                 true,
+	"Failed to send heartbeat":                           true,
+	"Failed to poll for task.":                           true,
+	"Failed to process workflow task.":                   true,
+	"Workflow task preprocess error: ":                   true,
+	"Workflow task postprocess error: ":                  true,
+	"Stopping heartbeat worker":                          true,
+	"ShutdownWorker rpc errored during worker shutdown.": true,
+	"LocalActivity completed after activity deadline.":   true,
+}
+
 type quiet struct{ slog.Handler }
 
-// Handle demotes the engine's reports of failed attempts.
+// Handle demotes what is noise, and all that is no warning.
 func (q quiet) Handle(ctx context.Context, record slog.Record) error {
-	if record.Message == "Activity error." && !q.Enabled(ctx, slog.LevelDebug) {
-		return nil
+	if record.Level < slog.LevelWarn || noise[record.Message] {
+		if !q.Enabled(ctx, slog.LevelDebug) {
+			return nil
+		}
+		record.Level = slog.LevelDebug
 	}
 	return q.Handler.Handle(ctx, record)
 }

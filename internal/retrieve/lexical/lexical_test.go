@@ -149,6 +149,18 @@ func TestEqualScoresStandInOrderOfRank(t *testing.T) {
 	}
 }
 
+func TestHoldsAndWeightsAreThoseOfTheDocuments(t *testing.T) {
+	index := build(t, [][]string{{"a", "b"}, {"a"}, {"c", "c"}})
+	got := fmt.Sprint(index.Holds([]string{"c", "none", "a"}, []uint32{2, 0, 1}))
+	if want := "[[true false false] [false false false] [false true true]]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	rare, common := index.Weight("b"), index.Weight("a")
+	if index.Weight("none") != 0 || rare <= common || index.Unknown() <= rare {
+		t.Errorf("rare %g, common %g, unknown %g", rare, common, index.Unknown())
+	}
+}
+
 func TestAnEmptySideFindsNothing(t *testing.T) {
 	x := build(t, nil)
 	if got := x.Search([]string{"a"}, 5, nil, nil); len(got) != 0 {

@@ -4,6 +4,7 @@ package lexical
 import (
 	"container/heap"
 	"math"
+	"slices"
 	"sort"
 
 	"github.com/unweaver/unweaver/internal/format/postings"
@@ -150,6 +151,34 @@ func (x *Index) Known(terms []string) bool {
 		}
 	}
 	return false
+}
+
+// Weight is the idf of a term; 0 where it is not indexed.
+func (x *Index) Weight(term string) float64 {
+	list, ok := x.side.Find(term)
+	if !ok {
+		return 0
+	}
+	return x.side.IDF(len(list.Docs))
+}
+
+// Unknown is the idf of a term that is not indexed: it would be the rarest.
+func (x *Index) Unknown() float64 { return x.side.IDF(0) }
+
+// Holds tells of each term which of the documents have it. Documents are given in any order.
+func (x *Index) Holds(terms []string, docs []uint32) [][]bool {
+	out := make([][]bool, len(terms))
+	for i, term := range terms {
+		out[i] = make([]bool, len(docs))
+		list, ok := x.side.Find(term)
+		if !ok {
+			continue
+		}
+		for j, doc := range docs {
+			_, out[i][j] = slices.BinarySearch(list.Docs, doc)
+		}
+	}
+	return out
 }
 
 // Search gives the n best documents that are allowed (nil = all), by decreasing score; equal scores stand in order of

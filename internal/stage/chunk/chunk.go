@@ -15,6 +15,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"sync/atomic"
 
 	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -26,7 +28,8 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// In is what one unit works on. OnProgress is told of documents done.
+// In is what one unit works on. OnProgress is told of documents done, and right before it OnBytes of the bytes of them
+// and of the one that is being read; a nil OnBytes is told nothing.
 type In struct {
 	Spec       corpus.Spec
 	Corpus     blob.Store
@@ -39,6 +42,7 @@ type In struct {
 	Unit       int
 	From, To   int // frames of plan.rows
 	OnProgress func(documents int64)
+	OnBytes    func(bytes int64)
 }
 
 // Result is chunk-<unit>.json. Listed = Counts.Documents + Failed + Empty.
@@ -82,6 +86,29 @@ type builder struct {
 	former             *former
 	suspects           *suspects
 	res                Result
+	bytes              int64        // of the documents that are done
+	within             atomic.Int64 // of the one that is being read
+}
+
+// tell tells how far the unit is.
+func (b *builder) tell() {
+	if b.OnBytes != nil {
+		b.OnBytes(b.bytes + b.within.Load())
+	}
+	b.OnProgress(b.res.Listed)
+}
+
+// reading counts what is read of a document, of which the plan says how large it is.
+type reading struct {
+	io.Reader
+	within *atomic.Int64
+	size   int64
+}
+
+func (r reading) Read(to []byte) (int, error) {
+	n, err := r.Reader.Read(to)
+	r.within.Store(min(r.size, r.within.Load()+int64(n)))
+	return n, err
 }
 
 // Run does one unit.
@@ -119,7 +146,9 @@ func Run(ctx context.Context, in In) (Result, error) {
 			return b.res, err
 		}
 		b.res.Listed++
-		in.OnProgress(b.res.Listed)
+		b.bytes += p.Size
+		b.within.Store(0)
+		b.tell()
 	}
 	return b.finish(ctx)
 }

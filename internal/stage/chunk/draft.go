@@ -84,7 +84,8 @@ func (b *builder) readSteadily(ctx context.Context, d *draft) error {
 	planned := true
 	return stage.Steady(ctx, b.Corpus, seen, func(now blob.Info) error {
 		d.reset()
-		b.OnProgress(b.res.Listed)
+		b.within.Store(0)
+		b.tell()
 		err := b.readObject(ctx, d, now, planned)
 		planned = false
 		return err
@@ -104,7 +105,7 @@ func (b *builder) readObject(ctx context.Context, d *draft, now blob.Info, plann
 		return err
 	}
 	defer func() { _ = body.Close() }()
-	cause := b.parse(ctx, d, body)
+	cause := b.parse(ctx, d, reading{body, &b.within, d.plan.Size})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -159,7 +160,7 @@ func (b *builder) cut(ctx context.Context, object string, doc document.Doc, d *d
 func (b *builder) cutText(ctx context.Context, text io.Reader, d *draft) error {
 	return cut(text, b.Spec.Chunking, func(c cutting) error {
 		d.add(c)
-		b.OnProgress(b.res.Listed)
+		b.tell()
 		return ctx.Err()
 	})
 }
@@ -172,6 +173,7 @@ func (b *builder) write(ctx context.Context, key string, d *draft) error {
 	}
 	row.Object, row.ETag, row.Size, row.Frame = d.plan.Object, d.plan.ETag, d.plan.Size, -1
 	seen := map[corpus.ID]int{}
+	outline := document.NewOutline(document.Kind(row.Kind))
 	for pair, err := range d.cuts.Sorted() {
 		if err == nil {
 			err = ctx.Err()
@@ -188,10 +190,12 @@ func (b *builder) write(ctx context.Context, key string, d *draft) error {
 			row.Frame = frame
 		}
 		row.Runes += utf8.RuneCountInString(c.piece)
+		outline.Add(c.piece)
 		if c.text != "" {
 			b.chunk(key, row, c, frame, seen)
 		}
 	}
+	row.Headings, row.Pages = outline.End()
 	b.docs.Append(key, row.Encode())
 	return nil
 }

@@ -290,7 +290,7 @@ func TestACorpusOfPillsAndGoodDocumentsIsChunkedAndNamesEachPill(t *testing.T) {
 		"a.md": "Salt of the lake.", "m.html": "<p>Ships of the lake.</p>", "z.pdf": documenttest.PDF("Port Alma"),
 	}
 	good := len(objects)
-	for name, content := range documenttest.SmallPDFs() {
+	for name, content := range documenttest.Deadly() {
 		objects[name] = content
 	}
 	r := newRun(t, objects)
@@ -298,14 +298,14 @@ func TestACorpusOfPillsAndGoodDocumentsIsChunkedAndNamesEachPill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res.Counts.Documents != int64(good) || res.Failed != int64(len(documenttest.SmallPDFs())) {
+	if res.Counts.Documents != int64(good) || res.Failed != int64(len(documenttest.Deadly())) {
 		t.Errorf("%d documents, %d failed", res.Counts.Documents, res.Failed)
 	}
 	named := map[string]bool{}
 	for _, problem := range res.Problems {
 		named[problem.Object] = strings.Contains(problem.Detail, problem.Object)
 	}
-	for name := range documenttest.SmallPDFs() {
+	for name := range documenttest.Deadly() {
 		if !named[name] {
 			t.Errorf("%s is not named: %v", name, res.Problems)
 		}

@@ -3,6 +3,7 @@ package extract
 import (
 	"context"
 	"iter"
+	"math"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -18,10 +19,70 @@ type Estimate struct {
 	Hits       int64 `json:"hits"`
 	Prompt     int64 `json:"prompt"`
 	Completion int64 `json:"completion"`
+
+	Tokens   int64    `json:"tokens"`   // of the chunks that would be asked for
+	Measured Measured `json:"measured"` // of those that the ledger knows
+}
+
+// Measured is what extractions were charged for that somebody has paid for, beside what is reckoned of them.
+type Measured struct {
+	Calls      int64 `json:"calls"`
+	Tokens     int64 `json:"tokens"` // of the chunks
+	Reckoned   int64 `json:"reckoned"`
+	Prompt     int64 `json:"prompt"`
+	Completion int64 `json:"completion"`
+}
+
+// Plus adds what was found of other chunks.
+func (e Estimate) Plus(other Estimate) Estimate {
+	e.Chunks += other.Chunks
+	e.Calls += other.Calls
+	e.Hits += other.Hits
+	e.Prompt += other.Prompt
+	e.Completion += other.Completion
+	e.Tokens += other.Tokens
+	e.Measured.Calls += other.Measured.Calls
+	e.Measured.Tokens += other.Measured.Tokens
+	e.Measured.Reckoned += other.Measured.Reckoned
+	e.Measured.Prompt += other.Measured.Prompt
+	e.Measured.Completion += other.Measured.Completion
+	return e
 }
 
 // completionShare is how many tokens a model writes for each token of a chunk (measured on recorded extractions).
 const completionShare = 1.3
+
+// Bounds of what calls are charged for. Where enough was measured of this model, the rest differs from it by
+// little; where not, models differ by their tokenizers, and by how much they write.
+const (
+	measuredEnough = 20
+
+	measuredLess, measuredMore     = 0.85, 1.25
+	promptLess, promptMore         = 0.8, 1.25
+	completionLess, completionMore = 0.4, 3.2
+	// briefAnswer is what an answer to the shortest chunk may have, in tokens.
+	briefAnswer = 150
+)
+
+// Charged is what the calls would be charged for, at least and at most: prompt and completion tokens. maxTokens bounds
+// the answer to one call where it is configured; 0: it is not.
+func (e Estimate) Charged(maxTokens int) (prompt, completion [2]int64) {
+	between := func(least, most float64) [2]int64 { return [2]int64{int64(least), int64(math.Ceil(most))} }
+	reckoned, tokens := float64(e.Prompt), float64(e.Tokens)
+	if m := e.Measured; m.Calls >= measuredEnough && m.Tokens > 0 && m.Reckoned > 0 {
+		reckoned *= float64(m.Prompt) / float64(m.Reckoned)
+		tokens *= float64(m.Completion) / float64(m.Tokens)
+		prompt = between(measuredLess*reckoned, measuredMore*reckoned)
+		completion = between(measuredLess*tokens, measuredMore*tokens)
+	} else {
+		prompt = between(promptLess*reckoned, promptMore*reckoned)
+		completion = between(completionLess*tokens, completionMore*tokens+briefAnswer*float64(e.Calls))
+	}
+	if most := int64(maxTokens) * e.Calls; maxTokens > 0 {
+		completion[0], completion[1] = min(completion[0], most), min(completion[1], most)
+	}
+	return prompt, completion
+}
 
 // Looker is the part of the ledger that a look needs.
 type Looker interface {
@@ -60,7 +121,7 @@ func Count(ctx context.Context, in CountIn) (Estimate, error) {
 	overhead := int64(tokens.Count(system))
 	type looked struct {
 		tokens int64
-		known  bool
+		entry  *ledger.Entry
 	}
 	look := func(ctx context.Context, chunk Text) (looked, error) {
 		if !in.Model.Paid {
@@ -68,7 +129,7 @@ func Count(ctx context.Context, in CountIn) (Estimate, error) {
 		}
 		key, former := Key(in.Model, chunk.Text), before(in.Model, chunk.Text)
 		entry, err := ledger.GetEither(ctx, in.Ledger, ledger.Extract, key, former, in.Attempt)
-		return looked{int64(chunk.Tokens), entry != nil}, err
+		return looked{int64(chunk.Tokens), entry}, err
 	}
 	for chunk, err := range par.Ordered(ctx, width, in.Chunks, look) {
 		if err != nil {
@@ -77,13 +138,28 @@ func Count(ctx context.Context, in CountIn) (Estimate, error) {
 		estimate.Chunks++
 		switch {
 		case !in.Model.Paid:
-		case chunk.known:
+		case chunk.entry != nil:
 			estimate.Hits++
+			estimate.Measured.add(*chunk.entry, chunk.tokens, overhead)
 		default:
 			estimate.Calls++
+			estimate.Tokens += chunk.tokens
 			estimate.Prompt += overhead + chunk.tokens
 			estimate.Completion += int64(completionShare * float64(chunk.tokens))
 		}
 	}
 	return estimate, nil
+}
+
+// add takes what an entry was charged for.
+func (m *Measured) add(entry ledger.Entry, tokens, overhead int64) {
+	v, err := read(entry)
+	if err != nil || v.Usage.Prompt <= 0 || v.Usage.Completion <= 0 {
+		return
+	}
+	m.Calls++
+	m.Tokens += tokens
+	m.Reckoned += overhead + tokens
+	m.Prompt += v.Usage.Prompt
+	m.Completion += v.Usage.Completion
 }

@@ -60,6 +60,9 @@ func TestCountTellsWhatWouldBePaidAndTakesNothing(t *testing.T) {
 	if got.Prompt < 25*100 || got.Prompt > 25*300 || got.Completion < 25*6 || got.Completion > 25*15 {
 		t.Errorf("tokens %+v", got)
 	}
+	if got.Measured.Calls != 25 || got.Measured.Completion <= 0 || got.Tokens <= 0 {
+		t.Errorf("measured %+v", got)
+	}
 	if later := count(info, 1); later.Calls != 30 { // bad answers are asked for again
 		t.Errorf("in a later round %+v", later)
 	}
@@ -88,5 +91,27 @@ func TestCountTellsThatTheLedgerCannotBeRead(t *testing.T) {
 	})
 	if !fault.Is(err, fault.StoreDenied) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What an answer costs is known of a model that has answered; of one that has not, hardly.
+func TestWhatCallsAreChargedForIsARangeThatHoldsIt(t *testing.T) {
+	guess := extract.Estimate{Calls: 100, Prompt: 40_000, Tokens: 20_000}
+	prompt, completion := guess.Charged(0)
+	if prompt[0] >= 40_000 || prompt[1] <= 40_000 || completion[0] > 10_000 || completion[1] < 60_000 {
+		t.Errorf("nothing is measured: %v, %v", prompt, completion)
+	}
+	if _, completion = guess.Charged(64); completion[1] != 6400 || completion[0] > completion[1] {
+		t.Errorf("an answer has 64 tokens at most: %v", completion)
+	}
+	known := guess
+	known.Measured = extract.Measured{Calls: 40, Tokens: 8000, Reckoned: 16_000, Prompt: 20_000, Completion: 32_000}
+	prompt, completion = known.Charged(0)
+	if prompt[0] > 50_000 || prompt[1] < 50_000 || completion[0] > 80_000 || completion[1] < 80_000 ||
+		completion[1] > 110_000 {
+		t.Errorf("a model that writes four times the text: %v, %v", prompt, completion)
+	}
+	if few := (extract.Estimate{}).Plus(known).Plus(known); few.Measured.Calls != 80 || few.Tokens != 40_000 {
+		t.Errorf("twice: %+v", few)
 	}
 }

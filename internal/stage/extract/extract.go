@@ -42,6 +42,8 @@ type Shard struct {
 	Unit   int `json:"unit"`
 	From   int `json:"lo"`
 	To     int `json:"hi"`
+
+	Asked corpus.Digest `json:"asked,omitzero"` // key of what this run paid for before its first batch: no hit
 }
 
 // In is what one batch works on. OnProgress is told of chunks done and ledger entries that answered; nil is allowed.
@@ -83,17 +85,20 @@ type item struct {
 	text  string
 	out   rows.Extract
 	dead  bool
+	// unproven is a failure that may turn out to be the model's, as no chunk came to anything yet.
+	unproven *value
 }
 
 type batch struct {
 	In
-	mu  sync.Mutex
-	res Result
+	round stage.Round
+	mu    sync.Mutex
+	res   Result
 }
 
 // Run does one batch. Result.Progress counts chunks done and ledger entries that answered, also when it fails.
 func Run(ctx context.Context, in In) (Result, error) {
-	b := &batch{In: in}
+	b := &batch{In: in, round: in.Health.Round()}
 	b.res.Progress.Stage = "extract"
 	chunks, err := b.load(ctx)
 	if err != nil {
@@ -110,6 +115,9 @@ func Run(ctx context.Context, in In) (Result, error) {
 		return nil
 	})
 	if err != nil {
+		return b.res, err
+	}
+	if err := b.remember(ctx, chunks); err != nil {
 		return b.res, err
 	}
 	out, err := artifact.NewRows()
@@ -205,6 +213,9 @@ type entity struct {
 
 // one extracts one chunk.
 func (b *batch) one(ctx context.Context, x *item) error {
+	if err := b.round.Over(); err != nil {
+		return err
+	}
 	v, err := b.answer(ctx, x)
 	if err != nil {
 		return err
@@ -240,14 +251,14 @@ func (b *batch) answer(ctx context.Context, x *item) (value, error) {
 		return v, err
 	}
 	x.out.Key = Key(info, x.text)
-	var passing value // a failure that no entry is made of
+	var passing value // a failure that no entry is made of, or not yet
 	found, err := b.Ledger.DoEither(ctx, ledger.Extract, x.out.Key, before(info, x.text), b.Attempt, usable,
 		func(ctx context.Context) (ledger.Result, error) {
 			v, lasts, err := b.ask(ctx, x)
 			if err != nil {
 				return ledger.Result{}, err
 			}
-			if !lasts {
+			if !lasts || v.Reason != "" && !b.round.Proven() {
 				passing = v
 				return ledger.Result{}, errPassing
 			}
@@ -256,6 +267,9 @@ func (b *batch) answer(ctx context.Context, x *item) (value, error) {
 		},
 	)
 	if errors.Is(err, errPassing) {
+		if passing.Lasting {
+			x.unproven = &passing
+		}
 		return passing, nil
 	}
 	if err != nil {
@@ -266,12 +280,31 @@ func (b *batch) answer(ctx context.Context, x *item) (value, error) {
 	if err != nil {
 		return value{}, err
 	}
-	if !found.Fresh {
+	if !found.Fresh && (b.Shard.Asked.IsZero() || found.Key != b.Shard.Asked) {
 		b.mu.Lock()
 		b.res.Progress.Hits.Extract++
 		b.mu.Unlock()
 	}
 	return v, nil
+}
+
+// remember makes entries of failures that turned out to be the chunks' own, since others came to something. The others
+// are asked for again by the next build that needs them.
+func (b *batch) remember(ctx context.Context, chunks []item) error {
+	for i := range chunks {
+		x := &chunks[i]
+		if x.unproven == nil || !b.round.Proven() {
+			continue
+		}
+		paid := func(context.Context) (ledger.Result, error) {
+			raw, err := json.Marshal(x.unproven)
+			return ledger.Result{Value: raw, Negative: true}, err
+		}
+		if _, _, err := b.Ledger.Do(ctx, ledger.Extract, x.out.Key, b.Attempt, paid); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // errPassing keeps the ledger from remembering a failure that may not last.
@@ -368,6 +401,15 @@ func (x *item) fallback(reason string) {
 	}
 }
 
+// DeadLetterKey is where the dead letter of a chunk lies, and with an empty id the folder of all.
+func DeadLetterKey(index artifact.Index, generation, chunk string) string {
+	folder := index.GenerationKey(generation, "dead-letters") + "/"
+	if chunk == "" {
+		return folder
+	}
+	return folder + chunk + ".json"
+}
+
 // DeadLetter is generations/<gen>/dead-letters/<chunk id>.json.
 type DeadLetter struct {
 	Chunk    string `json:"chunk"`
@@ -377,6 +419,30 @@ type DeadLetter struct {
 	Attempt  int    `json:"attempt"`
 	Key      string `json:"ledger_key"`
 	Raw      string `json:"raw"`
+}
+
+// rawShown bounds what a problem shows of an answer, in runes.
+const rawShown = 160
+
+// Problem is the dead letter as a report tells it: the file, the chunk and the cause.
+func (d DeadLetter) Problem() corpus.Problem {
+	words := strings.Join(strings.Fields(d.Raw), " ")
+	if runes := []rune(words); len(runes) > rawShown {
+		words = string(runes[:rawShown]) + "..."
+	}
+	why := words
+	switch {
+	case d.Reason != string(fault.BadOutput) && words == "":
+		why = "its dead letter cannot be read now"
+	case d.Reason == string(fault.BadOutput) && words == "":
+		why = "the answers of the model were empty"
+	case d.Reason == string(fault.BadOutput):
+		why = "the answers of the model cannot be read; the last one begins: " + words
+	}
+	return corpus.Problem{
+		Code: d.Reason, Object: d.Document,
+		Detail: fmt.Sprintf("nothing was extracted from chunk %d (%s): %s", d.Ordinal, d.Chunk, why),
+	}
 }
 
 func (b *batch) deadLetter(ctx context.Context, x *item, v value) error {
@@ -389,7 +455,7 @@ func (b *batch) deadLetter(ctx context.Context, x *item, v value) error {
 		Key:      x.out.Key.String(),
 		Raw:      v.Raw,
 	}
-	key := b.Artifacts.GenerationKey(b.Gen, "dead-letters/"+letter.Chunk+".json")
+	key := DeadLetterKey(b.Artifacts, b.Gen, letter.Chunk)
 	_, err := blob.WriteJSON(ctx, b.Artifacts.Store, key, letter, blob.Cond{})
 	return err
 }

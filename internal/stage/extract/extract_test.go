@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -462,7 +463,7 @@ func TestBatchesOfAShardJoinToTheSameFileWhateverTheirSize(t *testing.T) {
 	}
 	for _, size := range []int{1, 7, 22} {
 		got, rows := seal(t, size)
-		if got != want || fmt.Sprint(rows) != fmt.Sprint(mentions) {
+		if !reflect.DeepEqual(got, want) || fmt.Sprint(rows) != fmt.Sprint(mentions) {
 			t.Errorf("batches of %d: %+v, want %+v", size, got, want)
 		}
 	}

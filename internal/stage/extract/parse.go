@@ -51,8 +51,11 @@ type answer struct {
 }
 
 var (
-	thinkRE = regexp.MustCompile(`(?is)<think(?:ing)?>.*?</think(?:ing)?>`)
-	fenceRE = regexp.MustCompile("(?s)```[a-zA-Z]*\\s*\n?(.*?)(?:```|$)")
+	thinkRE      = regexp.MustCompile(`(?is)<think(?:ing)?>.*?</think(?:ing)?>`)
+	thinkOpenRE  = regexp.MustCompile(`(?i)^\s*<think(?:ing)?>`)
+	thinkCloseRE = regexp.MustCompile(`(?i)</think(?:ing)?>`)
+	openRE       = regexp.MustCompile("^\\s*(?:```[a-zA-Z]*)?\\s*$")
+	fenceRE      = regexp.MustCompile("(?s)```[a-zA-Z]*\\s*\n?(.*?)(?:```|$)")
 )
 
 // Parse reads a model's answer: {"entities":[{"name","description"}]}, a bare list of those or of
@@ -72,6 +75,9 @@ func Parse(text string) (es []rows.Entity, rung string, ok bool) {
 	// Exact JSON first: what looks like a fence or a block of thoughts in it is a description's.
 	if l, ok := strict(strings.TrimSpace(t)); ok {
 		return l, RungStrict, true
+	}
+	if l, rung, ok := wrapped(t); ok {
+		return l, rung, true
 	}
 	t = thinkRE.ReplaceAllString(t, "")
 	if i := strings.LastIndex(t, "</think>"); i >= 0 { // an opening tag lost to the chat template
@@ -101,6 +107,35 @@ func Parse(text string) (es []rows.Entity, rung string, ok bool) {
 	}
 	l := salvage(t)
 	return l, RungRepaired, len(l) > 0
+}
+
+// wrapped reads exact JSON behind thoughts, within a fence or among other words, whatever its strings hold: only what
+// stands before it is looked at.
+func wrapped(t string) (l []rows.Entity, rung string, ok bool) {
+	begin := strings.IndexAny(t, "{[")
+	if at := thinkOpenRE.FindStringIndex(t); at != nil || begin < 0 || strings.Contains(t[:begin], "</think>") {
+		closed := thinkCloseRE.FindStringIndex(t)
+		if closed == nil {
+			return nil, "", false
+		}
+		t = t[closed[1]:]
+		begin = strings.IndexAny(t, "{[")
+	}
+	if begin < 0 {
+		return nil, "", false
+	}
+	end, whole := balanced(t[begin:], len(t), len(t))
+	if !whole {
+		return nil, "", false
+	}
+	if l, ok = strict(t[begin : begin+end]); !ok {
+		return nil, "", false
+	}
+	if openRE.MatchString(t[:begin]) &&
+		strings.Trim(thinkRE.ReplaceAllString(t[begin+end:], ""), "` \r\n\t") == "" {
+		return l, RungStrict, true
+	}
+	return l, RungRepaired, true
 }
 
 // strict reads exact JSON of an accepted form.

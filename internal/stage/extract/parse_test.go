@@ -169,39 +169,72 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Whatever stands in a description, an exact answer is read as it was written.
-func TestAnExactAnswerIsReadWhateverItsDescriptionsHold(t *testing.T) {
+// entity and its answer, as models write them.
+type (
+	written struct {
+		Name        string `json:"name"`
+		Description string `json:"description"`
+	}
+	writtenAsReference struct {
+		Name        string `json:"entity_name"`
+		Description string `json:"entity_description"`
+	}
+)
+
+// Whatever stands in names and descriptions, an exact answer is read as it was written: in each form that a model may
+// give it, bare, behind thoughts, within a fence, or both.
+func TestAnExactAnswerIsReadWhateverItHolds(t *testing.T) {
 	parts := []string{
-		"```json\n{\"entities\":[]}\n```", "``` [1] ```", "</think>", "<think>no</think>", "{", "}]", "'", "\\", "a, b,", "# Heading",
+		"```json\n{\"entities\":[]}\n```", "``` [1] ```", "```", "</think>", "<think>no</think>", "<thinking>", "{",
+		"}]", "[]", "'", "\\", "a, b,", "# Heading", `"`, `\"`, "\n\n", "\t", "\u2028",
+		"{}", "null", "é", "日本", "\u0000",
+		"😀",
 	}
 	random := rand.New(rand.NewPCG(3, 4))
-	for range 500 {
-		type entity struct {
-			Name        string `json:"name"`
-			Description string `json:"description"`
+	anything := func(name string) string {
+		for range random.IntN(5) {
+			name += " " + parts[random.IntN(len(parts))]
 		}
-		var answer struct {
-			Entities []entity `json:"entities"`
-		}
-		for i := range 1 + random.IntN(4) {
-			text := fmt.Sprint("part ", i)
-			for range random.IntN(4) {
-				text += " " + parts[random.IntN(len(parts))]
+		return name
+	}
+	wraps := map[string]struct{ before, after, rung string }{
+		"bare":                    {"", "", extract.RungStrict},
+		"fenced":                  {"```json\n", "\n```", extract.RungStrict},
+		"fenced, without a name":  {"\n```\n", "\n```\n", extract.RungStrict},
+		"behind thoughts":         {"<think>\nIs it {this}?\n</think>\n", "", extract.RungStrict},
+		"behind thoughts, fenced": {"<thinking>[hm]</thinking>```json\n", "```", extract.RungStrict},
+		"behind lost thoughts":    {"so it is.</think>", "", extract.RungStrict},
+		"behind words":            {"Here it is:\n```\n", "\n```", extract.RungRepaired},
+		"before words":            {"", "\nThat is {all} of it.", extract.RungRepaired},
+	}
+	for name, wrap := range wraps {
+		for range 300 {
+			var want []written
+			var reference []writtenAsReference
+			for i := range 1 + random.IntN(4) {
+				one := written{anything(fmt.Sprint("Name ", i)), anything(fmt.Sprint("part ", i))}
+				want = append(want, one)
+				reference = append(reference, writtenAsReference(one))
 			}
-			answer.Entities = append(answer.Entities, entity{fmt.Sprint("Name ", i), text})
-		}
-		raw, err := json.Marshal(answer)
-		if err != nil {
-			t.Fatal(err)
-		}
-		read, rung, ok := extract.Parse(string(raw))
-		if !ok || rung != extract.RungStrict || len(read) != len(answer.Entities) {
-			t.Fatalf("%s: %v %q %v", raw, read, rung, ok)
-		}
-		for i, want := range answer.Entities {
-			if read[i].Name != want.Name || read[i].Description != want.Description {
-				t.Fatalf("%+v, want %+v", read[i], want)
+			for _, form := range []any{map[string]any{"entities": want}, want, reference} {
+				raw, err := json.Marshal(form)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text := wrap.before + string(raw) + wrap.after
+				read, rung, ok := extract.Parse(text)
+				if !ok || rung != wrap.rung || len(read) != len(want) {
+					t.Fatalf("%s: %s: %v %q %v", name, text, read, rung, ok)
+				}
+				for i, one := range want {
+					if read[i].Name != words(one.Name) || read[i].Description != strings.TrimSpace(one.Description) {
+						t.Fatalf("%s: %+v, want %+v", name, read[i], one)
+					}
+				}
 			}
 		}
 	}
 }
+
+// words of a name, apart by single spaces.
+func words(name string) string { return strings.Join(strings.Fields(name), " ") }

@@ -36,6 +36,29 @@ type SealResult struct {
 	Mentions  int64          `json:"mentions"`
 	Fallbacks int64          `json:"fallbacks"`
 	Refused   int64          `json:"refused,omitempty"` // of them, those that the next run asks for again
+	Failed    []Failed       `json:"failed,omitempty"`  // the first MaxFailed of the fallbacks
+}
+
+// MaxFailed is how many failed chunks of a shard its result names; a report names the first hundred of all.
+const MaxFailed = 100
+
+// Failed is a chunk from which nothing was extracted; why, its dead letter tells.
+type Failed struct {
+	Chunk    string `json:"chunk"`
+	Document string `json:"document"`
+	Ordinal  int    `json:"ordinal"`
+	Reason   string `json:"reason"`
+}
+
+// failed counts a chunk from which nothing was extracted.
+func (r *SealResult) failed(of mentioner, reason string) {
+	r.Fallbacks++
+	if reason == string(fault.ModelRefused) {
+		r.Refused++
+	}
+	if len(r.Failed) < MaxFailed {
+		r.Failed = append(r.Failed, Failed{of.chunk.String(), of.document, of.ordinal, reason})
+	}
 }
 
 // MentionsKey is the scratch file of a shard's mentions, sorted by class id, in chunk order within a class.
@@ -79,10 +102,7 @@ func Seal(ctx context.Context, in SealIn) (SealResult, error) {
 			res.Mentions += m.mentions(extract, title, lead, &sorter)
 			res.Chunks++
 			if extract.Fallback != "" {
-				res.Fallbacks++
-			}
-			if extract.Fallback == string(fault.ModelRefused) {
-				res.Refused++
+				res.failed(m, extract.Fallback)
 			}
 			if in.Paid {
 				keys = append(keys, extract.Key)

@@ -218,11 +218,16 @@ func (im *importing) stage(ctx context.Context, seg corpus.Segment) error {
 
 // wait follows the jobs to their end.
 func (im *importing) wait(ctx context.Context) (why string, err error) {
+	rows := map[string]int64{}
+	for _, seg := range im.Files {
+		rows[seg.SHA256] = seg.Rows
+	}
 	for {
 		running := 0
 		progress := corpus.Progress{Stage: "load"}
 		for sha, file := range im.state.Files {
 			if file.Done {
+				progress.Done += rows[sha]
 				continue
 			}
 			job, err := im.store.ImportState(ctx, file.Job)
@@ -232,7 +237,7 @@ func (im *importing) wait(ctx context.Context) (why string, err error) {
 			case job.Failed != "":
 				return "job " + file.Job + " of " + sha[:12] + " failed: " + job.Failed, nil
 			case job.Done || job.Unknown: // the count tells what a forgotten job did
-				file.Done = true
+				file.Done, job.Rows = true, rows[sha]
 			default:
 				running++
 			}

@@ -23,6 +23,7 @@ type planned struct {
 	known bool       // the parent has it
 	bad   error      // it cannot be read
 	lost  fault.Code // it is not listed, as its object, or its row in it, cannot be read: why not
+	twin  int        // the line of the row above it that has its id, and is the document; 0: none
 }
 
 // same tells whether the parent found these bytes.
@@ -67,6 +68,10 @@ func (p *planner) join(ctx context.Context) error {
 	for doc, err := range par.Ordered(ctx, readers, p.joined(parent), p.version) {
 		if err != nil {
 			return err
+		}
+		if doc.twin > 0 {
+			p.refuseTwin(doc)
+			continue
 		}
 		p.count(&doc)
 		if unit.Documents >= unitDocuments || unit.Bytes >= unitBytes {
@@ -134,6 +139,16 @@ func (p *planner) count(doc *planned) {
 	p.res.Bytes += doc.row.Size
 }
 
+// refuseTwin records a row whose id another row of its object has. It was read, so what the object has no more is
+// removed, unlike where a row cannot be read.
+func (p *planner) refuseTwin(doc planned) {
+	p.res.Refused++
+	err := fault.DuplicateRow.At("read", place(doc.row.Object, doc.row.Line)).
+		Because(fmt.Sprintf("line %d has the same id and is the document", doc.twin)).
+		Advise("give every row an id of its own")
+	p.problems.add(fault.DuplicateRow, place(doc.row.Object, doc.row.Line), err.Error(), false)
+}
+
 func (p *planner) fail(doc *planned, code fault.Code, detail string, standing bool) {
 	doc.row.Problem = string(code)
 	if !p.Foreign && len(doc.old.Chunks) > 0 {
@@ -183,10 +198,10 @@ func (p *planner) joined(parent *cursor) iter.Seq2[planned, error] {
 				continue
 			}
 			if doc.key == last {
-				yield(doc, fault.DuplicateRow.At("read", doc.row.Object).
-					Because(fmt.Sprintf("lines %d and %d have the same id", lastRow.Line, doc.row.Line)).
-					Advise("give every row an id of its own"))
-				return
+				if doc.twin = lastRow.Line; !yield(doc, nil) {
+					return
+				}
+				continue
 			}
 			last, lastRow = doc.key, doc.row
 			if !p.passed(parent.before(doc.key), yield) {

@@ -19,13 +19,15 @@ func (p *planner) list(ctx context.Context) error {
 			if info.Key == "" {
 				return err
 			}
-			p.unlisted(info.Key, err)
+			if p.chosen(info.Key) {
+				p.unlisted(info.Key, err)
+			}
 			continue
 		}
-		kind, gz, hidden, known := document.KindOf(info.Key)
-		if hidden {
+		if !p.chosen(info.Key) {
 			continue
 		}
+		kind, gz, known := document.TypeOf(info.Key)
 		if !known {
 			p.refuse(info.Key, fault.UnknownType, info.Key, "this type is not read; known: "+document.Extensions)
 			continue
@@ -57,9 +59,7 @@ func (p *planner) unlisted(key string, err error) {
 		p.refuse(key, code, key, err.Error())
 		return
 	}
-	if _, _, hidden, _ := document.KindOf(key); !hidden {
-		p.problems.add(code, key, err.Error(), false)
-	}
+	p.problems.add(code, key, err.Error(), false)
 }
 
 // refuse records what cannot become a document. Documents that the parent had of the object are lost, not removed.

@@ -54,6 +54,8 @@ type Result struct {
 	Refused    int64 `json:"refused"`    // objects and rows that cannot become documents: an unknown type, a broken file
 	Lost       int64 `json:"lost"`       // documents of the parent whose object, or row in it, is refused now: not removed
 
+	LeftOut corpus.LeftOut `json:"left_out,omitzero"` // objects that were not looked at, as the index says
+
 	Diff         corpus.Diff `json:"diff"`          // of readable documents; Unusable = Unreadable + Lost
 	Moved        int64       `json:"moved"`         // documents under a new key with content that left under another
 	ParentListed int64       `json:"parent_listed"` // documents of the parent that have content

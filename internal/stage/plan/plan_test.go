@@ -28,6 +28,8 @@ type index struct {
 	art     artifact.Index
 	parent  *corpus.Manifest
 	reasons []string
+	include []string
+	exclude []string
 	nights  int
 	limits  document.Limits
 	causes  []corpus.Problem // that the stages after plan find, of the night that is published
@@ -47,7 +49,8 @@ func (x *index) scratch() string { return fmt.Sprintf("i/runs/%d", x.nights) }
 func (x *index) plan(ctx context.Context) (plan.Result, error) {
 	x.nights++
 	return plan.Run(ctx, plan.In{
-		Spec: corpus.Spec{Index: "i", Corpus: "memory"}, Corpus: x.corpus, Artifacts: x.art, Scratch: x.scratch(),
+		Spec:   corpus.Spec{Index: "i", Corpus: "memory", Include: x.include, Exclude: x.exclude},
+		Corpus: x.corpus, Artifacts: x.art, Scratch: x.scratch(),
 		Limits: x.limits, Parent: x.parent, Reasons: x.reasons, OnProgress: func(int64) {},
 	})
 }
@@ -297,12 +300,27 @@ func TestADocumentIsComparedByItsBytes(t *testing.T) {
 	}
 }
 
-func TestADuplicateRowNamesBothLines(t *testing.T) {
-	x := newIndex(t, map[string]string{"r.jsonl": `{"id":"7"}` + "\n\n" + `{"id":"8"}` + "\n" + `{"id":"7","b":1}`})
-	_, err := x.plan(t.Context())
-	if !fault.Is(err, fault.DuplicateRow) || !strings.Contains(err.Error(), "lines 1 and 4") ||
-		!strings.Contains(err.Error(), "r.jsonl") {
-		t.Errorf("%v", err)
+func TestOfRowsWithOneIDTheFirstIsTheDocument(t *testing.T) {
+	doubled := `{"id":"7","text":"first"}` + "\n\n" + `{"id":"8"}` + "\n" + `{"id":"7","text":"second"}`
+	x := newIndex(t, map[string]string{"r.jsonl": `{"id":"6"}` + "\n" + doubled})
+	res := x.night(nil)
+	if res.Documents != 3 || res.Listed != 3 || res.Refused != 1 || len(res.Problems) != 1 ||
+		res.Problems[0].Code != string(fault.DuplicateRow) || res.Problems[0].Object != "r.jsonl line 5" ||
+		!strings.Contains(res.Problems[0].Detail, "line 2 has the same id") {
+		t.Errorf("%+v", res)
+	}
+	for key, row := range x.planned() {
+		if key == "r.jsonl#7" && !strings.Contains(string(row.Record), "first") {
+			t.Errorf("%s", row.Record)
+		}
+	}
+	if res = x.night(nil); !res.Unchanged || len(res.Problems) != 1 {
+		t.Errorf("the same rows in the next night: %+v", res)
+	}
+	x.corpus.Set("r.jsonl", doubled)
+	res = x.night(nil)
+	if res.Diff.Removed != 1 || res.Lost != 0 {
+		t.Errorf("a row that is gone: %+v", res)
 	}
 }
 

@@ -64,7 +64,7 @@ func (r *rowReading) parse(ctx context.Context, row rows.Plan, kind document.Kin
 	}
 	return document.Rows(text, kind, row.Object, r.Limits, func(read document.Row) error {
 		if read.Err != nil {
-			r.refuse(fmt.Sprintf("%s line %d", row.Object, read.Line), read.Err)
+			r.refuse(place(row.Object, read.Line), read.Err)
 			return ctx.Err()
 		}
 		one := row
@@ -75,6 +75,8 @@ func (r *rowReading) parse(ctx context.Context, row rows.Plan, kind document.Kin
 		return ctx.Err()
 	})
 }
+
+func place(object string, line int) string { return fmt.Sprintf("%s line %d", object, line) }
 
 func (r *rowReading) refuse(where string, err error) {
 	if len(r.refused) == maxRefused {

@@ -73,8 +73,9 @@ func Key(scratch string, partition int) string {
 
 type shortener struct {
 	In
-	mu  sync.Mutex
-	res Result
+	round stage.Round
+	mu    sync.Mutex
+	res   Result
 }
 
 // class is one class that is too long.
@@ -95,7 +96,7 @@ const width = 16
 
 // Run does one partition. Result.Progress counts classes done and ledger entries that answered, also when it fails.
 func Run(ctx context.Context, in In) (Result, error) {
-	s := &shortener{In: in}
+	s := &shortener{In: in, round: in.Health.Round()}
 	s.res.Progress.Stage = "shorten"
 	out, err := artifact.NewRows()
 	if err != nil {
@@ -299,7 +300,7 @@ func (s *shortener) ask(ctx context.Context, name, long string) (v value, lasts 
 	}, s.Health)
 	v = value{Description: answer.Value, Usage: answer.Usage, Reason: answer.Reason}
 	v.Lasting = answer.Reason != "" && !answer.Passing
-	return v, !answer.Passing, err
+	return v, answer.Reason == "" || !answer.Passing && s.round.Proven(), err
 }
 
 // maxAnswer is how long an answer may be, in bytes; a longer one is not read.
@@ -307,8 +308,16 @@ const maxAnswer = 1 << 20
 
 // parse accepts {"description": string} and a bare list of one string, with anything around it.
 func parse(answer string) string {
+	if len(answer) > maxAnswer {
+		return ""
+	}
+	if !strings.HasPrefix(strings.TrimSpace(answer), "{") { // else a tag is the description's
+		if _, behind, thought := strings.Cut(answer, "</think>"); thought {
+			answer = behind
+		}
+	}
 	i := strings.IndexAny(answer, "{[")
-	if i < 0 || len(answer) > maxAnswer {
+	if i < 0 {
 		return ""
 	}
 	var raw json.RawMessage

@@ -127,7 +127,7 @@ func (x Index) Generations(ctx context.Context) ([]Generation, error) {
 			out = append(out, Generation{Generation: gen, Seq: ref.Seq, State: Damaged, Manifest: ref.Manifest})
 			continue
 		}
-		out = append(out, describe(gen, ref, manifest))
+		out = append(out, Describe(gen, ref, manifest))
 	}
 	sort.Slice(out, func(i, j int) bool {
 		if first := out[i].State == "current"; first != (out[j].State == "current") {
@@ -144,7 +144,8 @@ func (x Index) Generations(ctx context.Context) ([]Generation, error) {
 // Damaged is the state of a generation whose manifest cannot be read.
 const Damaged = "damaged"
 
-func describe(gen string, ref corpus.GenerationRef, manifest *corpus.Manifest) Generation {
+// Describe a generation as lists show it.
+func Describe(gen string, ref corpus.GenerationRef, manifest *corpus.Manifest) Generation {
 	return Generation{
 		Generation:  gen,
 		Seq:         ref.Seq,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -13,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model/limits"
 	"github.com/unweaver/unweaver/internal/model/openai"
 	"github.com/unweaver/unweaver/internal/model/recorded"
+	"github.com/unweaver/unweaver/internal/observe"
 	"github.com/unweaver/unweaver/internal/redact"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 )
@@ -24,7 +26,11 @@ type Models struct {
 	mu       sync.Mutex
 	gates    map[string]*limits.Gate
 	recorded map[string]*recorded.Chat
+	observer observe.Observer // told of every request to a server; nil: nobody
 }
+
+// Observe has an observer told of every request to a model server. Call it before models are made.
+func (m *Models) Observe(observer observe.Observer) { m.observer = observer }
 
 // NewModels makes a factory over the shared limits. Beside built-in models it makes those that the process's own
 // configuration names (config.Config.Endpoints, Recordings); nil: none.
@@ -53,12 +59,16 @@ func (m *Models) limits(endpoint string, spec corpus.Spec) limits.Limits {
 	}
 }
 
-// key of an endpoint. One that is configured without a variable is asked without a key; OpenAI's own always wants one.
+// key of an endpoint. One that is configured without a variable, or with the default one, which is empty, is asked
+// without a key; OpenAI's own always wants one.
 func key(env, baseURL, setting string) (string, error) {
 	if env == "" && baseURL != "" {
 		return "", nil
 	}
 	secret := os.Getenv(env)
+	if secret == "" && env == corpus.DefaultKeyVariable && baseURL != "" {
+		return "", nil
+	}
 	if secret == "" {
 		because := "variable " + env + ", which " + setting + ".api_key_env names, is empty"
 		if env == "" {
@@ -125,8 +135,10 @@ func (m *Models) chat(spec corpus.Spec, meter model.Meter) (model.Chat, error) {
 	url := endpoint(spec.Chat.BaseURL)
 	client := openai.New(openai.Config{
 		BaseURL: url, APIKey: secret, Model: spec.Chat.Model, MaxTokens: spec.Chat.MaxTokens, Domain: spec.Chat.Domain(),
+		Timeout: time.Duration(spec.Chat.Timeout),
 	})
-	return limits.Chat{Chat: model.MeterChat(client, meter), Limits: m.limits("chat "+url, spec)}, nil
+	metered := model.MeterChat(observe.Chat(client, m.observer), meter)
+	return observe.AskedChat(limits.Chat{Chat: metered, Limits: m.limits("chat "+url, spec)}, m.observer), nil
 }
 
 // recording opens a recording once a process.
@@ -167,9 +179,12 @@ func (m *Models) embedder(
 	client := openai.NewEmbedder(
 		openai.Config{
 			BaseURL: url, APIKey: secret, Model: spec.Embedding.Model, Dimension: dimension, Domain: spec.Embedding.Domain(),
+			Timeout: time.Duration(spec.Embedding.Timeout),
 		},
 	)
-	return limits.Embedder{Embedder: model.MeterEmbedder(client, meter), Limits: m.limits("embed "+url, spec)}, nil
+	metered := model.MeterEmbedder(observe.Embedder(client, m.observer), meter)
+	limited := limits.Embedder{Embedder: metered, Limits: m.limits("embed "+url, spec)}
+	return observe.AskedEmbedder(limited, m.observer), nil
 }
 
 // Describe makes models that tell what they are and cannot be called: no key is needed.

@@ -168,3 +168,26 @@ func TestModelsThatCannotBeOpenedSayWhichSetting(t *testing.T) {
 		})
 	}
 }
+
+// A server of one's own is asked without a key where nobody said which, and the key of OpenAI is not set.
+func TestAServerOfOnesOwnNeedsNoKeyThatNobodyNamed(t *testing.T) {
+	spec := spec(t, modeltest.Options{})
+	t.Setenv(corpus.DefaultKeyVariable, "")
+	spec.Chat.APIKeyEnv, spec.Embedding.APIKeyEnv = corpus.DefaultKeyVariable, corpus.DefaultKeyVariable
+	made, err := factory(spec).Build(spec, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := made.Chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"}); err != nil {
+		t.Error(err)
+	}
+	spec.Chat.APIKeyEnv = keyVariable
+	t.Setenv(keyVariable, "")
+	if _, err := factory(spec).Chat(spec); !fault.Is(err, fault.ModelAuth) {
+		t.Errorf("a variable that was named and is empty: %v", err)
+	}
+	spec.Chat.BaseURL, spec.Chat.APIKeyEnv = "", corpus.DefaultKeyVariable
+	if _, err := factory(spec).Chat(spec); !fault.Is(err, fault.ModelAuth) {
+		t.Errorf("OpenAI's own: %v", err)
+	}
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/observe"
 	"github.com/unweaver/unweaver/internal/redact"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -44,6 +45,18 @@ type Stores struct {
 	s3      config.S3
 	mu      sync.Mutex
 	buckets map[string]blob.Store // corpora by URI: a client is worth keeping
+
+	observer observe.Observer // nil: nobody
+}
+
+// Observe has an observer told of every operation from now on. Call it once, before the stores are used.
+func (s *Stores) Observe(observer observe.Observer) {
+	s.observer = observer
+	s.Artifacts = observe.Blob(s.Artifacts, observe.Artifacts, observer)
+	s.Staging = observe.Blob(s.Staging, observe.Staging, observer)
+	s.Records = observe.OfRecords(s.Records, observer)
+	s.Coordination = observe.OfCoordination(s.Coordination, observer)
+	s.Vectors = observe.OfVectors(s.Vectors, observer)
 }
 
 // Close closes what has to be closed.
@@ -210,7 +223,11 @@ func (s *Stores) Corpus(ctx context.Context, uri string) (blob.Store, error) {
 		if err != nil {
 			return nil, err
 		}
-		return dir.OpenCorpus(folder, s.own()...)
+		store, err := dir.OpenCorpus(folder, s.own()...)
+		if err != nil {
+			return nil, err
+		}
+		return observe.Blob(store, observe.Corpus, s.observer), nil
 	}
 	if err := s.apart(uri); err != nil {
 		return nil, err
@@ -222,6 +239,7 @@ func (s *Stores) Corpus(ctx context.Context, uri string) (blob.Store, error) {
 	}
 	store, err := s.blob(ctx, uri, "the corpus")
 	if err == nil {
+		store = observe.Blob(store, observe.Corpus, s.observer)
 		s.buckets[uri] = store
 	}
 	return store, err

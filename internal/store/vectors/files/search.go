@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 	"runtime"
 	"sort"
-	"sync"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // cand is a candidate of the int8 scan.
@@ -44,14 +44,14 @@ func (s *Store) Search(ctx context.Context, name string, question []float32, n i
 	if err := vectors.Check(question, c.dim, "question"); err != nil {
 		return nil, err
 	}
-	hits, err := c.search(question, n)
+	hits, err := c.search(ctx, question, n)
 	if err != nil {
 		return nil, c.doubt(err)
 	}
 	return hits, ctx.Err()
 }
 
-func (c *collection) search(question []float32, n int) ([]vectors.Hit, error) {
+func (c *collection) search(ctx context.Context, question []float32, n int) ([]vectors.Hit, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	if !c.loaded {
@@ -60,7 +60,10 @@ func (c *collection) search(question []float32, n int) ([]vectors.Hit, error) {
 	keep := oversample*n + 40
 	q := make([]int8, c.dim)
 	scale := quantise(question, q)
-	cands := c.scanAll(q, scale, keep)
+	cands, err := c.scanAll(ctx, q, scale, keep)
+	if err != nil {
+		return nil, err
+	}
 	hits := make([]vectors.Hit, 0, len(cands))
 	for _, k := range cands {
 		p := c.parts[k.part]
@@ -88,7 +91,7 @@ func (c *collection) search(question []float32, n int) ([]vectors.Hit, error) {
 }
 
 // scanAll scans all parts, large ones in slices on all cores.
-func (c *collection) scanAll(q []int8, scale float32, keep int) []cand {
+func (c *collection) scanAll(ctx context.Context, q []int8, scale float32, keep int) ([]cand, error) {
 	type job struct{ part, lo, hi int }
 	var jobs []job
 	const slice = 16384
@@ -99,23 +102,23 @@ func (c *collection) scanAll(q []int8, scale float32, keep int) []cand {
 	}
 	workers := min(runtime.GOMAXPROCS(0), len(jobs))
 	found := make([]candHeap, workers)
-	var wg sync.WaitGroup
-	for w := range workers {
-		wg.Go(func() {
-			h := make(candHeap, 0, keep+1)
-			for j := w; j < len(jobs); j += workers {
-				h = c.parts[jobs[j].part].scan(jobs[j].part, jobs[j].lo, jobs[j].hi, q, scale, keep, h)
-			}
-			found[w] = h
-		})
+	err := par.Each(ctx, workers, workers, func(_ context.Context, w int) error {
+		h := make(candHeap, 0, keep+1)
+		for j := w; j < len(jobs); j += workers {
+			h = c.parts[jobs[j].part].scan(jobs[j].part, jobs[j].lo, jobs[j].hi, q, scale, keep, h)
+		}
+		found[w] = h
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	wg.Wait()
 	var all candHeap
 	for _, h := range found {
 		all = append(all, h...)
 	}
 	sort.Slice(all, func(i, j int) bool { return all[i].score > all[j].score })
-	return all[:min(keep, len(all))]
+	return all[:min(keep, len(all))], nil
 }
 
 func (p *part) scan(id, lo, hi int, q []int8, scale float32, keep int, h candHeap) candHeap {

@@ -1,0 +1,126 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/notice"
+	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/telemetry"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// ended tells whether a webhook is to be told of an end or a pause.
+func (a *Activities) ended(end workflows.End) workflows.Ended {
+	if a.Notify == nil {
+		return workflows.Ended{}
+	}
+	_, wanted := a.Notify(end.Index).Wants(end.Status, end.Reason)
+	return workflows.Ended{Notify: wanted}
+}
+
+// told writes one line of what a run came to, once that is recorded, and counts it.
+func (a *Activities) told(ctx context.Context, run *build.Run, end workflows.End) {
+	var report corpus.Report
+	state, err := build.State(ctx, a.Ports.Coordination, run.Name())
+	if err == nil && state != nil {
+		report = state.Report
+	}
+	fields := []any{
+		"run_id", run.Name(), "workflow_run_id", report.RunID, "status", end.Status, "reason", end.Reason,
+		"published", report.Published, "documents", report.Documents, "chunks", report.Chunks,
+		"classes", report.Classes, "documents_failed", report.DocumentsFailed, "chunks_failed", report.ChunksFailed,
+		"calls", report.Calls.Sum(), "ledger_hits", report.LedgerHits.Sum(), "prompt_tokens", report.Tokens.Prompt,
+		"completion_tokens", report.Tokens.Completion, "embedding_tokens", report.Tokens.Embedding,
+		"cost", report.Cost, "seconds", report.Seconds,
+	}
+	if end.Ref != "" {
+		fields = append(fields, "error_ref", end.Ref) // its text, an artifact
+	}
+	level, message := slog.LevelInfo, "run ended"
+	switch end.Status {
+	case corpus.StatusWaiting:
+		level, message = slog.LevelWarn, "run waits to try again"
+		if end.Waiting != nil {
+			fields = append(fields, "tries", end.Waiting.Tries, "next", end.Waiting.Next)
+		}
+	case corpus.StatusPaused:
+		level, message = slog.LevelWarn, "run paused"
+	case corpus.StatusFailed, corpus.StatusHeld:
+		level = slog.LevelWarn
+	}
+	a.Log.Log(ctx, level, message, fields...)
+	a.Telemetry.Count(telemetry.RunsEnded, 1, end.Index, end.Status)
+	if !corpus.Terminal(end.Status) {
+		return
+	}
+	a.Telemetry.Time(telemetry.RunSeconds, time.Duration(report.Seconds*float64(time.Second)), end.Index)
+	restore := workflows.WorkflowID(run.Name()) == workflows.RestoreID(end.Index)
+	if restore || end.Status != corpus.StatusCompleted && end.Status != corpus.StatusErrors {
+		return
+	}
+	if err := run.Succeeded(ctx, time.Now()); err != nil {
+		a.Log.Warn("last success not noted", "run_id", run.Name(), "code", string(fault.CodeOf(err)))
+	}
+}
+
+// SendNotice posts to the webhook of an index how a run ended or that it paused, as this worker's own configuration
+// has it.
+func (a *Activities) SendNotice(ctx context.Context, in workflows.Notice) (err error) {
+	if err := checkBuild(in.Build, "notice", false); err != nil {
+		return a.refuse(err)
+	}
+	defer func() {
+		if err != nil && ctx.Err() == nil {
+			err = a.notSent(ctx, in, err)
+		}
+	}()
+	defer par.Caught(&err)
+	if a.Notify == nil {
+		return nil
+	}
+	hook := a.Notify(in.Index)
+	event, wanted := hook.Wants(in.Status, in.Reason)
+	if !wanted { // the configuration changed since
+		return nil
+	}
+	run := job(in.Build).Name()
+	body := notice.Body{
+		ID: in.ID, Event: event, Time: in.At, Index: in.Index, Run: run, RunID: in.RunID, Generation: in.Generation,
+		Status: in.Status, Reason: in.Reason,
+	}
+	// What cannot be read now is left out: that the run ended matters more.
+	if state, err := build.State(ctx, a.Ports.Coordination, run); err == nil && state != nil && state.RunID == in.RunID {
+		body.Fill(state.Report)
+	}
+	body.Advise()
+	err = notice.Send(ctx, hook, body)
+	outcome := "sent"
+	if err != nil {
+		outcome = telemetry.Code(err)
+	}
+	a.Telemetry.Count(telemetry.Notices, 1, event, outcome)
+	return err
+}
+
+// notSent maps the error for the engine: history holds no text.
+func (a *Activities) notSent(ctx context.Context, in workflows.Notice, err error) error {
+	code := string(fault.CodeOf(err))
+	a.Log.Warn("notice not sent", "run_id", job(in.Build).Name(), "notice_id", in.ID, "code", code,
+		"attempt", activity.GetInfo(ctx).Attempt, "error", err.Error())
+	var known *temporal.ApplicationError
+	if errors.As(err, &known) {
+		return err
+	}
+	return temporal.NewApplicationErrorWithOptions(code, code, temporal.ApplicationErrorOptions{
+		NonRetryable: fault.KindOf(err) != fault.Transient, Details: []any{""},
+	})
+}

@@ -1,0 +1,135 @@
+package monitoring_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/unweaver/unweaver/internal/telemetry"
+)
+
+var metric = regexp.MustCompile(`\bunweaver_[a-z_]+`)
+
+// expressions gives what the dashboard and the rules ask Prometheus, by where it stands.
+func expressions(t *testing.T) map[string][]string {
+	t.Helper()
+	raw, err := os.ReadFile("dashboard.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dashboard struct {
+		Panels []struct {
+			ID      int
+			Type    string
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(raw, &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string][]string{}
+	ids := map[int]bool{}
+	for _, panel := range dashboard.Panels {
+		if ids[panel.ID] || panel.Type != "row" && len(panel.Targets) == 0 {
+			t.Errorf("panel %d %q: its id is taken, or it asks nothing", panel.ID, panel.Title)
+		}
+		ids[panel.ID] = true
+		for _, target := range panel.Targets {
+			out["panel "+panel.Title] = append(out["panel "+panel.Title], target.Expr)
+		}
+	}
+	if raw, err = os.ReadFile("rules.yml"); err != nil {
+		t.Fatal(err)
+	}
+	var rules struct {
+		Groups []struct {
+			Rules []struct {
+				Alert, Expr         string
+				Labels, Annotations map[string]string
+			}
+		}
+	}
+	if err := yaml.Unmarshal(raw, &rules); err != nil {
+		t.Fatal(err)
+	}
+	for _, group := range rules.Groups {
+		for _, rule := range group.Rules {
+			out["alert "+rule.Alert] = append(out["alert "+rule.Alert], rule.Expr)
+			if rule.Labels["severity"] == "" || rule.Annotations["summary"] == "" || rule.Annotations["action"] == "" {
+				t.Errorf("%s lacks a severity, a summary or what to do", rule.Alert)
+			}
+		}
+	}
+	if len(out) < 30 {
+		t.Fatalf("only %d expressions", len(out))
+	}
+	return out
+}
+
+func TestDashboardAndRulesAskForMetricsThatAreServed(t *testing.T) {
+	served := telemetry.Names()
+	asked := map[string]bool{}
+	for place, all := range expressions(t) {
+		for _, expression := range all {
+			names := metric.FindAllString(expression, -1)
+			if len(names) == 0 {
+				t.Errorf("%s asks for none of our metrics: %s", place, expression)
+			}
+			for _, name := range names {
+				asked[strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_sum"), "_count")] = true
+				if !served[name] {
+					t.Errorf("%s asks for %s, which nothing serves", place, name)
+				}
+			}
+		}
+	}
+	if len(asked) < 25 {
+		t.Errorf("only %d metrics are shown", len(asked))
+	}
+}
+
+// promtool comes with Prometheus (Debian and Ubuntu: apt-get install prometheus).
+func TestRulesFireWhenTheyShould(t *testing.T) {
+	tool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("SKIPPED: the alert rules were not tried, as there is no promtool here (apt-get install prometheus)")
+	}
+	panels := filepath.Join(t.TempDir(), "panels.yml")
+	writePanels(t, panels)
+	for _, args := range [][]string{
+		{"check", "rules", "rules.yml"}, {"test", "rules", "rules_test.yml"}, {"check", "rules", panels},
+	} {
+		if out, err := exec.CommandContext(t.Context(), tool, args...).CombinedOutput(); err != nil {
+			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+}
+
+// writePanels writes what the dashboard asks as rules, so that promtool reads it.
+func writePanels(t *testing.T, path string) {
+	t.Helper()
+	variables := strings.NewReplacer("$__rate_interval", "5m", "$__range", "1d", "$index", ".*")
+	var rules []map[string]string
+	for place, all := range expressions(t) {
+		for _, expression := range all {
+			rules = append(rules, map[string]string{
+				"record": "panel:n" + strconv.Itoa(len(rules)), "expr": variables.Replace(expression) + " # " + place,
+			})
+		}
+	}
+	raw, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "panels", "rules": rules}}})
+	if err == nil {
+		err = os.WriteFile(path, raw, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}

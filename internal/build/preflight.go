@@ -1,0 +1,105 @@
+package build
+
+import (
+	"context"
+
+	"github.com/unweaver/unweaver/internal/build/items"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/embed"
+	"github.com/unweaver/unweaver/internal/fault/retry"
+	"github.com/unweaver/unweaver/internal/format/textseg"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/stage/chunk"
+	"github.com/unweaver/unweaver/internal/stage/extract"
+)
+
+// preflightChunks is how many chunks of a unit are looked at for one that would be paid for.
+const preflightChunks = 64
+
+// Preflighted is preflight.json: what was asked for before the work began.
+type Preflighted struct {
+	Asked    corpus.Digest `json:"asked"`    // key of the extraction that was paid for; zero: none
+	Embedder bool          `json:"embedder"` // answered, or is not needed
+}
+
+// Preflight asks the models for something small as soon as the first chunks are there, so that a server, key or model
+// that is wrong pauses the run within seconds, and not after all documents are read. It asks where the ledger does not
+// have everything that it looks at: for the extraction of one chunk, which is kept, and for one short embedding. A run
+// that would ask for nothing asks for nothing.
+func (r *Run) Preflight(ctx context.Context, unit int) error {
+	return r.reusedDamage(r.preflight(ctx, unit))
+}
+
+func (r *Run) preflight(ctx context.Context, unit int) error {
+	done, begun, err := preflightFile.Find(ctx, r.Scratch)
+	if err != nil || done.Embedder {
+		return err
+	}
+	models, err := r.models(ctx)
+	if err != nil {
+		return err
+	}
+	chunked, err := chunkFile(unit).Read(ctx, r.Scratch)
+	if err != nil {
+		return err
+	}
+	most := int(min(chunked.Counts.Chunks, preflightChunks))
+	if !begun {
+		done.Asked, err = extract.First(ctx, extract.In{
+			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Gen: r.Generation, Text: chunked.Text,
+			Shard: extract.Shard{Unit: unit, To: most}, To: most, Attempt: r.Attempt,
+			Chat: models.Chat, Health: r.book.health(model.Extract), Ledger: r.Ledger, OnProgress: r.alive,
+		})
+		if err == nil {
+			err = preflightFile.Write(ctx, r.Scratch, done)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := r.preflightEmbedding(ctx, models, unit, chunked, most); err != nil {
+		return err
+	}
+	done.Embedder = true
+	return preflightFile.Write(ctx, r.Scratch, done)
+}
+
+// preflightEmbedding asks for one embedding where a vector of the chunks that it looks at would be paid for. The text
+// is the run's own: nobody has asked for it before, and nothing of it is kept.
+func (r *Run) preflightEmbedding(
+	ctx context.Context, models model.Set, unit int, chunked chunk.Result, most int,
+) error {
+	fixed, err := planFile.Read(ctx, r.Scratch)
+	if err != nil || !models.Chunks.Info().Paid || most == 0 {
+		return err
+	}
+	texts, err := textseg.Open(ctx, r.Artifacts, r.Index.SegmentKey(chunked.Text.SHA256))
+	if err != nil {
+		return err
+	}
+	var wanted []embed.Item
+	for ref, err := range items.Refs(ctx, r.Artifacts, r.Scratch.Prefix, unit, 0, most) {
+		if err != nil {
+			return err
+		}
+		text, err := texts.Slice(ctx, ref.Document, ref.Frame, ref.Start, ref.End)
+		if err != nil {
+			return err
+		}
+		title := ref.Title
+		if r.Settings.Parity {
+			title = ""
+		}
+		for _, window := range embed.Windows(title, text, r.Settings.Embedding.MaxInputTokens) {
+			wanted = append(wanted, embed.Item{Digest: embed.Digest(window, fixed.Chunk.Digest()), Text: window})
+		}
+	}
+	missing, err := embed.Source{Embedder: models.Chunks, Ledger: r.Ledger}.Missing(ctx, wanted)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	return retry.Do(model.Urgent(ctx), func(ctx context.Context) error {
+		_, _, err := models.Chunks.Embed(ctx, []string{"probe of run " + r.Name()})
+		return err
+	})
+}

@@ -1,0 +1,116 @@
+package config
+
+import (
+	"os"
+	"slices"
+	"strings"
+)
+
+// Telemetry says where traces go.
+type Telemetry struct {
+	OTLPEndpoint string `yaml:"otlp_endpoint"`
+}
+
+// Notify says which webhook is told of which ends and pauses of runs. A worker takes it from its own configuration
+// alone: who may build an index does not choose where the worker sends requests.
+type Notify struct {
+	Webhook   string   `yaml:"webhook"`
+	SecretEnv string   `yaml:"secret_env"`
+	On        []string `yaml:"on"`
+}
+
+// Events that a webhook can be told of.
+const (
+	OnFailed    = "failed"    // a run failed
+	OnHeld      = "held"      // a gate kept a run from being published
+	OnPaused    = "paused"    // a run needs a person to go on
+	OnErrors    = "errors"    // a run was published, and something failed or stands failed
+	OnCompleted = "completed" // a run was published, or had nothing to do
+)
+
+var events = []string{OnFailed, OnHeld, OnPaused, OnErrors, OnCompleted}
+
+func defaultNotify() Notify {
+	return Notify{SecretEnv: "WEBHOOK_SECRET", On: []string{OnFailed, OnHeld, OnPaused, OnErrors}}
+}
+
+// NotifyOf is what counts for an index: its own webhook, variable and events, and the general ones for what it does not
+// say.
+func (c *Config) NotifyOf(index string) Notify {
+	out, own := c.Notify, c.Indexes[index].Notify
+	if own.Webhook != "" {
+		out.Webhook = own.Webhook
+	}
+	if own.SecretEnv != "" {
+		out.SecretEnv = own.SecretEnv
+	}
+	if len(own.On) > 0 {
+		out.On = own.On
+	}
+	return out
+}
+
+// Given tells whether a value was given: in the file, by a variable or by --set.
+func (c *Config) Given(path string) bool {
+	_, given := c.places[path]
+	return given
+}
+
+// eventList takes names of events.
+func eventList() rule {
+	list := strings.Join(events, ", ")
+	return rule{list, func(value any) string {
+		for _, event := range value.([]string) {
+			if !slices.Contains(events, event) {
+				return event + " is no event; use " + list
+			}
+		}
+		return ""
+	}}
+}
+
+// Secret is the value of the variable that signs requests to the webhook; empty where it is not set.
+func (n Notify) Secret() string { return os.Getenv(n.SecretEnv) }
+
+// notifyKeys describe a webhook, general and of an index.
+func notifyKeys(prefix, standard string) []key {
+	return []key{
+		{
+			path: prefix + "webhook",
+			meaning: "URL that a worker posts to when a run ends badly or needs a person (docs/contract.md, " +
+				"Webhooks), best https; workers read it from their own configuration" + standard,
+			example: "https://ops.example.org/unweaver",
+			rule:    optional(web()),
+		},
+		{
+			path:    prefix + "secret_env",
+			meaning: "variable of the worker that holds the secret which signs these requests; a webhook needs it",
+			example: "OPS_WEBHOOK_SECRET",
+			rule:    optional(variable()),
+		},
+		{
+			path: prefix + "on",
+			meaning: "what it is told of: runs that failed, that a gate held, that are paused, that completed with " +
+				"errors, that completed",
+			example: "[failed, held]",
+			rule:    eventList(),
+		},
+	}
+}
+
+var telemetryKeys = append([]key{
+	{
+		path: "worker.address",
+		meaning: "where a worker answers /livez, /readyz and /metrics; it asks for no key, so beyond loopback a network " +
+			"policy must. empty: nowhere. A worker that finds the default taken goes without",
+		example: "0.0.0.0:8081",
+		rule:    optional(address(true)),
+	},
+	{
+		path: "telemetry.otlp_endpoint",
+		meaning: "where worker, query-api and command line send traces, as OTLP over HTTP; empty: what the standard " +
+			"variables OTEL_EXPORTER_OTLP_… say, else nowhere",
+		example: "http://otel-collector:4318",
+		rule:    optional(web()),
+	},
+}, notifyKeys("notify.", "")...)

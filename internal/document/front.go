@@ -1,0 +1,135 @@
+package document
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/BurntSushi/toml"
+	"go.yaml.in/yaml/v3"
+)
+
+// Bounds of front matter: bytes, keys, and bytes of a value. What is longer is text.
+const (
+	maxFront      = 16 << 10
+	maxFrontKeys  = 100
+	maxFrontValue = 2000
+)
+
+// front takes front matter off the start of a text: YAML between lines of three dashes, or TOML between lines of three
+// plus signs. What it says is the title and metadata. What is none, as no such thing comes out, stays in the text.
+func front(text io.Reader) (title string, meta map[string]string, rest io.Reader) {
+	in := bufio.NewReaderSize(text, maxFront)
+	head, _ := in.Peek(maxFront) // what breaks here breaks again when it is read
+	block, length, mark := frontOf(head)
+	if length == 0 {
+		return "", nil, in
+	}
+	values, err := frontValues(block, mark)
+	if err != nil || len(values) == 0 || len(values) > maxFrontKeys {
+		return "", nil, in
+	}
+	_, _ = in.Discard(length) // peeked above
+	meta = map[string]string{}
+	for key, value := range values {
+		if said := frontValue(value, 0); said != "" && len(said) <= maxFrontValue {
+			meta[key] = said
+		}
+	}
+	title = meta["title"]
+	delete(meta, "title")
+	return title, meta, in
+}
+
+// frontValues decodes front matter. It is small, so that whatever it holds takes little; what breaks a decoder is none.
+func frontValues(block []byte, mark string) (values map[string]any, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			values, err = nil, fmt.Errorf("front matter: %v", cause)
+		}
+	}()
+	values = map[string]any{}
+	if mark == "+++" {
+		return values, toml.Unmarshal(block, &values)
+	}
+	if bytes.ContainsAny(block, "&*") && anchored(block) {
+		return nil, errors.New("front matter repeats parts of itself") // a few of them are more than memory holds
+	}
+	return values, yaml.Unmarshal(block, &values)
+}
+
+// frontOf finds front matter in the start of a text: what is between its marks, and where the text goes on; 0 for none.
+func frontOf(head []byte) (block []byte, length int, mark string) {
+	first, rest, ok := bytes.Cut(head, []byte("\n"))
+	mark = strings.TrimRight(string(first), " \t")
+	if !ok || mark != "---" && mark != "+++" {
+		return nil, 0, ""
+	}
+	at := len(head) - len(rest)
+	for start := at; at < len(head); {
+		line, more, ended := bytes.Cut(head[at:], []byte("\n"))
+		if !ended && len(head) == maxFront {
+			break // the line goes on
+		}
+		end := at
+		at = len(head) - len(more)
+		if said := string(bytes.TrimRight(line, " \t")); said == mark || mark == "---" && said == "..." {
+			return head[start:end], at, mark
+		}
+	}
+	return nil, 0, ""
+}
+
+// anchored tells whether YAML names or repeats a part of itself.
+func anchored(block []byte) bool {
+	var root yaml.Node
+	if yaml.Unmarshal(block, &root) != nil {
+		return true
+	}
+	var walk func(node *yaml.Node) bool
+	walk = func(node *yaml.Node) bool {
+		if node.Anchor != "" || node.Kind == yaml.AliasNode {
+			return true
+		}
+		for _, child := range node.Content {
+			if walk(child) {
+				return true
+			}
+		}
+		return false
+	}
+	return walk(&root)
+}
+
+// frontValue is a value as metadata: a list with commas between, a date as a date. What holds more has none.
+func frontValue(value any, depth int) string {
+	switch x := value.(type) {
+	case string:
+		return strings.Join(strings.Fields(x), " ")
+	case bool, int, int64, uint64, float64:
+		return fmt.Sprint(x)
+	case time.Time:
+		if x.Equal(x.Truncate(24 * time.Hour)) {
+			return x.Format(time.DateOnly)
+		}
+		return x.Format(time.RFC3339)
+	case []any:
+		if depth > 0 {
+			return ""
+		}
+		var all []string
+		for _, item := range x {
+			if said := frontValue(item, depth+1); said != "" {
+				all = append(all, said)
+			}
+		}
+		return strings.Join(all, ", ")
+	case fmt.Stringer: // dates of TOML without a place
+		return x.String()
+	}
+	return ""
+}

@@ -1,0 +1,123 @@
+package document_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/document/documenttest"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+func TestWhatOfficeDocumentsGive(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind              document.Kind
+		content           string
+		title, text, meta string
+	}{
+		"docx with styles, a list and a table": {
+			document.DOCX, documenttest.WordWithStyles(), "The report",
+			"# The report\n\n# Part\n\n\\# of flights: 7\n\n## Section\n\n- one\n  - two\n\nafter\n\n| Year | Flights |\n" +
+				"| 1990 | 12 |\n\nonce", "map[]",
+		},
+		"pptx in the order of the deck": {
+			document.PPTX, documenttest.Slides(), "",
+			"# The start\n\nFirst point\n  - below it\n\nNotes: Say hello\n\f\n# The end\n\n| Year | Flights |\n\f\n", "map[]",
+		},
+		"xlsx with dates and gaps": {
+			document.XLSX, documenttest.Workbook(), "",
+			"# Flights\n\n| Airport | Date |  | Open |\n| Oslo | 2007-11-29 | 0.1 | TRUE |\n\n# Notes\n\n| 7 |", "map[]",
+		},
+		"epub in the order of reading": {
+			document.EPUB, documenttest.Book(), "A book", "# Chapter one\n\nOne.\n\n## Later\n\nTwo.", "map[author:A. Writer]",
+		},
+		"eml, the plain form": {
+			document.EML, documenttest.Mail(), "News €",
+			"From: Zoë <zoe@a.example>\nTo: b@a.example\nDate: 2026-11-20 10:00 +0100\n\nZürich is open.\n\n" +
+				"Attachments: plan.pdf",
+			"map[date:2026-11-20T09:00:00Z from:Zoë <zoe@a.example> to:b@a.example]",
+		},
+	} {
+		title, text, meta, err := parse(c.content, c.kind)
+		if err != nil || title != c.title || text != c.text || fmt.Sprint(meta) != c.meta {
+			t.Errorf("%s: title %q, text %q, meta %v, %v", name, title, text, meta, err)
+		}
+	}
+}
+
+func TestOfficeDocumentsWithoutTextAreNamed(t *testing.T) {
+	nothing := documenttest.Zip(documenttest.Part{Name: "a", Content: "<a/>"})
+	locked := documenttest.Zip(documenttest.Part{Name: "META-INF/rights.xml", Content: "<r/>"})
+	for name, c := range map[string]struct {
+		kind    document.Kind
+		content string
+		code    fault.Code
+	}{
+		"an empty pptx":    {document.PPTX, nothing, fault.Unreadable},
+		"an empty xlsx":    {document.XLSX, nothing, fault.Unreadable},
+		"an empty epub":    {document.EPUB, nothing, fault.Unreadable},
+		"a protected epub": {document.EPUB, locked, fault.Encrypted},
+		"a protected xlsx": {document.XLSX, "\xd0\xcf\x11\xe0 compound", fault.Encrypted},
+		"no message":       {document.EML, "no header at all", fault.Unreadable},
+	} {
+		_, text, _, err := parse(c.content, c.kind)
+		if e := fault.As(err); fault.CodeOf(err) != c.code || e == nil || e.Hint == "" {
+			t.Errorf("%s: %q, %v", name, text, err)
+		}
+	}
+}
+
+func TestPartsThatUnpackToTooMuchTogetherAreRefused(t *testing.T) {
+	limits := document.DefaultLimits()
+	limits.Bytes = 3000
+	parts := []documenttest.Part{{Name: "META-INF/container.xml", Content: `<c><rootfile full-path="b.opf"/></c>`}}
+	manifest, spine := "", ""
+	for i := range 4 {
+		manifest += fmt.Sprintf(`<item id="%d" href="%d.html" media-type="text/html"/>`, i, i)
+		spine += fmt.Sprintf(`<itemref idref="%d"/>`, i)
+		parts = append(parts, documenttest.Part{Name: fmt.Sprintf("%d.html", i), Content: fmt.Sprintf("<p>%01000d", i)})
+	}
+	parts = append(parts, documenttest.Part{Name: "b.opf", Content: "<p>" + manifest + spine + "</p>"})
+	_, _, _, err := parseWithin(documenttest.Zip(parts...), document.EPUB, limits)
+	if !fault.Is(err, fault.TooLarge) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestFrontMatterBecomesTitleAndMetadata(t *testing.T) {
+	for name, c := range map[string]struct{ content, title, text, meta string }{
+		"yaml": {
+			"---\ntitle: A page\ndate: 2026-11-20\ntags: [a, b]\nnested: {x: 1}\ndraft: true\n---\n# Head\n", "A page",
+			"# Head\n",
+			"map[date:2026-11-20 draft:true tags:a, b]",
+		},
+		"toml": {
+			"+++\ntitle = \"T\"\ndate = 2026-11-20\ntags = [\"x\"]\n+++\ntext", "T", "text", "map[date:2026-11-20 tags:x]",
+		},
+		"a rule, no front matter":    {"---\n\nSome text\n\n---\nmore", "", "---\n\nSome text\n\n---\nmore", "map[]"},
+		"no end":                     {"---\ntitle: x\n", "", "---\ntitle: x\n", "map[]"},
+		"no YAML":                    {"---\na: [\n---\ntext", "", "---\na: [\n---\ntext", "map[]"},
+		"anchors":                    {"---\na: &x 1\nb: *x\n---\ntext", "", "---\na: &x 1\nb: *x\n---\ntext", "map[]"},
+		"only in the first line":     {"\n---\ntitle: x\n---\n", "", "\n---\ntitle: x\n---\n", "map[]"},
+		"front matter and no text":   {"---\ntitle: x\n---\n", "x", "", "map[]"},
+		"lines that end in a return": {"---\r\ntitle: x\r\n---\r\ntext", "x", "text", "map[]"},
+	} {
+		title, text, meta, err := parse(c.content, document.Markdown)
+		if err != nil || title != c.title || text != c.text || fmt.Sprint(meta) != c.meta {
+			t.Errorf("%s: title %q, text %q, meta %v, %v", name, title, text, meta, err)
+		}
+	}
+	if title, text, _, _ := parse("---\ntitle: x\n---\n", document.Text); title != "" || text == "" {
+		t.Errorf("plain text has no front matter: %q %q", title, text)
+	}
+}
+
+func TestThePageOfAHTMLSaysWhoWroteItWhen(t *testing.T) {
+	title, _, meta, err := parse(`<head><meta property="og:title" content="Shown">`+
+		`<meta name="author" content="A. Writer">`+
+		`<meta name="keywords" content="a, b"><meta property="article:published_time" content="2026-11-20"></head>`+
+		`<body><meta name="author" content="no">x`, document.HTML)
+	if err != nil || title != "Shown" || fmt.Sprint(meta) != "map[author:A. Writer date:2026-11-20 keywords:a, b]" {
+		t.Errorf("%q %v %v", title, meta, err)
+	}
+}

@@ -1,0 +1,281 @@
+package document
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// pdfLine is a line of a page as it is read.
+type pdfLine struct {
+	text string
+	y    float64 // place on the page, upwards
+	size float64 // of its largest letters
+	gap  bool    // more room than between lines of a paragraph is above it
+
+	heading int  // lines of the heading that begins here
+	margin  bool // a header or footer, which pages repeat
+}
+
+// What spaces mean, in sizes of the letters beside them. Lines of one row need not stand equally high.
+const (
+	wordGap = 0.15
+	cellGap = 1.5  // between cells of a table
+	gutter  = 1.0  // between columns of a page
+	sameRow = 0.4  // as far apart as lines of one row may be
+	newPart = 1.35 // room above a paragraph, to that between lines
+)
+
+// maxLaidOut is how many segments a page may have to be looked through for columns.
+const maxLaidOut = 1500
+
+// segment is text of one line without a wide space in it.
+type segment struct {
+	left, right, y, size float64
+	text                 strings.Builder
+}
+
+// row is what stands equally high on a page, from left to right.
+type row []*segment
+
+func (r row) y() float64 { return r[0].y }
+
+func (r row) size() float64 {
+	size := 0.0
+	for _, segment := range r {
+		size = max(size, segment.size)
+	}
+	return size
+}
+
+// linesOf puts what a page shows into lines: from top to bottom and from left to right, cells of a table one behind the
+// other with a tab between them (a blank behind a label), columns of running text one after the other.
+func linesOf(spans []glyphs) []pdfLine {
+	rows := rowsOf(segmentsOf(spans))
+	var lines []pdfLine
+	if segments := count(rows); segments > maxLaidOut {
+		return linesOfRows(rows)
+	}
+	for at := 0; at < len(rows); {
+		columns, next := columnsFrom(rows, at)
+		if columns == nil {
+			next = at + 1
+			for next < len(rows) {
+				if block, _ := columnsFrom(rows, next); block != nil {
+					break
+				}
+				next++
+			}
+			columns = [][]row{rows[at:next]}
+		}
+		for i, column := range columns {
+			of := linesOfRows(column)
+			if len(of) > 0 && (i > 0 || at > 0) {
+				of[0].gap = true
+			}
+			lines = append(lines, of...)
+		}
+		at = next
+	}
+	return lines
+}
+
+func count(rows []row) int {
+	segments := 0
+	for _, row := range rows {
+		segments += len(row)
+	}
+	return segments
+}
+
+// clusters sorts by height, and cuts into groups of about equal height.
+func clusters[T any](items []T, y, size func(T) float64) [][]T {
+	slices.SortStableFunc(items, func(a, b T) int { return cmp.Compare(y(b), y(a)) })
+	var out [][]T
+	for from := 0; from < len(items); {
+		until, largest := from+1, size(items[from])
+		for until < len(items) {
+			largest = max(largest, size(items[until]))
+			if y(items[from])-y(items[until]) > sameRow*largest {
+				break
+			}
+			until++
+		}
+		out = append(out, items[from:until])
+		from = until
+	}
+	return out
+}
+
+func segmentsOf(spans []glyphs) []*segment {
+	var out []*segment
+	for _, line := range clusters(spans, func(s glyphs) float64 { return s.y }, func(s glyphs) float64 { return s.size }) {
+		slices.SortStableFunc(line, func(a, b glyphs) int { return cmp.Compare(a.left, b.left) })
+		var last *segment
+		var before glyphs
+		for i, shown := range line {
+			twice := i > 0 && shown.text == before.text && shown.left-before.left < wordGap*shown.size &&
+				strings.TrimSpace(shown.text) != ""
+			before = shown
+			switch gap := 0.0; {
+			case twice: // bold letters are made so
+				continue
+			case last != nil:
+				gap = (shown.left - last.right) / max(min(last.size, shown.size), 1e-3)
+				if gap < gutter {
+					last.add(shown, gap > wordGap)
+					continue
+				}
+			}
+			if strings.TrimSpace(shown.text) == "" {
+				continue // blanks between cells are what keeps them apart
+			}
+			last = &segment{left: shown.left, right: shown.right, y: shown.y, size: shown.size}
+			last.text.WriteString(shown.text)
+			out = append(out, last)
+		}
+	}
+	return out
+}
+
+func (s *segment) add(shown glyphs, apart bool) {
+	if apart && !strings.HasPrefix(shown.text, " ") && !strings.HasSuffix(s.text.String(), " ") {
+		s.text.WriteByte(' ')
+	}
+	s.text.WriteString(shown.text)
+	if strings.TrimSpace(shown.text) != "" {
+		s.right, s.size = max(s.right, shown.right), max(s.size, shown.size)
+	}
+}
+
+func rowsOf(segments []*segment) []row {
+	var rows []row
+	for _, line := range clusters(segments,
+		func(s *segment) float64 { return s.y }, func(s *segment) float64 { return s.size }) {
+		slices.SortStableFunc(line, func(a, b *segment) int { return cmp.Compare(a.left, b.left) })
+		rows = append(rows, line)
+	}
+	return rows
+}
+
+// extent is a part of the page's width.
+type extent struct{ left, right float64 }
+
+// covered adds the segments of a row to parts of the width, sorted and apart by a gutter.
+func covered(parts []extent, with row) []extent {
+	all := slices.Clone(parts)
+	for _, segment := range with {
+		all = append(all, extent{segment.left, segment.right})
+	}
+	slices.SortFunc(all, func(a, b extent) int { return cmp.Compare(a.left, b.left) })
+	width := gutter * with.size()
+	merged := all[:0]
+	for _, part := range all {
+		if n := len(merged); n > 0 && part.left < merged[n-1].right+width {
+			merged[n-1].right = max(merged[n-1].right, part.right)
+			continue
+		}
+		merged = append(merged, part)
+	}
+	return merged
+}
+
+// maxTextColumns of running text that stand beside each other.
+const maxTextColumns = 5
+
+// columnsFrom gives the columns of running text that begin at a row, and the row behind them; nil where there are none.
+func columnsFrom(rows []row, at int) (columns [][]row, next int) {
+	var parts []extent
+	for next = at; next < len(rows); next++ {
+		wider := covered(parts, rows[next])
+		if len(wider) < 2 && next-at >= 2 {
+			break
+		}
+		parts = wider
+	}
+	if len(parts) < 2 || len(parts) > maxTextColumns || next-at < leastRows {
+		return nil, at
+	}
+	for _, part := range parts {
+		var inside []*segment
+		for _, row := range rows[at:next] {
+			for _, segment := range row {
+				if segment.left >= part.left && segment.right <= part.right {
+					inside = append(inside, segment)
+				}
+			}
+		}
+		column := rowsOf(inside)
+		if !running(column, part) {
+			return nil, at
+		}
+		columns = append(columns, column)
+	}
+	return columns, next
+}
+
+// A column of running text has at least so many rows, of which half are nearly full, and letters enough in each.
+const (
+	leastRows    = 5
+	nearlyFull   = 0.75
+	leastLetters = 20
+)
+
+func running(column []row, part extent) bool {
+	full, letters := 0, 0
+	for _, row := range column {
+		width := 0.0
+		for _, segment := range row {
+			width += segment.right - segment.left
+			letters += utf8.RuneCountInString(segment.text.String())
+		}
+		if width >= nearlyFull*(part.right-part.left) {
+			full++
+		}
+	}
+	return len(column) >= leastRows && 2*full >= len(column) && letters >= leastLetters*len(column)
+}
+
+// linesOfRows writes rows as lines, and tells where a paragraph begins.
+func linesOfRows(rows []row) []pdfLine {
+	var lines []pdfLine
+	usual := usualStep(rows)
+	for i, row := range rows {
+		line := pdfLine{y: row.y(), size: row.size()}
+		var text strings.Builder
+		for n, segment := range row {
+			cell := strings.Join(strings.Fields(segment.text.String()), " ")
+			labelled := strings.HasSuffix(text.String(), ":") && !strings.HasSuffix(cell, ":")
+			if n > 0 && !labelled && segment.left-row[n-1].right >= cellGap*segment.size {
+				text.WriteByte('\t')
+			} else if n > 0 {
+				text.WriteByte(' ')
+			}
+			text.WriteString(cell)
+		}
+		if line.text = text.String(); line.text == "" {
+			continue
+		}
+		if i > 0 {
+			step, size := rows[i-1].y()-row.y(), max(line.size, 1e-3)
+			line.gap = step > newPart*max(usual, size) || math.Abs(rows[i-1].size()-line.size) > 0.12*size
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// usualStep is the middle distance of two rows.
+func usualStep(rows []row) float64 {
+	var steps []float64
+	for i := 1; i < len(rows); i++ {
+		steps = append(steps, rows[i-1].y()-rows[i].y())
+	}
+	if len(steps) == 0 {
+		return 0
+	}
+	slices.Sort(steps)
+	return steps[len(steps)/2]
+}

@@ -1,0 +1,93 @@
+package document_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/document"
+)
+
+// at shows a text at a place in letters of a size.
+func at(x, y, size int, text string) string {
+	return fmt.Sprintf("/F1 %d Tf 1 0 0 1 %d %d Tm (%s) Tj\n", size, x, y, text)
+}
+
+// drawn is a PDF whose pages show what is placed on them.
+func drawn(t *testing.T, pages ...string) string {
+	t.Helper()
+	for i := range pages {
+		pages[i] = ") Tj " + pages[i] + "("
+	}
+	_, text, _, err := parse(pdf(pages...), document.PDF)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestLabelsAndValuesOfATableStandApart(t *testing.T) {
+	got := drawn(t, at(20, 700, 10, "Location:")+at(100, 700, 10, "Death Valley")+at(300, 700, 10, "Number:")+
+		at(400, 700, 10, "SEA08")+at(20, 687, 10, "Event:")+at(300, 687, 10, "Injuries:")+at(400, 687, 10, "1 None"))
+	if want := "Location: Death Valley\tNumber: SEA08\nEvent:\tInjuries: 1 None\n\f\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestWordsAreToldByTheRoomBetweenThem(t *testing.T) {
+	got := drawn(t, "/F1 10 Tf 1 0 0 1 20 700 Tm [(Sa) 20 (fety) -300 (Board)] TJ\n"+
+		at(20, 688, 10, "exam-")+at(20, 676, 10, "ple of it")+at(20, 664, 10, "Bold")+at(20, 664, 10, "Bold"))
+	if want := "Safety Board\nexample\nof it\nBold\n\f\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestLinesComeFromTopToBottomWhateverTheirOrder(t *testing.T) {
+	got := drawn(t, at(20, 100, 10, "last")+at(20, 700, 10, "first")+at(20, 400, 10, "middle"))
+	if want := "first\nmiddle\nlast\n\f\n"; strings.ReplaceAll(got, "\n\n", "\n") != want {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestColumnsOfRunningTextAreReadOneAfterTheOther(t *testing.T) {
+	page := at(20, 740, 10, "A line that goes over both of the columns of this page and is the only one that does")
+	for i := range 8 {
+		page += at(20, 700-12*i, 10, fmt.Sprintf("left %d runs over the width of it", i))
+		page += at(300, 697-12*i, 10, fmt.Sprintf("right %d runs over the width of it", i))
+	}
+	got := drawn(t, page)
+	if left, right := strings.Index(got, "left 7"), strings.Index(got, "right 0"); left < 0 || right < left ||
+		strings.Contains(got, "\t") || !strings.HasPrefix(got, "A line") {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestHeadersAndFootersStandOnceAndNumbersOfPagesNever(t *testing.T) {
+	var pages []string
+	for i := range 4 {
+		pages = append(pages, at(20, 750, 10, "The Annual Report")+at(20, 700, 10, fmt.Sprintf("Text of part %c.", 'A'+i))+
+			at(20, 680, 10, "More text.")+at(20, 660, 10, fmt.Sprintf("And more of %c.", 'A'+i))+
+			at(20, 20, 10, fmt.Sprintf("Page %d of 4", i+1))+
+			at(300, 20, 10, fmt.Sprint(100+i)))
+	}
+	got := drawn(t, pages...)
+	if strings.Count(got, "The Annual Report") != 1 || strings.Contains(got, "Page") || strings.Contains(got, "103") ||
+		strings.Count(got, "And more of") != 4 || strings.Count(got, "\f") != 4 {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestLargeLettersAreHeadings(t *testing.T) {
+	page := at(20, 750, 18, "The") + at(60, 750, 18, "Report") + at(20, 700, 14, "Analysis")
+	for i := range 9 {
+		page += at(20, 680-12*i, 10, "# the text goes on and on, as texts do")
+	}
+	got := drawn(t, page)
+	if !strings.HasPrefix(got, "# The Report\n\n## Analysis\n\n\\# the text") {
+		t.Errorf("%q", got)
+	}
+	outline, pages := outlineOf(document.PDF, got, 7)
+	if outline != "0-14:1:The Report 14-27:2:Analysis" || len(pages) != 1 {
+		t.Errorf("%s %v", outline, pages)
+	}
+}

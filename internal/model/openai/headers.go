@@ -1,0 +1,94 @@
+package openai
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+)
+
+// retryAfter is how long a server wants to be left alone: Retry-After-Ms, or Retry-After in seconds or as a date (RFC
+// 9110, section 10.2.3).
+func retryAfter(header http.Header) time.Duration {
+	if millis, err := strconv.ParseFloat(header.Get("Retry-After-Ms"), 64); err == nil && millis >= 0 {
+		return bounded(millis / 1000)
+	}
+	value := header.Get("Retry-After")
+	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds >= 0 {
+		return bounded(seconds)
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return min(max(0, time.Until(at)), fault.LongestRetryAfter)
+	}
+	return 0
+}
+
+// bounded is a number of seconds, at most fault.LongestRetryAfter.
+func bounded(seconds float64) time.Duration {
+	return time.Duration(min(max(0, seconds), fault.LongestRetryAfter.Seconds()) * float64(time.Second))
+}
+
+// advice is what x-should-retry says of an answer.
+type advice int
+
+const (
+	unadvised advice = iota
+	again
+	never
+)
+
+func shouldRetry(header http.Header) advice {
+	switch strings.ToLower(strings.TrimSpace(header.Get("X-Should-Retry"))) {
+	case "true":
+		return again
+	case "false":
+		return never
+	}
+	return unadvised
+}
+
+// quota reads the x-ratelimit headers: of requests and of tokens apart, or without saying of what.
+func quota(header http.Header) model.Quota {
+	out := model.Quota{Requests: left(header, "-Requests"), Tokens: left(header, "-Tokens")}
+	if !out.Requests.Known && !out.Tokens.Known {
+		out.Requests = left(header, "")
+	}
+	return out
+}
+
+func left(header http.Header, of string) model.Left {
+	count, err := strconv.ParseFloat(strings.TrimSpace(header.Get("X-Ratelimit-Remaining"+of)), 64)
+	if err != nil || !(count < 1e15) {
+		return model.Left{}
+	}
+	return model.Left{
+		Known: true, Count: int64(max(0, count)), Reset: reset(header.Get("X-Ratelimit-Reset" + of)),
+	}
+}
+
+// Numbers above these are points in time since 1970, in seconds or in milliseconds: as waits they would be decades.
+const (
+	epochSeconds = 1e9
+	epochMillis  = 1e12
+)
+
+// reset reads "1s", "6m0s", "20ms", a number of seconds, and a time since 1970; 0 for anything else.
+func reset(value string) time.Duration {
+	value = strings.TrimSpace(value)
+	if wait, err := time.ParseDuration(value); err == nil {
+		return bounded(wait.Seconds())
+	}
+	number, err := strconv.ParseFloat(value, 64)
+	switch {
+	case err != nil || !(number >= 0):
+		return 0
+	case number > epochMillis:
+		number = number/1000 - float64(time.Now().UnixMilli())/1000
+	case number > epochSeconds:
+		number -= float64(time.Now().UnixMilli()) / 1000
+	}
+	return bounded(number)
+}

@@ -1,0 +1,4 @@
+package ops
+
+// Unallowed is for tests.
+var Unallowed = (*Service).unallowed

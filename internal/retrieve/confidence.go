@@ -1,0 +1,125 @@
+package retrieve
+
+import (
+	"math"
+	"slices"
+
+	"github.com/unweaver/unweaver/internal/retrieve/fuse"
+)
+
+// Signals are what a query knows of how well its result fits the question. They mean the same in every index, unlike
+// scores, and come from the lists and the first chunks of hybrid (docs/retrieval.md, Confidence).
+type Signals struct {
+	Known    float64 `json:"known" doc:"share of the question's idf whose terms are indexed"`
+	Together float64 `json:"together" doc:"share of the question's idf that the first five chunks hold together"`
+	Lead     float64 `json:"lead" doc:"by how much the best BM25 leads the tenth, as a share of it"`
+	Terms    int     `json:"terms" doc:"different terms of the question"`
+	// Similarity is the best of a class by the built-in embedder.
+	Similarity *float64 `json:"similarity" doc:"of the most similar class; null but with the built-in embedder"`
+}
+
+// judged is how many of the first chunks confidence speaks of.
+const judged = 5
+
+// tenth is the place that leads are measured against.
+const tenth = 10
+
+// signals of a result, before chunks are filled up.
+func (r *Request) signals(found lists) Signals {
+	var out Signals
+	index := r.Generation.chunkWords
+	terms := slices.Clone(r.terms)
+	slices.Sort(terms)
+	terms = slices.Compact(terms)
+	out.Terms = len(terms)
+	first := r.Result.Chunks[:min(judged, len(r.Result.Chunks))]
+	numbers := make([]uint32, len(first))
+	for i, chunk := range first {
+		numbers[i] = chunk.Live.Number
+	}
+	total := 0.0
+	for i, holds := range index.Holds(terms, numbers) {
+		weight := index.Weight(terms[i])
+		if weight > 0 {
+			out.Known += weight
+		} else {
+			weight = index.Unknown()
+		}
+		if slices.Contains(holds, true) {
+			out.Together += weight
+		}
+		total += weight
+	}
+	if total > 0 {
+		out.Known /= total
+		out.Together /= total
+	}
+	out.Lead = lead(found.chunkBM25.Hits)
+	if r.Query.Vector != nil && r.Generation.builtin() {
+		best := 0.0
+		if hits := found.classDense.Hits; len(hits) > 0 {
+			best = hits[0].Score
+		}
+		out.Similarity = &best
+	}
+	return out
+}
+
+// lead of the best score of a list over the tenth, as a share of it; what a shorter list lacks has score 0.
+func lead(hits []fuse.Hit) float64 {
+	switch {
+	case len(hits) == 0:
+		return 0
+	case len(hits) < tenth:
+		return 1
+	}
+	return 1 - hits[tenth-1].Score/hits[0].Score
+}
+
+// builtin tells whether both embedders are the built-in one.
+func (g *Generation) builtin() bool {
+	return g.Manifest.Class.Provider == "builtin" && g.Manifest.Chunk.Provider == "builtin"
+}
+
+// Features are what the chance is made of, in the order of the coefficients; a model by words alone leaves the last one
+// out.
+func (s Signals) Features() []float64 {
+	similarity := 0.0
+	if s.Similarity != nil {
+		similarity = *s.Similarity
+	}
+	return []float64{s.Known, s.Together, s.Lead, math.Log(1 + float64(s.Terms)), similarity}
+}
+
+// The coefficients of the chance, as unweaver eval --calibrate gave them on 2026-11-22 for MuSiQue, 2Wiki and CovidQA
+// (docs/retrieval.md, Confidence): the constant, then the features.
+var (
+	bySimilarity = []float64{-10.337, 3.073, 3.205, 4.267, 1.151, 3.414}
+	byWords      = []float64{-10.592, 3.943, 3.539, 5.181, 1.179}
+)
+
+// readable is the share of the question that must be words of the index before words alone can tell anything: an
+// embedder that reads other languages finds what shares no word.
+const readable = 0.5
+
+// Confidence is the calibrated chance; nil where it cannot be told.
+func (s Signals) Confidence() *float64 {
+	coefficients := bySimilarity
+	if s.Similarity == nil {
+		if s.Known < readable {
+			return nil
+		}
+		coefficients = byWords
+	}
+	chance := Chance(coefficients, s)
+	return &chance
+}
+
+// Chance by a logistic model: the constant first, then as many of the features as there are coefficients.
+func Chance(coefficients []float64, signals Signals) float64 {
+	z := coefficients[0]
+	for i, feature := range signals.Features()[:len(coefficients)-1] {
+		z += coefficients[1+i] * feature
+	}
+	return 1 / (1 + math.Exp(-z))
+}

@@ -1,0 +1,141 @@
+package retrieve_test
+
+import (
+	"context"
+	"math"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+)
+
+func TestConfidenceIsHigherTheMoreOfTheQuestionIsFound(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	last := 1.0
+	for _, question := range []string{
+		"Who reached the South Pole first?",
+		"Who reached the South Pole by balloon in summer?",
+		"cricket chess croquet hockey pole",
+	} {
+		result := o.run(t, o.query(t, "hybrid", question))
+		if result.Confidence == nil || *result.Confidence >= last || *result.Confidence <= 0 {
+			t.Fatalf("%q: %v after %.3f", question, result.Confidence, last)
+		}
+		last = *result.Confidence
+	}
+	if last > 0.2 {
+		t.Errorf("one word of five fits, and confidence is %.3f", last)
+	}
+}
+
+func TestConfidenceIsMadeOfTheSignalsThatAreExplained(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	result := o.run(t, o.query(t, "hybrid", "Which ship sailed to Mars?")) // "mars" is not indexed
+	signals := result.Explain.(retrieve.HybridExplain).Signals
+	if signals.Terms != 3 || signals.Known <= 0 || signals.Known >= 1 || signals.Together != signals.Known ||
+		signals.Lead != 1 || signals.Similarity == nil || *signals.Similarity <= 0 {
+		t.Fatalf("%+v", signals)
+	}
+	if want := *signals.Confidence(); result.Confidence == nil || *result.Confidence != want {
+		t.Errorf("%v, and the signals say %v", result.Confidence, want)
+	}
+}
+
+func TestConfidenceIsNotToldWhereItIsNotKnown(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	for _, method := range retrieve.Methods().Names() {
+		result := o.run(t, o.query(t, method, "Who reached the South Pole?"))
+		if told := result.Confidence != nil; told != (method == retrieve.Hybrid) {
+			t.Errorf("%s: told %v: hybrid alone was calibrated", method, told)
+		}
+	}
+	degraded := o.query(t, "hybrid", "Who reached the South Pole?")
+	degraded.Vector = nil
+	byWords := o.run(t, degraded)
+	if byWords.Confidence == nil || byWords.Explain.(retrieve.HybridExplain).Signals.Similarity != nil {
+		t.Errorf("without vectors, words can tell: %v", byWords.Confidence)
+	}
+	foreign := o.query(t, "hybrid", "Hvem nådde Sydpolen først fra Norway?")
+	foreign.Vector = nil
+	if result := o.run(t, foreign); result.Confidence != nil {
+		t.Errorf("most words are unknown, and words alone tell %.2f", *result.Confidence)
+	}
+}
+
+func TestWhereAnotherEmbedderServedItsSimilaritiesDoNotCount(t *testing.T) {
+	o := open(t, retrievetest.Options{Edit: func(manifest *corpus.Manifest) { manifest.Class.Provider = "openai" }})
+	query := o.query(t, "hybrid", "Who reached the South Pole first?")
+	result := o.run(t, query)
+	if result.Confidence == nil || result.Explain.(retrieve.HybridExplain).Signals.Similarity != nil {
+		t.Errorf("%v", result.Confidence)
+	}
+	if result = o.run(t, o.query(t, "hybrid", "zzzq wxyv")); result.Reason != "" {
+		t.Errorf("how similar is enough is not known of it, and yet %s", result.Reason)
+	}
+}
+
+func TestWordsThatMeanNothingMatchNothingByDefault(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	for _, method := range retrieve.Methods().Names() {
+		query := o.query(t, method, "asdfghjkl qwertyuiop")
+		query.MinSim = 0
+		if result := o.run(t, query); result.Reason != retrieve.NoMatch || len(result.Chunks) != 0 {
+			t.Errorf("%s: %q, %d chunks", method, result.Reason, len(result.Chunks))
+		}
+		query = o.query(t, method, "Amundsens expedition") // no word of it is indexed, but it looks like one
+		query.MinSim = 0
+		if result := o.run(t, query); method != retrieve.BM25 && result.Reason != "" {
+			t.Errorf("%s: a word that is nearly one of the index is no match", method)
+		}
+	}
+	query := o.query(t, "hybrid", "asdfghjkl qwertyuiop")
+	if query.MinSim = -1; o.run(t, query).Reason != "" {
+		t.Error("min_similarity -1 lets everything match")
+	}
+}
+
+// writer is a model that writes its own answers.
+type writer struct{ model.Chat }
+
+func (writer) Info() model.Info { return model.Info{Provider: "openai", Model: "m"} }
+
+func (writer) Complete(context.Context, model.Call) (model.Reply, error) {
+	return model.Reply{Text: "Nobody did."}, nil
+}
+
+func TestAnAnswerThatFitsNothingIsNotQuoted(t *testing.T) {
+	low, high := 0.05, 0.9
+	if !retrieve.Unsure(builtin.Chat{}, &low) || retrieve.Unsure(builtin.Chat{}, &high) ||
+		retrieve.Unsure(builtin.Chat{}, nil) || retrieve.Unsure(writer{}, &low) {
+		t.Error("the built-in models quote nothing below the floor; a model that reads is always asked")
+	}
+	passages := []retrieve.Passage{{ID: "a", Title: "Years", Text: "2018. It was a good year for cider."}}
+	text, used := retrieve.Context(passages, 1000)
+	for question, kind := range map[string]string{
+		"Who won the 2018 football world cup?": retrieve.NoAnswer,
+		"Was it a good year for cider?":        retrieve.BestSentence,
+	} {
+		answered, err := retrieve.Answer(t.Context(), builtin.Chat{}, question, text, passages, used)
+		if err != nil || answered.Kind != kind {
+			t.Errorf("%s: %+v %v", question, answered, err)
+		}
+	}
+	answered, err := retrieve.Answer(t.Context(), writer{}, "Who?", text, passages, used)
+	if err != nil || answered.Kind != retrieve.ByModel {
+		t.Errorf("%+v %v", answered, err)
+	}
+}
+
+func TestAChanceIsOne(t *testing.T) {
+	if got := retrieve.Chance([]float64{0}, retrieve.Signals{}); got != 0.5 {
+		t.Errorf("%v", got)
+	}
+	similarity := 1.0
+	full := retrieve.Signals{Known: 1, Together: 1, Lead: 1, Terms: 1 << 20, Similarity: &similarity}
+	if most := *full.Confidence(); most > 1 || math.IsNaN(most) || most < 0.9 {
+		t.Errorf("%v", most)
+	}
+}

@@ -1,0 +1,66 @@
+package retrieve
+
+import (
+	"context"
+	"sort"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/stream/par"
+)
+
+// framesWidth is how many frames are read at once for one page of documents.
+const framesWidth = 8
+
+// DocumentsFrom gives the places of the documents whose key starts with a prefix, in the order of keys, from a place on;
+// 0 is the first. There are at most limit of them. next is the place behind them, or 0 where they are the last.
+func (g *Generation) DocumentsFrom(prefix string, at, limit int) (from, to, next int) {
+	first := g.Live.DocumentFrom(prefix)
+	rest := len(g.Live.Documents) - first
+	end := first + sort.Search(rest, func(i int) bool { return !strings.HasPrefix(g.Live.Key(first+i), prefix) })
+	from = min(max(at, first), end)
+	if to = min(from+limit, end); to < end {
+		next = to
+	}
+	return from, to, next
+}
+
+// Documents reads the rows of the documents at [from, to). Neighbours lie in one frame, which is read once.
+func (g *Generation) Documents(ctx context.Context, from, to int) ([]rows.Document, error) {
+	frames := make([]frameID, max(0, to-from))
+	var distinct []frameID
+	for n := range frames {
+		part := g.Live.Documents[from+n].Part
+		reader := g.docs[part]
+		if reader == nil {
+			return nil, g.damaged("documents")
+		}
+		frames[n] = frameID{part, uint32(max(0, reader.Find(g.Live.Key(from+n))))}
+		if len(distinct) == 0 || distinct[len(distinct)-1] != frames[n] {
+			distinct = append(distinct, frames[n])
+		}
+	}
+	raw := make([][]byte, len(distinct))
+	if err := par.Each(ctx, len(distinct), framesWidth, func(ctx context.Context, i int) (err error) {
+		raw[i], err = g.docs[distinct[i].part].Frame(ctx, int(distinct[i].frame))
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	out := make([]rows.Document, len(frames))
+	at := 0
+	for n, frame := range frames {
+		for distinct[at] != frame {
+			at++
+		}
+		row := findRow(raw[at], g.Live.Key(from+n))
+		if row == nil {
+			return nil, g.damaged("documents")
+		}
+		var err error
+		if out[n], err = rows.DecodeDocument(row); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,225 @@
+package snippet_test
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/lang/text"
+	"github.com/unweaver/unweaver/internal/retrieve/snippet"
+)
+
+// part is [start, end) of a text in code points.
+func part(content string, span snippet.Span) string {
+	return string([]rune(content)[span.Start:span.End])
+}
+
+// marks are the highlighted parts.
+func marks(content string, found snippet.Found) string {
+	var out []string
+	for _, span := range found.Highlights {
+		out = append(out, part(content, span))
+	}
+	return strings.Join(out, "|")
+}
+
+const filler = "Nothing of this matters to anyone who asks about it, and it goes on for a while. "
+
+func TestTheSnippetIsTheSentencesThatMatchedAndNotTheBeginning(t *testing.T) {
+	content := strings.Repeat(filler, 20) + "The lease was signed by Mrs. Ødegård in Bergen. " + strings.Repeat(filler, 20)
+	found := snippet.Of("Who signed the lease?", nil).In(content, nil)
+	if got := part(content, found.Span); !strings.Contains(got, "The lease was signed by Mrs. Ødegård in Bergen.") {
+		t.Errorf("snippet %q", got)
+	}
+	if got := marks(content, found); got != "lease|signed" {
+		t.Errorf("highlights %q", got)
+	}
+}
+
+func TestRareTermsOutweighCommonOnes(t *testing.T) {
+	content := "The system was started, stopped and started again by users. " + strings.Repeat(filler, 5) +
+		"A quokka lives on Rottnest. " + strings.Repeat(filler, 5)
+	weigh := func(term string) float64 {
+		return map[string]float64{"quokka": 8, "system": 0.5, "start": 0.5, "user": 0.5}[term]
+	}
+	found := snippet.Of("Which users started the system about the quokka?", weigh).In(content, nil)
+	if got := part(content, found.Span); !strings.HasPrefix(got, "A quokka lives") {
+		t.Errorf("snippet %q", got)
+	}
+}
+
+func TestANameThatLedToTheChunkIsShownWhereTheQuestionHasNoWordOfIt(t *testing.T) {
+	content := strings.Repeat(filler, 6) + "Hall was the first president of the American Psychological Association. " +
+		strings.Repeat(filler, 6) + "American films were shown. "
+	names := []snippet.Name{{Text: "American Psychological Association", Weight: 2}, {Text: "films", Weight: 0.01}}
+	found := snippet.Of("What is the Journal?", nil).In(content, names)
+	if got := part(content, found.Span); !strings.Contains(got, "Hall was the first president") {
+		t.Errorf("snippet %q", got)
+	}
+	if got := marks(content, found); got != "American Psychological Association" {
+		t.Errorf("highlights %q: a seed that weighs nothing is no reason", got)
+	}
+}
+
+func TestATextWithoutAMatchIsShownFromItsBeginning(t *testing.T) {
+	content := "  \n Oslo is a city. " + strings.Repeat(filler, 9)
+	found := snippet.Of("zebra", nil).In(content, nil)
+	if got := part(content, found.Span); !strings.HasPrefix(got, "Oslo is a city.") || len(found.Highlights) != 0 {
+		t.Errorf("%q %v", got, found.Highlights)
+	}
+	for _, empty := range []string{"", " \n\t "} {
+		if found := snippet.Of("zebra", nil).In(empty, nil); found.Start != found.End || len(found.Highlights) != 0 {
+			t.Errorf("%q: %+v", empty, found)
+		}
+	}
+}
+
+func TestAHeadingDoesNotStandAlone(t *testing.T) {
+	content := "Deployment\nPut the file on the server and start it there. " + strings.Repeat(filler, 4)
+	found := snippet.Of("deployment", nil).In(content, nil)
+	if got := part(content, found.Span); !strings.Contains(got, "start it there.") {
+		t.Errorf("snippet %q", got)
+	}
+}
+
+func TestARowOfATableStandsForItself(t *testing.T) {
+	row := "| a cell that says nothing of interest to anyone, at length | and another one that says even less |\n"
+	content := strings.Repeat(row, 6) +
+		"| the ferry sails at noon | unless there is ice on the fjord, as in February |\n" +
+		strings.Repeat(row, 6)
+	found := snippet.Of("When do I do the ferry?", nil).In(content, nil)
+	if got := part(content, found.Span); !strings.HasPrefix(got, "| the ferry sails at noon") {
+		t.Errorf("snippet %q", got)
+	}
+	if got := marks(content, found); got != "ferry" {
+		t.Errorf("%q: words that say nothing are not marked", got)
+	}
+}
+
+func TestHighlightsKeepToCharactersOfEveryScript(t *testing.T) {
+	decomposed := "Cafe\u0301 cre\u0301me" // é as e and a combining mark
+	for _, tc := range []struct{ question, content, want string }{
+		{decomposed, "Ein " + decomposed + "!", "Cafe\u0301|cre\u0301me"},
+		{"漢字", "日本の漢字です。漢の字。", "漢字|漢|字"},
+		{"emoji party", "👩‍👩‍👧‍👦 a party 🎉 of Emoji 🇳🇴.", "party|Emoji"},
+		{"İstanbul", "İstanbul'da kar, İSTANBUL.", "İSTANBUL"}, // with its ending it is another word to the index
+		{"Москва", "Город Москва, МОСКВА.", "Москва|МОСКВА"},
+		{"القاهرة", "تقع القاهرة على النيل.", "القاهرة"},
+		{"Oslo", "Oslo’s and OSLO's fjord", "Oslo’s|OSLO's"},
+	} {
+		found := snippet.Of(tc.question, nil).In(tc.content, nil)
+		if got := marks(tc.content, found); got != tc.want {
+			t.Errorf("%q in %q: %q, want %q", tc.question, tc.content, got, tc.want)
+		}
+	}
+}
+
+func TestAVeryLongSentenceIsPartedBetweenWords(t *testing.T) {
+	content := strings.Repeat("word and more words, ", 200) + "then the zebra came, " +
+		strings.Repeat("further words, ", 200)
+	found := snippet.Of("zebra", nil).In(content, nil)
+	got := part(content, found.Span)
+	if !strings.Contains(got, "zebra") || utf8.RuneCountInString(got) > snippet.Most {
+		t.Errorf("snippet %q", got)
+	}
+	runes := []rune(content)
+	if found.Start > 0 && !unicode.IsSpace(runes[found.Start-1]) || !unicode.IsSpace(runes[found.End]) {
+		t.Errorf("a word is parted: %q", got)
+	}
+	solid := strings.Repeat("字", 5000) + "漢" + strings.Repeat("字", 5000)
+	found = snippet.Of("漢", nil).In(solid, nil)
+	if got := part(solid, found.Span); !strings.Contains(got, "漢") || utf8.RuneCountInString(got) > snippet.Most {
+		t.Errorf("without a space: %q", got)
+	}
+}
+
+func TestHighlightsAreBoundedAndThoseOfTheSnippetAreAmongThem(t *testing.T) {
+	content := strings.Repeat("zebra, ", 3000) + ". " + "Zebra and quagga. "
+	found := snippet.Of("zebra quagga", nil).In(content, nil)
+	if len(found.Highlights) != snippet.MostHighlights || !strings.HasSuffix(marks(content, found), "quagga") {
+		t.Errorf("%d highlights", len(found.Highlights))
+	}
+}
+
+// Whatever the text: spans lie within it, in order, and are what they are told to be.
+func TestSpansHoldForTextsOfEveryKind(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 7))
+	alphabet := []string{
+		"zebra", "Zebra's", "e\u0301", "漢", "字", "👩‍👩‍👧", "🇳🇴", "\u200d", "\u0301", " ", " ", ". ", "\n", "\n\n", "\r\n",
+		"Oslo", "is", "ไทย", "שלום", "x\xff", "İ", "ß", "…", "\t", "Café", "fjord",
+	}
+	for round := range 2000 {
+		var build strings.Builder
+		for range random.IntN([]int{12, 120, 900}[round%3]) {
+			build.WriteString(alphabet[random.IntN(len(alphabet))])
+		}
+		content := build.String()
+		question := alphabet[random.IntN(len(alphabet))] + " " + alphabet[random.IntN(len(alphabet))]
+		if round%5 == 0 {
+			content = strings.NewReplacer(". ", " ", "\n", " ", "\r", " ", "…", " ").Replace(content) // one long sentence
+		}
+		names := []snippet.Name{{Text: alphabet[random.IntN(len(alphabet))] + " fjord", Weight: 1}}
+		check(t, question, content, names)
+	}
+}
+
+func FuzzSpans(f *testing.F) {
+	f.Add("zebra e\u0301", "A zebra. Cafe\u0301\n漢字 👩‍👧", "a name")
+	f.Fuzz(func(t *testing.T, question, content, name string) {
+		check(t, question, content, []snippet.Name{{Text: name, Weight: 1}})
+	})
+}
+
+func check(t *testing.T, question, content string, names []snippet.Name) {
+	t.Helper()
+	found := snippet.Of(question, nil).In(content, names)
+	runes := []rune(content)
+	if found.Start < 0 || found.Start > found.End || found.End > len(runes) || found.End-found.Start > snippet.Most {
+		t.Fatalf("%q: snippet %+v of %d", content, found.Span, len(runes))
+	}
+	if found.Start < found.End && (unicode.IsSpace(runes[found.Start]) || unicode.IsSpace(runes[found.End-1])) {
+		t.Fatalf("%q: snippet %q has space around it", content, part(content, found.Span))
+	}
+	terms := map[string]bool{}
+	for _, term := range text.Terms(question) {
+		terms[term] = true
+	}
+	for _, name := range names {
+		for _, word := range text.Words(name.Text) {
+			terms[text.Plain(word)] = true
+		}
+	}
+	before := -1
+	for _, span := range found.Highlights {
+		if span.Start <= before || span.Start >= span.End || span.End > len(runes) {
+			t.Fatalf("%q: highlights %v", content, found.Highlights)
+		}
+		before = span.End
+		marked := part(content, span)
+		for _, word := range text.Words(marked) {
+			if !terms[text.Term(word)] && !terms[text.Plain(word)] {
+				t.Fatalf("%q: %q is marked, and %q was not asked for by %q", content, marked, word, question)
+			}
+		}
+		if len(text.Words(marked)) == 0 {
+			t.Fatalf("%q: %q is marked", content, marked)
+		}
+	}
+}
+
+func BenchmarkTenChunksOfThreeThousandSigns(b *testing.B) {
+	var chunks []string
+	for i := range 10 {
+		chunks = append(chunks, strings.Repeat(filler, 18+i%2)+"The lease was signed by Mrs. Ødegård in Bergen. "+
+			strings.Repeat(filler, 18))
+	}
+	names := []snippet.Name{{Text: "Mrs. Ødegård", Weight: 1}, {Text: "Bergen", Weight: 1}}
+	for b.Loop() {
+		question := snippet.Of("Who signed the lease of the house?", nil)
+		for _, chunk := range chunks {
+			question.In(chunk, names)
+		}
+	}
+}

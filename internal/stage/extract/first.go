@@ -1,0 +1,37 @@
+package extract
+
+import (
+	"context"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/stream/par"
+)
+
+// First extracts the first chunk of a range that the ledger does not have, and gives the key of what was paid for; zero
+// where there is no such chunk, or the model costs nothing. An answer of no use is none of its errors: the batch of the
+// chunk tells of that.
+func First(ctx context.Context, in In) (corpus.Digest, error) {
+	info := in.Chat.Info()
+	if !info.Paid || in.From == in.To {
+		return corpus.Digest{}, nil
+	}
+	b := &batch{In: in, round: in.Health.Round()}
+	missing := func(ctx context.Context, x item) (*item, error) {
+		entry, err := ledger.GetEither(ctx, in.Ledger, ledger.Extract, Key(info, x.text), before(info, x.text), in.Attempt)
+		if err != nil || entry != nil {
+			return nil, err
+		}
+		return &x, nil
+	}
+	for found, err := range par.Ordered(ctx, width, in.chunks(ctx), missing) {
+		if err != nil {
+			return corpus.Digest{}, err
+		}
+		if found != nil {
+			_, err := b.answer(ctx, found)
+			return found.out.Key, err
+		}
+	}
+	return corpus.Digest{}, nil
+}

@@ -1,0 +1,96 @@
+package stage
+
+import (
+	"fmt"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+)
+
+// alikeMost is how many first items of a task may fail alike before the run pauses.
+const alikeMost = 20
+
+// firsts are the first items of a task, as long as none of them comes to something. Where all fail alike, it is not the
+// items: the model cannot do the task, though it may answer a plain sentence. A person who resumes the run knows, so
+// that it takes twice as many the next time.
+type firsts struct {
+	worked bool
+	reason string
+	alike  int
+	most   int
+	fell   int   // how often all failed alike
+	cause  error // of the last time
+}
+
+// item takes how an item ended: reason is empty where it came to something, and words are the last of the failure. The
+// error says that all failed alike so far.
+func (h *Health) item(info model.Info, reason, words string) error {
+	if h == nil {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	first := &h.first
+	switch {
+	case reason == "":
+		first.worked = true
+	case reason == first.reason:
+		first.alike++
+	default:
+		first.reason, first.alike = reason, 1
+	}
+	if first.most == 0 {
+		first.most = alikeMost
+	}
+	if first.worked || first.alike < first.most {
+		return nil
+	}
+	failed := first.alike
+	first.alike, first.most = 0, 2*first.most
+	first.fell++
+	first.cause = fault.ModelRefused.At("use chat model", info.Endpoint+" model "+info.Model).
+		Because(fmt.Sprintf("all of the first %d texts failed alike (%s); to the last one it said: %s",
+			failed, reason, firstWords(words))).
+		Advise("try another model, or a server that serves this one as it should; to go on all the same: resume")
+	return first.cause
+}
+
+// Round is a piece of work whose items a Health looks at: a batch, a partition.
+type Round struct {
+	health *Health
+	fell   int
+}
+
+// Round begins one. Nil is allowed.
+func (h *Health) Round() Round {
+	if h == nil {
+		return Round{}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return Round{health: h, fell: h.first.fell}
+}
+
+// Over says why the round must end: since it began all first items failed alike.
+func (r Round) Over() error {
+	if r.health == nil {
+		return nil
+	}
+	r.health.mu.Lock()
+	defer r.health.mu.Unlock()
+	if r.health.first.fell > r.fell && !r.health.first.worked {
+		return r.health.first.cause
+	}
+	return nil
+}
+
+// Proven tells whether a failure may be remembered as the item's own: others came to something, or the round began when
+// a person had the run go on although none did.
+func (r Round) Proven() bool {
+	if r.health == nil {
+		return true
+	}
+	r.health.mu.Lock()
+	defer r.health.mu.Unlock()
+	return r.health.first.worked || r.fell > 0
+}

@@ -1,0 +1,57 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// packageFolders hold what programs install, not what people write.
+var packageFolders = []string{"node_modules", "bower_components", "__pycache__"}
+
+// set tells whether a part of a path keeps it out unless somebody asks for it by name.
+func set(part string) bool {
+	return strings.HasPrefix(part, ".") || slices.Contains(packageFolders, part)
+}
+
+// chosen tells whether an object of the corpus may be a document, and counts it where it is left out. Hidden files and
+// folders of packages are, but where a pattern to include names such a part and matches; then the patterns of the index
+// decide: of those to include one must match, where there are any, and none of those to exclude.
+func (p *planner) chosen(key string) bool {
+	out := &p.res.LeftOut
+	parts := strings.Split(key, "/")
+	if slices.ContainsFunc(parts, set) && !p.asked(key) {
+		if slices.ContainsFunc(parts, func(part string) bool { return slices.Contains(packageFolders, part) }) {
+			out.Packages++
+		} else {
+			out.Hidden++
+		}
+		return false
+	}
+	switch {
+	case len(p.Spec.Include) > 0 && !matched(p.Spec.Include, key):
+		out.NotIncluded++
+		return false
+	case matched(p.Spec.Exclude, key):
+		out.Excluded++
+		return false
+	}
+	return true
+}
+
+// asked tells whether a pattern that names what is left out by itself includes the key.
+func (p *planner) asked(key string) bool {
+	return slices.ContainsFunc(p.Spec.Include, func(pattern string) bool {
+		return slices.ContainsFunc(strings.Split(pattern, "/"), set) && matched([]string{pattern}, key)
+	})
+}
+
+// matched tells whether one of the patterns matches. They were validated with the configuration; one that is not valid
+// all the same matches nothing.
+func matched(patterns []string, key string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		ok, err := doublestar.Match(pattern, key)
+		return ok && err == nil
+	})
+}

@@ -1,0 +1,106 @@
+package plan_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stage/plan"
+)
+
+// keysOf are the documents of the last plan.
+func (x *index) keysOf() []string {
+	var keys []string
+	for key := range x.planned() {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func choosing(t *testing.T) *index {
+	t.Helper()
+	return newIndex(t, map[string]string{
+		"readme.md": "a", "docs/one.md": "b", "docs/drafts/two.md": "c", "src/three.txt": "d", ".git/config.txt": "e",
+		"docs/.hidden.md": "f", "node_modules/x/readme.md": "g", "web/node_modules/y/readme.md": "h",
+		"web/.cache/node_modules/z.md": "i", ".github/guide.md": "j",
+	})
+}
+
+func TestHiddenFilesAndPackagesAreLeftOutAndCounted(t *testing.T) {
+	x := choosing(t)
+	x.corpus.Unlisted["node_modules/x/readme.md"] = fault.NotFollowed.At("list", "node_modules/x/readme.md")
+	res := x.night(nil)
+	if got := fmt.Sprint(x.keysOf()); got != "[docs/drafts/two.md docs/one.md readme.md src/three.txt]" {
+		t.Error(got)
+	}
+	if res.LeftOut != (corpus.LeftOut{Hidden: 3, Packages: 3}) || res.ProblemCount != 0 {
+		t.Errorf("%+v, %d problems", res.LeftOut, res.ProblemCount)
+	}
+}
+
+func TestPatternsChooseTheDocuments(t *testing.T) {
+	for name, c := range map[string]struct {
+		include, exclude []string
+		want             string
+		out              corpus.LeftOut
+	}{
+		"some": {
+			[]string{"docs/**", "*.md"}, nil, "[docs/drafts/two.md docs/one.md readme.md]",
+			corpus.LeftOut{Hidden: 3, Packages: 3, NotIncluded: 1},
+		},
+		"without some": {
+			nil, []string{"**/drafts/**", "**/*.txt"}, "[docs/one.md readme.md]",
+			corpus.LeftOut{Hidden: 3, Packages: 3, Excluded: 2},
+		},
+		"exclude wins": {
+			[]string{"docs/*.{md,txt}"}, []string{"docs/one.md", "src/**"}, "",
+			corpus.LeftOut{Hidden: 3, Packages: 3, NotIncluded: 3, Excluded: 1},
+		},
+		"hidden ones by name": {
+			[]string{"**", ".github/**"}, nil,
+			"[.github/guide.md docs/drafts/two.md docs/one.md readme.md src/three.txt]",
+			corpus.LeftOut{Hidden: 2, Packages: 3},
+		},
+		"packages by name": {
+			[]string{"**/node_modules/**"}, nil,
+			"[node_modules/x/readme.md web/.cache/node_modules/z.md web/node_modules/y/readme.md]",
+			corpus.LeftOut{Hidden: 3, NotIncluded: 4},
+		},
+	} {
+		x := choosing(t)
+		x.include, x.exclude = c.include, c.exclude
+		res, err := x.plan(t.Context())
+		if c.want == "" {
+			if !fault.Is(err, fault.CorpusEmpty) || res.LeftOut != c.out {
+				t.Errorf("%s: %v, %+v", name, err, res.LeftOut)
+			}
+			continue
+		}
+		if err != nil || fmt.Sprint(x.keysOf()) != c.want || res.LeftOut != c.out {
+			t.Errorf("%s: %v, %v, %+v", name, x.keysOf(), err, res.LeftOut)
+		}
+	}
+}
+
+func TestDocumentsThatFallOutOfThePatternsAreRemoved(t *testing.T) {
+	x := choosing(t)
+	x.night(nil)
+	x.exclude = []string{"docs/**"}
+	res := x.night(nil)
+	if res.Diff.Removed != 2 || res.Diff.Same != 2 || res.RemovedShare != 0.5 || res.Unchanged || res.Lost != 0 {
+		t.Errorf("%+v", res)
+	}
+	if again := x.night(nil); !again.Unchanged {
+		t.Errorf("the same patterns, another time: %+v", again.Diff)
+	}
+	x.exclude = []string{"docs/**", "nothing/**"}
+	if again := x.night(nil); !again.Unchanged {
+		t.Errorf("patterns that choose the same: %+v", again.Diff)
+	}
+	if reasons := plan.SpecChanges(corpus.Spec{}, corpus.Spec{Include: []string{"a"}}); len(reasons) > 0 {
+		t.Errorf("patterns make nothing anew: %v", reasons)
+	}
+}

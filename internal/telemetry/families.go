@@ -1,0 +1,191 @@
+package telemetry
+
+import (
+	"fmt"
+	"strings"
+)
+
+// kind of a family of metrics.
+type kind string
+
+const (
+	counter   kind = "counter"
+	gauge     kind = "gauge"
+	histogram kind = "histogram"
+	snapshot  kind = "gauge, looked up" // what a poll found last, whole: see Process.Replace
+)
+
+// family of metrics. Its labels are names and codes; each has at most mostValues values.
+type family struct {
+	name    string
+	kind    kind
+	labels  []string
+	help    string
+	buckets []float64
+	aged    bool // a snapshot of timestamps, shown as seconds since then
+}
+
+// Names of the families.
+const (
+	BuildInfo = "unweaver_build_info"
+
+	StoreSeconds = "unweaver_store_operation_seconds"
+	StoreErrors  = "unweaver_store_errors_total"
+
+	ModelRequests    = "unweaver_model_requests_total"
+	ModelSeconds     = "unweaver_model_request_seconds"
+	ModelInFlight    = "unweaver_model_requests_in_flight"
+	ModelTokens      = "unweaver_model_tokens_total"
+	ModelRateLimited = "unweaver_model_rate_limited_total"
+	ModelWait        = "unweaver_model_wait_seconds"
+
+	IndexCalls  = "unweaver_index_calls_total"
+	IndexTokens = "unweaver_index_tokens_total"
+	IndexCost   = "unweaver_index_cost_total"
+
+	ActivitySeconds  = "unweaver_activity_seconds"
+	ActivityFailures = "unweaver_activity_failures_total"
+	ActivityRetries  = "unweaver_activity_retries_total"
+	ActivityRunning  = "unweaver_activities_running"
+	ActivitySlots    = "unweaver_activity_slots"
+	QueueDepth       = "unweaver_task_queue_backlog"
+
+	RunsEnded  = "unweaver_runs_ended_total"
+	RunSeconds = "unweaver_run_seconds"
+	Notices    = "unweaver_notices_total"
+
+	LastSuccess    = "unweaver_index_last_success_timestamp_seconds"
+	PublishedAt    = "unweaver_index_published_timestamp_seconds"
+	PublishedAge   = "unweaver_index_generation_age_seconds"
+	IndexDocuments = "unweaver_index_documents"
+	IndexChunks    = "unweaver_index_chunks"
+	IndexDead      = "unweaver_index_dead_letters"
+	IndexFailed    = "unweaver_index_documents_failed"
+	RunStatus      = "unweaver_run_status"
+	StageDone      = "unweaver_stage_done"
+	StageTotal     = "unweaver_stage_total"
+	PollFailures   = "unweaver_poll_failures_total"
+
+	HTTPSeconds     = "unweaver_http_request_seconds"
+	Queries         = "unweaver_queries_total"
+	GenerationEpoch = "unweaver_generation_epoch"
+	IndexReady      = "unweaver_index_ready"
+	Refused         = "unweaver_refused_total"
+)
+
+var (
+	ofStores   = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60}
+	ofModels   = []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320}
+	ofWork     = []float64{.01, .05, .25, 1, 5, 15, 60, 300, 900, 3600, 4 * 3600}
+	ofRequests = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 120}
+)
+
+// sections of the reference, in its order.
+var sections = []struct {
+	title, about string
+	families     []family
+}{
+	{"Every process", "", []family{
+		{BuildInfo, gauge, []string{"program", "version"}, "Always 1; its labels tell what runs.", nil, false},
+		{StoreSeconds, histogram, []string{"store", "operation"},
+			"Duration of operations of stores, at the boundary of their adapters; a read ends when the store answers.",
+			ofStores, false},
+		{StoreErrors, counter, []string{"store", "operation", "code"},
+			"Operations of stores that failed; `not_found` and `precondition_failed` are answers too.", nil, false},
+		{ModelRequests, counter, []string{"endpoint", "model", "task", "code"},
+			"Requests to model servers by how they ended; code is `ok` or that of the error.", nil, false},
+		{ModelSeconds, histogram, []string{"endpoint", "task"},
+			"Duration of requests to model servers, without what they waited for.", ofModels, false},
+		{ModelInFlight, gauge, []string{"endpoint"}, "Requests to model servers that are not answered yet.", nil, false},
+		{ModelTokens, counter, []string{"endpoint", "model", "kind"},
+			"Tokens that model servers charged; kind is prompt, completion or embedding.", nil, false},
+		{ModelRateLimited, counter, []string{"endpoint"}, "Requests that a model server refused with 429.", nil, false},
+		{ModelWait, histogram, []string{"endpoint", "task"},
+			"How long requests waited for the limits of their endpoint and for admission by their run.", ofModels, false},
+	}},
+	{"Worker", "Served at `worker.address`. Every worker looks up the state of all indexes, so aggregate what has the " +
+		"label `index` and is looked up with `max by (index)`; add up what is counted.", []family{
+		{LastSuccess, snapshot, []string{"index"},
+			"When a build last ended as completed or completed_with_errors, also with nothing changed; where that is " +
+				"not known, when the served generation was made.", nil, false},
+		{PublishedAt, snapshot, []string{"index"}, "When the published generation was made.", nil, false},
+		{PublishedAge, snapshot, []string{"index"}, "How long ago that was.", nil, true},
+		{IndexDocuments, snapshot, []string{"index"}, "Documents of the published generation.", nil, false},
+		{IndexChunks, snapshot, []string{"index"}, "Chunks of the published generation.", nil, false},
+		{IndexDead, snapshot, []string{"index"},
+			"Dead letters: chunks of the published generation that nothing could be extracted from.", nil, false},
+		{IndexFailed, snapshot, []string{"index"}, "Documents that the published generation could not use.", nil, false},
+		{RunStatus, snapshot, []string{"index", "status", "reason"},
+			"1 for how the newest build of the index stands; reason is a code, of paused, waiting, held and failed.",
+			nil, false},
+		{StageDone, snapshot, []string{"index", "stage"}, "Units done of the stage that a running build is in.", nil, false},
+		{StageTotal, snapshot, []string{"index", "stage"}, "Units of that stage.", nil, false},
+		{QueueDepth, snapshot, []string{"type"},
+			"Tasks of the task queue that no worker has taken yet, about; type is workflow or activity.", nil, false},
+		{PollFailures, counter, []string{"code"}, "Looking up the above failed; it shows what was known before.", nil, false},
+		{IndexCalls, counter, []string{"index", "task"}, "Calls of models that were paid for, by this process.", nil, false},
+		{IndexTokens, counter, []string{"index", "kind"}, "Tokens that were paid for, by this process.", nil, false},
+		{IndexCost, counter, []string{"index"},
+			"What they cost by `models.*.price`, in the money of these prices.", nil, false},
+		{ActivitySeconds, histogram, []string{"activity"}, "Duration of attempts of activities.", ofWork, false},
+		{ActivityFailures, counter, []string{"activity", "code"}, "Attempts of activities that failed.", nil, false},
+		{ActivityRetries, counter, []string{"activity"}, "Attempts of activities that were not the first.", nil, false},
+		{ActivityRunning, gauge, nil, "Activities that run in this process.", nil, false},
+		{ActivitySlots, gauge, nil, "Activities that may run at once in this process: `worker.slots`.", nil, false},
+		{RunsEnded, counter, []string{"index", "status"},
+			"Runs whose end, pause or wait this process wrote down.", nil, false},
+		{RunSeconds, histogram, []string{"index"}, "Duration of runs that ended, pauses included.", ofWork, false},
+		{Notices, counter, []string{"event", "outcome"},
+			"Attempts to tell a webhook; outcome is sent or a code.", nil, false},
+	}},
+	{"query-api", "Served at `/metrics` of `query_api.address`, to keys of scope operate.", []family{
+		{HTTPSeconds, histogram, []string{"route", "status"}, "Duration of HTTP requests.", ofRequests, false},
+		{Queries, counter, []string{"index", "method", "outcome"}, "Queries by index, method and outcome.", nil, false},
+		{GenerationEpoch, gauge, []string{"index"}, "Epoch of the served generation.", nil, false},
+		{IndexReady, gauge, []string{"index"}, "Whether a generation of the index is open here (1) or none (0).", nil, false},
+		{Refused, counter, []string{"code"}, "Requests refused before their route, by code.", nil, false},
+	}},
+}
+
+// Names lists every metric of the table, as queries have them: histograms with their three suffixes.
+func Names() map[string]bool {
+	out := map[string]bool{}
+	for _, section := range sections {
+		for _, one := range section.families {
+			if one.kind != histogram {
+				out[one.name] = true
+				continue
+			}
+			for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+				out[one.name+suffix] = true
+			}
+		}
+	}
+	return out
+}
+
+// Reference is docs/operations/metrics.md.
+func Reference() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "# Metrics\n\nMade from `internal/telemetry/families.go`; "+
+		"`go test ./internal/telemetry -update` writes it anew.\n\n"+
+		"Names and units are as Prometheus wants them. Labels hold names and codes, never text or keys of documents; "+
+		"each label has at most %d values in a process, further ones are counted as `%s`. Beside these, `go_*` and "+
+		"`process_*` are those of Prometheus's Go client. A dashboard and alert rules are in `infra/monitoring`.\n",
+		mostValues, other)
+	for _, section := range sections {
+		fmt.Fprintf(&text, "\n## %s\n\n", section.title)
+		if section.about != "" {
+			fmt.Fprintf(&text, "%s\n\n", section.about)
+		}
+		text.WriteString("| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n")
+		for _, one := range section.families {
+			labels := ""
+			if len(one.labels) > 0 {
+				labels = "`" + strings.Join(one.labels, "`, `") + "`"
+			}
+			fmt.Fprintf(&text, "| `%s` | %s | %s | %s |\n", one.name, one.kind, labels, one.help)
+		}
+	}
+	return text.String()
+}

@@ -1,0 +1,57 @@
+package telemetry
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// scope names who makes the spans.
+const scope = "github.com/unweaver/unweaver"
+
+// begin begins a span below that of the context, with names as attributes in pairs. Where nothing is exported, and
+// where no trace was begun, it costs next to nothing.
+func begin(ctx context.Context, name string, names ...string) (context.Context, trace.Span) {
+	if !trace.SpanContextFromContext(ctx).IsValid() { // what belongs to no command is no trace of its own
+		return ctx, nil
+	}
+	var attributes []attribute.KeyValue
+	for i := 0; i+1 < len(names); i += 2 {
+		attributes = append(attributes, attribute.String("unweaver."+names[i], names[i+1]))
+	}
+	return otel.Tracer(scope).Start(ctx, name,
+		trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
+}
+
+// end ends a span with the code of an error: its text may hold what is no business of a trace.
+func end(span trace.Span, err error) {
+	if span == nil {
+		return
+	}
+	if err != nil {
+		span.SetStatus(codes.Error, Code(err))
+		span.SetAttributes(attribute.String("unweaver.code", Code(err)))
+	}
+	span.End()
+}
+
+// Request begins the span of an HTTP request that this process answers, below that of who asks. It is named when its
+// route is known: paths hold keys of documents.
+func Request(ctx context.Context, header http.Header) (context.Context, func(route string, status int)) {
+	ctx = otel.GetTextMapPropagator().Extract(ctx, propagation.HeaderCarrier(header))
+	ctx, span := otel.Tracer(scope).Start(ctx, "HTTP", trace.WithSpanKind(trace.SpanKindServer))
+	return ctx, func(route string, status int) {
+		span.SetName(route)
+		span.SetAttributes(attribute.Int("http.response.status_code", status))
+		if status >= 500 {
+			span.SetStatus(codes.Error, strconv.Itoa(status))
+		}
+		span.End()
+	}
+}

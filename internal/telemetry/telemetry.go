@@ -1,0 +1,284 @@
+// Package telemetry counts, times and traces what a process does. families.go lists every metric once: the registry
+// and docs/operations/metrics.md are made from it. trace.go exports spans where that is asked for. Names, codes,
+// counts and times are told, never text or keys of documents.
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/observe"
+	"github.com/unweaver/unweaver/internal/version"
+)
+
+const (
+	mostValues = 200     // of one label in one process: what is counted must not grow with what is asked
+	other      = "other" // stands for further ones
+)
+
+// Process holds the metrics of one process. Its methods may be called concurrently, and on nil, where they do nothing.
+type Process struct {
+	Log *slog.Logger // of failures of model servers; nil: nowhere. Set it before use
+
+	registry *prometheus.Registry
+	counters map[string]*prometheus.CounterVec
+	gauges   map[string]*prometheus.GaugeVec
+	times    map[string]*prometheus.HistogramVec
+	looked   map[string]*looked
+	families map[string]family
+
+	mu     sync.RWMutex
+	values map[string]map[string]bool // by label
+
+	failed failures
+}
+
+var _ observe.Observer = (*Process)(nil)
+
+// New makes the metrics of a program.
+func New(program string) *Process {
+	process := &Process{
+		registry: prometheus.NewRegistry(), counters: map[string]*prometheus.CounterVec{},
+		gauges: map[string]*prometheus.GaugeVec{}, times: map[string]*prometheus.HistogramVec{},
+		looked: map[string]*looked{}, families: map[string]family{}, values: map[string]map[string]bool{},
+	}
+	process.registry.MustRegister(
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	for _, section := range sections {
+		for _, one := range section.families {
+			process.add(one)
+		}
+	}
+	process.Set(BuildInfo, 1, program, version.String())
+	return process
+}
+
+func (p *Process) add(one family) {
+	p.families[one.name] = one
+	switch one.kind {
+	case counter:
+		p.counters[one.name] = prometheus.NewCounterVec(prometheus.CounterOpts{Name: one.name, Help: one.help}, one.labels)
+		p.registry.MustRegister(p.counters[one.name])
+	case gauge:
+		p.gauges[one.name] = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: one.name, Help: one.help}, one.labels)
+		p.registry.MustRegister(p.gauges[one.name])
+	case histogram:
+		p.times[one.name] = prometheus.NewHistogramVec(
+			prometheus.HistogramOpts{Name: one.name, Help: one.help, Buckets: one.buckets}, one.labels,
+		)
+		p.registry.MustRegister(p.times[one.name])
+	case snapshot:
+		p.looked[one.name] = &looked{family: one, about: prometheus.NewDesc(one.name, one.help, one.labels, nil)}
+		p.registry.MustRegister(p.looked[one.name])
+	}
+}
+
+// Handler serves the metrics.
+func (p *Process) Handler() http.Handler {
+	return promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{})
+}
+
+// Registry is what Handler serves, for tests.
+func (p *Process) Registry() *prometheus.Registry { return p.registry }
+
+// bounded gives the values of a family's labels, with other in place of what is one too many.
+func (p *Process) bounded(name string, values []string) []string {
+	labels := p.families[name].labels
+	out := make([]string, len(values))
+	for i, value := range values {
+		out[i] = p.value(labels[i], value)
+	}
+	return out
+}
+
+func (p *Process) value(label, value string) string {
+	p.mu.RLock()
+	known := p.values[label][value]
+	p.mu.RUnlock()
+	if known {
+		return value
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.values[label] == nil {
+		p.values[label] = map[string]bool{}
+	}
+	if !p.values[label][value] && len(p.values[label]) >= mostValues {
+		return other
+	}
+	p.values[label][value] = true
+	return value
+}
+
+// Count adds to a counter. values are those of its labels, in the order of the table.
+func (p *Process) Count(name string, n float64, values ...string) {
+	if p != nil {
+		p.counters[name].WithLabelValues(p.bounded(name, values)...).Add(n)
+	}
+}
+
+// Set sets a gauge.
+func (p *Process) Set(name string, value float64, values ...string) {
+	if p != nil {
+		p.gauges[name].WithLabelValues(p.bounded(name, values)...).Set(value)
+	}
+}
+
+// Add adds to a gauge.
+func (p *Process) Add(name string, n float64, values ...string) {
+	if p != nil {
+		p.gauges[name].WithLabelValues(p.bounded(name, values)...).Add(n)
+	}
+}
+
+// Time adds a duration to a histogram.
+func (p *Process) Time(name string, took time.Duration, values ...string) {
+	if p != nil {
+		p.times[name].WithLabelValues(p.bounded(name, values)...).Observe(took.Seconds())
+	}
+}
+
+// Sample is a value of a family that is looked up.
+type Sample struct {
+	Value  float64
+	Labels []string
+}
+
+// Replace makes samples all that a looked-up family shows.
+func (p *Process) Replace(name string, samples []Sample) {
+	if p == nil {
+		return
+	}
+	seen := map[string]bool{}
+	var kept []Sample
+	for _, sample := range samples {
+		sample.Labels = p.bounded(name, sample.Labels)
+		id := ""
+		for _, label := range sample.Labels {
+			id += label + "\x00"
+		}
+		if !seen[id] { // of what is counted as other the first
+			seen[id], kept = true, append(kept, sample)
+		}
+	}
+	one := p.looked[name]
+	one.mu.Lock()
+	one.samples = kept
+	one.mu.Unlock()
+}
+
+// looked is a family that is looked up from time to time, and replaced as a whole: no reader sees half of it.
+type looked struct {
+	family
+	about   *prometheus.Desc
+	mu      sync.Mutex
+	samples []Sample
+}
+
+// Describe implements prometheus.Collector.
+func (l *looked) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- l.about }
+
+// Collect implements prometheus.Collector.
+func (l *looked) Collect(metrics chan<- prometheus.Metric) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, sample := range l.samples {
+		value := sample.Value
+		if l.aged {
+			value = max(0, time.Since(time.Unix(0, int64(value*1e9))).Seconds())
+		}
+		metrics <- prometheus.MustNewConstMetric(l.about, prometheus.GaugeValue, value, sample.Labels...)
+	}
+}
+
+// Code is how an error is counted: its code, ok for none, cancelled where its caller gave up.
+func Code(err error) string {
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.Is(err, context.Canceled):
+		return "cancelled"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "timeout"
+	}
+	return string(fault.CodeOf(err))
+}
+
+// Store implements observe.Observer.
+func (p *Process) Store(ctx context.Context, store, operation string) (context.Context, func(error)) {
+	began := time.Now()
+	ctx, span := begin(ctx, store+" "+operation)
+	return ctx, func(err error) {
+		p.Time(StoreSeconds, time.Since(began), store, operation)
+		if err != nil {
+			p.Count(StoreErrors, 1, store, operation, Code(err))
+		}
+		if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Precondition) {
+			err = nil // an answer
+		}
+		end(span, err)
+	}
+}
+
+// Model implements observe.Observer.
+func (p *Process) Model(ctx context.Context, request observe.Request) (context.Context, func(model.Usage, error)) {
+	began, server := time.Now(), host(request.Endpoint)
+	ctx, span := begin(ctx, "model "+request.Task, "endpoint", server, "model", request.Model)
+	p.Add(ModelInFlight, 1, server)
+	return ctx, func(usage model.Usage, err error) {
+		p.Add(ModelInFlight, -1, server)
+		p.Time(ModelSeconds, time.Since(began), server, request.Task)
+		p.failed.tell(p.Log, request, err)
+		code := Code(err)
+		p.Count(ModelRequests, 1, server, request.Model, request.Task, code)
+		if code == string(fault.ModelRateLimited) {
+			p.Count(ModelRateLimited, 1, server)
+		}
+		prompt := "prompt"
+		if request.Task == model.EmbedTask {
+			prompt = "embedding"
+		}
+		p.Count(ModelTokens, float64(max(0, usage.Prompt)), server, request.Model, prompt)
+		if request.Task != model.EmbedTask {
+			p.Count(ModelTokens, float64(max(0, usage.Completion)), server, request.Model, "completion")
+		}
+		end(span, err)
+	}
+}
+
+// Waited implements observe.Observer.
+func (p *Process) Waited(request observe.Request, waited time.Duration) {
+	p.Time(ModelWait, waited, host(request.Endpoint), request.Task)
+}
+
+// Paid counts what a run of an index paid for.
+func (p *Process) Paid(index, task string, usage model.Usage, cost float64) {
+	p.Count(IndexCalls, 1, index, task)
+	p.Count(IndexCost, max(0, cost), index)
+	if task == model.EmbedTask {
+		p.Count(IndexTokens, float64(max(0, usage.Prompt)), index, "embedding")
+		return
+	}
+	p.Count(IndexTokens, float64(max(0, usage.Prompt)), index, "prompt")
+	p.Count(IndexTokens, float64(max(0, usage.Completion)), index, "completion")
+}
+
+// host of an endpoint, without what else its URL may hold.
+func host(endpoint string) string {
+	if parsed, err := url.Parse(endpoint); err == nil && parsed.Host != "" {
+		return parsed.Host
+	}
+	return "unnamed"
+}

@@ -1,0 +1,173 @@
+package telemetry_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/observe"
+	"github.com/unweaver/unweaver/internal/telemetry"
+)
+
+var update = flag.Bool("update", false, "write docs/operations/metrics.md anew")
+
+func TestTheReferenceListsEveryMetric(t *testing.T) {
+	path := filepath.Join("..", "..", "docs", "operations", "metrics.md")
+	want := telemetry.Reference()
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil || string(got) != want {
+		t.Errorf("%s is not what the table says (%v): go test ./internal/telemetry -update", path, err)
+	}
+}
+
+// scrape is what Prometheus would get.
+func scrape(t *testing.T, process *telemetry.Process) string {
+	t.Helper()
+	recorder := httptest.NewRecorder()
+	process.Handler().ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
+	raw, err := io.ReadAll(recorder.Result().Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func has(t *testing.T, text string, lines ...string) {
+	t.Helper()
+	for _, line := range lines {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("no line %q", line)
+		}
+	}
+}
+
+func TestNamesKeepToTheConventionsOfPrometheus(t *testing.T) {
+	process := telemetry.New("worker")
+	_, end := process.Store(t.Context(), observe.Artifacts, "get")
+	end(errors.New("broken"))
+	problems, err := testutil.GatherAndLint(process.Registry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, problem := range problems {
+		t.Errorf("%s: %s", problem.Metric, problem.Text)
+	}
+}
+
+func TestOneProcessTellsWhatRunsAndHowItIs(t *testing.T) {
+	text := scrape(t, telemetry.New("worker"))
+	for _, want := range []string{
+		`unweaver_build_info{program="worker",version="`, "go_goroutines ", "process_resident_memory_bytes ",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+}
+
+func TestRequestsToModelsAreCountedByTheirOutcome(t *testing.T) {
+	process := telemetry.New("worker")
+	request := observe.Request{Endpoint: "https://user:secret@llm.example:8000/v1?key=k", Model: "m", Task: model.Extract}
+	_, end := process.Model(t.Context(), request)
+	has(t, scrape(t, process), `unweaver_model_requests_in_flight{endpoint="llm.example:8000"} 1`)
+	end(model.Usage{Prompt: 10, Completion: 3}, nil)
+	_, end = process.Model(t.Context(), request)
+	end(model.Usage{}, fault.ModelRateLimited.At("call", "the text of a document"))
+	embed := request
+	embed.Task = model.EmbedTask
+	_, end = process.Model(t.Context(), embed)
+	end(model.Usage{Prompt: 7}, nil)
+	process.Waited(request, 2*time.Second)
+	text := scrape(t, process)
+	has(t, text,
+		`unweaver_model_requests_total{code="ok",endpoint="llm.example:8000",model="m",task="extract"} 1`,
+		`unweaver_model_requests_total{code="model_rate_limited",endpoint="llm.example:8000",model="m",task="extract"} 1`,
+		`unweaver_model_rate_limited_total{endpoint="llm.example:8000"} 1`,
+		`unweaver_model_tokens_total{endpoint="llm.example:8000",kind="prompt",model="m"} 10`,
+		`unweaver_model_tokens_total{endpoint="llm.example:8000",kind="completion",model="m"} 3`,
+		`unweaver_model_tokens_total{endpoint="llm.example:8000",kind="embedding",model="m"} 7`,
+		`unweaver_model_requests_in_flight{endpoint="llm.example:8000"} 0`,
+		`unweaver_model_wait_seconds_sum{endpoint="llm.example:8000",task="extract"} 2`,
+	)
+	for _, secret := range []string{"secret", "key=k", "the text of a document"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("metrics hold %q", secret)
+		}
+	}
+}
+
+// Whoever can name things must not fill the memory of Prometheus.
+func TestALabelHasABoundedNumberOfValues(t *testing.T) {
+	process := telemetry.New("query-api")
+	var samples []telemetry.Sample
+	for i := range 1000 {
+		name := fmt.Sprintf("index-%d", i)
+		process.Count(telemetry.Queries, 1, name, "hybrid", "ok")
+		samples = append(samples, telemetry.Sample{Value: 1, Labels: []string{name}})
+	}
+	process.Replace(telemetry.IndexChunks, samples)
+	text := scrape(t, process)
+	has(t, text, `unweaver_queries_total{index="other",method="hybrid",outcome="ok"} 800`)
+	for _, name := range []string{telemetry.Queries, telemetry.IndexChunks} {
+		if lines := strings.Count(text, "\n"+name+"{"); lines != 201 {
+			t.Errorf("%s has %d series", name, lines)
+		}
+	}
+}
+
+func TestWhatIsLookedUpIsReplacedWholeAndAges(t *testing.T) {
+	process := telemetry.New("worker")
+	made := time.Now().Add(-time.Hour)
+	at := func(index string) []telemetry.Sample {
+		return []telemetry.Sample{{Value: float64(made.Unix()), Labels: []string{index}}}
+	}
+	process.Replace(telemetry.PublishedAge, at("gone"))
+	process.Replace(telemetry.PublishedAge, at("docs"))
+	text := scrape(t, process)
+	if strings.Contains(text, "gone") || !strings.Contains(text, `generation_age_seconds{index="docs"} 360`) {
+		t.Error(text)
+	}
+}
+
+func TestAbsentObjectsAreAnswersOfAStore(t *testing.T) {
+	for code, want := range map[string]error{
+		"not_found":         fault.NotFound.At("read", "k"),
+		"store_unavailable": fault.StoreDown.At("read", "k"),
+		"cancelled":         context.Canceled,
+		"timeout":           context.DeadlineExceeded,
+		"internal":          errors.New("broken"),
+	} {
+		process := telemetry.New("worker")
+		_, end := process.Store(t.Context(), observe.Artifacts, "get")
+		end(want)
+		has(t, scrape(t, process),
+			`unweaver_store_errors_total{code="`+code+`",operation="get",store="artifacts"} 1`,
+			`unweaver_store_operation_seconds_count{operation="get",store="artifacts"} 1`)
+	}
+}
+
+func TestAProcessWithoutMetricsCountsNothing(t *testing.T) {
+	var none *telemetry.Process
+	none.Count(telemetry.Notices, 1, "failed", "sent")
+	none.Set(telemetry.ActivitySlots, 1)
+	none.Add(telemetry.ActivityRunning, 1)
+	none.Time(telemetry.RunSeconds, time.Second, "docs")
+	none.Replace(telemetry.IndexChunks, nil)
+}

@@ -1,0 +1,139 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/retrieve"
+)
+
+// listDocuments answers GET …/documents: documents in the order of their keys.
+func (s *Server) listDocuments(w http.ResponseWriter, request *http.Request) {
+	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation, place int) (any, error) {
+		n, err := limitOf(request)
+		if err != nil {
+			return nil, err
+		}
+		from, to, after := generation.DocumentsFrom(request.URL.Query().Get("prefix"), place, n)
+		found, err := generation.Documents(ctx, from, to)
+		if err != nil {
+			return nil, err
+		}
+		out := Documents{Source: sourceOf(generation), Items: []DocumentSummary{}}
+		out.NextCursor = next(out.Generation, after)
+		for i, document := range found {
+			out.Items = append(out.Items, documentSummary(generation, from+i, document))
+		}
+		return out, nil
+	})
+}
+
+// documentSummary is document i as lists show it.
+func documentSummary(generation *retrieve.Generation, i int, document rows.Document) DocumentSummary {
+	out := DocumentSummary{
+		Document: generation.Live.Key(i),
+		Version:  document.Version.String(),
+		Stale:    document.Stale,
+		Title:    document.Title,
+		Type:     document.Kind,
+		Metadata: document.Meta,
+		Length:   document.Runes,
+		Chunks:   int(generation.Live.Documents[i].Count),
+	}
+	if out.Metadata == nil {
+		out.Metadata = map[string]string{}
+	}
+	if !document.Modified.IsZero() {
+		out.Modified = &document.Modified
+	}
+	return out
+}
+
+// document answers GET …/documents/{key} and …/documents/{key}/text. Keys hold slashes, so the route takes the rest of
+// the path; a key that itself ends in /text has that slash written %2F.
+func (s *Server) document(w http.ResponseWriter, request *http.Request) {
+	if strings.HasSuffix(request.URL.EscapedPath(), "/text") {
+		s.documentText(w, request)
+		return
+	}
+	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation, _ int) (any, error) {
+		for name := range request.URL.Query() {
+			if name != "generation" {
+				return nil, invalid("read request", name, "unknown parameter", "it is one of the document's text")
+			}
+		}
+		key := request.PathValue("rest")
+		i := generation.Live.Document(key)
+		if i < 0 {
+			return nil, notFound("document", key, generation)
+		}
+		document, err := generation.Document(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		return DocumentDetail{
+			Source: sourceOf(generation), DocumentSummary: documentSummary(generation, i, document),
+			Object: document.Object, Bytes: document.Size, Problem: document.Problem, Found: foundOf(document),
+		}, nil
+	})
+}
+
+// foundOf is the version of what a stale document is in the corpus now, where it could be read.
+func foundOf(document rows.Document) string {
+	found := document.Found.String()
+	if strings.Trim(found, "0") == "" {
+		return ""
+	}
+	return found
+}
+
+// documentText answers GET …/documents/{key}/text.
+func (s *Server) documentText(w http.ResponseWriter, request *http.Request) {
+	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation, _ int) (any, error) {
+		key := strings.TrimSuffix(request.PathValue("rest"), "/text")
+		i := generation.Live.Document(key)
+		if i < 0 {
+			return nil, notFound("document", key, generation)
+		}
+		document, err := generation.Document(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		if v := request.URL.Query().Get("version"); v != "" && v != document.Version.String() {
+			return nil, notFound("version of document "+key, v, generation)
+		}
+		start, end, err := rangeOf(request.URL.Query(), document.Runes)
+		if err != nil {
+			return nil, err
+		}
+		text, err := generation.DocumentText(ctx, i, start, end)
+		return DocumentText{
+			Source:   sourceOf(generation),
+			Document: key,
+			Version:  document.Version.String(),
+			Stale:    document.Stale,
+			Title:    document.Title,
+			Start:    start,
+			End:      end,
+			Length:   document.Runes,
+			Text:     text,
+		}, err
+	})
+}
+
+func rangeOf(q url.Values, length int) (start, end int, err error) {
+	if start, err = number(q, "start", 0, maxRunes, 0); err != nil {
+		return 0, 0, err
+	}
+	if end, err = number(q, "end", 0, maxRunes, length); err != nil {
+		return 0, 0, err
+	}
+	end = min(end, length)
+	if start > end {
+		return 0, 0, invalid("read request", "start", "it lies behind the end", "")
+	}
+	return start, min(end, start+maxTextRunes), nil
+}

@@ -1,0 +1,86 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/version"
+)
+
+// pinnedFor is how long, in seconds, clients may keep what a request of a named generation brought: a generation never
+// changes, and its name is not used again while anybody could still have it.
+const pinnedFor = "86400"
+
+// tagOf is the entity tag of an answer that a generation and the request's address determine. It is weak: packed and
+// plain answers share it.
+func tagOf(request *http.Request, generation *retrieve.Generation) string {
+	manifest := generation.Manifest
+	return tag(
+		version.String(), request.URL.RequestURI(), manifest.Index, manifest.Generation, manifest.Created.String(),
+		manifest.Hashes.Content.Digest().String(), manifest.Hashes.Text.Digest().String(),
+		manifest.Hashes.Vector.Digest().String(), manifest.Config.String(),
+	)
+}
+
+func tag(parts ...string) string {
+	return `W/"` + corpus.Sum(parts...).String()[:32] + `"`
+}
+
+// tagged is the tag of an answer of other sources, from what it says.
+func tagged(v any) string {
+	raw, _ := json.Marshal(v) // what cannot be encoded fails when it is written
+	return tag(version.String(), string(raw))
+}
+
+// unchanged sets the headers of an answer that clients may keep, and answers 304 where the client has it: true.
+// pinned answers are kept without asking again.
+func (s *Server) unchanged(w http.ResponseWriter, request *http.Request, tag string, pinned bool) bool {
+	keep := "no-cache"
+	if pinned {
+		keep = "max-age=" + pinnedFor + ", immutable"
+	}
+	header := w.Header()
+	if s.Policy.Required { // caches that clients share must not give it to another one
+		keep = "private, " + keep
+		header.Add("Vary", "Authorization, X-API-Key")
+	}
+	header.Set("Cache-Control", keep)
+	header.Set("ETag", tag)
+	if !has(request.Header.Values("If-None-Match"), tag) {
+		return false
+	}
+	w.WriteHeader(http.StatusNotModified)
+	return true
+}
+
+// has tells whether If-None-Match names a tag, weakly compared. What it may say of every tag (*) is of no use here.
+func has(lines []string, tag string) bool {
+	opaque := strings.TrimPrefix(tag, "W/")
+	for _, line := range lines {
+		for given := range strings.SplitSeq(line, ",") {
+			if strings.TrimPrefix(strings.TrimSpace(given), "W/") == opaque {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// writeTagged answers with a tag from the answer itself.
+func (s *Server) writeTagged(w http.ResponseWriter, request *http.Request, v any) {
+	if !s.unchanged(w, request, tagged(v), false) {
+		writeJSON(w, v)
+	}
+}
+
+// describe answers GET /openapi.json.
+func (s *Server) describe(w http.ResponseWriter, request *http.Request) {
+	if s.unchanged(w, request, s.openapiTag, false) {
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(s.openapi) // the caller may have gone
+}

@@ -1,0 +1,213 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/query-api/guard"
+)
+
+// IndexCard is what one index is: what is served of it, since when, and what is wrong.
+type IndexCard struct {
+	IndexInfo
+	Bytes       int64      `json:"bytes" doc:"of the files of the served generation in the artifact store"`
+	Created     time.Time  `json:"created" doc:"when the served generation was made"`
+	Published   *time.Time `json:"published" doc:"when it was published; null where the store does not tell"`
+	AgeSeconds  float64    `json:"age_seconds" doc:"since it was published, else made"`
+	Problems    int64      `json:"problems" doc:"documents and chunks that could not be used and still stand"`
+	Failed      int64      `json:"failed" doc:"documents that are in the corpus and cannot be used"`
+	Stale       int64      `json:"stale" doc:"of these, the ones whose former content is served"`
+	DeadLetters int64      `json:"dead_letters" doc:"chunks whose extraction failed"`
+	Serving     string     `json:"serving" enum:"ready,behind,opening,failed" doc:"in this replica; see /readyz"`
+}
+
+// GenerationDetail is one generation with its report.
+type GenerationDetail struct {
+	Index string `json:"index"`
+	artifact.Generation
+	Bytes  int64          `json:"bytes" doc:"of its files in the artifact store"`
+	Tokens corpus.Tokens  `json:"tokens" doc:"paid for by the run that made it"`
+	Cost   float64        `json:"cost"`
+	Parent *ParentCounts  `json:"parent" doc:"the generation that it was made from; null: none, or it was collected"`
+	Diff   *corpus.Diff   `json:"diff" doc:"documents against the parent; null: the report cannot be read"`
+	Report *corpus.Report `json:"report" doc:"of the run that made it; null for keys below operate"`
+}
+
+// ParentCounts is what the parent of a generation held.
+type ParentCounts struct {
+	Generation string `json:"generation"`
+	Documents  int64  `json:"documents"`
+	Chunks     int64  `json:"chunks"`
+	Classes    int64  `json:"classes"`
+}
+
+// sizeOf a generation's files in the artifact store, in bytes.
+func sizeOf(manifest *corpus.Manifest) int64 {
+	size := int64(0)
+	for _, segment := range manifest.Segments.All() {
+		size += segment.Bytes
+	}
+	return size
+}
+
+// reportOf reads the report of a generation; nil where there is none that can be read.
+func reportOf(ctx context.Context, index artifact.Index, generation string) (*corpus.Report, error) {
+	var report corpus.Report
+	_, err := blob.ReadJSON(ctx, index.Store, index.GenerationKey(generation, "report.json"), &report)
+	if artifact.IsDamage(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if report.Stages == nil { // it ended before its first
+		report.Stages = []corpus.StageProgress{}
+	}
+	return &report, nil
+}
+
+// together runs what does not depend on each other, side by side.
+func together(ctx context.Context, steps ...func(context.Context) error) error {
+	return par.Each(ctx, len(steps), len(steps), func(ctx context.Context, i int) error { return steps[i](ctx) })
+}
+
+// card answers GET /v1/indexes/{index}.
+func (s *Server) card(w http.ResponseWriter, request *http.Request) {
+	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
+	defer cancel()
+	out, err := s.cardOf(ctx, request.PathValue("index"))
+	if err != nil {
+		s.fail(w, request, err)
+		return
+	}
+	since := out.Created
+	if out.Published != nil {
+		since = *out.Published
+	}
+	if s.unchanged(w, request, tagged(out), false) { // of what stays: the age is another with every request
+		return
+	}
+	out.AgeSeconds = time.Since(since).Round(time.Second).Seconds()
+	writeJSON(w, out)
+}
+
+func (s *Server) cardOf(ctx context.Context, name string) (IndexCard, error) {
+	if !corpus.ValidIndex(name) {
+		return IndexCard{}, unknownIndex(name)
+	}
+	index := artifact.Index{Store: s.Artifacts, Name: name}
+	pointer, _, err := index.Current(ctx)
+	if err == nil && pointer.Manifest == "" {
+		err = unknownIndex(name)
+	}
+	if err != nil {
+		return IndexCard{}, err
+	}
+	var manifest *corpus.Manifest
+	var report *corpus.Report
+	var stored blob.Info
+	if err := together(ctx,
+		func(ctx context.Context) (err error) { manifest, err = index.Pointed(ctx, pointer); return err },
+		func(ctx context.Context) (err error) {
+			report, err = reportOf(ctx, index, pointer.Generation)
+			return err
+		},
+		func(ctx context.Context) (err error) {
+			stored, err = s.Artifacts.Stat(ctx, index.CurrentKey())
+			return err
+		},
+	); err != nil {
+		return IndexCard{}, err
+	}
+	counts := manifest.Counts
+	readiness, _ := s.serving(name).readiness(name)
+	out := IndexCard{
+		IndexInfo: infoOf(name, pointer, manifest), Bytes: sizeOf(manifest), Created: manifest.Created,
+		Problems: counts.Failed + counts.DeadLetters, Failed: counts.Failed, Stale: counts.Stale,
+		DeadLetters: counts.DeadLetters, Serving: readiness.State,
+	}
+	if report != nil {
+		out.Problems = report.ProblemsTotal
+	}
+	if !stored.Modified.IsZero() {
+		published := stored.Modified.UTC()
+		out.Published = &published
+	}
+	return out, nil
+}
+
+// generation answers GET /v1/indexes/{index}/generations/{generation}.
+func (s *Server) generation(w http.ResponseWriter, request *http.Request) {
+	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
+	defer cancel()
+	out, err := s.generationOf(ctx, request.PathValue("index"), request.PathValue("generation"))
+	if err != nil {
+		s.fail(w, request, err)
+		return
+	}
+	if !guard.Of(ctx).Includes(access.Operate) {
+		out.Report = nil
+	}
+	s.writeTagged(w, request, out)
+}
+
+func (s *Server) generationOf(ctx context.Context, name, wanted string) (GenerationDetail, error) {
+	out := GenerationDetail{Index: name}
+	if !corpus.ValidIndex(name) {
+		return out, unknownIndex(name)
+	}
+	if !corpus.ValidSlug(wanted) {
+		return out, noGeneration(name, wanted)
+	}
+	index := artifact.Index{Store: s.Artifacts, Name: name}
+	var pointer corpus.Pointer
+	var ref corpus.GenerationRef
+	var missing error
+	if err := together(ctx,
+		func(ctx context.Context) (err error) { pointer, _, err = index.Current(ctx); return err },
+		func(ctx context.Context) (err error) { out.Report, err = reportOf(ctx, index, wanted); return err },
+		func(ctx context.Context) (err error) {
+			if ref, err = index.GenerationRef(ctx, wanted); artifact.IsDamage(err) {
+				missing, err = err, nil // the pointer may know it all the same
+			}
+			return err
+		},
+	); err != nil {
+		return out, err
+	}
+	switch {
+	case pointer.Manifest == "" && fault.Is(missing, fault.UnknownGen):
+		return out, unknownIndex(name)
+	case pointer.Generation == wanted:
+		ref = corpus.GenerationRef{Manifest: pointer.Manifest, Seq: pointer.Seq, State: "current"}
+	case missing != nil:
+		return out, missing
+	}
+	manifest, err := index.Manifest(ctx, ref.Manifest)
+	if err != nil {
+		return out, err
+	}
+	out.Generation = artifact.Describe(wanted, ref, manifest)
+	out.Bytes, out.Tokens, out.Cost = sizeOf(manifest), manifest.Tokens, manifest.Cost
+	if out.Report != nil {
+		out.Diff = &out.Report.Diff
+	}
+	if manifest.Parent != "" {
+		parent, err := index.Manifest(ctx, manifest.Parent)
+		if err == nil {
+			out.Parent = &ParentCounts{
+				parent.Generation, parent.Counts.Documents, parent.Counts.Chunks, parent.Counts.Classes,
+			}
+		} else if !artifact.IsDamage(err) {
+			return out, err
+		}
+	}
+	return out, nil
+}

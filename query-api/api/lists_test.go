@@ -1,0 +1,183 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/query-api/api"
+)
+
+// pages reads a list to its end, and gives what each entry has under a name.
+func (f *fixture) pages(path, list, field string, limit int) (all []string, requests int) {
+	f.t.Helper()
+	separator := "?"
+	if strings.Contains(path, "?") {
+		separator = "&"
+	}
+	for cursor := ""; ; {
+		at := fmt.Sprintf("%s%slimit=%d", path, separator, limit)
+		if cursor != "" {
+			at += "&cursor=" + cursor
+		}
+		out := f.get(at)
+		entries := out[list].([]any)
+		if len(entries) > limit {
+			f.t.Errorf("%s: %d entries", at, len(entries))
+		}
+		for _, entry := range entries {
+			all = append(all, entry.(map[string]any)[field].(string))
+		}
+		requests++
+		if cursor = out["next_cursor"].(string); cursor == "" {
+			return all, requests
+		}
+		if requests > 100 {
+			f.t.Fatalf("%s does not end", path)
+		}
+	}
+}
+
+func TestListsAreReadPageByPageToTheirEnd(t *testing.T) {
+	f := serve(t, nil)
+	var keys []string
+	for _, document := range retrievetest.Sample() {
+		keys = append(keys, document.Key)
+	}
+	for _, limit := range []int{1, 2, 3, len(keys), 1000} {
+		got, requests := f.pages("/v1/indexes/sample/documents", "items", "document", limit)
+		if strings.Join(got, " ") != strings.Join(keys, " ") || requests != (len(keys)+limit-1)/limit {
+			t.Errorf("limit %d: %v in %d requests", limit, got, requests)
+		}
+	}
+	if got, _ := f.pages("/v1/indexes/sample/documents?prefix=cities/", "items", "document", 2); len(got) != 3 {
+		t.Errorf("below cities/: %v", got)
+	}
+	if got, _ := f.pages("/v1/indexes/sample/documents?prefix=zzz", "items", "document", 2); len(got) != 0 {
+		t.Errorf("below zzz: %v", got)
+	}
+	whole, _ := f.pages("/v1/indexes/sample/entities", "entities", "name", 1000)
+	paged, _ := f.pages("/v1/indexes/sample/entities", "entities", "name", 3)
+	if len(whole) < 10 || strings.Join(whole, "|") != strings.Join(paged, "|") {
+		t.Errorf("%v, in pages %v", whole, paged)
+	}
+	oslo := "/v1/indexes/sample/entities/" + retrievetest.ClassID("Oslo").String() + "/chunks"
+	whole, _ = f.pages(oslo, "chunks", "id", 1000)
+	paged, _ = f.pages(oslo, "chunks", "id", 1)
+	if len(whole) != 3 || strings.Join(whole, "|") != strings.Join(paged, "|") {
+		t.Errorf("%v, in pages %v", whole, paged)
+	}
+}
+
+// A list that was begun goes on in its generation although another is served meanwhile, and ends where that is gone.
+func TestAListGoesOnInItsGeneration(t *testing.T) {
+	f := serve(t, nil)
+	first := f.get("/v1/indexes/sample/documents?limit=5")
+	f.publishNext(2)
+	eventually(t, "switched", func() bool { return f.ask(fram)["generation"] == "g2" })
+	rest := f.get("/v1/indexes/sample/documents?limit=5&cursor=" + first["next_cursor"].(string))
+	if rest["generation"] != "g1" || len(rest["items"].([]any)) != len(retrievetest.Sample())-5 {
+		t.Errorf("%v", rest)
+	}
+	f.shutdown()
+	if err := f.stores.Blobs.Delete(t.Context(), f.built.Index.GenerationKey("g1", "manifest.json")); err != nil {
+		t.Fatal(err)
+	}
+	again := serve(t, func(g *fixture, config *api.Config) { // a replica that does not have it open
+		g.stores, g.store = f.stores, watch(f.stores.Blobs)
+		config.Artifacts, config.Records, config.Readers = g.store, f.stores.Records, f.stores.Readers
+		config.Vectors, config.Cache = f.stores.Vectors, f.stores.Cache
+	})
+	status, out, _ := again.do(http.MethodGet,
+		"/v1/indexes/sample/documents?limit=5&cursor="+first["next_cursor"].(string), nil)
+	if status != http.StatusGone || out["code"] != "generation_collected" {
+		t.Errorf("%d %v", status, out)
+	}
+}
+
+// What a page costs must not depend on how long the list is.
+func TestAPageOfDocumentsReadsEachFrameOnce(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(fram)
+	segment := f.built.Manifest.Segments.Documents[0].SHA256
+	before := f.store.reads(segment)
+	f.get("/v1/indexes/sample/documents")
+	if n := f.store.reads(segment) - before; n != 1 {
+		t.Errorf("%d reads for a page whose documents lie in one frame", n)
+	}
+}
+
+func TestADocumentTellsWhatIsServedOfIt(t *testing.T) {
+	f := serve(t, func(f *fixture, _ *api.Config) {
+		documents := append(retrievetest.Sample()[:2:2],
+			retrievetest.Document{Key: "notes/text", Title: "Notes", Chunks: []retrievetest.Chunk{
+				{Text: "Of Bodø.", Entities: []string{"Bodø"}},
+			}})
+		built := retrievetest.Build(f.t, f.stores, "tricky", documents, retrievetest.Options{})
+		retrievetest.Publish(f.t, built, 1)
+	})
+	for _, document := range retrievetest.Sample() {
+		out := f.get("/v1/indexes/sample/documents/" + document.Key)
+		if out["document"] != document.Key || out["title"] != document.Title || out["type"] != "text" ||
+			out["chunks"] != float64(len(document.Chunks)) || (out["stale"] == true) != document.Stale ||
+			(out["problem"] != nil) != document.Stale || len(out["metadata"].(map[string]any)) != len(document.Meta) {
+			t.Errorf("%s: %v", document.Key, out)
+		}
+		text := f.get("/v1/indexes/sample/documents/" + document.Key + "/text")
+		if text["length"] != out["length"] || text["version"] != out["version"] {
+			t.Errorf("%s: %v and %v", document.Key, out, text)
+		}
+	}
+	// A key that ends like the address of a text has that slash encoded.
+	if out := f.get("/v1/indexes/tricky/documents/notes%2Ftext"); out["document"] != "notes/text" {
+		t.Errorf("%v", out)
+	}
+	if out := f.get("/v1/indexes/tricky/documents/notes/text/text"); out["text"] != "Of Bodø." {
+		t.Errorf("%v", out)
+	}
+}
+
+func TestAnIndexHasACardAndAGenerationItsReport(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(fram)
+	g2 := retrievetest.Build(t, f.stores, "sample", retrievetest.Sample()[:5], retrievetest.Options{
+		Generation: "g2", Seq: 2, Edit: func(manifest *corpus.Manifest) {
+			manifest.Parent, manifest.Cost = f.built.SHA, 1.5
+			manifest.Counts.Failed, manifest.Counts.DeadLetters = 1, 2
+		},
+	})
+	retrievetest.Publish(t, g2, 2)
+	eventually(t, "switched", func() bool { return f.ask(fram)["generation"] == "g2" })
+	card := f.get("/v1/indexes/sample")
+	if card["generation"] != "g2" || card["documents"] != 5.0 || card["problems"] != 3.0 || card["serving"] != "ready" ||
+		card["bytes"].(float64) < 1000 || card["published"] == nil || card["age_seconds"].(float64) > 60 {
+		t.Errorf("%v", card)
+	}
+	detail := f.get("/v1/indexes/sample/generations/g2")
+	if detail["report"] != nil || detail["diff"] != nil || detail["state"] != "current" || detail["cost"] != 1.5 {
+		t.Errorf("without a report: %v", detail)
+	}
+	report := corpus.Report{Status: corpus.StatusErrors, Diff: corpus.Diff{Removed: 2, Same: 5}, ProblemsTotal: 7}
+	key := f.built.Index.GenerationKey("g2", "report.json")
+	if _, err := blob.WriteJSON(t.Context(), f.stores.Blobs, key, report, blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	detail = f.get("/v1/indexes/sample/generations/g2")
+	parent := detail["parent"].(map[string]any)
+	if parent["generation"] != "g1" || parent["documents"] != float64(len(retrievetest.Sample())) ||
+		detail["diff"].(map[string]any)["removed"] != 2.0 ||
+		detail["report"].(map[string]any)["status"] != "completed_with_errors" {
+		t.Errorf("%v", detail)
+	}
+	if card := f.get("/v1/indexes/sample"); card["problems"] != 7.0 {
+		t.Errorf("the report counts what still stands: %v", card["problems"])
+	}
+	first := f.get("/v1/indexes/sample/generations/g1")
+	if first["parent"] != nil || first["state"] != "published" {
+		t.Errorf("%v", first)
+	}
+}

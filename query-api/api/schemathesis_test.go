@@ -1,0 +1,64 @@
+package api_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// schemathesisConfig lets requests reach the sample, and says which refusals of a well-formed request are no fault:
+// what is asked for may not be there (404), or was collected (410), and some rules are of two fields together (422).
+const schemathesisConfig = `
+[parameters]
+"path.index" = "sample"
+
+[checks.negative_data_rejection]
+expected-statuses = ["400", "401", "403", "404", "405", "408", "410", "413", "415", "421", "422", "429"]
+
+[checks.positive_data_acceptance]
+expected-statuses = ["2xx", "304", "404", "410", "422"]
+`
+
+// TestSchemathesisFindsNothing has requests made from the description, good ones and bad ones, and checks every answer
+// against it. UNWEAVER_TEST_SCHEMATHESIS is the program (make test installs it into .tools);
+// UNWEAVER_TEST_SCHEMATHESIS_SECONDS bounds it, by default to a minute.
+func TestSchemathesisFindsNothing(t *testing.T) {
+	program := os.Getenv("UNWEAVER_TEST_SCHEMATHESIS")
+	if program == "" {
+		t.Skip("UNWEAVER_TEST_SCHEMATHESIS is not set: make test sets it")
+	}
+	seconds := os.Getenv("UNWEAVER_TEST_SCHEMATHESIS_SECONDS")
+	if seconds == "" {
+		seconds = "60"
+	}
+	f := serve(t, nil)
+	f.ask(fram)
+	f.publishNext(2)
+	eventually(t, "switched", func() bool { return f.ask(fram)["generation"] == "g2" })
+	address := "http://" + f.listening()
+	folder := t.TempDir()
+	config := filepath.Join(folder, "schemathesis.toml")
+	if err := os.WriteFile(config, []byte(schemathesisConfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, program, "--config-file", config, "run", address+"/openapi.json",
+		"--no-color", "--max-time", seconds, "--checks", "all", "--phases", "examples,coverage,fuzzing,stateful",
+		"--generation-database", "none", "--warnings", "off", "--continue-on-failure", "--output-truncate", "true")
+	command.Dir = folder
+	command.Env = append(os.Environ(), "HYPOTHESIS_STORAGE_DIRECTORY="+folder, "SCHEMATHESIS_HOOKS=")
+	out, err := command.CombinedOutput()
+	text := string(out)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	if !strings.Contains(text, "Operations:") || strings.Contains(text, "Failures:") {
+		t.Errorf("it did not run as expected:\n%s", text)
+	}
+	t.Log(text)
+}

@@ -1,0 +1,467 @@
+// The page in headless Chromium, against the servers at OPEN and LOCKED (page_test.go starts them). What those cannot
+// show at will, such as a full budget or a run half done, is put in between.
+import assert from 'node:assert/strict'
+import { accessible, browser, changed, json, problem, run, runs, visit } from './browser.mjs'
+
+const { OPEN: open, LOCKED: locked, TOKEN: token } = process.env
+const asked = 'What is the capital of Norway?'
+const q = 'q=' + encodeURIComponent(asked)
+
+const steps = {
+  async 'indexes are cards, and lead to a question'() {
+    const published = new Date(Date.now() - 3 * 3_600_000 - 5000).toISOString()
+    const card = {
+      index: 'sample',
+      generation: 'g2',
+      documents: 6,
+      chunks: 9,
+      classes: 12,
+      bytes: 2_500_000,
+      published,
+      problems: 2,
+    }
+    await visit('', { fake: { '**/v1/indexes/sample': json(card) } }, async (page) => {
+      await page.getByText('Published 3 hours ago').waitFor()
+      assert.match(await page.locator('.card').innerText(), /documents\s*6[\s\S]*g2 · 2\.5 MB[\s\S]*2 problems/)
+    })
+    const none = { '**/v1/indexes/sample': problem(404, 'not_found', 'no such address') } // of a server without cards
+    await visit('', { fake: none }, async (page) => {
+      await page.getByRole('heading', { name: 'sample' }).waitFor()
+      assert.match(await page.locator('.card').innerText(), /documents\s*6/)
+      await page.getByRole('link', { name: 'Ask sample' }).click()
+      await page.getByLabel('Question').waitFor()
+      assert.match(page.url(), /#\/sample\/ask$/)
+    })
+  },
+
+  async 'an answer cites passages, which open from it and close by Escape'() {
+    await visit('#/sample/ask', {}, async (page) => {
+      await page.getByLabel('Question').fill(asked)
+      await page.keyboard.press('Enter')
+      await page.locator('.answer .words').waitFor()
+      assert.equal(new URLSearchParams(page.url().split('?')[1]).get('q'), asked)
+      assert.match(await page.locator('#said').textContent(), /Norway/)
+      const cite = page.locator('a.cite').first()
+      const number = (await cite.innerText()).replace(/\D/g, '')
+      await cite.focus()
+      await page.keyboard.press('Enter')
+      const head = page.locator('.passage.open h3 button')
+      await head.waitFor()
+      assert.equal(await head.getAttribute('aria-expanded'), 'true')
+      assert.equal(await head.locator('.number').innerText(), number)
+      await page.waitForFunction(() => document.activeElement?.closest('.passage.open'))
+      assert.match(page.url(), /open=[0-9a-f]{32}/)
+      const address = page.url()
+      await page.keyboard.press('Escape')
+      await page.locator('.passage.open').waitFor({ state: 'detached' })
+      assert.doesNotMatch(page.url(), /open=/)
+      await page.goto('about:blank')
+      await page.goto(address) // the opened passage has an address
+      await page.locator('.passage.open .text').waitFor()
+    })
+  },
+
+  async 'going back asks nothing anew'() {
+    let count = 0
+    const counted = {
+      '**/query': (route) => {
+        count++
+        return route.continue()
+      },
+    }
+    await visit('#/sample/ask?' + q, { fake: counted }, async (page) => {
+      await page.locator('.answer').waitFor()
+      await page.getByLabel('Question').fill('Who sailed on Fram?')
+      await page.keyboard.press('Enter')
+      await page.waitForFunction(() => /Fram/.test(document.title))
+      await page.locator('.answer').waitFor()
+      await page.goBack()
+      await page.waitForFunction((text) => document.querySelector('#question').value === text, asked)
+      await page.locator('.answer').waitFor()
+      assert.equal(count, 2)
+    })
+  },
+
+  async 'what matched is marked at its code points, with heading, page and confidence'() {
+    const text = '😀 A line before. Oslo is the capital 🏛 of Norway. A line behind.'
+    const start = Array.from('😀 A line before. ').length
+    const end = start + Array.from('Oslo is the capital 🏛 of Norway.').length
+    const edit = changed((body) => {
+      Object.assign(body.chunks[0], {
+        text,
+        heading: ['Cities', 'Capitals'],
+        page: 3,
+        page_end: 4,
+        highlights: [{ start, end }],
+        snippet: { text: Array.from(text).slice(2, end).join(''), start: 2, end },
+      })
+      body.confidence = 0.2
+      body.answer = { text: 'Oslo [1], or so.', citations: [body.chunks[0].id], kind: 'best_sentence' }
+    })
+    await visit('#/sample/ask?' + q, { fake: { '**/query': edit } }, async (page) => {
+      const first = page.locator('.passage').first()
+      await first.waitFor()
+      assert.equal(await first.locator('.snippet mark').textContent(), 'Oslo is the capital 🏛 of Norway.')
+      assert.match(await first.locator('.where').innerText(), /Cities › Capitals\s+pages 3–4/)
+      assert.match(
+        await page.locator('.answer').innerText(),
+        /Best sentence[\s\S]*Oslo \[1\], or so\.[\s\S]*Low confidence/,
+      )
+      await first.locator('button').click()
+      assert.equal(await first.locator('.text mark').textContent(), 'Oslo is the capital 🏛 of Norway.')
+      assert.equal(await first.locator('.text .sentence').textContent(), Array.from(text).slice(2, end).join(''))
+      assert.equal(await first.locator('.text').textContent(), text)
+    })
+  },
+
+  async 'nothing of a document becomes markup or a link to run'() {
+    const evil = '<img src=x onerror="window.hit=1"><script>window.hit=1</script><b>bold</b>'
+    const edit = changed((body) => {
+      for (const chunk of body.chunks) {
+        Object.assign(chunk, { title: evil, text: evil, heading: [evil], snippet: { text: evil, start: 0, end: 74 } })
+        chunk.metadata = { bad: 'javascript:window.hit=1', data: 'data:text/html,x', good: 'https://example.org/a' }
+        chunk.entities = [{ id: '../../..', name: evil }]
+      }
+      body.answer = { text: evil + ' [1]', citations: [] }
+      body.degraded = [evil]
+    })
+    await visit('#/sample/ask?' + q, { fake: { '**/query': edit } }, async (page) => {
+      await page.locator('.passage button').first().click()
+      await page.locator('.metadata').waitFor()
+      assert.equal(await page.locator('main img, main script, main b').count(), 0)
+      assert.equal(await page.locator('.answer .words').textContent(), evil + ' [1]')
+      const links = page.locator('.metadata a')
+      assert.equal(await links.count(), 1)
+      assert.equal(await links.getAttribute('href'), 'https://example.org/a')
+      assert.match(await links.getAttribute('rel'), /noopener/)
+      const addresses = await page.locator('main a').evaluateAll((all) => all.map((a) => a.protocol))
+      assert.ok(
+        addresses.every((protocol) => /^https?:$/.test(protocol)),
+        addresses.join(),
+      )
+      assert.equal(await page.evaluate(() => window.hit), undefined)
+    })
+  },
+
+  async 'no match is said plainly'() {
+    const edit = changed((body) => {
+      Object.assign(body, {
+        chunks: [],
+        entities: [],
+        reason: 'no_match',
+        answer: { text: 'No data was found.', citations: [] },
+      })
+    })
+    await visit('#/sample/ask?q=zzqx', { fake: { '**/query': edit } }, async (page) => {
+      await page.getByRole('heading', { name: 'Nothing here matches the question' }).waitFor()
+      assert.equal(await page.locator('.passage').count(), 0)
+    })
+  },
+
+  async 'an empty question is not sent'() {
+    await visit('#/sample/ask', { fake: { '**/query': (route) => route.abort() } }, async (page) => {
+      await page.getByRole('button', { name: 'Ask' }).click()
+      await page.getByText('Write a question first.').waitFor()
+    })
+  },
+
+  async 'the shares of every passage sum to one, for every method'() {
+    for (const method of ['hybrid', 'unweaver', 'ppr', 'aligned', 'vector', 'bm25', 'unweaver&rule=phragmen']) {
+      let exact
+      const seen = async (route) => {
+        const response = await route.fetch()
+        const body = await response.json()
+        for (const chunk of body.explain?.chunks ?? []) {
+          if (!chunk.class_shares) continue // all but the first are told as one sum, as in large indexes
+          for (const { share } of chunk.class_shares.splice(1)) chunk.rest_share += share
+        }
+        if (body.explain) exact = body
+        await route.fulfill({ response, body: JSON.stringify(body) })
+      }
+      await visit(`#/sample/ask?${q}&method=${method}&view=picture`, { fake: { '**/query': seen } }, async (page) => {
+        await page.locator('svg.flow').waitFor()
+        const shares = await page
+          .locator('.ribbon[data-chunk]')
+          .evaluateAll((all) => all.map(({ dataset }) => [Number(dataset.chunk), Number(dataset.share)]))
+        assert.ok(shares.length > 0, method)
+        const sums = new Map()
+        for (const [chunk, share] of shares) sums.set(chunk, (sums.get(chunk) ?? 0) + share)
+        for (const [chunk, sum] of sums)
+          assert.ok(Math.abs(sum - 1) < 1e-9, `${method}: passage ${chunk} sums to ${sum}`)
+        if (method === 'hybrid') {
+          const [told] = exact.explain.chunks
+          const largest = told.class_shares[0]
+          assert.ok(
+            shares.some(([chunk, share]) => chunk === 0 && Math.abs(share - largest.share) < 1e-9),
+            `no ribbon has the share ${largest.share} of ${largest.name}`,
+          )
+        }
+        await page.getByText('As a table').click()
+        assert.equal(await page.locator('.picture table thead th').count(), 2 + exact.chunks.length)
+      })
+    }
+  },
+
+  async 'two methods are compared rank by rank'() {
+    const edit = changed((body) => {
+      if (body.method !== 'bm25') return
+      body.chunks.reverse()
+      body.chunks.pop() // what was first is only in A
+      body.chunks.forEach((chunk, i) => {
+        chunk.rank = i + 1
+      })
+    })
+    await visit(`#/sample/compare?${q}&a=vector&b=bm25`, { fake: { '**/query': edit } }, async (page) => {
+      await page.locator('table.compare').waitFor()
+      assert.match(await page.locator('table.compare').innerText(), /only A/)
+      assert.ok((await page.locator('.move.up, .move.down').count()) > 0)
+      assert.match(await page.locator('section .lead').innerText(), /only in A/)
+    })
+  },
+
+  async 'two generations are compared'() {
+    await visit(`#/sample/compare?${q}&a=vector&b=vector&ga=g1&gb=g2`, {}, async (page) => {
+      await page.locator('table.compare').waitFor()
+      assert.match(await page.locator('caption').innerText(), /g1[\s\S]*g2/)
+    })
+  },
+
+  async 'entities are found by prefix, and show their mentions by document'() {
+    await visit('#/sample/entities', {}, async (page) => {
+      await page.getByLabel('Names that begin with').fill('os')
+      await page.waitForFunction(() => document.querySelectorAll('tbody tr').length === 1)
+      assert.match(page.url(), /prefix=os/)
+      await page.getByRole('link', { name: 'Oslo' }).click()
+      await page.getByRole('heading', { name: 'Mentioned in 2 documents' }).waitFor()
+      assert.ok(await page.evaluate(() => document.activeElement.closest('main')), 'the focus is not in the new view')
+      assert.deepEqual(await page.locator('.mentions mark').allTextContents(), ['Oslo', 'Oslo', 'Oslo'])
+      await page.locator('.mentions a.key').first().click()
+      await page.locator('.document mark').waitFor()
+      assert.match(await page.locator('.document mark').textContent(), /Oslo/)
+    })
+  },
+
+  async 'generations show what changed, and lead to questions'() {
+    await visit('#/sample/generations', {}, async (page) => {
+      await page.getByRole('link', { name: 'g2' }).click()
+      await page.getByRole('heading', { name: /^g2/ }).waitFor()
+      assert.match(await page.locator('.figures').innerText(), /6\s*\+1/)
+      await page.getByRole('link', { name: 'Compare answers with the one before' }).waitFor()
+    })
+    await visit('#/sample/generations/nowhere', {}, async (page) => {
+      await page.getByRole('heading', { name: 'There is no generation nowhere' }).waitFor()
+    })
+  },
+
+  async 'a run is followed, also after the server was gone for a moment'() {
+    let round = 0
+    const moving = (route) => {
+      round++
+      if (round === 2) return route.abort('connectionrefused')
+      return json(round < 3 ? run : { ...run, overall: 1, status: 'completed' })(route)
+    }
+    await visit('#/sample/runs/g3', { fake: { '**/v1/indexes/sample/runs/**': moving } }, async (page) => {
+      await page.getByText('40\u202f% done').waitFor()
+      const text = await page.locator('main').innerText()
+      assert.match(text, /0\.50 of an estimated 1\.00 to 2\.00/)
+      assert.match(text, /chunk_killed × 2: no JSON/)
+      assert.match(text, /about 1 min 30 s left/)
+      await page.getByText(/^Not up to date/).waitFor()
+      await page.getByText('completed').waitFor()
+      assert.equal(await page.getByText(/^Not up to date/).count(), 0)
+    })
+  },
+
+  async 'every error says what to do'() {
+    const cases = [
+      [(route) => route.abort('connectionrefused'), 'The server does not answer', /unweaver dev/, 'Try again'],
+      [problem(403, 'forbidden', 'no'), 'This is not allowed', /operator/, 'Use another key'],
+      [problem(404, 'unknown_index', 'no'), 'Not found', /list of indexes/, 'All indexes'],
+      [
+        problem(410, 'generation_collected', 'no'),
+        'That generation was collected',
+        /current one/,
+        'Ask the current generation',
+      ],
+      [problem(429, 'rate_limited', 'no', { 'Retry-After': '2' }), 'Too many requests', /pause/, 'Try again in'],
+      [problem(429, 'budget_spent', 'no'), 'Today’s budget is spent', /operator/, 'Try again'],
+      [
+        problem(503, 'store_unavailable', 'no', { 'Retry-After': '1' }),
+        'The server cannot answer at the moment',
+        /soon/,
+        'Try again',
+      ],
+      [
+        (route) => route.fulfill({ status: 502, body: '<h1>Bad Gateway</h1>' }),
+        'Something else answered',
+        /proxy/,
+        'Try again',
+      ],
+      [
+        (route) => route.fulfill({ status: 200, body: '{"chunks": [' }),
+        'The server does not answer',
+        /gone/,
+        'Try again',
+      ],
+    ]
+    for (const [answer, title, words, button] of cases) {
+      await visit(`#/sample/ask?${q}&generation=g1`, { fake: { '**/query': answer } }, async (page) => {
+        const alert = page.getByRole('alert')
+        await alert.waitFor()
+        assert.equal(await alert.locator('h2').innerText(), title)
+        assert.match(await alert.innerText(), words)
+        assert.ok((await alert.innerText()).includes(button), `${title}: no "${button}"`)
+      })
+    }
+  },
+
+  async 'after a pause that was asked for, trying again brings the answer'() {
+    let round = 0
+    const once = (route) =>
+      round++ === 0 ? problem(429, 'rate_limited', 'no', { 'Retry-After': '1' })(route) : route.continue()
+    await visit(`#/sample/ask?${q}`, { fake: { '**/query': once } }, async (page) => {
+      const button = page.getByRole('button', { name: /^Try again/ })
+      await button.waitFor()
+      assert.ok(await button.isDisabled())
+      await page.getByRole('button', { name: 'Try again', exact: true }).click()
+      await page.locator('.answer').waitFor()
+    })
+  },
+
+  async 'a key is asked for, tried, and kept in the tab alone'() {
+    await visit(`#/sample/ask?${q}`, { base: locked }, async (page, profile) => {
+      await page.getByRole('heading', { name: 'This server asks for a key' }).waitFor()
+      await page.getByLabel('API key').fill('wrong')
+      await page.keyboard.press('Enter')
+      await page.getByRole('heading', { name: 'That key is not taken' }).waitFor()
+      await page.getByLabel('API key').fill(token)
+      await page.keyboard.press('Enter')
+      await page.locator('.answer').waitFor()
+      assert.ok(!page.url().includes(token))
+      assert.ok(!(await page.evaluate(() => JSON.stringify(localStorage) + document.cookie)).includes(token))
+      assert.equal(await page.getByRole('link', { name: 'Metrics' }).count(), 0)
+      const other = await profile.newPage()
+      await other.goto(locked + '/')
+      await other.getByRole('heading', { name: 'This server asks for a key' }).waitFor()
+      await page.getByRole('button', { name: 'Forget the key' }).click()
+      await page.getByRole('heading', { name: 'This server asks for a key' }).waitFor()
+    })
+  },
+
+  async 'no index yet tells how to make one'() {
+    await visit('', { fake: { '**/v1/indexes': json({ indexes: [] }) } }, async (page) => {
+      await page.getByText('unweaver index FOLDER --index docs --wait').waitFor()
+    })
+  },
+
+  async 'the keyboard reaches everything and is trapped nowhere'() {
+    await visit(`#/sample/ask?${q}&view=picture`, {}, async (page) => {
+      await page.locator('svg.flow').waitFor()
+      await page.evaluate(() => document.activeElement?.blur())
+      await page.keyboard.press('Tab')
+      assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Skip to the content')
+      const seen = new Set()
+      for (let i = 0; i < 80; i++) {
+        seen.add(
+          await page.evaluate(
+            () =>
+              document.activeElement.getAttribute('aria-label') ??
+              document.activeElement.id ??
+              document.activeElement.textContent,
+          ),
+        )
+        await page.keyboard.press('Tab')
+        if (await page.evaluate(() => document.activeElement === document.body)) break
+      }
+      assert.ok(seen.has('question'))
+      assert.ok(
+        [...seen].some((name) => /, entity: /.test(name)) && [...seen].some((name) => /^\[1\].*, passage: /.test(name)),
+      )
+      assert.ok(await page.evaluate(() => document.activeElement === document.body), 'the focus never leaves the page')
+    })
+  },
+
+  async 'colours follow the system, or the button, which is remembered'() {
+    await visit('', { colorScheme: 'dark' }, async (page) => {
+      const paper = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor)
+      const dark = await paper()
+      const button = page.getByRole('button', { name: /^Colours/ })
+      await button.click()
+      assert.notEqual(await paper(), dark)
+      await page.reload()
+      assert.notEqual(await paper(), dark)
+      await button.click()
+      assert.equal(await paper(), dark)
+    })
+  },
+
+  async 'nothing moves for who wants it calm'() {
+    const slow = { '**/query': () => new Promise(() => {}) }
+    await visit(`#/sample/ask?${q}`, { reducedMotion: 'reduce', fake: slow }, async (page) => {
+      await page.locator('.spinner').waitFor()
+      assert.equal(await page.locator('.spinner').evaluate((at) => getComputedStyle(at).animationName), 'none')
+    })
+  },
+
+  async 'every view fits 360 pixels and has no serious finding of axe, light and dark'() {
+    const views = [
+      '',
+      '#/sample/ask',
+      `#/sample/ask?${q}&open=first`,
+      `#/sample/ask?${q}&view=picture&method=hybrid`,
+      `#/sample/compare?${q}`,
+      '#/sample/entities',
+      '#/sample/documents',
+      '#/sample/documents/cities%2Foslo.txt?start=0&end=31',
+      '#/sample/generations',
+      '#/sample/generations/g2',
+      '#/sample/runs',
+      '#/sample/runs/g3',
+      '#/nowhere/ask?' + q,
+      '#/sample/x',
+    ]
+    for (const [colorScheme, width] of [
+      ['light', 360],
+      ['dark', 1000],
+    ]) {
+      await visit('', { colorScheme, viewport: { width, height: 780 }, fake: runs }, async (page) => {
+        for (const view of views) {
+          await page.evaluate((hash) => {
+            location.hash = hash
+          }, view || '#/')
+          await page.waitForFunction(
+            (hash) =>
+              location.hash === hash && !document.querySelector('.loading') && document.querySelector('h1, .trouble'),
+            view || '#/',
+          )
+          if (view.includes('open=first')) await page.locator('.passage button').first().click()
+          const wide = await page.evaluate(
+            () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+          )
+          assert.ok(wide <= 0, `${view || 'indexes'} is ${wide} pixels wider than ${width}`)
+          await accessible(page, `${view || 'indexes'} (${colorScheme})`)
+        }
+      })
+    }
+    await visit('', { base: locked, viewport: { width: 360, height: 780 } }, async (page) => {
+      await page.getByLabel('API key').waitFor()
+      await accessible(page, 'key')
+    })
+  },
+}
+
+let failed = 0
+const only = process.argv[2]
+for (const [name, step] of Object.entries(steps)) {
+  if (only && !name.includes(only)) continue
+  const began = Date.now()
+  try {
+    await step()
+    console.log(`ok    ${name} (${((Date.now() - began) / 1000).toFixed(1)} s)`)
+  } catch (err) {
+    failed++
+    console.log(`FAIL  ${name}\n${err.stack}\n`)
+  }
+}
+await browser.close()
+process.exitCode = failed ? 1 : 0

@@ -1,0 +1,210 @@
+package page_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/query-api/api"
+	"github.com/unweaver/unweaver/query-api/guard"
+	"github.com/unweaver/unweaver/query-api/page"
+)
+
+func get(path string, headers ...string) *httptest.ResponseRecorder {
+	recorder := httptest.NewRecorder()
+	request := httptest.NewRequestWithContext(context.Background(), http.MethodGet, path, http.NoBody)
+	for i := 0; i+1 < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	page.Serve(recorder, request)
+	return recorder
+}
+
+// paths of the files, as they are asked for.
+func paths() []string {
+	var out []string
+	for _, pattern := range page.Paths() {
+		out = append(out, strings.TrimSuffix(pattern, "{$}"))
+	}
+	return out
+}
+
+func TestThePageRunsItsOwnFilesAlone(t *testing.T) {
+	got := get("/")
+	policy, text := got.Header().Get("Content-Security-Policy"), got.Body.String()
+	for _, want := range []string{
+		"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "base-uri 'none'",
+		"form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'",
+	} {
+		if !strings.Contains(policy, want) {
+			t.Errorf("the policy has no %s: %s", want, policy)
+		}
+	}
+	if strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") {
+		t.Errorf("the policy is wide: %s", policy)
+	}
+	inline := `(?i)<[^>]+\s(on\w+|style)=|javascript:|<style|<script(?:\s+(?:src="page/app.js"|type="module"))*\s*>[^<]`
+	if regexp.MustCompile(inline).MatchString(text) {
+		t.Errorf("the page has scripts or styles in its markup: %s", text)
+	}
+	for _, path := range paths() {
+		body := get(path).Body.String()
+		found := regexp.MustCompile(`https?://[^"'\s)]+`).FindAllString(body, -1)
+		for _, address := range found {
+			if !strings.HasPrefix(address, "http://www.w3.org/") { // names of SVG and its like, which nobody asks
+				t.Errorf("%s names %s", path, address)
+			}
+		}
+	}
+}
+
+func TestAFileThatABrowserHasIsNotSentAgain(t *testing.T) {
+	for _, path := range paths() {
+		first := get(path)
+		tag := first.Header().Get("ETag")
+		if first.Code != http.StatusOK || tag == "" || first.Header().Get("Content-Type") == "" {
+			t.Errorf("%s: %d %v", path, first.Code, first.Header())
+		}
+		if again := get(path, "If-None-Match", tag); again.Code != http.StatusNotModified || again.Body.Len() != 0 {
+			t.Errorf("%s: sent again, %d", path, again.Code)
+		}
+		if changed := get(path, "If-None-Match", `"other"`); changed.Code != http.StatusOK {
+			t.Errorf("%s: a browser that has another one gets %d", path, changed.Code)
+		}
+	}
+	if got := get("/page/../page.go"); got.Code != http.StatusNotFound {
+		t.Errorf("a file that is none of the page's: %d", got.Code)
+	}
+}
+
+func TestThePageIsSmall(t *testing.T) {
+	var packed bytes.Buffer
+	writer := gzip.NewWriter(&packed)
+	for _, path := range paths() {
+		_, _ = writer.Write(get(path).Body.Bytes())
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d bytes gzipped", packed.Len())
+	if packed.Len() > 60_000 {
+		t.Errorf("%d bytes gzipped, more than 60 000", packed.Len())
+	}
+}
+
+func TestThePageNeedsNoKeyAndItsDataDoes(t *testing.T) {
+	server := serve(t, guard.Policy{Required: true, Token: token})
+	for path, want := range map[string]string{
+		"/": "200", "/page/app.js": "200", "/page/style.css": "200", "/page/icon.svg": "200",
+		"/page/": "401", "/page/other.js": "401", "/page/../v1/indexes": "401", "/v1/indexes": "401",
+	} {
+		connection, err := net.Dial("tcp", strings.TrimPrefix(server, "http://")) // no client puts the path right
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = connection.Write([]byte("GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
+		head := make([]byte, len("HTTP/1.1 200"))
+		if _, err = io.ReadFull(connection, head); err != nil || string(head[len("HTTP/1.1 "):]) != want {
+			t.Errorf("%s: %q, want %s (%v)", path, head, want, err)
+		}
+		_ = connection.Close()
+	}
+}
+
+func TestTheBuiltFilesAreWhatTheSourcesGive(t *testing.T) {
+	node := needs(t, "node")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, arguments := range [][]string{{"build.mjs", "--check"}, {"node_modules/typescript/bin/tsc", "--noEmit"}} {
+		if out, err := exec.CommandContext(ctx, node, arguments...).CombinedOutput(); err != nil {
+			t.Errorf("node %s: %v\n%s", strings.Join(arguments, " "), err, out)
+		}
+	}
+}
+
+// TestThePageInABrowser runs e2e.mjs against a server that asks for no key and one that does. UNWEAVER_TEST_PAGE takes
+// part of a step's name, to run that alone.
+func TestThePageInABrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a browser takes its time")
+	}
+	node, chromium := needs(t, "node"), needs(t, "chromium")
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // half a minute on an idle machine
+	defer cancel()
+	command := exec.CommandContext(ctx, node, "e2e.mjs", os.Getenv("UNWEAVER_TEST_PAGE"))
+	command.Env = append(os.Environ(), "CHROMIUM="+chromium, "TOKEN="+token,
+		"OPEN="+serve(t, guard.Policy{}), "LOCKED="+serve(t, guard.Policy{Required: true, Token: token}))
+	command.WaitDelay = 10 * time.Second
+	out, err := command.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	t.Logf("%s", out)
+}
+
+const token = "the-token-of-this-test"
+
+// needs finds a program, or skips the test and says how to get it.
+func needs(t *testing.T, program string) string {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join("node_modules", "playwright-core")); err != nil {
+		t.Skip("SKIPPED: the page was not tested: its node packages are missing (make browser)")
+	}
+	for _, name := range []string{program, program + "-browser", "google-" + program} {
+		if found, err := exec.LookPath(name); err == nil {
+			return found
+		}
+	}
+	t.Skipf("SKIPPED: the page was not tested: %s is missing (make browser; Debian: apt-get install chromium nodejs npm)",
+		program)
+	return ""
+}
+
+// builtIn gives the built-in models.
+type builtIn struct{}
+
+func (builtIn) Chat(corpus.Spec) (model.Chat, error) { return builtin.Chat{}, nil }
+func (builtIn) Embedder(corpus.Spec, string, int) (model.Embedder, error) {
+	return builtin.Embedder{}, nil
+}
+
+// serve starts a server with two generations of the sample.
+func serve(t *testing.T, policy guard.Policy) string {
+	t.Helper()
+	stores := retrievetest.NewStores(t)
+	documents := retrievetest.Sample()
+	retrievetest.Publish(t, retrievetest.Build(t, stores, "sample", documents[:5], retrievetest.Options{}), 1)
+	second := retrievetest.Options{Generation: "g2", Seq: 2}
+	retrievetest.Publish(t, retrievetest.Build(t, stores, "sample", documents, second), 2)
+	server := api.New(api.Config{
+		Artifacts: stores.Blobs, Records: stores.Records, Readers: stores.Readers, Vectors: stores.Vectors,
+		Models: builtIn{}, Cache: stores.Cache, Log: slog.New(slog.DiscardHandler), Policy: policy,
+	})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_ = server.Shutdown(ctx)
+	})
+	return "http://" + listener.Addr().String()
+}

@@ -1,0 +1,422 @@
+// Ask a question and read the answer.
+
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { api, Failure, type Question, type QueryResponse } from '../api'
+import { confident, duration, percent, plural } from '../format'
+import { go, href, type Route } from '../route'
+import { Chooser, follow, Loading, say, Trouble, useLoaded } from '../ui'
+import { Passage } from './passage'
+import { Picture } from './picture'
+
+export const methods: [string, string][] = [
+  ['', 'the index’s own'],
+  ['hybrid', 'hybrid: words, vectors and a walk'],
+  ['unweaver', 'unweaver: entities elect passages'],
+  ['ppr', 'ppr: a walk from similar entities'],
+  ['aligned', 'aligned: strengths under capacities'],
+  ['vector', 'vector: similarity alone'],
+  ['bm25', 'bm25: words alone'],
+]
+
+export const rules: [string, string][] = [
+  ['', 'the index’s own'],
+  ...['weighted', 'av', 'sav', 'pav', 'seqpav', 'cc', 'seqcc', 'phragmen', 'mes'].map((name): [string, string] => [
+    name,
+    name,
+  ]),
+]
+
+export function questionOf(params: Record<string, string>): Question {
+  const top = Number(params.k)
+  return {
+    query: (params.q ?? '').trim(),
+    ...(params.method && { method: params.method }),
+    ...(params.rule && { rule: params.rule }),
+    ...(top > 0 && { top_chunks: top }),
+    ...(params.generation && { generation: params.generation }),
+  }
+}
+
+// answers that were given already: going back in the history must not ask, and pay, again.
+const answers = new Map<string, QueryResponse>()
+
+async function asked(index: string, question: Question, signal: AbortSignal): Promise<QueryResponse> {
+  const name = index + JSON.stringify(question)
+  const known = answers.get(name)
+  if (known) return known
+  const response = await api.ask(index, question, signal)
+  answers.set(name, response)
+  const [oldest] = answers.keys()
+  if (answers.size > 20 && oldest !== undefined) answers.delete(oldest)
+  return response
+}
+
+// Generations lets one ask an older one.
+export function GenerationChooser({
+  index,
+  value,
+  onChange,
+}: {
+  index: string
+  value: string
+  onChange: (value: string) => void
+}) {
+  const { data } = useLoaded('generations ' + index, (signal) => api.generations(index, signal))
+  const names = (data?.generations ?? [])
+    .filter((one) => one.state === 'current' || one.state === 'published')
+    .map((one): [string, string] => [one.generation, one.generation + (one.state === 'current' ? ' (current)' : '')])
+  if (value && !names.some(([name]) => name === value)) names.unshift([value, value])
+  return <Chooser label="Generation" value={value} onChange={onChange} choices={[['', 'current'], ...names]} />
+}
+
+function Form({ route, again }: { route: Route; again: () => void }) {
+  const { params, index } = route
+  const [text, setText] = useState(params.q ?? '')
+  const field = useRef<HTMLTextAreaElement>(null)
+  const [empty, setEmpty] = useState(false)
+  const [advanced, setAdvanced] = useState(
+    Boolean(params.method || params.rule || params.generation || params.k || params.answer),
+  )
+  useEffect(() => setText(params.q ?? ''), [params.q])
+  useEffect(() => {
+    if (!params.q) field.current?.focus({ preventScroll: true })
+  }, [])
+  useEffect(() => {
+    const box = field.current
+    if (!box) return
+    box.style.height = 'auto'
+    box.style.height = `${box.scrollHeight + 2}px`
+  }, [text])
+  const submit = (event: Event): void => {
+    event.preventDefault()
+    const q = text.trim()
+    setEmpty(!q)
+    if (!q) {
+      field.current?.focus()
+      return
+    }
+    const { open: _, ...rest } = params
+    const to = href(index, 'ask', '', { ...rest, q })
+    if (to === location.hash) again()
+    else go(to)
+  }
+  const enter = (event: KeyboardEvent): void => {
+    if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) submit(event)
+  }
+  const choose =
+    (name: string) =>
+    (value: string): void =>
+      follow({ [name]: value, ...(name === 'method' && { rule: '' }) }, true)
+  return (
+    <form class="ask" onSubmit={submit} role="search">
+      <label class="unseen" for="question">
+        Question
+      </label>
+      <div class="row">
+        <textarea
+          id="question"
+          ref={field}
+          rows={1}
+          value={text}
+          maxLength={8192}
+          placeholder="Ask a question"
+          data-autofocus
+          aria-invalid={empty}
+          aria-describedby={empty ? 'no-question' : undefined}
+          onInput={(event) => setText(event.currentTarget.value)}
+          onKeyDown={enter}
+          enterkeyhint="search"
+        />
+        <button class="primary">Ask</button>
+      </div>
+      {empty && (
+        <p class="hint bad" id="no-question" role="alert">
+          Write a question first.
+        </p>
+      )}
+      <details class="fold" open={advanced} onToggle={(event) => setAdvanced(event.currentTarget.open)}>
+        <summary>Advanced</summary>
+        {advanced && (
+          <div class="choices">
+            <Chooser label="Method" value={params.method ?? ''} choices={methods} onChange={choose('method')} />
+            {params.method === 'unweaver' && (
+              <Chooser label="Rule" value={params.rule ?? ''} choices={rules} onChange={choose('rule')} />
+            )}
+            <Chooser
+              label="Passages"
+              value={params.k ?? ''}
+              onChange={choose('k')}
+              choices={[
+                ['', 'the index’s own'],
+                ['3', '3'],
+                ['5', '5'],
+                ['10', '10'],
+                ['20', '20'],
+                ['50', '50'],
+              ]}
+            />
+            <GenerationChooser index={index} value={params.generation ?? ''} onChange={choose('generation')} />
+            <Chooser
+              label="Answer"
+              value={params.answer ?? ''}
+              onChange={choose('answer')}
+              choices={[
+                ['', 'write one'],
+                ['no', 'passages only'],
+              ]}
+            />
+          </div>
+        )}
+      </details>
+    </form>
+  )
+}
+
+// examples are made of the names that the index mentions most often, among some of them.
+async function examples(index: string, signal: AbortSignal): Promise<string[]> {
+  const lists = await Promise.all(
+    ['a', 'c', 'm', 's'].map((prefix) => api.entities(index, prefix, 200, '', signal)),
+  )
+  const usable = /^\p{Lu}\p{L}{2,}(?: \p{L}+){0,3}$/u
+  const [first, second, third] = lists
+    .flatMap(({ entities }) =>
+      entities
+        .filter((entity) => entity.name.length < 36 && usable.test(entity.name))
+        .sort((a, b) => b.chunk_total - a.chunk_total)
+        .slice(0, 1),
+    )
+    .sort((a, b) => b.chunk_total - a.chunk_total)
+    .map((entity) => entity.name)
+  return [
+    ...(first ? [`What is known about ${first}?`] : []),
+    ...(first && second ? [`How are ${first} and ${second} connected?`] : []),
+    ...(third ? [`Why does ${third} matter?`] : []),
+  ]
+}
+
+function Examples({ index }: { index: string }) {
+  const { data, failure, again } = useLoaded('examples ' + index, (signal) => examples(index, signal))
+  if (failure && [0, 401, 403, 404].includes(failure.status)) return <Trouble failure={failure} again={again} />
+  return (
+    <div class="examples">
+      <p>The answer names the passages that it rests on, and shows how they were found.</p>
+      {data && data.length > 0 && (
+        <>
+          <h2>For example</h2>
+          <ul>
+            {data.map((q) => (
+              <li>
+                <a href={href(index, 'ask', '', { q })}>{q}</a>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+    </div>
+  )
+}
+
+function Cite({ number, id, title }: { number: number; id: string; title: string }) {
+  const { hash } = location
+  const open = (event: Event): void => {
+    event.preventDefault()
+    follow({ open: id, view: undefined }, true)
+    focusPassage(id)
+  }
+  return (
+    <a class="cite" href={hash} onClick={open} aria-label={`Passage ${number}: ${title}`}>
+      [{number}]
+    </a>
+  )
+}
+
+function focusPassage(id: string): void {
+  requestAnimationFrame(() => {
+    const passage = document.getElementById('passage-' + id)
+    const calm = matchMedia('(prefers-reduced-motion: reduce)').matches
+    passage?.querySelector('button')?.focus({ preventScroll: true })
+    const target = passage?.querySelector('.text .sentence, .text mark') ?? passage
+    target?.scrollIntoView({ behavior: calm ? 'auto' : 'smooth', block: target === passage ? 'start' : 'center' })
+  })
+}
+
+function AnswerText({ response }: { response: QueryResponse }) {
+  const { answer, chunks } = response
+  if (!answer) return null
+  const cite = (number: number) => {
+    const chunk = chunks[number - 1]
+    return chunk ? <Cite number={number} id={chunk.id} title={chunk.title} /> : null
+  }
+  const parts = answer.text.split(/\[(\d+)\]/)
+  const inText = new Set(parts.filter((_, i) => i % 2 === 1).map((text) => chunks[Number(text) - 1]?.id))
+  const more = answer.citations
+    .filter((id) => !inText.has(id))
+    .map((id) => chunks.findIndex((chunk) => chunk.id === id) + 1)
+    .filter((number) => number > 0)
+  return (
+    <p class="words">
+      {parts.map((text, i) => (i % 2 === 1 ? cite(Number(text)) : text))}
+      {more.map((n) => (
+        <> {cite(n)}</>
+      ))}
+    </p>
+  )
+}
+
+function AnswerBlock({ response }: { response: QueryResponse }) {
+  const { answer, confidence } = response
+  const best = answer?.kind === 'best_sentence'
+  const sure = typeof confidence === 'number' ? confident(confidence) : undefined
+  return (
+    <section class="answer" aria-label="Answer">
+      <h2>{best ? 'Best sentence' : 'Answer'}</h2>
+      <AnswerText response={response} />
+      {best && (
+        <p class="hint">No chat model is set up: this is the sentence of the passages that fits the question best.</p>
+      )}
+      {sure && typeof confidence === 'number' && (
+        <p class={`confidence ${sure.level}`}>
+          <svg class="gauge" width="60" height="6" viewBox="0 0 60 6" aria-hidden="true">
+            <rect width="60" height="6" rx="3" class="rail" />
+            <rect width={60 * confidence} height="6" rx="3" class="fill" />
+          </svg>
+          {sure.text} <span class="n">({percent(confidence)})</span>
+        </p>
+      )}
+    </section>
+  )
+}
+
+function Nothing({ response }: { response: QueryResponse }) {
+  return (
+    <section class="answer none" aria-label="Answer">
+      <h2>{response.reason === 'empty_index' ? 'This index is empty' : 'Nothing here matches the question'}</h2>
+      <p>
+        {response.reason === 'empty_index' ? (
+          'No document is in it. Index a folder, then ask again.'
+        ) : (
+          <>
+            No passage of <b>{response.index}</b> shares a word with it or is similar enough. Say it in other words, or
+            look which <a href={href(response.index, 'entities')}>names</a> the index knows.
+          </>
+        )}
+      </p>
+    </section>
+  )
+}
+
+const degradations: Record<string, string> = {
+  dense: 'The embedding server does not answer: this was found by words alone.',
+}
+
+function Result({ route, question, response }: { route: Route; question: Question; response: QueryResponse }) {
+  const { params, index } = route
+  const { chunks, answer, generation } = response
+  const picture = params.view === 'picture'
+  const cited = new Set(answer?.citations ?? [])
+  useEffect(() => {
+    if (params.open) focusPassage(params.open)
+  }, [])
+  const toggle = (id: string): void => follow({ open: params.open === id ? undefined : id }, true)
+  const switched = (view: string): string => href(index, 'ask', '', { ...params, view, open: '' })
+  const compared = {
+    q: question.query,
+    a: response.method + (response.rule ? ':' + response.rule : ''),
+    generation: question.generation,
+  }
+  return (
+    <>
+      {response.degraded.map((what) => (
+        <p class="warning">{degradations[what] ?? `Answered without: ${what}`}</p>
+      ))}
+      {chunks.length === 0 ? <Nothing response={response} /> : answer && <AnswerBlock response={response} />}
+      <p class="meta run">
+        {response.method}
+        {response.rule ? ` (${response.rule})` : ''} · {duration((response.timings_ms.total ?? 0) / 1000)}
+        {' · generation '}
+        <a href={href(index, 'generations', generation)}>{generation}</a>
+        {response.usage.prompt_tokens > 0 &&
+          ` · ${plural(response.usage.prompt_tokens + response.usage.completion_tokens, 'token')}`}
+        {' · '}
+        <a href={href(index, 'compare', '', compared)}>Compare methods</a>
+      </p>
+      {chunks.length > 0 && (
+        <>
+          <div class="switch" role="group" aria-label="View">
+            <a href={switched('')} aria-current={picture ? undefined : 'true'}>
+              Passages
+            </a>
+            <a href={switched('picture')} aria-current={picture ? 'true' : undefined}>
+              Picture
+            </a>
+          </div>
+          {picture ? (
+            <Picture question={question} given={response} />
+          ) : (
+            <section aria-label="Passages">
+              <h2 class="unseen">Passages</h2>
+              <ol class="passages">
+                {chunks.map((chunk, i) => (
+                  <Passage
+                    key={chunk.id}
+                    index={index}
+                    generation={generation}
+                    chunk={chunk}
+                    number={i + 1}
+                    cited={cited.has(chunk.id)}
+                    open={params.open === chunk.id}
+                    toggle={() => toggle(chunk.id)}
+                  />
+                ))}
+              </ol>
+            </section>
+          )}
+        </>
+      )}
+    </>
+  )
+}
+
+function Asked({ route, round }: { route: Route; round: number }) {
+  const question = { ...questionOf(route.params), answer: route.params.answer !== 'no' }
+  const name = JSON.stringify(question) + round
+  const { data, failure, again } = useLoaded(name, (signal) => asked(route.index, question, signal))
+  useEffect(() => {
+    if (data) say(data.answer ? `Answer: ${data.answer.text}` : `${plural(data.chunks.length, 'passage')} found`)
+  }, [data])
+  if (failure) {
+    const model = failure instanceof Failure && /^(model|endpoint|budget)/.test(failure.code) && question.answer
+    return (
+      <>
+        <Trouble failure={failure} again={again} />
+        {model && (
+          <p>
+            <button type="button" onClick={() => follow({ answer: 'no' })}>
+              Show the passages without an answer
+            </button>
+          </p>
+        )}
+      </>
+    )
+  }
+  if (!data) return <Loading what="Reading" />
+  return <Result route={route} question={questionOf(route.params)} response={data} />
+}
+
+export function Ask({ route }: { route: Route }) {
+  const [round, setRound] = useState(0)
+  const again = (): void => {
+    answers.delete(route.index + JSON.stringify({ ...questionOf(route.params), answer: route.params.answer !== 'no' }))
+    setRound((n) => n + 1)
+  }
+  const asking = (route.params.q ?? '').trim() !== ''
+  return (
+    <>
+      <h1 class={asking ? 'unseen' : ''} tabIndex={-1}>
+        Ask {route.index}
+      </h1>
+      <Form route={route} again={again} />
+      {asking ? <Asked route={route} round={round} /> : <Examples index={route.index} />}
+    </>
+  )
+}

@@ -1,0 +1,179 @@
+// What an index knows by name, and where each is mentioned.
+
+import { useEffect, useState } from 'preact/hooks'
+import { api, Failure, type Chunk } from '../api'
+import { count, cut, pieces, plural } from '../format'
+import { href, type Route } from '../route'
+import { Figures, follow, Loading, Marked, Trouble, useLoaded } from '../ui'
+import { documentHref, Place } from './passage'
+
+export function Entities({ route }: { route: Route }) {
+  const { index, params } = route
+  const [prefix, setPrefix] = useState(params.prefix ?? '')
+  useEffect(() => {
+    const timer = setTimeout(() => follow({ prefix }, true), 200)
+    return () => clearTimeout(timer)
+  }, [prefix])
+  const wanted = params.prefix ?? ''
+  const generation = params.generation ?? ''
+  const limit = Number(params.limit) || 50
+  const { data, failure, again } = useLoaded(`entities ${index} ${generation} ${limit} ${wanted}`, (signal) =>
+    api.entities(index, wanted, limit, generation, signal),
+  )
+  return (
+    <>
+      <h1 tabIndex={-1}>Entities</h1>
+      <form role="search" onSubmit={(event) => event.preventDefault()}>
+        <label for="prefix">Names that begin with</label>
+        <input
+          id="prefix"
+          type="search"
+          value={prefix}
+          autocomplete="off"
+          spellcheck={false}
+          onInput={(event) => setPrefix(event.currentTarget.value)}
+        />
+      </form>
+      {failure ? (
+        <Trouble failure={failure} again={again} />
+      ) : !data ? (
+        <Loading what="Looking up" />
+      ) : data.entities.length === 0 ? (
+        <p>{wanted ? <>No name begins with “{wanted}”.</> : 'Nothing was extracted from these documents.'}</p>
+      ) : (
+        <>
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">Name</th>
+                <th scope="col" class="n">
+                  Passages
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {data.entities.map((entity) => (
+                <tr>
+                  <td>
+                    <a href={href(index, 'entities', entity.id, { generation })}>{entity.name}</a>
+                  </td>
+                  <td class="n">{count(entity.chunk_total)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+          {data.entities.length === limit && limit < 1000 && (
+            <p class="actions">
+              <button type="button" onClick={() => follow({ limit: String(Math.min(1000, limit * 4)) }, true)}>
+                Show more
+              </button>
+            </p>
+          )}
+        </>
+      )}
+    </>
+  )
+}
+
+// around gives the text near the first place where a name stands, with the name marked.
+function around(text: string, name: string): { text: string; marked: boolean }[] {
+  const flat = text.replace(/\s+/g, ' ')
+  const found = flat.toLowerCase().indexOf(name.toLowerCase())
+  if (found < 0) return [{ text: cut(flat, 220), marked: false }]
+  const from = Math.max(0, found - 90)
+  const before = Array.from(flat.slice(from, found)).length
+  const mark = { start: before, end: before + Array.from(name).length }
+  const part = (from > 0 ? '… ' : '') + flat.slice(from, found + name.length + 130)
+  const shift = from > 0 ? 2 : 0
+  return pieces(part, [{ start: mark.start + shift, end: mark.end + shift }])
+}
+
+function Mentions({ index, id, name, generation }: { index: string; id: string; name: string; generation: string }) {
+  const [more, setMore] = useState<{ chunks: Chunk[]; cursor: string }>()
+  const [trouble, setTrouble] = useState<Failure>()
+  const { data, failure, again } = useLoaded(`mentions ${index} ${id} ${generation}`, (signal) =>
+    api.mentions(index, id, generation, '', signal),
+  )
+  if (failure) return <Trouble failure={failure} again={again} />
+  if (!data) return <Loading what="Looking for mentions" />
+  const shown = more ?? data
+  const next = async (): Promise<void> => {
+    try {
+      const page = await api.mentions(index, id, generation, shown.cursor)
+      setMore({ chunks: [...shown.chunks, ...page.chunks], cursor: page.cursor })
+      setTrouble(undefined)
+    } catch (err) {
+      if (err instanceof Failure) setTrouble(err)
+    }
+  }
+  const documents = Map.groupBy(shown.chunks, (chunk) => chunk.document)
+  return (
+    <section aria-label="Mentions">
+      <h2>
+        Mentioned in {plural(documents.size, 'document')}
+        {shown.cursor ? ' so far' : ''}
+      </h2>
+      <ul class="mentions">
+        {[...documents].map(([document, chunks]) => (
+          <li>
+            <h3>{chunks[0]?.title || document}</h3>
+            <ul>
+              {chunks.map((chunk) => (
+                <li>
+                  <p class="snippet">
+                    <Marked list={around(chunk.text, name)} />
+                  </p>
+                  <p class="where">
+                    <Place chunk={chunk} />
+                    <a class="key" href={documentHref(index, generation, chunk)}>
+                      {chunk.document}
+                    </a>
+                  </p>
+                </li>
+              ))}
+            </ul>
+          </li>
+        ))}
+      </ul>
+      {trouble && <Trouble failure={trouble} again={() => void next()} />}
+      {shown.cursor && !trouble && (
+        <p class="actions">
+          <button type="button" onClick={() => void next()}>
+            Show more
+          </button>
+        </p>
+      )}
+    </section>
+  )
+}
+
+export function EntityView({ route }: { route: Route }) {
+  const { index, id, params } = route
+  const generation = params.generation ?? ''
+  const { data, failure, again } = useLoaded(`entity ${index} ${id} ${generation}`, (signal) =>
+    api.entity(index, id, generation, signal),
+  )
+  if (failure) return <Trouble failure={failure} again={again} />
+  if (!data) return <Loading what="Looking up" />
+  return (
+    <>
+      <p class="up">
+        <a href={href(index, 'entities', '', { generation })}>Entities</a>
+      </p>
+      <h1 tabIndex={-1}>{data.name}</h1>
+      {data.description && <p class="description">{data.description}</p>}
+      <Figures
+        list={[
+          ['passages', count(data.chunk_total)],
+          ['mentions', count(data.mentions)],
+        ]}
+      />
+      <p class="actions">
+        <a class="button" href={href(index, 'ask', '', { q: `What is known about ${data.name}?` })}>
+          Ask about it
+        </a>
+      </p>
+      <Mentions index={index} id={id} name={data.name} generation={data.generation} />
+    </>
+  )
+}

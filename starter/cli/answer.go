@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode"
+
+	"github.com/unweaver/unweaver/internal/retrieve"
+)
+
+// ShowAnswer prints a response for people.
+func ShowAnswer(writer io.Writer, answer Answer) {
+	showText(writer, answer)
+	if answer.Reason != "" {
+		fmt.Fprintf(writer, "no chunk: %s\n", answer.Reason)
+	}
+	bold := terminal(writer)
+	for _, chunk := range answer.Chunks {
+		showChunk(writer, chunk, bold)
+	}
+	showExplain(writer, answer)
+	fmt.Fprintf(
+		writer,
+		"\n%s, generation %s, method %s, %s, %.0f ms%s\n",
+		answer.Index,
+		answer.Generation,
+		answer.Method,
+		answer.Models,
+		answer.Timings.Total,
+		confidence(answer),
+	)
+}
+
+func confidence(answer Answer) string {
+	if answer.Confidence == nil {
+		return ""
+	}
+	return fmt.Sprintf(", confidence %.2f", *answer.Confidence)
+}
+
+// showText prints what a model wrote, or the sentence that was quoted, called what it is.
+func showText(writer io.Writer, answer Answer) {
+	if answer.Answer == nil {
+		return
+	}
+	switch answer.Answer.Kind {
+	case retrieve.NoAnswer:
+		if answer.Reason == "" {
+			fmt.Fprint(writer, "no answer: no sentence fits the question well enough to be quoted\n\n")
+		}
+		return
+	case retrieve.BestSentence:
+		fmt.Fprint(writer, "best sentence: ")
+	}
+	fmt.Fprint(writer, answer.Answer.Text)
+	for _, cited := range answer.Answer.Citations {
+		for _, chunk := range answer.Chunks {
+			if chunk.ID == cited {
+				fmt.Fprintf(writer, " [%d]", chunk.Rank)
+			}
+		}
+	}
+	fmt.Fprint(writer, "\n\n")
+}
+
+// showChunk prints one result: where it stands, what of it matched, and what led to it. bold is the terminal to which
+// matches are written in bold; nil for none.
+func showChunk(writer io.Writer, chunk AnswerChunk, bold io.Writer) {
+	mark := ""
+	if chunk.Filled {
+		mark = " filled up"
+	}
+	if chunk.Stale {
+		mark += " stale"
+	}
+	where := fmt.Sprintf("%s, %d–%d", chunk.Document, chunk.Start, chunk.End)
+	switch {
+	case chunk.Page > 0 && chunk.PageEnd > chunk.Page:
+		where = fmt.Sprintf("%s, pages %d–%d", chunk.Document, chunk.Page, chunk.PageEnd)
+	case chunk.Page > 0:
+		where = fmt.Sprintf("%s, page %d", chunk.Document, chunk.Page)
+	}
+	fmt.Fprintf(writer, "[%d] %s  (%s)  score %.4f%s\n", chunk.Rank, chunk.Title, where, chunk.Score, mark)
+	if len(chunk.Heading) > 0 {
+		fmt.Fprintf(writer, "    %s\n", strings.Join(chunk.Heading, " › "))
+	}
+	fmt.Fprint(writer, "    ")
+	for _, part := range passage(chunk) {
+		if part.matched && bold != nil {
+			fmt.Fprint(bold, "\x1b[1m")
+		}
+		fmt.Fprint(writer, part.text)
+		if part.matched && bold != nil {
+			fmt.Fprint(bold, "\x1b[22m")
+		}
+	}
+	fmt.Fprintln(writer)
+	var names []string
+	for _, e := range chunk.Entities {
+		names = append(names, e.Name)
+	}
+	if len(names) > 0 {
+		fmt.Fprintf(writer, "    through: %s\n", strings.Join(names, ", "))
+	}
+}
+
+// terminal is the terminal behind a writer; nil where there is none, or where its user wants no colours.
+func terminal(writer io.Writer) io.Writer {
+	if wrapped, ok := writer.(*cleaned); ok { // it lets no control characters through, and these are ours
+		writer = wrapped.to
+	}
+	file, ok := writer.(*os.File)
+	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return nil
+	}
+	if info, err := file.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return nil
+	}
+	return file
+}
+
+// part of a passage as it is printed.
+type part struct {
+	text    string
+	matched bool
+}
+
+// passage is what of a chunk is printed: its snippet in one line, parted at what matched; of a server that gives none,
+// the beginning of the text.
+func passage(chunk AnswerChunk) []part {
+	runes := []rune(chunk.Text)
+	if chunk.Snippet == nil || chunk.Snippet.Start < 0 || chunk.Snippet.Start > chunk.Snippet.End ||
+		chunk.Snippet.End > len(runes) {
+		return []part{{snippet(chunk.Text, 240), false}}
+	}
+	var out []part
+	add := func(char rune, matched bool) {
+		if len(out) == 0 || out[len(out)-1].matched != matched {
+			out = append(out, part{matched: matched})
+		}
+		out[len(out)-1].text += string(char)
+	}
+	if chunk.Snippet.Start > 0 {
+		add('…', false)
+		add(' ', false)
+	}
+	next, space := 0, false
+	for at := chunk.Snippet.Start; at < chunk.Snippet.End; at++ {
+		for next < len(chunk.Highlights) && chunk.Highlights[next].End <= at {
+			next++
+		}
+		matched := next < len(chunk.Highlights) && chunk.Highlights[next].Start <= at
+		if unicode.IsSpace(runes[at]) {
+			if !space {
+				add(' ', matched)
+			}
+			space = true
+			continue
+		}
+		space = false
+		add(runes[at], matched)
+	}
+	if chunk.Snippet.End < len(runes) && strings.TrimSpace(string(runes[chunk.Snippet.End:])) != "" {
+		add(' ', false)
+		add('…', false)
+	}
+	return out
+}
+
+// snippet shortens a text to at most n code points in one line.
+func snippet(text string, n int) string {
+	runes := []rune(strings.Join(strings.Fields(text), " "))
+	if len(runes) <= n {
+		return string(runes)
+	}
+	return string(runes[:n-1]) + "…"
+}

@@ -1,0 +1,120 @@
+package cli_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/starter/cli"
+)
+
+const passages = `{"index":"docs","generation":"g1","method":"hybrid","models":"built-in models","confidence":0.834,
+"chunks":[
+ {"id":"c1","document":"a.pdf","title":"Report","heading":["Findings","Cause"],"page":3,"page_end":4,"start":0,"end":90,
+  "text":"Before it. The pilot\n  lost café control. After it.","score":1,"rank":1,
+  "snippet":{"text":"","start":11,"end":41},
+  "highlights":[{"start":0,"end":6},{"start":15,"end":20},{"start":28,"end":32}]},
+ {"id":"c2","document":"b.pdf","title":"One","page":7,"page_end":7,"text":"All of it. ","score":1,"rank":2,
+  "snippet":{"text":"","start":0,"end":10}},
+ {"id":"c3","document":"c.md","title":"Odd","text":"short","score":1,"rank":3,"snippet":{"start":3,"end":99}}],
+"answer":{"kind":"best_sentence","text":"The pilot lost control.","citations":["c1"]},"timings_ms":{"total":12.4}}`
+
+func TestAResultShowsTheSentencesThatMatchedWithHeadingAndPage(t *testing.T) {
+	got := ask(t, &queries{bodies: []string{passages}}, "--index", "docs")
+	want := `best sentence: The pilot lost control. [1]
+
+[1] Report  (a.pdf, pages 3–4)  score 1.0000
+    Findings › Cause
+    … The pilot lost café control. …
+[2] One  (b.pdf, page 7)  score 1.0000
+    All of it.
+[3] Odd  (c.md, 0–0)  score 1.0000
+    short
+
+docs, generation g1, method hybrid, built-in models, 12 ms, confidence 0.83
+`
+	if got.out != want {
+		t.Errorf("got\n%s", got.out)
+	}
+}
+
+func TestMatchesAreBoldWhereTheyStandAndTheTextCannotColourItself(t *testing.T) {
+	var answer cli.Answer
+	if err := json.Unmarshal([]byte(passages), &answer); err != nil {
+		t.Fatal(err)
+	}
+	answer.Chunks[0].Text = strings.Replace(answer.Chunks[0].Text, "lost", "l\x1bst", 1)
+	var out bytes.Buffer
+	cli.ShowChunkBold(&out, answer.Chunks[0])
+	want := "    … The \x1b[1mpilot\x1b[22m l\\u001bst \x1b[1mcafé\x1b[22m control. …\n"
+	if !strings.HasSuffix(out.String(), want) {
+		t.Errorf("%q", out.String())
+	}
+}
+
+func TestOnlyATerminalOfSomeoneWhoWantsColoursIsWrittenInBold(t *testing.T) {
+	file, err := os.CreateTemp(t.TempDir(), "out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	device, err := os.OpenFile("/dev/null", os.O_WRONLY, 0) // a device of characters, as terminals are
+	if err != nil {
+		t.Skip(err)
+	}
+	defer func() { _ = device.Close() }()
+	t.Setenv("TERM", "xterm")
+	t.Setenv("NO_COLOR", "")
+	if cli.Terminal(cli.Printable(file)) || !cli.Terminal(cli.Printable(device)) {
+		t.Error("a file is a terminal, or a terminal is none")
+	}
+	t.Setenv("NO_COLOR", "1")
+	if cli.Terminal(device) {
+		t.Error("NO_COLOR is set")
+	}
+}
+
+func TestNothingIsQuotedWhereNothingFits(t *testing.T) {
+	body := `{"index":"docs","chunks":[{"id":"c1","rank":1,"text":"x"}],"confidence":0.03,
+"answer":{"kind":"none","text":"No data was found for this question; please rephrase it.","citations":[]}}`
+	got := ask(t, &queries{bodies: []string{body}}, "--index", "docs")
+	if !strings.HasPrefix(got.out, "no answer: no sentence fits") || strings.Contains(got.out, "No data") {
+		t.Errorf("%s", got.out)
+	}
+	body = `{"index":"docs","chunks":[],"reason":"no_match","answer":{"kind":"none","text":"No data","citations":[]}}`
+	got = ask(t, &queries{bodies: []string{body}}, "--index", "docs")
+	if !strings.HasPrefix(got.out, "no chunk: no_match\n") {
+		t.Errorf("%s", got.out)
+	}
+}
+
+func TestTheLessonSaysWhatPlainSearchDoesNotFind(t *testing.T) {
+	lesson := func(places string) string {
+		var answer cli.Answer
+		body := `{"chunks":[
+ {"id":"c1","rank":1,"text":"The journal of the APA.",
+  "entities":[{"id":"e1","name":"APA"},{"id":"e2","name":"Journal"}]},
+ {"id":"c2","rank":2,"text":"Hall led the APA.","entities":[{"id":"e3","name":"Hall"},{"id":"e1","name":"APA"}]}],
+ "explain":{"chunks":[{"id":"c1","bm25":{"rank":1,"score":9}},{"id":"c2"` + places + `}]}}`
+		if err := json.Unmarshal([]byte(body), &answer); err != nil {
+			t.Fatal(err)
+		}
+		return cli.Lesson(answer, "Hall")
+	}
+	through := ": the walk came to it through APA, of which [1] speaks as well."
+	for places, want := range map[string]string{
+		`,"bm25":{"rank":19,"score":5}`:  "The answer, Hall, is in [2], which plain search (BM25) ranks 19th" + through,
+		`,"bm25":{"rank":103,"score":5}`: "The answer, Hall, is in [2], which plain search (BM25) ranks 103rd" + through,
+		`,"bm25":{"rank":2,"score":5}`:   "The answer, Hall, is in [2]" + through,
+		"":                               "The answer, Hall, is in [2], which plain search does not find at all" + through,
+	} {
+		if got := lesson(places); got != want {
+			t.Errorf("%s: %s", places, got)
+		}
+	}
+	if got := cli.Lesson(cli.Answer{}, "Hall"); got != "" {
+		t.Errorf("nothing was found, and yet %q", got)
+	}
+}

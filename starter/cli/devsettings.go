@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/wiring"
+)
+
+// DevSettings are what an embedded stack was configured by, for commands that bring no configuration of their own.
+type DevSettings struct {
+	Config string   `json:"config,omitempty"` // absolute path; empty: there was no file
+	Set    []string `json:"set,omitempty"`
+}
+
+// SettingsOfDev are those of a stack that is started with a --config, which may be empty, and --set.
+func SettingsOfDev(path string, set []string) *DevSettings {
+	if path == "" {
+		path = config.DefaultFile
+		if _, err := os.Stat(path); err != nil {
+			return &DevSettings{Set: set}
+		}
+	}
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	return &DevSettings{Config: path, Set: set}
+}
+
+// devConfig is the configuration of the running embedded stack, where a command brings none: neither --config nor the
+// usual file. What the command sets itself goes before it. own is what the command would work with otherwise.
+func (a *App) devConfig(own *config.Config) (*config.Config, error) {
+	if a.configPath != "" || wiring.NoPaths(own.Stores, "unweaver") == nil {
+		return own, nil
+	}
+	if _, err := os.Stat(config.DefaultFile); err == nil {
+		return own, nil
+	}
+	dev, running := ReadDev(a.dataDir)
+	if !running || dev.Settings == nil || dev.Settings.Config == "" && len(dev.Settings.Set) == 0 {
+		return own, nil
+	}
+	source := config.Source{Path: dev.Settings.Config, Env: a.Env, Set: slices.Concat(dev.Settings.Set, a.set)}
+	if source.Path == "" {
+		source.Path, source.Missing = config.DefaultFile, true
+	}
+	cfg, err := config.Load(source)
+	if err != nil {
+		return nil, fmt.Errorf("the configuration of the running unweaver dev: %w", err)
+	}
+	return cfg, nil
+}
+
+// processKeys are sections of the configuration that belong to processes: a running stack has its own.
+var processKeys = []string{"engine.", "limits.", "query_api.", "stores.", "worker."}
+
+// noteDev says what a command gives that the running embedded stack does not take: it was started with its own.
+func (a *App) noteDev() {
+	dev, running := ReadDev(a.dataDir)
+	cfg, err := a.config()
+	if !running || err != nil || a.Connect != nil || wiring.NoPaths(cfg.Stores, "unweaver") == nil {
+		return
+	}
+	for _, setting := range a.set {
+		key, _, _ := strings.Cut(setting, "=")
+		own := dev.Settings != nil && slices.Contains(dev.Settings.Set, setting)
+		ofProcess := slices.ContainsFunc(processKeys, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+		if ofProcess && !own {
+			a.note(fmt.Sprintf("--set %s has no effect: it belongs to the processes of the running unweaver dev; "+
+				"start that with it", setting))
+		}
+	}
+	if dev.Settings == nil {
+		return
+	}
+	if own := SettingsOfDev(a.configPath, nil).Config; own != "" && own != dev.Settings.Config {
+		than := dev.Settings.Config
+		if than == "" {
+			than = "no file"
+		}
+		a.note(fmt.Sprintf("this command reads %s, the running unweaver dev %s: what belongs to processes (%s) is dev's",
+			own, than, strings.Join(processKeys, " ")))
+	}
+}
+
+// note tells something that is no error, once.
+func (a *App) note(text string) {
+	if slices.Contains(a.noted, text) {
+		return
+	}
+	a.noted = append(a.noted, text)
+	if a.json {
+		_ = json.NewEncoder(a.Err).Encode(map[string]string{"note": text}) // nobody can be told
+		return
+	}
+	fmt.Fprintln(a.Err, "note:", text)
+}
+
+// devPatience is how long a command waits for an embedded stack that another process starts, or ends.
+const devPatience = time.Minute
+
+// awaitDev waits where another process has the data directory and does not answer yet, or any more. ready tells that
+// its stack answers; else the directory is free.
+func (a *App) awaitDev(ctx context.Context) (ready bool, err error) {
+	if !locked(a.dataDir) {
+		return false, nil
+	}
+	a.note("unweaver dev is starting or stopping in " + a.dataDir + ": this command waits for it")
+	bounded, cancel := context.WithTimeout(ctx, devPatience)
+	defer cancel()
+	for {
+		select {
+		case <-time.After(100 * time.Millisecond): // what starts removes the file of what was there before, first
+		case <-bounded.Done():
+			if ctx.Err() != nil {
+				return false, ctx.Err()
+			}
+			return false, fault.EngineDown.At("wait for unweaver dev in", a.dataDir).
+				Because("another process has it and did not answer in " + devPatience.String()).
+				Advise("see what it says; or choose another --data-dir")
+		}
+		if _, ready := ReadDev(a.dataDir); ready {
+			return true, nil
+		}
+		if !locked(a.dataDir) {
+			return false, nil
+		}
+	}
+}
+
+// locked tells whether a process has a data directory.
+func locked(dataDir string) bool {
+	file, err := os.Open(filepath.Join(dataDir, "lock"))
+	if err != nil {
+		return false
+	}
+	defer func() { _ = file.Close() }()
+	return errors.Is(syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
+}

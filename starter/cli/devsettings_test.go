@@ -1,0 +1,96 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/starter/cli"
+)
+
+// developing writes the dev.json of a stack that runs in this process with settings, and gives its folder.
+func developing(t *testing.T, fake *control, settings *cli.DevSettings) (data string) {
+	t.Helper()
+	data = t.TempDir()
+	writeDev(t, data, cli.Dev{HTTP: served(t, fake), PID: os.Getpid(), Token: token, Settings: settings})
+	return data
+}
+
+func TestACommandWithoutAConfigurationTakesThatOfTheRunningStack(t *testing.T) {
+	t.Chdir(t.TempDir())
+	other := filepath.Join(t.TempDir(), "other.yaml")
+	text := "models: {chat: {provider: openai, model: big, base_url: 'http://127.0.0.1:1/v1', api_key_env: ''}}\n"
+	if err := os.WriteFile(other, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fake := &control{}
+	data := developing(t, fake, &cli.DevSettings{Config: other, Set: []string{"indexes.docs.keep=7"}})
+	got := in(t, nil, nil, "index", "/corpus", "--index", "docs", "--data-dir", data, "--set", "indexes.docs.budget.calls=9")
+	spec := fake.request.Spec
+	if got.exit != cli.ExitDone || spec.Chat.Model != "big" || spec.Keep != 7 || spec.Budget.Calls != 9 {
+		t.Errorf("%+v\n%+v", got, spec)
+	}
+	if got.err != "" {
+		t.Errorf("there is nothing to note: %s", got.err)
+	}
+	if err := os.WriteFile("unweaver.yaml", []byte("indexes: {docs: {keep: 4}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got = in(t, nil, nil, "index", "/corpus", "--index", "docs", "--data-dir", data)
+	if spec = fake.request.Spec; spec.Keep != 4 || spec.Chat.Provider != "builtin" {
+		t.Errorf("a file of its own counts: %+v", spec)
+	}
+	contains(t, got.err, "note: this command reads ", "unweaver.yaml, the running unweaver dev "+other)
+}
+
+func TestASettingThatTheRunningStackDoesNotTakeIsTold(t *testing.T) {
+	t.Chdir(t.TempDir())
+	fake := &control{}
+	data := developing(t, fake, &cli.DevSettings{Set: []string{"limits.document.seconds=30"}})
+	args := []string{"index", "/corpus", "--index", "docs", "--data-dir", data, "--set"}
+	got := in(t, nil, nil, append(args, "limits.document.seconds=50")...)
+	if got.exit != cli.ExitDone || strings.Count(got.err, "\n") != 1 {
+		t.Errorf("%+v", got)
+	}
+	contains(t, got.err, "note: --set limits.document.seconds=50 has no effect")
+	if got = in(t, nil, nil, append(args, "limits.document.seconds=30")...); got.err != "" {
+		t.Errorf("dev was started with it: %s", got.err)
+	}
+	if got = in(t, nil, nil, append(args, "indexes.docs.keep=5")...); got.err != "" {
+		t.Errorf("a setting of the index: %s", got.err)
+	}
+}
+
+func TestACommandWaitsForAStackThatIsStarting(t *testing.T) {
+	t.Chdir(t.TempDir())
+	data := t.TempDir()
+	lock, err := os.Create(filepath.Join(data, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Close() }()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	fake := &control{}
+	dev := cli.Dev{HTTP: served(t, fake), PID: os.Getpid(), Token: token}
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		time.Sleep(300 * time.Millisecond)
+		writeDev(t, data, dev)
+	}()
+	began := time.Now()
+	got := in(t, nil, []string{"UNWEAVER_DEV_BIN=" + script(t, "exit 3\n")}, "pause", "docs", "--data-dir", data)
+	<-written
+	if got.exit != cli.ExitDone || len(fake.asked) != 1 || time.Since(began) < 300*time.Millisecond {
+		t.Errorf("%+v, asked %v", got, fake.asked)
+	}
+	contains(t, got.err, "note: unweaver dev is starting or stopping in "+data)
+	if strings.Contains(got.err, "starting one for this command") {
+		t.Errorf("it starts another: %s", got.err)
+	}
+}

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/ops"
+)
+
+// quietest is how long a stream says nothing at most: what reads it can tell a run that is slow from one that is gone.
+const quietest = 10 * time.Second
+
+// stream writes what happens to a run as JSON lines: each event once, progress when it moves but at most once a second,
+// each problem once, and last the report. docs/cli.md describes it.
+type stream struct {
+	to   *json.Encoder
+	seen map[string]bool
+	last time.Time
+	was  progressEvent
+	err  error
+}
+
+func newStream(to io.Writer) *stream {
+	encoder := json.NewEncoder(to)
+	encoder.SetEscapeHTML(false)
+	return &stream{to: encoder, seen: map[string]bool{}}
+}
+
+// progressEvent is how a run stands.
+type progressEvent struct {
+	At      time.Time `json:"at"`
+	Kind    string    `json:"event"`
+	Run     string    `json:"run"`
+	Status  string    `json:"status"`
+	Stage   string    `json:"stage"`
+	Done    int64     `json:"done"`
+	Total   int64     `json:"total"` // 0: not known
+	Unit    string    `json:"unit"`
+	Rate    float64   `json:"rate"`
+	Overall float64   `json:"overall"`
+	ETA     float64   `json:"eta_seconds"` // 0: not known
+	Seconds float64   `json:"seconds"`
+	Idle    float64   `json:"idle_seconds"`
+
+	Documents int64         `json:"documents"`
+	Chunks    int64         `json:"chunks"`
+	Classes   int64         `json:"classes"`
+	Calls     corpus.Calls  `json:"calls"`
+	Tokens    corpus.Tokens `json:"tokens"`
+	Cost      float64       `json:"cost"`
+	Currency  string        `json:"currency,omitempty"`
+}
+
+// begin tells which run it is about.
+func (s *stream) begin(run ops.Run) {
+	s.write(struct {
+		At   time.Time `json:"at"`
+		Kind string    `json:"event"`
+		ops.Run
+	}{time.Now().UTC(), "run", run})
+}
+
+func (s *stream) write(line any) {
+	if s.err == nil {
+		s.err = s.to.Encode(line)
+	}
+}
+
+// show tells what is new in a status.
+func (s *stream) show(status ops.Status) {
+	for _, event := range status.Events {
+		key := fmt.Sprint(event.At.UnixNano(), event.Kind, event.Stage, event.Count)
+		if !s.seen[key] {
+			s.seen[key] = true
+			s.write(event)
+		}
+	}
+	for _, problem := range status.Problems {
+		key := problem.Code + "\x00" + problem.Object + "\x00" + problem.Detail
+		if !s.seen[key] {
+			s.seen[key] = true
+			s.write(struct {
+				At   time.Time `json:"at"`
+				Kind string    `json:"event"`
+				corpus.Problem
+			}{time.Now().UTC(), corpus.EventProblem, problem})
+		}
+	}
+	if status.Stage != "" {
+		s.progress(status)
+	}
+}
+
+func (s *stream) progress(status ops.Status) {
+	now := progressEvent{
+		At: time.Now().UTC(), Kind: corpus.EventProgress, Run: status.Run, Status: status.Status, Stage: status.Stage,
+		Unit: status.Unit, Rate: status.Rate, Overall: status.Overall, ETA: status.ETASeconds, Seconds: status.Seconds,
+		Idle: status.IdleSeconds, Documents: status.Documents, Chunks: status.Chunks, Classes: status.Classes,
+		Calls: status.Calls, Tokens: status.Tokens, Cost: status.Cost, Currency: status.Currency,
+	}
+	if n := len(status.Stages); n > 0 {
+		now.Done, now.Total = status.Stages[n-1].Done, status.Stages[n-1].Total
+	}
+	since := time.Since(s.last)
+	stage := now.Stage != s.was.Stage || now.Status != s.was.Status
+	moved := now.Done != s.was.Done || now.Calls != s.was.Calls
+	if !stage && (!moved || since < time.Second) && since < quietest {
+		return
+	}
+	s.last, s.was = time.Now(), now
+	s.write(now)
+}
+
+func (s *stream) end() {}
+
+// report is the last line.
+func (s *stream) report(status ops.Status) error {
+	s.write(struct {
+		At   time.Time `json:"at"`
+		Kind string    `json:"event"`
+		ops.Status
+	}{time.Now().UTC(), corpus.EventReport, status})
+	return s.err
+}

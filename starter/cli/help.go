@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// examples of commands that bring none of their own, by path below unweaver.
+var examples = map[string]string{
+	"cancel":          "  unweaver cancel docs\n  unweaver cancel docs/20261122t020000z --lost",
+	"certs create":    "  unweaver certs create certs --host temporal.example",
+	"config init":     "  unweaver config init",
+	"config show":     "  unweaver config show\n  unweaver config show --json --set indexes.docs.keep=5",
+	"config validate": "  unweaver config validate --config nightly.yaml",
+	"demo":            "  unweaver demo\n  unweaver demo --keep",
+	"dev":             "  unweaver dev\n  unweaver dev --corpus ./docs\n  unweaver dev --config own.yaml --http-port 0",
+	"doctor":          "  unweaver doctor\n  unweaver doctor --index docs --json",
+	"eval":            "  unweaver eval --dataset ./musique\n  unweaver eval --dataset ./mine --methods hybrid,bm25 --k 5",
+	"keys create":     "  unweaver keys create --name frontend --index docs --expires 90d",
+	"keys list":       "  unweaver keys list",
+	"keys revoke":     "  unweaver keys revoke 1a2b3c4d",
+	"keys rotate":     "  unweaver keys rotate 1a2b3c4d --overlap 24h",
+	"mcp":             "  unweaver mcp",
+	"pause":           "  unweaver pause docs",
+	"query": `  unweaver query "Who signed the lease?" --index docs
+  unweaver query "Who signed the lease?" --index docs --method unweaver --rule mes --explain
+  unweaver query "Who signed the lease?" --index docs --top-chunks 10 --json | jq '.chunks[].document'`,
+	"resume":  "  unweaver resume docs\n  unweaver resume docs --budget-calls 20000",
+	"version": "  unweaver version",
+}
+
+// methodHelp tells of each retrieval method in a line, in the order of config.Methods; a test holds them together.
+var methodHelp = [][2]string{
+	{"hybrid", "words and vectors of chunks and entities, joined, then a walk between them (the default)"},
+	{"unweaver", "the entities that are most similar to the question elect chunks, by a --rule"},
+	{"ppr", "a walk with restart from those entities alone"},
+	{"aligned", "those entities share out chunks by strength"},
+	{"vector", "similarity of chunks alone"},
+	{"bm25", "words alone"},
+}
+
+// ruleHelp tells of each election rule, in the order of config.Rules.
+var ruleHelp = [][2]string{
+	{"weighted", "votes, earlier voters counting more (the default)"},
+	{"av", "approval: the chunks with the most votes"},
+	{"sav", "satisfaction approval: each entity's vote is split among its chunks"},
+	{"pav", "proportional approval, exact"},
+	{"seqpav", "proportional approval, chunk by chunk"},
+	{"cc", "Chamberlin-Courant, exact: as many entities as can be have a chunk"},
+	{"seqcc", "Chamberlin-Courant, chunk by chunk"},
+	{"phragmen", "Phragmén's sequential rule: the load is spread evenly"},
+	{"mes", "method of equal shares: each entity spends the same budget"},
+}
+
+// choices lays out names and what they mean.
+func choices(of [][2]string) string {
+	var text strings.Builder
+	for _, choice := range of {
+		text.WriteString("\n  " + choice[0] + strings.Repeat(" ", max(1, 10-len(choice[0]))) + choice[1])
+	}
+	return text.String()
+}
+
+// queryLong is the help of query.
+func queryLong() string {
+	return "Ask a published index: passages, best first, and an answer from them.\n\nMethods (--method):\n" +
+		choices(methodHelp) + "\n\nRules of method unweaver (--rule):\n" + choices(ruleHelp) +
+		"\n\nParameters of a method are given with --param name=value; one that it does not know is refused, with those\n" +
+		"that it knows."
+}
+
+// illustrate gives every command without examples those of the list.
+func illustrate(root *cobra.Command) {
+	var visit func(command *cobra.Command, path string)
+	visit = func(command *cobra.Command, path string) {
+		if command.Example == "" {
+			command.Example = examples[path]
+		}
+		for _, below := range command.Commands() {
+			visit(below, strings.TrimSpace(path+" "+below.Name()))
+		}
+	}
+	visit(root, "")
+}

@@ -1,0 +1,302 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unweaver/unweaver/internal/build/runlog"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+)
+
+func (a *App) lsCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "ls",
+		Short: "List the indexes: documents, size, age, state, problems",
+		Long: `List the indexes: what is published of each, how large and how old it is, what runs now, and how many problems
+the run that ended last left standing. Size is that of the files of the current generation.`,
+		Example: "  unweaver ls\n  unweaver ls --json | jq -r '.indexes[] | select(.age_seconds > 86400) | .index'",
+		Args:    arguments(0, 0, "no argument"),
+		RunE:    func(command *cobra.Command, _ []string) error { return a.ls(command.Context()) },
+	}
+}
+
+// ls lists the indexes.
+func (a *App) ls(ctx context.Context) error {
+	return a.withControl(ctx, func(ctx context.Context, control ops.Control, _ string) error {
+		cards, err := control.Indexes(ctx)
+		if err != nil {
+			return err
+		}
+		return a.print(map[string]any{"indexes": cards}, func(w io.Writer) { showCards(w, cards) })
+	})
+}
+
+func showCards(w io.Writer, cards []runlog.Card) {
+	if len(cards) == 0 {
+		fmt.Fprintln(w, "no index yet; build one with: unweaver index FOLDER --index NAME --wait")
+		return
+	}
+	rows := make([]string, 0, len(cards))
+	for _, card := range cards {
+		since, last := "-", "-"
+		if card.Published != nil {
+			since = age(card.AgeSeconds)
+		}
+		if run := card.LastRun; run != nil {
+			last = run.Status
+			if run.Unchanged {
+				last += ", unchanged"
+			}
+		}
+		if run := card.Running; run != nil {
+			last = runsNow(*run)
+		}
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%d\t%d\t%d\t%s\t%s\t%d\t%s", card.Index, card.State, card.Documents,
+			card.Chunks, card.Classes, size(card.Bytes), since, card.Problems, last))
+	}
+	table(w, "index\tstate\tdocuments\tchunks\tclasses\tsize\tage\tproblems\tlast run", rows)
+	for _, card := range cards {
+		if card.Detail != "" {
+			fmt.Fprintf(w, "  ! %s: %s\n", card.Index, card.Detail)
+		}
+	}
+}
+
+// runsNow shows a run that goes on in a few words.
+func runsNow(run runlog.Summary) string {
+	text := run.Status
+	if run.Kind == runlog.KindRestore {
+		text = "restore " + text
+	}
+	if run.Stage != "" {
+		text += fmt.Sprintf(", %s, %.0f %%", run.Stage, 100*run.Overall)
+	}
+	if run.Reason != "" && run.Reason != run.Status {
+		text += " (" + run.Reason + ")"
+	}
+	return text
+}
+
+func (a *App) runsCmd() *cobra.Command {
+	var limit int
+	command := &cobra.Command{
+		Use:   "runs [INDEX]",
+		Short: "List runs, finished ones too: of one index, or of all",
+		Long: `List runs, the one that began last first: builds that go on or have ended, and the newest restore of each index.
+The report of a run stays as long as its generation, and for two weeks where it gave none.`,
+		Example: "  unweaver runs\n  unweaver runs docs --limit 5\n  unweaver runs docs --json | jq '.runs[0].cost'",
+		Args:    arguments(0, 1, "at most an INDEX"),
+	}
+	command.Flags().IntVar(&limit, "limit", 20, "how many to list; 0 = all that are known")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if limit < 0 {
+			return fault.Usage.At("read", "--limit").Because("want 0 or more")
+		}
+		index := strings.Join(args, "")
+		return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+			runs, err := control.Runs(ctx, index, limit)
+			if err != nil {
+				return err
+			}
+			return a.print(map[string]any{"runs": runs}, func(w io.Writer) { showRuns(w, runs) })
+		})
+	}
+	return command
+}
+
+func showRuns(w io.Writer, runs []runlog.Summary) {
+	if len(runs) == 0 {
+		fmt.Fprintln(w, "no run yet; begin one with: unweaver index FOLDER --index NAME --wait")
+		return
+	}
+	rows := make([]string, 0, len(runs))
+	for _, run := range runs {
+		status := run.Status
+		switch {
+		case !corpus.Terminal(run.Status):
+			status = runsNow(run)
+		case run.Unchanged:
+			status += ", unchanged"
+		case run.Reason != "" && run.Reason != run.Status:
+			status += " (" + run.Reason + ")"
+		}
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%d", run.Run, status, clock(run.Started),
+			duration(run.Seconds), run.Documents, run.Chunks, run.Calls, money(run.Cost, run.Currency), run.Problems))
+	}
+	table(w, "run\tstatus\tbegan\ttook\tdocuments\tchunks\tcalls\tcost\tproblems", rows)
+}
+
+func (a *App) logsCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "logs RUN",
+		Short: "Tell what happened in a run: stages, pauses, errors, problems",
+		Long: `Tell what happened in a run, in one place: when each stage began, each pause and wait with its cause, what was
+tried again and how often, how it ended, which documents could not be used and why, and the chunks that no model made
+sense of. It reads what the stores hold; processes write logs of their own.
+
+` + runForm,
+		Example: "  unweaver logs docs\n  unweaver logs docs/20261122t020000z --json | jq '.events'",
+		Args:    arguments(1, 1, "a RUN"),
+		RunE: func(command *cobra.Command, args []string) error {
+			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+				log, err := control.Log(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return a.print(log, func(w io.Writer) { showLog(w, log) })
+			})
+		},
+	}
+}
+
+func showLog(w io.Writer, log runlog.Log) {
+	showState(w, log.Run)
+	if log.Version != "" {
+		fmt.Fprintf(w, "  unweaver %s\n", log.Version)
+	}
+	for _, event := range log.Events {
+		fmt.Fprintf(w, "%s  %s\n", clock(event.At), eventLine(event))
+	}
+	if len(log.Retries) > 0 {
+		fmt.Fprintln(w, "tried again:")
+	}
+	for _, retry := range log.Retries {
+		fmt.Fprintf(w, "  %s %s, %s, %s to %s: %s\n", retry.Stage, retry.Code, number(retry.Count, "time"),
+			clock(retry.First), retry.Last.Local().Format(time.TimeOnly), retry.Detail)
+	}
+	problems := log.Problems
+	if len(log.Listed) > len(problems) {
+		problems = log.Listed
+	}
+	if len(problems) > 0 {
+		fmt.Fprintln(w, "problems:")
+	}
+	for _, problem := range distinct(problems) {
+		fmt.Fprintf(w, "  ! %s\n", problem.line())
+	}
+	if total := log.ProblemsTotal; total > int64(len(problems)) {
+		fmt.Fprintf(w, "  … and %d more in %s\n", total-int64(len(problems)), log.ProblemsPath)
+	}
+	if len(log.Letters) > 0 {
+		fmt.Fprintf(w, "dead letters, in %s:\n", log.LettersPath)
+	}
+	for _, letter := range log.Letters {
+		fmt.Fprintf(w, "  ! %s: %s\n", letter.Object, letter.Detail)
+	}
+	showCost(w, log.Report)
+}
+
+// eventLine shows an event in words.
+func eventLine(event corpus.Event) string {
+	var text string
+	switch event.Kind {
+	case corpus.EventStage:
+		return "stage " + event.Stage
+	case corpus.EventEnded:
+		text = "ended: " + event.Status
+		if event.Code != "" && event.Code != event.Status {
+			text += " (" + event.Code + ")"
+		}
+	case corpus.EventPaused, corpus.EventWaiting:
+		text = event.Kind + ": " + event.Code
+		if event.Stage != "" {
+			text += " in stage " + event.Stage
+		}
+		if event.Count > 1 {
+			text += fmt.Sprintf(", %d tries failed", event.Count)
+		}
+	default:
+		text = event.Kind
+	}
+	if event.Detail != "" {
+		text += ": " + event.Detail
+	}
+	return text
+}
+
+func (a *App) showCmd() *cobra.Command {
+	var index string
+	command := &cobra.Command{
+		Use:   "show GENERATION",
+		Short: "Show the report of a generation, or of a run that gave none",
+		Long: `Show a generation: its state, what it was built from and by, and the whole report of its run.
+
+GENERATION is index/generation, or its name alone with --index. An index stands for its current generation.`,
+		Example: "  unweaver show docs\n  unweaver show docs/20261122t020000z\n" +
+			"  unweaver show 20261122t020000z --index docs",
+		Args: arguments(1, 1, "a GENERATION"),
+	}
+	command.Flags().StringVar(&index, "index", "", "name of the index")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		name := args[0]
+		if index != "" {
+			name = path.Join(index, name)
+		}
+		return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+			return a.show(ctx, control, name)
+		})
+	}
+	return command
+}
+
+func (a *App) show(ctx context.Context, control ops.Control, name string) error {
+	index, wanted, _ := strings.Cut(name, "/")
+	kept, err := control.Generations(ctx, index)
+	if err != nil && (wanted == "" || !fault.Is(err, fault.UnknownIndex)) {
+		return err
+	}
+	var generation *artifact.Generation
+	for i := range kept {
+		if kept[i].Generation == wanted || wanted == "" && kept[i].State == "current" {
+			generation = &kept[i]
+		}
+	}
+	if generation == nil && wanted == "" {
+		return fault.UnknownGen.At("show", index).
+			Because("nothing of it is published").
+			Advise("see: unweaver runs " + index)
+	}
+	if generation != nil {
+		wanted = generation.Generation
+	}
+	run, err := control.Status(ctx, index+"/"+wanted)
+	if err != nil && (generation == nil || !fault.Is(err, fault.RunNotFound)) {
+		return err
+	}
+	shown := map[string]any{"generation": generation, "report": run}
+	if err != nil { // its report is lost; the generation is not
+		delete(shown, "report")
+	}
+	return a.print(shown, func(w io.Writer) {
+		if generation != nil {
+			fmt.Fprintf(w, "%s/%s  %s, number %d, built %s\n", index, wanted, generation.State, generation.Seq,
+				clock(generation.Created))
+			fmt.Fprintf(w, "  %s, %s, %s  [%s]\n  text hash %s\n  vector hash %s\n",
+				number(generation.Documents, "document"), number(generation.Chunks, "chunk"),
+				number(generation.Classes, "class"), generation.Models, generation.TextHash, generation.VectorHash)
+		}
+		if run.Run != "" {
+			showReport(w, run)
+			showReasons(w, run.Report)
+		}
+	})
+}
+
+// showReasons tells why documents that did not change were built again.
+func showReasons(w io.Writer, report corpus.Report) {
+	for _, reason := range report.Reasons {
+		fmt.Fprintf(w, "  built again: %s\n", reason)
+	}
+	if report.Version != "" {
+		fmt.Fprintf(w, "  unweaver %s\n", report.Version)
+	}
+}

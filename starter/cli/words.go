@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+)
+
+// number is a count with what it counts: "1 index", "2 indexes", "0 entries".
+func number[N int | int64](n N, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, plural(one))
+}
+
+func plural(one string) string {
+	switch {
+	case strings.HasSuffix(one, "s"), strings.HasSuffix(one, "x"), strings.HasSuffix(one, "ch"):
+		return one + "es"
+	case strings.HasSuffix(one, "ry"):
+		return strings.TrimSuffix(one, "y") + "ies"
+	}
+	return one + "s"
+}
+
+// money is an amount with its currency, where one is configured.
+func money(amount float64, currency string) string {
+	text := fmt.Sprintf("%.4f", amount)
+	if currency != "" {
+		text += " " + currency
+	}
+	return text
+}
+
+// size is a number of bytes for people.
+func size(bytes int64) string {
+	const step = 1024
+	if bytes < step {
+		return fmt.Sprintf("%d B", bytes)
+	}
+	value, unit := float64(bytes), 0
+	for value >= step && unit < 5 {
+		value /= step
+		unit++
+	}
+	return fmt.Sprintf("%.1f %cB", value, " kMGTP"[unit])
+}
+
+// age is a time since, in one unit: "40 s", "12 min", "5 h", "3 days".
+func age(seconds float64) string {
+	switch {
+	case seconds < 90:
+		return fmt.Sprintf("%.0f s", seconds)
+	case seconds < 90*60:
+		return fmt.Sprintf("%.0f min", seconds/60)
+	case seconds < 48*3600:
+		return fmt.Sprintf("%.0f h", seconds/3600)
+	}
+	return number(int64(math.Round(seconds/86400)), "day")
+}
+
+// clock is a time as lists show it, in the time zone of who looks.
+func clock(at time.Time) string {
+	if at.IsZero() {
+		return "-"
+	}
+	return at.Local().Format("2006-01-02 15:04:05")
+}
+
+// table prints rows in columns; cells are separated by tabs.
+func table(w io.Writer, header string, rows []string) {
+	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(columns, header)
+	for _, row := range rows {
+		fmt.Fprintln(columns, row)
+	}
+	_ = columns.Flush() // what is printed goes to w, whose errors nobody can be told of
+}
+
+// alike are problems that differ in their object alone.
+type alike struct {
+	corpus.Problem
+	count   int
+	objects []string // the first few
+}
+
+// shownObjects is how many objects of one distinct problem are named.
+const shownObjects = 3
+
+// distinct gathers problems with the same code and cause, in the order in which they come first.
+func distinct(problems []corpus.Problem) []*alike {
+	var out []*alike
+	seen := map[string]*alike{}
+	for _, problem := range problems {
+		cause := problem.Detail
+		if problem.Object != "" { // errors name what they are about
+			cause = strings.ReplaceAll(cause, problem.Object, "…")
+		}
+		known := seen[problem.Code+"\x00"+cause]
+		if known == nil {
+			known = &alike{Problem: problem}
+			seen[problem.Code+"\x00"+cause] = known
+			out = append(out, known)
+		}
+		known.count++
+		if len(known.objects) < shownObjects {
+			known.objects = append(known.objects, problem.Object)
+		}
+	}
+	return out
+}
+
+// line shows distinct problems on one line, with how many there are and which come first.
+func (a *alike) line() string {
+	if a.count == 1 {
+		text := a.Code + " " + a.Object
+		if a.Detail != "" {
+			text += ": " + a.Detail
+		}
+		return text
+	}
+	detail := a.Detail
+	if a.Object != "" {
+		detail = strings.ReplaceAll(detail, a.Object, "…")
+	}
+	text := fmt.Sprintf("%s, %d times: %s", a.Code, a.count, strings.Join(a.objects, ", "))
+	if a.count > len(a.objects) {
+		text += fmt.Sprintf(" and %d more", a.count-len(a.objects))
+	}
+	if detail != "" {
+		text += ": " + detail
+	}
+	return text
+}

@@ -1,0 +1,196 @@
+package host
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/build/runlog"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/telemetry"
+)
+
+const (
+	lookEvery    = 15 * time.Second
+	lookPatience = 30 * time.Second // for one look at everything
+	lookAtOnce   = 8                // indexes
+	mostIndexes  = 200              // are looked at: as many as metrics have names for
+)
+
+// watcher looks up from time to time how the indexes stand, for metrics.
+type watcher struct {
+	artifacts blob.Store
+	runs      coordination.Runs
+	client    client.Client
+	queue     string
+	telemetry *telemetry.Process
+	log       *slog.Logger
+	manifests map[string]*corpus.Manifest // of the published generations, by index
+}
+
+// follow looks until ctx is done.
+func (w *watcher) follow(ctx context.Context) {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		bounded, cancel := context.WithTimeout(ctx, lookPatience)
+		w.queues(bounded)
+		if err := w.look(bounded); err != nil && ctx.Err() == nil {
+			w.telemetry.Count(telemetry.PollFailures, 1, telemetry.Code(err))
+			w.log.Debug("indexes not looked up", "code", telemetry.Code(err), "error", err.Error())
+		}
+		cancel()
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// queues looks up how many tasks wait.
+func (w *watcher) queues(ctx context.Context) {
+	types := map[client.TaskQueueType]string{
+		client.TaskQueueTypeWorkflow: "workflow", client.TaskQueueTypeActivity: "activity",
+	}
+	asked := client.DescribeTaskQueueEnhancedOptions{TaskQueue: w.queue, ReportStats: true}
+	for kind := range types {
+		asked.TaskQueueTypes = append(asked.TaskQueueTypes, kind)
+	}
+	described, err := w.client.DescribeTaskQueueEnhanced(ctx, asked)
+	if err != nil { // an older engine, or one that does not answer: its own metrics tell
+		w.telemetry.Replace(telemetry.QueueDepth, nil)
+		return
+	}
+	waiting := map[string]float64{}
+	for _, version := range described.VersionsInfo { //nolint:staticcheck // what the servers that we run with answer
+		for kind, info := range version.TypesInfo {
+			if info.Stats != nil {
+				waiting[types[kind]] += float64(info.Stats.ApproximateBacklogCount)
+			}
+		}
+	}
+	var samples []telemetry.Sample
+	for kind, tasks := range waiting {
+		samples = append(samples, telemetry.Sample{Value: tasks, Labels: []string{kind}})
+	}
+	w.telemetry.Replace(telemetry.QueueDepth, samples)
+}
+
+// standing is what is known of one index.
+type standing struct {
+	index    string
+	manifest *corpus.Manifest // nil: nothing is published
+	success  time.Time
+	state    *corpus.RunState // of the newest build; nil: none is known
+	done     map[string]int64
+}
+
+// look looks at every index and shows all of them at once. Where one cannot be looked at, everything stays as it was.
+func (w *watcher) look(ctx context.Context) error {
+	names, err := artifact.Names(ctx, w.artifacts)
+	if err != nil {
+		return err
+	}
+	names = names[:min(len(names), mostIndexes)]
+	found := make([]standing, len(names))
+	var mu sync.Mutex
+	err = par.Each(ctx, len(names), lookAtOnce, func(ctx context.Context, i int) error {
+		one, err := w.index(ctx, names[i], &mu)
+		found[i] = one
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	w.show(found)
+	return nil
+}
+
+func (w *watcher) index(ctx context.Context, name string, mu *sync.Mutex) (one standing, err error) {
+	one.index = name
+	index := artifact.Index{Store: w.artifacts, Name: name}
+	pointer, _, err := index.Current(ctx)
+	if err != nil {
+		return one, err
+	}
+	mu.Lock()
+	known := w.manifests[name]
+	mu.Unlock()
+	switch {
+	case pointer.Manifest == "":
+	case known != nil && known.Generation == pointer.Generation:
+		one.manifest = known
+	default:
+		if one.manifest, err = index.Manifest(ctx, pointer.Manifest); err != nil {
+			return one, err
+		}
+		mu.Lock()
+		w.manifests[name] = one.manifest
+		mu.Unlock()
+	}
+	if one.success, err = build.LastSuccess(ctx, w.runs, name); err != nil {
+		return one, err
+	}
+	if one.success.IsZero() && one.manifest != nil {
+		one.success = one.manifest.Created
+	}
+	raw, err := w.runs.State(ctx, runlog.LatestBuild(name))
+	if err != nil || raw == nil {
+		return one, err
+	}
+	if one.state, err = build.State(ctx, w.runs, string(raw)); err != nil || one.state == nil {
+		return one, err
+	}
+	if !corpus.Terminal(one.state.Report.Status) {
+		total, err := build.Totals(ctx, w.runs, string(raw))
+		if err == nil { // a damaged account halts its run, which tells
+			one.done = total.Done
+		}
+	}
+	return one, nil
+}
+
+func (w *watcher) show(found []standing) {
+	samples := map[string][]telemetry.Sample{}
+	add := func(name string, value float64, labels ...string) {
+		samples[name] = append(samples[name], telemetry.Sample{Value: value, Labels: labels})
+	}
+	for _, one := range found {
+		if !one.success.IsZero() {
+			add(telemetry.LastSuccess, seconds(one.success), one.index)
+		}
+		if manifest := one.manifest; manifest != nil {
+			add(telemetry.PublishedAt, seconds(manifest.Created), one.index)
+			add(telemetry.PublishedAge, seconds(manifest.Created), one.index)
+			add(telemetry.IndexDocuments, float64(manifest.Counts.Documents), one.index)
+			add(telemetry.IndexChunks, float64(manifest.Counts.Chunks), one.index)
+			add(telemetry.IndexDead, float64(manifest.Counts.DeadLetters), one.index)
+			add(telemetry.IndexFailed, float64(manifest.Counts.Failed), one.index)
+		}
+		if state := one.state; state != nil {
+			add(telemetry.RunStatus, 1, one.index, state.Report.Status, state.Report.Reason)
+			if state.Stage != "" {
+				add(telemetry.StageTotal, float64(state.Total), one.index, state.Stage)
+				add(telemetry.StageDone, float64(max(0, one.done[state.Stage])), one.index, state.Stage)
+			}
+		}
+	}
+	for _, name := range []string{
+		telemetry.LastSuccess, telemetry.PublishedAt, telemetry.PublishedAge, telemetry.IndexDocuments,
+		telemetry.IndexChunks, telemetry.IndexDead, telemetry.IndexFailed, telemetry.RunStatus,
+		telemetry.StageTotal, telemetry.StageDone,
+	} {
+		w.telemetry.Replace(name, samples[name])
+	}
+}
+
+func seconds(at time.Time) float64 { return float64(at.UnixMilli()) / 1000 }

@@ -1,0 +1,154 @@
+package host_test
+
+import (
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/build/runlog"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/stage/publish"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/telemetry"
+	"github.com/unweaver/unweaver/worker/host"
+)
+
+// fetch asks a server on loopback; a host is the name that it is asked by.
+func fetch(t *testing.T, address, path, name string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name != "" {
+		request.Host = name
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	raw, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(raw)
+}
+
+func TestAWorkerTellsWhetherItLivesAndIsReady(t *testing.T) {
+	quiet := slog.New(slog.DiscardHandler)
+	serving, err := host.Serve("127.0.0.1:0", connect(t, &server{}), telemetry.New("worker"), quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = serving.Close() }()
+	for path, want := range map[string]int{"/livez": 200, "/metrics": 200, "/": 404} {
+		if status, body := fetch(t, serving.Address(), path, ""); status != want {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	// The engine of this test knows no health check: it does not answer.
+	if status, body := fetch(t, serving.Address(), "/readyz", ""); status != 503 || !strings.Contains(body, "engine") {
+		t.Errorf("ready without an engine: %d %s", status, body)
+	}
+	serving.Drain()
+	if status, body := fetch(t, serving.Address(), "/readyz", ""); status != 503 || !strings.Contains(body, "stopping") {
+		t.Errorf("ready while it stops: %d %s", status, body)
+	}
+	if status, _ := fetch(t, serving.Address(), "/metrics", "attacker.example"); status != 421 {
+		t.Errorf("a page of another name reads metrics: %d", status)
+	}
+	if _, err := host.Serve(serving.Address(), connect(t, &server{}), telemetry.New("worker"), quiet); !fault.Is(
+		err, fault.PortTaken) {
+		t.Errorf("a taken address: %v", err)
+	}
+}
+
+// metrics are those of a process, once they hold a text.
+func metrics(t *testing.T, process *telemetry.Process, until string) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serving := &http.Server{Handler: process.Handler(), ReadHeaderTimeout: time.Second}
+	go func() { _ = serving.Serve(listener) }()
+	defer func() { _ = serving.Close() }()
+	text := ""
+	for range 300 {
+		if _, text = fetch(t, listener.Addr().String(), "/", ""); strings.Contains(text, until) {
+			return text
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatalf("metrics never held %q:\n%s", until, text)
+	return ""
+}
+
+func TestAWorkerTellsHowIndexesStand(t *testing.T) {
+	s := &server{}
+	config := configured(t, s)
+	config.Telemetry = telemetry.New("worker")
+	config.Stores.Observe(config.Telemetry)
+	index := artifact.Index{Store: config.Stores.Artifacts, Name: "docs"}
+	made := time.Now().Add(-2 * time.Hour).UTC()
+	manifest := &corpus.Manifest{Index: "docs", Generation: "g1", Created: made, Seq: 1}
+	manifest.Counts.Documents, manifest.Counts.Chunks, manifest.Counts.DeadLetters = 7, 21, 2
+	sha, err := publish.Store(t.Context(), index, manifest, "published")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := publish.Flip(t.Context(), publish.FlipIn{
+		Artifacts: index, Mirror: config.Stores.Coordination, Generation: "g1", Manifest: sha, Seq: 1,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	runs := config.Stores.Coordination
+	state := corpus.RunState{Stage: "extract", Total: 50, RunID: "r"}
+	state.Report.Status = corpus.StatusRunning
+	raw, err := json.Marshal(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	account, err := json.Marshal(build.Account{Done: map[string]int64{"extract": 30}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, value := range map[string][]byte{"docs/g2": raw, runlog.LatestBuild("docs"): []byte("docs/g2")} {
+		if err := runs.SetState(t.Context(), key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := runs.Account(t.Context(), "docs/g2", "w", account); err != nil {
+		t.Fatal(err)
+	}
+	running, err := host.Start(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer running.Stop()
+	text := metrics(t, config.Telemetry, "unweaver_stage_done{")
+	for _, want := range []string{
+		`unweaver_index_documents{index="docs"} 7`, `unweaver_index_chunks{index="docs"} 21`,
+		`unweaver_index_dead_letters{index="docs"} 2`, `unweaver_index_generation_age_seconds{index="docs"} 720`,
+		`unweaver_run_status{index="docs",reason="",status="running"} 1`,
+		`unweaver_stage_done{index="docs",stage="extract"} 30`, `unweaver_stage_total{index="docs",stage="extract"} 50`,
+		`unweaver_index_last_success_timestamp_seconds{index="docs"} 1.`, `unweaver_activity_slots 64`,
+		`unweaver_store_operation_seconds_count{operation="get",store="artifacts"} `,
+		`unweaver_store_operation_seconds_count{operation="state",store="coordination"} `,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("metrics lack %s", want)
+		}
+	}
+	config.Telemetry.Paid("docs", model.Extract, model.Usage{Prompt: 5, Completion: 2}, 0.5)
+	metrics(t, config.Telemetry, `unweaver_index_cost_total{index="docs"} 0.5`)
+}

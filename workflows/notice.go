@@ -1,0 +1,72 @@
+package workflows
+
+import (
+	"fmt"
+	"time"
+
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/workflow"
+)
+
+// Ended answers EndBuild and EndRestore. Histories from before it hold no answer, which asks for nothing: that a notice
+// is due is in history, so that replaying needs no version.
+type Ended struct {
+	Notify bool `json:"notify,omitempty"` // a webhook is to be told
+}
+
+// Notice is the input of Notify and of SendNotice.
+type Notice struct {
+	Build
+	ID     string    `json:"id"` // the same in every attempt
+	RunID  string    `json:"run_id"`
+	Status string    `json:"status"`
+	Reason string    `json:"reason,omitempty"`
+	At     time.Time `json:"at"`
+}
+
+// longestNotice is for how long a webhook that does not answer is asked again.
+const longestNotice = 24 * time.Hour
+
+// Notify has a webhook told, in a workflow of its own: a receiver that is down holds up no run.
+func Notify(ctx workflow.Context, in Notice) error {
+	return workflow.ExecuteActivity(noticing(ctx), SendNotice, in).Get(ctx, nil)
+}
+
+// noticing is for posting to a webhook: each attempt is short, the patience long.
+func noticing(ctx workflow.Context) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout:    30 * time.Second,
+		ScheduleToCloseTimeout: longestNotice,
+		WaitForCancellation:    true,
+		RetryPolicy:            retries(10*time.Minute, 0),
+	})
+}
+
+// end records how a run ends or that it pauses, and has the webhook told where there is one. The run does not wait for
+// that, nor does it fail by it.
+func (r *run) end(ctx workflow.Context, end End) error {
+	var ended Ended
+	if err := workflow.ExecuteActivity(recording(ctx, r.Build), r.endActivity, end).Get(ctx, &ended); err != nil {
+		return err
+	}
+	if !ended.Notify {
+		return nil
+	}
+	r.notices++
+	runID := workflow.GetInfo(ctx).WorkflowExecution.RunID
+	id := fmt.Sprintf("notice/%s/%s/%s-%d", r.Index, r.Generation, runID, r.notices)
+	detached := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+		WorkflowID:               id,
+		WorkflowExecutionTimeout: longestNotice + time.Hour,
+		ParentClosePolicy:        enums.PARENT_CLOSE_POLICY_ABANDON,
+	})
+	notice := Notice{
+		Build: r.Build, ID: fmt.Sprintf("%s-%d", runID, r.notices), RunID: runID,
+		Status: end.Status, Reason: end.Reason, At: workflow.Now(ctx).UTC(),
+	}
+	begun := workflow.ExecuteChildWorkflow(detached, NotifyName, notice).GetChildWorkflowExecution()
+	if err := begun.Get(ctx, nil); err != nil && ctx.Err() == nil {
+		workflow.GetLogger(ctx).Warn("notice not begun", "index", r.Index, "generation", r.Generation)
+	}
+	return nil
+}

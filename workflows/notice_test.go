@@ -1,0 +1,80 @@
+package workflows_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/unweaver/unweaver/workflows"
+)
+
+func TestAWebhookIsToldOfEveryPauseAndOfTheEnd(t *testing.T) {
+	f := newFake(64)
+	f.notify = true
+	f.fail["ReducePartition 1"] = []error{fatal("model_quota")}
+	var begun []workflows.Notice // what the run began and does not wait for
+	out, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
+		env.SetOnChildWorkflowStartedListener(
+			func(info *workflow.Info, _ workflow.Context, args converter.EncodedValues) {
+				var notice workflows.Notice
+				if info.WorkflowType.Name == workflows.NotifyName && args.Get(&notice) == nil {
+					begun = append(begun, notice)
+				}
+			},
+		)
+		resumeAt(t, env, time.Hour, workflows.Resume{})
+	})
+	if err != nil || out.Status != "completed" {
+		t.Fatal(out, err)
+	}
+	if len(begun) != 2 || len(f.noticed) == 0 || f.noticed[0].ID != begun[0].ID {
+		t.Fatalf("begun %+v, sent %+v", begun, f.noticed)
+	}
+	pause, end := begun[0], begun[1]
+	if pause.Status != "paused" || pause.Reason != "model_quota" || end.Status != "completed" {
+		t.Errorf("noticed %+v, %+v", pause, end)
+	}
+	if pause.ID == end.ID || pause.RunID == "" || !strings.HasPrefix(pause.ID, pause.RunID) || pause.Index != end.Index {
+		t.Errorf("ids %q, %q of %q", pause.ID, end.ID, pause.RunID)
+	}
+}
+
+func TestAWebhookThatIsDownHoldsUpNoRun(t *testing.T) {
+	f := newFake(64)
+	f.notify = true
+	var down []error
+	for range 10_000 {
+		down = append(down, errors.New("the receiver does not answer"))
+	}
+	f.fail[workflows.SendNotice] = down
+	out, err := run(t, f, workflows.Build{}, nil)
+	if err != nil || out.Status != "completed" {
+		t.Fatal(out, err)
+	}
+	if tries := f.count(workflows.SendNotice); tries > 20 { // a day's are some 150
+		t.Errorf("the run went on for %d attempts", tries)
+	}
+}
+
+// Histories from before notices have ends without an answer.
+func TestAnEndWithoutAnAnswerAsksForNoNotice(t *testing.T) {
+	f := newFake(64)
+	if _, err := run(t, f, workflows.Build{}, nil); err != nil || len(f.noticed) != 0 {
+		t.Errorf("%v, noticed %+v", err, f.noticed)
+	}
+}
+
+func TestANoticeIsTriedAgainForADay(t *testing.T) {
+	f := newFake(1)
+	f.fail[workflows.SendNotice] = []error{errors.New("down"), errors.New("down"), errors.New("down")}
+	env := environment(f, nil)
+	env.ExecuteWorkflow(workflows.Notify, workflows.Notice{ID: "run-1"})
+	if err := env.GetWorkflowError(); err != nil || f.count(workflows.SendNotice) != 4 {
+		t.Errorf("%v after %d attempts", err, f.count(workflows.SendNotice))
+	}
+}
