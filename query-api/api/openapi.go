@@ -164,7 +164,12 @@ func (s *schemas) responses(route route) map[string]any {
 	}
 	if route.events != "" {
 		ok["content"].(map[string]any)["text/event-stream"] = map[string]any{
-			"schema": map[string]any{"type": "string", "description": route.events},
+			"schema": map[string]any{ // of one event, as readers of streams take it
+				"type": "object", "description": route.events, "required": []string{"data"},
+				"properties": map[string]any{
+					"event": map[string]any{"type": "string"}, "data": map[string]any{"type": "string"},
+				},
+			},
 		}
 	}
 	for _, status := range route.allProblems() {

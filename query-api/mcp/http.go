@@ -37,9 +37,9 @@ func Handler(backend Backend) http.Handler {
 // Message is a request of JSON-RPC, or a notification.
 type Message struct {
 	JSONRPC string `json:"jsonrpc" enum:"2.0"`
-	ID      any    `json:"id,omitempty"`
+	ID      any    `json:"id,omitempty" types:"string,number"`
 	Method  string `json:"method"`
-	Params  any    `json:"params,omitempty"`
+	Params  any    `json:"params,omitempty" types:"object"`
 }
 
 // Reply is the answer to a Message: a result or an error.
