@@ -47,7 +47,7 @@ func TestSamplesAreDamagedAndCounted(t *testing.T) {
 		return got
 	}
 	got, again := counts("1"), counts("1")
-	if len(got.Rows) != 8 || got.Reader == 0 || got.Boxed == 0 {
+	if len(got.Rows) != 13 || got.Reader == 0 || got.Boxed == 0 {
 		t.Errorf("%+v", got)
 	}
 	read, refused := 0, 0

@@ -366,8 +366,8 @@ func TestAnAdmissionThatGrewOldIsAskedForAgain(t *testing.T) {
 	through := worker(t, store, corpus.Spec{})
 	var ticks atomic.Int64
 	start := time.Now()
-	through.clock = func() time.Time { // began, came back, sent: the first call is sent late
-		if ticks.Add(1) <= 2 {
+	through.clock = func() time.Time { // counted, began, came back, sent: the first call is sent late
+		if ticks.Add(1) <= 3 {
 			return start
 		}
 		return start.Add(time.Minute)

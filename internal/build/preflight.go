@@ -6,7 +6,7 @@ import (
 	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/embed"
-	"github.com/unweaver/unweaver/internal/fault/retry"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/textseg"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
@@ -24,8 +24,8 @@ type Preflighted struct {
 
 // Preflight asks the models for something small as soon as the first chunks are there, so that a server, key or model
 // that is wrong pauses the run within seconds, and not after all documents are read. It asks where the ledger does not
-// have everything that it looks at: for the extraction of one chunk, which is kept, and for one short embedding. A run
-// that would ask for nothing asks for nothing.
+// have everything that it looks at: for the extraction of one chunk and the vector of one, which are kept. A run that
+// would ask for nothing asks for nothing.
 func (r *Run) Preflight(ctx context.Context, unit int) error {
 	return r.reusedDamage(r.preflight(ctx, unit))
 }
@@ -64,8 +64,8 @@ func (r *Run) preflight(ctx context.Context, unit int) error {
 	return preflightFile.Write(ctx, r.Scratch, done)
 }
 
-// preflightEmbedding asks for one embedding where a vector of the chunks that it looks at would be paid for. The text
-// is the run's own: nobody has asked for it before, and nothing of it is kept.
+// preflightEmbedding asks for the first vector of the chunks that it looks at which would be paid for, and the ledger
+// keeps it: the stage that embeds does not ask for it again. What is wrong with the text alone is that stage's to tell.
 func (r *Run) preflightEmbedding(
 	ctx context.Context, models model.Set, unit int, chunked chunk.Result, most int,
 ) error {
@@ -94,12 +94,13 @@ func (r *Run) preflightEmbedding(
 			wanted = append(wanted, embed.Item{Digest: embed.Digest(window, fixed.Chunk.Digest()), Text: window})
 		}
 	}
-	missing, err := embed.Source{Embedder: models.Chunks, Ledger: r.Ledger}.Missing(ctx, wanted)
+	source := embed.Source{Embedder: models.Chunks, Ledger: r.Ledger}
+	missing, err := source.Missing(ctx, wanted)
 	if err != nil || len(missing) == 0 {
 		return err
 	}
-	return retry.Do(model.Urgent(ctx), func(ctx context.Context) error {
-		_, _, err := models.Chunks.Embed(ctx, []string{"probe of run " + r.Name()})
-		return err
-	})
+	if err = source.Pay(model.Urgent(ctx), missing[:1]); fault.KindOf(err) == fault.Content {
+		return nil
+	}
+	return err
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -172,7 +173,7 @@ func TestASpecIsFoundByItsDigest(t *testing.T) {
 		digests = append(digests, digest)
 	}
 	got, err := x.Spec(t.Context(), digests[0])
-	if err != nil || got != spec || digests[0] != digests[1] || len(store.Keys("docs/specs/")) != 1 {
+	if err != nil || !reflect.DeepEqual(got, spec) || digests[0] != digests[1] || len(store.Keys("docs/specs/")) != 1 {
 		t.Errorf("%+v %v %v", got, digests, err)
 	}
 	if _, err := x.Spec(t.Context(), corpus.Sum("other")); !fault.Is(err, fault.NotFound) {
