@@ -42,6 +42,9 @@ test: build browser ## unit tests, conformance suites on embedded adapters and r
 test-with-servers:
 	@echo "== unit tests and conformance suites"
 	set -a; . ./.servers/env; set +a; $(GO) test -timeout 20m ./...
+	@echo "== clients of other people: OpenAI's for Python, LangChain, the MCP inspector"
+	@infra/clients/clients.sh $(TOOLS)/clients
+	UNWEAVER_TEST_CLIENTS=$(TOOLS)/clients $(GO) test -count=1 -v -run 'TestThePythonClient|TestTheInspector' ./query-api/api
 	@echo "== the API against its description"
 	@$(MAKE) --no-print-directory api-contract
 	@echo "== the pipeline on the embedded stack and on real servers, with kill tests"

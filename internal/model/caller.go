@@ -4,9 +4,9 @@ import "context"
 
 type callerBound struct{}
 
-// CallerBound marks calls that end with their caller, because nothing is kept of them: a question's embedding. Calls
-// without the mark are finished once they are admitted, since they cost the same and what they bring is kept. The mark
-// travels with the context, through any decorator.
+// CallerBound marks calls that end with their caller, because nothing is kept of them: a question's embedding, an
+// answer. Calls without the mark are finished once they are admitted, since they cost the same and what they bring is
+// kept. The mark travels with the context, through any decorator.
 func CallerBound(ctx context.Context) context.Context {
 	return context.WithValue(ctx, callerBound{}, true)
 }

@@ -115,6 +115,25 @@ func Known(text string) string {
 	return text
 }
 
+// Tail is the length of the longest end of text, in bytes, that a secret which Known would take out may begin with: who
+// passes text on as it comes holds it back.
+func Tail(text string) int {
+	known.RLock()
+	defer known.RUnlock()
+	longest := 0
+	for _, form := range known.forms {
+		if len(form) < plainest {
+			continue
+		}
+		for size := min(len(form)-1, len(text)); size > longest; size-- {
+			if strings.HasSuffix(text, form[:size]) {
+				longest = size
+			}
+		}
+	}
+	return longest
+}
+
 // withoutUser leaves the name of a user and takes the password; a name without one may be a token.
 func withoutUser(found string) string {
 	parts := userinfo.FindStringSubmatch(found)

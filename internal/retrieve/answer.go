@@ -6,7 +6,6 @@ import (
 	"encoding/csv"
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -135,15 +134,15 @@ type Answered struct {
 	Text      string
 	Citations []string
 	Usage     model.Usage
+	Truncated bool // it stopped at a limit of its length
 }
-
-var citeRE = regexp.MustCompile(`\[(\d+)\]`)
 
 // noData is said when nothing was found.
 const noData = "No data was found for this question; please rephrase it."
 
 // Answer asks the chat model with the passages that are in the context. Citations are those that the answer names;
-// where it names none, the passages that share most of its words.
+// where it names none, the passages that share most of its words. Who takes the text as it comes (model.Deltas) gets
+// all of Answered.Text; an error behind that leaves it unfinished.
 func Answer(
 	ctx context.Context,
 	chat model.Chat,
@@ -151,8 +150,13 @@ func Answer(
 	ps []Passage,
 	used []bool,
 ) (Answered, error) {
+	given := citing{passages: ps, used: used, take: model.Taker(ctx)}
 	if context == "" {
-		return Answered{Kind: NoAnswer, Text: noData}, nil
+		said, err := given.end(noData)
+		return Answered{Kind: NoAnswer, Text: said}, err
+	}
+	if given.take != nil {
+		ctx = model.Deltas(ctx, given.write)
 	}
 	delimiter := newDelimiter()
 	reply, err := chat.Complete(
@@ -165,32 +169,26 @@ func Answer(
 			Question: question,
 		},
 	)
+	if err == nil && !given.began { // it gives no pieces
+		err = given.write(reply.Text)
+	}
 	if err != nil {
 		return Answered{}, err
 	}
-	answered := Answered{Kind: ByModel, Text: strings.TrimSpace(reply.Text), Usage: reply.Usage}
+	answered := Answered{Kind: ByModel, Usage: reply.Usage, Truncated: reply.Truncated || given.cut}
 	if quotes(chat) {
 		answered.Kind = BestSentence
 	}
-	if answered.Text == "" {
-		answered.Kind, answered.Text = NoAnswer, noData
+	if answered.Text, err = given.end(noData); err != nil {
+		return Answered{}, err
+	}
+	if answered.Text == noData { // also where a model says exactly this
+		answered.Kind = NoAnswer
 		return answered, nil
 	}
-	if runes := []rune(answered.Text); len(runes) > mostAnswer {
-		answered.Text = string(runes[:mostAnswer])
+	for _, n := range given.cited {
+		answered.Citations = append(answered.Citations, ps[n-1].ID)
 	}
-	seen := map[int]bool{}
-	answered.Text = strings.TrimSpace(citeRE.ReplaceAllStringFunc(answered.Text, func(cited string) string {
-		n, err := strconv.Atoi(cited[1 : len(cited)-1])
-		if err != nil || n < 1 || n > len(ps) || !used[n-1] {
-			return "" // it names nothing that the model was shown
-		}
-		if !seen[n] {
-			seen[n] = true
-			answered.Citations = append(answered.Citations, ps[n-1].ID)
-		}
-		return cited
-	}))
 	if len(answered.Citations) == 0 {
 		if i := closest(answered.Text, ps, used); i >= 0 {
 			answered.Citations = []string{ps[i].ID}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/query-api/chat"
 )
 
 // OpenAPI describes the API as OpenAPI 3.1, made from the table of routes, the types of bodies and the registry of
@@ -38,6 +40,7 @@ func OpenAPI(methods *retrieve.Registry) []byte {
 		},
 	}
 	all.of(reflect.TypeFor[Problem]())
+	all.of(reflect.TypeFor[Delta]())
 	paths := map[string]any{}
 	for _, route := range (&Server{}).routes() {
 		path := route.described()
@@ -102,7 +105,9 @@ func (s *schemas) operation(path string, route route) map[string]any {
 		if several := requestExamples[route.id]; several != nil {
 			body["application/json"].(map[string]any)["examples"] = several
 		}
-		out["requestBody"] = map[string]any{"required": true, "content": body, "description": "at most 64 KiB"}
+		out["requestBody"] = map[string]any{
+			"required": true, "content": body, "description": "at most " + cmp.Or(route.most, "64 KiB"),
+		}
 	}
 	return out
 }
@@ -160,10 +165,18 @@ func (s *schemas) responses(route route) map[string]any {
 		}
 		out["304"] = map[string]any{"description": "the answer is still the one that If-None-Match names"}
 	}
+	if route.events != "" {
+		ok["content"].(map[string]any)["text/event-stream"] = map[string]any{
+			"schema": map[string]any{ // of one event, as readers of streams take it
+				"type": "object", "description": route.events, "required": []string{"data"},
+				"properties": map[string]any{
+					"event": map[string]any{"type": "string"}, "data": map[string]any{"type": "string"},
+				},
+			},
+		}
+	}
 	for _, status := range route.allProblems() {
-		problem := content("application/problem+json", ref("Problem"))
-		problem["application/problem+json"].(map[string]any)["example"] = problemExample(status)
-		described := map[string]any{"description": codesOf(status), "content": problem}
+		described := map[string]any{"description": codesOf(status), "content": s.told(route, status)}
 		switch status {
 		case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 			described["headers"] = map[string]any{"Retry-After": header("seconds")}
@@ -180,6 +193,23 @@ func (s *schemas) responses(route route) map[string]any {
 		}
 	}
 	return out
+}
+
+// told describes the error of a status, in the form of its route.
+func (s *schemas) told(route route, status int) map[string]any {
+	problem := content("application/problem+json", ref("Problem"))
+	problem["application/problem+json"].(map[string]any)["example"] = problemExample(status)
+	if route.failure == nil {
+		return problem
+	}
+	failure := content("application/json", s.of(reflect.TypeOf(route.failure)))
+	if !chat.Speaks(route.described()) {
+		failure["application/problem+json"] = problem["application/problem+json"] // the guard's
+		return failure
+	}
+	// There the guard's are of that form too.
+	failure["application/json"].(map[string]any)["example"] = chat.FailureOf(inForm(problemExample(status)))
+	return failure
 }
 
 func header(text string) map[string]any {

@@ -110,9 +110,10 @@ func TestTheDescriptionIsCompleteAndItsExamplesAreRight(t *testing.T) {
 				if response.Description == "" {
 					t.Errorf("%s: %s is not described", at, status)
 				}
-				problem := response.Content["application/problem+json"]
-				if len(response.Content) == 1 && status >= "400" && problem.Example == nil {
-					t.Errorf("%s: %s has no example", at, status)
+				for kind, problem := range response.Content {
+					if len(response.Content) == 1 && status >= "400" && problem.Example == nil {
+						t.Errorf("%s: %s has no example of %s", at, status, kind)
+					}
 				}
 			}
 			for _, status := range []string{"401", "403", "429", "500", "503"} {
@@ -209,6 +210,9 @@ func TestEveryAnswerIsAsDescribed(t *testing.T) {
 		"/v1/indexes/{index}/entities/{id}/chunks":     "/v1/indexes/sample/entities/" + oslo + "/chunks?limit=2",
 		"/v1/indexes/{index}/chunks/{id}":              "/v1/indexes/sample/chunks/" + chunk,
 		"/v1/indexes/{index}/documents/{key}/text":     "/v1/indexes/sample/documents/cities/oslo.txt/text?start=5",
+		"/v1/models":         "/v1/models",
+		"/v1/models/{model}": "/v1/models/unweaver/sample",
+
 		"/livez":   "/livez",
 		"/readyz":  "/readyz",
 		"/metrics": "/metrics",
@@ -234,6 +238,17 @@ func TestEveryAnswerIsAsDescribed(t *testing.T) {
 			if out["explain"] == nil {
 				t.Errorf("%s %v explains nothing", spec.Name, rule)
 			}
+		}
+	}
+	seen["POST "+completions], seen["POST /mcp"] = true, true
+	for status, message := range map[int]string{http.StatusOK: listing, http.StatusBadRequest: "{"} {
+		if got, out, _ := f.say(message); got != status {
+			t.Errorf("%s: %d %v", message, got, out)
+		}
+	}
+	for status, n := range map[int]int{http.StatusOK: 1, http.StatusBadRequest: 2} {
+		if got, out := f.chat(norway(map[string]any{"n": n})); got != status {
+			t.Errorf("%d answers: %d %v", n, got, out)
 		}
 	}
 	for path, operations := range d.Paths {

@@ -10,9 +10,10 @@ import (
 
 const apiText = "Ask an index built by UnWeaver, and read what it holds. v1 only gains response fields: clients " +
 	"must accept further ones.\n\n" +
-	"Errors are RFC 9457 problems with a stable `type`; `code` is its last part. Where a problem has status 429 or " +
-	"503, Retry-After says when to ask again. One request sees exactly one generation of an index, which the answer names; " +
-	"with `generation` a request names it.\n\n" +
+	"Errors are RFC 9457 problems with a stable `type`; `code` is its last part. Those of /v1/chat/completions and " +
+	"/v1/models have the form of OpenAI, with the same codes. Where a problem has status 429 or " +
+	"503, Retry-After says when to ask again. One request sees exactly one generation of an index, which the answer " +
+	"names; with `generation` a request names it.\n\n" +
 	"Lists give `next_cursor`; an empty one is the end. HEAD is answered like GET, OPTIONS with Allow. Answers are " +
 	"packed with gzip for clients that accept it."
 
@@ -23,6 +24,9 @@ var tagTexts = []any{
 	map[string]any{"name": tagDocuments, "description": "Documents and the chunks that they were cut into."},
 	map[string]any{"name": tagEntities, "description": "What the documents speak of, and where."},
 	map[string]any{"name": tagRuns, "description": "Builds and restores, running and ended."},
+	map[string]any{
+		"name": tagAgents, "description": "For programs that know the form of OpenAI or the Model Context Protocol.",
+	},
 	map[string]any{"name": tagOperations, "description": "For orchestrators and monitoring."},
 }
 
@@ -38,6 +42,7 @@ var pathParameters = map[string]struct{ pattern, doc, example string }{
 	"generation": {"^[a-z0-9][a-z0-9-]{0,62}$", "name of the generation", "g1"},
 	"run":        {"^[a-z0-9][a-z0-9-]{0,62}$", "name of the run: that of its generation", "g1"},
 	"id":         {"^[0-9a-f]{32}$", "id, as answers have it", exampleEntity},
+	"model":      {"^unweaver/[a-z0-9][a-z0-9-]{0,62}$", "unweaver/ and the name of an index", "unweaver/sample"},
 	"key": {
 		"", "key of the document. Slashes may stand as they are; a key that ends in /text has that slash written %2F",
 		"cities/oslo.txt",
@@ -110,6 +115,31 @@ var schemaTexts = map[string]string{
 	"WeightedVote":     "One chunk of a weighted vote.",
 	"Without":          "What is left out of a query.",
 	"Written":          "What a run wrote to the stores.",
+
+	"ChatAnnotation":     "Says where a part of the answer's text comes from.",
+	"ChatChoice":         "The one answer.",
+	"ChatCompletion":     "The answer to a request without stream.",
+	"ChatDetails":        "What the form of OpenAI has no place for.",
+	"ChatFailure":        "An error in the form of OpenAI.",
+	"ChatFailureBody":    "What is wrong. The code is that of the problem, but model_not_found and unsupported_parameter.",
+	"ChatMessage":        "Message of an answer.",
+	"ChatModel":          "An index, as a model.",
+	"ChatModels":         "The indexes that the key is for, as models.",
+	"ChatRequest":        "A conversation whose last question is asked. Fields that are not named are let be.",
+	"ChatRequestMessage": "One message of a request.",
+	"ChatSource":         "The passage that a citation names. Offsets are code points of the document's decoded text.",
+	"ChatStreamOptions":  "Options of a stream.",
+	"ChatURLCitation":    "A citation as clients know it.",
+	"ChatUsage":          "What the model server told. The built-in model uses no tokens.",
+	"Delta":              "A piece of an answer; all of them together are its text.",
+	"Event":              "Something that happened to a run.",
+	"Highlight":          "A part of a chunk's text that matched, in code points, half open.",
+	"LeftOut":            "Objects of the corpus that were not looked at.",
+	"Message":            "A request of JSON-RPC, or a notification.",
+	"Reply":              "The answer to a message: a result or an error.",
+	"Retry":              "What units of a stage failed with and were tried again for.",
+	"Signals":            "What a query knows of how well its result fits; the same in every index, unlike scores.",
+	"Snippet":            "The part of a chunk's text to show: text[start:end] in code points.",
 }
 
 // requestExamples by operation.
@@ -118,6 +148,10 @@ var requestExamples = map[string]map[string]any{
 		"question": map[string]any{
 			"summary": "a question, with everything else as the index has it",
 			"value":   map[string]any{"query": "What is the capital of Norway?"},
+		},
+		"stream": map[string]any{
+			"summary": "answered piece by piece, as a stream of events",
+			"value":   map[string]any{"query": "What is the capital of Norway?", "answer": true, "stream": true},
 		},
 		"answer": map[string]any{
 			"summary": "answered by the chat model, from documents below cities/ alone",
@@ -132,6 +166,21 @@ var requestExamples = map[string]map[string]any{
 				"query": "Who sailed with the Fram?", "method": "unweaver", "rule": "weighted", "explain": true,
 				"top_entities": 50,
 			},
+		},
+	},
+	"createChatCompletion": {
+		"question": map[string]any{
+			"summary": "a question, whose answer comes at once",
+			"value": map[string]any{
+				"model":    "unweaver/sample",
+				"messages": []any{map[string]any{"role": "user", "content": "What is the capital of Norway?"}},
+			},
+		},
+	},
+	"sendMessage": {
+		"tools": map[string]any{
+			"summary": "what tools there are",
+			"value":   map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
 		},
 	},
 }

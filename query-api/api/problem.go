@@ -73,8 +73,22 @@ var statuses = map[fault.Code]int{
 
 // fail writes an error.
 func (s *Server) fail(w http.ResponseWriter, request *http.Request, err error) {
+	problem, status := s.problem(request, err)
+	if asked(w, request, problem, err) {
+		return
+	}
+	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(fault.RetryAfter(err)/time.Second))))
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(problem) // the caller may have gone
+}
+
+// problem is an error as the caller is told it; the log has the rest.
+func (s *Server) problem(request *http.Request, err error) (problem Problem, status int) {
 	code := fault.CodeOf(err)
-	status := statuses[code]
+	status = statuses[code]
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		status, code = http.StatusGatewayTimeout, "timeout"
@@ -84,7 +98,7 @@ func (s *Server) fail(w http.ResponseWriter, request *http.Request, err error) {
 	if status == 0 {
 		status = http.StatusInternalServerError
 	}
-	problem := Problem{
+	problem = Problem{
 		Type:   problemBase + string(code),
 		Title:  http.StatusText(status),
 		Status: status,
@@ -108,15 +122,10 @@ func (s *Server) fail(w http.ResponseWriter, request *http.Request, err error) {
 			s.log.Warn("request failed", logged...)
 		}
 	}
-	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
-		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(fault.RetryAfter(err)/time.Second))))
-	}
 	if status >= 500 {
 		s.log.Warn("request failed", logged...)
 	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(problem) // the caller may have gone
+	return problem, status
 }
 
 // tellable says whether an error is about what the caller sent, and so may be told to all. Others may name stores,

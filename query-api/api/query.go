@@ -17,34 +17,34 @@ import (
 // query answers POST /v1/indexes/{index}/query.
 func (s *Server) query(w http.ResponseWriter, request *http.Request) {
 	name := request.PathValue("index")
-	response, err := s.answer(w, request, name)
+	body, err := decode(w, request)
+	var to *stream
+	if err == nil {
+		to, err = streams(w, body)
+	}
+	var response Response
+	if err == nil {
+		response, err = s.answer(request.Context(), name, body, to)
+	}
 	outcome := "ok"
 	if err != nil {
 		outcome = string(fault.CodeOf(err))
 		name = "" // names that do not exist must not become label values
 	}
 	s.Telemetry.Count(telemetry.Queries, 1, name, response.Method, outcome)
-	if err != nil {
-		s.fail(w, request, err)
-		return
-	}
-	writeJSON(w, response)
+	s.end(w, request, to, response, err)
 }
 
 // answer runs a query: pin a generation, check, embed, search, read the texts, and ask the chat model where wanted.
-func (s *Server) answer(w http.ResponseWriter, request *http.Request, name string) (Response, error) {
+func (s *Server) answer(ctx context.Context, name string, body Request, to *stream) (Response, error) {
 	start := time.Now()
 	var response Response
-	body, err := decode(w, request)
-	if err != nil {
-		return response, err
-	}
 	timeout := s.Timeout
 	if body.Answer {
 		timeout = answerTimeout
 	}
-	caller := guard.Of(request.Context())
-	ctx, cancel := context.WithTimeout(request.Context(), timeout)
+	caller := guard.Of(ctx)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	pinned := ""
 	if body.Generation != nil {
@@ -87,11 +87,11 @@ func (s *Server) answer(w http.ResponseWriter, request *http.Request, name strin
 		return response, err
 	}
 	timings.Chunks = ms(time.Since(at))
-	if err := s.complete(ctx, generation, body, plan.budget, &response, cost); err != nil {
-		return response, err
-	}
 	response.Explain = found.Explain
 	response.Degraded = append(response.Degraded, found.Degraded...)
+	if err := s.complete(ctx, generation, body, plan.budget, &response, cost, to); err != nil {
+		return response, err
+	}
 	timings.Total = ms(time.Since(start))
 	return response, nil
 }
@@ -193,6 +193,7 @@ func (s *Server) complete(
 	budget int,
 	response *Response,
 	cost *bill,
+	to *stream,
 ) error {
 	passages := make([]retrieve.Passage, len(response.Chunks))
 	for i, chunk := range response.Chunks {
@@ -209,6 +210,10 @@ func (s *Server) complete(
 	if !request.Answer {
 		return nil
 	}
+	ctx, err := to.found(ctx, *response)
+	if err != nil {
+		return err
+	}
 	at := time.Now()
 	chat, err := s.Models.Chat(generation.Spec)
 	if err != nil {
@@ -218,14 +223,14 @@ func (s *Server) complete(
 	if retrieve.Unsure(chat, response.Confidence) {
 		text = ""
 	}
-	answered, err := retrieve.Answer(ctx, chat, request.Query, text, passages, used)
+	answered, err := retrieve.Answer(model.CallerBound(ctx), chat, request.Query, text, passages, used)
 	if err != nil {
 		return err
 	}
 	if answered.Citations == nil {
 		answered.Citations = []string{}
 	}
-	response.Answer = &Answer{answered.Kind, answered.Text, answered.Citations}
+	response.Answer = &Answer{answered.Kind, answered.Text, answered.Citations, answered.Truncated}
 	response.Usage.PromptTokens, response.Usage.CompletionTokens = answered.Usage.Prompt, answered.Usage.Completion
 	response.Timings.Answer = ms(time.Since(at))
 	return nil

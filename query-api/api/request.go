@@ -28,6 +28,7 @@ type Request struct {
 	Without          Without        `json:"without"`
 	MaxContextTokens *Count         `json:"max_context_tokens" bounds:"1,131072" default:"4000"`
 	Answer           bool           `json:"answer" default:"false"`
+	Stream           bool           `json:"stream" default:"false" doc:"with answer: as events, while it is written"`
 	Explain          bool           `json:"explain" default:"false"`
 	Generation       *string        `json:"generation"`
 }

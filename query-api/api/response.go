@@ -100,6 +100,7 @@ type Answer struct {
 	Kind      string   `json:"kind" enum:"model,best_sentence,none" doc:"best_sentence: quoted, by the built-in models"`
 	Text      string   `json:"text"`
 	Citations []string `json:"citations"`
+	Truncated bool     `json:"truncated,omitempty" doc:"it stopped at the longest that an answer may be"`
 }
 
 // Usage of a query.

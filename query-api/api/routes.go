@@ -15,9 +15,12 @@ type route struct {
 	tag             string
 	summary, doc    string
 	query           []parameter
-	body            any // zero value of its type; nil: none
-	answer          any // zero value; nil: not JSON
+	body            any    // zero value of its type; nil: none
+	answer          any    // zero value; nil: not JSON
+	events          string // what the answer holds where it is a stream of events; empty: it never is
 	problems        []int
+	failure         any              // zero value of what errors are told as; nil: Problem
+	most            string           // what a body may have; empty: 64 KiB
 	kept            bool             // answers have an ETag
 	scope           access.Scope     // that a key needs
 	open            bool             // needs no key
@@ -85,6 +88,7 @@ const (
 	tagDocuments  = "documents"
 	tagEntities   = "entities"
 	tagRuns       = "runs"
+	tagAgents     = "agents"
 	tagOperations = "operations"
 )
 
@@ -92,7 +96,7 @@ const (
 func (s *Server) routes() []route {
 	var table []route
 	for _, part := range [][]route{
-		s.indexRoutes(), s.documentRoutes(), s.entityRoutes(), s.runRoutes(), s.operationRoutes(),
+		s.indexRoutes(), s.documentRoutes(), s.entityRoutes(), s.runRoutes(), s.agents(), s.operationRoutes(),
 	} {
 		table = append(table, part...)
 	}
@@ -110,7 +114,7 @@ func (s *Server) indexRoutes() []route {
 			method: "POST", pattern: "/v1/indexes/{index}/query", id: "query", tag: tagQuery, summary: "Ask a question",
 			doc: "Finds the chunks of the index that help to answer, in the order of their use, and on request the answer " +
 				"of the chat model with citations. Scores order one response; they do not compare across responses.",
-			body: Request{}, answer: Response{}, problems: ofAQuery, handler: s.query,
+			body: Request{}, answer: Response{}, problems: ofAQuery, handler: s.query, events: queryEvents,
 		},
 		{
 			method: "GET", pattern: "/v1/indexes", id: "listIndexes", tag: tagIndexes, summary: "List published indexes",

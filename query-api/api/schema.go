@@ -6,11 +6,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/unweaver/unweaver/query-api/chat"
 )
 
 // schemas makes JSON schemas of Go types: named structs become components, fields go by their json tags. Further tags:
-// doc (description), enum (comma-separated), bounds (lo,hi of a number), length (lo,hi of a text), pattern,
-// items (pattern of the items), required, default (JSON), ref (a component by name).
+// doc (description), enum (comma-separated), bounds (lo,hi of a number), length (lo,hi of a text), pattern, types
+// (of a value that may have several), items (pattern of the items), required, default (JSON), ref (a component by name).
 type schemas struct {
 	components map[string]any
 	names      map[reflect.Type]string // of types whose component is not called as they are
@@ -77,6 +79,9 @@ func (s *schemas) component(t reflect.Type) map[string]any {
 	name := s.names[t]
 	if name == "" {
 		name = t.Name()
+		if t.PkgPath() == reflect.TypeFor[chat.Request]().PkgPath() { // it has words of its own for some
+			name = "Chat" + name
+		}
 	}
 	if s.components[name] != nil {
 		if known := s.types[name]; known != t { // met by the first test
@@ -142,6 +147,9 @@ func (s *schemas) field(field reflect.StructField) map[string]any {
 			values = append(values, nil)
 		}
 		schema["enum"] = values
+	}
+	if kinds := field.Tag.Get("types"); kinds != "" {
+		schema["type"] = strings.Split(kinds, ",")
 	}
 	if pattern := field.Tag.Get("pattern"); pattern != "" {
 		schema["pattern"] = pattern

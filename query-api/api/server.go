@@ -75,6 +75,7 @@ type Server struct {
 	embeds  *embedCache
 	guard   *guard.Guard
 	openapi []byte
+	mux     func() *http.ServeMux // of routes that routes ask
 	http    *http.Server
 	wg      sync.WaitGroup
 
@@ -105,6 +106,7 @@ func New(config Config) *Server {
 		embeds:  newEmbedCache(),
 	}
 	server.openapi = OpenAPI(config.Methods)
+	server.mux = sync.OnceValue(server.muxOf)
 	server.openapiTag = tag(string(server.openapi))
 	server.guard = guard.New(config.Policy, server.refuse)
 	server.http = &http.Server{
@@ -184,14 +186,20 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// Handler is the server's routes.
-func (s *Server) Handler() http.Handler {
+// muxOf makes the table of routes.
+func (s *Server) muxOf() *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, route := range s.routes() {
 		if route.handler != nil {
 			mux.HandleFunc(route.method+" "+route.pattern, s.checked(route))
 		}
 	}
+	return mux
+}
+
+// Handler is the server's routes.
+func (s *Server) Handler() http.Handler {
+	mux := s.muxOf()
 	mux.HandleFunc("GET /openapi.json", s.describe)
 	for _, path := range page.Paths() {
 		mux.HandleFunc("GET "+path, page.Serve)

@@ -33,6 +33,7 @@ const (
 
 // App is one invocation.
 type App struct {
+	In       io.Reader // nil: os.Stdin
 	Out, Err io.Writer
 	Env      []string  // NAME=value
 	Connect  Connector // nil: Temporal and the stores where these are servers, else the embedded stack
@@ -55,6 +56,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	a.Out, a.Err = printable(a.Out), printable(a.Err)
 	root := a.root()
 	root.SetArgs(args)
+	root.SetIn(a.In) // nil is cobra's default
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	err := root.ExecuteContext(ctx)
@@ -154,6 +156,7 @@ Exit codes: 0 done, 1 failed, 2 usage (a flag, a setting, a name, or a command t
 		a.cancelCmd(),
 		a.keysCmd(),
 		a.versionCmd(),
+		a.mcpCmd(),
 	)
 	illustrate(root)
 	return root

@@ -94,8 +94,11 @@ func (c Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error
 		return reply, err
 	}
 	err = errPanicked
-	// Once admitted a call is finished: it costs the same, and what it brings is kept.
-	admitted := model.BeforeAgain(context.WithoutCancel(ctx), func() error { return c.reserve(ctx, endpoint, 0) })
+	kept := ctx
+	if !model.IsCallerBound(ctx) { // once admitted it is finished: it costs the same, and what it brings is kept
+		kept = context.WithoutCancel(ctx)
+	}
+	admitted := model.BeforeAgain(kept, func() error { return c.reserve(ctx, endpoint, 0) })
 	admitted = c.listening(admitted, ticket, estimated)
 	reply, err = c.Chat.Complete(admitted, call)
 	c.settle(ctx, endpoint, estimated, reply.Usage.Prompt+reply.Usage.Completion)

@@ -165,6 +165,11 @@ func TestAnAdmittedCallIsFinishedUnlessItsQueryEnds(t *testing.T) {
 				_, err := limits.Chat{Chat: below, Limits: limit}.Complete(ctx, model.Call{})
 				return err
 			}, nil},
+			"chat that ends with its caller": {func(ctx context.Context) error {
+				chat := limits.Chat{Chat: below, Limits: limit}
+				_, err := chat.Complete(model.CallerBound(ctx), model.Call{})
+				return err
+			}, context.DeadlineExceeded},
 			"embedder of a build": {func(ctx context.Context) error {
 				_, _, err := limits.Embedder{Embedder: below, Limits: limit}.Embed(ctx, []string{"a"})
 				return err

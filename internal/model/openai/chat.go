@@ -106,7 +106,7 @@ func (c *Client) complete(ctx context.Context, call model.Call, how form) (model
 	}
 	sent := &request{client: c, op: "call chat model", path: "chat/completions", longest: chatBody(limit)}
 	var answer completion
-	err := sent.send(ctx, params, &answer)
+	err := c.exchange(ctx, sent, params, &answer)
 	text := ""
 	if len(answer.Choices) > 0 {
 		text = redact.Known(answer.Choices[0].Message.Content) // a server may repeat the key that it was sent

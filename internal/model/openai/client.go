@@ -93,6 +93,8 @@ type request struct {
 	longest  int64    // body of an answer, in bytes
 	answered bool     // the server gave a 200
 	refused  *refusal // the server gave another status
+
+	events func(response *http.Response) error // reads a body in place of send; nil: send does
 }
 
 // object is the address and the model, without secrets.
@@ -134,6 +136,12 @@ func (r *request) send(ctx context.Context, params, answer any) error {
 	}
 	if response.ContentLength > r.longest {
 		return r.classify(ctx, bounded, tooLong(r.longest))
+	}
+	if r.events != nil && isEvents(response) {
+		if err := r.events(response); err != nil {
+			return r.classify(ctx, bounded, err)
+		}
+		return nil
 	}
 	raw, err := io.ReadAll(response.Body)
 	if err != nil {

@@ -66,7 +66,7 @@ func New(openapi []byte) (*Contract, error) {
 	paths, _ := document["paths"].(map[string]any)
 	for template, operations := range paths {
 		pattern := regexp.QuoteMeta(template)
-		pattern = regexp.MustCompile(`\\\{key\\\}`).ReplaceAllString(pattern, `.+`)
+		pattern = regexp.MustCompile(`\\\{(key|model)\\\}`).ReplaceAllString(pattern, `.+`)
 		pattern = regexp.MustCompile(`\\\{\w+\\\}`).ReplaceAllString(pattern, `[^/]+`)
 		c.routes = append(c.routes, route{
 			template, regexp.MustCompile("^" + pattern + "$"), operations.(map[string]any),
@@ -137,6 +137,9 @@ func (c *Contract) Check(method, path string, status int, header http.Header, bo
 		if status < http.StatusBadRequest {
 			return nil
 		}
+		if form := c.formOf(template, kind); form != "" { // told as the errors of the methods that the address has
+			return wrap(what, c.matches(form, body))
+		}
 		return wrap(what, c.problem(kind, status, method, body))
 	}
 	responses, _ := operation["responses"].(map[string]any)
@@ -163,6 +166,27 @@ func (c *Contract) Check(method, path string, status int, header http.Header, bo
 	}
 	return wrap(what, c.matches(fmt.Sprintf("#/paths/%s/%s/responses/%d/content/%s/schema",
 		escape(template), strings.ToLower(method), status, escape(kind)), body))
+}
+
+// formOf finds the schema of errors of a kind at a described address; empty: they are problems, or there are none.
+func (c *Contract) formOf(template, kind string) string {
+	if kind == "application/problem+json" {
+		return ""
+	}
+	for _, route := range c.routes {
+		if route.template != template {
+			continue
+		}
+		for method, operation := range route.operations {
+			responses, _ := operation.(map[string]any)["responses"].(map[string]any)
+			response, _ := responses["400"].(map[string]any)
+			contents, _ := response["content"].(map[string]any)
+			if contents[kind] != nil {
+				return fmt.Sprintf("#/paths/%s/%s/responses/400/content/%s/schema", escape(template), method, escape(kind))
+			}
+		}
+	}
+	return ""
 }
 
 // problem checks an error, whose status stands twice.

@@ -1,0 +1,272 @@
+package openai
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	oa "github.com/openai/openai-go/v3"
+
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/redact"
+)
+
+// Bounds of a streamed answer.
+const (
+	bytesPerEvent = 1 << 10 // of a token as an event of its own
+	longestEvent  = 1 << 20
+)
+
+// unstreamed are the endpoints that were found to refuse streaming, over the process, by address and model.
+var unstreamed sync.Map
+
+// exchange sends one request and reads its answer: piece by piece where model.Deltas asks for it and the server can.
+// One that ignores the wish answers with the whole, which is one piece; one that refuses it is asked again without,
+// which is told to model.Again.
+func (c *Client) exchange(
+	ctx context.Context,
+	sent *request,
+	params oa.ChatCompletionNewParams,
+	answer *completion,
+) error {
+	take := model.Taker(ctx)
+	if take == nil {
+		return sent.send(ctx, params, answer)
+	}
+	refuses := false
+	if _, known := unstreamed.Load(c.formKey()); !known {
+		streaming := params
+		streaming.StreamOptions = oa.ChatCompletionStreamOptionsParam{IncludeUsage: oa.Bool(true)}
+		streaming.SetExtraFields(map[string]any{"stream": true})
+		stream := *sent
+		stream.longest = max(sent.longest, bodyBase+bytesPerEvent*(sent.longest-bodyBase)/bytesPerToken)
+		reader := &deltas{answer: answer, out: holding{take: take}, longest: sent.longest}
+		stream.events = reader.read
+		err := stream.send(ctx, streaming, answer)
+		switch reader.finish(); {
+		case reader.refused != nil: // who takes the text wants no more
+			err = stream.mark(reader.refused)
+		case reader.failed != nil:
+			err = stream.inStream(ctx, *reader.failed)
+		}
+		if refuses = stream.refusesStreams(); !refuses {
+			*sent = stream
+			if err == nil && !reader.began {
+				err = wholly(take, answer)
+			}
+			return err
+		}
+		if held := model.Again(ctx); held != nil { // paused meanwhile: nothing more is sent
+			*sent = stream
+			return held
+		}
+	}
+	if err := sent.send(ctx, params, answer); err != nil {
+		return err
+	}
+	if refuses {
+		unstreamed.Store(c.formKey(), true)
+	}
+	return wholly(take, answer)
+}
+
+// wholly gives an answer that came at once.
+func wholly(take func(string) error, answer *completion) error {
+	if len(answer.Choices) == 0 || answer.Choices[0].Message.Content == "" {
+		return nil
+	}
+	return take(redact.Known(answer.Choices[0].Message.Content))
+}
+
+// refusesStreams tells whether the server refused the wish for a stream, and not the request.
+func (r *request) refusesStreams() bool {
+	if r.refused == nil {
+		return false
+	}
+	switch r.refused.status {
+	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusNotImplemented:
+		return streamWord.MatchString(r.refused.kind + " " + strings.ToLower(r.refused.text))
+	}
+	return false
+}
+
+var streamWord = regexp.MustCompile(`\bstream(ing|_options)?\b`)
+
+// inStream is the fault of an error that came as an event, behind a status that said that all is well.
+func (r *request) inStream(ctx context.Context, said json.RawMessage) error {
+	if ctx.Err() != nil {
+		return r.mark(ctx.Err())
+	}
+	body, _ := json.Marshal(map[string]json.RawMessage{"error": said}) // it was read as JSON
+	refused := readRefusal(&http.Response{
+		StatusCode: http.StatusBadGateway, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(body)),
+	})
+	for _, word := range strings.Fields(refused.kind) {
+		if status, err := strconv.Atoi(word); err == nil && status >= 400 && status < 600 {
+			refused.status = status
+		}
+	}
+	return r.mark(r.status(*refused))
+}
+
+// isEvents tells whether a body is a stream of events.
+func isEvents(response *http.Response) bool {
+	kind, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	return err == nil && kind == "text/event-stream"
+}
+
+// deltas reads a streamed answer.
+type deltas struct {
+	answer  *completion
+	out     holding
+	longest int64 // bytes of the answer's text
+	began   bool
+	text    strings.Builder
+	failed  *json.RawMessage // an error that came as an event
+	refused error            // of who takes the text
+}
+
+// finish puts the text that came into the answer.
+func (d *deltas) finish() {
+	if len(d.answer.Choices) > 0 && d.began {
+		d.answer.Choices[0].Message.Content = d.text.String()
+	}
+}
+
+// event of a streamed answer.
+type event struct {
+	Choices []struct {
+		Index        int    `json:"index"`
+		FinishReason string `json:"finish_reason"`
+		Delta        struct {
+			Content string `json:"content"`
+			Refusal string `json:"refusal"`
+		} `json:"delta"`
+	} `json:"choices"`
+	Usage *charged        `json:"usage"`
+	Error json.RawMessage `json:"error"`
+}
+
+// errEnded is the end that a stream says itself.
+var errEnded = errors.New("the stream has ended")
+
+// read takes in a stream to its end. What came stands in the answer, also where it fails.
+func (d *deltas) read(response *http.Response) error {
+	lines := bufio.NewScanner(response.Body)
+	lines.Buffer(make([]byte, 0, 4<<10), longestEvent)
+	d.began = true
+	var data []byte
+	var err error
+	for err == nil && lines.Scan() {
+		line := lines.Bytes()
+		if rest, ok := bytes.CutPrefix(line, []byte("data:")); ok {
+			if len(data)+len(rest) > longestEvent {
+				return bufio.ErrTooLong
+			}
+			data = append(append(data, bytes.TrimPrefix(rest, []byte(" "))...), '\n')
+			continue
+		}
+		if len(line) == 0 {
+			err = d.event(data)
+			data = data[:0]
+		}
+	}
+	if err == nil {
+		err = lines.Err()
+	}
+	if err == nil && len(bytes.TrimSpace(data)) > 0 { // the last line of some servers is not followed by an empty one
+		err = d.event(data)
+	}
+	switch {
+	case errors.Is(err, errEnded):
+	case err != nil:
+		return err
+	case len(d.answer.Choices) == 0 || d.answer.Choices[0].FinishReason == "":
+		return errors.New("the stream ended before the answer did")
+	}
+	d.refused = d.out.flush()
+	return d.refused
+}
+
+// event takes in one event.
+func (d *deltas) event(data []byte) error {
+	data = bytes.TrimSpace(data)
+	if len(data) == 0 {
+		return nil
+	}
+	if string(data) == "[DONE]" {
+		return errEnded
+	}
+	var next event
+	if err := json.Unmarshal(data, &next); err != nil {
+		return fmt.Errorf("an event of the stream is no valid JSON: %w", err)
+	}
+	if len(next.Error) > 0 && string(next.Error) != "null" {
+		d.failed = &next.Error
+		return errors.New("the server gave an error in the stream")
+	}
+	if next.Usage != nil {
+		d.answer.Usage = *next.Usage
+	}
+	for _, choice := range next.Choices {
+		if choice.Index != 0 {
+			continue
+		}
+		if len(d.answer.Choices) == 0 {
+			d.answer.Choices = slices.Grow(d.answer.Choices, 1)[:1]
+		}
+		whole := &d.answer.Choices[0]
+		d.text.WriteString(choice.Delta.Content)
+		whole.Message.Refusal = cmp.Or(choice.Delta.Refusal, whole.Message.Refusal) // whether there is one counts
+		if choice.FinishReason != "" {
+			whole.FinishReason = choice.FinishReason
+		}
+		if int64(d.text.Len()) > d.longest {
+			return tooLong(d.longest)
+		}
+		if d.refused = d.out.add(choice.Delta.Content); d.refused != nil {
+			return d.refused
+		}
+	}
+	return nil
+}
+
+// holding passes text on, but for what a secret may begin with.
+type holding struct {
+	take func(string) error
+	held string
+}
+
+func (h *holding) add(text string) error {
+	if text == "" {
+		return nil
+	}
+	text = redact.Known(h.held + text)
+	ready := len(text) - redact.Tail(text)
+	h.held = text[ready:]
+	if ready == 0 {
+		return nil
+	}
+	return h.take(text[:ready])
+}
+
+func (h *holding) flush() error {
+	if h.held == "" {
+		return nil
+	}
+	text := h.held
+	h.held = ""
+	return h.take(text)
+}

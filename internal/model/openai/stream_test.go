@@ -1,0 +1,216 @@
+package openai_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/redact"
+)
+
+// event of a stream with a piece of an answer.
+func event(text string) string {
+	raw, _ := json.Marshal(text)
+	return `data: {"choices":[{"index":0,"delta":{"content":` + string(raw) + `},"finish_reason":null}]}` + "\n\n"
+}
+
+// wrong is an error within a stream.
+func wrong(why string, status int) string {
+	return fmt.Sprintf("data: {\"error\":{\"message\":%q,\"code\":%d}}\n\n", why, status)
+}
+
+const (
+	stop  = `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n"
+	spent = `data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":9}}` + "\n\n"
+	done  = "data: [DONE]\n\n"
+)
+
+// streaming asks with a taker and gives what it was given.
+func streaming(t *testing.T, serve http.HandlerFunc) (taken []string, reply model.Reply, err error) {
+	t.Helper()
+	ctx := model.Deltas(t.Context(), func(text string) error {
+		taken = append(taken, text)
+		return nil
+	})
+	reply, err = hostile(t, serve).Complete(ctx, model.Call{User: "Who painted the Night Watch?"})
+	return taken, reply, err
+}
+
+// sends answers with a body of a type.
+func sends(kind, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", kind)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+func TestAStreamedAnswerComesInThePiecesThatTheServerGives(t *testing.T) {
+	for name, c := range map[string]struct {
+		body  string
+		taken []string
+		usage model.Usage
+	}{
+		"with usage": {event("Rembrandt") + event(" did [1].") + stop + spent + done,
+			[]string{"Rembrandt", " did [1]."}, model.Usage{Prompt: 7, Completion: 9}},
+		"with comments and other line ends": {": ping\r\n\r\nevent: x\r\n" + strings.ReplaceAll(event("Yes")+stop+spent,
+			"\n", "\r\n") + "data: [DONE]", []string{"Yes"}, model.Usage{Prompt: 7, Completion: 9}},
+		"without usage": {event("Rembrandt van Rijn did.") + stop + done,
+			[]string{"Rembrandt van Rijn did."}, model.Usage{Prompt: 6, Completion: 6, Doubted: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			taken, reply, err := streaming(t, sends("text/event-stream; charset=utf-8", c.body))
+			if err != nil || !slices.Equal(taken, c.taken) || reply.Text != strings.Join(c.taken, "") {
+				t.Fatalf("%q %+v %v", taken, reply, err)
+			}
+			if reply.Usage != c.usage {
+				t.Errorf("%+v, want %+v", reply.Usage, c.usage)
+			}
+		})
+	}
+}
+
+func TestTheFirstPieceComesBeforeTheServerHasFinished(t *testing.T) {
+	finish := make(chan struct{})
+	client := hostile(t, func(w http.ResponseWriter, request *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, event("First"))
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-finish:
+		case <-request.Context().Done():
+		}
+		_, _ = io.WriteString(w, stop+done)
+	})
+	came := false
+	ctx := model.Deltas(t.Context(), func(string) error { // the server waits for it
+		came = true
+		close(finish)
+		return nil
+	})
+	if _, err := client.Complete(ctx, model.Call{User: "x"}); err != nil || !came {
+		t.Errorf("%v %v", came, err)
+	}
+}
+
+func TestAServerThatKnowsNoStreamsAnswersInOnePiece(t *testing.T) {
+	var asked atomic.Int32
+	whole := says(`{"prompt_tokens":7,"completion_tokens":3}`)
+	for name, serve := range map[string]http.HandlerFunc{
+		"it ignores the wish": sends("application/json", whole),
+		"it refuses the wish": func(w http.ResponseWriter, request *http.Request) {
+			asked.Add(1)
+			if body, _ := io.ReadAll(request.Body); strings.Contains(string(body), `"stream":true`) {
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = io.WriteString(w, `{"error":{"message":"Unsupported parameter: stream_options"}}`)
+				return
+			}
+			sends("application/json", whole)(w, request)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			taken, reply, err := streaming(t, serve)
+			if err != nil || !slices.Equal(taken, []string{"one two three"}) || reply.Usage.Completion != 3 {
+				t.Errorf("%q %+v %v", taken, reply, err)
+			}
+		})
+	}
+	if asked.Load() != 2 {
+		t.Errorf("asked %d times", asked.Load())
+	}
+}
+
+// What a stream cost is known whatever becomes of it, and what breaks off is no answer.
+func TestAStreamThatFailsIsAnErrorWithWhatItCost(t *testing.T) {
+	for name, c := range map[string]struct {
+		body string
+		code fault.Code
+		says string
+	}{
+		"it ends early":      {event("Rembrandt van"), fault.ModelUnavailable, "before the answer did"},
+		"an error in it":     {event("Rem") + wrong("overloaded", 503), fault.ModelUnavailable, "overloaded"},
+		"a limit in it":      {event("Rem") + wrong("slow down", 429), fault.ModelRateLimited, "slow down"},
+		"no JSON":            {event("Rem") + "data: {no\n\n", fault.ModelUnavailable, "no valid JSON"},
+		"a line without end": {"data: " + strings.Repeat("x", 2<<20), fault.ModelUnavailable, "token too long"},
+		"an event without end": {strings.Repeat("data: "+strings.Repeat("x", 1<<16)+"\n", 40),
+			fault.ModelUnavailable, "token too long"},
+		"nothing": {done, fault.ModelUnavailable, "no choice"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, reply, err := streaming(t, sends("text/event-stream", c.body))
+			if !fault.Is(err, c.code) || !strings.Contains(fmt.Sprint(err), c.says) || reply.Usage.Prompt == 0 {
+				t.Errorf("%+v %v", reply, err)
+			}
+		})
+	}
+}
+
+func TestAStreamThatHasNoEndIsGivenUp(t *testing.T) {
+	_, reply, err := streaming(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for {
+			if _, err := io.WriteString(w, event(strings.Repeat("word ", 2000))); err != nil {
+				return
+			}
+		}
+	})
+	if !fault.Is(err, fault.ModelUnavailable) || !strings.Contains(err.Error(), "longer than") {
+		t.Errorf("%v", err)
+	}
+	if reply.Usage.Completion == 0 {
+		t.Errorf("%+v", reply.Usage)
+	}
+}
+
+// The caller goes in the middle: the request ends with it, and what came until then counts.
+func TestACallerThatGoesEndsTheStream(t *testing.T) {
+	ended := make(chan struct{})
+	client := hostile(t, func(w http.ResponseWriter, request *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, event("Rembrandt van Rijn"))
+		_ = http.NewResponseController(w).Flush()
+		<-request.Context().Done()
+		close(ended)
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	ctx = model.Deltas(ctx, func(string) error { leave(); return nil })
+	reply, err := client.Complete(ctx, model.Call{User: "Who painted it?"})
+	if !errors.Is(err, context.Canceled) || reply.Usage.Prompt == 0 || reply.Usage.Completion < 3 {
+		t.Errorf("%+v %v", reply, err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(5 * time.Second):
+		t.Error("the server goes on")
+	}
+}
+
+func TestWhoTakesTheTextCanEndIt(t *testing.T) {
+	enough := errors.New("enough")
+	client := hostile(t, sends("text/event-stream", event("a")+event("b")+stop+done))
+	times := 0
+	ctx := model.Deltas(t.Context(), func(string) error { times++; return enough })
+	_, err := client.Complete(ctx, model.Call{User: "x"})
+	if !errors.Is(err, enough) || times != 1 {
+		t.Errorf("%v after %d", err, times)
+	}
+}
+
+func TestAKeyDoesNotPassInPieces(t *testing.T) {
+	redact.Register("sk-streamed-secret-0123456789")
+	taken, reply, err := streaming(t, sends("text/event-stream",
+		event("Your key is sk-stre")+event("amed-secret-01234")+event("56789, and sk-str is none. sk-")+stop+done))
+	want := "Your key is ***, and sk-str is none. sk-"
+	if got := strings.Join(taken, ""); err != nil || got != want || reply.Text != want {
+		t.Errorf("%q %q %v", got, reply.Text, err)
+	}
+}

@@ -1,0 +1,294 @@
+package api_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	oa "github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+
+	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/query-api/api"
+)
+
+const completions = "/v1/chat/completions"
+
+// norway is a question in the form of OpenAI.
+func norway(more map[string]any) string {
+	body := map[string]any{"model": "unweaver/sample", "messages": []any{
+		map[string]any{"role": "system", "content": "Answer in French."},
+		map[string]any{"role": "user", "content": "What is the capital of Sweden?"},
+		map[string]any{"role": "assistant", "content": "Stockholm."},
+		map[string]any{"role": "user", "content": []any{
+			map[string]any{"type": "text", "text": "What is the capital"},
+			map[string]any{"type": "text", "text": "of Norway?"},
+		}},
+	}}
+	for name, value := range more {
+		body[name] = value
+	}
+	raw, _ := json.Marshal(body)
+	return string(raw)
+}
+
+func (f *fixture) chat(body string, headers ...string) (int, map[string]any) {
+	f.t.Helper()
+	got := f.send(http.MethodPost, completions, body, append([]string{"Content-Type", "application/json"}, headers...)...)
+	var out map[string]any
+	if err := json.Unmarshal(got.Body.Bytes(), &out); err != nil {
+		f.t.Fatalf("%v in %q", err, got.Body)
+	}
+	return got.Code, out
+}
+
+func TestAnIndexAnswersAsAModel(t *testing.T) {
+	f := serve(t, chatting(writing{pieces: []string{"Pas Trømso: Oslo [1]", " et [1], pas [77]."}}))
+	status, out := f.chat(norway(map[string]any{
+		"temperature": 0.7, "n": 1, "tools": []any{}, "stop": nil, "user": "somebody", "seed": 4,
+		"response_format": map[string]any{"type": "text"}, "unweaver": map[string]any{"top_chunks": 2},
+	}))
+	if status != http.StatusOK || out["object"] != "chat.completion" || out["model"] != "unweaver/sample" {
+		t.Fatalf("%d %v", status, out)
+	}
+	choice := out["choices"].([]any)[0].(map[string]any)
+	message := choice["message"].(map[string]any)
+	text := message["content"].(string)
+	if choice["finish_reason"] != "stop" || text != "Pas Trømso: Oslo [1] et [1], pas ." {
+		t.Errorf("%v", choice)
+	}
+	plain := f.ask(map[string]any{"query": "What is the capital\nof Norway?", "top_chunks": 2})
+	first := plain["chunks"].([]any)[0].(map[string]any)
+	annotations := message["annotations"].([]any)
+	if len(annotations) != 2 {
+		t.Fatalf("%v", annotations)
+	}
+	for i, annotation := range annotations {
+		cited := annotation.(map[string]any)["url_citation"].(map[string]any)
+		start, end := int(cited["start_index"].(float64)), int(cited["end_index"].(float64))
+		if got := string([]rune(text)[start:end]); got != "[1]" || start != []int{17, 24}[i] {
+			t.Errorf("%d to %d is %q", start, end, got)
+		}
+		source := annotation.(map[string]any)["unweaver"].(map[string]any)
+		for _, name := range []string{"document", "version", "start", "end", "rank"} {
+			if source[name] != first[name] {
+				t.Errorf("%s: %v, want %v", name, source[name], first[name])
+			}
+		}
+		if source["chunk"] != first["id"] || cited["title"] != first["title"] {
+			t.Errorf("%v", source)
+		}
+		address, _ := strings.CutPrefix(cited["url"].(string), "http://localhost:8080")
+		if shown := f.get(address)["chunk"].(map[string]any); shown["text"] != first["text"] {
+			t.Errorf("%s leads to %v", address, shown)
+		}
+	}
+	usage := out["usage"].(map[string]any)
+	if usage["prompt_tokens"] != 40.0 || usage["completion_tokens"] != 2.0 || usage["total_tokens"] != 42.0 {
+		t.Errorf("%v", usage)
+	}
+	if details := out["unweaver"].(map[string]any); details["generation"] != plain["generation"] ||
+		details["answer_kind"] != "model" || details["confidence"] != plain["confidence"] {
+		t.Errorf("%v", details)
+	}
+}
+
+func TestAnAnswerWithoutMarksIsCitedAsAWhole(t *testing.T) {
+	f := serve(t, nil)
+	_, out := f.chat(norway(nil))
+	details := out["unweaver"].(map[string]any)
+	if confidence, known := details["confidence"].(float64); details["answer_kind"] != "best_sentence" || !known ||
+		confidence <= 0 || confidence > 1 {
+		t.Errorf("%v", details)
+	}
+	message := out["choices"].([]any)[0].(map[string]any)["message"].(map[string]any)
+	annotations := message["annotations"].([]any)
+	if len(annotations) != 1 {
+		t.Fatalf("%v", message)
+	}
+	cited := annotations[0].(map[string]any)["url_citation"].(map[string]any)
+	if cited["start_index"] != 0.0 || int(cited["end_index"].(float64)) != len([]rune(message["content"].(string))) {
+		t.Errorf("%v of %v", cited, message["content"])
+	}
+}
+
+func TestWhatNoDocumentSpeaksOfHasNoAnswer(t *testing.T) {
+	f := serve(t, chatting(writing{pieces: []string{"Invented."}}))
+	asks := norway(map[string]any{"unweaver": map[string]any{"method": "bm25"}})
+	status, out := f.chat(strings.NewReplacer("What is the capital", "zzqx", "of Norway?", "qqvv").Replace(asks))
+	choice := out["choices"].([]any)[0].(map[string]any)
+	message := choice["message"].(map[string]any)
+	if status != http.StatusOK || message["content"] == "" || message["content"] == "Invented." ||
+		len(message["annotations"].([]any)) != 0 || out["unweaver"].(map[string]any)["reason"] != "no_match" ||
+		out["unweaver"].(map[string]any)["answer_kind"] != "none" ||
+		out["usage"].(map[string]any)["total_tokens"] != 0.0 {
+		t.Errorf("%d %v", status, out)
+	}
+}
+
+// What cannot be done as it is wished for is an error that names the wish, in the form that clients of this form read.
+func TestWishesThatCannotBeMetAreRefused(t *testing.T) {
+	f := serve(t, nil)
+	asked := func(content any) []any { return []any{map[string]any{"role": "user", "content": content}} }
+	picture := asked([]any{map[string]any{"type": "image_url"}})
+	own := func(name string, value any) map[string]any { return map[string]any{name: value} }
+	for name, c := range map[string]struct {
+		field       string
+		value       any
+		status      int
+		code, param string
+	}{
+		"two answers":     {"n", 2, 400, "unsupported_parameter", "n"},
+		"tools":           {"tools", []any{own("type", "function")}, 400, "unsupported_parameter", "tools"},
+		"JSON":            {"response_format", own("type", "json_object"), 400, "unsupported_parameter", "response_format"},
+		"an end":          {"stop", ".", 400, "unsupported_parameter", "stop"},
+		"another model":   {"model", "gpt-4o", 404, "model_not_found", "model"},
+		"no such index":   {"model", "unweaver/none", 404, "model_not_found", ""},
+		"no model":        {"model", nil, 400, "invalid_parameter", "model"},
+		"no question":     {"messages", []any{}, 400, "invalid_parameter", "messages"},
+		"an empty one":    {"messages", asked(" "), 422, "invalid_parameter", ""},
+		"a picture":       {"messages", picture, 400, "unsupported_parameter", "messages"},
+		"an option":       {"unweaver", own("answer", false), 400, "invalid_parameter", "unweaver.answer"},
+		"a bad option":    {"unweaver", own("top_chunks", 0), 422, "invalid_parameter", ""},
+		"an unknown way":  {"unweaver", own("method", "magic"), 422, "invalid_parameter", ""},
+		"a lost snapshot": {"unweaver", own("generation", "none"), 404, "unknown_generation", ""},
+		"too much":        {"pad", strings.Repeat("x", 2<<20), 413, "too_large", ""},
+	} {
+		for _, streamed := range []bool{false, true} {
+			status, out := f.chat(norway(map[string]any{c.field: c.value, "stream": streamed}))
+			told, _ := out["error"].(map[string]any)
+			param, _ := told["param"].(string)
+			if status != c.status || told["code"] != c.code || param != c.param || told["message"] == "" ||
+				told["type"] != "invalid_request_error" {
+				t.Errorf("%s: %d %v", name, status, out)
+			}
+		}
+	}
+}
+
+func TestErrorsBeforeTheRouteHaveItsFormToo(t *testing.T) {
+	l := lock(t, nil)
+	key := l.key(access.Request{Scope: access.Query, Index: "other-*"})
+	for name, c := range map[string]struct {
+		method, path, body string
+		headers            []string
+		status             int
+		code               string
+	}{
+		"no key":          {"POST", completions, norway(nil), bearer("")[2:], 401, "unauthorized"},
+		"another's index": {"POST", completions, norway(nil), bearer(key.Text), 404, "model_not_found"},
+		"another's model": {"GET", "/v1/models/unweaver/sample", "", bearer(key.Text), 404, "model_not_found"},
+		"another origin": {"POST", completions, norway(nil),
+			append(bearer(key.Text), "Origin", "https://elsewhere.example"), 403, "forbidden"},
+		"no JSON": {"POST", completions, norway(nil),
+			append(bearer(key.Text), "Content-Type", "text/plain"), 415, "unsupported_media_type"},
+		"another method": {"GET", completions, "", bearer(key.Text), 405, "method_not_allowed"},
+	} {
+		got := l.send(c.method, c.path, c.body, c.headers...)
+		var out struct {
+			Error struct{ Code, Message, Type string }
+		}
+		if err := json.Unmarshal(got.Body.Bytes(), &out); err != nil || got.Code != c.status || out.Error.Code != c.code ||
+			out.Error.Message == "" || out.Error.Type == "" {
+			t.Errorf("%s: %d %s %v", name, got.Code, got.Body, err)
+		}
+	}
+	if got := l.send("GET", "/v1/models", "", bearer(key.Text)...); strings.Contains(got.Body.String(), "sample") {
+		t.Errorf("a key of other indexes sees %s", got.Body)
+	}
+}
+
+// The money of an answer in this form is the key's, as on the query route.
+func TestAnAnswerAsAModelIsPaidForByTheKey(t *testing.T) {
+	l := lock(t, func(f *fixture, config *api.Config) {
+		price := corpus.Price{Prompt: 1e6, Completion: 1e6}
+		f.built = retrievetest.Build(t, f.stores, "sample", retrievetest.Sample(), retrievetest.Options{
+			Generation: "priced", Seq: 2, Spec: func(spec *corpus.Spec) { spec.Chat.Price = price },
+		})
+		retrievetest.Publish(t, f.built, 2)
+		config.Models = models{chat: writing{pieces: []string{"Oslo."}}}
+	})
+	key := l.key(access.Request{Scope: access.Query, Index: "*", Limits: access.Limits{MoneyPerDay: 1}})
+	if status, out := l.chat(norway(nil), bearer(key.Text)...); status != http.StatusOK {
+		t.Fatalf("%d %v", status, out)
+	}
+	got := l.send(http.MethodPost, completions, norway(map[string]any{"stream": true}), bearer(key.Text)...)
+	if got.Code != http.StatusTooManyRequests || !strings.Contains(got.Body.String(), `"code":"budget_spent"`) ||
+		!strings.Contains(got.Body.String(), `"type":"rate_limit_error"`) || got.Header().Get("Retry-After") == "" {
+		t.Errorf("%d %v %s", got.Code, got.Header(), got.Body)
+	}
+}
+
+// client is OpenAI's own for Go.
+func client(t *testing.T, f *fixture) oa.Client {
+	server := httptest.NewServer(f.server.Handler())
+	t.Cleanup(server.Close)
+	return oa.NewClient(option.WithBaseURL(server.URL+"/v1"), option.WithAPIKey("none"), option.WithMaxRetries(0))
+}
+
+func TestAClientOfOpenAIReadsAStream(t *testing.T) {
+	f := serve(t, chatting(writing{pieces: []string{"Oslo", " it is [1]."}}))
+	asks := client(t, f)
+	stream := asks.Chat.Completions.NewStreaming(t.Context(), oa.ChatCompletionNewParams{
+		Model:         "unweaver/sample",
+		Messages:      []oa.ChatCompletionMessageParamUnion{oa.UserMessage("What is the capital of Norway?")},
+		StreamOptions: oa.ChatCompletionStreamOptionsParam{IncludeUsage: oa.Bool(true)},
+	})
+	var all oa.ChatCompletionAccumulator
+	var pieces []string
+	annotated := false
+	for stream.Next() {
+		chunk := stream.Current()
+		all.AddChunk(chunk)
+		if len(chunk.Choices) > 0 {
+			pieces = append(pieces, chunk.Choices[0].Delta.Content)
+			annotated = annotated || strings.Contains(chunk.Choices[0].Delta.RawJSON(), `"start_index":11,"end_index":14`)
+		}
+	}
+	if err := stream.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(pieces, "|"); got != "|Oslo| it is [1].|" || !annotated {
+		t.Errorf("%q, annotated %v", got, annotated)
+	}
+	if all.Choices[0].Message.Content != "Oslo it is [1]." || all.Choices[0].FinishReason != "stop" ||
+		all.Usage.TotalTokens != 42 {
+		t.Errorf("%+v", all.ChatCompletion)
+	}
+}
+
+func TestAClientOfOpenAIReadsTheErrorOfAStream(t *testing.T) {
+	fails := fault.ModelRateLimited.At("call chat model", "m")
+	f := serve(t, chatting(writing{pieces: []string{"Oslo"}, fails: fails}))
+	asks := client(t, f)
+	stream := asks.Chat.Completions.NewStreaming(t.Context(), oa.ChatCompletionNewParams{
+		Model:    "unweaver/sample",
+		Messages: []oa.ChatCompletionMessageParamUnion{oa.UserMessage("What is the capital of Norway?")},
+	})
+	text := ""
+	for stream.Next() {
+		text += stream.Current().Choices[0].Delta.Content
+	}
+	if err := stream.Err(); err == nil || !strings.Contains(err.Error(), "rate") || text != "Oslo" {
+		t.Errorf("%q %v", text, err)
+	}
+}
+
+func TestIndexesAreListedAsModels(t *testing.T) {
+	f := serve(t, nil)
+	asks := client(t, f)
+	page, err := asks.Models.List(t.Context())
+	if err != nil || len(page.Data) != 1 || page.Data[0].ID != "unweaver/sample" {
+		t.Fatalf("%+v %v", page, err)
+	}
+	for _, path := range []string{"/v1/models/unweaver/sample", "/v1/models/unweaver%2Fsample"} {
+		if model := f.get(path); model["id"] != "unweaver/sample" || model["object"] != "model" {
+			t.Errorf("%v", model)
+		}
+	}
+}

@@ -1,0 +1,308 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/model/tokens"
+	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+)
+
+// carrying sends a key with each request.
+type carrying struct{ key string }
+
+func (c carrying) RoundTrip(request *http.Request) (*http.Response, error) {
+	if c.key != "" {
+		request = request.Clone(request.Context())
+		request.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	return http.DefaultTransport.RoundTrip(request)
+}
+
+// agent is a client of the tools over HTTP.
+func (f *fixture) agent(key string) *sdk.ClientSession {
+	f.t.Helper()
+	server := httptest.NewServer(f.server.Handler())
+	f.t.Cleanup(server.Close)
+	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
+	session, err := client.Connect(f.t.Context(), &sdk.StreamableClientTransport{
+		Endpoint: server.URL + "/mcp", HTTPClient: &http.Client{Transport: carrying{key}}, MaxRetries: -1,
+	}, nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { _ = session.Close() })
+	return session
+}
+
+// call a tool: its text, what it gives as a structure, and whether that is an error.
+func call(t *testing.T, session *sdk.ClientSession, name string, arguments map[string]any) (
+	text string, out map[string]any, failed bool,
+) {
+	t.Helper()
+	result, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: name, Arguments: arguments})
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	for _, content := range result.Content {
+		text += content.(*sdk.TextContent).Text
+	}
+	out, _ = result.StructuredContent.(map[string]any)
+	return text, out, result.IsError
+}
+
+func TestToolsOnlyReadAndSayWhatTheyGive(t *testing.T) {
+	session := serve(t, nil).agent("")
+	list, err := session.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list.CacheScope != "private" || list.TTLMs != 0 {
+		t.Errorf("others may keep the list: %+v", list.Cacheable)
+	}
+	var names []string
+	for _, tool := range list.Tools {
+		names = append(names, tool.Name)
+		if !tool.Annotations.ReadOnlyHint || *tool.Annotations.OpenWorldHint || tool.OutputSchema == nil ||
+			tool.Description == "" {
+			t.Errorf("%s: %+v", tool.Name, tool.Annotations)
+		}
+	}
+	if got := strings.Join(names, " "); got != "answer explain get_chunk get_document list_indexes search" {
+		t.Errorf("%s", got)
+	}
+}
+
+// An agent finds its way from the list of indexes to the text around a passage.
+func TestAnAgentSearchesAndReadsOn(t *testing.T) {
+	f := serve(t, nil)
+	session := f.agent("")
+	text, out, failed := call(t, session, "list_indexes", nil)
+	if failed || !strings.Contains(text, "sample: ") || out["indexes"].([]any)[0].(map[string]any)["index"] != "sample" {
+		t.Fatalf("%s %v", text, out)
+	}
+	capital := map[string]any{"query": "What is the capital of Norway?", "top_chunks": 2}
+	text, out, failed = call(t, session, "search", capital)
+	passages, _ := out["passages"].([]any)
+	if failed || len(passages) != 2 || out["cut"] != nil {
+		t.Fatalf("%s %v", text, out)
+	}
+	first := passages[0].(map[string]any)
+	best := f.ask(capital)["chunks"].([]any)[0].(map[string]any)
+	if first["chunk"] != best["id"] || first["text"] != best["text"] || first["document"] != best["document"] ||
+		!strings.HasPrefix(text, "[1] "+best["title"].(string)) || !strings.Contains(text, best["text"].(string)) {
+		t.Errorf("%s\n%v", text, first)
+	}
+	_, out, failed = call(t, session, "get_chunk", map[string]any{"index": "sample", "chunk": first["chunk"]})
+	passage, _ := out["passage"].(map[string]any)
+	if failed || passage["text"] != best["text"] || len(out["entities"].([]any)) == 0 {
+		t.Errorf("%v", out)
+	}
+	text, out, failed = call(t, session, "get_document", map[string]any{
+		"document": first["document"], "start": first["start"], "end": first["end"],
+	})
+	if failed || out["text"] != best["text"] || out["next_start"] != nil ||
+		!strings.Contains(text, best["text"].(string)) {
+		t.Errorf("%s %v", text, out)
+	}
+	text, out, failed = call(t, session, "answer", map[string]any{"query": "What is the capital of Norway?"})
+	cited, _ := out["passages"].([]any)
+	if failed || out["answer"] == "" || len(cited) != 1 || out["kind"] != "best_sentence" ||
+		out["confidence"] == nil || !strings.Contains(text, "Quoted from a passage") ||
+		cited[0].(map[string]any)["chunk"] != out["citations"].([]any)[0] ||
+		!strings.HasPrefix(text, out["answer"].(string)) {
+		t.Errorf("%s %v", text, out)
+	}
+	text, out, failed = call(t, session, "explain", map[string]any{"query": "the capital of Norway", "method": "unweaver"})
+	if failed || out["explain"] == nil || !strings.Contains(text, "found through") {
+		t.Errorf("%s %v", text, out)
+	}
+	resource, err := session.ReadResource(t.Context(), &sdk.ReadResourceParams{
+		URI: "unweaver://sample/" + first["document"].(string),
+	})
+	if err != nil || !strings.Contains(resource.Contents[0].Text, best["text"].(string)) ||
+		resource.CacheScope != "private" {
+		t.Errorf("%+v %v", resource, err)
+	}
+	if _, err := session.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "unweaver://sample/none"}); err == nil {
+		t.Error("a document that is not there is read")
+	}
+}
+
+func TestMaxTokensLeavesOutWholePassagesAndSaysWhich(t *testing.T) {
+	f := serve(t, nil)
+	session := f.agent("")
+	asked := map[string]any{"query": "Norway", "top_chunks": 10}
+	whole, all, _ := call(t, session, "search", asked)
+	passages := all["passages"].([]any)
+	for _, most := range []int{tokens.Count(whole) / 2, 120, 1} {
+		asked["max_tokens"] = most
+		text, out, failed := call(t, session, "search", asked)
+		kept := out["passages"].([]any)
+		cut := out["cut"].(map[string]any)
+		left := cut["chunks"].([]any)
+		if failed || len(kept)+len(left) != len(passages) || len(left) == 0 || cut["of"] != float64(len(passages)) {
+			t.Errorf("%d: %v", most, out)
+		}
+		if most >= 120 && tokens.Count(text) > most+60 || !strings.Contains(text, left[0].(string)) {
+			t.Errorf("%d: %d tokens: %s", most, tokens.Count(text), text)
+		}
+		for _, passage := range kept {
+			if !strings.Contains(text, passage.(map[string]any)["text"].(string)) {
+				t.Errorf("%d: a passage is not whole", most)
+			}
+		}
+	}
+	text, out, _ := call(t, session, "get_document", map[string]any{"document": "cities/oslo.txt", "max_tokens": 105})
+	next, ok := out["next_start"].(float64)
+	if !ok || next != out["end"] || tokens.Count(out["text"].(string)) > 5 || !strings.Contains(text, "goes on") {
+		t.Fatalf("%s %v", text, out)
+	}
+	_, rest, _ := call(t, session, "get_document", map[string]any{"document": "cities/oslo.txt", "start": next})
+	_, full, _ := call(t, session, "get_document", map[string]any{"document": "cities/oslo.txt"})
+	if out["text"].(string)+rest["text"].(string) != full["text"] || rest["next_start"] != nil {
+		t.Errorf("%v %v %v", out, rest, full)
+	}
+}
+
+func TestAMistakeOfAnAgentIsAToolErrorThatSaysWhatToDo(t *testing.T) {
+	f := serve(t, nil)
+	session := f.agent("")
+	for name, c := range map[string]struct {
+		tool      string
+		arguments map[string]any
+		says      string
+	}{
+		"an unknown index":  {"search", map[string]any{"index": "none", "query": "x"}, "list_indexes"},
+		"an unknown method": {"search", map[string]any{"query": "x", "method": "magic"}, "hybrid"},
+		"too many":          {"search", map[string]any{"query": "x", "top_chunks": 1000}, "1 to 100"},
+		"no question":       {"answer", map[string]any{}, "query"},
+		"a wrong name":      {"search", map[string]any{"query": "x", "top_k": 3}, "top_k"},
+		"a lost chunk":      {"get_chunk", map[string]any{"chunk": "00"}, "none of that id"},
+		"a lost document":   {"get_document", map[string]any{"document": "a b/c#1"}, "none of that id"},
+	} {
+		if text, _, failed := call(t, session, c.tool, c.arguments); !failed || !strings.Contains(text, c.says) {
+			t.Errorf("%s: %v %s", name, failed, text)
+		}
+	}
+}
+
+// A key's scope, indexes and money are those of the tools.
+func TestToolsKnowOnlyWhatTheKeyDoes(t *testing.T) {
+	l := lock(t, nil)
+	retrievetest.Publish(t, retrievetest.Build(
+		t, l.stores, "other-one", retrievetest.Sample()[:2], retrievetest.Options{},
+	), 1)
+	narrow := l.agent(l.key(access.Request{Scope: access.Query, Index: "other-*"}).Text)
+	eventually(t, "the second index is there", func() bool {
+		text, _, _ := call(t, narrow, "list_indexes", nil)
+		return strings.Contains(text, "other-one") && !strings.Contains(text, "sample")
+	})
+	if text, _, failed := call(t, narrow, "search", map[string]any{"index": "sample", "query": "Oslo"}); !failed ||
+		!strings.Contains(text, "list_indexes") {
+		t.Errorf("another's index: %s", text)
+	}
+	_, out, failed := call(t, narrow, "search", map[string]any{"query": "Oslo"})
+	if failed || out["index"] != "other-one" {
+		t.Errorf("the one index of a key needs no name: %v", out)
+	}
+	wide := l.agent(l.key(access.Request{Scope: access.Query}).Text)
+	if text, _, failed := call(t, wide, "search", map[string]any{"query": "Oslo"}); !failed ||
+		!strings.Contains(text, "other-one") || !strings.Contains(text, "sample") {
+		t.Errorf("which of two: %s", text)
+	}
+	poor := l.agent(l.key(access.Request{Scope: access.Query, Limits: access.Limits{AnswersPerMinute: 1}}).Text)
+	asked := map[string]any{"index": "sample", "query": "What is the capital of Norway?"}
+	if text, _, failed := call(t, poor, "answer", asked); failed {
+		t.Errorf("%s", text)
+	}
+	if text, _, failed := call(t, poor, "answer", asked); !failed || !strings.Contains(text, "too many answers a minute") {
+		t.Errorf("a limit of the key: %s", text)
+	}
+}
+
+// say posts a message to the tools.
+func (f *fixture) say(message string, headers ...string) (int, map[string]any, string) {
+	f.t.Helper()
+	headers = append([]string{
+		"Content-Type", "application/json", "Accept", "application/json, text/event-stream",
+	}, headers...)
+	got := f.send(http.MethodPost, "/mcp", message, headers...)
+	var out map[string]any
+	_ = json.Unmarshal(got.Body.Bytes(), &out)
+	return got.Code, out, got.Header().Get("Content-Type")
+}
+
+const listing = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+
+func TestMessagesThatAreNotServedAreRefusedInForm(t *testing.T) {
+	l := lock(t, nil)
+	key := l.key(access.Request{Scope: access.Query}).Text
+	bearing := []string{"Authorization", "Bearer " + key}
+	for name, c := range map[string]struct {
+		message string
+		headers []string
+		status  int
+		kind    string
+	}{
+		"a good one":            {listing, bearing, 200, "application/json"},
+		"an old version":        {listing, append(bearing, "MCP-Protocol-Version", "2025-06-18"), 200, "application/json"},
+		"an unknown version":    {listing, append(bearing, "MCP-Protocol-Version", "1999-01-01"), 400, "application/json"},
+		"no JSON":               {"{", bearing, 400, "application/json"},
+		"no form that it takes": {listing, append(bearing, "Accept", "text/html"), 400, "application/json"},
+		"too large":             {`{"x":"` + strings.Repeat("x", 1<<20) + `"}`, bearing, 413, "application/json"},
+		"no key":                {listing, nil, 401, "application/problem+json"},
+		"another origin":        {listing, append(bearing, "Origin", "https://e.example"), 403, "application/problem+json"},
+		"a form":                {"a=b", append(bearing, "Content-Type", "text/plain"), 415, "application/problem+json"},
+	} {
+		status, out, kind := l.say(c.message, c.headers...)
+		if status != c.status || kind != c.kind || status == 400 && out["error"] == nil {
+			t.Errorf("%s: %d %s %v", name, status, kind, out)
+		}
+	}
+	for _, method := range []string{http.MethodGet, http.MethodDelete} {
+		if got := l.send(method, "/mcp", "", bearer(key)...); got.Code != http.StatusMethodNotAllowed {
+			t.Errorf("%s: %d %s", method, got.Code, got.Body)
+		}
+	}
+	open := serve(t, nil) // on loopback, without keys: who asks by another name may be a page of somebody else's
+	if status, out, _ := open.say(listing, "Host", "evil.example:8080"); status != http.StatusMisdirectedRequest {
+		t.Errorf("another host: %d %v", status, out)
+	}
+}
+
+// An agent that goes ends what it asked for.
+func TestAnAgentThatGoesEndsTheModelsWork(t *testing.T) {
+	chat := writing{pieces: []string{"Oslo", "."}, next: make(chan struct{}), ended: make(chan error, 1)}
+	f := serve(t, chatting(chat))
+	for _, version := range []string{"2025-06-18", "2025-11-25"} {
+		server := httptest.NewServer(f.server.Handler())
+		ctx, leave := context.WithCancel(t.Context())
+		message := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"answer","arguments":{"query":"Oslo?"}}}`
+		request, _ := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/mcp", strings.NewReader(message))
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("Accept", "application/json, text/event-stream")
+		request.Header.Set("MCP-Protocol-Version", version)
+		time.AfterFunc(300*time.Millisecond, leave)
+		if response, err := http.DefaultClient.Do(request); err == nil {
+			_ = response.Body.Close()
+		}
+		select {
+		case err := <-chat.ended:
+			if err == nil {
+				t.Errorf("%s: it ended as if nothing had happened", version)
+			}
+		case <-time.After(5 * time.Second):
+			t.Errorf("%s: the model goes on", version)
+		}
+		server.Close()
+	}
+}

@@ -1,0 +1,66 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/query-api/sse"
+)
+
+// Events of a streamed answer, in their order. An error that a request meets before the first is told as any other.
+const (
+	eventFound    = "found"    // the Result without its answer
+	eventDelta    = "delta"    // Delta
+	eventResponse = "response" // the Result, as it is without stream
+	eventError    = "error"    // Problem; nothing follows
+)
+
+const queryEvents = "with stream: events found (a Result without its answer), delta (a Delta, as often as it takes), " +
+	"and response (the Result) or error (a Problem)"
+
+// Delta is a piece of an answer; all of them together are its text.
+type Delta struct {
+	Text string `json:"text"`
+}
+
+// stream of one answer; nil where none is wanted.
+type stream struct{ events *sse.Writer }
+
+// streams begins the stream that a request wants.
+func streams(w http.ResponseWriter, body Request) (*stream, error) {
+	switch {
+	case !body.Stream:
+		return nil, nil
+	case !body.Answer:
+		return nil, invalid("read query", "stream", "there is no answer to stream", "set answer: true too")
+	}
+	return &stream{sse.New(w)}, nil
+}
+
+// found sends what was found, and has the answer sent as it comes.
+func (s *stream) found(ctx context.Context, response Response) (context.Context, error) {
+	if s == nil {
+		return ctx, nil
+	}
+	ctx = model.Deltas(ctx, func(text string) error { return s.events.JSON(eventDelta, Delta{text}) })
+	return ctx, s.events.JSON(eventFound, response)
+}
+
+// end writes a response, or the error in its place: as events where the stream has begun.
+func (s *Server) end(w http.ResponseWriter, request *http.Request, to *stream, response Response, err error) {
+	if to != nil {
+		defer to.events.Close()
+	}
+	switch {
+	case err != nil && to != nil && to.events.Began():
+		problem, _ := s.problem(request, err)
+		_ = to.events.JSON(eventError, problem) // the caller may have gone
+	case err != nil:
+		s.fail(w, request, err)
+	case to != nil:
+		_ = to.events.JSON(eventResponse, response)
+	default:
+		writeJSON(w, response)
+	}
+}

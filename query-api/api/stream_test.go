@@ -1,0 +1,268 @@
+package api_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/query-api/api"
+)
+
+// writing is a chat model that gives its answer in pieces, and waits before each but the first where it is told to.
+type writing struct {
+	pieces []string
+	next   chan struct{}
+	ended  chan error // what a call ended with
+	fails  error
+}
+
+func (writing) Info() model.Info { return model.Info{Provider: "openai", Model: "m", Paid: true} }
+
+func (m writing) Complete(ctx context.Context, _ model.Call) (model.Reply, error) {
+	used := model.Usage{Prompt: 40, Completion: int64(len(m.pieces))}
+	err := m.write(ctx)
+	if m.ended != nil {
+		m.ended <- err
+	}
+	return model.Reply{Text: strings.Join(m.pieces, ""), Usage: used}, model.AnsweredError(err)
+}
+
+func (m writing) write(ctx context.Context) error {
+	take := model.Taker(ctx)
+	for i, piece := range m.pieces {
+		if m.next != nil && i > 0 {
+			select {
+			case <-m.next:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		if take == nil {
+			continue
+		}
+		if err := take(piece); err != nil {
+			return err
+		}
+	}
+	return m.fails
+}
+
+func chatting(chat model.Chat) func(*fixture, *api.Config) {
+	return func(_ *fixture, config *api.Config) { config.Models = models{chat: chat} }
+}
+
+// event of a stream.
+type event struct {
+	name string
+	data map[string]any
+}
+
+func eventsOf(t *testing.T, body string) (out []event) {
+	t.Helper()
+	for _, block := range strings.Split(strings.TrimSpace(body), "\n\n") {
+		name, data, ok := strings.Cut(block, "\ndata: ")
+		next := event{name: strings.TrimPrefix(name, "event: ")}
+		if err := json.Unmarshal([]byte(data), &next.data); err != nil || !ok {
+			t.Fatalf("%q: %v", block, err)
+		}
+		out = append(out, next)
+	}
+	return out
+}
+
+const streamed = `{"query":"What is the capital of Norway?","answer":true,"stream":true}`
+
+func TestAStreamedAnswerIsTheAnswer(t *testing.T) {
+	f := serve(t, chatting(writing{pieces: []string{"Oslo ", "is the capital", " [1", "], not [77]."}}))
+	got := f.send(http.MethodPost, "/v1/indexes/sample/query", streamed, "Content-Type", "application/json")
+	if kind := got.Header().Get("Content-Type"); got.Code != http.StatusOK || kind != "text/event-stream" {
+		t.Fatalf("%d %s %s", got.Code, kind, got.Body)
+	}
+	events := eventsOf(t, got.Body.String())
+	found, last := events[0], events[len(events)-1]
+	if found.name != "found" || found.data["answer"] != nil || len(found.data["chunks"].([]any)) == 0 ||
+		found.data["chunks"].([]any)[0].(map[string]any)["in_context"] != true {
+		t.Errorf("first: %v", found)
+	}
+	text := ""
+	for _, delta := range events[1 : len(events)-1] {
+		if delta.name != "delta" {
+			t.Errorf("%v", delta)
+		}
+		text += delta.data["text"].(string)
+	}
+	whole := f.ask(map[string]any{"query": "What is the capital of Norway?", "answer": true})
+	want, _ := json.Marshal(whole["answer"])
+	have, _ := json.Marshal(last.data["answer"])
+	if last.name != "response" || !bytes.Equal(want, have) || text != last.data["answer"].(map[string]any)["text"] ||
+		text != "Oslo is the capital [1], not ." || len(events) < 5 {
+		t.Errorf("%q %s, want %s", text, have, want)
+	}
+}
+
+// Where the built-in model would quote what hardly fits, a stream says that there is no answer, as the whole does.
+func TestAStreamSaysThatThereIsNoAnswer(t *testing.T) {
+	f := serve(t, nil)
+	for question, kind := range map[string]string{
+		"Who reached the South Pole first?":                          "best_sentence",
+		"Who reached the finals of the 2018 football cup in Ottawa?": "none",
+	} {
+		body, _ := json.Marshal(map[string]any{"query": question, "answer": true, "stream": true})
+		got := f.send(http.MethodPost, "/v1/indexes/sample/query", string(body), "Content-Type", "application/json")
+		events := eventsOf(t, got.Body.String())
+		text := ""
+		for _, delta := range events[1 : len(events)-1] {
+			text += delta.data["text"].(string)
+		}
+		whole := f.ask(map[string]any{"query": question, "answer": true})["answer"].(map[string]any)
+		last, _ := events[len(events)-1].data["answer"].(map[string]any)
+		if last["kind"] != kind || whole["kind"] != kind || text != whole["text"] || text != last["text"] {
+			t.Errorf("%s: %q %v, whole %v", question, text, last, whole)
+		}
+	}
+}
+
+// ask streams over a connection; leave ends it.
+func askStream(t *testing.T, handler http.Handler, path, body string, headers ...string) (
+	lines *bufio.Scanner, leave func(),
+) {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	ctx, leave := context.WithCancel(t.Context())
+	request, _ := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+path, strings.NewReader(body))
+	request.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { leave(); _ = response.Body.Close() })
+	lines = bufio.NewScanner(response.Body)
+	lines.Buffer(nil, 1<<20)
+	return lines, leave
+}
+
+// await reads to a line that holds a text.
+func await(t *testing.T, lines *bufio.Scanner, text string) {
+	t.Helper()
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), text) {
+			return
+		}
+	}
+	t.Fatalf("no line with %q: %v", text, lines.Err())
+}
+
+func TestAPieceIsSentBeforeTheModelWritesTheNext(t *testing.T) {
+	chat := writing{pieces: []string{"Oslo", " is", " it."}, next: make(chan struct{})}
+	f := serve(t, chatting(chat))
+	lines, _ := askStream(t, f.server.Handler(), "/v1/indexes/sample/query", streamed)
+	for _, piece := range []string{`"Oslo"`, `" is"`} {
+		await(t, lines, piece)
+		chat.next <- struct{}{}
+	}
+	await(t, lines, "event: response")
+}
+
+// Who goes away ends the model's work, and has spent what was written until then.
+func TestAReaderThatGoesEndsTheModelsWorkAndPaysForIt(t *testing.T) {
+	chat := writing{pieces: []string{"Oslo", " is it."}, next: make(chan struct{}), ended: make(chan error, 1)}
+	l := lock(t, func(f *fixture, config *api.Config) {
+		price := corpus.Price{Prompt: 1e6, Completion: 1e6}
+		f.built = retrievetest.Build(t, f.stores, "sample", retrievetest.Sample(), retrievetest.Options{
+			Generation: "priced", Seq: 2, Spec: func(spec *corpus.Spec) { spec.Chat.Price = price },
+		})
+		retrievetest.Publish(t, f.built, 2)
+		config.Models = models{chat: chat}
+	})
+	key := l.key(access.Request{Scope: access.Query, Index: "*", Limits: access.Limits{MoneyPerDay: 1}})
+	lines, leave := askStream(t, l.server.Handler(), "/v1/indexes/sample/query", streamed, bearer(key.Text)...)
+	await(t, lines, "Oslo")
+	leave()
+	select {
+	case err := <-chat.ended:
+		if err == nil {
+			t.Error("the call ended as if nothing had happened")
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("the model goes on")
+	}
+	eventually(t, "the money is spent", func() bool {
+		again := l.send(http.MethodPost, "/v1/indexes/sample/query", answered, bearer(key.Text)...)
+		return strings.Contains(again.Body.String(), "budget_spent")
+	})
+}
+
+func TestAnErrorOfAStreamIsToldWhereItComes(t *testing.T) {
+	for name, c := range map[string]struct {
+		body, code string
+		inStream   bool
+	}{
+		"before it begins":   {strings.Replace(streamed, "{", `{"generation":"none",`, 1), "unknown_generation", false},
+		"without an answer":  {`{"query":"x","stream":true}`, "invalid_parameter", false},
+		"while it is coming": {streamed, "model_rate_limited", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fails := fault.ModelRateLimited.At("call chat model", "m")
+			f := serve(t, chatting(writing{pieces: []string{"Oslo"}, fails: fails}))
+			got := f.send(http.MethodPost, "/v1/indexes/sample/query", c.body, "Content-Type", "application/json")
+			if !c.inStream {
+				if got.Code < 400 || !strings.Contains(got.Body.String(), `"code":"`+c.code+`"`) {
+					t.Errorf("%d %s", got.Code, got.Body)
+				}
+				return
+			}
+			events := eventsOf(t, got.Body.String())
+			if last := events[len(events)-1]; last.name != "error" || last.data["code"] != c.code {
+				t.Errorf("%v", last)
+			}
+		})
+	}
+}
+
+// The deadline of a write ends who does not read, not a stream that waits for the model; over HTTP/2 it would.
+func TestAModelMayThinkLongerThanAWriteMayTake(t *testing.T) {
+	chat := writing{pieces: []string{"Oslo", " is it."}, next: make(chan struct{})}
+	f := serve(t, func(_ *fixture, config *api.Config) {
+		config.Models, config.Policy.WriteTimeout = models{chat: chat}, 50*time.Millisecond
+	})
+	server := httptest.NewUnstartedServer(f.server.Handler())
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	request, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/v1/indexes/sample/query",
+		strings.NewReader(streamed))
+	request.Header.Set("Content-Type", "application/json")
+	response, err := server.Client().Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.ProtoMajor != 2 {
+		t.Fatalf("%s", response.Proto)
+	}
+	lines := bufio.NewScanner(response.Body)
+	lines.Buffer(nil, 1<<20)
+	await(t, lines, `"Oslo"`)
+	time.Sleep(200 * time.Millisecond)
+	select {
+	case chat.next <- struct{}{}:
+	case <-time.After(5 * time.Second):
+		t.Fatal("the model was ended")
+	}
+	await(t, lines, "event: response")
+}

@@ -1,0 +1,89 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/query-api/within"
+)
+
+// Failure is an error in the form of OpenAI.
+type Failure struct {
+	Error FailureBody `json:"error"`
+}
+
+// FailureBody says what is wrong. Code is that of the problem (query-api's other routes), but model_not_found and
+// unsupported_parameter.
+type FailureBody struct {
+	Message string  `json:"message"`
+	Type    string  `json:"type"`
+	Code    string  `json:"code"`
+	Param   *string `json:"param"`
+}
+
+// Speaks tells whether a path is one of this form, so that its errors are too.
+func Speaks(path string) bool {
+	return path == "/v1/chat/completions" || path == "/v1/models" || strings.HasPrefix(path, "/v1/models/")
+}
+
+// Fail writes a problem in the form of OpenAI.
+func Fail(w http.ResponseWriter, problem within.Problem) { fail(w, &problem) }
+
+// FailureOf is a problem in the form of OpenAI.
+func FailureOf(problem within.Problem) Failure {
+	_, failure := failureOf(&problem)
+	return failure
+}
+
+func fail(w http.ResponseWriter, err error) {
+	status, failure := failureOf(err)
+	if problem := within.AsProblem(err); problem != nil && problem.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(problem.RetryAfter/time.Second)))
+	}
+	writeJSON(w, status, failure)
+}
+
+// failureOf gives an error's form and status.
+func failureOf(err error) (int, Failure) {
+	problem := within.AsProblem(err)
+	switch {
+	case problem != nil:
+	case errors.Is(err, context.Canceled):
+		problem = &within.Problem{Status: http.StatusServiceUnavailable, Code: "cancelled", Detail: "the request was ended"}
+	default:
+		problem = &within.Problem{Status: http.StatusInternalServerError, Code: "internal", Detail: "the answer failed"}
+	}
+	body := FailureBody{Message: problem.Detail, Type: typeOf(problem.Status), Code: problem.Code}
+	if problem.Hint != "" && !strings.Contains(body.Message, problem.Hint) {
+		body.Message += " (" + problem.Hint + ")"
+	}
+	if problem.Reference != "" {
+		body.Message += " (reference " + problem.Reference + ")"
+	}
+	if problem.Param != "" {
+		body.Param = &problem.Param
+	}
+	if problem.Code == "unknown_index" {
+		body.Code = "model_not_found"
+	}
+	return problem.Status, Failure{body}
+}
+
+// typeOf is the type that clients of this form know for a status.
+func typeOf(status int) string {
+	switch {
+	case status == http.StatusUnauthorized:
+		return "authentication_error"
+	case status == http.StatusForbidden:
+		return "permission_error"
+	case status == http.StatusTooManyRequests:
+		return "rate_limit_error"
+	case status >= 500:
+		return "server_error"
+	}
+	return "invalid_request_error"
+}

@@ -1,0 +1,199 @@
+package chat
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/unweaver/unweaver/query-api/within"
+)
+
+// Request is the body of POST /v1/chat/completions, as far as it is looked at: other fields are let be.
+type Request struct {
+	Model         string           `json:"model" pattern:"^unweaver/[a-z0-9][a-z0-9-]{0,62}$"`
+	Messages      []RequestMessage `json:"messages" doc:"the last one of a user is the question"`
+	Stream        bool             `json:"stream,omitempty"`
+	StreamOptions *StreamOptions   `json:"stream_options,omitempty"`
+	Options       map[string]any   `json:"unweaver,omitempty" doc:"fields of a query, but query, answer and stream"`
+}
+
+// RequestMessage is one message of a request.
+type RequestMessage struct {
+	Role    string `json:"role"`
+	Content any    `json:"content,omitempty" doc:"text, or a list of parts of type text"`
+}
+
+// StreamOptions of a request.
+type StreamOptions struct {
+	IncludeUsage bool `json:"include_usage"`
+}
+
+// question is what a request asks.
+type question struct {
+	model  string
+	index  string
+	query  []byte // body for the query route
+	stream bool
+	usage  bool // tell it at the end of a stream
+}
+
+// refused are fields whose wish cannot be met, with the values that wish for nothing. Null always does.
+var refused = []struct {
+	name, why string
+	harmless  []string
+}{
+	{"n", "there is one answer to a question", []string{"1"}},
+	{"tools", "an index calls no tools", []string{"[]"}},
+	{"functions", "an index calls no functions", []string{"[]"}},
+	{"tool_choice", "an index calls no tools", []string{`"none"`, `"auto"`}},
+	{"function_call", "an index calls no functions", []string{`"none"`, `"auto"`}},
+	{"response_format", "an answer is text", []string{`{"type":"text"}`}},
+	{"modalities", "an answer is text", []string{`["text"]`}},
+	{"audio", "an answer is text", nil},
+	{"logprobs", "they are not known", []string{"false"}},
+	{"top_logprobs", "they are not known", []string{"0"}},
+	{"logit_bias", "it cannot be set", []string{"{}"}},
+	{"stop", "an answer ends by itself", []string{"[]", `""`}},
+	{"prediction", "there is none to begin with", nil},
+	{"web_search_options", "an index is searched, not the web", nil},
+}
+
+// options of our own: fields of a query that may stand under "unweaver".
+var options = []string{
+	"method", "rule", "top_entities", "top_chunks", "params", "filter", "without", "max_context_tokens", "generation",
+}
+
+var indexName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+
+// read takes the question from a body.
+func read(raw []byte) (question, error) {
+	var out question
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(raw, &fields) != nil || fields == nil {
+		return out, wrong("", "the body is not one JSON object")
+	}
+	for _, field := range refused {
+		if err := harmless(field.name, field.why, field.harmless, fields[field.name]); err != nil {
+			return out, err
+		}
+	}
+	var streamed StreamOptions
+	for name, to := range map[string]any{
+		"model": &out.model, "stream": &out.stream, "stream_options": &streamed,
+	} {
+		if given := fields[name]; given != nil && json.Unmarshal(given, to) != nil {
+			return out, wrong(name, "it is of another type than it should be")
+		}
+	}
+	out.usage = streamed.IncludeUsage
+	if out.model == "" {
+		return out, wrong("model", "none is named; they are listed at /v1/models")
+	}
+	index, ok := strings.CutPrefix(out.model, Prefix)
+	if !ok || !indexName.MatchString(index) {
+		return out, noModel(out.model)
+	}
+	out.index = index
+	text, err := lastQuestion(fields["messages"])
+	if err != nil {
+		return out, err
+	}
+	out.query, err = queryOf(text, fields["unweaver"])
+	return out, err
+}
+
+// harmless tells whether a field wishes for nothing.
+func harmless(name, why string, values []string, given json.RawMessage) error {
+	if given == nil {
+		return nil
+	}
+	var value any
+	if json.Unmarshal(given, &value) != nil {
+		return wrong(name, "it is no JSON")
+	}
+	plain, _ := json.Marshal(value) // it was read as JSON
+	if value == nil || slices.Contains(values, string(plain)) {
+		return nil
+	}
+	problem := wrong(name, "not supported: "+why)
+	problem.Code = "unsupported_parameter"
+	return problem
+}
+
+// lastQuestion is the text of the last message of a user.
+func lastQuestion(raw json.RawMessage) (string, error) {
+	var messages []struct {
+		Role    string          `json:"role"`
+		Content json.RawMessage `json:"content"`
+	}
+	if raw == nil || json.Unmarshal(raw, &messages) != nil {
+		return "", wrong("messages", "want a list of messages")
+	}
+	for _, message := range slices.Backward(messages) {
+		if message.Role == "user" {
+			return textOf(message.Content)
+		}
+	}
+	return "", wrong("messages", "none is a user's: the last message of a user is the question")
+}
+
+// textOf reads the content of a message: text, or parts of text.
+func textOf(raw json.RawMessage) (string, error) {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text, nil
+	}
+	var parts []struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	if json.Unmarshal(raw, &parts) != nil {
+		return "", wrong("messages", "the content of the question is neither text nor a list of parts")
+	}
+	texts := make([]string, 0, len(parts))
+	for _, part := range parts {
+		if part.Type != "text" {
+			problem := wrong("messages", "a question is text: parts of other types cannot be looked for")
+			problem.Code = "unsupported_parameter"
+			return "", problem
+		}
+		texts = append(texts, part.Text)
+	}
+	return strings.Join(texts, "\n"), nil
+}
+
+// queryOf makes the body for the query route.
+func queryOf(text string, given json.RawMessage) ([]byte, error) {
+	body := map[string]json.RawMessage{}
+	if given != nil && (json.Unmarshal(given, &body) != nil || body == nil && string(given) != "null") {
+		return nil, wrong("unweaver", "want an object")
+	}
+	if body == nil {
+		body = map[string]json.RawMessage{}
+	}
+	for name := range body {
+		if !slices.Contains(options, name) {
+			return nil, wrong("unweaver."+name, "unknown field; known: "+strings.Join(options, ", "))
+		}
+	}
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		return nil, err
+	}
+	body["query"], body["answer"] = quoted, json.RawMessage("true")
+	return json.Marshal(body)
+}
+
+// wrong is the error of a parameter.
+func wrong(param, why string) *within.Problem {
+	return &within.Problem{Status: 400, Code: "invalid_parameter", Detail: why, Param: param}
+}
+
+// noModel is the error of a name that is no model's.
+func noModel(name string) *within.Problem {
+	return &within.Problem{
+		Status: 404, Code: "model_not_found", Param: "model", Detail: "The model `" + name + "` does not exist",
+		Hint: "models are called " + Prefix + "INDEX and listed at /v1/models",
+	}
+}

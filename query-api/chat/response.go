@@ -1,0 +1,244 @@
+package chat
+
+import (
+	"net/url"
+	"regexp"
+	"strconv"
+	"unicode/utf8"
+)
+
+// Completion is the answer to a request without stream.
+type Completion struct {
+	ID      string   `json:"id"`
+	Object  string   `json:"object"`
+	Created int64    `json:"created"`
+	Model   string   `json:"model"`
+	Choices []Choice `json:"choices"`
+	Usage   Usage    `json:"usage"`
+
+	SystemFingerprint string  `json:"system_fingerprint" doc:"the generation that answered"`
+	Details           Details `json:"unweaver"`
+}
+
+// Choice is the one answer.
+type Choice struct {
+	Index        int     `json:"index"`
+	Message      Message `json:"message"`
+	Logprobs     *string `json:"logprobs"`
+	FinishReason string  `json:"finish_reason"`
+}
+
+// Message of an answer.
+type Message struct {
+	Role        string       `json:"role"`
+	Content     string       `json:"content"`
+	Refusal     *string      `json:"refusal"`
+	Annotations []Annotation `json:"annotations"`
+}
+
+// Annotation says where a part of the answer's text comes from.
+type Annotation struct {
+	Type        string      `json:"type"`
+	URLCitation URLCitation `json:"url_citation"`
+	Source      Source      `json:"unweaver"`
+}
+
+// URLCitation is a citation as clients know it.
+type URLCitation struct {
+	StartIndex int    `json:"start_index" doc:"code points of the answer: its mark [n], or all where no mark names it"`
+	EndIndex   int    `json:"end_index" doc:"the first code point behind"`
+	URL        string `json:"url" doc:"the chunk at this server"`
+	Title      string `json:"title"`
+}
+
+// Source is the passage that a citation names. Start and end are code points of the document's decoded text.
+type Source struct {
+	Chunk    string   `json:"chunk"`
+	Document string   `json:"document"`
+	Version  string   `json:"version"`
+	Start    int      `json:"start"`
+	End      int      `json:"end"`
+	Rank     int      `json:"rank"`
+	Stale    bool     `json:"stale,omitempty"`
+	Heading  []string `json:"heading,omitempty"`
+	Page     int      `json:"page,omitempty"`
+	PageEnd  int      `json:"page_end,omitempty"`
+}
+
+// Usage is what the model server told, or our count where it told nothing that can be. The built-in model uses none.
+type Usage struct {
+	PromptTokens     int64 `json:"prompt_tokens"`
+	CompletionTokens int64 `json:"completion_tokens"`
+	TotalTokens      int64 `json:"total_tokens"`
+}
+
+// Details are what the form has no place for.
+type Details struct {
+	Index      string   `json:"index"`
+	Generation string   `json:"generation"`
+	Release    int64    `json:"release"`
+	Method     string   `json:"method"`
+	Reason     *string  `json:"reason"`
+	Degraded   []string `json:"degraded"`
+	Confidence *float64 `json:"confidence" doc:"that one of the first five chunks says it; null: it cannot be told"`
+	AnswerKind string   `json:"answer_kind" enum:"model,best_sentence,none" doc:"best_sentence: quoted, no model wrote it"`
+}
+
+// Chunk is one event of a streamed answer. The last one with a choice has the reason of its end, and annotations; with
+// stream_options.include_usage one more has no choice and the usage.
+type Chunk struct {
+	ID      string        `json:"id"`
+	Object  string        `json:"object"`
+	Created int64         `json:"created"`
+	Model   string        `json:"model"`
+	Choices []ChunkChoice `json:"choices"`
+	Usage   *Usage        `json:"usage,omitempty"`
+
+	SystemFingerprint string   `json:"system_fingerprint,omitempty"`
+	Details           *Details `json:"unweaver,omitempty"`
+}
+
+// ChunkChoice is the one answer's next piece.
+type ChunkChoice struct {
+	Index        int     `json:"index"`
+	Delta        Piece   `json:"delta"`
+	Logprobs     *string `json:"logprobs"`
+	FinishReason *string `json:"finish_reason"`
+}
+
+// Piece of an answer.
+type Piece struct {
+	Role        string       `json:"role,omitempty"`
+	Content     *string      `json:"content,omitempty"`
+	Annotations []Annotation `json:"annotations,omitempty"`
+}
+
+// found is what is read of a query's response.
+type found struct {
+	Details
+	Answer struct {
+		Kind      string   `json:"kind"`
+		Text      string   `json:"text"`
+		Citations []string `json:"citations"`
+		Truncated bool     `json:"truncated"`
+	} `json:"answer"`
+	Chunks []struct {
+		ID        string   `json:"id"`
+		Document  string   `json:"document"`
+		Version   string   `json:"version"`
+		Title     string   `json:"title"`
+		Start     int      `json:"start"`
+		End       int      `json:"end"`
+		Rank      int      `json:"rank"`
+		Stale     bool     `json:"stale"`
+		InContext bool     `json:"in_context"`
+		Heading   []string `json:"heading"`
+		Page      int      `json:"page"`
+		PageEnd   int      `json:"page_end"`
+	} `json:"chunks"`
+	Used struct {
+		Prompt     int64 `json:"prompt_tokens"`
+		Completion int64 `json:"completion_tokens"`
+	} `json:"usage"`
+}
+
+func (f found) usage() Usage {
+	return Usage{f.Used.Prompt, f.Used.Completion, f.Used.Prompt + f.Used.Completion}
+}
+
+// ended is the reason of an answer's end.
+func (f found) ended() string {
+	if f.Answer.Truncated {
+		return "length"
+	}
+	return "stop"
+}
+
+// mark of a citation: the place of a chunk, from one.
+var mark = regexp.MustCompile(`\[(\d{1,9})\]`)
+
+// annotations are those that marks of the text name, in their order; a citation without a mark is of the whole text.
+func (f found) annotations(base string) []Annotation {
+	out := []Annotation{}
+	text := f.Answer.Text
+	marked := map[string]bool{}
+	at, runes := 0, 0 // as far as code points are counted
+	for _, place := range mark.FindAllStringSubmatchIndex(text, -1) {
+		n, err := strconv.Atoi(text[place[2]:place[3]])
+		if err != nil || n < 1 || n > len(f.Chunks) || !f.Chunks[n-1].InContext {
+			continue
+		}
+		runes += utf8.RuneCountInString(text[at:place[0]])
+		at = place[0]
+		marked[f.Chunks[n-1].ID] = true
+		out = append(out, f.annotation(base, n-1, runes, runes+place[1]-place[0]))
+	}
+	for _, id := range f.Answer.Citations {
+		for i, chunk := range f.Chunks {
+			if chunk.ID == id && !marked[id] {
+				out = append(out, f.annotation(base, i, 0, utf8.RuneCountInString(text)))
+			}
+		}
+	}
+	return out
+}
+
+func (f found) annotation(base string, i, start, end int) Annotation {
+	chunk := f.Chunks[i]
+	address := base + "/v1/indexes/" + url.PathEscape(f.Index) + "/chunks/" + chunk.ID +
+		"?generation=" + url.QueryEscape(f.Generation)
+	return Annotation{"url_citation", URLCitation{start, end, address, chunk.Title}, Source{
+		Chunk: chunk.ID, Document: chunk.Document, Version: chunk.Version, Start: chunk.Start, End: chunk.End,
+		Rank: chunk.Rank, Stale: chunk.Stale, Heading: chunk.Heading, Page: chunk.Page, PageEnd: chunk.PageEnd,
+	}}
+}
+
+// answer to one request.
+type answer struct {
+	id      string
+	created int64
+	model   string
+	base    string // scheme and host, as the client reaches them
+}
+
+// whole is the answer at once.
+func (a *answer) whole(f found) Completion {
+	message := Message{Role: "assistant", Content: f.Answer.Text, Annotations: f.annotations(a.base)}
+	return Completion{
+		ID: a.id, Object: "chat.completion", Created: a.created, Model: a.model,
+		Choices: []Choice{{Message: message, FinishReason: f.ended()}},
+		Usage:   f.usage(), SystemFingerprint: f.Generation, Details: f.Details,
+	}
+}
+
+func (a *answer) chunk(piece Piece, ended *string) Chunk {
+	return Chunk{
+		ID: a.id, Object: "chat.completion.chunk", Created: a.created, Model: a.model,
+		Choices: []ChunkChoice{{Delta: piece, FinishReason: ended}},
+	}
+}
+
+// begin is the event before the text.
+func (a *answer) begin() Chunk {
+	empty := ""
+	return a.chunk(Piece{Role: "assistant", Content: &empty}, nil)
+}
+
+// piece is the event of a piece of the text.
+func (a *answer) piece(text string) Chunk { return a.chunk(Piece{Content: &text}, nil) }
+
+// end is the event behind the text.
+func (a *answer) end(f found) Chunk {
+	ended := f.ended()
+	out := a.chunk(Piece{Annotations: f.annotations(a.base)}, &ended)
+	out.SystemFingerprint, out.Details = f.Generation, &f.Details
+	return out
+}
+
+// usage is the event with it.
+func (a *answer) usage(f found) Chunk {
+	out := a.chunk(Piece{}, nil)
+	used := f.usage()
+	out.Choices, out.Usage = []ChunkChoice{}, &used
+	return out
+}

@@ -1,0 +1,71 @@
+package mcp
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/model/tokens"
+)
+
+// defaultTokens of a result's text.
+const defaultTokens = 6000
+
+// notesTokens are kept for what a result says about itself.
+const notesTokens = 100
+
+// fitting gives the passages that fit into a number of tokens, whole ones alone, and says which were left out. head is
+// what stands before them.
+func fitting(head string, passages []Passage, most int) (text string, kept []Passage, cut *Cut) {
+	if most <= 0 {
+		most = defaultTokens
+	}
+	var out strings.Builder
+	out.WriteString(head)
+	spent := tokens.Count(head) + notesTokens
+	left := &Cut{MaxTokens: most, Of: len(passages), Chunks: []string{}}
+	kept = []Passage{}
+	for _, passage := range passages {
+		block := passage.show()
+		size := tokens.Count(block)
+		if spent+size > most {
+			left.Chunks = append(left.Chunks, passage.Chunk)
+			continue
+		}
+		spent += size
+		kept = append(kept, passage)
+		out.WriteString(block)
+	}
+	if len(left.Chunks) == 0 {
+		return strings.TrimSpace(out.String()), kept, nil
+	}
+	fmt.Fprintf(&out, "Left out to stay within max_tokens %d: %d of %d passages. Read them with get_chunk (%s)",
+		most, len(left.Chunks), len(passages), strings.Join(left.Chunks[:min(len(left.Chunks), 3)], ", "))
+	if more := len(left.Chunks) - 3; more > 0 {
+		fmt.Fprintf(&out, " and %d more", more)
+	}
+	out.WriteString(", or ask with a larger max_tokens.")
+	return strings.TrimSpace(out.String()), kept, left
+}
+
+// shortened gives the beginning of a text that fits into a number of tokens, cut between words where there are any, and
+// its length in code points.
+func shortened(text string, most int) (string, int) {
+	if most <= 0 {
+		most = defaultTokens
+	}
+	most = max(1, most-notesTokens)
+	if len(text) <= most || tokens.Count(text) <= most { // a token has a byte at least
+		return text, utf8.RuneCountInString(text)
+	}
+	runes := []rune(text)
+	fits := sort.Search(len(runes), func(size int) bool { return tokens.Count(string(runes[:size+1])) > most })
+	for back := fits; back > fits*9/10; back-- {
+		if runes[back-1] == ' ' || runes[back-1] == '\n' {
+			fits = back
+			break
+		}
+	}
+	return string(runes[:fits]), fits
+}

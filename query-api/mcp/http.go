@@ -1,0 +1,85 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// maxBody of a message, in bytes.
+const maxBody = 256 << 10
+
+// Handler serves tools over HTTP: one POST, one answer, no sessions, so that any replica answers any request. Who asks,
+// for which host and from which page is looked at before it, for every route alike; the library's own look at the host
+// would refuse names of query_api.hosts that a proxy of the same machine passes on.
+func Handler(backend Backend) http.Handler {
+	tools := New(backend)
+	serve := sdk.NewStreamableHTTPHandler(
+		func(*http.Request) *sdk.Server { return tools },
+		&sdk.StreamableHTTPOptions{
+			Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxBody,
+			DisableLocalhostProtection: true, PropagateRequestCancellation: true,
+		},
+	)
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		written := &replies{ResponseWriter: w}
+		ctx := context.WithValue(request.Context(), requestContext{}, request.Context())
+		serve.ServeHTTP(written, request.WithContext(ctx))
+		written.end()
+	})
+}
+
+// Message is a request of JSON-RPC, or a notification.
+type Message struct {
+	JSONRPC string `json:"jsonrpc" enum:"2.0"`
+	ID      any    `json:"id,omitempty" types:"string,number"`
+	Method  string `json:"method"`
+	Params  any    `json:"params,omitempty" types:"object"`
+}
+
+// Reply is the answer to a Message: a result or an error.
+type Reply struct {
+	JSONRPC string `json:"jsonrpc"`
+	ID      any    `json:"id"`
+	Result  any    `json:"result,omitempty"`
+	Error   any    `json:"error,omitempty"`
+}
+
+// replies makes errors of JSON-RPC of those that the library writes as plain text.
+type replies struct {
+	http.ResponseWriter
+	plain *bytes.Buffer // the text of one; nil: none
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (r *replies) WriteHeader(status int) {
+	if status >= 400 && strings.HasPrefix(r.Header().Get("Content-Type"), "text/plain") {
+		r.plain = &bytes.Buffer{}
+		r.Header().Set("Content-Type", "application/json")
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (r *replies) Write(p []byte) (int, error) {
+	if r.plain != nil {
+		return r.plain.Write(p)
+	}
+	return r.ResponseWriter.Write(p)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (r *replies) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+func (r *replies) end() {
+	if r.plain == nil {
+		return
+	}
+	wrong := map[string]any{"code": jsonrpc.CodeInvalidRequest, "message": strings.TrimSpace(r.plain.String())}
+	_ = json.NewEncoder(r.ResponseWriter).Encode(Reply{JSONRPC: "2.0", Error: wrong}) // the caller may have gone
+}

@@ -1,0 +1,142 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+func (s *server) list(ctx context.Context, _ *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, List, error) {
+	all, err := s.indexes(ctx)
+	if err != nil {
+		return nil, List{}, err
+	}
+	out := List{Indexes: append([]Index{}, all...)}
+	var text strings.Builder
+	for _, index := range all {
+		fmt.Fprintf(&text, "%s: %d documents, %d passages, %d entities, generation %s\n",
+			index.Index, index.Documents, index.Chunks, index.Classes, index.Generation)
+	}
+	if len(all) == 0 {
+		text.WriteString("No index is published that you may ask (build one with: unweaver index).")
+	}
+	return said(strings.TrimSpace(text.String())), out, nil
+}
+
+// pinned are the parameters of a generation.
+func pinned(generation string) url.Values {
+	if generation == "" {
+		return url.Values{}
+	}
+	return url.Values{"generation": {generation}}
+}
+
+func (s *server) chunk(ctx context.Context, _ *sdk.CallToolRequest, asked OfChunk) (
+	*sdk.CallToolResult, ChunkText, error,
+) {
+	var out ChunkText
+	index, err := s.index(ctx, asked.Index)
+	if err != nil {
+		return nil, out, err
+	}
+	var detail struct {
+		Index      string `json:"index"`
+		Generation string `json:"generation"`
+		Chunk      chunk  `json:"chunk"`
+		Mentions   []struct {
+			Name string `json:"name"`
+		} `json:"mentions"`
+	}
+	if err := s.get(
+		ctx, &detail, pinned(asked.Generation), "indexes", index, "chunks", url.PathEscape(asked.Chunk),
+	); err != nil {
+		return nil, out, err
+	}
+	out = ChunkText{
+		Index: detail.Index, Generation: detail.Generation, Passage: detail.Chunk.passage(), Entities: []string{},
+	}
+	for _, mention := range detail.Mentions {
+		out.Entities = append(out.Entities, mention.Name)
+	}
+	whole := len(out.Passage.Text)
+	note, runes := "", 0
+	out.Passage.Text, runes = shortened(out.Passage.Text, asked.MaxTokens)
+	if len(out.Passage.Text) < whole {
+		next := out.Passage.Start + runes
+		out.NextStart = &next
+		note = fmt.Sprintf("Cut to stay within max_tokens: it goes on at code point %d (get_document, start %d).", next, next)
+	}
+	return said(strings.TrimSpace(out.Passage.show() + note)), out, nil
+}
+
+func (s *server) document(ctx context.Context, _ *sdk.CallToolRequest, asked OfDocument) (
+	*sdk.CallToolResult, DocumentText, error,
+) {
+	out, err := s.text(ctx, asked)
+	if err != nil {
+		return nil, out, err
+	}
+	var runes int
+	out.Text, runes = shortened(out.Text, asked.MaxTokens)
+	out.End = out.Start + runes
+	head := fmt.Sprintf("%s (%s, %d to %d of %d)\n", out.Title, out.Document, out.Start, out.End, out.Length)
+	note := ""
+	if wanted := out.Length; out.End < wanted && (asked.End == 0 || out.End < asked.End) {
+		next := out.End
+		out.NextStart = &next
+		note = fmt.Sprintf("\n\nIt goes on at code point %d: get_document with start %d.", next, next)
+	}
+	return said(head + out.Text + note), out, nil
+}
+
+// text of a document, as much as the route gives at once.
+func (s *server) text(ctx context.Context, asked OfDocument) (DocumentText, error) {
+	var out DocumentText
+	index, err := s.index(ctx, asked.Index)
+	if err != nil {
+		return out, err
+	}
+	values := pinned(asked.Generation)
+	if asked.Start != 0 {
+		values.Set("start", strconv.Itoa(asked.Start))
+	}
+	if asked.End != 0 {
+		values.Set("end", strconv.Itoa(asked.End))
+	}
+	return out, s.get(ctx, &out, values, "indexes", index, "documents", keyPath(asked.Document), "text")
+}
+
+// keyPath is a document's key as it stands in a path: its slashes are the path's.
+func keyPath(key string) string {
+	parts := strings.Split(key, "/")
+	for i, part := range parts {
+		parts[i] = url.PathEscape(part)
+	}
+	return strings.Join(parts, "/")
+}
+
+// documentURI is the address of a document as a resource.
+const documentURI = "unweaver://{index}/{+document}"
+
+func (s *server) addResources(to *sdk.Server) {
+	to.AddResourceTemplate(&sdk.ResourceTemplate{
+		Name: "document", Title: "Text of a document", MIMEType: "text/plain", URITemplate: documentURI,
+		Description: "Decoded text of a document of an index, its first million code points.",
+	}, func(ctx context.Context, request *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+		uri := request.Params.URI
+		index, key, ok := strings.Cut(strings.TrimPrefix(uri, "unweaver://"), "/")
+		if key, err := url.PathUnescape(key); ok && err == nil {
+			text, err := s.text(ctx, OfDocument{Index: index, Document: key})
+			if err == nil {
+				return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{
+					{URI: uri, MIMEType: "text/plain", Text: text.Text},
+				}}, nil
+			}
+		}
+		return nil, sdk.ResourceNotFoundError(uri)
+	})
+}

@@ -1,0 +1,153 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/unweaver/unweaver/internal/retrieve"
+)
+
+// response is what is read of a query's response.
+type response struct {
+	Index      string   `json:"index"`
+	Generation string   `json:"generation"`
+	Method     string   `json:"method"`
+	Reason     string   `json:"reason"`
+	Confidence *float64 `json:"confidence"`
+	Degraded   []string `json:"degraded"`
+	Chunks     []chunk  `json:"chunks"`
+	Answer     struct {
+		Kind      string   `json:"kind"`
+		Text      string   `json:"text"`
+		Citations []string `json:"citations"`
+		Truncated bool     `json:"truncated"`
+	} `json:"answer"`
+	Explain any `json:"explain"`
+}
+
+// chunk is one as the routes give it.
+type chunk struct {
+	Passage
+	ID       string `json:"id"`
+	Entities []struct {
+		Name string `json:"name"`
+	} `json:"entities"`
+}
+
+func (c chunk) passage() Passage {
+	out := c.Passage
+	out.Chunk = c.ID
+	for _, entity := range c.Entities {
+		out.Entities = append(out.Entities, entity.Name)
+	}
+	return out
+}
+
+// query asks the query route.
+func (s *server) query(ctx context.Context, asked Question, more string) (response, Found, error) {
+	var out response
+	index, err := s.index(ctx, asked.Index)
+	if err != nil {
+		return out, Found{}, err
+	}
+	body := map[string]any{"query": asked.Query, "filter": map[string]any{"metadata": asked.Metadata}}
+	if more != "" {
+		body[more] = true
+	}
+	if asked.DocumentPrefix != "" {
+		body["filter"].(map[string]any)["document_prefix"] = asked.DocumentPrefix
+	}
+	for name, value := range map[string]string{"method": asked.Method, "generation": asked.Generation} {
+		if value != "" {
+			body[name] = value
+		}
+	}
+	if asked.TopChunks != 0 {
+		body["top_chunks"] = asked.TopChunks
+	}
+	if err := s.post(ctx, &out, body, "indexes", index, "query"); err != nil {
+		return out, Found{}, err
+	}
+	found := Found{
+		Index: out.Index, Generation: out.Generation, Method: out.Method, Reason: out.Reason, Degraded: out.Degraded,
+		Confidence: out.Confidence, Passages: []Passage{},
+	}
+	for _, next := range out.Chunks {
+		found.Passages = append(found.Passages, next.passage())
+	}
+	return out, found, nil
+}
+
+func said(text string) *sdk.CallToolResult {
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}
+}
+
+func (s *server) search(ctx context.Context, _ *sdk.CallToolRequest, asked Question) (
+	*sdk.CallToolResult, Found, error,
+) {
+	_, found, err := s.query(ctx, asked, "")
+	if err != nil {
+		return nil, found, err
+	}
+	if len(found.Passages) == 0 {
+		return said(fmt.Sprintf("Nothing in index %s fits the question.", found.Index)), found, nil
+	}
+	var text string
+	text, found.Passages, found.Cut = fitting("", found.Passages, asked.MaxTokens)
+	return said(text), found, nil
+}
+
+// answer gives the answer and the passages that it cites; they, not the answer, are cut.
+func (s *server) answer(ctx context.Context, _ *sdk.CallToolRequest, asked Question) (
+	*sdk.CallToolResult, Answered, error,
+) {
+	response, found, err := s.query(ctx, asked, "answer")
+	if err != nil {
+		return nil, Answered{}, err
+	}
+	out := Answered{
+		Found: found, Answer: response.Answer.Text, Citations: response.Answer.Citations,
+		Kind: response.Answer.Kind, Truncated: response.Answer.Truncated,
+	}
+	if out.Citations == nil {
+		out.Citations = []string{}
+	}
+	cited := slices.DeleteFunc(found.Passages, func(p Passage) bool { return !slices.Contains(out.Citations, p.Chunk) })
+	head := out.Answer + "\n\n"
+	if out.Kind == retrieve.BestSentence {
+		head += "(Quoted from a passage: no chat model is set up that could write an answer.)\n\n"
+	}
+	var text string
+	text, out.Passages, out.Cut = fitting(head, cited, asked.MaxTokens)
+	return said(text), out, nil
+}
+
+// explain gives passages in a few words, since it is about why, and the explanation.
+func (s *server) explain(ctx context.Context, _ *sdk.CallToolRequest, asked Question) (
+	*sdk.CallToolResult, Explained, error,
+) {
+	response, found, err := s.query(ctx, asked, "explain")
+	if err != nil {
+		return nil, Explained{}, err
+	}
+	for i, passage := range found.Passages {
+		short := []rune(passage.Text)
+		if len(short) > 160 {
+			found.Passages[i].Text = string(short[:160]) + "…"
+		}
+		if len(passage.Entities) > 0 {
+			found.Passages[i].Text += fmt.Sprintf("\nfound through: %q", passage.Entities)
+		} else {
+			found.Passages[i].Text += "\nfound by words and similarity alone"
+		}
+	}
+	head := fmt.Sprintf("Method %s on generation %s of index %s.\n\n", found.Method, found.Generation, found.Index)
+	out := Explained{Explain: response.Explain}
+	var text string
+	text, found.Passages, found.Cut = fitting(head, found.Passages, asked.MaxTokens)
+	out.Found = found
+	return said(text), out, nil
+}

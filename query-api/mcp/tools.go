@@ -1,0 +1,172 @@
+package mcp
+
+import (
+	"fmt"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Question is what search, answer and explain take.
+type Question struct {
+	Index          string            `json:"index,omitempty" jsonschema:"the index; may be left out where there is one"`
+	Query          string            `json:"query" jsonschema:"the question, in plain words"`
+	Method         string            `json:"method,omitempty" jsonschema:"retrieval method; default: the index's"`
+	TopChunks      int               `json:"top_chunks,omitempty" jsonschema:"passages, 1 to 100; default: the index's"`
+	DocumentPrefix string            `json:"document_prefix,omitempty" jsonschema:"only documents whose key begins so"`
+	Metadata       map[string]string `json:"metadata,omitempty" jsonschema:"only documents with these values"`
+	Generation     string            `json:"generation,omitempty" jsonschema:"a kept generation; default: the current one"`
+	MaxTokens      int               `json:"max_tokens,omitempty" jsonschema:"longest text of the result; default 6000"`
+}
+
+// Passage is a chunk of a document. Start and end are code points of the document's decoded text.
+type Passage struct {
+	Rank     int      `json:"rank,omitempty" jsonschema:"its place, and its mark [n] in an answer"`
+	Chunk    string   `json:"chunk" jsonschema:"id, for get_chunk"`
+	Document string   `json:"document" jsonschema:"key, for get_document"`
+	Version  string   `json:"version,omitempty" jsonschema:"of the document: sha256 of its bytes"`
+	Title    string   `json:"title"`
+	Heading  []string `json:"heading,omitempty"`
+	Page     int      `json:"page,omitempty"`
+	PageEnd  int      `json:"page_end,omitempty"`
+	Start    int      `json:"start"`
+	End      int      `json:"end"`
+	Score    float64  `json:"score,omitempty" jsonschema:"orders one result; says nothing between results"`
+	Stale    bool     `json:"stale,omitempty" jsonschema:"of an earlier version: the document cannot be read now"`
+	Entities []string `json:"entities,omitempty" jsonschema:"through which it was found"`
+	Text     string   `json:"text"`
+}
+
+// show is a passage for a reader.
+func (p Passage) show() string {
+	var out strings.Builder
+	if p.Rank > 0 {
+		fmt.Fprintf(&out, "[%d] ", p.Rank)
+	}
+	fmt.Fprintf(&out, "%s (%s", p.Title, p.Document)
+	if p.Page > 0 {
+		fmt.Fprintf(&out, ", page %d", p.Page)
+		if p.PageEnd > p.Page {
+			fmt.Fprintf(&out, " to %d", p.PageEnd)
+		}
+	}
+	if len(p.Heading) > 0 {
+		out.WriteString(", " + strings.Join(p.Heading, " > "))
+	}
+	fmt.Fprintf(&out, ", %d to %d, chunk %s)", p.Start, p.End, p.Chunk)
+	if p.Stale {
+		out.WriteString(" of an earlier version")
+	}
+	out.WriteString("\n" + p.Text + "\n\n")
+	return out.String()
+}
+
+// Cut says what max_tokens left out.
+type Cut struct {
+	MaxTokens int      `json:"max_tokens"`
+	Of        int      `json:"of" jsonschema:"passages that were found"`
+	Chunks    []string `json:"chunks" jsonschema:"ids of those left out, for get_chunk"`
+}
+
+// Found is the result of search.
+type Found struct {
+	Index      string    `json:"index"`
+	Generation string    `json:"generation"`
+	Method     string    `json:"method"`
+	Reason     string    `json:"reason,omitempty" jsonschema:"why nothing was found: no_match or empty_index"`
+	Confidence *float64  `json:"confidence,omitempty" jsonschema:"0 to 1: that one of the first five passages says it"`
+	Degraded   []string  `json:"degraded,omitempty" jsonschema:"parts of the search that are down"`
+	Passages   []Passage `json:"passages"`
+	Cut        *Cut      `json:"cut,omitempty"`
+}
+
+// Answered is the result of answer.
+type Answered struct {
+	Found
+	Answer    string   `json:"answer"`
+	Kind      string   `json:"kind" jsonschema:"model wrote it, best_sentence: quoted from a passage, or none"`
+	Citations []string `json:"citations" jsonschema:"chunks that the answer rests on"`
+	Truncated bool     `json:"truncated,omitempty"`
+}
+
+// Explained is the result of explain.
+type Explained struct {
+	Found
+	Explain any `json:"explain" jsonschema:"by method; see the schema Explain of /openapi.json"`
+}
+
+// Index is one of list_indexes.
+type Index struct {
+	Index      string `json:"index"`
+	Generation string `json:"generation"`
+	Documents  int64  `json:"documents"`
+	Chunks     int64  `json:"chunks"`
+	Classes    int64  `json:"classes" jsonschema:"entities"`
+}
+
+// List is the result of list_indexes.
+type List struct {
+	Indexes []Index `json:"indexes"`
+}
+
+// OfChunk is what get_chunk takes.
+type OfChunk struct {
+	Index      string `json:"index,omitempty" jsonschema:"the index; may be left out where there is one"`
+	Chunk      string `json:"chunk" jsonschema:"its id"`
+	Generation string `json:"generation,omitempty" jsonschema:"a kept generation; default: the current one"`
+	MaxTokens  int    `json:"max_tokens,omitempty" jsonschema:"longest text of the result; default 6000"`
+}
+
+// ChunkText is the result of get_chunk.
+type ChunkText struct {
+	Index      string   `json:"index"`
+	Generation string   `json:"generation"`
+	Passage    Passage  `json:"passage"`
+	Entities   []string `json:"entities" jsonschema:"what was extracted from it"`
+	NextStart  *int     `json:"next_start,omitempty" jsonschema:"where its text goes on, for get_document, if it was cut"`
+}
+
+// OfDocument is what get_document takes.
+type OfDocument struct {
+	Index      string `json:"index,omitempty" jsonschema:"the index; may be left out where there is one"`
+	Document   string `json:"document" jsonschema:"its key"`
+	Start      int    `json:"start,omitempty" jsonschema:"code point to begin with"`
+	End        int    `json:"end,omitempty" jsonschema:"code point to end before; default: the end"`
+	Generation string `json:"generation,omitempty" jsonschema:"a kept generation; default: the current one"`
+	MaxTokens  int    `json:"max_tokens,omitempty" jsonschema:"longest text of the result; default 6000"`
+}
+
+// DocumentText is the result of get_document.
+type DocumentText struct {
+	Index      string `json:"index"`
+	Generation string `json:"generation"`
+	Document   string `json:"document"`
+	Version    string `json:"version"`
+	Title      string `json:"title"`
+	Start      int    `json:"start"`
+	End        int    `json:"end"`
+	Length     int    `json:"length" jsonschema:"of the whole document, in code points"`
+	Text       string `json:"text"`
+	NextStart  *int   `json:"next_start,omitempty" jsonschema:"where it goes on, if it does"`
+}
+
+func (s *server) addTools(to *sdk.Server) {
+	tool := func(name, title, says string) *sdk.Tool {
+		inside := false
+		return &sdk.Tool{Name: name, Title: title, Description: says, Annotations: &sdk.ToolAnnotations{
+			Title: title, ReadOnlyHint: true, IdempotentHint: true, OpenWorldHint: &inside,
+		}}
+	}
+	sdk.AddTool(to, tool("list_indexes", "List indexes", "Indexes that can be asked, with their sizes."), s.list)
+	sdk.AddTool(to, tool("search", "Search passages",
+		"Find the passages of an index that answer a question, best first, with document and offsets."), s.search)
+	sdk.AddTool(to, tool("answer", "Answer a question",
+		"Have a question answered from an index by its chat model, with the passages that the answer cites. "+
+			"It may cost money; search does not call the chat model."), s.answer)
+	sdk.AddTool(to, tool("explain", "Explain a search",
+		"Search as search does, and say through which entities and lists each passage was found."), s.explain)
+	sdk.AddTool(to, tool("get_chunk", "Read a passage",
+		"One passage by its id, with what was extracted from it."), s.chunk)
+	sdk.AddTool(to, tool("get_document", "Read a document",
+		"Decoded text of a document, from any code point on: what stands around a passage."), s.document)
+}

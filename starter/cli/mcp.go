@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"context"
+	"io"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/spf13/cobra"
+
+	"github.com/unweaver/unweaver/query-api/mcp"
+)
+
+// mcpCmd speaks the Model Context Protocol on standard input and output: nothing else is written there.
+func (a *App) mcpCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "mcp",
+		Short: "Serve tools for agents on standard input and output (Model Context Protocol)",
+		Long: "Serve tools for agents on standard input and output (Model Context Protocol): search, answer, explain,\n" +
+			"get_chunk, get_document, list_indexes. They ask the query-api of the configuration, or the embedded stack\n" +
+			"of the data directory, which is started where none runs.",
+		Args: arguments(0, 0, "no argument"),
+		RunE: func(command *cobra.Command, _ []string) error {
+			in, out := command.InOrStdin(), command.OutOrStdout()
+			return a.withQueries(command.Context(), func(ctx context.Context, queries string) error {
+				tools := mcp.New(mcp.Backend{To: queryClient, Base: queries, Key: keyOf(ctx)})
+				err := tools.Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(in), Writer: open{out}})
+				if ctx.Err() != nil { // the client has ended this program, as they do
+					return nil
+				}
+				return err
+			})
+		},
+	}
+}
+
+// open is a writer that is not closed.
+type open struct{ io.Writer }
+
+// Close implements io.Closer.
+func (open) Close() error { return nil }

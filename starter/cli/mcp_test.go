@@ -1,0 +1,120 @@
+package cli_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/unweaver/unweaver/starter/cli"
+)
+
+// The tools on standard input and output are those of a server, asked with the key of the environment; what the client
+// reads is protocol alone, and the command ends when the client does.
+func TestAnAgentIsServedOnStandardInputAndOutput(t *testing.T) {
+	keys := make(chan string, 8)
+	served := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		keys <- request.Header.Get("Authorization")
+		if strings.HasSuffix(request.URL.Path, "/chunks/lost") {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, `{"code":"not_found","detail":"find chunk lost: there is none of that id"}`)
+			return
+		}
+		_, _ = io.WriteString(w, answered)
+	}))
+	defer served.Close()
+	t.Chdir(t.TempDir())
+	asks, asked := io.Pipe()
+	tells, told := io.Pipe()
+	var errs strings.Builder
+	app := &cli.App{
+		In: asks, Out: told, Err: &errs, Env: []string{"UNWEAVER_API_KEY=uwk_k"}, Connect: connected(&control{}, served.URL),
+	}
+	exit := make(chan int, 1)
+	go func() {
+		exit <- app.Run(context.WithoutCancel(t.Context()), []string{"mcp"})
+		_ = told.Close()
+	}()
+	var lines strings.Builder
+	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
+	session, err := client.Connect(t.Context(), &sdk.IOTransport{
+		Reader: io.NopCloser(io.TeeReader(tells, &lines)), Writer: asked,
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := func(name string, arguments map[string]any) *sdk.CallToolResult {
+		t.Helper()
+		result, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: name, Arguments: arguments})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	result := call("answer", map[string]any{"index": "docs", "query": "who wove it?"})
+	text := result.Content[0].(*sdk.TextContent).Text
+	if result.IsError || !strings.HasPrefix(text, "Arachne.") || !strings.Contains(text, "Arachne   wove\n it.") {
+		t.Errorf("%s", text)
+	}
+	if key := <-keys; key != "Bearer uwk_k" {
+		t.Errorf("asked with %q", key)
+	}
+	lost := call("get_chunk", map[string]any{"index": "docs", "chunk": "lost"})
+	if text := lost.Content[0].(*sdk.TextContent).Text; !lost.IsError || !strings.Contains(text, "none of that id") {
+		t.Errorf("%s", text)
+	}
+	if err := session.Close(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case code := <-exit:
+		if code != cli.ExitDone {
+			t.Errorf("exit %d: %s", code, errs.String())
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("the command goes on without a client")
+	}
+	for _, line := range strings.Split(strings.TrimSpace(lines.String()), "\n") {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("no protocol: %q", line)
+		}
+	}
+}
+
+func TestAnAgentsServerThatIsDownIsAnErrorOfTheTool(t *testing.T) {
+	tools := httptest.NewServer(http.NotFoundHandler())
+	tools.Close()
+	t.Chdir(t.TempDir())
+	message := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",` +
+		`"capabilities":{},"clientInfo":{"name":"t","version":"1"}}}` + "\n" +
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" +
+		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"list_indexes","arguments":{}}}` + "\n"
+	reads, writes := io.Pipe()
+	tells, told := io.Pipe()
+	app := &cli.App{In: reads, Out: told, Err: io.Discard, Connect: connected(&control{}, tools.URL)}
+	go func() { app.Run(context.WithoutCancel(t.Context()), []string{"mcp"}); _ = told.Close() }()
+	go func() { _, _ = io.WriteString(writes, message) }()
+	decoder := json.NewDecoder(tells)
+	var reply struct {
+		ID     int
+		Result struct {
+			IsError bool
+			Content []struct{ Text string }
+		}
+	}
+	for reply.ID != 2 {
+		if err := decoder.Decode(&reply); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !reply.Result.IsError || !strings.Contains(reply.Result.Content[0].Text, "check that query-api runs there") {
+		t.Errorf("%+v", reply)
+	}
+	_ = writes.Close()
+}
