@@ -132,14 +132,8 @@ var schemaTexts = map[string]string{
 	"ChatURLCitation":    "A citation as clients know it.",
 	"ChatUsage":          "What the model server told. The built-in model uses no tokens.",
 	"Delta":              "A piece of an answer; all of them together are its text.",
-	"Event":              "Something that happened to a run.",
-	"Highlight":          "A part of a chunk's text that matched, in code points, half open.",
-	"LeftOut":            "Objects of the corpus that were not looked at.",
 	"Message":            "A request of JSON-RPC, or a notification.",
 	"Reply":              "The answer to a message: a result or an error.",
-	"Retry":              "What units of a stage failed with and were tried again for.",
-	"Signals":            "What a query knows of how well its result fits; the same in every index, unlike scores.",
-	"Snippet":            "The part of a chunk's text to show: text[start:end] in code points.",
 }
 
 // requestExamples by operation.
