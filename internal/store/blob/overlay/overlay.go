@@ -55,7 +55,8 @@ func (s Store) Stat(ctx context.Context, key string) (blob.Info, error) {
 	return marked(info), err
 }
 
-// Put implements blob.Store: conditions are held to what is seen.
+// Put implements blob.Store: conditions are held to what is seen. The upper store holds them to what others write
+// meanwhile: of what lies below alone, nobody may have written it.
 func (s Store) Put(ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond) (blob.Info, error) {
 	if cond != (blob.Cond{}) {
 		seen, err := s.Stat(ctx, key)
@@ -65,8 +66,13 @@ func (s Store) Put(ctx context.Context, key string, body io.Reader, size int64, 
 		case err == nil && cond.Absent, cond.Match != "" && (err != nil || seen.ETag != cond.Match):
 			return blob.Info{}, fault.Precondition.At("write", s.Location(key))
 		}
+		if tag, ours := strings.CutPrefix(cond.Match, above); ours {
+			cond = blob.Cond{Match: tag}
+		} else {
+			cond = blob.Cond{Absent: true}
+		}
 	}
-	info, err := s.upper.Put(ctx, key, body, size, blob.Cond{})
+	info, err := s.upper.Put(ctx, key, body, size, cond)
 	return marked(info), err
 }
 
