@@ -145,7 +145,7 @@ func TestBadQueriesAreRefusedByName(t *testing.T) {
 		})
 	}
 	out := ask(t, shared.HTTP, "q", "zzz qqq xxx", nil)
-	if len(chunksOf(out)) != 1 { // the only chunk, filled up or elected: never an error
+	if len(chunksOf(out)) != 0 || out["reason"] != "no_match" { // never an error
 		t.Errorf("a question without a known word: %v", out)
 	}
 }

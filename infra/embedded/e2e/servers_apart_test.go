@@ -1,0 +1,120 @@
+package e2e
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model/modeltest"
+	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/ops/engine"
+)
+
+func TestTwoInstallationsShareServersAndNeverMeet(t *testing.T) {
+	a := newCluster(t, "stores.milvus.load=insert")
+	a.worker()
+	a.upload(copySample(t))
+	one := completed(
+		t,
+		wait(
+			t,
+			a.ctl,
+			a.begin(ops.IndexRequest{Spec: spec(t, "k", ".", nil, "indexes.k.chunking.strategy=document")}),
+		),
+	)
+	b := newCluster(t, "stores.milvus.load=insert", "stores.classes="+a.cfg.Stores.Classes)
+	b.worker()
+	b.upload(
+		write(
+			t,
+			map[string]string{
+				"x.txt": "Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie.",
+			},
+		),
+	)
+	two := completed(t, wait(t, b.ctl, b.begin(ops.IndexRequest{Spec: spec(t, "k", ".", nil)})))
+	rows(t, a, one)
+	rows(t, b, two)
+	if got := answers(t, b.replica(), "k", "Cape Merrow"); len(got) != 1 {
+		t.Errorf("b answers %v", got)
+	}
+	if got := answers(t, a.replica(), "k", question); len(got) != 5 {
+		t.Errorf("a answers %v", got)
+	}
+}
+
+func TestWhatIsMissingInAClusterIsNamed(t *testing.T) {
+	c := newCluster(t)
+	none := c.cfg.Engine
+	none.Namespace = "no-such-namespace"
+	if _, err := engine.Dial(t.Context(), none, slog.New(slog.DiscardHandler)); err == nil ||
+		!strings.Contains(err.Error(), "engine.namespace") {
+		t.Errorf("a namespace that does not exist: %v", err)
+	}
+	sp := spec(t, "k", ".", nil)
+	sp.Corpus = "s3://no-such-bucket/x"
+	checks, err := c.ctl.Doctor(t.Context(), sp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := map[string]ops.Check{}
+	for _, x := range checks {
+		said[x.Name] = x
+	}
+	for name, says := range map[string]string{"worker": "engine.task_queue", "corpus": "the corpus"} {
+		if x := said[name]; x.OK || !strings.Contains(x.Detail, says) {
+			t.Errorf("doctor on %s: %+v", name, x)
+		}
+	}
+	for _, name := range []string{"artifacts", "conditional writes", "import bucket", "classes", "vectors", "temporal"} {
+		if !said[name].OK {
+			t.Errorf("doctor on %s: %+v", name, said[name])
+		}
+	}
+	c.upload(copySample(t))
+	run := c.begin(ops.IndexRequest{Spec: spec(t, "k", ".", nil)})
+	st, err := c.ctl.Status(t.Context(), run)
+	if err != nil || len(st.Problems) == 0 || st.Problems[0].Code != "no_worker" {
+		t.Errorf("a run without a worker: %+v, %v", st.Problems, err)
+	}
+	// A build with another embedding dimension than the collection's is a build of another fingerprint; rows of a
+	// build that was abandoned are dropped before the first import.
+	name := corpus.Collection(c.ctl.Stores.StoreID, "k", "classes", corpus.Fingerprint{}.Digest(), 0)
+	if err := c.ctl.Stores.Vectors.Create(t.Context(), name, 8); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.ctl.Stores.Vectors.Create(t.Context(), name, 16); !fault.Is(err, fault.DimensionChanged) {
+		t.Errorf("another dimension: %v", err)
+	}
+}
+
+func TestRowsOfAnAbandonedBuildAreGoneAfterAnImport(t *testing.T) {
+	c := newCluster(t)
+	s := serve(t, modeltest.Options{Latency: 50 * time.Millisecond, Shuffle: true})
+	c.worker()
+	c.upload(
+		write(
+			t,
+			map[string]string{
+				"old.txt": "Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie.",
+			},
+		),
+	)
+	sp := clusterSpec(t, s)
+	run := c.begin(ops.IndexRequest{Spec: sp})
+	c.reach(run, "verify", 0)
+	if err := c.ctl.Cancel(t.Context(), run); err != nil && !fault.Is(err, fault.RunNotFound) {
+		t.Fatal(err)
+	}
+	first := wait(t, c.ctl, run)
+	c.upload(copySample(t))
+	st := completed(t, wait(t, c.ctl, c.begin(ops.IndexRequest{Spec: sp})))
+	if first.Status == corpus.StatusCancelled {
+		rows(t, c, st)
+	} else {
+		t.Logf("the first build ended as %s before it could be cancelled", first.Status)
+	}
+}
