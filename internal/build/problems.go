@@ -58,8 +58,8 @@ func (r *Run) appendTo(ctx context.Context, file io.Writer, key string) error {
 	return errors.Join(err, body.Close())
 }
 
-// failedChunks adds the chunks from which nothing was extracted, the first of them by name: those of this run, or of the
-// generation that still stands. What cannot be read now is told by its code alone, or is left out.
+// failedChunks adds the chunks from which nothing was extracted, the first of them by name: those of this run, or of
+// the generation that still stands. What cannot be read now is told by its code alone, or is left out.
 func (r *Run) failedChunks(ctx context.Context, report *corpus.Report, manifest *corpus.Manifest) {
 	if manifest.Counts.DeadLetters == 0 {
 		return

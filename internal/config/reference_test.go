@@ -180,8 +180,8 @@ func TestAFreshFileHoldsTheDefaults(t *testing.T) {
 		t.Errorf("index docs:\n%+v\n%+v", got, want)
 	}
 	standard := config.Default()
-	if cfg.Engine != standard.Engine || !reflect.DeepEqual(cfg.QueryAPI, standard.QueryAPI) || cfg.Worker != standard.Worker ||
-		!reflect.DeepEqual(cfg.Stores, standard.Stores) || !reflect.DeepEqual(cfg.Models, standard.Models) ||
+	if cfg.Engine != standard.Engine || !reflect.DeepEqual(cfg.QueryAPI, standard.QueryAPI) ||
+		cfg.Worker != standard.Worker || !reflect.DeepEqual(cfg.Stores, standard.Stores) || !reflect.DeepEqual(cfg.Models, standard.Models) ||
 		len(cfg.Indexes) != 1 {
 		t.Errorf("%+v", cfg)
 	}

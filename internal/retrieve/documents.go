@@ -12,8 +12,8 @@ import (
 // framesWidth is how many frames are read at once for one page of documents.
 const framesWidth = 8
 
-// DocumentsFrom gives the places of the documents whose key starts with a prefix, in the order of keys, from a place on;
-// 0 is the first. There are at most limit of them. next is the place behind them, or 0 where they are the last.
+// DocumentsFrom gives the places of the documents whose key starts with a prefix, in the order of keys, from a place
+// on; 0 is the first. There are at most limit of them. next is the place behind them, or 0 where they are the last.
 func (g *Generation) DocumentsFrom(prefix string, at, limit int) (from, to, next int) {
 	first := g.Live.DocumentFrom(prefix)
 	rest := len(g.Live.Documents) - first

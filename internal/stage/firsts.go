@@ -45,10 +45,10 @@ func (h *Health) item(info model.Info, reason, words string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	first := &h.first
-	switch {
-	case reason == "":
+	switch reason {
+	case "":
 		first.worked = true
-	case reason == first.reason:
+	case first.reason:
 		first.alike++
 	default:
 		first.reason, first.alike = reason, 1

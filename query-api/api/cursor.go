@@ -10,9 +10,6 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// maxCursor is the highest place that a cursor names.
-const maxCursor = 999_999_999
-
 // cursorForm is a cursor of a list within one generation: its name, a dot, the place of the next entry. It is opaque to
 // clients, and as stable as the generation is.
 const cursorForm = `^[a-z0-9][a-z0-9-]{0,62}\.(0|[1-9][0-9]{0,8})$`

@@ -269,8 +269,8 @@ func (s *Server) openPointed(name string, pointer corpus.Pointer) (*retrieve.Gen
 	return opened, nil
 }
 
-// openGeneration opens a generation under a reader lease, so that it is not collected meanwhile. Files that opening them
-// falls over are an error like others: who waits must be told.
+// openGeneration opens a generation under a reader lease, so that it is not collected meanwhile. Files that opening
+// them falls over are an error like others: who waits must be told.
 func (s *Server) openGeneration(
 	name, generation, manifest string,
 	epoch int64,

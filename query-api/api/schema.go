@@ -12,7 +12,8 @@ import (
 
 // schemas makes JSON schemas of Go types: named structs become components, fields go by their json tags. Further tags:
 // doc (description), enum (comma-separated), bounds (lo,hi of a number), length (lo,hi of a text), pattern, types
-// (of a value that may have several), items (pattern of the items), required, default (JSON), ref (a component by name).
+// (of a value that may have several), items (pattern of the items), required, default (JSON), ref (a component by
+// name).
 type schemas struct {
 	components map[string]any
 	names      map[reflect.Type]string // of types whose component is not called as they are

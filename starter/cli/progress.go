@@ -142,10 +142,10 @@ func unitsDone(status ops.Status) string {
 		stage = status.Stages[n-1]
 	}
 	one, many := corpus.Units(status.Stage)
-	switch {
-	case stage.Total == 0:
+	switch stage.Total {
+	case 0:
 		return number(stage.Done, one)
-	case stage.Total == 1:
+	case 1:
 		many = one
 	}
 	return fmt.Sprintf("%d/%d %s", stage.Done, stage.Total, many)

@@ -76,10 +76,7 @@ func clock(at time.Time) string {
 // table prints rows in columns; cells are separated by tabs.
 func table(w io.Writer, header string, rows []string) {
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(columns, header)
-	for _, row := range rows {
-		fmt.Fprintln(columns, row)
-	}
+	_, _ = io.WriteString(columns, strings.Join(append([]string{header}, rows...), "\n")+"\n")
 	_ = columns.Flush() // what is printed goes to w, whose errors nobody can be told of
 }
 
