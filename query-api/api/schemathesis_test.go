@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"os/exec"
@@ -31,7 +32,8 @@ expected-statuses = ["2xx", "400", "404", "410", "422"]
 
 // TestSchemathesisFindsNothing has requests made from the description, good ones and bad ones, and checks every answer
 // against it. UNWEAVER_TEST_SCHEMATHESIS is the program (make test installs it into .tools);
-// UNWEAVER_TEST_SCHEMATHESIS_SECONDS bounds it, by default to a minute.
+// UNWEAVER_TEST_SCHEMATHESIS_SECONDS bounds it, by default to a minute; UNWEAVER_TEST_SCHEMATHESIS_SEED has it make
+// other requests than those of seed 1.
 func TestSchemathesisFindsNothing(t *testing.T) {
 	program := os.Getenv("UNWEAVER_TEST_SCHEMATHESIS")
 	if program == "" {
@@ -41,6 +43,7 @@ func TestSchemathesisFindsNothing(t *testing.T) {
 	if seconds == "" {
 		seconds = "60"
 	}
+	seed := cmp.Or(os.Getenv("UNWEAVER_TEST_SCHEMATHESIS_SEED"), "1")
 	f := serve(t, nil)
 	f.ask(fram)
 	f.publishNext(2)
@@ -54,7 +57,7 @@ func TestSchemathesisFindsNothing(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	command := exec.CommandContext(ctx, program, "--config-file", config, "run", address+"/openapi.json",
-		"--no-color", "--max-time", seconds, "--checks", "all", "--phases", "examples,coverage,fuzzing,stateful",
+		"--no-color", "--seed", seed, "--max-time", seconds, "--checks", "all", "--phases", "examples,coverage,fuzzing,stateful",
 		"--generation-database", "none", "--warnings", "off", "--continue-on-failure", "--output-truncate", "true")
 	command.Dir = folder
 	command.Env = append(os.Environ(), "HYPOTHESIS_STORAGE_DIRECTORY="+folder, "SCHEMATHESIS_HOOKS=")
