@@ -386,6 +386,8 @@ func classified(t *testing.T, dir string, all []tried) string {
 		case a.text(t) == all[i].Answer:
 		case told(a.body["degraded"]):
 			class = "degraded, and says so"
+		case saysDamaged(a.body["indexes"]):
+			class = "listed as damaged"
 		default:
 			return fmt.Sprintf("WRONG with 200|%s %s: %s, it was %s",
 				ask[i].path, ask[i].body, oneLine(a.text(t)), all[i].Answer)
@@ -398,6 +400,15 @@ func classified(t *testing.T, dir string, all []tried) string {
 func told(degraded any) bool {
 	all, ok := degraded.([]any)
 	return ok && len(all) > 0
+}
+
+// saysDamaged tells whether a list of indexes says that one cannot be read.
+func saysDamaged(indexes any) bool {
+	all, _ := indexes.([]any)
+	return slices.ContainsFunc(all, func(one any) bool {
+		index, _ := one.(map[string]any)
+		return index["state"] == "damaged"
+	})
 }
 
 func oneLine(text string) string { return strings.ReplaceAll(fmt.Sprintf("%.900s", text), "\n", " ") }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -42,6 +43,8 @@ const (
 
 // temporalFake is a Temporal in memory: executions by workflow id, updates that answer as they are told.
 type temporalFake struct {
+	mu sync.Mutex // of what ends meanwhile
+
 	executions map[string]enums.WorkflowExecutionStatus
 	runs       map[string]int  // how often each was started
 	hidden     map[string]bool // visibility does not show them yet
@@ -124,7 +127,9 @@ func (f *temporalFake) DescribeWorkflowExecution(
 	_ context.Context,
 	id, _ string,
 ) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	f.mu.Lock()
 	status, ok := f.executions[id]
+	f.mu.Unlock()
 	if f.down != nil {
 		return nil, f.down
 	}

@@ -76,6 +76,8 @@ func TestABuildDoesNotJoinOneThatIsBeingCancelled(t *testing.T) {
 		cancelling(b, first.Run)
 		go func() {
 			time.Sleep(3 * time.Second)
+			b.temporal.mu.Lock()
+			defer b.temporal.mu.Unlock()
 			b.temporal.executions["build/"+first.Run] = terminated
 		}()
 		began := time.Now()
