@@ -175,6 +175,9 @@ func (s *schemas) responses(route route) map[string]any {
 			},
 		}
 	}
+	if route.id == "sendMessage" {
+		out["202"] = map[string]any{"description": "a notification, or a message that asks for no answer"}
+	}
 	for _, status := range route.allProblems() {
 		described := map[string]any{"description": codesOf(status), "content": s.told(route, status)}
 		switch status {
