@@ -181,7 +181,8 @@ func TestAFreshFileHoldsTheDefaults(t *testing.T) {
 	}
 	standard := config.Default()
 	if cfg.Engine != standard.Engine || !reflect.DeepEqual(cfg.QueryAPI, standard.QueryAPI) ||
-		cfg.Worker != standard.Worker || !reflect.DeepEqual(cfg.Stores, standard.Stores) || !reflect.DeepEqual(cfg.Models, standard.Models) ||
+		cfg.Worker != standard.Worker || !reflect.DeepEqual(cfg.Stores, standard.Stores) ||
+		!reflect.DeepEqual(cfg.Models, standard.Models) ||
 		len(cfg.Indexes) != 1 {
 		t.Errorf("%+v", cfg)
 	}
