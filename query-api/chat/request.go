@@ -15,7 +15,7 @@ type Request struct {
 	Messages      []RequestMessage `json:"messages" doc:"the last one of a user is the question"`
 	Stream        bool             `json:"stream,omitempty"`
 	StreamOptions *StreamOptions   `json:"stream_options,omitempty"`
-	Options       map[string]any   `json:"unweaver,omitempty" types:"object,null" doc:"of a query; not query, answer, stream"`
+	Options       map[string]any   `json:"unweaver,omitempty" types:"object,null" doc:"more fields of a query"`
 }
 
 // RequestMessage is one message of a request.
