@@ -143,24 +143,29 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 	}); err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}
-	stack.Control = &ops.Service{
-		Client: stack.client,
+	stack.Control = stack.control(ctx, options, models)
+	phase("query-api")
+	return stack, stack.serve(options, listener, models, process)
+}
+
+// control steers runs on the engine and the stores of the stack.
+func (s *Stack) control(ctx context.Context, options Options, models *wiring.Models) *ops.Service {
+	return &ops.Service{
+		Client: s.client,
 		Engine: config.Engine{
-			Address:   stack.engine.Address,
+			Address:   s.engine.Address,
 			Namespace: tembed.Namespace,
 			TaskQueue: workflows.TaskQueue,
 		},
-		Stores:    stack.stores,
+		Stores:    s.stores,
 		Limits:    options.Config.DocumentLimits(),
 		Models:    models,
 		Heartbeat: Heartbeat,
-		Problems:  stack.worker.Problems,
-		Grant:     stack.stores.Grant,
+		Problems:  s.worker.Problems,
+		Grant:     s.stores.Grant,
 
-		SearchAttributes: host.Register(ctx, stack.client, tembed.Namespace, options.Log),
+		SearchAttributes: host.Register(ctx, s.client, tembed.Namespace, options.Log),
 	}
-	phase("query-api")
-	return stack, stack.serve(options, listener, models, process)
 }
 
 func (s *Stack) serve(
