@@ -16,20 +16,18 @@ import (
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/redact"
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/wiring"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
 	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/internal/telemetry/tracing"
-	"github.com/unweaver/unweaver/internal/version"
 	"github.com/unweaver/unweaver/query-api/api"
 	"github.com/unweaver/unweaver/query-api/guard"
 )
 
 func main() {
 	syscall.Umask(0o077) // what this program writes is its owner's alone
-	process, err := config.ParseProcess("unweaver-query-api", "Serve queries until SIGTERM.",
+	process, err := config.ParseProcess(program, "Serve queries until SIGTERM.",
 		"ask the running query-api whether it answers, and exit (for health checks)", os.Args[1:], os.Environ(), os.Stdout)
 	if err != nil {
 		os.Exit(process.Exit(err, os.Stderr))
@@ -39,7 +37,9 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	action := func(ctx context.Context, source config.Source) error { return run(ctx, source, process.Verbose) }
+	action := func(ctx context.Context, source config.Source) error {
+		return run(ctx, source, process.Logger(os.Stderr))
+	}
 	if process.Probe {
 		action = ask
 	}
@@ -51,17 +51,7 @@ func main() {
 // program is what metrics, logs and traces call this one.
 const program = "unweaver-query-api"
 
-// logger writes structured lines to standard error.
-func logger(verbose bool) *slog.Logger {
-	level := slog.LevelInfo
-	if verbose {
-		level = slog.LevelDebug
-	}
-	options := slog.HandlerOptions{Level: level, ReplaceAttr: redact.Attr}
-	return slog.New(slog.NewJSONHandler(os.Stderr, &options)).With("program", program, "version", version.String())
-}
-
-func run(ctx context.Context, source config.Source, verbose bool) (err error) {
+func run(ctx context.Context, source config.Source, log *slog.Logger) (err error) {
 	cfg, err := config.Load(source)
 	if err != nil {
 		return err
@@ -77,7 +67,6 @@ func run(ctx context.Context, source config.Source, verbose bool) (err error) {
 	if err := scratch.Use(folder); err != nil {
 		return err
 	}
-	log := logger(verbose)
 	untrace, err := tracing.Start(ctx, program, cfg.Telemetry.OTLPEndpoint)
 	if err != nil {
 		return err

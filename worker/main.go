@@ -17,20 +17,18 @@ import (
 	"github.com/unweaver/unweaver/internal/document/box"
 	"github.com/unweaver/unweaver/internal/notice"
 	"github.com/unweaver/unweaver/internal/ops/engine"
-	"github.com/unweaver/unweaver/internal/redact"
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/wiring"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
 	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/internal/telemetry/tracing"
-	"github.com/unweaver/unweaver/internal/version"
 	"github.com/unweaver/unweaver/worker/host"
 )
 
 func main() {
 	box.Child()
 	syscall.Umask(0o077) // what this program writes is its owner's alone
-	process, err := config.ParseProcess("unweaver-worker", "Host workflows and activities until SIGTERM, then drain.",
+	process, err := config.ParseProcess(program, "Host workflows and activities until SIGTERM, then drain.",
 		"ask whether a worker polls the task queue, and exit (for health checks)", os.Args[1:], os.Environ(), os.Stdout)
 	if err != nil {
 		os.Exit(process.Exit(err, os.Stderr))
@@ -40,7 +38,9 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	action := func(ctx context.Context, source config.Source) error { return run(ctx, source, process.Verbose) }
+	action := func(ctx context.Context, source config.Source) error {
+		return run(ctx, source, process.Logger(os.Stderr))
+	}
 	if process.Probe {
 		action = ask
 	}
@@ -55,16 +55,6 @@ func cacheDir(configured string) string {
 		return configured
 	}
 	return os.Getenv("UNWEAVER_CACHE_DIR")
-}
-
-// logger writes structured lines to standard error.
-func logger(verbose bool) *slog.Logger {
-	level := slog.LevelInfo
-	if verbose {
-		level = slog.LevelDebug
-	}
-	options := slog.HandlerOptions{Level: level, ReplaceAttr: redact.Attr}
-	return slog.New(slog.NewJSONHandler(os.Stderr, &options)).With("program", program, "version", version.String())
 }
 
 // program is what metrics, logs and traces call this one.
@@ -90,7 +80,7 @@ func answers(
 	return server, err
 }
 
-func run(ctx context.Context, source config.Source, verbose bool) (err error) {
+func run(ctx context.Context, source config.Source, log *slog.Logger) (err error) {
 	cfg, err := config.Load(source)
 	if err != nil {
 		return err
@@ -105,7 +95,6 @@ func run(ctx context.Context, source config.Source, verbose bool) (err error) {
 	if err := scratch.Use(cache); err != nil {
 		return err
 	}
-	log := logger(verbose)
 	hooks, err := notice.Hooks(cfg)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"runtime"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -87,6 +88,16 @@ Examples:
 
 Exit codes: 0 done, 1 failed, 2 usage, or a mistake in the configuration. Logs go to standard error, as JSON lines.
 `
+
+// Logger writes structured lines, each with the program and its version. What would tell a secret is taken out.
+func (p *Process) Logger(to io.Writer) *slog.Logger {
+	level := slog.LevelInfo
+	if p.Verbose {
+		level = slog.LevelDebug
+	}
+	options := slog.HandlerOptions{Level: level, ReplaceAttr: redact.Attr}
+	return slog.New(slog.NewJSONHandler(to, &options)).With("program", p.name, "version", version.String())
+}
 
 // Done tells that the flags asked for something that is answered already.
 func (p *Process) Done() bool { return p.done }
