@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -74,12 +73,7 @@ func fillingSite(t *testing.T, refuse func(key string) error) (*site, *bill) {
 // may resume it itself.
 func built(t *testing.T, s *site, halted func(err error, resume func() error)) {
 	t.Helper()
-	job, holder := s.job(t)
-	fence, err := build.TakeLease(t.Context(), artifact.Index{Store: s.Artifacts, Name: job.Index}, holder, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	job.Fence = fence
+	job, holder := s.leased(t)
 	collects := false
 	run := func() error {
 		if collects {

@@ -175,13 +175,7 @@ func TestMostDocumentsUnreadableAreHeld(t *testing.T) {
 
 func TestAPublicationThatIsRepeatedKnowsItsOwnFlip(t *testing.T) {
 	s := newSite(t, sample(5))
-	job, holder := s.job(t)
-	index := artifact.Index{Store: s.Artifacts, Name: job.Index}
-	fence, err := build.TakeLease(t.Context(), index, holder, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	job.Fence = fence
+	job, holder := s.leased(t)
 	if _, err := s.stages(t.Context(), job, holder); err != nil {
 		t.Fatal(err)
 	}
@@ -192,6 +186,7 @@ func TestAPublicationThatIsRepeatedKnowsItsOwnFlip(t *testing.T) {
 	}
 	job.Generation = "g002"
 	s.runs = 1
+	fence := job.Fence
 	job, holder = s.job(t)
 	job.Fence = fence
 	s.write(t, map[string]string{"more.md": "# More\n\nMore salt from Tolmin.\n"})
@@ -269,13 +264,7 @@ func TestSixtyNightsDoNotFillTheStores(t *testing.T) {
 
 func TestAStoreThatLosesItsMemoryWhileABuildVerifiesIsNoticedByTheNextNight(t *testing.T) {
 	s := newSite(t, sample(8))
-	job, holder := s.job(t)
-	index := artifact.Index{Store: s.Artifacts, Name: job.Index}
-	fence, err := build.TakeLease(t.Context(), index, holder, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	job.Fence = fence
+	job, holder := s.leased(t)
 	s.before = func(stage string) {
 		if stage == "publish" {
 			s.Records = recordsmemory.New()
@@ -285,6 +274,7 @@ func TestAStoreThatLosesItsMemoryWhileABuildVerifiesIsNoticedByTheNextNight(t *t
 		t.Fatal(err)
 	}
 	s.before = nil
+	index := artifact.Index{Store: s.Artifacts, Name: job.Index}
 	if err := build.GiveLease(t.Context(), index, holder); err != nil {
 		t.Fatal(err)
 	}

@@ -9,19 +9,12 @@ import (
 
 	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 )
 
 // cutOffNow begins a build that ends before a stage.
 func (s *site) cutOffNow(t *testing.T, stage string) build.Job {
 	t.Helper()
-	job, holder := s.job(t)
-	index := artifact.Index{Store: s.Artifacts, Name: job.Index}
-	fence, err := build.TakeLease(t.Context(), index, holder, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	job.Fence = fence
+	job, holder := s.leased(t)
 	stop := context.Canceled
 	s.before = func(next string) {
 		if next == stage {
@@ -126,12 +119,8 @@ func TestARunThatBeginsAgainFromPlanGoesOnPayingAsItBegan(t *testing.T) {
 	}
 	asWired(s, sold)
 	restart(s)
-	index := artifact.Index{Store: s.Artifacts, Name: job.Index}
 	holder := build.Holder{Workflow: "build/" + job.Name(), Run: "run"}
-	var err error
-	if job.Fence, err = build.TakeLease(t.Context(), index, holder, nil); err != nil {
-		t.Fatal(err)
-	}
+	s.lease(t, &job, holder)
 	job.Rebuild, job.Anew = true, "untold"
 	before := maps.Clone(sold.texts)
 	if _, err := s.stages(t.Context(), job, holder); err != nil {

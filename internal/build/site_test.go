@@ -115,16 +115,28 @@ func (s *site) job(t *testing.T) (build.Job, build.Holder) {
 	return job, build.Holder{Workflow: "build/" + job.Name(), Run: "run"}
 }
 
-// night does what the workflow does, unit by unit, without an engine.
-func (s *site) night(t *testing.T) outcome {
+// leased is the job of the next run, which has the lease.
+func (s *site) leased(t *testing.T) (build.Job, build.Holder) {
 	t.Helper()
 	job, holder := s.job(t)
-	index := artifact.Index{Store: s.Artifacts, Name: job.Index}
-	fence, err := build.TakeLease(t.Context(), index, holder, nil)
+	s.lease(t, &job, holder)
+	return job, holder
+}
+
+// lease takes the lease for a job.
+func (s *site) lease(t *testing.T, job *build.Job, holder build.Holder) {
+	t.Helper()
+	fence, err := build.TakeLease(t.Context(), artifact.Index{Store: s.Artifacts, Name: job.Index}, holder, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	job.Fence = fence
+}
+
+// night does what the workflow does, unit by unit, without an engine.
+func (s *site) night(t *testing.T) outcome {
+	t.Helper()
+	job, holder := s.leased(t)
 	out, err := s.stages(t.Context(), job, holder)
 	if err != nil {
 		t.Fatal(err)
@@ -142,6 +154,7 @@ func (s *site) night(t *testing.T) outcome {
 		}
 		return nil
 	})
+	index := artifact.Index{Store: s.Artifacts, Name: job.Index}
 	current, _, err := index.Current(t.Context())
 	if err != nil {
 		t.Fatal(err)
