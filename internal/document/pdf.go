@@ -57,7 +57,7 @@ func parsePDF(raw []byte, object string, limits Limits) (d Doc, err error) {
 	if count := root.Key("Count").Int64(); count > int64(limits.Pages) {
 		return Doc{}, p.tooMany()
 	}
-	if err := p.walk(root, root.Key("Count").Int64(), 0); err != nil {
+	if err := p.walk(root, inherited{}, root.Key("Count").Int64(), 0); err != nil {
 		return Doc{}, damaged(p.doing(), err)
 	}
 	text := pdfTextOf(p.read)
@@ -129,15 +129,30 @@ func (p *pages) doing() string {
 
 func (p *pages) tooMany() error { return over(p.object, "pages", p.limits.Pages, "it has more pages") }
 
+// inherited is what a node of the tree of pages gives to what is below it and does not say it itself (ISO 32000-1,
+// 7.7.3.4). It is handed down: to climb from each page reads its node, with the list of all its pages, once a page.
+type inherited struct{ resources, rotate pdf.Value }
+
+// of is what holds at a node.
+func (above inherited) of(node pdf.Value) inherited {
+	if own := node.Key("Resources"); !own.IsNull() {
+		above.resources = own
+	}
+	if own := node.Key("Rotate"); !own.IsNull() {
+		above.rotate = own
+	}
+	return above
+}
+
 // walk reads the first count pages below a node. A node takes as many numbers as it says, whatever it has.
-func (p *pages) walk(node pdf.Value, count int64, depth int) error {
+func (p *pages) walk(node pdf.Value, above inherited, count int64, depth int) error {
 	if node.Key("Type").Name() != "Pages" {
 		return nil
 	}
 	if depth > p.limits.Nesting {
 		return over(p.object, "nesting", p.limits.Nesting, "its tree of pages is nested more deeply")
 	}
-	kids := node.Key("Kids")
+	kids, above := node.Key("Kids"), above.of(node)
 	for i := 0; i < kids.Len() && count > 0; i++ {
 		if p.nodes++; p.nodes > 2*p.limits.Pages {
 			return p.tooMany()
@@ -146,14 +161,14 @@ func (p *pages) walk(node pdf.Value, count int64, depth int) error {
 		switch kid.Key("Type").Name() {
 		case "Pages":
 			below := kid.Key("Count").Int64()
-			if err := p.walk(kid, min(below, count), depth+1); err != nil {
+			if err := p.walk(kid, above, min(below, count), depth+1); err != nil {
 				return err
 			}
 			count -= max(below, 0)
 		case "Page":
 			count--
 			p.number++
-			lines, err := p.lines(kid)
+			lines, err := p.lines(kid, above.of(kid))
 			if err != nil {
 				return err
 			}
@@ -170,7 +185,7 @@ func (p *pages) walk(node pdf.Value, count int64, depth int) error {
 }
 
 // lines are those of one page.
-func (p *pages) lines(page pdf.Value) ([]pdfLine, error) {
+func (p *pages) lines(page pdf.Value, has inherited) ([]pdfLine, error) {
 	contents := page.Key("Contents")
 	if contents.Kind() == pdf.Array {
 		for i := range contents.Len() {
@@ -181,29 +196,11 @@ func (p *pages) lines(page pdf.Value) ([]pdfLine, error) {
 	} else if err := p.check(contents, false); err != nil {
 		return nil, err
 	}
-	resources, err := p.resources(page)
-	if err != nil {
-		return nil, err
-	}
-	spans, err := p.spansOf(page, resources)
+	spans, err := p.spansOf(page, has)
 	if err != nil {
 		return nil, err
 	}
 	return linesOf(spans), nil
-}
-
-// resources of a page are its own, or those of the nearest node above that has some.
-func (p *pages) resources(page pdf.Value) (pdf.Value, error) {
-	for range p.limits.Nesting {
-		if page.IsNull() {
-			return page, nil
-		}
-		if found := page.Key("Resources"); !found.IsNull() {
-			return found, nil
-		}
-		page = page.Key("Parent")
-	}
-	return pdf.Value{}, over(p.object, "nesting", p.limits.Nesting, "its tree of pages is nested more deeply")
 }
 
 // rangeOf is the start of a range of characters in a character map, and how many there are.

@@ -63,20 +63,15 @@ type graphics struct {
 }
 
 // spansOf gives what a page shows, in the order of its operators.
-func (p *pages) spansOf(page, resources pdf.Value) ([]glyphs, error) {
-	reader := pageReader{pages: p, resources: resources}
-	reader.state = graphics{page: rotation(page), stretch: 1}
+func (p *pages) spansOf(page pdf.Value, has inherited) ([]glyphs, error) {
+	reader := pageReader{pages: p, resources: has.resources}
+	reader.state = graphics{page: rotation(has.rotate), stretch: 1}
 	reader.run(page.Key("Contents"))
 	return reader.spans, reader.err
 }
 
 // rotation turns a page as it is to be shown.
-func rotation(page pdf.Value) affine {
-	turn := page.Key("Rotate")
-	for up := 0; turn.IsNull() && up < 32 && !page.IsNull(); up++ {
-		page = page.Key("Parent")
-		turn = page.Key("Rotate")
-	}
+func rotation(turn pdf.Value) affine {
 	switch turn.Int64() % 360 {
 	case 90, -270:
 		return affine{0, -1, 1, 0, 0, 0}
