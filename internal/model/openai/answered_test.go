@@ -43,9 +43,12 @@ func scripted(t *testing.T, injection modeltest.Injection) *modeltest.Server {
 	return server(t, modeltest.Options{Script: func(modeltest.Seen) modeltest.Injection { return injection }})
 }
 
+// long is more than anything takes, also on a machine that has much else to do.
+const long = 5 * time.Minute
+
 func config(server *modeltest.Server) openai.Config {
 	return openai.Config{
-		BaseURL: server.URL, APIKey: "sk-secret-key", Model: "m", Timeout: 5 * time.Second, Stall: 80 * time.Millisecond,
+		BaseURL: server.URL, APIKey: "sk-secret-key", Model: "m", Timeout: long, Stall: long,
 	}
 }
 
@@ -78,7 +81,11 @@ func TestTheAccountEqualsTheServersOwn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, account := scripted(t, c.injection), &account{}
-			chat := model.MeterChat(openai.New(config(server)), account)
+			cfg := config(server)
+			if c.injection.StallBody {
+				cfg.Stall = 80 * time.Millisecond
+			}
+			chat := model.MeterChat(openai.New(cfg), account)
 			reply, err := chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
 			if fault.CodeOf(err) != c.code || reply.Usage != c.usage {
 				t.Errorf("got %v and %+v, want %s and %+v", err, reply.Usage, c.code, c.usage)
@@ -119,18 +126,23 @@ func TestEveryRequestEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		injection modeltest.Injection
 		timeout   time.Duration
+		stall     time.Duration
 		says      string
 	}{
-		"no answer":           {modeltest.Injection{Hang: true}, 60 * time.Millisecond, "no whole answer within 60ms"},
-		"a body that stalls":  {modeltest.Injection{StallBody: true}, time.Minute, "no byte of the answer came for 80ms"},
-		"an answer in pieces": {modeltest.Injection{StallBody: true}, 60 * time.Millisecond, "no whole answer within 60ms"},
+		"no answer": {modeltest.Injection{Hang: true}, 60 * time.Millisecond, long, "no whole answer within 60ms"},
+		"a body that stalls": {
+			modeltest.Injection{StallBody: true}, long, 80 * time.Millisecond, "no byte of the answer came for 80ms",
+		},
+		"an answer in pieces": {
+			modeltest.Injection{StallBody: true}, 60 * time.Millisecond, long, "no whole answer within 60ms",
+		},
 		"a late answer": {
-			modeltest.Injection{Latency: time.Second}, 60 * time.Millisecond, "no whole answer within 60ms",
+			modeltest.Injection{Latency: time.Second}, 60 * time.Millisecond, long, "no whole answer within 60ms",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := config(scripted(t, c.injection))
-			cfg.Timeout = c.timeout
+			cfg.Timeout, cfg.Stall = c.timeout, c.stall
 			_, err := openai.New(cfg).Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
 			if !fault.Is(err, fault.ModelUnavailable) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("chat: got %v, want %q", err, c.says)
@@ -143,19 +155,23 @@ func TestEveryRequestEnds(t *testing.T) {
 	}
 }
 
+// On a busy machine the caller may be gone before the server has answered, unless it waits longer.
 func TestTheCallersOwnEndIsNotAFaultOfTheServer(t *testing.T) {
-	server := scripted(t, modeltest.Injection{StallBody: true})
-	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Millisecond)
-	defer cancel()
-	account := &account{}
-	chat := model.MeterChat(openai.New(config(server)), account)
-	_, err := chat.Complete(ctx, model.Call{Task: model.Answer, User: "hello"})
-	if !errors.Is(err, context.DeadlineExceeded) || fault.As(err) != nil {
-		t.Errorf("got %v", err)
+	for _, patience := range []time.Duration{40 * time.Millisecond, time.Second, time.Minute} {
+		server := scripted(t, modeltest.Injection{StallBody: true})
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		account := &account{}
+		chat := model.MeterChat(openai.New(config(server)), account)
+		_, err := chat.Complete(ctx, model.Call{Task: model.Answer, User: "hello"})
+		if !errors.Is(err, context.DeadlineExceeded) || fault.As(err) != nil {
+			t.Errorf("got %v", err)
+		}
+		if account.paid == 1 {
+			return
+		}
 	}
-	if account.paid != 1 {
-		t.Error("the server had answered with a 200 when its caller left")
-	}
+	t.Error("the server had answered with a 200 when its caller left")
 }
 
 func TestErrorsSayWhereAndWhatCameBack(t *testing.T) {

@@ -18,9 +18,14 @@ import (
 
 func hostile(t *testing.T, serve http.HandlerFunc) *openai.Client {
 	t.Helper()
+	return hostileWithin(t, long, serve)
+}
+
+func hostileWithin(t *testing.T, timeout time.Duration, serve http.HandlerFunc) *openai.Client {
+	t.Helper()
 	server := httptest.NewServer(serve)
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
-	return openai.New(openai.Config{BaseURL: server.URL, APIKey: "k", Model: "m", Timeout: 5 * time.Second})
+	return openai.New(openai.Config{BaseURL: server.URL, APIKey: "k", Model: "m", Timeout: timeout})
 }
 
 func says(usage string) string {
@@ -51,7 +56,7 @@ func TestABodyThatIsLongerThanWhatWasAskedForEndsTheRequest(t *testing.T) {
 }
 
 func TestADripEndsWithTheTimeOfItsRequest(t *testing.T) {
-	client := hostile(t, func(w http.ResponseWriter, request *http.Request) {
+	client := hostileWithin(t, time.Second, func(w http.ResponseWriter, request *http.Request) {
 		for request.Context().Err() == nil {
 			_, _ = io.WriteString(w, " ")
 			_ = http.NewResponseController(w).Flush()

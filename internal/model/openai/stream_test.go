@@ -189,7 +189,7 @@ func TestACallerThatGoesEndsTheStream(t *testing.T) {
 	}
 	select {
 	case <-ended:
-	case <-time.After(5 * time.Second):
+	case <-time.After(long):
 		t.Error("the server goes on")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -83,26 +84,28 @@ func TestAModelThatFailsTheFirstTwentyChunksAlikePausesTheRun(t *testing.T) {
 // What failed before anything worked is remembered as soon as something does, and not where nothing does.
 func TestAFailureBeforeTheFirstSuccessIsRememberedOnceThereIsOne(t *testing.T) {
 	for _, c := range []struct{ bad, again int }{{3, 0}, {10, 10}} {
-		b := newBench(t)
-		chat := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {
-			for i := range c.bad {
-				if call.Input == fmt.Sprintf("Text %d.", i) {
-					return model.Reply{}, fault.ModelRejected.At("call", "m").Because("no")
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t)
+			chat := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {
+				for i := range c.bad {
+					if call.Input == fmt.Sprintf("Text %d.", i) {
+						return model.Reply{}, fault.ModelRejected.At("call", "m").Because("no")
+					}
 				}
+				time.Sleep(20 * time.Millisecond) // what fails is first
+				return stagetest.Says(entities("Text"))(call)
+			}}
+			in := b.in(chat, stagetest.Numbered(10, "Text %d.")...)
+			in.Health = stage.NewHealth()
+			res, err := extract.Run(t.Context(), in)
+			stagetest.Ok(t, err)
+			asked := len(chat.Calls())
+			in.Health = stage.NewHealth()
+			again, err := extract.Run(t.Context(), in)
+			stagetest.Ok(t, err)
+			if res.Dead != int64(c.bad) || again.Dead != res.Dead || len(chat.Calls())-asked != c.again {
+				t.Errorf("%d bad: %+v, then %+v after %d calls more", c.bad, res, again, len(chat.Calls())-asked)
 			}
-			time.Sleep(20 * time.Millisecond) // what fails is first
-			return stagetest.Says(entities("Text"))(call)
-		}}
-		in := b.in(chat, stagetest.Numbered(10, "Text %d.")...)
-		in.Health = stage.NewHealth()
-		res, err := extract.Run(t.Context(), in)
-		stagetest.Ok(t, err)
-		asked := len(chat.Calls())
-		in.Health = stage.NewHealth()
-		again, err := extract.Run(t.Context(), in)
-		stagetest.Ok(t, err)
-		if res.Dead != int64(c.bad) || again.Dead != res.Dead || len(chat.Calls())-asked != c.again {
-			t.Errorf("%d bad: %+v, then %+v after %d calls more", c.bad, res, again, len(chat.Calls())-asked)
-		}
+		})
 	}
 }

@@ -2,6 +2,7 @@ package extract_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -41,29 +42,31 @@ func TestABatchThatBeginsAfterAllFailedAlikeWaitsForAPerson(t *testing.T) {
 
 // A failure that turned out to be the chunk's own is not paid for again where its batch is stopped after that.
 func TestAFailureIsRememberedAsSoonAsAnotherChunkCameToSomething(t *testing.T) {
-	b := newBench(t)
-	quota := true
-	chat := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {
-		switch {
-		case call.Input == "Text 0.":
-			return model.Reply{}, fault.ModelRejected.At("call", "m").Because("no")
-		case call.Input == "Text 2." && quota:
-			time.Sleep(200 * time.Millisecond)
-			return model.Reply{}, fault.ModelQuota.At("call", "m").Because("none is left")
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		quota := true
+		chat := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {
+			switch {
+			case call.Input == "Text 0.":
+				return model.Reply{}, fault.ModelRejected.At("call", "m").Because("no")
+			case call.Input == "Text 2." && quota:
+				time.Sleep(200 * time.Millisecond)
+				return model.Reply{}, fault.ModelQuota.At("call", "m").Because("none is left")
+			}
+			time.Sleep(20 * time.Millisecond) // what fails is first
+			return stagetest.Says(entities("Text"))(call)
+		}}
+		in := b.in(chat, stagetest.Numbered(3, "Text %d.")...)
+		in.Health = stage.NewHealth()
+		if _, err := extract.Run(t.Context(), in); !fault.Is(err, fault.ModelQuota) {
+			t.Fatal(err)
 		}
-		time.Sleep(20 * time.Millisecond) // what fails is first
-		return stagetest.Says(entities("Text"))(call)
-	}}
-	in := b.in(chat, stagetest.Numbered(3, "Text %d.")...)
-	in.Health = stage.NewHealth()
-	if _, err := extract.Run(t.Context(), in); !fault.Is(err, fault.ModelQuota) {
-		t.Fatal(err)
-	}
-	asked := len(chat.Calls())
-	quota, in.Health = false, stage.NewHealth()
-	res, err := extract.Run(t.Context(), in)
-	stagetest.Ok(t, err)
-	if res.Dead != 1 || len(chat.Calls()) != asked+1 {
-		t.Errorf("%+v after %d calls more", res, len(chat.Calls())-asked)
-	}
+		asked := len(chat.Calls())
+		quota, in.Health = false, stage.NewHealth()
+		res, err := extract.Run(t.Context(), in)
+		stagetest.Ok(t, err)
+		if res.Dead != 1 || len(chat.Calls()) != asked+1 {
+			t.Errorf("%+v after %d calls more", res, len(chat.Calls())-asked)
+		}
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -33,6 +34,13 @@ var _ blob.Store = (*Store)(nil)
 
 // New makes an empty store.
 func New() *Store { return &Store{objects: map[string]object{}} }
+
+// Clone makes a store of its own that holds the same.
+func (s *Store) Clone() *Store {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return &Store{objects: maps.Clone(s.objects), version: s.version}
+}
 
 // Location implements blob.Store.
 func (s *Store) Location(key string) string { return "memory:" + key }

@@ -27,6 +27,13 @@ var _ records.Store = (*Store)(nil)
 // New makes an empty store with an identity of its own.
 func New() *Store { return &Store{values: map[string][]byte{}, identity: rand.Text()} }
 
+// Clone makes a store of its own that holds the same, under the same identity.
+func (s *Store) Clone() *Store {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return &Store{values: maps.Clone(s.values), owner: s.owner, identity: s.identity}
+}
+
 // PutRecords implements records.Store.
 func (s *Store) PutRecords(_ context.Context, rs []records.Record) error {
 	s.mu.Lock()

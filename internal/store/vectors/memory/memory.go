@@ -31,6 +31,17 @@ var _ vectors.Store = (*Store)(nil)
 // New makes an empty store.
 func New() *Store { return &Store{collections: map[string]*collection{}} }
 
+// Clone makes a store of its own that holds the same collections, under the same identities.
+func (s *Store) Clone() *Store {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	out := New()
+	for name, c := range s.collections {
+		out.collections[name] = &collection{dim: c.dim, identity: c.identity, rows: maps.Clone(c.rows), loaded: c.loaded}
+	}
+	return out
+}
+
 // Create implements vectors.Store.
 func (s *Store) Create(_ context.Context, name string, dim int) error {
 	s.mu.Lock()

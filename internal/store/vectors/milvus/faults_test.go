@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/milvus-io/milvus-proto/go-api/v2/schemapb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -279,11 +281,7 @@ func TestAFailureInStatusCodeAloneIsAnError(t *testing.T) {
 // The SDK's wait for a load that fails goes on until its context ends.
 func TestALoadThatFailsEndsAtOnce(t *testing.T) {
 	store := connect(t, &fake{state: commonpb.LoadState_LoadStateNotLoad})
-	begin := time.Now()
 	wants(t, store.Load(t.Context(), "uw_c"), fault.StoreDown, "gave the load up")
-	if d := time.Since(begin); d > 5*time.Second {
-		t.Errorf("it took %s", d)
-	}
 	store = connect(t, &fake{state: commonpb.LoadState_LoadStateLoading})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
@@ -292,18 +290,34 @@ func TestALoadThatFailsEndsAtOnce(t *testing.T) {
 	}
 }
 
+// received counts the upserts that arrive, also those that are too large for a handler to see.
+type received struct {
+	upserts atomic.Int64
+}
+
+func (r *received) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
+	if path.Base(info.FullMethodName) == "Upsert" {
+		r.upserts.Add(1)
+	}
+	return ctx
+}
+
+func (*received) HandleRPC(context.Context, stats.RPCStats)                         {}
+func (*received) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (*received) HandleConn(context.Context, stats.ConnStats)                       {}
+
 // The SDK spends 22 seconds repeating a message that is too large.
 func TestAMessageThatIsTooLargeIsNotRepeated(t *testing.T) {
 	f := &fake{}
-	s := connect(t, f, grpc.MaxRecvMsgSize(256))
-	begin := time.Now()
+	sent := &received{}
+	s := connect(t, f, grpc.MaxRecvMsgSize(256), grpc.StatsHandler(sent))
 	rows := []vectors.Row{
 		{Key: strings.Repeat("k", 120), Vector: one[0].Vector},
 		{Key: strings.Repeat("l", 120), Vector: one[0].Vector},
 	}
 	wants(t, s.Upsert(t.Context(), "uw_c", rows), fault.Internal, "serverMaxRecvSize")
-	if d := time.Since(begin); d > 5*time.Second {
-		t.Errorf("it took %s", d)
+	if n := sent.upserts.Load(); n != 1 {
+		t.Errorf("it was sent %d times", n)
 	}
 }
 
@@ -351,7 +365,7 @@ func TestImportsAreFoundByTheirPath(t *testing.T) {
 }
 
 func TestNoServerNamesTheSetting(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	_, err := milvus.Open(ctx, milvus.Config{URL: "milvus://127.0.0.1:1"})
 	wants(t, err, fault.StoreDown, "stores.vectors")
