@@ -119,18 +119,25 @@ func TestEveryRequestEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		injection modeltest.Injection
 		timeout   time.Duration
+		stall     time.Duration
 		says      string
 	}{
-		"no answer":           {modeltest.Injection{Hang: true}, 60 * time.Millisecond, "no whole answer within 60ms"},
-		"a body that stalls":  {modeltest.Injection{StallBody: true}, time.Minute, "no byte of the answer came for 80ms"},
-		"an answer in pieces": {modeltest.Injection{StallBody: true}, 60 * time.Millisecond, "no whole answer within 60ms"},
+		"no answer": {
+			modeltest.Injection{Hang: true}, 60 * time.Millisecond, time.Minute, "no whole answer within 60ms",
+		},
+		"a body that stalls": {
+			modeltest.Injection{StallBody: true}, time.Minute, 80 * time.Millisecond, "no byte of the answer came for 80ms",
+		},
+		"an answer in pieces": {
+			modeltest.Injection{StallBody: true}, 60 * time.Millisecond, time.Minute, "no whole answer within 60ms",
+		},
 		"a late answer": {
-			modeltest.Injection{Latency: time.Second}, 60 * time.Millisecond, "no whole answer within 60ms",
+			modeltest.Injection{Latency: time.Second}, 60 * time.Millisecond, time.Minute, "no whole answer within 60ms",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := config(scripted(t, c.injection))
-			cfg.Timeout = c.timeout
+			cfg.Timeout, cfg.Stall = c.timeout, c.stall
 			_, err := openai.New(cfg).Complete(t.Context(), model.Call{Task: model.Answer, User: "hello"})
 			if !fault.Is(err, fault.ModelUnavailable) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("chat: got %v, want %q", err, c.says)
