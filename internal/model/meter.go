@@ -47,28 +47,45 @@ func (m meteredChat) Unwrap() Chat { return m.Chat }
 
 // Complete implements Chat.
 func (m meteredChat) Complete(ctx context.Context, call Call) (reply Reply, err error) {
-	end, err := m.meter.Begin(ctx, call.Task, aboutTokens(len(call.System)+len(call.User)))
-	if err != nil {
+	counted := metering{m.meter, call.Task, aboutTokens(len(call.System) + len(call.User)), nil}
+	if err := counted.begin(ctx); err != nil {
 		return Reply{}, err
 	}
 	if err := Sending(ctx); err != nil {
-		end(Usage{}, false)
+		counted.end(Usage{}, false)
 		return Reply{}, err
 	}
 	returned := false
-	defer func() { end(reply.Usage, returned && answered(err)) }() // a panic below must not leave the meter waiting
-	ctx = BeforeAgain(ctx, func() error {
-		end(Usage{}, false) // refused, so not paid
-		end = func(Usage, bool) {}
-		next, err := m.meter.Begin(ctx, call.Task, aboutTokens(len(call.System)+len(call.User)))
-		if err == nil {
-			end = next
+	// A panic below must not leave the meter waiting.
+	defer func() { counted.end(reply.Usage, returned && answered(err)) }()
+	reply, err = m.Chat.Complete(counted.again(ctx), call)
+	returned = true
+	return reply, err
+}
+
+// metering is one request after the other of a call.
+type metering struct {
+	meter  Meter
+	task   string
+	prompt int64 // tokens of a request, about
+	end    func(usage Usage, answered bool)
+}
+
+func (m *metering) begin(ctx context.Context) (err error) {
+	m.end, err = m.meter.Begin(ctx, m.task, m.prompt)
+	return err
+}
+
+// again has a request that the adapter repeats in another form begun, after the end of the one before.
+func (m *metering) again(ctx context.Context) context.Context {
+	return BeforeAgain(ctx, func() error {
+		m.end(Usage{}, false) // refused, so not paid
+		err := m.begin(ctx)
+		if err != nil {
+			m.end = func(Usage, bool) {}
 		}
 		return err
 	})
-	reply, err = m.Chat.Complete(ctx, call)
-	returned = true
-	return reply, err
 }
 
 type meteredEmbedder struct {
@@ -85,13 +102,13 @@ func (m meteredEmbedder) Embed(ctx context.Context, texts []string) (out [][]flo
 	for _, text := range texts {
 		bytes += len(text)
 	}
-	end, err := m.meter.Begin(ctx, EmbedTask, aboutTokens(bytes))
-	if err != nil {
+	counted := metering{m.meter, EmbedTask, aboutTokens(bytes), nil}
+	if err := counted.begin(ctx); err != nil {
 		return nil, Usage{}, err
 	}
 	returned := false
-	defer func() { end(usage, returned && answered(err)) }()
-	out, usage, err = m.Embedder.Embed(ctx, texts)
+	defer func() { counted.end(usage, returned && answered(err)) }()
+	out, usage, err = m.Embedder.Embed(counted.again(ctx), texts)
 	returned = true
 	return out, usage, err
 }

@@ -138,7 +138,8 @@ func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model
 	defer func() { e.Gate.Leave(err) }()
 	var embedded [][]float32
 	var usage model.Usage
-	embedded, usage, err = e.Embedder.Embed(e.listening(e.keep(ctx), ticket, estimated), texts)
+	admitted := model.BeforeAgain(e.keep(ctx), func() error { return e.reserve(ctx, endpoint, 0) })
+	embedded, usage, err = e.Embedder.Embed(e.listening(admitted, ticket, estimated), texts)
 	e.settle(ctx, endpoint, estimated, usage.Prompt)
 	return embedded, usage, err
 }

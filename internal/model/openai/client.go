@@ -1,9 +1,11 @@
-// Package openai is the model adapter for OpenAI-compatible endpoints, on openai-go. Client retries are off: the engine
-// owns them. Every request has a deadline, and a body that stops coming ends it earlier. Errors name the address and
-// what came back; those of requests that the server answered are model.AnsweredErrors, with the usage beside them.
+// Package openai is the model adapter for OpenAI-compatible endpoints, on net/http. It repeats no request: the engine
+// does. Every request has a deadline, and a body that stops coming ends it earlier. Errors name the address and what
+// came back; those of requests that the server answered are model.AnsweredErrors, with the usage beside them.
 package openai
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,14 +13,14 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
+	"sync"
 	"time"
-
-	oa "github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/version"
 )
 
 // Defaults of Config.
@@ -29,7 +31,7 @@ const (
 
 // Config of one endpoint.
 type Config struct {
-	BaseURL   string
+	BaseURL   string // empty: OpenAI's
 	APIKey    string // empty: none is sent
 	Model     string
 	Dimension int           // embeddings: 0 = take it from the first answer
@@ -41,15 +43,18 @@ type Config struct {
 
 // Client implements model.Chat and, through Embedder, model.Embedder.
 type Client struct {
-	cfg Config
-	c   oa.Client
+	cfg    Config
+	header http.Header // of every request
 }
+
+// mostIdle connections are kept to a server: as many as models.limits.concurrency can be, so that a burst does not
+// close what the next one opens again. They close by themselves when they are not needed.
+const mostIdle = 10_000
 
 var transport = &http.Transport{
 	Proxy:               http.ProxyFromEnvironment,
 	DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-	MaxIdleConns:        1024,
-	MaxIdleConnsPerHost: 512,
+	MaxIdleConnsPerHost: mostIdle,
 	IdleConnTimeout:     90 * time.Second,
 	TLSHandshakeTimeout: 10 * time.Second,
 	ForceAttemptHTTP2:   true,
@@ -63,26 +68,37 @@ var client = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
+var userAgent = sync.OnceValue(func() string { return "unweaver/" + version.String() })
+
 // New makes a client; it talks to no one yet.
 func New(cfg Config) *Client {
-	if cfg.Timeout == 0 {
-		cfg.Timeout = DefaultTimeout
+	cfg.BaseURL = cmp.Or(cfg.BaseURL, corpus.DefaultEndpoint)
+	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultTimeout)
+	cfg.Stall = cmp.Or(cfg.Stall, DefaultStall)
+	header := http.Header{
+		"Accept":       {"application/json"},
+		"Content-Type": {"application/json"},
+		"User-Agent":   {userAgent()},
 	}
-	if cfg.Stall == 0 {
-		cfg.Stall = DefaultStall
+	if cfg.APIKey != "" {
+		header.Set("Authorization", "Bearer "+cfg.APIKey)
 	}
-	opts := []option.RequestOption{
-		option.WithMaxRetries(0),
-		option.WithHTTPClient(client),
-		option.WithAPIKey(cfg.APIKey),
+	if ofOpenAI(cfg.BaseURL) {
+		for name, variable := range map[string]string{
+			"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID",
+		} {
+			if value := os.Getenv(variable); value != "" {
+				header.Set(name, value)
+			}
+		}
 	}
-	if cfg.APIKey == "" { // the library would send one of its own variables
-		opts = append(opts, option.WithHeaderDel("Authorization"))
-	}
-	if cfg.BaseURL != "" {
-		opts = append(opts, option.WithBaseURL(strings.TrimSuffix(cfg.BaseURL, "/")+"/"))
-	}
-	return &Client{cfg: cfg, c: oa.NewClient(opts...)}
+	return &Client{cfg: cfg, header: header}
+}
+
+// ofOpenAI tells whether an address is OpenAI's own, which alone is told whose bill a request is on.
+func ofOpenAI(base string) bool {
+	parsed, err := url.Parse(base)
+	return err == nil && strings.HasSuffix("."+parsed.Hostname(), ".api.openai.com")
 }
 
 // request is one request to a path of the endpoint: what errors say of it.
@@ -106,33 +122,46 @@ func (r *request) object() string {
 	return strings.TrimSuffix(base, "/") + "/" + r.path + " model " + r.client.cfg.Model
 }
 
-// send posts params and decodes the answer into answer. Its errors are faults, marked where the server answered, or
-// ctx's own.
-func (r *request) send(ctx context.Context, params, answer any) error {
+// post sends a body and gives the response. The error is that of the transport.
+func (r *request) post(ctx context.Context, params any) (*http.Response, error) {
+	address, err := url.Parse(r.client.cfg.BaseURL)
+	if err != nil {
+		return nil, err
+	}
+	var body bytes.Buffer // of its own: a transport may still read it when the answer is there
+	encoder := json.NewEncoder(&body)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(params); err != nil {
+		return nil, err
+	}
+	sent, err := http.NewRequestWithContext(
+		ctx, http.MethodPost, address.JoinPath(r.path).String(), bytes.NewReader(body.Bytes()),
+	)
+	if err != nil {
+		return nil, err
+	}
+	sent.Header = r.client.header.Clone()
+	return client.Do(sent)
+}
+
+// send posts params and has read take the answer's body, which is gone when read returns. Its errors are faults, marked
+// where the server answered, or ctx's own.
+func (r *request) send(ctx context.Context, params any, read func(body []byte) error) error {
 	cfg := r.client.cfg
 	bounded, cancel := context.WithTimeoutCause(ctx, cfg.Timeout, fmt.Errorf("no whole answer within %s", cfg.Timeout))
 	defer cancel()
 	bounded, stop := context.WithCancelCause(bounded)
 	defer stop(nil)
-	guard := func(req *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-		response, err := next(req)
-		if err != nil {
-			return response, err
-		}
-		model.TellQuota(ctx, quota(response.Header))
-		response.Body = &guarded{body: response.Body, stall: cfg.Stall, stop: stop, longest: r.longest, left: r.longest}
-		if r.answered = response.StatusCode == http.StatusOK; !r.answered {
-			r.refused = readRefusal(response)
-		}
-		return response, nil
-	}
-	var response *http.Response
-	err := r.client.c.Post(bounded, r.path, params, &response, option.WithMiddleware(guard))
-	if err == nil {
-		defer func() { _ = response.Body.Close() }()
-	}
-	if err != nil || r.refused != nil {
+	response, err := r.post(bounded, params)
+	if err != nil {
 		return r.classify(ctx, bounded, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	model.TellQuota(ctx, quota(response.Header))
+	response.Body = &guarded{body: response.Body, stall: cfg.Stall, stop: stop, longest: r.longest, left: r.longest}
+	if r.answered = response.StatusCode == http.StatusOK; !r.answered {
+		r.refused = readRefusal(response)
+		return r.classify(ctx, bounded, nil)
 	}
 	if response.ContentLength > r.longest {
 		return r.classify(ctx, bounded, tooLong(r.longest))
@@ -143,14 +172,31 @@ func (r *request) send(ctx context.Context, params, answer any) error {
 		}
 		return nil
 	}
-	raw, err := io.ReadAll(response.Body)
-	if err != nil {
+	body := buffers.Get().(*bytes.Buffer)
+	defer keep(body)
+	body.Grow(int(min(max(response.ContentLength, 0), believedBytes)) + bytes.MinRead)
+	if _, err := body.ReadFrom(response.Body); err != nil {
 		return r.classify(ctx, bounded, err)
 	}
-	if err := json.Unmarshal(raw, answer); err != nil {
-		return r.unreadable(response, raw, err)
+	if err := read(body.Bytes()); err != nil {
+		return r.unreadable(response, body.Bytes(), err)
 	}
 	return nil
+}
+
+// Bodies are read into buffers that are used again.
+const (
+	believedBytes = 4 << 20  // that a server says are coming, before they came
+	keptBytes     = 32 << 20 // of a buffer; that of a longer answer is given up
+)
+
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+func keep(buffer *bytes.Buffer) {
+	if buffer.Cap() <= keptBytes {
+		buffer.Reset()
+		buffers.Put(buffer)
+	}
 }
 
 // mark says that the server answered the request behind err, where it did.
@@ -166,8 +212,9 @@ type guarded struct {
 	body    io.ReadCloser
 	stall   time.Duration
 	stop    context.CancelCauseFunc
-	longest int64 // bytes
-	left    int64 // of them
+	timer   *time.Timer // runs while a read waits
+	longest int64       // bytes
+	left    int64       // of them
 }
 
 func tooLong(longest int64) error {
@@ -176,10 +223,14 @@ func tooLong(longest int64) error {
 
 // Read implements io.Reader.
 func (g *guarded) Read(p []byte) (int, error) {
-	timer := time.AfterFunc(g.stall, func() {
-		g.stop(fmt.Errorf("no byte of the answer came for %s", g.stall))
-	})
-	defer timer.Stop()
+	if g.timer == nil {
+		g.timer = time.AfterFunc(g.stall, func() {
+			g.stop(fmt.Errorf("no byte of the answer came for %s", g.stall))
+		})
+	} else {
+		g.timer.Reset(g.stall)
+	}
+	defer g.timer.Stop()
 	n, err := g.body.Read(p)
 	if g.left -= int64(n); g.left < 0 {
 		return 0, tooLong(g.longest)

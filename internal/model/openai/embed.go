@@ -2,16 +2,15 @@ package openai
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"math"
+	"net/http"
+	"strings"
 	"sync/atomic"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/openai/embeddings"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
@@ -40,90 +39,99 @@ func (e *Embedder) Info() model.Info {
 // Dimension implements model.Embedder.
 func (e *Embedder) Dimension() int { return int(e.dim.Load()) }
 
-// embeddings is what is read of an answer of POST /embeddings.
-type embeddings struct {
-	Data []struct {
-		Index     *int            `json:"index"`
-		Embedding json.RawMessage `json:"embedding"`
-	} `json:"data"`
-	Usage charged `json:"usage"`
+// embeddingParams is the body of POST /embeddings.
+type embeddingParams struct {
+	Format string   `json:"encoding_format,omitempty"`
+	Input  []string `json:"input"`
+	Model  string   `json:"model"`
 }
 
-// Embed implements model.Embedder. It asks for base64 and takes either form.
+// Embed implements model.Embedder. It asks for base64 and takes either form. Where a server refuses to be asked, it is
+// asked once more for what it gives, which is told to model.Again; what was found out is kept for the process.
 func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
-	longest := embeddingBody(len(texts), e.Dimension())
-	sent := request{client: e.client, op: "call embedding model", path: "embeddings", longest: longest}
-	params := map[string]any{"model": e.client.cfg.Model, "input": texts, "encoding_format": "base64"}
-	var answer embeddings
-	err := sent.send(ctx, params, &answer)
-	var usage model.Usage
-	if sent.answered {
-		usage.Prompt, usage.Doubted = plausible(answer.Usage.Prompt, hiddenMost, texts...)
+	plain := e.client.form().plainNumbers
+	out, usage, sent, err := e.embed(ctx, texts, plain)
+	if err == nil || plain || !sent.refusesBase64() {
+		return out, usage, err
 	}
-	if err != nil {
-		return nil, usage, err
+	if held := model.Again(ctx); held != nil { // paused meanwhile: nothing more is sent
+		return nil, usage, held
 	}
-	ordered, err := e.order(&sent, answer, len(texts))
-	if err != nil {
-		return nil, usage, sent.mark(err)
+	if out, usage, _, err = e.embed(ctx, texts, true); err == nil {
+		e.client.learn(form{plainNumbers: true})
 	}
-	return ordered, usage, nil
+	return out, usage, err
 }
 
-// order gives one checked vector of unit length for each of n texts.
-func (e *Embedder) order(sent *request, answer embeddings, n int) ([][]float32, error) {
-	bad := func(why string, args ...any) error {
-		return fault.BadEmbeddings.At(sent.op, sent.object()).
-			Because(fmt.Sprintf(why, args...)).
-			Advise("the server breaks the contract of POST /embeddings: use another one")
+// embed sends one request.
+func (e *Embedder) embed(
+	ctx context.Context, texts []string, plain bool,
+) (out [][]float32, usage model.Usage, sent *request, err error) {
+	longest := embeddingBody(len(texts), e.Dimension())
+	sent = &request{client: e.client, op: "call embedding model", path: "embeddings", longest: longest}
+	params := embeddingParams{Model: e.client.cfg.Model, Input: texts, Format: "base64"}
+	if plain {
+		params.Format = ""
 	}
-	if len(answer.Data) != n {
-		return nil, bad("%d vectors came back for %d texts", len(answer.Data), n)
+	var answer embeddings.Answer
+	var problem embeddings.Problem
+	var told charged
+	err = sent.send(ctx, params, func(body []byte) error {
+		var err error
+		answer, err = embeddings.Decode(body, len(texts), e.Dimension())
+		if errors.As(err, &problem) { // it is an answer, of which the rest is read
+			err = nil
+		}
+		if err == nil && answer.Usage != nil {
+			err = json.Unmarshal(answer.Usage, &told)
+		}
+		return err
+	})
+	if sent.answered {
+		usage.Prompt, usage.Doubted = plausible(told.Prompt, hiddenMost, texts...)
 	}
-	out := make([][]float32, n)
-	for i, item := range answer.Data {
-		at := i
-		if item.Index != nil {
-			at = *item.Index
-		}
-		if at < 0 || at >= n || out[at] != nil {
-			return nil, bad("index %d is out of range or comes twice", at)
-		}
-		vector, err := decode(item.Embedding)
-		if err != nil {
-			return nil, bad("vector %d: %v", at, err)
-		}
+	if err != nil {
+		return nil, usage, sent, err
+	}
+	if problem != "" {
+		return nil, usage, sent, sent.mark(fault.BadEmbeddings.At(sent.op, sent.object()).
+			Because(string(problem)).
+			Advise("the server breaks the contract of POST /embeddings: use another one"))
+	}
+	if err := e.check(answer.Vectors); err != nil {
+		return nil, usage, sent, sent.mark(err)
+	}
+	return answer.Vectors, usage, sent, nil
+}
+
+// check checks vectors, and scales them to unit length.
+func (e *Embedder) check(embedded [][]float32) error {
+	for _, vector := range embedded {
 		e.dim.CompareAndSwap(0, int64(len(vector)))
 		if err := vectors.Check(vector, e.Dimension(), "embedding of "+e.client.cfg.Model); err != nil {
-			return nil, err
+			return err
 		}
 		vectors.Normalise(vector)
-		out[at] = vector
 	}
-	return out, nil
+	return nil
 }
 
-// decode reads a vector: base64 of little-endian float32, or an array of numbers.
-func decode(raw json.RawMessage) ([]float32, error) {
-	if len(raw) == 0 || raw[0] != '"' {
-		var vector []float32
-		err := json.Unmarshal(raw, &vector)
-		return vector, err
+// formatWords are how servers name the form of a vector.
+var formatWords = []string{"encoding_format", "encoding format", "base64"}
+
+// refusesBase64 tells whether the server refused the wish for base64, and not the texts.
+func (r *request) refusesBase64() bool {
+	if r.refused == nil {
+		return false
 	}
-	var encoded string
-	if err := json.Unmarshal(raw, &encoded); err != nil {
-		return nil, err
+	switch r.refused.status {
+	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusNotImplemented:
+		said := r.refused.kind + " " + strings.ToLower(r.refused.text)
+		for _, word := range formatWords {
+			if strings.Contains(said, word) {
+				return true
+			}
+		}
 	}
-	packed, err := base64.StdEncoding.DecodeString(encoded)
-	if err != nil {
-		return nil, err
-	}
-	if len(packed)%4 != 0 {
-		return nil, errors.New("base64 of a length that is no multiple of 4")
-	}
-	vector := make([]float32, len(packed)/4)
-	for i := range vector {
-		vector[i] = math.Float32frombits(binary.LittleEndian.Uint32(packed[4*i:]))
-	}
-	return vector, nil
+	return false
 }

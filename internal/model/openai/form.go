@@ -7,8 +7,6 @@ import (
 	"strings"
 	"sync"
 
-	oa "github.com/openai/openai-go/v3"
-
 	"github.com/unweaver/unweaver/internal/model"
 )
 
@@ -17,6 +15,7 @@ type form struct {
 	limit         limiting
 	shape         shaping
 	noTemperature bool // models that reason take the default alone
+	plainNumbers  bool // embeddings: base64 is not asked for
 }
 
 // limiting is how a server is told how long its answer may be.
@@ -61,6 +60,7 @@ func (c *Client) learn(lasting form) {
 	known.limit = max(known.limit, lasting.limit)
 	known.shape = max(known.shape, lasting.shape)
 	known.noTemperature = known.noTemperature || lasting.noTemperature
+	known.plainNumbers = known.plainNumbers || lasting.plainNumbers
 	forms[c.formKey()] = known
 }
 
@@ -141,37 +141,69 @@ func (c *Client) next(now, learnt form, against refused) (form, form) {
 	return now, learnt
 }
 
+// message of a request.
+type message struct {
+	Content string `json:"content"`
+	Role    string `json:"role"`
+}
+
+// chatParams is the body of POST /chat/completions.
+type chatParams struct {
+	Messages            []message      `json:"messages"`
+	Model               string         `json:"model"`
+	MaxCompletionTokens int64          `json:"max_completion_tokens,omitempty"`
+	MaxTokens           int64          `json:"max_tokens,omitempty"`
+	Temperature         *float64       `json:"temperature,omitempty"`
+	ResponseFormat      *answerFormat  `json:"response_format,omitempty"`
+	StreamOptions       *streamOptions `json:"stream_options,omitempty"`
+	Stream              bool           `json:"stream,omitempty"`
+}
+
+type streamOptions struct {
+	IncludeUsage bool `json:"include_usage"`
+}
+
+// answerFormat is response_format.
+type answerFormat struct {
+	JSONSchema *namedSchema `json:"json_schema,omitempty"`
+	Type       string       `json:"type"`
+}
+
+type namedSchema struct {
+	Name   string          `json:"name"`
+	Strict bool            `json:"strict"`
+	Schema json.RawMessage `json:"schema"`
+}
+
 // params of a request in a form; limit is the longest answer, in tokens.
-func (c *Client) params(call model.Call, how form, limit int64) oa.ChatCompletionNewParams {
-	params := oa.ChatCompletionNewParams{Model: c.cfg.Model}
+func (c *Client) params(call model.Call, how form, limit int64) chatParams {
+	params := chatParams{Model: c.cfg.Model}
 	if !how.noTemperature {
-		params.Temperature = oa.Float(0)
+		params.Temperature = new(float64)
 	}
 	switch how.limit {
 	case maxTokens:
-		params.MaxTokens = oa.Int(limit)
+		params.MaxTokens = limit
 	case maxCompletionTokens:
-		params.MaxCompletionTokens = oa.Int(limit)
+		params.MaxCompletionTokens = limit
 	}
 	if call.System != "" {
-		params.Messages = append(params.Messages, oa.SystemMessage(call.System))
+		params.Messages = append(params.Messages, message{Role: "system", Content: call.System})
 	}
-	params.Messages = append(params.Messages, oa.UserMessage(call.User))
+	params.Messages = append(params.Messages, message{Role: "user", Content: call.User})
 	if call.Schema != nil {
 		params.ResponseFormat = how.shape.of(call.Task, call.Schema)
 	}
 	return params
 }
 
-// of is the response_format of a task.
-func (s shaping) of(task string, schema json.RawMessage) (format oa.ChatCompletionNewParamsResponseFormatUnion) {
+// of is the response_format of a task; nil where none is said.
+func (s shaping) of(task string, schema json.RawMessage) *answerFormat {
 	switch s {
 	case bySchema:
-		format.OfJSONSchema = &oa.ResponseFormatJSONSchemaParam{
-			JSONSchema: oa.ResponseFormatJSONSchemaJSONSchemaParam{Name: task, Schema: schema, Strict: oa.Bool(true)},
-		}
+		return &answerFormat{Type: "json_schema", JSONSchema: &namedSchema{Name: task, Schema: schema, Strict: true}}
 	case asObject:
-		format.OfJSONObject = &oa.ResponseFormatJSONObjectParam{}
+		return &answerFormat{Type: "json_object"}
 	}
-	return format
+	return nil
 }

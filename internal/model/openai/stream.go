@@ -17,8 +17,6 @@ import (
 	"strings"
 	"sync"
 
-	oa "github.com/openai/openai-go/v3"
-
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/redact"
 )
@@ -38,23 +36,23 @@ var unstreamed sync.Map
 func (c *Client) exchange(
 	ctx context.Context,
 	sent *request,
-	params oa.ChatCompletionNewParams,
+	params chatParams,
 	answer *completion,
 ) error {
+	whole := func(body []byte) error { return json.Unmarshal(body, answer) }
 	take := model.Taker(ctx)
 	if take == nil {
-		return sent.send(ctx, params, answer)
+		return sent.send(ctx, params, whole)
 	}
 	refuses := false
 	if _, known := unstreamed.Load(c.formKey()); !known {
 		streaming := params
-		streaming.StreamOptions = oa.ChatCompletionStreamOptionsParam{IncludeUsage: oa.Bool(true)}
-		streaming.SetExtraFields(map[string]any{"stream": true})
+		streaming.Stream, streaming.StreamOptions = true, &streamOptions{IncludeUsage: true}
 		stream := *sent
 		stream.longest = max(sent.longest, bodyBase+bytesPerEvent*(sent.longest-bodyBase)/bytesPerToken)
 		reader := &deltas{answer: answer, out: holding{take: take}, longest: sent.longest}
 		stream.events = reader.read
-		err := stream.send(ctx, streaming, answer)
+		err := stream.send(ctx, streaming, whole)
 		switch reader.finish(); {
 		case reader.refused != nil: // who takes the text wants no more
 			err = stream.mark(reader.refused)
@@ -73,7 +71,7 @@ func (c *Client) exchange(
 			return held
 		}
 	}
-	if err := sent.send(ctx, params, answer); err != nil {
+	if err := sent.send(ctx, params, whole); err != nil {
 		return err
 	}
 	if refuses {

@@ -1,0 +1,262 @@
+package embeddings_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/model/openai/embeddings"
+)
+
+// packed is base64 of little-endian numbers.
+func packed(vector []float32) string {
+	var raw []byte
+	for _, x := range vector {
+		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
+	}
+	return base64.StdEncoding.EncodeToString(raw)
+}
+
+// body of an answer.
+func body(vectors [][]float32, asBase64 bool) []byte {
+	items := make([]map[string]any, len(vectors))
+	for i, vector := range vectors {
+		items[i] = map[string]any{"object": "embedding", "index": i, "embedding": vector}
+		if asBase64 {
+			items[i]["embedding"] = packed(vector)
+		}
+	}
+	raw, _ := json.Marshal(map[string]any{ // plain values always marshal
+		"object": "list", "data": items, "model": "m", "usage": map[string]int{"prompt_tokens": 9, "total_tokens": 9},
+	})
+	return raw
+}
+
+// random gives vectors whose numbers are as long as those of models.
+func random(count, dimension int) [][]float32 {
+	source := rand.New(rand.NewPCG(1, 2))
+	vectors := make([][]float32, count)
+	for i := range vectors {
+		vectors[i] = make([]float32, dimension)
+		for j := range vectors[i] {
+			vectors[i][j] = float32(source.NormFloat64() / 40)
+		}
+	}
+	return vectors
+}
+
+func same(a, b [][]float32) bool {
+	return slices.EqualFunc(a, b, func(a, b []float32) bool {
+		return slices.EqualFunc(a, b, func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) })
+	})
+}
+
+// Every number comes back as it was, whichever form it came in and whether or not its vector's length was known.
+func TestNumbersComeBackBitByBit(t *testing.T) {
+	for _, dimension := range []int{1, 2, 3, 767, 768, 769, 1536, 3072} {
+		vectors := random(5, dimension)
+		vectors[0][0], vectors[1][0] = math.SmallestNonzeroFloat32, math.MaxFloat32
+		vectors[2][0] = float32(math.Copysign(0, -1))
+		for _, asBase64 := range []bool{true, false} {
+			for _, expected := range []int{0, 1, dimension, 2 * dimension} {
+				got, err := embeddings.Decode(body(vectors, asBase64), len(vectors), expected)
+				if err != nil || !same(got.Vectors, vectors) || string(got.Usage) != `{"prompt_tokens":9,"total_tokens":9}` {
+					t.Errorf("dimension %d, base64 %v, %d expected: %v, %s", dimension, asBase64, expected, err, got.Usage)
+				}
+			}
+		}
+	}
+}
+
+func TestWhatIsNotAVectorForEachTextIsAProblem(t *testing.T) {
+	item := func(index int, embedding string) string {
+		return fmt.Sprintf(`{"index":%d,"embedding":%s}`, index, embedding)
+	}
+	for name, c := range map[string]struct {
+		data []string
+		says string
+	}{
+		"one is missing":           {[]string{item(0, "[1]")}, "1 vectors came back for 2 texts"},
+		"one too many":             {[]string{item(0, "[1]"), item(1, "[1]"), item(2, "[1]")}, "3 vectors came back for 2"},
+		"an index above":           {[]string{item(0, "[1]"), item(2, "[1]")}, "index 2 is out of range or comes twice"},
+		"an index below":           {[]string{item(-1, "[1]"), item(1, "[1]")}, "index -1 is out of range"},
+		"an index twice":           {[]string{item(1, "[1]"), item(1, "[1]")}, "index 1 is out of range or comes twice"},
+		"an empty one twice":       {[]string{item(1, "[]"), item(1, "[]")}, "index 1 is out of range or comes twice"},
+		"none":                     {[]string{item(0, "[1]"), `{"index":1}`}, "vector 1: there is none"},
+		"null":                     {[]string{item(0, "[1]"), item(1, "null")}, "vector 1: there is none"},
+		"no object":                {[]string{"null", item(1, "[1]")}, "vector 0: there is none"},
+		"a number":                 {[]string{item(0, "[1]"), item(1, "5")}, "vector 1: it is neither text nor"},
+		"a list of lists":          {[]string{item(0, "[1]"), item(1, "[1,[2]]")}, "vector 1: it holds what is no number"},
+		"too large":                {[]string{item(0, "[1e39]"), item(1, "[1]")}, "vector 0: it holds a number that is too"},
+		"no base64":                {[]string{item(0, `"AA*="`), item(1, "[1]")}, "vector 0: illegal base64 data"},
+		"an end within":            {[]string{item(0, `"AA==AAAA"`), item(1, "[1]")}, "vector 0: illegal base64 data"},
+		"half a group":             {[]string{item(0, `"AAAAA"`), item(1, "[1]")}, "vector 0: illegal base64 data"},
+		"half a number":            {[]string{item(0, `"AAAAAAA="`), item(1, "[1]")}, "vector 0: base64 of a length"},
+		"half a number, escaped":   {[]string{item(0, "[1]"), item(1, `"AAAA\/AA="`)}, "vector 1: base64 of a length"},
+		"an end at that of a part": {[]string{item(0, `"`+strings.Repeat("A", 4095)+`=AAAA"`), item(1, "[1]")}, "vector 0: "},
+	} {
+		got, err := embeddings.Decode([]byte(`{"usage":{"prompt_tokens":3},"data":[`+strings.Join(c.data, ",")+`]}`), 2, 0)
+		var problem embeddings.Problem
+		if !errors.As(err, &problem) || !strings.Contains(err.Error(), c.says) || got.Usage == nil {
+			t.Errorf("%s: %v, %s; want %q", name, err, got.Usage, c.says)
+		}
+	}
+}
+
+// Some servers escape slashes.
+func TestBase64WithEscapesIsRead(t *testing.T) {
+	got, err := embeddings.Decode([]byte(`{"data":[{"embedding":"AAAA\/wAAgD8\u003d"}]}`), 1, 0)
+	if want := []float32{math.Float32frombits(0xff000000), 1}; err != nil || !same(got.Vectors, [][]float32{want}) {
+		t.Errorf("%v %v", got.Vectors, err)
+	}
+}
+
+// A page of a proxy, half a body, an object of another kind.
+func TestWhatIsNotAnAnswerIsNoProblemOfItsVectors(t *testing.T) {
+	good := string(body(random(3, 5), true))
+	answers := []string{
+		"", " ", "<html>", "[]", `"data"`, `{"data":{}}`, `{"data":[1]}`, `{"data":[[]]}`, `{"data":[{"index":"0"}]}`,
+		`{"data":[{"index":0.5}]}`, `{"data":[{"index":99999999999999999999}]}`, `{"data":[],"data":[]}`, good + "x",
+		`{"data":[{"embedding":"AA` + "\n" + `AA"}]}`, `{"data":[{"embedding":"A*` + "\x01" + `"}]}`,
+		`{"data":[{"embedding":["`, `{"data":[{"embedding":[NaN]}]}`, `{"data":[{"embedding":[01]}]}`,
+		`{"data":[{"embedding":[1,]}]}`, `{"usage":` + strings.Repeat("[", 20_000),
+		`{"usage":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`,
+	}
+	for end := range len(good) {
+		answers = append(answers, good[:end])
+	}
+	for _, answer := range answers {
+		_, err := embeddings.Decode([]byte(answer), 1, 0)
+		var problem embeddings.Problem
+		if err == nil || errors.As(err, &problem) {
+			t.Errorf("%.60q: %v", answer, err)
+		}
+	}
+}
+
+func TestANullWithinAVectorIsNaN(t *testing.T) {
+	got, err := embeddings.Decode([]byte(`{"data":[{"embedding":[1, null ,3]}]}`), 1, 3)
+	if err != nil || len(got.Vectors[0]) != 3 || !math.IsNaN(float64(got.Vectors[0][1])) {
+		t.Errorf("%v %v", got, err)
+	}
+}
+
+// What encoding/json makes of an answer, with the contract's checks.
+func reference(raw []byte, texts int) (vectors [][]float32, usage json.RawMessage, problem bool, err error) {
+	var answer struct {
+		Data []struct {
+			Index     *int            `json:"index"`
+			Embedding json.RawMessage `json:"embedding"`
+		} `json:"data"`
+		Usage json.RawMessage `json:"usage"`
+	}
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return nil, nil, false, err
+	}
+	if len(answer.Data) != texts {
+		return nil, answer.Usage, true, nil
+	}
+	vectors = make([][]float32, texts)
+	for i, item := range answer.Data {
+		place := i
+		if item.Index != nil {
+			place = *item.Index
+		}
+		vector, err := one(item.Embedding)
+		if err != nil || place < 0 || place >= texts || vectors[place] != nil {
+			return nil, answer.Usage, true, nil
+		}
+		vectors[place] = vector
+	}
+	return vectors, answer.Usage, false, nil
+}
+
+// one vector; never nil without an error.
+func one(raw json.RawMessage) ([]float32, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, errors.New("there is none")
+	}
+	if raw[0] != '"' {
+		var numbers []*float32
+		if err := json.Unmarshal(raw, &numbers); err != nil {
+			return nil, err
+		}
+		vector := []float32{}
+		for _, number := range numbers {
+			if number == nil {
+				vector = append(vector, float32(math.NaN()))
+				continue
+			}
+			vector = append(vector, *number)
+		}
+		return vector, nil
+	}
+	var text string
+	if err := json.Unmarshal(raw, &text); err != nil {
+		return nil, err
+	}
+	decoded, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || len(decoded)%4 != 0 {
+		return nil, fmt.Errorf("%d bytes: %w", len(decoded), err)
+	}
+	vector := make([]float32, len(decoded)/4)
+	err = binary.Read(bytes.NewReader(decoded), binary.LittleEndian, vector)
+	return vector, err
+}
+
+// Whatever a server sends, the one pass says what encoding/json says.
+func FuzzEmbeddings(f *testing.F) {
+	f.Add(body(random(2, 3), true), 2)
+	f.Add(body(random(2, 3), false), 2)
+	f.Add([]byte(`{"DATA":[{"Index":null,"embedding":"AACAPw\u003d\u003d","embedding":[1,-0.5e-3,null]}],`+
+		`"u\u017fage":{}}`), 1)
+	f.Add([]byte(` { "data" : [ null , {"x":[{"y":["\u12aB\/",true,false,null,-0]}]} ] } `), 2)
+	f.Add([]byte(`{"data":[{"embedding":"AAAA`+"\n"+`AAAA"}]}`), 1)
+	f.Add([]byte("null"), 0)
+	f.Fuzz(func(t *testing.T, raw []byte, texts int) {
+		if texts < 0 || texts > 64 {
+			return
+		}
+		got, err := embeddings.Decode(bytes.Clone(raw), texts, 0)
+		if err != nil && strings.Contains(err.Error(), "data comes twice") {
+			return
+		}
+		var is embeddings.Problem
+		problem := errors.As(err, &is)
+		vectors, usage, wanted, wrong := reference(raw, texts)
+		if problem != wanted || (err != nil && !problem) != (wrong != nil) {
+			t.Fatalf("%v (a problem: %v), want %v (a problem: %v)", err, problem, wrong, wanted)
+		}
+		if err == nil && !same(got.Vectors, vectors) {
+			t.Fatalf("%v, want %v", got.Vectors, vectors)
+		}
+		if wrong == nil && string(got.Usage) != string(usage) {
+			t.Fatalf("usage %s, want %s", got.Usage, usage)
+		}
+	})
+}
+
+func BenchmarkDecode(b *testing.B) {
+	for _, dimension := range []int{384, 1536} {
+		for _, asBase64 := range []bool{true, false} {
+			b.Run(fmt.Sprintf("dimension=%d/base64=%v", dimension, asBase64), func(b *testing.B) {
+				raw := body(random(256, dimension), asBase64)
+				b.SetBytes(int64(len(raw)))
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := embeddings.Decode(raw, 256, dimension); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}

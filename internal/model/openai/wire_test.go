@@ -1,0 +1,300 @@
+package openai_test
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/openai"
+)
+
+// seen is a request as it reached a server.
+type seen struct {
+	line, body string
+	header     http.Header
+}
+
+// recording gives the address of a server that answers as serve says, and what reached it.
+func recording(t *testing.T, serve func(w http.ResponseWriter, body string)) (url string, requests func() []seen) {
+	t.Helper()
+	var mu sync.Mutex
+	var all []seen
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		raw, _ := io.ReadAll(request.Body)
+		mu.Lock()
+		all = append(all, seen{request.Method + " " + request.URL.String(), string(raw), request.Header})
+		mu.Unlock()
+		serve(w, string(raw))
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, func() []seen {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(all)
+	}
+}
+
+func write(body string) func(http.ResponseWriter, string) {
+	return func(w http.ResponseWriter, _ string) { _, _ = io.WriteString(w, body) }
+}
+
+// The bodies are those that servers have always been sent, byte by byte: what they keep by prompt is found again.
+func TestBodiesAreWhatTheyWere(t *testing.T) {
+	const chat = `{"messages":[{"content":"a < b & c","role":"system"},` +
+		`{"content":"é  \u2028 \u0001 \ufffd","role":"user"}],"model":"m",`
+	url, requests := recording(t, func(w http.ResponseWriter, body string) {
+		switch {
+		case strings.Contains(body, "json_"):
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"error":{"message":"response_format"}}`)
+		case strings.Contains(body, "input"):
+			_, _ = w.Write(answer([][]float32{{1, 2}, {3, 4}}, true))
+		default:
+			_, _ = io.WriteString(w, says(`{"prompt_tokens":9,"completion_tokens":3}`))
+		}
+	})
+	cfg := openai.Config{BaseURL: url + "/v1/", APIKey: "k", Model: "m"}
+	asked := model.Call{
+		Task: model.Extract, System: "a < b & c", User: "é  \u2028 \x01 \xff", Schema: []byte(`{"type":"object","d":"<a>"}`),
+	}
+	if _, err := openai.New(cfg).Complete(t.Context(), asked); err != nil {
+		t.Fatal(err)
+	}
+	streamed := model.Deltas(t.Context(), func(string) error { return nil })
+	if _, err := openai.New(cfg).Complete(streamed, model.Call{User: "u"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := openai.NewEmbedder(cfg).Embed(t.Context(), []string{"a < b", "\u2028\xff"}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		chat + `"max_tokens":16407,"temperature":0,"response_format":{"json_schema":{"name":"extract","strict":true,` +
+			`"schema":{"type":"object","d":"<a>"}},"type":"json_schema"}}`,
+		chat + `"max_tokens":16407,"temperature":0,"response_format":{"type":"json_object"}}`,
+		chat + `"max_tokens":16407,"temperature":0}`,
+		`{"messages":[{"content":"u","role":"user"}],"model":"m","max_tokens":16384,"temperature":0,` +
+			`"stream_options":{"include_usage":true},"stream":true}`,
+		`{"encoding_format":"base64","input":["a < b","\u2028\ufffd"],"model":"m"}`,
+	}
+	got := requests()
+	if len(got) != len(want) {
+		t.Fatalf("%d requests, want %d", len(got), len(want))
+	}
+	for i, request := range got {
+		line := "POST /v1/chat/completions"
+		if i == len(got)-1 {
+			line = "POST /v1/embeddings"
+		}
+		if request.line != line || strings.TrimSpace(request.body) != want[i] {
+			t.Errorf("%s\n%s\nwant %s\n%s", request.line, request.body, line, want[i])
+		}
+		header := request.header
+		if header.Get("Authorization") != "Bearer k" || header.Get("Accept") != "application/json" ||
+			header.Get("Content-Type") != "application/json" || !strings.HasPrefix(header.Get("User-Agent"), "unweaver/") {
+			t.Errorf("%v", header)
+		}
+	}
+}
+
+// What lies in the environment for clients of OpenAI's own is nobody else's business.
+func TestAnotherServerIsToldNothingOfTheEnvironment(t *testing.T) {
+	for _, name := range []string{
+		"OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_WEBHOOK_SECRET",
+	} {
+		t.Setenv(name, "of-somebody-else")
+	}
+	t.Setenv("OPENAI_CUSTOM_HEADERS", "X-More: of-somebody-else")
+	t.Setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/of-somebody-else")
+	url, requests := recording(t, write(says(`{}`)))
+	if _, err := openai.New(openai.Config{BaseURL: url, Model: "m"}).Complete(t.Context(), model.Call{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(requests()); strings.Contains(got, "somebody") || strings.Contains(got, "Authorization") {
+		t.Error(got)
+	}
+}
+
+func TestARedirectIsNotFollowed(t *testing.T) {
+	other, requests := recording(t, write(says(`{}`)))
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		url, _ := recording(t, func(w http.ResponseWriter, _ string) {
+			w.Header().Set("Location", other+"/v1/chat/completions")
+			w.WriteHeader(status)
+		})
+		cfg := openai.Config{BaseURL: url, APIKey: "k", Model: "m"}
+		_, err := openai.New(cfg).Complete(t.Context(), model.Call{User: "hello"})
+		if !fault.Is(err, fault.ModelUnavailable) || !strings.Contains(err.Error(), fmt.Sprint(status)) {
+			t.Errorf("%v", err)
+		}
+	}
+	if got := requests(); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+}
+
+// A body that is packed is bounded by what it holds, and an answer that is packed is read.
+func TestPackedAnswersAreReadAndBounded(t *testing.T) {
+	packed := func(body string, times int) func(http.ResponseWriter, string) {
+		return func(w http.ResponseWriter, _ string) {
+			w.Header().Set("Content-Encoding", "gzip")
+			packer := gzip.NewWriter(w)
+			for range times {
+				_, _ = io.WriteString(packer, body)
+			}
+			_ = packer.Close()
+		}
+	}
+	url, requests := recording(t, packed(says(`{"prompt_tokens":1,"completion_tokens":3}`), 1))
+	reply, err := openai.New(openai.Config{BaseURL: url, Model: "m"}).Complete(t.Context(), model.Call{User: "hello"})
+	if err != nil || reply.Text != "one two three" || requests()[0].header.Get("Accept-Encoding") != "gzip" {
+		t.Errorf("%+v %v", reply, err)
+	}
+	url, _ = recording(t, packed(strings.Repeat(" ", 1<<20), 8))
+	_, err = openai.New(openai.Config{BaseURL: url, Model: "m"}).Complete(t.Context(), model.Call{User: "hello"})
+	if !fault.Is(err, fault.ModelUnavailable) || !strings.Contains(err.Error(), "longer than") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Rounds of requests at once go over the connections of the first round.
+func TestConnectionsAreUsedAgain(t *testing.T) {
+	const atOnce, rounds = 64, 6
+	var opened atomic.Int64
+	var round sync.WaitGroup
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		_, _ = io.Copy(io.Discard, request.Body)
+		round.Done()
+		round.Wait() // all are here
+		_, _ = io.WriteString(w, says(`{"prompt_tokens":1,"completion_tokens":3}`))
+	}))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	server.Start()
+	defer server.Close()
+	client := openai.New(openai.Config{BaseURL: server.URL, Model: "m"})
+	for range rounds {
+		round.Add(atOnce)
+		var group errgroup.Group
+		for range atOnce {
+			group.Go(func() error {
+				_, err := client.Complete(t.Context(), model.Call{User: "hello"})
+				return err
+			})
+		}
+		if err := group.Wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Where the machine is slow, a connection may be given up as it seems stuck: few are.
+	if got := opened.Load(); got > atOnce*rounds/2 {
+		t.Errorf("%d connections for %d rounds of %d requests", got, rounds, atOnce)
+	}
+}
+
+// An embedder is asked for base64 where it can be: it is found out once.
+func TestAServerWithoutBase64IsAskedForNumbers(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		says   string
+		sent   string // by two calls: b for base64
+		fails  fault.Code
+	}{
+		"takes it":         {200, "", "bb", ""},
+		"takes it not":     {400, `{"error":{"message":"encoding_format: must be 'float'"}}`, "b--", ""},
+		"knows it not":     {422, `{"detail":[{"loc":["body","encoding_format"],"msg":"extra fields"}]}`, "b--", ""},
+		"means the text":   {400, `{"error":{"message":"input is too long"}}`, "bb", fault.ModelRejected},
+		"refuses the rest": {401, `{"error":{"message":"no base64 for you"}}`, "bb", fault.ModelAuth},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, requests := recording(t, func(w http.ResponseWriter, body string) {
+				packed := strings.Contains(body, `"encoding_format":"base64"`)
+				if packed && c.status != http.StatusOK {
+					w.WriteHeader(c.status)
+					_, _ = io.WriteString(w, c.says)
+					return
+				}
+				_, _ = w.Write(answer([][]float32{{3, 4}}, packed))
+			})
+			var metered account
+			embedder := model.MeterEmbedder(openai.NewEmbedder(openai.Config{BaseURL: url, Model: "m"}), &metered)
+			paid := int64(0)
+			for range 2 {
+				got, _, err := embedder.Embed(t.Context(), []string{"hello"})
+				if c.fails != "" && !fault.Is(err, c.fails) || c.fails == "" && err != nil {
+					t.Fatalf("%v, want %q", err, c.fails)
+				}
+				if err == nil {
+					paid++
+					if !slices.Equal(got[0], []float32{0.6, 0.8}) {
+						t.Errorf("%v", got)
+					}
+				}
+			}
+			sent := ""
+			for _, request := range requests() {
+				var asked struct {
+					Format string `json:"encoding_format"`
+				}
+				if err := json.Unmarshal([]byte(request.body), &asked); err != nil {
+					t.Fatal(err)
+				}
+				sent += map[string]string{"base64": "b", "": "-"}[asked.Format]
+			}
+			if sent != c.sent {
+				t.Errorf("sent %s, want %s", sent, c.sent)
+			}
+			if all := int64(len(sent)); metered.begun != all || metered.ended != all || metered.paid != paid {
+				t.Errorf("%d requests are metered as %d, %d and %d paid", all, metered.begun, metered.ended, metered.paid)
+			}
+		})
+	}
+}
+
+// Buffers of bodies are used again: what an answer gave must not change with the next.
+func TestAnAnswerDoesNotChangeWithTheNext(t *testing.T) {
+	number := 0
+	url, _ := recording(t, func(w http.ResponseWriter, body string) {
+		if number++; strings.Contains(body, "input") {
+			_, _ = w.Write(answer([][]float32{{float32(number), 0}}, number%2 == 0))
+			return
+		}
+		_, _ = fmt.Fprintf(w, `{"choices":[{"message":{"content":"answer %d"}}]}`, number)
+	})
+	cfg := openai.Config{BaseURL: url, Model: "m", Timeout: time.Minute}
+	chat, embedder := openai.New(cfg), openai.NewEmbedder(cfg)
+	var texts []string
+	var vectors [][]float32
+	for range 4 {
+		reply, err := chat.Complete(t.Context(), model.Call{User: "hello"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		vector, _, err := embedder.Embed(t.Context(), []string{"hello"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts, vectors = append(texts, reply.Text), append(vectors, vector[0])
+	}
+	for i, vector := range vectors {
+		if texts[i] != fmt.Sprint("answer ", 2*i+1) || !slices.Equal(vector, []float32{1, 0}) {
+			t.Errorf("%q %v", texts[i], vector)
+		}
+	}
+}
