@@ -42,7 +42,7 @@ func main() {
 	root.AddCommand(devCmd(), demoCmd(), temporalCmd())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "unweaver:", redact.Text(err.Error()))
-		if k := fault.As(err); k != nil && k.Kind != fault.Bad {
+		if fault.As(err) != nil && !fault.Refused(err) {
 			os.Exit(cli.ExitFailed)
 		}
 		os.Exit(cli.ExitUsage)

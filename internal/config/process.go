@@ -112,22 +112,21 @@ func Variable(env []string, name string) string {
 	return ""
 }
 
-// Exit prints an error and gives the exit code: 2 where the caller's input is wrong, else 1; nil is 0.
+// Exit prints an error and gives the exit code: 2 where what was asked for is refused, else 1; nil is 0.
 func (p *Process) Exit(err error, to io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	known := fault.As(err)
 	if p.JSON {
 		shown := map[string]string{"error": redact.Text(err.Error()), "code": string(fault.CodeOf(err))}
-		if known != nil {
+		if known := fault.As(err); known != nil {
 			shown["hint"] = known.Hint
 		}
 		_ = json.NewEncoder(to).Encode(shown) // nothing is left to tell
 	} else {
 		fmt.Fprintf(to, "%s: %s\n", p.name, redact.Text(err.Error()))
 	}
-	if known != nil && known.Kind == fault.Bad {
+	if fault.Refused(err) {
 		return 2
 	}
 	return 1

@@ -289,6 +289,18 @@ func KindOf(err error) Kind {
 	return Fatal
 }
 
+// asked are codes whose kind says how a run gets over them; as the answer to a command they say that what was asked for
+// cannot be as things stand, which whoever asked can change.
+var asked = map[Code]bool{
+	LeaseHeld: true, BudgetSpent: true, CorpusMissing: true, CorpusRefused: true, EndpointRefused: true,
+}
+
+// Refused tells of the error that ends a command whether the command is refused: for its input, for the configuration,
+// or as a run stands. Else it failed. What ends a command so exits with 2.
+func Refused(err error) bool {
+	return err != nil && (KindOf(err) == Bad || asked[CodeOf(err)])
+}
+
 // LongestRetryAfter bounds what a server may ask to be waited for: no answer puts a run to sleep for years.
 const LongestRetryAfter = 5 * time.Minute
 

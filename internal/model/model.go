@@ -28,6 +28,7 @@ type Call struct {
 	Question string          // answer
 	Ref      string          // document key, for recordings
 	Limit    int             // shorten: wanted length in runes
+	Most     int             // longest reply in tokens; 0, or more than the model may give: as the model has it
 }
 
 // Usage is what a server says it charged; Doubted tells that it said what cannot be, and that our own count stands

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"unicode/utf8"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -47,11 +48,12 @@ func unknown(err error) bool {
 		fault.Is(err, fault.ModelUnavailable)
 }
 
-// billed is a chat model that enters its calls.
+// billed is a chat model that enters its calls, of which each may have so long a reply.
 type billed struct {
 	model.Chat
 	price corpus.Price
 	cost  *bill
+	most  int // tokens; 0: what the model may give
 }
 
 // Unwrap gives the model below, for model.As.
@@ -59,9 +61,28 @@ func (b billed) Unwrap() model.Chat { return b.Chat }
 
 // Complete implements model.Chat.
 func (b billed) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
+	call.Most = b.most
 	reply, err := b.Chat.Complete(ctx, call)
 	if b.Info().Paid {
 		b.cost.add(b.price, reply.Usage, err, call.System, call.User)
+	} else if text := firstTokens(reply.Text, b.most); text != reply.Text { // rules know of no tokens
+		reply.Text, reply.Truncated = text, true
 	}
 	return reply, err
+}
+
+// firstTokens is what a text begins with: at most so many tokens, or all of it where most is 0.
+func firstTokens(text string, most int) string {
+	lengths := tokens.Split(text)
+	if most == 0 || len(lengths) <= most {
+		return text
+	}
+	end := 0
+	for _, length := range lengths[:most] {
+		end += length
+	}
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end]
 }

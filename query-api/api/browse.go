@@ -117,6 +117,7 @@ func infoOf(name string, pointer corpus.Pointer, manifest *corpus.Manifest) Inde
 		Classes:     manifest.Counts.Classes,
 		ContentHash: manifest.Hashes.Content.Digest().String(),
 		Models:      manifest.Models,
+		Created:     manifest.Created,
 	}
 }
 

@@ -1,11 +1,13 @@
 package api_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	oa "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
@@ -13,6 +15,8 @@ import (
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/tokens"
 	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 )
@@ -150,6 +154,10 @@ func TestWishesThatCannotBeMetAreRefused(t *testing.T) {
 		"another model":   {"model", "gpt-4o", 404, "model_not_found", "model"},
 		"no such index":   {"model", "unweaver/none", 404, "model_not_found", ""},
 		"no model":        {"model", nil, 400, "invalid_parameter", "model"},
+		"no tokens":       {"max_tokens", 0, 400, "invalid_parameter", "max_tokens"},
+		"half a token":    {"max_completion_tokens", 1.5, 400, "invalid_parameter", "max_completion_tokens"},
+		"tokens as text":  {"max_tokens", "5", 400, "invalid_parameter", "max_tokens"},
+		"a book":          {"max_tokens", 1e7, 400, "invalid_parameter", "max_tokens"},
 		"no question":     {"messages", []any{}, 400, "invalid_parameter", "messages"},
 		"an empty one":    {"messages", asked(" "), 422, "invalid_parameter", ""},
 		"a picture":       {"messages", picture, 400, "unsupported_parameter", "messages"},
@@ -168,6 +176,54 @@ func TestWishesThatCannotBeMetAreRefused(t *testing.T) {
 				t.Errorf("%s: %d %v", name, status, out)
 			}
 		}
+	}
+}
+
+// bounding is a chat model that tells how long a reply was wished for, and ends there.
+type bounding struct {
+	writing
+	most *int
+}
+
+func (m bounding) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
+	*m.most = call.Most
+	reply, err := m.writing.Complete(ctx, call)
+	reply.Truncated = call.Most > 0
+	return reply, err
+}
+
+func TestAnAnswerIsAsLongAsIsWishedFor(t *testing.T) {
+	var most int
+	f := serve(t, chatting(bounding{writing{pieces: []string{"Oslo"}}, &most}))
+	for name, c := range map[string]struct {
+		wished map[string]any
+		most   int
+		ended  string
+	}{
+		"nothing said": {map[string]any{"max_tokens": nil}, 0, "stop"},
+		"the old name": {map[string]any{"max_tokens": 7}, 7, "length"},
+		"the new name": {map[string]any{"max_completion_tokens": 8.0}, 8, "length"},
+		"both":         {map[string]any{"max_completion_tokens": 9, "max_tokens": 5}, 5, "length"},
+		"streamed":     {map[string]any{"max_tokens": 7, "stream": true}, 7, "length"},
+	} {
+		got := f.send(http.MethodPost, completions, norway(c.wished), "Content-Type", "application/json")
+		if got.Code != http.StatusOK || most != c.most ||
+			!strings.Contains(got.Body.String(), `"finish_reason":"`+c.ended+`"`) {
+			t.Errorf("%s: %d tokens, %d %s", name, most, got.Code, got.Body)
+		}
+	}
+}
+
+func TestAQuotedSentenceEndsWhereItIsWishedToo(t *testing.T) {
+	f := serve(t, nil)
+	whole := f.ask(map[string]any{"query": "What is the capital of Norway?", "answer": true})["answer"].(map[string]any)
+	cut := f.ask(map[string]any{
+		"query": "What is the capital of Norway?", "answer": true, "max_answer_tokens": 2,
+	})["answer"].(map[string]any)
+	text := cut["text"].(string)
+	if whole["truncated"] == true || cut["truncated"] != true || text == "" || tokens.Count(text) > 2 ||
+		!strings.HasPrefix(whole["text"].(string), text) {
+		t.Errorf("%v, of %v", cut, whole)
 	}
 }
 
@@ -285,6 +341,10 @@ func TestIndexesAreListedAsModels(t *testing.T) {
 	page, err := asks.Models.List(t.Context())
 	if err != nil || len(page.Data) != 1 || page.Data[0].ID != "unweaver/sample" {
 		t.Fatalf("%+v %v", page, err)
+	}
+	made, err := time.Parse(time.RFC3339, f.get("/v1/indexes/sample")["created"].(string))
+	if err != nil || page.Data[0].Created != made.Unix() || made.Year() < 2000 {
+		t.Errorf("made at %d, and the index at %s, %v", page.Data[0].Created, made, err)
 	}
 	for _, path := range []string{"/v1/models/unweaver/sample", "/v1/models/unweaver%2Fsample"} {
 		if model := f.get(path); model["id"] != "unweaver/sample" || model["object"] != "model" {

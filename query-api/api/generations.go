@@ -18,7 +18,6 @@ import (
 type IndexCard struct {
 	IndexInfo
 	Bytes       int64      `json:"bytes" doc:"of the files of the served generation in the artifact store"`
-	Created     time.Time  `json:"created" doc:"when the served generation was made"`
 	Published   *time.Time `json:"published" doc:"when it was published; null where the store does not tell"`
 	AgeSeconds  float64    `json:"age_seconds" doc:"since it was published, else made"`
 	Problems    int64      `json:"problems" doc:"documents and chunks that could not be used and still stand"`
@@ -129,7 +128,7 @@ func (s *Server) cardOf(ctx context.Context, name string) (IndexCard, error) {
 	counts := manifest.Counts
 	readiness, _ := s.serving(name).readiness(name)
 	out := IndexCard{
-		IndexInfo: infoOf(name, pointer, manifest), Bytes: sizeOf(manifest), Created: manifest.Created,
+		IndexInfo: infoOf(name, pointer, manifest), Bytes: sizeOf(manifest),
 		Problems: counts.Failed + counts.DeadLetters, Failed: counts.Failed, Stale: counts.Stale,
 		DeadLetters: counts.DeadLetters, Serving: readiness.State,
 	}

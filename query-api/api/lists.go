@@ -24,6 +24,7 @@ type IndexInfo struct {
 	Classes     int64               `json:"classes"`
 	ContentHash string              `json:"content_hash"`
 	Models      corpus.ModelSummary `json:"models"`
+	Created     time.Time           `json:"created,omitzero" doc:"when its generation was made; of none that is damaged"`
 }
 
 // Generations of an index, the newest first.

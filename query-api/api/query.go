@@ -89,7 +89,7 @@ func (s *Server) answer(ctx context.Context, name string, body Request, to *stre
 	timings.Chunks = ms(time.Since(at))
 	response.Explain = found.Explain
 	response.Degraded = append(response.Degraded, found.Degraded...)
-	if err := s.complete(ctx, generation, body, plan.budget, &response, cost, to); err != nil {
+	if err := s.complete(ctx, generation, body, plan, &response, cost, to); err != nil {
 		return response, err
 	}
 	timings.Total = ms(time.Since(start))
@@ -190,7 +190,7 @@ func (s *Server) complete(
 	ctx context.Context,
 	generation *retrieve.Generation,
 	request Request,
-	budget int,
+	plan planned,
 	response *Response,
 	cost *bill,
 	to *stream,
@@ -203,7 +203,7 @@ func (s *Server) complete(
 	if generation.Spec.Parity {
 		pack = retrieve.ContextCSV
 	}
-	text, used := pack(passages, budget)
+	text, used := pack(passages, plan.budget)
 	for i := range response.Chunks {
 		response.Chunks[i].InContext = used[i]
 	}
@@ -219,7 +219,7 @@ func (s *Server) complete(
 	if err != nil {
 		return err
 	}
-	chat = billed{chat, generation.Spec.Chat.Price, cost}
+	chat = billed{chat, generation.Spec.Chat.Price, cost, plan.most}
 	if retrieve.Unsure(chat, response.Confidence) {
 		text = ""
 	}

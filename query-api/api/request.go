@@ -28,6 +28,7 @@ type Request struct {
 	Without          Without        `json:"without"`
 	MaxContextTokens *Count         `json:"max_context_tokens" bounds:"1,131072" default:"4000"`
 	Answer           bool           `json:"answer" default:"false"`
+	MaxAnswerTokens  *Count         `json:"max_answer_tokens" bounds:"1,1000000" doc:"default: what the model may give"`
 	Stream           bool           `json:"stream" default:"false" doc:"with answer: as events, while it is written"`
 	Explain          bool           `json:"explain" default:"false"`
 	Generation       *string        `json:"generation"`
@@ -59,6 +60,7 @@ const (
 	maxTopEntities   = 1000
 	maxTopChunks     = 100
 	maxContextTokens = 131072
+	maxAnswerTokens  = 1_000_000
 	defaultContext   = 4000
 	answerTimeout    = 120 * time.Second
 )
@@ -116,6 +118,7 @@ type planned struct {
 	retrieve.Query
 	spec   retrieve.Spec
 	budget int // tokens of the context
+	most   int // tokens of the answer; 0: what the model may give
 }
 
 // plan checks a request and fills in what the generation's configuration and the method say by default.
@@ -159,6 +162,7 @@ func (q *Request) plan(defaults corpus.Retrieval, methods *retrieve.Registry) (p
 		{"top_entities", q.TopEntities, maxTopEntities, out.spec.Entities, &out.TopEntities},
 		{"top_chunks", q.TopChunks, maxTopChunks, defaults.TopChunks, &out.TopChunks},
 		{"max_context_tokens", q.MaxContextTokens, maxContextTokens, defaultContext, &out.budget},
+		{"max_answer_tokens", q.MaxAnswerTokens, maxAnswerTokens, 0, &out.most},
 	} {
 		if *number.to, err = bounded(number.name, number.given, 1, number.hi, number.otherwise); err != nil {
 			return out, err

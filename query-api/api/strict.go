@@ -47,7 +47,7 @@ const maxNesting = 32
 func strictly(raw string, t reflect.Type) error {
 	decoder := json.NewDecoder(strings.NewReader(raw))
 	decoder.UseNumber()
-	if err := strictValue(decoder, t, "", 0); !errors.Is(err, errBroken) {
+	if err := strictValue(decoder, place{t: t, full: true}); !errors.Is(err, errBroken) {
 		return err
 	}
 	return nil
@@ -56,54 +56,69 @@ func strictly(raw string, t reflect.Type) error {
 // errBroken ends the look at what is no JSON; a value that cannot be read must never be asked for again.
 var errBroken = errors.New("no JSON")
 
-func strictValue(decoder *json.Decoder, t reflect.Type, at string, depth int) error {
+// place of a value in a body.
+type place struct {
+	t     reflect.Type // nil: anything may stand there
+	at    string       // the path of keys to it
+	depth int
+	full  bool // null is no value there: among the items of a list, in a map, and in what is required
+}
+
+func strictValue(decoder *json.Decoder, of place) error {
 	token, err := decoder.Token()
 	if err != nil {
 		return errBroken
 	}
+	t := of.t
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if depth > maxNesting {
+	of.t = t
+	if of.depth > maxNesting {
 		return fault.Usage.At("read body", "").Because(fmt.Sprintf("it is nested deeper than %d", maxNesting))
 	}
 	switch token := token.(type) {
+	case nil:
+		if t != nil && of.full {
+			return invalid("read query", of.at, "want a value, got null", "")
+		}
 	case json.Number:
 		if t == reflect.TypeFor[Count]() {
 			if _, ok := wholeOf(token.String()); !ok {
-				return invalid("read query", at, "want int, got number "+token.String(), "")
+				return invalid("read query", of.at, "want int, got number "+token.String(), "")
 			}
 		}
 	case string, bool:
-		if at == "method" && token == "" { // null is as good as nothing; an empty name is a mistake
-			return invalid("read query", at, "it is empty", "leave it out, or give null, for the index's own")
+		if of.at == "method" && token == "" { // null is as good as nothing; an empty name is a mistake
+			return invalid("read query", of.at, "it is empty", "leave it out, or give null, for the index's own")
 		}
 		if text, ok := token.(string); ok && t == reflect.TypeFor[time.Time]() {
 			if _, err := time.Parse(time.RFC3339, text); err != nil {
-				return invalid("read query", at, fmt.Sprintf("%.80q is no time", text), "write 2026-01-31T12:00:00Z")
+				return invalid("read query", of.at, fmt.Sprintf("%.80q is no time", text), "write 2026-01-31T12:00:00Z")
 			}
 		}
 		if t == reflect.TypeFor[Count]() {
-			return invalid("read query", at, fmt.Sprintf("want int, got %T", token), "")
+			return invalid("read query", of.at, fmt.Sprintf("want int, got %T", token), "")
 		}
 	case json.Delim:
 		if token == '{' {
-			return strictObject(decoder, t, at, depth)
+			return strictObject(decoder, of)
 		}
-		var inner reflect.Type
-		if t != nil && t.Kind() == reflect.Slice {
-			inner = t.Elem()
-		} else if t == reflect.TypeFor[Count]() {
-			return invalid("read query", at, "want int, got array", "")
+		if t == reflect.TypeFor[Count]() {
+			return invalid("read query", of.at, "want int, got array", "")
 		}
-		return strictItems(decoder, inner, at, depth)
+		return strictItems(decoder, of)
 	}
 	return nil
 }
 
-func strictItems(decoder *json.Decoder, inner reflect.Type, at string, depth int) error {
+func strictItems(decoder *json.Decoder, list place) error {
+	item := place{at: list.at, depth: list.depth + 1, full: true}
+	if list.t != nil && list.t.Kind() == reflect.Slice {
+		item.t = list.t.Elem()
+	}
 	for decoder.More() {
-		if err := strictValue(decoder, inner, at, depth+1); err != nil {
+		if err := strictValue(decoder, item); err != nil {
 			return err
 		}
 	}
@@ -111,9 +126,9 @@ func strictItems(decoder *json.Decoder, inner reflect.Type, at string, depth int
 	return nil
 }
 
-func strictObject(decoder *json.Decoder, t reflect.Type, at string, depth int) error {
-	if t == reflect.TypeFor[Count]() {
-		return invalid("read query", at, "want int, got object", "")
+func strictObject(decoder *json.Decoder, of place) error {
+	if of.t == reflect.TypeFor[Count]() {
+		return invalid("read query", of.at, "want int, got object", "")
 	}
 	seen := map[string]bool{}
 	for decoder.More() {
@@ -122,19 +137,19 @@ func strictObject(decoder *json.Decoder, t reflect.Type, at string, depth int) e
 		if err != nil || !ok {
 			return errBroken
 		}
-		below := key
-		if at != "" {
-			below = at + "." + key
+		below, known := belowOf(of.t, key)
+		below.at, below.depth = key, of.depth+1
+		if of.at != "" {
+			below.at = of.at + "." + key
 		}
 		if seen[key] {
-			return invalid("read query", below, "it stands twice", "")
+			return invalid("read query", below.at, "it stands twice", "")
 		}
 		seen[key] = true
-		inner, ok := belowOf(t, key)
-		if !ok {
-			return invalid("read query", below, "unknown field", "known: "+strings.Join(keysOf(t), ", "))
+		if !known {
+			return invalid("read query", below.at, "unknown field", "known: "+strings.Join(keysOf(of.t), ", "))
 		}
-		if err := strictValue(decoder, inner, below, depth+1); err != nil {
+		if err := strictValue(decoder, below); err != nil {
 			return err
 		}
 	}
@@ -142,26 +157,26 @@ func strictObject(decoder *json.Decoder, t reflect.Type, at string, depth int) e
 	return nil
 }
 
-// belowOf gives the type of what lies under a key; nil where everything may, false where nothing does.
-func belowOf(t reflect.Type, key string) (reflect.Type, bool) {
+// belowOf tells what may lie under a key; false where nothing does.
+func belowOf(t reflect.Type, key string) (place, bool) {
 	if t == nil {
-		return nil, true
+		return place{}, true
 	}
 	switch t.Kind() {
 	case reflect.Map:
 		if t.Elem().Kind() == reflect.Interface {
-			return nil, true
+			return place{}, true
 		}
-		return t.Elem(), true
+		return place{t: t.Elem(), full: true}, true
 	case reflect.Struct:
 		for _, field := range reflect.VisibleFields(t) {
 			if field.Tag.Get("json") == key {
-				return field.Type, true
+				return place{t: field.Type, full: field.Tag.Get("required") != ""}, true
 			}
 		}
-		return nil, false
+		return place{}, false
 	}
-	return nil, true // of another kind than it should be: the decoder tells
+	return place{}, true // of another kind than it should be: the decoder tells
 }
 
 // keysOf are the fields of a body, for people who misspelt one.

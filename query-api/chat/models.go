@@ -20,7 +20,7 @@ type Models struct {
 type Model struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
-	Created int64  `json:"created" doc:"when its generation was published, in seconds since 1970; 0: not known"`
+	Created int64  `json:"created" doc:"when its generation was made, in seconds since 1970; 0: not known"`
 	OwnedBy string `json:"owned_by"`
 }
 
@@ -61,8 +61,8 @@ func (s Service) models(ctx context.Context) ([]Model, error) {
 		return nil, err
 	}
 	type index struct {
-		Index     string     `json:"index"`
-		Published *time.Time `json:"published"`
+		Index   string    `json:"index"`
+		Created time.Time `json:"created"`
 	}
 	var list struct {
 		Indexes []index `json:"indexes"`
@@ -74,8 +74,8 @@ func (s Service) models(ctx context.Context) ([]Model, error) {
 	models := []Model{}
 	for _, known := range append(list.Indexes, list.Items...) {
 		model := Model{ID: Prefix + known.Index, Object: "model", OwnedBy: "unweaver"}
-		if known.Published != nil {
-			model.Created = known.Published.Unix()
+		if !known.Created.IsZero() { // that of one that is damaged is not known
+			model.Created = known.Created.Unix()
 		}
 		models = append(models, model)
 	}

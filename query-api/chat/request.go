@@ -2,8 +2,11 @@ package chat
 
 import (
 	"encoding/json"
+	"fmt"
+	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/unweaver/unweaver/query-api/within"
@@ -13,9 +16,13 @@ import (
 type Request struct {
 	Model         string           `json:"model" pattern:"^unweaver/[a-z0-9][a-z0-9-]{0,62}$"`
 	Messages      []RequestMessage `json:"messages" doc:"the last one of a user is the question"`
-	Stream        bool             `json:"stream,omitempty"`
+	Stream        *bool            `json:"stream,omitempty"`
 	StreamOptions *StreamOptions   `json:"stream_options,omitempty"`
-	Options       map[string]any   `json:"unweaver,omitempty" types:"object,null" doc:"more fields of a query"`
+
+	MaxCompletionTokens *int `json:"max_completion_tokens,omitempty" bounds:"1,1000000" doc:"of the answer"`
+	MaxTokens           *int `json:"max_tokens,omitempty" bounds:"1,1000000" doc:"the same; the smaller counts"`
+
+	Options map[string]any `json:"unweaver,omitempty" types:"object,null" doc:"more fields of a query"`
 }
 
 // RequestMessage is one message of a request.
@@ -79,6 +86,10 @@ func read(raw []byte) (question, error) {
 		}
 	}
 	var streamed StreamOptions
+	most, err := mostOf(fields)
+	if err != nil {
+		return out, err
+	}
 	for name, to := range map[string]any{
 		"model": &out.model, "stream": &out.stream, "stream_options": &streamed,
 	} {
@@ -99,8 +110,28 @@ func read(raw []byte) (question, error) {
 	if err != nil {
 		return out, err
 	}
-	out.query, err = queryOf(text, fields["unweaver"])
+	out.query, err = queryOf(text, most, fields["unweaver"])
 	return out, err
+}
+
+// mostTokens that can be asked of an answer.
+const mostTokens = 1_000_000
+
+// mostOf is the longest answer that is wished for, in tokens; 0: none is.
+func mostOf(fields map[string]json.RawMessage) (int, error) {
+	most := 0
+	for _, name := range []string{"max_completion_tokens", "max_tokens"} {
+		var wished *float64
+		given := fields[name]
+		unread := given != nil && json.Unmarshal(given, &wished) != nil
+		if unread || wished != nil && (*wished < 1 || *wished > mostTokens || *wished != math.Trunc(*wished)) {
+			return 0, wrong(name, fmt.Sprintf("want a whole number from 1 to %d", mostTokens))
+		}
+		if wished != nil && (most == 0 || int(*wished) < most) {
+			most = int(*wished)
+		}
+	}
+	return most, nil
 }
 
 // harmless tells whether a field wishes for nothing.
@@ -164,7 +195,7 @@ func textOf(raw json.RawMessage) (string, error) {
 }
 
 // queryOf makes the body for the query route.
-func queryOf(text string, given json.RawMessage) ([]byte, error) {
+func queryOf(text string, most int, given json.RawMessage) ([]byte, error) {
 	body := map[string]json.RawMessage{}
 	if given != nil && (json.Unmarshal(given, &body) != nil || body == nil && string(given) != "null") {
 		return nil, wrong("unweaver", "want an object")
@@ -182,6 +213,9 @@ func queryOf(text string, given json.RawMessage) ([]byte, error) {
 		return nil, err
 	}
 	body["query"], body["answer"] = quoted, json.RawMessage("true")
+	if most > 0 {
+		body["max_answer_tokens"] = json.RawMessage(strconv.Itoa(most))
+	}
 	return json.Marshal(body)
 }
 

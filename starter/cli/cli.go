@@ -31,6 +31,10 @@ const (
 	ExitPaused = 5
 )
 
+// exitCodes is what help says of them.
+const exitCodes = `Exit codes: 0 done, 1 failed, 2 usage (a flag, a setting, a name, or a command that a run refuses as it stands),
+3 completed with errors, 4 not published by a gate, 5 paused.`
+
 // App is one invocation.
 type App struct {
 	In       io.Reader // nil: os.Stdin
@@ -74,7 +78,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 // exitOfError is 2 where the caller asked for what cannot be: a flag, a setting, a name, or a command that the run
 // refuses as it stands.
 func exitOfError(err error) int {
-	if known := fault.As(err); known != nil && known.Kind == fault.Bad {
+	if fault.Refused(err) {
 		return ExitUsage
 	}
 	return ExitFailed
@@ -106,10 +110,7 @@ func (a *App) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "unweaver",
 		Short: "Entity-centric retrieval: index corpora, publish generations, ask questions",
-		Long: `Entity-centric retrieval: index corpora, publish generations, ask questions.
-
-Exit codes: 0 done, 1 failed, 2 usage (a flag, a setting, a name, or a command that a run refuses as it stands),
-3 completed with errors, 4 not published by a gate, 5 paused.`,
+		Long:  "Entity-centric retrieval: index corpora, publish generations, ask questions.\n\n" + exitCodes,
 		Example: `  unweaver demo
   unweaver index ./docs --index docs --wait
   unweaver query "Who signed the lease?" --index docs

@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -224,12 +226,34 @@ func TestAnErrorOfControlIsShownWithCodeAndHint(t *testing.T) {
 	} {
 		got := run(t, broken, args...)
 		want := "unweaver: index docs: run docs/g0 builds it (wait for it)\n"
-		if got.exit != cli.ExitFailed || got.err != want || got.out != "" {
+		if got.exit != cli.ExitUsage || got.err != want || got.out != "" {
 			t.Errorf("%v: exit %d, %q, %q", args, got.exit, got.err, got.out)
 		}
 		as := decoded(t, run(t, broken, append(args, "--json")...).err)
 		if as["code"] != "lease_held" || as["hint"] != "wait for it" || as["error"] == "" {
 			t.Errorf("%v: %v", args, as)
+		}
+	}
+}
+
+// What is refused, so that other words, other settings or another moment help, exits with 2; every other code with 1.
+func TestEveryCodeThatEndsACommandHasItsExitCode(t *testing.T) {
+	refused := strings.Fields(`usage bad_config unknown_index unknown_generation generation_collected not_found
+		invalid_parameter data_dir_in_use port_taken unauthorized forbidden misdirected unsupported_media_type body_timeout
+		method_not_allowed precondition_failed unknown_run run_ended
+		lease_held budget_spent corpus_missing corpus_refused endpoint_refused`)
+	for _, code := range fault.Codes() {
+		want := cli.ExitFailed
+		if slices.Contains(refused, string(code)) {
+			want = cli.ExitUsage
+		}
+		ended := code.At("resume run", "docs/g0").Because("it is so")
+		if got := run(t, &control{err: fmt.Errorf("again: %w", ended)}, "resume", "docs"); got.exit != want {
+			t.Errorf("%s: exit %d, want %d", code, got.exit, want)
+		}
+		process := config.Process{}
+		if got := process.Exit(ended, io.Discard); got != want {
+			t.Errorf("%s ends a server with %d, want %d", code, got, want)
 		}
 	}
 }

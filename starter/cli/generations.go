@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -98,6 +99,15 @@ the exit code is that of the worst.`,
 	return command
 }
 
+// worse is the harder of two exit codes.
+func worse(one, other int) int {
+	hardness := []int{ExitDone, ExitErrors, ExitHeld, ExitPaused, ExitUsage, ExitFailed}
+	if slices.Index(hardness, one) < slices.Index(hardness, other) {
+		return other
+	}
+	return one
+}
+
 // restoreAll restores every index of which a generation was built.
 func (a *App) restoreAll(ctx context.Context, control ops.Control) error {
 	cards, err := control.Indexes(ctx)
@@ -121,9 +131,8 @@ func (a *App) restoreAll(ctx context.Context, control ops.Control) error {
 			a.showError(err)
 			a.exit = exitOfError(err)
 		}
-		if restored++; worst == ExitDone || a.exit == ExitFailed {
-			worst = max(worst, a.exit)
-		}
+		restored++
+		worst = worse(worst, a.exit)
 	}
 	a.exit = worst
 	if restored == 0 && !a.json {

@@ -23,7 +23,7 @@ that is configured.
 Without --generation it attaches to a running build of the index with the same corpus and configuration. Ctrl-C ends
 the waiting, not the run. With --wait and --json it prints a stream of events, one JSON object a line (docs/cli.md).
 
-Exit codes: 0 done, 1 failed, 2 usage, 3 completed with errors, 4 not published by a gate, 5 paused.`,
+` + exitCodes,
 		Example: `  unweaver index ./docs --index docs --wait
   unweaver index ./docs --index docs --dry-run
   unweaver index s3://bucket/prefix --index docs --wait --json | tail -n 1 > report.json`,

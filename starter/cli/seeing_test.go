@@ -203,15 +203,15 @@ func TestRestoreAllGoesOnAfterAnIndexThatCannotBeRestored(t *testing.T) {
 		{Index: "a", State: runlog.StateDamaged}, {Index: "b", State: runlog.StatePublished},
 		{Index: "c", State: runlog.StateEmpty}, {Index: "d", State: runlog.StatePublished},
 	}
-	fake := &failing{control{cards: listed, statuses: []ops.Status{finished(corpus.StatusCompleted)}}, "b"}
+	fake := &failing{control{cards: listed, statuses: []ops.Status{finished(corpus.StatusErrors)}}, "b"}
 	t.Chdir(t.TempDir())
 	got := in(t, connected(fake, ""), nil, "restore", "--all")
 	asked := strings.Join(fake.asked, ",")
 	want := "indexes ,restore a,status a/restore-1,restore b,restore d,status d/restore-1"
-	if got.exit != cli.ExitFailed || asked != want || !strings.Contains(got.err, "restore b: a restore of it runs") {
+	if got.exit != cli.ExitUsage || asked != want || !strings.Contains(got.err, "restore b: a restore of it runs") {
 		t.Errorf("%+v\nasked %s", got, asked)
 	}
-	fake.bad, fake.asked = "", nil
+	fake.bad, fake.asked, fake.statuses[0] = "", nil, finished(corpus.StatusCompleted)
 	if got = in(t, connected(fake, ""), nil, "restore", "--all"); got.exit != cli.ExitDone {
 		t.Errorf("%+v", got)
 	}

@@ -86,7 +86,7 @@ func (c *Client) Complete(ctx context.Context, call model.Call) (model.Reply, er
 		if against == answerShape && call.Schema == nil { // none was asked for
 			return reply, err
 		}
-		next, lasting := c.next(how, learnt, against)
+		next, lasting := c.next(call, how, learnt, against)
 		if next == how || tries == mostForms {
 			return reply, err
 		}

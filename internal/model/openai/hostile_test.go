@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -170,6 +171,38 @@ func TestTheLimitOfAnAnswerIsSentInTheFormThatTheServerTakes(t *testing.T) {
 				t.Errorf("%d requests are metered as %d, %d and %d paid", all, metered.begun, metered.ended, metered.paid)
 			}
 		})
+	}
+}
+
+// A limit of the caller's own is kept, whatever a server says of it: what is asked for must not cost more.
+func TestTheCallersLimitOfAReplyIsSentAndNeverLeftOut(t *testing.T) {
+	var sent []string
+	refuses := false
+	client := hostile(t, func(w http.ResponseWriter, request *http.Request) {
+		var body struct {
+			MaxTokens json.Number `json:"max_tokens"`
+		}
+		_ = json.NewDecoder(request.Body).Decode(&body)
+		sent = append(sent, body.MaxTokens.String())
+		if refuses {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"error":{"message":"This model's maximum context length is 8192 tokens."}}`)
+			return
+		}
+		_, _ = io.WriteString(w, says(`{"prompt_tokens":2,"completion_tokens":3}`))
+	})
+	if _, err := client.Complete(t.Context(), model.Call{User: "hello", Most: 7}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Complete(t.Context(), model.Call{User: "hello", Most: 1 << 30}); err != nil {
+		t.Fatal(err)
+	}
+	refuses = true
+	if _, err := client.Complete(t.Context(), model.Call{User: "hello", Most: 9}); err == nil {
+		t.Error("it is answered")
+	}
+	if want := []string{"7", "16386", "9"}; !slices.Equal(sent, want) {
+		t.Errorf("%q, want %q", sent, want)
 	}
 }
 

@@ -39,10 +39,14 @@ func embeddingBody(texts, dimension int) int64 {
 
 // limit of an answer to a call, in tokens.
 func (c *Client) limit(call model.Call) int64 {
+	most := DefaultMaxTokens + 2*int64(len(call.System)+len(call.User)+len(call.Schema))/4
 	if c.cfg.MaxTokens > 0 {
-		return int64(c.cfg.MaxTokens)
+		most = int64(c.cfg.MaxTokens)
 	}
-	return DefaultMaxTokens + 2*int64(len(call.System)+len(call.User)+len(call.Schema))/4
+	if call.Most > 0 {
+		most = min(most, int64(call.Most))
+	}
+	return most
 }
 
 // What a server charges is believed within these bounds: other tokenizers make up to four times as many tokens of a

@@ -120,6 +120,7 @@ func Build(t testing.TB, stores Stores, index string, documents []Document, opti
 	}
 	builder.manifest = &corpus.Manifest{
 		Format: corpus.ManifestFormat, Index: index, Generation: options.Generation, Seq: options.Seq, Store: StoreID,
+		Created:    time.Date(2026, time.March, 1, 2, 3, 4, 0, time.UTC),
 		Partitions: 1, Models: corpus.ModelSummary{Chat: "built-in models", Embedding: "built-in models"},
 	}
 	builder.number()
