@@ -39,7 +39,7 @@ type row struct {
 	Crashed int                `json:"crashed"`
 	Hung    int                `json:"hung"`
 	Slowest float64            `json:"slowest_seconds"`
-	Harmful []string           `json:"harmful"` // numbers of inputs, or files that hold them
+	Harmful []string           `json:"harmful"` // numbers of inputs, or files that hold them; slow ones, too
 }
 
 func (r *row) add(v verdict) {
@@ -85,7 +85,7 @@ func (r report) print(out io.Writer) error {
 			row.Name, row.Inputs, row.Read, refused-row.Boxed, row.Over, row.Boxed, row.Crashed, row.Hung,
 			row.Slowest, strings.Join(codes, ", "))
 		for _, harmful := range row.Harmful {
-			tell("  harmful: %s\n", harmful)
+			tell("  look at: %s\n", harmful)
 		}
 	}
 	if err := table.Flush(); err != nil {
@@ -223,12 +223,16 @@ func try(ctx context.Context, s settings, out *report, inputs func(yield func(in
 	return first
 }
 
-// harmful names an input that did harm, and keeps it where asked to.
+// harmful names an input that did harm, or took long, and keeps it where asked to.
 func (s settings) harmful(r *row, one input, v verdict, content []byte) error {
-	if !v.Crashed && !v.Hung {
+	slow := s.slow > 0 && v.Seconds > s.slow.Seconds()
+	if !v.Crashed && !v.Hung && !slow {
 		return nil
 	}
 	told := one.number
+	if slow {
+		told += fmt.Sprintf(" (%.1f s)", v.Seconds)
+	}
 	if s.keep != "" {
 		file := filepath.Join(s.keep, fmt.Sprintf("%d-%s", len(r.Harmful), filepath.Base(one.name)))
 		if err := os.WriteFile(file, content, 0o600); err != nil {

@@ -34,6 +34,7 @@ type settings struct {
 	workers int           // inputs at once
 	limit   time.Duration // that one input may take
 	total   time.Duration // that all may take; what is not done by then is not counted
+	slow    time.Duration // inputs that take longer are named, and kept as those that did harm; 0: none
 	keep    string        // folder for inputs that did harm
 	large   bool          // pills at full size
 	json    bool
@@ -64,12 +65,13 @@ func run(ctx context.Context, args []string, out io.Writer) (harm int, err error
 	var s settings
 	flags := flag.NewFlagSet("hostile", flag.ContinueOnError)
 	flags.StringVar(&s.dir, "dir", "", "folder of files to damage; empty: small samples")
-	flags.StringVar(&s.kinds, "kinds", "", "only these kinds, as text,markdown,html,pdf,docx,json,jsonl,csv")
+	flags.StringVar(&s.kinds, "kinds", "", "only these kinds, with commas, as pdf,html,eml; empty: all")
 	flags.IntVar(&s.count, "n", 500, "inputs of each kind")
 	flags.Uint64Var(&s.seed, "seed", 1, "the same seed makes the same inputs")
 	flags.IntVar(&s.workers, "workers", runtime.GOMAXPROCS(0), "inputs at once")
 	flags.DurationVar(&s.limit, "limit", document.DefaultLimits().Time, "how long one input may take")
 	flags.DurationVar(&s.total, "for", time.Hour, "how long all may take")
+	flags.DurationVar(&s.slow, "slow", 0, "name inputs that take longer, too; 0: none")
 	flags.StringVar(&s.keep, "keep", "", "folder for inputs that did harm")
 	flags.BoolVar(&s.large, "large", false, "pills at full size")
 	flags.BoolVar(&s.json, "json", false, "print JSON, not a table")

@@ -229,6 +229,27 @@ func TestToolsKnowOnlyWhatTheKeyDoes(t *testing.T) {
 	}
 }
 
+// Names reach agents from documents, too: none leads a tool to another route than its own.
+func TestNamesOfAnAgentLeadToNoOtherRoute(t *testing.T) {
+	l := lock(t, nil)
+	session := l.agent(l.key(access.Request{Scope: access.Admin}).Text)
+	for _, c := range []struct {
+		tool      string
+		arguments map[string]any
+	}{
+		{"get_document", map[string]any{"index": "sample", "document": "../chunks"}},
+		{"get_document", map[string]any{"index": "sample", "document": "../../../admin/v1/keys?x="}},
+		{"get_document", map[string]any{"index": "..", "document": "sample"}},
+		{"get_chunk", map[string]any{"index": "sample", "chunk": ".."}},
+		{"search", map[string]any{"index": "..", "query": "Oslo"}},
+	} {
+		text, _, failed := call(t, session, c.tool, c.arguments)
+		if !failed || !strings.Contains(text, "dots alone") {
+			t.Errorf("%s %v: %s", c.tool, c.arguments, text)
+		}
+	}
+}
+
 // say posts a message to the tools.
 func (f *fixture) say(message string, headers ...string) (int, map[string]any, string) {
 	f.t.Helper()
@@ -257,6 +278,10 @@ func TestMessagesThatAreNotServedAreRefusedInForm(t *testing.T) {
 		"an old version":        {listing, append(bearing, "MCP-Protocol-Version", "2025-06-18"), 200, "application/json"},
 		"an unknown version":    {listing, append(bearing, "MCP-Protocol-Version", "1999-01-01"), 400, "application/json"},
 		"no JSON":               {"{", bearing, 400, "application/json"},
+		"several messages":      {"\n [" + listing + "," + listing + "]", bearing, 400, "application/json"},
+		"several, as once was": {
+			"[" + listing + "]", append(bearing, "MCP-Protocol-Version", "2025-03-26"), 400, "application/json",
+		},
 		"no form that it takes": {listing, append(bearing, "Accept", "text/html"), 400, "application/json"},
 		"too large":             {`{"x":"` + strings.Repeat("x", 1<<20) + `"}`, bearing, 413, "application/json"},
 		"no key":                {listing, nil, 401, "application/problem+json"},

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"fmt"
 	"sort"
 	"strings"
@@ -21,6 +22,7 @@ func fitting(head string, passages []Passage, most int) (text string, kept []Pas
 	if most <= 0 {
 		most = defaultTokens
 	}
+	most = min(most, mostTokens)
 	var out strings.Builder
 	out.WriteString(head)
 	spent := tokens.Count(head) + notesTokens
@@ -49,18 +51,35 @@ func fitting(head string, passages []Passage, most int) (text string, kept []Pas
 	return strings.TrimSpace(out.String()), kept, left
 }
 
+// mostTokens of a result's text, whatever is asked for: counting takes time.
+const mostTokens = 131_072
+
+// countedRunes are counted at once while a text is cut.
+const countedRunes = 2_000
+
 // shortened gives the beginning of a text that fits into a number of tokens, cut between words where there are any, and
-// its length in code points.
-func shortened(text string, most int) (string, int) {
+// its length in code points. It counts no more of the text than it gives, piece by piece, and ends with ctx.
+func shortened(ctx context.Context, text string, most int) (string, int) {
 	if most <= 0 {
 		most = defaultTokens
 	}
-	most = max(1, most-notesTokens)
-	if len(text) <= most || tokens.Count(text) <= most { // a token has a byte at least
+	most = max(1, min(most, mostTokens)-notesTokens)
+	if len(text) <= most { // a token has a byte at least
 		return text, utf8.RuneCountInString(text)
 	}
-	runes := []rune(text)
-	fits := sort.Search(len(runes), func(size int) bool { return tokens.Count(string(runes[:size+1])) > most })
+	runes, fits := []rune(text), 0
+	for left := most; fits < len(runes) && ctx.Err() == nil; {
+		piece := runes[fits:min(len(runes), fits+countedRunes)]
+		count := tokens.Count(string(piece))
+		if count > left {
+			fits += sort.Search(len(piece), func(size int) bool { return tokens.Count(string(piece[:size+1])) > left })
+			break
+		}
+		fits, left = fits+len(piece), left-count
+	}
+	if fits == len(runes) {
+		return text, fits
+	}
 	for back := fits; back > fits*9/10; back-- {
 		if runes[back-1] == ' ' || runes[back-1] == '\n' {
 			fits = back

@@ -1,9 +1,11 @@
 package mcp
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 
@@ -28,10 +30,37 @@ func Handler(backend Backend) http.Handler {
 	)
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		written := &replies{ResponseWriter: w}
+		defer written.end()
+		body := bufio.NewReader(request.Body)
+		if several(body) {
+			http.Error(written, "several messages in one request are not taken: send each by itself", http.StatusBadRequest)
+			return
+		}
 		ctx := context.WithValue(request.Context(), requestContext{}, request.Context())
-		serve.ServeHTTP(written, request.WithContext(ctx))
-		written.end()
+		request = request.WithContext(ctx)
+		request.Body = peeked{body, request.Body}
+		serve.ServeHTTP(written, request)
 	})
+}
+
+// several tells whether a body begins as a list. Some versions of the protocol have lists of messages, all of which the
+// library answers at once: a single request would pass the rate and the concurrency of a key, and hold the answers to
+// thousands.
+func several(body *bufio.Reader) bool {
+	for range maxBody {
+		next, err := body.ReadByte()
+		if err != nil || next != ' ' && next != '\t' && next != '\n' && next != '\r' {
+			_ = body.UnreadByte() // of what was not read there is none, and the library meets the error again
+			return next == '['
+		}
+	}
+	return false
+}
+
+// peeked is a body of which the beginning was looked at.
+type peeked struct {
+	io.Reader
+	io.Closer
 }
 
 // Message is a request of JSON-RPC, or a notification.

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -90,12 +91,16 @@ func (s *server) post(ctx context.Context, to, body any, path ...string) error {
 	return s.ask(ctx, http.MethodPost, strings.Join(path, "/"), raw, to)
 }
 
-func (s *server) ask(ctx context.Context, method, path string, body []byte, to any) error {
+func (s *server) ask(ctx context.Context, method, address string, body []byte, to any) error {
 	ctx, cancel := bound(ctx)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, s.Base+"/v1/"+path, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, method, s.Base+"/v1/"+address, bytes.NewReader(body))
 	if err != nil {
 		return err
+	}
+	// An agent may have a name from a document: it must not lead to another route.
+	if named, err := url.Parse("/v1/" + address); err != nil || path.Clean(named.Path) != named.Path {
+		return fmt.Errorf("no index, passage or document has a name of empty parts or of dots alone: %.80q", address)
 	}
 	if method == http.MethodPost {
 		request.Header.Set("Content-Type", "application/json")

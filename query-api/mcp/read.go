@@ -64,7 +64,7 @@ func (s *server) chunk(ctx context.Context, _ *sdk.CallToolRequest, asked OfChun
 	}
 	whole := len(out.Passage.Text)
 	note, runes := "", 0
-	out.Passage.Text, runes = shortened(out.Passage.Text, asked.MaxTokens)
+	out.Passage.Text, runes = shortened(ctx, out.Passage.Text, asked.MaxTokens)
 	if len(out.Passage.Text) < whole {
 		next := out.Passage.Start + runes
 		out.NextStart = &next
@@ -81,7 +81,7 @@ func (s *server) document(ctx context.Context, _ *sdk.CallToolRequest, asked OfD
 		return nil, out, err
 	}
 	var runes int
-	out.Text, runes = shortened(out.Text, asked.MaxTokens)
+	out.Text, runes = shortened(ctx, out.Text, asked.MaxTokens)
 	out.End = out.Start + runes
 	head := fmt.Sprintf("%s (%s, %d to %d of %d)\n", out.Title, out.Document, out.Start, out.End, out.Length)
 	note := ""

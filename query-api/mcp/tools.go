@@ -16,7 +16,7 @@ type Question struct {
 	DocumentPrefix string            `json:"document_prefix,omitempty" jsonschema:"only documents whose key begins so"`
 	Metadata       map[string]string `json:"metadata,omitempty" jsonschema:"only documents with these values"`
 	Generation     string            `json:"generation,omitempty" jsonschema:"a kept generation; default: the current one"`
-	MaxTokens      int               `json:"max_tokens,omitempty" jsonschema:"longest text of the result; default 6000"`
+	MaxTokens      int               `json:"max_tokens,omitempty" jsonschema:"longest text of the result; default 6000, at most 131072"`
 }
 
 // Passage is a chunk of a document. Start and end are code points of the document's decoded text.
@@ -114,7 +114,7 @@ type OfChunk struct {
 	Index      string `json:"index,omitempty" jsonschema:"the index; may be left out where there is one"`
 	Chunk      string `json:"chunk" jsonschema:"its id"`
 	Generation string `json:"generation,omitempty" jsonschema:"a kept generation; default: the current one"`
-	MaxTokens  int    `json:"max_tokens,omitempty" jsonschema:"longest text of the result; default 6000"`
+	MaxTokens  int    `json:"max_tokens,omitempty" jsonschema:"longest text of the result; default 6000, at most 131072"`
 }
 
 // ChunkText is the result of get_chunk.
@@ -133,7 +133,7 @@ type OfDocument struct {
 	Start      int    `json:"start,omitempty" jsonschema:"code point to begin with"`
 	End        int    `json:"end,omitempty" jsonschema:"code point to end before; default: the end"`
 	Generation string `json:"generation,omitempty" jsonschema:"a kept generation; default: the current one"`
-	MaxTokens  int    `json:"max_tokens,omitempty" jsonschema:"longest text of the result; default 6000"`
+	MaxTokens  int    `json:"max_tokens,omitempty" jsonschema:"longest text of the result; default 6000, at most 131072"`
 }
 
 // DocumentText is the result of get_document.

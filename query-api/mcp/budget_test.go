@@ -1,0 +1,39 @@
+package mcp_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/model/tokens"
+	"github.com/unweaver/unweaver/query-api/mcp"
+)
+
+// A text is counted no further than it is given: to count a million letters over and over takes a processor for a
+// minute.
+func TestATextIsCutByCountingItsBeginning(t *testing.T) {
+	for name, unit := range map[string]string{"words": "word and text ", "one word": "a", "no words": "日本"} {
+		text := strings.Repeat(unit, 40_000)
+		cut, runes := mcp.Shortened(t.Context(), text, 2000)
+		if !strings.HasPrefix(text, cut) || utf8.RuneCountInString(cut) != runes {
+			t.Errorf("%s: %d runes are told of %d", name, runes, utf8.RuneCountInString(cut))
+		}
+		if count := tokens.Count(cut); count > 2000 || count < 1500 {
+			t.Errorf("%s: %d tokens of 2000", name, count)
+		}
+	}
+	whole := strings.Repeat("word and text ", 20_000)
+	if cut, runes := mcp.Shortened(t.Context(), whole, 1e9); cut != whole || runes != len(whole) {
+		t.Errorf("%d of %d are given", runes, len(whole))
+	}
+	long := strings.Repeat("日本", 1<<17)
+	if cut, _ := mcp.Shortened(t.Context(), long, 1e9); len(cut) == len(long) || tokens.Count(cut) > mcp.MostTokens {
+		t.Errorf("%d of %d bytes are given", len(cut), len(long))
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if cut, _ := mcp.Shortened(gone, whole, 1e9); cut != "" {
+		t.Errorf("%d bytes were counted for nobody", len(cut))
+	}
+}
