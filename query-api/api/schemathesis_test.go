@@ -56,7 +56,7 @@ func TestSchemathesisFindsNothing(t *testing.T) {
 	}
 	// A null among texts, and the like, breaks the description and is let pass: it is no fault of an answer, so the
 	// check negative_data_rejection is left out.
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	command := exec.CommandContext(ctx, program, "--config-file", config, "run", address+"/openapi.json",
 		"--no-color", "--seed", seed, "--max-time", seconds, "--checks", "all", "--exclude-checks", "negative_data_rejection", "--phases", "examples,coverage,fuzzing,stateful",
