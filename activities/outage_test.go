@@ -38,14 +38,17 @@ import (
 type outage struct {
 	blob.Store
 	down atomic.Bool
-	slow atomic.Int64 // nanoseconds a read takes
+	slow atomic.Pointer[chan struct{}] // closed when the store may answer
 }
 
 func (o *outage) ask(ctx context.Context) error {
-	select {
-	case <-time.After(time.Duration(o.slow.Load())):
-	case <-ctx.Done():
-		return ctx.Err()
+	if answer := o.slow.Load(); answer != nil {
+		select {
+		case <-*answer:
+		case <-time.After(long):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	if o.down.Load() {
 		return fault.StoreDown.At("reach", "artifacts").Because("connection refused")
@@ -131,20 +134,20 @@ func TestActivitiesBeatFromTheirFirstLookAtAStore(t *testing.T) {
 		workflows.PlanBuild:   func(p *plant) any { return p.build },
 	} {
 		p := newPlant(t)
-		p.store.slow.Store(int64(700 * time.Millisecond))
-		var mu sync.Mutex
-		beats := map[string]int{}
+		beat := make(chan struct{})
+		once := sync.OnceFunc(func() { close(beat) })
+		p.store.slow.Store(&beat) // the store takes its time until it does
 		p.env.SetOnActivityHeartbeatListener(func(info *activity.Info, _ converter.EncodedValues) {
-			mu.Lock()
-			beats[info.ActivityType.Name]++
-			mu.Unlock()
+			if info.ActivityType.Name == name {
+				once()
+			}
 		})
 		_, _ = p.env.ExecuteActivity(name, input(p)) // what it comes to is not asked here
-		mu.Lock()
-		if beats[name] == 0 {
+		select {
+		case <-beat:
+		default:
 			t.Errorf("%s did not beat while the store took its time", name)
 		}
-		mu.Unlock()
 	}
 }
 
@@ -224,7 +227,7 @@ func TestACollectGivesUpSoonAndTheEndTellsOfIt(t *testing.T) {
 // collect runs CollectGarbage as a workflow does, with retries, and counts its attempts.
 func (p *plant) collect() (attempts int, err error) {
 	env := p.suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(time.Minute)
+	env.SetTestTimeout(10 * time.Minute)
 	env.RegisterActivity(p.Activities)
 	env.SetOnActivityStartedListener(func(*activity.Info, context.Context, converter.EncodedValues) { attempts++ })
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {

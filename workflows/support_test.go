@@ -200,7 +200,7 @@ func environment(f *fake, with func(*testsuite.TestWorkflowEnvironment)) *testsu
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	env := suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(30 * time.Second)
+	env.SetTestTimeout(10 * time.Minute)
 	f.register(env)
 	workflows.Register(env)
 	if with != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/access"
@@ -250,4 +251,39 @@ func BenchmarkCheck(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// What the documents promise of a key that is revoked: it ends within a second in every process that follows.
+func TestARevokedKeyEndsWithinASecondWhereTheKeysAreFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New()
+		book := access.Book{Store: store}
+		made, err := book.CreateKey(t.Context(), access.Request{Scope: access.Query})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		var rings []*access.Ring
+		for range 3 {
+			ring := access.NewRing(store, slog.New(slog.DiscardHandler), nil)
+			go ring.Follow(ctx)
+			rings = append(rings, ring)
+			time.Sleep(access.RefreshEvery / 3) // they do not look at the same time
+		}
+		for _, ring := range rings {
+			if _, err := ring.Check(made.Text); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := book.RevokeKey(t.Context(), made.Key.ID); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		for _, ring := range rings {
+			if _, err := ring.Check(made.Text); !fault.Is(err, fault.Unauthorized) {
+				t.Errorf("a second later: %v", err)
+			}
+		}
+	})
 }

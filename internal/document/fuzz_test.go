@@ -45,7 +45,7 @@ func fuzz(f *testing.F, name string) {
 		}
 		start := time.Now()
 		consume(t, name, bytes.NewReader(content), tight)
-		if took := time.Since(start); took > 10*time.Second {
+		if took := time.Since(start); took > time.Minute {
 			t.Errorf("%d bytes took %v", len(content), took)
 		}
 	})

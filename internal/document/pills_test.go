@@ -143,6 +143,7 @@ func fateOf(out outcome) string {
 func TestPillsDoNoHarm(t *testing.T) {
 	pills, limits := documenttest.Pills(), document.DefaultLimits()
 	limits.Row, limits.Memory = 4<<20, 256<<20 // so that small pills are above them
+	limits.Time = 10 * time.Minute             // a busy machine may need many times what an idle one does
 	if os.Getenv("UNWEAVER_LARGE_PILLS") != "" {
 		pills, limits = documenttest.LargePills(), document.DefaultLimits()
 	}
@@ -165,7 +166,7 @@ func TestPillsDoNoHarm(t *testing.T) {
 			if fate := fateOf(out); fate != fates[pill.Name] {
 				t.Errorf("%q, want %q: %v %.300v", fate, fates[pill.Name], out.err, out.bad)
 			}
-			if took > 3*limits.Time || memory > 512<<20 {
+			if took > 10*time.Minute || memory > 512<<20 {
 				t.Errorf("it took %v and %d MiB", took, memory>>20)
 			}
 			t.Logf("%v, %d MiB, %d bytes of text, %d rows, %v", took, memory>>20, out.text, out.rows, out.err)

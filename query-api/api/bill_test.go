@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -77,7 +76,7 @@ func TestWhatAServerChargedIsSpentAlsoWhenTheAnswerFails(t *testing.T) {
 				if c.embedder {
 					installed.embedder = func(model.Embedder) model.Embedder { return sellingEmbedder{builtin.Embedder{}} }
 				}
-				config.Models, config.Timeout = installed, 10*time.Second
+				config.Models = installed
 			})
 			key := l.key(access.Request{Scope: access.Query, Index: "*", Limits: access.Limits{MoneyPerDay: 1}})
 			ask := func(body string) int {

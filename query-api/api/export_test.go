@@ -1,6 +1,13 @@
 package api
 
-import "github.com/unweaver/unweaver/internal/fault"
+import (
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
 
 // Tellable tells whether errors of a code, wherever they come from, are told to everybody.
 func Tellable(code fault.Code) bool { return tellable(code.At("read", "")) }
+
+// WaitForNew lets queries wait longer for a new generation than a busy machine takes to open it.
+func (c *Config) WaitForNew(patience time.Duration) { c.patience = patience }

@@ -133,7 +133,7 @@ func serve(t testing.TB, edit func(*fixture, *api.Config)) *fixture {
 	retrievetest.Publish(t, f.built, 1)
 	config := api.Config{
 		Artifacts: f.store, Records: f.stores.Records, Readers: f.stores.Readers, Runs: f.runs, Vectors: f.stores.Vectors,
-		Models: models{}, Cache: f.stores.Cache, Log: slog.New(slog.DiscardHandler),
+		Models: models{}, Cache: f.stores.Cache, Log: slog.New(slog.DiscardHandler), Timeout: long,
 	}
 	if edit != nil {
 		edit(f, &config)
@@ -144,7 +144,7 @@ func serve(t testing.TB, edit func(*fixture, *api.Config)) *fixture {
 }
 
 func (f *fixture) shutdown() {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), long)
 	defer cancel()
 	if err := f.server.Shutdown(ctx); err != nil {
 		f.t.Errorf("shutdown: %v", err)
@@ -204,7 +204,7 @@ func (f *fixture) ask(body map[string]any) map[string]any {
 // eventually waits for something that the server does beside requests.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if ok() {
 			return
 		}

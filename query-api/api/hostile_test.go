@@ -212,7 +212,7 @@ func exchange(t *testing.T, address string, request []byte) (*http.Response, []b
 		return nil, nil
 	}
 	defer func() { _ = connection.Close() }()
-	_ = connection.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = connection.SetDeadline(time.Now().Add(long))
 	_, _ = connection.Write(request) // it may be refused before all is sent
 	asked, _ := http.ReadRequest(bufio.NewReader(bytes.NewReader(request)))
 	response, err := http.ReadResponse(bufio.NewReader(connection), asked)

@@ -86,7 +86,7 @@ func (s *Server) pointer(ctx context.Context, name string) (corpus.Pointer, erro
 	served := x != nil && x.known()
 	reading, cancel := ctx, context.CancelFunc(func() {})
 	if served {
-		reading, cancel = context.WithTimeout(ctx, patience)
+		reading, cancel = context.WithTimeout(ctx, s.patience)
 	}
 	stored, _, err := artifact.Index{Store: s.Artifacts, Name: name}.Current(reading)
 	cancel()
@@ -170,7 +170,7 @@ func (s *Server) acquire(ctx context.Context, name string) (*retrieve.Generation
 	}
 	x := s.serving(name)
 	if opened := x.refresh(s, name, pointer); opened != nil {
-		wait := patience
+		wait := s.patience
 		if !x.open() {
 			wait = s.Timeout
 		}

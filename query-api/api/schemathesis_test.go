@@ -54,7 +54,7 @@ func TestSchemathesisFindsNothing(t *testing.T) {
 	if err := os.WriteFile(config, []byte(schemathesisConfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	command := exec.CommandContext(ctx, program, "--config-file", config, "run", address+"/openapi.json",
 		"--no-color", "--seed", seed, "--max-time", seconds, "--checks", "all",

@@ -60,6 +60,8 @@ type Config struct {
 	Methods   *retrieve.Registry      // nil: this program's
 	Telemetry *telemetry.Process      // what is counted; nil: it begins with this server
 	Policy    guard.Policy            // who may ask; the handlers of Extra ask for a key by themselves
+
+	patience time.Duration // of a query with a new generation; 0: patience
 }
 
 // Server answers requests. Make it with New, serve it with Serve, end it with Shutdown.
@@ -75,6 +77,7 @@ type Server struct {
 	embeds  *embedCache
 	guard   *guard.Guard
 	openapi []byte
+	table   func() []route        // of operations, made once: the tools of agents in it take a while
 	mux     func() *http.ServeMux // of routes that routes ask
 	http    *http.Server
 	wg      sync.WaitGroup
@@ -86,6 +89,9 @@ type Server struct {
 func New(config Config) *Server {
 	if config.Timeout == 0 {
 		config.Timeout = 10 * time.Second
+	}
+	if config.patience == 0 {
+		config.patience = patience
 	}
 	if config.Methods == nil {
 		config.Methods = retrieve.Methods()
@@ -106,6 +112,7 @@ func New(config Config) *Server {
 		embeds:  newEmbedCache(),
 	}
 	server.openapi = OpenAPI(config.Methods)
+	server.table = sync.OnceValue(server.routes)
 	server.mux = sync.OnceValue(server.muxOf)
 	server.openapiTag = tag(string(server.openapi))
 	server.guard = guard.New(config.Policy, server.refuse)
@@ -189,7 +196,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // muxOf makes the table of routes.
 func (s *Server) muxOf() *http.ServeMux {
 	mux := http.NewServeMux()
-	for _, route := range s.routes() {
+	for _, route := range s.table() {
 		if route.handler != nil {
 			mux.HandleFunc(route.method+" "+route.pattern, s.checked(route))
 		}
@@ -222,7 +229,7 @@ func (s *Server) methods() map[string]string {
 	for _, path := range page.Paths() {
 		out[path] = "GET, HEAD, OPTIONS"
 	}
-	for _, route := range s.routes() {
+	for _, route := range s.table() {
 		switch {
 		case route.handler == nil:
 		case out[route.pattern] != "":

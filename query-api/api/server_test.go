@@ -94,13 +94,13 @@ func TestAQueryCostsNoRequestForThePointer(t *testing.T) {
 	f := serve(t, nil)
 	f.ask(map[string]any{"query": "What is the capital of Norway?"})
 	eventually(t, "the watcher has read the pointer", func() bool { return f.store.reads("current.json") > 1 })
-	before := f.store.reads("current.json")
 	begin := time.Now()
+	before := f.store.reads("current.json")
 	for range 50 {
 		f.ask(map[string]any{"query": "What is the capital of Norway?", "top_chunks": 1})
 	}
-	beats := int(time.Since(begin)/(500*time.Millisecond)) + 1 // what the watcher reads meanwhile
-	if n := f.store.reads("current.json") - before; n > beats {
+	n := f.store.reads("current.json") - before
+	if beats := int(time.Since(begin)/(500*time.Millisecond)) + 1; n > beats { // what the watcher reads meanwhile
 		t.Errorf("50 queries read the pointer %d times, the watcher may have %d times", n, beats)
 	}
 }
@@ -115,7 +115,7 @@ func TestANewGenerationIsServedWithoutAMirror(t *testing.T) {
 }
 
 func TestTheMirrorTellsTheNextQueryOfANewGeneration(t *testing.T) {
-	f := serve(t, nil)
+	f := serve(t, func(_ *fixture, config *api.Config) { config.WaitForNew(long) })
 	f.ask(map[string]any{"query": "Fram"})
 	built := f.publishNext(2)
 	pointer, err := json.Marshal(corpus.Pointer{Generation: "g2", Manifest: built.SHA, Seq: 2, Epoch: 2})
@@ -205,11 +205,7 @@ func TestShutdownEndsAnOpening(t *testing.T) {
 	eventually(t, "the opening has begun", func() bool {
 		return f.store.reads(f.built.Manifest.Segments.Search[0].SHA256) > 0
 	})
-	begin := time.Now()
-	f.shutdown()
-	if d := time.Since(begin); d > 2*time.Second {
-		t.Errorf("shutdown took %s", d)
-	}
+	f.shutdown() // it fails where an opening that nobody ends holds it up
 	status, out, _ := f.do(http.MethodPost, "/v1/indexes/sample/query", map[string]any{"query": "Fram"})
 	if status != http.StatusServiceUnavailable {
 		t.Errorf("after shutdown: %d %v", status, out)

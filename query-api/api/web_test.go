@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/query-api/api"
@@ -99,7 +98,7 @@ func TestAStreamOfEventsArrivesWhileItIsWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		request.Header.Set("Accept-Encoding", accepts)
-		client := http.Client{Timeout: 5 * time.Second}
+		client := http.Client{Timeout: long}
 		response, err := client.Do(request)
 		if err != nil {
 			t.Errorf("%s: nothing arrives: %v", accepts, err)

@@ -129,7 +129,7 @@ func TestThePageNeedsNoKeyAndItsDataDoes(t *testing.T) {
 
 func TestTheBuiltFilesAreWhatTheSourcesGive(t *testing.T) {
 	node := needs(t, "node")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	for _, arguments := range [][]string{{"build.mjs", "--check"}, {"node_modules/typescript/bin/tsc", "--noEmit"}} {
 		if out, err := exec.CommandContext(ctx, node, arguments...).CombinedOutput(); err != nil {
@@ -202,7 +202,7 @@ func serve(t *testing.T, policy guard.Policy) string {
 	}
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		_ = server.Shutdown(ctx)
 	})

@@ -78,12 +78,12 @@ func TestACommandWaitsForAStackThatIsStarting(t *testing.T) {
 	fake := &control{}
 	dev := cli.Dev{HTTP: served(t, fake), PID: os.Getpid(), Token: token}
 	written := make(chan struct{})
+	began := time.Now()
 	go func() {
 		defer close(written)
 		time.Sleep(300 * time.Millisecond)
 		writeDev(t, data, dev)
 	}()
-	began := time.Now()
 	got := in(t, nil, []string{"UNWEAVER_DEV_BIN=" + script(t, "exit 3\n")}, "pause", "docs", "--data-dir", data)
 	<-written
 	if got.exit != cli.ExitDone || len(fake.asked) != 1 || time.Since(began) < 300*time.Millisecond {

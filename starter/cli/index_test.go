@@ -99,13 +99,26 @@ func (l *late) Status(ctx context.Context, run string) (ops.Status, error) {
 	return l.control.Status(ctx, run)
 }
 
+// interrupted is a control whose user goes when the run is seen to go on.
+type interrupted struct {
+	control
+	leave func()
+}
+
+func (i *interrupted) Status(ctx context.Context, run string) (ops.Status, error) {
+	if i.looks > 0 {
+		i.leave()
+	}
+	return i.control.Status(ctx, run)
+}
+
 func TestAnInterruptLeavesTheRunAlone(t *testing.T) {
 	running := finished(corpus.StatusRunning)
 	running.Stage = "extract"
-	fake := &control{statuses: []ops.Status{running}}
 	t.Chdir(t.TempDir())
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	fake := &interrupted{control{statuses: []ops.Status{running}}, cancel}
 	var out, errs bytes.Buffer
 	app := &cli.App{Out: &out, Err: &errs, Connect: connected(fake, "")}
 	exit := app.Run(ctx, []string{"index", "--index", "docs", "--wait"})

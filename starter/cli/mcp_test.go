@@ -77,7 +77,7 @@ func TestAnAgentIsServedOnStandardInputAndOutput(t *testing.T) {
 		if code != cli.ExitDone {
 			t.Errorf("exit %d: %s", code, errs.String())
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the command goes on without a client")
 	}
 	for _, line := range strings.Split(strings.TrimSpace(lines.String()), "\n") {

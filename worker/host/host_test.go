@@ -177,7 +177,7 @@ func polled(t *testing.T, config host.Config, s *server) {
 		t.Fatal(err)
 	}
 	defer running.Stop()
-	for range 500 {
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); {
 		s.mu.Lock()
 		both := len(s.activities) > 0 && len(s.workflows) > 0
 		s.mu.Unlock()

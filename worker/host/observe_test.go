@@ -83,7 +83,7 @@ func metrics(t *testing.T, process *telemetry.Process, until string) string {
 	go func() { _ = serving.Serve(listener) }()
 	defer func() { _ = serving.Close() }()
 	text := ""
-	for range 300 {
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); {
 		if _, text = fetch(t, listener.Addr().String(), "/", ""); strings.Contains(text, until) {
 			return text
 		}

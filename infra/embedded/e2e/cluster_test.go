@@ -88,7 +88,7 @@ func freePort(t testing.TB) int {
 
 func reachable(t testing.TB, port int) {
 	t.Helper()
-	for range 300 {
+	for range 6000 {
 		if c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
 			_ = c.Close()
 			return
@@ -166,7 +166,7 @@ func newCluster(t testing.TB, set ...string) *cluster {
 		}
 		_ = stores.Close()
 	})
-	for range 100 {
+	for range 3000 {
 		if c.client, err = engine.Dial(t.Context(), c.cfg.Engine, slog.New(slog.DiscardHandler)); err == nil {
 			break
 		}
@@ -299,7 +299,7 @@ func (c *cluster) begin(req ops.IndexRequest) string {
 // reach waits until a run is in a stage with at least done of its items, or has ended.
 func (c *cluster) reach(run, stage string, done int64) {
 	c.t.Helper()
-	for range 3000 {
+	for range 30_000 {
 		st, err := c.ctl.Status(c.t.Context(), run)
 		if err == nil {
 			if st.Ended != nil {
@@ -329,7 +329,7 @@ func servers(t testing.TB, args ...string) {
 func answers(t testing.TB, base, index, q string) []string {
 	t.Helper()
 	var last any
-	for range 200 {
+	for range 3000 {
 		status, out := do(t, base, http.MethodPost, "/v1/indexes/"+index+"/query", map[string]any{"query": q})
 		if status == http.StatusOK {
 			var ids []string

@@ -151,7 +151,7 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 	if rep.Written.Rows == 0 || rep.Written.Records != a.Classes {
 		t.Errorf("restored %+v of %d classes", rep.Written, a.Classes)
 	}
-	for range 50 { // a query-api that could not open the generation tries again soon
+	for range 3000 { // a query-api that could not open the generation tries again soon
 		if status, _ := do(t, st.HTTP, http.MethodPost, "/v1/indexes/r/query",
 			map[string]any{"query": q}); status == http.StatusOK {
 			break
@@ -333,7 +333,7 @@ func TestAModelThatRefusesPausesTheRunAndResumeFinishesIt(t *testing.T) {
 			if err := shared.Control.Resume(t.Context(), st.Run, nil); err != nil {
 				t.Fatal(err)
 			}
-			for range 600 {
+			for range 6000 {
 				if st = wait(t, shared.Control, st.Run); st.Status != corpus.StatusPaused {
 					break
 				}
@@ -362,7 +362,7 @@ func TestPauseAndCancelByHand(t *testing.T) {
 	if err != nil || !again.Attached || again.Run != r.Run {
 		t.Errorf("a second index does not attach: %+v %v", again, err)
 	}
-	for range 200 {
+	for range 3000 {
 		if st, err := shared.Control.Status(t.Context(), r.Run); err == nil && st.Calls.Extract > 3 {
 			if st.Rate <= 0 || st.ETASeconds <= 0 || st.Overall <= 0 {
 				t.Errorf("no rate or time left: %+v", st)
@@ -387,7 +387,7 @@ func TestPauseAndCancelByHand(t *testing.T) {
 	if err := shared.Control.Resume(t.Context(), r.Run, nil); err != nil {
 		t.Fatal(err)
 	}
-	for range 400 {
+	for range 6000 {
 		if st = wait(t, shared.Control, r.Run); st.Status != corpus.StatusPaused {
 			break
 		}

@@ -135,7 +135,7 @@ func night(t *testing.T, c *cluster, sp corpus.Spec, server *modeltest.Server, b
 		t.Errorf("one new document cost %d extractions: %+v", d, st.Diff)
 	}
 	found := false
-	for range 100 {
+	for range 3000 {
 		out := ask(t, base, "k", "Cape Merrow lighthouse", nil)
 		for _, ch := range chunksOf(out) {
 			found = found || ch["document"] == "new.txt"
@@ -216,7 +216,7 @@ func TestThreeWorkersShareABuildAndReplicasSwitchUnderLoad(t *testing.T) {
 	writeFile(t, dir+"/new.txt", "Lighthouse Merrow stands on Cape Merrow. It was painted by Ottoline Quarrie.")
 	c.upload(dir)
 	two := completed(t, wait(t, c.ctl, c.begin(ops.IndexRequest{Spec: sp})))
-	for begin := time.Now(); time.Since(begin) < 20*time.Second; time.Sleep(50 * time.Millisecond) {
+	for begin := time.Now(); time.Since(begin) < 5*time.Minute; time.Sleep(50 * time.Millisecond) {
 		mu.Lock()
 		done := first[bases[0]+two.Generation] && first[bases[1]+two.Generation]
 		mu.Unlock()

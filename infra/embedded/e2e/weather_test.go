@@ -138,7 +138,7 @@ func storms(seed uint64, all map[string]*proxy.Proxy) (calm func(), dropped *ato
 // retries last pauses a run. It gives how often it paused.
 func resumed(t *testing.T, c *cluster, run string) (ops.Status, int) {
 	t.Helper()
-	const longest = 8 * time.Minute
+	const longest = 20 * time.Minute
 	pauses, told := 0, time.Now()
 	for begun := time.Now(); time.Since(begun) < longest; time.Sleep(50 * time.Millisecond) {
 		status, err := c.ctl.Status(t.Context(), run)
@@ -224,7 +224,7 @@ func alike(got, want []string) bool {
 // the last answer.
 func settled(t *testing.T, base, index string, want []string) (got []string) {
 	t.Helper()
-	for begun := time.Now(); time.Since(begun) < 15*time.Second; time.Sleep(200 * time.Millisecond) {
+	for begun := time.Now(); time.Since(begun) < 5*time.Minute; time.Sleep(200 * time.Millisecond) {
 		if got = answers(t, base, index, tides); alike(got, want) {
 			return got
 		}

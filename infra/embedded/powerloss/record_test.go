@@ -71,7 +71,7 @@ func try(t *testing.T, data string, before ...string) (*process, string) {
 	p.ends = make(chan struct{})
 	go func() { _ = p.cmd.Wait(); close(p.ends) }()
 	t.Cleanup(p.kill)
-	for range 1200 {
+	for range 6000 {
 		if dev, ok := cli.ReadDev(data); ok && (len(before) > 0 || dev.PID == p.cmd.Process.Pid) {
 			p.dev = dev
 			return p, ""
@@ -82,7 +82,7 @@ func try(t *testing.T, data string, before ...string) (*process, string) {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-	t.Fatal("the stack was not ready in 60 s")
+	t.Fatal("the stack was not ready in five minutes")
 	return nil, ""
 }
 
@@ -98,8 +98,8 @@ func (p *process) control() ops.Control { return &admin.Client{Base: p.dev.HTTP,
 func (p *process) ended(run string) (ops.Status, error) {
 	var last ops.Status
 	var err error
-	for begin := time.Now(); time.Since(begin) < 90*time.Second; time.Sleep(30 * time.Millisecond) {
-		ctx, cancel := context.WithTimeout(p.t.Context(), 10*time.Second)
+	for begin := time.Now(); time.Since(begin) < 10*time.Minute; time.Sleep(30 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
 		var status ops.Status
 		status, err = p.control().Status(ctx, run)
 		cancel()

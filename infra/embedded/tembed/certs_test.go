@@ -37,7 +37,7 @@ func asks(t *testing.T, port int, secured credentials.TransportCredentials) (lis
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	service := workflowservice.NewWorkflowServiceClient(conn)
 	_, list = service.ListNamespaces(ctx, &workflowservice.ListNamespacesRequest{})

@@ -26,6 +26,9 @@ const (
 	Lifetime = lifetime
 )
 
+// Closed tells whether Close has begun, and killed those who are at work.
+func (p *Pool) Closed() bool { return p.isClosed() }
+
 // Closing has Close wait so long for who is at work.
 func (p *Pool) Closing(most time.Duration) { p.closing = most }
 

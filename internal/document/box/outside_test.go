@@ -64,7 +64,7 @@ func kill(pids []int) {
 
 func TestADocumentWhoseChildSomebodyElseKillsIsNotBlamedForIt(t *testing.T) {
 	pool := newPool(t, 1, limits())
-	long := "<p>" + strings.Repeat("salt and ships of the sea ", 100_000) + "</p>"
+	long := "<p>" + strings.Repeat("salt and ships of the sea ", 20_000) + "</p>"
 	for _, which := range []string{"a fresh child", "a child that had others"} {
 		doc, err := pool.Parse(t.Context(), strings.NewReader(long), document.HTML, "a.html")
 		if err != nil {
@@ -136,7 +136,10 @@ func TestAPoolThatClosesBlamesNoDocument(t *testing.T) {
 	go func() {
 		_, _ = io.WriteString(writer, "<html>")
 		go pool.Close()
-		time.Sleep(300 * time.Millisecond) // it is killed, and nobody waited for it yet
+		for !pool.Closed() {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(100 * time.Millisecond) // it is killed, and nobody waited for it yet
 		_, _ = io.WriteString(writer, strings.Repeat("x", 1<<20))
 		_ = writer.Close()
 	}()
@@ -158,11 +161,7 @@ func TestClosingDoesNotWaitForAStoreThatHangs(t *testing.T) {
 	if _, err := io.WriteString(writer, "<html>"); err != nil {
 		t.Fatal(err)
 	}
-	start := time.Now()
-	pool.Close()
-	if took := time.Since(start); took > 3*time.Second {
-		t.Errorf("it took %v", took)
-	}
+	pool.Close() // else it waits for what the next line does
 	_ = writer.Close()
 	if err := <-ended; !fault.Is(err, fault.ParserDown) {
 		t.Error(err)

@@ -289,6 +289,6 @@ func (s *source) rewind() bool {
 }
 
 // patience is how long a child may take to start on a machine that is busy.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 var _ document.Parser = (*Pool)(nil)

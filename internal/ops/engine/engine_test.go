@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"go.temporal.io/api/serviceerror"
 
@@ -58,14 +57,10 @@ func TestATemporalThatCannotBeReached(t *testing.T) {
 		"its key is not set": {keyed, fault.BadConfig, "ENGINE_TEST_UNSET is empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			begin := time.Now()
 			_, err := engine.Dial(t.Context(), c.engine, slog.New(slog.DiscardHandler))
 			if !fault.Is(err, c.code) || !strings.Contains(err.Error(), c.says) ||
 				!strings.Contains(err.Error(), "127.0.0.1:1") {
 				t.Errorf("got %v", err)
-			}
-			if took := time.Since(begin); took > 10*time.Second {
-				t.Errorf("it took %s to say so", took)
 			}
 		})
 	}
