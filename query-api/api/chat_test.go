@@ -5,17 +5,16 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	oa "github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/openai"
 	"github.com/unweaver/unweaver/internal/model/tokens"
 	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
@@ -280,75 +279,136 @@ func TestAnAnswerAsAModelIsPaidForByTheKey(t *testing.T) {
 	}
 }
 
-// client is OpenAI's own for Go.
-func client(t *testing.T, f *fixture) oa.Client {
+// asking has our own client ask the API as it asks any server of models, and gives the pieces that it was given.
+func asking(t *testing.T, f *fixture) (pieces []string, reply model.Reply, err error) {
+	t.Helper()
 	server := httptest.NewServer(f.server.Handler())
 	t.Cleanup(server.Close)
-	return oa.NewClient(option.WithBaseURL(server.URL+"/v1"), option.WithAPIKey("none"), option.WithMaxRetries(0))
+	client := openai.New(openai.Config{BaseURL: server.URL + "/v1", APIKey: "none", Model: "unweaver/sample"})
+	ctx := model.Deltas(t.Context(), func(text string) error {
+		pieces = append(pieces, text)
+		return nil
+	})
+	reply, err = client.Complete(ctx, model.Call{User: "What is the capital of Norway?"})
+	return pieces, reply, err
 }
 
-func TestAClientOfOpenAIReadsAStream(t *testing.T) {
-	f := serve(t, chatting(writing{pieces: []string{"Oslo", " it is [1]."}}))
-	asks := client(t, f)
-	stream := asks.Chat.Completions.NewStreaming(t.Context(), oa.ChatCompletionNewParams{
-		Model:         "unweaver/sample",
-		Messages:      []oa.ChatCompletionMessageParamUnion{oa.UserMessage("What is the capital of Norway?")},
-		StreamOptions: oa.ChatCompletionStreamOptionsParam{IncludeUsage: oa.Bool(true)},
-	})
-	var all oa.ChatCompletionAccumulator
-	var pieces []string
-	annotated := false
-	for stream.Next() {
-		chunk := stream.Current()
-		all.AddChunk(chunk)
-		if len(chunk.Choices) > 0 {
-			pieces = append(pieces, chunk.Choices[0].Delta.Content)
-			annotated = annotated || strings.Contains(chunk.Choices[0].Delta.RawJSON(), `"start_index":11,"end_index":14`)
-		}
+// chunk is an event of a stream, as clients of OpenAI read it.
+type chunk struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"`
+	Model   string `json:"model"`
+	Choices []struct {
+		Index        int     `json:"index"`
+		FinishReason *string `json:"finish_reason"`
+		Delta        struct {
+			Role        string          `json:"role"`
+			Content     string          `json:"content"`
+			Annotations json.RawMessage `json:"annotations"`
+		} `json:"delta"`
+	} `json:"choices"`
+	Usage *struct {
+		Total int64 `json:"total_tokens"`
+	} `json:"usage"`
+	Error *struct {
+		Message string `json:"message"`
+		Type    string `json:"type"`
+	} `json:"error"`
+}
+
+// chunks of a stream; it must be one of events with data alone, and end as such streams do.
+func (f *fixture) chunks(more map[string]any) (out []chunk) {
+	f.t.Helper()
+	more["stream"] = true
+	got := f.send(http.MethodPost, completions, norway(more), "Content-Type", "application/json")
+	kind := got.Header().Get("Content-Type")
+	if got.Code != http.StatusOK || !strings.HasPrefix(kind, "text/event-stream") {
+		f.t.Fatalf("%d %s %s", got.Code, kind, got.Body)
 	}
-	if err := stream.Err(); err != nil {
-		t.Fatal(err)
+	body, ended := strings.CutSuffix(got.Body.String(), "data: [DONE]\n\n")
+	for block := range strings.SplitSeq(strings.TrimSuffix(body, "\n\n"), "\n\n") {
+		data, ok := strings.CutPrefix(block, "data: ")
+		var next chunk
+		if err := json.Unmarshal([]byte(data), &next); err != nil || !ok || strings.Contains(data, "\n") {
+			f.t.Fatalf("%v in %q", err, block)
+		}
+		out = append(out, next)
+	}
+	if failed := out[len(out)-1].Error != nil; ended == failed {
+		f.t.Fatalf("it ends as it should not: %s", got.Body)
+	}
+	return out
+}
+
+func TestAStreamIsThatOfAModel(t *testing.T) {
+	f := serve(t, chatting(writing{pieces: []string{"Oslo", " it is [1]."}}))
+	all := f.chunks(map[string]any{"stream_options": map[string]any{"include_usage": true}})
+	var pieces, reasons []string
+	annotated := false
+	for _, next := range all {
+		if next.Object != "chat.completion.chunk" || next.ID == "" || next.ID != all[0].ID || next.Created == 0 ||
+			next.Model != "unweaver/sample" {
+			t.Errorf("%+v", next)
+		}
+		for _, choice := range next.Choices {
+			pieces = append(pieces, choice.Delta.Content)
+			annotated = annotated || strings.Contains(string(choice.Delta.Annotations), `"start_index":11,"end_index":14`)
+			if choice.FinishReason != nil {
+				reasons = append(reasons, *choice.FinishReason)
+			}
+			if choice.Index != 0 {
+				t.Errorf("%+v", choice)
+			}
+		}
 	}
 	if got := strings.Join(pieces, "|"); got != "|Oslo| it is [1].|" || !annotated {
 		t.Errorf("%q, annotated %v", got, annotated)
 	}
-	if all.Choices[0].Message.Content != "Oslo it is [1]." || all.Choices[0].FinishReason != "stop" ||
-		all.Usage.TotalTokens != 42 {
-		t.Errorf("%+v", all.ChatCompletion)
+	last := all[len(all)-1]
+	if !slices.Equal(reasons, []string{"stop"}) || all[0].Choices[0].Delta.Role != "assistant" ||
+		len(last.Choices) != 0 || last.Usage == nil || last.Usage.Total != 42 {
+		t.Errorf("%q, %+v", reasons, last)
 	}
 }
 
-func TestAClientOfOpenAIReadsTheErrorOfAStream(t *testing.T) {
+// What asks other servers can ask this one: the two sides of the contract meet.
+func TestAClientOfModelsReadsAStream(t *testing.T) {
+	pieces, reply, err := asking(t, serve(t, chatting(writing{pieces: []string{"Oslo", " it is [1]."}})))
+	if err != nil || !slices.Equal(pieces, []string{"Oslo", " it is [1]."}) || reply.Text != "Oslo it is [1]." ||
+		reply.Usage.Prompt+reply.Usage.Completion != 42 || reply.Truncated {
+		t.Errorf("%q %+v %v", pieces, reply, err)
+	}
+}
+
+func TestAClientOfModelsReadsTheErrorOfAStream(t *testing.T) {
 	fails := fault.ModelRateLimited.At("call chat model", "m")
 	f := serve(t, chatting(writing{pieces: []string{"Oslo"}, fails: fails}))
-	asks := client(t, f)
-	stream := asks.Chat.Completions.NewStreaming(t.Context(), oa.ChatCompletionNewParams{
-		Model:    "unweaver/sample",
-		Messages: []oa.ChatCompletionMessageParamUnion{oa.UserMessage("What is the capital of Norway?")},
-	})
-	text := ""
-	for stream.Next() {
-		text += stream.Current().Choices[0].Delta.Content
+	pieces, _, err := asking(t, f)
+	if !fault.Is(err, fault.ModelRateLimited) || !slices.Equal(pieces, []string{"Oslo"}) {
+		t.Errorf("%q %v", pieces, err)
 	}
-	if err := stream.Err(); err == nil || !strings.Contains(err.Error(), "rate") || text != "Oslo" {
-		t.Errorf("%q %v", text, err)
+	all := f.chunks(map[string]any{})
+	if told := all[len(all)-1].Error; told == nil || told.Message == "" || told.Type != "rate_limit_error" {
+		t.Errorf("%+v", told)
 	}
 }
 
 func TestIndexesAreListedAsModels(t *testing.T) {
 	f := serve(t, nil)
-	asks := client(t, f)
-	page, err := asks.Models.List(t.Context())
-	if err != nil || len(page.Data) != 1 || page.Data[0].ID != "unweaver/sample" {
-		t.Fatalf("%+v %v", page, err)
+	list := f.get("/v1/models")
+	listed, _ := list["data"].([]any)
+	if list["object"] != "list" || len(listed) != 1 || listed[0].(map[string]any)["id"] != "unweaver/sample" {
+		t.Fatalf("%v", list)
 	}
 	made, err := time.Parse(time.RFC3339, f.get("/v1/indexes/sample")["created"].(string))
-	if err != nil || page.Data[0].Created != made.Unix() || made.Year() < 2000 {
-		t.Errorf("made at %d, and the index at %s, %v", page.Data[0].Created, made, err)
+	if created := listed[0].(map[string]any)["created"]; err != nil ||
+		created != float64(made.Unix()) || made.Year() < 2000 {
+		t.Errorf("made at %v, and the index at %s, %v", created, made, err)
 	}
 	for _, path := range []string{"/v1/models/unweaver/sample", "/v1/models/unweaver%2Fsample"} {
-		if model := f.get(path); model["id"] != "unweaver/sample" || model["object"] != "model" {
-			t.Errorf("%v", model)
+		if found := f.get(path); found["id"] != "unweaver/sample" || found["object"] != "model" {
+			t.Errorf("%v", found)
 		}
 	}
 }

@@ -112,6 +112,9 @@ func (r *request) inStream(ctx context.Context, said json.RawMessage) error {
 		StatusCode: http.StatusBadGateway, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(body)),
 	})
 	for _, word := range strings.Fields(refused.kind) {
+		if strings.HasPrefix(word, "rate_limit") {
+			refused.status = http.StatusTooManyRequests
+		}
 		if status, err := strconv.Atoi(word); err == nil && status >= 400 && status < 600 {
 			refused.status = status
 		}

@@ -136,9 +136,11 @@ func TestAStreamThatFailsIsAnErrorWithWhatItCost(t *testing.T) {
 		code fault.Code
 		says string
 	}{
-		"it ends early":      {event("Rembrandt van"), fault.ModelUnavailable, "before the answer did"},
-		"an error in it":     {event("Rem") + wrong("overloaded", 503), fault.ModelUnavailable, "overloaded"},
-		"a limit in it":      {event("Rem") + wrong("slow down", 429), fault.ModelRateLimited, "slow down"},
+		"it ends early":  {event("Rembrandt van"), fault.ModelUnavailable, "before the answer did"},
+		"an error in it": {event("Rem") + wrong("overloaded", 503), fault.ModelUnavailable, "overloaded"},
+		"a limit in it":  {event("Rem") + wrong("slow down", 429), fault.ModelRateLimited, "slow down"},
+		"a limit by name": {event("Rem") + `data: {"error":{"message":"slow down","type":"rate_limit_error"}}` + "\n\n",
+			fault.ModelRateLimited, "slow down"},
 		"no JSON":            {event("Rem") + "data: {no\n\n", fault.ModelUnavailable, "no valid JSON"},
 		"a line without end": {"data: " + strings.Repeat("x", 2<<20), fault.ModelUnavailable, "token too long"},
 		"an event without end": {strings.Repeat("data: "+strings.Repeat("x", 1<<16)+"\n", 40),

@@ -2,6 +2,7 @@ package openai_test
 
 import (
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,11 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/openai"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // seen is a request as it reached a server.
@@ -191,14 +191,11 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	client := openai.New(openai.Config{BaseURL: server.URL, Model: "m"})
 	for range rounds {
 		round.Add(atOnce)
-		var group errgroup.Group
-		for range atOnce {
-			group.Go(func() error {
-				_, err := client.Complete(t.Context(), model.Call{User: "hello"})
-				return err
-			})
-		}
-		if err := group.Wait(); err != nil {
+		err := par.Each(t.Context(), atOnce, atOnce, func(ctx context.Context, _ int) error {
+			_, err := client.Complete(ctx, model.Call{User: "hello"})
+			return err
+		})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
