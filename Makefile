@@ -16,17 +16,17 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
 build: ## every binary into bin/ (the embedded stack takes some minutes the first time)
-	@mkdir -p $(BIN)
-	@echo "building unweaver"; $(GO) build -o $(BIN)/unweaver ./starter
-	@echo "building unweaver-worker"; $(GO) build -o $(BIN)/unweaver-worker ./worker
-	@echo "building unweaver-query-api"; $(GO) build -o $(BIN)/unweaver-query-api ./query-api
-	@echo "building unweaver-dev: Temporal's server is compiled in, which takes minutes the first time"
-	@cd $(EMBEDDED) && ( $(GO) build -o $(BIN)/unweaver-dev . & pid=$$!; n=0; while kill -0 $$pid 2>/dev/null; do sleep 1; n=$$((n+1)); [ $$((n % 30)) -eq 0 ] && echo "  still compiling ($$n s)"; done; wait $$pid )
+	@GO=$(GO) infra/build.sh $(BIN)/unweaver $(BIN)/unweaver-cluster $(BIN)/unweaver-worker $(BIN)/unweaver-query-api $(BIN)/unweaver-dev
 
-demo: build ## index the sample corpus on the embedded stack and answer two questions
+# What demo and dev need: nothing for servers.
+build-embedded:
+	@GO=$(GO) infra/build.sh $(BIN)/unweaver $(BIN)/unweaver-dev
+
+demo: build-embedded ## index the sample corpus on the embedded stack and answer two questions
+	@echo "starting the demo: it takes less than half a minute"
 	@$(BIN)/unweaver demo
 
-dev: build ## run the embedded stack until Ctrl-C
+dev: build-embedded ## run the embedded stack until Ctrl-C
 	@$(BIN)/unweaver dev
 
 page: browser ## build the web page's files anew from query-api/page/src (needs node); they are committed
@@ -94,8 +94,13 @@ secrets: $(TOOLS)/gitleaks ## search the sources and their history for secrets
 	  xargs -0 cp --parents -t "$$d" && $(TOOLS)/gitleaks dir --no-banner --redact --config .gitleaks.toml "$$d"
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-release: ## static binaries for Linux into dist/, equal wherever they are built, with bills of materials and SHA256SUMS
-	$(GO) run ./infra/release -version $(VERSION) -out dist
+release: ## archives for Linux and macOS into dist/, equal wherever they are made, with bills of materials and SHA256SUMS
+	@echo "five programs for four systems and processors: about ten minutes of two cores for each, the first time"
+	$(GO) run ./infra/release -version $(VERSION) -out dist $(if $(TARGETS),-targets $(TARGETS))
+
+release-check: ## compile everything for macOS, as far as that goes without running it (some minutes the first time)
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) vet ./...
+	cd $(EMBEDDED) && CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null .
 
 # The data base of vulnerabilities is asked over the network: where it cannot be reached, that is said, and no failure.
 vulnerabilities: $(TOOLS)/govulncheck
@@ -145,4 +150,4 @@ compose-check: ## validate docker-compose.yml, its configuration and the images'
 clean: ## remove what was built
 	rm -rf $(BIN) $(TOOLS) dist
 
-.PHONY: help build demo dev page browser test test-with-servers api-contract check fuzz secrets release vulnerabilities docs histories bench storm servers servers-down compose-check clean
+.PHONY: help build build-embedded demo dev page browser test test-with-servers api-contract check fuzz secrets release release-check vulnerabilities docs histories bench storm servers servers-down compose-check clean

@@ -56,7 +56,7 @@ func run(ctx context.Context, source config.Source, log *slog.Logger) (err error
 	if err != nil {
 		return err
 	}
-	if err := wiring.NoPaths(cfg.Stores, "unweaver-query-api"); err != nil {
+	if err := cfg.Stores.NoPaths("unweaver-query-api"); err != nil {
 		return err
 	}
 	// Replicas on one machine need one each.

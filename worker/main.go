@@ -85,7 +85,7 @@ func run(ctx context.Context, source config.Source, log *slog.Logger) (err error
 	if err != nil {
 		return err
 	}
-	if err := wiring.NoPaths(cfg.Stores, "unweaver-worker"); err != nil {
+	if err := cfg.Stores.NoPaths("unweaver-worker"); err != nil {
 		return err
 	}
 	cache, err := localfile.Folder(cacheDir(cfg.Worker.CacheDir), "worker")

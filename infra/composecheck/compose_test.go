@@ -239,7 +239,7 @@ func TestEveryProgramsConfigurationIsValidAndNamesServers(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if err := wiring.NoPaths(cfg.Stores, name); err != nil {
+		if err := cfg.Stores.NoPaths(name); err != nil {
 			t.Error(err)
 		}
 	}

@@ -1,146 +1,155 @@
-// Command release makes what is given away: static binaries that are equal wherever they are built, a bill of materials
-// for each, and SHA256SUMS over all. `make release` runs it.
+// Command release makes what is given away: archives of static binaries that are equal wherever they are built, a bill
+// of materials for each binary, and SHA256SUMS over all. `make release` runs it.
 package main
 
 import (
-	"crypto/sha256"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/unweaver/unweaver/infra/release/bill"
+	"github.com/unweaver/unweaver/infra/release/pack"
 )
 
 // versionVariable is what the linker sets.
 const versionVariable = "github.com/unweaver/unweaver/internal/version.Version"
 
-// program is one binary: the folder of its module, and its package there.
-type program struct{ name, module, path string }
-
-var programs = []program{
-	{"unweaver", ".", "./starter"},
-	{"unweaver-worker", ".", "./worker"},
-	{"unweaver-query-api", ".", "./query-api"},
-}
-
-// embedded takes minutes to build, so it is built for the host alone.
-var embedded = program{"unweaver-dev", "infra/embedded", "."}
-
 func main() {
-	root := flag.String("root", ".", "folder of the repository")
-	out := flag.String("out", "dist", "folder to write to; what is in it is removed")
-	version := flag.String("version", "", "version of the release")
-	targets := flag.String("targets", "linux/amd64,linux/arm64", "systems and processors, comma-separated")
-	only := flag.String("only", "", "name of the one program to build; empty: all")
-	dev := flag.Bool("dev", true, "build unweaver-dev for this host, too")
+	var made release
+	flag.StringVar(&made.root, "root", ".", "folder of the repository")
+	flag.StringVar(&made.out, "out", "dist", "folder to write to; what is in it is removed")
+	flag.StringVar(&made.version, "version", "", "version of the release")
+	targets := flag.String("targets", strings.Join(pack.Targets, ","), "systems and processors, comma-separated")
+	only := flag.String("only", "", "names of the programs to build, comma-separated; empty: all")
 	flag.Parse()
-	if err := release(*root, *out, *version, strings.Split(*targets, ","), *only, *dev); err != nil {
+	if *only != "" {
+		made.only = strings.Split(*only, ",")
+	}
+	if err := made.all(strings.Split(*targets, ",")); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
 }
 
-func release(root, out, version string, targets []string, only string, dev bool) error {
-	if version == "" {
+// release is what is made, and from what.
+type release struct {
+	root, out, version string
+	only               []string // programs; empty: all
+	work               string   // folder of binaries that are not packed yet
+	licences           bill.Licences
+}
+
+func (r release) all(targets []string) (err error) {
+	if r.version == "" {
 		return fmt.Errorf("-version is missing")
 	}
-	if err := os.RemoveAll(out); err != nil {
+	if err := os.RemoveAll(r.out); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(out, 0o755); err != nil { //nolint:gosec // a release is for everybody to read
+	if err := os.MkdirAll(r.out, 0o755); err != nil { //nolint:gosec // a release is for everybody to read
 		return err
 	}
-	licences, err := bill.FromSources()
-	if err != nil {
+	if r.licences, err = bill.FromSources(); err != nil {
 		return err
 	}
+	if r.work, err = os.MkdirTemp("", "unweaver-release-"); err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(r.work) }()
 	for _, target := range targets {
-		for _, made := range programs {
-			if only != "" && only != made.name {
-				continue
-			}
-			if err := build(root, out, version, target, made, licences); err != nil {
+		for _, product := range pack.Products {
+			if err := r.product(product, target); err != nil {
 				return err
 			}
 		}
 	}
-	if dev && only == "" {
-		if err := build(root, out, version, runtime.GOOS+"/"+runtime.GOARCH, embedded, licences); err != nil {
-			return err
-		}
-	}
-	return sums(out)
+	return pack.Sums(r.out)
 }
 
-// build makes one binary and its bill.
-func build(root, out, version, target string, made program, licences bill.Licences) error {
+// product makes the archive of a product for one system and processor, and the bills of its programs.
+func (r release) product(product pack.Product, target string) error {
 	system, processor, ok := strings.Cut(target, "/")
 	if !ok {
 		return fmt.Errorf("target %q is not of the form linux/amd64", target)
 	}
-	name := strings.Join([]string{made.name, version, system, processor}, "-")
-	path, err := filepath.Abs(filepath.Join(out, name))
+	folder := strings.Join([]string{product.Name, r.version, system, processor}, "-")
+	files := []pack.File{
+		{Name: "LICENSE", From: filepath.Join(r.root, "LICENSE")},
+		{Name: "README.txt", Text: product.About},
+	}
+	var bills []bill.Document
+	for _, program := range product.Programs {
+		if len(r.only) > 0 && !slices.Contains(r.only, program.Name) {
+			continue
+		}
+		binary, err := r.build(program, system, processor)
+		if err != nil {
+			return err
+		}
+		document, err := bill.Of(binary, program.Name, r.version, r.licences)
+		if err != nil {
+			return err
+		}
+		bills = append(bills, document)
+		beside := filepath.Join(r.out, strings.Join([]string{program.Name, r.version, system, processor}, "-")+".cdx.json")
+		if err := document.Write(beside); err != nil {
+			return err
+		}
+		files = append(files,
+			pack.File{Name: program.Name, From: binary, Program: true},
+			pack.File{Name: "sbom/" + program.Name + ".cdx.json", From: beside})
+	}
+	if len(bills) == 0 {
+		return nil
+	}
+	licences, err := bill.ThirdParty(bills...)
 	if err != nil {
 		return err
 	}
-	fmt.Println("building", name)
+	files = append(files, pack.File{Name: "THIRD-PARTY-LICENSES.txt", Text: licences})
+	return write(filepath.Join(r.out, folder+".tar.gz"), folder, files)
+}
+
+// write writes an archive.
+func write(path, folder string, files []pack.File) error {
+	archive, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := pack.Write(archive, folder, files); err != nil {
+		_ = archive.Close()
+		return err
+	}
+	return archive.Close()
+}
+
+// build makes one binary, and gives its path.
+func (r release) build(program pack.Program, system, processor string) (string, error) {
+	name := strings.Join([]string{program.Name, system, processor}, "-")
+	path, err := filepath.Abs(filepath.Join(r.work, name))
+	if err != nil {
+		return "", err
+	}
+	begin := time.Now()
+	fmt.Printf("building %s for %s/%s\n", program.Name, system, processor)
 	command := exec.Command("go", "build", "-trimpath", "-buildvcs=false", //nolint:gosec // arguments of a maintainer
-		"-ldflags=-s -w -buildid= -X "+versionVariable+"="+version, "-o", path, made.path)
-	command.Dir = filepath.Join(root, made.module)
+		"-ldflags=-s -w -buildid= -X "+versionVariable+"="+r.version, "-o", path, program.Package)
+	command.Dir = filepath.Join(r.root, program.Module)
 	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOOS="+system, "GOARCH="+processor,
 		"GOAMD64=v1", "GOARM64=v8.0")
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
 	if err := command.Run(); err != nil {
-		return fmt.Errorf("build %s: %w", name, err)
+		return "", fmt.Errorf("build %s: %w", name, err)
 	}
-	document, err := bill.Of(path, made.name, version, licences)
-	if err != nil {
-		return err
-	}
-	unknown := 0
-	for _, component := range document.Components {
-		if len(component.Licences) == 0 {
-			unknown++
-		}
-	}
-	fmt.Printf("  %d modules; of %d the licence is not known\n", len(document.Components), unknown)
-	return document.Write(path + ".cdx.json")
-}
-
-// sums writes SHA256SUMS, as sha256sum -c reads it.
-func sums(out string) error {
-	entries, err := os.ReadDir(out)
-	if err != nil {
-		return err
-	}
-	var lines []string
-	for _, entry := range entries {
-		sum, err := sum(filepath.Join(out, entry.Name()))
-		if err != nil {
-			return err
-		}
-		lines = append(lines, sum+"  "+entry.Name())
-	}
-	slices.SortFunc(lines, func(a, b string) int { return strings.Compare(a[66:], b[66:]) })
-	text := strings.Join(lines, "\n") + "\n"
-	return os.WriteFile(filepath.Join(out, "SHA256SUMS"), []byte(text), 0o644) //nolint:gosec // for everybody
-}
-
-func sum(path string) (string, error) {
-	file, err := os.Open(path)
+	info, err := os.Stat(path)
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = file.Close() }()
-	hash := sha256.New()
-	if _, err := io.Copy(hash, file); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%x", hash.Sum(nil)), nil
+	fmt.Printf("  %.1f MB, after %.0f s\n", float64(info.Size())/1e6, time.Since(begin).Seconds())
+	return path, nil
 }

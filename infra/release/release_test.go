@@ -15,12 +15,15 @@ import (
 
 const version = "v0.0.0-test"
 
+// mostWeight of the command line in bytes, stripped.
+const mostWeight = 60e6
+
 // released makes the command line's release from the sources in a folder.
 func released(t *testing.T, root string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "dist")
 	command := exec.CommandContext(t.Context(), "go", "run", "./infra/release", "-root", root, "-out", out,
-		"-version", version, "-targets", "linux/amd64", "-only", "unweaver", "-dev=false")
+		"-version", version, "-targets", "linux/amd64", "-only", "unweaver")
 	command.Dir = "../.."
 	if printed, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, printed)
@@ -33,7 +36,7 @@ func copied(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
 	for _, name := range []string{
-		"go.mod", "go.sum", "activities", "internal", "query-api", "starter", "worker", "workflows",
+		"LICENSE", "go.mod", "go.sum", "activities", "internal", "query-api", "starter", "worker", "workflows",
 	} {
 		source := filepath.Join("../..", name)
 		if info, err := os.Stat(source); err != nil {
@@ -63,6 +66,9 @@ func contents(t *testing.T, folder string) map[string][]byte {
 	}
 	out := map[string][]byte{}
 	for _, entry := range entries {
+		if entry.IsDir() {
+			continue
+		}
 		raw, err := os.ReadFile(filepath.Join(folder, entry.Name()))
 		if err != nil {
 			t.Fatal(err)
@@ -78,7 +84,7 @@ func TestAReleaseIsTheSameWhereverItIsBuiltAndNamesAllThatIsInIt(t *testing.T) {
 	}
 	first := released(t, ".")
 	one, other := contents(t, first), contents(t, released(t, copied(t)))
-	if len(one) != 3 { // the binary, its bill, the sums
+	if len(one) != 3 { // the archive, the bill, the sums
 		t.Fatalf("%d files, want 3", len(one))
 	}
 	for name, raw := range one {
@@ -86,18 +92,31 @@ func TestAReleaseIsTheSameWhereverItIsBuiltAndNamesAllThatIsInIt(t *testing.T) {
 			t.Errorf("%s differs when it is built in another folder", name)
 		}
 	}
-	binary := filepath.Join(first, "unweaver-"+version+"-linux-amd64")
+	name := "unweaver-" + version + "-linux-amd64"
 	check := exec.CommandContext(t.Context(), "sha256sum", "--check", "--strict", "SHA256SUMS")
 	check.Dir = first
 	if printed, err := check.CombinedOutput(); err != nil {
 		t.Errorf("sha256sum --check: %v\n%s", err, printed)
+	}
+	unpacked := t.TempDir()
+	unpack := exec.CommandContext(t.Context(), "tar", "-xzf", filepath.Join(first, name+".tar.gz"), "-C", unpacked)
+	if printed, err := unpack.CombinedOutput(); err != nil {
+		t.Fatalf("tar: %v\n%s", err, printed)
+	}
+	within := contents(t, filepath.Join(unpacked, name))
+	if len(within) != 4 || !bytes.Contains(within["THIRD-PARTY-LICENSES.txt"], []byte("github.com/spf13/cobra v")) {
+		t.Errorf("the archive holds %d files, and licences %.200s", len(within), within["THIRD-PARTY-LICENSES.txt"])
+	}
+	binary := filepath.Join(unpacked, name, "unweaver")
+	if weight := len(within["unweaver"]); weight > mostWeight {
+		t.Errorf("unweaver weighs %.1f MB, want at most %.0f", float64(weight)/1e6, mostWeight/1e6)
 	}
 	if told, err := exec.CommandContext(t.Context(), binary, "version").Output(); err != nil ||
 		!strings.Contains(string(told), "unweaver "+version+" ") {
 		t.Errorf("unweaver version says %q, %v", told, err)
 	}
 	var document bill.Document
-	if err := json.Unmarshal(one[filepath.Base(binary)+".cdx.json"], &document); err != nil {
+	if err := json.Unmarshal(one[name+".cdx.json"], &document); err != nil {
 		t.Fatal(err)
 	}
 	named := map[string]bool{}
@@ -110,7 +129,7 @@ func TestAReleaseIsTheSameWhereverItIsBuiltAndNamesAllThatIsInIt(t *testing.T) {
 		}
 	}
 	modules := inside(t, binary)
-	if len(modules) < 40 {
+	if len(modules) < 20 {
 		t.Fatalf("go version -m names %d modules only", len(modules))
 	}
 	for _, module := range modules {

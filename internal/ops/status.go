@@ -12,6 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/build/runlog"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ops/port"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -19,7 +20,7 @@ import (
 // error only where nothing is left to tell. Of a run that is named with the id of its workflow's run nothing is told
 // that another run of the same name left.
 func (s *Service) Status(ctx context.Context, name string) (Status, error) {
-	name, id, _ := strings.Cut(name, runMark)
+	name, id, _ := strings.Cut(name, port.RunMark)
 	run, damaged, err := s.resolve(ctx, name)
 	if err != nil {
 		return Status{}, err

@@ -10,7 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/eval"
 	"github.com/unweaver/unweaver/internal/eval/calibrate"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/ops"
+	ops "github.com/unweaver/unweaver/internal/ops/port"
 )
 
 // calibrate fits confidence on datasets: each is asked its own questions, and those of the others.

@@ -6,26 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 
-	"go.temporal.io/sdk/client"
-
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/ops"
 	"github.com/unweaver/unweaver/internal/ops/admin"
-	"github.com/unweaver/unweaver/internal/ops/engine"
-	"github.com/unweaver/unweaver/internal/store/localfile"
-	"github.com/unweaver/unweaver/internal/store/wiring"
-	"github.com/unweaver/unweaver/internal/stream/scratch"
-	"github.com/unweaver/unweaver/workflows"
-	"github.com/unweaver/unweaver/workflows/visibility"
+	ops "github.com/unweaver/unweaver/internal/ops/port"
 )
 
 // Dev is dev.json: where the embedded stack of a data directory answers.
@@ -75,11 +65,15 @@ func (a *App) withControl(
 	if err != nil {
 		return err
 	}
+	servers, err := a.onServers(cfg)
+	if err != nil {
+		return err
+	}
 	connect := a.Connect
 	switch {
 	case connect != nil:
-	case wiring.NoPaths(cfg.Stores, "unweaver") == nil:
-		connect = cluster
+	case servers:
+		connect = a.Servers.Connect
 	default:
 		connect = a.embedded
 	}
@@ -105,17 +99,30 @@ func connected(ctx context.Context, cfg *config.Config, connect Connector, f fun
 	return f(connection)
 }
 
-// withQueries finds where queries are served, and runs f. Where the configuration gives a URL, that is the place, and
-// nothing else is asked or started.
+// withQueries finds where queries are served, and runs f. Where the configuration gives a URL, or the stores are servers,
+// the configuration names the place, and nothing else is asked or started.
 func (a *App) withQueries(ctx context.Context, f func(ctx context.Context, queries string) error) error {
 	cfg, err := a.config()
 	if err != nil {
 		return err
 	}
-	if a.Connect != nil || !isURL(cfg.QueryAPI.Address) {
+	if a.Connect != nil || !isURL(cfg.QueryAPI.Address) && cfg.Stores.NoPaths("unweaver") != nil {
 		return a.withControl(ctx, func(ctx context.Context, _ ops.Control, queries string) error { return f(ctx, queries) })
 	}
-	return f(withKey(ctx, a.variable(a.keyEnv)), strings.TrimRight(cfg.QueryAPI.Address, "/"))
+	return f(withKey(ctx, a.variable(a.keyEnv)), Queries(cfg))
+}
+
+// Queries is the URL of the query-api of a configuration, without a slash at its end.
+func Queries(cfg *config.Config) string {
+	address := cfg.QueryAPI.Address
+	switch {
+	case isURL(address):
+		return strings.TrimRight(address, "/")
+	case cfg.QueryAPI.TLS.On():
+		return "https://" + address
+	default:
+		return "http://" + address
+	}
 }
 
 // embedded finds the embedded stack of the data directory, or starts one that ends with the command.
@@ -165,66 +172,6 @@ func (a *App) runningDev(ctx context.Context) (dev Dev, running bool, err error)
 	return dev, proven, nil
 }
 
-// cluster opens Temporal and the stores themselves.
-func cluster(ctx context.Context, cfg *config.Config) (Connection, error) {
-	if folder, err := localfile.Folder("", "cli"); err == nil {
-		_ = scratch.Use(folder) // else the system's folder: files there have no name, folders are this user's alone
-	}
-	stores, err := wiring.Open(ctx, cfg.Stores)
-	if err != nil {
-		return Connection{}, err
-	}
-	client, err := engine.Dial(ctx, cfg.Engine, slog.New(slog.DiscardHandler))
-	if err != nil {
-		return Connection{}, errors.Join(err, stores.Close())
-	}
-	queries := cfg.QueryAPI.Address
-	switch {
-	case isURL(queries):
-	case cfg.QueryAPI.TLS.On():
-		queries = "https://" + queries
-	default:
-		queries = "http://" + queries
-	}
-	return Connection{
-		Control: &ops.Service{
-			Client:    client,
-			Engine:    cfg.Engine,
-			Stores:    stores,
-			Models:    wiring.NewModels(stores.Coordination, cfg),
-			Limits:    cfg.DocumentLimits(),
-			Heartbeat: workflows.DefaultHeartbeat,
-
-			SearchAttributes: searchable(ctx, client, cfg.Engine.Namespace),
-		},
-		HTTP: queries,
-		Close: func() error {
-			client.Close()
-			return stores.Close()
-		},
-	}, nil
-}
-
-// devBinary is the embedded stack's program: UNWEAVER_DEV_BIN, else beside this one, else on the path.
-func (a *App) devBinary() (string, error) {
-	if path := a.variable("UNWEAVER_DEV_BIN"); path != "" {
-		return path, nil
-	}
-	if self, err := os.Executable(); err == nil {
-		path := filepath.Join(filepath.Dir(self), "unweaver-dev")
-		if _, err := os.Stat(path); err == nil {
-			return path, nil
-		}
-	}
-	path, err := exec.LookPath("unweaver-dev")
-	if err != nil {
-		return "", fault.EngineDown.At("find", "unweaver-dev").
-			Because("it lies neither beside this program nor on the path").
-			Advise("build it with: make build")
-	}
-	return path, nil
-}
-
 // passOn are the flags that the embedded stack must see.
 func (a *App) passOn() []string {
 	args := []string{"--data-dir", a.dataDir}
@@ -235,10 +182,4 @@ func (a *App) passOn() []string {
 		args = append(args, "--set", setting)
 	}
 	return args
-}
-
-// searchable tells whether the namespace knows the search attributes of runs; where nobody can tell, runs do without.
-func searchable(ctx context.Context, client client.Client, namespace string) bool {
-	known, err := visibility.Registered(ctx, client.OperatorService(), namespace)
-	return err == nil && known
 }

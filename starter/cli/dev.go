@@ -2,22 +2,9 @@ package cli
 
 import (
 	"fmt"
-	"syscall"
 
 	"github.com/spf13/cobra"
-
-	"github.com/unweaver/unweaver/internal/fault"
 )
-
-// handOver replaces this process by the embedded stack's program.
-func (a *App) handOver(args []string) error {
-	bin, err := a.devBinary()
-	if err != nil {
-		return err
-	}
-	err = syscall.Exec(bin, append([]string{bin}, args...), a.Env)
-	return fault.EngineDown.At("start", bin).Because(err).Advise("build it with: make build")
-}
 
 func (a *App) devCmd() *cobra.Command {
 	var temporal, http int
@@ -35,7 +22,7 @@ func (a *App) devCmd() *cobra.Command {
 			if corpusDir != "" {
 				args = append(args, "--corpus", corpusDir)
 			}
-			return a.handOver(args)
+			return a.become(ofDev, args)
 		},
 	}
 	command.Flags().IntVar(&temporal, "temporal-port", 7233, "port of Temporal on 127.0.0.1; 0 = any free")
@@ -55,7 +42,7 @@ func (a *App) demoCmd() *cobra.Command {
 			if keep {
 				args = append(args, "--keep")
 			}
-			return a.handOver(args)
+			return a.become(ofDev, args)
 		},
 	}
 	command.Flags().BoolVar(&keep, "keep", false, "keep the stack running until Ctrl-C, to look at its web page")

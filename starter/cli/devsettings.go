@@ -14,7 +14,6 @@ import (
 
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/wiring"
 )
 
 // DevSettings are what an embedded stack was configured by, for commands that bring no configuration of their own.
@@ -40,7 +39,7 @@ func SettingsOfDev(path string, set []string) *DevSettings {
 // devConfig is the configuration of the running embedded stack, where a command brings none: neither --config nor the
 // usual file. What the command sets itself goes before it. own is what the command would work with otherwise.
 func (a *App) devConfig(own *config.Config) (*config.Config, error) {
-	if a.configPath != "" || wiring.NoPaths(own.Stores, "unweaver") == nil {
+	if a.configPath != "" || own.Stores.NoPaths("unweaver") == nil {
 		return own, nil
 	}
 	if _, err := os.Stat(config.DefaultFile); err == nil {
@@ -68,7 +67,7 @@ var processKeys = []string{"engine.", "limits.", "query_api.", "stores.", "worke
 func (a *App) noteDev() {
 	dev, running := ReadDev(a.dataDir)
 	cfg, err := a.config()
-	if !running || err != nil || a.Connect != nil || wiring.NoPaths(cfg.Stores, "unweaver") == nil {
+	if !running || err != nil || a.Connect != nil || cfg.Stores.NoPaths("unweaver") == nil {
 		return
 	}
 	for _, setting := range a.set {

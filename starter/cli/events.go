@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/ops"
+	ops "github.com/unweaver/unweaver/internal/ops/port"
 )
 
 // quietest is how long a stream says nothing at most: what reads it can tell a run that is slow from one that is gone.

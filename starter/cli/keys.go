@@ -13,7 +13,6 @@ import (
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/store/wiring"
 )
 
 // withKeys finds who keeps the keys: the artifact store where it is a server, else the embedded stack.
@@ -22,12 +21,16 @@ func (a *App) withKeys(ctx context.Context, f func(keys access.Keeper) error) er
 	if err != nil {
 		return err
 	}
-	if a.Connect == nil && wiring.NoPaths(cfg.Stores, "unweaver") == nil {
-		store, err := wiring.Artifacts(ctx, cfg.Stores)
+	servers, err := a.onServers(cfg)
+	if err != nil {
+		return err
+	}
+	if servers {
+		keys, err := a.Servers.Keys(ctx, cfg)
 		if err != nil {
 			return err
 		}
-		return f(access.Book{Store: store})
+		return f(keys)
 	}
 	connect := a.Connect
 	if connect == nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/build/runlog"
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/ops"
+	ops "github.com/unweaver/unweaver/internal/ops/port"
 )
 
 // shownProblems is how many distinct problems are listed; the others are in the list that is named.

@@ -20,7 +20,7 @@ func (a *App) startDev(ctx context.Context) (stop func(), err error) {
 	if ready, err := a.awaitDev(ctx); ready || err != nil {
 		return func() {}, err
 	}
-	bin, err := a.devBinary()
+	bin, err := a.find(ofDev)
 	if err != nil {
 		return nil, err
 	}

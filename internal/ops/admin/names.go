@@ -6,7 +6,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/ops"
+	ops "github.com/unweaver/unweaver/internal/ops/port"
 )
 
 // runID of a workflow, behind the # of a run that is meant exactly.

@@ -95,7 +95,8 @@ func (r untilDone) Read(out []byte) (int, error) {
 // lastUse is when a copy was used last: its time of access. The time of change stays that of its content.
 func lastUse(info fs.FileInfo) time.Time {
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
-		return time.Unix(sys.Atim.Unix())
+		at := accessed(sys)
+		return time.Unix(at.Unix())
 	}
 	return info.ModTime()
 }

@@ -245,23 +245,5 @@ func (s *Stores) Corpus(ctx context.Context, uri string) (blob.Store, error) {
 	return store, err
 }
 
-// NoPaths refuses path stores for a program that shares its stores with others.
-func NoPaths(c config.Stores, program string) error {
-	for _, set := range []struct{ setting, place string }{
-		{"stores.artifacts", c.Artifacts}, {"stores.classes", c.Classes}, {"stores.vectors", c.Vectors},
-	} {
-		why := set.setting + " is a path (" + set.place + "): its files have one owner"
-		if set.place == "" {
-			why = set.setting + " is not set"
-		}
-		if IsPath(set.place) {
-			return fault.BadConfig.At("start", program).
-				Because(why).
-				Advise("use unweaver dev, which runs every part in one process, or set URLs")
-		}
-	}
-	return nil
-}
-
 // Folder makes a blob store in a folder.
 func Folder(path string) (blob.Store, error) { return dir.Open(path) }

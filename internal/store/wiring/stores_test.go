@@ -180,7 +180,7 @@ func TestACorpusIsAFolderOrABucket(t *testing.T) {
 
 func TestProgramsThatShareStoresRefusePaths(t *testing.T) {
 	all := config.Stores{Artifacts: "s3://b", Classes: "redis://h", Vectors: "milvus://h"}
-	if err := wiring.NoPaths(all, "the worker"); err != nil {
+	if err := all.NoPaths("the worker"); err != nil {
 		t.Error(err)
 	}
 	for setting, change := range map[string]func(*config.Stores){
@@ -190,6 +190,6 @@ func TestProgramsThatShareStoresRefusePaths(t *testing.T) {
 	} {
 		stores := all
 		change(&stores)
-		wants(t, wiring.NoPaths(stores, "the worker"), fault.BadConfig, setting)
+		wants(t, stores.NoPaths("the worker"), fault.BadConfig, setting)
 	}
 }

@@ -1,0 +1,86 @@
+// Package port is what the command line asks for, without what does it: it weighs nothing, so that a program that asks
+// over HTTP links neither Temporal's client nor those of the stores.
+package port
+
+import (
+	"context"
+
+	"github.com/unweaver/unweaver/internal/build/runlog"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+)
+
+// IndexRequest starts a build.
+type IndexRequest struct {
+	Spec          corpus.Spec `json:"spec"`
+	Generation    string      `json:"generation"` // empty: attach to a running build, else the start time
+	ReplaceCorpus bool        `json:"replace_corpus"`
+	Rebuild       bool        `json:"rebuild"` // trust nothing that earlier builds wrote but what was paid for
+}
+
+// Run names a run.
+type Run struct {
+	Run      string `json:"run"`
+	RunID    string `json:"run_id,omitempty"` // of its workflow, where it is known
+	Attached bool   `json:"attached"`
+}
+
+// Exactly names this run alone, for Status: not one that had the same name before it.
+func (r Run) Exactly() string {
+	if r.RunID == "" {
+		return r.Run
+	}
+	return r.Run + RunMark + r.RunID
+}
+
+// RunMark stands between the name of a run and the id of its workflow's run. It is in no name.
+const RunMark = "#"
+
+// Status is a report with what runs now.
+type Status = runlog.Run
+
+// Check is one probe of doctor.
+type Check struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+	Hint   string `json:"hint,omitempty"`
+}
+
+// Control is the port of the command line. Errors are faults. A run is index/generation; where one is asked for, an
+// index stands for its newest run.
+type Control interface {
+	Index(ctx context.Context, r IndexRequest) (Run, error)
+	// Estimate tells what a build would do and cost. It takes nothing: no lease, no run, no key, no model, no write.
+	Estimate(ctx context.Context, r IndexRequest) (corpus.Report, error)
+	Status(ctx context.Context, run string) (Status, error)
+	// Pause returns once no paid call of the run can start any more; what is in flight is paid for and kept.
+	Pause(ctx context.Context, run string) error
+	// Resume goes on with a paused run; budget, where not nil, is what it may pay for from its beginning.
+	Resume(ctx context.Context, run string, budget *corpus.Budget) error
+	// Cancel returns once no paid call of the run can start any more.
+	Cancel(ctx context.Context, run string) error
+	// Lost declares that a run will never go on, whose engine is gone or does not know it, and frees the lease of its
+	// index. It is refused while the engine runs it or a process renews the lease; where the lease cannot be read, run
+	// is the index, and a new one is written.
+	Lost(ctx context.Context, run string) error
+	Generations(ctx context.Context, index string) ([]artifact.Generation, error)
+	// Indexes describes every index.
+	Indexes(ctx context.Context) ([]runlog.Card, error)
+	// Runs lists the newest runs, the last begun first: of an index, or of all where it is empty. 0 lists all.
+	Runs(ctx context.Context, index string, limit int) ([]runlog.Summary, error)
+	// Log tells everything that the stores hold about a run.
+	Log(ctx context.Context, run string) (runlog.Log, error)
+	Restore(ctx context.Context, index string) (Run, error)
+	Doctor(ctx context.Context, spec corpus.Spec) ([]Check, error)
+}
+
+// another marks a context of who is not the owner of the installation.
+type another struct{}
+
+// ForAnother marks what is asked by who may control builds and does not own the installation: a corpus that is a
+// directory must be allowed already (stores.corpus_roots, or granted by the owner).
+func ForAnother(ctx context.Context) context.Context { return context.WithValue(ctx, another{}, true) }
+
+// OfAnother tells whether a context is marked so.
+func OfAnother(ctx context.Context) bool { return ctx.Value(another{}) != nil }

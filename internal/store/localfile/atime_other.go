@@ -1,0 +1,8 @@
+//go:build !darwin
+
+package localfile
+
+import "syscall"
+
+// accessed is when a file was read last.
+func accessed(info *syscall.Stat_t) syscall.Timespec { return info.Atim }
