@@ -37,6 +37,7 @@ type Activities struct {
 
 	Telemetry *telemetry.Process             // nil: nothing is counted
 	Notify    func(index string) notice.Hook // the webhook of an index; nil: none has one
+	Due       *Due                           // nil: other processes send what is due
 }
 
 // job is the build as the packages below see it.

@@ -78,6 +78,7 @@ func (a *Activities) SendNotice(ctx context.Context, in workflows.Notice) (err e
 	if err := checkBuild(in.Build, "notice", false); err != nil {
 		return a.refuse(err)
 	}
+	defer a.Due.set(in.Build, in.Status, false)
 	defer func() {
 		if err != nil && ctx.Err() == nil {
 			err = a.notSent(ctx, in, err)

@@ -62,7 +62,7 @@ func (a *Activities) EndRestore(ctx context.Context, end workflows.End) (workflo
 	if err := checkEnd(end); err != nil {
 		return workflows.Ended{}, a.refuse(err)
 	}
-	err := a.bare(ctx, end.Build, func(ctx context.Context, run *build.Run) error {
+	record := func(ctx context.Context, run *build.Run) error {
 		if end.Status == corpus.StatusWaiting {
 			if err := run.Waits(ctx, holder(ctx), ending(end)); err != nil {
 				return err
@@ -80,6 +80,6 @@ func (a *Activities) EndRestore(ctx context.Context, end workflows.End) (workflo
 		}
 		a.told(ctx, run, end)
 		return nil
-	}, false)
-	return a.ended(end), err
+	}
+	return a.noted(end, func() error { return a.bare(ctx, end.Build, record, false) })
 }

@@ -26,18 +26,19 @@ func (a *Activities) EndBuild(ctx context.Context, end workflows.End) (workflows
 	if err := errors.Join(checkBuild(end.Build, "end", true), checkEnd(end)); err != nil {
 		return workflows.Ended{}, a.refuse(err)
 	}
-	err := a.short(ctx, end.Build, "end", func(ctx context.Context, run *build.Run) error {
-		if end.Status == corpus.StatusWaiting {
-			if err := run.Waits(ctx, holder(ctx), ending(end)); err != nil {
+	return a.noted(end, func() error {
+		return a.short(ctx, end.Build, "end", func(ctx context.Context, run *build.Run) error {
+			if end.Status == corpus.StatusWaiting {
+				if err := run.Waits(ctx, holder(ctx), ending(end)); err != nil {
+					return err
+				}
+			} else if err := run.End(ctx, own(ctx, run), ending(end)); err != nil {
 				return err
 			}
-		} else if err := run.End(ctx, own(ctx, run), ending(end)); err != nil {
-			return err
-		}
-		a.told(ctx, run, end)
-		return nil
+			a.told(ctx, run, end)
+			return nil
+		})
 	})
-	return a.ended(end), err
 }
 
 func ending(end workflows.End) build.Ending {

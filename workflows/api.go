@@ -159,6 +159,9 @@ type Chunked struct {
 	Shards []int `json:"shards"`
 	Chunks int64 `json:"chunks"`
 	Import bool  `json:"import,omitempty"` // vectors are imported after load, not written by it
+
+	Unchanged bool   `json:"unchanged,omitempty"` // the build came to what its parent is: nothing has to be published
+	Status    string `json:"status,omitempty"`    // of an unchanged build
 }
 
 // Extracted is what SealExtraction found.

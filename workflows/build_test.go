@@ -71,6 +71,20 @@ func TestBeginStageIsToldEachStageBeforeItsUnits(t *testing.T) {
 	}
 }
 
+func TestABuildThatComesToWhatItsParentIsEndsAfterChunk(t *testing.T) {
+	f := newFake(10)
+	f.alike = "completed_with_errors"
+	if out, err := run(t, f, workflows.Build{}, nil); err != nil || out.Status != f.alike {
+		t.Fatal(out, err)
+	}
+	if f.count(workflows.ChunkDocuments) == 0 || f.count(workflows.ExtractChunks)+f.count(workflows.PublishBuild) != 0 {
+		t.Errorf("%v", f.calls)
+	}
+	if end := f.lastEnd(); !end.Unchanged || end.Status != f.alike {
+		t.Errorf("%+v", end)
+	}
+}
+
 func TestAnUnchangedCorpusDoesNothingAfterPlan(t *testing.T) {
 	f := newFake()
 	f.planned = workflows.Planned{Unchanged: true, Status: "completed"}

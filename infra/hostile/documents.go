@@ -103,6 +103,15 @@ type input struct {
 	make   func() ([]byte, error)
 }
 
+// kindsRead names the kinds that can be damaged.
+func kindsRead() string {
+	var names []string
+	for _, kind := range document.Kinds() {
+		names = append(names, string(kind))
+	}
+	return strings.Join(names, ",")
+}
+
 // documents damages files of every kind.
 func documents(ctx context.Context, s settings) (report, error) {
 	files := documenttest.Samples()
@@ -120,7 +129,7 @@ func documents(ctx context.Context, s settings) (report, error) {
 		}
 	}
 	if len(byKind) == 0 {
-		return report{}, errors.New("there is no file of these kinds")
+		return report{}, errors.New("there is no file of these kinds; known: " + kindsRead())
 	}
 	var out report
 	var kinds []document.Kind

@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/document/box"
+	"github.com/unweaver/unweaver/internal/document/documenttest"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -84,6 +86,23 @@ func TestHarmIsCountedNamedAndKept(t *testing.T) {
 		r.add(v)
 		if (r.Crashed == 1) != crashed || (r.Hung == 1) == crashed {
 			t.Errorf("%+v", r)
+		}
+	}
+}
+
+func TestEveryKindThatIsReadCanBeDamagedAndIsNamed(t *testing.T) {
+	_, err := run(t.Context(), []string{"documents", "-kinds", "doc"}, &bytes.Buffer{})
+	if err == nil {
+		t.Fatal("doc was tried")
+	}
+	for name := range documenttest.Samples() {
+		if kind, _, ok := document.TypeOf(name); !ok || !strings.Contains(err.Error(), string(kind)) {
+			t.Errorf("%s of %s is not in %v", kind, name, err)
+		}
+	}
+	for _, kind := range []string{"pptx", "xlsx", "epub", "eml", "rst"} {
+		if !strings.Contains(err.Error(), kind) {
+			t.Errorf("%s is not in %v", kind, err)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func run(ctx context.Context, args []string, out io.Writer) (harm int, err error
 	var s settings
 	flags := flag.NewFlagSet("hostile", flag.ContinueOnError)
 	flags.StringVar(&s.dir, "dir", "", "folder of files to damage; empty: small samples")
-	flags.StringVar(&s.kinds, "kinds", "", "only these kinds, with commas, as pdf,html,eml; empty: all")
+	flags.StringVar(&s.kinds, "kinds", "", "only these kinds, of "+kindsRead())
 	flags.IntVar(&s.count, "n", 500, "inputs of each kind")
 	flags.Uint64Var(&s.seed, "seed", 1, "the same seed makes the same inputs")
 	flags.IntVar(&s.workers, "workers", runtime.GOMAXPROCS(0), "inputs at once")

@@ -216,8 +216,13 @@ func (r *Run) results(ctx context.Context, report *corpus.Report, ending Ending)
 		}
 		return
 	}
-	if !ending.Unchanged {
+	if !ending.Unchanged || fixed.Plan.Again {
 		r.chunkProblems(ctx, report, len(fixed.Plan.Units))
+	}
+	if ending.Unchanged { // what was tried again is what it was
+		report.Diff.Changed -= fixed.Plan.Retried
+		report.Diff.Same += fixed.Plan.Retried
+		report.Diff.Unchanged = true
 	}
 	report.FromManifest(manifest)
 	report.ChunksFailed = manifest.Counts.DeadLetters

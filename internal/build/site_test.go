@@ -98,6 +98,7 @@ type outcome struct {
 	planned   build.Planned
 	published build.Published
 	collects  bool // all before collect is done
+	alike     bool // nothing but what was tried again, and that is what it was
 	manifest  *corpus.Manifest
 }
 
@@ -147,6 +148,8 @@ func (s *site) night(t *testing.T) outcome {
 		ending = build.Ending{Status: corpus.StatusHeld, Reason: out.planned.Held}
 	case out.planned.Unchanged:
 		ending = build.Ending{Status: corpus.StatusCompleted, Unchanged: true}
+	case out.alike:
+		ending = build.Ending{Status: corpus.StatusErrors, Unchanged: true}
 	}
 	s.unit(t.Context(), job, "end", func(ctx context.Context, run *build.Run) error {
 		if err := run.End(ctx, holder, ending); err != nil {
@@ -229,10 +232,16 @@ func (s *site) stages(ctx context.Context, job build.Job, holder build.Holder) (
 		return err
 	})
 	do("chunk", 1, func(ctx context.Context, run *build.Run, _ int) error {
-		var err error
+		_, alike, err := run.Alike(ctx)
+		if out.alike = alike; err != nil || alike {
+			return err
+		}
 		shards, _, err = run.SealChunks(ctx)
 		return err
 	})
+	if out.alike {
+		return out, err
+	}
 	for shard, chunks := range shards.Chunks {
 		batches := (chunks + job.Batch - 1) / job.Batch
 		do("extract", batches, func(ctx context.Context, run *build.Run, batch int) error {

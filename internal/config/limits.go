@@ -45,13 +45,14 @@ func defaultLimits() Limits {
 // limitKeys describe the limits. What is above one is left out of the build and named, but for a title, which is cut.
 var limitKeys = []key{
 	{
-		path:    "limits.document.bytes",
-		meaning: "an HTML, JSON, PDF or Word file, and each part of one, unpacked; other types are streamed",
-		unit:    "bytes", example: "67108864", rule: between(1<<10, 4<<30),
+		path: "limits.document.bytes",
+		meaning: "an HTML, JSON, PDF, Word, PowerPoint, Excel, EPUB or mail file, and each part of one, unpacked; other " +
+			"types are streamed",
+		unit: "bytes", example: "67108864", rule: between(1<<10, 4<<30),
 	},
 	{
 		path:    "limits.document.ratio",
-		meaning: "unpacked to packed bytes of gzip, Word and PDF, once more than a mebibyte came out",
+		meaning: "unpacked to packed bytes of gzip, PDF, Office files and EPUB, once more than a mebibyte came out",
 		unit:    "bytes a byte", example: "100", rule: between(2, 1e6),
 	},
 	{

@@ -4,7 +4,9 @@
 package document
 
 import (
+	"maps"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -54,6 +56,9 @@ var byExt = map[string]Kind{
 	".eml":      EML,
 	".rst":      RST,
 }
+
+// Kinds lists every type that is read, by name.
+func Kinds() []Kind { return slices.Compact(slices.Sorted(maps.Values(byExt))) }
 
 // Extensions that are read, for error texts.
 const Extensions = ".txt .md .rst .html .pdf .docx .pptx .xlsx .epub .eml .json .jsonl .csv, each also with .gz"

@@ -17,8 +17,12 @@ import (
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/coordination/coordinationtest"
 	coordinationmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/store/records"
+	recordsmemory "github.com/unweaver/unweaver/internal/store/records/memory"
+	"github.com/unweaver/unweaver/internal/store/records/recordstest"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	vectorsmemory "github.com/unweaver/unweaver/internal/store/vectors/memory"
+	"github.com/unweaver/unweaver/internal/store/vectors/vectorstest"
 )
 
 // noted is an observer that remembers.
@@ -66,6 +70,17 @@ func TestObservedStoresPassTheSuitesOfTheirPorts(t *testing.T) {
 			return observe.OfCoordination(coordinationmemory.New(), n)
 		})
 	})
+	t.Run("records", func(t *testing.T) {
+		recordstest.Run(t, func(*testing.T) records.Store { return observe.OfRecords(recordsmemory.New(), n) })
+	})
+	t.Run("vectors", func(t *testing.T) {
+		vectorstest.Run(t, func(*testing.T) vectors.Store { return observe.OfVectors(vectorsmemory.New(), n) })
+	})
+	for _, what := range []string{"records put", "records get", "records delete", "vectors upsert", "vectors fetch"} {
+		if !slices.Contains(n.begun, what) {
+			t.Errorf("%s is not told", what)
+		}
+	}
 	if len(n.begun) < 50 || len(n.begun) != len(n.ended) {
 		t.Errorf("%d begun, %d ended", len(n.begun), len(n.ended))
 	}

@@ -44,6 +44,9 @@ func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) 
 			Because("names that begin with " + workflows.RestoreGeneration + " are those of restores").
 			Advise("choose another --generation")
 	}
+	if s.Grant != nil && spec.Chat.File != "" && !OfAnother(ctx) {
+		s.Models.AllowRecording(spec.Chat.File)
+	}
 	if err := s.Models.Check(spec); err != nil {
 		return Run{}, err
 	}

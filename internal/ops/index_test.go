@@ -2,6 +2,7 @@ package ops_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -274,6 +275,19 @@ func TestARestoreIsStartedWhereThePointerIsDamaged(t *testing.T) {
 			t.Errorf("%s: %+v, %v", situation, run, err)
 		}
 	}
+}
+
+// An evaluation replays what lies beside its dataset, which no configuration names.
+func TestOnlyTheOwnerReplaysAnotherRecording(t *testing.T) {
+	b := newBench(t)
+	spec := b.spec("docs")
+	spec.Chat = corpus.ChatModel{Provider: "recorded", File: filepath.Join(t.TempDir(), "extractions.jsonl")}
+	stranger := ops.ForAnother(t.Context())
+	if _, err := b.Index(stranger, ops.IndexRequest{Spec: spec}); !fault.Is(err, fault.EndpointRefused) {
+		t.Errorf("it may: %v", err)
+	}
+	_, err := b.Index(t.Context(), ops.IndexRequest{Spec: spec})
+	b.must(err)
 }
 
 func TestOnlyTheOwnerOpensAnotherFolder(t *testing.T) {

@@ -10,9 +10,10 @@ export const browser = await chromium.launch({
   args: process.getuid?.() === 0 ? ['--no-sandbox'] : [], // Chromium's own sandbox refuses root
 })
 
-// visit opens an address in a profile of its own, and lets nothing pass that a page must not do.
+// visit opens an address in a profile of its own, and lets nothing pass that a page must not do. Its question was
+// asked in the tab before, as those that are known, unless the address is a stranger's.
 export async function visit(path, options, work) {
-  const { base = open, fake = {}, ...context } = options
+  const { base = open, fake = {}, stranger = false, known = [], ...context } = options
   const profile = await browser.newContext({ viewport: { width: 1000, height: 800 }, ...context })
   const page = await profile.newPage()
   page.setDefaultTimeout(60_000) // of a machine that has much else to do
@@ -24,6 +25,13 @@ export async function visit(path, options, work) {
   page.on('request', (request) => {
     if (new URL(request.url()).origin !== base) wrong.push('asked ' + request.url())
   })
+  const [, index, search] = /^#\/([^/]+)\/\w+\?(.*)/s.exec(path) ?? []
+  const q = new URLSearchParams(search).get('q')
+  const names = stranger ? [] : [...known, ...(q ? [`${index} ${q}`] : [])]
+  await page.addInitScript((names) => {
+    if (location.protocol === 'http:' && !sessionStorage.getItem('asked'))
+      sessionStorage.setItem('asked', JSON.stringify(names))
+  }, names)
   for (const [pattern, answer] of Object.entries(fake)) await page.route(pattern, answer)
   try {
     await page.goto(base + '/' + path)

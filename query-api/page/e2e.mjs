@@ -82,6 +82,44 @@ const steps = {
     })
   },
 
+  async 'a question that comes with a link from elsewhere is asked when somebody says so'() {
+    let count = 0
+    const counted = {
+      '**/query': (route) => {
+        count++
+        return route.continue()
+      },
+    }
+    const options = { fake: counted, stranger: true }
+    await visit('#/sample/ask?' + q, options, async (page) => {
+      await page.getByText('came with a link').waitFor()
+      assert.equal(await page.getByLabel('Question', { exact: true }).inputValue(), asked)
+      await accessible(page, 'a question of a link')
+      assert.equal(count, 0)
+      await page.getByRole('button', { name: 'Ask it' }).click()
+      await page.locator('.answer .words').waitFor()
+      await page.reload() // it is this tab's now
+      await page.locator('.answer .words').waitFor()
+      assert.equal(count, 2)
+    })
+    await visit('#/sample/ask?' + q, options, async (page) => {
+      await page.getByText('came with a link').waitFor()
+      await page.getByLabel('Question', { exact: true }).press('Enter')
+      await page.locator('.answer .words').waitFor()
+      assert.equal(count, 3)
+      await page.getByRole('link', { name: 'Compare methods' }).click() // the page's own link
+      await page.locator('table.compare').waitFor()
+      assert.equal(count, 5)
+    })
+    await visit('#/sample/compare?' + q, options, async (page) => {
+      await page.getByText('came with a link').waitFor()
+      assert.equal(count, 5)
+      await page.getByRole('button', { name: 'Ask it' }).click()
+      await page.locator('table.compare').waitFor()
+      assert.equal(count, 7)
+    })
+  },
+
   async 'what matched is marked at its code points, with heading, page and confidence'() {
     const text = '😀 A line before. Oslo is the capital 🏛 of Norway. A line behind.'
     const start = Array.from('😀 A line before. ').length
@@ -425,7 +463,8 @@ const steps = {
       ['light', 360],
       ['dark', 1000],
     ]) {
-      await visit('', { colorScheme, viewport: { width, height: 780 }, fake: runs }, async (page) => {
+      const known = [`sample ${asked}`, `nowhere ${asked}`]
+      await visit('', { colorScheme, viewport: { width, height: 780 }, fake: runs, known }, async (page) => {
         for (const view of views) {
           await page.evaluate((hash) => {
             location.hash = hash

@@ -38,7 +38,7 @@ func (a *App) calibrate(ctx context.Context, flags evalFlags) error {
 	return a.withControl(ctx, func(ctx context.Context, control ops.Control, queries string) error {
 		var asked []calibrate.Set
 		for _, set := range sets {
-			if _, err := a.evalBuild(ctx, control, set.spec); err != nil {
+			if _, err := a.evalBuild(ctx, control, set.dataset, set.spec); err != nil {
 				return err
 			}
 			asked = append(asked, calibrate.Set{

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/openai"
 	ops "github.com/unweaver/unweaver/internal/ops/port"
+	"github.com/unweaver/unweaver/internal/store/localfile"
 )
 
 type evalFlags struct {
@@ -120,9 +122,23 @@ func cutoffs(given []string) ([]int, error) {
 	return slices.Compact(ks), nil
 }
 
+// evalStage is the folder of a dataset's corpus: always the same for a data directory, and outside of it, as nothing
+// there is ever read as documents.
+func (a *App) evalStage(dataset *eval.Dataset) (string, error) {
+	data, err := filepath.Abs(a.dataDir)
+	if err != nil {
+		return "", fault.Usage.At("make absolute", a.dataDir).Because(err)
+	}
+	folder, err := localfile.Folder("", "eval")
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(folder, fmt.Sprintf("%s-%.6x", dataset.Name, sha256.Sum256([]byte(data)))), nil
+}
+
 // evalSpec is the index's configuration with what a dataset asks for: passages are chunks, recordings are replayed.
 func (a *App) evalSpec(flags evalFlags, dataset *eval.Dataset) (corpus.Spec, error) {
-	stage, err := filepath.Abs(filepath.Join(a.dataDir, "eval", dataset.Name))
+	stage, err := a.evalStage(dataset)
 	if err != nil {
 		return corpus.Spec{}, err
 	}
@@ -155,9 +171,13 @@ func evalIndex(dataset *eval.Dataset) string {
 	return "eval-" + strings.ReplaceAll(strings.ToLower(dataset.Name), "_", "-")
 }
 
-// evalBuild builds the index of a dataset, or finds it unchanged.
-func (a *App) evalBuild(ctx context.Context, control ops.Control, spec corpus.Spec) (ops.Status, error) {
-	run, err := control.Index(ctx, ops.IndexRequest{Spec: spec})
+// evalBuild builds the index of a dataset, or finds it unchanged. The index that is named after the dataset is nobody
+// else's, wherever its corpus lay before.
+func (a *App) evalBuild(
+	ctx context.Context, control ops.Control, dataset *eval.Dataset, spec corpus.Spec,
+) (ops.Status, error) {
+	own := spec.Index == evalIndex(dataset)
+	run, err := control.Index(ctx, ops.IndexRequest{Spec: spec, ReplaceCorpus: own})
 	if err != nil {
 		return ops.Status{}, err
 	}
@@ -213,7 +233,7 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 		}
 	}
 	return a.withControl(ctx, func(ctx context.Context, control ops.Control, queries string) error {
-		status, err := a.evalBuild(ctx, control, spec)
+		status, err := a.evalBuild(ctx, control, dataset, spec)
 		if err != nil {
 			return err
 		}

@@ -16,6 +16,9 @@ import (
 func dataset(t *testing.T, more map[string]string) string {
 	t.Helper()
 	t.Chdir(t.TempDir())
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CACHE_HOME", filepath.Join(home, "cache"))
 	files := map[string]string{
 		"corpus.jsonl": `{"id":"a","title":"A","text":"Alpha is first"}` + "\n" + `{"id":"b","title":"B","text":"Beta"}`,
 		"questions.jsonl": `{"id":"1","question":"which is first","gold":["a"],"answers":["Alpha"]}` + "\n" +
@@ -55,8 +58,11 @@ func TestAnEvaluationBuildsAsksEveryQuestionByEveryMethodAndReports(t *testing.T
 	}
 	spec := fake.request.Spec
 	if spec.Index != "eval-my-set" || spec.Chunking.Strategy != "document" || spec.Chat.Provider != "builtin" ||
-		!strings.HasSuffix(spec.Corpus, "/unweaver-data/eval/My_Set") {
-		t.Errorf("%+v", spec)
+		!fake.request.ReplaceCorpus {
+		t.Errorf("%+v", fake.request)
+	}
+	if data, err := filepath.Abs("unweaver-data"); err != nil || strings.HasPrefix(spec.Corpus, data) {
+		t.Errorf("%s is never read as documents: %v", spec.Corpus, err)
 	}
 	if staged, err := os.ReadDir(spec.Corpus); err != nil || len(staged) != 1 {
 		t.Errorf("the index sees more than the corpus: %v %v", staged, err)
@@ -105,7 +111,8 @@ func TestAnEvaluationReplaysTheRecordingUnlessToldOtherwise(t *testing.T) {
 		got := evaluate(t, fake, &queries{bodies: []string{ranked}}, append(tc.args, "--methods", "vector")...)
 		spec := fake.request.Spec
 		if got.exit != cli.ExitDone || spec.Chat.Provider != tc.provider || spec.Chunking.Strategy != tc.strategy ||
-			(tc.provider == "recorded") != filepath.IsAbs(spec.Chat.File) {
+			(tc.provider == "recorded") != filepath.IsAbs(spec.Chat.File) ||
+			fake.request.ReplaceCorpus == (spec.Index == "own") { // an index of another name may be somebody's
 			t.Errorf("%v: %+v %+v", tc.args, got, spec)
 		}
 	}

@@ -147,6 +147,7 @@ type Host struct {
 	ports  *build.Ports
 	parser *box.Pool
 	drain  time.Duration
+	due    *activities.Due // nil: another worker sends what notices are due
 
 	watching context.CancelFunc // ends what looks up how indexes stand
 	watched  chan struct{}
@@ -187,15 +188,19 @@ func Start(config Config) (*Host, error) {
 	if config.Telemetry != nil {
 		ports.Paid = config.Telemetry.Paid
 	}
+	var due *activities.Due
+	if config.Alone {
+		due = &activities.Due{}
+	}
 	running.RegisterActivity(&activities.Activities{
 		Ports: ports, Engine: Engine{config.Client, config.Address, config.Namespace}, Log: config.Log,
-		Telemetry: config.Telemetry, Notify: config.Notify,
+		Telemetry: config.Telemetry, Notify: config.Notify, Due: due,
 	})
 	if err := running.Start(); err != nil {
 		parser.Close()
 		return nil, err
 	}
-	host := &Host{worker: running, ports: ports, parser: parser, drain: config.Drain}
+	host := &Host{worker: running, ports: ports, parser: parser, drain: config.Drain, due: due}
 	host.watch(config)
 	return host, nil
 }
@@ -222,6 +227,10 @@ func (h *Host) watch(config Config) {
 // Problems tells what keeps a run from going on in this process and may be written down nowhere.
 func (h *Host) Problems(run string) []corpus.Problem { return h.ports.Problems(run) }
 
+// noticePatience is how long Stop of the only worker waits for webhooks to be told of what ended before; what is not
+// sent by then is sent when it is started again.
+const noticePatience = 5 * time.Second
+
 // Stop takes no more work, lets activities go on for the drain time, then cancels them. What they paid for is kept:
 // where it cannot be stored Stop waits for that once more as long.
 func (h *Host) Stop() {
@@ -229,6 +238,9 @@ func (h *Host) Stop() {
 		h.watching()
 		<-h.watched
 	}
+	told, end := context.WithTimeout(context.Background(), noticePatience)
+	h.due.Wait(told)
+	end()
 	h.worker.Stop()
 	defer h.parser.Close() // after what was paid for: a store that hangs may hold up a document
 	ctx, cancel := context.WithTimeout(context.Background(), h.drain)

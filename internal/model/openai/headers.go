@@ -61,11 +61,11 @@ func quota(header http.Header) model.Quota {
 
 func left(header http.Header, of string) model.Left {
 	count, err := strconv.ParseFloat(strings.TrimSpace(header.Get("X-Ratelimit-Remaining"+of)), 64)
-	if err != nil || !(count < 1e15) {
+	if err != nil || !(count >= 0 && count < 1e15) { // some gateways say -1 where they do not know
 		return model.Left{}
 	}
 	return model.Left{
-		Known: true, Count: int64(max(0, count)), Reset: reset(header.Get("X-Ratelimit-Reset" + of)),
+		Known: true, Count: int64(count), Reset: reset(header.Get("X-Ratelimit-Reset" + of)),
 	}
 }
 

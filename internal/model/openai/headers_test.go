@@ -109,9 +109,9 @@ func TestWhatIsLeftOfAQuotaIsTold(t *testing.T) {
 			"x-ratelimit-remaining-requests": "many", "x-ratelimit-reset-requests": "1s",
 			"x-ratelimit-remaining-tokens": "NaN",
 		}, model.Quota{}},
-		"below zero": {200, map[string]string{
-			"x-ratelimit-remaining-requests": "-3", "x-ratelimit-reset-requests": "-1s",
-		}, model.Quota{Requests: known(0, 0)}},
+		"below zero, which says that nobody knows": {200, map[string]string{
+			"x-ratelimit-remaining-requests": "-1", "x-ratelimit-reset-requests": "-1s",
+		}, model.Quota{}},
 		"nothing": {200, nil, model.Quota{}},
 	} {
 		t.Run(name, func(t *testing.T) {

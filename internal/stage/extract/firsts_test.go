@@ -58,6 +58,16 @@ func TestAModelThatFailsTheFirstTwentyChunksAlikePausesTheRun(t *testing.T) {
 			}
 		})
 	}
+	t.Run("and takes twice as many in another process of a run that a person resumed", func(t *testing.T) {
+		b := newBench(t)
+		refusing := stagetest.Fails(fault.ModelRejected.At("call", "m").Because("no"))
+		in := b.in(&stagetest.Chat{Answer: refusing}, stagetest.Numbered(120, "Text %d.")...)
+		in.Health = stage.NewHealth()
+		in.Health.Resumed(time.Unix(1, 0))
+		if _, err := extract.Run(t.Context(), in); err == nil || !strings.Contains(err.Error(), "all of the first 40 texts") {
+			t.Error(err)
+		}
+	})
 	t.Run("and goes on when a person wants it to", func(t *testing.T) {
 		b := newBench(t)
 		chat := &stagetest.Chat{Answer: func(call model.Call) (model.Reply, error) {

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/unweaver/unweaver/internal/document"
 )
 
 // packageFolders hold what programs install, not what people write.
@@ -17,8 +19,9 @@ func set(part string) bool {
 
 // chosen tells whether an object of the corpus may be a document, and counts it where it is left out. Hidden files and
 // folders of packages are, but where a pattern to include names such a part and matches; then the patterns of the index
-// decide: of those to include one must match, where there are any, and none of those to exclude.
-func (p *planner) chosen(key string) bool {
+// decide: of those to include one must match, where there are any, and none of those to exclude. What is not followed
+// may be a folder: one that could hold what a pattern includes is told, as nobody sees what lies behind it.
+func (p *planner) chosen(key string, unfollowed bool) bool {
 	out := &p.res.LeftOut
 	parts := strings.Split(key, "/")
 	if slices.ContainsFunc(parts, set) && !p.asked(key) {
@@ -30,7 +33,7 @@ func (p *planner) chosen(key string) bool {
 		return false
 	}
 	switch {
-	case len(p.Spec.Include) > 0 && !matched(p.Spec.Include, key):
+	case len(p.Spec.Include) > 0 && !matched(p.Spec.Include, key) && !(unfollowed && reached(p.Spec.Include, key)):
 		out.NotIncluded++
 		return false
 	case matched(p.Spec.Exclude, key):
@@ -44,6 +47,31 @@ func (p *planner) chosen(key string) bool {
 func (p *planner) asked(key string) bool {
 	return slices.ContainsFunc(p.Spec.Include, func(pattern string) bool {
 		return slices.ContainsFunc(strings.Split(pattern, "/"), set) && matched([]string{pattern}, key)
+	})
+}
+
+// reached tells whether one of the patterns may match something below a folder. A name with the extension of a type
+// that is read is taken for a file's.
+func reached(patterns []string, folder string) bool {
+	if _, _, file := document.TypeOf(folder); file {
+		return false
+	}
+	parts := strings.Split(folder, "/")
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		wanted := strings.Split(pattern, "/")
+		for i, part := range parts {
+			if i >= len(wanted) {
+				return false
+			}
+			braced := strings.Count(wanted[i], "{") != strings.Count(wanted[i], "}") // around slashes: it may be
+			if wanted[i] == "**" || braced {
+				return true
+			}
+			if ok, err := doublestar.Match(wanted[i], part); !ok || err != nil || i == len(wanted)-1 {
+				return false
+			}
+		}
+		return true
 	})
 }
 

@@ -85,6 +85,36 @@ func TestPatternsChooseTheDocuments(t *testing.T) {
 	}
 }
 
+// What lies behind a link that is not followed nobody sees, so that no pattern can choose among it.
+func TestALinkedFolderThatMayHoldWhatIsIncludedIsNamed(t *testing.T) {
+	for pattern, named := range map[string]string{
+		"**/*.md":             "[src/linked web.d]",
+		"src/**":              "[src/linked]",
+		"src/linked/deep/*.x": "[src/linked]",
+		"s*/{linked,two}/*":   "[src/linked]",
+		"{src/linked,a}/*":    "[src/linked web.d]",
+		"*.md":                "[]",
+		"docs/**":             "[]",
+		"src/*.txt":           "[]",
+	} {
+		x := choosing(t)
+		x.include = []string{pattern, "readme.md"}
+		for _, link := range []string{"src/linked", "web.d", "a.txt"} {
+			x.corpus.Set(link, "")
+			x.corpus.Unlisted[link] = fault.NotFollowed.At("list", link)
+		}
+		res, err := x.plan(t.Context())
+		names := []string{}
+		for _, problem := range res.Problems {
+			names = append(names, problem.Object)
+		}
+		slices.Sort(names)
+		if got := fmt.Sprint(names); err != nil || got != named || res.ProblemCount != int64(len(names)) {
+			t.Errorf("%s: %s, want %s, %v", pattern, got, named, err)
+		}
+	}
+}
+
 func TestDocumentsThatFallOutOfThePatternsAreRemoved(t *testing.T) {
 	x := choosing(t)
 	x.night(nil)

@@ -131,6 +131,9 @@ func (p *planner) count(doc *planned) {
 		p.res.Diff.Same++
 	case doc.known:
 		p.res.Diff.Changed++
+		if doc.same() {
+			p.res.Retried++
+		}
 	default:
 		p.res.Diff.Added++
 		p.contents.Add(doc.row.Version[:], came)

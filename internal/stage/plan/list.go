@@ -19,12 +19,12 @@ func (p *planner) list(ctx context.Context) error {
 			if info.Key == "" {
 				return err
 			}
-			if p.chosen(info.Key) {
+			if p.chosen(info.Key, fault.Is(err, fault.NotFollowed)) {
 				p.unlisted(info.Key, err)
 			}
 			continue
 		}
-		if !p.chosen(info.Key) {
+		if !p.chosen(info.Key, false) {
 			continue
 		}
 		kind, gz, known := document.TypeOf(info.Key)

@@ -63,6 +63,8 @@ type Result struct {
 
 	Reasons      []string         `json:"reasons,omitempty"` // In.Reasons, where there is a parent
 	Unchanged    bool             `json:"unchanged"`         // nothing has to be built
+	Retried      int64            `json:"retried,omitempty"` // of the changed: what they failed with may have gone
+	Again        bool             `json:"again,omitempty"`   // nothing else has to be built
 	ProblemCount int64            `json:"problem_count"`
 	Problems     []corpus.Problem `json:"problems,omitempty"` // the first MaxProblems; all of them are at ProblemsKey
 	Units        []Unit           `json:"units"`
@@ -161,5 +163,7 @@ func (p *planner) settle() error {
 	p.res.Unchanged = !p.dirty && len(p.Reasons) == 0 && moved == 0 && diff.Added == 0 &&
 		diff.Changed == 0 && diff.Removed == 0
 	diff.Unchanged = p.res.Unchanged
+	p.res.Again = !p.dirty && len(p.Reasons) == 0 && moved == 0 && diff.Added == 0 &&
+		diff.Changed == p.res.Retried && diff.Removed == 0 && p.res.Retried > 0
 	return nil
 }

@@ -132,6 +132,14 @@ func TestAStaleDocumentStandsUntilItHeals(t *testing.T) {
 func TestADocumentWhoseParserOthersBrokeIsTriedByTheNextRun(t *testing.T) {
 	x := newIndex(t, four)
 	x.night(map[string]fault.Code{"a.txt": fault.Quarantined, "z.txt": fault.ParseTimeout})
+	if res := x.night(map[string]fault.Code{"a.txt": fault.Quarantined}); res.Unchanged || res.Diff.Changed != 1 ||
+		res.Unreadable != 1 || !res.Again || res.Retried != 1 {
+		t.Errorf("%+v", res)
+	}
+	x.corpus.Set("new.txt", "new")
+	if res := x.night(map[string]fault.Code{"a.txt": fault.Quarantined}); res.Again || res.Retried != 1 {
+		t.Errorf("something else came too: %+v", res)
+	}
 	if res := x.night(nil); res.Unchanged || res.Diff.Changed != 1 || res.Unreadable != 1 {
 		t.Errorf("%+v", res)
 	}

@@ -34,6 +34,20 @@ func (m *Models) Allow(endpoints ...config.Endpoint) {
 	}
 }
 
+// AllowRecording adds a recording to those that the configuration of this process names: one that the owner of the
+// data directory asks for.
+func (m *Models) AllowRecording(path string) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return // it stays refused
+	}
+	m.allowed.mu.Lock()
+	defer m.allowed.mu.Unlock()
+	if !slices.Contains(m.allowed.recordings, path) {
+		m.allowed.recordings = append(m.allowed.recordings, path)
+	}
+}
+
 func (a *allowed) endpoint(setting, url, variable string) error {
 	asked := config.Endpoint{BaseURL: url, APIKeyEnv: variable}.Whole()
 	a.mu.Lock()
@@ -53,6 +67,8 @@ func (a *allowed) endpoint(setting, url, variable string) error {
 
 func (a *allowed) recording(path string) error {
 	asked, err := filepath.Abs(path)
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if err == nil && slices.Contains(a.recordings, asked) {
 		return nil
 	}

@@ -13,7 +13,6 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -353,10 +352,6 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[blob.I
 				return
 			}
 		}
-		if s.links == anyLink {
-			s.walk(ctx, base, prefix, after, yield)
-			return
-		}
 		if s.barred.holds(s.path(base)) {
 			yield(blob.Info{Key: strings.TrimSuffix(base, "/")}, own(base))
 			return
@@ -365,58 +360,8 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[blob.I
 		if s.links == knownLinks && listing.enter("", false) != nil {
 			return
 		}
-		listing.corpus(ctx, base)
+		listing.folder(ctx, base)
 	}
-}
-
-// walk lists one folder; it reports whether to go on.
-func (s *Store) walk(ctx context.Context, base, prefix, after string, yield func(blob.Info, error) bool) bool {
-	if strings.Count(base, "/") > maxDepth {
-		return yield(
-			blob.Info{},
-			fault.Unreadable.At("list", s.path(base)).
-				Because("folders nest too deep").
-				Advise("a link leads back to its own folder"),
-		)
-	}
-	entries, err := os.ReadDir(s.path(base))
-	if errors.Is(err, fs.ErrNotExist) {
-		return true
-	}
-	if err != nil {
-		return yield(blob.Info{}, wrap("list", s.path(base), err))
-	}
-	keys := make([]string, 0, len(entries))
-	for _, e := range entries {
-		k := base + e.Name()
-		if s.isDir(e, k) {
-			k += "/"
-		}
-		if base == "" && k == tmpDir+"/" {
-			continue
-		}
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	for _, k := range keys {
-		if ctx.Err() != nil {
-			return yield(blob.Info{}, ctx.Err())
-		}
-		if strings.HasSuffix(k, "/") {
-			if overlaps(k, prefix) && (k >= after || strings.HasPrefix(after, k)) &&
-				!s.walk(ctx, k, prefix, after, yield) {
-				return false
-			}
-			continue
-		}
-		if !strings.HasPrefix(k, prefix) || k <= after {
-			continue
-		}
-		if !s.yieldFile(k, yield) {
-			return false
-		}
-	}
-	return true
 }
 
 // yieldFile lists one file; what is none any more is left out.

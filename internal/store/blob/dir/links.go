@@ -57,8 +57,14 @@ type name struct {
 	skipped error
 }
 
-// classify says what an entry of a corpus is.
+// classify says what an entry of a folder is.
 func (w *walker) classify(entry fs.DirEntry, key string) name {
+	if w.links == anyLink {
+		if w.isDir(entry, key) {
+			key += "/"
+		}
+		return name{key: key}
+	}
 	kind := entry.Type()
 	if kind&fs.ModeSymlink != 0 {
 		return w.link(key)
@@ -139,14 +145,15 @@ func (w *walker) enter(key string, linked bool) error {
 
 func (w *walker) leave() { w.above = w.above[:len(w.above)-1] }
 
-// corpus lists one folder of a corpus; it reports whether to go on.
-func (w *walker) corpus(ctx context.Context, base string) bool {
+// folder lists one folder; it reports whether to go on.
+func (w *walker) folder(ctx context.Context, base string) bool {
 	if strings.Count(base, "/") > maxDepth {
+		advice := "move what lies so deep to a higher folder"
+		if w.links == anyLink {
+			advice = "a link leads back to its own folder"
+		}
 		return w.yield(
-			blob.Info{},
-			fault.Unreadable.At("list", w.path(base)).
-				Because("folders nest too deep").
-				Advise("move what lies so deep to a higher folder"),
+			blob.Info{}, fault.Unreadable.At("list", w.path(base)).Because("folders nest too deep").Advise(advice),
 		)
 	}
 	entries, err := os.ReadDir(w.path(base))
@@ -159,10 +166,10 @@ func (w *walker) corpus(ctx context.Context, base string) bool {
 	names := make([]name, 0, len(entries))
 	linked := map[string]bool{}
 	for _, entry := range entries {
-		if base == "" && entry.Name() == tmpDir && entry.IsDir() {
+		found := w.classify(entry, base+entry.Name())
+		if found.key == tmpDir+"/" {
 			continue
 		}
-		found := w.classify(entry, base+entry.Name())
 		linked[found.key] = entry.Type()&fs.ModeSymlink != 0
 		names = append(names, found)
 	}
@@ -196,7 +203,7 @@ func (w *walker) one(ctx context.Context, found name, linked bool) bool {
 		return w.yield(blob.Info{Key: key}, found.skipped)
 	}
 	if folder {
-		return w.corpus(ctx, found.key)
+		return w.folder(ctx, found.key)
 	}
 	return w.yieldFile(found.key, w.yield)
 }

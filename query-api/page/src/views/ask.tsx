@@ -3,6 +3,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { api, Failure, type Question, type QueryResponse } from '../api'
 import { confident, duration, percent, plural } from '../format'
+import { mine, remember } from '../mine'
 import { go, href, type Route } from '../route'
 import { Chooser, follow, Loading, say, Trouble, useLoaded } from '../ui'
 import { Passage } from './passage'
@@ -95,6 +96,7 @@ function Form({ route, again }: { route: Route; again: () => void }) {
       field.current?.focus()
       return
     }
+    remember(index, q)
     const { open: _, ...rest } = params
     const to = href(index, 'ask', '', { ...rest, q })
     if (to === location.hash) again()
@@ -403,20 +405,45 @@ function Asked({ route, round }: { route: Route; round: number }) {
   return <Result route={route} question={questionOf(route.params)} response={data} />
 }
 
+// Given is a question that came with a link from elsewhere.
+export function Given({ ask }: { ask: () => void }) {
+  return (
+    <section class="answer none" aria-label="Question of a link">
+      <p>This question came with a link. Asking it may cost what the models of this index cost.</p>
+      <p>
+        <button type="button" class="primary" onClick={ask}>
+          Ask it
+        </button>
+      </p>
+    </section>
+  )
+}
+
 export function Ask({ route }: { route: Route }) {
   const [round, setRound] = useState(0)
   const again = (): void => {
     answers.delete(route.index + JSON.stringify({ ...questionOf(route.params), answer: route.params.answer !== 'no' }))
     setRound((n) => n + 1)
   }
-  const asking = (route.params.q ?? '').trim() !== ''
+  const question = route.params.q ?? ''
+  const asking = question.trim() !== ''
+  const ask = (): void => {
+    remember(route.index, question)
+    again()
+  }
   return (
     <>
       <h1 class={asking ? 'unseen' : ''} tabIndex={-1}>
         Ask {route.index}
       </h1>
       <Form route={route} again={again} />
-      {asking ? <Asked route={route} round={round} /> : <Examples index={route.index} />}
+      {!asking ? (
+        <Examples index={route.index} />
+      ) : mine(route.index, question) ? (
+        <Asked route={route} round={round} />
+      ) : (
+        <Given ask={ask} />
+      )}
     </>
   )
 }

@@ -3,9 +3,10 @@
 import { useState } from 'preact/hooks'
 import { api, type Chunk, type Question, type QueryResponse } from '../api'
 import { cut, duration, plural } from '../format'
+import { mine, remember } from '../mine'
 import { go, href, type Route } from '../route'
 import { Chooser, follow, Loading, Trouble, useLoaded } from '../ui'
-import { GenerationChooser, methods, rules } from './ask'
+import { Given, GenerationChooser, methods, rules } from './ask'
 import { documentHref, Place } from './passage'
 
 const choices: [string, string][] = [
@@ -146,8 +147,14 @@ function Compared({ index, params }: { index: string; params: Record<string, str
 export function Compare({ route }: { route: Route }) {
   const { index, params } = route
   const [text, setText] = useState(params.q ?? '')
+  const [, setRound] = useState(0)
+  const ask = (question: string): void => {
+    remember(index, question)
+    setRound((n) => n + 1)
+  }
   const submit = (event: Event): void => {
     event.preventDefault()
+    ask(text)
     if (text.trim()) go(href(index, 'compare', '', { ...params, q: text.trim() }))
   }
   const choose =
@@ -192,7 +199,12 @@ export function Compare({ route }: { route: Route }) {
           ))}
         </div>
       </form>
-      {params.q && <Compared index={index} params={params} />}
+      {params.q &&
+        (mine(index, params.q) ? (
+          <Compared index={index} params={params} />
+        ) : (
+          <Given ask={() => ask(params.q ?? '')} />
+        ))}
     </>
   )
 }

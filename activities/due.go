@@ -1,0 +1,72 @@
+package activities
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// Due are notices of ends that this process recorded and that were not tried to be sent yet. It is of use where no
+// other process sends them: who stops for the end of a run lets its notice go out before. A nil one counts nothing.
+type Due struct {
+	mu   sync.Mutex
+	runs map[string]bool
+}
+
+func dueKey(b workflows.Build, status string) string {
+	return b.Index + "/" + b.Generation + " " + status
+}
+
+// set tells that a notice is due, or is no more.
+func (d *Due) set(b workflows.Build, status string, due bool) {
+	if d == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.runs == nil {
+		d.runs = map[string]bool{}
+	}
+	if due {
+		d.runs[dueKey(b, status)] = true
+	} else {
+		delete(d.runs, dueKey(b, status))
+	}
+}
+
+func (d *Due) none() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.runs) == 0
+}
+
+// Wait ends when none is due, each having been tried once, or when ctx is done; it tells whether none is.
+func (d *Due) Wait(ctx context.Context) bool {
+	if d == nil {
+		return true
+	}
+	for !d.none() {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return true
+}
+
+// noted records an end, and tells whether a webhook is to be told of it. The notice is due before anybody can see the
+// end: who waits for it may stop this process then.
+func (a *Activities) noted(end workflows.End, record func() error) (workflows.Ended, error) {
+	ended := a.ended(end)
+	if ended.Notify {
+		a.Due.set(end.Build, end.Status, true)
+	}
+	err := record()
+	if ended.Notify && err != nil {
+		a.Due.set(end.Build, end.Status, false)
+	}
+	return ended, err
+}

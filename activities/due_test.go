@@ -1,0 +1,71 @@
+package activities_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/activities"
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/notice"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// Who stops a process because a run ended must not take its notice with them.
+func TestANoticeIsDueFromTheEndOfARunUntilItWasTried(t *testing.T) {
+	for name, status := range map[string]int{"taken": http.StatusOK, "refused": http.StatusServiceUnavailable} {
+		t.Run(name, func(t *testing.T) {
+			told := 0
+			receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				told++
+				w.WriteHeader(status)
+			}))
+			defer receiver.Close()
+			p := newPlant(t)
+			p.Due = &activities.Due{}
+			p.Notify = func(string) notice.Hook {
+				return notice.Hook{URL: receiver.URL, Secret: "a secret to sign with", On: []string{config.OnFailed}}
+			}
+			end := workflows.End{Build: p.build, Status: corpus.StatusFailed, Reason: "internal"}
+			if _, err := p.env.ExecuteActivity(workflows.EndBuild, end); err != nil {
+				t.Fatal(err)
+			}
+			none, cancel := context.WithCancel(t.Context())
+			cancel()
+			if p.Due.Wait(none) {
+				t.Fatal("nothing is due after the end of a run that a webhook wants to know of")
+			}
+			_, err := p.env.ExecuteActivity(workflows.SendNotice, workflows.Notice{
+				Build: p.build, ID: "r-1", RunID: "r", Status: corpus.StatusFailed, Reason: "internal", At: time.Now(),
+			})
+			if (err == nil) != (status == http.StatusOK) || told != 1 {
+				t.Errorf("told %d times, %v", told, err)
+			}
+			if !p.Due.Wait(none) {
+				t.Error("it is due still")
+			}
+		})
+	}
+}
+
+func TestAnEndThatIsNotRecordedOrThatNobodyIsToldOfOwesNothing(t *testing.T) {
+	p := newPlant(t)
+	p.Due = &activities.Due{}
+	none, cancel := context.WithCancel(t.Context())
+	cancel()
+	end := workflows.End{Build: p.build, Status: corpus.StatusFailed, Reason: "internal"}
+	if _, err := p.env.ExecuteActivity(workflows.EndBuild, end); err != nil || !p.Due.Wait(none) {
+		t.Errorf("no webhook is configured: %v", err)
+	}
+	p.Notify = func(string) notice.Hook {
+		return notice.Hook{URL: "http://127.0.0.1:1", Secret: "a secret to sign with", On: []string{config.OnFailed}}
+	}
+	p.store.down.Store(true)
+	end.Attempt++
+	if _, err := p.env.ExecuteActivity(workflows.EndBuild, end); err == nil || !p.Due.Wait(none) {
+		t.Errorf("the end is not recorded: %v", err)
+	}
+}

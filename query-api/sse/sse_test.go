@@ -1,0 +1,80 @@
+package sse_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/unweaver/unweaver/query-api/sse"
+)
+
+func TestEventsAreWrittenAsReadersOfStreamsTakeThem(t *testing.T) {
+	recorder := httptest.NewRecorder()
+	events := sse.New(recorder)
+	if events.Began() || recorder.Header().Get("Content-Type") != "" {
+		t.Error("it began before the first event")
+	}
+	for _, err := range []error{
+		events.JSON("delta", map[string]string{"text": "a\n<b> & c"}), events.JSON("", []int{1}), events.Text("", "[DONE]"),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	events.Close()
+	want := "event: delta\ndata: {\"text\":\"a\\n<b> & c\"}\n\ndata: [1]\n\ndata: [DONE]\n\n"
+	if got := recorder.Body.String(); got != want || !events.Began() || !recorder.Flushed {
+		t.Errorf("%q", got)
+	}
+	header := recorder.Header()
+	if header.Get("Content-Type") != "text/event-stream" || header.Get("Cache-Control") != "no-store, no-transform" {
+		t.Errorf("%v", header)
+	}
+	if err := events.Text("", "late"); err == nil || recorder.Body.String() != want {
+		t.Errorf("behind the end: %v, %q", err, recorder.Body)
+	}
+}
+
+func TestWhatIsNoJSONBeginsNothing(t *testing.T) {
+	recorder := httptest.NewRecorder()
+	events := sse.New(recorder)
+	defer events.Close()
+	if err := events.JSON("", func() {}); err == nil || events.Began() || recorder.Body.Len() > 0 {
+		t.Errorf("%v, %q", err, recorder.Body)
+	}
+}
+
+func TestAQuietStreamIsKeptAliveUntilItIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		recorder := httptest.NewRecorder()
+		events := sse.New(recorder)
+		if err := events.Text("", "x"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(25 * time.Second)
+		events.Close()
+		time.Sleep(time.Minute)
+		if want := "data: x\n\n: waiting\n\n: waiting\n\n"; recorder.Body.String() != want {
+			t.Errorf("%q", recorder.Body)
+		}
+	})
+}
+
+// gone is a client that went away.
+type gone struct{ http.ResponseWriter }
+
+func (gone) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+func TestAClientThatWentAwayIsToldAsACancelledRequest(t *testing.T) {
+	events := sse.New(gone{httptest.NewRecorder()})
+	defer events.Close()
+	for range 2 {
+		if err := events.Text("", "x"); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+}
