@@ -85,6 +85,7 @@ func (q *Question) In(content string, names []Name) Found {
 	matches := q.matches(content, names)
 	pieces := cut(content)
 	first, last := best(pieces, matches)
+	first, last = withText(content, pieces, first, last)
 	var found Found
 	if len(pieces) > 0 {
 		start, end := pieces[first].start, pieces[last].end
@@ -268,7 +269,6 @@ func best(pieces []piece, matches []match) (first, last int) {
 		}
 		inside[i] = matches[from:at]
 	}
-	size := func(i, j int) int { return pieces[j].at + pieces[j].runes - pieces[i].at }
 	most, counted := 0.0, map[string]bool{}
 	for i := range pieces {
 		if len(inside[i]) == 0 {
@@ -276,22 +276,49 @@ func best(pieces []piece, matches []match) (first, last int) {
 		}
 		clear(counted)
 		weight := 0.0
-		for j := i; j < len(pieces) && size(i, j) <= Most; j++ {
+		for j := i; j < len(pieces) && length(pieces, i, j) <= Most; j++ {
 			for _, match := range inside[j] {
 				if !counted[match.feature] {
 					counted[match.feature] = true
 					weight += match.weight
 				}
 			}
-			if better := weight - most; better > 1e-9 || (better > -1e-9 && size(i, j) < size(first, last)) {
+			if better := weight - most; better > 1e-9 || (better > -1e-9 && length(pieces, i, j) < length(pieces, first, last)) {
 				most, first, last = max(most, weight), i, j
 			}
 		}
 	}
-	for last+1 < len(pieces) && size(first, last) < enough && size(first, last+1) <= Most {
+	for last+1 < len(pieces) && length(pieces, first, last) < enough && length(pieces, first, last+1) <= Most {
 		last++
 	}
 	return first, last
+}
+
+// withText has a run that ends with a heading take in what stands below it, which is what the heading matched for. What
+// comes before the heading gives way where a snippet has no place for both.
+func withText(content string, pieces []piece, first, last int) (int, int) {
+	for last+1 < len(pieces) && heading(content[pieces[last].start:pieces[last].end]) {
+		from := first
+		for from < last && length(pieces, from, last+1) > Most {
+			from++
+		}
+		if length(pieces, from, last+1) > Most {
+			break
+		}
+		first, last = from, last+1
+	}
+	return first, last
+}
+
+// heading tells whether a piece is a heading of Markdown, or of a document that was read as if it were.
+func heading(piece string) bool {
+	level := len(piece) - len(strings.TrimLeft(piece, "#"))
+	return level > 0 && strings.HasPrefix(piece[level:], " ")
+}
+
+// length of the run of pieces from i to j, in code points.
+func length(pieces []piece, i, j int) int {
+	return pieces[j].at + pieces[j].runes - pieces[i].at
 }
 
 // marked turns matches into spans of code points: those that touch or overlap are one, and of too many those in the

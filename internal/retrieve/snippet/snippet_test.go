@@ -84,6 +84,31 @@ func TestAHeadingDoesNotStandAlone(t *testing.T) {
 	}
 }
 
+func TestASnippetDoesNotEndWithAHeading(t *testing.T) {
+	names := []snippet.Name{{Text: "Nordlys Shipping", Weight: 2}, {Text: "Bergen", Weight: 2}}
+	for _, test := range []struct{ name, before, want string }{
+		{
+			"what stands below it is shown too", "Nordlys Shipping signed it in the old warehouse of the harbour of Bergen. ",
+			"Nordlys Shipping signed it in the old warehouse of the harbour of Bergen. \n\n## Rent\n\nIt is 41,500 kroner.",
+		},
+		{
+			"what comes before it gives way", strings.Repeat("Nordlys Shipping, ", 13) + "signed it in Bergen on one day. ",
+			"## Rent\n\nIt is 41,500 kroner.",
+		},
+	} {
+		content := "# Lease\n\n" + test.before + "\n\n## Rent\n\nIt is 41,500 kroner.\n\n" + strings.Repeat(filler, 9)
+		found := snippet.Of("How high is the rent?", nil).In(content, names)
+		if got := part(content, found.Span); !strings.Contains(got, test.want) ||
+			utf8.RuneCountInString(got) > snippet.Most {
+			t.Errorf("%s: %q", test.name, got)
+		}
+	}
+	content := "# Lease\n\n" + strings.Repeat("x", snippet.Most-3) + ". \n\n## Rent"
+	if got := part(content, snippet.Of("rent", nil).In(content, nil).Span); got != "## Rent" {
+		t.Errorf("a heading at the end of a text: %q", got)
+	}
+}
+
 func TestARowOfATableStandsForItself(t *testing.T) {
 	row := "| a cell that says nothing of interest to anyone, at length | and another one that says even less |\n"
 	content := strings.Repeat(row, 6) +
