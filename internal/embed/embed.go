@@ -82,11 +82,12 @@ func Fit(s string, maxTokens int) string {
 	return s[:n]
 }
 
-// A request has at most this much.
+// A request has at most this much: what servers take, and a slow one answers within its time. See takes for those that
+// take less.
 const (
-	maxItems = 128
-	maxRunes = 120_000
-	minItems = 48
+	maxItems = 256
+	maxBytes = 120_000
+	minItems = 160
 )
 
 // Batches cuts a sequence into requests by content.
@@ -99,7 +100,7 @@ func Batches(src iter.Seq2[Item, error]) iter.Seq2[[]Item, error] {
 				yield(nil, err)
 				return
 			}
-			if len(cur) > 0 && n+len(it.Text) > maxRunes {
+			if len(cur) > 0 && n+len(it.Text) > maxBytes {
 				if !yield(cur, nil) {
 					return
 				}
@@ -249,26 +250,40 @@ func textsOf(items []Item) []string {
 // store asks the model and stores what it answers. A request that the model rejects is halved until the text at fault
 // is alone; that one is cut. What one half cost is stored before the other is asked for.
 func (s Source) store(ctx context.Context, items []Item) error {
-	vectors, err := s.request(ctx, textsOf(items))
-	if err == nil {
-		return s.Ledger.PutVectors(ctx, s.keys(items), vectors)
-	}
-	if !splits(err) {
-		return err
+	_, err := s.stored(ctx, items)
+	return err
+}
+
+// stored is store, and tells whether the model took the texts in one request.
+func (s Source) stored(ctx context.Context, items []Item) (whole bool, err error) {
+	var vectors [][]float32
+	known := len(items) > s.takes()
+	if !known {
+		if vectors, err = s.request(ctx, textsOf(items)); err == nil {
+			return true, s.Ledger.PutVectors(ctx, s.keys(items), vectors)
+		}
+		if !splits(err) {
+			return false, err
+		}
 	}
 	if half := len(items) / 2; half > 0 {
-		if err := s.store(ctx, items[:half]); err != nil {
-			return err
+		first, err := s.stored(ctx, items[:half])
+		if err != nil {
+			return false, err
 		}
-		return s.store(ctx, items[half:])
+		second, err := s.stored(ctx, items[half:])
+		if first && second && err == nil && !known { // none of them is at fault: they were too many
+			s.takesAtMost(len(items) - half)
+		}
+		return false, err
 	}
 	if vectors, err = s.cut(ctx, items[0].Text, err); err == nil {
-		return s.Ledger.PutVectors(ctx, s.keys(items), vectors)
+		return false, s.Ledger.PutVectors(ctx, s.keys(items), vectors)
 	}
 	if !splits(err) {
-		return err
+		return false, err
 	}
-	return fault.CodeOf(err).
+	return false, fault.CodeOf(err).
 		At("embed", items[0].Key).
 		Because(err).
 		Advise("exclude the document that holds this text, or use another embedding model")

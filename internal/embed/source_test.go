@@ -31,12 +31,15 @@ const (
 // embedder answers with the length of each text; refuse says which requests it does not take.
 type embedder struct {
 	paid   bool
+	server string
 	asked  [][]string
 	refuse func(texts []string) error
 }
 
-func (e *embedder) Info() model.Info { return model.Info{Provider: "openai", Model: "m", Paid: e.paid} }
-func (e *embedder) Dimension() int   { return 2 }
+func (e *embedder) Info() model.Info {
+	return model.Info{Provider: "openai", Model: "m", Endpoint: e.server, Paid: e.paid}
+}
+func (e *embedder) Dimension() int { return 2 }
 
 func (e *embedder) Embed(_ context.Context, texts []string) ([][]float32, model.Usage, error) {
 	e.asked = append(e.asked, texts)
@@ -60,6 +63,7 @@ func source(t *testing.T, e *embedder) (embed.Source, *artifacttest.Memory) {
 	}
 	t.Cleanup(func() { _ = claims.Close() })
 	store := artifacttest.New()
+	e.server = t.Name()
 	return embed.Source{Embedder: e, Ledger: ledger.New(store, claims)}, store
 }
 
@@ -345,5 +349,55 @@ func TestBatchesAreBoundedByItemsAndTextAndPassErrorsOn(t *testing.T) {
 	}
 	if count != 8 { // the two that were being gathered go with the error
 		t.Errorf("%d texts before the error", count)
+	}
+}
+
+// How many texts a server takes is found out once; the text that it rejects says nothing of it.
+func TestAServerThatTakesFewerTextsIsNotAskedForMoreAgain(t *testing.T) {
+	texts := func(name string, count int) []embed.Item {
+		var all []string
+		for i := range count {
+			all = append(all, fmt.Sprint(name, " ", i))
+		}
+		return batch(all...)
+	}
+	refused := 0
+	e := &embedder{paid: true, refuse: func(texts []string) error {
+		var err error
+		switch {
+		case len(texts) > 32:
+			err = fault.ModelRefused.At("embed", "texts").Because("batch size 256 > maximum allowed batch size 32")
+		case strings.Contains(strings.Join(texts, " "), "poison"):
+			err = fault.ModelRejected.At("embed", "texts")
+		}
+		if err != nil {
+			refused++
+		}
+		return err
+	}}
+	src, _ := source(t, e)
+	for _, c := range []struct {
+		items   []embed.Item
+		asked   int
+		refused int
+	}{
+		{texts("one", 256), 11, 3}, // 256, 128, 64, and eight of 32
+		{texts("two", 256), 8, 0},
+		{texts("few", 20), 1, 0},
+	} {
+		e.asked, refused = nil, 0
+		if err := src.Pay(t.Context(), c.items); err != nil {
+			t.Fatal(err)
+		}
+		if len(e.asked) != c.asked || refused != c.refused {
+			t.Errorf("%d requests, %d refused; want %d and %d", len(e.asked), refused, c.asked, c.refused)
+		}
+	}
+	if err := src.Pay(t.Context(), append(texts("bad", 7), batch(strings.Repeat("poison ", 600))...)); err == nil {
+		t.Fatal("a text is poison in part too")
+	}
+	e.asked = nil
+	if err := src.Pay(t.Context(), texts("after", 32)); err != nil || len(e.asked) != 1 {
+		t.Errorf("%d requests after a text was rejected, %v", len(e.asked), err)
 	}
 }

@@ -118,7 +118,7 @@ func TestEveryNewClassIsEmbeddedOnceWithItsFinalText(t *testing.T) {
 		t.Errorf("%+v, told %+v", res, told)
 	}
 	for _, request := range embedder.Requests() {
-		if len(request) > 128 {
+		if len(request) > 256 {
 			t.Errorf("a request of %d texts", len(request))
 		}
 	}
