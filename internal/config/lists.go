@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bmatcuk/doublestar/v4"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -138,6 +139,9 @@ func literalList(value reflect.Value) string {
 func patterns() rule {
 	return rule{"patterns", func(value any) string {
 		for _, pattern := range value.([]string) {
+			if !doublestar.ValidatePattern(pattern) {
+				return fmt.Sprintf("%q is no pattern", pattern)
+			}
 			if why := corpus.PatternMistake(pattern); why != "" {
 				return fmt.Sprintf("%q %s", pattern, why)
 			}

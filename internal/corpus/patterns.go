@@ -1,10 +1,6 @@
 package corpus
 
-import (
-	"strings"
-
-	"github.com/bmatcuk/doublestar/v4"
-)
+import "strings"
 
 // Bounds of a pattern on names of objects: its bytes, and in how many ways its alternatives can be chosen. All of them
 // are tried on each name, one after the other, and nothing ends that.
@@ -13,10 +9,11 @@ const (
 	mostWays       = 1000
 )
 
-// PatternMistake says what is wrong with a pattern of Spec.Include or Spec.Exclude; empty where nothing is.
+// PatternMistake says what is wrong with a pattern of Spec.Include or Spec.Exclude that is well formed; empty where
+// nothing is.
 func PatternMistake(pattern string) string {
 	switch {
-	case pattern == "" || !doublestar.ValidatePattern(pattern):
+	case pattern == "":
 		return "is no pattern"
 	case len(pattern) > longestPattern:
 		return "is longer than 1000 bytes"

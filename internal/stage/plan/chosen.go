@@ -15,7 +15,11 @@ import (
 // written one without it, and some patterns take a processor for years.
 func checkPatterns(spec corpus.Spec) error {
 	for _, pattern := range slices.Concat(spec.Include, spec.Exclude) {
-		if why := corpus.PatternMistake(pattern); why != "" {
+		why := corpus.PatternMistake(pattern)
+		if !doublestar.ValidatePattern(pattern) {
+			why = "is no pattern"
+		}
+		if why != "" {
 			return fault.BadConfig.At("choose documents of", spec.Index).
 				Because(fmt.Sprintf("%.80q %s", pattern, why)).
 				Advise("mend include and exclude of the index")
