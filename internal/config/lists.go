@@ -11,6 +11,8 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/unweaver/unweaver/internal/corpus"
 )
 
 // Endpoint is a model server with the variable that holds its key.
@@ -137,11 +139,11 @@ func literalList(value reflect.Value) string {
 func patterns() rule {
 	return rule{"patterns", func(value any) string {
 		for _, pattern := range value.([]string) {
-			switch {
-			case pattern == "" || !doublestar.ValidatePattern(pattern):
+			if !doublestar.ValidatePattern(pattern) {
 				return fmt.Sprintf("%q is no pattern", pattern)
-			case strings.HasPrefix(pattern, "/") || strings.HasPrefix(pattern, "./"):
-				return fmt.Sprintf("%q can match nothing: patterns are relative to the corpus, as docs/**", pattern)
+			}
+			if why := corpus.PatternMistake(pattern); why != "" {
+				return fmt.Sprintf("%q %s", pattern, why)
 			}
 		}
 		return ""

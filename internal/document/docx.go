@@ -176,7 +176,7 @@ func (w *wordReader) end(name string) {
 	case "p":
 		w.endParagraph()
 	case "tc":
-		if w.tables == 1 {
+		if w.tables == 1 && len(w.cells) < mostColumns {
 			w.cells, w.cell = append(w.cells, strings.Join(w.cell, " ")), nil
 		}
 	case "tr":

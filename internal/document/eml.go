@@ -71,7 +71,12 @@ const (
 	letterDepth = 20
 )
 
+// longestHeader is how much of a header is decoded, in bytes: to look for the end of each encoded word that has none
+// takes its square.
+const longestHeader = 32 * maxHeader
+
 func decodedHeader(value string) string {
+	value = value[:min(len(value), longestHeader)]
 	words := mime.WordDecoder{CharsetReader: func(name string, input io.Reader) (io.Reader, error) {
 		return charset.NewReaderLabel(name, input)
 	}}

@@ -13,8 +13,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Bounds of front matter: bytes, keys, and bytes of a value. What is longer is text.
+// Bounds of front matter: bytes, keys, bytes of a value, and tables in one another. What is more is text.
 const (
+	maxFrontDepth = 32
 	maxFront      = 16 << 10
 	maxFrontKeys  = 100
 	maxFrontValue = 2000
@@ -54,12 +55,50 @@ func frontValues(block []byte, mark string) (values map[string]any, err error) {
 	}()
 	values = map[string]any{}
 	if mark == "+++" {
+		if tomlDepth(block) > maxFrontDepth {
+			return nil, errors.New("front matter is nested deeply") // the decoder takes the cube of the depth
+		}
 		return values, toml.Unmarshal(block, &values)
 	}
-	if bytes.ContainsAny(block, "&*") && anchored(block) {
+	var root yaml.Node
+	if err := yaml.Unmarshal(block, &root); err != nil {
+		return nil, err
+	}
+	if repeated(&root) {
 		return nil, errors.New("front matter repeats parts of itself") // a few of them are more than memory holds
 	}
 	return values, yaml.Unmarshal(block, &values)
+}
+
+// tomlDepth is more than how deep tables are in one another: the most dots of a line, or braces, outside of quotes.
+func tomlDepth(block []byte) int {
+	deepest, dots, braces, quote := 0, 0, 0, byte(0)
+	for i := 0; i < len(block); i++ {
+		switch c := block[i]; {
+		case c == '\n':
+			dots, quote = 0, 0
+		case quote != 0:
+			if c == '\\' && quote == '"' {
+				i++
+			} else if c == quote {
+				quote = 0
+			}
+		case c == '"', c == '\'':
+			quote = c
+		case c == '#':
+			for i+1 < len(block) && block[i+1] != '\n' {
+				i++
+			}
+		case c == '.':
+			dots++
+		case c == '{':
+			braces++
+		case c == '}':
+			braces--
+		}
+		deepest = max(deepest, dots, braces)
+	}
+	return deepest
 }
 
 // frontOf finds front matter in the start of a text: what is between its marks, and where the text goes on; 0 for none.
@@ -84,25 +123,30 @@ func frontOf(head []byte) (block []byte, length int, mark string) {
 	return nil, 0, ""
 }
 
-// anchored tells whether YAML names or repeats a part of itself.
-func anchored(block []byte) bool {
-	var root yaml.Node
-	if yaml.Unmarshal(block, &root) != nil {
+// repeated tells whether YAML names or repeats a part of itself, or has a key twice: the decoder refuses that too, and
+// says so for every pair of them.
+func repeated(node *yaml.Node) bool {
+	if node.Anchor != "" || node.Kind == yaml.AliasNode {
 		return true
 	}
-	var walk func(node *yaml.Node) bool
-	walk = func(node *yaml.Node) bool {
-		if node.Anchor != "" || node.Kind == yaml.AliasNode {
-			return true
-		}
-		for _, child := range node.Content {
-			if walk(child) {
+	type key struct {
+		kind  yaml.Kind
+		value string
+	}
+	seen := map[key]bool{}
+	for i, child := range node.Content {
+		if node.Kind == yaml.MappingNode && i%2 == 0 {
+			named := key{child.Kind, child.Value}
+			if seen[named] {
 				return true
 			}
+			seen[named] = true
 		}
-		return false
+		if repeated(child) {
+			return true
+		}
 	}
-	return walk(&root)
+	return false
 }
 
 // frontValue is a value as metadata: a list with commas between, a date as a date. What holds more has none.

@@ -133,7 +133,7 @@ func metaOf(tokenizer *html.Tokenizer, more bool) (name string, content []byte) 
 // tables looks at a tree before it is converted: what its tables span, and how much of them would be padding.
 type tables struct {
 	limits  Limits
-	cells   int64 // that spans make, of all tables
+	cells   int64 // that spans make, of all tables, once for each quotation around them
 	padding int64
 }
 
@@ -150,7 +150,7 @@ func (t *tables) tree(root *html.Node, object string) error {
 				node.DataAtom, node.Data = atom.Div, "div"
 			}
 		case atom.Table:
-			if err := t.table(node, object); err != nil {
+			if err := t.table(node, object, min(quotes, maxQuotes)); err != nil {
 				return err
 			}
 		}
@@ -177,8 +177,9 @@ func (g *grid) add(row int, cells int64) {
 	g.rows[row] += cells
 }
 
-// table measures one table. A table with another inside is no table to the converter.
-func (t *tables) table(node *html.Node, object string) error {
+// table measures one table, in so many quotations and lists: each copies the rows that spans make. A table with another
+// inside is no table to the converter.
+func (t *tables) table(node *html.Node, object string, quotes int) error {
 	var g grid
 	rows := rowsIn(node)
 	if rows == nil {
@@ -188,7 +189,7 @@ func (t *tables) table(node *html.Node, object string) error {
 		column := 0
 		for _, cell := range cellsIn(row) {
 			across, down := span(cell, "colspan"), span(cell, "rowspan")
-			spanned := across*down - 1
+			spanned := (across*down - 1) * int64(1+quotes)
 			if across > int64(t.limits.Spans) || down > int64(t.limits.Spans) ||
 				t.cells+spanned > int64(t.limits.Spans) {
 				return t.overSpans(object)
@@ -287,5 +288,5 @@ func span(cell *html.Node, key string) int64 {
 	return 1
 }
 
-// maxSpan keeps products of two spans within an int64; it is above every limit.
-const maxSpan = 1 << 31
+// maxSpan keeps products of two spans and the depth of quotations within an int64; it is above every limit.
+const maxSpan = 1 << 28

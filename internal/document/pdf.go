@@ -34,7 +34,7 @@ func parsePDF(raw []byte, object string, limits Limits) (d Doc, err error) {
 		return fault.Unreadable.At(op, object).Because(cause).Advise("the PDF is damaged: save it anew")
 	}
 	p := pages{object: object, limits: limits, file: file, packed: int64(len(raw)),
-		checked: map[string]bool{}, fonts: map[string]*pdfFont{}}
+		checked: map[string]bool{}, sizes: map[string]int64{}, fonts: map[string]*pdfFont{}}
 	defer func() {
 		if cause := recover(); cause != nil { // the library panics on some damaged files
 			d, err = Doc{}, damaged(p.doing(), cause)
@@ -116,6 +116,7 @@ type pages struct {
 	number  int                 // of the page that is read
 	nodes   int                 // of the tree that were seen
 	checked map[string]bool     // streams, by what they are and where
+	sizes   map[string]int64    // bytes of those that were unpacked
 	fonts   map[string]*pdfFont // by what they say
 }
 
@@ -234,7 +235,8 @@ func (p *pages) check(stream pdf.Value, characters bool) error {
 	})
 	reader = &bounded{reader, p.limits.Bytes, over(p.object, "bytes", p.limits.Bytes, "a stream of it has more bytes")}
 	if !characters {
-		_, err := io.Copy(io.Discard, reader)
+		size, err := io.Copy(io.Discard, reader)
+		p.sizes[says] = size
 		return p.above(err)
 	}
 	raw, err := io.ReadAll(&bounded{reader, p.limits.Row, over(p.object, "row", p.limits.Row,

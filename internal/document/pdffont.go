@@ -47,19 +47,21 @@ func (f *pdfFont) descend(font pdf.Value) {
 	if usual := font.Key("DW"); !usual.IsNull() {
 		f.missing = usual.Float64() / 1000
 	}
-	list := font.Key("W")
-	for i := 0; i+1 < list.Len() && len(f.widths) < maxWidths; {
+	list, read := font.Key("W"), 0
+	for i := 0; i+1 < list.Len() && len(f.widths) < maxWidths && read < 2*maxWidths; {
 		first, next := int(list.Index(i).Int64()), list.Index(i+1)
 		if next.Kind() == pdf.Array {
 			for n := range min(next.Len(), maxWidths) {
 				f.widths[first+n] = next.Index(n).Float64() / 1000
+				read++
 			}
 			i += 2
 			continue
 		}
-		last := min(int(next.Int64()), maxWidths)
+		last, width := min(int(next.Int64()), maxWidths), list.Index(i+2).Float64()/1000
 		for code := max(first, 0); code <= last; code++ {
-			f.widths[code] = list.Index(i+2).Float64() / 1000
+			f.widths[code] = width
+			read++
 		}
 		i += 3
 	}

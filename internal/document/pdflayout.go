@@ -28,8 +28,12 @@ const (
 	newPart = 1.35 // room above a paragraph, to that between lines
 )
 
-// maxLaidOut is how many segments a page may have to be looked through for columns.
-const maxLaidOut = 1500
+// maxLaidOut is how many segments a page may have to be looked through for columns, and mostLooked at how many of them,
+// with those that are looked at again: a page that somebody reads takes a hundredth of that.
+const (
+	maxLaidOut = 1500
+	mostLooked = 20_000_000
+)
 
 // segment is text of one line without a wide space in it.
 type segment struct {
@@ -58,17 +62,21 @@ func linesOf(spans []glyphs) []pdfLine {
 	if segments := count(rows); segments > maxLaidOut {
 		return linesOfRows(rows)
 	}
+	looked := 0
 	for at := 0; at < len(rows); {
-		columns, next := columnsFrom(rows, at)
+		columns, next := columnsFrom(rows, at, &looked)
 		if columns == nil {
 			next = at + 1
 			for next < len(rows) {
-				if block, _ := columnsFrom(rows, next); block != nil {
+				if block, _ := columnsFrom(rows, next, &looked); block != nil {
 					break
 				}
 				next++
 			}
 			columns = [][]row{rows[at:next]}
+		}
+		if looked > mostLooked {
+			return linesOfRows(rows)
 		}
 		for i, column := range columns {
 			of := linesOfRows(column)
@@ -185,10 +193,14 @@ func covered(parts []extent, with row) []extent {
 // maxTextColumns of running text that stand beside each other.
 const maxTextColumns = 5
 
-// columnsFrom gives the columns of running text that begin at a row, and the row behind them; nil where there are none.
-func columnsFrom(rows []row, at int) (columns [][]row, next int) {
+// columnsFrom gives the columns of running text that begin at a row, and the row behind them; nil where there are none,
+// or too much was looked at.
+func columnsFrom(rows []row, at int, looked *int) (columns [][]row, next int) {
 	var parts []extent
 	for next = at; next < len(rows); next++ {
+		if *looked += len(parts) + len(rows[next]); *looked > mostLooked {
+			return nil, at
+		}
 		wider := covered(parts, rows[next])
 		if len(wider) < 2 && next-at >= 2 {
 			break

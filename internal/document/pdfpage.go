@@ -18,7 +18,8 @@ type glyphs struct {
 const (
 	maxSpans     = 1 << 20
 	maxOperators = 5 << 20
-	maxForms     = 8 // forms in one another
+	maxForms     = 8  // forms in one another
+	lookUp       = 20 // operators that finding a form or a picture counts as
 )
 
 // affine is a matrix of six numbers, as PDF writes it.
@@ -265,8 +266,12 @@ var ligatureText = strings.NewReplacer("ﬀ", "ff", "ﬁ", "fi", "ﬂ", "fl", "�
 
 // form runs a form as if its operators stood here.
 func (r *pageReader) form(name string) {
+	if r.depth >= maxForms {
+		return
+	}
+	r.operators += lookUp
 	object := r.resources.Key("XObject").Key(name)
-	if object.Kind() != pdf.Stream || object.Key("Subtype").Name() != "Form" || r.depth >= maxForms {
+	if object.Kind() != pdf.Stream || object.Key("Subtype").Name() != "Form" {
 		return
 	}
 	if err := r.pages.check(object, false); err != nil {
@@ -286,7 +291,8 @@ func (r *pageReader) form(name string) {
 	}
 	r.saved = nil
 	r.depth++
-	r.operators += 100 // reading it costs more than an operator does
+	// Reading it costs more than an operator does, and what it holds beside operators is read all the same.
+	r.operators += 100 + int(min(r.pages.sizes[object.String()]/16, maxOperators))
 	r.run(object)
 	r.depth--
 	r.state, r.saved, r.resources, r.text, r.line = state, saved, resources, text, line

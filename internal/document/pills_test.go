@@ -118,6 +118,11 @@ var fates = map[string]string{
 	"deeprow.jsonl": "row of nesting", "title3m.jsonl": "read", "manyobjects.json": "memory",
 	"openquote.csv": "row of row", "longline.csv": "row of row", "longhead.csv": "ratio", "commas.csv": "row of memory",
 	"jsonbomb.json.gz": "ratio", "quote4g.csv.gz": "ratio", "line1gstr.jsonl.gz": "ratio", "bomb10g.txt.gz": "ratio",
+	"oneplace.pdf": "read", "columnrows.pdf": "read", "forms.pdf": "memory", "widths.pdf": "read", "encodings.pdf": "read",
+	"differences.pdf": "read", "fonts.pdf": "read", "widerow.xlsx": "memory", "slides.pptx": "damaged",
+	"cells.pptx": "damaged", "circle.epub": "nesting", "ownpackage.epub": "damaged", "quotedspans.html": "spans",
+	"encodedwords.eml": "read", "headers.eml": "read", "nestedparts.eml": "nesting", "quoted.eml": "read",
+	"base64.eml": "damaged", "charsets.eml": "read", "deeptable.md": "read", "dottedkeys.md": "read", "titles.rst": "read",
 	"nested.txt.gz": "damaged", "zeros.json.gz": "ratio", "elements.html.gz": "ratio",
 }
 
@@ -194,4 +199,68 @@ func watch() func() uint64 {
 		}
 	}()
 	return func() uint64 { close(done); return <-most }
+}
+
+// Nothing that a text says brings another file into it.
+func TestDirectivesOfAPageBringNothingIn(t *testing.T) {
+	secret := t.TempDir() + "/secret"
+	if err := os.WriteFile(secret, []byte("the secret of the house"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"page.rst": "Title\n=====\n\n.. include:: " + secret + "\n\n.. raw:: html\n   :file: " + secret +
+			"\n\n.. csv-table:: t\n   :file: " + secret + "\n",
+		"page.html": "<p>good<iframe src='file://" + secret + "'></iframe><object data='file://" + secret + "'></object>" +
+			"<!--#include file='" + secret + "' --><link rel=import href='file://" + secret + "'>",
+		"page.md": "---\ntitle: !include " + secret + "\n---\n\n{{< include " + secret + " >}}\n\n![[" + secret + "]]\n",
+		"mail.eml": "Subject: s\nContent-Type: message/external-body; access-type=local-file; name=\"" + secret +
+			"\"\n\nContent-Type: text/plain\n\ngood\n",
+	} {
+		doc, err := document.Parse(strings.NewReader(content), kindOf(t, name), name, document.DefaultLimits())
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		text, err := io.ReadAll(doc.Text)
+		if err != nil || strings.Contains(string(text)+doc.Title, "of the house") {
+			t.Errorf("%s: %v %s", name, err, text)
+		}
+	}
+}
+
+func kindOf(t *testing.T, name string) document.Kind {
+	t.Helper()
+	kind, _, _, ok := document.KindOf(name)
+	if !ok {
+		t.Fatalf("%s is of no kind", name)
+	}
+	return kind
+}
+
+// Front matter is decoded where it is read, in no box: what is nested or repeated without end is text at once.
+func TestFrontMatterThatTakesTheDecoderLongIsText(t *testing.T) {
+	for name, content := range map[string]string{
+		"braces":   "+++\na = " + strings.Repeat("{a=", 3900) + "1" + strings.Repeat("}", 3900) + "\n+++\ngood\n",
+		"dots":     "+++\n" + strings.Repeat("a . ", 1000) + "a = 1\n+++\ngood\n",
+		"quotes":   "+++\n" + strings.Repeat(`"a".`, 1000) + "a = 1\n+++\ngood\n",
+		"a key":    "---\n" + strings.Repeat("a: b\n", 3000) + "---\ngood\n",
+		"in a map": "---\nx:\n" + strings.Repeat("  <<: {a: 1}\n", 1000) + "---\ngood\n",
+	} {
+		doc, err := document.Parse(strings.NewReader(content), document.Markdown, "a.md", document.DefaultLimits())
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(doc.Text)
+		if err != nil || string(text) != content || len(doc.Meta) != 0 {
+			t.Errorf("%s: %v, %d bytes, %v", name, err, len(text), doc.Meta)
+		}
+	}
+	for _, content := range []string{
+		"+++\ntitle = \"1.2.3................................ \\\" .\" # ...................................\n+++\ngood",
+		"---\ntitle: a . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . .\n---\ngood",
+	} {
+		doc, err := document.Parse(strings.NewReader(content), document.Markdown, "a.md", document.DefaultLimits())
+		if err != nil || len(doc.Title) < 30 {
+			t.Errorf("%v %q", err, doc.Title)
+		}
+	}
 }

@@ -3,7 +3,6 @@ package document
 import (
 	"encoding/xml"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -70,14 +69,17 @@ func deckOrder(parts *parts) ([]string, error) {
 		targets[relation.id] = relation.target
 	}
 	var slides []string
+	seen := map[string]bool{}
 	err = parts.tokens(deckPart, func(token xml.Token, _ int) error {
 		start, ok := token.(xml.StartElement)
 		if !ok || start.Name.Local != "sldId" {
 			return nil
 		}
 		for _, attr := range start.Attr { // beside r:id there is an id of the slide's own
-			if attr.Name.Local == "id" && targets[attr.Value] != "" && !slices.Contains(slides, targets[attr.Value]) {
-				slides = append(slides, targets[attr.Value])
+			target := targets[attr.Value]
+			if attr.Name.Local == "id" && target != "" && !seen[target] {
+				seen[target] = true
+				slides = append(slides, target)
 			}
 		}
 		return nil
@@ -129,7 +131,10 @@ func (s *slideReader) token(token xml.Token, _ int) error {
 		case "p":
 			s.endParagraph()
 		case "tc":
-			s.cells, s.cell, s.inCell = append(s.cells, strings.Join(s.cell, " ")), nil, false
+			if len(s.cells) < mostColumns {
+				s.cells = append(s.cells, strings.Join(s.cell, " "))
+			}
+			s.cell, s.inCell = nil, false
 		case "tr":
 			s.line(tableRow(s.cells))
 			s.cells = nil

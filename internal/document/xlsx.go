@@ -42,6 +42,7 @@ type bookReader struct {
 	cells  int64
 
 	row   []string
+	held  int // bytes of the row: cells share their texts
 	style int
 	kind  string // of the cell
 	at    int    // its column
@@ -196,7 +197,7 @@ func (b *bookReader) token(token xml.Token, _ int) error {
 	case xml.StartElement:
 		switch x.Name.Local {
 		case "row":
-			b.row = b.row[:0]
+			b.row, b.held = b.row[:0], 0
 		case "c":
 			b.kind = attribute(x, "t")
 			b.style, _ = strconv.Atoi(attribute(x, "s"))
@@ -221,7 +222,7 @@ func (b *bookReader) token(token xml.Token, _ int) error {
 			b.value.Write(x)
 		}
 	}
-	if length := int64(b.out.Len() + b.value.Len()); length > b.parts.limits.Memory/8 { // few bytes may name a long text
+	if length := int64(b.out.Len() + b.value.Len() + b.held); length > b.parts.limits.Memory/8 { // few bytes may name a long text
 		return over(b.parts.object, "memory", b.parts.limits.Memory, "its text takes more than an eighth")
 	}
 	return b.parts.tooLong(b.out.Len())
@@ -264,6 +265,7 @@ func (b *bookReader) endCell() {
 		b.row = append(b.row, "")
 	}
 	b.row = append(b.row, value)
+	b.held += len(value)
 	b.cells++
 }
 

@@ -274,11 +274,11 @@ func TestMessagesThatAreNotServedAreRefusedInForm(t *testing.T) {
 		status  int
 		kind    string
 	}{
-		"a good one":            {listing, bearing, 200, "application/json"},
-		"an old version":        {listing, append(bearing, "MCP-Protocol-Version", "2025-06-18"), 200, "application/json"},
-		"an unknown version":    {listing, append(bearing, "MCP-Protocol-Version", "1999-01-01"), 400, "application/json"},
-		"no JSON":               {"{", bearing, 400, "application/json"},
-		"several messages":      {"\n [" + listing + "," + listing + "]", bearing, 400, "application/json"},
+		"a good one":         {listing, bearing, 200, "application/json"},
+		"an old version":     {listing, append(bearing, "MCP-Protocol-Version", "2025-06-18"), 200, "application/json"},
+		"an unknown version": {listing, append(bearing, "MCP-Protocol-Version", "1999-01-01"), 400, "application/json"},
+		"no JSON":            {"{", bearing, 400, "application/json"},
+		"several messages":   {"\n [" + listing + "," + listing + "]", bearing, 400, "application/json"},
 		"several, as once was": {
 			"[" + listing + "]", append(bearing, "MCP-Protocol-Version", "2025-03-26"), 400, "application/json",
 		},

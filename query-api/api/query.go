@@ -144,9 +144,11 @@ func (s *Server) embed(
 	if generation.IDF != nil && fingerprint.IDF != "" {
 		embedder = weighed(embedder, generation.IDF.Weight)
 	}
-	// Templates are of documents, not of questions, so they are not in the key.
+	// Templates are of documents, not of questions, so they are not in the key. The index is: whoever asks one must not
+	// learn what was asked of others; and so is the server, whose vectors count for nobody who does not trust it.
 	key := fmt.Sprintf(
-		"%s %s %d %s ", fingerprint.Provider, fingerprint.Model, fingerprint.Dimension, fingerprint.IDF,
+		"%s %q %s %s %d %s ", generation.Manifest.Index, generation.Spec.Embedding.Domain(), fingerprint.Provider,
+		fingerprint.Model, fingerprint.Dimension, fingerprint.IDF,
 	)
 	vector, used, cached, err := s.embeds.get(ctx, key+question, func(ctx context.Context) ([]float32, int64, error) {
 		vectors, usage, err := embedder.Embed(model.CallerBound(ctx), []string{question})

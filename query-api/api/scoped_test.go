@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
 )
 
 // Readiness and metrics name indexes: a key hears of those that it is for.
@@ -44,5 +45,33 @@ func TestAKeyForOneIndexHearsOfNoOther(t *testing.T) {
 	if got.Code != http.StatusForbidden || !strings.Contains(got.Body.String(), "from its own page only") ||
 		!strings.Contains(got.Body.String(), `"hint":"let the server`) {
 		t.Errorf("%d %s", got.Code, got.Body)
+	}
+}
+
+// What was asked of one index is remembered for it alone: a key of another must not find out by asking the same.
+func TestNoKeyLearnsWhatWasAskedOfAnotherIndex(t *testing.T) {
+	l := lock(t, nil)
+	retrievetest.Publish(t, retrievetest.Build(
+		t, l.stores, "other-one", retrievetest.Sample()[:2], retrievetest.Options{},
+	), 1)
+	cached := func(index string) bool {
+		key := l.key(access.Request{Scope: access.Query, Index: index}).Text
+		var body string
+		eventually(t, index+" is open", func() bool {
+			got := l.send("POST", "/v1/indexes/"+index+"/query", `{"query":"Who pays for Oslo?"}`,
+				append(bearer(key), "Content-Type", "application/json")...)
+			body = got.Body.String()
+			return got.Code == http.StatusOK
+		})
+		return strings.Contains(body, `"embed_cached":true`)
+	}
+	if cached("sample") {
+		t.Error("it was never asked")
+	}
+	if cached("other-one") {
+		t.Error("the other index tells that it was asked before")
+	}
+	if !cached("sample") {
+		t.Error("it is embedded again")
 	}
 }

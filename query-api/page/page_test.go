@@ -56,6 +56,9 @@ func TestThePageRunsItsOwnFilesAlone(t *testing.T) {
 			t.Errorf("the policy has no %s: %s", want, policy)
 		}
 	}
+	if opener := got.Header().Get("Cross-Origin-Opener-Policy"); opener != "same-origin" {
+		t.Errorf("who opened the page can lead it on: %q", opener)
+	}
 	if strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") {
 		t.Errorf("the policy is wide: %s", policy)
 	}

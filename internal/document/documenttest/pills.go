@@ -38,6 +38,7 @@ func pills(large bool) []Pill {
 	all = append(all, htmlPills(size)...)
 	all = append(all, jsonPills(size)...)
 	all = append(all, packedPills(size)...)
+	all = append(all, craftedPills(size)...)
 	for i := range all {
 		all[i].Kind, _, _, _ = document.KindOf(all[i].Name)
 	}

@@ -1,13 +1,33 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/fault"
 )
+
+// checkPatterns refuses a specification with patterns that the configuration would refuse: who starts a build may have
+// written one without it, and some patterns take a processor for years.
+func checkPatterns(spec corpus.Spec) error {
+	for _, pattern := range slices.Concat(spec.Include, spec.Exclude) {
+		why := corpus.PatternMistake(pattern)
+		if !doublestar.ValidatePattern(pattern) {
+			why = "is no pattern"
+		}
+		if why != "" {
+			return fault.BadConfig.At("choose documents of", spec.Index).
+				Because(fmt.Sprintf("%.80q %s", pattern, why)).
+				Advise("mend include and exclude of the index")
+		}
+	}
+	return nil
+}
 
 // packageFolders hold what programs install, not what people write.
 var packageFolders = []string{"node_modules", "bower_components", "__pycache__"}

@@ -3,6 +3,7 @@ package plan_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -132,5 +133,29 @@ func TestDocumentsThatFallOutOfThePatternsAreRemoved(t *testing.T) {
 	}
 	if reasons := plan.SpecChanges(corpus.Spec{}, corpus.Spec{Include: []string{"a"}}); len(reasons) > 0 {
 		t.Errorf("patterns make nothing anew: %v", reasons)
+	}
+}
+
+// A pattern whose alternatives multiply is tried for years on one name: it is refused, wherever it comes from.
+func TestPatternsThatNeverEndAreRefused(t *testing.T) {
+	for _, pattern := range []string{
+		strings.Repeat("{a,a}", 40) + "b", strings.Repeat("{a,{a,a}}", 12) + "b", strings.Repeat("a", 1001), "", "[",
+	} {
+		for _, excluded := range []bool{false, true} {
+			x := newIndex(t, map[string]string{strings.Repeat("a", 40) + ".txt": "some text"})
+			if excluded {
+				x.exclude = []string{pattern}
+			} else {
+				x.include = []string{pattern}
+			}
+			if _, err := x.plan(t.Context()); !fault.Is(err, fault.BadConfig) {
+				t.Errorf("%.40q: %v", pattern, err)
+			}
+		}
+	}
+	for _, pattern := range []string{"**/*.{md,txt,pdf,docx}", "{a,b}/{c,d}/**/{e,f}*", strings.Repeat("*a", 100)} {
+		if why := corpus.PatternMistake(pattern); why != "" {
+			t.Errorf("%s %s", pattern, why)
+		}
 	}
 }

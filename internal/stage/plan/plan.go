@@ -84,6 +84,9 @@ func RowsKey(scratch string) string { return scratch + "/plan.rows" }
 
 // Run does the stage. It may be repeated.
 func Run(ctx context.Context, in In) (Result, error) {
+	if err := checkPatterns(in.Spec); err != nil {
+		return Result{}, err
+	}
 	problems, err := newProblems()
 	if err != nil {
 		return Result{}, err
