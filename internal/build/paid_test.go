@@ -94,7 +94,7 @@ func long(n int) map[string]string {
 	files := sample(n)
 	for i := range 3 {
 		var words []string
-		for j := range 400 {
+		for j := range 150 {
 			words = append(words, fmt.Sprintf("word%d-%d", i, j))
 		}
 		files[fmt.Sprintf("long-%d.md", i)] = fmt.Sprintf("# Long %d\n\nLake Verin %s.\n", i, strings.Join(words, " "))
