@@ -97,8 +97,8 @@ func storm(through *book, to *server, callers int) error {
 	return <-refusals
 }
 
-// inOwnTime runs a test in time of its own: what the gate counts on takes no longer on a machine that is busy. The loops
-// of accounts end when they have nothing to do at their next look.
+// inOwnTime runs a test in time of its own: what the gate counts on takes no longer on a machine that is busy. The
+// loops of accounts end when they have nothing to do at their next look.
 func inOwnTime(t *testing.T, test func(*testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
