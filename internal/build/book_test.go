@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -96,12 +97,26 @@ func storm(through *book, to *server, callers int) error {
 	return <-refusals
 }
 
+// inOwnTime runs a test in time of its own: what the gate counts on takes no longer on a machine that is busy. The
+// loops of accounts end when they have nothing to do at their next look.
+func inOwnTime(t *testing.T, test func(*testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		defer time.Sleep(2 * lookEvery)
+		test(t)
+	})
+}
+
+func isolated(t *testing.T, name string, test func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { inOwnTime(t, test) })
+}
+
 func TestABudgetOfCallsIsNeverOvershot(t *testing.T) {
 	for _, latency := range []time.Duration{0, 2 * time.Millisecond, 20 * time.Millisecond} {
 		for _, callers := range []int{1, 8, 64, 512} {
 			for _, workers := range []int{1, 3} {
-				t.Run(fmt.Sprintf("%s, %d callers, %d workers", latency, callers, workers), func(t *testing.T) {
-					t.Parallel()
+				isolated(t, fmt.Sprintf("%s, %d callers, %d workers", latency, callers, workers), func(t *testing.T) {
 					store := &far{Store: memory.New(), wait: 100 * time.Microsecond}
 					to := &server{latency: latency}
 					spec := corpus.Spec{Budget: corpus.Budget{Calls: 20}}
@@ -127,8 +142,7 @@ func TestBudgetsOfTokensAndMoneyAreOvershotByWhatIsInFlight(t *testing.T) {
 	price := corpus.Price{Prompt: 10_000, Completion: 0} // 100 tokens cost 1
 	for name, budget := range map[string]corpus.Budget{"tokens": {Tokens: 20 * 110}, "money": {Money: 20}} {
 		for _, callers := range []int{1, 8, 64} {
-			t.Run(fmt.Sprintf("%s, %d callers", name, callers), func(t *testing.T) {
-				t.Parallel()
+			isolated(t, fmt.Sprintf("%s, %d callers", name, callers), func(t *testing.T) {
 				to := &server{latency: time.Millisecond}
 				spec := corpus.Spec{Budget: budget, Chat: corpus.ChatModel{Price: price}}
 				if err := storm(worker(t, memory.New(), spec), to, callers); !fault.Is(err, fault.BudgetSpent) {
@@ -143,22 +157,23 @@ func TestBudgetsOfTokensAndMoneyAreOvershotByWhatIsInFlight(t *testing.T) {
 }
 
 func TestTheRefusalTellsTheTrueNumber(t *testing.T) {
-	through := worker(t, memory.New(), corpus.Spec{Budget: corpus.Budget{Calls: 3}})
-	err := storm(through, &server{}, 1)
-	if err == nil || !errors.As(err, new(*fault.Error)) {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"3 calls", "330 tokens", "budget is 3 calls", "--budget-calls"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q does not say %q", err, want)
+	inOwnTime(t, func(t *testing.T) {
+		through := worker(t, memory.New(), corpus.Spec{Budget: corpus.Budget{Calls: 3}})
+		err := storm(through, &server{}, 1)
+		if err == nil || !errors.As(err, new(*fault.Error)) {
+			t.Fatal(err)
 		}
-	}
+		for _, want := range []string{"3 calls", "330 tokens", "budget is 3 calls", "--budget-calls"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%q does not say %q", err, want)
+			}
+		}
+	})
 }
 
 func TestNoCallStartsAfterPauseOrCancelIsAcknowledged(t *testing.T) {
 	for command, code := range map[string]fault.Code{CommandPause: fault.Paused, CommandCancel: fault.Cancelled} {
-		t.Run(command, func(t *testing.T) {
-			t.Parallel()
+		isolated(t, command, func(t *testing.T) {
 			store := &far{Store: memory.New(), back: 50 * time.Millisecond}
 			to := &server{latency: 3 * time.Millisecond}
 			var group sync.WaitGroup
@@ -186,201 +201,217 @@ func TestNoCallStartsAfterPauseOrCancelIsAcknowledged(t *testing.T) {
 }
 
 func TestAccountsEqualWhatTheServerCounted(t *testing.T) {
-	store := memory.New()
-	to := &server{latency: time.Millisecond}
-	var opened []*book
-	for range 3 {
-		opened = append(opened, worker(t, store, corpus.Spec{Chat: corpus.ChatModel{Price: corpus.Price{Prompt: 1e6}}}))
-	}
-	var group sync.WaitGroup
-	for i := range 300 {
-		group.Go(func() {
-			through := opened[i%3]
-			end, err := through.Begin(t.Context(), "extract", 100)
-			if err != nil {
-				t.Error(err)
-				return
+	inOwnTime(t, func(t *testing.T) {
+		store := memory.New()
+		to := &server{latency: time.Millisecond}
+		var opened []*book
+		for range 3 {
+			opened = append(opened, worker(t, store, corpus.Spec{Chat: corpus.ChatModel{Price: corpus.Price{Prompt: 1e6}}}))
+		}
+		var group sync.WaitGroup
+		for i := range 300 {
+			group.Go(func() {
+				through := opened[i%3]
+				end, err := through.Begin(t.Context(), "extract", 100)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if i%5 == 0 { // the server never answered: nothing is paid
+					end(model.Usage{}, false)
+					return
+				}
+				end(to.ask(), true)
+			})
+		}
+		group.Wait()
+		for _, through := range opened {
+			if err := through.flush(t.Context()); err != nil {
+				t.Fatal(err)
 			}
-			if i%5 == 0 { // the server never answered: nothing is paid
-				end(model.Usage{}, false)
-				return
-			}
-			end(to.ask(), true)
-		})
-	}
-	group.Wait()
-	for _, through := range opened {
-		if err := through.flush(t.Context()); err != nil {
+		}
+		total, err := Totals(t.Context(), store, "i/g")
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	total, err := Totals(t.Context(), store, "i/g")
-	if err != nil {
-		t.Fatal(err)
-	}
-	calls := to.calls.Load()
-	if total.Calls.Extract != calls || total.Tokens.Prompt != 100*calls || total.Tokens.Completion != 10*calls ||
-		total.Cost != float64(100*calls) || total.InFlight.Sum() != 0 {
-		t.Errorf("accounts say %+v, the server counted %d calls", total, calls)
-	}
+		calls := to.calls.Load()
+		if total.Calls.Extract != calls || total.Tokens.Prompt != 100*calls || total.Tokens.Completion != 10*calls ||
+			total.Cost != float64(100*calls) || total.InFlight.Sum() != 0 {
+			t.Errorf("accounts say %+v, the server counted %d calls", total, calls)
+		}
+	})
 }
 
 func TestACallAfterItsCallerGaveUpIsNotSent(t *testing.T) {
-	store := &far{Store: memory.New(), wait: 20 * time.Millisecond}
-	through := worker(t, store, corpus.Spec{})
-	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(5*time.Millisecond, cancel)
-	if _, err := through.Begin(ctx, "extract", 100); !errors.Is(err, context.Canceled) {
-		t.Errorf("begin gave %v", err)
-	}
-	if err := through.flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	total, err := Totals(t.Context(), store, "i/g")
-	if err != nil || total.InFlight.Sum() != 0 {
-		t.Errorf("in flight: %+v, %v", total.InFlight, err)
-	}
+	inOwnTime(t, func(t *testing.T) {
+		store := &far{Store: memory.New(), wait: 20 * time.Millisecond}
+		through := worker(t, store, corpus.Spec{})
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(5*time.Millisecond, cancel)
+		if _, err := through.Begin(ctx, "extract", 100); !errors.Is(err, context.Canceled) {
+			t.Errorf("begin gave %v", err)
+		}
+		if err := through.flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		total, err := Totals(t.Context(), store, "i/g")
+		if err != nil || total.InFlight.Sum() != 0 {
+			t.Errorf("in flight: %+v, %v", total.InFlight, err)
+		}
+	})
 }
 
 func TestAStoreThatIsAwayAdmitsNothingAndForgetsNothing(t *testing.T) {
-	store := &far{Store: memory.New()}
-	through := worker(t, store, corpus.Spec{})
-	to := &server{}
-	if err := call(t.Context(), through, to); err != nil {
-		t.Fatal(err)
-	}
-	store.away.Store(true)
-	if err := call(t.Context(), through, to); !fault.Is(err, fault.StoreDown) {
-		t.Errorf("a call was admitted although nobody could look at the control record: %v", err)
-	}
-	store.away.Store(false)
-	if err := call(t.Context(), through, to); err != nil {
-		t.Fatal(err)
-	}
-	if err := through.flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	total, err := Totals(t.Context(), store, "i/g")
-	if err != nil || total.Calls.Extract != 2 || total.InFlight.Sum() != 0 {
-		t.Errorf("%+v, %v", total, err)
-	}
-}
-
-func TestAStoreThatLostItsMemoryHearsTheWholeAccountAgain(t *testing.T) {
-	store := memory.New()
-	through := worker(t, store, corpus.Spec{})
-	to := &server{}
-	for range 5 {
+	inOwnTime(t, func(t *testing.T) {
+		store := &far{Store: memory.New()}
+		through := worker(t, store, corpus.Spec{})
+		to := &server{}
 		if err := call(t.Context(), through, to); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := through.flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.ForgetRun(t.Context(), "i/g"); err != nil {
-		t.Fatal(err)
-	}
-	if err := call(t.Context(), through, to); err != nil {
-		t.Fatal(err)
-	}
-	if err := through.flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if total, err := Totals(t.Context(), store, "i/g"); err != nil || total.Calls.Extract != 6 {
-		t.Errorf("%+v, %v", total, err)
-	}
+		store.away.Store(true)
+		if err := call(t.Context(), through, to); !fault.Is(err, fault.StoreDown) {
+			t.Errorf("a call was admitted although nobody could look at the control record: %v", err)
+		}
+		store.away.Store(false)
+		if err := call(t.Context(), through, to); err != nil {
+			t.Fatal(err)
+		}
+		if err := through.flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		total, err := Totals(t.Context(), store, "i/g")
+		if err != nil || total.Calls.Extract != 2 || total.InFlight.Sum() != 0 {
+			t.Errorf("%+v, %v", total, err)
+		}
+	})
+}
+
+func TestAStoreThatLostItsMemoryHearsTheWholeAccountAgain(t *testing.T) {
+	inOwnTime(t, func(t *testing.T) {
+		store := memory.New()
+		through := worker(t, store, corpus.Spec{})
+		to := &server{}
+		for range 5 {
+			if err := call(t.Context(), through, to); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := through.flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.ForgetRun(t.Context(), "i/g"); err != nil {
+			t.Fatal(err)
+		}
+		if err := call(t.Context(), through, to); err != nil {
+			t.Fatal(err)
+		}
+		if err := through.flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if total, err := Totals(t.Context(), store, "i/g"); err != nil || total.Calls.Extract != 6 {
+			t.Errorf("%+v, %v", total, err)
+		}
+	})
 }
 
 func TestAWatchedUnitIsStoppedWithoutAPaidCall(t *testing.T) {
-	store := memory.New()
-	through := worker(t, store, corpus.Spec{})
-	watched, end := through.watch(t.Context(), "extract")
-	defer end()
-	if err := Steer(t.Context(), store, "i/g", CommandPause, nil); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-watched.Done():
-		if err := context.Cause(watched); !fault.Is(err, fault.Paused) {
-			t.Errorf("stopped by %v", err)
+	inOwnTime(t, func(t *testing.T) {
+		store := memory.New()
+		through := worker(t, store, corpus.Spec{})
+		watched, end := through.watch(t.Context(), "extract")
+		defer end()
+		if err := Steer(t.Context(), store, "i/g", CommandPause, nil); err != nil {
+			t.Fatal(err)
 		}
-	case <-time.After(10 * time.Second):
-		t.Fatal("a paused run's unit went on")
-	}
-	if err := through.look(t.Context()); !fault.Is(err, fault.Paused) {
-		t.Errorf("a unit that begins now: %v", err)
-	}
-	if err := Steer(t.Context(), store, "i/g", CommandResume, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := through.look(t.Context()); err != nil {
-		t.Errorf("resumed: %v", err)
-	}
-	if control, err := ReadControl(t.Context(), store, "i/g"); err != nil || control.Resumed.IsZero() {
-		t.Errorf("%+v, %v", control, err)
-	}
+		select {
+		case <-watched.Done():
+			if err := context.Cause(watched); !fault.Is(err, fault.Paused) {
+				t.Errorf("stopped by %v", err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("a paused run's unit went on")
+		}
+		if err := through.look(t.Context()); !fault.Is(err, fault.Paused) {
+			t.Errorf("a unit that begins now: %v", err)
+		}
+		if err := Steer(t.Context(), store, "i/g", CommandResume, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := through.look(t.Context()); err != nil {
+			t.Errorf("resumed: %v", err)
+		}
+		if control, err := ReadControl(t.Context(), store, "i/g"); err != nil || control.Resumed.IsZero() {
+			t.Errorf("%+v, %v", control, err)
+		}
+	})
 }
 
 func TestARecordThatNobodyUnderstandsStopsTheRunUntilItIsResumed(t *testing.T) {
-	store := memory.New()
-	through := worker(t, store, corpus.Spec{})
-	if err := store.SetControl(t.Context(), "i/g", []byte("{broken")); err != nil {
-		t.Fatal(err)
-	}
-	to := &server{}
-	if err := call(t.Context(), through, to); !fault.Is(err, fault.ControlUnreadable) || to.calls.Load() != 0 {
-		t.Errorf("%v after %d calls", err, to.calls.Load())
-	}
-	if err := Steer(t.Context(), store, "i/g", CommandPause, nil); !fault.Is(err, fault.ControlUnreadable) {
-		t.Errorf("pause: %v", err)
-	}
-	if err := Steer(t.Context(), store, "i/g", CommandResume, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := call(t.Context(), through, to); err != nil {
-		t.Error(err)
-	}
+	inOwnTime(t, func(t *testing.T) {
+		store := memory.New()
+		through := worker(t, store, corpus.Spec{})
+		if err := store.SetControl(t.Context(), "i/g", []byte("{broken")); err != nil {
+			t.Fatal(err)
+		}
+		to := &server{}
+		if err := call(t.Context(), through, to); !fault.Is(err, fault.ControlUnreadable) || to.calls.Load() != 0 {
+			t.Errorf("%v after %d calls", err, to.calls.Load())
+		}
+		if err := Steer(t.Context(), store, "i/g", CommandPause, nil); !fault.Is(err, fault.ControlUnreadable) {
+			t.Errorf("pause: %v", err)
+		}
+		if err := Steer(t.Context(), store, "i/g", CommandResume, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := call(t.Context(), through, to); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestProgressCountsFinishedUnitsOnceAndUnfinishedOnesNot(t *testing.T) {
-	store := memory.New()
-	through := worker(t, store, corpus.Spec{})
-	unit := func() *Progress { return &Progress{stage: "extract", book: through} }
-	one, two, three := unit(), unit(), unit()
-	one.Done(10)
-	one.Done(20)
-	one.Finish(corpus.Progress{Done: 64, Hits: corpus.Calls{Extract: 4}, Written: corpus.Written{Segments: 1}})
-	one.drop() // it is finished: nothing to take back
-	two.Done(30)
-	three.Done(5)
-	two.drop()
-	if err := through.flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	total, err := Totals(t.Context(), store, "i/g")
-	if err != nil || total.Done["extract"] != 69 || total.Hits.Extract != 4 || total.Written.Segments != 1 {
-		t.Errorf("%+v, %v", total, err)
-	}
+	inOwnTime(t, func(t *testing.T) {
+		store := memory.New()
+		through := worker(t, store, corpus.Spec{})
+		unit := func() *Progress { return &Progress{stage: "extract", book: through} }
+		one, two, three := unit(), unit(), unit()
+		one.Done(10)
+		one.Done(20)
+		one.Finish(corpus.Progress{Done: 64, Hits: corpus.Calls{Extract: 4}, Written: corpus.Written{Segments: 1}})
+		one.drop() // it is finished: nothing to take back
+		two.Done(30)
+		three.Done(5)
+		two.drop()
+		if err := through.flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		total, err := Totals(t.Context(), store, "i/g")
+		if err != nil || total.Done["extract"] != 69 || total.Hits.Extract != 4 || total.Written.Segments != 1 {
+			t.Errorf("%+v, %v", total, err)
+		}
+	})
 }
 
 func TestAnAdmissionThatGrewOldIsAskedForAgain(t *testing.T) {
-	store := &far{Store: memory.New()}
-	through := worker(t, store, corpus.Spec{})
-	var ticks atomic.Int64
-	start := time.Now()
-	through.clock = func() time.Time { // counted, began, came back, sent: the first call is sent late
-		if ticks.Add(1) <= 3 {
-			return start
+	inOwnTime(t, func(t *testing.T) {
+		store := &far{Store: memory.New()}
+		through := worker(t, store, corpus.Spec{})
+		var ticks atomic.Int64
+		start := time.Now()
+		through.clock = func() time.Time { // counted, began, came back, sent: the first call is sent late
+			if ticks.Add(1) <= 3 {
+				return start
+			}
+			return start.Add(time.Minute)
 		}
-		return start.Add(time.Minute)
-	}
-	if err := call(t.Context(), through, &server{}); err != nil {
-		t.Fatal(err)
-	}
-	if looks := store.looks.Load(); looks < 2 {
-		t.Errorf("a call was sent a minute after its admission, after %d looks", looks)
-	}
+		if err := call(t.Context(), through, &server{}); err != nil {
+			t.Fatal(err)
+		}
+		if looks := store.looks.Load(); looks < 2 {
+			t.Errorf("a call was sent a minute after its admission, after %d looks", looks)
+		}
+	})
 }
 
 func TestALookThatTookTooLongAdmitsNothing(t *testing.T) {
@@ -394,27 +425,29 @@ func TestALookThatTookTooLongAdmitsNothing(t *testing.T) {
 
 // What was sent and never answered is reckoned with an answer as long as the others of its task.
 func TestUnansweredCallsAreReckonedWithAnAnswer(t *testing.T) {
-	store := memory.New()
-	price := corpus.Price{Prompt: 1e6, Completion: 2e6}
-	through := worker(t, store, corpus.Spec{Chat: corpus.ChatModel{Price: price}})
-	for range 3 {
-		if err := call(t.Context(), through, &server{}); err != nil {
+	inOwnTime(t, func(t *testing.T) {
+		store := memory.New()
+		price := corpus.Price{Prompt: 1e6, Completion: 2e6}
+		through := worker(t, store, corpus.Spec{Chat: corpus.ChatModel{Price: price}})
+		for range 3 {
+			if err := call(t.Context(), through, &server{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, task := range []string{"extract", "shorten"} { // of shorten nothing is known
+			if _, err := through.Begin(t.Context(), task, 100); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := through.flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-	}
-	for _, task := range []string{"extract", "shorten"} { // of shorten nothing is known
-		if _, err := through.Begin(t.Context(), task, 100); err != nil {
+		total, err := Totals(t.Context(), store, "i/g")
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := through.flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	total, err := Totals(t.Context(), store, "i/g")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if total.Expected.Completion != 10 || total.Risk != 100+20+100 || total.Expected.Prompt != 200 {
-		t.Errorf("unsettled: %+v, cost %v", total.Expected, total.Risk)
-	}
+		if total.Expected.Completion != 10 || total.Risk != 100+20+100 || total.Expected.Prompt != 200 {
+			t.Errorf("unsettled: %+v, cost %v", total.Expected, total.Risk)
+		}
+	})
 }

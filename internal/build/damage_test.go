@@ -206,22 +206,15 @@ func (s *site) heal(t *testing.T) (out outcome, steps []string) {
 // Every kind of object of the current generation, removed and flipped one at a time, on a night that finds nothing else
 // to do: it heals, with the hashes that it had, or ends with a code and a step that heals.
 func TestEveryDamageOfTheCurrentGenerationHasAWayBack(t *testing.T) {
-	first := newSite(t, sample(12))
-	first.night(t)
+	whole := newSite(t, sample(12))
+	whole.night(t)
+	whole.write(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
+	before := whole.night(t)
 	var table []string
-	for _, object := range first.objects(t) {
+	for _, object := range whole.objects(t) {
 		for _, damage := range []string{"removed", "flipped"} {
 			t.Run(object[0]+" "+damage, func(t *testing.T) {
-				s := newSite(t, sample(12))
-				s.night(t)
-				s.write(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
-				before := s.night(t)
-				key := ""
-				for _, mine := range s.objects(t) {
-					if mine[0] == object[0] {
-						key = mine[1]
-					}
-				}
+				s, key := whole.copied(t), object[1]
 				damages[damage](t, s.Artifacts, key)
 				night, steps := s.heal(t)
 				s.whole(t)
@@ -342,15 +335,13 @@ func TestASmallIndexIsReadWholeEachNight(t *testing.T) {
 
 // Damage that plan did not read, as its turn had not come: the unit that meets it has the run begin anew.
 func TestDamageThatAUnitMeetsMendsItselfInTheSameRun(t *testing.T) {
+	first := newSite(t, sample(12))
+	want := first.night(t)
+	first.write(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
+	sound := first.copied(t).night(t)
 	for _, kind := range []string{"classes", "live", "text", "extract", "class vectors"} {
 		t.Run(kind, func(t *testing.T) {
-			s := newSite(t, sample(12))
-			want := s.night(t)
-			s.write(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
-			other := newSite(t, sample(12))
-			other.night(t)
-			other.write(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
-			sound := other.night(t)
+			s := first.copied(t)
 			key, sha := "", ""
 			for _, list := range want.manifest.Segments.Kinds() {
 				if list.Name == kind {

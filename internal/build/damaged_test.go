@@ -33,7 +33,7 @@ import (
 
 // A data directory is damaged at one place, opened, and asked. What it answers is what it answered before, or an error
 // with a code; it may refuse to open. It is never wrong, and no process dies of it. UNWEAVER_TEST_DAMAGES is the number
-// of damages; 24 unless it is set.
+// of damages; 24 unless it is set, 8 with the race detector.
 //
 // The damages are tried in child processes: one that dies is seen, and which damage it died of.
 const (
@@ -44,7 +44,11 @@ const (
 )
 
 func damageCount(t *testing.T) int {
-	n, err := strconv.Atoi(cmp.Or(os.Getenv(damagesVariable), "24"))
+	usual := "24"
+	if raced {
+		usual = "8"
+	}
+	n, err := strconv.Atoi(cmp.Or(os.Getenv(damagesVariable), usual))
 	if err != nil {
 		t.Fatal(damagesVariable, err)
 	}
@@ -79,6 +83,9 @@ func dataDirectory(t *testing.T, dir string) {
 	}
 }
 
+// longest is more than all questions to a directory take, also on a machine that has much else to do.
+const longest = 10 * time.Minute
+
 type builtinModels struct{}
 
 func (builtinModels) Chat(corpus.Spec) (model.Chat, error) { return builtin.Chat{}, nil }
@@ -90,7 +97,7 @@ func (builtinModels) Embedder(corpus.Spec, string, int) (model.Embedder, error) 
 // answers opens a data directory and asks everything; an error is one of opening it.
 func answers(t *testing.T, dir string, ask []request) ([]answer, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), longest)
 	defer cancel()
 	stores, err := embedded(ctx, dir)
 	if err != nil {
@@ -103,7 +110,7 @@ func answers(t *testing.T, dir string, ask []request) ([]answer, error) {
 	}
 	server := api.New(api.Config{
 		Artifacts: stores.Artifacts, Records: stores.Records, Readers: stores.Coordination, Vectors: stores.Vectors,
-		Models: builtinModels{}, Cache: cache, Log: slog.New(slog.DiscardHandler),
+		Models: builtinModels{}, Cache: cache, Log: slog.New(slog.DiscardHandler), Timeout: longest,
 	})
 	defer func() { _ = server.Shutdown(ctx) }()
 	handler := server.Handler()
@@ -245,7 +252,7 @@ func exported(ask []request, before []answer) []tried {
 // runDamaged tries damages in one child process, and gives the first that was not tried.
 func runDamaged(t *testing.T, root string, from, to int, counts map[string]int) int {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(to-from)*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(to-from)*longest)
 	defer cancel()
 	child := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestADamagedDataDirectoryIsNeverWrong$", "-test.count=1")
 	child.Env = append(os.Environ(), damagedFolder+"="+root,

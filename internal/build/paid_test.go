@@ -94,7 +94,7 @@ func long(n int) map[string]string {
 	files := sample(n)
 	for i := range 3 {
 		var words []string
-		for j := range 400 {
+		for j := range 150 {
 			words = append(words, fmt.Sprintf("word%d-%d", i, j))
 		}
 		files[fmt.Sprintf("long-%d.md", i)] = fmt.Sprintf("# Long %d\n\nLake Verin %s.\n", i, strings.Join(words, " "))
@@ -120,7 +120,8 @@ func move(t *testing.T, s *site, folder string) {
 }
 
 func TestAFolderThatMovedPaysNothing(t *testing.T) {
-	s := newSite(t, long(40))
+	t.Parallel()
+	s := newSite(t, long(15))
 	sold := paying(s)
 	s.night(t)
 	if extract, shorten, texts, twice := sold.sold(nil); extract == 0 || shorten == 0 || texts == 0 || twice != 0 {
@@ -138,7 +139,8 @@ func TestAFolderThatMovedPaysNothing(t *testing.T) {
 }
 
 func TestNoIndexPaysForATextThatAnotherPaidFor(t *testing.T) {
-	s := newSite(t, long(40))
+	t.Parallel()
+	s := newSite(t, long(15))
 	sold := paying(s)
 	s.night(t)
 	first := maps.Clone(sold.texts)
@@ -172,6 +174,7 @@ func TestNoIndexPaysForATextThatAnotherPaidFor(t *testing.T) {
 
 // A build that ended early leaves what it paid for to the next one, also where a document changed in between.
 func TestAHeldOrCancelledBuildIsNotPaidForAgain(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, long(40))
 	sold := paying(s)
 	asked := 0
@@ -195,8 +198,9 @@ func TestAHeldOrCancelledBuildIsNotPaidForAgain(t *testing.T) {
 
 // What generations list must be what was embedded: a text that is left out goes after two weeks.
 func TestEveryEmbeddedTextOfAGenerationIsListed(t *testing.T) {
+	t.Parallel()
 	for _, parity := range []bool{false, true} {
-		s := newSite(t, long(40))
+		s := newSite(t, long(15))
 		sold := paying(s)
 		s.spec.Parity = parity
 		night := s.night(t)
@@ -222,7 +226,8 @@ func TestEveryEmbeddedTextOfAGenerationIsListed(t *testing.T) {
 }
 
 func TestAnEstimateCountsOnlyTextsThatNobodyPaidFor(t *testing.T) {
-	s := newSite(t, long(40))
+	t.Parallel()
+	s := newSite(t, long(15))
 	paying(s)
 	estimated := func() corpus.Range {
 		report, err := build.Estimate(t.Context(), build.Estimating{
@@ -252,6 +257,7 @@ type wide struct{ *seller }
 func (w wide) Dimension() int { return 0 }
 
 func TestTheDimensionOfAModelIsPaidForOnce(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, long(10))
 	sold := paying(s)
 	s.Models = func(corpus.Spec, model.Meter) (model.Set, error) {

@@ -2,7 +2,9 @@ package build_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -28,6 +30,7 @@ import (
 type site struct {
 	*build.Ports
 	corpus  string
+	cache   string
 	spec    corpus.Spec
 	runs    int
 	replace bool               // of the corpus
@@ -36,28 +39,9 @@ type site struct {
 
 func newSite(t *testing.T, files map[string]string) *site {
 	t.Helper()
-	s := &site{corpus: t.TempDir()}
+	s := &site{corpus: t.TempDir(), cache: t.TempDir()}
 	s.write(t, files)
-	artifacts := blobmemory.New()
-	coordination := coordmemory.New()
-	cache, err := localfile.New(t.TempDir(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	id, err := artifact.StoreID(t.Context(), artifacts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Ports = &build.Ports{
-		Artifacts: artifacts, Coordination: coordination, Records: recordsmemory.New(), Vectors: vectorsmemory.New(),
-		Corpora: func(_ context.Context, uri string) (blob.Store, error) { return dir.OpenCorpus(uri) },
-		Models: func(corpus.Spec, model.Meter) (model.Set, error) {
-			return model.Set{Chat: builtin.Chat{}, Classes: builtin.Embedder{}, Chunks: builtin.Embedder{}}, nil
-		},
-		Ledger: ledger.New(artifacts, coordination), StoreID: id, Cache: cache, CPU: make(chan struct{}, 2),
-		Log: slog.New(slog.DiscardHandler), Parser: document.Here{Limits: document.DefaultLimits()},
-		Limits: document.DefaultLimits(),
-	}
+	s.open(t, blobmemory.New(), recordsmemory.New(), vectorsmemory.New())
 	s.spec = corpus.Spec{
 		Index: "docs", Corpus: s.corpus, Keep: 3,
 		Chunking:   corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500},
@@ -69,11 +53,69 @@ func newSite(t *testing.T, files map[string]string) *site {
 	return s
 }
 
+// copied is an installation of its own that holds what this one does, over the same corpus, as another process finds
+// it.
+func (s *site) copied(t *testing.T) *site {
+	t.Helper()
+	out := &site{corpus: s.corpus, cache: t.TempDir(), spec: s.spec, runs: s.runs, replace: s.replace}
+	linked(t, s.cache, out.cache)
+	out.open(t, s.Artifacts.(*blobmemory.Store).Clone(), s.Records.(*recordsmemory.Store).Clone(),
+		s.Vectors.(*vectorsmemory.Store).Clone())
+	return out
+}
+
+// linked gives the files of a folder a second name each in another one: they keep their identity and their times.
+func linked(t *testing.T, from, to string) {
+	t.Helper()
+	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		name, relErr := filepath.Rel(from, path)
+		if err := errors.Join(err, relErr); err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			return os.MkdirAll(filepath.Join(to, name), 0o700)
+		}
+		return os.Link(path, filepath.Join(to, name))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// open makes the ports of a site over its stores.
+func (s *site) open(
+	t *testing.T, artifacts *blobmemory.Store, records *recordsmemory.Store, vectors *vectorsmemory.Store,
+) {
+	t.Helper()
+	coordination := coordmemory.New()
+	cache, err := localfile.New(s.cache, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := artifact.StoreID(t.Context(), artifacts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Ports = &build.Ports{
+		Artifacts: artifacts, Coordination: coordination, Records: records, Vectors: vectors,
+		Corpora: func(_ context.Context, uri string) (blob.Store, error) { return dir.OpenCorpus(uri) },
+		Models: func(corpus.Spec, model.Meter) (model.Set, error) {
+			return model.Set{Chat: builtin.Chat{}, Classes: builtin.Embedder{}, Chunks: builtin.Embedder{}}, nil
+		},
+		Ledger: ledger.New(artifacts, coordination), StoreID: id, Cache: cache, CPU: make(chan struct{}, 2),
+		Log: slog.New(slog.DiscardHandler), Parser: document.Here{Limits: document.DefaultLimits()},
+		Limits: document.DefaultLimits(),
+	}
+}
+
 func (s *site) write(t *testing.T, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
 		path := filepath.Join(s.corpus, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // it may have a second name
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
