@@ -158,16 +158,28 @@ func TestWhoLosesPatienceTakesTheFrameFromNobody(t *testing.T) {
 }
 
 func TestTheCacheOfFramesKeepsItsBound(t *testing.T) {
-	generation, _ := openCounted(t)
-	defer generation.Close()
-	before := retrieve.KeptFrameBytes()
-	defer retrieve.KeepFrames(before)() // no room for another
-	for i := range generation.Live.Chunks {
-		if text, err := generation.Text(t.Context(), &generation.Live.Chunks[i]); err != nil || text == "" {
-			t.Fatal(text, err)
+	readAll := func() {
+		generation, _ := openCounted(t)
+		t.Cleanup(generation.Close)
+		for i := range generation.Live.Chunks {
+			chunk := &generation.Live.Chunks[i]
+			if text, err := generation.Text(t.Context(), chunk); err != nil || text == "" {
+				t.Fatal(text, err)
+			}
+			if _, err := generation.Extraction(t.Context(), chunk); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	if got := retrieve.KeptFrameBytes(); got > before {
-		t.Errorf("%d bytes are kept, of %d", got, before)
+	before := retrieve.KeptFrameBytes()
+	readAll()
+	one := retrieve.KeptFrameBytes() - before
+	limit := before + 4*one
+	t.Cleanup(retrieve.KeepFrames(limit))
+	for range 6 {
+		readAll()
+		if got := retrieve.KeptFrameBytes(); got > limit || got <= before {
+			t.Fatalf("%d bytes are kept, of %d", got, limit)
+		}
 	}
 }
