@@ -51,12 +51,21 @@ type Passage struct {
 func Context(ps []Passage, budget int) (context string, used []bool) {
 	used = make([]bool, len(ps))
 	var b strings.Builder
-	n := 0
+	n := 0                 // tokens that are in, at most
+	var uncounted []string // of what is in, where bytes were enough to know that it fits: a token has one or more
 	for i, p := range ps {
 		block := fmt.Sprintf("[%d] (%s)\n%s\n\n", i+1, p.Title, p.Text)
-		k := tokens.Count(block)
-		if n+k > budget {
-			continue
+		k := len(block)
+		if n+k <= budget {
+			uncounted = append(uncounted, block)
+		} else {
+			for _, earlier := range uncounted {
+				n += counts.count(earlier) - len(earlier)
+			}
+			uncounted = nil
+			if k = counts.count(block); n+k > budget {
+				continue
+			}
 		}
 		n += k
 		used[i] = true

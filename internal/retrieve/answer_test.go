@@ -1,6 +1,9 @@
 package retrieve_test
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,6 +29,34 @@ func TestTheContextKeepsItsBudgetAndSkipsWhatDoesNotFit(t *testing.T) {
 	}
 	if ctx, _ = retrieve.Context(nil, 100); ctx != "" {
 		t.Errorf("nothing: %q", ctx)
+	}
+}
+
+func TestTheContextIsThatOfCountingEveryPassage(t *testing.T) {
+	source := rand.New(rand.NewPCG(5, 6))
+	words := strings.Fields("a lease Oslo signed 語語 antidisestablishmentarianism \n\n 1945 x,y;z")
+	for round := range 300 {
+		ps := make([]retrieve.Passage, 1+source.IntN(8))
+		for i := range ps {
+			for range 1 + source.IntN(60) {
+				ps[i].Text += words[source.IntN(len(words))] + " "
+			}
+		}
+		budget := 1 + source.IntN(500)
+		_, got := retrieve.Context(ps, budget)
+		if _, again := retrieve.Context(ps, budget); !slices.Equal(got, again) { // what was counted is remembered
+			t.Fatalf("round %d, budget %d: %v, then %v", round, budget, got, again)
+		}
+		want, n := make([]bool, len(ps)), 0
+		for i, p := range ps {
+			if k := tokens.Count(fmt.Sprintf("[%d] (%s)\n%s\n\n", i+1, p.Title, p.Text)); n+k <= budget {
+				n += k
+				want[i] = true
+			}
+		}
+		if n > 0 && !slices.Equal(got, want) { // else the first is cut
+			t.Fatalf("round %d, budget %d: %v, want %v", round, budget, got, want)
+		}
 	}
 }
 

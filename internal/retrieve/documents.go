@@ -30,19 +30,18 @@ func (g *Generation) Documents(ctx context.Context, from, to int) ([]rows.Docume
 	frames := make([]frameID, max(0, to-from))
 	var distinct []frameID
 	for n := range frames {
-		part := g.Live.Documents[from+n].Part
-		reader := g.docs[part]
+		reader := g.docs[g.Live.Documents[from+n].Part]
 		if reader == nil {
 			return nil, g.damaged("documents")
 		}
-		frames[n] = frameID{part, uint32(max(0, reader.Find(g.Live.Key(from+n))))}
+		frames[n] = frameID{reader, max(0, reader.Find(g.Live.Key(from+n)))}
 		if len(distinct) == 0 || distinct[len(distinct)-1] != frames[n] {
 			distinct = append(distinct, frames[n])
 		}
 	}
 	raw := make([][]byte, len(distinct))
 	if err := par.Each(ctx, len(distinct), framesWidth, func(ctx context.Context, i int) (err error) {
-		raw[i], err = g.docs[distinct[i].part].Frame(ctx, int(distinct[i].frame))
+		raw[i], err = unpacked.read(ctx, distinct[i].file, distinct[i].frame)
 		return err
 	}); err != nil {
 		return nil, err

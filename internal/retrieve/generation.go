@@ -1,7 +1,7 @@
 // Package retrieve is the read path: question, ballots, election, chunks. It is pure of HTTP; it reads one generation
 // through a handle, so that a query sees exactly one.
 //
-//	generation.go, rows.go   an open generation and what it holds
+//	generation.go, rows.go   an open generation and what it holds; frames.go keeps what it unpacked
 //	method.go, param.go      what a method is, and the registry of them
 //	method_*.go              one method each
 //	query.go, search.go      a query under way: searches, ballots, filling up
@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -29,6 +30,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // Generation is an open generation. It is safe for concurrent use; it closes when the last holder lets go of it.
@@ -49,16 +51,16 @@ type Generation struct {
 	docs     map[uint32]*artifact.Reader
 	extracts map[uint32]*artifact.Reader
 	refs     atomic.Int64
-	frames   frameCache
 
 	metaMu sync.Mutex
 	meta   []docMeta
 }
 
 // Open opens a generation by its manifest: the live and the search segment are copied and mapped, other segments are
-// read by range, the collections are loaded. The caller holds it and must Close it; ending ctx ends the opening and
-// nothing else. Errors: fault.SegmentDamage also where the manifest or what it names is gone, fault.FormatUnknown for
-// segments of another version or analyser, and those of the stores.
+// read by range, the collections are loaded, all beside each other. The caller holds it and must Close it; ending ctx
+// ends the opening and nothing else, and so does a time that follows from what there is to copy. Errors:
+// fault.SegmentDamage also where the manifest or what it names is gone, fault.FormatUnknown for segments of another
+// version or analyser, and those of the stores.
 func Open(
 	ctx context.Context,
 	store blob.Store,
@@ -69,10 +71,14 @@ func Open(
 ) (*Generation, error) {
 	store = whole{store, index}
 	art := artifact.Index{Store: store, Name: index}
-	content, err := art.Manifest(ctx, manifest)
+	first, cancel := context.WithTimeout(ctx, openPatience)
+	defer cancel()
+	content, err := art.Manifest(first, manifest)
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel = context.WithTimeout(ctx, patience(content))
+	defer cancel()
 	generation := &Generation{
 		Manifest: content,
 		Release:  release,
@@ -94,22 +100,41 @@ func Open(
 		return nil, err
 	}
 	generation.refs.Store(1)
-	for _, step := range []func() error{
-		func() error { return generation.mapSearch(ctx, cache) },
-		func() error { return generation.mapIDF(ctx, cache) },
-		func() error { return generation.openRows(ctx) },
-		func() error { return generation.loadVectors(ctx, vs) },
-	} {
-		err := ctx.Err() // stores that answer at once do not look
-		if err == nil {
-			err = step()
+	steps := []func(context.Context) error{
+		func(ctx context.Context) error { return generation.mapSearch(ctx, cache) },
+		func(ctx context.Context) error { return generation.mapIDF(ctx, cache) },
+		generation.openRows,
+		func(ctx context.Context) error { return generation.loadVectors(ctx, vs) },
+	}
+	if err := par.Each(ctx, len(steps), len(steps), func(ctx context.Context, i int) error {
+		if err := ctx.Err(); err != nil { // stores that answer at once do not look
+			return err
 		}
-		if err != nil {
-			generation.Close()
-			return nil, err
-		}
+		return steps[i](ctx)
+	}); err != nil {
+		generation.Close()
+		return nil, err
 	}
 	return generation, nil
+}
+
+const (
+	// openPatience is how long an opening may take that copies nothing.
+	openPatience = 10 * time.Minute
+	// slowestCopy is what a store gives in a second at least; one that is slower does not serve.
+	slowestCopy = 2 << 20
+)
+
+// patience is how long the opening of a generation may take: the larger its files, the longer.
+func patience(manifest *corpus.Manifest) time.Duration {
+	bytes := int64(0)
+	segments := manifest.Segments
+	for _, kind := range [][]corpus.Segment{segments.Live, segments.Search, segments.IDF} {
+		for _, segment := range kind {
+			bytes += segment.Bytes
+		}
+	}
+	return openPatience + time.Duration(bytes/slowestCopy)*time.Second
 }
 
 // mapSearch copies and maps the search segment, where the generation has one.
@@ -152,29 +177,44 @@ func (g *Generation) mapIDF(ctx context.Context, cache *localfile.Cache) (err er
 	return nil
 }
 
-// openRows reads the footers of the segments that are read by range.
+// openWidth is how many footers are read at once.
+const openWidth = 32
+
+// openRows reads the footers of the segments that are read by range, side by side: a large generation has thousands.
 func (g *Generation) openRows(ctx context.Context) error {
 	segments := g.Manifest.Segments
+	var mu sync.Mutex
+	var steps []func(context.Context) error
 	for _, segment := range segments.Text {
-		reader, err := textseg.Open(ctx, g.art.Store, g.art.SegmentKey(segment.SHA256))
-		if err != nil {
-			return err
-		}
-		g.texts[uint32(segment.Part)] = reader
+		steps = append(steps, func(ctx context.Context) error {
+			reader, err := textseg.Open(ctx, g.art.Store, g.art.SegmentKey(segment.SHA256))
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			g.texts[uint32(segment.Part)] = reader
+			return nil
+		})
 	}
 	for _, kind := range []struct {
 		segments []corpus.Segment
 		readers  map[uint32]*artifact.Reader
 	}{{segments.Documents, g.docs}, {segments.Extract, g.extracts}} {
 		for _, segment := range kind.segments {
-			reader, err := artifact.OpenRows(ctx, g.art.Store, g.art.SegmentKey(segment.SHA256))
-			if err != nil {
-				return err
-			}
-			kind.readers[uint32(segment.Part)] = reader
+			steps = append(steps, func(ctx context.Context) error {
+				reader, err := artifact.OpenRows(ctx, g.art.Store, g.art.SegmentKey(segment.SHA256))
+				if err != nil {
+					return err
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				kind.readers[uint32(segment.Part)] = reader
+				return nil
+			})
 		}
 	}
-	return nil
+	return par.Each(ctx, len(steps), openWidth, func(ctx context.Context, i int) error { return steps[i](ctx) })
 }
 
 // loadVectors makes the collections ready to be searched.
@@ -228,6 +268,16 @@ func (g *Generation) Close() {
 	if g.IDF != nil {
 		g.IDF.Close()
 	}
+	closed := map[*artifact.Reader]bool{}
+	for _, readers := range []map[uint32]*artifact.Reader{g.docs, g.extracts} {
+		for _, reader := range readers {
+			closed[reader] = true
+		}
+	}
+	for _, text := range g.texts {
+		closed[text.File()] = true
+	}
+	unpacked.forget(closed)
 }
 
 // Named finds classes whose folded name starts with a prefix, in the order of names, at most limit.

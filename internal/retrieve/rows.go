@@ -2,7 +2,6 @@ package retrieve
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -19,14 +18,19 @@ func (g *Generation) Document(ctx context.Context, i int) (rows.Document, error)
 	if reader == nil {
 		return rows.Document{}, g.damaged("documents")
 	}
-	raw, err := reader.Get(ctx, key)
+	frame := reader.Find(key)
+	if frame < 0 {
+		return rows.Document{}, g.damaged("documents")
+	}
+	raw, err := unpacked.read(ctx, reader, frame)
 	if err != nil {
 		return rows.Document{}, err
 	}
-	if raw == nil {
+	row := findRow(raw, key)
+	if row == nil {
 		return rows.Document{}, g.damaged("documents")
 	}
-	return rows.DecodeDocument(raw)
+	return rows.DecodeDocument(row)
 }
 
 func (g *Generation) damaged(kind string) error {
@@ -41,7 +45,7 @@ func (g *Generation) Text(ctx context.Context, chunk *live.Chunk) (string, error
 	if reader == nil {
 		return "", g.damaged("text")
 	}
-	return reader.Clone().
+	return reader.Clone(unpacked.read).
 		Slice(ctx, g.Live.Key(int(chunk.Document)), int(chunk.TextFrame), int(chunk.Start), int(chunk.End))
 }
 
@@ -58,7 +62,7 @@ func (g *Generation) DocumentText(ctx context.Context, i, start, end int) (strin
 	if start >= document.Runes {
 		return "", nil
 	}
-	return reader.Clone().Slice(ctx, g.Live.Key(i), document.Frame, start, end)
+	return reader.Clone(nil).Slice(ctx, g.Live.Key(i), document.Frame, start, end) // it may be all that there is
 }
 
 // Extraction reads what a model said about a chunk.
@@ -67,7 +71,7 @@ func (g *Generation) Extraction(ctx context.Context, chunk *live.Chunk) (rows.Ex
 	if reader == nil {
 		return rows.Extract{}, g.damaged("extract")
 	}
-	raw, err := g.frames.read(ctx, reader, frameID{chunk.Extract, chunk.ExtFrame})
+	raw, err := unpacked.read(ctx, reader, int(chunk.ExtFrame))
 	if err != nil {
 		return rows.Extract{}, err
 	}
@@ -90,56 +94,6 @@ func findRow(raw []byte, key string) []byte {
 		}
 		raw = rest
 	}
-}
-
-// frameID is a frame of the extract segments.
-type frameID struct{ part, frame uint32 }
-
-// maxFrameBytes of unpacked frames are kept: chunks that are asked for are asked for again.
-const maxFrameBytes = 16 << 20
-
-// frameCache remembers unpacked frames of the extract segments. The zero value is ready.
-type frameCache struct {
-	mu     sync.Mutex
-	frames map[frameID][]byte
-	bytes  int
-}
-
-// read unpacks a frame, or has it still. Nothing is locked while it is read.
-func (c *frameCache) read(ctx context.Context, reader *artifact.Reader, id frameID) ([]byte, error) {
-	c.mu.Lock()
-	raw, ok := c.frames[id]
-	c.mu.Unlock()
-	if ok {
-		return raw, nil
-	}
-	raw, err := reader.Frame(ctx, int(id.frame))
-	if err != nil {
-		return nil, err
-	}
-	c.keep(id, raw)
-	return raw, nil
-}
-
-// keep remembers a frame; any others go while there are too many bytes.
-func (c *frameCache) keep(id frameID, raw []byte) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, known := c.frames[id]; known || len(raw) > maxFrameBytes {
-		return
-	}
-	if c.frames == nil {
-		c.frames = map[frameID][]byte{}
-	}
-	for old, content := range c.frames {
-		if c.bytes+len(raw) <= maxFrameBytes {
-			break
-		}
-		delete(c.frames, old)
-		c.bytes -= len(content)
-	}
-	c.frames[id] = raw
-	c.bytes += len(raw)
 }
 
 // docMeta is what filters look at.

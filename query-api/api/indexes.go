@@ -22,8 +22,6 @@ const (
 	patience = 500 * time.Millisecond
 	// mirrorPatience is how long a query waits for the mirror; what the watcher read serves as well.
 	mirrorPatience = 250 * time.Millisecond
-	// openTimeout bounds an opening; it ends with Shutdown too.
-	openTimeout = 10 * time.Minute
 	// retryOpen is the wait after a generation could not be opened.
 	retryOpen = 300 * time.Millisecond
 )
@@ -276,8 +274,7 @@ func (s *Server) openGeneration(
 	epoch int64,
 ) (opened *retrieve.Generation, err error) {
 	defer par.Caught(&err)
-	ctx, cancel := context.WithTimeout(s.ctx, openTimeout)
-	defer cancel()
+	ctx := s.ctx // retrieve.Open bounds itself; Shutdown ends it too
 	s.lease(ctx, name, generation)
 	opened, err = retrieve.Open(ctx, s.Artifacts, s.Cache, s.Vectors, name, manifest, epoch)
 	if fault.Is(err, fault.SegmentDamage) && s.collected(ctx, name, generation, manifest) {
@@ -297,6 +294,8 @@ func (s *Server) openGeneration(
 
 // collected tells that nothing names a generation any more: what is missing of it is no damage.
 func (s *Server) collected(ctx context.Context, name, generation, manifest string) bool {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
 	index := artifact.Index{Store: s.Artifacts, Name: name}
 	pointer, _, err := index.Current(ctx)
 	if err != nil || pointer.Manifest == manifest {

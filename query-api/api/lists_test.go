@@ -102,7 +102,7 @@ func TestAListGoesOnInItsGeneration(t *testing.T) {
 // What a page costs must not depend on how long the list is.
 func TestAPageOfDocumentsReadsEachFrameOnce(t *testing.T) {
 	f := serve(t, nil)
-	f.ask(fram)
+	f.get("/v1/indexes/sample/entities?prefix=o") // opens the generation, and reads no document
 	segment := f.built.Manifest.Segments.Documents[0].SHA256
 	before := f.store.reads(segment)
 	f.get("/v1/indexes/sample/documents")

@@ -6,8 +6,10 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/format/live"
+	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/retrieve/snippet"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // Response is the answer to a query.
@@ -151,13 +153,20 @@ func (r *Response) take(
 	found retrieve.Result,
 	request Request,
 ) error {
+	chunks := make([]Chunk, len(found.Chunks))
+	if err := par.Each(ctx, len(chunks), len(chunks), func(ctx context.Context, i int) (err error) {
+		chunks[i], err = chunkOf(ctx, generation, found.Chunks[i].Live)
+		if err == nil && request.Explain {
+			chunks[i].Mentions, _, err = mentions(ctx, generation, found.Chunks[i].Live)
+		}
+		return err
+	}); err != nil {
+		return err
+	}
 	asked := snippet.Of(request.Query, generation.TermWeight)
 	shown := map[corpus.ID]bool{}
 	for i, hit := range found.Chunks {
-		chunk, err := chunkOf(ctx, generation, hit.Live)
-		if err != nil {
-			return err
-		}
+		chunk := chunks[i]
 		chunk.Score, chunk.Rank, chunk.Filled = hit.Score, i+1, hit.Filled
 		if hit.HasSim {
 			chunk.Similarity = &hit.Similarity
@@ -172,11 +181,6 @@ func (r *Response) take(
 			names = append(names, snippet.Name{Text: entity.Name, Weight: entity.Score})
 		}
 		chunk.show(asked.In(chunk.Text, names))
-		if request.Explain {
-			if chunk.Mentions, _, err = mentions(ctx, generation, hit.Live); err != nil {
-				return err
-			}
-		}
 		shown[hit.Live.ID] = true
 		r.Chunks = append(r.Chunks, chunk)
 	}
@@ -211,12 +215,15 @@ func (c *Chunk) show(found snippet.Found) {
 
 // chunkOf reads what a response tells of a chunk.
 func chunkOf(ctx context.Context, generation *retrieve.Generation, chunk *live.Chunk) (Chunk, error) {
-	document, err := generation.Document(ctx, int(chunk.Document))
-	if err != nil {
-		return Chunk{}, err
-	}
-	text, err := generation.Text(ctx, chunk)
-	if err != nil {
+	var document rows.Document
+	var text string
+	if err := together(ctx,
+		func(ctx context.Context) (err error) {
+			document, err = generation.Document(ctx, int(chunk.Document))
+			return err
+		},
+		func(ctx context.Context) (err error) { text, err = generation.Text(ctx, chunk); return err },
+	); err != nil {
 		return Chunk{}, err
 	}
 	metadata := document.Meta

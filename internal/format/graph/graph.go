@@ -2,7 +2,26 @@
 // directions.
 package graph
 
-import "github.com/unweaver/unweaver/internal/format/mapped"
+import (
+	"fmt"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/mapped"
+)
+
+// MaxNodes is how many classes and chunks a graph has together, at most: a walk numbers them in 32 bits, classes first,
+// and the postings of each side have fewer still.
+const MaxNodes = 1 << 31
+
+// Room tells whether a graph of so many classes and chunks can be numbered: fault.TooLarge where it cannot.
+func Room(index string, classes, chunks int) error {
+	if classes+chunks <= MaxNodes {
+		return nil
+	}
+	return fault.TooLarge.At("number the graph of", index).
+		Because(fmt.Sprintf("it has %d classes and %d chunks, of %d that there may be", classes, chunks, MaxNodes)).
+		Advise("divide the corpus among several indexes")
+}
 
 // Adjacency has, of class c, the chunks ClassTo[ClassOff[c]:ClassOff[c+1]], and so of chunks. Lists are increasing and
 // the slices may be mapped files.
@@ -30,8 +49,8 @@ func (a *Adjacency) ClassesOf(chunk uint32) []uint32 {
 // Fits tells whether every list lies within its side, rises, and names nodes of the other side, and whether both
 // directions have the same number of edges.
 func (a *Adjacency) Fits() bool {
-	return len(a.ClassTo) == len(a.ChunkTo) && fits(a.ClassOff, a.ClassTo, a.Chunks()) &&
-		fits(a.ChunkOff, a.ChunkTo, a.Classes())
+	return len(a.ClassTo) == len(a.ChunkTo) && a.Classes()+a.Chunks() <= MaxNodes &&
+		fits(a.ClassOff, a.ClassTo, a.Chunks()) && fits(a.ChunkOff, a.ChunkTo, a.Classes())
 }
 
 func fits(offsets []uint64, to []uint32, others int) bool {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/graph"
 )
 
@@ -38,5 +39,16 @@ func TestListsThatEndElsewhereDoNotFit(t *testing.T) {
 		if spoil(&adjacency); adjacency.Fits() {
 			t.Errorf("%s: it fits", name)
 		}
+	}
+}
+
+func TestAGraphWhoseNodesCannotBeNumberedIsRefused(t *testing.T) {
+	for _, size := range [][2]int{{0, 0}, {7_000_000, 1_000_000}, {graph.MaxNodes - 5, 5}} {
+		if err := graph.Room("docs", size[0], size[1]); err != nil {
+			t.Errorf("%d: %v", size, err)
+		}
+	}
+	if err := graph.Room("docs", graph.MaxNodes-5, 6); !fault.Is(err, fault.TooLarge) {
+		t.Errorf("one too many: %v", err)
 	}
 }

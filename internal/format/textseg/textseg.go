@@ -27,9 +27,13 @@ func Piece(start int, text string) []byte {
 type Reader struct {
 	r     *artifact.Reader
 	where string
+	read  ReadFrame
 	frame int
 	raw   []byte
 }
+
+// ReadFrame gives the unpacked rows of a frame of a file; they must not be written to.
+type ReadFrame func(ctx context.Context, file *artifact.Reader, frame int) ([]byte, error)
 
 // Open opens a segment.
 func Open(ctx context.Context, store blob.Store, key string) (*Reader, error) {
@@ -37,14 +41,14 @@ func Open(ctx context.Context, store blob.Store, key string) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reader{r: reader, where: store.Location(key), frame: -1}, nil
+	return &Reader{r: reader, where: store.Location(key), read: fromStore, frame: -1}, nil
 }
 
 func (t *Reader) load(ctx context.Context, frame int) error {
 	if frame == t.frame {
 		return nil
 	}
-	raw, err := t.r.Frame(ctx, frame)
+	raw, err := t.read(ctx, t.r, frame)
 	if err != nil {
 		return err
 	}
@@ -137,8 +141,21 @@ func runes(s string, lo, hi int) string {
 	return s[from:]
 }
 
-// Clone gives a reader of the same segment for another goroutine; it costs nothing.
-func (t *Reader) Clone() *Reader { return &Reader{r: t.r, where: t.where, frame: -1} }
+// Clone gives a reader of the same segment for another goroutine, which has its frames from read (nil = the store); it
+// costs nothing.
+func (t *Reader) Clone(read ReadFrame) *Reader {
+	if read == nil {
+		read = fromStore
+	}
+	return &Reader{r: t.r, where: t.where, read: read, frame: -1}
+}
+
+// File is the row file that is read.
+func (t *Reader) File() *artifact.Reader { return t.r }
+
+func fromStore(ctx context.Context, file *artifact.Reader, frame int) ([]byte, error) {
+	return file.Frame(ctx, frame)
+}
 
 // Text streams a whole document; frame is at or before its first piece.
 func (t *Reader) Text(ctx context.Context, document string, frame int) io.Reader {

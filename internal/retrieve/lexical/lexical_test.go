@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"sort"
 	"testing"
 
@@ -134,6 +136,65 @@ func TestSearchEqualsScoringEveryDocument(t *testing.T) {
 	}
 	if index.Known([]string{"no-such-term"}) || !index.Known([]string{"no-such-term", docs[0][0]}) {
 		t.Error("Known is wrong")
+	}
+}
+
+// inOrder is the n best by the scores of all documents, each summed by itself.
+func inOrder(index *lexical.Index, terms []string, docs, n int) []lexical.Hit {
+	all := make([]uint32, docs)
+	for i := range all {
+		all[i] = uint32(i)
+	}
+	var hits []lexical.Hit
+	for i, score := range index.Score(terms, all) {
+		if score > 0 {
+			hits = append(hits, lexical.Hit{Doc: uint32(i), Score: score})
+		}
+	}
+	sort.SliceStable(hits, func(i, j int) bool { return hits[i].Score > hits[j].Score })
+	return hits[:min(n, len(hits))]
+}
+
+func TestOverManyWindowsNoBitOfAScoreDiffersFromItsOwnSum(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	const documents = 40_000 // of several windows, in which lists and windows are left out
+	docs := zipf(r, documents, 4000, 6)
+	index := build(t, docs)
+	for range 12 {
+		var terms []string
+		for range 1 + r.IntN(40) {
+			doc := docs[r.IntN(documents)]
+			terms = append(terms, doc[r.IntN(len(doc))])
+		}
+		n := 1 + r.IntN(120)
+		got, want := index.Search(terms, n, nil, nil), inOrder(index, terms, documents, n)
+		if !slices.Equal(got, want) {
+			t.Fatalf("%d best for %v:\n%v, want\n%v", n, terms, got, want)
+		}
+	}
+}
+
+func TestWorkersBesideEachOtherFindWhatOneFinds(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 10))
+	const documents = 60_000
+	docs := make([][]string, documents) // with so many postings that several workers share them
+	for i := range docs {
+		for range 7 {
+			docs[i] = append(docs[i], fmt.Sprint("t", r.IntN(9)))
+		}
+	}
+	index := build(t, docs)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
+	terms := []string{"t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8"}
+	for _, n := range []int{1, 100, 5000} { // most scores are equal
+		want := inOrder(index, terms, documents, n)
+		if got := index.Search(terms, n, nil, nil); !slices.Equal(got, want) {
+			t.Fatalf("%d best: they differ", n)
+		}
+		every := func(uint32) bool { return true } // one worker alone
+		if got := index.Search(terms, n, every, nil); !slices.Equal(got, want) {
+			t.Fatalf("%d best by one worker: they differ", n)
+		}
 	}
 }
 

@@ -1,21 +1,18 @@
 // Package walk is the random walk with restart on the bipartite graph of classes and chunks, by push:
 // x = (1 - d) s + d T^t x with T the row-normalised adjacency. It visits the neighbourhood that mass reaches and
-// nothing else; every |x_u - exact| is at most eps * deg(u).
+// nothing else; every |x_u - exact| is at most eps * deg(u). Its memory is in proportion to what mass reaches
+// (scratch.go).
 package walk
 
 import (
-	"sync"
-
 	"github.com/unweaver/unweaver/internal/format/graph"
 )
 
-// Graph is what is walked on. Weights are per entry of the lists; nil = all 1. It keeps its scratch space, so one
-// graph serves many walks at once.
+// Graph is what is walked on. Weights are per entry of the lists; nil = all 1. One graph serves many walks at once. It
+// has at most graph.MaxNodes nodes.
 type Graph struct {
 	graph.Adjacency
 	ClassWeight, ChunkWeight []float64
-
-	pool sync.Pool
 }
 
 // Weighted is a node with a weight.
@@ -35,38 +32,6 @@ type Mass struct {
 	Chunks, Classes []Weighted
 	Pushes          int
 	Left            float64 // mass that was not pushed on
-}
-
-// scratch is dense, pooled, and cleaned by the list of touched nodes.
-type scratch struct {
-	x, r    []float64
-	queued  []bool
-	queue   []uint32
-	touched []uint32
-	seen    []bool
-}
-
-func (g *Graph) scratch() *scratch {
-	if s, ok := g.pool.Get().(*scratch); ok {
-		return s
-	}
-	n := g.Classes() + g.Chunks()
-	return &scratch{x: make([]float64, n), r: make([]float64, n), queued: make([]bool, n), seen: make([]bool, n)}
-}
-
-func (s *scratch) touch(u uint32) {
-	if !s.seen[u] {
-		s.seen[u] = true
-		s.touched = append(s.touched, u)
-	}
-}
-
-func (g *Graph) free(s *scratch) {
-	for _, u := range s.touched {
-		s.x[u], s.r[u], s.queued[u], s.seen[u] = 0, 0, false, false
-	}
-	s.touched, s.queue = s.touched[:0], s.queue[:0]
-	g.pool.Put(s)
 }
 
 // RunToChunks is Run on the whole graph for those who want the mass of chunks: classes with one chunk, nine of ten,
@@ -92,14 +57,13 @@ func (g *Graph) walk(start Start, d, eps float64, view View, toChunks bool) Mass
 	}
 	w := walker{
 		g:        g,
-		s:        g.scratch(),
+		s:        scratches.Get().(*scratch),
 		v:        view,
 		d:        d,
 		eps:      eps * (1 - d),
 		n:        uint32(g.Classes()),
 		toChunks: toChunks,
 	} // mass that is left spreads to 1 / (1 - d) of itself
-	defer g.free(w.s)
 	for _, c := range start.Classes {
 		w.start = append(w.start, Weighted{c.ID, c.Weight / sum})
 	}
@@ -109,7 +73,9 @@ func (g *Graph) walk(start Start, d, eps float64, view View, toChunks bool) Mass
 	for _, x := range w.start {
 		w.add(x.ID, (1-d)*x.Weight)
 	}
-	return w.run()
+	mass := w.run()
+	w.s.free() // not where it falls: what it leaves would be another walk's
+	return mass
 }
 
 type walker struct {
@@ -162,17 +128,17 @@ func degree(to []uint32, weight []float64, ok func(uint32) bool) float64 {
 }
 
 func (w *walker) add(u uint32, mass float64) {
-	s := w.s
-	s.touch(u)
-	s.r[u] += mass
-	if !s.queued[u] && s.r[u] > w.eps {
-		s.queued[u] = true
-		s.queue = append(s.queue, u)
+	at := w.s.place(u)
+	node := &w.s.nodes[at]
+	node.r += mass
+	if !node.queued && node.r > w.eps {
+		node.queued = true
+		w.s.queue = append(w.s.queue, at)
 	}
 }
 
 // eliminate pushes a chunk past its classes that have no other chunk.
-func (w *walker) eliminate(u uint32, to []uint32) {
+func (w *walker) eliminate(node *node, to []uint32) {
 	w.several = w.several[:0]
 	for _, c := range to {
 		if w.g.ClassOff[c+1]-w.g.ClassOff[c] > 1 {
@@ -180,9 +146,9 @@ func (w *walker) eliminate(u uint32, to []uint32) {
 		}
 	}
 	deg := float64(len(to))
-	r := w.s.r[u] / (1 - w.d*w.d*float64(len(to)-len(w.several))/deg)
-	w.s.x[u] += r
-	w.s.r[u] = 0
+	r := node.r / (1 - w.d*w.d*float64(len(to)-len(w.several))/deg)
+	node.x += r
+	node.r = 0
 	for _, c := range w.several {
 		w.add(c, w.d*r/deg)
 	}
@@ -191,25 +157,25 @@ func (w *walker) eliminate(u uint32, to []uint32) {
 func (w *walker) run() Mass {
 	s := w.s
 	for head := 0; head < len(s.queue); head++ {
-		u := s.queue[head]
-		s.queued[u] = false
+		node := &s.nodes[s.queue[head]]
+		node.queued = false
 		if head > 1<<16 && head*2 > len(s.queue) { // the queue's used front goes
 			s.queue = append(s.queue[:0], s.queue[head+1:]...)
 			head = -1
 		}
-		to, base, weight, ok := w.neighbours(u)
+		to, base, weight, ok := w.neighbours(node.id)
 		deg := degree(to, weight, ok)
-		if s.r[u] <= w.eps*max(deg, 1) {
+		if node.r <= w.eps*max(deg, 1) {
 			continue
 		}
 		w.m.Pushes++
-		if w.toChunks && u >= w.n && deg > 0 {
-			w.eliminate(u, to)
+		if w.toChunks && node.id >= w.n && deg > 0 {
+			w.eliminate(node, to)
 			continue
 		}
-		r := s.r[u]
-		s.x[u] += r
-		s.r[u] = 0
+		r := node.r
+		node.x += r
+		node.r = 0
 		if deg == 0 {
 			for _, x := range w.start {
 				w.add(x.ID, w.d*r*x.Weight)
@@ -228,16 +194,15 @@ func (w *walker) run() Mass {
 			}
 		}
 	}
-	for _, u := range s.touched {
-		w.m.Left += s.r[u]
-		weighted := Weighted{u, s.x[u]}
+	for i := range s.nodes {
+		node := &s.nodes[i]
+		w.m.Left += node.r
 		switch {
-		case weighted.Weight == 0:
-		case u < w.n:
-			w.m.Classes = append(w.m.Classes, weighted)
+		case node.x == 0:
+		case node.id < w.n:
+			w.m.Classes = append(w.m.Classes, Weighted{node.id, node.x})
 		default:
-			weighted.ID -= w.n
-			w.m.Chunks = append(w.m.Chunks, weighted)
+			w.m.Chunks = append(w.m.Chunks, Weighted{node.id - w.n, node.x})
 		}
 	}
 	return w.m

@@ -3,10 +3,14 @@ package walk_test
 import (
 	"encoding/json"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"testing"
 
+	"github.com/unweaver/unweaver/internal/format/graph"
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
 )
 
@@ -154,5 +158,110 @@ func TestAViewIsTheInducedSubgraph(t *testing.T) {
 		if mass.Chunks[i].ID != b.Chunks[i].ID || math.Abs(mass.Chunks[i].Weight-b.Chunks[i].Weight) > 1e-12 {
 			t.Errorf("%v, want %v", mass.Chunks[i], b.Chunks[i])
 		}
+	}
+}
+
+// tangle is a graph of so many classes and chunks, each class in up to six chunks.
+func tangle(classes, chunks int, seed uint64) *walk.Graph {
+	r := rand.New(rand.NewPCG(seed, 1))
+	g := &walk.Graph{Adjacency: graph.Adjacency{ClassOff: []uint64{0}, ChunkOff: []uint64{0}}}
+	of := make([][]uint32, chunks)
+	for c := range classes {
+		var to []uint32
+		for range 1 + r.IntN(6) {
+			to = append(to, uint32(r.IntN(chunks)))
+		}
+		slices.Sort(to)
+		to = slices.Compact(to)
+		for _, k := range to {
+			of[k] = append(of[k], uint32(c))
+		}
+		g.ClassTo = append(g.ClassTo, to...)
+		g.ClassOff = append(g.ClassOff, uint64(len(g.ClassTo)))
+	}
+	for _, to := range of {
+		g.ChunkTo = append(g.ChunkTo, to...)
+		g.ChunkOff = append(g.ChunkOff, uint64(len(g.ChunkTo)))
+	}
+	return g
+}
+
+// pushed is the walk with a number for every node of the graph.
+func pushed(g *walk.Graph, start []walk.Weighted, d, eps float64) (chunks []walk.Weighted) {
+	n := uint32(g.Classes())
+	x, r, queued := make([]float64, g.Classes()+g.Chunks()), make([]float64, g.Classes()+g.Chunks()), map[uint32]bool{}
+	eps *= 1 - d
+	var queue, reached []uint32
+	seen := map[uint32]bool{}
+	add := func(u uint32, mass float64) {
+		if !seen[u] {
+			seen[u] = true
+			reached = append(reached, u)
+		}
+		if r[u] += mass; r[u] > eps && !queued[u] {
+			queued[u] = true
+			queue = append(queue, u)
+		}
+	}
+	for _, s := range start {
+		add(s.ID, (1-d)*s.Weight)
+	}
+	for ; len(queue) > 0; queue = queue[1:] {
+		u := queue[0]
+		queued[u] = false
+		to, base := []uint32(nil), n
+		if u < n {
+			to = g.ChunksOf(u)
+		} else {
+			to, base = g.ClassesOf(u-n), 0
+		}
+		if mass := r[u]; mass > eps*float64(len(to)) {
+			x[u] += mass
+			r[u] = 0
+			for _, v := range to {
+				add(base+v, d*mass/float64(len(to)))
+			}
+		}
+	}
+	for _, u := range reached {
+		if u >= n && x[u] > 0 {
+			chunks = append(chunks, walk.Weighted{ID: u - n, Weight: x[u]})
+		}
+	}
+	return chunks
+}
+
+func TestEveryWalkOfAGraphIsTheSameToTheBit(t *testing.T) {
+	g := tangle(9000, 9000, 4) // more nodes than the first table has places
+	for round := range 4 {     // what a walk leaves behind must not reach the next
+		for _, class := range []uint32{17, 8000, uint32(round)} {
+			start := []walk.Weighted{{ID: class, Weight: 1}}
+			for _, eps := range []float64{1e-3, 1e-7} {
+				got := g.Run(walk.Start{Classes: start}, 0.7, eps, walk.View{}).Chunks
+				if want := pushed(g, start, 0.7, eps); len(want) == 0 || !slices.Equal(got, want) {
+					t.Fatalf("round %d, class %d, eps %g: %d chunks, want %d", round, class, eps, len(got), len(want))
+				}
+			}
+		}
+	}
+}
+
+func TestAWalkTakesMemoryForWhatItReaches(t *testing.T) {
+	const classes = 2_000_000
+	g := &walk.Graph{Adjacency: graph.Adjacency{
+		ClassOff: make([]uint64, classes+1), ClassTo: []uint32{0},
+		ChunkOff: []uint64{0, 1}, ChunkTo: []uint32{classes - 1},
+	}}
+	g.ClassOff[classes] = 1
+	start := walk.Start{Classes: []walk.Weighted{{ID: classes - 1, Weight: 1}}}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	mass := g.Run(start, 0.7, 1e-6, walk.View{})
+	runtime.ReadMemStats(&after)
+	if len(mass.Chunks) != 1 {
+		t.Fatal(mass)
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {
+		t.Errorf("a walk over two nodes takes %d bytes", took)
 	}
 }

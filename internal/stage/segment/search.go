@@ -10,6 +10,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/embed"
+	"github.com/unweaver/unweaver/internal/format/graph"
 	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/format/mapped"
 	"github.com/unweaver/unweaver/internal/format/postings"
@@ -33,6 +34,9 @@ type SearchIn struct {
 
 // Search writes the search segment and says whether it was new.
 func Search(ctx context.Context, in SearchIn) (corpus.Segment, bool, error) {
+	if err := graph.Room(in.Artifacts.Name, len(in.Live.Classes), len(in.Live.Chunks)); err != nil {
+		return corpus.Segment{}, false, err
+	}
 	b := &searcher{SearchIn: in, chunkSide: postings.NewBuilder(), classSide: postings.NewBuilder()}
 	defer b.close()
 	for _, f := range []func(context.Context) error{b.chunks, b.classes, b.order, b.edges, b.transpose} {

@@ -1,0 +1,185 @@
+package retrieve_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// counted counts reads of a store, and can hold or fail them.
+type counted struct {
+	blob.Store
+	mu    sync.Mutex
+	reads int
+	hold  chan struct{} // nil: none is held
+	fail  error         // of the next read
+}
+
+func (c *counted) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
+	c.mu.Lock()
+	c.reads++
+	hold, fail := c.hold, c.fail
+	c.fail = nil
+	c.mu.Unlock()
+	if hold != nil {
+		select {
+		case <-hold:
+		case <-ctx.Done():
+			return nil, blob.Info{}, ctx.Err()
+		}
+	}
+	if fail != nil {
+		return nil, blob.Info{}, fail
+	}
+	return c.Store.Get(ctx, key, part)
+}
+
+// since gives the reads since it was asked last.
+func (c *counted) since() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.reads
+	c.reads = 0
+	return n
+}
+
+// set says what becomes of the reads that follow.
+func (c *counted) set(hold chan struct{}, fail error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hold, c.fail = hold, fail
+}
+
+func openCounted(t *testing.T) (*retrieve.Generation, *counted) {
+	t.Helper()
+	stores := retrievetest.NewStores(t)
+	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{})
+	store := &counted{Store: stores.Blobs}
+	generation, err := retrieve.Open(t.Context(), store, stores.Cache, stores.Vectors, "sample", built.SHA, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.since()
+	return generation, store
+}
+
+func TestWhatWasReadIsNotReadAgainUntilTheGenerationCloses(t *testing.T) {
+	before := retrieve.KeptFrameBytes()
+	generation, store := openCounted(t)
+	chunk := &generation.Live.Chunks[0]
+	for round, want := range []int{3, 0, 0} { // a frame of documents, one of text, one of extractions
+		if _, err := generation.Document(t.Context(), int(chunk.Document)); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := generation.Text(t.Context(), chunk); err != nil || text == "" {
+			t.Fatal(text, err)
+		}
+		if _, err := generation.Extraction(t.Context(), chunk); err != nil {
+			t.Fatal(err)
+		}
+		if got := store.since(); got != want {
+			t.Errorf("round %d reads the store %d times, want %d", round, got, want)
+		}
+	}
+	if retrieve.KeptFrameBytes() <= before {
+		t.Error("nothing is kept")
+	}
+	if generation.Close(); retrieve.KeptFrameBytes() != before {
+		t.Errorf("%d bytes are kept of a closed generation", retrieve.KeptFrameBytes()-before)
+	}
+}
+
+func TestAFrameThatManyWantIsReadOnce(t *testing.T) {
+	generation, store := openCounted(t)
+	defer generation.Close()
+	hold := make(chan struct{})
+	store.set(hold, nil)
+	chunk := &generation.Live.Chunks[0]
+	var beside sync.WaitGroup
+	errs := make([]error, 8)
+	for i := range errs {
+		beside.Go(func() { _, errs[i] = generation.Text(t.Context(), chunk) })
+	}
+	for retrieve.FramesUnderWay() == 0 { // whoever comes later than that waits for it, or finds it read
+		time.Sleep(time.Millisecond)
+	}
+	close(hold)
+	beside.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	if got := store.since(); got != 1 {
+		t.Errorf("it was read %d times", got)
+	}
+}
+
+func TestAReadThatFailsIsTriedAgainByTheNext(t *testing.T) {
+	generation, store := openCounted(t)
+	defer generation.Close()
+	failure := errors.New("the store is away")
+	store.set(nil, failure)
+	chunk := &generation.Live.Chunks[0]
+	if _, err := generation.Text(t.Context(), chunk); !errors.Is(err, failure) {
+		t.Errorf("got %v", err)
+	}
+	if text, err := generation.Text(t.Context(), chunk); err != nil || text == "" {
+		t.Errorf("%q %v", text, err)
+	}
+}
+
+func TestWhoLosesPatienceTakesTheFrameFromNobody(t *testing.T) {
+	generation, store := openCounted(t)
+	defer generation.Close()
+	hold := make(chan struct{})
+	store.set(hold, nil)
+	chunk := &generation.Live.Chunks[0]
+	first, cancel := context.WithCancel(t.Context())
+	gone, stayed := make(chan error, 1), make(chan error, 1)
+	go func() { _, err := generation.Text(first, chunk); gone <- err }()
+	for retrieve.FramesUnderWay() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	go func() { _, err := generation.Text(t.Context(), chunk); stayed <- err }()
+	cancel()
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	close(hold)
+	if err := <-stayed; err != nil {
+		t.Errorf("the other one got %v", err)
+	}
+}
+
+func TestTheCacheOfFramesKeepsItsBound(t *testing.T) {
+	readAll := func() {
+		generation, _ := openCounted(t)
+		t.Cleanup(generation.Close)
+		for i := range generation.Live.Chunks {
+			chunk := &generation.Live.Chunks[i]
+			if text, err := generation.Text(t.Context(), chunk); err != nil || text == "" {
+				t.Fatal(text, err)
+			}
+			if _, err := generation.Extraction(t.Context(), chunk); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	before := retrieve.KeptFrameBytes()
+	readAll()
+	one := retrieve.KeptFrameBytes() - before
+	limit := before + 4*one
+	t.Cleanup(retrieve.KeepFrames(limit))
+	for range 6 {
+		readAll()
+		if got := retrieve.KeptFrameBytes(); got > limit || got <= before {
+			t.Fatalf("%d bytes are kept, of %d", got, limit)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package walk
+
+import "sync"
+
+// node is one that mass has reached.
+type node struct {
+	x, r   float64 // settled, and not pushed on yet
+	id     uint32
+	queued bool
+}
+
+// scratch holds the nodes that mass has reached in the order in which it did, and finds them by a table with open
+// addressing.
+type scratch struct {
+	nodes []node
+	queue []uint32 // places in nodes
+	table []uint32 // place in nodes + 1; 0 is free. Its length is a power of two
+}
+
+const (
+	firstTable = 1 << 12
+	// keptTable is the largest table that is kept for another walk: 4 MiB, and up to 12 MiB of nodes.
+	keptTable = 1 << 20
+)
+
+var scratches = sync.Pool{New: func() any { return &scratch{table: make([]uint32, firstTable)} }}
+
+// free gives the scratch back for another walk, empty.
+func (s *scratch) free() {
+	if len(s.table) > keptTable {
+		return
+	}
+	if 8*len(s.nodes) > len(s.table) {
+		clear(s.table)
+	} else {
+		for i := len(s.nodes) - 1; i >= 0; i-- { // the last in goes first, so that none that stays lies behind a gap
+			s.table[s.slot(s.nodes[i].id)] = 0
+		}
+	}
+	s.nodes, s.queue = s.nodes[:0], s.queue[:0]
+	scratches.Put(s)
+}
+
+// slot is where the table has a node, or where it would have it.
+func (s *scratch) slot(id uint32) uint32 {
+	mask := uint32(len(s.table) - 1)
+	at := (id * 0x9e3779b1) >> 7 & mask
+	for s.table[at] != 0 && s.nodes[s.table[at]-1].id != id {
+		at = (at + 1) & mask
+	}
+	return at
+}
+
+// place is where nodes has a node; it is made where mass comes to it for the first time.
+func (s *scratch) place(id uint32) uint32 {
+	at := s.slot(id)
+	if found := s.table[at]; found != 0 {
+		return found - 1
+	}
+	if 2*len(s.nodes) >= len(s.table) {
+		s.grow()
+		at = s.slot(id)
+	}
+	s.nodes = append(s.nodes, node{id: id})
+	s.table[at] = uint32(len(s.nodes))
+	return uint32(len(s.nodes) - 1)
+}
+
+func (s *scratch) grow() {
+	s.table = make([]uint32, 4*len(s.table))
+	for i := range s.nodes {
+		s.table[s.slot(s.nodes[i].id)] = uint32(i + 1)
+	}
+}
