@@ -32,8 +32,8 @@ const (
 )
 
 // exitCodes is what help says of them.
-const exitCodes = `Exit codes: 0 done, 1 failed, 2 usage (a flag, a setting, a name, or a command that a run refuses as it stands),
-3 completed with errors, 4 not published by a gate, 5 paused.`
+const exitCodes = "Exit codes: 0 done, 1 failed, 2 usage (a flag, a setting, a name, or a command that a run refuses " +
+	"as it stands),\n3 completed with errors, 4 not published by a gate, 5 paused."
 
 // App is one invocation.
 type App struct {

@@ -63,7 +63,8 @@ func TestARunIsReadFromItsReportOrFromItsState(t *testing.T) {
 	s := source()
 	ended(t, s, report("g1", corpus.StatusCompleted, 1))
 	running(t, s, report("g2", corpus.StatusRunning, 2))
-	if err := s.Runs.SetProblem(t.Context(), "docs/g2", "unit", []byte(`{"code":"model_auth","detail":"401"}`)); err != nil {
+	problem := []byte(`{"code":"model_auth","detail":"401"}`)
+	if err := s.Runs.SetProblem(t.Context(), "docs/g2", "unit", problem); err != nil {
 		t.Fatal(err)
 	}
 	over, err := s.Read(t.Context(), "docs", "g1")

@@ -350,3 +350,49 @@ export function follow(changes: Record<string, string | undefined>, quietly = fa
   const route = parse(location.hash)
   go(href(route.index, route.view, route.id, { ...route.params, ...changes }), quietly)
 }
+
+// Prefix is a form that narrows a list to what begins with its text, a moment after the last letter.
+export function Prefix({ label, value }: { label: string; value: string }) {
+  const [text, setText] = useState(value)
+  useEffect(() => {
+    const timer = setTimeout(() => text !== value && follow({ prefix: text, cursor: '' }, true), 200)
+    return () => clearTimeout(timer)
+  }, [text])
+  return (
+    <form role="search" onSubmit={(event) => event.preventDefault()}>
+      <label for="prefix">{label}</label>
+      <input
+        id="prefix"
+        type="search"
+        value={text}
+        autocomplete="off"
+        spellcheck={false}
+        onInput={(event) => setText(event.currentTarget.value)}
+      />
+    </form>
+  )
+}
+
+// Table scrolls sideways where it is wider than the page. Columns of numbers begin with #.
+export function Table({ label, columns, children }: { label: string; columns: string[]; children: ComponentChildren }) {
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label={label}>
+      <table>
+        <thead>
+          <tr>
+            {columns.map((name) =>
+              name.startsWith('#') ? (
+                <th scope="col" class="n">
+                  {name.slice(1)}
+                </th>
+              ) : (
+                <th scope="col">{name}</th>
+              ),
+            )}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </div>
+  )
+}

@@ -1,21 +1,16 @@
 // Documents, and the text of one with a passage marked in it.
 
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useRef } from 'preact/hooks'
 import { api } from '../api'
 import { ago, count, plural, short } from '../format'
 import { href, type Route } from '../route'
-import { follow, Loading, MarkedText, Trouble, useLoaded } from '../ui'
+import { follow, Loading, MarkedText, Prefix, Table, Trouble, useLoaded } from '../ui'
 
 const text = (value: unknown): string => (typeof value === 'string' ? value : '')
 const figure = (value: unknown): number | undefined => (typeof value === 'number' ? value : undefined)
 
 export function Documents({ route }: { route: Route }) {
   const { index, params } = route
-  const [prefix, setPrefix] = useState(params.prefix ?? '')
-  useEffect(() => {
-    const timer = setTimeout(() => prefix !== (params.prefix ?? '') && follow({ prefix, cursor: '' }, true), 200)
-    return () => clearTimeout(timer)
-  }, [prefix])
   const generation = params.generation ?? ''
   const name = `documents ${index} ${generation} ${params.prefix ?? ''} ${params.cursor ?? ''}`
   const { data, failure, loading, again } = useLoaded(name, (signal) =>
@@ -24,17 +19,7 @@ export function Documents({ route }: { route: Route }) {
   return (
     <>
       <h1 tabIndex={-1}>Documents</h1>
-      <form role="search" onSubmit={(event) => event.preventDefault()}>
-        <label for="prefix">Keys that begin with</label>
-        <input
-          id="prefix"
-          type="search"
-          value={prefix}
-          autocomplete="off"
-          spellcheck={false}
-          onInput={(event) => setPrefix(event.currentTarget.value)}
-        />
-      </form>
+      <Prefix label="Keys that begin with" value={params.prefix ?? ''} />
       {failure && <Trouble failure={failure} again={again} />}
       {loading && <Loading what="Asking for the documents" />}
       {!loading && !failure && !data && (
@@ -42,43 +27,27 @@ export function Documents({ route }: { route: Route }) {
       )}
       {data && data.items.length === 0 && <p>No document’s key begins so.</p>}
       {data && data.items.length > 0 && (
-        <div class="scroll" tabIndex={0} role="region" aria-label="Documents">
-          <table>
-            <thead>
+        <Table label="Documents" columns={['Document', '#Passages', '#Characters', 'Modified']}>
+          {data.items.map((item) => {
+            const key = text(item.document) || text(item.key)
+            return (
               <tr>
-                <th scope="col">Document</th>
-                <th scope="col" class="n">
-                  Passages
-                </th>
-                <th scope="col" class="n">
-                  Characters
-                </th>
-                <th scope="col">Modified</th>
-              </tr>
-            </thead>
-            <tbody>
-              {data.items.map((item) => {
-                const key = text(item.document) || text(item.key)
-                return (
-                  <tr>
-                    <td>
-                      <a href={href(index, 'documents', key, { generation })}>{text(item.title) || key}</a>
+                <td>
+                  <a href={href(index, 'documents', key, { generation })}>{text(item.title) || key}</a>
 
-                      <p class="where">
-                        {text(item.title) && text(item.title) !== key && <span class="key">{key}</span>}
-                        {text(item.type) && <span>{text(item.type)}</span>}
-                        {item.stale === true && <span class="badge warn">earlier version</span>}
-                      </p>
-                    </td>
-                    <td class="n">{count(figure(item.chunks))}</td>
-                    <td class="n">{count(figure(item.length))}</td>
-                    <td>{ago(text(item.modified))}</td>
-                  </tr>
-                )
-              })}
-            </tbody>
-          </table>
-        </div>
+                  <p class="where">
+                    {text(item.title) && text(item.title) !== key && <span class="key">{key}</span>}
+                    {text(item.type) && <span>{text(item.type)}</span>}
+                    {item.stale === true && <span class="badge warn">earlier version</span>}
+                  </p>
+                </td>
+                <td class="n">{count(figure(item.chunks))}</td>
+                <td class="n">{count(figure(item.length))}</td>
+                <td>{ago(text(item.modified))}</td>
+              </tr>
+            )
+          })}
+        </Table>
       )}
       {data?.next_cursor && (
         <p class="actions">

@@ -1,19 +1,14 @@
 // What an index knows by name, and where each is mentioned.
 
-import { useEffect, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import { api, Failure, type Chunk } from '../api'
 import { count, cut, pieces, plural } from '../format'
 import { href, type Route } from '../route'
-import { Figures, follow, Loading, Marked, Trouble, useLoaded } from '../ui'
+import { Figures, follow, Loading, Marked, Prefix, Trouble, useLoaded } from '../ui'
 import { documentHref, Place } from './passage'
 
 export function Entities({ route }: { route: Route }) {
   const { index, params } = route
-  const [prefix, setPrefix] = useState(params.prefix ?? '')
-  useEffect(() => {
-    const timer = setTimeout(() => follow({ prefix }, true), 200)
-    return () => clearTimeout(timer)
-  }, [prefix])
   const wanted = params.prefix ?? ''
   const generation = params.generation ?? ''
   const limit = Number(params.limit) || 50
@@ -23,17 +18,7 @@ export function Entities({ route }: { route: Route }) {
   return (
     <>
       <h1 tabIndex={-1}>Entities</h1>
-      <form role="search" onSubmit={(event) => event.preventDefault()}>
-        <label for="prefix">Names that begin with</label>
-        <input
-          id="prefix"
-          type="search"
-          value={prefix}
-          autocomplete="off"
-          spellcheck={false}
-          onInput={(event) => setPrefix(event.currentTarget.value)}
-        />
-      </form>
+      <Prefix label="Names that begin with" value={params.prefix ?? ''} />
       {failure ? (
         <Trouble failure={failure} again={again} />
       ) : !data ? (

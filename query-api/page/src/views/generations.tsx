@@ -3,7 +3,7 @@
 import { api, type Generation, type Run } from '../api'
 import { ago, count, duration, money, plural, short, when } from '../format'
 import { href, type Route } from '../route'
-import { Figures, Loading, State, Trouble, useLoaded } from '../ui'
+import { Figures, Loading, State, Table, Trouble, useLoaded } from '../ui'
 import { listed, Problems } from './runs'
 
 const change = (now: number, before: number | undefined): string => {
@@ -30,55 +30,35 @@ export function Generations({ route }: { route: Route }) {
     <>
       <h1 tabIndex={-1}>Generations</h1>
       <p class="lead">Each build that changed something makes one. Queries are answered by the current one.</p>
-      <div class="scroll" tabIndex={0} role="region" aria-label="Generations">
-        <table>
-          <thead>
+      <Table
+        label="Generations"
+        columns={['Generation', 'State', 'Built', '#Documents', '#Passages', '#Entities', '#Problems']}
+      >
+        {data.generations.map((one, i) => {
+          const before = data.generations[i + 1]
+          return (
             <tr>
-              <th scope="col">Generation</th>
-              <th scope="col">State</th>
-              <th scope="col">Built</th>
-              <th scope="col" class="n">
-                Documents
-              </th>
-              <th scope="col" class="n">
-                Passages
-              </th>
-              <th scope="col" class="n">
-                Entities
-              </th>
-              <th scope="col" class="n">
-                Problems
-              </th>
+              <td>
+                <a href={href(index, 'generations', one.generation)}>{one.generation}</a>
+              </td>
+              <td>
+                <State name={one.state} />
+              </td>
+              <td title={when(one.created)}>{ago(one.created)}</td>
+              <td class="n">
+                <Changed now={one.documents} before={before?.documents} />
+              </td>
+              <td class="n">
+                <Changed now={one.chunks} before={before?.chunks} />
+              </td>
+              <td class="n">
+                <Changed now={one.classes} before={before?.classes} />
+              </td>
+              <td class="n">{count(one.dead_letters)}</td>
             </tr>
-          </thead>
-          <tbody>
-            {data.generations.map((one, i) => {
-              const before = data.generations[i + 1]
-              return (
-                <tr>
-                  <td>
-                    <a href={href(index, 'generations', one.generation)}>{one.generation}</a>
-                  </td>
-                  <td>
-                    <State name={one.state} />
-                  </td>
-                  <td title={when(one.created)}>{ago(one.created)}</td>
-                  <td class="n">
-                    <Changed now={one.documents} before={before?.documents} />
-                  </td>
-                  <td class="n">
-                    <Changed now={one.chunks} before={before?.chunks} />
-                  </td>
-                  <td class="n">
-                    <Changed now={one.classes} before={before?.classes} />
-                  </td>
-                  <td class="n">{count(one.dead_letters)}</td>
-                </tr>
-              )
-            })}
-          </tbody>
-        </table>
-      </div>
+          )
+        })}
+      </Table>
     </>
   )
 }

@@ -3,7 +3,7 @@
 import { api, type Problem, type Run } from '../api'
 import { ago, count, duration, money, percent, plural, when } from '../format'
 import { href, type Route } from '../route'
-import { Figures, Loading, State, Trouble, usePolled } from '../ui'
+import { Figures, Loading, State, Table, Trouble, usePolled } from '../ui'
 import { Diff } from './generations'
 
 const over = (status: string): boolean =>
@@ -56,45 +56,25 @@ export function Runs({ route }: { route: Route }) {
         </p>
       )}
       {data && data.items.length > 0 && (
-        <div class="scroll" tabIndex={0} role="region" aria-label="Runs">
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">Run</th>
-                <th scope="col">Status</th>
-                <th scope="col">Began</th>
-                <th scope="col" class="n">
-                  Took
-                </th>
-                <th scope="col" class="n">
-                  Cost
-                </th>
-                <th scope="col" class="n">
-                  Problems
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {data.items.map((run) => (
-                <tr>
-                  <td>
-                    <a href={href(index, 'runs', partOf(run))}>{run.generation ?? partOf(run)}</a>
-                  </td>
-                  <td>
-                    <State name={run.status} />
-                    {!over(run.status) && run.overall !== undefined && (
-                      <Bar share={run.overall} label={`Progress of ${run.run}`} />
-                    )}
-                  </td>
-                  <td title={when(run.started)}>{ago(run.started)}</td>
-                  <td class="n">{run.seconds === undefined ? '–' : duration(run.seconds)}</td>
-                  <td class="n">{run.cost === undefined ? '–' : money(run.cost, run.currency)}</td>
-                  <td class="n">{count(problemsOf(run))}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table label="Runs" columns={['Run', 'Status', 'Began', '#Took', '#Cost', '#Problems']}>
+          {data.items.map((run) => (
+            <tr>
+              <td>
+                <a href={href(index, 'runs', partOf(run))}>{run.generation ?? partOf(run)}</a>
+              </td>
+              <td>
+                <State name={run.status} />
+                {!over(run.status) && run.overall !== undefined && (
+                  <Bar share={run.overall} label={`Progress of ${run.run}`} />
+                )}
+              </td>
+              <td title={when(run.started)}>{ago(run.started)}</td>
+              <td class="n">{run.seconds === undefined ? '–' : duration(run.seconds)}</td>
+              <td class="n">{run.cost === undefined ? '–' : money(run.cost, run.currency)}</td>
+              <td class="n">{count(problemsOf(run))}</td>
+            </tr>
+          ))}
+        </Table>
       )}
       {data?.next_cursor && (
         <p class="actions">
