@@ -35,7 +35,10 @@ func ShowAnswer(writer io.Writer, answer Answer) {
 
 func confidence(answer Answer) string {
 	if answer.Confidence == nil {
-		return ""
+		if answer.Method == retrieve.Hybrid && answer.Reason == "" {
+			return ", confidence ? (most of the question's words are in no passage)"
+		}
+		return "" // told for hybrid alone
 	}
 	return fmt.Sprintf(", confidence %.2f", *answer.Confidence)
 }
@@ -57,8 +60,9 @@ func showText(writer io.Writer, answer Answer) {
 	fmt.Fprint(writer, answer.Answer.Text)
 	for _, cited := range answer.Answer.Citations {
 		for _, chunk := range answer.Chunks {
-			if chunk.ID == cited {
-				fmt.Fprintf(writer, " [%d]", chunk.Rank)
+			mark := fmt.Sprintf("[%d]", chunk.Rank)
+			if chunk.ID == cited && !strings.Contains(answer.Answer.Text, mark) { // models mark what they cite
+				fmt.Fprint(writer, " "+mark)
 			}
 		}
 	}

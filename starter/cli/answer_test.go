@@ -90,6 +90,29 @@ func TestNothingIsQuotedWhereNothingFits(t *testing.T) {
 	}
 }
 
+func TestAMarkThatTheModelWroteIsNotPrintedAgain(t *testing.T) {
+	body := `{"index":"docs","method":"hybrid","chunks":[{"id":"c1","rank":1,"text":"x"},{"id":"c2","rank":2,"text":"y"}],
+"answer":{"kind":"model","text":"Ingrid signed [1].","citations":["c1","c2"]}}`
+	got := ask(t, &queries{bodies: []string{body}}, "--index", "docs")
+	if !strings.HasPrefix(got.out, "Ingrid signed [1]. [2]\n") {
+		t.Errorf("%s", got.out)
+	}
+}
+
+func TestAConfidenceThatCannotBeToldIsSaidToBeUnknown(t *testing.T) {
+	for body, want := range map[string]bool{
+		`{"index":"docs","method":"hybrid","confidence":null,"chunks":[{"id":"c1","rank":1,"text":"x"}]}`: true,
+		`{"index":"docs","method":"bm25","confidence":null,"chunks":[{"id":"c1","rank":1,"text":"x"}]}`:   false,
+		`{"index":"docs","method":"hybrid","confidence":null,"chunks":[],"reason":"no_match"}`:            false,
+		`{"index":"docs","method":"hybrid","confidence":0.5,"chunks":[{"id":"c1","rank":1,"text":"x"}]}`:  false,
+	} {
+		got := ask(t, &queries{bodies: []string{body}}, "--index", "docs")
+		if told := strings.Contains(got.out, "confidence ? (most of the question's words are in no passage)"); told != want {
+			t.Errorf("%s\n%s", body, got.out)
+		}
+	}
+}
+
 func TestTheLessonSaysWhatPlainSearchDoesNotFind(t *testing.T) {
 	lesson := func(places string) string {
 		var answer cli.Answer

@@ -19,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/redact"
+	"github.com/unweaver/unweaver/internal/version"
 )
 
 // Exit codes (docs/contract.md, Configuration).
@@ -66,12 +67,12 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	root.SetIn(a.In) // nil is cobra's default
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
-	err := root.ExecuteContext(ctx)
+	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return a.exit
 	}
 	if fault.As(err) == nil { // the parser's own: an unknown command, a flag that is missing
-		err = fault.Usage.At("", "").Because(err).Advise("see: unweaver --help")
+		err = fault.Usage.At("", "").Because(err).Advise("see: " + command.CommandPath() + " --help")
 	}
 	a.json = a.json || slices.Contains(args, "--json") // the parser may not have come to it
 	a.showError(err)
@@ -118,9 +119,11 @@ func (a *App) root() *cobra.Command {
   unweaver index ./docs --index docs --wait
   unweaver query "Who signed the lease?" --index docs
   unweaver ls`,
+		Version:       version.String(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	root.SetVersionTemplate("unweaver {{.Version}}\n")
 	data := a.variable("UNWEAVER_DATA_DIR")
 	if data == "" {
 		data = "unweaver-data"
@@ -136,8 +139,8 @@ func (a *App) root() *cobra.Command {
 	flags.StringArrayVar(&a.set, "set", nil, "override one setting: path=value")
 	flags.StringVar(&a.keyEnv, "api-key-env", "UNWEAVER_API_KEY", "variable with the API key that query-api is asked with")
 	flags.BoolVar(&a.json, "json", false, "print JSON")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return fault.Usage.At("", "").Because(err).Advise("see: unweaver --help")
+	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
+		return fault.Usage.At("", "").Because(err).Advise("see: " + command.CommandPath() + " --help")
 	})
 	root.AddCommand(
 		a.indexCmd(),

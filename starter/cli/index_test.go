@@ -167,6 +167,30 @@ func TestADryRunShowsRanges(t *testing.T) {
 	}
 }
 
+func TestADryRunNamesNoArtifactAndNoPriceThatIsNotSet(t *testing.T) {
+	dry := finished(corpus.StatusCompleted)
+	dry.Reason, dry.Classes, dry.Mentions = "dry_run", 0, 0
+	dry.Estimate = &corpus.Estimate{Tokens: corpus.Range{Low: 100, High: 200}}
+	for _, code := range []string{"a", "b", "c", "d", "e", "f"} {
+		dry.Problems = append(dry.Problems, corpus.Problem{Code: code, Object: code + ".pdf"})
+	}
+	got := run(t, &control{statuses: []ops.Status{dry}}, "index", "--index", "docs", "--dry-run")
+	contains(t, got.out, "  12 documents, 81 chunks\n", "  would need cost           ? (no price is set: models.*.price)\n",
+		"  problems: 6\n", "  … and 1 more\n")
+	for _, wrong := range []string{"classes", "0.0000", "report.json", "unweaver logs"} {
+		if strings.Contains(got.out, wrong) {
+			t.Errorf("%q:\n%s", wrong, got.out)
+		}
+	}
+}
+
+func TestPaidTokensWithoutAPriceAreNotSaidToCostNothing(t *testing.T) {
+	night := finished(corpus.StatusCompleted)
+	night.Tokens, night.Cost = corpus.Tokens{Prompt: 10}, 0
+	got := run(t, &control{statuses: []ops.Status{night}}, "status", "docs")
+	contains(t, got.out, "10 prompt, 0 completion, 0 embedding tokens; no price is set (models.*.price)\n")
+}
+
 func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
 	bad := finished(corpus.StatusErrors)
 	bad.DeadLetters, bad.Refused, bad.DocumentsFailed, bad.ChunksFailed, bad.Stale = 2, 4, 3, 5, 2
@@ -179,7 +203,7 @@ func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
 	bad.Problems[1].Detail = ""
 	got := run(t, &control{statuses: []ops.Status{bad}}, "status", "docs")
 	contains(t, got.out,
-		"  refused: 4 documents\n",
+		"  not read: 4 of the files and rows\n",
 		"  failed: 3 documents, 5 chunks; 2 documents serve what was there before (stale)\n",
 		"  dead letters: 2 in docs/generations/g1/dead-letters/\n",
 		"  problems: 117, all of them in docs/generations/g1/problems.jsonl\n",
@@ -192,7 +216,7 @@ func TestAReportNamesWhatFailedAndWhereTheRestIs(t *testing.T) {
 		one.Problems = append(one.Problems, corpus.Problem{Code: code, Object: code + ".pdf"})
 	}
 	got = run(t, &control{statuses: []ops.Status{one}}, "status", "docs")
-	contains(t, got.out, "  1 document, 81 chunks", "refused: 1 document\n",
+	contains(t, got.out, "  1 document, 81 chunks", "not read: 1 of the files and rows\n",
 		"failed: 1 document, 0 chunks; 1 document serves what was there before (stale)\n", "  ! e e.pdf\n  … and 1 more")
 	if strings.Contains(got.out, "f.pdf") {
 		t.Errorf("more than five distinct problems:\n%s", got.out)
@@ -203,7 +227,7 @@ func TestAReportOfAnOlderReleaseStillNamesItsProblems(t *testing.T) {
 	old := finished(corpus.StatusErrors)
 	old.Problems = []corpus.Problem{{Code: "bad_model_output", Object: "chunk 7", Detail: "no JSON"}}
 	got := run(t, &control{statuses: []ops.Status{old}}, "status", "docs")
-	contains(t, got.out, "problems: 1, all of them in docs/generations/g1/report.json\n", "! bad_model_output chunk 7")
+	contains(t, got.out, "problems: 1\n", "! bad_model_output chunk 7")
 	if strings.Contains(got.out, "more") || strings.Contains(got.out, "dead letters") {
 		t.Errorf("%s", got.out)
 	}
@@ -248,7 +272,7 @@ func TestAReportShowsWhatWasBuiltAndPaid(t *testing.T) {
   waits for a worker
   50 % done, stage extract, 40/81 chunks, 12/s, 1m2s so far, 1m30s left
   12 documents, 81 chunks, 300 classes, 900 mentions  [openai gpt / openai e]
-  against the parent: 1 added, 2 changed, 0 moved, 3 removed, 4 the same
+  against the generation before: 1 added, 2 changed, 0 moved, 3 removed, 4 the same
   paid: 5 extract, 6 shorten, 7 embed calls; 8 prompt, 9 completion, 10 embedding tokens; cost 0.2500 EUR
   from the ledger: 11 extract, 0 shorten, 0 embed
   61.5 s  plan 0.4  extract 61.1

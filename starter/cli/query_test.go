@@ -48,7 +48,7 @@ const answered = `{"index":"docs","generation":"g1","method":"hybrid","models":"
   "entities":[{"id":"e1","name":"Arachne"},{"id":"e2","name":"Athena"}]},
  {"id":"c2","document":"b.md","title":"Looms","start":0,"end":9,"text":"A loom.","score":0.25,"rank":2,"filled":true,
   "stale":true}],
-"answer":{"text":"Arachne.","citations":["c1","c9"]},"timings_ms":{"total":12.4}}`
+"answer":{"text":"Arachne.","citations":["c1","c9"]},"confidence":0.5,"timings_ms":{"total":12.4}}`
 
 func TestAQuestionIsAskedAndItsAnswerShown(t *testing.T) {
 	served := &queries{bodies: []string{answered}}
@@ -61,7 +61,7 @@ func TestAQuestionIsAskedAndItsAnswerShown(t *testing.T) {
 [2] Looms  (b.md, 0–9)  score 0.2500 filled up stale
     A loom.
 
-docs, generation g1, method hybrid, built-in models, 12 ms
+docs, generation g1, method hybrid, built-in models, 12 ms, confidence 0.50
 `
 	if got.exit != cli.ExitDone || got.out != want || served.paths[0] != "/v1/indexes/docs/query" {
 		t.Errorf("%s %v %+v", got.out, served.paths, got)

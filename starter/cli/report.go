@@ -14,6 +14,9 @@ import (
 // shownProblems is how many distinct problems are listed; the others are in the list that is named.
 const shownProblems = 5
 
+// dryRun is the reason of a run that only estimates: it leaves no artifact.
+const dryRun = "dry_run"
+
 // report shows a run and sets the exit code.
 func (a *App) report(status ops.Status) error {
 	a.exit = exitOf(status.Report)
@@ -75,13 +78,15 @@ func showFound(w io.Writer, report corpus.Report) {
 	if report.Documents+report.Chunks == 0 && corpus.Terminal(report.Status) {
 		return
 	}
-	fmt.Fprintf(w, "  %s, %s, %s, %s", number(report.Documents, "document"), number(report.Chunks, "chunk"),
-		number(report.Classes, "class"), number(report.Mentions, "mention"))
+	fmt.Fprintf(w, "  %s, %s", number(report.Documents, "document"), number(report.Chunks, "chunk"))
+	if report.Reason != dryRun { // which extracts nothing
+		fmt.Fprintf(w, ", %s, %s", number(report.Classes, "class"), number(report.Mentions, "mention"))
+	}
 	if report.Models.Chat != "" {
 		fmt.Fprintf(w, "  [%s / %s]", report.Models.Chat, report.Models.Embedding)
 	}
 	diff := report.Diff
-	fmt.Fprintf(w, "\n  against the parent: %d added, %d changed, %d moved, %d removed, %d the same\n",
+	fmt.Fprintf(w, "\n  against the generation before: %d added, %d changed, %d moved, %d removed, %d the same\n",
 		diff.Added, diff.Changed, diff.Moved, diff.Removed, diff.Same)
 }
 
@@ -135,12 +140,12 @@ func showCost(w io.Writer, report corpus.Report) {
 		showEstimate(w, *report.Estimate, report.Currency)
 	} else {
 		verb := "paid"
-		if report.Reason == "dry_run" {
+		if report.Reason == dryRun {
 			verb = "would pay"
 		}
 		fmt.Fprintf(
 			w,
-			"  %s: %d extract, %d shorten, %d embed calls; %d prompt, %d completion, %d embedding tokens; cost %s\n",
+			"  %s: %d extract, %d shorten, %d embed calls; %d prompt, %d completion, %d embedding tokens; %s\n",
 			verb,
 			report.Calls.Extract,
 			report.Calls.Shorten,
@@ -148,7 +153,7 @@ func showCost(w io.Writer, report corpus.Report) {
 			report.Tokens.Prompt,
 			report.Tokens.Completion,
 			report.Tokens.Embedding,
-			money(report.Cost, report.Currency),
+			cost(report),
 		)
 	}
 	if lost := report.Unsettled; lost.Calls.Sum() > 0 {
@@ -163,6 +168,14 @@ func showCost(w io.Writer, report corpus.Report) {
 	if hits := report.LedgerHits; hits.Extract+hits.Shorten+hits.Embed > 0 {
 		fmt.Fprintf(w, "  from the ledger: %d extract, %d shorten, %d embed\n", hits.Extract, hits.Shorten, hits.Embed)
 	}
+}
+
+// cost says what was paid in money. Tokens that cost nothing are those of a model without a price.
+func cost(report corpus.Report) string {
+	if report.Cost == 0 && report.Tokens != (corpus.Tokens{}) {
+		return "no price is set (models.*.price)"
+	}
+	return "cost " + money(report.Cost, report.Currency)
 }
 
 // showEstimate prints what a dry run expects.
@@ -180,6 +193,10 @@ func showEstimate(w io.Writer, estimate corpus.Estimate, currency string) {
 		{"cost", estimate.Cost, func(amount float64) string { return money(amount, currency) }},
 		{"time", estimate.Seconds, duration},
 	} {
+		if line.name == "cost" && line.figure.High == 0 && estimate.Tokens.High > 0 {
+			fmt.Fprintf(w, "  would need %-14s ? (no price is set: models.*.price)\n", line.name)
+			continue
+		}
 		low, high := line.text(line.figure.Low), line.text(line.figure.High)
 		if low != high {
 			low += " to " + high
@@ -216,7 +233,7 @@ func showProblems(w io.Writer, report corpus.Report) {
 		fmt.Fprintf(w, "  left out: %s\n", line)
 	}
 	if report.Refused > 0 {
-		fmt.Fprintf(w, "  refused: %s\n", number(report.Refused, "document"))
+		fmt.Fprintf(w, "  not read: %d of the files and rows\n", report.Refused)
 	}
 	if report.DocumentsFailed > 0 || report.ChunksFailed > 0 {
 		fmt.Fprintf(w, "  failed: %s, %s", number(report.DocumentsFailed, "document"),
@@ -241,21 +258,27 @@ func showProblems(w io.Writer, report corpus.Report) {
 	if list == "" {
 		list = generation + "/report.json"
 	}
-	live := report.Status == corpus.StatusRunning || report.Status == corpus.StatusWaiting
-	if live && report.ProblemsPath == "" { // report.json is written when it pauses or ends
-		fmt.Fprintf(w, "  problems: %d so far\n", total)
-	} else {
-		fmt.Fprintf(w, "  problems: %d, all of them in %s\n", total, list)
+	shown := distinct(report.Problems)
+	shown = shown[:min(len(shown), shownProblems)]
+	rest := total
+	for _, problem := range shown {
+		rest -= int64(problem.count)
 	}
-	told := 0
-	for number, problem := range distinct(report.Problems) {
-		if number == shownProblems {
-			break
-		}
-		told += problem.count
+	live := report.Status == corpus.StatusRunning || report.Status == corpus.StatusWaiting
+	switch {
+	case live && report.ProblemsPath == "": // report.json is written when it pauses or ends
+		fmt.Fprintf(w, "  problems: %d so far\n", total)
+	case rest > 0 && report.Reason != dryRun: // which leaves nothing
+		fmt.Fprintf(w, "  problems: %d, all of them in %s\n", total, list)
+	default:
+		fmt.Fprintf(w, "  problems: %d\n", total)
+	}
+	for _, problem := range shown {
 		fmt.Fprintf(w, "  ! %s\n", problem.line())
 	}
-	if rest := total - int64(told); rest > 0 {
+	if rest > 0 && report.Reason == dryRun {
+		fmt.Fprintf(w, "  … and %d more\n", rest)
+	} else if rest > 0 {
 		fmt.Fprintf(w, "  … and %d more: unweaver logs %s\n", rest, report.Run)
 	}
 }

@@ -55,14 +55,14 @@ func (a *allowed) endpoint(setting, url, variable string) error {
 	if slices.Contains(a.endpoints, asked) {
 		return nil
 	}
-	because, named := "the configuration of this process does not name it with the key of "+variable, variable
+	because, named := "the worker or query-api that runs was started without it, or without the key of "+variable, variable
 	if variable == "" {
-		because, named = "the configuration of this process does not name it without a key", `""`
+		because, named = "the worker or query-api that runs was started without it", `""`
 	}
 	return fault.EndpointRefused.At("use "+setting+" at", asked.BaseURL).
 		Because(because).
-		Advise("add it to models.endpoints of worker, query-api or unweaver dev: [{base_url: " + asked.BaseURL +
-			", api_key_env: " + named + "}], and start them again")
+		Advise("start unweaver dev (or worker and query-api) again with this configuration; or name it in theirs first, " +
+			"models.endpoints: [{base_url: " + asked.BaseURL + ", api_key_env: " + named + "}]")
 }
 
 func (a *allowed) recording(path string) error {
