@@ -124,6 +124,7 @@ bench: build ## the figures of docs/benchmarks.md, as ratios in one run; DATASET
 	$(GO) build -o $(BIN)/modelserver ./internal/model/modeltest/modelserver
 	cd $(EMBEDDED) && $(GO) run ./bench -bin $(BIN) $(BENCH)
 	$(GO) test -run '^$$' -bench . -benchtime 200x ./internal/retrieve/...
+	$(GO) test -run '^$$' -bench Distance -benchtime 1x ./internal/build
 	@for d in $(DATASETS); do $(BIN)/unweaver eval --dataset $$d --workers 1 --data-dir $(BIN)/eval-data --out $(BIN)/eval-$$(basename $$d) || exit 1; done
 	@if [ -f .servers/env ]; then set -a; . ./.servers/env; set +a; cd $(EMBEDDED) && UNWEAVER_TEST_BIN=$(BIN) $(GO) test -timeout 60m -run '^$$' -bench . -benchtime 1x ./e2e; \
 	else echo "no real servers: make servers adds their figures"; fi

@@ -24,6 +24,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	recordsmemory "github.com/unweaver/unweaver/internal/store/records/memory"
 	vectorsmemory "github.com/unweaver/unweaver/internal/store/vectors/memory"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // site is an installation in memory over a corpus in a folder.
@@ -33,13 +34,16 @@ type site struct {
 	cache   string
 	spec    corpus.Spec
 	runs    int
+	shard   int                // chunks of a shard
+	batch   int                // chunks of an extraction unit
+	width   int                // units at once; 0: one
 	replace bool               // of the corpus
 	before  func(stage string) // called before each unit
 }
 
-func newSite(t *testing.T, files map[string]string) *site {
+func newSite(t testing.TB, files map[string]string) *site {
 	t.Helper()
-	s := &site{corpus: t.TempDir(), cache: t.TempDir()}
+	s := &site{corpus: t.TempDir(), cache: t.TempDir(), shard: 50, batch: 8}
 	s.write(t, files)
 	s.open(t, blobmemory.New(), recordsmemory.New(), vectorsmemory.New())
 	s.spec = corpus.Spec{
@@ -57,7 +61,10 @@ func newSite(t *testing.T, files map[string]string) *site {
 // it.
 func (s *site) copied(t *testing.T) *site {
 	t.Helper()
-	out := &site{corpus: s.corpus, cache: t.TempDir(), spec: s.spec, runs: s.runs, replace: s.replace}
+	out := &site{
+		corpus: s.corpus, cache: t.TempDir(), spec: s.spec, runs: s.runs, replace: s.replace,
+		shard: s.shard, batch: s.batch, width: s.width,
+	}
 	linked(t, s.cache, out.cache)
 	out.open(t, s.Artifacts.(*blobmemory.Store).Clone(), s.Records.(*recordsmemory.Store).Clone(),
 		s.Vectors.(*vectorsmemory.Store).Clone())
@@ -84,7 +91,7 @@ func linked(t *testing.T, from, to string) {
 
 // open makes the ports of a site over its stores.
 func (s *site) open(
-	t *testing.T, artifacts *blobmemory.Store, records *recordsmemory.Store, vectors *vectorsmemory.Store,
+	t testing.TB, artifacts *blobmemory.Store, records *recordsmemory.Store, vectors *vectorsmemory.Store,
 ) {
 	t.Helper()
 	coordination := coordmemory.New()
@@ -108,7 +115,7 @@ func (s *site) open(
 	}
 }
 
-func (s *site) write(t *testing.T, files map[string]string) {
+func (s *site) write(t testing.TB, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
 		path := filepath.Join(s.corpus, name)
@@ -144,7 +151,7 @@ type outcome struct {
 	manifest  *corpus.Manifest
 }
 
-func (s *site) job(t *testing.T) (build.Job, build.Holder) {
+func (s *site) job(t testing.TB) (build.Job, build.Holder) {
 	t.Helper()
 	digest, err := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}.PutSpec(t.Context(), s.spec)
 	if err != nil {
@@ -152,14 +159,14 @@ func (s *site) job(t *testing.T) (build.Job, build.Holder) {
 	}
 	s.runs++
 	job := build.Job{
-		Index: s.spec.Index, Generation: fmt.Sprintf("g%03d", s.runs), Spec: digest.String(), Shard: 50, Batch: 8,
+		Index: s.spec.Index, Generation: fmt.Sprintf("g%03d", s.runs), Spec: digest.String(), Shard: s.shard, Batch: s.batch,
 		ReplaceCorpus: s.replace,
 	}
 	return job, build.Holder{Workflow: "build/" + job.Name(), Run: "run"}
 }
 
 // leased is the job of the next run, which has the lease.
-func (s *site) leased(t *testing.T) (build.Job, build.Holder) {
+func (s *site) leased(t testing.TB) (build.Job, build.Holder) {
 	t.Helper()
 	job, holder := s.job(t)
 	s.lease(t, &job, holder)
@@ -167,7 +174,7 @@ func (s *site) leased(t *testing.T) (build.Job, build.Holder) {
 }
 
 // lease takes the lease for a job.
-func (s *site) lease(t *testing.T, job *build.Job, holder build.Holder) {
+func (s *site) lease(t testing.TB, job *build.Job, holder build.Holder) {
 	t.Helper()
 	fence, err := build.TakeLease(t.Context(), artifact.Index{Store: s.Artifacts, Name: job.Index}, holder, nil)
 	if err != nil {
@@ -177,7 +184,7 @@ func (s *site) lease(t *testing.T, job *build.Job, holder build.Holder) {
 }
 
 // night does what the workflow does, unit by unit, without an engine.
-func (s *site) night(t *testing.T) outcome {
+func (s *site) night(t testing.TB) outcome {
 	t.Helper()
 	job, holder := s.leased(t)
 	out, err := s.stages(t.Context(), job, holder)
@@ -262,8 +269,8 @@ func (s *site) stages(ctx context.Context, job build.Job, holder build.Holder) (
 		return out, err
 	}
 	do := func(stage string, units int, f func(ctx context.Context, run *build.Run, number int) error) {
-		for number := 0; number < units && err == nil; number++ {
-			err = s.unit(ctx, job, stage, func(ctx context.Context, run *build.Run) error { return f(ctx, run, number) })
+		if err == nil {
+			err = s.units(ctx, job, stage, units, f)
 		}
 	}
 	do("chunk", out.planned.Units, func(ctx context.Context, run *build.Run, unit int) error {
@@ -284,15 +291,9 @@ func (s *site) stages(ctx context.Context, job build.Job, holder build.Holder) (
 	if out.alike {
 		return out, err
 	}
-	for shard, chunks := range shards.Chunks {
-		batches := (chunks + job.Batch - 1) / job.Batch
-		do("extract", batches, func(ctx context.Context, run *build.Run, batch int) error {
-			_, err := run.Extract(ctx, shard, batch)
-			return err
-		})
-		do("extract", 1, func(ctx context.Context, run *build.Run, _ int) error {
-			_, err := run.SealShard(ctx, shard, batches)
-			return err
+	if err == nil {
+		err = s.each(ctx, len(shards.Chunks), s.width/2, func(ctx context.Context, shard int) error {
+			return s.extractShard(ctx, job, shard, shards.Chunks[shard])
 		})
 	}
 	do("extract", 1, func(ctx context.Context, run *build.Run, _ int) error {
@@ -340,12 +341,50 @@ func (s *site) stages(ctx context.Context, job build.Job, holder build.Holder) (
 	return out, err
 }
 
+// each does work of a number, one after another in the caller's goroutine unless it may be done side by side.
+func (s *site) each(ctx context.Context, n, width int, do func(ctx context.Context, number int) error) error {
+	if width > 1 {
+		return par.Each(ctx, n, width, do)
+	}
+	for number := range n {
+		if err := do(ctx, number); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// units does the units of a stage.
+func (s *site) units(
+	ctx context.Context, job build.Job, stage string, units int,
+	do func(ctx context.Context, run *build.Run, number int) error,
+) error {
+	return s.each(ctx, units, s.width, func(ctx context.Context, number int) error {
+		return s.unit(ctx, job, stage, func(ctx context.Context, run *build.Run) error { return do(ctx, run, number) })
+	})
+}
+
+func (s *site) extractShard(ctx context.Context, job build.Job, shard, chunks int) error {
+	batches := (chunks + job.Batch - 1) / job.Batch
+	err := s.units(ctx, job, "extract", batches, func(ctx context.Context, run *build.Run, batch int) error {
+		_, err := run.Extract(ctx, shard, batch)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return s.unit(ctx, job, "extract", func(ctx context.Context, run *build.Run) error {
+		_, err := run.SealShard(ctx, shard, batches)
+		return err
+	})
+}
+
 // collect is the last stage, which a workflow repeats without those before it.
 func (s *site) collect(ctx context.Context, job build.Job, holder build.Holder) error {
 	return s.unit(ctx, job, "collect", func(ctx context.Context, run *build.Run) error { return run.Collect(ctx, holder) })
 }
 
-func (s *site) report(t *testing.T) corpus.Report {
+func (s *site) report(t testing.TB) corpus.Report {
 	t.Helper()
 	var report corpus.Report
 	key := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}.GenerationKey(fmt.Sprintf("g%03d", s.runs),

@@ -12,6 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/plan"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
 	"github.com/unweaver/unweaver/internal/stage/shorten"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // Chunk chunks one unit of the plan.
@@ -204,8 +205,10 @@ func (r *Run) SealExtraction(ctx context.Context) (Partitions, error) {
 			return out, err
 		}
 		base := int64(0)
-		for number := range shards.Shards {
-			seal, err := sealFile(number).Read(ctx, r.Scratch)
+		read := func(ctx context.Context, number int) (extract.SealResult, error) {
+			return sealFile(number).Read(ctx, r.Scratch)
+		}
+		for seal, err := range par.Ordered(ctx, readWidth, par.Numbers(len(shards.Shards)), read) {
 			if err != nil {
 				return out, err
 			}
@@ -224,6 +227,9 @@ func (r *Run) SealExtraction(ctx context.Context) (Partitions, error) {
 		return out, nil
 	})
 }
+
+// readWidth is how many small files of a run are read at once.
+const readWidth = 32
 
 // Reduce reduces one partition of classes.
 func (r *Run) Reduce(ctx context.Context, partition int) (reduce.Result, error) {

@@ -4,9 +4,11 @@
 // Steps of a look-up, in this order: packs, a claim on the key, the loose entry, then pay. The loose entry is read
 // under the claim alone, so that a miss costs one look at it. A paid result is stored with If-None-Match before the
 // call is acknowledged: the first writer wins and a loser adopts what it finds. A content failure leaves a negative
-// entry, <key>.neg-<attempt>; a positive always wins.
+// entry under the same key; a positive always wins, and takes its place.
 //
-//	ledger/<task>/loose/<2 hex>/<key>           one validated result
+//	ledger/<task>/loose/<2 hex>/<key>           one validated result, or why there is none (negativeMark)
+//	ledger/<task>/loose/<2 hex>/<key>.neg-<n>   why there is none, of releases before
+//	ledger/<task>/negatives.json                no entry has a name of that kind
 //	ledger/<task>/packs/<sha256>                sorted entries of a shard, with a filter of its keys
 //	ledger/<task>/packs/<sha256>.swept          its loose entries are deleted
 //	ledger/<task>/merged/<run>-<first>-<last>   entries of several packs, each after its time, by range of first bytes
@@ -18,7 +20,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -55,6 +57,7 @@ func In(domain string, key corpus.Digest) corpus.Digest {
 type Entry struct {
 	Value    []byte
 	Negative bool // a content failure that was paid for; Value tells about it
+	Packed   bool // a pack holds it
 }
 
 // Ledger is safe for concurrent use.
@@ -73,6 +76,9 @@ type Ledger struct {
 	packs  packs
 	held   holding
 	texts  *textIndex
+
+	formerMu sync.Mutex
+	former   map[string]*former // by task
 }
 
 // claimTTL covers one model call with its retries; a worker that dies gives its claims back this late.
@@ -88,6 +94,7 @@ func New(store blob.Store, claims coordination.Claims) *Ledger {
 		owner:  hex.EncodeToString(raw),
 		packs:  packs{byTask: map[string]*taskPacks{}},
 		texts:  newTextIndex(),
+		former: map[string]*former{},
 	}
 }
 
@@ -96,10 +103,6 @@ func loosePrefix(task string) string { return "ledger/" + task + "/loose/" }
 func looseKey(task string, key corpus.Digest) string {
 	name := key.String()
 	return loosePrefix(task) + name[:2] + "/" + name
-}
-
-func negKey(task string, key corpus.Digest, attempt int) string {
-	return fmt.Sprintf("%s.neg-%d", looseKey(task, key), attempt)
 }
 
 // Get looks a key up. attempt counts the retry rounds asked for: a negative entry of an earlier round does not count.
@@ -129,44 +132,58 @@ func (l *Ledger) fromPacks(ctx context.Context, task string, key corpus.Digest, 
 	if err != nil || raw == nil {
 		return nil, err
 	}
-	found := Entry{Value: raw}
+	found := Entry{Value: raw, Packed: true}
 	if accept != nil && accept(found) != nil {
 		return nil, nil // the loose entry, or a new one, counts
 	}
 	return &found, nil
 }
 
-// loose reads the loose entry of a key, else its negative one. What is not accepted is removed, so that another can
-// take its place.
+// loose reads the loose entry of a key. What is not accepted is removed, so that another can take its place.
 func (l *Ledger) loose(
 	ctx context.Context, task string, key corpus.Digest, attempt int, accept Accept,
 ) (*Entry, error) {
-	for _, negative := range []bool{false, true} {
-		name := looseKey(task, key)
-		if negative {
-			name = negKey(task, key, attempt)
-		}
-		raw, _, err := blob.Read(ctx, l.store, name)
-		if fault.Is(err, fault.NotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		found := Entry{Value: raw, Negative: negative}
-		if accept == nil {
-			return &found, nil
-		}
-		refused := accept(found)
-		if refused == nil {
-			return &found, nil
-		}
-		if err := l.store.Delete(ctx, name); err != nil {
-			return nil, err
-		}
-		if l.OnDamage != nil && fault.Is(refused, fault.SegmentDamage) {
-			l.OnDamage(l.store.Location(name), refused)
-		}
+	name := looseKey(task, key)
+	found, err := l.accepted(ctx, name, attempt, accept)
+	if err != nil || found != nil {
+		return found, err
+	}
+	names, err := l.formerNegatives(ctx, task)
+	if name = formerNegKey(task, key, attempt); err != nil || !names[name] {
+		return nil, err
+	}
+	return l.accepted(ctx, name, attempt, accept)
+}
+
+// accepted reads a loose entry; nil where there is none, or none of use.
+func (l *Ledger) accepted(ctx context.Context, name string, attempt int, accept Accept) (*Entry, error) {
+	raw, _, err := blob.Read(ctx, l.store, name)
+	if fault.Is(err, fault.NotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	value, failed, negative := decodeNegative(raw)
+	if strings.Contains(name, formerNeg) {
+		failed, negative = attempt, true
+	}
+	found := Entry{Value: value, Negative: negative}
+	if negative && failed < attempt {
+		return nil, nil // a later round asks again
+	}
+	if accept == nil {
+		return &found, nil
+	}
+	refused := accept(found)
+	if refused == nil {
+		return &found, nil
+	}
+	if err := l.store.Delete(ctx, name); err != nil {
+		return nil, err
+	}
+	if l.OnDamage != nil && fault.Is(refused, fault.SegmentDamage) {
+		l.OnDamage(l.store.Location(name), refused)
 	}
 	return nil, nil
 }
@@ -320,12 +337,12 @@ func (l *Ledger) writeOnce(
 ) (*Entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, oneTry)
 	defer cancel()
-	name := looseKey(task, key)
+	name, raw := looseKey(task, key), result.Value
 	if result.Negative {
-		name = negKey(task, key, attempt)
+		raw = encodeNegative(attempt, result.Value)
 	}
-	for {
-		_, err := blob.Write(ctx, l.store, name, result.Value, blob.Cond{Absent: true})
+	for cond := (blob.Cond{Absent: true}); ; {
+		_, err := blob.Write(ctx, l.store, name, raw, cond)
 		if err == nil {
 			return &Entry{Value: result.Value, Negative: result.Negative}, nil
 		}
@@ -333,8 +350,16 @@ func (l *Ledger) writeOnce(
 			return nil, err
 		}
 		// Another writer was first, or this one, whose reply was lost. What went in between is written again.
-		if e, err := l.loose(ctx, task, key, attempt, nil); err != nil || e != nil {
-			return e, err
+		stored, info, err := blob.Read(ctx, l.store, name)
+		switch value, failed, negative := decodeNegative(stored); {
+		case fault.Is(err, fault.NotFound):
+			cond = blob.Cond{Absent: true}
+		case err != nil:
+			return nil, err
+		case negative && (!result.Negative || failed < attempt): // a positive entry, and a later round, take its place
+			cond = blob.Cond{Match: info.ETag}
+		default:
+			return &Entry{Value: value, Negative: negative}, nil
 		}
 	}
 }

@@ -43,20 +43,14 @@ func (l *Ledger) Pack(ctx context.Context, task string, keys []corpus.Digest) (i
 	return held + packed, err
 }
 
-// looseEntry is an entry that was read, nil where there is none.
-type looseEntry struct {
-	key   corpus.Digest
-	value []byte
+// Stored is an entry that the ledger holds loose.
+type Stored struct {
+	Key   corpus.Digest
+	Value []byte
 }
 
 // pack writes the loose entries of sorted keys as one pack.
 func (l *Ledger) pack(ctx context.Context, task string, keys []corpus.Digest) (int, error) {
-	rows, err := artifact.NewRows()
-	if err != nil {
-		return 0, err
-	}
-	defer rows.Discard()
-	var packed []corpus.Digest
 	source := func(yield func(corpus.Digest, error) bool) {
 		for _, key := range keys {
 			if !yield(key, nil) {
@@ -64,24 +58,47 @@ func (l *Ledger) pack(ctx context.Context, task string, keys []corpus.Digest) (i
 			}
 		}
 	}
-	read := func(ctx context.Context, key corpus.Digest) (looseEntry, error) {
+	read := func(ctx context.Context, key corpus.Digest) (*Stored, error) {
 		raw, _, err := blob.Read(ctx, l.store, looseKey(task, key))
 		if fault.Is(err, fault.NotFound) {
-			return looseEntry{key: key}, nil
+			return nil, nil
 		}
-		if raw == nil {
-			raw = []byte{}
+		if _, _, negative := decodeNegative(raw); negative {
+			return nil, nil
 		}
-		return looseEntry{key, raw}, err
+		return &Stored{key, raw}, err
 	}
-	for entry, err := range par.Ordered(ctx, readWidth, source, read) {
+	return l.PackEntries(ctx, task, func(yield func(Stored, error) bool) {
+		for entry, err := range par.Ordered(ctx, readWidth, source, read) {
+			switch {
+			case err != nil:
+				yield(Stored{}, err)
+				return
+			case entry != nil && !yield(*entry, nil):
+				return
+			}
+		}
+	})
+}
+
+// PackEntries writes entries that are stored, and positive, as one pack, as Pack does, and reads nothing of them. They
+// come by key; of equal keys the first counts. It gives how many the pack has; fewer than two make none.
+func (l *Ledger) PackEntries(ctx context.Context, task string, entries iter.Seq2[Stored, error]) (int, error) {
+	rows, err := artifact.NewRows()
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Discard()
+	var packed []corpus.Digest
+	for entry, err := range entries {
 		if err != nil {
 			return 0, err
 		}
-		if entry.value != nil {
-			rows.Append(entry.key.String(), entry.value)
-			packed = append(packed, entry.key)
+		if len(packed) > 0 && entry.Key == packed[len(packed)-1] {
+			continue
 		}
+		rows.Append(entry.Key.String(), entry.Value)
+		packed = append(packed, entry.Key)
 	}
 	if len(packed) < 2 {
 		return 0, nil
@@ -103,7 +120,7 @@ func (l *Ledger) pack(ctx context.Context, task string, keys []corpus.Digest) (i
 type looseObject struct {
 	object   string
 	key      corpus.Digest
-	negative bool
+	negative bool // by its name: those of releases before
 	modified time.Time
 }
 
@@ -115,7 +132,7 @@ func (l *Ledger) looseObjects(ctx context.Context, task string) iter.Seq2[looseO
 				yield(looseObject{}, err)
 				return
 			}
-			name, _, negative := strings.Cut(path.Base(info.Key), ".neg-")
+			name, _, negative := strings.Cut(path.Base(info.Key), formerNeg)
 			entry := looseObject{object: info.Key, negative: negative, modified: info.Modified}
 			if entry.key.UnmarshalText([]byte(name)) != nil {
 				continue // it is none of ours

@@ -110,9 +110,6 @@ type pack struct {
 	packFile
 	reader *artifact.Reader
 	filter []byte
-	mu     sync.Mutex
-	frame  int
-	raw    []byte
 }
 
 // taskPacks are the open packs of a task.
@@ -121,6 +118,7 @@ type taskPacks struct {
 	listed time.Time
 	packs  []*pack         // by key
 	aside  map[string]bool // packs that could not be read
+	frames frames
 }
 
 type packs struct {
@@ -160,7 +158,7 @@ func (l *Ledger) packed(ctx context.Context, task string, key corpus.Digest) ([]
 		return nil, err
 	}
 	for _, p := range open {
-		value, err := p.get(ctx, key)
+		value, err := p.get(ctx, &t.frames, key)
 		if err != nil && artifact.IsDamage(err) {
 			l.setAside(t, p.key, err)
 			continue
@@ -249,32 +247,27 @@ func openPack(ctx context.Context, store blob.Store, file packFile) (*pack, erro
 	if err != nil {
 		return nil, err
 	}
-	return &pack{packFile: file, reader: reader, filter: slices.Clone(raw), frame: -1}, nil
+	return &pack{packFile: file, reader: reader, filter: slices.Clone(raw)}, nil
 }
 
-func (p *pack) get(ctx context.Context, key corpus.Digest) ([]byte, error) {
+func (p *pack) get(ctx context.Context, through *frames, key corpus.Digest) ([]byte, error) {
 	name := key.String()
-	if name[:2] < p.first || name[:2] > p.last || !bloomHas(p.filter, key) {
+	if !p.mayHold(key) {
 		return nil, nil
 	}
 	i := p.reader.Find(name)
 	if i < 0 {
 		return nil, nil
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.frame != i { // callers sort their keys, so neighbours share frames
-		raw, err := p.reader.Frame(ctx, i)
-		if err != nil {
-			return nil, err
-		}
-		p.frame, p.raw = i, raw
+	raw, err := through.read(ctx, p, i)
+	if err != nil {
+		return nil, err
 	}
-	value := findRow(p.raw, name)
+	value := findRow(raw, name)
 	if value == nil || !p.merged {
 		return value, nil
 	}
-	_, value, err := untimed(value)
+	_, value, err = untimed(value)
 	return value, err
 }
 

@@ -5,17 +5,21 @@
 //     place; a chunk whose output stays bad gets a fallback mention, a negative ledger entry and a dead letter; one
 //     that the server refuses while it serves others, the same without an entry, so that the next run asks again; a
 //     system failure leaves it pending and fails the batch, which is repeated later at no cost for what is paid.
-//  3. Write extract-<shard>-<batch>.rows once every chunk has a result.
+//  3. Write extract-<shard>-<batch>.rows once every chunk has a result, and paid-<shard>-<batch>.rows: the ledger
+//     entries of the chunks that no pack holds yet.
 //
-// Seal then joins the batches of a shard: the extract segment, the mentions sorted by class, and a ledger pack.
+// Seal then joins the batches of a shard: the extract segment, the mentions sorted by class, and a ledger pack, for
+// which no entry is read again.
 package extract
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -76,6 +80,12 @@ func BatchKey(scratch string, shard, batch int) string {
 	return fmt.Sprintf("%s/extract-%05d-%05d.rows", scratch, shard, batch)
 }
 
+// PaidKey is the scratch file of a batch's ledger entries that no pack holds, by key. Batches of releases before it
+// have none.
+func PaidKey(scratch string, shard, batch int) string {
+	return fmt.Sprintf("%s/paid-%05d-%05d.rows", scratch, shard, batch)
+}
+
 // width bounds the chunks of one batch in flight; the endpoint's gate bounds them over all batches.
 const width = 64
 
@@ -85,6 +95,7 @@ type item struct {
 	text  string
 	out   rows.Extract
 	dead  *value // why nothing came of it
+	loose []byte // its ledger entry, where it is positive and in no pack; nil: it is none
 }
 
 type batch struct {
@@ -126,13 +137,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 	if err := b.deadLetters(ctx, chunks); err != nil {
 		return b.res, err
 	}
-	out, err := artifact.NewRows()
-	if err != nil {
-		return b.res, err
-	}
-	defer out.Discard()
 	for i := range chunks {
-		out.Append(string(chunks[i].chunk.ID[:]), chunks[i].encode())
 		if chunks[i].out.Fallback != "" {
 			b.res.Fallbacks++
 		}
@@ -141,7 +146,47 @@ func Run(ctx context.Context, in In) (Result, error) {
 		}
 	}
 	b.res.Chunks = int64(len(chunks))
-	return b.res, out.Scratch(ctx, in.Artifacts.Store, BatchKey(in.Scratch, in.Shard.Number, in.Batch))
+	files := []func(context.Context, []item) error{b.write}
+	if in.Chat.Info().Paid {
+		files = append(files, b.writePaid)
+	}
+	return b.res, par.Each(ctx, len(files), len(files), func(ctx context.Context, i int) error {
+		return files[i](ctx, chunks)
+	})
+}
+
+// write writes what came of the chunks.
+func (b *batch) write(ctx context.Context, chunks []item) error {
+	out, err := artifact.NewRows()
+	if err != nil {
+		return err
+	}
+	defer out.Discard()
+	for i := range chunks {
+		out.Append(string(chunks[i].chunk.ID[:]), chunks[i].encode())
+	}
+	return out.Scratch(ctx, b.Artifacts.Store, BatchKey(b.Scratch, b.Shard.Number, b.Batch))
+}
+
+// writePaid writes the ledger entries of the chunks that no pack holds, so that whoever makes a pack of them need not
+// read them one by one.
+func (b *batch) writePaid(ctx context.Context, chunks []item) error {
+	var loose []ledger.Stored
+	for i := range chunks {
+		if chunks[i].loose != nil {
+			loose = append(loose, ledger.Stored{Key: chunks[i].out.Key, Value: chunks[i].loose})
+		}
+	}
+	slices.SortFunc(loose, func(a, b ledger.Stored) int { return bytes.Compare(a.Key[:], b.Key[:]) })
+	out, err := artifact.NewRows()
+	if err != nil {
+		return err
+	}
+	defer out.Discard()
+	for _, entry := range loose {
+		out.Append(string(entry.Key[:]), entry.Value)
+	}
+	return out.Scratch(ctx, b.Artifacts.Store, PaidKey(b.Scratch, b.Shard.Number, b.Batch))
 }
 
 func (b *batch) load(ctx context.Context) ([]item, error) {
@@ -287,6 +332,9 @@ func (b *batch) answer(ctx context.Context, x *item) (value, error) {
 		return value{}, err
 	}
 	x.out.Key = found.Key
+	if !found.Entry.Negative && !found.Entry.Packed {
+		x.loose = found.Entry.Value
+	}
 	v, err := read(*found.Entry)
 	if err != nil {
 		return value{}, err

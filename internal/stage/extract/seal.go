@@ -12,6 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/stream/par"
 	"github.com/unweaver/unweaver/internal/stream/spill"
 )
 
@@ -76,51 +77,135 @@ func Seal(ctx context.Context, in SealIn) (SealResult, error) {
 	defer seg.Discard()
 	var sorter spill.Sorter
 	defer sorter.Close()
-	var keys []corpus.Digest
-	for b := range in.Batches {
-		for row, err := range artifact.ScanAll(ctx, in.Artifacts.Store, BatchKey(in.Scratch, in.Shard.Number, b)) {
-			if err != nil {
-				return res, err
-			}
-			dec := rowfile.Dec{B: row.Value}
-			m := mentioner{
-				chunk:    corpus.ID(row.Key),
-				number:   res.Chunks,
-				document: dec.S(),
-				ordinal:  int(dec.U()),
-				parity:   in.Spec.Parity,
-			}
-			title, lead := dec.S(), dec.S()
-			if dec.Err != nil {
-				return res, dec.Err
-			}
-			seg.Append(string(row.Key), dec.B)
-			extract, err := rows.DecodeExtract(dec.B)
-			if err != nil {
-				return res, err
-			}
-			res.Mentions += m.mentions(extract, title, lead, &sorter)
-			res.Chunks++
-			if extract.Fallback != "" {
-				res.failed(m, extract.Fallback)
-			}
-			if in.Paid {
-				keys = append(keys, extract.Key)
-			}
-			if res.Chunks%64 == 0 {
-				stage.Tell(in.OnProgress, corpus.Progress{Stage: "extract", Done: res.Chunks})
-			}
+	paid := &paidEntries{}
+	defer paid.entries.Close()
+	for batch, err := range par.Ordered(ctx, loadWidth, par.Numbers(in.Batches), in.load) {
+		if err != nil {
+			return res, err
+		}
+		if err := in.join(&res, batch, seg, &sorter, paid); err != nil {
+			return res, err
 		}
 	}
 	if res.Extract, res.Fresh, err = seg.Segment(ctx, in.Artifacts, in.Shard.Number); err != nil {
 		return res, err
 	}
-	if in.Paid {
-		if _, err := in.Ledger.Pack(ctx, ledger.Extract, keys); err != nil {
-			return res, err
-		}
+	if err := paid.pack(ctx, in.Ledger); err != nil {
+		return res, err
 	}
 	return res, writeMentions(ctx, in, &sorter)
+}
+
+// loadWidth is how many batches are read at once, and ahead of the one that is joined.
+const loadWidth = 16
+
+// sealed is a batch as it is stored.
+type sealed struct {
+	rows *artifact.Loaded
+	paid *artifact.Loaded // nil: none was written
+}
+
+// load reads a batch.
+func (in SealIn) load(ctx context.Context, batch int) (sealed, error) {
+	var out sealed
+	err := par.Each(ctx, 2, 2, func(ctx context.Context, i int) (err error) {
+		switch {
+		case i == 0:
+			out.rows, err = artifact.Load(ctx, in.Artifacts.Store, BatchKey(in.Scratch, in.Shard.Number, batch))
+		case in.Paid:
+			out.paid, err = artifact.Load(ctx, in.Artifacts.Store, PaidKey(in.Scratch, in.Shard.Number, batch))
+			if fault.Is(err, fault.NotFound) { // a release wrote it that had none
+				err = nil
+			}
+		}
+		return err
+	})
+	return out, err
+}
+
+// join takes a batch in.
+func (in SealIn) join(
+	res *SealResult, batch sealed, seg *artifact.Rows, sorter *spill.Sorter, paid *paidEntries,
+) error {
+	for row, err := range batch.rows.Rows() {
+		if err != nil {
+			return err
+		}
+		dec := rowfile.Dec{B: row.Value}
+		m := mentioner{
+			chunk:    corpus.ID(row.Key),
+			number:   res.Chunks,
+			document: dec.S(),
+			ordinal:  int(dec.U()),
+			parity:   in.Spec.Parity,
+		}
+		title, lead := dec.S(), dec.S()
+		if dec.Err != nil {
+			return dec.Err
+		}
+		seg.Append(string(row.Key), dec.B)
+		extract, err := rows.DecodeExtract(dec.B)
+		if err != nil {
+			return err
+		}
+		res.Mentions += m.mentions(extract, title, lead, sorter)
+		res.Chunks++
+		if extract.Fallback != "" {
+			res.failed(m, extract.Fallback)
+		}
+		if in.Paid && batch.paid == nil {
+			paid.keys = append(paid.keys, extract.Key)
+		}
+		if res.Chunks%64 == 0 {
+			stage.Tell(in.OnProgress, corpus.Progress{Stage: "extract", Done: res.Chunks})
+		}
+	}
+	return paid.add(batch.paid)
+}
+
+// paidEntries are the ledger entries of a shard.
+type paidEntries struct {
+	entries spill.Sorter
+	keys    []corpus.Digest // of batches that wrote no entries
+}
+
+func (p *paidEntries) add(file *artifact.Loaded) error {
+	if file == nil {
+		return nil
+	}
+	for row, err := range file.Rows() {
+		if err != nil {
+			return err
+		}
+		if len(row.Key) != len(corpus.Digest{}) {
+			return fault.SegmentDamage.At("read ledger entries of", "a batch").Because("a key has another length")
+		}
+		p.entries.Add(row.Key, row.Value)
+	}
+	return nil
+}
+
+// pack makes packs of them.
+func (p *paidEntries) pack(ctx context.Context, into *ledger.Ledger) error {
+	if into == nil {
+		return nil
+	}
+	entries := func(yield func(ledger.Stored, error) bool) {
+		for row, err := range p.entries.Sorted() {
+			if err != nil {
+				yield(ledger.Stored{}, err)
+				return
+			}
+			if !yield(ledger.Stored{Key: corpus.Digest(row[0]), Value: row[1]}, nil) {
+				return
+			}
+		}
+	}
+	if _, err := into.PackEntries(ctx, ledger.Extract, entries); err != nil || len(p.keys) == 0 {
+		return err
+	}
+	_, err := into.Pack(ctx, ledger.Extract, p.keys)
+	return err
 }
 
 func writeMentions(ctx context.Context, in SealIn, sorter *spill.Sorter) error {

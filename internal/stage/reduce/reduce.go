@@ -25,6 +25,7 @@ import (
 	"github.com/unweaver/unweaver/internal/lang/classtext"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/stream/merge"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // Recipe is the version of how a class text is made from its mentions.
@@ -135,7 +136,11 @@ func shardPart(ctx context.Context, in In, shard Shard, from, to string) iter.Se
 		for first > 0 && reader.Frames[first].First >= from { // equal ids may begin in the frame before
 			first--
 		}
-		for row, err := range reader.Scan(ctx, first, -1) {
+		end := first
+		for end < len(reader.Frames) && (to == "" || reader.Frames[end].First < to) {
+			end++
+		}
+		for row, err := range reader.Scan(ctx, first, end) {
 			if err != nil {
 				yield(mention{}, err)
 				return
@@ -155,6 +160,9 @@ func shardPart(ctx context.Context, in In, shard Shard, from, to string) iter.Se
 	}
 }
 
+// openWidth is how many shards are opened at once.
+const openWidth = 32
+
 // mentions merges the partition's range of all shards; equal ids come in the order of the shards.
 func mentions(ctx context.Context, in In) iter.Seq2[mention, error] {
 	return func(yield func(mention, error) bool) {
@@ -164,6 +172,14 @@ func mentions(ctx context.Context, in In) iter.Seq2[mention, error] {
 			next, stop := merge.Pull(shardPart(ctx, in, shard, from, to))
 			defer stop()
 			sources[i] = next
+		}
+		err := par.Each(ctx, len(sources), openWidth, func(_ context.Context, i int) error {
+			sources[i] = sources[i].Begun()
+			return nil
+		})
+		if err != nil {
+			yield(mention{}, err)
+			return
 		}
 		byClass := func(a, b mention) int { return bytes.Compare(a.id[:], b.id[:]) }
 		for m, err := range merge.Sorted(byClass, sources...) {

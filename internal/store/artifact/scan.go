@@ -2,6 +2,7 @@ package artifact
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -155,21 +156,66 @@ func (r *Reader) Scan(ctx context.Context, lo, hi int) iter.Seq2[Row, error] {
 				yield(Row{}, name(err, r.src.s.Location(r.src.key)))
 				return
 			}
-			left := frame.Rows
-			for rest := raw; ; left-- {
-				k, v, next, ok := rowfile.NextRow(rest)
-				if !ok {
-					break
-				}
-				if !yield(Row{k, v, i}, nil) {
-					return
-				}
-				rest = next
+			if !r.rows(raw, i, yield) {
+				return
 			}
-			if left != 0 { // a frame that gives fewer rows must not pass for one that has fewer
-				yield(Row{}, fault.SegmentDamage.At("read", r.src.s.Location(r.src.key)).
-					Because("a frame does not hold the rows that its footer counts").
-					Advise("restore the generation"))
+		}
+	}
+}
+
+// rows gives the rows of an unpacked frame; it reports whether to go on.
+func (r *Reader) rows(raw []byte, i int, yield func(Row, error) bool) bool {
+	left := r.Frames[i].Rows
+	for rest := raw; ; left-- {
+		k, v, next, ok := rowfile.NextRow(rest)
+		if !ok {
+			break
+		}
+		if !yield(Row{k, v, i}, nil) {
+			return false
+		}
+		rest = next
+	}
+	if left != 0 { // a frame that gives fewer rows must not pass for one that has fewer
+		yield(Row{}, fault.SegmentDamage.At("read", r.src.s.Location(r.src.key)).
+			Because("a frame does not hold the rows that its footer counts").
+			Advise("restore the generation"))
+		return false
+	}
+	return true
+}
+
+// Loaded is a row file that is held in memory as it is stored.
+type Loaded struct {
+	reader *Reader
+	raw    []byte
+}
+
+// Load reads a small row file in one request.
+func Load(ctx context.Context, store blob.Store, key string) (*Loaded, error) {
+	raw, _, err := blob.Read(ctx, store, key)
+	if err != nil {
+		return nil, err
+	}
+	footer, err := rowfile.ReadFooter(bytes.NewReader(raw), int64(len(raw)))
+	if err != nil {
+		return nil, name(err, store.Location(key))
+	}
+	return &Loaded{&Reader{footer, at{ctx, store, key}}, raw}, nil
+}
+
+// Rows streams the rows.
+func (l *Loaded) Rows() iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		var raw []byte
+		for i, frame := range l.reader.Frames {
+			packed := l.raw[frame.Offset : frame.Offset+int64(frame.Size)] // the footer was checked against the length
+			var err error
+			if raw, err = frame.Unpack(raw, packed); err != nil {
+				yield(Row{}, name(err, l.reader.src.s.Location(l.reader.src.key)))
+				return
+			}
+			if !l.reader.rows(raw, i, yield) {
 				return
 			}
 		}

@@ -16,6 +16,20 @@ func Pull[T any](sequence iter.Seq2[T, error]) (next Next[T], stop func()) {
 	}, stop
 }
 
+// Begun asks a source for its first value now, so that many sources can be begun side by side, and gives the source as
+// if nobody had asked.
+func (next Next[T]) Begun() Next[T] {
+	value, ok, err := next()
+	asked := false
+	return func() (T, bool, error) {
+		if !asked {
+			asked = true
+			return value, ok, err
+		}
+		return next()
+	}
+}
+
 type head[T any] struct {
 	value T
 	rank  int

@@ -111,6 +111,17 @@ func Ordered[A, B any](
 	}
 }
 
+// Numbers is a source of the numbers below n.
+func Numbers(n int) iter.Seq2[int, error] {
+	return func(yield func(int, error) bool) {
+		for number := range n {
+			if !yield(number, nil) {
+				return
+			}
+		}
+	}
+}
+
 // caught is a source whose panic is its last error.
 func caught[A any](source iter.Seq2[A, error]) iter.Seq2[A, error] {
 	return func(yield func(A, error) bool) {

@@ -1,0 +1,104 @@
+package build_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/ledger"
+	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/store/distance"
+)
+
+// distantSite is a site whose models are paid for and whose stores answer after a while.
+func distantSite(t testing.TB, documents int, wait time.Duration) (*site, *distance.Requests) {
+	t.Helper()
+	s := newSite(t, sample(documents))
+	requests := distance.New(wait)
+	s.Artifacts = distance.Blob(s.Artifacts, requests)
+	s.Coordination = distance.Coordination(s.Coordination, requests)
+	s.Records = distance.Records(s.Records, requests)
+	paying(s)
+	s.shard, s.batch, s.width = 500, 64, 8
+	return s, requests
+}
+
+// next is a process that begins with the night.
+func (s *site) next(t testing.TB, requests *distance.Requests) (distance.Counted, time.Duration) {
+	t.Helper()
+	s.Ledger = ledger.New(s.Artifacts, distance.Coordination(coordmemory.New(), requests))
+	requests.Take()
+	begin := time.Now()
+	s.night(t)
+	return requests.Take(), time.Since(begin)
+}
+
+// edit changes every document whose number is a multiple of every.
+func (s *site) edit(t testing.TB, documents, every int) {
+	t.Helper()
+	for i := 0; i < documents; i += every {
+		path := filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, append(raw, "Tin came from Tolmin.\n"...), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What a build asks its stores for is bounded by its chunks, and what an unchanged night asks for is a constant.
+func TestRequestsOfABuildAreFewAndThoseOfAnUnchangedNightFewer(t *testing.T) {
+	const documents = 600
+	s, requests := distantSite(t, documents, 0)
+	first, _ := s.next(t, requests)
+	t.Logf("first build of %d chunks:\n%s", documents, first)
+	unchanged, _ := s.next(t, requests)
+	t.Logf("unchanged night:\n%s", unchanged)
+	s.edit(t, documents, 100)
+	night, _ := s.next(t, requests)
+	t.Logf("a night of 1 %%:\n%s", night)
+	blobs := func(counted distance.Counted) int64 { return counted.Of("index/") + counted.Of("ledger/") }
+	for _, bound := range []struct {
+		what        string
+		asked, most int64
+	}{
+		{"looks at single entries by the first build: one a miss, and those before the first shard", first.Of(
+			"ledger/extract/loose", distance.Get), documents + 64 + 10},
+		{"entries written by the first build", first.Of("ledger/extract/loose", distance.PutIf), documents},
+		{"all that the first build asked the artifacts for", blobs(first), 9 * documents / 2},
+		{"all that an unchanged night asked the artifacts for", blobs(unchanged), 70},
+		{"looks at single entries by a night of 1 %", night.Of("ledger/extract/loose", distance.Get), 64},
+		{"what a night of 1 % read of packs", night.Of("ledger/extract/packs", distance.Get), 120},
+		{"all that a night of 1 % asked the artifacts for", blobs(night), 2 * documents},
+	} {
+		if bound.asked > bound.most {
+			t.Errorf("%s: %d, at most %d", bound.what, bound.asked, bound.most)
+		}
+	}
+}
+
+// BenchmarkDistance prints what `make bench` says of requests: a first build, an unchanged night, and one in which
+// 1 % of the documents changed, by how long a request takes.
+func BenchmarkDistance(b *testing.B) {
+	const documents = 1000
+	for _, wait := range []time.Duration{0, 15 * time.Millisecond, 60 * time.Millisecond} {
+		b.Run(wait.String(), func(b *testing.B) {
+			for b.Loop() {
+				s, requests := distantSite(b, documents, wait)
+				for _, night := range []string{"first", "unchanged", "1%"} {
+					if night == "1%" {
+						s.edit(b, documents, 100)
+					}
+					counted, passed := s.next(b, requests)
+					b.ReportMetric(float64(counted.Of(""))/documents, night+"-requests/chunk")
+					b.ReportMetric(float64(counted.Chain), night+"-chain")
+					b.ReportMetric(passed.Seconds(), night+"-s")
+				}
+			}
+		})
+	}
+}

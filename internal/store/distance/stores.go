@@ -1,0 +1,195 @@
+package distance
+
+import (
+	"context"
+	"io"
+	"iter"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/store/records"
+)
+
+// blobs is a distant blob store.
+type blobs struct {
+	blob.Store
+	*Requests
+}
+
+// Blob puts a blob store at a distance.
+func Blob(store blob.Store, requests *Requests) blob.Store { return blobs{store, requests} }
+
+// Put implements blob.Store.
+func (s blobs) Put(ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond) (blob.Info, error) {
+	kind := Put
+	if cond != (blob.Cond{}) {
+		kind = PutIf
+	}
+	if err := s.request(ctx, kind, PrefixOf(key)); err != nil {
+		return blob.Info{}, err
+	}
+	return s.Store.Put(ctx, key, body, size, cond)
+}
+
+// Get implements blob.Store. What is waited for is the first byte.
+func (s blobs) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
+	if err := s.request(ctx, Get, PrefixOf(key)); err != nil {
+		return nil, blob.Info{}, err
+	}
+	return s.Store.Get(ctx, key, part)
+}
+
+// Stat implements blob.Store.
+func (s blobs) Stat(ctx context.Context, key string) (blob.Info, error) {
+	if err := s.request(ctx, Head, PrefixOf(key)); err != nil {
+		return blob.Info{}, err
+	}
+	return s.Store.Stat(ctx, key)
+}
+
+// List implements blob.Store.
+func (s blobs) List(ctx context.Context, prefix, after string) iter.Seq2[blob.Info, error] {
+	return func(yield func(blob.Info, error) bool) {
+		if err := s.request(ctx, List, PrefixOf(prefix)); err != nil {
+			yield(blob.Info{}, err)
+			return
+		}
+		given := 0
+		for info, err := range s.Store.List(ctx, prefix, after) {
+			if given++; err == nil && given > 1 && given%perRequest == 1 {
+				err = s.request(ctx, List, PrefixOf(prefix))
+			}
+			if !yield(info, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Delete implements blob.Store.
+func (s blobs) Delete(ctx context.Context, key string) error {
+	if err := s.request(ctx, Delete, PrefixOf(key)); err != nil {
+		return err
+	}
+	return s.Store.Delete(ctx, key)
+}
+
+// DeleteAll implements blob.Store.
+func (s blobs) DeleteAll(ctx context.Context, keys []string) error {
+	for from := 0; from < len(keys); from += perRequest {
+		if err := s.request(ctx, DeleteAll, PrefixOf(keys[from])); err != nil {
+			return err
+		}
+	}
+	return s.Store.DeleteAll(ctx, keys)
+}
+
+// claims is a distant coordination store, as far as the path of every paid call asks it.
+type claims struct {
+	coordination.Store
+	*Requests
+}
+
+// Coordination puts a coordination store at a distance: claims, rate limits and what a run spends, which are asked for
+// at calls; the rest is as near as it was. Many claims take one request, as with Redis.
+func Coordination(store coordination.Store, requests *Requests) coordination.Store {
+	return claims{store, requests}
+}
+
+// Claim implements coordination.Claims.
+func (s claims) Claim(ctx context.Context, key, owner string, ttl time.Duration) (bool, error) {
+	if err := s.request(ctx, "claim", "coordination"); err != nil {
+		return false, err
+	}
+	return s.Store.Claim(ctx, key, owner, ttl)
+}
+
+// Release implements coordination.Claims.
+func (s claims) Release(ctx context.Context, key, owner string) error {
+	if err := s.request(ctx, "release", "coordination"); err != nil {
+		return err
+	}
+	return s.Store.Release(ctx, key, owner)
+}
+
+// ClaimAll claims many keys in one request.
+func (s claims) ClaimAll(ctx context.Context, keys []string, owner string, ttl time.Duration) ([]bool, error) {
+	if err := s.request(ctx, "claim", "coordination"); err != nil {
+		return nil, err
+	}
+	got := make([]bool, len(keys))
+	for i, key := range keys {
+		var err error
+		if got[i], err = s.Store.Claim(ctx, key, owner, ttl); err != nil {
+			return nil, err
+		}
+	}
+	return got, nil
+}
+
+// ReleaseAll gives many claims back in one request.
+func (s claims) ReleaseAll(ctx context.Context, keys []string, owner string) error {
+	if err := s.request(ctx, "release", "coordination"); err != nil {
+		return err
+	}
+	for _, key := range keys {
+		if err := s.Store.Release(ctx, key, owner); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Reserve implements coordination.Claims.
+func (s claims) Reserve(
+	ctx context.Context, endpoint string, requests, tokens, perMinute, tokensPerMinute int,
+) (coordination.Reserved, error) {
+	if err := s.request(ctx, "reserve", "coordination"); err != nil {
+		return coordination.Reserved{}, err
+	}
+	return s.Store.Reserve(ctx, endpoint, requests, tokens, perMinute, tokensPerMinute)
+}
+
+// Spend implements coordination.Runs.
+func (s claims) Spend(
+	ctx context.Context, run, worker string, value []byte,
+) (control []byte, all map[string][]byte, err error) {
+	if err := s.request(ctx, "spend", "coordination"); err != nil {
+		return nil, nil, err
+	}
+	return s.Store.Spend(ctx, run, worker, value)
+}
+
+// classes is a distant store of class records.
+type classes struct {
+	records.Store
+	*Requests
+}
+
+// Records puts a store of class records at a distance.
+func Records(store records.Store, requests *Requests) records.Store { return classes{store, requests} }
+
+// PutRecords implements records.Store.
+func (s classes) PutRecords(ctx context.Context, all []records.Record) error {
+	if err := s.request(ctx, "put", "records"); err != nil {
+		return err
+	}
+	return s.Store.PutRecords(ctx, all)
+}
+
+// GetRecords implements records.Store.
+func (s classes) GetRecords(ctx context.Context, keys []string) ([][]byte, error) {
+	if err := s.request(ctx, "get", "records"); err != nil {
+		return nil, err
+	}
+	return s.Store.GetRecords(ctx, keys)
+}
+
+// DeleteRecords implements records.Store.
+func (s classes) DeleteRecords(ctx context.Context, keys []string) error {
+	if err := s.request(ctx, "delete", "records"); err != nil {
+		return err
+	}
+	return s.Store.DeleteRecords(ctx, keys)
+}
