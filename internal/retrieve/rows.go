@@ -45,7 +45,7 @@ func (g *Generation) Text(ctx context.Context, chunk *live.Chunk) (string, error
 	if reader == nil {
 		return "", g.damaged("text")
 	}
-	return reader.Clone(unpacked.read).
+	return reader.Through(unpacked.read).
 		Slice(ctx, g.Live.Key(int(chunk.Document)), int(chunk.TextFrame), int(chunk.Start), int(chunk.End))
 }
 
@@ -62,7 +62,7 @@ func (g *Generation) DocumentText(ctx context.Context, i, start, end int) (strin
 	if start >= document.Runes {
 		return "", nil
 	}
-	return reader.Clone(nil).Slice(ctx, g.Live.Key(i), document.Frame, start, end) // it may be all that there is
+	return reader.Clone().Slice(ctx, g.Live.Key(i), document.Frame, start, end) // it may be all that there is
 }
 
 // Extraction reads what a model said about a chunk.

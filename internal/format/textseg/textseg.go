@@ -141,12 +141,11 @@ func runes(s string, lo, hi int) string {
 	return s[from:]
 }
 
-// Clone gives a reader of the same segment for another goroutine, which has its frames from read (nil = the store); it
-// costs nothing.
-func (t *Reader) Clone(read ReadFrame) *Reader {
-	if read == nil {
-		read = fromStore
-	}
+// Clone gives a reader of the same segment for another goroutine; it costs nothing.
+func (t *Reader) Clone() *Reader { return t.Through(fromStore) }
+
+// Through is Clone with frames that come from elsewhere.
+func (t *Reader) Through(read ReadFrame) *Reader {
 	return &Reader{r: t.r, where: t.where, read: read, frame: -1}
 }
 

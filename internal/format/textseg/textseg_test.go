@@ -74,7 +74,7 @@ func TestRangesAreSlicesOfTheDocument(t *testing.T) {
 	}
 	for i, text := range documents {
 		for _, end := range []int{-1, utf8.RuneCountInString(text), utf8.RuneCountInString(text) + 5} {
-			got, err := reader.Clone(nil).Slice(t.Context(), name(i), frames[i][0], 0, end)
+			got, err := reader.Clone().Slice(t.Context(), name(i), frames[i][0], 0, end)
 			if err != nil || got != text {
 				t.Errorf("document %d to %d: %d of %d bytes, %v", i, end, len(got), len(text), err)
 			}
