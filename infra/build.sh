@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds binaries and says what it does and how long that takes: build.sh PATH..., where the name of each path is that of
-# a program. Figures are of two cores that do nothing else, with modules that are there already.
+# Builds binaries and says what it does and how long that takes: build.sh PATH..., where the name of each path is that
+# of a program. Figures are of two cores that do nothing else, with modules that are there already.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 go=${GO:-go}
@@ -9,7 +9,7 @@ step=0
 began=$(date +%s)
 
 # A name, the folder of its module, its package, what it is, and how long it takes the first time.
-programs='unweaver|.|./starter|the command line|less than a minute
+programs='unweaver|.|./starter|the command line|a minute or two
 unweaver-cluster|.|./starter/cluster|the command line on servers|two minutes
 unweaver-worker|.|./worker|builds indexes|half a minute
 unweaver-query-api|.|./query-api|answers queries|half a minute

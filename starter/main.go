@@ -1,5 +1,5 @@
-// Command unweaver is the command line: see starter/cli. It speaks to the embedded stack and to query-api; where Temporal
-// and the stores are servers, it hands over to unweaver-cluster, which has their clients.
+// Command unweaver is the command line: see starter/cli. It speaks to the embedded stack and to query-api; where
+// Temporal and the stores are servers, it hands over to unweaver-cluster, which has their clients.
 package main
 
 import (

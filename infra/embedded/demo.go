@@ -97,9 +97,10 @@ func demo(ctx context.Context, keep, explain bool) (err error) {
 			return err
 		}
 	}
-	fmt.Printf("\nYour own documents: bin/unweaver dev, then bin/unweaver index FOLDER --index docs --wait\n")
+	command := filepath.Join(filepath.Dir(os.Args[0]), "unweaver") // which started this program, from beside it
+	fmt.Printf("\nYour own documents: %s dev, then %[1]s index FOLDER --index docs --wait\n", command)
 	if !keep {
-		fmt.Printf("This as a web page, kept open: bin/unweaver demo --keep\n")
+		fmt.Printf("This as a web page, kept open: %s demo --keep\n", command)
 		return nil
 	}
 	fmt.Printf("Web page: %s (Ctrl-C ends it)\n", s.HTTP)

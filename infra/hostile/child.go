@@ -95,7 +95,7 @@ func (p *parser) start() error {
 		return err
 	}
 	proc := exec.Command(self, childName)
-	proc.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	proc.SysProcAttr = endsWithParent()
 	if p.in, err = proc.StdinPipe(); err != nil {
 		return err
 	}

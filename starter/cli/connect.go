@@ -99,8 +99,8 @@ func connected(ctx context.Context, cfg *config.Config, connect Connector, f fun
 	return f(connection)
 }
 
-// withQueries finds where queries are served, and runs f. Where the configuration gives a URL, or the stores are servers,
-// the configuration names the place, and nothing else is asked or started.
+// withQueries finds where queries are served, and runs f. Where the configuration gives a URL, or the stores are
+// servers, the configuration names the place, and nothing else is asked or started.
 func (a *App) withQueries(ctx context.Context, f func(ctx context.Context, queries string) error) error {
 	cfg, err := a.config()
 	if err != nil {

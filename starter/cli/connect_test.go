@@ -183,7 +183,8 @@ func TestAStackThatDoesNotStartSaysWhy(t *testing.T) {
 	contains(t, got.err, "exit status 3: port 7233 is taken", "see "+filepath.Join(data, "dev.log"))
 	t.Setenv("PATH", t.TempDir())
 	got = in(t, nil, nil, "status", "docs", "--data-dir", data, "--json")
-	if as := decoded(t, got.err); as["code"] != "engine_unavailable" || !strings.Contains(as["hint"].(string), "make build") {
+	as := decoded(t, got.err)
+	if as["code"] != "engine_unavailable" || !strings.Contains(as["hint"].(string), "make build") {
 		t.Errorf("%v", as)
 	}
 	file := filepath.Join(t.TempDir(), "file")

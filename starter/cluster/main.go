@@ -1,5 +1,5 @@
-// Command unweaver-cluster is the command line with the clients of Temporal and of the stores: unweaver hands over to it
-// where these are servers. It takes the same arguments and does the same.
+// Command unweaver-cluster is the command line with the clients of Temporal and of the stores: unweaver hands over to
+// it where these are servers. It takes the same arguments and does the same.
 package main
 
 import (

@@ -101,7 +101,8 @@ func TestAnArchiveKeepsToItsFolder(t *testing.T) {
 			t.Errorf("%q is written", name)
 		}
 	}
-	if err := pack.Write(io.Discard, "v1", []pack.File{{Name: "a", From: filepath.Join(t.TempDir(), "none")}}); err == nil {
+	missing := pack.File{Name: "a", From: filepath.Join(t.TempDir(), "none")}
+	if err := pack.Write(io.Discard, "v1", []pack.File{missing}); err == nil {
 		t.Error("a file that is not there is left out in silence")
 	}
 }
@@ -150,7 +151,8 @@ func TestTheArchiveAndTheImageHoldWhatTheCommandLineStarts(t *testing.T) {
 		}
 	}
 	// The image is for installations on servers: it runs no embedded stack.
-	if image := read(t, "infra/images/Dockerfile"); !strings.Contains(image, "/out/unweaver-cluster /unweaver-cluster\n") {
+	copied := "\nCOPY --from=build /out/unweaver-cluster /unweaver-cluster\n"
+	if !strings.Contains(read(t, "infra/images/Dockerfile"), copied) {
 		t.Error("the image of the command line lacks unweaver-cluster")
 	}
 }
