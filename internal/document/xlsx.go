@@ -222,7 +222,8 @@ func (b *bookReader) token(token xml.Token, _ int) error {
 			b.value.Write(x)
 		}
 	}
-	if length := int64(b.out.Len() + b.value.Len() + b.held); length > b.parts.limits.Memory/8 { // few bytes may name a long text
+	// Few bytes may name a long text.
+	if length := int64(b.out.Len() + b.value.Len() + b.held); length > b.parts.limits.Memory/8 {
 		return over(b.parts.object, "memory", b.parts.limits.Memory, "its text takes more than an eighth")
 	}
 	return b.parts.tooLong(b.out.Len())

@@ -5,3 +5,6 @@ var (
 	Shortened  = shortened
 	MostTokens = mostTokens
 )
+
+// Show is a passage as tools show it.
+func Show(p Passage) string { return p.show() }

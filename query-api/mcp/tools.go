@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -16,7 +17,7 @@ type Question struct {
 	DocumentPrefix string            `json:"document_prefix,omitempty" jsonschema:"only documents whose key begins so"`
 	Metadata       map[string]string `json:"metadata,omitempty" jsonschema:"only documents with these values"`
 	Generation     string            `json:"generation,omitempty" jsonschema:"a kept generation; default: the current one"`
-	MaxTokens      int               `json:"max_tokens,omitempty" jsonschema:"longest text of the result; default 6000, at most 131072"`
+	MaxTokens      int               `json:"max_tokens,omitempty" jsonschema:"longest text; default 6000, most 131072"`
 }
 
 // Passage is a chunk of a document. Start and end are code points of the document's decoded text.
@@ -57,9 +58,15 @@ func (p Passage) show() string {
 	if p.Stale {
 		out.WriteString(" of an earlier version")
 	}
-	out.WriteString("\n" + p.Text + "\n\n")
+	text := p.Text
+	if p.Rank > 0 { // a line of a document that begins as a passage does would be read as one
+		text = looksLikeHead.ReplaceAllString(text, `$1\$2`)
+	}
+	out.WriteString("\n" + text + "\n\n")
 	return out.String()
 }
+
+var looksLikeHead = regexp.MustCompile(`(?m)^([ \t\r]*)(\[[0-9]+\])`)
 
 // Cut says what max_tokens left out.
 type Cut struct {
@@ -114,7 +121,7 @@ type OfChunk struct {
 	Index      string `json:"index,omitempty" jsonschema:"the index; may be left out where there is one"`
 	Chunk      string `json:"chunk" jsonschema:"its id"`
 	Generation string `json:"generation,omitempty" jsonschema:"a kept generation; default: the current one"`
-	MaxTokens  int    `json:"max_tokens,omitempty" jsonschema:"longest text of the result; default 6000, at most 131072"`
+	MaxTokens  int    `json:"max_tokens,omitempty" jsonschema:"longest text; default 6000, most 131072"`
 }
 
 // ChunkText is the result of get_chunk.
@@ -133,7 +140,7 @@ type OfDocument struct {
 	Start      int    `json:"start,omitempty" jsonschema:"code point to begin with"`
 	End        int    `json:"end,omitempty" jsonschema:"code point to end before; default: the end"`
 	Generation string `json:"generation,omitempty" jsonschema:"a kept generation; default: the current one"`
-	MaxTokens  int    `json:"max_tokens,omitempty" jsonschema:"longest text of the result; default 6000, at most 131072"`
+	MaxTokens  int    `json:"max_tokens,omitempty" jsonschema:"longest text; default 6000, most 131072"`
 }
 
 // DocumentText is the result of get_document.

@@ -55,7 +55,8 @@ func craftedParts(size func(small, full int) int) []Pill {
 		return around("<p>"+slides.String(), `<sldId r:id="r4999"/>`, size(20_000, 2_000_000), "</p>")(out)
 	}
 	items := repeated(`<item id="a" href="../../etc/passwd" media-type="text/html"/>`+
-		`<item id="b" href="b.opf" media-type="text/html"/>`, 1000) + repeated(`<itemref idref="b"/><itemref idref="a"/>`, 1000)
+		`<item id="b" href="b.opf" media-type="text/html"/>`, 1000) +
+		repeated(`<itemref idref="b"/><itemref idref="a"/>`, 1000)
 	row := around("<s><row>", `<c t="s"><v>0</v></c>`, 16_000, "</row></s>")
 	return []Pill{
 		bomb("widerow.xlsx", fixed("xl/workbook.xml", `<w><sheet name="a" r:id="a"/></w>`),
