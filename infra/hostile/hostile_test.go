@@ -77,7 +77,7 @@ func TestHarmIsCountedNamedAndKept(t *testing.T) {
 			"documents", "-n", "2", "-kinds", "json", "-workers", "1", "-limit", "-1900ms", "-keep", folder,
 		}, &out)
 		kept, _ := os.ReadDir(folder)
-		if err != nil || harm != 2 || len(kept) != 2 || strings.Count(out.String(), "harmful: seed 1, number") != 2 {
+		if err != nil || harm != 2 || len(kept) != 2 || strings.Count(out.String(), "look at: seed 1, number") != 2 {
 			t.Errorf("%s: harm %d, kept %d, %v: %s", how, harm, len(kept), err, &out)
 		}
 		var r row

@@ -19,11 +19,11 @@ type EmbedIn struct {
 // Texts were counted.
 type Texts struct{ Count, Runes int64 }
 
-// A request ends at a text chosen by its content once it has 48, at the latest with 128: with 84 on average, and a
-// deviation of 30. One of long texts ends when it has all the text that it may have.
+// A request ends at a text chosen by its content once it has 160, at the latest with 256: with 198 on average, and a
+// deviation of 31. One of long texts ends when it has all the text that it may have.
 const (
-	minItems, meanItems, maxItems = 48.0, 84.0, 128.0
-	deviation                     = 30.0
+	minItems, meanItems, maxItems = 160.0, 198.0, 256.0
+	deviation                     = 31.0
 	maxRunes                      = 120_000.0
 	// classTokens are those of a usual class text.
 	classTokens = (nameRunes + mentionRunes*1.3) / runesPerToken
