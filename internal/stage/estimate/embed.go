@@ -19,10 +19,10 @@ type EmbedIn struct {
 // Texts were counted.
 type Texts struct{ Count, Runes int64 }
 
-// A request ends at a text chosen by its content once it has 160, at the latest with 256: with 198 on average, and a
+// A request ends at a text chosen by its content once it has 160, at the latest with 256: with 197 on average, and a
 // deviation of 31. One of long texts ends when it has all the text that it may have.
 const (
-	minItems, meanItems, maxItems = 160.0, 198.0, 256.0
+	minItems, meanItems, maxItems = 160.0, 197.0, 256.0
 	deviation                     = 31.0
 	maxRunes                      = 120_000.0
 	// classTokens are those of a usual class text.

@@ -268,26 +268,26 @@ func TestVectorsOfClasses(t *testing.T) {
 		"100 chunks have 800 classes to 1,300": {
 			parent,
 			estimate.New{Chunks: 100, Tokens: 13_000, Unseen: 100},
-			estimate.Range{Low: 7, High: 9},
-			estimate.Range{Low: 20, High: 26},
+			estimate.Range{Low: 3, High: 5},
+			estimate.Range{Low: 9, High: 13},
 		},
 		"seen ones may be paid already": {
 			parent,
 			estimate.New{Chunks: 100, Tokens: 13_000},
 			estimate.Range{},
-			estimate.Range{Low: 20, High: 26},
+			estimate.Range{Low: 9, High: 13},
 		},
 		"chunks that go change classes": {
 			parent,
 			estimate.New{Gone: 100},
 			estimate.Range{},
-			estimate.Range{Low: 20, High: 26},
+			estimate.Range{Low: 9, High: 13},
 		},
 		"a first build goes by the chunks' length": {
 			corpus.Counts{},
 			estimate.New{Chunks: 1000, Tokens: 130_000, Unseen: 1000},
-			estimate.Range{Low: 40, High: 48},
-			estimate.Range{Low: 170, High: 210},
+			estimate.Range{Low: 17, High: 21},
+			estimate.Range{Low: 80, High: 105},
 		},
 	} {
 		got := estimate.EmbedClasses(estimate.EmbedIn{Paid: true, Parent: c.parent, New: c.added, Parts: 1})
