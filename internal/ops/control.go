@@ -20,13 +20,18 @@ import (
 	"github.com/unweaver/unweaver/internal/store/wiring"
 )
 
-// What is asked for is of package port; who does it names it here.
+// Package port says what is asked for; who does it has the names here, too.
 type (
+	// IndexRequest is that of package port.
 	IndexRequest = port.IndexRequest
-	Run          = port.Run
-	Status       = port.Status
-	Check        = port.Check
-	Control      = port.Control
+	// Run is that of package port.
+	Run = port.Run
+	// Status is that of package port.
+	Status = port.Status
+	// Check is that of package port.
+	Check = port.Check
+	// Control is that of package port.
+	Control = port.Control
 )
 
 // ForAnother marks what is asked by who does not own the installation.

@@ -66,8 +66,8 @@ Nothing else is needed: put the three on the path, or link unweaver there from w
 them holds, THIRD-PARTY-LICENSES.txt the licences of that, LICENSE that of UnWeaver.
 `
 
-const aboutServers = `The two servers of an UnWeaver installation on Temporal, S3, Redis and Milvus. Both read unweaver.yaml of the folder
-they are started in, or --config FILE.
+const aboutServers = `The two servers of an UnWeaver installation on Temporal, S3, Redis and Milvus.
+Both read unweaver.yaml of the folder they are started in, or --config FILE.
 
 unweaver-worker     builds indexes
 unweaver-query-api  answers queries

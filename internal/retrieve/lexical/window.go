@@ -110,8 +110,8 @@ func (s *scan) run(lo, hi uint64) {
 	for i := range s.lists {
 		s.at[i] = seek(s.lists[i].Docs, 0, lo)
 	}
-	for base := lo; ; {
-		base = hi
+	for {
+		base := hi
 		for i := range s.lists {
 			if at := s.at[i]; at < len(s.lists[i].Docs) {
 				base = min(base, uint64(s.lists[i].Docs[at]))

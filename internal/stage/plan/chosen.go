@@ -52,8 +52,9 @@ func (p *planner) chosen(key string, unfollowed bool) bool {
 		}
 		return false
 	}
+	included := len(p.Spec.Include) == 0 || matched(p.Spec.Include, key) || unfollowed && reached(p.Spec.Include, key)
 	switch {
-	case len(p.Spec.Include) > 0 && !matched(p.Spec.Include, key) && !(unfollowed && reached(p.Spec.Include, key)):
+	case !included:
 		out.NotIncluded++
 		return false
 	case matched(p.Spec.Exclude, key):
