@@ -22,10 +22,12 @@ func (a *Activities) ChunkDocuments(ctx context.Context, u workflows.Unit) (work
 func (a *Activities) SealChunks(ctx context.Context, b workflows.Build) (workflows.Chunked, error) {
 	var out workflows.Chunked
 	err := a.unit(ctx, b, "chunk", func(ctx context.Context, run *build.Run) error {
-		status, alike, err := run.Alike(ctx)
-		if err != nil || alike {
-			out.Unchanged, out.Status = alike, status
-			return err
+		if b.Shape.Format >= workflows.FormatAlike {
+			status, alike, err := run.Alike(ctx)
+			if err != nil || alike {
+				out.Unchanged, out.Status = alike, status
+				return err
+			}
 		}
 		shards, frozen, err := run.SealChunks(ctx)
 		out = workflows.Chunked{

@@ -118,7 +118,7 @@ func (b *build) stages(ctx workflow.Context) (End, error) {
 		}); err != nil {
 			return End{}, err
 		}
-		if b.chunked.Unchanged { // histories from before it hold no such answer
+		if b.Shape.Format >= FormatAlike && b.chunked.Unchanged {
 			return End{Status: b.chunked.Status, Unchanged: true}, nil
 		}
 		if b.outcome.Status == statusHeld {

@@ -74,7 +74,7 @@ func TestBeginStageIsToldEachStageBeforeItsUnits(t *testing.T) {
 func TestABuildThatComesToWhatItsParentIsEndsAfterChunk(t *testing.T) {
 	f := newFake(10)
 	f.alike = "completed_with_errors"
-	if out, err := run(t, f, workflows.Build{}, nil); err != nil || out.Status != f.alike {
+	if out, err := run(t, f, workflows.Build{Shape: workflows.DefaultShape()}, nil); err != nil || out.Status != f.alike {
 		t.Fatal(out, err)
 	}
 	if f.count(workflows.ChunkDocuments) == 0 || f.count(workflows.ExtractChunks)+f.count(workflows.PublishBuild) != 0 {
@@ -82,6 +82,18 @@ func TestABuildThatComesToWhatItsParentIsEndsAfterChunk(t *testing.T) {
 	}
 	if end := f.lastEnd(); !end.Unchanged || end.Status != f.alike {
 		t.Errorf("%+v", end)
+	}
+}
+
+// A worker of before may run the workflow of such a run, and would go on.
+func TestABuildOfAFormatBeforeGoesOnAfterChunk(t *testing.T) {
+	f := newFake(10)
+	f.alike = "completed_with_errors"
+	if _, err := run(t, f, workflows.Build{Shape: workflows.Shape{Format: workflows.FormatOutage}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if f.count(workflows.PublishBuild) != 1 || f.lastEnd().Unchanged {
+		t.Errorf("%v, end %+v", f.calls, f.lastEnd())
 	}
 }
 

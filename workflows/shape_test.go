@@ -64,7 +64,7 @@ func TestAShapeThatCannotWorkIsRefusedWithTheSettingsName(t *testing.T) {
 		"shape.windows.chunk is -1":  {Windows: workflows.Windows{Chunk: -1}},
 		"shape.windows.verify is":    {Windows: workflows.Windows{Verify: 1_000}},
 		"has 5000 batches":           {BatchChunks: 1},
-		"shape.format is 3":          {Format: 3},
+		"shape.format is 4":          {Format: 4},
 		"shape.outage is -1s":        {Outage: -time.Second},
 		"shape.outage is 200h":       {Outage: 200 * time.Hour},
 	} {

@@ -12,6 +12,7 @@ const (
 	FormatBuiltIn = 0 // sizes and windows were constants of the program; Shape.Filled has them
 	FormatShape   = 1 // sizes and windows are inputs; stages pause by completing
 	FormatOutage  = 2 // outages are waited for; a collect that fails is a warning
+	FormatAlike   = 3 // a build may end after chunk, as what its parent is
 )
 
 // Changes of commands that a run in progress may meet.
@@ -21,4 +22,4 @@ const (
 )
 
 // LatestFormat is what DefaultShape gives.
-const LatestFormat = FormatOutage
+const LatestFormat = FormatAlike

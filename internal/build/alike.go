@@ -18,6 +18,9 @@ func (r *Run) Alike(ctx context.Context) (status string, alike bool, err error) 
 	if err != nil || parent == nil {
 		return "", false, err
 	}
+	if parent.Limits != r.Limits.Key() { // only a publication keeps these: the next night would try again what they refuse
+		return "", false, nil
+	}
 	var documents, texts []corpus.Segment
 	for unit := range fixed.Plan.Units {
 		chunked, err := chunkFile(unit).Read(ctx, r.Scratch)

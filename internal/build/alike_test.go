@@ -63,3 +63,25 @@ func TestANightWithTheSameQuarantinedDocumentPublishesNothing(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 }
+
+// Only a publication keeps the limits that documents met: without one each later night would try all of them again.
+func TestANightWithOtherLimitsIsPublishedOnce(t *testing.T) {
+	s := newSite(t, sample(6))
+	s.write(t, map[string]string{"large.md": "# Large\n\n" + strings.Repeat("Salt from Tolmin. ", 400)})
+	s.spec.Failures = corpus.Failures{Share: 0.5}
+	limited := func(bytes int64) {
+		s.Limits.Text = bytes
+		s.Parser = document.Here{Limits: s.Limits}
+	}
+	limited(2000)
+	if first := s.night(t); first.manifest.Counts.Failed != 1 {
+		t.Fatalf("%+v", first.manifest.Counts)
+	}
+	limited(3000)
+	if out := s.night(t); out.alike || out.manifest.Generation != "g002" || out.manifest.Counts.Failed != 1 {
+		t.Errorf("%+v", out)
+	}
+	if out := s.night(t); !out.planned.Unchanged {
+		t.Errorf("the same limits: %+v", out)
+	}
+}

@@ -272,7 +272,8 @@ func (s Source) stored(ctx context.Context, items []Item) (whole bool, err error
 			return false, err
 		}
 		second, err := s.stored(ctx, items[half:])
-		if first && second && err == nil && !known { // none of them is at fault: they were too many
+		// None of them is at fault: they were too many. Of a few it is the words rather than the texts that were.
+		if first && second && err == nil && !known && half >= fewTexts {
 			s.takesAtMost(len(items) - half)
 		}
 		return false, err

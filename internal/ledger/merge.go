@@ -269,6 +269,9 @@ func (w *packWriter) add(row timedRow) error {
 	if err := key.UnmarshalText([]byte(row.key)); err != nil {
 		return fault.SegmentDamage.At("read ledger entry", row.key).Because(err)
 	}
+	if _, _, negative := decodeNegative(row.value); negative {
+		return nil // a release before took it for a result
+	}
 	full := w.size >= mergedBytes || len(w.keys) >= mergedEntries
 	if full && key[0] != w.keys[len(w.keys)-1][0] {
 		if err := w.flush(); err != nil {

@@ -43,20 +43,24 @@ func formerNegKey(task string, key corpus.Digest, attempt int) string {
 
 const formerNeg = ".neg-"
 
-// negativesKey says that no entry of a task has a former name.
+// negativesKey says when no entry of a task had a former name.
 func negativesKey(task string) string { return "ledger/" + task + "/negatives.json" }
 
 // former are the negative entries of a task that have former names.
 type former struct {
 	turn  chan struct{} // who holds its place looks
-	known bool
+	known time.Time
 	names map[string]bool // names of objects
 }
 
 func newFormer() *former { return &former{turn: make(chan struct{}, 1)} }
 
-// formerNegatives gives the former names of a task. The store is asked once in the life of a process, by a listing
-// where the store may hold some.
+// formerFor is how long it is believed which former names there are: a release before may run beside this one, and write
+// more.
+const formerFor = 24 * time.Hour
+
+// formerNegatives gives the former names of a task. The store is asked once a day by each process, by a listing where
+// it may hold some.
 func (l *Ledger) formerNegatives(ctx context.Context, task string) (map[string]bool, error) {
 	l.formerMu.Lock()
 	f := l.former[task]
@@ -71,15 +75,19 @@ func (l *Ledger) formerNegatives(ctx context.Context, task string) (map[string]b
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if f.known {
+	now := time.Now().UTC()
+	if now.Sub(f.known) < formerFor && !f.known.IsZero() {
 		return f.names, nil
 	}
-	_, err := l.store.Stat(ctx, negativesKey(task))
-	if err != nil && !fault.Is(err, fault.NotFound) {
+	var none struct {
+		At time.Time `json:"at"` // of a listing that found no former name
+	}
+	_, err := blob.ReadJSON(ctx, l.store, negativesKey(task), &none)
+	if err != nil && !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.SegmentDamage) {
 		return nil, err
 	}
 	names := map[string]bool{}
-	if err != nil {
+	if err != nil || now.Sub(none.At).Abs() >= formerFor {
 		for info, err := range l.store.List(ctx, loosePrefix(task), "") {
 			if err != nil {
 				return nil, err
@@ -89,10 +97,10 @@ func (l *Ledger) formerNegatives(ctx context.Context, task string) (map[string]b
 			}
 		}
 		if len(names) == 0 { // that spares others the listing; where it cannot be written they list too
-			at := map[string]time.Time{"at": time.Now().UTC()}
-			_, _ = blob.WriteJSON(ctx, l.store, negativesKey(task), at, blob.Cond{})
+			none.At = now
+			_, _ = blob.WriteJSON(ctx, l.store, negativesKey(task), none, blob.Cond{})
 		}
 	}
-	f.known, f.names = true, names
+	f.known, f.names = now, names
 	return names, nil
 }

@@ -1,9 +1,13 @@
 package ledger_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -81,6 +85,64 @@ func TestNegativeEntriesOfReleasesBeforeAreNotPaidForAgain(t *testing.T) {
 	}
 	if entry, err := l.Get(t.Context(), ledger.Extract, key(0), 0); err != nil || entry == nil || entry.Negative {
 		t.Errorf("a positive entry does not win: %v %v", entry, err)
+	}
+}
+
+// Releases before write negative entries under names of their own, also while, and after, this one does.
+func TestNegativeEntriesOfAReleaseBesideAreFoundADayLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near := memory.New()
+		l, paid := ledger.New(near, newClaims()), 0
+		asked := func(l *ledger.Ledger, i, want int) {
+			t.Helper()
+			result := ledger.Result{Value: []byte("new")}
+			if _, _, err := l.Do(t.Context(), ledger.Extract, key(i), 0, pays(&paid, result)); err != nil || paid != want {
+				t.Errorf("entry %d: paid %d times, want %d, %v", i, paid, want, err)
+			}
+		}
+		asked(l, 1, 1) // none has a former name, which is written down
+		if _, err := blob.Write(t.Context(), near, looseName(2)+".neg-0", []byte("why"), blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(25 * time.Hour)
+		asked(l, 2, 1)
+		asked(ledger.New(near, newClaims()), 2, 1)
+	})
+}
+
+// A release before takes a negative entry for a result, and packs it.
+func TestANegativeEntryInAPackIsNone(t *testing.T) {
+	b := newBook(t)
+	bad := ledger.Result{Value: []byte("bad"), Negative: true}
+	if _, err := b.Put(t.Context(), ledger.Extract, key(1), 0, bad); err != nil {
+		t.Fatal(err)
+	}
+	raw, _, err := blob.Read(t.Context(), b.store, looseName(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := []ledger.Stored{{Key: key(1), Value: raw}, {Key: key(2), Value: []byte("good")}}
+	slices.SortFunc(entries, func(a, b ledger.Stored) int { return bytes.Compare(a.Key[:], b.Key[:]) })
+	if _, err := b.PackEntries(t.Context(), ledger.Extract, func(yield func(ledger.Stored, error) bool) {
+		for _, entry := range entries {
+			if !yield(entry, nil) {
+				return
+			}
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for days := range 4 { // the pack is swept, and merged with others
+		b.now = day(1 + days)
+		b.reopen()
+		entry, err := b.Get(t.Context(), ledger.Extract, key(1), 0)
+		if err != nil || entry == nil || !entry.Negative || string(entry.Value) != "bad" {
+			t.Fatalf("day %d: %v %v", days, entry, err)
+		}
+		if entry, err := b.Get(t.Context(), ledger.Extract, key(2), 0); err != nil || entry == nil || entry.Negative {
+			t.Fatalf("day %d: %v %v", days, entry, err)
+		}
+		b.upkeep(t, ledger.Extract, nil)
 	}
 }
 

@@ -229,6 +229,9 @@ func (l *Ledger) sweepLoose(ctx context.Context, task, pack string) (int, error)
 		if string(row.Key) == filterRow {
 			continue
 		}
+		if _, _, negative := decodeNegative(row.Value); negative {
+			continue // no look-up takes it from here
+		}
 		var key corpus.Digest
 		if err := key.UnmarshalText(row.Key); err != nil {
 			return 0, fault.SegmentDamage.At("read pack", l.store.Location(pack)).Because(err)

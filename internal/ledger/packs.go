@@ -163,6 +163,9 @@ func (l *Ledger) packed(ctx context.Context, task string, key corpus.Digest) ([]
 			l.setAside(t, p.key, err)
 			continue
 		}
+		if _, _, negative := decodeNegative(value); err == nil && negative {
+			continue // a release before took it for a result; the loose entry says what it is
+		}
 		if err != nil || value != nil {
 			return value, err
 		}

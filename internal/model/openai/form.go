@@ -122,7 +122,8 @@ func (r *request) refusedForm() refused {
 }
 
 // next is what to try after a form was refused, the same where there is nothing, and what later calls may learn of it:
-// a size is that of one text. A limit that was configured, or is the call's own, is never left out.
+// a size is that of one text. A limit that was configured, or is the call's own, is never left out; one that the call
+// would be above is not its own.
 func (c *Client) next(call model.Call, now, learnt form, against refused) (form, form) {
 	switch {
 	case against == answerShape && now.shape < byPrompt:
@@ -132,7 +133,7 @@ func (c *Client) next(call model.Call, now, learnt form, against refused) (form,
 		now.noTemperature, learnt.noTemperature = true, true
 	case against == limitName && now.limit == maxTokens:
 		now.limit, learnt.limit = maxCompletionTokens, maxCompletionTokens
-	case c.cfg.MaxTokens > 0 || call.Most > 0: // the limit stays
+	case c.cfg.MaxTokens > 0 || call.Most > 0 && int64(call.Most) < usualLimit(call): // the limit stays
 	case against == limitName:
 		now.limit, learnt.limit = noLimit, noLimit
 	case against == limitSize:

@@ -37,9 +37,14 @@ func embeddingBody(texts, dimension int) int64 {
 	return bodyBase + int64(texts)*(bytesPerVector+bytesPerNumber*int64(dimension))
 }
 
+// usualLimit is the limit of an answer to a call where nobody says another, in tokens.
+func usualLimit(call model.Call) int64 {
+	return DefaultMaxTokens + 2*int64(len(call.System)+len(call.User)+len(call.Schema))/4
+}
+
 // limit of an answer to a call, in tokens.
 func (c *Client) limit(call model.Call) int64 {
-	most := DefaultMaxTokens + 2*int64(len(call.System)+len(call.User)+len(call.Schema))/4
+	most := usualLimit(call)
 	if c.cfg.MaxTokens > 0 {
 		most = int64(c.cfg.MaxTokens)
 	}
