@@ -18,8 +18,6 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/durable"
@@ -193,15 +191,6 @@ func wrapped(op, object string, err error) error {
 		return nil
 	}
 	return wrap(op, object, err)
-}
-
-// moveNew renames a file to a name that must be free; where the file system cannot do that at once, it links.
-func moveNew(from, to string) error {
-	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
-	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) {
-		return os.Link(from, to)
-	}
-	return err
 }
 
 func precondition(object, why string) error {

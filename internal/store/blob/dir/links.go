@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"sort"
 	"strings"
 	"syscall"
@@ -219,21 +218,12 @@ func (s *Store) open(key string) (*os.File, error) {
 		return nil, err
 	}
 	defer func() { _ = root.Close() }()
-	how := unix.OpenHow{
-		Flags: unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_BENEATH,
+	descriptor, err := openBeneath(root, key)
+	switch {
+	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.EXDEV):
+		return nil, notFollowed(s.path(key), "links of a corpus are not followed")
+	case err != nil:
+		return nil, &fs.PathError{Op: "open", Path: s.path(key), Err: err}
 	}
-	for {
-		descriptor, err := unix.Openat2(int(root.Fd()), filepath.FromSlash(key), &how)
-		switch {
-		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
-			continue
-		case errors.Is(err, unix.ELOOP), errors.Is(err, unix.EXDEV):
-			return nil, notFollowed(s.path(key), "links of a corpus are not followed")
-		case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM): // a kernel or a sandbox without this call
-			return os.OpenFile(s.path(key), os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
-		case err != nil:
-			return nil, &fs.PathError{Op: "open", Path: s.path(key), Err: err}
-		}
-		return os.NewFile(uintptr(descriptor), s.path(key)), nil
-	}
+	return os.NewFile(uintptr(descriptor), s.path(key)), nil
 }
