@@ -55,8 +55,8 @@ type former struct {
 
 func newFormer() *former { return &former{turn: make(chan struct{}, 1)} }
 
-// formerFor is how long it is believed which former names there are: a release before may run beside this one, and write
-// more.
+// formerFor is how long it is believed which former names there are: a release before that runs beside this one may
+// write more.
 const formerFor = 24 * time.Hour
 
 // formerNegatives gives the former names of a task. The store is asked once a day by each process, by a listing where
