@@ -278,6 +278,10 @@ func TestMessagesThatAreNotServedAreRefusedInForm(t *testing.T) {
 		"an old version":     {listing, append(bearing, "MCP-Protocol-Version", "2025-06-18"), 200, "application/json"},
 		"an unknown version": {listing, append(bearing, "MCP-Protocol-Version", "1999-01-01"), 400, "application/json"},
 		"no JSON":            {"{", bearing, 400, "application/json"},
+		"no method":          {`{"jsonrpc":"2.0","id":1}`, bearing, 400, "application/json"},
+		"an answer":          {`{"jsonrpc":"2.0","id":1,"result":{}}`, bearing, 400, "application/json"},
+		"a list of params":   {strings.Replace(listing, "}", `,"params":[1]}`, 1), bearing, 400, "application/json"},
+		"no params":          {strings.Replace(listing, "}", `,"params":null}`, 1), bearing, 200, "application/json"},
 		"several messages":   {"\n [" + listing + "," + listing + "]", bearing, 400, "application/json"},
 		"several, as once was": {
 			"[" + listing + "]", append(bearing, "MCP-Protocol-Version", "2025-03-26"), 400, "application/json",

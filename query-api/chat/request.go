@@ -33,7 +33,7 @@ type RequestMessage struct {
 
 // StreamOptions of a request.
 type StreamOptions struct {
-	IncludeUsage bool `json:"include_usage"`
+	IncludeUsage *bool `json:"include_usage,omitempty"`
 }
 
 // question is what a request asks.
@@ -97,7 +97,7 @@ func read(raw []byte) (question, error) {
 			return out, wrong(name, "it is of another type than it should be")
 		}
 	}
-	out.usage = streamed.IncludeUsage
+	out.usage = streamed.IncludeUsage != nil && *streamed.IncludeUsage
 	if out.model == "" {
 		return out, wrong("model", "none is named; they are listed at /v1/models")
 	}

@@ -36,11 +36,34 @@ func Handler(backend Backend) http.Handler {
 			http.Error(written, "several messages in one request are not taken: send each by itself", http.StatusBadRequest)
 			return
 		}
+		message, err := io.ReadAll(io.LimitReader(body, maxBody))
+		if err == nil {
+			if why := malformed(message); why != "" {
+				http.Error(written, why, http.StatusBadRequest)
+				return
+			}
+		}
 		ctx := context.WithValue(request.Context(), requestContext{}, request.Context())
 		request = request.WithContext(ctx)
-		request.Body = peeked{body, request.Body}
+		request.Body = peeked{io.MultiReader(bytes.NewReader(message), body), request.Body}
 		serve.ServeHTTP(written, request)
 	})
+}
+
+// malformed says what is wrong with the form of a message, as far as the library lets it pass: it takes an answer to
+// what this server never asked, and parameters in a list.
+func malformed(message []byte) string {
+	var parts map[string]json.RawMessage
+	if json.Unmarshal(message, &parts) != nil {
+		return "" // the library says it
+	}
+	if _, named := parts["method"]; !named {
+		return "a message has a method: nothing is asked of who sends it"
+	}
+	if given := bytes.TrimSpace(parts["params"]); len(given) > 0 && given[0] != '{' && !bytes.Equal(given, []byte("null")) {
+		return "params of a message are an object"
+	}
+	return ""
 }
 
 // several tells whether a body begins as a list. Some versions of the protocol have lists of messages, all of which the
@@ -68,7 +91,7 @@ type Message struct {
 	JSONRPC string `json:"jsonrpc" enum:"2.0"`
 	ID      any    `json:"id,omitempty" types:"string,number"`
 	Method  string `json:"method"`
-	Params  any    `json:"params,omitempty" types:"object"`
+	Params  any    `json:"params,omitempty" types:"object,null"`
 }
 
 // Reply is the answer to a Message: a result or an error.
