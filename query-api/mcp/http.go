@@ -60,7 +60,8 @@ func malformed(message []byte) string {
 	if _, named := parts["method"]; !named {
 		return "a message has a method: nothing is asked of who sends it"
 	}
-	if given := bytes.TrimSpace(parts["params"]); len(given) > 0 && given[0] != '{' && !bytes.Equal(given, []byte("null")) {
+	given := bytes.TrimSpace(parts["params"])
+	if len(given) > 0 && given[0] != '{' && !bytes.Equal(given, []byte("null")) {
 		return "params of a message are an object"
 	}
 	return ""
