@@ -87,16 +87,28 @@ func Of(path, name, version string, licences Licences) (Document, error) {
 		Properties: settings(info.Settings),
 	}
 	goVersion := strings.TrimPrefix(info.GoVersion, "go")
-	document.Components = []Component{component("std", goVersion, "", licences)}
+	document.Components = append(libraries(info, version, licences), component("std", goVersion, "", licences))
+	slices.SortFunc(document.Components, func(a, b Component) int { return strings.Compare(a.Ref, b.Ref) })
+	return document, nil
+}
+
+// ownModule is the product's. A binary of another module of the repository holds it, replaced by its folder.
+const ownModule = "github.com/unweaver/unweaver"
+
+// libraries are the modules that a binary was made of, its own aside.
+func libraries(info *debug.BuildInfo, version string, licences Licences) []Component {
+	var out []Component
 	for _, module := range info.Deps {
 		used := module
 		if module.Replace != nil {
 			used = module.Replace
 		}
-		document.Components = append(document.Components, component(used.Path, used.Version, used.Sum, licences))
+		if module.Path == ownModule {
+			used = &debug.Module{Path: ownModule, Version: version}
+		}
+		out = append(out, component(used.Path, used.Version, used.Sum, licences))
 	}
-	slices.SortFunc(document.Components, func(a, b Component) int { return strings.Compare(a.Ref, b.Ref) })
-	return document, nil
+	return out
 }
 
 func component(path, version, sum string, licences Licences) Component {

@@ -27,6 +27,9 @@ func ThirdParty(bills ...Document) (string, error) {
 	holders := map[string][]string{}
 	for _, document := range bills {
 		for _, module := range document.Components {
+			if module.Name == ownModule {
+				continue // its licence is the product's
+			}
 			folder := filepath.Join(cache, escaped(module.Name)+"@"+escaped(module.Version))
 			if module.Name == "std" {
 				folder = root
