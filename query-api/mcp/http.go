@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -31,54 +30,39 @@ func Handler(backend Backend) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		written := &replies{ResponseWriter: w}
 		defer written.end()
-		body := bufio.NewReader(request.Body)
-		if several(body) {
-			http.Error(written, "several messages in one request are not taken: send each by itself", http.StatusBadRequest)
+		// Of what is larger, or does not come, the library meets the rest and says it.
+		message, err := io.ReadAll(io.LimitReader(request.Body, maxBody))
+		if why := malformed(message, err == nil); why != "" {
+			http.Error(written, why, http.StatusBadRequest)
 			return
-		}
-		message, err := io.ReadAll(io.LimitReader(body, maxBody))
-		if err == nil {
-			if why := malformed(message); why != "" {
-				http.Error(written, why, http.StatusBadRequest)
-				return
-			}
 		}
 		ctx := context.WithValue(request.Context(), requestContext{}, request.Context())
 		request = request.WithContext(ctx)
-		request.Body = peeked{io.MultiReader(bytes.NewReader(message), body), request.Body}
+		request.Body = peeked{io.MultiReader(bytes.NewReader(message), request.Body), request.Body}
 		serve.ServeHTTP(written, request)
 	})
 }
 
 // malformed says what is wrong with the form of a message, as far as the library lets it pass: it takes an answer to
-// what this server never asked, and parameters in a list.
-func malformed(message []byte) string {
+// what this server never asked, and parameters in a list. Some versions of the protocol have lists of messages, all of
+// which the library answers at once: a single request would pass the rate and the concurrency of a key, and hold the
+// answers to thousands.
+func malformed(message []byte, whole bool) string {
+	if bytes.HasPrefix(bytes.TrimLeft(message, " \t\r\n"), []byte("[")) {
+		return "several messages in one request are not taken: send each by itself"
+	}
 	var parts map[string]json.RawMessage
-	if json.Unmarshal(message, &parts) != nil {
+	if !whole || json.Unmarshal(message, &parts) != nil {
 		return "" // the library says it
 	}
 	if _, named := parts["method"]; !named {
 		return "a message has a method: nothing is asked of who sends it"
 	}
-	given := bytes.TrimSpace(parts["params"])
+	given := parts["params"]
 	if len(given) > 0 && given[0] != '{' && !bytes.Equal(given, []byte("null")) {
 		return "params of a message are an object"
 	}
 	return ""
-}
-
-// several tells whether a body begins as a list. Some versions of the protocol have lists of messages, all of which the
-// library answers at once: a single request would pass the rate and the concurrency of a key, and hold the answers to
-// thousands.
-func several(body *bufio.Reader) bool {
-	for range maxBody {
-		next, err := body.ReadByte()
-		if err != nil || next != ' ' && next != '\t' && next != '\n' && next != '\r' {
-			_ = body.UnreadByte() // of what was not read there is none, and the library meets the error again
-			return next == '['
-		}
-	}
-	return false
 }
 
 // peeked is a body of which the beginning was looked at.
