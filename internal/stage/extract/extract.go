@@ -36,7 +36,6 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
@@ -462,74 +461,4 @@ func (x *item) fallback(reason string) {
 	x.out.Entities = []rows.Entity{
 		{Name: x.chunk.Title + " " + x.chunk.ID.String()[:8], Description: strings.Join(strings.Fields(start), " ")},
 	}
-}
-
-// DeadLetterKey is where the dead letter of a chunk lies, and with an empty id the folder of all.
-func DeadLetterKey(index artifact.Index, generation, chunk string) string {
-	folder := index.GenerationKey(generation, "dead-letters") + "/"
-	if chunk == "" {
-		return folder
-	}
-	return folder + chunk + ".json"
-}
-
-// DeadLetter is generations/<gen>/dead-letters/<chunk id>.json.
-type DeadLetter struct {
-	Chunk    string `json:"chunk"`
-	Document string `json:"document"`
-	Ordinal  int    `json:"ordinal"`
-	Reason   string `json:"reason"`
-	Attempt  int    `json:"attempt"`
-	Key      string `json:"ledger_key"`
-	Raw      string `json:"raw"`
-}
-
-// rawShown bounds what a problem shows of an answer, in runes.
-const rawShown = 160
-
-// Problem is the dead letter as a report tells it: the file, the chunk and the cause.
-func (d DeadLetter) Problem() corpus.Problem {
-	words := strings.Join(strings.Fields(d.Raw), " ")
-	if runes := []rune(words); len(runes) > rawShown {
-		words = string(runes[:rawShown]) + "..."
-	}
-	why := words
-	switch {
-	case d.Reason != string(fault.BadOutput) && words == "":
-		why = "its dead letter cannot be read now"
-	case d.Reason == string(fault.BadOutput) && words == "":
-		why = "the answers of the model were empty"
-	case d.Reason == string(fault.BadOutput):
-		why = "the answers of the model cannot be read; the last one begins: " + words
-	}
-	return corpus.Problem{
-		Code: d.Reason, Object: d.Document,
-		Detail: fmt.Sprintf("nothing was extracted from chunk %d (%s): %s", d.Ordinal, d.Chunk, why),
-	}
-}
-
-// deadLetters are written when nothing can turn the failures of a batch into something else any more: a batch that is
-// repeated because the run paused may find that a chunk is fine.
-func (b *batch) deadLetters(ctx context.Context, chunks []item) error {
-	return par.Each(ctx, len(chunks), min(width, len(chunks)), func(ctx context.Context, i int) error {
-		if chunks[i].dead == nil {
-			return nil
-		}
-		return b.deadLetter(ctx, &chunks[i])
-	})
-}
-
-func (b *batch) deadLetter(ctx context.Context, x *item) error {
-	letter := DeadLetter{
-		Chunk:    x.chunk.ID.String(),
-		Document: x.doc,
-		Ordinal:  x.chunk.Ordinal,
-		Reason:   x.dead.Reason,
-		Attempt:  b.Attempt,
-		Key:      x.out.Key.String(),
-		Raw:      x.dead.Raw,
-	}
-	key := DeadLetterKey(b.Artifacts, b.Gen, letter.Chunk)
-	_, err := blob.WriteJSON(ctx, b.Artifacts.Store, key, letter, blob.Cond{})
-	return err
 }
