@@ -175,8 +175,8 @@ func TestADryRunNamesNoArtifactAndNoPriceThatIsNotSet(t *testing.T) {
 		dry.Problems = append(dry.Problems, corpus.Problem{Code: code, Object: code + ".pdf"})
 	}
 	got := run(t, &control{statuses: []ops.Status{dry}}, "index", "--index", "docs", "--dry-run")
-	contains(t, got.out, "  12 documents, 81 chunks\n", "  would need cost           ? (no price is set: models.*.price)\n",
-		"  problems: 6\n", "  … and 1 more\n")
+	contains(t, got.out, "  12 documents, 81 chunks\n",
+		"  would need cost           ? (no price is set: models.*.price)\n", "  problems: 6\n", "  … and 1 more\n")
 	for _, wrong := range []string{"classes", "0.0000", "report.json", "unweaver logs"} {
 		if strings.Contains(got.out, wrong) {
 			t.Errorf("%q:\n%s", wrong, got.out)

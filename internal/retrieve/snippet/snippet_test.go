@@ -86,8 +86,8 @@ func TestAHeadingDoesNotStandAlone(t *testing.T) {
 
 func TestASnippetDoesNotEndWithAHeading(t *testing.T) {
 	names := []snippet.Name{{Text: "Nordlys Shipping", Weight: 2}, {Text: "Bergen", Weight: 2}}
-	const signed = "Nordlys Shipping signed it in the old warehouse of the harbour of Bergen, where it has had its ships " +
-		"for longer than anyone can tell."
+	const signed = "Nordlys Shipping signed it in the old warehouse of the harbour of Bergen, where it has had its " +
+		"ships for longer than anyone can tell."
 	for _, test := range []struct{ name, before, want string }{
 		{"what stands below it is shown too", signed, signed + "\n\n## Rent\n\nIt is 41,500 kroner."},
 		{
