@@ -31,6 +31,10 @@ type Call struct {
 	Most     int             // longest reply in tokens; 0, or more than the model may give: as the model has it
 }
 
+// ProbeText is a text that every model can extract from and shorten. A stage whose model gave answers of no use asks for
+// it, as often as it is in doubt, to tell an item that the model cannot serve from a model that serves nothing.
+const ProbeText = "Marie Curie was born in Warsaw in 1867 and discovered polonium and radium in Paris."
+
 // Usage is what a server says it charged; Doubted tells that it said what cannot be, and that our own count stands
 // here.
 type Usage struct {

@@ -136,13 +136,10 @@ func (h *Health) serves(ctx context.Context, sent time.Time, probe func(context.
 	return err
 }
 
-// probeText is a text that every model can extract from and shorten.
-const probeText = "Marie Curie was born in Warsaw in 1867 and discovered polonium and radium in Paris."
-
 // probe asks for what any healthy model gives.
 func probe[T any](chat model.Chat, call model.Call, read func(string) (T, bool)) func(context.Context) error {
 	return func(ctx context.Context) error {
-		call.User, call.Input, call.Name, call.Ref = probeText, probeText, "Marie Curie", ""
+		call.User, call.Input, call.Name, call.Ref = model.ProbeText, model.ProbeText, "Marie Curie", ""
 		var reply model.Reply
 		err := retry.Do(model.Urgent(ctx), func(ctx context.Context) error {
 			var err error

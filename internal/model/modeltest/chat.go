@@ -59,7 +59,7 @@ func (s *Server) chat(w http.ResponseWriter, request *http.Request, call call) {
 	bad = bad || injection.Body != "" || injection.HalfBody || injection.StallBody
 	cost := Cost{Prompt: int64(size / 4), Completion: int64(len(content) / 4)}
 	prompt := digest(parts...)
-	s.book.chat(task, prompt, call.begun, cost, bad)
+	s.book.chat(task, prompt, user, call.begun, cost, bad)
 	respond(w, request, injection, map[string]any{
 		"id": "chatcmpl-" + prompt[:12], "object": "chat.completion",
 		"created": time.Now().Unix(), "model": asked.Model,

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/modeltest"
 )
 
@@ -66,6 +67,7 @@ func TestTheBookAgreesWithWhatWasAnswered(t *testing.T) {
 	for _, body := range []map[string]any{
 		ask("extract", "Niels Bohr met Einstein."), ask("shorten", "A long text. About something."),
 		ask("", "a question"), ask("extract", "Niels Bohr met Einstein."),
+		ask("extract", model.ProbeText), ask("extract", model.ProbeText),
 	} {
 		status, raw := post(t, chat, body)
 		var answer struct {
@@ -93,11 +95,14 @@ func TestTheBookAgreesWithWhatWasAnswered(t *testing.T) {
 		embedded += answer.Usage.Prompt
 	}
 	got := server.Stats()
-	if got.Chat != 4 || got.Embed != 2 || got.Texts != 4 || got.Started != 6 || got.Refused != 0 || got.InFlight != 0 {
+	if got.Chat != 6 || got.Embed != 2 || got.Texts != 4 || got.Started != 8 || got.Refused != 0 || got.InFlight != 0 {
 		t.Errorf("counts %+v", got)
 	}
 	if got.PromptTokens != prompt || got.CompletionTokens != completion || got.EmbedTokens != embedded {
 		t.Errorf("tokens %+v, the answers said %d, %d, %d", got, prompt, completion, embedded)
+	}
+	if got.Probes != 2 {
+		t.Errorf("%d questions after the server's health, want 2", got.Probes)
 	}
 	if got.Duplicates != 1 || got.EmbedTwice != 2 {
 		t.Errorf("%d prompts and %d texts were paid twice, want 1 and 2", got.Duplicates, got.EmbedTwice)
@@ -106,7 +111,7 @@ func TestTheBookAgreesWithWhatWasAnswered(t *testing.T) {
 	for task, cost := range got.Tasks {
 		calls[task] = cost.Calls
 	}
-	if want := map[string]int64{"extract": 2, "shorten": 1, "answer": 1,
+	if want := map[string]int64{"extract": 4, "shorten": 1, "answer": 1,
 		"embed": 2}; fmt.Sprint(calls) != fmt.Sprint(want) {
 		t.Errorf("by task %v, want %v", calls, want)
 	}

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"sync"
 	"time"
+
+	"github.com/unweaver/unweaver/internal/model"
 )
 
 // Cost is what requests of one task came to.
@@ -27,6 +29,7 @@ type Stats struct {
 	Tasks            map[string]Cost `json:"tasks"`      // extract, shorten, answer, embed
 	Duplicates       int64           `json:"duplicates"` // paid answers to a prompt that had a good answer before
 	EmbedTwice       int64           `json:"embed_twice"`
+	Probes           int64           `json:"probes"`  // answered; each asks how the server is now, and is no duplicate
 	Garbage          int64           `json:"garbage"` // paid answers whose content is of no use
 	Refused          int64           `json:"refused"` // not answered, for whatever reason
 	RateLimited      int64           `json:"c429"`
@@ -98,7 +101,7 @@ func (l *ledger) refuse(status int) {
 }
 
 // chat books an answered chat request whose serving began at the given time.
-func (l *ledger) chat(task, prompt string, at time.Time, cost Cost, bad bool) {
+func (l *ledger) chat(task, prompt, user string, at time.Time, cost Cost, bad bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	stats := &l.stats
@@ -115,11 +118,15 @@ func (l *ledger) chat(task, prompt string, at time.Time, cost Cost, bad bool) {
 			stats.Last = at
 		}
 	}
+	probe := user == model.ProbeText
+	if probe {
+		stats.Probes++
+	}
 	if bad {
 		stats.Garbage++
 		return
 	}
-	if l.paid[prompt]++; l.paid[prompt] > 1 {
+	if l.paid[prompt]++; l.paid[prompt] > 1 && !probe {
 		stats.Duplicates++
 	}
 }
