@@ -30,7 +30,12 @@ type Corpus struct {
 	// Touched is called with every key that is opened, before it is: it may change objects. Torn is called when one was
 	// read to its end, before the reader is told: where the object is another one by then, the reader is told that.
 	Touched, Torn func(key string)
+	// OneVersion makes it a store that gives bytes of one version under an ETag.
+	OneVersion bool
 }
+
+// Versioned implements blob.Versioned.
+func (c *Corpus) Versioned() bool { return c.OneVersion }
 
 type object struct {
 	content  []byte

@@ -34,6 +34,7 @@ type run struct {
 	scratch string
 	parent  *corpus.Manifest
 	keeps   bool // the parent is of the same corpus
+	limits  document.Limits
 }
 
 func newRun(t *testing.T, objects map[string]string) *run {
@@ -44,7 +45,7 @@ func newRun(t *testing.T, objects map[string]string) *run {
 	}
 	return &run{
 		t: t, corpus: documenttest.New(objects), art: artifact.Index{Store: store, Name: "i"}, scratch: "i/runs/1",
-		keeps: true,
+		keeps: true, limits: document.DefaultLimits(),
 		spec: corpus.Spec{
 			Index: "i", Corpus: "memory",
 			Chunking: corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 60},
@@ -56,7 +57,7 @@ func (r *run) plan() plan.Result {
 	r.t.Helper()
 	res, err := plan.Run(r.t.Context(), plan.In{
 		Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch,
-		Limits: document.DefaultLimits(), Parent: r.parent,
+		Limits: r.limits, Parent: r.parent,
 		Foreign:    !r.keeps,
 		OnProgress: func(int64) {},
 	})
@@ -69,8 +70,8 @@ func (r *run) plan() plan.Result {
 func (r *run) chunk(ctx context.Context, unit int, units []plan.Unit) (chunk.Result, error) {
 	in := chunk.In{
 		Spec: r.spec, Corpus: r.corpus, Artifacts: r.art, Scratch: r.scratch, Unit: unit, From: units[unit].From,
-		To: units[unit].To, OnProgress: func(int64) {}, Limits: document.DefaultLimits(),
-		Parser: document.Here{Limits: document.DefaultLimits()},
+		To: units[unit].To, OnProgress: func(int64) {}, Limits: r.limits,
+		Parser: document.Here{Limits: r.limits},
 	}
 	if r.keeps {
 		in.Parent = r.parent
@@ -82,7 +83,7 @@ func (r *run) chunk(ctx context.Context, unit int, units []plan.Unit) (chunk.Res
 func (r *run) night() chunk.Result {
 	r.t.Helper()
 	res := r.all()
-	r.parent = &corpus.Manifest{Segments: corpus.Segments{
+	r.parent = &corpus.Manifest{Limits: r.limits.Key(), Segments: corpus.Segments{
 		Documents: []corpus.Segment{res.Documents}, Text: []corpus.Segment{res.Text},
 	}}
 	return res

@@ -95,17 +95,23 @@ func (b *builder) readSteadily(ctx context.Context, d *draft) error {
 // readObject reads one version of an object. One that was written to meanwhile, or is planned and not of the bytes that
 // plan saw, is fault.Precondition: it is looked at again, and counts as what it is then.
 func (b *builder) readObject(ctx context.Context, d *draft, now blob.Info, planned bool) error {
+	unhashed := d.plan.Version.IsZero() // plan left it to the only reading there is
+	var tooLarge error
 	if kind := document.Kind(d.plan.Kind); kind.Streams() && !d.plan.Gzip && planned {
-		if err := b.Limits.TextSize(d.plan.Object, now.Size); err != nil {
-			return err
-		}
+		tooLarge = b.Limits.TextSize(d.plan.Object, now.Size)
+	}
+	if tooLarge != nil && !unhashed {
+		return tooLarge
 	}
 	body, err := stage.Open(ctx, b.Corpus, now)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = body.Close() }()
-	cause := b.parse(ctx, d, reading{body, &b.within, d.plan.Size})
+	cause := tooLarge
+	if cause == nil {
+		cause = b.parse(ctx, d, reading{body, &b.within, d.plan.Size})
+	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -115,11 +121,11 @@ func (b *builder) readObject(ctx context.Context, d *draft, now blob.Info, plann
 		return err
 	case err != nil && cause == nil: // what nobody asked for: the parser had what it needs
 		return readFault(d.plan.Object, err)
-	case err == nil && planned && version != d.plan.Version:
+	case err == nil && planned && !unhashed && version != d.plan.Version:
 		return fault.Precondition.At("read", d.plan.Object).Because("it is not what was planned")
 	}
 	if err == nil || !planned {
-		d.plan.Version = version // none of what could not be read to its end
+		d.plan.Version = version // zero: none of what could not be read to its end
 	}
 	d.plan.ETag, d.plan.Size, d.plan.Modified = now.ETag, now.Size, now.Modified
 	return cause

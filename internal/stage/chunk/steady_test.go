@@ -136,3 +136,34 @@ func TestATornReadIsReadAgain(t *testing.T) {
 		t.Errorf("read %d times, served under %s", reads, a.Version)
 	}
 }
+
+// Where a store gives bytes of one version under an ETag, a first build reads each object once, and the night after has
+// versions of all to compare with: of broken ones, empty ones and those that are too large also.
+func TestAFirstBuildReadsEveryObjectOnce(t *testing.T) {
+	objects := map[string]string{
+		"a.txt": "Some text.", "blank.txt": " ", "broken.pdf": "no pdf", "large.md": strings.Repeat("word ", 900),
+	}
+	r := newRun(t, objects)
+	r.corpus.OneVersion = true
+	r.limits.Text = 1000
+	res := r.night()
+	if res.Counts.Documents != 1 || res.Empty != 1 || res.Failed != 2 {
+		t.Fatalf("%+v", res)
+	}
+	documents := r.documents(res)
+	for key, content := range objects {
+		if reads := r.corpus.Reads(key); reads != 1 {
+			t.Errorf("%s was read %d times", key, reads)
+		}
+		if documents[key].Version != versionOf(content) {
+			t.Errorf("%s has version %s", key, documents[key].Version)
+		}
+	}
+	if again := r.plan(); !again.Unchanged || r.corpus.Reads("large.md") != 0 {
+		t.Errorf("the night after: %+v", again)
+	}
+	r.corpus.Touch("large.md", "other")
+	if again := r.plan(); !again.Unchanged || r.corpus.Reads("large.md") != 1 {
+		t.Errorf("the same bytes under another ETag: %+v", again)
+	}
+}

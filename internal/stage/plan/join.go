@@ -136,7 +136,9 @@ func (p *planner) count(doc *planned) {
 		}
 	default:
 		p.res.Diff.Added++
-		p.contents.Add(doc.row.Version[:], came)
+		if p.Parent != nil { // without one nothing has moved
+			p.contents.Add(doc.row.Version[:], came)
+		}
 	}
 	p.res.Documents++
 	p.res.Bytes += doc.row.Size

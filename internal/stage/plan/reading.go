@@ -93,9 +93,15 @@ func (r *rowReading) tell() {
 	r.refused = nil
 }
 
+// unhashed tells whether chunk may hash what it reads: nothing is compared with a generation before, and a reading that
+// mixes two versions, which only another one shows, cannot be. So a first build reads its corpus once.
+func (p *planner) unhashed(row rows.Plan) bool {
+	return p.Parent == nil && row.ETag != "" && blob.IsVersioned(p.Corpus)
+}
+
 // version reads and hashes a file whose version is not known.
 func (p *planner) version(ctx context.Context, doc planned) (planned, error) {
-	if doc.lost != "" || doc.row.Line > 0 || !doc.row.Version.IsZero() {
+	if p.unhashed(doc.row) || doc.lost != "" || doc.row.Line > 0 || !doc.row.Version.IsZero() {
 		return doc, nil
 	}
 	err := stage.Steady(ctx, p.Corpus, infoOf(doc.row), func(seen blob.Info) error {

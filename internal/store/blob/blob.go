@@ -63,6 +63,16 @@ type Store interface {
 	Location(key string) string
 }
 
+// Versioned is a store that never gives bytes of two versions under one ETag, whatever is written beside the reading. A
+// folder is none: a file can be overwritten in place within one tick of its clock.
+type Versioned interface{ Versioned() bool }
+
+// IsVersioned tells whether the bytes that an ETag names are always the same, so that one reading of them is enough.
+func IsVersioned(store Store) bool {
+	versioned, ok := store.(Versioned)
+	return ok && versioned.Versioned()
+}
+
 // Read is a whole object in memory; for small ones.
 func Read(ctx context.Context, store Store, key string) ([]byte, Info, error) {
 	body, info, err := store.Get(ctx, key, All)

@@ -20,6 +20,9 @@ type blobs struct {
 // Blob puts a blob store at a distance.
 func Blob(store blob.Store, requests *Requests) blob.Store { return blobs{store, requests} }
 
+// Versioned implements blob.Versioned.
+func (s blobs) Versioned() bool { return blob.IsVersioned(s.Store) }
+
 // Put implements blob.Store.
 func (s blobs) Put(ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond) (blob.Info, error) {
 	kind := Put
