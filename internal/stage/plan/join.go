@@ -52,11 +52,11 @@ func (p *planner) join(ctx context.Context) error {
 		return err
 	}
 	defer out.Discard()
-	var unit Unit
+	units := newCutter(p.bytes)
 	cut := func() {
-		if unit.Documents > 0 {
+		if units.unit.Documents > 0 {
 			out.Cut()
-			p.res.Units = append(p.res.Units, unit)
+			p.res.Units = append(p.res.Units, units.next())
 		}
 	}
 	p.former = former{ctx: ctx}
@@ -74,13 +74,10 @@ func (p *planner) join(ctx context.Context) error {
 			continue
 		}
 		p.count(&doc)
-		if unit.Documents >= unitDocuments || unit.Bytes >= unitBytes {
+		if units.full() {
 			cut()
-			unit = Unit{From: unit.To}
 		}
-		unit.To = out.Append(doc.key, doc.row.Encode()) + 1
-		unit.Documents++
-		unit.Bytes += doc.row.Size
+		units.add(doc, out.Append(doc.key, doc.row.Encode()))
 		p.res.Listed++
 		if p.res.Listed%256 == 0 {
 			p.OnProgress(p.res.Listed)

@@ -77,6 +77,7 @@ func listedRow(reading byte, row rows.Plan) []byte { return append([]byte{readin
 func (p *planner) add(key string, reading byte, row rows.Plan) {
 	p.documents.Add([]byte(key), listedRow(reading, row))
 	p.listed++
+	p.bytes += max(0, row.Size)
 	if p.listed%256 == 0 {
 		p.OnProgress(p.listed)
 	}

@@ -70,12 +70,6 @@ type Result struct {
 	Units        []Unit           `json:"units"`
 }
 
-// A unit is about this much work: small enough to be repeated after a crash, large enough to be few.
-const (
-	unitBytes     = 16 << 20
-	unitDocuments = 5000
-)
-
 // MaxProblems is how many problems a report lists.
 const MaxProblems = 100
 
@@ -126,7 +120,8 @@ type planner struct {
 	broken    map[string]fault.Code // objects of which something could not be read, and why; empty ones of rows too
 	taken     map[string]byte       // objects with rows that had to be read again: the reading that counts
 	listed    int64
-	dirty     bool // something differs from the parent that no count shows
+	bytes     int64 // of what is listed; what was read again counts twice
+	dirty     bool  // something differs from the parent that no count shows
 	problems  *problems
 	former    former
 	res       Result
