@@ -16,7 +16,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"sync/atomic"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -26,6 +29,7 @@ import (
 	"github.com/unweaver/unweaver/internal/redact"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // In is what one unit works on. OnProgress is told of documents done, and right before it OnBytes of the bytes of them
@@ -81,6 +85,7 @@ func ProblemsKey(scratch string, unit int) string {
 
 type builder struct {
 	In
+	source             blob.Store // the corpus, with what was read ahead
 	text, docs, chunks *artifact.Rows
 	problems           *artifact.File
 	former             *former
@@ -134,23 +139,50 @@ func Run(ctx context.Context, in In) (Result, error) {
 	if err != nil {
 		return b.res, err
 	}
-	for row, err := range plan.Scan(ctx, in.From, in.To) {
-		if err != nil {
-			return b.res, err
-		}
-		p, err := rows.DecodePlan(row.Value)
-		if err != nil {
-			return b.res, err
-		}
-		if err := b.watched(ctx, string(row.Key), p); err != nil {
-			return b.res, err
-		}
-		b.res.Listed++
-		b.bytes += p.Size
-		b.within.Store(0)
-		b.tell()
+	if err := b.all(ctx, plan.Scan(ctx, in.From, in.To)); err != nil {
+		return b.res, err
 	}
 	return b.finish(ctx)
+}
+
+// all does the documents of the unit, in the order of the plan.
+func (b *builder) all(ctx context.Context, plan iter.Seq2[artifact.Row, error]) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	room := semaphore.NewWeighted(aheadRoom)
+	source := &aheadStore{Store: b.Corpus}
+	b.source = source
+	for next, err := range par.Ordered(ctx, aheadReaders, coming(ctx, plan, room), b.ahead) {
+		if err == nil {
+			source.expect(next)
+			err = b.one(ctx, next, stop)
+		}
+		if err != nil {
+			stop()
+			return err
+		}
+		room.Release(next.room)
+	}
+	return nil
+}
+
+// one does one document; whatever else comes of it than success, a panic also, stops what is read ahead.
+func (b *builder) one(ctx context.Context, next upcoming, stop func()) error {
+	done := false
+	defer func() {
+		if !done {
+			stop()
+		}
+	}()
+	if err := b.watched(ctx, next.key, next.plan); err != nil {
+		return err
+	}
+	b.res.Listed++
+	b.bytes += next.plan.Size
+	b.within.Store(0)
+	b.tell()
+	done = true
+	return nil
 }
 
 func (b *builder) finish(ctx context.Context) (Result, error) {

@@ -82,7 +82,7 @@ const rereadWithin = time.Minute
 func (b *builder) readSteadily(ctx context.Context, d *draft) error {
 	seen := blob.Info{Key: d.plan.Object, Size: d.plan.Size, ETag: d.plan.ETag, Modified: d.plan.Modified}
 	planned := true
-	return stage.Steady(ctx, b.Corpus, seen, func(now blob.Info) error {
+	return stage.Steady(ctx, b.source, seen, func(now blob.Info) error {
 		d.reset()
 		b.within.Store(0)
 		b.tell()
@@ -103,7 +103,7 @@ func (b *builder) readObject(ctx context.Context, d *draft, now blob.Info, plann
 	if tooLarge != nil && !unhashed {
 		return tooLarge
 	}
-	body, err := stage.Open(ctx, b.Corpus, now)
+	body, err := stage.Open(ctx, b.source, now)
 	if err != nil {
 		return err
 	}

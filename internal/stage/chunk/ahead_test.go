@@ -1,0 +1,83 @@
+package chunk_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/document/documenttest"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stage/chunk"
+	"github.com/unweaver/unweaver/internal/stage/plan"
+	"github.com/unweaver/unweaver/internal/stage/stagetest"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/store/distance"
+)
+
+// At 15 ms a request 400 small documents are read side by side: 6 s one after another.
+func TestSmallDocumentsOfADistantCorpusAreReadSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const count = 400
+		objects := map[string]string{}
+		for i := range count {
+			objects[fmt.Sprintf("%03d.txt", i)] = fmt.Sprintf("Document %d.", i)
+		}
+		near := documenttest.New(objects)
+		near.OneVersion = true
+		requests := distance.New(15 * time.Millisecond)
+		index := artifact.Index{Store: memory.New(), Name: "i"}
+		spec := corpus.Spec{
+			Index: "i", Corpus: "memory",
+			Chunking: corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 60},
+		}
+		begin := time.Now()
+		_, err := plan.Run(t.Context(), plan.In{
+			Spec: spec, Corpus: distance.Blob(near, requests), Artifacts: index, Scratch: "s",
+			Limits: document.DefaultLimits(), OnProgress: func(int64) {},
+		})
+		stagetest.Ok(t, err)
+		if passed := time.Since(begin); passed > 100*time.Millisecond {
+			t.Errorf("plan took %s of a store at 15 ms", passed)
+		}
+		begin = time.Now()
+		result, err := chunk.Run(t.Context(), chunk.In{
+			Spec: spec, Corpus: distance.Blob(near, requests), Artifacts: index, Scratch: "s", To: -1,
+			Limits: document.DefaultLimits(), Parser: document.Here{Limits: document.DefaultLimits()},
+			OnProgress: func(int64) {},
+		})
+		stagetest.Ok(t, err)
+		if passed := time.Since(begin); result.Counts.Documents != count || passed > 15*time.Millisecond*count/10 {
+			t.Errorf("%d documents in %s", result.Counts.Documents, passed)
+		}
+		for key := range objects {
+			if reads := near.Reads(key); reads != 1 {
+				t.Errorf("%s was read %d times", key, reads)
+			}
+		}
+	})
+}
+
+// What fails while it is read ahead fails its own document, when its turn comes.
+func TestAReadingAheadFailsItsOwnDocument(t *testing.T) {
+	r := newRun(t, map[string]string{"a.txt": "first", "b.txt": "second", "c.txt": "third", "d.txt": "fourth"})
+	units := r.plan().Units
+	r.corpus.Open["b.txt"] = fault.StoreDenied.At("read", "b.txt")
+	r.corpus.Break["c.txt"] = fault.Unreadable.At("read", "c.txt")
+	res, err := r.chunk(t.Context(), 0, units)
+	stagetest.Ok(t, err)
+	documents := r.documents(res)
+	for key, want := range map[string]string{
+		"a.txt": "", "b.txt": string(fault.StoreDenied), "c.txt": string(fault.Unreadable), "d.txt": "",
+	} {
+		if documents[key].Problem != want {
+			t.Errorf("%s has problem %q, want %q", key, documents[key].Problem, want)
+		}
+	}
+	if res.Counts.Documents != 2 || res.Failed != 2 {
+		t.Errorf("%+v", res)
+	}
+}
