@@ -10,6 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // dimensionText is what an embedder is sent whose dimension nobody knows.
@@ -55,31 +56,52 @@ func servedDimension(
 	if err != nil {
 		return 0, err
 	}
-	for _, name := range names {
-		index := artifact.Index{Store: store, Name: name}
-		current, _, err := index.Current(ctx)
-		if err != nil || current.Manifest == "" {
-			continue
-		}
-		manifest, err := index.Manifest(ctx, current.Manifest)
-		if err != nil && fault.KindOf(err) == fault.Transient {
-			return 0, err
-		}
-		if err != nil {
-			continue
-		}
-		old, err := index.Spec(ctx, manifest.Spec)
-		if err != nil && fault.KindOf(err) == fault.Transient {
-			return 0, err
-		}
-		if err != nil || old.Embedding.BaseURL != wanted.BaseURL || old.Embedding.Dimension != 0 {
-			continue
-		}
-		for _, made := range []corpus.Fingerprint{manifest.Chunk, manifest.Class} {
-			if made.Provider == info.Provider && made.Model == info.Model {
-				return made.Dimension, nil
-			}
+	look := func(ctx context.Context, i int) (int, error) {
+		index := artifact.Index{Store: store, Name: names[i]}
+		return indexDimension(ctx, index, info, wanted)
+	}
+	for dimension, err := range par.Ordered(ctx, indexesAtOnce, par.Numbers(len(names)), look) {
+		if err != nil || dimension != 0 {
+			return dimension, err
 		}
 	}
 	return 0, nil
+}
+
+// indexesAtOnce is how many indexes are looked at side by side.
+const indexesAtOnce = 16
+
+// indexDimension is servedDimension of one index. What cannot be read is passed over, unless it may be read later.
+func indexDimension(
+	ctx context.Context, index artifact.Index, info model.Info, wanted corpus.EmbedModel,
+) (int, error) {
+	current, _, err := index.Current(ctx)
+	if err != nil || current.Manifest == "" {
+		return 0, nil //nolint:nilerr // an index that serves nothing
+	}
+	manifest, err := index.Manifest(ctx, current.Manifest)
+	if err != nil {
+		return 0, passing(err)
+	}
+	old, err := index.Spec(ctx, manifest.Spec)
+	if err != nil {
+		return 0, passing(err)
+	}
+	if old.Embedding.BaseURL != wanted.BaseURL || old.Embedding.Dimension != 0 {
+		return 0, nil
+	}
+	for _, made := range []corpus.Fingerprint{manifest.Chunk, manifest.Class} {
+		if made.Provider == info.Provider && made.Model == info.Model {
+			return made.Dimension, nil
+		}
+	}
+	return 0, nil
+}
+
+// passing gives an error that may have gone the next time, and nil for others.
+func passing(err error) error {
+	if fault.KindOf(err) == fault.Transient {
+		return err
+	}
+	return nil
 }

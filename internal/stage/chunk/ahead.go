@@ -16,7 +16,7 @@ import (
 )
 
 // Small objects are read while the ones before them are parsed: at a distance, requests one after another take longer
-// than all that is done with what they bring. What waits is bounded: by number, and by the bytes of objects and records.
+// than all that is done with what they bring. What waits is bounded by number, and by the bytes of objects and records.
 const (
 	aheadReaders = 16
 	aheadBytes   = 256 << 10 // a larger object is not read ahead

@@ -57,8 +57,8 @@ var (
 	_ blob.Versioned = (*Store)(nil)
 )
 
-// Versioned implements blob.Versioned: an object is replaced as a whole, and a stream that breaks goes on in the version
-// that it began with, or not at all.
+// Versioned implements blob.Versioned: an object is replaced as a whole, and a stream that breaks goes on in the
+// version that it began with, or not at all.
 func (s *Store) Versioned() bool { return true }
 
 // Open makes a client and proves that the bucket is there and may be read.
