@@ -22,8 +22,7 @@ func (r *Run) Alike(ctx context.Context) (status string, alike bool, err error) 
 		return "", false, nil
 	}
 	var documents, texts []corpus.Segment
-	for unit := range fixed.Plan.Units {
-		chunked, err := chunkFile(unit).Read(ctx, r.Scratch)
+	for chunked, err := range each(ctx, r, len(fixed.Plan.Units), chunkFile) {
 		if err != nil {
 			return "", false, err
 		}

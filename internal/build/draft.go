@@ -102,23 +102,20 @@ func (r *Run) draft(ctx context.Context) (corpus.Manifest, error) {
 
 // drafted adds what chunk, extract and reduce wrote.
 func (r *Run) drafted(ctx context.Context, manifest *corpus.Manifest, units, shards int) error {
-	for unit := range units {
-		chunked, err := chunkFile(unit).Read(ctx, r.Scratch)
+	for chunked, err := range each(ctx, r, units, chunkFile) {
 		if err != nil {
 			return err
 		}
 		manifest.Segments.Text = append(manifest.Segments.Text, chunked.Text)
 		manifest.Segments.Documents = append(manifest.Segments.Documents, chunked.Documents)
 	}
-	for shard := range shards {
-		seal, err := sealFile(shard).Read(ctx, r.Scratch)
+	for seal, err := range each(ctx, r, shards, sealFile) {
 		if err != nil {
 			return err
 		}
 		manifest.Segments.Extract = append(manifest.Segments.Extract, seal.Extract)
 	}
-	for partition := range manifest.Partitions {
-		reduced, err := reduceFile(partition).Read(ctx, r.Scratch)
+	for reduced, err := range each(ctx, r, manifest.Partitions, reduceFile) {
 		if err != nil {
 			return err
 		}
@@ -144,11 +141,12 @@ func (r *Run) loaded(ctx context.Context, manifest *corpus.Manifest, parentSHA s
 	if parent != nil && parent.Collections.Chunks == manifest.Collections.Chunks {
 		segments.ChunkVecs = append(segments.ChunkVecs, parent.Segments.ChunkVecs...)
 	}
-	for part := range manifest.Partitions + shards {
-		loaded, err := loadFile(part).Read(ctx, r.Scratch)
+	part := -1
+	for loaded, err := range each(ctx, r, manifest.Partitions+shards, loadFile) {
 		if err != nil {
 			return err
 		}
+		part++
 		manifest.Hashes.Merge(loaded.Hashes)
 		if part < manifest.Partitions {
 			segments.Classes = append(segments.Classes, loaded.Rows)

@@ -8,6 +8,7 @@ import (
 	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/embed"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/idf"
 	"github.com/unweaver/unweaver/internal/format/textseg"
 	"github.com/unweaver/unweaver/internal/ledger"
@@ -29,15 +30,17 @@ type Frozen struct {
 
 // fixed reads the plan, with what was known only once the chunks were there.
 func (r *Run) fixed(ctx context.Context) (Plan, error) {
-	fixed, err := planFile.Read(ctx, r.Scratch)
+	fixed, err := kept(ctx, r, planFile)
 	if err != nil {
 		return fixed, err
 	}
-	frozen, found, err := frozenFile.Find(ctx, r.Scratch)
-	if found {
+	switch frozen, err := kept(ctx, r, frozenFile); {
+	case err == nil:
 		fixed.Frozen = frozen
+	case !fault.Is(err, fault.NotFound):
+		return fixed, err
 	}
-	return fixed, err
+	return fixed, nil
 }
 
 // parityChunks is the template of chunks that are embedded without their title.
@@ -166,7 +169,7 @@ func (r *Run) texts(ctx context.Context, shards Shards) func(yield func(string, 
 			if number%16 == 0 {
 				r.Progress.Touch()
 			}
-			chunked, err := chunkFile(shard.Unit).Read(ctx, r.Scratch)
+			chunked, err := kept(ctx, r, chunkFile(shard.Unit))
 			if err != nil {
 				yield("", err)
 				return

@@ -41,6 +41,7 @@ type Ports struct {
 	books    books
 	unshown  unshown
 	segments segments
+	kept     keptFiles
 }
 
 // Paid is told of a call that a run of an index paid for: once, when it was answered.

@@ -3,7 +3,9 @@ package build
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strconv"
+	"sync"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -16,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/verify"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // Scratch is the folder of a run. Its name holds the run's fence, so that a run that lost its lease writes where nobody
@@ -102,6 +105,62 @@ func (f File[T]) Find(ctx context.Context, scratch Scratch) (value T, found bool
 	return value, err == nil, err
 }
 
+// each reads the files of units below n, side by side, and gives them in their order.
+func each[T any](ctx context.Context, r *Run, n int, file func(unit int) File[T]) iter.Seq2[T, error] {
+	return par.Ordered(ctx, readWidth, par.Numbers(n), func(ctx context.Context, unit int) (T, error) {
+		return file(unit).Read(ctx, r.Scratch)
+	})
+}
+
+// readWidth is how many small files of a run are read at once.
+const readWidth = 32
+
+// kept is Read for a file that once wrote: those never change, so each process reads one once, however many units of
+// work begin with it. What is given is shared: nobody may write to it.
+func kept[T any](ctx context.Context, r *Run, file File[T]) (T, error) {
+	key := r.Scratch.Key(string(file))
+	if value, ok := r.kept.get(key); ok {
+		return value.(T), nil //nolint:forcetypeassert // the name of a file says of what type it is
+	}
+	value, err := file.Read(ctx, r.Scratch)
+	if err == nil {
+		r.kept.put(key, value)
+	}
+	return value, err
+}
+
+// keptFiles is the memory of a process for files of its runs; those that were read longest ago go first.
+type keptFiles struct {
+	mu     sync.Mutex
+	values map[string]any
+	order  []string // as they were read
+}
+
+// mostKept is how many files are kept: a few of each run, and those of its units that are in work.
+const mostKept = 256
+
+func (k *keptFiles) get(key string) (any, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	value, ok := k.values[key]
+	return value, ok
+}
+
+func (k *keptFiles) put(key string, value any) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.values == nil {
+		k.values = map[string]any{}
+	}
+	if _, known := k.values[key]; !known {
+		if k.order = append(k.order, key); len(k.order) > mostKept {
+			delete(k.values, k.order[0])
+			k.order = k.order[1:]
+		}
+	}
+	k.values[key] = value
+}
+
 // Write writes the file.
 func (f File[T]) Write(ctx context.Context, scratch Scratch, value T) error {
 	_, err := blob.WriteJSON(ctx, scratch.Store, scratch.Key(string(f)), value, blob.Cond{})
@@ -120,7 +179,8 @@ func (s Scratch) remove(ctx context.Context) error {
 	return artifact.DeleteAll(ctx, s.Store, keys)
 }
 
-// once gives what the file holds, or makes it and writes it.
+// once gives what the file holds, or makes it and writes it. Of several who make it at once, as after an attempt that
+// was given up and lives on, the first one's counts for all.
 func once[T any](ctx context.Context, r *Run, file File[T], do func(context.Context) (T, error)) (T, error) {
 	value, found, err := file.Find(ctx, r.Scratch)
 	if found || err != nil {
@@ -129,5 +189,9 @@ func once[T any](ctx context.Context, r *Run, file File[T], do func(context.Cont
 	if value, err = do(ctx); err != nil {
 		return value, err
 	}
-	return value, file.Write(ctx, r.Scratch, value)
+	_, err = blob.WriteJSON(ctx, r.Scratch.Store, r.Scratch.Key(string(file)), value, blob.Cond{Absent: true})
+	if fault.Is(err, fault.Precondition) {
+		return file.Read(ctx, r.Scratch)
+	}
+	return value, err
 }

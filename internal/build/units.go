@@ -12,7 +12,6 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/plan"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
 	"github.com/unweaver/unweaver/internal/stage/shorten"
-	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // Chunk chunks one unit of the plan.
@@ -24,7 +23,7 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 			return chunk.Result{}, progress, err
 		}
 		defer release()
-		fixed, err := planFile.Read(ctx, r.Scratch)
+		fixed, err := kept(ctx, r, planFile)
 		if err != nil {
 			return chunk.Result{}, progress, err
 		}
@@ -81,11 +80,12 @@ func (r *Run) cut(ctx context.Context) (Shards, error) {
 	if err != nil {
 		return out, err
 	}
-	for unit := range fixed.Plan.Units {
-		chunked, err := chunkFile(unit).Read(ctx, r.Scratch)
+	unit := -1
+	for chunked, err := range each(ctx, r, len(fixed.Plan.Units), chunkFile) {
 		if err != nil {
 			return out, err
 		}
+		unit++
 		r.Progress.Touch()
 		out.Counts.Documents += chunked.Counts.Documents
 		out.Counts.Chunks += chunked.Counts.Chunks
@@ -111,12 +111,12 @@ func (r *Run) cut(ctx context.Context) (Shards, error) {
 
 // shard reads where a shard of chunks and its text lie.
 func (r *Run) shard(ctx context.Context, number int) (extract.Shard, chunk.Result, error) {
-	shards, err := shardsFile.Read(ctx, r.Scratch)
+	shards, err := kept(ctx, r, shardsFile)
 	if err != nil {
 		return extract.Shard{}, chunk.Result{}, err
 	}
 	shard := shards.Shards[number]
-	chunked, err := chunkFile(shard.Unit).Read(ctx, r.Scratch)
+	chunked, err := kept(ctx, r, chunkFile(shard.Unit))
 	return shard, chunked, err
 }
 
@@ -158,7 +158,7 @@ func (r *Run) SealShard(ctx context.Context, number, batches int) (extract.SealR
 			return extract.SealResult{}, progress, err
 		}
 		defer release()
-		shards, err := shardsFile.Read(ctx, r.Scratch)
+		shards, err := kept(ctx, r, shardsFile)
 		if err != nil {
 			return extract.SealResult{}, progress, err
 		}
@@ -205,10 +205,7 @@ func (r *Run) SealExtraction(ctx context.Context) (Partitions, error) {
 			return out, err
 		}
 		base := int64(0)
-		read := func(ctx context.Context, number int) (extract.SealResult, error) {
-			return sealFile(number).Read(ctx, r.Scratch)
-		}
-		for seal, err := range par.Ordered(ctx, readWidth, par.Numbers(len(shards.Shards)), read) {
+		for seal, err := range each(ctx, r, len(shards.Shards), sealFile) {
 			if err != nil {
 				return out, err
 			}
@@ -228,9 +225,6 @@ func (r *Run) SealExtraction(ctx context.Context) (Partitions, error) {
 	})
 }
 
-// readWidth is how many small files of a run are read at once.
-const readWidth = 32
-
 // Reduce reduces one partition of classes.
 func (r *Run) Reduce(ctx context.Context, partition int) (reduce.Result, error) {
 	return finished(ctx, r, reduceFile(partition), func(ctx context.Context) (reduce.Result, corpus.Progress, error) {
@@ -240,7 +234,7 @@ func (r *Run) Reduce(ctx context.Context, partition int) (reduce.Result, error) 
 			return reduce.Result{}, progress, err
 		}
 		defer release()
-		all, err := partitionsFile.Read(ctx, r.Scratch)
+		all, err := kept(ctx, r, partitionsFile)
 		if err != nil {
 			return reduce.Result{}, progress, err
 		}

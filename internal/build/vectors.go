@@ -16,7 +16,7 @@ import (
 
 // piece tells what a part of the stages with two kinds is: a class partition, or a shard of chunks.
 func (r *Run) piece(ctx context.Context, part int) (stage.Part, error) {
-	partitions, err := partitionsFile.Read(ctx, r.Scratch)
+	partitions, err := kept(ctx, r, partitionsFile)
 	if err != nil {
 		return stage.Part{}, err
 	}
@@ -154,11 +154,12 @@ func (r *Run) Import(ctx context.Context) error {
 		{Kind: "classes", Collection: fixed.Collections.Classes, Dimension: fixed.Class.Dimension},
 		{Kind: "chunks", Collection: fixed.Collections.Chunks, Dimension: fixed.Chunk.Dimension},
 	}
-	for part := range partitions.Partitions + len(shards.Shards) {
-		loaded, err := loadFile(part).Read(ctx, r.Scratch)
+	part := -1
+	for loaded, err := range each(ctx, r, partitions.Partitions+len(shards.Shards), loadFile) {
 		if err != nil {
 			return err
 		}
+		part++
 		r.Progress.Touch()
 		if kind := &kinds[min(1, part/partitions.Partitions)]; loaded.Vectors.SHA256 != "" {
 			kind.Files = append(kind.Files, loaded.Vectors)
