@@ -105,6 +105,14 @@ func looseKey(task string, key corpus.Digest) string {
 	return loosePrefix(task) + name[:2] + "/" + name
 }
 
+// Loose tells whether an object of the store is a loose entry: small, paid for, and put once. One that comes back after
+// it was deleted is of no harm: a pack holds the same, or whoever refused it refuses it again.
+func Loose(object string) bool {
+	below, ok := strings.CutPrefix(object, "ledger/")
+	_, below, _ = strings.Cut(below, "/")
+	return ok && strings.HasPrefix(below, "loose/")
+}
+
 // Get looks a key up. attempt counts the retry rounds asked for: a negative entry of an earlier round does not count.
 func (l *Ledger) Get(ctx context.Context, task string, key corpus.Digest, attempt int) (*Entry, error) {
 	return l.find(ctx, task, key, attempt, nil)

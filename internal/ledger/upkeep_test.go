@@ -223,14 +223,22 @@ func TestEntriesAreLookedThroughOnceADay(t *testing.T) {
 	b := newBook(t)
 	b.pay(t, ledger.Extract, 0, 20)
 	asked := 0
-	count := func(yield func(corpus.Digest, error) bool) { asked++ }
-	for _, hours := range []int{0, 1, 23, 25, 26} {
-		b.now = day(1).Add(time.Duration(hours) * time.Hour)
-		b.upkeep(t, ledger.Extract, count)
+	count := func(yield func(corpus.Digest, error) bool) {
+		asked++
+		for i := 0; i < 20 && yield(key(i), nil); i++ {
+		}
 	}
-	if asked != 2 {
-		t.Errorf("asked for the live keys %d times in 26 hours", asked)
+	for _, c := range []struct{ first, want int }{{1, 0}, {20, 2}} { // what is young does not go, whoever lists it
+		asked = 0
+		for _, hours := range []int{0, 1, 23, 25, 26} {
+			b.now = day(c.first).Add(time.Duration(hours) * time.Hour)
+			b.upkeep(t, ledger.Extract, count)
+		}
+		if asked != c.want {
+			t.Errorf("asked for the live keys %d times in 26 hours from day %d, want %d", asked, c.first, c.want)
+		}
 	}
+	b.want(t, ledger.Extract, 20, all)
 }
 
 // One damaged pack must not stop every build of every index: loose entries serve, the rest is paid again.

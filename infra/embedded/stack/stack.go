@@ -108,7 +108,7 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 			return stack, errors.Join(err, listener.Close())
 		}
 	}
-	if stack.stores, err = wiring.Open(ctx, places); err != nil {
+	if stack.stores, err = wiring.OpenAlone(ctx, places); err != nil {
 		return stack, errors.Join(err, listener.Close())
 	}
 	process := telemetry.New("unweaver-dev")
@@ -270,7 +270,10 @@ func dial(ctx context.Context, server *tembed.Server, log *slog.Logger) (client.
 	var last error
 	with := client.Options{
 		HostPort: server.Address, Namespace: tembed.Namespace, Logger: engine.Logger(log),
-		ConnectionOptions: client.ConnectionOptions{TLS: server.Client},
+		ConnectionOptions: client.ConnectionOptions{
+			TLS:             server.Client,
+			GrpcCompression: &client.GrpcCompressionNone{}, // it is this process
+		},
 	}
 	if err := engine.Traced(&with); err != nil {
 		return nil, err

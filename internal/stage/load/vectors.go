@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/compress/zstd"
 
 	"github.com/unweaver/unweaver/internal/embed"
 	"github.com/unweaver/unweaver/internal/stage"
@@ -71,10 +70,12 @@ type rowWriter struct {
 	rows    int64
 }
 
+// newWriter compresses nothing: what is in a vector is as good as random. Files that are compressed are read as well.
 func (l *loader) newWriter(file *artifact.File) *rowWriter {
 	return &rowWriter{loader: l, parquet: parquet.NewGenericWriter[VectorRow](
 		file,
-		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest, Concurrency: 1}),
+		parquet.SkipPageBounds("vector", "list", "element"),
+		parquet.SkipPageStatistics("vector", "list", "element"),
 		parquet.CreatedBy("unweaver", "1", ""),
 		parquet.PageBufferSize(256<<10),
 		parquet.MaxRowsPerRowGroup(8192),

@@ -1,7 +1,7 @@
 // Package dir is the blob adapter over a directory: the embedded default for artifacts, and the reader of corpora
 // that lie in a folder. Writes go to a temporary file that is synced and then linked or renamed, so a crash leaves
-// either the old object or the new one. Conditions are exact within one process; the embedded stack is the only owner
-// of its files.
+// either the old object or the new one; small ones may be made durable together, by a journal. Conditions are exact
+// within one process; the embedded stack is the only owner of its files.
 package dir
 
 import (
@@ -38,13 +38,15 @@ type Store struct {
 	folders folders
 	links   linkRule
 	barred  barred
+	journal *journal // nil: there is none
 }
 
 var _ blob.Store = (*Store)(nil)
 
-// Open prepares a directory for reading and writing, making it where needed, and removes what a crash left in flight.
-// It is its owner's alone, as objects hold the text of documents.
-func Open(root string) (*Store, error) {
+// Open prepares a directory for reading and writing, making it where needed, removes what a crash left in flight, and
+// puts in place what journals of processes that ended hold. It is its owner's alone, as objects hold the text of
+// documents.
+func Open(root string, options ...Option) (*Store, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
 		return nil, err
@@ -62,7 +64,11 @@ func Open(root string) (*Store, error) {
 	for _, e := range old {
 		_ = os.Remove(filepath.Join(root, tmpDir, e.Name()))
 	}
-	return &Store{root: root}, nil
+	store := &Store{root: root}
+	for _, option := range options {
+		option(store)
+	}
+	return store, store.recover()
 }
 
 // OpenCorpus opens an existing folder for reading; nothing is written to it. The folder may be a link; links in it are
@@ -142,6 +148,9 @@ func (s *Store) Put(ctx context.Context, key string, body io.Reader, size int64,
 	if err := errors.Join(ctx.Err(), blob.CheckKey(key)); err != nil {
 		return blob.Info{}, err
 	}
+	if s.journal.takes(key, size, cond) {
+		return s.journal.put(ctx, key, body, size)
+	}
 	p := s.path(key)
 	if cond.Absent { // spare the write where the object is there already
 		if _, err := os.Lstat(p); err == nil {
@@ -152,7 +161,7 @@ func (s *Store) Put(ctx context.Context, key string, body io.Reader, size int64,
 	if err := s.mkdir(folder); err != nil {
 		return blob.Info{}, wrap("make folder of", p, err)
 	}
-	tmp := filepath.Join(s.root, tmpDir, fmt.Sprintf("%d-%d", os.Getpid(), s.seq.Add(1)))
+	tmp := s.temporary()
 	defer func() { _ = os.Remove(tmp) }() // it is gone already where it was renamed
 	if err := writeSynced(tmp, body, size); err != nil {
 		return blob.Info{}, wrap("write", p, err)
@@ -183,6 +192,11 @@ func (s *Store) Put(ctx context.Context, key string, body io.Reader, size int64,
 		return blob.Info{}, wrap("stat", p, err)
 	}
 	return info(key, st), wrapped("sync the folder of", p, s.folders.sync(folder))
+}
+
+// temporary names a file in flight.
+func (s *Store) temporary() string {
+	return filepath.Join(s.root, tmpDir, fmt.Sprintf("%d-%d", os.Getpid(), s.seq.Add(1)))
 }
 
 // wrapped is wrap, nil for nil.
@@ -309,7 +323,13 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	if err := errors.Join(blob.CheckKey(key), blob.Permitted(ctx)); err != nil {
 		return err
 	}
-	if err := os.Remove(s.path(key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	var err error
+	if s.journal != nil && s.journal.covers(key) {
+		err = s.journal.delete(ctx, key)
+	} else {
+		err = os.Remove(s.path(key))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return wrap("delete", s.path(key), err)
 	}
 	return nil

@@ -166,7 +166,7 @@ func (w *walker) folder(ctx context.Context, base string) bool {
 	linked := map[string]bool{}
 	for _, entry := range entries {
 		found := w.classify(entry, base+entry.Name())
-		if found.key == tmpDir+"/" {
+		if found.key == tmpDir+"/" || w.links == anyLink && found.key == journalDir+"/" {
 			continue
 		}
 		linked[found.key] = entry.Type()&fs.ModeSymlink != 0

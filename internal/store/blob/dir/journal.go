@@ -1,0 +1,417 @@
+package dir
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/durable"
+)
+
+const (
+	// journalDir holds the journals of the processes that write; it is never listed.
+	journalDir = ".journal"
+
+	// journalObject is the largest object that is worth being written twice.
+	journalObject = 64 << 10
+
+	// A journal ends when it is so long or so old: what a start may have to put in place stays little.
+	journalBytes = 32 << 20
+	journalAge   = 30 * time.Second
+
+	// settlers sync the objects of a journal side by side, which a file system makes into few writes of its own.
+	settlers = 16
+)
+
+// journal makes small objects durable by one sync for all that are written while the sync before is under way. A
+// record is appended and synced first; then the object gets its name, without a sync, and is acknowledged. Later the
+// objects are synced in bulk, and the file of records goes. What a loss of power leaves of the objects of a journal
+// that had not come to that is put in place when the folder is opened (recovery.go).
+//
+// Every process has files of its own and locks them while it lives.
+type journal struct {
+	store  *Store
+	covers func(key string) bool
+	folder string
+
+	mu      sync.Mutex
+	log     *logFile                 // takes records; nil: the next one opens it
+	retired []*logFile               // take none any more; their objects are not all synced
+	busy    map[string]chan struct{} // keys that are being written or deleted
+	deleted []byte                   // records of deletions, which go before the next object
+	closed  bool
+	opened  int64 // when the latest file was, in nanoseconds
+
+	settling sync.Mutex
+}
+
+// logFile is a file of records.
+type logFile struct {
+	path    string
+	file    *os.File
+	id      recordID
+	size    int64
+	failed  error             // it takes no more
+	objects map[string][]byte // by key; nil where the object is in place
+	waiting *group
+	running sync.Mutex     // a group is being written
+	users   sync.WaitGroup // objects that are not in place yet
+	aged    *time.Timer
+}
+
+// group is what one sync will make durable.
+type group struct {
+	records []byte
+	deleted []byte // the keys of its records of deletions
+	done    chan struct{}
+	err     error
+}
+
+// Option changes how a folder is opened.
+type Option func(*Store)
+
+// Journal has small objects that are put with Cond.Absent under keys that covers names made durable together, by a
+// journal, instead of by syncs of their own each. It is for objects that are never changed and whose return after they
+// were deleted does no harm: a deletion by another process may be taken back by a loss of power, for as long as a
+// journal lasts. A file system without locks has no journal. Such a store wants Close.
+func Journal(covers func(key string) bool) Option {
+	return func(s *Store) {
+		s.journal = &journal{
+			store: s, covers: covers, folder: filepath.Join(s.root, journalDir), busy: map[string]chan struct{}{},
+		}
+	}
+}
+
+// Close makes durable in place what is in the journal, and ends it. What is written afterwards is synced at once.
+func (s *Store) Close() error {
+	if s.journal == nil {
+		return nil
+	}
+	s.journal.mu.Lock()
+	s.journal.closed = true
+	s.journal.retire(s.journal.log)
+	s.journal.mu.Unlock()
+	return s.journal.settle()
+}
+
+// takes tells whether a write is one for the journal.
+func (j *journal) takes(key string, size int64, cond blob.Cond) bool {
+	if j == nil || !cond.Absent || size < 0 || size > journalObject || !j.covers(key) {
+		return false
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return !j.closed
+}
+
+// enter makes a key this call's alone among writes and deletions by way of the journal, until leave.
+func (j *journal) enter(ctx context.Context, key string) (leave func(), err error) {
+	for {
+		j.mu.Lock()
+		other := j.busy[key]
+		if other == nil {
+			mine := make(chan struct{})
+			j.busy[key] = mine
+			j.mu.Unlock()
+			return func() {
+				j.mu.Lock()
+				delete(j.busy, key)
+				j.mu.Unlock()
+				close(mine)
+			}, nil
+		}
+		j.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// put is Store.Put with Cond.Absent.
+func (j *journal) put(ctx context.Context, key string, body io.Reader, size int64) (blob.Info, error) {
+	path := j.store.path(key)
+	raw, err := io.ReadAll(io.LimitReader(body, size+1))
+	if err == nil && int64(len(raw)) != size {
+		err = fmt.Errorf("got %d of %d bytes", len(raw), size)
+	}
+	if err != nil {
+		return blob.Info{}, wrap("write", path, err)
+	}
+	leave, err := j.enter(ctx, key)
+	if err != nil {
+		return blob.Info{}, err
+	}
+	defer leave()
+	if _, err := os.Lstat(path); err == nil {
+		return blob.Info{}, precondition(path, "it exists")
+	}
+	if err := os.MkdirAll(filepath.Dir(path), durable.PrivateFolder); err != nil { // settle makes its name durable
+		return blob.Info{}, wrap("make folder of", path, err)
+	}
+	log, err := j.append(key, raw)
+	if err != nil {
+		return blob.Info{}, wrap("write", path, err)
+	}
+	defer log.users.Done()
+	placed, err := j.store.place(key, raw, false)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		j.mu.Lock()
+		if _, kept := log.objects[key]; kept {
+			log.objects[key] = nil
+		}
+		j.mu.Unlock()
+	}
+	if errors.Is(err, fs.ErrExist) { // another process was first, or a write that took no journal
+		return blob.Info{}, precondition(path, "it exists")
+	}
+	return placed, wrapped("write", path, err)
+}
+
+// place gives an object its name where none has it; fs.ErrExist where one does.
+func (s *Store) place(key string, raw []byte, synced bool) (blob.Info, error) {
+	tmp := s.temporary()
+	defer func() { _ = os.Remove(tmp) }() // it is gone already where it was renamed
+	placed, err := written(tmp, raw, synced)
+	if err != nil {
+		return blob.Info{}, err
+	}
+	return info(key, placed), moveNew(tmp, s.path(key))
+}
+
+func written(path string, raw []byte, synced bool) (fs.FileInfo, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, durable.PrivateFile)
+	if err != nil {
+		return nil, err
+	}
+	_, err = file.Write(raw)
+	if err == nil && synced {
+		err = file.Sync()
+	}
+	var state fs.FileInfo
+	if err == nil {
+		state, err = file.Stat()
+	}
+	return state, errors.Join(err, file.Close())
+}
+
+// append makes a record durable. The caller tells log.users when the object is in place.
+func (j *journal) append(key string, raw []byte) (*logFile, error) {
+	j.mu.Lock()
+	if j.log == nil {
+		log, err := j.open()
+		if err != nil {
+			j.mu.Unlock()
+			return nil, err
+		}
+		j.log = log
+	}
+	log := j.log
+	mine, first := log.waiting, false
+	if mine == nil {
+		mine, first = &group{done: make(chan struct{})}, true
+		log.waiting = mine
+	}
+	before := len(mine.records)
+	for deleted := range splitDeleted(j.deleted) {
+		mine.records = appendRecord(mine.records, log.id, recordDeleted, deleted, nil)
+	}
+	mine.deleted, j.deleted = append(mine.deleted, j.deleted...), nil
+	mine.records = appendRecord(mine.records, log.id, recordPut, key, raw)
+	log.size += int64(len(mine.records) - before)
+	log.objects[key] = raw
+	log.users.Add(1)
+	if log.size > journalBytes {
+		j.retire(log)
+		go func() { _ = j.settle() }() // what fails stays, and is tried again with the next, at Close or at a start
+	}
+	j.mu.Unlock()
+
+	if first {
+		j.write(log)
+	}
+	<-mine.done
+	if mine.err != nil {
+		j.mu.Lock()
+		delete(log.objects, key)
+		j.mu.Unlock()
+		log.users.Done()
+	}
+	return log, mine.err
+}
+
+// write makes the group that waits durable, with all that joins it until the one before is.
+func (j *journal) write(log *logFile) {
+	log.running.Lock()
+	defer log.running.Unlock()
+	j.mu.Lock()
+	mine, err := log.waiting, log.failed
+	log.waiting = nil // who comes from now on is not covered
+	j.mu.Unlock()
+	if err == nil {
+		_, err = log.file.Write(mine.records)
+	}
+	if err == nil {
+		err = syncData(log.file)
+	}
+	if err != nil { // its end may be torn, and what a failed sync left out is not written by another
+		j.mu.Lock()
+		log.failed = err
+		j.deleted = append(mine.deleted, j.deleted...)
+		j.retire(log)
+		j.mu.Unlock()
+	}
+	mine.err = err
+	close(mine.done)
+}
+
+// retire has a file take no more records.
+func (j *journal) retire(log *logFile) {
+	if log == nil || j.log != log {
+		return
+	}
+	log.aged.Stop()
+	j.log = nil
+	j.retired = append(j.retired, log)
+}
+
+// delete removes an object. That it is gone is in the journal before an object of its key can be put again.
+func (j *journal) delete(ctx context.Context, key string) error {
+	leave, err := j.enter(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	j.mu.Lock()
+	known := false
+	for _, log := range append(j.retired[:len(j.retired):len(j.retired)], j.log) {
+		if log == nil {
+			continue
+		}
+		if _, ok := log.objects[key]; ok {
+			known = true
+			delete(log.objects, key)
+		}
+	}
+	if known {
+		j.deleted = append(append(j.deleted, key...), 0)
+	}
+	j.mu.Unlock()
+	return os.Remove(j.store.path(key))
+}
+
+// splitDeleted gives keys that end with a NUL, which no key holds.
+func splitDeleted(keys []byte) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for len(keys) > 0 {
+			key, rest, _ := bytes.Cut(keys, []byte{0})
+			if !yield(string(key)) {
+				return
+			}
+			keys = rest
+		}
+	}
+}
+
+// settle makes the objects of files that take no more records durable in place, and removes these.
+func (j *journal) settle() error {
+	j.settling.Lock()
+	defer j.settling.Unlock()
+	j.mu.Lock()
+	logs := append([]*logFile(nil), j.retired...)
+	j.mu.Unlock()
+	for _, log := range logs { // in the order of their records
+		log.users.Wait()
+		if err := j.settleOne(log); err != nil {
+			return err
+		}
+		if err := os.Remove(log.path); err != nil {
+			return wrap("remove", log.path, err)
+		}
+		if err := log.file.Close(); err != nil { // its lock goes after its name
+			return wrap("close", log.path, err)
+		}
+		j.mu.Lock()
+		j.retired = j.retired[1:]
+		j.mu.Unlock()
+	}
+	if len(logs) == 0 {
+		return nil
+	}
+	return wrapped("sync", j.folder, syncFolder(j.folder))
+}
+
+func (j *journal) settleOne(log *logFile) error {
+	j.mu.Lock()
+	keys := make([]string, 0, len(log.objects))
+	lacking := map[string][]byte{}
+	for key, raw := range log.objects {
+		keys = append(keys, key)
+		if raw != nil {
+			lacking[key] = raw
+		}
+	}
+	j.mu.Unlock()
+	for key, raw := range lacking { // its writer was told of an error
+		if _, err := j.store.place(key, raw, false); err != nil && !errors.Is(err, fs.ErrExist) {
+			return wrap("write", j.store.path(key), err)
+		}
+	}
+	return j.store.syncObjects(keys)
+}
+
+// syncObjects makes objects durable with their names and the folders above them; those that are gone are passed over.
+func (s *Store) syncObjects(keys []string) error {
+	var mu sync.Mutex
+	var failed error
+	folders := map[string]bool{}
+	var all sync.WaitGroup
+	for n := range settlers {
+		all.Go(func() {
+			for i := n; i < len(keys); i += settlers {
+				path := s.path(keys[i])
+				err := syncObject(path)
+				mu.Lock()
+				if err != nil && failed == nil {
+					failed = wrap("sync", path, err)
+				}
+				folders[filepath.Dir(path)] = true
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if failed != nil {
+		return failed
+	}
+	for folder := range folders {
+		if err := s.mkdir(folder); err != nil {
+			return wrap("make", folder, err)
+		}
+		if err := s.folders.sync(folder); err != nil {
+			return wrap("sync", folder, err)
+		}
+	}
+	return nil
+}
+
+// syncObject is a variable so that a test can fail.
+var syncObject = func(path string) error {
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Sync(), file.Close())
+}
