@@ -19,6 +19,8 @@ const (
 	pollTimeout = 5 * time.Second
 	// listWidth is how many pointers are read at once.
 	listWidth = 16
+	// openAhead is how many indexes are opened at start where none are named, the first by name.
+	openAhead = 64
 	// leaseTTL of a reader's lease; it is renewed three times in that time.
 	leaseTTL = 30 * time.Second
 )
@@ -49,13 +51,13 @@ func (s *Server) watch() {
 	}
 }
 
-// list finds out which indexes are to be open, until it has succeeded once.
+// list finds out which indexes there are and has the first of them opened, until it has succeeded once.
 func (s *Server) list() {
 	if s.listed.Load() {
 		return
 	}
-	names := s.Warm
-	if names == nil {
+	names, most := s.Warm, len(s.Warm)
+	if len(names) == 0 {
 		ctx, cancel := context.WithTimeout(s.ctx, pollTimeout)
 		defer cancel()
 		var err error
@@ -63,26 +65,48 @@ func (s *Server) list() {
 			s.log.Warn("indexes not listed", "code", string(fault.CodeOf(err)))
 			return
 		}
+		most = openAhead
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, pollTimeout)
 	defer cancel()
-	if err := par.Each(ctx, len(names), listWidth, func(ctx context.Context, i int) error {
-		pointer, err := s.pointer(ctx, names[i])
-		switch {
-		case artifact.IsDamage(err): // of this index alone
-			s.serving(names[i]).fail(err)
-			s.noteReady(names[i], false)
-			s.log.Error("pointer cannot be read", "index", names[i], "code", string(fault.CodeOf(err)))
-			return nil
-		case err == nil && pointer.Manifest != "":
-			s.serving(names[i]).refresh(s, names[i], pointer)
-		}
-		return err
+	first := names[:min(len(names), most)]
+	if err := par.Each(ctx, len(first), listWidth, func(ctx context.Context, i int) error {
+		return s.openFirst(ctx, first[i])
 	}); err != nil {
 		s.log.Warn("pointers not read", "code", string(fault.CodeOf(err)))
 		return
 	}
+	for _, name := range names[len(first):] {
+		s.serving(name)
+	}
 	s.listed.Store(true)
+}
+
+// openFirst opens an index that nobody asked for yet, where it is published and finds room.
+func (s *Server) openFirst(ctx context.Context, name string) error {
+	pointer, err := s.pointer(ctx, name)
+	switch {
+	case artifact.IsDamage(err): // of this index alone
+		s.serving(name).fail(err)
+		s.noteReady(name, false)
+		s.log.Error("pointer cannot be read", "index", name, "code", string(fault.CodeOf(err)))
+		return nil
+	case err == nil && pointer.Manifest != "":
+		x := s.serving(name)
+		x.mu.Lock()
+		x.asked, x.ahead = true, x.current == nil
+		x.mu.Unlock()
+		x.refresh(s, name, pointer)
+	}
+	return err
+}
+
+// aheadShare is how much may be opened at start: what is named all of the room, what is not named half of it.
+func (s *Server) aheadShare() int64 {
+	if len(s.Warm) > 0 {
+		return s.room.limit
+	}
+	return s.room.limit / 2
 }
 
 // poll follows the pointer of an index, beside those of others.
@@ -113,9 +137,21 @@ func (s *Server) poll(name string, x *index) {
 			}
 		}
 		if pointer := x.last(); pointer.Manifest != "" {
-			x.refresh(s, name, pointer)
+			x.keep(s, name, pointer)
+		} else if x.known() {
+			x.gone()
 		}
 	})
+}
+
+// gone lets go of an index that nobody publishes any more.
+func (x *index) gone() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.current != nil {
+		x.retire(x.current)
+		x.current, x.manifest, x.asked = nil, "", false
+	}
 }
 
 // age of what the artifact said.
