@@ -67,6 +67,17 @@ func (s blobs) List(ctx context.Context, prefix, after string) iter.Seq2[blob.In
 	}
 }
 
+// Folders implements blob.Store.
+func (s blobs) Folders(ctx context.Context) ([]string, error) {
+	folders, err := s.Store.Folders(ctx)
+	for range 1 + len(folders)/perRequest {
+		if err := s.request(ctx, List, ""); err != nil {
+			return nil, err
+		}
+	}
+	return folders, err
+}
+
 // Delete implements blob.Store.
 func (s blobs) Delete(ctx context.Context, key string) error {
 	if err := s.request(ctx, Delete, PrefixOf(key)); err != nil {
