@@ -34,18 +34,22 @@ type index struct {
 	published corpus.Pointer // as the artifact had it when it was last read
 	mirrored  corpus.Pointer // what the mirror said then
 	readAt    time.Time      // when that reading began
-	polling   bool           // it is being read
-	current   *open          // nil until one is open, and where it was closed for others
-	manifest  string         // sha256 of its manifest
-	opening   chan struct{}  // closed when the opening that runs is over
-	failed    error          // of the last opening
-	failures  int            // openings in a row that failed
-	retryAt   time.Time      // a generation that could not be opened is tried again then, for a request
-	againAt   time.Time      // and then without one
-	asked     bool           // it is to be open: it was asked for since it was last closed, or is opened ahead
-	ahead     bool           // it is opened at start, and was not yet
-	waiting   int            // requests that are about to hold the current generation
-	pinned    []*open        // the one used last at the end
+	damaged   error          // why the pointer cannot be read, if a reading since has failed
+	heard     corpus.Pointer // what the mirror said last to the watcher
+	info      *IndexInfo     // of the generation that informed names; it never changes
+	informed  corpus.Pointer
+	polling   bool          // it is being read
+	current   *open         // nil until one is open, and where it was closed for others
+	manifest  string        // sha256 of its manifest
+	opening   chan struct{} // closed when the opening that runs is over
+	failed    error         // of the last opening
+	failures  int           // openings in a row that failed
+	retryAt   time.Time     // a generation that could not be opened is tried again then, for a request
+	againAt   time.Time     // and then without one
+	asked     bool          // it is to be open: it was asked for since it was last closed, or is opened ahead
+	ahead     bool          // it is opened at start, and was not yet
+	waiting   int           // requests that are about to hold the current generation
+	pinned    []*open       // the one used last at the end
 	pinning   map[string]*pinning
 	retired   []*open // no longer offered, maybe still read by a query
 	closed    bool
@@ -146,7 +150,8 @@ func (x *index) stored(mirrored corpus.Pointer) (corpus.Pointer, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	news := mirrored.Manifest != "" && mirrored != x.published && mirrored != x.mirrored
-	return x.published, !x.readAt.IsZero() && !news
+	stale := x.current == nil && time.Since(x.readAt) >= pollEvery // of a closed one it is seldom read
+	return x.published, !x.readAt.IsZero() && !news && !stale
 }
 
 // known tells whether the artifact was ever read.
@@ -170,7 +175,7 @@ func (x *index) learn(pointer, mirrored corpus.Pointer, began time.Time) {
 	if began.Before(x.readAt) {
 		return
 	}
-	x.published, x.mirrored, x.readAt = pointer, mirrored, began
+	x.published, x.mirrored, x.readAt, x.damaged = pointer, mirrored, began, nil
 }
 
 // acquire holds the current generation for a query, opening it where it is closed. Who waits for that in vain is told

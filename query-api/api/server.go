@@ -4,6 +4,7 @@
 //	server.go, routes.go     the server and its table of routes, from which mux and OpenAPI are made
 //	request.go, response.go  bodies; query.go answers one
 //	browse.go, documents.go, generations.go, runs.go  what an index holds; lists.go their bodies, cursor.go their pages
+//	catalogue.go             what indexes there are
 //	etag.go, compress.go     what clients may keep, and packed answers
 //	indexes.go, pin.go       open generations; room.go closes idle ones, watch.go follows the pointers and renews leases
 //	openapi.go, schema.go    the description of all this, made from the types
@@ -76,6 +77,7 @@ type Server struct {
 	mu      sync.Mutex
 	indexes map[string]*index
 	listed  atomic.Bool // the indexes to open at start are known
+	mirrors string      // version of those that the watcher knows
 	room    *room
 	embeds  *embedCache
 	guard   *guard.Guard

@@ -1,9 +1,13 @@
 package api
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"slices"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/stream/par"
@@ -12,7 +16,8 @@ import (
 const (
 	// watchEvery is the beat of the watcher.
 	watchEvery = 250 * time.Millisecond
-	// pollEvery is how often the artifact's pointer is read where there is no mirror, and pollMirrored where there is.
+	// pollEvery is how often an open index's pointer is read where there is no mirror, and pollMirrored where there is;
+	// where there are many of them less often.
 	pollEvery    = 500 * time.Millisecond
 	pollMirrored = 3 * time.Second
 	// pollTimeout bounds one reading of a pointer; another index must not wait for a store that hangs.
@@ -21,6 +26,8 @@ const (
 	listWidth = 16
 	// openAhead is how many indexes are opened at start where none are named, the first by name.
 	openAhead = 64
+	// readsOpen and readsClosed are how many pointers are read in a beat without a hint of the mirror.
+	readsOpen, readsClosed = 4, 1
 	// leaseTTL of a reader's lease; it is renewed three times in that time.
 	leaseTTL = 30 * time.Second
 )
@@ -33,14 +40,14 @@ func (s *Server) watch() {
 	var renewed time.Time
 	for {
 		s.list()
-		renew := time.Since(renewed) > leaseTTL/3
-		if renew {
+		s.readMirrors()
+		s.follow()
+		if time.Since(renewed) > leaseTTL/3 {
 			renewed = time.Now()
-		}
-		for name, x := range s.served() {
-			s.poll(name, x)
-			if renew {
-				s.beside(func() { s.renew(name, x) })
+			for name, x := range s.served() {
+				if x.holds() {
+					s.beside(func() { s.renew(name, x) })
+				}
 			}
 		}
 		select {
@@ -49,6 +56,88 @@ func (s *Server) watch() {
 		case <-tick.C:
 		}
 	}
+}
+
+// readMirrors learns in one request what the mirrors of all indexes say. Where they cannot be read the artifacts are
+// asked all the same.
+func (s *Server) readMirrors() {
+	ctx, cancel := context.WithTimeout(s.ctx, mirrorPatience)
+	defer cancel()
+	version, all, err := s.Readers.Mirrors(ctx, s.mirrors)
+	if err != nil || all == nil {
+		return
+	}
+	s.mirrors = version
+	for name, raw := range all {
+		var pointer corpus.Pointer
+		if json.Unmarshal(raw, &pointer) == nil && corpus.ValidIndex(name) {
+			s.serving(name).hear(pointer)
+		}
+	}
+}
+
+// hear takes what the mirror says.
+func (x *index) hear(pointer corpus.Pointer) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.heard = pointer
+}
+
+// due says whether the pointer of an index is to be read now, and how urgently.
+type due struct {
+	name string
+	x    *index
+	age  time.Duration
+}
+
+// follow reads the pointers that may have changed, beside each other: those that the mirror has news of, then of the
+// open indexes and of the closed ones those that were not read for the longest time, a bounded number a beat, so that
+// a thousand closed indexes cost no more than one.
+func (s *Server) follow() {
+	var open, closed []due
+	for name, x := range s.served() {
+		news, asked, age, every := x.standing()
+		switch {
+		case news:
+			s.poll(name, x)
+		case asked && age >= every:
+			open = append(open, due{name, x, age})
+		case !asked && age >= pollMirrored:
+			closed = append(closed, due{name, x, age})
+		}
+		if pointer := x.last(); asked && pointer.Manifest != "" {
+			x.keep(s, name, pointer)
+		}
+	}
+	for _, some := range []struct {
+		of   []due
+		most int
+	}{{open, readsOpen}, {closed, readsClosed}} {
+		slices.SortFunc(some.of, func(a, b due) int { return cmp.Compare(b.age, a.age) })
+		for _, one := range some.of[:min(len(some.of), some.most)] {
+			s.poll(one.name, one.x)
+		}
+	}
+}
+
+// standing tells whether the mirror says something new of an index, whether it is to be open, how old is what is known
+// of it, and how old that may become while it is open.
+func (x *index) standing() (news, asked bool, age, every time.Duration) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	every = pollEvery
+	if x.heard.Manifest != "" && x.heard == x.published {
+		every = pollMirrored
+	}
+	news = x.heard.Manifest != "" && x.heard != x.published && x.heard != x.mirrored
+	return news && !x.readAt.IsZero(), x.asked || x.current != nil || x.failed != nil, time.Since(x.readAt), every
+}
+
+// holds tells whether anything of the index is read here.
+func (x *index) holds() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.current != nil || len(x.pinned)+len(x.retired) > 0
 }
 
 // list finds out which indexes there are and has the first of them opened, until it has succeeded once.
@@ -109,7 +198,7 @@ func (s *Server) aheadShare() int64 {
 	return s.room.limit / 2
 }
 
-// poll follows the pointer of an index, beside those of others.
+// poll reads the pointer of an index, beside those of others.
 func (s *Server) poll(name string, x *index) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -124,24 +213,39 @@ func (s *Server) poll(name string, x *index) {
 		}()
 		ctx, cancel := context.WithTimeout(s.ctx, pollTimeout)
 		defer cancel()
-		mirrored := s.mirrored(ctx, name)
-		stored, known := x.stored(mirrored)
-		every := pollEvery
-		if mirrored.Manifest != "" && mirrored == stored {
-			every = pollMirrored
-		}
-		if !known || x.age() >= every {
-			began := time.Now()
-			if pointer, _, err := (artifact.Index{Store: s.Artifacts, Name: name}).Current(ctx); err == nil {
-				x.learn(pointer, mirrored, began)
-			}
+		if s.read(ctx, name, x) != nil {
+			return
 		}
 		if pointer := x.last(); pointer.Manifest != "" {
 			x.keep(s, name, pointer)
-		} else if x.known() {
+		} else {
 			x.gone()
 		}
 	})
+}
+
+// read asks the artifacts what is published.
+func (s *Server) read(ctx context.Context, name string, x *index) error {
+	x.mu.Lock()
+	heard := x.heard
+	x.mu.Unlock()
+	began := time.Now()
+	pointer, _, err := artifact.Index{Store: s.Artifacts, Name: name}.Current(ctx)
+	if err != nil {
+		x.miss(err, began)
+		return err
+	}
+	x.learn(pointer, heard, began)
+	return nil
+}
+
+// miss notes that the pointer could not be read.
+func (x *index) miss(err error, began time.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if artifact.IsDamage(err) && !began.Before(x.readAt) {
+		x.damaged = err
+	}
 }
 
 // gone lets go of an index that nobody publishes any more.
@@ -152,13 +256,6 @@ func (x *index) gone() {
 		x.retire(x.current)
 		x.current, x.manifest, x.asked = nil, "", false
 	}
-}
-
-// age of what the artifact said.
-func (x *index) age() time.Duration {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return time.Since(x.readAt)
 }
 
 // renew the leases of all generations of an index that are read here.
