@@ -117,6 +117,8 @@ func run(ctx context.Context, source config.Source, log *slog.Logger) (err error
 			Cache:     cache,
 			Log:       log,
 			Telemetry: process,
+			Warm:      cfg.QueryAPI.Indexes.Ahead,
+			OpenBytes: cfg.QueryAPI.Indexes.Bytes,
 		},
 	)
 	log.Info("query-api started", "address", listener.Addr().String(), "tls", encrypted != nil, "keys", policy.Required)

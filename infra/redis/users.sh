@@ -27,7 +27,7 @@ cat <<USERS
 user default off nopass resetchannels -@all
 user worker on #$worker resetchannels ~$store:* -@all \
 +@read +@write $common +eval +evalsha +time -@admin -@dangerous +info
-user query-api on #$query resetchannels %R~$store:* -@all +get +hget $common \
+user query-api on #$query resetchannels %R~$store:* -@all +get +hget +hgetall $common \
 (~$store:lease:* ~$store:rate:* -@all +eval +evalsha +time +zadd +zremrangebyscore +hget +hmget +hset +pexpire)
 user cli on #$cli resetchannels %R~$store:* -@all +get +hget +hgetall $common \
 (~$store:state:* ~$store:control:* ~$store:owner -@all +get +set)

@@ -62,6 +62,13 @@ type QueryAPI struct {
 	TLS     QueryTLS    `yaml:"tls"`
 	Limits  QueryLimits `yaml:"limits"`
 	CORS    QueryCORS   `yaml:"cors"`
+	Indexes OpenIndexes `yaml:"indexes"`
+}
+
+// OpenIndexes bounds what query-api holds open.
+type OpenIndexes struct {
+	Bytes int64    `yaml:"bytes"` // 0: half of the memory
+	Ahead []string `yaml:"ahead"` // opened at start; empty: the first by name
 }
 
 // QueryCORS names the web pages of other origins whose scripts may ask.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+
+	"github.com/unweaver/unweaver/internal/corpus"
 )
 
 // queryKeys are those of query-api, besides its address.
@@ -104,6 +106,34 @@ var queryKeys = []key{
 		example: "1024",
 		rule:    between(0, million),
 	},
+	{
+		path: "query_api.indexes.bytes",
+		meaning: "what open indexes may hold, mapped files among them. An index is opened by the first request for it, and " +
+			"those that nobody uses are closed for others, the one used longest ago first; one that is used never is. " +
+			"0: half of the memory of the machine, or of the container where that is bounded",
+		unit:    "bytes",
+		example: "8589934592",
+		rule:    between(0, 1<<50),
+	},
+	{
+		path: "query_api.indexes.ahead",
+		meaning: "indexes that are opened at start, before /readyz says ready, as far as indexes.bytes holds them. empty: " +
+			"the first 64 by name, as far as half of it does",
+		example: "[handbook, tickets]",
+		rule:    indexNames(),
+	},
+}
+
+// indexNames takes names of indexes.
+func indexNames() rule {
+	return rule{"names of indexes", func(value any) string {
+		for _, name := range value.([]string) {
+			if !corpus.ValidIndex(name) {
+				return fmt.Sprintf("%q is no name of an index", name)
+			}
+		}
+		return ""
+	}}
 }
 
 // corsKeys are those of web pages of other origins.

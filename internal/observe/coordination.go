@@ -81,6 +81,13 @@ func (s shared) Lease(ctx context.Context, index, generation, reader string, ttl
 	return s.Store.Lease(ctx, index, generation, reader, ttl)
 }
 
+// Mirrors implements coordination.Readers.
+func (s shared) Mirrors(ctx context.Context, known string) (version string, all map[string][]byte, err error) {
+	ctx, end := s.observer.Store(ctx, Coordination, "mirrors")
+	defer func() { end(err) }()
+	return s.Store.Mirrors(ctx, known)
+}
+
 // Mirrored implements coordination.Readers.
 func (s shared) Mirrored(ctx context.Context, index string) (value []byte, err error) {
 	ctx, end := s.observer.Store(ctx, Coordination, "mirrored")

@@ -69,6 +69,13 @@ func (b blobs) List(ctx context.Context, prefix, after string) iter.Seq2[blob.In
 	}
 }
 
+// Folders implements blob.Store.
+func (b blobs) Folders(ctx context.Context) (names []string, err error) {
+	ctx, end := b.observer.Store(ctx, b.name, "folders")
+	defer func() { end(err) }()
+	return b.Store.Folders(ctx)
+}
+
 // Delete implements blob.Store.
 func (b blobs) Delete(ctx context.Context, key string) (err error) {
 	ctx, end := b.observer.Store(ctx, b.name, "delete")

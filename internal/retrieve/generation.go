@@ -51,16 +51,29 @@ type Generation struct {
 	docs     map[uint32]*artifact.Reader
 	extracts map[uint32]*artifact.Reader
 	refs     atomic.Int64
+	left     func(holders int64)
 
 	metaMu sync.Mutex
 	meta   []docMeta
 }
 
-// Open opens a generation by its manifest: the live and the search segment are copied and mapped, other segments are
-// read by range, the collections are loaded, all beside each other. The caller holds it and must Close it; ending ctx
-// ends the opening and nothing else, and so does a time that follows from what there is to copy. Errors:
-// fault.SegmentDamage also where the manifest or what it names is gone, fault.FormatUnknown for segments of another
-// version or analyser, and those of the stores.
+// Opening says what to open, and from where.
+type Opening struct {
+	Artifacts blob.Store
+	Cache     *localfile.Cache
+	Vectors   vectors.Store
+	Index     string
+	Manifest  string // its sha256
+	Release   int64  // the pointer's epoch
+
+	// Admit, where set, is asked once, when the manifest is known and before anything is copied, with what the
+	// generation will hold (see Footprint); what it waits does not count as time of the opening. Its error ends that.
+	Admit func(ctx context.Context, bytes int64) error
+	// Left, where set, is told whenever a holder has let go, and how many are left: 0, once, when all is unmapped.
+	Left func(holders int64)
+}
+
+// Open opens a generation by its manifest, as Opening.Open does.
 func Open(
 	ctx context.Context,
 	store blob.Store,
@@ -69,23 +82,40 @@ func Open(
 	index, manifest string,
 	release int64,
 ) (*Generation, error) {
-	store = whole{store, index}
-	art := artifact.Index{Store: store, Name: index}
+	return Opening{
+		Artifacts: store, Cache: cache, Vectors: vs, Index: index, Manifest: manifest, Release: release,
+	}.Open(ctx)
+}
+
+// Open opens the generation: the live and the search segment are copied and mapped, other segments are read by range,
+// the collections are loaded, all beside each other. The caller holds it and must Close it; ending ctx ends the opening
+// and nothing else, and so does a time that follows from what there is to copy. Errors: fault.SegmentDamage also where
+// the manifest or what it names is gone, fault.FormatUnknown for segments of another version or analyser, those of the
+// stores, and Admit's.
+func (o Opening) Open(ctx context.Context) (*Generation, error) {
+	store, cache := blob.Store(whole{o.Artifacts, o.Index}), o.Cache
+	art := artifact.Index{Store: store, Name: o.Index}
 	first, cancel := context.WithTimeout(ctx, openPatience)
 	defer cancel()
-	content, err := art.Manifest(first, manifest)
+	content, err := art.Manifest(first, o.Manifest)
 	if err != nil {
 		return nil, err
+	}
+	if o.Admit != nil {
+		if err := o.Admit(ctx, Footprint(content)); err != nil {
+			return nil, err
+		}
 	}
 	ctx, cancel = context.WithTimeout(ctx, patience(content))
 	defer cancel()
 	generation := &Generation{
 		Manifest: content,
-		Release:  release,
+		Release:  o.Release,
 		art:      art,
 		texts:    map[uint32]*textseg.Reader{},
 		docs:     map[uint32]*artifact.Reader{},
 		extracts: map[uint32]*artifact.Reader{},
+		left:     o.Left,
 	}
 	if generation.Spec, err = art.Spec(ctx, content.Spec); err != nil {
 		return nil, err
@@ -104,7 +134,7 @@ func Open(
 		func(ctx context.Context) error { return generation.mapSearch(ctx, cache) },
 		func(ctx context.Context) error { return generation.mapIDF(ctx, cache) },
 		generation.openRows,
-		func(ctx context.Context) error { return generation.loadVectors(ctx, vs) },
+		func(ctx context.Context) error { return generation.loadVectors(ctx, o.Vectors) },
 	}
 	if err := par.Each(ctx, len(steps), len(steps), func(ctx context.Context, i int) error {
 		if err := ctx.Err(); err != nil { // stores that answer at once do not look
@@ -127,14 +157,41 @@ const (
 
 // patience is how long the opening of a generation may take: the larger its files, the longer.
 func patience(manifest *corpus.Manifest) time.Duration {
-	bytes := int64(0)
 	segments := manifest.Segments
-	for _, kind := range [][]corpus.Segment{segments.Live, segments.Search, segments.IDF} {
+	return openPatience + time.Duration(sizeOf(segments.Live, segments.Search, segments.IDF)/slowestCopy)*time.Second
+}
+
+func sizeOf(kinds ...[]corpus.Segment) (bytes int64) {
+	for _, kind := range kinds {
 		for _, segment := range kind {
 			bytes += segment.Bytes
 		}
 	}
-	return openPatience + time.Duration(bytes/slowestCopy)*time.Second
+	return bytes
+}
+
+const (
+	// heldAlways is what any open generation holds, in bytes: its manifest, its settings, its tables of parts.
+	heldAlways = 64 << 10
+	// heldPart is what is held of each file that is read by range, besides one part in framesHeld of its size: the
+	// places and first keys of its frames.
+	heldPart   = 4 << 10
+	framesHeld = 512
+	// heldDocument is what is held of a document once its metadata were asked for.
+	heldDocument = 256
+)
+
+// Footprint is how many bytes an open generation holds, those of mapped files among them, which is nearly all. The rest
+// is an estimate. Collections are the vector store's and not in it.
+func Footprint(manifest *corpus.Manifest) int64 {
+	segments := manifest.Segments
+	ranged := [][]corpus.Segment{segments.Text, segments.Documents, segments.Extract}
+	parts := int64(0)
+	for _, kind := range ranged {
+		parts += int64(len(kind))
+	}
+	return heldAlways + sizeOf(segments.Live, segments.Search, segments.IDF) +
+		parts*heldPart + sizeOf(ranged...)/framesHeld + manifest.Counts.Documents*heldDocument
 }
 
 // mapSearch copies and maps the search segment, where the generation has one.
@@ -256,9 +313,16 @@ func (g *Generation) Hold() bool {
 // Held tells whether anyone still has the generation: its mappings stand, and its reader lease must be renewed.
 func (g *Generation) Held() bool { return g.refs.Load() > 0 }
 
+// Shared tells whether more than one has the generation.
+func (g *Generation) Shared() bool { return g.refs.Load() > 1 }
+
 // Close lets go of the generation; the last holder's Close unmaps its files.
 func (g *Generation) Close() {
-	if g.refs.Add(-1) != 0 {
+	holders := g.refs.Add(-1)
+	if g.left != nil && holders >= 0 {
+		defer g.left(holders)
+	}
+	if holders != 0 {
 		return
 	}
 	g.Live.Close()

@@ -70,6 +70,9 @@ const (
 	Queries         = "unweaver_queries_total"
 	GenerationEpoch = "unweaver_generation_epoch"
 	IndexReady      = "unweaver_index_ready"
+	OpenGenerations = "unweaver_open_generations"
+	OpenBytes       = "unweaver_open_bytes"
+	Openings        = "unweaver_generations_opened_total"
 	Refused         = "unweaver_refused_total"
 )
 
@@ -142,7 +145,12 @@ var sections = []struct {
 		{HTTPSeconds, histogram, []string{"route", "status"}, "Duration of HTTP requests.", ofRequests, false},
 		{Queries, counter, []string{"index", "method", "outcome"}, "Queries by index, method and outcome.", nil, false},
 		{GenerationEpoch, gauge, []string{"index"}, "Epoch of the served generation.", nil, false},
-		{IndexReady, gauge, []string{"index"}, "Whether a generation of the index is open here (1) or none (0).", nil, false},
+		{IndexReady, gauge, []string{"index"}, "Whether the index is served here, also where it is opened on first " +
+			"use (1), or cannot be opened (0).", nil, false},
+		{OpenGenerations, gauge, nil, "Generations that are open.", nil, false},
+		{OpenBytes, gauge, nil, "Bytes that open generations hold, mapped files among them: at most " +
+			"`query_api.indexes.bytes`, unless one is alone or follows an open one.", nil, false},
+		{Openings, counter, nil, "Generations that were opened.", nil, false},
 		{Refused, counter, []string{"code"}, "Requests refused before their route, by code.", nil, false},
 	}},
 }

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"slices"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -12,7 +11,6 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/stream/par"
-	"github.com/unweaver/unweaver/query-api/guard"
 )
 
 // Limits of lists and texts.
@@ -56,54 +54,6 @@ func (s *Server) browse(
 	}
 	s.unchanged(w, request, tag, wanted.generation != "")
 	writeJSON(w, v)
-}
-
-func (s *Server) listIndexes(w http.ResponseWriter, request *http.Request) {
-	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
-	defer cancel()
-	names, err := artifact.Names(ctx, s.Artifacts)
-	if err != nil {
-		s.fail(w, request, err)
-		return
-	}
-	caller := guard.Of(ctx)
-	names = slices.DeleteFunc(names, func(name string) bool { return !caller.May(name) })
-	found := make([]IndexInfo, len(names))
-	if err := par.Each(ctx, len(names), listWidth, func(ctx context.Context, i int) (err error) {
-		found[i], err = s.indexInfo(ctx, names[i])
-		return err
-	}); err != nil {
-		s.fail(w, request, err)
-		return
-	}
-	out := Indexes{Indexes: []IndexInfo{}}
-	for _, info := range found {
-		if info.Index != "" {
-			out.Indexes = append(out.Indexes, info)
-		}
-	}
-	s.writeTagged(w, request, out)
-}
-
-// indexInfo reads what is published under a name; nothing is no error, and no name. What cannot be read of one index is
-// told of it, and hides no other.
-func (s *Server) indexInfo(ctx context.Context, name string) (IndexInfo, error) {
-	index := artifact.Index{Store: s.Artifacts, Name: name}
-	pointer, _, err := index.Current(ctx)
-	if err == nil && pointer.Manifest == "" {
-		return IndexInfo{}, nil
-	}
-	var manifest *corpus.Manifest
-	if err == nil {
-		manifest, err = index.Pointed(ctx, pointer)
-	}
-	if artifact.IsDamage(err) {
-		return IndexInfo{Index: name, Generation: pointer.Generation, Release: pointer.Epoch, State: "damaged"}, nil
-	}
-	if err != nil {
-		return IndexInfo{}, err
-	}
-	return infoOf(name, pointer, manifest), nil
 }
 
 func infoOf(name string, pointer corpus.Pointer, manifest *corpus.Manifest) IndexInfo {

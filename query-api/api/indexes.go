@@ -24,24 +24,41 @@ const (
 	mirrorPatience = 250 * time.Millisecond
 	// retryOpen is the wait after a generation could not be opened.
 	retryOpen = 300 * time.Millisecond
+	// retryMost is the longest wait before it is tried again where nobody asks.
+	retryMost = 10 * time.Second
 )
 
 // index is one index as this replica serves it. Nothing is read from a store under its lock.
 type index struct {
 	mu        sync.Mutex
-	published corpus.Pointer         // as the artifact had it when it was last read
-	mirrored  corpus.Pointer         // what the mirror said then
-	readAt    time.Time              // when that reading began
-	polling   bool                   // it is being read
-	current   *retrieve.Generation   // nil until one is open
-	manifest  string                 // sha256 of its manifest
-	opening   chan struct{}          // closed when the opening that runs is over
-	failed    error                  // of the last opening
-	retryAt   time.Time              // a generation that could not be opened is tried again then
-	pinned    []*retrieve.Generation // the one used last at the end
+	published corpus.Pointer // as the artifact had it when it was last read
+	mirrored  corpus.Pointer // what the mirror said then
+	readAt    time.Time      // when that reading began
+	damaged   error          // why the pointer cannot be read, if a reading since has failed
+	heard     corpus.Pointer // what the mirror said last to the watcher
+	info      *IndexInfo     // of the generation that informed names; it never changes
+	informed  corpus.Pointer
+	polling   bool          // it is being read
+	current   *open         // nil until one is open, and where it was closed for others
+	manifest  string        // sha256 of its manifest
+	opening   chan struct{} // closed when the opening that runs is over
+	failed    error         // of the last opening
+	failures  int           // openings in a row that failed
+	retryAt   time.Time     // a generation that could not be opened is tried again then, for a request
+	againAt   time.Time     // and then without one
+	asked     bool          // it is to be open: it was asked for since it was last closed, or is opened ahead
+	ahead     bool          // it is opened at start, and was not yet
+	waiting   int           // requests that are about to hold the current generation
+	pinned    []*open       // the one used last at the end
 	pinning   map[string]*pinning
-	retired   []*retrieve.Generation // no longer offered, maybe still read by a query
+	retired   []*open // no longer offered, maybe still read by a query
 	closed    bool
+}
+
+// open is an open generation and its share of the room.
+type open struct {
+	*retrieve.Generation
+	share *share
 }
 
 // serving gives the index, making its entry.
@@ -50,7 +67,7 @@ func (s *Server) serving(name string) *index {
 	defer s.mu.Unlock()
 	x := s.indexes[name]
 	if x == nil {
-		x = &index{pinning: map[string]*pinning{}}
+		x = &index{}
 		s.indexes[name] = x
 	}
 	return x
@@ -133,7 +150,8 @@ func (x *index) stored(mirrored corpus.Pointer) (corpus.Pointer, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	news := mirrored.Manifest != "" && mirrored != x.published && mirrored != x.mirrored
-	return x.published, !x.readAt.IsZero() && !news
+	stale := x.current == nil && time.Since(x.readAt) >= pollEvery // of a closed one it is seldom read
+	return x.published, !x.readAt.IsZero() && !news && !stale
 }
 
 // known tells whether the artifact was ever read.
@@ -157,34 +175,50 @@ func (x *index) learn(pointer, mirrored corpus.Pointer, began time.Time) {
 	if began.Before(x.readAt) {
 		return
 	}
-	x.published, x.mirrored, x.readAt = pointer, mirrored, began
+	x.published, x.mirrored, x.readAt, x.damaged = pointer, mirrored, began, nil
 }
 
-// acquire holds the current generation for a query.
+// acquire holds the current generation for a query, opening it where it is closed. Who waits for that in vain is told
+// so with fault.GenBusy; the opening goes on.
 func (s *Server) acquire(ctx context.Context, name string) (*retrieve.Generation, error) {
 	pointer, err := s.named(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	x := s.serving(name)
-	if opened := x.refresh(s, name, pointer); opened != nil {
-		wait := s.patience
-		if !x.open() {
-			wait = s.Timeout
+	x.await(1)
+	defer x.await(-1)
+	first := time.NewTimer(s.Timeout)
+	defer first.Stop()
+	for {
+		opened := x.refresh(s, name, pointer)
+		if opened == nil {
+			break
 		}
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
+		wait := first.C
+		if x.open() {
+			next := time.NewTimer(s.patience)
+			defer next.Stop()
+			wait = next.C
+		}
 		select {
 		case <-opened:
-		case <-timer.C:
+			if x.passedOver() {
+				continue
+			}
+		case <-wait:
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return nil, ctx.Err()
+			}
 		}
+		break
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.current != nil && x.current.Hold() {
-		return x.current, nil
+		s.room.touch(x.current.share)
+		return x.current.Generation, nil
 	}
 	if x.failed != nil {
 		return nil, x.failed
@@ -192,10 +226,25 @@ func (s *Server) acquire(ctx context.Context, name string) (*retrieve.Generation
 	return nil, busy(pointer.Generation)
 }
 
+// await counts the requests that are about to hold the current generation, which is not closed for another then.
+func (x *index) await(n int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.waiting += n
+	x.asked = x.asked || n > 0
+}
+
+// passedOver tells that an opening ahead found no room: a request that waited for it has to ask for more.
+func (x *index) passedOver() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.current == nil && x.failed == nil && !x.closed
+}
+
 func busy(generation string) error {
 	return fault.GenBusy.At("open generation", generation).
-		Because("it is being opened").
-		Advise("ask again in a moment")
+		Because("it is still being opened").
+		Advise("ask again in a moment: the opening goes on")
 }
 
 func unknownIndex(name string) error {
@@ -223,9 +272,19 @@ func (x *index) refresh(server *Server, name string, pointer corpus.Pointer) <-c
 	if x.failed != nil && time.Now().Before(x.retryAt) {
 		return nil
 	}
+	before, ahead := x.current, x.ahead && x.waiting == 0
 	done := make(chan struct{})
 	if !server.beside(func() {
-		generation, err := server.openPointed(name, pointer)
+		generation, err := server.openPointed(name, pointer, func(ctx context.Context, mine *share, bytes int64) error {
+			switch {
+			case before != nil:
+				server.room.swap(mine, bytes)
+				return nil
+			case ahead:
+				return server.room.ahead(mine, bytes, server.aheadShare())
+			}
+			return server.room.wait(ctx, mine, bytes)
+		})
 		x.opened(server, name, pointer.Manifest, generation, err)
 		close(done)
 	}) {
@@ -235,28 +294,93 @@ func (x *index) refresh(server *Server, name string, pointer corpus.Pointer) <-c
 	return done
 }
 
+// keep goes on with an index beside requests: it opens what a new pointer names where the index is to be open.
+func (x *index) keep(server *Server, name string, pointer corpus.Pointer) {
+	x.mu.Lock()
+	wanted := x.asked && (x.failed == nil || !time.Now().Before(x.againAt))
+	x.mu.Unlock()
+	if wanted {
+		x.refresh(server, name, pointer)
+	}
+}
+
 // opened takes over what an opening brought.
-func (x *index) opened(server *Server, name, manifest string, generation *retrieve.Generation, err error) {
+func (x *index) opened(server *Server, name, manifest string, generation *open, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	again := x.failed != nil && err != nil && x.failed.Error() == err.Error()
-	x.opening, x.failed, x.retryAt = nil, err, time.Now().Add(retryOpen)
-	defer func() { server.noteReady(name, x.current != nil) }()
+	x.opening, x.failed, x.ahead = nil, err, false
+	if errors.Is(err, errNoRoom) { // it is opened when it is asked for
+		x.failed, x.asked = nil, x.waiting > 0
+		return
+	}
+	defer func() { server.noteReady(name, x.current != nil || fault.Is(err, fault.GenBusy)) }()
+	if err != nil {
+		x.delay()
+	}
 	switch {
 	case err == nil && x.closed:
 		generation.Close()
 	case err == nil:
-		x.retire(x.current)
-		x.current, x.manifest = generation, manifest
+		x.failures = 0
+		x.take(server, generation, manifest)
+		server.Telemetry.Count(telemetry.Openings, 1)
 		server.Telemetry.Set(telemetry.GenerationEpoch, float64(generation.Release), name)
+	case fault.Is(err, fault.GenBusy):
+		x.asked = false // the next request asks for room once more
 	case !again && !errors.Is(err, context.Canceled):
 		server.log.Error("generation not opened", "index", name, "code", string(fault.CodeOf(err)))
 	}
 }
 
+// take puts an open generation in the place of the one before. The caller holds the lock.
+func (x *index) take(server *Server, generation *open, manifest string) {
+	var before *share
+	if x.current != nil {
+		before = x.current.share
+	}
+	generation.share.release = func(idle *retrieve.Generation) bool { return x.release(server, idle) }
+	server.room.open(generation.share, generation.Generation, before)
+	x.retire(x.current)
+	x.current, x.manifest = generation, manifest
+}
+
+// delay says when an opening that failed is tried again: without a request the later, the more often it has. The caller
+// holds the lock.
+func (x *index) delay() {
+	now := time.Now()
+	x.retryAt, x.againAt = now.Add(retryOpen), now.Add(min(retryOpen<<min(x.failures, 10), retryMost))
+	x.failures++
+}
+
+// release lets go of a generation that is idle, to make room for another; false where somebody wants it after all.
+func (x *index) release(server *Server, idle *retrieve.Generation) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.current != nil && x.current.Generation == idle {
+		if x.waiting > 0 || idle.Shared() {
+			return false
+		}
+		x.retire(x.current)
+		x.current, x.manifest, x.asked = nil, "", false
+		return true
+	}
+	for i, one := range x.pinned {
+		if one.Generation == idle && !idle.Shared() {
+			x.retire(one)
+			x.pinned = slices.Delete(x.pinned, i, i+1)
+			return true
+		}
+	}
+	return false
+}
+
+// admission takes room for a generation before it is opened.
+type admission func(ctx context.Context, mine *share, bytes int64) error
+
 // openPointed opens what a pointer names, which must be one generation.
-func (s *Server) openPointed(name string, pointer corpus.Pointer) (*retrieve.Generation, error) {
-	opened, err := s.openGeneration(name, pointer.Generation, pointer.Manifest, pointer.Epoch)
+func (s *Server) openPointed(name string, pointer corpus.Pointer, admit admission) (*open, error) {
+	opened, err := s.openGeneration(name, pointer.Generation, pointer.Manifest, pointer.Epoch, admit)
 	if err != nil {
 		return nil, err
 	}
@@ -272,24 +396,46 @@ func (s *Server) openPointed(name string, pointer corpus.Pointer) (*retrieve.Gen
 func (s *Server) openGeneration(
 	name, generation, manifest string,
 	epoch int64,
-) (opened *retrieve.Generation, err error) {
+	admit admission,
+) (opened *open, err error) {
+	mine := &share{}
+	defer func() {
+		if err != nil {
+			mine.holders(0)
+		}
+	}()
 	defer par.Caught(&err)
-	ctx := s.ctx // retrieve.Open bounds itself; Shutdown ends it too
+	ctx := s.ctx // the opening bounds itself; Shutdown ends it too
 	s.lease(ctx, name, generation)
-	opened, err = retrieve.Open(ctx, s.Artifacts, s.Cache, s.Vectors, name, manifest, epoch)
+	opening := retrieve.Opening{
+		Artifacts: s.Artifacts, Cache: s.Cache, Vectors: s.Vectors, Index: name, Manifest: manifest, Release: epoch,
+		Left: mine.holders,
+		Admit: func(ctx context.Context, bytes int64) error {
+			began := time.Now()
+			err := admit(ctx, mine, bytes)
+			if err == nil && time.Since(began) > leaseTTL/3 {
+				s.lease(ctx, name, generation)
+			}
+			return err
+		},
+	}
+	found, err := opening.Open(ctx)
 	if fault.Is(err, fault.SegmentDamage) && s.collected(ctx, name, generation, manifest) {
 		err = fault.GenCollected.At("open generation", generation).
 			Because("it was collected").
 			Advise("query the current one")
 	}
-	if err == nil && opened.Manifest.Generation != generation {
-		err = fault.SegmentDamage.At("open generation", generation).
-			Because("what names it names the manifest of " + opened.Manifest.Generation).
-			Advise("write it again from what was published last: unweaver restore --index " + name)
-		opened.Close()
+	if err != nil {
 		return nil, err
 	}
-	return opened, err
+	if found.Manifest.Generation != generation {
+		err = fault.SegmentDamage.At("open generation", generation).
+			Because("what names it names the manifest of " + found.Manifest.Generation).
+			Advise("write it again from what was published last: unweaver restore --index " + name)
+		found.Close()
+		return nil, err
+	}
+	return &open{found, mine}, nil
 }
 
 // collected tells that nothing names a generation any more: what is missing of it is no damage.
@@ -306,8 +452,8 @@ func (s *Server) collected(ctx context.Context, name, generation, manifest strin
 }
 
 // retire lets go of a generation that is no longer offered; queries that hold it go on. The caller holds the lock.
-func (x *index) retire(generation *retrieve.Generation) {
-	x.retired = slices.DeleteFunc(x.retired, func(old *retrieve.Generation) bool { return !old.Held() })
+func (x *index) retire(generation *open) {
+	x.retired = slices.DeleteFunc(x.retired, func(old *open) bool { return !old.Held() })
 	if generation == nil {
 		return
 	}

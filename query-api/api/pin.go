@@ -2,11 +2,13 @@ package api
 
 import (
 	"context"
+	"errors"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/telemetry"
 )
 
 // maxPinned generations are held open besides the current one.
@@ -37,7 +39,7 @@ func (s *Server) pin(ctx context.Context, name, wanted string) (*retrieve.Genera
 		return nil, err
 	}
 	x := s.serving(name)
-	if generation := x.offered(wanted); generation != nil {
+	if generation := x.offered(s, wanted); generation != nil {
 		return generation, nil
 	}
 	ref, err := artifact.Index{Store: s.Artifacts, Name: name}.GenerationRef(ctx, wanted)
@@ -54,16 +56,18 @@ func noGeneration(index, name string) error {
 }
 
 // offered holds a generation that is open under a name, or gives nil.
-func (x *index) offered(wanted string) *retrieve.Generation {
+func (x *index) offered(server *Server, wanted string) *retrieve.Generation {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.current != nil && x.current.Manifest.Generation == wanted && x.current.Hold() {
-		return x.current
+		server.room.touch(x.current.share)
+		return x.current.Generation
 	}
 	for i, generation := range x.pinned {
 		if generation.Manifest.Generation == wanted && generation.Hold() {
 			x.pinned = append(append(x.pinned[:i:i], x.pinned[i+1:]...), generation)
-			return generation
+			server.room.touch(generation.share)
+			return generation.Generation
 		}
 	}
 	return nil
@@ -80,11 +84,14 @@ func (s *Server) join(
 	if under == nil {
 		under = &pinning{done: make(chan struct{})}
 		if x.closed || !s.beside(func() {
-			generation, err := s.openGeneration(name, wanted, manifest, 0)
-			x.pinnedOpen(wanted, under, generation, err)
+			generation, err := s.openGeneration(name, wanted, manifest, 0, s.room.wait)
+			x.pinnedOpen(s, wanted, under, generation, err)
 		}) {
 			x.mu.Unlock()
 			return nil, busy(wanted)
+		}
+		if x.pinning == nil {
+			x.pinning = map[string]*pinning{}
 		}
 		x.pinning[wanted] = under
 	}
@@ -98,6 +105,9 @@ func (s *Server) join(
 	defer x.mu.Unlock()
 	defer under.leave()
 	if !under.finished {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return nil, busy(wanted)
+		}
 		return nil, ctx.Err()
 	}
 	if under.err == nil && under.generation.Hold() {
@@ -114,7 +124,7 @@ func (p *pinning) leave() {
 }
 
 // pinnedOpen takes over what an opening brought.
-func (x *index) pinnedOpen(wanted string, under *pinning, generation *retrieve.Generation, err error) {
+func (x *index) pinnedOpen(server *Server, wanted string, under *pinning, generation *open, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	defer close(under.done)
@@ -130,8 +140,12 @@ func (x *index) pinnedOpen(wanted string, under *pinning, generation *retrieve.G
 	}
 	if under.waiters > 0 {
 		generation.Hold()
-		under.generation = generation
+		under.generation = generation.Generation
 	}
+	generation.share.pinned = true
+	generation.share.release = func(idle *retrieve.Generation) bool { return x.release(server, idle) }
+	server.room.open(generation.share, generation.Generation, nil)
+	server.Telemetry.Count(telemetry.Openings, 1)
 	x.pinned = append(x.pinned, generation)
 	if len(x.pinned) > maxPinned {
 		x.retire(x.pinned[0])

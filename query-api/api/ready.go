@@ -36,20 +36,26 @@ const (
 	stateBehind  = "behind"  // an older generation serves, since the newer one cannot be opened
 	stateOpening = "opening" // nothing is open yet
 	stateFailed  = "failed"  // nothing is open, and the last opening failed
+	stateClosed  = "closed"  // nothing is open; the first request for it opens it
 )
 
 // IndexReadiness says whether an index is served by this replica, and what to do where it is not.
 type IndexReadiness struct {
 	Index      string `json:"index"`
-	State      string `json:"state" enum:"ready,behind,opening,failed"`
+	State      string `json:"state" enum:"ready,behind,opening,failed,closed"`
 	Generation string `json:"generation,omitempty" doc:"that is served"`
 	Code       string `json:"code,omitempty"`
 	Cause      string `json:"cause,omitempty"`
 	Remedy     string `json:"remedy,omitempty"`
+
+	first bool // it is opened at start, which the replica is not ready before
 }
 
-// serves tells whether queries are answered.
-func (r IndexReadiness) serves() bool { return r.State == stateReady || r.State == stateBehind }
+// serves tells whether queries are answered, be it after an opening.
+func (r IndexReadiness) serves() bool { return r.State != stateFailed && !r.first }
+
+// open tells whether queries are answered at once.
+func (r IndexReadiness) open() bool { return r.State == stateReady || r.State == stateBehind }
 
 // text is what checks say of the index.
 func (r IndexReadiness) text() string {
@@ -59,7 +65,9 @@ func (r IndexReadiness) text() string {
 	case stateBehind:
 		return "ok, by generation " + r.Generation + "; the newer one: " + r.Cause
 	case stateOpening:
-		return "its first generation is being opened"
+		return "its generation is being opened"
+	case stateClosed:
+		return "ok, and opened by the first request for it"
 	}
 	return r.Cause
 }
@@ -68,11 +76,14 @@ func (r IndexReadiness) text() string {
 func (x *index) readiness(name string) (IndexReadiness, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	out := IndexReadiness{Index: name, State: stateOpening}
-	if x.current != nil {
+	out := IndexReadiness{Index: name, State: stateClosed, first: x.ahead && x.failed == nil}
+	switch {
+	case x.current != nil:
 		out.State, out.Generation = stateReady, x.current.Manifest.Generation
+	case x.opening != nil || x.asked:
+		out.State = stateOpening
 	}
-	if err := x.failed; err != nil {
+	if err := x.failed; err != nil && !fault.Is(err, fault.GenBusy) { // else it only found no room
 		out.State = stateFailed
 		if x.current != nil {
 			out.State = stateBehind
@@ -94,9 +105,9 @@ func (x *index) fail(err error) {
 	}
 }
 
-// ready really probes: every store answers, the indexes are known, and what can be served is open. An index that cannot
-// be opened is told and takes nothing else away: the replica is ready as long as it serves another. With ?index= it is
-// that index which counts.
+// ready really probes: every store answers, the indexes are known, and those that are opened at start are open; others
+// are opened when they are asked for. An index that cannot be opened is told and takes nothing else away: the replica
+// is ready as long as it serves another. With ?index= it is that index which counts, and it is opened.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
 	defer cancel()
@@ -118,13 +129,13 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	serving := 0
+	serving, one := 0, r.URL.Query().Has("index")
 	for _, index := range out.Indexes {
 		out.Checks["index "+index.Index] = index.text()
 		if index.serves() {
 			serving++
 		}
-		ready = ready && index.State != stateOpening
+		ready = ready && !index.first && (!one || index.open())
 	}
 	if ready = ready && (serving > 0 || len(out.Indexes) == 0); ready {
 		out.Status = "ready"
@@ -196,7 +207,10 @@ func (s *Server) readinessOf(ctx context.Context, name string) ([]IndexReadiness
 		}
 		x.fail(err)
 	default:
-		s.serving(name).refresh(s, name, pointer)
+		x := s.serving(name)
+		x.await(1)
+		x.refresh(s, name, pointer)
+		x.await(-1)
 	}
 	one, _ := s.serving(name).readiness(name)
 	return []IndexReadiness{one}, nil

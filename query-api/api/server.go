@@ -4,8 +4,9 @@
 //	server.go, routes.go     the server and its table of routes, from which mux and OpenAPI are made
 //	request.go, response.go  bodies; query.go answers one
 //	browse.go, documents.go, generations.go, runs.go  what an index holds; lists.go their bodies, cursor.go their pages
+//	catalogue.go             what indexes there are
 //	etag.go, compress.go     what clients may keep, and packed answers
-//	indexes.go, pin.go       open generations; watch.go follows the pointers and renews leases
+//	indexes.go, pin.go       open generations; room.go closes idle ones, watch.go follows the pointers and renews leases
 //	openapi.go, schema.go    the description of all this, made from the types
 package api
 
@@ -24,6 +25,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/machine"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -56,7 +58,8 @@ type Config struct {
 	Log       *slog.Logger
 	Timeout   time.Duration           // of a query without an answer; 0 = 10 s
 	Extra     map[string]http.Handler // further routes, by prefix
-	Warm      []string                // indexes to open at start; nil: all that are published
+	Warm      []string                // indexes to open at start; none: the first by name, within half of OpenBytes
+	OpenBytes int64                   // that open generations may hold; 0: half of this process's memory
 	Methods   *retrieve.Registry      // nil: this program's
 	Telemetry *telemetry.Process      // what is counted; nil: it begins with this server
 	Policy    guard.Policy            // who may ask; the handlers of Extra ask for a key by themselves
@@ -74,6 +77,8 @@ type Server struct {
 	mu      sync.Mutex
 	indexes map[string]*index
 	listed  atomic.Bool // the indexes to open at start are known
+	mirrors string      // version of those that the watcher knows
+	room    *room
 	embeds  *embedCache
 	guard   *guard.Guard
 	openapi []byte
@@ -93,6 +98,9 @@ func New(config Config) *Server {
 	if config.patience == 0 {
 		config.patience = patience
 	}
+	if config.OpenBytes == 0 {
+		config.OpenBytes = machine.Memory() / 2
+	}
 	if config.Methods == nil {
 		config.Methods = retrieve.Methods()
 	}
@@ -109,6 +117,7 @@ func New(config Config) *Server {
 		log:     config.Log,
 		id:      hex.EncodeToString(raw),
 		indexes: map[string]*index{},
+		room:    newRoom(config.OpenBytes, config.Telemetry),
 		embeds:  newEmbedCache(),
 	}
 	server.openapi = OpenAPI(config.Methods)

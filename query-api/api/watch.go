@@ -1,9 +1,13 @@
 package api
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"slices"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/stream/par"
@@ -12,13 +16,18 @@ import (
 const (
 	// watchEvery is the beat of the watcher.
 	watchEvery = 250 * time.Millisecond
-	// pollEvery is how often the artifact's pointer is read where there is no mirror, and pollMirrored where there is.
+	// pollEvery is how often an open index's pointer is read where there is no mirror, and pollMirrored where there is;
+	// where there are many of them less often.
 	pollEvery    = 500 * time.Millisecond
 	pollMirrored = 3 * time.Second
 	// pollTimeout bounds one reading of a pointer; another index must not wait for a store that hangs.
 	pollTimeout = 5 * time.Second
 	// listWidth is how many pointers are read at once.
 	listWidth = 16
+	// openAhead is how many indexes are opened at start where none are named, the first by name.
+	openAhead = 64
+	// readsOpen and readsClosed are how many pointers are read in a beat without a hint of the mirror.
+	readsOpen, readsClosed = 4, 1
 	// leaseTTL of a reader's lease; it is renewed three times in that time.
 	leaseTTL = 30 * time.Second
 )
@@ -31,14 +40,14 @@ func (s *Server) watch() {
 	var renewed time.Time
 	for {
 		s.list()
-		renew := time.Since(renewed) > leaseTTL/3
-		if renew {
+		s.readMirrors()
+		s.follow()
+		if time.Since(renewed) > leaseTTL/3 {
 			renewed = time.Now()
-		}
-		for name, x := range s.served() {
-			s.poll(name, x)
-			if renew {
-				s.beside(func() { s.renew(name, x) })
+			for name, x := range s.served() {
+				if x.holds() {
+					s.beside(func() { s.renew(name, x) })
+				}
 			}
 		}
 		select {
@@ -49,13 +58,95 @@ func (s *Server) watch() {
 	}
 }
 
-// list finds out which indexes are to be open, until it has succeeded once.
+// readMirrors learns in one request what the mirrors of all indexes say. Where they cannot be read the artifacts are
+// asked all the same.
+func (s *Server) readMirrors() {
+	ctx, cancel := context.WithTimeout(s.ctx, mirrorPatience)
+	defer cancel()
+	version, all, err := s.Readers.Mirrors(ctx, s.mirrors)
+	if err != nil || all == nil {
+		return
+	}
+	s.mirrors = version
+	for name, raw := range all {
+		var pointer corpus.Pointer
+		if json.Unmarshal(raw, &pointer) == nil && corpus.ValidIndex(name) {
+			s.serving(name).hear(pointer)
+		}
+	}
+}
+
+// hear takes what the mirror says.
+func (x *index) hear(pointer corpus.Pointer) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.heard = pointer
+}
+
+// due says whether the pointer of an index is to be read now, and how urgently.
+type due struct {
+	name string
+	x    *index
+	age  time.Duration
+}
+
+// follow reads the pointers that may have changed, beside each other: those that the mirror has news of, then of the
+// open indexes and of the closed ones those that were not read for the longest time, a bounded number a beat, so that
+// a thousand closed indexes cost no more than one.
+func (s *Server) follow() {
+	var open, closed []due
+	for name, x := range s.served() {
+		news, asked, age, every := x.standing()
+		switch {
+		case news:
+			s.poll(name, x)
+		case asked && age >= every:
+			open = append(open, due{name, x, age})
+		case !asked && age >= pollMirrored:
+			closed = append(closed, due{name, x, age})
+		}
+		if pointer := x.last(); asked && pointer.Manifest != "" {
+			x.keep(s, name, pointer)
+		}
+	}
+	for _, some := range []struct {
+		of   []due
+		most int
+	}{{open, readsOpen}, {closed, readsClosed}} {
+		slices.SortFunc(some.of, func(a, b due) int { return cmp.Compare(b.age, a.age) })
+		for _, one := range some.of[:min(len(some.of), some.most)] {
+			s.poll(one.name, one.x)
+		}
+	}
+}
+
+// standing tells whether the mirror says something new of an index, whether it is to be open, how old is what is known
+// of it, and how old that may become while it is open.
+func (x *index) standing() (news, asked bool, age, every time.Duration) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	every = pollEvery
+	if x.heard.Manifest != "" && x.heard == x.published {
+		every = pollMirrored
+	}
+	news = x.heard.Manifest != "" && x.heard != x.published && x.heard != x.mirrored
+	return news && !x.readAt.IsZero(), x.asked || x.current != nil || x.failed != nil, time.Since(x.readAt), every
+}
+
+// holds tells whether anything of the index is read here.
+func (x *index) holds() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.current != nil || len(x.pinned)+len(x.retired) > 0
+}
+
+// list finds out which indexes there are and has the first of them opened, until it has succeeded once.
 func (s *Server) list() {
 	if s.listed.Load() {
 		return
 	}
-	names := s.Warm
-	if names == nil {
+	names, most := s.Warm, len(s.Warm)
+	if len(names) == 0 {
 		ctx, cancel := context.WithTimeout(s.ctx, pollTimeout)
 		defer cancel()
 		var err error
@@ -63,29 +154,51 @@ func (s *Server) list() {
 			s.log.Warn("indexes not listed", "code", string(fault.CodeOf(err)))
 			return
 		}
+		most = openAhead
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, pollTimeout)
 	defer cancel()
-	if err := par.Each(ctx, len(names), listWidth, func(ctx context.Context, i int) error {
-		pointer, err := s.pointer(ctx, names[i])
-		switch {
-		case artifact.IsDamage(err): // of this index alone
-			s.serving(names[i]).fail(err)
-			s.noteReady(names[i], false)
-			s.log.Error("pointer cannot be read", "index", names[i], "code", string(fault.CodeOf(err)))
-			return nil
-		case err == nil && pointer.Manifest != "":
-			s.serving(names[i]).refresh(s, names[i], pointer)
-		}
-		return err
+	first := names[:min(len(names), most)]
+	if err := par.Each(ctx, len(first), listWidth, func(ctx context.Context, i int) error {
+		return s.openFirst(ctx, first[i])
 	}); err != nil {
 		s.log.Warn("pointers not read", "code", string(fault.CodeOf(err)))
 		return
 	}
+	for _, name := range names[len(first):] {
+		s.serving(name)
+	}
 	s.listed.Store(true)
 }
 
-// poll follows the pointer of an index, beside those of others.
+// openFirst opens an index that nobody asked for yet, where it is published and finds room.
+func (s *Server) openFirst(ctx context.Context, name string) error {
+	pointer, err := s.pointer(ctx, name)
+	switch {
+	case artifact.IsDamage(err): // of this index alone
+		s.serving(name).fail(err)
+		s.noteReady(name, false)
+		s.log.Error("pointer cannot be read", "index", name, "code", string(fault.CodeOf(err)))
+		return nil
+	case err == nil && pointer.Manifest != "":
+		x := s.serving(name)
+		x.mu.Lock()
+		x.asked, x.ahead = true, x.current == nil
+		x.mu.Unlock()
+		x.refresh(s, name, pointer)
+	}
+	return err
+}
+
+// aheadShare is how much may be opened at start: what is named all of the room, what is not named half of it.
+func (s *Server) aheadShare() int64 {
+	if len(s.Warm) > 0 {
+		return s.room.limit
+	}
+	return s.room.limit / 2
+}
+
+// poll reads the pointer of an index, beside those of others.
 func (s *Server) poll(name string, x *index) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -100,29 +213,49 @@ func (s *Server) poll(name string, x *index) {
 		}()
 		ctx, cancel := context.WithTimeout(s.ctx, pollTimeout)
 		defer cancel()
-		mirrored := s.mirrored(ctx, name)
-		stored, known := x.stored(mirrored)
-		every := pollEvery
-		if mirrored.Manifest != "" && mirrored == stored {
-			every = pollMirrored
-		}
-		if !known || x.age() >= every {
-			began := time.Now()
-			if pointer, _, err := (artifact.Index{Store: s.Artifacts, Name: name}).Current(ctx); err == nil {
-				x.learn(pointer, mirrored, began)
-			}
+		if s.read(ctx, name, x) != nil {
+			return
 		}
 		if pointer := x.last(); pointer.Manifest != "" {
-			x.refresh(s, name, pointer)
+			x.keep(s, name, pointer)
+		} else {
+			x.gone()
 		}
 	})
 }
 
-// age of what the artifact said.
-func (x *index) age() time.Duration {
+// read asks the artifacts what is published.
+func (s *Server) read(ctx context.Context, name string, x *index) error {
+	x.mu.Lock()
+	heard := x.heard
+	x.mu.Unlock()
+	began := time.Now()
+	pointer, _, err := artifact.Index{Store: s.Artifacts, Name: name}.Current(ctx)
+	if err != nil {
+		x.miss(err, began)
+		return err
+	}
+	x.learn(pointer, heard, began)
+	return nil
+}
+
+// miss notes that the pointer could not be read.
+func (x *index) miss(err error, began time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return time.Since(x.readAt)
+	if artifact.IsDamage(err) && !began.Before(x.readAt) {
+		x.damaged = err
+	}
+}
+
+// gone lets go of an index that nobody publishes any more.
+func (x *index) gone() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.current != nil {
+		x.retire(x.current)
+		x.current, x.manifest, x.asked = nil, "", false
+	}
 }
 
 // renew the leases of all generations of an index that are read here.

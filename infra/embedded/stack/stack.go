@@ -205,6 +205,8 @@ func (s *Stack) serve(
 			Cache:     cache,
 			Log:       options.Log,
 			Telemetry: process,
+			Warm:      options.Config.QueryAPI.Indexes.Ahead,
+			OpenBytes: options.Config.QueryAPI.Indexes.Bytes,
 			Extra: map[string]http.Handler{admin.Prefix: admin.Handler(s.Control, admin.Access{
 				Token: s.Token, Check: keys.Check, Keys: access.Book{Store: s.stores.Artifacts},
 			})},

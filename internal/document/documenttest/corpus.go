@@ -200,6 +200,9 @@ func (c *Corpus) Put(context.Context, string, io.Reader, int64, blob.Cond) (blob
 	return blob.Info{}, fault.StoreDenied.At("write", "corpus")
 }
 
+// Folders implements blob.Store.
+func (c *Corpus) Folders(ctx context.Context) ([]string, error) { return blob.FoldersOf(ctx, c.List) }
+
 // Delete implements blob.Store: nothing may delete in a corpus.
 func (c *Corpus) Delete(context.Context, string) error {
 	return fault.StoreDenied.At("delete", "corpus")

@@ -2,6 +2,8 @@ package retrievetest
 
 import (
 	"context"
+	"maps"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -108,6 +110,7 @@ type Readers struct {
 	mu      sync.Mutex
 	leases  map[string]time.Time // index/generation -> end
 	mirrors map[string][]byte
+	changes int
 }
 
 var _ coordination.Readers = (*Readers)(nil)
@@ -150,7 +153,19 @@ func (r *Readers) Mirror(_ context.Context, index string, _ int64, pointer []byt
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mirrors[index] = pointer
+	r.changes++
 	return nil
+}
+
+// Mirrors implements coordination.Readers.
+func (r *Readers) Mirrors(_ context.Context, known string) (string, map[string][]byte, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	version := strconv.Itoa(r.changes)
+	if version == known {
+		return version, nil, nil
+	}
+	return version, maps.Clone(r.mirrors), nil
 }
 
 // Mirrored implements coordination.Readers.

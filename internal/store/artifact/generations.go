@@ -2,6 +2,7 @@ package artifact
 
 import (
 	"context"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -28,28 +29,10 @@ type Generation struct {
 	Models      string    `json:"models"`
 }
 
-// Names lists the indexes of a store: its folders but its own, such as the ledger's. It takes one listing request for
-// each.
+// Names lists the indexes of a store: its folders but its own, such as the ledger's.
 func Names(ctx context.Context, store blob.Store) ([]string, error) {
-	var names []string
-	for after, more := "", true; more; {
-		more = false
-		for info, err := range store.List(ctx, "", after) {
-			if err != nil {
-				return nil, err
-			}
-			name, _, folder := strings.Cut(info.Key, "/")
-			after, more = info.Key, true
-			if folder {
-				after = name + "0" // '0' follows '/': the rest of the folder is passed over
-			}
-			if folder && corpus.ValidIndex(name) {
-				names = append(names, name)
-			}
-			break
-		}
-	}
-	return names, nil
+	folders, err := store.Folders(ctx)
+	return slices.DeleteFunc(folders, func(name string) bool { return !corpus.ValidIndex(name) }), err
 }
 
 // IsDamage tells an artifact that is lost or cannot be read from a store that does not answer.

@@ -54,6 +54,9 @@ type Store interface {
 	Stat(ctx context.Context, key string) (Info, error)
 	// List gives objects whose key starts with prefix and is greater than after, in byte order of the key.
 	List(ctx context.Context, prefix, after string) iter.Seq2[Info, error]
+	// Folders names what stands before the first '/' of the keys that have one, each once, in byte order. With an object
+	// store it takes a request for each thousand.
+	Folders(ctx context.Context) ([]string, error)
 	// Delete removes an object; an absent one is no error.
 	Delete(ctx context.Context, key string) error
 	// DeleteAll removes many objects in few requests; absent ones are no error. After an error some may be gone, and it

@@ -57,6 +57,9 @@ type Readers interface {
 	// was put back. It is a hint: who reads another pointer than the one it knows asks the artifacts.
 	Mirror(ctx context.Context, index string, epoch int64, pointer []byte) error
 	Mirrored(ctx context.Context, index string) ([]byte, error)
+	// Mirrors gives the mirrored pointers of all indexes, and a version that changes whenever one does. Where the
+	// version is the one that the caller knows it gives none of them (nil), in one small request.
+	Mirrors(ctx context.Context, known string) (version string, pointers map[string][]byte, err error)
 }
 
 // Store is the port.

@@ -70,6 +70,17 @@ func (s blobs) List(ctx context.Context, prefix, after string) iter.Seq2[blob.In
 	}
 }
 
+// Folders implements blob.Store.
+func (s blobs) Folders(ctx context.Context) ([]string, error) {
+	folders, err := s.Store.Folders(ctx)
+	for range 1 + len(folders)/perRequest {
+		if err := s.request(ctx, List, ""); err != nil {
+			return nil, err
+		}
+	}
+	return folders, err
+}
+
 // Delete implements blob.Store.
 func (s blobs) Delete(ctx context.Context, key string) error {
 	if err := s.request(ctx, Delete, PrefixOf(key)); err != nil {
@@ -88,14 +99,14 @@ func (s blobs) DeleteAll(ctx context.Context, keys []string) error {
 	return s.Store.DeleteAll(ctx, keys)
 }
 
-// claims is a distant coordination store, as far as the path of every paid call asks it.
+// claims is a distant coordination store, as far as the path of every paid call and readers ask it.
 type claims struct {
 	coordination.Store
 	*Requests
 }
 
 // Coordination puts a coordination store at a distance: claims, rate limits and what a run spends, which are asked for
-// at calls; the rest is as near as it was. Many claims take one request, as with Redis.
+// at calls, leases of readers and mirrors; the rest is as near as it was. Many claims take one request, as with Redis.
 func Coordination(store coordination.Store, requests *Requests) coordination.Store {
 	return claims{store, requests}
 }
@@ -142,6 +153,30 @@ func (s claims) ReleaseAll(ctx context.Context, keys []string, owner string) err
 		}
 	}
 	return nil
+}
+
+// Lease implements coordination.Readers.
+func (s claims) Lease(ctx context.Context, index, generation, reader string, ttl time.Duration) error {
+	if err := s.request(ctx, Put, "coordination/lease"); err != nil {
+		return err
+	}
+	return s.Store.Lease(ctx, index, generation, reader, ttl)
+}
+
+// Mirrored implements coordination.Readers.
+func (s claims) Mirrored(ctx context.Context, index string) ([]byte, error) {
+	if err := s.request(ctx, Get, "coordination/mirror"); err != nil {
+		return nil, err
+	}
+	return s.Store.Mirrored(ctx, index)
+}
+
+// Mirrors implements coordination.Readers.
+func (s claims) Mirrors(ctx context.Context, known string) (string, map[string][]byte, error) {
+	if err := s.request(ctx, Get, "coordination/mirrors"); err != nil {
+		return "", nil, err
+	}
+	return s.Store.Mirrors(ctx, known)
 }
 
 // Reserve implements coordination.Claims.

@@ -186,6 +186,9 @@ func (m *Memory) List(ctx context.Context, prefix, after string) iter.Seq2[blob.
 	}
 }
 
+// Folders implements blob.Store.
+func (m *Memory) Folders(ctx context.Context) ([]string, error) { return blob.FoldersOf(ctx, m.List) }
+
 // Delete implements blob.Store.
 func (m *Memory) Delete(ctx context.Context, key string) error {
 	return m.DeleteAll(ctx, []string{key})

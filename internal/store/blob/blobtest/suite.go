@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 
@@ -21,11 +22,32 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 	t.Run("If-Match lets one of many writers win", func(t *testing.T) { ifMatch(t, open(t)) })
 	t.Run("a failed condition leaves the object as it was", func(t *testing.T) { unchanged(t, open(t)) })
 	t.Run("List is in byte order, by prefix, after a key", func(t *testing.T) { list(t, open(t)) })
+	t.Run("Folders are each named once", func(t *testing.T) { folders(t, open(t)) })
 	t.Run("a read refuses another version", func(t *testing.T) { matchRead(t, open(t)) })
 	t.Run("a body that fails leaves nothing", func(t *testing.T) { brokenBody(t, open(t)) })
 	t.Run("many objects are deleted at once, absent ones too", func(t *testing.T) { deleteAll(t, open(t)) })
 	t.Run("objects may be deleted while they are listed", func(t *testing.T) { deleteListed(t, open(t)) })
 	t.Run("a key that leads out of the store is refused", func(t *testing.T) { outside(t, open(t)) })
+}
+
+func folders(t *testing.T, store blob.Store) {
+	if names, err := store.Folders(t.Context()); len(names) != 0 || err != nil {
+		t.Errorf("of an empty store: %q %v", names, err)
+	}
+	var want []string
+	for i := range 25 {
+		name := fmt.Sprintf("index-%02d", i)
+		want = append(want, name)
+		must(t, store, name+"/current.json", "{}")
+		must(t, store, name+"/a/deep/er", "x")
+		must(t, store, name+".json", "a file beside it")
+	}
+	must(t, store, "a b+c/d", "x")
+	must(t, store, "zz", "x")
+	want = append([]string{"a b+c"}, want...)
+	if names, err := store.Folders(t.Context()); !slices.Equal(names, want) || err != nil {
+		t.Errorf("%q, want %q: %v", names, want, err)
+	}
 }
 
 func outside(t *testing.T, store blob.Store) {

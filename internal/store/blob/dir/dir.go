@@ -318,6 +318,9 @@ func (s *Store) Stat(_ context.Context, key string) (blob.Info, error) {
 	return info(key, st), nil
 }
 
+// Folders implements blob.Store.
+func (s *Store) Folders(ctx context.Context) ([]string, error) { return blob.FoldersOf(ctx, s.List) }
+
 // Delete implements blob.Store. Folders that become empty stay: a writer may be about to use them.
 func (s *Store) Delete(ctx context.Context, key string) error {
 	if err := errors.Join(blob.CheckKey(key), blob.Permitted(ctx)); err != nil {

@@ -138,6 +138,9 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[blob.I
 	}
 }
 
+// Folders implements blob.Store.
+func (s *Store) Folders(ctx context.Context) ([]string, error) { return blob.FoldersOf(ctx, s.List) }
+
 // Delete implements blob.Store.
 func (s *Store) Delete(ctx context.Context, key string) error { return s.DeleteAll(ctx, []string{key}) }
 

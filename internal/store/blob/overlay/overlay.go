@@ -110,6 +110,9 @@ func (s Store) List(ctx context.Context, prefix, after string) iter.Seq2[blob.In
 	}
 }
 
+// Folders implements blob.Store.
+func (s Store) Folders(ctx context.Context) ([]string, error) { return blob.FoldersOf(ctx, s.List) }
+
 // Delete implements blob.Store for what was written here.
 func (s Store) Delete(ctx context.Context, key string) error { return s.upper.Delete(ctx, key) }
 

@@ -115,17 +115,28 @@ func (b *bucket) list(w http.ResponseWriter, query url.Values) {
 		IsTruncated           bool
 		NextContinuationToken string
 		Contents              []object
+		CommonPrefixes        []struct{ Prefix string }
 	}{EncodingType: "url"}
-	last := ""
-	for info, err := range b.store.List(context.Background(), query.Get("prefix"), after) {
+	last, folder, prefix := "", "", query.Get("prefix")
+	for info, err := range b.store.List(context.Background(), prefix, after) {
 		if err != nil {
 			break
 		}
-		if len(result.Contents) == pageKeys {
+		if folder != "" && strings.HasPrefix(info.Key, folder) {
+			last = info.Key
+			continue
+		}
+		if len(result.Contents)+len(result.CommonPrefixes) == pageKeys {
 			result.IsTruncated, result.NextContinuationToken = true, last
 			break
 		}
 		last = info.Key
+		name, _, inFolder := strings.Cut(strings.TrimPrefix(info.Key, prefix), "/")
+		if inFolder && query.Get("delimiter") == "/" {
+			folder = prefix + name + "/"
+			result.CommonPrefixes = append(result.CommonPrefixes, struct{ Prefix string }{url.QueryEscape(folder)})
+			continue
+		}
 		result.Contents = append(result.Contents, object{
 			url.QueryEscape(info.Key), `"` + info.ETag + `"`, info.Modified.UTC().Format("2006-01-02T15:04:05.000Z"), info.Size,
 		})

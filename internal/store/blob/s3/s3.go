@@ -207,6 +207,36 @@ func (s *Store) Stat(ctx context.Context, key string) (blob.Info, error) {
 	}, nil
 }
 
+// Folders implements blob.Store.
+func (s *Store) Folders(ctx context.Context) ([]string, error) {
+	in := &s3.ListObjectsV2Input{
+		Bucket: &s.cfg.Bucket, Prefix: s.key(""), Delimiter: aws.String("/"), EncodingType: types.EncodingTypeUrl,
+	}
+	var folders []string
+	for {
+		page, err := retried(ctx, func(ctx context.Context) (*s3.ListObjectsV2Output, error) {
+			out, err := s.c.ListObjectsV2(ctx, in)
+			return out, s.wrap(ctx, "list folders of", "", err)
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, common := range page.CommonPrefixes {
+			name := aws.ToString(common.Prefix)
+			if page.EncodingType == types.EncodingTypeUrl {
+				if plain, err := url.QueryUnescape(name); err == nil {
+					name = plain
+				}
+			}
+			folders = append(folders, strings.TrimSuffix(strings.TrimPrefix(name, s.prefix), "/"))
+		}
+		if !aws.ToBool(page.IsTruncated) || aws.ToString(page.NextContinuationToken) == "" {
+			return folders, nil
+		}
+		in.ContinuationToken = page.NextContinuationToken
+	}
+}
+
 // List implements blob.Store. Keys travel URL-encoded, as XML cannot carry them all; markers of folders are left out.
 func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[blob.Info, error] {
 	return func(yield func(blob.Info, error) bool) {

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"strconv"
 	"time"
 
 	bbolt "go.etcd.io/bbolt"
@@ -80,8 +81,29 @@ func (s *Store) Leased(_ context.Context, index string) (map[string]bool, error)
 func (s *Store) Mirror(_ context.Context, index string, epoch int64, pointer []byte) error {
 	return s.update(func(tx *bbolt.Tx) error {
 		value := append(binary.BigEndian.AppendUint64(nil, uint64(epoch)), pointer...)
+		if _, err := tx.Bucket(mirrorBucket).NextSequence(); err != nil {
+			return err
+		}
 		return tx.Bucket(mirrorBucket).Put([]byte(index), value)
 	})
+}
+
+// Mirrors implements coordination.Readers.
+func (s *Store) Mirrors(_ context.Context, known string) (version string, pointers map[string][]byte, err error) {
+	err = s.view(func(tx *bbolt.Tx) error {
+		bucket := tx.Bucket(mirrorBucket)
+		if version = strconv.FormatUint(bucket.Sequence(), 10); version == known {
+			return nil
+		}
+		pointers = map[string][]byte{}
+		return bucket.ForEach(func(index, value []byte) error {
+			if len(value) >= 8 {
+				pointers[string(index)] = bytes.Clone(value[8:])
+			}
+			return nil
+		})
+	})
+	return version, pointers, err
 }
 
 // Mirrored implements coordination.Readers.

@@ -322,4 +322,16 @@ func mirror(t *testing.T, store coordination.Store) {
 			t.Errorf("mirrored %q, want %q: %v", v, pointer, err)
 		}
 	}
+	version, all, err := store.Mirrors(t.Context(), "")
+	ok(t, err)
+	if len(all) != 2 || string(all["i"]) != "three" || string(all["j"]) != "another's" {
+		t.Errorf("all of them: %q", all)
+	}
+	if again, all, err := store.Mirrors(t.Context(), version); again != version || all != nil || err != nil {
+		t.Errorf("nothing changed: %q, %q: %v", again, all, err)
+	}
+	ok(t, store.Mirror(t.Context(), "i", 4, []byte("four")))
+	if next, all, err := store.Mirrors(t.Context(), version); next == version || string(all["i"]) != "four" || err != nil {
+		t.Errorf("after a change: %q, %q: %v", next, all, err)
+	}
 }

@@ -4,6 +4,7 @@ package memory
 import (
 	"bytes"
 	"context"
+	"strconv"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ type Store struct {
 	runs    map[string]*run
 	leases  map[lease]time.Time // when they end
 	mirrors map[string][]byte
+	changes int // of mirrors
 }
 
 type run struct {
@@ -171,7 +173,19 @@ func (s *Store) Mirror(_ context.Context, index string, _ int64, pointer []byte)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mirrors[index] = held(pointer)
+	s.changes++
 	return nil
+}
+
+// Mirrors implements coordination.Readers.
+func (s *Store) Mirrors(_ context.Context, known string) (string, map[string][]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	version := strconv.Itoa(s.changes)
+	if version == known {
+		return version, nil, nil
+	}
+	return version, copied(s.mirrors), nil
 }
 
 // Mirrored implements coordination.Readers.

@@ -4,6 +4,7 @@ package redis
 
 import (
 	"context"
+	"crypto/rand"
 	"strings"
 	"time"
 
@@ -80,11 +81,43 @@ func (s *Store) Leased(ctx context.Context, index string) (map[string]bool, erro
 	return out, err
 }
 
-// Mirror implements coordination.Readers.
+// Mirror implements coordination.Readers. The pointer stands under a key of its own, for those who ask about one
+// index, and in the table of all, whose version is written after it: who reads the version first reads what it names,
+// or something newer.
 func (s *Store) Mirror(ctx context.Context, index string, epoch int64, pointer []byte) error {
 	return s.conn.Again(ctx, "mirror in", func(ctx context.Context) error {
-		return s.conn.Client.HSet(ctx, s.conn.Key("mirror", index), "epoch", epoch, "pointer", pointer).Err()
+		_, err := s.conn.Client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			pipe.HSet(ctx, s.conn.Key("mirror", index), "epoch", epoch, "pointer", pointer)
+			pipe.HSet(ctx, s.conn.Key("mirrors"), index, pointer)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return s.conn.Client.Set(ctx, s.conn.Key("mirrors-version"), rand.Text(), 0).Err()
 	})
+}
+
+// Mirrors implements coordination.Readers.
+func (s *Store) Mirrors(ctx context.Context, known string) (string, map[string][]byte, error) {
+	version, err := s.bytes(ctx, "read the version of mirrors of", func(ctx context.Context) *redis.StringCmd {
+		return s.conn.Client.Get(ctx, s.conn.Key("mirrors-version"))
+	})
+	if version == nil {
+		version = []byte("none")
+	}
+	if err != nil || string(version) == known {
+		return string(version), nil, err
+	}
+	pointers := map[string][]byte{}
+	err = s.conn.Again(ctx, "read the mirrors of", func(ctx context.Context) error {
+		all, err := s.conn.Client.HGetAll(ctx, s.conn.Key("mirrors")).Result()
+		for index, pointer := range all {
+			pointers[index] = []byte(pointer)
+		}
+		return err
+	})
+	return string(version), pointers, err
 }
 
 // Mirrored implements coordination.Readers.

@@ -1,0 +1,138 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/query-api/guard"
+)
+
+// listReads is how many pointers are read anew for one list.
+const listReads = 16
+
+// listIndexes answers from what the watcher knows, for one listing of folders and at most listReads pointers, those
+// that were not read for the longest time. What is new here is read once, as is what is damaged.
+func (s *Server) listIndexes(w http.ResponseWriter, request *http.Request) {
+	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
+	defer cancel()
+	names, err := artifact.Names(ctx, s.Artifacts)
+	if err != nil {
+		s.fail(w, request, err)
+		return
+	}
+	caller := guard.Of(ctx)
+	names = slices.DeleteFunc(names, func(name string) bool { return !caller.May(name) })
+	anew := s.outdated(names)
+	found := make([]IndexInfo, len(names))
+	if err := par.Each(ctx, len(names), listWidth, func(ctx context.Context, i int) (err error) {
+		found[i], err = s.indexInfo(ctx, names[i], anew[names[i]])
+		return err
+	}); err != nil {
+		s.fail(w, request, err)
+		return
+	}
+	out := Indexes{Indexes: []IndexInfo{}}
+	for _, info := range found {
+		if info.Index != "" {
+			out.Indexes = append(out.Indexes, info)
+		}
+	}
+	s.writeTagged(w, request, out)
+}
+
+// outdated chooses the indexes whose pointer is to be read anew: those of which nothing is known or the mirror has
+// news, and of the others the ones that were not read for the longest time.
+func (s *Server) outdated(names []string) map[string]bool {
+	served, anew := s.served(), map[string]bool{}
+	var old []due
+	for _, name := range names {
+		x := served[name]
+		if x == nil || !x.known() {
+			anew[name] = true
+			continue
+		}
+		news, _, age, _ := x.standing()
+		switch {
+		case news:
+			anew[name] = true
+		case age >= pollEvery:
+			old = append(old, due{name, x, age})
+		}
+	}
+	slices.SortFunc(old, func(a, b due) int { return cmp.Compare(b.age, a.age) })
+	for _, one := range old[:min(len(old), listReads)] {
+		anew[one.name] = true
+	}
+	return anew
+}
+
+// indexInfo tells what is published under a name; nothing is no error, and no name. What cannot be read of one index is
+// told of it, and hides no other.
+func (s *Server) indexInfo(ctx context.Context, name string, anew bool) (IndexInfo, error) {
+	pointer, err := s.standingOf(ctx, name, anew)
+	if err == nil && pointer.Manifest == "" {
+		return IndexInfo{}, nil
+	}
+	if err == nil {
+		x := s.serving(name)
+		if info := x.described(pointer); info != nil {
+			return *info, nil
+		}
+		var manifest *corpus.Manifest
+		if manifest, err = (artifact.Index{Store: s.Artifacts, Name: name}).Pointed(ctx, pointer); err == nil {
+			info := infoOf(name, pointer, manifest)
+			x.describe(pointer, &info)
+			return info, nil
+		}
+	}
+	if artifact.IsDamage(err) {
+		return IndexInfo{Index: name, Generation: pointer.Generation, Release: pointer.Epoch, State: "damaged"}, nil
+	}
+	return IndexInfo{}, err
+}
+
+// standingOf is the pointer of an index, as it was read last or, anew, as it is. Names that nobody has published leave
+// no trace.
+func (s *Server) standingOf(ctx context.Context, name string, anew bool) (corpus.Pointer, error) {
+	s.mu.Lock()
+	x := s.indexes[name]
+	s.mu.Unlock()
+	switch {
+	case x == nil:
+		began := time.Now()
+		pointer, _, err := artifact.Index{Store: s.Artifacts, Name: name}.Current(ctx)
+		if err == nil && pointer.Manifest != "" {
+			s.serving(name).learn(pointer, corpus.Pointer{}, began)
+		}
+		return pointer, err
+	case anew:
+		if err := s.read(ctx, name, x); err != nil && (artifact.IsDamage(err) || !x.known()) {
+			return corpus.Pointer{}, err
+		}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.published, x.damaged
+}
+
+// described gives what is told of the generation that a pointer names, where it is known.
+func (x *index) described(pointer corpus.Pointer) *IndexInfo {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.info == nil || x.informed != pointer {
+		return nil
+	}
+	return x.info
+}
+
+func (x *index) describe(pointer corpus.Pointer, info *IndexInfo) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.info, x.informed = info, pointer
+}

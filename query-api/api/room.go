@@ -1,0 +1,237 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/telemetry"
+)
+
+const (
+	// pinIdle is how long a generation that was asked for by name is kept for the next page of whoever reads a list.
+	pinIdle = time.Minute
+	// steadyAfter is the age from which a generation that is still asked for is in steady use.
+	steadyAfter = time.Second
+	// sparing is how long an opening waits for the room of generations that are in no steady use, and no longer.
+	sparing = time.Second
+	// roomPatience is how long an opening waits, once it is its turn, for room that others use.
+	roomPatience = 10 * time.Second
+	// lookAgain is how often one that waits for room looks at what time alone changes.
+	lookAgain = 250 * time.Millisecond
+)
+
+// room bounds the bytes of the generations that are open, by closing those that nobody uses: of those that were asked
+// for once, and only then of those in steady use, the one used longest ago. So a thousand indexes that are asked in
+// turn do not close the one that is asked all the time.
+//
+// Nothing that is used is ever closed. A generation that takes the place of an open one gets in at once, and so does
+// one that is alone, however large it is.
+type room struct {
+	limit     int64
+	telemetry *telemetry.Process
+	queue     chan struct{} // of waiting for room: who came first gets it first
+
+	mu      sync.Mutex
+	used    int64
+	opened  int   // generations, of shares
+	turns   int64 // uses so far
+	shares  map[*share]struct{}
+	changed chan struct{} // closed when something was let go of; nil: nobody waits
+}
+
+// share is that of one generation, from before it is opened until its files are unmapped.
+type share struct {
+	room  *room
+	bytes int64
+	// release lets the index go of its idle generation; false where it is wanted after all.
+	release func(*retrieve.Generation) bool
+
+	// Guarded by the room.
+	generation *retrieve.Generation // nil while it is being opened
+	opened     time.Time
+	used       time.Time
+	turn       int64 // of its last use among all
+	steady     bool
+	pinned     bool
+	left       bool
+}
+
+func newRoom(limit int64, process *telemetry.Process) *room {
+	return &room{limit: limit, telemetry: process, queue: make(chan struct{}, 1), shares: map[*share]struct{}{}}
+}
+
+// errNoRoom is of an opening ahead that found the room taken: nobody waits for it.
+var errNoRoom = fault.GenBusy.At("open generation", "ahead").Because("the room is taken")
+
+// ahead takes room for a generation that nobody asked for yet, as long as no more than a share of the whole is taken.
+func (r *room) ahead(mine *share, bytes, most int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.used > 0 && r.used+bytes > most {
+		return errNoRoom
+	}
+	r.take(mine, bytes)
+	return nil
+}
+
+// swap takes room for the generation that follows an open one: a gap would be worse than some bytes too many.
+func (r *room) swap(mine *share, bytes int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.take(mine, bytes)
+}
+
+// wait takes room, closing what nobody uses. Those who come later wait until this one has it. It fails with
+// fault.GenBusy where all of it stays in use.
+func (r *room) wait(ctx context.Context, mine *share, bytes int64) error {
+	select {
+	case r.queue <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-r.queue }()
+	began := time.Now()
+	for {
+		victim, idle, changed := r.try(mine, bytes, time.Since(began) > sparing)
+		switch {
+		case changed == nil:
+			return nil
+		case victim != nil:
+			if victim.release(idle) {
+				continue
+			}
+			r.touch(victim) // somebody has just asked for it
+		case time.Since(began) > roomPatience:
+			return fault.GenBusy.At("open generation", fmt.Sprintf("of %d bytes", bytes)).
+				Because(fmt.Sprintf("%d bytes of open generations are all in use, and query_api.indexes.bytes is %d",
+					r.bytes(), r.limit)).
+				Advise("ask again in a moment, or give query-api more memory")
+		}
+		again := time.NewTimer(lookAgain)
+		select {
+		case <-changed:
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
+			return ctx.Err()
+		}
+		again.Stop()
+	}
+}
+
+// try takes the room where it is there, which gives no channel. Else it gives what to close, if anything, and the
+// channel to wait on.
+func (r *room) try(mine *share, bytes int64, all bool) (*share, *retrieve.Generation, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.used == 0 || r.used+bytes <= r.limit {
+		r.take(mine, bytes)
+		return nil, nil, nil
+	}
+	if r.changed == nil {
+		r.changed = make(chan struct{})
+	}
+	var victim *share
+	held := false // by a request, of those that were asked for once
+	for one := range r.shares {
+		switch {
+		case one.generation == nil:
+		case one.generation.Shared():
+			held = held || !one.steady
+		case one.pinned && time.Since(one.used) < pinIdle:
+		case victim == nil || one.before(victim):
+			victim = one
+		}
+	}
+	if victim == nil || victim.steady && held && !all {
+		return nil, nil, r.changed
+	}
+	return victim, victim.generation, r.changed
+}
+
+// before orders what is to be closed.
+func (p *share) before(other *share) bool {
+	if p.steady != other.steady {
+		return other.steady
+	}
+	return p.turn < other.turn
+}
+
+// take is called under the lock.
+func (r *room) take(mine *share, bytes int64) {
+	mine.room, mine.bytes = r, bytes
+	r.used += bytes
+	r.shares[mine] = struct{}{}
+	r.told()
+}
+
+// open notes that the generation of a share is open. One that follows another is used as that was.
+func (r *room) open(mine *share, generation *retrieve.Generation, before *share) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if mine.left {
+		return
+	}
+	now := time.Now()
+	r.opened++
+	r.turns++
+	mine.turn = r.turns
+	mine.generation, mine.opened, mine.used = generation, now, now
+	if before != nil {
+		mine.opened, mine.used, mine.steady = before.opened, before.used, before.steady
+	}
+	r.told()
+}
+
+// touch notes that a share is used.
+func (r *room) touch(mine *share) {
+	if mine == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	mine.steady = mine.steady || now.Sub(mine.opened) >= steadyAfter
+	r.turns++
+	mine.used, mine.turn = now, r.turns
+}
+
+// holders follows how many have the generation of a share; nobody has one that could not be opened.
+func (p *share) holders(n int64) {
+	if p.room == nil || n > 1 { // it never got in
+		return
+	}
+	r := p.room
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n == 0 && !p.left {
+		p.left = true
+		delete(r.shares, p)
+		r.used -= p.bytes
+		if p.generation != nil {
+			r.opened--
+		}
+		r.told()
+	}
+	if r.changed != nil {
+		close(r.changed)
+		r.changed = nil
+	}
+}
+
+// told shows in the metrics how full it is; it is called under the lock.
+func (r *room) told() {
+	r.telemetry.Set(telemetry.OpenGenerations, float64(r.opened))
+	r.telemetry.Set(telemetry.OpenBytes, float64(r.used))
+}
+
+// bytes that are taken.
+func (r *room) bytes() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.used
+}

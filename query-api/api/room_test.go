@@ -1,0 +1,417 @@
+package api_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/localfile"
+	"github.com/unweaver/unweaver/query-api/api"
+)
+
+// copies publishes the sample under further names, n0000 and so on.
+func (f *fixture) copies(n int) {
+	f.t.Helper()
+	objects := map[string][]byte{}
+	for info, err := range f.stores.Blobs.List(f.t.Context(), "sample/", "") {
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		raw, _, err := blob.Read(f.t.Context(), f.stores.Blobs, info.Key)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		objects[strings.TrimPrefix(info.Key, "sample/")] = raw
+	}
+	spec, err := f.built.Index.Spec(f.t.Context(), f.built.Manifest.Spec)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for i := range n {
+		for key, raw := range objects {
+			if _, err := blob.Write(f.t.Context(), f.stores.Blobs, name(i)+"/"+key, raw, blob.Cond{}); err != nil {
+				f.t.Fatal(err)
+			}
+		}
+		copied := retrievetest.Built{Index: artifact.Index{Store: f.stores.Blobs, Name: name(i)}}
+		manifest := *f.built.Manifest
+		copied.Manifest, manifest.Index, spec.Index = &manifest, name(i), name(i)
+		if manifest.Spec, err = copied.Index.PutSpec(f.t.Context(), spec); err != nil {
+			f.t.Fatal(err)
+		}
+		if copied.SHA, err = copied.Index.PutManifest(f.t.Context(), &manifest); err != nil {
+			f.t.Fatal(err)
+		}
+		retrievetest.Publish(f.t, copied, 1)
+	}
+}
+
+// flip writes the pointer of an index.
+func (f *fixture) flip(index string, pointer corpus.Pointer) {
+	f.t.Helper()
+	key := artifact.Index{Name: index}.CurrentKey()
+	if _, err := blob.WriteJSON(f.t.Context(), f.stores.Blobs, key, pointer, blob.Cond{}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func name(i int) string { return fmt.Sprintf("n%04d", i) }
+
+// roomFor lets so many copies of the sample be open, and opens the sample alone at start.
+func roomFor(n, copies int) func(*fixture, *api.Config) {
+	return func(f *fixture, config *api.Config) {
+		f.copies(copies)
+		config.Warm = []string{"sample"}
+		config.OpenBytes = int64(n) * retrieve.Footprint(f.built.Manifest)
+	}
+}
+
+// askOf asks an index.
+func (f *fixture) askOf(index string) (int, map[string]any, http.Header) {
+	f.t.Helper()
+	return f.do(http.MethodPost, "/v1/indexes/"+index+"/query", map[string]any{"query": "Fram", "method": "bm25"})
+}
+
+// must asks an index that has to answer.
+func (f *fixture) must(index string) {
+	f.t.Helper()
+	if status, out, _ := f.askOf(index); status != http.StatusOK {
+		f.t.Fatalf("%s: %d %v", index, status, out)
+	}
+}
+
+// opened is how often an index was opened.
+func (f *fixture) opened(index string) int { return f.store.reads(index + "/specs/") }
+
+// metric of the server, without labels.
+func (f *fixture) metric(name string) int64 {
+	f.t.Helper()
+	found := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindStringSubmatch(f.send("GET", "/metrics", "").Body.String())
+	if found == nil {
+		f.t.Fatalf("no metric %s", name)
+	}
+	value, err := strconv.ParseFloat(found[1], 64)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return int64(value)
+}
+
+func (f *fixture) ready() {
+	f.t.Helper()
+	eventually(f.t, "ready", func() bool { status, _ := ready(f); return status == http.StatusOK })
+}
+
+func TestAThousandIndexesAskedAtOnceWithRoomForTen(t *testing.T) {
+	const all = 1000
+	f := serve(t, roomFor(10, all))
+	f.ready()
+	most := 10 * retrieve.Footprint(f.built.Manifest)
+	var asked sync.WaitGroup
+	var failed atomic.Int64
+	for i := range all {
+		asked.Go(func() {
+			if status, out, _ := f.askOf(name(i)); status != http.StatusOK {
+				failed.Add(1)
+				t.Errorf("%s: %d %v", name(i), status, out)
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { asked.Wait(); close(done) }()
+	for over := false; !over; {
+		select {
+		case <-done:
+			over = true
+		default:
+		}
+		if bytes, open := f.metric("unweaver_open_bytes"), f.metric("unweaver_open_generations"); bytes > most || open > 10 {
+			t.Fatalf("%d generations of %d bytes are open", open, bytes)
+		}
+	}
+	for i := range all {
+		if n := f.opened(name(i)); n != 1 {
+			t.Errorf("%s was opened %d times", name(i), n)
+		}
+	}
+}
+
+func TestTheFirstRequestsOfAnIndexShareAnOpeningAndHoldUpNoOther(t *testing.T) {
+	f := serve(t, roomFor(10, 2))
+	f.ready()
+	release := f.store.stall(name(0) + "/segments/" + f.built.Manifest.Segments.Text[0].SHA256)
+	defer release()
+	var asked sync.WaitGroup
+	var answered atomic.Int64
+	for range 8 {
+		asked.Go(func() {
+			if status, _, _ := f.askOf(name(0)); status == http.StatusOK {
+				answered.Add(1)
+			}
+		})
+	}
+	eventually(t, "it is being opened", func() bool { return f.opened(name(0)) == 1 })
+	f.must(name(1))
+	f.must("sample")
+	if _, entry := state(f, "/readyz", name(0)); entry["state"] != "opening" {
+		t.Errorf("while it is opened: %v", entry)
+	}
+	if status, _ := ready(f); status != http.StatusOK {
+		t.Errorf("an index that is opened on first use makes the replica unready: %d", status)
+	}
+	if answered.Load() != 0 {
+		t.Error("an answer without a generation")
+	}
+	release()
+	asked.Wait()
+	if answered.Load() != 8 || f.opened(name(0)) != 1 {
+		t.Errorf("%d of 8 answered, after %d openings", answered.Load(), f.opened(name(0)))
+	}
+}
+
+func TestWhoGivesUpIsToldThatTheIndexIsStillBeingOpened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := serve(t, func(f *fixture, config *api.Config) {
+			roomFor(10, 1)(f, config)
+			config.Timeout = 10 * time.Second
+		})
+		release := f.store.stall(name(0) + "/segments/" + f.built.Manifest.Segments.Text[0].SHA256)
+		for range 3 {
+			status, out, header := f.askOf(name(0))
+			if status != http.StatusServiceUnavailable || out["code"] != "generation_busy" ||
+				!strings.Contains(out["detail"].(string), "still being opened") || header.Get("Retry-After") == "" {
+				t.Fatalf("%d %v", status, out)
+			}
+		}
+		release()
+		synctest.Wait()
+		f.must(name(0))
+		if f.opened(name(0)) != 1 {
+			t.Errorf("opened %d times", f.opened(name(0)))
+		}
+	})
+}
+
+// slowDown is a store that answers requests for an index with 503 SlowDown.
+type slowDown struct {
+	blob.Store
+	index string
+	on    atomic.Bool
+}
+
+func (s *slowDown) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
+	if s.on.Load() && strings.HasPrefix(key, s.index+"/segments/") {
+		return nil, blob.Info{}, fault.StoreDown.At("read", key).Because("503 SlowDown")
+	}
+	return s.Store.Get(ctx, key, part)
+}
+
+func TestAStoreThatThrottlesForMinutesDelaysAnIndexAndNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var slow *slowDown
+		f := serve(t, func(f *fixture, config *api.Config) {
+			roomFor(10, 2)(f, config)
+			slow = &slowDown{Store: config.Artifacts, index: name(0)}
+			slow.on.Store(true)
+			config.Artifacts = slow
+		})
+		for range 30 {
+			status, out, header := f.askOf(name(0))
+			if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
+				t.Fatalf("%d %v", status, out)
+			}
+			f.must(name(1))
+			time.Sleep(10 * time.Second)
+		}
+		slow.on.Store(false)
+		time.Sleep(30 * time.Second) // nobody asks
+		if f.opened(name(0)) == 0 {
+			t.Error("it is not tried again beside requests")
+		}
+		f.must(name(0))
+	})
+}
+
+func TestTheIndexThatIsAskedAllTheTimeIsNotClosedForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := serve(t, roomFor(3, 40))
+		f.ready()
+		f.must("sample")
+		time.Sleep(2 * time.Second) // it is in steady use from a second on
+		f.must("sample")
+		for i := range 40 {
+			f.must(name(i))
+		}
+		f.must("sample")
+		if n := f.opened("sample"); n != 1 {
+			t.Errorf("it was opened %d times", n)
+		}
+		if open := f.metric("unweaver_open_generations"); open != 3 {
+			t.Errorf("%d are open", open)
+		}
+		f.must(name(39))
+		f.must(name(38))
+		f.must(name(0))  // closes what was used longest ago
+		f.must(name(38)) // and not this
+		if n := f.opened(name(38)); n != 1 {
+			t.Errorf("the one used last was closed: opened %d times", n)
+		}
+	})
+}
+
+func TestWhatARequestOrAListReadsIsNotClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := serve(t, func(f *fixture, config *api.Config) {
+			roomFor(2, 3)(f, config)
+			config.Timeout = 5 * time.Second
+		})
+		f.ready()
+		// A generation by name, as the pages of a list ask for it, and one that a request reads.
+		f.publishNext(2)
+		eventually(t, "the next generation", func() bool { return f.ask(fram)["generation"] == "g2" })
+		pinned := map[string]any{"query": "Fram", "generation": "g1"}
+		f.ask(pinned)
+		f.ask(pinned)
+		before := f.opened("sample")
+		status, out, header := f.askOf(name(0)) // closes sample's g2, which is idle
+		if status != http.StatusOK && (out["code"] != "generation_busy" || header.Get("Retry-After") == "") {
+			t.Errorf("%d %v", status, out)
+		}
+		f.ask(pinned)
+		if n := f.opened("sample"); n != before {
+			t.Errorf("the pinned generation was opened %d times more", n-before)
+		}
+	})
+}
+
+func TestANewGenerationOfAnOpenIndexIsOpenedAheadAndOfAClosedOneNothingIs(t *testing.T) {
+	f := serve(t, roomFor(1, 1))
+	f.ready()
+	next := f.publishNext(2)
+	eventually(t, "it is open before a query asks", func() bool {
+		_, entry := state(f, "/readyz", "sample")
+		return entry["generation"] == "g2"
+	})
+	f.must(name(0)) // closes the sample
+	if _, entry := state(f, "/readyz", "sample"); entry["state"] != "closed" {
+		t.Fatalf("%v", entry)
+	}
+	last := retrievetest.Build(t, f.stores, "sample", retrievetest.Sample()[:3],
+		retrievetest.Options{Generation: "g3", Seq: 3})
+	retrievetest.Publish(t, last, 3)
+	before := f.store.reads("sample/current.json")
+	eventually(t, "the watcher has seen it", func() bool { return f.store.reads("sample/current.json") > before })
+	if n := f.store.reads("sample/segments/" + last.SHA); n != 0 {
+		t.Errorf("of a closed index %d manifests were read", n)
+	}
+	if f.ask(fram)["generation"] != "g3" {
+		t.Errorf("and not %s", next.Manifest.Generation)
+	}
+}
+
+func TestAnIndexThatIsDroppedWhileItOpensIsGone(t *testing.T) {
+	f := serve(t, roomFor(10, 1))
+	f.ready()
+	live := name(0) + "/segments/" + f.built.Manifest.Segments.Text[0].SHA256
+	release := f.store.stall(live)
+	defer release()
+	var status int
+	var out map[string]any
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		status, out, _ = f.askOf(name(0))
+	}()
+	eventually(t, "it is being opened", func() bool { return f.opened(name(0)) == 1 })
+	var keys []string
+	for info, err := range f.stores.Blobs.List(t.Context(), name(0)+"/", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, info.Key)
+	}
+	if err := f.stores.Blobs.DeleteAll(t.Context(), keys); err != nil {
+		t.Fatal(err)
+	}
+	release()
+	<-asked
+	if status != http.StatusGone && status != http.StatusNotFound {
+		t.Errorf("%d %v", status, out)
+	}
+	eventually(t, "it is unknown", func() bool { status, _, _ := f.askOf(name(0)); return status == http.StatusNotFound })
+	if open := f.metric("unweaver_open_generations"); open != 1 {
+		t.Errorf("%d generations are open", open)
+	}
+	if bytes := f.metric("unweaver_open_bytes"); bytes != retrieve.Footprint(f.built.Manifest) {
+		t.Errorf("it still takes room: %d bytes", bytes)
+	}
+}
+
+func TestAFileThatIsDamagedWhileItsIndexIsClosedIsBroughtAgain(t *testing.T) {
+	folder := t.TempDir()
+	f := serve(t, func(f *fixture, config *api.Config) {
+		roomFor(1, 1)(f, config)
+		cache, err := localfile.New(folder, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.Cache = cache
+	})
+	f.must("sample")
+	next := f.publishNext(2) // other files than those of the copy
+	eventually(t, "the next generation", func() bool { return f.ask(fram)["generation"] == "g2" })
+	f.must(name(0))
+	sha := next.Manifest.Segments.Live[0].SHA256
+	raw, err := os.ReadFile(filepath.Join(folder, sha))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw[len(raw)/2] ^= 1
+	if err := os.WriteFile(filepath.Join(folder, sha), raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := f.store.reads(sha)
+	if out := f.ask(fram); out["generation"] != "g2" || f.store.reads(sha) == before {
+		t.Errorf("%v, after %d readings", out["generation"], f.store.reads(sha)-before)
+	}
+}
+
+func TestTheFirstByNameAreOpenedAheadWithinHalfOfTheRoom(t *testing.T) {
+	f := serve(t, func(f *fixture, config *api.Config) {
+		roomFor(10, 20)(f, config)
+		config.Warm = nil
+	})
+	f.ready()
+	open := 0
+	for i := range 20 {
+		if _, entry := state(f, "/readyz", name(i)); entry["state"] == "ready" {
+			open++
+		} else if entry["state"] != "closed" {
+			t.Errorf("%s: %v", name(i), entry)
+		}
+	}
+	if open != 5 {
+		t.Errorf("%d are open at start, with room for ten", open)
+	}
+	f.must("sample")
+	if _, entry := state(f, "/readyz?index=n0019", name(19)); entry["state"] == "closed" {
+		t.Errorf("asked about by name: %v", entry)
+	}
+}

@@ -1,0 +1,196 @@
+package api_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	coordination "github.com/unweaver/unweaver/internal/store/coordination/memory"
+	"github.com/unweaver/unweaver/internal/store/distance"
+	"github.com/unweaver/unweaver/query-api/api"
+)
+
+// manyIndexes is how many small ones a replica has to carry.
+const manyIndexes = 1000
+
+// counting publishes copies of the sample, mirrored or not, on stores that count their requests.
+func counting(t *testing.T, copies int, mirrored bool) (*fixture, *distance.Requests, *coordination.Store) {
+	t.Helper()
+	requests, shared := distance.New(0), coordination.New()
+	f := serve(t, func(f *fixture, config *api.Config) {
+		roomFor(10, copies)(f, config)
+		config.Artifacts = distance.Blob(config.Artifacts, requests)
+		config.Readers = distance.Coordination(shared, requests)
+		for i := range copies {
+			if mirrored {
+				f.mirrorIn(shared, name(i))
+			}
+		}
+	})
+	return f, requests, shared
+}
+
+// mirrorIn mirrors what current.json says.
+func (f *fixture) mirrorIn(shared *coordination.Store, index string) {
+	f.t.Helper()
+	at := f.built.Index
+	at.Name = index
+	pointer, _, err := at.Current(f.t.Context())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	raw, err := json.Marshal(pointer)
+	if err == nil {
+		err = shared.Mirror(f.t.Context(), index, pointer.Epoch, raw)
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// A beat of the watcher is one look at all mirrors and a bounded number of pointers, however many indexes there are.
+func TestAThousandClosedIndexesCostAsManyRequestsAsTen(t *testing.T) {
+	const passed = 10 * time.Minute
+	beats := int64(passed / (250 * time.Millisecond))
+	for _, mirrored := range []bool{true, false} {
+		for _, copies := range []int{10, manyIndexes} {
+			synctest.Test(t, func(t *testing.T) {
+				f, requests, _ := counting(t, copies, mirrored)
+				f.ready()
+				requests.Take()
+				time.Sleep(passed)
+				counted := requests.Take()
+				t.Logf("%d indexes, mirrored %v: in %d beats\n%s", copies, mirrored, beats, counted)
+				if n := counted.Of("coordination/mirrors"); n > beats+1 {
+					t.Errorf("mirrors were asked for %d times in %d beats", n, beats)
+				}
+				if n := counted.Of("index/current"); n > 2*beats {
+					t.Errorf("%d pointers were read in %d beats", n, beats)
+				}
+				if n := counted.Of(""); n > 4*beats {
+					t.Errorf("%d requests in %d beats", n, beats)
+				}
+			})
+		}
+	}
+}
+
+func TestTheListOfAThousandIndexesTakesAFewRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, requests, _ := counting(t, manyIndexes, false)
+		f.ready()
+		if n := len(f.get("/v1/indexes")["indexes"].([]any)); n != manyIndexes+1 {
+			t.Fatalf("%d of them", n)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		requests.Take()
+		if n := len(f.get("/v1/indexes")["indexes"].([]any)); n != manyIndexes+1 {
+			t.Fatalf("%d of them, later", n)
+		}
+		counted := requests.Take()
+		if n := counted.Of(""); n > 16+2 {
+			t.Errorf("\n%s", counted)
+		}
+	})
+}
+
+func TestTheListFollowsWhatIsPublishedAndDropped(t *testing.T) {
+	f := serve(t, roomFor(10, 40))
+	f.ready()
+	generation := func(index string) any {
+		for _, one := range f.get("/v1/indexes")["indexes"].([]any) {
+			if entry := one.(map[string]any); entry["index"] == index {
+				return entry["generation"]
+			}
+		}
+		return nil
+	}
+	if got := generation(name(7)); got != "g1" {
+		t.Fatalf("%v", got)
+	}
+	f.publishNext(2)
+	eventually(t, "the next generation", func() bool { return generation("sample") == "g2" })
+	if err := f.stores.Blobs.Delete(t.Context(), name(7)+"/current.json"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the one that was dropped is gone", func() bool { return generation(name(7)) == nil })
+	f.damaged(name(8))
+	eventually(t, "the damaged one is named", func() bool {
+		for _, one := range f.get("/v1/indexes")["indexes"].([]any) {
+			if entry := one.(map[string]any); entry["index"] == name(8) {
+				return entry["state"] == "damaged"
+			}
+		}
+		return false
+	})
+}
+
+// What the mirror has news of is read at once, also where a thousand others wait for their turn.
+func TestAMirrorThatHasNewsOfOneOfAThousandIsFollowedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, _, shared := counting(t, manyIndexes, true)
+		f.ready()
+		f.must(name(900))
+		index := f.built.Index
+		index.Name = name(900)
+		pointer, _, err := index.Current(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.flip(name(900), corpus.Pointer{
+			Generation: pointer.Generation, Manifest: pointer.Manifest, Seq: pointer.Seq, Epoch: 2,
+		})
+		f.mirrorIn(shared, name(900))
+		time.Sleep(time.Second)
+		status, out, _ := f.askOf(name(900))
+		if status != http.StatusOK || out["release"] != float64(2) {
+			t.Errorf("%d, release %v", status, out["release"])
+		}
+	})
+}
+
+// A mirror that lies, or is lost, is found out by the artifacts.
+func TestOfAThousandIndexesTheArtifactsCountAlsoWithoutAMirror(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, _, _ := counting(t, manyIndexes, false)
+		f.ready()
+		f.must(name(3))
+		index := f.built.Index
+		index.Name = name(3)
+		pointer, _, err := index.Current(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		pointer.Epoch = 5
+		f.flip(name(3), pointer)
+		time.Sleep(2 * time.Second) // of an open one
+		if _, out, _ := f.askOf(name(3)); out["release"] != float64(5) {
+			t.Errorf("release %v", out["release"])
+		}
+	})
+}
+
+// What a closed index costs is its entry: names, pointers and what the list tells of it.
+func TestClosedIndexesTakeLittleMemory(t *testing.T) {
+	heap := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		return stats.HeapAlloc
+	}
+	f := serve(t, roomFor(10, manyIndexes))
+	f.ready()
+	before := heap()
+	f.get("/v1/indexes")
+	one := (heap() - min(before, heap())) / manyIndexes
+	t.Logf("%d bytes for each closed index", one)
+	if one > 4<<10 {
+		t.Errorf("a closed index takes %d bytes", one)
+	}
+}
