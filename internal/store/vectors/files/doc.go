@@ -6,6 +6,7 @@
 //	       u32 crc32c of all before the f32 rows
 //	dead = "UWDEAD1\0" u32 numbers of deleted rows, u32 crc32c; beside the part of the same number, where it has some
 //
-// A search scans the int8 rows (a quarter of the bytes), keeps the best few times n, and rescores those exactly with
-// the float32 rows. Parts are written to a temporary file, synced and renamed; parts that pile up are merged.
+// A search is exact: it scans the int8 rows (a quarter of the bytes), knows by how much the score of each may differ
+// from what the codes tell, and scores all that may be among the best with the float32 rows. Parts are written to a
+// temporary file, synced and renamed; parts that pile up are merged.
 package files

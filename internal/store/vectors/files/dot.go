@@ -1,24 +1,34 @@
 package files
 
-// dot8Go is the inner product of two int8 vectors.
-func dot8Go(a, b []int8) int32 {
+import "math"
+
+// dot16Go is the inner product of a coarse question with one int8 row.
+func dot16Go(question []int16, row []int8) int32 {
 	var s0, s1, s2, s3 int32
-	b = b[:len(a)]
+	row = row[:len(question)]
 	i := 0
-	for ; i+4 <= len(a); i += 4 {
-		s0 += int32(a[i]) * int32(b[i])
-		s1 += int32(a[i+1]) * int32(b[i+1])
-		s2 += int32(a[i+2]) * int32(b[i+2])
-		s3 += int32(a[i+3]) * int32(b[i+3])
+	for ; i+4 <= len(question); i += 4 {
+		s0 += int32(question[i]) * int32(row[i])
+		s1 += int32(question[i+1]) * int32(row[i+1])
+		s2 += int32(question[i+2]) * int32(row[i+2])
+		s3 += int32(question[i+3]) * int32(row[i+3])
 	}
-	for ; i < len(a); i++ {
-		s0 += int32(a[i]) * int32(b[i])
+	for ; i < len(question); i++ {
+		s0 += int32(question[i]) * int32(row[i])
 	}
 	return s0 + s1 + s2 + s3
 }
 
-// dot32 is the inner product in float64 order-fixed arithmetic, so that equal inputs score equal everywhere.
-func dot32(vector, b []float32) float32 {
+// dotsGo is dots without assembly.
+func dotsGo(question []int16, rows []int8, out []int32) {
+	dim := len(question)
+	for i := range out {
+		out[i] = dot16Go(question, rows[i*dim:(i+1)*dim])
+	}
+}
+
+// dot32Go is the inner product in float64, of four sums that are added at the end.
+func dot32Go(vector, b []float32) float32 {
 	var s0, s1, s2, s3 float64
 	b = b[:len(vector)]
 	i := 0
@@ -58,4 +68,53 @@ func quantise(vector []float32, q []int8) (scale float32) {
 		q[i] = int8(y)
 	}
 	return scale
+}
+
+// coarse is a question in whole numbers, as the scan multiplies it with int8 rows.
+type coarse struct {
+	numbers []int16
+	scale   float64 // question ≈ scale * numbers
+	perStep float64 // how far a row's quantisation may move its score, for each unit of the row's scale
+}
+
+// Why the score of a row v with codes c and scale s lies within perStep * s of the estimate scale * s * (numbers · c):
+//
+//   - a number of v differs from s * c by at most half a step, and what float32 adds to that (127 * 2^-22 steps), so
+//     that the product with the question x moves by at most |x|₁ * s * 0.5001;
+//   - a number of x differs from its coarse one by d, so that the product moves by at most |d|₁ * 127 * s;
+//   - the exact score is rounded to float32: by 2^-24 of itself, which is at most |x|₁ * 127 * s, and so is the score
+//     that it is compared with; sums of float64 err less by far.
+//
+// The quotients of quantise overflow where a row's largest number is below 1e-36: smallRow covers what its codes are
+// then.
+const (
+	halfStep  = 0.5001
+	rounding  = 127 * 4.0 / (1 << 24)
+	smallRow  = 1e-30
+	codeRange = 127
+)
+
+// coarseQuestion quantises a question as finely as sums of 32 bits allow.
+func coarseQuestion(question []float32) coarse {
+	most := max(1, min(math.MaxInt16, math.MaxInt32/(128*len(question))))
+	var largest, norm1, lost1 float64
+	for _, x := range question {
+		largest = max(largest, math.Abs(float64(x)))
+		norm1 += math.Abs(float64(x))
+	}
+	c := coarse{numbers: make([]int16, len(question)), scale: largest / float64(most)}
+	for i, x := range question {
+		n := math.Round(float64(x) / c.scale)
+		c.numbers[i] = int16(n)
+		lost1 += math.Abs(float64(x) - n*c.scale)
+	}
+	c.perStep = norm1*(halfStep+rounding) + lost1*codeRange
+	return c
+}
+
+// bounds gives the range in which the score of a row lies, from the product of its codes and its scale.
+func (c *coarse) bounds(product int32, scale float32) (low, high float64) {
+	estimate := c.scale * float64(scale) * float64(product)
+	slack := c.perStep * (float64(scale) + smallRow)
+	return estimate - slack, estimate + slack
 }

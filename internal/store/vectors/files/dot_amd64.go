@@ -3,13 +3,39 @@ package files
 import "golang.org/x/sys/cpu"
 
 //go:noescape
-func dot8avx2(a, b *int8, n int) int32
+func dotsAVX2(question *int16, rows *int8, out *int32, dim, blocks, count int)
 
-// dot8 is the inner product of two int8 vectors: AVX2 in blocks of 32, the rest in Go.
-func dot8(a, b []int8) int32 {
-	n := len(a) &^ 31
-	if n == 0 || !cpu.X86.HasAVX2 {
-		return dot8Go(a, b)
+//go:noescape
+func dotExactAVX2(a, b *float32, blocks int, sums *[4]float64)
+
+// dots gives the inner products of a question with rows that follow each other: AVX2 in blocks of 32, the rest in Go.
+func dots(question []int16, rows []int8, out []int32) {
+	dim := len(question)
+	blocks := dim / 32
+	if blocks == 0 || !cpu.X86.HasAVX2 || len(out) == 0 {
+		dotsGo(question, rows, out)
+		return
 	}
-	return dot8avx2(&a[0], &b[0], n) + dot8Go(a[n:], b[n:len(a)])
+	_ = rows[len(out)*dim-1]
+	dotsAVX2(&question[0], &rows[0], &out[0], dim, blocks, len(out))
+	if done := 32 * blocks; done < dim {
+		for i := range out {
+			out[i] += dot16Go(question[done:], rows[i*dim+done:(i+1)*dim])
+		}
+	}
+}
+
+// dot32 is the inner product in float64 arithmetic of fixed order, so that equal inputs score equal everywhere.
+func dot32(a, b []float32) float32 {
+	blocks := len(a) / 4
+	if blocks == 0 || !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
+		return dot32Go(a, b)
+	}
+	b = b[:len(a)]
+	var sums [4]float64
+	dotExactAVX2(&a[0], &b[0], blocks, &sums)
+	for i := 4 * blocks; i < len(a); i++ {
+		sums[0] += float64(a[i]) * float64(b[i])
+	}
+	return float32(sums[0] + sums[1] + sums[2] + sums[3])
 }

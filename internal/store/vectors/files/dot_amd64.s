@@ -1,28 +1,36 @@
 #include "textflag.h"
 
-// func dot8avx2(a, b *int8, n int) int32
-// n is a positive multiple of 32. Bytes are widened to 16 bits, multiplied and added in pairs, and summed in 32 bits:
-// 32 bits hold 2^31 / (2 * 127 * 127) = 66,000 pairs, more than any dimension.
-TEXT ·dot8avx2(SB), NOSPLIT, $0-28
-	MOVQ a+0(FP), SI
-	MOVQ b+8(FP), DI
-	MOVQ n+16(FP), CX
+// func dotsAVX2(question *int16, rows *int8, out *int32, dim, blocks, count int)
+// dim is the length of a row in bytes, blocks how many times 32 of them are multiplied, at least one; count is at least
+// one. Bytes are widened to 16 bits, multiplied and added in pairs, and summed in 32 bits, which the question's range
+// (coarseQuestion) keeps from overflowing. What is read next is asked for early: rows follow each other.
+TEXT ·dotsAVX2(SB), NOSPLIT, $0-48
+	MOVQ question+0(FP), DI
+	MOVQ rows+8(FP), SI
+	MOVQ out+16(FP), DX
+	MOVQ dim+24(FP), R8
+	MOVQ blocks+32(FP), R9
+	MOVQ count+40(FP), R10
+
+row:
+	MOVQ  SI, R11
+	MOVQ  DI, R12
+	MOVQ  R9, CX
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 
-loop:
-	VPMOVSXBW (SI), Y2
-	VPMOVSXBW (DI), Y3
-	VPMADDWD  Y2, Y3, Y2
-	VPADDD    Y2, Y0, Y0
-	VPMOVSXBW 16(SI), Y4
-	VPMOVSXBW 16(DI), Y5
-	VPMADDWD  Y4, Y5, Y4
-	VPADDD    Y4, Y1, Y1
-	ADDQ      $32, SI
-	ADDQ      $32, DI
-	SUBQ      $32, CX
-	JNZ       loop
+block:
+	PREFETCHT0 2048(R11)
+	VPMOVSXBW  (R11), Y2
+	VPMADDWD   (R12), Y2, Y2
+	VPADDD     Y2, Y0, Y0
+	VPMOVSXBW  16(R11), Y3
+	VPMADDWD   32(R12), Y3, Y3
+	VPADDD     Y3, Y1, Y1
+	ADDQ       $32, R11
+	ADDQ       $64, R12
+	DECQ       CX
+	JNZ        block
 
 	VPADDD       Y1, Y0, Y0
 	VEXTRACTI128 $1, Y0, X1
@@ -31,7 +39,32 @@ loop:
 	VPADDD       X1, X0, X0
 	VPSHUFD      $0xB1, X0, X1
 	VPADDD       X1, X0, X0
-	VMOVD        X0, AX
+	VMOVD        X0, (DX)
+	ADDQ         R8, SI
+	ADDQ         $4, DX
+	DECQ         R10
+	JNZ          row
 	VZEROUPPER
-	MOVL         AX, ret+24(FP)
+	RET
+
+// func dotExactAVX2(a, b *float32, blocks int, sums *[4]float64)
+// blocks of 4 are multiplied in float64, sum i taking what lies at i modulo 4: the sums of dot32, in the same order. A
+// product of two float32 is exact in float64, so that a fused addition rounds as one of its own does.
+TEXT ·dotExactAVX2(SB), NOSPLIT, $0-32
+	MOVQ  a+0(FP), SI
+	MOVQ  b+8(FP), DI
+	MOVQ  blocks+16(FP), CX
+	MOVQ  sums+24(FP), DX
+	VXORPD Y0, Y0, Y0
+
+four:
+	VCVTPS2PD   (SI), Y1
+	VCVTPS2PD   (DI), Y2
+	VFMADD231PD Y2, Y1, Y0
+	ADDQ        $16, SI
+	ADDQ        $16, DI
+	DECQ        CX
+	JNZ         four
+	VMOVUPD     Y0, (DX)
+	VZEROUPPER
 	RET

@@ -2,5 +2,8 @@
 
 package files
 
-// dot8 is the inner product of two int8 vectors.
-func dot8(a, b []int8) int32 { return dot8Go(a, b) }
+// dots gives the inner products of a question with rows that follow each other.
+func dots(question []int16, rows []int8, out []int32) { dotsGo(question, rows, out) }
+
+// dot32 is the inner product in float64 arithmetic of fixed order, so that equal inputs score equal everywhere.
+func dot32(a, b []float32) float32 { return dot32Go(a, b) }

@@ -1,9 +1,11 @@
 package files
 
 import (
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,25 +28,49 @@ func TestConformance(t *testing.T) {
 	vectorstest.Run(t, func(t *testing.T) vectors.Store { return open(t, t.TempDir()) })
 }
 
-func TestDot8EqualsPlainGo(t *testing.T) {
+func TestProductsEqualThoseOfPlainGo(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for _, n := range []int{1, 7, 31, 32, 33, 64, 100, 512, 1024, 1027} {
-		a, b := make([]int8, n), make([]int8, n)
+	for _, dim := range []int{1, 3, 7, 31, 32, 33, 64, 100, 512, 1024, 1027, 4096} {
+		most := int16(min(math.MaxInt16, math.MaxInt32/(128*dim)))
+		for _, rows := range []int{1, 2, 5} {
+			question, codes := make([]int16, dim), make([]int8, dim*rows)
+			fill := func(number func() (int16, int8)) {
+				for i := range codes {
+					question[i%dim], codes[i] = number()
+				}
+			}
+			for _, number := range []func() (int16, int8){
+				func() (int16, int8) { return int16(r.IntN(2*int(most)+1)) - most, int8(r.IntN(255) - 127) },
+				func() (int16, int8) { return -most, -127 }, // the largest sum
+			} {
+				fill(number)
+				got, want := make([]int32, rows), make([]int32, rows)
+				dots(question, codes, got)
+				dotsGo(question, codes, want)
+				if !slices.Equal(got, want) {
+					t.Fatalf("dimension %d: %v, want %v", dim, got, want)
+				}
+			}
+			if want := int32(dim) * int32(most) * 127; dots1(question, codes) != want {
+				t.Fatalf("dimension %d: %d, want %d", dim, dots1(question, codes), want)
+			}
+		}
+		a, b := make([]float32, dim), make([]float32, dim)
 		for range 20 {
 			for i := range a {
-				a[i], b[i] = int8(r.IntN(255)-127), int8(r.IntN(255)-127)
+				a[i], b[i] = float32(r.NormFloat64()), float32(r.NormFloat64()*math.Exp(20*r.NormFloat64()))
 			}
-			if got, want := dot8(a, b), dot8Go(a, b); got != want {
-				t.Fatalf("n=%d: %d, want %d", n, got, want)
+			if got, want := dot32(a, b), dot32Go(a, b); got != want {
+				t.Fatalf("dimension %d: %g, want the same bits as %g", dim, got, want)
 			}
-		}
-		for i := range a {
-			a[i], b[i] = -127, -127 // the largest sum
-		}
-		if got, want := dot8(a, b), int32(n)*127*127; got != want {
-			t.Fatalf("n=%d: %d, want %d", n, got, want)
 		}
 	}
+}
+
+func dots1(question []int16, codes []int8) int32 {
+	var out [1]int32
+	dots(question, codes, out[:])
+	return out[0]
 }
 
 func TestRowsSurviveReopeningAndMerging(t *testing.T) {
