@@ -351,10 +351,10 @@ var generalKeys = []key{
 	},
 	{
 		path:    "models.limits.concurrency",
-		meaning: "calls in flight, of one endpoint in one process; 0: no bound",
+		meaning: "calls that all workers together have in flight at an endpoint, and each query-api besides; 0: 64",
 		unit:    "calls",
 		example: "16",
-		rule:    between(0, 10000),
+		rule:    between(0, 100000),
 	},
 	{
 		path:    "models.limits.requests_per_minute",

@@ -4,6 +4,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"runtime"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/document/box"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fleet"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/notice"
 	"github.com/unweaver/unweaver/internal/store/localfile"
@@ -148,6 +150,7 @@ type Host struct {
 	parser *box.Pool
 	drain  time.Duration
 	due    *activities.Due // nil: another worker sends what notices are due
+	member *fleet.Member
 
 	watching context.CancelFunc // ends what looks up how indexes stand
 	watched  chan struct{}
@@ -192,15 +195,23 @@ func Start(config Config) (*Host, error) {
 	if config.Alone {
 		due = &activities.Due{}
 	}
+	self := fleet.Worker{Queue: config.TaskQueue, Slots: config.Slots, CPU: config.CPUSlots}
+	if config.Versioned {
+		self.Version = config.DeploymentName + "." + config.BuildID
+	}
 	running.RegisterActivity(&activities.Activities{
 		Ports: ports, Engine: Engine{config.Client, config.Address, config.Namespace}, Log: config.Log,
 		Telemetry: config.Telemetry, Notify: config.Notify, Due: due,
 	})
+	member := fleet.Join(stores.Coordination, self, config.Log)
+	config.Models.ShareWith(member)
 	if err := running.Start(); err != nil {
+		left, gone := context.WithTimeout(context.Background(), leavePatience)
+		defer gone()
 		parser.Close()
-		return nil, err
+		return nil, errors.Join(err, member.Leave(left))
 	}
-	host := &Host{worker: running, ports: ports, parser: parser, drain: config.Drain, due: due}
+	host := &Host{worker: running, ports: ports, parser: parser, drain: config.Drain, due: due, member: member}
 	host.watch(config)
 	return host, nil
 }
@@ -231,6 +242,10 @@ func (h *Host) Problems(run string) []corpus.Problem { return h.ports.Problems(r
 // sent by then is sent when it is started again.
 const noticePatience = 5 * time.Second
 
+// leavePatience is how long Stop waits for the store to hear that this worker is gone; else it hears nothing more of
+// it, which comes to the same in some seconds.
+const leavePatience = 3 * time.Second
+
 // Stop takes no more work, lets activities go on for the drain time, then cancels them. What they paid for is kept:
 // where it cannot be stored Stop waits for that once more as long.
 func (h *Host) Stop() {
@@ -242,6 +257,12 @@ func (h *Host) Stop() {
 	h.due.Wait(told)
 	end()
 	h.worker.Stop()
+	left, gone := context.WithTimeout(context.Background(), leavePatience)
+	if err := h.member.Leave(left); err != nil {
+		h.ports.Log.Warn("this worker's share of model concurrency is free in some seconds only",
+			"code", string(fault.CodeOf(err)))
+	}
+	gone()
 	defer h.parser.Close() // after what was paid for: a store that hangs may hold up a document
 	ctx, cancel := context.WithTimeout(context.Background(), h.drain)
 	defer cancel()

@@ -29,6 +29,8 @@ const (
 //
 // Where the server tells what is left of a quota, no more are admitted than that, and none until it is filled again
 // where nothing is left: then one call finds out how much there is.
+//
+// A gate that shares its concurrency with other processes (Join) admits no more than its share of it.
 type Gate struct {
 	mu       sync.Mutex
 	bounds   map[string]bound
@@ -42,6 +44,8 @@ type Gate struct {
 	streak   int       // refusals since the last success
 	admitted int64     // calls, ever
 	quota    grant
+	shared   *share // nil: the concurrency is this process's alone
+	peak     int    // calls in flight and waiting, at most, since Want told of them
 }
 
 // bound is the concurrency that an owner configured, and when it was last used.
@@ -65,22 +69,38 @@ func (g *Gate) Limit(owner string, concurrency int) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := time.Now()
-	g.bounds[owner] = bound{concurrency, now}
-	strictest := concurrency
-	for name, other := range g.bounds {
-		if now.Sub(other.used) > forgetOwner {
-			delete(g.bounds, name)
-			continue
-		}
-		strictest = min(strictest, other.concurrency)
-	}
-	g.max = float64(strictest)
+	g.bounds[owner] = bound{concurrency, time.Now()}
+	g.used()
 	g.admit()
 }
 
+// used bounds the gate by who used it of late, and tells whether anybody did. The caller holds the lock.
+func (g *Gate) used() bool {
+	strictest := math.MaxInt
+	for name, owner := range g.bounds {
+		if time.Since(owner.used) > forgetOwner {
+			delete(g.bounds, name)
+			continue
+		}
+		strictest = min(strictest, owner.concurrency)
+	}
+	if len(g.bounds) == 0 {
+		return false
+	}
+	g.max = float64(strictest)
+	return true
+}
+
 // width is how many calls may be in flight.
-func (g *Gate) width() float64 { return min(g.max, g.learned) }
+func (g *Gate) width() float64 { return min(g.bound(), g.learned) }
+
+// bound is what the configuration allows of it, or this process's share of that.
+func (g *Gate) bound() float64 {
+	if g.shared == nil {
+		return g.max
+	}
+	return min(g.max, float64(g.shared.now()))
+}
 
 // admit lets in who waits and fits; each wakes alone, since thousands may wait. The caller holds the lock.
 func (g *Gate) admit() {
@@ -145,7 +165,9 @@ func (g *Gate) Ticket(ctx context.Context) (Ticket, error) {
 		queue = g.waiting.PushFront
 	}
 	place := queue(waiting)
+	g.peak = max(g.peak, g.inflight+g.waiting.Len())
 	g.admit()
+	g.ask()
 	g.mu.Unlock()
 	select {
 	case <-waiting.admitted:
@@ -173,8 +195,8 @@ func (g *Gate) Leave(err error) {
 	switch code := fault.CodeOf(err); {
 	case err == nil:
 		g.streak = 0
-		if g.learned < g.max {
-			g.learned = min(g.max, g.learned+1/g.learned)
+		if bound := max(1, g.bound()); g.learned < bound {
+			g.learned = min(bound, g.learned+1/g.learned)
 		}
 	case code == fault.ModelRateLimited || code == fault.ModelUnavailable:
 		now := time.Now()

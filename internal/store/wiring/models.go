@@ -9,6 +9,7 @@ import (
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fleet"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/limits"
@@ -19,12 +20,14 @@ import (
 	"github.com/unweaver/unweaver/internal/store/coordination"
 )
 
-// Models makes models of configurations, with one gate an endpoint over the whole process.
+// Models makes models of configurations, with one gate an endpoint over the whole process, which may share its
+// concurrency with other processes.
 type Models struct {
 	shared   coordination.Claims
 	allowed  *allowed
 	mu       sync.Mutex
 	gates    map[string]*limits.Gate
+	fleet    *fleet.Member // nil: each gate has the whole concurrency
 	recorded map[string]*recorded.Chat
 	observer observe.Observer // told of every request to a server; nil: nobody
 }
@@ -41,21 +44,37 @@ func NewModels(shared coordination.Claims, own *config.Config) *Models {
 	}
 }
 
-// limits of an endpoint: one gate over the whole process, bounded by the strictest of the indexes that use it.
+// limits of an endpoint: one gate over the whole process, bounded by the strictest of the indexes that use it and by
+// its share.
 func (m *Models) limits(endpoint string, spec corpus.Spec) limits.Limits {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	gate := m.gates[endpoint]
-	if gate == nil {
+	made := gate == nil
+	if made {
 		gate = limits.NewGate()
 		m.gates[endpoint] = gate
 	}
 	gate.Limit(spec.Index, spec.Limits.Concurrency)
+	if made && m.fleet != nil {
+		m.fleet.Share(endpoint, gate)
+	}
 	return limits.Limits{
 		Gate:            gate,
 		Shared:          m.shared,
 		PerMinute:       spec.Limits.RequestsPerMinute,
 		TokensPerMinute: spec.Limits.TokensPerMinute,
+	}
+}
+
+// ShareWith has the process share the concurrency of each endpoint with all that are in the fleet; also those
+// that are in use already. Without it, as in query-api, the process has the configured concurrency to itself.
+func (m *Models) ShareWith(fleet *fleet.Member) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fleet = fleet
+	for endpoint, gate := range m.gates {
+		fleet.Share(endpoint, gate)
 	}
 }
 

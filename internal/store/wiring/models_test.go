@@ -2,6 +2,7 @@ package wiring_test
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -11,8 +12,10 @@ import (
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fleet"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/modeltest"
+	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/store/wiring"
 )
 
@@ -76,6 +79,38 @@ func (m *meter) Begin(_ context.Context, task string, _ int64) (func(model.Usage
 			m.answered++
 		}
 	}, nil
+}
+
+// Two workers have the configured concurrency together, not each.
+func TestProcessesShareTheConcurrencyOfAnEndpoint(t *testing.T) {
+	meter, store := &meter{}, memory.New()
+	slow := spec(t, modeltest.Options{Latency: 5 * time.Millisecond})
+	var wg sync.WaitGroup
+	for range 2 {
+		member := fleet.Join(store, fleet.Worker{Queue: "q"}, slog.New(slog.DiscardHandler))
+		models := factory(slow)
+		models.ShareWith(member)
+		set, err := models.Build(slow, meter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := member.Leave(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}()
+		for range 12 {
+			wg.Go(func() {
+				if _, err := set.Chat.Complete(t.Context(), model.Call{Task: model.Answer, User: "hello there"}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if meter.most != 3 || meter.answered != 24 {
+		t.Errorf("%d at once, answered %d; want 3, 24", meter.most, meter.answered)
+	}
 }
 
 func TestABuildsModelsAreMeteredBelowTheirLimits(t *testing.T) {

@@ -1,6 +1,6 @@
 // Package bolt is the embedded coordination adapter: one bbolt file for the state of runs, synced at every transaction,
 // as what a run has spent and that it was paused must outlast a loss of power. It is set aside and begun anew where it
-// is damaged. Claims and limits live in memory, as the process is their only owner.
+// is damaged. Claims, limits and the fleet live in memory, as the process is their only owner.
 package bolt
 
 import (
@@ -34,6 +34,7 @@ var buckets = [][]byte{
 // Store implements coordination.Store.
 type Store struct {
 	*memory.Claims
+	*memory.Fleet
 	db   *bbolt.DB
 	path string
 }
@@ -47,7 +48,7 @@ func Open(path string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{Claims: memory.NewClaims(), db: db, path: path}, nil
+	return &Store{Claims: memory.NewClaims(), Fleet: memory.NewFleet(), db: db, path: path}, nil
 }
 
 // Close closes the file.

@@ -24,8 +24,13 @@ func Run(t *testing.T, open func(t *testing.T) coordination.Store) {
 		"spending tells the control record and every account": spend,
 		"of many who spend at once none is lost":              spenders,
 		"a run that is forgotten keeps its state alone":       forget,
-		"leases end":                             leases,
-		"the mirror keeps what was written last": mirror,
+		"leases end":                                   leases,
+		"the mirror keeps what was written last":       mirror,
+		"who tells of itself lives for a while":        fleet,
+		"shares follow what is wanted and held":        shares,
+		"shares of many are those of the arithmetic":   shareOfMany,
+		"of many who want shares at once none is lost": sharers,
+		"few places go round":                          turns,
 	} {
 		t.Run(name, func(t *testing.T) { prove(t, open(t)) })
 	}

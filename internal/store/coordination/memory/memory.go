@@ -14,6 +14,7 @@ import (
 // Store implements coordination.Store. Values are copied on their way in and out.
 type Store struct {
 	*Claims
+	*Fleet
 	mu      sync.Mutex
 	runs    map[string]*run
 	leases  map[lease]time.Time // when they end
@@ -33,7 +34,8 @@ var _ coordination.Store = (*Store)(nil)
 // New makes an empty store.
 func New() *Store {
 	return &Store{
-		Claims: NewClaims(), runs: map[string]*run{}, leases: map[lease]time.Time{}, mirrors: map[string][]byte{},
+		Claims: NewClaims(), Fleet: NewFleet(),
+		runs: map[string]*run{}, leases: map[lease]time.Time{}, mirrors: map[string][]byte{},
 	}
 }
 

@@ -1,0 +1,201 @@
+// Package fleet makes one of many processes: each tells every few seconds that it lives and what it can do, and hears
+// which share of the limits of model servers is its own.
+package fleet
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model/limits"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+)
+
+const (
+	// Beat is how often a process tells of itself, in a fleet of up to 200.
+	Beat = 2 * time.Second
+	// Lives is for how many of its beats a process counts.
+	Lives = 3
+	// longestBeat of a fleet that is larger; perProcess is what it grows by, so that the store gets at most some hundred
+	// beats a second.
+	longestBeat = 30 * time.Second
+	perProcess  = 10 * time.Millisecond
+)
+
+// Worker is what a worker process tells of itself.
+type Worker struct {
+	Queue   string `json:"queue"`             // its task queue
+	Version string `json:"version,omitempty"` // of its deployment; empty: it has none
+	Slots   int    `json:"slots"`             // activities at once
+	CPU     int    `json:"cpu"`               // of them, those that fill a core
+}
+
+// Size is what the workers of a queue can do together.
+type Size struct{ Workers, Slots, CPU int }
+
+// Measure adds up the workers that live and take from the same queue as one like this, in the same version.
+func Measure(ctx context.Context, store coordination.Fleet, like Worker) (Size, error) {
+	all, err := store.Living(ctx)
+	if err != nil {
+		return Size{}, err
+	}
+	var size Size
+	for _, value := range all {
+		var one Worker
+		if json.Unmarshal(value, &one) != nil || one.Queue != like.Queue || one.Version != like.Version {
+			continue // not a worker, or one that does other work
+		}
+		size.Workers++
+		size.Slots += max(one.Slots, 0)
+		size.CPU += max(one.CPU, 0)
+	}
+	return size, nil
+}
+
+// Member is this process in the fleet.
+type Member struct {
+	store     coordination.Fleet
+	name      string
+	value     []byte
+	log       *slog.Logger
+	now, soon chan struct{} // a gate waits for its first share; or for more than none
+	end       context.CancelFunc
+	ended     chan struct{}
+
+	mu    sync.Mutex
+	gates map[string]*limits.Gate
+
+	interval time.Duration // of the loop alone
+	silent   bool          // the store did not answer the last beat
+}
+
+// Join begins to tell of a worker, until Leave.
+func Join(store coordination.Fleet, worker Worker, log *slog.Logger) *Member {
+	value, err := json.Marshal(worker)
+	if err != nil { // strings and numbers
+		panic(err)
+	}
+	m := &Member{
+		store: store, name: identity(), value: value, log: log,
+		now: make(chan struct{}, 1), soon: make(chan struct{}, 1), ended: make(chan struct{}),
+		gates: map[string]*limits.Gate{}, interval: Beat,
+	}
+	var ctx context.Context
+	ctx, m.end = context.WithCancel(context.Background())
+	go func() {
+		defer close(m.ended)
+		m.follow(ctx)
+	}()
+	return m
+}
+
+// identity of this process: no other has it, nor this one when it is started again.
+func identity() string {
+	var unique [8]byte
+	_, _ = rand.Read(unique[:]) // never fails
+	host, _ := os.Hostname()
+	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), hex.EncodeToString(unique[:]))
+}
+
+// Share has a gate share its concurrency with all that name the same limit.
+func (m *Member) Share(limit string, gate *limits.Gate) {
+	m.mu.Lock()
+	m.gates[limit] = gate
+	m.mu.Unlock()
+	gate.Join(Lives*Beat, func(urgent bool) {
+		to := m.soon
+		if urgent {
+			to = m.now
+		}
+		select {
+		case to <- struct{}{}:
+		default: // it is told already
+		}
+	})
+}
+
+// Leave ends what Join began: the share goes to the others at once, and gates go back to the whole of their
+// concurrency. ctx bounds how long the store is asked.
+func (m *Member) Leave(ctx context.Context) error {
+	m.end()
+	<-m.ended
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	names := make([]string, 0, len(m.gates))
+	for name, gate := range m.gates {
+		names = append(names, name)
+		gate.LeaveFleet()
+	}
+	return m.store.Leave(ctx, m.name, names)
+}
+
+func (m *Member) follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		began, within := time.Now(), m.interval // as long as this beat's time to live was measured by
+		m.beat(ctx)
+		m.wait(ctx, began, within)
+	}
+}
+
+// wait ends when the next beat is due.
+func (m *Member) wait(ctx context.Context, began time.Time, within time.Duration) {
+	due := time.NewTimer(time.Until(began.Add(within)))
+	defer due.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.now:
+			return
+		case <-due.C:
+			return
+		case <-m.soon:
+			if sooner := time.Until(began.Add(within / 4)); sooner > 0 {
+				due.Reset(sooner)
+				continue
+			}
+			return
+		}
+	}
+}
+
+// beat tells of this process and takes its shares.
+func (m *Member) beat(ctx context.Context) {
+	m.mu.Lock()
+	gates := make(map[string]*limits.Gate, len(m.gates))
+	wants := make(map[string]coordination.Want, len(m.gates))
+	for name, gate := range m.gates {
+		gates[name] = gate
+		if want, used := gate.Want(); used {
+			wants[name] = want
+		}
+	}
+	m.mu.Unlock()
+	sent, ttl := time.Now(), Lives*m.interval
+	asked, end := context.WithTimeout(ctx, m.interval)
+	defer end()
+	shares, living, err := m.store.Beat(asked, m.name, m.value, wants, ttl)
+	if err != nil {
+		if !m.silent && ctx.Err() == nil {
+			m.log.Warn("the coordination store does not take this process's beat: it keeps its share of model concurrency "+
+				"for a while, then one call at a time", "code", string(fault.CodeOf(err)))
+		}
+		m.silent = true
+		for _, gate := range gates {
+			gate.Unheard()
+		}
+		return
+	}
+	m.silent = false
+	for name, places := range shares {
+		gates[name].Share(places, sent.Add(ttl)) // by the store's clock it counts longer
+	}
+	m.interval = min(max(Beat, time.Duration(living)*perProcess), longestBeat)
+}

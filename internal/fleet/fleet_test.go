@@ -1,0 +1,328 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model/limits"
+	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/store/coordination/memory"
+)
+
+// endpoint is a model server: it counts, and refuses what is more than it can take.
+type endpoint struct {
+	capacity atomic.Int64
+	inflight atomic.Int64
+	most     atomic.Int64
+	answered atomic.Int64
+}
+
+func (e *endpoint) call(takes time.Duration) error {
+	now := e.inflight.Add(1)
+	defer e.inflight.Add(-1)
+	for most := e.most.Load(); now > most && !e.most.CompareAndSwap(most, now); most = e.most.Load() {
+	}
+	if now > e.capacity.Load() {
+		time.Sleep(takes / 20)
+		return fault.ModelRateLimited.At("call", "m")
+	}
+	time.Sleep(takes)
+	e.answered.Add(1)
+	return nil
+}
+
+// process is one of a simulated fleet.
+type process struct {
+	member *Member
+	gate   *limits.Gate
+	stop   context.CancelFunc
+	calls  sync.WaitGroup
+}
+
+// start starts a process with so many callers, each of which calls again and again.
+func start(t *testing.T, store coordination.Fleet, to *endpoint, total, callers int) *process {
+	t.Helper()
+	p := &process{gate: limits.NewGate()}
+	p.member = Join(store, Worker{Queue: "q", Slots: 64, CPU: 4}, slog.New(slog.DiscardHandler))
+	p.gate.Limit("index", total)
+	p.member.Share("chat", p.gate)
+	var ctx context.Context
+	ctx, p.stop = context.WithCancel(t.Context())
+	for i := range callers {
+		random := rand.New(rand.NewPCG(uint64(callers), uint64(i)))
+		p.calls.Go(func() {
+			for p.gate.Enter(ctx) == nil {
+				p.gate.Leave(to.call(time.Second + time.Duration(random.IntN(2000))*time.Millisecond))
+			}
+		})
+	}
+	return p
+}
+
+// die ends a process that tells nobody.
+func (p *process) die() {
+	p.member.end()
+	p.stop()
+	p.calls.Wait()
+}
+
+// filled is which part of so many places was in use over a time, on average.
+func filled(to *endpoint, places int, over time.Duration) float64 {
+	sum, samples := 0.0, 0
+	for end := time.Now().Add(over); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		sum += float64(to.inflight.Load())
+		samples++
+	}
+	return sum / float64(samples) / float64(places)
+}
+
+func server(capacity int) *endpoint {
+	to := &endpoint{}
+	to.capacity.Store(int64(capacity))
+	return to
+}
+
+func TestOneAloneHasAllAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, after := range []time.Duration{0, 100 * time.Millisecond, time.Hour} { // idle for long, too
+			to := server(64)
+			store := memory.New()
+			p := start(t, store, to, 64, 0)
+			time.Sleep(after)
+			synctest.Wait()
+			began := time.Now()
+			for range 64 {
+				if err := p.gate.Enter(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if waited := time.Since(began); waited != 0 {
+				t.Errorf("after %s, 64 calls of 64 waited %s", after, waited)
+			}
+			p.die()
+		}
+	})
+}
+
+func TestAFleetFillsThePlacesAndNeverMore(t *testing.T) {
+	for name, of := range map[string]struct {
+		processes int
+		callers   func(i int) int
+	}{
+		"all alike":     {100, func(int) int { return 96 }},
+		"much at a few": {100, func(i int) int { return 20 + i%4/3*400 }},
+		"just as many":  {20, func(int) int { return 64 }},
+		"of every kind": {20, func(i int) int { return 40 + i%5*30 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				total := 64 * of.processes
+				to, store := server(total), memory.New()
+				var fleet []*process
+				for i := range of.processes {
+					fleet = append(fleet, start(t, store, to, total, of.callers(i)))
+					time.Sleep(30 * time.Millisecond)
+				}
+				time.Sleep(10 * time.Second)
+				part := filled(to, total, 10*time.Second)
+				t.Logf("%.1f %% of the places are used", 100*part)
+				if part < 0.95 {
+					t.Errorf("%.1f %% of the places are used", 100*part)
+				}
+				if most := to.most.Load(); most > int64(total) {
+					t.Errorf("%d calls at once, want at most %d", most, total)
+				}
+				for _, p := range fleet {
+					p.die()
+				}
+			})
+		})
+	}
+}
+
+func TestAFleetThatShrinksLeavesAllToOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to, store := server(640), memory.New()
+		var fleet []*process
+		for range 10 {
+			fleet = append(fleet, start(t, store, to, 640, 700))
+		}
+		time.Sleep(20 * time.Second)
+		for _, p := range fleet[1:] {
+			p.member.end()
+			p.stop()
+		}
+		time.Sleep((Lives + 2) * Beat)
+		if part := filled(to, 640, 5*time.Second); part < 0.95 {
+			t.Errorf("the last one has %.1f %% of the places", 100*part)
+		}
+		if size, err := Measure(t.Context(), store, Worker{Queue: "q"}); err != nil || size != (Size{1, 64, 4}) {
+			t.Errorf("%+v live, %v", size, err)
+		}
+		if most := to.most.Load(); most > 640 {
+			t.Errorf("%d calls at once: what the dead had was taken before they count as dead", most)
+		}
+		fleet[0].die()
+	})
+}
+
+func TestAServerWhoseCapacityHalvesIsUsedAsFarAsItGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to, store := server(640), memory.New()
+		var fleet []*process
+		for range 10 {
+			fleet = append(fleet, start(t, store, to, 640, 700))
+		}
+		time.Sleep(20 * time.Second)
+		to.capacity.Store(320)
+		time.Sleep(30 * time.Second)
+		if part := filled(to, 320, 30*time.Second); part < 0.7 || part > 1.1 {
+			t.Errorf("%.1f %% of what the server still takes is in flight", 100*part)
+		}
+		for _, p := range fleet[1:] { // what they learned goes with their share
+			p.member.end()
+			p.stop()
+		}
+		time.Sleep(5 * time.Second)
+		to.most.Store(0)
+		time.Sleep((Lives + 2) * Beat)
+		if part := filled(to, 320, 20*time.Second); part < 0.4 || to.most.Load() > 480 {
+			t.Errorf("the last one uses %.2f of what the server takes, %d calls at most", part, to.most.Load())
+		}
+		fleet[0].die()
+	})
+}
+
+// away is a store that may be out of reach.
+type away struct {
+	coordination.Store
+	down atomic.Bool
+}
+
+func (a *away) Beat(
+	ctx context.Context, member string, value []byte, wants map[string]coordination.Want, ttl time.Duration,
+) (map[string]int, int, error) {
+	if a.down.Load() {
+		return nil, 0, errors.New("no route")
+	}
+	return a.Store.Beat(ctx, member, value, wants, ttl)
+}
+
+func TestWithoutTheStoreAShareIsKeptForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to, store := server(640), &away{Store: memory.New()}
+		p := start(t, store, to, 64, 100)
+		other := start(t, store, to, 64, 100)
+		time.Sleep(20 * time.Second)
+		store.down.Store(true)
+		if part := filled(to, 64, 3*time.Second); part < 0.95 {
+			t.Errorf("just after the store went, %.2f of the places are used", part)
+		}
+		time.Sleep(Lives*Beat + 3*time.Second)
+		if part := filled(to, 1, 10*time.Second); part > 2 || part < 1.5 {
+			t.Errorf("two that cannot reach the store have %.2f calls in flight, want one each", part)
+		}
+		late := start(t, store, to, 64, 10)
+		time.Sleep(Lives*Beat + 2*Beat)
+		if part := filled(to, 1, 10*time.Second); part > 3 || part < 2.5 {
+			t.Errorf("three, one of which never reached the store, have %.2f calls in flight, want one each", part)
+		}
+		store.down.Store(false)
+		time.Sleep(5 * Beat)
+		if part := filled(to, 64, 10*time.Second); part < 0.95 || part > 1 {
+			t.Errorf("with the store back, %.2f of the places are used", part)
+		}
+		for _, p := range []*process{p, other, late} {
+			p.die()
+		}
+	})
+}
+
+func TestWhoLeavesGivesItsShareAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to, store := server(64), memory.New()
+		first, second := start(t, store, to, 64, 100), start(t, store, to, 64, 100)
+		time.Sleep(20 * time.Second)
+		second.stop()
+		second.calls.Wait()
+		if err := second.member.Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(Beat + time.Second)
+		if part := filled(to, 64, 5*time.Second); part < 0.95 {
+			t.Errorf("%.2f of the places are used", part)
+		}
+		first.die()
+	})
+}
+
+// Fewer places than processes: they take turns, and a strict index that is used no more binds nobody.
+func TestFewPlacesGoRound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to, store := server(64), memory.New()
+		var fleet []*process
+		for range 8 {
+			fleet = append(fleet, start(t, store, to, 64, 20))
+		}
+		strict := start(t, store, to, 2, 0)
+		for _, p := range fleet {
+			p.gate.Limit("index", 64)
+		}
+		time.Sleep(20 * time.Second)
+		to.most.Store(0)
+		if part := filled(to, 2, 2*time.Minute); part < 0.5 || to.most.Load() > 2 {
+			t.Errorf("%.2f of two places are used, at most %d at once", part, to.most.Load())
+		}
+		for range 7 { // the others are used on
+			time.Sleep(2 * time.Minute)
+			for _, p := range fleet {
+				p.gate.Limit("index", 64)
+			}
+		}
+		if part := filled(to, 64, 5*time.Second); part < 0.95 {
+			t.Errorf("%.2f of 64 places are used ten minutes after the strict index", part)
+		}
+		for _, p := range append(fleet, strict) {
+			p.die()
+		}
+	})
+}
+
+func TestALargeFleetBeatsLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New()
+		for i := range 1000 {
+			value := []byte(`{"queue":"q","slots":64,"cpu":8}`)
+			if i%2 == 1 {
+				value = []byte(`{"queue":"another","slots":64}`)
+			}
+			if _, _, err := store.Beat(t.Context(), string(rune(i)), value, nil, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, _, err := store.Beat(t.Context(), "garbage", []byte("{"), nil, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		member := Join(store, Worker{Queue: "q", Version: "2"}, slog.New(slog.DiscardHandler))
+		time.Sleep(time.Minute)
+		member.end()
+		<-member.ended
+		if member.interval < 10*time.Second {
+			t.Errorf("one of 1,000 beats every %s", member.interval)
+		}
+		if size, err := Measure(t.Context(), store, Worker{Queue: "q"}); err != nil || size != (Size{500, 32000, 4000}) {
+			t.Errorf("%+v, %v", size, err)
+		}
+		if size, err := Measure(t.Context(), store, Worker{Queue: "q", Version: "2"}); err != nil || size.Workers != 1 {
+			t.Errorf("of its version %+v, %v", size, err)
+		}
+	})
+}

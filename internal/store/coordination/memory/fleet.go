@@ -1,0 +1,93 @@
+package memory
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/store/coordination"
+)
+
+// Fleet implements coordination.Fleet for the goroutines of one process.
+type Fleet struct {
+	mu      sync.Mutex
+	members map[string]member
+	limits  map[string]map[string]told
+}
+
+type member struct {
+	value []byte
+	until time.Time
+}
+
+type told struct {
+	coordination.Want
+	until time.Time
+}
+
+// NewFleet makes an empty one.
+func NewFleet() *Fleet {
+	return &Fleet{members: map[string]member{}, limits: map[string]map[string]told{}}
+}
+
+// Beat implements coordination.Fleet.
+func (f *Fleet) Beat(
+	_ context.Context, name string, value []byte, wants map[string]coordination.Want, ttl time.Duration,
+) (shares map[string]int, living int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	f.members[name] = member{held(value), now.Add(ttl)}
+	shares = make(map[string]int, len(wants))
+	for limit, want := range wants {
+		if f.limits[limit] == nil {
+			f.limits[limit] = map[string]told{}
+		}
+		all := map[string]coordination.Want{name: want}
+		for other, told := range f.limits[limit] {
+			switch {
+			case !told.until.After(now):
+				delete(f.limits[limit], other)
+			case other != name:
+				all[other] = told.Want
+			}
+		}
+		share := coordination.Share(all, name, now.UnixMilli()/coordination.Turn.Milliseconds())
+		shares[limit], want.Held = share, max(share, want.Held)
+		f.limits[limit][name] = told{want, now.Add(ttl)}
+	}
+	f.forget(now)
+	return shares, len(f.members), nil
+}
+
+// forget drops who lives no more. The caller holds the lock.
+func (f *Fleet) forget(now time.Time) {
+	for name, member := range f.members {
+		if !member.until.After(now) {
+			delete(f.members, name)
+		}
+	}
+}
+
+// Living implements coordination.Fleet.
+func (f *Fleet) Living(context.Context) (map[string][]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.forget(time.Now())
+	out := make(map[string][]byte, len(f.members))
+	for name, member := range f.members {
+		out[name] = held(member.value)
+	}
+	return out, nil
+}
+
+// Leave implements coordination.Fleet.
+func (f *Fleet) Leave(_ context.Context, name string, limits []string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.members, name)
+	for _, limit := range limits {
+		delete(f.limits[limit], name)
+	}
+	return nil
+}
