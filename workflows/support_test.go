@@ -78,6 +78,13 @@ func (f *fake) call(name string, units ...workflows.Unit) error {
 	return nil
 }
 
+// grows has the fleet measure otherwise from now on.
+func (f *fake) grows(capacity workflows.Capacity) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.capacity = capacity
+}
+
 // count is how often an activity, or one unit of it, was called.
 func (f *fake) count(call string) (n int) {
 	f.mu.Lock()
@@ -140,7 +147,10 @@ func (f *fake) register(to registry) {
 		return f.call(workflows.BeginStage + " " + s.Stage)
 	})
 	reg(workflows.MeasureFleet, func(context.Context, workflows.Build) (workflows.Capacity, error) {
-		return f.capacity, f.call(workflows.MeasureFleet)
+		err := f.call(workflows.MeasureFleet)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.capacity, err
 	})
 	reg(workflows.SealChunks, func(context.Context, workflows.Build) (workflows.Chunked, error) {
 		if f.alike != "" {
