@@ -14,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fleet"
 	"github.com/unweaver/unweaver/internal/notice"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/par"
@@ -38,6 +39,7 @@ type Activities struct {
 	Telemetry *telemetry.Process             // nil: nothing is counted
 	Notify    func(index string) notice.Hook // the webhook of an index; nil: none has one
 	Due       *Due                           // nil: other processes send what is due
+	Self      fleet.Worker                   // what this process tells of itself
 }
 
 // job is the build as the packages below see it.

@@ -49,6 +49,7 @@ const (
 	PlanBuild        = "PlanBuild"
 	BeginStage       = "BeginStage"
 	ChunkDocuments   = "ChunkDocuments"
+	MeasureFleet     = "MeasureFleet"
 	SealChunks       = "SealChunks"
 	ExtractChunks    = "ExtractChunks"
 	SealShard        = "SealShard"

@@ -54,7 +54,11 @@ type ShardLeft struct {
 type fanOut struct {
 	pending  []UnitRange
 	window   int
+	room     func() bool      // for one more piece; nil: as far as the window goes
+	wake     workflow.Channel // something else than a piece's end may have made room; nil: nothing does
 	start    func(n int) workflow.Future
+	ended    func(n int)                     // may be nil
+	begun    func()                          // called once, when the last piece was started; may be nil
 	hold     func() (code string, hold bool) // start nothing more, with the code of a pause where it is one
 	halt     func(code string)               // called once, at the first halting code; may be nil
 	finished int                             // pieces, for queries
@@ -69,13 +73,18 @@ func (f *fanOut) run(ctx workflow.Context, cancel func()) (StageResult, error) {
 	waiting := slices.Clone(f.pending)
 	told := false
 	selector := workflow.NewSelector(ctx)
+	if f.wake != nil {
+		selector.AddReceive(f.wake, func(wake workflow.ReceiveChannel, _ bool) { wake.Receive(ctx, nil) })
+	}
 	for {
 		code, hold := f.hold()
 		if code != "" && f.result.Paused == "" {
 			f.result.Paused = code
 		}
-		for !hold && f.failed == nil && f.result.Paused == "" && ctx.Err() == nil &&
-			len(waiting) > 0 && f.inflight < f.window {
+		more := func() bool {
+			return !hold && f.failed == nil && f.result.Paused == "" && ctx.Err() == nil && len(waiting) > 0
+		}
+		for more() && f.fits() {
 			n := waiting[0].From
 			if waiting[0].From++; waiting[0].From == waiting[0].To {
 				waiting = waiting[1:]
@@ -83,11 +92,15 @@ func (f *fanOut) run(ctx workflow.Context, cancel func()) (StageResult, error) {
 			f.inflight++
 			selector.AddFuture(f.start(n), func(future workflow.Future) { f.end(ctx, n, future, cancel) })
 		}
+		if f.begun != nil && f.inflight > 0 && len(waiting) == 0 {
+			f.begun()
+			f.begun = nil
+		}
 		if f.result.Paused != "" && !told && f.halt != nil {
 			told = true
 			f.halt(f.result.Paused)
 		}
-		if f.inflight == 0 {
+		if f.inflight == 0 && (f.wake == nil || !more()) {
 			break
 		}
 		selector.Select(ctx)
@@ -104,9 +117,20 @@ func (f *fanOut) run(ctx workflow.Context, cancel func()) (StageResult, error) {
 	return f.result, f.failed
 }
 
+// fits tells whether one more piece may be in flight.
+func (f *fanOut) fits() bool {
+	if f.room != nil {
+		return f.room()
+	}
+	return f.inflight < f.window
+}
+
 // end takes the result of a piece.
 func (f *fanOut) end(ctx workflow.Context, n int, future workflow.Future, cancel func()) {
 	f.inflight--
+	if f.ended != nil {
+		f.ended(n)
+	}
 	var result StageResult // an activity's UnitResult reads as one
 	if err := future.Get(ctx, &result); err != nil {
 		code, ref := failure(err)

@@ -146,7 +146,7 @@ func TestRecordedRunsAreOfEveryKind(t *testing.T) {
 	}
 	for _, kind := range []string{
 		"first-build", "night", "unchanged", "small-shape", "pause-resume", "model-refused", "budget", "failure",
-		"cancel", "restore", "large", "outage", "pause-taken-back",
+		"cancel", "restore", "large", "outage", "pause-taken-back", "fleet",
 	} {
 		if !kinds[kind] {
 			t.Errorf("no history of %s", kind)
@@ -161,6 +161,8 @@ func TestHistoriesStaySmall(t *testing.T) {
 		"large.BuildIndex":    300,  // 200 shards; everything that grows with the corpus is in stages
 		"large.Stage-extract": 4096, // 200 shards
 		"full.ExtractShard":   1000, // 79 batches
+		"fleet.Stage-extract": 300,  // four shards, three looks at the fleet
+		"fleet.ExtractShard":  1000, // 79 batches
 	} {
 		recorded, ok := all[name]
 		if !ok {

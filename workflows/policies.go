@@ -8,11 +8,11 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// This file owns every option of an activity and of a child workflow: the profiles quick, noting, steering, batch,
-// recording and child. Options are no part of history's order, so they may change under a running build.
+// This file owns every option of an activity and of a child workflow: the profiles quick, noting, steering, measuring,
+// batch, recording and child. Options are no part of history's order, so they may change under a running build.
 //
-// Every activity heartbeats from a goroutine of its own. After a worker's death its work moves on after the heartbeat
-// timeout and the longest wait between attempts: 25 s with the values below.
+// Every activity but MeasureFleet heartbeats from a goroutine of its own. After a worker's death its work moves on
+// after the heartbeat timeout and the longest wait between attempts: 25 s with the values below.
 
 // maxAttempts is how often an activity is tried: some four minutes where it fails at once.
 const maxAttempts = 30
@@ -53,6 +53,15 @@ func steering(ctx workflow.Context, b Build) workflow.Context {
 		HeartbeatTimeout:       b.Heartbeat,
 		WaitForCancellation:    true,
 		RetryPolicy:            retries(5*time.Second, maxAttempts),
+	})
+}
+
+// measuring is for a look at the fleet: what waits for it can do without, and it goes before work that waits.
+func measuring(ctx workflow.Context) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout: 15 * time.Second,
+		Priority:            temporal.Priority{PriorityKey: 1},
+		RetryPolicy:         retries(5*time.Second, 3),
 	})
 }
 

@@ -3,6 +3,8 @@ package workflows_test
 import (
 	"compress/gzip"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"log/slog"
 	"os"
@@ -41,6 +43,7 @@ func TestRecordHistories(t *testing.T) {
 	}
 	c, err := client.Dial(client.Options{
 		HostPort: address, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
+		ConnectionOptions: client.ConnectionOptions{TLS: certificates(t, os.Getenv("UNWEAVER_RECORD_TLS"))},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -66,6 +69,25 @@ func TestRecordHistories(t *testing.T) {
 	r.ends()
 }
 
+// certificates are those of a folder that unweaver-dev temporal wrote; none where no folder is given.
+func certificates(t *testing.T, folder string) *tls.Config {
+	t.Helper()
+	if folder == "" {
+		return nil
+	}
+	own, err := tls.LoadX509KeyPair(filepath.Join(folder, "client.pem"), filepath.Join(folder, "client-key.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority, err := os.ReadFile(filepath.Join(folder, "ca.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(authority)
+	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{own}, RootCAs: trusted}
+}
+
 func (r *recorder) builds() {
 	attributes := workflows.Build{SearchAttributes: true}
 	f := newFake(130, 64)
@@ -86,6 +108,17 @@ func (r *recorder) builds() {
 	}
 	r.record("large", newFake(shards...), attributes, nil)
 	r.record("full", newFake(5000), attributes, nil)
+	f = newFake(5000, 5000, 5000, 5000)
+	f.capacity = workflows.Capacity{Workers: 1, Slots: 4, CPU: 2, Chat: 64} // it grows by the first look that follows
+	f.before = func(call string) {
+		if strings.HasPrefix(call, workflows.ExtractChunks) {
+			time.Sleep(time.Second)
+		}
+		if call == workflows.ExtractChunks+" 0/10" {
+			f.grows(workflows.Capacity{Workers: 4, Slots: 256, CPU: 8, Chat: 256})
+		}
+	}
+	r.record("fleet", f, attributes, nil)
 	r.record("restore", newFake(), workflows.Build{Generation: "restore-1", SearchAttributes: true}, nil)
 }
 

@@ -12,7 +12,7 @@ type Shape struct {
 	Format      int     `json:"format,omitempty"`       // see versions.go
 	ShardChunks int     `json:"shard_chunks,omitempty"` // chunks of a shard, at most
 	BatchChunks int     `json:"batch_chunks,omitempty"` // chunks that one extraction activity works on
-	ShardWindow int     `json:"shard_window,omitempty"` // batches of a shard in flight
+	ShardWindow int     `json:"shard_window,omitempty"` // batches of a shard in flight; 0 from FormatFleet on: see Windows
 	Windows     Windows `json:"windows,omitzero"`
 
 	// Outage is how long a run waits, in all between its tries, for stores and model servers to answer again and for
@@ -21,7 +21,8 @@ type Shape struct {
 	Outage time.Duration `json:"outage,omitempty"`
 }
 
-// Windows says how many units of each stage are in flight at once; of extract, how many shards.
+// Windows says how many units of each stage are in flight at once; of extract, how many shards. From FormatFleet on, a
+// zero stands for what the workers can do, measured while the stage runs (capacity.go).
 type Windows struct {
 	Chunk   int `json:"chunk,omitempty"`
 	Extract int `json:"extract,omitempty"`
@@ -33,17 +34,17 @@ type Windows struct {
 	Restore int `json:"restore,omitempty"`
 }
 
-// DefaultShape suits one to a few workers.
+// DefaultShape suits any number of workers.
 func DefaultShape() Shape {
-	return Shape{
-		Format:      LatestFormat,
-		ShardChunks: 5000,
-		BatchChunks: 64,
-		// Enough that the next batch starts while the last items of another wait for their model.
-		ShardWindow: 6,
-		Windows:     Windows{Chunk: 8, Extract: 4, Reduce: 8, Shorten: 8, Embed: 8, Load: 4, Verify: 4, Restore: 4},
-		Outage:      DefaultOutage,
-	}
+	return Shape{Format: LatestFormat, ShardChunks: 5000, BatchChunks: 64, Outage: DefaultOutage}
+}
+
+// What suits one to a few workers: constants before FormatFleet, and where the fleet cannot be measured. Of a shard's
+// batches so many that the next one starts while the last items of another wait for their model.
+const usualShardWindow = 6
+
+var usualWindows = Windows{
+	Chunk: 8, Extract: 4, Reduce: 8, Shorten: 8, Embed: 8, Load: 4, Verify: 4, Restore: 4,
 }
 
 // Limits of a shape. A shard's workflow does not continue as new, nor does that of a run: a batch makes six events, a
@@ -60,15 +61,17 @@ func (s Shape) Filled() Shape {
 	first := DefaultShape()
 	fill(&s.ShardChunks, first.ShardChunks)
 	fill(&s.BatchChunks, first.BatchChunks)
-	fill(&s.ShardWindow, first.ShardWindow)
-	fill(&s.Windows.Chunk, first.Windows.Chunk)
-	fill(&s.Windows.Extract, first.Windows.Extract)
-	fill(&s.Windows.Reduce, first.Windows.Reduce)
-	fill(&s.Windows.Shorten, first.Windows.Shorten)
-	fill(&s.Windows.Embed, first.Windows.Embed)
-	fill(&s.Windows.Load, first.Windows.Load)
-	fill(&s.Windows.Verify, first.Windows.Verify)
-	fill(&s.Windows.Restore, first.Windows.Restore)
+	if s.Format < FormatFleet {
+		fill(&s.ShardWindow, usualShardWindow)
+		fill(&s.Windows.Chunk, usualWindows.Chunk)
+		fill(&s.Windows.Extract, usualWindows.Extract)
+		fill(&s.Windows.Reduce, usualWindows.Reduce)
+		fill(&s.Windows.Shorten, usualWindows.Shorten)
+		fill(&s.Windows.Embed, usualWindows.Embed)
+		fill(&s.Windows.Load, usualWindows.Load)
+		fill(&s.Windows.Verify, usualWindows.Verify)
+		fill(&s.Windows.Restore, usualWindows.Restore)
+	}
 	if s.Outage == 0 && s.Format >= FormatOutage {
 		s.Outage = first.Outage
 	}
@@ -88,24 +91,29 @@ func (s Shape) Validate() error {
 		return fmt.Errorf("shape.format is %d, this worker knows 0 to %d: bring the workers to the version of the "+
 			"program that started the run", s.Format, LatestFormat)
 	}
+	least := 1
+	if s.Format >= FormatFleet { // zero: measured
+		least = 0
+	}
 	for _, setting := range []struct {
-		name        string
-		value, most int
+		name               string
+		value, least, most int
 	}{
-		{"shard_chunks", s.ShardChunks, 1_000_000},
-		{"batch_chunks", s.BatchChunks, s.ShardChunks},
-		{"shard_window", s.ShardWindow, maxWindow},
-		{"windows.chunk", s.Windows.Chunk, maxWindow},
-		{"windows.extract", s.Windows.Extract, maxWindow},
-		{"windows.reduce", s.Windows.Reduce, maxWindow},
-		{"windows.shorten", s.Windows.Shorten, maxWindow},
-		{"windows.embed", s.Windows.Embed, maxWindow},
-		{"windows.load", s.Windows.Load, maxWindow},
-		{"windows.verify", s.Windows.Verify, maxWindow},
-		{"windows.restore", s.Windows.Restore, maxWindow},
+		{"shard_chunks", s.ShardChunks, 1, 1_000_000},
+		{"batch_chunks", s.BatchChunks, 1, s.ShardChunks},
+		{"shard_window", s.ShardWindow, least, maxWindow},
+		{"windows.chunk", s.Windows.Chunk, least, maxWindow},
+		{"windows.extract", s.Windows.Extract, least, maxWindow},
+		{"windows.reduce", s.Windows.Reduce, least, maxWindow},
+		{"windows.shorten", s.Windows.Shorten, least, maxWindow},
+		{"windows.embed", s.Windows.Embed, least, maxWindow},
+		{"windows.load", s.Windows.Load, least, maxWindow},
+		{"windows.verify", s.Windows.Verify, least, maxWindow},
+		{"windows.restore", s.Windows.Restore, least, maxWindow},
 	} {
-		if setting.value < 1 || setting.value > setting.most {
-			return fmt.Errorf("shape.%s is %d, it must be from 1 to %d", setting.name, setting.value, setting.most)
+		if setting.value < setting.least || setting.value > setting.most {
+			return fmt.Errorf("shape.%s is %d, it must be from %d to %d",
+				setting.name, setting.value, setting.least, setting.most)
 		}
 	}
 	if s.Outage < 0 || s.Outage > maxOutage {

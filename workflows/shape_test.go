@@ -16,8 +16,9 @@ func TestAnInputWithoutAShapeHasTheSizesThatWereBuiltIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := old.Shape.Filled()
-	want := workflows.DefaultShape()
-	want.Format, want.Outage = workflows.FormatBuiltIn, 0
+	want := workflows.Shape{ShardChunks: 5000, BatchChunks: 64, ShardWindow: 6, Windows: workflows.Windows{
+		Chunk: 8, Extract: 4, Reduce: 8, Shorten: 8, Embed: 8, Load: 4, Verify: 4, Restore: 4,
+	}}
 	if got != want || got.BatchChunks != 64 || got.ShardChunks != 5000 || got.ShardWindow != 6 {
 		t.Errorf("%+v", got)
 	}
@@ -64,7 +65,7 @@ func TestAShapeThatCannotWorkIsRefusedWithTheSettingsName(t *testing.T) {
 		"shape.windows.chunk is -1":  {Windows: workflows.Windows{Chunk: -1}},
 		"shape.windows.verify is":    {Windows: workflows.Windows{Verify: 1_000}},
 		"has 5000 batches":           {BatchChunks: 1},
-		"shape.format is 4":          {Format: 4},
+		"shape.format is 5":          {Format: 5},
 		"shape.outage is -1s":        {Outage: -time.Second},
 		"shape.outage is 200h":       {Outage: 200 * time.Hour},
 	} {

@@ -20,9 +20,10 @@ type StageInput struct {
 	Done     int64       `json:"done,omitempty"`
 }
 
-// Stage runs the units of a stage, at most a window of them at once. When the history grows long it lets what is in
-// flight finish and continues as new: it receives no signals and no child outlives it, so nothing is lost. When a unit
-// ends with a code that pauses a run it lets the rest finish too, and completes with the units that are left.
+// Stage runs the units of a stage, at most a window of them at once: that of the shape, or what the fleet can do. When
+// the history grows long it lets what is in flight finish and continues as new: no child outlives it, and the only
+// signals that it receives are about children that have not ended, so nothing is lost. When a unit ends with a code
+// that pauses a run it lets the rest finish too, and completes with the units that are left.
 func Stage(ctx workflow.Context, in StageInput) (StageResult, error) {
 	ctx, cancel := workflow.WithCancel(ctx)
 	defer cancel()
@@ -31,6 +32,7 @@ func Stage(ctx workflow.Context, in StageInput) (StageResult, error) {
 	}
 	before := in.Units - units(in.Pending)
 	var shards []workflow.ChildWorkflowFuture
+	var open *spread // of extraction, from FormatFleet on
 	f := fanOut{
 		pending: in.Pending,
 		window:  in.Shape.Filled().Windows.of(in.Stage),
@@ -40,8 +42,13 @@ func Stage(ctx workflow.Context, in StageInput) (StageResult, error) {
 				return workflow.ExecuteActivity(batch(ctx, in.Build, limit(in.Activity, in.Items)), in.Activity, unit)
 			}
 			id := fmt.Sprintf("%s/%s/s-%05d", BuildID(in.Index, in.Generation), in.Stage, n)
-			shard := workflow.ExecuteChildWorkflow(child(ctx, id), ShardName, in.shard(n))
-			shards = append(shards, shard)
+			input, begun := in.shard(n), &openShard{}
+			if open != nil {
+				begun = open.begin(n)
+				input.Window, input.Tell = begun.window, open.listens
+			}
+			shard := workflow.ExecuteChildWorkflow(child(ctx, id), ShardName, input)
+			shards, begun.run = append(shards, shard), shard
 			return shard
 		},
 		hold: func() (string, bool) { return "", workflow.GetInfo(ctx).GetContinueAsNewSuggested() },
@@ -55,6 +62,13 @@ func Stage(ctx workflow.Context, in StageInput) (StageResult, error) {
 	}
 	if err := f.answer(ctx, in, before, in.Units); err != nil {
 		return StageResult{}, err
+	}
+	switch {
+	case in.Shape.Format < FormatFleet:
+	case in.Activity != "":
+		f.follow(ctx, in)
+	default:
+		open = newSpread(ctx, &f, in)
 	}
 	result, err := f.run(ctx, cancel)
 	result.Done += in.Done
@@ -92,6 +106,8 @@ type ShardInput struct {
 	Build
 	Shard   int         `json:"shard"`
 	Chunks  int         `json:"chunks"`
+	Window  int         `json:"window,omitempty"`  // batches in flight until the stage tells another; 0: by the shape
+	Tell    bool        `json:"tell,omitempty"`    // the stage when nothing more is to begin
 	Begun   bool        `json:"begun,omitempty"`   // only the pending batches are left, or the seal
 	Pending []UnitRange `json:"pending,omitempty"` // batches
 }
@@ -123,6 +139,12 @@ func ExtractShard(ctx workflow.Context, in ShardInput) (StageResult, error) {
 				batch(running, in.Build, limit(ExtractChunks, items)), ExtractChunks, unit)
 		},
 	}
+	if in.Window > 0 {
+		f.obey(running, in.Window, drain)
+	}
+	if in.Tell {
+		f.begun = func() { tellStage(running, Counted{in.Shard, f.inflight / 2}) }
+	}
 	about := StageInput{Build: in.Build, Stage: "extract"}
 	if err := f.answer(ctx, about, batches-units(in.Pending), batches); err != nil {
 		return StageResult{}, err
@@ -132,6 +154,9 @@ func ExtractShard(ctx workflow.Context, in ShardInput) (StageResult, error) {
 		return result, err
 	}
 	result.Paused, result.Ref = "", "" // it was to drain, and is finished
+	if in.Tell && batches > 0 {
+		tellStage(ctx, Counted{in.Shard, 0})
+	}
 	unit := Unit{Build: in.Build, Stage: "extract", N: in.Shard, Batch: batches}
 	err = workflow.ExecuteActivity(batch(ctx, in.Build, limit(SealShard, int64(in.Chunks))), SealShard, unit).
 		Get(ctx, nil)
@@ -140,6 +165,28 @@ func ExtractShard(ctx workflow.Context, in ShardInput) (StageResult, error) {
 		return result, nil
 	}
 	return result, err
+}
+
+// obey has a shard's window follow what its stage tells; it wakes the fan-out, which may have nothing in flight.
+func (f *fanOut) obey(ctx workflow.Context, window int, drain workflow.ReceiveChannel) {
+	f.window, f.wake = window, workflow.NewBufferedChannel(ctx, 1)
+	draining, code, over := false, "", false
+	f.hold = func() (string, bool) { return code, draining }
+	told := workflow.NewSelector(ctx)
+	told.AddReceive(drain, func(signal workflow.ReceiveChannel, _ bool) {
+		signal.Receive(ctx, &code)
+		draining = true
+	})
+	told.AddReceive(workflow.GetSignalChannel(ctx, signalWindow), func(signal workflow.ReceiveChannel, _ bool) {
+		signal.Receive(ctx, &f.window)
+	})
+	told.AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) { over = true })
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		for !over {
+			told.Select(ctx)
+			f.wake.SendAsync(true)
+		}
+	})
 }
 
 // answer answers QueryState with how far the units are.

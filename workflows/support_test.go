@@ -23,21 +23,22 @@ const fence = 7
 
 // fake stands for the activities of a run: it records calls and answers what a small corpus would.
 type fake struct {
-	mu      sync.Mutex
-	calls   []string           // "name" or "name n" or "name n/batch", in order
-	units   []workflows.Unit   // inputs of the units, in order
-	fail    map[string][]error // errors of the first calls of an activity, or of one unit of it
-	ended   []workflows.End
-	steered []workflows.Steer
-	shards  []int
-	planned workflows.Planned
-	outcome workflows.Outcome
-	imports bool
-	notify  bool // every end and pause has a webhook told
-	noticed []workflows.Notice
-	pauses  bool              // batches look at the commands that were written down, as the real ones do
-	before  func(call string) // runs in the activity
-	alike   string            // status of a build that came to what its parent is; empty: it did not
+	mu       sync.Mutex
+	calls    []string           // "name" or "name n" or "name n/batch", in order
+	units    []workflows.Unit   // inputs of the units, in order
+	fail     map[string][]error // errors of the first calls of an activity, or of one unit of it
+	ended    []workflows.End
+	steered  []workflows.Steer
+	shards   []int
+	planned  workflows.Planned
+	outcome  workflows.Outcome
+	imports  bool
+	notify   bool // every end and pause has a webhook told
+	noticed  []workflows.Notice
+	pauses   bool              // batches look at the commands that were written down, as the real ones do
+	before   func(call string) // runs in the activity
+	capacity workflows.Capacity
+	alike    string // status of a build that came to what its parent is; empty: it did not
 }
 
 func newFake(shards ...int) *fake {
@@ -75,6 +76,13 @@ func (f *fake) call(name string, units ...workflows.Unit) error {
 		}
 	}
 	return nil
+}
+
+// grows has the fleet measure otherwise from now on.
+func (f *fake) grows(capacity workflows.Capacity) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.capacity = capacity
 }
 
 // count is how often an activity, or one unit of it, was called.
@@ -137,6 +145,12 @@ func (f *fake) register(to registry) {
 	})
 	reg(workflows.BeginStage, func(_ context.Context, s workflows.StageState) error {
 		return f.call(workflows.BeginStage + " " + s.Stage)
+	})
+	reg(workflows.MeasureFleet, func(context.Context, workflows.Build) (workflows.Capacity, error) {
+		err := f.call(workflows.MeasureFleet)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.capacity, err
 	})
 	reg(workflows.SealChunks, func(context.Context, workflows.Build) (workflows.Chunked, error) {
 		if f.alike != "" {

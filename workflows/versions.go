@@ -13,6 +13,7 @@ const (
 	FormatShape   = 1 // sizes and windows are inputs; stages pause by completing
 	FormatOutage  = 2 // outages are waited for; a collect that fails is a warning
 	FormatAlike   = 3 // a build may end after chunk, as what its parent is
+	FormatFleet   = 4 // windows that the shape leaves open follow what the workers can do
 )
 
 // Changes of commands that a run in progress may meet.
@@ -22,4 +23,4 @@ const (
 )
 
 // LatestFormat is what DefaultShape gives.
-const LatestFormat = FormatAlike
+const LatestFormat = FormatFleet

@@ -201,7 +201,7 @@ func Start(config Config) (*Host, error) {
 	}
 	running.RegisterActivity(&activities.Activities{
 		Ports: ports, Engine: Engine{config.Client, config.Address, config.Namespace}, Log: config.Log,
-		Telemetry: config.Telemetry, Notify: config.Notify, Due: due,
+		Telemetry: config.Telemetry, Notify: config.Notify, Due: due, Self: self,
 	})
 	member := fleet.Join(stores.Coordination, self, config.Log)
 	config.Models.ShareWith(member)

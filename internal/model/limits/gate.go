@@ -61,12 +61,18 @@ func NewGate() *Gate {
 	}
 }
 
+// Concurrency is what a configured one means: 0 is the default.
+func Concurrency(configured int) int {
+	if configured <= 0 {
+		return defaultConcurrency
+	}
+	return configured
+}
+
 // Limit says that owner wants at most this many calls in flight (0 = 64) and uses the gate now. What the gate learned
 // of the server stays: no bound widens what refusals have narrowed.
 func (g *Gate) Limit(owner string, concurrency int) {
-	if concurrency <= 0 {
-		concurrency = defaultConcurrency
-	}
+	concurrency = Concurrency(concurrency)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.bounds[owner] = bound{concurrency, time.Now()}

@@ -1,0 +1,50 @@
+package activities
+
+import (
+	"context"
+
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/fleet"
+	"github.com/unweaver/unweaver/internal/model/limits"
+	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// MeasureFleet adds up what the workers can do that take from this worker's queue, and what the run's models bear. A
+// stage does without it where it fails, so no problem of the run is told of it.
+func (a *Activities) MeasureFleet(ctx context.Context, b workflows.Build) (workflows.Capacity, error) {
+	if err := checkBuild(b, "fleet", true); err != nil {
+		return workflows.Capacity{}, a.refuse(err)
+	}
+	capacity, err := a.capacity(ctx, b)
+	if err != nil {
+		code := string(fault.CodeOf(err))
+		a.Log.Warn("the fleet cannot be measured", "run_id", b.Index+"/"+b.Generation, "code", code)
+		return workflows.Capacity{}, temporal.NewApplicationError(code, code)
+	}
+	return capacity, nil
+}
+
+func (a *Activities) capacity(ctx context.Context, b workflows.Build) (capacity workflows.Capacity, err error) {
+	defer par.Caught(&err)
+	run := a.Ports.Bare(held(ctx, b), "fleet", "")
+	defer run.Close()
+	if err := run.Configure(ctx); err != nil {
+		return workflows.Capacity{}, err
+	}
+	size, err := fleet.Measure(ctx, run.Coordination, a.Self)
+	if err != nil {
+		return workflows.Capacity{}, err
+	}
+	capacity = workflows.Capacity{Workers: size.Workers, Slots: size.Slots, CPU: size.CPU}
+	concurrency := limits.Concurrency(run.Settings.Limits.Concurrency)
+	if run.Settings.Chat.Provider == "openai" {
+		capacity.Chat = concurrency
+	}
+	if run.Settings.Embedding.Provider == "openai" {
+		capacity.Embed = concurrency
+	}
+	return capacity, nil
+}

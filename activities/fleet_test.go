@@ -1,0 +1,60 @@
+package activities_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fleet"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// measured runs MeasureFleet.
+func (p *plant) measured(t *testing.T) workflows.Capacity {
+	t.Helper()
+	var capacity workflows.Capacity
+	value, err := p.env.ExecuteActivity(workflows.MeasureFleet, p.build)
+	if err == nil {
+		err = value.Get(&capacity)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return capacity
+}
+
+func TestAMeasureCountsWhoCanDoTheRunsWork(t *testing.T) {
+	p := newPlant(t)
+	p.Self = fleet.Worker{Queue: "q", Version: "1"}
+	if got := p.measured(t); got != (workflows.Capacity{}) {
+		t.Errorf("a fleet that nobody joined: %+v", got)
+	}
+	for name, value := range map[string]string{
+		"a":                   `{"queue":"q","version":"1","slots":64,"cpu":8}`,
+		"b":                   `{"queue":"q","version":"1","slots":1,"cpu":1}`,
+		"of an older version": `{"queue":"q","slots":64,"cpu":8}`,
+		"of another queue":    `{"queue":"r","version":"1","slots":64,"cpu":8}`,
+	} {
+		if _, _, err := p.Ports.Coordination.Beat(t.Context(), name, []byte(value), nil, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for want, spec := range map[workflows.Capacity]corpus.Spec{
+		{Workers: 2, Slots: 65, CPU: 9}: {Index: "docs"},
+		{Workers: 2, Slots: 65, CPU: 9, Chat: 500, Embed: 500}: {
+			Index: "docs", Chat: corpus.ChatModel{Provider: "openai"}, Embedding: corpus.EmbedModel{Provider: "openai"},
+			Limits: corpus.Limits{Concurrency: 500},
+		},
+		{Workers: 2, Slots: 65, CPU: 9, Chat: 64}: {Index: "docs", Chat: corpus.ChatModel{Provider: "openai"}},
+	} {
+		digest, err := artifact.Index{Store: p.store, Name: "docs"}.PutSpec(t.Context(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.build.Spec = digest.String()
+		if got := p.measured(t); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+}

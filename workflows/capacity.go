@@ -1,0 +1,287 @@
+package workflows
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// Capacity is what MeasureFleet found: what the workers that take from the run's queue can do together. Its zero value
+// says that nothing is known.
+type Capacity struct {
+	Workers int `json:"workers,omitempty"`
+	Slots   int `json:"slots,omitempty"` // activities at once
+	CPU     int `json:"cpu,omitempty"`   // of them, those that fill a core
+	Chat    int `json:"chat,omitempty"`  // calls in flight at the chat model; 0: it is built in
+	Embed   int `json:"embed,omitempty"` // as Chat, at the embedder
+}
+
+// What one activity does at once, as its stage has it, and how many are in flight beyond what fills the model, since
+// each also reads, looks up what was paid, and stores.
+const (
+	shortenWidth = 16 // calls of one ShortenPartition
+	embedWidth   = 8  // requests of one EmbedPart
+	spareParts   = 2
+	spareBatches = 8
+)
+
+// Extraction is spread over a few shards, so that the end of one, and its seal, leave the model full.
+const (
+	leastShards    = 4
+	mostOfAShard   = 16 // batches in flight; a fifth of those of a full shard
+	mostBatches    = maxWindow * mostOfAShard
+	usualBatches   = 24 // as many as there were before FormatFleet
+	storesOfWorker = 4  // activities that wait for stores, to each worker
+)
+
+// window is how many units of a stage to keep in flight: so many that the model or the cores are full, no more than the
+// slots begin soon, and as many as was usual where the slots have room for them.
+func (c Capacity) window(stage string) int {
+	usual := usualWindows.of(stage)
+	want := storesOfWorker * c.Workers
+	switch stage {
+	case "chunk", "reduce":
+		want = 2 * c.CPU
+	case "shorten":
+		want = calls(c.Chat, shortenWidth, c.CPU)
+	case "embed":
+		want = calls(c.Embed, embedWidth, c.CPU)
+	}
+	return c.bounded(max(want, usual), usual, maxWindow)
+}
+
+// calls is how many activities of a width keep a model full; cores where there is no server to fill.
+func calls(concurrency, width, cores int) int {
+	if concurrency == 0 {
+		return 2 * cores
+	}
+	return filling(concurrency, width) + spareParts
+}
+
+// filling is one and a half times the concurrency, in activities that have so many calls in flight: the calls of an
+// activity do not end together.
+func filling(concurrency, width int) int { return pieces(3*concurrency, 2*width) }
+
+// batches is how many batches of extraction to keep in flight, over all shards.
+func (c Capacity) batches(size int) int {
+	want := max(2*c.CPU, usualBatches)
+	if c.Chat > 0 {
+		want = max(filling(c.Chat, size)+spareBatches, usualBatches)
+	}
+	return c.bounded(want, usualBatches, mostBatches)
+}
+
+// bounded keeps what is wanted within the slots and a few that wait for one; unknown is for a fleet that is not known.
+func (c Capacity) bounded(want, unknown, most int) int {
+	if c.Slots == 0 {
+		return unknown
+	}
+	return max(1, min(want, c.Slots+c.Slots/4+1, most))
+}
+
+// measure asks what the fleet can do; where that fails, what was known before stands.
+func measure(ctx workflow.Context, b Build, before Capacity) Capacity {
+	var now Capacity
+	if err := workflow.ExecuteActivity(measuring(ctx), MeasureFleet, b).Get(ctx, &now); err != nil {
+		return before
+	}
+	return now
+}
+
+// How long after a look at the fleet the next one follows. Waits double while nothing changes.
+const (
+	firstLook   = 30 * time.Second
+	longestLook = 5 * time.Minute
+)
+
+// watch looks at the fleet as long as ctx lives, and tells of what changed.
+func watch(ctx workflow.Context, b Build, known Capacity, changed func(workflow.Context, Capacity)) {
+	wait := firstLook
+	for workflow.Sleep(ctx, wait) == nil {
+		now := measure(ctx, b, known)
+		if wait = min(2*wait, longestLook); now != known {
+			wait, known = firstLook, now
+			changed(ctx, now)
+		}
+	}
+}
+
+// follow keeps a fan-out's window fitting while it runs: to what the fleet can do, where the shape leaves it open and
+// the stage has more units than are usual at once.
+func (f *fanOut) follow(ctx workflow.Context, in StageInput) {
+	if f.window > 0 {
+		return
+	}
+	if f.window = usualWindows.of(in.Stage); units(in.Pending) <= f.window {
+		return
+	}
+	known := measure(ctx, in.Build, Capacity{})
+	f.window = known.window(in.Stage)
+	f.wake = workflow.NewBufferedChannel(ctx, 1)
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		watch(ctx, in.Build, known, func(_ workflow.Context, now Capacity) {
+			f.window = now.window(in.Stage)
+			f.wake.SendAsync(true)
+		})
+	})
+}
+
+// signalWindow tells a shard how many batches it may have in flight from now on.
+const signalWindow = "window"
+
+// signalCounted is sent by a shard to its stage when it has nothing more to begin.
+const signalCounted = "counted"
+
+// Counted says as how many batches a shard counts from now on: as half of those that it has in flight once the last was
+// begun, since they end one by one, and as none while it is sealed.
+type Counted struct {
+	Shard   int `json:"shard"`
+	Batches int `json:"batches"`
+}
+
+func tellStage(ctx workflow.Context, counted Counted) {
+	if stage := workflow.GetInfo(ctx).ParentWorkflowExecution; stage != nil {
+		workflow.SignalExternalWorkflow(ctx, stage.ID, stage.RunID, signalCounted, counted)
+	}
+}
+
+// spread is the batches of extraction over shards: of those that were begun first as many as they may have, and so many
+// shards that together they have what is wanted.
+type spread struct {
+	in      StageInput
+	batches int  // wanted in flight; 0: as many as the shards that may be begun have
+	shards  int  // begun at once, at most
+	listens bool // to what shards tell
+	open    []*openShard
+}
+
+// openShard is a shard that was begun and has not ended.
+type openShard struct {
+	number, batches, window int
+	begun                   bool // all of it: batches is as how many it counts
+	run                     workflow.ChildWorkflowFuture
+}
+
+// newSpread measures where the shape leaves the windows open and there are more batches than are usual at once.
+func newSpread(ctx workflow.Context, f *fanOut, in StageInput) *spread {
+	shape := in.Shape.Filled()
+	s := &spread{in: in, shards: maxWindow}
+	if shape.Windows.Extract > 0 {
+		s.shards = shape.Windows.Extract
+	}
+	f.room, f.ended = s.room, func(n int) { s.ended(ctx, n) }
+	if shape.ShardWindow > 0 && shape.Windows.Extract > 0 {
+		return s
+	}
+	if s.batches = usualBatches; s.all() <= usualBatches {
+		return s
+	}
+	known := measure(ctx, in.Build, Capacity{})
+	s.batches = known.batches(shape.BatchChunks)
+	f.wake, s.listens = workflow.NewBufferedChannel(ctx, 1), true
+	workflow.Go(ctx, func(ctx workflow.Context) { s.listen(ctx, f.wake) })
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		watch(ctx, in.Build, known, func(ctx workflow.Context, now Capacity) {
+			s.batches = now.batches(shape.BatchChunks)
+			s.tell(ctx)
+			f.wake.SendAsync(true)
+		})
+	})
+	return s
+}
+
+// all counts the batches of the shards that are pending, up to more than are usual at once.
+func (s *spread) all() (n int) {
+	for _, r := range s.in.Pending {
+		for shard := r.From; shard < r.To && n <= usualBatches; shard++ {
+			n += s.left(shard)
+		}
+	}
+	return n
+}
+
+// left is how many batches of a shard are to do, one where only its seal is.
+func (s *spread) left(n int) int {
+	if shard := s.in.shard(n); shard.Begun {
+		return max(1, units(shard.Pending))
+	}
+	return max(1, s.in.Shape.Batches(s.in.Sizes[n]))
+}
+
+// each is how many batches a shard may have in flight.
+func (s *spread) each() int {
+	if own := s.in.Shape.Filled().ShardWindow; own > 0 {
+		return own
+	}
+	if s.shards < leastShards { // by the shape
+		return min(pieces(s.batches, s.shards), maxWindow)
+	}
+	return min(max(mostOfAShard, pieces(s.batches, s.shards)), pieces(s.batches, leastShards))
+}
+
+// windows are those of the open shards, in their order; left is what they leave of the batches that are wanted.
+func (s *spread) windows() (windows []int, left int) {
+	each := s.each()
+	left = s.batches
+	for _, shard := range s.open {
+		window := min(each, shard.batches)
+		if s.batches > 0 && left <= 0 {
+			window = 0
+		}
+		windows, left = append(windows, window), left-window
+	}
+	return windows, left
+}
+
+// room tells whether one more shard is to be begun.
+func (s *spread) room() bool {
+	_, left := s.windows()
+	return len(s.open) < s.shards && (s.batches == 0 || left > 0)
+}
+
+// begin is the window of a shard that is begun now.
+func (s *spread) begin(n int) *openShard {
+	batches := s.left(n)
+	shard := &openShard{number: n, batches: batches, window: min(s.each(), batches)}
+	s.open = append(s.open, shard)
+	return shard
+}
+
+// listen takes the shards' word of how many batches they have in flight.
+func (s *spread) listen(ctx workflow.Context, wake workflow.Channel) {
+	for signals := workflow.GetSignalChannel(ctx, signalCounted); ; {
+		var counted Counted
+		signals.Receive(ctx, &counted)
+		for _, shard := range s.open {
+			if shard.number == counted.Shard {
+				shard.begun, shard.batches = true, counted.Batches
+			}
+		}
+		s.tell(ctx)
+		wake.SendAsync(true)
+	}
+}
+
+// ended gives the window of a shard to those that wait for one.
+func (s *spread) ended(ctx workflow.Context, n int) {
+	for i, shard := range s.open {
+		if shard.number == n {
+			s.open = append(s.open[:i:i], s.open[i+1:]...)
+			break
+		}
+	}
+	s.tell(ctx)
+}
+
+// tell tells each open shard its window, where it is another than it knows.
+func (s *spread) tell(ctx workflow.Context) {
+	windows, _ := s.windows()
+	for i, shard := range s.open {
+		if shard.window == windows[i] || shard.begun || shard.run == nil || shard.run.IsReady() ||
+			!shard.run.GetChildWorkflowExecution().IsReady() { // it is told at the next change
+			continue
+		}
+		shard.window = windows[i]
+		shard.run.SignalChildWorkflow(ctx, signalWindow, windows[i])
+	}
+}
