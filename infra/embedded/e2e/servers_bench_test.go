@@ -187,7 +187,7 @@ func BenchmarkWorkers(b *testing.B) {
 					c := newCluster(b)
 					server := serve(b, modeltest.Options{Latency: 200 * time.Millisecond})
 					sp := clusterSpec(b, server)
-					sp.Limits.Concurrency = flights
+					sp.Limits.Concurrency = n * flights // of all workers together
 					c.upload(docs)
 					for range n {
 						c.worker()
