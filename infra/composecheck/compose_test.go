@@ -5,6 +5,7 @@ package composecheck
 
 import (
 	"os"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -103,8 +104,26 @@ func TestEveryMountIsThere(t *testing.T) {
 				if !strings.HasSuffix(target, ":ro") {
 					t.Errorf("%s may write to %s of the host", name, source)
 				}
+			case target == "" && path.IsAbs(source): // one of its own for each container
 			case file.Volumes[source] == nil && !slices.Contains(declared(file), source):
 				t.Errorf("%s uses volume %s, which is not declared", name, source)
+			}
+		}
+	}
+}
+
+// What does not fit into memory must not lie in it: TMPDIR and the copies of segments are at /cache in our images.
+func TestTemporaryFilesLieOnADisk(t *testing.T) {
+	for name, s := range load(t).Services {
+		if !slices.Contains([]string{"worker", "query-api", "cli"}, name) {
+			continue
+		}
+		if !slices.Contains(s.Volumes, "/cache") {
+			t.Errorf("%s has no volume at /cache: %q", name, s.Volumes)
+		}
+		for _, mount := range s.Tmpfs {
+			if strings.HasPrefix(mount, "/cache") {
+				t.Errorf("%s keeps /cache in memory", name)
 			}
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
-	"github.com/unweaver/unweaver/internal/stream/scratch"
 )
 
 // Doctor implements Control: it probes every dependency and says what to do about what fails.
@@ -63,7 +62,7 @@ func (s *Service) Doctor(ctx context.Context, spec corpus.Spec) ([]Check, error)
 	}
 	probe("chat model", func() (string, error) { return s.probeChat(ctx, spec) })
 	probe("embedding model", func() (string, error) { return s.probeEmbedder(ctx, spec) })
-	probe("temporary folder", probeTemporary)
+	probe("temporary folder", func() (string, error) { return probeTemporary(ctx, s.Stores.Artifacts, spec.Index) })
 	return out, nil
 }
 
@@ -93,14 +92,6 @@ func (s *Service) probeEmbedder(ctx context.Context, spec corpus.Spec) (string, 
 		return "", err
 	}
 	return fmt.Sprintf("%s, dimension %d", embedder.Info().Label(), len(embedded[0])), nil
-}
-
-func probeTemporary() (string, error) {
-	file, err := scratch.File()
-	if err != nil {
-		return "", err
-	}
-	return scratch.Place(), file.Close()
 }
 
 // workers tells whether any worker polls the task queue: without one a run waits for ever, which is no error of

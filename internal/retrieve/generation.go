@@ -244,7 +244,7 @@ func (g *Generation) openRows(ctx context.Context) error {
 	var steps []func(context.Context) error
 	for _, segment := range segments.Text {
 		steps = append(steps, func(ctx context.Context) error {
-			reader, err := textseg.Open(ctx, g.art.Store, g.art.SegmentKey(segment.SHA256))
+			reader, err := textseg.OpenOf(ctx, g.art.Store, g.art.SegmentKey(segment.SHA256), segment.Bytes)
 			if err != nil {
 				return err
 			}
@@ -260,7 +260,7 @@ func (g *Generation) openRows(ctx context.Context) error {
 	}{{segments.Documents, g.docs}, {segments.Extract, g.extracts}} {
 		for _, segment := range kind.segments {
 			steps = append(steps, func(ctx context.Context) error {
-				reader, err := artifact.OpenRows(ctx, g.art.Store, g.art.SegmentKey(segment.SHA256))
+				reader, err := artifact.OpenRowsOf(ctx, g.art.Store, g.art.SegmentKey(segment.SHA256), segment.Bytes)
 				if err != nil {
 					return err
 				}

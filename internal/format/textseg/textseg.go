@@ -44,6 +44,15 @@ func Open(ctx context.Context, store blob.Store, key string) (*Reader, error) {
 	return &Reader{r: reader, where: store.Location(key), read: fromStore, frame: -1}, nil
 }
 
+// OpenOf is Open for a segment whose size is known, which saves requests.
+func OpenOf(ctx context.Context, store blob.Store, key string, size int64) (*Reader, error) {
+	reader, err := artifact.OpenRowsOf(ctx, store, key, size)
+	if err != nil {
+		return nil, err
+	}
+	return &Reader{r: reader, where: store.Location(key), read: fromStore, frame: -1}, nil
+}
+
 func (t *Reader) load(ctx context.Context, frame int) error {
 	if frame == t.frame {
 		return nil

@@ -274,3 +274,22 @@ func TestReaderAtReadsRangesAsAFileDoes(t *testing.T) {
 		}
 	}
 }
+
+func TestAFileOfAnotherSizeThanItsManifestSaysIsOpenedOrDamaged(t *testing.T) {
+	store := artifacttest.New()
+	reader := rowFile(t, store, "f")
+	info, err := store.Stat(t.Context(), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int64{info.Size, info.Size + 1, info.Size - 1, 1, 0, -1, 1 << 60} {
+		found, err := artifact.OpenRowsOf(t.Context(), store, "f", size)
+		if err != nil || found.Rows != reader.Rows || len(found.Frames) != len(reader.Frames) {
+			t.Errorf("said to be of %d bytes: %v", size, err)
+		}
+	}
+	store.Change("f", func(raw []byte) []byte { return raw[:len(raw)-9] })
+	if _, err := artifact.OpenRowsOf(t.Context(), store, "f", info.Size); !fault.Is(err, fault.SegmentDamage) {
+		t.Errorf("a file that was cut: %v", err)
+	}
+}

@@ -51,18 +51,56 @@ type Reader struct {
 	src at
 }
 
+// tailBytes is what is read of a row file's end at first: nearly every footer lies in it.
+const tailBytes = 32 << 10
+
 // OpenRows reads the footer of a row file.
 func OpenRows(ctx context.Context, store blob.Store, key string) (*Reader, error) {
 	in, err := store.Stat(ctx, key)
 	if err != nil {
 		return nil, err
 	}
+	return openTail(ctx, store, key, in.Size)
+}
+
+// OpenRowsOf reads the footer of a row file whose size is known, nearly always in one request. One that has another
+// size is fault.SegmentDamage.
+func OpenRowsOf(ctx context.Context, store blob.Store, key string, size int64) (*Reader, error) {
+	if size > 0 {
+		reader, err := openTail(ctx, store, key, size)
+		if err == nil || ctx.Err() != nil {
+			return reader, err
+		}
+	}
+	return OpenRows(ctx, store, key) // which tells what is wrong with it
+}
+
+func openTail(ctx context.Context, store blob.Store, key string, size int64) (*Reader, error) {
 	src := at{ctx, store, key}
-	footer, err := rowfile.ReadFooter(src, in.Size)
+	end := tail{at: src, from: max(0, size-tailBytes)}
+	end.raw = make([]byte, size-end.from)
+	if _, err := src.ReadAt(end.raw, end.from); err != nil && size > 0 {
+		return nil, name(err, store.Location(key))
+	}
+	footer, err := rowfile.ReadFooter(end, size)
 	if err != nil {
 		return nil, name(err, store.Location(key))
 	}
 	return &Reader{footer, src}, nil
+}
+
+// tail is an object whose end is in memory.
+type tail struct {
+	at
+	from int64
+	raw  []byte
+}
+
+func (t tail) ReadAt(raw []byte, off int64) (int, error) {
+	if off >= t.from && off+int64(len(raw)) <= t.from+int64(len(t.raw)) {
+		return copy(raw, t.raw[off-t.from:]), nil
+	}
+	return t.at.ReadAt(raw, off)
 }
 
 // name puts the object's place into an error that lacks one. A read that ends early is the connection's fault: how

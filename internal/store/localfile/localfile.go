@@ -68,11 +68,17 @@ func New(dir string, limit int64) (*Cache, error) {
 		return nil, localFault("read cache", dir, err)
 	}
 	for _, entry := range entries {
-		if info, err := entry.Info(); err == nil && isIncoming(info) && time.Since(info.ModTime()) > abandoned {
+		if info, err := entry.Info(); err == nil && outdated(info) {
 			cache.removeUnused(entry.Name())
 		}
 	}
 	return cache, nil
+}
+
+// outdated tells that a download, or a part of one, is nobody's any more.
+func outdated(info fs.FileInfo) bool {
+	age := time.Since(info.ModTime())
+	return isIncoming(info) && age > abandoned || isPartial(info) && age > partialKept
 }
 
 func isIncoming(info fs.FileInfo) bool { return strings.HasPrefix(info.Name(), incoming) }
@@ -223,13 +229,30 @@ func isAt(file *os.File, path string) (bool, error) {
 	return err == nil && os.SameFile(open, there), err
 }
 
-// download brings a content, checks it, and gives it its name.
+// download brings a content, checks it, and gives it its name. A large one comes in ranges, side by side, and what came
+// of it before something broke off is not asked for again (ranges.go).
 func (c *Cache) download(ctx context.Context, store blob.Store, key, sha string) error {
-	body, _, err := store.Get(ctx, key, blob.All)
+	if begun := c.begun(sha); begun != nil {
+		if err := c.inRanges(ctx, store, key, begun); !errors.Is(err, errStale) {
+			return err
+		}
+	}
+	body, info, err := store.Get(ctx, key, blob.All)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = body.Close() }()
+	if info.Size >= rangedFrom {
+		if begun := c.begin(sha, info.Size); begun != nil {
+			_ = body.Close()
+			return c.inRanges(ctx, store, key, begun)
+		}
+	}
+	return c.atOnce(ctx, store, key, sha, body)
+}
+
+// atOnce brings a content by one request.
+func (c *Cache) atOnce(ctx context.Context, store blob.Store, key, sha string, body io.Reader) error {
 	file, err := c.create()
 	if err != nil {
 		return localFault("write cache", c.dir, err)
@@ -245,19 +268,33 @@ func (c *Cache) download(ctx context.Context, store blob.Store, key, sha string)
 		if source.err == nil {
 			return localFault("write cache", c.dir, err)
 		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if fault.As(err) != nil {
-			return err
-		}
-		return fault.StoreDown.At("download", store.Location(key)).Because(err)
+		return broken(ctx, store, key, err)
 	}
 	if got := hex.EncodeToString(hash.Sum(nil)); got != sha {
-		return fault.SegmentDamage.At("download", store.Location(key)).
-			Because(fmt.Sprintf("its content hashes to %s", got)).
-			Advise("the stored segment is damaged: run unweaver restore, or publish another generation")
+		return damaged(store, key, got)
 	}
+	return c.keep(file, sha)
+}
+
+// broken is an answer that broke off.
+func broken(ctx context.Context, store blob.Store, key string, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if fault.As(err) != nil {
+		return err
+	}
+	return fault.StoreDown.At("download", store.Location(key)).Because(err)
+}
+
+func damaged(store blob.Store, key, got string) error {
+	return fault.SegmentDamage.At("download", store.Location(key)).
+		Because(fmt.Sprintf("its content hashes to %s", got)).
+		Advise("the stored segment is damaged: run unweaver restore, or publish another generation")
+}
+
+// keep gives a whole download the name of its content.
+func (c *Cache) keep(file *os.File, sha string) error {
 	if err := file.Sync(); err != nil { // a name stands for its content, also after a loss of power
 		return localFault("write cache", file.Name(), err)
 	}
@@ -342,7 +379,7 @@ func (c *Cache) evict() {
 		if total <= c.limit {
 			return
 		}
-		if isIncoming(file) && time.Since(file.ModTime()) <= abandoned {
+		if (isIncoming(file) || isPartial(file)) && time.Since(file.ModTime()) <= abandoned {
 			continue
 		}
 		if c.removeUnused(file.Name()) {

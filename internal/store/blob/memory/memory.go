@@ -139,7 +139,17 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[blob.I
 }
 
 // Folders implements blob.Store.
-func (s *Store) Folders(ctx context.Context) ([]string, error) { return blob.FoldersOf(ctx, s.List) }
+func (s *Store) Folders(ctx context.Context) ([]string, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	found := map[string]bool{}
+	for key := range s.objects {
+		if folder, _, inside := strings.Cut(key, "/"); inside {
+			found[folder] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found)), ctx.Err()
+}
 
 // Delete implements blob.Store.
 func (s *Store) Delete(ctx context.Context, key string) error { return s.DeleteAll(ctx, []string{key}) }
