@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// indexBytes is how many bytes of codes a part must have to be worth an index: two cores scan them in 2 to 4 ms, and what
-// they find is exact.
+// indexBytes is how many bytes of codes a part must have to be worth an index: two cores scan them in 2 to 4 ms, and
+// what they find is exact.
 const indexBytes = 32 << 20
 
 // Load implements vectors.Store: it merges small parts, and makes the indexes of large ones. Searches go on meanwhile,
