@@ -97,20 +97,23 @@ func (p *part) remove() error {
 	if err != nil {
 		return err
 	}
-	if rerr := os.Remove(p.deadPath()); rerr != nil && !errors.Is(rerr, os.ErrNotExist) {
-		err = errors.Join(err, rerr)
+	for _, path := range []string{p.deadPath(), p.indexPath()} {
+		if rerr := os.Remove(path); rerr != nil && !errors.Is(rerr, os.ErrNotExist) {
+			err = errors.Join(err, rerr)
+		}
 	}
 	return err
 }
 
-// number is the number in the name of a part, or of a list of dead rows.
+// number is the number in the name of a part, or of what lies beside it.
 func number(name string) (int, bool) {
-	base, ok := strings.CutSuffix(name, partEnd)
-	if !ok {
-		base, ok = strings.CutSuffix(name, deadEnd)
+	for _, end := range []string{partEnd, deadEnd, indexEnd} {
+		if base, ok := strings.CutSuffix(name, end); ok {
+			n, err := strconv.Atoi(base)
+			return n, err == nil
+		}
 	}
-	n, err := strconv.Atoi(base)
-	return n, ok && err == nil
+	return 0, false
 }
 
 // writeFile writes a small file so that a crash leaves the old one or the new one.

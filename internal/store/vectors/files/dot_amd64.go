@@ -8,6 +8,19 @@ func dotsAVX2(question *int16, rows *int8, out *int32, dim, blocks, count int)
 //go:noescape
 func dotExactAVX2(a, b *float32, blocks int, sums *[4]float64)
 
+//go:noescape
+func sumsAVX2(tables, signs *byte, bytes int, out *[rowsAtOnce]uint16)
+
+// sums adds up, for each of 32 rows whose signs are interleaved, what the tables say of them.
+func sums(tables, signs []byte, out *[rowsAtOnce]uint16) {
+	if !cpu.X86.HasAVX2 || len(signs) == 0 {
+		sumsGo(tables, signs, out)
+		return
+	}
+	_ = tables[len(signs)-1]
+	sumsAVX2(&tables[0], &signs[0], len(signs)/rowsAtOnce, out)
+}
+
 // dots gives the inner products of a question with rows that follow each other: AVX2 in blocks of 32, the rest in Go.
 func dots(question []int16, rows []int8, out []int32) {
 	dim := len(question)

@@ -68,3 +68,48 @@ four:
 	VMOVUPD     Y0, (DX)
 	VZEROUPPER
 	RET
+
+DATA halves<>+0(SB)/8, $0x0f0f0f0f0f0f0f0f
+GLOBL halves<>(SB), RODATA|NOPTR, $8
+
+// func sumsAVX2(tables, signs *byte, bytes int, out *[32]uint16)
+// Each step looks up the two halves of one byte of 32 rows. Their sum fits a byte (tables); the sums of even rows add up
+// in Y0, below what odd rows add there, which Y1 adds up alone and which is taken away in the end.
+TEXT ·sumsAVX2(SB), NOSPLIT, $0-32
+	MOVQ         tables+0(FP), SI
+	MOVQ         signs+8(FP), DI
+	MOVQ         bytes+16(FP), CX
+	MOVQ         out+24(FP), DX
+	VPBROADCASTQ halves<>(SB), Y7
+	VPXOR        Y0, Y0, Y0
+	VPXOR        Y1, Y1, Y1
+
+step:
+	PREFETCHT0     4096(DI)
+	VMOVDQU        (DI), Y2
+	VBROADCASTI128 (SI), Y3
+	VBROADCASTI128 16(SI), Y4
+	VPSRLW         $4, Y2, Y5
+	VPAND          Y7, Y2, Y2
+	VPAND          Y7, Y5, Y5
+	VPSHUFB        Y2, Y3, Y3
+	VPSHUFB        Y5, Y4, Y4
+	VPADDB         Y3, Y4, Y4
+	VPADDW         Y4, Y0, Y0
+	VPSRLW         $8, Y4, Y4
+	VPADDW         Y4, Y1, Y1
+	ADDQ           $32, DI
+	ADDQ           $32, SI
+	DECQ           CX
+	JNZ            step
+
+	VPSLLW      $8, Y1, Y2
+	VPSUBW      Y2, Y0, Y0         // even rows
+	VPUNPCKLWD  Y1, Y0, Y2         // rows 0..7 and 16..23
+	VPUNPCKHWD  Y1, Y0, Y3         // rows 8..15 and 24..31
+	VPERM2I128  $0x20, Y3, Y2, Y4
+	VPERM2I128  $0x31, Y3, Y2, Y5
+	VMOVDQU     Y4, (DX)
+	VMOVDQU     Y5, 32(DX)
+	VZEROUPPER
+	RET

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -40,6 +41,10 @@ type part struct {
 	dead   bits // deleted rows
 	gone   int  // how many they are
 	saved  int  // how many of them are listed on the disk
+
+	index atomic.Pointer[index]
+	users atomic.Int32 // beside the collection, which is one until the part is closed
+	shut  bool         // by the collection
 }
 
 func (p *part) key(i int) string {
@@ -99,6 +104,7 @@ func openPart(path string) (*part, error) {
 	if err := p.layout(); err != nil {
 		return nil, errors.Join(err, unix.Munmap(data))
 	}
+	p.index.Store(p.openIndex())
 	return p, nil
 }
 
@@ -159,13 +165,24 @@ func (p *part) ordered() error {
 	return nil
 }
 
-func (p *part) close() error {
-	if p.data == nil {
+// hold keeps the part mapped until release. The caller holds the collection's lock.
+func (p *part) hold() { p.users.Add(1) }
+
+// release unmaps the part when it was the last one.
+func (p *part) release() error {
+	if p.users.Add(-1) >= 0 {
 		return nil
 	}
-	d := p.data
-	p.data = nil
-	return unix.Munmap(d)
+	return errors.Join(p.index.Load().close(), unix.Munmap(p.data))
+}
+
+// close lets the collection's part go: nobody searches it, but it may be held. The caller holds the collection's lock.
+func (p *part) close() error {
+	if p.shut {
+		return nil
+	}
+	p.shut = true
+	return p.release()
 }
 
 func broken(path, why string) error {

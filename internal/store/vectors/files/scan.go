@@ -18,33 +18,34 @@ type candidate struct {
 	high      float64
 }
 
-// run is a stretch of rows of one part whose codes follow each other.
-type run struct {
-	part   int
-	first  int // the number of the first row
-	scales []float32
-	codes  []int8
-}
+// run is a stretch of rows of one part. Where keep is not 0 the rows are looked at by their signs, of which the index
+// knows 32 after each other, and so many of all rows of the part are kept.
+type run struct{ part, low, high, keep int }
 
 const (
 	rowsPerRun   = 8192
 	rowsPerBlock = 256 // their products are looked at while they are in the cache
 )
 
-// candidates gives the rows that may be among the n best.
-func (c *collection) candidates(ctx context.Context, query *coarse, n int) ([]candidate, error) {
+// candidates gives the rows that may be among the n best of those whose codes are looked at: of a part without an
+// index, or where that is of no use, all; of another those that are best by their signs.
+func (c *collection) candidates(ctx context.Context, question []float32, n int) ([]candidate, error) {
+	query := coarseQuestion(question)
+	var turned tables
 	var runs []run
 	rows := 0
 	for i, p := range c.parts {
-		runs = append(runs, p.runs(i)...)
-	}
-	for _, r := range runs {
-		rows += len(r.scales)
+		of := p.runs(i, n)
+		if of[0].keep > 0 && turned.bytes == nil {
+			turned = c.rotation().tables(question)
+		}
+		runs = append(runs, of...)
+		rows += p.n
 	}
 	workers := min(runtime.GOMAXPROCS(0), len(runs), 1+rows/rowsPerRun)
 	scans := make([]*scan, workers)
 	err := par.Each(ctx, workers, workers, func(ctx context.Context, w int) error {
-		scans[w] = &scan{query: query, best: newSmallest(n)}
+		scans[w] = &scan{query: &query, turned: &turned, best: newSmallest(n), signed: map[int]*best{}}
 		for j := w; j < len(runs) && ctx.Err() == nil; j += workers {
 			scans[w].over(c.parts[runs[j].part], runs[j])
 		}
@@ -53,59 +54,111 @@ func (c *collection) candidates(ctx context.Context, query *coarse, n int) ([]ca
 	if err != nil {
 		return nil, err
 	}
-	best := newSmallest(n)
-	var found []candidate
-	for _, s := range scans {
-		for _, low := range s.best.values {
-			best.add(low)
-		}
-		found = append(found, s.found...)
-	}
-	return within(found, best), nil
+	return c.joined(scans, n), nil
 }
 
-// runs of all rows of a part.
-func (p *part) runs(number int) []run {
+// joined puts together what the workers found, and looks at the codes of the rows that are best by their signs.
+func (c *collection) joined(scans []*scan, n int) []candidate {
+	if len(scans) == 0 {
+		return nil
+	}
+	all := scans[0]
+	for _, other := range scans[1:] {
+		for _, low := range other.best.values {
+			all.best.add(low)
+		}
+		all.found = append(all.found, other.found...)
+		for number, more := range other.signed {
+			if all.signed[number] == nil {
+				all.signed[number] = newBest(more.most)
+			}
+			for _, row := range more.rows {
+				all.signed[number].add(row.row, row.estimate)
+			}
+		}
+	}
+	var product [1]int32
+	for number, p := range c.parts {
+		if all.signed[number] == nil {
+			continue
+		}
+		for _, row := range all.signed[number].kept() {
+			dots(all.query.numbers, p.quantised(int(row.row)), product[:])
+			all.look(p, number, int(row.row), product[0])
+		}
+	}
+	return within(all.found, all.best)
+}
+
+// runs of the rows of a part.
+func (p *part) runs(number, n int) []run {
+	keep := p.index.Load().keeps(n)
+	length := rowsPerRun
+	if keep > 0 {
+		length = 4 * rowsPerRun
+	}
 	var out []run
-	for low := 0; low < p.n; low += rowsPerRun {
-		high := min(low+rowsPerRun, p.n)
-		codes := p.q[low*p.dim : high*p.dim]
-		out = append(out, run{part: number, first: low, scales: p.scales[low:high], codes: codes})
+	for low := 0; low < p.n; low += length {
+		out = append(out, run{part: number, low: low, high: min(low+length, p.n), keep: keep})
 	}
 	return out
 }
 
 // scan is what one worker found.
 type scan struct {
-	query *coarse
-	best  smallest // the least that the scores of the best rows can be
-	found []candidate
-	sift  int // how many are looked through again
+	query  *coarse
+	turned *tables
+	best   smallest // the least that the scores of the best rows can be
+	found  []candidate
+	sift   int           // how many are looked through again
+	signed map[int]*best // by the number of the part, the rows that are best by their signs
 }
 
 func (s *scan) over(p *part, r run) {
+	if r.keep > 0 {
+		s.overSigns(p, r)
+		return
+	}
 	var products [rowsPerBlock]int32
-	for low := 0; low < len(r.scales); low += rowsPerBlock {
-		high := min(low+rowsPerBlock, len(r.scales))
-		dots(s.query.numbers, r.codes[low*p.dim:high*p.dim], products[:high-low])
-		for i := low; i < high; i++ {
-			s.look(p, r, i, products[i-low])
+	for low := r.low; low < r.high; low += rowsPerBlock {
+		high := min(low+rowsPerBlock, r.high)
+		dots(s.query.numbers, p.q[low*p.dim:high*p.dim], products[:high-low])
+		for i, product := range products[:high-low] {
+			s.look(p, r.part, low+i, product)
 		}
 	}
 }
 
-// look takes row i of a run for a candidate, unless it cannot be one.
-func (s *scan) look(p *part, r run, i int, product int32) {
-	least, most := s.query.bounds(product, r.scales[i])
-	if s.best.full() && most < s.best.least() {
-		return
+// overSigns keeps the rows of a run that are best by their signs.
+func (s *scan) overSigns(p *part, r run) {
+	kept := s.signed[r.part]
+	if kept == nil {
+		kept = newBest(r.keep)
+		s.signed[r.part] = kept
 	}
-	row := r.first + i
-	if p.dead.has(row) {
+	x, width := p.index.Load(), rowsAtOnce*signBytes(p.dim)
+	var summed [rowsAtOnce]uint16
+	for low := r.low; low < r.high; low += rowsAtOnce {
+		at := low / rowsAtOnce * width
+		sums(s.turned.bytes, x.signs[at:at+width], &summed)
+		for i, factor := range x.factors[low:min(low+rowsAtOnce, r.high)] {
+			estimate := s.turned.estimate(summed[i], factor)
+			if estimate < kept.floor || p.dead.has(low+i) {
+				continue
+			}
+			kept.add(int32(low+i), estimate)
+		}
+	}
+}
+
+// look takes a row for a candidate, unless it cannot be one.
+func (s *scan) look(p *part, number, row int, product int32) {
+	least, most := s.query.bounds(product, p.scales[row])
+	if s.best.full() && most < s.best.least() || p.dead.has(row) {
 		return
 	}
 	s.best.add(least)
-	s.found = append(s.found, candidate{r.part, row, most})
+	s.found = append(s.found, candidate{number, row, most})
 	if len(s.found) > max(s.sift, 4*rowsPerBlock) {
 		s.found = within(s.found, s.best)
 		s.sift = 2 * len(s.found) // where many rows are alike, they are not looked through for each one more

@@ -35,9 +35,8 @@ func (c *collection) search(ctx context.Context, question []float32, n int) ([]v
 	if n <= 0 {
 		return nil, nil
 	}
-	query := coarseQuestion(question)
 	for extra := 0; ; {
-		found, err := c.candidates(ctx, &query, n+extra)
+		found, err := c.candidates(ctx, question, n+extra)
 		if err != nil {
 			return nil, err
 		}

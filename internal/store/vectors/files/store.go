@@ -24,6 +24,8 @@ type Store struct {
 	root string
 	mu   sync.Mutex
 	open map[string]*collection
+
+	indexBytes int // see the constant
 }
 
 var _ vectors.Store = (*Store)(nil)
@@ -35,6 +37,9 @@ type collection struct {
 	parts  []*part
 	next   int
 	loaded bool
+
+	indexing sync.Mutex // who makes indexes
+	rotation func() *rotation
 }
 
 type meta struct {
@@ -58,7 +63,7 @@ func Open(root string) (*Store, error) {
 	if err != nil {
 		return nil, wrap("remove dropped collections of", root, err)
 	}
-	return &Store{root: root, open: map[string]*collection{}}, nil
+	return &Store{root: root, open: map[string]*collection{}, indexBytes: indexBytes}, nil
 }
 
 // Close unmaps everything; the store must not be used after.
@@ -136,6 +141,7 @@ func (s *Store) get(name string) (*collection, error) {
 		}
 	}
 	c := &collection{dir: dir, dim: known.Dim}
+	c.rotation = sync.OnceValue(func() *rotation { return newRotation(c.dim) })
 	if err := c.scan(); err != nil {
 		return nil, s.setAside(name, errors.Join(err, c.close()))
 	}
@@ -173,7 +179,7 @@ func (c *collection) scan() error {
 	if err != nil {
 		return wrap("read", c.dir, err)
 	}
-	parts, dead := map[int]string{}, map[int]string{}
+	parts, beside := map[int]string{}, map[int][]string{}
 	for _, entry := range entries {
 		n, ok := number(entry.Name())
 		if !ok {
@@ -181,8 +187,8 @@ func (c *collection) scan() error {
 		}
 		c.next = max(c.next, n+1)
 		path := filepath.Join(c.dir, entry.Name())
-		if strings.HasSuffix(path, deadEnd) {
-			dead[n] = path
+		if !strings.HasSuffix(path, partEnd) {
+			beside[n] = append(beside[n], path)
 			continue
 		}
 		parts[n] = path
@@ -195,9 +201,11 @@ func (c *collection) scan() error {
 			return err
 		}
 	}
-	for n, path := range dead {
-		if _, ok := parts[n]; !ok { // a crash came between the removal of a part and of its list
-			_ = os.Remove(path)
+	for n, paths := range beside {
+		if _, ok := parts[n]; !ok { // a crash came between the removal of a part and of what lies beside it
+			for _, path := range paths {
+				_ = os.Remove(path)
+			}
 		}
 	}
 	return nil
@@ -317,21 +325,6 @@ func (s *Store) Identity(_ context.Context, name string) (string, error) {
 		err = writeFile(path, raw)
 	}
 	return string(raw), wrap("identify", path, err)
-}
-
-// Load implements vectors.Store: it merges small parts.
-func (s *Store) Load(_ context.Context, name string) error {
-	c, err := s.get(name)
-	if err != nil {
-		return err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.loaded = true
-	if len(c.parts) > maxParts {
-		return c.compact()
-	}
-	return nil
 }
 
 // Release implements vectors.Store.

@@ -1,0 +1,372 @@
+package files
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/store/vectors/vectorstest"
+)
+
+var past = time.Unix(1_000_000_000, 0)
+
+const (
+	indexedDim  = 256
+	indexedRows = 12_000 // of which so few have to be looked at for 100 that the index is used
+	fewRows     = 2_000  // the same for 10
+)
+
+// indexed opens a store of which every part is worth an index.
+func indexed(t *testing.T, dir string) *Store {
+	t.Helper()
+	store := open(t, dir)
+	store.indexBytes = indexedDim * 1000
+	return store
+}
+
+// made fills collection c with one part of rows and makes its index.
+func made(t *testing.T, dir string, n int) (*Store, []vectors.Row) {
+	t.Helper()
+	store, rows := indexed(t, dir), vectorstest.Rows(n, indexedDim, 41)
+	if err := store.Create(t.Context(), "c", indexedDim); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Upsert(t.Context(), "c", rows); err != nil {
+		t.Fatal(err)
+	}
+	reload(t, store)
+	return store, rows
+}
+
+func reload(t *testing.T, store *Store) {
+	t.Helper()
+	if err := store.Load(t.Context(), "c"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// withIndex counts the parts that a search for n rows looks at by an index.
+func withIndex(store *Store, n int) (parts int) {
+	for _, p := range store.open["c"].parts {
+		if p.index.Load().keeps(n) > 0 {
+			parts++
+		}
+	}
+	return parts
+}
+
+// recall is the share of the n best rows that searches find; what they find must have its exact score.
+func recall(t *testing.T, store *Store, rows []vectors.Row, n int) float64 {
+	t.Helper()
+	found, wanted := 0, 0
+	for i := range 12 {
+		asked := slices.Clone(rows[i*len(rows)/12].Vector)
+		for j, x := range rows[i*len(rows)/15].Vector {
+			asked[j] += x / 2
+		}
+		got, err := store.Search(t.Context(), "c", asked, n)
+		if err != nil || len(got) != min(n, len(rows)) {
+			t.Fatalf("%d rows, %v", len(got), err)
+		}
+		want := exact(rows, asked, n)
+		wanted += len(want)
+		for _, hit := range got {
+			if slices.Contains(want, hit) {
+				found++
+			}
+		}
+	}
+	return float64(found) / float64(wanted)
+}
+
+func TestAnIndexFindsWhatIsBest(t *testing.T) {
+	store, rows := made(t, t.TempDir(), indexedRows)
+	for _, n := range []int{1, 10, 100} {
+		if withIndex(store, n) != 1 {
+			t.Fatalf("no index is used for %d rows", n)
+		}
+		if share := recall(t, store, rows, n); share < 0.99 {
+			t.Errorf("recall@%d is %.4f", n, share)
+		}
+	}
+	if share := recall(t, store, rows, 1001); withIndex(store, 1001) != 0 || share != 1 {
+		t.Errorf("so many that no index was measured for them: recall %.4f", share)
+	}
+	if share := recall(t, store, rows, indexedRows+1); share != 1 {
+		t.Errorf("more than there are: recall %.4f", share)
+	}
+}
+
+func TestEqualRowsHaveEqualIndexes(t *testing.T) {
+	var before []byte
+	for range 2 {
+		dir := t.TempDir()
+		made(t, dir, fewRows)
+		raw, err := os.ReadFile(matching(t, dir, "*"+indexEnd)[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if before != nil && !bytes.Equal(before, raw) {
+			t.Error("the same rows have another index")
+		}
+		before = raw
+	}
+}
+
+// Whatever became of an index, a search is right, and the next load makes the index again.
+func TestADamagedIndexIsMadeAgain(t *testing.T) {
+	dir := t.TempDir()
+	store, rows := made(t, dir, fewRows)
+	path := matching(t, dir, "*"+indexEnd)[0]
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := func(at int) []byte {
+		raw := bytes.Clone(whole)
+		raw[at] ^= 0x10
+		return raw
+	}
+	for name, raw := range map[string][]byte{
+		"missing":        nil,
+		"empty":          {},
+		"magic":          flipped(3),
+		"dimension":      flipped(8),
+		"rows":           flipped(12),
+		"of other rows":  flipped(16),
+		"measures":       flipped(20),
+		"factors":        flipped(indexHead + 9),
+		"signs":          flipped(len(whole) - 100),
+		"checksum":       flipped(len(whole) - 1),
+		"cut":            whole[:len(whole)/2],
+		"longer":         append(bytes.Clone(whole), 0),
+		"only a header":  whole[:indexHead+4],
+		"zeros":          make([]byte, len(whole)),
+		"of no measures": append(append(bytes.Clone(whole[:20]), make([]byte, indexHead-20)...), whole[len(whole)-4:]...),
+	} {
+		if err := store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if raw == nil {
+			err = os.Remove(path)
+		} else {
+			err = os.WriteFile(path, raw, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		store = indexed(t, dir)
+		counts(t, store, fewRows) // opens it
+		store.open["c"].loaded = true
+		if share := recall(t, store, rows, 10); share != 1 || withIndex(store, 10) != 0 {
+			t.Errorf("%s: recall %.4f, looked at by %d indexes", name, share, withIndex(store, 10))
+		}
+		reload(t, store)
+		if again, err := os.ReadFile(path); err != nil || !bytes.Equal(again, whole) || withIndex(store, 10) != 1 {
+			t.Errorf("%s: it was not made again: %v", name, err)
+		}
+	}
+}
+
+// Rows that are deleted after an index was made are not given, and do not take the places of others.
+func TestDeletedRowsAreNotFoundByAnIndex(t *testing.T) {
+	store, rows := made(t, t.TempDir(), indexedRows)
+	near := exact(rows, rows[0].Vector, indexedRows/5) // most of what lies near one row
+	gone := map[string]bool{}
+	var keys []string
+	for _, hit := range near {
+		gone[hit.Key] = true
+		keys = append(keys, hit.Key)
+	}
+	if err := store.Delete(t.Context(), "c", keys); err != nil {
+		t.Fatal(err)
+	}
+	if withIndex(store, 100) != 1 {
+		t.Fatal("no index is used")
+	}
+	left := slices.DeleteFunc(slices.Clone(rows), func(row vectors.Row) bool { return gone[row.Key] })
+	if share := recall(t, store, left, 100); share < 0.98 {
+		t.Errorf("recall@100 is %.4f", share)
+	}
+	remove(t, store, left[:indexedRows/4]) // the part is written anew
+	left = left[indexedRows/4:]
+	if share := recall(t, store, left, 100); share != 1 || withIndex(store, 100) != 0 {
+		t.Errorf("without an index recall@100 is %.4f", share)
+	}
+	reload(t, store)
+	if share := recall(t, store, left, 10); share < 0.99 || withIndex(store, 10) != 1 {
+		t.Errorf("with another index recall@10 is %.4f", share)
+	}
+}
+
+// However many rows near the question are dead, those that live are found.
+func TestAnIndexGivesAsManyRowsAsLive(t *testing.T) {
+	store, rows := made(t, t.TempDir(), fewRows)
+	last := exact(rows, rows[0].Vector, fewRows)[fewRows-5:]
+	p := store.open["c"].parts[0]
+	for row := range p.n {
+		if key := p.key(row); !slices.ContainsFunc(last, func(hit vectors.Hit) bool { return hit.Key == key }) {
+			p.kill(row)
+		}
+	}
+	if hits, err := store.Search(t.Context(), "c", rows[0].Vector, 10); err != nil || !slices.Equal(hits, last) {
+		t.Errorf("found %v, %v; want %v", hits, err, last)
+	}
+}
+
+// Rows that came after an index are found at once, and get one of their own when they are many.
+func TestRowsBesideAnIndexAreFound(t *testing.T) {
+	store, rows := made(t, t.TempDir(), fewRows)
+	more := vectorstest.Rows(2000, indexedDim, 42)
+	for at := 0; at < len(more); at += 250 {
+		if err := store.Upsert(t.Context(), "c", more[at:at+250]); err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range more[at : at+3] {
+			if hits, err := store.Search(t.Context(), "c", row.Vector, 1); err != nil || hits[0].Key != row.Key {
+				t.Fatalf("a new row was not found: %v, %v", hits, err)
+			}
+		}
+	}
+	if n := len(store.open["c"].parts); n != 9 {
+		t.Fatal(n, "parts")
+	}
+	reload(t, store)
+	if n := len(store.open["c"].parts); n != 2 || withIndex(store, 10) != 2 {
+		t.Errorf("%d parts, %d with an index", n, withIndex(store, 10))
+	}
+	if share := recall(t, store, append(slices.Clone(rows), more...), 10); share < 0.99 {
+		t.Errorf("recall@10 is %.4f", share)
+	}
+}
+
+// An index whose part is gone belongs to nobody, and must not become that of a new part of the number.
+func TestAnIndexGoesWithItsPart(t *testing.T) {
+	dir := t.TempDir()
+	store, rows := made(t, dir, fewRows)
+	path := matching(t, dir, "*"+indexEnd)[0]
+	kept, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	remove(t, store, rows)
+	if left := matching(t, dir, "*"+indexEnd); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, kept)
+	counts(t, open(t, dir), 0)
+	if left := matching(t, dir, "*"+indexEnd); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// A merge while an index is made leaves neither the index nor the mapping of the part behind.
+func TestAPartThatIsMergedWhileItIsIndexedIsLetGo(t *testing.T) {
+	dir := t.TempDir()
+	store := indexed(t, dir)
+	put(t, store, indexedDim, vectorstest.Rows(300, indexedDim, 43))
+	c := store.open["c"]
+	parts, err := c.load(1)
+	if err != nil || len(parts) == 0 {
+		t.Fatal(parts, err)
+	}
+	c.mu.Lock()
+	err = c.merge()
+	c.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range parts {
+		if err := c.makeIndex(t.Context(), p); err != nil { // reads the part: it would crash were it unmapped
+			t.Fatal(err)
+		}
+	}
+	if err := released(parts); err != nil {
+		t.Fatal(err)
+	}
+	if left := matching(t, dir, "*"+indexEnd); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+	for _, p := range parts {
+		if p.users.Load() >= 0 {
+			t.Error("a part is still held")
+		}
+	}
+}
+
+func TestAnIndexThatIsOfNoUseIsNotMadeAgain(t *testing.T) {
+	dir := t.TempDir()
+	store := indexed(t, dir)
+	store.indexBytes = 1
+	put(t, store, indexedDim, vectorstest.Rows(90, indexedDim, 44)) // so few that all are looked at
+	for _, path := range matching(t, dir, "*"+indexEnd) {
+		if err := os.Chtimes(path, past, past); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reload(t, store)
+	files := matching(t, dir, "*"+indexEnd)
+	for _, path := range files {
+		if st, err := os.Stat(path); err != nil || !st.ModTime().Equal(past) {
+			t.Errorf("%s was made again: %v", filepath.Base(path), err)
+		}
+	}
+	if len(files) == 0 || withIndex(store, 1) != 0 {
+		t.Errorf("%d files, %d of use", len(files), withIndex(store, 1))
+	}
+}
+
+func TestAnIndexOverRowsThatAreAllEqual(t *testing.T) {
+	store := indexed(t, t.TempDir())
+	rows := vectorstest.Rows(6000, indexedDim, 45)
+	for i := range rows {
+		rows[i].Vector = rows[0].Vector
+	}
+	put(t, store, indexedDim, rows)
+	got, err := store.Search(t.Context(), "c", rows[0].Vector, 20)
+	if err != nil || len(got) != 20 {
+		t.Fatal(got, err)
+	}
+	for i, hit := range got { // which of them is for the signs to say
+		if hit.Score != got[0].Score || i > 0 && hit.Key <= got[i-1].Key {
+			t.Errorf("hit %d is %v", i, hit)
+		}
+	}
+}
+
+func TestIndexesAreMadeWhileRowsAreSearchedAndWritten(t *testing.T) {
+	store, rows := made(t, t.TempDir(), fewRows)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := range 4 {
+			if err := store.Upsert(t.Context(), "c", vectorstest.Rows(1100, indexedDim, uint64(100+i))); err != nil {
+				t.Error(err)
+			}
+			if err := store.Load(t.Context(), "c"); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	wg.Go(func() {
+		if err := store.Load(t.Context(), "c"); err != nil {
+			t.Error(err)
+		}
+	})
+	for i := range 100 {
+		hits, err := store.Search(t.Context(), "c", rows[i].Vector, 5)
+		if err != nil || len(hits) != 5 || hits[0].Key != rows[i].Key {
+			t.Error(fmt.Sprint("row ", i, ": "), hits, err)
+		}
+	}
+	wg.Wait()
+	counts(t, store, fewRows+4400)
+}

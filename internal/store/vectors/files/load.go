@@ -1,0 +1,114 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"slices"
+)
+
+// indexBytes is how many bytes of codes a part must have to be worth an index: two cores scan them in 2 to 4 ms, and
+// what they find is exact.
+const indexBytes = 32 << 20
+
+// Load implements vectors.Store: it merges small parts, and makes the indexes of large ones. Searches go on meanwhile,
+// but for the merge.
+func (s *Store) Load(ctx context.Context, name string) error {
+	c, err := s.get(name)
+	if err != nil {
+		return err
+	}
+	parts, err := c.load(s.indexBytes)
+	if err != nil {
+		return errors.Join(err, released(parts))
+	}
+	if len(parts) > 0 && c.indexing.TryLock() { // who finds another one at it searches without
+		defer c.indexing.Unlock()
+		for _, p := range parts {
+			if err = c.makeIndex(ctx, p); err != nil {
+				break
+			}
+		}
+	}
+	return errors.Join(err, released(parts))
+}
+
+func released(parts []*part) error {
+	var err error
+	for _, p := range parts {
+		err = errors.Join(err, p.release())
+	}
+	return err
+}
+
+// load merges parts, and gives those that want an index; they are held.
+func (c *collection) load(worth int) ([]*part, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.loaded = true
+	if len(c.parts) > maxParts {
+		if err := c.compact(); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.joinTail(worth); err != nil {
+		return nil, err
+	}
+	var parts []*part
+	for _, p := range c.parts {
+		if p.dim >= fewestSigns && p.n*p.dim >= worth && p.index.Load() == nil {
+			p.hold()
+			parts = append(parts, p)
+		}
+	}
+	return parts, nil
+}
+
+// tailShare is which share, 1/tailShare, of the rows in parts with an index the others may be before they are joined.
+const tailShare = 8
+
+// joinTail merges the parts that are too small for an index once they are so many rows together that scanning them is
+// what a search costs. The caller holds the lock.
+func (c *collection) joinTail(worth int) error {
+	small := func(p *part) bool { return p.n*p.dim < worth }
+	tail, rest := 0, 0
+	for _, p := range c.parts {
+		if small(p) {
+			tail += p.live()
+		} else {
+			rest += p.live()
+		}
+	}
+	if tail*c.dim < worth || tail < rest/tailShare {
+		return nil
+	}
+	large := slices.DeleteFunc(slices.Clone(c.parts), small)
+	c.parts = slices.DeleteFunc(c.parts, func(p *part) bool { return !small(p) })
+	err := c.merge()
+	c.parts = append(c.parts, large...)
+	return err
+}
+
+// makeIndex makes the index of a part that the caller holds. Only an end of ctx is an error: without an index a search
+// takes longer, and is as good.
+func (c *collection) makeIndex(ctx context.Context, p *part) error {
+	err := writeIndex(ctx, p)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var made *index
+	if err == nil {
+		made, err = p.mapIndex()
+	}
+	if err != nil {
+		slog.Warn("no index of vectors was made: all rows are scanned", "file", p.indexPath(), "why", err.Error())
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.Contains(c.parts, p) { // it was merged meanwhile
+		return errors.Join(made.close(), os.Remove(made.path))
+	}
+	return p.index.Swap(made).close()
+}

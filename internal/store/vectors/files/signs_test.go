@@ -1,0 +1,79 @@
+package files
+
+import (
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/store/vectors/vectorstest"
+)
+
+func TestSumsEqualThoseOfPlainGo(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 2))
+	for _, length := range []int{1, 2, 8, 48, 128, 512} {
+		for _, most := range []int{0, 1, min(127, math.MaxUint16/(2*length))} {
+			tables, signs := make([]byte, 32*length), make([]byte, 32*length)
+			for i := range signs {
+				tables[i], signs[i] = byte(most), byte(r.Uint32())
+				if most == 1 {
+					tables[i] = byte(r.IntN(min(127, math.MaxUint16/(2*length)) + 1))
+				}
+			}
+			var got, want [rowsAtOnce]uint16
+			sums(tables, signs, &got)
+			sumsGo(tables, signs, &want)
+			if got != want {
+				t.Fatalf("%d bytes: %v, want %v", length, got, want)
+			}
+		}
+	}
+}
+
+func TestARotationKeepsProducts(t *testing.T) {
+	for _, dim := range []int{64, 65, 100, 384, 1000, 1024} {
+		turn := newRotation(dim)
+		rows := vectorstest.Rows(2, dim, uint64(dim))
+		before := dot32(rows[0].Vector, rows[1].Vector)
+		for _, row := range rows {
+			turn.turn(row.Vector)
+		}
+		if after := dot32(rows[0].Vector, rows[1].Vector); math.Abs(float64(after-before)) > 1e-5 {
+			t.Errorf("dimension %d: a product of %g became %g", dim, before, after)
+		}
+	}
+}
+
+// The estimates by signs err as little as the theory says, also where nearly all numbers of the vectors are zero.
+func TestEstimatesBySignsAreCloseToScores(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 9))
+	for _, dim := range []int{64, 100, 384, 1024, 4096} {
+		made := shapes(r, dim)
+		for _, of := range slices.Sorted(maps.Keys(made)) {
+			row := made[of]
+			squares, n := 0.0, 200
+			turn := newRotation(dim)
+			for range n {
+				x, v := row(), row()
+				exact := float64(dot32(x, v))
+				lengths := math.Sqrt(float64(dot32(x, x))) * math.Sqrt(float64(dot32(v, v)))
+				tables := turn.tables(x)
+				turn.turn(v)
+				signs := make([]byte, signBytes(dim))
+				factor := signsOf(v, signs)
+				interleaved := make([]byte, rowsAtOnce*len(signs))
+				for i, b := range signs {
+					interleaved[rowsAtOnce*i+5] = b
+				}
+				var out [rowsAtOnce]uint16
+				sums(tables.bytes, interleaved, &out)
+				difference := (float64(tables.estimate(out[5], factor)) - exact) / lengths
+				squares += difference * difference
+			}
+			if off := math.Sqrt(squares/float64(n)) * math.Sqrt(float64(dim)); off > 1.3 {
+				t.Errorf("dimension %d, %s: off by %.2f / sqrt(dimension)", dim, of, off)
+			}
+		}
+	}
+}
