@@ -202,6 +202,26 @@ func TestEntriesThatNothingListsGoWhenTheyAreOld(t *testing.T) {
 	}
 }
 
+// A merge writes old entries into young objects.
+func TestOldEntriesOfAYoungMergeGo(t *testing.T) {
+	b := newBook(t)
+	for shard := range 12 {
+		b.pay(t, ledger.Extract, 20*shard, 20*shard+20)
+	}
+	b.now = day(16)
+	if n, err := b.Merge(t.Context(), ledger.Extract, b.now); err != nil || n == 0 {
+		t.Fatal(n, err)
+	}
+	b.now = day(18)
+	if _, err := b.Sweep(t.Context(), ledger.Extract, b.now); err != nil {
+		t.Fatal(err)
+	}
+	gone, err := b.Expire(t.Context(), ledger.Extract, listing(key(1)), b.now)
+	if err != nil || gone != 12*20-1 {
+		t.Errorf("%d of 239 went, %v", gone, err)
+	}
+}
+
 // A list of live keys that breaks off would make live entries look dead.
 func TestNothingExpiresWhenTheListOfLiveKeysFails(t *testing.T) {
 	b := newBook(t)

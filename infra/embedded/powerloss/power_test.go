@@ -266,8 +266,8 @@ func whole(tree map[string]leaf) error {
 	return nil
 }
 
-// answers opens what is left of the artifacts: each ledger entry that could be seen when the power went is there, and none
-// is torn.
+// answers opens what is left of the artifacts: each ledger entry that could be seen when the power went is there, and
+// none is torn.
 func (r *replay) answers(folder string, tree, seen map[string]leaf) error {
 	const artifacts = "data/artifacts/"
 	paid := func(path string) bool { return ledger.Loose(strings.TrimPrefix(path, artifacts)) }

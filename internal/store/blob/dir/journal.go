@@ -334,7 +334,7 @@ func (j *journal) settle() error {
 		if err := j.settleOne(log); err != nil {
 			return err
 		}
-		if err := os.Remove(log.path); err != nil {
+		if err := os.Remove(log.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return wrap("remove", log.path, err)
 		}
 		if err := log.file.Close(); err != nil { // its lock goes after its name
@@ -347,7 +347,10 @@ func (j *journal) settle() error {
 	if len(logs) == 0 {
 		return nil
 	}
-	return wrapped("sync", j.folder, syncFolder(j.folder))
+	if err := syncFolder(j.folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return wrap("sync", j.folder, err)
+	}
+	return nil
 }
 
 func (j *journal) settleOne(log *logFile) error {

@@ -402,6 +402,49 @@ func TestCloseSyncsWhatTheJournalHoldsAndEndsIt(t *testing.T) {
 	}
 }
 
+// Its writer is told of an error, and what is in the journal is put in place all the same: it was paid for.
+func TestAnObjectThatCouldNotGetItsNameGetsItLater(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		root := t.TempDir()
+		store := journaled(t, root)
+		if err := os.Remove(filepath.Join(root, tmpDir)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := blob.Write(t.Context(), store, "k", []byte("x"), absent); err == nil {
+			t.Fatal("it was written")
+		}
+		if err := os.Mkdir(filepath.Join(root, tmpDir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		left := root
+		if killed {
+			left = crashed(t, root)
+		} else if err := store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := reads(t, left); got["k"] != "x" {
+			t.Errorf("killed %v: got %q", killed, got)
+		}
+	}
+}
+
+func TestAJournalWhoseFolderWasRemovedIsMadeAgain(t *testing.T) {
+	root := t.TempDir()
+	store := journaled(t, root)
+	for i := range 2 {
+		write(t, store, fmt.Sprint("a/", i), "x")
+		if err := os.RemoveAll(filepath.Join(root, journalDir)); err != nil {
+			t.Fatal(err)
+		}
+		store.journal.mu.Lock()
+		store.journal.retire(store.journal.log)
+		store.journal.mu.Unlock()
+	}
+	if err := store.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // Where an object cannot be synced its journal stays.
 func TestAJournalStaysUntilItsObjectsAreSynced(t *testing.T) {
 	root := t.TempDir()

@@ -101,6 +101,9 @@ func recordLength(raw []byte) int {
 // open makes a file of records that is locked for as long as this process lives. Files of others are looked at below
 // the lock of the folder alone, so that none is taken for a dead one's before it is locked.
 func (j *journal) open() (log *logFile, err error) {
+	if err := j.store.mkdir(j.folder); err != nil { // somebody may have removed it
+		return nil, err
+	}
 	lock, err := lockJournals(j.folder)
 	if err != nil {
 		return nil, err
