@@ -7,9 +7,6 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// linked is a corpus that may hold links, which it follows only when asked.
-type linked interface{ Following() blob.Store }
-
 // documentsOf opens the corpus of an index, with its links where its configuration says so.
 func documentsOf(
 	ctx context.Context, open func(context.Context, string) (blob.Store, error), settings corpus.Spec,
@@ -18,8 +15,5 @@ func documentsOf(
 	if err != nil || !settings.FollowLinks {
 		return documents, err
 	}
-	if folder, ok := documents.(linked); ok {
-		return folder.Following(), nil
-	}
-	return documents, nil
+	return blob.Following(documents), nil
 }

@@ -1,10 +1,7 @@
 package build
 
 import (
-	"context"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,39 +12,6 @@ import (
 // scratchRun is a unit of work of a process over a store that counts.
 func scratchRun(ports *Ports) *Run {
 	return &Run{Ports: ports, Scratch: Scratch{Store: ports.Artifacts, Prefix: "i/runs/g/1"}}
-}
-
-// Of several that make a file at once one counts, for all of them and for whoever reads it later.
-func TestOfSeveralMakersOfAFileOneCountsForAll(t *testing.T) {
-	const makers = 16
-	file := numbered[int]("made-%d.json", 1)
-	store := memory.New()
-	var begun atomic.Int32
-	all := make(chan struct{})
-	given := make([]int, makers)
-	var wg sync.WaitGroup
-	for maker := range makers {
-		wg.Go(func() {
-			value, err := once(t.Context(), scratchRun(&Ports{Artifacts: store}), file,
-				func(context.Context) (int, error) {
-					if begun.Add(1) == makers {
-						close(all)
-					}
-					<-all
-					return maker, nil
-				})
-			if given[maker] = value; err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	counts, err := file.Read(t.Context(), scratchRun(&Ports{Artifacts: store}).Scratch)
-	for _, value := range given {
-		if err != nil || value != counts {
-			t.Fatalf("given %v, the file says %d, %v", given, counts, err)
-		}
-	}
 }
 
 // However many units of work begin in a process, each file that all of them need is read once; what was not there is

@@ -103,10 +103,30 @@ type aliasing struct{ vectors.Store }
 
 func (aliasing) Alias(context.Context, string, string) error { return nil }
 
+// corpus is a store of versions that can follow its links.
+type corpus struct{ blob.Store }
+
+func (corpus) Versioned() bool { return true }
+
+func (c corpus) Following() blob.Store { return followed(c) }
+
+// followed has what lies behind a link.
+type followed struct{ blob.Store }
+
+func (followed) Stat(context.Context, string) (blob.Info, error) { return blob.Info{}, nil }
+
 func TestCapabilitiesAreFoundBelowAnObserver(t *testing.T) {
 	store := observe.OfVectors(aliasing{vectorsmemory.New()}, &noted{})
 	if _, ok := vectors.As[vectors.Aliaser](store); !ok {
 		t.Error("an observer hides what its store can do")
+	}
+	if blob.IsVersioned(observe.Blob(blobmemory.New(), "x", &noted{})) ||
+		!blob.IsVersioned(observe.Blob(corpus{blobmemory.New()}, "x", &noted{})) {
+		t.Error("an observer hides whether its store gives bytes of one version under an ETag")
+	}
+	followed := blob.Following(observe.Blob(corpus{blobmemory.New()}, "x", &noted{}))
+	if _, err := followed.Stat(t.Context(), "behind a link"); err != nil {
+		t.Errorf("an observer hides the links of its store: %v", err)
 	}
 	var none vectors.Store
 	if observe.OfVectors(none, &noted{}) != nil || observe.Blob(nil, "x", &noted{}) != nil {

@@ -25,6 +25,15 @@ func Blob(store blob.Store, name string, observer Observer) blob.Store {
 	return blobs{store, observer, name}
 }
 
+// Versioned implements blob.Versioned.
+func (b blobs) Versioned() bool { return blob.IsVersioned(b.Store) }
+
+// Following implements blob.Linked.
+func (b blobs) Following() blob.Store {
+	b.Store = blob.Following(b.Store)
+	return b
+}
+
 // Put implements blob.Store.
 func (b blobs) Put(
 	ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond,

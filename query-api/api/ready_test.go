@@ -76,6 +76,32 @@ func TestOneIndexThatCannotBeServedTakesNoReplicaAway(t *testing.T) {
 	}
 }
 
+// The only index of a replica, whose pointer was damaged when it started: no balancer sends it a request that would open
+// the index, so it has to see by itself that the pointer was mended.
+func TestAPointerThatIsMendedIsServedWithoutARequest(t *testing.T) {
+	var whole []byte
+	f := serve(t, func(f *fixture, _ *api.Config) {
+		key := artifact.Index{Store: f.stores.Blobs, Name: "sample"}.CurrentKey()
+		var err error
+		if whole, _, err = blob.Read(f.t.Context(), f.stores.Blobs, key); err != nil {
+			f.t.Fatal(err)
+		}
+		f.damaged("sample")
+	})
+	eventually(t, "it is told", func() bool {
+		status, sample := state(f, "/readyz", "sample")
+		return status == http.StatusServiceUnavailable && sample["state"] == "failed"
+	})
+	key := artifact.Index{Store: f.stores.Blobs, Name: "sample"}.CurrentKey()
+	if _, err := blob.Write(t.Context(), f.stores.Blobs, key, whole, blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "ready again", func() bool {
+		status, sample := state(f, "/readyz", "sample")
+		return status == http.StatusOK && sample["state"] == "ready"
+	})
+}
+
 func TestAReplicaThatCanServeNothingIsNotReady(t *testing.T) {
 	f := serve(t, func(f *fixture, config *api.Config) {
 		f.old()

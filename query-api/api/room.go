@@ -100,16 +100,15 @@ func (r *room) wait(ctx context.Context, mine *share, bytes int64) error {
 		switch {
 		case changed == nil:
 			return nil
-		case victim != nil:
-			if victim.release(idle) {
-				continue
-			}
-			r.touch(victim) // somebody has just asked for it
+		case victim != nil && victim.release(idle):
+			continue
 		case time.Since(began) > roomPatience:
 			return fault.GenBusy.At("open generation", fmt.Sprintf("of %d bytes", bytes)).
 				Because(fmt.Sprintf("%d bytes of open generations are all in use, and query_api.indexes.bytes is %d",
 					r.bytes(), r.limit)).
 				Advise("ask again in a moment, or give query-api more memory")
+		case victim != nil:
+			r.touch(victim) // somebody has just asked for it, or still reads it
 		}
 		again := time.NewTimer(lookAgain)
 		select {

@@ -64,6 +64,12 @@ func (s *Server) readMirrors() {
 	ctx, cancel := context.WithTimeout(s.ctx, mirrorPatience)
 	defer cancel()
 	version, all, err := s.Readers.Mirrors(ctx, s.mirrors)
+	if err != nil { // nobody knows what is news: the artifacts are asked as often as without a mirror
+		s.mirrors = ""
+		for _, x := range s.served() {
+			x.hear(corpus.Pointer{})
+		}
+	}
 	if err != nil || all == nil {
 		return
 	}
@@ -176,7 +182,11 @@ func (s *Server) openFirst(ctx context.Context, name string) error {
 	pointer, err := s.pointer(ctx, name)
 	switch {
 	case artifact.IsDamage(err): // of this index alone
-		s.serving(name).fail(err)
+		x := s.serving(name)
+		x.fail(err)
+		x.mu.Lock()
+		x.asked, x.ahead = true, x.current == nil // it is opened when the pointer is mended, by no request
+		x.mu.Unlock()
 		s.noteReady(name, false)
 		s.log.Error("pointer cannot be read", "index", name, "code", string(fault.CodeOf(err)))
 		return nil
@@ -254,8 +264,8 @@ func (x *index) gone() {
 	defer x.mu.Unlock()
 	if x.current != nil {
 		x.retire(x.current)
-		x.current, x.manifest, x.asked = nil, "", false
 	}
+	x.current, x.manifest, x.asked, x.failed = nil, "", false, nil
 }
 
 // renew the leases of all generations of an index that are read here.

@@ -76,6 +76,17 @@ func IsVersioned(store Store) bool {
 	return ok && versioned.Versioned()
 }
 
+// Linked is a store that may hold links, which it follows only when asked.
+type Linked interface{ Following() Store }
+
+// Following gives the same store with its links followed, where it may hold any.
+func Following(store Store) Store {
+	if linked, ok := store.(Linked); ok {
+		return linked.Following()
+	}
+	return store
+}
+
 // Read is a whole object in memory; for small ones.
 func Read(ctx context.Context, store Store, key string) ([]byte, Info, error) {
 	body, info, err := store.Get(ctx, key, All)

@@ -23,6 +23,12 @@ func Blob(store blob.Store, requests *Requests) blob.Store { return blobs{store,
 // Versioned implements blob.Versioned.
 func (s blobs) Versioned() bool { return blob.IsVersioned(s.Store) }
 
+// Following implements blob.Linked.
+func (s blobs) Following() blob.Store {
+	s.Store = blob.Following(s.Store)
+	return s
+}
+
 // Put implements blob.Store.
 func (s blobs) Put(ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond) (blob.Info, error) {
 	kind := Put
