@@ -31,7 +31,7 @@ type Call struct {
 	Most     int             // longest reply in tokens; 0, or more than the model may give: as the model has it
 }
 
-// ProbeText is a text that every model can extract from and shorten. A stage whose model gave answers of no use asks for
+// ProbeText is a text that every model can extract from and shorten. A stage whose model gave answers of no use sends
 // it, as often as it is in doubt, to tell an item that the model cannot serve from a model that serves nothing.
 const ProbeText = "Marie Curie was born in Warsaw in 1867 and discovered polonium and radium in Paris."
 

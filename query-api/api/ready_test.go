@@ -76,8 +76,8 @@ func TestOneIndexThatCannotBeServedTakesNoReplicaAway(t *testing.T) {
 	}
 }
 
-// The only index of a replica, whose pointer was damaged when it started: no balancer sends it a request that would open
-// the index, so it has to see by itself that the pointer was mended.
+// The only index of a replica, whose pointer was damaged when it started: no balancer sends it a request that would
+// open the index, so it has to see by itself that the pointer was mended.
 func TestAPointerThatIsMendedIsServedWithoutARequest(t *testing.T) {
 	var whole []byte
 	f := serve(t, func(f *fixture, _ *api.Config) {

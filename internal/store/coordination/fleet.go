@@ -13,8 +13,8 @@ type Want struct {
 }
 
 // Fleet is the processes that live. Ages are judged by the store's own clock: those of processes may differ. After a
-// loss it is empty until each has told of itself again, within a beat, in which what they may use together can be nearly
-// twice the total.
+// loss it is empty until each has told of itself again, within a beat, in which what they may use together can be
+// nearly twice the total.
 type Fleet interface {
 	// Beat says that a process lives, for ttl, and what it is; value is small and opaque here. For each limit that it
 	// names, it gets the share that it may use from now on: equal shares by demand, where who wants less leaves the rest
