@@ -542,6 +542,38 @@ func failedJournalIsSettled(t *testing.T) {
 	}
 }
 
+// A disk that fails: what cannot be settled stays, alone.
+func TestTriesLeaveNothingBesideAJournalThatCannotBeSettled(t *testing.T) {
+	synctest.Test(t, journalCannotBeSettled)
+}
+
+func journalCannotBeSettled(t *testing.T) {
+	root := t.TempDir()
+	store := journaled(t, root)
+	write(t, store, "a/before", "x")
+	before, beforeObject, beforeFile := syncData, syncObject, syncFile
+	restore := func() { syncData, syncObject, syncFile = before, beforeObject, beforeFile }
+	t.Cleanup(restore)
+	syncObject = func(string) error { return syscall.EIO }
+	syncData = func(*os.File) error { return syscall.EIO }
+	syncFile = syncData
+	for range 5 {
+		if _, err := blob.Write(t.Context(), store, "a/held", nil, absent); !fault.Is(err, fault.StoreDown) {
+			t.Fatalf("got %v", err)
+		}
+		time.Sleep(reopenAfter)
+	}
+	synctest.Wait()
+	onlyJournal(t, root)
+	restore()
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := reads(t, root); got["a/before"] != "x" {
+		t.Errorf("got %q", got)
+	}
+}
+
 // The same where no file of records can be opened at all.
 func TestAJournalThatCannotBeOpenedIsTriedOnceInAWhile(t *testing.T) {
 	synctest.Test(t, journalCannotBeOpened)
@@ -586,15 +618,18 @@ func TestAnObjectWhoseSyncFailedIsWrittenAnew(t *testing.T) {
 		t.Cleanup(func() { _ = kept.Close() })
 		before, beforeFile := syncObject, syncFile
 		t.Cleanup(func() { syncObject, syncFile = before, beforeFile })
+		var told, refused atomic.Bool
 		syncObject = func(path string) error {
-			if path == store.path("a/lost") {
-				syncObject = before // the kernel tells it once
+			if path == store.path("a/lost") && !told.Swap(true) { // the kernel tells it once
 				return syscall.EIO
 			}
 			return before(path)
 		}
-		if again { // it cannot be written anew at first either
-			syncFile = func(*os.File) error { syncFile = beforeFile; return syscall.EIO }
+		syncFile = func(file *os.File) error {
+			if again && !refused.Swap(true) { // it cannot be written anew at first either
+				return syscall.EIO
+			}
+			return beforeFile(file)
 		}
 		err = store.Close()
 		if again {
