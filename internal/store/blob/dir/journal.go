@@ -377,10 +377,7 @@ func (j *journal) forget(key string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	known := false
-	for _, log := range append(j.retired[:len(j.retired):len(j.retired)], j.log) {
-		if log == nil {
-			continue
-		}
+	for _, log := range j.unsettled() {
 		if _, ok := log.objects[key]; ok {
 			known = true
 			delete(log.objects, key)
@@ -504,13 +501,33 @@ func (j *journal) settleOne(log *logFile) error {
 		}
 	}
 	failed, _ := sideBySide(keys, j.store.syncKey) // what failed is written anew
-	for _, key := range failed {
-		log.doubted[key] = true
-	}
+	j.doubt(failed)
 	if err := j.writeAnew(log); err != nil {
 		return err
 	}
 	return j.store.syncFolders(folders)
+}
+
+// doubt remembers keys whose sync failed in each file that has a record of what lies there: a key may have been deleted
+// and written again meanwhile, and the file that was to be synced be that of the later record.
+func (j *journal) doubt(keys []string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, log := range j.unsettled() {
+		for _, key := range keys {
+			if _, ok := log.objects[key]; ok {
+				log.doubted[key] = true
+			}
+		}
+	}
+}
+
+// unsettled gives all files of records, the older before the newer.
+func (j *journal) unsettled() []*logFile {
+	if j.log == nil {
+		return j.retired
+	}
+	return append(j.retired[:len(j.retired):len(j.retired)], j.log)
 }
 
 // writeAnew writes objects whose sync failed from their records: another sync of the same file would succeed, over

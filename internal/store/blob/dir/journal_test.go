@@ -654,6 +654,46 @@ func TestAnObjectWhoseSyncFailedIsWrittenAnew(t *testing.T) {
 	}
 }
 
+// The sync that failed was meant for the first object of the key, and was one of the second.
+func TestAFailedSyncIsRememberedOfTheObjectThatIsThere(t *testing.T) {
+	store := journaled(t, t.TempDir())
+	path := store.path("a/k")
+	write(t, store, "a/k", "the first")
+	store.journal.mu.Lock()
+	store.journal.retire(store.journal.log)
+	store.journal.mu.Unlock()
+	before := syncObject
+	t.Cleanup(func() { syncObject = before })
+	var told atomic.Bool
+	syncObject = func(string) error {
+		if told.Swap(true) {
+			return nil
+		}
+		if err := store.Delete(t.Context(), "a/k"); err != nil {
+			t.Error(err)
+		}
+		if _, err := blob.Write(t.Context(), store, "a/k", []byte("the second"), absent); err != nil {
+			t.Error(err)
+		}
+		return syscall.EIO
+	}
+	if err := store.journal.settle(); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = kept.Close() }()
+	second := inode(t, path)
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if raw, err := os.ReadFile(path); err != nil || string(raw) != "the second" || inode(t, path) == second {
+		t.Errorf("got %q, %v, or it was trusted", raw, err)
+	}
+}
+
 // What a start reads may be pages that were never written and are counted as clean.
 func TestAStartWritesAnewWhatEqualsItsRecord(t *testing.T) {
 	root := t.TempDir()
