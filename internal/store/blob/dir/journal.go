@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -29,6 +31,12 @@ const (
 
 	// settlers sync the objects of a journal side by side, which a file system makes into few writes of its own.
 	settlers = 16
+
+	// reopenAfter is how long after a failure no other journal is opened: callers try again, and a full disk stays full.
+	reopenAfter = time.Second
+
+	// removedMost is how many removed names are remembered before their folders are synced.
+	removedMost = 4096
 )
 
 // journal makes small objects durable by one sync for all that are written while the sync before is under way. A
@@ -47,10 +55,16 @@ type journal struct {
 	retired []*logFile               // take none any more; their objects are not all synced
 	busy    map[string]chan struct{} // keys that are being written or deleted
 	deleted []byte                   // records of deletions, which go before the next object
+	removed map[string]int64         // keys whose removal may not be durable yet, with the number of it
+	removal int64                    // the number of the latest
 	closed  bool
 	opened  int64 // when the latest file was, in nanoseconds
 
+	failure  error     // of the latest write or opening that failed
+	failedAt time.Time // when that was
+
 	settling sync.Mutex
+	soon     bool // a settle was started that has not looked yet
 }
 
 // logFile is a file of records.
@@ -60,7 +74,10 @@ type logFile struct {
 	id      recordID
 	size    int64
 	failed  error             // it takes no more
+	synced  bool              // it has records that were acknowledged
 	objects map[string][]byte // by key; nil where the object is in place
+	emptied map[string]bool   // folders of objects that were deleted again
+	doubted map[string]bool   // keys whose sync failed, for settle alone: the kernel tells of lost pages only once
 	waiting *group
 	running sync.Mutex     // a group is being written
 	users   sync.WaitGroup // objects that are not in place yet
@@ -86,6 +103,7 @@ func Journal(covers func(key string) bool) Option {
 	return func(s *Store) {
 		s.journal = &journal{
 			store: s, covers: covers, folder: filepath.Join(s.root, journalDir), busy: map[string]chan struct{}{},
+			removed: map[string]int64{},
 		}
 	}
 }
@@ -158,6 +176,9 @@ func (j *journal) put(ctx context.Context, key string, body io.Reader, size int6
 	if err := os.MkdirAll(filepath.Dir(path), durable.PrivateFolder); err != nil { // settle makes its name durable
 		return blob.Info{}, wrap("make folder of", path, err)
 	}
+	if err := j.syncRemoval(key); err != nil {
+		return blob.Info{}, wrap("sync the folder of", path, err)
+	}
 	log, err := j.append(key, raw)
 	if err != nil {
 		return blob.Info{}, wrap("write", path, err)
@@ -195,7 +216,7 @@ func written(path string, raw []byte, synced bool) (fs.FileInfo, error) {
 	}
 	_, err = file.Write(raw)
 	if err == nil && synced {
-		err = file.Sync()
+		err = syncFile(file)
 	}
 	var state fs.FileInfo
 	if err == nil {
@@ -207,15 +228,11 @@ func written(path string, raw []byte, synced bool) (fs.FileInfo, error) {
 // append makes a record durable. The caller tells log.users when the object is in place.
 func (j *journal) append(key string, raw []byte) (*logFile, error) {
 	j.mu.Lock()
-	if j.log == nil {
-		log, err := j.open()
-		if err != nil {
-			j.mu.Unlock()
-			return nil, err
-		}
-		j.log = log
+	log, err := j.current()
+	if err != nil {
+		j.mu.Unlock()
+		return nil, err
 	}
-	log := j.log
 	mine, first := log.waiting, false
 	if mine == nil {
 		mine, first = &group{done: make(chan struct{})}, true
@@ -232,7 +249,7 @@ func (j *journal) append(key string, raw []byte) (*logFile, error) {
 	log.users.Add(1)
 	if log.size > journalBytes {
 		j.retire(log)
-		go func() { _ = j.settle() }() // what fails stays, and is tried again with the next, at Close or at a start
+		j.settleSoon()
 	}
 	j.mu.Unlock()
 
@@ -247,6 +264,40 @@ func (j *journal) append(key string, raw []byte) (*logFile, error) {
 		log.users.Done()
 	}
 	return log, mine.err
+}
+
+// current gives the file that takes records. After a failure none is opened for a while: the cause is the error.
+func (j *journal) current() (*logFile, error) {
+	if j.log != nil {
+		return j.log, nil
+	}
+	if time.Since(j.failedAt) < reopenAfter {
+		return nil, j.failure
+	}
+	log, err := j.open()
+	if err != nil {
+		j.fail(err)
+		return nil, err
+	}
+	j.log = log
+	return log, nil
+}
+
+// fail remembers a failure. What other files hold is settled: on a full disk that makes room.
+func (j *journal) fail(err error) {
+	j.failure, j.failedAt = err, time.Now()
+	if len(j.retired) > 0 {
+		j.settleSoon()
+	}
+}
+
+// settleSoon settles beside the caller. What fails stays, and is tried again with the next, at Close or at a start.
+func (j *journal) settleSoon() {
+	if j.soon {
+		return
+	}
+	j.soon = true
+	go func() { _ = j.settle() }()
 }
 
 // write makes the group that waits durable, with all that joins it until the one before is.
@@ -265,13 +316,31 @@ func (j *journal) write(log *logFile) {
 	}
 	if err != nil { // its end may be torn, and what a failed sync left out is not written by another
 		j.mu.Lock()
-		log.failed = err
 		j.deleted = append(mine.deleted, j.deleted...)
-		j.retire(log)
+		j.abandon(log, err)
+		j.mu.Unlock()
+	} else {
+		j.mu.Lock()
+		log.synced = true
 		j.mu.Unlock()
 	}
 	mine.err = err
 	close(mine.done)
+}
+
+// abandon ends a file that could not be written. It goes at once where nothing in it was acknowledged.
+func (j *journal) abandon(log *logFile, err error) {
+	if log.failed != nil {
+		return
+	}
+	log.failed = err
+	if j.log == log && !log.synced && os.Remove(log.path) == nil {
+		log.aged.Stop()
+		j.log = nil
+		_ = log.file.Close() // its lock goes after its name
+	}
+	j.retire(log)
+	j.fail(err)
 }
 
 // retire has a file take no more records.
@@ -291,22 +360,81 @@ func (j *journal) delete(ctx context.Context, key string) error {
 		return err
 	}
 	defer leave()
+	gone := os.Remove(j.store.path(key))
+	if gone != nil && !errors.Is(gone, fs.ErrNotExist) {
+		return gone
+	}
+	// Only now: a settle before this still makes the object whole, and one after it makes the removal durable.
+	j.forget(key)
+	if err := j.syncRemovals(); err != nil {
+		return err
+	}
+	return gone
+}
+
+// forget takes a removed object out of the files of records that wait to be settled.
+func (j *journal) forget(key string) {
 	j.mu.Lock()
+	defer j.mu.Unlock()
 	known := false
-	for _, log := range append(j.retired[:len(j.retired):len(j.retired)], j.log) {
-		if log == nil {
-			continue
-		}
+	for _, log := range j.unsettled() {
 		if _, ok := log.objects[key]; ok {
 			known = true
 			delete(log.objects, key)
+			log.emptied[filepath.Dir(j.store.path(key))] = true
 		}
 	}
 	if known {
 		j.deleted = append(append(j.deleted, key...), 0)
 	}
+	j.removal++
+	j.removed[key] = j.removal
+}
+
+// syncRemoval makes it durable that an object was removed, before another takes its name: of a whole old one that
+// power brings back a start could not tell that it is not to stay.
+func (j *journal) syncRemoval(key string) error {
+	j.mu.Lock()
+	_, removed := j.removed[key]
 	j.mu.Unlock()
-	return os.Remove(j.store.path(key))
+	if !removed {
+		return nil
+	}
+	if err := j.store.folders.sync(filepath.Dir(j.store.path(key))); err != nil {
+		return err
+	}
+	j.mu.Lock()
+	delete(j.removed, key)
+	j.mu.Unlock()
+	return nil
+}
+
+// syncRemovals does the same for all removed names, where they have become many.
+func (j *journal) syncRemovals() error {
+	j.mu.Lock()
+	if len(j.removed) < removedMost {
+		j.mu.Unlock()
+		return nil
+	}
+	removed := maps.Clone(j.removed)
+	folders := map[string]bool{}
+	for key := range removed {
+		folders[filepath.Dir(j.store.path(key))] = true
+	}
+	j.mu.Unlock()
+	for folder := range folders {
+		if err := j.store.folders.sync(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	j.mu.Lock()
+	for key, number := range removed {
+		if j.removed[key] == number { // it was not written and removed again meanwhile
+			delete(j.removed, key)
+		}
+	}
+	j.mu.Unlock()
+	return nil
 }
 
 // splitDeleted gives keys that end with a NUL, which no key holds.
@@ -327,6 +455,7 @@ func (j *journal) settle() error {
 	j.settling.Lock()
 	defer j.settling.Unlock()
 	j.mu.Lock()
+	j.soon = false
 	logs := append([]*logFile(nil), j.retired...)
 	j.mu.Unlock()
 	for _, log := range logs { // in the order of their records
@@ -356,9 +485,11 @@ func (j *journal) settle() error {
 func (j *journal) settleOne(log *logFile) error {
 	j.mu.Lock()
 	keys := make([]string, 0, len(log.objects))
+	folders := maps.Clone(log.emptied)
 	lacking := map[string][]byte{}
 	for key, raw := range log.objects {
 		keys = append(keys, key)
+		folders[filepath.Dir(j.store.path(key))] = true
 		if raw != nil {
 			lacking[key] = raw
 		}
@@ -369,33 +500,99 @@ func (j *journal) settleOne(log *logFile) error {
 			return wrap("write", j.store.path(key), err)
 		}
 	}
-	return j.store.syncObjects(keys)
+	failed, _ := sideBySide(keys, j.store.syncKey) // what failed is written anew
+	j.doubt(failed)
+	if err := j.writeAnew(log); err != nil {
+		return err
+	}
+	return j.store.syncFolders(folders)
 }
 
-// syncObjects makes objects durable with their names and the folders above them; those that are gone are passed over.
-func (s *Store) syncObjects(keys []string) error {
+// doubt remembers keys whose sync failed in each file that has a record of what lies there: a key may have been deleted
+// and written again meanwhile, and the file that was to be synced be that of the later record.
+func (j *journal) doubt(keys []string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, log := range j.unsettled() {
+		for _, key := range keys {
+			if _, ok := log.objects[key]; ok {
+				log.doubted[key] = true
+			}
+		}
+	}
+}
+
+// unsettled gives all files of records, the older before the newer.
+func (j *journal) unsettled() []*logFile {
+	if j.log == nil {
+		return j.retired
+	}
+	return append(j.retired[:len(j.retired):len(j.retired)], j.log)
+}
+
+// writeAnew writes objects whose sync failed from their records: another sync of the same file would succeed, over
+// what the one before lost.
+func (j *journal) writeAnew(log *logFile) error {
+	if len(log.doubted) == 0 {
+		return nil
+	}
+	raw, err := io.ReadAll(io.NewSectionReader(log.file, 0, math.MaxInt64))
+	if err != nil {
+		return wrap("read", log.path, err)
+	}
+	byKey, _ := tell(parseRecords(raw, log.id))
+	for key := range log.doubted {
+		if err := j.writeOneAnew(log, key, byKey[key]); err != nil {
+			return wrap("write anew", j.store.path(key), err)
+		}
+		delete(log.doubted, key)
+	}
+	return nil
+}
+
+func (j *journal) writeOneAnew(log *logFile, key string, of *told) error {
+	leave, err := j.enter(context.Background(), key)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	j.mu.Lock()
+	_, kept := log.objects[key]
+	j.mu.Unlock()
+	if !kept { // it was deleted meanwhile
+		return nil
+	}
+	if of == nil {
+		return fmt.Errorf("its record cannot be read from %s", log.path)
+	}
+	return j.store.restore(key, of)
+}
+
+// sideBySide does something for many keys, and gives those of which it failed, with one of the errors.
+func sideBySide(keys []string, do func(key string) error) (failed []string, err error) {
 	var mu sync.Mutex
-	var failed error
-	folders := map[string]bool{}
 	var all sync.WaitGroup
 	for n := range settlers {
 		all.Go(func() {
 			for i := n; i < len(keys); i += settlers {
-				path := s.path(keys[i])
-				err := syncObject(path)
-				mu.Lock()
-				if err != nil && failed == nil {
-					failed = wrap("sync", path, err)
+				if one := do(keys[i]); one != nil {
+					mu.Lock()
+					failed, err = append(failed, keys[i]), one
+					mu.Unlock()
 				}
-				folders[filepath.Dir(path)] = true
-				mu.Unlock()
 			}
 		})
 	}
 	all.Wait()
-	if failed != nil {
-		return failed
-	}
+	return failed, err
+}
+
+func (s *Store) syncKey(key string) error {
+	return wrapped("sync", s.path(key), syncObject(s.path(key)))
+}
+
+// syncFolders makes the names in folders durable, with the folders above them.
+func (s *Store) syncFolders(folders map[string]bool) error {
 	for folder := range folders {
 		if err := s.mkdir(folder); err != nil {
 			return wrap("make", folder, err)
@@ -407,14 +604,17 @@ func (s *Store) syncObjects(keys []string) error {
 	return nil
 }
 
-// syncObject is a variable so that a test can fail.
-var syncObject = func(path string) error {
-	file, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+// syncFile and syncObject are variables so that a test can fail. What is gone is passed over by syncObject.
+var (
+	syncFile   = (*os.File).Sync
+	syncObject = func(path string) error {
+		file, err := os.Open(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return errors.Join(file.Sync(), file.Close())
 	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(file.Sync(), file.Close())
-}
+)

@@ -10,11 +10,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
@@ -450,13 +453,14 @@ func TestAJournalStaysUntilItsObjectsAreSynced(t *testing.T) {
 	root := t.TempDir()
 	store := journaled(t, root)
 	write(t, store, "k", "x")
-	before := syncObject
-	t.Cleanup(func() { syncObject = before })
+	before, beforeFile := syncObject, syncFile
+	t.Cleanup(func() { syncObject, syncFile = before, beforeFile })
 	syncObject = func(string) error { return syscall.EIO }
+	syncFile = func(*os.File) error { return syscall.EIO }
 	if err := store.Close(); !fault.Is(err, fault.StoreDown) {
 		t.Errorf("close: %v", err)
 	}
-	syncObject = before
+	syncObject, syncFile = before, beforeFile
 	left := crashed(t, root)
 	if err := os.Remove(filepath.Join(left, "k")); err != nil {
 		t.Fatal(err)
@@ -466,7 +470,14 @@ func TestAJournalStaysUntilItsObjectsAreSynced(t *testing.T) {
 	}
 }
 
-// A sync that fails is the error of every writer that waited for it, and the next write takes another file.
+// reopens has a journal try again at once after a failure.
+func reopens(store *Store) {
+	store.journal.mu.Lock()
+	defer store.journal.mu.Unlock()
+	store.journal.failedAt = time.Time{}
+}
+
+// A sync that fails is the error of every writer that waited for it, and a later write takes another file.
 func TestASyncOfTheJournalThatFailsIsItsWritersError(t *testing.T) {
 	root := t.TempDir()
 	store := journaled(t, root)
@@ -482,6 +493,7 @@ func TestASyncOfTheJournalThatFailsIsItsWritersError(t *testing.T) {
 		if _, err := store.Stat(t.Context(), "k"); !fault.Is(err, fault.NotFound) {
 			t.Errorf("the object is there: %v", err)
 		}
+		reopens(store)
 	}
 	syncData = before
 	write(t, store, "k", "x")
@@ -490,6 +502,285 @@ func TestASyncOfTheJournalThatFailsIsItsWritersError(t *testing.T) {
 	}
 	if got := reads(t, root); got["k"] != "x" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// A full disk: what was acknowledged before is synced in place and its journal goes, which makes room; tries that fail
+// leave no file behind, and open one at most once in a while.
+func TestAFailedJournalIsSettledAndTriesLeaveNothing(t *testing.T) {
+	synctest.Test(t, failedJournalIsSettled)
+}
+
+func failedJournalIsSettled(t *testing.T) {
+	root := t.TempDir()
+	store := journaled(t, root)
+	write(t, store, "a/before", "x")
+	before, tries := syncData, 0
+	t.Cleanup(func() { syncData = before })
+	syncData = func(*os.File) error { tries++; return syscall.ENOSPC }
+	for i := range 20 {
+		if i == 1 || i == 10 {
+			time.Sleep(reopenAfter)
+		}
+		_, err := blob.Write(t.Context(), store, "a/held", []byte("x"), absent)
+		if !fault.Is(err, fault.StoreFull) {
+			t.Fatalf("got %v", err)
+		}
+	}
+	if tries != 3 {
+		t.Errorf("%d files were written to, want 3", tries)
+	}
+	synctest.Wait()
+	if names, err := journals(store.journal.folder); err != nil || len(names) != 0 {
+		t.Errorf("%q are left, %v", names, err)
+	}
+	syncData = before
+	time.Sleep(reopenAfter)
+	write(t, store, "a/held", "x")
+	if got := reads(t, crashed(t, root)); len(got) != 2 {
+		t.Errorf("got %q", got)
+	}
+}
+
+// A disk that fails: what cannot be settled stays, alone.
+func TestTriesLeaveNothingBesideAJournalThatCannotBeSettled(t *testing.T) {
+	synctest.Test(t, journalCannotBeSettled)
+}
+
+func journalCannotBeSettled(t *testing.T) {
+	root := t.TempDir()
+	store := journaled(t, root)
+	write(t, store, "a/before", "x")
+	before, beforeObject, beforeFile := syncData, syncObject, syncFile
+	restore := func() { syncData, syncObject, syncFile = before, beforeObject, beforeFile }
+	t.Cleanup(restore)
+	syncObject = func(string) error { return syscall.EIO }
+	syncData = func(*os.File) error { return syscall.EIO }
+	syncFile = syncData
+	for range 5 {
+		if _, err := blob.Write(t.Context(), store, "a/held", nil, absent); !fault.Is(err, fault.StoreDown) {
+			t.Fatalf("got %v", err)
+		}
+		time.Sleep(reopenAfter)
+	}
+	synctest.Wait()
+	onlyJournal(t, root)
+	restore()
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := reads(t, root); got["a/before"] != "x" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// The same where no file of records can be opened at all.
+func TestAJournalThatCannotBeOpenedIsTriedOnceInAWhile(t *testing.T) {
+	synctest.Test(t, journalCannotBeOpened)
+}
+
+func journalCannotBeOpened(t *testing.T) {
+	store := journaled(t, t.TempDir())
+	tries := 0
+	watch(t, func(string) error { tries++; return syscall.EIO })
+	for range 10 {
+		if _, err := blob.Write(t.Context(), store, "k", nil, absent); !fault.Is(err, fault.StoreDown) {
+			t.Fatalf("got %v", err)
+		}
+	}
+	if tries != 1 {
+		t.Errorf("%d were opened, want 1", tries)
+	}
+}
+
+// inode tells one file from another that took its name.
+func inode(t *testing.T, path string) uint64 {
+	t.Helper()
+	found, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found.Sys().(*syscall.Stat_t).Ino
+}
+
+// A second sync of a file tells nothing of the pages that the first one lost.
+func TestAnObjectWhoseSyncFailedIsWrittenAnew(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		root := t.TempDir()
+		store := journaled(t, root)
+		write(t, store, "a/lost", "lost")
+		write(t, store, "a/well", "well")
+		lost, well := inode(t, store.path("a/lost")), inode(t, store.path("a/well"))
+		kept, err := os.Open(store.path("a/lost")) // so that its number is not given again
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = kept.Close() })
+		before, beforeFile := syncObject, syncFile
+		t.Cleanup(func() { syncObject, syncFile = before, beforeFile })
+		var told, refused atomic.Bool
+		syncObject = func(path string) error {
+			if path == store.path("a/lost") && !told.Swap(true) { // the kernel tells it once
+				return syscall.EIO
+			}
+			return before(path)
+		}
+		syncFile = func(file *os.File) error {
+			if again && !refused.Swap(true) { // it cannot be written anew at first either
+				return syscall.EIO
+			}
+			return beforeFile(file)
+		}
+		err = store.Close()
+		if again {
+			if !fault.Is(err, fault.StoreDown) {
+				t.Fatalf("close: %v", err)
+			}
+			onlyJournal(t, root)
+			err = store.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if inode(t, store.path("a/lost")) == lost {
+			t.Error("a file whose sync failed was trusted")
+		}
+		if inode(t, store.path("a/well")) != well {
+			t.Error("a file that was synced was written anew")
+		}
+		if got := reads(t, root); got["a/lost"] != "lost" || got["a/well"] != "well" {
+			t.Errorf("got %q", got)
+		}
+	}
+}
+
+// The sync that failed was meant for the first object of the key, and was one of the second.
+func TestAFailedSyncIsRememberedOfTheObjectThatIsThere(t *testing.T) {
+	store := journaled(t, t.TempDir())
+	path := store.path("a/k")
+	write(t, store, "a/k", "the first")
+	store.journal.mu.Lock()
+	store.journal.retire(store.journal.log)
+	store.journal.mu.Unlock()
+	before := syncObject
+	t.Cleanup(func() { syncObject = before })
+	var told atomic.Bool
+	syncObject = func(string) error {
+		if told.Swap(true) {
+			return nil
+		}
+		if err := store.Delete(t.Context(), "a/k"); err != nil {
+			t.Error(err)
+		}
+		if _, err := blob.Write(t.Context(), store, "a/k", []byte("the second"), absent); err != nil {
+			t.Error(err)
+		}
+		return syscall.EIO
+	}
+	if err := store.journal.settle(); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = kept.Close() }()
+	second := inode(t, path)
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if raw, err := os.ReadFile(path); err != nil || string(raw) != "the second" || inode(t, path) == second {
+		t.Errorf("got %q, %v, or it was trusted", raw, err)
+	}
+}
+
+// What a start reads may be pages that were never written and are counted as clean.
+func TestAStartWritesAnewWhatEqualsItsRecord(t *testing.T) {
+	root := t.TempDir()
+	write(t, journaled(t, root), "a/k", "x")
+	left := crashed(t, root)
+	kept, err := os.Open(filepath.Join(left, "a/k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = kept.Close() }()
+	before := inode(t, kept.Name())
+	if got := reads(t, left); got["a/k"] != "x" {
+		t.Errorf("got %q", got)
+	}
+	if inode(t, kept.Name()) == before {
+		t.Error("the file was trusted")
+	}
+}
+
+// An old object whose journal is gone, deleted and written again: power takes back the deletion only where no sync of
+// its folder came before the second was acknowledged.
+func TestADeletionIsDurableBeforeItsKeyIsAcknowledgedAgain(t *testing.T) {
+	for _, many := range []bool{false, true} {
+		root := t.TempDir()
+		first := journaled(t, root)
+		write(t, first, "a/k", "the refused")
+		if err := first.Close(); err != nil {
+			t.Fatal(err)
+		}
+		store := journaled(t, root)
+		returns := true // the name, if power goes now
+		before := syncFolder
+		watch(t, func(folder string) error {
+			if _, err := os.Lstat(store.path("a/k")); folder == filepath.Join(root, "a") && err != nil {
+				returns = false
+			}
+			return before(folder)
+		})
+		if err := store.Delete(t.Context(), "a/k"); err != nil {
+			t.Fatal(err)
+		}
+		if many {
+			forgetMany(t, store)
+		}
+		write(t, store, "a/k", "the second")
+		left := crashed(t, root)
+		if returns {
+			if err := os.WriteFile(filepath.Join(left, "a/k"), []byte("the refused"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := reads(t, left); got["a/k"] != "the second" {
+			t.Errorf("many %v: got %q", many, got)
+		}
+	}
+}
+
+// forgetMany deletes more than is remembered.
+func forgetMany(t *testing.T, store *Store) {
+	t.Helper()
+	for i := range removedMost {
+		if err := store.Delete(t.Context(), fmt.Sprint("a/none/", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := len(store.journal.removed); left >= removedMost {
+		t.Errorf("%d removals are remembered", left)
+	}
+}
+
+// No journal would mend what comes back of an object that was never synced.
+func TestSettlingMakesDeletionsDurable(t *testing.T) {
+	root := t.TempDir()
+	store := journaled(t, root)
+	write(t, store, "a/k", "x")
+	write(t, store, "b/k", "x")
+	if err := store.Delete(t.Context(), "a/k"); err != nil {
+		t.Fatal(err)
+	}
+	var folders []string
+	before := syncFolder
+	watch(t, func(folder string) error { folders = append(folders, folder); return before(folder) })
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(folders, filepath.Join(root, "a")) {
+		t.Errorf("only %q were synced", folders)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -109,12 +110,12 @@ func (j *journal) open() (log *logFile, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	log = &logFile{objects: map[string][]byte{}}
+	log = &logFile{objects: map[string][]byte{}, emptied: map[string]bool{}, doubted: map[string]bool{}}
 	_, _ = rand.Read(log.id[:])                       // never fails
 	j.opened = max(j.opened+1, time.Now().UnixNano()) // a clock that is set back changes no order
 	name := fmt.Sprintf("%020d-%s%s", j.opened, hex.EncodeToString(log.id[:]), journalSuffix)
 	log.path = filepath.Join(j.folder, name)
-	log.file, err = os.OpenFile(log.path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, durable.PrivateFile)
+	log.file, err = os.OpenFile(log.path, os.O_CREATE|os.O_EXCL|os.O_RDWR|os.O_APPEND, durable.PrivateFile)
 	if err != nil {
 		return nil, err
 	}
@@ -267,10 +268,28 @@ type told struct {
 }
 
 // replay does again what records tell. An object that exists is left as it is, unless it is a torn copy of a record,
-// or one that a later record replaced: then no other writer made it.
+// or one that a later record replaced: then no other writer made it. One that equals its record is written anew: what
+// is read may be what the kernel failed to write, and would not tell of again.
 func (s *Store) replay(records []record) error {
-	byKey := map[string]*told{}
-	var keys []string
+	byKey, keys := tell(records)
+	folders := map[string]bool{}
+	for _, key := range keys {
+		folders[filepath.Dir(s.path(key))] = true
+	}
+	if _, err := sideBySide(keys, func(key string) error {
+		return wrapped("recover", s.path(key), s.restore(key, byKey[key]))
+	}); err != nil {
+		return err
+	}
+	if _, err := sideBySide(keys, s.syncKey); err != nil {
+		return err
+	}
+	return s.syncFolders(folders)
+}
+
+// tell gives what records tell of each key, and the keys in their order.
+func tell(records []record) (byKey map[string]*told, keys []string) {
+	byKey = map[string]*told{}
 	for _, r := range records {
 		if blob.CheckKey(r.key) != nil {
 			continue
@@ -291,49 +310,58 @@ func (s *Store) replay(records []record) error {
 			of.standing, of.stands = nil, false
 		}
 	}
-	for _, key := range keys {
-		if err := s.restore(key, byKey[key]); err != nil {
-			return wrap("recover", s.path(key), err)
-		}
-	}
-	return s.syncObjects(keys)
+	return byKey, keys
 }
 
+// restore makes what lies under a key what records tell, synced but for its name.
 func (s *Store) restore(key string, of *told) error {
 	path := s.path(key)
 	found, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return s.restoreMissing(key, of)
+	case of.stands && errors.Is(err, unix.EIO): // its pages are lost
+		return s.takeOver(path, of.standing)
+	case err != nil:
+		return err
+	case of.stands && of.holds(found):
+		return s.takeOver(path, found)
+	case !of.replaces(found):
+		return nil
+	case of.stands:
+		return s.takeOver(path, of.standing)
+	}
+	return os.Remove(path)
+}
+
+// takeOver gives a name to a new file in one step, with a content that is synced: this may be ended at any point.
+func (s *Store) takeOver(path string, content []byte) error {
+	tmp := s.temporary()
+	defer func() { _ = os.Remove(tmp) }()
+	if _, err := written(tmp, content, true); err != nil {
 		return err
 	}
-	if err == nil {
-		if of.stands && bytes.Equal(found, of.standing) {
-			return nil
-		}
-		if !of.replaces(found) {
-			return nil
-		}
-		if !of.stands {
-			return os.Remove(path)
-		}
-		// The name is taken over in one step, with a content that is synced: this may be ended at any point as well.
-		tmp := s.temporary()
-		defer func() { _ = os.Remove(tmp) }()
-		if _, err := written(tmp, of.standing, true); err != nil {
-			return err
-		}
-		return os.Rename(tmp, path)
-	}
+	return os.Rename(tmp, path)
+}
+
+func (s *Store) restoreMissing(key string, of *told) error {
 	if !of.stands {
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Dir(path), durable.PrivateFolder); err != nil {
+	if err := os.MkdirAll(filepath.Dir(s.path(key)), durable.PrivateFolder); err != nil {
 		return err
 	}
-	_, err = s.place(key, of.standing, true)
+	_, err := s.place(key, of.standing, true)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
 	return err
+}
+
+// holds tells whether what lies under a key is the whole object of one of its records.
+func (t *told) holds(found []byte) bool {
+	equal := func(raw []byte) bool { return bytes.Equal(found, raw) }
+	return equal(t.standing) || slices.ContainsFunc(t.others, equal)
 }
 
 // replaces tells whether what lies under a key is what a journal's own write left, and is not to stay. Where nothing
