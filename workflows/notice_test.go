@@ -32,8 +32,9 @@ func TestAWebhookIsToldOfEveryPauseAndOfTheEnd(t *testing.T) {
 	if err != nil || out.Status != "completed" {
 		t.Fatal(out, err)
 	}
-	if len(begun) != 2 || len(f.noticed) == 0 || f.noticed[0].ID != begun[0].ID {
-		t.Fatalf("begun %+v, sent %+v", begun, f.noticed)
+	sent := f.notices()
+	if len(begun) != 2 || len(sent) == 0 || sent[0].ID != begun[0].ID {
+		t.Fatalf("begun %+v, sent %+v", begun, sent)
 	}
 	pause, end := begun[0], begun[1]
 	if pause.Status != "paused" || pause.Reason != "model_quota" || end.Status != "completed" {
@@ -64,8 +65,8 @@ func TestAWebhookThatIsDownHoldsUpNoRun(t *testing.T) {
 // Histories from before notices have ends without an answer.
 func TestAnEndWithoutAnAnswerAsksForNoNotice(t *testing.T) {
 	f := newFake(64)
-	if _, err := run(t, f, workflows.Build{}, nil); err != nil || len(f.noticed) != 0 {
-		t.Errorf("%v, noticed %+v", err, f.noticed)
+	if _, err := run(t, f, workflows.Build{}, nil); err != nil || len(f.notices()) != 0 {
+		t.Errorf("%v, noticed %+v", err, f.notices())
 	}
 }
 

@@ -85,6 +85,13 @@ func (f *fake) grows(capacity workflows.Capacity) {
 	f.capacity = capacity
 }
 
+// notices are those that were sent so far: the last of a run may be on its way when the run has ended.
+func (f *fake) notices() []workflows.Notice {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.noticed)
+}
+
 // count is how often an activity, or one unit of it, was called.
 func (f *fake) count(call string) (n int) {
 	f.mu.Lock()
