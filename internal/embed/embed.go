@@ -82,10 +82,12 @@ func Fit(s string, maxTokens int) string {
 	return s[:n]
 }
 
+// MaxItems is how many texts a request has at most.
+const MaxItems = 256
+
 // A request has at most this much: what servers take, and a slow one answers within its time. See takes for those that
 // take less.
 const (
-	maxItems = 256
 	maxBytes = 120_000
 	minItems = 160
 )
@@ -108,7 +110,7 @@ func Batches(src iter.Seq2[Item, error]) iter.Seq2[[]Item, error] {
 			}
 			cur = append(cur, it)
 			n += len(it.Text)
-			if len(cur) >= maxItems || (len(cur) >= minItems && it.Digest[0] < 6) {
+			if len(cur) >= MaxItems || (len(cur) >= minItems && it.Digest[0] < 6) {
 				if !yield(cur, nil) {
 					return
 				}

@@ -34,7 +34,7 @@ func (s Source) takes() int {
 	if known, ok := taken[s.takenKey()]; ok && time.Now().Before(known.until) {
 		return known.most
 	}
-	return maxItems
+	return MaxItems
 }
 
 // takesAtMost keeps that more texts were refused, and so many were taken.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/embed"
 	"github.com/unweaver/unweaver/internal/model/modeltest"
 	"github.com/unweaver/unweaver/workflows"
 )
@@ -59,9 +60,6 @@ func (r Result) InFlight() (chat, texts int64) {
 	return chat, texts
 }
 
-// largestRequest is how many texts a request for embeddings holds at most.
-const largestRequest = 128
-
 // Bound is what may be paid twice, where so many calls may be in flight at once: what was in flight at each kill that
 // hit paid work, be it asked of the model still, or answered and not stored yet. The questions that each night is asked
 // are embedded by a process that knows nothing of those before.
@@ -72,7 +70,7 @@ func (r Result) Bound(flight int64) (chat, texts int64) {
 			chat += flight
 		}
 		if kill.Hit[workflows.EmbedPart] > 0 {
-			texts += flight * largestRequest
+			texts += flight * embed.MaxItems
 		}
 	}
 	return chat, texts
