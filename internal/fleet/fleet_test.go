@@ -67,6 +67,23 @@ func start(t *testing.T, store coordination.Fleet, to *endpoint, total, callers 
 	return p
 }
 
+// startMany starts processes that are alike.
+func startMany(t *testing.T, store coordination.Fleet, to *endpoint, n, total, callers int) (fleet []*process) {
+	t.Helper()
+	for range n {
+		fleet = append(fleet, start(t, store, to, total, callers))
+	}
+	return fleet
+}
+
+// silence ends processes that tell nobody, all at one moment.
+func silence(fleet []*process) {
+	for _, p := range fleet {
+		p.member.end()
+		p.stop()
+	}
+}
+
 // die ends a process that tells nobody.
 func (p *process) die() {
 	p.member.end()
@@ -151,15 +168,9 @@ func TestAFleetFillsThePlacesAndNeverMore(t *testing.T) {
 func TestAFleetThatShrinksLeavesAllToOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to, store := server(640), memory.New()
-		var fleet []*process
-		for range 10 {
-			fleet = append(fleet, start(t, store, to, 640, 700))
-		}
+		fleet := startMany(t, store, to, 10, 640, 700)
 		time.Sleep(20 * time.Second)
-		for _, p := range fleet[1:] {
-			p.member.end()
-			p.stop()
-		}
+		silence(fleet[1:])
 		time.Sleep((Lives + 2) * Beat)
 		if part := filled(to, 640, 5*time.Second); part < 0.95 {
 			t.Errorf("the last one has %.1f %% of the places", 100*part)
@@ -177,10 +188,7 @@ func TestAFleetThatShrinksLeavesAllToOne(t *testing.T) {
 func TestAServerWhoseCapacityHalvesIsUsedAsFarAsItGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to, store := server(640), memory.New()
-		var fleet []*process
-		for range 10 {
-			fleet = append(fleet, start(t, store, to, 640, 700))
-		}
+		fleet := startMany(t, store, to, 10, 640, 700)
 		time.Sleep(20 * time.Second)
 		to.capacity.Store(320)
 		time.Sleep(30 * time.Second)
@@ -189,10 +197,7 @@ func TestAServerWhoseCapacityHalvesIsUsedAsFarAsItGoes(t *testing.T) {
 		if part < 0.6 || part > 1.1 { // 0.74 to 0.91 in 400 runs
 			t.Errorf("%.1f %% of what the server still takes is in flight", 100*part)
 		}
-		for _, p := range fleet[1:] { // what they learned goes with their share
-			p.member.end()
-			p.stop()
-		}
+		silence(fleet[1:]) // what they learned goes with their share
 		time.Sleep(5 * time.Second)
 		to.most.Store(0)
 		time.Sleep((Lives + 2) * Beat)
@@ -272,10 +277,7 @@ func TestWhoLeavesGivesItsShareAtOnce(t *testing.T) {
 func TestFewPlacesGoRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to, store := server(64), memory.New()
-		var fleet []*process
-		for range 8 {
-			fleet = append(fleet, start(t, store, to, 64, 20))
-		}
+		fleet := startMany(t, store, to, 8, 64, 20)
 		strict := start(t, store, to, 2, 0)
 		for _, p := range fleet {
 			p.gate.Limit("index", 64)
