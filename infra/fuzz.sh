@@ -3,13 +3,15 @@
 # two at a time with one worker each. An input that fails is kept in the package's testdata/fuzz and fails the run.
 #
 #   FUZZTIME=60     seconds for each target, at most
-#   FUZZTOTAL=720   seconds for all of them together, builds aside: with many targets each gets less than FUZZTIME
+#   FUZZTOTAL=720   seconds for all of them together, builds aside: with many targets each gets less than FUZZTIME;
+#                   0: no search (tests replay what targets are seeded with)
 #   FUZZONLY=regexp the targets to run, by package and name: './internal/document FuzzDecodedTextIsValid'
 set -euo pipefail
 cd "$(dirname "$0")/.."
 GO=${GO:-go}
 FUZZTIME=${FUZZTIME:-60}
 FUZZTOTAL=${FUZZTOTAL:-720}
+[ "$FUZZTOTAL" != 0 ] || { echo "SKIPPED: no search for new inputs (FUZZTOTAL=0)"; exit 0; }
 AT_ONCE=2
 
 work=$(mktemp -d)
@@ -39,6 +41,12 @@ for package in $packages; do
   "$GO" test -c -fuzz . -o "$(binary "$package")" "$package"
 done
 
+# out_of_time: whether a run failed by nothing but the end of its time. Go before 1.27 may report the end that was asked
+# for as a failure, without an input (go.dev/issue/75804); whatever is found has more lines than this one.
+out_of_time() {
+  [ "$(sed -n '/^--- FAIL/,$p' "$1" | sed -E '/^--- FAIL|^FAIL$|^exit status 1$/d; s/^ +//')" = "context deadline exceeded" ]
+}
+
 # one target: in its package's folder, as go test would, so that what it finds lands in testdata/fuzz.
 one() {
   local package=$1 name=$2 log
@@ -46,6 +54,8 @@ one() {
   if (cd "$package" && "$(binary "$package")" -test.run "^$name\$" -test.fuzz "^$name\$" -test.fuzztime "${each}s" \
     -test.fuzzcachedir "$cache/$package" -test.parallel 1 -test.timeout "$((each + 120))s") >"$log" 2>&1; then
     echo "fuzz: ok $package $name: $(grep -oE 'execs: [0-9]+' "$log" | tail -1)"
+  elif out_of_time "$log"; then
+    echo "fuzz: ok $package $name, ended by its time: $(grep -oE 'execs: [0-9]+' "$log" | tail -1)"
   else
     echo "fuzz: FAILED $package $name:"
     tail -25 "$log" | sed 's/^/    /'
