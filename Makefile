@@ -122,6 +122,7 @@ $(TOOLS)/workflowcheck:
 
 bench: build ## the figures of docs/benchmarks.md, as ratios in one run; DATASETS="dir ..." adds recall, make servers adds real servers
 	$(GO) build -o $(BIN)/modelserver ./internal/model/modeltest/modelserver
+	$(GO) build -o $(BIN)/queryload ./query-api/load
 	cd $(EMBEDDED) && $(GO) run ./bench -bin $(BIN) $(BENCH)
 	$(GO) test -run '^$$' -bench . -benchtime 200x ./internal/retrieve/...
 	$(GO) test -run '^$$' -bench Distance -benchtime 1x ./internal/build
