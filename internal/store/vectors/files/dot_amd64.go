@@ -3,13 +3,24 @@ package files
 import "golang.org/x/sys/cpu"
 
 //go:noescape
-func dotsAVX2(question *int16, rows *int8, out *int32, dim, blocks, count int)
+func dotsAVX2(question *int16, rows *int8, out *int32, dim, blocks, count, ahead int)
 
 //go:noescape
 func dotExactAVX2(a, b *float32, blocks int, sums *[4]float64)
 
 //go:noescape
 func sumsAVX2(tables, signs *byte, bytes int, out *[rowsAtOnce]uint16)
+
+//go:noescape
+func overAVX2(sums *[rowsAtOnce]uint16, factors *float32, step, least, floor float32) uint32
+
+// over tells of which rows the estimate is not below a floor: a bit for each, the lowest for the first.
+func (t *tables) over(sums *[rowsAtOnce]uint16, factors []float32, floor float32) uint32 {
+	if !cpu.X86.HasAVX2 || len(factors) < rowsAtOnce {
+		return t.overGo(sums, factors, floor)
+	}
+	return overAVX2(sums, &factors[0], t.step, t.least, floor)
+}
 
 // sums adds up, for each of 32 rows whose signs are interleaved, what the tables say of them.
 func sums(tables, signs []byte, out *[rowsAtOnce]uint16) {
@@ -21,8 +32,9 @@ func sums(tables, signs []byte, out *[rowsAtOnce]uint16) {
 	sumsAVX2(&tables[0], &signs[0], len(signs)/rowsAtOnce, out)
 }
 
-// dots gives the inner products of a question with rows that follow each other: AVX2 in blocks of 32, the rest in Go.
-func dots(question []int16, rows []int8, out []int32) {
+// dotsAhead gives the inner products of a question with rows that follow each other: AVX2 in blocks of 32, the rest in
+// Go. What lies so many bytes ahead of a row is brought near while the row is multiplied.
+func dotsAhead(question []int16, rows []int8, out []int32, ahead int) {
 	dim := len(question)
 	blocks := dim / 32
 	if blocks == 0 || !cpu.X86.HasAVX2 || len(out) == 0 {
@@ -30,7 +42,7 @@ func dots(question []int16, rows []int8, out []int32) {
 		return
 	}
 	_ = rows[len(out)*dim-1]
-	dotsAVX2(&question[0], &rows[0], &out[0], dim, blocks, len(out))
+	dotsAVX2(&question[0], &rows[0], &out[0], dim, blocks, len(out), ahead)
 	if done := 32 * blocks; done < dim {
 		for i := range out {
 			out[i] += dot16Go(question[done:], rows[i*dim+done:(i+1)*dim])

@@ -1,16 +1,17 @@
 #include "textflag.h"
 
-// func dotsAVX2(question *int16, rows *int8, out *int32, dim, blocks, count int)
+// func dotsAVX2(question *int16, rows *int8, out *int32, dim, blocks, count, ahead int)
 // dim is the length of a row in bytes, blocks how many times 32 of them are multiplied, at least one; count is at least
 // one. Bytes are widened to 16 bits, multiplied and added in pairs, and summed in 32 bits, which the question's range
-// (coarseQuestion) keeps from overflowing. What is read next is asked for early: rows follow each other.
-TEXT ·dotsAVX2(SB), NOSPLIT, $0-48
+// (coarseQuestion) keeps from overflowing. What is read next is asked for early: so many bytes ahead.
+TEXT ·dotsAVX2(SB), NOSPLIT, $0-56
 	MOVQ question+0(FP), DI
 	MOVQ rows+8(FP), SI
 	MOVQ out+16(FP), DX
 	MOVQ dim+24(FP), R8
 	MOVQ blocks+32(FP), R9
 	MOVQ count+40(FP), R10
+	MOVQ ahead+48(FP), R13
 
 row:
 	MOVQ  SI, R11
@@ -20,7 +21,7 @@ row:
 	VPXOR Y1, Y1, Y1
 
 block:
-	PREFETCHT0 2048(R11)
+	PREFETCHT0 (R11)(R13*1)
 	VPMOVSXBW  (R11), Y2
 	VPMADDWD   (R12), Y2, Y2
 	VPADDD     Y2, Y0, Y0
@@ -111,5 +112,53 @@ step:
 	VPERM2I128  $0x31, Y3, Y2, Y5
 	VMOVDQU     Y4, (DX)
 	VMOVDQU     Y5, 32(DX)
+	VZEROUPPER
+	RET
+
+// func overAVX2(sums *[32]uint16, factors *float32, step, least, floor float32) uint32
+// Eight rows at once: factor * (step * sum + least), rounded after each operation as in Go, and compared so that what is
+// not a number is kept (not less than).
+TEXT ·overAVX2(SB), NOSPLIT, $0-36
+	MOVQ         sums+0(FP), SI
+	MOVQ         factors+8(FP), DI
+	VBROADCASTSS step+16(FP), Y5
+	VBROADCASTSS least+20(FP), Y6
+	VBROADCASTSS floor+24(FP), Y7
+
+	VPMOVZXWD (SI), Y0
+	VPMOVZXWD 16(SI), Y1
+	VPMOVZXWD 32(SI), Y2
+	VPMOVZXWD 48(SI), Y3
+	VCVTDQ2PS Y0, Y0
+	VCVTDQ2PS Y1, Y1
+	VCVTDQ2PS Y2, Y2
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y5, Y0, Y0
+	VMULPS    Y5, Y1, Y1
+	VMULPS    Y5, Y2, Y2
+	VMULPS    Y5, Y3, Y3
+	VADDPS    Y6, Y0, Y0
+	VADDPS    Y6, Y1, Y1
+	VADDPS    Y6, Y2, Y2
+	VADDPS    Y6, Y3, Y3
+	VMULPS    (DI), Y0, Y0
+	VMULPS    32(DI), Y1, Y1
+	VMULPS    64(DI), Y2, Y2
+	VMULPS    96(DI), Y3, Y3
+	VCMPPS    $5, Y7, Y0, Y0
+	VCMPPS    $5, Y7, Y1, Y1
+	VCMPPS    $5, Y7, Y2, Y2
+	VCMPPS    $5, Y7, Y3, Y3
+	VMOVMSKPS Y0, AX
+	VMOVMSKPS Y1, BX
+	VMOVMSKPS Y2, CX
+	VMOVMSKPS Y3, DX
+	SHLL      $8, BX
+	SHLL      $16, CX
+	SHLL      $24, DX
+	ORL       BX, AX
+	ORL       CX, AX
+	ORL       DX, AX
+	MOVL      AX, ret+32(FP)
 	VZEROUPPER
 	RET

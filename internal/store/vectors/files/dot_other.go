@@ -2,11 +2,16 @@
 
 package files
 
-// dots gives the inner products of a question with rows that follow each other.
-func dots(question []int16, rows []int8, out []int32) { dotsGo(question, rows, out) }
+// dotsAhead gives the inner products of a question with rows that follow each other.
+func dotsAhead(question []int16, rows []int8, out []int32, _ int) { dotsGo(question, rows, out) }
 
 // dot32 is the inner product in float64 arithmetic of fixed order, so that equal inputs score equal everywhere.
 func dot32(a, b []float32) float32 { return dot32Go(a, b) }
 
 // sums adds up, for each of 32 rows whose signs are interleaved, what the tables say of them.
 func sums(tables, signs []byte, out *[rowsAtOnce]uint16) { sumsGo(tables, signs, out) }
+
+// over tells of which rows the estimate is not below a floor: a bit for each, the lowest for the first.
+func (t *tables) over(sums *[rowsAtOnce]uint16, factors []float32, floor float32) uint32 {
+	return t.overGo(sums, factors, floor)
+}

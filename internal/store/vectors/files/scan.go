@@ -3,6 +3,7 @@ package files
 import (
 	"context"
 	"math"
+	mathbits "math/bits"
 	"runtime"
 	"slices"
 
@@ -82,8 +83,10 @@ func (c *collection) joined(scans []*scan, n int) []candidate {
 		if all.signed[number] == nil {
 			continue
 		}
-		for _, row := range all.signed[number].kept() {
-			dots(all.query.numbers, p.quantised(int(row.row)), product[:])
+		kept := all.signed[number].kept()
+		for i, row := range kept {
+			ahead := int(kept[min(i+2, len(kept)-1)].row-row.row) * p.dim // they lie anywhere: each waits for memory
+			dotsAhead(all.query.numbers, p.quantised(int(row.row)), product[:], ahead)
 			all.look(p, number, int(row.row), product[0])
 		}
 	}
@@ -141,12 +144,12 @@ func (s *scan) overSigns(p *part, r run) {
 	for low := r.low; low < r.high; low += rowsAtOnce {
 		at := low / rowsAtOnce * width
 		sums(s.turned.bytes, x.signs[at:at+width], &summed)
-		for i, factor := range x.factors[low:min(low+rowsAtOnce, r.high)] {
-			estimate := s.turned.estimate(summed[i], factor)
-			if estimate < kept.floor || p.dead.has(low+i) {
-				continue
+		factors := x.factors[low:min(low+rowsAtOnce, r.high)]
+		for over := s.turned.over(&summed, factors, kept.floor); over != 0; over &= over - 1 {
+			i := mathbits.TrailingZeros32(over)
+			if !p.dead.has(low + i) {
+				kept.add(int32(low+i), s.turned.estimate(summed[i], factors[i]))
 			}
-			kept.add(int32(low+i), estimate)
 		}
 	}
 }

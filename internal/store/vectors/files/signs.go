@@ -159,3 +159,12 @@ func sumsGo(tables, signs []byte, out *[rowsAtOnce]uint16) {
 func (t *tables) estimate(sum uint16, factor float32) float32 {
 	return factor * (t.step*float32(sum) + t.least)
 }
+
+func (t *tables) overGo(sums *[rowsAtOnce]uint16, factors []float32, floor float32) (rows uint32) {
+	for i, factor := range factors {
+		if !(t.estimate(sums[i], factor) < floor) { // so that what is not a number is kept
+			rows |= 1 << i
+		}
+	}
+	return rows
+}

@@ -31,6 +31,33 @@ func TestSumsEqualThoseOfPlainGo(t *testing.T) {
 	}
 }
 
+func TestRowsOverAFloorAreThoseOfPlainGo(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 7))
+	strange := []float32{0, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), -1, math.MaxFloat32}
+	for turn := range 2000 {
+		asked := tables{step: r.Float32() / 100, least: -20 * r.Float32()}
+		var summed [rowsAtOnce]uint16
+		factors := make([]float32, rowsAtOnce-turn%3)
+		for i := range factors {
+			summed[i], factors[i] = uint16(r.Uint32()), r.Float32()/10
+			if turn%5 == 0 {
+				factors[i] = strange[r.IntN(len(strange))]
+			}
+		}
+		floor := asked.estimate(summed[3], factors[3]) // equal is not below
+		if turn%7 == 0 {
+			floor = float32(math.Inf(2*(turn%2) - 1))
+		}
+		got, want := asked.over(&summed, factors, floor), asked.overGo(&summed, factors, floor)
+		if got != want {
+			t.Fatalf("%v, floor %g: %032b, want %032b", factors, floor, got, want)
+		}
+		if turn%5 != 0 && turn%7 != 0 && want>>3&1 == 0 {
+			t.Fatal("a row as good as the floor was left out")
+		}
+	}
+}
+
 func TestARotationKeepsProducts(t *testing.T) {
 	for _, dim := range []int{64, 65, 100, 384, 1000, 1024} {
 		turn := newRotation(dim)
