@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -82,9 +83,15 @@ func TestRequestsOfABuildAreFewAndThoseOfAnUnchangedNightFewer(t *testing.T) {
 }
 
 // BenchmarkDistance prints what `make bench` says of requests: a first build, an unchanged night, and one in which
-// 1 % of the documents changed, by how long a request takes.
+// 1 % of the documents changed, by how long a request takes. UNWEAVER_BENCH_CHUNKS is how many documents of one chunk.
 func BenchmarkDistance(b *testing.B) {
-	const documents = 1000
+	documents := 1000
+	if asked := os.Getenv("UNWEAVER_BENCH_CHUNKS"); asked != "" {
+		var err error
+		if documents, err = strconv.Atoi(asked); err != nil {
+			b.Fatal(err)
+		}
+	}
 	for _, wait := range []time.Duration{0, 15 * time.Millisecond, 60 * time.Millisecond} {
 		b.Run(wait.String(), func(b *testing.B) {
 			for b.Loop() {
@@ -94,7 +101,7 @@ func BenchmarkDistance(b *testing.B) {
 						s.edit(b, documents, 100)
 					}
 					counted, passed := s.next(b, requests)
-					b.ReportMetric(float64(counted.Of(""))/documents, night+"-requests/chunk")
+					b.ReportMetric(float64(counted.Of(""))/float64(documents), night+"-requests/chunk")
 					b.ReportMetric(float64(counted.Chain), night+"-chain")
 					b.ReportMetric(passed.Seconds(), night+"-s")
 				}
