@@ -63,6 +63,8 @@ type Result struct {
 	Counts   corpus.Counts  `json:"counts"`
 	Content  corpus.SetHash `json:"content"` // the classes' part of the content hash
 	Long     int64          `json:"long"`    // classes over the threshold
+
+	Rows string `json:"rows,omitempty"` // name of the file at Key; see artifact.ScratchKey
 }
 
 // Key is the scratch file of a partition.
@@ -108,7 +110,8 @@ func Run(ctx context.Context, in In) (Result, error) {
 	if r.res.Mentions, r.res.Fresh, err = r.seg.Segment(ctx, in.Artifacts, in.Partition); err != nil {
 		return r.res, err
 	}
-	return r.res, r.out.Scratch(ctx, in.Artifacts.Store, Key(in.Scratch, in.Partition))
+	r.res.Rows, err = r.out.PutScratch(ctx, in.Artifacts, Key(in.Scratch, in.Partition))
+	return r.res, err
 }
 
 type reducer struct {

@@ -91,7 +91,8 @@ func all(
 			t.Fatal(err)
 		}
 		sum.Merge(res.Content)
-		for row, err := range artifact.ScanAll(t.Context(), art.Store, reduce.Key(scratch, p)) {
+		key := artifact.ScratchKey(reduce.Key(scratch, p), res.Rows)
+		for row, err := range artifact.ScanAll(t.Context(), art.Store, key) {
 			if err != nil {
 				t.Fatal(err)
 			}
