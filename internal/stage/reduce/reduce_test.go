@@ -25,7 +25,7 @@ type mention struct {
 }
 
 // shard writes a sorted mention file.
-func shard(t *testing.T, art artifact.Index, name string, ms []mention) {
+func shard(t testing.TB, art artifact.Index, name string, ms []mention) {
 	t.Helper()
 	var sorter spill.Sorter
 	defer sorter.Close()
