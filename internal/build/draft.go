@@ -16,14 +16,15 @@ func (r *Run) WriteSegments(ctx context.Context) (corpus.Manifest, error) {
 			return corpus.Manifest{}, progress, err
 		}
 		defer release()
-		manifest, err := r.draft(ctx)
+		manifest, live, err := r.draft(ctx)
 		if err != nil {
 			return manifest, progress, err
 		}
-		written, fresh, err := segment.Live(ctx, segment.In{
+		in := segment.In{
 			Artifacts: r.Index, Scratch: r.Scratch.Prefix, Segments: manifest.Segments,
-			Shards: len(manifest.Segments.Extract), OnProgress: r.touch,
-		})
+			Shards: len(manifest.Segments.Extract), Live: live, OnProgress: r.touch,
+		}
+		written, fresh, err := segment.Live(ctx, in)
 		if err != nil {
 			return manifest, progress, err
 		}
@@ -56,29 +57,29 @@ func (r *Run) writeSearch(
 	})
 }
 
-// draft gathers what the stages wrote into a manifest.
-func (r *Run) draft(ctx context.Context) (corpus.Manifest, error) {
+// draft gathers what the stages wrote into a manifest, and the names of the shards' files for the live segment.
+func (r *Run) draft(ctx context.Context) (manifest corpus.Manifest, live []string, err error) {
 	fixed, err := r.fixed(ctx)
 	if err != nil {
-		return corpus.Manifest{}, err
+		return manifest, nil, err
 	}
 	shards, err := shardsFile.Read(ctx, r.Scratch)
 	if err != nil {
-		return corpus.Manifest{}, err
+		return manifest, nil, err
 	}
 	partitions, err := partitionsFile.Read(ctx, r.Scratch)
 	if err != nil {
-		return corpus.Manifest{}, err
+		return manifest, nil, err
 	}
 	models, err := r.models(ctx)
 	if err != nil {
-		return corpus.Manifest{}, err
+		return manifest, nil, err
 	}
 	domains, err := r.trusts(ctx)
 	if err != nil {
-		return corpus.Manifest{}, err
+		return manifest, nil, err
 	}
-	manifest := corpus.Manifest{
+	manifest = corpus.Manifest{
 		Format: corpus.ManifestFormat, Index: r.Job.Index, Generation: r.Generation, Parent: fixed.Parent, Store: r.StoreID,
 		Config: r.Settings.ConfigDigest(), Made: MadeBy(r.Settings), Created: fixed.Started, Limits: r.Limits.Key(),
 		Class: fixed.Class, Chunk: fixed.Chunk,
@@ -87,7 +88,7 @@ func (r *Run) draft(ctx context.Context) (corpus.Manifest, error) {
 		Models: corpus.ModelSummary{Chat: models.Chat.Info().Label(), Embedding: models.Chunks.Info().Label()},
 	}
 	if err := manifest.Spec.UnmarshalText([]byte(r.Spec)); err != nil {
-		return manifest, err
+		return manifest, nil, err
 	}
 	if fixed.IDF != nil {
 		manifest.Segments.IDF = []corpus.Segment{*fixed.IDF}
@@ -95,9 +96,10 @@ func (r *Run) draft(ctx context.Context) (corpus.Manifest, error) {
 	manifest.Counts.Fallbacks, manifest.Counts.DeadLetters = partitions.Fallbacks, partitions.Dead
 	manifest.Counts.Refused = partitions.Refused
 	if err := r.drafted(ctx, &manifest, len(fixed.Plan.Units), len(shards.Shards)); err != nil {
-		return manifest, err
+		return manifest, nil, err
 	}
-	return manifest, r.loaded(ctx, &manifest, fixed.source(), len(shards.Shards))
+	live, err = r.loaded(ctx, &manifest, fixed.source(), len(shards.Shards))
+	return manifest, live, err
 }
 
 // drafted adds what chunk, extract and reduce wrote.
@@ -128,11 +130,14 @@ func (r *Run) drafted(ctx context.Context, manifest *corpus.Manifest, units, sha
 	return nil
 }
 
-// loaded adds what load wrote, and the parent's vectors that are still used.
-func (r *Run) loaded(ctx context.Context, manifest *corpus.Manifest, parentSHA string, shards int) error {
+// loaded adds what load wrote, and the parent's vectors that are still used. It gives the names of the shards' files
+// for the live segment.
+func (r *Run) loaded(
+	ctx context.Context, manifest *corpus.Manifest, parentSHA string, shards int,
+) (live []string, err error) {
 	parent, err := r.parent(ctx, parentSHA)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	segments := &manifest.Segments
 	if parent != nil && parent.Collections.Classes == manifest.Collections.Classes {
@@ -144,7 +149,7 @@ func (r *Run) loaded(ctx context.Context, manifest *corpus.Manifest, parentSHA s
 	part := -1
 	for loaded, err := range each(ctx, r, manifest.Partitions+shards, loadFile) {
 		if err != nil {
-			return err
+			return nil, err
 		}
 		part++
 		manifest.Hashes.Merge(loaded.Hashes)
@@ -156,11 +161,12 @@ func (r *Run) loaded(ctx context.Context, manifest *corpus.Manifest, parentSHA s
 			}
 			continue
 		}
+		live = append(live, loaded.Live)
 		manifest.Counts.Windows += loaded.Counts.Windows
 		if loaded.Vectors.SHA256 != "" {
 			segments.ChunkVecs = append(segments.ChunkVecs, loaded.Vectors)
 		}
 	}
 	r.Progress.Touch()
-	return nil
+	return live, nil
 }

@@ -185,14 +185,15 @@ func (e *estimating) count(ctx context.Context, units int, report *corpus.Report
 			Model: e.models.Chat.Info(), Ledger: e.Ledger,
 			Chunks: extract.Texts(ctx, extract.In{
 				Artifacts: e.Index, Scratch: e.Scratch.Prefix, Text: chunked.Text,
-				Shard: extract.Shard{Unit: unit, To: int(chunked.Counts.Chunks)}, To: int(chunked.Counts.Chunks),
+				Chunks: e.chunksKey(unit, chunked),
+				Shard:  extract.Shard{Unit: unit, To: int(chunked.Counts.Chunks)}, To: int(chunked.Counts.Chunks),
 			}),
 		})
 		if err != nil {
 			return err
 		}
 		extracting = extracting.Plus(found)
-		if err := e.compare(ctx, unit, int(chunked.Counts.Chunks), known); err != nil {
+		if err := e.compare(ctx, e.chunksKey(unit, chunked), int(chunked.Counts.Chunks), known); err != nil {
 			return err
 		}
 		if err := e.chunks.add(ctx, e.Run, unit, chunked, known); err != nil {
@@ -220,8 +221,8 @@ func (e *estimating) knownChunks(ctx context.Context) (known func(corpus.ID) boo
 	return func(id corpus.ID) bool { return live.Chunk(id) != nil }, release, nil
 }
 
-func (e *estimating) compare(ctx context.Context, unit, chunks int, known func(corpus.ID) bool) error {
-	for ref, err := range items.Refs(ctx, e.Artifacts, e.Scratch.Prefix, unit, 0, chunks) {
+func (e *estimating) compare(ctx context.Context, key string, chunks int, known func(corpus.ID) bool) error {
+	for ref, err := range items.Refs(ctx, e.Artifacts, key, 0, chunks) {
 		if err != nil {
 			return err
 		}

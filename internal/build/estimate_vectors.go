@@ -62,7 +62,7 @@ func (c *chunkVectors) add(
 	if err != nil {
 		return err
 	}
-	for ref, err := range items.Refs(ctx, run.Artifacts, run.Scratch.Prefix, unit, 0, int(chunked.Counts.Chunks)) {
+	for ref, err := range items.Refs(ctx, run.Artifacts, run.chunksKey(unit, chunked), 0, int(chunked.Counts.Chunks)) {
 		if err != nil {
 			return err
 		}

@@ -179,7 +179,8 @@ func (r *Run) texts(ctx context.Context, shards Shards) func(yield func(string, 
 				yield("", err)
 				return
 			}
-			for ref, err := range items.Refs(ctx, r.Artifacts, r.Scratch.Prefix, shard.Unit, shard.From, shard.To) {
+			chunks := r.chunksKey(shard.Unit, chunked)
+			for ref, err := range items.Refs(ctx, r.Artifacts, chunks, shard.From, shard.To) {
 				text := ""
 				if err == nil {
 					text, err = texts.Slice(ctx, ref.Document, ref.Frame, ref.Start, ref.End)

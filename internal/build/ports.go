@@ -61,6 +61,7 @@ type Job struct {
 	Shard         int    // chunks a shard holds at most
 	Batch         int    // chunks an extraction unit works on
 	Holder        Holder // of the lease, as far as it is known
+	OneName       bool   // a unit's files have one name, whichever attempt writes them: see artifact.Index
 }
 
 // Name is how people name a build: index/generation.
@@ -105,7 +106,7 @@ const anewFolder = "/anew"
 // Bare begins a unit of work that needs no configuration, such as a restore. scratch names its folder; empty: the
 // fence.
 func (p *Ports) Bare(job Job, stage, scratch string) *Run {
-	index := artifact.Index{Store: p.Artifacts, Name: job.Index, Doubt: job.Rebuild}
+	index := artifact.Index{Store: p.Artifacts, Name: job.Index, Doubt: job.Rebuild, OneName: job.OneName}
 	if scratch == "" {
 		scratch = fenceName(job.Fence)
 	}

@@ -47,7 +47,7 @@ func (r *Run) preflight(ctx context.Context, unit int) error {
 	if !begun {
 		done.Asked, err = extract.First(ctx, extract.In{
 			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Gen: r.Generation, Text: chunked.Text,
-			Shard: extract.Shard{Unit: unit, To: most}, To: most, Attempt: r.Attempt,
+			Chunks: r.chunksKey(unit, chunked), Shard: extract.Shard{Unit: unit, To: most}, To: most, Attempt: r.Attempt,
 			Chat: models.Chat, Health: r.book.health(model.Extract), Ledger: r.Ledger, OnProgress: r.alive,
 		})
 		if err == nil {
@@ -78,7 +78,7 @@ func (r *Run) preflightEmbedding(
 		return err
 	}
 	var wanted []embed.Item
-	for ref, err := range items.Refs(ctx, r.Artifacts, r.Scratch.Prefix, unit, 0, most) {
+	for ref, err := range items.Refs(ctx, r.Artifacts, r.chunksKey(unit, chunked), 0, most) {
 		if err != nil {
 			return err
 		}

@@ -33,9 +33,20 @@ func (r *Run) keepProblems(ctx context.Context, units int) error {
 		return err
 	}
 	defer file.Discard()
-	keys := []string{plan.ProblemsKey(r.Scratch.Prefix)}
-	for unit := range units {
-		keys = append(keys, chunk.ProblemsKey(r.Scratch.Prefix, unit))
+	fixed, err := kept(ctx, r, planFile)
+	if err != nil {
+		return err
+	}
+	keys := []string{artifact.ScratchKey(plan.ProblemsKey(r.Scratch.Prefix), fixed.Plan.ProblemsFile)}
+	unit := 0
+	for chunked, err := range each(ctx, r, units, chunkFile) {
+		if err != nil {
+			return err
+		}
+		if chunked.ProblemCount > 0 {
+			keys = append(keys, artifact.ScratchKey(chunk.ProblemsKey(r.Scratch.Prefix, unit), chunked.ProblemsFile))
+		}
+		unit++
 	}
 	for _, key := range keys {
 		if err := r.appendTo(ctx, file, key); err != nil {

@@ -179,8 +179,9 @@ func (s Scratch) remove(ctx context.Context) error {
 	return artifact.DeleteAll(ctx, s.Store, keys)
 }
 
-// once gives what the file holds, or makes it and writes it. It replaces what another attempt that lives on wrote
-// meanwhile, as that attempt's other files were replaced too: they have one name, whoever writes them.
+// once gives what the file holds, or makes it and writes it. Where another attempt that lives on wrote it meanwhile,
+// that is what holds, and is given: what has begun may rest on it, and it names files of its own (artifact.PutScratch).
+// In runs of OneName it is replaced, as that attempt's other files were replaced too.
 func once[T any](ctx context.Context, r *Run, file File[T], do func(context.Context) (T, error)) (T, error) {
 	value, found, err := file.Find(ctx, r.Scratch)
 	if found || err != nil {
@@ -189,5 +190,12 @@ func once[T any](ctx context.Context, r *Run, file File[T], do func(context.Cont
 	if value, err = do(ctx); err != nil {
 		return value, err
 	}
-	return value, file.Write(ctx, r.Scratch, value)
+	if r.OneName {
+		return value, file.Write(ctx, r.Scratch, value)
+	}
+	_, err = blob.WriteJSON(ctx, r.Scratch.Store, r.Scratch.Key(string(file)), value, blob.Cond{Absent: true})
+	if fault.Is(err, fault.Precondition) {
+		return file.Read(ctx, r.Scratch)
+	}
+	return value, err
 }

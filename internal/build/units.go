@@ -12,6 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/plan"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
 	"github.com/unweaver/unweaver/internal/stage/shorten"
+	"github.com/unweaver/unweaver/internal/store/artifact"
 )
 
 // Chunk chunks one unit of the plan.
@@ -36,6 +37,7 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 		in := chunk.In{
 			Spec: r.Settings, Corpus: documents, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Unit: unit,
 			Tries: r.Tries, Parser: r.Parser, Limits: r.Limits,
+			Plan: artifact.ScratchKey(plan.RowsKey(r.Scratch.Prefix), fixed.Plan.Rows),
 			From: planned.From, To: planned.To, OnBytes: bytes.Store,
 			OnProgress: func(documents int64) { r.Progress.Worked(documents, bytes.Load()) },
 		}
@@ -141,7 +143,8 @@ func (r *Run) Extract(ctx context.Context, number, batch int) (extract.Result, e
 		from := shard.From + batch*r.Batch
 		result, err := extract.Run(ctx, extract.In{
 			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Gen: r.Generation, Text: chunked.Text,
-			Shard: shard, Batch: batch, From: from, To: min(from+r.Batch, shard.To), Attempt: r.Attempt,
+			Chunks: r.chunksKey(shard.Unit, chunked), Shard: shard, Batch: batch,
+			From: from, To: min(from+r.Batch, shard.To), Attempt: r.Attempt,
 			Chat: models.Chat, Health: r.book.health(model.Extract), Ledger: r.Ledger, OnProgress: r.Progress.Report,
 		})
 		return result, result.Progress, err
@@ -169,6 +172,9 @@ func (r *Run) SealShard(ctx context.Context, number, batches int) (extract.SealR
 		result, err := extract.Seal(ctx, extract.SealIn{
 			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Shard: shards.Shards[number], Batches: batches,
 			Paid: models.Chat.Info().Paid, Ledger: r.Ledger, OnProgress: r.alive,
+			Batch: func(ctx context.Context, batch int) (extract.Result, error) {
+				return extractFile(number, batch).Read(ctx, r.Scratch)
+			},
 		})
 		if result.Fresh {
 			progress.Written.Segments = 1
@@ -188,6 +194,8 @@ type Partitions struct {
 	Refused    int64   `json:"refused,omitempty"` // of the dead, those that the next run asks for again
 
 	Failed []extract.Failed `json:"failed,omitempty"` // the first of the dead, as many as a report lists
+
+	Files []string `json:"files,omitempty"` // names of the shards' mentions; see artifact.ScratchKey
 }
 
 // A partition is small enough to be repeated after a crash.
@@ -211,6 +219,7 @@ func (r *Run) SealExtraction(ctx context.Context) (Partitions, error) {
 			}
 			r.Progress.Touch()
 			out.Bases = append(out.Bases, base)
+			out.Files = append(out.Files, seal.MentionsFile)
 			base += seal.Chunks
 			out.Mentions += seal.Mentions
 			out.Fallbacks += seal.Fallbacks
@@ -243,7 +252,11 @@ func (r *Run) Reduce(ctx context.Context, partition int) (reduce.Result, error) 
 			Partitions: all.Partitions, OnProgress: r.touch,
 		}
 		for number, base := range all.Bases {
-			in.Shards = append(in.Shards, reduce.Shard{Key: extract.MentionsKey(r.Scratch.Prefix, number), Base: base})
+			key := extract.MentionsKey(r.Scratch.Prefix, number)
+			if len(all.Files) > 0 {
+				key = artifact.ScratchKey(key, all.Files[number])
+			}
+			in.Shards = append(in.Shards, reduce.Shard{Key: key, Base: base})
 		}
 		result, err := reduce.Run(ctx, in)
 		if result.Fresh {
@@ -253,6 +266,17 @@ func (r *Run) Reduce(ctx context.Context, partition int) (reduce.Result, error) 
 	})
 }
 
+// chunksKey is where the chunks of a unit lie.
+func (r *Run) chunksKey(unit int, chunked chunk.Result) string {
+	return artifact.ScratchKey(items.ChunksKey(r.Scratch.Prefix, unit), chunked.Chunks)
+}
+
+// reducedKey is where the reduced classes of a partition lie.
+func (r *Run) reducedKey(ctx context.Context, partition int) (string, error) {
+	reduced, err := kept(ctx, r, reduceFile(partition))
+	return artifact.ScratchKey(reduce.Key(r.Scratch.Prefix, partition), reduced.Rows), err
+}
+
 // Shorten shortens the long class texts of a partition.
 func (r *Run) Shorten(ctx context.Context, partition int) (shorten.Result, error) {
 	return finished(ctx, r, shortenFile(partition), func(ctx context.Context) (shorten.Result, corpus.Progress, error) {
@@ -260,9 +284,13 @@ func (r *Run) Shorten(ctx context.Context, partition int) (shorten.Result, error
 		if err != nil {
 			return shorten.Result{}, corpus.Progress{}, err
 		}
+		source, err := r.reducedKey(ctx, partition)
+		if err != nil {
+			return shorten.Result{}, corpus.Progress{}, err
+		}
 		result, err := shorten.Run(ctx, shorten.In{
 			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Partition: partition,
-			Source: reduce.Key(r.Scratch.Prefix, partition), Attempt: r.Attempt, Chat: models.Chat,
+			Source: source, Attempt: r.Attempt, Chat: models.Chat,
 			Health: r.book.health(model.Shorten), Ledger: r.Ledger, OnProgress: r.alive,
 		})
 		progress := result.Progress

@@ -12,6 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/load"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
 	"github.com/unweaver/unweaver/internal/stage/shorten"
+	"github.com/unweaver/unweaver/internal/store/artifact"
 )
 
 // piece tells what a part of the stages with two kinds is: a class partition, or a shard of chunks.
@@ -22,9 +23,14 @@ func (r *Run) piece(ctx context.Context, part int) (stage.Part, error) {
 	}
 	if part < partitions.Partitions {
 		from, _ := reduce.Bounds(part, partitions.Partitions)
+		reduced, err := r.reducedKey(ctx, part)
+		if err != nil {
+			return stage.Part{}, err
+		}
+		short, err := kept(ctx, r, shortenFile(part))
 		return stage.Part{Kind: stage.Classes, Number: part, Partition: stage.Partition{
-			Reduced: reduce.Key(r.Scratch.Prefix, part), Short: shorten.Key(r.Scratch.Prefix, part), From: from,
-		}}, nil
+			Reduced: reduced, Short: artifact.ScratchKey(shorten.Key(r.Scratch.Prefix, part), short.Rows), From: from,
+		}}, err
 	}
 	number := part - partitions.Partitions
 	shard, err := r.shardItems(ctx, number)
@@ -50,7 +56,8 @@ func (r *Run) shardItems(ctx context.Context, number int) (items.Shard, error) {
 		return items.Shard{}, err
 	}
 	return items.Shard{
-		Unit: shard.Unit, From: shard.From, To: shard.To, Text: chunked.Text, Extract: seal.Extract,
+		Unit: shard.Unit, Rows: r.chunksKey(shard.Unit, chunked), From: shard.From, To: shard.To,
+		Text: chunked.Text, Extract: seal.Extract,
 	}, nil
 }
 

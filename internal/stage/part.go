@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"cmp"
 	"context"
 	"iter"
 
@@ -47,8 +48,8 @@ func (p Part) Classes(ctx context.Context, env items.Env) iter.Seq2[items.Class,
 
 // Chunks streams the chunks of the part.
 func (p Part) Chunks(ctx context.Context, env items.Env, scratch string) iter.Seq2[items.Chunk, error] {
-	refs := items.Refs(ctx, env.Artifacts.Store, scratch, p.Shard.Unit, p.Shard.From, p.Shard.To)
-	return env.Chunks(ctx, p.Shard, refs)
+	key := cmp.Or(p.Shard.Rows, items.ChunksKey(scratch, p.Shard.Unit))
+	return env.Chunks(ctx, p.Shard, items.Refs(ctx, env.Artifacts.Store, key, p.Shard.From, p.Shard.To))
 }
 
 // NewTexts streams the texts of the part whose vectors the parent does not have, in the order of classes or chunks, so

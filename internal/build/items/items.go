@@ -209,6 +209,7 @@ func (c Chunk) Items(fp corpus.Digest) []embed.Item {
 // Shard is a range of a unit's chunks with its segments.
 type Shard struct {
 	Unit     int
+	Rows     string // key of the unit's chunks; empty: ChunksKey
 	From, To int
 	Text     corpus.Segment
 	Extract  corpus.Segment

@@ -10,20 +10,20 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
-// ChunksKey is the scratch file of a unit's chunks.
+// ChunksKey is the scratch file of a unit's chunks, which its result may give another name.
 func ChunksKey(scratch string, unit int) string {
 	return fmt.Sprintf("%s/chunks-%05d.rows", scratch, unit)
 }
 
-// LiveKey is the scratch file of a shard's chunks for the live segment.
+// LiveKey is the scratch file of a shard's chunks for the live segment, which its result may give another name.
 func LiveKey(scratch string, shard int) string {
 	return fmt.Sprintf("%s/live-%05d.rows", scratch, shard)
 }
 
-// Refs streams rows [lo, hi) of a unit's chunks; hi < 0 means to the end.
-func Refs(ctx context.Context, s blob.Store, scratch string, unit, lo, hi int) iter.Seq2[Ref, error] {
+// Refs streams rows [lo, hi) of the file of a unit's chunks; hi < 0 means to the end.
+func Refs(ctx context.Context, s blob.Store, key string, lo, hi int) iter.Seq2[Ref, error] {
 	return func(yield func(Ref, error) bool) {
-		reader, err := artifact.OpenRows(ctx, s, ChunksKey(scratch, unit))
+		reader, err := artifact.OpenRows(ctx, s, key)
 		if err != nil {
 			yield(Ref{}, err)
 			return

@@ -29,7 +29,7 @@ func TestSmallDocumentsOfADistantCorpusAreReadSideBySide(t *testing.T) {
 		near := documenttest.New(objects)
 		near.OneVersion = true
 		requests := distance.New(15 * time.Millisecond)
-		index := artifact.Index{Store: memory.New(), Name: "i"}
+		index := artifact.Index{Store: memory.New(), Name: "i", OneName: true}
 		spec := corpus.Spec{
 			Index: "i", Corpus: "memory",
 			Chunking: corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 60},

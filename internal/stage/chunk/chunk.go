@@ -44,7 +44,8 @@ type In struct {
 	Limits     document.Limits
 	Parent     *corpus.Manifest // nil: there is none, or nothing of it is kept
 	Unit       int
-	From, To   int // frames of plan.rows
+	Plan       string // key of the planned rows; empty: plan.rows
+	From, To   int    // frames of them
 	OnProgress func(documents int64)
 	OnBytes    func(bytes int64)
 }
@@ -65,6 +66,9 @@ type Result struct {
 	// ProblemsKey.
 	Problems     []corpus.Problem `json:"problems,omitempty"`
 	ProblemCount int64            `json:"problem_count"`
+
+	Chunks       string `json:"chunks,omitempty"`        // name of the file at items.ChunksKey; see artifact.ScratchKey
+	ProblemsFile string `json:"problems_file,omitempty"` // of the one at ProblemsKey
 }
 
 // Lapsed counts, in the parent's units, what cannot be used any more: documents that had content there, and the chunks
@@ -135,7 +139,10 @@ func Run(ctx context.Context, in In) (Result, error) {
 		return b.res, err
 	}
 	defer b.suspects.close(ctx)
-	plan, err := artifact.OpenRows(ctx, in.Artifacts.Store, in.Scratch+"/plan.rows")
+	if in.Plan == "" {
+		in.Plan = in.Scratch + "/plan.rows"
+	}
+	plan, err := artifact.OpenRows(ctx, in.Artifacts.Store, in.Plan)
 	if err != nil {
 		return b.res, err
 	}
@@ -200,11 +207,13 @@ func (b *builder) finish(ctx context.Context) (Result, error) {
 		}
 	}
 	if b.res.ProblemCount > 0 {
-		if err := b.problems.Put(ctx, b.Artifacts.Store, ProblemsKey(b.Scratch, b.Unit)); err != nil {
+		b.res.ProblemsFile, err = b.problems.PutScratch(ctx, b.Artifacts, ProblemsKey(b.Scratch, b.Unit))
+		if err != nil {
 			return b.res, err
 		}
 	}
-	return b.res, b.chunks.Scratch(ctx, b.Artifacts.Store, items.ChunksKey(b.Scratch, b.Unit))
+	b.res.Chunks, err = b.chunks.PutScratch(ctx, b.Artifacts, items.ChunksKey(b.Scratch, b.Unit))
+	return b.res, err
 }
 
 // document chunks one document. What is wrong with the document is recorded; what is wrong with a store is returned.

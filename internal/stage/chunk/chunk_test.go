@@ -44,7 +44,7 @@ func newRun(t *testing.T, objects map[string]string) *run {
 		t.Fatal(err)
 	}
 	return &run{
-		t: t, corpus: documenttest.New(objects), art: artifact.Index{Store: store, Name: "i"}, scratch: "i/runs/1",
+		t: t, corpus: documenttest.New(objects), art: artifact.Index{Store: store, Name: "i", OneName: true}, scratch: "i/runs/1",
 		keeps: true, limits: document.DefaultLimits(),
 		spec: corpus.Spec{
 			Index: "i", Corpus: "memory",

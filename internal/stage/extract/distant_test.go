@@ -26,7 +26,7 @@ const (
 // extractShard extracts a shard near its store.
 func extractShard(t *testing.T, near blob.Store, into string) {
 	t.Helper()
-	art := artifact.Index{Store: near, Name: "i"}
+	art := artifact.Index{Store: near, Name: "i", OneName: true}
 	text := stagetest.Chunks(t, art, into, 0, stagetest.Numbered(shardBatches*batchChunks, "Text %d.")...)
 	book := ledger.New(near, coordmemory.NewClaims())
 	for batch := range shardBatches {
@@ -42,7 +42,7 @@ func extractShard(t *testing.T, near blob.Store, into string) {
 func sealShard(t *testing.T, store blob.Store, from string) extract.SealResult {
 	t.Helper()
 	result, err := extract.Seal(t.Context(), extract.SealIn{
-		Spec: corpus.Spec{Index: "i"}, Artifacts: artifact.Index{Store: store, Name: "i"}, Scratch: from,
+		Spec: corpus.Spec{Index: "i"}, Artifacts: artifact.Index{Store: store, Name: "i", OneName: true}, Scratch: from,
 		Batches: shardBatches, Paid: true, Ledger: ledger.New(store, coordmemory.NewClaims()),
 	})
 	stagetest.Ok(t, err)

@@ -14,6 +14,7 @@ package extract
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -56,6 +57,7 @@ type In struct {
 	Scratch    string
 	Gen        string
 	Text       corpus.Segment
+	Chunks     string // key of the unit's chunks; empty: items.ChunksKey
 	Shard      Shard
 	Batch      int
 	From, To   int // rows of the unit's chunks
@@ -72,6 +74,8 @@ type Result struct {
 	Dead      int64           `json:"dead"`
 	Fallbacks int64           `json:"fallbacks"`
 	Progress  corpus.Progress `json:"progress"`
+	Rows      string          `json:"rows,omitempty"` // name of the file at BatchKey; see artifact.ScratchKey
+	Paid      string          `json:"paid,omitempty"` // of the one at PaidKey
 }
 
 // BatchKey is the scratch file of a batch.
@@ -149,9 +153,10 @@ func Run(ctx context.Context, in In) (Result, error) {
 	if in.Chat.Info().Paid {
 		files = append(files, b.writePaid)
 	}
-	return b.res, par.Each(ctx, len(files), len(files), func(ctx context.Context, i int) error {
+	err = par.Each(ctx, len(files), len(files), func(ctx context.Context, i int) error {
 		return files[i](ctx, chunks)
 	})
+	return b.res, err
 }
 
 // write writes what came of the chunks.
@@ -164,7 +169,8 @@ func (b *batch) write(ctx context.Context, chunks []item) error {
 	for i := range chunks {
 		out.Append(string(chunks[i].chunk.ID[:]), chunks[i].encode())
 	}
-	return out.Scratch(ctx, b.Artifacts.Store, BatchKey(b.Scratch, b.Shard.Number, b.Batch))
+	b.res.Rows, err = out.PutScratch(ctx, b.Artifacts, BatchKey(b.Scratch, b.Shard.Number, b.Batch))
+	return err
 }
 
 // writePaid writes the ledger entries of the chunks that no pack holds, so that whoever makes a pack of them need not
@@ -185,7 +191,8 @@ func (b *batch) writePaid(ctx context.Context, chunks []item) error {
 	for _, entry := range loose {
 		out.Append(string(entry.Key[:]), entry.Value)
 	}
-	return out.Scratch(ctx, b.Artifacts.Store, PaidKey(b.Scratch, b.Shard.Number, b.Batch))
+	b.res.Paid, err = out.PutScratch(ctx, b.Artifacts, PaidKey(b.Scratch, b.Shard.Number, b.Batch))
+	return err
 }
 
 func (b *batch) load(ctx context.Context) ([]item, error) {
@@ -207,7 +214,8 @@ func (in In) chunks(ctx context.Context) iter.Seq2[item, error] {
 			yield(item{}, err)
 			return
 		}
-		for ref, err := range items.Refs(ctx, in.Artifacts.Store, in.Scratch, in.Shard.Unit, in.From, in.To) {
+		chunks := cmp.Or(in.Chunks, items.ChunksKey(in.Scratch, in.Shard.Unit))
+		for ref, err := range items.Refs(ctx, in.Artifacts.Store, chunks, in.From, in.To) {
 			x := item{doc: ref.Document, chunk: ref.Chunk}
 			if err == nil {
 				x.text, err = texts.Slice(ctx, ref.Document, ref.Frame, ref.Start, ref.End)

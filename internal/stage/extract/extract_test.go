@@ -42,7 +42,7 @@ func newBench(t *testing.T) bench {
 	claims, err := bolt.Open(filepath.Join(t.TempDir(), "claims"))
 	stagetest.Ok(t, err)
 	t.Cleanup(func() { _ = claims.Close() })
-	return bench{t, artifact.Index{Store: store, Name: "i"}, claims}
+	return bench{t, artifact.Index{Store: store, Name: "i", OneName: true}, claims}
 }
 
 // in is a batch over all chunks of documents, as another process would begin it.

@@ -23,6 +23,7 @@ type SealIn struct {
 	Scratch    string
 	Shard      Shard
 	Batches    int
+	Batch      func(ctx context.Context, batch int) (Result, error) // result of one; nil: its files have no other names
 	Paid       bool
 	Ledger     *ledger.Ledger
 	OnProgress func(corpus.Progress)
@@ -38,6 +39,8 @@ type SealResult struct {
 	Fallbacks int64          `json:"fallbacks"`
 	Refused   int64          `json:"refused,omitempty"` // of them, those that the next run asks for again
 	Failed    []Failed       `json:"failed,omitempty"`  // the first MaxFailed of the fallbacks
+
+	MentionsFile string `json:"mentions_file,omitempty"` // name of the file at MentionsKey; see artifact.ScratchKey
 }
 
 // MaxFailed is how many failed chunks of a shard its result names; a report names the first hundred of all.
@@ -93,7 +96,8 @@ func Seal(ctx context.Context, in SealIn) (SealResult, error) {
 	if err := paid.pack(ctx, in.Ledger); err != nil {
 		return res, err
 	}
-	return res, writeMentions(ctx, in, &sorter)
+	res.MentionsFile, err = writeMentions(ctx, in, &sorter)
+	return res, err
 }
 
 // loadWidth is how many batches are read at once, and ahead of the one that is joined.
@@ -108,12 +112,21 @@ type sealed struct {
 // load reads a batch.
 func (in SealIn) load(ctx context.Context, batch int) (sealed, error) {
 	var out sealed
+	var result Result
+	if in.Batch != nil {
+		var err error
+		if result, err = in.Batch(ctx, batch); err != nil {
+			return out, err
+		}
+	}
+	rowsKey := artifact.ScratchKey(BatchKey(in.Scratch, in.Shard.Number, batch), result.Rows)
+	paidKey := artifact.ScratchKey(PaidKey(in.Scratch, in.Shard.Number, batch), result.Paid)
 	err := par.Each(ctx, 2, 2, func(ctx context.Context, i int) (err error) {
 		switch {
 		case i == 0:
-			out.rows, err = artifact.Load(ctx, in.Artifacts.Store, BatchKey(in.Scratch, in.Shard.Number, batch))
+			out.rows, err = artifact.Load(ctx, in.Artifacts.Store, rowsKey)
 		case in.Paid:
-			out.paid, err = artifact.Load(ctx, in.Artifacts.Store, PaidKey(in.Scratch, in.Shard.Number, batch))
+			out.paid, err = artifact.Load(ctx, in.Artifacts.Store, paidKey)
 			if fault.Is(err, fault.NotFound) { // a release wrote it that had none
 				err = nil
 			}
@@ -208,19 +221,19 @@ func (p *paidEntries) pack(ctx context.Context, into *ledger.Ledger) error {
 	return err
 }
 
-func writeMentions(ctx context.Context, in SealIn, sorter *spill.Sorter) error {
+func writeMentions(ctx context.Context, in SealIn, sorter *spill.Sorter) (name string, err error) {
 	w, err := artifact.NewRows()
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer w.Discard()
 	for kv, err := range sorter.Sorted() {
 		if err != nil {
-			return err
+			return "", err
 		}
 		w.Append(string(kv[0]), kv[1])
 	}
-	return w.Scratch(ctx, in.Artifacts.Store, MentionsKey(in.Scratch, in.Shard.Number))
+	return w.PutScratch(ctx, in.Artifacts, MentionsKey(in.Scratch, in.Shard.Number))
 }
 
 // mentioner makes the mentions of one chunk.

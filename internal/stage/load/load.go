@@ -34,6 +34,7 @@ type Result struct {
 	Counts   corpus.Counts   `json:"counts"`
 	Hashes   corpus.Hashes   `json:"hashes"`
 	Progress corpus.Progress `json:"progress"`
+	Live     string          `json:"live,omitempty"` // name of the file at items.LiveKey; see artifact.ScratchKey
 }
 
 // Run loads one part: its segments, then its vectors.
@@ -154,7 +155,8 @@ func (l *loader) chunks(ctx context.Context) error {
 		l.res.Counts.Windows += int64(len(chunk.Windows))
 		l.done()
 	}
-	return out.Scratch(ctx, l.Env.Artifacts.Store, items.LiveKey(l.Scratch, l.Part.Number))
+	l.res.Live, err = out.PutScratch(ctx, l.Env.Artifacts, items.LiveKey(l.Scratch, l.Part.Number))
+	return err
 }
 
 func (l *loader) liveRow(chunk items.Chunk) []byte {

@@ -91,7 +91,8 @@ func (p *planner) join(ctx context.Context) error {
 	if err := p.countGone(); err != nil {
 		return err
 	}
-	return out.Scratch(ctx, p.Artifacts.Store, RowsKey(p.Scratch))
+	p.res.Rows, err = out.PutScratch(ctx, p.Artifacts, RowsKey(p.Scratch))
+	return err
 }
 
 // count enters a document into the result. A problem that is found or still stands is written into its row, so that

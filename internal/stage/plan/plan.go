@@ -68,6 +68,9 @@ type Result struct {
 	ProblemCount int64            `json:"problem_count"`
 	Problems     []corpus.Problem `json:"problems,omitempty"` // the first MaxProblems; all of them are at ProblemsKey
 	Units        []Unit           `json:"units"`
+
+	Rows         string `json:"rows,omitempty"`          // name of the file at RowsKey; see artifact.ScratchKey
+	ProblemsFile string `json:"problems_file,omitempty"` // of the one at ProblemsKey
 }
 
 // MaxProblems is how many problems a report lists.
@@ -102,7 +105,8 @@ func Run(ctx context.Context, in In) (Result, error) {
 	if err := p.settle(); err != nil {
 		return p.result(), err
 	}
-	return p.result(), p.problems.store(ctx, in.Artifacts.Store, ProblemsKey(in.Scratch))
+	p.res.ProblemsFile, err = p.problems.store(ctx, in.Artifacts, ProblemsKey(in.Scratch))
+	return p.result(), err
 }
 
 // nothing is the error of a corpus without a document.

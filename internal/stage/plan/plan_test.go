@@ -41,7 +41,7 @@ func newIndex(t *testing.T, objects map[string]string) *index {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &index{t: t, corpus: documenttest.New(objects), art: artifact.Index{Store: store, Name: "i"}}
+	return &index{t: t, corpus: documenttest.New(objects), art: artifact.Index{Store: store, Name: "i", OneName: true}}
 }
 
 func (x *index) scratch() string { return fmt.Sprintf("i/runs/%d", x.nights) }

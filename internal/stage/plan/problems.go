@@ -9,7 +9,6 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/redact"
 	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
 // ProblemsKey is the scratch file of all problems, one Problem a line, in the order in which they were found. It is
@@ -70,9 +69,9 @@ func (p *problems) add(code fault.Code, object, detail string, standing bool) {
 	}
 }
 
-func (p *problems) store(ctx context.Context, store blob.Store, key string) error {
+func (p *problems) store(ctx context.Context, index artifact.Index, key string) (name string, err error) {
 	if p.err != nil {
-		return p.err
+		return "", p.err
 	}
-	return p.file.Put(ctx, store, key)
+	return p.file.PutScratch(ctx, index, key)
 }

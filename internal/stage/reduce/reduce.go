@@ -2,14 +2,13 @@
 // one writer. Steps:
 //
 //  1. Merge the shards' mention files, which are sorted by class id; shards are in chunk order, so equal ids come in
-//     chunk order.
+//     chunk order. Many shards are merged into runs on local disk first.
 //  2. Stream each class once: the mentions segment row by row; members digest, sample, surface forms, the first chunk
 //     ids. What is held is bounded whatever the size of a class.
 //  3. Write reduced-<partition>.rows.
 package reduce
 
 import (
-	"bytes"
 	"container/heap"
 	"context"
 	"crypto/sha256"
@@ -24,8 +23,6 @@ import (
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/lang/classtext"
 	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/stream/merge"
-	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // Recipe is the version of how a class text is made from its mentions.
@@ -63,6 +60,8 @@ type Result struct {
 	Counts   corpus.Counts  `json:"counts"`
 	Content  corpus.SetHash `json:"content"` // the classes' part of the content hash
 	Long     int64          `json:"long"`    // classes over the threshold
+
+	Rows string `json:"rows,omitempty"` // name of the file at Key; see artifact.ScratchKey
 }
 
 // Key is the scratch file of a partition.
@@ -108,7 +107,8 @@ func Run(ctx context.Context, in In) (Result, error) {
 	if r.res.Mentions, r.res.Fresh, err = r.seg.Segment(ctx, in.Artifacts, in.Partition); err != nil {
 		return r.res, err
 	}
-	return r.res, r.out.Scratch(ctx, in.Artifacts.Store, Key(in.Scratch, in.Partition))
+	r.res.Rows, err = r.out.PutScratch(ctx, in.Artifacts, Key(in.Scratch, in.Partition))
+	return r.res, err
 }
 
 type reducer struct {
@@ -161,34 +161,7 @@ func shardPart(ctx context.Context, in In, shard Shard, from, to string) iter.Se
 }
 
 // openWidth is how many shards are opened at once.
-const openWidth = 32
-
-// mentions merges the partition's range of all shards; equal ids come in the order of the shards.
-func mentions(ctx context.Context, in In) iter.Seq2[mention, error] {
-	return func(yield func(mention, error) bool) {
-		from, to := Bounds(in.Partition, in.Partitions)
-		sources := make([]merge.Next[mention], len(in.Shards))
-		for i, shard := range in.Shards {
-			next, stop := merge.Pull(shardPart(ctx, in, shard, from, to))
-			defer stop()
-			sources[i] = next
-		}
-		err := par.Each(ctx, len(sources), openWidth, func(_ context.Context, i int) error {
-			sources[i] = sources[i].Begun()
-			return nil
-		})
-		if err != nil {
-			yield(mention{}, err)
-			return
-		}
-		byClass := func(a, b mention) int { return bytes.Compare(a.id[:], b.id[:]) }
-		for m, err := range merge.Sorted(byClass, sources...) {
-			if !yield(m, err) || err != nil {
-				return
-			}
-		}
-	}
-}
+const openWidth = 64
 
 // sampled is a mention that the class text may use.
 type sampled struct {

@@ -25,7 +25,7 @@ type mention struct {
 }
 
 // shard writes a sorted mention file.
-func shard(t *testing.T, art artifact.Index, name string, ms []mention) {
+func shard(t testing.TB, art artifact.Index, name string, ms []mention) {
 	t.Helper()
 	var sorter spill.Sorter
 	defer sorter.Close()
@@ -91,7 +91,8 @@ func all(
 			t.Fatal(err)
 		}
 		sum.Merge(res.Content)
-		for row, err := range artifact.ScanAll(t.Context(), art.Store, reduce.Key(scratch, p)) {
+		key := artifact.ScratchKey(reduce.Key(scratch, p), res.Rows)
+		for row, err := range artifact.ScanAll(t.Context(), art.Store, key) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -24,6 +24,7 @@ type In struct {
 	Scratch    string
 	Segments   corpus.Segments // documents and classes are read
 	Shards     int
+	Live       []string // names of the shards' files at items.LiveKey; nil: see artifact.ScratchKey
 	OnProgress func(done int64)
 }
 
@@ -115,7 +116,11 @@ func (b *builder) chunks(ctx context.Context) error {
 	known := newDocs(ctx, b.In)
 	defer known.stop()
 	for sh := range b.Shards {
-		for row, err := range artifact.ScanAll(ctx, b.Artifacts.Store, items.LiveKey(b.Scratch, sh)) {
+		key := items.LiveKey(b.Scratch, sh)
+		if b.Live != nil {
+			key = artifact.ScratchKey(key, b.Live[sh])
+		}
+		for row, err := range artifact.ScanAll(ctx, b.Artifacts.Store, key) {
 			if err != nil {
 				return err
 			}

@@ -64,6 +64,7 @@ type In struct {
 type Result struct {
 	Classes  int64           `json:"classes"`
 	Progress corpus.Progress `json:"progress"`
+	Rows     string          `json:"rows,omitempty"` // name of the file at Key; see artifact.ScratchKey
 }
 
 // Key is the scratch file of a partition: long classes only.
@@ -119,7 +120,8 @@ func Run(ctx context.Context, in In) (Result, error) {
 	if failed != nil {
 		return s.res, failed
 	}
-	return s.res, out.Scratch(ctx, in.Artifacts.Store, Key(in.Scratch, in.Partition))
+	s.res.Rows, err = out.PutScratch(ctx, in.Artifacts, Key(in.Scratch, in.Partition))
+	return s.res, err
 }
 
 // long streams the classes of the partition that are too long.
