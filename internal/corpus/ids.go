@@ -64,16 +64,13 @@ func (d *Digest) UnmarshalText(raw []byte) error {
 
 // Sum hashes fields so that no two different lists of fields share an encoding: each field is preceded by its length.
 func Sum(fields ...string) Digest {
-	hash := sha256.New()
-	var n [8]byte
+	var small [1 << 10]byte // most lists fit, and take no memory then
+	encoded := small[:0]
 	for _, f := range fields {
-		binary.BigEndian.PutUint64(n[:], uint64(len(f)))
-		hash.Write(n[:])
-		hash.Write([]byte(f))
+		encoded = binary.BigEndian.AppendUint64(encoded, uint64(len(f)))
+		encoded = append(encoded, f...)
 	}
-	var d Digest
-	hash.Sum(d[:0])
-	return d
+	return sha256.Sum256(encoded)
 }
 
 // ChunkID is sha256(document key, 0x00, text, 0x00, n) cut to 16 bytes; n counts earlier identical texts in the

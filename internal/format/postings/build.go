@@ -17,7 +17,8 @@ import (
 	"errors"
 	"io"
 	"os"
-	"sort"
+	"slices"
+	"strings"
 
 	"github.com/unweaver/unweaver/internal/format/mapped"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
@@ -37,22 +38,38 @@ const runBytes = 48 << 20
 
 // Builder gathers documents, given in increasing order, and writes a side. Its memory does not grow with the corpus.
 type Builder struct {
-	posts map[string][]byte
-	last  map[string]uint32
-	size  int
-	limit int // of size
-	runs  []*os.File
-	len   mapped.Column
-	docs  uint32
-	total uint64
-	tf    map[string]int
-	err   error
+	places map[string]uint32 // of terms in lists
+	lists  []list
+	held   []uint32 // the lists that the document at hand adds to
+	small  []byte   // where short lists lie
+	size   int
+	limit  int // of size
+	runs   []*os.File
+	len    mapped.Column
+	docs   uint32
+	total  uint64
+	err    error
 }
 
-// NewBuilder makes one; Close it.
-func NewBuilder() *Builder {
-	return &Builder{posts: map[string][]byte{}, last: map[string]uint32{}, tf: map[string]int{}, limit: runBytes}
+// list is what is gathered of a term: differences of documents, each with its count.
+type list struct {
+	term  string
+	posts []byte
+	last  uint32 // document that has postings
+	count int    // in the document at hand
 }
+
+// termBytes is about what a term costs in memory beside its bytes and its postings.
+const termBytes = 112
+
+// Most terms are in one document or two: their lists lie in blocks that many share, and move when they outgrow that.
+const (
+	shortList  = 8
+	shortLists = 4 << 10 // of a block
+)
+
+// NewBuilder makes one; Close it.
+func NewBuilder() *Builder { return &Builder{places: map[string]uint32{}, limit: runBytes} }
 
 // SpillAt sets how many bytes are gathered in memory before they are written out; 48 MiB unless it is called.
 func (b *Builder) SpillAt(bytes int) { b.limit = bytes }
@@ -74,21 +91,21 @@ func (b *Builder) Add(terms []string) error {
 	doc := b.docs
 	b.docs++
 	b.total += uint64(len(terms))
-	clear(b.tf)
+	b.held = b.held[:0]
 	for _, t := range terms {
-		b.tf[t]++
-	}
-	for t, n := range b.tf {
-		raw, known := b.posts[t]
-		if !known {
-			b.size += len(t) + 48
+		place := b.place(t)
+		if b.lists[place].count == 0 {
+			b.held = append(b.held, place)
 		}
-		before := len(raw)
-		raw = binary.AppendUvarint(raw, uint64(doc-b.last[t]))
-		raw = append(raw, byte(min(n, 255)))
-		b.posts[t] = raw
-		b.last[t] = doc
-		b.size += len(raw) - before
+		b.lists[place].count++
+	}
+	for _, place := range b.held {
+		l := &b.lists[place]
+		before := len(l.posts)
+		l.posts = binary.AppendUvarint(l.posts, uint64(doc-l.last))
+		l.posts = append(l.posts, byte(min(l.count, 255)))
+		l.last, l.count = doc, 0
+		b.size += len(l.posts) - before
 	}
 	if b.err = mapped.PutRecord(&b.len, uint32(len(terms))); b.err == nil && b.size > b.limit {
 		b.err = b.spill()
@@ -96,7 +113,32 @@ func (b *Builder) Add(terms []string) error {
 	return b.err
 }
 
-// spill writes what is gathered as a sorted run; deltas of a run begin at 0.
+// place of a term's list, which is made where there is none. A term is copied: it is often a part of a whole text.
+func (b *Builder) place(term string) uint32 {
+	place, known := b.places[term]
+	if known {
+		return place
+	}
+	if len(b.small) == 0 {
+		b.small = make([]byte, shortList*shortLists)
+	}
+	place, term = uint32(len(b.lists)), strings.Clone(term)
+	b.lists = append(b.lists, list{term: term, posts: b.small[:0:shortList]})
+	b.small = b.small[shortList:]
+	b.places[term] = place
+	b.size += len(term) + termBytes
+	return place
+}
+
+// sorted gives the lists that are gathered by term, and forgets them; differences begin at 0.
+func (b *Builder) sorted() []list {
+	lists := b.lists
+	b.places, b.lists, b.small, b.size = map[string]uint32{}, nil, nil, 0
+	slices.SortFunc(lists, func(a, b list) int { return strings.Compare(a.term, b.term) })
+	return lists
+}
+
+// spill writes what is gathered as a sorted run.
 func (b *Builder) spill() error {
 	file, err := scratch.File()
 	if err != nil {
@@ -104,24 +146,17 @@ func (b *Builder) spill() error {
 	}
 	b.runs = append(b.runs, file)
 	writer := bufio.NewWriterSize(file, 1<<20)
-	terms := make([]string, 0, len(b.posts))
-	for t := range b.posts {
-		terms = append(terms, t)
-	}
-	sort.Strings(terms)
 	var n [2 * binary.MaxVarintLen64]byte
-	for _, t := range terms {
-		raw := b.posts[t]
-		k := binary.PutUvarint(n[:], uint64(len(t)))
-		k += binary.PutUvarint(n[k:], uint64(len(raw)))
+	for _, l := range b.sorted() {
+		k := binary.PutUvarint(n[:], uint64(len(l.term)))
+		k += binary.PutUvarint(n[k:], uint64(len(l.posts)))
 		_, _ = writer.Write(n[:k]) // Flush tells
-		_, _ = writer.WriteString(t)
-		_, _ = writer.Write(raw)
+		_, _ = writer.WriteString(l.term)
+		_, _ = writer.Write(l.posts)
 	}
 	if err := writer.Flush(); err != nil {
 		return scratch.Full("write", err)
 	}
-	b.posts, b.last, b.size = map[string][]byte{}, map[string]uint32{}, 0
 	_, err = file.Seek(0, io.SeekStart)
 	return err
 }
@@ -181,8 +216,10 @@ func (b *Builder) Write(writer *mapped.Writer, prefix string) (Stats, error) {
 	if b.err != nil {
 		return stats, b.err
 	}
-	if err := b.spill(); err != nil {
-		return stats, err
+	if len(b.runs) > 0 { // else nothing is to be merged
+		if err := b.spill(); err != nil {
+			return stats, err
+		}
 	}
 	lens, err := b.lengths()
 	if err != nil {
@@ -194,7 +231,8 @@ func (b *Builder) Write(writer *mapped.Writer, prefix string) (Stats, error) {
 			column.Close()
 		}
 	}()
-	if err := b.merge(&cols, lens, stats); err != nil {
+	out := listWriter{cols: &cols, lens: lens, average: Average(stats)}
+	if err := b.writeLists(&out); err != nil {
 		return stats, err
 	}
 	for i, name := range []string{"terms", "term_end", "post", "block", "doc", "tf", "max"} {
@@ -228,8 +266,36 @@ func (s *lenSink) Write(raw []byte) (int, error) {
 	return len(raw), nil
 }
 
+// writeLists writes the lists of all terms, be they in memory or in runs.
+func (b *Builder) writeLists(out *listWriter) error {
+	write := b.merge
+	if len(b.runs) == 0 {
+		write = b.gathered
+	}
+	if err := write(out); err != nil {
+		return err
+	}
+	return errors.Join(mapped.PutRecord(&out.cols.post, out.posts), mapped.PutRecord(&out.cols.block, out.blocks))
+}
+
+// gathered writes lists that never left memory.
+func (b *Builder) gathered(out *listWriter) error {
+	for _, l := range b.sorted() {
+		if err := out.begin(l.term); err != nil {
+			return err
+		}
+		if err := out.add(l.posts); err != nil {
+			return err
+		}
+		if err := out.endBlock(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // merge joins the runs term by term.
-func (b *Builder) merge(cols *columns, lens []uint32, stats Stats) error {
+func (b *Builder) merge(out *listWriter) error {
 	var heads runHeap
 	for i, file := range b.runs {
 		reader := &runReader{r: bufio.NewReaderSize(file, 1<<18), order: i}
@@ -240,7 +306,6 @@ func (b *Builder) merge(cols *columns, lens []uint32, stats Stats) error {
 		}
 	}
 	heap.Init(&heads)
-	out := listWriter{cols: cols, lens: lens, average: Average(stats)}
 	for len(heads) > 0 {
 		term := heads[0].term
 		if err := out.begin(term); err != nil {
@@ -263,7 +328,7 @@ func (b *Builder) merge(cols *columns, lens []uint32, stats Stats) error {
 			return err
 		}
 	}
-	return errors.Join(mapped.PutRecord(&cols.post, out.posts), mapped.PutRecord(&cols.block, out.blocks))
+	return nil
 }
 
 // listWriter writes the lists of terms, one after another, in blocks.
@@ -295,7 +360,10 @@ func (w *listWriter) add(packed []byte) error {
 		doc += uint32(delta)
 		tf := packed[n]
 		packed = packed[n+1:]
-		if err := errors.Join(mapped.PutRecord(&w.cols.doc, doc), w.cols.tf.Put([]byte{tf})); err != nil {
+		if err := mapped.PutRecord(&w.cols.doc, doc); err != nil {
+			return err
+		}
+		if err := w.cols.tf.Put([]byte{tf}); err != nil {
 			return err
 		}
 		w.posts++

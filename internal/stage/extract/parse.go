@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/kaptinlin/jsonrepair"
 
@@ -67,7 +68,7 @@ func Parse(text string) (es []rows.Entity, rung string, ok bool) {
 		return nil, "", false
 	}
 	t := strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && r != '\r' && unicode.Is(unicode.Zs, r) {
+		if r >= utf8.RuneSelf && unicode.Is(unicode.Zs, r) { // in ASCII there is the space alone
 			return ' '
 		}
 		return r
@@ -140,24 +141,65 @@ func wrapped(t string) (l []rows.Entity, rung string, ok bool) {
 
 // strict reads exact JSON of an accepted form.
 func strict(t string) ([]rows.Entity, bool) {
-	var list []json.RawMessage
-	if err := json.Unmarshal([]byte(t), &list); err != nil {
-		var o struct {
+	raw := []byte(t)
+	if len(raw) > 0 && raw[0] == '{' {
+		var whole struct {
+			Entities *answers `json:"entities"`
+		}
+		if json.Unmarshal(raw, &whole) == nil {
+			if whole.Entities == nil {
+				return nil, false
+			}
+			return whole.Entities.entities()
+		}
+		var apart struct {
 			Entities *[]json.RawMessage `json:"entities"`
 		}
-		if err := json.Unmarshal([]byte(t), &o); err != nil || o.Entities == nil {
+		if json.Unmarshal(raw, &apart) != nil || apart.Entities == nil {
 			return nil, false
 		}
-		list = *o.Entities
+		return each(*apart.Entities).entities()
 	}
-	out := make([]rows.Entity, 0, len(list))
-	for _, raw := range list {
+	var whole answers
+	if json.Unmarshal(raw, &whole) == nil {
+		return whole.entities()
+	}
+	var apart []json.RawMessage
+	if json.Unmarshal(raw, &apart) != nil {
+		return nil, false
+	}
+	return each(apart).entities()
+}
+
+// answers is a list that is read at once, where all of it has the form.
+type answers []answer
+
+// UnmarshalJSON implements json.Unmarshaler. Of a name that comes twice the last list counts, and nothing of the first
+// stays in its places.
+func (l *answers) UnmarshalJSON(raw []byte) error {
+	*l = nil
+	return json.Unmarshal(raw, (*[]answer)(l))
+}
+
+// each reads the entities of a list one by one, and passes over what is none.
+func each(list []json.RawMessage) answers {
+	out := make(answers, len(list))
+	for i, raw := range list {
 		var a answer
 		if json.Unmarshal(raw, &a) == nil {
-			out = a.add(out)
+			out[i] = a
 		}
 	}
-	return out, len(out) > 0 || len(list) == 0
+	return out
+}
+
+// entities leaves out what has no name. An empty list is an answer, and a list of nothing usable is none.
+func (l answers) entities() ([]rows.Entity, bool) {
+	out := make([]rows.Entity, 0, len(l))
+	for _, a := range l {
+		out = a.add(out)
+	}
+	return out, len(out) > 0 || len(l) == 0
 }
 
 func (a answer) add(out []rows.Entity) []rows.Entity {

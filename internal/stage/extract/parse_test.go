@@ -24,6 +24,28 @@ func show(s string) string {
 	return text.String()
 }
 
+// Exact JSON is read as its parts are one by one: what is no entity is passed over, and of lists that come twice the
+// last counts, without what the first had in its places.
+func TestPartsOfExactJSON(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"entities":[{"name":1},{"name":"A","description":["d"]},7,null,{"name":"B"}]}`:          "strict B=;",
+		`[{"name":1},"x",{"entity_name":"B","entity_description":"d"},{}]`:                        "strict B=d;",
+		`{"entities":[{"name":"A","description":"d"}],"entities":[{"name":"B"}]}`:                 "strict B=;",
+		`{"entities":[{"name":"A","description":"d"},{"name":"C"}],"Entities":[{"name":"B"},{}]}`: "strict B=;",
+		`{"entities":7,"entities":[{"name":"A"}]}`:                                                "repaired A=;",
+		`{"entities":[{"name":"A"}],"entities":null}`:                                             "repaired A=;",
+		`{"entities":[{"name":"A","name":"B","description":"x","description":null}]}`:             "strict B=;",
+		`{"entities":[{"NAME":"A\u00a0B","Description":" d "}]}`:                                  "strict A B=d;",
+		`{"entities":[{"description":"d"}]}`:                                                      "bad",
+		`null`:                                                                                    "strict",
+		"\u00a0[{\"name\":\"A\u2003B\"}]\u3000":                                                   "strict A B=;",
+	} {
+		if got := show(text); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
 func TestParseLadder(t *testing.T) {
 	for name, c := range map[string][2]string{
 		"the contract's form": {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/embed"
@@ -39,12 +40,24 @@ func Search(ctx context.Context, in SearchIn) (corpus.Segment, bool, error) {
 	}
 	b := &searcher{SearchIn: in, chunkSide: postings.NewBuilder(), classSide: postings.NewBuilder()}
 	defer b.close()
-	for _, f := range []func(context.Context) error{b.chunks, b.classes, b.order, b.edges, b.transpose} {
-		if err := f(ctx); err != nil {
-			return corpus.Segment{}, false, err
-		}
+	// The sides have nothing in common, and neither has the graph with them: one core is not left to wait.
+	parts := []func(context.Context) error{b.chunks, b.classes, b.graph}
+	if err := par.Each(ctx, len(parts), len(parts), func(ctx context.Context, part int) error {
+		return parts[part](ctx)
+	}); err != nil {
+		return corpus.Segment{}, false, err
 	}
 	return b.write(ctx)
+}
+
+// graph ranks the classes and writes the edges, both ways.
+func (b *searcher) graph(ctx context.Context) error {
+	for _, part := range []func(context.Context) error{b.order, b.edges, b.transpose} {
+		if err := part(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 type searcher struct {
@@ -57,6 +70,7 @@ type searcher struct {
 	chunkOff, chunkTo    mapped.Column
 	byChunk              spill.Sorter
 	metaAt               uint64
+	ticking              sync.Mutex // of done: the parts are made side by side
 	done                 int64
 }
 
@@ -84,6 +98,8 @@ func (b *searcher) close() {
 }
 
 func (b *searcher) tick() {
+	b.ticking.Lock()
+	defer b.ticking.Unlock()
 	if b.done++; b.done%1024 == 0 {
 		b.OnProgress(b.done)
 	}

@@ -2,6 +2,7 @@ package spill_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -94,6 +95,51 @@ func TestBuffersMayBeReused(t *testing.T) {
 	}
 	if got := fmt.Sprint(sorted(t, sorter)); got != "[[a a] [b b] [c c]]" {
 		t.Error(got)
+	}
+}
+
+// What is given out may be kept: stages collect keys of rows that they passed.
+func TestRowsMayBeKept(t *testing.T) {
+	for _, run := range []int{0, 256} {
+		sorter, _ := inDir(t, run)
+		for i := range 3000 {
+			sorter.Add(fmt.Appendf(nil, "%04d", 2999-i), bytes.Repeat([]byte{byte(i)}, i%9))
+		}
+		var kept [][2][]byte
+		for pair, err := range sorter.Sorted() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept = append(kept, pair)
+		}
+		sorter.Close()
+		for i, pair := range kept {
+			added := 2999 - i
+			if string(pair[0]) != fmt.Sprintf("%04d", i) ||
+				!bytes.Equal(pair[1], bytes.Repeat([]byte{byte(added)}, added%9)) {
+				t.Fatalf("row %d became %q", i, pair)
+			}
+		}
+	}
+}
+
+// Sorting takes no memory a row beside the rows' own.
+func TestRowsOfASorterTakeNoAllocationEach(t *testing.T) {
+	key := make([]byte, 12)
+	if got := testing.AllocsPerRun(3, func() {
+		var sorter spill.Sorter
+		defer sorter.Close()
+		for i := range uint64(10_000) {
+			binary.BigEndian.PutUint64(key, i*i*i)
+			sorter.Add(key, nil)
+		}
+		for _, err := range sorter.Sorted() {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}); got > 100 {
+		t.Errorf("%g allocations for 10,000 rows", got)
 	}
 }
 
