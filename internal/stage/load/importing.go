@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/vectors"
@@ -26,40 +24,54 @@ type ImportIn struct {
 	State      string // key of the record of what was asked for
 	Prefix     string // of the copies in the bucket
 	Log        *slog.Logger
+	InFlight   int                         // jobs that the store has at once; 0: 8
 	Guard      func(context.Context) error // fails when the collection is another run's by now; nil never fails
 	OnProgress func(corpus.Progress)       // told of rows imported, at every look at the jobs; nil is allowed
 }
 
-// imports is what was asked for. Asked is written before the call and Job after it: a crash between the two leaves a
-// file of which nobody can say whether it was taken, and the collection starts again, in a new round, empty.
+// imports is what was asked for. Releases before read it, and wrote it without what may be left out.
 type imports struct {
 	Round int                    `json:"round"`
 	Done  bool                   `json:"done"`
 	Files map[string]*importFile `json:"files"` // by sha256
 }
 
+// importFile is a file on its way. Asked is written before the call and Job after it: of one that has the first alone,
+// settle finds out whether it was taken.
 type importFile struct {
-	Asked bool   `json:"asked"`
-	Job   string `json:"job,omitempty"`
-	Done  bool   `json:"done,omitempty"`
+	Asked  bool     `json:"asked"`
+	Job    string   `json:"job,omitempty"`
+	Done   bool     `json:"done,omitempty"`
+	Try    int      `json:"try,omitempty"`    // copies before this one, which are deleted
+	Failed []string `json:"failed,omitempty"` // jobs of it that failed
+	Left   bool     `json:"left,omitempty"`   // to verify, which writes its rows
 }
 
-// rounds after which the collection is left empty: verify then writes every row, which needs no import.
-const rounds = 3
+const (
+	// rounds after which the collection is left empty: verify then writes every row, which needs no import.
+	rounds = 3
+	// failures after which a file is left to verify.
+	failures = 3
+	// usualInFlight jobs keep the nodes of a store busy; a store takes hundreds at most, and refuses more.
+	usualInFlight = 8
+)
 
-// pollEvery is how often jobs are asked about.
-const pollEvery = 300 * time.Millisecond
-
-// Import fills a collection that no generation names from its vectors segments. It may be repeated at any point: no
-// file is ever imported twice into one state of the collection, and at the end the collection holds each row once, or
-// nothing.
+// Import fills a collection that no generation names from its vectors segments, a job for each: of Parquet files Milvus
+// takes one in a job. It may be repeated at any point. A call that was refused or whose answer was lost, and a job that
+// failed, are repeated for their file alone; one that fails again and again is left to verify. The collection is
+// emptied, to begin again, only where its rows do not add up or nobody can say whether a file was taken. No file is
+// ever imported twice into one state of the collection, and at the end the collection holds each row once, or not.
 func Import(ctx context.Context, in ImportIn) error {
 	im := importing{ImportIn: in}
+	if im.InFlight <= 0 {
+		im.InFlight = usualInFlight
+	}
 	var ok bool
 	if im.store, ok = vectors.As[vectors.Importer](in.Vectors); !ok {
 		return fault.Internal.At("import into", in.Collection).Because("this vector store does not import")
 	}
-	_, err := blob.ReadJSON(ctx, in.Artifacts.Store, in.State, &im.state)
+	info, err := blob.ReadJSON(ctx, in.Artifacts.Store, in.State, &im.state)
+	im.etag = info.ETag
 	if fault.Is(err, fault.NotFound) { // what an abandoned build left goes first
 		im.state.Round = -1
 		err = im.reset(ctx, "")
@@ -74,10 +86,20 @@ type importing struct {
 	ImportIn
 	store vectors.Importer
 	state imports
+	etag  string // of the state as it was read or written; empty: there is none
 }
 
+// save writes the state over the one that this attempt knows. An attempt that was frozen while another went on finds
+// out here, before it asks for a file that the other has asked for.
 func (im *importing) save(ctx context.Context) error {
-	_, err := blob.WriteJSON(ctx, im.Artifacts.Store, im.State, im.state, blob.Cond{})
+	info, err := blob.WriteJSON(ctx, im.Artifacts.Store, im.State, im.state,
+		blob.Cond{Absent: im.etag == "", Match: im.etag})
+	if fault.Is(err, fault.Precondition) {
+		return fault.StoreDown.At("import into", im.Collection).
+			Because("another attempt of this import has gone on").
+			Advise("nothing: what is repeated goes on where that one stands")
+	}
+	im.etag = info.ETag
 	return err
 }
 
@@ -109,39 +131,40 @@ func (im *importing) reset(ctx context.Context, why string) error {
 	return im.save(ctx)
 }
 
-func (im *importing) path(seg corpus.Segment) string {
-	return fmt.Sprintf("%s-%d/%s.parquet", im.Prefix, im.state.Round, seg.SHA256)
+// file is the state of a segment's file.
+func (im *importing) file(seg corpus.Segment) *importFile {
+	file := im.state.Files[seg.SHA256]
+	if file == nil {
+		file = &importFile{}
+		im.state.Files[seg.SHA256] = file
+	}
+	return file
 }
 
-// round asks for what was not asked for, waits, and looks at the result.
-func (im *importing) round(ctx context.Context) error {
-	why, err := im.adopt(ctx)
-	if err == nil && why == "" {
-		err = im.ask(ctx)
+// path of a file's copy. Each copy has a name of its own, so that a job of an earlier one finds nothing.
+func (im *importing) path(seg corpus.Segment) string {
+	try := ""
+	if file := im.file(seg); file.Try > 0 {
+		try = fmt.Sprintf("-%d", file.Try)
 	}
+	return fmt.Sprintf("%s-%d/%s%s.parquet", im.Prefix, im.state.Round, seg.SHA256, try)
+}
+
+// round brings every file to its end, and looks at the result.
+func (im *importing) round(ctx context.Context) error {
+	why, err := im.fill(ctx)
 	if err == nil && why == "" {
-		why, err = im.wait(ctx)
+		why, err = im.check(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	if why == "" {
-		var want int64
-		for _, seg := range im.Files {
-			want += seg.Rows
-		}
-		have, err := im.Vectors.Count(ctx, im.Collection)
-		if err != nil {
-			return err
-		}
-		if have != want {
-			why = fmt.Sprintf("%d rows, want %d", have, want)
-		}
+	var copies []string // the store has its own, or begins again from ours
+	for _, seg := range im.Files {
+		copies = append(copies, im.path(seg))
 	}
-	for _, seg := range im.Files { // the store has its own copies, or begins again from ours
-		if err := im.Staging.Delete(ctx, im.path(seg)); err != nil {
-			return err
-		}
+	if err := artifact.DeleteAll(ctx, im.Staging, copies); err != nil {
+		return err
 	}
 	if why != "" {
 		return im.reset(ctx, why)
@@ -150,107 +173,17 @@ func (im *importing) round(ctx context.Context) error {
 	return im.save(ctx)
 }
 
-// adopt finds the jobs of files that were asked for without an answer.
-func (im *importing) adopt(ctx context.Context) (why string, err error) {
-	var jobs map[string][]string
+// check counts the rows: of each file all, or none where it is left to verify.
+func (im *importing) check(ctx context.Context) (why string, err error) {
+	var want int64
 	for _, seg := range im.Files {
-		file := im.state.Files[seg.SHA256]
-		if file == nil || !file.Asked || file.Job != "" {
-			continue
-		}
-		if jobs == nil {
-			if jobs, err = im.store.Imports(ctx, im.Collection); err != nil {
-				return "", err
-			}
-		}
-		found := jobs[im.path(seg)]
-		if len(found) != 1 {
-			return fmt.Sprintf("%d jobs are known for a file that was asked for once", len(found)), nil
-		}
-		file.Job = found[0]
-		if err := im.save(ctx); err != nil {
-			return "", err
+		if !im.file(seg).Left {
+			want += seg.Rows
 		}
 	}
-	return "", nil
-}
-
-// ask copies the files into the store's bucket and asks for them.
-func (im *importing) ask(ctx context.Context) error {
-	for _, seg := range im.Files {
-		if file := im.state.Files[seg.SHA256]; file != nil && file.Asked {
-			continue
-		}
-		if err := im.stage(ctx, seg); err != nil {
-			return err
-		}
-		if err := im.guard(ctx); err != nil {
-			return err
-		}
-		file := &importFile{Asked: true}
-		im.state.Files[seg.SHA256] = file
-		if err := im.save(ctx); err != nil {
-			return err
-		}
-		job, err := im.store.Import(ctx, im.Collection, im.path(seg))
-		if err != nil {
-			return err
-		}
-		file.Job = job
-		if err := im.save(ctx); err != nil {
-			return err
-		}
+	have, err := im.Vectors.Count(ctx, im.Collection)
+	if err == nil && have != want {
+		why = fmt.Sprintf("%d rows, want %d", have, want)
 	}
-	return nil
-}
-
-func (im *importing) stage(ctx context.Context, seg corpus.Segment) error {
-	body, info, err := im.Artifacts.Store.Get(ctx, im.Artifacts.SegmentKey(seg.SHA256), blob.All)
-	if err != nil {
-		return err
-	}
-	_, err = im.Staging.Put(ctx, im.path(seg), body, info.Size, blob.Cond{})
-	if cerr := body.Close(); err == nil {
-		err = cerr
-	}
-	return err
-}
-
-// wait follows the jobs to their end.
-func (im *importing) wait(ctx context.Context) (why string, err error) {
-	rows := map[string]int64{}
-	for _, seg := range im.Files {
-		rows[seg.SHA256] = seg.Rows
-	}
-	for {
-		running := 0
-		progress := corpus.Progress{Stage: "load"}
-		for sha, file := range im.state.Files {
-			if file.Done {
-				progress.Done += rows[sha]
-				continue
-			}
-			job, err := im.store.ImportState(ctx, file.Job)
-			switch {
-			case err != nil:
-				return "", err
-			case job.Failed != "":
-				return "job " + file.Job + " of " + sha[:12] + " failed: " + job.Failed, nil
-			case job.Done || job.Unknown: // the count tells what a forgotten job did
-				file.Done, job.Rows = true, rows[sha]
-			default:
-				running++
-			}
-			progress.Done += job.Rows
-		}
-		stage.Tell(im.OnProgress, progress)
-		if running == 0 {
-			return "", im.save(ctx)
-		}
-		select {
-		case <-ctx.Done():
-			return "", context.Cause(ctx)
-		case <-time.After(pollEvery):
-		}
-	}
+	return why, err
 }

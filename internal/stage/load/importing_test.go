@@ -31,7 +31,12 @@ type importer struct {
 	jobs          map[string]*job
 	polls         int                                           // a job is done after so many looks
 	onImport      func(path string, taken func()) (bool, error) // what happens instead of an import; may be nil
-	broken        string                                        // jobs whose path holds it fail
+	broken        func(path string) bool                        // jobs of such a path fail; may be nil
+	limit         int                                           // jobs at once, above which it refuses; 0: none
+	most          int                                           // jobs that were in flight at once
+	asked         map[string]int                                // calls by path
+	last          string                                        // path of the last call
+	silent        bool                                          // it does not tell what a job reads
 	creates       int
 }
 
@@ -54,6 +59,21 @@ func (s *importer) Count(context.Context, string) (int64, error) { return int64(
 func (s *importer) Import(_ context.Context, _, path string) (string, error) {
 	name := fmt.Sprint("job", len(s.jobs))
 	taken := func() { s.jobs[name] = &job{path: path, left: s.polls} }
+	if s.asked == nil {
+		s.asked = map[string]int{}
+	}
+	s.asked[path]++
+	s.last = path
+	running := 0
+	for _, j := range s.jobs {
+		if !j.done {
+			running++
+		}
+	}
+	if s.limit > 0 && running >= s.limit {
+		return "", fault.StoreDown.At("import", path).Because("the number of jobs has reached the limit")
+	}
+	s.most = max(s.most, running+1)
 	if s.onImport != nil {
 		if handled, err := s.onImport(path, taken); handled {
 			return name, err
@@ -66,7 +86,11 @@ func (s *importer) Import(_ context.Context, _, path string) (string, error) {
 func (s *importer) Imports(context.Context, string) (map[string][]string, error) {
 	out := map[string][]string{}
 	for name, j := range s.jobs {
-		out[j.path] = append(out[j.path], name)
+		path := j.path
+		if s.silent {
+			path = ""
+		}
+		out[path] = append(out[path], name)
 	}
 	return out, nil
 }
@@ -76,12 +100,14 @@ func (s *importer) ImportState(ctx context.Context, name string) (vectors.Import
 	if j == nil {
 		return vectors.ImportState{Unknown: true}, nil
 	}
-	if s.broken != "" && strings.Contains(j.path, s.broken) {
+	if s.broken != nil && s.broken(j.path) {
+		j.done = true
 		return vectors.ImportState{Failed: "broken"}, nil
 	}
 	if j.left--; j.left < 0 && !j.done {
 		raw, _, err := blob.Read(ctx, s.bucket, j.path)
 		if err != nil {
+			j.done = true
 			return vectors.ImportState{Failed: "file is gone"}, nil
 		}
 		list, err := parquet.Read[load.VectorRow](bytes.NewReader(raw), int64(len(raw)))
@@ -130,7 +156,7 @@ func newImport(t *testing.T, n int) *importBench {
 	art := artifact.Index{Store: b.tamper, Name: "i", OneName: true}
 	b.in = load.ImportIn{
 		Artifacts: art, Staging: staging, Vectors: b.store, Kind: "classes", Collection: "c", Dimension: dim,
-		State: "i/runs/g/import.json", Prefix: "import", Log: slog.New(slog.DiscardHandler),
+		State: "i/runs/g/import.json", Prefix: "import", Log: slog.New(slog.DiscardHandler), InFlight: 1,
 	}
 	for i := range n {
 		b.in.Files = append(b.in.Files, vectorsSegment(t, art, i))
@@ -144,7 +170,7 @@ func TestAnImportWhoseLeaseIsLostTouchesNothing(t *testing.T) {
 	for name, test := range map[string]struct{ looks, rows, jobs int }{
 		"lost at the beginning":     {0, 1, 0},
 		"lost when it was empty":    {1, 0, 0},
-		"lost after the first file": {2, 0, 1},
+		"lost after the first file": {2, 10, 1},
 	} {
 		b := newImport(t, 3)
 		asked := 0
@@ -203,6 +229,7 @@ func (b *importBench) check(rounds int) {
 func TestAnImportFillsACollectionWithEachRowOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newImport(t, 3)
+		b.in.InFlight = 0 // as many as are usual
 		var told []int64
 		b.in.OnProgress = func(p corpus.Progress) { told = append(told, p.Done) }
 		stagetest.Ok(t, load.Import(t.Context(), b.in))
@@ -228,103 +255,218 @@ func TestAStoreThatIsObservedImportsToo(t *testing.T) {
 }
 
 // A process may die between any two steps. The next one must end with each row once, and may begin again only where
-// nobody can say whether a file was taken.
+// the collection was emptied and nobody knows.
 func TestAnImportSurvivesACrashAtEachOfItsSavePoints(t *testing.T) {
 	crash := errors.New("crash")
-	saves := 0
-	synctest.Test(t, func(t *testing.T) { // how many there are
-		b := newImport(t, 2)
-		b.tamper.OnPut = func(key string) error {
-			if key == b.in.State {
-				saves++
+	for inFlight, least := range map[int]int{1: 7, 8: 4} { // reset, asked, jobs, those that ended, done
+		saves := 0
+		synctest.Test(t, func(t *testing.T) { // how many there are
+			b := newImport(t, 2)
+			b.in.InFlight = inFlight
+			b.tamper.OnPut = func(key string) error {
+				if key == b.in.State {
+					saves++
+				}
+				return nil
 			}
-			return nil
+			stagetest.Ok(t, load.Import(t.Context(), b.in))
+		})
+		if saves < least {
+			t.Fatalf("%d in flight: only %d saves", inFlight, saves)
 		}
-		stagetest.Ok(t, load.Import(t.Context(), b.in))
-	})
-	if saves < 7 { // reset, asked and job for each file, all waited for, done
-		t.Fatalf("only %d saves", saves)
-	}
-	for n := range saves {
-		for _, after := range []bool{false, true} {
-			t.Run(fmt.Sprintf("save %d, written: %v", n, after), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					b := newImport(t, 2)
-					at := 0
-					fail := func(key string) error {
-						if key != b.in.State {
+		for n := range saves {
+			for _, after := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%d in flight, save %d, written: %v", inFlight, n, after), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						b := newImport(t, 2)
+						b.in.InFlight = inFlight
+						at := 0
+						fail := func(key string) error {
+							if key != b.in.State {
+								return nil
+							}
+							if at++; at == n+1 {
+								return crash
+							}
 							return nil
 						}
-						if at++; at == n+1 {
-							return crash
+						if after {
+							b.tamper.AfterPut = fail
+						} else {
+							b.tamper.OnPut = fail
 						}
-						return nil
-					}
-					if after {
-						b.tamper.AfterPut = fail
-					} else {
-						b.tamper.OnPut = fail
-					}
-					if err := load.Import(t.Context(), b.in); !errors.Is(err, crash) {
-						t.Fatalf("got %v", err)
-					}
-					stagetest.Ok(t, load.Import(t.Context(), b.in))
-					rounds := 1
-					switch {
-					case n == 0 && !after: // the collection was emptied, and nobody knows
-						rounds = 2
-					case after && (n == 1 || n == 3): // asked for, it says, and no job is known
-						rounds = 2
-					}
-					b.check(rounds)
+						if err := load.Import(t.Context(), b.in); !errors.Is(err, crash) {
+							t.Fatalf("got %v", err)
+						}
+						stagetest.Ok(t, load.Import(t.Context(), b.in))
+						rounds := 1
+						if n == 0 && !after {
+							rounds = 2
+						}
+						b.check(rounds)
+					})
 				})
-			})
+			}
 		}
 	}
 }
 
+// Whether a call that failed was taken, will be taken, or never arrived: its file alone is repeated, if at all.
 func TestAnImportWhoseAnswerWasLost(t *testing.T) {
 	down := fault.StoreDown.At("import", "c")
-	for name, c := range map[string]struct {
-		taken  bool
-		rounds int
-	}{"but was taken is found again": {true, 1}, "and was not taken begins again": {false, 2}} {
+	for name, c := range map[string]struct{ taken, late bool }{
+		"but was taken is found again":                     {true, false},
+		"and was not taken is repeated":                    {false, false},
+		"and is taken after it was given up finds nothing": {true, true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newImport(t, 2)
-				lost := false
+				b := newImport(t, 3)
+				var late func()
+				calls := 0
 				b.store.onImport = func(_ string, taken func()) (bool, error) {
-					if lost {
-						return false, nil
+					calls++
+					switch {
+					case calls == 2 && c.late:
+						path := b.store.last
+						late = func() { b.store.jobs["late"] = &job{path: path} }
+						return true, down
+					case calls == 2:
+						if c.taken {
+							taken()
+						}
+						return true, down
+					case calls == 3 && late != nil: // the store comes to it when its file was asked for again
+						late()
 					}
-					lost = true
-					if c.taken {
-						taken()
-					}
-					return true, down
+					return false, nil
 				}
-				if err := load.Import(t.Context(), b.in); !errors.Is(err, down) {
+				err := load.Import(t.Context(), b.in)
+				if c.taken && !c.late { // found at once
+					stagetest.Ok(t, err)
+				} else if err != nil && !errors.Is(err, down) {
 					t.Fatalf("got %v", err)
 				}
 				stagetest.Ok(t, load.Import(t.Context(), b.in))
-				b.check(c.rounds)
+				for name, j := range b.store.jobs { // also those of which nobody knows come to their end
+					for !j.done {
+						_, err := b.store.ImportState(t.Context(), name)
+						stagetest.Ok(t, err)
+					}
+				}
+				b.check(1)
 			})
 		})
 	}
 }
 
-func TestAJobThatFailsEmptiesTheCollectionAndInTheEndLeavesItToVerify(t *testing.T) {
+func TestAStoreThatRefusesMoreJobsIsWaitedForAndNothingBeginsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newImport(t, 7)
+		b.in.InFlight, b.store.limit = 5, 2
+		stagetest.Ok(t, load.Import(t.Context(), b.in))
+		b.check(1)
+		if b.store.most != 2 {
+			t.Errorf("%d jobs were in flight at once", b.store.most)
+		}
+	})
+}
+
+func TestAStoreThatRefusesEverythingIsLeftToTheCallerAndGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newImport(t, 2)
-		b.store.broken = "import-0/"
+		refused := fault.StoreDown.At("import", "c").Because("rate limit exceeded")
+		up := false
+		b.store.onImport = func(string, func()) (bool, error) { return !up, refused }
+		for range 10 {
+			if err := load.Import(t.Context(), b.in); !errors.Is(err, refused) {
+				t.Fatalf("got %v", err)
+			}
+		}
+		up = true
+		stagetest.Ok(t, load.Import(t.Context(), b.in))
+		b.check(1)
+	})
+}
+
+func TestNoMoreJobsAreInFlightThanMayBe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newImport(t, 20)
+		b.in.InFlight = 4
+		stagetest.Ok(t, load.Import(t.Context(), b.in))
+		b.check(1)
+		if b.store.most != 4 {
+			t.Errorf("%d jobs were in flight at once", b.store.most)
+		}
+	})
+}
+
+// A server that does not tell what a job reads may have taken the file: only an empty collection is certain then.
+func TestAJobThatMayBeOfALostCallBeginsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newImport(t, 2)
+		b.store.silent = true
+		lost := false
+		b.store.onImport = func(_ string, taken func()) (bool, error) {
+			if lost {
+				return false, nil
+			}
+			lost = true
+			taken()
+			return true, fault.StoreDown.At("import", "c")
+		}
 		stagetest.Ok(t, load.Import(t.Context(), b.in))
 		b.check(2)
 	})
+}
+
+// An attempt that stood still while another one did all must not ask again for what that one has asked for.
+func TestAnAttemptThatWasFrozenDoublesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newImport(t, 2)
-		b.store.broken, b.want = "import-", 0
+		b := newImport(t, 3)
+		frozen := false
+		b.in.Guard = func(context.Context) error {
+			if len(b.store.jobs) == 1 && !frozen {
+				frozen = true
+				stagetest.Ok(t, load.Import(t.Context(), b.in))
+			}
+			return nil
+		}
+		if err := load.Import(t.Context(), b.in); !fault.Is(err, fault.StoreDown) {
+			t.Errorf("got %v", err)
+		}
+		b.check(1)
+	})
+}
+
+func TestAJobThatFailsIsRepeatedForItsFileAlone(t *testing.T) {
+	for _, inFlight := range []int{1, 8} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newImport(t, 3)
+			b.in.InFlight = inFlight
+			broken := b.in.Files[1].SHA256 + ".parquet" // its first copy
+			b.store.broken = func(path string) bool { return strings.HasSuffix(path, broken) }
+			stagetest.Ok(t, load.Import(t.Context(), b.in))
+			b.check(1)
+			if len(b.store.asked) != 4 {
+				t.Errorf("asked for %v", b.store.asked)
+			}
+		})
+	}
+}
+
+func TestAFileThatFailsAgainAndAgainIsLeftToVerify(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newImport(t, 3)
+		b.store.broken = func(path string) bool { return strings.Contains(path, b.in.Files[1].SHA256) }
+		b.want = 20
 		stagetest.Ok(t, load.Import(t.Context(), b.in))
-		b.check(4)
+		b.check(1)
+		if len(b.store.asked) != 5 {
+			t.Errorf("asked for %v", b.store.asked)
+		}
+		stagetest.Ok(t, load.Import(t.Context(), b.in))
+		b.check(1)
 	})
 }
 

@@ -29,6 +29,9 @@ type bucket struct {
 	mu      sync.Mutex
 	uploads map[string][][]byte
 	aborted int
+
+	refusesCopies bool
+	copies, reads int
 }
 
 const pageKeys = 3
@@ -47,6 +50,8 @@ func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, "<DeleteResult></DeleteResult>")
 	case query.Has("uploads") || query.Has("uploadId"):
 		b.multipart(w, r, key, query)
+	case r.Method == http.MethodPut && r.Header.Get("X-Amz-Copy-Source") != "":
+		b.copy(w, r, key)
 	case r.Method == http.MethodPut:
 		raw, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -57,6 +62,7 @@ func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = b.store.Delete(r.Context(), key)
 		w.WriteHeader(http.StatusNoContent)
 	default:
+		b.reads++
 		b.get(w, r, key)
 	}
 }
@@ -82,6 +88,27 @@ func (b *bucket) put(w http.ResponseWriter, r *http.Request, key string, raw []b
 	}
 	w.Header().Set("ETag", `"`+info.ETag+`"`)
 	return info, true
+}
+
+func (b *bucket) copy(w http.ResponseWriter, r *http.Request, key string) {
+	if b.refusesCopies {
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, "<Error><Code>AccessDenied</Code></Error>")
+		return
+	}
+	source, err := url.PathUnescape(r.Header.Get("X-Amz-Copy-Source"))
+	if err == nil {
+		var raw []byte
+		if raw, _, err = blob.Read(r.Context(), b.store, strings.TrimPrefix(source, "b/")); err == nil {
+			_, err = blob.Write(r.Context(), b.store, key, raw, blob.Cond{})
+		}
+	}
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	b.copies++
+	fmt.Fprint(w, "<CopyObjectResult><ETag>e</ETag></CopyObjectResult>")
 }
 
 func (b *bucket) get(w http.ResponseWriter, r *http.Request, key string) {

@@ -1,0 +1,75 @@
+package s3_test
+
+import (
+	"net/http/httptest"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/store/blob/s3"
+)
+
+// passing is a decorator that only passes calls on.
+type passing struct{ blob.Store }
+
+func (p passing) Unwrap() blob.Store { return p.Store }
+
+// pair opens two prefixes of one bucket.
+func pair(t *testing.T) (from, to *s3.Store, b *bucket) {
+	t.Helper()
+	b = &bucket{store: memory.New(), uploads: map[string][][]byte{}}
+	server := httptest.NewServer(b)
+	t.Cleanup(server.Close)
+	open := func(prefix string) *s3.Store {
+		store, err := s3.Open(t.Context(), s3.Config{
+			Bucket: "b", Prefix: prefix, Endpoint: server.URL, Region: "us-east-1", PathStyle: true,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store
+	}
+	return open("from"), open("to"), b
+}
+
+func TestTheServerCopiesWhatItCanAndTheRestIsReadAndWritten(t *testing.T) {
+	const odd = "seg ments/a+b%20ü"
+	for name, test := range map[string]struct {
+		refuses       bool
+		copies, reads int
+	}{"by the server": {false, 1, 0}, "through this process": {true, 0, 1}} {
+		from, to, b := pair(t)
+		b.refusesCopies = test.refuses
+		if _, err := blob.Write(t.Context(), from, odd, []byte("rows"), blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := blob.Copy(t.Context(), to, "copy", passing{from}, odd); err != nil {
+			t.Fatal(name, err)
+		}
+		if b.copies != test.copies || b.reads != test.reads {
+			t.Errorf("%s: %d copies, %d reads", name, b.copies, b.reads)
+		}
+		raw, _, err := blob.Read(t.Context(), to, "copy")
+		if err != nil || string(raw) != "rows" {
+			t.Errorf("%s: got %q, %v", name, raw, err)
+		}
+		if err := blob.Copy(t.Context(), to, "none", from, "absent"); !fault.Is(err, fault.NotFound) {
+			t.Errorf("%s: an absent object: %v", name, err)
+		}
+	}
+}
+
+func TestAnotherServersObjectsAreReadAndWritten(t *testing.T) {
+	from, _, _ := pair(t)
+	_, to, b := pair(t)
+	if _, err := blob.Write(t.Context(), from, "k", []byte("rows"), blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := blob.Copy(t.Context(), to, "copy", from, "k"); err != nil {
+		t.Fatal(err)
+	}
+	if raw, _, err := blob.Read(t.Context(), to, "copy"); err != nil || string(raw) != "rows" || b.copies != 0 {
+		t.Errorf("got %q, %v, %d copies", raw, err, b.copies)
+	}
+}
