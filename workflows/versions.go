@@ -14,6 +14,7 @@ const (
 	FormatOutage  = 2 // outages are waited for; a collect that fails is a warning
 	FormatAlike   = 3 // a build may end after chunk, as what its parent is
 	FormatFleet   = 4 // windows that the shape leaves open follow what the workers can do
+	FormatQueues  = 5 // what fills a core goes by a task queue of its own: a fleet of older workers refuses the run
 )
 
 // Changes of commands that a run in progress may meet.
@@ -23,4 +24,4 @@ const (
 )
 
 // LatestFormat is what DefaultShape gives.
-const LatestFormat = FormatFleet
+const LatestFormat = FormatQueues
