@@ -39,6 +39,9 @@ func (a *Activities) capacity(ctx context.Context, b workflows.Build) (capacity 
 		return workflows.Capacity{}, err
 	}
 	capacity = workflows.Capacity{Workers: size.Workers, Slots: size.Slots, CPU: size.CPU}
+	if b.Shape.Format >= workflows.FormatQueues { // older workers read no such field: they would do otherwise by it
+		capacity.Computing = size.Computing
+	}
 	concurrency := limits.Concurrency(run.Settings.Limits.Concurrency)
 	if run.Settings.Chat.Provider == "openai" {
 		capacity.Chat = concurrency

@@ -33,6 +33,8 @@ func TestAMeasureCountsWhoCanDoTheRunsWork(t *testing.T) {
 	for name, value := range map[string]string{
 		"a":                   `{"queue":"q","version":"1","slots":64,"cpu":8}`,
 		"b":                   `{"queue":"q","version":"1","slots":1,"cpu":1}`,
+		"of computing alone":  `{"queue":"q","version":"1","slots":0,"cpu":4,"apart":true}`,
+		"of both queues":      `{"queue":"q","version":"1","slots":10,"cpu":2,"apart":true}`,
 		"of an older version": `{"queue":"q","slots":64,"cpu":8}`,
 		"of another queue":    `{"queue":"r","version":"1","slots":64,"cpu":8}`,
 	} {
@@ -41,20 +43,23 @@ func TestAMeasureCountsWhoCanDoTheRunsWork(t *testing.T) {
 		}
 	}
 	for want, spec := range map[workflows.Capacity]corpus.Spec{
-		{Workers: 2, Slots: 65, CPU: 9}: {Index: "docs"},
-		{Workers: 2, Slots: 65, CPU: 9, Chat: 500, Embed: 500}: {
+		{Workers: 3, Slots: 75, CPU: 11}: {Index: "docs"},
+		{Workers: 3, Slots: 75, CPU: 11, Chat: 500, Embed: 500}: {
 			Index: "docs", Chat: corpus.ChatModel{Provider: "openai"}, Embedding: corpus.EmbedModel{Provider: "openai"},
 			Limits: corpus.Limits{Concurrency: 500},
 		},
-		{Workers: 2, Slots: 65, CPU: 9, Chat: 64}: {Index: "docs", Chat: corpus.ChatModel{Provider: "openai"}},
+		{Workers: 3, Slots: 75, CPU: 11, Chat: 64}: {Index: "docs", Chat: corpus.ChatModel{Provider: "openai"}},
 	} {
 		digest, err := artifact.Index{Store: p.store, Name: "docs"}.PutSpec(t.Context(), spec)
 		if err != nil {
 			t.Fatal(err)
 		}
 		p.build.Spec = digest.String()
-		if got := p.measured(t); got != want {
-			t.Errorf("%+v, want %+v", got, want)
+		for format, computing := range map[int]int{workflows.FormatFleet: 0, workflows.FormatQueues: 6} {
+			p.build.Shape.Format, want.Computing = format, computing
+			if got := p.measured(t); got != want {
+				t.Errorf("format %d: %+v, want %+v", format, got, want)
+			}
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -144,7 +145,8 @@ func run(ctx context.Context, source config.Source, log *slog.Logger) (err error
 			Telemetry: process,
 			Notify:    hooks,
 
-			Slots: cfg.Worker.Slots, CPUSlots: cfg.Worker.CPU, ActivityPollers: cfg.Worker.Pollers,
+			Role: host.Role(cfg.Worker.Role), Slots: cfg.Slots(runtime.GOMAXPROCS(0)), CPUSlots: cfg.Worker.CPU,
+			ActivityPollers: cfg.Worker.Pollers, WorkflowCache: cfg.WorkflowCache(runtime.GOMAXPROCS(0)),
 			CacheBytes: cfg.Worker.CacheBytes, Versioned: cfg.Engine.Deployment.Versioned,
 			DeploymentName: cfg.Engine.Deployment.Name, BuildID: cfg.Engine.Deployment.BuildID,
 		},
@@ -152,7 +154,7 @@ func run(ctx context.Context, source config.Source, log *slog.Logger) (err error
 	if err != nil {
 		return err
 	}
-	log.Info("worker started", "task_queue", cfg.Engine.TaskQueue, "engine", cfg.Engine.Address)
+	log.Info("worker started", "task_queue", cfg.Engine.TaskQueue, "role", cfg.Worker.Role, "engine", cfg.Engine.Address)
 	<-ctx.Done()
 	log.Info("worker stops: work in flight may go on for a while")
 	if server != nil {
@@ -175,7 +177,7 @@ func ask(ctx context.Context, source config.Source) error {
 		return err
 	}
 	defer client.Close()
-	if err := host.Polled(ctx, client, cfg.Engine.TaskQueue); err != nil {
+	if err := host.Polled(ctx, client, cfg.Engine.TaskQueue, host.Role(cfg.Worker.Role)); err != nil {
 		return engine.Fault(err, cfg.Engine)
 	}
 	return nil

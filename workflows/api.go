@@ -11,6 +11,13 @@ import (
 // TaskQueue is the default queue of workers and starters.
 const TaskQueue = "unweaver"
 
+// ComputingQueue is the task queue, beside that of a run, of its activities that fill a core (from FormatQueues on):
+// those that wait for models and stores do not keep them from starting, nor they those.
+func ComputingQueue(queue string) string { return queue + "-cpu" }
+
+// MemoComputing is the memo of a run that names its ComputingQueue, for who looks whether workers poll it.
+const MemoComputing = "computing_queue"
+
 // Prefixes of workflow ids, and of the generation that names a restore.
 const (
 	buildPrefix       = "build/"

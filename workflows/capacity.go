@@ -12,8 +12,10 @@ type Capacity struct {
 	Workers int `json:"workers,omitempty"`
 	Slots   int `json:"slots,omitempty"` // activities at once
 	CPU     int `json:"cpu,omitempty"`   // of them, those that fill a core
-	Chat    int `json:"chat,omitempty"`  // calls in flight at the chat model; 0: it is built in
-	Embed   int `json:"embed,omitempty"` // as Chat, at the embedder
+	// Computing is how many activities of the ComputingQueue run at once, from FormatQueues on.
+	Computing int `json:"computing,omitempty"`
+	Chat      int `json:"chat,omitempty"`  // calls in flight at the chat model; 0: it is built in
+	Embed     int `json:"embed,omitempty"` // as Chat, at the embedder
 }
 
 // What one activity does at once, as its stage has it, and how many are in flight beyond what fills the model, since
@@ -36,9 +38,15 @@ const (
 
 // window is how many units of a stage to keep in flight: so many that the model or the cores are full, no more than the
 // slots begin soon, and as many as was usual where the slots have room for them.
-func (c Capacity) window(stage string) int {
+func (c Capacity) window(format int, stage string) int {
 	usual := usualWindows.of(stage)
 	want := storesOfWorker * c.Workers
+	if format >= FormatQueues && (stage == "chunk" || stage == "reduce") {
+		if c.Computing == 0 { // nobody is known to poll that queue
+			return usual
+		}
+		return min(2*c.Computing, maxWindow)
+	}
 	switch stage {
 	case "chunk", "reduce":
 		want = 2 * c.CPU
@@ -116,11 +124,11 @@ func (f *fanOut) follow(ctx workflow.Context, in StageInput) {
 		return
 	}
 	known := measure(ctx, in.Build, Capacity{})
-	f.window = known.window(in.Stage)
+	f.window = known.window(in.Shape.Format, in.Stage)
 	f.wake = workflow.NewBufferedChannel(ctx, 1)
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		watch(ctx, in.Build, known, func(_ workflow.Context, now Capacity) {
-			f.window = now.window(in.Stage)
+			f.window = now.window(in.Shape.Format, in.Stage)
 			f.wake.SendAsync(true)
 		})
 	})

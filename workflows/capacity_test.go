@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -308,10 +309,14 @@ func TestOtherStagesFollowTheFleet(t *testing.T) {
 		want     int
 	}{
 		{"chunk", one, 8},
-		{"chunk", fullFleet, 400},
-		{"chunk", workflows.Capacity{Workers: 10, Slots: 640, CPU: 80}, 160},
-		{"reduce", workflows.Capacity{Workers: 10, Slots: 100, CPU: 80}, 126},
-		{"reduce", smallest, 2},
+		{"reduce", workflows.Capacity{Workers: 10, Slots: 100, CPU: 80, Computing: 90}, 180}, // slots are another queue's
+		{"reduce", workflows.Capacity{Slots: 0, Computing: 1}, 2},
+		{"chunk", workflows.Capacity{Workers: 10, Slots: 640, CPU: 80, Computing: 4000}, 400},
+		{"chunk", workflows.Capacity{Workers: 10, Slots: 640, CPU: 80}, 8}, // nobody polls their queue
+		{"chunk before queues", fullFleet, 400},
+		{"chunk before queues", workflows.Capacity{Workers: 10, Slots: 640, CPU: 80, Computing: 1}, 160},
+		{"reduce before queues", workflows.Capacity{Workers: 10, Slots: 100, CPU: 80}, 126},
+		{"reduce before queues", smallest, 2},
 		{"embed", one, 14},
 		{"embed", workflows.Capacity{Workers: 10, Slots: 640, CPU: 80}, 160}, // the built-in embedder
 		{"shorten", one, 8},
@@ -321,8 +326,12 @@ func TestOtherStagesFollowTheFleet(t *testing.T) {
 		{"restore", wide, 400},
 		{"repair", wide, 1}, // one after another, as ever
 	} {
-		in := workflows.StageInput{Stage: c.stage, Activity: workflows.ReducePartition, Units: 500}
+		stage, older, _ := strings.Cut(c.stage, " ")
+		in := workflows.StageInput{Stage: stage, Activity: workflows.ReducePartition, Units: 500}
 		in.Index, in.Generation, in.Fence, in.Shape = "i", "g", fence, workflows.DefaultShape()
+		if older != "" {
+			in.Shape.Format = workflows.FormatFleet
+		}
 		p, out, end := execute(t, in, always(c.capacity))
 		if atOnce := most(p.batches, p.began, end); atOnce != c.want || out.Done != 500 {
 			t.Errorf("%s of %+v: %d at once, want %d; %d done", c.stage, c.capacity, atOnce, c.want, out.Done)

@@ -146,10 +146,26 @@ func TestRecordedRunsAreOfEveryKind(t *testing.T) {
 	}
 	for _, kind := range []string{
 		"first-build", "night", "unchanged", "small-shape", "pause-resume", "model-refused", "budget", "failure",
-		"cancel", "restore", "large", "outage", "pause-taken-back", "fleet",
+		"cancel", "restore", "large", "outage", "pause-taken-back", "fleet", "queues",
 	} {
 		if !kinds[kind] {
 			t.Errorf("no history of %s", kind)
+		}
+	}
+}
+
+// Runs of formats before FormatQueues have one queue, which is all that their workers poll; those since have two.
+func TestRecordedRunsHaveTheQueuesOfTheirFormat(t *testing.T) {
+	for name, recorded := range recorded(t) {
+		apart := 0
+		for _, event := range recorded.GetEvents() {
+			if queue := event.GetActivityTaskScheduledEventAttributes().GetTaskQueue(); queue.GetName() != "" &&
+				strings.HasSuffix(queue.GetName(), "-cpu") {
+				apart++
+			}
+		}
+		if strings.HasPrefix(name, "queues.Stage-chunk") != (apart == 20) || apart > 0 && !strings.HasPrefix(name, "queues.") {
+			t.Errorf("%s: %d activities in a queue of their own", name, apart)
 		}
 	}
 }

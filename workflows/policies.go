@@ -67,13 +67,25 @@ func measuring(ctx workflow.Context) workflow.Context {
 
 // batch is for units of work: they may take long and be repeated at any time, and are waited for when they are
 // cancelled, so that nothing of a run goes on after its end.
-func batch(ctx workflow.Context, b Build, limit time.Duration) workflow.Context {
+func batch(ctx workflow.Context, b Build, activity string, items int64) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		StartToCloseTimeout: limit,
+		TaskQueue:           queue(ctx, b, activity),
+		StartToCloseTimeout: limit(activity, items),
 		HeartbeatTimeout:    b.Heartbeat,
 		WaitForCancellation: true,
 		RetryPolicy:         retries(longestRetry, maxAttempts),
 	})
+}
+
+// computing are the activities that fill a core for most of their time, whatever models and stores a run has.
+var computing = map[string]bool{ChunkDocuments: true, SealShard: true, ReducePartition: true, WriteSegments: true}
+
+// queue is the task queue of an activity; empty: the run's.
+func queue(ctx workflow.Context, b Build, activity string) string {
+	if b.Shape.Format < FormatQueues || !computing[activity] {
+		return ""
+	}
+	return ComputingQueue(workflow.GetInfo(ctx).TaskQueueName)
 }
 
 // recording is for writing down how a run stands: it outlasts an outage of a store by days, and is done soon after it.

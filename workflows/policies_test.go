@@ -3,6 +3,7 @@ package workflows_test
 import (
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -62,6 +63,12 @@ func (out *outbound) ExecuteChildWorkflow(ctx workflow.Context, name string, arg
 // started gives the options of everything that builds and restores start.
 func started(t *testing.T) *options {
 	t.Helper()
+	return startedIn(t, workflows.LatestFormat)
+}
+
+// startedIn gives those of runs of a format.
+func startedIn(t *testing.T, format int) *options {
+	t.Helper()
 	seen := &options{
 		activities: map[string]workflow.ActivityOptions{},
 		children:   map[string]workflow.ChildWorkflowOptions{},
@@ -69,6 +76,7 @@ func started(t *testing.T) *options {
 	for _, build := range []workflows.Build{{Heartbeat: 42 * time.Second}, {Generation: "restore-1"}} {
 		f := newFake(200)
 		f.imports, f.planned.Repair, f.notify = true, 2, true
+		build.Shape.Format = format
 		if build.Heartbeat == 0 {
 			build.Heartbeat = 42 * time.Second
 		}
@@ -94,6 +102,28 @@ var (
 		workflows.PublishBuild, workflows.SealRepair, workflows.SealRestore,
 	}, unitActivities...)
 )
+
+// What fills a core must not wait for what waits for models, nor the other way: they are in queues of their own. Runs
+// of formats before go on in the one queue that their workers poll.
+func TestComputingActivitiesHaveAQueueOfTheirOwn(t *testing.T) {
+	for format, apart := range map[int][]string{
+		workflows.FormatFleet: nil,
+		workflows.FormatQueues: {
+			workflows.ChunkDocuments, workflows.ReducePartition, workflows.SealShard, workflows.WriteSegments,
+		},
+	} {
+		queues := map[string]string{}
+		seen := startedIn(t, format)
+		for name, options := range seen.activities {
+			queues[name] = options.TaskQueue
+		}
+		for name, queue := range queues {
+			if strings.HasSuffix(queue, "-cpu") != slices.Contains(apart, name) {
+				t.Errorf("format %d: %s is in queue %q", format, name, queue)
+			}
+		}
+	}
+}
 
 func TestEveryActivityHasAProfile(t *testing.T) {
 	seen := started(t)

@@ -119,6 +119,10 @@ func (r *recorder) builds() {
 		}
 	}
 	r.record("fleet", f, attributes, nil)
+	f = newFake(130, 64)
+	f.capacity = workflows.Capacity{Workers: 1, Slots: 64, CPU: 2, Computing: 2, Chat: 64}
+	f.planned = workflows.Planned{Units: 20, Documents: 100}
+	r.record("queues", f, attributes, nil)
 	r.record("restore", newFake(), workflows.Build{Generation: "restore-1", SearchAttributes: true}, nil)
 }
 
@@ -229,6 +233,14 @@ func (r *recorder) record(kind string, f *fake, build workflows.Build, steer fun
 		r.t.Fatal(err)
 	}
 	defer w.Stop()
+	computing := worker.New(r.client, workflows.ComputingQueue(queue), worker.Options{
+		DisableRegistrationAliasing: true, DisableWorkflowWorker: true,
+	})
+	f.register(computing)
+	if err := computing.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	defer computing.Stop()
 	id := workflows.WorkflowID(build.Index + "/" + build.Generation)
 	options := client.StartWorkflowOptions{ID: id, TaskQueue: queue}
 	begun, err := r.client.ExecuteWorkflow(r.t.Context(), options, name, build)

@@ -220,7 +220,7 @@ func (r *run) begin(ctx workflow.Context, stage string, total int64) error {
 
 // once does what is one activity of a run.
 func (r *run) once(ctx workflow.Context, activity string, items int64, input, result any) error {
-	return workflow.ExecuteActivity(batch(ctx, r.Build, limit(activity, items)), activity, input).Get(ctx, result)
+	return workflow.ExecuteActivity(batch(ctx, r.Build, activity, items), activity, input).Get(ctx, result)
 }
 
 // ended describes a run that an error ended.

@@ -39,7 +39,7 @@ func Stage(ctx workflow.Context, in StageInput) (StageResult, error) {
 		start: func(n int) workflow.Future {
 			if in.Activity != "" {
 				unit := Unit{Build: in.Build, Stage: in.Stage, N: n}
-				return workflow.ExecuteActivity(batch(ctx, in.Build, limit(in.Activity, in.Items)), in.Activity, unit)
+				return workflow.ExecuteActivity(batch(ctx, in.Build, in.Activity, in.Items), in.Activity, unit)
 			}
 			id := fmt.Sprintf("%s/%s/s-%05d", BuildID(in.Index, in.Generation), in.Stage, n)
 			input, begun := in.shard(n), &openShard{}
@@ -135,8 +135,7 @@ func ExtractShard(ctx workflow.Context, in ShardInput) (StageResult, error) {
 		},
 		start: func(n int) workflow.Future {
 			unit := Unit{Build: in.Build, Stage: "extract", N: in.Shard, Batch: n}
-			return workflow.ExecuteActivity(
-				batch(running, in.Build, limit(ExtractChunks, items)), ExtractChunks, unit)
+			return workflow.ExecuteActivity(batch(running, in.Build, ExtractChunks, items), ExtractChunks, unit)
 		},
 	}
 	if in.Window > 0 {
@@ -158,8 +157,7 @@ func ExtractShard(ctx workflow.Context, in ShardInput) (StageResult, error) {
 		tellStage(ctx, Counted{in.Shard, 0})
 	}
 	unit := Unit{Build: in.Build, Stage: "extract", N: in.Shard, Batch: batches}
-	err = workflow.ExecuteActivity(batch(ctx, in.Build, limit(SealShard, int64(in.Chunks))), SealShard, unit).
-		Get(ctx, nil)
+	err = workflow.ExecuteActivity(batch(ctx, in.Build, SealShard, int64(in.Chunks)), SealShard, unit).Get(ctx, nil)
 	if code, ref := failure(err); err != nil && ctx.Err() == nil && halting(code) {
 		result.Paused, result.Ref = code, ref
 		return result, nil

@@ -14,7 +14,8 @@ const (
 	FormatOutage  = 2 // outages are waited for; a collect that fails is a warning
 	FormatAlike   = 3 // a build may end after chunk, as what its parent is
 	FormatFleet   = 4 // windows that the shape leaves open follow what the workers can do
-	FormatNamed   = 5 // files of units are named by their content, in their results; commands are those of 4
+	FormatQueues  = 5 // what fills a core goes by a task queue of its own: a fleet of older workers refuses the run
+	FormatNamed   = 6 // files of units are named by their content, in their results; commands are those of 5
 )
 
 // Changes of commands that a run in progress may meet.

@@ -116,12 +116,47 @@ func List(text string) []string {
 
 // Worker sizes one worker process.
 type Worker struct {
-	Slots      int    `yaml:"slots"`       // activities at once
+	Role       string `yaml:"role"`        // all, io or cpu
+	Slots      int    `yaml:"slots"`       // activities at once that mostly wait; see Config.Slots
 	Pollers    int    `yaml:"pollers"`     // long polls a task queue
 	CacheBytes int64  `yaml:"cache_bytes"` // bound of the files that are mapped from the artifact store
 	CacheDir   string `yaml:"cache_dir"`
 	CPU        int    `yaml:"cpu"` // computing activities at once; 0: one a processor
 	Address    string `yaml:"address"`
+
+	Workflows int `yaml:"workflow_cache"` // workflows kept between tasks; see Config.WorkflowCache
+}
+
+// Sizes of a worker that are derived from its machine and its models.
+const (
+	callsOfPart       = 8   // requests in flight of one activity that embeds, the least of those that call models
+	partsForStores    = 8   // activities that wait for stores meanwhile
+	slotsOfCore       = 32  // at most, beyond the least, as each activity reads, hashes and stores too
+	workflowsOfCore   = 512 // whose state is kept
+	mostKeptWorkflows = 10_000
+)
+
+// Slots are the activities that one worker on a machine of so many cores runs at once of those that mostly wait:
+// worker.slots where it is given, else so many that one and a half times the models' concurrency is in flight, as far
+// as the cores can feed it.
+func (c *Config) Slots(cores int) int {
+	if c.Given("worker.slots") {
+		return c.Worker.Slots
+	}
+	concurrency := c.Models.Limits.Concurrency
+	for index := range c.Indexes {
+		concurrency = max(concurrency, c.modelsOf(index).Limits.Concurrency)
+	}
+	want := (3*concurrency+2*callsOfPart-1)/(2*callsOfPart) + partsForStores
+	return max(c.Worker.Slots, min(want, slotsOfCore*cores))
+}
+
+// WorkflowCache is how many workflows one worker on a machine of so many cores keeps between their tasks.
+func (c *Config) WorkflowCache(cores int) int {
+	if c.Worker.Workflows > 0 {
+		return c.Worker.Workflows
+	}
+	return min(workflowsOfCore*cores, mostKeptWorkflows)
 }
 
 // Stores are URLs; a path is the embedded adapter.
@@ -195,7 +230,7 @@ func Default() *Config {
 		QueryAPI: QueryAPI{Address: "127.0.0.1:8080", Auth: "auto", Limits: QueryLimits{
 			RequestsPerSecond: 100, Burst: 200, Concurrency: 64, AnswersPerMinute: 120, Connections: 8192,
 		}},
-		Worker: Worker{Slots: 64, Pollers: 4, CacheBytes: 32 << 30, Address: "127.0.0.1:8081"},
+		Worker: Worker{Role: "all", Slots: 64, Pollers: 4, CacheBytes: 32 << 30, Address: "127.0.0.1:8081"},
 		Notify: defaultNotify(),
 		Stores: Stores{Milvus: Milvus{Load: "import", Index: "hnsw"}, S3: S3{Region: "us-east-1"}},
 		Models: Models{

@@ -131,8 +131,17 @@ var generalKeys = []key{
 		rule:    addressOrWeb(),
 	},
 	{
-		path:    "worker.slots",
-		meaning: "activities that one worker process runs at once",
+		path: "worker.role",
+		meaning: "what a worker process takes: io: workflows, and activities that wait for models and stores; cpu: those " +
+			"that fill a core (chunk, sealing of shards, reduce, segment), from the queue task_queue with -cpu behind it; " +
+			"all: both. Each queue needs a worker; runs that began under older versions have the first alone",
+		example: "cpu",
+		rule:    oneOf("all", "io", "cpu"),
+	},
+	{
+		path: "worker.slots",
+		meaning: "activities that one worker process runs at once of those that wait for models and stores; unless it is " +
+			"given, more where models.limits.concurrency has room for them: up to 32 a processor",
 		unit:    "activities",
 		example: "128",
 		rule:    between(1, 10000),
@@ -143,6 +152,13 @@ var generalKeys = []key{
 		unit:    "polls",
 		example: "8",
 		rule:    between(1, 100),
+	},
+	{
+		path:    "worker.workflow_cache",
+		meaning: "workflows that one worker process keeps in memory between their steps; 0: 512 a processor, at most 10,000",
+		unit:    "workflows",
+		example: "2000",
+		rule:    between(0, 100000),
 	},
 	{
 		path:    "worker.cache_bytes",

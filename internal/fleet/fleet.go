@@ -34,12 +34,18 @@ const (
 type Worker struct {
 	Queue   string `json:"queue"`             // its task queue
 	Version string `json:"version,omitempty"` // of its deployment; empty: it has none
-	Slots   int    `json:"slots"`             // activities at once
-	CPU     int    `json:"cpu"`               // of them, those that fill a core
+	Slots   int    `json:"slots"`             // activities at once of that queue; 0: it takes none of them
+	CPU     int    `json:"cpu"`               // activities at once that fill a core
+	Apart   bool   `json:"apart,omitempty"`   // it polls the queue of those that fill a core, too
 }
 
 // Size is what the workers of a queue can do together.
-type Size struct{ Workers, Slots, CPU int }
+type Size struct {
+	Workers   int // that take from the queue itself
+	Slots     int // of them
+	CPU       int // of their slots, those that may fill a core
+	Computing int // places at the queue beside it, of activities that fill a core
+}
 
 // Measure adds up the workers that live and take from the same queue as one like this, in the same version.
 func Measure(ctx context.Context, store coordination.Fleet, like Worker) (Size, error) {
@@ -53,9 +59,14 @@ func Measure(ctx context.Context, store coordination.Fleet, like Worker) (Size, 
 		if json.Unmarshal(value, &one) != nil || one.Queue != like.Queue || one.Version != like.Version {
 			continue // not a worker, or one that does other work
 		}
-		size.Workers++
-		size.Slots += max(one.Slots, 0)
-		size.CPU += max(one.CPU, 0)
+		if one.Apart {
+			size.Computing += max(one.CPU, 0)
+		}
+		if one.Slots > 0 {
+			size.Workers++
+			size.Slots += one.Slots
+			size.CPU += max(one.CPU, 0)
+		}
 	}
 	return size, nil
 }

@@ -175,7 +175,7 @@ func TestAFleetThatShrinksLeavesAllToOne(t *testing.T) {
 		if part := filled(to, 640, 5*time.Second); part < 0.95 {
 			t.Errorf("the last one has %.1f %% of the places", 100*part)
 		}
-		if size, err := Measure(t.Context(), store, Worker{Queue: "q"}); err != nil || size != (Size{1, 64, 4}) {
+		if size, err := Measure(t.Context(), store, Worker{Queue: "q"}); err != nil || size != (Size{1, 64, 4, 0}) {
 			t.Errorf("%+v live, %v", size, err)
 		}
 		if most := to.most.Load(); most > 640 {
@@ -324,7 +324,7 @@ func TestALargeFleetBeatsLessOften(t *testing.T) {
 		if member.interval < 10*time.Second {
 			t.Errorf("one of 1,000 beats every %s", member.interval)
 		}
-		if size, err := Measure(t.Context(), store, Worker{Queue: "q"}); err != nil || size != (Size{500, 32000, 4000}) {
+		if size, err := Measure(t.Context(), store, Worker{Queue: "q"}); err != nil || size != (Size{500, 32000, 4000, 0}) {
 			t.Errorf("%+v, %v", size, err)
 		}
 		if size, err := Measure(t.Context(), store, Worker{Queue: "q", Version: "2"}); err != nil || size.Workers != 1 {

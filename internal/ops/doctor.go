@@ -14,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/workflows"
 )
 
 // Doctor implements Control: it probes every dependency and says what to do about what fails.
@@ -51,6 +52,8 @@ func (s *Service) Doctor(ctx context.Context, spec corpus.Spec) ([]Check, error)
 		return "namespace " + s.Engine.Namespace + ", task queue " + s.Engine.TaskQueue, s.fault(err)
 	})
 	probe("worker", func() (string, error) { return "polls " + s.Engine.TaskQueue, s.workers(ctx) })
+	computing := workflows.ComputingQueue(s.Engine.TaskQueue)
+	probe("computing worker", func() (string, error) { return "polls " + computing, s.computers(ctx, computing) })
 	if spec.Corpus != "" {
 		probe("corpus", func() (string, error) {
 			if err := s.grant(ctx, spec.Corpus, false); err != nil {
@@ -107,6 +110,25 @@ func (s *Service) workers(ctx context.Context) error {
 			Advise("start unweaver-worker with the same engine.task_queue and engine.namespace")
 	}
 	return nil
+}
+
+// computers tells whether any worker polls the queue of what fills a core: those of an older version do not.
+func (s *Service) computers(ctx context.Context, queue string) error {
+	response, err := s.Client.DescribeTaskQueue(ctx, queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
+	if err != nil {
+		return s.fault(err)
+	}
+	if len(response.GetPollers()) == 0 {
+		return noComputers(queue)
+	}
+	return nil
+}
+
+func noComputers(queue string) error {
+	return fault.EngineDown.At("find a worker of task queue", queue).
+		Because("none has polled it in the last minutes: what fills a core (chunk, reduce, segment) waits").
+		Advise("start unweaver-worker of this version with the same engine.task_queue and engine.namespace, and " +
+			"worker.role all or cpu")
 }
 
 // conditional proves that the artifact store honours If-None-Match and If-Match: the lease and the pointer rest on

@@ -19,6 +19,7 @@ import (
 	"go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -51,6 +52,8 @@ type temporalFake struct {
 	noPrefix   bool            // visibility knows no STARTS_WITH
 	down       error           // of every call
 	pollers    int
+	computers  int            // pollers of the queue of what fills a core
+	memo       map[string]any // of every run
 	answer     func(ctx context.Context, update client.UpdateWorkflowOptions) error
 
 	started   []client.StartWorkflowOptions
@@ -139,6 +142,10 @@ func (f *temporalFake) DescribeWorkflowExecution(
 	info := &workflow.WorkflowExecutionInfo{
 		Status: status, Execution: &common.WorkflowExecution{WorkflowId: id, RunId: f.runID(id)},
 	}
+	info.Memo = &common.Memo{Fields: map[string]*common.Payload{}}
+	for name, value := range f.memo {
+		info.Memo.Fields[name], _ = converter.GetDefaultDataConverter().ToPayload(value)
+	}
 	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: info}, nil
 }
 
@@ -179,10 +186,13 @@ func (f *temporalFake) ListWorkflow(
 }
 
 func (f *temporalFake) DescribeTaskQueue(
-	context.Context,
-	string,
-	enums.TaskQueueType,
+	_ context.Context,
+	queue string,
+	_ enums.TaskQueueType,
 ) (*workflowservice.DescribeTaskQueueResponse, error) {
+	if strings.HasSuffix(queue, "-cpu") {
+		return &workflowservice.DescribeTaskQueueResponse{Pollers: make([]*taskqueue.PollerInfo, f.computers)}, f.down
+	}
 	return &workflowservice.DescribeTaskQueueResponse{Pollers: make([]*taskqueue.PollerInfo, f.pollers)}, f.down
 }
 
@@ -248,7 +258,8 @@ func newBench(t *testing.T) *bench {
 	stores := &wiring.Stores{Artifacts: artifacts, Records: kept, Coordination: store, Vectors: vectors}
 	t.Cleanup(func() { _ = stores.Close() })
 	fake := &temporalFake{
-		executions: map[string]enums.WorkflowExecutionStatus{}, hidden: map[string]bool{}, runs: map[string]int{}, pollers: 1,
+		executions: map[string]enums.WorkflowExecutionStatus{}, hidden: map[string]bool{}, runs: map[string]int{},
+		pollers: 1, computers: 1,
 	}
 	own := config.Default()
 	own.Models.Endpoints = []config.Endpoint{

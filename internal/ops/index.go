@@ -124,6 +124,7 @@ func (s *Service) start(ctx context.Context, index, generation string, build wor
 		TaskQueue:                s.Engine.TaskQueue,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		Memo:                     map[string]any{workflows.MemoComputing: workflows.ComputingQueue(s.Engine.TaskQueue)},
 	}
 	started, err := s.Client.ExecuteWorkflow(ctx, options, workflows.BuildIndexName, build)
 	if err != nil {

@@ -6,8 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/converter"
 
 	"github.com/unweaver/unweaver/internal/build/runlog"
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -89,12 +91,33 @@ func (s *Service) live(ctx context.Context, run, id string, state corpus.RunStat
 			out.Problems = append(out.Problems, problem)
 		}
 	}
+	if out.Status == corpus.StatusRunning {
+		s.unpolled(ctx, response.GetWorkflowExecutionInfo().GetMemo(), &out)
+	}
 	s.log().Control(ctx, run, &out)
 	s.log().Progress(ctx, run, state, &out)
 	if s.Problems != nil {
 		out.Add(s.Problems(run))
 	}
 	return out, nil
+}
+
+// unpolled names the queue of a run's computing activities where no worker takes from it: the run waits silently there.
+// Runs of older versions have no memo of it, nor the queue.
+func (s *Service) unpolled(ctx context.Context, memo *common.Memo, out *Status) {
+	var queue string
+	payload := memo.GetFields()[workflows.MemoComputing]
+	if payload == nil || converter.GetDefaultDataConverter().FromPayload(payload, &queue) != nil {
+		return
+	}
+	polled, err := s.Client.DescribeTaskQueue(ctx, queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
+	switch {
+	case err != nil:
+		out.Note(s.fault(err))
+	case len(polled.GetPollers()) == 0:
+		problem := corpus.Problem{Code: "no_worker", Object: queue, Detail: noComputers(queue).Error()}
+		out.Problems = append(out.Problems, problem)
+	}
 }
 
 // told adds what could not be read on the way to a run.

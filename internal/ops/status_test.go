@@ -12,6 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/workflows"
 )
 
 // working is a run in its extract stage, with what two batches and an older attempt of one wrote.
@@ -119,6 +120,10 @@ func TestAStatusWithoutOneOfItsSources(t *testing.T) {
 			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{}")))
 			b.temporal.pollers = 0
 		}, corpus.StatusRunning, "", "no_worker", "start unweaver-worker"},
+		"no worker computes": {func(b *bench) {
+			b.temporal.computers, b.temporal.memo = 0, map[string]any{workflows.MemoComputing: "unweaver-cpu"}
+		}, corpus.StatusRunning, "", "no_worker", "worker.role all or cpu"},
+		"no worker computes, nor need it": {func(b *bench) { b.temporal.computers = 0 }, corpus.StatusRunning, "", "", ""},
 		"only its report is left": {func(b *bench) {
 			b.writeReport("g1", corpus.StatusHeld)
 			b.must(b.Stores.Coordination.SetState(b.t.Context(), "docs/g1", []byte("{}")))
@@ -294,7 +299,7 @@ func TestDoctorFindsWhatIsSound(t *testing.T) {
 	b := newBench(t)
 	got := checks(t, b, b.spec("docs"))
 	for _, name := range []string{
-		"artifacts", "conditional writes", "classes", "vectors", "temporal", "worker", "corpus", "chat model",
+		"artifacts", "conditional writes", "classes", "vectors", "temporal", "worker", "computing worker", "corpus", "chat model",
 		"embedding model", "temporary folder",
 	} {
 		if check, ok := got[name]; !ok || !check.OK || check.Detail == "" {
@@ -317,7 +322,10 @@ func TestDoctorSaysWhatToDo(t *testing.T) {
 		"classes":  {func(b *bench, _ *corpus.Spec) { b.records.ping = errDown }, "connection refused", ""},
 		"temporal": {func(b *bench, _ *corpus.Spec) { b.temporal.down = errDown }, "connection refused", "engine.address"},
 		"worker":   {func(b *bench, _ *corpus.Spec) { b.temporal.pollers = 0 }, "none has polled", "start unweaver-worker"},
-		"corpus":   {func(_ *bench, spec *corpus.Spec) { spec.Corpus = "/nowhere/at/all" }, "/nowhere/at/all", ""},
+		"computing worker": {
+			func(b *bench, _ *corpus.Spec) { b.temporal.computers = 0 }, "unweaver-cpu", "worker.role all or cpu",
+		},
+		"corpus": {func(_ *bench, spec *corpus.Spec) { spec.Corpus = "/nowhere/at/all" }, "/nowhere/at/all", ""},
 		"chat model": {func(_ *bench, spec *corpus.Spec) {
 			spec.Chat = corpus.ChatModel{Provider: "openai", APIKeyEnv: "OPS_TEST_UNSET"}
 		}, "OPS_TEST_UNSET, which models.chat.api_key_env names, is empty", "set it"},

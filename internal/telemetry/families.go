@@ -124,7 +124,8 @@ var sections = []struct {
 		{StageDone, snapshot, []string{"index", "stage"}, "Units done of the stage that a running build is in.", nil, false},
 		{StageTotal, snapshot, []string{"index", "stage"}, "Units of that stage.", nil, false},
 		{QueueDepth, snapshot, []string{"type"},
-			"Tasks of the task queue that no worker has taken yet, about; type is workflow or activity.", nil, false},
+			"Tasks of the task queue that no worker has taken yet, about; type is workflow, activity, or " +
+				"computing: activities of the queue beside it, which fill a core.", nil, false},
 		{PollFailures, counter, []string{"code"}, "Looking up the above failed; it shows what was known before.", nil, false},
 		{IndexCalls, counter, []string{"index", "task"}, "Calls of models that were paid for, by this process.", nil, false},
 		{IndexTokens, counter, []string{"index", "kind"}, "Tokens that were paid for, by this process.", nil, false},
@@ -134,7 +135,7 @@ var sections = []struct {
 		{ActivityFailures, counter, []string{"activity", "code"}, "Attempts of activities that failed.", nil, false},
 		{ActivityRetries, counter, []string{"activity"}, "Attempts of activities that were not the first.", nil, false},
 		{ActivityRunning, gauge, nil, "Activities that run in this process.", nil, false},
-		{ActivitySlots, gauge, nil, "Activities that may run at once in this process: `worker.slots`.", nil, false},
+		{ActivitySlots, gauge, nil, "Activities that may run at once in this process: `worker.slots` and `worker.cpu`, by `worker.role`.", nil, false},
 		{RunsEnded, counter, []string{"index", "status"},
 			"Runs whose end, pause or wait this process wrote down.", nil, false},
 		{RunSeconds, histogram, []string{"index"}, "Duration of runs that ended, pauses included.", ofWork, false},

@@ -15,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ops/engine"
+	"github.com/unweaver/unweaver/workflows"
 	"github.com/unweaver/unweaver/workflows/visibility"
 )
 
@@ -64,8 +65,11 @@ func Register(ctx context.Context, client client.Client, namespace string, log *
 	return false
 }
 
-// Polled is an error where no worker asks the task queue for activities.
-func Polled(ctx context.Context, client client.Client, queue string) error {
+// Polled is an error where no worker asks for the activities that one of a role takes from the task queue.
+func Polled(ctx context.Context, client client.Client, queue string, role Role) error {
+	if role == RoleCPU {
+		queue = workflows.ComputingQueue(queue)
+	}
 	response, err := client.DescribeTaskQueue(ctx, queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
 	if err != nil {
 		return err

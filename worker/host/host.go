@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -44,8 +45,9 @@ type Config struct {
 	Log       *slog.Logger
 	Telemetry *telemetry.Process // nil: nothing is counted
 
-	Slots           int   // activities at once; 64
-	CPUSlots        int   // of them, those that fill a core and much memory; the number of cores
+	Role            Role  // what it takes; everything
+	Slots           int   // activities of TaskQueue at once; 64
+	CPUSlots        int   // activities at once that fill a core and much memory; the number of cores
 	ActivityPollers int   // 4
 	WorkflowPollers int   // 4
 	WorkflowCache   int   // workflows of this process whose state is kept between tasks; 10,000, or what it set before
@@ -61,6 +63,17 @@ type Config struct {
 	DeploymentName string
 	BuildID        string
 }
+
+// Role is what a worker takes of the work of its installation.
+type Role string
+
+// The roles. A run has two task queues: TaskQueue, with its workflow and what waits for models and stores, and
+// workflows.ComputingQueue with what fills a core; runs of formats before that have the first alone.
+const (
+	RoleAll Role = "all"
+	RoleIO  Role = "io"
+	RoleCPU Role = "cpu"
+)
 
 // Sizes of a worker that gives none.
 const (
@@ -88,6 +101,13 @@ func (c Config) filled() (Config, error) {
 		if *size.value == 0 {
 			*size.value = size.usual
 		}
+	}
+	if c.Role == "" {
+		c.Role = RoleAll
+	}
+	if c.Role != RoleAll && c.Role != RoleIO && c.Role != RoleCPU {
+		return c, fault.BadConfig.At("start worker with", "role "+string(c.Role)).Because("there is none of that name").
+			Advise("use all, io or cpu")
 	}
 	if c.WorkflowPollers == 1 { // one poller would never ask the queue of the workflows that it knows
 		c.WorkflowPollers = 2
@@ -118,11 +138,43 @@ func (c Config) filled() (Config, error) {
 	return c, nil
 }
 
-// options are those of the engine's worker.
-func (c Config) options() worker.Options {
+// workers are the engine's, one for each queue that the role has.
+func (c Config) workers() []worker.Worker {
+	var all []worker.Worker
+	slots := 0
+	if c.Role != RoleCPU {
+		main := worker.New(c.Client, c.TaskQueue, c.options(c.Slots))
+		workflows.Register(main)
+		all, slots = append(all, main), slots+c.Slots
+	}
+	if c.Role != RoleIO {
+		options := c.options(c.CPUSlots)
+		options.DisableWorkflowWorker = true
+		all, slots = append(all, worker.New(c.Client, workflows.ComputingQueue(c.TaskQueue), options)), slots+c.CPUSlots
+	}
+	if c.Telemetry != nil {
+		c.Telemetry.Set(telemetry.ActivitySlots, float64(slots))
+	}
+	return all
+}
+
+// self is what the worker tells the fleet of itself.
+func (c Config) self() fleet.Worker {
+	self := fleet.Worker{Queue: c.TaskQueue, Slots: c.Slots, CPU: c.CPUSlots, Apart: c.Role != RoleIO}
+	if c.Role == RoleCPU {
+		self.Slots = 0
+	}
+	if c.Versioned {
+		self.Version = c.DeploymentName + "." + c.BuildID
+	}
+	return self
+}
+
+// options are those of an engine's worker with so many slots.
+func (c Config) options(slots int) worker.Options {
 	options := worker.Options{
-		MaxConcurrentActivityExecutionSize: c.Slots,
-		MaxConcurrentActivityTaskPollers:   c.ActivityPollers,
+		MaxConcurrentActivityExecutionSize: slots,
+		MaxConcurrentActivityTaskPollers:   min(c.ActivityPollers, slots),
 		MaxConcurrentWorkflowTaskPollers:   c.WorkflowPollers,
 		WorkerStopTimeout:                  c.Drain,
 		MaxHeartbeatThrottleInterval:       c.Heartbeat,
@@ -132,7 +184,6 @@ func (c Config) options() worker.Options {
 	}
 	if c.Telemetry != nil {
 		options.Interceptors = []interceptor.WorkerInterceptor{&counting{telemetry: c.Telemetry}}
-		c.Telemetry.Set(telemetry.ActivitySlots, float64(c.Slots))
 	}
 	if c.Versioned {
 		options.DeploymentOptions = worker.DeploymentOptions{
@@ -145,12 +196,12 @@ func (c Config) options() worker.Options {
 
 // Host is a running worker.
 type Host struct {
-	worker worker.Worker
-	ports  *build.Ports
-	parser *box.Pool
-	drain  time.Duration
-	due    *activities.Due // nil: another worker sends what notices are due
-	member *fleet.Member
+	workers []worker.Worker
+	ports   *build.Ports
+	parser  *box.Pool
+	drain   time.Duration
+	due     *activities.Due // nil: another worker sends what notices are due
+	member  *fleet.Member
 
 	watching context.CancelFunc // ends what looks up how indexes stand
 	watched  chan struct{}
@@ -174,8 +225,6 @@ func Start(config Config) (*Host, error) {
 	if config.WorkflowCache > 0 {
 		worker.SetStickyWorkflowCacheSize(config.WorkflowCache)
 	}
-	running := worker.New(config.Client, config.TaskQueue, config.options())
-	workflows.Register(running)
 	stores := config.Stores
 	paid := ledger.New(stores.Artifacts, stores.Coordination)
 	paid.OnDamage = func(location string, err error) {
@@ -195,25 +244,44 @@ func Start(config Config) (*Host, error) {
 	if config.Alone {
 		due = &activities.Due{}
 	}
-	self := fleet.Worker{Queue: config.TaskQueue, Slots: config.Slots, CPU: config.CPUSlots}
-	if config.Versioned {
-		self.Version = config.DeploymentName + "." + config.BuildID
+	workers, self := config.workers(), config.self()
+	for _, one := range workers {
+		one.RegisterActivity(&activities.Activities{
+			Ports: ports, Engine: Engine{config.Client, config.Address, config.Namespace}, Log: config.Log,
+			Telemetry: config.Telemetry, Notify: config.Notify, Due: due, Self: self,
+		})
 	}
-	running.RegisterActivity(&activities.Activities{
-		Ports: ports, Engine: Engine{config.Client, config.Address, config.Namespace}, Log: config.Log,
-		Telemetry: config.Telemetry, Notify: config.Notify, Due: due, Self: self,
-	})
 	member := fleet.Join(stores.Coordination, self, config.Log)
 	config.Models.ShareWith(member)
-	if err := running.Start(); err != nil {
+	if err := start(workers); err != nil {
 		left, gone := context.WithTimeout(context.Background(), leavePatience)
 		defer gone()
 		parser.Close()
 		return nil, errors.Join(err, member.Leave(left))
 	}
-	host := &Host{worker: running, ports: ports, parser: parser, drain: config.Drain, due: due, member: member}
+	host := &Host{workers: workers, ports: ports, parser: parser, drain: config.Drain, due: due, member: member}
 	host.watch(config)
 	return host, nil
+}
+
+// start starts all workers or none.
+func start(workers []worker.Worker) error {
+	for i, one := range workers {
+		if err := one.Start(); err != nil {
+			stop(workers[:i])
+			return err
+		}
+	}
+	return nil
+}
+
+// stop stops workers side by side: each may wait for its activities as long as it may drain.
+func stop(workers []worker.Worker) {
+	var stopped sync.WaitGroup
+	for _, one := range workers {
+		stopped.Go(one.Stop)
+	}
+	stopped.Wait()
 }
 
 // watch looks up how the indexes stand, for metrics, until Stop.
@@ -256,7 +324,7 @@ func (h *Host) Stop() {
 	told, end := context.WithTimeout(context.Background(), noticePatience)
 	h.due.Wait(told)
 	end()
-	h.worker.Stop()
+	stop(h.workers)
 	left, gone := context.WithTimeout(context.Background(), leavePatience)
 	if err := h.member.Leave(left); err != nil {
 		h.ports.Log.Warn("this worker's share of model concurrency is free in some seconds only",

@@ -44,6 +44,7 @@ type server struct {
 
 	mu         sync.Mutex
 	activities []*workflowservice.PollActivityTaskQueueRequest
+	computing  []*workflowservice.PollActivityTaskQueueRequest // of the queue beside it
 	workflows  []*workflowservice.PollWorkflowTaskQueueRequest
 	status     enums.WorkflowExecutionStatus // of every run; 0: none is known
 	attributes map[string]enums.IndexedValueType
@@ -78,7 +79,11 @@ func (s *server) PollActivityTaskQueue(
 	ctx context.Context, request *workflowservice.PollActivityTaskQueueRequest,
 ) (*workflowservice.PollActivityTaskQueueResponse, error) {
 	s.mu.Lock()
-	s.activities = append(s.activities, request)
+	if strings.HasSuffix(request.GetTaskQueue().GetName(), "-cpu") {
+		s.computing = append(s.computing, request)
+	} else {
+		s.activities = append(s.activities, request)
+	}
 	s.mu.Unlock()
 	<-ctx.Done()
 	return &workflowservice.PollActivityTaskQueueResponse{}, nil
@@ -169,7 +174,7 @@ func configured(t *testing.T, s *server) host.Config {
 	}
 }
 
-// polled starts a worker, waits until it asks for both kinds of work, and stops it.
+// polled starts a worker, waits until it asks for all work of its role, and stops it.
 func polled(t *testing.T, config host.Config, s *server) {
 	t.Helper()
 	running, err := host.Start(config)
@@ -179,7 +184,8 @@ func polled(t *testing.T, config host.Config, s *server) {
 	defer running.Stop()
 	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); {
 		s.mu.Lock()
-		both := len(s.activities) > 0 && len(s.workflows) > 0
+		both := (len(s.activities) > 0 || config.Role == host.RoleCPU) &&
+			(len(s.workflows) > 0 || config.Role == host.RoleCPU) && (len(s.computing) > 0 || config.Role == host.RoleIO)
 		s.mu.Unlock()
 		if both {
 			return
@@ -197,8 +203,44 @@ func TestAWorkerAsksForWorkflowsAndActivitiesOfItsQueue(t *testing.T) {
 	if queue := s.activities[0].GetTaskQueue().GetName(); queue != "q" {
 		t.Errorf("it polls queue %q", queue)
 	}
+	if queue := s.computing[0].GetTaskQueue().GetName(); queue != "q-cpu" {
+		t.Errorf("for what fills a core it polls queue %q", queue)
+	}
 	if s.workflows[0].GetDeploymentOptions().GetWorkerVersioningMode() == enums.WORKER_VERSIONING_MODE_VERSIONED {
 		t.Error("a worker without a version says that it has one")
+	}
+}
+
+func TestAWorkerOfARoleAsksForItsWorkAlone(t *testing.T) {
+	for role, left := range map[host.Role]func(*server) int{
+		host.RoleIO:  func(s *server) int { return len(s.computing) },
+		host.RoleCPU: func(s *server) int { return len(s.activities) + len(s.workflows) },
+	} {
+		s := &server{}
+		config := configured(t, s)
+		config.Role = role
+		polled(t, config, s)
+		s.mu.Lock()
+		if left(s) > 0 {
+			t.Errorf("a worker of role %s polls the other's queue: %v %v", role, s.activities, s.computing)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// A worker of one slot does one activity of each queue at a time; one of a thousand asks by no more calls for it.
+func TestSlotsAreThoseOfEachQueue(t *testing.T) {
+	for _, slots := range []int{1, 1000} {
+		s := &server{}
+		config := configured(t, s)
+		config.Slots, config.CPUSlots = slots, slots
+		polled(t, config, s)
+		s.mu.Lock()
+		asked := max(len(s.activities), len(s.computing))
+		s.mu.Unlock()
+		if asked > min(slots, 4) {
+			t.Errorf("%d slots: %d polls of a queue at once", slots, asked)
+		}
 	}
 }
 
@@ -219,6 +261,7 @@ func TestAVersionedWorkerBelongsToItsDeployment(t *testing.T) {
 func TestConfigurationsThatCannotWorkAreRefused(t *testing.T) {
 	s := &server{}
 	for says, change := range map[string]func(*host.Config){
+		"role both":          func(c *host.Config) { c.Role = "both" },
 		"slots":              func(c *host.Config) { c.Slots = -1 },
 		"workflow pollers":   func(c *host.Config) { c.WorkflowPollers = -1 },
 		"cache bytes":        func(c *host.Config) { c.CacheBytes = -1 },
@@ -326,11 +369,11 @@ func TestAServerThatDoesNotLetUsIsNoError(t *testing.T) {
 func TestTheProbeWantsAWorkerOnTheQueue(t *testing.T) {
 	s := &server{}
 	connected := connect(t, s)
-	if err := host.Polled(t.Context(), connected, "q"); !fault.Is(err, fault.EngineDown) {
+	if err := host.Polled(t.Context(), connected, "q", host.RoleAll); !fault.Is(err, fault.EngineDown) {
 		t.Error(err)
 	}
 	s.pollers = []*taskqueue.PollerInfo{{Identity: "w"}}
-	if err := host.Polled(t.Context(), connected, "q"); err != nil {
+	if err := host.Polled(t.Context(), connected, "q", host.RoleAll); err != nil {
 		t.Error(err)
 	}
 }

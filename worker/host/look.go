@@ -16,6 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/stream/par"
 	"github.com/unweaver/unweaver/internal/telemetry"
+	"github.com/unweaver/unweaver/workflows"
 )
 
 const (
@@ -58,24 +59,16 @@ func (w *watcher) follow(ctx context.Context) {
 
 // queues looks up how many tasks wait.
 func (w *watcher) queues(ctx context.Context) {
-	types := map[client.TaskQueueType]string{
-		client.TaskQueueTypeWorkflow: "workflow", client.TaskQueueTypeActivity: "activity",
-	}
-	asked := client.DescribeTaskQueueEnhancedOptions{TaskQueue: w.queue, ReportStats: true}
-	for kind := range types {
-		asked.TaskQueueTypes = append(asked.TaskQueueTypes, kind)
-	}
-	described, err := w.client.DescribeTaskQueueEnhanced(ctx, asked)
-	if err != nil { // an older engine, or one that does not answer: its own metrics tell
-		w.telemetry.Replace(telemetry.QueueDepth, nil)
-		return
-	}
 	waiting := map[string]float64{}
-	for _, version := range described.VersionsInfo { //nolint:staticcheck // what the servers that we run with answer
-		for kind, info := range version.TypesInfo {
-			if info.Stats != nil {
-				waiting[types[kind]] += float64(info.Stats.ApproximateBacklogCount)
-			}
+	kinds := map[string]map[client.TaskQueueType]string{
+		w.queue: {client.TaskQueueTypeWorkflow: "workflow", client.TaskQueueTypeActivity: "activity"},
+
+		workflows.ComputingQueue(w.queue): {client.TaskQueueTypeActivity: "computing"},
+	}
+	for queue, types := range kinds {
+		if err := w.depth(ctx, queue, types, waiting); err != nil {
+			w.telemetry.Replace(telemetry.QueueDepth, nil) // an older engine, or one that does not answer: its metrics tell
+			return
 		}
 	}
 	var samples []telemetry.Sample
@@ -83,6 +76,28 @@ func (w *watcher) queues(ctx context.Context) {
 		samples = append(samples, telemetry.Sample{Value: tasks, Labels: []string{kind}})
 	}
 	w.telemetry.Replace(telemetry.QueueDepth, samples)
+}
+
+// depth adds the tasks that wait in a queue to what waits of their types.
+func (w *watcher) depth(
+	ctx context.Context, queue string, types map[client.TaskQueueType]string, waiting map[string]float64,
+) error {
+	asked := client.DescribeTaskQueueEnhancedOptions{TaskQueue: queue, ReportStats: true}
+	for kind := range types {
+		asked.TaskQueueTypes = append(asked.TaskQueueTypes, kind)
+	}
+	described, err := w.client.DescribeTaskQueueEnhanced(ctx, asked)
+	if err != nil {
+		return err
+	}
+	for _, version := range described.VersionsInfo { //nolint:staticcheck // what the servers that we run with answer
+		for kind, info := range version.TypesInfo {
+			if info.Stats != nil {
+				waiting[types[kind]] += float64(info.Stats.ApproximateBacklogCount)
+			}
+		}
+	}
+	return nil
 }
 
 // standing is what is known of one index.

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -138,7 +139,7 @@ func Start(ctx context.Context, options Options) (stack *Stack, err error) {
 		CacheDir: filepath.Join(dir, "cache"),
 		Alone:    true, Sticky: time.Second, Heartbeat: time.Second, Drain: 20 * time.Second, Log: options.Log,
 		Telemetry: process, Notify: hooks,
-		Slots: options.Config.Worker.Slots, CPUSlots: options.Config.Worker.CPU,
+		Slots: options.Config.Slots(runtime.GOMAXPROCS(0)), CPUSlots: options.Config.Worker.CPU,
 		ActivityPollers: options.Config.Worker.Pollers, CacheBytes: options.Config.Worker.CacheBytes,
 	}); err != nil {
 		return stack, errors.Join(err, listener.Close())
