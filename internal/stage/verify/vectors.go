@@ -62,7 +62,8 @@ func (s *segment) damaged(ctx context.Context, err error) error {
 }
 
 // checkVectors looks every key up, and compares some vectors of every batch; where one is wrong, all are compared, as
-// they are where compare says that one is known to be. The keys are read without their vectors first, as rows are rarely missing.
+// they are where compare says that one is known to be. The keys are read without their vectors first, as rows are
+// rarely missing.
 func checkVectors(ctx context.Context, in In, compare bool) (Result, error) {
 	var res Result
 	s, err := open(ctx, in)

@@ -1,6 +1,6 @@
 // Package verify proves that what a generation names is in the stores: every record and row that the run wrote, by key,
-// and a bounded sample of what it re-used; all that is live when a store lost its memory. What is missing or wrong is rewritten
-// from segments, so that no model is asked. Restore is the same walk with nothing taken for granted.
+// and a bounded sample of what it re-used; all that is live when a store lost its memory. What is missing or wrong is
+// rewritten from segments, so that no model is asked. Restore is the same walk with nothing taken for granted.
 package verify
 
 import (
