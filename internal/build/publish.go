@@ -63,7 +63,7 @@ func (r *Run) checkLive(ctx context.Context, manifest *corpus.Manifest, unit ver
 	}
 	return verify.Run(ctx, verify.In{
 		Artifacts: r.Index, Manifest: manifest, Unit: unit, Classes: r.Records, Vectors: r.Vectors, Live: live,
-		OnProgress: r.alive,
+		Seed: manifest.Generation, OnProgress: r.alive,
 	})
 }
 
@@ -230,22 +230,20 @@ func (r *Run) readBack(ctx context.Context, manifest *corpus.Manifest, parentSHA
 		Advise(r.Index.Rebuild())
 }
 
-// reused samples the vectors that the parent wrote; what this run wrote is verified row by row.
+// reused samples the vectors that the parent wrote; what this run wrote is verified row by row. A bounded number of
+// segments is looked at, which the generation's name chooses, and all of them once a row of one is missing or wrong.
+// A store that lost its memory, or was exchanged, is known by its identity, and everything is verified then.
 func (r *Run) reused(ctx context.Context, manifest *corpus.Manifest, parentSHA string) error {
 	parent, err := r.parent(ctx, parentSHA)
 	if err != nil || parent == nil {
 		return err
 	}
-	live := manifest.Collections
-	for _, unit := range verify.Samples(parent) {
-		if unit.Collection != live.Classes && unit.Collection != live.Chunks {
-			continue
-		}
-		if _, err := r.checkLive(ctx, manifest, unit); err != nil {
-			return err
-		}
-	}
-	return nil
+	units := slices.DeleteFunc(verify.Samples(parent, manifest.Generation), func(unit verify.Unit) bool {
+		return unit.Collection != manifest.Collections.Classes && unit.Collection != manifest.Collections.Chunks
+	})
+	return verify.EachSample(units, func(unit verify.Unit) (verify.Result, error) {
+		return r.checkLive(ctx, manifest, unit)
+	})
 }
 
 // alias points the aliases for other programs that read the vector store at what is published. Ours never use them,

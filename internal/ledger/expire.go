@@ -112,7 +112,7 @@ func (l *Ledger) expireLoose(ctx context.Context, task string, keys *keyFile, no
 		if has {
 			continue
 		}
-		if objects = append(objects, entry.object); len(objects) == 1000 {
+		if objects = append(objects, entry.object); len(objects) == artifact.DeleteAtOnce {
 			if err := flush(); err != nil {
 				return total, err
 			}

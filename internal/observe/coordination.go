@@ -81,6 +81,15 @@ func (s shared) Lease(ctx context.Context, index, generation, reader string, ttl
 	return s.Store.Lease(ctx, index, generation, reader, ttl)
 }
 
+// LeaseAll implements coordination.Readers.
+func (s shared) LeaseAll(
+	ctx context.Context, held []coordination.Held, reader string, ttl time.Duration,
+) (err error) {
+	ctx, end := s.observer.Store(ctx, Coordination, "lease_all")
+	defer func() { end(err) }()
+	return s.Store.LeaseAll(ctx, held, reader, ttl)
+}
+
 // Mirrors implements coordination.Readers.
 func (s shared) Mirrors(ctx context.Context, known string) (version string, all map[string][]byte, err error) {
 	ctx, end := s.observer.Store(ctx, Coordination, "mirrors")

@@ -10,6 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
@@ -44,11 +45,7 @@ func (s *Server) watch() {
 		s.follow()
 		if time.Since(renewed) > leaseTTL/3 {
 			renewed = time.Now()
-			for name, x := range s.served() {
-				if x.holds() {
-					s.beside(func() { s.renew(name, x) })
-				}
-			}
+			s.beside(s.renew)
 		}
 		select {
 		case <-s.ctx.Done():
@@ -137,13 +134,6 @@ func (x *index) standing() (news, asked bool, age, every time.Duration) {
 	}
 	news = x.heard.Manifest != "" && x.heard != x.published && x.heard != x.mirrored
 	return news && !x.readAt.IsZero(), x.asked || x.current != nil || x.failed != nil, time.Since(x.readAt), every
-}
-
-// holds tells whether anything of the index is read here.
-func (x *index) holds() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.current != nil || len(x.pinned)+len(x.retired) > 0
 }
 
 // list finds out which indexes there are and has the first of them opened, until it has succeeded once.
@@ -268,10 +258,21 @@ func (x *index) gone() {
 	x.current, x.manifest, x.asked, x.failed = nil, "", false, nil
 }
 
-// renew the leases of all generations of an index that are read here.
-func (s *Server) renew(name string, x *index) {
-	for _, generation := range x.held() {
-		s.lease(s.ctx, name, generation)
+// renew the leases of all generations that are read here, in one write.
+func (s *Server) renew() {
+	var held []coordination.Held
+	for name, x := range s.served() {
+		for _, generation := range x.held() {
+			held = append(held, coordination.Held{Index: name, Generation: generation})
+		}
+	}
+	if len(held) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, pollTimeout)
+	defer cancel()
+	if err := s.Readers.LeaseAll(ctx, held, s.id, leaseTTL); err != nil && s.ctx.Err() == nil {
+		s.log.Warn("reader leases not renewed", "generations", len(held), "code", string(fault.CodeOf(err)))
 	}
 }
 

@@ -52,6 +52,43 @@ func (f *fixture) mirrorIn(shared *coordination.Store, index string) {
 	}
 }
 
+// leasedOf counts the indexes of which a generation is leased.
+func leasedOf(t *testing.T, shared *coordination.Store, copies int) int {
+	t.Helper()
+	n := 0
+	for i := range copies {
+		leased, err := shared.Leased(t.Context(), name(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += len(leased)
+	}
+	return n
+}
+
+// All that is open stays leased, for one write in ten seconds however much it is.
+func TestWhateverIsOpenIsLeasedInOneWrite(t *testing.T) {
+	const open, passed = 8, 5 * time.Minute
+	synctest.Test(t, func(t *testing.T) {
+		f, requests, shared := counting(t, open, true)
+		f.ready()
+		for i := range open {
+			f.must(name(i))
+		}
+		synctest.Wait()
+		requests.Take()
+		for range passed / time.Minute {
+			time.Sleep(time.Minute)
+			if n := leasedOf(t, shared, open); n != open {
+				t.Fatalf("%d of %d open indexes are leased", n, open)
+			}
+		}
+		if n := requests.Take().Of("coordination/lease"); n > int64(passed/(9*time.Second)) {
+			t.Errorf("leases of %d indexes were written %d times in %s", open, n, passed)
+		}
+	})
+}
+
 // A beat of the watcher is one look at all mirrors and a bounded number of pointers, however many indexes there are.
 func TestAThousandClosedIndexesCostAsManyRequestsAsTen(t *testing.T) {
 	const passed = 10 * time.Minute

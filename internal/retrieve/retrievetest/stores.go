@@ -128,6 +128,16 @@ func (r *Readers) Lease(_ context.Context, index, generation, _ string, ttl time
 	return nil
 }
 
+// LeaseAll implements coordination.Readers.
+func (r *Readers) LeaseAll(ctx context.Context, held []coordination.Held, reader string, ttl time.Duration) error {
+	for _, one := range held {
+		if err := r.Lease(ctx, one.Index, one.Generation, reader, ttl); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Forget drops every lease, as if their time had passed.
 func (r *Readers) Forget() {
 	r.mu.Lock()

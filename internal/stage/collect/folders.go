@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/unweaver/unweaver/internal/store/artifact"
 )
 
 // reportsStay is how long the reports and dead letters of a run that gave no generation stay, the mark of a generation
@@ -12,7 +14,8 @@ import (
 // they remove it themselves when they end, so that what is old is of one that was terminated.
 const reportsStay = 14 * 24 * time.Hour
 
-// batchKeys is how many objects are gathered before they are deleted.
+// batchKeys is how many keys go between two looks at what may be deleted, where each batch is written down first, or
+// goes to a store of records or vectors.
 const batchKeys = 1000
 
 // deleteWhere deletes the objects under a prefix that pick chooses, for the sake of a generation that goes, or of none.
@@ -35,7 +38,7 @@ func (c *collector) deleteWhere(
 		if !pick(info.Key, info.Modified) {
 			continue
 		}
-		if keys = append(keys, info.Key); len(keys) == batchKeys {
+		if keys = append(keys, info.Key); len(keys) == artifact.DeleteAtOnce {
 			if err := flush(); err != nil {
 				return err
 			}

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"strconv"
@@ -17,8 +18,9 @@ import (
 )
 
 const (
-	sampleRows = 64 // of a segment that is only sampled
-	probeRows  = 16 // of each batch, whose vectors are compared and not the keys alone
+	sampleRows = 64   // of a segment that is only sampled
+	sampleRead = 4096 // rows of it that are read at most for them: others may not be live any more
+	probeRows  = 16   // of each batch, whose vectors are compared and not the keys alone
 	// closeEnough is the inner product over which two unit vectors are the same: stores may round them.
 	closeEnough = 0.999
 )
@@ -59,16 +61,16 @@ func (s *segment) damaged(ctx context.Context, err error) error {
 		Advise("publish another generation, or rebuild the index")
 }
 
-// checkVectors looks every key up, and compares some vectors of every batch; where one is wrong, all are compared. The
-// keys are read without their vectors first, as rows are rarely missing.
-func checkVectors(ctx context.Context, in In) (Result, error) {
+// checkVectors looks every key up, and compares some vectors of every batch; where one is wrong, all are compared, as
+// they are where compare says that one is known to be. The keys are read without their vectors first, as rows are
+// rarely missing.
+func checkVectors(ctx context.Context, in In, compare bool) (Result, error) {
 	var res Result
 	s, err := open(ctx, in)
 	if err != nil {
 		return res, err
 	}
 	var missing []bool // by row
-	compare := false
 	lost := int64(0)
 	for batch, err := range batches[keyRow](s.file) {
 		if err != nil {
@@ -111,38 +113,64 @@ func checkVectors(ctx context.Context, in In) (Result, error) {
 	return res, s.damaged(ctx, err)
 }
 
-// checkSample looks at the first live rows: a store that lost its memory lost more than a row.
+// checkSample looks at some live rows, from a place on that the seed chooses, and at all of them when one is missing or
+// wrong: a store that lost something lost more than a row.
 func checkSample(ctx context.Context, in In) (Result, error) {
 	s, err := open(ctx, in)
 	if err != nil {
 		return Result{}, err
 	}
-	reader := parquet.NewGenericReader[stage.VectorRow](s.file)
-	defer func() { _ = reader.Close() }()
-	var sample []vectors.Row
-	buffer := make([]stage.VectorRow, sampleRows)
-	for len(sample) < sampleRows {
-		n, err := reader.Read(buffer)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return Result{}, s.damaged(ctx, err)
-		}
-		for _, row := range s.wanted(buffer[:n]) {
-			if len(sample) < sampleRows {
-				sample = append(sample, row)
-			}
-		}
-		if err != nil {
-			break
-		}
+	sample, err := s.sample()
+	if err != nil {
+		return Result{}, s.damaged(ctx, err)
 	}
 	wrong, missing, err := s.differing(ctx, sample)
 	if err != nil {
 		return Result{}, err
 	}
 	if len(wrong)+len(missing) > 0 {
-		return checkVectors(ctx, in)
+		return checkVectors(ctx, in, len(wrong) > 0)
 	}
 	return Result{Checked: int64(len(sample))}, nil
+}
+
+// sample reads live rows from a place on, and from the beginning where the segment ends before there are enough.
+func (s *segment) sample() ([]vectors.Row, error) {
+	reader := parquet.NewGenericReader[stage.VectorRow](s.file)
+	defer func() { _ = reader.Close() }()
+	rows := s.file.NumRows()
+	if rows == 0 {
+		return nil, nil
+	}
+	place := corpus.Sum("sample", s.Seed, s.Unit.Segment.SHA256)
+	start := int64(binary.BigEndian.Uint64(place[:8]) % uint64(rows))
+	if s.Seed == "" {
+		start = 0
+	}
+	if err := reader.SeekToRow(start); err != nil {
+		return nil, err
+	}
+	var sample []vectors.Row
+	buffer := make([]stage.VectorRow, sampleRows)
+	for at, left := start, min(rows, sampleRead); left > 0 && len(sample) < sampleRows; {
+		n, err := reader.Read(buffer[:min(left, rows-at, sampleRows)])
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		found := s.wanted(buffer[:n])
+		sample = append(sample, found[:min(len(found), sampleRows-len(sample))]...)
+		at, left = at+int64(n), left-int64(n)
+		switch {
+		case at >= rows:
+			at = 0
+			if err := reader.SeekToRow(0); err != nil {
+				return nil, err
+			}
+		case n == 0: // it gives fewer rows than it says
+			return nil, io.ErrUnexpectedEOF
+		}
+	}
+	return sample, nil
 }
 
 // probe compares the vectors of the first rows of a batch that starts at a row, and tells whether one is wrong.

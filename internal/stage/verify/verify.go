@@ -1,11 +1,13 @@
 // Package verify proves that what a generation names is in the stores: every record and row that the run wrote, by key,
-// and a sample of what it re-used; all that is live when a store lost its memory. What is missing or wrong is rewritten
-// from segments, so that no model is asked. Restore is the same walk with nothing taken for granted.
+// and a bounded sample of what it re-used; all that is live when a store lost its memory. What is missing or wrong is
+// rewritten from segments, so that no model is asked. Restore is the same walk with nothing taken for granted.
 package verify
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -24,7 +26,7 @@ type Kind string
 const (
 	Records Kind = "records" // the records of a classes segment, each by its bytes
 	Vectors Kind = "vectors" // the rows of a vectors segment, each by its key, and some by their vectors
-	Sample  Kind = "sample"  // the first rows of a vectors segment, and all of them when one is missing or wrong
+	Sample  Kind = "sample"  // some rows of a vectors segment, and all of them when one is missing or wrong
 )
 
 // Unit is one segment to check: what one activity does.
@@ -45,8 +47,32 @@ func Units(manifest *corpus.Manifest) []Unit {
 	return out
 }
 
-// Samples lists the vectors segments of a generation to be sampled.
-func Samples(manifest *corpus.Manifest) []Unit { return vectorUnits(manifest, Sample) }
+// Samples lists the vectors segments of a generation to be sampled, those first that come first for the seed: another
+// seed begins with others, so that each has its turn in some night.
+func Samples(manifest *corpus.Manifest, seed string) []Unit {
+	units := vectorUnits(manifest, Sample)
+	place := func(unit Unit) corpus.Digest { return corpus.Sum("sample", seed, unit.Collection, unit.Segment.SHA256) }
+	slices.SortFunc(units, func(a, b Unit) int {
+		first, second := place(a), place(b)
+		return bytes.Compare(first[:], second[:])
+	})
+	return units
+}
+
+// sampledUnits are looked at in one night, however many there are.
+const sampledUnits = 32
+
+// EachSample checks the first units, a bounded number of them, and all once one had to rewrite something.
+func EachSample(units []Unit, check func(Unit) (Result, error)) error {
+	for at, damaged := 0, false; at < len(units) && (at < sampledUnits || damaged); at++ {
+		found, err := check(units[at])
+		if err != nil {
+			return err
+		}
+		damaged = damaged || found.Rewritten > 0
+	}
+	return nil
+}
 
 func vectorUnits(manifest *corpus.Manifest, kind Kind) []Unit {
 	var out []Unit
@@ -69,7 +95,9 @@ type In struct {
 	Vectors   vectors.Store
 	// Live, where it is set, leaves out rows that are no longer live in the generation: vectors segments live longer
 	// than their rows, and a row that was swept is not lost. Without it every row of the segment is wanted.
-	Live       *live.File
+	Live *live.File
+	// Seed chooses the rows of a sample.
+	Seed       string
 	OnProgress func(corpus.Progress)
 }
 
@@ -85,7 +113,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 	case Records:
 		return checkRecords(ctx, in)
 	case Vectors:
-		return checkVectors(ctx, in)
+		return checkVectors(ctx, in, false)
 	case Sample:
 		return checkSample(ctx, in)
 	}

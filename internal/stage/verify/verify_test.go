@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -340,8 +341,68 @@ func TestASampleLooksAtAllOnlyWhenARowIsMissingOrWrong(t *testing.T) {
 	if got := b.run(sample); got != (verify.Result{Checked: 1500, Rewritten: 3}) {
 		t.Errorf("a wrong vector: %+v", got)
 	}
-	if units := verify.Samples(b.manifest); len(units) != 2 || units[0] != sample.Unit || units[1].Collection != "k" {
+	units := verify.Samples(b.manifest, "g")
+	if len(units) != 2 || !slices.Contains(units, sample.Unit) || units[0].Collection == units[1].Collection {
 		t.Errorf("%+v", units)
+	}
+}
+
+// What another generation looks at are other rows: one that is wrong is found in some night, wherever it lies, and a
+// look costs the same however long the segment is.
+func TestSamplesOfOtherGenerationsAreOfOtherRows(t *testing.T) {
+	b := newBench(t, 1500, 0)
+	b.all()
+	b.spoil(func(key string) []float32 { return stagetest.Vector("other "+key, dim) }, 700)
+	sample := b.in(b.classUnit(verify.Sample))
+	first := verify.Result{Checked: 64}
+	nights := 0
+	for ; nights < 500; nights++ {
+		sample.Seed = fmt.Sprint("night ", nights)
+		if got := b.run(sample); got != first {
+			if got != (verify.Result{Checked: 1500, Rewritten: 1}) {
+				t.Errorf("%+v", got)
+			}
+			break
+		}
+	}
+	if nights == 0 || nights == 500 {
+		t.Errorf("found in night %d", nights)
+	}
+}
+
+func TestANightSamplesABoundedNumberAndAllWhereSomethingIsWrong(t *testing.T) {
+	manifest := &corpus.Manifest{Collections: corpus.Collections{Classes: "c", Chunks: "k"}}
+	for i := range 300 {
+		segment := corpus.Segment{SHA256: fmt.Sprint("s", i)}
+		manifest.Segments.ClassVecs = append(manifest.Segments.ClassVecs, segment)
+		manifest.Segments.ChunkVecs = append(manifest.Segments.ChunkVecs, segment)
+	}
+	look := func(seed string, wrongAt int) map[verify.Unit]bool {
+		looked := map[verify.Unit]bool{}
+		stagetest.Ok(t, verify.EachSample(verify.Samples(manifest, seed), func(unit verify.Unit) (verify.Result, error) {
+			looked[unit] = true
+			if len(looked) == wrongAt {
+				return verify.Result{Rewritten: 1}, nil
+			}
+			return verify.Result{}, nil
+		}))
+		return looked
+	}
+	if n := len(look("g1", 0)); n != 32 {
+		t.Errorf("%d segments of 600 were sampled", n)
+	}
+	if n := len(look("g1", 32)); n != 600 {
+		t.Errorf("%d segments of 600 were sampled after one was wrong", n)
+	}
+	if maps.Equal(look("g1", 0), look("g2", 0)) || !maps.Equal(look("g1", 0), look("g1", 0)) {
+		t.Error("a generation's name does not choose what is sampled")
+	}
+	all := map[verify.Unit]bool{}
+	for night := range 200 {
+		maps.Copy(all, look(fmt.Sprint(night), 0))
+	}
+	if len(all) != 600 {
+		t.Errorf("in 200 nights %d of 600 segments had their turn", len(all))
 	}
 }
 

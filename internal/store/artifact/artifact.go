@@ -13,6 +13,7 @@ import (
 	"hash"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -195,42 +196,32 @@ func putOnce(ctx context.Context, s blob.Store, key string, r io.Reader, n int64
 	return err
 }
 
-// deleteBatch is how many objects one request deletes, which is what S3 takes.
-const deleteBatch = 1000
+const (
+	// deleteBatch is how many objects one request deletes, which is what S3 takes.
+	deleteBatch = 1000
+	// deleteWidth is how many such requests are in flight.
+	deleteWidth = 4
+	// DeleteAtOnce is how many objects are worth gathering for one DeleteAll.
+	DeleteAtOnce = deleteWidth * deleteBatch
+)
 
-// deleteWidth is how many single deletes run at once where the store has no request for many.
-const deleteWidth = 16
-
-// batchDeleter is a store that deletes many objects in one request; absent ones are no error.
-type batchDeleter interface {
-	DeleteAll(ctx context.Context, keys []string) error
-}
-
-// DeleteAll removes objects, 1,000 to a request where the store can. Absent ones are no error, so it may be repeated.
+// DeleteAll removes objects, 1,000 to a request, some requests at once and in no order. Absent ones are no error, so it
+// may be repeated. Nothing is asked for any more once ctx has ended, be it by its deadline alone: who may delete for a
+// while only (the index's lease) says so by it, and what is in flight then ends with it.
 func DeleteAll(ctx context.Context, store blob.Store, keys []string) error {
-	many, ok := store.(batchDeleter)
-	for len(keys) > 0 {
+	batches := slices.Collect(slices.Chunk(keys, deleteBatch))
+	if len(batches) == 0 {
+		return nil
+	}
+	if err := blob.Permitted(ctx); err != nil {
+		return err
+	}
+	return par.Each(ctx, len(batches), deleteWidth, func(ctx context.Context, i int) error {
 		if err := blob.Permitted(ctx); err != nil {
 			return err
 		}
-		batch := keys[:min(deleteBatch, len(keys))]
-		keys = keys[len(batch):]
-		var err error
-		if ok {
-			err = many.DeleteAll(ctx, batch)
-		} else {
-			err = par.Each(ctx, len(batch), deleteWidth, func(ctx context.Context, i int) error {
-				if err := blob.Permitted(ctx); err != nil {
-					return err
-				}
-				return store.Delete(ctx, batch[i])
-			})
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		return store.DeleteAll(ctx, batches[i])
+	})
 }
 
 // Spec reads a stored configuration and checks that it is whole, and this index's.

@@ -9,9 +9,12 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -271,6 +274,51 @@ func TestDeleteAllGoesByBatches(t *testing.T) {
 		if n := memory.Calls(artifacttest.Delete); n != c.requests || len(memory.Keys("")) != 0 {
 			t.Errorf("%s: %d requests, %d left", c.situation, n, len(memory.Keys("")))
 		}
+	}
+}
+
+// slowly deletes as a distant store does.
+type slowly struct {
+	blob.Store
+	mu            sync.Mutex
+	running, most int
+	sizes         []int
+}
+
+func (s *slowly) DeleteAll(ctx context.Context, keys []string) error {
+	s.mu.Lock()
+	s.running++
+	s.most, s.sizes = max(s.most, s.running), append(s.sizes, len(keys))
+	s.mu.Unlock()
+	time.Sleep(time.Second)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running--
+	return ctx.Err()
+}
+
+// Twenty requests of a second each take five seconds, and none begins when the permit is over.
+func TestManyObjectsAreDeletedInSeveralRequestsAtOnceAndNoneBeginsAfterThePermit(t *testing.T) {
+	for _, test := range []struct {
+		permit, took time.Duration
+		requests     int
+	}{{time.Hour, 5 * time.Second, 20}, {1500 * time.Millisecond, 2 * time.Second, 8}} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &slowly{Store: artifacttest.New()}
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), test.permit)
+			defer cancel()
+			err := artifact.DeleteAll(ctx, store, make([]string, 20_000))
+			if whole := test.requests == 20; whole != (err == nil) {
+				t.Errorf("permit of %s: %v", test.permit, err)
+			}
+			if store.most != 4 || len(store.sizes) != test.requests || slices.Max(store.sizes) != 1000 {
+				t.Errorf("permit of %s: %d at once, requests of %v", test.permit, store.most, store.sizes)
+			}
+			if took := time.Since(began); took != test.took {
+				t.Errorf("permit of %s: it took %s", test.permit, took)
+			}
+		})
 	}
 }
 

@@ -50,9 +50,14 @@ type Runs interface {
 	ForgetRun(ctx context.Context, run string) error
 }
 
+// Held is a generation that a reader has open.
+type Held struct{ Index, Generation string }
+
 // Readers holds leases on generations that queries still use, and the mirror of the pointer.
 type Readers interface {
 	Lease(ctx context.Context, index, generation, reader string, ttl time.Duration) error
+	// LeaseAll is Lease for everything that one reader holds, in one journey. After an error some may be leased.
+	LeaseAll(ctx context.Context, held []Held, reader string, ttl time.Duration) error
 	Leased(ctx context.Context, index string) (map[string]bool, error) // generations with a live lease
 	// Mirror records the pointer of an index: the last write wins, also where its epoch is lower, as after a backup
 	// was put back. It is a hint: who reads another pointer than the one it knows asks the artifacts.

@@ -169,6 +169,14 @@ func (s claims) Lease(ctx context.Context, index, generation, reader string, ttl
 	return s.Store.Lease(ctx, index, generation, reader, ttl)
 }
 
+// LeaseAll implements coordination.Readers.
+func (s claims) LeaseAll(ctx context.Context, held []coordination.Held, reader string, ttl time.Duration) error {
+	if err := s.request(ctx, Put, "coordination/lease"); err != nil {
+		return err
+	}
+	return s.Store.LeaseAll(ctx, held, reader, ttl)
+}
+
 // Mirrored implements coordination.Readers.
 func (s claims) Mirrored(ctx context.Context, index string) ([]byte, error) {
 	if err := s.request(ctx, Get, "coordination/mirror"); err != nil {

@@ -55,9 +55,22 @@ func Open(path string) (*Store, error) {
 func (s *Store) Close() error { return boltfile.Close(s.db) }
 
 // Lease implements coordination.Readers.
-func (s *Store) Lease(_ context.Context, index, generation, reader string, ttl time.Duration) error {
+func (s *Store) Lease(ctx context.Context, index, generation, reader string, ttl time.Duration) error {
+	return s.LeaseAll(ctx, []coordination.Held{{Index: index, Generation: generation}}, reader, ttl)
+}
+
+// LeaseAll implements coordination.Readers, in one transaction.
+func (s *Store) LeaseAll(_ context.Context, held []coordination.Held, reader string, ttl time.Duration) error {
 	until := binary.BigEndian.AppendUint64(nil, uint64(time.Now().Add(ttl).UnixMilli()))
-	return s.put(leaseBucket, index+"\x00"+generation+"\x00"+reader, until)
+	return s.update(func(tx *bbolt.Tx) error {
+		for _, one := range held {
+			key := one.Index + "\x00" + one.Generation + "\x00" + reader
+			if err := tx.Bucket(leaseBucket).Put([]byte(key), until); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // Leased implements coordination.Readers.

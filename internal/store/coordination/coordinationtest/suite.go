@@ -313,6 +313,16 @@ func leases(t *testing.T, store coordination.Store) {
 	if !l["g1"] || l["g2"] || l["g3"] {
 		t.Errorf("leased %v", l)
 	}
+	held := []coordination.Held{
+		{Index: "i", Generation: "g2"}, {Index: "i", Generation: "g4"}, {Index: "k", Generation: "g5"},
+	}
+	ok(t, store.LeaseAll(t.Context(), held, "r2", time.Minute))
+	ok(t, store.LeaseAll(t.Context(), nil, "r2", time.Minute))
+	for index, want := range map[string]int{"i": 3, "j": 1, "k": 1} {
+		if l, err := store.Leased(t.Context(), index); err != nil || len(l) != want {
+			t.Errorf("%s: leased %v, %v", index, l, err)
+		}
+	}
 }
 
 func mirror(t *testing.T, store coordination.Store) {

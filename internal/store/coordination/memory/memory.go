@@ -157,6 +157,16 @@ func (s *Store) Lease(_ context.Context, index, generation, reader string, ttl t
 	return nil
 }
 
+// LeaseAll implements coordination.Readers.
+func (s *Store) LeaseAll(_ context.Context, held []coordination.Held, reader string, ttl time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range held {
+		s.leases[lease{one.Index, one.Generation, reader}] = time.Now().Add(ttl)
+	}
+	return nil
+}
+
 // Leased implements coordination.Readers.
 func (s *Store) Leased(_ context.Context, index string) (map[string]bool, error) {
 	s.mu.Lock()

@@ -67,6 +67,14 @@ func (s *Store) Lease(ctx context.Context, index, generation, reader string, ttl
 	})
 }
 
+// LeaseAll implements coordination.Readers.
+func (s *Store) LeaseAll(ctx context.Context, held []coordination.Held, reader string, ttl time.Duration) error {
+	return s.conn.Pipelined(ctx, "lease in", len(held), func(pipe redis.Pipeliner, i int) {
+		keys := []string{s.conn.Key("lease", held[i].Index)}
+		leaseScript.Eval(ctx, pipe, keys, held[i].Generation+"\x00"+reader, ttl.Milliseconds())
+	})
+}
+
 // Leased implements coordination.Readers.
 func (s *Store) Leased(ctx context.Context, index string) (map[string]bool, error) {
 	out := map[string]bool{}
