@@ -211,6 +211,21 @@ type Index struct {
 	Schedule    Schedule          `yaml:"schedule"`
 	Models      Models            `yaml:"models"`
 	Notify      Notify            `yaml:"notify"`
+	Priority    Priority          `yaml:"priority"`
+}
+
+// Priority is the part of the workers that an index has of those that have work at the same time.
+type Priority struct {
+	Level  int     `yaml:"level"`  // 1 (first) to 5
+	Weight float64 `yaml:"weight"` // among those of the same level
+}
+
+// Priority is that of an index, configured or not.
+func (c *Config) Priority(index string) Priority {
+	if settings, ok := c.Indexes[index]; ok {
+		return settings.Priority
+	}
+	return defaultIndex().Priority
 }
 
 // Schedule of an index. Nothing makes schedules yet: any value but the default is refused.
@@ -259,6 +274,7 @@ func defaultIndex() Index {
 		Shortening: corpus.Shortening{Threshold: 4000, Sample: 256},
 		Retrieval:  corpus.Retrieval{Method: "hybrid", Rule: "weighted", TopChunks: 5, Language: "en"},
 		Keep:       3,
+		Priority:   Priority{Level: 3, Weight: 1},
 		Grace:      corpus.Duration(24 * time.Hour),
 		Failures:   corpus.Failures{Share: 0.01, DocumentsShare: 0.01, Floor: 5},
 		Gate:       corpus.Gate{MaxRemoved: 0.2, MaxRecallDrop: 0.05},

@@ -78,6 +78,22 @@ var indexKeys = []key{
 		rule:     between(1, 100000),
 	},
 	{
+		path: "indexes.*.priority.level",
+		meaning: "runs of an index of a lower number go before those of a higher one wherever tasks wait for a worker, " +
+			"until they have nothing to do. Taken at the start of a run; Temporal servers without matching.useNewMatcher ignore it",
+		example: "2",
+		rule:    between(1, 5),
+	},
+	{
+		path: "indexes.*.priority.weight",
+		meaning: "part of the workers that runs of an index get while others of its level have work, too. It needs a " +
+			"Temporal server whose dynamic configuration sets matching.enableFairness, which none does by itself, nor the " +
+			"embedded one and that of the compose file; without it the first that came is served first",
+		unit:    "parts",
+		example: "4",
+		rule:    between(0.001, 1000),
+	},
+	{
 		path: "indexes.*.retrieval.method",
 		meaning: "how questions are answered that name no method; like every key of retrieval it counts " +
 			"from the next published generation on",

@@ -46,6 +46,8 @@ func TestValuesThatCannotBeMeantAreRefused(t *testing.T) {
 		{"query_api.limits.burst=0", "1 to 1000000"},
 		{"query_api.address=8080", "host:port"},
 		{"query_api.address=https://", "no http(s) URL with a host"},
+		{"indexes.docs.priority.level=6", "want 1 to 5"},
+		{"indexes.docs.priority.weight=0", "want 0.001 to 1000"},
 		{"worker.role=both", "use all, io, cpu"},
 		{"worker.workflow_cache=-1", "want 0 to 100000"},
 		{"worker.slots=0", "want 1 to 10000, got 0"},

@@ -317,7 +317,7 @@ func TestALargeFleetBeatsLessOften(t *testing.T) {
 		if _, _, err := store.Beat(t.Context(), "garbage", []byte("{"), nil, time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		member := Join(store, Worker{Queue: "q", Version: "2"}, slog.New(slog.DiscardHandler))
+		member := Join(store, Worker{Queue: "q", Version: "2", Slots: 1}, slog.New(slog.DiscardHandler))
 		time.Sleep(time.Minute)
 		member.end()
 		<-member.ended

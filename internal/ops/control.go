@@ -24,6 +24,8 @@ import (
 type (
 	// IndexRequest is that of package port.
 	IndexRequest = port.IndexRequest
+	// Priority is that of package port.
+	Priority = port.Priority
 	// Run is that of package port.
 	Run = port.Run
 	// Status is that of package port.

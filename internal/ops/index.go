@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/build/runlog"
@@ -79,7 +80,7 @@ func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) 
 	} else if err := publish.Unused(ctx, s.artifacts(spec.Index), generation); err != nil {
 		return Run{}, err
 	}
-	return s.start(ctx, spec.Index, generation, workflows.Build{
+	return s.start(ctx, generation, request.Priority, workflows.Build{
 		Index:         spec.Index,
 		Generation:    generation,
 		Spec:          digest.String(),
@@ -114,9 +115,11 @@ func (s *Service) unused(ctx context.Context, index string) (string, error) {
 
 // start of a build; one that runs under the name already is joined. The start is remembered first, since visibility
 // lags behind it.
-func (s *Service) start(ctx context.Context, index, generation string, build workflows.Build) (Run, error) {
-	run := index + "/" + generation
-	if err := s.Stores.Coordination.SetState(ctx, runlog.LatestBuild(index), []byte(run)); err != nil {
+func (s *Service) start(
+	ctx context.Context, generation string, priority Priority, build workflows.Build,
+) (Run, error) {
+	run := build.Index + "/" + generation
+	if err := s.Stores.Coordination.SetState(ctx, runlog.LatestBuild(build.Index), []byte(run)); err != nil {
 		return Run{}, err
 	}
 	options := client.StartWorkflowOptions{
@@ -124,6 +127,7 @@ func (s *Service) start(ctx context.Context, index, generation string, build wor
 		TaskQueue:                s.Engine.TaskQueue,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		Priority:                 share(build.Index, priority),
 		Memo:                     map[string]any{workflows.MemoComputing: workflows.ComputingQueue(s.Engine.TaskQueue)},
 	}
 	started, err := s.Client.ExecuteWorkflow(ctx, options, workflows.BuildIndexName, build)
@@ -131,6 +135,14 @@ func (s *Service) start(ctx context.Context, index, generation string, build wor
 		return Run{}, s.fault(err)
 	}
 	return Run{Run: run, RunID: started.GetRunID()}, nil
+}
+
+// share is the part of the workers that a run has: its index is what fairness goes by. Stages, shards and activities
+// have it from the run. Keys of fairness have at most 64 bytes, names of indexes 63.
+func share(index string, priority Priority) temporal.Priority {
+	return temporal.Priority{
+		PriorityKey: priority.Level, FairnessKey: index, FairnessWeight: float32(priority.Weight),
+	}
 }
 
 // attached names a build that runs already.
@@ -265,6 +277,7 @@ func (s *Service) Restore(ctx context.Context, index string) (Run, error) {
 		TaskQueue:                                s.Engine.TaskQueue,
 		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
+		Priority:                                 share(index, Priority{}),
 	}
 	_, err := s.Client.ExecuteWorkflow(ctx, options, workflows.RestoreName, build)
 	var already *serviceerror.WorkflowExecutionAlreadyStarted

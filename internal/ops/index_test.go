@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"go.temporal.io/sdk/temporal"
+
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ops"
@@ -36,6 +38,24 @@ func TestABuildIsStartedOnce(t *testing.T) {
 	options, input := b.temporal.started[0], b.temporal.inputs[0].(workflows.Build)
 	if options.ID != "build/"+first.Run || options.TaskQueue != "unweaver" || input.Heartbeat == 0 {
 		t.Errorf("%+v with %+v", options, input)
+	}
+}
+
+// Tasks of a run are told apart by its index, so that a small night of one need not wait for all that another has.
+func TestARunHasThePriorityOfItsIndex(t *testing.T) {
+	b := newBench(t)
+	request := indexRequest(b, "docs", "")
+	request.Priority = ops.Priority{Level: 2, Weight: 4}
+	_, err := b.Index(t.Context(), request)
+	b.must(err)
+	_, err = b.Index(t.Context(), indexRequest(b, "other", ""))
+	b.must(err)
+	for i, want := range []temporal.Priority{
+		{PriorityKey: 2, FairnessKey: "docs", FairnessWeight: 4}, {FairnessKey: "other"},
+	} {
+		if got := b.temporal.started[i].Priority; got != want {
+			t.Errorf("run %d: %+v, want %+v", i, got, want)
+		}
 	}
 }
 

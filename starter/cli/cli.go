@@ -222,6 +222,15 @@ func (a *App) spec(index, corpusURI string) (corpus.Spec, error) {
 	return spec, nil
 }
 
+// priority is that of an index among the others.
+func (a *App) priority(index string) (config.Priority, error) {
+	cfg, err := a.config()
+	if err != nil {
+		return config.Priority{}, err
+	}
+	return cfg.Priority(index), nil
+}
+
 // print shows a value: as JSON, or by show.
 func (a *App) print(value any, show func(io.Writer)) error {
 	if !a.json {

@@ -43,8 +43,14 @@ the waiting, not the run. With --wait and --json it prints a stream of events, o
 				return err
 			}
 			a.noteDev()
+			priority, err := a.priority(index)
+			if err != nil {
+				return err
+			}
 			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-				request := ops.IndexRequest{Spec: spec, Generation: generation, ReplaceCorpus: replace, Rebuild: rebuild}
+				request := ops.IndexRequest{
+					Spec: spec, Generation: generation, ReplaceCorpus: replace, Rebuild: rebuild, Priority: ops.Priority(priority),
+				}
 				if dry {
 					report, err := control.Estimate(ctx, request)
 					if err != nil {

@@ -16,6 +16,13 @@ type IndexRequest struct {
 	Generation    string      `json:"generation"` // empty: attach to a running build, else the start time
 	ReplaceCorpus bool        `json:"replace_corpus"`
 	Rebuild       bool        `json:"rebuild"` // trust nothing that earlier builds wrote but what was paid for
+	Priority      Priority    `json:"priority,omitzero"`
+}
+
+// Priority of a run among those of other indexes: indexes.*.priority. Zero values are the server's.
+type Priority struct {
+	Level  int     `json:"level,omitempty"`
+	Weight float64 `json:"weight,omitempty"`
 }
 
 // Run names a run.
