@@ -37,7 +37,9 @@ func main() {
 			defer pprof.StopCPUProfile()
 		}
 	}
-	debug.SetGCPercent(200) // the heap is small; two cores are better spent on documents
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(200) // the heap is small; two cores are better spent on documents
+	}
 	root := &cobra.Command{Use: "unweaver-dev", SilenceUsage: true, SilenceErrors: true}
 	root.AddCommand(devCmd(), demoCmd(), temporalCmd())
 	if err := root.ExecuteContext(ctx); err != nil {

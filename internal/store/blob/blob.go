@@ -94,12 +94,16 @@ func Read(ctx context.Context, store Store, key string) ([]byte, Info, error) {
 		return nil, info, err
 	}
 	defer func() { _ = body.Close() }()
-	raw, err := io.ReadAll(body)
-	if err != nil {
+	ahead := min(max(info.Size, 0), mostAhead)
+	buffer := bytes.NewBuffer(make([]byte, 0, ahead+bytes.MinRead)) // which looks for the end without growing
+	if _, err := buffer.ReadFrom(body); err != nil {
 		return nil, info, fault.StoreDown.At("read", store.Location(key)).Because(err)
 	}
-	return raw, info, nil
+	return buffer.Bytes(), info, nil
 }
+
+// mostAhead is how much memory is taken on a store's word, before the bytes are there.
+const mostAhead = 64 << 20
 
 // Write puts bytes.
 func Write(ctx context.Context, s Store, key string, b []byte, c Cond) (Info, error) {
