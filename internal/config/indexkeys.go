@@ -80,7 +80,8 @@ var indexKeys = []key{
 	{
 		path: "indexes.*.priority.level",
 		meaning: "runs of an index of a lower number go before those of a higher one wherever tasks wait for a worker, " +
-			"until they have nothing to do. Taken at the start of a run; Temporal servers without matching.useNewMatcher ignore it",
+			"until they have nothing to do. Taken at the start of a run; Temporal servers without matching.useNewMatcher " +
+			"ignore it",
 		example: "2",
 		rule:    between(1, 5),
 	},
