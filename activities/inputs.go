@@ -38,7 +38,18 @@ func checkBuild(b workflows.Build, stage string, spec bool) error {
 	case b.Heartbeat < 0:
 		return invalid("begin run", b.Index, "its heartbeat is below zero")
 	}
-	return checkRef(b, b.Anew)
+	return errors.Join(checkRef(b, b.Anew), checkFormat(b))
+}
+
+// checkFormat refuses work of a run that newer workers began, in such a way that one of them gets it: what files of the
+// run mean is not known here.
+func checkFormat(b workflows.Build) error {
+	if b.Shape.Format <= workflows.LatestFormat {
+		return nil
+	}
+	return fault.EngineDown.At("work on", b.Index+"/"+b.Generation).
+		Because(fmt.Sprintf("its format is %d, and this worker knows formats up to %d", b.Shape.Format, workflows.LatestFormat)).
+		Advise("bring this worker to the version of the others; one of them does the work meanwhile")
 }
 
 // checkUnit refuses a piece of a stage that no stage has.
@@ -82,7 +93,7 @@ func (a *Activities) refuse(err error) error {
 	code := string(fault.CodeOf(err))
 	a.Log.Error("input refused", "code", code, "error", err.Error())
 	return temporal.NewApplicationErrorWithOptions(code, code, temporal.ApplicationErrorOptions{
-		NonRetryable: true, Details: []any{""},
+		NonRetryable: fault.KindOf(err) != fault.Transient, Details: []any{""},
 	})
 }
 

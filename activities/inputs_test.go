@@ -104,6 +104,26 @@ func TestEveryActivityRefusesWhatIsNoName(t *testing.T) {
 	}
 }
 
+// In a fleet of two versions a worker may be given work of a run that a newer one began: it opens nothing, and another
+// worker gets it.
+func TestWorkOfANewerFormatIsLeftToNewerWorkers(t *testing.T) {
+	newer := workflows.Build{Index: "docs", Generation: "g1", Spec: strings.Repeat("0", 64), Heartbeat: 1e9}
+	newer.Shape.Format = workflows.LatestFormat + 1
+	typ := reflect.TypeFor[*activities.Activities]()
+	for i := range typ.NumMethod() {
+		method := typ.Method(i)
+		env, store := refusing(t)
+		_, err := env.ExecuteActivity(method.Name, inputOf(method.Type.In(2), newer))
+		var app *temporal.ApplicationError
+		if !errors.As(err, &app) || app.Type() != string(fault.EngineDown) || app.NonRetryable() {
+			t.Errorf("%s: %v", method.Name, err)
+		}
+		if n := store.Calls(artifacttest.Get) + store.Calls(artifacttest.Put); n > 0 {
+			t.Errorf("%s: %d calls of the store", method.Name, n)
+		}
+	}
+}
+
 func TestPartsOfInputsThatAreNoNamesAreRefused(t *testing.T) {
 	good := workflows.Build{Index: "docs", Generation: "g1", Spec: strings.Repeat("0", 64), Heartbeat: 1e9}
 	outside := "docs/runs/g1/../../../other/current.json"

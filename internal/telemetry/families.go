@@ -135,8 +135,9 @@ var sections = []struct {
 		{ActivityFailures, counter, []string{"activity", "code"}, "Attempts of activities that failed.", nil, false},
 		{ActivityRetries, counter, []string{"activity"}, "Attempts of activities that were not the first.", nil, false},
 		{ActivityRunning, gauge, nil, "Activities that run in this process.", nil, false},
-		{ActivitySlots, gauge, nil,
-			"Activities that may run at once in this process: `worker.slots` and `worker.cpu`, by `worker.role`.", nil, false},
+		{ActivitySlots, gauge, []string{"type"},
+			"Activities that may run at once in this process, by the queue that they come from: type is activity " +
+				"(`worker.slots`) or computing (`worker.cpu`); a `worker.role` may leave one out.", nil, false},
 		{RunsEnded, counter, []string{"index", "status"},
 			"Runs whose end, pause or wait this process wrote down.", nil, false},
 		{RunSeconds, histogram, []string{"index"}, "Duration of runs that ended, pauses included.", ofWork, false},

@@ -141,19 +141,22 @@ func (c Config) filled() (Config, error) {
 // workers are the engine's, one for each queue that the role has.
 func (c Config) workers() []worker.Worker {
 	var all []worker.Worker
-	slots := 0
+	tell := func(queue string, slots int) {
+		if c.Telemetry != nil {
+			c.Telemetry.Set(telemetry.ActivitySlots, float64(slots), queue)
+		}
+	}
 	if c.Role != RoleCPU {
 		main := worker.New(c.Client, c.TaskQueue, c.options(c.Slots))
 		workflows.Register(main)
-		all, slots = append(all, main), slots+c.Slots
+		all = append(all, main)
+		tell("activity", c.Slots)
 	}
 	if c.Role != RoleIO {
 		options := c.options(c.CPUSlots)
 		options.DisableWorkflowWorker = true
-		all, slots = append(all, worker.New(c.Client, workflows.ComputingQueue(c.TaskQueue), options)), slots+c.CPUSlots
-	}
-	if c.Telemetry != nil {
-		c.Telemetry.Set(telemetry.ActivitySlots, float64(slots))
+		all = append(all, worker.New(c.Client, workflows.ComputingQueue(c.TaskQueue), options))
+		tell("computing", c.CPUSlots)
 	}
 	return all
 }

@@ -141,7 +141,8 @@ func TestAWorkerTellsHowIndexesStand(t *testing.T) {
 		`unweaver_index_dead_letters{index="docs"} 2`, `unweaver_index_generation_age_seconds{index="docs"} 720`,
 		`unweaver_run_status{index="docs",reason="",status="running"} 1`,
 		`unweaver_stage_done{index="docs",stage="extract"} 30`, `unweaver_stage_total{index="docs",stage="extract"} 50`,
-		`unweaver_index_last_success_timestamp_seconds{index="docs"} 1.`, `unweaver_activity_slots 70`,
+		`unweaver_index_last_success_timestamp_seconds{index="docs"} 1.`, `unweaver_activity_slots{type="activity"} 64`,
+		`unweaver_activity_slots{type="computing"} 6`,
 		`unweaver_store_operation_seconds_count{operation="get",store="artifacts"} `,
 		`unweaver_store_operation_seconds_count{operation="state",store="coordination"} `,
 	} {

@@ -2,8 +2,10 @@ package load
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -31,20 +33,22 @@ type ImportIn struct {
 
 // imports is what was asked for. Releases before read it, and wrote it without what may be left out.
 type imports struct {
-	Round int                    `json:"round"`
-	Done  bool                   `json:"done"`
-	Files map[string]*importFile `json:"files"` // by sha256
+	Round    int                    `json:"round"`
+	Done     bool                   `json:"done"`
+	Emptying bool                   `json:"emptying,omitempty"` // the collection may hold what is of no round
+	Files    map[string]*importFile `json:"files"`              // by sha256
 }
 
 // importFile is a file on its way. Asked is written before the call and Job after it: of one that has the first alone,
 // settle finds out whether it was taken.
 type importFile struct {
-	Asked  bool     `json:"asked"`
-	Job    string   `json:"job,omitempty"`
-	Done   bool     `json:"done,omitempty"`
-	Try    int      `json:"try,omitempty"`    // copies before this one, which are deleted
-	Failed []string `json:"failed,omitempty"` // jobs of it that failed
-	Left   bool     `json:"left,omitempty"`   // to verify, which writes its rows
+	Asked   bool     `json:"asked"`
+	Job     string   `json:"job,omitempty"`
+	Done    bool     `json:"done,omitempty"`
+	Try     int      `json:"try,omitempty"`     // copies before this one, which are deleted
+	Failed  []string `json:"failed,omitempty"`  // jobs of it that failed
+	Refused int      `json:"refused,omitempty"` // calls for it, while no job was in flight
+	Left    bool     `json:"left,omitempty"`    // to verify, which writes its rows
 }
 
 const (
@@ -52,6 +56,9 @@ const (
 	rounds = 3
 	// failures after which a file is left to verify.
 	failures = 3
+	// refusals of calls for a file after which it is left to verify. The store answers and has no job of ours in flight,
+	// so that it is the file, or imports as such, that it does not take; the caller waits longer after each.
+	refusals = 20
 	// usualInFlight jobs keep the nodes of a store busy; a store takes hundreds at most, and refuses more.
 	usualInFlight = 8
 )
@@ -75,6 +82,8 @@ func Import(ctx context.Context, in ImportIn) error {
 	if fault.Is(err, fault.NotFound) { // what an abandoned build left goes first
 		im.state.Round = -1
 		err = im.reset(ctx, "")
+	} else if err == nil && im.state.Emptying {
+		err = im.empty(ctx)
 	}
 	for err == nil && !im.state.Done {
 		err = im.round(ctx)
@@ -87,20 +96,32 @@ type importing struct {
 	store vectors.Importer
 	state imports
 	etag  string // of the state as it was read or written; empty: there is none
+	last  string // the file for which a call was refused last, by sha256
 }
 
 // save writes the state over the one that this attempt knows. An attempt that was frozen while another went on finds
 // out here, before it asks for a file that the other has asked for.
 func (im *importing) save(ctx context.Context) error {
+	err := im.write(ctx)
+	if fault.Is(err, fault.Precondition) {
+		return im.overtaken()
+	}
+	return err
+}
+
+func (im *importing) write(ctx context.Context) error {
 	info, err := blob.WriteJSON(ctx, im.Artifacts.Store, im.State, im.state,
 		blob.Cond{Absent: im.etag == "", Match: im.etag})
-	if fault.Is(err, fault.Precondition) {
-		return fault.StoreDown.At("import into", im.Collection).
-			Because("another attempt of this import has gone on").
-			Advise("nothing: what is repeated goes on where that one stands")
+	if err == nil {
+		im.etag = info.ETag
 	}
-	im.etag = info.ETag
 	return err
+}
+
+func (im *importing) overtaken() error {
+	return fault.StoreDown.At("import into", im.Collection).
+		Because("another attempt of this import has gone on").
+		Advise("nothing: what is repeated goes on where that one stands")
 }
 
 // guard is asked before the collection is emptied or filled.
@@ -111,24 +132,53 @@ func (im *importing) guard(ctx context.Context) error {
 	return im.Guard(ctx)
 }
 
-// reset empties the collection and begins a new round.
+// reset begins a new round, for which the collection is emptied.
 func (im *importing) reset(ctx context.Context, why string) error {
 	if why != "" {
 		im.Log.Warn("import begins again", "collection", im.Collection, "why", why)
 	}
-	if err := im.guard(ctx); err != nil {
+	im.state = imports{Round: im.state.Round + 1, Emptying: true, Files: map[string]*importFile{}}
+	if err := im.save(ctx); err != nil {
 		return err
 	}
-	if err := im.Vectors.Drop(ctx, im.Collection); err != nil {
+	return im.empty(ctx)
+}
+
+// emptying is the time in which a collection is emptied after the guard was asked: a process that was frozen in between
+// finds its permission gone.
+const emptying = 30 * time.Second
+
+// empty empties the collection. An attempt that does so although another has gone on meanwhile takes away what that one
+// imported, and says so in the state.
+func (im *importing) empty(ctx context.Context) error {
+	allowed, cancel := context.WithTimeout(ctx, emptying)
+	defer cancel()
+	err := im.guard(allowed)
+	if err == nil {
+		err = im.Vectors.Drop(allowed, im.Collection)
+	}
+	if err == nil {
+		err = im.Vectors.Create(allowed, im.Collection, im.Dimension)
+	}
+	if err != nil {
 		return err
 	}
-	if err := im.Vectors.Create(ctx, im.Collection, im.Dimension); err != nil {
-		return err
-	}
-	im.state.Round++
-	im.state.Files = map[string]*importFile{}
+	im.state.Emptying = false
 	im.state.Done = im.state.Round >= rounds
-	return im.save(ctx)
+	if err := im.write(ctx); !fault.Is(err, fault.Precondition) {
+		return err
+	}
+	for {
+		info, err := blob.ReadJSON(ctx, im.Artifacts.Store, im.State, &im.state)
+		if err != nil {
+			return err
+		}
+		im.etag = info.ETag
+		im.state = imports{Round: im.state.Round + 1, Emptying: true, Files: map[string]*importFile{}}
+		if err := im.write(ctx); !fault.Is(err, fault.Precondition) {
+			return errors.Join(im.overtaken(), err)
+		}
+	}
 }
 
 // file is the state of a segment's file.

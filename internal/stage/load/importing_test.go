@@ -300,7 +300,7 @@ func TestAnImportSurvivesACrashAtEachOfItsSavePoints(t *testing.T) {
 						}
 						stagetest.Ok(t, load.Import(t.Context(), b.in))
 						rounds := 1
-						if n == 0 && !after {
+						if n == 1 && !after { // the one after it was emptied
 							rounds = 2
 						}
 						b.check(rounds)
@@ -535,4 +535,88 @@ func TestAStoreThatCannotImportIsToldSo(t *testing.T) {
 	if err := load.Import(t.Context(), b.in); !fault.Is(err, fault.Internal) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// A store that never takes one file, though it answers and has nothing else to do, costs that file its import alone.
+func TestAFileThatIsRefusedForEverIsLeftToVerify(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newImport(t, 3)
+		bad := b.in.Files[1].SHA256
+		calls := 0
+		b.store.onImport = func(path string, _ func()) (bool, error) {
+			if !strings.Contains(path, bad) {
+				return false, nil
+			}
+			calls++
+			return true, fault.StoreDown.At("import", path).Because("file size exceeds the limit")
+		}
+		attempts := 1
+		for ; load.Import(t.Context(), b.in) != nil; attempts++ {
+			if attempts == 50 {
+				t.Fatalf("no end after %d attempts", attempts)
+			}
+		}
+		want := b.in.Files[0].Rows + b.in.Files[2].Rows
+		if got := int64(len(b.store.rows)); got != want || attempts < 3 || calls < attempts-1 {
+			t.Errorf("%d rows, want %d, after %d attempts and %d calls", got, want, attempts, calls)
+		}
+	})
+}
+
+// What a person has to mend is not passed over.
+func TestARightThatIsMissingIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newImport(t, 2)
+		denied := true
+		b.store.onImport = func(path string, _ func()) (bool, error) {
+			if denied {
+				return true, fault.StoreDenied.At("import", path).Because("no privilege")
+			}
+			return false, nil
+		}
+		for range 20 {
+			if err := load.Import(t.Context(), b.in); !fault.Is(err, fault.StoreDenied) {
+				t.Fatal(err)
+			}
+		}
+		denied = false
+		if err := load.Import(t.Context(), b.in); err != nil || len(b.store.rows) != b.want {
+			t.Errorf("%d rows of %d, %v", len(b.store.rows), b.want, err)
+		}
+	})
+}
+
+// slowDrop does something before a collection is dropped.
+type slowDrop struct {
+	*importer
+	before func()
+}
+
+func (s *slowDrop) Drop(ctx context.Context, collection string) error {
+	if before := s.before; before != nil {
+		s.before = nil
+		before()
+	}
+	return s.importer.Drop(ctx, collection)
+}
+
+func (s *slowDrop) Unwrap() vectors.Store { return s.importer }
+
+// An attempt that is frozen before it empties the collection, and wakes after another has filled it, tells of it.
+func TestAnAttemptThatEmptiesAFilledCollectionSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newImport(t, 3)
+		frozen := b.in
+		frozen.Vectors = &slowDrop{b.store, func() {
+			if err := load.Import(t.Context(), b.in); err != nil || len(b.store.rows) != b.want {
+				t.Errorf("%d rows, %v", len(b.store.rows), err)
+			}
+		}}
+		if err := load.Import(t.Context(), frozen); !fault.Is(err, fault.StoreDown) {
+			t.Errorf("got %v", err)
+		}
+		if err := load.Import(t.Context(), b.in); err != nil || len(b.store.rows) != b.want {
+			t.Errorf("%d rows of %d, %v", len(b.store.rows), b.want, err)
+		}
+	})
 }

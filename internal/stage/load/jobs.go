@@ -2,11 +2,13 @@ package load
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/par"
@@ -39,7 +41,9 @@ func (im *importing) fill(ctx context.Context) (why string, err error) {
 		}
 		switch running := len(im.running()); {
 		case running == 0 && refused != nil && before == 0:
-			return "", refused
+			if refused = im.refuse(ctx, refused); refused != nil {
+				return "", refused
+			}
 		case running == 0 && refused == nil && len(im.open()) == 0:
 			return "", nil
 		case running == 0:
@@ -164,6 +168,7 @@ func (im *importing) ask(ctx context.Context) (refused, err error) {
 	for at, seg := range next {
 		var job string
 		if job, refused = im.store.Import(ctx, im.Collection, im.path(seg)); refused != nil {
+			im.last = seg.SHA256
 			for _, never := range next[at+1:] { // no call was made for them
 				im.file(never).Asked = false
 			}
@@ -225,4 +230,21 @@ func (im *importing) fail(ctx context.Context, seg corpus.Segment, why string) e
 		file.Done, file.Left = true, true
 	}
 	return nil
+}
+
+// refuse notes that the call for a file was refused by a store that answers and has nothing of ours to do. The error is
+// the caller's, who comes again, until the file is left. What is a matter of rights is for a person to mend.
+func (im *importing) refuse(ctx context.Context, refused error) error {
+	if fault.Is(refused, fault.StoreDenied) {
+		return refused
+	}
+	file := im.state.Files[im.last]
+	file.Refused++
+	if file.Refused >= refusals {
+		file.Done, file.Left = true, true
+		im.Log.Warn("a file is not imported: its rows are written while the index is verified",
+			"collection", im.Collection, "segment", im.last[:12], "refusals", file.Refused, "why", refused)
+		refused = nil
+	}
+	return errors.Join(refused, im.save(ctx))
 }
