@@ -48,7 +48,7 @@ func checkFormat(b workflows.Build) error {
 		return nil
 	}
 	return fault.EngineDown.At("work on", b.Index+"/"+b.Generation).
-		Because(fmt.Sprintf("its format is %d, and this worker knows formats up to %d", b.Shape.Format, workflows.LatestFormat)).
+		Because(fmt.Sprintf("its format is %d, and this worker knows none above %d", b.Shape.Format, workflows.LatestFormat)).
 		Advise("bring this worker to the version of the others; one of them does the work meanwhile")
 }
 
