@@ -80,6 +80,14 @@ func (s processRuns) Release(ctx context.Context, key, owner string) error {
 	return s.claims.Release(ctx, key, owner)
 }
 
+func (s processRuns) ClaimAll(ctx context.Context, keys []string, owner string, ttl time.Duration) ([]bool, error) {
+	return s.claims.ClaimAll(ctx, keys, owner, ttl)
+}
+
+func (s processRuns) ReleaseAll(ctx context.Context, keys []string, owner string) error {
+	return s.claims.ReleaseAll(ctx, keys, owner)
+}
+
 func (s processRuns) Spend(
 	ctx context.Context, run, worker string, value []byte,
 ) ([]byte, map[string][]byte, error) {

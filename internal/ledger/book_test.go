@@ -50,6 +50,26 @@ func (c *claims) Release(ctx context.Context, key, owner string) error {
 	return nil
 }
 
+func (c *claims) ClaimAll(ctx context.Context, keys []string, owner string, ttl time.Duration) ([]bool, error) {
+	got := make([]bool, len(keys))
+	for i, key := range keys {
+		var err error
+		if got[i], err = c.Claim(ctx, key, owner, ttl); err != nil {
+			return nil, err
+		}
+	}
+	return got, nil
+}
+
+func (c *claims) ReleaseAll(ctx context.Context, keys []string, owner string) error {
+	for _, key := range keys {
+		if err := c.Release(ctx, key, owner); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // day is when the n-th day of a test begins.
 func day(n int) time.Time { return time.Date(2026, 3, 1, 2, 0, 0, 0, time.UTC).AddDate(0, 0, n) }
 

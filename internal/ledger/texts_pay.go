@@ -111,37 +111,10 @@ func (l *Ledger) unstored(ctx context.Context, texts []corpus.Digest, places []i
 	return left, nil
 }
 
-// manyClaims is a store that takes many claims in one journey.
-type manyClaims interface {
-	ClaimAll(ctx context.Context, keys []string, owner string, ttl time.Duration) ([]bool, error)
-	ReleaseAll(ctx context.Context, keys []string, owner string) error
-}
-
-// claimWidth is how many single claims run at once where the store has no request for many.
-const claimWidth = 64
-
-func (l *Ledger) claimAll(ctx context.Context, keys []string, owner string) ([]bool, error) {
-	if many, ok := l.claims.(manyClaims); ok {
-		return many.ClaimAll(ctx, keys, owner, claimTTL)
-	}
-	got := make([]bool, len(keys))
-	err := par.Each(ctx, len(keys), claimWidth, func(ctx context.Context, i int) (err error) {
-		got[i], err = l.claims.Claim(ctx, keys[i], owner, claimTTL)
-		return err
-	})
-	return got, err
-}
-
 func (l *Ledger) releaseAll(ctx context.Context, keys []string, owner string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTTL)
 	defer cancel()
-	if many, ok := l.claims.(manyClaims); ok {
-		_ = many.ReleaseAll(ctx, keys, owner) // they run out
-		return
-	}
-	_ = par.Each(ctx, len(keys), claimWidth, func(ctx context.Context, i int) error {
-		return l.claims.Release(ctx, keys[i], owner)
-	})
+	_ = l.claims.ReleaseAll(ctx, keys, owner) // they run out
 }
 
 // claimTexts claims each text, once and without waiting, so that two callers who share texts never wait for each other.
@@ -154,7 +127,7 @@ func (l *Ledger) claimTexts(
 	for n, i := range places {
 		keys[n] = "ledger:text:" + texts[i].String()
 	}
-	got, err := l.claimAll(ctx, keys, owner)
+	got, err := l.claims.ClaimAll(ctx, keys, owner, claimTTL)
 	if err != nil {
 		l.releaseAll(ctx, keys, owner)
 		return nil, nil, nil, err
@@ -168,7 +141,7 @@ func (l *Ledger) claimTexts(
 		}
 	}
 	end := renewing(ctx, func(ctx context.Context) {
-		_, _ = l.claimAll(ctx, held, owner) // a lost claim costs at most one double payment
+		_, _ = l.claims.ClaimAll(ctx, held, owner, claimTTL) // a lost claim costs at most one double payment
 	})
 	return mine, others, func(now bool) {
 		end()

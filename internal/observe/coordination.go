@@ -28,6 +28,15 @@ func (s shared) Claim(ctx context.Context, key, owner string, ttl time.Duration)
 	return s.Store.Claim(ctx, key, owner, ttl)
 }
 
+// ClaimAll implements coordination.Claims.
+func (s shared) ClaimAll(
+	ctx context.Context, keys []string, owner string, ttl time.Duration,
+) (got []bool, err error) {
+	ctx, end := s.observer.Store(ctx, Coordination, "claim_all")
+	defer func() { end(err) }()
+	return s.Store.ClaimAll(ctx, keys, owner, ttl)
+}
+
 // Reserve implements coordination.Claims.
 func (s shared) Reserve(
 	ctx context.Context, endpoint string, requests, tokens, perMinute, tokensPerMinute int,

@@ -20,6 +20,10 @@ type Claims interface {
 	Claim(ctx context.Context, key, owner string, ttl time.Duration) (bool, error)
 	// Release gives a claim back; releasing what one does not hold does nothing.
 	Release(ctx context.Context, key, owner string) error
+	// ClaimAll is Claim for many keys in one journey: it tells for each whether the owner has it now.
+	ClaimAll(ctx context.Context, keys []string, owner string, ttl time.Duration) ([]bool, error)
+	// ReleaseAll is Release for many keys in one journey.
+	ReleaseAll(ctx context.Context, keys []string, owner string) error
 	// Reserve asks for n requests and tokens of an endpoint under per-minute limits (0 = none).
 	Reserve(ctx context.Context, endpoint string, requests, tokens, perMinute, tokensPerMinute int) (Reserved, error)
 	// Settle corrects a reservation's tokens by delta once usage is known.

@@ -138,14 +138,7 @@ func (s claims) ClaimAll(ctx context.Context, keys []string, owner string, ttl t
 	if err := s.request(ctx, "claim", "coordination"); err != nil {
 		return nil, err
 	}
-	got := make([]bool, len(keys))
-	for i, key := range keys {
-		var err error
-		if got[i], err = s.Store.Claim(ctx, key, owner, ttl); err != nil {
-			return nil, err
-		}
-	}
-	return got, nil
+	return s.Store.ClaimAll(ctx, keys, owner, ttl)
 }
 
 // ReleaseAll gives many claims back in one request.
@@ -153,12 +146,7 @@ func (s claims) ReleaseAll(ctx context.Context, keys []string, owner string) err
 	if err := s.request(ctx, "release", "coordination"); err != nil {
 		return err
 	}
-	for _, key := range keys {
-		if err := s.Store.Release(ctx, key, owner); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.Store.ReleaseAll(ctx, keys, owner)
 }
 
 // Lease implements coordination.Readers.

@@ -16,14 +16,15 @@ import (
 func Run(t *testing.T, open func(t *testing.T) coordination.Store) {
 	for name, prove := range map[string]func(*testing.T, coordination.Store){
 		"one of many claimants has a claim until it is released or expires": claims,
-		"limits hold and refill":                              limits,
-		"many reservations at once stay within the limit":     crowd,
-		"progress, state and control belong to a run":         runs,
-		"a problem stays until it is over":                    problems,
-		"accounts are absolute, and add up over workers":      accounts,
-		"spending tells the control record and every account": spend,
-		"of many who spend at once none is lost":              spenders,
-		"a run that is forgotten keeps its state alone":       forget,
+		"many claims at once are each as one":                               manyClaims,
+		"limits hold and refill":                                            limits,
+		"many reservations at once stay within the limit":                   crowd,
+		"progress, state and control belong to a run":                       runs,
+		"a problem stays until it is over":                                  problems,
+		"accounts are absolute, and add up over workers":                    accounts,
+		"spending tells the control record and every account":               spend,
+		"of many who spend at once none is lost":                            spenders,
+		"a run that is forgotten keeps its state alone":                     forget,
 		"leases end":                                   leases,
 		"the mirror keeps what was written last":       mirror,
 		"who tells of itself lives for a while":        fleet,
@@ -80,6 +81,28 @@ func claims(t *testing.T, store coordination.Store) {
 	}
 	for range 100 {
 		if got, _ := store.Claim(t.Context(), "k", "last", time.Minute); got {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Error("an expired claim cannot be taken")
+}
+
+// manyClaims are taken as if one after another.
+func manyClaims(t *testing.T, store coordination.Store) {
+	all := func(owner string, ttl time.Duration, want []bool, keys ...string) {
+		t.Helper()
+		if got, err := store.ClaimAll(t.Context(), keys, owner, ttl); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s claims %v: %v, %v", owner, keys, got, err)
+		}
+	}
+	all("a", time.Minute, []bool{true, true}, "many-1", "many-2")
+	all("b", time.Minute, []bool{true, false, false}, "many-3", "many-2", "many-1")
+	all("a", time.Minute, []bool{true, false}, "many-1", "many-3")
+	ok(t, store.ReleaseAll(t.Context(), []string{"many-1", "many-3"}, "a"))
+	all("c", 50*time.Millisecond, []bool{true, false, false}, "many-1", "many-2", "many-3")
+	for range 100 {
+		if got, err := store.ClaimAll(t.Context(), []string{"many-1"}, "d", time.Minute); err == nil && got[0] {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)

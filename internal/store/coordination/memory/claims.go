@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -24,8 +25,12 @@ type window struct {
 type Claims struct {
 	mu      sync.Mutex
 	claims  map[string]claim
+	sweepAt int // so many claims are worth a look for those that ran out
 	windows map[string]*window
 }
+
+// sweepFrom claims on, those that ran out go: a ledger leaves the claim on each text that it pays for to its end.
+const sweepFrom = 4096
 
 // NewClaims makes an empty one.
 func NewClaims() *Claims { return &Claims{claims: map[string]claim{}, windows: map[string]*window{}} }
@@ -34,22 +39,55 @@ func NewClaims() *Claims { return &Claims{claims: map[string]claim{}, windows: m
 func (c *Claims) Claim(_ context.Context, key, owner string, ttl time.Duration) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.claim(key, owner, time.Now(), ttl), nil
+}
+
+// ClaimAll implements coordination.Claims.
+func (c *Claims) ClaimAll(_ context.Context, keys []string, owner string, ttl time.Duration) ([]bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	now := time.Now()
-	if c, ok := c.claims[key]; ok && c.owner != owner && c.until.After(now) {
-		return false, nil
+	got := make([]bool, len(keys))
+	for i, key := range keys {
+		got[i] = c.claim(key, owner, now, ttl)
+	}
+	return got, nil
+}
+
+func (c *Claims) claim(key, owner string, now time.Time, ttl time.Duration) bool {
+	if held, ok := c.claims[key]; ok && held.owner != owner && held.until.After(now) {
+		return false
+	}
+	if len(c.claims) >= max(c.sweepAt, sweepFrom) {
+		maps.DeleteFunc(c.claims, func(_ string, held claim) bool { return !held.until.After(now) })
+		c.sweepAt = 2 * len(c.claims)
 	}
 	c.claims[key] = claim{owner, now.Add(ttl)}
-	return true, nil
+	return true
 }
 
 // Release implements coordination.Claims.
 func (c *Claims) Release(_ context.Context, key, owner string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.release(key, owner)
+	return nil
+}
+
+// ReleaseAll implements coordination.Claims.
+func (c *Claims) ReleaseAll(_ context.Context, keys []string, owner string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, key := range keys {
+		c.release(key, owner)
+	}
+	return nil
+}
+
+func (c *Claims) release(key, owner string) {
 	if c.claims[key].owner == owner {
 		delete(c.claims, key)
 	}
-	return nil
 }
 
 // Reserve implements coordination.Claims.

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -31,12 +32,11 @@ func (c *collection) merge() error {
 			}
 		}
 	}
-	sort.Slice(refs, func(i, j int) bool {
-		return c.parts[refs[i].part].key(refs[i].row) < c.parts[refs[j].part].key(refs[j].row)
-	})
+	key := func(r ref) []byte { return c.parts[r.part].keyBytes(r.row) }
+	slices.SortFunc(refs, func(a, b ref) int { return bytes.Compare(key(a), key(b)) })
 	n := 0
 	for i, r := range refs {
-		if i == 0 || c.parts[r.part].key(r.row) != c.parts[refs[n-1].part].key(refs[n-1].row) {
+		if i == 0 || !bytes.Equal(key(r), key(refs[n-1])) {
 			refs[n] = r
 			n++
 		} else if kept := refs[n-1]; !c.parts[kept.part].whole(kept.row) {
@@ -52,7 +52,7 @@ func (c *collection) merge() error {
 	path := c.path()
 	err := writePart(path, c.dim, source{
 		rows:   n,
-		key:    func(row int) string { return old[refs[row].part].key(refs[row].row) },
+		key:    func(row int) []byte { return old[refs[row].part].keyBytes(refs[row].row) },
 		vector: func(row int) []float32 { return old[refs[row].part].vec(refs[row].row) },
 		coarse: func(row int) (float32, []int8) {
 			from := refs[row]

@@ -47,18 +47,21 @@ type part struct {
 	shut  bool         // by the collection
 }
 
-func (p *part) key(i int) string {
+func (p *part) key(i int) string { return string(p.keyBytes(i)) }
+
+// keyBytes are those of the mapping: they last as long as the part is held.
+func (p *part) keyBytes(i int) []byte {
 	start := uint32(0)
 	if i > 0 {
 		start = p.ends[i-1]
 	}
-	return string(p.keys[start:p.ends[i]])
+	return p.keys[start:p.ends[i]]
 }
 
 // find is the row of a key, or -1.
 func (p *part) find(key string) int {
-	i := sort.Search(p.n, func(i int) bool { return p.key(i) >= key })
-	if i < p.n && p.key(i) == key && !p.dead.has(i) {
+	i := sort.Search(p.n, func(i int) bool { return string(p.keyBytes(i)) >= key })
+	if i < p.n && string(p.keyBytes(i)) == key && !p.dead.has(i) {
 		return i
 	}
 	return -1

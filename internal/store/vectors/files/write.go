@@ -19,7 +19,7 @@ import (
 // holds one vector.
 type source struct {
 	rows   int
-	key    func(row int) string
+	key    func(row int) []byte // valid until the next call
 	vector func(row int) []float32
 	coarse func(row int) (scale float32, quantised []int8) // valid until the next call
 	sum    func(row int) uint32                            // of the vector
@@ -28,9 +28,13 @@ type source struct {
 // sourceOf gives new rows.
 func sourceOf(rows []vectors.Row, dim int) source {
 	scratch := make([]int8, dim)
+	var key []byte
 	return source{
-		rows:   len(rows),
-		key:    func(row int) string { return rows[row].Key },
+		rows: len(rows),
+		key: func(row int) []byte {
+			key = append(key[:0], rows[row].Key...)
+			return key
+		},
 		vector: func(row int) []float32 { return rows[row].Vector },
 		coarse: func(row int) (float32, []int8) {
 			clear(scratch)
@@ -85,7 +89,7 @@ func writeSections(writer io.Writer, place uint32, dim int, rows source) error {
 		out.word(end)
 	}
 	for row := range rows.rows {
-		out.put([]byte(rows.key(row)))
+		out.put(rows.key(row))
 	}
 	out.align()
 	for row := range rows.rows {
