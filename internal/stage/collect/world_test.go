@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -154,7 +155,8 @@ type world struct {
 	fence    int64
 	manifest map[string]string // by generation
 	seq      int64
-	fail     func(op string) error // asked before every change of any store
+	asking   sync.Mutex
+	fail     func(op string) error // asked before every change of any store, one question at a time
 	loaded   map[string]bool       // what the last build wrote or found written, as a build sees its parent
 }
 
@@ -177,6 +179,8 @@ func newWorld(t *testing.T) *world {
 }
 
 func (w *world) change(op string) error {
+	w.asking.Lock()
+	defer w.asking.Unlock()
 	if w.fail == nil {
 		return nil
 	}
