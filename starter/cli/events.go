@@ -14,7 +14,7 @@ import (
 const quietest = 10 * time.Second
 
 // stream writes what happens to a run as JSON lines: each event once, progress when it moves but at most once a second,
-// each problem once, and last the report. docs/cli.md describes it.
+// each problem once. docs/cli.md describes it.
 type stream struct {
 	to   *json.Encoder
 	seen map[string]bool
@@ -116,7 +116,7 @@ func (s *stream) progress(status ops.Status) {
 
 func (s *stream) end() {}
 
-// report is the last line.
+// report is the last line of a stream that has it.
 func (s *stream) report(status ops.Status) error {
 	s.write(struct {
 		At   time.Time `json:"at"`

@@ -21,12 +21,13 @@ func (a *App) indexCmd() *cobra.Command {
 that is configured.
 
 Without --generation it attaches to a running build of the index with the same corpus and configuration. Ctrl-C ends
-the waiting, not the run. With --wait and --json it prints a stream of events, one JSON object a line (docs/cli.md).
+the waiting, not the run. With --wait and --json it prints the report, and on standard error a stream of events, one
+JSON object a line (docs/cli.md).
 
 ` + exitCodes,
 		Example: `  unweaver index ./docs --index docs --wait
   unweaver index ./docs --index docs --dry-run
-  unweaver index s3://bucket/prefix --index docs --wait --json | tail -n 1 > report.json`,
+  unweaver index s3://bucket/prefix --index docs --wait --json > report.json`,
 		Args: arguments(0, 1, "at most a CORPUS"),
 		RunE: func(command *cobra.Command, args []string) error {
 			if index == "" {
@@ -141,5 +142,5 @@ func (a *App) watch(ctx context.Context, control ops.Control, name string) error
 	if err != nil {
 		return err
 	}
-	return a.wait(ctx, control, ops.Run{Run: status.Run, RunID: status.RunID, Attached: true})
+	return a.streamed(ctx, control, ops.Run{Run: status.Run, RunID: status.RunID, Attached: true})
 }

@@ -347,8 +347,10 @@ func TestProgressIsOneLineAStage(t *testing.T) {
 		t.Errorf("exit %d\n%s", got.exit, got.err)
 	}
 	fake.looks = 0
-	if quiet := run(t, fake, "index", "--index", "docs", "--wait", "--json"); quiet.err != "" {
-		t.Errorf("progress between JSON: %s", quiet.err)
+	quiet := run(t, fake, "index", "--index", "docs", "--wait", "--json")
+	lines(t, quiet.err) // of JSON, each
+	if decoded(t, quiet.out)["status"] != corpus.StatusPaused {
+		t.Errorf("the report: %s", quiet.out)
 	}
 }
 

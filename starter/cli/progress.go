@@ -19,15 +19,26 @@ type watcher interface {
 	end()
 }
 
-// wait follows a run to its end, or to a pause, and shows its report. With --json that is a stream of events, one JSON
-// object a line, whose last line is the report.
+// wait follows a run to its end, or to a pause, and shows its report. With --json the report is all that standard
+// output gets, and what happens meanwhile is told on standard error, one JSON object a line.
 func (a *App) wait(ctx context.Context, control ops.Control, run ops.Run) error {
+	watching := watcher(newBar(a.Err, false))
+	if a.json {
+		events := newStream(a.Err)
+		events.begin(run)
+		watching = events
+	}
+	status, err := a.follow(ctx, control, run.Exactly(), watching)
+	if err != nil {
+		return err
+	}
+	return a.report(status)
+}
+
+// streamed is wait for one who wants to see: with --json events and report are one stream on standard output.
+func (a *App) streamed(ctx context.Context, control ops.Control, run ops.Run) error {
 	if !a.json {
-		status, err := a.follow(ctx, control, run.Exactly(), newBar(a.Err, false))
-		if err != nil {
-			return err
-		}
-		return a.report(status)
+		return a.wait(ctx, control, run)
 	}
 	events := newStream(a.Out)
 	events.begin(run)

@@ -21,7 +21,7 @@ const preamble = `# Command line
 <!-- Made from starter/cli by: go test ./starter/cli -run Reference -update. Change it there. -->
 
 Every command takes ` + "`--json`" + ` and then prints JSON; errors go to standard error as
-` + "`{\"error\", \"code\", \"hint\"}`" + `. What waits for a run prints a [stream of events](#stream-of-events) then.
+` + "`{\"error\", \"code\", \"hint\"}`" + `. What waits for a run tells a [stream of events](#stream-of-events) then.
 
 | exit code | meaning |
 | --- | --- |
@@ -41,9 +41,10 @@ the folder it takes the configuration that the running ` + "`unweaver dev`" + ` 
 
 ## Stream of events
 
-` + "`index --wait`, `restore` and `status --watch`" + ` print, with ` + "`--json`" + `, one JSON object a line as things
-happen, and at least one every ten seconds while a stage runs. Each has ` + "`at` (RFC 3339) and `event`" + `; readers
-pass over events and fields that they do not know.
+With ` + "`--json`" + ` what happens to a run is told as it happens, one JSON object a line, and at least one every ten
+seconds while a stage runs: by ` + "`index --wait` and `restore`" + ` on standard error, while standard output gets the
+report alone; by ` + "`status --watch`" + ` on standard output, with the report as its last line. Each line has
+` + "`at` (RFC 3339) and `event`" + `; readers pass over events and fields that they do not know.
 
 | event | further fields |
 | --- | --- |
@@ -59,7 +60,7 @@ pass over events and fields that they do not know.
 | ` + "`paused`" + ` | ` + "`stage`, `code`, `detail`" + ` |
 | ` + "`resumed`" + ` | by a person |
 | ` + "`ended`" + ` | ` + "`status`, `code`, `detail`" + ` |
-| ` + "`report`" + ` | the whole report, as ` + "`status --json`" + ` prints it. The last line |
+| ` + "`report`" + ` | the whole report, as ` + "`status --json`" + ` prints it. The last line of ` + "`status --watch`" + ` |
 
 ` + "`started`, `stage`, `waiting`, `paused`, `resumed` and `ended`" + ` are in ` + "`report.json`" + ` too, as
 ` + "`events`; `retries`" + ` there tells what units failed with and were repeated for, by stage and code. The

@@ -147,7 +147,7 @@ func lines(t *testing.T, text string) []map[string]any {
 	return out
 }
 
-func TestWaitingWithJSONPrintsAStreamOfEventsWhoseLastLineIsTheReport(t *testing.T) {
+func TestWaitingWithJSONTellsAStreamOfEventsAndPrintsTheReport(t *testing.T) {
 	started := corpus.Event{At: time.Now(), Kind: corpus.EventStarted}
 	extracting := at("extract", 40, 80, 0.5)
 	extracting.Unit, extracting.Events = "chunks", []corpus.Event{started}
@@ -165,16 +165,22 @@ func TestWaitingWithJSONPrintsAStreamOfEventsWhoseLastLineIsTheReport(t *testing
 		fake := &control{statuses: statuses}
 		got := run(t, fake, args...)
 		var kinds []string
-		events := lines(t, got.out)
+		stream, want := got.err, "run started problem progress stage progress"
+		if name == "status" { // its output is the stream
+			stream, want = got.out, want+" report"
+		}
+		events := lines(t, stream)
 		for _, event := range events {
 			kinds = append(kinds, event["event"].(string))
 		}
-		want := "run started problem progress stage progress report"
-		if strings.Join(kinds, " ") != want || got.exit != cli.ExitErrors || got.err != "" {
+		if strings.Join(kinds, " ") != want || got.exit != cli.ExitErrors || (name == "status") != (got.err == "") {
 			t.Errorf("%s: exit %d, %v, %s", name, got.exit, kinds, got.err)
 			continue
 		}
-		progress, report := events[3], events[6]
+		progress, report := events[3], events[len(events)-1]
+		if name != "status" {
+			report = decoded(t, got.out) // and nothing besides
+		}
 		if progress["done"] != 40.0 || progress["total"] != 80.0 || progress["unit"] != "chunks" {
 			t.Errorf("%s: %v", name, progress)
 		}
