@@ -118,8 +118,8 @@ func byID(list fuse.List) map[uint32]float64 {
 	return scores
 }
 
-// search runs the lists, which know nothing of each other: those by similarity beside each other, and beside the lexical
-// ones. A filter remembers what it looked at, so that each goroutine has one of its own.
+// search runs the lists, which know nothing of each other: those by similarity beside each other, and beside the
+// lexical ones. A filter remembers what it looked at, so that each goroutine has one of its own.
 func (r *Request) search(n int) (lists, error) {
 	found := lists{chunkBM25: fuse.List{Lexical: true}, classBM25: fuse.List{Lexical: true}}
 	var beside sync.WaitGroup
