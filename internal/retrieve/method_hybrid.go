@@ -1,6 +1,7 @@
 package retrieve
 
 import (
+	"cmp"
 	"sort"
 	"sync"
 	"time"
@@ -117,17 +118,26 @@ func byID(list fuse.List) map[uint32]float64 {
 	return scores
 }
 
-// search runs the lists: dense ones beside the lexical ones.
+// search runs the lists, which know nothing of each other: those by similarity beside each other, and beside the
+// lexical ones. A filter remembers what it looked at, so that each goroutine has one of its own.
 func (r *Request) search(n int) (lists, error) {
 	found := lists{chunkBM25: fuse.List{Lexical: true}, classBM25: fuse.List{Lexical: true}}
 	var beside sync.WaitGroup
-	var denseErr error
-	beside.Go(func() {
-		defer par.Caught(&denseErr)
-		denseErr = r.dense(&found, n)
-	})
+	var classErr, chunkErr error
+	if r.Query.Vector != nil {
+		beside.Go(func() {
+			defer par.Caught(&classErr)
+			found.classDense.Hits, classErr = r.denseClasses(n)
+		})
+	}
+	if r.Query.ChunkVector != nil {
+		beside.Go(func() {
+			defer par.Caught(&chunkErr)
+			found.chunkDense.Hits, chunkErr = r.denseChunks(n)
+		})
+	}
 	generation := r.Generation
-	lexical := generation.allow(r.ctx, r.Query) // a filter remembers what it looked at, and the dense side runs beside
+	lexical := generation.allow(r.ctx, r.Query)
 	for _, hit := range generation.chunkWords.Search(r.terms, n, lexical.numbers(), nil) {
 		found.chunkBM25.Hits = append(found.chunkBM25.Hits, fuse.Hit{ID: hit.Doc, Score: hit.Score})
 	}
@@ -138,31 +148,22 @@ func (r *Request) search(n int) (lists, error) {
 	beside.Wait()
 	found.classSims, found.chunkSims = byID(found.classDense), byID(found.chunkDense)
 	found.chunkLex = byID(found.chunkBM25)
-	if denseErr == nil {
-		denseErr = lexical.err
-	}
-	return found, denseErr
+	return found, cmp.Or(classErr, chunkErr, lexical.err)
 }
 
-func (r *Request) dense(found *lists, n int) error {
-	if r.Query.Vector != nil {
-		hits, err := r.denseClasses(n)
-		if err != nil {
-			return err
-		}
-		found.classDense.Hits = hits
+// denseChunks gives the n most similar allowed chunks by number.
+func (r *Request) denseChunks(n int) ([]fuse.Hit, error) {
+	beside := *r
+	beside.allowed = r.Generation.allow(r.ctx, r.Query)
+	chunks, err := beside.similarChunks(r.Query.ChunkVector, n)
+	if err != nil {
+		return nil, err
 	}
-	if r.Query.ChunkVector != nil {
-		chunks, err := r.similarChunks(r.Query.ChunkVector, n)
-		if err != nil {
-			return err
-		}
-		for _, chunk := range chunks {
-			hit := fuse.Hit{ID: chunk.Live.Number, Score: chunk.Similarity}
-			found.chunkDense.Hits = append(found.chunkDense.Hits, hit)
-		}
+	hits := make([]fuse.Hit, len(chunks))
+	for i, chunk := range chunks {
+		hits[i] = fuse.Hit{ID: chunk.Live.Number, Score: chunk.Similarity}
 	}
-	return nil
+	return hits, nil
 }
 
 // denseClasses gives the n most similar allowed classes by rank, without reading their records.

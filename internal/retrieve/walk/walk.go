@@ -5,6 +5,8 @@
 package walk
 
 import (
+	"sync"
+
 	"github.com/unweaver/unweaver/internal/format/graph"
 )
 
@@ -13,6 +15,23 @@ import (
 type Graph struct {
 	graph.Adjacency
 	ClassWeight, ChunkWeight []float64
+
+	shared     []uint64 // bits of the classes that have several chunks (sharedClasses)
+	sharedOnce sync.Once
+}
+
+// sharedClasses tells by bits which classes have several chunks. An elimination asks that of each class of a chunk, and
+// they lie anywhere: the bits of a million classes stay in the cache beside a core, their offsets do not.
+func (g *Graph) sharedClasses() []uint64 {
+	g.sharedOnce.Do(func() {
+		g.shared = make([]uint64, (g.Classes()+63)/64)
+		for class := range g.Classes() {
+			if g.ClassOff[class+1]-g.ClassOff[class] > 1 {
+				g.shared[class/64] |= 1 << (class % 64)
+			}
+		}
+	})
+	return g.shared
 }
 
 // Weighted is a node with a weight.
@@ -64,6 +83,9 @@ func (g *Graph) walk(start Start, d, eps float64, view View, toChunks bool) Mass
 		n:        uint32(g.Classes()),
 		toChunks: toChunks,
 	} // mass that is left spreads to 1 / (1 - d) of itself
+	if toChunks {
+		w.shared = g.sharedClasses()
+	}
 	for _, c := range start.Classes {
 		w.start = append(w.start, Weighted{c.ID, c.Weight / sum})
 	}
@@ -89,7 +111,8 @@ type walker struct {
 	m     Mass
 
 	toChunks bool
-	several  []uint32 // classes of the chunk at hand that have several chunks
+	shared   []uint64 // bits of the classes that have several chunks
+	several  []uint32 // those of the chunk at hand
 }
 
 // neighbours of a node: ids, where they begin among nodes, weights and the test of the other side.
@@ -141,7 +164,7 @@ func (w *walker) add(u uint32, mass float64) {
 func (w *walker) eliminate(node *node, to []uint32) {
 	w.several = w.several[:0]
 	for _, c := range to {
-		if w.g.ClassOff[c+1]-w.g.ClassOff[c] > 1 {
+		if w.shared[c/64]>>(c%64)&1 == 1 {
 			w.several = append(w.several, c)
 		}
 	}

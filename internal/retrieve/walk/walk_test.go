@@ -186,8 +186,8 @@ func tangle(classes, chunks int, seed uint64) *walk.Graph {
 	return g
 }
 
-// pushed is the walk with a number for every node of the graph.
-func pushed(g *walk.Graph, start []walk.Weighted, d, eps float64) (chunks []walk.Weighted) {
+// pushed is the walk with a number for every node of the graph; toChunks eliminates classes that have one chunk.
+func pushed(g *walk.Graph, start []walk.Weighted, d, eps float64, toChunks bool) (chunks []walk.Weighted) {
 	n := uint32(g.Classes())
 	x, r, queued := make([]float64, g.Classes()+g.Chunks()), make([]float64, g.Classes()+g.Chunks()), map[uint32]bool{}
 	eps *= 1 - d
@@ -216,10 +216,15 @@ func pushed(g *walk.Graph, start []walk.Weighted, d, eps float64) (chunks []walk
 			to, base = g.ClassesOf(u-n), 0
 		}
 		if mass := r[u]; mass > eps*float64(len(to)) {
+			degree := float64(len(to))
+			if toChunks && u >= n {
+				to = slices.DeleteFunc(slices.Clone(to), func(c uint32) bool { return len(g.ChunksOf(c)) == 1 })
+				mass /= 1 - d*d*(degree-float64(len(to)))/degree
+			}
 			x[u] += mass
 			r[u] = 0
 			for _, v := range to {
-				add(base+v, d*mass/float64(len(to)))
+				add(base+v, d*mass/degree)
 			}
 		}
 	}
@@ -238,8 +243,12 @@ func TestEveryWalkOfAGraphIsTheSameToTheBit(t *testing.T) {
 			start := []walk.Weighted{{ID: class, Weight: 1}}
 			for _, eps := range []float64{1e-3, 1e-7} {
 				got := g.Run(walk.Start{Classes: start}, 0.7, eps, walk.View{}).Chunks
-				if want := pushed(g, start, 0.7, eps); len(want) == 0 || !slices.Equal(got, want) {
+				if want := pushed(g, start, 0.7, eps, false); len(want) == 0 || !slices.Equal(got, want) {
 					t.Fatalf("round %d, class %d, eps %g: %d chunks, want %d", round, class, eps, len(got), len(want))
+				}
+				got = g.RunToChunks(walk.Start{Classes: start}, 0.7, eps).Chunks
+				if want := pushed(g, start, 0.7, eps, true); len(want) == 0 || !slices.Equal(got, want) {
+					t.Fatalf("round %d, class %d, eps %g: %d chunks of all, want %d", round, class, eps, len(got), len(want))
 				}
 			}
 		}

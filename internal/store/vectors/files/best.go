@@ -13,22 +13,25 @@ func (a ranked) before(b ranked) bool {
 	return a.estimate > b.estimate || a.estimate == b.estimate && a.row < b.row
 }
 
-// best keeps those rows that are best, so many of them, whatever the order in which it is given them. It keeps a few
-// times as many for a while, which costs less than to have them in order.
+// best keeps those rows that are best, so many of them, whatever the order in which it is given them. It keeps twice as
+// many for a while, which costs less than to have them in order. More than twice would raise the floor later, and
+// would not fit the cache beside a core.
 type best struct {
 	most  int
 	floor float32 // what is below is none of them
 	rows  []ranked
 }
 
-func newBest(most int) *best { return &best{most: most, floor: float32(math.Inf(-1))} }
+func newBest(most int) *best {
+	return &best{most: most, floor: float32(math.Inf(-1)), rows: make([]ranked, 0, 2*most+rowsPerBlock)}
+}
 
 func (b *best) add(row int32, estimate float32) {
 	if estimate < b.floor {
 		return
 	}
 	b.rows = append(b.rows, ranked{row, estimate})
-	if len(b.rows) >= 4*b.most+rowsPerBlock {
+	if len(b.rows) == cap(b.rows) {
 		b.floor = float32(math.Inf(1))
 		for _, r := range b.kept() {
 			b.floor = min(b.floor, r.estimate)

@@ -26,6 +26,7 @@ type run struct{ part, low, high, keep int }
 const (
 	rowsPerRun   = 8192
 	rowsPerBlock = 256 // their products are looked at while they are in the cache
+	rowsPerLook  = 512 // that lie anywhere are worth another worker
 )
 
 // candidates gives the rows that may be among the n best of those whose codes are looked at: of a part without an
@@ -55,42 +56,67 @@ func (c *collection) candidates(ctx context.Context, question []float32, n int) 
 	if err != nil {
 		return nil, err
 	}
-	return c.joined(scans, n), nil
+	return c.joined(ctx, scans, n)
 }
 
-// joined puts together what the workers found, and looks at the codes of the rows that are best by their signs.
-func (c *collection) joined(scans []*scan, n int) []candidate {
+// joined puts together what the workers found, and looks at the codes of the rows that are best by their signs, as many
+// beside each other. Whatever the number of workers, the same rows are left.
+func (c *collection) joined(ctx context.Context, scans []*scan, n int) ([]candidate, error) {
 	if len(scans) == 0 {
-		return nil
+		return nil, nil
 	}
 	all := scans[0]
 	for _, other := range scans[1:] {
-		for _, low := range other.best.values {
-			all.best.add(low)
-		}
-		all.found = append(all.found, other.found...)
-		for number, more := range other.signed {
-			if all.signed[number] == nil {
-				all.signed[number] = newBest(more.most)
-			}
-			for _, row := range more.rows {
-				all.signed[number].add(row.row, row.estimate)
-			}
-		}
+		all.take(other)
 	}
-	var product [1]int32
-	for number, p := range c.parts {
-		if all.signed[number] == nil {
+	kept, rows := make([][]ranked, len(c.parts)), 0
+	for number, signed := range all.signed {
+		kept[number] = signed.kept()
+		rows += len(kept[number])
+	}
+	workers := min(len(scans), 1+rows/rowsPerLook)
+	looks := make([]*scan, workers)
+	err := par.Each(ctx, workers, workers, func(_ context.Context, w int) error {
+		looks[w] = &scan{query: all.query, best: newSmallest(n)}
+		for number, rows := range kept {
+			looks[w].lookAt(c.parts[number], number, rows[len(rows)*w/workers:len(rows)*(w+1)/workers])
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, look := range looks {
+		all.take(look)
+	}
+	return within(all.found, all.best), nil
+}
+
+// take adds what another worker found.
+func (s *scan) take(other *scan) {
+	for _, low := range other.best.values {
+		s.best.add(low)
+	}
+	s.found = append(s.found, other.found...)
+	for number, more := range other.signed {
+		if s.signed[number] == nil {
+			s.signed[number] = more
 			continue
 		}
-		kept := all.signed[number].kept()
-		for i, row := range kept {
-			ahead := int(kept[min(i+2, len(kept)-1)].row-row.row) * p.dim // they lie anywhere: each waits for memory
-			dotsAhead(all.query.numbers, p.quantised(int(row.row)), product[:], ahead)
-			all.look(p, number, int(row.row), product[0])
+		for _, row := range more.kept() {
+			s.signed[number].add(row.row, row.estimate)
 		}
 	}
-	return within(all.found, all.best)
+}
+
+// lookAt looks at the codes of rows that lie anywhere in a part.
+func (s *scan) lookAt(p *part, number int, rows []ranked) {
+	var product [1]int32
+	for i, row := range rows {
+		ahead := int(rows[min(i+2, len(rows)-1)].row-row.row) * p.dim // each waits for memory
+		dotsAhead(s.query.numbers, p.quantised(int(row.row)), product[:], ahead)
+		s.look(p, number, int(row.row), product[0])
+	}
 }
 
 // runs of the rows of a part.

@@ -1,12 +1,15 @@
 package files
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
+	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/store/vectors/vectorstest"
 )
 
@@ -101,6 +104,69 @@ func TestEstimatesBySignsAreCloseToScores(t *testing.T) {
 			if off := math.Sqrt(squares/float64(n)) * math.Sqrt(float64(dim)); off > 1.3 {
 				t.Errorf("dimension %d, %s: off by %.2f / sqrt(dimension)", dim, of, off)
 			}
+		}
+	}
+}
+
+// bySigns is a search of a part by its index, with nothing left out and everything sorted.
+func bySigns(p *part, question []float32, n int) []vectors.Hit {
+	x := p.index.Load()
+	_, estimates := (&signed{p: p, factors: x.factors, signs: x.signs}).scored(newRotation(p.dim), question)
+	rows := make([]int, p.n)
+	for i := range rows {
+		rows[i] = i
+	}
+	slices.SortStableFunc(rows, func(a, b int) int { return cmp.Compare(estimates[b], estimates[a]) })
+	var hits []vectors.Hit
+	for _, row := range rows[:x.keeps(n)] {
+		hits = append(hits, vectors.Hit{Key: p.key(row), Score: dot32(question, p.vec(row))})
+	}
+	slices.SortFunc(hits, func(a, b vectors.Hit) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Key, b.Key))
+	})
+	return hits[:n]
+}
+
+func TestWorkersBesideEachOtherFindWhatAPlainSearchBySignsFinds(t *testing.T) {
+	store, rows := made(t, t.TempDir(), indexedRows)
+	p := store.open["c"].parts[0]
+	for _, workers := range []int{1, 2, 5} {
+		before := runtime.GOMAXPROCS(workers)
+		defer runtime.GOMAXPROCS(before)
+		for i, n := range []int{1, 7, 20, 100, 140} {
+			if p.index.Load().keeps(n) == 0 {
+				t.Fatalf("no index for %d", n)
+			}
+			question := slices.Clone(rows[i*700].Vector)
+			for j, x := range rows[i*300+5].Vector {
+				question[j] += x
+			}
+			got, err := store.Search(t.Context(), "c", question, n)
+			if want := bySigns(p, question, n); err != nil || !slices.Equal(got, want) {
+				t.Errorf("%d workers, %d best: %v (%v), want %v", workers, n, got, err, want)
+			}
+		}
+	}
+}
+
+func TestTheBestRowsAreThoseOfASort(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	for _, most := range []int{1, 10, 700} {
+		var all []ranked
+		found := newBest(most)
+		for row := range 5000 {
+			one := ranked{int32(row), float32(random.IntN(900))} // many are equal
+			all = append(all, one)
+			found.add(one.row, one.estimate)
+		}
+		order := func(a, b ranked) int {
+			return cmp.Or(cmp.Compare(b.estimate, a.estimate), cmp.Compare(a.row, b.row))
+		}
+		slices.SortFunc(all, order)
+		got := found.kept()
+		slices.SortFunc(got, order)
+		if !slices.Equal(got, all[:most]) {
+			t.Errorf("the %d best: %v, want %v", most, got, all[:most])
 		}
 	}
 }
