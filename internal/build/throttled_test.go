@@ -104,8 +104,8 @@ func (s *throttled) Delete(ctx context.Context, key string) error {
 	return s.DeleteAll(ctx, []string{key})
 }
 
-// A store throttles for minutes from the middle of a stage on: what is asked for again, as an engine does that waits for
-// an outage, comes to the same index without a person, and nothing is lost or paid for twice.
+// A store throttles for minutes from the middle of a stage on: what is tried again every half a minute, as by an engine
+// that waits for an outage, comes to the same index without a person, and nothing is lost or paid for twice.
 func TestAStoreThatThrottlesForMinutesCostsTimeAlone(t *testing.T) {
 	undisturbed, _ := fillingSite(t, func(string) error { return nil })
 	undisturbed.write(t, sample(60))
