@@ -155,7 +155,7 @@ func (e *estimating) plan(ctx context.Context) (plan.Result, error) {
 	planned, err := plan.Run(ctx, plan.In{
 		Spec: e.Settings, Corpus: documents, Artifacts: e.Index, Scratch: e.Scratch.Prefix,
 		Limits: e.Limits, Parent: e.parent,
-		Foreign: fixed.Foreign, Reasons: reasons, OnProgress: e.Progress.Done,
+		Foreign: fixed.Foreign, Reasons: reasons, OnProgress: e.Progress.Done, OnBytes: e.Progress.Touch,
 	})
 	if err != nil {
 		return planned, err

@@ -138,7 +138,8 @@ func (r *Run) plan(ctx context.Context) (Plan, error) {
 	}
 	fixed.Plan, err = plan.Run(ctx, plan.In{
 		Spec: r.Settings, Corpus: documents, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Limits: r.Limits,
-		Parent: readable(parent, fixed.Damage), Foreign: fixed.Foreign, Reasons: reasons, OnProgress: r.Progress.Done,
+		Parent: readable(parent, fixed.Damage), Foreign: fixed.Foreign, Reasons: reasons,
+		OnProgress: r.Progress.Done, OnBytes: r.Progress.Touch,
 	})
 	if err != nil {
 		return fixed, err

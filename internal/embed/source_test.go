@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,6 +32,7 @@ const (
 
 // embedder answers with the length of each text; refuse says which requests it does not take.
 type embedder struct {
+	mu     sync.Mutex
 	paid   bool
 	server string
 	asked  [][]string
@@ -42,6 +45,8 @@ func (e *embedder) Info() model.Info {
 func (e *embedder) Dimension() int { return 2 }
 
 func (e *embedder) Embed(_ context.Context, texts []string) ([][]float32, model.Usage, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.asked = append(e.asked, texts)
 	if e.refuse != nil {
 		if err := e.refuse(texts); err != nil {
@@ -311,15 +316,16 @@ func TestADamagedLedgerObjectIsNeverTakenForVectorsAndIsMended(t *testing.T) {
 			store.Change(store.Keys("ledger/embed/loose/")[0], c.edit)
 			for round, want := range []int{2, 2} { // requests so far: it is paid for once more, and then is there
 				src.Ledger = ledger.New(store, memory.NewClaims())
-				told := 0
-				src.Ledger.OnDamage = func(string, error) { told++ }
+				var told atomic.Int64
+				src.Ledger.OnDamage = func(string, error) { told.Add(1) }
 				vectors, err := src.Vectors(t.Context(), items)
 				if err != nil {
 					t.Fatalf("%s: %v", c.situation, err)
 				}
 				lengths(t, vectors, 1, 2)
-				if len(e.asked) != want || (told > 0) != (round == 0) {
-					t.Errorf("%s, sealed %v, round %d: %d requests, told %d times", c.situation, sealed, round, len(e.asked), told)
+				if len(e.asked) != want || (told.Load() > 0) != (round == 0) {
+					t.Errorf("%s, sealed %v, round %d: %d requests, told %d times",
+						c.situation, sealed, round, len(e.asked), told.Load())
 				}
 			}
 		}

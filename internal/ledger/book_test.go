@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -124,6 +125,24 @@ func (b *book) want(t *testing.T, task string, n int, has func(i int) bool) {
 }
 
 func all(int) bool { return true }
+
+// names are the objects that a ledger was told to be damaged, from whichever goroutine.
+type names struct {
+	mu    sync.Mutex
+	named []string
+}
+
+func (n *names) add(object string, _ error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.named = append(n.named, object)
+}
+
+func (n *names) all() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.named)
+}
 
 func listing(keys ...corpus.Digest) iter.Seq2[corpus.Digest, error] {
 	return func(yield func(corpus.Digest, error) bool) {

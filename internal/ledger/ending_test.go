@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -47,12 +48,11 @@ func TestAPaidResultIsHeldUntilItCanBeStored(t *testing.T) {
 	for _, code := range []fault.Code{fault.StoreFull, fault.StoreDown} {
 		synctest.Test(t, func(t *testing.T) {
 			store := artifacttest.New()
-			left := 5
+			var tried atomic.Int64
 			store.Fail = func(op artifacttest.Op, key string) error {
-				if op != artifacttest.Put || left == 0 {
+				if op != artifacttest.Put || tried.Add(1) > 5 {
 					return nil
 				}
-				left--
 				return code.At("write", key)
 			}
 			ctx, stop := context.WithCancel(t.Context())
@@ -88,9 +88,9 @@ func TestWhatCouldNotBeStoredIsHeldAndStoredWhenItCanBe(t *testing.T) {
 				}
 				return nil
 			}
-			paid := 0
+			var paid atomic.Int64 // by whichever process
 			pay := func(context.Context) (ledger.Result, error) {
-				paid++
+				paid.Add(1)
 				return ledger.Result{Value: []byte("v")}, nil
 			}
 			mine := ledger.New(store, shared)
@@ -117,8 +117,8 @@ func TestWhatCouldNotBeStoredIsHeldAndStoredWhenItCanBe(t *testing.T) {
 			time.Sleep(3 * time.Hour)
 			away.Store(false)
 			e, fresh, err := mine.Do(t.Context(), ledger.Extract, key(1), 0, pay)
-			if err != nil || fresh || string(e.Value) != "v" || !<-other || paid != 1 {
-				t.Errorf("%s: %v %v %v, paid %d times", code, e, fresh, err, paid)
+			if err != nil || fresh || string(e.Value) != "v" || !<-other || paid.Load() != 1 {
+				t.Errorf("%s: %v %v %v, paid %d times", code, e, fresh, err, paid.Load())
 			}
 			if err := mine.Ready(t.Context()); err != nil || mine.Trouble() != nil || mine.Drain(t.Context()) != nil {
 				t.Errorf("%s: still %v", code, err)
@@ -181,8 +181,8 @@ func TestALooseEntryThatCannotBeUsedIsRemovedToldAndPaidForAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			object := b.store.Keys("ledger/" + task + "/loose/")[0]
-			var named []string
-			b.OnDamage = func(object string, _ error) { named = append(named, object) }
+			var named names
+			b.OnDamage = named.add
 			accept := func(e ledger.Entry) error {
 				if string(e.Value) == "damaged" {
 					return fault.SegmentDamage.At("read ledger entry", "it").Because("it is damaged")
@@ -200,8 +200,8 @@ func TestALooseEntryThatCannotBeUsedIsRemovedToldAndPaidForAgain(t *testing.T) {
 					t.Fatalf("%s: %v %v", task, e, err)
 				}
 			}
-			if paid != 1 || len(named) != 1 || named[0] != "memory/"+object {
-				t.Errorf("%s: paid %d times, named %v", task, paid, named)
+			if paid != 1 || !slices.Equal(named.all(), []string{"memory/" + object}) {
+				t.Errorf("%s: paid %d times, named %v", task, paid, named.all())
 			}
 		}
 	}

@@ -63,7 +63,7 @@ type Entry struct {
 // Ledger is safe for concurrent use.
 type Ledger struct {
 	// OnDamage is told of packs that cannot be read, once each, and of loose entries that were removed because they could
-	// not be used; nil: nobody is. What they held is paid again where nothing else has it.
+	// not be used; nil: nobody is. What they held is paid again where nothing else has it. Calls may come side by side.
 	OnDamage func(object string, err error)
 
 	// Patience is how long a caller waits for its paid result to be stored; 0: ten seconds while the store is full, five

@@ -113,8 +113,8 @@ func TestAPackThatIsGoneIsPassedOver(t *testing.T) {
 	if e, err := reader.Get(t.Context(), ledger.Extract, key(999), 0); e != nil || err != nil { // it lists, and reads none
 		t.Fatal(e, err)
 	}
-	named := 0
-	reader.OnDamage = func(string, error) { named++ }
+	var named names
+	reader.OnDamage = named.add
 	for _, object := range b.store.Keys("ledger/extract/packs/") {
 		if err := b.store.Delete(t.Context(), object); err != nil {
 			t.Fatal(err)
@@ -125,8 +125,8 @@ func TestAPackThatIsGoneIsPassedOver(t *testing.T) {
 			t.Fatalf("entry %d: %v %v", i, e, err)
 		}
 	}
-	if named != 0 {
-		t.Errorf("named as damage %d times", named)
+	if all := named.all(); len(all) != 0 {
+		t.Errorf("named as damage: %v", all)
 	}
 }
 

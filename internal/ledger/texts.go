@@ -121,10 +121,12 @@ func (x *textIndex) seal(found *answer) {
 	}
 }
 
-// leave sets an answer aside for the life of the process, or until it is stored again.
-func (x *textIndex) leave(object corpus.Digest) {
+// leave sets an answer aside for the life of the process, or until it is stored again. It tells whether it was the
+// first to do so: several readers may come upon one answer at once.
+func (x *textIndex) leave(object corpus.Digest) (first bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	first = !x.aside[object]
 	x.aside[object] = true
 	if old := x.answers[object]; old != nil {
 		x.drop(old)
@@ -133,6 +135,7 @@ func (x *textIndex) leave(object corpus.Digest) {
 			x.own -= len(old.texts)
 		}
 	}
+	return first
 }
 
 // resolve fills in the objects of texts that are known, and gives the places of those that are not.
@@ -333,11 +336,7 @@ func (l *Ledger) readStart(ctx context.Context, key string, length int) ([]byte,
 }
 
 func (l *Ledger) damagedAnswer(object corpus.Digest) {
-	l.texts.mu.Lock()
-	told := l.texts.aside[object]
-	l.texts.mu.Unlock()
-	l.texts.leave(object)
-	if !told && l.OnDamage != nil {
+	if l.texts.leave(object) && l.OnDamage != nil {
 		where := l.store.Location(looseKey(Embed, object))
 		l.OnDamage(where, fault.SegmentDamage.At("read embeddings", where).Because("the object is not what its name says"))
 	}

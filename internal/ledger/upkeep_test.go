@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -127,12 +129,10 @@ func TestUpkeepMayEndAfterAnyWriteOrDelete(t *testing.T) {
 	for crash := 1; ; crash++ {
 		b := fill()
 		b.reopen()
-		changes := 0
+		var changes atomic.Int64
 		b.store.Fail = func(op artifacttest.Op, _ string) error {
-			if op == artifacttest.Put || op == artifacttest.Delete {
-				if changes++; changes >= crash {
-					return boom
-				}
+			if (op == artifacttest.Put || op == artifacttest.Delete) && changes.Add(1) >= int64(crash) {
+				return boom
 			}
 			return nil
 		}
@@ -282,8 +282,8 @@ func testDamagedPack(t *testing.T, task string) {
 			b.pay(t, task, 20*shard, 20*shard+20)
 		}
 		b.reopen()
-		var named []string
-		b.OnDamage = func(object string, _ error) { named = append(named, object) }
+		var named names
+		b.OnDamage = named.add
 		if e, err := b.Get(t.Context(), task, key(3), 0); err != nil || string(e.Value) != value(3) {
 			t.Fatalf("%s: %v %v", situation, e, err)
 		}
@@ -299,8 +299,8 @@ func testDamagedPack(t *testing.T, task string) {
 				t.Fatalf("%s: entry %d: %v %v", situation, i, e, err)
 			}
 		}
-		if len(named) != 1 || named[0] != "memory/"+pack {
-			t.Errorf("%s: named %v", situation, named)
+		if !slices.Equal(named.all(), []string{"memory/" + pack}) {
+			t.Errorf("%s: named %v", situation, named.all())
 		}
 		if len(b.store.Keys(pack)) == 0 {
 			t.Errorf("%s: the damaged pack was deleted", situation)

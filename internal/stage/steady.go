@@ -49,6 +49,7 @@ func Steady(ctx context.Context, store blob.Store, seen blob.Info, read func(blo
 type Body struct {
 	body io.ReadCloser
 	hash hash.Hash
+	read int64 // bytes so far
 	err  error // of reading; io.EOF at the end
 }
 
@@ -65,6 +66,7 @@ func Open(ctx context.Context, store blob.Store, info blob.Info) (*Body, error) 
 func (b *Body) Read(out []byte) (int, error) {
 	n, err := b.body.Read(out)
 	b.hash.Write(out[:n])
+	b.read += int64(n)
 	if err != nil {
 		b.err = err
 	}
@@ -74,10 +76,18 @@ func (b *Body) Read(out []byte) (int, error) {
 // Close implements io.Closer.
 func (b *Body) Close() error { return b.body.Close() }
 
-// Digest reads what nobody has read yet and gives the digest of all bytes, which is the version of a document.
-func (b *Body) Digest() (corpus.Digest, error) {
-	if b.err == nil {
-		_, _ = io.Copy(io.Discard, b) // b.err tells
+// digestStep is how much is read for a digest before it is told of.
+const digestStep = 8 << 20
+
+// Digest reads what nobody has read yet and gives the digest of all bytes, which is the version of a document. Of an
+// object of gigabytes that takes longer than a unit may be silent (activities), so told hears how many bytes were read,
+// every few of them; it may be nil.
+func (b *Body) Digest(told func(read int64)) (corpus.Digest, error) {
+	for b.err == nil {
+		_, _ = io.CopyN(io.Discard, b, digestStep) // b.err tells
+		if told != nil && b.err == nil {
+			told(b.read)
+		}
 	}
 	if b.err != nil && !errors.Is(b.err, io.EOF) {
 		return corpus.Digest{}, b.err

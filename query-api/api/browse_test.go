@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/model"
@@ -162,24 +163,24 @@ func TestFilterAndWithoutNarrowEveryMethod(t *testing.T) {
 }
 
 func TestAQuestionIsPaidOnce(t *testing.T) {
-	calls := 0
+	var calls atomic.Int64
 	f := serve(t, func(_ *fixture, config *api.Config) {
 		config.Models = models{embedder: func(inner model.Embedder) model.Embedder { return counted{inner, &calls} }}
 	})
 	f.ask(map[string]any{"query": "Fram"})
 	f.ask(map[string]any{"query": "Fram", "method": "vector"})
-	if calls != 1 {
-		t.Errorf("%d calls for one question", calls)
+	if n := calls.Load(); n != 1 {
+		t.Errorf("%d calls for one question", n)
 	}
 }
 
 // counted counts calls.
 type counted struct {
 	model.Embedder
-	calls *int
+	calls *atomic.Int64
 }
 
 func (c counted) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
-	*c.calls++
+	c.calls.Add(1)
 	return c.Embedder.Embed(ctx, texts)
 }

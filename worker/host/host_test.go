@@ -46,6 +46,8 @@ type server struct {
 	activities []*workflowservice.PollActivityTaskQueueRequest
 	computing  []*workflowservice.PollActivityTaskQueueRequest // of the queue beside it
 	workflows  []*workflowservice.PollWorkflowTaskQueueRequest
+	polls      map[string]int                // for activities that wait now, by queue
+	most       int                           // of one queue at once
 	status     enums.WorkflowExecutionStatus // of every run; 0: none is known
 	attributes map[string]enums.IndexedValueType
 	added      int
@@ -78,14 +80,23 @@ func (s *server) DescribeNamespace(
 func (s *server) PollActivityTaskQueue(
 	ctx context.Context, request *workflowservice.PollActivityTaskQueueRequest,
 ) (*workflowservice.PollActivityTaskQueueResponse, error) {
+	queue := request.GetTaskQueue().GetName()
 	s.mu.Lock()
-	if strings.HasSuffix(request.GetTaskQueue().GetName(), "-cpu") {
+	if strings.HasSuffix(queue, "-cpu") {
 		s.computing = append(s.computing, request)
 	} else {
 		s.activities = append(s.activities, request)
 	}
+	if s.polls == nil {
+		s.polls = map[string]int{}
+	}
+	s.polls[queue]++
+	s.most = max(s.most, s.polls[queue])
 	s.mu.Unlock()
 	<-ctx.Done()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.polls[queue]--
 	return &workflowservice.PollActivityTaskQueueResponse{}, nil
 }
 
@@ -236,7 +247,7 @@ func TestSlotsAreThoseOfEachQueue(t *testing.T) {
 		config.Slots, config.CPUSlots = slots, slots
 		polled(t, config, s)
 		s.mu.Lock()
-		asked := max(len(s.activities), len(s.computing))
+		asked := s.most
 		s.mu.Unlock()
 		if asked > min(slots, 4) {
 			t.Errorf("%d slots: %d polls of a queue at once", slots, asked)

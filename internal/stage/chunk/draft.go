@@ -115,7 +115,10 @@ func (b *builder) readObject(ctx context.Context, d *draft, now blob.Info, plann
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	version, err := body.Digest()
+	version, err := body.Digest(func(read int64) {
+		b.within.Store(min(d.plan.Size, read))
+		b.tell()
+	})
 	switch {
 	case fault.Is(err, fault.Precondition):
 		return err

@@ -332,12 +332,12 @@ func TestADamagedLedgerEntryIsToldAndPaidForAgain(t *testing.T) {
 	chat := &stagetest.Chat{Answer: stagetest.Says(entities("Text"))}
 	in := b.in(chat, stagetest.Numbered(1, "Text %d.")...)
 	b.put(in, "Text 0.", "{", false)
-	told := 0
-	in.Ledger.OnDamage = func(string, error) { told++ }
+	var told atomic.Int64
+	in.Ledger.OnDamage = func(string, error) { told.Add(1) }
 	for run, hits := range []int64{0, 1} {
 		res, err := extract.Run(t.Context(), in)
-		if err != nil || res.Progress.Hits.Extract != hits || res.Dead != 0 || len(chat.Calls()) != 1 || told != 1 {
-			t.Errorf("run %d: %v, %+v, %d calls, told %d times", run, err, res.Progress, len(chat.Calls()), told)
+		if err != nil || res.Progress.Hits.Extract != hits || res.Dead != 0 || len(chat.Calls()) != 1 || told.Load() != 1 {
+			t.Errorf("run %d: %v, %+v, %d calls, told %d times", run, err, res.Progress, len(chat.Calls()), told.Load())
 		}
 	}
 }

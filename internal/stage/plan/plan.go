@@ -34,6 +34,7 @@ type In struct {
 	Foreign    bool     // the parent is of another corpus: of its documents nothing is kept
 	Reasons    []string // why everything is made again although it did not change; see Made.Since and SpecChanges
 	OnProgress func(documents int64)
+	OnBytes    func() // called while a large object is read, from several goroutines; may be nil
 }
 
 // Unit is a range of frames of plan.rows that one chunk activity works on. Documents counts its rows.

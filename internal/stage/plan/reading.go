@@ -47,7 +47,7 @@ func (r *rowReading) all(ctx context.Context, row rows.Plan, kind document.Kind,
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if _, torn := body.Digest(); fault.Is(torn, fault.Precondition) {
+	if _, torn := body.Digest(r.alive); fault.Is(torn, fault.Precondition) {
 		return torn
 	}
 	return err
@@ -99,6 +99,13 @@ func (p *planner) unhashed(row rows.Plan) bool {
 	return p.Parent == nil && row.ETag != "" && blob.IsVersioned(p.Corpus)
 }
 
+// alive tells that an object of many bytes is read on.
+func (p *planner) alive(int64) {
+	if p.OnBytes != nil {
+		p.OnBytes()
+	}
+}
+
 // version reads and hashes a file whose version is not known.
 func (p *planner) version(ctx context.Context, doc planned) (planned, error) {
 	if p.unhashed(doc.row) || doc.lost != "" || doc.row.Line > 0 || !doc.row.Version.IsZero() {
@@ -110,7 +117,7 @@ func (p *planner) version(ctx context.Context, doc planned) (planned, error) {
 		if err != nil {
 			return err
 		}
-		doc.row.Version, err = body.Digest()
+		doc.row.Version, err = body.Digest(p.alive)
 		if err != nil && fault.As(err) == nil { // the store opened it, so what broke is this object
 			err = fault.Unreadable.At("read", doc.row.Object).Because(err)
 		}

@@ -38,7 +38,8 @@ type object struct {
 // Memory is a blob.Store in memory.
 type Memory struct {
 	// Fail is asked before every call and may be nil; its error is the call's, and the call then does nothing. Key is
-	// the first of a batch of deletes.
+	// the first of a batch of deletes. Calls come side by side: what Fail counts needs a lock or is atomic, and which of
+	// several calls is the n-th is not known.
 	Fail func(op Op, key string) error
 	// Now is the clock of modification times; nil is the wall clock.
 	Now func() time.Time

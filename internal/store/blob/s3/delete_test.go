@@ -28,7 +28,7 @@ func numbered(n int) []string {
 func TestManyAreDeletedInFewRequests(t *testing.T) {
 	var sizes []int
 	var first string
-	store := serving(t, func(w http.ResponseWriter, r *http.Request) {
+	store := guarded(t, long, func(w http.ResponseWriter, r *http.Request) {
 		var asked request
 		if err := xml.NewDecoder(r.Body).Decode(&asked); err != nil || !r.URL.Query().Has("delete") || !asked.Quiet {
 			t.Errorf("%s %s: %+v, %v", r.Method, r.URL, asked, err)
@@ -49,7 +49,7 @@ func TestManyAreDeletedInFewRequests(t *testing.T) {
 }
 
 func TestKeysThatStayAreCountedAndTheFirstIsNamed(t *testing.T) {
-	store := serving(t, func(w http.ResponseWriter, _ *http.Request) {
+	store := guarded(t, long, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `<DeleteResult>
 			<Error><Key>p/k/0000</Key><Code>NoSuchKey</Code><Message>gone</Message></Error>
 			<Error><Key>p/k/0003</Key><Code>AccessDenied</Code><Message>it is locked</Message></Error>
@@ -73,7 +73,7 @@ func TestAStoreThatDeletesOneByOneIsAskedSo(t *testing.T) {
 		code   string
 	}{{501, "NotImplemented"}, {405, "MethodNotAllowed"}, {400, "MissingContentMD5"}} {
 		var deleted []string
-		store := serving(t, func(w http.ResponseWriter, r *http.Request) {
+		store := guarded(t, long, func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodDelete {
 				deleted = append(deleted, r.URL.Path)
 				w.WriteHeader(http.StatusNoContent)
@@ -98,7 +98,7 @@ func TestADeletionThatFailsAsAWholeIsRepeatedWhereItHeals(t *testing.T) {
 		sent int
 	}{http.StatusServiceUnavailable: {fault.StoreDown, 4}, http.StatusForbidden: {fault.StoreDenied, 1}} {
 		sent := 0
-		store := serving(t, func(w http.ResponseWriter, _ *http.Request) {
+		store := guarded(t, long, func(w http.ResponseWriter, _ *http.Request) {
 			sent++
 			w.WriteHeader(status)
 		})

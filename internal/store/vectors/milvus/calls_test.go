@@ -19,7 +19,6 @@ import (
 
 // A server that took a call and is silent must not hold its caller, whose own deadline may be hours away.
 func TestACallThatIsNeverAnsweredFailsTransiently(t *testing.T) {
-	const timeout = 50 * time.Millisecond
 	for _, c := range []struct {
 		hangs string
 		call  func(ctx context.Context, store *milvus.Store) error
@@ -47,19 +46,17 @@ func TestACallThatIsNeverAnsweredFailsTransiently(t *testing.T) {
 	} {
 		t.Run(c.hangs, func(t *testing.T) {
 			t.Parallel()
-			store := connectWithin(t, &fake{hangs: c.hangs}, timeout)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
-			done := make(chan error, 1)
-			go func() { done <- c.call(ctx, store) }()
-			select {
-			case err := <-done:
-				if !fault.Is(err, fault.StoreDown) || !strings.Contains(err.Error(), "did not answer "+c.hangs) {
-					t.Errorf("got %v", err)
+			var err error
+			// On a busy machine a call before it may take longer than the shortest of these times.
+			for _, timeout := range []time.Duration{50 * time.Millisecond, 2 * time.Second, 30 * time.Second} {
+				err = c.call(ctx, connectWithin(t, &fake{hangs: c.hangs}, timeout))
+				if fault.Is(err, fault.StoreDown) && strings.Contains(err.Error(), "did not answer "+c.hangs) {
+					return
 				}
-			case <-time.After(2 * time.Minute):
-				t.Error("it hangs")
 			}
+			t.Errorf("got %v", err)
 		})
 	}
 }

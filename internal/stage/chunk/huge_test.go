@@ -1,0 +1,137 @@
+package chunk_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/document/documenttest"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stage/chunk"
+	"github.com/unweaver/unweaver/internal/stage/plan"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// huge is a corpus of which one object is listed with 5 GB. Of its bytes come as many as a test can wait for.
+type huge struct {
+	*documenttest.Corpus
+	versioned bool
+	key       string
+	comes     int64
+	most      uint64 // bytes of the heap while it was read
+}
+
+// Versioned implements blob.Versioned: a first build reads such a corpus once.
+func (h *huge) Versioned() bool { return h.versioned }
+
+func (h *huge) List(ctx context.Context, prefix, after string) iter.Seq2[blob.Info, error] {
+	return func(yield func(blob.Info, error) bool) {
+		for info, err := range h.Corpus.List(ctx, prefix, after) {
+			if info.Key == h.key {
+				info.Size = 5 << 30
+			}
+			if !yield(info, err) {
+				return
+			}
+		}
+	}
+}
+
+func (h *huge) Get(ctx context.Context, key string, part blob.Range) (io.ReadCloser, blob.Info, error) {
+	body, info, err := h.Corpus.Get(ctx, key, part)
+	if err == nil && key == h.key {
+		body, info.Size = io.NopCloser(&alike{huge: h, left: h.comes}), 5<<30
+	}
+	return body, info, err
+}
+
+// alike gives words without end.
+type alike struct {
+	*huge
+	left int64
+	read int
+}
+
+func (a *alike) Read(to []byte) (int, error) {
+	if a.left <= 0 {
+		return 0, io.EOF
+	}
+	to = to[:min(int64(len(to)), a.left)]
+	for i := range to {
+		to[i] = "words "[i%6]
+	}
+	a.left -= int64(len(to))
+	if a.read++; a.read%256 == 0 {
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		a.most = max(a.most, stats.HeapAlloc)
+	}
+	return len(to), nil
+}
+
+// An object of gigabytes is refused by the limits, whatever its type. It is read through for its version, by the plan
+// or by the unit, in bounded memory, and tells that it is: who is silent for twelve minutes counts as hanging.
+func TestAnObjectOfGigabytesIsRefusedInBoundedMemoryAndIsNeverSilent(t *testing.T) {
+	for key, limit := range map[string]string{
+		"a.txt": "limits.document.text", "a.html": "limits.document.bytes", "a.pdf": "limits.document.bytes",
+	} {
+		for _, versioned := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, versioned %v", key, versioned), func(t *testing.T) {
+				r := newRun(t, map[string]string{key: "words", "z.txt": "short"})
+				r.limits.Text, r.limits.Bytes = 1<<20, 1<<20
+				store := &huge{Corpus: r.corpus, versioned: versioned, key: key, comes: 100 << 20}
+				before := heap()
+				told, problems := r.chunkAll(store)
+				if len(problems) != 1 || problems[0].Code != string(fault.TooLarge) || problems[0].Object != key ||
+					!strings.Contains(problems[0].Detail, limit) {
+					t.Errorf("problems %+v", problems)
+				}
+				if told < 12 {
+					t.Errorf("told %d times of 100 MiB", told)
+				}
+				if store.most > before+48<<20 {
+					t.Errorf("it took %d bytes of memory", store.most-before)
+				}
+			})
+		}
+	}
+}
+
+// heap is what is reachable.
+func heap() uint64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
+}
+
+// chunkAll plans and chunks a corpus in place of the run's; told counts the signs of life.
+func (r *run) chunkAll(store blob.Store) (told int64, problems []corpus.Problem) {
+	r.t.Helper()
+	var signs atomic.Int64
+	planned, err := plan.Run(r.t.Context(), plan.In{
+		Spec: r.spec, Corpus: store, Artifacts: r.art, Scratch: r.scratch, Limits: r.limits,
+		OnProgress: func(int64) {}, OnBytes: func() { signs.Add(1) },
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for unit, cut := range planned.Units {
+		res, err := chunk.Run(r.t.Context(), chunk.In{
+			Spec: r.spec, Corpus: store, Artifacts: r.art, Scratch: r.scratch, Unit: unit, From: cut.From, To: cut.To,
+			OnProgress: func(int64) { signs.Add(1) }, Limits: r.limits, Parser: document.Here{Limits: r.limits},
+		})
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		problems = append(problems, res.Problems...)
+	}
+	return signs.Load(), problems
+}
