@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"runtime/pprof"
 	"syscall"
 
@@ -37,9 +36,7 @@ func main() {
 			defer pprof.StopCPUProfile()
 		}
 	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(200) // the heap is small; two cores are better spent on documents
-	}
+	boundGarbage()
 	root := &cobra.Command{Use: "unweaver-dev", SilenceUsage: true, SilenceErrors: true}
 	root.AddCommand(devCmd(), demoCmd(), temporalCmd())
 	if err := root.ExecuteContext(ctx); err != nil {

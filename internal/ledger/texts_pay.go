@@ -181,10 +181,20 @@ func (l *Ledger) PutVectors(ctx context.Context, texts []corpus.Digest, vectors 
 		return err
 	}
 	l.texts.learn(&answer{object: object, texts: slices.Clone(texts), fresh: true, own: true})
-	if l.texts.unsealed() >= sealTexts {
-		_ = l.SealTexts(context.WithoutCancel(ctx)) // the marks stay: it is tried again
-	}
+	l.sealDue(context.WithoutCancel(ctx))
 	return nil
+}
+
+// sealDue seals once there is enough for a pack of the index. Who finds another one at it goes on: waiting would stop
+// all who pay, and each of them would then write a pack of the few texts that came meanwhile.
+func (l *Ledger) sealDue(ctx context.Context) {
+	if l.texts.unsealed() < sealTexts || !l.texts.sealing.TryLock() {
+		return
+	}
+	defer l.texts.sealing.Unlock()
+	if l.texts.unsealed() >= sealTexts { // nobody sealed between the look and the lock
+		_ = l.sealAnswers(ctx, l.texts.fresh(true)) // the marks stay: it is tried again
+	}
 }
 
 // learnLater takes an answer in that is held until it can be stored. Its mark may have been taken for a dead one's.

@@ -272,6 +272,7 @@ func (b *searcher) order(context.Context) error {
 		byPlace.Add(append([]byte(nil), place...), binary.LittleEndian.AppendUint32(nil, rank))
 		rank++
 	}
+	first.Close() // a sorter holds what it sorts at once until it is closed
 	for kv, err := range byPlace.Sorted() {
 		if err != nil {
 			return err
@@ -359,6 +360,7 @@ func (b *searcher) transpose(context.Context) error {
 			return err
 		}
 	}
+	b.byChunk.Close()
 	return until(uint32(len(b.Live.Chunks)))
 }
 

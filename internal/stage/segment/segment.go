@@ -169,6 +169,7 @@ func (b *builder) chunks(ctx context.Context) error {
 		at++
 		b.tick()
 	}
+	b.byID.Close() // a sorter holds what it sorts at once until it is closed
 	for kv, err := range b.byNumber.Sorted() {
 		if err != nil {
 			return err
@@ -177,6 +178,7 @@ func (b *builder) chunks(ctx context.Context) error {
 			return err
 		}
 	}
+	b.byNumber.Close()
 	return nil
 }
 
@@ -234,6 +236,7 @@ func (b *builder) classes(ctx context.Context) error {
 			return err
 		}
 	}
+	b.byName.Close()
 	for kv, err := range b.byC.Sorted() {
 		if err != nil {
 			return err
@@ -243,6 +246,7 @@ func (b *builder) classes(ctx context.Context) error {
 		}
 		b.tick()
 	}
+	b.byC.Close()
 	return nil
 }
 
