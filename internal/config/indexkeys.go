@@ -87,9 +87,9 @@ var indexKeys = []key{
 	},
 	{
 		path: "indexes.*.priority.weight",
-		meaning: "part of the workers that runs of an index get while others of its level have work, too. It needs a " +
-			"Temporal server whose dynamic configuration sets matching.enableFairness, which none does by itself, nor the " +
-			"embedded one and that of the compose file; without it the first that came is served first",
+		meaning: "part of the workers that runs of an index get while others of its level have work, too. A Temporal " +
+			"server of your own needs matching.enableFairness in its dynamic configuration, which the embedded one and " +
+			"that of the compose file have; without it the first that came is served first",
 		unit:    "parts",
 		example: "4",
 		rule:    between(0.001, 1000),

@@ -91,6 +91,7 @@ func Start(options Options) (*Server, error) {
 		dynamicconfig.MatchingNumTaskqueueReadPartitions.Key():           1,
 		dynamicconfig.MatchingNumTaskqueueWritePartitions.Key():          1,
 		dynamicconfig.ForceSearchAttributesCacheRefreshOnRead.Key():      true,
+		dynamicconfig.MatchingEnableFairness.Key():                       true, // by priority.weight of an index
 		dynamicconfig.FrontendRPS.Key():                                  20000,
 		dynamicconfig.FrontendMaxNamespaceRPSPerInstance.Key():           20000,
 		dynamicconfig.FrontendMaxNamespaceVisibilityRPSPerInstance.Key(): 1000,
