@@ -166,8 +166,8 @@ func (a *App) runningDev(ctx context.Context) (dev Dev, running bool, err error)
 		return dev, false, fault.EngineDown.At("ask the embedded stack at", dev.HTTP).Because(err).
 			Advise(fmt.Sprintf("see what process %d does; stop it and start it again with: unweaver dev", dev.PID))
 	case !proven:
-		fmt.Fprintf(a.Err, "what answers at %s is not the embedded stack that wrote %s: it is told nothing\n",
-			dev.HTTP, filepath.Join(a.dataDir, "dev.json"))
+		a.say(fmt.Sprintf("what answers at %s is not the embedded stack that wrote %s: it is told nothing",
+			dev.HTTP, filepath.Join(a.dataDir, "dev.json")))
 	}
 	return dev, proven, nil
 }

@@ -98,11 +98,19 @@ func (a *App) note(text string) {
 		return
 	}
 	a.noted = append(a.noted, text)
+	if !a.json {
+		text = "note: " + text
+	}
+	a.say(text)
+}
+
+// say tells a line that is no error, on standard error: with --json what stands there is JSON, line by line.
+func (a *App) say(text string) {
 	if a.json {
 		_ = json.NewEncoder(a.Err).Encode(map[string]string{"note": text}) // nobody can be told
 		return
 	}
-	fmt.Fprintln(a.Err, "note:", text)
+	fmt.Fprintln(a.Err, text)
 }
 
 // devPatience is how long a command waits for an embedded stack that another process starts, or ends.

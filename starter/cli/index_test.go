@@ -116,16 +116,23 @@ func TestAnInterruptLeavesTheRunAlone(t *testing.T) {
 	running := finished(corpus.StatusRunning)
 	running.Stage = "extract"
 	t.Chdir(t.TempDir())
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	fake := &interrupted{control{statuses: []ops.Status{running}}, cancel}
-	var out, errs bytes.Buffer
-	app := &cli.App{Out: &out, Err: &errs, Connect: connected(fake, "")}
-	exit := app.Run(ctx, []string{"index", "--index", "docs", "--wait"})
-	if exit != cli.ExitFailed || out.Len() > 0 || strings.Contains(strings.Join(fake.asked, " "), "cancel") {
-		t.Errorf("exit %d, %s, asked %v", exit, out.String(), fake.asked)
+	for _, json := range [][]string{nil, {"--json"}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		fake := &interrupted{control{statuses: []ops.Status{running}}, cancel}
+		var out, errs bytes.Buffer
+		app := &cli.App{Out: &out, Err: &errs, Connect: connected(fake, "")}
+		exit := app.Run(ctx, append([]string{"index", "--index", "docs", "--wait"}, json...))
+		if exit != cli.ExitFailed || out.Len() > 0 || strings.Contains(strings.Join(fake.asked, " "), "cancel") {
+			t.Errorf("exit %d, %s, asked %v", exit, out.String(), fake.asked)
+		}
+		contains(t, errs.String(), "the run goes on: unweaver status docs/g1", "interrupted")
+		for line := range strings.Lines(errs.String()) {
+			if json != nil {
+				decoded(t, line)
+			}
+		}
 	}
-	contains(t, errs.String(), "the run goes on: unweaver status docs/g1", "interrupted")
 }
 
 func TestADryRunShowsRanges(t *testing.T) {

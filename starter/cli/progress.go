@@ -68,8 +68,7 @@ func (a *App) follow(ctx context.Context, control ops.Control, run string, watch
 		case <-ctx.Done():
 			watching.end()
 			name, _, _ := strings.Cut(run, "#") // of this run exactly
-			fmt.Fprintf(a.Err, "the run goes on: unweaver status %s --watch shows it again, unweaver cancel %s ends it\n",
-				name, name)
+			a.say("the run goes on: unweaver status " + name + " --watch shows it again, unweaver cancel " + name + " ends it")
 			return status, fault.Internal.At("wait for", name).Because("interrupted")
 		case <-time.After(delay):
 		}

@@ -43,8 +43,9 @@ the folder it takes the configuration that the running ` + "`unweaver dev`" + ` 
 
 With ` + "`--json`" + ` what happens to a run is told as it happens, one JSON object a line, and at least one every ten
 seconds while a stage runs: by ` + "`index --wait` and `restore`" + ` on standard error, while standard output gets the
-report alone; by ` + "`status --watch`" + ` on standard output, with the report as its last line. Each line has
-` + "`at` (RFC 3339) and `event`" + `; readers pass over events and fields that they do not know.
+report alone; by ` + "`status --watch`" + ` on standard output, with the report as its last line. Each event has
+` + "`at` (RFC 3339) and `event`" + `; readers pass over events and fields that they do not know, and over what else stands
+on standard error: ` + "`{\"note\"}`" + ` and the error.
 
 | event | further fields |
 | --- | --- |
@@ -60,7 +61,8 @@ report alone; by ` + "`status --watch`" + ` on standard output, with the report 
 | ` + "`paused`" + ` | ` + "`stage`, `code`, `detail`" + ` |
 | ` + "`resumed`" + ` | by a person |
 | ` + "`ended`" + ` | ` + "`status`, `code`, `detail`" + ` |
-| ` + "`report`" + ` | the whole report, as ` + "`status --json`" + ` prints it. The last line of ` + "`status --watch`" + ` |
+| ` + "`report`" + ` | the whole report, as ` + "`status --json`" + ` prints it. The last line of ` +
+	"`status --watch`" + ` |
 
 ` + "`started`, `stage`, `waiting`, `paused`, `resumed` and `ended`" + ` are in ` + "`report.json`" + ` too, as
 ` + "`events`; `retries`" + ` there tells what units failed with and were repeated for, by stage and code. The

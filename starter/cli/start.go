@@ -25,7 +25,7 @@ func (a *App) startDev(ctx context.Context) (stop func(), err error) {
 		return nil, err
 	}
 	a.started = true
-	fmt.Fprintf(a.Err, "no embedded stack runs in %s: starting one for this command\n", a.dataDir)
+	a.say("no embedded stack runs in " + a.dataDir + ": starting one for this command")
 	if err := durable.Private(a.dataDir); err != nil {
 		return nil, fault.StoreDenied.At("make", a.dataDir).Because(err).Advise("choose another --data-dir")
 	}
@@ -48,7 +48,7 @@ func (a *App) startDev(ctx context.Context) (stop func(), err error) {
 		select {
 		case err := <-ended:
 			if err != nil {
-				fmt.Fprintf(a.Err, "the embedded stack ended: %v\n", err)
+				a.say(fmt.Sprintf("the embedded stack ended: %v", err))
 			}
 		case <-time.After(40 * time.Second):
 			_ = cmd.Process.Kill()
