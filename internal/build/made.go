@@ -1,12 +1,12 @@
 package build
 
 import (
+	"github.com/unweaver/unweaver/internal/build/fold"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/lang/names"
 	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
-	"github.com/unweaver/unweaver/internal/stage/reduce"
 )
 
 // MadeBy names the rules of this program that a generation of a configuration is made by. A generation made by others
@@ -14,7 +14,7 @@ import (
 func MadeBy(spec corpus.Spec) corpus.Made {
 	made := madeBy
 	if made.ClassText == "" {
-		made.ClassText = reduce.Recipe(spec.Parity)
+		made.ClassText = fold.Recipe(spec.Parity)
 	}
 	return made
 }
