@@ -235,10 +235,14 @@ func (r *Run) results(ctx context.Context, report *corpus.Report, ending Ending)
 	report.Published = err == nil && current.Generation == r.Generation
 }
 
-// EndRestore records how a restore ends, or that it pauses: it has no report of its own and no lease. One that ends
-// removes its scratch: no night does, as it may be in use. It may be repeated.
+// EndRestore records how a restore or an audit ends, or that it pauses: it has no report of its own and no lease. One
+// that ends removes its scratch: no night does, as it may be in use. It may be repeated.
 func (r *Run) EndRestore(ctx context.Context, holder Holder, ending Ending) error {
 	paid, err := Totals(ctx, r.Coordination, r.Name())
+	if err != nil {
+		return err
+	}
+	audited, isAudit, err := auditFile.Find(ctx, r.Scratch)
 	if err != nil {
 		return err
 	}
@@ -251,6 +255,9 @@ func (r *Run) EndRestore(ctx context.Context, holder Holder, ending Ending) erro
 		report := &state.Report
 		state.Waiting = nil
 		report.Status, report.Reason, report.Detail = ending.Status, ending.Reason, r.detail(ctx, ending)
+		if isAudit {
+			report.Audit = &audited
+		}
 		report.Seconds = now.Sub(report.Started).Seconds()
 		paid.fill(report)
 		r.ending(ctx, state, paid, ending, now)

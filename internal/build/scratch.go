@@ -9,6 +9,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stage/audit"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
 	"github.com/unweaver/unweaver/internal/stage/embed"
 	"github.com/unweaver/unweaver/internal/stage/extract"
@@ -47,6 +48,8 @@ const (
 	preflightFile  File[Preflighted]     = "preflight.json"
 	storesFile     File[Proven]          = "stores.json"
 	repairFile     File[[]Part]          = "parts.json"
+	auditPlanFile  File[AuditPlan]       = "audit.json"
+	auditFile      File[corpus.Audit]    = "found.json"
 )
 
 func chunkFile(unit int) File[chunk.Result] { return numbered[chunk.Result]("chunk-%05d.json", unit) }
@@ -74,6 +77,10 @@ func verifyFile(part int) File[verify.Result] {
 }
 
 func damageFile(part int) File[Damage] { return numbered[Damage]("damage-%05d.json", part) }
+
+func auditedFile(part int) File[audit.Result] {
+	return numbered[audit.Result]("audited-%05d.json", part)
+}
 
 func extractFile(shard, batch int) File[extract.Result] {
 	return numbered[extract.Result]("extract-%05d-%05d.json", shard, batch)

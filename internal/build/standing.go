@@ -104,6 +104,12 @@ func (r *Run) found(ctx context.Context, state *corpus.RunState) {
 		}
 	case corpus.StageShorten:
 		r.classes(ctx, state)
+	case corpus.StageAudit:
+		if fixed, err := auditPlanFile.Read(ctx, r.Scratch); err == nil {
+			for _, unit := range fixed.Units {
+				state.Bytes += unit.Segment.Bytes
+			}
+		}
 	case corpus.StageRestore:
 		if parts, err := repairFile.Read(ctx, r.Scratch); err == nil {
 			for _, part := range parts {

@@ -120,6 +120,7 @@ type Report struct {
 	ChunksFailed    int64  `json:"chunks_failed"`
 
 	Estimate *Estimate `json:"estimate,omitempty"` // of a dry run
+	Audit    *Audit    `json:"audit,omitempty"`    // of an audit
 }
 
 // LeftOut counts objects of the corpus that were not looked at.

@@ -16,6 +16,7 @@ const (
 	StagePublish = "publish"
 	StageCollect = "collect"
 	StageRestore = "restore" // a run of its own
+	StageAudit   = "audit"   // a run of its own
 )
 
 // Stage is a row of the table of stages.

@@ -88,6 +88,8 @@ const (
 	StoreOwned    Code = "store_owned_by_another"
 	SegmentDamage Code = "segment_damaged"
 	FormatUnknown Code = "format_unknown" // whole, but of another version than this program reads
+	// Drift is what an audit found to be otherwise than it was written, and did not mend.
+	Drift Code = "drift"
 	// ParentDamaged is a segment that an earlier build wrote and this one re-uses: everything is made again.
 	ParentDamaged Code = "parent_damaged"
 
@@ -146,7 +148,7 @@ var kinds = map[Code]Kind{
 	NotRecorded:      Fatal,
 
 	Precondition: Bad, StoreDown: Transient, StoreFull: Fatal, StoreDenied: Fatal, StoreOwned: Fatal, SegmentDamage: Fatal,
-	FormatUnknown: Fatal, ParentDamaged: Fatal,
+	FormatUnknown: Fatal, ParentDamaged: Fatal, Drift: Fatal,
 
 	LeaseHeld: Fatal, LeaseLost: Fatal, PointerMoved: Fatal, Paused: Fatal, BudgetSpent: Fatal, Internal: Fatal,
 	EmbedderDown: Transient, Cancelled: Fatal, Stalled: Transient, ControlUnreadable: Fatal, ParserDown: Transient,

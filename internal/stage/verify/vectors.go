@@ -37,8 +37,10 @@ type segment struct {
 }
 
 func open(ctx context.Context, in In) (*segment, error) {
-	if err := in.Vectors.Create(ctx, in.Unit.Collection, in.Unit.Dimension); err != nil {
-		return nil, err
+	if !in.ReadOnly {
+		if err := in.Vectors.Create(ctx, in.Unit.Collection, in.Unit.Dimension); err != nil {
+			return nil, err
+		}
 	}
 	s := &segment{In: in}
 	key := in.Artifacts.SegmentKey(in.Unit.Segment.SHA256)
@@ -83,9 +85,12 @@ func checkVectors(ctx context.Context, in In, compare bool) (Result, error) {
 				keys, at = append(keys, row.Key), append(at, len(missing)+i)
 			}
 		}
-		start := len(missing)
 		missing = append(missing, make([]bool, len(batch))...)
-		has, err := in.Vectors.Has(ctx, in.Unit.Collection, keys)
+		if len(keys) == 0 {
+			s.tell(res) // it gets on
+			continue
+		}
+		has, err := s.has(ctx, keys)
 		if err != nil {
 			return res, err
 		}
@@ -96,7 +101,7 @@ func checkVectors(ctx context.Context, in In, compare bool) (Result, error) {
 			}
 		}
 		if !compare {
-			if compare, err = s.probe(ctx, start); err != nil {
+			if compare, err = s.probe(ctx, at[0]); err != nil {
 				return res, err
 			}
 		}
@@ -109,7 +114,12 @@ func checkVectors(ctx context.Context, in In, compare bool) (Result, error) {
 	if lost == 0 && !compare {
 		return res, nil
 	}
-	res.Rewritten, err = s.rewrite(ctx, missing, compare)
+	differing, err := s.rewrite(ctx, missing, compare)
+	if in.ReadOnly {
+		res.Differing = differing
+	} else {
+		res.Rewritten = differing
+	}
 	return res, s.damaged(ctx, err)
 }
 
@@ -202,6 +212,9 @@ func (s *segment) wanted(batch []stage.VectorRow) []vectors.Row {
 
 // differing are the rows that the store has with another vector, and those that it does not have.
 func (s *segment) differing(ctx context.Context, want []vectors.Row) (wrong, missing []vectors.Row, err error) {
+	if len(want) == 0 {
+		return nil, nil, nil
+	}
 	keys := make([]string, len(want))
 	for i, row := range want {
 		keys[i] = row.Key
@@ -221,9 +234,21 @@ func (s *segment) differing(ctx context.Context, want []vectors.Row) (wrong, mis
 	return wrong, missing, nil
 }
 
+// has tells of each key whether its row is stored. To one who only reads, a collection that is not there holds none.
+func (s *segment) has(ctx context.Context, keys []string) ([]bool, error) {
+	has, err := s.Vectors.Has(ctx, s.Unit.Collection, keys)
+	if s.ReadOnly && fault.Is(err, fault.NotFound) {
+		return make([]bool, len(keys)), nil
+	}
+	return has, err
+}
+
 // fetch gives the vectors of keys; nil for one that is absent or damaged.
 func (s *segment) fetch(ctx context.Context, keys []string) ([][]float32, error) {
 	stored, err := s.Vectors.Fetch(ctx, s.Unit.Collection, keys)
+	if s.ReadOnly && fault.Is(err, fault.NotFound) {
+		return make([][]float32, len(keys)), nil
+	}
 	if !fault.Is(err, fault.SegmentDamage) {
 		return stored, err
 	}
@@ -264,8 +289,8 @@ func same(stored, want []float32) bool {
 // rewriteRows are written at once.
 const rewriteRows = 4 * batchKeys
 
-// rewrite writes the rows that are missing and, on request, those that differ. A row under its key never changes for a
-// store, so that a wrong one is deleted first.
+// rewrite writes the rows that are missing and, on request, those that differ, and gives how many these are. A row under
+// its key never changes for a store, so that a wrong one is deleted first. One who only reads is told of them alone.
 func (s *segment) rewrite(ctx context.Context, missing []bool, compare bool) (int64, error) {
 	var lost []vectors.Row
 	var written int64
@@ -273,8 +298,10 @@ func (s *segment) rewrite(ctx context.Context, missing []bool, compare bool) (in
 		if len(lost) == 0 {
 			return nil
 		}
-		if err := s.Vectors.Upsert(ctx, s.Unit.Collection, lost); err != nil {
-			return err
+		if !s.ReadOnly {
+			if err := s.Vectors.Upsert(ctx, s.Unit.Collection, lost); err != nil {
+				return err
+			}
 		}
 		written += int64(len(lost))
 		lost = nil
@@ -293,11 +320,15 @@ func (s *segment) rewrite(ctx context.Context, missing []bool, compare bool) (in
 			if err != nil {
 				return written, err
 			}
+			s.told(wrong, true)
+			s.told(absent, false)
 			lost = append(append(lost, wrong...), absent...)
 		} else {
 			for i := range batch {
 				if missing[at+i] {
-					lost = append(lost, s.wanted(batch[i:i+1])...)
+					absent := s.wanted(batch[i : i+1])
+					s.told(absent, false)
+					lost = append(lost, absent...)
 				}
 			}
 		}
@@ -312,8 +343,14 @@ func (s *segment) rewrite(ctx context.Context, missing []bool, compare bool) (in
 	return written, flush()
 }
 
+func (s *segment) told(rows []vectors.Row, wrong bool) {
+	for _, row := range rows {
+		s.found(row.Key, wrong)
+	}
+}
+
 func (s *segment) forget(ctx context.Context, wrong []vectors.Row) error {
-	if len(wrong) == 0 {
+	if len(wrong) == 0 || s.ReadOnly {
 		return nil
 	}
 	keys := make([]string, len(wrong))
@@ -323,15 +360,18 @@ func (s *segment) forget(ctx context.Context, wrong []vectors.Row) error {
 	return s.Vectors.Delete(ctx, s.Unit.Collection, keys)
 }
 
-// live tells whether the generation still has a row: its key holds the digest of the class or chunk as it is now.
+// live tells whether a row is wanted, and the generation still has it: its key holds the digest of the class or chunk as it is now.
 func (s *segment) live(key string) bool {
-	if s.Live == nil {
+	if s.Live == nil && s.Within == nil {
 		return true
 	}
 	parts := strings.Split(key, "-") // <class id>-<digest>, or <chunk id>-<window>-<digest>
 	id, err := corpus.ParseID(parts[0])
-	if err != nil {
+	if err != nil || s.Within != nil && !s.Within(id) {
 		return false
+	}
+	if s.Live == nil {
+		return true
 	}
 	switch len(parts) {
 	case 2:

@@ -96,15 +96,34 @@ type In struct {
 	// Live, where it is set, leaves out rows that are no longer live in the generation: vectors segments live longer
 	// than their rows, and a row that was swept is not lost. Without it every row of the segment is wanted.
 	Live *live.File
+	// Within, where it is set, is asked whether the rows of a class or chunk are to be checked.
+	Within func(id corpus.ID) bool
+	// ReadOnly has nothing written: what is missing or wrong is counted and told alone.
+	ReadOnly bool
+	// Found, where it is set, is told of each record and row that is missing or wrong.
+	Found func(Finding)
 	// Seed chooses the rows of a sample.
 	Seed       string
 	OnProgress func(corpus.Progress)
 }
 
-// Result counts what was checked and what had to be rewritten.
+// Finding is a record or row that is missing in its store, or another than was written.
+type Finding struct {
+	Key   string
+	Wrong bool // it is there
+}
+
+// Result counts what was checked, what was missing or wrong and was rewritten, and what was left as it was (ReadOnly).
 type Result struct {
 	Checked   int64 `json:"checked"`
+	Differing int64 `json:"differing,omitempty"`
 	Rewritten int64 `json:"rewritten"`
+}
+
+func (in In) found(key string, wrong bool) {
+	if in.Found != nil {
+		in.Found(Finding{key, wrong})
+	}
 }
 
 // Run checks one unit. It may be repeated.
@@ -143,21 +162,31 @@ func checkRecords(ctx context.Context, in In) (Result, error) {
 		for i, value := range stored {
 			if string(value) != string(want[i].Value) {
 				lost = append(lost, want[i])
+				in.found(want[i].Key, value != nil)
 			}
 		}
-		if err := in.Classes.PutRecords(ctx, lost); err != nil {
-			return err
-		}
 		res.Checked += int64(len(want))
-		res.Rewritten += int64(len(lost))
+		if in.ReadOnly {
+			res.Differing += int64(len(lost))
+		} else {
+			if err := in.Classes.PutRecords(ctx, lost); err != nil {
+				return err
+			}
+			res.Rewritten += int64(len(lost))
+		}
 		want = want[:0]
 		in.tell(res)
 		return nil
 	}
+	read := int64(0)
 	segment := in.Artifacts.SegmentKey(in.Unit.Segment.SHA256)
 	for row, err := range artifact.ScanAll(ctx, in.Artifacts.Store, segment) {
 		if err != nil {
 			return res, err
+		}
+		read++
+		if in.Within != nil && !in.Within(corpus.ID(row.Key)) {
+			continue
 		}
 		class, err := rows.DecodeClass(row.Value)
 		if err != nil {
@@ -175,7 +204,7 @@ func checkRecords(ctx context.Context, in In) (Result, error) {
 	if err := flush(); err != nil {
 		return res, err
 	}
-	return res, in.complete(res.Checked)
+	return res, in.complete(read)
 }
 
 // complete refuses a segment that gave another number of rows than it has: what it does not give cannot be missed in a

@@ -1,0 +1,401 @@
+package build
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/live"
+	"github.com/unweaver/unweaver/internal/stage/audit"
+	"github.com/unweaver/unweaver/internal/stage/reduce"
+	"github.com/unweaver/unweaver/internal/stage/verify"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+)
+
+// AuditFolder is the scratch folder of an audit, which has no fence.
+const AuditFolder = "audit"
+
+// AuditPlan is what an audit looks at, fixed when it begins.
+type AuditPlan struct {
+	Manifest   string        `json:"manifest"`
+	Generation string        `json:"generation"`
+	Sample     corpus.Sample `json:"sample"`
+	Repair     bool          `json:"repair"`
+	Units      []AuditUnit   `json:"units"`
+}
+
+// Kinds of units of an audit.
+const (
+	auditSegment   = "segment"   // a file against the sum that names it
+	auditClasses   = "classes"   // classes of a partition against their mentions and the live segment
+	auditDocuments = "documents" // chunks of a documents segment against the live segment
+	auditStore     = "store"     // records or rows in a store against the segment that they are from
+)
+
+// AuditUnit is what one activity looks at.
+type AuditUnit struct {
+	Kind     string         `json:"kind"`
+	Name     string         `json:"name,omitempty"` // of the segment's kind, as people know it
+	Segment  corpus.Segment `json:"segment"`
+	Mentions corpus.Segment `json:"mentions,omitzero"`
+	Verify   verify.Unit    `json:"verify,omitzero"`
+}
+
+// OpenAudit lists what a part of the served generation is made of, and gives the number of units.
+func (r *Run) OpenAudit(ctx context.Context, sample corpus.Sample, repair bool) (int, error) {
+	fixed, err := once(ctx, r, auditPlanFile, func(ctx context.Context) (AuditPlan, error) {
+		return r.planAudit(ctx, sample, repair)
+	})
+	if err != nil {
+		return 0, err
+	}
+	r.reads(ctx, fixed.Generation)
+	return len(fixed.Units), nil
+}
+
+func (r *Run) planAudit(ctx context.Context, sample corpus.Sample, repair bool) (AuditPlan, error) {
+	fixed := AuditPlan{Sample: sample, Repair: repair}
+	current, _, err := r.Index.Current(ctx)
+	if err != nil {
+		return fixed, err
+	}
+	if current.Manifest == "" {
+		return fixed, fault.UnknownIndex.At("audit", r.Job.Index).
+			Because("no generation of it is published").
+			Advise("build it with: unweaver index")
+	}
+	fixed.Manifest, fixed.Generation = current.Manifest, current.Generation
+	manifest, err := r.Index.Manifest(ctx, current.Manifest)
+	if err != nil {
+		return fixed, err
+	}
+	fixed.Units, err = auditUnits(manifest, sample)
+	return fixed, err
+}
+
+// auditUnits lists the files whose sums the part holds, the partitions and vectors segments that may have ids of it, and
+// the documents segments whose sums it holds.
+func auditUnits(manifest *corpus.Manifest, sample corpus.Sample) ([]AuditUnit, error) {
+	var units []AuditUnit
+	for _, segment := range segmentsOf(manifest) {
+		sum, err := hex.DecodeString(segment.SHA256)
+		if err != nil || len(sum) < 8 {
+			return nil, fault.SegmentDamage.At("audit", manifest.Generation).
+				Because("its manifest names a segment that is no sha256: " + fault.Quoted(segment.SHA256))
+		}
+		if !sample.Holds(sum) {
+			continue
+		}
+		units = append(units, AuditUnit{Kind: auditSegment, Name: segment.kind, Segment: segment.Segment})
+		if segment.kind == "documents" {
+			units = append(units, AuditUnit{Kind: auditDocuments, Name: segment.kind, Segment: segment.Segment})
+		}
+	}
+	mentions := map[int]corpus.Segment{}
+	for _, segment := range manifest.Segments.Mentions {
+		mentions[segment.Part] = segment
+	}
+	within := map[string]bool{} // classes segments
+	for _, classes := range manifest.Segments.Classes {
+		if _, _, some := auditBounds(manifest, sample, classes.Part); !some {
+			continue
+		}
+		within[classes.SHA256] = true
+		units = append(units, AuditUnit{
+			Kind: auditClasses, Name: "classes", Segment: classes, Mentions: mentions[classes.Part],
+		})
+	}
+	for _, unit := range verify.Units(manifest) {
+		if unit.Kind != verify.Records || within[unit.Segment.SHA256] {
+			units = append(units, AuditUnit{Kind: auditStore, Name: string(unit.Kind), Segment: unit.Segment, Verify: unit})
+		}
+	}
+	return units, nil
+}
+
+// auditBounds gives the raw class ids of a partition that are in a sample, and tells whether there can be any.
+func auditBounds(manifest *corpus.Manifest, sample corpus.Sample, partition int) (from, to string, some bool) {
+	from, to = reduce.Bounds(partition, manifest.Partitions)
+	first, end := sample.Bounds()
+	from = max(from, first)
+	if to == "" || end != "" && end < to {
+		to = end
+	}
+	return from, to, to == "" || from < to
+}
+
+// An audit is a reader of its generation, as query-api is: what it reads is not collected. It renews its lease with
+// every unit and while it works on one; a run that stands still for longer loses it.
+const (
+	auditLease = 10 * time.Minute
+	auditRenew = time.Minute
+)
+
+func (r *Run) reads(ctx context.Context, generation string) {
+	if err := r.Coordination.Lease(ctx, r.Job.Index, generation, r.Generation, auditLease); err != nil && ctx.Err() == nil {
+		r.Log.Warn("reader lease not renewed", "run_id", r.Name(), "code", string(fault.CodeOf(err)))
+	}
+}
+
+// reading keeps the generation from being collected until end is called.
+func (r *Run) reading(ctx context.Context, generation string) (end func()) {
+	r.reads(ctx, generation)
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(auditRenew)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				r.reads(ctx, generation)
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// AuditPart looks at one unit. What has drifted is written down for SealAudit; a unit of a repair that finds records or
+// rows missing or wrong writes them again.
+func (r *Run) AuditPart(ctx context.Context, number int) (audit.Result, error) {
+	return finished(ctx, r, auditedFile(number), func(ctx context.Context) (audit.Result, corpus.Progress, error) {
+		progress := corpus.Progress{Done: 1}
+		fixed, err := kept(ctx, r, auditPlanFile)
+		if err != nil {
+			return audit.Result{}, progress, err
+		}
+		defer r.reading(ctx, fixed.Generation)()
+		unit := fixed.Units[number]
+		progress.Bytes = unit.Segment.Bytes
+		result, err := r.auditUnit(ctx, fixed, unit, &progress)
+		if artifact.IsDamage(err) {
+			err = r.unread(ctx, fixed, unit, err, &result)
+		}
+		return result, progress, err
+	})
+}
+
+func (r *Run) auditUnit(
+	ctx context.Context, fixed AuditPlan, unit AuditUnit, progress *corpus.Progress,
+) (result audit.Result, err error) {
+	if unit.Kind == auditSegment {
+		intact, err := r.Index.Intact(ctx, unit.Segment.SHA256, r.Progress.Touch)
+		if err == nil && !intact {
+			err = fault.SegmentDamage.At("read", r.Artifacts.Location(r.Index.SegmentKey(unit.Segment.SHA256))).
+				Because("it is missing, or its content differs from its name")
+		}
+		result.Checked.Segments, result.Checked.Bytes = 1, unit.Segment.Bytes
+		return result, err
+	}
+	manifest, err := r.Index.Manifest(ctx, fixed.Manifest)
+	if err != nil {
+		return result, err
+	}
+	table, release, err := r.segments.live(ctx, r, manifest.Segments.Live[0].SHA256)
+	defer release()
+	if err != nil {
+		return result, err
+	}
+	if unit.Kind == auditStore {
+		return r.auditStore(ctx, fixed, unit, manifest, table, progress)
+	}
+	settings, err := r.Index.Spec(ctx, manifest.Spec)
+	if err != nil {
+		return result, err
+	}
+	free, err := r.Place(ctx)
+	if err != nil {
+		return result, err
+	}
+	defer free()
+	in := audit.In{Spec: settings, Artifacts: r.Index, Manifest: manifest, Live: table, OnProgress: r.Progress.Touch}
+	if unit.Kind == auditDocuments {
+		return audit.Documents(ctx, in, unit.Segment)
+	}
+	from, to, _ := auditBounds(manifest, fixed.Sample, unit.Segment.Part)
+	return audit.Classes(ctx, in, unit.Mentions, unit.Segment, from, to)
+}
+
+// auditStore looks whether a store has what a segment says, and writes it again where that is wanted.
+func (r *Run) auditStore(
+	ctx context.Context, fixed AuditPlan, unit AuditUnit, manifest *corpus.Manifest, table *live.File,
+	progress *corpus.Progress,
+) (audit.Result, error) {
+	var result audit.Result
+	kind, remedy := corpus.DriftVector, "unweaver audit --repair --index "+r.Job.Index
+	if unit.Verify.Kind == verify.Records {
+		kind = corpus.DriftRecord
+	}
+	if fixed.Repair {
+		remedy = ""
+	}
+	found, err := verify.Run(ctx, verify.In{
+		Artifacts: r.Index, Manifest: manifest, Unit: unit.Verify, Classes: r.Records, Vectors: r.Vectors, Live: table,
+		Within:   func(id corpus.ID) bool { return fixed.Sample.Holds(id[:]) },
+		ReadOnly: !fixed.Repair,
+		Found: func(drifted verify.Finding) {
+			why := "it is missing in its store"
+			if drifted.Wrong {
+				why = "its store has something else under its key"
+			}
+			result.Tell(corpus.Found{Kind: kind, Object: drifted.Key, Why: why, Remedy: remedy}, fixed.Repair)
+		},
+		OnProgress: r.alive,
+	})
+	if kind == corpus.DriftRecord {
+		result.Checked.Records, progress.Written.Records = found.Checked, found.Rewritten
+	} else {
+		result.Checked.Vectors, progress.Written.Rows = found.Checked, found.Rewritten
+	}
+	return result, err
+}
+
+// unread notes that a segment cannot be read, unless its generation was collected meanwhile.
+func (r *Run) unread(ctx context.Context, fixed AuditPlan, unit AuditUnit, cause error, result *audit.Result) error {
+	if _, err := r.Index.GenerationRef(ctx, fixed.Generation); fault.Is(err, fault.UnknownGen) {
+		return fault.GenCollected.At("audit", r.Job.Index+"/"+fixed.Generation).
+			Because("another generation followed it, and it was collected while the audit stood still").
+			Advise("audit what is served now: unweaver audit --index " + r.Job.Index)
+	} else if err != nil && !artifact.IsDamage(err) {
+		return err
+	}
+	object := r.Artifacts.Location(r.Index.SegmentKey(unit.Segment.SHA256))
+	if told := fault.As(cause); told != nil && told.Object != "" {
+		object = told.Object
+	}
+	remedy := r.Index.Rebuild()
+	if unit.Name == "search" {
+		remedy = "make it again: unweaver restore --index " + r.Job.Index
+	}
+	result.Unread = true
+	result.Tell(corpus.Found{
+		Kind: corpus.DriftSegment, Object: object, Why: unit.Name + ": " + cause.Error(), Remedy: remedy,
+	}, false)
+	return nil
+}
+
+// SealAudit adds up what the units found, and fails with fault.Drift where something was left as it is.
+func (r *Run) SealAudit(ctx context.Context) error {
+	fixed, err := kept(ctx, r, auditPlanFile)
+	if err != nil {
+		return err
+	}
+	var all audit.Result
+	damaged := map[string]bool{}
+	for unit, err := range each(ctx, r, len(fixed.Units), auditedFile) {
+		if err != nil {
+			return err
+		}
+		all.Merge(newDamage(unit, damaged))
+		r.Progress.Touch()
+	}
+	if !all.Unread {
+		if err := r.auditWhole(ctx, fixed, &all); err != nil {
+			return err
+		}
+	}
+	report := corpus.Audit{
+		Generation: fixed.Generation, Sample: fixed.Sample.String(), Repair: fixed.Repair, Checked: all.Checked,
+		Drift: append([]corpus.Drift{}, all.Drift...), Findings: append([]corpus.Found{}, all.Findings...),
+	}
+	for _, drift := range all.Drift {
+		report.Left += drift.Found - drift.Mended
+	}
+	if err := auditFile.Write(ctx, r.Scratch, report); err != nil || report.Left == 0 {
+		return err
+	}
+	return drifted(r.Name(), report)
+}
+
+// newDamage is a unit's result without the damage of segments that another unit told of.
+func newDamage(unit audit.Result, told map[string]bool) audit.Result {
+	out := audit.Result{Checked: unit.Checked, Content: unit.Content, Unread: unit.Unread}
+	for _, drift := range unit.Drift {
+		if drift.Kind != corpus.DriftSegment {
+			out.Drift = append(out.Drift, drift)
+		}
+	}
+	for _, found := range unit.Findings {
+		switch {
+		case found.Kind != corpus.DriftSegment:
+			out.Findings = append(out.Findings, found)
+		case !told[found.Object]: // a unit ends with the first segment that it cannot read
+			told[found.Object] = true
+			out.Tell(found, false)
+		}
+	}
+	return out
+}
+
+// auditWhole compares what only all units together tell: that every row that counts is in some vectors segment, and,
+// where nothing was left out, the content hash.
+func (r *Run) auditWhole(ctx context.Context, fixed AuditPlan, all *audit.Result) error {
+	manifest, err := r.Index.Manifest(ctx, fixed.Manifest)
+	if err != nil {
+		return err
+	}
+	table, release, err := r.segments.live(ctx, r, manifest.Segments.Live[0].SHA256)
+	defer release()
+	if err != nil {
+		return err
+	}
+	var wanted int64
+	for i := range table.Classes {
+		if fixed.Sample.Holds(table.Classes[i].ID[:]) {
+			wanted++
+		}
+	}
+	for i := range table.Chunks {
+		if fixed.Sample.Holds(table.Chunks[i].ID[:]) {
+			wanted += int64(table.Chunks[i].Windows)
+		}
+	}
+	if wanted > all.Checked.Vectors { // a row may lie in several segments
+		all.Tell(corpus.Found{
+			Kind: corpus.DriftVector, Object: fixed.Generation, Remedy: r.Index.Rebuild(),
+			Why: fmt.Sprintf("%d vectors count, and its vectors segments hold %d of them", wanted, all.Checked.Vectors),
+		}, false)
+	}
+	if !fixed.Sample.Whole() {
+		return nil
+	}
+	if made, documents := manifest.Hashes.Content, int64(len(table.Documents)); made != all.Content ||
+		documents != all.Checked.Documents {
+		all.Tell(corpus.Found{
+			Kind: corpus.DriftHash, Object: fixed.Generation, Remedy: r.Index.Rebuild(),
+			Why: fmt.Sprintf("its manifest says content hash %s of %d documents, its segments come to %s of %d",
+				made.Digest(), documents, all.Content.Digest(), all.Checked.Documents),
+		}, false)
+	}
+	return nil
+}
+
+// drifted is the error of an audit that left something as it is: the first finding of each kind, and what to do.
+func drifted(run string, report corpus.Audit) error {
+	var told, remedies []string
+	kinds := map[string]bool{}
+	for _, found := range report.Findings {
+		if found.Remedy == "" || kinds[found.Kind] {
+			continue
+		}
+		kinds[found.Kind] = true
+		told = append(told, fmt.Sprintf("%s %s: %s", found.Kind, found.Object, found.Why))
+		if !strings.Contains(strings.Join(remedies, "; "), found.Remedy) {
+			remedies = append(remedies, found.Remedy)
+		}
+	}
+	return fault.Drift.At("audit", run).
+		Because(fmt.Sprintf("%d differences are left in generation %s: %s",
+			report.Left, report.Generation, strings.Join(told, "; "))).
+		Advise(strings.Join(remedies, "; "))
+}

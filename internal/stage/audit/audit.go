@@ -1,0 +1,345 @@
+// Package audit reads back what a generation says of itself: it makes classes again from their mentions and compares
+// them with their rows and with the live segment, and the chunks of documents with those that count. It asks no model
+// and writes nothing. What the stores hold is looked at by package verify.
+package audit
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/build/fold"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/embed"
+	"github.com/unweaver/unweaver/internal/format/live"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/lang/classtext"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+)
+
+// In is what a unit works on. OnProgress is told that it gets on.
+type In struct {
+	Spec       corpus.Spec // that the generation was built with
+	Artifacts  artifact.Index
+	Manifest   *corpus.Manifest
+	Live       *live.File
+	OnProgress func()
+}
+
+// Result is what a unit looked at and found. Content is its part of the content hash, as it was made again.
+type Result struct {
+	Checked  corpus.Audited `json:"checked"`
+	Content  corpus.SetHash `json:"content"`
+	Drift    []corpus.Drift `json:"drift,omitempty"`
+	Findings []corpus.Found `json:"findings,omitempty"` // the first of each kind
+	Unread   bool           `json:"unread,omitempty"`   // a segment is damaged: the rest of the unit is not known
+}
+
+// Examples are told of each kind.
+const Examples = 10
+
+// Tell counts a finding, and keeps it where there are not many of its kind.
+func (r *Result) Tell(found corpus.Found, mended bool) {
+	count := corpus.Drift{Kind: found.Kind, Found: 1}
+	if mended {
+		count.Mended = 1
+	}
+	r.add(count)
+	r.keep(found)
+}
+
+// Merge adds another unit's result.
+func (r *Result) Merge(unit Result) {
+	r.Checked.Add(unit.Checked)
+	r.Content.Merge(unit.Content)
+	r.Unread = r.Unread || unit.Unread
+	for _, drift := range unit.Drift {
+		r.add(drift)
+	}
+	for _, found := range unit.Findings {
+		r.keep(found)
+	}
+}
+
+func (r *Result) add(drift corpus.Drift) {
+	at := slices.IndexFunc(r.Drift, func(known corpus.Drift) bool { return known.Kind == drift.Kind })
+	if at < 0 {
+		r.Drift = append(r.Drift, drift)
+		return
+	}
+	r.Drift[at].Found += drift.Found
+	r.Drift[at].Mended += drift.Mended
+}
+
+func (r *Result) keep(found corpus.Found) {
+	known := 0
+	for _, other := range r.Findings {
+		if other.Kind == found.Kind {
+			known++
+		}
+	}
+	if known < Examples {
+		r.Findings = append(r.Findings, found)
+	}
+}
+
+// Classes makes the classes of a partition again whose raw ids lie in [from, to), where an empty to means the end. It
+// holds one class at a time.
+func Classes(ctx context.Context, in In, mentions, classes corpus.Segment, from, to string) (Result, error) {
+	a := &auditor{In: in, fingerprint: in.Manifest.Class.Digest()}
+	a.sameRules = in.Manifest.Made.ClassText == fold.Recipe(in.Spec.Parity)
+	next, stop := iter.Pull2(ranged(ctx, in.Artifacts, classes, from, to))
+	defer stop()
+	a.next = next
+	a.live = sort.Search(len(in.Live.Classes), func(i int) bool { return string(in.Live.Classes[i].ID[:]) >= from })
+	var class *fold.Class
+	for row, err := range ranged(ctx, in.Artifacts, mentions, from, to) {
+		if err != nil {
+			return a.res, err
+		}
+		mention, err := rows.DecodeMention(row.Value)
+		if err != nil {
+			return a.res, err
+		}
+		if id := corpus.ID(row.Key); class == nil || class.ID != id {
+			if err := a.end(class); err != nil {
+				return a.res, err
+			}
+			class = fold.Begin(id, in.Spec)
+		}
+		class.Add(mention)
+		if a.res.Checked.Mentions++; a.res.Checked.Mentions%1024 == 0 {
+			in.OnProgress()
+		}
+	}
+	if err := a.end(class); err != nil {
+		return a.res, err
+	}
+	if err := a.until(""); err != nil {
+		return a.res, err
+	}
+	a.dead(to)
+	return a.res, nil
+}
+
+// ranged streams the rows of a segment, sorted by key, whose keys lie in [from, to).
+func ranged(
+	ctx context.Context, index artifact.Index, segment corpus.Segment, from, to string,
+) iter.Seq2[artifact.Row, error] {
+	return func(yield func(artifact.Row, error) bool) {
+		reader, err := artifact.OpenRows(ctx, index.Store, index.SegmentKey(segment.SHA256))
+		if err != nil {
+			yield(artifact.Row{}, err)
+			return
+		}
+		first := max(0, reader.Find(from))
+		for first > 0 && reader.Frames[first].First >= from { // equal keys may begin in the frame before
+			first--
+		}
+		end := first
+		for end < len(reader.Frames) && (to == "" || reader.Frames[end].First < to) {
+			end++
+		}
+		for row, err := range reader.Scan(ctx, first, end) {
+			if err == nil && string(row.Key) < from {
+				continue
+			}
+			if err == nil && to != "" && string(row.Key) >= to {
+				return
+			}
+			if !yield(row, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// auditor walks mentions, rows and the live segment side by side: all are in the order of class ids.
+type auditor struct {
+	In
+	fingerprint corpus.Digest
+	sameRules   bool // names and texts were made by the rules of this program
+	next        func() (artifact.Row, error, bool)
+	row         artifact.Row // not looked at yet
+	has         bool
+	live        int // the next class that counts
+	res         Result
+}
+
+// advance looks at the next row.
+func (a *auditor) advance() (bool, error) {
+	if a.has {
+		return true, nil
+	}
+	row, err, ok := a.next()
+	if err != nil {
+		return false, err
+	}
+	a.row, a.has = row, ok
+	return ok, nil
+}
+
+// until tells of the rows before a key that no mention stands behind; of all that are left where it is empty.
+func (a *auditor) until(key string) error {
+	for {
+		ok, err := a.advance()
+		if err != nil || !ok || key != "" && string(a.row.Key) >= key {
+			return err
+		}
+		a.tell(corpus.DriftClass, corpus.ID(a.row.Key).String(), "it has a row and no mention")
+		a.dead(string(a.row.Key))
+		a.alive(corpus.ID(a.row.Key), nil)
+		a.has = false
+	}
+}
+
+// dead tells of the classes before a key that count and have no row.
+func (a *auditor) dead(key string) {
+	for a.live < len(a.Live.Classes) && (key == "" || string(a.Live.Classes[a.live].ID[:]) < key) {
+		a.tell(corpus.DriftLive, a.Live.Classes[a.live].ID.String(), "the live segment has this class, and there is no row of it")
+		a.live++
+	}
+}
+
+// end compares a class that was made again with its row.
+func (a *auditor) end(class *fold.Class) error {
+	if class == nil {
+		return nil
+	}
+	key := string(class.ID[:])
+	made := class.End()
+	a.res.Checked.Classes++
+	a.res.Content.Add(fold.Content(class.ID, made))
+	if err := a.until(key); err != nil {
+		return err
+	}
+	a.dead(key)
+	if ok, err := a.advance(); err != nil {
+		return err
+	} else if !ok || string(a.row.Key) != key {
+		a.tell(corpus.DriftClass, class.ID.String(), "it has mentions and no row")
+		return nil
+	}
+	stored, err := rows.DecodeClass(a.row.Value)
+	if err != nil {
+		return err
+	}
+	a.has = false
+	if differs, err := a.differs(class.ID, made, stored); err != nil {
+		return err
+	} else if len(differs) > 0 {
+		a.tell(corpus.DriftClass, class.ID.String(), "its row is not what its mentions come to: "+strings.Join(differs, ", "))
+	}
+	a.alive(class.ID, &stored)
+	return nil
+}
+
+// differs names what of a row is not what the mentions come to. The text of a class that was shortened is a model's: of
+// it the row alone tells.
+func (a *auditor) differs(id corpus.ID, made rows.Reduced, stored rows.Class) ([]string, error) {
+	record, err := rows.DecodeRecord(stored.Record)
+	if err != nil {
+		return nil, err
+	}
+	final := record.Text
+	long := classtext.Long(made.Name, made.Descriptions, a.Spec.Shortening.Threshold, a.Spec.Parity)
+	if !a.sameRules {
+		made.Name, made.Text = record.Name, stored.Text
+	} else if !long {
+		final = classtext.Final(made.Name, made.Descriptions, "", a.Spec.Parity)
+	}
+	again := rows.Record{
+		ID: id, Name: made.Name, Text: final, Mentions: made.Mentions, Members: made.Members,
+		ChunkTotal: made.ChunkTotal, Chunks: made.Chunks,
+	}
+	vector := embed.Digest(embed.Fit(final, a.Spec.Embedding.MaxInputTokens), a.fingerprint)
+	var out []string
+	for _, one := range []struct {
+		what string
+		same bool
+	}{
+		{"name", record.Name == made.Name},
+		{"members digest", record.Members == made.Members},
+		{"text digest", stored.Text == made.Text},
+		{"text", record.Text == final},
+		{"counts", record.Mentions == made.Mentions && record.ChunkTotal == made.ChunkTotal},
+		{"first mention", stored.FirstChunk == made.FirstChunk && stored.FirstPos == made.FirstPos},
+		{"vector digest", stored.Vector == vector},
+	} {
+		if !one.same {
+			out = append(out, one.what)
+		}
+	}
+	if len(out) == 0 && string(again.Encode()) != string(stored.Record) {
+		out = append(out, "record")
+	}
+	return out, nil
+}
+
+// alive compares what the live segment has of a class with its row; without one, the row is not to be looked at.
+func (a *auditor) alive(id corpus.ID, stored *rows.Class) {
+	if a.live >= len(a.Live.Classes) || a.Live.Classes[a.live].ID != id {
+		a.tell(corpus.DriftLive, id.String(), "it has a row, and the live segment does not have the class")
+		return
+	}
+	counts := a.Live.Classes[a.live]
+	a.live++
+	if stored == nil {
+		return
+	}
+	if counts.Vector != stored.Vector || counts.Record != rows.RecordDigest(stored.Record) {
+		a.tell(corpus.DriftLive, id.String(), "the digests of its record and vector in the live segment are not its row's")
+	}
+}
+
+func (a *auditor) tell(kind, object, why string) {
+	a.res.Tell(corpus.Found{Kind: kind, Object: object, Why: why, Remedy: a.Artifacts.Rebuild()}, false)
+}
+
+// Documents compares the chunks of a documents segment with those that count.
+func Documents(ctx context.Context, in In, segment corpus.Segment) (Result, error) {
+	a := &auditor{In: in}
+	for row, err := range artifact.ScanAll(ctx, in.Artifacts.Store, in.Artifacts.SegmentKey(segment.SHA256)) {
+		if err != nil {
+			return a.res, err
+		}
+		document, err := rows.DecodeDocument(row.Value)
+		if err != nil {
+			return a.res, err
+		}
+		key := string(row.Key)
+		for ordinal, chunk := range document.Chunks {
+			a.res.Content.Add(corpus.Sum("chunk", chunk.ID.String(), key, fmt.Sprint(ordinal)))
+		}
+		if why := a.unlike(key, document.Chunks); why != "" {
+			a.tell(corpus.DriftDocument, key, why)
+		}
+		a.res.Checked.Documents++
+		a.res.Checked.Chunks += int64(len(document.Chunks))
+		in.OnProgress()
+	}
+	return a.res, nil
+}
+
+// unlike says what the live segment has otherwise of a document; nothing where it is the same.
+func (a *auditor) unlike(key string, chunks []rows.Place) string {
+	place := a.Live.Document(key)
+	if place < 0 {
+		return "the live segment does not have it"
+	}
+	counts := a.Live.Documents[place]
+	if int(counts.Count) != len(chunks) {
+		return fmt.Sprintf("it has %d chunks, and %d count", len(chunks), counts.Count)
+	}
+	for ordinal, want := range chunks {
+		chunk := a.Live.ByNumber(int(counts.Chunks) + ordinal)
+		if chunk == nil || chunk.ID != want.ID || int(chunk.Document) != place || int(chunk.Ordinal) != ordinal ||
+			int(chunk.Start) != want.Start || int(chunk.End) != want.End {
+			return fmt.Sprintf("its chunk %d is not the one that counts", ordinal)
+		}
+	}
+	return ""
+}
