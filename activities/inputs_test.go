@@ -93,8 +93,9 @@ func TestEveryActivityRefusesWhatIsNoName(t *testing.T) {
 		method := typ.Method(i)
 		input := method.Type.In(2)
 		for what, b := range hostile() {
-			restores := strings.HasSuffix(method.Name, "Restore") || method.Name == workflows.RestorePart
-			if restores && b.Spec == "" { // a restore has no configuration
+			bare := strings.HasSuffix(method.Name, "Restore") || method.Name == workflows.RestorePart ||
+				strings.Contains(method.Name, "Audit")
+			if bare && b.Spec == "" { // a restore and an audit have no configuration
 				continue
 			}
 			env, store := refusing(t)
@@ -151,6 +152,10 @@ func TestPartsOfInputsThatAreNoNamesAreRefused(t *testing.T) {
 		},
 		"the end of a restore that quotes another index": {
 			workflows.EndRestore, workflows.End{Build: good, Status: "failed", Ref: "ledger/store.json"},
+		},
+		"an audit of no part": {workflows.OpenAudit, workflows.Audited{Build: good, Part: 8, Of: 7}},
+		"the end of an audit that quotes another index": {
+			workflows.EndAudit, workflows.End{Build: good, Status: "failed", Ref: "ledger/store.json"},
 		},
 		"a command that is none": {workflows.SteerRun, workflows.Steer{Build: good, Command: "rm"}},
 	} {

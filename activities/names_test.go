@@ -10,8 +10,8 @@ import (
 )
 
 // golden are the names that histories hold: a renamed activity breaks runs in progress.
-const golden = `BeginStage ChunkDocuments CollectGarbage EmbedPart EndBuild EndRestore ExtractChunks ImportVectors LoadPart MeasureFleet OpenRestore PlanBuild
-PublishBuild ReducePartition RepairPart RestorePart SealChunks SealExtraction SealRepair SealRestore SealShard SendNotice ShortenPartition SteerRun TakeLease VerifyPart WriteSegments`
+const golden = `AuditPart BeginStage ChunkDocuments CollectGarbage EmbedPart EndAudit EndBuild EndRestore ExtractChunks ImportVectors LoadPart MeasureFleet OpenAudit OpenRestore PlanBuild
+PublishBuild ReducePartition RepairPart RestorePart SealAudit SealChunks SealExtraction SealRepair SealRestore SealShard SendNotice ShortenPartition SteerRun TakeLease VerifyPart WriteSegments`
 
 func TestRegisteredNamesAreTheGoldenOnes(t *testing.T) {
 	var got []string

@@ -63,8 +63,8 @@ func (a *Activities) told(ctx context.Context, run *build.Run, end workflows.End
 		return
 	}
 	a.Telemetry.Time(telemetry.RunSeconds, time.Duration(report.Seconds*float64(time.Second)), end.Index)
-	restore := workflows.WorkflowID(run.Name()) == workflows.RestoreID(end.Index)
-	if restore || end.Status != corpus.StatusCompleted && end.Status != corpus.StatusErrors {
+	built := workflows.WorkflowID(run.Name()) == workflows.BuildID(end.Index, end.Generation)
+	if !built || end.Status != corpus.StatusCompleted && end.Status != corpus.StatusErrors {
 		return
 	}
 	if err := run.Succeeded(ctx, time.Now()); err != nil {

@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"strings"
 
 	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -10,14 +11,18 @@ import (
 
 const stageRestore = "restore"
 
-// bare opens a run that needs no configuration.
+// bare opens a run that needs no configuration: a restore or an audit.
 func (a *Activities) bare(
 	ctx context.Context, b workflows.Build, do func(context.Context, *build.Run) error, unit bool,
 ) error {
 	if err := checkBuild(b, stageRestore, false); err != nil {
 		return a.refuse(err)
 	}
-	run := a.Ports.Bare(job(b), stageRestore, build.RestoreFolder)
+	stage, folder := stageRestore, build.RestoreFolder
+	if strings.HasPrefix(b.Generation, workflows.AuditGeneration) {
+		stage, folder = corpus.StageAudit, build.AuditFolder
+	}
+	run := a.Ports.Bare(job(b), stage, folder)
 	return a.calling(ctx, run, b, func(ctx context.Context, c *call) error {
 		if unit {
 			return c.work(ctx, do)

@@ -18,11 +18,13 @@ func ComputingQueue(queue string) string { return queue + "-cpu" }
 // MemoComputing is the memo of a run that names its ComputingQueue, for who looks whether workers poll it.
 const MemoComputing = "computing_queue"
 
-// Prefixes of workflow ids, and of the generation that names a restore.
+// Prefixes of workflow ids, and of the generations that name a restore and an audit.
 const (
 	buildPrefix       = "build/"
 	restorePrefix     = "restore/"
+	auditPrefix       = "audit/"
 	RestoreGeneration = "restore-"
+	AuditGeneration   = "audit-"
 )
 
 // BuildID is the id of a build's workflow.
@@ -31,12 +33,18 @@ func BuildID(index, generation string) string { return buildPrefix + index + "/"
 // RestoreID is the id of a restore: an index has one at a time.
 func RestoreID(index string) string { return restorePrefix + index }
 
+// AuditID is the id of an audit: an index has one at a time.
+func AuditID(index string) string { return auditPrefix + index }
+
 // WorkflowID is the id of the workflow of a run that people name index/generation. A generation that begins with
-// "restore-" is a restore, so no build may be given such a name.
+// "restore-" is a restore, one that begins with "audit-" an audit, so no build may be given such a name.
 func WorkflowID(run string) string {
 	index, generation, _ := strings.Cut(run, "/")
 	if strings.HasPrefix(generation, RestoreGeneration) {
 		return RestoreID(index)
+	}
+	if strings.HasPrefix(generation, AuditGeneration) {
+		return AuditID(index)
 	}
 	return BuildID(index, generation)
 }
@@ -47,6 +55,7 @@ const (
 	StageName      = "Stage"
 	ShardName      = "ExtractShard"
 	RestoreName    = "Restore"
+	AuditName      = "Audit"
 	NotifyName     = "Notify"
 )
 
@@ -78,6 +87,10 @@ const (
 	SealRepair       = "SealRepair"
 	SealRestore      = "SealRestore"
 	EndRestore       = "EndRestore"
+	OpenAudit        = "OpenAudit"
+	AuditPart        = "AuditPart"
+	SealAudit        = "SealAudit"
+	EndAudit         = "EndAudit"
 	SendNotice       = "SendNotice"
 )
 
@@ -89,7 +102,7 @@ const (
 	QueryState   = "state"
 )
 
-// Build names a build or a restore; it is the input of every activity of it.
+// Build names a build, a restore or an audit; it is the input of every activity of it.
 type Build struct {
 	Index            string        `json:"index"`
 	Generation       string        `json:"generation"`
@@ -177,7 +190,15 @@ type Extracted struct {
 	Partitions int `json:"partitions"`
 }
 
-// Restored is what OpenRestore found to do.
+// Audited is the input of Audit and of OpenAudit: part Part of Of of everything; zeros stand for all of it.
+type Audited struct {
+	Build
+	Part   int  `json:"part,omitempty"`
+	Of     int  `json:"of,omitempty"`
+	Repair bool `json:"repair,omitempty"` // what the stores lost is written again
+}
+
+// Restored is what OpenRestore and OpenAudit found to do.
 type Restored struct {
 	Build
 	Parts int `json:"parts"`

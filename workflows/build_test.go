@@ -3,6 +3,7 @@ package workflows_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/mock"
 	"go.temporal.io/sdk/temporal"
@@ -204,6 +205,35 @@ func TestARestoreRunsItsPartsAndRecordsItsEnd(t *testing.T) {
 	}
 }
 
+func TestAnAuditLooksAtItsPartsAndFailsByDrift(t *testing.T) {
+	f := newFake()
+	out, err := run(t, f, workflows.Build{Generation: "audit-1"}, nil)
+	if err != nil || out.Status != "completed" || f.count(workflows.AuditPart) != 3 || f.count(workflows.SealAudit) != 1 {
+		t.Fatal(out, err, f.calls)
+	}
+	asked := f.audited[0]
+	if asked.Part != 2 || asked.Of != 7 || !asked.Repair || asked.Index != "i" || f.count(workflows.TakeLease) > 0 {
+		t.Errorf("asked for %+v: %v", asked, f.calls)
+	}
+	f = newFake()
+	f.fail[workflows.SealAudit] = []error{fatal("drift")}
+	out, err = run(t, f, workflows.Build{Generation: "audit-2"}, nil)
+	if end := f.lastEnd(); err != nil || out.Status != "failed" || end.Reason != "drift" || end.Ref == "" {
+		t.Errorf("%+v, %v, end %+v", out, err, end)
+	}
+}
+
+func TestAnAuditPausesAndGoesOnWithTheUnitsThatAreLeft(t *testing.T) {
+	f := newFake()
+	f.fail["AuditPart 1"] = []error{fatal("store_denied")}
+	out, err := run(t, f, workflows.Build{Generation: "audit-1"}, func(env *testsuite.TestWorkflowEnvironment) {
+		resumeAt(t, env, time.Hour, workflows.Resume{})
+	})
+	if err != nil || out.Status != "completed" || f.count("AuditPart 1") != 2 || f.count("AuditPart 0") != 1 {
+		t.Fatal(out, err, f.calls)
+	}
+}
+
 func TestSearchAttributesFollowTheRunWhereTheServerKnowsThem(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		f := newFake(10)
@@ -235,6 +265,8 @@ func TestRunNamesMapToWorkflowIDs(t *testing.T) {
 		"docs/g1":                      "build/docs/g1",
 		"docs/restore-20261120t000000": "restore/docs",
 		"docs/restored":                "build/docs/restored",
+		"docs/audit-20261120t000000":   "audit/docs",
+		"docs/audits":                  "build/docs/audits",
 	} {
 		if got := workflows.WorkflowID(name); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)

@@ -8,7 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Ended answers EndBuild and EndRestore. Histories from before it hold no answer, which asks for nothing: that a notice
+// Ended answers EndBuild, EndRestore and EndAudit. Histories from before it hold no answer, which asks for nothing: that a notice
 // is due is in history, so that replaying needs no version.
 type Ended struct {
 	Notify bool `json:"notify,omitempty"` // a webhook is to be told

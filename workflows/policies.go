@@ -147,6 +147,9 @@ var allowances = map[string]allowance{
 	CollectGarbage:   {time.Hour, time.Millisecond},
 	RestorePart:      {30 * time.Minute, 4 * time.Second},
 	SealRestore:      {10 * time.Minute, 0},
+	OpenAudit:        {10 * time.Minute, 0},
+	AuditPart:        {30 * time.Minute, 4 * time.Second},
+	SealAudit:        {30 * time.Minute, 0},
 }
 
 // limit is an activity's start-to-close for so many items.

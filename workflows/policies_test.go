@@ -73,7 +73,9 @@ func startedIn(t *testing.T, format int) *options {
 		activities: map[string]workflow.ActivityOptions{},
 		children:   map[string]workflow.ChildWorkflowOptions{},
 	}
-	for _, build := range []workflows.Build{{Heartbeat: 42 * time.Second}, {Generation: "restore-1"}} {
+	for _, build := range []workflows.Build{
+		{Heartbeat: 42 * time.Second}, {Generation: "restore-1"}, {Generation: "audit-1"},
+	} {
 		f := newFake(200)
 		f.imports, f.planned.Repair, f.notify = true, 2, true
 		build.Shape.Format = format
@@ -95,11 +97,12 @@ func startedIn(t *testing.T, format int) *options {
 // Four kinds of activities, and all of them: a new one must be put under one.
 var (
 	quickOnes  = []string{workflows.BeginStage, workflows.OpenRestore, workflows.SteerRun}
-	recordings = []string{workflows.EndBuild, workflows.EndRestore}
+	recordings = []string{workflows.EndBuild, workflows.EndRestore, workflows.EndAudit}
 	notices    = []string{workflows.SendNotice}
 	batches    = append([]string{
 		workflows.TakeLease, workflows.PlanBuild, workflows.SealChunks, workflows.SealExtraction, workflows.ImportVectors,
-		workflows.PublishBuild, workflows.SealRepair, workflows.SealRestore,
+		workflows.PublishBuild, workflows.SealRepair, workflows.SealRestore, workflows.OpenAudit,
+		workflows.SealAudit,
 	}, unitActivities...)
 )
 

@@ -123,6 +123,7 @@ func (r *recorder) builds() {
 	f.capacity = workflows.Capacity{Workers: 1, Slots: 64, CPU: 2, Computing: 2, Chat: 64}
 	f.planned = workflows.Planned{Units: 20, Documents: 100}
 	r.record("queues", f, attributes, nil)
+	r.record("audit", newFake(), workflows.Build{Generation: "audit-1", SearchAttributes: true}, nil)
 	r.record("restore", newFake(), workflows.Build{Generation: "restore-1", SearchAttributes: true}, nil)
 }
 
@@ -217,6 +218,8 @@ func (r *recorder) record(kind string, f *fake, build workflows.Build, steer fun
 	name, queue := workflows.BuildIndexName, "record-"+kind
 	if build.Generation == "" {
 		build.Generation = "g"
+	} else if strings.HasPrefix(build.Generation, workflows.AuditGeneration) {
+		name = workflows.AuditName
 	} else {
 		name = workflows.RestoreName
 	}
@@ -243,7 +246,11 @@ func (r *recorder) record(kind string, f *fake, build workflows.Build, steer fun
 	defer computing.Stop()
 	id := workflows.WorkflowID(build.Index + "/" + build.Generation)
 	options := client.StartWorkflowOptions{ID: id, TaskQueue: queue}
-	begun, err := r.client.ExecuteWorkflow(r.t.Context(), options, name, build)
+	var input any = build
+	if name == workflows.AuditName {
+		input = workflows.Audited{Build: build, Part: 2, Of: 7}
+	}
+	begun, err := r.client.ExecuteWorkflow(r.t.Context(), options, name, input)
 	if err != nil {
 		r.t.Fatal(err)
 	}

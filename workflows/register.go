@@ -16,6 +16,7 @@ func Register(registry worker.WorkflowRegistry) {
 		{StageName, Stage},
 		{ShardName, ExtractShard},
 		{RestoreName, Restore},
+		{AuditName, Audit},
 		{NotifyName, Notify},
 	} {
 		registry.RegisterWorkflowWithOptions(entry.function, workflow.RegisterOptions{

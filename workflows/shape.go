@@ -161,7 +161,7 @@ func (w Windows) of(stage string) int {
 		return w.Load
 	case "verify":
 		return w.Verify
-	case "restore":
+	case "restore", "audit":
 		return w.Restore
 	}
 	return 1

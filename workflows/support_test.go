@@ -28,6 +28,7 @@ type fake struct {
 	units    []workflows.Unit   // inputs of the units, in order
 	fail     map[string][]error // errors of the first calls of an activity, or of one unit of it
 	ended    []workflows.End
+	audited  []workflows.Audited
 	steered  []workflows.Steer
 	shards   []int
 	planned  workflows.Planned
@@ -132,7 +133,7 @@ var unitActivities = []string{
 	workflows.ChunkDocuments, workflows.ExtractChunks, workflows.SealShard,
 	workflows.ReducePartition, workflows.ShortenPartition, workflows.EmbedPart, workflows.LoadPart,
 	workflows.WriteSegments, workflows.VerifyPart, workflows.CollectGarbage, workflows.RestorePart,
-	workflows.RepairPart,
+	workflows.RepairPart, workflows.AuditPart,
 }
 
 // registry is what a test environment and a worker have in common.
@@ -198,9 +199,11 @@ func (f *fake) register(to registry) {
 		}
 		reg(workflows.EndBuild, noting)
 		reg(workflows.EndRestore, noting)
+		reg(workflows.EndAudit, noting)
 	} else { // as before there were notices
 		reg(workflows.EndBuild, end)
 		reg(workflows.EndRestore, end)
+		reg(workflows.EndAudit, end)
 	}
 	reg(workflows.SendNotice, func(_ context.Context, n workflows.Notice) error {
 		f.mu.Lock()
@@ -212,6 +215,14 @@ func (f *fake) register(to registry) {
 		b.Fence = fence
 		return workflows.Restored{Build: b, Parts: 3}, f.call(workflows.OpenRestore)
 	})
+	reg(workflows.OpenAudit, func(_ context.Context, in workflows.Audited) (workflows.Restored, error) {
+		f.mu.Lock()
+		f.audited = append(f.audited, in)
+		f.mu.Unlock()
+		in.Fence = fence
+		return workflows.Restored{Build: in.Build, Parts: 3}, f.call(workflows.OpenAudit)
+	})
+	reg(workflows.SealAudit, func(context.Context, workflows.Build) error { return f.call(workflows.SealAudit) })
 	reg(workflows.SteerRun, func(_ context.Context, s workflows.Steer) error {
 		f.mu.Lock()
 		f.steered = append(f.steered, s)
@@ -234,7 +245,7 @@ func environment(f *fake, with func(*testsuite.TestWorkflowEnvironment)) *testsu
 	return env
 }
 
-// run runs a build, or a restore where its generation says so.
+// run runs a build, or a restore or an audit of a part where its generation says so.
 func run(
 	t *testing.T,
 	f *fake,
@@ -245,6 +256,8 @@ func run(
 	name := workflows.BuildIndexName
 	if build.Index = "i"; strings.HasPrefix(build.Generation, workflows.RestoreGeneration) {
 		name = workflows.RestoreName
+	} else if strings.HasPrefix(build.Generation, workflows.AuditGeneration) {
+		name = workflows.AuditName
 	} else {
 		build.Generation = "g"
 	}
@@ -252,7 +265,11 @@ func run(
 		build.Heartbeat = 1000 * time.Hour
 	}
 	env := environment(f, with)
-	env.ExecuteWorkflow(name, build)
+	var input any = build
+	if name == workflows.AuditName {
+		input = workflows.Audited{Build: build, Part: 2, Of: 7, Repair: true}
+	}
+	env.ExecuteWorkflow(name, input)
 	if !env.IsWorkflowCompleted() {
 		t.Fatal("the run did not end")
 	}

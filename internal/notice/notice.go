@@ -140,6 +140,8 @@ func (b *Body) Advise() {
 		b.Command = "unweaver resume " + b.Run + " --budget-calls N"
 	case b.Event == config.OnPaused:
 		b.Command = "unweaver resume " + b.Run
+	case b.Reason == string(fault.Drift):
+		b.Command = "unweaver audit --repair --wait --index " + b.Index
 	default:
 		b.Command = "unweaver status " + b.Run
 	}

@@ -24,6 +24,8 @@ import (
 type (
 	// IndexRequest is that of package port.
 	IndexRequest = port.IndexRequest
+	// AuditRequest is that of package port.
+	AuditRequest = port.AuditRequest
 	// Priority is that of package port.
 	Priority = port.Priority
 	// Run is that of package port.

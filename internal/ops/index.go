@@ -44,6 +44,10 @@ func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) 
 		return Run{}, fault.Usage.At("name generation", generation).
 			Because("names that begin with " + workflows.RestoreGeneration + " are those of restores").
 			Advise("choose another --generation")
+	case strings.HasPrefix(generation, workflows.AuditGeneration):
+		return Run{}, fault.Usage.At("name generation", generation).
+			Because("names that begin with " + workflows.AuditGeneration + " are those of audits").
+			Advise("choose another --generation")
 	}
 	if s.Grant != nil && spec.Chat.File != "" && !OfAnother(ctx) {
 		s.Models.AllowRecording(spec.Chat.File)
@@ -265,33 +269,68 @@ func (s *Service) Restore(ctx context.Context, index string) (Run, error) {
 	if _, err := s.Generations(ctx, index); err != nil && !s.mendable(ctx, index, err) {
 		return Run{}, err
 	}
-	build := workflows.Build{
-		Index: index, Generation: workflows.RestoreGeneration + stamp() + "-" + strings.ToLower(rand.Text()[:6]),
+	build := s.alone(index, workflows.RestoreGeneration)
+	return s.startAlone(ctx, "restore", workflows.RestoreName, runlog.LatestRestore(index), build, build)
+}
+
+// Audit implements Control. An index is audited once at a time.
+func (s *Service) Audit(ctx context.Context, request AuditRequest) (Run, error) {
+	if request.Sample == (corpus.Sample{}) {
+		request.Sample = corpus.Everything
+	}
+	if !request.Sample.Valid() {
+		return Run{}, fault.InvalidParam.At("audit", fault.Quoted(request.Index)).
+			Because("sample " + request.Sample.String() + " is no part of a whole").
+			Advise("want n/t, with n from 1 to t")
+	}
+	if _, err := s.Generations(ctx, request.Index); err != nil {
+		return Run{}, err
+	}
+	build := s.alone(request.Index, workflows.AuditGeneration)
+	input := workflows.Audited{
+		Build: build, Part: request.Sample.Part, Of: request.Sample.Of, Repair: request.Repair,
+	}
+	return s.startAlone(ctx, "audit", workflows.AuditName, runlog.LatestAudit(request.Index), build, input)
+}
+
+// alone names a run that an index has one of at a time, after the present.
+func (s *Service) alone(index, prefix string) workflows.Build {
+	return workflows.Build{
+		Index: index, Generation: prefix + stamp() + "-" + strings.ToLower(rand.Text()[:6]),
 		Heartbeat:        s.Heartbeat,
 		Shape:            workflows.DefaultShape(),
 		SearchAttributes: s.SearchAttributes,
 	}
-	run := index + "/" + build.Generation
+}
+
+// startAlone starts such a run, unless one of its kind goes on, and remembers it under latest.
+func (s *Service) startAlone(
+	ctx context.Context, kind, workflow, latest string, build workflows.Build, input any,
+) (Run, error) {
+	run := build.Index + "/" + build.Generation
 	options := client.StartWorkflowOptions{
 		ID:                                       workflows.WorkflowID(run),
 		TaskQueue:                                s.Engine.TaskQueue,
 		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		Priority:                                 share(index, Priority{}),
+		Priority:                                 share(build.Index, Priority{}),
 	}
-	_, err := s.Client.ExecuteWorkflow(ctx, options, workflows.RestoreName, build)
+	_, err := s.Client.ExecuteWorkflow(ctx, options, workflow, input)
 	var already *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &already) {
-		other, _ := s.remembered(ctx, runlog.LatestRestore(index)) // for the hint alone
+		other, _ := s.remembered(ctx, latest) // for the hint alone
 		if other == "" {
 			other = run
 		}
-		return Run{}, fault.LeaseHeld.At("restore", index).
-			Because("a restore of it runs already").
+		return Run{}, fault.LeaseHeld.At(kind, build.Index).
+			Because(another[kind] + " of it runs already").
 			Advise("see: unweaver status " + other + ", or: unweaver cancel " + other)
 	}
 	if err != nil {
 		return Run{}, s.fault(err)
 	}
-	return Run{Run: run}, s.Stores.Coordination.SetState(ctx, runlog.LatestRestore(index), []byte(run))
+	return Run{Run: run}, s.Stores.Coordination.SetState(ctx, latest, []byte(run))
 }
+
+// another is how a run of a kind is called beside one that runs.
+var another = map[string]string{"restore": "a restore", "audit": "an audit"}

@@ -280,6 +280,24 @@ func TestARestoreIsStartedOnceSeenAndCancelled(t *testing.T) {
 	}
 }
 
+func TestAnAuditIsStartedOnceWithItsPart(t *testing.T) {
+	b := newBench(t)
+	_, err := b.Audit(t.Context(), ops.AuditRequest{Index: "docs"})
+	wants(t, err, fault.UnknownIndex, "no generation")
+	publish(b, "g1")
+	run, err := b.Audit(t.Context(), ops.AuditRequest{Index: "docs", Sample: corpus.Sample{Part: 2, Of: 7}, Repair: true})
+	if err != nil || !strings.HasPrefix(run.Run, "docs/audit-") || b.temporal.started[0].ID != "audit/docs" {
+		t.Fatalf("%+v, %v: %+v", run, err, b.temporal.started)
+	}
+	_, err = b.Audit(t.Context(), ops.AuditRequest{Index: "docs"})
+	wants(t, err, fault.LeaseHeld, "an audit of it runs already", run.Run)
+	_, err = b.Audit(t.Context(), ops.AuditRequest{Index: "docs", Sample: corpus.Sample{Part: 8, Of: 7}})
+	wants(t, err, fault.InvalidParam, "8/7")
+	_, err = b.Index(t.Context(), indexRequest(b, "docs", "audit-x"))
+	wants(t, err, fault.Usage, "those of audits")
+	wants(t, b.Lost(t.Context(), run.Run), fault.Usage, "audit")
+}
+
 // The hint of a damaged current.json is a restore: it must start, and not fail on the pointer that it writes again.
 func TestARestoreIsStartedWhereThePointerIsDamaged(t *testing.T) {
 	for situation, content := range map[string]string{

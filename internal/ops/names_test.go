@@ -26,6 +26,7 @@ func TestEveryCommandRefusesWhatIsNoName(t *testing.T) {
 			"lost":        b.Lost(t.Context(), name),
 			"generations": second(b.Generations(t.Context(), name)),
 			"restore":     second(b.Restore(t.Context(), name)),
+			"audit":       second(b.Audit(t.Context(), ops.AuditRequest{Index: name})),
 		} {
 			if !fault.Is(err, fault.InvalidParam) {
 				t.Errorf("%s %q: %v", command, name, err)

@@ -128,8 +128,8 @@ func (s *Service) remembered(ctx context.Context, key string) (string, error) {
 	return string(raw), nil
 }
 
-// resolve gives the run that a name means. Of an index it is the build that runs now, else the restore that runs now,
-// else the build that ended last. damaged tells what could not be read on the way.
+// resolve gives the run that a name means. Of an index it is the build that runs now, else the restore or the audit
+// that runs now, else the build that ended last. damaged tells what could not be read on the way.
 func (s *Service) resolve(ctx context.Context, name string) (run string, damaged, err error) {
 	index, generation, err := parse(name)
 	if err != nil || generation != "" {
@@ -142,14 +142,17 @@ func (s *Service) resolve(ctx context.Context, name string) (run string, damaged
 	if len(open) > 0 {
 		return open[len(open)-1], damaged, nil
 	}
-	restore, err := s.remembered(ctx, runlog.LatestRestore(index))
-	if err != nil {
-		return "", nil, err
-	}
-	if restore != "" {
-		running, err := s.runs(ctx, workflows.WorkflowID(restore), "")
+	for _, latest := range []string{runlog.LatestRestore(index), runlog.LatestAudit(index)} {
+		alone, err := s.remembered(ctx, latest)
+		if err != nil {
+			return "", nil, err
+		}
+		if alone == "" {
+			continue
+		}
+		running, err := s.runs(ctx, workflows.WorkflowID(alone), "")
 		if err != nil || running {
-			return restore, damaged, err
+			return alone, damaged, err
 		}
 	}
 	run, err = s.lastEnded(ctx, index)

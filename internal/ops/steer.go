@@ -130,6 +130,9 @@ func (s *Service) Lost(ctx context.Context, name string) error {
 	if strings.HasPrefix(generation, workflows.RestoreGeneration) {
 		return fault.Usage.At("free the lease of", index).Because(name + " is a restore, which holds none")
 	}
+	if strings.HasPrefix(generation, workflows.AuditGeneration) {
+		return fault.Usage.At("free the lease of", index).Because(name + " is an audit, which holds none")
+	}
 	err = build.FreeLease(ctx, s.artifacts(index), generation, func(ctx context.Context, run build.Holder) (bool, error) {
 		return s.runs(ctx, run.Workflow, run.Run)
 	})

@@ -53,6 +53,8 @@ const (
 	RunsEnded  = "unweaver_runs_ended_total"
 	RunSeconds = "unweaver_run_seconds"
 	Notices    = "unweaver_notices_total"
+	Audits     = "unweaver_audits_total"
+	AuditDrift = "unweaver_audit_drift_total"
 
 	LastSuccess    = "unweaver_index_last_success_timestamp_seconds"
 	PublishedAt    = "unweaver_index_published_timestamp_seconds"
@@ -143,6 +145,10 @@ var sections = []struct {
 		{RunSeconds, histogram, []string{"index"}, "Duration of runs that ended, pauses included.", ofWork, false},
 		{Notices, counter, []string{"event", "outcome"},
 			"Attempts to tell a webhook; outcome is sent or a code.", nil, false},
+		{Audits, counter, []string{"index", "status"}, "Audits whose end this process wrote down.", nil, false},
+		{AuditDrift, counter, []string{"index", "kind"},
+			"What audits found otherwise than it was written, mended or not; kind is segment, class, live, document, " +
+				"record, vector or hash.", nil, false},
 	}},
 	{"query-api", "Served at `/metrics` of `query_api.address`, to keys of scope operate.", []family{
 		{HTTPSeconds, histogram, []string{"route", "status"}, "Duration of HTTP requests.", ofRequests, false},

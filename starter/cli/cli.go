@@ -152,6 +152,7 @@ func (a *App) root() *cobra.Command {
 		a.queryCmd(),
 		a.generationsCmd(),
 		a.restoreCmd(),
+		a.auditCmd(),
 		a.evalCmd(),
 		a.doctorCmd(),
 		a.configCmd(),

@@ -92,6 +92,14 @@ func (c *control) Log(_ context.Context, run string) (runlog.Log, error) {
 	return c.log, c.ask("log", run)
 }
 
+func (c *control) Audit(_ context.Context, request ops.AuditRequest) (ops.Run, error) {
+	args := request.Index + " " + request.Sample.String()
+	if request.Repair {
+		args += " repair"
+	}
+	return ops.Run{Run: request.Index + "/audit-1"}, c.ask("audit", args)
+}
+
 func (c *control) Restore(_ context.Context, index string) (ops.Run, error) {
 	return ops.Run{Run: index + "/restore-1"}, c.ask("restore", index)
 }
@@ -189,6 +197,8 @@ func TestWhatIsAskedWronglyIsUsageAndConnectsToNothing(t *testing.T) {
 		{[]string{"resume", "docs", "--budget-calls", "many"}, "invalid argument"},
 		{[]string{"generations"}, `required flag(s) "index" not set`},
 		{[]string{"restore"}, "want either --index or --all"},
+		{[]string{"audit"}, `required flag(s) "index" not set`},
+		{[]string{"audit", "--index", "docs", "--sample", "8/7"}, `"8/7" is no part of a whole`},
 		{[]string{"query", "who?"}, `required flag(s) "index" not set`},
 		{[]string{"query", "--index", "docs"}, "want a question, got 0 arguments"},
 		{[]string{"query", "who?", "--index", "docs", "--param", "damping"}, "want name=value"},
@@ -222,6 +232,7 @@ func TestAnErrorOfControlIsShownWithCodeAndHint(t *testing.T) {
 		{"cancel", "docs"},
 		{"generations", "--index", "docs"},
 		{"restore", "--index", "docs"},
+		{"audit", "--index", "docs"},
 		{"doctor"},
 	} {
 		got := run(t, broken, args...)

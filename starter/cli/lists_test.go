@@ -42,6 +42,39 @@ func TestRestoreWaitsForItsRun(t *testing.T) {
 	}
 }
 
+func TestAnAuditTellsWhatDiffersAndFailsWhereSomethingIsLeft(t *testing.T) {
+	clean := finished(corpus.StatusCompleted)
+	clean.Audit = &corpus.Audit{
+		Generation: "g7", Sample: "2/7", Checked: corpus.Audited{Segments: 3, Bytes: 99, Classes: 5, Mentions: 9},
+	}
+	fake := &control{statuses: []ops.Status{clean}}
+	got := run(t, fake, "audit", "--index", "docs", "--sample", "2/7", "--wait")
+	asked := strings.Join(fake.asked, ",")
+	if got.exit != cli.ExitDone || asked != "audit docs 2/7,status docs/audit-1" ||
+		!strings.Contains(got.out, "part 2/7 of generation g7: 3 files (99 bytes), 9 mentions of 5 classes") ||
+		!strings.Contains(got.out, "everything is as it was written") {
+		t.Errorf("%+v %v", got, asked)
+	}
+	drifted := finished(corpus.StatusFailed)
+	drifted.Reason = "drift"
+	drifted.Audit = &corpus.Audit{
+		Generation: "g7", Sample: "1/1", Left: 1, Drift: []corpus.Drift{{Kind: "record", Found: 3, Mended: 2}},
+		Findings: []corpus.Found{{Kind: "record", Object: "key", Why: "it is missing", Remedy: "unweaver audit --repair"}},
+	}
+	fake = &control{statuses: []ops.Status{drifted}}
+	got = run(t, fake, "audit", "--index", "docs", "--repair", "--wait")
+	if got.exit != cli.ExitFailed || !strings.Contains(got.out, "differs: record 3 (2 mended); left: 1\n") ||
+		!strings.Contains(got.out, "! record key: it is missing\n    unweaver audit --repair\n") ||
+		fake.asked[0] != "audit docs 1/1 repair" {
+		t.Errorf("%+v %v", got, fake.asked)
+	}
+	fake = &control{}
+	if got = run(t, fake, "audit", "--index", "docs"); got.exit != cli.ExitDone ||
+		!strings.Contains(got.out, "docs/audit-1 started") || len(fake.asked) != 1 {
+		t.Errorf("%+v %v", got, fake.asked)
+	}
+}
+
 func TestDoctorFailsWhereAProbeFailsAndSaysWhatToDo(t *testing.T) {
 	fake := &control{checks: []ops.Check{{Name: "artifacts", OK: true, Detail: "/data store 01234567"}}}
 	got := run(t, fake, "doctor", "--set", "indexes.docs.corpus=/corpus", "--index", "docs")

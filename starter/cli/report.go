@@ -75,6 +75,10 @@ func showFound(w io.Writer, report corpus.Report) {
 			number(report.Written.Records, "record"), number(report.Written.Rows, "vector"))
 		return
 	}
+	if report.Audit != nil {
+		showAudit(w, *report.Audit)
+		return
+	}
 	if report.Documents+report.Chunks == 0 && corpus.Terminal(report.Status) {
 		return
 	}

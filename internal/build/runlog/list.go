@@ -22,6 +22,7 @@ const listWidth = 16
 const (
 	KindBuild   = "build"
 	KindRestore = "restore"
+	KindAudit   = "audit"
 )
 
 // Damaged is the status of a run whose report cannot be read.
@@ -32,7 +33,7 @@ type Summary struct {
 	Run        string     `json:"run" doc:"index/generation"`
 	Index      string     `json:"index"`
 	Generation string     `json:"generation"`
-	Kind       string     `json:"kind" enum:"build,restore"`
+	Kind       string     `json:"kind" enum:"build,restore,audit"`
 	Status     string     `json:"status" doc:"as in its report; damaged: that cannot be read"`
 	Reason     string     `json:"reason,omitempty"`
 	Stage      string     `json:"stage,omitempty"`
@@ -59,6 +60,9 @@ func Summarize(run Run) Summary {
 	if strings.HasPrefix(run.Generation, KindRestore+"-") {
 		kind = KindRestore
 	}
+	if strings.HasPrefix(run.Generation, KindAudit+"-") {
+		kind = KindAudit
+	}
 	return Summary{
 		Run: run.Run, Index: run.Index, Generation: run.Generation, Kind: kind, Status: run.Status, Reason: run.Reason,
 		Stage: run.Stage, Overall: run.Overall, Unchanged: run.Unchanged, Published: run.Published, Started: run.Started,
@@ -69,8 +73,8 @@ func Summarize(run Run) Summary {
 	}
 }
 
-// List gives the runs of an index, the one that began last first: those that go on, the newest restore, and those whose
-// reports are still there (of runs that gave no generation they stay for two weeks). limit bounds how many reports are
+// List gives the runs of an index, the one that began last first: those that go on, the newest restore and audit, and those
+// whose reports are still there (of runs that gave no generation they stay for two weeks). limit bounds how many reports are
 // read, the newest of them; 0 reads all.
 func (s Source) List(ctx context.Context, index string, limit int) ([]Summary, error) {
 	if !corpus.ValidIndex(index) {
@@ -153,19 +157,19 @@ func (s Source) reported(ctx context.Context, index string) ([]reported, error) 
 	return out, nil
 }
 
-// remembered reads the runs that the coordination store and the lease name: the newest build, the newest restore, and
+// remembered reads the runs that the coordination store and the lease name: the newest build, restore and audit, and
 // who holds the lease. Runs that ended have a report beside their state; that counts.
 func (s Source) remembered(ctx context.Context, index string) (map[string]Summary, error) {
-	names := make([]string, 3)
+	names := make([]string, 4)
 	err := par.Each(ctx, len(names), len(names), func(ctx context.Context, i int) error {
-		if i == 2 {
+		if i == 3 {
 			lease, _, err := build.ReadLease(ctx, artifact.Index{Store: s.Artifacts, Name: index})
 			if name, ok := strings.CutPrefix(lease.Workflow, "build/"); ok && err == nil {
 				names[i] = name
 			}
 			return nil // a lease that cannot be read hides at most one run, whose state tells it
 		}
-		raw, err := s.Runs.State(ctx, []string{LatestBuild(index), LatestRestore(index)}[i])
+		raw, err := s.Runs.State(ctx, []string{LatestBuild(index), LatestRestore(index), LatestAudit(index)}[i])
 		names[i] = string(raw)
 		return err
 	})
@@ -187,7 +191,7 @@ func (s Source) remembered(ctx context.Context, index string) (map[string]Summar
 		}
 		if !corpus.Terminal(state.Report.Status) {
 			out[name] = Summarize(s.Live(ctx, name, state))
-		} else if run := Summarize(Ended(state.Report)); run.Kind == KindRestore {
+		} else if run := Summarize(Ended(state.Report)); run.Kind != KindBuild {
 			out[name] = run
 		}
 	}

@@ -34,10 +34,11 @@ type Run struct {
 	Waiting *corpus.Waiting `json:"waiting,omitempty" doc:"of a run that waits: for what, reason and detail tell"`
 }
 
-// LatestBuild and LatestRestore are keys of the state of runs that name the newest build and the newest restore of an
+// LatestBuild, LatestRestore and LatestAudit are keys of the state of runs that name the newest run of its kind of an
 // index. A colon is in no name, so that they cannot be those of a run.
 func LatestBuild(index string) string   { return "latest:" + index }
-func LatestRestore(index string) string { return "restore:" + index } //nolint:revive // the comment above is of both
+func LatestRestore(index string) string { return "restore:" + index } //nolint:revive // the comment above is of all
+func LatestAudit(index string) string   { return "audit:" + index }   //nolint:revive // the same
 
 // Read tells how a run stands. The error is fault.RunNotFound where nothing is known of it; a source that cannot be
 // read is a problem of the run as long as another tells something.

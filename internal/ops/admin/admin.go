@@ -89,6 +89,9 @@ func Handler(control ops.Control, allowed Access) http.Handler {
 	handle(mux, "restore", func(ctx context.Context, index named) (ops.Run, error) {
 		return control.Restore(ctx, index.Name)
 	})
+	handle(mux, "audit", func(ctx context.Context, request ops.AuditRequest) (ops.Run, error) {
+		return control.Audit(ctx, request)
+	})
 	handle(mux, "doctor", control.Doctor)
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if request.Method == http.MethodGet && request.URL.Path == proofPath {
@@ -324,6 +327,11 @@ func (c *Client) Runs(ctx context.Context, index string, limit int) ([]runlog.Su
 // Log implements ops.Control.
 func (c *Client) Log(ctx context.Context, run string) (runlog.Log, error) {
 	return call[runlog.Log](ctx, c, "log", named{run})
+}
+
+// Audit implements ops.Control.
+func (c *Client) Audit(ctx context.Context, request ops.AuditRequest) (ops.Run, error) {
+	return call[ops.Run](ctx, c, "audit", request)
 }
 
 // Restore implements ops.Control.

@@ -74,6 +74,10 @@ func (r *recorder) Restore(_ context.Context, index string) (ops.Run, error) {
 	return ops.Run{Run: index + "/restore-1"}, r.ask("restore", index)
 }
 
+func (r *recorder) Audit(_ context.Context, request ops.AuditRequest) (ops.Run, error) {
+	return ops.Run{Run: request.Index + "/audit-1"}, r.ask("audit", request)
+}
+
 func (r *recorder) Doctor(_ context.Context, spec corpus.Spec) ([]ops.Check, error) {
 	return []ops.Check{{Name: "worker", Detail: "none polls", Hint: "start one"}}, r.ask("doctor", spec)
 }
@@ -100,7 +104,10 @@ func methods(ctx context.Context, control ops.Control) map[string]func() (any, e
 		},
 		"generations": func() (any, error) { return control.Generations(ctx, "docs") },
 		"restore":     func() (any, error) { return control.Restore(ctx, "docs") },
-		"doctor":      func() (any, error) { return control.Doctor(ctx, spec) },
+		"audit": func() (any, error) {
+			return control.Audit(ctx, ops.AuditRequest{Index: "docs", Sample: corpus.Sample{Part: 2, Of: 7}, Repair: true})
+		},
+		"doctor": func() (any, error) { return control.Doctor(ctx, spec) },
 	}
 }
 

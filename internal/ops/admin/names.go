@@ -30,6 +30,10 @@ func checked(in any) error {
 		if in.Generation != "" && !corpus.ValidSlug(in.Generation) {
 			return wrongName(in.Generation)
 		}
+	case ops.AuditRequest:
+		if !corpus.ValidSlug(in.Index) {
+			return wrongName(in.Index)
+		}
 	case corpus.Spec:
 		if !corpus.ValidSlug(in.Index) {
 			return wrongName(in.Index)

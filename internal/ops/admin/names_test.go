@@ -36,6 +36,9 @@ func TestANameThatCouldBeAPathReachesNothing(t *testing.T) {
 			}
 		}
 	}
+	if status, text := post("audit", `{"index":"../x"}`); status != http.StatusConflict {
+		t.Errorf("audit: %d %s", status, text)
+	}
 	if status, text := post("index", `{"spec":{"index":"../x"}}`); status != http.StatusConflict {
 		t.Errorf("index: %d %s", status, text)
 	}

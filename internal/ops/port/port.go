@@ -25,6 +25,13 @@ type Priority struct {
 	Weight float64 `json:"weight,omitempty"`
 }
 
+// AuditRequest starts an audit.
+type AuditRequest struct {
+	Index  string        `json:"index"`
+	Sample corpus.Sample `json:"sample"`
+	Repair bool          `json:"repair"` // write again what the stores lost
+}
+
 // Run names a run.
 type Run struct {
 	Run      string `json:"run"`
@@ -79,6 +86,8 @@ type Control interface {
 	// Log tells everything that the stores hold about a run.
 	Log(ctx context.Context, run string) (runlog.Log, error)
 	Restore(ctx context.Context, index string) (Run, error)
+	// Audit compares the served generation with what it was made of, and with what the stores hold.
+	Audit(ctx context.Context, r AuditRequest) (Run, error)
 	Doctor(ctx context.Context, spec corpus.Spec) ([]Check, error)
 }
 
