@@ -77,8 +77,8 @@ func (r *Run) planAudit(ctx context.Context, sample corpus.Sample, repair bool) 
 	return fixed, err
 }
 
-// auditUnits lists the files whose sums the part holds, the partitions and vectors segments that may have ids of it, and
-// the documents segments whose sums it holds.
+// auditUnits lists the files and documents segments whose sums the part holds, and the partitions and vectors segments
+// that may have ids of it.
 func auditUnits(manifest *corpus.Manifest, sample corpus.Sample) ([]AuditUnit, error) {
 	var units []AuditUnit
 	for _, segment := range segmentsOf(manifest) {
@@ -136,7 +136,8 @@ const (
 )
 
 func (r *Run) reads(ctx context.Context, generation string) {
-	if err := r.Coordination.Lease(ctx, r.Job.Index, generation, r.Generation, auditLease); err != nil && ctx.Err() == nil {
+	err := r.Coordination.Lease(ctx, r.Job.Index, generation, r.Generation, auditLease)
+	if err != nil && ctx.Err() == nil {
 		r.Log.Warn("reader lease not renewed", "run_id", r.Name(), "code", string(fault.CodeOf(err)))
 	}
 }

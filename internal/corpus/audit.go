@@ -24,7 +24,8 @@ func ParseSample(text string) (Sample, error) {
 	var s Sample
 	var rest string
 	if n, _ := fmt.Sscanf(text, "%d/%d%s", &s.Part, &s.Of, &rest); n != 2 || !s.Valid() {
-		return Sample{}, fmt.Errorf("%q is no part of a whole: want n/t, with n from 1 to t and t at most %d", text, mostParts)
+		return Sample{}, fmt.Errorf(
+			"%q is no part of a whole: want n/t, with n from 1 to t and t at most %d", text, mostParts)
 	}
 	return s, nil
 }

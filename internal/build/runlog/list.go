@@ -73,9 +73,9 @@ func Summarize(run Run) Summary {
 	}
 }
 
-// List gives the runs of an index, the one that began last first: those that go on, the newest restore and audit, and those
-// whose reports are still there (of runs that gave no generation they stay for two weeks). limit bounds how many reports are
-// read, the newest of them; 0 reads all.
+// List gives the runs of an index, the one that began last first: those that go on, the newest restore and audit, and
+// those whose reports are still there (of runs that gave no generation they stay for two weeks). limit bounds how many
+// reports are read, the newest of them; 0 reads all.
 func (s Source) List(ctx context.Context, index string, limit int) ([]Summary, error) {
 	if !corpus.ValidIndex(index) {
 		return nil, fault.InvalidParam.At("list runs of", fault.Quoted(index)).Because("it is no name of an index")

@@ -34,8 +34,8 @@ type Run struct {
 	Waiting *corpus.Waiting `json:"waiting,omitempty" doc:"of a run that waits: for what, reason and detail tell"`
 }
 
-// LatestBuild, LatestRestore and LatestAudit are keys of the state of runs that name the newest run of its kind of an
-// index. A colon is in no name, so that they cannot be those of a run.
+// LatestBuild and the two below are keys of the state of runs that name the newest run of its kind of an index. A colon
+// is in no name, so that they cannot be those of a run.
 func LatestBuild(index string) string   { return "latest:" + index }
 func LatestRestore(index string) string { return "restore:" + index } //nolint:revive // the comment above is of all
 func LatestAudit(index string) string   { return "audit:" + index }   //nolint:revive // the same

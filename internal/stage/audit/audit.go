@@ -199,7 +199,8 @@ func (a *auditor) until(key string) error {
 // dead tells of the classes before a key that count and have no row.
 func (a *auditor) dead(key string) {
 	for a.live < len(a.Live.Classes) && (key == "" || string(a.Live.Classes[a.live].ID[:]) < key) {
-		a.tell(corpus.DriftLive, a.Live.Classes[a.live].ID.String(), "the live segment has this class, and there is no row of it")
+		id := a.Live.Classes[a.live].ID
+		a.tell(corpus.DriftLive, id.String(), "the live segment has this class, and there is no row of it")
 		a.live++
 	}
 }

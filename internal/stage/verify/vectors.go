@@ -289,8 +289,9 @@ func same(stored, want []float32) bool {
 // rewriteRows are written at once.
 const rewriteRows = 4 * batchKeys
 
-// rewrite writes the rows that are missing and, on request, those that differ, and gives how many these are. A row under
-// its key never changes for a store, so that a wrong one is deleted first. One who only reads is told of them alone.
+// rewrite writes the rows that are missing and, on request, those that differ, and gives how many these are. A row
+// under its key never changes for a store, so that a wrong one is deleted first. One who only reads is told of them
+// alone.
 func (s *segment) rewrite(ctx context.Context, missing []bool, compare bool) (int64, error) {
 	var lost []vectors.Row
 	var written int64
@@ -360,7 +361,8 @@ func (s *segment) forget(ctx context.Context, wrong []vectors.Row) error {
 	return s.Vectors.Delete(ctx, s.Unit.Collection, keys)
 }
 
-// live tells whether a row is wanted, and the generation still has it: its key holds the digest of the class or chunk as it is now.
+// live tells whether a row is wanted, and the generation still has it: its key holds the digest of the class or chunk
+// as it is now.
 func (s *segment) live(key string) bool {
 	if s.Live == nil && s.Within == nil {
 		return true
