@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +144,11 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 		t.Errorf("a wiped store answers %d %v", status, out)
 	}
 	before := server.Stats()
+	if lost := audited(t, st.Control, "r"); lost.Status != corpus.StatusFailed || lost.Reason != "drift" ||
+		!slices.Contains(lost.Audit.Drift, corpus.Drift{Kind: corpus.DriftRecord, Found: a.Classes}) ||
+		lost.Audit.Left != a.Classes+lost.Audit.Checked.Vectors {
+		t.Errorf("an audit of wiped stores: %s (%s) %+v", lost.Status, lost.Reason, lost.Audit)
+	}
 	r, err := st.Control.Restore(t.Context(), "r")
 	if err != nil {
 		t.Fatal(err)
@@ -162,9 +168,27 @@ func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
 	if fmt.Sprint(ids(got)) != fmt.Sprint(ids(want)) {
 		t.Errorf("answers differ: %v, then %v", ids(want), ids(got))
 	}
-	if after := server.Stats(); after.Chat != before.Chat {
-		t.Errorf("restore called the chat model")
+	if whole := audited(t, st.Control, "r"); whole.Status != corpus.StatusCompleted || len(whole.Audit.Drift) > 0 ||
+		whole.Audit.Checked.Classes != a.Classes || whole.Audit.Checked.Chunks != a.Chunks {
+		t.Errorf("an audit of restored stores: %s %+v", whole.Status, whole.Audit)
 	}
+	if after := server.Stats(); after.Chat != before.Chat {
+		t.Errorf("restore or audit called the chat model")
+	}
+}
+
+// audited audits all of an index, with nothing written.
+func audited(t *testing.T, control ops.Control, index string) corpus.Report {
+	t.Helper()
+	run, err := control.Audit(t.Context(), ops.AuditRequest{Index: index})
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := wait(t, control, run.Run)
+	if report.Audit == nil {
+		t.Fatalf("%s (%s) tells of no audit: %s", report.Status, report.Reason, report.Detail)
+	}
+	return report.Report
 }
 
 func ids(cs []map[string]any) []string {
