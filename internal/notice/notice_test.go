@@ -156,3 +156,10 @@ func TestAnIndexMayHaveAWebhookOfItsOwn(t *testing.T) {
 		t.Errorf("a webhook without a secret: %v", err)
 	}
 }
+
+func TestANoticeOfDriftNamesTheRepair(t *testing.T) {
+	body := notice.Body{Event: "failed", Index: "docs", Run: "docs/audit-1", Status: "failed", Reason: "drift"}
+	if body.Advise(); body.Command != "unweaver audit --repair --wait --index docs" {
+		t.Error(body.Command)
+	}
+}
