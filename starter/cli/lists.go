@@ -91,8 +91,8 @@ func (a *App) runsCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "runs [INDEX]",
 		Short: "List runs, finished ones too: of one index, or of all",
-		Long: `List runs, the one that began last first: builds that go on or have ended, and the newest restore and audit of each
-index. The report of a run stays as long as its generation, and for two weeks where it gave none.`,
+		Long: `List runs, the one that began last first: builds that go on or have ended, and the newest restore and audit
+of each index. The report of a run stays as long as its generation, and for two weeks where it gave none.`,
 		Example: "  unweaver runs\n  unweaver runs docs --limit 5\n  unweaver runs docs --json | jq '.runs[0].cost'",
 		Args:    arguments(0, 1, "at most an INDEX"),
 	}
