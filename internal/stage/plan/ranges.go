@@ -9,15 +9,13 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
-const (
-	// mostRanges is how many ranges of a corpus are listed at once. A listing waits for its store alone: one request of
-	// 1,000 keys after the other took minutes at 2 million objects.
-	mostRanges = 16
+// mostRanges is how many ranges of a corpus are listed at once. A listing waits for its store alone: one request of
+// 1,000 keys after the other took minutes at 2 million objects.
+const mostRanges = 16
 
-	// leastRange is how many documents of the parent a range holds at least: two requests of an object store, so that
-	// finding where to cut, which is one, pays for itself.
-	leastRange = 2000
-)
+// leastRange is how many documents of the parent a range holds at least: two requests of an object store, so that
+// finding where to cut, which is one, pays for itself. A variable so that tests cut small corpora.
+var leastRange int64 = 2000
 
 // cuts gives keys of objects between which the corpus is listed side by side, in order. They are taken from the
 // parent's documents, of which they cut about equal parts: where a corpus grew at one end, that range takes longer.
