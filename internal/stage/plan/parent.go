@@ -48,7 +48,7 @@ func newCursor(ctx context.Context, art artifact.Index, parent *corpus.Manifest)
 
 const (
 	// parentAhead is how many segments are fetched at once, so that a parent of hundreds is not read one request after
-	// another; a segment of one unit of work is far below parentWhole.
+	// another; a segment of one unit of work is mostly below parentWhole.
 	parentAhead = 8
 
 	// parentWhole is how large a segment may be that is fetched whole, ahead of its turn. Larger ones are read as they
@@ -74,11 +74,14 @@ func openSegment(
 	if segment.Bytes <= 0 || segment.Bytes > parentWhole {
 		return artifact.ScanAll(ctx, art.Store, key), nil
 	}
-	loaded, err := artifact.Load(ctx, art.Store, key)
-	if err != nil {
+	loaded, err := artifact.LoadOf(ctx, art.Store, key, segment.Bytes)
+	switch {
+	case err == nil:
+		return loaded.Rows(), nil
+	case ctx.Err() != nil:
 		return nil, err
 	}
-	return loaded.Rows(), nil
+	return artifact.ScanAll(ctx, art.Store, key), nil // which tells what is wrong with it
 }
 
 func (c *cursor) advance() {
