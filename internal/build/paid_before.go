@@ -81,7 +81,8 @@ func (r *Run) ofGenerations(ctx context.Context, now *trusted) error {
 	return err
 }
 
-// ofRuns looks at the scratch of runs that published nothing. One that recorded no trust is of a release that told no domains apart; which configuration it had is not in it, so those count that were stored by then.
+// ofRuns looks at the scratch of runs that published nothing. One that recorded no trust is of a release that told no
+// domains apart; which configuration it had is not in it, so those count that were stored by then.
 func (r *Run) ofRuns(ctx context.Context, now *trusted) error {
 	var newest time.Time // plan of such a run
 	prefix := strings.TrimSuffix(r.Index.RunKey("-"), "-")

@@ -115,8 +115,8 @@ func peak(do func()) float64 {
 	return most
 }
 
-// BenchmarkPlan is a night on which nothing changed, with requests of 15 ms to the corpus and to the artifacts: listed in
-// one, and in ranges. UNWEAVER_BENCH_OBJECTS is how many files there are.
+// BenchmarkPlan is a night on which nothing changed, with requests of 15 ms to the corpus and to the artifacts: listed
+// in one, and in ranges. UNWEAVER_BENCH_OBJECTS is how many files there are.
 func BenchmarkPlan(b *testing.B) {
 	files := 20_000
 	if asked := os.Getenv("UNWEAVER_BENCH_OBJECTS"); asked != "" {

@@ -193,8 +193,8 @@ func (w *walker) within(key string) bool { return key > w.after && (w.until == "
 // listsFile tells whether a file of that key is listed.
 func (w *walker) listsFile(key string) bool { return strings.HasPrefix(key, w.prefix) && w.within(key) }
 
-// walks tells whether a folder has to be read: something in it may be listed or, where links are followed, tells of what
-// comes behind it.
+// walks tells whether a folder has to be read: something in it may be listed or, where links are followed, tells of
+// what comes behind it.
 func (w *walker) walks(folder string) bool {
 	before := folder < w.after && !strings.HasPrefix(w.after, folder)
 	behind := w.until != "" && folder > w.until
