@@ -169,8 +169,8 @@ func (j *journal) placeEntered(log *logFile, key string) error {
 	return nil
 }
 
-// pendingBelow gives the keys of objects without a file that begin with a prefix and lie in a range, as of ListRange, in
-// their order.
+// pendingBelow gives the keys of objects without a file that begin with a prefix and lie in a range, as ListRange has
+// them, in their order.
 func (j *journal) pendingBelow(prefix, after, until string) (keys []string) {
 	if j == nil {
 		return nil
