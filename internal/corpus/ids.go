@@ -182,9 +182,12 @@ func RecordKey(store, index string, id ID, record Digest) string {
 	return store[:8] + ":c:" + index + ":" + id.String() + ":" + record.String()
 }
 
-// ImportPrefix is what the keys of an installation's copies for bulk import start with, in the bucket that the vector
-// store reads: unweaver-import/<8 hex of store id>/. Behind it a copy has the key of its run's scratch.
-func ImportPrefix(store string) string { return "unweaver-import/" + store[:8] + "/" }
+// ImportRoot is what the keys of all copies for bulk import start with, in the bucket that the vector store reads.
+const ImportRoot = "unweaver-import/"
+
+// ImportPrefix is what the keys of an installation's copies for bulk import start with:
+// unweaver-import/<8 hex of store id>/. Behind it a copy has the key of its run's scratch.
+func ImportPrefix(store string) string { return ImportRoot + store[:8] + "/" }
 
 // Collection names a vector collection: uw_<8 hex of sha256(store id, index)>_<kind>_<8 hex of fingerprint>_<n>.
 func Collection(store, index, kind string, fingerprint Digest, n int) string {
