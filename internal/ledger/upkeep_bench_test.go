@@ -23,11 +23,11 @@ var answerWords = []string{
 	"of the ", "in 19", "Port ", "Alma ", "Ruiz ", "Carla ", "Tolmin ", "Verin ", "north ", "mine ", "tin ", "coast ",
 }
 
-// answerOf is an answer of about 1,700 bytes, as a model gives for a chunk.
-func answerOf(n int) []byte {
+// answerOf is an answer of about so many bytes.
+func answerOf(n, size int) []byte {
 	random := rand.New(rand.NewPCG(uint64(n), 1))
 	var out []byte
-	for len(out) < 1700 {
+	for len(out) < size {
 		out = append(out, answerWords[random.IntN(len(answerWords))]...)
 		if random.IntN(8) == 0 {
 			out = strconv.AppendInt(out, int64(random.Uint32()), 36)
@@ -44,7 +44,8 @@ func keyOf(n int) corpus.Digest {
 }
 
 // BenchmarkUpkeep tells what the upkeep of one task costs in the nights after a first build, whose shards of 5,000 have
-// a pack each. UNWEAVER_BENCH_ENTRIES is how many entries there are.
+// a pack each: of answers about chunks, and of the index of embedded texts. UNWEAVER_BENCH_ENTRIES is how many entries
+// there are.
 func BenchmarkUpkeep(b *testing.B) {
 	entries := 100_000
 	if asked := os.Getenv("UNWEAVER_BENCH_ENTRIES"); asked != "" {
@@ -53,6 +54,11 @@ func BenchmarkUpkeep(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+	b.Run("answers", func(b *testing.B) { benchmarkUpkeep(b, ledger.Extract, entries, 1700) })
+	b.Run("texts", func(b *testing.B) { benchmarkUpkeep(b, ledger.Texts, entries, 36) })
+}
+
+func benchmarkUpkeep(b *testing.B, task string, entries, size int) {
 	const (
 		shard = 5000
 		wait  = 15 * time.Millisecond // of each request
@@ -67,7 +73,7 @@ func BenchmarkUpkeep(b *testing.B) {
 		for from := 0; from < entries; from += shard {
 			stored := make([]ledger.Stored, 0, shard)
 			for n := from; n < min(from+shard, entries); n++ {
-				stored = append(stored, ledger.Stored{Key: keyOf(n), Value: answerOf(n)})
+				stored = append(stored, ledger.Stored{Key: keyOf(n), Value: answerOf(n, size)})
 			}
 			slices.SortFunc(stored, func(x, y ledger.Stored) int { return bytes.Compare(x.Key[:], y.Key[:]) })
 			source := func(yield func(ledger.Stored, error) bool) {
@@ -77,7 +83,7 @@ func BenchmarkUpkeep(b *testing.B) {
 					}
 				}
 			}
-			if _, err := l.PackEntries(b.Context(), ledger.Extract, source); err != nil {
+			if _, err := l.PackEntries(b.Context(), task, source); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -109,7 +115,7 @@ func BenchmarkUpkeep(b *testing.B) {
 			now = day(night.day)
 			requests.Take()
 			begin := time.Now()
-			kept, err := l.Upkeep(b.Context(), ledger.Extract, listed(night.gone), now)
+			kept, err := l.Upkeep(b.Context(), task, listed(night.gone), now)
 			if err != nil || kept.Busy {
 				b.Fatal(night.name, kept, err)
 			}
