@@ -60,6 +60,7 @@ func (r *Run) keepLedger(ctx context.Context) error {
 	for _, name := range slices.Sorted(slices.Values(names)) {
 		indexes = append(indexes, artifact.Index{Store: r.Artifacts, Name: name})
 	}
+	ctx = ledger.Watched(ctx, r.Progress.Touch)
 	for _, task := range ledger.Tasks() {
 		if err := r.Guard(ctx); err != nil {
 			return err

@@ -132,7 +132,10 @@ type looseObject struct {
 // looseObjects lists the loose entries of a task by key.
 func (l *Ledger) looseObjects(ctx context.Context, task string) iter.Seq2[looseObject, error] {
 	return func(yield func(looseObject, error) bool) {
+		count := int64(0)
 		for info, err := range l.store.List(ctx, loosePrefix(task), "") {
+			sign(ctx, count)
+			count++
 			if err != nil {
 				yield(looseObject{}, err)
 				return
@@ -231,6 +234,7 @@ func (l *Ledger) Sweep(ctx context.Context, task string, now time.Time) (int, er
 
 // sweepLoose deletes the loose entries of a pack. All of the pack is read before any is deleted.
 func (l *Ledger) sweepLoose(ctx context.Context, task, pack string) (int, error) {
+	sign(ctx, 0)
 	var objects []string
 	for row, err := range artifact.ScanAll(ctx, l.store, pack) {
 		if err != nil {

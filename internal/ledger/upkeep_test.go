@@ -193,6 +193,38 @@ func sweepFarAway(t *testing.T, merged bool) {
 	}
 }
 
+// Whoever watches an upkeep that takes long sees that it gets on, in each of its parts.
+func TestUpkeepShowsThatItGetsOn(t *testing.T) {
+	const packs, each = 9, 1000
+	b := newBook(t)
+	var keys []corpus.Digest
+	for shard := range packs {
+		b.pay(t, ledger.Extract, each*shard, each*(shard+1))
+	}
+	for i := range packs * each {
+		keys = append(keys, key(i))
+	}
+	var signs atomic.Int64
+	ctx := ledger.Watched(t.Context(), func() { signs.Add(1) })
+	for _, part := range []struct {
+		name  string
+		do    func() error
+		least int64
+	}{
+		{"merge", func() error { _, err := b.Merge(ctx, ledger.Extract, b.now); return err }, 5 * each / 1024},
+		{"sweep", func() error { _, err := b.Sweep(ctx, ledger.Extract, day(2)); return err }, packs},
+		{"expire", func() error {
+			_, err := b.Expire(ctx, ledger.Extract, listing(keys...), day(20))
+			return err
+		}, 2 * (packs * each / 1024)},
+	} {
+		signs.Store(0)
+		if err := part.do(); err != nil || signs.Load() < part.least {
+			t.Errorf("%s: %d signs, want %d, %v", part.name, signs.Load(), part.least, err)
+		}
+	}
+}
+
 func TestEntriesThatNothingListsGoWhenTheyAreOld(t *testing.T) {
 	for _, task := range []string{ledger.Extract, ledger.Shorten} { // answers go with the texts that they hold
 		b := newBook(t)
