@@ -184,6 +184,13 @@ func RecordKey(store, index string, id ID, record Digest) string {
 	return store[:8] + ":c:" + index + ":" + id.String() + ":" + record.String()
 }
 
+// ImportRoot is what the keys of all copies for bulk import start with, in the bucket that the vector store reads.
+const ImportRoot = "unweaver-import/"
+
+// ImportPrefix is what the keys of an installation's copies for bulk import start with:
+// unweaver-import/<8 hex of store id>/. Behind it a copy has the key of its run's scratch.
+func ImportPrefix(store string) string { return ImportRoot + store[:8] + "/" }
+
 // Collection names a vector collection: uw_<8 hex of sha256(store id, index)>_<kind>_<8 hex of fingerprint>_<n>.
 func Collection(store, index, kind string, fingerprint Digest, n int) string {
 	return fmt.Sprintf("uw_%s_%s_%s_%d", Sum(store, index).Short(8), kind, fingerprint.Short(8), n)

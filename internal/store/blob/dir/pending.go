@@ -169,8 +169,8 @@ func (j *journal) placeEntered(log *logFile, key string) error {
 	return nil
 }
 
-// pendingBelow gives the keys of objects without a file that begin with a prefix and lie in a range, as ListRange has
-// them, in their order.
+// pendingBelow gives the keys of objects without a file that begin with a prefix, in their order: those after a key, up
+// to another, as Store.ListRange has them.
 func (j *journal) pendingBelow(prefix, after, until string) (keys []string) {
 	if j == nil {
 		return nil
@@ -178,8 +178,7 @@ func (j *journal) pendingBelow(prefix, after, until string) (keys []string) {
 	j.mu.Lock()
 	for _, log := range j.unsettled() {
 		for key, of := range log.objects {
-			within := key > after && (until == "" || key <= until)
-			if !of.placed && within && strings.HasPrefix(key, prefix) {
+			if !of.placed && key > after && (until == "" || key <= until) && strings.HasPrefix(key, prefix) {
 				keys = append(keys, key)
 			}
 		}

@@ -188,6 +188,18 @@ func TestListingsHoldObjectsWithoutAFile(t *testing.T) {
 	if got := listed("a/1/", "", nil); len(got) != 13 {
 		t.Errorf("below a/1: %q", got)
 	}
+	var parts []string
+	for i, cut := range []string{want[11], want[30], ""} {
+		for found, err := range store.ListRange(t.Context(), "a/", []string{"", want[11], want[30]}[i], cut) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			parts = append(parts, found.Key)
+		}
+	}
+	if !slices.Equal(parts, want) {
+		t.Errorf("in ranges: %q", parts)
+	}
 	for range store.List(t.Context(), "", "") {
 		break // yields no more
 	}
