@@ -166,8 +166,10 @@ func RowKey(object, id string) string { return ObjectKey(object) + "#" + id }
 // ObjectKey is the document key of an object: '#' is kept for rows, so it is percent-encoded here, and '%' with it so
 // that the mapping can be undone.
 func ObjectKey(object string) string {
-	return strings.NewReplacer("%", "%25", "#", "%23").Replace(object)
+	return encoded.Replace(object)
 }
+
+var encoded = strings.NewReplacer("%", "%25", "#", "%23") // making it costs more than using it
 
 // ClassRow is the key of a class vector row: <class id>-<16 hex of the vector digest>.
 func ClassRow(id ID, vector Digest) string { return id.String() + "-" + vector.Short(16) }
