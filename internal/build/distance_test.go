@@ -86,7 +86,8 @@ func TestRequestsOfABuildAreFewAndThoseOfAnUnchangedNightFewer(t *testing.T) {
 }
 
 // BenchmarkDistance prints what `make bench` says of requests: a first build, an unchanged night, and one in which
-// 1 % of the documents changed, by how long a request takes, and how many there are of a store and kind. UNWEAVER_BENCH_CHUNKS is how many documents of one chunk.
+// 1 % of the documents changed, by how long a request takes, and how many there are of a store and kind.
+// UNWEAVER_BENCH_CHUNKS is how many documents of one chunk.
 func BenchmarkDistance(b *testing.B) {
 	documents := 1000
 	if asked := os.Getenv("UNWEAVER_BENCH_CHUNKS"); asked != "" {

@@ -9,7 +9,7 @@ type signKey struct{}
 
 // Watched has what takes long in the ledger (Upkeep, and what it is made of) call alive as it gets on: for every pack
 // that is swept, and once in a while for entries and keys that are read. Of a task of ten million entries it takes
-// many minutes, after which one that showed nothing would count as hanging. Alive may be called from several goroutines.
+// many minutes, in which one that showed nothing would count as hanging. Alive may be called by several goroutines.
 func Watched(ctx context.Context, alive func()) context.Context {
 	return context.WithValue(ctx, signKey{}, alive)
 }

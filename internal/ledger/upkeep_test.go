@@ -161,7 +161,7 @@ func TestUpkeepMayEndAfterAnyWriteOrDelete(t *testing.T) {
 	}
 }
 
-// The loose entries of packs are deleted for several packs at once: each is read first, and then waits for its deletions.
+// The loose entries of several packs are deleted at once: each is read first, and then waits for its deletions.
 func TestSeveralPacksAreSweptAtOnce(t *testing.T) {
 	for name, merged := range map[string]bool{"packs": false, "inputs of a merge": true} {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { sweepFarAway(t, merged) }) })

@@ -11,10 +11,10 @@ import (
 
 // copies deletes the copies for bulk import of this run and of those before it. An import deletes its own when it ends,
 // so that what is found here is of a run that was cancelled, or of an attempt that was frozen: with the lease of the
-// caller all of them are over, and the caller's import came to its end before its generation was published. Newer fences
-// are another run's, and what has no fence is no copy of this program's.
+// caller all of them are over, and the caller's import came to its end before it was published. Newer fences are
+// another run's, and what has no fence is no copy of this program's.
 //
-// Such copies take room and nothing else. Where the bucket refuses or fails, that is told, and the next run tries again.
+// Such copies take room and nothing else. Where the bucket refuses or fails, it is told, and the next run tries again.
 func (c *collector) copies(ctx context.Context) error {
 	if c.Staging == nil {
 		return nil
