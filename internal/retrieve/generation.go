@@ -38,12 +38,12 @@ type Generation struct {
 	Manifest *corpus.Manifest
 	Spec     corpus.Spec
 	Release  int64 // the pointer's epoch it was opened with
-	Live     *live.File
-	Search   *search.File // nil: built before there were search segments
-	IDF      *idf.Table   // of the built-in embedder; nil: none
+	Live     Table
+	Search   *Links     // nil: built before there were search segments
+	IDF      *idf.Table // of the built-in embedder; nil: none
 
-	chunkWords *lexical.Index // over Search
-	classWords *lexical.Index
+	chunkWords Words // over Search
+	classWords Words
 	graph      *walk.Graph
 
 	art      artifact.Index
@@ -126,9 +126,11 @@ func (o Opening) Open(ctx context.Context) (*Generation, error) {
 			Advise("publish another generation")
 	}
 	sha := content.Segments.Live[0].SHA256
-	if generation.Live, err = localfile.Open(ctx, cache, store, art.SegmentKey(sha), sha, live.Open); err != nil {
+	table, err := localfile.Open(ctx, cache, store, art.SegmentKey(sha), sha, live.Open)
+	if err != nil {
 		return nil, err
 	}
+	generation.Live = table
 	generation.refs.Store(1)
 	steps := []func(context.Context) error{
 		func(ctx context.Context) error { return generation.mapSearch(ctx, cache) },
@@ -200,9 +202,10 @@ func (g *Generation) mapSearch(ctx context.Context, cache *localfile.Cache) erro
 		return nil
 	}
 	sha := g.Manifest.Segments.Search[0].SHA256
+	documents, chunks, classes := g.Live.Counts()
 	expect := search.Expect{
 		Analyser:  text.Analyser,
-		Documents: len(g.Live.Documents), Chunks: len(g.Live.Chunks), Classes: len(g.Live.Classes),
+		Documents: documents, Chunks: chunks, Classes: classes,
 	}
 	open := func(path string) (*search.File, error) { return search.Open(path, expect) }
 	file, err := localfile.Open(ctx, cache, g.art.Store, g.art.SegmentKey(sha), sha, open)
@@ -214,7 +217,7 @@ func (g *Generation) mapSearch(ctx context.Context, cache *localfile.Cache) erro
 	if err != nil {
 		return err
 	}
-	g.Search = file
+	g.Search = linksOf(file)
 	g.chunkWords, g.classWords = lexical.New(file.Chunks), lexical.New(file.Classes)
 	g.graph = &walk.Graph{Adjacency: *file.Graph}
 	return nil
