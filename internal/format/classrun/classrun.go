@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -147,13 +148,28 @@ func (x *File) unfit() string {
 	return ""
 }
 
-// CompareNames orders a name of this run and one of another, or the same: by name, equal ones by id.
+// CompareNames orders a name of this run and one of another, or the same: as the name, a zero byte and the id do, which
+// is by name and then by id but for names that have a zero byte themselves.
 func (x *File) CompareNames(name int, other *File, otherName int) int {
-	if order := bytes.Compare(x.Names.Bytes(name), other.Names.Bytes(otherName)); order != 0 {
+	a, b := x.Names.Bytes(name), other.Names.Bytes(otherName)
+	shared := min(len(a), len(b))
+	if order := bytes.Compare(a[:shared], b[:shared]); order != 0 {
 		return order
 	}
-	return bytes.Compare(x.Rows[x.NameRow[name]].ID[:], other.Rows[other.NameRow[otherName]].ID[:])
+	idA, idB := &x.Rows[x.NameRow[name]].ID, &other.Rows[other.NameRow[otherName]].ID
+	switch {
+	case len(a) == len(b):
+		return bytes.Compare(idA[:], idB[:])
+	case len(a) > shared && a[shared] != 0:
+		return 1
+	case len(b) > shared && b[shared] != 0:
+		return -1
+	}
+	return bytes.Compare(nameKey(a, idA), nameKey(b, idB))
 }
+
+// nameKey is what names are sorted by.
+func nameKey(name []byte, id *corpus.ID) []byte { return slices.Concat(name, []byte{0}, id[:]) }
 
 // Close unmaps it.
 func (x *File) Close() { x.f.Close() }
@@ -201,7 +217,7 @@ func (w *Writer) Add(row Row, name string, terms []string) error {
 		return w.err
 	}
 	row.Node = row.ID
-	w.byName.Add(append(append([]byte(name), 0), row.ID[:]...), binary.BigEndian.AppendUint32(nil, uint32(w.count)))
+	w.byName.Add(nameKey([]byte(name), &row.ID), binary.BigEndian.AppendUint32(nil, uint32(w.count)))
 	w.last = row.ID
 	w.count++
 	w.err = errors.Join(mapped.PutRecord(&w.rows, row), w.words.Add(terms))
