@@ -72,10 +72,10 @@ func (s *Set) joined(byID *merge, part int, tell func(place int, numbers, chunks
 			place = s.seek(place, to, id)
 			chunks := one.File.ChunksOf(class)
 			if place < to && s.row(uint32(place)).ID == id {
-				tell(place, s.numbers[i], chunks)
+				tell(place, s.numbers.of[i], chunks)
 				continue
 			}
-			if slices.ContainsFunc(chunks, func(chunk uint32) bool { return s.numbers[i][chunk] != None }) {
+			if slices.ContainsFunc(chunks, func(chunk uint32) bool { return s.numbers.of[i][chunk] != None }) {
 				return one.File.Unfit("a live chunk of it mentions class " + id.String() + ", which no run has")
 			}
 		}

@@ -51,12 +51,34 @@ type Set struct {
 	documents []at       // in the order of keys
 	first     []uint32   // chunk of each document, and the end
 	document  []uint32   // of each chunk
-	numbers   [][]uint32 // of the chunks of each split
+	numbers   rowNumbers // of the chunks of each split
 	byID      []uint32   // numbers of chunks in the order of ids
 	classes   []at       // in the order of ids
-	places    [][]uint32 // of the rows of each run
+	places    rowNumbers // of the rows of each run
 	names     []uint32   // place of the class of each name, in order
 	nameOf    []uint32   // place of the name of each class
+}
+
+// rowNumbers are the numbers of what the rows of several files say, None of dead rows.
+type rowNumbers struct {
+	all  []uint32
+	of   [][]uint32 // of each file: parts of all
+	base []uint32   // where each begins
+}
+
+func newRowNumbers(files int, rows func(file int) int) rowNumbers {
+	out := rowNumbers{base: make([]uint32, files+1), of: make([][]uint32, files)}
+	for file := range files {
+		out.base[file+1] = out.base[file] + uint32(rows(file))
+	}
+	out.all = make([]uint32, out.base[files])
+	for row := range out.all {
+		out.all[row] = None
+	}
+	for file := range files {
+		out.of[file] = out.all[out.base[file]:out.base[file+1]]
+	}
+	return out
 }
 
 // New numbers a set, whose files are the set's from then on where there is no error. Errors: fault.TooLarge where there
@@ -144,13 +166,7 @@ func (s *Set) numberDocuments(ctx context.Context) error {
 }
 
 func (s *Set) numberChunks(ctx context.Context) error {
-	s.numbers = make([][]uint32, len(s.splits))
-	for i, one := range s.splits {
-		s.numbers[i] = make([]uint32, len(one.File.Chunks))
-		for chunk := range s.numbers[i] {
-			s.numbers[i][chunk] = None
-		}
-	}
+	s.numbers = newRowNumbers(len(s.splits), func(i int) int { return len(s.splits[i].File.Chunks) })
 	s.document = make([]uint32, s.first[len(s.documents)])
 	return stripes(ctx, len(s.documents), func(from, to int) {
 		for i := from; i < to; i++ {
@@ -158,7 +174,7 @@ func (s *Set) numberChunks(ctx context.Context) error {
 			local := s.splits[where.file].File.Documents[where.row].Chunks
 			for number := s.first[i]; number < s.first[i+1]; number++ {
 				s.document[number] = uint32(i)
-				s.numbers[where.file][local+number-s.first[i]] = number
+				s.numbers.of[where.file][local+number-s.first[i]] = number
 			}
 		}
 	})
@@ -175,7 +191,7 @@ func stripes(ctx context.Context, n int, f func(from, to int)) error {
 
 func (s *Set) orderChunks(ctx context.Context) error {
 	order := &merge{
-		live: func(list, i int) bool { return s.numbers[list][s.splits[list].File.ByID[i]] != None },
+		live: func(list, i int) bool { return s.numbers.of[list][s.splits[list].File.ByID[i]] != None },
 		compare: func(list, i, other, otherI int) int {
 			a, b := s.splits[list].File, s.splits[other].File
 			return bytes.Compare(a.Chunks[a.ByID[i]].ID[:], b.Chunks[b.ByID[otherI]].ID[:])
@@ -189,7 +205,7 @@ func (s *Set) orderChunks(ctx context.Context) error {
 	}
 	s.byID = make([]uint32, order.total())
 	err := order.each(ctx, func(number, list, i int) {
-		s.byID[number] = s.numbers[list][s.splits[list].File.ByID[i]]
+		s.byID[number] = s.numbers.of[list][s.splits[list].File.ByID[i]]
 	})
 	if both, ok := twice(err); ok {
 		file := s.splits[both.second.file].File
@@ -211,17 +227,11 @@ func (s *Set) numberClasses(ctx context.Context) (*merge, error) {
 	if err := byID.divide(ctx); err != nil {
 		return nil, err
 	}
-	s.places = make([][]uint32, len(s.runs))
-	for i, one := range s.runs {
-		s.places[i] = make([]uint32, len(one.File.Rows))
-		for row := range s.places[i] {
-			s.places[i][row] = None
-		}
-	}
+	s.places = newRowNumbers(len(s.runs), func(i int) int { return len(s.runs[i].File.Rows) })
 	s.classes = make([]at, byID.total())
 	err := byID.each(ctx, func(number, list, i int) {
 		s.classes[number] = at{uint32(list), uint32(i)}
-		s.places[list][i] = uint32(number)
+		s.places.of[list][i] = uint32(number)
 	})
 	if both, ok := twice(err); ok {
 		file := s.runs[both.second.file].File
@@ -233,7 +243,7 @@ func (s *Set) numberClasses(ctx context.Context) (*merge, error) {
 
 func (s *Set) orderNames(ctx context.Context) error {
 	order := &merge{
-		live: func(list, i int) bool { return s.places[list][s.runs[list].File.NameRow[i]] != None },
+		live: func(list, i int) bool { return s.places.of[list][s.runs[list].File.NameRow[i]] != None },
 		compare: func(list, i, other, otherI int) int {
 			return s.runs[list].File.CompareNames(i, s.runs[other].File, otherI)
 		},
@@ -246,7 +256,7 @@ func (s *Set) orderNames(ctx context.Context) error {
 	}
 	s.names, s.nameOf = make([]uint32, order.total()), make([]uint32, order.total())
 	return order.each(ctx, func(number, list, i int) { // ids differ, so none is there twice
-		place := s.places[list][s.runs[list].File.NameRow[i]]
+		place := s.places.of[list][s.runs[list].File.NameRow[i]]
 		s.names[number], s.nameOf[place] = place, uint32(number)
 	})
 }
@@ -268,10 +278,28 @@ func (s *Set) Splits() []Split { return s.splits }
 func (s *Set) Runs() []Run { return s.runs }
 
 // Numbers gives, of each chunk of a split, its number; None of a dead one.
-func (s *Set) Numbers(split int) []uint32 { return s.numbers[split] }
+func (s *Set) Numbers(split int) []uint32 { return s.numbers.of[split] }
+
+// AllNumbers is Numbers of the splits one after another: of their rows together.
+func (s *Set) AllNumbers() []uint32 { return s.numbers.all }
 
 // Places gives, of each row of a run, the place of its class; None of a dead one.
-func (s *Set) Places(run int) []uint32 { return s.places[run] }
+func (s *Set) Places(run int) []uint32 { return s.places.of[run] }
+
+// AllPlaces is Places of the runs one after another: of their rows together.
+func (s *Set) AllPlaces() []uint32 { return s.places.all }
+
+// ChunkRow is where a chunk lies among the rows of all splits together.
+func (s *Set) ChunkRow(number uint32) uint32 {
+	split, chunk := s.ChunkAt(number)
+	return s.numbers.base[split] + uint32(chunk)
+}
+
+// ClassRow is where a class lies among the rows of all runs together.
+func (s *Set) ClassRow(place uint32) uint32 {
+	where := s.classes[place]
+	return s.places.base[where.file] + where.row
+}
 
 // ChunkAt tells in which split a chunk lies, and where.
 func (s *Set) ChunkAt(number uint32) (split, chunk int) {
