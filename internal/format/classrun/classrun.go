@@ -224,28 +224,28 @@ func (w *Writer) Add(row Row, name string, terms []string) error {
 	return w.err
 }
 
-// Write ends the run and writes the file, whose terms an analyser made for a language.
-func (w *Writer) Write(to io.Writer, analyser, language string) (Meta, error) {
-	meta := Meta{Analyser: analyser, Language: language}
+// Write ends the run and writes the file, whose terms an analyser made for a language. It gives what Open is to expect.
+func (w *Writer) Write(to io.Writer, analyser, language string) (Expect, error) {
 	if w.err != nil {
-		return meta, w.err
+		return Expect{}, w.err
 	}
 	out := mapped.NewWriter(to, Kind, Version, nil)
 	out.Section("rows")
 	if err := errors.Join(w.rows.CopyTo(out), w.writeNames(out)); err != nil {
-		return meta, err
+		return Expect{}, err
 	}
+	meta := Meta{Analyser: analyser, Language: language}
 	var err error
 	if meta.Words, err = w.words.Write(out, Side); err != nil {
-		return meta, err
+		return Expect{}, err
 	}
 	raw, err := json.Marshal(meta)
 	if err != nil {
-		return meta, err
+		return Expect{}, err
 	}
 	out.Section(metaSection)
 	_, _ = out.Write(raw) // Close tells of errors
-	return meta, out.Close()
+	return Expect{Analyser: analyser, Classes: int(w.count)}, out.Close()
 }
 
 func (w *Writer) writeNames(out *mapped.Writer) error {

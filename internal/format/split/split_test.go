@@ -126,6 +126,48 @@ func TestEqualContentGivesEqualBytes(t *testing.T) {
 	}
 }
 
+func TestMentionsMayComeByClass(t *testing.T) {
+	writer := split.NewWriter()
+	defer writer.Close()
+	number := uint32(0)
+	var later []func() error
+	for n, document := range sample {
+		if err := writer.Document(split.Row{
+			Key: document.key, Part: 1, Frame: uint32(n), Modified: day, Meta: document.meta,
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for i, chunk := range document.chunks {
+			row := split.Chunk{ID: id(document.key + chunk.words), Start: uint32(i), End: uint32(i + 1), Windows: 1}
+			if err := writer.Chunk(row, strings.Fields(chunk.words), nil); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range strings.Fields(chunk.classes) {
+				mentioned := number
+				later = append(later, func() error { return writer.Mention(id(name), mentioned) })
+			}
+			number++
+		}
+	}
+	for _, mention := range later {
+		if err := mention(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out bytes.Buffer
+	if got, err := writer.Write(&out, "v1", "en"); err != nil || got != expect {
+		t.Errorf("%+v %v", got, err)
+	}
+	if !bytes.Equal(out.Bytes(), whole(t, false)) {
+		t.Error("they are other bytes than those of mentions that come with their chunks")
+	}
+	none := split.NewWriter()
+	defer none.Close()
+	if err := none.Mention(id("Rhine"), 0); err == nil {
+		t.Error("a chunk that there is not mentions a class")
+	}
+}
+
 func TestWhatCannotBeNumberedOrOrderedIsRefused(t *testing.T) {
 	writer := split.NewWriter()
 	defer writer.Close()

@@ -33,6 +33,7 @@ type Writer struct {
 	docs, keys, meta, chunk mapped.Column
 	byID, mentions          spill.Sorter
 	words                   *postings.Builder
+	classes                 uint64
 }
 
 // NewWriter makes one.
@@ -114,12 +115,28 @@ func (w *Writer) Chunk(chunk Chunk, terms []string, classes []corpus.ID) error {
 	chunk.Document, chunk.Ordinal, chunk.Label = uint32(w.documents-1), w.document.Count, w.document.Label
 	w.byID.Add(chunk.ID[:], place)
 	for _, class := range classes {
-		w.mentions.Add(append(class[:], place...), nil)
+		w.mention(class, uint32(w.chunks))
 	}
 	w.chunks++
 	w.document.Count++
 	w.err = errors.Join(mapped.PutRecord(&w.chunk, chunk), w.words.Add(terms))
 	return w.err
+}
+
+// Mention tells of a class that a chunk mentions, which was given before: for those whose mentions lie by class.
+func (w *Writer) Mention(class corpus.ID, chunk uint32) error {
+	if w.err == nil && uint64(chunk) >= w.chunks {
+		w.err = fault.Internal.At("write split", "class "+class.String()).
+			Because(fmt.Sprintf("it is mentioned by chunk %d of %d", chunk, w.chunks))
+	}
+	if w.err == nil {
+		w.mention(class, chunk)
+	}
+	return w.err
+}
+
+func (w *Writer) mention(class corpus.ID, chunk uint32) {
+	w.mentions.Add(binary.BigEndian.AppendUint32(class[:len(class):len(class)], chunk), nil)
 }
 
 func (w *Writer) room(of string, have uint64) error {
@@ -131,11 +148,11 @@ func (w *Writer) room(of string, have uint64) error {
 		Advise("divide the corpus among several indexes")
 }
 
-// Write ends the split and writes the file, whose terms an analyser made for a language.
-func (w *Writer) Write(to io.Writer, analyser, language string) (Meta, error) {
-	meta := Meta{Analyser: analyser, Language: language}
+// Write ends the split and writes the file, whose terms an analyser made for a language. It gives what Open is to
+// expect.
+func (w *Writer) Write(to io.Writer, analyser, language string) (Expect, error) {
 	if err := errors.Join(w.err, w.endDocument()); err != nil {
-		return meta, err
+		return Expect{}, err
 	}
 	out := mapped.NewWriter(to, Kind, Version, nil)
 	for _, section := range []struct {
@@ -144,23 +161,26 @@ func (w *Writer) Write(to io.Writer, analyser, language string) (Meta, error) {
 	}{{"documents", &w.docs}, {"keys", &w.keys}, {"meta", &w.meta}, {"chunks", &w.chunk}} {
 		out.Section(section.name)
 		if err := section.column.CopyTo(out); err != nil {
-			return meta, err
+			return Expect{}, err
 		}
 	}
 	if err := errors.Join(w.writeByID(out), w.writeClasses(out)); err != nil {
-		return meta, err
+		return Expect{}, err
 	}
+	meta := Meta{Analyser: analyser, Language: language}
 	var err error
 	if meta.Words, err = w.words.Write(out, Side); err != nil {
-		return meta, err
+		return Expect{}, err
 	}
 	raw, err := json.Marshal(meta)
 	if err != nil {
-		return meta, err
+		return Expect{}, err
 	}
 	out.Section(metaSection)
 	_, _ = out.Write(raw) // Close tells of errors
-	return meta, out.Close()
+	return Expect{
+		Analyser: analyser, Documents: int(w.documents), Chunks: int(w.chunks), Classes: int(w.classes),
+	}, out.Close()
 }
 
 func (w *Writer) writeByID(out *mapped.Writer) error {
@@ -187,7 +207,7 @@ func (w *Writer) writeClasses(out *mapped.Writer) error {
 	defer offsets.Close()
 	defer chunks.Close()
 	var class corpus.ID
-	var edges, count uint64
+	var edges uint64
 	last := uint32(0)
 	for row, err := range w.mentions.Sorted() {
 		if err != nil {
@@ -195,15 +215,15 @@ func (w *Writer) writeClasses(out *mapped.Writer) error {
 		}
 		id, chunk := corpus.ID(row[0][:len(class)]), binary.BigEndian.Uint32(row[0][len(class):])
 		switch {
-		case count == 0 || id != class:
-			if err := w.room("classes", count); err != nil {
+		case w.classes == 0 || id != class:
+			if err := w.room("classes", w.classes); err != nil {
 				return err
 			}
 			if err := errors.Join(ids.Put(id[:]), mapped.PutRecord(&offsets, edges)); err != nil {
 				return err
 			}
 			class = id
-			count++
+			w.classes++
 		case chunk == last:
 			continue
 		}
