@@ -8,20 +8,30 @@ import (
 
 var _ Table = (*liveset.Set)(nil)
 
-// linksOfSet views what is live in many segments. The table closes the files.
-func linksOfSet(set *liveset.Set) *Links {
-	return &Links{
-		Graph: &set.Graph, Rank: set.Rank, Place: set.Place, Document: set.Filtered, close: func() {},
+// setLive lets the generation answer from many segments. What the dead rows of a side count may be nil where none is
+// dead. It is valid while the set is open; closing the links closes nothing but what also says.
+func (g *Generation) setLive(set *liveset.Set, chunks, classes lexical.Dead, also func()) error {
+	var chunkParts, classParts []lexical.Part
+	for i, one := range set.Splits() {
+		chunkParts = append(chunkParts, lexical.Part{Side: one.File.Words, Dead: set.Chunks(i)})
 	}
-}
-
-// setLive lets the generation answer from many segments. The words are over their rows together: those of the first
-// segment, then of the second, and so on, dead ones among them, which they never give.
-func (g *Generation) setLive(set *liveset.Set, chunks, classes Words) {
-	g.Live, g.Search = set, linksOfSet(set)
-	g.chunkWords = renumbered{words: chunks, number: set.AllNumbers(), row: set.ChunkRow}
-	g.classWords = renumbered{words: classes, number: set.AllPlaces(), row: set.ClassRow}
+	for i, one := range set.Runs() {
+		classParts = append(classParts, lexical.Part{Side: one.File.Words, Dead: set.Classes(i)})
+	}
+	chunkWords, err := lexical.Compose(chunkParts, chunks)
+	if err != nil {
+		return err
+	}
+	classWords, err := lexical.Compose(classParts, classes)
+	if err != nil {
+		return err
+	}
+	g.Live = set
+	g.Search = &Links{Graph: &set.Graph, Rank: set.Rank, Place: set.Place, Document: set.Filtered, close: also}
+	g.chunkWords = renumbered{words: chunkWords, number: set.AllNumbers(), row: set.ChunkRow}
+	g.classWords = renumbered{words: classWords, number: set.AllPlaces(), row: set.ClassRow}
 	g.graph = &walk.Graph{Adjacency: set.Graph}
+	return nil
 }
 
 // renumbered are words over rows of many segments, asked and answered by number: equal scores stand in the order of

@@ -18,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/embed"
 	"github.com/unweaver/unweaver/internal/format/classrun"
+	"github.com/unweaver/unweaver/internal/format/deadstats"
 	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/format/liveset"
 	"github.com/unweaver/unweaver/internal/format/split"
@@ -271,19 +272,28 @@ func (s shuffled) compose(n int) opened {
 	set, err := liveset.New(context.Background(), "now", splits, runs)
 	s.check(err)
 	s.t.Cleanup(set.Close)
-	var chunkSides, classSides []side
+	var chunks, classes []deadstats.Change
 	for i, one := range splits {
-		chunkSides = append(chunkSides, side{one.File.Words, func(row int) bool {
-			return set.Numbers(i)[row] == liveset.None
-		}})
+		chunks = append(chunks, deadstats.Count(one.File.Words, set.Chunks(i).Dead))
 	}
 	for i, one := range runs {
-		classSides = append(classSides, side{one.File.Words, func(row int) bool {
-			return set.Places(i)[row] == liveset.None
-		}})
+		classes = append(classes, deadstats.Count(one.File.Words, set.Classes(i).Dead))
 	}
-	generation := retrieve.Composed(s.now.generation, set, compose(chunkSides), compose(classSides))
+	generation, err := retrieve.Composed(s.now.generation, set,
+		s.dead(corpus.ChunkSide, chunks), s.dead(corpus.ClassSide, classes))
+	s.check(err)
 	return opened{s.now.stores, s.now.built, generation}
+}
+
+// dead writes what the dead rows of a side count, and opens it.
+func (s shuffled) dead(side string, changes []deadstats.Change) *deadstats.File {
+	of := deadstats.Of{Side: side, Analyser: text.Analyser}
+	path, file := s.create()
+	s.check(deadstats.Write(file, of, nil, changes...), file.Close())
+	table, err := deadstats.Open(path, of)
+	s.check(err)
+	s.t.Cleanup(table.Close)
+	return table
 }
 
 // ask is the n-th question for a method: every third is narrowed by a filter, every fifth leaves something out.

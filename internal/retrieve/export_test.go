@@ -1,6 +1,9 @@
 package retrieve
 
-import "github.com/unweaver/unweaver/internal/format/liveset"
+import (
+	"github.com/unweaver/unweaver/internal/format/liveset"
+	"github.com/unweaver/unweaver/internal/retrieve/lexical"
+)
 
 // KeptFrameBytes is what unpacked frames hold.
 func KeptFrameBytes() int {
@@ -30,12 +33,11 @@ func KeepFrames(limit int) func() {
 }
 
 // Composed is a generation that answers from many segments, with the stores and texts of another, which closes them.
-func Composed(of *Generation, set *liveset.Set, chunks, classes Words) *Generation {
+func Composed(of *Generation, set *liveset.Set, chunks, classes lexical.Dead) (*Generation, error) {
 	generation := &Generation{
 		Manifest: of.Manifest, Spec: of.Spec, Release: of.Release, IDF: of.IDF,
 		art: of.art, texts: of.texts, docs: of.docs, extracts: of.extracts,
 	}
 	generation.refs.Store(1)
-	generation.setLive(set, chunks, classes)
-	return generation
+	return generation, generation.setLive(set, chunks, classes, func() {})
 }

@@ -277,16 +277,41 @@ func (s *Set) Splits() []Split { return s.splits }
 // Runs gives the class runs, in the order in which they were given.
 func (s *Set) Runs() []Run { return s.runs }
 
-// Numbers gives, of each chunk of a split, its number; None of a dead one.
-func (s *Set) Numbers(split int) []uint32 { return s.numbers.of[split] }
+// Rows tells which rows of one file are dead: chunks of a split, classes of a run.
+type Rows struct {
+	numbers []uint32
+	dead    int
+}
 
-// AllNumbers is Numbers of the splits one after another: of their rows together.
+func newRows(numbers []uint32) Rows {
+	rows := Rows{numbers: numbers}
+	for _, number := range numbers {
+		if number == None {
+			rows.dead++
+		}
+	}
+	return rows
+}
+
+// Dead tells of a row whether it is.
+func (r Rows) Dead(row int) bool { return r.numbers[row] == None }
+
+// Count is how many rows are dead.
+func (r Rows) Count() int { return r.dead }
+
+// Rows is how many there are, dead ones and others.
+func (r Rows) Rows() int { return len(r.numbers) }
+
+// Chunks tells which chunks of a split are dead.
+func (s *Set) Chunks(split int) Rows { return newRows(s.numbers.of[split]) }
+
+// Classes tells which rows of a run are dead.
+func (s *Set) Classes(run int) Rows { return newRows(s.places.of[run]) }
+
+// AllNumbers gives, of each chunk of the splits one after another, its number; None of a dead one.
 func (s *Set) AllNumbers() []uint32 { return s.numbers.all }
 
-// Places gives, of each row of a run, the place of its class; None of a dead one.
-func (s *Set) Places(run int) []uint32 { return s.places.of[run] }
-
-// AllPlaces is Places of the runs one after another: of their rows together.
+// AllPlaces gives, of each row of the runs one after another, the place of its class; None of a dead one.
 func (s *Set) AllPlaces() []uint32 { return s.places.all }
 
 // ChunkRow is where a chunk lies among the rows of all splits together.
