@@ -6,11 +6,20 @@ import (
 	"github.com/unweaver/unweaver/internal/retrieve/walk"
 )
 
-var _ Table = (*liveset.Set)(nil)
+// setTable is what is live in many segments, with what lets go of their files.
+type setTable struct {
+	*liveset.Set
+	release func()
+}
+
+var _ Table = setTable{}
+
+// Close implements Table.
+func (t setTable) Close() { t.release() }
 
 // setLive lets the generation answer from many segments. What the dead rows of a side count may be nil where none is
-// dead. It is valid while the set is open; closing the links closes nothing but what also says.
-func (g *Generation) setLive(set *liveset.Set, chunks, classes lexical.Dead, also func()) error {
+// dead. Closing the table releases the files.
+func (g *Generation) setLive(set *liveset.Set, chunks, classes lexical.Dead, release func()) error {
 	var chunkParts, classParts []lexical.Part
 	for i, one := range set.Splits() {
 		chunkParts = append(chunkParts, lexical.Part{Side: one.File.Words, Dead: set.Chunks(i)})
@@ -26,8 +35,8 @@ func (g *Generation) setLive(set *liveset.Set, chunks, classes lexical.Dead, als
 	if err != nil {
 		return err
 	}
-	g.Live = set
-	g.Search = &Links{Graph: &set.Graph, Rank: set.Rank, Place: set.Place, Document: set.Filtered, close: also}
+	g.Live = setTable{set, release}
+	g.Search = &Links{Graph: &set.Graph, Rank: set.Rank, Place: set.Place, Document: set.Filtered}
 	g.chunkWords = renumbered{words: chunkWords, number: set.AllNumbers(), row: set.ChunkRow}
 	g.classWords = renumbered{words: classWords, number: set.AllPlaces(), row: set.ClassRow}
 	g.graph = &walk.Graph{Adjacency: set.Graph}

@@ -140,34 +140,47 @@ func sorted(pile map[string]row) (keys []string, rows []row) {
 	return keys, rows
 }
 
-func (s shuffled) splits(n int) []liveset.Split {
+// segment is a file with which of its rows are dead.
+type segment[File, Expect any] struct {
+	path   string
+	file   File
+	expect Expect
+	rows   []row
+}
+
+func (s segment[File, Expect]) dead(i int) bool { return s.rows[i].dead }
+
+type (
+	splitSegment = segment[*split.File, split.Expect]
+	runSegment   = segment[*classrun.File, classrun.Expect]
+)
+
+func (s shuffled) splits(n int) []splitSegment {
 	documents, _ := s.counts()
 	dead, _, _ := s.old.generation.Live.Counts()
-	var out []liveset.Split
+	var out []splitSegment
 	for _, pile := range s.deal(n, documents, dead, func(from opened, i int) string {
 		return from.generation.Live.Key(i)
 	}) {
 		keys, rows := sorted(pile)
 		writer := split.NewWriter()
-		expect := split.Expect{Analyser: text.Analyser, Documents: len(rows)}
-		classes := map[corpus.ID]bool{}
 		for i, row := range rows {
-			expect.Chunks += s.document(writer, keys[i], row, classes)
+			s.document(writer, keys[i], row)
 		}
-		expect.Classes = len(classes)
 		path, file := s.create()
-		_, err := writer.Write(file, text.Analyser, "en")
+		expect, err := writer.Write(file, text.Analyser, "en")
 		s.check(err, file.Close())
 		writer.Close()
 		made, err := split.Open(path, expect)
 		s.check(err)
-		out = append(out, liveset.Split{File: made, Dead: func(document int) bool { return rows[document].dead }})
+		s.t.Cleanup(made.Close)
+		out = append(out, splitSegment{path, made, expect, rows})
 	}
 	return out
 }
 
 // document writes one with its chunks.
-func (s shuffled) document(writer *split.Writer, key string, row row, classes map[corpus.ID]bool) (chunks int) {
+func (s shuffled) document(writer *split.Writer, key string, row row) {
 	generation := row.from.generation
 	document, err := generation.Document(s.t.Context(), row.place)
 	s.check(err)
@@ -182,7 +195,6 @@ func (s shuffled) document(writer *split.Writer, key string, row row, classes ma
 		var ids []corpus.ID
 		for _, place := range generation.Search.Graph.ClassesOf(number) {
 			ids = append(ids, generation.Live.ClassID(place))
-			classes[ids[len(ids)-1]] = true
 		}
 		s.check(writer.Chunk(split.Chunk{
 			ID: chunk.ID, Digest: chunk.Digest, Start: chunk.Start, End: chunk.End, Tokens: chunk.Tokens,
@@ -190,13 +202,12 @@ func (s shuffled) document(writer *split.Writer, key string, row row, classes ma
 			Windows: chunk.Windows,
 		}, text.Terms(embed.ChunkText(document.Title, passage)), ids))
 	}
-	return int(at.Count)
 }
 
-func (s shuffled) runs(n int) []liveset.Run {
+func (s shuffled) runs(n int) []runSegment {
 	_, classes := s.counts()
 	_, _, dead := s.old.generation.Live.Counts()
-	var out []liveset.Run
+	var out []runSegment
 	for _, pile := range s.deal(n, classes, dead, func(from opened, i int) string {
 		id := from.generation.Live.ClassID(uint32(i))
 		return string(id[:])
@@ -214,12 +225,13 @@ func (s shuffled) runs(n int) []liveset.Run {
 			}, table.Name(int(class.Name)), text.Surface(records[0].Text)))
 		}
 		path, file := s.create()
-		_, err := writer.Write(file, text.Analyser, "en")
+		expect, err := writer.Write(file, text.Analyser, "en")
 		s.check(err, file.Close())
 		writer.Close()
-		made, err := classrun.Open(path, classrun.Expect{Analyser: text.Analyser, Classes: len(rows)})
+		made, err := classrun.Open(path, expect)
 		s.check(err)
-		out = append(out, liveset.Run{File: made, Dead: func(i int) bool { return rows[i].dead }})
+		s.t.Cleanup(made.Close)
+		out = append(out, runSegment{path, made, expect, rows})
 	}
 	return out
 }
@@ -266,31 +278,54 @@ func (s shuffled) leave() {
 	s.check(store.Load(s.t.Context(), collections.Classes), store.Load(s.t.Context(), collections.Chunks))
 }
 
+// cut is an index cut into segments.
+type cut struct {
+	splits []splitSegment
+	runs   []runSegment
+	set    *liveset.Set
+	dead   map[string]string // by side, the file of what the dead rows count
+}
+
+func (s shuffled) cut(n int) cut {
+	out := cut{splits: s.splits(n), runs: s.runs(n), dead: map[string]string{}}
+	var splits []liveset.Split
+	var runs []liveset.Run
+	for _, one := range out.splits {
+		splits = append(splits, liveset.Split{File: one.file, Dead: one.dead})
+	}
+	for _, one := range out.runs {
+		runs = append(runs, liveset.Run{File: one.file, Dead: one.dead})
+	}
+	var err error
+	out.set, err = liveset.New(context.Background(), "now", splits, runs)
+	s.check(err)
+	var chunks, classes []deadstats.Change
+	for i, one := range out.splits {
+		chunks = append(chunks, deadstats.Count(one.file.Words, out.set.Chunks(i).Dead))
+	}
+	for i, one := range out.runs {
+		classes = append(classes, deadstats.Count(one.file.Words, out.set.Classes(i).Dead))
+	}
+	for side, changes := range map[string][]deadstats.Change{corpus.ChunkSide: chunks, corpus.ClassSide: classes} {
+		path, file := s.create()
+		of := deadstats.Of{Side: side, Analyser: text.Analyser}
+		s.check(deadstats.Write(file, of, nil, changes...), file.Close())
+		out.dead[side] = path
+	}
+	return out
+}
+
 // compose makes a generation of n splits and n runs.
 func (s shuffled) compose(n int) opened {
-	splits, runs := s.splits(n), s.runs(n)
-	set, err := liveset.New(context.Background(), "now", splits, runs)
-	s.check(err)
-	s.t.Cleanup(set.Close)
-	var chunks, classes []deadstats.Change
-	for i, one := range splits {
-		chunks = append(chunks, deadstats.Count(one.File.Words, set.Chunks(i).Dead))
-	}
-	for i, one := range runs {
-		classes = append(classes, deadstats.Count(one.File.Words, set.Classes(i).Dead))
-	}
-	generation, err := retrieve.Composed(s.now.generation, set,
-		s.dead(corpus.ChunkSide, chunks), s.dead(corpus.ClassSide, classes))
+	made := s.cut(n)
+	generation, err := retrieve.Composed(s.now.generation, made.set,
+		s.openDead(made, corpus.ChunkSide), s.openDead(made, corpus.ClassSide))
 	s.check(err)
 	return opened{s.now.stores, s.now.built, generation}
 }
 
-// dead writes what the dead rows of a side count, and opens it.
-func (s shuffled) dead(side string, changes []deadstats.Change) *deadstats.File {
-	of := deadstats.Of{Side: side, Analyser: text.Analyser}
-	path, file := s.create()
-	s.check(deadstats.Write(file, of, nil, changes...), file.Close())
-	table, err := deadstats.Open(path, of)
+func (s shuffled) openDead(of cut, side string) *deadstats.File {
+	table, err := deadstats.Open(of.dead[side], deadstats.Of{Side: side, Analyser: text.Analyser})
 	s.check(err)
 	s.t.Cleanup(table.Close)
 	return table
@@ -401,8 +436,9 @@ func sameTable(t *testing.T, got, want *retrieve.Generation) {
 	same("places", 0, got.Search.Place, want.Search.Place)
 }
 
-func TestEveryMethodAnswersFromManySegmentsAsFromOne(t *testing.T) {
-	stores := retrievetest.NewStores(t)
+// twoTimes builds a corpus as it is and as it was once.
+func twoTimes(t *testing.T, stores retrievetest.Stores) (now, old opened) {
+	t.Helper()
 	documents := invented(1, 60)
 	before := append(invented(2, 25), documents[10:40]...) // what some say has changed since, and some have gone
 	for i := range before {
@@ -419,8 +455,13 @@ func TestEveryMethodAnswersFromManySegmentsAsFromOne(t *testing.T) {
 		before = append(before, document)
 	}
 	sort.Slice(before, func(i, j int) bool { return before[i].Key < before[j].Key })
-	one, old := openIndex(t, stores, "now", documents), openIndex(t, stores, "old", before)
-	shuffled{t: t, now: one, old: old}.leave()
+	now, old = openIndex(t, stores, "now", documents), openIndex(t, stores, "old", before)
+	shuffled{t: t, now: now, old: old}.leave()
+	return now, old
+}
+
+func TestEveryMethodAnswersFromManySegmentsAsFromOne(t *testing.T) {
+	one, old := twoTimes(t, retrievetest.NewStores(t))
 	for _, n := range []int{1, 3, 17} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			many := shuffled{t, rand.New(rand.NewPCG(uint64(n), 2)), one, old}.compose(n)

@@ -120,17 +120,13 @@ func (o Opening) Open(ctx context.Context) (*Generation, error) {
 	if generation.Spec, err = art.Spec(ctx, content.Spec); err != nil {
 		return nil, err
 	}
-	if len(content.Segments.Live) == 0 {
-		return nil, fault.SegmentDamage.At("open generation", content.Generation).
-			Because("it has no live segment").
-			Advise("publish another generation")
+	mapTable := generation.mapLive
+	if len(content.Segments.Splits) > 0 {
+		mapTable = generation.mapSet
 	}
-	sha := content.Segments.Live[0].SHA256
-	table, err := localfile.Open(ctx, cache, store, art.SegmentKey(sha), sha, live.Open)
-	if err != nil {
+	if err := mapTable(ctx, cache); err != nil {
 		return nil, err
 	}
-	generation.Live = table
 	generation.refs.Store(1)
 	steps := []func(context.Context) error{
 		func(ctx context.Context) error { return generation.mapSearch(ctx, cache) },
@@ -157,10 +153,24 @@ const (
 	slowestCopy = 2 << 20
 )
 
+// mappedBytes is the size of the files that an open generation has mapped.
+func mappedBytes(segments corpus.Segments) int64 {
+	bytes := sizeOf(segments.Live, segments.Search, segments.IDF, segments.Runs)
+	for _, one := range segments.Splits {
+		bytes += one.Bytes
+	}
+	for _, one := range segments.Tombs {
+		bytes += one.Bytes
+	}
+	for _, one := range segments.DeadStats {
+		bytes += one.Bytes
+	}
+	return bytes
+}
+
 // patience is how long the opening of a generation may take: the larger its files, the longer.
 func patience(manifest *corpus.Manifest) time.Duration {
-	segments := manifest.Segments
-	return openPatience + time.Duration(sizeOf(segments.Live, segments.Search, segments.IDF)/slowestCopy)*time.Second
+	return openPatience + time.Duration(mappedBytes(manifest.Segments)/slowestCopy)*time.Second
 }
 
 func sizeOf(kinds ...[]corpus.Segment) (bytes int64) {
@@ -192,13 +202,45 @@ func Footprint(manifest *corpus.Manifest) int64 {
 	for _, kind := range ranged {
 		parts += int64(len(kind))
 	}
-	return heldAlways + sizeOf(segments.Live, segments.Search, segments.IDF) +
-		parts*heldPart + sizeOf(ranged...)/framesHeld + manifest.Counts.Documents*heldDocument
+	return heldAlways + mappedBytes(segments) + numbered(manifest) + parts*heldPart + sizeOf(ranged...)/framesHeld + manifest.Counts.Documents*heldDocument
 }
 
-// mapSearch copies and maps the search segment, where the generation has one.
+// numbered is what the numbers of what is live in many segments hold (liveset.Set).
+func numbered(manifest *corpus.Manifest) int64 {
+	if len(manifest.Segments.Splits) == 0 {
+		return 0
+	}
+	classes := int64(0)
+	for _, run := range manifest.Segments.Runs {
+		classes += run.Rows
+	}
+	chunks := int64(0)
+	for _, one := range manifest.Segments.Splits {
+		chunks += one.Chunks
+	}
+	const heldChunk, heldClass, heldEdge, heldRow = 20, 32, 8, 12 // a document has about two chunks or more
+	return chunks*heldChunk + classes*heldClass + manifest.Counts.Edges*heldEdge + manifest.Counts.Documents*heldRow
+}
+
+// mapLive copies and maps the live segment.
+func (g *Generation) mapLive(ctx context.Context, cache *localfile.Cache) error {
+	if len(g.Manifest.Segments.Live) == 0 {
+		return fault.SegmentDamage.At("open generation", g.Manifest.Generation).
+			Because("it has no live segment").
+			Advise("publish another generation")
+	}
+	sha := g.Manifest.Segments.Live[0].SHA256
+	table, err := localfile.Open(ctx, cache, g.art.Store, g.art.SegmentKey(sha), sha, live.Open)
+	if err != nil {
+		return err
+	}
+	g.Live = table
+	return nil
+}
+
+// mapSearch copies and maps the search segment, where the generation has one beside a live segment.
 func (g *Generation) mapSearch(ctx context.Context, cache *localfile.Cache) error {
-	if len(g.Manifest.Segments.Search) == 0 {
+	if g.Search != nil || len(g.Manifest.Segments.Search) == 0 {
 		return nil
 	}
 	sha := g.Manifest.Segments.Search[0].SHA256

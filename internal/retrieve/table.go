@@ -62,7 +62,7 @@ type Links struct {
 	// Document gives the metadata and time of document i.
 	Document func(i int) (map[string]string, time.Time)
 
-	close func()
+	close func() // nil: the table closes the files
 }
 
 // linksOf views a search segment.
@@ -72,5 +72,9 @@ func linksOf(file *search.File) *Links {
 	}
 }
 
-// Close unmaps the files that it views.
-func (l *Links) Close() { l.close() }
+// Close unmaps the file that it views, where it is one of its own.
+func (l *Links) Close() {
+	if l.close != nil {
+		l.close()
+	}
+}

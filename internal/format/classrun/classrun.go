@@ -101,13 +101,8 @@ func (x *File) check(path string, expect Expect) error {
 	if err := json.Unmarshal(x.f.Bytes(metaSection), &x.Meta); err != nil {
 		return x.f.Unfit(err.Error())
 	}
-	if x.Meta.Analyser != expect.Analyser {
-		return fault.FormatUnknown.At("open class run", path).
-			Because("its words were cut by analyser " + x.Meta.Analyser + ", questions are cut by " + expect.Analyser).
-			Advise("build the index again with: unweaver index, or use the program version that built it")
-	}
-	if len(x.Rows) != expect.Classes {
-		return x.f.Unfit(fmt.Sprintf("it has %d classes, the manifest says %d", len(x.Rows), expect.Classes))
+	if err := x.Expected(path, expect); err != nil {
+		return err
 	}
 	x.Words = postings.Open(x.f, Side, x.Meta.Words)
 	if why := x.unfit(); why != "" {
@@ -119,6 +114,19 @@ func (x *File) check(path string, expect Expect) error {
 				Because("its classes have access labels, which this program does not enforce").
 				Advise("use the program version that wrote it")
 		}
+	}
+	return nil
+}
+
+// Expected tells whether it is what is expected: for those who share it with whoever opened it. Errors are those of Open.
+func (x *File) Expected(path string, expect Expect) error {
+	if x.Meta.Analyser != expect.Analyser {
+		return fault.FormatUnknown.At("open class run", path).
+			Because("its words were cut by analyser " + x.Meta.Analyser + ", questions are cut by " + expect.Analyser).
+			Advise("build the index again with: unweaver index, or use the program version that built it")
+	}
+	if len(x.Rows) != expect.Classes {
+		return x.f.Unfit(fmt.Sprintf("it has %d classes, the manifest says %d", len(x.Rows), expect.Classes))
 	}
 	return nil
 }

@@ -39,7 +39,8 @@ type Run struct {
 	Dead func(row int) bool // nil: none is
 }
 
-// Set is what is live. It is safe for concurrent use until Close.
+// Set is what is live. It is safe for concurrent use while the files are
+// open.
 type Set struct {
 	Graph graph.Adjacency // of places of classes and numbers of chunks
 	Rank  []uint32        // place of a class -> place in the order of first mentions
@@ -81,8 +82,8 @@ func newRowNumbers(files int, rows func(file int) int) rowNumbers {
 	return out
 }
 
-// New numbers a set, whose files are the set's from then on where there is no error. Errors: fault.TooLarge where there
-// are more rows than can be numbered; fault.SegmentDamage, which names a file, where documents or classes are live
+// New numbers a set, whose files stay the caller's and are open as long as the set is used. Errors: fault.TooLarge where
+// there are more rows than can be numbered; fault.SegmentDamage, which names a file, where documents or classes are live
 // twice, a live chunk mentions a class that is not live, or a live class has no live mention, or another first one than
 // its row says.
 func New(ctx context.Context, index string, splits []Split, runs []Run) (*Set, error) {
@@ -259,16 +260,6 @@ func (s *Set) orderNames(ctx context.Context) error {
 		place := s.places.of[list][s.runs[list].File.NameRow[i]]
 		s.names[number], s.nameOf[place] = place, uint32(number)
 	})
-}
-
-// Close unmaps the files.
-func (s *Set) Close() {
-	for _, one := range s.splits {
-		one.File.Close()
-	}
-	for _, one := range s.runs {
-		one.File.Close()
-	}
 }
 
 // Splits gives the splits, in the order in which they were given.

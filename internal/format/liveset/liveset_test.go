@@ -121,6 +121,7 @@ func (c *invented) splits(t testing.TB, n int) []liveset.Split {
 		writer.Close()
 		opened, err := split.Open(path, expect)
 		check(t, err)
+		t.Cleanup(opened.Close)
 		out = append(out, liveset.Split{File: opened, Dead: func(i int) bool { return dead[i] }})
 	}
 	return out
@@ -155,6 +156,7 @@ func (c *invented) runs(t testing.TB, n int) []liveset.Run {
 		writer.Close()
 		opened, err := classrun.Open(path, classrun.Expect{Analyser: "v1", Classes: len(dead)})
 		check(t, err)
+		t.Cleanup(opened.Close)
 		out = append(out, liveset.Run{File: opened, Dead: func(i int) bool { return dead[i] }})
 	}
 	return out
@@ -166,7 +168,6 @@ func (c *invented) name(i int) string { return fmt.Sprintf("name %d", i*31%len(c
 func (c *invented) open(t testing.TB, splits, runs int) *liveset.Set {
 	set, err := liveset.New(t.Context(), "test", c.splits(t, splits), c.runs(t, runs))
 	check(t, err)
-	t.Cleanup(set.Close)
 	return set
 }
 
@@ -255,7 +256,6 @@ func BenchmarkNewAtS(b *testing.B) {
 			b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(chunks+classes), "bytes/row")
 			b.ReportMetric(float64(len(set.Graph.ClassTo)), "mentions")
 			b.ReportMetric(float64(classes), "classes")
-			set.Close()
 		})
 	}
 }

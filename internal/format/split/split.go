@@ -124,22 +124,8 @@ func (x *File) check(path string, expect Expect) error {
 	if err := json.Unmarshal(x.f.Bytes(metaSection), &x.Meta); err != nil {
 		return x.f.Unfit(err.Error())
 	}
-	if x.Meta.Analyser != expect.Analyser {
-		return fault.FormatUnknown.At("open split", path).
-			Because("its words were cut by analyser " + x.Meta.Analyser + ", questions are cut by " + expect.Analyser).
-			Advise("build the index again with: unweaver index, or use the program version that built it")
-	}
-	for _, count := range []struct {
-		of         string
-		have, want int
-	}{
-		{"documents", len(x.Documents), expect.Documents},
-		{"chunks", len(x.Chunks), expect.Chunks},
-		{"classes", len(x.ClassIDs), expect.Classes},
-	} {
-		if count.have != count.want {
-			return x.f.Unfit(fmt.Sprintf("it has %d %s, the manifest says %d", count.have, count.of, count.want))
-		}
+	if err := x.Expected(path, expect); err != nil {
+		return err
 	}
 	x.Words = postings.Open(x.f, Side, x.Meta.Words)
 	for _, unfit := range []func() string{x.unfitDocuments, x.unfitChunks, x.unfitClasses} {
@@ -155,6 +141,28 @@ func (x *File) check(path string, expect Expect) error {
 			return fault.FormatUnknown.At("open split", path).
 				Because("its documents have access labels, which this program does not enforce").
 				Advise("use the program version that wrote it")
+		}
+	}
+	return nil
+}
+
+// Expected tells whether it is what is expected: for those who share it with whoever opened it. Errors are those of Open.
+func (x *File) Expected(path string, expect Expect) error {
+	if x.Meta.Analyser != expect.Analyser {
+		return fault.FormatUnknown.At("open split", path).
+			Because("its words were cut by analyser " + x.Meta.Analyser + ", questions are cut by " + expect.Analyser).
+			Advise("build the index again with: unweaver index, or use the program version that built it")
+	}
+	for _, count := range []struct {
+		of         string
+		have, want int
+	}{
+		{"documents", len(x.Documents), expect.Documents},
+		{"chunks", len(x.Chunks), expect.Chunks},
+		{"classes", len(x.ClassIDs), expect.Classes},
+	} {
+		if count.have != count.want {
+			return x.f.Unfit(fmt.Sprintf("it has %d %s, the manifest says %d", count.have, count.of, count.want))
 		}
 	}
 	return nil

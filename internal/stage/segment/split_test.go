@@ -75,7 +75,8 @@ func TestASplitAndARunSayWhatTheLiveAndTheSearchSegmentSay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer set.Close()
+	defer documents.Close()
+	defer classes.Close()
 	table, err := live.Open(local(t, stores, built, built.Manifest.Segments.Live[0]))
 	if err != nil {
 		t.Fatal(err)
