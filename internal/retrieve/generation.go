@@ -202,7 +202,8 @@ func Footprint(manifest *corpus.Manifest) int64 {
 	for _, kind := range ranged {
 		parts += int64(len(kind))
 	}
-	return heldAlways + mappedBytes(segments) + numbered(manifest) + parts*heldPart + sizeOf(ranged...)/framesHeld + manifest.Counts.Documents*heldDocument
+	return heldAlways + mappedBytes(segments) + numbered(manifest) + parts*heldPart +
+		sizeOf(ranged...)/framesHeld + manifest.Counts.Documents*heldDocument
 }
 
 // numbered is what the numbers of what is live in many segments hold (liveset.Set).

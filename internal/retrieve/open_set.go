@@ -39,17 +39,16 @@ func (f *setFiles) release() {
 
 // acquire copies a segment and maps the copy, or takes part in a mapping of it.
 func acquire[T interface{ Close() }](
-	ctx context.Context, g *Generation, cache *localfile.Cache, files *setFiles, segment corpus.Segment,
-	open func(path string) (T, error),
+	ctx context.Context, o *setOpening, segment corpus.Segment, open func(path string) (T, error),
 ) (T, error) {
-	key := g.art.SegmentKey(segment.SHA256)
-	file, release, err := localfile.Acquire(ctx, cache, g.art.Store, key, segment.SHA256, open)
+	key := o.art.SegmentKey(segment.SHA256)
+	file, release, err := localfile.Acquire(ctx, o.cache, o.art.Store, key, segment.SHA256, open)
 	if err != nil {
 		return file, err
 	}
-	files.mu.Lock()
-	defer files.mu.Unlock()
-	files.releases = append(files.releases, release)
+	o.files.mu.Lock()
+	defer o.files.mu.Unlock()
+	o.files.releases = append(o.files.releases, release)
 	return file, nil
 }
 
@@ -102,95 +101,140 @@ func (g *Generation) mapSet(ctx context.Context, cache *localfile.Cache) error {
 	return err
 }
 
+// setOpening is a set whose files are being mapped.
+type setOpening struct {
+	*Generation
+	cache *localfile.Cache
+	files *setFiles
+	rows  map[string]tomb.Of // segments whose dead rows may be told of, each once
+	tombs []*tomb.File       // as the manifest lists them; nil: not open
+	dead  []*deadstats.File
+	steps []func(context.Context) error
+}
+
 // mapFiles maps them; what it could map before an error is there too.
 func (g *Generation) mapFiles(ctx context.Context, cache *localfile.Cache) (*setFiles, error) {
 	segments := g.Manifest.Segments
-	files := &setFiles{
-		splits: make([]*split.File, len(segments.Splits)), runs: make([]*classrun.File, len(segments.Runs)),
-		tombs: map[string]*tomb.File{}, dead: map[string]*deadstats.File{},
+	opening := &setOpening{
+		Generation: g, cache: cache, rows: map[string]tomb.Of{},
+		files: &setFiles{
+			splits: make([]*split.File, len(segments.Splits)), runs: make([]*classrun.File, len(segments.Runs)),
+			tombs: map[string]*tomb.File{}, dead: map[string]*deadstats.File{},
+		},
+		tombs: make([]*tomb.File, len(segments.Tombs)), dead: make([]*deadstats.File, len(segments.DeadStats)),
 	}
-	var steps []func(context.Context) error
-	rows := map[string]tomb.Of{}
-	for i, one := range segments.Splits {
+	opening.addSplits(segments.Splits)
+	opening.addRuns(segments.Runs)
+	if err := opening.addTombs(segments.Tombs); err != nil {
+		return opening.files, err
+	}
+	if err := opening.addDeadStats(segments.DeadStats); err != nil {
+		return opening.files, err
+	}
+	err := par.Each(ctx, len(opening.steps), openWidth, func(ctx context.Context, i int) error {
+		if err := ctx.Err(); err != nil { // stores that answer at once do not look
+			return err
+		}
+		return opening.steps[i](ctx)
+	})
+	for i, file := range opening.tombs {
+		if file != nil {
+			opening.files.tombs[segments.Tombs[i].Of] = file
+		}
+	}
+	for i, file := range opening.dead {
+		if file != nil {
+			opening.files.dead[segments.DeadStats[i].Side] = file
+		}
+	}
+	return opening.files, err
+}
+
+// What is shared with another generation was opened by what that expected of it, and is compared once more.
+
+func (o *setOpening) addSplits(splits []corpus.Split) {
+	for i, one := range splits {
 		expect := split.Expect{
 			Analyser:  text.Analyser,
 			Documents: int(one.Documents), Chunks: int(one.Chunks), Classes: int(one.Classes),
 		}
-		rows[one.SHA256] = tomb.Of{Segment: one.SHA256, Unit: tomb.Documents, Rows: expect.Documents}
-		steps = append(steps, func(ctx context.Context) (err error) {
-			files.splits[i], err = acquire(ctx, g, cache, files, one.Segment, func(path string) (*split.File, error) {
+		o.rows[one.SHA256] = tomb.Of{Segment: one.SHA256, Unit: tomb.Documents, Rows: expect.Documents}
+		o.steps = append(o.steps, func(ctx context.Context) error {
+			file, err := acquire(ctx, o, one.Segment, func(path string) (*split.File, error) {
 				return split.Open(path, expect)
 			})
-			if err == nil { // another generation may have opened it
-				err = files.splits[i].Expected(one.SHA256, expect)
+			if err != nil {
+				return err
 			}
-			return err
+			o.files.splits[i] = file
+			return file.Expected(one.SHA256, expect)
 		})
 	}
-	for i, one := range segments.Runs {
+}
+
+func (o *setOpening) addRuns(runs []corpus.Segment) {
+	for i, one := range runs {
 		expect := classrun.Expect{Analyser: text.Analyser, Classes: int(one.Rows)}
-		rows[one.SHA256] = tomb.Of{Segment: one.SHA256, Unit: tomb.Classes, Rows: expect.Classes}
-		steps = append(steps, func(ctx context.Context) (err error) {
-			files.runs[i], err = acquire(ctx, g, cache, files, one, func(path string) (*classrun.File, error) {
+		o.rows[one.SHA256] = tomb.Of{Segment: one.SHA256, Unit: tomb.Classes, Rows: expect.Classes}
+		o.steps = append(o.steps, func(ctx context.Context) error {
+			file, err := acquire(ctx, o, one, func(path string) (*classrun.File, error) {
 				return classrun.Open(path, expect)
 			})
-			if err == nil { // another generation may have opened it
-				err = files.runs[i].Expected(one.SHA256, expect)
+			if err != nil {
+				return err
 			}
-			return err
+			o.files.runs[i] = file
+			return file.Expected(one.SHA256, expect)
 		})
 	}
-	tombs, dead := make([]*tomb.File, len(segments.Tombs)), make([]*deadstats.File, len(segments.DeadStats))
-	for i, one := range segments.Tombs {
-		of, known := rows[one.Of]
+}
+
+func (o *setOpening) addTombs(tombs []corpus.Tomb) error {
+	for i, one := range tombs {
+		of, known := o.rows[one.Of]
 		if !known {
-			return files, fault.SegmentDamage.At("open dead rows of", one.Of).
-				Because("the manifest lists no split and no class run of that content, or its dead rows twice").
-				Advise("publish another generation, or rebuild the index")
+			return notListed("open dead rows of", one.Of,
+				"the manifest lists no split and no class run of that content, or its dead rows twice")
 		}
-		delete(rows, one.Of)
-		steps = append(steps, func(ctx context.Context) (err error) {
-			tombs[i], err = acquire(ctx, g, cache, files, one.Segment, func(path string) (*tomb.File, error) {
+		delete(o.rows, one.Of)
+		o.steps = append(o.steps, func(ctx context.Context) error {
+			file, err := acquire(ctx, o, one.Segment, func(path string) (*tomb.File, error) {
 				return tomb.Open(path, of)
 			})
-			if err == nil && tombs[i].Rows() != of.Rows { // another generation may have opened it
-				err = fault.SegmentDamage.At("open dead rows of", one.Of).
-					Because(fmt.Sprintf("it tells of %d rows, the segment has %d", tombs[i].Rows(), of.Rows)).
-					Advise("publish another generation, or rebuild the index")
+			if err != nil {
+				return err
 			}
-			return err
+			if file.Rows() != of.Rows {
+				return notListed("open dead rows of", one.Of,
+					fmt.Sprintf("they are of %d rows, the segment has %d", file.Rows(), of.Rows))
+			}
+			o.tombs[i] = file
+			return nil
 		})
 	}
+	return nil
+}
+
+func (o *setOpening) addDeadStats(dead []corpus.DeadStat) error {
 	sides := map[string]bool{corpus.ChunkSide: true, corpus.ClassSide: true}
-	for i, one := range segments.DeadStats {
+	for i, one := range dead {
 		if !sides[one.Side] {
-			return files, fault.SegmentDamage.At("open dead statistics of", fmt.Sprintf("side %q", one.Side)).
-				Because("there is no such side, or the manifest lists it twice").
-				Advise("publish another generation, or rebuild the index")
+			return notListed("open dead statistics of", fmt.Sprintf("side %q", one.Side),
+				"there is no such side, or the manifest lists it twice")
 		}
 		delete(sides, one.Side)
-		steps = append(steps, func(ctx context.Context) (err error) {
-			dead[i], err = acquire(ctx, g, cache, files, one.Segment, func(path string) (*deadstats.File, error) {
-				return deadstats.Open(path, deadstats.Of{Side: one.Side, Analyser: text.Analyser})
+		of := deadstats.Of{Side: one.Side, Analyser: text.Analyser}
+		o.steps = append(o.steps, func(ctx context.Context) (err error) {
+			o.dead[i], err = acquire(ctx, o, one.Segment, func(path string) (*deadstats.File, error) {
+				return deadstats.Open(path, of)
 			})
 			return err
 		})
 	}
-	err := par.Each(ctx, len(steps), openWidth, func(ctx context.Context, i int) error {
-		if err := ctx.Err(); err != nil { // stores that answer at once do not look
-			return err
-		}
-		return steps[i](ctx)
-	})
-	for i, file := range tombs {
-		if file != nil {
-			files.tombs[segments.Tombs[i].Of] = file
-		}
-	}
-	for i, file := range dead {
-		if file != nil {
-			files.dead[segments.DeadStats[i].Side] = file
-		}
-	}
-	return files, err
+	return nil
+}
+
+func notListed(op, object, why string) error {
+	return fault.SegmentDamage.At(op, object).Because(why).
+		Advise("publish another generation, or rebuild the index")
 }

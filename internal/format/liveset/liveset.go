@@ -82,10 +82,10 @@ func newRowNumbers(files int, rows func(file int) int) rowNumbers {
 	return out
 }
 
-// New numbers a set, whose files stay the caller's and are open as long as the set is used. Errors: fault.TooLarge where
-// there are more rows than can be numbered; fault.SegmentDamage, which names a file, where documents or classes are live
-// twice, a live chunk mentions a class that is not live, or a live class has no live mention, or another first one than
-// its row says.
+// New numbers a set, whose files stay the caller's and are open as long as the set is used. Errors: fault.TooLarge
+// where there are more rows than can be numbered; fault.SegmentDamage, which names a file, where documents or classes
+// are live twice, a live chunk mentions a class that is not live, or a live class has no live mention, or another first
+// one than its row says.
 func New(ctx context.Context, index string, splits []Split, runs []Run) (*Set, error) {
 	s := &Set{splits: splits, runs: runs}
 	chunks, classes := 0, 0

@@ -146,7 +146,8 @@ func (x *File) check(path string, expect Expect) error {
 	return nil
 }
 
-// Expected tells whether it is what is expected: for those who share it with whoever opened it. Errors are those of Open.
+// Expected tells whether it is what is expected: for those who share it with whoever opened it. Errors are those of
+// Open.
 func (x *File) Expected(path string, expect Expect) error {
 	if x.Meta.Analyser != expect.Analyser {
 		return fault.FormatUnknown.At("open split", path).
