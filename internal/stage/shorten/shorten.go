@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -21,6 +22,7 @@ import (
 	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/limits"
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/stream/par"
@@ -92,8 +94,17 @@ type shortened struct {
 	row rows.Short
 }
 
-// width bounds the classes of one partition in flight.
-const width = 16
+// Classes of one partition in flight. What is asked of the model at once is the gate's matter: a partition must only not
+// be what holds it back, since a corpus with few long classes has them in few partitions.
+const (
+	leastWidth = 16
+	mostWidth  = 512
+)
+
+// width is how many classes are in flight: as many as calls are allowed.
+func width(allowed corpus.Limits) int {
+	return min(max(limits.Concurrency(allowed.Concurrency), leastWidth), mostWidth)
+}
 
 // Run does one partition. Result.Progress counts classes done and ledger entries that answered, also when it fails.
 func Run(ctx context.Context, in In) (Result, error) {
@@ -105,7 +116,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 	}
 	defer out.Discard()
 	var failed error // returned behind the loop, which waits for the classes in flight
-	for short, err := range par.Ordered(ctx, width, s.long(ctx), s.shorten) {
+	for short, err := range par.Ordered(ctx, width(in.Spec.Limits), s.long(ctx), s.shorten) {
 		if err != nil {
 			failed = err
 			break
@@ -178,16 +189,16 @@ func Blocks(descriptions []string) [][]string {
 func (s *shortener) shorten(ctx context.Context, long class) (shortened, error) {
 	limit := s.Spec.Shortening.Threshold
 	out := shortened{id: long.id}
-	var parts []string
 	blocks := Blocks(long.descriptions)
-	for _, block := range blocks {
-		part, keys, err := s.text(ctx, long.name, strings.Join(block, " "))
-		if err != nil {
-			return out, err
-		}
-		parts = append(parts, part)
-		out.row.Keys = append(out.row.Keys, keys...)
+	parts := make([]string, len(blocks))
+	keys := make([][]corpus.Digest, len(blocks))
+	if err := par.Each(ctx, len(blocks), len(blocks), func(ctx context.Context, i int) (err error) {
+		parts[i], keys[i], err = s.text(ctx, long.name, strings.Join(blocks[i], " "))
+		return err
+	}); err != nil {
+		return out, err
 	}
+	out.row.Keys = slices.Concat(keys...)
 	out.row.Text = strings.Join(parts, " ")
 	if len(blocks) > 1 && utf8.RuneCountInString(out.row.Text) > limit/2 {
 		whole, keys, err := s.text(ctx, long.name, out.row.Text)

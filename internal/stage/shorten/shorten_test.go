@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -145,7 +146,7 @@ func TestHitsAreCountedOnlyWhenTheLedgerAnswered(t *testing.T) {
 	for i := range 30 {
 		classes = append(classes, class(fmt.Sprint("Class ", i), 40))
 	}
-	res, err := shorten.Run(t.Context(), b.in(chat, append(classes, class("Beta", 40))...))
+	res, err := shorten.Run(t.Context(), b.in(chat, append(slices.Clone(classes), class("Beta", 40))...))
 	if !fault.Is(err, fault.ModelAuth) || res.Progress.Hits.Shorten > 1 {
 		t.Errorf("%v: %+v", err, res.Progress)
 	}
@@ -194,6 +195,55 @@ func TestAVeryLongTextIsShortenedInBlocksThenAsAWhole(t *testing.T) {
 			t.Errorf("%d calls, %q", len(chat.Calls()), got["Hot"].Text)
 		}
 	})
+}
+
+// together answers once want calls are there at the same time.
+func together(t *testing.T, want int) *stagetest.Chat {
+	arrived := make(chan struct{}, want)
+	all := make(chan struct{})
+	go func() {
+		for range want {
+			<-arrived
+		}
+		close(all)
+	}()
+	return &stagetest.Chat{Answer: func(model.Call) (model.Reply, error) {
+		arrived <- struct{}{}
+		select {
+		case <-all:
+		case <-time.After(time.Minute):
+			t.Errorf("fewer than %d calls at once", want)
+		}
+		return model.Reply{Text: `{"description":"short"}`}, nil
+	}}
+}
+
+func TestAPartitionAsksAsMuchAtOnceAsTheLimitAllows(t *testing.T) {
+	for limit, want := range map[int]int{100: 100, 4: 16, 5000: 512, 0: 64} {
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			b := newBench(t)
+			var classes []rows.Reduced
+			for i := range want {
+				classes = append(classes, class(fmt.Sprintf("Name %d", i), 40))
+			}
+			chat := together(t, want)
+			in := b.in(chat, classes...)
+			in.Spec.Limits.Concurrency = limit
+			if res, err := shorten.Run(t.Context(), in); err != nil || res.Classes != int64(want) {
+				t.Errorf("%+v, %v", res, err)
+			}
+		})
+	}
+}
+
+func TestTheBlocksOfATextAreAskedForAtOnce(t *testing.T) {
+	b := newBench(t)
+	one := class("Hot", 1000)
+	blocks := len(shorten.Blocks(one.Descriptions))
+	_, got := b.short(b.in(together(t, blocks), one), "Hot")
+	if len(got["Hot"].Keys) != blocks {
+		t.Errorf("%d keys of %d blocks", len(got["Hot"].Keys), blocks)
+	}
 }
 
 func TestATextThatTheModelGivesNothingForFallsBackToItsStart(t *testing.T) {

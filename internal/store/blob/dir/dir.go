@@ -151,6 +151,11 @@ func (s *Store) Put(ctx context.Context, key string, body io.Reader, size int64,
 	if s.journal.takes(key, size, cond) {
 		return s.journal.put(ctx, key, body, size)
 	}
+	leave, err := s.journal.makeWay(ctx, key, &cond)
+	if err != nil {
+		return blob.Info{}, err
+	}
+	defer leave()
 	p := s.path(key)
 	if cond.Absent { // spare the write where the object is there already
 		if _, err := os.Lstat(p); err == nil {
@@ -272,6 +277,9 @@ func (s *Store) Get(_ context.Context, key string, r blob.Range) (io.ReadCloser,
 	if s.barred.holds(p) {
 		return nil, blob.Info{}, own(key)
 	}
+	if body, found, ok, err := s.journal.get(key, r); ok {
+		return body, found, err
+	}
 	file, err := s.open(key)
 	if err != nil {
 		return nil, blob.Info{}, wrap("read", p, err)
@@ -307,6 +315,9 @@ func (s *Store) Stat(_ context.Context, key string) (blob.Info, error) {
 	}
 	if s.barred.holds(s.path(key)) {
 		return blob.Info{}, own(key)
+	}
+	if found, ok := s.journal.stat(key); ok {
+		return found, nil
 	}
 	st, err := os.Stat(s.path(key))
 	if err == nil && st.IsDir() {
@@ -350,9 +361,15 @@ func (s *Store) DeleteAll(ctx context.Context, keys []string) error {
 	return failures.Err(len(keys))
 }
 
-// List implements blob.Store. It reads one folder at a time; names sort as their keys do because a folder sorts with
-// its '/'.
+// List implements blob.Store.
 func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[blob.Info, error] {
+	return s.ListRange(ctx, prefix, after, "")
+}
+
+// ListRange implements blob.Store. It reads one folder at a time; names sort as their keys do because a folder sorts
+// with its '/'. Where links are followed, what lies before the range is walked too: which of two links to one folder is
+// followed is told by all that comes before them.
+func (s *Store) ListRange(ctx context.Context, prefix, after, until string) iter.Seq2[blob.Info, error] {
 	return func(yield func(blob.Info, error) bool) {
 		base := ""
 		if i := strings.LastIndexByte(prefix, '/'); i >= 0 {
@@ -368,7 +385,14 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[blob.I
 			yield(blob.Info{Key: strings.TrimSuffix(base, "/")}, own(base))
 			return
 		}
-		listing := &walker{Store: s, prefix: prefix, after: after, yield: yield, reached: map[folderID]string{}}
+		if pending := s.journal.pendingBelow(prefix, after, until); len(pending) > 0 { // known before the files are read
+			merged, rest := s.merging(pending, yield)
+			yield = merged
+			defer rest()
+		}
+		listing := &walker{
+			Store: s, prefix: prefix, after: after, until: until, yield: yield, reached: map[folderID]string{},
+		}
 		if s.links == knownLinks && listing.enter("", false) != nil {
 			return
 		}

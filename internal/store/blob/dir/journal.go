@@ -39,9 +39,10 @@ const (
 )
 
 // journal makes small objects durable by one sync for all that are written while the sync before is under way. A
-// record is appended and synced first; then the object gets its name, without a sync, and is acknowledged. Later the
-// objects are synced in bulk, and the file of records goes. What a loss of power leaves of the objects of a journal
-// that had not come to that is put in place when the folder is opened (recovery.go).
+// record is appended and synced, and the object is acknowledged: it is read from its record (pending.go) until the file
+// of records ends. Then what was not deleted meanwhile gets a file, synced, and the file of records goes. Most paid
+// answers are in a pack by then, so that they never have a file of their own. What a crash leaves of a journal is put
+// in place when the folder is opened (recovery.go).
 //
 // Every process has files of its own and locks them while it lives.
 type journal struct {
@@ -72,23 +73,39 @@ type logFile struct {
 	file    *os.File
 	id      recordID
 	size    int64
+	written int64             // the length of its groups that are durable
 	failed  error             // it takes no more
-	synced  bool              // it has records that were acknowledged
-	objects map[string][]byte // by key; nil where the object is in place
-	emptied map[string]bool   // folders of objects that were deleted again
-	doubted map[string]bool   // keys whose sync failed, for settle alone: the kernel tells of lost pages only once
+	objects map[string]object // by key, those that are durable and were not deleted
+	emptied map[string]bool   // folders of objects that had a file and were deleted
 	waiting *group
 	running sync.Mutex     // a group is being written
-	users   sync.WaitGroup // objects that are not in place yet
+	users   sync.WaitGroup // objects whose group is not written yet
+	reading sync.RWMutex   // of file, which is closed below it
+	gone    bool           // file is closed
 	aged    *time.Timer
+}
+
+// object is where the bytes of an object lie in a file of records.
+type object struct {
+	at     int64
+	size   int
+	put    time.Time
+	placed bool // it has a file, which is durable
 }
 
 // group is what one sync will make durable.
 type group struct {
 	records []byte
+	objects []grouped
 	deleted []byte // the keys of its records of deletions
 	done    chan struct{}
 	err     error
+}
+
+// grouped is an object of a group, which lies at a place behind the group's begin.
+type grouped struct {
+	key string
+	object
 }
 
 // Option changes how a folder is opened.
@@ -169,32 +186,20 @@ func (j *journal) put(ctx context.Context, key string, body io.Reader, size int6
 		return blob.Info{}, err
 	}
 	defer leave()
-	if _, err := os.Lstat(path); err == nil {
+	if _, _, pending := j.pending(key); pending {
 		return blob.Info{}, precondition(path, "it exists")
 	}
-	if err := os.MkdirAll(filepath.Dir(path), durable.PrivateFolder); err != nil { // settle makes its name durable
-		return blob.Info{}, wrap("make folder of", path, err)
+	if _, err := os.Lstat(path); err == nil {
+		return blob.Info{}, precondition(path, "it exists")
 	}
 	if err := j.syncRemoval(key); err != nil {
 		return blob.Info{}, wrap("sync the folder of", path, err)
 	}
-	log, err := j.append(key, raw)
+	log, written, err := j.append(key, raw)
 	if err != nil {
 		return blob.Info{}, wrap("write", path, err)
 	}
-	defer log.users.Done()
-	placed, err := j.store.place(key, raw, false)
-	if err == nil || errors.Is(err, fs.ErrExist) {
-		j.mu.Lock()
-		if _, kept := log.objects[key]; kept {
-			log.objects[key] = nil
-		}
-		j.mu.Unlock()
-	}
-	if errors.Is(err, fs.ErrExist) { // another process was first, or a write that took no journal
-		return blob.Info{}, precondition(path, "it exists")
-	}
-	return placed, wrapped("write", path, err)
+	return log.info(key, written), nil
 }
 
 // place gives an object its name where none has it; fs.ErrExist where one does.
@@ -224,13 +229,13 @@ func written(path string, raw []byte, synced bool) (fs.FileInfo, error) {
 	return state, errors.Join(err, file.Close())
 }
 
-// append makes a record durable. The caller tells log.users when the object is in place.
-func (j *journal) append(key string, raw []byte) (*logFile, error) {
+// append makes a record durable.
+func (j *journal) append(key string, raw []byte) (*logFile, object, error) {
 	j.mu.Lock()
 	log, err := j.current()
 	if err != nil {
 		j.mu.Unlock()
-		return nil, err
+		return nil, object{}, err
 	}
 	mine, first := log.waiting, false
 	if mine == nil {
@@ -243,8 +248,11 @@ func (j *journal) append(key string, raw []byte) (*logFile, error) {
 	}
 	mine.deleted, j.deleted = append(mine.deleted, j.deleted...), nil
 	mine.records = appendRecord(mine.records, log.id, recordPut, key, raw)
+	number := len(mine.objects)
+	mine.objects = append(mine.objects, grouped{
+		key: key, object: object{at: int64(len(mine.records) - len(raw)), size: len(raw), put: time.Now()},
+	})
 	log.size += int64(len(mine.records) - before)
-	log.objects[key] = raw
 	log.users.Add(1)
 	if log.size > journalBytes {
 		j.retire(log)
@@ -256,13 +264,8 @@ func (j *journal) append(key string, raw []byte) (*logFile, error) {
 		j.write(log)
 	}
 	<-mine.done
-	if mine.err != nil {
-		j.mu.Lock()
-		delete(log.objects, key)
-		j.mu.Unlock()
-		log.users.Done()
-	}
-	return log, mine.err
+	log.users.Done()
+	return log, mine.objects[number].object, mine.err
 }
 
 // current gives the file that takes records. After a failure none is opened for a while: the cause is the error.
@@ -313,17 +316,19 @@ func (j *journal) write(log *logFile) {
 	if err == nil {
 		err = syncData(log.file)
 	}
+	j.mu.Lock()
 	if err != nil { // its end may be torn, and what a failed sync left out is not written by another
-		j.mu.Lock()
 		j.deleted = append(mine.deleted, j.deleted...)
 		j.abandon(log, err)
-		j.mu.Unlock()
-	} else {
-		j.mu.Lock()
-		log.synced = true
-		j.mu.Unlock()
+	} else { // only now can the objects be seen
+		for i := range mine.objects {
+			mine.objects[i].at += log.written
+			log.objects[mine.objects[i].key] = mine.objects[i].object
+		}
+		log.written += int64(len(mine.records))
 	}
-	mine.err = err
+	j.mu.Unlock()
+	mine.records, mine.err = nil, err
 	close(mine.done)
 }
 
@@ -333,7 +338,7 @@ func (j *journal) abandon(log *logFile, err error) {
 		return
 	}
 	log.failed = err
-	if j.log == log && !log.synced && os.Remove(log.path) == nil {
+	if j.log == log && log.written == 0 && os.Remove(log.path) == nil {
 		log.aged.Stop()
 		j.log = nil
 		_ = log.file.Close() // its lock goes after its name
@@ -359,35 +364,42 @@ func (j *journal) delete(ctx context.Context, key string) error {
 		return err
 	}
 	defer leave()
+	if _, _, pending := j.pending(key); pending { // it has no file
+		j.forget(key)
+		return nil
+	}
 	gone := os.Remove(j.store.path(key))
 	if gone != nil && !errors.Is(gone, fs.ErrNotExist) {
 		return gone
 	}
-	// Only now: a settle before this still makes the object whole, and one after it makes the removal durable.
 	j.forget(key)
+	j.mu.Lock()
+	j.removal++
+	j.removed[key] = j.removal
+	j.mu.Unlock()
 	if err := j.syncRemovals(); err != nil {
 		return err
 	}
 	return gone
 }
 
-// forget takes a removed object out of the files of records that wait to be settled.
+// forget takes a deleted object out of the files of records that wait to be settled.
 func (j *journal) forget(key string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	known := false
 	for _, log := range j.unsettled() {
-		if _, ok := log.objects[key]; ok {
+		if deleted, ok := log.objects[key]; ok {
 			known = true
 			delete(log.objects, key)
-			log.emptied[filepath.Dir(j.store.path(key))] = true
+			if deleted.placed {
+				log.emptied[filepath.Dir(j.store.path(key))] = true
+			}
 		}
 	}
 	if known {
 		j.deleted = append(append(j.deleted, key...), 0)
 	}
-	j.removal++
-	j.removed[key] = j.removal
 }
 
 // syncRemoval makes it durable that an object was removed, before another takes its name: of a whole old one that

@@ -110,7 +110,7 @@ func (j *journal) open() (log *logFile, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	log = &logFile{objects: map[string][]byte{}, emptied: map[string]bool{}, doubted: map[string]bool{}}
+	log = &logFile{objects: map[string]object{}, emptied: map[string]bool{}}
 	_, _ = rand.Read(log.id[:])                       // never fails
 	j.opened = max(j.opened+1, time.Now().UnixNano()) // a clock that is set back changes no order
 	name := fmt.Sprintf("%020d-%s%s", j.opened, hex.EncodeToString(log.id[:]), journalSuffix)
