@@ -104,7 +104,7 @@ func TestEveryBlockHasItsLargestWeight(t *testing.T) {
 	}
 }
 
-// The weight of a posting, with averages of all magnitudes, is never above the raised maximum, and the factor is needed.
+// The weight of a posting is never above the raised maximum, with averages of all magnitudes; and the factor is needed.
 func TestARaisedMaximumIsNeverBelowAWeight(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	needed, tight := 0, 0

@@ -10,6 +10,8 @@ import (
 // Side is one side of an open search segment. Its slices are mapped files: they are valid until the file is closed.
 type Side struct {
 	terms   mapped.Strings
+	bytes   []byte   // of terms
+	ends    []uint64 // of terms
 	post    []uint64
 	block   []uint64
 	doc     []uint32
@@ -25,6 +27,8 @@ type Side struct {
 func Open(file *mapped.File, prefix string, stats Stats) *Side {
 	return &Side{
 		terms:   mapped.StringsOf(file, prefix+"terms", prefix+"term_end"),
+		bytes:   file.Bytes(prefix + "terms"),
+		ends:    mapped.Slice[uint64](file, prefix+"term_end"),
 		post:    mapped.Slice[uint64](file, prefix+"post"),
 		block:   mapped.Slice[uint64](file, prefix+"block"),
 		doc:     mapped.Slice[uint32](file, prefix+"doc"),
@@ -71,15 +75,38 @@ type List struct {
 
 // Find gives the postings of a term; false when no document holds it.
 func (s *Side) Find(term string) (List, bool) {
-	i := s.terms.Find(term)
+	i := s.Place(term)
 	if i < 0 {
 		return List{}, false
 	}
 	return s.List(i), true
 }
 
-// Place is where a term stands in the order of the side's terms; -1 when no document holds it.
-func (s *Side) Place(term string) int { return s.terms.Find(term) }
+// Place is where a term stands in the order of the side's terms; -1 when no document holds it. A question asks every
+// side for every term, so terms are compared where they lie.
+func (s *Side) Place(term string) int {
+	lo, hi := 0, len(s.ends)
+	for lo < hi {
+		middle := int(uint(lo+hi) >> 1)
+		if string(s.term(middle)) < term {
+			lo = middle + 1
+		} else {
+			hi = middle
+		}
+	}
+	if lo < len(s.ends) && string(s.term(lo)) == term {
+		return lo
+	}
+	return -1
+}
+
+func (s *Side) term(i int) []byte {
+	start := uint64(0)
+	if i > 0 {
+		start = s.ends[i-1]
+	}
+	return s.bytes[start:s.ends[i]]
+}
 
 // List is the postings of the term at a place.
 func (s *Side) List(i int) List {
@@ -91,7 +118,7 @@ func (s *Side) List(i int) List {
 func (s *Side) Frequency(i int) int { return int(s.post[i+1] - s.post[i]) }
 
 // Has tells whether a document holds the term.
-func (s *Side) Has(term string) bool { return s.terms.Find(term) >= 0 }
+func (s *Side) Has(term string) bool { return s.Place(term) >= 0 }
 
 // Lists goes through the terms in order, each with its postings.
 func (s *Side) Lists() iter.Seq2[string, List] {
