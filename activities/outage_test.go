@@ -71,10 +71,14 @@ func (o *outage) Put(ctx context.Context, key string, body io.Reader, size int64
 }
 
 func (o *outage) List(ctx context.Context, prefix, after string) iter.Seq2[blob.Info, error] {
+	return o.ListRange(ctx, prefix, after, "")
+}
+
+func (o *outage) ListRange(ctx context.Context, prefix, after, until string) iter.Seq2[blob.Info, error] {
 	if err := o.ask(ctx); err != nil {
 		return func(yield func(blob.Info, error) bool) { yield(blob.Info{}, err) }
 	}
-	return o.Store.List(ctx, prefix, after)
+	return o.Store.ListRange(ctx, prefix, after, until)
 }
 
 // plant is what activities work with, in memory, and the build that they work on.

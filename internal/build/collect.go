@@ -14,8 +14,9 @@ import (
 )
 
 // Collect deletes scratch and what nothing names any more: generations beyond the kept ones with their segments, class
-// records, vector rows and collections, and ledger entries that no generation of any index lists. The report comes
-// first: it is made from scratch. A generation that cannot be read is told in the report.
+// records, vector rows and collections, copies for bulk import of runs that are over, and ledger entries that no
+// generation of any index lists. The report comes first: it is made from scratch. A generation that cannot be read is
+// told in the report, and so are copies that cannot be deleted.
 func (r *Run) Collect(ctx context.Context, holder Holder) error {
 	if err := r.Report(ctx, holder, Ending{Status: corpus.StatusRunning}); err != nil {
 		return err
@@ -24,6 +25,7 @@ func (r *Run) Collect(ctx context.Context, holder Holder) error {
 		Artifacts: r.Index, Keep: r.Settings.Keep, Grace: time.Duration(r.Settings.Grace), Fence: r.Fence,
 		Readers: r.Coordination, Records: r.Records, Vectors: r.Vectors,
 		Collections: "uw_" + corpus.Sum(r.StoreID, r.Job.Index).Short(8) + "_",
+		Staging:     r.Staging, Copies: corpus.ImportPrefix(r.StoreID),
 		OpenLive: func(ctx context.Context, sha string) (*live.File, func(), error) {
 			return r.segments.live(ctx, r, sha)
 		},
@@ -58,6 +60,7 @@ func (r *Run) keepLedger(ctx context.Context) error {
 	for _, name := range slices.Sorted(slices.Values(names)) {
 		indexes = append(indexes, artifact.Index{Store: r.Artifacts, Name: name})
 	}
+	ctx = ledger.Watched(ctx, r.Progress.Touch)
 	for _, task := range ledger.Tasks() {
 		if err := r.Guard(ctx); err != nil {
 			return err

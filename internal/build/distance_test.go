@@ -69,6 +69,9 @@ func TestRequestsOfABuildAreFewAndThoseOfAnUnchangedNightFewer(t *testing.T) {
 	}{
 		{"looks at single entries by the first build: one a miss, and those before the first shard", first.Of(
 			"ledger/extract/loose", distance.Get), documents + 64 + 10},
+		{"claims taken and given back by the first build: one a miss each, and a few", first.Of(
+			"coordination", "claim", "release"), 2*documents + 200},
+		{"claims of an unchanged night", unchanged.Of("coordination", "claim", "release"), 0},
 		{"entries written by the first build", first.Of("ledger/extract/loose", distance.PutIf), documents},
 		{"all that the first build asked the artifacts for", blobs(first), 9 * documents / 2},
 		{"all that an unchanged night asked the artifacts for", blobs(unchanged), 70},
@@ -83,7 +86,8 @@ func TestRequestsOfABuildAreFewAndThoseOfAnUnchangedNightFewer(t *testing.T) {
 }
 
 // BenchmarkDistance prints what `make bench` says of requests: a first build, an unchanged night, and one in which
-// 1 % of the documents changed, by how long a request takes. UNWEAVER_BENCH_CHUNKS is how many documents of one chunk.
+// 1 % of the documents changed, by how long a request takes, and how many there are of a store and kind.
+// UNWEAVER_BENCH_CHUNKS is how many documents of one chunk.
 func BenchmarkDistance(b *testing.B) {
 	documents := 1000
 	if asked := os.Getenv("UNWEAVER_BENCH_CHUNKS"); asked != "" {
@@ -102,7 +106,10 @@ func BenchmarkDistance(b *testing.B) {
 					}
 					counted, passed := s.next(b, requests)
 					b.ReportMetric(float64(counted.Of(""))/float64(documents), night+"-requests/chunk")
+					b.ReportMetric(float64(counted.Of("coordination"))/float64(documents), night+"-coordination/chunk")
+					b.ReportMetric(float64(counted.Of("records"))/float64(documents), night+"-records/chunk")
 					b.ReportMetric(float64(counted.Chain), night+"-chain")
+					b.Logf("%s, %s:\n%s", night, wait, counted)
 					b.ReportMetric(passed.Seconds(), night+"-s")
 				}
 			}

@@ -136,7 +136,7 @@ func (e *estimating) plan(ctx context.Context) (plan.Result, error) {
 	if e.models, err = e.Run.models(ctx); err != nil {
 		return plan.Result{}, err
 	}
-	fixed := Plan{Parent: current.Manifest}
+	fixed := Plan{Parent: current.Manifest, Trust: &domains}
 	if e.parent != nil {
 		if fixed.Foreign, err = e.foreign(ctx, e.parent); err != nil {
 			return plan.Result{}, err

@@ -1,6 +1,7 @@
 package build
 
 import (
+	"context"
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -21,4 +22,10 @@ func SetMade(t *testing.T, other corpus.Made) {
 			*field.to = *field.from
 		}
 	}
+}
+
+// TrustOf is whom a run trusts.
+func TrustOf(ctx context.Context, run *Run) (corpus.Trust, error) {
+	found, err := run.trusts(ctx)
+	return found.Trust, err
 }

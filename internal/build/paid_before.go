@@ -47,8 +47,8 @@ func (r *Run) ofFirstPlan(ctx context.Context, now *trusted) error {
 	if began.Prefix, again = strings.CutSuffix(began.Prefix, anewFolder); !again {
 		return nil
 	}
-	was, planned, err := trustFile.Find(ctx, began)
-	if err == nil && !planned {
+	was, told, err := trustedBy(ctx, began)
+	if err == nil && !told {
 		was.Trust = ownTrust(r.Settings)
 	}
 	now.shown(was.Trust)
@@ -81,8 +81,8 @@ func (r *Run) ofGenerations(ctx context.Context, now *trusted) error {
 	return err
 }
 
-// ofRuns looks at the scratch of runs that published nothing. One that was planned without trustFile is of a release
-// that told no domains apart; which configuration it had is not in it, so those count that were stored by then.
+// ofRuns looks at the scratch of runs that published nothing. One that recorded no trust is of a release that told no
+// domains apart; which configuration it had is not in it, so those count that were stored by then.
 func (r *Run) ofRuns(ctx context.Context, now *trusted) error {
 	var newest time.Time // plan of such a run
 	prefix := strings.TrimSuffix(r.Index.RunKey("-"), "-")
@@ -101,12 +101,12 @@ func (r *Run) ofRuns(ctx context.Context, now *trusted) error {
 		}
 		run := Scratch{Store: r.Artifacts, Prefix: prefix + parts[0] + "/" + parts[1]}
 		after = run.Prefix + string('/'+1) // behind all that is in its folder
-		was, planned, err := trustFile.Find(ctx, run)
+		was, told, err := trustedBy(ctx, run)
 		switch {
 		case fault.Is(err, fault.SegmentDamage): // it shows nothing
 		case err != nil:
 			return err
-		case planned:
+		case told:
 			now.shown(was.Trust)
 		default:
 			plan, err := first(ctx, r.Artifacts, run.Key(string(planFile)), "")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
 // cutOffNow begins a build that ends before a stage.
@@ -46,10 +47,39 @@ func (s *site) end(t *testing.T, job build.Job) {
 	}
 }
 
+// forgetPlanned has the plan of a run look as releases left it that wrote its trust into a file of its own.
+func (s *site) forgetPlanned(t *testing.T) {
+	t.Helper()
+	forgotten := 0
+	for info, err := range s.Artifacts.List(t.Context(), "", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(info.Key, "/build.json") {
+			continue
+		}
+		var planned map[string]any
+		if _, err := blob.ReadJSON(t.Context(), s.Artifacts, info.Key, &planned); err != nil {
+			t.Fatal(err)
+		}
+		if _, told := planned["trust"]; told {
+			forgotten++
+		}
+		delete(planned, "trust")
+		if _, err := blob.WriteJSON(t.Context(), s.Artifacts, info.Key, planned, blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if forgotten == 0 {
+		t.Error("no plan said whom its run trusts")
+	}
+}
+
 // cutOffBefore is cutOffNow by a release that told no domains apart.
 func (s *site) cutOffBefore(t *testing.T, stage string) build.Job {
 	t.Helper()
 	job := s.cutOffNow(t, stage)
+	s.forgetPlanned(t)
 	forgotten := 0
 	for info, err := range s.Artifacts.List(t.Context(), "", "") {
 		if err != nil {
@@ -152,5 +182,84 @@ func TestAServerThatComesBackIsNotPaidAgainForWhatNamesNoDomain(t *testing.T) {
 	s.night(t)
 	if paid := sold.soldAll(before); paid != 0 {
 		t.Errorf("%d sold again", paid)
+	}
+}
+
+// An attempt at plan that ends late may see what another one did not, such as a run that shows whom this index paid:
+// the run goes on paying as its recorded plan says.
+func TestALatePlanChangesNothingOfWhomItsRunTrusts(t *testing.T) {
+	s := newSite(t, sample(8))
+	sold := paying(s)
+	at(s, "http://one.example/v1", "")
+	older := s.cutOffBefore(t, "verify")
+	s.end(t, older)
+	if sold.soldAll(nil) == 0 {
+		t.Fatal("nothing was paid")
+	}
+	unseen := s.contents(t, older)
+	for key := range unseen {
+		if err := s.Artifacts.Delete(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asWired(s, sold)
+	restart(s)
+	job, holder := s.leased(t)
+	before := maps.Clone(sold.texts)
+	s.late(t, job, unitOf{"plan", "/build.json", func(ctx context.Context, run *build.Run) (any, error) {
+		planned, err := run.Plan(ctx)
+		if err != nil {
+			return nil, err
+		}
+		trust, err := build.TrustOf(ctx, run)
+		return []any{planned, trust}, err
+	}}, func() {
+		s.write(t, map[string]string{"later.md": "# Later\n\nCame later."})
+		for key, content := range unseen {
+			if _, err := blob.Write(t.Context(), s.Artifacts, key, []byte(content), blob.Cond{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	if _, err := s.stages(t.Context(), job, holder); err != nil {
+		t.Fatal(err)
+	}
+	if paid := sold.soldAll(before); paid == 0 {
+		t.Error("what a late attempt found was taken for what the plan recorded")
+	}
+}
+
+// A run whose plan a release before wrote goes on with whom that plan's own file says it trusts.
+func TestARunOfAReleaseThatWroteItsTrustBesideThePlanGoesOn(t *testing.T) {
+	for name, told := range map[string]func(*site){
+		"beside the plan": func(s *site) { s.forgetPlanned(t) },
+		"in the plan": func(s *site) {
+			for _, key := range keysBelow(t, s.Artifacts, "tenant/runs/") {
+				if strings.HasSuffix(key, "/trust.json") {
+					if err := s.Artifacts.Delete(t.Context(), key); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		},
+	} {
+		s := newSite(t, sample(8))
+		sold := paying(s)
+		at(s, "http://one.example/v1", "")
+		s.night(t) // by a release that names no domain
+		sold.soldAll(nil)
+		asWired(s, sold)
+		anotherIndex(t, s, "tenant")
+		job := s.cutOffNow(t, "chunk")
+		told(s)
+		restart(s)
+		s.lease(t, &job, build.Holder{Workflow: "build/" + job.Name(), Run: "run"})
+		before := maps.Clone(sold.texts)
+		if _, err := s.stages(t.Context(), job, build.Holder{Workflow: "build/" + job.Name(), Run: "run"}); err != nil {
+			t.Fatal(err)
+		}
+		if paid := sold.soldAll(before); paid == 0 {
+			t.Errorf("%s: another index got what names no domain", name)
+		}
 	}
 }

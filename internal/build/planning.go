@@ -27,6 +27,7 @@ type Plan struct {
 	Repair       bool        `json:"repair,omitempty"`  // a store lost its memory: what is live is verified and rewritten
 	Held         string      `json:"held,omitempty"`    // gate that is known already
 	HeldDetail   string      `json:"held_detail,omitempty"`
+	Trust        *trusted    `json:"trust,omitempty"` // nil: of a release that wrote trustFile alone, or not even that
 	Started      time.Time   `json:"started"`
 	Frozen                   // fingerprints here, the rest once the chunks are there: frozenFile
 }
@@ -46,6 +47,9 @@ type Planned struct {
 func (r *Run) Plan(ctx context.Context) (Planned, error) {
 	fixed, err := once(ctx, r, planFile, r.plan)
 	if err != nil {
+		return Planned{}, err
+	}
+	if err := r.planned(ctx, fixed); err != nil {
 		return Planned{}, err
 	}
 	out := Planned{
@@ -100,10 +104,8 @@ func (r *Run) plan(ctx context.Context) (Plan, error) {
 	if err != nil {
 		return fixed, err
 	}
-	if err := trustFile.Write(ctx, r.Scratch, domains); err != nil {
-		return fixed, err
-	}
 	r.domains, reasons = &domains, append(reasons, moved...)
+	fixed.Trust = &domains
 	fixed.Rebuild = fixed.Rebuild || domains.Moved
 	models, err := r.models(ctx)
 	if err != nil {

@@ -87,10 +87,14 @@ func (s *throttled) Stat(ctx context.Context, key string) (blob.Info, error) {
 }
 
 func (s *throttled) List(ctx context.Context, prefix, after string) iter.Seq2[blob.Info, error] {
+	return s.ListRange(ctx, prefix, after, "")
+}
+
+func (s *throttled) ListRange(ctx context.Context, prefix, after, until string) iter.Seq2[blob.Info, error] {
 	if err := s.admit("list", prefix); err != nil {
 		return func(yield func(blob.Info, error) bool) { yield(blob.Info{}, err) }
 	}
-	return s.Store.List(ctx, prefix, after)
+	return s.Store.ListRange(ctx, prefix, after, until)
 }
 
 func (s *throttled) DeleteAll(ctx context.Context, keys []string) error {

@@ -16,8 +16,9 @@ type trusted struct {
 	Moved bool `json:"moved,omitempty"` // vectors of the parent are of another domain
 }
 
-// trustFile is written before the plan. A run that was planned by a release without it pays in its own domain, as it
-// did before.
+// trustFile is what releases read that know of no Plan.Trust. Theirs wrote it before the plan, so that an attempt that
+// ended late could replace it; now it says what the recorded plan says. A run that was planned by a release without
+// either pays in its own domain, as it did before.
 const trustFile File[trusted] = "trust.json"
 
 // trust compares the domains of the configuration with the parent's, and gives a reason for each that changed: what a
@@ -60,20 +61,50 @@ func (r *Run) trustOf(ctx context.Context, manifest *corpus.Manifest) (corpus.Tr
 	return ownTrust(spec), err
 }
 
-// trusts is what the plan found.
+// trusts is what the recorded plan found.
 func (r *Run) trusts(ctx context.Context) (trusted, error) {
 	if r.domains != nil {
 		return *r.domains, nil
 	}
-	found, planned, err := trustFile.Find(ctx, r.Scratch)
+	fixed, err := kept(ctx, r, planFile)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return trusted{}, err
+	}
+	found, told, err := trustOfPlan(ctx, r.Scratch, fixed)
 	if err != nil {
 		return found, err
 	}
-	if !planned {
+	if !told {
 		found.Trust = ownTrust(r.Settings)
 	}
 	r.domains = &found
 	return found, nil
+}
+
+// planned takes over whom the recorded plan trusts, which another attempt may have written, and has workers of releases
+// before find it.
+func (r *Run) planned(ctx context.Context, fixed Plan) error {
+	r.domains = fixed.Trust
+	if fixed.Trust == nil {
+		return nil
+	}
+	return trustFile.Write(ctx, r.Scratch, *fixed.Trust)
+}
+
+// trustedBy is whom a run trusts, as far as it recorded that.
+func trustedBy(ctx context.Context, run Scratch) (found trusted, told bool, err error) {
+	fixed, _, err := planFile.Find(ctx, run)
+	if err != nil {
+		return trusted{}, false, err
+	}
+	return trustOfPlan(ctx, run, fixed)
+}
+
+func trustOfPlan(ctx context.Context, run Scratch, fixed Plan) (found trusted, told bool, err error) {
+	if fixed.Trust != nil {
+		return *fixed.Trust, true, nil
+	}
+	return trustFile.Find(ctx, run)
 }
 
 // models makes the run's models: paid ones are metered, and know which former results are theirs.

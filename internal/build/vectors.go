@@ -186,7 +186,7 @@ func (r *Run) Import(ctx context.Context) error {
 		in := kinds[number]
 		in.Artifacts, in.Staging, in.Vectors = r.Index, r.Staging, r.Vectors
 		in.State = r.Scratch.Key(importState(in.Kind))
-		in.Prefix = "unweaver-import/" + r.StoreID[:8] + "/" + r.Scratch.Prefix + "/" + in.Kind
+		in.Prefix = corpus.ImportPrefix(r.StoreID) + r.Scratch.Prefix + "/" + in.Kind
 		in.Guard = r.Guard
 		before := imported
 		in.OnProgress = func(rows corpus.Progress) {

@@ -166,8 +166,10 @@ func RowKey(object, id string) string { return ObjectKey(object) + "#" + id }
 // ObjectKey is the document key of an object: '#' is kept for rows, so it is percent-encoded here, and '%' with it so
 // that the mapping can be undone.
 func ObjectKey(object string) string {
-	return strings.NewReplacer("%", "%25", "#", "%23").Replace(object)
+	return encoded.Replace(object)
 }
+
+var encoded = strings.NewReplacer("%", "%25", "#", "%23") // making it costs more than using it
 
 // ClassRow is the key of a class vector row: <class id>-<16 hex of the vector digest>.
 func ClassRow(id ID, vector Digest) string { return id.String() + "-" + vector.Short(16) }
@@ -181,6 +183,13 @@ func ChunkRow(id ID, window int, chunk Digest) string {
 func RecordKey(store, index string, id ID, record Digest) string {
 	return store[:8] + ":c:" + index + ":" + id.String() + ":" + record.String()
 }
+
+// ImportRoot is what the keys of all copies for bulk import start with, in the bucket that the vector store reads.
+const ImportRoot = "unweaver-import/"
+
+// ImportPrefix is what the keys of an installation's copies for bulk import start with:
+// unweaver-import/<8 hex of store id>/. Behind it a copy has the key of its run's scratch.
+func ImportPrefix(store string) string { return ImportRoot + store[:8] + "/" }
 
 // Collection names a vector collection: uw_<8 hex of sha256(store id, index)>_<kind>_<8 hex of fingerprint>_<n>.
 func Collection(store, index, kind string, fingerprint Digest, n int) string {

@@ -27,7 +27,41 @@ type Segments struct {
 	Search    []Segment `json:"search"`
 	IDF       []Segment `json:"idf,omitempty"` // of the built-in embedder
 	Deltas    []Delta   `json:"deltas,omitempty"`
+
+	// A generation of many immutable segments has these in place of Live and Search.
+	Splits    []Split    `json:"splits,omitempty"`
+	Runs      []Segment  `json:"runs,omitempty"` // class runs
+	Tombs     []Tomb     `json:"tombs,omitempty"`
+	DeadStats []DeadStat `json:"dead_stats,omitempty"`
 }
+
+// Split is the mapped file of one split: whole documents with their chunks, dead ones among them.
+type Split struct {
+	Segment
+	Documents int64 `json:"documents"`
+	Chunks    int64 `json:"chunks"`
+	Classes   int64 `json:"classes"` // that its chunks mention
+	Text      int   `json:"text"`    // Part of the documents and text segments that its part 0 is, and so on
+	Extract   int   `json:"extract"` // the same of the extract segments
+}
+
+// Tomb tells which documents of a split, or which rows of a class run, are dead: Of is that segment's content.
+type Tomb struct {
+	Segment
+	Of string `json:"of"`
+}
+
+// DeadStat counts the terms of what is dead on one side.
+type DeadStat struct {
+	Segment
+	Side string `json:"side"` // ChunkSide or ClassSide
+}
+
+// Sides of words.
+const (
+	ChunkSide = "chunks"
+	ClassSide = "classes"
+)
 
 // Delta is what changed in one kind since its base; Tombstones hides rows of the base.
 type Delta struct {
@@ -51,10 +85,20 @@ func (s Segments) Kinds() []Kind {
 			deltas.Segments = append(deltas.Segments, *delta.Tombstones)
 		}
 	}
+	splits, tombs, dead := Kind{Name: "split"}, Kind{Name: "tomb"}, Kind{Name: "dead statistics"}
+	for _, one := range s.Splits {
+		splits.Segments = append(splits.Segments, one.Segment)
+	}
+	for _, one := range s.Tombs {
+		tombs.Segments = append(tombs.Segments, one.Segment)
+	}
+	for _, one := range s.DeadStats {
+		dead.Segments = append(dead.Segments, one.Segment)
+	}
 	return []Kind{
 		{"documents", s.Documents}, {"text", s.Text}, {"extract", s.Extract}, {"mentions", s.Mentions},
 		{"classes", s.Classes}, {"class vectors", s.ClassVecs}, {"chunk vectors", s.ChunkVecs}, {"live", s.Live},
-		{"search", s.Search}, {"idf", s.IDF}, deltas,
+		{"search", s.Search}, {"idf", s.IDF}, deltas, splits, {"class run", s.Runs}, tombs, dead,
 	}
 }
 

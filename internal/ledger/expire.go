@@ -171,7 +171,10 @@ type keyFile struct {
 func sortKeys(ctx context.Context, listed iter.Seq2[corpus.Digest, error]) (*keyFile, error) {
 	var sorter spill.Sorter
 	defer sorter.Close()
+	count := int64(0)
 	for key, err := range listed {
+		sign(ctx, count)
+		count++
 		if err == nil {
 			err = ctx.Err()
 		}

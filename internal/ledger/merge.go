@@ -143,9 +143,12 @@ func untimed(raw []byte) (time.Time, []byte, error) {
 // rows streams the entries of a run by key.
 func (r run) rows(ctx context.Context, store blob.Store) iter.Seq2[timedRow, error] {
 	return func(yield func(timedRow, error) bool) {
+		count := int64(0)
 		for _, file := range r.files { // keys sort by range
 			for row, err := range artifact.ScanAll(ctx, store, file.key) {
 				out := timedRow{key: string(row.Key), time: file.modified, value: row.Value}
+				sign(ctx, count)
+				count++
 				if err == nil && out.key == filterRow {
 					continue
 				}

@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -17,6 +18,10 @@ import (
 
 // readWidth is how many loose entries are read at once.
 const readWidth = 16
+
+// sweepWidth is how many packs are read at once whose loose entries are deleted: an entry lies in one pack, and the
+// deletions of each are some requests at once.
+const sweepWidth = 4
 
 // gatherEntries is how many entries a gathered pack holds at most.
 const gatherEntries = 5000
@@ -127,7 +132,10 @@ type looseObject struct {
 // looseObjects lists the loose entries of a task by key.
 func (l *Ledger) looseObjects(ctx context.Context, task string) iter.Seq2[looseObject, error] {
 	return func(yield func(looseObject, error) bool) {
+		count := int64(0)
 		for info, err := range l.store.List(ctx, loosePrefix(task), "") {
+			sign(ctx, count)
+			count++
 			if err != nil {
 				yield(looseObject{}, err)
 				return
@@ -188,23 +196,28 @@ func (l *Ledger) Sweep(ctx context.Context, task string, now time.Time) (int, er
 	if err != nil {
 		return 0, err
 	}
-	total := 0
+	var due []packFile
 	for _, file := range listed.files {
-		if file.merged || listed.swept[file.key] || now.Sub(file.modified) <= LooseGrace {
-			continue
+		if !file.merged && !listed.swept[file.key] && now.Sub(file.modified) > LooseGrace {
+			due = append(due, file)
 		}
-		n, err := l.sweepLoose(ctx, task, file.key)
-		total += n
+	}
+	var swept atomic.Int64
+	err = par.Each(ctx, len(due), sweepWidth, func(ctx context.Context, i int) error {
+		n, err := l.sweepLoose(ctx, task, due[i].key)
+		swept.Add(int64(n))
 		if err != nil && artifact.IsDamage(err) {
-			l.setAside(l.packs.task(task), file.key, err) // what it should hold stays loose
-			continue
+			l.setAside(l.packs.task(task), due[i].key, err) // what it should hold stays loose
+			return nil
 		}
-		if err != nil {
-			return total, err
+		if err == nil {
+			_, err = blob.Write(ctx, l.store, due[i].key+sweptMark, nil, blob.Cond{})
 		}
-		if _, err := blob.Write(ctx, l.store, file.key+sweptMark, nil, blob.Cond{}); err != nil {
-			return total, err
-		}
+		return err
+	})
+	total := int(swept.Load())
+	if err != nil {
+		return total, err
 	}
 	for _, done := range listed.merges { // the oldest first: what a merge gave may be the input of a later one
 		if now.Sub(done.At) <= LooseGrace {
@@ -221,6 +234,7 @@ func (l *Ledger) Sweep(ctx context.Context, task string, now time.Time) (int, er
 
 // sweepLoose deletes the loose entries of a pack. All of the pack is read before any is deleted.
 func (l *Ledger) sweepLoose(ctx context.Context, task, pack string) (int, error) {
+	sign(ctx, 0)
 	var objects []string
 	for row, err := range artifact.ScanAll(ctx, l.store, pack) {
 		if err != nil {
@@ -252,17 +266,30 @@ func (l *Ledger) sweepMerge(ctx context.Context, task string, done merge, listed
 			return 0, l.store.Delete(ctx, done.name)
 		}
 	}
-	var objects []string
-	for _, input := range done.Inputs {
-		if strings.HasPrefix(input, packPrefix(task)) && !listed.swept[input] {
-			if _, err := l.sweepLoose(ctx, task, input); err != nil && !fault.Is(err, fault.NotFound) {
-				if !artifact.IsDamage(err) {
-					return 0, err
-				}
-				continue // it was whole when it was merged; its loose entries stay, and so does it
-			}
+	stays := make([]bool, len(done.Inputs))
+	err := par.Each(ctx, len(done.Inputs), sweepWidth, func(ctx context.Context, i int) error {
+		input := done.Inputs[i]
+		if !strings.HasPrefix(input, packPrefix(task)) || listed.swept[input] {
+			return nil
 		}
-		objects = append(objects, input, input+sweptMark)
+		_, err := l.sweepLoose(ctx, task, input)
+		switch {
+		case fault.Is(err, fault.NotFound): // an earlier attempt deleted it
+			return nil
+		case artifact.IsDamage(err):
+			stays[i] = true // it was whole when it was merged; its loose entries stay, and so does it
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	var objects []string
+	for i, input := range done.Inputs {
+		if !stays[i] {
+			objects = append(objects, input, input+sweptMark)
+		}
 	}
 	if err := artifact.DeleteAll(ctx, l.store, objects); err != nil {
 		return 0, err

@@ -218,8 +218,12 @@ func (d distant) Stat(ctx context.Context, key string) (blob.Info, error) {
 }
 
 func (d distant) List(ctx context.Context, prefix, after string) iter.Seq2[blob.Info, error] {
+	return d.ListRange(ctx, prefix, after, "")
+}
+
+func (d distant) ListRange(ctx context.Context, prefix, after, until string) iter.Seq2[blob.Info, error] {
 	time.Sleep(d.wait)
-	return d.Memory.List(ctx, prefix, after)
+	return d.Memory.ListRange(ctx, prefix, after, until)
 }
 
 // far is 100,000 texts in an index, each answer as large as a request.

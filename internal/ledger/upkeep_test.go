@@ -8,12 +8,14 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/store/artifact/artifacttest"
+	"github.com/unweaver/unweaver/internal/store/distance"
 )
 
 func TestManyPacksBecomeFewAndEveryEntryIsFoundAllTheWhile(t *testing.T) {
@@ -155,6 +157,70 @@ func TestUpkeepMayEndAfterAnyWriteOrDelete(t *testing.T) {
 		}
 		if n := settle(b); n > calm+4 { // packs of a merge that was not recorded count as a run of their own
 			t.Errorf("killed at change %d: %d objects in the end, %d undisturbed", crash, n, calm)
+		}
+	}
+}
+
+// The loose entries of several packs are deleted at once: each is read first, and then waits for its deletions.
+func TestSeveralPacksAreSweptAtOnce(t *testing.T) {
+	for name, merged := range map[string]bool{"packs": false, "inputs of a merge": true} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { sweepFarAway(t, merged) }) })
+	}
+}
+
+func sweepFarAway(t *testing.T, merged bool) {
+	const packs = 8
+	b := newBook(t)
+	b.now = time.Now() // of the bubble
+	for shard := range packs {
+		b.pay(t, ledger.Extract, 10*shard, 10*shard+10)
+	}
+	if merged { // with one more there are enough
+		b.pay(t, ledger.Extract, 10*packs, 10*packs+10)
+		if n, err := b.Merge(t.Context(), ledger.Extract, b.now); n == 0 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	requests := distance.New(time.Millisecond)
+	far := ledger.New(distance.Blob(b.store, requests), newClaims())
+	n, err := far.Sweep(t.Context(), ledger.Extract, b.now.Add(2*ledger.LooseGrace))
+	counted := requests.Take()
+	if loose := b.store.Keys("ledger/extract/loose/"); err != nil || n == 0 || len(loose) > 0 {
+		t.Errorf("%d, %v, left %v", n, err, loose)
+	}
+	if counted.Of("") < 4*packs || counted.Chain > int(counted.Of(""))*2/3 {
+		t.Errorf("one after another:\n%s", counted)
+	}
+}
+
+// Whoever watches an upkeep that takes long sees that it gets on, in each of its parts.
+func TestUpkeepShowsThatItGetsOn(t *testing.T) {
+	const packs, each = 9, 1000
+	b := newBook(t)
+	var keys []corpus.Digest
+	for shard := range packs {
+		b.pay(t, ledger.Extract, each*shard, each*(shard+1))
+	}
+	for i := range packs * each {
+		keys = append(keys, key(i))
+	}
+	var signs atomic.Int64
+	ctx := ledger.Watched(t.Context(), func() { signs.Add(1) })
+	for _, part := range []struct {
+		name  string
+		do    func() error
+		least int64
+	}{
+		{"merge", func() error { _, err := b.Merge(ctx, ledger.Extract, b.now); return err }, 5 * each / 1024},
+		{"sweep", func() error { _, err := b.Sweep(ctx, ledger.Extract, day(2)); return err }, packs},
+		{"expire", func() error {
+			_, err := b.Expire(ctx, ledger.Extract, listing(keys...), day(20))
+			return err
+		}, 2 * (packs * each / 1024)},
+	} {
+		signs.Store(0)
+		if err := part.do(); err != nil || signs.Load() < part.least {
+			t.Errorf("%s: %d signs, want %d, %v", part.name, signs.Load(), part.least, err)
 		}
 	}
 }

@@ -71,8 +71,13 @@ func (b blobs) Stat(ctx context.Context, key string) (info blob.Info, err error)
 	return b.Store.Stat(ctx, key)
 }
 
-// List implements blob.Store. It is over with the first object, for the reason of Get.
+// List implements blob.Store.
 func (b blobs) List(ctx context.Context, prefix, after string) iter.Seq2[blob.Info, error] {
+	return b.ListRange(ctx, prefix, after, "")
+}
+
+// ListRange implements blob.Store. It is over with the first object, for the reason of Get.
+func (b blobs) ListRange(ctx context.Context, prefix, after, until string) iter.Seq2[blob.Info, error] {
 	return func(yield func(blob.Info, error) bool) {
 		ctx, end := b.observer.Store(ctx, b.name, "list")
 		told := false
@@ -82,7 +87,7 @@ func (b blobs) List(ctx context.Context, prefix, after string) iter.Seq2[blob.In
 				end(err)
 			}
 		}
-		for info, err := range b.Store.List(ctx, prefix, after) {
+		for info, err := range b.Store.ListRange(ctx, prefix, after, until) {
 			tell(err)
 			if !yield(info, err) {
 				return

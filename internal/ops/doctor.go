@@ -37,13 +37,7 @@ func (s *Service) Doctor(ctx context.Context, spec corpus.Spec) ([]Check, error)
 	})
 	probe("conditional writes", func() (string, error) { return conditional(ctx, s) })
 	if s.Stores.Staging != nil {
-		probe("import bucket", func() (string, error) {
-			key := "unweaver-import/doctor"
-			if _, err := blob.Write(ctx, s.Stores.Staging, key, []byte("probe"), blob.Cond{}); err != nil {
-				return "", err
-			}
-			return s.Stores.Staging.Location(""), s.Stores.Staging.Delete(ctx, key)
-		})
+		probe("import bucket", func() (string, error) { return probeStaging(ctx, s.Stores.Staging) })
 	}
 	probe("classes", func() (string, error) { return "answers", s.Stores.Records.Ping(ctx) })
 	probe("vectors", func() (string, error) { return "answers", s.Stores.Vectors.Ping(ctx) })
@@ -129,6 +123,41 @@ func noComputers(queue string) error {
 		Because("none has polled it in the last minutes: what fills a core (chunk, reduce, segment) waits").
 		Advise("start unweaver-worker of this version with the same engine.task_queue and engine.namespace, and " +
 			"worker.role all or cpu")
+}
+
+// probeStaging proves that the bucket of bulk imports lets copies be written, found and deleted, many at a time: the
+// collect stage deletes what a cancelled import left.
+func probeStaging(ctx context.Context, store blob.Store) (string, error) {
+	prefix := corpus.ImportRoot + "doctor/"
+	key := prefix + strings.ToLower(rand.Text())
+	if _, err := blob.Write(ctx, store, key, []byte("probe"), blob.Cond{}); err != nil {
+		return "", err
+	}
+	advise := func(err error) error {
+		if fault.Is(err, fault.StoreDenied) {
+			return fault.StoreDenied.At("probe", store.Location(key)).Because(err).
+				Advise("let the worker's credentials list, read, write and delete below " + corpus.ImportRoot + " of " +
+					"stores.milvus.bucket")
+		}
+		return err
+	}
+	found := false
+	for info, err := range store.List(ctx, prefix, "") {
+		if err != nil {
+			_ = store.Delete(ctx, key)
+			return "", advise(err)
+		}
+		found = found || info.Key == key
+	}
+	if err := store.DeleteAll(ctx, []string{key}); err != nil {
+		return "", advise(err)
+	}
+	if !found {
+		return "", fault.StoreDenied.At("probe", store.Location(key)).
+			Because("what was written is not listed").
+			Advise("see that stores.milvus.bucket and stores.s3.endpoint name the bucket that Milvus reads")
+	}
+	return store.Location(""), nil
 }
 
 // conditional proves that the artifact store honours If-None-Match and If-Match: the lease and the pointer rest on

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -339,6 +340,20 @@ type readOnly struct{ blob.Store }
 func (r readOnly) Put(context.Context, string, io.Reader, int64, blob.Cond) (blob.Info, error) {
 	return blob.Info{}, fault.StoreDenied.At("write", "bucket").Because("read only").Advise("check the credentials")
 }
+
+var errNoRight = fault.StoreDenied.At("ask", "bucket").Because("no such right")
+
+// unlisted is a store that lists nothing.
+type unlisted struct{ blob.Store }
+
+func (u unlisted) List(context.Context, string, string) iter.Seq2[blob.Info, error] {
+	return func(yield func(blob.Info, error) bool) { yield(blob.Info{}, errNoRight) }
+}
+
+// undeleted is a store that deletes nothing.
+type undeleted struct{ blob.Store }
+
+func (u undeleted) DeleteAll(context.Context, []string) error { return errNoRight }
 
 // unconditional is a store that ignores the conditions of writes.
 type unconditional struct{ blob.Store }

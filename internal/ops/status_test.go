@@ -314,6 +314,17 @@ func TestDoctorFindsWhatIsSound(t *testing.T) {
 	}
 }
 
+func TestDoctorFindsABucketForImportsAndLeavesNothingThere(t *testing.T) {
+	b := newBench(t)
+	b.Stores.Staging = b.Stores.Artifacts
+	if check := checks(t, b, b.spec("docs"))["import bucket"]; !check.OK || check.Detail == "" {
+		t.Errorf("%+v", check)
+	}
+	for info, err := range b.Stores.Staging.List(t.Context(), "unweaver-import/", "") {
+		t.Errorf("a probe was left behind: %s, %v", info.Key, err)
+	}
+}
+
 func TestDoctorSaysWhatToDo(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare      func(*bench, *corpus.Spec)
@@ -332,6 +343,14 @@ func TestDoctorSaysWhatToDo(t *testing.T) {
 		"import bucket": {
 			func(b *bench, _ *corpus.Spec) { b.Stores.Staging = readOnly{b.Stores.Artifacts} }, "read only", "credentials",
 		},
+		"import bucket, unlisted": {
+			func(b *bench, _ *corpus.Spec) { b.Stores.Staging = unlisted{b.Stores.Artifacts} }, "no such right",
+			"list, read, write and delete below unweaver-import/",
+		},
+		"import bucket, kept": {
+			func(b *bench, _ *corpus.Spec) { b.Stores.Staging = undeleted{b.Stores.Artifacts} }, "no such right",
+			"list, read, write and delete below unweaver-import/",
+		},
 		"conditional writes": {
 			func(b *bench, _ *corpus.Spec) { b.Stores.Artifacts = unconditional{b.Stores.Artifacts} }, "ignores If-None-Match",
 			"conditional writes",
@@ -346,7 +365,8 @@ func TestDoctorSaysWhatToDo(t *testing.T) {
 			spec := b.spec("docs")
 			c.prepare(b, &spec)
 			got := checks(t, b, spec)
-			if check := got[name]; check.OK || !strings.Contains(check.Detail, c.detail) || !strings.Contains(check.Hint,
+			probe, _, _ := strings.Cut(name, ",")
+			if check := got[probe]; check.OK || !strings.Contains(check.Detail, c.detail) || !strings.Contains(check.Hint,
 				c.hint) {
 				t.Errorf("%+v", check)
 			}

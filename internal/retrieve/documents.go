@@ -16,7 +16,8 @@ const framesWidth = 8
 // on; 0 is the first. There are at most limit of them. next is the place behind them, or 0 where they are the last.
 func (g *Generation) DocumentsFrom(prefix string, at, limit int) (from, to, next int) {
 	first := g.Live.DocumentFrom(prefix)
-	rest := len(g.Live.Documents) - first
+	documents, _, _ := g.Live.Counts()
+	rest := documents - first
 	end := first + sort.Search(rest, func(i int) bool { return !strings.HasPrefix(g.Live.Key(first+i), prefix) })
 	from = min(max(at, first), end)
 	if to = min(from+limit, end); to < end {
@@ -30,7 +31,7 @@ func (g *Generation) Documents(ctx context.Context, from, to int) ([]rows.Docume
 	frames := make([]frameID, max(0, to-from))
 	var distinct []frameID
 	for n := range frames {
-		reader := g.docs[g.Live.Documents[from+n].Part]
+		reader := g.docs[g.Live.DocumentAt(from+n).Part]
 		if reader == nil {
 			return nil, g.damaged("documents")
 		}

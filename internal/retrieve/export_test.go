@@ -1,5 +1,10 @@
 package retrieve
 
+import (
+	"github.com/unweaver/unweaver/internal/format/liveset"
+	"github.com/unweaver/unweaver/internal/retrieve/lexical"
+)
+
 // KeptFrameBytes is what unpacked frames hold.
 func KeptFrameBytes() int {
 	unpacked.mu.Lock()
@@ -25,4 +30,14 @@ func KeepFrames(limit int) func() {
 		defer unpacked.mu.Unlock()
 		unpacked.limit = was
 	}
+}
+
+// Composed is a generation that answers from many segments, with the stores and texts of another, which closes them.
+func Composed(of *Generation, set *liveset.Set, chunks, classes lexical.Dead) (*Generation, error) {
+	generation := &Generation{
+		Manifest: of.Manifest, Spec: of.Spec, Release: of.Release, IDF: of.IDF,
+		art: of.art, texts: of.texts, docs: of.docs, extracts: of.extracts,
+	}
+	generation.refs.Store(1)
+	return generation, generation.setLive(set, chunks, classes, func() {})
 }

@@ -22,12 +22,13 @@ type allowed struct {
 }
 
 func (g *Generation) allow(ctx context.Context, query Query) *allowed {
+	documents, _, _ := g.Live.Counts()
 	a := &allowed{
 		generation: g,
 		ctx:        ctx,
 		filter:     query.Filter,
 		without:    query.Without,
-		hi:         len(g.Live.Documents),
+		hi:         documents,
 		cache:      map[uint32]bool{},
 	}
 	a.all = query.Filter.Prefix == "" && len(query.Filter.Metadata) == 0 && query.Filter.From.IsZero() &&
@@ -36,7 +37,7 @@ func (g *Generation) allow(ctx context.Context, query Query) *allowed {
 	if query.Filter.Prefix != "" {
 		a.lo = g.Live.DocumentFrom(query.Filter.Prefix)
 		a.hi = a.lo + sort.Search(
-			len(g.Live.Documents)-a.lo,
+			documents-a.lo,
 			func(i int) bool { return !strings.HasPrefix(g.Live.Key(a.lo+i), query.Filter.Prefix) },
 		)
 	}
@@ -44,13 +45,19 @@ func (g *Generation) allow(ctx context.Context, query Query) *allowed {
 }
 
 func (a *allowed) chunk(chunk *live.Chunk) bool {
-	if a.all {
-		return true
-	}
-	ok, known := a.cache[chunk.Document]
+	return a.all || a.ofDocument(chunk.Document)
+}
+
+// number tells whether the chunk of a number is allowed.
+func (a *allowed) number(n uint32) bool {
+	return a.all || a.ofDocument(a.generation.Live.DocumentOf(n))
+}
+
+func (a *allowed) ofDocument(i uint32) bool {
+	ok, known := a.cache[i]
 	if !known {
-		ok = a.document(int(chunk.Document))
-		a.cache[chunk.Document] = ok
+		ok = a.document(int(i))
+		a.cache[i] = ok
 	}
 	return ok
 }
@@ -81,7 +88,7 @@ func (a *allowed) numbers() func(uint32) bool {
 	if a.all {
 		return nil
 	}
-	return func(n uint32) bool { return a.chunk(a.generation.Live.ByNumber(int(n))) }
+	return a.number
 }
 
 // places is the test of classes by place: a class is allowed with one allowed chunk; nil when every class is.
@@ -90,14 +97,14 @@ func (a *allowed) places() func(uint32) bool {
 		return nil
 	}
 	return func(p uint32) bool {
-		if a.without.Entities[a.generation.Live.Classes[p].ID] {
+		if a.without.Entities[a.generation.Live.ClassID(p)] {
 			return false
 		}
 		if a.all {
 			return true
 		}
 		for _, n := range a.generation.Search.Graph.ChunksOf(p) {
-			if a.chunk(a.generation.Live.ByNumber(int(n))) {
+			if a.number(n) {
 				return true
 			}
 		}
@@ -109,7 +116,7 @@ func (a *allowed) places() func(uint32) bool {
 func (a *allowed) view() walk.View {
 	view := walk.View{Chunk: a.numbers()}
 	if len(a.without.Entities) > 0 {
-		view.Class = func(p uint32) bool { return !a.without.Entities[a.generation.Live.Classes[p].ID] }
+		view.Class = func(p uint32) bool { return !a.without.Entities[a.generation.Live.ClassID(p)] }
 	}
 	return view
 }

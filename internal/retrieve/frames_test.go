@@ -73,7 +73,7 @@ func openCounted(t *testing.T) (*retrieve.Generation, *counted) {
 func TestWhatWasReadIsNotReadAgainUntilTheGenerationCloses(t *testing.T) {
 	before := retrieve.KeptFrameBytes()
 	generation, store := openCounted(t)
-	chunk := &generation.Live.Chunks[0]
+	chunk := generation.Live.ByNumber(0)
 	for round, want := range []int{3, 0, 0} { // a frame of documents, one of text, one of extractions
 		if _, err := generation.Document(t.Context(), int(chunk.Document)); err != nil {
 			t.Fatal(err)
@@ -101,7 +101,7 @@ func TestAFrameThatManyWantIsReadOnce(t *testing.T) {
 	defer generation.Close()
 	hold := make(chan struct{})
 	store.set(hold, nil)
-	chunk := &generation.Live.Chunks[0]
+	chunk := generation.Live.ByNumber(0)
 	var beside sync.WaitGroup
 	errs := make([]error, 8)
 	for i := range errs {
@@ -125,7 +125,7 @@ func TestAReadThatFailsIsTriedAgainByTheNext(t *testing.T) {
 	defer generation.Close()
 	failure := errors.New("the store is away")
 	store.set(nil, failure)
-	chunk := &generation.Live.Chunks[0]
+	chunk := generation.Live.ByNumber(0)
 	if _, err := generation.Text(t.Context(), chunk); !errors.Is(err, failure) {
 		t.Errorf("got %v", err)
 	}
@@ -139,7 +139,7 @@ func TestWhoLosesPatienceTakesTheFrameFromNobody(t *testing.T) {
 	defer generation.Close()
 	hold := make(chan struct{})
 	store.set(hold, nil)
-	chunk := &generation.Live.Chunks[0]
+	chunk := generation.Live.ByNumber(0)
 	first, cancel := context.WithCancel(t.Context())
 	gone, stayed := make(chan error, 1), make(chan error, 1)
 	go func() { _, err := generation.Text(first, chunk); gone <- err }()
@@ -161,8 +161,8 @@ func TestTheCacheOfFramesKeepsItsBound(t *testing.T) {
 	readAll := func() {
 		generation, _ := openCounted(t)
 		t.Cleanup(generation.Close)
-		for i := range generation.Live.Chunks {
-			chunk := &generation.Live.Chunks[i]
+		for i := range generation.Manifest.Counts.Chunks {
+			chunk := generation.Live.ByNumber(int(i))
 			if text, err := generation.Text(t.Context(), chunk); err != nil || text == "" {
 				t.Fatal(text, err)
 			}

@@ -38,12 +38,12 @@ type Generation struct {
 	Manifest *corpus.Manifest
 	Spec     corpus.Spec
 	Release  int64 // the pointer's epoch it was opened with
-	Live     *live.File
-	Search   *search.File // nil: built before there were search segments
-	IDF      *idf.Table   // of the built-in embedder; nil: none
+	Live     Table
+	Search   *Links     // nil: built before there were search segments
+	IDF      *idf.Table // of the built-in embedder; nil: none
 
-	chunkWords *lexical.Index // over Search
-	classWords *lexical.Index
+	chunkWords Words // over Search
+	classWords Words
 	graph      *walk.Graph
 
 	art      artifact.Index
@@ -120,13 +120,11 @@ func (o Opening) Open(ctx context.Context) (*Generation, error) {
 	if generation.Spec, err = art.Spec(ctx, content.Spec); err != nil {
 		return nil, err
 	}
-	if len(content.Segments.Live) == 0 {
-		return nil, fault.SegmentDamage.At("open generation", content.Generation).
-			Because("it has no live segment").
-			Advise("publish another generation")
+	mapTable := generation.mapLive
+	if len(content.Segments.Splits) > 0 {
+		mapTable = generation.mapSet
 	}
-	sha := content.Segments.Live[0].SHA256
-	if generation.Live, err = localfile.Open(ctx, cache, store, art.SegmentKey(sha), sha, live.Open); err != nil {
+	if err := mapTable(ctx, cache); err != nil {
 		return nil, err
 	}
 	generation.refs.Store(1)
@@ -155,10 +153,24 @@ const (
 	slowestCopy = 2 << 20
 )
 
+// mappedBytes is the size of the files that an open generation has mapped.
+func mappedBytes(segments corpus.Segments) int64 {
+	bytes := sizeOf(segments.Live, segments.Search, segments.IDF, segments.Runs)
+	for _, one := range segments.Splits {
+		bytes += one.Bytes
+	}
+	for _, one := range segments.Tombs {
+		bytes += one.Bytes
+	}
+	for _, one := range segments.DeadStats {
+		bytes += one.Bytes
+	}
+	return bytes
+}
+
 // patience is how long the opening of a generation may take: the larger its files, the longer.
 func patience(manifest *corpus.Manifest) time.Duration {
-	segments := manifest.Segments
-	return openPatience + time.Duration(sizeOf(segments.Live, segments.Search, segments.IDF)/slowestCopy)*time.Second
+	return openPatience + time.Duration(mappedBytes(manifest.Segments)/slowestCopy)*time.Second
 }
 
 func sizeOf(kinds ...[]corpus.Segment) (bytes int64) {
@@ -190,19 +202,53 @@ func Footprint(manifest *corpus.Manifest) int64 {
 	for _, kind := range ranged {
 		parts += int64(len(kind))
 	}
-	return heldAlways + sizeOf(segments.Live, segments.Search, segments.IDF) +
-		parts*heldPart + sizeOf(ranged...)/framesHeld + manifest.Counts.Documents*heldDocument
+	return heldAlways + mappedBytes(segments) + numbered(manifest) + parts*heldPart +
+		sizeOf(ranged...)/framesHeld + manifest.Counts.Documents*heldDocument
 }
 
-// mapSearch copies and maps the search segment, where the generation has one.
+// numbered is what the numbers of what is live in many segments hold (liveset.Set).
+func numbered(manifest *corpus.Manifest) int64 {
+	if len(manifest.Segments.Splits) == 0 {
+		return 0
+	}
+	classes := int64(0)
+	for _, run := range manifest.Segments.Runs {
+		classes += run.Rows
+	}
+	chunks := int64(0)
+	for _, one := range manifest.Segments.Splits {
+		chunks += one.Chunks
+	}
+	const heldChunk, heldClass, heldEdge, heldRow = 20, 32, 8, 12 // a document has about two chunks or more
+	return chunks*heldChunk + classes*heldClass + manifest.Counts.Edges*heldEdge + manifest.Counts.Documents*heldRow
+}
+
+// mapLive copies and maps the live segment.
+func (g *Generation) mapLive(ctx context.Context, cache *localfile.Cache) error {
+	if len(g.Manifest.Segments.Live) == 0 {
+		return fault.SegmentDamage.At("open generation", g.Manifest.Generation).
+			Because("it has no live segment").
+			Advise("publish another generation")
+	}
+	sha := g.Manifest.Segments.Live[0].SHA256
+	table, err := localfile.Open(ctx, cache, g.art.Store, g.art.SegmentKey(sha), sha, live.Open)
+	if err != nil {
+		return err
+	}
+	g.Live = table
+	return nil
+}
+
+// mapSearch copies and maps the search segment, where the generation has one beside a live segment.
 func (g *Generation) mapSearch(ctx context.Context, cache *localfile.Cache) error {
-	if len(g.Manifest.Segments.Search) == 0 {
+	if g.Search != nil || len(g.Manifest.Segments.Search) == 0 {
 		return nil
 	}
 	sha := g.Manifest.Segments.Search[0].SHA256
+	documents, chunks, classes := g.Live.Counts()
 	expect := search.Expect{
 		Analyser:  text.Analyser,
-		Documents: len(g.Live.Documents), Chunks: len(g.Live.Chunks), Classes: len(g.Live.Classes),
+		Documents: documents, Chunks: chunks, Classes: classes,
 	}
 	open := func(path string) (*search.File, error) { return search.Open(path, expect) }
 	file, err := localfile.Open(ctx, cache, g.art.Store, g.art.SegmentKey(sha), sha, open)
@@ -214,7 +260,7 @@ func (g *Generation) mapSearch(ctx context.Context, cache *localfile.Cache) erro
 	if err != nil {
 		return err
 	}
-	g.Search = file
+	g.Search = linksOf(file)
 	g.chunkWords, g.classWords = lexical.New(file.Chunks), lexical.New(file.Classes)
 	g.graph = &walk.Graph{Adjacency: *file.Graph}
 	return nil

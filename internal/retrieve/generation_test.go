@@ -266,7 +266,7 @@ func TestClassesAreNamedByFoldedPrefix(t *testing.T) {
 	o := open(t, retrievetest.Options{})
 	for prefix, want := range map[string]int{"OSLO": 1, "o": 2, "": 14, "zzz": 0} {
 		if prefix == "" {
-			want = len(o.generation.Live.Classes)
+			want = o.generation.Live.Names()
 		}
 		if got := o.generation.Named(prefix, 100); len(got) != want {
 			t.Errorf("%q names %d classes, want %d", prefix, len(got), want)

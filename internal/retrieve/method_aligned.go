@@ -289,7 +289,7 @@ func (r *Request) solve(p pool) (align.Prices, error) {
 func (r *Request) classVectors() ([][]float32, error) {
 	keys := make([]string, len(r.Result.Entities))
 	for i, entity := range r.Result.Entities {
-		keys[i] = corpus.ClassRow(entity.ID, r.Generation.Live.Classes[entity.Place].Vector)
+		keys[i] = corpus.ClassRow(entity.ID, r.Generation.Live.ClassAt(entity.Place).Vector)
 	}
 	vectors, err := r.Vectors.Fetch(r.ctx, r.Generation.Manifest.Collections.Classes, keys)
 	if err != nil {

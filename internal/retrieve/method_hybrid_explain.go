@@ -169,7 +169,7 @@ func (m *massShares) split(number uint32, chunk *HybridChunk) {
 		}
 		part := m.damping * mass / degree
 		total += part
-		row := table.Classes[class]
+		row := table.ClassAt(class)
 		all = append(all, ClassShare{row.ID.String(), table.Name(int(row.Name)), part})
 	}
 	if total > 0 {

@@ -110,7 +110,7 @@ func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) 
 		return Result{}, err
 	}
 	var result Result
-	if len(generation.Live.Chunks) == 0 {
+	if _, chunks, _ := generation.Live.Counts(); chunks == 0 {
 		result.Reason = EmptyIndex
 		return result, nil
 	}
@@ -256,7 +256,8 @@ func (r *Request) fill() error {
 			add(Chunk{Live: table.ByNumber(int(hit.Doc)), BM25: hit.Score, HasBM25: true})
 		}
 	}
-	for number := 0; number < len(table.Chunks) && len(r.Result.Chunks) < want; number++ {
+	_, chunks, _ := table.Counts()
+	for number := 0; number < chunks && len(r.Result.Chunks) < want; number++ {
 		if chunk := table.ByNumber(number); r.allowed.chunk(chunk) {
 			add(Chunk{Live: chunk})
 		}

@@ -14,7 +14,7 @@ import (
 // Document reads the row of document i.
 func (g *Generation) Document(ctx context.Context, i int) (rows.Document, error) {
 	key := g.Live.Key(i)
-	reader := g.docs[g.Live.Documents[i].Part]
+	reader := g.docs[g.Live.DocumentAt(i).Part]
 	if reader == nil {
 		return rows.Document{}, g.damaged("documents")
 	}
@@ -55,7 +55,7 @@ func (g *Generation) DocumentText(ctx context.Context, i, start, end int) (strin
 	if err != nil {
 		return "", err
 	}
-	reader := g.texts[g.Live.Documents[i].Part]
+	reader := g.texts[g.Live.DocumentAt(i).Part]
 	if reader == nil {
 		return "", g.damaged("text")
 	}

@@ -31,10 +31,10 @@ func (r *Request) voters(want int) error {
 			}
 			seen[hit.Key] = true
 			place := r.Generation.classPlace(hit.Key)
-			if place < 0 || r.allowed.without.Entities[r.Generation.Live.Classes[place].ID] {
+			if place < 0 || r.allowed.without.Entities[r.Generation.Live.ClassID(uint32(place))] {
 				continue
 			}
-			classes = append(classes, &r.Generation.Live.Classes[place])
+			classes = append(classes, r.Generation.Live.ClassAt(uint32(place)))
 			similarities = append(similarities, float64(hit.Score))
 		}
 		start = time.Now()
@@ -105,7 +105,7 @@ func (r *Request) vote(entity *Entity, chunk *live.Chunk) {
 func (r *Request) entities(places []uint32) error {
 	classes := make([]*live.Class, len(places))
 	for i, place := range places {
-		classes[i] = &r.Generation.Live.Classes[place]
+		classes[i] = r.Generation.Live.ClassAt(place)
 	}
 	records, err := r.ClassRecords(r.ctx, r.Generation, classes)
 	if err != nil {
@@ -185,7 +185,7 @@ func (g *Generation) classPlace(key string) int {
 		return -1
 	}
 	place := g.Live.ClassPlace(id)
-	if place < 0 || g.Live.Classes[place].Vector.Short(16) != digest {
+	if place < 0 || g.Live.ClassAt(uint32(place)).Vector.Short(16) != digest {
 		return -1
 	}
 	return place

@@ -41,7 +41,7 @@ func documentSummary(generation *retrieve.Generation, i int, document rows.Docum
 		Type:     document.Kind,
 		Metadata: document.Meta,
 		Length:   document.Runes,
-		Chunks:   int(generation.Live.Documents[i].Count),
+		Chunks:   int(generation.Live.DocumentAt(i).Count),
 	}
 	if out.Metadata == nil {
 		out.Metadata = map[string]string{}

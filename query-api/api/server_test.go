@@ -277,7 +277,8 @@ type seventhExplain struct {
 
 func (seventh) Run(r *retrieve.Request) (retrieve.Explanation, error) {
 	skip := r.Query.Params.Int("skip")
-	for n := skip; n < len(r.Generation.Live.Chunks) && len(r.Result.Chunks) < r.Query.TopChunks; n++ {
+	_, chunks, _ := r.Generation.Live.Counts()
+	for n := skip; n < chunks && len(r.Result.Chunks) < r.Query.TopChunks; n++ {
 		if chunk := r.Generation.Live.ByNumber(n); r.Allows(chunk) {
 			r.Result.Chunks = append(r.Result.Chunks, retrieve.Chunk{Live: chunk, Score: 1})
 		}

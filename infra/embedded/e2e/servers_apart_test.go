@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model/modeltest"
 	"github.com/unweaver/unweaver/internal/ops"
 	"github.com/unweaver/unweaver/internal/ops/engine"
+	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
 func TestTwoInstallationsShareServersAndNeverMeet(t *testing.T) {
@@ -110,8 +112,28 @@ func TestRowsOfAnAbandonedBuildAreGoneAfterAnImport(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := wait(t, c.ctl, run)
+	// What it would have left, had it been cancelled while it imported, and what another index is about to import.
+	staging, copies := c.ctl.Stores.Staging, corpus.ImportPrefix(c.ctl.Stores.StoreID)
+	_, generation, _ := strings.Cut(run, "/")
+	left := copies + sp.Index + "/runs/" + generation + "/1/classes-0/ab.parquet"
+	others := copies + "x" + sp.Index + "/runs/" + generation + "/1/classes-0/ab.parquet"
+	for _, key := range []string{left, others} {
+		if _, err := blob.Write(t.Context(), staging, key, []byte("rows"), blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	c.upload(copySample(t))
 	st := completed(t, wait(t, c.ctl, c.begin(ops.IndexRequest{Spec: sp})))
+	var found []string
+	for info, err := range staging.List(t.Context(), copies, "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, info.Key)
+	}
+	if !slices.Equal(found, []string{others}) {
+		t.Errorf("copies are left: %q", found)
+	}
 	if first.Status == corpus.StatusCancelled {
 		rows(t, c, st)
 	} else {

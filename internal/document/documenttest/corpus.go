@@ -163,7 +163,12 @@ func (e *end) Read([]byte) (int, error) {
 }
 
 // List implements blob.Store.
-func (c *Corpus) List(_ context.Context, prefix, after string) iter.Seq2[blob.Info, error] {
+func (c *Corpus) List(ctx context.Context, prefix, after string) iter.Seq2[blob.Info, error] {
+	return c.ListRange(ctx, prefix, after, "")
+}
+
+// ListRange implements blob.Store.
+func (c *Corpus) ListRange(_ context.Context, prefix, after, until string) iter.Seq2[blob.Info, error] {
 	return func(yield func(blob.Info, error) bool) {
 		c.mu.Lock()
 		listed := map[string]blob.Info{}
@@ -175,7 +180,7 @@ func (c *Corpus) List(_ context.Context, prefix, after string) iter.Seq2[blob.In
 		c.mu.Unlock()
 		slices.Sort(keys)
 		for _, key := range keys {
-			if !strings.HasPrefix(key, prefix) || key <= after {
+			if !strings.HasPrefix(key, prefix) || key <= after || until != "" && key > until {
 				continue
 			}
 			if !yield(listed[key], c.Unlisted[key]) {

@@ -63,11 +63,13 @@ func formats(t testing.TB) map[string]format {
 		t.Fatal(err)
 	}
 	return map[string]format{
-		"live":   {stored("live.segment"), mappedtest.Forge, readLive},
-		"search": {stored("search.segment"), mappedtest.Forge, readSearch},
-		"idf":    {table.Bytes(), mappedtest.Forge, readIDF},
-		"rows":   {rowsWhole(t), forgeRows, readRows},
-		"text":   {textWhole(t), forgeRows, readText},
+		"live":     {stored("live.segment"), mappedtest.Forge, readLive},
+		"search":   {stored("search.segment"), mappedtest.Forge, readSearch},
+		"idf":      {table.Bytes(), mappedtest.Forge, readIDF},
+		"rows":     {rowsWhole(t), forgeRows, readRows},
+		"text":     {textWhole(t), forgeRows, readText},
+		"split":    {splitWhole(), mappedtest.Forge, readSplit},
+		"classrun": {runWhole(), mappedtest.Forge, readRun},
 	}
 }
 

@@ -202,3 +202,20 @@ func (l *File) Place(c *Chunk) uint32 { return l.order[c.Number] }
 func (l *File) DocumentFrom(key string) int {
 	return sort.Search(len(l.Documents), func(i int) bool { return l.Key(i) >= key })
 }
+
+// Counts of documents, chunks and classes.
+func (l *File) Counts() (documents, chunks, classes int) {
+	return len(l.Documents), len(l.Chunks), len(l.Classes)
+}
+
+// DocumentAt is document i.
+func (l *File) DocumentAt(i int) *Document { return &l.Documents[i] }
+
+// DocumentOf is the document of the chunk of a number.
+func (l *File) DocumentOf(number uint32) uint32 { return l.Chunks[l.order[number]].Document }
+
+// ClassAt is the class at a place.
+func (l *File) ClassAt(place uint32) *Class { return &l.Classes[place] }
+
+// ClassID is the id of the class at a place.
+func (l *File) ClassID(place uint32) corpus.ID { return l.Classes[place].ID }

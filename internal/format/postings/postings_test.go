@@ -73,7 +73,7 @@ func TestListsHoldDocumentsCountsAndBlockMaxima(t *testing.T) {
 	if _, ok := side.Find("d"); ok || side.Has("d") || !side.Has("c") {
 		t.Error("a term that no document holds is found, or one that is there is not")
 	}
-	if got, want := side.IDF(2), math.Log(1+(4-2+0.5)/2.5); math.Abs(got-want) > 1e-15 {
+	if got, want := side.Stats().Totals().IDF(2), math.Log(1+(4-2+0.5)/2.5); math.Abs(got-want) > 1e-15 {
 		t.Errorf("idf %g, want %g", got, want)
 	}
 }
@@ -101,6 +101,64 @@ func TestEveryBlockHasItsLargestWeight(t *testing.T) {
 		if stored != largest {
 			t.Errorf("block %d: %g, want %g", b, stored, largest)
 		}
+	}
+}
+
+// The weight of a posting is never above the raised maximum, with averages of all magnitudes; and the factor is needed.
+func TestARaisedMaximumIsNeverBelowAWeight(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	needed, tight := 0, 0
+	for range 400 {
+		builder := postings.NewBuilder()
+		for range 1 + r.IntN(3) {
+			terms := []string{"t"}
+			for range r.IntN(1 << r.IntN(11)) {
+				terms = append(terms, []string{"t", "u", "u"}[r.IntN(3)])
+			}
+			add(t, builder, terms)
+		}
+		side := write(t, builder)
+		list, _ := side.Find("t")
+		stored := float64(list.Largest[0])
+		for range 200 {
+			average := side.Average * math.Exp(6*r.Float64()-3)
+			if r.IntN(4) == 0 { // a few bits beside the side's own
+				average = math.Float64frombits(math.Float64bits(side.Average) + uint64(r.IntN(9)) - 4)
+			}
+			bound := stored * side.Raise(average)
+			for i, doc := range list.Docs {
+				weight := float64(postings.Weight(list.Counts[i], side.Lengths[doc], average))
+				if weight > bound {
+					t.Fatalf("weight %v of %d in %d words, on average %v instead of %v, is above %v",
+						weight, list.Counts[i], side.Lengths[doc], average, side.Average, bound)
+				}
+				if weight > stored {
+					needed++
+				}
+				if weight > 0.9*bound {
+					tight++
+				}
+			}
+		}
+	}
+	if needed == 0 || tight == 0 {
+		t.Errorf("%d weights above the stored maximum, %d near the bound: nothing was tested", needed, tight)
+	}
+}
+
+func TestTotalsAreThoseOfAllDocuments(t *testing.T) {
+	builder := postings.NewBuilder()
+	add(t, builder, []string{"a", "b", "a"}, []string{"b"})
+	side := write(t, builder)
+	var got []string
+	for term, list := range side.Lists() {
+		got = append(got, fmt.Sprint(term, list.Docs, side.Frequency(side.Place(term))))
+	}
+	if want := "[a[0] 1 b[0 1] 2]"; fmt.Sprint(got) != want || side.Place("c") != -1 {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := side.Stats().Totals(); got != (postings.Totals{Documents: 2, Terms: 4}) || got.Average() != side.Average {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -7,23 +7,17 @@ import (
 	"sync/atomic"
 )
 
-// kept is a hit with its place among equals.
-type kept struct {
-	Hit
-	rank uint32
+// best keeps the n best hits: a heap with the worst of them on top.
+type best struct {
+	hits   []Hit
+	n      int
+	before func(a, b uint32) bool // of rows whose scores are equal
+	bar    *bar
 }
 
 // worse tells which of two goes first when there are too many.
-func (k kept) worse(than kept) bool {
-	return k.Score < than.Score || (k.Score == than.Score && k.rank > than.rank)
-}
-
-// best keeps the n best hits: a heap with the worst of them on top.
-type best struct {
-	hits []kept
-	n    int
-	rank func(uint32) uint32
-	bar  *bar
+func (b *best) worse(one, than Hit) bool {
+	return one.Score < than.Score || (one.Score == than.Score && b.before(than.Doc, one.Doc))
 }
 
 // bar is the score that a document needs, as far as all who search beside each other know. The zero value is ready:
@@ -45,11 +39,11 @@ func (b *bar) raise(score float64) {
 
 // offer takes a document whose score reaches the bar.
 func (b *best) offer(doc uint32, score float64) {
-	hit := kept{Hit{doc, score}, b.rank(doc)}
+	hit := Hit{doc, score}
 	if len(b.hits) < b.n {
 		b.hits = append(b.hits, hit)
 		b.rise(len(b.hits) - 1)
-	} else if b.hits[0].worse(hit) {
+	} else if b.worse(b.hits[0], hit) {
 		b.hits[0] = hit
 		b.sink(0)
 	} else {
@@ -63,7 +57,7 @@ func (b *best) offer(doc uint32, score float64) {
 func (b *best) rise(at int) {
 	for at > 0 {
 		above := (at - 1) / 2
-		if !b.hits[at].worse(b.hits[above]) {
+		if !b.worse(b.hits[at], b.hits[above]) {
 			return
 		}
 		b.hits[at], b.hits[above] = b.hits[above], b.hits[at]
@@ -75,7 +69,7 @@ func (b *best) sink(at int) {
 	for {
 		worst := at
 		for below := 2*at + 1; below <= 2*at+2 && below < len(b.hits); below++ {
-			if b.hits[below].worse(b.hits[worst]) {
+			if b.worse(b.hits[below], b.hits[worst]) {
 				worst = below
 			}
 		}
@@ -87,17 +81,19 @@ func (b *best) sink(at int) {
 	}
 }
 
-// ranking gives the n best of all, by decreasing score and then rank.
-func ranking(all []kept, n int) []Hit {
-	slices.SortFunc(all, func(a, b kept) int {
-		if a.Score != b.Score {
+// ranking gives the n best of all, by decreasing score and then before.
+func ranking(all []Hit, n int, before func(a, b uint32) bool) []Hit {
+	slices.SortFunc(all, func(a, b Hit) int {
+		switch {
+		case a.Score != b.Score:
 			return cmp.Compare(b.Score, a.Score)
+		case before(a.Doc, b.Doc):
+			return -1
+		case before(b.Doc, a.Doc):
+			return 1
+		default:
+			return 0
 		}
-		return cmp.Compare(a.rank, b.rank)
 	})
-	var out []Hit
-	for _, hit := range all[:min(n, len(all))] {
-		out = append(out, hit.Hit)
-	}
-	return out
+	return all[:min(n, len(all))]
 }

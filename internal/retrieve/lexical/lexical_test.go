@@ -4,51 +4,16 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"sort"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/format/mapped"
-	"github.com/unweaver/unweaver/internal/format/postings"
 	"github.com/unweaver/unweaver/internal/retrieve/lexical"
 )
 
-// build writes documents of terms and opens them.
-func build(t testing.TB, docs [][]string) *lexical.Index {
-	t.Helper()
-	builder := postings.NewBuilder()
-	defer builder.Close()
-	for _, d := range docs {
-		if err := builder.Add(d); err != nil {
-			t.Fatal(err)
-		}
-	}
-	path := filepath.Join(t.TempDir(), "search")
-	file, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := mapped.NewWriter(file, "search", 1, nil)
-	st, err := builder.Write(w, "k_")
-	if err == nil {
-		err = w.Close()
-	}
-	if err == nil {
-		err = file.Close()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := mapped.Open(path, "search", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	return lexical.New(postings.Open(s, "k_", st))
-}
+// build searches documents of terms.
+func build(t testing.TB, docs [][]string) *lexical.Index { return lexical.New(open(t, docs)) }
 
 // zipf gives documents whose words are spread as in language.
 func zipf(r *rand.Rand, docs, vocabulary, length int) [][]string {

@@ -1,5 +1,10 @@
-// Package lexical is BM25 over the postings of the search segment: the exact top n, by sums over windows of documents
+// Package lexical is BM25 over the postings of one side or of many: the exact top n, by sums over windows of documents
 // that leave out the lists and the windows that cannot matter (window.go).
+//
+// Sides are immutable, number their rows from 0, and may hold rows that are dead. An answer over many sides has every
+// bit of the answer that one side of the live rows alone would give: statistics are sums of integers over sides, less
+// what the dead count (compose.go), weights follow from them, and a score is summed in the order of the question's
+// terms. One side is many sides of which there is one.
 package lexical
 
 import (
@@ -18,128 +23,155 @@ const (
 	tabledLengths = 1024
 )
 
-// Index searches one side of an open search segment. It is safe for concurrent use.
-type Index struct {
-	side    *postings.Side
-	weights [tabledCounts * tabledLengths]float32
-}
-
-// New searches a side.
-func New(side *postings.Side) *Index {
-	index := &Index{side: side}
-	for i := range index.weights {
-		count, length := uint8(1+i/tabledLengths), uint32(i%tabledLengths)
-		index.weights[i] = postings.Weight(count, length, side.Average)
-	}
-	return index
-}
-
-// weight of a term that a document holds count times, without its idf.
-func (x *Index) weight(count uint8, doc uint32) float64 {
-	length := x.side.Lengths[doc]
-	if row := int(count - 1); row < tabledCounts && length < tabledLengths { // count 0 is row 255
-		return float64(x.weights[row*tabledLengths+int(length)])
-	}
-	return float64(postings.Weight(count, length, x.side.Average))
-}
-
-// Hit is a document with its score.
+// Hit is a row with its score.
 type Hit struct {
 	Doc   uint32
 	Score float64
 }
 
-// list is the postings of one term of a question.
-type list struct {
-	postings.List
-	idf   float64
-	upper float64 // no document has more from this term
+// weight of a term that a document of a length holds count times, without its idf.
+func (x *Index) weight(count uint8, length uint32) float64 {
+	if row := int(count - 1); row < tabledCounts && length < tabledLengths { // count 0 is row 255
+		return float64(x.weights[row*tabledLengths+int(length)])
+	}
+	return float64(postings.Weight(count, length, x.average))
 }
 
-// lists opens the terms of a question, each once, in the question's order: sums go by it, so that they do not depend
-// on the path.
-func (x *Index) lists(terms []string) []list {
+// question is the terms that are looked up, each once, in the order that they were asked in: sums go by it, so that
+// they do not depend on the path.
+type question struct {
+	idf      []float64
+	found    []postings.List // of side i and term j at i*len(idf)+j; without documents where the side has none
+	postings int
+}
+
+// lists are what a side has of the terms.
+func (q *question) lists(side int) []postings.List {
+	return q.found[side*len(q.idf) : (side+1)*len(q.idf)]
+}
+
+// question opens the terms that a live row holds.
+func (x *Index) question(terms []string) question {
 	seen := map[string]bool{}
-	var out []list
+	var idf []float64
+	var places []int // of each term, in each side
 	for _, term := range terms {
 		if seen[term] {
 			continue
 		}
 		seen[term] = true
-		found, ok := x.side.Find(term)
-		if !ok {
-			continue
+		var df uint64
+		if places, df = x.look(term, places); df > 0 {
+			idf = append(idf, x.totals.IDF(df))
+		} else {
+			places = places[:len(idf)*len(x.parts)]
 		}
-		one := list{List: found, idf: x.side.IDF(len(found.Docs))}
-		for _, largest := range found.Largest {
-			one.upper = max(one.upper, one.idf*float64(largest))
-		}
-		out = append(out, one)
 	}
-	if len(out) > MaxTerms {
-		rare := make([]int, len(out))
-		for i := range rare {
-			rare[i] = i
+	chosen := rarest(idf)
+	asked := question{idf: make([]float64, len(chosen)), found: make([]postings.List, len(chosen)*len(x.parts))}
+	for j, term := range chosen {
+		asked.idf[j] = idf[term]
+		for i := range x.parts {
+			if place := places[term*len(x.parts)+i]; place >= 0 {
+				list := x.parts[i].Side.List(place)
+				asked.found[i*len(chosen)+j] = list
+				asked.postings += len(list.Docs)
+			}
 		}
-		sort.SliceStable(rare, func(i, j int) bool { return out[rare[i]].idf > out[rare[j]].idf })
-		rare = rare[:MaxTerms]
-		slices.Sort(rare)
-		kept := make([]list, MaxTerms)
-		for i, place := range rare {
-			kept[i] = out[place]
-		}
-		out = kept
 	}
-	return out
+	return asked
 }
 
-// Known tells whether any of the terms is indexed.
+// rarest gives the places of MaxTerms terms at most, in their order.
+func rarest(idf []float64) []int {
+	chosen := make([]int, len(idf))
+	for i := range chosen {
+		chosen[i] = i
+	}
+	if len(chosen) > MaxTerms {
+		sort.SliceStable(chosen, func(i, j int) bool { return idf[chosen[i]] > idf[chosen[j]] })
+		chosen = chosen[:MaxTerms]
+		slices.Sort(chosen)
+	}
+	return chosen
+}
+
+// look appends the places of a term in all sides (-1 where one has it not), and counts the live rows that hold it.
+func (x *Index) look(term string, places []int) ([]int, uint64) {
+	held := uint64(0)
+	for i := range x.parts {
+		side := x.parts[i].Side
+		place := side.Place(term)
+		if place >= 0 {
+			held += uint64(side.Frequency(place))
+		}
+		places = append(places, place)
+	}
+	if held > 0 && x.dead != nil {
+		held -= min(held, x.dead.Frequency(term))
+	}
+	return places, held
+}
+
+// frequency is how many live rows hold a term.
+func (x *Index) frequency(term string) uint64 {
+	_, df := x.look(term, nil)
+	return df
+}
+
+// Known tells whether a live row holds any of the terms.
 func (x *Index) Known(terms []string) bool {
 	for _, t := range terms {
-		if x.side.Has(t) {
+		if x.frequency(t) > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// Weight is the idf of a term; 0 where it is not indexed.
+// Weight is the idf of a term; 0 where no live row holds it.
 func (x *Index) Weight(term string) float64 {
-	list, ok := x.side.Find(term)
-	if !ok {
+	df := x.frequency(term)
+	if df == 0 {
 		return 0
 	}
-	return x.side.IDF(len(list.Docs))
+	return x.totals.IDF(df)
 }
 
 // Unknown is the idf of a term that is not indexed: it would be the rarest.
-func (x *Index) Unknown() float64 { return x.side.IDF(0) }
+func (x *Index) Unknown() float64 { return x.totals.IDF(0) }
 
-// Holds tells of each term which of the documents have it. Documents are given in any order.
-func (x *Index) Holds(terms []string, docs []uint32) [][]bool {
+// Holds tells of each term which of the rows have it; a dead row has none. Rows are given in any order.
+func (x *Index) Holds(terms []string, rows []uint32) [][]bool {
+	places := x.places(rows)
 	out := make([][]bool, len(terms))
 	for i, term := range terms {
-		out[i] = make([]bool, len(docs))
-		list, ok := x.side.Find(term)
-		if !ok {
-			continue
+		out[i] = make([]bool, len(rows))
+		lists := make([]postings.List, len(x.parts))
+		for side := range x.parts {
+			lists[side], _ = x.parts[side].Side.Find(term)
 		}
-		for j, doc := range docs {
-			_, out[i][j] = slices.BinarySearch(list.Docs, doc)
+		for j, place := range places {
+			if place.side >= 0 {
+				_, out[i][j] = slices.BinarySearch(lists[place.side].Docs, place.row)
+			}
 		}
 	}
 	return out
 }
 
-// Score gives the scores of chosen documents, in their order.
-func (x *Index) Score(terms []string, docs []uint32) []float64 {
-	out := make([]float64, len(docs))
-	lists := x.lists(terms)
-	for i := range lists {
-		one := &lists[i]
-		for j, doc := range docs {
-			if at, ok := slices.BinarySearch(one.Docs, doc); ok {
-				out[j] += one.idf * x.weight(one.Counts[at], doc)
+// Score gives the scores of chosen rows, in their order; of a dead row 0.
+func (x *Index) Score(terms []string, rows []uint32) []float64 {
+	out := make([]float64, len(rows))
+	asked := x.question(terms)
+	for j, place := range x.places(rows) {
+		if place.side < 0 {
+			continue
+		}
+		lengths := x.parts[place.side].Side.Lengths
+		for i, list := range asked.lists(place.side) {
+			if at, ok := slices.BinarySearch(list.Docs, place.row); ok {
+				out[j] += float64(asked.idf[i] * x.weight(list.Counts[at], lengths[place.row]))
 			}
 		}
 	}

@@ -21,37 +21,49 @@ const (
 	slack = 1 + 1e-12
 )
 
-// Search gives the n best documents that are allowed (nil = all), by decreasing score; equal scores stand in order of
-// rank (nil = the document's number). It is exact. allow is asked by one goroutine, rank by several.
-//
-//  1. The documents are gone through in windows, each worker through its own share of them.
-//  2. A window whose lists together, by the maxima of their blocks, cannot reach the n-th best so far is left out.
-//  3. Of the other windows, the lists that add least and together cannot reach it are not summed; what the others
-//     give a document is, and with what the rest can add at most it is a candidate or not.
-//  4. A candidate's score is summed in the order of the question's terms, so that it is the same on every path.
+// Search gives the n best rows that live and are allowed (nil = all), by decreasing score; equal scores stand in order
+// of rank (nil = the row's number). It is exact. allow is asked by one goroutine, rank by several.
 func (x *Index) Search(terms []string, n int, allow func(uint32) bool, rank func(uint32) uint32) []Hit {
 	if rank == nil {
-		rank = func(d uint32) uint32 { return d }
+		return x.SearchBy(terms, n, allow, nil)
 	}
-	lists := x.lists(terms)
-	total := 0
-	for i := range lists {
-		total += len(lists[i].Docs)
+	return x.SearchBy(terms, n, allow, func(a, b uint32) bool { return rank(a) < rank(b) })
+}
+
+// SearchBy is Search with an order of rows that need have no numbers: before tells which of two rows stands first where
+// their scores are equal (nil = the one of the lesser number). It is asked by several goroutines, and of rows of equal
+// scores alone.
+//
+//  1. The rows of all sides, one side after another, are gone through in windows, each worker through its own share of
+//     them. All workers and sides know one bar: the n-th best score so far.
+//  2. A window whose lists together, by the maxima of their blocks, cannot reach the bar is left out. Maxima are raised
+//     from the average length of their own side to that of all (postings.Side.Raise).
+//  3. Of the other windows, the lists that add least and together cannot reach it are not summed; what the others
+//     give a row is, and with what the rest can add at most it is a candidate or not.
+//  4. A candidate that lives has its score summed in the order of the question's terms, so that it is the same on every
+//     path and in every side.
+func (x *Index) SearchBy(terms []string, n int, allow func(uint32) bool, before func(a, b uint32) bool) []Hit {
+	if before == nil {
+		before = func(a, b uint32) bool { return a < b }
 	}
-	if n <= 0 || total == 0 {
+	if n <= 0 {
+		return nil
+	}
+	asked := x.question(terms)
+	if asked.postings == 0 {
 		return nil
 	}
 	workers := 1
 	if allow == nil {
-		workers = max(1, min(runtime.GOMAXPROCS(0), total/postingsPerWorker))
+		workers = max(1, min(runtime.GOMAXPROCS(0), asked.postings/postingsPerWorker))
 	}
 	var shared bar
 	scans := make([]scan, workers)
-	docs := uint64(x.side.Documents())
+	rows := x.starts[len(x.parts)]
 	run := func(i int) {
-		found := best{n: n, rank: rank, bar: &shared}
-		scans[i] = scan{index: x, lists: slices.Clone(lists), allow: allow, best: found}
-		scans[i].run(docs*uint64(i)/uint64(workers), docs*uint64(i+1)/uint64(workers))
+		found := best{n: n, before: before, bar: &shared}
+		scans[i] = scan{index: x, asked: asked, allow: allow, best: found}
+		scans[i].share(rows*uint64(i)/uint64(workers), rows*uint64(i+1)/uint64(workers))
 	}
 	var beside sync.WaitGroup
 	fell := make([]error, workers)
@@ -70,7 +82,7 @@ func (x *Index) Search(terms []string, n int, allow func(uint32) bool, rank func
 	for i := range scans[1:] {
 		all = append(all, scans[1+i].best.hits...)
 	}
-	return ranking(all, n)
+	return ranking(all, n, before)
 }
 
 // sums of one window. They are pooled, and empty outside of a window.
@@ -90,25 +102,62 @@ type part struct {
 	end   int // first posting behind the window
 }
 
-// scan goes through a share of the documents.
-type scan struct {
-	index *Index
-	lists []list
-	allow func(uint32) bool
-	best  best
-
-	at    []int // of each list, its first posting that was not gone through
-	parts []part
-	order []int // of parts, by increasing upper
-	sums  *sums
+// list is the postings that a side has of one term of a question.
+type list struct {
+	postings.List
+	idf float64
 }
 
-// run scans the documents [lo, hi).
-func (s *scan) run(lo, hi uint64) {
+// scan goes through a share of the rows.
+type scan struct {
+	index *Index
+	asked question
+	allow func(uint32) bool
+	best  best
+	sums  *sums
+
+	// Of the side at hand:
+	lengths []uint32
+	dead    Rows    // nil = none
+	start   uint32  // number of its first row
+	raise   float64 // of its maxima
+	lists   []list
+	at      []int // of each list, its first posting that was not gone through
+	parts   []part
+	order   []int // of parts, by increasing upper
+}
+
+// share scans the rows [lo, hi) of all sides.
+func (s *scan) share(lo, hi uint64) {
 	s.sums = sumsPool.Get().(*sums)
-	s.at = make([]int, len(s.lists))
+	for i := range s.index.parts {
+		start, end := s.index.starts[i], s.index.starts[i+1]
+		if lo < end && start < hi && s.enter(i) {
+			s.run(max(lo, start)-start, min(hi, end)-start)
+		}
+	}
+	sumsPool.Put(s.sums) // not where it falls: what it leaves would be added to another question's
+}
+
+// enter takes a side up; false where it holds none of the terms.
+func (s *scan) enter(i int) bool {
+	side := s.index.parts[i].Side
+	s.lists = s.lists[:0]
+	for j, one := range s.asked.lists(i) {
+		if len(one.Docs) > 0 {
+			s.lists = append(s.lists, list{one, s.asked.idf[j]})
+		}
+	}
+	s.lengths, s.dead, s.start = side.Lengths, s.index.parts[i].Dead, uint32(s.index.starts[i])
+	s.raise = side.Raise(s.index.average)
+	return len(s.lists) > 0
+}
+
+// run scans the rows [lo, hi) of the side at hand, by its own numbers.
+func (s *scan) run(lo, hi uint64) {
+	s.at = s.at[:0]
 	for i := range s.lists {
-		s.at[i] = seek(s.lists[i].Docs, 0, lo)
+		s.at = append(s.at, seek(s.lists[i].Docs, 0, lo))
 	}
 	for {
 		base := hi
@@ -118,7 +167,6 @@ func (s *scan) run(lo, hi uint64) {
 			}
 		}
 		if base >= hi {
-			sumsPool.Put(s.sums) // not where it falls: what it leaves would be added to another question's
 			return
 		}
 		s.window(base, min(base+windowDocs, hi))
@@ -157,7 +205,7 @@ func (s *scan) window(base, end uint64) {
 		}
 		s.at[i] = stop
 		s.order = append(s.order, len(s.parts))
-		upper := one.idf * float64(largest)
+		upper := one.idf * (float64(largest) * s.raise)
 		s.parts = append(s.parts, part{list: i, upper: upper, at: at, probe: at, end: stop})
 		sum += upper
 	}
@@ -189,10 +237,10 @@ func (s *scan) window(base, end uint64) {
 func (s *scan) add(part *part, base uint32) {
 	one := &s.lists[part.list]
 	docs, counts, idf := one.Docs[part.at:part.end], one.Counts[part.at:part.end], one.idf
-	of, found := &s.sums.of, &s.sums.found
+	of, found, lengths := &s.sums.of, &s.sums.found, s.lengths
 	for i, doc := range docs {
 		at := (doc - base) % windowDocs
-		of[at] += idf * s.index.weight(counts[i], doc)
+		of[at] += float64(idf * s.index.weight(counts[i], lengths[doc]))
 		found[at/64] |= 1 << (at % 64)
 	}
 }
@@ -207,17 +255,19 @@ func (s *scan) candidates(base uint32, docs int, rest float64, exact bool) {
 			score := s.sums.of[at]
 			s.sums.of[at] = 0
 			doc := base + uint32(at)
-			if exact {
-				if score < height {
-					continue
-				}
-			} else if (score+rest)*slack < height {
-				continue
-			} else if score = s.score(doc); score < height {
+			if (exact && score < height) || (!exact && (score+rest)*slack < height) {
 				continue
 			}
-			if s.allow == nil || s.allow(doc) {
-				s.best.offer(doc, score)
+			if s.dead != nil && s.dead.Dead(int(doc)) { // it must not lift the bar
+				continue
+			}
+			if !exact {
+				if score = s.score(doc); score < height {
+					continue
+				}
+			}
+			if row := s.start + doc; s.allow == nil || s.allow(row) {
+				s.best.offer(row, score)
 				height = s.best.bar.height()
 			}
 		}
@@ -233,7 +283,7 @@ func (s *scan) score(doc uint32) float64 {
 		one := &s.lists[part.list]
 		part.probe = seek(one.Docs[:part.end], part.probe, uint64(doc))
 		if part.probe < part.end && one.Docs[part.probe] == doc {
-			sum += one.idf * s.index.weight(one.Counts[part.probe], doc)
+			sum += float64(one.idf * s.index.weight(one.Counts[part.probe], s.lengths[doc]))
 		}
 	}
 	return sum

@@ -32,8 +32,12 @@ type huge struct {
 func (h *huge) Versioned() bool { return h.versioned }
 
 func (h *huge) List(ctx context.Context, prefix, after string) iter.Seq2[blob.Info, error] {
+	return h.ListRange(ctx, prefix, after, "")
+}
+
+func (h *huge) ListRange(ctx context.Context, prefix, after, until string) iter.Seq2[blob.Info, error] {
 	return func(yield func(blob.Info, error) bool) {
-		for info, err := range h.Corpus.List(ctx, prefix, after) {
+		for info, err := range h.Corpus.ListRange(ctx, prefix, after, until) {
 			if info.Key == h.key {
 				info.Size = 5 << 30
 			}

@@ -9,6 +9,7 @@
 //  4. Reports of runs that gave no generation, once they are old.
 //  5. Segments and collections that no manifest names: condemned at first, deleted a grace period later. Those of a
 //     generation that went have waited with it.
+//  6. Copies for bulk import that runs which are over left in the bucket that the vector store reads.
 //
 // Every step may be repeated, and ended after any write or delete: the next run goes on. Before every batch of deletes
 // the caller's Guard, the pointer and the readers' leases are asked again.
@@ -48,6 +49,8 @@ type In struct {
 	Vectors     vectors.Store
 	Collections string // what the names of the index's collections start with
 	OpenLive    OpenLive
+	Staging     blob.Store // the bucket that the vector store reads; nil: nothing is imported, and nothing asked
+	Copies      string     // of this installation: what comes before a key of scratch in the key of its copy
 	// Guard fails when the caller does not hold the lease any more, so that another build may use what would be
 	// deleted; nil never fails.
 	Guard      func(ctx context.Context) error
@@ -63,9 +66,11 @@ type Result struct {
 	Condemned   int64    `json:"condemned"`         // segments and collections that wait
 	Records     int64    `json:"records"`           // class records deleted
 	Rows        int64    `json:"rows"`              // vector rows deleted
+	Copies      int64    `json:"copies"`            // for bulk import, deleted
 	Damaged     []string `json:"damaged,omitempty"` // generations
 
-	Problems []corpus.Problem `json:"problems,omitempty"` // what of them cannot be read: the key of each object
+	// Problems are what of them cannot be read, with the key of each object, and copies that cannot be deleted.
+	Problems []corpus.Problem `json:"problems,omitempty"`
 }
 
 // collector is one run of the stage.
@@ -126,7 +131,10 @@ func Run(ctx context.Context, in In) (Result, error) {
 			return c.res, err
 		}
 	}
-	return c.res, clock.Save(ctx, in.Artifacts.Store, clockKey(in.Artifacts))
+	if err := clock.Save(ctx, in.Artifacts.Store, clockKey(in.Artifacts)); err != nil {
+		return c.res, err
+	}
+	return c.res, c.copies(ctx)
 }
 
 // leastStep is what a clock may always go on by between two runs: half a grace, or the grace up to a day.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
 // reportsStay is how long the reports and dead letters of a run that gave no generation stay, the mark of a generation
@@ -18,57 +19,73 @@ const reportsStay = 14 * 24 * time.Hour
 // goes to a store of records or vectors.
 const batchKeys = 1000
 
-// deleteWhere deletes the objects under a prefix that pick chooses, for the sake of a generation that goes, or of none.
+// deleteWhere deletes the objects under a prefix of a store that pick chooses, and gives how many.
 func (c *collector) deleteWhere(
 	ctx context.Context,
-	gen, prefix string,
+	permit Permit,
+	store blob.Store,
+	prefix string,
 	pick func(key string, modified time.Time) bool,
-) error {
+) (deleted int64, err error) {
 	var keys []string
 	flush := func() error {
-		err := c.permit(gen).erase(ctx, c.Artifacts.Store, keys)
+		err := permit.erase(ctx, store, keys)
+		if err == nil {
+			deleted += int64(len(keys))
+		}
 		c.count(len(keys))
 		keys = keys[:0]
 		return err
 	}
-	for info, err := range c.Artifacts.Store.List(ctx, prefix, "") {
+	for info, err := range store.List(ctx, prefix, "") {
 		if err != nil {
-			return err
+			return deleted, err
 		}
 		if !pick(info.Key, info.Modified) {
 			continue
 		}
 		if keys = append(keys, info.Key); len(keys) == artifact.DeleteAtOnce {
 			if err := flush(); err != nil {
-				return err
+				return deleted, err
 			}
 		}
 	}
-	return flush()
+	return deleted, flush()
+}
+
+// runsPrefix is what the keys of the scratch of all runs of the index start with.
+func (c *collector) runsPrefix() string { return strings.TrimSuffix(c.Artifacts.RunKey(""), "/") + "/" }
+
+// fenceOf is the fence in <generation>/<fence>/…, what follows runsPrefix in a key of scratch, or of a copy of it.
+func fenceOf(rest string) (fence int64, ok bool) {
+	_, rest, _ = strings.Cut(rest, "/")
+	name, _, _ := strings.Cut(rest, "/")
+	fence, err := strconv.ParseInt(name, 10, 64)
+	return fence, err == nil
 }
 
 // scratch deletes runs/<generation>/<fence>/ of fences up to the caller's; newer ones are another run's. What has no
 // fence (a restore's) goes when it is old.
 func (c *collector) scratch(ctx context.Context) error {
-	prefix := strings.TrimSuffix(c.Artifacts.RunKey(""), "/") + "/"
-	return c.deleteWhere(ctx, "", prefix, func(key string, modified time.Time) bool {
-		_, rest, _ := strings.Cut(strings.TrimPrefix(key, prefix), "/")
-		name, _, _ := strings.Cut(rest, "/")
-		fence, err := strconv.ParseInt(name, 10, 64)
-		if err != nil {
+	prefix := c.runsPrefix()
+	pick := func(key string, modified time.Time) bool {
+		fence, ok := fenceOf(strings.TrimPrefix(key, prefix))
+		if !ok {
 			return c.Now.Sub(modified) > max(reportsStay, c.Grace)
 		}
 		return fence <= c.Fence
-	})
+	}
+	_, err := c.deleteWhere(ctx, c.permit(""), c.Artifacts.Store, prefix, pick)
+	return err
 }
 
 // removeFolder deletes generations/<gen>/: its reference after everything else, so that a run that ends early finds it
 // again, and not its mark, which says for a while that there was such a generation.
 func (c *collector) removeFolder(ctx context.Context, gen string) error {
 	reference := c.Artifacts.GenerationKey(gen, "manifest.json")
-	err := c.deleteWhere(ctx, gen, c.Artifacts.GenerationKey(gen, "")+"/", func(key string, _ time.Time) bool {
-		return key != reference && key != MarkKey(c.Artifacts, gen)
-	})
+	prefix := c.Artifacts.GenerationKey(gen, "") + "/"
+	pick := func(key string, _ time.Time) bool { return key != reference && key != MarkKey(c.Artifacts, gen) }
+	_, err := c.deleteWhere(ctx, c.permit(gen), c.Artifacts.Store, prefix, pick)
 	if err != nil {
 		return err
 	}
@@ -79,8 +96,10 @@ func (c *collector) removeFolder(ctx context.Context, gen string) error {
 // cannot be read is one.
 func (c *collector) reports(ctx context.Context) error {
 	prefix := c.Artifacts.GenerationKey("", "") + "/"
-	return c.deleteWhere(ctx, "", prefix, func(key string, modified time.Time) bool {
+	pick := func(key string, modified time.Time) bool {
 		gen, _, _ := strings.Cut(strings.TrimPrefix(key, prefix), "/")
 		return c.gens[gen] == nil && c.Now.Sub(modified) > reportsStay
-	})
+	}
+	_, err := c.deleteWhere(ctx, c.permit(""), c.Artifacts.Store, prefix, pick)
+	return err
 }

@@ -41,10 +41,10 @@ func set(part string) bool {
 // folders of packages are, but where a pattern to include names such a part and matches; then the patterns of the index
 // decide: of those to include one must match, where there are any, and none of those to exclude. What is not followed
 // may be a folder: one that could hold what a pattern includes is told, as nobody sees what lies behind it.
-func (p *planner) chosen(key string, unfollowed bool) bool {
-	out := &p.res.LeftOut
+func (l *listing) chosen(key string, unfollowed bool) bool {
+	out := &l.leftOut
 	parts := strings.Split(key, "/")
-	if slices.ContainsFunc(parts, set) && !p.asked(key) {
+	if slices.ContainsFunc(parts, set) && !l.asked(key) {
 		if slices.ContainsFunc(parts, func(part string) bool { return slices.Contains(packageFolders, part) }) {
 			out.Packages++
 		} else {
@@ -52,12 +52,12 @@ func (p *planner) chosen(key string, unfollowed bool) bool {
 		}
 		return false
 	}
-	included := len(p.Spec.Include) == 0 || matched(p.Spec.Include, key) || unfollowed && reached(p.Spec.Include, key)
+	included := len(l.Spec.Include) == 0 || matched(l.Spec.Include, key) || unfollowed && reached(l.Spec.Include, key)
 	switch {
 	case !included:
 		out.NotIncluded++
 		return false
-	case matched(p.Spec.Exclude, key):
+	case matched(l.Spec.Exclude, key):
 		out.Excluded++
 		return false
 	}

@@ -9,27 +9,74 @@ import (
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
-// list puts every document of the corpus into the sort. An object that the store lists but cannot describe is a
-// problem of that object; a listing that breaks off is an error, as what it did not reach would count as removed.
+// list puts every document of the corpus into the sort, range by range of its keys, side by side. A listing that breaks
+// off is an error, as what it did not reach would count as removed.
 func (p *planner) list(ctx context.Context) error {
-	for info, err := range p.Corpus.List(ctx, "", "") {
+	cuts, err := p.cuts(ctx)
+	if err != nil {
+		return err
+	}
+	p.reading = make(chan struct{}, readers)
+	err = par.Each(ctx, len(cuts)+1, len(cuts)+1, func(ctx context.Context, i int) error {
+		part := &listing{planner: p, number: i}
+		defer part.done()
+		after, until := "", ""
+		if i > 0 {
+			after = cuts[i-1]
+		}
+		if i < len(cuts) {
+			until = cuts[i]
+		}
+		return part.list(ctx, after, until)
+	})
+	if told := p.tellListed(); err == nil {
+		err = told
+	}
+	return err
+}
+
+// listing is the listing of one range of the corpus. What ranges have in common is the planner's, under its lock, which
+// nobody holds while he waits for anything: a range that waits for its store, or for its turn to read an object, keeps
+// no other from getting on.
+type listing struct {
+	*planner
+	number  int // of the range, in the order of the keys
+	leftOut corpus.LeftOut
+}
+
+// done enters what the range counted by itself.
+func (l *listing) done() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := &l.res.LeftOut
+	out.Hidden += l.leftOut.Hidden
+	out.Packages += l.leftOut.Packages
+	out.NotIncluded += l.leftOut.NotIncluded
+	out.Excluded += l.leftOut.Excluded
+}
+
+// list lists the objects after a key up to another. An object that the store lists but cannot describe is a problem of
+// that object.
+func (l *listing) list(ctx context.Context, after, until string) error {
+	for info, err := range l.Corpus.ListRange(ctx, "", after, until) {
 		if err != nil {
 			if info.Key == "" {
 				return err
 			}
-			if p.chosen(info.Key, fault.Is(err, fault.NotFollowed)) {
-				p.unlisted(info.Key, err)
+			if l.chosen(info.Key, fault.Is(err, fault.NotFollowed)) {
+				l.unlisted(info.Key, err)
 			}
 			continue
 		}
-		if !p.chosen(info.Key, false) {
+		if !l.chosen(info.Key, false) {
 			continue
 		}
 		kind, gz, known := document.TypeOf(info.Key)
 		if !known {
-			p.refuse(info.Key, fault.UnknownType, info.Key, "this type is not read; known: "+document.Extensions)
+			l.refuse(info.Key, fault.UnknownType, info.Key, "this type is not read; known: "+document.Extensions)
 			continue
 		}
 		row := rows.Plan{
@@ -41,10 +88,10 @@ func (p *planner) list(ctx context.Context) error {
 			Modified: info.Modified,
 		}
 		if !kind.HasRows() {
-			p.add(corpus.ObjectKey(info.Key), firstReading, row)
+			l.add(corpus.ObjectKey(info.Key), firstReading, row)
 			continue
 		}
-		if err := p.rows(ctx, row, kind); err != nil {
+		if err := l.rows(ctx, row, kind); err != nil {
 			return err
 		}
 	}
@@ -53,29 +100,37 @@ func (p *planner) list(ctx context.Context) error {
 
 // unlisted records a name that the store lists and cannot describe. A link that is not followed is told and is no
 // document: what the parent had by it is removed, as if it were gone, and the gate decides.
-func (p *planner) unlisted(key string, err error) {
+func (l *listing) unlisted(key string, err error) {
 	code := fault.CodeOf(err)
 	if code != fault.NotFollowed {
-		p.refuse(key, code, key, err.Error())
+		l.refuse(key, code, key, err.Error())
 		return
 	}
-	p.problems.add(code, key, err.Error(), false)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.found.add(l.number, problemOf(code, key, err.Error(), false))
 }
 
 // refuse records what cannot become a document. Documents that the parent had of the object are lost, not removed.
-func (p *planner) refuse(object string, code fault.Code, where, detail string) {
-	p.res.Refused++
-	if _, known := p.broken[object]; !known {
-		p.broken[object] = code
+func (l *listing) refuse(object string, code fault.Code, where, detail string) {
+	problem := problemOf(code, where, detail, false)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.res.Refused++
+	if _, known := l.broken[object]; !known {
+		l.broken[object] = code
 	}
-	p.problems.add(code, where, detail, false)
+	l.found.add(l.number, problem)
 }
 
 // listedRow is a document in the sort: the row, behind the number of the reading of its object that gave it.
 func listedRow(reading byte, row rows.Plan) []byte { return append([]byte{reading}, row.Encode()...) }
 
 func (p *planner) add(key string, reading byte, row rows.Plan) {
-	p.documents.Add([]byte(key), listedRow(reading, row))
+	value := listedRow(reading, row)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.documents.Add([]byte(key), value)
 	p.listed++
 	p.bytes += max(0, row.Size)
 	if p.listed%256 == 0 {
@@ -83,34 +138,62 @@ func (p *planner) add(key string, reading byte, row rows.Plan) {
 	}
 }
 
+// forget takes back what was counted of a reading that is of no version.
+func (p *planner) forget(reading rowReading) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.listed -= reading.listed
+}
+
+// take says which reading of an object counts.
+func (p *planner) take(object string, number byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.taken[object] = number
+}
+
 // noReading counts where an object was never at rest: none of what was read of it.
 const noReading = 255
 
 // rows adds the rows of one object. An object that breaks in the middle keeps its rows up to there and is a problem.
-func (p *planner) rows(ctx context.Context, row rows.Plan, kind document.Kind) error {
+// Ranges read as many at once as there are readers, since each of them may hold a row of the largest size.
+func (l *listing) rows(ctx context.Context, row rows.Plan, kind document.Kind) error {
+	select {
+	case l.reading <- struct{}{}:
+		defer func() { <-l.reading }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	var reading rowReading
-	err := stage.Steady(ctx, p.Corpus, infoOf(row), func(seen blob.Info) error {
-		p.listed -= reading.listed // what was read before is of no version
-		reading = rowReading{planner: p, number: reading.number + 1, object: row.Object}
+	err := stage.Steady(ctx, l.Corpus, infoOf(row), func(seen blob.Info) error {
+		l.forget(reading)
+		reading = rowReading{listing: l, number: reading.number + 1, object: row.Object}
 		row.ETag, row.Size, row.Modified = seen.ETag, seen.Size, seen.Modified
 		return reading.all(ctx, row, kind, seen)
 	})
 	if fault.Is(err, fault.DocumentChanged) {
-		p.listed -= reading.listed
-		p.taken[row.Object] = noReading
-		return p.unusable(row.Object, err)
+		l.forget(reading)
+		l.take(row.Object, noReading)
+		return l.unusable(row.Object, err)
 	}
 	if reading.number > firstReading {
-		p.taken[row.Object] = reading.number
+		l.take(row.Object, reading.number)
 	}
 	if err == nil && reading.listed == 0 && len(reading.refused) == 0 {
-		p.broken[row.Object] = fault.EmptyDocument // where the parent has rows of it; a new one is no problem
+		l.empty(row.Object)
 	}
 	reading.tell()
 	if err != nil && ctx.Err() == nil {
-		return p.unusable(row.Object, err)
+		return l.unusable(row.Object, err)
 	}
 	return err
+}
+
+// empty records an object without a row: that is no problem of a new one, and where the parent has rows they are lost.
+func (p *planner) empty(object string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.broken[object] = fault.EmptyDocument
 }
 
 // infoOf is the object of a row as the listing had it.
@@ -119,12 +202,12 @@ func infoOf(row rows.Plan) blob.Info {
 }
 
 // unusable records an object that cannot be read; what is wrong with the store stops the stage.
-func (p *planner) unusable(object string, err error) error {
+func (l *listing) unusable(object string, err error) error {
 	code, ofObject := blame(err)
 	if !ofObject {
 		return err
 	}
-	p.refuse(object, code, object, err.Error())
+	l.refuse(object, code, object, err.Error())
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/document"
@@ -119,7 +120,11 @@ func (p *planner) nothing() error {
 
 type planner struct {
 	In
+	reading chan struct{} // admits who reads the rows of an object
+
+	mu        sync.Mutex            // of documents, found, broken, taken, listed, bytes and res, while ranges are listed
 	documents spill.Sorter          // by key
+	found     found                 // problems of the listing
 	gone      spill.Sorter          // documents of the parent that are not listed
 	contents  spill.Sorter          // what left and what came, by version
 	broken    map[string]fault.Code // objects of which something could not be read, and why; empty ones of rows too
@@ -133,6 +138,7 @@ type planner struct {
 }
 
 func (p *planner) close() {
+	p.found.close()
 	p.documents.Close()
 	p.gone.Close()
 	p.contents.Close()

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"slices"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/redact"
 	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/stream/spill"
 )
 
 // ProblemsKey is the scratch file of all problems, one Problem a line, in the order in which they were found. It is
@@ -52,10 +54,54 @@ func newProblems() (*problems, error) {
 
 func (p *problems) discard() { p.file.Discard() }
 
+// problemOf is a problem as it is told to people.
+func problemOf(code fault.Code, object, detail string, standing bool) Problem {
+	object, detail = redact.Text(object), redact.Text(detail)
+	return Problem{corpus.Problem{Code: string(code), Object: object, Detail: detail}, standing}
+}
+
+// found are the problems of a listing, by the number of the range that they are of: they are told in the order of the
+// keys, whichever range came to its own first. Its user locks it.
+type found struct {
+	sorted spill.Sorter
+	err    error
+}
+
+// foundBytes is how much of them is held in memory.
+const foundBytes = 4 << 20
+
+func (f *found) add(number int, problem Problem) {
+	f.sorted.Run = foundBytes
+	raw, err := json.Marshal(problem)
+	if f.err == nil {
+		f.err = err
+	}
+	f.sorted.Add(binary.BigEndian.AppendUint32(nil, uint32(number)), raw) //nolint:gosec // one of a few ranges
+}
+
+func (f *found) close() { f.sorted.Close() }
+
+// tellListed records the problems of the listing, once all of its ranges are over.
+func (p *planner) tellListed() error {
+	for pair, err := range p.found.sorted.Sorted() {
+		if err != nil {
+			return err
+		}
+		var problem Problem
+		if err := json.Unmarshal(pair[1], &problem); err != nil {
+			return fault.Internal.At("sort problems of", p.Spec.Corpus).Because(err)
+		}
+		p.problems.tell(problem)
+	}
+	return p.found.err
+}
+
 // add records a problem; store tells of errors.
 func (p *problems) add(code fault.Code, object, detail string, standing bool) {
-	object, detail = redact.Text(object), redact.Text(detail)
-	problem := Problem{corpus.Problem{Code: string(code), Object: object, Detail: detail}, standing}
+	p.tell(problemOf(code, object, detail, standing))
+}
+
+func (p *problems) tell(problem Problem) {
 	p.count++
 	if first := &p.ranks[rank(problem.Problem)]; len(*first) < MaxProblems {
 		*first = append(*first, problem.Problem)

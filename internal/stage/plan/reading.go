@@ -20,7 +20,7 @@ const firstReading = 1
 
 // rowReading is one try to read the rows of an object. What is wrong with rows is told only when the try counts.
 type rowReading struct {
-	*planner
+	*listing
 	number  byte
 	object  string
 	listed  int64
@@ -88,7 +88,7 @@ func (r *rowReading) refuse(where string, err error) {
 // tell enters the rows that cannot be used into the result.
 func (r *rowReading) tell() {
 	for _, row := range r.refused {
-		r.planner.refuse(r.object, row.code, row.where, row.detail)
+		r.listing.refuse(r.object, row.code, row.where, row.detail)
 	}
 	r.refused = nil
 }

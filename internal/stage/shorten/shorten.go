@@ -94,8 +94,8 @@ type shortened struct {
 	row rows.Short
 }
 
-// Classes of one partition in flight. What is asked of the model at once is the gate's matter: a partition must only not
-// be what holds it back, since a corpus with few long classes has them in few partitions.
+// Classes of one partition in flight. How much is asked of the model at once is the gate's matter: a partition must
+// only not be what holds it back, since a corpus with few long classes has them in few partitions.
 const (
 	leastWidth = 16
 	mostWidth  = 512

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -291,5 +292,40 @@ func TestAFileOfAnotherSizeThanItsManifestSaysIsOpenedOrDamaged(t *testing.T) {
 	store.Change("f", func(raw []byte) []byte { return raw[:len(raw)-9] })
 	if _, err := artifact.OpenRowsOf(t.Context(), store, "f", info.Size); !fault.Is(err, fault.SegmentDamage) {
 		t.Errorf("a file that was cut: %v", err)
+	}
+}
+
+// A file that is loaded by its size gives the rows that a scan gives; one of another size is an error, not fewer rows.
+func TestAFileIsLoadedByItsSizeOrNotAtAll(t *testing.T) {
+	store := artifacttest.New()
+	reader := rowFile(t, store, "k")
+	info, err := store.Stat(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := artifact.LoadOf(t.Context(), store, "k", info.Size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got []string
+	for row, err := range reader.Scan(t.Context(), 0, -1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, fmt.Sprintf("%s %s %d", row.Key, row.Value, row.Frame))
+	}
+	for row, err := range loaded.Rows() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprintf("%s %s %d", row.Key, row.Value, row.Frame))
+	}
+	if len(want) == 0 || !slices.Equal(got, want) {
+		t.Errorf("%d rows, want %d", len(got), len(want))
+	}
+	for _, size := range []int64{1, info.Size - 1, info.Size + 1, 2 * info.Size} {
+		if _, err := artifact.LoadOf(t.Context(), store, "k", size); err == nil {
+			t.Errorf("%d bytes were loaded of %d", size, info.Size)
+		}
 	}
 }

@@ -235,6 +235,20 @@ func Load(ctx context.Context, store blob.Store, key string) (*Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
+	return loaded(ctx, store, key, raw)
+}
+
+// LoadOf is Load of a file whose size is known: no more than that is read and held. One that has another size is an
+// error; OpenRows tells what is wrong with it.
+func LoadOf(ctx context.Context, store blob.Store, key string, size int64) (*Loaded, error) {
+	raw := make([]byte, size)
+	if _, err := (at{ctx, store, key}).ReadAt(raw, 0); err != nil {
+		return nil, name(err, store.Location(key))
+	}
+	return loaded(ctx, store, key, raw)
+}
+
+func loaded(ctx context.Context, store blob.Store, key string, raw []byte) (*Loaded, error) {
 	footer, err := rowfile.ReadFooter(bytes.NewReader(raw), int64(len(raw)))
 	if err != nil {
 		return nil, name(err, store.Location(key))

@@ -54,6 +54,10 @@ type Store interface {
 	Stat(ctx context.Context, key string) (Info, error)
 	// List gives objects whose key starts with prefix and is greater than after, in byte order of the key.
 	List(ctx context.Context, prefix, after string) iter.Seq2[Info, error]
+	// ListRange is the part of List up to and with the key until; empty: to the end. Parts that follow one another, each
+	// after the key that the one before it reaches to, give together what List gives, errors of objects too, whatever the
+	// keys between them; they may be listed side by side. It is no interface of its own, which a decorator could hide.
+	ListRange(ctx context.Context, prefix, after, until string) iter.Seq2[Info, error]
 	// Folders names what stands before the first '/' of the keys that have one, each once, in byte order. With an object
 	// store it takes a request for each thousand.
 	Folders(ctx context.Context) ([]string, error)

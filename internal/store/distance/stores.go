@@ -59,13 +59,18 @@ func (s blobs) Stat(ctx context.Context, key string) (blob.Info, error) {
 
 // List implements blob.Store.
 func (s blobs) List(ctx context.Context, prefix, after string) iter.Seq2[blob.Info, error] {
+	return s.ListRange(ctx, prefix, after, "")
+}
+
+// ListRange implements blob.Store.
+func (s blobs) ListRange(ctx context.Context, prefix, after, until string) iter.Seq2[blob.Info, error] {
 	return func(yield func(blob.Info, error) bool) {
 		if err := s.request(ctx, List, PrefixOf(prefix)); err != nil {
 			yield(blob.Info{}, err)
 			return
 		}
 		given := 0
-		for info, err := range s.Store.List(ctx, prefix, after) {
+		for info, err := range s.Store.ListRange(ctx, prefix, after, until) {
 			if given++; err == nil && given > 1 && given%perRequest == 1 {
 				err = s.request(ctx, List, PrefixOf(prefix))
 			}

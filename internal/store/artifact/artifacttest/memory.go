@@ -171,6 +171,11 @@ func (m *Memory) Stat(ctx context.Context, key string) (blob.Info, error) {
 
 // List implements blob.Store.
 func (m *Memory) List(ctx context.Context, prefix, after string) iter.Seq2[blob.Info, error] {
+	return m.ListRange(ctx, prefix, after, "")
+}
+
+// ListRange implements blob.Store.
+func (m *Memory) ListRange(ctx context.Context, prefix, after, until string) iter.Seq2[blob.Info, error] {
 	return func(yield func(blob.Info, error) bool) {
 		if err := m.call(ctx, List, prefix); err != nil {
 			yield(blob.Info{}, err)
@@ -180,7 +185,7 @@ func (m *Memory) List(ctx context.Context, prefix, after string) iter.Seq2[blob.
 			m.mu.Lock()
 			o, ok := m.objects[key]
 			m.mu.Unlock()
-			if ok && key > after && !yield(o.info, nil) {
+			if ok && key > after && (until == "" || key <= until) && !yield(o.info, nil) {
 				return
 			}
 		}

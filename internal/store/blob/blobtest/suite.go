@@ -22,6 +22,7 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 	t.Run("If-Match lets one of many writers win", func(t *testing.T) { ifMatch(t, open(t)) })
 	t.Run("a failed condition leaves the object as it was", func(t *testing.T) { unchanged(t, open(t)) })
 	t.Run("List is in byte order, by prefix, after a key", func(t *testing.T) { list(t, open(t)) })
+	t.Run("ranges together are the listing", func(t *testing.T) { ranges(t, open(t)) })
 	t.Run("Folders are each named once", func(t *testing.T) { folders(t, open(t)) })
 	t.Run("a read refuses another version", func(t *testing.T) { matchRead(t, open(t)) })
 	t.Run("a body that fails leaves nothing", func(t *testing.T) { brokenBody(t, open(t)) })
@@ -246,6 +247,60 @@ func list(t *testing.T, store blob.Store) {
 		if n++; n == 2 {
 			break // a caller may stop
 		}
+	}
+}
+
+// ranges cuts the listing at every key, and between keys, in parts of two and of many that are listed side by side.
+func ranges(t *testing.T, store blob.Store) {
+	keys := []string{
+		"a", "b-1", "b/a", "b/a b+c", "b/a%20b", "b/a%2520b", "b/c#1", "b/c/d", "b/c/e/f", "b0", "b\u00e9", "c/\u65e5\u672c",
+	}
+	for _, key := range keys {
+		must(t, store, key, key)
+	}
+	collect := func(prefix, after, until string) (out []string) {
+		for info, err := range store.ListRange(t.Context(), prefix, after, until) {
+			if err != nil {
+				t.Error(err)
+				return out
+			}
+			out = append(out, info.Key)
+		}
+		return out
+	}
+	cuts := slices.Clone(keys)
+	for _, key := range keys {
+		cuts = append(cuts, key+"!", key[:len(key)-1]+"\x01", key+"/")
+	}
+	slices.Sort(cuts)
+	cuts = slices.Compact(cuts)
+	for _, prefix := range []string{"", "b", "b/", "b/c"} {
+		all := keysOf(t, store, prefix)
+		for _, cut := range cuts {
+			low, high := collect(prefix, "", cut), collect(prefix, cut, "")
+			if !slices.Equal(append(low, high...), all) {
+				t.Errorf("%q cut at %q: %q and %q, of %q", prefix, cut, low, high, all)
+			}
+		}
+		parts := make([][]string, len(cuts)+1)
+		var side sync.WaitGroup
+		for i := range parts {
+			after, until := "", ""
+			if i > 0 {
+				after = cuts[i-1]
+			}
+			if i < len(cuts) {
+				until = cuts[i]
+			}
+			side.Go(func() { parts[i] = collect(prefix, after, until) })
+		}
+		side.Wait()
+		if got := slices.Concat(parts...); !slices.Equal(got, all) {
+			t.Errorf("%q in %d parts: %q, want %q", prefix, len(parts), got, all)
+		}
+	}
+	if got := collect("", "b/c/d", "b/a"); len(got) > 0 {
+		t.Errorf("a range that ends before it begins gives %q", got)
 	}
 }
 

@@ -361,9 +361,15 @@ func (s *Store) DeleteAll(ctx context.Context, keys []string) error {
 	return failures.Err(len(keys))
 }
 
-// List implements blob.Store. It reads one folder at a time; names sort as their keys do because a folder sorts with
-// its '/'.
+// List implements blob.Store.
 func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[blob.Info, error] {
+	return s.ListRange(ctx, prefix, after, "")
+}
+
+// ListRange implements blob.Store. It reads one folder at a time; names sort as their keys do because a folder sorts
+// with its '/'. Where links are followed, what lies before the range is walked too: which of two links to one folder is
+// followed is told by all that comes before them.
+func (s *Store) ListRange(ctx context.Context, prefix, after, until string) iter.Seq2[blob.Info, error] {
 	return func(yield func(blob.Info, error) bool) {
 		base := ""
 		if i := strings.LastIndexByte(prefix, '/'); i >= 0 {
@@ -379,12 +385,14 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[blob.I
 			yield(blob.Info{Key: strings.TrimSuffix(base, "/")}, own(base))
 			return
 		}
-		if pending := s.journal.pendingBelow(prefix, after); len(pending) > 0 { // known before the files are read
+		if pending := s.journal.pendingBelow(prefix, after, until); len(pending) > 0 { // known before the files are read
 			merged, rest := s.merging(pending, yield)
 			yield = merged
 			defer rest()
 		}
-		listing := &walker{Store: s, prefix: prefix, after: after, yield: yield, reached: map[folderID]string{}}
+		listing := &walker{
+			Store: s, prefix: prefix, after: after, until: until, yield: yield, reached: map[folderID]string{},
+		}
 		if s.links == knownLinks && listing.enter("", false) != nil {
 			return
 		}

@@ -44,10 +44,10 @@ func idOf(info fs.FileInfo) folderID {
 // walker is one listing.
 type walker struct {
 	*Store
-	prefix, after string
-	yield         func(blob.Info, error) bool
-	above         []folderID          // the folders on the path, where links are followed
-	reached       map[folderID]string // folders that links led to, and by which key
+	prefix, after, until string
+	yield                func(blob.Info, error) bool
+	above                []folderID          // the folders on the path, where links are followed
+	reached              map[folderID]string // folders that links led to, and by which key
 }
 
 // name is an entry of a folder: its key (a folder's ends with a slash), or why it is left out.
@@ -165,6 +165,9 @@ func (w *walker) folder(ctx context.Context, base string) bool {
 	names := make([]name, 0, len(entries))
 	linked := map[string]bool{}
 	for _, entry := range entries {
+		if key := base + entry.Name(); !w.listsFile(key) && !w.walks(key+"/") {
+			continue
+		}
 		found := w.classify(entry, base+entry.Name())
 		if found.key == tmpDir+"/" || w.links == anyLink && found.key == journalDir+"/" {
 			continue
@@ -184,11 +187,24 @@ func (w *walker) folder(ctx context.Context, base string) bool {
 	return true
 }
 
+// within tells whether the range that is listed has a key.
+func (w *walker) within(key string) bool { return key > w.after && (w.until == "" || key <= w.until) }
+
+// listsFile tells whether a file of that key is listed.
+func (w *walker) listsFile(key string) bool { return strings.HasPrefix(key, w.prefix) && w.within(key) }
+
+// walks tells whether a folder has to be read: something in it may be listed or, where links are followed, tells of
+// what comes behind it.
+func (w *walker) walks(folder string) bool {
+	before := folder < w.after && !strings.HasPrefix(w.after, folder)
+	behind := w.until != "" && folder > w.until
+	return overlaps(folder, w.prefix) && !behind && (!before || w.links == knownLinks)
+}
+
 // one lists an entry of a folder, and what is below it.
 func (w *walker) one(ctx context.Context, found name, linked bool) bool {
 	folder := strings.HasSuffix(found.key, "/")
-	if folder && (!overlaps(found.key, w.prefix) || found.key < w.after && !strings.HasPrefix(w.after, found.key)) ||
-		!folder && (!strings.HasPrefix(found.key, w.prefix) || found.key <= w.after) {
+	if folder && !w.walks(found.key) || !folder && !w.listsFile(found.key) {
 		return true
 	}
 	if folder && w.links == knownLinks {
@@ -198,6 +214,9 @@ func (w *walker) one(ctx context.Context, found name, linked bool) bool {
 		}
 	}
 	if found.skipped != nil {
+		if !w.within(found.key) { // a folder that is left out has its place in the order with its '/'
+			return true
+		}
 		key := strings.TrimSuffix(found.key, "/")
 		return w.yield(blob.Info{Key: key}, found.skipped)
 	}

@@ -169,15 +169,16 @@ func (j *journal) placeEntered(log *logFile, key string) error {
 	return nil
 }
 
-// pendingBelow gives the keys of objects without a file that begin with a prefix and come after a key, in their order.
-func (j *journal) pendingBelow(prefix, after string) (keys []string) {
+// pendingBelow gives the keys of objects without a file that begin with a prefix, in their order: those after a key, up
+// to another, as Store.ListRange has them.
+func (j *journal) pendingBelow(prefix, after, until string) (keys []string) {
 	if j == nil {
 		return nil
 	}
 	j.mu.Lock()
 	for _, log := range j.unsettled() {
 		for key, of := range log.objects {
-			if !of.placed && key > after && strings.HasPrefix(key, prefix) {
+			if !of.placed && key > after && (until == "" || key <= until) && strings.HasPrefix(key, prefix) {
 				keys = append(keys, key)
 			}
 		}

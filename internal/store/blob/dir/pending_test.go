@@ -167,8 +167,38 @@ func TestListingsHoldObjectsWithoutAFile(t *testing.T) {
 	if got := listed("a/", want[17], nil); !slices.Equal(got, want[18:]) {
 		t.Errorf("after %s: %q", want[17], got)
 	}
+	for i, cut := range want {
+		for _, bounds := range [][2]string{{"", cut}, {cut, ""}} {
+			part := want[:i+1]
+			if bounds[1] == "" {
+				part = want[i+1:]
+			}
+			var got []string
+			for found, err := range store.ListRange(t.Context(), "a/", bounds[0], bounds[1]) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, found.Key)
+			}
+			if !slices.Equal(got, part) {
+				t.Errorf("the range %q: %q", bounds, got)
+			}
+		}
+	}
 	if got := listed("a/1/", "", nil); len(got) != 13 {
 		t.Errorf("below a/1: %q", got)
+	}
+	var parts []string
+	for i, cut := range []string{want[11], want[30], ""} {
+		for found, err := range store.ListRange(t.Context(), "a/", []string{"", want[11], want[30]}[i], cut) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			parts = append(parts, found.Key)
+		}
+	}
+	if !slices.Equal(parts, want) {
+		t.Errorf("in ranges: %q", parts)
 	}
 	for range store.List(t.Context(), "", "") {
 		break // yields no more

@@ -114,13 +114,18 @@ func (s *Store) Stat(_ context.Context, key string) (blob.Info, error) {
 	return found.info, err
 }
 
-// List implements blob.Store, over the objects of the moment: the caller may write meanwhile.
+// List implements blob.Store.
 func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[blob.Info, error] {
+	return s.ListRange(ctx, prefix, after, "")
+}
+
+// ListRange implements blob.Store, over the objects of the moment: the caller may write meanwhile.
+func (s *Store) ListRange(ctx context.Context, prefix, after, until string) iter.Seq2[blob.Info, error] {
 	return func(yield func(blob.Info, error) bool) {
 		s.mu.RLock()
 		var infos []blob.Info
 		for key, found := range s.objects {
-			if strings.HasPrefix(key, prefix) && key > after {
+			if strings.HasPrefix(key, prefix) && key > after && (until == "" || key <= until) {
 				infos = append(infos, found.info)
 			}
 		}

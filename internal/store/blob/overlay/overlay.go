@@ -76,13 +76,18 @@ func (s Store) Put(ctx context.Context, key string, body io.Reader, size int64, 
 	return marked(info), err
 }
 
-// List implements blob.Store: both stores in one order, the upper one's objects where both have a key.
+// List implements blob.Store.
 func (s Store) List(ctx context.Context, prefix, after string) iter.Seq2[blob.Info, error] {
+	return s.ListRange(ctx, prefix, after, "")
+}
+
+// ListRange implements blob.Store: both stores in one order, the upper one's objects where both have a key.
+func (s Store) ListRange(ctx context.Context, prefix, after, until string) iter.Seq2[blob.Info, error] {
 	return func(yield func(blob.Info, error) bool) {
-		next, stop := iter.Pull2(s.upper.List(ctx, prefix, after))
+		next, stop := iter.Pull2(s.upper.ListRange(ctx, prefix, after, until))
 		defer stop()
 		top, topErr, more := next()
-		for below, err := range s.lower.List(ctx, prefix, after) {
+		for below, err := range s.lower.ListRange(ctx, prefix, after, until) {
 			if err != nil {
 				yield(below, err)
 				return

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // perDelete is how many keys S3 takes in one request.
@@ -32,7 +34,8 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	return err
 }
 
-// DeleteAll implements blob.Store. A store that knows no deletion of many is asked key by key.
+// DeleteAll implements blob.Store. A store that knows no deletion of many, or refuses it as a whole, is asked key by
+// key.
 func (s *Store) DeleteAll(ctx context.Context, keys []string) error {
 	for _, key := range keys {
 		if err := blob.CheckKey(key); err != nil {
@@ -49,18 +52,15 @@ func (s *Store) DeleteAll(ctx context.Context, keys []string) error {
 			out, err := s.c.DeleteObjects(ctx, &s3.DeleteObjectsInput{
 				Bucket: &s.cfg.Bucket, Delete: &types.Delete{Objects: objects, Quiet: aws.Bool(true)},
 			})
-			if unknownRequest(err) {
+			if oneByOne(err) {
 				return nil, err
 			}
 			return out, s.wrap(ctx, "delete", part[0], err)
 		})
 		switch {
-		case unknownRequest(err):
-			for _, key := range part {
-				if err := blob.Permitted(ctx); err != nil {
-					return err
-				}
-				failures.Add(s.Delete(ctx, key))
+		case oneByOne(err):
+			if err := s.deleteEach(ctx, part, &failures); err != nil {
+				return err
 			}
 		case err != nil:
 			return err
@@ -73,9 +73,38 @@ func (s *Store) DeleteAll(ctx context.Context, keys []string) error {
 	return failures.Err(len(keys))
 }
 
-// unknownRequest tells that the store has no deletion of many objects, or wants a checksum that is out of use.
-func unknownRequest(err error) bool {
+// deleteWidth is how many objects are deleted at once where each takes a request of its own.
+const deleteWidth = 8
+
+// deleteEach deletes one object, and once that has shown that it is allowed, of the rest several at once.
+func (s *Store) deleteEach(ctx context.Context, keys []string, failures *blob.Failures) error {
+	if err := blob.Permitted(ctx); err != nil {
+		return err
+	}
+	err := s.Delete(ctx, keys[0])
+	if fault.Is(err, fault.StoreDenied) {
+		return err
+	}
+	failures.Add(err)
+	var mu sync.Mutex
+	return par.Each(ctx, len(keys)-1, deleteWidth, func(ctx context.Context, i int) error {
+		if err := blob.Permitted(ctx); err != nil {
+			return err
+		}
+		err := s.Delete(ctx, keys[i+1])
+		mu.Lock()
+		defer mu.Unlock()
+		failures.Add(err)
+		return nil
+	})
+}
+
+// oneByOne tells that the store has no deletion of many objects, wants a checksum that is out of use, or refuses it:
+// for many objects some servers (SeaweedFS) ask for the right to the bucket, and for one that to its prefix is enough.
+func oneByOne(err error) bool {
 	switch code(err) {
+	case "AccessDenied":
+		return true
 	case "MissingContentMD5", "NotImplemented", "MethodNotAllowed":
 		return true
 	}

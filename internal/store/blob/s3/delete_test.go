@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/fault"
@@ -71,10 +72,13 @@ func TestAStoreThatDeletesOneByOneIsAskedSo(t *testing.T) {
 	for _, refusal := range []struct {
 		status int
 		code   string
-	}{{501, "NotImplemented"}, {405, "MethodNotAllowed"}, {400, "MissingContentMD5"}} {
+	}{{501, "NotImplemented"}, {405, "MethodNotAllowed"}, {400, "MissingContentMD5"}, {403, "AccessDenied"}} {
+		var mu sync.Mutex // objects are deleted side by side
 		var deleted []string
 		store := guarded(t, long, func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodDelete {
+				mu.Lock()
+				defer mu.Unlock()
 				deleted = append(deleted, r.URL.Path)
 				w.WriteHeader(http.StatusNoContent)
 				return
@@ -85,9 +89,22 @@ func TestAStoreThatDeletesOneByOneIsAskedSo(t *testing.T) {
 		if err := store.DeleteAll(t.Context(), numbered(3)); err != nil {
 			t.Errorf("%s: %v", refusal.code, err)
 		}
+		slices.Sort(deleted)
 		if want := []string{"/b/p/k/0000", "/b/p/k/0001", "/b/p/k/0002"}; !slices.Equal(deleted, want) {
 			t.Errorf("%s: deleted %q", refusal.code, deleted)
 		}
+	}
+}
+
+func TestADeletionThatIsRefusedForOneObjectIsNotAskedForEach(t *testing.T) {
+	sent := 0
+	store := guarded(t, long, func(w http.ResponseWriter, _ *http.Request) {
+		sent++
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, "<Error><Code>AccessDenied</Code><Message>no</Message></Error>")
+	})
+	if err := store.DeleteAll(t.Context(), numbered(100)); !fault.Is(err, fault.StoreDenied) || sent != 2 {
+		t.Errorf("sent %d times, %v", sent, err)
 	}
 }
 

@@ -237,8 +237,14 @@ func (s *Store) Folders(ctx context.Context) ([]string, error) {
 	}
 }
 
-// List implements blob.Store. Keys travel URL-encoded, as XML cannot carry them all; markers of folders are left out.
+// List implements blob.Store.
 func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[blob.Info, error] {
+	return s.ListRange(ctx, prefix, after, "")
+}
+
+// ListRange implements blob.Store. Keys travel URL-encoded, as XML cannot carry them all; markers of folders are left
+// out. The server knows no end of a range but that of the prefix: the last page may reach behind it.
+func (s *Store) ListRange(ctx context.Context, prefix, after, until string) iter.Seq2[blob.Info, error] {
 	return func(yield func(blob.Info, error) bool) {
 		in := &s3.ListObjectsV2Input{
 			Bucket:       &s.cfg.Bucket,
@@ -264,12 +270,16 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[blob.I
 						k = d
 					}
 				}
-				if strings.HasSuffix(k, "/") {
+				k = strings.TrimPrefix(k, s.prefix)
+				if until != "" && k > until {
+					return
+				}
+				if strings.HasSuffix(k, "/") || k == "" {
 					continue
 				}
 				if !yield(
 					blob.Info{
-						Key:      strings.TrimPrefix(k, s.prefix),
+						Key:      k,
 						Size:     aws.ToInt64(object.Size),
 						ETag:     aws.ToString(object.ETag),
 						Modified: aws.ToTime(object.LastModified),

@@ -1,0 +1,301 @@
+// Package classrun is the mapped file of a class run: the classes of a range of ids as one night made them, in the
+// order of ids, which is never written again. Rows go by their place in this file, and nothing in it names a place in
+// another: the first mention of a class goes by the id of its chunk.
+//
+//	rows       records in the order of ids     names, name_ends   folded names in order (then by id), and their ends
+//	name_row   u32 row of each name            row_name           u32 name of each row
+//	c_*        postings of class texts (package postings)         stats  Meta as JSON
+package classrun
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/mapped"
+	"github.com/unweaver/unweaver/internal/format/postings"
+	"github.com/unweaver/unweaver/internal/stream/spill"
+)
+
+// Kind and Version of the file.
+// 1: rows, names in order, one side of postings.
+const (
+	Kind    = "classrun"
+	Version = 1
+)
+
+// Side is the prefix of the postings.
+const Side = "c_"
+
+// metaSection holds Meta as JSON.
+const metaSection = "stats"
+
+// MaxRows is how many rows a run has, at most: they are numbered in 32 bits, and there is room for a bit beside them.
+const MaxRows = 1 << 31
+
+// Row is one record of the rows section.
+type Row struct {
+	ID         corpus.ID
+	Node       corpus.ID // of the graph: the id of the class without access labels, which is ID in this version
+	Vector     corpus.Digest
+	Record     corpus.Digest
+	FirstChunk corpus.ID // of its first mention
+	FirstPos   int32
+	_          uint32
+}
+
+// Meta of the file, in the section "stats".
+type Meta struct {
+	Analyser string         `json:"analyser"` // the rules that made the terms; questions must be cut by the same
+	Language string         `json:"language"`
+	Words    postings.Stats `json:"words"`
+}
+
+// Expect is what a run must be to serve: what the manifest says of it.
+type Expect struct {
+	Analyser string
+	Classes  int
+}
+
+// File is an open run. It is safe for concurrent use until Close.
+type File struct {
+	Meta    Meta
+	Rows    []Row
+	Names   mapped.Strings // folded, in order
+	NameRow []uint32       // place of a name -> row
+	RowName []uint32       // row -> place of its name
+	Words   *postings.Side // of rows
+
+	f *mapped.File
+}
+
+// Open maps a run and checks that it is what is expected, and that what its sections say of each other lies within it.
+// Errors: those of mapped.Open, fault.FormatUnknown where another analyser made its terms or where its rows have access
+// labels, fault.SegmentDamage where its content does not fit.
+func Open(path string, expect Expect) (*File, error) {
+	file, err := mapped.Open(path, Kind, Version)
+	if err != nil {
+		return nil, err
+	}
+	x := &File{
+		f:       file,
+		Rows:    mapped.Slice[Row](file, "rows"),
+		Names:   mapped.StringsOf(file, "names", "name_ends"),
+		NameRow: mapped.Slice[uint32](file, "name_row"),
+		RowName: mapped.Slice[uint32](file, "row_name"),
+	}
+	if err := x.check(path, expect); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return x, nil
+}
+
+func (x *File) check(path string, expect Expect) error {
+	if err := json.Unmarshal(x.f.Bytes(metaSection), &x.Meta); err != nil {
+		return x.f.Unfit(err.Error())
+	}
+	if err := x.Expected(path, expect); err != nil {
+		return err
+	}
+	x.Words = postings.Open(x.f, Side, x.Meta.Words)
+	if why := x.unfit(); why != "" {
+		return x.f.Unfit(why)
+	}
+	for i := range x.Rows {
+		if x.Rows[i].Node != x.Rows[i].ID {
+			return fault.FormatUnknown.At("open class run", path).
+				Because("its classes have access labels, which this program does not enforce").
+				Advise("use the program version that wrote it")
+		}
+	}
+	return nil
+}
+
+// Expected tells whether it is what is expected: for those who share it with whoever opened it. Errors are those of
+// Open.
+func (x *File) Expected(path string, expect Expect) error {
+	if x.Meta.Analyser != expect.Analyser {
+		return fault.FormatUnknown.At("open class run", path).
+			Because("its words were cut by analyser " + x.Meta.Analyser + ", questions are cut by " + expect.Analyser).
+			Advise("build the index again with: unweaver index, or use the program version that built it")
+	}
+	if len(x.Rows) != expect.Classes {
+		return x.f.Unfit(fmt.Sprintf("it has %d classes, the manifest says %d", len(x.Rows), expect.Classes))
+	}
+	return nil
+}
+
+// unfit says what does not fit, if anything: a checksum can be made right for any content.
+func (x *File) unfit() string {
+	rows := len(x.Rows)
+	for i := 1; i < rows; i++ {
+		if bytes.Compare(x.Rows[i-1].ID[:], x.Rows[i].ID[:]) >= 0 {
+			return fmt.Sprintf("class %d is out of the order of ids", i)
+		}
+	}
+	if !x.Names.Fits() || x.Names.Len() != rows || len(x.NameRow) != rows || len(x.RowName) != rows {
+		return "its names do not fit its classes"
+	}
+	for name, row := range x.NameRow {
+		if int64(row) >= int64(rows) || x.RowName[row] != uint32(name) {
+			return fmt.Sprintf("name %d is that of another class", name)
+		}
+		if name > 0 && x.CompareNames(name-1, x, name) >= 0 {
+			return fmt.Sprintf("name %d is out of order", name)
+		}
+	}
+	if x.Words.Documents() != rows || !x.Words.Fits() {
+		return "its postings do not fit its classes"
+	}
+	return ""
+}
+
+// CompareNames orders a name of this run and one of another, or the same: as the name, a zero byte and the id do, which
+// is by name and then by id but for names that have a zero byte themselves.
+func (x *File) CompareNames(name int, other *File, otherName int) int {
+	a, b := x.Names.Bytes(name), other.Names.Bytes(otherName)
+	shared := min(len(a), len(b))
+	if order := bytes.Compare(a[:shared], b[:shared]); order != 0 {
+		return order
+	}
+	idA, idB := &x.Rows[x.NameRow[name]].ID, &other.Rows[other.NameRow[otherName]].ID
+	switch {
+	case len(a) == len(b):
+		return bytes.Compare(idA[:], idB[:])
+	case len(a) > shared && a[shared] != 0:
+		return 1
+	case len(b) > shared && b[shared] != 0:
+		return -1
+	}
+	return bytes.Compare(nameKey(a, idA), nameKey(b, idB))
+}
+
+// nameKey is what names are sorted by.
+func nameKey(name []byte, id *corpus.ID) []byte { return slices.Concat(name, []byte{0}, id[:]) }
+
+// Close unmaps it.
+func (x *File) Close() { x.f.Close() }
+
+// Unfit is the error of a reader that found that it does not fit what lies beside it.
+func (x *File) Unfit(why string) error { return x.f.Unfit(why) }
+
+// Writer makes a run of classes that are given in the order of ids. Its memory does not grow with them but for four
+// bytes a class; equal input gives equal bytes. Close it always.
+type Writer struct {
+	limit  uint64 // of rows
+	last   corpus.ID
+	count  uint64
+	err    error
+	rows   mapped.Column
+	byName spill.Sorter
+	words  *postings.Builder
+}
+
+// NewWriter makes one.
+func NewWriter() *Writer { return &Writer{limit: MaxRows, words: postings.NewBuilder()} }
+
+// Close removes temporary files.
+func (w *Writer) Close() {
+	w.rows.Close()
+	w.byName.Close()
+	w.words.Close()
+}
+
+// Add takes the next class with its folded name (names.Key) and the terms of its text. Its id is greater than those
+// before; Node of the record is set here.
+func (w *Writer) Add(row Row, name string, terms []string) error {
+	if w.err != nil {
+		return w.err
+	}
+	if w.count > 0 && bytes.Compare(w.last[:], row.ID[:]) >= 0 {
+		w.err = fault.Internal.At("write class run", row.ID.String()).
+			Because("it comes after " + w.last.String() + ", classes are given in the order of ids")
+		return w.err
+	}
+	if w.count >= w.limit {
+		w.err = fault.TooLarge.At("number the classes of", "a class run").
+			Because(fmt.Sprintf("it may have %d", w.limit)).
+			Advise("divide the corpus among several indexes")
+		return w.err
+	}
+	row.Node = row.ID
+	w.byName.Add(nameKey([]byte(name), &row.ID), binary.BigEndian.AppendUint32(nil, uint32(w.count)))
+	w.last = row.ID
+	w.count++
+	w.err = errors.Join(mapped.PutRecord(&w.rows, row), w.words.Add(terms))
+	return w.err
+}
+
+// Write ends the run and writes the file, whose terms an analyser made for a language. It gives what Open is to expect.
+func (w *Writer) Write(to io.Writer, analyser, language string) (Expect, error) {
+	if w.err != nil {
+		return Expect{}, w.err
+	}
+	out := mapped.NewWriter(to, Kind, Version, nil)
+	out.Section("rows")
+	if err := errors.Join(w.rows.CopyTo(out), w.writeNames(out)); err != nil {
+		return Expect{}, err
+	}
+	meta := Meta{Analyser: analyser, Language: language}
+	var err error
+	if meta.Words, err = w.words.Write(out, Side); err != nil {
+		return Expect{}, err
+	}
+	raw, err := json.Marshal(meta)
+	if err != nil {
+		return Expect{}, err
+	}
+	out.Section(metaSection)
+	_, _ = out.Write(raw) // Close tells of errors
+	return Expect{Analyser: analyser, Classes: int(w.count)}, out.Close()
+}
+
+func (w *Writer) writeNames(out *mapped.Writer) error {
+	defer w.byName.Close()
+	var names, ends, rows, places mapped.Column
+	for _, column := range []*mapped.Column{&names, &ends, &rows, &places} {
+		defer column.Close()
+	}
+	var byRow spill.Sorter
+	defer byRow.Close()
+	end, place := uint64(0), uint32(0)
+	for sorted, err := range w.byName.Sorted() {
+		if err != nil {
+			return err
+		}
+		name := sorted[0][:len(sorted[0])-1-len(corpus.ID{})]
+		end += uint64(len(name))
+		if err := errors.Join(
+			names.Put(name), mapped.PutRecord(&ends, end), mapped.PutRecord(&rows, binary.BigEndian.Uint32(sorted[1])),
+		); err != nil {
+			return err
+		}
+		byRow.Add(sorted[1], binary.LittleEndian.AppendUint32(nil, place))
+		place++
+	}
+	for sorted, err := range byRow.Sorted() {
+		if err != nil {
+			return err
+		}
+		if err := places.Put(sorted[1]); err != nil {
+			return err
+		}
+	}
+	for _, section := range []struct {
+		name   string
+		column *mapped.Column
+	}{{"names", &names}, {"name_ends", &ends}, {"name_row", &rows}, {"row_name", &places}} {
+		out.Section(section.name)
+		if err := section.column.CopyTo(out); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package classrun_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/classrun"
+)
+
+// names of classes, in the order of their ids; two have one name, and some are the beginning of others.
+func names() []string {
+	out := []string{"rhine", "rhine", "rhine falls", "rhi", "rhine\x00", ""}
+	for n := range 40 {
+		out = append(out, fmt.Sprint("class ", n*7%40))
+	}
+	return out
+}
+
+func row(n int) classrun.Row {
+	return classrun.Row{
+		ID: corpus.ID{byte(n), 1}, Vector: corpus.Sum("vector", fmt.Sprint(n)), Record: corpus.Sum(fmt.Sprint(n)),
+		FirstChunk: corpus.ID{9, byte(n)}, FirstPos: int32(n),
+	}
+}
+
+func whole(t *testing.T, spillAt int) []byte {
+	t.Helper()
+	writer := classrun.NewWriter()
+	defer writer.Close()
+	writer.SpillAt(spillAt)
+	for n, name := range names() {
+		if err := writer.Add(row(n), name, strings.Fields(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out bytes.Buffer
+	if _, err := writer.Write(&out, "v1", "en"); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func TestARunSaysWhatWasGivenAndHasItsNamesInOrder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "run")
+	if err := os.WriteFile(path, whole(t, 0), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	given := names()
+	file, err := classrun.Open(path, classrun.Expect{Analyser: "v1", Classes: len(given)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var sorted []string
+	for n, name := range given {
+		want := row(n)
+		want.Node = want.ID
+		if file.Rows[n] != want || string(file.Names.Bytes(int(file.RowName[n]))) != name {
+			t.Errorf("class %d: %+v %q", n, file.Rows[n], file.Names.At(int(file.RowName[n])))
+		}
+		sorted = append(sorted, name+"\x00"+string(want.ID[:]))
+	}
+	slices.Sort(sorted)
+	for place, want := range sorted {
+		id := file.Rows[file.NameRow[place]].ID
+		if got := file.Names.At(place) + "\x00" + string(id[:]); got != want {
+			t.Errorf("name %d is %q, want %q", place, got, want)
+		}
+	}
+	if river, ok := file.Words.Find("rhine"); !ok || !slices.Equal(river.Docs, []uint32{0, 1, 2}) {
+		t.Errorf("rhine is in %v", river.Docs)
+	}
+	for name, other := range map[string]struct {
+		expect classrun.Expect
+		code   fault.Code
+	}{
+		"analyser": {classrun.Expect{Analyser: "v2", Classes: len(given)}, fault.FormatUnknown},
+		"classes":  {classrun.Expect{Analyser: "v1", Classes: 1}, fault.SegmentDamage},
+	} {
+		if _, err := classrun.Open(path, other.expect); !fault.Is(err, other.code) {
+			t.Errorf("other %s: %v", name, err)
+		}
+	}
+}
+
+func TestHowMuchMemorySortsNamesIsNotInTheBytes(t *testing.T) {
+	if !bytes.Equal(whole(t, 0), whole(t, 100)) {
+		t.Error("they differ")
+	}
+}
+
+func TestWhatCannotBeNumberedOrOrderedIsRefused(t *testing.T) {
+	for _, next := range []int{3, 4} {
+		writer := classrun.NewWriter()
+		defer writer.Close()
+		if err := writer.Add(row(4), "b", nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := writer.Add(row(next), "a", nil); err == nil {
+			t.Errorf("%d comes after 4", next)
+		}
+		if _, err := writer.Write(&bytes.Buffer{}, "v1", "en"); err == nil {
+			t.Error("a run without what was refused")
+		}
+	}
+	writer := classrun.NewWriter()
+	defer writer.Close()
+	writer.SetLimit(1)
+	if err := writer.Add(row(1), "a", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.Add(row(2), "b", nil); !fault.Is(err, fault.TooLarge) {
+		t.Errorf("two classes of 1: %v", err)
+	}
+}

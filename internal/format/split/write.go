@@ -1,0 +1,249 @@
+package split
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/mapped"
+	"github.com/unweaver/unweaver/internal/format/postings"
+	"github.com/unweaver/unweaver/internal/stream/spill"
+)
+
+// MaxRows is how many documents, chunks or classes a split has, at most: they are numbered in 32 bits, and there is
+// room for a bit beside them.
+const MaxRows = 1 << 31
+
+// Writer makes a split of documents that are given in the order of keys, each followed by its chunks. Its memory does
+// not grow with them but for four bytes a chunk; equal input gives equal bytes. Close it always.
+type Writer struct {
+	limit     uint64 // of rows
+	last      string // key
+	document  Document
+	pending   bool // document was not written yet
+	documents uint64
+	chunks    uint64
+	err       error
+
+	docs, keys, meta, chunk mapped.Column
+	byID, mentions          spill.Sorter
+	words                   *postings.Builder
+	classes                 uint64
+}
+
+// NewWriter makes one.
+func NewWriter() *Writer { return &Writer{limit: MaxRows, words: postings.NewBuilder()} }
+
+// Close removes temporary files.
+func (w *Writer) Close() {
+	for _, column := range []*mapped.Column{&w.docs, &w.keys, &w.meta, &w.chunk} {
+		column.Close()
+	}
+	w.byID.Close()
+	w.mentions.Close()
+	w.words.Close()
+}
+
+// Row is a document as it is given.
+type Row struct {
+	Key      string
+	Part     uint32 // see Document
+	Frame    uint32
+	Modified time.Time
+	Meta     map[string]string
+}
+
+// Document begins the next document; its key is greater than those before.
+func (w *Writer) Document(row Row) error {
+	if w.err != nil {
+		return w.err
+	}
+	if w.documents > 0 && row.Key <= w.last {
+		w.err = fault.Internal.At("write split", fault.Quoted(row.Key)).
+			Because("it comes after " + fault.Quoted(w.last) + ", documents are given in the order of keys")
+		return w.err
+	}
+	if w.err = w.room("documents", w.documents); w.err != nil {
+		return w.err
+	}
+	var raw []byte
+	if len(row.Meta) > 0 {
+		if raw, w.err = json.Marshal(row.Meta); w.err != nil {
+			return w.err
+		}
+	}
+	if w.err = w.endDocument(); w.err != nil {
+		return w.err
+	}
+	w.document = Document{
+		Key: w.document.Key + uint64(len(row.Key)), Meta: w.document.Meta + uint64(len(raw)),
+		Modified: row.Modified.UnixMilli(), Part: row.Part, Frame: row.Frame, Chunks: uint32(w.chunks),
+	}
+	w.last, w.pending = row.Key, true
+	w.documents++
+	w.err = errors.Join(w.keys.Put([]byte(row.Key)), w.meta.Put(raw))
+	return w.err
+}
+
+func (w *Writer) endDocument() error {
+	if !w.pending {
+		return nil
+	}
+	w.pending = false
+	return mapped.PutRecord(&w.docs, w.document)
+}
+
+// Chunk takes the next chunk of the document at hand with the terms of its text and the classes that it mentions, in
+// any order. Document, Ordinal and Label of the record are set here.
+func (w *Writer) Chunk(chunk Chunk, terms []string, classes []corpus.ID) error {
+	if w.err != nil {
+		return w.err
+	}
+	if !w.pending {
+		w.err = fault.Internal.At("write split", "a chunk").Because("no document was given before it")
+		return w.err
+	}
+	if w.err = w.room("chunks", w.chunks); w.err != nil {
+		return w.err
+	}
+	place := binary.BigEndian.AppendUint32(nil, uint32(w.chunks))
+	chunk.Document, chunk.Ordinal, chunk.Label = uint32(w.documents-1), w.document.Count, w.document.Label
+	w.byID.Add(chunk.ID[:], place)
+	for _, class := range classes {
+		w.mention(class, uint32(w.chunks))
+	}
+	w.chunks++
+	w.document.Count++
+	w.err = errors.Join(mapped.PutRecord(&w.chunk, chunk), w.words.Add(terms))
+	return w.err
+}
+
+// Mention tells of a class that a chunk mentions, which was given before: for those whose mentions lie by class.
+func (w *Writer) Mention(class corpus.ID, chunk uint32) error {
+	if w.err == nil && uint64(chunk) >= w.chunks {
+		w.err = fault.Internal.At("write split", "class "+class.String()).
+			Because(fmt.Sprintf("it is mentioned by chunk %d of %d", chunk, w.chunks))
+	}
+	if w.err == nil {
+		w.mention(class, chunk)
+	}
+	return w.err
+}
+
+func (w *Writer) mention(class corpus.ID, chunk uint32) {
+	w.mentions.Add(binary.BigEndian.AppendUint32(class[:len(class):len(class)], chunk), nil)
+}
+
+func (w *Writer) room(of string, have uint64) error {
+	if have < w.limit {
+		return nil
+	}
+	return fault.TooLarge.At("number the "+of+" of", "a split").
+		Because(fmt.Sprintf("it may have %d", w.limit)).
+		Advise("divide the corpus among several indexes")
+}
+
+// Write ends the split and writes the file, whose terms an analyser made for a language. It gives what Open is to
+// expect.
+func (w *Writer) Write(to io.Writer, analyser, language string) (Expect, error) {
+	if err := errors.Join(w.err, w.endDocument()); err != nil {
+		return Expect{}, err
+	}
+	out := mapped.NewWriter(to, Kind, Version, nil)
+	for _, section := range []struct {
+		name   string
+		column *mapped.Column
+	}{{"documents", &w.docs}, {"keys", &w.keys}, {"meta", &w.meta}, {"chunks", &w.chunk}} {
+		out.Section(section.name)
+		if err := section.column.CopyTo(out); err != nil {
+			return Expect{}, err
+		}
+	}
+	if err := errors.Join(w.writeByID(out), w.writeClasses(out)); err != nil {
+		return Expect{}, err
+	}
+	meta := Meta{Analyser: analyser, Language: language}
+	var err error
+	if meta.Words, err = w.words.Write(out, Side); err != nil {
+		return Expect{}, err
+	}
+	raw, err := json.Marshal(meta)
+	if err != nil {
+		return Expect{}, err
+	}
+	out.Section(metaSection)
+	_, _ = out.Write(raw) // Close tells of errors
+	return Expect{
+		Analyser: analyser, Documents: int(w.documents), Chunks: int(w.chunks), Classes: int(w.classes),
+	}, out.Close()
+}
+
+func (w *Writer) writeByID(out *mapped.Writer) error {
+	defer w.byID.Close()
+	out.Section("by_id")
+	var column mapped.Column
+	defer column.Close()
+	for row, err := range w.byID.Sorted() {
+		if err != nil {
+			return err
+		}
+		if err := mapped.PutRecord(&column, binary.BigEndian.Uint32(row[1])); err != nil {
+			return err
+		}
+	}
+	return column.CopyTo(out)
+}
+
+// writeClasses writes which chunks mention which classes; a chunk that mentions one twice is there once.
+func (w *Writer) writeClasses(out *mapped.Writer) error {
+	defer w.mentions.Close()
+	var ids, offsets, chunks mapped.Column
+	defer ids.Close()
+	defer offsets.Close()
+	defer chunks.Close()
+	var class corpus.ID
+	var edges uint64
+	last := uint32(0)
+	for row, err := range w.mentions.Sorted() {
+		if err != nil {
+			return err
+		}
+		id, chunk := corpus.ID(row[0][:len(class)]), binary.BigEndian.Uint32(row[0][len(class):])
+		switch {
+		case w.classes == 0 || id != class:
+			if err := w.room("classes", w.classes); err != nil {
+				return err
+			}
+			if err := errors.Join(ids.Put(id[:]), mapped.PutRecord(&offsets, edges)); err != nil {
+				return err
+			}
+			class = id
+			w.classes++
+		case chunk == last:
+			continue
+		}
+		if err := mapped.PutRecord(&chunks, chunk); err != nil {
+			return err
+		}
+		last = chunk
+		edges++
+	}
+	if err := mapped.PutRecord(&offsets, edges); err != nil {
+		return err
+	}
+	for _, section := range []struct {
+		name   string
+		column *mapped.Column
+	}{{"class_ids", &ids}, {"class_off", &offsets}, {"class_to", &chunks}} {
+		out.Section(section.name)
+		if err := section.column.CopyTo(out); err != nil {
+			return err
+		}
+	}
+	return nil
+}

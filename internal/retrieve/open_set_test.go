@@ -1,0 +1,194 @@
+package retrieve_test
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/tomb"
+	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/localfile"
+)
+
+// put stores what is written as a segment.
+func (s shuffled) put(rows int64, write func(io.Writer) error) corpus.Segment {
+	file, err := artifact.NewFile()
+	s.check(err)
+	defer file.Discard()
+	s.check(write(file))
+	made, _, err := file.PutSegment(s.t.Context(), s.now.built.Index)
+	s.check(err)
+	made.Rows = rows
+	return made
+}
+
+func (s shuffled) putFile(rows int64, path string) corpus.Segment {
+	return s.put(rows, func(to io.Writer) error {
+		raw, err := os.ReadFile(path)
+		if err == nil {
+			_, err = to.Write(raw)
+		}
+		return err
+	})
+}
+
+func (s shuffled) putTomb(of corpus.Segment, unit string, rows []row) corpus.Tomb {
+	return corpus.Tomb{Of: of.SHA256, Segment: s.put(int64(len(rows)), func(to io.Writer) error {
+		return tomb.Write(to, tomb.Of{Segment: of.SHA256, Unit: unit, Rows: len(rows)}, func(i int) bool {
+			return rows[i].dead
+		})
+	})}
+}
+
+// manifest is that of now, with n splits and n runs in place of the live and the search segment.
+func (s shuffled) manifest(n int) corpus.Manifest {
+	made := s.cut(n)
+	manifest := *s.now.built.Manifest
+	segments := &manifest.Segments
+	segments.Live, segments.Search = nil, nil
+	for _, one := range made.splits {
+		file := s.putFile(int64(one.expect.Chunks), one.path)
+		segments.Splits = append(segments.Splits, corpus.Split{
+			Segment: file, Documents: int64(one.expect.Documents), Chunks: int64(one.expect.Chunks),
+			Classes: int64(one.expect.Classes),
+		})
+		segments.Tombs = append(segments.Tombs, s.putTomb(file, tomb.Documents, one.rows))
+	}
+	for _, one := range made.runs {
+		file := s.putFile(int64(one.expect.Classes), one.path)
+		segments.Runs = append(segments.Runs, file)
+		segments.Tombs = append(segments.Tombs, s.putTomb(file, tomb.Classes, one.rows))
+	}
+	for _, side := range []string{corpus.ChunkSide, corpus.ClassSide} {
+		segments.DeadStats = append(segments.DeadStats, corpus.DeadStat{
+			Side: side, Segment: s.putFile(0, made.dead[side]),
+		})
+	}
+	return manifest
+}
+
+func (s shuffled) open(manifest corpus.Manifest, cache *localfile.Cache) (*retrieve.Generation, error) {
+	sha, err := s.now.built.Index.PutManifest(s.t.Context(), &manifest)
+	s.check(err)
+	return retrieve.Open(s.t.Context(), s.now.stores.Blobs, cache, s.now.stores.Vectors, "now", sha, 1)
+}
+
+func TestAGenerationOfManySegmentsIsOpenedByItsManifest(t *testing.T) {
+	folder := t.TempDir()
+	cache, err := localfile.New(folder, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, old := twoTimes(t, retrievetest.NewStores(t))
+	s := shuffled{t, rand.New(rand.NewPCG(5, 5)), now, old}
+	manifest := s.manifest(3)
+	generation, err := s.open(manifest, cache)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameTable(t, generation, now.generation)
+	many := opened{now.stores, now.built, generation}
+	for _, method := range retrieve.Methods().Names() {
+		for question := range 10 {
+			query := now.ask(t, method, question)
+			if got, want := told(t, many.run(t, query)), told(t, now.run(t, query)); !slices.Equal(got, want) {
+				t.Fatalf("%s:\n%s\nwant\n%s", method, strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+		}
+	}
+	for number := range 20 {
+		chunk := now.generation.Live.ByNumber(number)
+		want, err := now.generation.Text(t.Context(), chunk)
+		got, gotErr := generation.Text(t.Context(), generation.Live.Chunk(chunk.ID))
+		if err != nil || gotErr != nil || got != want {
+			t.Errorf("text of chunk %d: %q, want %q, %v, %v", number, got, want, gotErr, err)
+		}
+	}
+	const files = 3 + 3 + 6 + 2 // splits, runs, tombs, dead statistics
+	first := mappings(t, folder)
+	if first != files+1 { // and the table of the embedder
+		t.Errorf("%d files are mapped, want %d", first, files+1)
+	}
+	manifest.Generation = "g2" // which has the same segments
+	next, err := s.open(manifest, cache)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := mappings(t, folder); n != first+1 {
+		t.Errorf("%d files are mapped for two generations, %d for one", n, first)
+	}
+	generation.Close()
+	sameTable(t, next, now.generation)
+	if next.Close(); mappings(t, folder) != 0 {
+		t.Errorf("%d files are mapped still", mappings(t, folder))
+	}
+	var mapped int64
+	for _, segment := range manifest.Segments.All() {
+		mapped += segment.Bytes
+	}
+	if held := retrieve.Footprint(&manifest); held < retrieve.Footprint(now.built.Manifest) || held > 2*mapped {
+		t.Errorf("%d bytes are held of segments of %d", held, mapped)
+	}
+}
+
+func TestAManifestWhoseSegmentsDoNotFitIsRefused(t *testing.T) {
+	folder := t.TempDir()
+	cache, err := localfile.New(folder, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, old := twoTimes(t, retrievetest.NewStores(t))
+	s := shuffled{t, rand.New(rand.NewPCG(6, 6)), now, old}
+	whole := s.manifest(2)
+	absent := corpus.Segment{SHA256: corpus.Sum("absent").String(), Bytes: 100}
+	for name, spoil := range map[string]func(*corpus.Segments){
+		"a split is gone":        func(m *corpus.Segments) { m.Splits[1].Segment = absent },
+		"a split is not listed":  func(m *corpus.Segments) { m.Splits, m.Tombs = m.Splits[:1], m.Tombs[:1:1] },
+		"a run is gone":          func(m *corpus.Segments) { m.Runs[0] = absent },
+		"a tomb is gone":         func(m *corpus.Segments) { m.Tombs[0].Segment = absent },
+		"a tomb is not listed":   func(m *corpus.Segments) { m.Tombs = m.Tombs[1:] },
+		"a tomb is of another":   func(m *corpus.Segments) { m.Tombs[0].Of, m.Tombs[1].Of = m.Tombs[1].Of, m.Tombs[0].Of },
+		"a tomb is there twice":  func(m *corpus.Segments) { m.Tombs[1] = m.Tombs[0] },
+		"a tomb is of nothing":   func(m *corpus.Segments) { m.Tombs[0].Of = absent.SHA256 },
+		"no statistics":          func(m *corpus.Segments) { m.DeadStats = nil },
+		"statistics twice":       func(m *corpus.Segments) { m.DeadStats[1] = m.DeadStats[0] },
+		"statistics of another":  func(m *corpus.Segments) { m.DeadStats[0].Side, m.DeadStats[1].Side = "classes", "chunks" },
+		"more chunks than there": func(m *corpus.Segments) { m.Splits[0].Chunks++ },
+		"fewer classes":          func(m *corpus.Segments) { m.Runs[0].Rows-- },
+	} {
+		manifest := whole
+		segments := &manifest.Segments
+		segments.Splits, segments.Runs = slices.Clone(segments.Splits), slices.Clone(segments.Runs)
+		segments.Tombs, segments.DeadStats = slices.Clone(segments.Tombs), slices.Clone(segments.DeadStats)
+		spoil(segments)
+		for _, before := range []bool{false, true} { // a whole generation is open already, and shares what it has mapped
+			var beside *retrieve.Generation
+			if before {
+				if beside, err = s.open(whole, cache); err != nil {
+					t.Fatal(err)
+				}
+			}
+			generation, err := s.open(manifest, cache)
+			if err == nil {
+				generation.Close()
+			}
+			if !fault.Is(err, fault.SegmentDamage) {
+				t.Errorf("%s: %v", fmt.Sprint(name, ", beside a whole one: ", before), err)
+			}
+			if before {
+				beside.Close()
+			}
+		}
+		if n := mappings(t, folder); n != 0 {
+			t.Errorf("%s: %d files are mapped still", name, n)
+		}
+	}
+}

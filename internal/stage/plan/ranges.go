@@ -1,0 +1,90 @@
+package plan
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/stream/par"
+)
+
+// mostRanges is how many ranges of a corpus are listed at once. A listing waits for its store alone: one request of
+// 1,000 keys after the other took minutes at 2 million objects.
+const mostRanges = 16
+
+// leastRange is how many documents of the parent a range holds at least: two requests of an object store, so that
+// finding where to cut, which is one, pays for itself. A variable so that tests cut small corpora.
+var leastRange int64 = 2000
+
+// cuts gives keys of objects between which the corpus is listed side by side, in order. They are taken from the
+// parent's documents, of which they cut about equal parts: where a corpus grew at one end, that range takes longer.
+// Where they lie changes nothing else, as ranges that follow one another hold every object once, whatever is between
+// them. A first build has none.
+//
+// Nor has a corpus whose links are followed: which of two links to one folder counts is told by all that comes before
+// them, so that each range would walk the whole.
+func (p *planner) cuts(ctx context.Context) ([]string, error) {
+	if p.Parent == nil || p.Spec.FollowLinks {
+		return nil, nil
+	}
+	segments := p.Parent.Segments.Documents
+	begins := make([]int64, len(segments)+1) // rows before each segment
+	for i, segment := range segments {
+		begins[i+1] = begins[i] + max(0, segment.Rows)
+	}
+	total := begins[len(segments)]
+	parts := min(total/leastRange, mostRanges)
+	if parts < 2 {
+		return nil, nil
+	}
+	wanted := make([][]int64, len(segments)) // rows of each segment, counted from its first
+	var asked []int
+	for i := range parts - 1 {
+		row := total / parts * (i + 1)
+		at, exact := slices.BinarySearch(begins, row)
+		if !exact {
+			at-- // the segment that the row lies in; an exact one begins with it
+		}
+		if wanted[at] == nil {
+			asked = append(asked, at)
+		}
+		wanted[at] = append(wanted[at], row-begins[at])
+	}
+	found := make([][]string, len(asked))
+	err := par.Each(ctx, len(asked), mostRanges, func(ctx context.Context, i int) error {
+		segment := segments[asked[i]]
+		key := p.Artifacts.SegmentKey(segment.SHA256)
+		reader, err := artifact.OpenRowsOf(ctx, p.Artifacts.Store, key, segment.Bytes)
+		if err != nil {
+			return err
+		}
+		for _, row := range wanted[asked[i]] {
+			found[i] = append(found[i], objectOf(frameAt(reader, row)))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	cuts := slices.Concat(found...)
+	slices.Sort(cuts) // documents are sorted by their own keys, in which some signs of an object's are encoded
+	cuts = slices.Compact(cuts)
+	return slices.DeleteFunc(cuts, func(key string) bool { return key == "" }), nil
+}
+
+// frameAt is the first key of the frame that a row of a file lies in; none has an empty one.
+func frameAt(reader *artifact.Reader, row int64) string {
+	for _, frame := range reader.Frames {
+		if row -= frame.Rows; row < 0 {
+			return frame.First
+		}
+	}
+	return ""
+}
+
+// objectOf is the object that the document of that key is of, or a row of: corpus.ObjectKey and corpus.RowKey undone.
+func objectOf(document string) string {
+	object, _, _ := strings.Cut(document, "#")
+	return strings.NewReplacer("%23", "#", "%25", "%").Replace(object)
+}

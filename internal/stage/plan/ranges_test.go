@@ -1,0 +1,305 @@
+package plan_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/document/documenttest"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stage/plan"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	"github.com/unweaver/unweaver/internal/store/distance"
+)
+
+// watched is a corpus that remembers the ranges that it was asked for.
+type watched struct {
+	*documenttest.Corpus
+	mu    sync.Mutex
+	asked [][2]string
+}
+
+func (w *watched) ListRange(ctx context.Context, prefix, after, until string) iter.Seq2[blob.Info, error] {
+	w.mu.Lock()
+	w.asked = append(w.asked, [2]string{after, until})
+	w.mu.Unlock()
+	return w.Corpus.ListRange(ctx, prefix, after, until)
+}
+
+// outcome is all that a plan leaves: its result and its files.
+type outcome struct{ result, rows, problems string }
+
+func (x *index) outcome(store blob.Store, parent *corpus.Manifest) outcome {
+	x.t.Helper()
+	x.nights++
+	res, err := plan.Run(x.t.Context(), plan.In{
+		Spec:   corpus.Spec{Index: "i", Corpus: "memory", Include: x.include, Exclude: x.exclude},
+		Corpus: store, Artifacts: x.art, Scratch: x.scratch(),
+		Limits: x.limits, Parent: parent, OnProgress: func(int64) {},
+	})
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	raw, err := json.Marshal(res)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	out := outcome{result: string(bytes.ReplaceAll(raw, []byte(x.scratch()), nil))}
+	for key, file := range map[string]*string{
+		plan.RowsKey(x.scratch()): &out.rows, plan.ProblemsKey(x.scratch()): &out.problems,
+	} {
+		content, _, err := blob.Read(x.t.Context(), x.art.Store, key)
+		if err != nil {
+			x.t.Fatal(err)
+		}
+		*file = string(content)
+	}
+	return out
+}
+
+// uncut is a parent that says nothing of how many documents it has, so that the corpus is listed in one.
+func uncut(parent *corpus.Manifest) *corpus.Manifest {
+	out := *parent
+	out.Segments.Documents = slices.Clone(parent.Segments.Documents)
+	for i := range out.Segments.Documents {
+		out.Segments.Documents[i].Rows = 0
+	}
+	return &out
+}
+
+// split has the parent's documents lie in segments of so many rows, as those of many units of work do.
+func (x *index) split(rows int) {
+	x.t.Helper()
+	var segments []corpus.Segment
+	var out *artifact.Rows
+	count := 0
+	flush := func() {
+		if count == 0 {
+			return
+		}
+		segment, _, err := out.Segment(x.t.Context(), x.art, len(segments))
+		if err != nil {
+			x.t.Fatal(err)
+		}
+		out.Discard()
+		segments, count = append(segments, segment), 0
+	}
+	for row, err := range artifact.ScanAll(
+		x.t.Context(), x.art.Store, x.art.SegmentKey(x.parent.Segments.Documents[0].SHA256)) {
+		if err == nil && count == 0 {
+			out, err = artifact.NewRows()
+		}
+		if err != nil {
+			x.t.Fatal(err)
+		}
+		out.Append(string(row.Key), bytes.Clone(row.Value))
+		if count++; count == rows {
+			flush()
+		}
+	}
+	flush()
+	x.parent.Segments.Documents = segments
+}
+
+// oddName makes keys of signs that are encoded in document keys, that sort around '/', or that are no ASCII, many of
+// which begin with one another.
+func oddName(r *rand.Rand) string {
+	signs := []string{"%", "#", "%23", "%25", "é", "日", "a", "a", "$", "b", "a/", "b/", "-", "0", " ", "+", "&", "~", "!", "\x7f", ".csv!"}
+	types := []string{".txt", ".md", ".md", ".jsonl", ".csv", ".bin", ""}
+	var name strings.Builder
+	name.WriteString([]string{"", "", "", "a", "a#", "a%", ".hid/", "node_modules/"}[r.IntN(8)])
+	for range 1 + r.IntN(4) {
+		name.WriteString(signs[r.IntN(len(signs))])
+	}
+	return strings.Trim(name.String(), "/") + types[r.IntN(len(types))]
+}
+
+func oddContent(r *rand.Rand, key string) string {
+	switch {
+	case strings.HasSuffix(key, ".jsonl"):
+		var text strings.Builder
+		for range r.IntN(6) {
+			fmt.Fprintf(&text, `{"id":"%d%%#","text":"%d"}`+"\n", r.IntN(5), r.IntN(3))
+		}
+		if r.IntN(3) == 0 {
+			text.WriteString("{oops\n")
+		}
+		return text.String()
+	case strings.HasSuffix(key, ".csv"):
+		return fmt.Sprintf("id,text\n%d,one\n%d,two\n", r.IntN(4), r.IntN(4))
+	}
+	return fmt.Sprint("text ", r.IntN(20))
+}
+
+// A corpus is planned to the same bytes however its listing is cut: documents, problems in their order, counts.
+func TestACorpusThatIsListedInRangesIsPlannedToTheSameBytes(t *testing.T) {
+	synctest.Test(t, samePlans) // what is torn is read again after a while, which costs no time so
+}
+
+func samePlans(t *testing.T) {
+	ranges := 0
+	for seed := range uint64(25) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		x := newIndex(t, map[string]string{"a.md": "alpha", "torn.jsonl": jsonl(0, 5)})
+		x.art.Store = memory.New()
+		for range 20 + r.IntN(150) {
+			key := oddName(r)
+			x.corpus.Set(key, oddContent(r, key))
+		}
+		x.night(nil)
+		x.split(1 + r.IntN(9))
+		x.include, x.exclude = [][]string{nil, {"**/*", ".hid/**"}}[r.IntN(2)], [][]string{nil, {"b/**"}}[r.IntN(2)]
+		var keys []string
+		for info := range x.corpus.List(t.Context(), "", "") {
+			keys = append(keys, info.Key)
+		}
+		for _, key := range keys {
+			switch r.IntN(12) {
+			case 0:
+				x.corpus.Remove(key)
+			case 1:
+				x.corpus.Set(key, oddContent(r, key))
+			case 2:
+				x.corpus.Open[key] = denied(key)
+			case 3:
+				x.corpus.Unlisted[key] = fault.NotFollowed.At("read", key)
+			case 4:
+				x.corpus.Unlisted[key] = fault.Unreadable.At("stat", key)
+			case 5:
+				x.corpus.Move(key, oddName(r))
+			}
+		}
+		for range r.IntN(30) {
+			key := oddName(r)
+			x.corpus.Set(key, oddContent(r, key))
+		}
+		for _, parts := range []int64{1, 3, 10} {
+			tear := func() {
+				var torn atomic.Bool
+				x.corpus.Set("torn.jsonl", jsonl(0, 5))
+				x.corpus.Torn = func(key string) {
+					if key == "torn.jsonl" && torn.CompareAndSwap(false, true) {
+						x.corpus.Set(key, jsonl(1, 4))
+					}
+				}
+			}
+			tear()
+			want := x.outcome(x.corpus, uncut(x.parent))
+			plan.CutAt(t, parts)
+			store := &watched{Corpus: x.corpus}
+			tear()
+			if got := x.outcome(store, x.parent); got != want {
+				t.Errorf("seed %d, ranges of %d, cut at %q:\n%s\n%s\none listing:\n%s\n%s",
+					seed, parts, store.asked, got.result, got.problems, want.result, want.problems)
+			}
+			ranges += len(store.asked)
+			slices.SortFunc(store.asked, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
+			for i, asked := range store.asked[1:] {
+				if asked[0] != store.asked[i][1] || asked[0] == "" {
+					t.Errorf("seed %d: ranges %q", seed, store.asked)
+				}
+			}
+		}
+	}
+	if ranges < 25*3*5 {
+		t.Errorf("%d ranges were listed: the corpora were hardly cut", ranges)
+	}
+}
+
+// many is an index of a corpus of so many files, every hundredth of which holds rows, whose parent lies in segments of
+// a hundred documents.
+func many(t *testing.T, files int) *index {
+	t.Helper()
+	objects := map[string]string{}
+	for i := range files {
+		if i%100 == 0 {
+			objects[fmt.Sprintf("d/%05d.jsonl", i)] = jsonl(0, 1)
+		} else {
+			objects[fmt.Sprintf("d/%05d.txt", i)] = "text"
+		}
+	}
+	x := newIndex(t, objects)
+	x.art.Store = memory.New()
+	x.night(nil)
+	x.split(100)
+	return x
+}
+
+// Requests of ranges follow no one another, and what reads rows keeps no range from being listed: each of sixteen
+// ranges holds more of them than may be read at once.
+func TestRangesOfACorpusAreListedSideBySide(t *testing.T) {
+	x := many(t, 16_000)
+	plan.CutAt(t, 1000)
+	synctest.Test(t, func(t *testing.T) {
+		x.t = t
+		requests := distance.New(15 * time.Millisecond)
+		store := distance.Blob(x.corpus, requests)
+		want := x.outcome(x.corpus, uncut(x.parent))
+		began := time.Now()
+		got := x.outcome(store, x.parent)
+		counted, passed := requests.Take(), time.Since(began)
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v, want %+v", got.result, want.result)
+		}
+		// 16 listings in one chain are 16 requests, and 160 readings, eight at once, are 20.
+		if lists := counted.Of("", distance.List); lists < 16 || lists > 32 {
+			t.Errorf("%d requests to list:\n%s", lists, counted)
+		}
+		if most := 24 * 15 * time.Millisecond; passed > most || counted.Chain > 24 {
+			t.Errorf("%s passed, want at most %s:\n%s", passed, most, counted)
+		}
+	})
+}
+
+// A corpus of files alone waits for as many requests as one of its ranges takes.
+func TestAnUnchangedCorpusWaitsForOneRangeOfItsListing(t *testing.T) {
+	x := many(t, 16_000)
+	for i := range 160 {
+		x.corpus.Remove(fmt.Sprintf("d/%05d.jsonl", 100*i))
+	}
+	plan.CutAt(t, 1000)
+	synctest.Test(t, func(t *testing.T) {
+		x.t = t
+		requests := distance.New(15 * time.Millisecond)
+		x.outcome(distance.Blob(x.corpus, requests), x.parent)
+		if counted := requests.Take(); counted.Chain != 1 || counted.Of("", distance.List) != 16 {
+			t.Errorf("the corpus:\n%s", counted)
+		}
+	})
+}
+
+// The parent's segments are not fetched one after another.
+func TestTheParentsSegmentsAreFetchedAhead(t *testing.T) {
+	x := many(t, 4000)
+	near := x.art.Store
+	synctest.Test(t, func(t *testing.T) {
+		x.t = t
+		requests := distance.New(15 * time.Millisecond)
+		x.art.Store = distance.Blob(near, requests)
+		res, err := x.plan(t.Context())
+		if err != nil || !res.Unchanged {
+			t.Fatalf("%+v %v", res, err)
+		}
+		counted := requests.Take()
+		if reads := counted.Of("index/segments"); reads < 40 || reads > 44 {
+			t.Errorf("%d requests for 40 segments:\n%s", reads, counted)
+		}
+		if counted.Chain > 40/8+1+4 { // one for footers, and what writes the plan
+			t.Errorf("the chain is %d:\n%s", counted.Chain, counted)
+		}
+	})
+}

@@ -1,0 +1,292 @@
+package segment
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/embed"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/classrun"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/format/split"
+	"github.com/unweaver/unweaver/internal/format/textseg"
+	"github.com/unweaver/unweaver/internal/lang/names"
+	"github.com/unweaver/unweaver/internal/lang/text"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/stream/par"
+)
+
+// SplitIn is what the split of one shard is made from.
+type SplitIn struct {
+	Artifacts       artifact.Index
+	Spec            corpus.Spec
+	Documents, Text corpus.Segment // which have the shard's documents, and may have others'
+	From, To        string         // keys of documents: the first, and the one behind the last; "" is the end
+	Live            string         // where the shard's live chunks are stored (items.LiveKey)
+	Mentions        string         // and its mentions, by class, whose numbers are places among those chunks
+	OnProgress      func(done int64)
+}
+
+// Split writes the split of a shard, tells what to expect of it, and whether it was new. Its memory does not grow with
+// the shard but for four bytes a chunk.
+func Split(ctx context.Context, in SplitIn) (corpus.Segment, split.Expect, bool, error) {
+	s := splitter{SplitIn: in, writer: split.NewWriter()}
+	defer s.writer.Close()
+	if err := s.chunks(ctx); err != nil {
+		return corpus.Segment{}, split.Expect{}, false, err
+	}
+	if err := s.mentions(ctx); err != nil {
+		return corpus.Segment{}, split.Expect{}, false, err
+	}
+	file, err := artifact.NewFile()
+	if err != nil {
+		return corpus.Segment{}, split.Expect{}, false, err
+	}
+	defer file.Discard()
+	expect, err := s.writer.Write(file, text.Analyser, in.Spec.Retrieval.Language)
+	if err != nil {
+		return corpus.Segment{}, expect, false, err
+	}
+	made, fresh, err := file.PutSegment(ctx, in.Artifacts)
+	return made, expect, fresh, err
+}
+
+type splitter struct {
+	SplitIn
+	writer *split.Writer
+	done   int64
+}
+
+func (s *splitter) tick() {
+	if s.done++; s.done%1024 == 0 {
+		s.OnProgress(s.done)
+	}
+}
+
+// piece is a document, or a chunk of the one before it.
+type piece struct {
+	document *split.Row
+	chunk    split.Chunk
+	text     string
+}
+
+// chunks writes documents and chunks: their terms are made on two cores, and added in order.
+func (s *splitter) chunks(ctx context.Context) error {
+	type cut struct {
+		pieces []piece
+		terms  [][]string
+	}
+	for batch, err := range par.Ordered(ctx, 2, s.batches(ctx), func(_ context.Context, pieces []piece) (cut, error) {
+		out := cut{pieces, make([][]string, len(pieces))}
+		for i := range pieces {
+			if pieces[i].document == nil {
+				out.terms[i] = text.Terms(pieces[i].text)
+			}
+		}
+		return out, nil
+	}) {
+		if err != nil {
+			return err
+		}
+		for i, piece := range batch.pieces {
+			if piece.document != nil {
+				err = s.writer.Document(*piece.document)
+			} else {
+				err = s.writer.Chunk(piece.chunk, batch.terms[i], nil)
+			}
+			if err != nil {
+				return err
+			}
+			s.tick()
+		}
+	}
+	return nil
+}
+
+func (s *splitter) batches(ctx context.Context) iter.Seq2[[]piece, error] {
+	return func(yield func([]piece, error) bool) {
+		var batch []piece
+		for one, err := range s.pieces(ctx) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if batch = append(batch, one); len(batch) == textsPerBatch {
+				if !yield(batch, nil) {
+					return
+				}
+				batch = nil
+			}
+		}
+		if len(batch) > 0 {
+			yield(batch, nil)
+		}
+	}
+}
+
+// pieces walks the documents beside the chunks, which follow the same order.
+func (s *splitter) pieces(ctx context.Context) iter.Seq2[piece, error] {
+	return func(yield func(piece, error) bool) {
+		reader, err := textseg.Open(ctx, s.Artifacts.Store, s.Artifacts.SegmentKey(s.Text.SHA256))
+		if err != nil {
+			yield(piece{}, err)
+			return
+		}
+		next, stop := iter.Pull2(artifact.ScanAll(ctx, s.Artifacts.Store, s.Live))
+		defer stop()
+		for row, err := range artifact.ScanAll(ctx, s.Artifacts.Store, s.Artifacts.SegmentKey(s.Documents.SHA256)) {
+			if err != nil {
+				yield(piece{}, err)
+				return
+			}
+			key := string(row.Key)
+			if key < s.From {
+				continue
+			}
+			if s.To != "" && key >= s.To {
+				break
+			}
+			document, err := rows.DecodeDocument(row.Value)
+			if err != nil {
+				yield(piece{}, err)
+				return
+			}
+			if !yield(piece{document: &split.Row{
+				Key: key, Frame: uint32(row.Frame), Modified: document.Modified, Meta: document.Meta,
+			}}, nil) {
+				return
+			}
+			for range document.Chunks {
+				one, err := s.chunk(ctx, next, reader, key, document.Title)
+				if !yield(one, err) || err != nil {
+					return
+				}
+			}
+		}
+		if row, err, more := next(); more {
+			if err == nil {
+				err = s.unlike(fmt.Sprintf("%x", row.Key), "no document has it")
+			}
+			yield(piece{}, err)
+		}
+	}
+}
+
+// chunk is the next of the shard's chunks, which a document has.
+func (s *splitter) chunk(
+	ctx context.Context, next func() (artifact.Row, error, bool), reader *textseg.Reader, document, title string,
+) (piece, error) {
+	row, err, more := next()
+	if err != nil {
+		return piece{}, err
+	}
+	if !more {
+		return piece{}, s.unlike("of "+fault.Quoted(document), "it is missing")
+	}
+	chunk, err := rows.DecodeLiveChunk(row.Value)
+	if err != nil {
+		return piece{}, err
+	}
+	if chunk.Document != document {
+		return piece{}, s.unlike(fmt.Sprintf("%x", row.Key), "it is not of "+fault.Quoted(document))
+	}
+	passage, err := reader.Slice(ctx, document, chunk.TextFrame, chunk.Start, chunk.End)
+	if err != nil {
+		return piece{}, err
+	}
+	if s.Spec.Parity {
+		title = ""
+	}
+	return piece{text: embed.ChunkText(title, passage), chunk: split.Chunk{
+		ID: corpus.ID(row.Key), Digest: chunk.Digest, Start: uint32(chunk.Start), End: uint32(chunk.End),
+		Tokens: uint32(chunk.Tokens), TextFrame: uint32(chunk.TextFrame), ExtFrame: uint32(chunk.ExtFrame),
+		Windows: uint32(chunk.Windows),
+	}}, nil
+}
+
+func (s *splitter) unlike(chunk, why string) error {
+	return fault.Internal.At("write split", "chunk "+chunk).Because(why + ": chunks do not follow documents").
+		Advise("report this")
+}
+
+// mentions tells the split which classes its chunks mention.
+func (s *splitter) mentions(ctx context.Context) error {
+	for row, err := range artifact.ScanAll(ctx, s.Artifacts.Store, s.Mentions) {
+		if err != nil {
+			return err
+		}
+		mention, err := rows.DecodeMention(row.Value)
+		if err != nil {
+			return err
+		}
+		if mention.Number < 0 || mention.Number >= split.MaxRows {
+			return fault.Internal.At("write split", fmt.Sprintf("mention by chunk %d", mention.Number)).
+				Because("there is no such number").Advise("report this")
+		}
+		if err := s.writer.Mention(corpus.ID(row.Key), uint32(mention.Number)); err != nil {
+			return err
+		}
+		s.tick()
+	}
+	return nil
+}
+
+// ClassRunIn is what a class run is made from.
+type ClassRunIn struct {
+	Artifacts  artifact.Index
+	Spec       corpus.Spec
+	Classes    []corpus.Segment // in the order of ids
+	OnProgress func(done int64)
+}
+
+// ClassRun writes the run of the classes of some segments, tells what to expect of it, and whether it was new.
+func ClassRun(ctx context.Context, in ClassRunIn) (corpus.Segment, classrun.Expect, bool, error) {
+	writer := classrun.NewWriter()
+	defer writer.Close()
+	done := int64(0)
+	for _, segment := range in.Classes {
+		for row, err := range artifact.ScanAll(ctx, in.Artifacts.Store, in.Artifacts.SegmentKey(segment.SHA256)) {
+			if err == nil {
+				err = addClass(writer, row.Value)
+			}
+			if err != nil {
+				return corpus.Segment{}, classrun.Expect{}, false, err
+			}
+			if done++; done%1024 == 0 {
+				in.OnProgress(done)
+			}
+		}
+	}
+	file, err := artifact.NewFile()
+	if err != nil {
+		return corpus.Segment{}, classrun.Expect{}, false, err
+	}
+	defer file.Discard()
+	expect, err := writer.Write(file, text.Analyser, in.Spec.Retrieval.Language)
+	if err != nil {
+		return corpus.Segment{}, expect, false, err
+	}
+	made, fresh, err := file.PutSegment(ctx, in.Artifacts)
+	return made, expect, fresh, err
+}
+
+func addClass(writer *classrun.Writer, raw []byte) error {
+	class, err := rows.DecodeClass(raw)
+	if err != nil {
+		return err
+	}
+	record, err := rows.DecodeRecord(class.Record)
+	if err != nil {
+		return err
+	}
+	if len(record.Chunks) == 0 {
+		return fault.Internal.At("write class run", "class "+record.ID.String()).
+			Because("no chunk mentions it").Advise("report this")
+	}
+	return writer.Add(classrun.Row{
+		ID: record.ID, Vector: class.Vector, Record: rows.RecordDigest(class.Record),
+		FirstChunk: record.Chunks[0], FirstPos: int32(class.FirstPos),
+	}, names.Key(record.Name, false), text.Surface(record.Text))
+}

@@ -1,0 +1,54 @@
+package dir_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/dir"
+)
+
+// told is what a listing gives, errors of objects too.
+func told(t *testing.T, store blob.Store, after, until string) (out []string) {
+	t.Helper()
+	for info, err := range store.ListRange(t.Context(), "", after, until) {
+		if err != nil && info.Key == "" {
+			t.Fatal(err)
+		}
+		out = append(out, fmt.Sprint(info.Key, " ", fault.CodeOf(err)))
+	}
+	return out
+}
+
+// Wherever a listing is cut, each object and each thing that is left out is told once: links to folders too, which are
+// named without the slash that they are sorted with, and of which only one to each folder is followed.
+func TestRangesOfACorpusWithLinksTellEverythingOnce(t *testing.T) {
+	root := hostile(t)
+	for _, file := range []string{"outdir-beside.txt", "d1.txt", "sub.txt", "sub-beside.txt"} {
+		if err := os.WriteFile(filepath.Join(root, file), []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store, err := dir.OpenCorpus(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, store := range map[string]blob.Store{"named": store, "followed": blob.Following(store)} {
+		all := told(t, store, "", "")
+		if len(all) < 12 {
+			t.Fatalf("%s: %q", name, all)
+		}
+		for info := range store.ListRange(t.Context(), "", "", "") {
+			for _, cut := range []string{info.Key, info.Key + "-", info.Key + "/", info.Key + "/deep", info.Key + "0"} {
+				low, high := told(t, store, "", cut), told(t, store, cut, "")
+				if !slices.Equal(slices.Concat(low, high), all) {
+					t.Errorf("%s, cut at %q: %q and %q, of %q", name, cut, low, high, all)
+				}
+			}
+		}
+	}
+}
