@@ -228,11 +228,11 @@ func TestClosingLeavesNoProcessAndNoFile(t *testing.T) {
 
 func TestADocumentThatIsGivenUpFreesItsPlaceAtOnce(t *testing.T) {
 	slow := limits()
-	slow.Time = 10 * time.Minute
+	slow.Time, slow.Memory = 10*time.Minute, 4<<30 // a fast machine takes 192 MiB in a quarter of a second
 	pool := newPool(t, 1, slow)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("a person stopped it")
-	time.AfterFunc(300*time.Millisecond, func() { cancel(stopped) })
+	time.AfterFunc(200*time.Millisecond, func() { cancel(stopped) })
 	start := time.Now()
 	if _, _, err := parse(ctx, pool, "hang.pdf", documenttest.Tireless()); !errors.Is(err, stopped) {
 		t.Errorf("it ended with %v", err)

@@ -318,7 +318,7 @@ func TestACorpusOfPillsAndGoodDocumentsIsChunkedAndNamesEachPill(t *testing.T) {
 
 func TestPauseAndCancelTakeEffectWhileADocumentHangs(t *testing.T) {
 	limits := document.DefaultLimits()
-	limits.Time = 10 * time.Minute
+	limits.Time, limits.Memory = 10*time.Minute, 4<<30 // a fast machine takes the usual 512 MiB in a second
 	pool, err := box.New(1, limits)
 	if err != nil {
 		t.Fatal(err)
