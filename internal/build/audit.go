@@ -73,6 +73,11 @@ func (r *Run) planAudit(ctx context.Context, sample corpus.Sample, repair bool) 
 	if err != nil {
 		return fixed, err
 	}
+	if len(manifest.Segments.Live) == 0 {
+		return fixed, fault.FormatUnknown.At("audit", current.Generation).
+			Because("it has no live segment to compare with").
+			Advise("audit it with the release that built it")
+	}
 	fixed.Units, err = auditUnits(manifest, sample)
 	return fixed, err
 }
