@@ -5,14 +5,17 @@ import (
 	"os"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/unweaver/unweaver/internal/stream/scratch"
 )
 
 // Column is a section in the making: sections are written one after another, their content often side by side. It
 // holds a megabyte in memory and the rest in a temporary file.
 type Column struct {
-	f   *os.File
-	buf []byte
+	f    *os.File
+	buf  []byte
+	view []byte // of the temporary file
 }
 
 // Put appends bytes.
@@ -45,6 +48,42 @@ func (c *Column) flush() error {
 	return nil
 }
 
+// Records views a column that is complete as fixed-width records without pointers. What lies in the temporary file is
+// mapped, so that nothing of it is held in memory. They are valid until Close; nothing may be put after.
+func Records[T any](c *Column) ([]T, error) {
+	raw := c.buf
+	if c.f != nil {
+		if err := c.mapFile(); err != nil {
+			return nil, err
+		}
+		raw = c.view
+	}
+	var record T
+	count := len(raw) / int(unsafe.Sizeof(record))
+	if count == 0 {
+		return nil, nil
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(&raw[0])), count), nil
+}
+
+func (c *Column) mapFile() error {
+	if c.view != nil {
+		return nil
+	}
+	if err := c.flush(); err != nil {
+		return err
+	}
+	state, err := c.f.Stat()
+	if err == nil {
+		c.view, err = unix.Mmap(int(c.f.Fd()), 0, int(state.Size()), unix.PROT_READ, unix.MAP_SHARED)
+	}
+	if err != nil {
+		return scratch.Full("map", err)
+	}
+	c.buf = nil
+	return nil
+}
+
 // CopyTo writes the column out.
 func (c *Column) CopyTo(writer io.Writer) error {
 	if c.f == nil {
@@ -63,6 +102,10 @@ func (c *Column) CopyTo(writer io.Writer) error {
 
 // Close removes the temporary file.
 func (c *Column) Close() {
+	if c.view != nil {
+		_ = unix.Munmap(c.view)
+		c.view = nil
+	}
 	if c.f != nil {
 		_ = c.f.Close()
 		c.f = nil

@@ -271,6 +271,19 @@ func TestColumnsComeOutWhole(t *testing.T) {
 		if gotNumbers.Len() != count*16 || !bytes.Equal(gotText.Bytes(), want.Bytes()) {
 			t.Errorf("%d records: %d bytes and %d bytes of text", count, gotNumbers.Len(), gotText.Len())
 		}
+		viewed, err := mapped.Records[record](&numbers)
+		if err != nil || len(viewed) != count {
+			t.Fatalf("%d of %d records, %v", len(viewed), count, err)
+		}
+		for i, one := range viewed {
+			if one.ID != uint64(i) {
+				t.Fatalf("record %d of %d is %d", i, count, one.ID)
+			}
+		}
+		gotNumbers.Reset()
+		if err := numbers.CopyTo(&gotNumbers); err != nil || gotNumbers.Len() != count*16 {
+			t.Errorf("%d records that were viewed: %d bytes, %v", count, gotNumbers.Len(), err)
+		}
 		numbers.Close()
 		text.Close()
 		if left := open(); len(left) > 0 {

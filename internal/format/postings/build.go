@@ -221,7 +221,7 @@ func (b *Builder) Write(writer *mapped.Writer, prefix string) (Stats, error) {
 			return stats, err
 		}
 	}
-	lens, err := b.lengths()
+	lens, err := mapped.Records[uint32](&b.len)
 	if err != nil {
 		return stats, err
 	}
@@ -243,27 +243,6 @@ func (b *Builder) Write(writer *mapped.Writer, prefix string) (Stats, error) {
 	}
 	writer.Section(prefix + "len")
 	return stats, b.len.CopyTo(writer)
-}
-
-// lengths reads the documents' lengths back: four bytes a document.
-func (b *Builder) lengths() ([]uint32, error) {
-	var sink lenSink
-	err := b.len.CopyTo(&sink)
-	return sink.out, err
-}
-
-type lenSink struct {
-	out  []uint32
-	rest []byte
-}
-
-func (s *lenSink) Write(raw []byte) (int, error) {
-	s.rest = append(s.rest, raw...)
-	for len(s.rest) >= 4 {
-		s.out = append(s.out, binary.LittleEndian.Uint32(s.rest))
-		s.rest = s.rest[4:]
-	}
-	return len(raw), nil
 }
 
 // writeLists writes the lists of all terms, be they in memory or in runs.

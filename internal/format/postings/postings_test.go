@@ -2,10 +2,12 @@ package postings_test
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -212,6 +214,30 @@ func TestCountsEndAt255AndAnEmptySideIsOne(t *testing.T) {
 	empty := write(t, postings.NewBuilder())
 	if !empty.Fits() || empty.Documents() != 0 || empty.Average != 1 || empty.Has("") {
 		t.Errorf("%+v", empty)
+	}
+}
+
+// What a side takes while it is written does not grow with its documents: the length of each lies in a file.
+func TestASideIsWrittenInMemoryThatDoesNotGrowWithItsDocuments(t *testing.T) {
+	const documents = 1 << 20
+	allocated := func(documents int) uint64 {
+		builder := postings.NewBuilder()
+		defer builder.Close()
+		for range documents {
+			if err := builder.Add(nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, err := builder.Write(mapped.NewWriter(io.Discard, "test", 1, nil), "x_"); err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	if few, many := allocated(documents/4), allocated(documents); many > few+documents {
+		t.Errorf("%d bytes for %d documents, %d for a quarter of them", many, documents, few)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 type claim struct {
 	owner string
-	until time.Time
+	until time.Duration // since the claims were made
 }
 
 type window struct {
@@ -24,29 +24,37 @@ type window struct {
 // continuously up to one minute's worth.
 type Claims struct {
 	mu      sync.Mutex
+	made    time.Time
 	claims  map[string]claim
-	sweepAt int // so many claims are worth a look for those that ran out
+	most    int         // claims that the map has room for since it was made
+	sweeper *time.Timer // nil where there is nothing to sweep
 	windows map[string]*window
 }
 
-// sweepFrom claims on, those that ran out go: a ledger leaves the claim on each text that it pays for to its end.
-const sweepFrom = 4096
+// sweepEvery is how long a claim that ran out is kept at most: a ledger leaves the claim on each text that it pays for
+// to its end, some thousand in a second. They go by the clock and not with the next claim, which may never come: a
+// stage that claims nothing would have them for as long as it lasts.
+const sweepEvery = 5 * time.Second
 
 // NewClaims makes an empty one.
-func NewClaims() *Claims { return &Claims{claims: map[string]claim{}, windows: map[string]*window{}} }
+func NewClaims() *Claims {
+	return &Claims{made: time.Now(), claims: map[string]claim{}, windows: map[string]*window{}}
+}
+
+func (c *Claims) now() time.Duration { return time.Since(c.made) }
 
 // Claim implements coordination.Claims.
 func (c *Claims) Claim(_ context.Context, key, owner string, ttl time.Duration) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.claim(key, owner, time.Now(), ttl), nil
+	return c.claim(key, owner, c.now(), ttl), nil
 }
 
 // ClaimAll implements coordination.Claims.
 func (c *Claims) ClaimAll(_ context.Context, keys []string, owner string, ttl time.Duration) ([]bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
+	now := c.now()
 	got := make([]bool, len(keys))
 	for i, key := range keys {
 		got[i] = c.claim(key, owner, now, ttl)
@@ -54,16 +62,34 @@ func (c *Claims) ClaimAll(_ context.Context, keys []string, owner string, ttl ti
 	return got, nil
 }
 
-func (c *Claims) claim(key, owner string, now time.Time, ttl time.Duration) bool {
-	if held, ok := c.claims[key]; ok && held.owner != owner && held.until.After(now) {
+func (c *Claims) claim(key, owner string, now, ttl time.Duration) bool {
+	if held, ok := c.claims[key]; ok && held.owner != owner && held.until > now {
 		return false
 	}
-	if len(c.claims) >= max(c.sweepAt, sweepFrom) {
-		maps.DeleteFunc(c.claims, func(_ string, held claim) bool { return !held.until.After(now) })
-		c.sweepAt = 2 * len(c.claims)
+	c.claims[key] = claim{owner, now + ttl}
+	c.most = max(c.most, len(c.claims))
+	if c.sweeper == nil {
+		c.sweeper = time.AfterFunc(sweepEvery, c.sweep)
 	}
-	c.claims[key] = claim{owner, now.Add(ttl)}
 	return true
+}
+
+// sweep lets claims go that ran out, and comes back as long as there are any. A map keeps the room that it once had, so
+// that one that few claims are left in is made anew.
+func (c *Claims) sweep() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now()
+	maps.DeleteFunc(c.claims, func(_ string, held claim) bool { return held.until <= now })
+	if len(c.claims) < c.most/4 {
+		left := make(map[string]claim, len(c.claims))
+		maps.Copy(left, c.claims)
+		c.claims, c.most = left, len(left)
+	}
+	c.sweeper = nil
+	if len(c.claims) > 0 {
+		c.sweeper = time.AfterFunc(sweepEvery, c.sweep)
+	}
 }
 
 // Release implements coordination.Claims.

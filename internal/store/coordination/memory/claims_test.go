@@ -23,12 +23,30 @@ func TestClaimsThatRanOutGo(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(20 * time.Second)
+			if kept := c.kept(); kept > 3001 { // those of a minute ago are just going
+				t.Fatalf("%d claims are kept where 3,001 hold", kept)
+			}
 		}
-		if kept := len(c.claims); kept > 3*sweepFrom {
-			t.Errorf("%d claims are kept where at most 4,000 hold", kept)
+		time.Sleep(time.Minute) // nobody claims anything
+		if kept := c.kept(); kept != 1 || c.most != 1 {
+			t.Errorf("%d claims are kept where one holds, with room for %d", kept, c.most)
 		}
 		if got, _ := c.Claim(t.Context(), "held", "b", time.Minute); got {
 			t.Error("a claim that holds went with the others")
 		}
+		if err := c.Release(t.Context(), "held", "a"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * sweepEvery)
+		if c.mu.Lock(); c.sweeper != nil {
+			t.Error("nothing is claimed, and is swept all the same")
+		}
+		c.mu.Unlock()
 	})
+}
+
+func (c *Claims) kept() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.claims)
 }

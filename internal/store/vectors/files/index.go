@@ -4,9 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
-	"io"
 	"log/slog"
-	"math"
 	"os"
 	"strings"
 	"unsafe"
@@ -95,11 +93,9 @@ func (x *index) layout(p *part) error {
 	end := len(x.data) - 4
 	size := indexHead
 	if x.useful() {
-		signs := rowsAtOnce * signBytes(p.dim) * blocks(p.n)
-		at := size + 4*p.n + pad(size+4*p.n)
-		if size = at + signs; size == end {
-			x.factors = unsafe.Slice((*float32)(unsafe.Pointer(&x.data[indexHead])), p.n)
-			x.signs = x.data[at:size]
+		if _, _, size = indexSections(p); size == end {
+			made := signsIn(p, x.data)
+			x.factors, x.signs = made.factors, made.signs
 		}
 	}
 	if size != end {
@@ -133,6 +129,13 @@ func (x *index) keeps(n int) int {
 	return 0
 }
 
+// indexSections tells where in the file of an index its sections begin, and where the checksum does.
+func indexSections(p *part) (factors, signs, end int) {
+	factors = indexHead
+	signs = factors + 4*p.n + pad(factors+4*p.n)
+	return factors, signs, signs + rowsAtOnce*signBytes(p.dim)*blocks(p.n)
+}
+
 // signed is the content of an index that is being made.
 type signed struct {
 	p       *part
@@ -141,25 +144,22 @@ type signed struct {
 	signs   []byte
 }
 
-// write writes the file; of an index that is of no use only that it is, so that none is made at each load.
-func (s *signed) write(writer io.Writer) error {
-	sum := crc32.New(castagnoli)
-	out := &counter{w: io.MultiWriter(writer, sum)}
-	out.put([]byte(indexMagic))
+// signsIn views the sections of a mapped file.
+func signsIn(p *part, data []byte) *signed {
+	factors, signs, end := indexSections(p)
+	return &signed{
+		p: p, factors: unsafe.Slice((*float32)(unsafe.Pointer(&data[factors])), p.n), signs: data[signs:end:end],
+	}
+}
+
+// head is what the file begins with.
+func (s *signed) head() []byte {
+	out := []byte(indexMagic)
 	for _, word := range []int{s.p.dim, s.p.n, int(s.p.checksum())} {
-		out.word(uint32(word))
+		out = binary.LittleEndian.AppendUint32(out, uint32(word))
 	}
 	for _, n := range s.keep {
-		out.word(uint32(n))
+		out = binary.LittleEndian.AppendUint32(out, uint32(n))
 	}
-	out.put(make([]byte, indexHead-out.n))
-	if s.keep != (measures{}) {
-		for _, factor := range s.factors {
-			out.word(math.Float32bits(factor))
-		}
-		out.align()
-		out.put(s.signs)
-	}
-	out.word(sum.Sum32())
-	return out.err
+	return append(out, make([]byte, indexHead-len(out))...)
 }

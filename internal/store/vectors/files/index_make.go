@@ -1,14 +1,17 @@
 package files
 
 import (
-	"bufio"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/unweaver/unweaver/internal/store/durable"
 	"github.com/unweaver/unweaver/internal/stream/par"
@@ -21,25 +24,15 @@ const (
 	worthIt      = 8     // an index for which more than 1/worthIt of the rows must be looked at is none
 )
 
-// writeIndex makes the file of an index durably, under another name first. It depends on nothing but the rows.
+// writeIndex makes the file of an index durably, under another name first. It depends on nothing but the rows, and is
+// made in the file itself: what is held in memory does not grow with them.
 func writeIndex(ctx context.Context, p *part) error {
-	made, err := makeSigns(ctx, p)
-	if err == nil {
-		made.keep, err = made.measure(ctx)
-	}
-	if err != nil {
-		return err
-	}
 	path := p.indexPath()
-	file, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return wrap("write", path, err)
 	}
-	writer := bufio.NewWriterSize(file, 1<<20)
-	err = made.write(writer)
-	if err == nil {
-		err = writer.Flush()
-	}
+	err = fillIndex(ctx, p, file)
 	if err == nil {
 		err = file.Sync()
 	}
@@ -53,40 +46,119 @@ func writeIndex(ctx context.Context, p *part) error {
 	return wrap("sync the folder of", path, durable.SyncFolder(filepath.Dir(path)))
 }
 
+// fillIndex writes the signs, measures them where they lie, and writes what is known then: the header and the checksum.
+// Of an index that is of no use only that it is stays, so that none is made at each load.
+func fillIndex(ctx context.Context, p *part, file *os.File) error {
+	if err := makeSigns(ctx, p, file); err != nil {
+		return err
+	}
+	_, _, size := indexSections(p)
+	data, err := unix.Mmap(int(file.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Munmap(data) }()
+	made := signsIn(p, data)
+	if made.keep, err = made.measure(ctx); err != nil {
+		return err
+	}
+	head := made.head()
+	sum := crc32.Checksum(head, castagnoli)
+	if made.keep == (measures{}) {
+		size = indexHead
+	} else {
+		sum = crc32.Update(sum, castagnoli, data[indexHead:])
+	}
+	if err := file.Truncate(int64(size)); err != nil {
+		return err
+	}
+	if _, err := file.WriteAt(head, 0); err != nil {
+		return err
+	}
+	_, err = file.WriteAt(binary.LittleEndian.AppendUint32(nil, sum), int64(size))
+	return err
+}
+
 // exactOf is a row as its codes tell it.
 func (p *part) exactOf(row int) []float32 {
 	out := make([]float32, p.dim)
-	for i, code := range p.quantised(row) {
-		out[i] = float32(code) * p.scales[row]
-	}
+	p.exactInto(row, out)
 	return out
 }
 
-// makeSigns rotates the rows of a part and takes their signs.
-func makeSigns(ctx context.Context, p *part) (*signed, error) {
-	width, turn := signBytes(p.dim), newRotation(p.dim)
-	made := &signed{
-		p:       p,
-		factors: make([]float32, p.n),
-		signs:   make([]byte, rowsAtOnce*width*blocks(p.n)),
+func (p *part) exactInto(row int, out []float32) {
+	for i, code := range p.quantised(row) {
+		out[i] = float32(code) * p.scales[row]
 	}
-	const blocksPerJob = 32
+}
+
+// blocksPerJob is how many blocks of rows are turned and written at once.
+const blocksPerJob = 32
+
+// makeSigns rotates the rows of a part, takes their signs, and writes these and the factors to their places in a file.
+func makeSigns(ctx context.Context, p *part, file *os.File) error {
+	_, _, size := indexSections(p)
+	if err := file.Truncate(int64(size)); err != nil {
+		return err
+	}
+	turn := newRotation(p.dim)
 	jobs := (blocks(p.n) + blocksPerJob - 1) / blocksPerJob
-	err := par.Each(ctx, jobs, runtime.GOMAXPROCS(0), func(_ context.Context, job int) error {
-		signs := make([]byte, width)
-		low := job * blocksPerJob * rowsAtOnce
-		for row := low; row < min(p.n, low+blocksPerJob*rowsAtOnce); row++ {
-			vector := p.exactOf(row)
-			turn.turn(vector)
-			made.factors[row] = signsOf(vector, signs)
-			block := made.signs[row/rowsAtOnce*rowsAtOnce*width:]
-			for i, b := range signs {
-				block[rowsAtOnce*i+row%rowsAtOnce] = b
+	workers := min(runtime.GOMAXPROCS(0), jobs)
+	return par.Each(ctx, workers, workers, func(ctx context.Context, worker int) error {
+		maker := newSignMaker(p, turn, file)
+		for job := worker; job < jobs; job += workers {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := maker.make(job * blocksPerJob * rowsAtOnce); err != nil {
+				return err
 			}
 		}
 		return nil
 	})
-	return made, err
+}
+
+// signMaker is one who makes signs, with the room for those of a job.
+type signMaker struct {
+	*part
+	turn        *rotation
+	file        *os.File
+	vector      []float32
+	signs       []byte
+	factors     []float32
+	interleaved []byte
+}
+
+func newSignMaker(p *part, turn *rotation, file *os.File) *signMaker {
+	width := signBytes(p.dim)
+	return &signMaker{
+		part: p, turn: turn, file: file, vector: make([]float32, p.dim), signs: make([]byte, width),
+		factors:     make([]float32, blocksPerJob*rowsAtOnce),
+		interleaved: make([]byte, blocksPerJob*rowsAtOnce*width),
+	}
+}
+
+// make makes the signs of the rows of a job, which begins with a row.
+func (m *signMaker) make(low int) error {
+	rows := min(m.n-low, blocksPerJob*rowsAtOnce)
+	width := len(m.signs)
+	interleaved := m.interleaved[:width*rowsAtOnce*blocks(rows)]
+	clear(interleaved) // what fills up the last block is zero
+	for i := range rows {
+		m.exactInto(low+i, m.vector)
+		m.turn.turn(m.vector)
+		m.factors[i] = signsOf(m.vector, m.signs)
+		block := interleaved[i/rowsAtOnce*rowsAtOnce*width:]
+		for j, b := range m.signs {
+			block[rowsAtOnce*j+i%rowsAtOnce] = b
+		}
+	}
+	factorsAt, signsAt, _ := indexSections(m.part)
+	_, err := m.file.WriteAt(bytesOf(m.factors[:rows]), int64(factorsAt+4*low))
+	if err == nil {
+		_, err = m.file.WriteAt(interleaved, int64(signsAt+low*width))
+	}
+	return err
 }
 
 // measure finds how many rows must be looked at by their codes to find the wanted share of the best.
@@ -148,64 +220,82 @@ func (s *signed) questions() []question {
 
 // ranks gives for each of indexedAsks the places that the best rows of all have in the order of the signs.
 func (s *signed) ranks(turn *rotation, asked question) (out [len(indexedAsks)][]int) {
-	scores, estimates := s.scored(turn, asked.vector)
-	found := newBest(indexedAsks[len(indexedAsks)-1])
-	for row, score := range scores {
-		if !slices.Contains(asked.from, row) {
-			found.add(int32(row), score)
-		}
-	}
-	rows := found.kept()
+	rows := s.best(asked)
 	if len(rows) == 0 {
 		return out
 	}
-	slices.SortFunc(rows, func(a, b ranked) int {
-		return cmp.Or(cmp.Compare(b.estimate, a.estimate), cmp.Compare(a.row, b.row))
-	})
-	known := make([]float32, len(rows)) // the estimates of the best rows
+	tables := turn.tables(asked.vector)
+	estimates := make([]float32, len(rows)) // of the best rows
 	for i, row := range rows {
-		known[i] = estimates[row.row]
+		estimates[i] = s.estimate(tables, int(row.row))
 	}
-	slices.Sort(known)
+	known := slices.Sorted(slices.Values(estimates))
 	better := make([]int, len(known)+1) // how many estimates lie above so many of the known ones, and not above more
-	for _, estimate := range estimates {
-		if estimate > known[0] {
-			at, _ := slices.BinarySearch(known, estimate)
-			better[at]++
+	s.estimates(tables, func(_ int, estimates []float32) {
+		for _, estimate := range estimates {
+			if estimate > known[0] {
+				at, _ := slices.BinarySearch(known, estimate)
+				better[at]++
+			}
 		}
-	}
+	})
 	for i := len(better) - 2; i >= 0; i-- {
 		better[i] += better[i+1]
 	}
 	for a, ask := range indexedAsks {
-		for _, row := range rows[:min(ask, len(rows))] {
-			at, _ := slices.BinarySearch(known, estimates[row.row])
+		for i := range rows[:min(ask, len(rows))] {
+			at, _ := slices.BinarySearch(known, estimates[i])
 			out[a] = append(out[a], better[at+1])
 		}
 	}
 	return out
 }
 
-// scored gives the scores of all rows by their codes, and the estimates by their signs.
-func (s *signed) scored(turn *rotation, question []float32) (scores, estimates []float32) {
-	p, query, tables := s.p, coarseQuestion(question), turn.tables(question)
-	scores, estimates = make([]float32, p.n), make([]float32, blocks(p.n)*rowsAtOnce)
+// best gives the rows that are best by their codes, the best first, as many as anybody asks an index for.
+func (s *signed) best(asked question) []ranked {
+	p, query := s.p, coarseQuestion(asked.vector)
+	found := newBest(indexedAsks[len(indexedAsks)-1])
 	var products [rowsPerBlock]int32
 	for low := 0; low < p.n; low += rowsPerBlock {
 		high := min(low+rowsPerBlock, p.n)
 		dots(query.numbers, p.q[low*p.dim:high*p.dim], products[:high-low])
 		for i, product := range products[:high-low] {
-			scores[low+i] = float32(product) * p.scales[low+i]
+			if row := low + i; !slices.Contains(asked.from, row) {
+				found.add(int32(row), float32(product)*p.scales[row])
+			}
 		}
 	}
-	width := rowsAtOnce * signBytes(p.dim)
+	rows := found.kept()
+	slices.SortFunc(rows, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(b.estimate, a.estimate), cmp.Compare(a.row, b.row))
+	})
+	return rows
+}
+
+// estimates gives the scores of all rows as their signs tell them, those of a block at once, which are valid until the
+// next.
+func (s *signed) estimates(tables tables, each func(low int, estimates []float32)) {
+	var estimates [rowsAtOnce]float32
+	for low := 0; low < s.p.n; low += rowsAtOnce {
+		each(low, s.blockOf(tables, low, &estimates))
+	}
+}
+
+// estimate is that of one row.
+func (s *signed) estimate(tables tables, row int) float32 {
+	var estimates [rowsAtOnce]float32
+	low := row / rowsAtOnce * rowsAtOnce
+	return s.blockOf(tables, low, &estimates)[row-low]
+}
+
+// blockOf fills in the estimates of the block that begins with a row, and gives those that are of rows.
+func (s *signed) blockOf(tables tables, low int, estimates *[rowsAtOnce]float32) []float32 {
+	width := signBytes(s.p.dim)
+	rows := min(rowsAtOnce, s.p.n-low)
 	var summed [rowsAtOnce]uint16
-	for block := range blocks(p.n) {
-		sums(tables.bytes, s.signs[block*width:(block+1)*width], &summed)
-		for i := range min(rowsAtOnce, p.n-block*rowsAtOnce) {
-			row := block*rowsAtOnce + i
-			estimates[row] = tables.estimate(summed[i], s.factors[row])
-		}
+	sums(tables.bytes, s.signs[low*width:(low+rowsAtOnce)*width], &summed)
+	for i := range rows {
+		estimates[i] = tables.estimate(summed[i], s.factors[low+i])
 	}
-	return scores, estimates[:p.n]
+	return estimates[:rows]
 }

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"slices"
 	"sort"
+
+	"github.com/unweaver/unweaver/internal/format/mapped"
+	"github.com/unweaver/unweaver/internal/stream/merge"
 )
 
 // compact merges the smallest parts, so that large ones are rewritten seldom.
@@ -19,46 +22,38 @@ func (c *collection) compact() error {
 	return err
 }
 
+// place is where a row lies: a part of several, and its row.
+type place struct{ part, row int32 }
+
 // merge writes all parts into one and removes them. A crash between leaves rows twice in different parts, which search
-// tolerates and the next merge removes. Rows are copied with their checksums, so that a damaged one stays so.
-// The caller holds the lock.
+// tolerates and the next merge removes. Rows are copied with their checksums, so that a damaged one stays so. The
+// places of the rows in their order lie in a temporary file, so that what is held does not grow with them. The caller
+// holds the lock.
 func (c *collection) merge() error {
-	type ref struct{ part, row int }
-	var refs []ref
-	for pi, p := range c.parts {
-		for i := range p.n {
-			if !p.dead.has(i) {
-				refs = append(refs, ref{pi, i})
-			}
-		}
-	}
-	key := func(r ref) []byte { return c.parts[r.part].keyBytes(r.row) }
-	slices.SortFunc(refs, func(a, b ref) int { return bytes.Compare(key(a), key(b)) })
-	n := 0
-	for i, r := range refs {
-		if i == 0 || !bytes.Equal(key(r), key(refs[n-1])) {
-			refs[n] = r
-			n++
-		} else if kept := refs[n-1]; !c.parts[kept.part].whole(kept.row) {
-			refs[n-1] = r
-		}
-	}
-	refs = refs[:n]
 	old := c.parts
-	if n == 0 {
+	var column mapped.Column
+	defer column.Close()
+	if err := inOrder(old, &column); err != nil {
+		return err
+	}
+	places, err := mapped.Records[place](&column)
+	if err != nil {
+		return err
+	}
+	if len(places) == 0 {
 		c.parts = nil
 		return removeAll(old)
 	}
 	path := c.path()
-	err := writePart(path, c.dim, source{
-		rows:   n,
-		key:    func(row int) []byte { return old[refs[row].part].keyBytes(refs[row].row) },
-		vector: func(row int) []float32 { return old[refs[row].part].vec(refs[row].row) },
+	err = writePart(path, c.dim, source{
+		rows:   len(places),
+		key:    func(row int) []byte { return old[places[row].part].keyBytes(int(places[row].row)) },
+		vector: func(row int) []float32 { return old[places[row].part].vec(int(places[row].row)) },
 		coarse: func(row int) (float32, []int8) {
-			from := refs[row]
-			return old[from.part].scales[from.row], old[from.part].quantised(from.row)
+			from, at := old[places[row].part], int(places[row].row)
+			return from.scales[at], from.quantised(at)
 		},
-		sum: func(row int) uint32 { return old[refs[row].part].sum(refs[row].row) },
+		sum: func(row int) uint32 { return old[places[row].part].sum(int(places[row].row)) },
 	})
 	if err != nil {
 		return err
@@ -69,6 +64,51 @@ func (c *collection) merge() error {
 	}
 	c.parts = []*part{p}
 	return removeAll(old)
+}
+
+// inOrder puts the places of the rows of all parts into a column, by key, each key once: where it is there twice, a
+// whole row goes before a damaged one. Parts are in order by themselves.
+func inOrder(parts []*part, column *mapped.Column) error {
+	sources := make([]merge.Next[place], len(parts))
+	for i, p := range parts {
+		sources[i] = p.rows(i)
+	}
+	key := func(at place) []byte { return parts[at.part].keyBytes(int(at.row)) }
+	byKey := func(a, b place) int { return bytes.Compare(key(a), key(b)) }
+	var last place
+	held := false
+	for at, err := range merge.Sorted(byKey, sources...) {
+		switch {
+		case err != nil:
+			return err
+		case held && bytes.Equal(key(at), key(last)):
+			if parts[last.part].whole(int(last.row)) {
+				continue
+			}
+		case held:
+			if err := mapped.PutRecord(column, last); err != nil {
+				return err
+			}
+		}
+		last, held = at, true
+	}
+	if !held {
+		return nil
+	}
+	return mapped.PutRecord(column, last)
+}
+
+// rows gives the places of the rows that are not deleted, as those of a part of that number.
+func (p *part) rows(number int) merge.Next[place] {
+	row := -1
+	return func() (place, bool, error) {
+		for row++; row < p.n; row++ {
+			if !p.dead.has(row) {
+				return place{int32(number), int32(row)}, true, nil
+			}
+		}
+		return place{}, false, nil
+	}
 }
 
 func removeAll(old []*part) error {

@@ -111,7 +111,9 @@ func TestEstimatesBySignsAreCloseToScores(t *testing.T) {
 // bySigns is a search of a part by its index, with nothing left out and everything sorted.
 func bySigns(p *part, question []float32, n int) []vectors.Hit {
 	x := p.index.Load()
-	_, estimates := (&signed{p: p, factors: x.factors, signs: x.signs}).scored(newRotation(p.dim), question)
+	var estimates []float32
+	(&signed{p: p, factors: x.factors, signs: x.signs}).estimates(newRotation(p.dim).tables(question),
+		func(_ int, block []float32) { estimates = append(estimates, block...) })
 	rows := make([]int, p.n)
 	for i := range rows {
 		rows[i] = i

@@ -117,9 +117,10 @@ func writeSections(writer io.Writer, place uint32, dim int, rows source) error {
 }
 
 type counter struct {
-	w   io.Writer
-	n   int
-	err error
+	w      io.Writer
+	n      int
+	err    error
+	number [4]byte // that word writes: one of its own would be on the heap
 }
 
 func (c *counter) put(raw []byte) {
@@ -130,9 +131,8 @@ func (c *counter) put(raw []byte) {
 }
 
 func (c *counter) word(value uint32) {
-	var raw [4]byte
-	binary.LittleEndian.PutUint32(raw[:], value)
-	c.put(raw[:])
+	binary.LittleEndian.PutUint32(c.number[:], value)
+	c.put(c.number[:])
 }
 
 func (c *counter) align() { c.put(make([]byte, pad(c.n))) }

@@ -1,0 +1,75 @@
+package files
+
+import (
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/store/vectors/vectorstest"
+)
+
+// allocated is how many bytes the heap gives out meanwhile, those that are given back at once included: no more can be
+// held at any time.
+func allocated(t *testing.T, do func() error) int {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := do()
+	runtime.ReadMemStats(&after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(after.TotalAlloc - before.TotalAlloc)
+}
+
+// Four times as many rows take no more memory: an index of ten million would else take a gigabyte to be made.
+func TestAnIndexIsMadeInMemoryThatDoesNotGrowWithItsRows(t *testing.T) {
+	const rows, dim = 8192, fewestSigns
+	made := func(rows int) int {
+		path := filepath.Join(t.TempDir(), "00000000"+partEnd)
+		if err := writePart(path, dim, sourceOf(sorted(vectorstest.Rows(rows, dim, 7)), dim)); err != nil {
+			t.Fatal(err)
+		}
+		p, err := openPart(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = p.close() }()
+		return allocated(t, func() error { return writeIndex(t.Context(), p) })
+	}
+	few, many := made(rows), made(4*rows)
+	if more := many - few; more > 2*3*rows { // factors alone are four bytes a row
+		t.Errorf("of %d rows %d bytes, of %d %d: %d more", rows, few, 4*rows, many, more)
+	}
+}
+
+// The places of rows while parts are merged lie in a file.
+func TestPartsAreMergedInMemoryThatDoesNotGrowWithTheirRows(t *testing.T) {
+	const rows, dim, parts = 1 << 16, 2, 6 // eight times as many have places of 4 MiB, which would be copied as they grow
+	merged := func(rows int) int {
+		store := open(t, t.TempDir())
+		if err := store.Create(t.Context(), "c", dim); err != nil {
+			t.Fatal(err)
+		}
+		all := vectorstest.Rows(rows, dim, 7)
+		for i := range parts {
+			var some []vectors.Row
+			for at := i; at < rows; at += parts {
+				some = append(some, all[at])
+			}
+			if err := store.Upsert(t.Context(), "c", some); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := store.open["c"]
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return allocated(t, c.merge)
+	}
+	few, many := merged(rows), merged(8*rows)
+	const column = 4 << 20 // what a column holds before it is written out, and what it was before it grew to that
+	if more := many - few; more > column {
+		t.Errorf("of %d rows %d bytes, of %d %d: %d more", rows, few, 8*rows, many, more)
+	}
+}
