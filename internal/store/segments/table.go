@@ -1,0 +1,209 @@
+package segments
+
+import (
+	"bytes"
+	"context"
+	"iter"
+	"sort"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/classrun"
+	"github.com/unweaver/unweaver/internal/format/live"
+	"github.com/unweaver/unweaver/internal/format/split"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/localfile"
+)
+
+// Table tells what counts in a generation, by id: in one of many segments, or in one with a live segment.
+type Table struct {
+	*Files // nil: there is a live segment
+	listed corpus.Segments
+	live   *live.File
+	close  func()
+}
+
+// Class is what is told of a class: the digests that name its vector and its record.
+type Class struct{ Vector, Record corpus.Digest }
+
+// Chunk is what is told of a chunk: the digest of what is embedded of it, in so many windows.
+type Chunk struct {
+	Digest  corpus.Digest
+	Windows int
+}
+
+// Place is where a row lies: in which of the manifest's splits or class runs, and where there.
+type Place struct{ Segment, Row int }
+
+// OpenTable copies and maps what it needs; the caller releases it.
+func OpenTable(
+	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *corpus.Manifest,
+) (*Table, error) {
+	t := &Table{listed: manifest.Segments}
+	if len(manifest.Segments.Splits) > 0 {
+		files, err := Open(ctx, cache, index, manifest.Segments)
+		if err != nil {
+			return nil, err
+		}
+		t.Files, t.close = files, files.Release
+		return t, nil
+	}
+	if len(manifest.Segments.Live) == 0 {
+		return nil, fault.SegmentDamage.At("open generation", manifest.Generation).
+			Because("its manifest names no live segment and no split").
+			Advise("publish another generation")
+	}
+	sha := manifest.Segments.Live[0].SHA256
+	file, release, err := localfile.Acquire(ctx, cache, index.Store, index.SegmentKey(sha), sha, live.Open)
+	if err != nil {
+		return nil, err
+	}
+	t.live, t.close = file, release
+	return t, nil
+}
+
+// Release lets go of what is mapped. A nil table has nothing.
+func (t *Table) Release() {
+	if t != nil {
+		t.close()
+	}
+}
+
+// Chunk finds a chunk that counts.
+func (t *Table) Chunk(id corpus.ID) (Chunk, bool) {
+	if t.live != nil {
+		found := t.live.Chunk(id)
+		if found == nil {
+			return Chunk{}, false
+		}
+		return Chunk{found.Digest, int(found.Windows)}, true
+	}
+	for i, file := range t.Splits {
+		at := sort.Search(len(file.ByID), func(n int) bool {
+			return bytes.Compare(file.Chunks[file.ByID[n]].ID[:], id[:]) >= 0
+		})
+		if at == len(file.ByID) {
+			continue
+		}
+		if found := &file.Chunks[file.ByID[at]]; found.ID == id && t.documentCounts(i, int(found.Document)) {
+			return chunkOf(found), true
+		}
+	}
+	return Chunk{}, false
+}
+
+func chunkOf(found *split.Chunk) Chunk { return Chunk{found.Digest, int(found.Windows)} }
+
+// Class finds a class that counts.
+func (t *Table) Class(id corpus.ID) (Class, bool) {
+	if t.live != nil {
+		found := t.live.Class(id)
+		if found == nil {
+			return Class{}, false
+		}
+		return Class{found.Vector, found.Record}, true
+	}
+	place, ok := t.ClassRow(id)
+	if !ok {
+		return Class{}, false
+	}
+	return classOf(&t.Runs[place.Segment].Rows[place.Row]), true
+}
+
+func classOf(row *classrun.Row) Class { return Class{row.Vector, row.Record} }
+
+// ClassRow is where the row of a class lies that counts. A live segment has none.
+func (t *Table) ClassRow(id corpus.ID) (Place, bool) {
+	if t.Files == nil {
+		return Place{}, false
+	}
+	for i := len(t.Runs) - 1; i >= 0; i-- { // the newest is asked first: what changed changes again
+		rows := t.Runs[i].Rows
+		at := sort.Search(len(rows), func(n int) bool { return bytes.Compare(rows[n].ID[:], id[:]) >= 0 })
+		if at < len(rows) && rows[at].ID == id && t.classCounts(i, at) {
+			return Place{i, at}, true
+		}
+	}
+	return Place{}, false
+}
+
+// Document is where the document of a key lies that counts. A live segment has none.
+func (t *Table) Document(key string) (Place, bool) {
+	if t.Files == nil {
+		return Place{}, false
+	}
+	for i, file := range t.Splits {
+		at := sort.Search(len(file.Documents), func(n int) bool { return string(file.KeyBytes(n)) >= key })
+		if at < len(file.Documents) && string(file.KeyBytes(at)) == key && t.documentCounts(i, at) {
+			return Place{i, at}, true
+		}
+	}
+	return Place{}, false
+}
+
+func (t *Table) documentCounts(number, row int) bool {
+	dead := t.Tomb(t.listed.Splits[number].SHA256)
+	return dead == nil || !dead.Dead(row)
+}
+
+func (t *Table) classCounts(number, row int) bool {
+	dead := t.Tomb(t.listed.Runs[number].SHA256)
+	return dead == nil || !dead.Dead(row)
+}
+
+// Documents is how many documents count.
+func (t *Table) Documents() (count int64) {
+	if t.live != nil {
+		return int64(len(t.live.Documents))
+	}
+	for i, file := range t.Splits {
+		count += int64(len(file.Documents))
+		if dead := t.Tomb(t.listed.Splits[i].SHA256); dead != nil {
+			count -= int64(dead.Count())
+		}
+	}
+	return count
+}
+
+// Classes goes through the classes that count: of a live segment, and of each run, in the order of ids.
+func (t *Table) Classes() iter.Seq2[corpus.ID, Class] {
+	return func(yield func(corpus.ID, Class) bool) {
+		if t.live != nil {
+			for i := range t.live.Classes {
+				if found := &t.live.Classes[i]; !yield(found.ID, Class{found.Vector, found.Record}) {
+					return
+				}
+			}
+			return
+		}
+		for i, file := range t.Runs {
+			for row := range file.Rows {
+				if t.classCounts(i, row) && !yield(file.Rows[row].ID, classOf(&file.Rows[row])) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Chunks goes through the chunks that count: of a live segment in the order of ids, of each split in chunk order.
+func (t *Table) Chunks() iter.Seq2[corpus.ID, Chunk] {
+	return func(yield func(corpus.ID, Chunk) bool) {
+		if t.live != nil {
+			for i := range t.live.Chunks {
+				if found := &t.live.Chunks[i]; !yield(found.ID, Chunk{found.Digest, int(found.Windows)}) {
+					return
+				}
+			}
+			return
+		}
+		for i, file := range t.Splits {
+			for row := range file.Chunks {
+				found := &file.Chunks[row]
+				if t.documentCounts(i, int(found.Document)) && !yield(found.ID, chunkOf(found)) {
+					return
+				}
+			}
+		}
+	}
+}
