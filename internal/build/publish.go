@@ -56,11 +56,11 @@ func (r *Run) check(ctx context.Context, manifest *corpus.Manifest, unit verify.
 // checkLive is check for segments of earlier builds: of their rows only those count that are live in the generation,
 // as the others may have been swept.
 func (r *Run) checkLive(ctx context.Context, manifest *corpus.Manifest, unit verify.Unit) (verify.Result, error) {
-	live, release, err := r.segments.live(ctx, r, manifest.Segments.Live[0].SHA256)
-	defer release()
+	live, err := r.table(ctx, manifest)
 	if err != nil {
 		return verify.Result{}, err
 	}
+	defer live.Release()
 	return verify.Run(ctx, verify.In{
 		Artifacts: r.Index, Manifest: manifest, Unit: unit, Classes: r.Records, Vectors: r.Vectors, Live: live,
 		Seed: manifest.Generation, OnProgress: r.alive,

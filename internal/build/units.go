@@ -45,6 +45,12 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 			if in.Parent, err = r.parent(ctx, fixed.Parent); err != nil {
 				return chunk.Result{}, progress, err
 			}
+			dead, release, err := r.tombs(ctx, in.Parent)
+			defer release()
+			if err != nil {
+				return chunk.Result{}, progress, err
+			}
+			in.Dead = dead
 		}
 		result, err := chunk.Run(ctx, in)
 		progress.Done, progress.Bytes, progress.Written.Segments = result.Listed, planned.Bytes, result.Fresh
@@ -56,10 +62,18 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 type Shards struct {
 	Shards []extract.Shard `json:"shards"`
 	Chunks []int           `json:"chunks"` // of each shard
-	Counts corpus.Counts   `json:"counts"`
-	Hashes corpus.Hashes   `json:"hashes"`
+	Counts corpus.Counts   `json:"counts"` // of the generation
+	Hashes corpus.Hashes   `json:"hashes"` // entries of the chunks that the build made
 	Failed int64           `json:"failed"` // documents
 	Lapsed chunk.Lapsed    `json:"lapsed"`
+}
+
+// Made is how many chunks the build made.
+func (s Shards) Made() (chunks int64) {
+	for _, of := range s.Chunks {
+		chunks += int64(of)
+	}
+	return chunks
 }
 
 // SealChunks cuts the units' chunks into shards and fixes what depends on them.
@@ -108,7 +122,25 @@ func (r *Run) cut(ctx context.Context) (Shards, error) {
 			out.Chunks = append(out.Chunks, to-from)
 		}
 	}
-	return out, nil
+	return out, r.stood(ctx, fixed, &out)
+}
+
+// stood adds what stays of the parent as it is, where the build makes a part of a generation.
+func (r *Run) stood(ctx context.Context, fixed Plan, out *Shards) error {
+	n, release, err := r.night(ctx, fixed)
+	defer release()
+	if err != nil || n == nil {
+		return err
+	}
+	gone, kept := n.gone(), fixed.Plan.Kept
+	out.Counts.Documents += kept.Documents
+	out.Counts.Stale += kept.Stale
+	out.Counts.Chunks += n.parent.Counts.Chunks - gone.Chunks
+	out.Counts.Tokens += n.parent.Counts.Tokens - gone.Tokens
+	out.Failed += kept.Failed
+	out.Lapsed.Documents += kept.Lapsed
+	out.Lapsed.Chunks += kept.Chunks
+	return nil
 }
 
 // shard reads where a shard of chunks and its text lie.
@@ -171,7 +203,7 @@ func (r *Run) SealShard(ctx context.Context, number, batches int) (extract.SealR
 		}
 		result, err := extract.Seal(ctx, extract.SealIn{
 			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Shard: shards.Shards[number], Batches: batches,
-			Paid: models.Chat.Info().Paid, Ledger: r.Ledger, OnProgress: r.alive,
+			Paid: models.Chat.Info().Paid, Keep: r.Splits, Ledger: r.Ledger, OnProgress: r.alive,
 			Batch: func(ctx context.Context, batch int) (extract.Result, error) {
 				return extractFile(number, batch).Read(ctx, r.Scratch)
 			},
@@ -195,7 +227,8 @@ type Partitions struct {
 
 	Failed []extract.Failed `json:"failed,omitempty"` // the first of the dead, as many as a report lists
 
-	Files []string `json:"files,omitempty"` // names of the shards' mentions; see artifact.ScratchKey
+	Files []string         `json:"files,omitempty"` // names of the shards' mentions; see artifact.ScratchKey
+	Kept  []corpus.Segment `json:"kept,omitempty"`  // segments of them, in place of these files
 }
 
 // A partition is small enough to be repeated after a crash.
@@ -219,7 +252,11 @@ func (r *Run) SealExtraction(ctx context.Context) (Partitions, error) {
 			}
 			r.Progress.Touch()
 			out.Bases = append(out.Bases, base)
-			out.Files = append(out.Files, seal.MentionsFile)
+			if r.Splits {
+				out.Kept = append(out.Kept, seal.Kept)
+			} else {
+				out.Files = append(out.Files, seal.MentionsFile)
+			}
 			base += seal.Chunks
 			out.Mentions += seal.Mentions
 			out.Fallbacks += seal.Fallbacks
@@ -227,11 +264,30 @@ func (r *Run) SealExtraction(ctx context.Context) (Partitions, error) {
 			out.Refused += seal.Refused
 			out.Failed = append(out.Failed, seal.Failed[:min(len(seal.Failed), plan.MaxProblems-len(out.Failed))]...)
 		}
-		for out.Partitions < maxPartitions && out.Mentions > int64(out.Partitions)*mentionsPerPartition {
+		touched, err := r.touched(ctx)
+		if err != nil {
+			return out, err
+		}
+		for out.Partitions < maxPartitions && out.Mentions+touched > int64(out.Partitions)*mentionsPerPartition {
 			out.Partitions *= 2
 		}
 		return out, nil
 	})
+}
+
+// touched is about how many mentions of the parent a build makes again that makes a part of a generation, besides those
+// of classes that much else mentions: those of the chunks that do not count any more.
+func (r *Run) touched(ctx context.Context) (int64, error) {
+	fixed, err := kept(ctx, r, planFile)
+	if err != nil {
+		return 0, err
+	}
+	n, release, err := r.night(ctx, fixed)
+	defer release()
+	if err != nil || n == nil || n.parent.Counts.Chunks == 0 {
+		return 0, err
+	}
+	return n.gone().Chunks * (n.parent.Counts.Mentions/n.parent.Counts.Chunks + 1), nil
 }
 
 // Reduce reduces one partition of classes.
@@ -247,13 +303,30 @@ func (r *Run) Reduce(ctx context.Context, partition int) (reduce.Result, error) 
 		if err != nil {
 			return reduce.Result{}, progress, err
 		}
+		fixed, err := kept(ctx, r, planFile)
+		if err != nil {
+			return reduce.Result{}, progress, err
+		}
+		n, done, err := r.night(ctx, fixed)
+		defer done()
+		if err != nil {
+			return reduce.Result{}, progress, err
+		}
 		in := reduce.In{
 			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Partition: partition,
-			Partitions: all.Partitions, OnProgress: r.touch,
+			Partitions: all.Partitions, Kept: r.Splits, OnProgress: r.touch,
+		}
+		if n != nil {
+			if in.Night, err = n.reducing(); err != nil {
+				return reduce.Result{}, progress, err
+			}
 		}
 		for number, base := range all.Bases {
 			key := extract.MentionsKey(r.Scratch.Prefix, number)
-			if len(all.Files) > 0 {
+			switch {
+			case len(all.Kept) > 0:
+				key = r.Index.SegmentKey(all.Kept[number].SHA256)
+			case len(all.Files) > 0:
 				key = artifact.ScratchKey(key, all.Files[number])
 			}
 			in.Shards = append(in.Shards, reduce.Shard{Key: key, Base: base})
@@ -334,8 +407,13 @@ func (r *Run) items(ctx context.Context) (env items.Env, fixed Plan, release fun
 	if env.Parent, err = r.parent(ctx, fixed.source()); err != nil || env.Parent == nil {
 		return env, fixed, release, err
 	}
-	if live := env.Parent.Segments.Live; len(live) > 0 {
-		env.ParentLive, release, err = r.segments.live(ctx, r, live[0].SHA256)
+	if len(env.Parent.Segments.Live)+len(env.Parent.Segments.Splits) == 0 {
+		return env, fixed, release, nil
 	}
-	return env, fixed, release, err
+	table, err := r.table(ctx, env.Parent)
+	if err != nil {
+		return env, fixed, release, err
+	}
+	env.Table = table
+	return env, fixed, table.Release, nil
 }

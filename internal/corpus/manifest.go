@@ -125,8 +125,13 @@ func (s Segments) All() []Segment {
 }
 
 // ManifestFormat is raised when a reader of the old format could misread the new one.
-// 1: base segments only.
-const ManifestFormat = 1
+// 1: base segments only, a live and a search segment of all of it.
+// 2: splits and class runs in their place.
+const (
+	ManifestFormat = 2 // the newest that is read
+	ManifestWhole  = 1
+	ManifestSplits = 2
+)
 
 // Manifest is a generation: a table of what is live.
 type Manifest struct {

@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/format/split"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/localfile"
+	"github.com/unweaver/unweaver/internal/stream/merge"
 )
 
 // Table tells what counts in a generation, by id: in one of many segments, or in one with a live segment.
@@ -58,9 +59,11 @@ func OpenTable(
 	if err != nil {
 		return nil, err
 	}
-	t.live, t.close = file, release
-	return t, nil
+	return FromLive(file, release), nil
 }
+
+// FromLive makes a table of a live segment.
+func FromLive(file *live.File, release func()) *Table { return &Table{live: file, close: release} }
 
 // Release lets go of what is mapped. A nil table has nothing.
 func (t *Table) Release() {
@@ -206,4 +209,87 @@ func (t *Table) Chunks() iter.Seq2[corpus.ID, Chunk] {
 			}
 		}
 	}
+}
+
+// ClassesIn goes through the classes that count whose raw ids lie in [from, to), where an empty to means the end, in the
+// order of ids.
+func (t *Table) ClassesIn(from, to string) iter.Seq2[corpus.ID, Class] {
+	var first corpus.ID
+	copy(first[:], from)
+	beyond := func(id *corpus.ID) bool { return to != "" && bytes.Compare(id[:], []byte(to)) >= 0 }
+	if t.live != nil {
+		return func(yield func(corpus.ID, Class) bool) {
+			at := sort.Search(len(t.live.Classes), func(i int) bool {
+				return bytes.Compare(t.live.Classes[i].ID[:], first[:]) >= 0
+			})
+			for ; at < len(t.live.Classes) && !beyond(&t.live.Classes[at].ID); at++ {
+				found := &t.live.Classes[at]
+				if !yield(found.ID, Class{found.Vector, found.Record}) {
+					return
+				}
+			}
+		}
+	}
+	return func(yield func(corpus.ID, Class) bool) {
+		sources := make([]merge.Next[*classrun.Row], len(t.Runs))
+		for i := range t.Runs {
+			sources[i] = t.rowsFrom(i, first)
+		}
+		byID := func(a, b *classrun.Row) int { return bytes.Compare(a.ID[:], b.ID[:]) }
+		for row := range merge.Sorted(byID, sources...) { // of tables in memory, which have no errors
+			if beyond(&row.ID) || !yield(row.ID, classOf(row)) {
+				return
+			}
+		}
+	}
+}
+
+// rowsFrom gives the rows of a class run that count, from an id on.
+func (t *Table) rowsFrom(number int, first corpus.ID) merge.Next[*classrun.Row] {
+	rows := t.Runs[number].Rows
+	at := sort.Search(len(rows), func(i int) bool { return bytes.Compare(rows[i].ID[:], first[:]) >= 0 })
+	return func() (*classrun.Row, bool, error) {
+		for ; at < len(rows); at++ {
+			if t.classCounts(number, at) {
+				at++
+				return &rows[at-1], true, nil
+			}
+		}
+		return nil, false, nil
+	}
+}
+
+// Placed is a chunk with its place in its document, in code points.
+type Placed struct {
+	ID         corpus.ID
+	Start, End int
+}
+
+// ChunksOf gives the chunks of a document, in order; false where it does not count.
+func (t *Table) ChunksOf(key string) (chunks []Placed, counts bool) {
+	if t.live != nil {
+		at := t.live.Document(key)
+		if at < 0 {
+			return nil, false
+		}
+		document := t.live.Documents[at]
+		for n := range int(document.Count) {
+			chunk := t.live.ByNumber(int(document.Chunks) + n)
+			if chunk == nil || int(chunk.Document) != at || int(chunk.Ordinal) != n {
+				break // fewer are told of, which is otherwise than the document says
+			}
+			chunks = append(chunks, Placed{chunk.ID, int(chunk.Start), int(chunk.End)})
+		}
+		return chunks, true
+	}
+	place, counts := t.Document(key)
+	if !counts {
+		return nil, false
+	}
+	file := t.Splits[place.Segment]
+	document := file.Documents[place.Row]
+	for _, chunk := range file.Chunks[document.Chunks : document.Chunks+document.Count] {
+		chunks = append(chunks, Placed{chunk.ID, int(chunk.Start), int(chunk.End)})
+	}
+	return chunks, true
 }

@@ -1,0 +1,208 @@
+package build
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sort"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/split"
+	"github.com/unweaver/unweaver/internal/stage/load"
+	"github.com/unweaver/unweaver/internal/stage/plan"
+	"github.com/unweaver/unweaver/internal/stage/reduce"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	stored "github.com/unweaver/unweaver/internal/store/segments"
+)
+
+// table opens what counts in a generation; release it.
+func (r *Run) table(ctx context.Context, manifest *corpus.Manifest) (*stored.Table, error) {
+	return stored.OpenTable(ctx, r.Cache, r.Index, manifest)
+}
+
+// tombs opens which documents of a parent do not count; nil where it has no splits. Release it.
+func (r *Run) tombs(ctx context.Context, parent *corpus.Manifest) (*stored.Files, func(), error) {
+	if parent == nil || len(parent.Segments.Splits) == 0 {
+		return nil, func() {}, nil
+	}
+	files, err := stored.OpenTombs(ctx, r.Cache, r.Index, parent.Segments)
+	if err != nil {
+		return nil, func() {}, err
+	}
+	return files, files.Release, nil
+}
+
+// part tells whether a build makes a part of a generation and leaves the rest of the parent's segments as they are:
+// where nothing but documents changed. Everything else is made from all documents, with what is paid taken over.
+func (r *Run) part(fixed Plan, parent *corpus.Manifest, reasons []string) bool {
+	return r.Splits && parent != nil && len(parent.Segments.Splits) > 0 && !fixed.Rebuild && !fixed.Foreign &&
+		len(reasons) == 0 && len(fixed.Damage) == 0
+}
+
+// night is a build that makes a part of a generation, beside its parent.
+type night struct {
+	*Run
+	fixed  Plan
+	parent *corpus.Manifest
+	table  *stored.Table
+	ended  map[int]map[uint32]bool // of each split the documents that do not count any more
+}
+
+// night opens the parent, and finds what of it does not count any more; nil where all of a generation is made. Release
+// it.
+func (r *Run) night(ctx context.Context, fixed Plan) (*night, func(), error) {
+	none := func() {}
+	if !fixed.Part {
+		return nil, none, nil
+	}
+	parent, err := r.parent(ctx, fixed.Parent)
+	if err != nil {
+		return nil, none, err
+	}
+	n := &night{Run: r, fixed: fixed, parent: parent, ended: map[int]map[uint32]bool{}}
+	if n.table, err = r.table(ctx, parent); err != nil {
+		return nil, none, err
+	}
+	for row, err := range artifact.ScanAll(ctx, r.Artifacts, r.goneKey(fixed)) {
+		if err != nil {
+			n.table.Release()
+			return nil, none, err
+		}
+		place, ok := n.table.Document(string(row.Key))
+		if !ok {
+			n.table.Release()
+			return nil, none, fault.Internal.At("take out document", fault.Quoted(string(row.Key))).
+				Because("it does not count in the generation before").Advise("report this")
+		}
+		if n.ended[place.Segment] == nil {
+			n.ended[place.Segment] = map[uint32]bool{}
+		}
+		n.ended[place.Segment][uint32(place.Row)] = true
+	}
+	return n, n.table.Release, nil
+}
+
+// goneKey is where the keys of documents of the parent lie that do not count any more.
+func (r *Run) goneKey(fixed Plan) string {
+	return artifact.ScratchKey(plan.GoneKey(r.Scratch.Prefix), fixed.Plan.Gone)
+}
+
+// gone counts the chunks that do not count any more.
+func (n *night) gone() (out corpus.Counts) {
+	for number, documents := range n.ended {
+		file := n.table.Splits[number]
+		for row := range documents {
+			document := file.Documents[row]
+			for i := range document.Count {
+				out.Chunks++
+				out.Tokens += int64(file.Chunks[document.Chunks+i].Tokens)
+			}
+		}
+	}
+	return out
+}
+
+// reducing is what reduce finds of the parent.
+func (n *night) reducing() (*reduce.Night, error) {
+	out := &reduce.Night{Ended: n.endedClasses}
+	for number, one := range n.parent.Segments.Splits {
+		parts, err := stored.Parts(n.parent.Segments.Mentions, "mentions", one.Extract, one.Extracts)
+		if err != nil {
+			return nil, err
+		}
+		file, dead, ended := n.table.Splits[number], n.table.DeadRows(one.SHA256), n.ended[number]
+		for i, segment := range parts {
+			base := int64(firstOf(file, i))
+			document := func(chunk int64) (row uint32, ok bool) {
+				if at := base + chunk; chunk >= 0 && at < int64(len(file.Chunks)) {
+					row = file.Chunks[at].Document
+					return row, dead == nil || !dead(int(row))
+				}
+				return 0, false
+			}
+			out.Parts = append(out.Parts, reduce.Part{
+				Segment: segment,
+				Was: func(chunk int64) bool {
+					_, counted := document(chunk)
+					return counted
+				},
+				Is: func(chunk int64) bool {
+					row, counted := document(chunk)
+					return counted && !ended[row]
+				},
+			})
+		}
+	}
+	return out, nil
+}
+
+// firstOf is the number of the first chunk of a part of a split's extractions.
+func firstOf(file *split.File, part int) int {
+	return sort.Search(len(file.Chunks), func(i int) bool { return int(file.Chunks[i].Extract) >= part })
+}
+
+// endedClasses gives the classes in a range of ids that chunks mention which do not count any more. The tables of the
+// splits that they are in are walked in memory.
+func (n *night) endedClasses(from, to string) []corpus.ID {
+	var out []corpus.ID
+	for number := range n.parent.Segments.Splits {
+		ended := n.ended[number]
+		if len(ended) == 0 {
+			continue
+		}
+		file := n.table.Splits[number]
+		var first corpus.ID
+		copy(first[:], from)
+		for class := file.ClassFrom(first); class < len(file.ClassIDs); class++ {
+			id := file.ClassIDs[class]
+			if to != "" && bytes.Compare(id[:], []byte(to)) >= 0 {
+				break
+			}
+			for _, chunk := range file.ChunksOf(class) {
+				if ended[file.Chunks[chunk].Document] {
+					out = append(out, id)
+					break
+				}
+			}
+		}
+	}
+	return out
+}
+
+// endedKeys are where load wrote the rows of classes that do not count any more.
+func (r *Run) endedKeys(ctx context.Context, partitions int) ([]string, error) {
+	var keys []string
+	for loaded, err := range each(ctx, r, partitions, loadFile) {
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, artifact.ScratchKey(load.EndedKey(r.Scratch.Prefix, len(keys)), loaded.Ended))
+	}
+	return keys, nil
+}
+
+// numbers are those of the first parts of what a build writes: behind those of its parent, where it leaves these as they
+// are.
+type numbers struct{ text, extract, class int }
+
+func (n *night) numbers() numbers {
+	if n == nil {
+		return numbers{}
+	}
+	next := func(list []corpus.Segment) (number int) {
+		for _, segment := range list {
+			number = max(number, segment.Part+1)
+		}
+		return number
+	}
+	listed := n.parent.Segments
+	return numbers{text: next(listed.Text), extract: next(listed.Extract), class: next(listed.Classes)}
+}
+
+// outgrown is the error of a build that makes a part of a generation whose embedder has to learn its words anew.
+func outgrown(index string, chunks, learned int64) error {
+	return fault.Outgrown.At("weigh the words of", index).
+		Because(fmt.Sprintf("it has %d chunks, and they were learned from %d", chunks, learned)).
+		Advise("nothing: all of it is embedded again by this run")
+}
