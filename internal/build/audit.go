@@ -11,6 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/audit"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
+	"github.com/unweaver/unweaver/internal/stage/segment"
 	"github.com/unweaver/unweaver/internal/stage/verify"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	stored "github.com/unweaver/unweaver/internal/store/segments"
@@ -313,7 +314,7 @@ func auditSource(manifest *corpus.Manifest, table *stored.Table) (source audit.S
 		}
 		file, dead := table.Splits[number], table.DeadRows(one.SHA256)
 		for i, part := range parts {
-			base := int64(firstOf(file, i))
+			base := int64(segment.FirstChunk(file, i))
 			source.Mentions = append(source.Mentions, audit.Part{Segment: part, Dead: func(chunk int64) bool {
 				at := base + chunk
 				return at < 0 || at >= int64(len(file.Chunks)) || dead != nil && dead(int(file.Chunks[at].Document))

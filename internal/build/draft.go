@@ -21,7 +21,7 @@ func (r *Run) WriteSegments(ctx context.Context) (corpus.Manifest, error) {
 			return manifest, progress, err
 		}
 		if r.Splits {
-			if err := r.writeSplits(ctx, &manifest, live, &progress.Written); err != nil {
+			if err := r.writeSplits(ctx, &manifest, &progress.Written); err != nil {
 				return manifest, progress, err
 			}
 			return manifest, progress, r.remember(ctx, &manifest)
@@ -175,6 +175,9 @@ func (r *Run) loaded(
 				segments.ClassVecs = append(segments.ClassVecs, loaded.Vectors)
 			}
 			continue
+		}
+		if r.Splits {
+			segments.Chunks = append(segments.Chunks, loaded.Chunks)
 		}
 		live = append(live, loaded.Live)
 		manifest.Counts.Windows += loaded.Counts.Windows

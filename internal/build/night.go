@@ -4,14 +4,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"sort"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/split"
 	"github.com/unweaver/unweaver/internal/stage/load"
 	"github.com/unweaver/unweaver/internal/stage/plan"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
+	"github.com/unweaver/unweaver/internal/stage/segment"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	stored "github.com/unweaver/unweaver/internal/store/segments"
 )
@@ -112,8 +111,8 @@ func (n *night) reducing() (*reduce.Night, error) {
 			return nil, err
 		}
 		file, dead, ended := n.table.Splits[number], n.table.DeadRows(one.SHA256), n.ended[number]
-		for i, segment := range parts {
-			base := int64(firstOf(file, i))
+		for i, part := range parts {
+			base := int64(segment.FirstChunk(file, i))
 			document := func(chunk int64) (row uint32, ok bool) {
 				if at := base + chunk; chunk >= 0 && at < int64(len(file.Chunks)) {
 					row = file.Chunks[at].Document
@@ -122,7 +121,7 @@ func (n *night) reducing() (*reduce.Night, error) {
 				return 0, false
 			}
 			out.Parts = append(out.Parts, reduce.Part{
-				Segment: segment,
+				Segment: part,
 				Was: func(chunk int64) bool {
 					_, counted := document(chunk)
 					return counted
@@ -135,11 +134,6 @@ func (n *night) reducing() (*reduce.Night, error) {
 		}
 	}
 	return out, nil
-}
-
-// firstOf is the number of the first chunk of a part of a split's extractions.
-func firstOf(file *split.File, part int) int {
-	return sort.Search(len(file.Chunks), func(i int) bool { return int(file.Chunks[i].Extract) >= part })
 }
 
 // endedClasses gives the classes in a range of ids that chunks mention which do not count any more. The tables of the

@@ -4,24 +4,27 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/segment"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
-// mostChunks is how many chunks a split has: a corpus of more has several. A document is never divided.
-const mostChunks = 400_000
+// mostChunks is how many chunks a split has, and mostRows how many rows a class run. A large corpus has several from the
+// beginning, so that writing one again, once much of it is dead, costs a share of a night and not all of a corpus.
+const (
+	mostChunks  = 400_000
+	mostRows    = 4_000_000
+	leastChunks = 8_000
+	leastRows   = 60_000
+	firstPieces = 8
+)
 
-// mostRows is the same of classes and their runs.
-const mostRows = 4_000_000
+func pieceOf(total, least, most int64) int64 { return min(max(total/firstPieces+1, least), most) }
 
-// writeSplits writes the splits and class runs of what the build made, and joins them with what stays of its parent. live
-// are the names of the shards' files.
+// writeSplits writes the splits and class runs of what the build made, and joins them with what stays of its parent.
 func (r *Run) writeSplits(
-	ctx context.Context, manifest *corpus.Manifest, live []string, written *corpus.Written,
+	ctx context.Context, manifest *corpus.Manifest, written *corpus.Written,
 ) error {
 	fixed, err := r.fixed(ctx)
 	if err != nil {
@@ -36,7 +39,7 @@ func (r *Run) writeSplits(
 	var fresh [2]int64
 	sides := []func(ctx context.Context) error{
 		func(ctx context.Context) (err error) {
-			fresh[0], err = r.makeSplits(ctx, &manifest.Segments, live, first)
+			fresh[0], err = r.makeSplits(ctx, &manifest.Segments, first)
 			return err
 		},
 		func(ctx context.Context) (err error) {
@@ -54,6 +57,9 @@ func (r *Run) writeSplits(
 		if err := n.join(ctx, manifest, written); err != nil {
 			return err
 		}
+		if err := n.merge(ctx, manifest, written); err != nil {
+			return err
+		}
 	}
 	return r.complete(ctx, manifest)
 }
@@ -68,6 +74,7 @@ func renumber(segments *corpus.Segments, first numbers) {
 		{segments.Text, first.text},
 		{segments.Extract, first.extract},
 		{segments.Mentions, first.extract},
+		{segments.Chunks, first.extract},
 		{segments.Classes, first.class},
 	} {
 		for i := range list.segments {
@@ -78,26 +85,27 @@ func renumber(segments *corpus.Segments, first numbers) {
 
 // makeSplits writes splits of whole units.
 func (r *Run) makeSplits(
-	ctx context.Context, segments *corpus.Segments, live []string, first numbers,
+	ctx context.Context, segments *corpus.Segments, first numbers,
 ) (fresh int64, err error) {
 	shards, err := shardsFile.Read(ctx, r.Scratch)
 	if err != nil {
 		return 0, err
 	}
 	made := &splitting{Run: r, segments: segments, first: first, fresh: &fresh}
+	most := int(pieceOf(shards.Made(), leastChunks, mostChunks))
 	shard := 0
 	for unit := range segments.Documents {
 		next := segment.SplitUnit{Documents: segments.Documents[unit], Text: segments.Text[unit]}
 		chunks := 0
 		for shard < len(shards.Shards) && shards.Shards[shard].Unit == unit {
 			next.Shards = append(next.Shards, segment.SplitShard{
-				Live:     artifact.ScratchKey(items.LiveKey(r.Scratch.Prefix, shard), live[shard]),
+				Live:     r.Index.SegmentKey(segments.Chunks[shard].SHA256),
 				Mentions: r.Index.SegmentKey(segments.Mentions[shard].SHA256),
 			})
 			chunks += shards.Chunks[shard]
 			shard++
 		}
-		if made.chunks > 0 && made.chunks+chunks > mostChunks {
+		if made.chunks > 0 && made.chunks+chunks > most {
 			if err := made.write(ctx); err != nil {
 				return fresh, err
 			}
@@ -150,9 +158,14 @@ func (s *splitting) write(ctx context.Context) error {
 
 // makeRuns writes class runs of whole partitions.
 func (r *Run) makeRuns(ctx context.Context, segments *corpus.Segments, first numbers) (fresh int64, err error) {
+	var total int64
+	for _, classes := range segments.Classes {
+		total += classes.Rows
+	}
+	most := pieceOf(total, leastRows, mostRows)
 	for from := 0; from < len(segments.Classes); {
 		to, rows := from, int64(0)
-		for to < len(segments.Classes) && (rows == 0 || rows+segments.Classes[to].Rows <= mostRows) {
+		for to < len(segments.Classes) && (rows == 0 || rows+segments.Classes[to].Rows <= most) {
 			rows += segments.Classes[to].Rows
 			to++
 		}

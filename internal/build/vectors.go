@@ -127,7 +127,7 @@ func (r *Run) load(ctx context.Context, part int) (load.Result, error) {
 	}
 	in := load.In{
 		Env: env, Scratch: r.Scratch.Prefix, Part: piece, Classes: r.Records, Vectors: r.Vectors, OnProgress: r.alive,
-		Source: r.source(models, piece), Import: fixed.Import.Chunks,
+		Source: r.source(models, piece), Import: fixed.Import.Chunks, Kept: r.Splits,
 	}
 	if table, ok := env.Table.(*stored.Table); ok && fixed.Part && piece.Kind == stage.Classes {
 		reduced, err := kept(ctx, r, reduceFile(part))

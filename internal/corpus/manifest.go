@@ -30,6 +30,7 @@ type Segments struct {
 
 	// A generation of many immutable segments has these in place of Live and Search.
 	Splits    []Split    `json:"splits,omitempty"`
+	Chunks    []Segment  `json:"chunks,omitempty"` // what splits are made from, beside texts and mentions
 	Runs      []Run      `json:"runs,omitempty"`
 	Tombs     []Tomb     `json:"tombs,omitempty"`
 	DeadStats []DeadStat `json:"dead_stats,omitempty"`
@@ -111,7 +112,7 @@ func (s Segments) Kinds() []Kind {
 	return []Kind{
 		{"documents", s.Documents}, {"text", s.Text}, {"extract", s.Extract}, {"mentions", s.Mentions},
 		{"classes", s.Classes}, {"class vectors", s.ClassVecs}, {"chunk vectors", s.ChunkVecs}, {"live", s.Live},
-		{"search", s.Search}, {"idf", s.IDF}, deltas, splits, runs, tombs, dead,
+		{"search", s.Search}, {"idf", s.IDF}, deltas, {"chunks", s.Chunks}, splits, runs, tombs, dead,
 	}
 }
 

@@ -25,6 +25,7 @@ type In struct {
 	Vectors    vectors.Store
 	Source     embed.Source
 	Import     bool   // the vectors segment is imported afterwards: rows are not written here
+	Kept       bool   // what splits are made from stays, as segments
 	Night      *Night // classes of a build that makes a part of a generation; nil: all of it is made
 	OnProgress func(corpus.Progress)
 }
@@ -43,7 +44,8 @@ type Result struct {
 	Counts   corpus.Counts   `json:"counts"`
 	Hashes   corpus.Hashes   `json:"hashes"`
 	Progress corpus.Progress `json:"progress"`
-	Live     string          `json:"live,omitempty"`  // name of the file at items.LiveKey; see artifact.ScratchKey
+	Chunks   corpus.Segment  `json:"chunks,omitzero"` // In.Kept: the chunks that the split of a shard is made from
+	Live     string          `json:"live,omitempty"`  // else the name of their file at items.LiveKey; see artifact.ScratchKey
 	Ended    string          `json:"ended,omitempty"` // of the one at EndedKey
 }
 
@@ -172,23 +174,28 @@ func (l *loader) chunks(ctx context.Context) error {
 		l.res.Counts.Windows += int64(len(chunk.Windows))
 		l.done()
 	}
+	if l.Kept {
+		l.res.Chunks, _, err = out.Segment(ctx, l.Env.Artifacts, l.Part.Number)
+		return err
+	}
 	l.res.Live, err = out.PutScratch(ctx, l.Env.Artifacts, items.LiveKey(l.Scratch, l.Part.Number))
 	return err
 }
 
 func (l *loader) liveRow(chunk items.Chunk) []byte {
-	return rows.LiveChunk{
+	row := rows.LiveChunk{
 		Document:  chunk.Document,
 		Digest:    chunk.Digest,
-		Number:    l.Part.Base + l.res.Counts.Chunks,
 		Ordinal:   chunk.Ordinal,
 		Start:     chunk.Start,
 		End:       chunk.End,
 		Tokens:    chunk.Tokens,
-		Text:      l.Part.Shard.Unit,
 		TextFrame: chunk.Frame,
-		Extract:   l.Part.Number,
 		ExtFrame:  chunk.ExtFrame,
 		Windows:   len(chunk.Windows),
-	}.Encode()
+	}
+	if !l.Kept { // a row that is kept names no place outside its own shard
+		row.Number, row.Text, row.Extract = l.Part.Base+l.res.Counts.Chunks, l.Part.Shard.Unit, l.Part.Number
+	}
+	return row.Encode()
 }

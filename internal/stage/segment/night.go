@@ -188,6 +188,7 @@ func (n *night) lists() {
 		out.Text = append(out.Text, within(listed.Text, one.Text, one.Texts)...)
 		out.Extract = append(out.Extract, within(listed.Extract, one.Extract, one.Extracts)...)
 		out.Mentions = append(out.Mentions, within(listed.Mentions, one.Extract, one.Extracts)...)
+		out.Chunks = append(out.Chunks, within(listed.Chunks, one.Extract, one.Extracts)...)
 	}
 	for i, one := range listed.Runs {
 		if n.left(one.SHA256, int(one.Rows), len(n.classes[i])) == 0 {
@@ -202,6 +203,7 @@ func (n *night) lists() {
 	out.Text = append(out.Text, n.New.Text...)
 	out.Extract = append(out.Extract, n.New.Extract...)
 	out.Mentions = append(out.Mentions, n.New.Mentions...)
+	out.Chunks = append(out.Chunks, n.New.Chunks...)
 	out.Runs = append(out.Runs, n.New.Runs...)
 	out.Classes = append(out.Classes, n.New.Classes...)
 }
