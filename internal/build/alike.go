@@ -14,6 +14,11 @@ import (
 // Alike tells, once all units are cut, whether a build came to what its parent is: it only tried again documents whose
 // bytes are the same, and they failed as they did. It then ends as a night on which nothing changed, with this status.
 func (r *Run) Alike(ctx context.Context) (status string, alike bool, err error) {
+	status, alike, err = r.alike(ctx)
+	return status, alike, r.reusedDamage(err)
+}
+
+func (r *Run) alike(ctx context.Context) (status string, alike bool, err error) {
 	fixed, err := planFile.Read(ctx, r.Scratch)
 	if err != nil || !fixed.Plan.Again || fixed.Rebuild || len(fixed.Damage) > 0 {
 		return "", false, err

@@ -7,12 +7,15 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stage/extract"
 	"github.com/unweaver/unweaver/internal/stage/load"
 	"github.com/unweaver/unweaver/internal/stage/plan"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
 	"github.com/unweaver/unweaver/internal/stage/segment"
 	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	stored "github.com/unweaver/unweaver/internal/store/segments"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // table opens what counts in a generation; release it.
@@ -162,6 +165,50 @@ func (n *night) endedClasses(from, to string) []corpus.ID {
 		}
 	}
 	return out
+}
+
+// lettersAtOnce is how many dead letters are carried at once.
+const lettersAtOnce = 32
+
+// carryLetters writes the dead letters of chunks that count still beside those of this generation's own.
+func (n *night) carryLetters(ctx context.Context, out *Partitions) error {
+	if n.parent.Counts.DeadLetters == 0 {
+		return nil
+	}
+	keys := func(yield func(string, error) bool) {
+		for info, err := range n.Artifacts.List(ctx, extract.DeadLetterKey(n.Index, n.parent.Generation, ""), "") {
+			if !yield(info.Key, err) || err != nil {
+				return
+			}
+		}
+	}
+	carry := func(ctx context.Context, key string) (*extract.DeadLetter, error) {
+		var letter extract.DeadLetter
+		if _, err := blob.ReadJSON(ctx, n.Artifacts, key, &letter); fault.Is(err, fault.NotFound) {
+			return nil, nil
+		} else if err != nil {
+			return nil, err
+		}
+		place, counts := n.table.Document(letter.Document)
+		if !counts || n.ended[place.Segment][uint32(place.Row)] {
+			return nil, nil
+		}
+		_, err := blob.WriteJSON(ctx, n.Artifacts, extract.DeadLetterKey(n.Index, n.Generation, letter.Chunk), letter,
+			blob.Cond{})
+		return &letter, err
+	}
+	for letter, err := range par.Ordered(ctx, lettersAtOnce, keys, carry) {
+		if err != nil {
+			return err
+		}
+		if letter != nil && len(out.Failed) < plan.MaxProblems {
+			out.Failed = append(out.Failed, extract.Failed{
+				Chunk: letter.Chunk, Document: letter.Document, Ordinal: letter.Ordinal, Reason: letter.Reason,
+			})
+		}
+		n.Progress.Touch()
+	}
+	return nil
 }
 
 // endedKeys are where load wrote the rows of classes that do not count any more.

@@ -80,7 +80,7 @@ func (s Shards) Made() (chunks int64) {
 func (r *Run) SealChunks(ctx context.Context) (Shards, Frozen, error) {
 	shards, err := once(ctx, r, shardsFile, r.cut)
 	if err != nil {
-		return shards, Frozen{}, err
+		return shards, Frozen{}, r.reusedDamage(err)
 	}
 	frozen, err := once(ctx, r, frozenFile, func(ctx context.Context) (Frozen, error) { return r.freeze(ctx, shards) })
 	return shards, frozen, r.reusedDamage(err)
@@ -239,45 +239,49 @@ const (
 
 // SealExtraction numbers the shards' chunks and chooses the number of class partitions.
 func (r *Run) SealExtraction(ctx context.Context) (Partitions, error) {
-	return once(ctx, r, partitionsFile, func(ctx context.Context) (Partitions, error) {
-		out := Partitions{Partitions: 1}
-		shards, err := shardsFile.Read(ctx, r.Scratch)
+	partitions, err := once(ctx, r, partitionsFile, r.partition)
+	return partitions, r.reusedDamage(err)
+}
+
+func (r *Run) partition(ctx context.Context) (Partitions, error) {
+	out := Partitions{Partitions: 1}
+	shards, err := shardsFile.Read(ctx, r.Scratch)
+	if err != nil {
+		return out, err
+	}
+	base := int64(0)
+	for seal, err := range each(ctx, r, len(shards.Shards), sealFile) {
 		if err != nil {
 			return out, err
 		}
-		base := int64(0)
-		for seal, err := range each(ctx, r, len(shards.Shards), sealFile) {
-			if err != nil {
-				return out, err
-			}
-			r.Progress.Touch()
-			out.Bases = append(out.Bases, base)
-			if r.Splits {
-				out.Kept = append(out.Kept, seal.Kept)
-			} else {
-				out.Files = append(out.Files, seal.MentionsFile)
-			}
-			base += seal.Chunks
-			out.Mentions += seal.Mentions
-			out.Fallbacks += seal.Fallbacks
-			out.Dead += seal.Fallbacks // a fallback mention stands for each dead letter
-			out.Refused += seal.Refused
-			out.Failed = append(out.Failed, seal.Failed[:min(len(seal.Failed), plan.MaxProblems-len(out.Failed))]...)
+		r.Progress.Touch()
+		out.Bases = append(out.Bases, base)
+		if r.Splits {
+			out.Kept = append(out.Kept, seal.Kept)
+		} else {
+			out.Files = append(out.Files, seal.MentionsFile)
 		}
-		touched, err := r.touched(ctx)
-		if err != nil {
-			return out, err
-		}
-		for out.Partitions < maxPartitions && out.Mentions+touched > int64(out.Partitions)*mentionsPerPartition {
-			out.Partitions *= 2
-		}
-		return out, nil
-	})
+		base += seal.Chunks
+		out.Mentions += seal.Mentions
+		out.Fallbacks += seal.Fallbacks
+		out.Dead += seal.Fallbacks // a fallback mention stands for each dead letter
+		out.Refused += seal.Refused
+		out.Failed = append(out.Failed, seal.Failed[:min(len(seal.Failed), plan.MaxProblems-len(out.Failed))]...)
+	}
+	touched, err := r.touched(ctx, &out)
+	if err != nil {
+		return out, err
+	}
+	for out.Partitions < maxPartitions && out.Mentions+touched > int64(out.Partitions)*mentionsPerPartition {
+		out.Partitions *= 2
+	}
+	return out, nil
 }
 
 // touched is about how many mentions of the parent a build makes again that makes a part of a generation, besides those
-// of classes that much else mentions: those of the chunks that do not count any more.
-func (r *Run) touched(ctx context.Context) (int64, error) {
+// of classes that much else mentions: those of the chunks that do not count any more. Dead letters of the other chunks
+// are this generation's too.
+func (r *Run) touched(ctx context.Context, out *Partitions) (int64, error) {
 	fixed, err := kept(ctx, r, planFile)
 	if err != nil {
 		return 0, err
@@ -285,6 +289,9 @@ func (r *Run) touched(ctx context.Context) (int64, error) {
 	n, release, err := r.night(ctx, fixed)
 	defer release()
 	if err != nil || n == nil || n.parent.Counts.Chunks == 0 {
+		return 0, err
+	}
+	if err := n.carryLetters(ctx, out); err != nil {
 		return 0, err
 	}
 	return n.gone().Chunks * (n.parent.Counts.Mentions/n.parent.Counts.Chunks + 1), nil

@@ -6,6 +6,8 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/format/deadstats"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/segments"
 )
 
 // Merges are groups of splits and of class runs, by their places in the lists, of which each becomes one.
@@ -121,4 +123,30 @@ func dropSplit(list []corpus.Split, sha string) []corpus.Split {
 
 func dropTomb(list []corpus.Tomb, sha string) []corpus.Tomb {
 	return slices.DeleteFunc(slices.Clone(list), func(one corpus.Tomb) bool { return one.Of == sha })
+}
+
+// CountDead writes the dead statistics of a side from the segments and bitmaps that it is the sum of.
+func CountDead(
+	ctx context.Context, index artifact.Index, listed corpus.Segments, files *segments.Files, side string,
+) (corpus.Segment, bool, error) {
+	counted := deadSide{name: side}
+	add := func(change deadstats.Change) {
+		counted.rows += change.Documents
+		counted.changes = append(counted.changes, change)
+	}
+	in := MergeIn{Listed: listed, Files: files}
+	if side == corpus.ChunkSide {
+		for number, file := range files.Splits {
+			add(deadstats.Count(file.Words, in.deadChunks(number)))
+		}
+	} else {
+		for number, file := range files.Runs {
+			add(deadstats.Count(file.Words, neverNil(files.DeadRows(listed.Runs[number].SHA256))))
+		}
+	}
+	made, fresh, err := counted.write(ctx, index, listed, nil)
+	if err != nil || len(made) == 0 {
+		return corpus.Segment{}, false, err
+	}
+	return made[0].Segment, fresh, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"iter"
+	"slices"
 	"sort"
 
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -60,6 +61,42 @@ func OpenTable(
 		return nil, err
 	}
 	return FromLive(file, release), nil
+}
+
+// OpenClasses is OpenTable for whoever asks for classes alone: no split is needed for them.
+func OpenClasses(
+	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *corpus.Manifest,
+) (*Table, error) {
+	return openSide(ctx, cache, index, manifest, nil, manifest.Segments.Runs)
+}
+
+// OpenChunks is OpenTable for whoever asks for documents and chunks alone.
+func OpenChunks(
+	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *corpus.Manifest,
+) (*Table, error) {
+	return openSide(ctx, cache, index, manifest, manifest.Segments.Splits, nil)
+}
+
+func openSide(
+	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *corpus.Manifest,
+	splits []corpus.Split, runs []corpus.Run,
+) (*Table, error) {
+	if len(manifest.Segments.Splits) == 0 {
+		return OpenTable(ctx, cache, index, manifest)
+	}
+	side := corpus.Segments{Splits: splits, Runs: runs}
+	for _, one := range manifest.Segments.Tombs {
+		ofSplit := slices.ContainsFunc(splits, func(split corpus.Split) bool { return split.SHA256 == one.Of })
+		ofRun := slices.ContainsFunc(runs, func(run corpus.Run) bool { return run.SHA256 == one.Of })
+		if ofSplit || ofRun {
+			side.Tombs = append(side.Tombs, one)
+		}
+	}
+	files, err := Open(ctx, cache, index, side)
+	if err != nil {
+		return nil, err
+	}
+	return &Table{listed: side, Files: files, close: files.Release}, nil
 }
 
 // FromLive makes a table of a live segment.
