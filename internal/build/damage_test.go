@@ -47,6 +47,15 @@ func (s *site) try(t *testing.T, way *how) (outcome, error) {
 		job.Rebuild, job.Anew = true, "untold"
 		out, err = s.stages(t.Context(), job, holder)
 	}
+	if fault.Is(err, fault.Outgrown) && job.Anew == "" {
+		way.anew = true
+		job.Anew = "docs/why.json"
+		why := build.Failure{Code: string(fault.CodeOf(err)), Text: err.Error()}
+		if _, err := blob.WriteJSON(t.Context(), s.Artifacts, job.Anew, why, blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+		out, err = s.stages(t.Context(), job, holder)
+	}
 	ending := build.Ending{Status: out.published.Status, Reason: out.published.Reason}
 	switch {
 	case err != nil:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"iter"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -40,6 +41,57 @@ func (r *Run) tombs(ctx context.Context, parent *corpus.Manifest) (*stored.Files
 func (r *Run) part(fixed Plan, parent *corpus.Manifest, reasons []string) bool {
 	return r.Splits && parent != nil && len(parent.Segments.Splits) > 0 && !fixed.Rebuild && !fixed.Foreign &&
 		len(reasons) == 0 && len(fixed.Damage) == 0
+}
+
+// retries tells whether chunks that the model server refused are asked for again by their documents, and not by all.
+func (r *Run) retries(parent *corpus.Manifest) bool {
+	return r.Splits && len(parent.Segments.Splits) > 0
+}
+
+// refused tells of the documents of a parent with chunks that the model server refused: the next night asks again. nil
+// where there are none, or all documents are made anyway.
+func (r *Run) refused(
+	ctx context.Context, fixed Plan, parent *corpus.Manifest,
+) (retry func(key string) bool, err error) {
+	if !fixed.Part || parent.Counts.Refused == 0 {
+		return nil, nil
+	}
+	documents := map[string]bool{}
+	for letter, err := range r.letters(ctx, parent.Generation) {
+		if err != nil {
+			return nil, err
+		}
+		if letter.Reason == string(fault.ModelRefused) {
+			documents[letter.Document] = true
+		}
+		r.Progress.Touch()
+	}
+	return func(key string) bool { return documents[key] }, nil
+}
+
+// letters reads the dead letters of a generation, side by side; one that was deleted meanwhile is left out.
+func (r *Run) letters(ctx context.Context, generation string) iter.Seq2[extract.DeadLetter, error] {
+	keys := func(yield func(string, error) bool) {
+		for info, err := range r.Artifacts.List(ctx, extract.DeadLetterKey(r.Index, generation, ""), "") {
+			if !yield(info.Key, err) || err != nil {
+				return
+			}
+		}
+	}
+	read := func(ctx context.Context, key string) (letter extract.DeadLetter, err error) {
+		_, err = blob.ReadJSON(ctx, r.Artifacts, key, &letter)
+		if fault.Is(err, fault.NotFound) {
+			err = nil
+		}
+		return letter, err
+	}
+	return func(yield func(extract.DeadLetter, error) bool) {
+		for letter, err := range par.Ordered(ctx, lettersAtOnce, keys, read) {
+			if (err != nil || letter.Chunk != "") && !yield(letter, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // night is a build that makes a part of a generation, beside its parent.
@@ -175,20 +227,7 @@ func (n *night) carryLetters(ctx context.Context, out *Partitions) error {
 	if n.parent.Counts.DeadLetters == 0 {
 		return nil
 	}
-	keys := func(yield func(string, error) bool) {
-		for info, err := range n.Artifacts.List(ctx, extract.DeadLetterKey(n.Index, n.parent.Generation, ""), "") {
-			if !yield(info.Key, err) || err != nil {
-				return
-			}
-		}
-	}
-	carry := func(ctx context.Context, key string) (*extract.DeadLetter, error) {
-		var letter extract.DeadLetter
-		if _, err := blob.ReadJSON(ctx, n.Artifacts, key, &letter); fault.Is(err, fault.NotFound) {
-			return nil, nil
-		} else if err != nil {
-			return nil, err
-		}
+	carry := func(ctx context.Context, letter extract.DeadLetter) (*extract.DeadLetter, error) {
 		place, counts := n.table.Document(letter.Document)
 		if !counts || n.ended[place.Segment][uint32(place.Row)] {
 			return nil, nil
@@ -197,7 +236,7 @@ func (n *night) carryLetters(ctx context.Context, out *Partitions) error {
 			blob.Cond{})
 		return &letter, err
 	}
-	for letter, err := range par.Ordered(ctx, lettersAtOnce, keys, carry) {
+	for letter, err := range par.Ordered(ctx, lettersAtOnce, n.letters(ctx, n.parent.Generation), carry) {
 		if err != nil {
 			return err
 		}

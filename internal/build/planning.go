@@ -140,6 +140,10 @@ func (r *Run) plan(ctx context.Context) (Plan, error) {
 		return fixed, err
 	}
 	fixed.Part = r.part(fixed, parent, reasons)
+	retry, err := r.refused(ctx, fixed, parent)
+	if err != nil {
+		return fixed, err
+	}
 	read := readable(parent, fixed.Damage)
 	dead, release, err := r.tombs(ctx, read)
 	defer release()
@@ -148,7 +152,7 @@ func (r *Run) plan(ctx context.Context) (Plan, error) {
 	}
 	fixed.Plan, err = plan.Run(ctx, plan.In{
 		Spec: r.Settings, Corpus: documents, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Limits: r.Limits,
-		Parent: read, Dead: dead, Part: fixed.Part, Foreign: fixed.Foreign, Reasons: reasons,
+		Parent: read, Dead: dead, Part: fixed.Part, Retry: retry, Foreign: fixed.Foreign, Reasons: reasons,
 		OnProgress: r.Progress.Done, OnBytes: r.Progress.Touch,
 	})
 	if err != nil {
@@ -276,7 +280,7 @@ func (r *Run) reasons(ctx context.Context, parent *corpus.Manifest, frozen Froze
 	if parent.Chunk != frozen.Chunk {
 		reasons = append(reasons, "embedder of chunks: "+frozen.Chunk.Model+", was "+parent.Chunk.Model)
 	}
-	if refused := parent.Counts.Refused; refused > 0 {
+	if refused := parent.Counts.Refused; refused > 0 && !r.retries(parent) {
 		reasons = append(reasons, fmt.Sprintf("chunks that the model server refused: %d", refused))
 	}
 	return reasons, nil

@@ -133,6 +133,7 @@ func (p *planner) count(doc *planned) {
 		return
 	case doc.same() && doc.old.Problem == "":
 		p.res.Diff.Same++
+		p.dirty = p.dirty || p.retried(doc)
 	case doc.known:
 		p.res.Diff.Changed++
 		if doc.same() {

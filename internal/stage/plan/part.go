@@ -11,7 +11,7 @@ import (
 // unread object from a changed one. An object that was written again with the same bytes keeps the time of its first
 // version, as it does on a night on which nothing changed. It is asked once the document is counted.
 func (p *planner) stays(doc *planned) bool {
-	if !p.Part || !doc.known {
+	if !p.Part || !doc.known || p.retried(doc) {
 		return false
 	}
 	old, row := &doc.old, &doc.row
@@ -21,6 +21,9 @@ func (p *planner) stays(doc *planned) bool {
 	}
 	return row.Line > 0 || old.ETag == row.ETag && old.Size == row.Size
 }
+
+// retried tells whether a document that is the same is made again all the same.
+func (p *planner) retried(doc *planned) bool { return p.Retry != nil && p.Retry(doc.key) }
 
 // keep counts a document that stays.
 func (p *planner) keep(doc *planned) {

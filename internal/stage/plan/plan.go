@@ -37,7 +37,9 @@ type In struct {
 	Foreign   bool            // the parent is of another corpus: of its documents nothing is kept
 	// Part has planned only what is made: what the parent has of all other documents stays where it is. Without it every
 	// document is planned.
-	Part       bool
+	Part bool
+	// Retry, where it is set, tells of a document of the parent that it is made again although it is the same.
+	Retry      func(key string) bool
 	Reasons    []string // why everything is made again although it did not change; see Made.Since and SpecChanges
 	OnProgress func(documents int64)
 	OnBytes    func() // called while a large object is read, from several goroutines; may be nil
