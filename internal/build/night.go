@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/plan"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
 	"github.com/unweaver/unweaver/internal/stage/segment"
+	"github.com/unweaver/unweaver/internal/stage/shorten"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	stored "github.com/unweaver/unweaver/internal/store/segments"
@@ -285,4 +286,32 @@ func outgrown(index string, chunks, learned int64) error {
 	return fault.Outgrown.At("weigh the words of", index).
 		Because(fmt.Sprintf("it has %d chunks, and they were learned from %d", chunks, learned)).
 		Advise("nothing: all of it is embedded again by this run")
+}
+
+// formerTexts gives the parent's texts of classes.
+func (r *Run) formerTexts(fixed Plan) func(ctx context.Context, ids []corpus.ID) iter.Seq2[shorten.Former, error] {
+	return func(ctx context.Context, ids []corpus.ID) iter.Seq2[shorten.Former, error] {
+		return func(yield func(shorten.Former, error) bool) {
+			parent, err := r.parent(ctx, fixed.Parent)
+			if err != nil {
+				yield(shorten.Former{}, err)
+				return
+			}
+			table, err := stored.OpenClasses(ctx, r.Cache, r.Index, parent)
+			if err != nil {
+				yield(shorten.Former{}, err)
+				return
+			}
+			defer table.Release()
+			for row, err := range table.ClassRows(ctx, r.Index, parent.Segments.Classes, ids) {
+				former := shorten.Former{ID: row.ID}
+				if err == nil {
+					former.Text, err = row.Text()
+				}
+				if !yield(former, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
 }

@@ -74,6 +74,7 @@ type Reduced struct {
 	Chunks       []corpus.ID // the first MaxRecordChunks
 	FirstChunk   int64       // number of the chunk of the first mention
 	FirstPos     int
+	Same         bool // its text is the parent's: the same name and descriptions
 }
 
 // Encode gives the row's bytes.
@@ -94,6 +95,9 @@ func (r Reduced) Encode() []byte {
 	}
 	enc.U(uint64(r.FirstChunk))
 	enc.I(int64(r.FirstPos))
+	if r.Same { // else the row is as it always was
+		enc.U(1)
+	}
 	return enc.B
 }
 
@@ -119,6 +123,9 @@ func DecodeReduced(b []byte) (Reduced, error) {
 		}
 	}
 	reduced.FirstChunk, reduced.FirstPos = int64(dec.U()), int(dec.I())
+	if len(dec.B) > 0 {
+		reduced.Same = dec.U() == 1
+	}
 	return reduced, dec.End()
 }
 

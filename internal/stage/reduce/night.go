@@ -117,6 +117,7 @@ func (r *reducer) differ(was, is *fold.Class, gone *artifact.Rows) {
 	case now.Mentions == 0 && before.Mentions > 0:
 		gone.Append(string(id[:]), nil)
 	case now.Mentions > 0 && !alike(before, now):
+		now.Same = before.Mentions > 0 && before.Text == now.Text
 		r.put(id, now)
 	}
 }
