@@ -55,8 +55,8 @@ func (r *Run) alike(ctx context.Context) (status string, alike bool, err error) 
 	return status, true, r.keepProblems(ctx, len(fixed.Plan.Units))
 }
 
-// alikePart tells whether the rows of all documents that were made again are the parent's, but for where their texts lie:
-// of equal chunks, as their ids tell, the texts are equal.
+// alikePart tells whether the rows of all documents that were made again are the parent's, but for where their texts
+// lie: of equal chunks, as their ids tell, the texts are equal.
 func (r *Run) alikePart(ctx context.Context, fixed Plan, parent *corpus.Manifest) (bool, error) {
 	dead, release, err := r.tombs(ctx, parent)
 	defer release()

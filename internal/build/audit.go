@@ -269,7 +269,9 @@ func (r *Run) auditUnit(
 		return audit.Documents(ctx, in, unit.Segment, dead)
 	case unit.Partitions == 0:
 		from, to, _ := auditBounds(manifest.Partitions, fixed.Sample, unit.Segment.Part)
-		source := audit.Source{Mentions: []audit.Part{{Segment: unit.Mentions}}, Classes: []audit.Part{{Segment: unit.Segment}}}
+		source := audit.Source{
+			Mentions: []audit.Part{{Segment: unit.Mentions}}, Classes: []audit.Part{{Segment: unit.Segment}},
+		}
 		return audit.Classes(ctx, in, source, from, to)
 	}
 	source, err := auditSource(manifest, table)

@@ -45,9 +45,9 @@ func tier(rows int64) (number int) {
 	return number
 }
 
-// mergesOf chooses what is merged tonight: of each tier with enough segments the smallest, as long as what comes of them
-// is no larger than a segment may be, then segments with much that is dead. change is how many rows the night wrote and
-// how many died of it; most is how many a segment has.
+// mergesOf chooses what is merged tonight: of each tier with enough segments the smallest, as long as what comes of
+// them is no larger than a segment may be, then segments with much that is dead. change is how many rows the night
+// wrote and how many died of it; most is how many a segment has.
 func mergesOf(list []mergeable, change, most int64) (groups [][]int) {
 	var total int64
 	tiers := map[int][]int{}

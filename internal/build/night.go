@@ -263,8 +263,8 @@ func (r *Run) endedKeys(ctx context.Context, partitions int) ([]string, error) {
 	return keys, nil
 }
 
-// numbers are those of the first parts of what a build writes: behind those of its parent, where it leaves these as they
-// are.
+// numbers are those of the first parts of what a build writes: behind those of its parent, where it leaves these as
+// they are.
 type numbers struct{ text, extract, class int }
 
 func (n *night) numbers() numbers {

@@ -10,8 +10,8 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
-// mostChunks is how many chunks a split has, and mostRows how many rows a class run. A large corpus has several from the
-// beginning, so that writing one again, once much of it is dead, costs a share of a night and not all of a corpus.
+// mostChunks is how many chunks a split has, and mostRows how many rows a class run. A large corpus has several from
+// the beginning, so that writing one again, once much of it is dead, costs a share of a night and not all of a corpus.
 const (
 	mostChunks  = 400_000
 	mostRows    = 4_000_000
@@ -209,7 +209,7 @@ func (n *night) join(ctx context.Context, manifest *corpus.Manifest, written *co
 	}
 	written.Segments += out.Fresh
 	manifest.Segments = out.Segments
-	was, made := n.parent.Counts, &manifest.Counts // documents, chunks, tokens and stale ones are known since the chunks were there
+	was, made := n.parent.Counts, &manifest.Counts // what was counted with the chunks is the generation's already
 	made.Mentions += was.Mentions
 	made.Edges += was.Edges
 	made.Classes += was.Classes

@@ -41,8 +41,9 @@ type SealResult struct {
 	Refused   int64          `json:"refused,omitempty"` // of them, those that the next run asks for again
 	Failed    []Failed       `json:"failed,omitempty"`  // the first MaxFailed of the fallbacks
 
-	MentionsFile string         `json:"mentions_file,omitempty"` // name of the file at MentionsKey; see artifact.ScratchKey
-	Kept         corpus.Segment `json:"kept,omitzero"`           // SealIn.Keep: the mentions, in place of that file
+	// MentionsFile is the name of the file at MentionsKey; see artifact.ScratchKey. SealIn.Keep has Kept in its place.
+	MentionsFile string         `json:"mentions_file,omitempty"`
+	Kept         corpus.Segment `json:"kept,omitzero"`
 }
 
 // MaxFailed is how many failed chunks of a shard its result names; a report names the first hundred of all.

@@ -45,7 +45,7 @@ type Result struct {
 	Hashes   corpus.Hashes   `json:"hashes"`
 	Progress corpus.Progress `json:"progress"`
 	Chunks   corpus.Segment  `json:"chunks,omitzero"` // In.Kept: the chunks that the split of a shard is made from
-	Live     string          `json:"live,omitempty"`  // else the name of their file at items.LiveKey; see artifact.ScratchKey
+	Live     string          `json:"live,omitempty"`  // else name of the file at items.LiveKey; see artifact.ScratchKey
 	Ended    string          `json:"ended,omitempty"` // of the one at EndedKey
 }
 

@@ -14,8 +14,8 @@ import (
 type Merges struct{ Splits, Runs [][]int }
 
 // Merge merges groups of segments of a generation, each in no more than one group, and gives the lists without them and
-// with what takes their places; what is dead in them is no longer counted. Nothing that counts changes. fresh is how many
-// files were new.
+// with what takes their places; what is dead in them is no longer counted. Nothing that counts changes. fresh is how
+// many files were new.
 func Merge(ctx context.Context, in MergeIn, groups Merges) (out corpus.Segments, fresh int64, err error) {
 	out = in.Listed
 	chunks := deadSide{name: corpus.ChunkSide}

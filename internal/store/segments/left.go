@@ -22,9 +22,9 @@ type ChunkLeft struct {
 	Chunk
 }
 
-// ClassesLeft goes through the classes that count whose rows have at least a number, but for those that count in another
-// generation by the very same row: of those alone whoever takes a generation away has to ask. Its cost is that of the
-// segments that no other shares and of one bit for each row of the rest.
+// ClassesLeft goes through the classes that count whose rows have at least a number, but for those that count in
+// another generation by the very same row: of those alone whoever takes a generation away has to ask. Its cost is that
+// of the segments that no other shares and of one bit for each row of the rest.
 func (t *Table) ClassesLeft(place int, others []*Table) iter.Seq[ClassLeft] {
 	return func(yield func(ClassLeft) bool) {
 		if t.live != nil {

@@ -248,8 +248,8 @@ func (t *Table) Chunks() iter.Seq2[corpus.ID, Chunk] {
 	}
 }
 
-// ClassesIn goes through the classes that count whose raw ids lie in [from, to), where an empty to means the end, in the
-// order of ids.
+// ClassesIn goes through the classes that count whose raw ids lie in [from, to), where an empty to means the end, in
+// the order of ids.
 func (t *Table) ClassesIn(from, to string) iter.Seq2[corpus.ID, Class] {
 	var first corpus.ID
 	copy(first[:], from)
@@ -273,8 +273,8 @@ func (t *Table) ClassesIn(from, to string) iter.Seq2[corpus.ID, Class] {
 			sources[i] = t.rowsFrom(i, first)
 		}
 		byID := func(a, b *classrun.Row) int { return bytes.Compare(a.ID[:], b.ID[:]) }
-		for row := range merge.Sorted(byID, sources...) { // of tables in memory, which have no errors
-			if beyond(&row.ID) || !yield(row.ID, classOf(row)) {
+		for row, err := range merge.Sorted(byID, sources...) {
+			if err != nil || beyond(&row.ID) || !yield(row.ID, classOf(row)) { // tables in memory have no errors
 				return
 			}
 		}
