@@ -118,7 +118,7 @@ func nightsWanted(t *testing.T, usual int) int {
 	if n, err := strconv.Atoi(os.Getenv("UNWEAVER_TEST_NIGHTS")); err == nil && n > 0 {
 		return n
 	}
-	if testing.Short() {
+	if raced {
 		return usual / 5
 	}
 	return usual
@@ -138,7 +138,7 @@ func TestEveryNightComesToWhatABuildFromNothingComesTo(t *testing.T) {
 				h.add(t)
 			}
 			h.night(t)
-			nights, most := nightsWanted(t, 60), 0
+			nights, most := nightsWanted(t, 100), 0
 			for night := range nights {
 				h.change(t)
 				out := h.night(t)
