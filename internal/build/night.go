@@ -119,15 +119,16 @@ func (r *Run) night(ctx context.Context, fixed Plan) (*night, func(), error) {
 	if n.table, err = r.table(ctx, parent); err != nil {
 		return nil, none, err
 	}
-	for row, err := range artifact.ScanAll(ctx, r.Artifacts, r.goneKey(fixed)) {
-		if err != nil {
-			n.table.Release()
-			return nil, none, err
-		}
-		place, ok := n.table.Document(string(row.Key))
+	keys, err := r.goneKeys(ctx, fixed)
+	if err != nil {
+		n.table.Release()
+		return nil, none, err
+	}
+	for _, key := range keys {
+		place, ok := n.table.Document(key)
 		if !ok {
 			n.table.Release()
-			return nil, none, fault.Internal.At("take out document", fault.Quoted(string(row.Key))).
+			return nil, none, fault.Internal.At("take out document", fault.Quoted(key)).
 				Because("it does not count in the generation before").Advise("report this")
 		}
 		if n.ended[place.Segment] == nil {
@@ -136,6 +137,24 @@ func (r *Run) night(ctx context.Context, fixed Plan) (*night, func(), error) {
 		n.ended[place.Segment][uint32(place.Row)] = true
 	}
 	return n, n.table.Release, nil
+}
+
+// goneKeys reads the keys of documents of the parent that do not count any more: each process once, as each unit needs
+// them.
+func (r *Run) goneKeys(ctx context.Context, fixed Plan) ([]string, error) {
+	file := r.goneKey(fixed)
+	if known, ok := r.kept.get(file); ok {
+		return known.([]string), nil //nolint:forcetypeassert // the name of a file says of what type it is
+	}
+	keys := []string{}
+	for row, err := range artifact.ScanAll(ctx, r.Artifacts, file) {
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, string(row.Key))
+	}
+	r.kept.put(file, keys)
+	return keys, nil
 }
 
 // goneKey is where the keys of documents of the parent lie that do not count any more.
