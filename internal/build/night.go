@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/extract"
-	"github.com/unweaver/unweaver/internal/stage/load"
 	"github.com/unweaver/unweaver/internal/stage/plan"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
 	"github.com/unweaver/unweaver/internal/stage/segment"
@@ -277,7 +277,7 @@ func (r *Run) endedKeys(ctx context.Context, partitions int) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		keys = append(keys, artifact.ScratchKey(load.EndedKey(r.Scratch.Prefix, len(keys)), loaded.Ended))
+		keys = append(keys, artifact.ScratchKey(items.EndedKey(r.Scratch.Prefix, len(keys)), loaded.Ended))
 	}
 	return keys, nil
 }

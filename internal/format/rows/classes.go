@@ -79,7 +79,8 @@ type Reduced struct {
 
 // Encode gives the row's bytes.
 func (r Reduced) Encode() []byte {
-	enc := start()
+	var enc rowfile.Enc
+	enc.U(reducedVersion(r.Same))
 	enc.S(r.Name)
 	enc.U(uint64(len(r.Descriptions)))
 	for _, d := range r.Descriptions {
@@ -95,19 +96,25 @@ func (r Reduced) Encode() []byte {
 	}
 	enc.U(uint64(r.FirstChunk))
 	enc.I(int64(r.FirstPos))
-	if r.Same { // else the row is as it always was
-		enc.U(1)
-	}
 	return enc.B
+}
+
+// reducedVersion is 2 of a class whose text is the parent's: a row without a parent is as it always was.
+func reducedVersion(same bool) uint64 {
+	if same {
+		return version + 1
+	}
+	return version
 }
 
 // DecodeReduced reads one.
 func DecodeReduced(b []byte) (Reduced, error) {
 	dec := rowfile.Dec{B: b}
-	if err := begin(&dec, "reduced class"); err != nil {
+	got, err := beginUpTo(&dec, "reduced class", reducedVersion(true))
+	if err != nil {
 		return Reduced{}, err
 	}
-	reduced := Reduced{Name: dec.S()}
+	reduced := Reduced{Name: dec.S(), Same: got == reducedVersion(true)}
 	for range dec.U() {
 		reduced.Descriptions = append(reduced.Descriptions, dec.S())
 		if dec.Err != nil {
@@ -123,9 +130,6 @@ func DecodeReduced(b []byte) (Reduced, error) {
 		}
 	}
 	reduced.FirstChunk, reduced.FirstPos = int64(dec.U()), int(dec.I())
-	if len(dec.B) > 0 {
-		reduced.Same = dec.U() == 1
-	}
 	return reduced, dec.End()
 }
 

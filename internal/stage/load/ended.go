@@ -3,43 +3,14 @@ package load
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"slices"
 
+	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/format/rowfile"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/segments"
 	"github.com/unweaver/unweaver/internal/stream/spill"
 )
-
-// EndedKey is the scratch file of the rows of classes that do not count any more once those of this part are there: of
-// each the id, then an Ended.
-func EndedKey(scratch string, partition int) string {
-	return fmt.Sprintf("%s/ended-%03d.rows", scratch, partition)
-}
-
-// Ended is a row of a class run of the parent that does not count any more.
-type Ended struct {
-	segments.Place
-	Text string // of the class
-}
-
-// Encode gives the row's bytes.
-func (x Ended) Encode() []byte {
-	var enc rowfile.Enc
-	enc.U(uint64(x.Segment))
-	enc.U(uint64(x.Row))
-	enc.S(x.Text)
-	return enc.B
-}
-
-// DecodeEnded reads one.
-func DecodeEnded(b []byte) (Ended, error) {
-	dec := rowfile.Dec{B: b}
-	ended := Ended{Place: segments.Place{Segment: int(dec.U()), Row: int(dec.U())}, Text: dec.S()}
-	return ended, dec.End()
-}
 
 // end takes the rows of the parent out that changed classes and classes without a mention have there.
 func (l *loader) end(ctx context.Context) error {
@@ -76,7 +47,7 @@ func (l *loader) end(ctx context.Context) error {
 		out.Append(string(pair[0]), pair[1])
 		l.res.Counts.Classes-- // of those that count
 	}
-	l.res.Ended, err = out.PutScratch(ctx, l.Env.Artifacts, EndedKey(l.Scratch, l.Part.Number))
+	l.res.Ended, err = out.PutScratch(ctx, l.Env.Artifacts, items.EndedKey(l.Scratch, l.Part.Number))
 	return err
 }
 
@@ -89,6 +60,6 @@ func (l *loader) ended(row segments.ClassRow, to *spill.Sorter) error {
 	id := row.ID.String()
 	l.res.Hashes.Text.Sub(corpus.Sum("class", id, text))
 	l.res.Hashes.Vector.Sub(corpus.Sum("class", id, row.Vector.String()))
-	to.Add(row.ID[:], Ended{row.Place, text}.Encode())
+	to.Add(row.ID[:], items.Ended{Place: row.Place, Text: text}.Encode())
 	return nil
 }

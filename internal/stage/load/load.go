@@ -46,7 +46,7 @@ type Result struct {
 	Progress corpus.Progress `json:"progress"`
 	Chunks   corpus.Segment  `json:"chunks,omitzero"` // In.Kept: the chunks that the split of a shard is made from
 	Live     string          `json:"live,omitempty"`  // else name of the file at items.LiveKey; see artifact.ScratchKey
-	Ended    string          `json:"ended,omitempty"` // of the one at EndedKey
+	Ended    string          `json:"ended,omitempty"` // of the one at items.EndedKey
 }
 
 // Run loads one part: its segments, then its vectors.

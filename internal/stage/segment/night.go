@@ -6,12 +6,12 @@ import (
 	"io"
 	"slices"
 
+	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/deadstats"
 	"github.com/unweaver/unweaver/internal/format/tomb"
 	"github.com/unweaver/unweaver/internal/lang/text"
-	"github.com/unweaver/unweaver/internal/stage/load"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/segments"
 )
@@ -23,7 +23,7 @@ type NightIn struct {
 	Parent     *corpus.Manifest
 	Table      *segments.Table // of the parent
 	Gone       string          // key of the documents of the parent that do not count any more (plan.GoneKey)
-	Ended      []string        // keys of the class rows of it that do not (load.EndedKey)
+	Ended      []string        // keys of the class rows of it that do not (items.EndedKey)
 	New        corpus.Segments // what the build wrote, in parts that the parent does not have
 	OnProgress func(done int64)
 }
@@ -153,7 +153,7 @@ func (n *night) buryClasses(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			ended, err := load.DecodeEnded(row.Value)
+			ended, err := items.DecodeEnded(row.Value)
 			if err != nil {
 				return err
 			}
