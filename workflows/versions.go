@@ -16,6 +16,7 @@ const (
 	FormatFleet   = 4 // windows that the shape leaves open follow what the workers can do
 	FormatQueues  = 5 // what fills a core goes by a task queue of its own: a fleet of older workers refuses the run
 	FormatNamed   = 6 // files of units are named by their content, in their results; commands are those of 5
+	FormatSplits  = 7 // generations of many segments; a build may begin again as it makes more than a part of one
 )
 
 // Changes of commands that a run in progress may meet.
@@ -25,4 +26,4 @@ const (
 )
 
 // LatestFormat is what DefaultShape gives.
-const LatestFormat = FormatNamed
+const LatestFormat = FormatSplits

@@ -266,7 +266,7 @@ func TestEachKindOfDriftIsFound(t *testing.T) {
 				}
 				return class.Encode()
 			})
-		}, map[string]int64{corpus.DriftClass: 1, corpus.DriftLive: 1, corpus.DriftRecord: 1}, false, "counts"},
+		}, map[string]int64{corpus.DriftClass: 1, corpus.DriftLive: 1}, false, "counts"},
 		"a row says another vector": {func(t *testing.T, s *site) {
 			classes(t, s, func(at int, _ string, value []byte) []byte {
 				class, _ := rows.DecodeClass(value)

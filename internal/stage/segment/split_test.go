@@ -39,9 +39,13 @@ func splitIn(built retrievetest.Built) segment.SplitIn {
 	segments := built.Manifest.Segments
 	return segment.SplitIn{
 		Artifacts: built.Index, Spec: corpus.Spec{Retrieval: corpus.Retrieval{Language: "en"}},
-		Documents: segments.Documents[0], Text: segments.Text[0],
-		Live:       items.LiveKey(built.Index.RunKey(built.Manifest.Generation, "scratch"), 0),
-		Mentions:   built.Index.SegmentKey(segments.Mentions[0].SHA256),
+		Units: []segment.SplitUnit{{
+			Documents: segments.Documents[0], Text: segments.Text[0],
+			Shards: []segment.SplitShard{{
+				Live:     items.LiveKey(built.Index.RunKey(built.Manifest.Generation, "scratch"), 0),
+				Mentions: built.Index.SegmentKey(segments.Mentions[0].SHA256),
+			}},
+		}},
 		OnProgress: func(int64) {},
 	}
 }
@@ -139,7 +143,7 @@ func TestChunksThatDoNotFollowTheDocumentsAreNoSplit(t *testing.T) {
 		"chunks behind the last document":     {"", "people/"},
 	} {
 		in := splitIn(built)
-		in.From, in.To = keys[0], keys[1]
+		in.Units[0].From, in.Units[0].To = keys[0], keys[1]
 		if made, _, _, err := segment.Split(t.Context(), in); err == nil {
 			t.Errorf("%s: %+v", name, made)
 		}

@@ -377,12 +377,12 @@ func (s *segment) live(key string) bool {
 	}
 	switch len(parts) {
 	case 2:
-		class := s.Live.Class(id)
-		return class != nil && corpus.ClassRow(id, class.Vector) == key
+		class, counts := s.Live.Class(id)
+		return counts && corpus.ClassRow(id, class.Vector) == key
 	case 3:
-		chunk := s.Live.Chunk(id)
+		chunk, counts := s.Live.Chunk(id)
 		window, err := strconv.Atoi(parts[1])
-		return err == nil && chunk != nil && window < int(chunk.Windows) &&
+		return err == nil && counts && window < chunk.Windows &&
 			corpus.ChunkRow(id, window, chunk.Digest) == key
 	}
 	return false

@@ -28,6 +28,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/records/bolt"
+	"github.com/unweaver/unweaver/internal/store/segments"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
 )
@@ -422,7 +423,7 @@ func TestRowsThatAreNoLongerLiveAreNotWanted(t *testing.T) {
 	for _, kind := range []verify.Kind{verify.Sample, verify.Vectors} {
 		b.wipe()
 		in := b.in(b.classUnit(kind))
-		in.Live = b.live
+		in.Live = segments.FromLive(b.live, func() {})
 		if got := b.run(in); got != (verify.Result{Checked: wantClasses, Rewritten: wantClasses}) ||
 			b.count("c") != wantClasses {
 			t.Errorf("%s: %+v, want %d; %d rows", kind, got, wantClasses, b.count("c"))
@@ -431,7 +432,7 @@ func TestRowsThatAreNoLongerLiveAreNotWanted(t *testing.T) {
 			t.Errorf("%s: a second look %+v", kind, got)
 		}
 		in = b.in(verify.Unit{Kind: kind, Segment: b.manifest.Segments.ChunkVecs[0], Collection: "k", Dimension: dim})
-		in.Live = b.live
+		in.Live = segments.FromLive(b.live, func() {})
 		if got := b.run(in); got.Rewritten != wantChunks || b.count("k") != wantChunks {
 			t.Errorf("%s of chunks: %+v, want %d; %d rows", kind, got, wantChunks, b.count("k"))
 		}
