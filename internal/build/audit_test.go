@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/build/fold"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/rows"
@@ -133,6 +134,37 @@ func TestAnAuditOfWhatWasJustBuiltFindsNothing(t *testing.T) {
 		if leased, err := s.Coordination.Leased(t.Context(), "docs"); err != nil || !leased[manifest.Generation] {
 			t.Errorf("%s: it held no lease on what it read: %v, %v", name, leased, err)
 		}
+	}
+}
+
+// A generation of a release with another recipe of class texts has names and texts that the mentions do not come to any
+// more: its rows and its content hash hold them.
+func TestAnAuditOfAnEarlierRecipeFindsNothing(t *testing.T) {
+	s := newSite(t, sample(20))
+	s.night(t)
+	s.forge(t, func(manifest *corpus.Manifest) {
+		manifest.Made.ClassText = "" // as releases left it that did not record it
+		for i, segment := range manifest.Segments.Classes {
+			manifest.Segments.Classes[i] = s.rewrite(t, segment, func(_ int, key string, value []byte) []byte {
+				class, err := rows.DecodeClass(value)
+				if err != nil {
+					t.Error(err)
+				}
+				record, err := rows.DecodeRecord(class.Record)
+				if err != nil {
+					t.Error(err)
+				}
+				made := rows.Reduced{Name: record.Name, Members: record.Members, Text: class.Text}
+				manifest.Hashes.Content.Sub(fold.Content(corpus.ID([]byte(key)), made))
+				class.Text[0] ^= 1
+				made.Text = class.Text
+				manifest.Hashes.Content.Add(fold.Content(corpus.ID([]byte(key)), made))
+				return class.Encode()
+			})
+		}
+	})
+	if found, err := s.audit(t, corpus.Everything, false); err != nil || len(found.Drift) > 0 {
+		t.Errorf("%+v, %v", found, err)
 	}
 }
 
