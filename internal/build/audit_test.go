@@ -10,6 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/records"
@@ -189,6 +190,55 @@ func TestThePartsOfAnAuditLookAtEverythingOnce(t *testing.T) {
 	}
 	if sum != whole.Checked {
 		t.Errorf("three parts looked at %+v, the whole has %+v", sum, whole.Checked)
+	}
+}
+
+// An audit that stands still loses its lease: other generations follow, and what it looks at is collected, its records
+// and rows before its files. That is no drift, and nothing of it is written again.
+func TestAnAuditThatStoodStillIsNotMisledByWhatWasCollected(t *testing.T) {
+	for _, repair := range []bool{false, true} {
+		s := newSite(t, sample(20))
+		s.night(t)
+		job := build.Job{Index: s.spec.Index, Generation: "audit-paused"}
+		run := s.Bare(job, corpus.StageAudit, build.AuditFolder)
+		defer run.Close()
+		parts, err := run.OpenAudit(t.Context(), corpus.Everything, repair)
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifest := s.current(t)
+		s.write(t, map[string]string{"place-003.md": "# Changed\n\nPort Alma 3 was given to Carla Ruiz in 1999.\n"})
+		s.night(t)
+		mark := collect.MarkKey(s.index(), manifest.Generation)
+		if _, err := blob.Write(t.Context(), s.Artifacts, mark, []byte("{}"), blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Vectors.Drop(t.Context(), manifest.Collections.Classes); err != nil {
+			t.Fatal(err)
+		}
+		refused := -1
+		for part := range parts {
+			switch _, err := run.AuditPart(t.Context(), part); {
+			case fault.Is(err, fault.GenCollected):
+				refused = part
+			case err != nil:
+				t.Error(err)
+			}
+		}
+		if refused < 0 {
+			t.Fatalf("repair %v: what was collected counts as drift", repair)
+		}
+		if has, err := s.Vectors.Has(t.Context(), manifest.Collections.Classes, []string{"x"}); !fault.Is(err, fault.NotFound) {
+			t.Errorf("repair %v: it wrote again what was collected: %v, %v", repair, has, err)
+		}
+		for _, key := range []string{s.index().GenerationKey(manifest.Generation, "manifest.json"), mark} {
+			if err := s.Artifacts.Delete(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := run.AuditPart(t.Context(), refused); !fault.Is(err, fault.GenCollected) {
+			t.Errorf("repair %v: of a generation without a reference: %v", repair, err)
+		}
 	}
 }
 
