@@ -257,6 +257,7 @@ func (r *Run) auditStore(
 	found, err := verify.Run(ctx, verify.In{
 		Artifacts: r.Index, Manifest: manifest, Unit: unit.Verify, Classes: r.Records, Vectors: r.Vectors, Live: table,
 		Within:   func(id corpus.ID) bool { return fixed.Sample.Holds(id[:]) },
+		Compare:  true,
 		ReadOnly: !fixed.Repair,
 		Found: func(drifted verify.Finding) {
 			why := "it is missing in its store"

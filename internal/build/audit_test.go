@@ -433,6 +433,39 @@ func TestEachKindOfDriftIsFound(t *testing.T) {
 	}
 }
 
+// Verifying a build compares the first vectors of a batch; one that is another at its end is told by nothing beside it.
+func TestAnAuditComparesEveryVector(t *testing.T) {
+	s := newSite(t, sample(200))
+	s.night(t)
+	manifest := s.current(t)
+	last := ""
+	for _, segment := range manifest.Segments.Classes {
+		for row, err := range artifact.ScanAll(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			class, err := rows.DecodeClass(row.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = max(last, corpus.ClassRow(corpus.ID(row.Key), class.Vector))
+		}
+	}
+	other := make([]float32, manifest.Class.Dimension)
+	other[0] = 1
+	if err := s.Vectors.Delete(t.Context(), manifest.Collections.Classes, []string{last}); err != nil {
+		t.Fatal(err)
+	}
+	spoiled := []vectors.Row{{Key: last, Vector: other}}
+	if err := s.Vectors.Upsert(t.Context(), manifest.Collections.Classes, spoiled); err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.audit(t, corpus.Everything, false)
+	if !fault.Is(err, fault.Drift) || fmt.Sprint(drift(found)) != fmt.Sprint(map[string]int64{corpus.DriftVector: 1}) {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
 func TestAnAuditOfNothingSaysSo(t *testing.T) {
 	s := newSite(t, sample(1))
 	if _, err := s.audit(t, corpus.Everything, false); !fault.Is(err, fault.UnknownIndex) {

@@ -64,8 +64,7 @@ func (s *segment) damaged(ctx context.Context, err error) error {
 }
 
 // checkVectors looks every key up, and compares some vectors of every batch; where one is wrong, all are compared, as
-// they are where compare says that one is known to be. The keys are read without their vectors first, as rows are
-// rarely missing.
+// they are where compare says so. The keys are read without their vectors first, as rows are rarely missing.
 func checkVectors(ctx context.Context, in In, compare bool) (Result, error) {
 	var res Result
 	s, err := open(ctx, in)
@@ -90,14 +89,16 @@ func checkVectors(ctx context.Context, in In, compare bool) (Result, error) {
 			s.tell(res) // it gets on
 			continue
 		}
-		has, err := s.has(ctx, keys)
-		if err != nil {
-			return res, err
-		}
-		for i, stored := range has {
-			if !stored {
-				missing[at[i]] = true
-				lost++
+		if !in.Compare { // else those that are missing are told with those that differ
+			has, err := s.has(ctx, keys)
+			if err != nil {
+				return res, err
+			}
+			for i, stored := range has {
+				if !stored {
+					missing[at[i]] = true
+					lost++
+				}
 			}
 		}
 		if !compare {

@@ -255,6 +255,27 @@ func TestAWrongVectorIsFoundByItsNeighbourhoodAndMended(t *testing.T) {
 			t.Errorf("vector of %s: %v", key, err)
 		}
 	})
+	t.Run("one far from the first of a batch is found where all are compared", func(t *testing.T) {
+		b := newBench(t, 1300, 0)
+		b.all()
+		b.spoil(other, 500)
+		look := b.in(b.classUnit(verify.Vectors))
+		look.Compare, look.ReadOnly = true, true
+		var found []verify.Finding
+		look.Found = func(one verify.Finding) { found = append(found, one) }
+		key := corpus.ClassRow(corpus.ClassID("class 500"), corpus.Sum("vector", "500"))
+		if got := b.run(look); got.Checked != 1300 || got.Differing != 1 || len(found) != 1 ||
+			found[0] != (verify.Finding{Key: key, Wrong: true}) {
+			t.Errorf("%+v, %v", got, found)
+		}
+		look.ReadOnly = false
+		if got := b.run(look); got.Rewritten != 1 {
+			t.Errorf("%+v", got)
+		}
+		if got := b.run(look); got.Rewritten != 0 || b.count("c") != 1300 {
+			t.Errorf("a second look: %+v, %d rows", got, b.count("c"))
+		}
+	})
 	t.Run("one that is only rounded is right", func(t *testing.T) {
 		b := newBench(t, 10, 0)
 		b.all()
