@@ -291,37 +291,41 @@ func same(stored, want []float32) bool {
 const rewriteRows = 4 * batchKeys
 
 // rewrite writes the rows that are missing and, on request, those that differ, and gives how many these are. A row
-// under its key never changes for a store, so that a wrong one is deleted first. One who only reads is told of them
-// alone.
+// under its key never changes for a store, so that a wrong one is deleted first: right before it is written again, also
+// where the rest of the segment cannot be read. One who only reads is told of them alone.
 func (s *segment) rewrite(ctx context.Context, missing []bool, compare bool) (int64, error) {
-	var lost []vectors.Row
+	var lost, spoiled []vectors.Row // those of spoiled are in lost
 	var written int64
 	flush := func() error {
 		if len(lost) == 0 {
 			return nil
 		}
 		if !s.ReadOnly {
+			if err := s.forget(ctx, spoiled); err != nil {
+				return err
+			}
 			if err := s.Vectors.Upsert(ctx, s.Unit.Collection, lost); err != nil {
 				return err
 			}
 		}
 		written += int64(len(lost))
-		lost = nil
+		lost, spoiled = nil, nil
 		return nil
 	}
 	at := 0
 	for batch, err := range batches[stage.VectorRow](s.file) {
 		if err != nil {
+			if failed := flush(); failed != nil { // these were told of as written
+				err = failed
+			}
 			return written, err
 		}
 		if compare {
 			wrong, absent, err := s.differing(ctx, s.wanted(batch))
-			if err == nil {
-				err = s.forget(ctx, wrong)
-			}
 			if err != nil {
 				return written, err
 			}
+			spoiled = append(spoiled, wrong...)
 			s.told(wrong, true)
 			s.told(absent, false)
 			lost = append(append(lost, wrong...), absent...)
@@ -352,7 +356,7 @@ func (s *segment) told(rows []vectors.Row, wrong bool) {
 }
 
 func (s *segment) forget(ctx context.Context, wrong []vectors.Row) error {
-	if len(wrong) == 0 || s.ReadOnly {
+	if len(wrong) == 0 {
 		return nil
 	}
 	keys := make([]string, len(wrong))

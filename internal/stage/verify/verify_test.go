@@ -300,6 +300,34 @@ func TestAWrongVectorIsFoundByItsNeighbourhoodAndMended(t *testing.T) {
 	})
 }
 
+// away answers no more after some calls.
+type away struct {
+	vectors.Store
+	fetches int
+}
+
+func (a *away) Fetch(ctx context.Context, collection string, keys []string) ([][]float32, error) {
+	if a.fetches--; a.fetches < 0 {
+		return nil, fault.StoreDown.At("fetch", collection).Because("it is away")
+	}
+	return a.Store.Fetch(ctx, collection, keys)
+}
+
+func TestAWrongRowStaysUntilItIsWrittenAgain(t *testing.T) {
+	b := newBench(t, 1300, 0)
+	b.all()
+	b.spoil(func(key string) []float32 { return stagetest.Vector("other "+key, dim) }, 77)
+	look := b.in(b.classUnit(verify.Vectors))
+	look.Compare, look.Vectors = true, &away{b.vectors, 1}
+	if _, err := verify.Run(t.Context(), look); !fault.Is(err, fault.StoreDown) || b.count("c") != 1300 {
+		t.Errorf("%v, %d rows are left", err, b.count("c"))
+	}
+	look.Vectors = b.vectors
+	if got := b.run(look); got.Rewritten != 1 || b.count("c") != 1300 {
+		t.Errorf("%+v, %d rows", got, b.count("c"))
+	}
+}
+
 // A damaged row is what a store lost: it is found wherever it lies, and written again.
 func TestDamagedRowsAreWrittenAgain(t *testing.T) {
 	b := newBench(t, 1300, 0)
