@@ -3,6 +3,7 @@ package build
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/audit"
+	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
 	"github.com/unweaver/unweaver/internal/stage/segment"
 	"github.com/unweaver/unweaver/internal/stage/verify"
@@ -218,9 +220,16 @@ func (r *Run) AuditPart(ctx context.Context, number int) (audit.Result, error) {
 		defer r.reading(ctx, fixed.Generation)()
 		unit := fixed.Units[number]
 		progress.Bytes = unit.Segment.Bytes
+		going := r.going(ctx, fixed.Generation)
+		if going != nil && (!fault.Is(going, fault.GenCollected) || fixed.Repair && unit.Kind == auditStore) {
+			return audit.Result{}, progress, going // what it wrote nobody would delete any more
+		}
 		result, err := r.auditUnit(ctx, fixed, unit, &progress)
-		if artifact.IsDamage(err) {
+		switch {
+		case artifact.IsDamage(err):
 			err = r.unread(ctx, fixed, unit, err, &result)
+		case err == nil && unit.Kind == auditStore && len(result.Drift) > 0:
+			err = going // what is missing may have been collected
 		}
 		return result, progress, err
 	})
@@ -357,6 +366,7 @@ func (r *Run) auditStore(
 	found, err := verify.Run(ctx, verify.In{
 		Artifacts: r.Index, Manifest: manifest, Unit: unit.Verify, Classes: r.Records, Vectors: r.Vectors, Live: table,
 		Within:   func(id corpus.ID) bool { return fixed.Sample.Holds(id[:]) },
+		Compare:  true,
 		ReadOnly: !fixed.Repair,
 		Found: func(drifted verify.Finding) {
 			why := "it is missing in its store"
@@ -375,13 +385,33 @@ func (r *Run) auditStore(
 	return result, err
 }
 
+// going is fault.GenCollected where a generation was collected, or is marked to be: without a reader's lease, as an
+// audit that stood still has been, its records and rows may be gone before its files are. One that is not marked keeps
+// all of them for as long as the lease lasts that the caller has by now; a mark on the one that is served is taken off.
+func (r *Run) going(ctx context.Context, generation string) error {
+	_, err := r.Index.GenerationRef(ctx, generation)
+	if err == nil || fault.Is(err, fault.SegmentDamage) { // a damaged reference is no part of an audit
+		if _, err = r.Artifacts.Stat(ctx, collect.MarkKey(r.Index, generation)); fault.Is(err, fault.NotFound) {
+			return nil
+		}
+		if err == nil {
+			current, _, err := r.Index.Current(ctx)
+			if err != nil || current.Generation == generation {
+				return err
+			}
+		}
+	}
+	if err != nil && !fault.Is(err, fault.UnknownGen) {
+		return err
+	}
+	return fault.GenCollected.At("audit", r.Job.Index+"/"+generation).
+		Because("other generations followed it, and it was collected, or is about to be, since the audit stood still").
+		Advise("audit what is served now: unweaver audit --index " + r.Job.Index)
+}
+
 // unread notes that a segment cannot be read, unless its generation was collected meanwhile.
 func (r *Run) unread(ctx context.Context, fixed AuditPlan, unit AuditUnit, cause error, result *audit.Result) error {
-	if _, err := r.Index.GenerationRef(ctx, fixed.Generation); fault.Is(err, fault.UnknownGen) {
-		return fault.GenCollected.At("audit", r.Job.Index+"/"+fixed.Generation).
-			Because("another generation followed it, and it was collected while the audit stood still").
-			Advise("audit what is served now: unweaver audit --index " + r.Job.Index)
-	} else if err != nil && !artifact.IsDamage(err) {
+	if err := r.going(ctx, fixed.Generation); err != nil {
 		return err
 	}
 	object := r.Artifacts.Location(r.Index.SegmentKey(unit.Segment.SHA256))
@@ -405,6 +435,7 @@ func (r *Run) SealAudit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer r.reading(ctx, fixed.Generation)()
 	var all audit.Result
 	damaged := map[string]bool{}
 	for unit, err := range each(ctx, r, len(fixed.Units), auditedFile) {
@@ -415,7 +446,11 @@ func (r *Run) SealAudit(ctx context.Context) error {
 		r.Progress.Touch()
 	}
 	if !all.Unread {
-		if err := r.auditWhole(ctx, fixed, &all); err != nil {
+		err := r.auditWhole(ctx, fixed, &all)
+		if artifact.IsDamage(err) {
+			err = errors.Join(r.going(ctx, fixed.Generation), err)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -186,7 +186,6 @@ func (a *auditor) end(class *fold.Class) error {
 		made.FirstChunk = 0
 	}
 	a.res.Checked.Classes++
-	a.res.Content.Add(fold.Content(class.ID, made))
 	if err := a.until(key); err != nil {
 		return err
 	}
@@ -194,6 +193,7 @@ func (a *auditor) end(class *fold.Class) error {
 	if ok, err := a.advance(); err != nil {
 		return err
 	} else if !ok || string(a.row.Key) != key {
+		a.res.Content.Add(fold.Content(class.ID, made))
 		a.tell(corpus.DriftClass, class.ID.String(), "it has mentions and no row")
 		return nil
 	}
@@ -201,10 +201,16 @@ func (a *auditor) end(class *fold.Class) error {
 	if err != nil {
 		return err
 	}
-	a.has = false
-	if differs, err := a.differs(class.ID, made, stored); err != nil {
+	record, err := rows.DecodeRecord(stored.Record)
+	if err != nil {
 		return err
-	} else if len(differs) > 0 {
+	}
+	a.has = false
+	if !a.sameRules { // nothing here tells what else they came to, also in the content hash
+		made.Name, made.Text = record.Name, stored.Text
+	}
+	a.res.Content.Add(fold.Content(class.ID, made))
+	if differs := a.differs(class.ID, made, stored, record); len(differs) > 0 {
 		a.tell(corpus.DriftClass, class.ID.String(), "its row is not what its mentions come to: "+strings.Join(differs, ", "))
 	}
 	a.alive(class.ID, &stored)
@@ -213,16 +219,10 @@ func (a *auditor) end(class *fold.Class) error {
 
 // differs names what of a row is not what the mentions come to. The text of a class that was shortened is a model's: of
 // it the row alone tells.
-func (a *auditor) differs(id corpus.ID, made rows.Reduced, stored rows.Class) ([]string, error) {
-	record, err := rows.DecodeRecord(stored.Record)
-	if err != nil {
-		return nil, err
-	}
+func (a *auditor) differs(id corpus.ID, made rows.Reduced, stored rows.Class, record rows.Record) []string {
 	final := record.Text
 	long := classtext.Long(made.Name, made.Descriptions, a.Spec.Shortening.Threshold, a.Spec.Parity)
-	if !a.sameRules {
-		made.Name, made.Text = record.Name, stored.Text
-	} else if !long {
+	if a.sameRules && !long {
 		final = classtext.Final(made.Name, made.Descriptions, "", a.Spec.Parity)
 	}
 	again := rows.Record{
@@ -250,7 +250,7 @@ func (a *auditor) differs(id corpus.ID, made rows.Reduced, stored rows.Class) ([
 	if len(out) == 0 && string(again.Encode()) != string(stored.Record) {
 		out = append(out, "record")
 	}
-	return out, nil
+	return out
 }
 
 // alive compares what is said to count of a class with its row; without one, the row is not to be looked at.

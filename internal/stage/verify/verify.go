@@ -98,6 +98,8 @@ type In struct {
 	Live Table
 	// Within, where it is set, is asked whether the rows of a class or chunk are to be checked.
 	Within func(id corpus.ID) bool
+	// Compare has every vector of a segment compared with its row, and not some of each batch alone.
+	Compare bool
 	// ReadOnly has nothing written: what is missing or wrong is counted and told alone.
 	ReadOnly bool
 	// Found, where it is set, is told of each record and row that is missing or wrong.
@@ -138,7 +140,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 	case Records:
 		return checkRecords(ctx, in)
 	case Vectors:
-		return checkVectors(ctx, in, false)
+		return checkVectors(ctx, in, in.Compare)
 	case Sample:
 		return checkSample(ctx, in)
 	}
