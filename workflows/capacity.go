@@ -252,13 +252,19 @@ func (s *spread) unbegun() int {
 
 // windows are those of the open shards, in their order; left is what they leave of the batches that are wanted.
 func (s *spread) windows() (windows []int, left int) {
-	each := s.each()
+	each, few := s.each(), s.few()
 	left = s.batches
 	for _, shard := range s.open {
+		if few && shard.begun { // before those that it leaves the rest to
+			left -= shard.batches
+		}
+	}
+	for _, shard := range s.open {
 		window := min(each, shard.batches)
-		if s.batches > 0 && left <= 0 {
+		switch {
+		case few && shard.begun || s.batches > 0 && left <= 0:
 			window = 0
-		} else if s.few() {
+		case few:
 			window = min(window, left)
 		}
 		windows, left = append(windows, window), left-window
