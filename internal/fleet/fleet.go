@@ -35,7 +35,7 @@ const (
 	quickest  = 250 * time.Millisecond
 	quickPair = 4 * perPair
 	// sooner is the part of such a beat after which a process beats that must be heard: it waits without any place, or
-	// has given up places that others wait for.
+	// has given up places that others wait for. If all did so all the time, it would cost the store what perPair does.
 	sooner = 4
 	// leastRest is how many times as long as the last beat took the next is waited for: a store that answers slowly is
 	// asked less.
