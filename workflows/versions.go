@@ -22,6 +22,7 @@ const (
 // Changes of commands that a run in progress may meet.
 const (
 	changeAnew        = "begin-anew"   // a build whose parent turns out to be damaged begins again from plan
+	changeLastShards  = "last-shards"  // the last shards of extraction share the window of all
 	changeSealRestore = "seal-restore" // a restore ends with an activity that tells what is damaged
 )
 

@@ -33,8 +33,12 @@ const (
 // BlockSize is how many postings share a maximum.
 const BlockSize = 128
 
-// runBytes is how much is gathered in memory before it is written out.
-const runBytes = 48 << 20
+const (
+	// runBytes is how much is gathered in memory before it is written out. Two sides are made at once.
+	runBytes = 16 << 20
+	// runBuffer is what reading a run takes while runs are joined.
+	runBuffer = 64 << 10
+)
 
 // Builder gathers documents, given in increasing order, and writes a side. Its memory does not grow with the corpus.
 type Builder struct {
@@ -71,7 +75,7 @@ const (
 // NewBuilder makes one; Close it.
 func NewBuilder() *Builder { return &Builder{places: map[string]uint32{}, limit: runBytes} }
 
-// SpillAt sets how many bytes are gathered in memory before they are written out; 48 MiB unless it is called.
+// SpillAt sets how many bytes are gathered in memory before they are written out; 16 MiB unless it is called.
 func (b *Builder) SpillAt(bytes int) { b.limit = bytes }
 
 // Close removes temporary files.
@@ -277,7 +281,7 @@ func (b *Builder) gathered(out *listWriter) error {
 func (b *Builder) merge(out *listWriter) error {
 	var heads runHeap
 	for i, file := range b.runs {
-		reader := &runReader{r: bufio.NewReaderSize(file, 1<<18), order: i}
+		reader := &runReader{r: bufio.NewReaderSize(file, runBuffer), order: i}
 		if err := reader.next(); err == nil {
 			heads = append(heads, reader)
 		} else if !errors.Is(err, io.EOF) {

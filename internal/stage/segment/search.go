@@ -39,6 +39,7 @@ func Search(ctx context.Context, in SearchIn) (corpus.Segment, bool, error) {
 		return corpus.Segment{}, false, err
 	}
 	b := &searcher{SearchIn: in, chunkSide: postings.NewBuilder(), classSide: postings.NewBuilder()}
+	b.byChunk.Run = edgeBytes
 	defer b.close()
 	// The sides have nothing in common, and neither has the graph with them: one core is not left to wait.
 	parts := []func(context.Context) error{b.chunks, b.classes, b.graph}
@@ -49,6 +50,9 @@ func Search(ctx context.Context, in SearchIn) (corpus.Segment, bool, error) {
 	}
 	return b.write(ctx)
 }
+
+// edgeBytes is how much of the edges, some 260,000 of them, is sorted in memory at once, while the sides are made.
+const edgeBytes = 8 << 20
 
 // graph ranks the classes and writes the edges, both ways.
 func (b *searcher) graph(ctx context.Context) error {
