@@ -25,9 +25,11 @@ import (
 
 // Kind and Version of the file.
 // 1: rows, names in order, one side of postings.
+// 2: postings are packed. Both are read.
 const (
 	Kind    = "classrun"
-	Version = 1
+	Version = 2
+	flat    = 1
 )
 
 // Side is the prefix of the postings.
@@ -79,7 +81,7 @@ type File struct {
 // Errors: those of mapped.Open, fault.FormatUnknown where another analyser made its terms or where its rows have access
 // labels, fault.SegmentDamage where its content does not fit.
 func Open(path string, expect Expect) (*File, error) {
-	file, err := mapped.Open(path, Kind, Version)
+	file, err := mapped.Open(path, Kind, Version, flat)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"sync"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/classrun"
 	"github.com/unweaver/unweaver/internal/format/liveset"
+	"github.com/unweaver/unweaver/internal/format/postings"
 	"github.com/unweaver/unweaver/internal/format/split"
 	"github.com/unweaver/unweaver/internal/retrieve/lexical"
 )
@@ -60,6 +62,61 @@ var segmentsWhole = sync.OnceValues(func() (splitRaw, runRaw []byte) {
 
 func splitWhole() []byte { raw, _ := segmentsWhole(); return raw }
 func runWhole() []byte   { _, raw := segmentsWhole(); return raw }
+
+// earlier reads a segment that an earlier version of this program wrote, of what segmentsWhole writes.
+func earlier(t testing.TB, name string) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// Segments that an earlier version wrote are opened beside those of this one, and say the same.
+func TestSegmentsOfAnEarlierVersionSayTheSame(t *testing.T) {
+	open := func(documents, classes []byte) (*split.File, *classrun.File) {
+		folder := t.TempDir()
+		for name, raw := range map[string][]byte{"split": documents, "run": classes} {
+			if err := os.WriteFile(filepath.Join(folder, name), raw, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		of, err := split.Open(filepath.Join(folder, "split"), splitExpect)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(of.Close)
+		run, err := classrun.Open(filepath.Join(folder, "run"), runExpect)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(run.Close)
+		return of, run
+	}
+	wantSplit, wantRun := open(splitWhole(), runWhole())
+	gotSplit, gotRun := open(earlier(t, "split.1.segment"), earlier(t, "classrun.1.segment"))
+	if !reflect.DeepEqual(gotSplit.Chunks, wantSplit.Chunks) || !reflect.DeepEqual(gotSplit.Documents, wantSplit.Documents) {
+		t.Errorf("%+v, want %+v", gotSplit.Chunks, wantSplit.Chunks)
+	}
+	for row := range runExpect.Classes {
+		if got, want := gotRun.Rows[row], wantRun.Rows[row]; got != want {
+			t.Errorf("class %d: %+v, want %+v", row, got, want)
+		}
+		if got, want := nameOf(gotRun, row), nameOf(wantRun, row); got != want {
+			t.Errorf("class %d: %q, want %q", row, got, want)
+		}
+	}
+	for _, sides := range [][2]*postings.Side{{gotSplit.Words, wantSplit.Words}, {gotRun.Words, wantRun.Words}} {
+		got, want := lexical.New(sides[0]), lexical.New(sides[1])
+		for _, terms := range words {
+			hits := got.Search(terms, 9, nil, nil)
+			if same := want.Search(terms, 9, nil, nil); len(hits) == 0 || !reflect.DeepEqual(hits, same) {
+				t.Errorf("%v: %v, want %v", terms, hits, same)
+			}
+		}
+	}
+}
 
 // beside writes a whole file beside a forged one.
 func beside(path string, whole []byte) (string, error) {
@@ -190,3 +247,5 @@ func TestSegmentsThatDoNotFitEachOtherAreRefused(t *testing.T) {
 		t.Errorf("dead copies beside live ones: %v", err)
 	}
 }
+
+func nameOf(run *classrun.File, row int) string { return run.Names.At(int(run.RowName[row])) }

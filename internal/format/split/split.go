@@ -25,9 +25,11 @@ import (
 
 // Kind and Version of the file.
 // 1: documents, chunks, classes with their chunks, one side of postings.
+// 2: postings are packed. Both are read.
 const (
 	Kind    = "split"
-	Version = 1
+	Version = 2
+	flat    = 1
 )
 
 // Side is the prefix of the postings.
@@ -98,7 +100,7 @@ type File struct {
 // it. Errors: those of mapped.Open, fault.FormatUnknown where another analyser made its terms or where it has access
 // labels, fault.SegmentDamage where its content does not fit.
 func Open(path string, expect Expect) (*File, error) {
-	file, err := mapped.Open(path, Kind, Version)
+	file, err := mapped.Open(path, Kind, Version, flat)
 	if err != nil {
 		return nil, err
 	}
