@@ -40,7 +40,7 @@ func write(t *testing.T, builder *postings.Builder) *postings.Side {
 }
 
 // keep maps what is written.
-func keep(t *testing.T, write func(*mapped.Writer) (postings.Stats, error)) *postings.Side {
+func keep(t testing.TB, write func(*mapped.Writer) (postings.Stats, error)) *postings.Side {
 	t.Helper()
 	var content bytes.Buffer
 	writer := mapped.NewWriter(&content, "test", 1, nil)
