@@ -25,7 +25,7 @@ import (
 
 // Kind and Version of the file.
 // 1: rows, names in order, one side of postings.
-// 2: postings are packed. Both are read.
+// 2: postings are packed, rows have no node. Both are read.
 const (
 	Kind    = "classrun"
 	Version = 2
@@ -35,21 +35,32 @@ const (
 // Side is the prefix of the postings.
 const Side = "c_"
 
+// nodes is the section that runs with access labels are to have.
+const nodes = "nodes"
+
 // metaSection holds Meta as JSON.
 const metaSection = "stats"
 
 // MaxRows is how many rows a run has, at most: they are numbered in 32 bits, and there is room for a bit beside them.
 const MaxRows = 1 << 31
 
-// Row is one record of the rows section.
+// Row is one record of the rows section. Its node in the graph is its id: the two differ for a class with an access
+// label alone, of which this version has none; a run that has one says so in a section "nodes", and is refused.
 type Row struct {
 	ID         corpus.ID
-	Node       corpus.ID // of the graph: the id of the class without access labels, which is ID in this version
 	Vector     corpus.Digest
 	Record     corpus.Digest
 	FirstChunk corpus.ID // of its first mention
 	FirstPos   int32
-	_          uint32
+}
+
+// flatRow is a record of version 1.
+type flatRow struct {
+	ID, Node       corpus.ID
+	Vector, Record corpus.Digest
+	FirstChunk     corpus.ID
+	FirstPos       int32
+	_              uint32
 }
 
 // Meta of the file, in the section "stats".
@@ -87,19 +98,35 @@ func Open(path string, expect Expect) (*File, error) {
 	}
 	x := &File{
 		f:       file,
-		Rows:    mapped.Slice[Row](file, "rows"),
 		Names:   mapped.StringsOf(file, "names", "name_ends"),
 		NameRow: mapped.Slice[uint32](file, "name_row"),
 		RowName: mapped.Slice[uint32](file, "row_name"),
 	}
-	if err := x.check(path, expect); err != nil {
+	labels := file.Bytes(nodes) != nil
+	if file.Version() == flat {
+		labels = x.widen(mapped.Slice[flatRow](file, "rows"))
+	} else {
+		x.Rows = mapped.Slice[Row](file, "rows")
+	}
+	if err := x.check(path, expect, labels); err != nil {
 		file.Close()
 		return nil, err
 	}
 	return x, nil
 }
 
-func (x *File) check(path string, expect Expect) error {
+// widen copies the rows of version 1, which are held in memory therefore, and tells whether one has an access label.
+func (x *File) widen(rows []flatRow) (labels bool) {
+	x.Rows = make([]Row, len(rows))
+	for i := range rows {
+		row := &rows[i]
+		x.Rows[i] = Row{row.ID, row.Vector, row.Record, row.FirstChunk, row.FirstPos}
+		labels = labels || row.Node != row.ID
+	}
+	return labels
+}
+
+func (x *File) check(path string, expect Expect, labels bool) error {
 	if err := json.Unmarshal(x.f.Bytes(metaSection), &x.Meta); err != nil {
 		return x.f.Unfit(err.Error())
 	}
@@ -110,12 +137,10 @@ func (x *File) check(path string, expect Expect) error {
 	if why := x.unfit(); why != "" {
 		return x.f.Unfit(why)
 	}
-	for i := range x.Rows {
-		if x.Rows[i].Node != x.Rows[i].ID {
-			return fault.FormatUnknown.At("open class run", path).
-				Because("its classes have access labels, which this program does not enforce").
-				Advise("use the program version that wrote it")
-		}
+	if labels {
+		return fault.FormatUnknown.At("open class run", path).
+			Because("its classes have access labels, which this program does not enforce").
+			Advise("use the program version that wrote it")
 	}
 	return nil
 }
@@ -211,7 +236,7 @@ func (w *Writer) Close() {
 }
 
 // Add takes the next class with its folded name (names.Key) and the terms of its text. Its id is greater than those
-// before; Node of the record is set here.
+// before.
 func (w *Writer) Add(row Row, name string, terms []string) error {
 	if w.err != nil {
 		return w.err
@@ -227,7 +252,6 @@ func (w *Writer) Add(row Row, name string, terms []string) error {
 			Advise("divide the corpus among several indexes")
 		return w.err
 	}
-	row.Node = row.ID
 	w.byName.Add(nameKey([]byte(name), &row.ID), binary.BigEndian.AppendUint32(nil, uint32(w.count)))
 	w.last = row.ID
 	w.count++

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"sync"
 	"testing"
 
@@ -98,6 +99,11 @@ func TestSegmentsOfAnEarlierVersionSayTheSame(t *testing.T) {
 	gotSplit, gotRun := open(earlier(t, "split.1.segment"), earlier(t, "classrun.1.segment"))
 	if !reflect.DeepEqual(gotSplit.Chunks, wantSplit.Chunks) || !reflect.DeepEqual(gotSplit.Documents, wantSplit.Documents) {
 		t.Errorf("%+v, want %+v", gotSplit.Chunks, wantSplit.Chunks)
+	}
+	for class := range splitExpect.Classes {
+		if got, want := gotSplit.ChunksOf(class), wantSplit.ChunksOf(class); !slices.Equal(got, want) {
+			t.Errorf("class %d is in chunks %v, want %v", class, got, want)
+		}
 	}
 	for row := range runExpect.Classes {
 		if got, want := gotRun.Rows[row], wantRun.Rows[row]; got != want {
