@@ -116,12 +116,12 @@ func BenchmarkBytesOfSegments(b *testing.B) {
 		}
 		for _, section := range file.Sections() {
 			size := len(file.Bytes(section))
-			fmt.Fprintf(&told, "%s %-10s %9d bytes, %7.1f a chunk\n", one.kind, section, size, float64(size)/float64(len(all)))
+			fmt.Fprintf(&told, "%s %s %d (%.1f); ", one.kind, section, size, float64(size)/float64(len(all)))
 			if strings.HasPrefix(section, one.side) && section != one.side+"len" && !strings.Contains(section, "dict") {
 				words += size
 			}
 		}
-		fmt.Fprintf(&told, "%s: %d terms, %d postings\n", one.kind, terms, held)
+		fmt.Fprintf(&told, "%s: %d terms, %d postings. ", one.kind, terms, held)
 		b.ReportMetric(float64(words)/float64(held), one.kind+"-B/posting")
 	}
 	b.Log(told.String())
