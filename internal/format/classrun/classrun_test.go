@@ -62,15 +62,15 @@ func TestARunSaysWhatWasGivenAndHasItsNamesInOrder(t *testing.T) {
 	var sorted []string
 	for n, name := range given {
 		want := row(n)
-		if file.Rows[n] != want || string(file.Names.Bytes(int(file.RowName[n]))) != name {
-			t.Errorf("class %d: %+v %q", n, file.Rows[n], file.Names.At(int(file.RowName[n])))
+		if file.Rows[n] != want || string(file.AppendName(nil, int(file.RowName[n]))) != name {
+			t.Errorf("class %d: %+v %q", n, file.Rows[n], file.AppendName(nil, int(file.RowName[n])))
 		}
 		sorted = append(sorted, name+"\x00"+string(want.ID[:]))
 	}
 	slices.Sort(sorted)
 	for place, want := range sorted {
 		id := file.Rows[file.NameRow[place]].ID
-		if got := file.Names.At(place) + "\x00" + string(id[:]); got != want {
+		if got := string(file.AppendName(nil, place)) + "\x00" + string(id[:]); got != want {
 			t.Errorf("name %d is %q, want %q", place, got, want)
 		}
 	}

@@ -3,6 +3,7 @@ package forged_test
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -120,6 +121,22 @@ func TestSegmentsOfAnEarlierVersionSayTheSame(t *testing.T) {
 			if same := want.Search(terms, 9, nil, nil); len(hits) == 0 || !reflect.DeepEqual(hits, same) {
 				t.Errorf("%v: %v, want %v", terms, hits, same)
 			}
+		}
+	}
+}
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// Bytes of this version's segments are those of the stored ones: others are another content hash.
+func TestTheBytesOfSplitsAndRunsDoNotChange(t *testing.T) {
+	for name, raw := range map[string][]byte{"split.2.segment": splitWhole(), "classrun.2.segment": runWhole()} {
+		if *update {
+			if err := os.WriteFile(filepath.Join("testdata", name), raw, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want := earlier(t, name); !bytes.Equal(raw, want) {
+			t.Errorf("%s: %d bytes differ from the %d that were written before", name, len(raw), len(want))
 		}
 	}
 }
@@ -254,4 +271,6 @@ func TestSegmentsThatDoNotFitEachOtherAreRefused(t *testing.T) {
 	}
 }
 
-func nameOf(run *classrun.File, row int) string { return run.Names.At(int(run.RowName[row])) }
+func nameOf(run *classrun.File, row int) string {
+	return string(run.AppendName(nil, int(run.RowName[row])))
+}
