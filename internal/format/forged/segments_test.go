@@ -98,7 +98,8 @@ func TestSegmentsOfAnEarlierVersionSayTheSame(t *testing.T) {
 	}
 	wantSplit, wantRun := open(splitWhole(), runWhole())
 	gotSplit, gotRun := open(earlier(t, "split.1.segment"), earlier(t, "classrun.1.segment"))
-	if !reflect.DeepEqual(gotSplit.Chunks, wantSplit.Chunks) || !reflect.DeepEqual(gotSplit.Documents, wantSplit.Documents) {
+	if !reflect.DeepEqual(gotSplit.Chunks, wantSplit.Chunks) ||
+		!reflect.DeepEqual(gotSplit.Documents, wantSplit.Documents) {
 		t.Errorf("%+v, want %+v", gotSplit.Chunks, wantSplit.Chunks)
 	}
 	for class := range splitExpect.Classes {

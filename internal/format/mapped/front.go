@@ -1,8 +1,6 @@
 package mapped
 
-import (
-	"encoding/binary"
-)
+import "encoding/binary"
 
 // frontGroup is how many strings of a front-coded table lie behind one that is written whole.
 const frontGroup = 16
@@ -96,8 +94,8 @@ func (t Front) number(at int) (value, next int) {
 	return int(long), at + size
 }
 
-// Fits tells whether every string lies within the bytes, which they fill, and every group begins where it should; Append
-// may be called only then.
+// Fits tells whether every string lies within the bytes, which they fill, and every group begins where it should;
+// Append may be called only then.
 func (t Front) Fits() bool {
 	if t.count < 0 || len(t.groups) != (t.count+frontGroup-1)/frontGroup {
 		return false

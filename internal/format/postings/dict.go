@@ -135,8 +135,8 @@ func common(a []byte, b string) int {
 	return n
 }
 
-// fitsPacked tells whether the dictionary, the lists and their blocks fit each other: each is where the one before ends,
-// terms rise, and every list decodes to documents of the side that rise. Readers rely on it.
+// fitsPacked tells whether the dictionary, the lists and their blocks fit each other: each is where the one before
+// ends, terms rise, and every list decodes to documents of the side that rise. Readers rely on it.
 func (s *Side) fitsPacked() bool {
 	if len(s.Lengths) != s.Documents() || len(s.lists) < slack {
 		return false
