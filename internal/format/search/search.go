@@ -19,9 +19,11 @@ import (
 
 // Kind and Version of the file.
 // 1: two sides of postings, adjacency, order of classes, times and metadata of documents.
+// 2: postings are packed. Both are read.
 const (
 	Kind    = "search"
-	Version = 1
+	Version = 2
+	flat    = 1
 )
 
 // Meta of the file, in the section "stats".
@@ -64,7 +66,7 @@ type File struct {
 // Open maps a segment and checks that it fits. Errors: those of mapped.Open, fault.FormatUnknown where another analyser
 // made its terms, and fault.SegmentDamage where it belongs to another live segment.
 func Open(path string, expect Expect) (*File, error) {
-	file, err := mapped.Open(path, Kind, Version)
+	file, err := mapped.Open(path, Kind, Version, flat)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +137,7 @@ func ReadMeta(ctx context.Context, store blob.Store, key string) (Meta, error) {
 		return meta, err
 	}
 	where := store.Location(key)
-	raw, err := mapped.ReadSection(artifact.ReaderAt(ctx, store, key), info.Size, where, Kind, Version, metaSection)
+	raw, err := mapped.ReadSection(artifact.ReaderAt(ctx, store, key), info.Size, where, Kind, metaSection, Version, flat)
 	if err != nil {
 		return meta, err
 	}

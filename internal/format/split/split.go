@@ -5,7 +5,7 @@
 //
 //	documents  records in the order of keys      keys, meta   bytes of their keys and metadata (JSON)
 //	chunks     records in chunk order            by_id        u32 places of chunks in the order of ids
-//	class_ids  ids of classes, in order          class_off    u64 first chunk of each class, and the end
+//	class_ids  ids of classes, in order          class_off    u32 first chunk of each class, and the end
 //	class_to   u32 chunks of each class          k_*          postings of the texts of chunks (package postings)
 //	stats      Meta as JSON
 package split
@@ -25,9 +25,11 @@ import (
 
 // Kind and Version of the file.
 // 1: documents, chunks, classes with their chunks, one side of postings.
+// 2: postings are packed, class_off was u64. Both are read.
 const (
 	Kind    = "split"
-	Version = 1
+	Version = 2
+	flat    = 1
 )
 
 // Side is the prefix of the postings.
@@ -88,7 +90,8 @@ type File struct {
 	Words     *postings.Side // of chunks, by their place
 
 	f        *mapped.File
-	classOff []uint64
+	classOff []uint32
+	flatOff  []uint64 // of a file of version 1, in place of classOff
 	classTo  []uint32
 	keys     []byte
 	meta     []byte
@@ -98,7 +101,7 @@ type File struct {
 // it. Errors: those of mapped.Open, fault.FormatUnknown where another analyser made its terms or where it has access
 // labels, fault.SegmentDamage where its content does not fit.
 func Open(path string, expect Expect) (*File, error) {
-	file, err := mapped.Open(path, Kind, Version)
+	file, err := mapped.Open(path, Kind, Version, flat)
 	if err != nil {
 		return nil, err
 	}
@@ -108,10 +111,14 @@ func Open(path string, expect Expect) (*File, error) {
 		Chunks:    mapped.Slice[Chunk](file, "chunks"),
 		ByID:      mapped.Slice[uint32](file, "by_id"),
 		ClassIDs:  mapped.Slice[corpus.ID](file, "class_ids"),
-		classOff:  mapped.Slice[uint64](file, "class_off"),
 		classTo:   mapped.Slice[uint32](file, "class_to"),
 		keys:      file.Bytes("keys"),
 		meta:      file.Bytes("meta"),
+	}
+	if file.Version() == flat {
+		x.flatOff = mapped.Slice[uint64](file, "class_off")
+	} else {
+		x.classOff = mapped.Slice[uint32](file, "class_off")
 	}
 	if err := x.check(path, expect); err != nil {
 		file.Close()
@@ -220,12 +227,17 @@ func (x *File) unfitChunks() string {
 }
 
 func (x *File) unfitClasses() string {
-	if len(x.classOff) != len(x.ClassIDs)+1 || !mapped.Starts(x.classOff, len(x.classTo)) ||
-		!mapped.Below(x.classTo, len(x.Chunks)) || !mapped.Rising(x.classTo, x.classOff) {
+	fit := false
+	if x.flatOff != nil {
+		fit = fitOffsets(x.flatOff, x.classTo, len(x.ClassIDs))
+	} else {
+		fit = fitOffsets(x.classOff, x.classTo, len(x.ClassIDs))
+	}
+	if !fit || !mapped.Below(x.classTo, len(x.Chunks)) {
 		return "the chunks of its classes do not fit"
 	}
 	for i := range x.ClassIDs {
-		if x.classOff[i] == x.classOff[i+1] {
+		if len(x.ChunksOf(i)) == 0 {
 			return fmt.Sprintf("class %d has no chunk", i)
 		}
 		if i > 0 && bytes.Compare(x.ClassIDs[i-1][:], x.ClassIDs[i][:]) >= 0 {
@@ -233,6 +245,11 @@ func (x *File) unfitClasses() string {
 		}
 	}
 	return ""
+}
+
+// fitOffsets tells whether so many lists lie one after another, and each rises.
+func fitOffsets[T uint32 | uint64](offsets []T, of []uint32, lists int) bool {
+	return len(offsets) == lists+1 && mapped.Starts(offsets, len(of)) && mapped.Rising(of, offsets)
 }
 
 // Close unmaps it.
@@ -264,7 +281,12 @@ func (x *File) Filtered(i int) (map[string]string, time.Time) {
 }
 
 // ChunksOf gives the chunks that mention the class at a place of ClassIDs, increasing.
-func (x *File) ChunksOf(class int) []uint32 { return x.classTo[x.classOff[class]:x.classOff[class+1]] }
+func (x *File) ChunksOf(class int) []uint32 {
+	if x.flatOff != nil {
+		return x.classTo[x.flatOff[class]:x.flatOff[class+1]]
+	}
+	return x.classTo[x.classOff[class]:x.classOff[class+1]]
+}
 
 // ClassFrom is the place of the first class whose id is not less than one.
 func (x *File) ClassFrom(id corpus.ID) int {

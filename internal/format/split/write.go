@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -143,8 +144,12 @@ func (w *Writer) room(of string, have uint64) error {
 	if have < w.limit {
 		return nil
 	}
+	return tooLarge(of, w.limit)
+}
+
+func tooLarge(of string, limit uint64) error {
 	return fault.TooLarge.At("number the "+of+" of", "a split").
-		Because(fmt.Sprintf("it may have %d", w.limit)).
+		Because(fmt.Sprintf("it may have %d", limit)).
 		Advise("divide the corpus among several indexes")
 }
 
@@ -207,8 +212,7 @@ func (w *Writer) writeClasses(out *mapped.Writer) error {
 	defer offsets.Close()
 	defer chunks.Close()
 	var class corpus.ID
-	var edges uint64
-	last := uint32(0)
+	edges, last := uint32(0), uint32(0)
 	for row, err := range w.mentions.Sorted() {
 		if err != nil {
 			return err
@@ -230,7 +234,9 @@ func (w *Writer) writeClasses(out *mapped.Writer) error {
 		if err := mapped.PutRecord(&chunks, chunk); err != nil {
 			return err
 		}
-		last = chunk
+		if last = chunk; edges == math.MaxUint32 {
+			return tooLarge("mentions", math.MaxUint32)
+		}
 		edges++
 	}
 	if err := mapped.PutRecord(&offsets, edges); err != nil {
