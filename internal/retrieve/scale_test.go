@@ -139,7 +139,7 @@ func hybridAt(b *testing.B, chunks, perChunk int) {
 		<-done
 		at := time.Now()
 		s := fuse.Make(fuse.Default, []fuse.List{kl}, []fuse.List{cl}, g.ChunksOf)
-		mass := g.RunToChunks(s.Start, fuse.Default.Damping, fuse.Eps)
+		mass := g.RunToChunks(s.Start, fuse.Default.Damping, fuse.Eps, walk.Steps{})
 		fuse.Rank(fuse.Default, mass.Chunks, s.P, 10)
 		walked = append(walked, float64(time.Since(at).Microseconds())/1000)
 		ms = append(ms, float64(time.Since(start).Microseconds())/1000)

@@ -118,7 +118,7 @@ func (s *Server) embedQuestion(
 	if needs.Embedding == retrieve.ByClassEmbedder {
 		plan.Vector, err = s.embed(ctx, generation, manifest.Class, plan.Text, response, cost)
 	}
-	if err == nil && (needs.Embedding == retrieve.ByChunkEmbedder || manifest.Chunk.Provider != "builtin") {
+	if err == nil && (needs.Embedding == retrieve.ByChunkEmbedder || needs.Hashed || manifest.Chunk.Provider != "builtin") {
 		plan.ChunkVector, err = s.embed(ctx, generation, manifest.Chunk, plan.Text, response, cost)
 	}
 	if needs.Degrades && fault.Is(err, fault.EmbedderDown) {

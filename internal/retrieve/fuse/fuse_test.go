@@ -158,7 +158,7 @@ func TestReferenceVectors(t *testing.T) {
 			}
 		}
 		order(t, v, ranking)
-		for _, x := range g.RunToChunks(s.Start, params.Damping, 1e-14).Chunks {
+		for _, x := range g.RunToChunks(s.Start, params.Damping, 1e-14, walk.Steps{}).Chunks {
 			if math.Abs(x.Weight-v.Expected.Mass[x.ID]) > 1e-9 {
 				t.Errorf(
 					"%s: with classes of one chunk eliminated chunk %d has mass %g, want %g",
@@ -170,7 +170,7 @@ func TestReferenceVectors(t *testing.T) {
 			}
 		}
 		// The shipped precision: its bound, and the same best ten.
-		rough := g.RunToChunks(s.Start, params.Damping, fuse.Eps)
+		rough := g.RunToChunks(s.Start, params.Damping, fuse.Eps, walk.Steps{})
 		for _, x := range rough.Chunks {
 			if e := math.Abs(x.Weight - v.Expected.Mass[x.ID]); e > fuse.Eps*float64(len(g.ClassesOf(x.ID)))+1e-12 {
 				t.Errorf("%s: chunk %d is off by %g", v.ID, x.ID, e)

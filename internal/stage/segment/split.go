@@ -12,6 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/format/split"
 	"github.com/unweaver/unweaver/internal/format/textseg"
+	"github.com/unweaver/unweaver/internal/format/title"
 	"github.com/unweaver/unweaver/internal/lang/names"
 	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/store/artifact"
@@ -155,6 +156,7 @@ func (s *splitter) pieces(ctx context.Context) iter.Seq2[piece, error] {
 			}
 			if !yield(piece{document: &split.Row{
 				Key: key, Frame: uint32(row.Frame), Modified: document.Modified, Meta: document.Meta,
+				Title: title.Of(document.Title, s.Spec.Parity),
 			}}, nil) {
 				return
 			}
