@@ -213,3 +213,24 @@ func TestNothingFoundIsNothing(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+func TestAListCountsByItsWeight(t *testing.T) {
+	words := fuse.List{Lexical: true, Hits: []fuse.Hit{{ID: 1, Score: 4}, {ID: 2, Score: 2}}}
+	other := fuse.List{Hits: []fuse.Hit{{ID: 3, Score: 0.9}, {ID: 2, Score: 0.5}, {ID: 4, Score: 0.1}}}
+	for weight, want := range map[float64][]fuse.Hit{
+		0:   {{ID: 1, Score: 1}, {ID: 2, Score: 1}, {ID: 3, Score: 1}},
+		1:   {{ID: 1, Score: 1}, {ID: 2, Score: 1}, {ID: 3, Score: 1}},
+		0.3: {{ID: 1, Score: 1}, {ID: 2, Score: 0.65}, {ID: 3, Score: 0.3}},
+	} {
+		other.Weight = weight
+		got := fuse.Fuse([]fuse.List{words, other}, 10)
+		if len(got) != len(want) {
+			t.Fatalf("weight %g: %v", weight, got)
+		}
+		for i := range want {
+			if got[i].ID != want[i].ID || math.Abs(got[i].Score-want[i].Score) > 1e-12 {
+				t.Errorf("weight %g: %v, want %v", weight, got, want)
+			}
+		}
+	}
+}

@@ -1,9 +1,6 @@
 package lexical
 
-import (
-	"math/bits"
-	"slices"
-)
+import "math/bits"
 
 // Scores are the scores of all rows that hold a term of a question, for who asks row by row and cannot tell before
 // which rows those will be. They take a bit a row of the index, and eight bytes a row that holds a term.
@@ -67,14 +64,6 @@ func (s *Scores) Of(row uint32) float64 {
 		return s.sum[place]
 	}
 	return 0
-}
-
-// Best is the largest of them; 0 where there is none.
-func (s *Scores) Best() float64 {
-	if len(s.sum) == 0 {
-		return 0
-	}
-	return slices.Max(s.sum)
 }
 
 // Row is where a document of one side lies: its number.
