@@ -16,13 +16,13 @@ import (
 
 // foreign reads a folder as other people publish it; false where it is none of theirs. Folders of:
 //
-//   - MultiHop-RAG (Tang and Yang, 2024): corpus.json, an array of {title, url, body}, and MultiHopRAG.json, an array of
-//     {query, answer, evidence_list: [{title, url}]}. An article is a passage. Questions without evidence are left out:
-//     nothing can be found for them.
+//   - MultiHop-RAG (Tang and Yang, 2024): corpus.json, an array of {title, url, body}, and MultiHopRAG.json, an array
+//     of {query, answer, evidence_list: [{title, url}]}. An article is a passage. Questions without evidence are left
+//     out: nothing can be found for them.
 //   - GraphRAG-Bench (Xiang and others, 2025): JSON files, in the folder or in folders of it, of {corpus_name, context}
-//     and of {id, source, question, answer, evidence: [text]}. Its gold is text, so a context is cut into passages at its
-//     paragraphs, and gold are those that hold a piece of evidence word for word; questions of which none does are left
-//     out.
+//     and of {id, source, question, answer, evidence: [text]}. Its gold is text, so a context is cut into passages at
+//     its paragraphs, and gold are those that hold a piece of evidence word for word; questions of which none does are
+//     left out.
 func foreign(dir string) (*Dataset, bool, error) {
 	dataset := &Dataset{Name: filepath.Base(filepath.Clean(dir)), Dir: dir, Texts: map[string]string{}}
 	if exists(filepath.Join(dir, "MultiHopRAG.json")) {

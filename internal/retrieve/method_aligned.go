@@ -181,7 +181,8 @@ func (alignedMethod) Run(r *Request) (Explanation, error) {
 }
 
 // scored keeps the classes that are most similar to the question, and gives each chunk the sum of those that mention
-// it. Strength is no measure to keep them by: it falls with price, so the strongest are those that nobody competes with.
+// it. Strength is no measure to keep them by: it falls with price, so that the strongest are those that nobody competes
+// with.
 func (r *Request) scored(p pool, prices align.Prices) (kept map[int]bool, score []float64) {
 	entities := r.Result.Entities
 	order := make([]int, len(prices.X))

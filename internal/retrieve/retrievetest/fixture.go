@@ -416,7 +416,7 @@ func (b *builder) writeSearch(options Options) {
 	b.manifest.Segments.Search = []corpus.Segment{made}
 }
 
-// former writes a copy of the search segment that another analyser, or a program from before titles, seems to have made.
+// former writes a copy of the search segment that another analyser, or a program of before titles, seems to have made.
 func (b *builder) former(made corpus.Segment, options Options) corpus.Segment {
 	path, err := b.cache.Get(b.ctx, b.stores.Blobs, b.index.SegmentKey(made.SHA256), made.SHA256)
 	check(b.t, err)

@@ -3,10 +3,10 @@
 // that mass reaches and nothing else. Its memory is in proportion to what mass reaches (scratch.go).
 //
 // A node is pushed while its residual is above eps * (1 - d) * deg(u), deg its number of neighbours (the sum of their
-// weights where the graph has some). So a walk pushes along 1 / (eps * (1 - d)) edges at most, whatever the graph. No x_u
-// is above the exact one, and together they are below by at most Mass.Left / (1 - d). Where steps go both ways alike
-// (no Steps: then the walk is reversible, and deg is stationary) every |x_u - exact| is at most eps * deg(u) besides.
-// With Steps that does not hold of a single node: what steps prefer can gather the residuals of many.
+// weights where the graph has some). So a walk pushes along 1 / (eps * (1 - d)) edges at most, whatever the graph. No
+// x_u is above the exact one, and together they are below by at most Mass.Left / (1 - d). Where steps go both ways
+// alike (no Steps: then the walk is reversible, and deg is stationary) every |x_u - exact| is at most eps * deg(u)
+// besides. With Steps that does not hold of a single node: what steps prefer can gather the residuals of many.
 package walk
 
 import (
