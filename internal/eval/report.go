@@ -148,7 +148,7 @@ var choosers = []string{"musique", "2wiki", "covid_qa"}
 func (r *Report) chosen(text *strings.Builder) {
 	text.WriteString("\nThe setting of hybrid was chosen on samples of MuSiQue (100 questions), 2Wiki (120) and CovidQA")
 	if slices.Contains(choosers, strings.ToLower(r.Dataset)) {
-		text.WriteString(": this set has the name of one of them, "+
+		text.WriteString(": this set has the name of one of them, " +
 			"and if these are its questions, hybrid's figures flatter it.\n")
 	} else {
 		text.WriteString(", and on no set of this name.\n")
