@@ -73,7 +73,7 @@ func systems() []map[string]any {
 	}
 	return append(
 		out,
-		map[string]any{"method": "aligned", "params": map[string]any{"solver": "cls"}},
+		map[string]any{"method": "aligned", "params": map[string]any{"solver": "utility"}},
 		map[string]any{
 			"method": "unweaver",
 			"rule":   "seqpav",

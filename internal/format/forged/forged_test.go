@@ -137,7 +137,7 @@ func readSearch(_ context.Context, path string) error {
 	graph := &walk.Graph{Adjacency: *file.Graph}
 	start := walk.Start{Classes: []walk.Weighted{{ID: 3, Weight: 1}}, Chunks: []walk.Weighted{{ID: 1, Weight: 0.5}}}
 	graph.Run(start, 0.5, 1e-6, walk.View{})
-	graph.RunToChunks(start, 0.5, 1e-6)
+	graph.RunToChunks(start, 0.5, 1e-6, walk.Steps{})
 	return nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/format/graph"
 	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/format/split"
+	"github.com/unweaver/unweaver/internal/format/title"
 	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
@@ -355,6 +356,22 @@ func (s *Set) ChunkAt(number uint32) (split, chunk int) {
 func (s *Set) Filtered(document int) (map[string]string, time.Time) {
 	where := s.documents[document]
 	return s.splits[where.file].File.Filtered(int(where.row))
+}
+
+// Titled tells whether all splits know which classes their documents' titles name.
+func (s *Set) Titled() bool {
+	for _, one := range s.splits {
+		if len(one.File.Titles) < len(one.File.Documents) {
+			return false
+		}
+	}
+	return true
+}
+
+// Title tells which classes the title of a document names. It may be asked of a set that is Titled.
+func (s *Set) Title(document int) title.Named {
+	where := s.documents[document]
+	return s.splits[where.file].File.Titles[where.row]
 }
 
 // Counts of documents, chunks and classes.

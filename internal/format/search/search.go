@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/format/graph"
 	"github.com/unweaver/unweaver/internal/format/mapped"
 	"github.com/unweaver/unweaver/internal/format/postings"
+	"github.com/unweaver/unweaver/internal/format/title"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
@@ -56,9 +57,10 @@ type File struct {
 	Graph    *graph.Adjacency
 	Chunks   *postings.Side
 	Classes  *postings.Side
-	Rank     []uint32 // place of a class -> rank
-	Place    []uint32 // rank -> place
-	modified []int64  // of documents, unix milliseconds
+	Rank     []uint32      // place of a class -> rank
+	Place    []uint32      // rank -> place
+	Titles   []title.Named // of documents; nil: not known
+	modified []int64       // of documents, unix milliseconds
 	meta     []byte
 	metaEnd  []uint64
 }
@@ -74,6 +76,7 @@ func Open(path string, expect Expect) (*File, error) {
 		f:        file,
 		Rank:     mapped.Slice[uint32](file, "rank"),
 		Place:    mapped.Slice[uint32](file, "place"),
+		Titles:   mapped.Slice[title.Named](file, title.Section),
 		modified: mapped.Slice[int64](file, "modified"),
 		meta:     file.Bytes("meta"),
 		metaEnd:  mapped.Slice[uint64](file, "meta_end"),
@@ -113,7 +116,7 @@ func (x *File) fits(expect Expect) bool {
 	return x.Graph.Chunks() == expect.Chunks && x.Graph.Classes() == expect.Classes && x.Graph.Fits() &&
 		len(x.Rank) == expect.Classes && len(x.Place) == expect.Classes && x.ranked() &&
 		len(x.modified) == expect.Documents && len(x.metaEnd) == expect.Documents &&
-		mapped.Ends(x.metaEnd, len(x.meta)) &&
+		(len(x.Titles) == 0 || len(x.Titles) == expect.Documents) && mapped.Ends(x.metaEnd, len(x.meta)) &&
 		x.Chunks.Documents() == expect.Chunks && x.Chunks.Fits() &&
 		x.Classes.Documents() == expect.Classes && x.Classes.Fits()
 }

@@ -56,12 +56,30 @@ func earlier(t *testing.T, name string) {
 			t.Errorf("class %d has rank %d, where class %d is", place, rank, file.Place[rank])
 		}
 	}
+	if file.Titles != nil {
+		t.Errorf("titles %v come from a file without any", file.Titles)
+	}
 	meta, modified := file.Document(1)
 	if meta["kind"] != "city" || !modified.Equal(time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)) {
 		t.Errorf("document 1: %v %s", meta, modified)
 	}
 	if meta, _ := file.Document(5); meta != nil {
 		t.Errorf("a document without metadata has %v", meta)
+	}
+}
+
+func TestTitlesNameClasses(t *testing.T) {
+	file, err := search.Open(filepath.Join(old, "search-titled.segment"), sample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for i, document := range retrievetest.Sample() {
+		for _, name := range []string{"Bergen", "Oslo", "Fram", "Norway"} {
+			if got := file.Titles[i].Names(retrievetest.ClassID(name)); got != (document.Title == name) {
+				t.Errorf("the title of %s names %s: %v", document.Key, name, got)
+			}
+		}
 	}
 }
 

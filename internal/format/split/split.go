@@ -4,6 +4,7 @@
 // place in another: a split means the same beside any others.
 //
 //	documents  records in the order of keys      keys, meta   bytes of their keys and metadata (JSON)
+//	titles     which classes their titles name; a file of before there were any has none
 //	chunks     records in chunk order            by_id        u32 places of chunks in the order of ids
 //	class_ids  ids of classes, in order          class_off    u32 first chunk of each class, and the end
 //	class_to   u32 chunks of each class          k_*          postings of the texts of chunks (package postings)
@@ -21,6 +22,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/mapped"
 	"github.com/unweaver/unweaver/internal/format/postings"
+	"github.com/unweaver/unweaver/internal/format/title"
 )
 
 // Kind and Version of the file.
@@ -88,6 +90,7 @@ type File struct {
 	ByID      []uint32 // chunks in the order of ids
 	ClassIDs  []corpus.ID
 	Words     *postings.Side // of chunks, by their place
+	Titles    []title.Named  // of documents; nil: not known
 
 	f        *mapped.File
 	classOff []uint32
@@ -114,6 +117,7 @@ func Open(path string, expect Expect) (*File, error) {
 		classTo:   mapped.Slice[uint32](file, "class_to"),
 		keys:      file.Bytes("keys"),
 		meta:      file.Bytes("meta"),
+		Titles:    mapped.Slice[title.Named](file, title.Section),
 	}
 	if file.Version() == flat {
 		x.flatOff = mapped.Slice[uint64](file, "class_off")
@@ -202,6 +206,9 @@ func (x *File) unfitDocuments() string {
 			}
 		}
 		key, meta, chunks = document.Key, document.Meta, chunks+int(document.Count)
+	}
+	if len(x.Titles) != 0 && len(x.Titles) != len(x.Documents) {
+		return "its titles are of other documents"
 	}
 	if key != uint64(len(x.keys)) || meta != uint64(len(x.meta)) || chunks != len(x.Chunks) {
 		return "its documents end elsewhere"

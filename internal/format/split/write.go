@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/mapped"
 	"github.com/unweaver/unweaver/internal/format/postings"
+	"github.com/unweaver/unweaver/internal/format/title"
 	"github.com/unweaver/unweaver/internal/stream/spill"
 )
 
@@ -32,6 +33,7 @@ type Writer struct {
 	err       error
 
 	docs, keys, meta, chunk mapped.Column
+	titles                  mapped.Column
 	byID, mentions          spill.Sorter
 	words                   *postings.Builder
 	classes                 uint64
@@ -42,7 +44,7 @@ func NewWriter() *Writer { return &Writer{limit: MaxRows, words: postings.NewBui
 
 // Close removes temporary files.
 func (w *Writer) Close() {
-	for _, column := range []*mapped.Column{&w.docs, &w.keys, &w.meta, &w.chunk} {
+	for _, column := range []*mapped.Column{&w.docs, &w.keys, &w.meta, &w.chunk, &w.titles} {
 		column.Close()
 	}
 	w.byID.Close()
@@ -57,6 +59,7 @@ type Row struct {
 	Frame    uint32
 	Modified time.Time
 	Meta     map[string]string
+	Title    title.Named
 }
 
 // Document begins the next document; its key is greater than those before.
@@ -87,7 +90,7 @@ func (w *Writer) Document(row Row) error {
 	}
 	w.last, w.pending = row.Key, true
 	w.documents++
-	w.err = errors.Join(w.keys.Put([]byte(row.Key)), w.meta.Put(raw))
+	w.err = errors.Join(w.keys.Put([]byte(row.Key)), w.meta.Put(raw), mapped.PutRecord(&w.titles, row.Title))
 	return w.err
 }
 
@@ -163,7 +166,7 @@ func (w *Writer) Write(to io.Writer, analyser, language string) (Expect, error) 
 	for _, section := range []struct {
 		name   string
 		column *mapped.Column
-	}{{"documents", &w.docs}, {"keys", &w.keys}, {"meta", &w.meta}, {"chunks", &w.chunk}} {
+	}{{"documents", &w.docs}, {"keys", &w.keys}, {"meta", &w.meta}, {title.Section, &w.titles}, {"chunks", &w.chunk}} {
 		out.Section(section.name)
 		if err := section.column.CopyTo(out); err != nil {
 			return Expect{}, err

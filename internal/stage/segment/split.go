@@ -12,6 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/format/split"
 	"github.com/unweaver/unweaver/internal/format/textseg"
+	"github.com/unweaver/unweaver/internal/format/title"
 	"github.com/unweaver/unweaver/internal/lang/names"
 	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/store/artifact"
@@ -214,6 +215,7 @@ func (u *unit) pieces(ctx context.Context) iter.Seq2[piece, error] {
 			}
 			if !yield(piece{document: &split.Row{
 				Key: key, Part: uint32(u.part), Frame: uint32(row.Frame), Modified: document.Modified, Meta: document.Meta,
+				Title: title.Of(document.Title, u.Spec.Parity),
 			}}, nil) {
 				return
 			}
