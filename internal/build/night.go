@@ -38,10 +38,11 @@ func (r *Run) tombs(ctx context.Context, parent *corpus.Manifest) (*stored.Files
 }
 
 // part tells whether a build makes a part of a generation and leaves the rest of the parent's segments as they are:
-// where nothing but documents changed. Everything else is made from all documents, with what is paid taken over.
+// where nothing but documents changed. Everything else is made from all documents, with what is paid taken over; other
+// limits may let other titles and texts in.
 func (r *Run) part(fixed Plan, parent *corpus.Manifest, reasons []string) bool {
 	return r.Splits && parent != nil && len(parent.Segments.Splits) > 0 && !fixed.Rebuild && !fixed.Foreign &&
-		len(reasons) == 0 && len(fixed.Damage) == 0
+		len(reasons) == 0 && len(fixed.Damage) == 0 && parent.Limits == r.Limits.Key()
 }
 
 // retries tells whether chunks that the model server refused are asked for again by their documents, and not by all.

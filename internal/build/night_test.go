@@ -89,3 +89,43 @@ func TestAGenerationWithALiveSegmentIsUpgradedByANight(t *testing.T) {
 		t.Errorf("%+v", back.manifest.Segments)
 	}
 }
+
+// A bitmap of what is dead is made from nothing else that is stored: where it is lost, everything is made again, whatever
+// else the night finds, documents among it that only the parent has.
+func TestALostTombHasAWayBack(t *testing.T) {
+	whole := newSite(t, sample(12))
+	whole.spec.Failures = corpus.Failures{Share: 1}
+	whole.night(t)
+	whole.write(t, map[string]string{
+		"place-001.md": "# Harbour 1\n\nIt was moved to Lake Verin.\n", "place-002.md": "# Harbour 2\n\nIt was moved, too.\n",
+	})
+	first := whole.night(t)
+	tombs := first.manifest.Segments.Tombs
+	if !slices.ContainsFunc(tombs, func(one corpus.Tomb) bool {
+		return one.Of == first.manifest.Segments.Splits[0].SHA256
+	}) {
+		t.Fatalf("no document is dead: %+v", tombs)
+	}
+	for damage, do := range damages {
+		for _, night := range []string{"unchanged", "changed", "stale"} {
+			for _, one := range tombs {
+				s := whole.copied(t)
+				s.spec.Failures = whole.spec.Failures
+				do(t, s.Artifacts, s.index().SegmentKey(one.SHA256))
+				s.Cache.Drop(one.SHA256)
+				switch night {
+				case "changed":
+					s.write(t, map[string]string{"place-003.md": "# Harbour 3\n\nIt was moved to Tolmin.\n"})
+				case "stale":
+					s.write(t, map[string]string{"place-003.md": ""})
+				}
+				out, steps := s.heal(t)
+				if out.manifest == nil || out.manifest.Counts.Documents < 11 {
+					t.Errorf("%s, %s: %+v after %q", damage, night, out.published, steps)
+				}
+				s.whole(t)
+				whole.write(t, map[string]string{"place-003.md": sample(12)["place-003.md"]})
+			}
+		}
+	}
+}

@@ -162,7 +162,7 @@ func (c Checks) due(segments []named) []named {
 	night := uint64(now().Unix() / day)
 	// wait is in how many nights it is a segment's turn.
 	wait := func(segment named) uint64 {
-		if segment.kind == "documents" || segment.kind == "idf" {
+		if segment.kind == "documents" || segment.kind == "idf" || segment.kind == "tomb" {
 			return 0
 		}
 		raw, err := hex.DecodeString(segment.SHA256)

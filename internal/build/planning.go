@@ -167,7 +167,9 @@ func (r *Run) plan(ctx context.Context) (Plan, error) {
 // not as many that the rest of the parent does not know.
 func (r *Run) removal(fixed Plan) (held, detail string) {
 	removed, before := fixed.Plan.Diff.Removed, fixed.Plan.ParentListed
-	unread := slices.ContainsFunc(fixed.Damage, func(found Damage) bool { return found.Kind == "documents" })
+	unread := slices.ContainsFunc(fixed.Damage, func(found Damage) bool {
+		return found.Kind == "documents" || found.Kind == "tomb"
+	})
 	if unread {
 		removed += max(0, fixed.ParentDocs-before-fixed.Plan.Diff.Added)
 		before = fixed.ParentDocs

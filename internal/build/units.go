@@ -45,6 +45,7 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 			if in.Parent, err = r.parent(ctx, fixed.Parent); err != nil {
 				return chunk.Result{}, progress, err
 			}
+			in.Parent = readable(in.Parent, fixed.Damage)
 			dead, release, err := r.tombs(ctx, in.Parent)
 			defer release()
 			if err != nil {
