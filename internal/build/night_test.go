@@ -90,8 +90,8 @@ func TestAGenerationWithALiveSegmentIsUpgradedByANight(t *testing.T) {
 	}
 }
 
-// A bitmap of what is dead is made from nothing else that is stored: where it is lost, everything is made again, whatever
-// else the night finds, documents among it that only the parent has.
+// A bitmap of what is dead is made from nothing else that is stored: where it is lost, everything is made again,
+// whatever else the night finds, documents among it that only the parent has.
 func TestALostTombHasAWayBack(t *testing.T) {
 	whole := newSite(t, sample(12))
 	whole.spec.Failures = corpus.Failures{Share: 1}
