@@ -207,13 +207,20 @@ func (b *book) loop(ctx context.Context) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for {
+		var due bool
 		select {
 		case <-b.kick:
 		case <-ticker.C:
+			due = true
 		}
-		exchange, cancel := context.WithTimeout(ctx, exchangePatience)
-		b.exchange(exchange)
-		cancel()
+		b.mu.Lock()
+		due = due || b.dirty || len(b.waiting) > 0 || len(b.looking) > 0
+		b.mu.Unlock()
+		if due { // else a unit ended, and nobody has a question
+			exchange, cancel := context.WithTimeout(ctx, exchangePatience)
+			b.exchange(exchange)
+			cancel()
+		}
 		b.mu.Lock()
 		if len(b.waiting) == 0 && len(b.looking) == 0 && len(b.stops) == 0 && !b.dirty {
 			b.looping = false

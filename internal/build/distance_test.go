@@ -62,6 +62,9 @@ func TestRequestsOfABuildAreFewAndThoseOfAnUnchangedNightFewer(t *testing.T) {
 	s.edit(t, documents, 100)
 	night, _ := s.next(t, requests)
 	t.Logf("a night of 1 %%:\n%s", night)
+	s.write(t, map[string]string{"quay.md": "# A quay\n\nCopper from Barrow Keld is weighed on the Long Quay.\n"})
+	added, _ := s.next(t, requests)
+	t.Logf("a night of one document:\n%s", added)
 	blobs := func(counted distance.Counted) int64 { return counted.Of("index/") + counted.Of("ledger/") }
 	for _, bound := range []struct {
 		what        string
@@ -77,7 +80,8 @@ func TestRequestsOfABuildAreFewAndThoseOfAnUnchangedNightFewer(t *testing.T) {
 		{"all that an unchanged night asked the artifacts for", blobs(unchanged), 70},
 		{"looks at single entries by a night of 1 %", night.Of("ledger/extract/loose", distance.Get), 64},
 		{"what a night of 1 % read of packs", night.Of("ledger/extract/packs", distance.Get), 120},
-		{"all that a night of 1 % asked the artifacts for", blobs(night), 2 * documents},
+		{"all that a night of 1 % asked the artifacts for", blobs(night), 290},
+		{"all that a night of one document asked the artifacts for", blobs(added), 250},
 	} {
 		if bound.asked > bound.most {
 			t.Errorf("%s: %d, at most %d", bound.what, bound.asked, bound.most)

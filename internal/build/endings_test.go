@@ -192,6 +192,7 @@ func (way ending) compare(t *testing.T, report corpus.Report, book modeltest.Sta
 
 // lose removes what the run wrote under a name.
 func lose(t *testing.T, s *paidSite, name string) {
+	s.Forget()
 	for info, err := range s.blobs.List(t.Context(), "", "") {
 		if err != nil {
 			t.Fatal(err)

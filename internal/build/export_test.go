@@ -24,6 +24,9 @@ func SetMade(t *testing.T, other corpus.Made) {
 	}
 }
 
+// Forget has units of work begin with what the store has, as those of another process do.
+func (p *Ports) Forget() { p.near.Forget() }
+
 // TrustOf is whom a run trusts.
 func TrustOf(ctx context.Context, run *Run) (corpus.Trust, error) {
 	found, err := run.trusts(ctx)

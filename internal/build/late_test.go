@@ -74,6 +74,7 @@ func (s *site) late(t *testing.T, job build.Job, unit unitOf, change func()) {
 	store := s.Artifacts
 	looked := new(atomic.Bool)
 	s.Artifacts = before{store, unit.result, looked}
+	s.Forget() // it is in another process
 	second := try()
 	s.Artifacts = store
 	if !looked.Load() {

@@ -12,6 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/near"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/records"
@@ -42,6 +43,7 @@ type Ports struct {
 	unshown  unshown
 	segments segments
 	kept     keptFiles
+	near     near.Memory
 }
 
 // Paid is told of a call that a run of an index paid for: once, when it was answered.
@@ -107,16 +109,22 @@ const anewFolder = "/anew"
 // Bare begins a unit of work that needs no configuration, such as a restore. scratch names its folder; empty: the
 // fence.
 func (p *Ports) Bare(job Job, stage, scratch string) *Run {
-	index := artifact.Index{Store: p.Artifacts, Name: job.Index, Doubt: job.Rebuild, OneName: job.OneName}
+	store := p.Artifacts
 	if scratch == "" {
 		scratch = fenceName(job.Fence)
+		if job.Rebuild || stage == corpus.StagePlan || stage == corpus.StageAudit {
+			store = near.Beside(store, &p.near)
+		} else {
+			store = near.Over(store, &p.near)
+		}
 	}
+	index := artifact.Index{Store: store, Name: job.Index, Doubt: job.Rebuild, OneName: job.OneName}
 	if job.Anew != "" {
 		scratch += anewFolder // below the fence's folder, so that it is collected with it
 	}
 	run := &Run{
 		Ports: p, Job: job, Index: index, Stage: stage,
-		Scratch: Scratch{Store: p.Artifacts, Prefix: index.RunKey(job.Generation, scratch)},
+		Scratch: Scratch{Store: store, Prefix: index.RunKey(job.Generation, scratch)},
 		book:    p.books.open(p, job.Name(), job.Fence),
 	}
 	run.Progress = &Progress{stage: stage, book: run.book}

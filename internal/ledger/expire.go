@@ -268,7 +268,7 @@ func (l *Ledger) Upkeep(
 		return Kept{Busy: !got}, err
 	}
 	defer l.keep(ctx, name, owner)()
-	swept, err := l.Sweep(ctx, task, now)
+	swept, crowded, err := l.sweep(ctx, task, now)
 	if kept.Swept = int64(swept); err != nil {
 		return kept, err
 	}
@@ -280,7 +280,9 @@ func (l *Ledger) Upkeep(
 	if kept.Gathered, err = l.gather(ctx, task, now); err != nil {
 		return kept, err
 	}
-	kept.Merged, err = l.Merge(ctx, task, now)
+	if crowded || kept.Gathered > 0 || kept.Expired > 0 { // else there are no more packs than were listed
+		kept.Merged, err = l.Merge(ctx, task, now)
+	}
 	return kept, err
 }
 

@@ -192,10 +192,17 @@ func (l *Ledger) gather(ctx context.Context, task string, now time.Time) (int64,
 // Sweep deletes loose entries that a pack took in at least LooseGrace ago, and packs that a merge took in as long ago.
 // It gives how many objects it deleted. It may be repeated, and ended at any point.
 func (l *Ledger) Sweep(ctx context.Context, task string, now time.Time) (int, error) {
+	swept, _, err := l.sweep(ctx, task, now)
+	return swept, err
+}
+
+// sweep also tells whether there are more packs than a look-up should read.
+func (l *Ledger) sweep(ctx context.Context, task string, now time.Time) (total int, crowded bool, err error) {
 	listed, err := listPacks(ctx, l.store, task)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
+	crowded = choose(runsOf(listed.files, l.packs.task(task).isAside)) != nil
 	var due []packFile
 	for _, file := range listed.files {
 		if !file.merged && !listed.swept[file.key] && now.Sub(file.modified) > LooseGrace {
@@ -215,9 +222,9 @@ func (l *Ledger) Sweep(ctx context.Context, task string, now time.Time) (int, er
 		}
 		return err
 	})
-	total := int(swept.Load())
+	total = int(swept.Load())
 	if err != nil {
-		return total, err
+		return total, crowded, err
 	}
 	for _, done := range listed.merges { // the oldest first: what a merge gave may be the input of a later one
 		if now.Sub(done.At) <= LooseGrace {
@@ -226,10 +233,10 @@ func (l *Ledger) Sweep(ctx context.Context, task string, now time.Time) (int, er
 		n, err := l.sweepMerge(ctx, task, done, listed)
 		total += n
 		if err != nil {
-			return total, err
+			return total, crowded, err
 		}
 	}
-	return total, nil
+	return total, crowded, nil
 }
 
 // sweepLoose deletes the loose entries of a pack. All of the pack is read before any is deleted.

@@ -44,7 +44,7 @@ func open(ctx context.Context, in In) (*segment, error) {
 	}
 	s := &segment{In: in}
 	key := in.Artifacts.SegmentKey(in.Unit.Segment.SHA256)
-	body := artifact.ReaderAt(ctx, in.Artifacts.Store, key)
+	body := artifact.SizedReaderAt(ctx, in.Artifacts.Store, key, in.Unit.Segment.Bytes)
 	var err error
 	if s.file, err = parquet.OpenFile(body, in.Unit.Segment.Bytes, parquet.ReadBufferSize(1<<20)); err != nil {
 		return nil, s.damaged(ctx, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/rowfile"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/near"
 	"github.com/unweaver/unweaver/internal/stream/par"
 	"github.com/unweaver/unweaver/internal/stream/scratch"
 )
@@ -134,7 +135,7 @@ func (x Index) Rebuild() string {
 // Intact tells whether the bytes under a content's name are that content. An absent object is not. alive is called as
 // bytes come in; nil is allowed.
 func (x Index) Intact(ctx context.Context, sha string, alive func()) (bool, error) {
-	body, _, err := x.Store.Get(ctx, x.SegmentKey(sha), blob.All)
+	body, _, err := near.Stored(x.Store).Get(ctx, x.SegmentKey(sha), blob.All)
 	if fault.Is(err, fault.NotFound) {
 		return false, nil
 	}
@@ -325,6 +326,15 @@ func (t *File) PutSegment(ctx context.Context, index Index) (seg corpus.Segment,
 	sha := hex.EncodeToString(t.h.Sum(nil))
 	seg = corpus.Segment{SHA256: sha, Bytes: t.n}
 	key := index.SegmentKey(sha)
+	if t.n <= smallFile { // written as soon as it is asked for, and a night's are new
+		if _, err = t.f.Seek(0, io.SeekStart); err != nil {
+			return seg, false, err
+		}
+		_, err = index.Store.Put(ctx, key, t.f, t.n, blob.Cond{Absent: true})
+		if !fault.Is(err, fault.Precondition) {
+			return seg, err == nil, err
+		}
+	}
 	there, err := index.Store.Stat(ctx, key)
 	if err == nil && there.Size == t.n {
 		intact := true

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"sync"
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/rowfile"
@@ -45,22 +46,82 @@ func (a at) ReadAt(raw []byte, off int64) (int, error) {
 // ReaderAt reads a stored object by range.
 func ReaderAt(ctx context.Context, s blob.Store, key string) io.ReaderAt { return at{ctx, s, key} }
 
+// SizedReaderAt reads a stored object whose size is known by range: its end in one request with the first read, as the
+// footers of files lie there, and a small one whole.
+func SizedReaderAt(ctx context.Context, s blob.Store, key string, size int64) io.ReaderAt {
+	end := &lazyTail{tail: tail{at: at{ctx, s, key}}, size: size}
+	if size > smallFile {
+		end.from = size - tailBytes
+	}
+	return end
+}
+
+// lazyTail is a tail that is read when it is first asked for. Several may ask at once.
+type lazyTail struct {
+	tail
+	size int64
+	once sync.Once
+	err  error
+}
+
+func (t *lazyTail) ReadAt(raw []byte, off int64) (int, error) {
+	if off < t.from && off+int64(len(raw)) <= t.from {
+		return t.at.ReadAt(raw, off)
+	}
+	t.once.Do(func() {
+		t.raw = make([]byte, t.size-t.from)
+		_, t.err = t.at.ReadAt(t.raw, t.from)
+	})
+	if t.err != nil {
+		return 0, t.err
+	}
+	return t.tail.ReadAt(raw, off)
+}
+
 // Reader reads one row file.
 type Reader struct {
 	*rowfile.Footer
-	src at
+	src   at
+	whole []byte // the file, where it is small
 }
 
-// tailBytes is what is read of a row file's end at first: nearly every footer lies in it.
-const tailBytes = 32 << 10
+const (
+	// tailBytes is what is read of a row file's end at first: nearly every footer lies in it.
+	tailBytes = 32 << 10
+	// smallFile is the size of files that are read whole, and held by their reader: what they are asked for is in
+	// memory after one request.
+	smallFile = 64 << 10
+)
 
-// OpenRows reads the footer of a row file.
+// OpenRows reads the footer of a row file: a small file in one request, others in two.
 func OpenRows(ctx context.Context, store blob.Store, key string) (*Reader, error) {
-	in, err := store.Stat(ctx, key)
+	body, info, err := store.Get(ctx, key, blob.Range{Length: smallFile})
 	if err != nil {
 		return nil, err
 	}
-	return openTail(ctx, store, key, in.Size)
+	if info.Size > smallFile {
+		if err := body.Close(); err != nil {
+			return nil, fault.StoreDown.At("read", store.Location(key)).Because(err)
+		}
+		return openTail(ctx, store, key, info.Size)
+	}
+	raw := make([]byte, info.Size)
+	_, err = io.ReadFull(body, raw)
+	if cerr := body.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return nil, name(err, store.Location(key))
+	}
+	return openWhole(ctx, store, key, raw)
+}
+
+func openWhole(ctx context.Context, store blob.Store, key string, raw []byte) (*Reader, error) {
+	footer, err := rowfile.ReadFooter(bytes.NewReader(raw), int64(len(raw)))
+	if err != nil {
+		return nil, name(err, store.Location(key))
+	}
+	return &Reader{footer, at{ctx, store, key}, raw}, nil
 }
 
 // OpenRowsOf reads the footer of a row file whose size is known, nearly always in one request. One that has another
@@ -77,16 +138,22 @@ func OpenRowsOf(ctx context.Context, store blob.Store, key string, size int64) (
 
 func openTail(ctx context.Context, store blob.Store, key string, size int64) (*Reader, error) {
 	src := at{ctx, store, key}
-	end := tail{at: src, from: max(0, size-tailBytes)}
+	end := tail{at: src}
+	if size > smallFile {
+		end.from = size - tailBytes
+	}
 	end.raw = make([]byte, size-end.from)
 	if _, err := src.ReadAt(end.raw, end.from); err != nil && size > 0 {
 		return nil, name(err, store.Location(key))
+	}
+	if end.from == 0 {
+		return openWhole(ctx, store, key, end.raw)
 	}
 	footer, err := rowfile.ReadFooter(end, size)
 	if err != nil {
 		return nil, name(err, store.Location(key))
 	}
-	return &Reader{footer, src}, nil
+	return &Reader{footer, src, nil}, nil
 }
 
 // tail is an object whose end is in memory.
@@ -126,6 +193,10 @@ func (r *Reader) Frame(ctx context.Context, i int) ([]byte, error) {
 			Advise("restore the generation")
 	}
 	frame := r.Frames[i]
+	if r.whole != nil { // the footer was checked against the length
+		raw, err := frame.Unpack(nil, r.whole[frame.Offset:frame.Offset+int64(frame.Size)])
+		return raw, name(err, r.src.s.Location(r.src.key))
+	}
 	b := make([]byte, frame.Size)
 	if _, err := (at{ctx, r.src.s, r.src.key}).ReadAt(b, frame.Offset); err != nil {
 		return nil, name(err, r.src.s.Location(r.src.key))
@@ -168,11 +239,7 @@ func (r *Reader) Scan(ctx context.Context, lo, hi int) iter.Seq2[Row, error] {
 		}
 		last := r.Frames[hi-1]
 		start := r.Frames[lo].Offset
-		body, _, err := r.src.s.Get(
-			ctx,
-			r.src.key,
-			blob.Range{Offset: start, Length: last.Offset + int64(last.Size) - start},
-		)
+		body, err := r.part(ctx, start, last.Offset+int64(last.Size)-start)
 		if err != nil {
 			yield(Row{}, err)
 			return
@@ -199,6 +266,14 @@ func (r *Reader) Scan(ctx context.Context, lo, hi int) iter.Seq2[Row, error] {
 			}
 		}
 	}
+}
+
+func (r *Reader) part(ctx context.Context, start, length int64) (io.ReadCloser, error) {
+	if r.whole != nil {
+		return io.NopCloser(bytes.NewReader(r.whole[start : start+length])), nil
+	}
+	body, _, err := r.src.s.Get(ctx, r.src.key, blob.Range{Offset: start, Length: length})
+	return body, err
 }
 
 // rows gives the rows of an unpacked frame; it reports whether to go on.
@@ -253,7 +328,7 @@ func loaded(ctx context.Context, store blob.Store, key string, raw []byte) (*Loa
 	if err != nil {
 		return nil, name(err, store.Location(key))
 	}
-	return &Loaded{&Reader{footer, at{ctx, store, key}}, raw}, nil
+	return &Loaded{&Reader{footer, at{ctx, store, key}, raw}, raw}, nil
 }
 
 // Rows streams the rows.
