@@ -275,7 +275,7 @@ func (l *lives) survive(t *testing.T, kills int) (out outcome, killed int) {
 			t.Fatal(err)
 		default:
 			l.begin(0, 0)
-			out.manifest = l.site.current(t)
+			out.manifest = l.current(t)
 			return out, killed
 		}
 	}
