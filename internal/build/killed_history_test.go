@@ -186,7 +186,9 @@ type shopChat struct {
 	model string
 }
 
-func (c shopChat) Info() model.Info { return model.Info{Provider: "openai", Model: c.model, Paid: true} }
+func (c shopChat) Info() model.Info {
+	return model.Info{Provider: "openai", Model: c.model, Paid: true}
+}
 
 func (c shopChat) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
 	defer c.sell(fmt.Sprintf("%s %s %q", call.Task, c.model, call.User))()
@@ -376,4 +378,3 @@ func TestNightsOfDyingProcessesComeToWhatABuildFromNothingComesTo(t *testing.T) 
 		})
 	}
 }
-

@@ -3,6 +3,7 @@ package postings
 import (
 	"iter"
 	"math"
+	"sync"
 
 	"github.com/unweaver/unweaver/internal/format/mapped"
 )
@@ -28,6 +29,9 @@ type Side struct {
 
 	Lengths []uint32 // terms of each document
 	Average float64  // length of a document
+
+	headsOnce sync.Once
+	heads     []uint64 // of the terms that groups begin with
 }
 
 // Open views a side of a file that holds what Builder.Write wrote under the prefix, now or before sides were packed.

@@ -36,7 +36,11 @@ func rowFile(t *testing.T, store blob.Store, key string) *artifact.Reader {
 	if err := rows.Scratch(t.Context(), store, key); err != nil {
 		t.Fatal(err)
 	}
-	reader, err := artifact.OpenRows(t.Context(), store, key)
+	info, err := store.Stat(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := artifact.OpenRowsOf(t.Context(), store, key, info.Size)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,19 +244,51 @@ func (s short) Get(ctx context.Context, key string, r blob.Range) (io.ReadCloser
 
 func TestACancelledReadSaysSo(t *testing.T) {
 	store := artifacttest.New()
-	reader := rowFile(t, store, "f")
+	readers := map[string]*artifact.Reader{"ranges": rowFile(t, store, "f"), "whole": rowsOf(t, store)}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := artifact.OpenRows(ctx, store, "f"); !errors.Is(err, context.Canceled) {
 		t.Errorf("open: %v", err)
 	}
-	if _, err := reader.Frame(ctx, 0); !errors.Is(err, context.Canceled) {
-		t.Errorf("frame: %v", err)
-	}
-	for _, err := range reader.Scan(ctx, 0, -1) {
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("scan: %v", err)
+	for what, reader := range readers {
+		if _, err := reader.Frame(ctx, 0); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s, frame: %v", what, err)
 		}
+		for _, err := range reader.Scan(ctx, 0, -1) {
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("%s, scan: %v", what, err)
+			}
+		}
+	}
+}
+
+// A small file is read in one request, whatever is asked of it then; a reader that is kept long holds its footer alone.
+func TestASmallFileIsReadOnce(t *testing.T) {
+	store := artifacttest.New()
+	long := rowFile(t, store, "f")
+	before := store.Calls(artifacttest.Get) + store.Calls(artifacttest.Stat)
+	whole := rowsOf(t, store)
+	for range 2 {
+		if raw, err := whole.Get(t.Context(), rowKey(7)); err != nil || string(raw) != rowValue(7) {
+			t.Errorf("%q %v", raw, err)
+		}
+		rows := 0
+		for _, err := range whole.Scan(t.Context(), 0, -1) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows++
+		}
+		if rows != rowCount {
+			t.Errorf("%d rows", rows)
+		}
+	}
+	if n := store.Calls(artifacttest.Get) + store.Calls(artifacttest.Stat) - before; n != 1 {
+		t.Errorf("%d requests", n)
+	}
+	before = store.Calls(artifacttest.Get)
+	if _, err := long.Frame(t.Context(), 0); err != nil || store.Calls(artifacttest.Get) != before+1 {
+		t.Errorf("a frame in %d requests, %v", store.Calls(artifacttest.Get)-before, err)
 	}
 }
 

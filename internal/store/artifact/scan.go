@@ -88,8 +88,8 @@ type Reader struct {
 const (
 	// tailBytes is what is read of a row file's end at first: nearly every footer lies in it.
 	tailBytes = 32 << 10
-	// smallFile is the size of files that are read whole, and held by their reader: what they are asked for is in
-	// memory after one request.
+	// smallFile is the size of files that OpenRows reads whole, and that their readers hold: what they are asked for is
+	// in memory after one request.
 	smallFile = 64 << 10
 )
 
@@ -124,7 +124,8 @@ func openWhole(ctx context.Context, store blob.Store, key string, raw []byte) (*
 	return &Reader{footer, at{ctx, store, key}, raw}, nil
 }
 
-// OpenRowsOf reads the footer of a row file whose size is known, nearly always in one request. One that has another
+// OpenRowsOf reads the footer of a row file whose size is known, nearly always in one request, and holds nothing else of
+// it: readers that are kept long are of this kind. One that has another
 // size is fault.SegmentDamage.
 func OpenRowsOf(ctx context.Context, store blob.Store, key string, size int64) (*Reader, error) {
 	if size > 0 {
@@ -145,9 +146,6 @@ func openTail(ctx context.Context, store blob.Store, key string, size int64) (*R
 	end.raw = make([]byte, size-end.from)
 	if _, err := src.ReadAt(end.raw, end.from); err != nil && size > 0 {
 		return nil, name(err, store.Location(key))
-	}
-	if end.from == 0 {
-		return openWhole(ctx, store, key, end.raw)
 	}
 	footer, err := rowfile.ReadFooter(end, size)
 	if err != nil {
@@ -194,6 +192,9 @@ func (r *Reader) Frame(ctx context.Context, i int) ([]byte, error) {
 	}
 	frame := r.Frames[i]
 	if r.whole != nil { // the footer was checked against the length
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		raw, err := frame.Unpack(nil, r.whole[frame.Offset:frame.Offset+int64(frame.Size)])
 		return raw, name(err, r.src.s.Location(r.src.key))
 	}
@@ -270,6 +271,9 @@ func (r *Reader) Scan(ctx context.Context, lo, hi int) iter.Seq2[Row, error] {
 
 func (r *Reader) part(ctx context.Context, start, length int64) (io.ReadCloser, error) {
 	if r.whole != nil {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		return io.NopCloser(bytes.NewReader(r.whole[start : start+length])), nil
 	}
 	body, _, err := r.src.s.Get(ctx, r.src.key, blob.Range{Offset: start, Length: length})
