@@ -124,8 +124,8 @@ func openWhole(ctx context.Context, store blob.Store, key string, raw []byte) (*
 	return &Reader{footer, at{ctx, store, key}, raw}, nil
 }
 
-// OpenRowsOf reads the footer of a row file whose size is known, nearly always in one request, and holds nothing else of
-// it: readers that are kept long are of this kind. One that has another
+// OpenRowsOf reads the footer of a row file whose size is known, nearly always in one request, and holds nothing else
+// of it: readers that are kept long are of this kind. One that has another
 // size is fault.SegmentDamage.
 func OpenRowsOf(ctx context.Context, store blob.Store, key string, size int64) (*Reader, error) {
 	if size > 0 {
