@@ -270,7 +270,12 @@ func (s *Service) Restore(ctx context.Context, index string) (Run, error) {
 		return Run{}, err
 	}
 	build := s.alone(index, workflows.RestoreGeneration)
-	return s.startAlone(ctx, "restore", workflows.RestoreName, runlog.LatestRestore(index), build, build)
+	var run Run
+	err := s.recorded(ctx, corpus.ActionRestore, build.Index+"/"+build.Generation, func() (err error) {
+		run, err = s.startAlone(ctx, "restore", workflows.RestoreName, runlog.LatestRestore(index), build, build)
+		return err
+	})
+	return run, err
 }
 
 // Audit implements Control. An index is audited once at a time.
