@@ -28,6 +28,8 @@ type (
 	AuditRequest = port.AuditRequest
 	// MoveRequest is that of package port.
 	MoveRequest = port.MoveRequest
+	// DifferenceRequest is that of package port.
+	DifferenceRequest = port.DifferenceRequest
 	// Priority is that of package port.
 	Priority = port.Priority
 	// Run is that of package port.

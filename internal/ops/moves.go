@@ -3,6 +3,7 @@ package ops
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"time"
 
@@ -10,6 +11,8 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ops/port"
+	"github.com/unweaver/unweaver/internal/store/localfile"
+	"github.com/unweaver/unweaver/internal/stream/scratch"
 )
 
 // Move implements Control. It needs neither the engine nor a worker: what is served can be changed while both are down.
@@ -32,6 +35,23 @@ func (s *Service) Operations(ctx context.Context, index string, limit int) ([]co
 		return nil, slug("index", index)
 	}
 	return releases.Operations(ctx, s.artifacts(index), limit)
+}
+
+// Difference implements Control. What differs is copied to a folder of its own for as long.
+func (s *Service) Difference(ctx context.Context, r DifferenceRequest) (out corpus.Difference, err error) {
+	if !corpus.ValidIndex(r.Index) {
+		return out, slug("index", r.Index)
+	}
+	folder, err := scratch.Folder()
+	if err != nil {
+		return out, err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	cache, err := localfile.New(folder, 0)
+	if err != nil {
+		return out, err
+	}
+	return releases.Difference(ctx, cache, s.artifacts(r.Index), r.From, r.To)
 }
 
 // recordPatience is how long a command on a run waits for its record: one that stops a run must not wait for a store

@@ -159,6 +159,7 @@ func (a *App) root() *cobra.Command {
 		a.tagCmd(),
 		a.untagCmd(),
 		a.operationsCmd(),
+		a.diffCmd(),
 		a.restoreCmd(),
 		a.auditCmd(),
 		a.evalCmd(),

@@ -42,6 +42,7 @@ type control struct {
 	operator   corpus.Operator
 	unchanged  bool
 	operations []corpus.Operation
+	difference corpus.Difference
 }
 
 func (c *control) ask(what, name string) error {
@@ -91,6 +92,10 @@ func (c *control) Move(ctx context.Context, r ops.MoveRequest) (corpus.Move, err
 		Index: r.Index, Action: r.Action, From: "g2", To: r.Generation, Name: r.Name, Release: 7, Unchanged: c.unchanged,
 	}
 	return out, c.ask(r.Action, r.Index+" "+r.Generation)
+}
+
+func (c *control) Difference(_ context.Context, r ops.DifferenceRequest) (corpus.Difference, error) {
+	return c.difference, c.ask("diff", r.Index+" "+r.From+" "+r.To)
 }
 
 func (c *control) Operations(_ context.Context, index string, limit int) ([]corpus.Operation, error) {

@@ -204,7 +204,7 @@ second one tells how it ended. One without an outcome may or may not have taken 
 reports (unweaver runs).`,
 		Example: "  unweaver operations --index docs\n" +
 			"  unweaver operations --index docs --limit 0 --json | jq '.operations[].by'",
-		Args:    arguments(0, 0, "no argument"),
+		Args: arguments(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			if limit < 0 {
 				return fault.Usage.At("read", "--limit").Because("it is below zero").Advise("0 shows all")

@@ -83,6 +83,7 @@ func Handler(control ops.Control, allowed Access) http.Handler {
 		return control.Generations(ctx, index.Name)
 	})
 	handle(mux, "move", control.Move)
+	handle(mux, "diff", control.Difference)
 	handle(mux, "operations", func(ctx context.Context, asked list) ([]corpus.Operation, error) {
 		return control.Operations(ctx, asked.Index, asked.Limit)
 	})
@@ -218,11 +219,11 @@ var _ ops.Control = (*Client)(nil)
 
 var (
 	quick   = &http.Client{Timeout: 2 * time.Minute}
-	patient = &http.Client{} // an estimate reads the whole corpus: its caller ends it
+	patient = &http.Client{} // an estimate reads the whole corpus, a diff may read generations: the caller ends them
 )
 
 func clientOf(method string) *http.Client {
-	if method == "estimate" {
+	if method == "estimate" || method == "diff" {
 		return patient
 	}
 	return quick
@@ -349,6 +350,11 @@ func (c *Client) Audit(ctx context.Context, request ops.AuditRequest) (ops.Run, 
 // Move implements ops.Control.
 func (c *Client) Move(ctx context.Context, r ops.MoveRequest) (corpus.Move, error) {
 	return call[corpus.Move](ctx, c, "move", r)
+}
+
+// Difference implements ops.Control.
+func (c *Client) Difference(ctx context.Context, r ops.DifferenceRequest) (corpus.Difference, error) {
+	return call[corpus.Difference](ctx, c, "diff", r)
 }
 
 // Operations implements ops.Control.

@@ -86,6 +86,10 @@ func (r *recorder) Move(ctx context.Context, request ops.MoveRequest) (corpus.Mo
 	return corpus.Move{Index: request.Index, To: request.Generation, Release: 7}, r.ask("move", request)
 }
 
+func (r *recorder) Difference(_ context.Context, request ops.DifferenceRequest) (corpus.Difference, error) {
+	return corpus.Difference{Index: request.Index, Chunks: corpus.ChunkDifference{Added: 3}}, r.ask("diff", request)
+}
+
 func (r *recorder) Operations(_ context.Context, index string, limit int) ([]corpus.Operation, error) {
 	return []corpus.Operation{{ID: "o1", Action: corpus.ActionTag, Outcome: &corpus.OperationOutcome{Result: "done"}}},
 		r.ask("operations", index, limit)
@@ -121,6 +125,9 @@ func methods(ctx context.Context, control ops.Control) map[string]func() (any, e
 			return control.Move(ctx, ops.MoveRequest{
 				Action: corpus.ActionRollback, Index: "docs", To: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC), Force: true,
 			})
+		},
+		"diff": func() (any, error) {
+			return control.Difference(ctx, ops.DifferenceRequest{Index: "docs", From: "g1", To: "g2"})
 		},
 		"operations": func() (any, error) { return control.Operations(ctx, "docs", 5) },
 		"audit": func() (any, error) {

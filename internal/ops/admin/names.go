@@ -43,6 +43,15 @@ func checked(in any) error {
 				return wrongName(name)
 			}
 		}
+	case ops.DifferenceRequest:
+		if !corpus.ValidSlug(in.Index) {
+			return wrongName(in.Index)
+		}
+		for _, name := range []string{in.From, in.To} {
+			if name != "" && !corpus.ValidSlug(name) {
+				return wrongName(name)
+			}
+		}
 	case corpus.Spec:
 		if !corpus.ValidSlug(in.Index) {
 			return wrongName(in.Index)

@@ -44,6 +44,13 @@ type MoveRequest struct {
 	Force      bool      `json:"force,omitempty"`      // publish though what it was made from is not served any more
 }
 
+// DifferenceRequest asks what changed from one generation to another.
+type DifferenceRequest struct {
+	Index string `json:"index"`
+	From  string `json:"from,omitempty"`
+	To    string `json:"to,omitempty"`
+}
+
 // Run names a run.
 type Run struct {
 	Run      string `json:"run"`
@@ -93,6 +100,8 @@ type Control interface {
 	Generations(ctx context.Context, index string) ([]artifact.Generation, error)
 	// Move changes what is served, or what is kept, among the generations that are there. It is an operation.
 	Move(ctx context.Context, r MoveRequest) (corpus.Move, error)
+	// Difference tells what changed from one generation to another; see releases.Difference for names left empty.
+	Difference(ctx context.Context, r DifferenceRequest) (corpus.Difference, error)
 	// Operations gives the newest records of the audit trail of an index, the last first. 0 gives all.
 	Operations(ctx context.Context, index string, limit int) ([]corpus.Operation, error)
 	// Indexes describes every index.
