@@ -111,14 +111,22 @@ func (r *Run) publish(ctx context.Context) (Published, error) {
 	if err != nil {
 		return out, err
 	}
+	if reason == "" {
+		reason, detail = publish.Jump(r.Settings, manifest.Counts.Chunks, fixed.ParentChunks, manifest.Cost)
+	}
+	if err := r.ready(ctx, &manifest, fixed.source()); err != nil {
+		return out, err
+	}
+	if reason == "" {
+		if reason, detail, err = r.probed(ctx, &manifest, fixed); err != nil {
+			return out, err
+		}
+	}
 	switch {
 	case reason != "":
 		out, state = Published{corpus.StatusHeld, reason}, corpus.GenerationHeld
 	case manifest.Counts.Failed > 0 || manifest.Counts.DeadLetters > 0:
 		out.Status = corpus.StatusErrors
-	}
-	if err := r.ready(ctx, &manifest, fixed.source()); err != nil {
-		return out, err
 	}
 	if err := r.Guard(ctx); err != nil {
 		return out, err

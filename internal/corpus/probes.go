@@ -18,11 +18,25 @@ type Probe struct {
 	Documents []string `json:"documents"` // keys; empty only where nobody asks for them
 }
 
+// Probed is what a run found by probe questions.
+type Probed struct {
+	Asked   int      `json:"asked"`
+	Chunks  int      `json:"chunks"` // the first so many of an answer count
+	Recall  float64  `json:"recall"`
+	Before  *float64 `json:"before"`            // of the generation before; null: there is none that can be asked
+	Worse   []string `json:"worse,omitempty"`   // questions, the first of them
+	Missing []string `json:"missing,omitempty"` // documents that there are not, the first of them, with their lines
+	Unasked string   `json:"unasked,omitempty"` // why the generation before cannot be asked
+}
+
 const (
 	// MaxProbes bounds the questions of a file: each is asked twice in every run.
 	MaxProbes = 2000
 	// MaxProbeBytes bounds a probe file.
-	MaxProbeBytes = 8 << 20
+	MaxProbeBytes = 2 << 20
+	// ProbesStored begins what a specification says of probe questions that lie in the artifacts: the sum of their bytes
+	// follows. Else it is the address of an object.
+	ProbesStored = "sha256:"
 	// longestQuestion is that of a query, in code points.
 	longestQuestion = 8192
 )

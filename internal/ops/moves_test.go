@@ -1,11 +1,14 @@
 package ops_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/workflows"
 )
 
 func TestCommandsOnRunsAreRecordedWithWhoAndWhy(t *testing.T) {
@@ -82,5 +85,33 @@ func TestNothingIsMovedOfAnIndexThatIsNot(t *testing.T) {
 	wants(t, err, fault.UnknownGen, "5 of 10 documents are gone", "gate.max_removed=1")
 	if keys, err := b.Operations(t.Context(), "docs", 0); err != nil || len(keys) != 0 {
 		t.Errorf("refused, and recorded: %+v, %v", keys, err)
+	}
+}
+
+// A worker reads the probe questions from the artifacts: they come with the request, and are looked at before a run is
+// started.
+func TestProbeQuestionsComeWithTheRequest(t *testing.T) {
+	b := newBench(t)
+	request := indexRequest(b, "docs", "")
+	request.Spec.Gate.Probes = "/home/ada/probes.jsonl"
+	_, err := b.Index(t.Context(), request)
+	wants(t, err, fault.BadConfig, "/home/ada/probes.jsonl", "was not sent")
+	request.Probes = []byte(`{"question":"Who?"}`)
+	_, err = b.Index(t.Context(), request)
+	wants(t, err, fault.BadConfig, "line 1: it names no document")
+	if len(b.temporal.started) != 0 {
+		t.Fatal("a run was started all the same")
+	}
+	request.Probes = []byte(`{"question":"Who?","documents":["a.md"]}`)
+	_, err = b.Index(t.Context(), request)
+	b.must(err)
+	var digest corpus.Digest
+	b.must(digest.UnmarshalText([]byte(b.temporal.inputs[0].(workflows.Build).Spec)))
+	spec, err := b.art.Spec(t.Context(), digest)
+	b.must(err)
+	sum, stored := strings.CutPrefix(spec.Gate.Probes, corpus.ProbesStored)
+	if raw, _, err := blob.Read(t.Context(), b.art.Store, b.art.ProbesKey(sum)); !stored || err != nil ||
+		string(raw) != string(request.Probes) {
+		t.Errorf("%q: %s, %v", spec.Gate.Probes, raw, err)
 	}
 }
