@@ -143,7 +143,11 @@ func start(ctx context.Context, s *stack.Stack, cfg *config.Config, dir string) 
 	if err != nil {
 		return err
 	}
-	run, err := s.Control.Index(ctx, ops.IndexRequest{Spec: spec})
+	probes, err := config.Probes(spec)
+	if err != nil {
+		return err
+	}
+	run, err := s.Control.Index(ctx, ops.IndexRequest{Spec: spec, Probes: probes})
 	if err != nil {
 		return err
 	}

@@ -97,6 +97,9 @@ func (r *Run) plan(ctx context.Context) (Plan, error) {
 	if err := publish.Unused(ctx, r.Index, r.Generation); err != nil { // two starters may have used one name
 		return fixed, err
 	}
+	if _, err := r.readProbes(ctx); err != nil {
+		return fixed, err
+	}
 	parent, reasons, err := r.findParent(ctx, &fixed)
 	if err != nil {
 		return fixed, err

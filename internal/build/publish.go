@@ -3,7 +3,6 @@ package build
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -83,7 +82,9 @@ func (r *Run) Publish(ctx context.Context) (Published, error) {
 	out, err := r.publish(ctx)
 	err = r.reusedDamage(err)
 	if fault.Is(err, fault.PointerMoved) {
-		out, err = Published{Status: corpus.StatusHeld, Reason: string(fault.PointerMoved)}, nil
+		text := err.Error()
+		out = Published{Status: corpus.StatusHeld, Reason: string(fault.PointerMoved)}
+		err = heldFile.Write(ctx, r.Scratch, Failure{Code: out.Reason, Text: text})
 	}
 	if err == nil {
 		r.Progress.Finish(corpus.Progress{Done: 1})
@@ -105,19 +106,27 @@ func (r *Run) publish(ctx context.Context) (Published, error) {
 		return Published{}, err
 	}
 	out := Published{Status: corpus.StatusCompleted}
-	state := "published"
+	state := corpus.GenerationPublished
 	reason, detail, err := r.gate(ctx, fixed, manifest.Counts)
 	if err != nil {
 		return out, err
 	}
-	switch {
-	case reason != "":
-		out, state = Published{corpus.StatusHeld, reason}, "held"
-	case manifest.Counts.Failed > 0 || manifest.Counts.DeadLetters > 0:
-		out.Status = corpus.StatusErrors
+	if reason == "" {
+		reason, detail = publish.Jump(r.Settings, manifest.Counts.Chunks, fixed.ParentChunks, manifest.Cost)
 	}
 	if err := r.ready(ctx, &manifest, fixed.source()); err != nil {
 		return out, err
+	}
+	if reason == "" {
+		if reason, detail, err = r.probed(ctx, &manifest, fixed); err != nil {
+			return out, err
+		}
+	}
+	switch {
+	case reason != "":
+		out, state = Published{corpus.StatusHeld, reason}, corpus.GenerationHeld
+	case manifest.Counts.Failed > 0 || manifest.Counts.DeadLetters > 0:
+		out.Status = corpus.StatusErrors
 	}
 	if err := r.Guard(ctx); err != nil {
 		return out, err
@@ -129,7 +138,7 @@ func (r *Run) publish(ctx context.Context) (Published, error) {
 	if err := r.keepProblems(ctx, len(fixed.Plan.Units)); err != nil {
 		return out, err
 	}
-	if state == "held" {
+	if state == corpus.GenerationHeld {
 		return out, heldFile.Write(ctx, r.Scratch, Failure{Code: reason, Text: detail})
 	}
 	if err := r.Guard(ctx); err != nil {
@@ -156,7 +165,7 @@ func (r *Run) unpublished(ctx context.Context, manifest *corpus.Manifest, cause 
 	if err := r.Guard(ctx); err != nil {
 		return err
 	}
-	_, err := publish.Store(ctx, r.Index, manifest, "held")
+	_, err := publish.Store(ctx, r.Index, manifest, corpus.GenerationHeld)
 	return err
 }
 
@@ -251,18 +260,10 @@ func (r *Run) reused(ctx context.Context, manifest *corpus.Manifest, parentSHA s
 	})
 }
 
-// alias points the aliases for other programs that read the vector store at what is published. Ours never use them,
-// so a failure is told and changes nothing.
+// alias points the aliases for other programs at what is published. A failure is told and changes nothing.
 func (r *Run) alias(ctx context.Context, manifest *corpus.Manifest) {
-	aliaser, ok := vectors.As[vectors.Aliaser](r.Vectors)
-	if !ok {
-		return
-	}
-	for _, collection := range []string{manifest.Collections.Classes, manifest.Collections.Chunks} {
-		parts := strings.Split(collection, "_") // uw_<hash>_<kind>_<fingerprint>_<n>
-		if err := aliaser.Alias(ctx, strings.Join(parts[:3], "_"), collection); err != nil {
-			r.Log.Warn("alias not pointed", "run_id", r.Name(), "collection", collection, "code", string(fault.CodeOf(err)))
-		}
+	if err := publish.Alias(ctx, r.Vectors, manifest.Collections); err != nil {
+		r.Log.Warn("alias not pointed", "run_id", r.Name(), "code", string(fault.CodeOf(err)))
 	}
 }
 

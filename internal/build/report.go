@@ -224,6 +224,9 @@ func (r *Run) results(ctx context.Context, report *corpus.Report, ending Ending)
 		report.Diff.Same += fixed.Plan.Retried
 		report.Diff.Unchanged = true
 	}
+	if probed, found, err := probesFile.Find(ctx, r.Scratch); err == nil && found {
+		report.Probes = &probed
+	}
 	report.FromManifest(manifest)
 	report.ChunksFailed = manifest.Counts.DeadLetters
 	r.failedChunks(ctx, report, manifest)

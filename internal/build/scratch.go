@@ -45,6 +45,7 @@ const (
 	finalFile      File[corpus.Manifest] = "final.json"
 	readBackFile   File[[]Damage]        = "read_back.json"
 	heldFile       File[Failure]         = "held.json"
+	probesFile     File[corpus.Probed]   = "probes.json"
 	preflightFile  File[Preflighted]     = "preflight.json"
 	storesFile     File[Proven]          = "stores.json"
 	repairFile     File[[]Part]          = "parts.json"

@@ -5,7 +5,10 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/records"
+	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
 // Proven is stores.json of an index: which identity each store had when everything that the current generation names
@@ -17,17 +20,26 @@ type Proven struct {
 	Chunks   string `json:"chunks"`  // collection of chunk vectors
 }
 
-func (r *Run) provenKey() string { return r.Index.Name + "/stores.json" }
+// ProvenKey is where an index says which stores its current generation was proven in.
+func ProvenKey(index artifact.Index) string { return index.Name + "/stores.json" }
 
-// identities asks the stores who they are now. A collection that is not there has the empty identity.
+func (r *Run) provenKey() string { return ProvenKey(r.Index) }
+
 func (r *Run) identities(ctx context.Context, collections corpus.Collections) (Proven, error) {
+	return Identities(ctx, r.Records, r.Vectors, collections)
+}
+
+// Identities asks the stores who they are now. A collection that is not there has the empty identity.
+func Identities(
+	ctx context.Context, classes records.Store, rows vectors.Store, collections corpus.Collections,
+) (Proven, error) {
 	var now Proven
 	var err error
-	if now.Records, err = r.Records.Identity(ctx); err != nil {
+	if now.Records, err = classes.Identity(ctx); err != nil {
 		return now, err
 	}
 	of := func(collection string) (string, error) {
-		identity, err := r.Vectors.Identity(ctx, collection)
+		identity, err := rows.Identity(ctx, collection)
 		if fault.Is(err, fault.NotFound) {
 			return "", nil
 		}

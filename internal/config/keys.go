@@ -33,7 +33,6 @@ const (
 	paysExtraction  = again + "pays for extraction and shortening by the new model"
 	paysEmbeddings  = again + "pays for embeddings"
 	noSchedules     = "nothing makes schedules"
-	noProbes        = "nothing asks probe questions"
 	noOtherLanguage = "there is one analyser, for English"
 	noBatches       = "every call is a request of its own"
 	noCompletion    = "an embedding has no completion that could cost anything"

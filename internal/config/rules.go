@@ -243,6 +243,19 @@ func existingFile() rule {
 	})
 }
 
+func fileOrObject() rule {
+	file := existingFile()
+	return words("path of a file, or s3://bucket/key", func(text string) string {
+		if rest, ok := strings.CutPrefix(text, "s3://"); ok {
+			if bucket, key, _ := strings.Cut(rest, "/"); bucket == "" || key == "" || strings.HasSuffix(key, "/") {
+				return fmt.Sprintf("%s names no object", text)
+			}
+			return ""
+		}
+		return file.mistake(text)
+	})
+}
+
 func timezone() rule {
 	return words("IANA name", func(text string) string {
 		if _, err := time.LoadLocation(text); err != nil || text == "" || text == "Local" {

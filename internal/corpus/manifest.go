@@ -265,8 +265,15 @@ type Pointer struct {
 type GenerationRef struct {
 	Manifest string `json:"manifest"` // sha256 under segments/
 	Seq      int64  `json:"seq"`
-	State    string `json:"state"` // published | held
+	State    string `json:"state"` // one of those below
 }
+
+// States of a generation that is not served. Only held ones and published ones are kept, by their own rules.
+const (
+	GenerationPublished = "published" // it was served
+	GenerationHeld      = "held"      // by a gate: proven, and never served
+	GenerationDiscarded = "discarded" // held, and an operator dropped it
+)
 
 // Engine is where workflow runs live: run ids mean something only together with it.
 type Engine struct {

@@ -121,6 +121,7 @@ type Report struct {
 
 	Estimate *Estimate `json:"estimate,omitempty"` // of a dry run
 	Audit    *Audit    `json:"audit,omitempty"`    // of an audit
+	Probes   *Probed   `json:"probes,omitempty"`   // where gate.probes is set
 }
 
 // LeftOut counts objects of the corpus that were not looked at.

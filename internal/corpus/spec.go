@@ -77,6 +77,8 @@ type Gate struct {
 	MaxRemoved    float64 `json:"max_removed"`
 	Probes        string  `json:"probes"`
 	MaxRecallDrop float64 `json:"max_recall_drop"`
+	MaxSizeChange float64 `json:"max_size_change,omitempty"` // share of the parent's chunks; 0: not looked at
+	MaxCost       float64 `json:"max_cost,omitempty"`        // of a run that has a parent; 0: not looked at
 }
 
 // Price is money per million tokens.

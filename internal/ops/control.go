@@ -26,6 +26,10 @@ type (
 	IndexRequest = port.IndexRequest
 	// AuditRequest is that of package port.
 	AuditRequest = port.AuditRequest
+	// MoveRequest is that of package port.
+	MoveRequest = port.MoveRequest
+	// DifferenceRequest is that of package port.
+	DifferenceRequest = port.DifferenceRequest
 	// Priority is that of package port.
 	Priority = port.Priority
 	// Run is that of package port.
@@ -43,6 +47,14 @@ func ForAnother(ctx context.Context) context.Context { return port.ForAnother(ct
 
 // OfAnother tells whether a context is marked so.
 func OfAnother(ctx context.Context) bool { return port.OfAnother(ctx) }
+
+// WithOperator says who asks, and why.
+func WithOperator(ctx context.Context, asks corpus.Operator) context.Context {
+	return port.WithOperator(ctx, asks)
+}
+
+// OperatorOf is who asks.
+func OperatorOf(ctx context.Context) corpus.Operator { return port.OperatorOf(ctx) }
 
 // Temporal is what Service asks of Temporal; client.Client has it.
 type Temporal interface {

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -61,6 +62,10 @@ func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) 
 	if _, err := s.Stores.Corpus(ctx, spec.Corpus); err != nil {
 		return Run{}, err
 	}
+	if err := s.keepProbes(ctx, &request); err != nil {
+		return Run{}, err
+	}
+	spec = request.Spec
 	digest, err := s.artifacts(spec.Index).PutSpec(ctx, spec)
 	if err != nil {
 		return Run{}, err
@@ -95,6 +100,27 @@ func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) 
 
 		SearchAttributes: s.SearchAttributes,
 	})
+}
+
+// keepProbes stores the probe questions that came with a request, and has the specification name what is stored: a
+// worker reads them there, whichever machine they were on.
+func (s *Service) keepProbes(ctx context.Context, request *IndexRequest) error {
+	where := request.Spec.Gate.Probes
+	if where == "" || strings.Contains(where, "://") || strings.HasPrefix(where, corpus.ProbesStored) {
+		return nil
+	}
+	bad := fault.BadConfig.At("read probe questions", where).
+		Advise("set indexes." + request.Spec.Index + ".gate.probes to a file or an object with a line " +
+			`{"question": "...", "documents": ["key"]} for each`)
+	if len(request.Probes) == 0 {
+		return bad.Because("what it holds was not sent with the request")
+	}
+	if _, err := corpus.ReadProbes(bytes.NewReader(request.Probes), true); err != nil {
+		return bad.Because(err)
+	}
+	sum, err := s.artifacts(request.Spec.Index).PutProbes(ctx, request.Probes)
+	request.Spec.Gate.Probes = corpus.ProbesStored + sum
+	return err
 }
 
 // unused names a generation after the present; a second start within a second gets a number.
@@ -270,7 +296,12 @@ func (s *Service) Restore(ctx context.Context, index string) (Run, error) {
 		return Run{}, err
 	}
 	build := s.alone(index, workflows.RestoreGeneration)
-	return s.startAlone(ctx, "restore", workflows.RestoreName, runlog.LatestRestore(index), build, build)
+	var run Run
+	err := s.recorded(ctx, corpus.ActionRestore, build.Index+"/"+build.Generation, func() (err error) {
+		run, err = s.startAlone(ctx, "restore", workflows.RestoreName, runlog.LatestRestore(index), build, build)
+		return err
+	})
+	return run, err
 }
 
 // Audit implements Control. An index is audited once at a time.

@@ -32,7 +32,7 @@ func (s *Service) Pause(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return s.command(ctx, run, workflows.UpdatePause)
+	return s.recorded(ctx, corpus.ActionPause, run, func() error { return s.command(ctx, run, workflows.UpdatePause) })
 }
 
 // Resume implements Control.
@@ -59,7 +59,9 @@ func (s *Service) Resume(ctx context.Context, name string, budget *corpus.Budget
 				Advise("a budget counts from the run's beginning: give a larger one")
 		}
 	}
-	return s.command(ctx, run, workflows.UpdateResume, workflows.Resume{Budget: limited(budget)})
+	return s.recorded(ctx, corpus.ActionResume, run, func() error {
+		return s.command(ctx, run, workflows.UpdateResume, workflows.Resume{Budget: limited(budget)})
+	})
 }
 
 // exhausted says what a budget leaves nothing of; what was sent and is not settled counts too, as it does in a run.
@@ -106,7 +108,11 @@ func (s *Service) Cancel(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	err = s.command(ctx, run, workflows.UpdateCancel)
+	return s.recorded(ctx, corpus.ActionCancel, run, func() error { return s.cancel(ctx, run) })
+}
+
+func (s *Service) cancel(ctx context.Context, run string) error {
+	err := s.command(ctx, run, workflows.UpdateCancel)
 	switch {
 	case errors.Is(err, errUnknownUpdate):
 		return s.refused(ctx, run, workflows.UpdateCancel, s.Client.CancelWorkflow(ctx, workflows.WorkflowID(run), ""))
@@ -133,7 +139,13 @@ func (s *Service) Lost(ctx context.Context, name string) error {
 	if strings.HasPrefix(generation, workflows.AuditGeneration) {
 		return fault.Usage.At("free the lease of", index).Because(name + " is an audit, which holds none")
 	}
-	err = build.FreeLease(ctx, s.artifacts(index), generation, func(ctx context.Context, run build.Holder) (bool, error) {
+	return s.recorded(ctx, corpus.ActionLost, strings.TrimSuffix(index+"/"+generation, "/"), func() error {
+		return s.lost(ctx, index, generation)
+	})
+}
+
+func (s *Service) lost(ctx context.Context, index, generation string) error {
+	err := build.FreeLease(ctx, s.artifacts(index), generation, func(ctx context.Context, run build.Holder) (bool, error) {
 		return s.runs(ctx, run.Workflow, run.Run)
 	})
 	if generation != "" || !fault.Is(err, fault.SegmentDamage) {

@@ -78,6 +78,7 @@ var schemaTexts = map[string]string{
 	"Signals":          "What the confidence is made of.",
 	"Audit":            "What an audit looked at, and what it found otherwise than it was written.",
 	"Audited":          "How much an audit looked at.",
+	"Probed":           "What a run found by its probe questions, before it was published.",
 	"Drift":            "How much of one kind was found, and how much of it was mended.",
 	"Found":            "One object that is otherwise than it was written.",
 	"Estimate":         "What a dry run expects a run to pay for.",

@@ -50,6 +50,8 @@ type App struct {
 	keyEnv     string // variable with the API key of queries
 	set        []string
 	json       bool
+	by         string // who asks, and
+	reason     string // why: for the audit trail
 	noted      []string
 	started    bool // this command started the embedded stack
 	exit       int
@@ -151,6 +153,13 @@ func (a *App) root() *cobra.Command {
 		a.showCmd(),
 		a.queryCmd(),
 		a.generationsCmd(),
+		a.rollbackCmd(),
+		a.publishCmd(),
+		a.discardCmd(),
+		a.tagCmd(),
+		a.untagCmd(),
+		a.operationsCmd(),
+		a.diffCmd(),
 		a.restoreCmd(),
 		a.auditCmd(),
 		a.evalCmd(),

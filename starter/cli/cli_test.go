@@ -37,6 +37,12 @@ type control struct {
 	runs     []runlog.Summary
 	log      runlog.Log
 	err      error
+
+	move       ops.MoveRequest
+	operator   corpus.Operator
+	unchanged  bool
+	operations []corpus.Operation
+	difference corpus.Difference
 }
 
 func (c *control) ask(what, name string) error {
@@ -78,6 +84,22 @@ func (c *control) Estimate(_ context.Context, request ops.IndexRequest) (corpus.
 
 func (c *control) Generations(_ context.Context, index string) ([]artifact.Generation, error) {
 	return c.kept, c.ask("generations", index)
+}
+
+func (c *control) Move(ctx context.Context, r ops.MoveRequest) (corpus.Move, error) {
+	c.move, c.operator = r, ops.OperatorOf(ctx)
+	out := corpus.Move{
+		Index: r.Index, Action: r.Action, From: "g2", To: r.Generation, Name: r.Name, Release: 7, Unchanged: c.unchanged,
+	}
+	return out, c.ask(r.Action, r.Index+" "+r.Generation)
+}
+
+func (c *control) Difference(_ context.Context, r ops.DifferenceRequest) (corpus.Difference, error) {
+	return c.difference, c.ask("diff", r.Index+" "+r.From+" "+r.To)
+}
+
+func (c *control) Operations(_ context.Context, index string, limit int) ([]corpus.Operation, error) {
+	return c.operations, c.ask("operations", fmt.Sprint(index, " ", limit))
 }
 
 func (c *control) Indexes(context.Context) ([]runlog.Card, error) {

@@ -78,7 +78,7 @@ func (a *App) withControl(
 		connect = a.embedded
 	}
 	return connected(ctx, cfg, connect, func(connection Connection) error {
-		ctx := withKey(ctx, cmp.Or(a.variable(a.keyEnv), connection.Key))
+		ctx := ops.WithOperator(withKey(ctx, cmp.Or(a.variable(a.keyEnv), connection.Key)), a.operator())
 		err := f(ctx, connection.Control, connection.HTTP)
 		if err != nil && fault.As(err) == nil {
 			err = fault.Internal.At("", "").Because(err)

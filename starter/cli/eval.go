@@ -239,7 +239,11 @@ func (a *App) evalBuild(
 	ctx context.Context, control ops.Control, dataset *eval.Dataset, spec corpus.Spec,
 ) (ops.Status, error) {
 	own := spec.Index == evalIndex(dataset)
-	run, err := control.Index(ctx, ops.IndexRequest{Spec: spec, ReplaceCorpus: own})
+	probes, err := config.Probes(spec)
+	if err != nil {
+		return ops.Status{}, err
+	}
+	run, err := control.Index(ctx, ops.IndexRequest{Spec: spec, ReplaceCorpus: own, Probes: probes})
 	if err != nil {
 		return ops.Status{}, err
 	}

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/unweaver/unweaver/internal/build/runlog"
 	"github.com/unweaver/unweaver/internal/fault"
 	ops "github.com/unweaver/unweaver/internal/ops/port"
+	"github.com/unweaver/unweaver/internal/store/artifact"
 )
 
 func (a *App) generationsCmd() *cobra.Command {
@@ -31,7 +33,7 @@ func (a *App) generationsCmd() *cobra.Command {
 				return a.print(map[string]any{"index": index, "generations": generations}, func(w io.Writer) {
 					fmt.Fprintf(
 						w,
-						"%-22s %4s  %-9s %9s %9s %9s  %-20s %s\n",
+						"%-22s %4s  %-9s %9s %9s %9s  %-20s %-16s %s\n",
 						"generation",
 						"seq",
 						"state",
@@ -40,11 +42,12 @@ func (a *App) generationsCmd() *cobra.Command {
 						"classes",
 						"built",
 						"content hash",
+						"kept by",
 					)
 					for _, generation := range generations {
 						fmt.Fprintf(
 							w,
-							"%-22s %4d  %-9s %9d %9d %9d  %-20s %.16s\n",
+							"%-22s %4d  %-9s %9d %9d %9d  %-20s %-16.16s %s\n",
 							generation.Generation,
 							generation.Seq,
 							generation.State,
@@ -53,6 +56,7 @@ func (a *App) generationsCmd() *cobra.Command {
 							generation.Classes,
 							generation.Created.Format("2006-01-02 15:04:05"),
 							generation.ContentHash,
+							keptBy(generation),
 						)
 					}
 				})
@@ -62,6 +66,17 @@ func (a *App) generationsCmd() *cobra.Command {
 	command.Flags().StringVar(&index, "index", "", "name of the index")
 	_ = command.MarkFlagRequired("index") // the flag exists
 	return command
+}
+
+// keptBy says what keeps a generation that the rules alone would not tell of: its tags.
+func keptBy(generation artifact.Generation) string {
+	if len(generation.Tags) > 0 {
+		return strings.Join(generation.Tags, " ")
+	}
+	if generation.Collected {
+		return "nothing: being collected"
+	}
+	return ""
 }
 
 func (a *App) restoreCmd() *cobra.Command {
@@ -96,7 +111,7 @@ the exit code is that of the worst.`,
 	}
 	command.Flags().StringVar(&index, "index", "", "name of the index")
 	command.Flags().BoolVar(&all, "all", false, "restore every index")
-	return command
+	return a.accountable(command)
 }
 
 // worse is the harder of two exit codes.

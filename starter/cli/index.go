@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
 	ops "github.com/unweaver/unweaver/internal/ops/port"
 )
@@ -51,6 +52,9 @@ JSON object a line (docs/cli.md).
 			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
 				request := ops.IndexRequest{
 					Spec: spec, Generation: generation, ReplaceCorpus: replace, Rebuild: rebuild, Priority: ops.Priority(priority),
+				}
+				if request.Probes, err = config.Probes(spec); err != nil {
+					return err
 				}
 				if dry {
 					report, err := control.Estimate(ctx, request)

@@ -65,7 +65,23 @@ func showReport(w io.Writer, status ops.Status) {
 		fmt.Fprintf(w, "  content hash %s\n", status.ContentHash)
 	}
 	showProblems(w, status.Report)
+	showHeld(w, status.Report)
 }
+
+// showHeld says what can be done with a generation that a gate held after it was built.
+func showHeld(w io.Writer, report corpus.Report) {
+	if report.Status != corpus.StatusHeld || report.ContentHash == "" || report.Reason == massDeletion {
+		return
+	}
+	rest := report.Generation + " --index " + report.Index
+	fmt.Fprintf(w, "  ask it:      unweaver query \"...\" --generation %s\n", rest)
+	fmt.Fprintf(w, "  compare it:  unweaver diff %s\n", rest)
+	fmt.Fprintf(w, "  approve it:  unweaver publish %s --reason ...\n", rest)
+	fmt.Fprintf(w, "  or drop it:  unweaver discard %s --reason ...\n", rest)
+}
+
+// massDeletion is the gate that holds a run before anything is built.
+const massDeletion = "mass_deletion"
 
 // showFound prints what a run found and what it wrote. A restore finds nothing, and neither does a run that failed
 // before it had listed the corpus.

@@ -46,7 +46,7 @@ func (a *App) steerCmd(
 	name, short string,
 	steer func(control ops.Control, ctx context.Context, run string) error,
 ) *cobra.Command {
-	return &cobra.Command{
+	return a.accountable(&cobra.Command{
 		Use:   name + " RUN",
 		Short: short,
 		Long:  short + ".\n\n" + runForm,
@@ -62,7 +62,7 @@ func (a *App) steerCmd(
 				)
 			})
 		},
-	}
+	})
 }
 
 func (a *App) resumeCmd() *cobra.Command {
@@ -101,7 +101,7 @@ to be larger than what was spent; a bound that is not given stays as it was.
 			})
 		})
 	}
-	return command
+	return a.accountable(command)
 }
 
 // givenBudget is nil where no flag of it was given.

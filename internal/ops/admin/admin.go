@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -81,6 +82,11 @@ func Handler(control ops.Control, allowed Access) http.Handler {
 	handle(mux, "generations", func(ctx context.Context, index named) ([]artifact.Generation, error) {
 		return control.Generations(ctx, index.Name)
 	})
+	handle(mux, "move", control.Move)
+	handle(mux, "diff", control.Difference)
+	handle(mux, "operations", func(ctx context.Context, asked list) ([]corpus.Operation, error) {
+		return control.Operations(ctx, asked.Index, asked.Limit)
+	})
 	handle(mux, "indexes", func(ctx context.Context, _ struct{}) ([]runlog.Card, error) { return control.Indexes(ctx) })
 	handle(mux, "runs", func(ctx context.Context, asked list) ([]runlog.Summary, error) {
 		return control.Runs(ctx, asked.Index, asked.Limit)
@@ -98,27 +104,28 @@ func Handler(control ops.Control, allowed Access) http.Handler {
 			allowed.prove(w, request)
 			return
 		}
-		status, owner := allowed.status(request)
+		status, owner, via := allowed.status(request)
 		if status != http.StatusOK {
 			refuse(w, status)
 			return
 		}
+		ctx := ops.WithOperator(request.Context(), operatorOf(request, via))
 		if !owner {
-			request = request.WithContext(ops.ForAnother(request.Context()))
+			ctx = ops.ForAnother(ctx)
 		}
-		mux.ServeHTTP(w, request)
+		mux.ServeHTTP(w, request.WithContext(ctx))
 	})
 }
 
 // status is 200 where a request may pass. owner: it comes from who has the token, and so owns the data directory, or
-// from who may make keys.
-func (a Access) status(request *http.Request) (status int, owner bool) {
+// from who may make keys. via is what was shown, for the audit trail.
+func (a Access) status(request *http.Request) (status int, owner bool, via string) {
 	got := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
 	if a.Token != "" && subtle.ConstantTimeCompare([]byte(got), []byte(a.Token)) == 1 {
-		return http.StatusOK, true
+		return http.StatusOK, true, "token"
 	}
 	if a.Check == nil || got == "" {
-		return http.StatusUnauthorized, false
+		return http.StatusUnauthorized, false, ""
 	}
 	key, err := a.Check(got)
 	need := access.Operate
@@ -127,11 +134,11 @@ func (a Access) status(request *http.Request) (status int, owner bool) {
 	}
 	switch {
 	case err != nil:
-		return http.StatusUnauthorized, false
+		return http.StatusUnauthorized, false, ""
 	case !key.Scope.Includes(need) || key.Index != "*": // a run is of one index, control is of all
-		return http.StatusForbidden, false
+		return http.StatusForbidden, false, ""
 	}
-	return http.StatusOK, key.Scope.Includes(access.Admin)
+	return http.StatusOK, key.Scope.Includes(access.Admin), "key " + key.ID
 }
 
 // refuse writes a problem (RFC 9457).
@@ -212,11 +219,11 @@ var _ ops.Control = (*Client)(nil)
 
 var (
 	quick   = &http.Client{Timeout: 2 * time.Minute}
-	patient = &http.Client{} // an estimate reads the whole corpus: its caller ends it
+	patient = &http.Client{} // an estimate reads the whole corpus, a diff may read generations: the caller ends them
 )
 
 func clientOf(method string) *http.Client {
-	if method == "estimate" {
+	if method == "estimate" || method == "diff" {
 		return patient
 	}
 	return quick
@@ -234,6 +241,12 @@ func call[Out any](ctx context.Context, client *Client, name string, in any) (Ou
 	}
 	req.Header.Set("Authorization", "Bearer "+client.Token)
 	req.Header.Set("Content-Type", "application/json")
+	asks := ops.OperatorOf(ctx)
+	for name, text := range map[string]string{byHeader: asks.By, reasonHeader: asks.Reason} {
+		if text != "" {
+			req.Header.Set(name, url.QueryEscape(text))
+		}
+	}
 	response, err := clientOf(name).Do(req)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -332,6 +345,21 @@ func (c *Client) Log(ctx context.Context, run string) (runlog.Log, error) {
 // Audit implements ops.Control.
 func (c *Client) Audit(ctx context.Context, request ops.AuditRequest) (ops.Run, error) {
 	return call[ops.Run](ctx, c, "audit", request)
+}
+
+// Move implements ops.Control.
+func (c *Client) Move(ctx context.Context, r ops.MoveRequest) (corpus.Move, error) {
+	return call[corpus.Move](ctx, c, "move", r)
+}
+
+// Difference implements ops.Control.
+func (c *Client) Difference(ctx context.Context, r ops.DifferenceRequest) (corpus.Difference, error) {
+	return call[corpus.Difference](ctx, c, "diff", r)
+}
+
+// Operations implements ops.Control.
+func (c *Client) Operations(ctx context.Context, index string, limit int) ([]corpus.Operation, error) {
+	return call[[]corpus.Operation](ctx, c, "operations", list{index, limit})
 }
 
 // Restore implements ops.Control.

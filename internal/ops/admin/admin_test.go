@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/build/runlog"
@@ -17,13 +18,15 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ops"
 	"github.com/unweaver/unweaver/internal/ops/admin"
+	"github.com/unweaver/unweaver/internal/ops/port"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 )
 
 // recorder is a Control that remembers what it was asked and answers as it is told.
 type recorder struct {
-	asked []any
-	err   error
+	asked    []any
+	operator corpus.Operator // of a move
+	err      error
 }
 
 func (r *recorder) ask(method string, input ...any) error {
@@ -78,6 +81,20 @@ func (r *recorder) Audit(_ context.Context, request ops.AuditRequest) (ops.Run, 
 	return ops.Run{Run: request.Index + "/audit-1"}, r.ask("audit", request)
 }
 
+func (r *recorder) Move(ctx context.Context, request ops.MoveRequest) (corpus.Move, error) {
+	r.operator = port.OperatorOf(ctx)
+	return corpus.Move{Index: request.Index, To: request.Generation, Release: 7}, r.ask("move", request)
+}
+
+func (r *recorder) Difference(_ context.Context, request ops.DifferenceRequest) (corpus.Difference, error) {
+	return corpus.Difference{Index: request.Index, Chunks: corpus.ChunkDifference{Added: 3}}, r.ask("diff", request)
+}
+
+func (r *recorder) Operations(_ context.Context, index string, limit int) ([]corpus.Operation, error) {
+	return []corpus.Operation{{ID: "o1", Action: corpus.ActionTag, Outcome: &corpus.OperationOutcome{Result: "done"}}},
+		r.ask("operations", index, limit)
+}
+
 func (r *recorder) Doctor(_ context.Context, spec corpus.Spec) ([]ops.Check, error) {
 	return []ops.Check{{Name: "worker", Detail: "none polls", Hint: "start one"}}, r.ask("doctor", spec)
 }
@@ -104,6 +121,15 @@ func methods(ctx context.Context, control ops.Control) map[string]func() (any, e
 		},
 		"generations": func() (any, error) { return control.Generations(ctx, "docs") },
 		"restore":     func() (any, error) { return control.Restore(ctx, "docs") },
+		"move": func() (any, error) {
+			return control.Move(ctx, ops.MoveRequest{
+				Action: corpus.ActionRollback, Index: "docs", To: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC), Force: true,
+			})
+		},
+		"diff": func() (any, error) {
+			return control.Difference(ctx, ops.DifferenceRequest{Index: "docs", From: "g1", To: "g2"})
+		},
+		"operations": func() (any, error) { return control.Operations(ctx, "docs", 5) },
 		"audit": func() (any, error) {
 			return control.Audit(ctx, ops.AuditRequest{Index: "docs", Sample: corpus.Sample{Part: 2, Of: 7}, Repair: true})
 		},
@@ -138,6 +164,17 @@ func TestEveryMethodArrivesAndComesBackWhole(t *testing.T) {
 				t.Errorf("asked %+v, want %+v", remote.asked, direct.asked)
 			}
 		})
+	}
+}
+
+// Who asks says who they are and why; what they have shown is added where they show it.
+func TestWhoAsksArrivesWithWhatTheyHaveShown(t *testing.T) {
+	remote := &recorder{}
+	client := serve(t, remote)
+	said := corpus.Operator{By: "Žofie <z@büro>", Reason: "bad answers\nsince 2%", Via: "key of nobody"}
+	_, err := client.Move(port.WithOperator(t.Context(), said), ops.MoveRequest{Action: "tag", Index: "docs"})
+	if want := (corpus.Operator{By: said.By, Reason: said.Reason, Via: "token"}); err != nil || remote.operator != want {
+		t.Errorf("%+v, want %+v; %v", remote.operator, want, err)
 	}
 }
 

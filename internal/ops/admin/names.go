@@ -34,6 +34,24 @@ func checked(in any) error {
 		if !corpus.ValidSlug(in.Index) {
 			return wrongName(in.Index)
 		}
+	case ops.MoveRequest:
+		if !corpus.ValidSlug(in.Index) {
+			return wrongName(in.Index)
+		}
+		for _, name := range []string{in.Generation, in.Name} {
+			if name != "" && !corpus.ValidSlug(name) {
+				return wrongName(name)
+			}
+		}
+	case ops.DifferenceRequest:
+		if !corpus.ValidSlug(in.Index) {
+			return wrongName(in.Index)
+		}
+		for _, name := range []string{in.From, in.To} {
+			if name != "" && !corpus.ValidSlug(name) {
+				return wrongName(name)
+			}
+		}
 	case corpus.Spec:
 		if !corpus.ValidSlug(in.Index) {
 			return wrongName(in.Index)

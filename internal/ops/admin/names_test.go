@@ -42,6 +42,13 @@ func TestANameThatCouldBeAPathReachesNothing(t *testing.T) {
 	if status, text := post("index", `{"spec":{"index":"../x"}}`); status != http.StatusConflict {
 		t.Errorf("index: %d %s", status, text)
 	}
+	for _, body := range []string{
+		`{"index":"../x"}`, `{"index":"docs","generation":"../../x"}`, `{"index":"docs","name":"a/b"}`,
+	} {
+		if status, text := post("move", body); status != http.StatusConflict {
+			t.Errorf("move: %d %s", status, text)
+		}
+	}
 	if asked.asked != nil {
 		t.Errorf("it came through: %v", asked.asked)
 	}

@@ -4,6 +4,7 @@ package port
 
 import (
 	"context"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/build/runlog"
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -17,6 +18,7 @@ type IndexRequest struct {
 	ReplaceCorpus bool        `json:"replace_corpus"`
 	Rebuild       bool        `json:"rebuild"` // trust nothing that earlier builds wrote but what was paid for
 	Priority      Priority    `json:"priority,omitzero"`
+	Probes        []byte      `json:"probes,omitempty"` // content of the file that Spec.Gate.Probes names on the caller's machine
 }
 
 // Priority of a run among those of other indexes: indexes.*.priority. Zero values are the server's.
@@ -30,6 +32,24 @@ type AuditRequest struct {
 	Index  string        `json:"index"`
 	Sample corpus.Sample `json:"sample"`
 	Repair bool          `json:"repair"` // write again what the stores lost
+}
+
+// MoveRequest asks for what needs no build: corpus.ActionRollback, ActionPublish, ActionDiscard, ActionTag or
+// ActionUntag.
+type MoveRequest struct {
+	Action     string    `json:"action"`
+	Index      string    `json:"index"`
+	Generation string    `json:"generation,omitempty"` // of a rollback it may be empty: what the current one was made from
+	To         time.Time `json:"to,omitzero"`          // of a rollback: what was served then
+	Name       string    `json:"name,omitempty"`       // of a tag
+	Force      bool      `json:"force,omitempty"`      // publish though what it was made from is not served any more
+}
+
+// DifferenceRequest asks what changed from one generation to another.
+type DifferenceRequest struct {
+	Index string `json:"index"`
+	From  string `json:"from,omitempty"`
+	To    string `json:"to,omitempty"`
 }
 
 // Run names a run.
@@ -79,6 +99,12 @@ type Control interface {
 	// is the index, and a new one is written.
 	Lost(ctx context.Context, run string) error
 	Generations(ctx context.Context, index string) ([]artifact.Generation, error)
+	// Move changes what is served, or what is kept, among the generations that are there. It is an operation.
+	Move(ctx context.Context, r MoveRequest) (corpus.Move, error)
+	// Difference tells what changed from one generation to another; see releases.Difference for names left empty.
+	Difference(ctx context.Context, r DifferenceRequest) (corpus.Difference, error)
+	// Operations gives the newest records of the audit trail of an index, the last first. 0 gives all.
+	Operations(ctx context.Context, index string, limit int) ([]corpus.Operation, error)
 	// Indexes describes every index.
 	Indexes(ctx context.Context) ([]runlog.Card, error)
 	// Runs lists the newest runs, the last begun first: of an index, or of all where it is empty. 0 lists all.
@@ -100,3 +126,16 @@ func ForAnother(ctx context.Context) context.Context { return context.WithValue(
 
 // OfAnother tells whether a context is marked so.
 func OfAnother(ctx context.Context) bool { return ctx.Value(another{}) != nil }
+
+type operator struct{}
+
+// WithOperator says who asks, and why: operations record it.
+func WithOperator(ctx context.Context, asks corpus.Operator) context.Context {
+	return context.WithValue(ctx, operator{}, asks)
+}
+
+// OperatorOf is who asks; zero: nobody said.
+func OperatorOf(ctx context.Context) corpus.Operator {
+	asks, _ := ctx.Value(operator{}).(corpus.Operator)
+	return asks
+}

@@ -158,7 +158,14 @@ func (c *collector) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	tags, err := c.Artifacts.Tags(ctx)
+	if err != nil {
+		return err
+	}
 	kept := keptGenerations(refs, c.current, c.Keep)
+	for name := range tags {
+		kept[name] = true
+	}
 	c.gens = map[string]*generation{}
 	for name, ref := range refs {
 		gen := &generation{name: name, ref: ref, kept: kept[name], leased: leased[name]}
@@ -244,7 +251,7 @@ type mark struct {
 }
 
 // MarkKey is the object that says that a generation is collected: readers refuse it from then on.
-func MarkKey(index artifact.Index, gen string) string { return index.GenerationKey(gen, "collected") }
+func MarkKey(index artifact.Index, gen string) string { return index.CollectedKey(gen) }
 
 func (c *collector) markOf(ctx context.Context, gen string) (time.Time, error) {
 	var m mark

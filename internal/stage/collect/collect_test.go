@@ -73,6 +73,41 @@ func TestGenerationsStayByRule(t *testing.T) {
 	}
 }
 
+// A tag keeps a generation that no rule keeps, and takes the mark off one that was marked before it was tagged. What
+// its object holds does not count.
+func TestATaggedGenerationStaysUntilItIsUntagged(t *testing.T) {
+	w := newWorld(t)
+	for n := range 5 {
+		w.publish(fmt.Sprint("g", n+1), content{chunks: map[string]string{"c": fmt.Sprint(n)}})
+	}
+	w.collect(0) // marks g1 to g4
+	key := w.index.TagKey("g1", "audit")
+	if _, err := blob.Write(t.Context(), w.index.Store, key, []byte("{"), blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	for night := 1; night < 4; night++ {
+		w.collect(night)
+	}
+	if got := generations(w); !slices.Equal(got, []string{"g1", "g5"}) {
+		t.Errorf("tagged: %v", got)
+	}
+	if missing := w.missing("g1", content{chunks: map[string]string{"c": "0"}}); missing != nil {
+		t.Errorf("it lost %v", missing)
+	}
+	if len(w.store.Keys(collect.MarkKey(w.index, "g1"))) != 0 {
+		t.Error("it is still marked")
+	}
+	if err := w.index.Store.Delete(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	for night := 4; night < 8; night++ {
+		w.collect(night)
+	}
+	if got := generations(w); !slices.Equal(got, []string{"g5"}) {
+		t.Errorf("untagged: %v", got)
+	}
+}
+
 // A generation is marked first, and goes a grace period later with all that it alone needs, and with nothing else.
 func TestAGenerationGoesInTwoStepsWithWhatItAloneNeeds(t *testing.T) {
 	w := newWorld(t)

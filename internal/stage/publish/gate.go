@@ -11,6 +11,8 @@ const (
 	FailureBudget = "failure_budget"
 	MassDeletion  = "mass_deletion"
 	Empty         = "empty"
+	SizeJump      = "size_jump"
+	CostJump      = "cost_jump"
 )
 
 // Documents counts the documents of a build.
@@ -124,4 +126,25 @@ func Removal(spec corpus.Spec, removed, moved, parentDocuments int64) (reason, d
 		"%d of %d documents are gone (%.3g %%); at most %.3g %% may go in one run (indexes.%s.gate.max_removed)",
 		gone, parentDocuments, percent(gone, parentDocuments), 100*spec.Gate.MaxRemoved, spec.Index,
 	)
+}
+
+// Jump says why a run that is out of proportion with the generation before must not be published unseen, or nothing:
+// its chunks are many more or fewer, or it cost more than such a run may. A first build has nothing to be measured by.
+func Jump(spec corpus.Spec, chunks, parentChunks int64, cost float64) (reason, detail string) {
+	if parentChunks <= 0 {
+		return "", ""
+	}
+	if most := spec.Gate.MaxSizeChange; most > 0 {
+		change := float64(chunks-parentChunks) / float64(parentChunks)
+		if max(change, -change) > most {
+			return SizeJump, fmt.Sprintf("it has %d chunks, the generation before had %d (%+.3g %%); at most %.3g %% more or "+
+				"fewer are published unseen (indexes.%s.gate.max_size_change)", chunks, parentChunks, 100*change, 100*most,
+				spec.Index)
+		}
+	}
+	if most := spec.Gate.MaxCost; most > 0 && cost > most {
+		return CostJump, fmt.Sprintf("it cost %.4f; at most %.4f is published unseen (indexes.%s.gate.max_cost)", cost, most,
+			spec.Index)
+	}
+	return "", ""
 }

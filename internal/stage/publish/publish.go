@@ -6,13 +6,16 @@ package publish
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination"
+	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
 // Seq is more than that of any generation; the caller holds the lease. A generation whose reference cannot be read had
@@ -123,13 +126,14 @@ func (in FlipIn) done(pointer corpus.Pointer) bool {
 }
 
 func (in FlipIn) moved(current corpus.Pointer) error {
-	why := fmt.Sprintf("generation %s was published meanwhile", current.Generation)
+	why := fmt.Sprintf("generation %s was published meanwhile, or gone back to", current.Generation)
 	if current.Generation == "" {
 		why = "the index has no published generation any more"
 	}
 	return fault.PointerMoved.At("publish", in.Artifacts.Name).
 		Because(why).
-		Advise("run index again: what was paid for is not paid twice")
+		Advise("run index again: what was paid for is not paid twice; or see what differs, and publish it all the same: " +
+			"unweaver diff, unweaver publish " + in.Generation + " --force, both with --index " + in.Artifacts.Name)
 }
 
 // Mirror tells the store that readers ask about the pointer. To them it is a hint: what current.json says counts.
@@ -139,4 +143,20 @@ func Mirror(ctx context.Context, art artifact.Index, mirror coordination.Readers
 		return err
 	}
 	return mirror.Mirror(ctx, art.Name, pointer.Epoch, raw)
+}
+
+// Alias points the aliases for other programs that read the vector store at collections. Ours never use them.
+func Alias(ctx context.Context, store vectors.Store, collections corpus.Collections) error {
+	aliaser, ok := vectors.As[vectors.Aliaser](store)
+	if !ok {
+		return nil
+	}
+	var failed error
+	for _, collection := range []string{collections.Classes, collections.Chunks} {
+		parts := strings.Split(collection, "_") // uw_<hash>_<kind>_<fingerprint>_<n>
+		if err := aliaser.Alias(ctx, strings.Join(parts[:min(len(parts), 3)], "_"), collection); err != nil {
+			failed = errors.Join(failed, err)
+		}
+	}
+	return failed
 }

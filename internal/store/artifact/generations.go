@@ -1,6 +1,7 @@
 package artifact
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sort"
@@ -16,7 +17,7 @@ import (
 type Generation struct {
 	Generation  string    `json:"generation"`
 	Seq         int64     `json:"seq"`
-	State       string    `json:"state"` // current | published | held | damaged
+	State       string    `json:"state"` // current | published | held | discarded | damaged
 	Created     time.Time `json:"created"`
 	Documents   int64     `json:"documents"`
 	Chunks      int64     `json:"chunks"`
@@ -27,6 +28,8 @@ type Generation struct {
 	VectorHash  string    `json:"vector_hash"`
 	Manifest    string    `json:"manifest"`
 	Models      string    `json:"models"`
+	Tags        []string  `json:"tags,omitempty"`      // that keep it from being collected
+	Collected   bool      `json:"collected,omitempty"` // no reader opens it any more, and a grace later it is deleted
 }
 
 // Names lists the indexes of a store: its folders but its own, such as the ledger's.
@@ -52,28 +55,68 @@ func (x Index) Refs(ctx context.Context) (map[string]corpus.GenerationRef, error
 // ReadableRefs gives every generation whose reference can be read, and names those whose reference is damaged, in
 // order.
 func (x Index) ReadableRefs(ctx context.Context) (map[string]corpus.GenerationRef, []string, error) {
+	found, err := x.listed(ctx)
+	return found.refs, found.damaged, err
+}
+
+// listing is what lies in the folders of generations.
+type listing struct {
+	refs    map[string]corpus.GenerationRef
+	written map[string]time.Time // when each reference was
+	damaged []string             // references that cannot be read, in order
+	marked  map[string]bool      // collected, or about to be
+}
+
+func (x Index) listed(ctx context.Context) (listing, error) {
 	prefix := x.GenerationKey("", "") + "/"
-	refs := map[string]corpus.GenerationRef{}
-	var damaged []string
+	out := listing{
+		refs: map[string]corpus.GenerationRef{}, written: map[string]time.Time{}, marked: map[string]bool{},
+	}
 	for info, err := range x.Store.List(ctx, prefix, "") {
 		if err != nil {
-			return nil, nil, err
+			return listing{}, err
 		}
-		gen, ok := strings.CutSuffix(strings.TrimPrefix(info.Key, prefix), "/manifest.json")
-		if !ok || strings.Contains(gen, "/") {
+		gen, file, _ := strings.Cut(strings.TrimPrefix(info.Key, prefix), "/")
+		if file == "collected" {
+			out.marked[gen] = true
+		}
+		if file != "manifest.json" {
 			continue
 		}
 		ref, err := x.GenerationRef(ctx, gen)
 		switch {
 		case err == nil:
-			refs[gen] = ref
+			out.refs[gen], out.written[gen] = ref, info.Modified
 		case fault.Is(err, fault.SegmentDamage):
-			damaged = append(damaged, gen)
+			out.damaged = append(out.damaged, gen)
 		case !IsDamage(err): // one that went since it was listed is no generation any more
-			return nil, nil, err
+			return listing{}, err
 		}
 	}
-	return refs, damaged, nil
+	return out, nil
+}
+
+// Publication is when a generation was published, by the store's clock: when its reference was written.
+type Publication struct {
+	Generation string
+	Seq        int64
+	At         time.Time
+}
+
+// Publications gives those of the published generations that are kept, by their numbers.
+func (x Index) Publications(ctx context.Context) ([]Publication, error) {
+	found, err := x.listed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []Publication
+	for gen, ref := range found.refs {
+		if ref.State == corpus.GenerationPublished {
+			out = append(out, Publication{gen, ref.Seq, found.written[gen]})
+		}
+	}
+	slices.SortFunc(out, func(a, b Publication) int { return cmp.Compare(a.Seq, b.Seq) })
+	return out, nil
 }
 
 // Generations lists what has a manifest: the current one first, then the newest first. One whose manifest cannot be
@@ -83,10 +126,15 @@ func (x Index) Generations(ctx context.Context) ([]Generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	refs, damaged, err := x.ReadableRefs(ctx)
+	found, err := x.listed(ctx)
 	if err != nil {
 		return nil, err
 	}
+	tags, err := x.Tags(ctx)
+	if err != nil {
+		return nil, err
+	}
+	refs, damaged := found.refs, found.damaged
 	if current.Generation != "" { // the pointer is the authority, whatever became of the reference
 		refs[current.Generation] = corpus.GenerationRef{Manifest: current.Manifest, Seq: current.Seq, State: "current"}
 	}
@@ -111,6 +159,10 @@ func (x Index) Generations(ctx context.Context) ([]Generation, error) {
 			continue
 		}
 		out = append(out, Describe(gen, ref, manifest))
+	}
+	for i := range out {
+		name := out[i].Generation
+		out[i].Tags, out[i].Collected = tags[name], found.marked[name] && name != current.Generation
 	}
 	sort.Slice(out, func(i, j int) bool {
 		if first := out[i].State == "current"; first != (out[j].State == "current") {

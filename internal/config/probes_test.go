@@ -1,0 +1,39 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+func TestAProbeFileIsReadWhereItIsAndAnObjectIsNot(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "probes.jsonl")
+	line := `{"question":"Who?","documents":["a.md"]}`
+	if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	spec := corpus.Spec{Index: "docs", Gate: corpus.Gate{Probes: file}}
+	if raw, err := config.Probes(spec); err != nil || string(raw) != line {
+		t.Errorf("%s, %v", raw, err)
+	}
+	for _, elsewhere := range []string{"", "s3://bucket/probes.jsonl"} {
+		spec.Gate.Probes = elsewhere
+		if raw, err := config.Probes(spec); err != nil || raw != nil {
+			t.Errorf("%q: %s, %v", elsewhere, raw, err)
+		}
+	}
+	if err := os.WriteFile(file, []byte(line+"\n{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{file, file + ".none"} {
+		spec.Gate.Probes = bad
+		if _, err := config.Probes(spec); !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), bad) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}

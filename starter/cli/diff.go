@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	ops "github.com/unweaver/unweaver/internal/ops/port"
+	"github.com/unweaver/unweaver/internal/stream/par"
+)
+
+func (a *App) diffCmd() *cobra.Command {
+	var index, questions string
+	command := &cobra.Command{
+		Use:   "diff [A] [B]",
+		Short: "Tell what changed from a generation to another: documents, chunks, classes, questions, cost",
+		Long: `Tell what changed from generation A to generation B: documents added, changed, moved and removed, chunks,
+classes born, changed and died, and what either cost.
+
+Without names the current generation is compared with the one that it was made from; one name that is not served, as of
+a generation that a gate held, is compared with what is served. Files that both have are not read.
+
+With --questions FILE (JSON Lines of {"question": ...}; a probe file will do) both are asked, and the questions are told
+whose first five chunks are others. Where models.embedding is a server, each question is embedded by it.`,
+		Example: "  unweaver diff --index docs\n  unweaver diff 20261122t020000z --index docs --questions probes.jsonl\n" +
+			"  unweaver diff 20261120t020000z 20261122t020000z --index docs --json | jq .documents",
+		Args: arguments(0, 2, "at most two generations"),
+		RunE: func(command *cobra.Command, args []string) error {
+			request := ops.DifferenceRequest{Index: index}
+			switch len(args) {
+			case 1:
+				request.To = args[0]
+			case 2:
+				request.From, request.To = args[0], args[1]
+			}
+			asked, err := questionsOf(questions)
+			if err != nil {
+				return err
+			}
+			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, base string) error {
+				difference, err := control.Difference(ctx, request)
+				if err != nil {
+					return err
+				}
+				if len(asked) > 0 {
+					if difference.Questions, err = askBoth(ctx, base, difference, asked); err != nil {
+						return err
+					}
+				}
+				return a.print(difference, func(w io.Writer) { showDifference(w, difference) })
+			})
+		},
+	}
+	command.Flags().StringVar(&index, "index", "", "name of the index")
+	command.Flags().StringVar(&questions, "questions", "", "file of questions to ask both generations")
+	_ = command.MarkFlagRequired("index") // the flag exists
+	return command
+}
+
+// questionsOf reads a file of questions; none where no file is named.
+func questionsOf(path string) ([]corpus.Probe, error) {
+	if path == "" {
+		return nil, nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fault.Usage.At("read --questions", path).Because(err)
+	}
+	defer func() { _ = file.Close() }()
+	asked, err := corpus.ReadProbes(file, false)
+	if err != nil {
+		return nil, fault.Usage.At("read --questions", path).
+			Because(err).
+			Advise(`write a line {"question": "..."} for each`)
+	}
+	return asked, nil
+}
+
+const (
+	// firstChunks is how many chunks of a question are compared.
+	firstChunks = 5
+	// askedAtOnce is how many questions are in flight.
+	askedAtOnce = 4
+)
+
+// askBoth asks two generations, and keeps the questions whose first chunks differ, in their order.
+func askBoth(
+	ctx context.Context, base string, between corpus.Difference, asked []corpus.Probe,
+) (*corpus.QuestionDifference, error) {
+	changes := make([]*corpus.QuestionChange, len(asked))
+	err := par.Each(ctx, len(asked), askedAtOnce, func(ctx context.Context, i int) error {
+		var chunks, documents [2][]string
+		for side, generation := range []string{between.From.Generation, between.To.Generation} {
+			raw, err := Ask(ctx, base, between.Index, map[string]any{
+				"query": asked[i].Question, "generation": generation, "top_chunks": firstChunks, "answer": false,
+			})
+			if err != nil {
+				return err
+			}
+			var answer struct {
+				Chunks []struct {
+					ID       string `json:"id"`
+					Document string `json:"document"`
+				} `json:"chunks"`
+			}
+			if err := json.Unmarshal(raw, &answer); err != nil {
+				return fault.Internal.At("read the answer to", fault.Quoted(asked[i].Question)).Because(err)
+			}
+			documents[side] = []string{}
+			for _, chunk := range answer.Chunks {
+				chunks[side] = append(chunks[side], chunk.ID)
+				documents[side] = append(documents[side], chunk.Document)
+			}
+		}
+		if !slices.Equal(chunks[0], chunks[1]) {
+			changes[i] = &corpus.QuestionChange{Question: asked[i].Question, Before: documents[0], After: documents[1]}
+		}
+		return nil
+	})
+	out := &corpus.QuestionDifference{Asked: len(asked), Changed: []corpus.QuestionChange{}}
+	for _, change := range changes {
+		if change != nil {
+			out.Changed = append(out.Changed, *change)
+		}
+	}
+	return out, err
+}
+
+// showDifference prints what changed.
+func showDifference(w io.Writer, d corpus.Difference) {
+	fmt.Fprintf(w, "%s: %s (%s) → %s (%s)\n", d.Index, d.From.Generation, d.From.State, d.To.Generation, d.To.State)
+	was, is := d.From.Counts, d.To.Counts
+	fmt.Fprintf(w, "  documents  %d → %d: %d added, %d changed, %d moved, %d removed\n", was.Documents, is.Documents,
+		d.Documents.Added, d.Documents.Changed, d.Documents.Moved, d.Documents.Removed)
+	fmt.Fprintf(w, "  chunks     %d → %d: %d added, %d removed\n", was.Chunks, is.Chunks, d.Chunks.Added, d.Chunks.Removed)
+	fmt.Fprintf(w, "  classes    %d → %d: %d born, %d changed, %d died\n", was.Classes, is.Classes, d.Classes.Born,
+		d.Classes.Changed, d.Classes.Died)
+	fmt.Fprintf(w, "  failed     %d → %d documents, %d → %d chunks\n", was.Failed, is.Failed, was.DeadLetters,
+		is.DeadLetters)
+	sum := func(of corpus.Tokens) int64 { return of.Prompt + of.Completion + of.Embedding }
+	fmt.Fprintf(w, "  paid for   %d tokens, cost %.4f; the one before: %d, %.4f\n", sum(d.To.Tokens), d.To.Cost,
+		sum(d.From.Tokens), d.From.Cost)
+	showChanges(w, "documents", d.Documents.Listed)
+	showChanges(w, "classes", d.Classes.Listed)
+	if d.Questions == nil {
+		return
+	}
+	fmt.Fprintf(w, "  of %s, %d have other chunks first\n", number(d.Questions.Asked, "question"),
+		len(d.Questions.Changed))
+	for _, change := range d.Questions.Changed {
+		fmt.Fprintf(w, "    %s\n      before: %s\n      after:  %s\n", change.Question, strings.Join(change.Before, ", "),
+			strings.Join(change.After, ", "))
+	}
+}
+
+// shownChanges is how many changes of a kind the terminal gets; JSON has more.
+const shownChanges = 5
+
+func showChanges(w io.Writer, what string, listed []corpus.Change) {
+	shown := map[string]int{}
+	for _, change := range listed {
+		if shown[change.Change]++; shown[change.Change] > shownChanges {
+			continue
+		}
+		if len(shown) == 1 && shown[change.Change] == 1 {
+			fmt.Fprintf(w, "  %s, the first of each kind:\n", what)
+		}
+		line := change.Object
+		if line == "" {
+			line = change.ID
+		}
+		if change.From != "" {
+			line += ", was " + change.From
+		}
+		fmt.Fprintf(w, "    %-8s %s\n", change.Change, line)
+	}
+}

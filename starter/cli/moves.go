@@ -1,0 +1,263 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	ops "github.com/unweaver/unweaver/internal/ops/port"
+)
+
+// accountable gives a command the flags of what the audit trail records.
+func (a *App) accountable(command *cobra.Command) *cobra.Command {
+	command.Flags().StringVar(&a.by, "by", "", "who asks, for the audit trail (default: user@host)")
+	command.Flags().StringVar(&a.reason, "reason", "", "why, for the audit trail")
+	return command
+}
+
+// operator is who runs this command.
+func (a *App) operator() corpus.Operator {
+	by := a.by
+	if by == "" {
+		name, host := cmp.Or(a.variable("USER"), a.variable("LOGNAME")), "unknown host"
+		if known, err := user.Current(); err == nil {
+			name = known.Username
+		}
+		if known, err := os.Hostname(); err == nil {
+			host = known
+		}
+		by = cmp.Or(name, "unknown user") + "@" + host
+	}
+	return corpus.Operator{By: by, Reason: a.reason}
+}
+
+// moveCmd is a command that changes what is served, or what is kept, of an index.
+func (a *App) moveCmd(command *cobra.Command, request *ops.MoveRequest, read func(args []string) error) *cobra.Command {
+	command.Flags().StringVar(&request.Index, "index", "", "name of the index")
+	_ = command.MarkFlagRequired("index") // the flag exists
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if err := read(args); err != nil {
+			return err
+		}
+		return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+			move, err := control.Move(ctx, *request)
+			if err != nil {
+				return err
+			}
+			return a.print(move, func(w io.Writer) { showMove(w, move) })
+		})
+	}
+	return a.accountable(command)
+}
+
+// showMove prints what a command came to.
+func showMove(w io.Writer, move corpus.Move) {
+	switch {
+	case move.Unchanged && (move.Action == corpus.ActionRollback || move.Action == corpus.ActionPublish):
+		fmt.Fprintf(w, "%s serves %s already: nothing to do\n", move.Index, move.To)
+	case move.Unchanged:
+		fmt.Fprintf(w, "%s: %s of %s was done already\n", move.Index, move.Action, move.To)
+	case move.Action == corpus.ActionRollback || move.Action == corpus.ActionPublish:
+		from := "nothing"
+		if move.From != "" {
+			from = move.From
+		}
+		fmt.Fprintf(w, "%s serves %s now (release %d); it served %s\n", move.Index, move.To, move.Release, from)
+	case move.Action == corpus.ActionDiscard:
+		fmt.Fprintf(w, "%s: %s is discarded; the next runs delete its files\n", move.Index, move.To)
+	case move.Action == corpus.ActionTag:
+		fmt.Fprintf(w, "%s: %s is %s, and stays until it is untagged\n", move.Index, move.To, move.Name)
+	default:
+		fmt.Fprintf(w, "%s: %s is no longer %s; the rules of keep count again\n", move.Index, move.To, move.Name)
+	}
+}
+
+func (a *App) rollbackCmd() *cobra.Command {
+	request := ops.MoveRequest{Action: corpus.ActionRollback}
+	var at string
+	command := a.moveCmd(&cobra.Command{
+		Use:   "rollback [GEN]",
+		Short: "Serve a generation that was published before, within seconds",
+		Long: `Serve a generation that was published before and is kept: GEN, or what was served at --to, or, with
+neither, the one that the current generation was made from. Its files, collections and the stores are looked at, no
+model is asked, and queries see one generation or the other, never both. Running builds go on and are held when they
+end, as the pointer moved (pointer_moved).
+
+The next build starts from what is served then, and finds the corpus as it is: pause the schedule until the cause is
+mended. A rollback forward is one, too: name the newer generation.`,
+		Example: "  unweaver rollback --index docs --reason \"wrong answers about leases\"\n" +
+			"  unweaver rollback 20261122t020000z --index docs\n" +
+			"  unweaver rollback --to \"2026-11-22 18:00\" --index docs",
+		Args: arguments(0, 1, "at most a GEN"),
+	}, &request, func(args []string) (err error) {
+		if len(args) > 0 {
+			request.Generation = args[0]
+		}
+		if at != "" {
+			request.To, err = momentOf(at)
+		}
+		return err
+	})
+	command.Flags().StringVar(&at, "to", "",
+		"serve what was served at this time: RFC 3339, or YYYY-MM-DD [HH:MM[:SS]] here")
+	return command
+}
+
+// momentOf reads a time as people write it: RFC 3339, or date and time of this machine's zone.
+func momentOf(text string) (time.Time, error) {
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at, nil
+	}
+	for _, layout := range []string{
+		time.DateTime, "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly,
+	} {
+		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, fault.Usage.At("read --to", fault.Quoted(text)).
+		Because("it is no time").
+		Advise("write it as 2026-11-22T18:00:00Z, or \"2026-11-22 18:00\" for this machine's time zone")
+}
+
+func (a *App) publishCmd() *cobra.Command {
+	request := ops.MoveRequest{Action: corpus.ActionPublish}
+	command := a.moveCmd(&cobra.Command{
+		Use:   "publish GEN",
+		Short: "Approve a generation that a gate held: it is served as it was built",
+		Long: `Approve a generation that a gate held: it is served as it was built and proven, and nothing is built or paid
+again.
+
+It is refused where another generation than the one that it was made from is served by now: what changed between the two
+would be taken back. --force says that this is meant.`,
+		Example: "  unweaver diff --index docs 20261122t020000z\n" +
+			"  unweaver publish 20261122t020000z --index docs --reason \"the archive was meant to go\"",
+		Args: arguments(1, 1, "a GEN"),
+	}, &request, func(args []string) error {
+		request.Generation = args[0]
+		return nil
+	})
+	command.Flags().BoolVar(&request.Force, "force", false,
+		"also where another generation than its parent is served by now")
+	return command
+}
+
+func (a *App) discardCmd() *cobra.Command {
+	request := ops.MoveRequest{Action: corpus.ActionDiscard}
+	return a.moveCmd(&cobra.Command{
+		Use:   "discard GEN",
+		Short: "Drop a generation that a gate held: its files are deleted by later runs",
+		Long: `Drop a generation that a gate held. It can still be queried by name until a run marks it, and a grace later its
+files are deleted. What was paid for it stays in the ledger for 14 days at least.`,
+		Example: "  unweaver discard 20261122t020000z --index docs --reason \"half of the archive was unreadable\"",
+		Args:    arguments(1, 1, "a GEN"),
+	}, &request, func(args []string) error {
+		request.Generation = args[0]
+		return nil
+	})
+}
+
+func (a *App) tagCmd() *cobra.Command {
+	return a.taggingCmd(corpus.ActionTag, "Keep a generation from being collected, under a name",
+		`Keep a generation from being collected, under a name that no other generation of the index has: letters a-z, digits
+and hyphens. It stays, with all that it alone needs, until its last tag is taken off.`)
+}
+
+func (a *App) untagCmd() *cobra.Command {
+	return a.taggingCmd(corpus.ActionUntag, "Take a tag off a generation: the rules of keep count again",
+		"Take a tag off a generation. Where no other keeps it, the rules (current, indexes.*.keep, held) count again.")
+}
+
+func (a *App) taggingCmd(action, short, long string) *cobra.Command {
+	request := ops.MoveRequest{Action: action}
+	return a.moveCmd(&cobra.Command{
+		Use:     action + " GEN NAME",
+		Short:   short,
+		Long:    long,
+		Example: "  unweaver " + action + " 20261122t020000z before-migration --index docs",
+		Args:    arguments(2, 2, "a GEN and a NAME"),
+	}, &request, func(args []string) error {
+		request.Generation, request.Name = args[0], args[1]
+		return nil
+	})
+}
+
+func (a *App) operationsCmd() *cobra.Command {
+	var index string
+	var limit int
+	command := &cobra.Command{
+		Use:   "operations",
+		Short: "Show the audit trail of an index: who did what, when, and why",
+		Long: `Show the audit trail of an index, the last operation first: rollbacks, approvals, discards, tags, pauses,
+resumptions, cancellations and restores. A record is written before an operation takes effect and is never changed; a
+second one tells how it ended. One without an outcome may or may not have taken effect. Runs are not listed: they have
+reports (unweaver runs).`,
+		Example: "  unweaver operations --index docs\n" +
+			"  unweaver operations --index docs --limit 0 --json | jq '.operations[].by'",
+		Args: arguments(0, 0, "no argument"),
+		RunE: func(command *cobra.Command, _ []string) error {
+			if limit < 0 {
+				return fault.Usage.At("read", "--limit").Because("it is below zero").Advise("0 shows all")
+			}
+			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+				operations, err := control.Operations(ctx, index, limit)
+				if err != nil {
+					return err
+				}
+				return a.print(map[string]any{"index": index, "operations": operations}, func(w io.Writer) {
+					showOperations(w, operations)
+				})
+			})
+		},
+	}
+	command.Flags().StringVar(&index, "index", "", "name of the index")
+	command.Flags().IntVar(&limit, "limit", 50, "how many; 0: all")
+	_ = command.MarkFlagRequired("index") // the flag exists
+	return command
+}
+
+// showOperations prints records of the audit trail.
+func showOperations(w io.Writer, operations []corpus.Operation) {
+	if len(operations) == 0 {
+		fmt.Fprintln(w, "no operation is recorded")
+	}
+	for _, op := range operations {
+		outcome := "no outcome is recorded: see what is served with unweaver generations"
+		if op.Outcome != nil {
+			outcome = op.Outcome.Result
+			if op.Outcome.Code != "" {
+				outcome += " (" + op.Outcome.Code + ")"
+			}
+		}
+		about := slices.DeleteFunc([]string{op.Run, op.To, op.Name}, func(part string) bool { return part == "" })
+		what := strings.Join(append([]string{op.Action}, about...), " ")
+		if op.From != "" && op.From != op.To {
+			what += ", while " + op.From + " was served"
+		}
+		if op.Forced {
+			what += ", forced"
+		}
+		at := "?"
+		if !op.At.IsZero() {
+			at = op.At.Local().Format(time.DateTime)
+		}
+		who := op.By
+		if op.Via != "" && op.Via != "token" {
+			who += " (" + op.Via + ")"
+		}
+		fmt.Fprintf(w, "%-19s  %s by %s: %s\n", at, what, cmp.Or(who, "?"), outcome)
+		if op.Reason != "" {
+			fmt.Fprintf(w, "%-19s  %s\n", "", op.Reason)
+		}
+	}
+}
