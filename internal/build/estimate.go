@@ -5,11 +5,13 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/document"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage/estimate"
@@ -32,6 +34,10 @@ type Estimating struct {
 	Folder        func(path string) (blob.Store, error) // makes a store in a folder that goes again
 	Settings      corpus.Spec
 	ReplaceCorpus bool
+	Rebuild       bool
+	Why           string // a document to tell of; empty: none
+	Listed        bool   // the report has the plan, with every document that would be made
+	Unpriced      bool   // nothing is chunked and counted: what the plan says is enough
 	Parser        document.Parser
 	Limits        document.Limits
 }
@@ -39,10 +45,10 @@ type Estimating struct {
 // Estimate tells what a build would find and pay for. It plans and chunks as a build does, over a folder of its own
 // that goes when it returns: no lease is taken, no run is begun, no model is called and nothing is written to a
 // store.
-func Estimate(ctx context.Context, in Estimating) (corpus.Report, error) {
-	report := corpus.Report{
+func Estimate(ctx context.Context, in Estimating) (corpus.Estimated, error) {
+	report := corpus.Estimated{Report: corpus.Report{
 		Index: in.Settings.Index, Status: corpus.StatusCompleted, Reason: "dry_run", Started: time.Now().UTC(),
-	}
+	}}
 	folder, err := scratch.Folder()
 	if err != nil {
 		return report, err
@@ -53,7 +59,8 @@ func Estimate(ctx context.Context, in Estimating) (corpus.Report, error) {
 		return report, err
 	}
 	defer run.Close()
-	e := estimating{Run: run}
+	e := estimating{Run: run, in: in, decisions: newDecisions(in.Why)}
+	defer e.decisions.close()
 	if err := e.look(ctx, &report); err != nil {
 		return report, err
 	}
@@ -78,7 +85,10 @@ func (in Estimating) run(folder string) (*Run, error) {
 		Ledger: ledger.New(store, coordination), CPU: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		Log: slog.New(slog.DiscardHandler), Parser: in.Parser, Limits: in.Limits,
 	}
-	job := Job{Index: in.Settings.Index, Generation: "estimate", ReplaceCorpus: in.ReplaceCorpus, Shard: 1 << 30}
+	job := Job{
+		Index: in.Settings.Index, Generation: "estimate", ReplaceCorpus: in.ReplaceCorpus, Shard: 1 << 30,
+		Rebuild: in.Rebuild, Splits: true,
+	}
 	run := ports.Bare(job, corpus.StagePlan, "estimate")
 	run.Settings = in.Settings
 	return run, nil
@@ -87,13 +97,17 @@ func (in Estimating) run(folder string) (*Run, error) {
 // estimating is one estimate.
 type estimating struct {
 	*Run
-	parent *corpus.Manifest
-	models model.Set
-	fresh  estimate.New
-	chunks *chunkVectors // nil: what is paid for is not known
+	in        Estimating
+	parent    *corpus.Manifest
+	fixed     Plan
+	models    model.Set
+	fresh     estimate.New
+	chunks    *chunkVectors // nil: what is paid for is not known
+	decisions *decisions
+	asked     []int // chunks of the unit that belong to the document that is asked about
 }
 
-func (e *estimating) look(ctx context.Context, report *corpus.Report) error {
+func (e *estimating) look(ctx context.Context, report *corpus.Estimated) error {
 	planned, err := e.plan(ctx)
 	if err != nil {
 		return err
@@ -107,16 +121,64 @@ func (e *estimating) look(ctx context.Context, report *corpus.Report) error {
 		report.Problems = append(report.Problems, corpus.Problem{Code: reason, Object: e.Job.Index, Detail: detail})
 	}
 	report.Estimate = &corpus.Estimate{}
+	if err := e.decisions.match(); err != nil {
+		return err
+	}
 	if planned.Unchanged {
 		report.Chunks, report.Classes = e.parent.Counts.Chunks, e.parent.Counts.Classes
-		return nil
-	}
-	for unit := range planned.Units {
-		if _, err := e.Chunk(ctx, unit); err != nil {
+	} else if !e.in.Unpriced {
+		for unit := range planned.Units {
+			if _, err := e.Chunk(ctx, unit); err != nil {
+				return err
+			}
+		}
+		if err := e.decisions.begin(); err != nil {
+			return err
+		}
+		if err := e.count(ctx, len(planned.Units), &report.Report); err != nil {
 			return err
 		}
 	}
-	return e.count(ctx, len(planned.Units), report)
+	report.Shares = e.decisions.shares
+	slices.SortFunc(report.Shares, func(a, b corpus.Share) int { return strings.Compare(a.Reason, b.Reason) })
+	if err := e.explain(&report.Report); err != nil {
+		return err
+	}
+	return e.list(report)
+}
+
+// explain tells of the document that is asked about.
+func (e *estimating) explain(report *corpus.Report) error {
+	if e.in.Why == "" {
+		return nil
+	}
+	if report.Why = e.decisions.asked; report.Why == nil {
+		return fault.NotFound.At("explain document", fault.Quoted(e.in.Why)).
+			Because("neither the corpus nor the published generation has it").
+			Advise("give its key: the path below the corpus, with /; of a row, OBJECT#ID. It may be left out by the index's " +
+				"include and exclude, or of a type that is not read")
+	}
+	return nil
+}
+
+// list adds the plan.
+func (e *estimating) list(report *corpus.Estimated) error {
+	if !e.in.Listed {
+		return nil
+	}
+	made := &corpus.Plan{
+		Format: corpus.PlanFormat, Made: time.Now().UTC(), Spec: e.Settings, Manifest: e.fixed.Parent,
+		Estimate: *report.Estimate,
+	}
+	if e.parent != nil {
+		made.Parent = e.parent.Generation
+	}
+	var err error
+	if made.Documents, err = e.decisions.list(); err != nil {
+		return err
+	}
+	report.Plan = made
+	return nil
 }
 
 // plan is Run.plan without what needs a model or a store that is served.
@@ -136,7 +198,10 @@ func (e *estimating) plan(ctx context.Context) (plan.Result, error) {
 	if e.models, err = e.Run.models(ctx); err != nil {
 		return plan.Result{}, err
 	}
-	fixed := Plan{Parent: current.Manifest, Trust: &domains}
+	fixed := Plan{Parent: current.Manifest, Trust: &domains, Rebuild: e.Rebuild || domains.Moved}
+	if e.Rebuild {
+		reasons = append(reasons, "asked for with --rebuild")
+	}
 	if e.parent != nil {
 		if fixed.Foreign, err = e.foreign(ctx, e.parent); err != nil {
 			return plan.Result{}, err
@@ -152,6 +217,11 @@ func (e *estimating) plan(ctx context.Context) (plan.Result, error) {
 	if err != nil {
 		return plan.Result{}, err
 	}
+	fixed.Part = e.part(fixed, e.parent, reasons)
+	retry, err := e.refused(ctx, fixed, e.parent)
+	if err != nil {
+		return plan.Result{}, err
+	}
 	dead, release, err := e.tombs(ctx, e.parent)
 	defer release()
 	if err != nil {
@@ -159,13 +229,15 @@ func (e *estimating) plan(ctx context.Context) (plan.Result, error) {
 	}
 	planned, err := plan.Run(ctx, plan.In{
 		Spec: e.Settings, Corpus: documents, Artifacts: e.Index, Scratch: e.Scratch.Prefix,
-		Limits: e.Limits, Parent: e.parent, Dead: dead,
+		Limits: e.Limits, Parent: e.parent, Dead: dead, Part: fixed.Part, Retry: retry,
 		Foreign: fixed.Foreign, Reasons: reasons, OnProgress: e.Progress.Done, OnBytes: e.Progress.Touch,
+		OnDecision: e.decisions.decided,
 	})
 	if err != nil {
 		return planned, err
 	}
 	fixed.Plan = planned
+	e.fixed = fixed
 	return planned, planFile.Write(ctx, e.Scratch, fixed)
 }
 
@@ -186,6 +258,12 @@ func (e *estimating) count(ctx context.Context, units int, report *corpus.Report
 			return err
 		}
 		report.Chunks += chunked.Counts.Chunks
+		e.asked = e.asked[:0]
+		shares, err := e.compare(ctx, unit, chunked, known)
+		if err != nil {
+			return err
+		}
+		at := 0
 		found, err := extract.Count(ctx, extract.CountIn{
 			Model: e.models.Chat.Info(), Ledger: e.Ledger,
 			Chunks: extract.Texts(ctx, extract.In{
@@ -193,21 +271,36 @@ func (e *estimating) count(ctx context.Context, units int, report *corpus.Report
 				Chunks: e.chunksKey(unit, chunked),
 				Shard:  extract.Shard{Unit: unit, To: int(chunked.Counts.Chunks)}, To: int(chunked.Counts.Chunks),
 			}),
+			OnChunk: func(asked bool) {
+				if asked {
+					e.decisions.shares[shares[at]].Calls++
+					if slices.Contains(e.asked, at) {
+						e.decisions.asked.Calls++
+					}
+				}
+				at++
+			},
 		})
 		if err != nil {
 			return err
 		}
 		extracting = extracting.Plus(found)
-		if err := e.compare(ctx, e.chunksKey(unit, chunked), int(chunked.Counts.Chunks), known); err != nil {
-			return err
-		}
 		if err := e.chunks.add(ctx, e.Run, unit, chunked, known); err != nil {
 			return err
 		}
 	}
 	e.fresh.Unseen = min(extracting.Calls, e.fresh.Chunks)
 	if e.parent != nil {
-		e.fresh.Gone = max(0, e.parent.Counts.Chunks-(report.Chunks-e.fresh.Chunks))
+		gone := e.parent.Counts.Chunks // of which those are left that are made again
+		if e.fixed.Part {
+			if gone, err = e.ended(ctx); err != nil {
+				return err
+			}
+		}
+		e.fresh.Gone = max(0, gone-(report.Chunks-e.fresh.Chunks))
+		if e.fixed.Part {
+			report.Chunks += e.parent.Counts.Chunks - gone
+		}
 	}
 	report.LedgerHits.Extract = extracting.Hits
 	return e.fill(ctx, report, extracting)
@@ -229,17 +322,14 @@ func (e *estimating) knownChunks(ctx context.Context) (known func(corpus.ID) boo
 	}, table.Release, nil
 }
 
-func (e *estimating) compare(ctx context.Context, key string, chunks int, known func(corpus.ID) bool) error {
-	for ref, err := range items.Refs(ctx, e.Artifacts, key, 0, chunks) {
-		if err != nil {
-			return err
-		}
-		if !known(ref.ID) {
-			e.fresh.Chunks++
-			e.fresh.Tokens += int64(ref.Tokens)
-		}
+// ended counts the parent's chunks that do not count any more, or are made again.
+func (e *estimating) ended(ctx context.Context) (int64, error) {
+	n, release, err := e.night(ctx, e.fixed)
+	defer release()
+	if err != nil || n == nil {
+		return 0, err
 	}
-	return nil
+	return n.gone().Chunks, nil
 }
 
 // fill turns what was counted into ranges of calls, tokens, money and time.
@@ -267,6 +357,15 @@ func (e *estimating) fill(ctx context.Context, report *corpus.Report, extracting
 	if err != nil {
 		return err
 	}
+	past, err := e.past(ctx)
+	if err != nil {
+		return err
+	}
+	made := extracting.Calls + extracting.Hits
+	shortening = past.Narrow(shortening, made, 0, func(calls corpus.Calls) int64 { return calls.Shorten })
+	if calls, prompt, completion := past.Charged(); calls > 0 && parent.Chunks > 0 {
+		extracting = extracting.Taught(calls, parent.Tokens/parent.Chunks, prompt, completion)
+	}
 	embedding := estimate.EmbedIn{
 		Paid: e.models.Chunks.Info().Paid, Parent: vectors, New: e.fresh,
 		MaxInputTokens: e.Settings.Embedding.MaxInputTokens, Parts: 1,
@@ -274,7 +373,8 @@ func (e *estimating) fill(ctx context.Context, report *corpus.Report, extracting
 	embedding.Missing = e.chunks.missing()
 	chunks := estimate.EmbedChunks(embedding)
 	embedding.Paid = e.models.Classes.Info().Paid
-	classes := estimate.EmbedClasses(embedding)
+	classes := past.Narrow(estimate.EmbedClasses(embedding), made, chunks.Calls.Low,
+		func(calls corpus.Calls) int64 { return calls.Embed })
 	out := report.Estimate
 	out.Extract = corpus.Range{Low: float64(extracting.Calls), High: float64(extracting.Calls)}
 	out.Shorten = widen(shortening.Calls)
@@ -300,7 +400,7 @@ func (e *estimating) fill(ctx context.Context, report *corpus.Report, extracting
 		out.Cost.Low += low
 		out.Cost.High += high
 	}
-	out.Seconds = e.duration(out)
+	out.Seconds, out.Runs = e.duration(out, past), len(past)
 	return nil
 }
 
@@ -314,14 +414,28 @@ const (
 	slowCall = 10.0
 )
 
-// duration is how long the calls take at the configured limits.
-func (e *estimating) duration(out *corpus.Estimate) corpus.Range {
-	concurrency := float64(max(e.Settings.Limits.Concurrency, 1))
-	low := (out.Extract.Low + out.Shorten.Low + out.Embed.Low) * fastCall / concurrency
-	high := (out.Extract.High + out.Shorten.High + out.Embed.High) * slowCall / concurrency
-	if perMinute := float64(e.Settings.Limits.RequestsPerMinute); perMinute > 0 {
-		low = max(low, 60*(out.Extract.Low+out.Shorten.Low)/perMinute)
-		high = max(high, 60*(out.Extract.High+out.Shorten.High)/perMinute)
+// duration is how long a run takes at the configured limits: by what earlier ones took, else by usual models, whose
+// calls are all that is known then.
+func (e *estimating) duration(out *corpus.Estimate, past estimate.Past) corpus.Range {
+	seconds, known := past.Seconds(e.fixed.Plan.Made, out.Extract, out.Shorten, out.Embed)
+	if !known {
+		concurrency := float64(max(e.Settings.Limits.Concurrency, 1))
+		seconds.Low = (out.Extract.Low + out.Shorten.Low + out.Embed.Low) * fastCall / concurrency
+		seconds.High = (out.Extract.High + out.Shorten.High + out.Embed.High) * slowCall / concurrency
 	}
-	return corpus.Range{Low: low, High: high}
+	for _, limit := range []struct {
+		perMinute int
+		of        corpus.Range
+	}{
+		{e.Settings.Limits.RequestsPerMinute, corpus.Range{
+			Low: out.Extract.Low + out.Shorten.Low, High: out.Extract.High + out.Shorten.High,
+		}},
+		{e.Settings.Limits.TokensPerMinute, out.Tokens},
+	} {
+		if perMinute := float64(limit.perMinute); perMinute > 0 {
+			seconds.Low = max(seconds.Low, 60*limit.of.Low/perMinute)
+			seconds.High = max(seconds.High, 60*limit.of.High/perMinute)
+		}
+	}
+	return seconds
 }

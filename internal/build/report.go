@@ -188,6 +188,9 @@ func (r *Run) detail(ctx context.Context, ending Ending) string {
 // results fills in what the stages found: from the run's scratch, or for an unchanged corpus from the current
 // generation.
 func (r *Run) results(ctx context.Context, report *corpus.Report, ending Ending) {
+	if expected, err := r.expected(ctx); err == nil {
+		report.Planned = expected
+	}
 	fixed, err := planFile.Read(ctx, r.Scratch)
 	if err != nil {
 		return // it ended before plan did

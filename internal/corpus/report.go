@@ -120,6 +120,9 @@ type Report struct {
 	ChunksFailed    int64  `json:"chunks_failed"`
 
 	Estimate *Estimate `json:"estimate,omitempty"` // of a dry run
+	Shares   []Share   `json:"shares,omitempty"`   // of a dry run: what would be made, by the reason for it
+	Why      *Why      `json:"why,omitempty"`      // of a dry run that was asked about one document
+	Planned  *Estimate `json:"planned,omitempty"`  // of a run: what was expected of it
 	Audit    *Audit    `json:"audit,omitempty"`    // of an audit
 	Probes   *Probed   `json:"probes,omitempty"`   // where gate.probes is set
 }
@@ -147,6 +150,7 @@ type Estimate struct {
 	Tokens  Range `json:"tokens"`
 	Cost    Range `json:"cost"`
 	Seconds Range `json:"seconds"`
+	Runs    int   `json:"runs,omitempty"` // earlier ones that it goes by
 }
 
 // Diff counts documents against the parent generation.

@@ -99,6 +99,7 @@ const (
 	LeaseHeld    Code = "lease_held"
 	LeaseLost    Code = "lease_lost" // the run goes on though another may build in its place
 	PointerMoved Code = "pointer_moved"
+	PlanMoved    Code = "plan_moved" // a plan is not what would be done any more
 	Paused       Code = "paused"
 	BudgetSpent  Code = "budget_spent"
 	Cancelled    Code = "cancelled"
@@ -152,7 +153,7 @@ var kinds = map[Code]Kind{
 	Precondition: Bad, StoreDown: Transient, StoreFull: Fatal, StoreDenied: Fatal, StoreOwned: Fatal, SegmentDamage: Fatal,
 	FormatUnknown: Fatal, ParentDamaged: Fatal, Outgrown: Fatal, Drift: Fatal,
 
-	LeaseHeld: Fatal, LeaseLost: Fatal, PointerMoved: Fatal, Paused: Fatal, BudgetSpent: Fatal, Internal: Fatal,
+	LeaseHeld: Fatal, LeaseLost: Fatal, PointerMoved: Fatal, PlanMoved: Bad, Paused: Fatal, BudgetSpent: Fatal, Internal: Fatal,
 	EmbedderDown: Transient, Cancelled: Fatal, Stalled: Transient, ControlUnreadable: Fatal, ParserDown: Transient,
 	GenBusy: Transient, EngineDown: Transient, RunNotFound: Bad,
 	ActivityFailed: Fatal, RunEnded: Bad, WebhookDown: Transient,

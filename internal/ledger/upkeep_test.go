@@ -188,7 +188,7 @@ func sweepFarAway(t *testing.T, merged bool) {
 	if loose := b.store.Keys("ledger/extract/loose/"); err != nil || n == 0 || len(loose) > 0 {
 		t.Errorf("%d, %v, left %v", n, err, loose)
 	}
-	if counted.Of("") < 4*packs || counted.Chain > int(counted.Of(""))*2/3 {
+	if counted.Of("") < 3*packs || counted.Chain > int(counted.Of(""))*2/3 {
 		t.Errorf("one after another:\n%s", counted)
 	}
 }

@@ -12,33 +12,34 @@ import (
 )
 
 // Estimate implements Control.
-func (s *Service) Estimate(ctx context.Context, request IndexRequest) (corpus.Report, error) {
+func (s *Service) Estimate(ctx context.Context, request IndexRequest) (corpus.Estimated, error) {
 	spec := request.Spec
 	if !corpus.ValidIndex(spec.Index) {
-		return corpus.Report{}, slug("index", spec.Index)
+		return corpus.Estimated{}, slug("index", spec.Index)
 	}
 	if spec.Corpus == "" {
-		return corpus.Report{}, fault.CorpusMissing.At("estimate", spec.Index).
+		return corpus.Estimated{}, fault.CorpusMissing.At("estimate", spec.Index).
 			Because("no corpus is given").
 			Advise("give a folder or s3://bucket/prefix as argument, or set indexes." + spec.Index + ".corpus")
 	}
 	if err := s.grant(ctx, spec.Corpus, false); err != nil {
-		return corpus.Report{}, err
+		return corpus.Estimated{}, err
 	}
 	parser, err := box.New(runtime.GOMAXPROCS(0), s.Limits)
 	if err != nil {
-		return corpus.Report{}, err
+		return corpus.Estimated{}, err
 	}
 	defer parser.Close()
 	report, err := build.Estimate(ctx, build.Estimating{
 		Artifacts: s.Stores.Artifacts, Corpora: s.Stores.Corpus, StoreID: s.Stores.StoreID,
 		Models: s.Models.Describe, Folder: wiring.Folder,
-		Settings: spec, ReplaceCorpus: request.ReplaceCorpus, Parser: parser, Limits: parser.Limits(),
+		Settings: spec, ReplaceCorpus: request.ReplaceCorpus, Rebuild: request.Rebuild,
+		Why: request.Why, Listed: request.Listed, Unpriced: request.Unpriced, Parser: parser, Limits: parser.Limits(),
 	})
 	if err != nil {
 		return report, err
 	}
-	s.unallowed(spec, &report)
+	s.unallowed(spec, &report.Report)
 	return report, nil
 }
 

@@ -89,6 +89,11 @@ func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) 
 	} else if err := publish.Unused(ctx, s.artifacts(spec.Index), generation); err != nil {
 		return Run{}, err
 	}
+	if request.Expected != nil {
+		if err := build.Expect(ctx, s.artifacts(spec.Index), generation, *request.Expected); err != nil {
+			return Run{}, err
+		}
+	}
 	return s.start(ctx, generation, request.Priority, workflows.Build{
 		Index:         spec.Index,
 		Generation:    generation,

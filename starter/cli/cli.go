@@ -146,6 +146,7 @@ func (a *App) root() *cobra.Command {
 	})
 	root.AddCommand(
 		a.indexCmd(),
+		a.estimateCmd(),
 		a.statusCmd(),
 		a.lsCmd(),
 		a.runsCmd(),

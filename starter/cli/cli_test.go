@@ -23,6 +23,7 @@ import (
 
 // control is an ops.Control that answers what a test gives it and remembers what it was asked.
 type control struct {
+	plan     *corpus.Plan // of an estimate
 	asked    []string
 	request  ops.IndexRequest
 	budget   *corpus.Budget
@@ -74,12 +75,12 @@ func (c *control) Resume(_ context.Context, run string, budget *corpus.Budget) e
 	return c.ask("resume", run)
 }
 
-func (c *control) Estimate(_ context.Context, request ops.IndexRequest) (corpus.Report, error) {
+func (c *control) Estimate(_ context.Context, request ops.IndexRequest) (corpus.Estimated, error) {
 	c.request = request
 	if err := c.ask("estimate", request.Spec.Index); err != nil {
-		return corpus.Report{}, err
+		return corpus.Estimated{}, err
 	}
-	return c.statuses[0].Report, nil
+	return corpus.Estimated{Report: c.statuses[0].Report, Plan: c.plan}, nil
 }
 
 func (c *control) Generations(_ context.Context, index string) ([]artifact.Generation, error) {
@@ -274,7 +275,7 @@ func TestEveryCodeThatEndsACommandHasItsExitCode(t *testing.T) {
 	refused := strings.Fields(`usage bad_config unknown_index unknown_generation generation_collected not_found
 		invalid_parameter data_dir_in_use port_taken unauthorized forbidden misdirected unsupported_media_type body_timeout
 		method_not_allowed precondition_failed unknown_run run_ended
-		lease_held budget_spent corpus_missing corpus_refused endpoint_refused`)
+		lease_held plan_moved budget_spent corpus_missing corpus_refused endpoint_refused`)
 	for _, code := range fault.Codes() {
 		want := cli.ExitFailed
 		if slices.Contains(refused, string(code)) {

@@ -13,7 +13,7 @@ import (
 )
 
 func (a *App) indexCmd() *cobra.Command {
-	var index, generation string
+	var index, generation, planned string
 	var wait, dry, replace, rebuild bool
 	command := &cobra.Command{
 		Use:   "index [CORPUS]",
@@ -22,7 +22,8 @@ func (a *App) indexCmd() *cobra.Command {
 that is configured.
 
 Without --generation it attaches to a running build of the index with the same corpus and configuration. Ctrl-C ends
-the waiting, not the run. With --wait and --json it prints the report, and on standard error a stream of events, one
+the waiting, not the run. With --plan it begins only if parent, listing and configuration are what they were when the
+plan was made, and else tells what is not. With --wait and --json it prints the report, and on standard error a stream of events, one
 JSON object a line (docs/cli.md).
 
 ` + exitCodes,
@@ -61,7 +62,10 @@ JSON object a line (docs/cli.md).
 					if err != nil {
 						return err
 					}
-					return a.report(ops.Status{Report: report, Overall: 1})
+					return a.report(ops.Status{Report: report.Report, Overall: 1})
+				}
+				if request.Expected, err = a.asPlanned(ctx, control, request, planned); err != nil {
+					return err
 				}
 				run, err := control.Index(ctx, request)
 				if err != nil {
@@ -89,6 +93,8 @@ JSON object a line (docs/cli.md).
 	command.Flags().
 		BoolVar(&rebuild, "rebuild", false, "trust nothing that was built before: make it again from what was paid for")
 	command.Flags().BoolVar(&dry, "dry-run", false, "count documents, chunks, calls and tokens, and pay nothing")
+	command.Flags().
+		StringVar(&planned, "plan", "", "a file of estimate --out: build only what it says, or tell what has moved since")
 	command.Flags().
 		BoolVar(&replace, "replace-corpus", false, "allow another corpus than that of the published generation")
 	return command

@@ -157,6 +157,7 @@ func waitingLine(status ops.Status) string {
 // showCost prints what a run paid for, or would pay for.
 func showCost(w io.Writer, report corpus.Report) {
 	if report.Estimate != nil {
+		showShares(w, report)
 		showEstimate(w, *report.Estimate, report.Currency)
 	} else {
 		verb := "paid"
@@ -175,6 +176,9 @@ func showCost(w io.Writer, report corpus.Report) {
 			report.Tokens.Embedding,
 			cost(report),
 		)
+	}
+	if report.Planned != nil {
+		showPlanned(w, report)
 	}
 	if lost := report.Unsettled; lost.Calls.Sum() > 0 {
 		why := "were not answered before a process died; they may have been paid"

@@ -114,7 +114,11 @@ func TestWhatIsNotThereIsDamageOrEmpty(t *testing.T) {
 func TestAFrameIsReadOnce(t *testing.T) {
 	store, frames, _ := segment(t, []string{strings.Repeat("sentence of some words. ", 4000)}, 500)
 	counted := &counting{Store: store}
-	reader, err := textseg.Open(t.Context(), counted, "text")
+	info, err := store.Stat(t.Context(), "text")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := textseg.OpenOf(t.Context(), counted, "text", info.Size)
 	if err != nil {
 		t.Fatal(err)
 	}

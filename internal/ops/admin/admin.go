@@ -284,8 +284,8 @@ func (c *Client) broken(method string, err error) error {
 }
 
 // Estimate implements ops.Control.
-func (c *Client) Estimate(ctx context.Context, r ops.IndexRequest) (corpus.Report, error) {
-	return call[corpus.Report](ctx, c, "estimate", r)
+func (c *Client) Estimate(ctx context.Context, r ops.IndexRequest) (corpus.Estimated, error) {
+	return call[corpus.Estimated](ctx, c, "estimate", r)
 }
 
 // Index implements ops.Control.

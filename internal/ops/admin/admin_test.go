@@ -53,8 +53,9 @@ func (r *recorder) Resume(_ context.Context, run string, budget *corpus.Budget) 
 func (r *recorder) Cancel(_ context.Context, run string) error { return r.ask("cancel", run) }
 func (r *recorder) Lost(_ context.Context, run string) error   { return r.ask("lost", run) }
 
-func (r *recorder) Estimate(_ context.Context, request ops.IndexRequest) (corpus.Report, error) {
-	return corpus.Report{Index: request.Spec.Index, Reason: "dry_run"}, r.ask("estimate", request.Spec.Index)
+func (r *recorder) Estimate(_ context.Context, request ops.IndexRequest) (corpus.Estimated, error) {
+	report := corpus.Report{Index: request.Spec.Index, Reason: "dry_run"}
+	return corpus.Estimated{Report: report}, r.ask("estimate", request.Spec.Index)
 }
 
 func (r *recorder) Generations(_ context.Context, index string) ([]artifact.Generation, error) {

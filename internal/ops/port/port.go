@@ -19,6 +19,13 @@ type IndexRequest struct {
 	Rebuild       bool        `json:"rebuild"` // trust nothing that earlier builds wrote but what was paid for
 	Priority      Priority    `json:"priority,omitzero"`
 	Probes        []byte      `json:"probes,omitempty"` // content of the file that Spec.Gate.Probes names on the caller's machine
+
+	// Of an estimate: a document to explain, whether the plan is wanted, and that nothing but the plan is.
+	Why      string `json:"why,omitempty"`
+	Listed   bool   `json:"listed,omitempty"`
+	Unpriced bool   `json:"unpriced,omitempty"`
+	// Expected is what a plan expects of the build, for its report.
+	Expected *corpus.Estimate `json:"expected,omitempty"`
 }
 
 // Priority of a run among those of other indexes: indexes.*.priority. Zero values are the server's.
@@ -86,7 +93,7 @@ type Check struct {
 type Control interface {
 	Index(ctx context.Context, r IndexRequest) (Run, error)
 	// Estimate tells what a build would do and cost. It takes nothing: no lease, no run, no key, no model, no write.
-	Estimate(ctx context.Context, r IndexRequest) (corpus.Report, error)
+	Estimate(ctx context.Context, r IndexRequest) (corpus.Estimated, error)
 	Status(ctx context.Context, run string) (Status, error)
 	// Pause returns once no paid call of the run can start any more; what is in flight is paid for and kept.
 	Pause(ctx context.Context, run string) error

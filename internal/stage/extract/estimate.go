@@ -84,6 +84,19 @@ func (e Estimate) Charged(maxTokens int) (prompt, completion [2]int64) {
 	return prompt, completion
 }
 
+// Taught takes what earlier runs were charged for so many calls over chunks of so many tokens each, where the ledger
+// says too little.
+func (e Estimate) Taught(calls, perChunk, prompt, completion int64) Estimate {
+	if e.Measured.Calls >= measuredEnough || calls < measuredEnough {
+		return e
+	}
+	e.Measured = Measured{
+		Calls: calls, Tokens: calls * perChunk, Reckoned: calls * (int64(tokens.Count(system)) + perChunk),
+		Prompt: prompt, Completion: completion,
+	}
+	return e
+}
+
 // Looker is the part of the ledger that a look needs.
 type Looker interface {
 	Get(ctx context.Context, task string, key corpus.Digest, attempt int) (*ledger.Entry, error)
@@ -95,6 +108,7 @@ type CountIn struct {
 	Ledger  Looker
 	Attempt int // round of retry-failed
 	Chunks  iter.Seq2[Text, error]
+	OnChunk func(asked bool) // of each chunk, in their order, whether the model would be asked; may be nil
 }
 
 // Text is a chunk as it would be sent.
@@ -136,6 +150,9 @@ func Count(ctx context.Context, in CountIn) (Estimate, error) {
 			return estimate, err
 		}
 		estimate.Chunks++
+		if in.OnChunk != nil {
+			in.OnChunk(in.Model.Paid && chunk.entry == nil)
+		}
 		switch {
 		case !in.Model.Paid:
 		case chunk.entry != nil:

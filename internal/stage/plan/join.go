@@ -75,7 +75,9 @@ func (p *planner) join(ctx context.Context) error {
 		}
 		p.count(&doc)
 		p.res.Listed++
-		if p.stays(&doc) {
+		stays := p.stays(&doc)
+		p.decide(&doc, !stays)
+		if stays {
 			p.keep(&doc)
 		} else {
 			if units.full() {
@@ -188,6 +190,7 @@ func (p *planner) countGone() error {
 		default:
 			p.res.Diff.Removed++
 			p.contents.Add(old.Version[:], went)
+			p.decideGone(string(pair[0]), old)
 		}
 	}
 	return nil

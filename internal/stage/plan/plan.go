@@ -43,6 +43,9 @@ type In struct {
 	Reasons    []string // why everything is made again although it did not change; see Made.Since and SpecChanges
 	OnProgress func(documents int64)
 	OnBytes    func() // called while a large object is read, from several goroutines; may be nil
+	// OnDecision is told of every document, one after another, in the order of keys, and then of those that left; may be
+	// nil.
+	OnDecision func(Decision)
 }
 
 // Unit is a range of frames of plan.rows that one chunk activity works on. Documents counts its rows.

@@ -1,0 +1,74 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/rows"
+)
+
+// Why a document is made, or is not. One that is made again for what else changed has those reasons instead.
+const (
+	DecidedAdded   = "added"
+	DecidedChanged = "changed"
+	DecidedMoved   = "moved" // decided by who compares what was added with what left
+	DecidedRemoved = "removed"
+	DecidedRetry   = "retry"           // the same bytes, whose failure may have gone
+	DecidedTouched = "written again"   // the same bytes, under another time or object
+	DecidedAgain   = "all is made"     // the same; the parent, or what was asked for, leaves nothing to re-use
+	DecidedFailed  = "cannot be read"  // what the parent has of it is kept
+	DecidedSame    = "nothing changed" // it stays where it is
+)
+
+// Decision is what the plan says about one document.
+type Decision struct {
+	Key     string
+	Reason  string // one of the above, or why everything is made again
+	Made    bool   // it goes through the build; what failed does too, and keeps what the parent has
+	Version corpus.Digest
+	Was     corpus.Digest // of the parent; zero: it does not have it
+	Chunks  int           // that the parent has of it
+	Detail  string        // of a failure
+}
+
+// decide tells what was decided of a listed document. It is asked once the document is counted.
+func (p *planner) decide(doc *planned, made bool) {
+	if p.OnDecision == nil {
+		return
+	}
+	told := Decision{Key: doc.key, Made: made, Version: doc.row.Version, Chunks: len(doc.old.Chunks)}
+	if doc.known {
+		told.Was = doc.old.Listed()
+	}
+	switch {
+	case doc.row.Problem != "":
+		told.Reason, told.Detail = DecidedFailed, doc.row.Problem
+		if doc.bad != nil {
+			told.Detail = fmt.Sprintf("%s: %s", fault.CodeOf(doc.bad), doc.bad)
+		}
+	case !made:
+		told.Reason = DecidedSame
+	case doc.same() && (p.retried(doc) || doc.old.Problem != ""):
+		told.Reason = DecidedRetry
+	case doc.same() && len(p.Reasons) > 0:
+		told.Reason = strings.Join(p.Reasons, "; ")
+	case doc.same() && p.Part:
+		told.Reason = DecidedTouched
+	case doc.same():
+		told.Reason = DecidedAgain
+	case doc.known:
+		told.Reason = DecidedChanged
+	default:
+		told.Reason = DecidedAdded
+	}
+	p.OnDecision(told)
+}
+
+// decideGone tells of a document of the parent that is not listed any more.
+func (p *planner) decideGone(key string, old rows.Document) {
+	if p.OnDecision != nil {
+		p.OnDecision(Decision{Key: key, Reason: DecidedRemoved, Was: old.Version, Chunks: len(old.Chunks)})
+	}
+}

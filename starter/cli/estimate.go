@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	ops "github.com/unweaver/unweaver/internal/ops/port"
+)
+
+func (a *App) estimateCmd() *cobra.Command {
+	var index, why, out string
+	var replace, rebuild bool
+	command := &cobra.Command{
+		Use:   "estimate [CORPUS]",
+		Short: "Tell what a build would make, why, and what it would cost, and take nothing",
+		Long: `Tell what a build would make, why, and what it would cost: documents and chunks by reason, calls, tokens, money
+and time, each with a range. It takes nothing: no lease, no run, no key, no call, no write. A document that did not change
+costs its listing only. Ranges go by what the last generations came to, where there are any.
+
+With --out the plan is written to a file; index --plan FILE builds what it says, or refuses with what has moved since.`,
+		Example: `  unweaver estimate ./docs --index docs
+  unweaver estimate ./docs --index docs --why guides/lease.md
+  unweaver estimate ./docs --index docs --out plan.json && unweaver index ./docs --index docs --plan plan.json --wait`,
+		Args: arguments(0, 1, "at most a CORPUS"),
+		RunE: func(command *cobra.Command, args []string) error {
+			if index == "" {
+				return fault.Usage.At("run unweaver", "estimate").
+					Because("no index is named").
+					Advise("add --index NAME")
+			}
+			spec, err := a.spec(index, strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			a.noteDev()
+			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+				report, err := control.Estimate(ctx, ops.IndexRequest{
+					Spec: spec, ReplaceCorpus: replace, Rebuild: rebuild, Why: why, Listed: out != "",
+				})
+				if err != nil {
+					return err
+				}
+				if out != "" {
+					if err := writePlan(out, *report.Plan); err != nil {
+						return err
+					}
+				}
+				return a.report(ops.Status{Report: report.Report, Overall: 1})
+			})
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&index, "index", "", "name of the index")
+	flags.StringVar(&why, "why", "", "explain one document, by its key: the path below the corpus")
+	flags.StringVar(&out, "out", "", "write the plan to this file")
+	flags.BoolVar(&rebuild, "rebuild", false, "as index --rebuild")
+	flags.BoolVar(&replace, "replace-corpus", false, "as index --replace-corpus")
+	return command
+}
+
+// writePlan writes plan.json. It names documents, so that nobody else may read it.
+func writePlan(path string, plan corpus.Plan) error {
+	raw, err := json.MarshalIndent(plan, "", " ")
+	if err == nil {
+		err = os.WriteFile(path, append(raw, '\n'), 0o600)
+	}
+	if err != nil {
+		return fault.Usage.At("write the plan", path).Because(err).Advise("give another file with --out")
+	}
+	return nil
+}
+
+// asPlanned compares a plan with what would be done now, and gives what it expects; nil where there is none.
+func (a *App) asPlanned(
+	ctx context.Context, control ops.Control, request ops.IndexRequest, path string,
+) (*corpus.Estimate, error) {
+	if path == "" {
+		return nil, nil
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fault.Usage.At("read the plan", path).Because(err).Advise("make it with: unweaver estimate --out " + path)
+	}
+	var plan corpus.Plan
+	err = json.Unmarshal(raw, &plan)
+	if err == nil && plan.Format != corpus.PlanFormat {
+		err = fmt.Errorf("it has format %d, want %d", plan.Format, corpus.PlanFormat)
+	}
+	if err != nil {
+		return nil, fault.Usage.At("read the plan", path).Because(err).Advise("make it with: unweaver estimate --out " + path)
+	}
+	request.Listed, request.Unpriced = true, true
+	report, err := control.Estimate(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	if moved := plan.Differences(*report.Plan); len(moved) > 0 {
+		return nil, fault.PlanMoved.At("build as planned in", path).
+			Because("what would be done now is not what was planned: " + strings.Join(moved, "; ")).
+			Advise("look at it and plan again: unweaver estimate --out " + path)
+	}
+	return &plan.Estimate, nil
+}
+
+// showShares prints what would be made, by the reason for it.
+func showShares(w io.Writer, report corpus.Report) {
+	for _, share := range report.Shares {
+		fmt.Fprintf(w, "  %s: %s, %s", share.Reason, number(share.Documents, "document"), number(share.Chunks, "chunk"))
+		if share.Fresh > 0 {
+			fmt.Fprintf(w, ", %d of them new", share.Fresh)
+		}
+		if share.Calls > 0 {
+			fmt.Fprintf(w, ", %s", number(share.Calls, "extraction"))
+		}
+		fmt.Fprintln(w)
+	}
+	if why := report.Why; why != nil {
+		fmt.Fprintf(w, "  %s: %s", why.Document, why.Reason)
+		if why.Detail != "" {
+			fmt.Fprintf(w, " (%s)", why.Detail)
+		}
+		fmt.Fprintf(w, "; %s, %d of them new, %s to pay for\n", number(why.Chunks, "chunk"), why.Fresh,
+			number(why.Calls, "extraction"))
+		fmt.Fprintf(w, "    in the corpus %s, in the published generation %s\n", short(why.Version), short(why.Was))
+	}
+	if runs := report.Estimate.Runs; runs > 0 {
+		fmt.Fprintf(w, "  by what %s came to:\n", number(int64(runs), "earlier generation"))
+	}
+}
+
+// short is the beginning of a version.
+func short(version string) string {
+	if version == "" {
+		return "not there"
+	}
+	return "version " + version[:min(len(version), 12)]
+}
+
+// showPlanned prints what was expected of a run beside what it came to.
+func showPlanned(w io.Writer, report corpus.Report) {
+	count := func(n float64) string { return fmt.Sprintf("%.0f", n) }
+	tokens := report.Tokens.Prompt + report.Tokens.Completion + report.Tokens.Embedding
+	var parts []string
+	for _, line := range []struct {
+		name   string
+		figure corpus.Range
+		actual float64
+		text   func(float64) string
+	}{
+		{"extract", report.Planned.Extract, float64(report.Calls.Extract), count},
+		{"shorten", report.Planned.Shorten, float64(report.Calls.Shorten), count},
+		{"embed", report.Planned.Embed, float64(report.Calls.Embed), count},
+		{"tokens", report.Planned.Tokens, float64(tokens), count},
+		{"cost", report.Planned.Cost, report.Cost, func(amount float64) string { return money(amount, report.Currency) }},
+		{"time", report.Planned.Seconds, report.Seconds - report.IdleSeconds, duration},
+	} {
+		low, high := line.text(line.figure.Low), line.text(line.figure.High)
+		if low != high {
+			low += " to " + high
+		}
+		parts = append(parts, fmt.Sprintf("%s %s, planned %s", line.name, line.text(line.actual), low))
+	}
+	fmt.Fprintf(w, "  against the plan: %s\n", strings.Join(parts, "; "))
+}
