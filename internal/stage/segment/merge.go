@@ -339,7 +339,7 @@ func (m *splitMerge) mentionsOf(
 			}
 			if at := base + found.Number; err == nil {
 				if at < 0 || at >= int64(len(numbers)) {
-					err = fault.SegmentDamage.At("read mentions", segment.SHA256).
+					err = fault.SegmentDamage.At("read mentions", m.Artifacts.SegmentKey(segment.SHA256)).
 						Because(fmt.Sprintf("one is by chunk %d of %d", at, len(numbers))).Advise(m.Artifacts.Rebuild())
 				} else if numbers[at] == deadNumber {
 					continue
