@@ -120,3 +120,20 @@ func BenchmarkDistance(b *testing.B) {
 		})
 	}
 }
+
+// A merge reads what it merges once, and not each document by itself: many small ones lie in one frame.
+func TestRequestsOfAMergeDoNotGrowWithItsDocuments(t *testing.T) {
+	const documents = 600
+	s, requests := distantSite(t, documents, 0)
+	s.next(t, requests)
+	s.edit(t, documents, 4)
+	night, _ := s.next(t, requests)
+	t.Logf("a night that writes a split again of which a quarter died:\n%s", night)
+	segments := s.current(t).Segments
+	if len(segments.Splits) != 2 || len(segments.Tombs) != 0 || segments.Splits[0].Documents != documents/4 {
+		t.Fatalf("no split was merged: %+v, %d tombs", segments.Splits, len(segments.Tombs))
+	}
+	if asked := night.Of("index/segments", distance.Get); asked > documents/2 {
+		t.Errorf("%d segments and parts of them were read, as if each document were read by itself", asked)
+	}
+}

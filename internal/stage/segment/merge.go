@@ -12,7 +12,6 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/rowfile"
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/format/split"
 	"github.com/unweaver/unweaver/internal/format/textseg"
@@ -101,7 +100,8 @@ type movingSplit struct {
 	numbers  []uint32
 	dead     func(document int) bool
 	extracts func() (artifact.Row, error, bool)
-	texts    []*artifact.Reader // of parts, once they are read
+	pieces   func() (artifact.Row, error, bool)
+	piece    artifact.Row // that was read last; none: its key is nil
 }
 
 func (m *splitMerge) mergeDocuments(ctx context.Context) error {
@@ -118,7 +118,7 @@ func (m *splitMerge) mergeDocuments(ctx context.Context) error {
 		}
 		from := &movingSplit{
 			splitWalk: walk, number: number, dead: m.Files.DeadRows(one.SHA256),
-			numbers: make([]uint32, len(m.Files.Splits[number].Chunks)), texts: make([]*artifact.Reader, one.Texts),
+			numbers: make([]uint32, len(m.Files.Splits[number].Chunks)),
 		}
 		for i := range from.numbers {
 			from.numbers[i] = deadNumber
@@ -127,6 +127,9 @@ func (m *splitMerge) mergeDocuments(ctx context.Context) error {
 		next, stop := iter.Pull2(m.all(ctx, extracts))
 		defer stop()
 		from.extracts = next
+		next, stop = iter.Pull2(m.all(ctx, walk.texts))
+		defer stop()
+		from.pieces = next
 		source, end := merge.Pull(from.counting(ctx))
 		defer end()
 		sources = append(sources, source)
@@ -181,7 +184,7 @@ func (s *movingSplit) counting(ctx context.Context) iter.Seq2[moving, error] {
 
 // move writes a document with its text, its chunks and their extractions.
 func (m *splitMerge) move(ctx context.Context, document moving) error {
-	pieces, err := m.moveText(ctx, document)
+	pieces, err := m.moveText(document)
 	if err != nil {
 		return err
 	}
@@ -237,55 +240,34 @@ func (p pieces) frameOf(start int) int {
 	return frame
 }
 
-func (m *splitMerge) moveText(ctx context.Context, document moving) (pieces, error) {
-	var out pieces
+// moveText writes the pieces of a document's text. Texts are read once, beside the documents, whose order they follow:
+// a frame holds those of many small documents.
+func (m *splitMerge) moveText(document moving) (pieces, error) {
 	if document.Frame < 0 {
 		return nil, nil
 	}
-	reader, err := document.from.pieces(ctx, document.part)
-	if err != nil {
-		return nil, err
-	}
-	for frame := document.Frame; frame < len(reader.Frames); frame++ {
-		if frame > document.Frame && reader.Frames[frame].First > document.key {
-			break
+	var out pieces
+	for from := document.from; ; from.piece.Key = nil {
+		if from.piece.Key == nil {
+			row, err, more := from.pieces()
+			if err != nil || !more {
+				return out, err
+			}
+			from.piece = row
 		}
-		raw, err := reader.Frame(ctx, frame)
+		key := string(from.piece.Key)
+		switch {
+		case key > document.key:
+			return out, nil
+		case key < document.key: // of one that does not count
+			continue
+		}
+		start, err := textseg.Start(from.piece.Value)
 		if err != nil {
 			return nil, err
 		}
-		for {
-			key, value, rest, ok := rowfile.NextRow(raw)
-			if !ok || string(key) > document.key {
-				break
-			}
-			if string(key) == document.key {
-				start, err := textseg.Start(value)
-				if err != nil {
-					return nil, err
-				}
-				out = append(out, struct{ start, frame int }{start, m.text.Append(document.key, value)})
-			}
-			raw = rest
-		}
+		out = append(out, struct{ start, frame int }{start, m.text.Append(document.key, from.piece.Value)})
 	}
-	return out, nil
-}
-
-// pieces opens the texts of a part.
-func (s *movingSplit) pieces(ctx context.Context, part uint32) (*artifact.Reader, error) {
-	if int(part) >= len(s.splitWalk.texts) {
-		return nil, s.unfit(fmt.Sprintf("it names part %d of %d of its texts", part, len(s.splitWalk.texts)))
-	}
-	if s.texts[part] == nil {
-		segment := s.splitWalk.texts[part]
-		reader, err := artifact.OpenRowsOf(ctx, s.index.Store, s.index.SegmentKey(segment.SHA256), segment.Bytes)
-		if err != nil {
-			return nil, err
-		}
-		s.texts[part] = reader
-	}
-	return s.texts[part], nil
 }
 
 // extraction is that of a chunk; chunks are asked for in their order.
@@ -357,7 +339,7 @@ func (m *splitMerge) mentionsOf(
 			}
 			if at := base + found.Number; err == nil {
 				if at < 0 || at >= int64(len(numbers)) {
-					err = fault.SegmentDamage.At("read mentions", segment.SHA256).
+					err = fault.SegmentDamage.At("read mentions", m.Artifacts.SegmentKey(segment.SHA256)).
 						Because(fmt.Sprintf("one is by chunk %d of %d", at, len(numbers))).Advise(m.Artifacts.Rebuild())
 				} else if numbers[at] == deadNumber {
 					continue

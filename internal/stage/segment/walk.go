@@ -40,7 +40,7 @@ func openSplit(index artifact.Index, listed corpus.Segments, number int, file *s
 }
 
 func (w *splitWalk) unfit(why string) error {
-	return fault.SegmentDamage.At("read split", w.sha).Because(why).Advise(w.index.Rebuild())
+	return fault.SegmentDamage.At("read split", w.index.SegmentKey(w.sha)).Because(why).Advise(w.index.Rebuild())
 }
 
 // standing is a document of a split that was written before.

@@ -78,7 +78,7 @@ func splitDocuments(
 			}
 		}
 		if number != int(one.Documents) {
-			yield(artifact.Row{}, fault.SegmentDamage.At("read documents of split", one.SHA256).
+			yield(artifact.Row{}, fault.SegmentDamage.At("read documents of split", index.SegmentKey(one.SHA256)).
 				Because(fmt.Sprintf("they are %d, the manifest says %d", number, one.Documents)).
 				Advise("publish another generation, or rebuild the index"))
 		}
