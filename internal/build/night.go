@@ -130,7 +130,8 @@ func (r *Run) night(ctx context.Context, fixed Plan) (*night, func(), error) {
 		if !ok {
 			n.table.Release()
 			return nil, none, fault.Internal.At("take out document", fault.Quoted(key)).
-				Because("it does not count in the generation before").Advise("report this")
+				Because("it does not count in the generation before").
+				Advise("report this; " + r.Index.Rebuild())
 		}
 		if n.ended[place.Segment] == nil {
 			n.ended[place.Segment] = map[uint32]bool{}

@@ -65,7 +65,7 @@ type splitMerge struct {
 	documents, text, extract, mentions, chunks *artifact.Rows
 	numbers                                    map[int][]uint32 // of each split: old number of a chunk -> new one, or dead
 	count                                      uint32           // chunks
-	sum                                        corpus.SetHash   // of chunks and of who mentions what
+	sum                                        corpus.SetHash   // of documents, of chunks, and of who mentions what
 	done                                       int64
 	out                                        MergedSplit
 }
@@ -208,8 +208,12 @@ func (m *splitMerge) move(ctx context.Context, document moving) error {
 	row := document.Document
 	row.Frame = pieces.first()
 	m.documents.Append(document.key, row.Encode())
+	m.sum.Add(documentEntry(document.key))
 	return nil
 }
+
+// documentEntry is what is compared of a document: one without chunks has nothing else.
+func documentEntry(key string) corpus.Digest { return corpus.Sum("document", key) }
 
 // chunkEntry is what is compared of a chunk.
 func chunkEntry(document string, chunk split.Chunk) corpus.Digest {
@@ -414,6 +418,9 @@ func (m *splitMerge) compare(ctx context.Context) error {
 	var sum corpus.SetHash
 	for _, chunk := range file.Chunks {
 		sum.Add(chunkEntry(string(file.KeyBytes(int(chunk.Document))), chunk))
+	}
+	for document := range file.Documents {
+		sum.Add(documentEntry(string(file.KeyBytes(document))))
 	}
 	for class, id := range file.ClassIDs {
 		for _, chunk := range file.ChunksOf(class) {

@@ -89,7 +89,8 @@ func (n *night) buryDocuments(ctx context.Context) error {
 		place, ok := n.Table.Document(key)
 		if !ok {
 			return fault.Internal.At("take out document", fault.Quoted(key)).
-				Because("it does not count in the generation before").Advise("report this")
+				Because("it does not count in the generation before").
+				Advise("report this; " + n.Artifacts.Rebuild())
 		}
 		n.documents[place.Segment] = append(n.documents[place.Segment], uint32(place.Row))
 		keys[place.Segment] = append(keys[place.Segment], key)
