@@ -162,3 +162,8 @@ func (f formerEmbedder) Info() Info {
 
 // Unwrap gives the embedder below, for As.
 func (f formerEmbedder) Unwrap() Embedder { return f.Embedder }
+
+// Asker is an embedder that embeds questions otherwise than passages. Find it with As.
+type Asker interface {
+	Questions() Embedder
+}
