@@ -48,7 +48,7 @@ func job(b workflows.Build) build.Job {
 	return build.Job{
 		Index: b.Index, Generation: b.Generation, Spec: b.Spec, Fence: b.Fence, Attempt: b.Attempt,
 		ReplaceCorpus: b.ReplaceCorpus, Rebuild: b.Rebuild, Anew: b.Anew, Shard: shape.ShardChunks, Batch: shape.BatchChunks,
-		OneName: b.Shape.Format < workflows.FormatNamed,
+		OneName: b.Shape.Format < workflows.FormatNamed, Splits: b.Shape.Format >= workflows.FormatSplits,
 	}
 }
 

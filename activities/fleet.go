@@ -13,9 +13,10 @@ import (
 )
 
 // MeasureFleet adds up what the workers can do that take from this worker's queue, and what the run's models bear. A
-// stage does without it where it fails, so no problem of the run is told of it.
+// stage does without it where it fails, so no problem of the run is told of it. A restore and an audit have no
+// configuration, and ask no model.
 func (a *Activities) MeasureFleet(ctx context.Context, b workflows.Build) (workflows.Capacity, error) {
-	if err := checkBuild(b, "fleet", true); err != nil {
+	if err := checkBuild(b, "fleet", false); err != nil {
 		return workflows.Capacity{}, a.refuse(err)
 	}
 	capacity, err := a.capacity(ctx, b)
@@ -31,8 +32,10 @@ func (a *Activities) capacity(ctx context.Context, b workflows.Build) (capacity 
 	defer par.Caught(&err)
 	run := a.Ports.Bare(held(ctx, b), "fleet", "")
 	defer run.Close()
-	if err := run.Configure(ctx); err != nil {
-		return workflows.Capacity{}, err
+	if b.Spec != "" {
+		if err := run.Configure(ctx); err != nil {
+			return workflows.Capacity{}, err
+		}
 	}
 	size, err := fleet.Measure(ctx, run.Coordination, a.Self)
 	if err != nil {

@@ -62,4 +62,8 @@ func TestAMeasureCountsWhoCanDoTheRunsWork(t *testing.T) {
 			}
 		}
 	}
+	p.build.Spec, p.build.Shape.Format = "", workflows.FormatFleet // of a restore, or an audit
+	if got, want := p.measured(t), (workflows.Capacity{Workers: 3, Slots: 75, CPU: 11}); got != want {
+		t.Errorf("without a configuration: %+v, want %+v", got, want)
+	}
 }

@@ -31,7 +31,7 @@ func (a *Activities) SealChunks(ctx context.Context, b workflows.Build) (workflo
 		}
 		shards, frozen, err := run.SealChunks(ctx)
 		out = workflows.Chunked{
-			Shards: shards.Chunks, Chunks: shards.Counts.Chunks, Import: frozen.Import != build.Importing{},
+			Shards: shards.Chunks, Chunks: shards.Made(), Import: frozen.Import != build.Importing{},
 		}
 		return err
 	})

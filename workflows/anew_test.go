@@ -6,6 +6,21 @@ import (
 	"github.com/unweaver/unweaver/workflows"
 )
 
+// A corpus that has outgrown its table of word weights: all of it is made, from the same parent.
+func TestABuildThatMakesAPartOfAGenerationBeginsAnewWhereItHasToMakeAll(t *testing.T) {
+	f := newFake(130, 64)
+	f.fail[workflows.SealChunks] = []error{fatal("outgrown")}
+	out, err := run(t, f, workflows.Build{}, nil)
+	if err != nil || out.Status != "completed" {
+		t.Fatal(out, err)
+	}
+	last := f.units[len(f.units)-1]
+	if end := f.lastEnd(); last.Anew != "ref-outgrown.json" || last.Rebuild || end.Anew != last.Anew ||
+		f.count(workflows.PlanBuild) != 2 || f.count(workflows.TakeLease) != 1 {
+		t.Errorf("%+v, last unit %+v, planned %d times", end, last.Build, f.count(workflows.PlanBuild))
+	}
+}
+
 func TestABuildThatMeetsADamagedParentBeginsAnewOnce(t *testing.T) {
 	for _, activity := range []string{workflows.ChunkDocuments, workflows.LoadPart, workflows.PublishBuild} {
 		f := newFake(130, 64)

@@ -74,18 +74,21 @@ func (b *build) work(ctx workflow.Context) (End, error) {
 	if code, ref := failure(err); err != nil && ctx.Err() == nil && code == codeParentDamaged && b.Anew == "" &&
 		workflow.GetVersion(ctx, changeAnew, workflow.DefaultVersion, 1) == 1 {
 		b.anew(ref)
+		b.Rebuild = true
+		end, err = b.stages(ctx)
+	}
+	if code, ref := failure(err); err != nil && ctx.Err() == nil && code == codeOutgrown && b.Anew == "" {
+		b.anew(ref)
 		end, err = b.stages(ctx)
 	}
 	return end, err
 }
 
-// anew has everything made again in scratch of its own, as what an earlier build wrote turned out to be damaged while
-// it was re-used.
+// anew begins again in scratch of its own.
 func (b *build) anew(ref string) {
 	if b.Anew = ref; ref == "" {
 		b.Anew = "untold"
 	}
-	b.Rebuild = true
 	b.plan, b.chunked, b.parts, b.outcome = Planned{}, Chunked{}, Extracted{}, Outcome{}
 	b.tries++ // stages need ids of their own
 }

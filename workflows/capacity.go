@@ -160,6 +160,8 @@ type spread struct {
 	batches int  // wanted in flight; 0: as many as the shards that may be begun have
 	shards  int  // begun at once, at most
 	listens bool // to what shards tell
+	waiting int  // shards that were not begun
+	last    bool // the last shards share what is wanted, see each
 	open    []*openShard
 }
 
@@ -173,7 +175,7 @@ type openShard struct {
 // newSpread measures where the shape leaves the windows open and there are more batches than are usual at once.
 func newSpread(ctx workflow.Context, f *fanOut, in StageInput) *spread {
 	shape := in.Shape.Filled()
-	s := &spread{in: in, shards: maxWindow}
+	s := &spread{in: in, shards: maxWindow, waiting: units(in.Pending)}
 	if shape.Windows.Extract > 0 {
 		s.shards = shape.Windows.Extract
 	}
@@ -184,6 +186,7 @@ func newSpread(ctx workflow.Context, f *fanOut, in StageInput) *spread {
 	if s.batches = usualBatches; s.all() <= usualBatches {
 		return s
 	}
+	s.last = workflow.GetVersion(ctx, changeLastShards, workflow.DefaultVersion, 1) > workflow.DefaultVersion
 	known := measure(ctx, in.Build, Capacity{})
 	s.batches = known.batches(shape.BatchChunks)
 	f.wake, s.listens = workflow.NewBufferedChannel(ctx, 1), true
@@ -216,7 +219,8 @@ func (s *spread) left(n int) int {
 	return max(1, s.in.Shape.Batches(s.in.Sizes[n]))
 }
 
-// each is how many batches a shard may have in flight.
+// each is how many batches a shard may have in flight. Where fewer shards have something to begin than extraction is
+// spread over, those have all that is wanted: a fleet with two batches a worker has one without any again and again.
 func (s *spread) each() int {
 	if own := s.in.Shape.Filled().ShardWindow; own > 0 {
 		return own
@@ -224,17 +228,44 @@ func (s *spread) each() int {
 	if s.shards < leastShards { // by the shape
 		return min(pieces(s.batches, s.shards), maxWindow)
 	}
-	return min(max(mostOfAShard, pieces(s.batches, s.shards)), pieces(s.batches, leastShards))
+	shards, least := s.shards, leastShards
+	if s.few() {
+		shards = max(1, min(shards, s.unbegun()))
+		least = shards
+	}
+	return min(max(mostOfAShard, pieces(s.batches, shards)), pieces(s.batches, least), maxWindow)
+}
+
+// few tells whether fewer shards have something to begin than extraction is spread over.
+func (s *spread) few() bool { return s.last && s.unbegun() < leastShards }
+
+// unbegun is how many shards still have batches to begin.
+func (s *spread) unbegun() int {
+	n := s.waiting
+	for _, shard := range s.open {
+		if !shard.begun {
+			n++
+		}
+	}
+	return n
 }
 
 // windows are those of the open shards, in their order; left is what they leave of the batches that are wanted.
 func (s *spread) windows() (windows []int, left int) {
-	each := s.each()
+	each, few := s.each(), s.few()
 	left = s.batches
 	for _, shard := range s.open {
+		if few && shard.begun { // before those that it leaves the rest to
+			left -= shard.batches
+		}
+	}
+	for _, shard := range s.open {
 		window := min(each, shard.batches)
-		if s.batches > 0 && left <= 0 {
+		switch {
+		case few && shard.begun || s.batches > 0 && left <= 0:
 			window = 0
+		case few:
+			window = min(window, left)
 		}
 		windows, left = append(windows, window), left-window
 	}
@@ -251,6 +282,10 @@ func (s *spread) room() bool {
 func (s *spread) begin(n int) *openShard {
 	batches := s.left(n)
 	shard := &openShard{number: n, batches: batches, window: min(s.each(), batches)}
+	if _, left := s.windows(); s.few() && left > 0 { // a shard has a window of its own from its beginning
+		shard.window = min(shard.window, left)
+	}
+	s.waiting--
 	s.open = append(s.open, shard)
 	return shard
 }

@@ -217,6 +217,32 @@ func TestSmallShardsFillTheModelToo(t *testing.T) {
 	}
 }
 
+// Where fewer shards are left than extraction is spread over, they have all that is wanted between them.
+func TestFewShardsShareTheWindowOfAll(t *testing.T) {
+	three := workflows.Capacity{Workers: 3, Slots: 192, CPU: 12, Chat: 48}
+	for shards, want := range map[int]int{1: 24, 2: 24, 3: 24, 4: 24, 5: 24} {
+		p, _, end := execute(t, extraction(shards), always(three))
+		p.complete(t, shards)
+		atOnce := most(p.batches, p.began, end)
+		if atOnce < want || atOnce > want*3/2 { // and ends of shards, which count half
+			t.Errorf("%d batches of %d shards at once, want %d", atOnce, shards, want)
+		}
+		if part := filled(p.batches, want, p.began, lastBegun(p)); part < 0.9 {
+			t.Errorf("while batches of %d shards are left, %.1f %% of the window are in flight", shards, 100*part)
+		}
+	}
+}
+
+// lastBegun is when the last batch was begun.
+func lastBegun(p *plant) (last time.Time) {
+	for _, m := range p.batches {
+		if m.more > 0 && m.at.After(last) {
+			last = m.at
+		}
+	}
+	return last
+}
+
 func TestAFleetOfOneSlotCompletes(t *testing.T) {
 	p, _, end := execute(t, extraction(2), always(smallest))
 	p.complete(t, 2)

@@ -20,6 +20,8 @@ const (
 
 	// codeParentDamaged has a build begin anew, once: a segment that an earlier one wrote cannot be read.
 	codeParentDamaged = "parent_damaged"
+	// codeOutgrown has a build that made a part of a generation begin anew, once, and make all of it.
+	codeOutgrown = "outgrown"
 
 	// CodeActivityFailed stands for an activity that ended without telling why, as often as it may: a panic, a worker
 	// killed in it again and again.

@@ -123,6 +123,12 @@ func (r *recorder) builds() {
 	f.capacity = workflows.Capacity{Workers: 1, Slots: 64, CPU: 2, Computing: 2, Chat: 64}
 	f.planned = workflows.Planned{Units: 20, Documents: 100}
 	r.record("queues", f, attributes, nil)
+	f = newFake(130, 64)
+	f.fail[workflows.SealChunks] = []error{fatal("outgrown")}
+	r.record("outgrown", f, attributes, nil)
+	f = newFake()
+	f.planned = workflows.Planned{Documents: 0}
+	r.record("deletions", f, attributes, nil)
 	r.record("audit", newFake(), workflows.Build{Generation: "audit-1", SearchAttributes: true}, nil)
 	r.record("restore", newFake(), workflows.Build{Generation: "restore-1", SearchAttributes: true}, nil)
 }

@@ -142,7 +142,7 @@ func ExtractShard(ctx workflow.Context, in ShardInput) (StageResult, error) {
 		f.obey(running, in.Window, drain)
 	}
 	if in.Tell {
-		f.begun = func() { tellStage(running, Counted{in.Shard, f.inflight / 2}) }
+		f.begun = func() { tellStage(running, Counted{in.Shard, (f.inflight + 1) / 2}) }
 	}
 	about := StageInput{Build: in.Build, Stage: "extract"}
 	if err := f.answer(ctx, about, batches-units(in.Pending), batches); err != nil {

@@ -16,13 +16,15 @@ const (
 	FormatFleet   = 4 // windows that the shape leaves open follow what the workers can do
 	FormatQueues  = 5 // what fills a core goes by a task queue of its own: a fleet of older workers refuses the run
 	FormatNamed   = 6 // files of units are named by their content, in their results; commands are those of 5
+	FormatSplits  = 7 // generations of many segments; a build may begin again as it makes more than a part of one
 )
 
 // Changes of commands that a run in progress may meet.
 const (
 	changeAnew        = "begin-anew"   // a build whose parent turns out to be damaged begins again from plan
+	changeLastShards  = "last-shards"  // the last shards of extraction share the window of all
 	changeSealRestore = "seal-restore" // a restore ends with an activity that tells what is damaged
 )
 
 // LatestFormat is what DefaultShape gives.
-const LatestFormat = FormatNamed
+const LatestFormat = FormatSplits

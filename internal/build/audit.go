@@ -3,17 +3,20 @@ package build
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/stage/audit"
+	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
+	"github.com/unweaver/unweaver/internal/stage/segment"
 	"github.com/unweaver/unweaver/internal/stage/verify"
 	"github.com/unweaver/unweaver/internal/store/artifact"
+	stored "github.com/unweaver/unweaver/internal/store/segments"
 )
 
 // AuditFolder is the scratch folder of an audit, which has no fence.
@@ -43,6 +46,9 @@ type AuditUnit struct {
 	Segment  corpus.Segment `json:"segment"`
 	Mentions corpus.Segment `json:"mentions,omitzero"`
 	Verify   verify.Unit    `json:"verify,omitzero"`
+
+	Partition  int `json:"partition,omitempty"`  // of the classes of many segments
+	Partitions int `json:"partitions,omitempty"` // 0: Segment is the partition, and Mentions are its mentions
 }
 
 // OpenAudit lists what a part of the served generation is made of, and gives the number of units.
@@ -73,9 +79,9 @@ func (r *Run) planAudit(ctx context.Context, sample corpus.Sample, repair bool) 
 	if err != nil {
 		return fixed, err
 	}
-	if len(manifest.Segments.Live) == 0 {
+	if len(manifest.Segments.Live)+len(manifest.Segments.Splits) == 0 {
 		return fixed, fault.FormatUnknown.At("audit", current.Generation).
-			Because("it has no live segment to compare with").
+			Because("it has neither splits nor a live segment to compare with").
 			Advise("audit it with the release that built it")
 	}
 	fixed.Units, err = auditUnits(manifest, sample)
@@ -100,19 +106,14 @@ func auditUnits(manifest *corpus.Manifest, sample corpus.Sample) ([]AuditUnit, e
 			units = append(units, AuditUnit{Kind: auditDocuments, Name: segment.kind, Segment: segment.Segment})
 		}
 	}
-	mentions := map[int]corpus.Segment{}
-	for _, segment := range manifest.Segments.Mentions {
-		mentions[segment.Part] = segment
-	}
 	within := map[string]bool{} // classes segments
-	for _, classes := range manifest.Segments.Classes {
-		if _, _, some := auditBounds(manifest, sample, classes.Part); !some {
-			continue
+	if len(manifest.Segments.Splits) > 0 {
+		for _, classes := range manifest.Segments.Classes {
+			within[classes.SHA256] = true
 		}
-		within[classes.SHA256] = true
-		units = append(units, AuditUnit{
-			Kind: auditClasses, Name: "classes", Segment: classes, Mentions: mentions[classes.Part],
-		})
+		units = append(units, auditPartitions(manifest, sample)...)
+	} else {
+		units = append(units, auditSegments(manifest, sample, within)...)
 	}
 	for _, unit := range verify.Units(manifest) {
 		if unit.Kind != verify.Records || within[unit.Segment.SHA256] {
@@ -122,9 +123,45 @@ func auditUnits(manifest *corpus.Manifest, sample corpus.Sample) ([]AuditUnit, e
 	return units, nil
 }
 
+// auditSegments lists the classes segments of a generation with a live segment, each of which is a partition.
+func auditSegments(manifest *corpus.Manifest, sample corpus.Sample, within map[string]bool) []AuditUnit {
+	mentions := map[int]corpus.Segment{}
+	for _, segment := range manifest.Segments.Mentions {
+		mentions[segment.Part] = segment
+	}
+	var units []AuditUnit
+	for _, classes := range manifest.Segments.Classes {
+		if _, _, some := auditBounds(manifest.Partitions, sample, classes.Part); !some {
+			continue
+		}
+		within[classes.SHA256] = true
+		units = append(units, AuditUnit{
+			Kind: auditClasses, Name: "classes", Segment: classes, Mentions: mentions[classes.Part],
+		})
+	}
+	return units
+}
+
+// auditPartitions cuts the classes of a generation of many segments.
+func auditPartitions(manifest *corpus.Manifest, sample corpus.Sample) []AuditUnit {
+	partitions := 1
+	for partitions < maxPartitions && manifest.Counts.Mentions > int64(partitions)*mentionsPerPartition {
+		partitions *= 2
+	}
+	var units []AuditUnit
+	for partition := range partitions {
+		if _, _, some := auditBounds(partitions, sample, partition); some {
+			units = append(units, AuditUnit{
+				Kind: auditClasses, Name: "classes", Partition: partition, Partitions: partitions,
+			})
+		}
+	}
+	return units
+}
+
 // auditBounds gives the raw class ids of a partition that are in a sample, and tells whether there can be any.
-func auditBounds(manifest *corpus.Manifest, sample corpus.Sample, partition int) (from, to string, some bool) {
-	from, to = reduce.Bounds(partition, manifest.Partitions)
+func auditBounds(partitions int, sample corpus.Sample, partition int) (from, to string, some bool) {
+	from, to = reduce.Bounds(partition, partitions)
 	first, end := sample.Bounds()
 	from = max(from, first)
 	if to == "" || end != "" && end < to {
@@ -183,9 +220,16 @@ func (r *Run) AuditPart(ctx context.Context, number int) (audit.Result, error) {
 		defer r.reading(ctx, fixed.Generation)()
 		unit := fixed.Units[number]
 		progress.Bytes = unit.Segment.Bytes
+		going := r.going(ctx, fixed.Generation)
+		if going != nil && (!fault.Is(going, fault.GenCollected) || fixed.Repair && unit.Kind == auditStore) {
+			return audit.Result{}, progress, going // what it wrote nobody would delete any more
+		}
 		result, err := r.auditUnit(ctx, fixed, unit, &progress)
-		if artifact.IsDamage(err) {
+		switch {
+		case artifact.IsDamage(err):
 			err = r.unread(ctx, fixed, unit, err, &result)
+		case err == nil && unit.Kind == auditStore && len(result.Drift) > 0:
+			err = going // what is missing may have been collected
 		}
 		return result, progress, err
 	})
@@ -207,11 +251,11 @@ func (r *Run) auditUnit(
 	if err != nil {
 		return result, err
 	}
-	table, release, err := r.segments.live(ctx, r, manifest.Segments.Live[0].SHA256)
-	defer release()
+	table, err := r.table(ctx, manifest)
 	if err != nil {
 		return result, err
 	}
+	defer table.Release()
 	if unit.Kind == auditStore {
 		return r.auditStore(ctx, fixed, unit, manifest, table, progress)
 	}
@@ -224,17 +268,91 @@ func (r *Run) auditUnit(
 		return result, err
 	}
 	defer free()
-	in := audit.In{Spec: settings, Artifacts: r.Index, Manifest: manifest, Live: table, OnProgress: r.Progress.Touch}
-	if unit.Kind == auditDocuments {
-		return audit.Documents(ctx, in, unit.Segment)
+	in := audit.In{Spec: settings, Artifacts: r.Index, Manifest: manifest, Table: table, OnProgress: r.Progress.Touch}
+	switch {
+	case unit.Kind == auditDocuments:
+		dead, err := deadDocuments(manifest, table, unit.Segment)
+		if err != nil {
+			return result, err
+		}
+		return audit.Documents(ctx, in, unit.Segment, dead)
+	case unit.Partitions == 0:
+		from, to, _ := auditBounds(manifest.Partitions, fixed.Sample, unit.Segment.Part)
+		source := audit.Source{
+			Mentions: []audit.Part{{Segment: unit.Mentions}}, Classes: []audit.Part{{Segment: unit.Segment}},
+		}
+		return audit.Classes(ctx, in, source, from, to)
 	}
-	from, to, _ := auditBounds(manifest, fixed.Sample, unit.Segment.Part)
-	return audit.Classes(ctx, in, unit.Mentions, unit.Segment, from, to)
+	source, err := auditSource(manifest, table)
+	if err != nil {
+		return result, err
+	}
+	from, to, _ := auditBounds(unit.Partitions, fixed.Sample, unit.Partition)
+	return audit.Classes(ctx, in, source, from, to)
+}
+
+// deadDocuments tells which rows of a documents segment do not count; nil of all none.
+func deadDocuments(
+	manifest *corpus.Manifest, table *stored.Table, segment corpus.Segment,
+) (func(row int) bool, error) {
+	for _, one := range manifest.Segments.Splits {
+		if segment.Part < one.Text || segment.Part >= one.Text+one.Texts {
+			continue
+		}
+		parts, err := stored.Parts(manifest.Segments.Documents, "documents", one.Text, one.Texts)
+		if err != nil {
+			return nil, err
+		}
+		first := 0
+		for _, part := range parts[:segment.Part-one.Text] {
+			first += int(part.Rows)
+		}
+		if dead := table.DeadRows(one.SHA256); dead != nil {
+			return func(row int) bool { return dead(first + row) }, nil
+		}
+		return nil, nil
+	}
+	return nil, nil
+}
+
+// auditSource is where the mentions and classes of a generation of many segments lie.
+func auditSource(manifest *corpus.Manifest, table *stored.Table) (source audit.Source, err error) {
+	listed := manifest.Segments
+	for number, one := range listed.Splits {
+		parts, err := stored.Parts(listed.Mentions, "mentions", one.Extract, one.Extracts)
+		if err != nil {
+			return source, err
+		}
+		file, dead := table.Splits[number], table.DeadRows(one.SHA256)
+		for i, part := range parts {
+			base := int64(segment.FirstChunk(file, i))
+			source.Mentions = append(source.Mentions, audit.Part{Segment: part, Dead: func(chunk int64) bool {
+				at := base + chunk
+				return at < 0 || at >= int64(len(file.Chunks)) || dead != nil && dead(int(file.Chunks[at].Document))
+			}})
+		}
+	}
+	for _, one := range listed.Runs {
+		parts, err := stored.Parts(listed.Classes, "classes", one.Classes, one.Parts)
+		if err != nil {
+			return source, err
+		}
+		dead, first := table.DeadRows(one.SHA256), int64(0)
+		for _, part := range parts {
+			next := audit.Part{Segment: part}
+			if base := first; dead != nil {
+				next.Dead = func(row int64) bool { return dead(int(base + row)) }
+			}
+			source.Classes = append(source.Classes, next)
+			first += part.Rows
+		}
+	}
+	return source, nil
 }
 
 // auditStore looks whether a store has what a segment says, and writes it again where that is wanted.
 func (r *Run) auditStore(
-	ctx context.Context, fixed AuditPlan, unit AuditUnit, manifest *corpus.Manifest, table *live.File,
+	ctx context.Context, fixed AuditPlan, unit AuditUnit, manifest *corpus.Manifest, table *stored.Table,
 	progress *corpus.Progress,
 ) (audit.Result, error) {
 	var result audit.Result
@@ -248,6 +366,7 @@ func (r *Run) auditStore(
 	found, err := verify.Run(ctx, verify.In{
 		Artifacts: r.Index, Manifest: manifest, Unit: unit.Verify, Classes: r.Records, Vectors: r.Vectors, Live: table,
 		Within:   func(id corpus.ID) bool { return fixed.Sample.Holds(id[:]) },
+		Compare:  true,
 		ReadOnly: !fixed.Repair,
 		Found: func(drifted verify.Finding) {
 			why := "it is missing in its store"
@@ -266,13 +385,33 @@ func (r *Run) auditStore(
 	return result, err
 }
 
+// going is fault.GenCollected where a generation was collected, or is marked to be: without a reader's lease, as an
+// audit that stood still has been, its records and rows may be gone before its files are. One that is not marked keeps
+// all of them for as long as the lease lasts that the caller has by now; a mark on the one that is served is taken off.
+func (r *Run) going(ctx context.Context, generation string) error {
+	_, err := r.Index.GenerationRef(ctx, generation)
+	if err == nil || fault.Is(err, fault.SegmentDamage) { // a damaged reference is no part of an audit
+		if _, err = r.Artifacts.Stat(ctx, collect.MarkKey(r.Index, generation)); fault.Is(err, fault.NotFound) {
+			return nil
+		}
+		if err == nil {
+			current, _, err := r.Index.Current(ctx)
+			if err != nil || current.Generation == generation {
+				return err
+			}
+		}
+	}
+	if err != nil && !fault.Is(err, fault.UnknownGen) {
+		return err
+	}
+	return fault.GenCollected.At("audit", r.Job.Index+"/"+generation).
+		Because("other generations followed it, and it was collected, or is about to be, since the audit stood still").
+		Advise("audit what is served now: unweaver audit --index " + r.Job.Index)
+}
+
 // unread notes that a segment cannot be read, unless its generation was collected meanwhile.
 func (r *Run) unread(ctx context.Context, fixed AuditPlan, unit AuditUnit, cause error, result *audit.Result) error {
-	if _, err := r.Index.GenerationRef(ctx, fixed.Generation); fault.Is(err, fault.UnknownGen) {
-		return fault.GenCollected.At("audit", r.Job.Index+"/"+fixed.Generation).
-			Because("another generation followed it, and it was collected while the audit stood still").
-			Advise("audit what is served now: unweaver audit --index " + r.Job.Index)
-	} else if err != nil && !artifact.IsDamage(err) {
+	if err := r.going(ctx, fixed.Generation); err != nil {
 		return err
 	}
 	object := r.Artifacts.Location(r.Index.SegmentKey(unit.Segment.SHA256))
@@ -296,6 +435,7 @@ func (r *Run) SealAudit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer r.reading(ctx, fixed.Generation)()
 	var all audit.Result
 	damaged := map[string]bool{}
 	for unit, err := range each(ctx, r, len(fixed.Units), auditedFile) {
@@ -306,7 +446,11 @@ func (r *Run) SealAudit(ctx context.Context) error {
 		r.Progress.Touch()
 	}
 	if !all.Unread {
-		if err := r.auditWhole(ctx, fixed, &all); err != nil {
+		err := r.auditWhole(ctx, fixed, &all)
+		if artifact.IsDamage(err) {
+			err = errors.Join(r.going(ctx, fixed.Generation), err)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -350,20 +494,20 @@ func (r *Run) auditWhole(ctx context.Context, fixed AuditPlan, all *audit.Result
 	if err != nil {
 		return err
 	}
-	table, release, err := r.segments.live(ctx, r, manifest.Segments.Live[0].SHA256)
-	defer release()
+	table, err := r.table(ctx, manifest)
 	if err != nil {
 		return err
 	}
+	defer table.Release()
 	var wanted int64
-	for i := range table.Classes {
-		if fixed.Sample.Holds(table.Classes[i].ID[:]) {
+	for id := range table.Classes() {
+		if fixed.Sample.Holds(id[:]) {
 			wanted++
 		}
 	}
-	for i := range table.Chunks {
-		if fixed.Sample.Holds(table.Chunks[i].ID[:]) {
-			wanted += int64(table.Chunks[i].Windows)
+	for id, chunk := range table.Chunks() {
+		if fixed.Sample.Holds(id[:]) {
+			wanted += int64(chunk.Windows)
 		}
 	}
 	if wanted > all.Checked.Vectors { // a row may lie in several segments
@@ -375,7 +519,7 @@ func (r *Run) auditWhole(ctx context.Context, fixed AuditPlan, all *audit.Result
 	if !fixed.Sample.Whole() {
 		return nil
 	}
-	if made, documents := manifest.Hashes.Content, int64(len(table.Documents)); made != all.Content ||
+	if made, documents := manifest.Hashes.Content, table.Documents(); made != all.Content ||
 		documents != all.Checked.Documents {
 		all.Tell(corpus.Found{
 			Kind: corpus.DriftHash, Object: fixed.Generation, Remedy: r.Index.Rebuild(),

@@ -6,9 +6,11 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/build/fold"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/records"
@@ -136,6 +138,37 @@ func TestAnAuditOfWhatWasJustBuiltFindsNothing(t *testing.T) {
 	}
 }
 
+// A generation of a release with another recipe of class texts has names and texts that the mentions do not come to any
+// more: its rows and its content hash hold them.
+func TestAnAuditOfAnEarlierRecipeFindsNothing(t *testing.T) {
+	s := newSite(t, sample(20))
+	s.night(t)
+	s.forge(t, func(manifest *corpus.Manifest) {
+		manifest.Made.ClassText = "" // as releases left it that did not record it
+		for i, segment := range manifest.Segments.Classes {
+			manifest.Segments.Classes[i] = s.rewrite(t, segment, func(_ int, key string, value []byte) []byte {
+				class, err := rows.DecodeClass(value)
+				if err != nil {
+					t.Error(err)
+				}
+				record, err := rows.DecodeRecord(class.Record)
+				if err != nil {
+					t.Error(err)
+				}
+				made := rows.Reduced{Name: record.Name, Members: record.Members, Text: class.Text}
+				manifest.Hashes.Content.Sub(fold.Content(corpus.ID([]byte(key)), made))
+				class.Text[0] ^= 1
+				made.Text = class.Text
+				manifest.Hashes.Content.Add(fold.Content(corpus.ID([]byte(key)), made))
+				return class.Encode()
+			})
+		}
+	})
+	if found, err := s.audit(t, corpus.Everything, false); err != nil || len(found.Drift) > 0 {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
 func TestThePartsOfAnAuditLookAtEverythingOnce(t *testing.T) {
 	s := newSite(t, sample(40))
 	s.shard = 10
@@ -157,6 +190,55 @@ func TestThePartsOfAnAuditLookAtEverythingOnce(t *testing.T) {
 	}
 	if sum != whole.Checked {
 		t.Errorf("three parts looked at %+v, the whole has %+v", sum, whole.Checked)
+	}
+}
+
+// An audit that stands still loses its lease: other generations follow, and what it looks at is collected, its records
+// and rows before its files. That is no drift, and nothing of it is written again.
+func TestAnAuditThatStoodStillIsNotMisledByWhatWasCollected(t *testing.T) {
+	for _, repair := range []bool{false, true} {
+		s := newSite(t, sample(20))
+		s.night(t)
+		job := build.Job{Index: s.spec.Index, Generation: "audit-paused"}
+		run := s.Bare(job, corpus.StageAudit, build.AuditFolder)
+		defer run.Close()
+		parts, err := run.OpenAudit(t.Context(), corpus.Everything, repair)
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifest := s.current(t)
+		s.write(t, map[string]string{"place-003.md": "# Changed\n\nPort Alma 3 was given to Carla Ruiz in 1999.\n"})
+		s.night(t)
+		mark := collect.MarkKey(s.index(), manifest.Generation)
+		if _, err := blob.Write(t.Context(), s.Artifacts, mark, []byte("{}"), blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Vectors.Drop(t.Context(), manifest.Collections.Classes); err != nil {
+			t.Fatal(err)
+		}
+		refused := -1
+		for part := range parts {
+			switch _, err := run.AuditPart(t.Context(), part); {
+			case fault.Is(err, fault.GenCollected):
+				refused = part
+			case err != nil:
+				t.Error(err)
+			}
+		}
+		if refused < 0 {
+			t.Fatalf("repair %v: what was collected counts as drift", repair)
+		}
+		if has, err := s.Vectors.Has(t.Context(), manifest.Collections.Classes, []string{"x"}); !fault.Is(err, fault.NotFound) {
+			t.Errorf("repair %v: it wrote again what was collected: %v, %v", repair, has, err)
+		}
+		for _, key := range []string{s.index().GenerationKey(manifest.Generation, "manifest.json"), mark} {
+			if err := s.Artifacts.Delete(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := run.AuditPart(t.Context(), refused); !fault.Is(err, fault.GenCollected) {
+			t.Errorf("repair %v: of a generation without a reference: %v", repair, err)
+		}
 	}
 }
 
@@ -266,7 +348,7 @@ func TestEachKindOfDriftIsFound(t *testing.T) {
 				}
 				return class.Encode()
 			})
-		}, map[string]int64{corpus.DriftClass: 1, corpus.DriftLive: 1, corpus.DriftRecord: 1}, false, "counts"},
+		}, map[string]int64{corpus.DriftClass: 1, corpus.DriftLive: 1}, false, "counts"},
 		"a row says another vector": {func(t *testing.T, s *site) {
 			classes(t, s, func(at int, _ string, value []byte) []byte {
 				class, _ := rows.DecodeClass(value)
@@ -348,6 +430,39 @@ func TestEachKindOfDriftIsFound(t *testing.T) {
 				t.Errorf("after the repair: %+v, %v", after, err)
 			}
 		})
+	}
+}
+
+// Verifying a build compares the first vectors of a batch; one that is another at its end is told by nothing beside it.
+func TestAnAuditComparesEveryVector(t *testing.T) {
+	s := newSite(t, sample(200))
+	s.night(t)
+	manifest := s.current(t)
+	last := ""
+	for _, segment := range manifest.Segments.Classes {
+		for row, err := range artifact.ScanAll(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			class, err := rows.DecodeClass(row.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = max(last, corpus.ClassRow(corpus.ID(row.Key), class.Vector))
+		}
+	}
+	other := make([]float32, manifest.Class.Dimension)
+	other[0] = 1
+	if err := s.Vectors.Delete(t.Context(), manifest.Collections.Classes, []string{last}); err != nil {
+		t.Fatal(err)
+	}
+	spoiled := []vectors.Row{{Key: last, Vector: other}}
+	if err := s.Vectors.Upsert(t.Context(), manifest.Collections.Classes, spoiled); err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.audit(t, corpus.Everything, false)
+	if !fault.Is(err, fault.Drift) || fmt.Sprint(drift(found)) != fmt.Sprint(map[string]int64{corpus.DriftVector: 1}) {
+		t.Errorf("%+v, %v", found, err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 // so that the night makes segments of the batch: it publishes, and its report tells of the damage.
 func TestDamageOfAnOldReferenceAndADeadCollectorBlockNoNight(t *testing.T) {
 	s := newSite(t, sample(8))
+	s.night(t)
 	s.write(t, map[string]string{"a.md": "# A\n\nSalt of Tolmin.\n"})
 	was := s.night(t)
 	s.write(t, map[string]string{"a.md": "# A\n\nTin of Lake Verin.\n"})

@@ -7,7 +7,6 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/store/artifact"
@@ -26,9 +25,7 @@ func (r *Run) Collect(ctx context.Context, holder Holder) error {
 		Readers: r.Coordination, Records: r.Records, Vectors: r.Vectors,
 		Collections: "uw_" + corpus.Sum(r.StoreID, r.Job.Index).Short(8) + "_",
 		Staging:     r.Staging, Copies: corpus.ImportPrefix(r.StoreID),
-		OpenLive: func(ctx context.Context, sha string) (*live.File, func(), error) {
-			return r.segments.live(ctx, r, sha)
-		},
+		OpenTable:  r.table,
 		Guard:      r.Guard,
 		Permit:     r.permit(),
 		Now:        time.Now().UTC(),

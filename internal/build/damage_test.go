@@ -47,6 +47,15 @@ func (s *site) try(t *testing.T, way *how) (outcome, error) {
 		job.Rebuild, job.Anew = true, "untold"
 		out, err = s.stages(t.Context(), job, holder)
 	}
+	if fault.Is(err, fault.Outgrown) && job.Anew == "" {
+		way.anew = true
+		job.Anew = "docs/why.json"
+		why := build.Failure{Code: string(fault.CodeOf(err)), Text: err.Error()}
+		if _, err := blob.WriteJSON(t.Context(), s.Artifacts, job.Anew, why, blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+		out, err = s.stages(t.Context(), job, holder)
+	}
 	ending := build.Ending{Status: out.published.Status, Reason: out.published.Reason}
 	switch {
 	case err != nil:
@@ -339,7 +348,7 @@ func TestDamageThatAUnitMeetsMendsItselfInTheSameRun(t *testing.T) {
 	want := first.night(t)
 	first.write(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
 	sound := first.copied(t).night(t)
-	for _, kind := range []string{"classes", "live", "text", "extract", "class vectors"} {
+	for _, kind := range []string{"classes", "split", "class run", "mentions", "class vectors"} {
 		t.Run(kind, func(t *testing.T) {
 			s := first.copied(t)
 			key, sha := "", ""
@@ -401,7 +410,7 @@ func TestARebuildHasTheSameHashesAndPublishesAlsoWhenNothingChanged(t *testing.T
 func TestAMassDeletionIsHeldAlsoWhereTheParentIsDamaged(t *testing.T) {
 	s := newSite(t, sample(10))
 	first := s.night(t)
-	damages["removed"](t, s.Artifacts, s.index().SegmentKey(first.manifest.Segments.Live[0].SHA256))
+	damages["removed"](t, s.Artifacts, s.index().SegmentKey(first.manifest.Segments.Runs[0].SHA256))
 	for i := range 5 {
 		if err := os.Remove(filepath.Join(s.corpus, fmt.Sprintf("place-%03d.md", i))); err != nil {
 			t.Fatal(err)
@@ -416,7 +425,7 @@ func TestRestoreTellsAllThatIsLostAndRestoresTheRest(t *testing.T) {
 	s := newSite(t, sample(12))
 	first := s.night(t)
 	segments := first.manifest.Segments
-	for _, lost := range []corpus.Segment{segments.Text[0], segments.Mentions[0], segments.Search[0]} {
+	for _, lost := range []corpus.Segment{segments.Text[0], segments.Mentions[0], segments.Splits[0].Segment} {
 		damages["removed"](t, s.Artifacts, s.index().SegmentKey(lost.SHA256))
 	}
 	damages["flipped"](t, s.Artifacts, s.index().SegmentKey(segments.Extract[0].SHA256))
@@ -434,16 +443,39 @@ func TestRestoreTellsAllThatIsLostAndRestoresTheRest(t *testing.T) {
 	}
 }
 
-func TestRestoreMakesTheSearchSegmentAgain(t *testing.T) {
+func TestRestoreMakesAgainWhatIsMadeFromOtherSegments(t *testing.T) {
 	for damage, do := range damages {
-		s := newSite(t, sample(12))
-		first := s.night(t)
-		do(t, s.Artifacts, s.index().SegmentKey(first.manifest.Segments.Search[0].SHA256))
-		if err := s.restore(t); err != nil {
-			t.Errorf("%s: %v", damage, err)
+		for _, former := range []bool{true, false} {
+			s := newSite(t, sample(12))
+			s.former = former
+			s.night(t)
+			s.write(t, map[string]string{"place-001.md": "# Harbour 1\n\nIt was moved to Lake Verin.\n"})
+			night := s.night(t)
+			again := 0
+			for _, segment := range kinds(night.manifest, "search", "split", "class run", "dead statistics") {
+				again++
+				do(t, s.Artifacts, s.index().SegmentKey(segment.SHA256))
+				s.Cache.Drop(segment.SHA256)
+				if err := s.restore(t); err != nil {
+					t.Errorf("%s: %v", damage, err)
+				}
+			}
+			if former && again != 1 || !former && again < 4 {
+				t.Errorf("%d segments", again)
+			}
+			s.whole(t)
 		}
-		s.whole(t)
 	}
+}
+
+// kinds are the segments of some kinds.
+func kinds(manifest *corpus.Manifest, names ...string) (out []corpus.Segment) {
+	for _, kind := range manifest.Segments.Kinds() {
+		if slices.Contains(names, kind.Name) {
+			out = append(out, kind.Segments...)
+		}
+	}
+	return out
 }
 
 func TestOlderGenerationsThatAreDamagedAreLeftOut(t *testing.T) {

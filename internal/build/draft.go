@@ -20,6 +20,12 @@ func (r *Run) WriteSegments(ctx context.Context) (corpus.Manifest, error) {
 		if err != nil {
 			return manifest, progress, err
 		}
+		if r.Splits {
+			if err := r.writeSplits(ctx, &manifest, &progress.Written); err != nil {
+				return manifest, progress, err
+			}
+			return manifest, progress, r.remember(ctx, &manifest)
+		}
 		in := segment.In{
 			Artifacts: r.Index, Scratch: r.Scratch.Prefix, Segments: manifest.Segments,
 			Shards: len(manifest.Segments.Extract), Live: live, OnProgress: r.touch,
@@ -80,7 +86,7 @@ func (r *Run) draft(ctx context.Context) (manifest corpus.Manifest, live []strin
 		return manifest, nil, err
 	}
 	manifest = corpus.Manifest{
-		Format: corpus.ManifestFormat, Index: r.Job.Index, Generation: r.Generation, Parent: fixed.Parent, Store: r.StoreID,
+		Format: corpus.ManifestWhole, Index: r.Job.Index, Generation: r.Generation, Parent: fixed.Parent, Store: r.StoreID,
 		Config: r.Settings.ConfigDigest(), Made: MadeBy(r.Settings), Created: fixed.Started, Limits: r.Limits.Key(),
 		Class: fixed.Class, Chunk: fixed.Chunk,
 		Partitions: partitions.Partitions, Collections: fixed.Collections, Counts: shards.Counts, Hashes: shards.Hashes,
@@ -95,6 +101,9 @@ func (r *Run) draft(ctx context.Context) (manifest corpus.Manifest, live []strin
 	}
 	manifest.Counts.Fallbacks, manifest.Counts.DeadLetters = partitions.Fallbacks, partitions.Dead
 	manifest.Counts.Refused = partitions.Refused
+	if r.Splits {
+		manifest.Format = corpus.ManifestSplits
+	}
 	if err := r.drafted(ctx, &manifest, len(fixed.Plan.Units), len(shards.Shards)); err != nil {
 		return manifest, nil, err
 	}
@@ -116,12 +125,18 @@ func (r *Run) drafted(ctx context.Context, manifest *corpus.Manifest, units, sha
 			return err
 		}
 		manifest.Segments.Extract = append(manifest.Segments.Extract, seal.Extract)
+		if r.Splits {
+			manifest.Segments.Mentions = append(manifest.Segments.Mentions, seal.Kept)
+		}
 	}
 	for reduced, err := range each(ctx, r, manifest.Partitions, reduceFile) {
 		if err != nil {
 			return err
 		}
-		manifest.Segments.Mentions = append(manifest.Segments.Mentions, reduced.Mentions)
+		if !r.Splits {
+			manifest.Segments.Mentions = append(manifest.Segments.Mentions, reduced.Mentions)
+		}
+		manifest.Counts.Fallbacks += reduced.Fallbacks
 		manifest.Counts.Mentions += reduced.Counts.Mentions
 		manifest.Counts.Edges += reduced.Counts.Edges
 		manifest.Hashes.Content.Merge(reduced.Content)
@@ -160,6 +175,9 @@ func (r *Run) loaded(
 				segments.ClassVecs = append(segments.ClassVecs, loaded.Vectors)
 			}
 			continue
+		}
+		if r.Splits {
+			segments.Chunks = append(segments.Chunks, loaded.Chunks)
 		}
 		live = append(live, loaded.Live)
 		manifest.Counts.Windows += loaded.Counts.Windows

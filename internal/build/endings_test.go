@@ -102,7 +102,7 @@ func (way ending) run(t *testing.T) string {
 	}
 	s.before = func(stage string) {
 		if stage == way.lose {
-			lose(t, s, "mentions-")
+			lose(t, s, "partitions.json")
 		}
 	}
 	var holder build.Holder

@@ -152,9 +152,14 @@ func (e *estimating) plan(ctx context.Context) (plan.Result, error) {
 	if err != nil {
 		return plan.Result{}, err
 	}
+	dead, release, err := e.tombs(ctx, e.parent)
+	defer release()
+	if err != nil {
+		return plan.Result{}, err
+	}
 	planned, err := plan.Run(ctx, plan.In{
 		Spec: e.Settings, Corpus: documents, Artifacts: e.Index, Scratch: e.Scratch.Prefix,
-		Limits: e.Limits, Parent: e.parent,
+		Limits: e.Limits, Parent: e.parent, Dead: dead,
 		Foreign: fixed.Foreign, Reasons: reasons, OnProgress: e.Progress.Done, OnBytes: e.Progress.Touch,
 	})
 	if err != nil {
@@ -211,14 +216,17 @@ func (e *estimating) count(ctx context.Context, units int, report *corpus.Report
 // knownChunks tells which chunks the parent has.
 func (e *estimating) knownChunks(ctx context.Context) (known func(corpus.ID) bool, release func(), err error) {
 	none := func(corpus.ID) bool { return false }
-	if e.parent == nil || len(e.parent.Segments.Live) == 0 {
+	if e.parent == nil || len(e.parent.Segments.Live)+len(e.parent.Segments.Splits) == 0 {
 		return none, func() {}, nil
 	}
-	live, release, err := e.segments.live(ctx, e.Run, e.parent.Segments.Live[0].SHA256)
+	table, err := e.table(ctx, e.parent)
 	if err != nil {
-		return none, release, err
+		return none, func() {}, err
 	}
-	return func(id corpus.ID) bool { return live.Chunk(id) != nil }, release, nil
+	return func(id corpus.ID) bool {
+		_, counts := table.Chunk(id)
+		return counts
+	}, table.Release, nil
 }
 
 func (e *estimating) compare(ctx context.Context, key string, chunks int, known func(corpus.ID) bool) error {

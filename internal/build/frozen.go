@@ -144,6 +144,11 @@ func (r *Run) learn(
 		}
 		total := table.Total()
 		release()
+		if fixed, err := kept(ctx, r, planFile); err != nil {
+			return err
+		} else if fixed.Part && shards.Counts.Chunks >= 2*total {
+			return outgrown(r.Job.Index, shards.Counts.Chunks, total)
+		}
 		if shards.Counts.Chunks < 2*total {
 			take(parent.Segments.IDF[0])
 			return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	stored "github.com/unweaver/unweaver/internal/store/segments"
 	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
@@ -161,7 +162,7 @@ func (c Checks) due(segments []named) []named {
 	night := uint64(now().Unix() / day)
 	// wait is in how many nights it is a segment's turn.
 	wait := func(segment named) uint64 {
-		if segment.kind == "documents" || segment.kind == "idf" {
+		if segment.kind == "documents" || segment.kind == "idf" || segment.kind == "tomb" {
 			return 0
 		}
 		raw, err := hex.DecodeString(segment.SHA256)
@@ -209,9 +210,27 @@ func readable(parent *corpus.Manifest, damage []Damage) *corpus.Manifest {
 		return parent
 	}
 	clone := *parent
-	clone.Segments.Documents = slices.DeleteFunc(slices.Clone(parent.Segments.Documents), func(s corpus.Segment) bool {
+	lost := func(s corpus.Segment) bool {
 		return slices.ContainsFunc(damage, func(found Damage) bool { return found.Object == s.SHA256 })
+	}
+	broken := map[string]bool{} // bitmaps
+	for _, one := range parent.Segments.Tombs {
+		broken[one.Of] = lost(one.Segment)
+	}
+	clone.Segments.Splits = slices.DeleteFunc(slices.Clone(parent.Segments.Splits), func(one corpus.Split) bool {
+		parts, err := stored.Parts(parent.Segments.Documents, "documents", one.Text, one.Texts)
+		return err != nil || broken[one.SHA256] || slices.ContainsFunc(parts, lost)
 	})
+	if len(parent.Segments.Splits) > 0 && len(clone.Segments.Splits) == 0 {
+		return nil
+	}
+	clone.Segments.Tombs = slices.DeleteFunc(slices.Clone(parent.Segments.Tombs), func(one corpus.Tomb) bool {
+		return lost(one.Segment) || !slices.ContainsFunc(clone.Segments.Splits, func(kept corpus.Split) bool {
+			return kept.SHA256 == one.Of
+		})
+	})
+	clone.Segments.DeadStats = nil // words are not compared
+	clone.Segments.Documents = slices.DeleteFunc(slices.Clone(parent.Segments.Documents), lost)
 	return &clone
 }
 

@@ -51,6 +51,7 @@ func TestARebuildReplacesADamagedManifestAlsoWhereTheStoresWereLost(t *testing.T
 // What a corpus comes back to was written by a generation before its parent, which nothing looked after.
 func TestASegmentOfAnOlderGenerationIsReadBeforeItIsServedAgain(t *testing.T) {
 	s := newSite(t, sample(10))
+	s.former = true
 	first := s.night(t)
 	s.write(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
 	s.night(t)

@@ -25,6 +25,7 @@ type Plan struct {
 	Rebuild      bool        `json:"rebuild,omitempty"` // nothing of the parent is re-used but its table of word weights
 	Damage       []Damage    `json:"damage,omitempty"`  // of the parent
 	Repair       bool        `json:"repair,omitempty"`  // a store lost its memory: what is live is verified and rewritten
+	Part         bool        `json:"part,omitempty"`    // the parent's segments stay, but for what changed
 	Held         string      `json:"held,omitempty"`    // gate that is known already
 	HeldDetail   string      `json:"held_detail,omitempty"`
 	Trust        *trusted    `json:"trust,omitempty"` // nil: of a release that wrote trustFile alone, or not even that
@@ -54,7 +55,7 @@ func (r *Run) Plan(ctx context.Context) (Planned, error) {
 	}
 	out := Planned{
 		Unchanged: fixed.Plan.Unchanged, Held: fixed.Held, Rebuild: fixed.Rebuild,
-		Units: len(fixed.Plan.Units), Documents: fixed.Plan.Listed,
+		Units: len(fixed.Plan.Units), Documents: fixed.Plan.Made,
 	}
 	if out.Unchanged {
 		if out.Status, err = r.standing(ctx, fixed); err != nil {
@@ -138,9 +139,20 @@ func (r *Run) plan(ctx context.Context) (Plan, error) {
 	if err != nil {
 		return fixed, err
 	}
+	fixed.Part = r.part(fixed, parent, reasons)
+	retry, err := r.refused(ctx, fixed, parent)
+	if err != nil {
+		return fixed, err
+	}
+	read := readable(parent, fixed.Damage)
+	dead, release, err := r.tombs(ctx, read)
+	defer release()
+	if err != nil {
+		return fixed, err
+	}
 	fixed.Plan, err = plan.Run(ctx, plan.In{
 		Spec: r.Settings, Corpus: documents, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Limits: r.Limits,
-		Parent: readable(parent, fixed.Damage), Foreign: fixed.Foreign, Reasons: reasons,
+		Parent: read, Dead: dead, Part: fixed.Part, Retry: retry, Foreign: fixed.Foreign, Reasons: reasons,
 		OnProgress: r.Progress.Done, OnBytes: r.Progress.Touch,
 	})
 	if err != nil {
@@ -155,7 +167,9 @@ func (r *Run) plan(ctx context.Context) (Plan, error) {
 // not as many that the rest of the parent does not know.
 func (r *Run) removal(fixed Plan) (held, detail string) {
 	removed, before := fixed.Plan.Diff.Removed, fixed.Plan.ParentListed
-	unread := slices.ContainsFunc(fixed.Damage, func(found Damage) bool { return found.Kind == "documents" })
+	unread := slices.ContainsFunc(fixed.Damage, func(found Damage) bool {
+		return found.Kind == "documents" || found.Kind == "tomb"
+	})
 	if unread {
 		removed += max(0, fixed.ParentDocs-before-fixed.Plan.Diff.Added)
 		before = fixed.ParentDocs
@@ -228,6 +242,9 @@ func (r *Run) asked(ctx context.Context) ([]string, error) {
 			return nil, err
 		}
 		reason := "a segment that this run re-used is damaged: everything is made again"
+		if failure.Code == string(fault.Outgrown) {
+			return []string{"the words of the built-in embedder are learned anew: " + failure.Text}, nil
+		}
 		if failure.Text != "" {
 			reason += ": " + failure.Text
 		}
@@ -265,7 +282,7 @@ func (r *Run) reasons(ctx context.Context, parent *corpus.Manifest, frozen Froze
 	if parent.Chunk != frozen.Chunk {
 		reasons = append(reasons, "embedder of chunks: "+frozen.Chunk.Model+", was "+parent.Chunk.Model)
 	}
-	if refused := parent.Counts.Refused; refused > 0 {
+	if refused := parent.Counts.Refused; refused > 0 && !r.retries(parent) {
 		reasons = append(reasons, fmt.Sprintf("chunks that the model server refused: %d", refused))
 	}
 	return reasons, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/stage/verify"
+	stored "github.com/unweaver/unweaver/internal/store/segments"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
@@ -56,11 +57,15 @@ func (r *Run) check(ctx context.Context, manifest *corpus.Manifest, unit verify.
 // checkLive is check for segments of earlier builds: of their rows only those count that are live in the generation,
 // as the others may have been swept.
 func (r *Run) checkLive(ctx context.Context, manifest *corpus.Manifest, unit verify.Unit) (verify.Result, error) {
-	live, release, err := r.segments.live(ctx, r, manifest.Segments.Live[0].SHA256)
-	defer release()
+	open := stored.OpenClasses
+	if unit.Kind != verify.Records && unit.Collection == manifest.Collections.Chunks {
+		open = stored.OpenChunks
+	}
+	live, err := open(ctx, r.Cache, r.Index, manifest)
 	if err != nil {
 		return verify.Result{}, err
 	}
+	defer live.Release()
 	return verify.Run(ctx, verify.In{
 		Artifacts: r.Index, Manifest: manifest, Unit: unit, Classes: r.Records, Vectors: r.Vectors, Live: live,
 		Seed: manifest.Generation, OnProgress: r.alive,

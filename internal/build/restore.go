@@ -26,7 +26,7 @@ type Part struct {
 	Manifest string      `json:"manifest"`
 	Unit     verify.Unit `json:"unit"`
 	Kind     string      `json:"kind,omitempty"`   // of the segment, as people know it
-	Search   bool        `json:"search,omitempty"` // the search segment: read back, and made again where it is damaged
+	Search   bool        `json:"search,omitempty"` // made from others: read back, and made again where it is damaged
 	Read     bool        `json:"read,omitempty"`   // no store holds what is in it: it is read back
 }
 
@@ -153,14 +153,16 @@ func partsOf(sha string, manifest *corpus.Manifest, current bool, seen map[strin
 		kinds[segment.SHA256] = segment.kind
 		unit := verify.Unit{Segment: segment.Segment}
 		switch {
-		case segment.kind == "search":
+		case remade[segment.kind] && !seen[segment.SHA256]:
+			seen[segment.SHA256] = true
 			parts = append(parts, Part{Manifest: sha, Unit: unit, Kind: segment.kind, Search: true})
-		case current && !stored[segment.SHA256]:
+		case current && !stored[segment.SHA256] && !remade[segment.kind]:
 			parts = append(parts, Part{Manifest: sha, Unit: unit, Kind: segment.kind, Read: true})
 		}
 	}
 	for _, unit := range verify.Units(manifest) {
-		if unit.Kind == verify.Records && seen[unit.Segment.SHA256] {
+		whole := len(manifest.Segments.Splits) == 0 // else another generation may count other rows of it
+		if unit.Kind == verify.Records && whole && seen[unit.Segment.SHA256] {
 			continue
 		}
 		seen[unit.Segment.SHA256] = true
@@ -250,7 +252,7 @@ func (r *Run) restorePart(ctx context.Context, part Part, progress *corpus.Progr
 	segment := part.Unit.Segment
 	switch {
 	case part.Search:
-		fresh, err := r.restoreSearch(ctx, manifest, segment)
+		fresh, err := r.restoreMade(ctx, manifest, part.Kind, segment)
 		if fresh {
 			progress.Written.Segments = 1
 		}
@@ -272,8 +274,10 @@ func (r *Run) restorePart(ctx context.Context, part Part, progress *corpus.Progr
 	return err
 }
 
-// restoreSearch reads a search segment back and makes it again, from the segments it is made from, where it is damaged.
-func (r *Run) restoreSearch(ctx context.Context, manifest *corpus.Manifest, segment corpus.Segment) (bool, error) {
+// restoreMade reads a segment back that is made from others, and makes it again where it is damaged.
+func (r *Run) restoreMade(
+	ctx context.Context, manifest *corpus.Manifest, kind string, segment corpus.Segment,
+) (bool, error) {
 	intact, err := r.Index.Intact(ctx, segment.SHA256, r.Progress.Touch)
 	if err != nil || intact {
 		return false, err
@@ -284,9 +288,9 @@ func (r *Run) restoreSearch(ctx context.Context, manifest *corpus.Manifest, segm
 		return false, err
 	}
 	r.Index.Doubt = true
-	again, fresh, err := r.writeSearch(ctx, manifest.Segments, settings)
+	again, fresh, err := r.remake(ctx, manifest, kind, segment.SHA256, settings)
 	if err == nil && again.SHA256 != segment.SHA256 {
-		err = fault.SegmentDamage.At("make search segment of", manifest.Generation).
+		err = fault.SegmentDamage.At("make "+kind+" segment of", manifest.Generation).
 			Because("it comes out with other content: this program's rules of words are newer").
 			Advise(r.Index.Rebuild())
 	}

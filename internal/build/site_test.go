@@ -38,6 +38,7 @@ type site struct {
 	batch   int                // chunks of an extraction unit
 	width   int                // units at once; 0: one
 	replace bool               // of the corpus
+	former  bool               // generations have a live and a search segment
 	before  func(stage string) // called before each unit
 }
 
@@ -160,7 +161,7 @@ func (s *site) job(t testing.TB) (build.Job, build.Holder) {
 	s.runs++
 	job := build.Job{
 		Index: s.spec.Index, Generation: fmt.Sprintf("g%03d", s.runs), Spec: digest.String(), Shard: s.shard, Batch: s.batch,
-		ReplaceCorpus: s.replace,
+		ReplaceCorpus: s.replace, Splits: !s.former,
 	}
 	return job, build.Holder{Workflow: "build/" + job.Name(), Run: "run"}
 }

@@ -45,6 +45,13 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 			if in.Parent, err = r.parent(ctx, fixed.Parent); err != nil {
 				return chunk.Result{}, progress, err
 			}
+			in.Parent = readable(in.Parent, fixed.Damage)
+			dead, release, err := r.tombs(ctx, in.Parent)
+			defer release()
+			if err != nil {
+				return chunk.Result{}, progress, err
+			}
+			in.Dead = dead
 		}
 		result, err := chunk.Run(ctx, in)
 		progress.Done, progress.Bytes, progress.Written.Segments = result.Listed, planned.Bytes, result.Fresh
@@ -56,17 +63,25 @@ func (r *Run) Chunk(ctx context.Context, unit int) (chunk.Result, error) {
 type Shards struct {
 	Shards []extract.Shard `json:"shards"`
 	Chunks []int           `json:"chunks"` // of each shard
-	Counts corpus.Counts   `json:"counts"`
-	Hashes corpus.Hashes   `json:"hashes"`
+	Counts corpus.Counts   `json:"counts"` // of the generation
+	Hashes corpus.Hashes   `json:"hashes"` // entries of the chunks that the build made
 	Failed int64           `json:"failed"` // documents
 	Lapsed chunk.Lapsed    `json:"lapsed"`
+}
+
+// Made is how many chunks the build made.
+func (s Shards) Made() (chunks int64) {
+	for _, of := range s.Chunks {
+		chunks += int64(of)
+	}
+	return chunks
 }
 
 // SealChunks cuts the units' chunks into shards and fixes what depends on them.
 func (r *Run) SealChunks(ctx context.Context) (Shards, Frozen, error) {
 	shards, err := once(ctx, r, shardsFile, r.cut)
 	if err != nil {
-		return shards, Frozen{}, err
+		return shards, Frozen{}, r.reusedDamage(err)
 	}
 	frozen, err := once(ctx, r, frozenFile, func(ctx context.Context) (Frozen, error) { return r.freeze(ctx, shards) })
 	return shards, frozen, r.reusedDamage(err)
@@ -108,7 +123,25 @@ func (r *Run) cut(ctx context.Context) (Shards, error) {
 			out.Chunks = append(out.Chunks, to-from)
 		}
 	}
-	return out, nil
+	return out, r.stood(ctx, fixed, &out)
+}
+
+// stood adds what stays of the parent as it is, where the build makes a part of a generation.
+func (r *Run) stood(ctx context.Context, fixed Plan, out *Shards) error {
+	n, release, err := r.night(ctx, fixed)
+	defer release()
+	if err != nil || n == nil {
+		return err
+	}
+	gone, kept := n.gone(), fixed.Plan.Kept
+	out.Counts.Documents += kept.Documents
+	out.Counts.Stale += kept.Stale
+	out.Counts.Chunks += n.parent.Counts.Chunks - gone.Chunks
+	out.Counts.Tokens += n.parent.Counts.Tokens - gone.Tokens
+	out.Failed += kept.Failed
+	out.Lapsed.Documents += kept.Lapsed
+	out.Lapsed.Chunks += kept.Chunks
+	return nil
 }
 
 // shard reads where a shard of chunks and its text lie.
@@ -171,7 +204,7 @@ func (r *Run) SealShard(ctx context.Context, number, batches int) (extract.SealR
 		}
 		result, err := extract.Seal(ctx, extract.SealIn{
 			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Shard: shards.Shards[number], Batches: batches,
-			Paid: models.Chat.Info().Paid, Ledger: r.Ledger, OnProgress: r.alive,
+			Paid: models.Chat.Info().Paid, Keep: r.Splits, Ledger: r.Ledger, OnProgress: r.alive,
 			Batch: func(ctx context.Context, batch int) (extract.Result, error) {
 				return extractFile(number, batch).Read(ctx, r.Scratch)
 			},
@@ -195,7 +228,8 @@ type Partitions struct {
 
 	Failed []extract.Failed `json:"failed,omitempty"` // the first of the dead, as many as a report lists
 
-	Files []string `json:"files,omitempty"` // names of the shards' mentions; see artifact.ScratchKey
+	Files []string         `json:"files,omitempty"` // names of the shards' mentions; see artifact.ScratchKey
+	Kept  []corpus.Segment `json:"kept,omitempty"`  // segments of them, in place of these files
 }
 
 // A partition is small enough to be repeated after a crash.
@@ -206,32 +240,67 @@ const (
 
 // SealExtraction numbers the shards' chunks and chooses the number of class partitions.
 func (r *Run) SealExtraction(ctx context.Context) (Partitions, error) {
-	return once(ctx, r, partitionsFile, func(ctx context.Context) (Partitions, error) {
-		out := Partitions{Partitions: 1}
-		shards, err := shardsFile.Read(ctx, r.Scratch)
+	partitions, err := once(ctx, r, partitionsFile, r.partition)
+	return partitions, r.reusedDamage(err)
+}
+
+func (r *Run) partition(ctx context.Context) (Partitions, error) {
+	out := Partitions{Partitions: 1}
+	shards, err := shardsFile.Read(ctx, r.Scratch)
+	if err != nil {
+		return out, err
+	}
+	base := int64(0)
+	for seal, err := range each(ctx, r, len(shards.Shards), sealFile) {
 		if err != nil {
 			return out, err
 		}
-		base := int64(0)
-		for seal, err := range each(ctx, r, len(shards.Shards), sealFile) {
-			if err != nil {
-				return out, err
-			}
-			r.Progress.Touch()
-			out.Bases = append(out.Bases, base)
+		r.Progress.Touch()
+		out.Bases = append(out.Bases, base)
+		if r.Splits {
+			out.Kept = append(out.Kept, seal.Kept)
+		} else {
 			out.Files = append(out.Files, seal.MentionsFile)
-			base += seal.Chunks
-			out.Mentions += seal.Mentions
-			out.Fallbacks += seal.Fallbacks
-			out.Dead += seal.Fallbacks // a fallback mention stands for each dead letter
-			out.Refused += seal.Refused
-			out.Failed = append(out.Failed, seal.Failed[:min(len(seal.Failed), plan.MaxProblems-len(out.Failed))]...)
 		}
-		for out.Partitions < maxPartitions && out.Mentions > int64(out.Partitions)*mentionsPerPartition {
-			out.Partitions *= 2
-		}
-		return out, nil
-	})
+		base += seal.Chunks
+		out.Mentions += seal.Mentions
+		out.Fallbacks += seal.Fallbacks
+		out.Dead += seal.Fallbacks // a fallback mention stands for each dead letter
+		out.Refused += seal.Refused
+		out.Failed = append(out.Failed, seal.Failed[:min(len(seal.Failed), plan.MaxProblems-len(out.Failed))]...)
+	}
+	touched, err := r.touched(ctx, &out)
+	if err != nil {
+		return out, err
+	}
+	for out.Partitions < maxPartitions && touched > int64(out.Partitions)*mentionsPerPartition {
+		out.Partitions *= 2
+	}
+	return out, nil
+}
+
+// classReach is how many mentions the classes of a mention have at most, in the mean: much is named often, and reduce
+// reads all of it. On two corpora it was 25 to 40.
+const classReach = 40
+
+// touched is about how many mentions reduce reads: the new ones, and, where a build makes a part of a generation, what
+// the parent has of their classes and of those of chunks that do not count any more. Dead letters of its other chunks
+// are this generation's too.
+func (r *Run) touched(ctx context.Context, out *Partitions) (int64, error) {
+	fixed, err := kept(ctx, r, planFile)
+	if err != nil {
+		return 0, err
+	}
+	n, release, err := r.night(ctx, fixed)
+	defer release()
+	if err != nil || n == nil || n.parent.Counts.Chunks == 0 {
+		return out.Mentions, err
+	}
+	if err := n.carryLetters(ctx, out); err != nil {
+		return 0, err
+	}
+	gone := n.gone().Chunks * (n.parent.Counts.Mentions/n.parent.Counts.Chunks + 1)
+	return out.Mentions + min((out.Mentions+gone)*classReach, n.parent.Counts.Mentions), nil
 }
 
 // Reduce reduces one partition of classes.
@@ -247,13 +316,30 @@ func (r *Run) Reduce(ctx context.Context, partition int) (reduce.Result, error) 
 		if err != nil {
 			return reduce.Result{}, progress, err
 		}
+		fixed, err := kept(ctx, r, planFile)
+		if err != nil {
+			return reduce.Result{}, progress, err
+		}
+		n, done, err := r.night(ctx, fixed)
+		defer done()
+		if err != nil {
+			return reduce.Result{}, progress, err
+		}
 		in := reduce.In{
 			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Partition: partition,
-			Partitions: all.Partitions, OnProgress: r.touch,
+			Partitions: all.Partitions, Kept: r.Splits, OnProgress: r.touch,
+		}
+		if n != nil {
+			if in.Night, err = n.reducing(); err != nil {
+				return reduce.Result{}, progress, err
+			}
 		}
 		for number, base := range all.Bases {
 			key := extract.MentionsKey(r.Scratch.Prefix, number)
-			if len(all.Files) > 0 {
+			switch {
+			case len(all.Kept) > 0:
+				key = r.Index.SegmentKey(all.Kept[number].SHA256)
+			case len(all.Files) > 0:
 				key = artifact.ScratchKey(key, all.Files[number])
 			}
 			in.Shards = append(in.Shards, reduce.Shard{Key: key, Base: base})
@@ -288,11 +374,19 @@ func (r *Run) Shorten(ctx context.Context, partition int) (shorten.Result, error
 		if err != nil {
 			return shorten.Result{}, corpus.Progress{}, err
 		}
-		result, err := shorten.Run(ctx, shorten.In{
+		in := shorten.In{
 			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Partition: partition,
 			Source: source, Attempt: r.Attempt, Chat: models.Chat,
 			Health: r.book.health(model.Shorten), Ledger: r.Ledger, OnProgress: r.alive,
-		})
+		}
+		fixed, err := kept(ctx, r, planFile)
+		if err != nil {
+			return shorten.Result{}, corpus.Progress{}, err
+		}
+		if fixed.Part {
+			in.Former = r.formerTexts(fixed)
+		}
+		result, err := shorten.Run(ctx, in)
 		progress := result.Progress
 		progress.Done = 1
 		return result, progress, err
@@ -334,8 +428,13 @@ func (r *Run) items(ctx context.Context) (env items.Env, fixed Plan, release fun
 	if env.Parent, err = r.parent(ctx, fixed.source()); err != nil || env.Parent == nil {
 		return env, fixed, release, err
 	}
-	if live := env.Parent.Segments.Live; len(live) > 0 {
-		env.ParentLive, release, err = r.segments.live(ctx, r, live[0].SHA256)
+	if len(env.Parent.Segments.Live)+len(env.Parent.Segments.Splits) == 0 {
+		return env, fixed, release, nil
 	}
-	return env, fixed, release, err
+	table, err := r.table(ctx, env.Parent)
+	if err != nil {
+		return env, fixed, release, err
+	}
+	env.Table = table
+	return env, fixed, table.Release, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/segments"
 )
 
 // essay is a text of about so many chunks of 60 tokens.
@@ -60,14 +61,17 @@ func (s *site) served(t *testing.T, manifest *corpus.Manifest) map[string]rows.D
 	t.Helper()
 	index := artifact.Index{Store: s.Artifacts, Name: s.spec.Index}
 	all := map[string]rows.Document{}
-	for _, segment := range manifest.Segments.Documents {
-		for row, err := range artifact.ScanAll(t.Context(), s.Artifacts, index.SegmentKey(segment.SHA256)) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if all[string(row.Key)], err = rows.DecodeDocument(row.Value); err != nil {
-				t.Fatal(err)
-			}
+	dead, err := segments.OpenTombs(t.Context(), s.Cache, index, manifest.Segments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dead.Release()
+	for row, err := range segments.Documents(t.Context(), index, manifest.Segments, dead) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all[string(row.Key)], err = rows.DecodeDocument(row.Value); err != nil {
+			t.Fatal(err)
 		}
 	}
 	return all

@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/reduce"
 	"github.com/unweaver/unweaver/internal/stage/shorten"
 	"github.com/unweaver/unweaver/internal/store/artifact"
+	stored "github.com/unweaver/unweaver/internal/store/segments"
 )
 
 // piece tells what a part of the stages with two kinds is: a class partition, or a shard of chunks.
@@ -22,14 +23,13 @@ func (r *Run) piece(ctx context.Context, part int) (stage.Part, error) {
 		return stage.Part{}, err
 	}
 	if part < partitions.Partitions {
-		from, _ := reduce.Bounds(part, partitions.Partitions)
 		reduced, err := r.reducedKey(ctx, part)
 		if err != nil {
 			return stage.Part{}, err
 		}
 		short, err := kept(ctx, r, shortenFile(part))
 		return stage.Part{Kind: stage.Classes, Number: part, Partition: stage.Partition{
-			Reduced: reduced, Short: artifact.ScratchKey(shorten.Key(r.Scratch.Prefix, part), short.Rows), From: from,
+			Reduced: reduced, Short: artifact.ScratchKey(shorten.Key(r.Scratch.Prefix, part), short.Rows),
 		}}, err
 	}
 	number := part - partitions.Partitions
@@ -127,7 +127,16 @@ func (r *Run) load(ctx context.Context, part int) (load.Result, error) {
 	}
 	in := load.In{
 		Env: env, Scratch: r.Scratch.Prefix, Part: piece, Classes: r.Records, Vectors: r.Vectors, OnProgress: r.alive,
-		Source: r.source(models, piece), Import: fixed.Import.Chunks,
+		Source: r.source(models, piece), Import: fixed.Import.Chunks, Kept: r.Splits,
+	}
+	if table, ok := env.Table.(*stored.Table); ok && fixed.Part && piece.Kind == stage.Classes {
+		reduced, err := kept(ctx, r, reduceFile(part))
+		if err != nil {
+			return load.Result{}, err
+		}
+		in.Night = &load.Night{
+			Table: table, Gone: artifact.ScratchKey(reduce.GoneKey(r.Scratch.Prefix, part), reduced.Gone),
+		}
 	}
 	collection, dimension := fixed.Collections.Chunks, fixed.Chunk.Dimension
 	if piece.Kind == stage.Classes {

@@ -121,6 +121,14 @@ func (s *SetHash) Merge(o SetHash) {
 	}
 }
 
+// Without takes all entries of another set out.
+func (s *SetHash) Without(o SetHash) {
+	var c uint64
+	for i := range 4 {
+		s[i], c = bits.Sub64(s[i], o[i], c)
+	}
+}
+
 // Digest gives the sum as a digest.
 func (s SetHash) Digest() Digest {
 	var digest Digest

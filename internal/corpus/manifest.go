@@ -30,7 +30,8 @@ type Segments struct {
 
 	// A generation of many immutable segments has these in place of Live and Search.
 	Splits    []Split    `json:"splits,omitempty"`
-	Runs      []Segment  `json:"runs,omitempty"` // class runs
+	Chunks    []Segment  `json:"chunks,omitempty"` // what splits are made from, beside texts and mentions
+	Runs      []Run      `json:"runs,omitempty"`
 	Tombs     []Tomb     `json:"tombs,omitempty"`
 	DeadStats []DeadStat `json:"dead_stats,omitempty"`
 }
@@ -42,7 +43,16 @@ type Split struct {
 	Chunks    int64 `json:"chunks"`
 	Classes   int64 `json:"classes"` // that its chunks mention
 	Text      int   `json:"text"`    // Part of the documents and text segments that its part 0 is, and so on
-	Extract   int   `json:"extract"` // the same of the extract segments
+	Texts     int   `json:"texts"`   // how many these are
+	Extract   int   `json:"extract"` // the same of the extract and mentions segments
+	Extracts  int   `json:"extracts"`
+}
+
+// Run is the mapped file of one class run: classes as one build made them, dead ones among them.
+type Run struct {
+	Segment
+	Classes int `json:"classes"` // Part of the first classes segment that has its rows, in order
+	Parts   int `json:"parts"`   // how many these are
 }
 
 // Tomb tells which documents of a split, or which rows of a class run, are dead: Of is that segment's content.
@@ -85,9 +95,13 @@ func (s Segments) Kinds() []Kind {
 			deltas.Segments = append(deltas.Segments, *delta.Tombstones)
 		}
 	}
-	splits, tombs, dead := Kind{Name: "split"}, Kind{Name: "tomb"}, Kind{Name: "dead statistics"}
+	splits, runs := Kind{Name: "split"}, Kind{Name: "class run"}
+	tombs, dead := Kind{Name: "tomb"}, Kind{Name: "dead statistics"}
 	for _, one := range s.Splits {
 		splits.Segments = append(splits.Segments, one.Segment)
+	}
+	for _, one := range s.Runs {
+		runs.Segments = append(runs.Segments, one.Segment)
 	}
 	for _, one := range s.Tombs {
 		tombs.Segments = append(tombs.Segments, one.Segment)
@@ -98,7 +112,7 @@ func (s Segments) Kinds() []Kind {
 	return []Kind{
 		{"documents", s.Documents}, {"text", s.Text}, {"extract", s.Extract}, {"mentions", s.Mentions},
 		{"classes", s.Classes}, {"class vectors", s.ClassVecs}, {"chunk vectors", s.ChunkVecs}, {"live", s.Live},
-		{"search", s.Search}, {"idf", s.IDF}, deltas, splits, {"class run", s.Runs}, tombs, dead,
+		{"search", s.Search}, {"idf", s.IDF}, deltas, {"chunks", s.Chunks}, splits, runs, tombs, dead,
 	}
 }
 
@@ -112,8 +126,13 @@ func (s Segments) All() []Segment {
 }
 
 // ManifestFormat is raised when a reader of the old format could misread the new one.
-// 1: base segments only.
-const ManifestFormat = 1
+// 1: base segments only, a live and a search segment of all of it.
+// 2: splits and class runs in their place.
+const (
+	ManifestFormat = 2 // the newest that is read
+	ManifestWhole  = 1
+	ManifestSplits = 2
+)
 
 // Manifest is a generation: a table of what is live.
 type Manifest struct {

@@ -25,13 +25,17 @@ type Question struct {
 	Gold     map[string]bool
 }
 
-// Dataset is a folder with corpus.jsonl, questions.jsonl and perhaps a recorded extraction; nothing else of it is read.
+// Dataset is a folder with corpus.jsonl, questions.jsonl and perhaps a recorded extraction, of which nothing else is
+// read, or one of MultiHop-RAG or GraphRAG-Bench as they are published (foreign.go).
 type Dataset struct {
 	Name      string
 	Dir       string
 	Questions []Question
 	Texts     map[string]string // passage id -> title and text, for the oracle
 	Recorded  string            // path of the recording; empty: none
+	LeftOut   int               // questions that have no gold in the corpus
+
+	corpus []byte // corpus.jsonl, where the folder has another file
 }
 
 type rawQuestion struct {
@@ -72,6 +76,9 @@ func lines(path string, f func(n int, b []byte) error) error {
 
 // Load reads a dataset and refuses gold ids that no passage has.
 func Load(dir string) (*Dataset, error) {
+	if dataset, theirs, err := foreign(dir); theirs || err != nil {
+		return dataset, err
+	}
 	dataset := &Dataset{Name: filepath.Base(filepath.Clean(dir)), Dir: dir, Texts: map[string]string{}}
 	err := lines(filepath.Join(dir, "corpus.jsonl"), func(_ int, raw []byte) error {
 		var r struct {
@@ -151,9 +158,12 @@ func Load(dir string) (*Dataset, error) {
 
 // Stage puts the corpus alone into a folder that can be indexed.
 func (d *Dataset) Stage(dir string) error {
-	raw, err := os.ReadFile(filepath.Join(d.Dir, "corpus.jsonl"))
-	if err != nil {
-		return err
+	raw := d.corpus
+	if raw == nil {
+		var err error
+		if raw, err = os.ReadFile(filepath.Join(d.Dir, "corpus.jsonl")); err != nil {
+			return err
+		}
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

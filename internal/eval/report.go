@@ -6,6 +6,7 @@ import (
 	"html"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -56,6 +57,8 @@ func (r *Report) Markdown() string {
 		r.Seed,
 	)
 	r.retrieval(&text)
+	r.pairs(&text)
+	r.chosen(&text)
 	if !r.spent() {
 		text.WriteString("\nNo token was spent: built-in models, or recordings.\n")
 		return text.String()
@@ -88,13 +91,70 @@ func (r *Report) retrieval(text *strings.Builder) {
 		}
 		against := "–"
 		if paired := row.Against; paired != nil {
-			against = fmt.Sprintf("%+.1f (%+.1f to %+.1f)", 100*paired.Mean, 100*paired.Low, 100*paired.High)
+			against = paired.difference()
 		}
 		fmt.Fprintf(
 			text,
 			" %.1f | %.3f | %.3f | %s | %.1f | %.1f |\n",
 			100*row.All[len(row.All)-1].Mean, row.MRR.Mean, row.NDCG.Mean, against, row.P50, row.P99,
 		)
+	}
+}
+
+// difference tells a paired one in points, and what its interval lets one say of it.
+func (i Interval) difference() string {
+	return fmt.Sprintf("%+.1f (%+.1f to %+.1f): %s", 100*i.Mean, 100*i.Low, 100*i.High, i.Verdict())
+}
+
+// Verdict on a paired difference: it is real where its interval leaves no room for none.
+func (i Interval) Verdict() string {
+	switch {
+	case i.Low > 0:
+		return "more"
+	case i.High < 0:
+		return "less"
+	}
+	return "not told apart"
+}
+
+// pairs writes what variants change.
+func (r *Report) pairs(text *strings.Builder) {
+	first := true
+	for _, row := range r.Rows {
+		if len(row.Paired) == 0 {
+			continue
+		}
+		if first {
+			text.WriteString("\nDifferences of recall, question by question; where the interval holds 0 nothing is shown:\n\n")
+			text.WriteString("| what | against | generation |")
+			for _, k := range r.Ks {
+				fmt.Fprintf(text, " recall@%d |", k)
+			}
+			text.WriteString("\n|---|---|---|" + strings.Repeat("---|", len(r.Ks)) + "\n")
+			first = false
+		}
+		fmt.Fprintf(text, "| %s | %s | %s |", row.Name, row.Base, row.Generation)
+		for _, paired := range row.Paired {
+			fmt.Fprintf(text, " %s |", paired.difference())
+		}
+		text.WriteString("\n")
+	}
+}
+
+// choosers are the sets whose questions chose the setting of hybrid (docs/retrieval.md), as their folders are called.
+var choosers = []string{"musique", "2wiki", "covid_qa"}
+
+// chosen says on which questions the setting was chosen.
+func (r *Report) chosen(text *strings.Builder) {
+	text.WriteString("\nThe setting of hybrid was chosen on samples of MuSiQue (100 questions), 2Wiki (120) and CovidQA")
+	if slices.Contains(choosers, strings.ToLower(r.Dataset)) {
+		text.WriteString(": this set has the name of one of them, " +
+			"and if these are its questions, hybrid's figures flatter it.\n")
+	} else {
+		text.WriteString(", and on no set of this name.\n")
+	}
+	if r.LeftOut > 0 {
+		fmt.Fprintf(text, "%d further questions have no gold in the corpus and were not asked.\n", r.LeftOut)
 	}
 }
 

@@ -12,18 +12,35 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
-// System is a method with its rule.
+// System is a method with its rule, and what it is asked of: empty fields are as the index has them.
 type System struct {
-	Method string `json:"method"`
-	Rule   string `json:"rule,omitempty"`
+	Method     string         `json:"method"`
+	Rule       string         `json:"rule,omitempty"`
+	Index      string         `json:"index,omitempty"` // another one
+	Generation string         `json:"generation,omitempty"`
+	Settings   map[string]any `json:"settings,omitempty"` // fields of the query: top_entities, params
 }
+
+// Variant tells whether anything but method and rule is another.
+func (s System) Variant() bool { return s.Index != "" || s.Generation != "" || len(s.Settings) > 0 }
 
 // Name of a system in tables.
 func (s System) Name() string {
+	name := s.Method
 	if s.Rule != "" && s.Rule != "weighted" {
-		return s.Method + "/" + s.Rule
+		name += "/" + s.Rule
 	}
-	return s.Method
+	if s.Index != "" {
+		name += " index=" + s.Index
+	}
+	if s.Generation != "" {
+		name += " generation=" + s.Generation
+	}
+	if len(s.Settings) > 0 {
+		raw, _ := json.Marshal(s.Settings) // of what JSON gave; keys are sorted
+		name += " " + string(raw)
+	}
+	return name
 }
 
 // Asker posts a query and gives the raw response.
@@ -36,10 +53,11 @@ type Plan struct {
 	Ks      []int
 	Seed    uint64
 	Ask     Asker
-	Workers int    // questions asked at once, at least one
-	Judge   *Judge // nil: retrieval only
-	Hippo   *Hippo // nil: without the comparison
-	Runs    int    // of answers and judgements
+	AskOf   func(index string) Asker // where systems name indexes
+	Workers int                      // questions asked at once, at least one
+	Judge   *Judge                   // nil: retrieval only
+	Hippo   *Hippo                   // nil: without the comparison
+	Runs    int                      // of answers and judgements
 	Notice  func(string)
 }
 
@@ -76,18 +94,21 @@ type Tokens struct {
 
 // Row is one system's result.
 type Row struct {
-	System   System     `json:"system"`
-	Name     string     `json:"name"`
-	Recall   []Interval `json:"recall"`
-	All      []Interval `json:"all_gold_recall"`
-	MRR      Interval   `json:"mrr"`
-	NDCG     Interval   `json:"ndcg"`
-	Against  *Interval  `json:"against_first,omitempty"` // paired difference of recall at the largest k to the first
-	P50      float64    `json:"latency_p50_ms"`
-	P99      float64    `json:"latency_p99_ms"`
-	Tokens   Tokens     `json:"tokens"`
-	F1       *Factual   `json:"factual_correctness,omitempty"`
-	Failures int        `json:"failed_queries"`
+	System     System     `json:"system"`
+	Name       string     `json:"name"`
+	Generation string     `json:"generation,omitempty"` // that answered
+	Recall     []Interval `json:"recall"`
+	All        []Interval `json:"all_gold_recall"`
+	MRR        Interval   `json:"mrr"`
+	NDCG       Interval   `json:"ndcg"`
+	Against    *Interval  `json:"against_first,omitempty"` // paired difference of recall at the largest k to the first
+	Base       string     `json:"base,omitempty"`          // of a variant: the row that it is compared with
+	Paired     []Interval `json:"against_base,omitempty"`  // and the paired differences of recall to it, at each k
+	P50        float64    `json:"latency_p50_ms"`
+	P99        float64    `json:"latency_p99_ms"`
+	Tokens     Tokens     `json:"tokens"`
+	F1         *Factual   `json:"factual_correctness,omitempty"`
+	Failures   int        `json:"failed_queries"`
 
 	scores []Scores
 }
@@ -112,6 +133,7 @@ type Report struct {
 	Text        string    `json:"text_hash"`
 	Vectors     string    `json:"vector_hash"`
 	N           int       `json:"n"`
+	LeftOut     int       `json:"left_out,omitempty"` // questions without gold in the corpus
 	WithAnswers int       `json:"n_with_answers"`
 	Ks          []int     `json:"k"`
 	Seed        uint64    `json:"seed"`
@@ -125,6 +147,7 @@ func Run(ctx context.Context, plan Plan) (*Report, error) {
 	rep := &Report{
 		Dataset:   plan.Dataset.Name,
 		N:         len(plan.Dataset.Questions),
+		LeftOut:   plan.Dataset.LeftOut,
 		Ks:        plan.Ks,
 		Seed:      plan.Seed,
 		Resamples: Resamples,
@@ -169,8 +192,24 @@ func (r *Report) add(row Row, drawn [][]int32, notice func(string)) {
 	if len(r.Rows) > 0 {
 		row.against(r.Rows[0], r.Ks, drawn)
 	}
+	if row.System.Variant() {
+		r.pair(&row, drawn)
+	}
 	r.Rows = append(r.Rows, row)
 	notice(fmt.Sprintf("%s: recall %s", row.Name, recalls(row, r.Ks)))
+}
+
+// pair compares a variant with the row of the same method and rule that is none.
+func (r *Report) pair(row *Row, drawn [][]int32) {
+	for _, base := range r.Rows {
+		if base.System.Variant() || base.System.Method != row.System.Method || base.System.Rule != row.System.Rule {
+			continue
+		}
+		row.Base = base.Name
+		for k := range r.Ks {
+			row.Paired = append(row.Paired, row.difference(base, k, drawn))
+		}
+	}
 }
 
 // hippo is the row of the comparison.
@@ -185,12 +224,17 @@ func (p Plan) hippo() Row {
 
 // against gives the paired difference to the first system at the largest cut-off.
 func (r *Row) against(first Row, ks []int, drawn [][]int32) {
+	paired := r.difference(first, len(ks)-1, drawn)
+	r.Against = &paired
+}
+
+// difference of recall at a cut-off to another row, question by question.
+func (r *Row) difference(other Row, k int, drawn [][]int32) Interval {
 	differences := make([]float64, len(r.scores))
 	for j := range differences {
-		differences[j] = r.scores[j].Recall[len(ks)-1] - first.scores[j].Recall[len(ks)-1]
+		differences[j] = r.scores[j].Recall[k] - other.scores[j].Recall[k]
 	}
-	paired := interval(differences, drawn)
-	r.Against = &paired
+	return interval(differences, drawn)
 }
 
 func recalls(row Row, ks []int) string {
@@ -210,10 +254,14 @@ func (p Plan) system(ctx context.Context, system System, rep *Report) (Row, erro
 	latency := make([]float64, rep.N)
 	answers := make([]string, rep.N)
 	var mu sync.Mutex
+	ask := p.Ask
+	if system.Index != "" {
+		ask = p.AskOf(system.Index)
+	}
 	err := par.Each(ctx, rep.N, p.workers(), func(ctx context.Context, i int) error {
 		question := p.Dataset.Questions[i]
 		start := time.Now()
-		raw, err := p.Ask(ctx, p.body(system, question))
+		raw, err := ask(ctx, p.body(system, question))
 		latency[i] = float64(time.Since(start).Microseconds()) / 1000
 		var got response
 		if err == nil {
@@ -224,7 +272,9 @@ func (p Plan) system(ctx context.Context, system System, rep *Report) (Row, erro
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		rep.Generation, rep.Models = got.Generation, got.Models
+		if row.Generation = got.Generation; !system.Variant() {
+			rep.Generation, rep.Models = got.Generation, got.Models
+		}
 		row.scores[i] = score(got.passages(), question.Gold, p.Ks)
 		row.Tokens.EmbedQuery += got.Usage.Embedding
 		row.Tokens.PromptQuery += got.Usage.Prompt
@@ -252,6 +302,12 @@ func (p Plan) body(system System, question Question) map[string]any {
 	}
 	if p.Judge != nil && question.Answer != "" {
 		body["answer"] = true
+	}
+	if system.Generation != "" {
+		body["generation"] = system.Generation
+	}
+	for field, value := range system.Settings {
+		body[field] = value
 	}
 	return body
 }

@@ -92,6 +92,8 @@ const (
 	Drift Code = "drift"
 	// ParentDamaged is a segment that an earlier build wrote and this one re-uses: everything is made again.
 	ParentDamaged Code = "parent_damaged"
+	// Outgrown is a corpus that has grown so that a part of it cannot be built alone: everything is made again.
+	Outgrown Code = "outgrown"
 
 	// Runs.
 	LeaseHeld    Code = "lease_held"
@@ -148,7 +150,7 @@ var kinds = map[Code]Kind{
 	NotRecorded:      Fatal,
 
 	Precondition: Bad, StoreDown: Transient, StoreFull: Fatal, StoreDenied: Fatal, StoreOwned: Fatal, SegmentDamage: Fatal,
-	FormatUnknown: Fatal, ParentDamaged: Fatal, Drift: Fatal,
+	FormatUnknown: Fatal, ParentDamaged: Fatal, Outgrown: Fatal, Drift: Fatal,
 
 	LeaseHeld: Fatal, LeaseLost: Fatal, PointerMoved: Fatal, Paused: Fatal, BudgetSpent: Fatal, Internal: Fatal,
 	EmbedderDown: Transient, Cancelled: Fatal, Stalled: Transient, ControlUnreadable: Fatal, ParserDown: Transient,

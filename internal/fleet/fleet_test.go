@@ -50,21 +50,34 @@ type process struct {
 // start starts a process with so many callers, each of which calls again and again.
 func start(t *testing.T, store coordination.Fleet, to *endpoint, total, callers int) *process {
 	t.Helper()
+	p := join(t, store, total)
+	p.stop = p.call(t, to, callers, time.Second)
+	return p
+}
+
+// join starts a process that calls nobody yet.
+func join(t *testing.T, store coordination.Fleet, total int) *process {
+	t.Helper()
 	p := &process{gate: limits.NewGate()}
 	p.member = Join(store, Worker{Queue: "q", Slots: 64, CPU: 4}, slog.New(slog.DiscardHandler))
 	p.gate.Limit("index", total)
 	p.member.Share("chat", p.gate)
-	var ctx context.Context
-	ctx, p.stop = context.WithCancel(t.Context())
+	p.stop = func() {}
+	return p
+}
+
+// call starts so many callers, whose calls take the time given to three times as long, until they are stopped.
+func (p *process) call(t *testing.T, to *endpoint, callers int, takes time.Duration) (stop context.CancelFunc) {
+	ctx, stop := context.WithCancel(t.Context())
 	for i := range callers {
 		random := rand.New(rand.NewPCG(uint64(callers), uint64(i)))
 		p.calls.Go(func() {
 			for p.gate.Enter(ctx) == nil {
-				p.gate.Leave(to.call(time.Second + time.Duration(random.IntN(2000))*time.Millisecond))
+				p.gate.Leave(to.call(takes + time.Duration(random.Int64N(2*int64(takes)))))
 			}
 		})
 	}
-	return p
+	return stop
 }
 
 // startMany starts processes that are alike.
@@ -223,6 +236,21 @@ func (a *away) Beat(
 		return nil, 0, errors.New("no route")
 	}
 	return a.Store.Beat(ctx, member, value, wants, ttl)
+}
+
+// slow is a store that takes long for a beat, and counts them.
+type slow struct {
+	coordination.Store
+	takes time.Duration
+	beats atomic.Int64
+}
+
+func (s *slow) Beat(
+	ctx context.Context, member string, value []byte, wants map[string]coordination.Want, ttl time.Duration,
+) (map[string]int, int, error) {
+	s.beats.Add(1)
+	time.Sleep(s.takes)
+	return s.Store.Beat(ctx, member, value, wants, ttl)
 }
 
 func TestWithoutTheStoreAShareIsKeptForAWhile(t *testing.T) {

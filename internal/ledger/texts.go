@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"io"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -33,6 +34,9 @@ const (
 	lookNow = time.Minute
 	// keptBytes bounds the vectors that a process remembers: neighbours often share an answer.
 	keptBytes = 32 << 20
+	// forgetAfter is how long after the last look what may be read again is remembered: a night's work looks without
+	// a break, and what follows it needs the room.
+	forgetAfter = 15 * time.Second
 )
 
 // textIndex is what a process knows of the index.
@@ -46,6 +50,8 @@ type textIndex struct {
 	vectors map[corpus.Digest][][]float32
 	read    []corpus.Digest // keys of vectors, the oldest first
 	bytes   int             // of vectors
+	users   int             // looks in progress: nothing is forgotten meanwhile
+	idle    *time.Timer     // forgets
 
 	refreshing sync.Mutex
 	refreshed  time.Time // when the last look at what others stored began
@@ -59,6 +65,46 @@ func newTextIndex() *textIndex {
 		known: map[corpus.Digest]*answer{}, answers: map[corpus.Digest]*answer{}, aside: map[corpus.Digest]bool{},
 		vectors: map[corpus.Digest][][]float32{},
 	}
+}
+
+// use is to be called when a look begins; what it gives, when it ends.
+func (x *textIndex) use() (done func()) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.users++
+	return func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.users--
+		x.rest()
+	}
+}
+
+// rest has what may be read again forgotten, unless somebody looks before. The caller holds the lock.
+func (x *textIndex) rest() {
+	if x.idle == nil {
+		x.idle = time.AfterFunc(forgetAfter, x.forget)
+		return
+	}
+	x.idle.Reset(forgetAfter)
+}
+
+// forget drops vectors, and the answers that the index holds. Maps keep the room of what was deleted from them, so
+// that they are made anew.
+func (x *textIndex) forget() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.users > 0 { // the last of them has it called again
+		return
+	}
+	x.vectors, x.read, x.bytes = map[corpus.Digest][][]float32{}, nil, 0
+	for _, old := range x.sealed {
+		x.drop(old)
+	}
+	x.sealed = nil
+	known := make(map[corpus.Digest]*answer, len(x.known))
+	maps.Copy(known, x.known)
+	x.known = known
 }
 
 // learn takes an answer in, or what was known of it again. Of two that hold a text the one counts that the index lacks:
@@ -87,6 +133,7 @@ func (x *textIndex) learn(found *answer) {
 
 // keep remembers an answer of the index until enough others came.
 func (x *textIndex) keep(found *answer) {
+	x.rest()
 	x.sealed = append(x.sealed, found)
 	for len(x.sealed) > keptAnswers {
 		x.drop(x.sealed[0])
@@ -156,6 +203,7 @@ func (x *textIndex) resolve(texts []corpus.Digest, objects []corpus.Digest, left
 // FindTexts gives, for each text, the key of the object that holds its vector; zero where nothing does. It costs about
 // one request for each answer that the texts lie in.
 func (l *Ledger) FindTexts(ctx context.Context, texts []corpus.Digest) ([]corpus.Digest, error) {
+	defer l.texts.use()()
 	if _, err := l.lookForStored(ctx, time.Now().Add(-lookNow)); err != nil {
 		return nil, err
 	}
@@ -345,6 +393,7 @@ func (l *Ledger) damagedAnswer(object corpus.Digest) {
 // ReadVectors gives the vectors of texts from the objects that FindTexts named; nil where one is gone or damaged, or
 // none was named.
 func (l *Ledger) ReadVectors(ctx context.Context, texts, objects []corpus.Digest) ([][]float32, error) {
+	defer l.texts.use()()
 	rows := map[corpus.Digest]map[corpus.Digest]int{} // object, text: where it is wanted
 	var order []corpus.Digest
 	for i, object := range objects {

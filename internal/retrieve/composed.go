@@ -37,6 +37,9 @@ func (g *Generation) setLive(set *liveset.Set, chunks, classes lexical.Dead, rel
 	}
 	g.Live = setTable{set, release}
 	g.Search = &Links{Graph: &set.Graph, Rank: set.Rank, Place: set.Place, Document: set.Filtered}
+	if set.Titled() {
+		g.Search.Title = set.Title
+	}
 	g.chunkWords = renumbered{words: chunkWords, number: set.AllNumbers(), row: set.ChunkRow}
 	g.classWords = renumbered{words: classWords, number: set.AllPlaces(), row: set.ClassRow}
 	g.graph = &walk.Graph{Adjacency: set.Graph}
@@ -92,3 +95,9 @@ func (r renumbered) Holds(terms []string, docs []uint32) [][]bool {
 	}
 	return r.words.Holds(terms, rows)
 }
+
+// Scores implements Words.
+func (r renumbered) Scores(terms []string) *lexical.Scores { return r.words.Scores(terms) }
+
+// Row implements Words.
+func (r renumbered) Row(number uint32) uint32 { return r.row(number) }

@@ -22,6 +22,7 @@ import (
 	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/format/liveset"
 	"github.com/unweaver/unweaver/internal/format/split"
+	"github.com/unweaver/unweaver/internal/format/title"
 	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
@@ -48,7 +49,7 @@ func invented(seed uint64, documents int) []retrievetest.Document {
 	byKey := map[string]retrievetest.Document{}
 	for len(byKey) < documents {
 		document := retrievetest.Document{
-			Key: fmt.Sprintf("%s/%s.txt", kinds[r.IntN(3)], coined(r, 2)), Title: coined(r, 2),
+			Key: fmt.Sprintf("%s/%s.txt", kinds[r.IntN(3)], coined(r, 2)), Title: strings.ToUpper(syllables[r.IntN(len(syllables))]) + " " + coined(r, 1), // as entities are called
 			Meta:     map[string]string{"kind": kinds[r.IntN(3)]},
 			Modified: time.Date(2026, time.January, 1+r.IntN(28), 0, 0, 0, 0, time.UTC),
 		}
@@ -187,6 +188,7 @@ func (s shuffled) document(writer *split.Writer, key string, row row) {
 	at := generation.Live.DocumentAt(row.place)
 	s.check(writer.Document(split.Row{
 		Key: key, Part: at.Part, Frame: at.Frame, Modified: document.Modified, Meta: document.Meta,
+		Title: title.Of(document.Title, false),
 	}))
 	for number := at.Chunks; number < at.Chunks+at.Count; number++ {
 		chunk := generation.Live.ByNumber(int(number))
@@ -412,6 +414,7 @@ func sameTable(t *testing.T, got, want *retrieve.Generation) {
 		same("metadata of document", i, meta, wantMeta)
 		same("time of document", i, modified, wantModified)
 		same("key of document", i, got.Live.Key(i), key)
+		same("title of document", i, got.Search.Title(i), want.Search.Title(i))
 		same("place of document", i, got.Live.Document(key), i)
 		wantAt := *want.Live.DocumentAt(i)
 		wantAt.Key = 0 // of its file

@@ -91,11 +91,11 @@ func (s Signals) Features() []float64 {
 	return []float64{s.Known, s.Together, s.Lead, math.Log(1 + float64(s.Terms)), similarity}
 }
 
-// The coefficients of the chance, as unweaver eval --calibrate gave them on 2026-11-22 for MuSiQue, 2Wiki and CovidQA
+// The coefficients of the chance, as unweaver eval --calibrate gave them on 2026-11-23 for MuSiQue, 2Wiki and CovidQA
 // (docs/retrieval.md, Confidence): the constant, then the features.
 var (
-	bySimilarity = []float64{-10.337, 3.073, 3.205, 4.267, 1.151, 3.414}
-	byWords      = []float64{-10.592, 3.943, 3.539, 5.181, 1.179}
+	bySimilarity = []float64{-10.142, 3.188, 3.275, 3.829, 1.106, 3.364}
+	byWords      = []float64{-10.375, 4.013, 3.633, 4.716, 1.131}
 )
 
 // readable is the share of the question that must be words of the index before words alone can tell anything: an

@@ -155,7 +155,10 @@ const (
 
 // mappedBytes is the size of the files that an open generation has mapped.
 func mappedBytes(segments corpus.Segments) int64 {
-	bytes := sizeOf(segments.Live, segments.Search, segments.IDF, segments.Runs)
+	bytes := sizeOf(segments.Live, segments.Search, segments.IDF)
+	for _, one := range segments.Runs {
+		bytes += one.Bytes
+	}
 	for _, one := range segments.Splits {
 		bytes += one.Bytes
 	}

@@ -43,6 +43,7 @@ type Shape struct {
 // Needs is what has to be there before a method can run.
 type Needs struct {
 	Embedding Embedding // of the question
+	Hashed    bool      // by the chunk embedder too where that is the built-in one
 	Degrades  bool      // runs on words alone while the embedder is down
 	Lexical   bool      // the search segment
 	// FillByClassVector lets chunks that fill up go by the class embedder's vector where the chunk embedder is the

@@ -53,7 +53,7 @@ type Capacity struct {
 // alignRounds bounds the price updates.
 const alignRounds = 500
 
-// alignedMethod shares the capacities of chunks among the most similar classes; the strongest of them vote.
+// alignedMethod shares the capacities of chunks among the most similar classes, which vote by what they get.
 type alignedMethod struct{}
 
 // Spec implements Method.
@@ -61,10 +61,10 @@ func (alignedMethod) Spec() Spec {
 	return Spec{
 		Name:     Aligned,
 		Doc:      "strengths of classes under the capacities of chunks",
-		Entities: 50,
+		Entities: 10,
 		Params: []Param{
-			Choice("solver", "utility or least squares", "utility", "cls"),
-			Whole("classes", "classes kept", 1, 1000, 10),
+			Choice("solver", "least squares or utility", "cls", "utility"),
+			Whole("classes", "classes that vote: the most similar of the pool", 1, 1000, 10),
 			Number("eps", "certified gap", 1e-9, 1, 1e-3),
 			capacities,
 		},
@@ -169,7 +169,7 @@ func (alignedMethod) Run(r *Request) (Explanation, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept, score := r.strongest(p, prices)
+	kept, score := r.scored(p, prices)
 	winners := r.rankAligned(p, prices, score)
 	for _, row := range winners {
 		chunk := Chunk{Live: r.Generation.Live.ByNumber(int(p.numbers[row])), Score: score[row]}
@@ -180,15 +180,17 @@ func (alignedMethod) Run(r *Request) (Explanation, error) {
 	return func() any { return r.explainAligned(p, prices, kept, winners) }, nil
 }
 
-// strongest keeps the classes of largest strength and gives each chunk the sum of those that mention it.
-func (r *Request) strongest(p pool, prices align.Prices) (kept map[int]bool, score []float64) {
+// scored keeps the classes that are most similar to the question, and gives each chunk the sum of those that mention
+// it. Strength is no measure to keep them by: it falls with price, so that the strongest are those that nobody competes
+// with.
+func (r *Request) scored(p pool, prices align.Prices) (kept map[int]bool, score []float64) {
 	entities := r.Result.Entities
 	order := make([]int, len(prices.X))
 	for i := range entities {
 		entities[i].Score = p.gamma[i] * prices.X[i]
 		order[i] = i
 	}
-	sort.SliceStable(order, func(i, j int) bool { return entities[order[i]].Score > entities[order[j]].Score })
+	sort.SliceStable(order, func(i, j int) bool { return p.gamma[order[i]] > p.gamma[order[j]] })
 	kept = map[int]bool{}
 	score = make([]float64, len(p.numbers))
 	for _, class := range order[:min(r.Query.Params.Int("classes"), len(order))] {

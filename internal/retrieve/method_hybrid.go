@@ -28,7 +28,7 @@ func (hybridMethod) Spec() Spec {
 			Whole("list", "length of the lists", 1, 1000, fuse.Default.List),
 			Whole("k_chunks", "chunk seeds", 0, 1000, fuse.Default.Chunks),
 		},
-		Needs: Needs{Embedding: ByClassEmbedder, Degrades: true, Lexical: true},
+		Needs: Needs{Embedding: ByClassEmbedder, Hashed: true, Degrades: true, Lexical: true},
 		Explains: []Shape{{
 			"ExplainHybrid",
 			"hybrid: score = sqrt(mass / largest mass) + mix * fused / largest fused; shares of a chunk's mass sum to 1",
@@ -49,6 +49,9 @@ func (hybridMethod) Run(r *Request) (Explanation, error) {
 		r.Result.Degraded = append(r.Result.Degraded, "dense")
 	}
 	params := fuse.Default
+	if r.Generation.Manifest.Chunk.Provider == "builtin" {
+		found.chunkDense.Weight = params.Hashed
+	}
 	params.List, params.Classes, params.Chunks =
 		r.Query.Params.Int("list"), r.Query.TopEntities, r.Query.Params.Int("k_chunks")
 	start = time.Now()
@@ -58,7 +61,8 @@ func (hybridMethod) Run(r *Request) (Explanation, error) {
 	for _, class := range seeds.Start.Classes {
 		walkStart.Classes = append(walkStart.Classes, walk.Weighted{ID: segment.Place[class.ID], Weight: class.Weight})
 	}
-	mass := r.walk(walkStart, params.Damping, fuse.Eps)
+	steps := r.steps(params, found)
+	mass := r.walk(walkStart, params.Damping, fuse.Eps, steps)
 	ranking := fuse.Rank(params, mass.Chunks, seeds.P, r.Query.TopChunks)
 	r.Result.Timing.Election = time.Since(start)
 	if err := r.nameSeeds(seeds, found); err != nil {
@@ -77,7 +81,7 @@ func (hybridMethod) Run(r *Request) (Explanation, error) {
 	signals := r.signals(found)
 	r.Result.Confidence = signals.Confidence()
 	return func() any {
-		out := r.explainHybrid(params, seeds, found, mass)
+		out := r.explainHybrid(params, seeds, found, mass, steps)
 		out.Signals = signals
 		return out
 	}, nil
@@ -105,6 +109,8 @@ type lists struct {
 	chunkDense, classDense fuse.List
 	classSims, chunkSims   map[uint32]float64
 	chunkLex               map[uint32]float64
+	chunkScores            wordScores
+	classScores            wordScores
 }
 
 func (l *lists) chunks() []fuse.List  { return []fuse.List{l.chunkBM25, l.chunkDense} }
@@ -141,10 +147,12 @@ func (r *Request) search(n int) (lists, error) {
 	for _, hit := range generation.chunkWords.Search(r.terms, n, lexical.numbers(), nil) {
 		found.chunkBM25.Hits = append(found.chunkBM25.Hits, fuse.Hit{ID: hit.Doc, Score: hit.Score})
 	}
+	found.chunkScores = scoresOf(generation.chunkWords, r.terms, found.chunkBM25)
 	rank := func(place uint32) uint32 { return generation.Search.Rank[place] }
 	for _, hit := range generation.classWords.Search(r.surface, n, lexical.places(), rank) {
 		found.classBM25.Hits = append(found.classBM25.Hits, fuse.Hit{ID: rank(hit.Doc), Score: hit.Score})
 	}
+	found.classScores = scoresOf(generation.classWords, r.surface, found.classBM25)
 	beside.Wait()
 	found.classSims, found.chunkSims = byID(found.classDense), byID(found.chunkDense)
 	found.chunkLex = byID(found.chunkBM25)
@@ -195,11 +203,11 @@ func (r *Request) denseClasses(n int) ([]fuse.Hit, error) {
 }
 
 // walk goes over the whole graph, or over the subgraph that a filter leaves.
-func (r *Request) walk(start walk.Start, damping, eps float64) walk.Mass {
+func (r *Request) walk(start walk.Start, damping, eps float64, steps walk.Steps) walk.Mass {
 	if view := r.allowed.view(); view.Chunk != nil || view.Class != nil {
-		return r.Generation.graph.Run(start, damping, eps, view)
+		return r.Generation.graph.RunBy(start, damping, eps, view, steps)
 	}
-	return r.Generation.graph.RunToChunks(start, damping, eps)
+	return r.Generation.graph.RunToChunks(start, damping, eps, steps)
 }
 
 // nameSeeds reads the class seeds into the result, the heaviest first.

@@ -8,7 +8,7 @@ import (
 )
 
 // HybridExplain is the explanation of hybrid: where the mass of each chunk comes from, exactly (x_j = (1 - d) s_j + d
-// sum of x_i/deg_i over its classes), and what the lists said.
+// times the sum of x_i and the share of the step over its classes), and what the lists said.
 type HybridExplain struct {
 	Damping  float64            `json:"damping"`
 	Mix      float64            `json:"mix"`
@@ -80,7 +80,9 @@ func summed(l fuse.List) ListSum {
 }
 
 // explainHybrid tells where the result's scores come from.
-func (r *Request) explainHybrid(params fuse.Params, seeds fuse.Seeds, found lists, mass walk.Mass) HybridExplain {
+func (r *Request) explainHybrid(
+	params fuse.Params, seeds fuse.Seeds, found lists, mass walk.Mass, steps walk.Steps,
+) HybridExplain {
 	out := HybridExplain{
 		Damping: params.Damping,
 		Mix:     params.Mix,
@@ -96,7 +98,7 @@ func (r *Request) explainHybrid(params fuse.Params, seeds fuse.Seeds, found list
 			entity.ID.String(), entity.Name, entity.Score, byWords[rank], bySimilarity[rank],
 		})
 	}
-	shared := r.sharesOf(params, seeds, mass)
+	shared := r.sharesOf(params, seeds, mass, steps)
 	fused := map[uint32]float64{}
 	for _, hit := range seeds.P {
 		fused[hit.ID] = hit.Score
@@ -122,15 +124,19 @@ func (r *Request) explainHybrid(params fuse.Params, seeds fuse.Seeds, found list
 type massShares struct {
 	r                    *Request
 	damping              float64
+	steps                walk.Steps
 	classMass, chunkMass map[uint32]float64
 	classSeed, chunkSeed map[uint32]float64
 	allows               func(uint32) bool
 }
 
-func (r *Request) sharesOf(params fuse.Params, seeds fuse.Seeds, mass walk.Mass) *massShares {
+func (r *Request) sharesOf(
+	params fuse.Params, seeds fuse.Seeds, mass walk.Mass, steps walk.Steps,
+) *massShares {
 	out := &massShares{
 		r:         r,
 		damping:   params.Damping,
+		steps:     steps,
 		classMass: weights(mass.Classes),
 		chunkMass: weights(mass.Chunks),
 		chunkSeed: weights(seeds.Start.Chunks),
@@ -161,13 +167,7 @@ func (m *massShares) split(number uint32, chunk *HybridChunk) {
 		if mass == 0 {
 			continue
 		}
-		degree := 0.0
-		for _, other := range adjacency.ChunksOf(class) {
-			if m.allows == nil || m.allows(other) {
-				degree++
-			}
-		}
-		part := m.damping * mass / degree
+		part := m.damping * mass * stepShare(m.steps.ToChunks, class, adjacency.ChunksOf(class), number, m.allows)
 		total += part
 		row := table.ClassAt(class)
 		all = append(all, ClassShare{row.ID.String(), table.Name(int(row.Name)), part})
@@ -191,5 +191,25 @@ func (m *massShares) mass(class, number uint32) float64 {
 	if len(adjacency.ChunksOf(class)) != 1 || m.allows != nil || len(m.r.Query.Without.Entities) > 0 {
 		return m.classMass[class]
 	}
-	return m.damping*m.chunkMass[number]/float64(len(adjacency.ClassesOf(number))) + (1-m.damping)*m.classSeed[class]
+	step := stepShare(m.steps.ToClasses, number, adjacency.ClassesOf(number), class, nil)
+	return m.damping*m.chunkMass[number]*step + (1-m.damping)*m.classSeed[class]
+}
+
+// stepShare is the share of a node's mass that goes on to one of its neighbours, of those that are allowed.
+func stepShare(
+	by func(uint32, []uint32, []float64), from uint32, to []uint32, one uint32, allows func(uint32) bool,
+) float64 {
+	weights := make([]float64, len(to))
+	by(from, to, weights)
+	sum, wanted := 0.0, 0.0
+	for i, other := range to {
+		if allows != nil && !allows(other) {
+			continue
+		}
+		sum += weights[i]
+		if other == one {
+			wanted = weights[i]
+		}
+	}
+	return wanted / sum
 }

@@ -64,7 +64,7 @@ func (s shuffled) manifest(n int) corpus.Manifest {
 	}
 	for _, one := range made.runs {
 		file := s.putFile(int64(one.expect.Classes), one.path)
-		segments.Runs = append(segments.Runs, file)
+		segments.Runs = append(segments.Runs, corpus.Run{Segment: file})
 		segments.Tombs = append(segments.Tombs, s.putTomb(file, tomb.Classes, one.rows))
 	}
 	for _, side := range []string{corpus.ChunkSide, corpus.ClassSide} {
@@ -152,7 +152,7 @@ func TestAManifestWhoseSegmentsDoNotFitIsRefused(t *testing.T) {
 	for name, spoil := range map[string]func(*corpus.Segments){
 		"a split is gone":        func(m *corpus.Segments) { m.Splits[1].Segment = absent },
 		"a split is not listed":  func(m *corpus.Segments) { m.Splits, m.Tombs = m.Splits[:1], m.Tombs[:1:1] },
-		"a run is gone":          func(m *corpus.Segments) { m.Runs[0] = absent },
+		"a run is gone":          func(m *corpus.Segments) { m.Runs[0].Segment = absent },
 		"a tomb is gone":         func(m *corpus.Segments) { m.Tombs[0].Segment = absent },
 		"a tomb is not listed":   func(m *corpus.Segments) { m.Tombs = m.Tombs[1:] },
 		"a tomb is of another":   func(m *corpus.Segments) { m.Tombs[0].Of, m.Tombs[1].Of = m.Tombs[1].Of, m.Tombs[0].Of },

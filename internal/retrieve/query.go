@@ -15,7 +15,7 @@ import (
 type Query struct {
 	Text        string
 	Vector      []float32 // of the question by the class embedder; nil: it is down, or the method needs none
-	ChunkVector []float32 // by the chunk embedder; nil: none, or the built-in one
+	ChunkVector []float32 // by the chunk embedder; nil: it is down, or the method needs none
 	Method      string
 	Rule        string
 	TopEntities int

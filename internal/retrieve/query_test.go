@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/embed"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model/builtin"
@@ -276,49 +275,13 @@ func TestSharesOfHybridAddUp(t *testing.T) {
 			if math.Abs(sum-1) > 1e-9 {
 				t.Errorf("%+v: shares of %s sum to %g", filter, chunk.ID, sum)
 			}
+			if seeded := (1 - explain.Damping) * chunk.Seed; math.Abs(chunk.Plain*chunk.Mass-seeded) > 1e-5 {
+				t.Errorf("%+v: %s has %g of its mass by itself, want %g: what came through classes is not what is told",
+					filter, chunk.ID, chunk.Plain*chunk.Mass, seeded)
+			}
 			want := math.Sqrt(chunk.Mass/largestMass) + explain.Mix*chunk.Fused/largestFused
 			if math.Abs(result.Chunks[i].Score-want) > 1e-6 {
 				t.Errorf("score %g, by its explanation %g", result.Chunks[i].Score, want)
-			}
-		}
-	}
-}
-
-func TestAlignedKeepsToCapacities(t *testing.T) {
-	o := open(t, retrievetest.Options{})
-	capacities := []retrieve.Capacity{{Prefix: "cities/", Value: 0.5}, {Document: "cities/oslo.txt", Value: 2}}
-	for _, solver := range []string{"utility", "cls"} {
-		query := o.query(t, retrieve.Aligned, "Oslo and Bergen in Norway")
-		query.TopChunks = 9
-		query.Params = retrieve.Params{"solver": solver, "capacities": capacities, "classes": 4}
-		explain := o.run(t, query).Explain.(retrieve.AlignedExplain)
-		kept := 0
-		for _, entity := range explain.Entities {
-			if entity.Kept {
-				kept++
-			}
-		}
-		if explain.Solver != solver || kept != 4 || len(explain.Chunks) == 0 {
-			t.Errorf("%s: %+v", solver, explain)
-		}
-		for _, chunk := range explain.Chunks {
-			id, err := corpus.ParseID(chunk.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
-			key := o.generation.Live.Key(int(o.generation.Live.Chunk(id).Document))
-			want := 1.0
-			switch {
-			case key == "cities/oslo.txt":
-				want = 2
-			case strings.HasPrefix(key, "cities/"):
-				want = 0.5
-			}
-			if chunk.Capacity != want || (solver == "utility" && chunk.Load > want*(1+1e-6)) {
-				t.Errorf("%s: %s has capacity %g and load %g, want %g", solver, key, chunk.Capacity, chunk.Load, want)
-			}
-			if (chunk.Price == nil) != (solver == "cls") {
-				t.Errorf("%s: price %v", solver, chunk.Price)
 			}
 		}
 	}

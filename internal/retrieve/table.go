@@ -7,6 +7,7 @@ import (
 	"github.com/unweaver/unweaver/internal/format/graph"
 	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/format/search"
+	"github.com/unweaver/unweaver/internal/format/title"
 	"github.com/unweaver/unweaver/internal/retrieve/lexical"
 )
 
@@ -46,6 +47,11 @@ type Words interface {
 	Weight(term string) float64
 	Unknown() float64
 	Holds(terms []string, docs []uint32) [][]bool
+
+	// Scores sums what every document has of the terms, all of them, so that many are looked up one by one.
+	Scores(terms []string) *lexical.Scores
+	// Row is the place of a document among those scores.
+	Row(doc uint32) uint32
 }
 
 var (
@@ -62,14 +68,22 @@ type Links struct {
 	// Document gives the metadata and time of document i.
 	Document func(i int) (map[string]string, time.Time)
 
+	// Title tells which classes the title of document i names; nil where that is not known: a generation of before it
+	// was, or one that re-uses a split of before.
+	Title func(i int) title.Named
+
 	close func() // nil: the table closes the files
 }
 
 // linksOf views a search segment.
 func linksOf(file *search.File) *Links {
-	return &Links{
+	links := &Links{
 		Graph: file.Graph, Rank: file.Rank, Place: file.Place, Document: file.Document, close: file.Close,
 	}
+	if len(file.Titles) > 0 {
+		links.Title = func(i int) title.Named { return file.Titles[i] }
+	}
+	return links
 }
 
 // Close unmaps the file that it views, where it is one of its own.

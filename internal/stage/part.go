@@ -33,7 +33,6 @@ type Part struct {
 type Partition struct {
 	Reduced string // scratch file of the reduced classes
 	Short   string // scratch file of the shortened texts
-	From    string // the first class id that may be in it, as a raw key
 }
 
 // Unknown is the error of a part that is neither classes nor chunks.
@@ -43,7 +42,7 @@ func (p Part) Unknown(op string) error {
 
 // Classes streams the classes of the part.
 func (p Part) Classes(ctx context.Context, env items.Env) iter.Seq2[items.Class, error] {
-	return env.Classes(ctx, p.Partition.Reduced, p.Partition.Short, p.Partition.From)
+	return env.Classes(ctx, p.Partition.Reduced, p.Partition.Short)
 }
 
 // Chunks streams the chunks of the part.

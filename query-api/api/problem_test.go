@@ -116,7 +116,7 @@ func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 		"damping of one":         {params("ppr", "damping", 1), 422, "from 0.01 to 0.99"},
 		"another's parameter":    {params("ppr", "list", 5), 422, "not a parameter of method ppr"},
 		"a parameter of none":    {params("bm25", "list", 5), 422, "has no parameters"},
-		"an unknown solver":      {params("aligned", "solver", "magic"), 422, "utility, cls"},
+		"an unknown solver":      {params("aligned", "solver", "magic"), 422, "cls, utility"},
 		"fill that is a number":  {params("unweaver", "fill", 1), 422, "true or false"},
 		"capacities as a number": {params("aligned", "capacities", 3), 422, "list of"},
 		"a capacity of nothing":  {query("aligned", list(map[string]any{"prefix": "a", "value": 0})), 422, "entry 0"},

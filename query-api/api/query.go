@@ -118,7 +118,12 @@ func (s *Server) embedQuestion(
 	if needs.Embedding == retrieve.ByClassEmbedder {
 		plan.Vector, err = s.embed(ctx, generation, manifest.Class, plan.Text, response, cost)
 	}
-	if err == nil && (needs.Embedding == retrieve.ByChunkEmbedder || manifest.Chunk.Provider != "builtin") {
+	byChunks := needs.Embedding == retrieve.ByChunkEmbedder || needs.Hashed || manifest.Chunk.Provider != "builtin"
+	switch {
+	case err != nil || !byChunks:
+	case plan.Vector != nil && sameEmbedder(manifest.Class, manifest.Chunk): // one question, one embedding
+		plan.ChunkVector = plan.Vector
+	default:
 		plan.ChunkVector, err = s.embed(ctx, generation, manifest.Chunk, plan.Text, response, cost)
 	}
 	if needs.Degrades && fault.Is(err, fault.EmbedderDown) {
@@ -126,6 +131,11 @@ func (s *Server) embedQuestion(
 		return nil
 	}
 	return err
+}
+
+// sameEmbedder tells whether a question has the same vector under two fingerprints: templates are of documents.
+func sameEmbedder(a, b corpus.Fingerprint) bool {
+	return a.Provider == b.Provider && a.Model == b.Model && a.Dimension == b.Dimension && a.IDF == b.IDF
 }
 
 // embed gives the question's vector under a fingerprint.

@@ -407,7 +407,7 @@ func TestTheFirstByNameAreOpenedAheadWithinHalfOfTheRoom(t *testing.T) {
 			t.Errorf("%s: %v", name(i), entry)
 		}
 	}
-	if open != 5 {
+	if open > 5 || open < 3 { // they are opened side by side, and one that finds the room of two taken is passed over
 		t.Errorf("%d are open at start, with room for ten", open)
 	}
 	f.must("sample")

@@ -20,8 +20,8 @@ func (a *App) auditCmd() *cobra.Command {
 		Use:   "audit",
 		Short: "Compare an index with what it was made of, and with what the stores hold",
 		Long: `Compare the served generation of an index with what it was made of, and with what the stores hold: files with
-the sums that name them, classes with their mentions, what counts with the rows, records byte by byte, and vectors by
-key, some of them by value. With --sample 1/1, which is the default, the content hash is made again, too. No model is
+the sums that name them, classes with their mentions, what counts with the rows, and records and vectors with those
+that were written. With --sample 1/1, which is the default, the content hash is made again, too. No model is
 asked, and without --repair nothing is written.
 
 --sample n/t looks at part n of t: in t nights with parts 1 to t each class, chunk and file is looked at once.

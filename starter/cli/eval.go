@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -24,7 +25,7 @@ import (
 
 type evalFlags struct {
 	dataset, index, out, extraction string
-	methods, rules                  []string
+	methods, rules, against         []string
 	ks                              []string
 	runs, workers                   int
 	seed                            uint64
@@ -44,6 +45,11 @@ A dataset is a folder with corpus.jsonl ({"id","title","text"}) and questions.js
 extractions.jsonl) is replayed unless --extraction config says otherwise. The index is built, or reused where nothing
 changed. With --answers each method also answers, and a model judges the answers (factual correctness); the cost is told
 first, and --yes goes on.
+
+With --against each method is asked a second time: of another index or generation that is there, or with other
+settings. The page has the paired differences at every cut-off, and calls none real whose interval holds zero.
+
+Folders of MultiHop-RAG (corpus.json, MultiHopRAG.json) and of GraphRAG-Bench (its JSON files) are read as they are.
 
 With --calibrate nothing is compared: two or more datasets, with commas between their folders, are asked their own
 questions, the same without their gold passages, those of the others, and words that are none; confidence is fitted to
@@ -68,6 +74,13 @@ what came of it, and measured on cases and corpora that the fit has not seen.`,
 	)
 	set.StringSliceVar(&flags.methods, "methods", config.Methods, "methods, the first is compared with")
 	set.StringSliceVar(&flags.rules, "rules", []string{"weighted"}, "election rules of method unweaver")
+	set.StringArrayVar(
+		&flags.against,
+		"against",
+		nil,
+		"compare each method with itself elsewhere, repeatable: index=NAME, generation=NAME, top_entities=N or "+
+			"params.NAME=JSON, several with semicolons",
+	)
 	set.StringSliceVar(&flags.ks, "k", []string{"2", "5", "10"}, "cut-offs")
 	set.IntVar(&flags.runs, "runs", 5, "runs of answers' judgements")
 	set.IntVar(&flags.workers, "workers", 4, "questions asked at once; 1 for clean latencies")
@@ -104,6 +117,55 @@ func systems(methods, rules []string) ([]eval.System, error) {
 					Advise("known: " + strings.Join(config.Rules, ", "))
 			}
 			out = append(out, eval.System{Method: method, Rule: rule})
+		}
+	}
+	return out, nil
+}
+
+// variants adds, for each of --against, the systems with what it says.
+func variants(systems []eval.System, against []string) ([]eval.System, error) {
+	out := slices.Clone(systems)
+	for _, one := range against {
+		refused := func(why string) error {
+			return fault.Usage.At("read --against", one).Because(why).
+				Advise("want index=NAME, generation=NAME, top_entities=N or params.NAME=JSON, several with semicolons")
+		}
+		var change eval.System
+		params := map[string]any{}
+		change.Settings = map[string]any{}
+		for _, part := range strings.Split(one, ";") {
+			key, value, ok := strings.Cut(strings.TrimSpace(part), "=")
+			if !ok || value == "" {
+				return nil, refused("it has no value")
+			}
+			param, isParam := strings.CutPrefix(key, "params.")
+			switch {
+			case key == "index":
+				change.Index = value
+			case key == "generation":
+				change.Generation = value
+			case key == "top_entities":
+				n, err := strconv.Atoi(value)
+				if err != nil || n < 1 {
+					return nil, refused("top_entities is no number of 1 or more")
+				}
+				change.Settings[key] = n
+			case isParam && param != "":
+				var parsed any = value
+				if json.Unmarshal([]byte(value), &parsed) != nil {
+					parsed = value
+				}
+				params[param] = parsed
+			default:
+				return nil, refused(key + " is not known")
+			}
+		}
+		if len(params) > 0 {
+			change.Settings["params"] = params
+		}
+		for _, system := range systems {
+			change.Method, change.Rule = system.Method, system.Rule
+			out = append(out, change)
 		}
 	}
 	return out, nil
@@ -202,6 +264,9 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 		flags.out = evalIndex(dataset)
 	}
 	sys, err := systems(flags.methods, flags.rules)
+	if err == nil {
+		sys, err = variants(sys, flags.against)
+	}
 	if err != nil {
 		return err
 	}
@@ -222,7 +287,7 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 		Runs:    flags.runs,
 		Notice:  func(s string) { fmt.Fprintln(a.Err, s) },
 	}
-	if flags.compare {
+	if flags.compare && flags.extraction != "config" { // it reads the recording
 		if plan.Hippo, err = eval.NewHippo(dataset); err != nil {
 			return err
 		}
@@ -237,9 +302,12 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 		if err != nil {
 			return err
 		}
-		plan.Ask = func(ctx context.Context, body map[string]any) ([]byte, error) {
-			return Ask(ctx, queries, flags.index, body)
+		plan.AskOf = func(index string) eval.Asker {
+			return func(ctx context.Context, body map[string]any) ([]byte, error) {
+				return Ask(ctx, queries, index, body)
+			}
 		}
+		plan.Ask = plan.AskOf(flags.index)
 		report, err := eval.Run(ctx, plan)
 		if err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/eval"
 	"github.com/unweaver/unweaver/internal/ops"
 	"github.com/unweaver/unweaver/starter/cli"
 )
@@ -118,6 +119,40 @@ func TestAnEvaluationReplaysTheRecordingUnlessToldOtherwise(t *testing.T) {
 	}
 }
 
+func TestAnEvaluationComparesMethodsWithThemselvesElsewhere(t *testing.T) {
+	dataset(t, nil)
+	fake := &control{statuses: []ops.Status{finished(corpus.StatusCompleted)}}
+	served := &queries{bodies: []string{ranked}}
+	got := evaluate(t, fake, served, "--methods", "hybrid", "--against", "index=other; generation=g2",
+		"--against", `params.list=50;top_entities=3`)
+	if got.exit != cli.ExitDone {
+		t.Fatalf("%+v", got)
+	}
+	paths := map[string]int{}
+	for i, body := range served.asked {
+		paths[served.paths[i]+" "+toText(body["generation"])]++
+		if params, ok := body["params"].(map[string]any); ok && (params["list"] != 50.0 || body["top_entities"] != 3.0) {
+			t.Errorf("%v", body)
+		}
+	}
+	if paths["/v1/indexes/eval-my-set/query "] != 4 || paths["/v1/indexes/other/query g2"] != 2 {
+		t.Errorf("%v", paths)
+	}
+	contains(t, got.out, "hybrid index=other generation=g2", "not told apart", "The setting of hybrid was chosen on")
+}
+
+func TestARecordingThatIsNotUsedHasNoRow(t *testing.T) {
+	triples := `{"id":"a","triples":[["Alpha","is","first"]],"entities":["Alpha"]}` + "\n"
+	for extraction, rows := range map[string]int{"auto": 1, "config": 0} {
+		dataset(t, map[string]string{"extractions.jsonl": triples})
+		fake := &control{statuses: []ops.Status{finished(corpus.StatusCompleted)}}
+		got := evaluate(t, fake, &queries{bodies: []string{ranked}}, "--methods", "bm25", "--extraction", extraction)
+		if n := strings.Count(got.out, "| "+eval.HippoName+" |"); got.exit != cli.ExitDone || n != rows {
+			t.Errorf("%s: %d rows of the recording, want %d: %+v", extraction, n, rows, got)
+		}
+	}
+}
+
 func TestAnEvaluationStopsBeforeItCostsWhatNobodyAskedFor(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -130,6 +165,9 @@ func TestAnEvaluationStopsBeforeItCostsWhatNobodyAskedFor(t *testing.T) {
 		{"unknown rule", []string{"--methods", "unweaver", "--rules", "magic"}, cli.ExitUsage, "known: weighted"},
 		{"cut-off of zero", []string{"--k", "0"}, cli.ExitUsage, "want numbers from 1 to 100"},
 		{"cut-off that is no number", []string{"--k", "some"}, cli.ExitUsage, "want numbers from 1 to 100"},
+		{"against nothing", []string{"--against", "index"}, cli.ExitUsage, "it has no value"},
+		{"against what is not known", []string{"--against", "colour=red"}, cli.ExitUsage, "colour is not known"},
+		{"against no number", []string{"--against", "top_entities=few"}, cli.ExitUsage, "top_entities is no number"},
 		{"a judge without a model", []string{"--answers"}, cli.ExitUsage, "it is builtin, which cannot judge"},
 		{
 			"a judge that costs",

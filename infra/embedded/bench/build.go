@@ -25,13 +25,14 @@ type row struct {
 	most    float64 // of it, MiB, seen while it ran
 	calls   int64
 	stages  []corpus.StageProgress
+	during  map[string]float64 // most anonymous memory of each stage, MiB
 }
 
 func (r row) print() {
 	slow := ""
 	for _, s := range r.stages {
 		if s.Seconds > 0.05*r.seconds {
-			slow += fmt.Sprintf("%s %.1f ", s.Name, s.Seconds)
+			slow += fmt.Sprintf("%s %.1f (%.0f MiB) ", s.Name, s.Seconds, r.during[s.Name])
 		}
 	}
 	fmt.Printf("| %s | %d | %.1f | %.0f | %.2f | %.0f; %.0f | %d | %s|\n", r.name, r.chunks, r.seconds,
@@ -142,13 +143,14 @@ func (b *bench) index(ctx context.Context) (row, error) {
 	if err != nil {
 		return row{}, err
 	}
-	most := 0.0
+	most, during := 0.0, map[string]float64{}
 	for {
 		st, err := client.Status(ctx, run.Run)
 		if err != nil {
 			return row{}, err
 		}
-		most = max(most, anonymous(b.pid))
+		now := anonymous(b.pid)
+		most, during[st.Stage] = max(most, now), max(during[st.Stage], now)
 		if !corpus.Terminal(st.Status) {
 			time.Sleep(50 * time.Millisecond)
 			continue
@@ -165,6 +167,7 @@ func (b *bench) index(ctx context.Context) (row, error) {
 			most:    most,
 			calls:   st.Calls.Extract + st.Calls.Shorten + st.Calls.Embed,
 			stages:  st.Stages,
+			during:  during,
 		}, nil
 	}
 }

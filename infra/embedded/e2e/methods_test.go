@@ -73,7 +73,7 @@ func systems() []map[string]any {
 	}
 	return append(
 		out,
-		map[string]any{"method": "aligned", "params": map[string]any{"solver": "cls"}},
+		map[string]any{"method": "aligned", "params": map[string]any{"solver": "utility"}},
 		map[string]any{
 			"method": "unweaver",
 			"rule":   "seqpav",
@@ -307,9 +307,9 @@ func TestHybridGoesOnWithoutTheEmbedder(t *testing.T) {
 	}
 }
 
-// A damaged search segment is never a wrong answer: the generation is not opened, and restore makes the same file
+// A damaged split is never a wrong answer: the generation is not opened, and restore makes the same file
 // again.
-func TestADamagedSearchSegmentIsMadeAgain(t *testing.T) {
+func TestADamagedSplitIsMadeAgain(t *testing.T) {
 	sp := spec(t, "broken", copySample(t), nil, "indexes.broken.chunking.strategy=document")
 	st := completed(t, index(t, shared.Control, sp))
 	store := shared.Control.Stores.Artifacts
@@ -322,7 +322,7 @@ func TestADamagedSearchSegmentIsMadeAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := art.SegmentKey(manifest.Segments.Search[0].SHA256)
+	key := art.SegmentKey(manifest.Segments.Splits[0].SHA256)
 	good, _, err := blob.Read(t.Context(), store, key)
 	if err != nil {
 		t.Fatal(err)

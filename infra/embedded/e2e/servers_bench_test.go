@@ -175,26 +175,32 @@ func BenchmarkRedisRecords(b *testing.B) {
 	}
 }
 
-// BenchmarkWorkers: extraction by one and by three workers against a model server of 200 ms, and the embedded stack
-// beside.
+// BenchmarkWorkers: extraction by one and by three workers against a model server, and the embedded stack beside. Calls
+// of 200 ms fill two cores before they fill the places of three workers; with 600 ms the places are the limit.
 func BenchmarkWorkers(b *testing.B) {
-	docs := manyDocuments(b, 30)
-	for _, flights := range []int{16, 64} {
+	many, fewer := manyDocuments(b, 30), manyDocuments(b, 20)
+	for _, of := range []struct {
+		flights int // of each worker
+		latency time.Duration
+		docs    string
+	}{{16, 600 * time.Millisecond, fewer}, {16, 200 * time.Millisecond, many}, {64, 200 * time.Millisecond, many}} {
+		setting := fmt.Sprintf("in-flight=%d-each/call=%s", of.flights, of.latency)
 		one := 0.0
 		for _, n := range []int{1, 3} {
-			b.Run(fmt.Sprintf("workers=%d/in-flight=%d-each", n, flights), func(b *testing.B) {
+			b.Run(fmt.Sprintf("workers=%d/%s", n, setting), func(b *testing.B) {
 				for b.Loop() {
 					c := newCluster(b)
-					server := serve(b, modeltest.Options{Latency: 200 * time.Millisecond})
+					server := serve(b, modeltest.Options{Latency: of.latency})
 					sp := clusterSpec(b, server)
-					sp.Limits.Concurrency = n * flights // of all workers together
-					c.upload(docs)
+					sp.Limits.Concurrency = n * of.flights // of all workers together
+					c.upload(of.docs)
 					for range n {
 						c.worker()
 					}
 					st := completed(b, wait(b, c.ctl, c.begin(ops.IndexRequest{Spec: sp})))
 					rate := extraction(server)
 					b.ReportMetric(rate, "extractions/s")
+					b.ReportMetric(rate*of.latency.Seconds()/float64(n*of.flights), "of-the-places")
 					b.ReportMetric(st.Seconds, "build-s")
 					if n == 1 {
 						one = rate
@@ -204,18 +210,13 @@ func BenchmarkWorkers(b *testing.B) {
 				}
 			})
 		}
-		b.Run(fmt.Sprintf("embedded/in-flight=%d", flights), func(b *testing.B) {
+		b.Run("embedded/"+setting, func(b *testing.B) {
 			for b.Loop() {
-				s := serve(b, modeltest.Options{Latency: 200 * time.Millisecond})
+				s := serve(b, modeltest.Options{Latency: of.latency})
 				sp := clusterSpec(b, s)
-				sp.Limits.Concurrency, sp.Corpus = flights, docs
-				sp.Index, sp.Chat.Model = fmt.Sprint(
-					"bench",
-					flights,
-				), fmt.Sprint(
-					"embedded-",
-					flights,
-				) // nothing from the ledger
+				sp.Limits.Concurrency, sp.Corpus = of.flights, of.docs
+				name := fmt.Sprintf("bench-%d-%d", of.flights, of.latency.Milliseconds())
+				sp.Index, sp.Chat.Model = name, "embedded-"+name // nothing from the ledger
 				st := completed(b, index(b, shared.Control, sp))
 				b.ReportMetric(extraction(s), "extractions/s")
 				b.ReportMetric(st.Seconds, "build-s")

@@ -10,11 +10,11 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/embed"
-	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/format/textseg"
 	"github.com/unweaver/unweaver/internal/lang/classtext"
 	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/segments"
 )
 
 // Env is what the joins need to know about the build.
@@ -26,16 +26,22 @@ type Env struct {
 	Chunk       corpus.Fingerprint
 	Collections corpus.Collections
 	Parent      *corpus.Manifest // nil: none
-	ParentLive  *live.File       // nil: none
+	Table       Table            // of the parent; nil: none
+}
+
+// Table tells what counts in a generation, by id; see segments.Table.
+type Table interface {
+	Class(id corpus.ID) (segments.Class, bool)
+	Chunk(id corpus.ID) (segments.Chunk, bool)
 }
 
 // sameClasses tells whether the parent's class vectors are in the collection that this build writes to.
 func (e Env) sameClasses() bool {
-	return e.Parent != nil && e.Parent.Collections.Classes == e.Collections.Classes
+	return e.Table != nil && e.Parent.Collections.Classes == e.Collections.Classes
 }
 
 func (e Env) sameChunks() bool {
-	return e.ParentLive != nil && e.Parent.Collections.Chunks == e.Collections.Chunks
+	return e.Table != nil && e.Parent.Collections.Chunks == e.Collections.Chunks
 }
 
 // Class is one class of a partition.
@@ -95,34 +101,11 @@ func (p *pull) seek(key string) []byte {
 	return nil
 }
 
-// parentClasses streams the parent's class rows from a key on.
-func (e Env) parentClasses(ctx context.Context, from string) iter.Seq2[artifact.Row, error] {
-	return func(yield func(artifact.Row, error) bool) {
-		if e.Parent == nil {
-			return
-		}
-		for _, s := range e.Parent.Segments.Classes {
-			reader, err := artifact.OpenRows(ctx, e.Artifacts.Store, e.Artifacts.SegmentKey(s.SHA256))
-			if err != nil {
-				yield(artifact.Row{}, err)
-				return
-			}
-			for row, err := range reader.Scan(ctx, max(0, reader.Find(from)), -1) {
-				if !yield(row, err) || err != nil {
-					return
-				}
-			}
-		}
-	}
-}
-
-// Classes joins the reduced and the shortened rows of a partition with the parent's classes.
-func (e Env) Classes(ctx context.Context, reduced, short, from string) iter.Seq2[Class, error] {
+// Classes joins the reduced and the shortened rows of a partition with what the parent has of its classes.
+func (e Env) Classes(ctx context.Context, reduced, short string) iter.Seq2[Class, error] {
 	return func(yield func(Class, error) bool) {
 		shorts := newPull(artifact.ScanAll(ctx, e.Artifacts.Store, short))
 		defer shorts.stop()
-		parents := newPull(e.parentClasses(ctx, from))
-		defer parents.stop()
 		fp := e.Class.Digest()
 		for row, err := range artifact.ScanAll(ctx, e.Artifacts.Store, reduced) {
 			if err != nil {
@@ -133,14 +116,10 @@ func (e Env) Classes(ctx context.Context, reduced, short, from string) iter.Seq2
 				string(row.Key),
 				row.Value,
 				shorts.seek(string(row.Key)),
-				parents.seek(string(row.Key)),
 				fp,
 			)
 			if err == nil {
 				err = shorts.err
-			}
-			if err == nil {
-				err = parents.err
 			}
 			if !yield(class, err) || err != nil {
 				return
@@ -149,7 +128,7 @@ func (e Env) Classes(ctx context.Context, reduced, short, from string) iter.Seq2
 	}
 }
 
-func (e Env) class(key string, reduced, short, parent []byte, fp corpus.Digest) (Class, error) {
+func (e Env) class(key string, reduced, short []byte, fp corpus.Digest) (Class, error) {
 	r, err := rows.DecodeReduced(reduced)
 	if err != nil {
 		return Class{}, err
@@ -175,13 +154,12 @@ func (e Env) class(key string, reduced, short, parent []byte, fp corpus.Digest) 
 		ChunkTotal: r.ChunkTotal,
 		Chunks:     r.Chunks,
 	}.Encode()
-	if parent != nil {
-		p, err := rows.DecodeClass(parent)
-		if err != nil {
-			return class, err
-		}
-		class.HasVector = e.sameClasses() && p.Vector == class.Vector
-		class.HasRecord = string(p.Record) == string(class.Record)
+	if e.Table == nil {
+		return class, nil
+	}
+	if parent, ok := e.Table.Class(class.ID); ok {
+		class.HasVector = e.sameClasses() && parent.Vector == class.Vector
+		class.HasRecord = parent.Record == rows.RecordDigest(class.Record)
 	}
 	return class, nil
 }
@@ -248,10 +226,8 @@ func (e Env) Chunks(ctx context.Context, sh Shard, refs iter.Seq2[Ref, error]) i
 			chunk.Digest = embed.ChunkDigest(e.chunkTitle(chunk.Title), chunk.Text, fp)
 			chunk.Windows = embed.Windows(e.chunkTitle(chunk.Title), chunk.Text, e.Spec.Embedding.MaxInputTokens)
 			if e.sameChunks() {
-				if p := e.ParentLive.Chunk(chunk.ID); p != nil && p.Digest == chunk.Digest &&
-					int(p.Windows) == len(chunk.Windows) {
-					chunk.HasVector = true
-				}
+				parent, ok := e.Table.Chunk(chunk.ID)
+				chunk.HasVector = ok && parent.Digest == chunk.Digest && parent.Windows == len(chunk.Windows)
 			}
 			if !yield(chunk, nil) {
 				return

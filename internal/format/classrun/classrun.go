@@ -2,7 +2,7 @@
 // order of ids, which is never written again. Rows go by their place in this file, and nothing in it names a place in
 // another: the first mention of a class goes by the id of its chunk.
 //
-//	rows       records in the order of ids     names, name_ends   folded names in order (then by id), and their ends
+//	rows       records in the order of ids     names, name_at     folded names in order (then by id), front-coded
 //	name_row   u32 row of each name            row_name           u32 name of each row
 //	c_*        postings of class texts (package postings)         stats  Meta as JSON
 package classrun
@@ -25,13 +25,18 @@ import (
 
 // Kind and Version of the file.
 // 1: rows, names in order, one side of postings.
+// 2: postings are packed, names are front-coded (names, name_ends before), rows have no node. Both are read.
 const (
 	Kind    = "classrun"
-	Version = 1
+	Version = 2
+	flat    = 1
 )
 
 // Side is the prefix of the postings.
 const Side = "c_"
+
+// nodes is the section that runs with access labels are to have.
+const nodes = "nodes"
 
 // metaSection holds Meta as JSON.
 const metaSection = "stats"
@@ -39,15 +44,23 @@ const metaSection = "stats"
 // MaxRows is how many rows a run has, at most: they are numbered in 32 bits, and there is room for a bit beside them.
 const MaxRows = 1 << 31
 
-// Row is one record of the rows section.
+// Row is one record of the rows section. Its node in the graph is its id: the two differ for a class with an access
+// label alone, of which this version has none; a run that has one says so in a section "nodes", and is refused.
 type Row struct {
 	ID         corpus.ID
-	Node       corpus.ID // of the graph: the id of the class without access labels, which is ID in this version
 	Vector     corpus.Digest
 	Record     corpus.Digest
 	FirstChunk corpus.ID // of its first mention
 	FirstPos   int32
-	_          uint32
+}
+
+// flatRow is a record of version 1.
+type flatRow struct {
+	ID, Node       corpus.ID
+	Vector, Record corpus.Digest
+	FirstChunk     corpus.ID
+	FirstPos       int32
+	_              uint32
 }
 
 // Meta of the file, in the section "stats".
@@ -67,37 +80,56 @@ type Expect struct {
 type File struct {
 	Meta    Meta
 	Rows    []Row
-	Names   mapped.Strings // folded, in order
 	NameRow []uint32       // place of a name -> row
 	RowName []uint32       // row -> place of its name
 	Words   *postings.Side // of rows
 
-	f *mapped.File
+	f     *mapped.File
+	names mapped.Front
+	flat  *mapped.Strings // of a file of version 1, in place of names
 }
 
 // Open maps a run and checks that it is what is expected, and that what its sections say of each other lies within it.
 // Errors: those of mapped.Open, fault.FormatUnknown where another analyser made its terms or where its rows have access
 // labels, fault.SegmentDamage where its content does not fit.
 func Open(path string, expect Expect) (*File, error) {
-	file, err := mapped.Open(path, Kind, Version)
+	file, err := mapped.Open(path, Kind, Version, flat)
 	if err != nil {
 		return nil, err
 	}
 	x := &File{
 		f:       file,
-		Rows:    mapped.Slice[Row](file, "rows"),
-		Names:   mapped.StringsOf(file, "names", "name_ends"),
 		NameRow: mapped.Slice[uint32](file, "name_row"),
 		RowName: mapped.Slice[uint32](file, "row_name"),
 	}
-	if err := x.check(path, expect); err != nil {
+	labels := file.Bytes(nodes) != nil
+	if file.Version() == flat {
+		labels = x.widen(mapped.Slice[flatRow](file, "rows"))
+		names := mapped.StringsOf(file, "names", "name_ends")
+		x.flat = &names
+	} else {
+		x.Rows = mapped.Slice[Row](file, "rows")
+		x.names = mapped.FrontOf(file, "names", "name_at", len(x.Rows))
+	}
+	if err := x.check(path, expect, labels); err != nil {
 		file.Close()
 		return nil, err
 	}
 	return x, nil
 }
 
-func (x *File) check(path string, expect Expect) error {
+// widen copies the rows of version 1, which are held in memory therefore, and tells whether one has an access label.
+func (x *File) widen(rows []flatRow) (labels bool) {
+	x.Rows = make([]Row, len(rows))
+	for i := range rows {
+		row := &rows[i]
+		x.Rows[i] = Row{row.ID, row.Vector, row.Record, row.FirstChunk, row.FirstPos}
+		labels = labels || row.Node != row.ID
+	}
+	return labels
+}
+
+func (x *File) check(path string, expect Expect, labels bool) error {
 	if err := json.Unmarshal(x.f.Bytes(metaSection), &x.Meta); err != nil {
 		return x.f.Unfit(err.Error())
 	}
@@ -108,12 +140,10 @@ func (x *File) check(path string, expect Expect) error {
 	if why := x.unfit(); why != "" {
 		return x.f.Unfit(why)
 	}
-	for i := range x.Rows {
-		if x.Rows[i].Node != x.Rows[i].ID {
-			return fault.FormatUnknown.At("open class run", path).
-				Because("its classes have access labels, which this program does not enforce").
-				Advise("use the program version that wrote it")
-		}
+	if labels {
+		return fault.FormatUnknown.At("open class run", path).
+			Because("its classes have access labels, which this program does not enforce").
+			Advise("use the program version that wrote it")
 	}
 	return nil
 }
@@ -140,16 +170,23 @@ func (x *File) unfit() string {
 			return fmt.Sprintf("class %d is out of the order of ids", i)
 		}
 	}
-	if !x.Names.Fits() || x.Names.Len() != rows || len(x.NameRow) != rows || len(x.RowName) != rows {
+	fits := x.names.Fits()
+	if x.flat != nil {
+		fits = x.flat.Fits() && x.flat.Len() == rows
+	}
+	if !fits || len(x.NameRow) != rows || len(x.RowName) != rows {
 		return "its names do not fit its classes"
 	}
+	var before, here []byte
 	for name, row := range x.NameRow {
 		if int64(row) >= int64(rows) || x.RowName[row] != uint32(name) {
 			return fmt.Sprintf("name %d is that of another class", name)
 		}
-		if name > 0 && x.CompareNames(name-1, x, name) >= 0 {
+		here = x.AppendName(here[:0], name)
+		if name > 0 && CompareNames(before, x.NameID(name-1), here, x.NameID(name)) >= 0 {
 			return fmt.Sprintf("name %d is out of order", name)
 		}
+		before, here = here, before
 	}
 	if x.Words.Documents() != rows || !x.Words.Fits() {
 		return "its postings do not fit its classes"
@@ -157,15 +194,24 @@ func (x *File) unfit() string {
 	return ""
 }
 
-// CompareNames orders a name of this run and one of another, or the same: as the name, a zero byte and the id do, which
-// is by name and then by id but for names that have a zero byte themselves.
-func (x *File) CompareNames(name int, other *File, otherName int) int {
-	a, b := x.Names.Bytes(name), other.Names.Bytes(otherName)
+// AppendName appends the folded name at a place of the order of names to a buffer.
+func (x *File) AppendName(buf []byte, place int) []byte {
+	if x.flat != nil {
+		return append(buf, x.flat.Bytes(place)...)
+	}
+	return x.names.Append(buf, place)
+}
+
+// NameID is the id of the class whose name is at a place of the order of names.
+func (x *File) NameID(place int) *corpus.ID { return &x.Rows[x.NameRow[place]].ID }
+
+// CompareNames orders two names with the ids of their classes, be they of one run or of two: as the name, a zero byte
+// and the id do, which is by name and then by id but for names that have a zero byte themselves.
+func CompareNames(a []byte, idA *corpus.ID, b []byte, idB *corpus.ID) int {
 	shared := min(len(a), len(b))
 	if order := bytes.Compare(a[:shared], b[:shared]); order != 0 {
 		return order
 	}
-	idA, idB := &x.Rows[x.NameRow[name]].ID, &other.Rows[other.NameRow[otherName]].ID
 	switch {
 	case len(a) == len(b):
 		return bytes.Compare(idA[:], idB[:])
@@ -209,7 +255,7 @@ func (w *Writer) Close() {
 }
 
 // Add takes the next class with its folded name (names.Key) and the terms of its text. Its id is greater than those
-// before; Node of the record is set here.
+// before.
 func (w *Writer) Add(row Row, name string, terms []string) error {
 	if w.err != nil {
 		return w.err
@@ -225,7 +271,6 @@ func (w *Writer) Add(row Row, name string, terms []string) error {
 			Advise("divide the corpus among several indexes")
 		return w.err
 	}
-	row.Node = row.ID
 	w.byName.Add(nameKey([]byte(name), &row.ID), binary.BigEndian.AppendUint32(nil, uint32(w.count)))
 	w.last = row.ID
 	w.count++
@@ -259,22 +304,21 @@ func (w *Writer) Write(to io.Writer, analyser, language string) (Expect, error) 
 
 func (w *Writer) writeNames(out *mapped.Writer) error {
 	defer w.byName.Close()
-	var names, ends, rows, places mapped.Column
-	for _, column := range []*mapped.Column{&names, &ends, &rows, &places} {
-		defer column.Close()
-	}
+	var names mapped.FrontWriter
+	defer names.Close()
+	var rows, places mapped.Column
+	defer rows.Close()
+	defer places.Close()
 	var byRow spill.Sorter
 	defer byRow.Close()
-	end, place := uint64(0), uint32(0)
+	place := uint32(0)
 	for sorted, err := range w.byName.Sorted() {
 		if err != nil {
 			return err
 		}
 		name := sorted[0][:len(sorted[0])-1-len(corpus.ID{})]
-		end += uint64(len(name))
-		if err := errors.Join(
-			names.Put(name), mapped.PutRecord(&ends, end), mapped.PutRecord(&rows, binary.BigEndian.Uint32(sorted[1])),
-		); err != nil {
+		row := binary.BigEndian.Uint32(sorted[1])
+		if err := errors.Join(names.Add(name), mapped.PutRecord(&rows, row)); err != nil {
 			return err
 		}
 		byRow.Add(sorted[1], binary.LittleEndian.AppendUint32(nil, place))
@@ -288,10 +332,13 @@ func (w *Writer) writeNames(out *mapped.Writer) error {
 			return err
 		}
 	}
+	if err := names.Write(out, "names", "name_at"); err != nil {
+		return err
+	}
 	for _, section := range []struct {
 		name   string
 		column *mapped.Column
-	}{{"names", &names}, {"name_ends", &ends}, {"name_row", &rows}, {"row_name", &places}} {
+	}{{"name_row", &rows}, {"row_name", &places}} {
 		out.Section(section.name)
 		if err := section.column.CopyTo(out); err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/classrun"
+	"github.com/unweaver/unweaver/internal/format/mapped"
 )
 
 // names of classes, in the order of their ids; two have one name, and some are the beginning of others.
@@ -61,21 +62,21 @@ func TestARunSaysWhatWasGivenAndHasItsNamesInOrder(t *testing.T) {
 	var sorted []string
 	for n, name := range given {
 		want := row(n)
-		want.Node = want.ID
-		if file.Rows[n] != want || string(file.Names.Bytes(int(file.RowName[n]))) != name {
-			t.Errorf("class %d: %+v %q", n, file.Rows[n], file.Names.At(int(file.RowName[n])))
+		if file.Rows[n] != want || string(file.AppendName(nil, int(file.RowName[n]))) != name {
+			t.Errorf("class %d: %+v %q", n, file.Rows[n], file.AppendName(nil, int(file.RowName[n])))
 		}
 		sorted = append(sorted, name+"\x00"+string(want.ID[:]))
 	}
 	slices.Sort(sorted)
 	for place, want := range sorted {
 		id := file.Rows[file.NameRow[place]].ID
-		if got := file.Names.At(place) + "\x00" + string(id[:]); got != want {
+		if got := string(file.AppendName(nil, place)) + "\x00" + string(id[:]); got != want {
 			t.Errorf("name %d is %q, want %q", place, got, want)
 		}
 	}
-	if river, ok := file.Words.Find("rhine"); !ok || !slices.Equal(river.Docs, []uint32{0, 1, 2}) {
-		t.Errorf("rhine is in %v", river.Docs)
+	river, _ := file.Words.Find("rhine")
+	if docs, _ := river.All(); !slices.Equal(docs, []uint32{0, 1, 2}) {
+		t.Errorf("rhine is in %v", docs)
 	}
 	for name, other := range map[string]struct {
 		expect classrun.Expect
@@ -118,5 +119,46 @@ func TestWhatCannotBeNumberedOrOrderedIsRefused(t *testing.T) {
 	}
 	if err := writer.Add(row(2), "b", nil); !fault.Is(err, fault.TooLarge) {
 		t.Errorf("two classes of 1: %v", err)
+	}
+}
+
+// A run that says that classes have access labels is of a program that enforces them.
+func TestARunWithAccessLabelsIsRefused(t *testing.T) {
+	raw := whole(t, 0)
+	path := filepath.Join(t.TempDir(), "run")
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	from, err := mapped.Open(path, classrun.Kind, classrun.Version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	for _, add := range []string{"", "nodes"} {
+		var out bytes.Buffer
+		writer := mapped.NewWriter(&out, classrun.Kind, classrun.Version, nil)
+		for _, name := range append(from.Sections(), add) {
+			if name == "" {
+				continue
+			}
+			writer.Section(name)
+			if _, err := writer.Write(from.Bytes(name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := writer.Close(); err != nil {
+			t.Fatal(err)
+		}
+		labelled := filepath.Join(t.TempDir(), "labelled")
+		if err := os.WriteFile(labelled, out.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		file, err := classrun.Open(labelled, classrun.Expect{Analyser: "v1", Classes: len(names())})
+		if (add == "") != (err == nil) || (err != nil && !fault.Is(err, fault.FormatUnknown)) {
+			t.Errorf("with section %q: %v", add, err)
+		}
+		if err == nil {
+			file.Close()
+		}
 	}
 }

@@ -149,11 +149,16 @@ func Count(side *postings.Side, dead func(row int) bool) Change {
 		}
 	}
 	change.Entries = func(yield func(Entry, error) bool) {
+		var cursor postings.Cursor
 		for term, list := range side.Lists() {
 			df := int64(0)
-			for _, doc := range list.Docs {
-				if dead == nil || dead(int(doc)) {
-					df++
+			cursor.Reset(list)
+			for block := range list.Blocks() {
+				cursor.Load(block)
+				for _, doc := range cursor.Docs {
+					if dead == nil || dead(int(doc)) {
+						df++
+					}
 				}
 			}
 			if df > 0 && !yield(Entry{term, df}, nil) {

@@ -64,12 +64,16 @@ func formats(t testing.TB) map[string]format {
 	}
 	return map[string]format{
 		"live":     {stored("live.segment"), mappedtest.Forge, readLive},
-		"search":   {stored("search.segment"), mappedtest.Forge, readSearch},
+		"search":   {stored("search.2.segment"), mappedtest.Forge, readSearch},
+		"search 1": {stored("search.segment"), mappedtest.Forge, readSearch},
 		"idf":      {table.Bytes(), mappedtest.Forge, readIDF},
 		"rows":     {rowsWhole(t), forgeRows, readRows},
 		"text":     {textWhole(t), forgeRows, readText},
 		"split":    {splitWhole(), mappedtest.Forge, readSplit},
 		"classrun": {runWhole(), mappedtest.Forge, readRun},
+
+		"split 1":    {earlier(t, "split.1.segment"), mappedtest.Forge, readSplit},
+		"classrun 1": {earlier(t, "classrun.1.segment"), mappedtest.Forge, readRun},
 	}
 }
 
@@ -133,7 +137,7 @@ func readSearch(_ context.Context, path string) error {
 	graph := &walk.Graph{Adjacency: *file.Graph}
 	start := walk.Start{Classes: []walk.Weighted{{ID: 3, Weight: 1}}, Chunks: []walk.Weighted{{ID: 1, Weight: 0.5}}}
 	graph.Run(start, 0.5, 1e-6, walk.View{})
-	graph.RunToChunks(start, 0.5, 1e-6)
+	graph.RunToChunks(start, 0.5, 1e-6, walk.Steps{})
 	return nil
 }
 

@@ -3,9 +3,12 @@ package forged_test
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"sync"
 	"testing"
 
@@ -13,6 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/classrun"
 	"github.com/unweaver/unweaver/internal/format/liveset"
+	"github.com/unweaver/unweaver/internal/format/postings"
 	"github.com/unweaver/unweaver/internal/format/split"
 	"github.com/unweaver/unweaver/internal/retrieve/lexical"
 )
@@ -60,6 +64,83 @@ var segmentsWhole = sync.OnceValues(func() (splitRaw, runRaw []byte) {
 
 func splitWhole() []byte { raw, _ := segmentsWhole(); return raw }
 func runWhole() []byte   { _, raw := segmentsWhole(); return raw }
+
+// earlier reads a segment that an earlier version of this program wrote, of what segmentsWhole writes.
+func earlier(t testing.TB, name string) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// Segments that an earlier version wrote are opened beside those of this one, and say the same.
+func TestSegmentsOfAnEarlierVersionSayTheSame(t *testing.T) {
+	open := func(documents, classes []byte) (*split.File, *classrun.File) {
+		folder := t.TempDir()
+		for name, raw := range map[string][]byte{"split": documents, "run": classes} {
+			if err := os.WriteFile(filepath.Join(folder, name), raw, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		of, err := split.Open(filepath.Join(folder, "split"), splitExpect)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(of.Close)
+		run, err := classrun.Open(filepath.Join(folder, "run"), runExpect)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(run.Close)
+		return of, run
+	}
+	wantSplit, wantRun := open(splitWhole(), runWhole())
+	gotSplit, gotRun := open(earlier(t, "split.1.segment"), earlier(t, "classrun.1.segment"))
+	if !reflect.DeepEqual(gotSplit.Chunks, wantSplit.Chunks) ||
+		!reflect.DeepEqual(gotSplit.Documents, wantSplit.Documents) {
+		t.Errorf("%+v, want %+v", gotSplit.Chunks, wantSplit.Chunks)
+	}
+	for class := range splitExpect.Classes {
+		if got, want := gotSplit.ChunksOf(class), wantSplit.ChunksOf(class); !slices.Equal(got, want) {
+			t.Errorf("class %d is in chunks %v, want %v", class, got, want)
+		}
+	}
+	for row := range runExpect.Classes {
+		if got, want := gotRun.Rows[row], wantRun.Rows[row]; got != want {
+			t.Errorf("class %d: %+v, want %+v", row, got, want)
+		}
+		if got, want := nameOf(gotRun, row), nameOf(wantRun, row); got != want {
+			t.Errorf("class %d: %q, want %q", row, got, want)
+		}
+	}
+	for _, sides := range [][2]*postings.Side{{gotSplit.Words, wantSplit.Words}, {gotRun.Words, wantRun.Words}} {
+		got, want := lexical.New(sides[0]), lexical.New(sides[1])
+		for _, terms := range words {
+			hits := got.Search(terms, 9, nil, nil)
+			if same := want.Search(terms, 9, nil, nil); len(hits) == 0 || !reflect.DeepEqual(hits, same) {
+				t.Errorf("%v: %v, want %v", terms, hits, same)
+			}
+		}
+	}
+}
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// Bytes of this version's segments are those of the stored ones: others are another content hash.
+func TestTheBytesOfSplitsAndRunsDoNotChange(t *testing.T) {
+	for name, raw := range map[string][]byte{"split.2.segment": splitWhole(), "classrun.2.segment": runWhole()} {
+		if *update {
+			if err := os.WriteFile(filepath.Join("testdata", name), raw, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want := earlier(t, name); !bytes.Equal(raw, want) {
+			t.Errorf("%s: %d bytes differ from the %d that were written before", name, len(raw), len(want))
+		}
+	}
+}
 
 // beside writes a whole file beside a forged one.
 func beside(path string, whole []byte) (string, error) {
@@ -189,4 +270,8 @@ func TestSegmentsThatDoNotFitEachOtherAreRefused(t *testing.T) {
 	if set, err := liveset.New(t.Context(), "index", twice, runs); err != nil || readAll(set) != nil {
 		t.Errorf("dead copies beside live ones: %v", err)
 	}
+}
+
+func nameOf(run *classrun.File, row int) string {
+	return string(run.AppendName(nil, int(run.RowName[row])))
 }

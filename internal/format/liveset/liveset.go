@@ -19,6 +19,7 @@ import (
 	"github.com/unweaver/unweaver/internal/format/graph"
 	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/format/split"
+	"github.com/unweaver/unweaver/internal/format/title"
 	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
@@ -244,10 +245,9 @@ func (s *Set) numberClasses(ctx context.Context) (*merge, error) {
 
 func (s *Set) orderNames(ctx context.Context) error {
 	order := &merge{
-		live: func(list, i int) bool { return s.places.of[list][s.runs[list].File.NameRow[i]] != None },
-		compare: func(list, i, other, otherI int) int {
-			return s.runs[list].File.CompareNames(i, s.runs[other].File, otherI)
-		},
+		live:    func(list, i int) bool { return s.places.of[list][s.runs[list].File.NameRow[i]] != None },
+		compare: func(list, i, other, otherI int) int { return s.compareNames()(list, i, other, otherI) },
+		beside:  s.compareNames,
 	}
 	for _, one := range s.runs {
 		order.lists = append(order.lists, len(one.File.NameRow))
@@ -260,6 +260,33 @@ func (s *Set) orderNames(ctx context.Context) error {
 		place := s.places.of[list][s.runs[list].File.NameRow[i]]
 		s.names[number], s.nameOf[place] = place, uint32(number)
 	})
+}
+
+// decoded is the last two names of a run that were compared: of neighbours, one is that of an even place.
+type decoded struct {
+	places [2]int // and one, so that 0 is none
+	names  [2][]byte
+}
+
+func (d *decoded) name(file *classrun.File, place int) []byte {
+	slot := place % 2
+	if d.places[slot] != place+1 {
+		d.names[slot] = file.AppendName(d.names[slot][:0], place)
+		d.places[slot] = place + 1
+	}
+	return d.names[slot]
+}
+
+// compareNames gives what orders names of runs, and remembers the last of each.
+func (s *Set) compareNames() func(list, i, other, otherI int) int {
+	held := make([]decoded, len(s.runs))
+	return func(list, i, other, otherI int) int {
+		a, b := s.runs[list].File, s.runs[other].File
+		if list == other && i != otherI && i%2 == otherI%2 { // they have one slot
+			return classrun.CompareNames(a.AppendName(nil, i), a.NameID(i), b.AppendName(nil, otherI), b.NameID(otherI))
+		}
+		return classrun.CompareNames(held[list].name(a, i), a.NameID(i), held[other].name(b, otherI), b.NameID(otherI))
+	}
 }
 
 // Splits gives the splits, in the order in which they were given.
@@ -329,6 +356,22 @@ func (s *Set) ChunkAt(number uint32) (split, chunk int) {
 func (s *Set) Filtered(document int) (map[string]string, time.Time) {
 	where := s.documents[document]
 	return s.splits[where.file].File.Filtered(int(where.row))
+}
+
+// Titled tells whether all splits know which classes their documents' titles name.
+func (s *Set) Titled() bool {
+	for _, one := range s.splits {
+		if len(one.File.Titles) < len(one.File.Documents) {
+			return false
+		}
+	}
+	return true
+}
+
+// Title tells which classes the title of a document names. It may be asked of a set that is Titled.
+func (s *Set) Title(document int) title.Named {
+	where := s.documents[document]
+	return s.splits[where.file].File.Titles[where.row]
 }
 
 // Counts of documents, chunks and classes.
@@ -437,18 +480,22 @@ func (s *Set) Class(id corpus.ID) *live.Class {
 // Names is how many classes have a name: all of them.
 func (s *Set) Names() int { return len(s.names) }
 
-func (s *Set) nameBytes(place int) []byte {
+func (s *Set) appendName(buf []byte, place int) []byte {
 	where := s.classes[s.names[place]]
 	file := s.runs[where.file].File
-	return file.Names.Bytes(int(file.RowName[where.row]))
+	return file.AppendName(buf, int(file.RowName[where.row]))
 }
 
 // Name is the folded name at a place of the order of names.
-func (s *Set) Name(place int) string { return string(s.nameBytes(place)) }
+func (s *Set) Name(place int) string { return string(s.appendName(nil, place)) }
 
 // NamedFrom is the place of the first folded name >= prefix.
 func (s *Set) NamedFrom(prefix string) int {
-	return sort.Search(len(s.names), func(i int) bool { return string(s.nameBytes(i)) >= prefix })
+	var buf []byte
+	return sort.Search(len(s.names), func(i int) bool {
+		buf = s.appendName(buf[:0], i)
+		return string(buf) >= prefix
+	})
 }
 
 // ByName is the class at a place of the order of names.

@@ -19,6 +19,10 @@ type merge struct {
 	live    func(list, i int) bool               // entries that are not take no number
 	compare func(list, i, other, otherI int) int // of two entries
 
+	// beside gives what compares as compare does, for one goroutine and entries that are mostly of the last calls; nil =
+	// compare itself.
+	beside func() func(list, i, other, otherI int) int
+
 	bounds [][]int // of each part and the end: where it begins in each list
 	starts []int   // of each part and the end: the number of its first live entry
 }
@@ -90,7 +94,10 @@ func (m *merge) each(ctx context.Context, put func(number, list, i int)) error {
 }
 
 func (m *merge) part(part int, put func(number, list, i int)) error {
-	heads := heads{merge: m, ends: m.bounds[part+1]}
+	heads := heads{merge: m, ends: m.bounds[part+1], compare: m.compare}
+	if m.beside != nil {
+		heads.compare = m.beside()
+	}
 	for list, i := range m.bounds[part] {
 		heads.push(list, i)
 	}
@@ -98,7 +105,7 @@ func (m *merge) part(part int, put func(number, list, i int)) error {
 	last := at{}
 	for len(heads.of) > 0 {
 		list, i := int(heads.of[0].file), int(heads.of[0].row)
-		if number > m.starts[part] && m.compare(int(last.file), int(last.row), list, i) == 0 {
+		if number > m.starts[part] && heads.compare(int(last.file), int(last.row), list, i) == 0 {
 			return errTwice{last, heads.of[0]}
 		}
 		put(number, list, i)
@@ -112,8 +119,9 @@ func (m *merge) part(part int, put func(number, list, i int)) error {
 // heads is a heap of the next live entry of each list.
 type heads struct {
 	*merge
-	ends []int
-	of   []at
+	compare func(list, i, other, otherI int) int
+	ends    []int
+	of      []at
 }
 
 func (h *heads) less(a, b int) bool {

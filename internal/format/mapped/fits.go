@@ -18,19 +18,19 @@ func (s Strings) Fits() bool { return Ends(s.ends, len(s.bytes)) }
 
 // Ends tells whether ends of records, one after another, never go back and end where their content of so many bytes
 // does.
-func Ends(ends []uint64, size int) bool {
-	before := uint64(0)
+func Ends[T uint32 | uint64](ends []T, size int) bool {
+	before := T(0)
 	for _, end := range ends {
 		if end < before {
 			return false
 		}
 		before = end
 	}
-	return before == uint64(size)
+	return uint64(before) == uint64(size)
 }
 
 // Starts tells the same of offsets that begin with 0 and have one more than there are records.
-func Starts(offsets []uint64, size int) bool {
+func Starts[T uint32 | uint64](offsets []T, size int) bool {
 	return len(offsets) > 0 && offsets[0] == 0 && Ends(offsets, size)
 }
 
@@ -45,7 +45,7 @@ func Below(numbers []uint32, limit int) bool {
 
 // Rising tells whether the numbers between two offsets are each greater than the one before, for all offsets, which
 // Starts has found right.
-func Rising(numbers []uint32, offsets []uint64) bool {
+func Rising[T uint32 | uint64](numbers []uint32, offsets []T) bool {
 	for i := 1; i < len(offsets); i++ {
 		list := numbers[offsets[i-1]:offsets[i]]
 		for j := 1; j < len(list); j++ {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 
 	"github.com/unweaver/unweaver/internal/fault"
 )
@@ -15,7 +16,7 @@ const maxRemote = 16 << 20
 
 // ReadSection reads one small section of a file that is not here: its end, its table and the section. path names it in
 // errors, which are those of Open.
-func ReadSection(at io.ReaderAt, size int64, path, kind string, version int, section string) ([]byte, error) {
+func ReadSection(at io.ReaderAt, size int64, path, kind, section string, versions ...int) ([]byte, error) {
 	if size < int64(len(head)+24) {
 		return nil, damaged(path, "it is too short")
 	}
@@ -41,8 +42,8 @@ func ReadSection(at io.ReaderAt, size int64, path, kind string, version int, sec
 	if have.Kind != kind {
 		return nil, damaged(path, fmt.Sprintf("it is of kind %s, not %s", have.Kind, kind))
 	}
-	if have.Version != version {
-		return nil, otherVersion(path, have, version)
+	if !slices.Contains(versions, have.Version) {
+		return nil, otherVersion(path, have, versions)
 	}
 	for _, entry := range have.Sections {
 		if entry.Name != section {

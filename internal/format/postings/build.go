@@ -3,6 +3,24 @@
 //
 // A side (chunks or classes) has these sections, each under its prefix:
 //
+//	dict     the terms in order, in groups of 16: of each but the first of a group a varint of the bytes that it
+//	         begins with as the one before does; a varint of the bytes that follow, these bytes; a varint of twice the
+//	         bytes of its list, plus one where the list has several postings: then their number less two, a varint
+//	dict_at  of each group, u64: where it begins in dict, its first list in lists, and its first record in blocks
+//	lists    the postings of each term; 64 bytes of zeros
+//	blocks   records {u32 last document, u32 end in the bytes of its list, u16 largest weight, u8, u8 bits of a
+//	         document and of a count} of lists of more than 128 postings
+//	len      u32 terms of each document
+//
+// A list is cut into blocks of 128 postings. Documents are differences to the one before, less one; counts are less
+// one, and 254 says 254 or more. Both are packed, first all documents of a block and then its counts, each in as many
+// bits as the largest of them takes, from the least bit on; of counts that are all 1 nothing is left. A largest weight
+// is that of a posting without idf, in units of 2^-14, rounded up. A list of one block has its head before it: u8, u8
+// bits, u16 largest weight. One of up to 16 postings has neither: each is a varint of twice the difference, plus one
+// where its count follows, which is a byte and not 1.
+//
+// Sides that were written before they were packed have other sections, and are read as well:
+//
 //	terms      bytes of all terms in order        term_end  u64 end of each term
 //	post       u64 first posting of each term, and the end        block     u64 first block of each term, and the end
 //	doc        u32 of each posting, increasing in a term          tf        u8 of each posting (255 = at least)
@@ -33,8 +51,12 @@ const (
 // BlockSize is how many postings share a maximum.
 const BlockSize = 128
 
-// runBytes is how much is gathered in memory before it is written out.
-const runBytes = 48 << 20
+const (
+	// runBytes is how much is gathered in memory before it is written out. Two sides are made at once.
+	runBytes = 16 << 20
+	// runBuffer is what reading a run takes while runs are joined.
+	runBuffer = 64 << 10
+)
 
 // Builder gathers documents, given in increasing order, and writes a side. Its memory does not grow with the corpus.
 type Builder struct {
@@ -71,7 +93,7 @@ const (
 // NewBuilder makes one; Close it.
 func NewBuilder() *Builder { return &Builder{places: map[string]uint32{}, limit: runBytes} }
 
-// SpillAt sets how many bytes are gathered in memory before they are written out; 48 MiB unless it is called.
+// SpillAt sets how many bytes are gathered in memory before they are written out; 16 MiB unless it is called.
 func (b *Builder) SpillAt(bytes int) { b.limit = bytes }
 
 // Close removes temporary files.
@@ -203,11 +225,11 @@ type Stats struct {
 }
 
 type columns struct {
-	terms, termEnd, post, block, doc, tf, max mapped.Column
+	dict, groups, lists, blocks mapped.Column
 }
 
 func (c *columns) all() []*mapped.Column {
-	return []*mapped.Column{&c.terms, &c.termEnd, &c.post, &c.block, &c.doc, &c.tf, &c.max}
+	return []*mapped.Column{&c.dict, &c.groups, &c.lists, &c.blocks}
 }
 
 // Write ends the side and writes its sections.
@@ -232,10 +254,17 @@ func (b *Builder) Write(writer *mapped.Writer, prefix string) (Stats, error) {
 		}
 	}()
 	out := listWriter{cols: &cols, lens: lens, average: Average(stats)}
-	if err := b.writeLists(&out); err != nil {
+	write := b.merge
+	if len(b.runs) == 0 {
+		write = b.gathered
+	}
+	if err := write(&out); err != nil {
 		return stats, err
 	}
-	for i, name := range []string{"terms", "term_end", "post", "block", "doc", "tf", "max"} {
+	if err := cols.lists.Put(make([]byte, slack)); err != nil {
+		return stats, err
+	}
+	for i, name := range []string{"dict", "dict_at", "lists", "blocks"} {
 		writer.Section(prefix + name)
 		if err := cols.all()[i].CopyTo(writer); err != nil {
 			return stats, err
@@ -245,28 +274,13 @@ func (b *Builder) Write(writer *mapped.Writer, prefix string) (Stats, error) {
 	return stats, b.len.CopyTo(writer)
 }
 
-// writeLists writes the lists of all terms, be they in memory or in runs.
-func (b *Builder) writeLists(out *listWriter) error {
-	write := b.merge
-	if len(b.runs) == 0 {
-		write = b.gathered
-	}
-	if err := write(out); err != nil {
-		return err
-	}
-	return errors.Join(mapped.PutRecord(&out.cols.post, out.posts), mapped.PutRecord(&out.cols.block, out.blocks))
-}
-
 // gathered writes lists that never left memory.
 func (b *Builder) gathered(out *listWriter) error {
 	for _, l := range b.sorted() {
-		if err := out.begin(l.term); err != nil {
-			return err
-		}
 		if err := out.add(l.posts); err != nil {
 			return err
 		}
-		if err := out.endBlock(); err != nil {
+		if err := out.end(l.term); err != nil {
 			return err
 		}
 	}
@@ -277,7 +291,7 @@ func (b *Builder) gathered(out *listWriter) error {
 func (b *Builder) merge(out *listWriter) error {
 	var heads runHeap
 	for i, file := range b.runs {
-		reader := &runReader{r: bufio.NewReaderSize(file, 1<<18), order: i}
+		reader := &runReader{r: bufio.NewReaderSize(file, runBuffer), order: i}
 		if err := reader.next(); err == nil {
 			heads = append(heads, reader)
 		} else if !errors.Is(err, io.EOF) {
@@ -287,9 +301,6 @@ func (b *Builder) merge(out *listWriter) error {
 	heap.Init(&heads)
 	for len(heads) > 0 {
 		term := heads[0].term
-		if err := out.begin(term); err != nil {
-			return err
-		}
 		for len(heads) > 0 && heads[0].term == term {
 			reader := heads[0]
 			if err := out.add(reader.posts); err != nil {
@@ -303,66 +314,9 @@ func (b *Builder) merge(out *listWriter) error {
 				heap.Fix(&heads, 0)
 			}
 		}
-		if err := out.endBlock(); err != nil {
+		if err := out.end(term); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// listWriter writes the lists of terms, one after another, in blocks.
-type listWriter struct {
-	cols               *columns
-	lens               []uint32
-	average            float64
-	end, posts, blocks uint64
-	inBlock            int
-	largest            float32 // weight in the block
-}
-
-// begin starts the list of a term.
-func (w *listWriter) begin(term string) error {
-	w.end += uint64(len(term))
-	return errors.Join(
-		w.cols.terms.Put([]byte(term)),
-		mapped.PutRecord(&w.cols.termEnd, w.end),
-		mapped.PutRecord(&w.cols.post, w.posts),
-		mapped.PutRecord(&w.cols.block, w.blocks),
-	)
-}
-
-// add appends the postings of one run: differences of documents, from 0, each with its count.
-func (w *listWriter) add(packed []byte) error {
-	doc := uint32(0)
-	for len(packed) > 0 {
-		delta, n := binary.Uvarint(packed)
-		doc += uint32(delta)
-		tf := packed[n]
-		packed = packed[n+1:]
-		if err := mapped.PutRecord(&w.cols.doc, doc); err != nil {
-			return err
-		}
-		if err := w.cols.tf.Put([]byte{tf}); err != nil {
-			return err
-		}
-		w.posts++
-		w.largest = max(w.largest, Weight(tf, w.lens[doc], w.average))
-		if w.inBlock++; w.inBlock == BlockSize {
-			if err := w.endBlock(); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// endBlock writes the maximum of a block that has postings.
-func (w *listWriter) endBlock() error {
-	if w.inBlock == 0 {
-		return nil
-	}
-	err := mapped.PutRecord(&w.cols.max, w.largest)
-	w.blocks++
-	w.inBlock, w.largest = 0, 0
-	return err
 }

@@ -7,37 +7,46 @@ import (
 	"github.com/unweaver/unweaver/internal/format/mapped"
 )
 
-// Side is one side of an open search segment. Its slices are mapped files: they are valid until the file is closed.
+// Side is one side of an open segment. Its slices are mapped files: they are valid until the file is closed.
 type Side struct {
+	stats  Stats
+	packed bool
+
+	// Of a packed side:
+	dict   []byte
+	groups []group
+	lists  []byte
+	blocks []block
+
+	// Of one that is not:
 	terms   mapped.Strings
-	bytes   []byte   // of terms
-	ends    []uint64 // of terms
 	post    []uint64
 	block   []uint64
 	doc     []uint32
 	tf      []uint8
 	largest []float32
-	stats   Stats
 
 	Lengths []uint32 // terms of each document
 	Average float64  // length of a document
 }
 
-// Open views a side of a file that holds what Builder.Write wrote under the prefix.
+// Open views a side of a file that holds what Builder.Write wrote under the prefix, now or before sides were packed.
 func Open(file *mapped.File, prefix string, stats Stats) *Side {
-	return &Side{
-		terms:   mapped.StringsOf(file, prefix+"terms", prefix+"term_end"),
-		bytes:   file.Bytes(prefix + "terms"),
-		ends:    mapped.Slice[uint64](file, prefix+"term_end"),
-		post:    mapped.Slice[uint64](file, prefix+"post"),
-		block:   mapped.Slice[uint64](file, prefix+"block"),
-		doc:     mapped.Slice[uint32](file, prefix+"doc"),
-		tf:      mapped.Slice[uint8](file, prefix+"tf"),
-		largest: mapped.Slice[float32](file, prefix+"max"),
-		stats:   stats,
-		Lengths: mapped.Slice[uint32](file, prefix+"len"),
-		Average: Average(stats),
+	side := &Side{stats: stats, Lengths: mapped.Slice[uint32](file, prefix+"len"), Average: Average(stats)}
+	if dict := file.Bytes(prefix + "dict"); dict != nil {
+		side.packed, side.dict = true, dict
+		side.groups = mapped.Slice[group](file, prefix+"dict_at")
+		side.lists = file.Bytes(prefix + "lists")
+		side.blocks = mapped.Slice[block](file, prefix+"blocks")
+		return side
 	}
+	side.terms = mapped.StringsOf(file, prefix+"terms", prefix+"term_end")
+	side.post = mapped.Slice[uint64](file, prefix+"post")
+	side.block = mapped.Slice[uint64](file, prefix+"block")
+	side.doc = mapped.Slice[uint32](file, prefix+"doc")
+	side.tf = mapped.Slice[uint8](file, prefix+"tf")
+	side.largest = mapped.Slice[float32](file, prefix+"max")
+	return side
 }
 
 // Stats of the side, as Open was given them.
@@ -50,6 +59,9 @@ func (s *Side) Documents() int { return int(s.stats.Documents) }
 // lies within them, rises, and names documents of the side; a reader that goes on with a side that does not fit would
 // reach behind its ends.
 func (s *Side) Fits() bool {
+	if s.packed {
+		return s.fitsPacked()
+	}
 	terms := s.terms.Len()
 	if len(s.Lengths) != s.Documents() || len(s.post) != terms+1 || len(s.block) != terms+1 || len(s.tf) != len(s.doc) {
 		return false
@@ -66,67 +78,59 @@ func (s *Side) Fits() bool {
 	return mapped.Below(s.doc, s.Documents()) && mapped.Rising(s.doc, s.post)
 }
 
-// List is the postings of one term.
-type List struct {
-	Docs    []uint32  // increasing
-	Counts  []uint8   // of the term in each document; 255 = at least
-	Largest []float32 // weight without idf, of each block of BlockSize postings
-}
-
-// Find gives the postings of a term; false when no document holds it.
+// Find gives the postings of a term; false when no document holds it. A question asks every side for every term, so
+// terms are compared where they lie.
 func (s *Side) Find(term string) (List, bool) {
-	i := s.Place(term)
-	if i < 0 {
-		return List{}, false
+	if s.packed {
+		return s.findPacked(term)
 	}
-	return s.List(i), true
-}
-
-// Place is where a term stands in the order of the side's terms; -1 when no document holds it. A question asks every
-// side for every term, so terms are compared where they lie.
-func (s *Side) Place(term string) int {
-	lo, hi := 0, len(s.ends)
+	lo, hi := 0, s.terms.Len()
 	for lo < hi {
 		middle := int(uint(lo+hi) >> 1)
-		if string(s.term(middle)) < term {
+		if string(s.terms.Bytes(middle)) < term {
 			lo = middle + 1
 		} else {
 			hi = middle
 		}
 	}
-	if lo < len(s.ends) && string(s.term(lo)) == term {
-		return lo
+	if lo < s.terms.Len() && string(s.terms.Bytes(lo)) == term {
+		return s.list(lo), true
 	}
-	return -1
+	return List{}, false
 }
 
-func (s *Side) term(i int) []byte {
-	start := uint64(0)
-	if i > 0 {
-		start = s.ends[i-1]
-	}
-	return s.bytes[start:s.ends[i]]
+// list is the postings of the term at a place of a side that is not packed.
+func (s *Side) list(i int) List {
+	return List{side: s, postings: int(s.post[i+1] - s.post[i]), start: s.post[i], first: s.block[i]}
 }
-
-// List is the postings of the term at a place.
-func (s *Side) List(i int) List {
-	lo, hi := s.post[i], s.post[i+1]
-	return List{Docs: s.doc[lo:hi], Counts: s.tf[lo:hi], Largest: s.largest[s.block[i]:s.block[i+1]]}
-}
-
-// Frequency is how many documents hold the term at a place.
-func (s *Side) Frequency(i int) int { return int(s.post[i+1] - s.post[i]) }
 
 // Has tells whether a document holds the term.
-func (s *Side) Has(term string) bool { return s.Place(term) >= 0 }
+func (s *Side) Has(term string) bool {
+	_, held := s.Find(term)
+	return held
+}
 
 // Lists goes through the terms in order, each with its postings.
 func (s *Side) Lists() iter.Seq2[string, List] {
+	if s.packed {
+		return s.packedLists
+	}
 	return func(yield func(string, List) bool) {
 		for i := range s.terms.Len() {
-			if !yield(s.terms.At(i), s.List(i)) {
+			if !yield(s.terms.At(i), s.list(i)) {
 				return
 			}
+		}
+	}
+}
+
+func (s *Side) packedLists(yield func(string, List) bool) {
+	all := entries{side: s}
+	var term []byte
+	for all.at < len(s.dict) && all.next() {
+		term = append(term[:all.shared], all.suffix...)
+		if !yield(string(term), all.list) {
+			return
 		}
 	}
 }

@@ -74,11 +74,13 @@ type Reduced struct {
 	Chunks       []corpus.ID // the first MaxRecordChunks
 	FirstChunk   int64       // number of the chunk of the first mention
 	FirstPos     int
+	Same         bool // its text is the parent's: the same name and descriptions
 }
 
 // Encode gives the row's bytes.
 func (r Reduced) Encode() []byte {
-	enc := start()
+	var enc rowfile.Enc
+	enc.U(reducedVersion(r.Same))
 	enc.S(r.Name)
 	enc.U(uint64(len(r.Descriptions)))
 	for _, d := range r.Descriptions {
@@ -97,13 +99,22 @@ func (r Reduced) Encode() []byte {
 	return enc.B
 }
 
+// reducedVersion is 2 of a class whose text is the parent's: a row without a parent is as it always was.
+func reducedVersion(same bool) uint64 {
+	if same {
+		return version + 1
+	}
+	return version
+}
+
 // DecodeReduced reads one.
 func DecodeReduced(b []byte) (Reduced, error) {
 	dec := rowfile.Dec{B: b}
-	if err := begin(&dec, "reduced class"); err != nil {
+	got, err := beginUpTo(&dec, "reduced class", reducedVersion(true))
+	if err != nil {
 		return Reduced{}, err
 	}
-	reduced := Reduced{Name: dec.S()}
+	reduced := Reduced{Name: dec.S(), Same: got == reducedVersion(true)}
 	for range dec.U() {
 		reduced.Descriptions = append(reduced.Descriptions, dec.S())
 		if dec.Err != nil {

@@ -13,15 +13,18 @@ import (
 	"github.com/unweaver/unweaver/internal/format/graph"
 	"github.com/unweaver/unweaver/internal/format/mapped"
 	"github.com/unweaver/unweaver/internal/format/postings"
+	"github.com/unweaver/unweaver/internal/format/title"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
 // Kind and Version of the file.
 // 1: two sides of postings, adjacency, order of classes, times and metadata of documents.
+// 2: postings are packed. Both are read.
 const (
 	Kind    = "search"
-	Version = 1
+	Version = 2
+	flat    = 1
 )
 
 // Meta of the file, in the section "stats".
@@ -54,9 +57,10 @@ type File struct {
 	Graph    *graph.Adjacency
 	Chunks   *postings.Side
 	Classes  *postings.Side
-	Rank     []uint32 // place of a class -> rank
-	Place    []uint32 // rank -> place
-	modified []int64  // of documents, unix milliseconds
+	Rank     []uint32      // place of a class -> rank
+	Place    []uint32      // rank -> place
+	Titles   []title.Named // of documents; nil: not known
+	modified []int64       // of documents, unix milliseconds
 	meta     []byte
 	metaEnd  []uint64
 }
@@ -64,7 +68,7 @@ type File struct {
 // Open maps a segment and checks that it fits. Errors: those of mapped.Open, fault.FormatUnknown where another analyser
 // made its terms, and fault.SegmentDamage where it belongs to another live segment.
 func Open(path string, expect Expect) (*File, error) {
-	file, err := mapped.Open(path, Kind, Version)
+	file, err := mapped.Open(path, Kind, Version, flat)
 	if err != nil {
 		return nil, err
 	}
@@ -72,6 +76,7 @@ func Open(path string, expect Expect) (*File, error) {
 		f:        file,
 		Rank:     mapped.Slice[uint32](file, "rank"),
 		Place:    mapped.Slice[uint32](file, "place"),
+		Titles:   mapped.Slice[title.Named](file, title.Section),
 		modified: mapped.Slice[int64](file, "modified"),
 		meta:     file.Bytes("meta"),
 		metaEnd:  mapped.Slice[uint64](file, "meta_end"),
@@ -111,7 +116,7 @@ func (x *File) fits(expect Expect) bool {
 	return x.Graph.Chunks() == expect.Chunks && x.Graph.Classes() == expect.Classes && x.Graph.Fits() &&
 		len(x.Rank) == expect.Classes && len(x.Place) == expect.Classes && x.ranked() &&
 		len(x.modified) == expect.Documents && len(x.metaEnd) == expect.Documents &&
-		mapped.Ends(x.metaEnd, len(x.meta)) &&
+		(len(x.Titles) == 0 || len(x.Titles) == expect.Documents) && mapped.Ends(x.metaEnd, len(x.meta)) &&
 		x.Chunks.Documents() == expect.Chunks && x.Chunks.Fits() &&
 		x.Classes.Documents() == expect.Classes && x.Classes.Fits()
 }
@@ -135,7 +140,7 @@ func ReadMeta(ctx context.Context, store blob.Store, key string) (Meta, error) {
 		return meta, err
 	}
 	where := store.Location(key)
-	raw, err := mapped.ReadSection(artifact.ReaderAt(ctx, store, key), info.Size, where, Kind, Version, metaSection)
+	raw, err := mapped.ReadSection(artifact.ReaderAt(ctx, store, key), info.Size, where, Kind, metaSection, Version, flat)
 	if err != nil {
 		return meta, err
 	}

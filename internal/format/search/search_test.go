@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,13 @@ const old = "../../stage/segment/testdata"
 var sample = search.Expect{Analyser: text.Analyser, Documents: 6, Chunks: 9, Classes: 12}
 
 func TestASegmentOfAnEarlierVersionIsRead(t *testing.T) {
-	file, err := search.Open(filepath.Join(old, "search.segment"), sample)
+	for _, name := range []string{"search.segment", "search.2.segment"} {
+		t.Run(name, func(t *testing.T) { earlier(t, name) })
+	}
+}
+
+func earlier(t *testing.T, name string) {
+	file, err := search.Open(filepath.Join(old, name), sample)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,13 +47,17 @@ func TestASegmentOfAnEarlierVersionIsRead(t *testing.T) {
 	if chunks := file.Graph.ChunksOf(oslo); len(chunks) != 3 {
 		t.Errorf("Oslo is in chunks %v", chunks)
 	}
-	if list, ok := file.Chunks.Find("capital"); !ok || len(list.Docs) != 1 || list.Docs[0] != 2 {
-		t.Errorf("capital is in %+v", list)
+	capital, _ := file.Chunks.Find("capital")
+	if docs, counts := capital.All(); !slices.Equal(docs, []uint32{2}) || !slices.Equal(counts, []uint8{1}) {
+		t.Errorf("capital is in %v", docs)
 	}
 	for place, rank := range file.Rank {
 		if file.Place[rank] != uint32(place) {
 			t.Errorf("class %d has rank %d, where class %d is", place, rank, file.Place[rank])
 		}
+	}
+	if file.Titles != nil {
+		t.Errorf("titles %v come from a file without any", file.Titles)
 	}
 	meta, modified := file.Document(1)
 	if meta["kind"] != "city" || !modified.Equal(time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)) {
@@ -57,10 +68,29 @@ func TestASegmentOfAnEarlierVersionIsRead(t *testing.T) {
 	}
 }
 
+func TestTitlesNameClasses(t *testing.T) {
+	file, err := search.Open(filepath.Join(old, "search-titled.segment"), sample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for i, document := range retrievetest.Sample() {
+		for _, name := range []string{"Bergen", "Oslo", "Fram", "Norway"} {
+			if got := file.Titles[i].Names(retrievetest.ClassID(name)); got != (document.Title == name) {
+				t.Errorf("the title of %s names %s: %v", document.Key, name, got)
+			}
+		}
+	}
+}
+
 // rewrite copies the old segment with another version, or with another content of a section.
 func rewrite(t *testing.T, version int, section string, change func([]byte) []byte) string {
 	t.Helper()
-	from, err := mapped.Open(filepath.Join(old, "search.segment"), search.Kind, search.Version)
+	name := "search.segment"
+	if version == search.Version {
+		name = "search.2.segment"
+	}
+	from, err := mapped.Open(filepath.Join(old, name), search.Kind, 1, search.Version)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +133,7 @@ func TestASegmentThatDoesNotFitIsRefused(t *testing.T) {
 		code   fault.Code
 		say    string
 	}{
-		"another version":       {rewrite(t, 2, "", nil), sample, fault.FormatUnknown, "search version 2"},
+		"another version":       {rewrite(t, 9, "", nil), sample, fault.FormatUnknown, "search version 9, this program reads version 2 or 1"},
 		"another analyser":      {rewrite(t, 1, "stats", analyser), sample, fault.FormatUnknown, "analyser en/1"},
 		"no statistics":         {rewrite(t, 1, "stats", shorter(5)), sample, fault.SegmentDamage, "JSON"},
 		"another corpus":        {whole, more(func(e *search.Expect) { e.Chunks = 8 }), fault.SegmentDamage, "fit"},
@@ -113,6 +143,10 @@ func TestASegmentThatDoesNotFitIsRefused(t *testing.T) {
 		"a posting is missing":  {rewrite(t, 1, "k_doc", shorter(4)), sample, fault.SegmentDamage, "fit"},
 		"a count is missing":    {rewrite(t, 1, "c_tf", shorter(1)), sample, fault.SegmentDamage, "fit"},
 		"a maximum is missing":  {rewrite(t, 1, "k_max", shorter(4)), sample, fault.SegmentDamage, "fit"},
+		"a term is missing":     {rewrite(t, 2, "k_dict", shorter(1)), sample, fault.SegmentDamage, "fit"},
+		"a group is missing":    {rewrite(t, 2, "k_dict_at", shorter(24)), sample, fault.SegmentDamage, "fit"},
+		"a list is missing":     {rewrite(t, 2, "c_lists", shorter(1)), sample, fault.SegmentDamage, "fit"},
+		"nothing is behind it":  {rewrite(t, 2, "c_lists", shorter(64)), sample, fault.SegmentDamage, "fit"},
 		"a length is missing":   {rewrite(t, 1, "k_len", shorter(4)), sample, fault.SegmentDamage, "fit"},
 		"a rank is missing":     {rewrite(t, 1, "rank", shorter(4)), sample, fault.SegmentDamage, "fit"},
 		"a time is missing":     {rewrite(t, 1, "modified", shorter(8)), sample, fault.SegmentDamage, "fit"},

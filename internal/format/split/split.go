@@ -4,8 +4,9 @@
 // place in another: a split means the same beside any others.
 //
 //	documents  records in the order of keys      keys, meta   bytes of their keys and metadata (JSON)
+//	titles     which classes their titles name; a file of before there were any has none
 //	chunks     records in chunk order            by_id        u32 places of chunks in the order of ids
-//	class_ids  ids of classes, in order          class_off    u64 first chunk of each class, and the end
+//	class_ids  ids of classes, in order          class_off    u32 first chunk of each class, and the end
 //	class_to   u32 chunks of each class          k_*          postings of the texts of chunks (package postings)
 //	stats      Meta as JSON
 package split
@@ -21,13 +22,16 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/mapped"
 	"github.com/unweaver/unweaver/internal/format/postings"
+	"github.com/unweaver/unweaver/internal/format/title"
 )
 
 // Kind and Version of the file.
 // 1: documents, chunks, classes with their chunks, one side of postings.
+// 2: postings are packed, class_off was u64. Both are read.
 const (
 	Kind    = "split"
-	Version = 1
+	Version = 2
+	flat    = 1
 )
 
 // Side is the prefix of the postings.
@@ -86,9 +90,11 @@ type File struct {
 	ByID      []uint32 // chunks in the order of ids
 	ClassIDs  []corpus.ID
 	Words     *postings.Side // of chunks, by their place
+	Titles    []title.Named  // of documents; nil: not known
 
 	f        *mapped.File
-	classOff []uint64
+	classOff []uint32
+	flatOff  []uint64 // of a file of version 1, in place of classOff
 	classTo  []uint32
 	keys     []byte
 	meta     []byte
@@ -98,7 +104,7 @@ type File struct {
 // it. Errors: those of mapped.Open, fault.FormatUnknown where another analyser made its terms or where it has access
 // labels, fault.SegmentDamage where its content does not fit.
 func Open(path string, expect Expect) (*File, error) {
-	file, err := mapped.Open(path, Kind, Version)
+	file, err := mapped.Open(path, Kind, Version, flat)
 	if err != nil {
 		return nil, err
 	}
@@ -108,10 +114,15 @@ func Open(path string, expect Expect) (*File, error) {
 		Chunks:    mapped.Slice[Chunk](file, "chunks"),
 		ByID:      mapped.Slice[uint32](file, "by_id"),
 		ClassIDs:  mapped.Slice[corpus.ID](file, "class_ids"),
-		classOff:  mapped.Slice[uint64](file, "class_off"),
 		classTo:   mapped.Slice[uint32](file, "class_to"),
 		keys:      file.Bytes("keys"),
 		meta:      file.Bytes("meta"),
+		Titles:    mapped.Slice[title.Named](file, title.Section),
+	}
+	if file.Version() == flat {
+		x.flatOff = mapped.Slice[uint64](file, "class_off")
+	} else {
+		x.classOff = mapped.Slice[uint32](file, "class_off")
 	}
 	if err := x.check(path, expect); err != nil {
 		file.Close()
@@ -196,6 +207,9 @@ func (x *File) unfitDocuments() string {
 		}
 		key, meta, chunks = document.Key, document.Meta, chunks+int(document.Count)
 	}
+	if len(x.Titles) != 0 && len(x.Titles) != len(x.Documents) {
+		return "its titles are of other documents"
+	}
 	if key != uint64(len(x.keys)) || meta != uint64(len(x.meta)) || chunks != len(x.Chunks) {
 		return "its documents end elsewhere"
 	}
@@ -220,12 +234,17 @@ func (x *File) unfitChunks() string {
 }
 
 func (x *File) unfitClasses() string {
-	if len(x.classOff) != len(x.ClassIDs)+1 || !mapped.Starts(x.classOff, len(x.classTo)) ||
-		!mapped.Below(x.classTo, len(x.Chunks)) || !mapped.Rising(x.classTo, x.classOff) {
+	fit := false
+	if x.flatOff != nil {
+		fit = fitOffsets(x.flatOff, x.classTo, len(x.ClassIDs))
+	} else {
+		fit = fitOffsets(x.classOff, x.classTo, len(x.ClassIDs))
+	}
+	if !fit || !mapped.Below(x.classTo, len(x.Chunks)) {
 		return "the chunks of its classes do not fit"
 	}
 	for i := range x.ClassIDs {
-		if x.classOff[i] == x.classOff[i+1] {
+		if len(x.ChunksOf(i)) == 0 {
 			return fmt.Sprintf("class %d has no chunk", i)
 		}
 		if i > 0 && bytes.Compare(x.ClassIDs[i-1][:], x.ClassIDs[i][:]) >= 0 {
@@ -233,6 +252,11 @@ func (x *File) unfitClasses() string {
 		}
 	}
 	return ""
+}
+
+// fitOffsets tells whether so many lists lie one after another, and each rises.
+func fitOffsets[T uint32 | uint64](offsets []T, of []uint32, lists int) bool {
+	return len(offsets) == lists+1 && mapped.Starts(offsets, len(of)) && mapped.Rising(of, offsets)
 }
 
 // Close unmaps it.
@@ -264,7 +288,12 @@ func (x *File) Filtered(i int) (map[string]string, time.Time) {
 }
 
 // ChunksOf gives the chunks that mention the class at a place of ClassIDs, increasing.
-func (x *File) ChunksOf(class int) []uint32 { return x.classTo[x.classOff[class]:x.classOff[class+1]] }
+func (x *File) ChunksOf(class int) []uint32 {
+	if x.flatOff != nil {
+		return x.classTo[x.flatOff[class]:x.flatOff[class+1]]
+	}
+	return x.classTo[x.classOff[class]:x.classOff[class+1]]
+}
 
 // ClassFrom is the place of the first class whose id is not less than one.
 func (x *File) ClassFrom(id corpus.ID) int {

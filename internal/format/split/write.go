@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/mapped"
 	"github.com/unweaver/unweaver/internal/format/postings"
+	"github.com/unweaver/unweaver/internal/format/title"
 	"github.com/unweaver/unweaver/internal/stream/spill"
 )
 
@@ -31,6 +33,7 @@ type Writer struct {
 	err       error
 
 	docs, keys, meta, chunk mapped.Column
+	titles                  mapped.Column
 	byID, mentions          spill.Sorter
 	words                   *postings.Builder
 	classes                 uint64
@@ -41,7 +44,7 @@ func NewWriter() *Writer { return &Writer{limit: MaxRows, words: postings.NewBui
 
 // Close removes temporary files.
 func (w *Writer) Close() {
-	for _, column := range []*mapped.Column{&w.docs, &w.keys, &w.meta, &w.chunk} {
+	for _, column := range []*mapped.Column{&w.docs, &w.keys, &w.meta, &w.chunk, &w.titles} {
 		column.Close()
 	}
 	w.byID.Close()
@@ -56,6 +59,7 @@ type Row struct {
 	Frame    uint32
 	Modified time.Time
 	Meta     map[string]string
+	Title    title.Named
 }
 
 // Document begins the next document; its key is greater than those before.
@@ -86,7 +90,7 @@ func (w *Writer) Document(row Row) error {
 	}
 	w.last, w.pending = row.Key, true
 	w.documents++
-	w.err = errors.Join(w.keys.Put([]byte(row.Key)), w.meta.Put(raw))
+	w.err = errors.Join(w.keys.Put([]byte(row.Key)), w.meta.Put(raw), mapped.PutRecord(&w.titles, row.Title))
 	return w.err
 }
 
@@ -143,8 +147,12 @@ func (w *Writer) room(of string, have uint64) error {
 	if have < w.limit {
 		return nil
 	}
+	return tooLarge(of, w.limit)
+}
+
+func tooLarge(of string, limit uint64) error {
 	return fault.TooLarge.At("number the "+of+" of", "a split").
-		Because(fmt.Sprintf("it may have %d", w.limit)).
+		Because(fmt.Sprintf("it may have %d", limit)).
 		Advise("divide the corpus among several indexes")
 }
 
@@ -158,7 +166,7 @@ func (w *Writer) Write(to io.Writer, analyser, language string) (Expect, error) 
 	for _, section := range []struct {
 		name   string
 		column *mapped.Column
-	}{{"documents", &w.docs}, {"keys", &w.keys}, {"meta", &w.meta}, {"chunks", &w.chunk}} {
+	}{{"documents", &w.docs}, {"keys", &w.keys}, {"meta", &w.meta}, {title.Section, &w.titles}, {"chunks", &w.chunk}} {
 		out.Section(section.name)
 		if err := section.column.CopyTo(out); err != nil {
 			return Expect{}, err
@@ -207,8 +215,7 @@ func (w *Writer) writeClasses(out *mapped.Writer) error {
 	defer offsets.Close()
 	defer chunks.Close()
 	var class corpus.ID
-	var edges uint64
-	last := uint32(0)
+	edges, last := uint32(0), uint32(0)
 	for row, err := range w.mentions.Sorted() {
 		if err != nil {
 			return err
@@ -230,7 +237,9 @@ func (w *Writer) writeClasses(out *mapped.Writer) error {
 		if err := mapped.PutRecord(&chunks, chunk); err != nil {
 			return err
 		}
-		last = chunk
+		if last = chunk; edges == math.MaxUint32 {
+			return tooLarge("mentions", math.MaxUint32)
+		}
 		edges++
 	}
 	if err := mapped.PutRecord(&offsets, edges); err != nil {

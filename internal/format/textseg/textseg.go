@@ -22,6 +22,13 @@ func Piece(start int, text string) []byte {
 	return e.B
 }
 
+// Start is where in its document a piece begins, in code points.
+func Start(value []byte) (int, error) {
+	dec := rowfile.Dec{B: value}
+	start := int(dec.U())
+	return start, dec.Err
+}
+
 // Reader reads ranges of documents from one text segment. It keeps the last frame, so ranges read in order cost one
 // read a frame. It is not safe for concurrent use.
 type Reader struct {

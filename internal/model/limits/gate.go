@@ -216,5 +216,6 @@ func (g *Gate) Leave(err error) {
 			g.until = now.Add(min(asked, longestStop))
 		}
 	}
+	g.give()
 	g.admit()
 }

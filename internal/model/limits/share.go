@@ -17,6 +17,8 @@ type share struct {
 	until    time.Time     // after it places count no more
 	base     float64       // the last share above zero, by which learned is to be read; 0: none yet
 	heard    bool          // since somebody last used the gate
+	told     int           // what Want last told that is held
+	giving   bool          // more was told to be held than the share is since, and nobody heard yet that it is less
 	patience time.Duration // how long the first share is waited for
 	wanting  func(urgent bool)
 }
@@ -29,13 +31,22 @@ func (s *share) now() int {
 }
 
 // Join has the gate share its concurrency: it admits nothing until Share tells how much, or patience is over. wanting
-// is called, and must return at once, when calls wait and there is no place at all; urgent is that the share was never
-// told since the gate is in use.
+// is called, and must return at once, when others should hear of this gate before they would: when calls wait and there
+// is no place at all, and when it has come down to a smaller share. urgent is that the share was never told since the
+// gate is in use.
 func (g *Gate) Join(patience time.Duration, wanting func(urgent bool)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.shared = &share{until: time.Now().Add(patience), patience: patience, wanting: wanting}
 	g.ask()
+}
+
+// give says that what others may have by now is free. The caller holds the lock.
+func (g *Gate) give() {
+	if g.shared != nil && g.shared.giving && g.inflight <= g.shared.places {
+		g.shared.giving = false
+		g.shared.wanting(false)
+	}
 }
 
 // LeaveFleet has the gate share no more.
@@ -54,7 +65,8 @@ func (g *Gate) ask() {
 }
 
 // Want is what others should know of this gate: its peak since it was asked before, as the least moment between two
-// calls would say too little. used is false where nobody has used it for long: then nothing is told of it.
+// calls would say too little. used is false where nobody has used it for long: then nothing is told of it. What of its
+// share the gate did not need it gives up with that, before it hears the answer: others may have it at once.
 func (g *Gate) Want() (want coordination.Want, used bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -68,7 +80,9 @@ func (g *Gate) Want() (want coordination.Want, used bool) {
 	if !used {
 		g.shared.places, g.shared.until, g.shared.heard = 0, time.Now().Add(g.shared.patience), false
 	}
-	want.Held = max(g.inflight, g.shared.now())
+	want.Held = max(g.inflight, min(g.shared.now(), want.Demand))
+	g.shared.places = min(g.shared.places, want.Held)
+	g.shared.told, g.shared.giving = want.Held, false
 	return want, used
 }
 
@@ -87,6 +101,8 @@ func (g *Gate) Share(places int, until time.Time) {
 		}
 		g.shared.base = float64(places)
 	}
+	g.shared.giving = places < g.shared.told
+	g.give()
 	g.admit()
 }
 

@@ -22,6 +22,11 @@ type Params struct {
 	Mix       float64 // of the fused passage score in the final score
 	VetFloor  float64
 	Tolerance float64 // of ties
+
+	Hashed     float64 // weight of a list of chunks by the built-in embedder, of words beside it 1
+	Title      float64 // weight of the step from a class to the chunk whose title it is, of others 1
+	ChunkFloor float64 // weight of a step to a chunk without a word of the question, beside 1 to the best more
+	ClassFloor float64 // and to a class
 }
 
 // Default of the specification.
@@ -36,6 +41,11 @@ var Default = Params{
 	Mix:       0.1,
 	VetFloor:  0.001,
 	Tolerance: 1e-9,
+
+	Hashed:     0.3,
+	Title:      5,
+	ChunkFloor: 0.3,
+	ClassFloor: 0.1,
 }
 
 // Eps is the shipped precision of the walk.
@@ -51,6 +61,7 @@ type Hit struct {
 type List struct {
 	Lexical bool
 	Hits    []Hit
+	Weight  float64 // of its scaled scores; 0 is as good as 1
 }
 
 // Scaled maps a list's scores to 0..1 by its floor and its best; entries at 0 are left out.
@@ -79,8 +90,12 @@ func Scaled(list List, n int) []Hit {
 func Fuse(lists []List, n int) []Hit {
 	sum := map[uint32]float64{}
 	for _, l := range lists {
+		weight := l.Weight
+		if weight == 0 {
+			weight = 1
+		}
 		for _, h := range Scaled(l, n) {
-			sum[h.ID] += h.Score
+			sum[h.ID] += float64(weight * h.Score)
 		}
 	}
 	out := make([]Hit, 0, len(sum))

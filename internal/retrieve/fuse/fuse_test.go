@@ -158,7 +158,7 @@ func TestReferenceVectors(t *testing.T) {
 			}
 		}
 		order(t, v, ranking)
-		for _, x := range g.RunToChunks(s.Start, params.Damping, 1e-14).Chunks {
+		for _, x := range g.RunToChunks(s.Start, params.Damping, 1e-14, walk.Steps{}).Chunks {
 			if math.Abs(x.Weight-v.Expected.Mass[x.ID]) > 1e-9 {
 				t.Errorf(
 					"%s: with classes of one chunk eliminated chunk %d has mass %g, want %g",
@@ -170,7 +170,7 @@ func TestReferenceVectors(t *testing.T) {
 			}
 		}
 		// The shipped precision: its bound, and the same best ten.
-		rough := g.RunToChunks(s.Start, params.Damping, fuse.Eps)
+		rough := g.RunToChunks(s.Start, params.Damping, fuse.Eps, walk.Steps{})
 		for _, x := range rough.Chunks {
 			if e := math.Abs(x.Weight - v.Expected.Mass[x.ID]); e > fuse.Eps*float64(len(g.ClassesOf(x.ID)))+1e-12 {
 				t.Errorf("%s: chunk %d is off by %g", v.ID, x.ID, e)
@@ -211,5 +211,26 @@ func TestNothingFoundIsNothing(t *testing.T) {
 	s := fuse.Make(fuse.Default, nil, []fuse.List{{Lexical: true}}, func(uint32) []uint32 { return nil })
 	if len(s.Start.Chunks)+len(s.Start.Classes) != 0 || len(fuse.Rank(fuse.Default, nil, nil, 5)) != 0 {
 		t.Errorf("%+v", s)
+	}
+}
+
+func TestAListCountsByItsWeight(t *testing.T) {
+	words := fuse.List{Lexical: true, Hits: []fuse.Hit{{ID: 1, Score: 4}, {ID: 2, Score: 2}}}
+	other := fuse.List{Hits: []fuse.Hit{{ID: 3, Score: 0.9}, {ID: 2, Score: 0.5}, {ID: 4, Score: 0.1}}}
+	for weight, want := range map[float64][]fuse.Hit{
+		0:   {{ID: 1, Score: 1}, {ID: 2, Score: 1}, {ID: 3, Score: 1}},
+		1:   {{ID: 1, Score: 1}, {ID: 2, Score: 1}, {ID: 3, Score: 1}},
+		0.3: {{ID: 1, Score: 1}, {ID: 2, Score: 0.65}, {ID: 3, Score: 0.3}},
+	} {
+		other.Weight = weight
+		got := fuse.Fuse([]fuse.List{words, other}, 10)
+		if len(got) != len(want) {
+			t.Fatalf("weight %g: %v", weight, got)
+		}
+		for i := range want {
+			if got[i].ID != want[i].ID || math.Abs(got[i].Score-want[i].Score) > 1e-12 {
+				t.Errorf("weight %g: %v, want %v", weight, got, want)
+			}
+		}
 	}
 }

@@ -359,3 +359,28 @@ func measure(b *testing.B, index *lexical.Index, questions [][]string) {
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
 }
+
+func TestScoresOfAllRowsAreThoseOfASearchToTheLastBit(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 2))
+	for corpus := range 12 {
+		live := lengthened(r, zipf(r, 1+r.IntN(600), []int{5, 60, 3000}[corpus%3], 12))
+		dead := lengthened(r, zipf(r, 1+r.IntN(100), 60, 12))
+		many, keys := cut(r, live, dead, 1+r.IntN(30)).composed(t)
+		for range 20 {
+			terms := ask(r, append(slices.Clip(live), dead...), []int{2, 12, 60}[r.IntN(3)])
+			scores := many.Scores(terms)
+			found := map[uint32]float64{}
+			for _, hit := range many.Search(terms, len(keys), nil, nil) {
+				found[hit.Doc] = hit.Score
+			}
+			for row, key := range keys {
+				if key >= 0 && math.Float64bits(scores.Of(many.Row(uint32(row)))) != math.Float64bits(found[uint32(row)]) {
+					t.Fatalf("%v: row %d has %v, in the search %v", terms, row, scores.Of(uint32(row)), found[uint32(row)])
+				}
+			}
+			if scores.Of(uint32(len(keys)+64)) != 0 {
+				t.Fatal("a row that is not there has a score")
+			}
+		}
+	}
+}

@@ -41,7 +41,7 @@ func (x *Index) weight(count uint8, length uint32) float64 {
 // they do not depend on the path.
 type question struct {
 	idf      []float64
-	found    []postings.List // of side i and term j at i*len(idf)+j; without documents where the side has none
+	found    []postings.List // of side i and term j at i*len(idf)+j; empty where the side has none
 	postings int
 }
 
@@ -54,17 +54,17 @@ func (q *question) lists(side int) []postings.List {
 func (x *Index) question(terms []string) question {
 	seen := map[string]bool{}
 	var idf []float64
-	var places []int // of each term, in each side
+	var lists []postings.List // of each term, in each side
 	for _, term := range terms {
 		if seen[term] {
 			continue
 		}
 		seen[term] = true
 		var df uint64
-		if places, df = x.look(term, places); df > 0 {
+		if lists, df = x.look(term, lists); df > 0 {
 			idf = append(idf, x.totals.IDF(df))
 		} else {
-			places = places[:len(idf)*len(x.parts)]
+			lists = lists[:len(idf)*len(x.parts)]
 		}
 	}
 	chosen := rarest(idf)
@@ -72,11 +72,9 @@ func (x *Index) question(terms []string) question {
 	for j, term := range chosen {
 		asked.idf[j] = idf[term]
 		for i := range x.parts {
-			if place := places[term*len(x.parts)+i]; place >= 0 {
-				list := x.parts[i].Side.List(place)
-				asked.found[i*len(chosen)+j] = list
-				asked.postings += len(list.Docs)
-			}
+			list := lists[term*len(x.parts)+i]
+			asked.found[i*len(chosen)+j] = list
+			asked.postings += list.Len()
 		}
 	}
 	return asked
@@ -96,21 +94,18 @@ func rarest(idf []float64) []int {
 	return chosen
 }
 
-// look appends the places of a term in all sides (-1 where one has it not), and counts the live rows that hold it.
-func (x *Index) look(term string, places []int) ([]int, uint64) {
+// look appends what all sides have of a term, and counts the live rows that hold it.
+func (x *Index) look(term string, lists []postings.List) ([]postings.List, uint64) {
 	held := uint64(0)
 	for i := range x.parts {
-		side := x.parts[i].Side
-		place := side.Place(term)
-		if place >= 0 {
-			held += uint64(side.Frequency(place))
-		}
-		places = append(places, place)
+		list, _ := x.parts[i].Side.Find(term)
+		held += uint64(list.Len())
+		lists = append(lists, list)
 	}
 	if held > 0 && x.dead != nil {
 		held -= min(held, x.dead.Frequency(term))
 	}
-	return places, held
+	return lists, held
 }
 
 // frequency is how many live rows hold a term.
@@ -144,16 +139,20 @@ func (x *Index) Unknown() float64 { return x.totals.IDF(0) }
 // Holds tells of each term which of the rows have it; a dead row has none. Rows are given in any order.
 func (x *Index) Holds(terms []string, rows []uint32) [][]bool {
 	places := x.places(rows)
+	cursor := new(postings.Cursor)
 	out := make([][]bool, len(terms))
 	for i, term := range terms {
 		out[i] = make([]bool, len(rows))
-		lists := make([]postings.List, len(x.parts))
 		for side := range x.parts {
-			lists[side], _ = x.parts[side].Side.Find(term)
-		}
-		for j, place := range places {
-			if place.side >= 0 {
-				_, out[i][j] = slices.BinarySearch(lists[place.side].Docs, place.row)
+			list, held := x.parts[side].Side.Find(term)
+			if !held {
+				continue
+			}
+			cursor.Reset(list)
+			for j, place := range places {
+				if place.side == side {
+					_, out[i][j] = cursor.Seek(place.row)
+				}
 			}
 		}
 	}
@@ -163,15 +162,19 @@ func (x *Index) Holds(terms []string, rows []uint32) [][]bool {
 // Score gives the scores of chosen rows, in their order; of a dead row 0.
 func (x *Index) Score(terms []string, rows []uint32) []float64 {
 	out := make([]float64, len(rows))
-	asked := x.question(terms)
-	for j, place := range x.places(rows) {
-		if place.side < 0 {
-			continue
-		}
-		lengths := x.parts[place.side].Side.Lengths
-		for i, list := range asked.lists(place.side) {
-			if at, ok := slices.BinarySearch(list.Docs, place.row); ok {
-				out[j] += float64(asked.idf[i] * x.weight(list.Counts[at], lengths[place.row]))
+	asked, places := x.question(terms), x.places(rows)
+	cursor := new(postings.Cursor)
+	for i, idf := range asked.idf { // of every row in this order
+		for side := range x.parts {
+			lengths := x.parts[side].Side.Lengths
+			cursor.Reset(asked.lists(side)[i])
+			for j, place := range places {
+				if place.side != side {
+					continue
+				}
+				if count, held := cursor.Seek(place.row); held {
+					out[j] += float64(idf * x.weight(count, lengths[place.row]))
+				}
 			}
 		}
 	}

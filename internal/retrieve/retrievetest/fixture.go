@@ -20,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/format/search"
 	"github.com/unweaver/unweaver/internal/format/textseg"
+	"github.com/unweaver/unweaver/internal/format/title"
 	"github.com/unweaver/unweaver/internal/lang/names"
 	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/model/builtin"
@@ -84,6 +85,7 @@ type Options struct {
 	Analyser   string             // rewrites the one in the search segment
 	Seq        int64              // 0: 1
 	NoSearch   bool               // leave the search segment out, as builds once did
+	Untitled   bool               // leave titles out of it, as builds once did
 	Spec       func(*corpus.Spec) // changes the spec
 	Edit       func(*corpus.Manifest)
 }
@@ -129,7 +131,7 @@ func Build(t testing.TB, stores Stores, index string, documents []Document, opti
 	builder.writeClasses()
 	builder.writeLive()
 	if !options.NoSearch {
-		builder.writeSearch(options.Analyser)
+		builder.writeSearch(options)
 	}
 	builder.writeVectors()
 	digest, err := builder.index.PutSpec(builder.ctx, builder.spec)
@@ -399,7 +401,7 @@ func (b *builder) writeLive() {
 	b.manifest.Segments.Live = []corpus.Segment{made}
 }
 
-func (b *builder) writeSearch(analyser string) {
+func (b *builder) writeSearch(options Options) {
 	sha := b.manifest.Segments.Live[0].SHA256
 	table, err := localfile.Open(b.ctx, b.cache, b.stores.Blobs, b.index.SegmentKey(sha), sha, live.Open)
 	check(b.t, err)
@@ -408,14 +410,14 @@ func (b *builder) writeSearch(analyser string) {
 		Artifacts: b.index, Segments: b.manifest.Segments, Live: table, Spec: b.spec, OnProgress: func(int64) {},
 	})
 	check(b.t, err)
-	if analyser != "" {
-		made = b.otherAnalyser(made, analyser)
+	if options.Analyser != "" || options.Untitled {
+		made = b.former(made, options)
 	}
 	b.manifest.Segments.Search = []corpus.Segment{made}
 }
 
-// otherAnalyser writes a copy of the search segment that another analyser seems to have made.
-func (b *builder) otherAnalyser(made corpus.Segment, analyser string) corpus.Segment {
+// former writes a copy of the search segment that another analyser, or a program of before titles, seems to have made.
+func (b *builder) former(made corpus.Segment, options Options) corpus.Segment {
 	path, err := b.cache.Get(b.ctx, b.stores.Blobs, b.index.SegmentKey(made.SHA256), made.SHA256)
 	check(b.t, err)
 	old, err := mapped.Open(path, search.Kind, search.Version)
@@ -427,8 +429,11 @@ func (b *builder) otherAnalyser(made corpus.Segment, analyser string) corpus.Seg
 	writer := mapped.NewWriter(file, search.Kind, search.Version, nil)
 	for _, name := range old.Sections() {
 		content := old.Bytes(name)
-		if name == "stats" {
-			content = []byte(strings.ReplaceAll(string(content), text.Analyser, analyser))
+		if name == "stats" && options.Analyser != "" {
+			content = []byte(strings.ReplaceAll(string(content), text.Analyser, options.Analyser))
+		}
+		if name == title.Section && options.Untitled {
+			continue
 		}
 		writer.Section(name)
 		_, err := writer.Write(content)

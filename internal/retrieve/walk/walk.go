@@ -1,10 +1,16 @@
 // Package walk is the random walk with restart on the bipartite graph of classes and chunks, by push:
-// x = (1 - d) s + d T^t x with T the row-normalised adjacency. It visits the neighbourhood that mass reaches and
-// nothing else; every |x_u - exact| is at most eps * deg(u). Its memory is in proportion to what mass reaches
-// (scratch.go).
+// x = (1 - d) s + d T^t x with T the row-normalised adjacency, or what Steps make of it. It visits the neighbourhood
+// that mass reaches and nothing else. Its memory is in proportion to what mass reaches (scratch.go).
+//
+// A node is pushed while its residual is above eps * (1 - d) * deg(u), deg its number of neighbours (the sum of their
+// weights where the graph has some). So a walk pushes along 1 / (eps * (1 - d)) edges at most, whatever the graph. No
+// x_u is above the exact one, and together they are below by at most Mass.Left / (1 - d). Where steps go both ways
+// alike (no Steps: then the walk is reversible, and deg is stationary) every |x_u - exact| is at most eps * deg(u)
+// besides. With Steps that does not hold of a single node: what steps prefer can gather the residuals of many.
 package walk
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/unweaver/unweaver/internal/format/graph"
@@ -46,6 +52,12 @@ type Start struct{ Classes, Chunks []Weighted }
 // View narrows the graph to a subgraph; nil functions allow everything.
 type View struct{ Class, Chunk func(uint32) bool }
 
+// Steps weigh the steps from a node to each of its neighbours: mass parts in proportion. They are filled in beside the
+// neighbours, must be above 0, and must be the same whenever they are asked for in one walk. Nil: all alike.
+type Steps struct {
+	ToChunks, ToClasses func(from uint32, to []uint32, weights []float64)
+}
+
 // Mass is a stationary distribution: nodes that mass reached.
 type Mass struct {
 	Chunks, Classes []Weighted
@@ -54,17 +66,24 @@ type Mass struct {
 }
 
 // RunToChunks is Run on the whole graph for those who want the mass of chunks: classes with one chunk, nine of ten,
-// are eliminated. What a chunk gives to s such classes of its deg comes back: it settles r / (1 - d^2 s / deg) at
-// once. Their own mass is left out; it is d * x(chunk) / deg + (1 - d) * start.
-func (g *Graph) RunToChunks(start Start, d, eps float64) Mass {
-	return g.walk(start, d, eps, View{}, g.ClassWeight == nil && g.ChunkWeight == nil)
+// are eliminated. What a chunk gives to such classes, a share s of what it gives on, comes back: it settles
+// r / (1 - d^2 s) at once. Their own mass is left out; it is d * x(chunk) * share + (1 - d) * start.
+func (g *Graph) RunToChunks(start Start, d, eps float64, steps Steps) Mass {
+	return g.walk(start, d, eps, View{}, steps, g.ClassWeight == nil && g.ChunkWeight == nil)
 }
 
 // Run walks. d is the probability of following an edge. A node without an allowed neighbour gives its mass back to the
 // start. No weight at the start gives an empty result.
-func (g *Graph) Run(start Start, d, eps float64, v View) Mass { return g.walk(start, d, eps, v, false) }
+func (g *Graph) Run(start Start, d, eps float64, v View) Mass {
+	return g.RunBy(start, d, eps, v, Steps{})
+}
 
-func (g *Graph) walk(start Start, d, eps float64, view View, toChunks bool) Mass {
+// RunBy is Run by steps, which stand for the weights of a graph that has some.
+func (g *Graph) RunBy(start Start, d, eps float64, v View, steps Steps) Mass {
+	return g.walk(start, d, eps, v, steps, false)
+}
+
+func (g *Graph) walk(start Start, d, eps float64, view View, steps Steps, toChunks bool) Mass {
 	sum := 0.0
 	for _, l := range [][]Weighted{start.Classes, start.Chunks} {
 		for _, w := range l {
@@ -78,6 +97,7 @@ func (g *Graph) walk(start Start, d, eps float64, view View, toChunks bool) Mass
 		g:        g,
 		s:        scratches.Get().(*scratch),
 		v:        view,
+		steps:    steps,
 		d:        d,
 		eps:      eps * (1 - d),
 		n:        uint32(g.Classes()),
@@ -104,6 +124,7 @@ type walker struct {
 	g     *Graph
 	s     *scratch
 	v     View
+	steps Steps
 	d     float64
 	eps   float64
 	n     uint32 // classes come first
@@ -111,24 +132,41 @@ type walker struct {
 	m     Mass
 
 	toChunks bool
-	shared   []uint64 // bits of the classes that have several chunks
-	several  []uint32 // those of the chunk at hand
+	shared   []uint64  // bits of the classes that have several chunks
+	several  []uint32  // those of the chunk at hand
+	parts    []float64 // of what it gives, by Steps
+
+	weights []float64 // of the steps from the node at hand
 }
 
-// neighbours of a node: ids, where they begin among nodes, weights and the test of the other side.
+// neighbours of a node: ids, where they begin among nodes, the graph's weights and the test of the other side.
 func (w *walker) neighbours(u uint32) (to []uint32, base uint32, weight []float64, ok func(uint32) bool) {
 	if u < w.n {
 		lo, hi := w.g.ClassOff[u], w.g.ClassOff[u+1]
-		if w.g.ClassWeight != nil {
+		if w.g.ClassWeight != nil && w.steps.ToChunks == nil {
 			weight = w.g.ClassWeight[lo:hi]
 		}
 		return w.g.ClassTo[lo:hi], w.n, weight, w.v.Chunk
 	}
 	lo, hi := w.g.ChunkOff[u-w.n], w.g.ChunkOff[u-w.n+1]
-	if w.g.ChunkWeight != nil {
+	if w.g.ChunkWeight != nil && w.steps.ToClasses == nil {
 		weight = w.g.ChunkWeight[lo:hi]
 	}
 	return w.g.ChunkTo[lo:hi], 0, weight, w.v.Class
+}
+
+// weigh gives the weights of the steps from a node, valid until it is called again; nil: all alike.
+func (w *walker) weigh(u uint32, to []uint32) []float64 {
+	by, from := w.steps.ToChunks, u
+	if u >= w.n {
+		by, from = w.steps.ToClasses, u-w.n
+	}
+	if by == nil {
+		return nil
+	}
+	w.weights = slices.Grow(w.weights[:0], len(to))[:len(to)]
+	by(from, to, w.weights)
+	return w.weights
 }
 
 // degree under the view.
@@ -177,6 +215,25 @@ func (w *walker) eliminate(node *node, to []uint32) {
 	}
 }
 
+// eliminateBy is eliminate by the weights of steps, whose sum is given too.
+func (w *walker) eliminateBy(node *node, to []uint32, weights []float64, sum float64) {
+	w.several, w.parts = w.several[:0], w.parts[:0]
+	alone := 0.0
+	for i, c := range to {
+		if w.shared[c/64]>>(c%64)&1 == 1 {
+			w.several, w.parts = append(w.several, c), append(w.parts, weights[i])
+		} else {
+			alone += weights[i]
+		}
+	}
+	r := node.r / (1 - w.d*w.d*(alone/sum))
+	node.x += r
+	node.r = 0
+	for i, c := range w.several {
+		w.add(c, w.d*r*w.parts[i]/sum)
+	}
+}
+
 func (w *walker) run() Mass {
 	s := w.s
 	for head := 0; head < len(s.queue); head++ {
@@ -192,8 +249,15 @@ func (w *walker) run() Mass {
 			continue
 		}
 		w.m.Pushes++
+		if steps := w.weigh(node.id, to); steps != nil { // not before: most that are looked at are not pushed
+			weight, deg = steps, degree(to, steps, ok)
+		}
 		if w.toChunks && node.id >= w.n && deg > 0 {
-			w.eliminate(node, to)
+			if weight == nil {
+				w.eliminate(node, to)
+			} else {
+				w.eliminateBy(node, to, weight, deg)
+			}
 			continue
 		}
 		r := node.r

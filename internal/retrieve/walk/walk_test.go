@@ -246,7 +246,7 @@ func TestEveryWalkOfAGraphIsTheSameToTheBit(t *testing.T) {
 				if want := pushed(g, start, 0.7, eps, false); len(want) == 0 || !slices.Equal(got, want) {
 					t.Fatalf("round %d, class %d, eps %g: %d chunks, want %d", round, class, eps, len(got), len(want))
 				}
-				got = g.RunToChunks(walk.Start{Classes: start}, 0.7, eps).Chunks
+				got = g.RunToChunks(walk.Start{Classes: start}, 0.7, eps, walk.Steps{}).Chunks
 				if want := pushed(g, start, 0.7, eps, true); len(want) == 0 || !slices.Equal(got, want) {
 					t.Fatalf("round %d, class %d, eps %g: %d chunks of all, want %d", round, class, eps, len(got), len(want))
 				}

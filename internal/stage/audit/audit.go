@@ -8,16 +8,15 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/build/fold"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/embed"
-	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/lang/classtext"
 	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/segments"
 )
 
 // In is what a unit works on. OnProgress is told that it gets on.
@@ -25,7 +24,7 @@ type In struct {
 	Spec       corpus.Spec // that the generation was built with
 	Artifacts  artifact.Index
 	Manifest   *corpus.Manifest
-	Live       *live.File
+	Table      *segments.Table
 	OnProgress func()
 }
 
@@ -86,31 +85,30 @@ func (r *Result) keep(found corpus.Found) {
 	}
 }
 
-// Classes makes the classes of a partition again whose raw ids lie in [from, to), where an empty to means the end. It
-// holds one class at a time.
-func Classes(ctx context.Context, in In, mentions, classes corpus.Segment, from, to string) (Result, error) {
+// Classes makes the classes again whose raw ids lie in [from, to), where an empty to means the end. It holds one class
+// at a time.
+func Classes(ctx context.Context, in In, from Source, first, end string) (Result, error) {
 	a := &auditor{In: in, fingerprint: in.Manifest.Class.Digest()}
 	a.sameRules = in.Manifest.Made.ClassText == fold.Recipe(in.Spec.Parity)
-	next, stop := iter.Pull2(ranged(ctx, in.Artifacts, classes, from, to))
+	next, stop := iter.Pull2(from.rows(ctx, in.Artifacts, first, end))
 	defer stop()
 	a.next = next
-	a.live = sort.Search(len(in.Live.Classes), func(i int) bool { return string(in.Live.Classes[i].ID[:]) >= from })
+	live, stopLive := iter.Pull2(in.Table.ClassesIn(first, end))
+	defer stopLive()
+	a.live = live
+	a.step()
 	var class *fold.Class
-	for row, err := range ranged(ctx, in.Artifacts, mentions, from, to) {
+	for mention, err := range from.mentions(ctx, in.Artifacts, first, end) {
 		if err != nil {
 			return a.res, err
 		}
-		mention, err := rows.DecodeMention(row.Value)
-		if err != nil {
-			return a.res, err
-		}
-		if id := corpus.ID(row.Key); class == nil || class.ID != id {
+		if class == nil || class.ID != mention.class {
 			if err := a.end(class); err != nil {
 				return a.res, err
 			}
-			class = fold.Begin(id, in.Spec)
+			class = fold.Begin(mention.class, in.Spec)
 		}
-		class.Add(mention)
+		class.Add(mention.Mention)
 		if a.res.Checked.Mentions++; a.res.Checked.Mentions%1024 == 0 {
 			in.OnProgress()
 		}
@@ -121,43 +119,11 @@ func Classes(ctx context.Context, in In, mentions, classes corpus.Segment, from,
 	if err := a.until(""); err != nil {
 		return a.res, err
 	}
-	a.dead(to)
+	a.dead("")
 	return a.res, nil
 }
 
-// ranged streams the rows of a segment, sorted by key, whose keys lie in [from, to).
-func ranged(
-	ctx context.Context, index artifact.Index, segment corpus.Segment, from, to string,
-) iter.Seq2[artifact.Row, error] {
-	return func(yield func(artifact.Row, error) bool) {
-		reader, err := artifact.OpenRows(ctx, index.Store, index.SegmentKey(segment.SHA256))
-		if err != nil {
-			yield(artifact.Row{}, err)
-			return
-		}
-		first := max(0, reader.Find(from))
-		for first > 0 && reader.Frames[first].First >= from { // equal keys may begin in the frame before
-			first--
-		}
-		end := first
-		for end < len(reader.Frames) && (to == "" || reader.Frames[end].First < to) {
-			end++
-		}
-		for row, err := range reader.Scan(ctx, first, end) {
-			if err == nil && string(row.Key) < from {
-				continue
-			}
-			if err == nil && to != "" && string(row.Key) >= to {
-				return
-			}
-			if !yield(row, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-// auditor walks mentions, rows and the live segment side by side: all are in the order of class ids.
+// auditor walks mentions, rows and what counts side by side: all are in the order of class ids.
 type auditor struct {
 	In
 	fingerprint corpus.Digest
@@ -165,9 +131,15 @@ type auditor struct {
 	next        func() (artifact.Row, error, bool)
 	row         artifact.Row // not looked at yet
 	has         bool
-	live        int // the next class that counts
+	live        func() (corpus.ID, segments.Class, bool)
+	id          corpus.ID // the next class that counts
+	counts      segments.Class
+	more        bool // there is one
 	res         Result
 }
+
+// step goes to the next class that counts.
+func (a *auditor) step() { a.id, a.counts, a.more = a.live() }
 
 // advance looks at the next row.
 func (a *auditor) advance() (bool, error) {
@@ -198,10 +170,8 @@ func (a *auditor) until(key string) error {
 
 // dead tells of the classes before a key that count and have no row.
 func (a *auditor) dead(key string) {
-	for a.live < len(a.Live.Classes) && (key == "" || string(a.Live.Classes[a.live].ID[:]) < key) {
-		id := a.Live.Classes[a.live].ID
-		a.tell(corpus.DriftLive, id.String(), "the live segment has this class, and there is no row of it")
-		a.live++
+	for ; a.more && (key == "" || string(a.id[:]) < key); a.step() {
+		a.tell(corpus.DriftLive, a.id.String(), "this class counts, and there is no row of it")
 	}
 }
 
@@ -212,8 +182,10 @@ func (a *auditor) end(class *fold.Class) error {
 	}
 	key := string(class.ID[:])
 	made := class.End()
+	if a.Manifest.Format >= corpus.ManifestSplits { // rows have no numbers of chunks
+		made.FirstChunk = 0
+	}
 	a.res.Checked.Classes++
-	a.res.Content.Add(fold.Content(class.ID, made))
 	if err := a.until(key); err != nil {
 		return err
 	}
@@ -221,6 +193,7 @@ func (a *auditor) end(class *fold.Class) error {
 	if ok, err := a.advance(); err != nil {
 		return err
 	} else if !ok || string(a.row.Key) != key {
+		a.res.Content.Add(fold.Content(class.ID, made))
 		a.tell(corpus.DriftClass, class.ID.String(), "it has mentions and no row")
 		return nil
 	}
@@ -228,10 +201,16 @@ func (a *auditor) end(class *fold.Class) error {
 	if err != nil {
 		return err
 	}
-	a.has = false
-	if differs, err := a.differs(class.ID, made, stored); err != nil {
+	record, err := rows.DecodeRecord(stored.Record)
+	if err != nil {
 		return err
-	} else if len(differs) > 0 {
+	}
+	a.has = false
+	if !a.sameRules { // nothing here tells what else they came to, also in the content hash
+		made.Name, made.Text = record.Name, stored.Text
+	}
+	a.res.Content.Add(fold.Content(class.ID, made))
+	if differs := a.differs(class.ID, made, stored, record); len(differs) > 0 {
 		a.tell(corpus.DriftClass, class.ID.String(), "its row is not what its mentions come to: "+strings.Join(differs, ", "))
 	}
 	a.alive(class.ID, &stored)
@@ -240,16 +219,10 @@ func (a *auditor) end(class *fold.Class) error {
 
 // differs names what of a row is not what the mentions come to. The text of a class that was shortened is a model's: of
 // it the row alone tells.
-func (a *auditor) differs(id corpus.ID, made rows.Reduced, stored rows.Class) ([]string, error) {
-	record, err := rows.DecodeRecord(stored.Record)
-	if err != nil {
-		return nil, err
-	}
+func (a *auditor) differs(id corpus.ID, made rows.Reduced, stored rows.Class, record rows.Record) []string {
 	final := record.Text
 	long := classtext.Long(made.Name, made.Descriptions, a.Spec.Shortening.Threshold, a.Spec.Parity)
-	if !a.sameRules {
-		made.Name, made.Text = record.Name, stored.Text
-	} else if !long {
+	if a.sameRules && !long {
 		final = classtext.Final(made.Name, made.Descriptions, "", a.Spec.Parity)
 	}
 	again := rows.Record{
@@ -277,22 +250,22 @@ func (a *auditor) differs(id corpus.ID, made rows.Reduced, stored rows.Class) ([
 	if len(out) == 0 && string(again.Encode()) != string(stored.Record) {
 		out = append(out, "record")
 	}
-	return out, nil
+	return out
 }
 
-// alive compares what the live segment has of a class with its row; without one, the row is not to be looked at.
+// alive compares what is said to count of a class with its row; without one, the row is not to be looked at.
 func (a *auditor) alive(id corpus.ID, stored *rows.Class) {
-	if a.live >= len(a.Live.Classes) || a.Live.Classes[a.live].ID != id {
-		a.tell(corpus.DriftLive, id.String(), "it has a row, and the live segment does not have the class")
+	if !a.more || a.id != id {
+		a.tell(corpus.DriftLive, id.String(), "it has a row, and the class does not count")
 		return
 	}
-	counts := a.Live.Classes[a.live]
-	a.live++
+	counts := a.counts
+	a.step()
 	if stored == nil {
 		return
 	}
 	if counts.Vector != stored.Vector || counts.Record != rows.RecordDigest(stored.Record) {
-		a.tell(corpus.DriftLive, id.String(), "the digests of its record and vector in the live segment are not its row's")
+		a.tell(corpus.DriftLive, id.String(), "the digests of its record and vector that count are not its row's")
 	}
 }
 
@@ -300,12 +273,17 @@ func (a *auditor) tell(kind, object, why string) {
 	a.res.Tell(corpus.Found{Kind: kind, Object: object, Why: why, Remedy: a.Artifacts.Rebuild()}, false)
 }
 
-// Documents compares the chunks of a documents segment with those that count.
-func Documents(ctx context.Context, in In, segment corpus.Segment) (Result, error) {
+// Documents compares the chunks of a documents segment with those that count. dead tells which of its rows do not; nil
+// of all none.
+func Documents(ctx context.Context, in In, segment corpus.Segment, dead func(row int) bool) (Result, error) {
 	a := &auditor{In: in}
+	number := -1
 	for row, err := range artifact.ScanAll(ctx, in.Artifacts.Store, in.Artifacts.SegmentKey(segment.SHA256)) {
 		if err != nil {
 			return a.res, err
+		}
+		if number++; dead != nil && dead(number) {
+			continue
 		}
 		document, err := rows.DecodeDocument(row.Value)
 		if err != nil {
@@ -325,20 +303,17 @@ func Documents(ctx context.Context, in In, segment corpus.Segment) (Result, erro
 	return a.res, nil
 }
 
-// unlike says what the live segment has otherwise of a document; nothing where it is the same.
+// unlike says what is said to count of a document that is otherwise; nothing where it is the same.
 func (a *auditor) unlike(key string, chunks []rows.Place) string {
-	place := a.Live.Document(key)
-	if place < 0 {
-		return "the live segment does not have it"
+	counting, counts := a.Table.ChunksOf(key)
+	if !counts {
+		return "it does not count"
 	}
-	counts := a.Live.Documents[place]
-	if int(counts.Count) != len(chunks) {
-		return fmt.Sprintf("it has %d chunks, and %d count", len(chunks), counts.Count)
+	if len(counting) != len(chunks) {
+		return fmt.Sprintf("it has %d chunks, and %d count", len(chunks), len(counting))
 	}
 	for ordinal, want := range chunks {
-		chunk := a.Live.ByNumber(int(counts.Chunks) + ordinal)
-		if chunk == nil || chunk.ID != want.ID || int(chunk.Document) != place || int(chunk.Ordinal) != ordinal ||
-			int(chunk.Start) != want.Start || int(chunk.End) != want.End {
+		if counting[ordinal] != (segments.Placed{ID: want.ID, Start: want.Start, End: want.End}) {
 			return fmt.Sprintf("its chunk %d is not the one that counts", ordinal)
 		}
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/unweaver/unweaver/internal/redact"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/segments"
 	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
@@ -43,6 +44,7 @@ type In struct {
 	Parser     document.Parser
 	Limits     document.Limits
 	Parent     *corpus.Manifest // nil: there is none, or nothing of it is kept
+	Dead       *segments.Files  // of a parent of many segments: which of its documents do not count; else nil
 	Unit       int
 	Plan       string // key of the planned rows; empty: plan.rows
 	From, To   int    // frames of them

@@ -7,6 +7,7 @@ import (
 	"sort"
 	"unicode/utf8"
 
+	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/rowfile"
 	"github.com/unweaver/unweaver/internal/format/rows"
@@ -20,7 +21,7 @@ import (
 // asked for in the order of their keys.
 type former struct {
 	artifacts artifact.Index
-	parts     []formerPart // in the order of their keys
+	parts     []formerPart // of one split after another, each in the order of its keys
 	looked    bool         // parts are those that can be read
 	lost      error        // of a part that cannot
 	frame     []byte       // rows of
@@ -31,7 +32,10 @@ type former struct {
 const formerReaders = 16
 
 type formerPart struct {
-	documents, text string // content addresses
+	documents, text string             // content addresses
+	split           int                // that it is of; all are of one where the parent has a live segment
+	first           int64              // number of its first document in the split
+	dead            func(row int) bool // documents of the split that do not count; nil: none
 	rows            *artifact.Reader
 	pieces          *textseg.Reader
 }
@@ -45,12 +49,31 @@ func newFormer(in In) *former {
 	for _, segment := range in.Parent.Segments.Text {
 		texts[segment.Part] = segment.SHA256
 	}
+	where := splitsOf(in.Parent.Segments)
+	begins := map[int]int64{}
 	for _, segment := range in.Parent.Segments.Documents {
-		if segment.Rows > 0 {
-			f.parts = append(f.parts, formerPart{documents: segment.SHA256, text: texts[segment.Part]})
+		number := where(segment.Part)
+		part := formerPart{
+			documents: segment.SHA256, text: texts[segment.Part], split: number, first: begins[number],
 		}
+		if begins[number] += segment.Rows; segment.Rows == 0 {
+			continue
+		}
+		if number >= 0 {
+			part.dead = in.Dead.DeadRows(in.Parent.Segments.Splits[number].SHA256)
+		}
+		f.parts = append(f.parts, part)
 	}
 	return f
+}
+
+// splitsOf tells of which split a part is: of none where there are no splits.
+func splitsOf(listed corpus.Segments) func(part int) int {
+	return func(part int) int {
+		return slices.IndexFunc(listed.Splits, func(one corpus.Split) bool {
+			return one.Text <= part && part < one.Text+one.Texts
+		})
+	}
 }
 
 // open opens the parts, once. One that cannot be read is left out: what is in the others is kept all the same.
@@ -93,12 +116,30 @@ func (f *former) find(ctx context.Context, key string) (old rows.Document, part 
 	return old, part, found, err
 }
 
+// look asks one split after another: a document counts in one of them at most.
 func (f *former) look(ctx context.Context, key string) (old rows.Document, part int, found bool, err error) {
-	after := sort.Search(len(f.parts), func(i int) bool { return f.parts[i].rows.Frames[0].First > key })
+	for from := 0; from < len(f.parts); {
+		to := from + 1
+		for to < len(f.parts) && f.parts[to].split == f.parts[from].split {
+			to++
+		}
+		if old, part, found, err = f.lookIn(ctx, key, from, to); found || err != nil {
+			return old, part, found, err
+		}
+		from = to
+	}
+	return rows.Document{}, 0, false, nil
+}
+
+// lookIn looks in the parts [from, to), whose keys are in order.
+func (f *former) lookIn(
+	ctx context.Context, key string, from, to int,
+) (old rows.Document, part int, found bool, err error) {
+	after := sort.Search(to-from, func(i int) bool { return f.parts[from+i].rows.Frames[0].First > key })
 	if after == 0 {
 		return old, 0, false, nil
 	}
-	part = after - 1
+	part = from + after - 1
 	reader := f.parts[part].rows
 	at := [2]int{part, reader.Find(key)}
 	if f.at != at {
@@ -107,12 +148,19 @@ func (f *former) look(ctx context.Context, key string) (old rows.Document, part 
 		}
 		f.at = at
 	}
-	for raw := f.frame; ; {
+	row := f.parts[part].first
+	for _, frame := range reader.Frames[:at[1]] {
+		row += frame.Rows
+	}
+	for raw := f.frame; ; row++ {
 		have, value, rest, ok := rowfile.NextRow(raw)
 		if !ok || string(have) > key {
 			return old, part, false, nil
 		}
 		if string(have) == key {
+			if dead := f.parts[part].dead; dead != nil && dead(int(row)) {
+				return old, part, false, nil
+			}
 			old, err = rows.DecodeDocument(value)
 			return old, part, err == nil, err
 		}

@@ -5,7 +5,7 @@
 //  1. The manifests of all generations, read anew: which are kept, and which were marked long enough ago.
 //  2. Scratch of this run and of those before it.
 //  3. Of each generation that goes: the class records and vector rows that no generation that stays lists (computed
-//     from live segments, by a merge of sorted tables, never by asking a store), then its folder.
+//     from what its segments say that no other shares, never by asking a store), then its folder.
 //  4. Reports of runs that gave no generation, once they are old.
 //  5. Segments and collections that no manifest names: condemned at first, deleted a grace period later. Those of a
 //     generation that went have waited with it.
@@ -22,10 +22,10 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/records"
+	"github.com/unweaver/unweaver/internal/store/segments"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/stream/par"
 )
@@ -35,8 +35,8 @@ type Readers interface {
 	Leased(ctx context.Context, index string) (map[string]bool, error)
 }
 
-// OpenLive maps a live segment. Release is called once it is not needed any more.
-type OpenLive func(ctx context.Context, sha string) (file *live.File, release func(), err error)
+// OpenTable opens what counts in a generation. It is released once it is not needed any more.
+type OpenTable func(ctx context.Context, manifest *corpus.Manifest) (*segments.Table, error)
 
 // In is what the stage works on; the caller holds the lease of the index.
 type In struct {
@@ -48,7 +48,7 @@ type In struct {
 	Records     records.Store
 	Vectors     vectors.Store
 	Collections string // what the names of the index's collections start with
-	OpenLive    OpenLive
+	OpenTable   OpenTable
 	Staging     blob.Store // the bucket that the vector store reads; nil: nothing is imported, and nothing asked
 	Copies      string     // of this installation: what comes before a key of scratch in the key of its copy
 	// Guard fails when the caller does not hold the lease any more, so that another build may use what would be

@@ -11,10 +11,10 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/store/artifact/artifacttest"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/segments"
 )
 
 // first and second are a generation and its successor: b changed, c went, d came.
@@ -366,10 +366,10 @@ func TestWhatHappensMeanwhileStopsTheDeletes(t *testing.T) {
 			}
 			return nil
 		}
-		open := in.OpenLive
-		in.OpenLive = func(ctx context.Context, sha string) (*live.File, func(), error) {
+		open := in.OpenTable
+		in.OpenTable = func(ctx context.Context, manifest *corpus.Manifest) (*segments.Table, error) {
 			c.meanwhile(w) // between the decision and the first delete
-			return open(ctx, sha)
+			return open(ctx, manifest)
 		}
 		if _, err := collect.Run(t.Context(), in); !fault.Is(err, c.code) {
 			t.Errorf("%s: %v", c.situation, err)

@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"context"
 	"slices"
-	"sort"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/segments"
 )
 
 // What of a digest stands in the key of a vector row: rows of equal keys are one row.
@@ -43,7 +42,7 @@ func (c *collector) cursorKey(gen string) string { return c.Artifacts.Name + "/s
 type keySweep struct {
 	*collector
 	gen     *generation
-	own     *live.File
+	own     *segments.Table
 	others  []other
 	cursor  sweepCursor
 	keys    []string
@@ -54,39 +53,39 @@ type keySweep struct {
 
 // other is a generation that stays.
 type other struct {
-	file        *live.File
+	table       *segments.Table
 	collections corpus.Collections
 }
 
-// sweepKeys deletes the records and rows that only this generation lists. Where a live segment is damaged it deletes
-// nothing: of this generation, and the keys are left to SweepRecords; of another, and the generation stays too.
+// sweepKeys deletes the records and rows that only this generation lists. Where what tells of them is damaged it
+// deletes nothing: of this generation, and the keys are left to SweepRecords; of another, and the generation stays too.
 func (c *collector) sweepKeys(ctx context.Context, gen *generation) error {
-	own, release, err := c.open(ctx, gen.manifest)
+	own, err := c.OpenTable(ctx, gen.manifest)
 	if err != nil {
 		if artifact.IsDamage(err) {
-			c.damaged(gen.name, c.liveKey(gen.manifest), err)
+			c.damaged(gen.name, c.tableKey(gen.manifest, err), err)
 			return nil
 		}
 		return err
 	}
-	defer release()
+	defer own.Release()
 	s := &keySweep{collector: c, gen: gen, own: own}
 	for _, name := range c.names() {
 		stays := c.gens[name]
 		if stays == gen || stays.manifest == nil {
 			continue // one that is damaged and not kept cannot be opened by anybody
 		}
-		file, release, err := c.open(ctx, stays.manifest)
+		table, err := c.OpenTable(ctx, stays.manifest)
 		if err != nil {
 			if artifact.IsDamage(err) {
-				c.damaged(name, c.liveKey(stays.manifest), err)
+				c.damaged(name, c.tableKey(stays.manifest, err), err)
 				c.blind = true
 				return nil
 			}
 			return err
 		}
-		defer release()
-		s.others = append(s.others, other{file, stays.manifest.Collections})
+		defer table.Release()
+		s.others = append(s.others, other{table, stays.manifest.Collections})
 	}
 	return s.run(ctx)
 }
@@ -101,21 +100,15 @@ func (c *collector) names() []string {
 	return names
 }
 
-func (c *collector) open(ctx context.Context, manifest *corpus.Manifest) (*live.File, func(), error) {
-	if len(manifest.Segments.Live) == 0 {
-		return nil, nil, fault.SegmentDamage.At("open generation", manifest.Generation).
-			Because("its manifest names no live segment").
-			Advise("publish another generation")
+// tableKey is the object that could not be read, as far as that is known, or the manifest's.
+func (c *collector) tableKey(manifest *corpus.Manifest, cause error) string {
+	if live := manifest.Segments.Live; len(live) > 0 {
+		return c.Artifacts.SegmentKey(live[0].SHA256)
 	}
-	return c.OpenLive(ctx, manifest.Segments.Live[0].SHA256)
-}
-
-// liveKey is the object that open reads, or the manifest's where it names none.
-func (c *collector) liveKey(manifest *corpus.Manifest) string {
-	if len(manifest.Segments.Live) == 0 {
-		return c.Artifacts.GenerationKey(manifest.Generation, "manifest.json")
+	if told := fault.As(cause); told != nil && told.Object != "" {
+		return told.Object
 	}
-	return c.Artifacts.SegmentKey(manifest.Segments.Live[0].SHA256)
+	return c.Artifacts.GenerationKey(manifest.Generation, "manifest.json")
 }
 
 func (s *keySweep) run(ctx context.Context) error {
@@ -153,17 +146,24 @@ func (s *keySweep) in(of func(corpus.Collections) string) []other {
 	return out
 }
 
+// tables of generations.
+func tables(others []other) []*segments.Table {
+	out := make([]*segments.Table, len(others))
+	for i, o := range others {
+		out[i] = o.table
+	}
+	return out
+}
+
 func (s *keySweep) records(ctx context.Context) error {
 	s.remove, s.counter = s.Records.DeleteRecords, &s.res.Records
 	manifest := s.gen.manifest
-	walks := s.classWalks(s.others)
-	for ; s.cursor.Place < len(s.own.Classes); s.cursor.Place++ {
-		class := &s.own.Classes[s.cursor.Place]
+	for class := range s.own.ClassesLeft(s.cursor.Place, tables(s.others)) {
+		s.cursor.Place = class.Place
 		listed := false
-		for _, walk := range walks {
-			if same := walk.seek(class.ID); same != nil && same.Record == class.Record {
-				listed = true
-			}
+		for _, o := range s.others {
+			same, ok := o.table.Class(class.ID)
+			listed = listed || ok && same.Record == class.Record
 		}
 		if listed {
 			continue
@@ -182,15 +182,12 @@ func (s *keySweep) classRows(ctx context.Context) error {
 		return nil
 	}
 	s.rowsOf(s.gen.manifest.Collections.Classes)
-	walks := s.classWalks(others)
-	for ; s.cursor.Place < len(s.own.Classes); s.cursor.Place++ {
-		class := &s.own.Classes[s.cursor.Place]
+	for class := range s.own.ClassesLeft(s.cursor.Place, tables(others)) {
+		s.cursor.Place = class.Place
 		listed := false
-		for _, walk := range walks {
-			same := walk.seek(class.ID)
-			if same != nil && bytes.Equal(same.Vector[:classRowBytes], class.Vector[:classRowBytes]) {
-				listed = true
-			}
+		for _, o := range others {
+			same, ok := o.table.Class(class.ID)
+			listed = listed || ok && bytes.Equal(same.Vector[:classRowBytes], class.Vector[:classRowBytes])
 		}
 		if listed {
 			continue
@@ -208,21 +205,17 @@ func (s *keySweep) chunkRows(ctx context.Context) error {
 		return nil
 	}
 	s.rowsOf(s.gen.manifest.Collections.Chunks)
-	walks := make([]*walk[live.Chunk], len(others))
-	for i, o := range others {
-		walks[i] = newWalk(o.file.Chunks, func(c *live.Chunk) *corpus.ID { return &c.ID })
-	}
-	for ; s.cursor.Place < len(s.own.Chunks); s.cursor.Place++ {
-		chunk := &s.own.Chunks[s.cursor.Place]
-		listed := uint32(0) // windows below this are
-		for _, walk := range walks {
-			same := walk.seek(chunk.ID)
-			if same != nil && bytes.Equal(same.Digest[:chunkRowBytes], chunk.Digest[:chunkRowBytes]) {
+	for chunk := range s.own.ChunksLeft(s.cursor.Place, tables(others)) {
+		s.cursor.Place = chunk.Place
+		listed := 0 // windows below this are
+		for _, o := range others {
+			same, ok := o.table.Chunk(chunk.ID)
+			if ok && bytes.Equal(same.Digest[:chunkRowBytes], chunk.Digest[:chunkRowBytes]) {
 				listed = max(listed, same.Windows)
 			}
 		}
 		for window := listed; window < chunk.Windows; window++ {
-			if err := s.add(ctx, corpus.ChunkRow(chunk.ID, int(window), chunk.Digest)); err != nil {
+			if err := s.add(ctx, corpus.ChunkRow(chunk.ID, window, chunk.Digest)); err != nil {
 				return err
 			}
 		}
@@ -267,39 +260,4 @@ func (s *keySweep) flush(ctx context.Context) error {
 	}
 	_, err := blob.WriteJSON(ctx, s.Artifacts.Store, s.cursorKey(s.gen.name), s.cursor, blob.Cond{})
 	return err
-}
-
-// walk goes through a table that is sorted by id, once.
-type walk[T any] struct {
-	table []T
-	id    func(*T) *corpus.ID
-	begun bool
-}
-
-func newWalk[T any](table []T, id func(*T) *corpus.ID) *walk[T] {
-	return &walk[T]{table: table, id: id}
-}
-
-func (s *keySweep) classWalks(others []other) []*walk[live.Class] {
-	walks := make([]*walk[live.Class], len(others))
-	for i, o := range others {
-		walks[i] = newWalk(o.file.Classes, func(c *live.Class) *corpus.ID { return &c.ID })
-	}
-	return walks
-}
-
-// seek finds an id; ids asked for must not decrease.
-func (w *walk[T]) seek(id corpus.ID) *T {
-	before := func(i int) bool { return bytes.Compare(w.id(&w.table[i])[:], id[:]) < 0 }
-	if !w.begun { // a sweep that goes on begins in the middle
-		w.begun = true
-		w.table = w.table[sort.Search(len(w.table), func(i int) bool { return !before(i) }):]
-	}
-	for len(w.table) > 0 && before(0) {
-		w.table = w.table[1:]
-	}
-	if len(w.table) > 0 && *w.id(&w.table[0]) == id {
-		return &w.table[0]
-	}
-	return nil
 }

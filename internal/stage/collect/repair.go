@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/format/live"
+	"github.com/unweaver/unweaver/internal/store/segments"
 )
 
 // SweepRecords deletes the class records of the index that no generation lists, by looking at every key of the store:
@@ -20,26 +20,26 @@ func SweepRecords(ctx context.Context, in In) (Result, error) {
 	if err := c.look(ctx); err != nil || c.blind || len(c.gens) == 0 {
 		return c.res, err
 	}
-	var files []*live.File
+	var known []*segments.Table
 	store := ""
 	for _, name := range c.names() {
 		gen := c.gens[name]
 		if gen.manifest == nil {
 			continue
 		}
-		file, release, err := c.open(ctx, gen.manifest)
+		table, err := c.OpenTable(ctx, gen.manifest)
 		if err != nil {
 			return c.res, err
 		}
-		defer release()
-		files, store = append(files, file), gen.manifest.Store
+		defer table.Release()
+		known, store = append(known, table), gen.manifest.Store
 	}
 	prefix := strings.TrimSuffix(corpus.RecordKey(store, in.Artifacts.Name, corpus.ID{}, corpus.Digest{}),
 		corpus.ID{}.String()+":"+corpus.Digest{}.String())
 	err := in.Records.ScanRecords(ctx, prefix, func(keys []string) error {
 		var dead []string
 		for _, key := range keys {
-			if !listsRecord(files, strings.TrimPrefix(key, prefix)) {
+			if !listsRecord(known, strings.TrimPrefix(key, prefix)) {
 				dead = append(dead, key)
 			}
 		}
@@ -60,7 +60,7 @@ func SweepRecords(ctx context.Context, in In) (Result, error) {
 }
 
 // listsRecord tells whether a generation lists <class id>:<record digest>. What does not read as that is not ours.
-func listsRecord(files []*live.File, name string) bool {
+func listsRecord(known []*segments.Table, name string) bool {
 	idText, digestText, _ := strings.Cut(name, ":")
 	id, err := corpus.ParseID(idText)
 	if err != nil {
@@ -70,8 +70,8 @@ func listsRecord(files []*live.File, name string) bool {
 	if digest.UnmarshalText([]byte(digestText)) != nil {
 		return true
 	}
-	for _, file := range files {
-		if class := file.Class(id); class != nil && class.Record == digest {
+	for _, table := range known {
+		if class, ok := table.Class(id); ok && class.Record == digest {
 			return true
 		}
 	}

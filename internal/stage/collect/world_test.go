@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -22,7 +20,9 @@ import (
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/artifact/artifacttest"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/records"
+	"github.com/unweaver/unweaver/internal/store/segments"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
@@ -380,24 +380,16 @@ func (w *world) point(gen string, seq int64) {
 func (w *world) in() collect.In {
 	return collect.In{
 		Artifacts: w.index, Keep: w.keep, Grace: 24 * time.Hour, Fence: w.fence, Readers: w.leases, Records: w.records,
-		Vectors: w.vectors, Collections: collPrefix, OpenLive: w.open, Guard: w.guard, Now: w.now,
+		Vectors: w.vectors, Collections: collPrefix, OpenTable: w.open, Guard: w.guard, Now: w.now,
 	}
 }
 
-func (w *world) open(ctx context.Context, sha string) (*live.File, func(), error) {
-	raw, _, err := blob.Read(ctx, w.store, w.index.SegmentKey(sha))
+func (w *world) open(ctx context.Context, manifest *corpus.Manifest) (*segments.Table, error) {
+	cache, err := localfile.New(w.dir, 0)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	path := filepath.Join(w.dir, sha)
-	if err := os.WriteFile(path, raw, 0o600); err != nil {
-		return nil, nil, err
-	}
-	file, err := live.Open(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	return file, file.Close, nil
+	return segments.OpenTable(ctx, cache, w.index, manifest)
 }
 
 // collect runs the stage on a day.

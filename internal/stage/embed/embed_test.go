@@ -20,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/store/coordination/bolt"
+	"github.com/unweaver/unweaver/internal/store/segments"
 )
 
 const scratch = "i/runs/g"
@@ -166,31 +167,40 @@ func TestLongChunksAreEmbeddedInWindows(t *testing.T) {
 	})
 }
 
+// former is what a parent has.
+type former map[corpus.ID]segments.Class
+
+func (f former) Class(id corpus.ID) (segments.Class, bool) {
+	found, ok := f[id]
+	return found, ok
+}
+
+func (former) Chunk(corpus.ID) (segments.Chunk, bool) { return segments.Chunk{}, false }
+
 func TestWhatTheParentHasIsNotEmbeddedAgain(t *testing.T) {
 	b := newBench(t)
 	part := b.classes(100)
 	in := b.in(&stagetest.Embedder{Dim: 4}, part)
-	var list []stagetest.Row
+	table := former{}
 	for class, err := range part.Classes(t.Context(), in.Env) {
 		stagetest.Ok(t, err)
-		row := rows.Class{Record: class.Record, Vector: class.Vector}
+		row := segments.Class{Record: rows.RecordDigest(class.Record), Vector: class.Vector}
 		switch class.ID[15] {
 		case '1': // not in the parent
 			continue
 		case '2': // there with another text
 			row.Vector = corpus.Sum("other")
 		}
-		list = append(list, stagetest.Row{Key: string(class.ID[:]), Value: string(row.Encode())})
+		table[class.ID] = row
 	}
 	parent := &corpus.Manifest{Collections: corpus.Collections{Classes: "c"}}
-	parent.Segments.Classes = []corpus.Segment{stagetest.Segment(t, b.art, list...)}
 	for name, c := range map[string]struct {
 		collection string
 		want       int
 	}{"in the same collection": {"c", 20}, "but in a new collection": {"c2", 100}} {
 		embedder := &stagetest.Embedder{Dim: 4}
 		in := b.in(embedder, part)
-		in.Env.Parent, in.Env.Collections.Classes = parent, c.collection
+		in.Env.Parent, in.Env.Table, in.Env.Collections.Classes = parent, table, c.collection
 		other := newBench(t)
 		in.Source.Ledger = ledger.New(other.art.Store, other.claims)
 		res, err := embedstage.Run(t.Context(), in)

@@ -25,6 +25,7 @@ type SealIn struct {
 	Batches    int
 	Batch      func(ctx context.Context, batch int) (Result, error) // result of one; nil: its files have no other names
 	Paid       bool
+	Keep       bool // mentions are a segment of the generation, which later builds read
 	Ledger     *ledger.Ledger
 	OnProgress func(corpus.Progress)
 }
@@ -40,7 +41,9 @@ type SealResult struct {
 	Refused   int64          `json:"refused,omitempty"` // of them, those that the next run asks for again
 	Failed    []Failed       `json:"failed,omitempty"`  // the first MaxFailed of the fallbacks
 
-	MentionsFile string `json:"mentions_file,omitempty"` // name of the file at MentionsKey; see artifact.ScratchKey
+	// MentionsFile is the name of the file at MentionsKey; see artifact.ScratchKey. SealIn.Keep has Kept in its place.
+	MentionsFile string         `json:"mentions_file,omitempty"`
+	Kept         corpus.Segment `json:"kept,omitzero"`
 }
 
 // MaxFailed is how many failed chunks of a shard its result names; a report names the first hundred of all.
@@ -96,8 +99,7 @@ func Seal(ctx context.Context, in SealIn) (SealResult, error) {
 	if err := paid.pack(ctx, in.Ledger); err != nil {
 		return res, err
 	}
-	res.MentionsFile, err = writeMentions(ctx, in, &sorter)
-	return res, err
+	return res, writeMentions(ctx, in, &res, &sorter)
 }
 
 // loadWidth is how many batches are read at once, and ahead of the one that is joined.
@@ -221,19 +223,24 @@ func (p *paidEntries) pack(ctx context.Context, into *ledger.Ledger) error {
 	return err
 }
 
-func writeMentions(ctx context.Context, in SealIn, sorter *spill.Sorter) (name string, err error) {
+func writeMentions(ctx context.Context, in SealIn, res *SealResult, sorter *spill.Sorter) error {
 	w, err := artifact.NewRows()
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer w.Discard()
 	for kv, err := range sorter.Sorted() {
 		if err != nil {
-			return "", err
+			return err
 		}
 		w.Append(string(kv[0]), kv[1])
 	}
-	return w.PutScratch(ctx, in.Artifacts, MentionsKey(in.Scratch, in.Shard.Number))
+	if in.Keep {
+		res.Kept, _, err = w.Segment(ctx, in.Artifacts, in.Shard.Number)
+		return err
+	}
+	res.MentionsFile, err = w.PutScratch(ctx, in.Artifacts, MentionsKey(in.Scratch, in.Shard.Number))
+	return err
 }
 
 // mentioner makes the mentions of one chunk.

@@ -12,6 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/records"
+	"github.com/unweaver/unweaver/internal/store/segments"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
@@ -23,8 +24,17 @@ type In struct {
 	Classes    records.Store
 	Vectors    vectors.Store
 	Source     embed.Source
-	Import     bool // the vectors segment is imported afterwards: rows are not written here
+	Import     bool   // the vectors segment is imported afterwards: rows are not written here
+	Kept       bool   // what splits are made from stays, as segments
+	Night      *Night // classes of a build that makes a part of a generation; nil: all of it is made
 	OnProgress func(corpus.Progress)
+}
+
+// Night is what a build that makes a part of a generation finds of the rest: the classes of a partition are those alone
+// that changed. Counts and hashes are by how much there is more than the parent has, or less.
+type Night struct {
+	Table *segments.Table // of the parent
+	Gone  string          // key of the ids of the partition's classes that no mention is left of
 }
 
 // Result of one partition or shard.
@@ -34,7 +44,9 @@ type Result struct {
 	Counts   corpus.Counts   `json:"counts"`
 	Hashes   corpus.Hashes   `json:"hashes"`
 	Progress corpus.Progress `json:"progress"`
-	Live     string          `json:"live,omitempty"` // name of the file at items.LiveKey; see artifact.ScratchKey
+	Chunks   corpus.Segment  `json:"chunks,omitzero"` // In.Kept: the chunks that the split of a shard is made from
+	Live     string          `json:"live,omitempty"`  // else name of the file at items.LiveKey; see artifact.ScratchKey
+	Ended    string          `json:"ended,omitempty"` // of the one at items.EndedKey
 }
 
 // Run loads one part: its segments, then its vectors.
@@ -62,6 +74,7 @@ type loader struct {
 	In
 	collection string
 	dimension  int
+	changed    []corpus.ID // In.Night: classes, in order
 	res        Result
 }
 
@@ -103,6 +116,9 @@ func (l *loader) classes(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if l.Night != nil {
+			l.changed = append(l.changed, class.ID)
+		}
 		if !class.HasRecord {
 			key := corpus.RecordKey(l.Env.Store, l.Env.Spec.Index, class.ID, rows.RecordDigest(class.Record))
 			batch = append(batch, records.Record{Key: key, Value: class.Record})
@@ -119,6 +135,9 @@ func (l *loader) classes(ctx context.Context) error {
 		l.done()
 	}
 	if err := flush(); err != nil {
+		return err
+	}
+	if err := l.end(ctx); err != nil {
 		return err
 	}
 	var fresh bool
@@ -155,23 +174,28 @@ func (l *loader) chunks(ctx context.Context) error {
 		l.res.Counts.Windows += int64(len(chunk.Windows))
 		l.done()
 	}
+	if l.Kept {
+		l.res.Chunks, _, err = out.Segment(ctx, l.Env.Artifacts, l.Part.Number)
+		return err
+	}
 	l.res.Live, err = out.PutScratch(ctx, l.Env.Artifacts, items.LiveKey(l.Scratch, l.Part.Number))
 	return err
 }
 
 func (l *loader) liveRow(chunk items.Chunk) []byte {
-	return rows.LiveChunk{
+	row := rows.LiveChunk{
 		Document:  chunk.Document,
 		Digest:    chunk.Digest,
-		Number:    l.Part.Base + l.res.Counts.Chunks,
 		Ordinal:   chunk.Ordinal,
 		Start:     chunk.Start,
 		End:       chunk.End,
 		Tokens:    chunk.Tokens,
-		Text:      l.Part.Shard.Unit,
 		TextFrame: chunk.Frame,
-		Extract:   l.Part.Number,
 		ExtFrame:  chunk.ExtFrame,
 		Windows:   len(chunk.Windows),
-	}.Encode()
+	}
+	if !l.Kept { // a row that is kept names no place outside its own shard
+		row.Number, row.Text, row.Extract = l.Part.Base+l.res.Counts.Chunks, l.Part.Shard.Unit, l.Part.Number
+	}
+	return row.Encode()
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/records/bolt"
+	"github.com/unweaver/unweaver/internal/store/segments"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
 )
@@ -180,11 +181,28 @@ func TestAPartitionIsInStoresAndSegmentsUnderOneKey(t *testing.T) {
 	})
 }
 
-// parentOf makes a manifest whose classes are those of a load.
-func parentOf(in load.In, res load.Result) *corpus.Manifest {
-	parent := &corpus.Manifest{Collections: in.Env.Collections}
-	parent.Segments.Classes = []corpus.Segment{res.Rows}
-	return parent
+// former is what a parent has, whose classes are those of a load.
+type former map[corpus.ID]segments.Class
+
+func (f former) Class(id corpus.ID) (segments.Class, bool) {
+	found, ok := f[id]
+	return found, ok
+}
+
+func (former) Chunk(corpus.ID) (segments.Chunk, bool) { return segments.Chunk{}, false }
+
+// after gives a build the parent that a load made.
+func (b bench) after(in *load.In, collections corpus.Collections, res load.Result) {
+	b.Helper()
+	table := former{}
+	for _, row := range stagetest.Read(b, b.art, b.art.SegmentKey(res.Rows.SHA256)) {
+		class, err := rows.DecodeClass([]byte(row.Value))
+		stagetest.Ok(b, err)
+		table[corpus.ID([]byte(row.Key))] = segments.Class{
+			Vector: class.Vector, Record: rows.RecordDigest(class.Record),
+		}
+	}
+	in.Env.Parent, in.Env.Table = &corpus.Manifest{Collections: collections}, table
 }
 
 func TestANightWritesOnlyWhatItsParentDoesNotHave(t *testing.T) {
@@ -197,7 +215,7 @@ func TestANightWritesOnlyWhatItsParentDoesNotHave(t *testing.T) {
 	t.Run("in the same collection", func(t *testing.T) {
 		embedder := free()
 		night := b.in(embedder, b.partition(names...))
-		night.Env.Parent = parentOf(in, first)
+		b.after(&night, in.Env.Collections, first)
 		res, err := load.Run(t.Context(), night)
 		stagetest.Ok(t, err)
 		if res.Progress.Written != (corpus.Written{Segments: 2, Records: 2, Rows: 2}) || res.Counts.Classes != 97 {
@@ -215,7 +233,7 @@ func TestANightWritesOnlyWhatItsParentDoesNotHave(t *testing.T) {
 	t.Run("in a new collection every vector is written, and no record", func(t *testing.T) {
 		stagetest.Ok(t, b.vectors.Create(t.Context(), "c2", dim))
 		night := b.in(free(), b.partition(numbered(100)...))
-		night.Env.Parent = parentOf(in, first)
+		b.after(&night, in.Env.Collections, first)
 		night.Env.Collections.Classes = "c2"
 		res, err := load.Run(t.Context(), night)
 		stagetest.Ok(t, err)
@@ -226,7 +244,7 @@ func TestANightWritesOnlyWhatItsParentDoesNotHave(t *testing.T) {
 	t.Run("nothing new leaves no vectors segment", func(t *testing.T) {
 		embedder := free()
 		night := b.in(embedder, b.partition(numbered(100)...))
-		night.Env.Parent = parentOf(in, first)
+		b.after(&night, in.Env.Collections, first)
 		res, err := load.Run(t.Context(), night)
 		stagetest.Ok(t, err)
 		if res.Vectors != (corpus.Segment{}) || res.Progress.Written != (corpus.Written{}) ||

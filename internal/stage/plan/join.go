@@ -63,7 +63,7 @@ func (p *planner) join(ctx context.Context) error {
 	if p.Parent != nil {
 		p.former.key = p.Artifacts.GenerationKey(p.Parent.Generation, ProblemsName)
 	}
-	parent := newCursor(ctx, p.Artifacts, p.Parent)
+	parent := newCursor(ctx, p.Artifacts, p.Parent, p.Dead)
 	defer parent.stop()
 	for doc, err := range par.Ordered(ctx, readers, p.joined(parent), p.version) {
 		if err != nil {
@@ -74,11 +74,17 @@ func (p *planner) join(ctx context.Context) error {
 			continue
 		}
 		p.count(&doc)
-		if units.full() {
-			cut()
-		}
-		units.add(doc, out.Append(doc.key, doc.row.Encode()))
 		p.res.Listed++
+		if p.stays(&doc) {
+			p.keep(&doc)
+		} else {
+			if units.full() {
+				cut()
+			}
+			units.add(doc, out.Append(doc.key, doc.row.Encode()))
+			p.res.Made++
+			p.end(&doc)
+		}
 		if p.res.Listed%256 == 0 {
 			p.OnProgress(p.res.Listed)
 		}
@@ -127,6 +133,7 @@ func (p *planner) count(doc *planned) {
 		return
 	case doc.same() && doc.old.Problem == "":
 		p.res.Diff.Same++
+		p.dirty = p.dirty || p.retried(doc)
 	case doc.known:
 		p.res.Diff.Changed++
 		if doc.same() {
@@ -170,6 +177,9 @@ func (p *planner) countGone() error {
 			return err
 		}
 		old, err := rows.DecodeDocument(pair[1])
+		if p.Part {
+			p.ended.Add(pair[0], nil)
+		}
 		switch {
 		case err != nil:
 			return err

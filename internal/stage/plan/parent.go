@@ -7,7 +7,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/store/segments"
 )
 
 // cursor walks the parent's documents once, in key order.
@@ -21,67 +21,20 @@ type cursor struct {
 	err      error
 }
 
-func newCursor(ctx context.Context, art artifact.Index, parent *corpus.Manifest) *cursor {
+func newCursor(ctx context.Context, art artifact.Index, parent *corpus.Manifest, dead *segments.Files) *cursor {
 	c := &cursor{}
 	c.next, c.stop = iter.Pull2(func(yield func(artifact.Row, error) bool) {
 		if parent == nil {
 			return
 		}
-		open := func(ctx context.Context, segment corpus.Segment) (iter.Seq2[artifact.Row, error], error) {
-			return openSegment(ctx, art, segment)
-		}
-		for segment, err := range par.Ordered(ctx, parentAhead, segmentsOf(parent), open) {
-			if err != nil {
-				yield(artifact.Row{}, err)
+		for row, err := range segments.Documents(ctx, art, parent.Segments, dead) {
+			if !yield(row, err) || err != nil {
 				return
-			}
-			for row, err := range segment {
-				if !yield(row, err) || err != nil {
-					return
-				}
 			}
 		}
 	})
 	c.advance()
 	return c
-}
-
-const (
-	// parentAhead is how many segments are fetched at once, so that a parent of hundreds is not read one request after
-	// another; a segment of one unit of work is mostly below parentWhole.
-	parentAhead = 8
-
-	// parentWhole is how large a segment may be that is fetched whole, ahead of its turn. Larger ones are read as they
-	// are walked, with one frame in memory.
-	parentWhole = 2 << 20
-)
-
-func segmentsOf(parent *corpus.Manifest) iter.Seq2[corpus.Segment, error] {
-	return func(yield func(corpus.Segment, error) bool) {
-		for _, segment := range parent.Segments.Documents {
-			if !yield(segment, nil) {
-				return
-			}
-		}
-	}
-}
-
-// openSegment gives the rows of a segment of documents.
-func openSegment(
-	ctx context.Context, art artifact.Index, segment corpus.Segment,
-) (iter.Seq2[artifact.Row, error], error) {
-	key := art.SegmentKey(segment.SHA256)
-	if segment.Bytes <= 0 || segment.Bytes > parentWhole {
-		return artifact.ScanAll(ctx, art.Store, key), nil
-	}
-	loaded, err := artifact.LoadOf(ctx, art.Store, key, segment.Bytes)
-	switch {
-	case err == nil:
-		return loaded.Rows(), nil
-	case ctx.Err() != nil:
-		return nil, err
-	}
-	return artifact.ScanAll(ctx, art.Store, key), nil // which tells what is wrong with it
 }
 
 func (c *cursor) advance() {

@@ -21,18 +21,25 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/segments"
 	"github.com/unweaver/unweaver/internal/stream/spill"
 )
 
 // In is what the stage works on. OnProgress is told how many documents were seen.
 type In struct {
-	Spec       corpus.Spec
-	Corpus     blob.Store
-	Artifacts  artifact.Index
-	Scratch    string // key prefix of the run
-	Limits     document.Limits
-	Parent     *corpus.Manifest
-	Foreign    bool     // the parent is of another corpus: of its documents nothing is kept
+	Spec      corpus.Spec
+	Corpus    blob.Store
+	Artifacts artifact.Index
+	Scratch   string // key prefix of the run
+	Limits    document.Limits
+	Parent    *corpus.Manifest
+	Dead      *segments.Files // of a parent of many segments: which of its documents do not count; else nil
+	Foreign   bool            // the parent is of another corpus: of its documents nothing is kept
+	// Part has planned only what is made: what the parent has of all other documents stays where it is. Without it every
+	// document is planned.
+	Part bool
+	// Retry, where it is set, tells of a document of the parent that it is made again although it is the same.
+	Retry      func(key string) bool
 	Reasons    []string // why everything is made again although it did not change; see Made.Since and SpecChanges
 	OnProgress func(documents int64)
 	OnBytes    func() // called while a large object is read, from several goroutines; may be nil
@@ -70,6 +77,9 @@ type Result struct {
 	ProblemCount int64            `json:"problem_count"`
 	Problems     []corpus.Problem `json:"problems,omitempty"` // the first MaxProblems; all of them are at ProblemsKey
 	Units        []Unit           `json:"units"`
+	Made         int64            `json:"made"`           // rows of plan.rows
+	Kept         Kept             `json:"kept,omitzero"`  // In.Part: what stays as the parent has it
+	Gone         string           `json:"gone,omitempty"` // In.Part: name of the file at GoneKey
 
 	Rows         string `json:"rows,omitempty"`          // name of the file at RowsKey; see artifact.ScratchKey
 	ProblemsFile string `json:"problems_file,omitempty"` // of the one at ProblemsKey
@@ -77,6 +87,20 @@ type Result struct {
 
 // MaxProblems is how many problems a report lists.
 const MaxProblems = 100
+
+// Kept counts documents that stay as the parent has them: Listed = Made + all of them but the lapsed, which are among
+// the stale.
+type Kept struct {
+	Documents int64 `json:"documents"` // those that can be used
+	Empty     int64 `json:"empty"`
+	Failed    int64 `json:"failed"` // the stale among them
+	Stale     int64 `json:"stale"`
+	Lapsed    int64 `json:"lapsed"` // stale ones that have content
+	Chunks    int64 `json:"chunks"` // of these
+}
+
+// GoneKey is the scratch file of the keys of the parent's documents that do not count any more: removed, or made again.
+func GoneKey(scratch string) string { return scratch + "/gone.rows" }
 
 // RowsKey is the scratch file of the documents that are built.
 func RowsKey(scratch string) string { return scratch + "/plan.rows" }
@@ -107,6 +131,9 @@ func Run(ctx context.Context, in In) (Result, error) {
 	if err := p.settle(); err != nil {
 		return p.result(), err
 	}
+	if err := p.writeGone(ctx); err != nil {
+		return p.result(), err
+	}
 	p.res.ProblemsFile, err = p.problems.store(ctx, in.Artifacts, ProblemsKey(in.Scratch))
 	return p.result(), err
 }
@@ -126,6 +153,7 @@ type planner struct {
 	documents spill.Sorter          // by key
 	found     found                 // problems of the listing
 	gone      spill.Sorter          // documents of the parent that are not listed
+	ended     spill.Sorter          // In.Part: keys of the parent's documents that do not count any more
 	contents  spill.Sorter          // what left and what came, by version
 	broken    map[string]fault.Code // objects of which something could not be read, and why; empty ones of rows too
 	taken     map[string]byte       // objects with rows that had to be read again: the reading that counts
@@ -141,6 +169,7 @@ func (p *planner) close() {
 	p.found.close()
 	p.documents.Close()
 	p.gone.Close()
+	p.ended.Close()
 	p.contents.Close()
 	p.problems.discard()
 }

@@ -34,6 +34,9 @@ type In struct {
 	Shards     []Shard
 	Partition  int
 	Partitions int // a power of two, at most 256
+	// Kept says that mentions are kept by shard: none of them are written again, and classes carry no chunk numbers.
+	Kept       bool
+	Night      *Night // of a build that makes a part of a generation; nil: all of it is made
 	OnProgress func(classes int64)
 }
 
@@ -46,6 +49,10 @@ type Result struct {
 	Long     int64          `json:"long"`    // classes over the threshold
 
 	Rows string `json:"rows,omitempty"` // name of the file at Key; see artifact.ScratchKey
+	Gone string `json:"gone,omitempty"` // In.Night: of the one at GoneKey
+
+	// In.Night: Counts and Content are by how much there is more than the parent has, or less.
+	Fallbacks int64 `json:"fallbacks,omitempty"`
 }
 
 // Key is the scratch file of a partition.
@@ -75,6 +82,9 @@ func Run(ctx context.Context, in In) (Result, error) {
 		return r.res, err
 	}
 	defer r.out.Discard()
+	if in.Night != nil {
+		return r.night(ctx)
+	}
 	for m, err := range mentions(ctx, in) {
 		if err != nil {
 			return r.res, err
@@ -84,12 +94,16 @@ func Run(ctx context.Context, in In) (Result, error) {
 			r.cur = fold.Begin(m.id, r.Spec)
 		}
 		r.cur.Add(m.Mention)
-		r.seg.Append(string(m.id[:]), m.Encode())
+		if !in.Kept {
+			r.seg.Append(string(m.id[:]), m.Encode())
+		}
 		r.res.Counts.Mentions++
 	}
 	r.end()
-	if r.res.Mentions, r.res.Fresh, err = r.seg.Segment(ctx, in.Artifacts, in.Partition); err != nil {
-		return r.res, err
+	if !in.Kept {
+		if r.res.Mentions, r.res.Fresh, err = r.seg.Segment(ctx, in.Artifacts, in.Partition); err != nil {
+			return r.res, err
+		}
 	}
 	r.res.Rows, err = r.out.PutScratch(ctx, in.Artifacts, Key(in.Scratch, in.Partition))
 	return r.res, err
@@ -99,6 +113,7 @@ type reducer struct {
 	In
 	seg, out *artifact.Rows
 	cur      *fold.Class
+	classes  int64 // written
 	res      Result
 }
 
@@ -157,12 +172,20 @@ func (r *reducer) end() {
 	r.res.Counts.Classes++
 	r.res.Counts.Edges += out.ChunkTotal
 	r.res.Content.Add(fold.Content(c.ID, out))
-	if classtext.Long(out.Name, out.Descriptions, r.Spec.Shortening.Threshold, r.Spec.Parity) {
+	r.put(c.ID, out)
+	r.cur = nil
+}
+
+// put writes a class.
+func (r *reducer) put(id corpus.ID, class rows.Reduced) {
+	if classtext.Long(class.Name, class.Descriptions, r.Spec.Shortening.Threshold, r.Spec.Parity) {
 		r.res.Long++
 	}
-	r.out.Append(string(c.ID[:]), out.Encode())
-	if r.res.Counts.Classes%256 == 0 {
-		r.OnProgress(r.res.Counts.Classes)
+	if r.Kept {
+		class.FirstChunk = 0
 	}
-	r.cur = nil
+	r.out.Append(string(id[:]), class.Encode())
+	if r.classes++; r.classes%256 == 0 {
+		r.OnProgress(r.classes)
+	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/format/search"
 	"github.com/unweaver/unweaver/internal/format/textseg"
+	"github.com/unweaver/unweaver/internal/format/title"
 	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/stream/par"
@@ -39,6 +40,7 @@ func Search(ctx context.Context, in SearchIn) (corpus.Segment, bool, error) {
 		return corpus.Segment{}, false, err
 	}
 	b := &searcher{SearchIn: in, chunkSide: postings.NewBuilder(), classSide: postings.NewBuilder()}
+	b.byChunk.Run = edgeBytes
 	defer b.close()
 	// The sides have nothing in common, and neither has the graph with them: one core is not left to wait.
 	parts := []func(context.Context) error{b.chunks, b.classes, b.graph}
@@ -49,6 +51,9 @@ func Search(ctx context.Context, in SearchIn) (corpus.Segment, bool, error) {
 	}
 	return b.write(ctx)
 }
+
+// edgeBytes is how much of the edges, some 260,000 of them, is sorted in memory at once, while the sides are made.
+const edgeBytes = 8 << 20
 
 // graph ranks the classes and writes the edges, both ways.
 func (b *searcher) graph(ctx context.Context) error {
@@ -65,6 +70,7 @@ type searcher struct {
 	chunkSide, classSide *postings.Builder
 	modified             mapped.Column
 	meta, metaEnd        mapped.Column
+	titles               mapped.Column
 	rank, place          mapped.Column
 	classOff, classTo    mapped.Column
 	chunkOff, chunkTo    mapped.Column
@@ -76,15 +82,16 @@ type searcher struct {
 
 func (b *searcher) columns() map[string]*mapped.Column {
 	return map[string]*mapped.Column{
-		"modified":  &b.modified,
-		"meta":      &b.meta,
-		"meta_end":  &b.metaEnd,
-		"rank":      &b.rank,
-		"place":     &b.place,
-		"class_off": &b.classOff,
-		"class_to":  &b.classTo,
-		"chunk_off": &b.chunkOff,
-		"chunk_to":  &b.chunkTo,
+		"modified":    &b.modified,
+		"meta":        &b.meta,
+		"meta_end":    &b.metaEnd,
+		title.Section: &b.titles,
+		"rank":        &b.rank,
+		"place":       &b.place,
+		"class_off":   &b.classOff,
+		"class_to":    &b.classTo,
+		"chunk_off":   &b.chunkOff,
+		"chunk_to":    &b.chunkTo,
 	}
 }
 
@@ -220,6 +227,7 @@ func (b *searcher) document(document rows.Document) error {
 	return errors.Join(
 		b.meta.Put(raw),
 		mapped.PutRecord(&b.metaEnd, b.metaAt),
+		mapped.PutRecord(&b.titles, title.Of(document.Title, b.Spec.Parity)),
 		mapped.PutRecord(&b.modified, document.Modified.UnixMilli()),
 	)
 }
@@ -373,7 +381,7 @@ func (b *searcher) write(ctx context.Context) (corpus.Segment, bool, error) {
 	writer := mapped.NewWriter(file, search.Kind, search.Version, nil)
 	meta := search.Meta{Analyser: text.Analyser, Language: b.Spec.Retrieval.Language}
 	for _, name := range []string{
-		"modified", "meta", "meta_end", "rank", "place", "class_off", "class_to", "chunk_off", "chunk_to",
+		"modified", "meta", "meta_end", title.Section, "rank", "place", "class_off", "class_to", "chunk_off", "chunk_to",
 	} {
 		writer.Section(name)
 		if err := b.columns()[name].CopyTo(writer); err != nil {

@@ -19,8 +19,8 @@ func TestTheBytesOfSegmentsDoNotChange(t *testing.T) {
 	stores := retrievetest.NewStores(t)
 	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{})
 	for name, sha := range map[string]string{
-		"live.segment":   built.Manifest.Segments.Live[0].SHA256,
-		"search.segment": built.Manifest.Segments.Search[0].SHA256,
+		"live.segment":            built.Manifest.Segments.Live[0].SHA256,
+		"search-titled.2.segment": built.Manifest.Segments.Search[0].SHA256,
 	} {
 		got, _, err := blob.Read(t.Context(), stores.Blobs, built.Index.SegmentKey(sha))
 		if err != nil {

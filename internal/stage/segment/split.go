@@ -12,25 +12,36 @@ import (
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/format/split"
 	"github.com/unweaver/unweaver/internal/format/textseg"
+	"github.com/unweaver/unweaver/internal/format/title"
 	"github.com/unweaver/unweaver/internal/lang/names"
 	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
-// SplitIn is what the split of one shard is made from.
+// SplitIn is what a split is made from.
 type SplitIn struct {
-	Artifacts       artifact.Index
-	Spec            corpus.Spec
-	Documents, Text corpus.Segment // which have the shard's documents, and may have others'
-	From, To        string         // keys of documents: the first, and the one behind the last; "" is the end
-	Live            string         // where the shard's live chunks are stored (items.LiveKey)
-	Mentions        string         // and its mentions, by class, whose numbers are places among those chunks
-	OnProgress      func(done int64)
+	Artifacts  artifact.Index
+	Spec       corpus.Spec
+	Units      []SplitUnit // whose keys follow each other
+	OnProgress func(done int64)
 }
 
-// Split writes the split of a shard, tells what to expect of it, and whether it was new. Its memory does not grow with
-// the shard but for four bytes a chunk.
+// SplitUnit is one unit of documents: a part of the split's documents and texts.
+type SplitUnit struct {
+	Documents, Text corpus.Segment
+	From, To        string // keys of documents: the first that is taken, and the one behind the last; "" is the end
+	Shards          []SplitShard
+}
+
+// SplitShard is a part of the split's extractions.
+type SplitShard struct {
+	Live     string // where the shard's chunks are stored (items.LiveKey)
+	Mentions string // and its mentions, by class, whose numbers are places among those chunks
+}
+
+// Split writes a split, tells what to expect of it, and whether it was new. Its memory does not grow with the documents
+// but for four bytes a chunk.
 func Split(ctx context.Context, in SplitIn) (corpus.Segment, split.Expect, bool, error) {
 	s := splitter{SplitIn: in, writer: split.NewWriter()}
 	defer s.writer.Close()
@@ -55,8 +66,10 @@ func Split(ctx context.Context, in SplitIn) (corpus.Segment, split.Expect, bool,
 
 type splitter struct {
 	SplitIn
-	writer *split.Writer
-	done   int64
+	writer  *split.Writer
+	done    int64
+	written int64   // chunks
+	bases   []int64 // number of the first chunk of each shard
 }
 
 func (s *splitter) tick() {
@@ -126,26 +139,73 @@ func (s *splitter) batches(ctx context.Context) iter.Seq2[[]piece, error] {
 	}
 }
 
-// pieces walks the documents beside the chunks, which follow the same order.
+// pieces walks the documents of all units beside the chunks, which follow the same order.
 func (s *splitter) pieces(ctx context.Context) iter.Seq2[piece, error] {
 	return func(yield func(piece, error) bool) {
-		reader, err := textseg.Open(ctx, s.Artifacts.Store, s.Artifacts.SegmentKey(s.Text.SHA256))
+		extract := 0
+		for part := range s.Units {
+			u := unit{splitter: s, SplitUnit: &s.Units[part], part: part, extract: extract}
+			for one, err := range u.pieces(ctx) {
+				if !yield(one, err) || err != nil {
+					return
+				}
+			}
+			extract += len(s.Units[part].Shards)
+		}
+	}
+}
+
+// unit is the walk through one.
+type unit struct {
+	*splitter
+	*SplitUnit
+	part    int // of documents and texts, in the split
+	extract int // part of the extractions that the first shard is
+	next    func() (sharded, error, bool)
+	texts   *textseg.Reader
+}
+
+// sharded is a chunk's row, and which shard of the unit it is of.
+type sharded struct {
+	artifact.Row
+	shard int
+}
+
+func (u *unit) rows(ctx context.Context) iter.Seq2[sharded, error] {
+	return func(yield func(sharded, error) bool) {
+		for shard := range u.Shards {
+			u.bases = append(u.bases, u.written)
+			for row, err := range artifact.ScanAll(ctx, u.Artifacts.Store, u.Shards[shard].Live) {
+				u.written++
+				if !yield(sharded{row, shard}, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (u *unit) pieces(ctx context.Context) iter.Seq2[piece, error] {
+	return func(yield func(piece, error) bool) {
+		var err error
+		u.texts, err = textseg.Open(ctx, u.Artifacts.Store, u.Artifacts.SegmentKey(u.Text.SHA256))
 		if err != nil {
 			yield(piece{}, err)
 			return
 		}
-		next, stop := iter.Pull2(artifact.ScanAll(ctx, s.Artifacts.Store, s.Live))
+		next, stop := iter.Pull2(u.rows(ctx))
 		defer stop()
-		for row, err := range artifact.ScanAll(ctx, s.Artifacts.Store, s.Artifacts.SegmentKey(s.Documents.SHA256)) {
+		u.next = next
+		for row, err := range artifact.ScanAll(ctx, u.Artifacts.Store, u.Artifacts.SegmentKey(u.Documents.SHA256)) {
 			if err != nil {
 				yield(piece{}, err)
 				return
 			}
 			key := string(row.Key)
-			if key < s.From {
+			if key < u.From {
 				continue
 			}
-			if s.To != "" && key >= s.To {
+			if u.To != "" && key >= u.To {
 				break
 			}
 			document, err := rows.DecodeDocument(row.Value)
@@ -154,12 +214,13 @@ func (s *splitter) pieces(ctx context.Context) iter.Seq2[piece, error] {
 				return
 			}
 			if !yield(piece{document: &split.Row{
-				Key: key, Frame: uint32(row.Frame), Modified: document.Modified, Meta: document.Meta,
+				Key: key, Part: uint32(u.part), Frame: uint32(row.Frame), Modified: document.Modified, Meta: document.Meta,
+				Title: title.Of(document.Title, u.Spec.Parity),
 			}}, nil) {
 				return
 			}
 			for range document.Chunks {
-				one, err := s.chunk(ctx, next, reader, key, document.Title)
+				one, err := u.chunk(ctx, key, document.Title)
 				if !yield(one, err) || err != nil {
 					return
 				}
@@ -167,53 +228,64 @@ func (s *splitter) pieces(ctx context.Context) iter.Seq2[piece, error] {
 		}
 		if row, err, more := next(); more {
 			if err == nil {
-				err = s.unlike(fmt.Sprintf("%x", row.Key), "no document has it")
+				err = unlike(fmt.Sprintf("%x", row.Key), "no document has it")
 			}
 			yield(piece{}, err)
 		}
 	}
 }
 
-// chunk is the next of the shard's chunks, which a document has.
-func (s *splitter) chunk(
-	ctx context.Context, next func() (artifact.Row, error, bool), reader *textseg.Reader, document, title string,
-) (piece, error) {
-	row, err, more := next()
+// chunk is the next of the unit's chunks, which a document has.
+func (u *unit) chunk(ctx context.Context, document, title string) (piece, error) {
+	row, err, more := u.next()
 	if err != nil {
 		return piece{}, err
 	}
 	if !more {
-		return piece{}, s.unlike("of "+fault.Quoted(document), "it is missing")
+		return piece{}, unlike("of "+fault.Quoted(document), "it is missing")
 	}
 	chunk, err := rows.DecodeLiveChunk(row.Value)
 	if err != nil {
 		return piece{}, err
 	}
 	if chunk.Document != document {
-		return piece{}, s.unlike(fmt.Sprintf("%x", row.Key), "it is not of "+fault.Quoted(document))
+		return piece{}, unlike(fmt.Sprintf("%x", row.Key), "it is not of "+fault.Quoted(document))
 	}
-	passage, err := reader.Slice(ctx, document, chunk.TextFrame, chunk.Start, chunk.End)
+	passage, err := u.texts.Slice(ctx, document, chunk.TextFrame, chunk.Start, chunk.End)
 	if err != nil {
 		return piece{}, err
 	}
-	if s.Spec.Parity {
+	if u.Spec.Parity {
 		title = ""
 	}
 	return piece{text: embed.ChunkText(title, passage), chunk: split.Chunk{
 		ID: corpus.ID(row.Key), Digest: chunk.Digest, Start: uint32(chunk.Start), End: uint32(chunk.End),
-		Tokens: uint32(chunk.Tokens), TextFrame: uint32(chunk.TextFrame), ExtFrame: uint32(chunk.ExtFrame),
-		Windows: uint32(chunk.Windows),
+		Tokens: uint32(chunk.Tokens), Text: uint32(u.part), TextFrame: uint32(chunk.TextFrame),
+		Extract: uint32(u.extract + row.shard), ExtFrame: uint32(chunk.ExtFrame), Windows: uint32(chunk.Windows),
 	}}, nil
 }
 
-func (s *splitter) unlike(chunk, why string) error {
+func unlike(chunk, why string) error {
 	return fault.Internal.At("write split", "chunk "+chunk).Because(why + ": chunks do not follow documents").
 		Advise("report this")
 }
 
 // mentions tells the split which classes its chunks mention.
 func (s *splitter) mentions(ctx context.Context) error {
-	for row, err := range artifact.ScanAll(ctx, s.Artifacts.Store, s.Mentions) {
+	shard := 0
+	for _, unit := range s.Units {
+		for _, one := range unit.Shards {
+			if err := s.mentionsOf(ctx, one.Mentions, s.bases[shard]); err != nil {
+				return err
+			}
+			shard++
+		}
+	}
+	return nil
+}
+
+func (s *splitter) mentionsOf(ctx context.Context, key string, base int64) error {
+	for row, err := range artifact.ScanAll(ctx, s.Artifacts.Store, key) {
 		if err != nil {
 			return err
 		}
@@ -221,11 +293,12 @@ func (s *splitter) mentions(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if mention.Number < 0 || mention.Number >= split.MaxRows {
+		number := base + mention.Number
+		if mention.Number < 0 || number >= split.MaxRows {
 			return fault.Internal.At("write split", fmt.Sprintf("mention by chunk %d", mention.Number)).
 				Because("there is no such number").Advise("report this")
 		}
-		if err := s.writer.Mention(corpus.ID(row.Key), uint32(mention.Number)); err != nil {
+		if err := s.writer.Mention(corpus.ID(row.Key), uint32(number)); err != nil {
 			return err
 		}
 		s.tick()

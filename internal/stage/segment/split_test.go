@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/build/items"
@@ -39,9 +40,13 @@ func splitIn(built retrievetest.Built) segment.SplitIn {
 	segments := built.Manifest.Segments
 	return segment.SplitIn{
 		Artifacts: built.Index, Spec: corpus.Spec{Retrieval: corpus.Retrieval{Language: "en"}},
-		Documents: segments.Documents[0], Text: segments.Text[0],
-		Live:       items.LiveKey(built.Index.RunKey(built.Manifest.Generation, "scratch"), 0),
-		Mentions:   built.Index.SegmentKey(segments.Mentions[0].SHA256),
+		Units: []segment.SplitUnit{{
+			Documents: segments.Documents[0], Text: segments.Text[0],
+			Shards: []segment.SplitShard{{
+				Live:     items.LiveKey(built.Index.RunKey(built.Manifest.Generation, "scratch"), 0),
+				Mentions: built.Index.SegmentKey(segments.Mentions[0].SHA256),
+			}},
+		}},
 		OnProgress: func(int64) {},
 	}
 }
@@ -118,8 +123,9 @@ func TestASplitAndARunSayWhatTheLiveAndTheSearchSegmentSay(t *testing.T) {
 		for _, term := range []string{"norway", "oslo", "pole", "fram", "nowhere"} {
 			got, _ := side[0].Find(term)
 			want, ok := side[1].Find(term)
-			if !reflect.DeepEqual(got, want) {
-				t.Errorf("%s: %+v, want %+v", term, got, want)
+			docs, counts := got.All()
+			if wantDocs, times := want.All(); !slices.Equal(docs, wantDocs) || !slices.Equal(counts, times) {
+				t.Errorf("%s: %v %v, want %v %v", term, docs, counts, wantDocs, times)
 			}
 			if ok {
 				found++
@@ -139,7 +145,7 @@ func TestChunksThatDoNotFollowTheDocumentsAreNoSplit(t *testing.T) {
 		"chunks behind the last document":     {"", "people/"},
 	} {
 		in := splitIn(built)
-		in.From, in.To = keys[0], keys[1]
+		in.Units[0].From, in.Units[0].To = keys[0], keys[1]
 		if made, _, _, err := segment.Split(t.Context(), in); err == nil {
 			t.Errorf("%s: %+v", name, made)
 		}

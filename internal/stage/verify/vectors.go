@@ -64,8 +64,7 @@ func (s *segment) damaged(ctx context.Context, err error) error {
 }
 
 // checkVectors looks every key up, and compares some vectors of every batch; where one is wrong, all are compared, as
-// they are where compare says that one is known to be. The keys are read without their vectors first, as rows are
-// rarely missing.
+// they are where compare says so. The keys are read without their vectors first, as rows are rarely missing.
 func checkVectors(ctx context.Context, in In, compare bool) (Result, error) {
 	var res Result
 	s, err := open(ctx, in)
@@ -90,14 +89,16 @@ func checkVectors(ctx context.Context, in In, compare bool) (Result, error) {
 			s.tell(res) // it gets on
 			continue
 		}
-		has, err := s.has(ctx, keys)
-		if err != nil {
-			return res, err
-		}
-		for i, stored := range has {
-			if !stored {
-				missing[at[i]] = true
-				lost++
+		if !in.Compare { // else those that are missing are told with those that differ
+			has, err := s.has(ctx, keys)
+			if err != nil {
+				return res, err
+			}
+			for i, stored := range has {
+				if !stored {
+					missing[at[i]] = true
+					lost++
+				}
 			}
 		}
 		if !compare {
@@ -290,37 +291,41 @@ func same(stored, want []float32) bool {
 const rewriteRows = 4 * batchKeys
 
 // rewrite writes the rows that are missing and, on request, those that differ, and gives how many these are. A row
-// under its key never changes for a store, so that a wrong one is deleted first. One who only reads is told of them
-// alone.
+// under its key never changes for a store, so that a wrong one is deleted first: right before it is written again, also
+// where the rest of the segment cannot be read. One who only reads is told of them alone.
 func (s *segment) rewrite(ctx context.Context, missing []bool, compare bool) (int64, error) {
-	var lost []vectors.Row
+	var lost, spoiled []vectors.Row // those of spoiled are in lost
 	var written int64
 	flush := func() error {
 		if len(lost) == 0 {
 			return nil
 		}
 		if !s.ReadOnly {
+			if err := s.forget(ctx, spoiled); err != nil {
+				return err
+			}
 			if err := s.Vectors.Upsert(ctx, s.Unit.Collection, lost); err != nil {
 				return err
 			}
 		}
 		written += int64(len(lost))
-		lost = nil
+		lost, spoiled = nil, nil
 		return nil
 	}
 	at := 0
 	for batch, err := range batches[stage.VectorRow](s.file) {
 		if err != nil {
+			if failed := flush(); failed != nil { // these were told of as written
+				err = failed
+			}
 			return written, err
 		}
 		if compare {
 			wrong, absent, err := s.differing(ctx, s.wanted(batch))
-			if err == nil {
-				err = s.forget(ctx, wrong)
-			}
 			if err != nil {
 				return written, err
 			}
+			spoiled = append(spoiled, wrong...)
 			s.told(wrong, true)
 			s.told(absent, false)
 			lost = append(append(lost, wrong...), absent...)
@@ -351,7 +356,7 @@ func (s *segment) told(rows []vectors.Row, wrong bool) {
 }
 
 func (s *segment) forget(ctx context.Context, wrong []vectors.Row) error {
-	if len(wrong) == 0 || s.ReadOnly {
+	if len(wrong) == 0 {
 		return nil
 	}
 	keys := make([]string, len(wrong))
@@ -377,12 +382,12 @@ func (s *segment) live(key string) bool {
 	}
 	switch len(parts) {
 	case 2:
-		class := s.Live.Class(id)
-		return class != nil && corpus.ClassRow(id, class.Vector) == key
+		class, counts := s.Live.Class(id)
+		return counts && corpus.ClassRow(id, class.Vector) == key
 	case 3:
-		chunk := s.Live.Chunk(id)
+		chunk, counts := s.Live.Chunk(id)
 		window, err := strconv.Atoi(parts[1])
-		return err == nil && chunk != nil && window < int(chunk.Windows) &&
+		return err == nil && counts && window < chunk.Windows &&
 			corpus.ChunkRow(id, window, chunk.Digest) == key
 	}
 	return false

@@ -11,11 +11,11 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/records"
+	"github.com/unweaver/unweaver/internal/store/segments"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
@@ -95,9 +95,11 @@ type In struct {
 	Vectors   vectors.Store
 	// Live, where it is set, leaves out rows that are no longer live in the generation: vectors segments live longer
 	// than their rows, and a row that was swept is not lost. Without it every row of the segment is wanted.
-	Live *live.File
+	Live Table
 	// Within, where it is set, is asked whether the rows of a class or chunk are to be checked.
 	Within func(id corpus.ID) bool
+	// Compare has every vector of a segment compared with its row, and not some of each batch alone.
+	Compare bool
 	// ReadOnly has nothing written: what is missing or wrong is counted and told alone.
 	ReadOnly bool
 	// Found, where it is set, is told of each record and row that is missing or wrong.
@@ -105,6 +107,12 @@ type In struct {
 	// Seed chooses the rows of a sample.
 	Seed       string
 	OnProgress func(corpus.Progress)
+}
+
+// Table tells what counts in a generation, by id; see segments.Table.
+type Table interface {
+	Class(id corpus.ID) (segments.Class, bool)
+	Chunk(id corpus.ID) (segments.Chunk, bool)
 }
 
 // Finding is a record or row that is missing in its store, or another than was written.
@@ -132,7 +140,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 	case Records:
 		return checkRecords(ctx, in)
 	case Vectors:
-		return checkVectors(ctx, in, false)
+		return checkVectors(ctx, in, in.Compare)
 	case Sample:
 		return checkSample(ctx, in)
 	}
@@ -193,6 +201,11 @@ func checkRecords(ctx context.Context, in In) (Result, error) {
 			return res, err
 		}
 		digest := rows.RecordDigest(class.Record)
+		if in.Live != nil { // a segment lives longer than its rows
+			if counts, ok := in.Live.Class(corpus.ID(row.Key)); !ok || counts.Record != digest {
+				continue
+			}
+		}
 		key := corpus.RecordKey(in.Manifest.Store, in.Manifest.Index, corpus.ID(row.Key), digest)
 		want = append(want, records.Record{Key: key, Value: class.Record})
 		if len(want) == batchKeys {

@@ -28,6 +28,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/blob/dir"
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/records/bolt"
+	"github.com/unweaver/unweaver/internal/store/segments"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 	"github.com/unweaver/unweaver/internal/store/vectors/files"
 )
@@ -255,6 +256,27 @@ func TestAWrongVectorIsFoundByItsNeighbourhoodAndMended(t *testing.T) {
 			t.Errorf("vector of %s: %v", key, err)
 		}
 	})
+	t.Run("one far from the first of a batch is found where all are compared", func(t *testing.T) {
+		b := newBench(t, 1300, 0)
+		b.all()
+		b.spoil(other, 500)
+		look := b.in(b.classUnit(verify.Vectors))
+		look.Compare, look.ReadOnly = true, true
+		var found []verify.Finding
+		look.Found = func(one verify.Finding) { found = append(found, one) }
+		key := corpus.ClassRow(corpus.ClassID("class 500"), corpus.Sum("vector", "500"))
+		if got := b.run(look); got.Checked != 1300 || got.Differing != 1 || len(found) != 1 ||
+			found[0] != (verify.Finding{Key: key, Wrong: true}) {
+			t.Errorf("%+v, %v", got, found)
+		}
+		look.ReadOnly = false
+		if got := b.run(look); got.Rewritten != 1 {
+			t.Errorf("%+v", got)
+		}
+		if got := b.run(look); got.Rewritten != 0 || b.count("c") != 1300 {
+			t.Errorf("a second look: %+v, %d rows", got, b.count("c"))
+		}
+	})
 	t.Run("one that is only rounded is right", func(t *testing.T) {
 		b := newBench(t, 10, 0)
 		b.all()
@@ -277,6 +299,34 @@ func TestAWrongVectorIsFoundByItsNeighbourhoodAndMended(t *testing.T) {
 			t.Errorf("%+v, %d rows", got, b.count("c"))
 		}
 	})
+}
+
+// away answers no more after some calls.
+type away struct {
+	vectors.Store
+	fetches int
+}
+
+func (a *away) Fetch(ctx context.Context, collection string, keys []string) ([][]float32, error) {
+	if a.fetches--; a.fetches < 0 {
+		return nil, fault.StoreDown.At("fetch", collection).Because("it is away")
+	}
+	return a.Store.Fetch(ctx, collection, keys)
+}
+
+func TestAWrongRowStaysUntilItIsWrittenAgain(t *testing.T) {
+	b := newBench(t, 1300, 0)
+	b.all()
+	b.spoil(func(key string) []float32 { return stagetest.Vector("other "+key, dim) }, 77)
+	look := b.in(b.classUnit(verify.Vectors))
+	look.Compare, look.Vectors = true, &away{b.vectors, 1}
+	if _, err := verify.Run(t.Context(), look); !fault.Is(err, fault.StoreDown) || b.count("c") != 1300 {
+		t.Errorf("%v, %d rows are left", err, b.count("c"))
+	}
+	look.Vectors = b.vectors
+	if got := b.run(look); got.Rewritten != 1 || b.count("c") != 1300 {
+		t.Errorf("%+v, %d rows", got, b.count("c"))
+	}
 }
 
 // A damaged row is what a store lost: it is found wherever it lies, and written again.
@@ -422,7 +472,7 @@ func TestRowsThatAreNoLongerLiveAreNotWanted(t *testing.T) {
 	for _, kind := range []verify.Kind{verify.Sample, verify.Vectors} {
 		b.wipe()
 		in := b.in(b.classUnit(kind))
-		in.Live = b.live
+		in.Live = segments.FromLive(b.live, func() {})
 		if got := b.run(in); got != (verify.Result{Checked: wantClasses, Rewritten: wantClasses}) ||
 			b.count("c") != wantClasses {
 			t.Errorf("%s: %+v, want %d; %d rows", kind, got, wantClasses, b.count("c"))
@@ -431,7 +481,7 @@ func TestRowsThatAreNoLongerLiveAreNotWanted(t *testing.T) {
 			t.Errorf("%s: a second look %+v", kind, got)
 		}
 		in = b.in(verify.Unit{Kind: kind, Segment: b.manifest.Segments.ChunkVecs[0], Collection: "k", Dimension: dim})
-		in.Live = b.live
+		in.Live = segments.FromLive(b.live, func() {})
 		if got := b.run(in); got.Rewritten != wantChunks || b.count("k") != wantChunks {
 			t.Errorf("%s of chunks: %+v, want %d; %d rows", kind, got, wantChunks, b.count("k"))
 		}

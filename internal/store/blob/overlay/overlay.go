@@ -106,11 +106,14 @@ func (s Store) ListRange(ctx context.Context, prefix, after, until string) iter.
 				return
 			}
 		}
-		for more {
-			if !yield(top, topErr) || topErr != nil {
+		for more && topErr == nil {
+			if !yield(marked(top), nil) {
 				return
 			}
 			top, topErr, more = next()
+		}
+		if more {
+			yield(top, topErr)
 		}
 	}
 }

@@ -54,6 +54,11 @@ func TestWhatIsWrittenHidesWhatLiesBelowAndChangesNothingThere(t *testing.T) {
 	if got := keys(t, over); !slices.Equal(got, []string{"a", "b", "c", "d"}) {
 		t.Errorf("listed %v", got)
 	}
+	for info, err := range over.List(t.Context(), "", "") {
+		if stat, statErr := over.Stat(t.Context(), info.Key); err != nil || statErr != nil || info.ETag != stat.ETag {
+			t.Errorf("%s is listed with the tag %q, and has %q: %v, %v", info.Key, info.ETag, stat.ETag, err, statErr)
+		}
+	}
 	for key, want := range map[string]string{"a": "above a", "b": "above b", "c": "below c"} {
 		if got := read(t.Context(), over, key); got != want {
 			t.Errorf("%s holds %q, want %q", key, got, want)

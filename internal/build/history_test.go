@@ -1,0 +1,253 @@
+package build_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/stage/stagetest"
+)
+
+// steady gives a site models whose vectors do not depend on what else is in the corpus, so that a night can be compared
+// with a build from nothing.
+func steady(s *site) {
+	s.spec.Embedding.Dimension = 8
+	s.Models = func(corpus.Spec, model.Meter) (model.Set, error) {
+		embedder := &stagetest.Embedder{Dim: 8, Free: true}
+		return model.Set{Chat: builtin.Chat{}, Classes: embedder, Chunks: embedder}, nil
+	}
+}
+
+// history is a corpus that changes every night.
+type history struct {
+	*site
+	random *rand.Rand
+	files  map[string]string
+	next   int
+}
+
+var (
+	people = []string{"Carla Ruiz", "Jan Novak", "Aino Salo", "Omar Haddad", "Li Wei", "Greta Lind"}
+	places = []string{"Port Alma", "Lake Verin", "Tolmin", "Sankt Peer", "Osk Harbour", "Mount Ilda", "Rhine Gate"}
+	goods  = []string{"salt", "timber", "glass", "wool", "tin", "amber"}
+)
+
+func pick(r *rand.Rand, list []string) string { return list[r.IntN(len(list))] }
+
+// document writes one of one to four chunks.
+func (h *history) document() string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "# %s of %s\n\n", pick(h.random, goods), pick(h.random, places))
+	for range 1 + h.random.IntN(4) {
+		for range 3 + h.random.IntN(20) {
+			fmt.Fprintf(&out, "%s carried %s from %s to %s, as %s wrote in 19%02d. ", pick(h.random, people),
+				pick(h.random, goods), pick(h.random, places), pick(h.random, places), pick(h.random, people),
+				h.random.IntN(100))
+		}
+		out.WriteString("\n\n")
+	}
+	return out.String()
+}
+
+func (h *history) keys() []string {
+	var out []string
+	for key := range h.files {
+		out = append(out, key)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// add writes a new document.
+func (h *history) add(t *testing.T) {
+	h.next++
+	h.put(t, fmt.Sprintf("%s/%03d.md", pick(h.random, goods), h.next), h.document())
+}
+
+func (h *history) put(t *testing.T, key, content string) {
+	h.files[key] = content
+	h.write(t, map[string]string{key: content})
+}
+
+func (h *history) remove(t *testing.T, key string) {
+	delete(h.files, key)
+	if err := os.Remove(filepath.Join(h.corpus, key)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// change does to the corpus what happens to one in a day.
+func (h *history) change(t *testing.T) {
+	for range 1 + h.random.IntN(3) {
+		keys := h.keys()
+		key := pick(h.random, keys)
+		switch what := h.random.IntN(10); {
+		case what < 3:
+			h.add(t)
+		case what < 5: // a paragraph more, or other text
+			h.put(t, key, h.files[key]+"\n\n"+h.document())
+		case what == 5: // another title
+			h.put(t, key, "# A tale of "+pick(h.random, places)+"\n\n"+h.files[key])
+		case what == 6: // under another name
+			content := h.files[key]
+			h.remove(t, key)
+			h.next++
+			h.put(t, fmt.Sprintf("moved/%03d.md", h.next), content)
+		case what == 7: // shorter
+			h.put(t, key, h.files[key][:1+len(h.files[key])/2])
+		case len(keys) > 12:
+			h.remove(t, key)
+		default:
+			h.put(t, key, h.document())
+		}
+	}
+}
+
+func nightsWanted(t *testing.T, usual int) int {
+	t.Helper()
+	if n, err := strconv.Atoi(os.Getenv("UNWEAVER_TEST_NIGHTS")); err == nil && n > 0 {
+		return n
+	}
+	if raced {
+		return usual / 5
+	}
+	return usual
+}
+
+// Whatever happens to a corpus, each night comes to what a build from nothing comes to, which has one live segment: by
+// its hashes and counts, and by the bits of what every method answers.
+func TestEveryNightComesToWhatABuildFromNothingComesTo(t *testing.T) {
+	for _, seed := range []uint64{1, 2} {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			h := &history{site: newSite(t, nil), random: rand.New(rand.NewPCG(seed, 1)), files: map[string]string{}}
+			steady(h.site)
+			h.spec.Gate.MaxRemoved, h.spec.Shortening.Threshold = 1, 500
+			h.spec.Chunking.MaxTokens = 200
+			h.shard = 7
+			for range 15 {
+				h.add(t)
+			}
+			h.night(t)
+			nights, most := nightsWanted(t, 100), 0
+			for night := range nights {
+				h.change(t)
+				out := h.night(t)
+				if out.planned.Unchanged || out.manifest.Generation != fmt.Sprintf("g%03d", h.runs) {
+					continue // it changed and changed back
+				}
+				most = max(most, len(out.manifest.Segments.Splits))
+				fresh := h.anew(t)
+				want := fresh.night(t)
+				sameGeneration(t, night, out.manifest, want.manifest)
+				if night%10 == 9 {
+					sameAnswers(t, h.site, fresh, night)
+				}
+			}
+			if most < 3 {
+				t.Errorf("no night had more than %d splits: nothing was composed", most)
+			}
+			t.Logf("%d nights, at most %d splits, %d at last", nights, most, len(h.current(t).Segments.Splits))
+		})
+	}
+}
+
+// anew is a site over the same corpus that has built nothing yet, and builds one live segment.
+func (h *history) anew(t *testing.T) *site {
+	t.Helper()
+	fresh := newSite(t, h.files)
+	steady(fresh)
+	spec := h.spec
+	spec.Corpus = fresh.corpus
+	fresh.spec, fresh.former, fresh.shard = spec, true, 50
+	return fresh
+}
+
+func sameGeneration(t *testing.T, night int, got, want *corpus.Manifest) {
+	t.Helper()
+	if got.Hashes != want.Hashes {
+		t.Fatalf("night %d: content %v, text %v, vector %v", night, got.Hashes.Content == want.Hashes.Content,
+			got.Hashes.Text == want.Hashes.Text, got.Hashes.Vector == want.Hashes.Vector)
+	}
+	if got.Counts != want.Counts {
+		t.Fatalf("night %d:\n%+v\nwant\n%+v", night, got.Counts, want.Counts)
+	}
+}
+
+func openGeneration(t *testing.T, s *site) *retrieve.Generation {
+	t.Helper()
+	current, _, err := s.index().Current(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	generation, err := retrieve.Open(t.Context(), s.Artifacts, s.Cache, s.Vectors, s.spec.Index, current.Manifest, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return generation
+}
+
+// sameAnswers asks two sites questions by every method.
+func sameAnswers(t *testing.T, got, want *site, night int) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(uint64(night), 9))
+	have, other := openGeneration(t, got), openGeneration(t, want)
+	defer have.Close()
+	defer other.Close()
+	found := 0
+	for _, method := range retrieve.Methods().Names() {
+		for range 15 {
+			question := fmt.Sprintf("Which %s did %s carry to %s?", pick(random, goods), pick(random, people),
+				pick(random, places))
+			first, second := answerOf(t, got, have, method, question), answerOf(t, want, other, method, question)
+			if !slices.Equal(first, second) {
+				t.Fatalf("night %d, %s, %q:\n%s\nwant\n%s", night, method, question, strings.Join(first, "\n"),
+					strings.Join(second, "\n"))
+			}
+			found += len(first)
+		}
+	}
+	if found == 0 {
+		t.Fatal("nothing was found by any method")
+	}
+}
+
+// answerOf gives the chunks that answer with the bits of their scores.
+func answerOf(t *testing.T, s *site, generation *retrieve.Generation, method, question string) []string {
+	t.Helper()
+	m, err := retrieve.Methods().Method(method)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := m.Spec()
+	query := retrieve.Query{Text: question, Method: method, TopEntities: spec.Entities, TopChunks: 8, MinSim: -1}
+	vector := stagetest.Vector(question, 8)
+	switch spec.Needs.Embedding {
+	case retrieve.ByClassEmbedder:
+		query.Vector = vector
+	case retrieve.ByChunkEmbedder:
+		query.ChunkVector = vector
+	}
+	if len(spec.Rules) > 0 {
+		query.Rule = "weighted"
+	}
+	result, err := retrieve.Searcher{Vectors: s.Vectors, Records: s.Records}.Run(t.Context(), generation, query)
+	if err != nil {
+		t.Fatal(method, err)
+	}
+	var out []string
+	for _, chunk := range result.Chunks {
+		out = append(out, fmt.Sprintf("%s %s %x", generation.Live.Key(int(chunk.Live.Document)), chunk.Live.ID,
+			math.Float64bits(chunk.Score)))
+	}
+	return out
+}

@@ -1,0 +1,60 @@
+package ledger_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/store/artifact/artifacttest"
+	"github.com/unweaver/unweaver/internal/store/coordination/memory"
+)
+
+// What can be read again is forgotten once nobody has looked for a while; what the index lacks stays known.
+func TestWhatCanBeReadAgainIsForgottenWhenNobodyLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := ledger.New(artifacttest.New(), memory.NewClaims())
+		vectors := [][]float32{{1}, {2}, {3}, {4}}
+		inIndex, lacking := texts(0, 4), texts(4, 8)
+		put := func(of []corpus.Digest) {
+			if err := l.PutVectors(t.Context(), of, vectors); err != nil {
+				t.Fatal(err)
+			}
+		}
+		look := func(of []corpus.Digest) {
+			objects, err := l.FindTexts(t.Context(), of)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found, err := l.ReadVectors(t.Context(), of, objects)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, vector := range found {
+				if len(vector) != 1 || vector[0] != vectors[i][0] {
+					t.Errorf("the vector of text %d is %v, want %v", i, vector, vectors[i])
+				}
+			}
+		}
+		put(inIndex)
+		if err := l.SealTexts(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		put(lacking)
+		for range 2 {
+			look(inIndex)
+			look(lacking)
+			time.Sleep(10 * time.Second)
+			look(lacking)
+			time.Sleep(10 * time.Second)
+			if answers, held := l.Remembered(); answers != 2 || held != 8 {
+				t.Errorf("%d answers and %d vectors are remembered while somebody looks, want 2 and 8", answers, held)
+			}
+			time.Sleep(10 * time.Second)
+			if answers, held := l.Remembered(); answers != 1 || held != 0 {
+				t.Errorf("%d answers and %d vectors are remembered, want 1, which the index lacks, and 0", answers, held)
+			}
+		}
+	})
+}

@@ -1,0 +1,108 @@
+package retrieve_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+)
+
+func TestAlignedKeepsToCapacities(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	capacities := []retrieve.Capacity{{Prefix: "cities/", Value: 0.5}, {Document: "cities/oslo.txt", Value: 2}}
+	for _, solver := range []string{"utility", "cls"} {
+		query := o.query(t, retrieve.Aligned, "Oslo and Bergen in Norway")
+		query.TopChunks = 9
+		query.Params = retrieve.Params{"solver": solver, "capacities": capacities, "classes": 4}
+		explain := o.run(t, query).Explain.(retrieve.AlignedExplain)
+		kept := 0
+		for _, entity := range explain.Entities {
+			if entity.Kept {
+				kept++
+			}
+		}
+		if explain.Solver != solver || kept != 4 || len(explain.Chunks) == 0 {
+			t.Errorf("%s: %+v", solver, explain)
+		}
+		for _, chunk := range explain.Chunks {
+			id, err := corpus.ParseID(chunk.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			key := o.generation.Live.Key(int(o.generation.Live.Chunk(id).Document))
+			want := 1.0
+			switch {
+			case key == "cities/oslo.txt":
+				want = 2
+			case strings.HasPrefix(key, "cities/"):
+				want = 0.5
+			}
+			if chunk.Capacity != want || (solver == "utility" && chunk.Load > want*(1+1e-6)) {
+				t.Errorf("%s: %s has capacity %g and load %g, want %g", solver, key, chunk.Capacity, chunk.Load, want)
+			}
+			if (chunk.Price == nil) != (solver == "cls") {
+				t.Errorf("%s: price %v", solver, chunk.Price)
+			}
+		}
+	}
+}
+
+func TestAlignedLetsTheMostSimilarOfItsPoolVote(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	for _, solver := range []string{"utility", "cls"} {
+		query := o.query(t, retrieve.Aligned, "Oslo and Bergen in Norway")
+		query.Params = retrieve.Params{"solver": solver, "classes": 3}
+		result := o.run(t, query)
+		explain := result.Explain.(retrieve.AlignedExplain)
+		least, most, stronger := 2.0, -2.0, false
+		for i, entity := range explain.Entities {
+			if entity.Kept {
+				least = min(least, result.Entities[i].Similarity)
+			} else {
+				most = max(most, result.Entities[i].Similarity)
+			}
+		}
+		for _, kept := range explain.Entities {
+			for _, left := range explain.Entities {
+				stronger = stronger || kept.Kept && !left.Kept && left.X > kept.X
+			}
+		}
+		if len(explain.Entities) < 5 || least < most || !stronger {
+			t.Errorf("%s: votes from %g on, left out up to %g, a stronger one left out: %v", solver, least, most, stronger)
+		}
+	}
+}
+
+func TestAClassLeadsToTheChunkWhoseTitleItIs(t *testing.T) {
+	var documents []retrievetest.Document
+	for _, name := range []string{"Lyra", "Vega (star)", "Zeta"} { // all say the same of Vega, and of nothing else
+		documents = append(documents, retrievetest.Document{Key: name, Title: name, Chunks: []retrievetest.Chunk{
+			{Text: "Something bright is told here. ", Entities: []string{"Vega"}},
+		}})
+	}
+	stores := retrievetest.NewStores(t)
+	for _, untitled := range []bool{false, true} {
+		built := retrievetest.Build(t, stores, "stars", documents, retrievetest.Options{
+			Untitled: untitled, Generation: map[bool]string{false: "g1", true: "g2"}[untitled],
+		})
+		generation, err := retrieve.Open(t.Context(), stores.Blobs, stores.Cache, stores.Vectors, "stars", built.SHA, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(generation.Close)
+		o := opened{stores, built, generation}
+		query := o.query(t, retrieve.Hybrid, "bright") // no word of a title: what tells them apart is the walk
+		query.TopChunks = 3
+		explain := o.run(t, query).Explain.(retrieve.HybridExplain)
+		mass := map[string]float64{}
+		for i, key := range o.keys(o.run(t, query)) {
+			mass[key] = explain.Chunks[i].Mass
+		}
+		more := mass["Vega (star)"] > 1.2*mass["Lyra"] && mass["Vega (star)"] > 1.2*mass["Zeta"]
+		if len(mass) != 3 || more == untitled {
+			t.Errorf("without titles: %v, masses %v", untitled, mass)
+		}
+	}
+}

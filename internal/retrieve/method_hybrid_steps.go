@@ -1,0 +1,72 @@
+package retrieve
+
+import (
+	"github.com/unweaver/unweaver/internal/format/title"
+	"github.com/unweaver/unweaver/internal/retrieve/fuse"
+	"github.com/unweaver/unweaver/internal/retrieve/lexical"
+	"github.com/unweaver/unweaver/internal/retrieve/walk"
+)
+
+// questionSteps weighs the steps of a walk by the question: towards chunks and classes that hold its words, and from a
+// class to the chunk whose title it is (docs/retrieval.md, How hybrid walks).
+type questionSteps struct {
+	params  fuse.Params
+	table   Table
+	chunks  wordScores
+	classes wordScores
+	titles  func(document int) title.Named // nil: not known
+}
+
+// wordScores are BM25 scores of one side, as shares of the best that is allowed.
+type wordScores struct {
+	words  Words
+	scores *lexical.Scores
+	best   float64 // 0: no allowed one holds a word
+}
+
+// share is 0 to 1.
+func (w *wordScores) share(doc uint32) float64 {
+	if w.best == 0 {
+		return 0
+	}
+	return w.scores.Of(w.words.Row(doc)) / w.best
+}
+
+func scoresOf(words Words, terms []string, list fuse.List) wordScores {
+	out := wordScores{words: words}
+	if len(list.Hits) > 0 {
+		out.best, out.scores = list.Hits[0].Score, words.Scores(terms)
+	}
+	return out
+}
+
+// steps of a walk for the question; found has the scores of words.
+func (r *Request) steps(params fuse.Params, found lists) walk.Steps {
+	by := &questionSteps{
+		params: params, table: r.Generation.Live, chunks: found.chunkScores, classes: found.classScores,
+		titles: r.Generation.Search.Title,
+	}
+	return walk.Steps{ToChunks: by.toChunks, ToClasses: by.toClasses}
+}
+
+func (s *questionSteps) toChunks(class uint32, chunks []uint32, weights []float64) {
+	for i, chunk := range chunks {
+		weights[i] = s.params.ChunkFloor + s.chunks.share(chunk)
+	}
+	if s.titles == nil || len(chunks) < 2 { // one chunk takes all, whatever it weighs
+		return
+	}
+	id := s.table.ClassID(class)
+	for i, chunk := range chunks {
+		document := int(s.table.DocumentOf(chunk))
+		if s.titles(document).Names(id) { // chunks of one document share what its title is worth
+			weights[i] *= max(1, s.params.Title/float64(s.table.DocumentAt(document).Count))
+		}
+	}
+}
+
+func (s *questionSteps) toClasses(_ uint32, classes []uint32, weights []float64) {
+	for i, class := range classes {
+		weights[i] = s.params.ClassFloor + s.classes.share(class)
+	}
+}

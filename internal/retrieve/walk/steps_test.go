@@ -1,0 +1,169 @@
+package walk_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/retrieve/walk"
+)
+
+// preferring are steps that prefer some neighbours to others by up to 25 times, as the question chooses.
+func preferring(seed uint64) walk.Steps {
+	weigh := func(side uint64) func(uint32, []uint32, []float64) {
+		return func(from uint32, to []uint32, weights []float64) {
+			for i, one := range to {
+				r := rand.New(rand.NewPCG(seed+side, uint64(from)<<32|uint64(one)))
+				weights[i] = 0.1 + r.Float64()
+				if r.IntN(3) == 0 {
+					weights[i] += 1.4
+				}
+			}
+		}
+	}
+	return walk.Steps{ToChunks: weigh(0), ToClasses: weigh(1)}
+}
+
+// dense is the walk by power iteration over all nodes, classes first, until nothing goes on any more.
+func dense(g *walk.Graph, start walk.Start, d float64, steps walk.Steps) []float64 {
+	n := g.Classes()
+	mass := make([]float64, n+g.Chunks())
+	for _, one := range start.Classes {
+		mass[one.ID] = one.Weight
+	}
+	for _, one := range start.Chunks {
+		mass[n+int(one.ID)] = one.Weight
+	}
+	from, exact := slices.Clone(mass), make([]float64, len(mass))
+	for left := 1.0; left > 1e-18; left *= d {
+		next := make([]float64, len(mass))
+		for u := range mass {
+			exact[u] += (1 - d) * mass[u]
+			to, base, by, id := []uint32(nil), n, steps.ToChunks, uint32(u)
+			if u < n {
+				to = g.ChunksOf(id)
+			} else {
+				id -= uint32(n)
+				to, base, by = g.ClassesOf(id), 0, steps.ToClasses
+			}
+			if len(to) == 0 { // it gives its mass back to the start
+				for v := range from {
+					next[v] += d * mass[u] * from[v]
+				}
+				continue
+			}
+			weights, sum := make([]float64, len(to)), 0.0
+			by(id, to, weights)
+			for _, weight := range weights {
+				sum += weight
+			}
+			for i, v := range to {
+				next[base+int(v)] += d * mass[u] * weights[i] / sum
+			}
+		}
+		mass = next
+	}
+	return exact
+}
+
+// several is a start of some classes and chunks.
+func several(g *walk.Graph, seed uint64) walk.Start {
+	r := rand.New(rand.NewPCG(seed, 3))
+	var start walk.Start
+	for range 3 {
+		start.Classes = append(start.Classes, walk.Weighted{ID: uint32(r.IntN(g.Classes())), Weight: 0.1})
+		start.Chunks = append(start.Chunks, walk.Weighted{ID: uint32(r.IntN(g.Chunks())), Weight: 0.7 / 3})
+	}
+	slices.SortFunc(start.Classes, func(a, b walk.Weighted) int { return int(a.ID) - int(b.ID) })
+	slices.SortFunc(start.Chunks, func(a, b walk.Weighted) int { return int(a.ID) - int(b.ID) })
+	return start
+}
+
+func distinct(list []walk.Weighted) bool {
+	for i := range list[1:] {
+		if list[i].ID == list[i+1].ID {
+			return false
+		}
+	}
+	return true
+}
+
+func TestAWalkByStepsHasTheMassOfAPowerIteration(t *testing.T) {
+	for seed := range uint64(8) {
+		g := tangle(120, 40+40*int(seed%3), seed) // of 120 chunks some have no class
+		steps, start := preferring(seed), several(g, seed)
+		if !distinct(start.Classes) || !distinct(start.Chunks) {
+			continue
+		}
+		want := dense(g, start, 0.7, steps)
+		full := g.RunBy(start, 0.7, 1e-15, walk.View{}, steps)
+		eliminated := g.RunToChunks(start, 0.7, 1e-15, steps)
+		alone := g.Run(start, 0.7, 1e-15, walk.View{})
+		differ := 0.0
+		check := func(what string, node int, got float64) {
+			t.Helper()
+			if math.Abs(got-want[node]) > 1e-10 {
+				t.Errorf("seed %d, %s: node %d has %g, want %g", seed, what, node, got, want[node])
+			}
+		}
+		for _, one := range full.Classes {
+			check("class", int(one.ID), one.Weight)
+		}
+		for _, one := range full.Chunks {
+			check("chunk", g.Classes()+int(one.ID), one.Weight)
+		}
+		for _, one := range eliminated.Chunks {
+			check("chunk past its own classes", g.Classes()+int(one.ID), one.Weight)
+		}
+		for _, one := range alone.Chunks {
+			differ = max(differ, math.Abs(one.Weight-want[g.Classes()+int(one.ID)]))
+		}
+		if len(full.Chunks) < 10 || len(eliminated.Chunks) != len(full.Chunks) || differ < 1e-3 {
+			t.Errorf("seed %d: %d and %d chunks reached, steps change %g", seed, len(full.Chunks), len(eliminated.Chunks), differ)
+		}
+	}
+}
+
+// A rough walk by steps keeps to what the package says of it.
+func TestWhatAWalkByStepsLeavesBoundsItsError(t *testing.T) {
+	const d = 0.7
+	for seed := range uint64(8) {
+		g := tangle(3000, 2000, seed)
+		steps, start := preferring(seed), several(g, seed)
+		want := dense(g, start, d, steps)
+		for _, eps := range []float64{1e-3, 1e-4, 1e-5} {
+			edges := 0
+			counted := walk.Steps{
+				ToChunks: func(from uint32, to []uint32, weights []float64) {
+					edges += len(to)
+					steps.ToChunks(from, to, weights)
+				},
+				ToClasses: func(from uint32, to []uint32, weights []float64) {
+					edges += len(to)
+					steps.ToClasses(from, to, weights)
+				},
+			}
+			mass := g.RunBy(start, d, eps, walk.View{}, counted)
+			missing := slices.Clone(want)
+			for _, one := range mass.Classes {
+				missing[one.ID] -= one.Weight
+			}
+			for _, one := range mass.Chunks {
+				missing[g.Classes()+int(one.ID)] -= one.Weight
+			}
+			sum := 0.0
+			for node, less := range missing {
+				if sum += less; less < -1e-12 {
+					t.Errorf("seed %d, eps %g: node %d has %g too much", seed, eps, node, -less)
+				}
+			}
+			if bound := mass.Left / (1 - d); sum > bound*(1+1e-9) || sum <= 0 {
+				t.Errorf("seed %d, eps %g: %g is missing, of %g that may", seed, eps, sum, bound)
+			}
+			if most := 1 / (eps * (1 - d)); float64(edges) > most {
+				t.Errorf("seed %d, eps %g: %d edges, of %g that there may be", seed, eps, edges, most)
+			}
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package audit
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/stream/merge"
+)
+
+// Source is where the mentions and the rows of classes lie: each segment is in the order of class ids.
+type Source struct {
+	Mentions []Part
+	Classes  []Part
+}
+
+// Part is one segment. Dead tells which of its rows do not count: of classes by the number of the row, of mentions by
+// that of the chunk in the segment; nil of all none.
+type Part struct {
+	corpus.Segment
+	Dead func(number int64) bool
+}
+
+type mention struct {
+	class corpus.ID
+	rows.Mention
+}
+
+// inOrder is the order of a class's mentions, wherever they lie.
+func inOrder(a, b mention) int {
+	return cmp.Or(
+		bytes.Compare(a.class[:], b.class[:]), strings.Compare(a.Document, b.Document),
+		cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.Position, b.Position),
+	)
+}
+
+// mentions gives those that count of classes in [from, to), in order.
+func (s Source) mentions(ctx context.Context, index artifact.Index, from, to string) iter.Seq2[mention, error] {
+	return func(yield func(mention, error) bool) {
+		sources := make([]merge.Next[mention], len(s.Mentions))
+		for i, part := range s.Mentions {
+			next, stop := merge.Pull(part.mentions(ctx, index, from, to))
+			defer stop()
+			sources[i] = next
+		}
+		for m, err := range merge.Sorted(inOrder, sources...) {
+			if !yield(m, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (p Part) mentions(ctx context.Context, index artifact.Index, from, to string) iter.Seq2[mention, error] {
+	return func(yield func(mention, error) bool) {
+		for row, err := range p.ranged(ctx, index, from, to) {
+			var m mention
+			if err == nil {
+				m.class = corpus.ID(row.Key)
+				m.Mention, err = rows.DecodeMention(row.Value)
+			}
+			if err == nil && p.Dead != nil && p.Dead(m.Number) {
+				continue
+			}
+			if !yield(m, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// rows gives those of classes in [from, to) that count, in order.
+func (s Source) rows(ctx context.Context, index artifact.Index, from, to string) iter.Seq2[artifact.Row, error] {
+	return func(yield func(artifact.Row, error) bool) {
+		sources := make([]merge.Next[artifact.Row], len(s.Classes))
+		for i, part := range s.Classes {
+			next, stop := merge.Pull(part.classes(ctx, index, from, to))
+			defer stop()
+			sources[i] = next
+		}
+		byKey := func(a, b artifact.Row) int { return bytes.Compare(a.Key, b.Key) }
+		for row, err := range merge.Sorted(byKey, sources...) {
+			if err == nil { // it is looked at after the next one is read
+				row = artifact.Row{Key: slices.Clone(row.Key), Value: slices.Clone(row.Value), Frame: row.Frame}
+			}
+			if !yield(row, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (p Part) classes(ctx context.Context, index artifact.Index, from, to string) iter.Seq2[artifact.Row, error] {
+	if p.Dead == nil {
+		return p.ranged(ctx, index, from, to)
+	}
+	return func(yield func(artifact.Row, error) bool) {
+		for row, err := range p.numbered(ctx, index, from, to) {
+			if err == nil && p.Dead(row.number) {
+				continue
+			}
+			if !yield(row.Row, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// numberedRow is a row with its number in the segment.
+type numberedRow struct {
+	artifact.Row
+	number int64
+}
+
+// ranged streams the rows whose keys lie in [from, to).
+func (p Part) ranged(ctx context.Context, index artifact.Index, from, to string) iter.Seq2[artifact.Row, error] {
+	return func(yield func(artifact.Row, error) bool) {
+		for row, err := range p.numbered(ctx, index, from, to) {
+			if !yield(row.Row, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (p Part) numbered(ctx context.Context, index artifact.Index, from, to string) iter.Seq2[numberedRow, error] {
+	return func(yield func(numberedRow, error) bool) {
+		reader, err := artifact.OpenRows(ctx, index.Store, index.SegmentKey(p.SHA256))
+		if err != nil {
+			yield(numberedRow{}, err)
+			return
+		}
+		first := max(0, reader.Find(from))
+		for first > 0 && reader.Frames[first].First >= from { // equal keys may begin in the frame before
+			first--
+		}
+		end := first
+		for end < len(reader.Frames) && (to == "" || reader.Frames[end].First < to) {
+			end++
+		}
+		number := int64(-1)
+		for _, frame := range reader.Frames[:first] {
+			number += frame.Rows
+		}
+		for row, err := range reader.Scan(ctx, first, end) {
+			number++
+			if err == nil && string(row.Key) < from {
+				continue
+			}
+			if err == nil && to != "" && string(row.Key) >= to {
+				return
+			}
+			if !yield(numberedRow{row, number}, err) || err != nil {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package plan
+
+import (
+	"context"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+)
+
+// stays tells whether what the parent has of a document stays where it is: its content, its problem, and what tells an
+// unread object from a changed one. An object that was written again with the same bytes keeps the time of its first
+// version, as it does on a night on which nothing changed. It is asked once the document is counted.
+func (p *planner) stays(doc *planned) bool {
+	if !p.Part || !doc.known || p.retried(doc) {
+		return false
+	}
+	old, row := &doc.old, &doc.row
+	if old.Object != row.Object || old.Problem != row.Problem || old.Listed() != row.Version ||
+		!old.Stale && old.Kind != row.Kind { // what else a stale row says is of what is served
+		return false
+	}
+	return row.Line > 0 || old.ETag == row.ETag && old.Size == row.Size
+}
+
+// retried tells whether a document that is the same is made again all the same.
+func (p *planner) retried(doc *planned) bool { return p.Retry != nil && p.Retry(doc.key) }
+
+// keep counts a document that stays.
+func (p *planner) keep(doc *planned) {
+	kept := &p.res.Kept
+	old := &doc.old
+	switch {
+	case old.Problem == "":
+		kept.Documents++
+	case fault.Code(old.Problem) == fault.EmptyDocument && !old.Stale:
+		kept.Empty++
+	default:
+		kept.Failed++
+	}
+	if old.Stale {
+		kept.Stale++
+	}
+	if old.Stale && len(old.Chunks) > 0 {
+		kept.Lapsed++
+		kept.Chunks += int64(len(old.Chunks))
+	}
+}
+
+// end notes that what the parent has of a document does not count any more, as the document is made again.
+func (p *planner) end(doc *planned) {
+	if p.Part && doc.known {
+		p.ended.Add([]byte(doc.key), nil)
+	}
+}
+
+// writeGone writes the keys of all that ended, in order.
+func (p *planner) writeGone(ctx context.Context) error {
+	if !p.Part {
+		return nil
+	}
+	out, err := artifact.NewRows()
+	if err != nil {
+		return err
+	}
+	defer out.Discard()
+	for pair, err := range p.ended.Sorted() {
+		if err != nil {
+			return err
+		}
+		out.Append(string(pair[0]), nil)
+	}
+	p.res.Gone, err = out.PutScratch(ctx, p.Artifacts, GoneKey(p.Scratch))
+	return err
+}

@@ -1,0 +1,229 @@
+package reduce
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/build/fold"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/stream/merge"
+	"github.com/unweaver/unweaver/internal/stream/par"
+)
+
+// Night is what a build that makes a part of a generation finds of the rest. Its classes are those alone that new
+// mentions or mentions that ended belong to; each is made twice, as it was and as it is, and written where it differs.
+type Night struct {
+	Parts []Part // mentions of the parent
+	// Ended gives the classes whose raw ids lie in [from, to), where an empty to means the end, that chunks of the
+	// parent mention which do not count any more, in the order of ids.
+	Ended func(from, to string) []corpus.ID
+}
+
+// Part is a mentions segment of the parent.
+type Part struct {
+	Segment corpus.Segment
+	Was     func(chunk int64) bool // whether a chunk, by its number in the segment, counted in the parent
+	Is      func(chunk int64) bool // and counts still
+}
+
+// GoneKey is the scratch file of the ids of a partition's classes that no mention is left of.
+func GoneKey(scratch string, partition int) string {
+	return fmt.Sprintf("%s/gone-%03d.rows", scratch, partition)
+}
+
+// seen is a mention, and when it counts.
+type seen struct {
+	mention
+	was, is bool
+}
+
+// inOrder is the order of a class's mentions wherever they lie: that of documents, of chunks in them, and of positions.
+func inOrder(a, b seen) int {
+	return cmp.Or(
+		bytes.Compare(a.id[:], b.id[:]), strings.Compare(a.Document, b.Document), cmp.Compare(a.Ordinal, b.Ordinal),
+		cmp.Compare(a.Position, b.Position),
+	)
+}
+
+func (r *reducer) night(ctx context.Context) (Result, error) {
+	touched, err := r.touched(ctx)
+	if err != nil {
+		return r.res, err
+	}
+	gone, err := artifact.NewRows()
+	if err != nil {
+		return r.res, err
+	}
+	defer gone.Discard()
+	var was, is *fold.Class
+	end := func() {
+		if is != nil {
+			r.differ(was, is, gone)
+		}
+	}
+	for m, err := range r.standing(ctx, touched) {
+		if err != nil {
+			return r.res, err
+		}
+		if is == nil || is.ID != m.id {
+			end()
+			was, is = fold.Begin(m.id, r.Spec), fold.Begin(m.id, r.Spec)
+		}
+		if m.was {
+			was.Add(m.Mention)
+			r.count(m, -1)
+		}
+		if m.is {
+			is.Add(m.Mention)
+			r.count(m, 1)
+		}
+	}
+	end()
+	if r.res.Gone, err = gone.PutScratch(ctx, r.Artifacts, GoneKey(r.Scratch, r.Partition)); err != nil {
+		return r.res, err
+	}
+	r.res.Rows, err = r.out.PutScratch(ctx, r.Artifacts, Key(r.Scratch, r.Partition))
+	return r.res, err
+}
+
+func (r *reducer) count(m seen, by int64) {
+	r.res.Counts.Mentions += by
+	if m.Fallback {
+		r.res.Fallbacks += by
+	}
+}
+
+// differ writes what became of a class.
+func (r *reducer) differ(was, is *fold.Class, gone *artifact.Rows) {
+	id, before, now := is.ID, was.End(), is.End()
+	if before.Mentions > 0 {
+		r.res.Counts.Classes--
+		r.res.Counts.Edges -= before.ChunkTotal
+		r.res.Content.Sub(fold.Content(id, before))
+	}
+	if now.Mentions > 0 {
+		r.res.Counts.Classes++
+		r.res.Counts.Edges += now.ChunkTotal
+		r.res.Content.Add(fold.Content(id, now))
+	}
+	switch {
+	case now.Mentions == 0 && before.Mentions > 0:
+		gone.Append(string(id[:]), nil)
+	case now.Mentions > 0 && !alike(before, now):
+		now.Same = before.Mentions > 0 && before.Text == now.Text
+		r.put(id, now)
+	}
+}
+
+// alike tells whether a class is what it was, so that its row stays: but for chunk numbers, which no row has.
+func alike(a, b rows.Reduced) bool {
+	return a.Name == b.Name && a.Members == b.Members && a.Text == b.Text && a.Mentions == b.Mentions &&
+		a.ChunkTotal == b.ChunkTotal && a.FirstPos == b.FirstPos && slices.Equal(a.Chunks, b.Chunks)
+}
+
+// touched gives the classes of the partition that new mentions or ended ones belong to, in the order of ids. They are
+// as many as a partition has at most, whatever the size of the corpus.
+func (r *reducer) touched(ctx context.Context) ([]corpus.ID, error) {
+	from, to := Bounds(r.Partition, r.Partitions)
+	found := make([][]corpus.ID, len(r.Shards))
+	err := par.Each(ctx, len(r.Shards), openWidth, func(ctx context.Context, i int) error {
+		for m, err := range shardPart(ctx, r.In, r.Shards[i], from, to) {
+			if err != nil {
+				return err
+			}
+			if last := len(found[i]) - 1; last < 0 || found[i][last] != m.id {
+				found[i] = append(found[i], m.id)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	touched := slices.Concat(append(found, r.Night.Ended(from, to))...)
+	slices.SortFunc(touched, func(a, b corpus.ID) int { return bytes.Compare(a[:], b[:]) })
+	return slices.Compact(touched), nil
+}
+
+// standing gives the mentions of touched classes, the parent's and the new ones, in order.
+func (r *reducer) standing(ctx context.Context, touched []corpus.ID) iter.Seq2[seen, error] {
+	return func(yield func(seen, error) bool) {
+		from, to := Bounds(r.Partition, r.Partitions)
+		var sources []merge.Next[seen]
+		add := func(source iter.Seq2[seen, error]) (stop func()) {
+			next, stop := merge.Pull(source)
+			sources = append(sources, next)
+			return stop
+		}
+		for _, part := range r.Night.Parts {
+			defer add(r.former(ctx, part, touched))()
+		}
+		for _, shard := range r.Shards {
+			defer add(func(yield func(seen, error) bool) {
+				for m, err := range shardPart(ctx, r.In, shard, from, to) {
+					if !yield(seen{mention: m, is: true}, err) || err != nil {
+						return
+					}
+				}
+			})()
+		}
+		err := par.Each(ctx, len(sources), openWidth, func(_ context.Context, i int) error {
+			sources[i] = sources[i].Begun()
+			return nil
+		})
+		if err != nil {
+			yield(seen{}, err)
+			return
+		}
+		for m, err := range merge.Sorted(inOrder, sources...) {
+			if !yield(m, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// former gives the mentions of touched classes of one segment of the parent.
+func (r *reducer) former(ctx context.Context, part Part, touched []corpus.ID) iter.Seq2[seen, error] {
+	return func(yield func(seen, error) bool) {
+		if len(touched) == 0 {
+			return
+		}
+		key := r.Artifacts.SegmentKey(part.Segment.SHA256)
+		for row, err := range artifact.RowsUnder(ctx, r.Artifacts.Store, key, part.Segment.Bytes, rawIDs(touched)) {
+			if err != nil {
+				yield(seen{}, err)
+				return
+			}
+			decoded, err := rows.DecodeMention(row.Value)
+			m := seen{mention: mention{corpus.ID(row.Key), decoded}}
+			if err == nil {
+				m.was, m.is = part.Was(decoded.Number), part.Is(decoded.Number)
+				if !m.was && !m.is {
+					continue
+				}
+			}
+			if !yield(m, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// rawIDs gives ids as the keys of rows.
+func rawIDs(ids []corpus.ID) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range ids {
+			if !yield(string(ids[i][:])) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,451 @@
+package segment
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/rowfile"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/format/split"
+	"github.com/unweaver/unweaver/internal/format/textseg"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/localfile"
+	"github.com/unweaver/unweaver/internal/store/segments"
+	"github.com/unweaver/unweaver/internal/stream/merge"
+)
+
+// MergeIn is what is merged: some splits, or some class runs, of a generation.
+type MergeIn struct {
+	Artifacts  artifact.Index
+	Cache      *localfile.Cache
+	Spec       corpus.Spec
+	Listed     corpus.Segments
+	Files      *segments.Files // of Listed
+	Which      []int           // splits, or class runs, by their place in the list
+	OnProgress func(done int64)
+}
+
+// MergedSplit is what takes the place of some splits: one of the documents of them that count, with files of one part
+// each, whose number is 0.
+type MergedSplit struct {
+	Split                                      corpus.Split
+	Documents, Text, Extract, Mentions, Chunks corpus.Segment
+	Fresh                                      int64
+}
+
+// MergeSplits writes the documents of splits that count into one, with everything that is theirs. What was merged is
+// read back and compared: a split that is not the sum of the others is refused.
+func MergeSplits(ctx context.Context, in MergeIn) (MergedSplit, error) {
+	m := &splitMerge{MergeIn: in, numbers: map[int][]uint32{}}
+	defer m.close()
+	for _, writer := range []**artifact.Rows{&m.documents, &m.text, &m.extract, &m.mentions, &m.chunks} {
+		made, err := artifact.NewRows()
+		if err != nil {
+			return m.out, err
+		}
+		*writer = made
+	}
+	for _, step := range []func(context.Context) error{m.mergeDocuments, m.mergeMentions, m.store, m.write, m.compare} {
+		if err := step(ctx); err != nil {
+			return m.out, err
+		}
+	}
+	return m.out, nil
+}
+
+type splitMerge struct {
+	MergeIn
+	documents, text, extract, mentions, chunks *artifact.Rows
+	numbers                                    map[int][]uint32 // of each split: old number of a chunk -> new one, or dead
+	count                                      uint32           // chunks
+	sum                                        corpus.SetHash   // of chunks and of who mentions what
+	done                                       int64
+	out                                        MergedSplit
+}
+
+// deadNumber is that of a chunk that does not count.
+const deadNumber = math.MaxUint32
+
+func (m *splitMerge) close() {
+	for _, writer := range []*artifact.Rows{m.documents, m.text, m.extract, m.mentions, m.chunks} {
+		if writer != nil {
+			writer.Discard()
+		}
+	}
+}
+
+func (m *splitMerge) tick() {
+	if m.done++; m.done%256 == 0 {
+		m.OnProgress(m.done)
+	}
+}
+
+// moving is a document on its way from one split to another.
+type moving struct {
+	standing
+	from *movingSplit
+}
+
+// movingSplit is a split that is being read, in order.
+type movingSplit struct {
+	*splitWalk
+	number   int
+	numbers  []uint32
+	dead     func(document int) bool
+	extracts func() (artifact.Row, error, bool)
+	texts    []*artifact.Reader // of parts, once they are read
+}
+
+func (m *splitMerge) mergeDocuments(ctx context.Context) error {
+	var sources []merge.Next[moving]
+	for _, number := range m.Which {
+		walk, err := openSplit(m.Artifacts, m.Listed, number, m.Files.Splits[number])
+		if err != nil {
+			return err
+		}
+		one := m.Listed.Splits[number]
+		extracts, err := segments.Parts(m.Listed.Extract, "extractions", one.Extract, one.Extracts)
+		if err != nil {
+			return err
+		}
+		from := &movingSplit{
+			splitWalk: walk, number: number, dead: m.Files.DeadRows(one.SHA256),
+			numbers: make([]uint32, len(m.Files.Splits[number].Chunks)), texts: make([]*artifact.Reader, one.Texts),
+		}
+		for i := range from.numbers {
+			from.numbers[i] = deadNumber
+		}
+		m.numbers[number] = from.numbers
+		next, stop := iter.Pull2(m.all(ctx, extracts))
+		defer stop()
+		from.extracts = next
+		source, end := merge.Pull(from.counting(ctx))
+		defer end()
+		sources = append(sources, source)
+	}
+	byKey := func(a, b moving) int { return strings.Compare(a.key, b.key) }
+	for document, err := range merge.Sorted(byKey, sources...) {
+		if err == nil {
+			err = m.move(ctx, document)
+		}
+		if err != nil {
+			return err
+		}
+		m.tick()
+	}
+	return nil
+}
+
+// all gives the rows of segments, one after another.
+func (m *splitMerge) all(ctx context.Context, list []corpus.Segment) iter.Seq2[artifact.Row, error] {
+	return func(yield func(artifact.Row, error) bool) {
+		for _, segment := range list {
+			for row, err := range artifact.ScanAll(ctx, m.Artifacts.Store, m.Artifacts.SegmentKey(segment.SHA256)) {
+				if !yield(row, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// counting gives the documents of the split that count.
+func (s *movingSplit) counting(ctx context.Context) iter.Seq2[moving, error] {
+	return func(yield func(moving, error) bool) {
+		number := 0
+		for part, segment := range s.rows {
+			for row, err := range artifact.ScanAll(ctx, s.index.Store, s.index.SegmentKey(segment.SHA256)) {
+				if err != nil {
+					yield(moving{}, err)
+					return
+				}
+				if number++; s.dead != nil && number <= len(s.file.Documents) && s.dead(number-1) {
+					continue
+				}
+				found, err := s.standing(part, row)
+				if !yield(moving{found, s}, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// move writes a document with its text, its chunks and their extractions.
+func (m *splitMerge) move(ctx context.Context, document moving) error {
+	pieces, err := m.moveText(ctx, document)
+	if err != nil {
+		return err
+	}
+	first := document.from.file.Documents[document.row].Chunks
+	for i, chunk := range document.chunks {
+		extracted, err := document.from.extraction(chunk.ID)
+		if err != nil {
+			return err
+		}
+		frame := m.extract.Append(string(chunk.ID[:]), extracted)
+		live := rows.LiveChunk{
+			Document: document.key, Digest: chunk.Digest, Ordinal: int(chunk.Ordinal), Start: int(chunk.Start),
+			End: int(chunk.End), Tokens: int(chunk.Tokens), TextFrame: pieces.frameOf(int(chunk.Start)), ExtFrame: frame,
+			Windows: int(chunk.Windows),
+		}
+		m.chunks.Append(string(chunk.ID[:]), live.Encode())
+		m.sum.Add(chunkEntry(document.key, chunk))
+		document.from.numbers[first+uint32(i)] = m.count
+		m.count++
+	}
+	row := document.Document
+	row.Frame = pieces.first()
+	m.documents.Append(document.key, row.Encode())
+	return nil
+}
+
+// chunkEntry is what is compared of a chunk.
+func chunkEntry(document string, chunk split.Chunk) corpus.Digest {
+	return corpus.Sum("chunk", document, chunk.ID.String(), chunk.Digest.String(), fmt.Sprint(chunk.Ordinal, chunk.Start,
+		chunk.End, chunk.Tokens, chunk.Windows))
+}
+
+// pieces are where the pieces of a document's text lie, in order.
+type pieces []struct{ start, frame int }
+
+// first is the frame of the first; -1 where there is no text.
+func (p pieces) first() int {
+	if len(p) == 0 {
+		return -1
+	}
+	return p[0].frame
+}
+
+// frameOf is the frame of the piece that a place is in.
+func (p pieces) frameOf(start int) int {
+	frame := 0
+	for _, piece := range p {
+		if piece.start > start {
+			break
+		}
+		frame = piece.frame
+	}
+	return frame
+}
+
+func (m *splitMerge) moveText(ctx context.Context, document moving) (pieces, error) {
+	var out pieces
+	if document.Frame < 0 {
+		return nil, nil
+	}
+	reader, err := document.from.pieces(ctx, document.part)
+	if err != nil {
+		return nil, err
+	}
+	for frame := document.Frame; frame < len(reader.Frames); frame++ {
+		if frame > document.Frame && reader.Frames[frame].First > document.key {
+			break
+		}
+		raw, err := reader.Frame(ctx, frame)
+		if err != nil {
+			return nil, err
+		}
+		for {
+			key, value, rest, ok := rowfile.NextRow(raw)
+			if !ok || string(key) > document.key {
+				break
+			}
+			if string(key) == document.key {
+				start, err := textseg.Start(value)
+				if err != nil {
+					return nil, err
+				}
+				out = append(out, struct{ start, frame int }{start, m.text.Append(document.key, value)})
+			}
+			raw = rest
+		}
+	}
+	return out, nil
+}
+
+// pieces opens the texts of a part.
+func (s *movingSplit) pieces(ctx context.Context, part uint32) (*artifact.Reader, error) {
+	if int(part) >= len(s.splitWalk.texts) {
+		return nil, s.unfit(fmt.Sprintf("it names part %d of %d of its texts", part, len(s.splitWalk.texts)))
+	}
+	if s.texts[part] == nil {
+		segment := s.splitWalk.texts[part]
+		reader, err := artifact.OpenRowsOf(ctx, s.index.Store, s.index.SegmentKey(segment.SHA256), segment.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		s.texts[part] = reader
+	}
+	return s.texts[part], nil
+}
+
+// extraction is that of a chunk; chunks are asked for in their order.
+func (s *movingSplit) extraction(id corpus.ID) ([]byte, error) {
+	for {
+		row, err, more := s.extracts()
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			return nil, s.unfit("its extractions do not follow its chunks: there is none of " + id.String())
+		}
+		if corpus.ID(row.Key) == id {
+			return slices.Clone(row.Value), nil
+		}
+	}
+}
+
+// moved is a mention with the class that it is of.
+type moved struct {
+	class corpus.ID
+	rows.Mention
+}
+
+func (m *splitMerge) mergeMentions(ctx context.Context) error {
+	var sources []merge.Next[moved]
+	for _, number := range m.Which {
+		one := m.Listed.Splits[number]
+		parts, err := segments.Parts(m.Listed.Mentions, "mentions", one.Extract, one.Extracts)
+		if err != nil {
+			return err
+		}
+		for part, segment := range parts {
+			next, stop := merge.Pull(m.mentionsOf(ctx, number, part, segment))
+			defer stop()
+			sources = append(sources, next)
+		}
+	}
+	inOrder := func(a, b moved) int {
+		return cmp.Or(bytes.Compare(a.class[:], b.class[:]), cmp.Compare(a.Number, b.Number),
+			cmp.Compare(a.Position, b.Position))
+	}
+	class, chunk := corpus.ID{}, int64(-1)
+	for mention, err := range merge.Sorted(inOrder, sources...) {
+		if err != nil {
+			return err
+		}
+		m.mentions.Append(string(mention.class[:]), mention.Encode())
+		if mention.class != class || mention.Number != chunk {
+			class, chunk = mention.class, mention.Number
+			m.sum.Add(corpus.Sum("mention", class.String(), mention.Chunk.String()))
+		}
+		m.tick()
+	}
+	return nil
+}
+
+func (m *splitMerge) mentionsOf(
+	ctx context.Context, number, part int, segment corpus.Segment,
+) iter.Seq2[moved, error] {
+	file, numbers := m.Files.Splits[number], m.numbers[number]
+	base := int64(FirstChunk(file, part))
+	return func(yield func(moved, error) bool) {
+		for row, err := range artifact.ScanAll(ctx, m.Artifacts.Store, m.Artifacts.SegmentKey(segment.SHA256)) {
+			var found moved
+			if err == nil {
+				found.class = corpus.ID(row.Key)
+				found.Mention, err = rows.DecodeMention(row.Value)
+			}
+			if at := base + found.Number; err == nil {
+				if at < 0 || at >= int64(len(numbers)) {
+					err = fault.SegmentDamage.At("read mentions", segment.SHA256).
+						Because(fmt.Sprintf("one is by chunk %d of %d", at, len(numbers))).Advise(m.Artifacts.Rebuild())
+				} else if numbers[at] == deadNumber {
+					continue
+				} else {
+					found.Number = int64(numbers[at])
+				}
+			}
+			if !yield(found, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// FirstChunk is the number of the first chunk of a part of a split's extractions.
+func FirstChunk(file *split.File, part int) int {
+	at, _ := slices.BinarySearchFunc(file.Chunks, part, func(chunk split.Chunk, part int) int {
+		return cmp.Compare(int(chunk.Extract), part)
+	})
+	return at
+}
+
+func (m *splitMerge) store(ctx context.Context) error {
+	for _, file := range []struct {
+		rows *artifact.Rows
+		made *corpus.Segment
+	}{
+		{m.documents, &m.out.Documents}, {m.text, &m.out.Text}, {m.extract, &m.out.Extract},
+		{m.mentions, &m.out.Mentions}, {m.chunks, &m.out.Chunks},
+	} {
+		made, fresh, err := file.rows.Segment(ctx, m.Artifacts, 0)
+		if err != nil {
+			return err
+		}
+		*file.made = made
+		if fresh {
+			m.out.Fresh++
+		}
+	}
+	return nil
+}
+
+func (m *splitMerge) write(ctx context.Context) error {
+	made, expect, fresh, err := Split(ctx, SplitIn{
+		Artifacts: m.Artifacts, Spec: m.Spec, OnProgress: m.OnProgress,
+		Units: []SplitUnit{{Documents: m.out.Documents, Text: m.out.Text, Shards: []SplitShard{{
+			Live:     m.Artifacts.SegmentKey(m.out.Chunks.SHA256),
+			Mentions: m.Artifacts.SegmentKey(m.out.Mentions.SHA256),
+		}}}},
+	})
+	if err != nil {
+		return err
+	}
+	if fresh {
+		m.out.Fresh++
+	}
+	made.Rows = int64(expect.Chunks)
+	m.out.Split = corpus.Split{
+		Segment: made, Documents: int64(expect.Documents), Chunks: int64(expect.Chunks), Classes: int64(expect.Classes),
+		Texts: 1, Extracts: 1,
+	}
+	return nil
+}
+
+// compare reads the split back from the store.
+func (m *splitMerge) compare(ctx context.Context) error {
+	file, done, err := m.readSplit(ctx, m.out.Split)
+	if err != nil {
+		return err
+	}
+	defer done()
+	var sum corpus.SetHash
+	for _, chunk := range file.Chunks {
+		sum.Add(chunkEntry(string(file.KeyBytes(int(chunk.Document))), chunk))
+	}
+	for class, id := range file.ClassIDs {
+		for _, chunk := range file.ChunksOf(class) {
+			sum.Add(corpus.Sum("mention", id.String(), file.Chunks[chunk].ID.String()))
+		}
+	}
+	if sum != m.sum {
+		return refusedMerge("splits", m.out.Split.SHA256, m.Artifacts)
+	}
+	return nil
+}
+
+func refusedMerge(of, sha string, index artifact.Index) error {
+	return fault.Internal.At("merge "+of, sha).
+		Because("what came of it is not the sum of what was merged").
+		Advise("report this; " + index.Rebuild())
+}

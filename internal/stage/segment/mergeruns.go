@@ -1,0 +1,138 @@
+package segment
+
+import (
+	"bytes"
+	"context"
+	"iter"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/format/classrun"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/format/split"
+	"github.com/unweaver/unweaver/internal/lang/text"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/localfile"
+	"github.com/unweaver/unweaver/internal/store/segments"
+	"github.com/unweaver/unweaver/internal/stream/merge"
+)
+
+// MergedRun is what takes the place of some class runs: one of the rows of them that count, with one classes segment,
+// whose part is 0.
+type MergedRun struct {
+	Run     corpus.Run
+	Classes corpus.Segment
+	Fresh   int64
+}
+
+// MergeRuns writes the rows of class runs that count into one, which is read back and compared.
+func MergeRuns(ctx context.Context, in MergeIn) (MergedRun, error) {
+	var out MergedRun
+	var sum corpus.SetHash
+	classes, err := artifact.NewRows()
+	if err != nil {
+		return out, err
+	}
+	defer classes.Discard()
+	var sources []merge.Next[artifact.Row]
+	for _, number := range in.Which {
+		next, stop := merge.Pull(in.classesOf(ctx, number))
+		defer stop()
+		sources = append(sources, next)
+	}
+	done := int64(0)
+	byID := func(a, b artifact.Row) int { return bytes.Compare(a.Key, b.Key) }
+	for row, err := range merge.Sorted(byID, sources...) {
+		if err != nil {
+			return out, err
+		}
+		class, err := rows.DecodeClass(row.Value)
+		if err != nil {
+			return out, err
+		}
+		classes.Append(string(row.Key), row.Value)
+		sum.Add(classEntry(corpus.ID(row.Key), class.Vector, rows.RecordDigest(class.Record)))
+		if done++; done%256 == 0 {
+			in.OnProgress(done)
+		}
+	}
+	var fresh bool
+	if out.Classes, fresh, err = classes.Segment(ctx, in.Artifacts, 0); err != nil {
+		return out, err
+	}
+	if fresh {
+		out.Fresh++
+	}
+	made, expect, fresh, err := ClassRun(ctx, ClassRunIn{
+		Artifacts: in.Artifacts, Spec: in.Spec, Classes: []corpus.Segment{out.Classes}, OnProgress: in.OnProgress,
+	})
+	if err != nil {
+		return out, err
+	}
+	if fresh {
+		out.Fresh++
+	}
+	made.Rows = int64(expect.Classes)
+	out.Run = corpus.Run{Segment: made, Parts: 1}
+	return out, in.compareRun(ctx, out.Run, sum)
+}
+
+func classEntry(id corpus.ID, vector, record corpus.Digest) corpus.Digest {
+	return corpus.Sum("class", id.String(), vector.String(), record.String())
+}
+
+// classesOf gives the rows of a run that count.
+func (in MergeIn) classesOf(ctx context.Context, number int) iter.Seq2[artifact.Row, error] {
+	return func(yield func(artifact.Row, error) bool) {
+		one := in.Listed.Runs[number]
+		parts, err := segments.Parts(in.Listed.Classes, "classes", one.Classes, one.Parts)
+		if err != nil {
+			yield(artifact.Row{}, err)
+			return
+		}
+		dead, place := in.Files.DeadRows(one.SHA256), -1
+		for _, part := range parts {
+			for row, err := range artifact.ScanAll(ctx, in.Artifacts.Store, in.Artifacts.SegmentKey(part.SHA256)) {
+				place++
+				if err == nil && dead != nil && place < int(one.Rows) && dead(place) {
+					continue
+				}
+				if !yield(row, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (in MergeIn) compareRun(ctx context.Context, run corpus.Run, want corpus.SetHash) error {
+	file, done, err := readMapped(ctx, in, run.SHA256, func(path string) (*classrun.File, error) {
+		return classrun.Open(path, classrun.Expect{Analyser: text.Analyser, Classes: int(run.Rows)})
+	})
+	if err != nil {
+		return err
+	}
+	defer done()
+	var sum corpus.SetHash
+	for i := range file.Rows {
+		sum.Add(classEntry(file.Rows[i].ID, file.Rows[i].Vector, file.Rows[i].Record))
+	}
+	if sum != want {
+		return refusedMerge("class runs", run.SHA256, in.Artifacts)
+	}
+	return nil
+}
+
+func (in MergeIn) readSplit(ctx context.Context, one corpus.Split) (*split.File, func(), error) {
+	return readMapped(ctx, in, one.SHA256, func(path string) (*split.File, error) {
+		return split.Open(path, split.Expect{
+			Analyser: text.Analyser, Documents: int(one.Documents), Chunks: int(one.Chunks), Classes: int(one.Classes),
+		})
+	})
+}
+
+// readMapped copies a segment from its store and maps it.
+func readMapped[T interface{ Close() }](
+	ctx context.Context, in MergeIn, sha string, open func(path string) (T, error),
+) (T, func(), error) {
+	return localfile.Acquire(ctx, in.Cache, in.Artifacts.Store, in.Artifacts.SegmentKey(sha), sha, open)
+}

@@ -1,0 +1,58 @@
+package segment
+
+import (
+	"github.com/unweaver/unweaver/internal/format/deadstats"
+	"github.com/unweaver/unweaver/internal/stream/spill"
+)
+
+// termCounter counts in how many rows each term is. What is held does not grow with the rows.
+type termCounter struct {
+	sorter spill.Sorter
+	rows   int64
+	terms  int64 // of all rows together
+	within map[string]bool
+}
+
+// add counts one row.
+func (c *termCounter) add(terms []string) {
+	if c.within == nil {
+		c.within = map[string]bool{}
+	}
+	clear(c.within)
+	c.rows++
+	c.terms += int64(len(terms))
+	for _, term := range terms {
+		if !c.within[term] {
+			c.within[term] = true
+			c.sorter.Add([]byte(term), nil)
+		}
+	}
+}
+
+// change gives what was counted; its entries can be read once.
+func (c *termCounter) change() deadstats.Change {
+	return deadstats.Change{Documents: c.rows, Terms: c.terms, Entries: func(yield func(deadstats.Entry, error) bool) {
+		entry := deadstats.Entry{}
+		for pair, err := range c.sorter.Sorted() {
+			if err != nil {
+				yield(deadstats.Entry{}, err)
+				return
+			}
+			if term := string(pair[0]); entry.Documents > 0 && entry.Term != term {
+				if !yield(entry, nil) {
+					return
+				}
+				entry = deadstats.Entry{Term: term, Documents: 1}
+			} else {
+				entry.Term = term
+				entry.Documents++
+			}
+		}
+		if entry.Documents > 0 {
+			yield(entry, nil)
+		}
+	}}
+}
+
+// Close removes temporary files.
+func (c *termCounter) Close() { c.sorter.Close() }

@@ -1,0 +1,146 @@
+package segment
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"sort"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/embed"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/format/split"
+	"github.com/unweaver/unweaver/internal/format/textseg"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/segments"
+)
+
+// splitWalk reads documents of a split that was written before.
+type splitWalk struct {
+	index     artifact.Index
+	sha       string
+	file      *split.File
+	rows      []corpus.Segment // documents, by part
+	texts     []corpus.Segment
+	reader    *textseg.Reader // of the part that was read last
+	readerFor uint32
+}
+
+func openSplit(index artifact.Index, listed corpus.Segments, number int, file *split.File) (*splitWalk, error) {
+	one := listed.Splits[number]
+	w := &splitWalk{index: index, sha: one.SHA256, file: file}
+	var err error
+	if w.rows, err = segments.Parts(listed.Documents, "documents", one.Text, one.Texts); err != nil {
+		return nil, err
+	}
+	w.texts, err = segments.Parts(listed.Text, "texts", one.Text, one.Texts)
+	return w, err
+}
+
+func (w *splitWalk) unfit(why string) error {
+	return fault.SegmentDamage.At("read split", w.sha).Because(why).Advise(w.index.Rebuild())
+}
+
+// standing is a document of a split that was written before.
+type standing struct {
+	rows.Document
+	key    string
+	part   uint32 // of the documents and texts
+	row    int    // in the split
+	raw    []byte // its row as it is stored
+	chunks []split.Chunk
+}
+
+// documents reads those of some keys, which increase; the split has them all.
+func (w *splitWalk) documents(ctx context.Context, keys []string) iter.Seq2[standing, error] {
+	return func(yield func(standing, error) bool) {
+		for part, segment := range w.rows {
+			if len(keys) == 0 {
+				return
+			}
+			of := w.ofPart(part, keys)
+			keys = keys[len(of):]
+			if len(of) == 0 {
+				continue
+			}
+			key := w.index.SegmentKey(segment.SHA256)
+			for row, err := range artifact.RowsUnder(ctx, w.index.Store, key, segment.Bytes, slices.Values(of)) {
+				var found standing
+				if err == nil {
+					found, err = w.standing(part, row)
+				}
+				if !yield(found, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// ofPart gives those of keys that lie in a part: documents of parts follow each other in the order of keys.
+func (w *splitWalk) ofPart(part int, keys []string) []string {
+	end := sort.Search(len(keys), func(i int) bool {
+		row := w.place(keys[i])
+		return row == len(w.file.Documents) || int(w.file.Documents[row].Part) > part
+	})
+	return keys[:end]
+}
+
+// place of the first document whose key is not less than one.
+func (w *splitWalk) place(key string) int {
+	return sort.Search(len(w.file.Documents), func(i int) bool { return string(w.file.KeyBytes(i)) >= key })
+}
+
+func (w *splitWalk) standing(part int, row artifact.Row) (standing, error) {
+	found := standing{key: string(row.Key), part: uint32(part), row: w.place(string(row.Key)), raw: row.Value}
+	var err error
+	if found.Document, err = rows.DecodeDocument(row.Value); err != nil {
+		return found, err
+	}
+	if found.row == len(w.file.Documents) || string(w.file.KeyBytes(found.row)) != found.key {
+		return found, w.unfit("it does not have document " + fault.Quoted(found.key))
+	}
+	known := w.file.Documents[found.row]
+	if len(found.Chunks) != int(known.Count) {
+		return found, w.unfit(fmt.Sprintf("it has %d chunks of document %s, its row %d", known.Count,
+			fault.Quoted(found.key), len(found.Chunks)))
+	}
+	found.chunks = w.file.Chunks[known.Chunks : known.Chunks+known.Count]
+	return found, nil
+}
+
+// passage is the text of a chunk.
+func (w *splitWalk) passage(ctx context.Context, document standing, chunk split.Chunk) (string, error) {
+	reader, err := w.text(ctx, chunk.Text)
+	if err != nil {
+		return "", err
+	}
+	return reader.Slice(ctx, document.key, int(chunk.TextFrame), int(chunk.Start), int(chunk.End))
+}
+
+// text opens the texts of a part.
+func (w *splitWalk) text(ctx context.Context, part uint32) (*textseg.Reader, error) {
+	if w.reader != nil && w.readerFor == part {
+		return w.reader, nil
+	}
+	if int(part) >= len(w.texts) {
+		return nil, w.unfit(fmt.Sprintf("it names part %d of %d of its texts", part, len(w.texts)))
+	}
+	segment := w.texts[part]
+	reader, err := textseg.OpenOf(ctx, w.index.Store, w.index.SegmentKey(segment.SHA256), segment.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	w.reader, w.readerFor = reader, part
+	return reader, nil
+}
+
+// passageText is the text whose terms are searched.
+func passageText(spec corpus.Spec, title, passage string) string {
+	if spec.Parity {
+		title = ""
+	}
+	return embed.ChunkText(title, passage)
+}
