@@ -2,6 +2,7 @@ package neural
 
 import (
 	"errors"
+	"iter"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -71,51 +72,55 @@ func (w *wordPiece) special(text string) (plain string, id int32, rest string) {
 
 // plain adds the pieces of a text without special tokens, until there are enough.
 func (w *wordPiece) plain(out []int32, text string) []int32 {
-	for word := range strings.FieldsFuncSeq(clean(text), unicode.IsSpace) {
-		for len(word) > 0 && len(out) < w.limit {
-			end := strings.IndexFunc(word, alone)
-			if end == 0 {
-				_, end = utf8.DecodeRuneInString(word)
-			} else if end < 0 {
-				end = len(word)
-			}
-			out = w.word(out, word[:end])
-			word = word[end:]
-		}
-		if len(out) >= w.limit {
+	for word := range separate(text) {
+		if out = w.word(out, word); len(out) >= w.limit {
 			break
 		}
 	}
 	return out
 }
 
+// separate gives the words of a text, as they are after cleaning.
+func separate(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for word := range strings.FieldsFuncSeq(clean(text), unicode.IsSpace) {
+			for len(word) > 0 {
+				end := strings.IndexFunc(word, alone)
+				if end == 0 {
+					_, end = utf8.DecodeRuneInString(word)
+				} else if end < 0 {
+					end = len(word)
+				}
+				if !yield(word[:end]) {
+					return
+				}
+				word = word[end:]
+			}
+		}
+	}
+}
+
 // clean drops control characters and accents and takes lower case.
 func clean(text string) string {
 	kept := strings.Map(func(r rune) rune {
 		switch {
-		case r == '\t', r == '\n', r == '\r', unicode.IsSpace(r) && r != 0x85:
+		case r == '\t', r == '\n', r == '\r':
 			return ' '
-		case r == 0, r == utf8.RuneError, other(r):
+		case r == 0, r == utf8.RuneError, dropped(r):
 			return -1
+		case unicode.IsSpace(r):
+			return ' '
 		}
 		return r
 	}, text)
-	var out strings.Builder
-	for _, r := range norm.NFD.String(kept) {
-		if !unicode.Is(unicode.Mn, r) {
-			out.WriteRune(unicode.ToLower(r))
+	// Of all characters that are written as several, this one is too young for the reference implementation.
+	plain := strings.ReplaceAll(norm.NFD.String(kept), "\U00011935\U00011930", "\U00011938")
+	return strings.Map(func(r rune) rune {
+		if accent(r) {
+			return -1
 		}
-	}
-	return out.String()
-}
-
-// other are control and format characters, private ones, and those that are no characters.
-func other(r rune) bool { return unicode.Is(unicode.C, r) }
-
-// alone are characters that are a word each: punctuation, and ideographs.
-func alone(r rune) bool {
-	return r < 128 && (r >= 33 && r <= 47 || r >= 58 && r <= 64 || r >= 91 && r <= 96 || r >= 123 && r <= 126) ||
-		unicode.IsPunct(r) || ideograph(r)
+		return lower(r)
+	}, plain)
 }
 
 func ideograph(r rune) bool {
