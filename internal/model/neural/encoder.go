@@ -185,7 +185,8 @@ func (e *encoder) attend(s *space, out, qkv []float32, tokens int) {
 	}
 }
 
-// values packs the values of a head, a number of it a row and a token a column, and gives what one of each row is worth.
+// values packs the values of a head, a number of it a row and a token a column, and gives what one of each row is
+// worth.
 func (e *encoder) values(packed []int16, from []float32, tokens, wide int) (worth [headSize]float32) {
 	for t := range tokens {
 		for c, v := range from[t*3*e.hidden : t*3*e.hidden+headSize] {

@@ -2,7 +2,6 @@ package neural
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -259,94 +258,4 @@ func readUnigram(c *cursor) (*unigram, error) {
 		return nil, errors.New("its vocabulary is damaged")
 	}
 	return u, written.err
-}
-
-// readBERT reads all-MiniLM-L6-v2, or a model of its kind, from safetensors.
-func readBERT(data []byte, words *wordPiece) (*encoder, error) {
-	c := &cursor{data: data}
-	size := c.u64()
-	if size > uint64(len(data)) {
-		return nil, errShort
-	}
-	header := c.take(int(size))
-	if c.err != nil {
-		return nil, c.err
-	}
-	type entry struct {
-		Kind    string `json:"dtype"`
-		Shape   []int  `json:"shape"`
-		Offsets [2]int `json:"data_offsets"`
-	}
-	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(header, &raw); err != nil {
-		return nil, fmt.Errorf("its header is damaged: %w", err)
-	}
-	delete(raw, "__metadata__")
-	directory := map[string]entry{}
-	for name, value := range raw {
-		var found entry
-		if err := json.Unmarshal(value, &found); err != nil {
-			return nil, fmt.Errorf("its header is damaged: %w", err)
-		}
-		directory[name] = found
-	}
-	body := data[c.at:]
-	t := &tensors{find: func(name string, elements int) ([]byte, error) {
-		e, ok := directory[name]
-		if !ok || e.Kind != "F32" || e.Offsets[0] < 0 || e.Offsets[1] > len(body) || e.Offsets[1]-e.Offsets[0] != 4*elements {
-			return nil, fmt.Errorf("tensor %s is missing or of another size", name)
-		}
-		return body[e.Offsets[0]:e.Offsets[1]], nil
-	}}
-	dimension := func(name string, i int) int {
-		if e := directory[name]; i < len(e.Shape) {
-			return e.Shape[i]
-		}
-		return 0
-	}
-	const wordName, placeName = "embeddings.word_embeddings.weight", "embeddings.position_embeddings.weight"
-	s := shape{
-		hidden: dimension(wordName, 1), vocabulary: dimension(wordName, 0), positions: dimension(placeName, 0),
-		inner: dimension("encoder.layer.0.intermediate.dense.weight", 0),
-	}
-	s.heads = s.hidden / headSize
-	for dimension(fmt.Sprintf("encoder.layer.%d.output.dense.weight", s.layers), 0) > 0 && s.layers < 99 {
-		s.layers++
-	}
-	if err := s.check(); err != nil {
-		return nil, err
-	}
-	if len(words.ids) > s.vocabulary || words.limit > s.positions {
-		return nil, errors.New("its vocabulary is of another model")
-	}
-	h := s.hidden
-	rows := func(name string, in, out int) func(int) []float32 {
-		all := t.floats(name, in*out)
-		return func(r int) []float32 { return all[r*in : (r+1)*in] }
-	}
-	wb := [2]string{".weight", ".bias"}
-	table := t.bytes(wordName, s.vocabulary*h)
-	e := &encoder{
-		hidden: h, heads: s.heads, positions: s.positions, epsilon: 1e-12,
-		word: func(out []float32, id int32) { copy(out, floats(table[int(id)*4*h:int(id+1)*4*h])) },
-		position: fold(t.floats(placeName, s.positions*h),
-			t.floats("embeddings.token_type_embeddings.weight", 2*h)[:h]),
-		first: t.norm("embeddings.LayerNorm", wb, h),
-	}
-	for i := range s.layers {
-		at := fmt.Sprintf("encoder.layer.%d.", i)
-		self, join, up, down := at+"attention.self.", at+"attention.output.", at+"intermediate.dense", at+"output."
-		e.layers = append(e.layers, layer{
-			qkv: joined(h, [3][]float32{t.floats(self+"query.bias", h), t.floats(self+"key.bias", h), t.floats(self+"value.bias", h)},
-				[3]func(int) []float32{
-					rows(self+"query.weight", h, h), rows(self+"key.weight", h, h), rows(self+"value.weight", h, h),
-				}),
-			join:      newLinear(h, h, t.floats(join+"dense.bias", h), rows(join+"dense.weight", h, h)),
-			afterJoin: t.norm(join+"LayerNorm", wb, h),
-			up:        newLinear(h, s.inner, t.floats(up+".bias", s.inner), rows(up+".weight", h, s.inner)),
-			down:      newLinear(s.inner, h, t.floats(down+"dense.bias", h), rows(down+"dense.weight", s.inner, h)),
-			afterDown: t.norm(down+"LayerNorm", wb, h),
-		})
-	}
-	return e, t.err
 }

@@ -24,8 +24,8 @@ func Pack(rows []int16, n, k int) []int16 {
 // Up rounds n up to a multiple of step.
 func Up(n, step int) int { return (n + step - 1) / step * step }
 
-// Mul gives out[t*width+r] = Σ a[t*k+c] · row r, column c of panels, for tokens rows of a and n rows of panels. tokens is
-// a multiple of Tokens, n and width of Width, k is even and not 0.
+// Mul gives out[t*width+r] = Σ a[t*k+c] · row r, column c of panels, for tokens rows of a and n rows of panels. tokens
+// is a multiple of Tokens, n and width of Width, k is even and not 0.
 func Mul(out []int32, width int, a []int16, tokens, k int, panels []int16, n int) {
 	if tokens == 0 || n == 0 {
 		return

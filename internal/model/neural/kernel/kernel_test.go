@@ -19,7 +19,9 @@ func numbers(random *rand.Rand, n, limit int) []int16 {
 
 func TestProductsAreThoseOfTheDefinition(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for _, size := range []struct{ tokens, k, n int }{{8, 2, 16}, {8, 32, 16}, {16, 384, 48}, {24, 1536, 32}, {64, 34, 80}} {
+	for _, size := range []struct{ tokens, k, n int }{
+		{8, 2, 16}, {8, 32, 16}, {16, 384, 48}, {24, 1536, 32}, {64, 34, 80},
+	} {
 		a := numbers(random, size.tokens*size.k, 5000)
 		rows := numbers(random, size.n*size.k, 250)
 		panels := Pack(rows, size.n, size.k)
