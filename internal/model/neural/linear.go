@@ -51,17 +51,23 @@ func nearest(x float32) int16 {
 	return int16(int32(float32(x+large) - large))
 }
 
+// absolute is the largest absolute value. Without its sign a number's bits are ordered as the numbers are; four parts
+// do not wait for each other.
 func absolute(values []float32) float32 {
-	top := float32(0)
-	for _, x := range values {
-		if x < 0 {
-			x = -x
-		}
-		if x > top {
-			top = x
-		}
+	const unsigned = 1<<31 - 1
+	var a, b, c, d uint32
+	for len(values) >= 4 {
+		four := (*[4]float32)(values)
+		a = max(a, math.Float32bits(four[0])&unsigned)
+		b = max(b, math.Float32bits(four[1])&unsigned)
+		c = max(c, math.Float32bits(four[2])&unsigned)
+		d = max(d, math.Float32bits(four[3])&unsigned)
+		values = values[4:]
 	}
-	return top
+	for _, x := range values {
+		a = max(a, math.Float32bits(x)&unsigned)
+	}
+	return math.Float32frombits(max(a, b, c, d))
 }
 
 // divide writes values as integers up to limit and gives what one is worth.
