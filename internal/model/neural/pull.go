@@ -55,7 +55,7 @@ func (p Puller) Pull(ctx context.Context, name, from string) (fetched bool, err 
 	ctx, cancel := context.WithTimeout(ctx, pullTime)
 	defer cancel()
 	if err := p.take(ctx, m, target, from, missing); err != nil {
-		if fault.CodeOf(err) != "" {
+		if fault.As(err) != nil {
 			return false, err
 		}
 		return false, fault.NotFound.At("pull weights of "+m.Name+" from", from).
