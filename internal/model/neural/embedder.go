@@ -41,6 +41,10 @@ type loaded struct {
 // cores are the places for encoding in this process, whatever the number of models and requests.
 var cores = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)))
 
+// turns are the places for requests: one after the other is done, and kept, while the rest wait. With two, no core waits
+// for the end of a request.
+var turns = make(chan struct{}, 2)
+
 var (
 	openMu sync.Mutex
 	opened = map[string]*loaded{}
@@ -154,6 +158,10 @@ func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model
 		at  int
 		ids []int32
 	}
+	if err := e.enter(ctx, turns); err != nil {
+		return nil, model.Usage{}, err
+	}
+	defer e.leave(turns)
 	items := make([]item, len(texts))
 	for i, text := range texts {
 		if err := ctx.Err(); err != nil {
@@ -178,11 +186,11 @@ func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model
 		batch := items[:n]
 		items = items[n:]
 		usage.Prompt += int64(tokens)
-		if err := e.enter(ctx); err != nil {
+		if err := e.enter(ctx, cores); err != nil {
 			return nil, model.Usage{}, errors.Join(group.Wait(), err)
 		}
 		group.Go(func() error {
-			defer e.leave()
+			defer e.leave(cores)
 			memory, _ := e.loaded.spaces.Get().(*space)
 			defer e.loaded.spaces.Put(memory)
 			ids := make([][]int32, len(batch))
@@ -198,9 +206,9 @@ func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model
 	return out, usage, group.Wait()
 }
 
-// enter waits for a core, and tells meanwhile that it is no hang. A question waits for none: it is short, and somebody
+// enter waits for a place, and tells meanwhile that it is no hang. A question waits for none: it is short, and somebody
 // waits for it while many passages are embedded.
-func (e Embedder) enter(ctx context.Context) error {
+func (e Embedder) enter(ctx context.Context, places chan struct{}) error {
 	model.SignOfLife(ctx)
 	if e.asks {
 		return ctx.Err()
@@ -209,7 +217,7 @@ func (e Embedder) enter(ctx context.Context) error {
 	defer ticker.Stop()
 	for {
 		select {
-		case cores <- struct{}{}:
+		case places <- struct{}{}:
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
@@ -219,8 +227,8 @@ func (e Embedder) enter(ctx context.Context) error {
 	}
 }
 
-func (e Embedder) leave() {
+func (e Embedder) leave(places chan struct{}) {
 	if !e.asks {
-		<-cores
+		<-places
 	}
 }
