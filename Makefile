@@ -93,6 +93,7 @@ secrets: $(TOOLS)/gitleaks ## search the sources and their history for secrets
 	@d=$$(mktemp -d) && trap 'rm -rf "$$d"' EXIT && git ls-files -z --cached --others --exclude-standard | \
 	  xargs -0 cp --parents -t "$$d" && $(TOOLS)/gitleaks dir --no-banner --redact --config .gitleaks.toml "$$d"
 
+MODELS ?= e5 e5-en-pt minilm
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 release: ## archives for Linux and macOS into dist/, equal wherever they are made, with bills of materials and SHA256SUMS
 	@echo "five programs for four systems and processors: some ten minutes of two cores for each of the four, the first time"
@@ -126,9 +127,13 @@ bench: build ## the figures of docs/benchmarks.md, as ratios in one run; DATASET
 	cd $(EMBEDDED) && $(GO) run ./bench -bin $(BIN) $(BENCH)
 	$(GO) test -run '^$$' -bench . -benchtime 200x ./internal/retrieve/...
 	$(GO) test -run '^$$' -bench Distance -benchtime 1x ./internal/build
+	$(GO) test -run '^$$' -bench . ./internal/model/neural/...
 	@for d in $(DATASETS); do $(BIN)/unweaver eval --dataset $$d --workers 1 --data-dir $(BIN)/eval-data --out $(BIN)/eval-$$(basename $$d) || exit 1; done
 	@if [ -f .servers/env ]; then set -a; . ./.servers/env; set +a; cd $(EMBEDDED) && UNWEAVER_TEST_BIN=$(BIN) $(GO) test -timeout 60m -run '^$$' -bench . -benchtime 1x ./e2e; \
 	else echo "no real servers: make servers adds their figures"; fi
+
+models: ## fetch and check the weights of embedders inside (MODELS="e5 minilm", into the user's folder of caches)
+	@for m in $(MODELS); do $(GO) run ./starter models pull $$m || exit 1; done
 
 servers: build ## install and start Redis, S3, Milvus and Temporal on loopback, for tests and benchmarks
 	@infra/servers/servers.sh up

@@ -114,7 +114,7 @@ func (r *Run) models(ctx context.Context) (model.Set, error) {
 		return set, err
 	}
 	trusts, err := r.trusts(ctx)
-	return set.WithBefore(trusts.ChatBefore, trusts.EmbeddingBefore), err
+	return set.Watched(r.Progress.Touch).WithBefore(trusts.ChatBefore, trusts.EmbeddingBefore), err
 }
 
 // recorded is what a manifest says of the domains; nothing where no model is asked over a network.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/model/neural"
 )
 
 // Config is the whole file. What a build is computed from has the types of package corpus: their JSON names are the
@@ -188,6 +189,7 @@ type S3 struct {
 type Models struct {
 	Chat      corpus.ChatModel  `yaml:"chat"`
 	Embedding corpus.EmbedModel `yaml:"embedding"`
+	Dir       string            `yaml:"dir"`
 	Currency  string            `yaml:"currency"`
 	Limits    corpus.Limits     `yaml:"limits"`
 	Endpoints []Endpoint        `yaml:"endpoints"`
@@ -299,6 +301,9 @@ func (c *Config) Spec(index, corpusURI string) (corpus.Spec, error) {
 		corpusURI = settings.Corpus
 	}
 	models := c.modelsOf(index)
+	if built, ok := neural.Find(models.Embedding.Model); ok && models.Embedding.Provider == providerBuiltin {
+		models.Embedding.MaxInputTokens = built.Fitting(models.Embedding.MaxInputTokens)
+	}
 	for _, timeout := range []*corpus.Duration{&models.Chat.Timeout, &models.Embedding.Timeout} {
 		if *timeout == corpus.DefaultModelTimeout {
 			*timeout = 0

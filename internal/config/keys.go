@@ -3,7 +3,10 @@ package config
 import (
 	"regexp"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/unweaver/unweaver/internal/model/neural"
 )
 
 // Known values.
@@ -301,7 +304,7 @@ var generalKeys = []key{
 	price("models.chat.price.completion", "price of completion tokens", ""),
 	{
 		path:     "models.embedding.provider",
-		meaning:  "who embeds classes, chunks and questions. builtin: lexical vectors, no model",
+		meaning:  "who embeds classes, chunks and questions. builtin: lexical vectors, or the model inside that is named",
 		example:  "openai",
 		rebuilds: paysEmbeddings,
 		rule:     oneOf("builtin", "openai"),
@@ -320,9 +323,10 @@ var generalKeys = []key{
 		rule:    optional(variable()),
 	},
 	{
-		path:     "models.embedding.model",
-		meaning:  "the model; provider openai needs it",
-		example:  "text-embedding-3-small",
+		path: "models.embedding.model",
+		meaning: "the model; provider openai needs it. Provider builtin: " + strings.Join(neural.Names(), ", ") +
+			" (`unweaver models pull` fetches the weights); empty: lexical vectors",
+		example:  "e5",
 		rebuilds: paysEmbeddings,
 		rule:     anything(),
 	},
@@ -336,7 +340,7 @@ var generalKeys = []key{
 	},
 	{
 		path:     "models.embedding.max_input_tokens",
-		meaning:  "longest input; longer chunks get several windows. 0: no bound",
+		meaning:  "longest input; longer chunks get several windows. 0: no bound; models inside have one of their own",
 		unit:     "tokens",
 		example:  "512",
 		rebuilds: paysEmbeddings,
@@ -358,6 +362,13 @@ var generalKeys = []key{
 	modelTimeout("models.embedding.timeout"),
 	price("models.embedding.price.prompt", "price of input tokens", ""),
 	price("models.embedding.price.completion", "no effect", noCompletion),
+	{
+		path: "models.dir",
+		meaning: "folder with the weights of models inside, read by worker and query-api; empty: unweaver/models in the " +
+			"user's folder of caches. An image may bring it",
+		example: "/models",
+		rule:    anything(),
+	},
 	{
 		path:    "models.currency",
 		meaning: "what prices, costs and budgets of money are in; it is shown beside them, and nothing is converted",

@@ -60,6 +60,7 @@ func (c *Config) Endpoints() []Endpoint {
 }
 
 const (
+	providerBuiltin  = "builtin"
 	providerOpenAI   = "openai"
 	providerRecorded = "recorded"
 )

@@ -99,7 +99,7 @@ func TestEveryKeyIsDescribedOnce(t *testing.T) {
 // needs is what an example needs beside it.
 var needs = map[string][]string{
 	"models.chat.provider":          {"models.chat.model=m"},
-	"models.embedding.provider":     {"models.embedding.model=m"},
+	"models.embedding.provider":     {"models.embedding.model=e5"},
 	"engine.tls_cert":               {"engine.tls_cert=c.pem", "engine.tls_key=k.pem"},
 	"engine.tls_key":                {"engine.tls_cert=c.pem", "engine.tls_key=k.pem"},
 	"engine.deployment.name":        {"engine.deployment.name=green", "engine.deployment.build_id=v1"},

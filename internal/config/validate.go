@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/model/neural"
 )
 
 // described gives the description of every key by its path.
@@ -146,4 +147,11 @@ func (l *loader) modelsNeed(path string, models Models) {
 		path+".embedding.model",
 		"provider openai needs a model",
 	)
+	if embedding := models.Embedding; embedding.Provider == providerBuiltin && embedding.Model != "" {
+		built, ok := neural.Find(embedding.Model)
+		l.check(ok, path+".embedding.model", "%q is no built-in model: use %s, or nothing for lexical vectors",
+			embedding.Model, strings.Join(neural.Names(), ", "))
+		l.check(!ok || embedding.Dimension == 0 || embedding.Dimension == built.Dimension, path+".embedding.dimension",
+			"want 0 or %d, which is what %s has, got %d", built.Dimension, embedding.Model, embedding.Dimension)
+	}
 }

@@ -117,6 +117,10 @@ type EmbedModel struct {
 	Timeout Duration `json:"timeout,omitempty"` // of one request; 0: DefaultModelTimeout
 }
 
+// Inside tells whether the embedder is a model inside the program (package neural), rather than its lexical vectors or a
+// server.
+func (m EmbedModel) Inside() bool { return m.Provider == "builtin" && m.Model != "" }
+
 // DefaultKeyVariable holds the key of a model server where a configuration names no other variable. A server of one's
 // own is asked without a key where it is empty.
 const DefaultKeyVariable = "OPENAI_API_KEY"

@@ -46,6 +46,21 @@ func IsUrgent(ctx context.Context) bool {
 	return is
 }
 
+type alive struct{}
+
+// Alive has sign called while a model inside this process gets on with a request, or waits for its turn: neither is a
+// hang. It may be called concurrently.
+func Alive(ctx context.Context, sign func()) context.Context {
+	return context.WithValue(ctx, alive{}, sign)
+}
+
+// SignOfLife passes a sign on to who waits for the request.
+func SignOfLife(ctx context.Context) {
+	if sign, ok := ctx.Value(alive{}).(func()); ok {
+		sign()
+	}
+}
+
 type beforeAgain struct{}
 
 // BeforeAgain has again asked when an adapter is about to send one more request within the same call, because the

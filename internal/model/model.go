@@ -7,6 +7,7 @@ package model
 import (
 	"context"
 	"encoding/json"
+	"strings"
 )
 
 // Tasks of a chat call.
@@ -50,15 +51,19 @@ type Reply struct {
 	Truncated bool
 }
 
+// Neural is the provider of embedders that run inside this process (package neural). Configurations name them beside
+// provider builtin.
+const Neural = "neural"
+
 // Info names a model.
 type Info struct {
-	Provider   string // builtin | openai | recorded
+	Provider   string // builtin | neural | openai | recorded
 	Model      string
 	Endpoint   string // shared limits are counted by it
 	Domain     string // whose answers these are: results are shared within it alone; empty: not told apart
 	Before     bool   // results that name no domain were paid for in this one
 	Parameters string // what else shapes a reply; part of ledger keys
-	Paid       bool   // replies cost money: they go through the ledger
+	Paid       bool   // replies cost money, or much time: they go through the ledger
 }
 
 // Chat is the port of structured chat. Complete may be called concurrently and repeated; a repetition of a paid call is
@@ -111,8 +116,12 @@ func As[T any](value any) (T, bool) {
 
 // Label is how a model is shown to people.
 func (i Info) Label() string {
-	if i.Provider == "builtin" {
+	switch i.Provider {
+	case "builtin":
 		return "built-in models"
+	case Neural:
+		name, _, _ := strings.Cut(i.Model, " ")
+		return "built-in " + name
 	}
 	return i.Provider + ":" + i.Model
 }
@@ -139,6 +148,25 @@ func (s Set) WithBefore(chat, embedding bool) Set {
 	return s
 }
 
+// Watched has sign called while embedders of a set that run inside this process get on (see Alive).
+func (s Set) Watched(sign func()) Set {
+	s.Classes, s.Chunks = watchedEmbedder{s.Classes, sign}, watchedEmbedder{s.Chunks, sign}
+	return s
+}
+
+type watchedEmbedder struct {
+	Embedder
+	sign func()
+}
+
+// Embed implements Embedder.
+func (w watchedEmbedder) Embed(ctx context.Context, texts []string) ([][]float32, Usage, error) {
+	return w.Embedder.Embed(Alive(ctx, w.sign), texts)
+}
+
+// Unwrap gives the embedder below, for As.
+func (w watchedEmbedder) Unwrap() Embedder { return w.Embedder }
+
 type formerChat struct{ Chat }
 
 // Info implements Chat.
@@ -162,3 +190,16 @@ func (f formerEmbedder) Info() Info {
 
 // Unwrap gives the embedder below, for As.
 func (f formerEmbedder) Unwrap() Embedder { return f.Embedder }
+
+// Asker is an embedder that embeds questions otherwise than passages. Find it with As.
+type Asker interface {
+	Questions() Embedder
+}
+
+// ForQuestions gives the embedder of questions, which for most is that of passages.
+func ForQuestions(embedder Embedder) Embedder {
+	if asker, ok := As[Asker](embedder); ok {
+		return asker.Questions()
+	}
+	return embedder
+}

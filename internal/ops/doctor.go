@@ -14,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/wiring"
 	"github.com/unweaver/unweaver/workflows"
 )
 
@@ -80,7 +81,12 @@ func (s *Service) probeChat(ctx context.Context, spec corpus.Spec) (string, erro
 }
 
 func (s *Service) probeEmbedder(ctx context.Context, spec corpus.Spec) (string, error) {
-	embedder, err := s.Models.Embedder(spec, spec.Embedding.Provider, spec.Embedding.Dimension)
+	if spec.Embedding.Inside() { // an embedder that is open already tells nothing of the files
+		if err := s.Models.Check(spec); err != nil || s.Models.IsRemote() {
+			return "built-in " + spec.Embedding.Model + ": its weights are read by worker and query-api, not here", err
+		}
+	}
+	embedder, err := s.Models.Embedder(spec, wiring.Provider(spec), spec.Embedding.Dimension)
 	if err != nil {
 		return "", err
 	}
@@ -88,7 +94,11 @@ func (s *Service) probeEmbedder(ctx context.Context, spec corpus.Spec) (string, 
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s, dimension %d", embedder.Info().Label(), len(embedded[0])), nil
+	detail := fmt.Sprintf("%s, dimension %d", embedder.Info().Label(), len(embedded[0]))
+	if spec.Embedding.Inside() {
+		detail += ", weights are whole in " + s.Models.Weights()
+	}
+	return detail, nil
 }
 
 // workers tells whether any worker polls the task queue: without one a run waits for ever, which is no error of

@@ -148,7 +148,13 @@ func (s *Server) embed(
 	cost *bill,
 ) ([]float32, error) {
 	embedder, err := s.Models.Embedder(generation.Spec, fingerprint.Provider, fingerprint.Dimension)
+	if err != nil && fingerprint.Provider == model.Neural { // its weights are not on this machine
+		err = fault.EmbedderDown.At("embed question", "").Because(err).Advise(hint(err))
+	}
 	if err != nil {
+		return nil, err
+	}
+	if embedder, err = asQuestions(embedder, fingerprint); err != nil {
 		return nil, err
 	}
 	if generation.IDF != nil && fingerprint.IDF != "" {
@@ -180,6 +186,26 @@ func (s *Server) embed(
 	}
 	response.Usage.EmbedCached = cached
 	return vector, err
+}
+
+// hint of what to do about an error, where it has one.
+func hint(err error) string {
+	if known := fault.As(err); known != nil {
+		return known.Hint
+	}
+	return ""
+}
+
+// asQuestions gives the embedder of questions. One inside this program is that of the generation: vectors of other
+// weights mean something else.
+func asQuestions(embedder model.Embedder, fingerprint corpus.Fingerprint) (model.Embedder, error) {
+	if fingerprint.Provider == model.Neural && embedder.Info().Model != fingerprint.Model {
+		return nil, fault.EmbedderDown.At("embed question", "").
+			Because("the index has vectors of other weights than this program uses: " + fingerprint.Model + ", not " +
+				embedder.Info().Model).
+			Advise("index again, or serve it with the release that made it")
+	}
+	return model.ForQuestions(embedder), nil
 }
 
 // weighed gives the embedder with a table of the corpus, where it, or one that it wraps, takes one.

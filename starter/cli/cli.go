@@ -165,6 +165,7 @@ func (a *App) root() *cobra.Command {
 		a.auditCmd(),
 		a.evalCmd(),
 		a.doctorCmd(),
+		a.modelsCmd(),
 		a.configCmd(),
 		a.certsCmd(),
 		a.devCmd(),

@@ -61,7 +61,7 @@ func (a *App) devConfig(own *config.Config) (*config.Config, error) {
 }
 
 // processKeys are sections of the configuration that belong to processes: a running stack has its own.
-var processKeys = []string{"engine.", "limits.", "query_api.", "stores.", "worker."}
+var processKeys = []string{"engine.", "limits.", "models.dir", "query_api.", "stores.", "worker."}
 
 // noteDev says what a command gives that the running embedded stack does not take: it was started with its own.
 func (a *App) noteDev() {

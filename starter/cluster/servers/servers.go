@@ -50,7 +50,7 @@ func connect(ctx context.Context, cfg *config.Config) (cli.Connection, error) {
 			Client:    client,
 			Engine:    cfg.Engine,
 			Stores:    stores,
-			Models:    wiring.NewModels(stores.Coordination, cfg),
+			Models:    wiring.NewModels(stores.Coordination, cfg).Remote(),
 			Limits:    cfg.DocumentLimits(),
 			Heartbeat: workflows.DefaultHeartbeat,
 

@@ -1,0 +1,88 @@
+package neural
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/model"
+)
+
+// While all cores are taken a passage waits, with signs of life, and a question does not.
+func TestAQuestionDoesNotWaitForPassages(t *testing.T) {
+	e := randomModels()[0].open(t)
+	for range cap(cores) {
+		cores <- struct{}{}
+	}
+	freed := false
+	free := func() {
+		for range cap(cores) {
+			<-cores
+		}
+		freed = true
+	}
+	defer func() {
+		if !freed {
+			free()
+		}
+	}()
+	if _, _, err := e.Questions().Embed(t.Context(), []string{"the river"}); err != nil {
+		t.Fatal(err)
+	}
+	signs := make(chan struct{}, 100)
+	waiting, cancel := context.WithCancel(model.Alive(t.Context(), func() { signs <- struct{}{} }))
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, _, err := e.Embed(waiting, []string{"the river"})
+		ended <- err
+	}()
+	<-signs
+	<-signs // it waits, and lives
+	select {
+	case err := <-ended:
+		t.Fatalf("a passage did not wait: %v", err)
+	default:
+	}
+	free()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestQuestionsAndPassagesHaveTheirPrefix(t *testing.T) {
+	e := randomModels()[0].open(t)
+	bare := e
+	bare.prefix = ""
+	vector := func(e model.Embedder, text string) []float32 {
+		vectors, _, err := e.Embed(t.Context(), []string{text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return vectors[0]
+	}
+	if !slices.Equal(vector(e, "a"), vector(bare, "passage: a")) ||
+		!slices.Equal(vector(model.ForQuestions(e), "a"), vector(bare, "query: a")) {
+		t.Error("e5 wants its prefixes")
+	}
+	// Decorators are passed through.
+	set := model.Set{Chunks: e, Classes: e}.Watched(func() {})
+	if !slices.Equal(vector(model.ForQuestions(set.Chunks), "a"), vector(bare, "query: a")) {
+		t.Error("a decorator hides questions")
+	}
+	minilm := randomModels()[1].open(t)
+	if !slices.Equal(vector(minilm, "a"), vector(minilm.Questions(), "a")) {
+		t.Error("minilm has none")
+	}
+}
+
+func TestIdentityNamesAllWeights(t *testing.T) {
+	for _, m := range Models {
+		other := m
+		other.Files = slices.Clone(m.Files)
+		other.Files[len(other.Files)-1].SHA256 = "00"
+		if other.Identity() == m.Identity() {
+			t.Errorf("%s: other weights have the same fingerprint", m.Name)
+		}
+	}
+}

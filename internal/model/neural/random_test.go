@@ -1,0 +1,444 @@
+package neural
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+)
+
+// tiny is the shape of models that tests make.
+var tiny = shape{hidden: 64, layers: 2, heads: 2, inner: 96, vocabulary: 0, positions: 24}
+
+// dense are the weights of a model as plain numbers, by the names of tensors of BERT.
+type dense map[string][]float64
+
+// plain embeds ids by the definition of the model, in float64 and without any of the program's own arithmetic.
+func (d dense) plain(s shape, epsilon float64, ids []int32) []float64 {
+	h, size := s.hidden, s.hidden/s.heads
+	norm := func(x []float64, name string) {
+		mean, variance := 0.0, 0.0
+		for _, v := range x {
+			mean += v / float64(h)
+		}
+		for _, v := range x {
+			variance += (v - mean) * (v - mean) / float64(h)
+		}
+		for i, v := range x {
+			x[i] = (v-mean)/math.Sqrt(variance+epsilon)*d[name+".weight"][i] + d[name+".bias"][i]
+		}
+	}
+	apply := func(x []float64, name string) []float64 {
+		out := slices.Clone(d[name+".bias"])
+		for r := range out {
+			for c, v := range x {
+				out[r] += d[name+".weight"][r*len(x)+c] * v
+			}
+		}
+		return out
+	}
+	rows := make([][]float64, len(ids))
+	for t, id := range ids {
+		rows[t] = make([]float64, h)
+		for i := range h {
+			rows[t][i] = d["word"][int(id)*h+i] + d["position"][t*h+i] + d["kind"][i]
+		}
+		norm(rows[t], "first")
+	}
+	for l := range s.layers {
+		at := fmt.Sprintf("%d.", l)
+		var query, key, value [][]float64
+		for _, x := range rows {
+			query = append(query, apply(x, at+"query"))
+			key = append(key, apply(x, at+"key"))
+			value = append(value, apply(x, at+"value"))
+		}
+		for t, x := range rows {
+			met := make([]float64, h)
+			for head := range s.heads {
+				var chances []float64
+				total := 0.0
+				for other := range rows {
+					dot := 0.0
+					for i := head * size; i < (head+1)*size; i++ {
+						dot += query[t][i] * key[other][i]
+					}
+					chance := math.Exp(dot / math.Sqrt(float64(size)))
+					chances, total = append(chances, chance), total+chance
+				}
+				for other, chance := range chances {
+					for i := head * size; i < (head+1)*size; i++ {
+						met[i] += chance / total * value[other][i]
+					}
+				}
+			}
+			joined := apply(met, at+"join")
+			for i := range joined {
+				joined[i] += x[i]
+			}
+			norm(joined, at+"afterJoin")
+			mid := apply(joined, at+"up")
+			for i, v := range mid {
+				mid[i] = v / 2 * (1 + math.Erf(v/math.Sqrt2))
+			}
+			out := apply(mid, at+"down")
+			for i := range out {
+				out[i] += joined[i]
+			}
+			norm(out, at+"afterDown")
+			rows[t] = out
+		}
+	}
+	out := make([]float64, h)
+	square := 0.0
+	for i := range out {
+		for _, x := range rows {
+			out[i] += x[i]
+		}
+		square += out[i] * out[i]
+	}
+	for i := range out {
+		out[i] /= math.Sqrt(square)
+	}
+	return out
+}
+
+// maker makes a random model: a file of weights, and what they are.
+type maker struct {
+	random *rand.Rand
+	weight dense
+}
+
+func newMaker(seed uint64) maker { return maker{rand.New(rand.NewPCG(seed, 7)), dense{}} }
+
+func (m maker) floats(name string, n int, about, width float64) []byte {
+	var out bytes.Buffer
+	for range n {
+		v := float32(about + width*m.random.NormFloat64())
+		m.weight[name] = append(m.weight[name], float64(v))
+		_ = binary.Write(&out, binary.LittleEndian, v)
+	}
+	return out.Bytes()
+}
+
+// blocks are weights of 4 bits.
+func (m maker) blocks(name string, n int) []byte {
+	var out bytes.Buffer
+	for range n / blockWeights {
+		const bits = 0x2c00 // 1/16 in 16 bits
+		_ = binary.Write(&out, binary.LittleEndian, uint16(bits))
+		var packed [16]byte
+		var values [blockWeights]float64
+		for i := range 16 {
+			packed[i] = byte(m.random.IntN(256))
+			values[i] = (float64(packed[i]&15) - 8) / 16
+			values[i+16] = (float64(packed[i]>>4) - 8) / 16
+		}
+		m.weight[name] = append(m.weight[name], values[:]...)
+		out.Write(packed[:])
+	}
+	return out.Bytes()
+}
+
+var tinyPieces = []string{
+	"<s>", "<pad>", "</s>", "<unk>", "▁", "▁the", "▁riv", "er", "▁river", "s", "a", "b", "c", "ab", "abc", "▁a", "e", "r",
+	"t", "h", "i", "v", "o", "ö", "n", "▁query", "▁passage", ":", "q", "u", "y", "p", "g",
+}
+
+// e5 is a file of packed weights.
+func (m maker) e5(s shape) []byte {
+	var out bytes.Buffer
+	write := func(values ...any) {
+		for _, v := range values {
+			_ = binary.Write(&out, binary.LittleEndian, v)
+		}
+	}
+	s.vocabulary = len(tinyPieces)
+	out.WriteString("E5S1")
+	for _, v := range []int{1, s.hidden, s.layers, s.heads, s.inner, s.vocabulary, s.positions, 1} {
+		write(int32(v))
+	}
+	write(float32(1e-5), int32(blockWeights))
+	write(int32(len(tinyPieces)), int32(0), int32(2), int32(1), int32(3))
+	text := strings.Join(tinyPieces, "")
+	write(uint64(len(text)))
+	at := 0
+	for _, piece := range tinyPieces {
+		write(uint32(at))
+		at += len(piece)
+	}
+	write(uint32(at))
+	for i := range tinyPieces {
+		write(float32(-1 - m.random.Float64()*float64(i)))
+	}
+	out.WriteString(text)
+	// U+FB01 is written as two letters, a control character as a blank.
+	written := []any{uint32(0xfb01), uint8(2), uint32('f'), uint32('i'), uint32(1), uint8(1), uint32(' ')}
+	write(int32(2), int32(4+1+8+4+1+4))
+	write(written...)
+
+	type tensor struct {
+		name string
+		kind uint8
+		n    int
+		raw  []byte
+	}
+	var all []tensor
+	plain := func(name, as string, n int, about, width float64) {
+		all = append(all, tensor{name, 0, n, m.floats(as, n, about, width)})
+	}
+	packed := func(name, as string, n int) { all = append(all, tensor{name, 1, n, m.blocks(as, n)}) }
+	h := s.hidden
+	packed("emb.word", "word", s.vocabulary*h)
+	plain("emb.pos", "position", s.positions*h, 0, 0.1)
+	plain("emb.type", "kind", h, 0, 0.1)
+	plain("emb.ln.w", "first.weight", h, 1, 0.1)
+	plain("emb.ln.b", "first.bias", h, 0, 0.1)
+	for l := range s.layers {
+		for _, t := range []struct {
+			name, as string
+			out, in  int
+		}{
+			{"q", "query", h, h}, {"k", "key", h, h}, {"v", "value", h, h}, {"ao", "join", h, h},
+			{"fi", "up", s.inner, h}, {"fo", "down", h, s.inner},
+		} {
+			packed(fmt.Sprintf("l%d.%s.w", l, t.name), fmt.Sprintf("%d.%s.weight", l, t.as), t.out*t.in)
+			plain(fmt.Sprintf("l%d.%s.b", l, t.name), fmt.Sprintf("%d.%s.bias", l, t.as), t.out, 0, 0.1)
+		}
+		for _, t := range [][2]string{{"aln", "afterJoin"}, {"oln", "afterDown"}} {
+			plain(fmt.Sprintf("l%d.%s.w", l, t[0]), fmt.Sprintf("%d.%s.weight", l, t[1]), h, 1, 0.1)
+			plain(fmt.Sprintf("l%d.%s.b", l, t[0]), fmt.Sprintf("%d.%s.bias", l, t[1]), h, 0, 0.1)
+		}
+	}
+	start := out.Len() + 4
+	for _, t := range all {
+		start += 2 + len(t.name) + 1 + 4 + 8 + 8
+	}
+	write(int32(len(all)))
+	for _, t := range all {
+		write(uint16(len(t.name)))
+		out.WriteString(t.name)
+		write(t.kind, int32(t.n), uint64(start), uint64(len(t.raw)))
+		start += len(t.raw)
+	}
+	for _, t := range all {
+		out.Write(t.raw)
+	}
+	return out.Bytes()
+}
+
+var tinyVocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nri\n##ver\nriver\n##s\na\n##b\n##a\nq\n!\n,\n東\n"
+
+// bert is a file of safetensors.
+func (m maker) bert(s shape) []byte {
+	s.vocabulary = strings.Count(tinyVocabulary, "\n")
+	header := map[string]any{"__metadata__": map[string]string{"format": "pt"}}
+	var body bytes.Buffer
+	tensor := func(name, as string, about, width float64, dimensions ...int) {
+		n := 1
+		for _, d := range dimensions {
+			n *= d
+		}
+		raw := m.floats(as, n, about, width)
+		header[name] = safetensor{"F32", dimensions, [2]int{body.Len(), body.Len() + len(raw)}}
+		body.Write(raw)
+	}
+	h := s.hidden
+	tensor(wordTensor, "word", 0, 0.5, s.vocabulary, h)
+	tensor(placeTensor, "position", 0, 0.1, s.positions, h)
+	tensor("embeddings.token_type_embeddings.weight", "kind", 0, 0.1, 2, h)
+	tensor("embeddings.LayerNorm.weight", "first.weight", 1, 0.1, h)
+	tensor("embeddings.LayerNorm.bias", "first.bias", 0, 0.1, h)
+	for l := range s.layers {
+		at, as := fmt.Sprintf("encoder.layer.%d.", l), fmt.Sprintf("%d.", l)
+		for _, t := range []struct {
+			name, as string
+			out, in  int
+		}{
+			{"attention.self.query", "query", h, h}, {"attention.self.key", "key", h, h},
+			{"attention.self.value", "value", h, h}, {"attention.output.dense", "join", h, h},
+			{"intermediate.dense", "up", s.inner, h}, {"output.dense", "down", h, s.inner},
+		} {
+			tensor(at+t.name+".weight", as+t.as+".weight", 0, 0.2, t.out, t.in)
+			tensor(at+t.name+".bias", as+t.as+".bias", 0, 0.1, t.out)
+		}
+		for _, t := range [][2]string{{"attention.output.LayerNorm", "afterJoin"}, {"output.LayerNorm", "afterDown"}} {
+			tensor(at+t[0]+".weight", as+t[1]+".weight", 1, 0.1, h)
+			tensor(at+t[0]+".bias", as+t[1]+".bias", 0, 0.1, h)
+		}
+	}
+	raw, _ := json.Marshal(header)
+	out := binary.LittleEndian.AppendUint64(nil, uint64(len(raw)))
+	return append(append(out, raw...), body.Bytes()...)
+}
+
+// made is a random model of each kind.
+type made struct {
+	name    string
+	files   [][]byte
+	weight  dense
+	epsilon float64
+}
+
+func randomModels() []made {
+	e5, bert := newMaker(1), newMaker(2)
+	return []made{
+		{"e5", [][]byte{e5.e5(tiny)}, e5.weight, float64(float32(1e-5))},
+		{"minilm", [][]byte{bert.bert(tiny), []byte(tinyVocabulary)}, bert.weight, 1e-12},
+	}
+}
+
+func (m made) model() Model {
+	found, _ := Find(m.name)
+	found.Dimension, found.limit = tiny.hidden, tiny.positions
+	return found
+}
+
+func (m made) open(t testing.TB) Embedder {
+	t.Helper()
+	model := m.model()
+	loaded, err := model.read(m.files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Embedder{model: model, prefix: model.passage, loaded: loaded}
+}
+
+var tinyTexts = []string{
+	"", "the river", "abc the rivers, a b", "öööö never seen 東京!", strings.Repeat("the rivers abc ", 40), "a",
+	"river q, the the the!", "ab", "\x00 \t", strings.Repeat("x", 300),
+}
+
+func TestVectorsAreThoseOfPlainArithmetic(t *testing.T) {
+	for _, m := range randomModels() {
+		t.Run(m.name, func(t *testing.T) {
+			e := m.open(t)
+			vectors, _, err := e.Embed(t.Context(), tinyTexts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var worst float64
+			for i, text := range tinyTexts {
+				ids := e.loaded.words.tokens(e.prefix + text)
+				if len(ids) > tiny.positions {
+					t.Fatalf("%d tokens of %q", len(ids), text)
+				}
+				want := m.weight.plain(tiny, m.epsilon, ids)
+				for k := range want {
+					worst = max(worst, math.Abs(want[k]-float64(vectors[i][k])))
+				}
+			}
+			t.Logf("largest difference %.2g", worst)
+			if !(worst < 2e-3) { // inputs of layers have about twelve bits, weights eleven
+				t.Errorf("a number differs by %g", worst)
+			}
+		})
+	}
+}
+
+// The same bits in whatever company, order and number of requests at once.
+func TestATextHasOneVector(t *testing.T) {
+	for _, m := range randomModels() {
+		t.Run(m.name, func(t *testing.T) {
+			e := m.open(t)
+			var many []string
+			for range 40 {
+				many = append(many, tinyTexts...)
+			}
+			random := rand.New(rand.NewPCG(5, 6))
+			random.Shuffle(len(many), func(i, j int) { many[i], many[j] = many[j], many[i] })
+			vectors, _, err := e.Embed(t.Context(), many)
+			if err != nil {
+				t.Fatal(err)
+			}
+			alone := map[string][]float32{}
+			for _, text := range tinyTexts {
+				one, _, err := e.Embed(t.Context(), []string{text})
+				if err != nil {
+					t.Fatal(err)
+				}
+				alone[text] = one[0]
+			}
+			for i, text := range many {
+				if !slices.Equal(vectors[i], alone[text]) {
+					t.Fatalf("%q has another vector among others", text)
+				}
+			}
+		})
+	}
+}
+
+// The best way to cut a word is the best of all ways.
+func TestPiecesAreTheBestOfAllWays(t *testing.T) {
+	u := &unigram{unknown: 3, unknownScore: -30, pieces: map[string]piece{}, longest: 9}
+	random := rand.New(rand.NewPCG(8, 9))
+	for i, text := range tinyPieces {
+		u.pieces[text] = piece{int32(i), -10 * random.Float64()}
+	}
+	var best func(word string) (score float64, ids []int32)
+	best = func(word string) (float64, []int32) {
+		if word == "" {
+			return 0, nil
+		}
+		score, ids := math.Inf(-1), []int32(nil)
+		letters := []rune(word)
+		for n := range letters {
+			first := string(letters[:n+1])
+			found, ok := u.pieces[first]
+			if !ok {
+				if n > 0 {
+					continue
+				}
+				found = piece{u.unknown, u.unknownScore}
+			}
+			if rest, more := best(word[len(first):]); found.score+rest > score {
+				score, ids = found.score+rest, append([]int32{found.id}, more...)
+			}
+		}
+		return score, ids
+	}
+	alphabet := []rune("▁therivsabcxz")
+	for range 500 {
+		var word strings.Builder
+		for range 1 + random.IntN(9) {
+			word.WriteRune(alphabet[random.IntN(len(alphabet))])
+		}
+		_, want := best(word.String())
+		want = slices.CompactFunc(want, func(a, b int32) bool { return a == b && a == u.unknown })
+		if got := u.word(nil, word.String()); !slices.Equal(got, want) {
+			t.Fatalf("%q: %v, want %v", word.String(), got, want)
+		}
+	}
+}
+
+// A file that ends anywhere, or has other bytes in its directory, is refused or read; nothing panics.
+func TestDamagedWeightsAreRefusedOrRead(t *testing.T) {
+	random := rand.New(rand.NewPCG(10, 11))
+	for _, m := range randomModels() {
+		t.Run(m.name, func(t *testing.T) {
+			whole, model := m.files[0], m.model()
+			directory := min(6000, len(whole)) // what comes behind is numbers, whatever they are
+			ends := []int{len(whole) - 1}
+			for range 60 {
+				ends = append(ends, random.IntN(directory))
+			}
+			sort.Ints(ends)
+			for _, end := range ends {
+				if _, err := model.read(append([][]byte{whole[:end]}, m.files[1:]...)); err == nil {
+					t.Fatalf("of %d bytes %d are enough", len(whole), end)
+				}
+			}
+			for range 150 {
+				damaged := slices.Clone(whole)
+				damaged[random.IntN(directory)] ^= 1 << random.IntN(8)
+				_, _ = model.read(append([][]byte{damaged}, m.files[1:]...))
+			}
+		})
+	}
+}

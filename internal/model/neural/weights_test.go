@@ -1,0 +1,136 @@
+package neural
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// withWeights gives the models whose weights are here, from UNWEAVER_WEIGHTS or the user's cache.
+func withWeights(t testing.TB, name string) Embedder {
+	t.Helper()
+	m, _ := Find(name)
+	if _, err := os.Stat(filepath.Join(Directory(), name, m.Files[0].Name)); err != nil {
+		t.Skipf("NOT TESTED: the weights of %s are not in %s; `make models` fetches them", name, Directory())
+	}
+	embedder, err := Open(name, Directory())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return embedder
+}
+
+func lines(t testing.TB, name string) []json.RawMessage {
+	t.Helper()
+	file, err := os.Open(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var out []json.RawMessage
+	scan := bufio.NewScanner(file)
+	scan.Buffer(nil, 1<<20)
+	for scan.Scan() {
+		out = append(out, slices.Clone(scan.Bytes()))
+	}
+	return out
+}
+
+func decode[T any](t testing.TB, raw json.RawMessage) T {
+	t.Helper()
+	var out T
+	if err := json.Unmarshal(raw, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// Tokens are those of the reference implementation (testdata/SOURCE.md).
+func TestTokensAreThoseOfTheReference(t *testing.T) {
+	for _, name := range Names() {
+		t.Run(name, func(t *testing.T) {
+			words := withWeights(t, name).loaded.words
+			for _, line := range lines(t, "tokens.jsonl") {
+				row := decode[map[string]json.RawMessage](t, line)
+				text, want := decode[string](t, row["text"]), decode[[]int32](t, row[name])
+				if got := words.tokens(text); !slices.Equal(got, want) {
+					t.Errorf("%q:\n got %v\nwant %v", text, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestALongTextIsCutToTheLimit(t *testing.T) {
+	for _, name := range Names() {
+		t.Run(name, func(t *testing.T) {
+			e := withWeights(t, name)
+			text := strings.Repeat("the river and 東京 größer ", 20000)
+			ids := e.loaded.words.tokens(text)
+			head := e.loaded.words.tokens(text[:12000])
+			if len(ids) != e.model.limit || !slices.Equal(ids, head) {
+				t.Errorf("%d tokens", len(ids))
+			}
+			vectors, _, err := e.Embed(t.Context(), []string{text, ""})
+			if err != nil || len(vectors[0]) != 384 || len(vectors[1]) != 384 {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestVectorsAreNearThoseOfTheReference(t *testing.T) {
+	for _, name := range Names() {
+		t.Run(name, func(t *testing.T) {
+			e := withWeights(t, name)
+			for _, line := range lines(t, "vectors.jsonl") {
+				row := decode[map[string]json.RawMessage](t, line)
+				text := decode[string](t, row["text"])
+				for kind, embedder := range map[string]interface{ vector(string) []float32 }{
+					" passage": one{t, e}, " query": one{t, e.Questions().(Embedder)},
+				} {
+					want, got := decode[[]float32](t, row[name+kind]), embedder.vector(text)
+					dot := 0.0
+					for i := range want {
+						dot += float64(want[i]) * float64(got[i])
+					}
+					t.Logf("%s%s %.5f %.40q", name, kind, dot, text)
+					if dot < 0.995 {
+						t.Errorf("%s%s: cosine %.4f of %q", name, kind, dot, text)
+					}
+				}
+			}
+		})
+	}
+}
+
+type one struct {
+	testing.TB
+	e Embedder
+}
+
+func (o one) vector(text string) []float32 {
+	vectors, _, err := o.e.Embed(o.Context(), []string{text})
+	if err != nil {
+		o.Fatal(err)
+	}
+	return vectors[0]
+}
+
+func BenchmarkEmbed(b *testing.B) {
+	for _, name := range Names() {
+		b.Run(name, func(b *testing.B) {
+			e := withWeights(b, name)
+			memory := &space{}
+			ids := e.loaded.words.tokens(strings.Repeat("The committee of the northern river towns met in spring. ", 30))[:128]
+			for b.Loop() {
+				e.loaded.encoder.encode(memory, [][]int32{ids})
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "texts/s")
+		})
+	}
+}
