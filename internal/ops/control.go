@@ -26,6 +26,8 @@ type (
 	IndexRequest = port.IndexRequest
 	// AuditRequest is that of package port.
 	AuditRequest = port.AuditRequest
+	// LettersRequest is that of package port.
+	LettersRequest = port.LettersRequest
 	// Priority is that of package port.
 	Priority = port.Priority
 	// Run is that of package port.
