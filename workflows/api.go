@@ -18,13 +18,14 @@ func ComputingQueue(queue string) string { return queue + "-cpu" }
 // MemoComputing is the memo of a run that names its ComputingQueue, for who looks whether workers poll it.
 const MemoComputing = "computing_queue"
 
-// Prefixes of workflow ids, and of the generations that name a restore and an audit.
+// Prefixes of workflow ids, and of the generations that name a restore, an audit and a round of retry-failed.
 const (
 	buildPrefix       = "build/"
 	restorePrefix     = "restore/"
 	auditPrefix       = "audit/"
 	RestoreGeneration = "restore-"
 	AuditGeneration   = "audit-"
+	RetryGeneration   = "retry-" // of a build that asks again for what failed, and for nothing else
 )
 
 // BuildID is the id of a build's workflow.

@@ -50,20 +50,25 @@ func (r *Run) retries(parent *corpus.Manifest) bool {
 	return r.Splits && len(parent.Segments.Splits) > 0
 }
 
-// refused tells of the documents of a parent with chunks that the model server refused: the next night asks again. nil
-// where there are none, or all documents are made anyway.
+// refused tells of the documents of a parent with chunks that the model server refused: the next night asks again. In a
+// round of retry-failed it tells of those that the round is for. nil where there are none, or all documents are made
+// anyway.
 func (r *Run) refused(
 	ctx context.Context, fixed Plan, parent *corpus.Manifest,
 ) (retry func(key string) bool, err error) {
-	if !fixed.Part || parent.Counts.Refused == 0 {
+	if !fixed.Part || parent.Counts.Refused == 0 && r.Attempt == 0 {
 		return nil, nil
+	}
+	chosen, err := r.chosenLetters(ctx)
+	if err != nil {
+		return nil, err
 	}
 	documents := map[string]bool{}
 	for letter, err := range r.letters(ctx, parent.Generation) {
 		if err != nil {
 			return nil, err
 		}
-		if letter.Reason == string(fault.ModelRefused) {
+		if r.Attempt == 0 && letter.Reason == string(fault.ModelRefused) || r.Attempt > 0 && chosen(letter) {
 			documents[letter.Document] = true
 		}
 		r.Progress.Touch()
@@ -73,15 +78,21 @@ func (r *Run) refused(
 
 // letters reads the dead letters of a generation, side by side; one that was deleted meanwhile is left out.
 func (r *Run) letters(ctx context.Context, generation string) iter.Seq2[extract.DeadLetter, error] {
+	return lettersOf(ctx, r.Index, generation)
+}
+
+func lettersOf(
+	ctx context.Context, index artifact.Index, generation string,
+) iter.Seq2[extract.DeadLetter, error] {
 	keys := func(yield func(string, error) bool) {
-		for info, err := range r.Artifacts.List(ctx, extract.DeadLetterKey(r.Index, generation, ""), "") {
+		for info, err := range index.Store.List(ctx, extract.DeadLetterKey(index, generation, ""), "") {
 			if !yield(info.Key, err) || err != nil {
 				return
 			}
 		}
 	}
 	read := func(ctx context.Context, key string) (letter extract.DeadLetter, err error) {
-		_, err = blob.ReadJSON(ctx, r.Artifacts, key, &letter)
+		_, err = blob.ReadJSON(ctx, index.Store, key, &letter)
 		if fault.Is(err, fault.NotFound) {
 			err = nil
 		}

@@ -155,7 +155,8 @@ func (r *Run) plan(ctx context.Context) (Plan, error) {
 	}
 	fixed.Plan, err = plan.Run(ctx, plan.In{
 		Spec: r.Settings, Corpus: documents, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Limits: r.Limits,
-		Parent: read, Dead: dead, Part: fixed.Part, Retry: retry, Foreign: fixed.Foreign, Reasons: reasons,
+		Parent: read, Dead: dead, Part: fixed.Part, Retry: retry, Only: fixed.Part && r.Attempt > 0,
+		Foreign: fixed.Foreign, Reasons: reasons,
 		OnProgress: r.Progress.Done, OnBytes: r.Progress.Touch,
 	})
 	if err != nil {

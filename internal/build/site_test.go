@@ -38,6 +38,7 @@ type site struct {
 	batch   int                // chunks of an extraction unit
 	width   int                // units at once; 0: one
 	replace bool               // of the corpus
+	attempt int                // round of retry-failed of the next runs
 	former  bool               // generations have a live and a search segment
 	before  func(stage string) // called before each unit
 }
@@ -161,7 +162,7 @@ func (s *site) job(t testing.TB) (build.Job, build.Holder) {
 	s.runs++
 	job := build.Job{
 		Index: s.spec.Index, Generation: fmt.Sprintf("g%03d", s.runs), Spec: digest.String(), Shard: s.shard, Batch: s.batch,
-		ReplaceCorpus: s.replace, Splits: !s.former,
+		ReplaceCorpus: s.replace, Splits: !s.former, Attempt: s.attempt,
 	}
 	return job, build.Holder{Workflow: "build/" + job.Name(), Run: "run"}
 }

@@ -115,3 +115,28 @@ func (p Plan) documents(now Plan) (moved []string) {
 func SortPlanned(documents []Planned) {
 	slices.SortFunc(documents, func(a, b Planned) int { return strings.Compare(a.Document, b.Document) })
 }
+
+// Discarded tells that a person does not want to see a dead letter any more.
+type Discarded struct {
+	At  time.Time `json:"at"`
+	Why string    `json:"why,omitempty"`
+}
+
+// Letter is a dead letter: a chunk that nothing could be extracted from.
+type Letter struct {
+	Chunk     string     `json:"chunk"`
+	Document  string     `json:"document"`
+	Ordinal   int        `json:"ordinal"`
+	Reason    string     `json:"reason"` // a code
+	Kind      string     `json:"kind"`   // LetterContent or LetterSystem
+	Attempts  int        `json:"attempts"`
+	Raw       string     `json:"raw"` // what the model server said last
+	Text      string     `json:"text,omitempty"`
+	Discarded *Discarded `json:"discarded,omitempty"`
+}
+
+// Whose a failure is: the chunk's, which the same model will fail on again, or the model server's.
+const (
+	LetterContent = "content"
+	LetterSystem  = "system"
+)

@@ -58,6 +58,7 @@ type Entry struct {
 	Value    []byte
 	Negative bool // a content failure that was paid for; Value tells about it
 	Packed   bool // a pack holds it
+	Attempt  int  // of a negative one: the round of retry-failed that failed last
 }
 
 // Ledger is safe for concurrent use.
@@ -176,7 +177,7 @@ func (l *Ledger) accepted(ctx context.Context, name string, attempt int, accept 
 	if strings.Contains(name, formerNeg) {
 		failed, negative = attempt, true
 	}
-	found := Entry{Value: value, Negative: negative}
+	found := Entry{Value: value, Negative: negative, Attempt: failed}
 	if negative && failed < attempt {
 		return nil, nil // a later round asks again
 	}
@@ -352,7 +353,11 @@ func (l *Ledger) writeOnce(
 	for cond := (blob.Cond{Absent: true}); ; {
 		_, err := blob.Write(ctx, l.store, name, raw, cond)
 		if err == nil {
-			return &Entry{Value: result.Value, Negative: result.Negative}, nil
+			entry := &Entry{Value: result.Value, Negative: result.Negative}
+			if result.Negative {
+				entry.Attempt = attempt
+			}
+			return entry, nil
 		}
 		if !fault.Is(err, fault.Precondition) {
 			return nil, err
@@ -367,7 +372,7 @@ func (l *Ledger) writeOnce(
 		case negative && (!result.Negative || failed < attempt): // a positive entry, and a later round, take its place
 			cond = blob.Cond{Match: info.ETag}
 		default:
-			return &Entry{Value: value, Negative: negative}, nil
+			return &Entry{Value: value, Negative: negative, Attempt: failed}, nil
 		}
 	}
 }

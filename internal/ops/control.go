@@ -30,6 +30,8 @@ type (
 	MoveRequest = port.MoveRequest
 	// DifferenceRequest is that of package port.
 	DifferenceRequest = port.DifferenceRequest
+	// LettersRequest is that of package port.
+	LettersRequest = port.LettersRequest
 	// Priority is that of package port.
 	Priority = port.Priority
 	// Run is that of package port.

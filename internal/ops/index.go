@@ -49,6 +49,10 @@ func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) 
 		return Run{}, fault.Usage.At("name generation", generation).
 			Because("names that begin with " + workflows.AuditGeneration + " are those of audits").
 			Advise("choose another --generation")
+	case strings.HasPrefix(generation, workflows.RetryGeneration):
+		return Run{}, fault.Usage.At("name generation", generation).
+			Because("names that begin with " + workflows.RetryGeneration + " are those of retry-failed").
+			Advise("choose another --generation")
 	}
 	if s.Grant != nil && spec.Chat.File != "" && !OfAnother(ctx) {
 		s.Models.AllowRecording(spec.Chat.File)
@@ -201,6 +205,11 @@ func (s *Service) running(ctx context.Context, spec corpus.Spec, digest corpus.D
 	}
 	if len(open) > 0 { // an index has one lease: any of them would refuse another
 		run := open[len(open)-1]
+		if retries(run) {
+			return "", fault.LeaseHeld.At("index", spec.Index).
+				Because("run " + run + " asks again for what failed, and leaves the corpus as it was").
+				Advise("wait for it, or: unweaver cancel " + run)
+		}
 		state, err := s.log().State(ctx, run)
 		if err != nil {
 			return "", err

@@ -173,6 +173,8 @@ func (a *App) root() *cobra.Command {
 		a.pauseCmd(),
 		a.resumeCmd(),
 		a.cancelCmd(),
+		a.retryCmd(),
+		a.lettersCmd(),
 		a.keysCmd(),
 		a.versionCmd(),
 		a.mcpCmd(),

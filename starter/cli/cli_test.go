@@ -23,6 +23,8 @@ import (
 
 // control is an ops.Control that answers what a test gives it and remembers what it was asked.
 type control struct {
+	letters  []corpus.Letter
+	retried  ops.Run
 	plan     *corpus.Plan // of an estimate
 	asked    []string
 	request  ops.IndexRequest
@@ -73,6 +75,25 @@ func (c *control) Lost(_ context.Context, run string) error { return c.ask("lost
 func (c *control) Resume(_ context.Context, run string, budget *corpus.Budget) error {
 	c.budget = budget
 	return c.ask("resume", run)
+}
+
+func (c *control) DeadLetters(_ context.Context, index string) ([]corpus.Letter, error) {
+	return c.letters, c.ask("dead-letters", index)
+}
+
+func (c *control) DeadLetter(_ context.Context, index, chunk string) (corpus.Letter, error) {
+	if err := c.ask("dead-letter", index+" "+chunk); err != nil {
+		return corpus.Letter{}, err
+	}
+	return c.letters[0], nil
+}
+
+func (c *control) Discard(_ context.Context, r ops.LettersRequest) error {
+	return c.ask("discard", fmt.Sprint(r.Name, " ", r.Chunks, " ", r.Why))
+}
+
+func (c *control) RetryFailed(_ context.Context, r ops.LettersRequest) (ops.Run, error) {
+	return c.retried, c.ask("retry-failed", fmt.Sprint(r.Name, " ", r.Chunks))
 }
 
 func (c *control) Estimate(_ context.Context, request ops.IndexRequest) (corpus.Estimated, error) {

@@ -53,6 +53,22 @@ func (r *recorder) Resume(_ context.Context, run string, budget *corpus.Budget) 
 func (r *recorder) Cancel(_ context.Context, run string) error { return r.ask("cancel", run) }
 func (r *recorder) Lost(_ context.Context, run string) error   { return r.ask("lost", run) }
 
+func (r *recorder) DeadLetters(_ context.Context, index string) ([]corpus.Letter, error) {
+	return []corpus.Letter{{Chunk: "c1", Kind: corpus.LetterContent}}, r.ask("dead-letters", index)
+}
+
+func (r *recorder) DeadLetter(_ context.Context, index, chunk string) (corpus.Letter, error) {
+	return corpus.Letter{Chunk: chunk, Text: "words"}, r.ask("dead-letter", index, chunk)
+}
+
+func (r *recorder) Discard(_ context.Context, request ops.LettersRequest) error {
+	return r.ask("discard", request.Name, request.Chunks, request.Why)
+}
+
+func (r *recorder) RetryFailed(_ context.Context, request ops.LettersRequest) (ops.Run, error) {
+	return ops.Run{Run: request.Name + "/retry-1"}, r.ask("retry-failed", request.Name, request.Chunks)
+}
+
 func (r *recorder) Estimate(_ context.Context, request ops.IndexRequest) (corpus.Estimated, error) {
 	report := corpus.Report{Index: request.Spec.Index, Reason: "dry_run"}
 	return corpus.Estimated{Report: report}, r.ask("estimate", request.Spec.Index)
@@ -134,7 +150,15 @@ func methods(ctx context.Context, control ops.Control) map[string]func() (any, e
 		"audit": func() (any, error) {
 			return control.Audit(ctx, ops.AuditRequest{Index: "docs", Sample: corpus.Sample{Part: 2, Of: 7}, Repair: true})
 		},
-		"doctor": func() (any, error) { return control.Doctor(ctx, spec) },
+		"doctor":       func() (any, error) { return control.Doctor(ctx, spec) },
+		"dead-letters": func() (any, error) { return control.DeadLetters(ctx, "docs") },
+		"dead-letter":  func() (any, error) { return control.DeadLetter(ctx, "docs", "c1") },
+		"discard": func() (any, error) {
+			return none(control.Discard(ctx, ops.LettersRequest{Name: "docs", Chunks: []string{"c1"}, Why: "a table"}))
+		},
+		"retry-failed": func() (any, error) {
+			return control.RetryFailed(ctx, ops.LettersRequest{Name: "docs", Chunks: []string{"c1"}})
+		},
 	}
 }
 

@@ -59,6 +59,13 @@ type DifferenceRequest struct {
 	To    string `json:"to,omitempty"`
 }
 
+// LettersRequest names dead letters by their chunks.
+type LettersRequest struct {
+	Name   string   `json:"name"`             // an index; of a retry a run too
+	Chunks []string `json:"chunks,omitempty"` // of a retry: none stands for all that were not discarded
+	Why    string   `json:"why,omitempty"`    // of a discard
+}
+
 // Run names a run.
 type Run struct {
 	Run      string `json:"run"`
@@ -122,6 +129,15 @@ type Control interface {
 	// Audit compares the served generation with what it was made of, and with what the stores hold.
 	Audit(ctx context.Context, r AuditRequest) (Run, error)
 	Doctor(ctx context.Context, spec corpus.Spec) ([]Check, error)
+	// DeadLetters lists the chunks of the published generation that nothing could be extracted from.
+	DeadLetters(ctx context.Context, index string) ([]corpus.Letter, error)
+	// DeadLetter is one of them, with the chunk's text.
+	DeadLetter(ctx context.Context, index, chunk string) (corpus.Letter, error)
+	// Discard marks dead letters that nobody wants to see any more.
+	Discard(ctx context.Context, r LettersRequest) error
+	// RetryFailed builds a generation in which the documents with dead letters are asked for again, and nothing else is
+	// touched. A run without a name: nothing failed.
+	RetryFailed(ctx context.Context, r LettersRequest) (Run, error)
 }
 
 // another marks a context of who is not the owner of the installation.

@@ -30,6 +30,8 @@ type DeadLetter struct {
 	Attempt  int    `json:"attempt"`
 	Key      string `json:"ledger_key"`
 	Raw      string `json:"raw"`
+
+	Discarded *corpus.Discarded `json:"discarded,omitempty"` // a person does not want to see it any more
 }
 
 // rawShown bounds what a problem shows of an answer, in runes.
@@ -73,7 +75,7 @@ func (b *batch) deadLetter(ctx context.Context, x *item) error {
 		Document: x.doc,
 		Ordinal:  x.chunk.Ordinal,
 		Reason:   x.dead.Reason,
-		Attempt:  b.Attempt,
+		Attempt:  max(b.Attempt, x.dead.attempt),
 		Key:      x.out.Key.String(),
 		Raw:      x.dead.Raw,
 	}

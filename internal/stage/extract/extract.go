@@ -262,6 +262,8 @@ type value struct {
 	Reason   string      `json:"reason,omitempty"` // of a negative entry
 	Raw      string      `json:"raw,omitempty"`
 	Lasting  bool        `json:"lasting,omitempty"` // of a negative entry: it is about the text, for sure
+
+	attempt int // of a negative entry: the round of retry-failed that failed last
 }
 
 type entity struct {
@@ -386,6 +388,7 @@ func read(entry ledger.Entry) (value, error) {
 	if err := json.Unmarshal(entry.Value, &v); err != nil {
 		return v, fault.SegmentDamage.At("read ledger entry of", "an extraction").Because(err)
 	}
+	v.attempt = entry.Attempt
 	if entry.Negative && v.Reason == "" {
 		v.Reason = string(fault.BadOutput)
 	}

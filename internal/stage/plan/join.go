@@ -23,6 +23,7 @@ type planned struct {
 	known bool       // the parent has it
 	bad   error      // it cannot be read
 	lost  fault.Code // it is not listed, as its object, or its row in it, cannot be read: why not
+	kept  bool       // it is left as the parent has it, whatever the corpus has now
 	twin  int        // the line of the row above it that has its id, and is the document; 0: none
 }
 
@@ -108,6 +109,14 @@ func (p *planner) join(ctx context.Context) error {
 func (p *planner) count(doc *planned) {
 	old := fault.Code(doc.old.Problem)
 	switch {
+	case doc.kept && old == fault.EmptyDocument && !doc.old.Stale:
+		p.res.Empty++
+		p.fail(doc, old, p.former.detail(p.Artifacts, doc.key), true)
+		return
+	case doc.kept && old != "":
+		p.res.Unreadable++
+		p.fail(doc, old, p.former.detail(p.Artifacts, doc.key), true)
+		return
 	case doc.lost != "":
 		standing := doc.old.Stale && old == doc.lost
 		p.res.Lost++
@@ -224,6 +233,12 @@ func (p *planner) joined(parent *cursor) iter.Seq2[planned, error] {
 				return
 			}
 			doc.old, doc.known = parent.take(doc.key)
+			if p.Only && !p.retried(&doc) {
+				if doc.known && !yield(asKept(doc.key, doc.old), nil) {
+					return
+				}
+				continue
+			}
 			if doc.known && doc.row.Line == 0 && unread(doc.row, doc.old) {
 				doc.row.Version = doc.old.Listed()
 			}
@@ -239,6 +254,12 @@ func (p *planner) joined(parent *cursor) iter.Seq2[planned, error] {
 // be lost.
 func (p *planner) passed(over iter.Seq2[string, rows.Document], yield func(planned, error) bool) bool {
 	for key, old := range over {
+		if p.Only {
+			if !yield(asKept(key, old), nil) {
+				return false
+			}
+			continue
+		}
 		code, broken := p.broken[old.Object]
 		if !broken || len(old.Chunks) == 0 || p.Foreign {
 			p.left(key, old)
@@ -250,6 +271,14 @@ func (p *planner) passed(over iter.Seq2[string, rows.Document], yield func(plann
 		}
 	}
 	return true
+}
+
+// asKept is a document of the parent that is left as it is.
+func asKept(key string, old rows.Document) planned {
+	return planned{key: key, old: old, known: true, kept: true, row: rows.Plan{
+		Object: old.Object, Kind: old.Kind, ETag: old.ETag, Size: old.Size, Modified: old.Modified,
+		Version: old.Listed(), Problem: old.Problem,
+	}}
 }
 
 // unread tells whether a file need not be read to know its version. One that failed for a reason which may have gone

@@ -11,6 +11,9 @@ import (
 // unread object from a changed one. An object that was written again with the same bytes keeps the time of its first
 // version, as it does on a night on which nothing changed. It is asked once the document is counted.
 func (p *planner) stays(doc *planned) bool {
+	if doc.kept {
+		return true
+	}
 	if !p.Part || !doc.known || p.retried(doc) {
 		return false
 	}

@@ -39,7 +39,10 @@ type In struct {
 	// document is planned.
 	Part bool
 	// Retry, where it is set, tells of a document of the parent that it is made again although it is the same.
-	Retry      func(key string) bool
+	Retry func(key string) bool
+	// Only leaves every document as the parent has it that Retry does not tell of, whatever the corpus has now; it needs
+	// Part.
+	Only       bool
 	Reasons    []string // why everything is made again although it did not change; see Made.Since and SpecChanges
 	OnProgress func(documents int64)
 	OnBytes    func() // called while a large object is read, from several goroutines; may be nil

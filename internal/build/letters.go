@@ -1,0 +1,173 @@
+package build
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/format/textseg"
+	"github.com/unweaver/unweaver/internal/stage/extract"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/stream/par"
+)
+
+// retried is what a round of retry-failed is for: these chunks, or where there are none all that were not discarded.
+type retried struct {
+	Chunks []string `json:"chunks,omitempty"`
+}
+
+func retryFile(index artifact.Index, generation string) string {
+	return index.GenerationKey(generation, "retry.json")
+}
+
+// ChooseLetters keeps what a round of retry-failed is for.
+func ChooseLetters(ctx context.Context, index artifact.Index, generation string, chunks []string) error {
+	_, err := blob.WriteJSON(ctx, index.Store, retryFile(index, generation), retried{chunks}, blob.Cond{})
+	return err
+}
+
+// chosenLetters tells which letters a round of retry-failed is for.
+func (r *Run) chosenLetters(ctx context.Context) (func(extract.DeadLetter) bool, error) {
+	var chosen retried
+	_, err := blob.ReadJSON(ctx, r.Artifacts, retryFile(r.Index, r.Generation), &chosen)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return nil, err
+	}
+	return func(letter extract.DeadLetter) bool {
+		if len(chosen.Chunks) == 0 {
+			return letter.Discarded == nil
+		}
+		return slices.Contains(chosen.Chunks, letter.Chunk)
+	}, nil
+}
+
+// letterOf tells a dead letter as people are told.
+func letterOf(found extract.DeadLetter) corpus.Letter {
+	kind := corpus.LetterSystem
+	if fault.Code(found.Reason).Kind() == fault.Content {
+		kind = corpus.LetterContent
+	}
+	return corpus.Letter{
+		Chunk: found.Chunk, Document: found.Document, Ordinal: found.Ordinal, Reason: found.Reason, Kind: kind,
+		Attempts: found.Attempt + 1, Raw: found.Raw, Discarded: found.Discarded,
+	}
+}
+
+// Letters are the dead letters of a generation, in the order of documents and their chunks.
+func Letters(ctx context.Context, index artifact.Index, generation string) ([]corpus.Letter, error) {
+	out := []corpus.Letter{}
+	for letter, err := range lettersOf(ctx, index, generation) {
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, letterOf(letter))
+	}
+	slices.SortFunc(out, func(a, b corpus.Letter) int {
+		return cmp.Or(strings.Compare(a.Document, b.Document), a.Ordinal-b.Ordinal)
+	})
+	return out, nil
+}
+
+// readLetter reads one dead letter.
+func readLetter(ctx context.Context, index artifact.Index, generation, chunk string) (extract.DeadLetter, error) {
+	var letter extract.DeadLetter
+	var id corpus.ID
+	err := id.UnmarshalText([]byte(chunk))
+	if err == nil {
+		_, err = blob.ReadJSON(ctx, index.Store, extract.DeadLetterKey(index, generation, chunk), &letter)
+		if err != nil && !fault.Is(err, fault.NotFound) {
+			return letter, err
+		}
+	}
+	if err != nil {
+		return letter, fault.NotFound.At("find dead letter", fault.Quoted(chunk)).
+			Because("generation " + generation + " of " + index.Name + " has none of this chunk").
+			Advise("see: unweaver dead-letters list --index " + index.Name)
+	}
+	return letter, nil
+}
+
+// FindLetter is a dead letter of a generation, with the text of its chunk.
+func FindLetter(
+	ctx context.Context, index artifact.Index, manifest *corpus.Manifest, chunk string,
+) (corpus.Letter, error) {
+	found, err := readLetter(ctx, index, manifest.Generation, chunk)
+	if err != nil {
+		return corpus.Letter{}, err
+	}
+	letter := letterOf(found)
+	letter.Text, err = chunkText(ctx, index, manifest, found.Document, chunk)
+	return letter, err
+}
+
+// chunkText finds the text of a chunk of a document. A split of before may have the document too, with other chunks; the
+// same chunk has the same text everywhere.
+func chunkText(
+	ctx context.Context, index artifact.Index, manifest *corpus.Manifest, document, chunk string,
+) (string, error) {
+	listed := manifest.Segments
+	texts := make([]*string, len(listed.Documents))
+	err := par.Each(ctx, len(listed.Documents), lettersAtOnce, func(ctx context.Context, i int) error {
+		segment := listed.Documents[i]
+		reader, err := artifact.OpenRowsOf(ctx, index.Store, index.SegmentKey(segment.SHA256), segment.Bytes)
+		if err != nil {
+			return err
+		}
+		raw, err := reader.Get(ctx, document)
+		if err != nil || raw == nil {
+			return err
+		}
+		row, err := rows.DecodeDocument(raw)
+		if err != nil {
+			return err
+		}
+		at := slices.IndexFunc(row.Chunks, func(place rows.Place) bool { return place.ID.String() == chunk })
+		of := slices.IndexFunc(listed.Text, func(text corpus.Segment) bool { return text.Part == segment.Part })
+		if at < 0 || of < 0 {
+			return nil
+		}
+		pieces, err := textseg.OpenOf(ctx, index.Store, index.SegmentKey(listed.Text[of].SHA256), listed.Text[of].Bytes)
+		if err != nil {
+			return err
+		}
+		text, err := pieces.Slice(ctx, document, row.Frame, row.Chunks[at].Start, row.Chunks[at].End)
+		texts[i] = &text
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	for _, text := range texts {
+		if text != nil {
+			return *text, nil
+		}
+	}
+	return "", fault.SegmentDamage.At("read chunk", chunk).
+		Because("no segment of generation " + manifest.Generation + " has it").
+		Advise("look at it: unweaver audit --index " + index.Name)
+}
+
+// DiscardLetters marks dead letters that nobody wants to see any more; retry-failed leaves them out. All are looked up
+// before the first is marked.
+func DiscardLetters(ctx context.Context, index artifact.Index, generation string, chunks []string, why string) error {
+	letters := make([]extract.DeadLetter, len(chunks))
+	err := par.Each(ctx, len(chunks), lettersAtOnce, func(ctx context.Context, i int) (err error) {
+		letters[i], err = readLetter(ctx, index, generation, chunks[i])
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return par.Each(ctx, len(letters), lettersAtOnce, func(ctx context.Context, i int) error {
+		letters[i].Discarded = &corpus.Discarded{At: time.Now().UTC(), Why: why}
+		key := extract.DeadLetterKey(index, generation, letters[i].Chunk)
+		_, err := blob.WriteJSON(ctx, index.Store, key, letters[i], blob.Cond{})
+		return err
+	})
+}

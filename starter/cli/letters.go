@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	ops "github.com/unweaver/unweaver/internal/ops/port"
+)
+
+func (a *App) lettersCmd() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "dead-letters",
+		Short: "Look at chunks that nothing could be extracted from, and ask for them again",
+		Long: `Look at chunks of the published generation that nothing could be extracted from, and ask for them again. Such a
+chunk is reachable by its title and its words meanwhile. Its failure is either of its content, which the same model will
+fail on again, or of the system: the model server would not serve it.`,
+	}
+	command.AddCommand(a.lettersListCmd(), a.lettersShowCmd(), a.lettersReplayCmd(), a.lettersDiscardCmd())
+	return command
+}
+
+// indexed adds --index to a command that needs it.
+func indexed(command *cobra.Command, index *string) *cobra.Command {
+	command.Flags().StringVar(index, "index", "", "name of the index")
+	do := command.RunE
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if *index == "" {
+			return fault.Usage.At("run unweaver", strings.TrimPrefix(command.CommandPath(), "unweaver ")).
+				Because("no index is named").
+				Advise("add --index NAME")
+		}
+		return do(command, args)
+	}
+	return command
+}
+
+func (a *App) lettersListCmd() *cobra.Command {
+	var index string
+	var all bool
+	command := indexed(&cobra.Command{
+		Use:     "list",
+		Short:   "List the dead letters of the published generation",
+		Example: "  unweaver dead-letters list --index docs",
+		Args:    arguments(0, 0, "no argument"),
+		RunE: func(command *cobra.Command, _ []string) error {
+			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+				letters, err := control.DeadLetters(ctx, index)
+				if err != nil {
+					return err
+				}
+				shown := slices.DeleteFunc(slices.Clone(letters), func(letter corpus.Letter) bool {
+					return letter.Discarded != nil && !all
+				})
+				return a.print(map[string]any{"index": index, "dead_letters": shown}, func(w io.Writer) {
+					for _, letter := range shown {
+						fmt.Fprintf(w, "%s  %-7s %-18s %-10s %s, chunk %d%s\n", letter.Chunk, letter.Kind, letter.Reason,
+							number(int64(letter.Attempts), "attempt"), letter.Document, letter.Ordinal, discarded(letter))
+					}
+					hidden := len(letters) - len(shown)
+					fmt.Fprintf(w, "%s", number(int64(len(shown)), "dead letter"))
+					if hidden > 0 {
+						fmt.Fprintf(w, ", and %d discarded (--all shows them)", hidden)
+					}
+					fmt.Fprintln(w)
+				})
+			})
+		},
+	}, &index)
+	command.Flags().BoolVar(&all, "all", false, "show discarded ones too")
+	return command
+}
+
+func discarded(letter corpus.Letter) string {
+	if letter.Discarded == nil {
+		return ""
+	}
+	return strings.TrimSuffix("  discarded "+letter.Discarded.At.Format("2006-01-02")+": "+letter.Discarded.Why, ": ")
+}
+
+func (a *App) lettersShowCmd() *cobra.Command {
+	var index string
+	return indexed(&cobra.Command{
+		Use:     "show CHUNK",
+		Short:   "Show a dead letter: the cause, what the model answered, the chunk's text",
+		Example: "  unweaver dead-letters show 0123456789abcdef0123456789abcdef --index docs",
+		Args:    arguments(1, 1, "a CHUNK"),
+		RunE: func(command *cobra.Command, args []string) error {
+			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+				letter, err := control.DeadLetter(ctx, index, args[0])
+				if err != nil {
+					return err
+				}
+				return a.print(letter, func(w io.Writer) {
+					fmt.Fprintf(w, "%s  %s, chunk %d\n", letter.Chunk, letter.Document, letter.Ordinal)
+					fmt.Fprintf(w, "  %s: %s, %s%s\n", letter.Kind, letter.Reason, number(int64(letter.Attempts), "attempt"),
+						discarded(letter))
+					fmt.Fprintf(w, "the last answer:\n%s\n", quoted(letter.Raw))
+					fmt.Fprintf(w, "the chunk:\n%s\n", quoted(letter.Text))
+				})
+			})
+		},
+	}, &index)
+}
+
+// quoted indents what others wrote, line by line.
+func quoted(text string) string {
+	if text == "" {
+		return "  (nothing)"
+	}
+	return "  " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n  ")
+}
+
+func (a *App) lettersReplayCmd() *cobra.Command {
+	var index string
+	var wait bool
+	command := indexed(&cobra.Command{
+		Use:   "replay CHUNK...",
+		Short: "Ask again for the documents of these dead letters",
+		Long: `Ask the model again for what failed in the documents of these dead letters, and for nothing else; retry-failed does so
+for all of them.`,
+		Example: "  unweaver dead-letters replay 0123456789abcdef0123456789abcdef --index docs --wait",
+		Args:    arguments(1, 1<<20, "CHUNKs"),
+		RunE: func(command *cobra.Command, args []string) error {
+			return a.retry(command.Context(), ops.LettersRequest{Name: index, Chunks: args}, wait)
+		},
+	}, &index)
+	command.Flags().BoolVar(&wait, "wait", false, "wait for the end, with progress")
+	return command
+}
+
+func (a *App) lettersDiscardCmd() *cobra.Command {
+	var index, why string
+	command := indexed(&cobra.Command{
+		Use:   "discard CHUNK...",
+		Short: "Take dead letters off the list",
+		Long: `Take dead letters off the list: retry-failed leaves them out. Their chunks stay reachable as before, and reports still
+count them; replay asks for them all the same.`,
+		Example: "  unweaver dead-letters discard 0123456789abcdef0123456789abcdef --index docs --why \"a table of numbers\"",
+		Args:    arguments(1, 1<<20, "CHUNKs"),
+		RunE: func(command *cobra.Command, args []string) error {
+			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+				if err := control.Discard(ctx, ops.LettersRequest{Name: index, Chunks: args, Why: why}); err != nil {
+					return err
+				}
+				return a.print(map[string]any{"index": index, "discarded": args}, func(w io.Writer) {
+					fmt.Fprintf(w, "%s discarded\n", number(int64(len(args)), "dead letter"))
+				})
+			})
+		},
+	}, &index)
+	command.Flags().StringVar(&why, "why", "", "the reason, kept with the letters")
+	return command
+}
+
+func (a *App) retryCmd() *cobra.Command {
+	var index string
+	var wait bool
+	command := &cobra.Command{
+		Use:   "retry-failed [RUN]",
+		Short: "Ask the model again for every chunk that failed, and touch nothing else",
+		Long: `Ask the model again for every chunk of the published generation that failed, with the configuration that it was built
+with, and publish what comes of it. Documents without a dead letter stay as they are, whatever the corpus has now. What
+succeeds leaves the list of dead letters; what fails again stays on it.
+
+` + runForm,
+		Example: "  unweaver retry-failed docs --wait\n  unweaver retry-failed --index docs",
+		Args:    arguments(0, 1, "at most a RUN"),
+		RunE: func(command *cobra.Command, args []string) error {
+			name := index
+			if len(args) > 0 {
+				name = args[0]
+			}
+			if name == "" {
+				return fault.Usage.At("run unweaver", "retry-failed").
+					Because("no index is named").
+					Advise("give RUN, or --index NAME")
+			}
+			return a.retry(command.Context(), ops.LettersRequest{Name: name}, wait)
+		},
+	}
+	command.Flags().StringVar(&index, "index", "", "name of the index")
+	command.Flags().BoolVar(&wait, "wait", false, "wait for the end, with progress")
+	return command
+}
+
+// retry begins a round of retry-failed.
+func (a *App) retry(ctx context.Context, request ops.LettersRequest, wait bool) error {
+	return a.withControl(ctx, func(ctx context.Context, control ops.Control, _ string) error {
+		run, err := control.RetryFailed(ctx, request)
+		if err != nil {
+			return err
+		}
+		switch {
+		case run.Run == "":
+			return a.print(run, func(w io.Writer) { fmt.Fprintf(w, "%s: nothing to ask for again\n", request.Name) })
+		case wait || a.started: // a stack of this command's own would end with it
+			return a.wait(ctx, control, run)
+		}
+		return a.print(run, func(w io.Writer) {
+			fmt.Fprintf(w, "%s started; watch it with: unweaver status %s --watch\n", run.Run, run.Run)
+		})
+	})
+}
