@@ -186,11 +186,12 @@ type S3 struct {
 
 // Models and their limits.
 type Models struct {
-	Chat      corpus.ChatModel  `yaml:"chat"`
-	Embedding corpus.EmbedModel `yaml:"embedding"`
-	Currency  string            `yaml:"currency"`
-	Limits    corpus.Limits     `yaml:"limits"`
-	Endpoints []Endpoint        `yaml:"endpoints"`
+	Chat      corpus.ChatModel   `yaml:"chat"`
+	Embedding corpus.EmbedModel  `yaml:"embedding"`
+	Rerank    corpus.RerankModel `yaml:"rerank"`
+	Currency  string             `yaml:"currency"`
+	Limits    corpus.Limits      `yaml:"limits"`
+	Endpoints []Endpoint         `yaml:"endpoints"`
 }
 
 // Index is one index. What its Models set wins over the general ones, key by key.
@@ -260,6 +261,7 @@ func Default() *Config {
 				Classes:        "model",
 				Timeout:        corpus.DefaultModelTimeout,
 			},
+			Rerank: corpus.RerankModel{Top: 30, Timeout: corpus.Duration(3 * time.Second)},
 			Limits: corpus.Limits{Concurrency: 64},
 		},
 		Limits:  defaultLimits(),
@@ -304,6 +306,9 @@ func (c *Config) Spec(index, corpusURI string) (corpus.Spec, error) {
 			*timeout = 0
 		}
 	}
+	if !models.Rerank.On() {
+		models.Rerank = corpus.RerankModel{}
+	}
 	return corpus.Spec{
 		Index:      index,
 		Corpus:     corpusURI,
@@ -318,6 +323,7 @@ func (c *Config) Spec(index, corpusURI string) (corpus.Spec, error) {
 		Gate:       settings.Gate,
 		Chat:       models.Chat,
 		Embedding:  models.Embedding,
+		Rerank:     models.Rerank,
 		Limits:     models.Limits,
 
 		Currency:    models.Currency,

@@ -22,6 +22,8 @@ type Spec struct {
 	Chat       ChatModel  `json:"chat"`
 	Embedding  EmbedModel `json:"embedding"`
 	Limits     Limits     `json:"limits"`
+	// Rerank is who orders the chunks that a query found anew; without a provider nobody does.
+	Rerank RerankModel `json:"rerank,omitzero"`
 	// FollowLinks lets links in a corpus that is a folder count as what they lead to, also outside the folder.
 	FollowLinks bool `json:"follow_links,omitempty"`
 	// Currency is what prices, costs and budgets of money are in, as people write it; empty: nobody said.
@@ -113,6 +115,28 @@ type EmbedModel struct {
 	TrustDomain    string `json:"trust_domain,omitempty"` // see Domain
 
 	Timeout Duration `json:"timeout,omitempty"` // of one request; 0: DefaultModelTimeout
+}
+
+// RerankModel says who orders the best chunks of a query anew. It changes nothing that is built.
+type RerankModel struct {
+	Provider  string `json:"provider"` // empty: nobody; http
+	BaseURL   string `json:"base_url,omitempty"`
+	APIKeyEnv string `json:"api_key_env,omitempty"`
+	Model     string `json:"model,omitempty"`
+	Top       int    `json:"top,omitempty"` // chunks that are sent at most
+
+	MaxInputTokens int         `json:"max_input_tokens,omitempty"` // of a chunk, the rest is not sent; 0: all are
+	Timeout        Duration    `json:"timeout,omitempty"`          // of all that reranking takes
+	Price          RerankPrice `json:"price,omitzero"`
+}
+
+// On tells whether there is a reranker.
+func (r RerankModel) On() bool { return r.Provider != "" }
+
+// RerankPrice is money per million tokens, and for each request: servers charge one or the other.
+type RerankPrice struct {
+	Prompt float64 `json:"prompt"`
+	Call   float64 `json:"call"`
 }
 
 // DefaultKeyVariable holds the key of a model server where a configuration names no other variable. A server of one's

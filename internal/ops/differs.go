@@ -51,7 +51,7 @@ func settings(spec corpus.Spec) map[string]string {
 	out := map[string]string{}
 	for name, value := range tree {
 		prefix := "indexes." + spec.Index + "."
-		if name == "chat" || name == "embedding" || name == "limits" {
+		if name == "chat" || name == "embedding" || name == "rerank" || name == "limits" {
 			prefix = "models."
 		}
 		flatten(out, prefix+name, value)

@@ -118,6 +118,7 @@ var schemaTexts = map[string]string{
 	"Usage":            "Tokens that a query was paid for.",
 	"WeightedVote":     "One chunk of a weighted vote.",
 	"Without":          "What is left out of a query.",
+	"Reranked":         "What became of the order of chunks.",
 	"Written":          "What a run wrote to the stores.",
 
 	"ChatAnnotation":     "Says where a part of the answer's text comes from.",

@@ -69,7 +69,6 @@ var statuses = map[fault.Code]int{
 	fault.DimensionChanged: http.StatusServiceUnavailable,
 	fault.BadVector:        http.StatusServiceUnavailable,
 	fault.BadEmbeddings:    http.StatusServiceUnavailable,
-	fault.BadRerank:        http.StatusServiceUnavailable,
 }
 
 // fail writes an error.

@@ -90,6 +90,11 @@ func (m *Models) Check(spec corpus.Spec) error {
 			return err
 		}
 	}
+	if spec.Rerank.On() {
+		if err := m.allowed.endpoint("models.rerank", spec.Rerank.BaseURL, spec.Rerank.APIKeyEnv); err != nil {
+			return err
+		}
+	}
 	if spec.Embedding.Provider == "builtin" {
 		return nil
 	}

@@ -75,6 +75,13 @@ func (s *Server) Requests() []Request {
 	return append([]Request(nil), s.requests...)
 }
 
+// Forget has Requests begin anew.
+func (s *Server) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests = nil
+}
+
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	asked := Request{Path: r.URL.Path, Authorization: r.Header.Get("Authorization")}
 	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
