@@ -202,6 +202,7 @@ type Index struct {
 	Exclude     []string          `yaml:"exclude"`
 	Chunking    corpus.Chunking   `yaml:"chunking"`
 	Shortening  corpus.Shortening `yaml:"shortening"`
+	Extraction  corpus.Extraction `yaml:"extraction"`
 	Retrieval   corpus.Retrieval  `yaml:"retrieval"`
 	Parity      bool              `yaml:"parity"`
 	Keep        int               `yaml:"keep"`
@@ -274,6 +275,7 @@ func defaultIndex() Index {
 	return Index{
 		Chunking:   corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500},
 		Shortening: corpus.Shortening{Threshold: 4000, Sample: 256},
+		Extraction: corpus.Extraction{Share: 1},
 		Retrieval:  corpus.Retrieval{Method: "hybrid", Rule: "weighted", TopChunks: 5, Language: "en"},
 		Keep:       3,
 		Priority:   Priority{Level: 3, Weight: 1},
@@ -309,7 +311,12 @@ func (c *Config) Spec(index, corpusURI string) (corpus.Spec, error) {
 	if !models.Rerank.On() {
 		models.Rerank = corpus.RerankModel{}
 	}
+	var extraction *corpus.Extraction
+	if settings.Extraction.Share < 1 {
+		extraction = &settings.Extraction
+	}
 	return corpus.Spec{
+		Extraction: extraction,
 		Index:      index,
 		Corpus:     corpusURI,
 		Chunking:   settings.Chunking,

@@ -24,6 +24,8 @@ type Spec struct {
 	Limits     Limits     `json:"limits"`
 	// Rerank is who orders the chunks that a query found anew; without a provider nobody does.
 	Rerank RerankModel `json:"rerank,omitzero"`
+	// Extraction says which chunks the chat model extracts from; nil: from all.
+	Extraction *Extraction `json:"extraction,omitempty"`
 	// FollowLinks lets links in a corpus that is a folder count as what they lead to, also outside the folder.
 	FollowLinks bool `json:"follow_links,omitempty"`
 	// Currency is what prices, costs and budgets of money are in, as people write it; empty: nobody said.
@@ -55,6 +57,19 @@ type Retrieval struct {
 	TopChunks     int     `json:"top_chunks"`
 	Language      string  `json:"language"`
 	MinSimilarity float64 `json:"min_similarity"`
+}
+
+// Extraction is the share of chunks that the chat model extracts from; rules do from the others.
+type Extraction struct {
+	Share float64 `json:"share"`
+}
+
+// ExtractionShare is the share of chunks that are sent to the chat model.
+func (s Spec) ExtractionShare() float64 {
+	if s.Extraction == nil {
+		return 1
+	}
+	return s.Extraction.Share
 }
 
 // Budget bounds what one run may pay; zero means no bound.
@@ -169,6 +184,7 @@ func (s Spec) ConfigDigest() Digest {
 		Dimension  int
 		MaxInput   int
 		Classes    string
+		Extraction *Extraction `json:",omitempty"` // not in the digests of those that send all chunks
 	}{
 		s.Corpus, s.Chunking, s.Shortening, s.Parity, s.Retrieval.Language,
 		[2]string{s.Chat.Provider, s.Chat.Model},
@@ -176,7 +192,7 @@ func (s Spec) ConfigDigest() Digest {
 			s.Embedding.Provider,
 			s.Embedding.Model,
 		},
-		s.Embedding.Dimension, s.Embedding.MaxInputTokens, s.Embedding.Classes,
+		s.Embedding.Dimension, s.Embedding.MaxInputTokens, s.Embedding.Classes, s.Extraction,
 	}
 	raw, err := json.Marshal(covered)
 	if err != nil {
