@@ -26,6 +26,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/model/rerank"
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/wiring"
 	"github.com/unweaver/unweaver/query-api/api"
@@ -89,6 +90,8 @@ const longest = 10 * time.Minute
 type builtinModels struct{}
 
 func (builtinModels) Chat(corpus.Spec) (model.Chat, error) { return builtin.Chat{}, nil }
+
+func (builtinModels) Ranker(corpus.Spec) (rerank.Ranker, error) { return nil, nil } //nolint:nilnil // none is configured
 
 func (builtinModels) Embedder(corpus.Spec, string, int) (model.Embedder, error) {
 	return builtin.Embedder{}, nil

@@ -265,7 +265,7 @@ func (e *estimating) count(ctx context.Context, units int, report *corpus.Report
 		}
 		at := 0
 		found, err := extract.Count(ctx, extract.CountIn{
-			Model: e.models.Chat.Info(), Ledger: e.Ledger,
+			Spec: e.Settings, Model: e.models.Chat.Info(), Ledger: e.Ledger,
 			Chunks: extract.Texts(ctx, extract.In{
 				Artifacts: e.Index, Scratch: e.Scratch.Prefix, Text: chunked.Text,
 				Chunks: e.chunksKey(unit, chunked),
@@ -348,7 +348,7 @@ func (e *estimating) fill(ctx context.Context, report *corpus.Report, extracting
 			return err
 		}
 		shorten.Again = old.Shortening != e.Settings.Shortening || old.Chat.Model != e.Settings.Chat.Model ||
-			old.Chat.Provider != e.Settings.Chat.Provider
+			old.Chat.Provider != e.Settings.Chat.Provider || old.ExtractionShare() != e.Settings.ExtractionShare()
 		if old.Embedding.Provider == e.Settings.Embedding.Provider && old.Embedding.Model == e.Settings.Embedding.Model {
 			vectors = parent
 		}
@@ -377,6 +377,7 @@ func (e *estimating) fill(ctx context.Context, report *corpus.Report, extracting
 		func(calls corpus.Calls) int64 { return calls.Embed })
 	out := report.Estimate
 	out.Extract = corpus.Range{Low: float64(extracting.Calls), High: float64(extracting.Calls)}
+	out.Rules = extracting.Rules
 	out.Shorten = widen(shortening.Calls)
 	out.Embed = widen(estimate.Range{Low: chunks.Calls.Low + classes.Calls.Low, High: chunks.Calls.High +
 		classes.Calls.High})

@@ -187,12 +187,13 @@ type S3 struct {
 
 // Models and their limits.
 type Models struct {
-	Chat      corpus.ChatModel  `yaml:"chat"`
-	Embedding corpus.EmbedModel `yaml:"embedding"`
-	Dir       string            `yaml:"dir"`
-	Currency  string            `yaml:"currency"`
-	Limits    corpus.Limits     `yaml:"limits"`
-	Endpoints []Endpoint        `yaml:"endpoints"`
+	Chat      corpus.ChatModel   `yaml:"chat"`
+	Embedding corpus.EmbedModel  `yaml:"embedding"`
+	Rerank    corpus.RerankModel `yaml:"rerank"`
+	Dir       string             `yaml:"dir"`
+	Currency  string             `yaml:"currency"`
+	Limits    corpus.Limits      `yaml:"limits"`
+	Endpoints []Endpoint         `yaml:"endpoints"`
 }
 
 // Index is one index. What its Models set wins over the general ones, key by key.
@@ -203,6 +204,7 @@ type Index struct {
 	Exclude     []string          `yaml:"exclude"`
 	Chunking    corpus.Chunking   `yaml:"chunking"`
 	Shortening  corpus.Shortening `yaml:"shortening"`
+	Extraction  corpus.Extraction `yaml:"extraction"`
 	Retrieval   corpus.Retrieval  `yaml:"retrieval"`
 	Parity      bool              `yaml:"parity"`
 	Keep        int               `yaml:"keep"`
@@ -262,6 +264,7 @@ func Default() *Config {
 				Classes:        "model",
 				Timeout:        corpus.DefaultModelTimeout,
 			},
+			Rerank: corpus.RerankModel{Top: 30, Timeout: corpus.Duration(3 * time.Second)},
 			Limits: corpus.Limits{Concurrency: 64},
 		},
 		Limits:  defaultLimits(),
@@ -274,6 +277,7 @@ func defaultIndex() Index {
 	return Index{
 		Chunking:   corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500},
 		Shortening: corpus.Shortening{Threshold: 4000, Sample: 256},
+		Extraction: corpus.Extraction{Share: 1},
 		Retrieval:  corpus.Retrieval{Method: "hybrid", Rule: "weighted", TopChunks: 5, Language: "en"},
 		Keep:       3,
 		Priority:   Priority{Level: 3, Weight: 1},
@@ -309,7 +313,15 @@ func (c *Config) Spec(index, corpusURI string) (corpus.Spec, error) {
 			*timeout = 0
 		}
 	}
+	if !models.Rerank.On() {
+		models.Rerank = corpus.RerankModel{}
+	}
+	var extraction *corpus.Extraction
+	if settings.Extraction.Share < 1 {
+		extraction = &settings.Extraction
+	}
 	return corpus.Spec{
+		Extraction: extraction,
 		Index:      index,
 		Corpus:     corpusURI,
 		Chunking:   settings.Chunking,
@@ -323,6 +335,7 @@ func (c *Config) Spec(index, corpusURI string) (corpus.Spec, error) {
 		Gate:       settings.Gate,
 		Chat:       models.Chat,
 		Embedding:  models.Embedding,
+		Rerank:     models.Rerank,
 		Limits:     models.Limits,
 
 		Currency:    models.Currency,

@@ -33,6 +33,7 @@ const (
 	again           = "the whole index; "
 	paysChunks      = again + "pays for extraction and embedding of chunks whose text is new"
 	paysClasses     = again + "pays for shortening and embedding of classes whose text is new"
+	paysShare       = again + "pays for extraction of the chunks that are sent now and were not"
 	paysExtraction  = again + "pays for extraction and shortening by the new model"
 	paysEmbeddings  = again + "pays for embeddings"
 	noSchedules     = "nothing makes schedules"
@@ -368,6 +369,61 @@ var generalKeys = []key{
 			"user's folder of caches. An image may bring it",
 		example: "/models",
 		rule:    anything(),
+	},
+	{
+		path: "models.rerank.provider",
+		meaning: "who orders the best chunks of a query anew, reading question and chunk together. empty: nobody; http: a " +
+			"server of POST {base_url}/rerank, as vLLM, text-embeddings-inference, Jina and Cohere have it. Like every " +
+			"key of rerank it counts from the next published generation on; a query may leave it out (`rerank: false`)",
+		example: "http",
+		rule:    optional(oneOf("http")),
+	},
+	{
+		path:    "models.rerank.base_url",
+		meaning: "the server, with the path that /rerank follows; provider http needs it",
+		example: "http://reranker:8000/v1",
+		rule:    optional(web()),
+	},
+	{
+		path:    "models.rerank.api_key_env",
+		meaning: "variable that holds the API key; empty: none is sent",
+		example: "RERANK_API_KEY",
+		rule:    optional(variable()),
+	},
+	{
+		path:    "models.rerank.model",
+		meaning: "the model; a server that serves one alone needs no name",
+		example: "BAAI/bge-reranker-v2-m3",
+		rule:    anything(),
+	},
+	{
+		path: "models.rerank.top",
+		meaning: "the best chunks that are sent, and more where a query wants more; text-embeddings-inference takes 32 " +
+			"unless it is told otherwise",
+		unit:    "chunks",
+		example: "50",
+		rule:    between(2, 100),
+	},
+	{
+		path:    "models.rerank.max_input_tokens",
+		meaning: "of a chunk, about; what follows is not sent. 0: all is sent",
+		unit:    "tokens",
+		example: "400",
+		rule:    between(0, million),
+	},
+	{
+		path:    "models.rerank.timeout",
+		meaning: "of all that reranking takes; then chunks stay in the order in which they were found",
+		example: "1s",
+		rule:    lasting(50*time.Millisecond, 8*time.Second),
+	},
+	price("models.rerank.price.prompt", "price of question and chunks", ""),
+	{
+		path:    "models.rerank.price.call",
+		meaning: "price of a request, where a server charges so",
+		unit:    "money",
+		example: "0.002",
+		rule:    between(0, million),
 	},
 	{
 		path:    "models.currency",

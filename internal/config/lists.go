@@ -45,6 +45,9 @@ func (c *Config) Endpoints() []Endpoint {
 		if models.Embedding.Provider == providerOpenAI {
 			out = append(out, Endpoint{models.Embedding.BaseURL, models.Embedding.APIKeyEnv}.Whole())
 		}
+		if models.Rerank.On() {
+			out = append(out, Endpoint{models.Rerank.BaseURL, models.Rerank.APIKeyEnv}.Whole())
+		}
 		for _, listed := range models.Endpoints {
 			out = append(out, listed.Whole())
 		}

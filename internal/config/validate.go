@@ -142,6 +142,7 @@ func (l *loader) modelsNeed(path string, models Models) {
 		l.check(!openAI || endpoint.APIKeyEnv != "" || endpoint.BaseURL != "", setting+".api_key_env",
 			"OpenAI wants a key: name the variable that holds it; only a server of base_url may want none")
 	}
+	l.check(!models.Rerank.On() || models.Rerank.BaseURL != "", path+".rerank.base_url", "provider http needs a server")
 	l.check(
 		models.Embedding.Provider != "openai" || models.Embedding.Model != "",
 		path+".embedding.model",

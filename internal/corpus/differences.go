@@ -48,7 +48,7 @@ func (s Spec) settings() map[string]string {
 	out := map[string]string{}
 	for name, value := range tree {
 		prefix := "indexes." + s.Index + "."
-		if name == "chat" || name == "embedding" || name == "limits" {
+		if name == "chat" || name == "embedding" || name == "rerank" || name == "limits" {
 			prefix = "models."
 		}
 		flatten(out, prefix+name, value)

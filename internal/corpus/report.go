@@ -145,6 +145,7 @@ type Range struct {
 // kinds, cost in the money of the configured prices, and wall-clock seconds.
 type Estimate struct {
 	Extract Range `json:"extract"`
+	Rules   int64 `json:"rules,omitempty"` // chunks that are extracted by rule, as the model gets a share of them
 	Shorten Range `json:"shorten"`
 	Embed   Range `json:"embed"`
 	Tokens  Range `json:"tokens"`

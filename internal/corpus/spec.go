@@ -22,6 +22,10 @@ type Spec struct {
 	Chat       ChatModel  `json:"chat"`
 	Embedding  EmbedModel `json:"embedding"`
 	Limits     Limits     `json:"limits"`
+	// Rerank is who orders the chunks that a query found anew; without a provider nobody does.
+	Rerank RerankModel `json:"rerank,omitzero"`
+	// Extraction says which chunks the chat model extracts from; nil: from all.
+	Extraction *Extraction `json:"extraction,omitempty"`
 	// FollowLinks lets links in a corpus that is a folder count as what they lead to, also outside the folder.
 	FollowLinks bool `json:"follow_links,omitempty"`
 	// Currency is what prices, costs and budgets of money are in, as people write it; empty: nobody said.
@@ -53,6 +57,19 @@ type Retrieval struct {
 	TopChunks     int     `json:"top_chunks"`
 	Language      string  `json:"language"`
 	MinSimilarity float64 `json:"min_similarity"`
+}
+
+// Extraction is the share of chunks that the chat model extracts from; rules do from the others.
+type Extraction struct {
+	Share float64 `json:"share"`
+}
+
+// ExtractionShare is the share of chunks that are sent to the chat model.
+func (s Spec) ExtractionShare() float64 {
+	if s.Extraction == nil {
+		return 1
+	}
+	return s.Extraction.Share
 }
 
 // Budget bounds what one run may pay; zero means no bound.
@@ -121,6 +138,28 @@ type EmbedModel struct {
 // server.
 func (m EmbedModel) Inside() bool { return m.Provider == "builtin" && m.Model != "" }
 
+// RerankModel says who orders the best chunks of a query anew. It changes nothing that is built.
+type RerankModel struct {
+	Provider  string `json:"provider"` // empty: nobody; http
+	BaseURL   string `json:"base_url,omitempty"`
+	APIKeyEnv string `json:"api_key_env,omitempty"`
+	Model     string `json:"model,omitempty"`
+	Top       int    `json:"top,omitempty"` // chunks that are sent at most
+
+	MaxInputTokens int         `json:"max_input_tokens,omitempty"` // of a chunk, the rest is not sent; 0: all are
+	Timeout        Duration    `json:"timeout,omitempty"`          // of all that reranking takes
+	Price          RerankPrice `json:"price,omitzero"`
+}
+
+// On tells whether there is a reranker.
+func (r RerankModel) On() bool { return r.Provider != "" }
+
+// RerankPrice is money per million tokens, and for each request: servers charge one or the other.
+type RerankPrice struct {
+	Prompt float64 `json:"prompt"`
+	Call   float64 `json:"call"`
+}
+
 // DefaultKeyVariable holds the key of a model server where a configuration names no other variable. A server of one's
 // own is asked without a key where it is empty.
 const DefaultKeyVariable = "OPENAI_API_KEY"
@@ -151,6 +190,7 @@ func (s Spec) ConfigDigest() Digest {
 		Dimension  int
 		MaxInput   int
 		Classes    string
+		Extraction *Extraction `json:",omitempty"` // not in the digests of those that send all chunks
 	}{
 		s.Corpus, s.Chunking, s.Shortening, s.Parity, s.Retrieval.Language,
 		[2]string{s.Chat.Provider, s.Chat.Model},
@@ -158,7 +198,7 @@ func (s Spec) ConfigDigest() Digest {
 			s.Embedding.Provider,
 			s.Embedding.Model,
 		},
-		s.Embedding.Dimension, s.Embedding.MaxInputTokens, s.Embedding.Classes,
+		s.Embedding.Dimension, s.Embedding.MaxInputTokens, s.Embedding.Classes, s.Extraction,
 	}
 	raw, err := json.Marshal(covered)
 	if err != nil {

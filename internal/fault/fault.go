@@ -77,6 +77,7 @@ const (
 	BadOutput        Code = "bad_model_output"
 	BadVector        Code = "bad_vector"
 	BadEmbeddings    Code = "bad_embeddings"
+	BadRerank        Code = "bad_rerank" // scores that are missing, doubled or no numbers
 	DimensionChanged Code = "dimension_changed"
 	NotRecorded      Code = "not_recorded"
 
@@ -147,6 +148,7 @@ var kinds = map[Code]Kind{
 
 	ModelUnavailable: Transient, ModelRateLimited: Transient, ModelAuth: Fatal, ModelUnknown: Fatal, ModelQuota: Fatal,
 	ModelRejected: Content, ModelRefused: Fatal, BadOutput: Content, BadVector: Content, BadEmbeddings: Fatal,
+	BadRerank:        Fatal,
 	DimensionChanged: Fatal,
 	NotRecorded:      Fatal,
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/rerank"
 )
 
 // Chat puts an observer right around the adapter of a chat model, below its limits.
@@ -105,4 +106,43 @@ func (s sentEmbedder) Embed(ctx context.Context, texts []string) (out [][]float3
 	ctx, end := s.observer.Model(ctx, request)
 	defer func() { end(usage, err) }()
 	return s.Embedder.Embed(ctx, texts)
+}
+
+// Ranker is Chat for rerankers.
+func Ranker(ranker rerank.Ranker, observer Observer) rerank.Ranker {
+	if observer == nil {
+		return ranker
+	}
+	return sentRanker{ranker, observer}
+}
+
+// AskedRanker is AskedChat for rerankers.
+func AskedRanker(ranker rerank.Ranker, observer Observer) rerank.Ranker {
+	if observer == nil {
+		return ranker
+	}
+	return askedRanker{ranker}
+}
+
+type askedRanker struct{ rerank.Ranker }
+
+// Rerank implements rerank.Ranker.
+func (a askedRanker) Rerank(ctx context.Context, question string, texts []string) ([]float64, model.Usage, error) {
+	return a.Ranker.Rerank(asking(ctx), question, texts)
+}
+
+type sentRanker struct {
+	rerank.Ranker
+	observer Observer
+}
+
+// Rerank implements rerank.Ranker.
+func (s sentRanker) Rerank(
+	ctx context.Context, question string, texts []string,
+) (scores []float64, usage model.Usage, err error) {
+	request := about(s.Info(), rerank.Task)
+	sending(ctx, s.observer, request)
+	ctx, end := s.observer.Model(ctx, request)
+	defer func() { end(usage, err) }()
+	return s.Ranker.Rerank(ctx, question, texts)
 }

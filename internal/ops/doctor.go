@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"strings"
+	"time"
 
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
@@ -60,6 +61,9 @@ func (s *Service) Doctor(ctx context.Context, spec corpus.Spec) ([]Check, error)
 	}
 	probe("chat model", func() (string, error) { return s.probeChat(ctx, spec) })
 	probe("embedding model", func() (string, error) { return s.probeEmbedder(ctx, spec) })
+	if spec.Rerank.On() {
+		probe("reranker", func() (string, error) { return s.probeRanker(ctx, spec) })
+	}
 	probe("temporary folder", func() (string, error) { return probeTemporary(ctx, s.Stores.Artifacts, spec.Index) })
 	return out, nil
 }
@@ -97,6 +101,30 @@ func (s *Service) probeEmbedder(ctx context.Context, spec corpus.Spec) (string, 
 	detail := fmt.Sprintf("%s, dimension %d", embedder.Info().Label(), len(embedded[0]))
 	if spec.Embedding.Inside() {
 		detail += ", weights are whole in " + s.Models.Weights()
+	}
+	return detail, nil
+}
+
+// probeRanker has two texts scored, in the time that a query gives it.
+func (s *Service) probeRanker(ctx context.Context, spec corpus.Spec) (string, error) {
+	ranker, err := s.Models.Ranker(spec)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(spec.Rerank.Timeout))
+	defer cancel()
+	at := time.Now()
+	texts := []string{model.ProbeText, "Milk turns into cheese."}
+	scores, _, err := ranker.Rerank(ctx, "Where was Marie Curie born?", texts)
+	if err != nil {
+		return "", err
+	}
+	took := time.Since(at).Round(time.Millisecond)
+	detail := fmt.Sprintf("%s scores two texts %.3g and %.3g in %s", ranker.Info().Label(), scores[0], scores[1], took)
+	if scores[0] <= scores[1] {
+		return "", fault.BadRerank.At("rerank by", ranker.Info().Label()).
+			Because("it ranks a text that answers a question behind one that does not: " + detail).
+			Advise("check that models.rerank.model is a reranker")
 	}
 	return detail, nil
 }

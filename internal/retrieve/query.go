@@ -50,7 +50,10 @@ type Chunk struct {
 	BM25       float64
 	HasBM25    bool
 	Filled     bool
-	Why        []int // places of the entities that voted for it
+	Why        []int   // places of the entities that voted for it
+	Reranked   bool    // a reranker gave the score below
+	Rerank     float64 // by which the chunks are ordered
+	Found      int     // place before that, from one
 }
 
 // Entity is one voter, or one seed.

@@ -70,6 +70,7 @@ const (
 
 	HTTPSeconds     = "unweaver_http_request_seconds"
 	Queries         = "unweaver_queries_total"
+	Reranks         = "unweaver_reranks_total"
 	GenerationEpoch = "unweaver_generation_epoch"
 	IndexReady      = "unweaver_index_ready"
 	OpenGenerations = "unweaver_open_generations"
@@ -153,6 +154,9 @@ var sections = []struct {
 	{"query-api", "Served at `/metrics` of `query_api.address`, to keys of scope operate.", []family{
 		{HTTPSeconds, histogram, []string{"route", "status"}, "Duration of HTTP requests.", ofRequests, false},
 		{Queries, counter, []string{"index", "method", "outcome"}, "Queries by index, method and outcome.", nil, false},
+		{Reranks, counter, []string{"index", "outcome"},
+			"Queries whose chunks were to be reranked; outcome is ok, timeout, or the code of the reranker's error: chunks " +
+				"stayed as they were found then.", nil, false},
 		{GenerationEpoch, gauge, []string{"index"}, "Epoch of the served generation.", nil, false},
 		{IndexReady, gauge, []string{"index"}, "Whether the index is served here, also where it is opened on first " +
 			"use (1), or cannot be opened (0).", nil, false},

@@ -16,6 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/model/rerank"
 	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	coordination "github.com/unweaver/unweaver/internal/store/coordination/memory"
@@ -26,6 +27,7 @@ import (
 type models struct {
 	embedder func(model.Embedder) model.Embedder
 	chat     model.Chat
+	ranker   rerank.Ranker
 }
 
 func (m models) Chat(corpus.Spec) (model.Chat, error) {
@@ -41,6 +43,8 @@ func (m models) Embedder(corpus.Spec, string, int) (model.Embedder, error) {
 	}
 	return builtin.Embedder{}, nil
 }
+
+func (m models) Ranker(corpus.Spec) (rerank.Ranker, error) { return m.ranker, nil }
 
 // watched counts reads of the artifact store and can hold or fail them.
 type watched struct {

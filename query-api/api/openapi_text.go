@@ -121,6 +121,7 @@ var schemaTexts = map[string]string{
 	"WeightedVote":     "One chunk of a weighted vote.",
 	"Without":          "What is left out of a query.",
 	"Why":              "What a dry run would do about one document, and why.",
+	"Reranked":         "What became of the order of chunks.",
 	"Written":          "What a run wrote to the stores.",
 
 	"ChatAnnotation":     "Says where a part of the answer's text comes from.",

@@ -59,6 +59,9 @@ func (s *Server) answer(ctx context.Context, name string, body Request, to *stre
 	if err != nil {
 		return response, err
 	}
+	if plan.reranks, err = body.reranks(generation.Spec.Rerank); err != nil {
+		return response, err
+	}
 	if body.Answer {
 		if err := caller.Answer(); err != nil {
 			return response, err
@@ -71,7 +74,7 @@ func (s *Server) answer(ctx context.Context, name string, body Request, to *stre
 	if err := s.embedQuestion(ctx, generation, &plan, &response, cost); err != nil {
 		return response, err
 	}
-	found, err := s.searcher().Run(ctx, generation, plan.Query)
+	found, err := s.find(ctx, generation, &plan, &response, cost)
 	if err != nil {
 		return response, err
 	}

@@ -32,6 +32,7 @@ type Request struct {
 	Stream           bool           `json:"stream" default:"false" doc:"with answer: as events, while it is written"`
 	Explain          bool           `json:"explain" default:"false"`
 	Generation       *string        `json:"generation"`
+	Rerank           *bool          `json:"rerank" doc:"default: where the index has a reranker; true needs one"`
 }
 
 // Filter narrows a query to documents.
@@ -119,6 +120,8 @@ type planned struct {
 	spec   retrieve.Spec
 	budget int // tokens of the context
 	most   int // tokens of the answer; 0: what the model may give
+
+	reranks bool // the best chunks are ordered anew
 }
 
 // plan checks a request and fills in what the generation's configuration and the method say by default.

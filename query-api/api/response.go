@@ -30,6 +30,7 @@ type Response struct {
 	Usage      Usage          `json:"usage"`
 	Timings    Timings        `json:"timings_ms"`
 	Models     string         `json:"models"`
+	Rerank     *Reranked      `json:"rerank,omitempty" doc:"absent: no reranker was to be asked"`
 }
 
 // Chunk of a response.
@@ -52,6 +53,8 @@ type Chunk struct {
 	BM25       *float64          `json:"bm25"`
 	Rank       int               `json:"rank"`
 	Filled     bool              `json:"filled"`
+	Rerank     *float64          `json:"rerank,omitempty" doc:"the reranker's score, by which chunks are ordered then"`
+	FoundRank  int               `json:"found_rank,omitempty" doc:"place before reranking, from 1"`
 	InContext  bool              `json:"in_context"`
 	Entities   []EntityRef       `json:"entities"`
 	Mentions   []Mention         `json:"mentions,omitempty" doc:"with explain: what was extracted from the chunk"`
@@ -111,6 +114,7 @@ type Usage struct {
 	PromptTokens     int64 `json:"prompt_tokens"`
 	CompletionTokens int64 `json:"completion_tokens"`
 	EmbedCached      bool  `json:"embed_cached"`
+	RerankTokens     int64 `json:"rerank_tokens,omitempty" doc:"a quarter of the bytes sent where the server tells none"`
 }
 
 // Timings in milliseconds.
@@ -120,6 +124,7 @@ type Timings struct {
 	Ballots  float64 `json:"ballots"`
 	Election float64 `json:"election"`
 	Chunks   float64 `json:"chunks"`
+	Rerank   float64 `json:"rerank,omitempty"`
 	Answer   float64 `json:"answer"`
 	Total    float64 `json:"total"`
 }
@@ -168,6 +173,9 @@ func (r *Response) take(
 	for i, hit := range found.Chunks {
 		chunk := chunks[i]
 		chunk.Score, chunk.Rank, chunk.Filled = hit.Score, i+1, hit.Filled
+		if hit.Reranked {
+			chunk.Rerank, chunk.FoundRank = &hit.Rerank, hit.Found
+		}
 		if hit.HasSim {
 			chunk.Similarity = &hit.Similarity
 		}

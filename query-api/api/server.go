@@ -27,6 +27,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/machine"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/rerank"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination"
@@ -44,6 +45,8 @@ import (
 type Models interface {
 	Chat(spec corpus.Spec) (model.Chat, error)
 	Embedder(spec corpus.Spec, provider string, dimension int) (model.Embedder, error)
+	// Ranker is nil where the spec has none.
+	Ranker(spec corpus.Spec) (rerank.Ranker, error)
 }
 
 // Config of a server. Stores stay the caller's to close.

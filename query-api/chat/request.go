@@ -69,6 +69,7 @@ var refused = []struct {
 // options of our own: fields of a query that may stand under "unweaver".
 var options = []string{
 	"method", "rule", "top_entities", "top_chunks", "params", "filter", "without", "max_context_tokens", "generation",
+	"rerank",
 }
 
 var indexName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)

@@ -65,6 +65,9 @@ func (s *server) query(ctx context.Context, asked Question, more string) (respon
 			body[name] = value
 		}
 	}
+	if asked.Rerank != nil {
+		body["rerank"] = *asked.Rerank
+	}
 	if asked.TopChunks != 0 {
 		body["top_chunks"] = asked.TopChunks
 	}

@@ -17,6 +17,7 @@ type Question struct {
 	DocumentPrefix string            `json:"document_prefix,omitempty" jsonschema:"only documents whose key begins so"`
 	Metadata       map[string]string `json:"metadata,omitempty" jsonschema:"only documents with these values"`
 	Generation     string            `json:"generation,omitempty" jsonschema:"a kept generation; default: the current one"`
+	Rerank         *bool             `json:"rerank,omitempty" jsonschema:"false: without the index's reranker"`
 	MaxTokens      int               `json:"max_tokens,omitempty" jsonschema:"longest text; default 6000, most 131072"`
 }
 

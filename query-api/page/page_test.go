@@ -20,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/model/rerank"
 	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
 	"github.com/unweaver/unweaver/query-api/api"
 	"github.com/unweaver/unweaver/query-api/guard"
@@ -182,7 +183,9 @@ func needs(t *testing.T, program string) string {
 // builtIn gives the built-in models.
 type builtIn struct{}
 
-func (builtIn) Chat(corpus.Spec) (model.Chat, error) { return builtin.Chat{}, nil }
+func (builtIn) Chat(corpus.Spec) (model.Chat, error)      { return builtin.Chat{}, nil }
+func (builtIn) Ranker(corpus.Spec) (rerank.Ranker, error) { return nil, nil } //nolint:nilnil // none is configured
+
 func (builtIn) Embedder(corpus.Spec, string, int) (model.Embedder, error) {
 	return builtin.Embedder{}, nil
 }

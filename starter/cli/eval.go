@@ -78,8 +78,8 @@ what came of it, and measured on cases and corpora that the fit has not seen.`,
 		&flags.against,
 		"against",
 		nil,
-		"compare each method with itself elsewhere, repeatable: index=NAME, generation=NAME, top_entities=N or "+
-			"params.NAME=JSON, several with semicolons",
+		"compare each method with itself elsewhere, repeatable: index=NAME, generation=NAME, top_entities=N, "+
+			"rerank=BOOL or params.NAME=JSON, several with semicolons",
 	)
 	set.StringSliceVar(&flags.ks, "k", []string{"2", "5", "10"}, "cut-offs")
 	set.IntVar(&flags.runs, "runs", 5, "runs of answers' judgements")
@@ -128,7 +128,7 @@ func variants(systems []eval.System, against []string) ([]eval.System, error) {
 	for _, one := range against {
 		refused := func(why string) error {
 			return fault.Usage.At("read --against", one).Because(why).
-				Advise("want index=NAME, generation=NAME, top_entities=N or params.NAME=JSON, several with semicolons")
+				Advise("want index=NAME, generation=NAME, top_entities=N, rerank=BOOL or params.NAME=JSON, several with semicolons")
 		}
 		var change eval.System
 		params := map[string]any{}
@@ -150,6 +150,12 @@ func variants(systems []eval.System, against []string) ([]eval.System, error) {
 					return nil, refused("top_entities is no number of 1 or more")
 				}
 				change.Settings[key] = n
+			case key == "rerank":
+				on, err := strconv.ParseBool(value)
+				if err != nil {
+					return nil, refused("rerank is neither true nor false")
+				}
+				change.Settings[key] = on
 			case isParam && param != "":
 				var parsed any = value
 				if json.Unmarshal([]byte(value), &parsed) != nil {

@@ -78,7 +78,7 @@ type AnswerChunk struct {
 
 func (a *App) queryCmd() *cobra.Command {
 	var index, method, rule, generation string
-	var explain, answer bool
+	var explain, answer, rerank bool
 	var top, entities int
 	var without, params []string
 	command := &cobra.Command{
@@ -92,6 +92,9 @@ func (a *App) queryCmd() *cobra.Command {
 				if value != "" {
 					body[key] = value
 				}
+			}
+			if command.Flags().Changed("rerank") {
+				body["rerank"] = rerank
 			}
 			if top > 0 {
 				body["top_chunks"] = top
@@ -142,6 +145,7 @@ func (a *App) queryCmd() *cobra.Command {
 	set.StringArrayVar(&params, "param", nil, "parameter of the method: name=value")
 	set.IntVar(&entities, "top-entities", 0, "number of classes (default: the method's)")
 	set.BoolVar(&answer, "answer", true, "answer from the chunks")
+	set.BoolVar(&rerank, "rerank", false, "have the index's reranker order the chunks, or not (default: if it has one)")
 	set.IntVar(&top, "top-chunks", 0, "number of chunks (default: the index's)")
 	_ = command.MarkFlagRequired("index") // the flag exists
 	return command

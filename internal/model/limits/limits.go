@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/rerank"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 )
 
@@ -142,4 +143,35 @@ func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model
 	embedded, usage, err = e.Embedder.Embed(e.listening(admitted, ticket, estimated), texts)
 	e.settle(ctx, endpoint, estimated, usage.Prompt)
 	return embedded, usage, err
+}
+
+// Ranker limits a reranker. Its calls end with their caller: nothing is kept of them.
+type Ranker struct {
+	rerank.Ranker
+	Limits
+}
+
+// Rerank implements rerank.Ranker.
+func (r Ranker) Rerank(
+	ctx context.Context, question string, texts []string,
+) (scores []float64, usage model.Usage, err error) {
+	estimated := len(question) / 4
+	for _, text := range texts {
+		estimated += len(text) / 4
+	}
+	endpoint := r.Info().Endpoint + " rerank"
+	ticket, err := r.enter(ctx, endpoint, estimated)
+	if err != nil {
+		return nil, model.Usage{}, err
+	}
+	err = errPanicked
+	defer func() { r.Gate.Leave(err) }()
+	if err = model.Sending(ctx); err != nil {
+		return nil, model.Usage{}, err
+	}
+	err = errPanicked
+	admitted := model.BeforeAgain(ctx, func() error { return r.reserve(ctx, endpoint, 0) })
+	scores, usage, err = r.Ranker.Rerank(r.listening(admitted, ticket, estimated), question, texts)
+	r.settle(ctx, endpoint, estimated, usage.Prompt)
+	return scores, usage, err
 }

@@ -16,6 +16,7 @@ type form struct {
 	shape         shaping
 	noTemperature bool // models that reason take the default alone
 	plainNumbers  bool // embeddings: base64 is not asked for
+	rerankTexts   bool // rerankers: what is ranked is called texts
 }
 
 // limiting is how a server is told how long its answer may be.
@@ -61,6 +62,7 @@ func (c *Client) learn(lasting form) {
 	known.shape = max(known.shape, lasting.shape)
 	known.noTemperature = known.noTemperature || lasting.noTemperature
 	known.plainNumbers = known.plainNumbers || lasting.plainNumbers
+	known.rerankTexts = known.rerankTexts || lasting.rerankTexts
 	forms[c.formKey()] = known
 }
 

@@ -15,6 +15,7 @@ import (
 // Estimate is what extracting chunks would cost: an exact count of the chunks that the ledger does not know.
 type Estimate struct {
 	Chunks     int64 `json:"chunks"`
+	Rules      int64 `json:"rules,omitempty"` // chunks that are not sent, as the model gets a share of them
 	Calls      int64 `json:"calls"`
 	Hits       int64 `json:"hits"`
 	Prompt     int64 `json:"prompt"`
@@ -36,6 +37,7 @@ type Measured struct {
 // Plus adds what was found of other chunks.
 func (e Estimate) Plus(other Estimate) Estimate {
 	e.Chunks += other.Chunks
+	e.Rules += other.Rules
 	e.Calls += other.Calls
 	e.Hits += other.Hits
 	e.Prompt += other.Prompt
@@ -104,6 +106,7 @@ type Looker interface {
 
 // CountIn is what is counted: chunks, and the model that would be asked, which needs no key and gets no call.
 type CountIn struct {
+	Spec    corpus.Spec
 	Model   model.Info
 	Ledger  Looker
 	Attempt int // round of retry-failed
@@ -136,14 +139,18 @@ func Count(ctx context.Context, in CountIn) (Estimate, error) {
 	type looked struct {
 		tokens int64
 		entry  *ledger.Entry
+		rule   bool
 	}
 	look := func(ctx context.Context, chunk Text) (looked, error) {
 		if !in.Model.Paid {
 			return looked{}, nil
 		}
+		if !sends(in.Spec, in.Model, chunk.Text) {
+			return looked{rule: true}, nil
+		}
 		key, former := Key(in.Model, chunk.Text), before(in.Model, chunk.Text)
 		entry, err := ledger.GetEither(ctx, in.Ledger, ledger.Extract, key, former, in.Attempt)
-		return looked{int64(chunk.Tokens), entry}, err
+		return looked{tokens: int64(chunk.Tokens), entry: entry}, err
 	}
 	for chunk, err := range par.Ordered(ctx, width, in.Chunks, look) {
 		if err != nil {
@@ -155,6 +162,8 @@ func Count(ctx context.Context, in CountIn) (Estimate, error) {
 		}
 		switch {
 		case !in.Model.Paid:
+		case chunk.rule:
+			estimate.Rules++
 		case chunk.entry != nil:
 			estimate.Hits++
 			estimate.Measured.add(*chunk.entry, chunk.tokens, overhead)

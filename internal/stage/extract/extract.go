@@ -306,9 +306,12 @@ func (b *batch) one(ctx context.Context, x *item) error {
 }
 
 // answer is the ledger's entry for a chunk, else the model's, which enters the ledger. Models that cost nothing are
-// asked each time.
+// asked each time. A chunk that is not among the share that the model gets is extracted by rule.
 func (b *batch) answer(ctx context.Context, x *item) (value, error) {
 	info := b.Chat.Info()
+	if !sends(b.Spec, info, x.text) {
+		return byRule(ctx, x.text)
+	}
 	if !info.Paid {
 		v, _, err := b.ask(ctx, x)
 		return v, err

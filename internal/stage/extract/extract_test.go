@@ -265,7 +265,9 @@ func TestAnAnswerThatCannotBeRead(t *testing.T) {
 			var letter extract.DeadLetter
 			_, err = blob.ReadJSON(t.Context(), b.art.Store, keys[0], &letter)
 			stagetest.Ok(t, err)
-			if want := (extract.DeadLetter{id, "a.txt", 0, string(c.reason), 3, x.Key.String(), c.raw}); letter != want {
+			if want := (extract.DeadLetter{
+				Chunk: id, Document: "a.txt", Reason: string(c.reason), Attempt: 3, Key: x.Key.String(), Raw: c.raw,
+			}); letter != want {
 				t.Errorf("got  %+v\nwant %+v", letter, want)
 			}
 		})

@@ -18,6 +18,9 @@ func First(ctx context.Context, in In) (corpus.Digest, error) {
 	}
 	b := &batch{In: in, round: in.Health.Round()}
 	missing := func(ctx context.Context, x item) (*item, error) {
+		if !sends(in.Spec, info, x.text) {
+			return nil, nil
+		}
 		entry, err := ledger.GetEither(ctx, in.Ledger, ledger.Extract, Key(info, x.text), before(info, x.text), in.Attempt)
 		if err != nil || entry != nil {
 			return nil, err

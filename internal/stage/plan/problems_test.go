@@ -249,6 +249,7 @@ func TestVersionsAndConfigurationGiveTheirReasons(t *testing.T) {
 		"[config: corpus]":     func(s *corpus.Spec) { s.Corpus = "/other" },
 		"[config: chunking]":   func(s *corpus.Spec) { s.Chunking.MaxTokens = 300 },
 		"[config: shortening]": func(s *corpus.Spec) { s.Shortening.Sample = 3 },
+		"[config: extraction]": func(s *corpus.Spec) { s.Extraction = &corpus.Extraction{Share: 0.3} },
 		"[config: parity]":     func(s *corpus.Spec) { s.Parity = true },
 		"[config: language]":   func(s *corpus.Spec) { s.Retrieval.Language = "de" },
 		"[config: chat model config: embedding]": func(s *corpus.Spec) {

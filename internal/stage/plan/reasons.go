@@ -28,6 +28,7 @@ func SpecChanges(parent, now corpus.Spec) []string {
 		{"shortening", parent.Shortening == now.Shortening},
 		{"parity", parent.Parity == now.Parity},
 		{"language", parent.Retrieval.Language == now.Retrieval.Language},
+		{"extraction", parent.ExtractionShare() == now.ExtractionShare()},
 		{"chat model", chats(parent) == chats(now)},
 		{"embedding", embeds(parent) == embeds(now)},
 	} {

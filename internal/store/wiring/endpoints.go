@@ -91,6 +91,11 @@ func (m *Models) Check(spec corpus.Spec) error {
 			return err
 		}
 	}
+	if spec.Rerank.On() {
+		if err := m.allowed.endpoint("models.rerank", spec.Rerank.BaseURL, spec.Rerank.APIKeyEnv); err != nil {
+			return err
+		}
+	}
 	switch {
 	case spec.Embedding.Inside() && m.remote:
 		_, err := neural.Describe(spec.Embedding.Model)

@@ -66,3 +66,30 @@ func TestEndpointsThatTheProcessDoesNotNameAreRefused(t *testing.T) {
 		t.Errorf("allowed since: %v", err)
 	}
 }
+
+func TestARerankerIsMadeOfEndpointsThatTheProcessNames(t *testing.T) {
+	good := spec(t, modeltest.Options{})
+	none, err := factory(good).Ranker(good)
+	if err != nil || none != nil {
+		t.Errorf("without one: %v %v", none, err)
+	}
+	good.Rerank = corpus.RerankModel{Provider: "http", BaseURL: "http://reranker.example/v1"}
+	own := config.Default()
+	own.Models.Rerank = good.Rerank
+	models := wiring.NewModels(nil, own)
+	if ranker, err := models.Ranker(good); err != nil || ranker.Info().Endpoint != good.Rerank.BaseURL {
+		t.Errorf("%v %v", ranker, err)
+	}
+	elsewhere, key := good, good
+	elsewhere.Rerank.BaseURL = "http://attacker.example/v1"
+	key.Rerank.APIKeyEnv = "WIRING_OTHER_SECRET"
+	for name, spec := range map[string]corpus.Spec{"another server": elsewhere, "another key": key} {
+		_, made := models.Ranker(spec)
+		spec.Chat, spec.Embedding = corpus.ChatModel{Provider: "builtin"}, corpus.EmbedModel{Provider: "builtin"}
+		for what, err := range map[string]error{"query": made, "check": models.Check(spec)} {
+			if !fault.Is(err, fault.EndpointRefused) || !strings.Contains(err.Error(), "models.rerank") {
+				t.Errorf("%s, %s: %v", name, what, err)
+			}
+		}
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model/neural"
 	"github.com/unweaver/unweaver/internal/model/openai"
 	"github.com/unweaver/unweaver/internal/model/recorded"
+	"github.com/unweaver/unweaver/internal/model/rerank"
 	"github.com/unweaver/unweaver/internal/observe"
 	"github.com/unweaver/unweaver/internal/redact"
 	"github.com/unweaver/unweaver/internal/store/coordination"
@@ -144,6 +145,28 @@ func Provider(spec corpus.Spec) string {
 // nothing meters it.
 func (m *Models) Embedder(spec corpus.Spec, provider string, dimension int) (model.Embedder, error) {
 	return m.embedder(spec, provider, dimension, nil)
+}
+
+// Ranker makes the reranker of a spec; nil where there is none.
+func (m *Models) Ranker(spec corpus.Spec) (rerank.Ranker, error) {
+	settings := spec.Rerank
+	if !settings.On() {
+		return nil, nil //nolint:nilnil // none is an answer
+	}
+	if err := m.allowed.endpoint("models.rerank", settings.BaseURL, settings.APIKeyEnv); err != nil {
+		return nil, err
+	}
+	secret, err := key(settings.APIKeyEnv, settings.BaseURL, "models.rerank")
+	if err != nil {
+		return nil, err
+	}
+	client := openai.NewReranker(openai.Config{
+		BaseURL: settings.BaseURL, APIKey: secret, Model: settings.Model, Timeout: time.Duration(settings.Timeout),
+	})
+	limited := limits.Ranker{
+		Ranker: observe.Ranker(client, m.observer), Limits: m.limits("rerank "+settings.BaseURL, spec),
+	}
+	return observe.AskedRanker(limited, m.observer), nil
 }
 
 // Build makes what activities of a build need. The meter admits and counts every request that is paid for; it sits

@@ -1,0 +1,24 @@
+package rerank_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/model/rerank"
+)
+
+func TestScoresThatAreNoNumbersAreRefused(t *testing.T) {
+	for _, score := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		place := 0
+		if got, err := rerank.Scores(1, []rerank.Result{{Index: &place, Score: &score}}); err == nil {
+			t.Errorf("%v: %v", score, got)
+		}
+	}
+}
+
+func TestTheBestComeFirstAndEqualOnesStay(t *testing.T) {
+	if got := rerank.Order([]float64{1, 3, 1, -2, 3}); !slices.Equal(got, []int{1, 4, 0, 2, 3}) {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,195 @@
+package reranktest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model/rerank"
+)
+
+const (
+	key      = "reranker-key-that-nobody-is-told"
+	question = "capital Norway"
+)
+
+var texts = []string{"Bergen lies in Norway.", "The capital of Norway is Oslo.", "Cheese is made of milk."}
+
+// Opener makes the adapter of a server with a key, a model's name and a bound of time for a request.
+type Opener func(baseURL, key, model string, timeout time.Duration) rerank.Ranker
+
+// Run holds an adapter to the contract of its port.
+func Run(t *testing.T, open Opener) {
+	t.Helper()
+	for _, form := range []Form{Documents, Data, Texts} {
+		t.Run("scores in the order of texts, form "+string(form), func(t *testing.T) { scoresInOrder(t, open, form) })
+	}
+	t.Run("nothing is sent for no text", func(t *testing.T) {
+		server := NewServer(t, Documents)
+		scores, _, err := open(server.URL, key, "m", time.Minute).Rerank(t.Context(), question, nil)
+		if err != nil || len(scores) != 0 || len(server.Requests()) != 0 {
+			t.Errorf("%v %v, %d requests", scores, err, len(server.Requests()))
+		}
+	})
+	t.Run("answers that break the contract", func(t *testing.T) { brokenAnswers(t, open) })
+	t.Run("refusals", func(t *testing.T) { refusals(t, open) })
+	t.Run("a server that does not answer", func(t *testing.T) { silence(t, open) })
+	t.Run("a redirect is not followed", func(t *testing.T) { redirect(t, open) })
+	t.Run("an answer that does not end", func(t *testing.T) { endless(t, open) })
+}
+
+func scoresInOrder(t *testing.T, open Opener, form Form) {
+	server := NewServer(t, form)
+	ranker := open(server.URL+"/v1", key, "m", time.Minute)
+	for range 2 {
+		scores, usage, err := ranker.Rerank(t.Context(), question, texts)
+		if err != nil || !slices.Equal(scores, []float64{0.5, 1, 0}) || usage.Prompt == 0 {
+			t.Fatalf("%v %+v %v", scores, usage, err)
+		}
+	}
+	sent := server.Requests()
+	want := 2
+	if form == Texts { // the form is found out once
+		want = 3
+	}
+	if len(sent) != want {
+		t.Errorf("%d requests, want %d", len(sent), want)
+	}
+	last := sent[len(sent)-1]
+	if last.Path != "/v1/rerank" || last.Authorization != "Bearer "+key || last.Model != "m" || last.Query != question {
+		t.Errorf("%+v", last)
+	}
+	if form != Texts && (last.TopN != len(texts) || !slices.Equal(last.Documents, texts)) {
+		t.Errorf("%+v", last)
+	}
+}
+
+func brokenAnswers(t *testing.T, open Opener) {
+	server := NewServer(t, Documents)
+	ranker := open(server.URL, key, "m", time.Minute)
+	for name, c := range map[string]struct {
+		says string
+		code fault.Code
+	}{
+		"fewer":          {`{"results":[{"index":0,"relevance_score":1},{"index":1,"relevance_score":1}]}`, fault.BadRerank},
+		"none":           {`{"results":[]}`, fault.BadRerank},
+		"no list":        {`{"message":"hello"}`, fault.BadRerank},
+		"doubled":        {results("0", "1", "1"), fault.BadRerank},
+		"more":           {results("0", "1", "2", "2"), fault.BadRerank},
+		"out of range":   {results("0", "1", "3"), fault.BadRerank},
+		"below zero":     {results("0", "1", "-1"), fault.BadRerank},
+		"no place":       {`{"results":[{"relevance_score":1},{"index":1,"relevance_score":1},{"index":2}]}`, fault.BadRerank},
+		"null":           {scores("1", "null", "1"), fault.BadRerank},
+		"no score":       {`[{"index":0},{"index":1},{"index":2}]`, fault.BadRerank},
+		"NaN":            {scores("1", "NaN", "1"), fault.ModelUnavailable},
+		"infinity":       {scores("1", "Infinity", "1"), fault.ModelUnavailable},
+		"beyond a float": {scores("1", "1e999", "1"), fault.ModelUnavailable},
+		"text":           {scores("1", `"high"`, "1"), fault.ModelUnavailable},
+		"half a place":   {results("0", "1", "1.5"), fault.ModelUnavailable},
+		"a page":         {"<html>hello</html>", fault.ModelUnavailable},
+		"cut":            {results("0", "1", "2")[:40], fault.ModelUnavailable},
+		"empty":          {"", fault.ModelUnavailable},
+	} {
+		server.Saying(c.says)
+		got, _, err := ranker.Rerank(t.Context(), question, texts)
+		if !fault.Is(err, c.code) || got != nil {
+			t.Errorf("%s: %v %v, want %s", name, got, err, c.code)
+		}
+		if err != nil && strings.Contains(err.Error(), key) {
+			t.Errorf("%s: the key stands in the error", name)
+		}
+	}
+	server.Answering(nil)
+	if _, _, err := ranker.Rerank(t.Context(), question, texts); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// results with these places.
+func results(places ...string) string {
+	var out []string
+	for _, place := range places {
+		out = append(out, `{"index":`+place+`,"relevance_score":0.5}`)
+	}
+	return `{"results":[` + strings.Join(out, ",") + `]}`
+}
+
+// scores of the texts in order.
+func scores(values ...string) string {
+	var out []string
+	for i, value := range values {
+		out = append(out, `{"index":`+string(rune('0'+i))+`,"relevance_score":`+value+`}`)
+	}
+	return `{"results":[` + strings.Join(out, ",") + `]}`
+}
+
+func refusals(t *testing.T, open Opener) {
+	server := NewServer(t, Documents)
+	ranker := open(server.URL, key, "m", time.Minute)
+	for status, code := range map[int]fault.Code{
+		http.StatusUnauthorized: fault.ModelAuth, http.StatusNotFound: fault.ModelUnknown,
+		http.StatusTooManyRequests: fault.ModelRateLimited, http.StatusInternalServerError: fault.ModelUnavailable,
+	} {
+		server.Answering(func(w http.ResponseWriter, r *http.Request) {
+			http.Error(w, "no: "+r.Header.Get("Authorization"), status)
+		})
+		before := len(server.Requests())
+		_, _, err := ranker.Rerank(t.Context(), question, texts)
+		if !fault.Is(err, code) || strings.Contains(err.Error(), key) {
+			t.Errorf("%d: %v, want %s without the key", status, err, code)
+		}
+		if asked := len(server.Requests()) - before; asked != 1 {
+			t.Errorf("%d: %d requests", status, asked)
+		}
+	}
+}
+
+func silence(t *testing.T, open Opener) {
+	server := NewServer(t, Documents)
+	server.Answering(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	_, _, err := open(server.URL, key, "m", 20*time.Millisecond).Rerank(t.Context(), question, texts)
+	if !fault.Is(err, fault.ModelUnavailable) {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	server.Answering(func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+	})
+	if _, _, err := open(server.URL, key, "m", time.Minute).Rerank(ctx, question, texts); !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller that has gone: %v", err)
+	}
+}
+
+func redirect(t *testing.T, open Opener) {
+	elsewhere := NewServer(t, Documents)
+	server := NewServer(t, Documents)
+	server.Answering(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, elsewhere.URL+"/rerank", http.StatusTemporaryRedirect)
+	})
+	_, _, err := open(server.URL, key, "m", time.Minute).Rerank(t.Context(), question, texts)
+	if err == nil || len(elsewhere.Requests()) != 0 {
+		t.Errorf("%v, %d requests elsewhere", err, len(elsewhere.Requests()))
+	}
+}
+
+func endless(t *testing.T, open Opener) {
+	server := NewServer(t, Documents)
+	server.Answering(func(w http.ResponseWriter, _ *http.Request) {
+		for {
+			if _, err := io.WriteString(w, strings.Repeat(" ", 64<<10)); err != nil {
+				return
+			}
+		}
+	})
+	_, _, err := open(server.URL, key, "m", time.Minute).Rerank(t.Context(), question, texts)
+	if !fault.Is(err, fault.ModelUnavailable) || !strings.Contains(err.Error(), "longer than") {
+		t.Errorf("%v", err)
+	}
+}

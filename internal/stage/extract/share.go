@@ -1,0 +1,36 @@
+package extract
+
+import (
+	"context"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/model/spend"
+)
+
+// RungRule is the rung of a chunk that was not sent to the model since it is not among the share that it gets.
+const RungRule = "rule"
+
+// sends tells whether the model extracts from a chunk.
+func sends(spec corpus.Spec, info model.Info, text string) bool {
+	return info.Provider == "builtin" || spend.Sends(text, spec.ExtractionShare())
+}
+
+// byRule extracts as the built-in model does.
+func byRule(ctx context.Context, text string) (value, error) {
+	reply, err := builtin.Chat{}.Complete(ctx, model.Call{Task: model.Extract, Input: text})
+	if err != nil {
+		return value{}, err
+	}
+	entities, _, ok := Parse(reply.Text)
+	if !ok {
+		return value{}, fault.Internal.At("extract by rule", "a chunk").Because("its answer cannot be read")
+	}
+	v := value{Rung: RungRule, Entities: make([]entity, len(entities))}
+	for i, one := range entities {
+		v.Entities[i] = entity{one.Name, one.Description}
+	}
+	return v, nil
+}

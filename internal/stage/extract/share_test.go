@@ -1,0 +1,89 @@
+package extract_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/spend"
+	"github.com/unweaver/unweaver/internal/stage/extract"
+	"github.com/unweaver/unweaver/internal/stage/stagetest"
+)
+
+func shared(in extract.In, share float64) extract.In {
+	in.Spec.Extraction = &corpus.Extraction{Share: share}
+	return in
+}
+
+// A chunk is paid for once, whatever the share was before and is later, and an estimate tells it to the call.
+func TestAShareOfTheChunksIsSentAndTheOthersAreExtractedByRule(t *testing.T) {
+	b := newBench(t)
+	docs := stagetest.Numbered(60, "Ada Lovelace met Charles Babbage in London %d times.")
+	paid := 0
+	for _, share := range []float64{0, 0.4, 0.2, 0.4, 0.8, 1, 0.3} {
+		t.Run(fmt.Sprint(share), func(t *testing.T) {
+			chat := &stagetest.Chat{Answer: stagetest.Says(entities("By the model"))}
+			in := shared(b.in(chat, docs...), share)
+			estimate, err := extract.Count(t.Context(), extract.CountIn{
+				Spec: in.Spec, Model: chat.Info(), Ledger: in.Ledger, Chunks: extract.Texts(t.Context(), in),
+			})
+			stagetest.Ok(t, err)
+			_, err = extract.Run(t.Context(), in)
+			stagetest.Ok(t, err)
+			sent := 0
+			for i, row := range b.extracted(in) {
+				want := spend.Sends(docs[i].Chunks[0], share)
+				byModel := row.Entities[0].Name == "By the model"
+				if byModel != want || byModel == (row.Rung == extract.RungRule) || byModel == row.Key.IsZero() {
+					t.Errorf("chunk %d: %+v, sent %v", i, row, want)
+				}
+				if !byModel && !strings.Contains(fmt.Sprint(row.Entities), "Charles Babbage") {
+					t.Errorf("chunk %d: %+v", i, row)
+				}
+				if want {
+					sent++
+				}
+			}
+			calls := len(chat.Calls())
+			if want := max(0, sent-paid); calls != want {
+				t.Errorf("%d calls for %d chunks of which %d were paid", calls, sent, paid)
+			}
+			if estimate.Calls != int64(calls) || estimate.Rules != int64(60-sent) || estimate.Hits != int64(sent-calls) {
+				t.Errorf("estimate %+v, %d calls, %d sent", estimate, calls, sent)
+			}
+			paid = max(paid, sent)
+		})
+	}
+}
+
+func TestThePreflightAsksForAChunkThatIsSent(t *testing.T) {
+	b := newBench(t)
+	chat := &stagetest.Chat{Answer: stagetest.Says(entities("X"))}
+	docs := stagetest.Numbered(60, "Ada Lovelace met Charles Babbage in London %d times.")
+	key, err := extract.First(t.Context(), shared(b.in(chat, docs...), 0.2))
+	stagetest.Ok(t, err)
+	if calls := chat.Calls(); len(calls) != 1 || key.IsZero() || !spend.Sends(calls[0].Input, 0.2) {
+		t.Errorf("%d calls, key %v", len(calls), key)
+	}
+	key, err = extract.First(t.Context(), shared(b.in(chat, docs...), 0))
+	if err != nil || !key.IsZero() || len(chat.Calls()) != 1 {
+		t.Errorf("of no share: %v %v, %d calls", key, err, len(chat.Calls()))
+	}
+}
+
+// The built-in model extracts from all, whatever the share: nothing is to be saved.
+func TestAShareOfTheBuiltInModelIsAllOfIt(t *testing.T) {
+	b := newBench(t)
+	in := b.in(nil, stagetest.Numbered(3, "Ada Lovelace %d.")...)
+	estimate, err := extract.Count(t.Context(), extract.CountIn{
+		Spec: shared(in, 0).Spec, Model: model.Info{Provider: "builtin"},
+		Ledger: ledger.New(b.art.Store, b.claims), Chunks: extract.Texts(context.Background(), in),
+	})
+	if err != nil || estimate != (extract.Estimate{Chunks: 3}) {
+		t.Errorf("%+v %v", estimate, err)
+	}
+}

@@ -1,0 +1,122 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/telemetry"
+)
+
+// Reranked tells what became of the order of chunks.
+type Reranked struct {
+	Model   string `json:"model"`
+	Chunks  int    `json:"chunks" doc:"the best that were found: those that were sent"`
+	Applied bool   `json:"applied" doc:"false: chunks are in the order in which they were found"`
+	Reason  string `json:"reason,omitempty" doc:"why not: timeout, or the code of the reranker's error"`
+}
+
+// degradedRerank stands in Response.Degraded where a reranker was to be asked, and chunks are as they were found.
+const degradedRerank = "rerank"
+
+// reranks tells whether a query's chunks are ordered anew: where the index has a reranker, unless the query says no.
+func (q *Request) reranks(settings corpus.RerankModel) (bool, error) {
+	if q.Rerank != nil && *q.Rerank && !settings.On() {
+		return false, invalid("read query", "rerank", "the index has no reranker",
+			"set models.rerank and build the index, or leave rerank out")
+	}
+	return settings.On() && (q.Rerank == nil || *q.Rerank), nil
+}
+
+// find searches, and has the best chunks ordered anew where that is wanted. A reranker that is down, slow or wrong
+// costs time and no answer: the chunks are then those of a search without it.
+func (s *Server) find(
+	ctx context.Context, generation *retrieve.Generation, plan *planned, response *Response, cost *bill,
+) (retrieve.Result, error) {
+	if !plan.reranks {
+		return s.searcher().Run(ctx, generation, plan.Query)
+	}
+	wide := plan.Query
+	wide.TopChunks = max(plan.TopChunks, generation.Spec.Rerank.Top)
+	found, err := s.searcher().Run(ctx, generation, wide)
+	if err != nil || found.Reason != "" {
+		return found, err
+	}
+	at := time.Now()
+	scores, err := s.score(ctx, generation, plan.Text, found.Ranked(), response, cost)
+	response.Timings.Rerank = ms(time.Since(at))
+	outcome := "ok"
+	if err == nil {
+		response.Rerank.Applied = true
+		found.Rerank(scores, plan.TopChunks)
+	} else {
+		if ctx.Err() != nil { // the caller's own time is over
+			return found, ctx.Err()
+		}
+		outcome = string(fault.CodeOf(err))
+		if errors.Is(err, context.DeadlineExceeded) {
+			outcome = "timeout"
+		}
+		response.Rerank.Reason = outcome
+		response.Degraded = append(response.Degraded, degradedRerank)
+		s.log.Warn("chunks were not reranked", "index", generation.Manifest.Index, "code", outcome, "error", err.Error())
+	}
+	s.Telemetry.Count(telemetry.Reranks, 1, generation.Manifest.Index, outcome)
+	if err != nil && wide.TopChunks != plan.TopChunks { // some rules elect others for more seats
+		return s.searcher().Run(ctx, generation, plan.Query)
+	}
+	return found, nil
+}
+
+// score asks the reranker for the scores of chunks, within the time that it has.
+func (s *Server) score(
+	ctx context.Context, generation *retrieve.Generation, question string, chunks []retrieve.Chunk, response *Response,
+	cost *bill,
+) ([]float64, error) {
+	settings := generation.Spec.Rerank
+	response.Rerank = &Reranked{Model: settings.Model, Chunks: len(chunks)}
+	if len(chunks) == 0 { // all were filled up
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(model.CallerBound(ctx), time.Duration(settings.Timeout))
+	defer cancel()
+	ranker, err := s.Models.Ranker(generation.Spec)
+	if err != nil {
+		return nil, err
+	}
+	texts := make([]string, len(chunks))
+	if err := par.Each(ctx, len(chunks), len(chunks), func(ctx context.Context, i int) error {
+		chunk, err := chunkOf(ctx, generation, chunks[i].Live)
+		texts[i] = chunk.Title + "\n" + firstTokens(chunk.Text, settings.MaxInputTokens)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	scores, usage, err := ranker.Rerank(ctx, question, texts)
+	cost.rerank(settings.Price, usage, err, append(texts, question)...)
+	response.Usage.RerankTokens = usage.Prompt
+	switch {
+	case err != nil && ctx.Err() != nil:
+		err = ctx.Err()
+	case err == nil && len(scores) != len(texts):
+		err = fault.BadRerank.At("rerank chunks", settings.Model).Because("it gave other scores than it was asked for")
+	}
+	return scores, err
+}
+
+// rerank enters a request to a reranker, which may be charged by its tokens and as one.
+func (b *bill) rerank(price corpus.RerankPrice, usage model.Usage, err error, texts ...string) {
+	if b.sent && (err == nil || unknown(err) || fault.Is(err, fault.BadRerank)) {
+		b.money += price.Call
+	}
+	if price.Prompt == 0 { // nothing is to be counted
+		b.sent = false
+		return
+	}
+	b.add(corpus.Price{Prompt: price.Prompt}, usage, err, texts...)
+}
