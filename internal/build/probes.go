@@ -109,8 +109,8 @@ func judged(result corpus.Probed, settings corpus.Spec) (reason, detail string) 
 	if lost <= settings.Gate.MaxRecallDrop+rounding {
 		return "", ""
 	}
-	return ProbesFailed, fmt.Sprintf("recall at %d of %d probe questions fell from %.3f to %.3f; at most %.3g may be lost "+
-		"(indexes.%s.gate.max_recall_drop). Worse: %s", result.Chunks, result.Asked, *result.Before, result.Recall,
+	return ProbesFailed, fmt.Sprintf("recall at %d of %d probe questions fell from %.3f to %.3f; at most %.3g may be "+
+		"lost (indexes.%s.gate.max_recall_drop). Worse: %s", result.Chunks, result.Asked, *result.Before, result.Recall,
 		settings.Gate.MaxRecallDrop, settings.Index, strings.Join(result.Worse, "; "))
 }
 

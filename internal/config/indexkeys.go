@@ -217,8 +217,8 @@ var indexKeys = []key{
 	},
 	{
 		path: "indexes.*.gate.probes",
-		meaning: `file, or object of a bucket, of probe questions: lines {"question", "documents": [keys]}; both generations ` +
-			"are asked them before a run is published",
+		meaning: `file, or object of a bucket, of probe questions: lines {"question", "documents": [keys]}; both ` +
+			"generations are asked them before a run is published",
 		example: "s3://bucket/probes.jsonl",
 		rule:    optional(fileOrObject()),
 	},

@@ -18,7 +18,7 @@ type IndexRequest struct {
 	ReplaceCorpus bool        `json:"replace_corpus"`
 	Rebuild       bool        `json:"rebuild"` // trust nothing that earlier builds wrote but what was paid for
 	Priority      Priority    `json:"priority,omitzero"`
-	Probes        []byte      `json:"probes,omitempty"` // content of the file that Spec.Gate.Probes names on the caller's machine
+	Probes        []byte      `json:"probes,omitempty"` // what the caller's file that Spec.Gate.Probes names holds
 
 	// Of an estimate: a document to explain, whether the plan is wanted, and that nothing but the plan is.
 	Why      string `json:"why,omitempty"`
