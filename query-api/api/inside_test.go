@@ -15,7 +15,7 @@ import (
 // insideAsker embeds questions by other vectors than passages.
 type insideAsker struct{ model.Embedder }
 
-func (a insideAsker) Questions() model.Embedder { return insideQuestion{a.Embedder} }
+func (a insideAsker) Questions() model.Embedder { return insideQuestion(a) }
 
 type insideQuestion struct{ model.Embedder }
 
