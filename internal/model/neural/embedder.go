@@ -41,8 +41,8 @@ type loaded struct {
 // cores are the places for encoding in this process, whatever the number of models and requests.
 var cores = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)))
 
-// turns are the places for requests: one after the other is done, and kept, while the rest wait. With two, no core waits
-// for the end of a request.
+// turns are the places for requests: one after the other is done, and kept, while the rest wait. With two, no core
+// waits for the end of a request.
 var turns = make(chan struct{}, 2)
 
 var (

@@ -1,0 +1,43 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/config"
+)
+
+func TestAModelInsideHasItsOwnLongestInput(t *testing.T) {
+	for setting, want := range map[string]int{
+		"models.embedding.max_input_tokens=8192": 400, "models.embedding.max_input_tokens=0": 400,
+		"models.embedding.max_input_tokens=300": 300,
+	} {
+		cfg, err := config.Load(config.Source{Set: []string{"models.embedding.model=e5", setting}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec, err := cfg.Spec("docs", "")
+		if err != nil || spec.Embedding.MaxInputTokens != want || !spec.Embedding.Inside() {
+			t.Errorf("%s: %d tokens, want %d, %v", setting, spec.Embedding.MaxInputTokens, want, err)
+		}
+	}
+	cfg, err := config.Load(config.Source{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if spec, err := cfg.Spec("docs", ""); err != nil || spec.Embedding.Inside() || spec.Embedding.MaxInputTokens != 8192 {
+		t.Errorf("the default is lexical vectors: %+v, %v", spec.Embedding, err)
+	}
+}
+
+func TestAModelInsideIsOneThatThereIs(t *testing.T) {
+	for says, set := range map[string][]string{
+		"no built-in model": {"models.embedding.model=e6"},
+		"want 0 or 384":     {"models.embedding.model=minilm", "models.embedding.dimension=512"},
+	} {
+		_, err := config.Load(config.Source{Set: set})
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v: %v", set, err)
+		}
+	}
+}
