@@ -32,7 +32,6 @@ const (
 	paysClasses     = again + "pays for shortening and embedding of classes whose text is new"
 	paysExtraction  = again + "pays for extraction and shortening by the new model"
 	paysEmbeddings  = again + "pays for embeddings"
-	noSchedules     = "nothing makes schedules"
 	noProbes        = "nothing asks probe questions"
 	noOtherLanguage = "there is one analyser, for English"
 	noBatches       = "every call is a request of its own"

@@ -265,7 +265,7 @@ func TestAnAnswerThatCannotBeRead(t *testing.T) {
 			var letter extract.DeadLetter
 			_, err = blob.ReadJSON(t.Context(), b.art.Store, keys[0], &letter)
 			stagetest.Ok(t, err)
-			if want := (extract.DeadLetter{id, "a.txt", 0, string(c.reason), 3, x.Key.String(), c.raw}); letter != want {
+			if want := (extract.DeadLetter{id, "a.txt", 0, string(c.reason), 3, x.Key.String(), c.raw, nil}); letter != want {
 				t.Errorf("got  %+v\nwant %+v", letter, want)
 			}
 		})
