@@ -10,7 +10,7 @@ import (
 )
 
 // golden are the names that histories hold: a renamed activity breaks runs in progress.
-const golden = `AuditPart BeginStage ChunkDocuments CollectGarbage EmbedPart EndAudit EndBuild EndRestore ExtractChunks ImportVectors LoadPart MeasureFleet OpenAudit OpenRestore PlanBuild
+const golden = `AuditPart BeginStage ChunkDocuments CollectGarbage EmbedPart EndAudit EndBuild EndRestore ExtractChunks ImportVectors LoadPart MeasureFleet OpenAudit OpenNight OpenRestore PlanBuild
 PublishBuild ReducePartition RepairPart RestorePart SealAudit SealChunks SealExtraction SealRepair SealRestore SealShard SendNotice ShortenPartition SteerRun TakeLease VerifyPart WriteSegments`
 
 func TestRegisteredNamesAreTheGoldenOnes(t *testing.T) {

@@ -58,6 +58,7 @@ const (
 	RestoreName    = "Restore"
 	AuditName      = "Audit"
 	NotifyName     = "Notify"
+	NightlyName    = "Nightly"
 )
 
 // Names of activities: verb and object, unique in the module.
@@ -93,6 +94,7 @@ const (
 	SealAudit        = "SealAudit"
 	EndAudit         = "EndAudit"
 	SendNotice       = "SendNotice"
+	OpenNight        = "OpenNight"
 )
 
 // Names of updates, which are the commands of SteerRun as well, and of the query that answers State.

@@ -130,6 +130,10 @@ func (r *recorder) builds() {
 	f.planned = workflows.Planned{Documents: 0}
 	r.record("deletions", f, attributes, nil)
 	r.record("audit", newFake(), workflows.Build{Generation: "audit-1", SearchAttributes: true}, nil)
+	r.record("nightly", newFake(20), workflows.Build{Generation: "nightly", SearchAttributes: true}, nil)
+	f = newFake()
+	f.builder = "nightly-skipped/g7"
+	r.record("nightly-skipped", f, workflows.Build{Generation: "nightly", SearchAttributes: true}, nil)
 	r.record("restore", newFake(), workflows.Build{Generation: "restore-1", SearchAttributes: true}, nil)
 }
 
@@ -226,6 +230,8 @@ func (r *recorder) record(kind string, f *fake, build workflows.Build, steer fun
 		build.Generation = "g"
 	} else if strings.HasPrefix(build.Generation, workflows.AuditGeneration) {
 		name = workflows.AuditName
+	} else if build.Generation == "nightly" {
+		name = workflows.NightlyName
 	} else {
 		name = workflows.RestoreName
 	}
@@ -253,9 +259,14 @@ func (r *recorder) record(kind string, f *fake, build workflows.Build, steer fun
 	id := workflows.WorkflowID(build.Index + "/" + build.Generation)
 	options := client.StartWorkflowOptions{ID: id, TaskQueue: queue}
 	var input any = build
-	if name == workflows.AuditName {
+	switch name {
+	case workflows.AuditName:
 		input = workflows.Audited{Build: build, Part: 2, Of: 7}
+	case workflows.NightlyName:
+		input = workflows.Night{Build: build, Skip: true, Level: 2, Weight: 1}
+		options.ID = workflows.ScheduleID(kind)
 	}
+	id = options.ID
 	begun, err := r.client.ExecuteWorkflow(r.t.Context(), options, name, input)
 	if err != nil {
 		r.t.Fatal(err)
@@ -292,6 +303,10 @@ func (r *recorder) store(kind string, run *common.WorkflowExecution, name string
 			if shards++; shards == 1 && kind != "large" {
 				r.store(kind, started.GetWorkflowExecution(), workflows.ShardName)
 			}
+			continue
+		}
+		if started.GetWorkflowType().GetName() == workflows.BuildIndexName { // of a night
+			r.store(kind, started.GetWorkflowExecution(), workflows.BuildIndexName)
 			continue
 		}
 		stage := strings.TrimPrefix(started.GetWorkflowExecution().GetWorkflowId(), run.GetWorkflowId()+"/")

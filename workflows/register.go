@@ -18,6 +18,7 @@ func Register(registry worker.WorkflowRegistry) {
 		{RestoreName, Restore},
 		{AuditName, Audit},
 		{NotifyName, Notify},
+		{NightlyName, Nightly},
 	} {
 		registry.RegisterWorkflowWithOptions(entry.function, workflow.RegisterOptions{
 			Name:               entry.name,

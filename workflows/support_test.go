@@ -39,6 +39,7 @@ type fake struct {
 	pauses   bool              // batches look at the commands that were written down, as the real ones do
 	before   func(call string) // runs in the activity
 	capacity workflows.Capacity
+	builder  string // run that builds the index when a night begins
 	alike    string // status of a build that came to what its parent is; empty: it did not
 }
 
@@ -147,6 +148,14 @@ func (f *fake) register(to registry) {
 	}
 	reg(workflows.TakeLease, func(context.Context, workflows.Build) (int64, error) {
 		return fence, f.call(workflows.TakeLease)
+	})
+	reg(workflows.OpenNight, func(_ context.Context, in workflows.Night) (workflows.Opened, error) {
+		if f.builder != "" && in.Skip {
+			return workflows.Opened{By: f.builder}, f.call(workflows.OpenNight)
+		}
+		opened := in.Build
+		opened.Spec = strings.Repeat("0", 64)
+		return workflows.Opened{Build: opened}, f.call(workflows.OpenNight)
 	})
 	reg(workflows.PlanBuild, func(context.Context, workflows.Build) (workflows.Planned, error) {
 		return f.planned, f.call(workflows.PlanBuild)

@@ -232,7 +232,7 @@ func (c *Config) Priority(index string) Priority {
 	return defaultIndex().Priority
 }
 
-// Schedule of an index. Nothing makes schedules yet: any value but the default is refused.
+// Schedule of an index: when it is built. No cron: nothing is scheduled.
 type Schedule struct {
 	Cron           string          `yaml:"cron"`
 	Timezone       string          `yaml:"timezone"`

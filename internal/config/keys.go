@@ -36,7 +36,6 @@ const (
 	paysShare       = again + "pays for extraction of the chunks that are sent now and were not"
 	paysExtraction  = again + "pays for extraction and shortening by the new model"
 	paysEmbeddings  = again + "pays for embeddings"
-	noSchedules     = "nothing makes schedules"
 	noOtherLanguage = "there is one analyser, for English"
 	noBatches       = "every call is a request of its own"
 	noCompletion    = "an embedding has no completion that could cost anything"

@@ -32,6 +32,14 @@ type (
 	DifferenceRequest = port.DifferenceRequest
 	// LettersRequest is that of package port.
 	LettersRequest = port.LettersRequest
+	// ScheduleRequest is that of package port.
+	ScheduleRequest = port.ScheduleRequest
+	// Applied is that of package port.
+	Applied = port.Applied
+	// Scheduled is that of package port.
+	Scheduled = port.Scheduled
+	// Triggered is that of package port.
+	Triggered = port.Triggered
 	// Priority is that of package port.
 	Priority = port.Priority
 	// Run is that of package port.
@@ -81,6 +89,8 @@ type Temporal interface {
 		taskQueue string,
 		kind enums.TaskQueueType,
 	) (*workflowservice.DescribeTaskQueueResponse, error)
+	GetWorkflow(ctx context.Context, workflowID, runID string) client.WorkflowRun
+	ScheduleClient() client.ScheduleClient
 	CheckHealth(ctx context.Context, request *client.CheckHealthRequest) (*client.CheckHealthResponse, error)
 }
 

@@ -64,6 +64,11 @@ type temporalFake struct {
 	queries   []string
 }
 
+// ScheduleClient and GetWorkflow are those of no server: schedules are tested on real ones.
+func (f *temporalFake) ScheduleClient() client.ScheduleClient { return nil }
+
+func (f *temporalFake) GetWorkflow(context.Context, string, string) client.WorkflowRun { return nil }
+
 func (f *temporalFake) ExecuteWorkflow(
 	_ context.Context,
 	options client.StartWorkflowOptions,

@@ -174,6 +174,7 @@ func (a *App) root() *cobra.Command {
 		a.resumeCmd(),
 		a.cancelCmd(),
 		a.retryCmd(),
+		a.scheduleCmd(),
 		a.lettersCmd(),
 		a.keysCmd(),
 		a.versionCmd(),

@@ -23,23 +23,25 @@ import (
 
 // control is an ops.Control that answers what a test gives it and remembers what it was asked.
 type control struct {
-	letters  []corpus.Letter
-	retried  ops.Run
-	plan     *corpus.Plan // of an estimate
-	asked    []string
-	request  ops.IndexRequest
-	budget   *corpus.Budget
-	spec     corpus.Spec
-	attached bool
-	runID    string
-	statuses []ops.Status // one a look; the last one stays
-	looks    int
-	checks   []ops.Check
-	kept     []artifact.Generation
-	cards    []runlog.Card
-	runs     []runlog.Summary
-	log      runlog.Log
-	err      error
+	schedules []ops.Scheduled
+	triggered ops.Triggered
+	letters   []corpus.Letter
+	retried   ops.Run
+	plan      *corpus.Plan // of an estimate
+	asked     []string
+	request   ops.IndexRequest
+	budget    *corpus.Budget
+	spec      corpus.Spec
+	attached  bool
+	runID     string
+	statuses  []ops.Status // one a look; the last one stays
+	looks     int
+	checks    []ops.Check
+	kept      []artifact.Generation
+	cards     []runlog.Card
+	runs      []runlog.Summary
+	log       runlog.Log
+	err       error
 
 	move       ops.MoveRequest
 	operator   corpus.Operator
@@ -94,6 +96,31 @@ func (c *control) Discard(_ context.Context, r ops.LettersRequest) error {
 
 func (c *control) RetryFailed(_ context.Context, r ops.LettersRequest) (ops.Run, error) {
 	return c.retried, c.ask("retry-failed", fmt.Sprint(r.Name, " ", r.Chunks))
+}
+
+func (c *control) ApplySchedule(_ context.Context, r ops.ScheduleRequest) (ops.Applied, error) {
+	return ops.Applied{Index: r.Spec.Index, Change: "created"}, c.ask("schedule-apply",
+		fmt.Sprint(r.Spec.Index, " ", r.Schedule.Cron, " ", r.Schedule.Timezone))
+}
+
+func (c *control) Schedules(context.Context) ([]ops.Scheduled, error) {
+	return c.schedules, c.ask("schedules", "")
+}
+
+func (c *control) PauseSchedule(_ context.Context, index, note string) error {
+	return c.ask("schedule-pause", index+" "+note)
+}
+
+func (c *control) ResumeSchedule(_ context.Context, index, note string) error {
+	return c.ask("schedule-resume", index+" "+note)
+}
+
+func (c *control) TriggerSchedule(_ context.Context, index string) (ops.Triggered, error) {
+	return c.triggered, c.ask("schedule-trigger", index)
+}
+
+func (c *control) DeleteSchedule(_ context.Context, index string) error {
+	return c.ask("schedule-delete", index)
 }
 
 func (c *control) Estimate(_ context.Context, request ops.IndexRequest) (corpus.Estimated, error) {

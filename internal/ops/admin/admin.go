@@ -100,6 +100,7 @@ func Handler(control ops.Control, allowed Access) http.Handler {
 	})
 	handle(mux, "doctor", control.Doctor)
 	letters(mux, control)
+	schedules(mux, control)
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if request.Method == http.MethodGet && request.URL.Path == proofPath {
 			allowed.prove(w, request)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/access"
 	"github.com/unweaver/unweaver/internal/build/runlog"
+	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/ops"
@@ -67,6 +68,30 @@ func (r *recorder) Discard(_ context.Context, request ops.LettersRequest) error 
 
 func (r *recorder) RetryFailed(_ context.Context, request ops.LettersRequest) (ops.Run, error) {
 	return ops.Run{Run: request.Name + "/retry-1"}, r.ask("retry-failed", request.Name, request.Chunks)
+}
+
+func (r *recorder) ApplySchedule(_ context.Context, request ops.ScheduleRequest) (ops.Applied, error) {
+	return ops.Applied{Index: request.Spec.Index, Change: "created"}, r.ask("schedule-apply", request)
+}
+
+func (r *recorder) Schedules(context.Context) ([]ops.Scheduled, error) {
+	return []ops.Scheduled{{Index: "docs", Paused: true}}, r.ask("schedules")
+}
+
+func (r *recorder) PauseSchedule(_ context.Context, index, note string) error {
+	return r.ask("schedule-pause", index, note)
+}
+
+func (r *recorder) ResumeSchedule(_ context.Context, index, note string) error {
+	return r.ask("schedule-resume", index, note)
+}
+
+func (r *recorder) TriggerSchedule(_ context.Context, index string) (ops.Triggered, error) {
+	return ops.Triggered{Index: index, Running: "docs/g1"}, r.ask("schedule-trigger", index)
+}
+
+func (r *recorder) DeleteSchedule(_ context.Context, index string) error {
+	return r.ask("schedule-delete", index)
 }
 
 func (r *recorder) Estimate(_ context.Context, request ops.IndexRequest) (corpus.Estimated, error) {
@@ -156,6 +181,14 @@ func methods(ctx context.Context, control ops.Control) map[string]func() (any, e
 		"discard": func() (any, error) {
 			return none(control.Discard(ctx, ops.LettersRequest{Name: "docs", Chunks: []string{"c1"}, Why: "a table"}))
 		},
+		"schedule-apply": func() (any, error) {
+			return control.ApplySchedule(ctx, ops.ScheduleRequest{Spec: spec, Schedule: config.Schedule{Cron: "@daily"}})
+		},
+		"schedules":        func() (any, error) { return control.Schedules(ctx) },
+		"schedule-pause":   func() (any, error) { return none(control.PauseSchedule(ctx, "docs", "why")) },
+		"schedule-resume":  func() (any, error) { return none(control.ResumeSchedule(ctx, "docs", "why")) },
+		"schedule-trigger": func() (any, error) { return control.TriggerSchedule(ctx, "docs") },
+		"schedule-delete":  func() (any, error) { return none(control.DeleteSchedule(ctx, "docs")) },
 		"retry-failed": func() (any, error) {
 			return control.RetryFailed(ctx, ops.LettersRequest{Name: "docs", Chunks: []string{"c1"}})
 		},

@@ -135,6 +135,16 @@ type Control interface {
 	DeadLetter(ctx context.Context, index, chunk string) (corpus.Letter, error)
 	// Discard marks dead letters that nobody wants to see any more.
 	Discard(ctx context.Context, r LettersRequest) error
+	// ApplySchedule makes the schedule of an index what its configuration says; a paused one stays paused.
+	ApplySchedule(ctx context.Context, r ScheduleRequest) (Applied, error)
+	// Schedules tells how all schedules stand.
+	Schedules(ctx context.Context) ([]Scheduled, error)
+	// PauseSchedule has no night begin until ResumeSchedule.
+	PauseSchedule(ctx context.Context, index, note string) error
+	ResumeSchedule(ctx context.Context, index, note string) error
+	// TriggerSchedule begins a night now; where a build of the index runs it names that and does nothing.
+	TriggerSchedule(ctx context.Context, index string) (Triggered, error)
+	DeleteSchedule(ctx context.Context, index string) error
 	// RetryFailed builds a generation in which the documents with dead letters are asked for again, and nothing else is
 	// touched. A run without a name: nothing failed.
 	RetryFailed(ctx context.Context, r LettersRequest) (Run, error)

@@ -45,6 +45,9 @@ func (x Index) CurrentKey() string { return x.key("current.json") }
 // LeaseKey says who builds.
 func (x Index) LeaseKey() string { return x.key("lease.json") }
 
+// ScheduleKey is where what the nights of the index build lies.
+func (x Index) ScheduleKey() string { return x.key("schedule.json") }
+
 // GenerationKey is a file of a generation.
 func (x Index) GenerationKey(gen, file string) string { return x.key("generations", single(gen), file) }
 

@@ -1,0 +1,29 @@
+package activities
+
+import (
+	"context"
+
+	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/build/runlog"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// OpenNight names what a night of a schedule builds: the index as its schedule was applied last. Where another run
+// builds the index it names that run instead. The night is remembered as the index's newest run.
+func (a *Activities) OpenNight(ctx context.Context, in workflows.Night) (workflows.Opened, error) {
+	out := workflows.Opened{Build: in.Build}
+	err := a.bare(ctx, in.Build, func(ctx context.Context, run *build.Run) error {
+		digest, err := build.OpenSchedule(ctx, run.Index)
+		if err != nil {
+			return err
+		}
+		out.Spec = digest.String()
+		if in.Skip {
+			if out.By, err = build.Building(ctx, run.Index, a.Engine.Standing); err != nil || out.By != "" {
+				return err
+			}
+		}
+		return run.Coordination.SetState(ctx, runlog.LatestBuild(in.Index), []byte(run.Name()))
+	}, false)
+	return out, err
+}

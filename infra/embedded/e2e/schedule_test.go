@@ -1,0 +1,167 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"github.com/unweaver/unweaver/infra/embedded/stack"
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model/modeltest"
+	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/ops/port"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// schedules is how the schedule of docs stands, once its nights are as wanted.
+func schedules(t *testing.T, control *ops.Service, wanted func(ops.Scheduled) bool) ops.Scheduled {
+	t.Helper()
+	var all []ops.Scheduled
+	for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(100 * time.Millisecond) {
+		var err error
+		if all, err = control.Schedules(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range all {
+			if one.Index == "docs" && wanted(one) {
+				return one
+			}
+		}
+	}
+	t.Fatalf("it did not come to that: %+v", all)
+	return ops.Scheduled{}
+}
+
+func ended(nights int) func(ops.Scheduled) bool {
+	return func(one ops.Scheduled) bool {
+		return len(one.Nights) == nights && one.Nights[0].Status != corpus.StatusRunning
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A schedule is applied once, and again where something changed; it builds, skips a night beside a build and says so,
+// stays paused over a restart, and tells that its configuration is gone.
+func TestASchedulesLife(t *testing.T) {
+	dir := t.TempDir()
+	begin := func() *stack.Stack {
+		running, err := start(dir)
+		must(t, err)
+		return running
+	}
+	running := begin()
+	stop := func() { must(t, running.Stop(t.Context())) }
+	defer func() { stop() }()
+	server := serve(t, modeltest.Options{})
+	docs := copySample(t)
+	request := ops.ScheduleRequest{
+		Spec: spec(t, "docs", docs, server, "indexes.docs.chunking.strategy=document", "models.embedding.dimension=256"),
+		Schedule: config.Schedule{
+			Cron: "0 3 1 1,7 *", Timezone: "Europe/Berlin", Overlap: "skip", Catchup: corpus.Duration(time.Hour),
+		},
+	}
+	if _, err := running.Control.TriggerSchedule(t.Context(), "docs"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("no schedule: %v", err)
+	}
+	apply := func(want string) ops.Applied {
+		t.Helper()
+		applied, err := running.Control.ApplySchedule(t.Context(), request)
+		must(t, err)
+		if applied.Change != want {
+			t.Errorf("applied: %+v, want %s", applied, want)
+		}
+		return applied
+	}
+	applied := apply(port.ScheduleCreated)
+	for _, next := range applied.Next { // three o'clock in Berlin is one or two in UTC
+		if want := map[time.Month]int{time.January: 2, time.July: 1}[next.UTC().Month()]; next.UTC().Hour() != want {
+			t.Errorf("next at %s", next.UTC())
+		}
+	}
+	if len(applied.Next) != 3 {
+		t.Errorf("%+v", applied)
+	}
+	apply(port.ScheduleUnchanged)
+	request.Schedule.Timezone = "America/New_York"
+	apply(port.ScheduleChanged)
+	apply(port.ScheduleUnchanged)
+
+	if _, err := running.Control.TriggerSchedule(t.Context(), "docs"); err != nil {
+		t.Fatal(err)
+	}
+	first := schedules(t, running.Control, ended(1))
+	if night := first.Nights[0]; night.Status != corpus.StatusCompleted || !strings.HasPrefix(night.Run, "docs/20") {
+		t.Fatalf("%+v", night)
+	}
+	if status, err := running.Control.Status(t.Context(), "docs"); err != nil || status.Run != first.Nights[0].Run ||
+		!status.Published {
+		t.Errorf("%+v, %v", status, err)
+	}
+
+	// A build that is paused holds its index: a second trigger is told, and a night that is due is skipped.
+	writeFile(t, filepath.Join(docs, "more.txt"), "Another document\n\nIt came in the night.")
+	request.Spec.Budget.Calls = 1
+	held, err := running.Control.Index(t.Context(), ops.IndexRequest{Spec: request.Spec, Generation: "held"})
+	must(t, err)
+	if status := wait(t, running.Control, held.Run); status.Status != corpus.StatusPaused {
+		t.Fatalf("%+v", status)
+	}
+	triggered, err := running.Control.TriggerSchedule(t.Context(), "docs")
+	must(t, err)
+	if triggered.Running != "docs/held" {
+		t.Errorf("%+v", triggered)
+	}
+	due := func() {
+		t.Helper()
+		handle := running.Control.Client.ScheduleClient().GetHandle(t.Context(), workflows.ScheduleID("docs"))
+		must(t, handle.Trigger(t.Context(), client.ScheduleTriggerOptions{}))
+	}
+	due()
+	skipped := schedules(t, running.Control, ended(2))
+	if night := skipped.Nights[0]; night.Status != "skipped" || night.By != "docs/held" || night.Run != "" {
+		t.Errorf("%+v", night)
+	}
+	must(t, running.Control.Cancel(t.Context(), held.Run))
+	wait(t, running.Control, held.Run)
+
+	must(t, running.Control.PauseSchedule(t.Context(), "docs", "holidays"))
+	request.Schedule.Timezone = "UTC"
+	if paused := apply(port.ScheduleChanged); !paused.Paused {
+		t.Error("applying resumed it")
+	}
+	stop()
+	running = begin()
+	after := schedules(t, running.Control, func(ops.Scheduled) bool { return true })
+	if !after.Paused || after.Note != "holidays" || len(after.Next) != 0 || len(after.Nights) != 2 || after.Timezone != "UTC" {
+		t.Errorf("after a restart: %+v", after)
+	}
+	must(t, running.Control.ResumeSchedule(t.Context(), "docs", ""))
+	if again := schedules(t, running.Control, func(ops.Scheduled) bool { return true }); again.Paused || len(again.Next) != 3 {
+		t.Errorf("resumed: %+v", again)
+	}
+
+	must(t, os.Remove(filepath.Join(dir, "artifacts", "docs", "schedule.json")))
+	due()
+	gone := schedules(t, running.Control, ended(3))
+	if night := gone.Nights[0]; night.Status != corpus.StatusFailed || night.Reason != string(fault.BadConfig) {
+		t.Errorf("its configuration is gone: %+v", night)
+	}
+	must(t, running.Control.DeleteSchedule(t.Context(), "docs"))
+	if err := running.Control.DeleteSchedule(t.Context(), "docs"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("deleted twice: %v", err)
+	}
+	if all, err := running.Control.Schedules(t.Context()); err != nil || len(all) != 0 {
+		t.Errorf("%+v, %v", all, err)
+	}
+}

@@ -1,0 +1,61 @@
+package build
+
+import (
+	"context"
+	"strings"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// scheduled is <index>/schedule.json: what the nights of a schedule build.
+type scheduled struct {
+	Spec corpus.Spec `json:"spec"`
+}
+
+func scheduleKey(index artifact.Index) string { return index.ScheduleKey() }
+
+// KeepSchedule keeps what the nights of an index build from now on.
+func KeepSchedule(ctx context.Context, index artifact.Index, spec corpus.Spec) error {
+	_, err := blob.WriteJSON(ctx, index.Store, scheduleKey(index), scheduled{spec}, blob.Cond{})
+	return err
+}
+
+// DropSchedule forgets it.
+func DropSchedule(ctx context.Context, index artifact.Index) error {
+	return index.Store.Delete(ctx, scheduleKey(index))
+}
+
+// OpenSchedule gives the configuration that a night builds.
+func OpenSchedule(ctx context.Context, index artifact.Index) (corpus.Digest, error) {
+	var kept scheduled
+	_, err := blob.ReadJSON(ctx, index.Store, scheduleKey(index), &kept)
+	if fault.Is(err, fault.NotFound) {
+		return corpus.Digest{}, fault.BadConfig.At("build a night of", index.Name).
+			Because("the configuration of its schedule is gone: " + index.Store.Location(scheduleKey(index))).
+			Advise("apply it again: unweaver schedule apply; or delete the schedule: unweaver schedule delete " + index.Name)
+	}
+	if err != nil {
+		return corpus.Digest{}, err
+	}
+	return index.PutSpec(ctx, kept.Spec)
+}
+
+// Building names the run that holds the lease of an index and goes on; empty: none does, as far as this engine knows.
+func Building(ctx context.Context, index artifact.Index, standing Standings) (string, error) {
+	lease, _, err := ReadLease(ctx, index)
+	if fault.Is(err, fault.NotFound) || err == nil && lease.Workflow == "" {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	found, err := standing(ctx, Holder{Workflow: lease.Workflow, Run: lease.Run, Engine: lease.Engine})
+	if err != nil || found != StandingOpen {
+		return "", err
+	}
+	_, run, _ := strings.Cut(lease.Workflow, "/") // build/index/generation
+	return run, nil
+}
