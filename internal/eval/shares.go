@@ -55,8 +55,8 @@ func (r *Report) shares(text *strings.Builder) {
 	if len(r.Shares) == 0 {
 		return
 	}
-	fmt.Fprintf(text, "\nRecall of %s against money: the share that was set, and what was sent to the model of all chunks "+
-		"and of their tokens; the rest was extracted by rule. Differences are to all by the model.\n\n"+
+	fmt.Fprintf(text, "\nRecall of %s against money: the share that was set, and what was sent to the model of all "+
+		"chunks and of their tokens; the rest was extracted by rule. Differences are to all by the model.\n\n"+
 		"| share | chunks | tokens |", r.Rows[0].Name)
 	for _, k := range r.Ks {
 		fmt.Fprintf(text, " recall@%d | difference |", k)

@@ -320,10 +320,8 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 		if err != nil {
 			return err
 		}
-		for _, share := range shared {
-			if _, err := a.evalBuild(ctx, control, dataset, ofShare(spec, share)); err != nil {
-				return err
-			}
+		if err := a.buildShares(ctx, control, dataset, spec, shared); err != nil {
+			return err
 		}
 		plan.AskOf = func(index string) eval.Asker {
 			return func(ctx context.Context, body map[string]any) ([]byte, error) {
@@ -338,14 +336,7 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 		report.Shares = shared
 		report.Index, report.Chat = flags.index, status.Models.Chat
 		report.Content, report.Text, report.Vectors = status.ContentHash, status.TextHash, status.VectorHash
-		for i := range report.Rows {
-			if len(report.Rows[i].Recall) == 0 {
-				continue
-			}
-			tokens := &report.Rows[i].Tokens // what this run paid; zero where the index was there
-			tokens.PromptIndex, tokens.CompletionIndex = status.Tokens.Prompt, status.Tokens.Completion
-			tokens.EmbedIndex = status.Tokens.Embedding
-		}
+		indexTokens(report, status)
 		if err := report.Write(flags.out); err != nil {
 			return fault.StoreDenied.At("write reports to", flags.out).Because(err).Advise("choose another --out")
 		}
@@ -354,6 +345,18 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 			fmt.Fprintf(w, "\nwritten: %s/report.md, report.json, recall.svg\n", flags.out)
 		})
 	})
+}
+
+// indexTokens enters what this run paid for the index; zero where it was there.
+func indexTokens(report *eval.Report, status ops.Status) {
+	for i := range report.Rows {
+		if len(report.Rows[i].Recall) == 0 {
+			continue
+		}
+		tokens := &report.Rows[i].Tokens
+		tokens.PromptIndex, tokens.CompletionIndex = status.Tokens.Prompt, status.Tokens.Completion
+		tokens.EmbedIndex = status.Tokens.Embedding
+	}
 }
 
 // judge opens the judging model and tells the cost.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/eval"
 	"github.com/unweaver/unweaver/internal/fault"
+	ops "github.com/unweaver/unweaver/internal/ops/port"
 )
 
 // shareInfix stands between the name of an evaluation's index and the share, in hundredths, of another beside it.
@@ -58,6 +60,21 @@ func ofShare(spec corpus.Spec, share eval.Share) corpus.Spec {
 		spec.Extraction = &corpus.Extraction{Share: share.Share}
 	}
 	return spec
+}
+
+// buildShares builds the indexes of shares that are not the index itself.
+func (a *App) buildShares(
+	ctx context.Context, control ops.Control, dataset *eval.Dataset, spec corpus.Spec, shares []eval.Share,
+) error {
+	for _, share := range shares {
+		if share.Index == spec.Index {
+			continue
+		}
+		if _, err := a.evalBuild(ctx, control, dataset, ofShare(spec, share)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ofShares are the systems once more, of the index of each share.
