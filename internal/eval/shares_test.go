@@ -15,7 +15,8 @@ func TestRecallIsToldAgainstWhatIsPaidFor(t *testing.T) {
 	dir := t.TempDir()
 	var corpus, questions strings.Builder
 	for i := range 40 {
-		fmt.Fprintf(&corpus, `{"id":"p%d","title":"T","text":"Ada Lovelace met Charles Babbage in London %d times."}`+"\n", i, i)
+		text := fmt.Sprintf("Ada Lovelace met Charles Babbage in London %d times.", i)
+		fmt.Fprintf(&corpus, `{"id":"p%d","title":"T","text":%q}`+"\n", i, text)
 		fmt.Fprintf(&questions, `{"question":"How often, %d?","gold":["p%d"]}`+"\n", i, i)
 	}
 	for name, text := range map[string]string{"corpus.jsonl": corpus.String(), "questions.jsonl": questions.String()} {
@@ -87,7 +88,9 @@ func TestTheSumOfQuestionsIsOfWhatIsAskedAndOfNothingElse(t *testing.T) {
 	}
 	other := one
 	other.Gold = map[string]bool{"x": true}
-	for name, got := range map[string]string{"one fewer": sum(one), "other gold": sum(other, two), "twice": sum(one, one, two)} {
+	for name, got := range map[string]string{
+		"one fewer": sum(one), "other gold": sum(other, two), "twice": sum(one, one, two),
+	} {
 		if got == sum(one, two) {
 			t.Errorf("%s has the same sum", name)
 		}
