@@ -91,7 +91,9 @@ type builtinModels struct{}
 
 func (builtinModels) Chat(corpus.Spec) (model.Chat, error) { return builtin.Chat{}, nil }
 
-func (builtinModels) Ranker(corpus.Spec) (rerank.Ranker, error) { return nil, nil } //nolint:nilnil // none is configured
+func (builtinModels) Ranker(corpus.Spec) (rerank.Ranker, error) {
+	return nil, nil //nolint:nilnil // none is configured
+}
 
 func (builtinModels) Embedder(corpus.Spec, string, int) (model.Embedder, error) {
 	return builtin.Embedder{}, nil

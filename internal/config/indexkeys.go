@@ -63,8 +63,9 @@ var indexKeys = []key{
 	},
 	{
 		path: "indexes.*.extraction.share",
-		meaning: "of the chunks, about, the share that the chat model extracts from, rather those with many names for their " +
-			"length; built-in rules extract from the others. An estimate tells how many are sent. Half of it or twice as " +
+		meaning: "of the chunks, about, the share that the chat model extracts from, rather those with many names for " +
+			"their length; built-in rules extract from the " +
+			"others. An estimate tells how many are sent. Half of it or twice as " +
 			"many can be, by how rich in names a corpus is; a larger share sends all that a smaller one sent",
 		unit:     "share of chunks",
 		example:  "0.3",

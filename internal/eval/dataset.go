@@ -9,11 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
+	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -32,6 +35,7 @@ type Dataset struct {
 	Dir       string
 	Questions []Question
 	Texts     map[string]string // passage id -> title and text, for the oracle
+	Passages  []string          // texts alone, in the order of corpus.jsonl; none of the folders of others
 	Recorded  string            // path of the recording; empty: none
 	LeftOut   int               // questions that have no gold in the corpus
 
@@ -89,6 +93,7 @@ func Load(dir string) (*Dataset, error) {
 		if err := json.Unmarshal(raw, &r); err != nil {
 			return err
 		}
+		dataset.Passages = append(dataset.Passages, r.Text)
 		dataset.Texts[fmt.Sprint(r.ID)] = strings.TrimSpace(r.Title + "\n" + r.Text)
 		return nil
 	})
@@ -154,6 +159,21 @@ func Load(dir string) (*Dataset, error) {
 		}
 	}
 	return dataset, nil
+}
+
+// QuestionsSum names the questions and their gold passages, in whatever order they stand: figures of two reports whose
+// sums differ are of different questions.
+func (d *Dataset) QuestionsSum() string {
+	asked := make([]string, 0, len(d.Questions))
+	for _, question := range d.Questions {
+		raw, err := json.Marshal([]any{question.Question, slices.Sorted(maps.Keys(question.Gold))})
+		if err != nil {
+			panic("eval: questions: " + err.Error()) // texts always marshal
+		}
+		asked = append(asked, string(raw))
+	}
+	slices.Sort(asked)
+	return corpus.Sum(append([]string{"questions/1"}, asked...)...).String()
 }
 
 // Stage puts the corpus alone into a folder that can be indexed.

@@ -58,6 +58,7 @@ func (r *Report) Markdown() string {
 	)
 	r.retrieval(&text)
 	r.pairs(&text)
+	r.shares(&text)
 	r.chosen(&text)
 	if !r.spent() {
 		text.WriteString("\nNo token was spent: built-in models, or recordings.\n")
@@ -146,7 +147,9 @@ var choosers = []string{"musique", "2wiki", "covid_qa"}
 
 // chosen says on which questions the setting was chosen.
 func (r *Report) chosen(text *strings.Builder) {
-	text.WriteString("\nThe setting of hybrid was chosen on samples of MuSiQue (100 questions), 2Wiki (120) and CovidQA")
+	fmt.Fprintf(text, "\nQuestions %.12s: figures of a report that has another sum are of other questions, and not to be "+
+		"compared with these.", r.Questions)
+	text.WriteString(" The setting of hybrid was chosen on samples of MuSiQue (100 questions), 2Wiki (120) and CovidQA")
 	if slices.Contains(choosers, strings.ToLower(r.Dataset)) {
 		text.WriteString(": this set has the name of one of them, " +
 			"and if these are its questions, hybrid's figures flatter it.\n")
@@ -298,8 +301,11 @@ func (r *Report) Write(dir string) error {
 		return err
 	}
 	for name, body := range map[string]string{
-		"report.json": string(raw) + "\n", "report.md": r.Markdown(), "recall.svg": r.SVG(),
+		"spend.svg": r.SpendSVG(), "report.json": string(raw) + "\n", "report.md": r.Markdown(), "recall.svg": r.SVG(),
 	} {
+		if body == "" {
+			continue
+		}
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(body), 0o644); err != nil {
 			return err
 		}

@@ -140,6 +140,8 @@ type Report struct {
 	Resamples   int       `json:"resamples"`
 	At          time.Time `json:"at"`
 	Rows        []Row     `json:"rows"`
+	Shares      []Share   `json:"shares,omitempty"`
+	Questions   string    `json:"questions_sum"` // Dataset.QuestionsSum
 }
 
 // Run asks every question of every system.
@@ -148,6 +150,7 @@ func Run(ctx context.Context, plan Plan) (*Report, error) {
 		Dataset:   plan.Dataset.Name,
 		N:         len(plan.Dataset.Questions),
 		LeftOut:   plan.Dataset.LeftOut,
+		Questions: plan.Dataset.QuestionsSum(),
 		Ks:        plan.Ks,
 		Seed:      plan.Seed,
 		Resamples: Resamples,

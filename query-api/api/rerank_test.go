@@ -144,7 +144,8 @@ func TestAnElectionOfMoreSeatsIsNotShownWhereItsChunksWereNotReranked(t *testing
 }
 
 func TestASlowRerankerCostsItsTimeAlone(t *testing.T) {
-	f, server := reranking(t, func(spec *corpus.Spec) { spec.Rerank.Timeout = corpus.Duration(50 * time.Millisecond) }, nil)
+	short := func(spec *corpus.Spec) { spec.Rerank.Timeout = corpus.Duration(50 * time.Millisecond) }
+	f, server := reranking(t, short, nil)
 	server.Answering(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	out := f.ask(map[string]any{"query": "capital of Norway"})
 	told := out["rerank"].(map[string]any)

@@ -26,6 +26,7 @@ import (
 type evalFlags struct {
 	dataset, index, out, extraction string
 	methods, rules, against         []string
+	shares                          []string
 	ks                              []string
 	runs, workers                   int
 	seed                            uint64
@@ -80,6 +81,12 @@ what came of it, and measured on cases and corpora that the fit has not seen.`,
 		nil,
 		"compare each method with itself elsewhere, repeatable: index=NAME, generation=NAME, top_entities=N, "+
 			"rerank=BOOL or params.NAME=JSON, several with semicolons",
+	)
+	set.StringSliceVar(
+		&flags.shares,
+		"shares",
+		nil,
+		"recall against money: also build indexes of which the model extracts from these shares of the chunks, 0 to 1",
 	)
 	set.StringSliceVar(&flags.ks, "k", []string{"2", "5", "10"}, "cut-offs")
 	set.IntVar(&flags.runs, "runs", 5, "runs of answers' judgements")
@@ -244,7 +251,7 @@ func evalIndex(dataset *eval.Dataset) string {
 func (a *App) evalBuild(
 	ctx context.Context, control ops.Control, dataset *eval.Dataset, spec corpus.Spec,
 ) (ops.Status, error) {
-	own := spec.Index == evalIndex(dataset)
+	own := spec.Index == evalIndex(dataset) || strings.HasPrefix(spec.Index, evalIndex(dataset)+shareInfix)
 	probes, err := config.Probes(spec)
 	if err != nil {
 		return ops.Status{}, err
@@ -288,6 +295,11 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 	if err != nil {
 		return err
 	}
+	shared, err := evalShares(flags.shares, dataset, spec)
+	if err != nil {
+		return err
+	}
+	sys = append(sys, ofShares(sys, shared, spec.Index)...)
 	plan := eval.Plan{
 		Dataset: dataset,
 		Systems: sys,
@@ -312,6 +324,9 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 		if err != nil {
 			return err
 		}
+		if err := a.buildShares(ctx, control, dataset, spec, shared); err != nil {
+			return err
+		}
 		plan.AskOf = func(index string) eval.Asker {
 			return func(ctx context.Context, body map[string]any) ([]byte, error) {
 				return Ask(ctx, queries, index, body)
@@ -322,16 +337,10 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 		if err != nil {
 			return err
 		}
+		report.Shares = shared
 		report.Index, report.Chat = flags.index, status.Models.Chat
 		report.Content, report.Text, report.Vectors = status.ContentHash, status.TextHash, status.VectorHash
-		for i := range report.Rows {
-			if len(report.Rows[i].Recall) == 0 {
-				continue
-			}
-			tokens := &report.Rows[i].Tokens // what this run paid; zero where the index was there
-			tokens.PromptIndex, tokens.CompletionIndex = status.Tokens.Prompt, status.Tokens.Completion
-			tokens.EmbedIndex = status.Tokens.Embedding
-		}
+		indexTokens(report, status)
 		if err := report.Write(flags.out); err != nil {
 			return fault.StoreDenied.At("write reports to", flags.out).Because(err).Advise("choose another --out")
 		}
@@ -340,6 +349,18 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 			fmt.Fprintf(w, "\nwritten: %s/report.md, report.json, recall.svg\n", flags.out)
 		})
 	})
+}
+
+// indexTokens enters what this run paid for the index; zero where it was there.
+func indexTokens(report *eval.Report, status ops.Status) {
+	for i := range report.Rows {
+		if len(report.Rows[i].Recall) == 0 {
+			continue
+		}
+		tokens := &report.Rows[i].Tokens
+		tokens.PromptIndex, tokens.CompletionIndex = status.Tokens.Prompt, status.Tokens.Completion
+		tokens.EmbedIndex = status.Tokens.Embedding
+	}
 }
 
 // judge opens the judging model and tells the cost.

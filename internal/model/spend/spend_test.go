@@ -33,7 +33,7 @@ func letters(number int) string {
 
 // Texts with ever more names, so that their ranks are spread.
 func texts() []string {
-	out := make([]string, 3000)
+	out := make([]string, 600)
 	for i := range out {
 		out[i] = text(i, i%21)
 	}
@@ -57,7 +57,7 @@ func TestOfCorporaOfAnyKindNeverMoreThanTwiceTheShareIsSent(t *testing.T) {
 	for name, count := range map[string]int{"no name": 0, "some": 7, "many": 20} {
 		for _, share := range []float64{0.1, 0.3, 0.5} {
 			sent := 0
-			const all = 2000
+			const all = 400
 			for i := range all {
 				if spend.Sends(text(i, count), share) {
 					sent++
@@ -73,7 +73,7 @@ func TestOfCorporaOfAnyKindNeverMoreThanTwiceTheShareIsSent(t *testing.T) {
 
 func TestChunksOfManyNamesAreSentRather(t *testing.T) {
 	poor, rich := 0, 0
-	for i := range 1000 {
+	for i := range 300 {
 		if spend.Sends(text(i, 2), 0.3) {
 			poor++
 		}
@@ -82,7 +82,7 @@ func TestChunksOfManyNamesAreSentRather(t *testing.T) {
 		}
 	}
 	if rich < 2*poor || spend.Rank(text(1, 2)) >= spend.Rank(text(1, 20)) || spend.Rank("") != 0 {
-		t.Errorf("of 1000 each, %d with few names and %d with many; ranks %v, %v", poor, rich,
+		t.Errorf("of 300 each, %d with few names and %d with many; ranks %v, %v", poor, rich,
 			spend.Rank(text(1, 2)), spend.Rank(text(1, 20)))
 	}
 }

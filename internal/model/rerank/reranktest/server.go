@@ -22,8 +22,8 @@ const (
 	Texts     Form = "texts"     // text-embeddings-inference: {query, texts} to [{index, score}]
 )
 
-// Server scores by the share of the question's words that a text holds, or answers as Answering and Saying tell it, also
-// between requests.
+// Server scores by the share of the question's words that a text holds, or answers as Answering and Saying tell it,
+// also between requests.
 type Server struct {
 	*httptest.Server
 	Form Form

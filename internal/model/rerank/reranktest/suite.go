@@ -77,14 +77,14 @@ func brokenAnswers(t *testing.T, open Opener) {
 		says string
 		code fault.Code
 	}{
-		"fewer":          {`{"results":[{"index":0,"relevance_score":1},{"index":1,"relevance_score":1}]}`, fault.BadRerank},
+		"fewer":          {results("0", "1"), fault.BadRerank},
 		"none":           {`{"results":[]}`, fault.BadRerank},
 		"no list":        {`{"message":"hello"}`, fault.BadRerank},
 		"doubled":        {results("0", "1", "1"), fault.BadRerank},
 		"more":           {results("0", "1", "2", "2"), fault.BadRerank},
 		"out of range":   {results("0", "1", "3"), fault.BadRerank},
 		"below zero":     {results("0", "1", "-1"), fault.BadRerank},
-		"no place":       {`{"results":[{"relevance_score":1},{"index":1,"relevance_score":1},{"index":2}]}`, fault.BadRerank},
+		"no place":       {`[{"score":1},{"index":1,"score":1},{"index":2,"score":1}]`, fault.BadRerank},
 		"null":           {scores("1", "null", "1"), fault.BadRerank},
 		"no score":       {`[{"index":0},{"index":1},{"index":2}]`, fault.BadRerank},
 		"NaN":            {scores("1", "NaN", "1"), fault.ModelUnavailable},
@@ -162,7 +162,8 @@ func silence(t *testing.T, open Opener) {
 		cancel()
 		<-r.Context().Done()
 	})
-	if _, _, err := open(server.URL, key, "m", time.Minute).Rerank(ctx, question, texts); !errors.Is(err, context.Canceled) {
+	_, _, err = open(server.URL, key, "m", time.Minute).Rerank(ctx, question, texts)
+	if !errors.Is(err, context.Canceled) {
 		t.Errorf("a caller that has gone: %v", err)
 	}
 }

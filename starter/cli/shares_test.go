@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/eval"
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+func TestSharesAreIndexesBesideTheOneOfAll(t *testing.T) {
+	dataset := &eval.Dataset{Passages: []string{"Ada Lovelace", "Charles Babbage"}}
+	spec := corpus.Spec{
+		Index: "i", Chat: corpus.ChatModel{Provider: "recorded"}, Chunking: corpus.Chunking{Strategy: "document"},
+	}
+	shares, err := evalShares([]string{"1", "0", "0.3", "0.30"}, dataset, spec)
+	if err != nil || len(shares) != 3 || shares[0].Index != "i-share-0" || shares[1].Index != "i-share-30" ||
+		shares[2].Index != "i" || shares[2].Sent != 2 {
+		t.Fatalf("%+v %v", shares, err)
+	}
+	if got := ofShare(spec, shares[1]); got.Index != "i-share-30" || got.ExtractionShare() != 0.3 {
+		t.Errorf("%+v", got)
+	}
+	if got := ofShare(spec, shares[2]); got.Index != "i" || got.Extraction != nil {
+		t.Errorf("%+v", got)
+	}
+	asked := ofShares([]eval.System{{Method: "hybrid"}, {Method: "bm25", Generation: "g"}}, shares, "i")
+	if len(asked) != 2 || asked[0].Index != "i-share-0" || asked[1].Index != "i-share-30" {
+		t.Errorf("%+v", asked)
+	}
+	free, cut, own := spec, spec, spec
+	free.Chat.Provider, cut.Chunking.Strategy, own.Extraction = "builtin", "text", &corpus.Extraction{Share: 0.5}
+	for name, c := range map[string]struct {
+		given []string
+		spec  corpus.Spec
+	}{
+		"no number": {[]string{"many"}, spec}, "NaN": {[]string{"NaN"}, spec}, "above 1": {[]string{"1.1"}, spec},
+		"below 0": {[]string{"-0.1"}, spec}, "one index for two": {[]string{"0.301", "0.299"}, spec},
+		"rules alone": {[]string{"0"}, free}, "passages that are cut": {[]string{"0"}, cut},
+		"a share of its own": {[]string{"0"}, own},
+	} {
+		if got, err := evalShares(c.given, dataset, c.spec); !fault.Is(err, fault.Usage) {
+			t.Errorf("%s: %+v %v", name, got, err)
+		}
+	}
+}
