@@ -89,7 +89,7 @@ of events, one JSON object a line (docs/cli.md).
 	flags.BoolVar(&wait, "wait", false, "wait for the end, with progress")
 	flags.BoolVar(&rebuild, "rebuild", false, "trust nothing that was built before: make it again from what was paid for")
 	flags.BoolVar(&dry, "dry-run", false, "count documents, chunks, calls and tokens, and pay nothing")
-	flags.StringVar(&planned, "plan", "", "a file of estimate --out: build only what it says, or tell what has moved since")
+	flags.StringVar(&planned, "plan", "", "a file of estimate --out: build what it says, or tell what has moved since")
 	flags.BoolVar(&replace, "replace-corpus", false, "allow another corpus than that of the published generation")
 	return command
 }

@@ -56,8 +56,8 @@ func (a *App) scheduleApplyCmd() *cobra.Command {
 		Use:   "apply",
 		Short: "Make the schedules that the configuration says",
 		Long: `Make the schedules that the configuration says, of all indexes with a schedule.cron. Applied again it changes
-what changed and nothing else; a paused schedule stays paused. A missed night may begin as late as schedule.catchup says,
-and at least as late as the longest of the last runs took.`,
+what changed and nothing else; a paused schedule stays paused. A missed night may begin as late as schedule.catchup
+says, and at least as late as the longest of the last runs took.`,
 		Example: "  unweaver schedule apply -f unweaver.yaml\n  unweaver schedule apply --index docs",
 		Args:    arguments(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {
