@@ -36,8 +36,8 @@ func settingsOf(request port.ScheduleRequest, spec corpus.Digest, catchup time.D
 	if s.PauseOnFailure {
 		pause = "pause"
 	}
-	return corpus.Sum("schedule/1", s.Cron, s.Timezone, s.Overlap, catchup.String(), time.Duration(s.Jitter).String(), pause,
-		spec.String(), fmt.Sprint(request.Priority)).String()
+	return corpus.Sum("schedule/1", s.Cron, s.Timezone, s.Overlap, catchup.String(),
+		time.Duration(s.Jitter).String(), pause, spec.String(), fmt.Sprint(request.Priority)).String()
 }
 
 // overlaps are the engine's policies. To skip is the night's own work: it begins, sees who builds the index, and tells.
@@ -70,33 +70,41 @@ func (s *Service) longest(ctx context.Context, index string) (time.Duration, err
 	return time.Duration(slices.Max(append(took, 0)) * float64(time.Second)).Round(time.Second), err
 }
 
-// ApplySchedule implements Control.
-func (s *Service) ApplySchedule(ctx context.Context, request port.ScheduleRequest) (port.Applied, error) {
+// schedulable tells why nights of an index would not begin.
+func (s *Service) schedulable(ctx context.Context, request port.ScheduleRequest) error {
 	index := request.Spec.Index
-	out := port.Applied{Index: index}
 	if !corpus.ValidIndex(index) {
-		return out, slug("index", index)
+		return slug("index", index)
 	}
 	if request.Spec.Corpus == "" {
-		return out, fault.CorpusMissing.At("schedule", index).
+		return fault.CorpusMissing.At("schedule", index).
 			Because("no corpus is configured").
 			Advise("set indexes." + index + ".corpus")
 	}
-	overlap, known := overlaps[request.Schedule.Overlap]
+	_, known := overlaps[request.Schedule.Overlap]
 	if request.Schedule.Cron == "" || !known {
-		return out, fault.Usage.At("schedule", index).
+		return fault.Usage.At("schedule", index).
 			Because("it has no schedule.cron, or an overlap that is none").
 			Advise("set indexes." + index + ".schedule")
 	}
 	if err := s.Models.Check(request.Spec); err != nil {
-		return out, err
+		return err
 	}
 	if err := s.grant(ctx, request.Spec.Corpus, true); err != nil {
+		return err
+	}
+	_, err := s.Stores.Corpus(ctx, request.Spec.Corpus)
+	return err
+}
+
+// ApplySchedule implements Control.
+func (s *Service) ApplySchedule(ctx context.Context, request port.ScheduleRequest) (port.Applied, error) {
+	index := request.Spec.Index
+	out := port.Applied{Index: index}
+	if err := s.schedulable(ctx, request); err != nil {
 		return out, err
 	}
-	if _, err := s.Stores.Corpus(ctx, request.Spec.Corpus); err != nil {
-		return out, err
-	}
+	overlap := overlaps[request.Schedule.Overlap]
 	longest, err := s.longest(ctx, index)
 	if err != nil {
 		return out, err
@@ -126,7 +134,7 @@ func (s *Service) ApplySchedule(ctx context.Context, request port.ScheduleReques
 	if err := build.KeepSchedule(ctx, s.artifacts(index), request.Spec); err != nil {
 		return out, err
 	}
-	handle, err := s.Client.ScheduleClient().Create(ctx, client.ScheduleOptions{
+	_, err = s.Client.ScheduleClient().Create(ctx, client.ScheduleOptions{
 		ID: workflows.ScheduleID(index), Spec: spec, Action: action, Overlap: overlap, CatchupWindow: catchup,
 		PauseOnFailure: request.Schedule.PauseOnFailure,
 	})
@@ -134,7 +142,7 @@ func (s *Service) ApplySchedule(ctx context.Context, request port.ScheduleReques
 	case err == nil:
 		out.Change = port.ScheduleCreated
 	case errors.Is(err, temporal.ErrScheduleAlreadyRunning):
-		handle = s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index))
+		handle := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index))
 		out.Change = port.ScheduleUnchanged
 		err = handle.Update(ctx, client.ScheduleUpdateOptions{
 			DoUpdate: func(in client.ScheduleUpdateInput) (*client.ScheduleUpdate, error) {

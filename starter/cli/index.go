@@ -23,8 +23,8 @@ that is configured.
 
 Without --generation it attaches to a running build of the index with the same corpus and configuration. Ctrl-C ends
 the waiting, not the run. With --plan it begins only if parent, listing and configuration are what they were when the
-plan was made, and else tells what is not. With --wait and --json it prints the report, and on standard error a stream of events, one
-JSON object a line (docs/cli.md).
+plan was made, and else tells what is not. With --wait and --json it prints the report, and on standard error a stream
+of events, one JSON object a line (docs/cli.md).
 
 ` + exitCodes,
 		Example: `  unweaver index ./docs --index docs --wait
@@ -87,16 +87,14 @@ JSON object a line (docs/cli.md).
 			})
 		},
 	}
-	command.Flags().StringVar(&index, "index", "", "name of the index")
-	command.Flags().StringVar(&generation, "generation", "", "name of the generation (default: the start time)")
-	command.Flags().BoolVar(&wait, "wait", false, "wait for the end, with progress")
-	command.Flags().
-		BoolVar(&rebuild, "rebuild", false, "trust nothing that was built before: make it again from what was paid for")
-	command.Flags().BoolVar(&dry, "dry-run", false, "count documents, chunks, calls and tokens, and pay nothing")
-	command.Flags().
-		StringVar(&planned, "plan", "", "a file of estimate --out: build only what it says, or tell what has moved since")
-	command.Flags().
-		BoolVar(&replace, "replace-corpus", false, "allow another corpus than that of the published generation")
+	flags := command.Flags()
+	flags.StringVar(&index, "index", "", "name of the index")
+	flags.StringVar(&generation, "generation", "", "name of the generation (default: the start time)")
+	flags.BoolVar(&wait, "wait", false, "wait for the end, with progress")
+	flags.BoolVar(&rebuild, "rebuild", false, "trust nothing that was built before: make it again from what was paid for")
+	flags.BoolVar(&dry, "dry-run", false, "count documents, chunks, calls and tokens, and pay nothing")
+	flags.StringVar(&planned, "plan", "", "a file of estimate --out: build what it says, or tell what has moved since")
+	flags.BoolVar(&replace, "replace-corpus", false, "allow another corpus than that of the published generation")
 	return command
 }
 

@@ -123,8 +123,8 @@ func (a *App) lettersReplayCmd() *cobra.Command {
 	command := indexed(&cobra.Command{
 		Use:   "replay CHUNK...",
 		Short: "Ask again for the documents of these dead letters",
-		Long: `Ask the model again for what failed in the documents of these dead letters, and for nothing else; retry-failed does so
-for all of them.`,
+		Long: `Ask the model again for what failed in the documents of these dead letters, and for nothing else; retry-failed
+does so for all of them.`,
 		Example: "  unweaver dead-letters replay 0123456789abcdef0123456789abcdef --index docs --wait",
 		Args:    arguments(1, 1<<20, "CHUNKs"),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -140,8 +140,8 @@ func (a *App) lettersDiscardCmd() *cobra.Command {
 	command := indexed(&cobra.Command{
 		Use:   "discard CHUNK...",
 		Short: "Take dead letters off the list",
-		Long: `Take dead letters off the list: retry-failed leaves them out. Their chunks stay reachable as before, and reports still
-count them; replay asks for them all the same.`,
+		Long: `Take dead letters off the list: retry-failed leaves them out. Their chunks stay reachable as before, and
+reports still count them; replay asks for them all the same.`,
 		Example: "  unweaver dead-letters discard 0123456789abcdef0123456789abcdef --index docs --why \"a table of numbers\"",
 		Args:    arguments(1, 1<<20, "CHUNKs"),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -165,9 +165,9 @@ func (a *App) retryCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "retry-failed [RUN]",
 		Short: "Ask the model again for every chunk that failed, and touch nothing else",
-		Long: `Ask the model again for every chunk of the published generation that failed, with the configuration that it was built
-with, and publish what comes of it. Documents without a dead letter stay as they are, whatever the corpus has now. What
-succeeds leaves the list of dead letters; what fails again stays on it.
+		Long: `Ask the model again for every chunk of the published generation that failed, with the configuration that it was
+built with, and publish what comes of it. Documents without a dead letter stay as they are, whatever the corpus has now.
+What succeeds leaves the list of dead letters; what fails again stays on it.
 
 ` + runForm,
 		Example: "  unweaver retry-failed docs --wait\n  unweaver retry-failed --index docs",

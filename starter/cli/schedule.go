@@ -20,8 +20,8 @@ func (a *App) scheduleCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "schedule",
 		Short: "Have indexes built by the clock: make, list, pause, resume, trigger and delete schedules",
-		Long: `Have indexes built by the clock, as indexes.*.schedule says: cron in a time zone, whose summer time counts. A night
-takes the configuration that was applied last. It pays and publishes as index does.`,
+		Long: `Have indexes built by the clock, as indexes.*.schedule says: cron in a time zone, whose summer time counts. A
+night takes the configuration that was applied last. It pays and publishes as index does.`,
 	}
 	command.AddCommand(
 		a.scheduleApplyCmd(),
@@ -55,9 +55,9 @@ func (a *App) scheduleApplyCmd() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "apply",
 		Short: "Make the schedules that the configuration says",
-		Long: `Make the schedules that the configuration says, of all indexes with a schedule.cron. Applied again it changes what
-changed and nothing else; a paused schedule stays paused. A missed night may begin as late as schedule.catchup says, and
-at least as late as the longest of the last runs took.`,
+		Long: `Make the schedules that the configuration says, of all indexes with a schedule.cron. Applied again it changes
+what changed and nothing else; a paused schedule stays paused. A missed night may begin as late as schedule.catchup
+says, and at least as late as the longest of the last runs took.`,
 		Example: "  unweaver schedule apply -f unweaver.yaml\n  unweaver schedule apply --index docs",
 		Args:    arguments(0, 0, "no argument"),
 		RunE: func(command *cobra.Command, _ []string) error {

@@ -143,11 +143,13 @@ func TestASchedulesLife(t *testing.T) {
 	stop()
 	running = begin()
 	after := schedules(t, running.Control, func(ops.Scheduled) bool { return true })
-	if !after.Paused || after.Note != "holidays" || len(after.Next) != 0 || len(after.Nights) != 2 || after.Timezone != "UTC" {
+	if !after.Paused || after.Note != "holidays" || len(after.Next) != 0 || len(after.Nights) != 2 ||
+		after.Timezone != "UTC" {
 		t.Errorf("after a restart: %+v", after)
 	}
 	must(t, running.Control.ResumeSchedule(t.Context(), "docs", ""))
-	if again := schedules(t, running.Control, func(ops.Scheduled) bool { return true }); again.Paused || len(again.Next) != 3 {
+	again := schedules(t, running.Control, func(ops.Scheduled) bool { return true })
+	if again.Paused || len(again.Next) != 3 {
 		t.Errorf("resumed: %+v", again)
 	}
 

@@ -36,7 +36,8 @@ func TestRunsOfAboutTheSizeNarrowARange(t *testing.T) {
 		}
 	}
 	sure := estimate.Task{Calls: estimate.Range{Low: 500, High: 600}}
-	if got := pastOf(night, another).Narrow(sure, 100, 0, shortened); got.Calls.Low < 500 || got.Calls.High < got.Calls.Low {
+	got := pastOf(night, another).Narrow(sure, 100, 0, shortened)
+	if got.Calls.Low < 500 || got.Calls.High < got.Calls.Low {
 		t.Errorf("what is sure is not taken away: %+v", got.Calls)
 	}
 }
