@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// withWeights gives the models whose weights are here, from UNWEAVER_WEIGHTS or the user's cache.
+// withWeights gives the models whose weights are here: in the folder of caches of the user.
 func withWeights(t testing.TB, name string) Embedder {
 	t.Helper()
 	m, _ := Find(name)
