@@ -134,8 +134,8 @@ type EmbedModel struct {
 	Timeout Duration `json:"timeout,omitempty"` // of one request; 0: DefaultModelTimeout
 }
 
-// Inside tells whether the embedder is a model inside the program (package neural), rather than its lexical vectors or a
-// server.
+// Inside tells whether the embedder is a model inside the program (package neural), rather than its lexical vectors or
+// a server.
 func (m EmbedModel) Inside() bool { return m.Provider == "builtin" && m.Model != "" }
 
 // RerankModel says who orders the best chunks of a query anew. It changes nothing that is built.

@@ -155,8 +155,9 @@ var kinds = map[Code]Kind{
 	Precondition: Bad, StoreDown: Transient, StoreFull: Fatal, StoreDenied: Fatal, StoreOwned: Fatal, SegmentDamage: Fatal,
 	FormatUnknown: Fatal, ParentDamaged: Fatal, Outgrown: Fatal, Drift: Fatal,
 
-	LeaseHeld: Fatal, LeaseLost: Fatal, PointerMoved: Fatal, PlanMoved: Bad, Paused: Fatal, BudgetSpent: Fatal, Internal: Fatal,
-	EmbedderDown: Transient, Cancelled: Fatal, Stalled: Transient, ControlUnreadable: Fatal, ParserDown: Transient,
+	LeaseHeld: Fatal, LeaseLost: Fatal, PointerMoved: Fatal, PlanMoved: Bad, Paused: Fatal, BudgetSpent: Fatal,
+	Internal: Fatal, EmbedderDown: Transient, Cancelled: Fatal, Stalled: Transient, ControlUnreadable: Fatal,
+	ParserDown: Transient,
 	GenBusy: Transient, EngineDown: Transient, RunNotFound: Bad,
 	ActivityFailed: Fatal, RunEnded: Bad, WebhookDown: Transient,
 }

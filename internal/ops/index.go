@@ -38,21 +38,8 @@ func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) 
 			Advise("give a folder or s3://bucket/prefix as argument, or set indexes." + spec.Index + ".corpus")
 	}
 	generation := request.Generation
-	switch {
-	case generation != "" && !corpus.ValidSlug(generation):
-		return Run{}, slug("generation", generation)
-	case strings.HasPrefix(generation, workflows.RestoreGeneration):
-		return Run{}, fault.Usage.At("name generation", generation).
-			Because("names that begin with " + workflows.RestoreGeneration + " are those of restores").
-			Advise("choose another --generation")
-	case strings.HasPrefix(generation, workflows.AuditGeneration):
-		return Run{}, fault.Usage.At("name generation", generation).
-			Because("names that begin with " + workflows.AuditGeneration + " are those of audits").
-			Advise("choose another --generation")
-	case strings.HasPrefix(generation, workflows.RetryGeneration):
-		return Run{}, fault.Usage.At("name generation", generation).
-			Because("names that begin with " + workflows.RetryGeneration + " are those of retry-failed").
-			Advise("choose another --generation")
+	if err := freeName(generation); err != nil {
+		return Run{}, err
 	}
 	if s.Grant != nil && spec.Chat.File != "" && !OfAnother(ctx) {
 		s.Models.AllowRecording(spec.Chat.File)
@@ -109,6 +96,25 @@ func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) 
 
 		SearchAttributes: s.SearchAttributes,
 	})
+}
+
+// freeName refuses names that no generation of a build may have.
+func freeName(generation string) error {
+	if generation != "" && !corpus.ValidSlug(generation) {
+		return slug("generation", generation)
+	}
+	for _, taken := range []struct{ prefix, by string }{
+		{workflows.RestoreGeneration, "restores"},
+		{workflows.AuditGeneration, "audits"},
+		{workflows.RetryGeneration, "retry-failed"},
+	} {
+		if strings.HasPrefix(generation, taken.prefix) {
+			return fault.Usage.At("name generation", generation).
+				Because("names that begin with " + taken.prefix + " are those of " + taken.by).
+				Advise("choose another --generation")
+		}
+	}
+	return nil
 }
 
 // keepProbes stores the probe questions that came with a request, and has the specification name what is stored: a

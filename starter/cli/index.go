@@ -72,13 +72,7 @@ of events, one JSON object a line (docs/cli.md).
 					return err
 				}
 				if !wait && !a.started { // a stack of this command's own would end with it
-					return a.print(run, func(w io.Writer) {
-						what := "started"
-						if run.Attached {
-							what = "runs already"
-						}
-						fmt.Fprintf(w, "%s %s; watch it with: unweaver status %s --watch\n", run.Run, what, run.Run)
-					})
+					return a.begun(run)
 				}
 				if run.Attached && !a.json {
 					fmt.Fprintf(a.Err, "%s runs already: this waits for it\n", run.Run)
@@ -96,6 +90,17 @@ of events, one JSON object a line (docs/cli.md).
 	flags.StringVar(&planned, "plan", "", "a file of estimate --out: build what it says, or tell what has moved since")
 	flags.BoolVar(&replace, "replace-corpus", false, "allow another corpus than that of the published generation")
 	return command
+}
+
+// begun tells of a run that goes on without this command.
+func (a *App) begun(run ops.Run) error {
+	return a.print(run, func(w io.Writer) {
+		what := "started"
+		if run.Attached {
+			what = "runs already"
+		}
+		fmt.Fprintf(w, "%s %s; watch it with: unweaver status %s --watch\n", run.Run, what, run.Run)
+	})
 }
 
 func (a *App) statusCmd() *cobra.Command {
