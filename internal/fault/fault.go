@@ -158,7 +158,7 @@ var kinds = map[Code]Kind{
 	LeaseHeld: Fatal, LeaseLost: Fatal, PointerMoved: Fatal, PlanMoved: Bad, Paused: Fatal, BudgetSpent: Fatal,
 	Internal: Fatal, EmbedderDown: Transient, Cancelled: Fatal, Stalled: Transient, ControlUnreadable: Fatal,
 	ParserDown: Transient,
-	GenBusy: Transient, EngineDown: Transient, RunNotFound: Bad,
+	GenBusy:    Transient, EngineDown: Transient, RunNotFound: Bad,
 	ActivityFailed: Fatal, RunEnded: Bad, WebhookDown: Transient,
 }
 
