@@ -242,7 +242,7 @@ func showOperations(w io.Writer, operations []corpus.Operation) {
 		about := slices.DeleteFunc([]string{op.Run, op.To, op.Name}, func(part string) bool { return part == "" })
 		what := strings.Join(append([]string{op.Action}, about...), " ")
 		if op.From != "" && op.From != op.To {
-			what += ", while " + op.From + " was served"
+			what += " (" + op.From + " was served)"
 		}
 		if op.Forced {
 			what += ", forced"
@@ -255,7 +255,7 @@ func showOperations(w io.Writer, operations []corpus.Operation) {
 		if op.Via != "" && op.Via != "token" {
 			who += " (" + op.Via + ")"
 		}
-		fmt.Fprintf(w, "%-19s  %s by %s: %s\n", at, what, cmp.Or(who, "?"), outcome)
+		fmt.Fprintf(w, "%-19s  %s: %s: %s\n", at, cmp.Or(who, "?"), what, outcome)
 		if op.Reason != "" {
 			fmt.Fprintf(w, "%-19s  %s\n", "", op.Reason)
 		}

@@ -86,8 +86,8 @@ func TestTheTrailIsShownWithWhoAndWhy(t *testing.T) {
 	}}
 	got := run(t, fake, "operations", "--index", "docs", "--limit", "7")
 	for _, part := range []string{
-		"publish g2, while g1 was served, forced by bob@web (key 1a2b3c4d): failed (pointer_moved)", "meant to go",
-		"pause docs/g2 by ada@desk: no outcome is recorded",
+		"bob@web (key 1a2b3c4d): publish g2 (g1 was served), forced: failed (pointer_moved)", "meant to go",
+		"ada@desk: pause docs/g2: no outcome is recorded",
 	} {
 		if !strings.Contains(got.out, part) {
 			t.Errorf("%q is not in %q", part, got.out)
