@@ -69,8 +69,9 @@ func (r Result) Bound(flight int64) (chat, texts int64) {
 		if kill.Hit[workflows.ExtractChunks]+kill.Hit[workflows.ShortenPartition] > 0 {
 			chat += flight
 		}
-		if kill.Hit[workflows.ChunkDocuments] > 0 { // with the first unit's chunks it is seen whether a model answers
+		if kill.Hit[workflows.ChunkDocuments] > 0 { // with the first unit's chunks it is seen whether models answer
 			chat++
+			texts++
 		}
 		if kill.Hit[workflows.EmbedPart] > 0 {
 			texts += flight * embed.MaxItems
