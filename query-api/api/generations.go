@@ -24,7 +24,7 @@ type IndexCard struct {
 	Failed      int64      `json:"failed" doc:"documents that are in the corpus and cannot be used"`
 	Stale       int64      `json:"stale" doc:"of these, the ones whose former content is served"`
 	DeadLetters int64      `json:"dead_letters" doc:"chunks whose extraction failed"`
-	Serving     string     `json:"serving" enum:"ready,behind,opening,failed" doc:"in this replica; see /readyz"`
+	Serving     string     `json:"serving" enum:"ready,behind,opening,failed,closed" doc:"in this replica; see /readyz"`
 }
 
 // GenerationDetail is one generation with its report.
