@@ -15,26 +15,24 @@ type scheduled struct {
 	Spec corpus.Spec `json:"spec"`
 }
 
-func scheduleKey(index artifact.Index) string { return index.ScheduleKey() }
-
 // KeepSchedule keeps what the nights of an index build from now on.
 func KeepSchedule(ctx context.Context, index artifact.Index, spec corpus.Spec) error {
-	_, err := blob.WriteJSON(ctx, index.Store, scheduleKey(index), scheduled{spec}, blob.Cond{})
+	_, err := blob.WriteJSON(ctx, index.Store, index.ScheduleKey(), scheduled{spec}, blob.Cond{})
 	return err
 }
 
 // DropSchedule forgets it.
 func DropSchedule(ctx context.Context, index artifact.Index) error {
-	return index.Store.Delete(ctx, scheduleKey(index))
+	return index.Store.Delete(ctx, index.ScheduleKey())
 }
 
 // OpenSchedule gives the configuration that a night builds.
 func OpenSchedule(ctx context.Context, index artifact.Index) (corpus.Digest, error) {
 	var kept scheduled
-	_, err := blob.ReadJSON(ctx, index.Store, scheduleKey(index), &kept)
+	_, err := blob.ReadJSON(ctx, index.Store, index.ScheduleKey(), &kept)
 	if fault.Is(err, fault.NotFound) {
 		return corpus.Digest{}, fault.BadConfig.At("build a night of", index.Name).
-			Because("the configuration of its schedule is gone: " + index.Store.Location(scheduleKey(index))).
+			Because("the configuration of its schedule is gone: " + index.Store.Location(index.ScheduleKey())).
 			Advise("apply it again: unweaver schedule apply; or delete the schedule: unweaver schedule delete " + index.Name)
 	}
 	if err != nil {

@@ -126,10 +126,7 @@ func (e Embedder) keep(ctx context.Context) context.Context {
 
 // Embed implements model.Embedder.
 func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
-	estimated := 0
-	for _, text := range texts {
-		estimated += len(text) / 4
-	}
+	estimated := roughly(texts)
 	endpoint := e.Info().Endpoint + " embed"
 	ticket, err := e.enter(ctx, endpoint, estimated)
 	if err != nil {
@@ -145,6 +142,15 @@ func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model
 	return embedded, usage, err
 }
 
+// roughly is how many tokens texts have, before anybody counts.
+func roughly(texts []string) int {
+	tokens := 0
+	for _, text := range texts {
+		tokens += len(text) / 4
+	}
+	return tokens
+}
+
 // Ranker limits a reranker. Its calls end with their caller: nothing is kept of them.
 type Ranker struct {
 	rerank.Ranker
@@ -155,10 +161,7 @@ type Ranker struct {
 func (r Ranker) Rerank(
 	ctx context.Context, question string, texts []string,
 ) (scores []float64, usage model.Usage, err error) {
-	estimated := len(question) / 4
-	for _, text := range texts {
-		estimated += len(text) / 4
-	}
+	estimated := len(question)/4 + roughly(texts)
 	endpoint := r.Info().Endpoint + " rerank"
 	ticket, err := r.enter(ctx, endpoint, estimated)
 	if err != nil {

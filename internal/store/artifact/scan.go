@@ -49,23 +49,24 @@ func ReaderAt(ctx context.Context, s blob.Store, key string) io.ReaderAt { retur
 // SizedReaderAt reads a stored object whose size is known by range: its end in one request with the first read, as the
 // footers of files lie there, and a small one whole.
 func SizedReaderAt(ctx context.Context, s blob.Store, key string, size int64) io.ReaderAt {
-	end := &lazyTail{tail: tail{at: at{ctx, s, key}}, size: size}
+	end := &tail{at: at{ctx, s, key}, size: size}
 	if size > smallFile {
 		end.from = size - tailBytes
 	}
 	return end
 }
 
-// lazyTail is a tail that is read when it is first asked for. Several may ask at once.
-type lazyTail struct {
-	tail
-	size int64
-	once sync.Once
-	err  error
+// tail is an object whose end is in memory from the first time it is asked for. Several may ask at once.
+type tail struct {
+	at
+	from, size int64
+	once       sync.Once
+	raw        []byte
+	err        error
 }
 
-func (t *lazyTail) ReadAt(raw []byte, off int64) (int, error) {
-	if off < t.from && off+int64(len(raw)) <= t.from {
+func (t *tail) ReadAt(raw []byte, off int64) (int, error) {
+	if off < t.from || off+int64(len(raw)) > t.size {
 		return t.at.ReadAt(raw, off)
 	}
 	t.once.Do(func() {
@@ -75,7 +76,7 @@ func (t *lazyTail) ReadAt(raw []byte, off int64) (int, error) {
 	if t.err != nil {
 		return 0, t.err
 	}
-	return t.tail.ReadAt(raw, off)
+	return copy(raw, t.raw[off-t.from:]), nil
 }
 
 // Reader reads one row file.
@@ -138,34 +139,11 @@ func OpenRowsOf(ctx context.Context, store blob.Store, key string, size int64) (
 }
 
 func openTail(ctx context.Context, store blob.Store, key string, size int64) (*Reader, error) {
-	src := at{ctx, store, key}
-	end := tail{at: src}
-	if size > smallFile {
-		end.from = size - tailBytes
-	}
-	end.raw = make([]byte, size-end.from)
-	if _, err := src.ReadAt(end.raw, end.from); err != nil && size > 0 {
-		return nil, name(err, store.Location(key))
-	}
-	footer, err := rowfile.ReadFooter(end, size)
+	footer, err := rowfile.ReadFooter(SizedReaderAt(ctx, store, key, size), size)
 	if err != nil {
 		return nil, name(err, store.Location(key))
 	}
-	return &Reader{footer, src, nil}, nil
-}
-
-// tail is an object whose end is in memory.
-type tail struct {
-	at
-	from int64
-	raw  []byte
-}
-
-func (t tail) ReadAt(raw []byte, off int64) (int, error) {
-	if off >= t.from && off+int64(len(raw)) <= t.from+int64(len(t.raw)) {
-		return copy(raw, t.raw[off-t.from:]), nil
-	}
-	return t.at.ReadAt(raw, off)
+	return &Reader{footer, at{ctx, store, key}, nil}, nil
 }
 
 // name puts the object's place into an error that lacks one. A read that ends early is the connection's fault: how
