@@ -34,14 +34,19 @@ func TestAChangePaysForTheKindsOfCallsThatItNeeds(t *testing.T) {
 		pays   string // kinds of calls
 		why    string // part of the reasons that plan gives; empty: documents, or nothing
 	}{
-		"nothing":                  {func(*testing.T, *site) {}, "", ""},
-		"another embedding model":  {func(_ *testing.T, s *site) { s.spec.Embedding.Model = "embedder-1" }, "embed", "embedding"},
-		"another threshold":        {func(_ *testing.T, s *site) { s.spec.Shortening.Threshold = 120 }, "embed shorten", "shortening"},
+		"nothing": {func(*testing.T, *site) {}, "", ""},
+		"another embedding model": {
+			func(_ *testing.T, s *site) { s.spec.Embedding.Model = "embedder-1" }, "embed", "embedding",
+		},
+		"another threshold": {
+			func(_ *testing.T, s *site) { s.spec.Shortening.Threshold = 120 }, "embed shorten", "shortening",
+		},
 		"another chat model":       {func(_ *testing.T, s *site) { s.spec.Chat.Model = "chat-1" }, "extract shorten", "chat"},
 		"what retrieval is set to": {func(_ *testing.T, s *site) { s.spec.Retrieval.TopChunks = 9 }, "", ""},
 		"how many are kept":        {func(_ *testing.T, s *site) { s.spec.Keep = 2 }, "", ""},
 		"documents moved": {func(t *testing.T, s *site) {
-			if err := os.Rename(filepath.Join(s.corpus, "place-003.md"), filepath.Join(s.corpus, "other.md")); err != nil {
+			from, to := filepath.Join(s.corpus, "place-003.md"), filepath.Join(s.corpus, "other.md")
+			if err := os.Rename(from, to); err != nil {
 				t.Fatal(err)
 			}
 		}, "", ""},

@@ -27,7 +27,7 @@ func (s *Service) published(ctx context.Context, index, what string) (*corpus.Ma
 			Because("no generation of it is published").
 			Advise("build it with: unweaver index CORPUS --index " + index)
 	}
-	return s.artifacts(index).Manifest(ctx, current.Manifest)
+	return s.artifacts(index).Pointed(ctx, current)
 }
 
 // DeadLetters implements Control.
