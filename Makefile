@@ -26,6 +26,9 @@ demo: build-embedded ## index the sample corpus on the embedded stack and answer
 	@echo "starting the demo: it takes less than half a minute"
 	@$(BIN)/unweaver demo
 
+nights: build-embedded ## play five nights of an index on the embedded stack, with the report of each
+	@UNWEAVER=$(BIN)/unweaver infra/nights.sh
+
 dev: build-embedded ## run the embedded stack until Ctrl-C
 	@$(BIN)/unweaver dev
 
@@ -157,4 +160,4 @@ compose-check: ## validate docker-compose.yml, its configuration and the images'
 clean: ## remove what was built
 	rm -rf $(BIN) $(TOOLS) dist
 
-.PHONY: help build build-embedded demo dev page browser test test-with-servers api-contract check fuzz secrets release release-check vulnerabilities docs histories bench storm servers servers-down compose-check clean
+.PHONY: help build build-embedded demo nights dev page browser test test-with-servers api-contract check fuzz secrets release release-check vulnerabilities docs histories bench storm servers servers-down compose-check clean

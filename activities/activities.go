@@ -28,6 +28,8 @@ type Engine interface {
 	Identity(ctx context.Context) (corpus.Engine, error)
 	// Standing tells what it knows about a run.
 	Standing(ctx context.Context, holder build.Holder) (build.Standing, error)
+	// Cancel asks for the end of a run, and does not wait for it. One that is over is no error.
+	Cancel(ctx context.Context, holder build.Holder) error
 }
 
 // Activities holds what activities work with; the worker's main fills it.
@@ -47,6 +49,7 @@ func job(b workflows.Build) build.Job {
 	shape := b.Shape.Filled()
 	return build.Job{
 		Index: b.Index, Generation: b.Generation, Spec: b.Spec, Fence: b.Fence, Attempt: b.Attempt,
+		Backfill:      b.Backfill,
 		ReplaceCorpus: b.ReplaceCorpus, Rebuild: b.Rebuild, Anew: b.Anew, Shard: shape.ShardChunks, Batch: shape.BatchChunks,
 		OneName: b.Shape.Format < workflows.FormatNamed, Splits: b.Shape.Format >= workflows.FormatSplits,
 	}

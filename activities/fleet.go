@@ -5,6 +5,7 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/fleet"
 	"github.com/unweaver/unweaver/internal/model/limits"
@@ -45,7 +46,11 @@ func (a *Activities) capacity(ctx context.Context, b workflows.Build) (capacity 
 	if b.Shape.Format >= workflows.FormatQueues { // older workers read no such field: they would do otherwise by it
 		capacity.Computing = size.Computing
 	}
-	concurrency := limits.Concurrency(run.Settings.Limits.Concurrency)
+	control, err := build.ReadControl(ctx, run.Coordination, run.Name())
+	if err != nil {
+		return workflows.Capacity{}, err
+	}
+	concurrency := limits.Concurrency(control.Limits.Of(run.Settings.Limits).Concurrency)
 	if run.Settings.Chat.Provider == "openai" {
 		capacity.Chat = concurrency
 	}

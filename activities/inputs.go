@@ -100,6 +100,7 @@ func (a *Activities) refuse(err error) error {
 // commands are those that SteerRun takes.
 var commands = map[string]bool{
 	build.CommandPause: true, build.CommandResume: true, build.CommandCancel: true,
+	build.CommandConcurrency: true, build.CommandBudget: true, build.CommandRates: true,
 }
 
 func checkSteer(steer workflows.Steer) error {
@@ -112,6 +113,11 @@ func checkSteer(steer workflows.Steer) error {
 		return invalid("steer "+steer.Index, steer.Command, "it is no command")
 	case below != nil:
 		return invalid("steer", steer.Index, below.Error())
+	}
+	if l := steer.NewLimits; l != nil {
+		if err := corpus.LiveLimits(*l).Check(); err != nil {
+			return invalid("steer", steer.Index, err.Error())
+		}
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ func (a *Activities) TakeLease(ctx context.Context, b workflows.Build) (int64, e
 		if taker.Engine, err = a.Engine.Identity(ctx); err != nil {
 			return err
 		}
-		if fence, err = build.TakeLease(ctx, run.Index, taker, a.Engine.Standing); err != nil {
+		if fence, err = a.taking(ctx, run, taker); err != nil {
 			return err
 		}
 		if err := run.Reopen(ctx, taker); err != nil {

@@ -37,6 +37,8 @@ func (closed) Standing(context.Context, build.Holder) (build.Standing, error) {
 	return build.StandingClosed, nil
 }
 
+func (closed) Cancel(context.Context, build.Holder) error { return nil }
+
 // bench runs activities over stores in memory, for index docs.
 type bench struct {
 	*activities.Activities

@@ -10,8 +10,8 @@ import (
 )
 
 // golden are the names that histories hold: a renamed activity breaks runs in progress.
-const golden = `AuditPart BeginStage ChunkDocuments CollectGarbage EmbedPart EndAudit EndBuild EndRestore ExtractChunks ImportVectors LoadPart MeasureFleet OpenAudit OpenNight OpenRestore PlanBuild
-PublishBuild ReducePartition RepairPart RestorePart SealAudit SealChunks SealExtraction SealRepair SealRestore SealShard SendNotice ShortenPartition SteerRun TakeLease VerifyPart WriteSegments`
+const golden = `AimBackfill AuditPart BeginStage ChunkDocuments CollectGarbage EmbedPart EndAudit EndBackfill EndBuild EndRestore EnrichPart ExtractChunks ImportVectors LoadPart MeasureFleet NoteBackfill OpenAudit OpenBackfill OpenNight OpenRestore PayBackfill PayBatches PlanBuild
+PublishBuild ReducePartition RepairPart RestorePart SealAudit SealChunks SealEnrichment SealExtraction SealRepair SealRestore SealShard SendNotice ShortenPartition SteerRun TakeLease VerifyPart WritePiece WriteSegments`
 
 func TestRegisteredNamesAreTheGoldenOnes(t *testing.T) {
 	var got []string

@@ -19,9 +19,13 @@ func (a *Activities) OpenNight(ctx context.Context, in workflows.Night) (workflo
 		}
 		out.Spec = digest.String()
 		if in.Skip {
-			if out.By, err = build.Building(ctx, run.Index, a.Engine.Standing); err != nil || out.By != "" {
+			if out.By, err = build.Building(ctx, run.Index, a.Engine.Standing); err != nil {
 				return err
 			}
+			if out.By != "" && !workflows.ForBackfill(out.By) {
+				return nil
+			}
+			out.By = "" // a backfill lets nights go first
 		}
 		return run.Coordination.SetState(ctx, runlog.LatestBuild(in.Index), []byte(run.Name()))
 	}, false)

@@ -102,7 +102,7 @@ func (a *Activities) SendNotice(ctx context.Context, in workflows.Notice) (err e
 	if state, err := build.State(ctx, a.Ports.Coordination, run); err == nil && state != nil && state.RunID == in.RunID {
 		body.Fill(state.Report)
 	}
-	body.Advise()
+	body.Advise(hook)
 	err = notice.Send(ctx, hook, body)
 	outcome := "sent"
 	if err != nil {

@@ -33,9 +33,20 @@ func (a *Activities) SealChunks(ctx context.Context, b workflows.Build) (workflo
 		out = workflows.Chunked{
 			Shards: shards.Chunks, Chunks: shards.Made(), Import: frozen.Import != build.Importing{},
 		}
+		if err == nil && out.Chunks > 0 && b.Shape.Format >= workflows.FormatPieces {
+			out.Batch, err = run.InBatches(ctx)
+		}
 		return err
 	})
 	return out, err
+}
+
+// PayBatches has a server's Batch API answer what extraction needs.
+func (a *Activities) PayBatches(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
+	return a.counted(ctx, u, func(ctx context.Context, run *build.Run) (int64, error) {
+		result, err := run.PayBatches(ctx)
+		return result.Known, err
+	})
 }
 
 // ExtractChunks extracts one batch of a shard.
@@ -60,6 +71,12 @@ func (a *Activities) SealExtraction(ctx context.Context, b workflows.Build) (wor
 	err := a.unit(ctx, b, "extract", func(ctx context.Context, run *build.Run) error {
 		partitions, err := run.SealExtraction(ctx)
 		out.Partitions = partitions.Partitions
+		if b.Shape.Format >= workflows.FormatPieces {
+			out.Pieces = partitions.Pieces.Count()
+			if len(run.Settings.Enrich) > 0 {
+				out.Enrich = partitions.Partitions
+			}
+		}
 		return err
 	})
 	return out, err
@@ -102,12 +119,27 @@ func (a *Activities) ImportVectors(ctx context.Context, b workflows.Build) error
 	return a.unit(ctx, b, "load", func(ctx context.Context, run *build.Run) error { return run.Import(ctx) })
 }
 
+// WritePiece writes one split, or one class run.
+func (a *Activities) WritePiece(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
+	return a.whole(ctx, u, func(ctx context.Context, run *build.Run) error { return run.WritePiece(ctx, u.N) })
+}
+
 // WriteSegments writes what queries map, and the manifest as a draft.
 func (a *Activities) WriteSegments(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
 	return a.whole(ctx, u, func(ctx context.Context, run *build.Run) error {
 		_, err := run.WriteSegments(ctx)
 		return err
 	})
+}
+
+// EnrichPart pays for what the enrichments of the generation lack of a part of its chunks.
+func (a *Activities) EnrichPart(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
+	return a.whole(ctx, u, func(ctx context.Context, run *build.Run) error { return run.EnrichPart(ctx, u.N) })
+}
+
+// SealEnrichment writes the files of the enrichments.
+func (a *Activities) SealEnrichment(ctx context.Context, b workflows.Build) error {
+	return a.unit(ctx, b, "enrich", func(ctx context.Context, run *build.Run) error { return run.SealEnrichment(ctx) })
 }
 
 // VerifyPart checks one partition's records and vectors, or one shard's vectors.

@@ -58,23 +58,30 @@ func ending(end workflows.End) build.Ending {
 const stageSteer = "steer"
 
 // SteerRun writes what the activities of a run look at. When it returns after pause or cancel, no paid call starts any
-// more. A resume of a run whose budget is spent needs a larger one.
-func (a *Activities) SteerRun(ctx context.Context, steer workflows.Steer) error {
+// more, and it tells how many were in flight. A resume of a run whose budget is spent needs a larger one.
+func (a *Activities) SteerRun(ctx context.Context, steer workflows.Steer) (stopped workflows.Stopped, err error) {
 	if err := checkSteer(steer); err != nil {
-		return a.refuse(err)
+		return stopped, a.refuse(err)
 	}
-	do := func(ctx context.Context, run *build.Run) error {
+	do := func(ctx context.Context, run *build.Run) (err error) {
 		var budget *corpus.Budget
 		if steer.NewBudget != nil {
 			all := over(steer.NewBudget, run.Settings.Budget)
 			budget = &all
 		}
-		return run.Steer(ctx, steer.Command, budget)
+		switch steer.Command {
+		case build.CommandConcurrency, build.CommandBudget, build.CommandRates:
+			return run.Limit(ctx, budget, (*corpus.LiveLimits)(steer.NewLimits))
+		}
+		stopped.InFlight, err = run.Steer(ctx, steer.Command, budget)
+		return err
 	}
 	if steer.Spec == "" { // a restore: it has no configuration
-		return a.bare(ctx, steer.Build, do, false)
+		err = a.bare(ctx, steer.Build, do, false)
+		return stopped, err
 	}
-	return a.short(ctx, steer.Build, stageSteer, do)
+	err = a.short(ctx, steer.Build, stageSteer, do)
+	return stopped, err
 }
 
 // over lays what a person gave at a resume over the budget before it.

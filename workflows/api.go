@@ -26,6 +26,10 @@ const (
 	RestoreGeneration = "restore-"
 	AuditGeneration   = "audit-"
 	RetryGeneration   = "retry-" // of a build that asks again for what failed, and for nothing else
+	PurgeGeneration   = "purge-" // of a build that does nothing but a purge
+
+	backfillPrefix     = "backfill/"
+	BackfillGeneration = "backfill-" // of the payments of a backfill, and of the builds that publish it
 )
 
 // BuildID is the id of a build's workflow.
@@ -37,10 +41,25 @@ func RestoreID(index string) string { return restorePrefix + index }
 // AuditID is the id of an audit: an index has one at a time.
 func AuditID(index string) string { return auditPrefix + index }
 
+// BackfillID is the id of a backfill: a name of an index has one at a time.
+func BackfillID(index, name string) string { return backfillPrefix + index + "/" + name }
+
+// BackfillRun is how people and commands name a backfill.
+func BackfillRun(index, name string) string { return index + "/" + backfillPrefix + name }
+
+// ForBackfill tells whether a run, index/generation, is a build that publishes a backfill.
+func ForBackfill(run string) bool {
+	_, generation, _ := strings.Cut(run, "/")
+	return strings.HasPrefix(generation, BackfillGeneration)
+}
+
 // WorkflowID is the id of the workflow of a run that people name index/generation. A generation that begins with
 // "restore-" is a restore, one that begins with "audit-" an audit, so no build may be given such a name.
 func WorkflowID(run string) string {
 	index, generation, _ := strings.Cut(run, "/")
+	if name, ok := strings.CutPrefix(generation, backfillPrefix); ok {
+		return BackfillID(index, name)
+	}
 	if strings.HasPrefix(generation, RestoreGeneration) {
 		return RestoreID(index)
 	}
@@ -59,6 +78,7 @@ const (
 	AuditName      = "Audit"
 	NotifyName     = "Notify"
 	NightlyName    = "Nightly"
+	BackfillName   = "Backfill"
 )
 
 // Names of activities: verb and object, unique in the module.
@@ -77,6 +97,10 @@ const (
 	EmbedPart        = "EmbedPart"
 	LoadPart         = "LoadPart"
 	ImportVectors    = "ImportVectors"
+	PayBatches       = "PayBatches"
+	WritePiece       = "WritePiece"
+	EnrichPart       = "EnrichPart"
+	SealEnrichment   = "SealEnrichment"
 	WriteSegments    = "WriteSegments"
 	VerifyPart       = "VerifyPart"
 	PublishBuild     = "PublishBuild"
@@ -95,6 +119,11 @@ const (
 	EndAudit         = "EndAudit"
 	SendNotice       = "SendNotice"
 	OpenNight        = "OpenNight"
+	OpenBackfill     = "OpenBackfill"
+	PayBackfill      = "PayBackfill"
+	AimBackfill      = "AimBackfill"
+	NoteBackfill     = "NoteBackfill"
+	EndBackfill      = "EndBackfill"
 )
 
 // Names of updates, which are the commands of SteerRun as well, and of the query that answers State.
@@ -103,6 +132,10 @@ const (
 	UpdateResume = "resume"
 	UpdateCancel = "cancel"
 	QueryState   = "state"
+
+	UpdateConcurrency = "concurrency" // of calls in flight, by Limits
+	UpdateBudget      = "budget"      // by Budget
+	UpdateRates       = "rates"       // requests and tokens a minute, by Limits
 )
 
 // Build names a build, a restore or an audit; it is the input of every activity of it.
@@ -111,7 +144,8 @@ type Build struct {
 	Generation       string        `json:"generation"`
 	Spec             string        `json:"spec"` // digest of the stored configuration
 	Fence            int64         `json:"fence,omitempty"`
-	Attempt          int           `json:"attempt,omitempty"` // round of retry-failed
+	Attempt          int           `json:"attempt,omitempty"`  // round of retry-failed
+	Backfill         string        `json:"backfill,omitempty"` // name of the backfill that it pays for or publishes
 	ReplaceCorpus    bool          `json:"replace_corpus,omitempty"`
 	Rebuild          bool          `json:"rebuild,omitempty"` // what earlier builds wrote is not trusted: see Planned
 	Anew             string        `json:"anew,omitempty"`    // reference of the error that had the run begin anew
@@ -149,6 +183,13 @@ func (b *Budget) Over(older Budget) Budget {
 // below tells whether a budget is below zero.
 func (b *Budget) below() bool { return b != nil && (b.Calls < 0 || b.Tokens < 0 || b.Money < 0) }
 
+// Limits of calls to models that a run is given while it runs, over all workers. What is nil stays as it was.
+type Limits struct {
+	Concurrency       *int `json:"concurrency,omitempty"`         // calls in flight to an endpoint, 1 at least
+	RequestsPerMinute *int `json:"requests_per_minute,omitempty"` // 0: none
+	TokensPerMinute   *int `json:"tokens_per_minute,omitempty"`   // 0: none
+}
+
 // Resume is the input of the update of that name.
 type Resume struct {
 	Budget *Budget `json:"budget,omitempty"` // more than the run had; needed when it paused because it was spent
@@ -157,8 +198,16 @@ type Resume struct {
 // Steer is a person's command to a run, written down before the run obeys it.
 type Steer struct {
 	Build
-	Command   string  `json:"command"` // UpdatePause, UpdateResume or UpdateCancel
+	Command   string  `json:"command"` // name of an update
 	NewBudget *Budget `json:"new_budget,omitempty"`
+	NewLimits *Limits `json:"new_limits,omitempty"`
+}
+
+// Stopped is the answer to a pause and to a cancel, and what SteerRun tells of one.
+type Stopped struct {
+	// InFlight counts the calls to models that were sent and not answered when the command bound: they are paid for and
+	// kept. Those of a worker that died count too, since nobody can tell what became of them.
+	InFlight int64 `json:"in_flight"`
 }
 
 // Outcome is the result of a build.
@@ -183,6 +232,7 @@ type Chunked struct {
 	Shards []int `json:"shards"`
 	Chunks int64 `json:"chunks"`
 	Import bool  `json:"import,omitempty"` // vectors are imported after load, not written by it
+	Batch  bool  `json:"batch,omitempty"`  // a server's Batch API is asked before extraction
 
 	Unchanged bool   `json:"unchanged,omitempty"` // the build came to what its parent is: nothing has to be published
 	Status    string `json:"status,omitempty"`    // of an unchanged build
@@ -191,6 +241,8 @@ type Chunked struct {
 // Extracted is what SealExtraction found.
 type Extracted struct {
 	Partitions int `json:"partitions"`
+	Pieces     int `json:"pieces,omitempty"` // splits and class runs that are units of work of their own
+	Enrich     int `json:"enrich,omitempty"` // parts of the chunks that are enriched
 }
 
 // Audited is the input of Audit and of OpenAudit: part Part of Of of everything; zeros stand for all of it.

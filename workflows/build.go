@@ -27,12 +27,14 @@ type step struct {
 // steps between plan and publish, in order (docs/contract.md, Workflows).
 var steps = []step{
 	{"chunk", ChunkDocuments, (*build).planned, (*build).documents, (*build).perUnit, false},
+	{stageBatch, PayBatches, (*build).one, (*build).chunks, (*build).chunks, true},
 	{"extract", "", (*build).shards, (*build).chunks, (*build).perShard, false},
 	{"reduce", ReducePartition, (*build).partitions, (*build).unitTotal, (*build).perShard, true},
 	{"shorten", ShortenPartition, (*build).partitions, (*build).unitTotal, (*build).perShard, true},
 	{"embed", EmbedPart, (*build).both, (*build).bothTotal, (*build).perShard, true},
 	{"load", LoadPart, (*build).both, (*build).bothTotal, (*build).perShard, true},
-	{"segment", WriteSegments, (*build).one, (*build).oneTotal, (*build).chunks, true},
+	{"segment", WritePiece, (*build).pieces, (*build).piecesTotal, (*build).perPiece, false},
+	{stageEnrich, EnrichPart, (*build).enriched, (*build).enrichedTotal, (*build).perShard, false},
 	{"verify", VerifyPart, (*build).both, (*build).bothTotal, (*build).perShard, true},
 	{"publish", PublishBuild, (*build).one, (*build).oneTotal, (*build).chunks, true},
 	{stageCollect, CollectGarbage, (*build).one, (*build).oneTotal, (*build).chunks, true},
@@ -51,6 +53,15 @@ func (b *build) perShard() int64 { return int64(b.Shape.ShardChunks) }
 
 func (b *build) partitions() int  { return b.parts.Partitions }
 func (b *build) unitTotal() int64 { return int64(b.parts.Partitions) }
+
+// pieces are the splits and class runs that are written side by side; few or none where one unit of work writes all.
+func (b *build) pieces() int        { return b.parts.Pieces }
+func (b *build) piecesTotal() int64 { return int64(b.parts.Pieces) + 1 }
+func (b *build) perPiece() int64    { return b.chunks()/int64(max(b.parts.Pieces, 1)) + b.perShard() }
+
+// enriched are the parts of the chunks that enrichments pay for side by side.
+func (b *build) enriched() int        { return b.parts.Enrich }
+func (b *build) enrichedTotal() int64 { return int64(b.parts.Enrich) + 1 }
 
 // both counts class partitions, then chunk shards.
 func (b *build) both() int        { return b.partitions() + b.shards() }
@@ -116,6 +127,9 @@ func (b *build) stages(ctx workflow.Context) (End, error) {
 		return End{Status: b.plan.Status, Unchanged: true}, nil
 	}
 	for _, s := range steps {
+		if s.name == stageBatch && !b.chunked.Batch || s.name == stageEnrich && b.parts.Enrich == 0 {
+			continue
+		}
 		if err := b.pausable(ctx, s.name, func(ctx workflow.Context) error {
 			return b.lenient(ctx, s.name, b.step(ctx, s))
 		}); err != nil {
@@ -163,6 +177,8 @@ func (b *build) repair(ctx workflow.Context) error {
 const (
 	stageRepair  = "repair" // only there when a store lost its memory
 	stageCollect = "collect"
+	stageBatch   = "batch"  // only there in mode batch
+	stageEnrich  = "enrich" // only there where the configuration names an enrichment
 )
 
 // step runs one stage and what seals it.
@@ -175,6 +191,7 @@ func (b *build) step(ctx workflow.Context, s step) error {
 	switch {
 	case s.name == "publish":
 		return b.once(ctx, s.activity, s.items(b), unit, &b.outcome)
+	case s.name == "segment" && count == 0: // WriteSegments alone
 	case count == 1 && s.alone:
 		if b.left == nil {
 			if err := b.once(ctx, s.activity, s.items(b), unit, nil); err != nil {
@@ -196,6 +213,10 @@ func (b *build) step(ctx workflow.Context, s step) error {
 		return b.once(ctx, SealChunks, b.plan.Documents, b.Build, &b.chunked)
 	case s.name == "load" && b.chunked.Import:
 		return b.once(ctx, ImportVectors, b.chunks(), b.Build, nil)
+	case s.name == "segment":
+		return b.once(ctx, WriteSegments, b.chunks(), unit, nil)
+	case s.name == stageEnrich:
+		return b.once(ctx, SealEnrichment, b.chunks(), b.Build, nil)
 	case s.name == "extract":
 		return b.once(ctx, SealExtraction, b.chunks(), b.Build, &b.parts)
 	}

@@ -15,7 +15,7 @@ import (
 
 func TestABuildRunsEveryUnitOnceAndInOrder(t *testing.T) {
 	f := newFake(130, 64)
-	f.imports = true
+	f.imports, f.pieces, f.batch, f.enrich = true, 3, true, 2
 	out, err := run(t, f, workflows.Build{}, nil)
 	if err != nil || out.Status != "completed" {
 		t.Fatal(out, err)
@@ -28,6 +28,7 @@ func TestABuildRunsEveryUnitOnceAndInOrder(t *testing.T) {
 		{workflows.PlanBuild, 1},
 		{workflows.ChunkDocuments, 2},
 		{workflows.SealChunks, 1},
+		{workflows.PayBatches, 1},
 		{workflows.ExtractChunks, 4},
 		{workflows.SealShard, 2},
 		{workflows.SealExtraction, 1},
@@ -36,7 +37,10 @@ func TestABuildRunsEveryUnitOnceAndInOrder(t *testing.T) {
 		{workflows.EmbedPart, 4},
 		{workflows.LoadPart, 4},
 		{workflows.ImportVectors, 1},
+		{workflows.WritePiece, 3},
 		{workflows.WriteSegments, 1},
+		{workflows.EnrichPart, 2},
+		{workflows.SealEnrichment, 1},
 		{workflows.VerifyPart, 4},
 		{workflows.PublishBuild, 1},
 		{workflows.CollectGarbage, 1},

@@ -10,6 +10,7 @@ import (
 // the workflow after: what is acknowledged binds the activities already.
 func (r *run) listen(ctx workflow.Context) error {
 	return errors.Join(
+		r.listenLimits(ctx),
 		workflow.SetQueryHandler(ctx, QueryState, r.state),
 		workflow.SetUpdateHandlerWithOptions(ctx, UpdatePause, r.obeyPause, workflow.UpdateHandlerOptions{
 			Validator:   r.mayPause,
@@ -78,19 +79,31 @@ func (r *run) mayCancel() error {
 	return nil
 }
 
-// write has SteerRun write a command down, one at a time, also while the run is being cancelled from outside.
-func (r *run) write(ctx workflow.Context, command string, budget *Budget) error {
+// write has SteerRun write down a command that stops a run or has it go on.
+func (r *run) write(ctx workflow.Context, command string, budget *Budget) (stopped Stopped, err error) {
+	err = r.writeSteer(ctx, Steer{Command: command, NewBudget: budget}, &stopped)
+	return stopped, err
+}
+
+// writeSteer has SteerRun write a command down, one at a time, also while the run is being cancelled from outside.
+func (r *run) writeSteer(ctx workflow.Context, steer Steer, told *Stopped) error {
 	ctx, done := workflow.NewDisconnectedContext(ctx)
 	defer done()
 	if err := r.steer.Lock(ctx); err != nil {
 		return err
 	}
 	defer r.steer.Unlock()
-	if r.cancelling && command != UpdateCancel { // it came while this one waited
+	if r.cancelling && steer.Command != UpdateCancel { // it came while this one waited
 		return refused("the run is being cancelled")
 	}
-	steer := Steer{Build: r.Build, Command: command, NewBudget: budget}
-	return workflow.ExecuteActivity(steering(ctx, r.Build), SteerRun, steer).Get(ctx, nil)
+	steer.Build = r.Build
+	err := workflow.ExecuteActivity(steering(ctx, r.Build), SteerRun, steer).Get(ctx, told)
+	below := steer.Command == UpdatePause || steer.Command == UpdateCancel
+	if err == nil && r.below != nil && below {
+		ends := Steer{Build: *r.below, Command: UpdateCancel}
+		err = workflow.ExecuteActivity(steering(ctx, r.Build), SteerRun, ends).Get(ctx, nil)
+	}
+	return err
 }
 
 // done is the end of what write wrote, unless a later command is being written down already.
@@ -104,14 +117,15 @@ func (r *run) done(command string) {
 // that is down keeps no person from pausing or cancelling.
 func (r *run) idle() bool { return r.phase == PhasePaused || r.phase == PhaseWaiting }
 
-func (r *run) obeyPause(ctx workflow.Context) error {
+func (r *run) obeyPause(ctx workflow.Context) (Stopped, error) {
 	r.busy, r.undone = UpdatePause, false
 	defer r.done(UpdatePause)
-	if err := r.write(ctx, UpdatePause, nil); err != nil && (!r.idle() || r.cancelling) {
-		return err
+	stopped, err := r.write(ctx, UpdatePause, nil)
+	if err != nil && (!r.idle() || r.cancelling) {
+		return Stopped{}, err
 	}
 	r.asked = true
-	return nil
+	return stopped, nil
 }
 
 // obeyResume lets a run that is paused or waits go on, and takes back a pause that has not taken effect yet.
@@ -128,7 +142,7 @@ func (r *run) obeyResume(ctx workflow.Context, in Resume) error {
 		merged := in.Budget.Over(r.Budget.Over(Budget{}))
 		budget = &merged
 	}
-	if err := r.write(ctx, UpdateResume, budget); err != nil {
+	if _, err := r.write(ctx, UpdateResume, budget); err != nil {
 		return err
 	}
 	if r.cancelling || r.phase == PhaseEnding {
@@ -142,20 +156,21 @@ func (r *run) obeyResume(ctx workflow.Context, in Resume) error {
 	return nil
 }
 
-func (r *run) obeyCancel(ctx workflow.Context) error {
+func (r *run) obeyCancel(ctx workflow.Context) (Stopped, error) {
 	r.cancelling = true
 	idle := r.idle()
-	if err := r.write(ctx, UpdateCancel, nil); err != nil && (!idle || !r.idle()) {
+	stopped, err := r.write(ctx, UpdateCancel, nil)
+	if err != nil && (!idle || !r.idle()) {
 		r.cancelling = false
-		return err
+		return Stopped{}, err
 	}
 	// Activities may see the command, and the run end by it, before it is acknowledged.
 	if r.phase == PhaseEnding && r.status == statusCancelled {
-		return nil
+		return stopped, nil
 	}
 	if r.phase == PhaseEnding {
-		return refused("the run ended by itself meanwhile")
+		return Stopped{}, refused("the run ended by itself meanwhile")
 	}
 	r.cancel()
-	return nil
+	return stopped, nil
 }

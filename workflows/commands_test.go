@@ -173,16 +173,19 @@ func TestCancelIsWrittenDownBeforeTheRunStops(t *testing.T) {
 		if generation != "g" {
 			activity = workflows.RestorePart
 		}
-		var second *answer
+		var first, second *answer
 		_, err := run(t, f, workflows.Build{Generation: generation}, func(env *testsuite.TestWorkflowEnvironment) {
 			slowly(f, env, activity, time.Hour)
 			env.RegisterDelayedCallback(func() {
-				send(env, workflows.UpdateCancel)
+				first = send(env, workflows.UpdateCancel)
 				second = send(env, workflows.UpdateCancel)
 			}, time.Minute)
 		})
 		if !temporal.IsCanceledError(err) {
 			t.Fatal(err)
+		}
+		if told := (workflows.Stopped{InFlight: inFlight}); first.told != told {
+			t.Errorf("the answer is %+v, want %+v", first.told, told)
 		}
 		says(t, "cancel twice", second.rejected, "being cancelled already")
 		if end := f.lastEnd(); end.Status != "cancelled" || len(f.ended) != 1 {
@@ -225,7 +228,8 @@ func TestARunThatIsBeingCancelledDoesNotPauseInBetween(t *testing.T) {
 		f.fail[workflows.ReducePartition] = []error{fatal(code), fatal(code)}
 		_, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
 			slowly(f, env, workflows.ReducePartition, time.Hour)
-			env.OnActivity(workflows.SteerRun, mock.Anything, mock.Anything).Return(nil).After(10 * time.Second)
+			env.OnActivity(workflows.SteerRun, mock.Anything, mock.Anything).Return(workflows.Stopped{}, nil).
+				After(10 * time.Second)
 			env.RegisterDelayedCallback(func() { send(env, workflows.UpdateCancel) }, time.Hour-5*time.Second)
 		})
 		if !temporal.IsCanceledError(err) || len(f.ended) != 1 {

@@ -148,6 +148,7 @@ func TestRecordedRunsAreOfEveryKind(t *testing.T) {
 	for _, kind := range []string{
 		"first-build", "night", "unchanged", "small-shape", "pause-resume", "model-refused", "budget", "failure",
 		"cancel", "restore", "large", "outage", "pause-taken-back", "fleet", "queues", "nightly", "nightly-skipped",
+		"real-backfill", "real-batches", "real-enriched",
 	} {
 		if !kinds[kind] {
 			t.Errorf("no history of %s", kind)
@@ -157,7 +158,8 @@ func TestRecordedRunsAreOfEveryKind(t *testing.T) {
 
 // Runs of formats before FormatQueues have one queue, which is all that their workers poll; those since have two.
 func TestRecordedRunsHaveTheQueuesOfTheirFormat(t *testing.T) {
-	two := regexp.MustCompile(`^(queues|outgrown|deletions|nightly)\.`) // of FormatQueues and later
+	// Of FormatQueues and later.
+	two := regexp.MustCompile(`^(queues|outgrown|deletions|nightly|real-backfill|real-batches|real-enriched)\.`)
 	for name, recorded := range recorded(t) {
 		apart := 0
 		for _, event := range recorded.GetEvents() {

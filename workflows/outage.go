@@ -69,7 +69,7 @@ func (r *run) wait(ctx workflow.Context, code, ref string) (next, nextRef string
 	}
 	if !over() {
 		// Written down like a person's resume, which takes the old problems away, and shows whether stores answer.
-		failed := r.write(ctx, UpdateResume, nil)
+		_, failed := r.write(ctx, UpdateResume, nil)
 		if err := workflow.Await(ctx, func() bool { return !r.cancelling }); err != nil {
 			return "", "", err
 		}

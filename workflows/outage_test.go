@@ -167,11 +167,11 @@ func TestAnOutageOfTheStoreThatWouldTellOfIt(t *testing.T) {
 	noted := 0
 	out, err := run(t, f, patient(), func(env *testsuite.TestWorkflowEnvironment) {
 		env.OnActivity(workflows.SteerRun, mock.Anything, mock.Anything).Return(
-			func(context.Context, workflows.Steer) error {
+			func(context.Context, workflows.Steer) (workflows.Stopped, error) {
 				if down {
-					return fatal("store_unavailable")
+					return workflows.Stopped{}, fatal("store_unavailable")
 				}
-				return nil
+				return workflows.Stopped{}, nil
 			})
 		env.OnActivity(workflows.EndBuild, mock.Anything, mock.Anything).Return(
 			func(_ context.Context, end workflows.End) error {
@@ -262,14 +262,14 @@ func commanded(env *testsuite.TestWorkflowEnvironment, command string) *answer {
 // steers has commands fail to be written down while the store is down. Those of the run itself are answered at once.
 func steers(f *fake, env *testsuite.TestWorkflowEnvironment, down *bool) {
 	env.OnActivity(workflows.SteerRun, mock.Anything, mock.Anything).Return(
-		func(_ context.Context, s workflows.Steer) error {
+		func(_ context.Context, s workflows.Steer) (workflows.Stopped, error) {
 			f.mu.Lock()
 			f.steered = append(f.steered, s)
 			f.mu.Unlock()
 			if *down && s.Command != "resume" {
-				return fatal("store_unavailable")
+				return workflows.Stopped{}, fatal("store_unavailable")
 			}
-			return nil
+			return workflows.Stopped{}, nil
 		})
 }
 

@@ -53,6 +53,18 @@ func TestResumeRunsTheUnitsThatAreLeftAndNoOther(t *testing.T) {
 			again:  map[string]int{"ImportVectors": 2},
 		},
 		{
+			name:   "batches",
+			fail:   map[string][]error{"PayBatches 0": {fatal("model_quota")}},
+			reason: "model_quota",
+			again:  map[string]int{"PayBatches 0": 2},
+		},
+		{
+			name:   "what joins splits and class runs",
+			fail:   map[string][]error{"WriteSegments 0": {fatal("store_unavailable")}},
+			reason: "store_unavailable",
+			again:  map[string]int{"WriteSegments 0": 2},
+		},
+		{
 			name:   "the lease",
 			fail:   map[string][]error{"TakeLease": {fatal("store_unavailable")}},
 			reason: "store_unavailable",
@@ -61,7 +73,7 @@ func TestResumeRunsTheUnitsThatAreLeftAndNoOther(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFake(200, 200, 200)
-			f.imports = true
+			f.imports, f.pieces, f.batch = true, 3, true
 			f.fail = test.fail
 			out, err := run(t, f, workflows.Build{}, func(env *testsuite.TestWorkflowEnvironment) {
 				env.RegisterDelayedCallback(func() {
@@ -94,6 +106,11 @@ func TestResumeRunsTheUnitsThatAreLeftAndNoOther(t *testing.T) {
 				once(t, counts, test.again, fmt.Sprintf("EmbedPart %d", unit))
 				once(t, counts, test.again, fmt.Sprintf("LoadPart %d", unit))
 			}
+			for piece := range 3 {
+				once(t, counts, test.again, fmt.Sprintf("WritePiece %d", piece))
+			}
+			once(t, counts, test.again, "WriteSegments 0")
+			once(t, counts, test.again, "PayBatches 0")
 			for _, name := range []string{"TakeLease", "SealChunks", "SealExtraction", "ImportVectors", "PublishBuild"} {
 				once(t, counts, test.again, name)
 			}

@@ -78,7 +78,9 @@ func batch(ctx workflow.Context, b Build, activity string, items int64) workflow
 }
 
 // computing are the activities that fill a core for most of their time, whatever models and stores a run has.
-var computing = map[string]bool{ChunkDocuments: true, SealShard: true, ReducePartition: true, WriteSegments: true}
+var computing = map[string]bool{
+	ChunkDocuments: true, SealShard: true, ReducePartition: true, WritePiece: true, WriteSegments: true,
+}
 
 // queue is the task queue of an activity; empty: the run's.
 func queue(ctx workflow.Context, b Build, activity string) string {
@@ -131,6 +133,7 @@ var allowances = map[string]allowance{
 	PlanBuild:        {base: 12 * time.Hour},              // how much there is to list is what it finds out
 	ChunkDocuments:   {10 * time.Minute, 2 * time.Minute}, // one that hangs is given up after limits.document.seconds
 	SealChunks:       {30 * time.Minute, 20 * time.Millisecond},
+	PayBatches:       {base: 7 * 24 * time.Hour}, // it waits for the server until its deadline
 	ExtractChunks:    {10 * time.Minute, 2 * time.Minute},
 	RepairPart:       {30 * time.Minute, 4 * time.Second},
 	SealRepair:       {10 * time.Minute, 0},
@@ -141,7 +144,10 @@ var allowances = map[string]allowance{
 	EmbedPart:        {30 * time.Minute, 4 * time.Second},
 	LoadPart:         {30 * time.Minute, time.Second},
 	ImportVectors:    {time.Hour, 20 * time.Millisecond},
+	WritePiece:       {30 * time.Minute, 20 * time.Millisecond},
 	WriteSegments:    {30 * time.Minute, 20 * time.Millisecond},
+	EnrichPart:       {30 * time.Minute, 4 * time.Second},
+	SealEnrichment:   {30 * time.Minute, 100 * time.Millisecond},
 	VerifyPart:       {30 * time.Minute, time.Second},
 	PublishBuild:     {30 * time.Minute, time.Millisecond},
 	CollectGarbage:   {time.Hour, time.Millisecond},
@@ -150,6 +156,9 @@ var allowances = map[string]allowance{
 	OpenAudit:        {10 * time.Minute, 0},
 	AuditPart:        {30 * time.Minute, 4 * time.Second},
 	SealAudit:        {30 * time.Minute, 0},
+	OpenBackfill:     {base: 12 * time.Hour},     // it lists, as PlanBuild does
+	PayBackfill:      {base: 7 * 24 * time.Hour}, // it lets nights go first, and is throttled
+	AimBackfill:      {base: 7 * 24 * time.Hour}, // it waits for who builds the index
 }
 
 // limit is an activity's start-to-close for so many items.

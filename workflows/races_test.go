@@ -55,7 +55,8 @@ func TestAResumeRightAfterAPauseIsNotLost(t *testing.T) {
 				if c.noticed {
 					f.fails(activity, "paused", 2)
 				}
-				env.OnActivity(workflows.SteerRun, mock.Anything, mock.Anything).Return(nil).After(2 * time.Second)
+				env.OnActivity(workflows.SteerRun, mock.Anything, mock.Anything).Return(workflows.Stopped{}, nil).
+					After(2 * time.Second)
 				at(env, time.Minute, workflows.UpdatePause, &pause)
 				at(env, time.Minute+c.after, workflows.UpdateResume, &resume)
 			})

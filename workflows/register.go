@@ -19,6 +19,7 @@ func Register(registry worker.WorkflowRegistry) {
 		{AuditName, Audit},
 		{NotifyName, Notify},
 		{NightlyName, Nightly},
+		{BackfillName, Backfill},
 	} {
 		registry.RegisterWorkflowWithOptions(entry.function, workflow.RegisterOptions{
 			Name:               entry.name,

@@ -42,6 +42,7 @@ type run struct {
 	notices     int    // that a webhook was told
 	cancel      workflow.CancelFunc
 	steer       workflow.Mutex // one command at a time is written down
+	below       *Build         // of a backfill: the build that publishes it, which a pause ends too
 }
 
 // execute does the work of a run, obeys commands meanwhile and records how it ends, even when it was cancelled.

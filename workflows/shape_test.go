@@ -65,7 +65,7 @@ func TestAShapeThatCannotWorkIsRefusedWithTheSettingsName(t *testing.T) {
 		"shape.windows.chunk is -1":  {Windows: workflows.Windows{Chunk: -1}},
 		"shape.windows.verify is":    {Windows: workflows.Windows{Verify: 1_000}},
 		"has 5000 batches":           {BatchChunks: 1},
-		"shape.format is 8":          {Format: workflows.LatestFormat + 1},
+		"shape.format is 9":          {Format: workflows.LatestFormat + 1},
 		"shape.outage is -1s":        {Outage: -time.Second},
 		"shape.outage is 200h":       {Outage: 200 * time.Hour},
 	} {

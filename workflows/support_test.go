@@ -21,6 +21,9 @@ import (
 // fence is what the fake's lease gives: every later activity must carry it.
 const fence = 7
 
+// inFlight is what SteerRun of a fake tells.
+const inFlight = 5
+
 // fake stands for the activities of a run: it records calls and answers what a small corpus would.
 type fake struct {
 	mu       sync.Mutex
@@ -40,6 +43,9 @@ type fake struct {
 	before   func(call string) // runs in the activity
 	capacity workflows.Capacity
 	builder  string // run that builds the index when a night begins
+	pieces   int    // of the segment stage
+	enrich   int    // parts
+	batch    bool   // extraction is answered in batches
 	alike    string // status of a build that came to what its parent is; empty: it did not
 }
 
@@ -131,10 +137,10 @@ func (f *fake) lastEnd() workflows.End {
 
 // unitActivities are those that take a Unit and give a UnitResult.
 var unitActivities = []string{
-	workflows.ChunkDocuments, workflows.ExtractChunks, workflows.SealShard,
+	workflows.ChunkDocuments, workflows.PayBatches, workflows.ExtractChunks, workflows.SealShard,
 	workflows.ReducePartition, workflows.ShortenPartition, workflows.EmbedPart, workflows.LoadPart,
-	workflows.WriteSegments, workflows.VerifyPart, workflows.CollectGarbage, workflows.RestorePart,
-	workflows.RepairPart, workflows.AuditPart,
+	workflows.WritePiece, workflows.EnrichPart, workflows.WriteSegments, workflows.VerifyPart,
+	workflows.CollectGarbage, workflows.RestorePart, workflows.RepairPart, workflows.AuditPart,
 }
 
 // registry is what a test environment and a worker have in common.
@@ -173,15 +179,16 @@ func (f *fake) register(to registry) {
 		if f.alike != "" {
 			return workflows.Chunked{Unchanged: true, Status: f.alike}, f.call(workflows.SealChunks)
 		}
-		chunked := workflows.Chunked{Shards: f.shards, Import: f.imports}
+		chunked := workflows.Chunked{Shards: f.shards, Import: f.imports, Batch: f.batch}
 		for _, chunks := range f.shards {
 			chunked.Chunks += int64(chunks)
 		}
 		return chunked, f.call(workflows.SealChunks)
 	})
 	reg(workflows.SealExtraction, func(context.Context, workflows.Build) (workflows.Extracted, error) {
-		return workflows.Extracted{Partitions: 2}, f.call(workflows.SealExtraction)
+		return workflows.Extracted{Partitions: 2, Pieces: f.pieces, Enrich: f.enrich}, f.call(workflows.SealExtraction)
 	})
+	reg(workflows.SealEnrichment, func(context.Context, workflows.Build) error { return f.call(workflows.SealEnrichment) })
 	reg(workflows.SealRepair, func(context.Context, workflows.Build) error { return f.call(workflows.SealRepair) })
 	reg(workflows.SealRestore, func(context.Context, workflows.Build) error { return f.call(workflows.SealRestore) })
 	reg(workflows.ImportVectors, func(context.Context, workflows.Build) error { return f.call(workflows.ImportVectors) })
@@ -232,11 +239,11 @@ func (f *fake) register(to registry) {
 		return workflows.Restored{Build: in.Build, Parts: 3}, f.call(workflows.OpenAudit)
 	})
 	reg(workflows.SealAudit, func(context.Context, workflows.Build) error { return f.call(workflows.SealAudit) })
-	reg(workflows.SteerRun, func(_ context.Context, s workflows.Steer) error {
+	reg(workflows.SteerRun, func(_ context.Context, s workflows.Steer) (workflows.Stopped, error) {
 		f.mu.Lock()
 		f.steered = append(f.steered, s)
 		f.mu.Unlock()
-		return f.call(workflows.SteerRun)
+		return workflows.Stopped{InFlight: inFlight}, f.call(workflows.SteerRun)
 	})
 }
 
@@ -301,12 +308,13 @@ func fatal(code string) error {
 type answer struct {
 	rejected, failed error
 	completed        bool
+	told             any
 }
 
 func (a *answer) Accept()          {}
 func (a *answer) Reject(err error) { a.rejected = err }
-func (a *answer) Complete(_ any, err error) {
-	a.completed, a.failed = err == nil, err
+func (a *answer) Complete(told any, err error) {
+	a.completed, a.failed, a.told = err == nil, err, told
 }
 
 // send sends an update now.

@@ -17,6 +17,7 @@ const (
 	FormatQueues  = 5 // what fills a core goes by a task queue of its own: a fleet of older workers refuses the run
 	FormatNamed   = 6 // files of units are named by their content, in their results; commands are those of 5
 	FormatSplits  = 7 // generations of many segments; a build may begin again as it makes more than a part of one
+	FormatPieces  = 8 // several splits or class runs are units of work each; extraction may be answered in batches first
 )
 
 // Changes of commands that a run in progress may meet.
@@ -27,4 +28,4 @@ const (
 )
 
 // LatestFormat is what DefaultShape gives.
-const LatestFormat = FormatSplits
+const LatestFormat = FormatPieces

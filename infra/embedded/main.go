@@ -143,11 +143,11 @@ func start(ctx context.Context, s *stack.Stack, cfg *config.Config, dir string) 
 	if err != nil {
 		return err
 	}
-	probes, err := config.Probes(spec)
-	if err != nil {
+	request := ops.IndexRequest{Spec: spec}
+	if err := request.ReadFiles(); err != nil {
 		return err
 	}
-	run, err := s.Control.Index(ctx, ops.IndexRequest{Spec: spec, Probes: probes})
+	run, err := s.Control.Index(ctx, request)
 	if err != nil {
 		return err
 	}

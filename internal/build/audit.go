@@ -3,15 +3,10 @@ package build
 import (
 	"context"
 	"encoding/hex"
-	"errors"
-	"fmt"
-	"strings"
-	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/audit"
-	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
 	"github.com/unweaver/unweaver/internal/stage/segment"
 	"github.com/unweaver/unweaver/internal/stage/verify"
@@ -168,44 +163,6 @@ func auditBounds(partitions int, sample corpus.Sample, partition int) (from, to 
 		to = end
 	}
 	return from, to, to == "" || from < to
-}
-
-// An audit is a reader of its generation, as query-api is: what it reads is not collected. It renews its lease with
-// every unit and while it works on one; a run that stands still for longer loses it.
-const (
-	auditLease = 10 * time.Minute
-	auditRenew = time.Minute
-)
-
-func (r *Run) reads(ctx context.Context, generation string) {
-	err := r.Coordination.Lease(ctx, r.Job.Index, generation, r.Generation, auditLease)
-	if err != nil && ctx.Err() == nil {
-		r.Log.Warn("reader lease not renewed", "run_id", r.Name(), "code", string(fault.CodeOf(err)))
-	}
-}
-
-// reading keeps the generation from being collected until end is called.
-func (r *Run) reading(ctx context.Context, generation string) (end func()) {
-	r.reads(ctx, generation)
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		ticker := time.NewTicker(auditRenew)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				r.reads(ctx, generation)
-			}
-		}
-	}()
-	return func() {
-		cancel()
-		<-done
-	}
 }
 
 // AuditPart looks at one unit. What has drifted is written down for SealAudit; a unit of a repair that finds records or
@@ -385,30 +342,6 @@ func (r *Run) auditStore(
 	return result, err
 }
 
-// going is fault.GenCollected where a generation was collected, or is marked to be: without a reader's lease, as an
-// audit that stood still has been, its records and rows may be gone before its files are. One that is not marked keeps
-// all of them for as long as the lease lasts that the caller has by now; a mark on the one that is served is taken off.
-func (r *Run) going(ctx context.Context, generation string) error {
-	_, err := r.Index.GenerationRef(ctx, generation)
-	if err == nil || fault.Is(err, fault.SegmentDamage) { // a damaged reference is no part of an audit
-		if _, err = r.Artifacts.Stat(ctx, collect.MarkKey(r.Index, generation)); fault.Is(err, fault.NotFound) {
-			return nil
-		}
-		if err == nil {
-			current, _, err := r.Index.Current(ctx)
-			if err != nil || current.Generation == generation {
-				return err
-			}
-		}
-	}
-	if err != nil && !fault.Is(err, fault.UnknownGen) {
-		return err
-	}
-	return fault.GenCollected.At("audit", r.Job.Index+"/"+generation).
-		Because("other generations followed it, and it was collected, or is about to be, since the audit stood still").
-		Advise("audit what is served now: unweaver audit --index " + r.Job.Index)
-}
-
 // unread notes that a segment cannot be read, unless its generation was collected meanwhile.
 func (r *Run) unread(ctx context.Context, fixed AuditPlan, unit AuditUnit, cause error, result *audit.Result) error {
 	if err := r.going(ctx, fixed.Generation); err != nil {
@@ -427,125 +360,4 @@ func (r *Run) unread(ctx context.Context, fixed AuditPlan, unit AuditUnit, cause
 		Kind: corpus.DriftSegment, Object: object, Why: unit.Name + ": " + cause.Error(), Remedy: remedy,
 	}, false)
 	return nil
-}
-
-// SealAudit adds up what the units found, and fails with fault.Drift where something was left as it is.
-func (r *Run) SealAudit(ctx context.Context) error {
-	fixed, err := kept(ctx, r, auditPlanFile)
-	if err != nil {
-		return err
-	}
-	defer r.reading(ctx, fixed.Generation)()
-	var all audit.Result
-	damaged := map[string]bool{}
-	for unit, err := range each(ctx, r, len(fixed.Units), auditedFile) {
-		if err != nil {
-			return err
-		}
-		all.Merge(newDamage(unit, damaged))
-		r.Progress.Touch()
-	}
-	if !all.Unread {
-		err := r.auditWhole(ctx, fixed, &all)
-		if artifact.IsDamage(err) {
-			err = errors.Join(r.going(ctx, fixed.Generation), err)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	report := corpus.Audit{
-		Generation: fixed.Generation, Sample: fixed.Sample.String(), Repair: fixed.Repair, Checked: all.Checked,
-		Drift: append([]corpus.Drift{}, all.Drift...), Findings: append([]corpus.Found{}, all.Findings...),
-	}
-	for _, drift := range all.Drift {
-		report.Left += drift.Found - drift.Mended
-	}
-	if err := auditFile.Write(ctx, r.Scratch, report); err != nil || report.Left == 0 {
-		return err
-	}
-	return drifted(r.Name(), report)
-}
-
-// newDamage is a unit's result without the damage of segments that another unit told of.
-func newDamage(unit audit.Result, told map[string]bool) audit.Result {
-	out := audit.Result{Checked: unit.Checked, Content: unit.Content, Unread: unit.Unread}
-	for _, drift := range unit.Drift {
-		if drift.Kind != corpus.DriftSegment {
-			out.Drift = append(out.Drift, drift)
-		}
-	}
-	for _, found := range unit.Findings {
-		switch {
-		case found.Kind != corpus.DriftSegment:
-			out.Findings = append(out.Findings, found)
-		case !told[found.Object]: // a unit ends with the first segment that it cannot read
-			told[found.Object] = true
-			out.Tell(found, false)
-		}
-	}
-	return out
-}
-
-// auditWhole compares what only all units together tell: that every row that counts is in some vectors segment, and,
-// where nothing was left out, the content hash.
-func (r *Run) auditWhole(ctx context.Context, fixed AuditPlan, all *audit.Result) error {
-	manifest, err := r.Index.Manifest(ctx, fixed.Manifest)
-	if err != nil {
-		return err
-	}
-	table, err := r.table(ctx, manifest)
-	if err != nil {
-		return err
-	}
-	defer table.Release()
-	var wanted int64
-	for id := range table.Classes() {
-		if fixed.Sample.Holds(id[:]) {
-			wanted++
-		}
-	}
-	for id, chunk := range table.Chunks() {
-		if fixed.Sample.Holds(id[:]) {
-			wanted += int64(chunk.Windows)
-		}
-	}
-	if wanted > all.Checked.Vectors { // a row may lie in several segments
-		all.Tell(corpus.Found{
-			Kind: corpus.DriftVector, Object: fixed.Generation, Remedy: r.Index.Rebuild(),
-			Why: fmt.Sprintf("%d vectors count, and its vectors segments hold %d of them", wanted, all.Checked.Vectors),
-		}, false)
-	}
-	if !fixed.Sample.Whole() {
-		return nil
-	}
-	if made, documents := manifest.Hashes.Content, table.Documents(); made != all.Content ||
-		documents != all.Checked.Documents {
-		all.Tell(corpus.Found{
-			Kind: corpus.DriftHash, Object: fixed.Generation, Remedy: r.Index.Rebuild(),
-			Why: fmt.Sprintf("its manifest says content hash %s of %d documents, its segments come to %s of %d",
-				made.Digest(), documents, all.Content.Digest(), all.Checked.Documents),
-		}, false)
-	}
-	return nil
-}
-
-// drifted is the error of an audit that left something as it is: the first finding of each kind, and what to do.
-func drifted(run string, report corpus.Audit) error {
-	var told, remedies []string
-	kinds := map[string]bool{}
-	for _, found := range report.Findings {
-		if found.Remedy == "" || kinds[found.Kind] {
-			continue
-		}
-		kinds[found.Kind] = true
-		told = append(told, fmt.Sprintf("%s %s: %s", found.Kind, found.Object, found.Why))
-		if !strings.Contains(strings.Join(remedies, "; "), found.Remedy) {
-			remedies = append(remedies, found.Remedy)
-		}
-	}
-	return fault.Drift.At("audit", run).
-		Because(fmt.Sprintf("%d differences are left in generation %s: %s",
-			report.Left, report.Generation, strings.Join(told, "; "))).
-		Advise(strings.Join(remedies, "; "))
 }

@@ -63,7 +63,7 @@ func (b *books) open(ports *Ports, run string, fence int64) *book {
 			runs: ports.Coordination, run: run, worker: fmt.Sprintf("%s-%d", b.worker, b.opened),
 			mine: Account{Done: map[string]int64{}}, stops: map[int]context.CancelCauseFunc{},
 			kick: make(chan struct{}, 1), clock: time.Now, ledger: ports.Ledger,
-			paid: ports.Paid,
+			paid: ports.Paid, limited: ports.Limited,
 		}
 		b.byRun[name] = known
 	}
@@ -100,6 +100,8 @@ type book struct {
 	tasks    map[string]*stage.Health
 	ledger   *ledger.Ledger // where results go; nil: nowhere
 	paid     Paid
+	limited  Limited
+	factor   float64 // of prices; 0: 1
 }
 
 // health of the model that does a task, over all units of the run in this process.
@@ -272,6 +274,10 @@ func (b *book) exchange(ctx context.Context) {
 	}
 	if err == nil {
 		b.others, err = sum(b.run, accounts, b.worker)
+	}
+	if err == nil && b.limited != nil { // before a call is admitted, or a unit begins
+		index, _, _ := strings.Cut(b.run, "/")
+		b.limited(index, b.control.Limits)
 	}
 	for _, answer := range looking {
 		if err != nil {
@@ -456,32 +462,45 @@ func (b *book) cost(task string, usage model.Usage) float64 {
 		return float64(usage.Prompt) * b.settings.Embedding.Price.Prompt / 1e6
 	}
 	price := b.settings.Chat.Price
-	return (float64(usage.Prompt)*price.Prompt + float64(usage.Completion)*price.Completion) / 1e6
+	cost := (float64(usage.Prompt)*price.Prompt + float64(usage.Completion)*price.Completion) / 1e6
+	if b.factor > 0 {
+		cost *= b.factor
+	}
+	return cost
 }
 
 // end counts an admitted call: paid for when the server answered.
 func (b *book) end(asked flight, usage model.Usage, answered bool) {
-	cost := b.cost(asked.task, usage)
+	if !answered {
+		b.change(func(account *Account) { account.fly(asked, -1) })
+		return
+	}
+	b.counting(asked.task, usage, func(account *Account) { account.fly(asked, -1) })
+}
+
+// count counts an answer that was paid for.
+func (b *book) count(task string, usage model.Usage) { b.counting(task, usage, func(*Account) {}) }
+
+// counting is count with what else changes at that moment.
+func (b *book) counting(task string, usage model.Usage, also func(*Account)) {
+	cost := b.cost(task, usage)
 	b.change(func(account *Account) {
-		account.fly(asked, -1)
-		if !answered {
-			return
-		}
-		account.Calls.Count(asked.task, 1)
+		also(account)
+		account.Calls.Count(task, 1)
 		account.Cost += cost
 		if usage.Doubted {
 			account.Doubted++
 		}
-		if asked.task == taskEmbed {
+		if task == taskEmbed {
 			account.Tokens.Embedding += usage.Prompt
 			return
 		}
 		account.Tokens.Prompt += usage.Prompt
 		account.Tokens.Completion += usage.Completion
-		account.Replies.Count(asked.task, usage.Completion)
+		account.Replies.Count(task, usage.Completion)
 	})
-	if answered && b.paid != nil { // the account comes first, whatever who is told does
+	if b.paid != nil { // the account comes first, whatever who is told does
 		index, _, _ := strings.Cut(b.run, "/")
-		b.paid(index, asked.task, usage, cost)
+		b.paid(index, task, usage, cost)
 	}
 }

@@ -188,7 +188,7 @@ func TestNoCallStartsAfterPauseOrCancelIsAcknowledged(t *testing.T) {
 			for to.calls.Load() < 100 {
 				time.Sleep(time.Millisecond)
 			}
-			if err := Steer(t.Context(), store, "i/g", command, nil); err != nil {
+			if _, err := Steer(t.Context(), store, "i/g", command, nil); err != nil {
 				t.Fatal(err)
 			}
 			acknowledged := to.calls.Load()
@@ -198,6 +198,73 @@ func TestNoCallStartsAfterPauseOrCancelIsAcknowledged(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestACommandThatStopsARunTellsWhatIsInFlight(t *testing.T) {
+	inOwnTime(t, func(t *testing.T) {
+		store := memory.New()
+		workers := []*book{worker(t, store, corpus.Spec{}), worker(t, store, corpus.Spec{})}
+		var ends []func(model.Usage, bool)
+		for i := range 5 {
+			end, err := workers[i%2].Begin(t.Context(), "extract", 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ends = append(ends, end)
+		}
+		for _, want := range []int64{5, 3} {
+			for _, command := range []string{CommandPause, CommandCancel} {
+				if inFlight, err := Steer(t.Context(), store, "i/g", command, nil); err != nil || inFlight != want {
+					t.Errorf("%s: %d calls in flight, %v; want %d", command, inFlight, err, want)
+				}
+			}
+			if want == 5 { // one is answered and one is not: both are over, and an answer that comes late is paid for
+				ends[0](model.Usage{Prompt: 10}, true)
+				ends[1](model.Usage{}, false)
+				for _, through := range workers {
+					if err := through.flush(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		total, err := Totals(t.Context(), store, "i/g")
+		if err != nil || total.Calls.Extract != 1 || total.InFlight.Extract != 3 {
+			t.Errorf("%+v %v", total, err)
+		}
+	})
+}
+
+func TestLimitsAreToldBeforeACallIsAdmittedAndOutliveAPause(t *testing.T) {
+	inOwnTime(t, func(t *testing.T) {
+		store := memory.New()
+		through := worker(t, store, corpus.Spec{})
+		told := 0
+		through.limited = func(index string, limits *corpus.LiveLimits) {
+			if told = 0; limits != nil && index == "i" {
+				told = *limits.Concurrency
+			}
+		}
+		for _, want := range []int{2, 7} {
+			if err := Limit(t.Context(), store, "i/g", nil, &corpus.LiveLimits{Concurrency: &want}); err != nil {
+				t.Fatal(err)
+			}
+			for _, command := range []string{CommandPause, CommandResume} {
+				if _, err := Steer(t.Context(), store, "i/g", command, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			end, err := through.Begin(t.Context(), "extract", 1)
+			if err != nil || told != want {
+				t.Fatalf("a call was admitted by a concurrency of %d, want %d: %v", told, want, err)
+			}
+			end(model.Usage{}, false)
+		}
+		zero := 0
+		if err := Limit(t.Context(), store, "i/g", nil, &corpus.LiveLimits{Concurrency: &zero}); err == nil {
+			t.Error("a concurrency of 0 was written down")
+		}
+	})
 }
 
 func TestAccountsEqualWhatTheServerCounted(t *testing.T) {
@@ -321,7 +388,7 @@ func TestAWatchedUnitIsStoppedWithoutAPaidCall(t *testing.T) {
 		through := worker(t, store, corpus.Spec{})
 		watched, end := through.watch(t.Context(), "extract")
 		defer end()
-		if err := Steer(t.Context(), store, "i/g", CommandPause, nil); err != nil {
+		if _, err := Steer(t.Context(), store, "i/g", CommandPause, nil); err != nil {
 			t.Fatal(err)
 		}
 		select {
@@ -335,7 +402,7 @@ func TestAWatchedUnitIsStoppedWithoutAPaidCall(t *testing.T) {
 		if err := through.look(t.Context()); !fault.Is(err, fault.Paused) {
 			t.Errorf("a unit that begins now: %v", err)
 		}
-		if err := Steer(t.Context(), store, "i/g", CommandResume, nil); err != nil {
+		if _, err := Steer(t.Context(), store, "i/g", CommandResume, nil); err != nil {
 			t.Fatal(err)
 		}
 		if err := through.look(t.Context()); err != nil {
@@ -358,10 +425,10 @@ func TestARecordThatNobodyUnderstandsStopsTheRunUntilItIsResumed(t *testing.T) {
 		if err := call(t.Context(), through, to); !fault.Is(err, fault.ControlUnreadable) || to.calls.Load() != 0 {
 			t.Errorf("%v after %d calls", err, to.calls.Load())
 		}
-		if err := Steer(t.Context(), store, "i/g", CommandPause, nil); !fault.Is(err, fault.ControlUnreadable) {
+		if _, err := Steer(t.Context(), store, "i/g", CommandPause, nil); !fault.Is(err, fault.ControlUnreadable) {
 			t.Errorf("pause: %v", err)
 		}
-		if err := Steer(t.Context(), store, "i/g", CommandResume, nil); err != nil {
+		if _, err := Steer(t.Context(), store, "i/g", CommandResume, nil); err != nil {
 			t.Fatal(err)
 		}
 		if err := call(t.Context(), through, to); err != nil {

@@ -43,6 +43,7 @@ func TestAChangePaysForTheKindsOfCallsThatItNeeds(t *testing.T) {
 		},
 		"another chat model":       {func(_ *testing.T, s *site) { s.spec.Chat.Model = "chat-1" }, "extract shorten", "chat"},
 		"what retrieval is set to": {func(_ *testing.T, s *site) { s.spec.Retrieval.TopChunks = 9 }, "", ""},
+		"another language":         {func(_ *testing.T, s *site) { s.spec.Retrieval.Language = "de" }, "", "language"},
 		"how many are kept":        {func(_ *testing.T, s *site) { s.spec.Keep = 2 }, "", ""},
 		"documents moved": {func(t *testing.T, s *site) {
 			from, to := filepath.Join(s.corpus, "place-003.md"), filepath.Join(s.corpus, "other.md")

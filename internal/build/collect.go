@@ -20,17 +20,15 @@ func (r *Run) Collect(ctx context.Context, holder Holder) error {
 	if err := r.Report(ctx, holder, Ending{Status: corpus.StatusRunning}); err != nil {
 		return err
 	}
-	result, err := collect.Run(ctx, collect.In{
-		Artifacts: r.Index, Keep: r.Settings.Keep, Grace: time.Duration(r.Settings.Grace), Fence: r.Fence,
-		Readers: r.Coordination, Records: r.Records, Vectors: r.Vectors,
-		Collections: "uw_" + corpus.Sum(r.StoreID, r.Job.Index).Short(8) + "_",
-		Staging:     r.Staging, Copies: corpus.ImportPrefix(r.StoreID),
-		OpenTable:  r.table,
-		Guard:      r.Guard,
-		Permit:     r.permit(),
-		Now:        time.Now().UTC(),
-		OnProgress: r.touch,
-	})
+	in, err := r.collecting(ctx)
+	if err != nil {
+		return err
+	}
+	purging, err := r.beginPurge(ctx, &in)
+	if err != nil {
+		return err
+	}
+	result, err := collect.Run(ctx, in)
 	if err != nil {
 		return err
 	}
@@ -40,11 +38,30 @@ func (r *Run) Collect(ctx context.Context, holder Holder) error {
 	if err := r.Warn(ctx, result.Problems...); err != nil {
 		return err
 	}
+	if err := purging.finish(ctx, in, result); err != nil {
+		return err
+	}
 	if err := r.keepLedger(ctx); err != nil {
 		return err
 	}
 	r.Progress.Finish(corpus.Progress{Done: 1})
 	return nil
+}
+
+// collecting is what collect works on.
+func (r *Run) collecting(ctx context.Context) (collect.In, error) {
+	base, err := r.Index.Base(ctx)
+	return collect.In{
+		Artifacts: r.Index, Keep: r.Settings.Keep, Grace: time.Duration(r.Settings.Grace), Fence: r.Fence,
+		Readers: r.Coordination, Records: r.Records, Vectors: r.Vectors,
+		Collections: "uw_" + corpus.Sum(r.StoreID, base.Name).Short(8) + "_",
+		Staging:     r.Staging, Copies: corpus.ImportPrefix(r.StoreID),
+		OpenTable:  r.table,
+		Guard:      r.Guard,
+		Permit:     r.permit(),
+		Now:        time.Now().UTC(),
+		OnProgress: r.touch,
+	}, err
 }
 
 // keepLedger keeps every task's part of the ledger small. A generation that cannot be read keeps everything.
@@ -61,6 +78,13 @@ func (r *Run) keepLedger(ctx context.Context) error {
 	for _, task := range ledger.Tasks() {
 		if err := r.Guard(ctx); err != nil {
 			return err
+		}
+		if len(r.Settings.Enrich) == 0 && slices.Contains(ledger.OfEnrichments(), task) {
+			if holds, err := r.Ledger.Holds(ctx, task); err != nil {
+				return err
+			} else if !holds { // most installations never had any: one request tells
+				continue
+			}
 		}
 		listed := collect.Listed(ctx, indexes, task)
 		_, err := r.Ledger.Upkeep(ctx, task, listed, time.Now())

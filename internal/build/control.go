@@ -19,10 +19,19 @@ const (
 	CommandCancel = "cancel"
 )
 
+// Commands that change what a running one may do.
+const (
+	CommandConcurrency = "concurrency"
+	CommandBudget      = "budget"
+	CommandRates       = "rates"
+)
+
 // Control is the record that every unit looks at when it begins, and every paid call before it is sent.
 type Control struct {
 	Stop   string         `json:"stop,omitempty"`   // pause or cancel; empty: go on
 	Budget *corpus.Budget `json:"budget,omitempty"` // given at a resume; nil: the configuration's
+
+	Limits *corpus.LiveLimits `json:"limits,omitempty"` // given while it runs; nil: the configuration's
 
 	Resumed time.Time `json:"resumed,omitzero"` // when a person did so last
 }
@@ -43,7 +52,7 @@ func parseControl(run string, raw []byte) (Control, error) {
 	}
 	err := json.Unmarshal(raw, &control)
 	if b := control.Budget; err == nil && (string(raw) == "null" || b != nil && (b.Calls < 0 || b.Tokens < 0 ||
-		b.Money < 0)) {
+		b.Money < 0) || control.Limits != nil && control.Limits.Check() != nil) {
 		err = errors.New("it says what no command writes")
 	}
 	if err != nil {
@@ -64,11 +73,14 @@ func ReadControl(ctx context.Context, runs coordination.Runs, run string) (Contr
 }
 
 // Steer writes what the units of a run look at. When it returns after pause or cancel, no paid call starts any more;
-// those in flight are paid for and kept. A resume replaces a record that cannot be read.
-func Steer(ctx context.Context, runs coordination.Runs, run, command string, budget *corpus.Budget) error {
+// those in flight are paid for and kept, and it tells how many they are. A resume replaces a record that cannot be
+// read.
+func Steer(
+	ctx context.Context, runs coordination.Runs, run, command string, budget *corpus.Budget,
+) (inFlight int64, err error) {
 	control, err := ReadControl(ctx, runs, run)
 	if err != nil && (command != CommandResume || !fault.Is(err, fault.ControlUnreadable)) {
-		return err
+		return 0, err
 	}
 	control.Stop = command
 	if command == CommandResume {
@@ -79,17 +91,51 @@ func Steer(ctx context.Context, runs coordination.Runs, run, command string, bud
 	}
 	raw, err := json.Marshal(control)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if err := runs.SetControl(ctx, run, raw); err != nil || control.Stop == "" {
-		return err
+		return 0, err
 	}
 	select {
 	case <-time.After(acknowledgment):
-		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return 0, ctx.Err()
 	}
+	total, err := Totals(ctx, runs, run)
+	if err != nil { // the command binds, and is not to be refused since nobody could count
+		return 0, nil //nolint:nilerr // see above
+	}
+	return total.InFlight.Sum(), nil
+}
+
+// Limit writes other limits into what the units of a run look at: each process that works on it looks every second, and
+// before it admits a call. What is nil stays as it was.
+func Limit(
+	ctx context.Context, runs coordination.Runs, run string, budget *corpus.Budget, limits *corpus.LiveLimits,
+) error {
+	control, err := ReadControl(ctx, runs, run)
+	if err != nil {
+		return err
+	}
+	if budget != nil {
+		control.Budget = budget
+	}
+	if limits != nil {
+		if err := limits.Check(); err != nil {
+			return fault.Usage.At("limit run", run).Because(err)
+		}
+		var older corpus.LiveLimits
+		if control.Limits != nil {
+			older = *control.Limits
+		}
+		merged := limits.Over(older)
+		control.Limits = &merged
+	}
+	raw, err := json.Marshal(control)
+	if err != nil {
+		return err
+	}
+	return runs.SetControl(ctx, run, raw)
 }
 
 // stopped says why a run must not go on, as far as its control record tells.

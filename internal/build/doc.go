@@ -19,5 +19,6 @@
 //	publish.go    verify, gates, the flip
 //	collect.go    what nothing names any more
 //	report.go     how a run stands and how it ended
+//	backfill.go   payments for chosen documents, beside builds
 //	restore.go    stores filled again from the artifacts
 package build

@@ -24,6 +24,9 @@ func (r *Run) WriteSegments(ctx context.Context) (corpus.Manifest, error) {
 			if err := r.writeSplits(ctx, &manifest, &progress.Written); err != nil {
 				return manifest, progress, err
 			}
+			if err := r.cleanse(ctx, &manifest, &progress.Written); err != nil {
+				return manifest, progress, err
+			}
 			return manifest, progress, r.remember(ctx, &manifest)
 		}
 		in := segment.In{
@@ -38,7 +41,11 @@ func (r *Run) WriteSegments(ctx context.Context) (corpus.Manifest, error) {
 		if fresh {
 			progress.Written.Segments++
 		}
-		if written, fresh, err = r.writeSearch(ctx, manifest.Segments, r.Settings); err != nil {
+		settings, err := r.withNames(ctx)
+		if err != nil {
+			return manifest, progress, err
+		}
+		if written, fresh, err = r.writeSearch(ctx, manifest.Segments, settings); err != nil {
 			return manifest, progress, err
 		}
 		manifest.Segments.Search = []corpus.Segment{written}
@@ -86,11 +93,12 @@ func (r *Run) draft(ctx context.Context) (manifest corpus.Manifest, live []strin
 		return manifest, nil, err
 	}
 	manifest = corpus.Manifest{
-		Format: corpus.ManifestWhole, Index: r.Job.Index, Generation: r.Generation, Parent: fixed.Parent, Store: r.StoreID,
+		Format: corpus.ManifestWhole, Index: r.Job.Index, Family: fixed.Family, Generation: r.Generation,
+		Parent: fixed.Parent, Store: r.StoreID,
 		Config: r.Settings.ConfigDigest(), Made: MadeBy(r.Settings), Created: fixed.Started, Limits: r.Limits.Key(),
 		Class: fixed.Class, Chunk: fixed.Chunk,
 		Partitions: partitions.Partitions, Collections: fixed.Collections, Counts: shards.Counts, Hashes: shards.Hashes,
-		Trust:  domains.recorded(),
+		Trust: domains.recorded(), Aliases: fixed.Aliases,
 		Models: corpus.ModelSummary{Chat: models.Chat.Info().Label(), Embedding: models.Chunks.Info().Label()},
 	}
 	if err := manifest.Spec.UnmarshalText([]byte(r.Spec)); err != nil {
@@ -102,7 +110,7 @@ func (r *Run) draft(ctx context.Context) (manifest corpus.Manifest, live []strin
 	manifest.Counts.Fallbacks, manifest.Counts.DeadLetters = partitions.Fallbacks, partitions.Dead
 	manifest.Counts.Refused = partitions.Refused
 	if r.Splits {
-		manifest.Format = corpus.ManifestSplits
+		manifest.Format = corpus.ManifestPlaced
 	}
 	if err := r.drafted(ctx, &manifest, len(fixed.Plan.Units), len(shards.Shards)); err != nil {
 		return manifest, nil, err

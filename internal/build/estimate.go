@@ -222,15 +222,28 @@ func (e *estimating) plan(ctx context.Context) (plan.Result, error) {
 	if err != nil {
 		return plan.Result{}, err
 	}
+	renamed, err := e.rename(ctx, &fixed, e.parent)
+	if err != nil {
+		return plan.Result{}, err
+	}
 	dead, release, err := e.tombs(ctx, e.parent)
 	defer release()
 	if err != nil {
 		return plan.Result{}, err
 	}
+	_, leave, err := e.backfills(ctx, fixed, nil)
+	if err != nil {
+		return plan.Result{}, err
+	}
+	excluded, err := excludedOf(ctx, e.Index)
+	if err != nil {
+		return plan.Result{}, err
+	}
 	planned, err := plan.Run(ctx, plan.In{
 		Spec: e.Settings, Corpus: documents, Artifacts: e.Index, Scratch: e.Scratch.Prefix,
-		Limits: e.Limits, Parent: e.parent, Dead: dead, Part: fixed.Part, Retry: retry,
-		Foreign: fixed.Foreign, Reasons: reasons, OnProgress: e.Progress.Done, OnBytes: e.Progress.Touch,
+		Limits: e.Limits, Parent: e.parent, Dead: dead, Part: fixed.Part, Retry: retry, Renamed: renamed,
+		Leave: leave, Purged: purgedOf(excluded), Foreign: fixed.Foreign, Reasons: reasons,
+		OnProgress: e.Progress.Done, OnBytes: e.Progress.Touch,
 		OnDecision: e.decisions.decided,
 	})
 	if err != nil {
@@ -378,31 +391,39 @@ func (e *estimating) fill(ctx context.Context, report *corpus.Report, extracting
 	out := report.Estimate
 	out.Extract = corpus.Range{Low: float64(extracting.Calls), High: float64(extracting.Calls)}
 	out.Rules = extracting.Rules
-	out.Shorten = widen(shortening.Calls)
-	out.Embed = widen(estimate.Range{Low: chunks.Calls.Low + classes.Calls.Low, High: chunks.Calls.High +
-		classes.Calls.High})
 	prompt, completion := extracting.Charged(e.Settings.Chat.MaxTokens)
-	extracted := estimate.Task{
+	e.charge(out, past, e.fixed.Plan.Made, estimate.Task{
 		Prompt:     estimate.Range{Low: prompt[0], High: prompt[1]},
 		Completion: estimate.Range{Low: completion[0], High: completion[1]},
+	}, shortening, chunks, classes)
+	return nil
+}
+
+// charge turns what tasks ask of models into tokens, money and time. The calls of extraction are known by then.
+func (r *Run) charge(
+	out *corpus.Estimate, past estimate.Past, made int64, extracted, shortening, chunks, classes estimate.Task,
+) {
+	out.Shorten = widen(shortening.Calls)
+	out.Embed = widen(chunks.Calls).Plus(widen(classes.Calls))
+	batched := 1.0
+	if batches := r.Settings.Chat.Batch; batches.On() { // what is late or refused is asked for online
+		batched = batches.PricedAt
 	}
 	for _, task := range []struct {
 		estimate.Task
 		price corpus.Price
+		least float64 // share of the price
 	}{
-		{extracted, e.Settings.Chat.Price},
-		{shortening, e.Settings.Chat.Price},
-		{chunks, e.Settings.Embedding.Price},
-		{classes, e.Settings.Embedding.Price},
+		{extracted, r.Settings.Chat.Price, batched},
+		{shortening, r.Settings.Chat.Price, 1},
+		{chunks, r.Settings.Embedding.Price, 1},
+		{classes, r.Settings.Embedding.Price, 1},
 	} {
-		out.Tokens.Low += float64(task.Prompt.Low + task.Completion.Low)
-		out.Tokens.High += float64(task.Prompt.High + task.Completion.High)
+		out.Tokens = out.Tokens.Plus(widen(task.Prompt)).Plus(widen(task.Completion))
 		low, high := task.Cost(task.price)
-		out.Cost.Low += low
-		out.Cost.High += high
+		out.Cost = out.Cost.Plus(corpus.Range{Low: low * task.least, High: high})
 	}
-	out.Seconds, out.Runs = e.duration(out, past), len(past)
-	return nil
+	out.Seconds, out.Runs = r.duration(out, past, made), len(past)
 }
 
 func widen(r estimate.Range) corpus.Range {
@@ -417,10 +438,10 @@ const (
 
 // duration is how long a run takes at the configured limits: by what earlier ones took, else by usual models, whose
 // calls are all that is known then.
-func (e *estimating) duration(out *corpus.Estimate, past estimate.Past) corpus.Range {
-	seconds, known := past.Seconds(e.fixed.Plan.Made, out.Extract, out.Shorten, out.Embed)
+func (r *Run) duration(out *corpus.Estimate, past estimate.Past, made int64) corpus.Range {
+	seconds, known := past.Seconds(made, out.Extract, out.Shorten, out.Embed)
 	if !known {
-		concurrency := float64(max(e.Settings.Limits.Concurrency, 1))
+		concurrency := float64(max(r.Settings.Limits.Concurrency, 1))
 		seconds.Low = (out.Extract.Low + out.Shorten.Low + out.Embed.Low) * fastCall / concurrency
 		seconds.High = (out.Extract.High + out.Shorten.High + out.Embed.High) * slowCall / concurrency
 	}
@@ -428,10 +449,10 @@ func (e *estimating) duration(out *corpus.Estimate, past estimate.Past) corpus.R
 		perMinute int
 		of        corpus.Range
 	}{
-		{e.Settings.Limits.RequestsPerMinute, corpus.Range{
+		{r.Settings.Limits.RequestsPerMinute, corpus.Range{
 			Low: out.Extract.Low + out.Shorten.Low, High: out.Extract.High + out.Shorten.High,
 		}},
-		{e.Settings.Limits.TokensPerMinute, out.Tokens},
+		{r.Settings.Limits.TokensPerMinute, out.Tokens},
 	} {
 		if perMinute := float64(limit.perMinute); perMinute > 0 {
 			seconds.Low = max(seconds.Low, 60*limit.of.Low/perMinute)

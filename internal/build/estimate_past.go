@@ -17,8 +17,8 @@ const pastRuns = 10
 
 // past gives what the last generations came to that were built with these models and limits. One whose report cannot be
 // read tells nothing.
-func (e *estimating) past(ctx context.Context) (estimate.Past, error) {
-	generations, err := e.Index.Generations(ctx)
+func (r *Run) past(ctx context.Context) (estimate.Past, error) {
+	generations, err := r.Index.Generations(ctx)
 	if artifact.IsDamage(err) {
 		return nil, nil
 	}
@@ -29,7 +29,7 @@ func (e *estimating) past(ctx context.Context) (estimate.Past, error) {
 	found := make([]*estimate.Actual, len(generations))
 	err = par.Each(ctx, len(generations), pastRuns, func(ctx context.Context, i int) error {
 		var err error
-		found[i], err = e.actual(ctx, generations[i])
+		found[i], err = r.actual(ctx, generations[i])
 		if artifact.IsDamage(err) || fault.Is(err, fault.NotFound) {
 			err = nil
 		}
@@ -45,19 +45,22 @@ func (e *estimating) past(ctx context.Context) (estimate.Past, error) {
 }
 
 // actual is what one generation came to; nil where it says nothing of tonight.
-func (e *estimating) actual(ctx context.Context, generation artifact.Generation) (*estimate.Actual, error) {
+func (r *Run) actual(ctx context.Context, generation artifact.Generation) (*estimate.Actual, error) {
 	var report corpus.Report
-	key := e.Index.GenerationKey(generation.Generation, "report.json")
-	if _, err := blob.ReadJSON(ctx, e.Artifacts, key, &report); err != nil {
+	key := r.Index.GenerationKey(generation.Generation, "report.json")
+	if _, err := blob.ReadJSON(ctx, r.Artifacts, key, &report); err != nil {
 		return nil, err
 	}
-	manifest, err := e.Index.Manifest(ctx, generation.Manifest)
+	manifest, err := r.Index.Manifest(ctx, generation.Manifest)
 	if err != nil {
 		return nil, err
 	}
-	spec, err := e.Index.Spec(ctx, manifest.Spec)
-	if err != nil || spec.Chat.Model != e.Settings.Chat.Model || spec.Chat.Provider != e.Settings.Chat.Provider ||
-		spec.Embedding.Model != e.Settings.Embedding.Model || spec.Limits != e.Settings.Limits ||
+	spec := r.Settings
+	if manifest.Spec.String() != r.Spec {
+		spec, err = r.Index.Spec(ctx, manifest.Spec)
+	}
+	if err != nil || spec.Chat.Model != r.Settings.Chat.Model || spec.Chat.Provider != r.Settings.Chat.Provider ||
+		spec.Embedding.Model != r.Settings.Embedding.Model || spec.Limits != r.Settings.Limits ||
 		!strings.HasPrefix(report.Status, corpus.StatusCompleted) {
 		return nil, err
 	}

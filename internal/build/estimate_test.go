@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -186,5 +188,28 @@ func TestAReportTellsWhatWasExpected(t *testing.T) {
 	}
 	if err != nil || report.Planned == nil || *report.Planned != expected {
 		t.Errorf("%+v, %v", report.Planned, err)
+	}
+}
+
+// Extraction in batches costs at least their share of the price, and at most what it costs online, where late requests
+// go.
+func TestAnEstimateOfBatchesTellsTheirPrice(t *testing.T) {
+	s := newSite(t, sample(6))
+	s.Models = (&shop{sold: map[string]int{}}).models
+	s.spec.Chat = corpus.ChatModel{
+		Provider: "openai", BaseURL: "http://127.0.0.1:1/v1", Model: "small",
+		Price: corpus.Price{Prompt: 1000, Completion: 4000},
+	}
+	online := estimated(t, s.estimating()).Estimate
+	s.spec.Chat.Batch = corpus.BatchMode{Deadline: corpus.Duration(time.Hour), PricedAt: 0.25}
+	batched := estimated(t, s.estimating()).Estimate
+	if online.Extract.Low == 0 || online.Shorten.Low > 0 || online.Cost.Low == 0 {
+		t.Fatalf("%+v", online)
+	}
+	if math.Abs(batched.Cost.Low-online.Cost.Low/4) > 1e-9 || batched.Cost.High != online.Cost.High {
+		t.Errorf("%+v, online %+v", batched.Cost, online.Cost)
+	}
+	if batched.Tokens != online.Tokens || batched.Extract != online.Extract {
+		t.Errorf("%+v, online %+v", batched, online)
 	}
 }

@@ -24,6 +24,14 @@ func SetMade(t *testing.T, other corpus.Made) {
 	}
 }
 
+// SetSizes makes splits of so many chunks, class runs of so many rows, and partitions of so many mentions for one test.
+func SetSizes(t *testing.T, chunks, rows, mentions int64) {
+	t.Helper()
+	was := [...]int64{leastChunks, leastRows, mentionsPerPartition}
+	t.Cleanup(func() { leastChunks, leastRows, mentionsPerPartition = was[0], was[1], was[2] })
+	leastChunks, leastRows, mentionsPerPartition = chunks, rows, mentions
+}
+
 // Forget has units of work begin with what the store has, as those of another process do.
 func (p *Ports) Forget() { p.near.Forget() }
 
@@ -31,4 +39,20 @@ func (p *Ports) Forget() { p.near.Forget() }
 func TrustOf(ctx context.Context, run *Run) (corpus.Trust, error) {
 	found, err := run.trusts(ctx)
 	return found.Trust, err
+}
+
+// Another has the ports of another process on the same stores.
+func (p *Ports) Another() *Ports {
+	return &Ports{
+		Artifacts: p.Artifacts, Corpora: p.Corpora, Records: p.Records, Coordination: p.Coordination, Vectors: p.Vectors,
+		Models: p.Models, Ledger: p.Ledger, StoreID: p.StoreID, Cache: p.Cache, CPU: p.CPU, Log: p.Log,
+	}
+}
+
+// RunsOf is how many class runs partitions of classes make.
+func RunsOf(classes []corpus.Segment) int { return len(runCuts(classes)) }
+
+// PlannedRuns is how many units of work a build of so many splits has for them.
+func PlannedRuns(splits int, classes int64, partitions int) int {
+	return piecesOf(make([]splitCut, splits), classes, partitions).Runs
 }

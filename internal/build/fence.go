@@ -126,7 +126,11 @@ func (r *Run) Renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.heartbeat())
 	defer cancel()
 	err := r.Guard(ctx)
-	if err == nil || fault.Is(err, fault.LeaseLost) {
+	if err == nil {
+		r.mark(ctx)
+		return nil
+	}
+	if fault.Is(err, fault.LeaseLost) {
 		return err
 	}
 	if ctx.Err() == nil {

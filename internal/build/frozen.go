@@ -1,7 +1,10 @@
 package build
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,6 +14,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/idf"
 	"github.com/unweaver/unweaver/internal/format/textseg"
+	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/store/artifact"
@@ -112,7 +116,7 @@ func (r *Run) freeze(ctx context.Context, shards Shards) (Frozen, error) {
 	if err != nil {
 		return frozen, err
 	}
-	frozen.Collections = r.collections(parent, frozen, domains)
+	frozen.Collections = r.collections(parent, frozen, domains, cmp.Or(fixed.Family, r.Job.Index))
 	frozen.Import, err = r.importing(ctx, frozen.Collections)
 	return frozen, err
 }
@@ -137,7 +141,8 @@ func (r *Run) learn(
 			fingerprint.IDF = table.SHA256
 		}
 	}
-	if parent != nil && len(parent.Segments.IDF) > 0 && prints[0].IDF == parent.Segments.IDF[0].SHA256 {
+	// A fingerprint names the table that the line began with; a purge takes words out of it that weigh in no vector.
+	if parent != nil && len(parent.Segments.IDF) > 0 && prints[0].IDF != "" {
 		table, release, err := r.segments.idf(ctx, r, parent.Segments.IDF[0].SHA256)
 		if err != nil {
 			return err
@@ -150,7 +155,8 @@ func (r *Run) learn(
 			return outgrown(r.Job.Index, shards.Counts.Chunks, total)
 		}
 		if shards.Counts.Chunks < 2*total {
-			take(parent.Segments.IDF[0])
+			table := parent.Segments.IDF[0]
+			frozen.IDF = &table
 			return nil
 		}
 	}
@@ -159,7 +165,8 @@ func (r *Run) learn(
 		return err
 	}
 	defer file.Discard()
-	if err := idf.Learn(ctx, file, shards.Counts.Chunks, r.texts(ctx, shards)); err != nil {
+	language := text.In(r.Settings.Retrieval.Language)
+	if err := idf.Learn(ctx, file, language, shards.Counts.Chunks, r.texts(ctx, shards)); err != nil {
 		return err
 	}
 	table, _, err := file.PutSegment(ctx, r.Index)
@@ -217,19 +224,21 @@ func (r *Run) weigh(ctx context.Context, frozen Frozen, models *model.Set) (rele
 
 // collections are the parent's where the fingerprint and whose vectors they are is the same, since rows are shared by
 // generations. Vectors of another server never lie beside those that are served: a collection that follows one of
-// another domain, or of another fingerprint, is named by its domain too.
-func (r *Run) collections(parent *corpus.Manifest, frozen Frozen, domains trusted) corpus.Collections {
+// another domain, or of another fingerprint, is named by its domain too. family is the index that they are named after.
+func (r *Run) collections(
+	parent *corpus.Manifest, frozen Frozen, domains trusted, family string,
+) corpus.Collections {
 	name := func(kind string, now, was corpus.Fingerprint, old string) string {
 		number := 0
 		same := parent != nil && was == now && (now.Provider == "builtin" || !domains.Moved)
 		if same {
 			number = collectionNumber(old)
 		}
-		plain := corpus.Collection(r.StoreID, r.Job.Index, kind, now.Digest(), number)
+		plain := corpus.Collection(r.StoreID, family, kind, now.Digest(), number)
 		if parent == nil || now.Provider == "builtin" || domains.Embedding == "" {
 			return plain
 		}
-		own := corpus.Collection(r.StoreID, r.Job.Index, kind, ledger.In(domains.Embedding, now.Digest()), number)
+		own := corpus.Collection(r.StoreID, family, kind, ledger.In(domains.Embedding, now.Digest()), number)
 		if same && old != own {
 			return plain
 		}
@@ -264,9 +273,16 @@ func (r *Run) importing(ctx context.Context, collections corpus.Collections) (Im
 	if _, imports := vectors.As[vectors.Importer](r.Vectors); !imports || r.Staging == nil {
 		return Importing{}, nil
 	}
-	refs, damaged, err := r.Index.ReadableRefs(ctx)
-	if err != nil || len(damaged) > 0 { // what one that cannot be read names is not known: nothing is dropped
+	named, err := r.Index.FamilyRefs(ctx)
+	if artifact.IsDamage(err) { // what one that cannot be read names is not known: nothing is dropped
+		return Importing{}, nil
+	}
+	if err != nil {
 		return Importing{}, err
+	}
+	var refs []corpus.GenerationRef
+	for _, of := range named {
+		refs = slices.AppendSeq(refs, maps.Values(of))
 	}
 	out := Importing{Classes: true, Chunks: true}
 	for _, ref := range refs {

@@ -207,7 +207,7 @@ func sameAnswers(t *testing.T, got, want *site, night, questions int) {
 	defer have.Close()
 	defer other.Close()
 	found := 0
-	for _, method := range retrieve.Methods().Names() {
+	for _, method := range retrieve.Methods().Plain() {
 		for range questions {
 			question := fmt.Sprintf("Which %s did %s carry to %s?", pick(random, goods), pick(random, people),
 				pick(random, places))
@@ -233,7 +233,7 @@ func answerOf(t *testing.T, s *site, generation *retrieve.Generation, method, qu
 	}
 	spec := m.Spec()
 	query := retrieve.Query{Text: question, Method: method, TopEntities: spec.Entities, TopChunks: 8, MinSim: -1}
-	vector := stagetest.Vector(question, 8)
+	vector := stagetest.Vector(question, generation.Manifest.Class.Dimension)
 	switch spec.Needs.Embedding {
 	case retrieve.ByClassEmbedder:
 		query.Vector = vector

@@ -213,7 +213,7 @@ func ReadLease(ctx context.Context, index artifact.Index) (corpus.Lease, blob.In
 	var lease corpus.Lease
 	info, err := blob.ReadJSON(ctx, index.Store, index.LeaseKey(), &lease)
 	if err == nil {
-		err = sane(lease, index)
+		err = sane(ctx, lease, index)
 	}
 	if fault.Is(err, fault.SegmentDamage) {
 		if named := fault.As(err); named.Err != nil {
@@ -227,7 +227,7 @@ func ReadLease(ctx context.Context, index artifact.Index) (corpus.Lease, blob.In
 }
 
 // sane finds what no run of this program writes.
-func sane(lease corpus.Lease, index artifact.Index) error {
+func sane(ctx context.Context, lease corpus.Lease, index artifact.Index) error {
 	why := ""
 	switch {
 	case lease.Fence < 0 || lease.Fence == math.MaxInt64 || lease.Workflow != "" && lease.Fence == 0:
@@ -237,6 +237,10 @@ func sane(lease corpus.Lease, index artifact.Index) error {
 	case lease.Workflow == "" && lease.Fence == 0:
 		why = "it says nothing"
 	case lease.Workflow != "" && !strings.HasPrefix(lease.Workflow, workflowPrefix+index.Name+"/"):
+		related, err := builds(ctx, index, lease.Workflow)
+		if err != nil || related {
+			return err
+		}
 		why = "it is held by " + lease.Workflow + ", which is no build of this index"
 	case lease.Engine != (corpus.Engine{}) && (lease.Engine.Cluster == "" || lease.Engine.Namespace == ""):
 		why = "it names half of an engine"
@@ -244,4 +248,19 @@ func sane(lease corpus.Lease, index artifact.Index) error {
 		return nil
 	}
 	return fault.SegmentDamage.At("read lease of", index.Name).Because(why)
+}
+
+// builds tells whether a workflow builds an index that shares this one's segments, and with them its lease.
+func builds(ctx context.Context, index artifact.Index, workflow string) (bool, error) {
+	run, ok := strings.CutPrefix(workflow, workflowPrefix)
+	name, _, named := strings.Cut(run, "/")
+	if !ok || !named || !corpus.ValidIndex(name) {
+		return false, nil
+	}
+	own, err := artifact.BaseOf(ctx, index.Store, index.Name)
+	if err != nil {
+		return false, err
+	}
+	its, err := artifact.BaseOf(ctx, index.Store, name)
+	return own == its, err
 }

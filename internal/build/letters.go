@@ -32,6 +32,19 @@ func ChooseLetters(ctx context.Context, index artifact.Index, generation string,
 	return err
 }
 
+// retriesAll tells whether this is a round of retry-failed for whatever failed.
+func (r *Run) retriesAll(ctx context.Context) (bool, error) {
+	if r.Attempt == 0 {
+		return false, nil
+	}
+	var chosen retried
+	_, err := blob.ReadJSON(ctx, r.Artifacts, retryFile(r.Index, r.Generation), &chosen)
+	if fault.Is(err, fault.NotFound) {
+		err = nil
+	}
+	return len(chosen.Chunks) == 0, err
+}
+
 // chosenLetters tells which letters a round of retry-failed is for.
 func (r *Run) chosenLetters(ctx context.Context) (func(extract.DeadLetter) bool, error) {
 	var chosen retried
@@ -74,30 +87,32 @@ func Letters(ctx context.Context, index artifact.Index, generation string) ([]co
 	return out, nil
 }
 
-// readLetter reads one dead letter.
-func readLetter(ctx context.Context, index artifact.Index, generation, chunk string) (extract.DeadLetter, error) {
-	var letter extract.DeadLetter
+// readLetter reads one dead letter, with the etag that it has.
+func readLetter(
+	ctx context.Context, index artifact.Index, generation, chunk string,
+) (letter extract.DeadLetter, etag string, err error) {
 	var id corpus.ID
-	err := id.UnmarshalText([]byte(chunk))
+	err = id.UnmarshalText([]byte(chunk))
 	if err == nil {
-		_, err = blob.ReadJSON(ctx, index.Store, extract.DeadLetterKey(index, generation, chunk), &letter)
+		info, unread := blob.ReadJSON(ctx, index.Store, extract.DeadLetterKey(index, generation, chunk), &letter)
+		etag, err = info.ETag, unread
 		if err != nil && !fault.Is(err, fault.NotFound) {
-			return letter, err
+			return letter, "", err
 		}
 	}
 	if err != nil {
-		return letter, fault.NotFound.At("find dead letter", fault.Quoted(chunk)).
+		return letter, "", fault.NotFound.At("find dead letter", fault.Quoted(chunk)).
 			Because("generation " + generation + " of " + index.Name + " has none of this chunk").
 			Advise("see: unweaver dead-letters list --index " + index.Name)
 	}
-	return letter, nil
+	return letter, etag, nil
 }
 
 // FindLetter is a dead letter of a generation, with the text of its chunk.
 func FindLetter(
 	ctx context.Context, index artifact.Index, manifest *corpus.Manifest, chunk string,
 ) (corpus.Letter, error) {
-	found, err := readLetter(ctx, index, manifest.Generation, chunk)
+	found, _, err := readLetter(ctx, index, manifest.Generation, chunk)
 	if err != nil {
 		return corpus.Letter{}, err
 	}
@@ -154,11 +169,12 @@ func chunkText(
 }
 
 // DiscardLetters marks dead letters that nobody wants to see any more; retry-failed leaves them out. All are looked up
-// before the first is marked.
+// before the first is marked. One that changed or went meanwhile, as a purge took it, is not written again.
 func DiscardLetters(ctx context.Context, index artifact.Index, generation string, chunks []string, why string) error {
-	letters := make([]extract.DeadLetter, len(chunks))
+	chunks = slices.Compact(slices.Sorted(slices.Values(chunks)))
+	letters, etags := make([]extract.DeadLetter, len(chunks)), make([]string, len(chunks))
 	err := par.Each(ctx, len(chunks), lettersAtOnce, func(ctx context.Context, i int) (err error) {
-		letters[i], err = readLetter(ctx, index, generation, chunks[i])
+		letters[i], etags[i], err = readLetter(ctx, index, generation, chunks[i])
 		return err
 	})
 	if err != nil {
@@ -167,7 +183,12 @@ func DiscardLetters(ctx context.Context, index artifact.Index, generation string
 	return par.Each(ctx, len(letters), lettersAtOnce, func(ctx context.Context, i int) error {
 		letters[i].Discarded = &corpus.Discarded{At: time.Now().UTC(), Why: why}
 		key := extract.DeadLetterKey(index, generation, letters[i].Chunk)
-		_, err := blob.WriteJSON(ctx, index.Store, key, letters[i], blob.Cond{})
+		_, err := blob.WriteJSON(ctx, index.Store, key, letters[i], blob.Cond{Match: etags[i]})
+		if fault.Is(err, fault.Precondition) {
+			return fault.GenBusy.At("discard dead letter", letters[i].Chunk).
+				Because("somebody else changed or removed it meanwhile").
+				Advise("look again: unweaver dead-letters list --index " + index.Name)
+		}
 		return err
 	})
 }

@@ -65,10 +65,24 @@ func MendLease(ctx context.Context, index artifact.Index) error {
 	if sane := lease.Fence; sane > 0 && sane < 1<<62 {
 		fence = sane
 	}
+	family, _, err := index.Family(ctx)
+	if err != nil {
+		return err
+	}
+	for _, member := range family {
+		if fence, err = highestFence(ctx, member, fence); err != nil {
+			return err
+		}
+	}
+	return free(ctx, index, fence, blob.Cond{Match: info.ETag})
+}
+
+// highestFence is the highest of a fence and those of the scratch of an index.
+func highestFence(ctx context.Context, index artifact.Index, fence int64) (int64, error) {
 	prefix := strings.TrimSuffix(index.RunKey(""), "/") + "/"
 	for object, err := range index.Store.List(ctx, prefix, "") {
 		if err != nil {
-			return err
+			return fence, err
 		}
 		parts := strings.Split(strings.TrimPrefix(object.Key, prefix), "/")
 		if len(parts) < 2 {
@@ -78,5 +92,5 @@ func MendLease(ctx context.Context, index artifact.Index) error {
 			fence = max(fence, found)
 		}
 	}
-	return free(ctx, index, fence, blob.Cond{Match: info.ETag})
+	return fence, nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/unweaver/unweaver/internal/document"
 	"github.com/unweaver/unweaver/internal/lang/names"
 	"github.com/unweaver/unweaver/internal/lang/text"
+	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
 )
 
@@ -13,6 +14,15 @@ import (
 // is built again, with the difference as the reason.
 func MadeBy(spec corpus.Spec) corpus.Made {
 	made := madeBy
+	if made.Analyser == "" {
+		made.Analyser = text.In(spec.Retrieval.Language).Analyser()
+	}
+	if byRule := spec.Chat.Provider == "builtin" || spec.ExtractionShare() < 1; byRule {
+		made.Rules = builtin.Chat{Language: spec.Retrieval.Language}.Info().Model
+	}
+	if made.Rules == corpus.FirstRules {
+		made.Rules = ""
+	}
 	if made.ClassText == "" {
 		made.ClassText = fold.Recipe(spec.Parity)
 	}
@@ -20,5 +30,5 @@ func MadeBy(spec corpus.Spec) corpus.Made {
 }
 
 var madeBy = corpus.Made{
-	Parser: document.ParserVersion, Chunker: chunk.ChunkerVersion, Names: names.Version, Analyser: text.Analyser,
+	Parser: document.ParserVersion, Chunker: chunk.ChunkerVersion, Names: names.Version,
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/stage/segment"
 	stored "github.com/unweaver/unweaver/internal/store/segments"
 )
@@ -105,10 +106,26 @@ func mergesOf(list []mergeable, change, most int64) (groups [][]int) {
 	return groups
 }
 
+// withoutDead adds to the groups of segments that are merged all others of which anything is dead, each by itself.
+func withoutDead(groups [][]int, count int, dead func(number int) bool) [][]int {
+	taken := map[int]bool{}
+	for _, group := range groups {
+		for _, number := range group {
+			taken[number] = true
+		}
+	}
+	for number := range count {
+		if !taken[number] && dead(number) {
+			groups = append(groups, []int{number})
+		}
+	}
+	return groups
+}
+
 // merge merges what the policy chooses of a night's segments. It is a part of the night: what is published has one
 // layout, and a crash leaves what was before.
 func (n *night) merge(ctx context.Context, manifest *corpus.Manifest, written *corpus.Written) error {
-	files, err := stored.Open(ctx, n.Cache, n.Index, manifest.Segments)
+	files, err := stored.Open(ctx, n.Cache, n.Index, manifest.Segments, text.In(n.Settings.Retrieval.Language).Analyser())
 	if err != nil {
 		return err
 	}
@@ -138,11 +155,23 @@ func (n *night) merge(ctx context.Context, manifest *corpus.Manifest, written *c
 		Splits: mergesOf(splits, shards.Made()+n.gone().Chunks, mostChunks),
 		Runs:   mergesOf(runs, classes, mostRows),
 	}
+	if len(n.fixed.Pending) > 0 { // what is dead may be of what has to go
+		groups.Splits = withoutDead(groups.Splits, len(splits), func(i int) bool {
+			return files.Tomb(manifest.Segments.Splits[i].SHA256) != nil
+		})
+		groups.Runs = withoutDead(groups.Runs, len(runs), func(i int) bool {
+			return files.Tomb(manifest.Segments.Runs[i].SHA256) != nil
+		})
+	}
 	if len(groups.Splits)+len(groups.Runs) == 0 {
 		return nil
 	}
+	settings, err := n.withNames(ctx)
+	if err != nil {
+		return err
+	}
 	merged, fresh, err := segment.Merge(ctx, segment.MergeIn{
-		Artifacts: n.Index, Cache: n.Cache, Spec: n.Settings, Listed: manifest.Segments, Files: files,
+		Artifacts: n.Index, Cache: n.Cache, Spec: settings, Listed: manifest.Segments, Files: files,
 		OnProgress: n.touch,
 	}, groups)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/plan"
 	"github.com/unweaver/unweaver/internal/stage/reduce"
 	"github.com/unweaver/unweaver/internal/stage/segment"
-	"github.com/unweaver/unweaver/internal/stage/shorten"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	stored "github.com/unweaver/unweaver/internal/store/segments"
@@ -41,13 +40,13 @@ func (r *Run) tombs(ctx context.Context, parent *corpus.Manifest) (*stored.Files
 // where nothing but documents changed. Everything else is made from all documents, with what is paid taken over; other
 // limits may let other titles and texts in.
 func (r *Run) part(fixed Plan, parent *corpus.Manifest, reasons []string) bool {
-	return r.Splits && parent != nil && len(parent.Segments.Splits) > 0 && !fixed.Rebuild && !fixed.Foreign &&
+	return r.Splits && parent != nil && parent.Format >= corpus.ManifestPlaced && !fixed.Rebuild && !fixed.Foreign &&
 		len(reasons) == 0 && len(fixed.Damage) == 0 && parent.Limits == r.Limits.Key()
 }
 
 // retries tells whether chunks that the model server refused are asked for again by their documents, and not by all.
 func (r *Run) retries(parent *corpus.Manifest) bool {
-	return r.Splits && len(parent.Segments.Splits) > 0
+	return r.Splits && parent.Format >= corpus.ManifestPlaced
 }
 
 // refused tells of the documents of a parent with chunks that the model server refused: the next night asks again. In a
@@ -56,7 +55,7 @@ func (r *Run) retries(parent *corpus.Manifest) bool {
 func (r *Run) refused(
 	ctx context.Context, fixed Plan, parent *corpus.Manifest,
 ) (retry func(key string) bool, err error) {
-	if !fixed.Part || parent.Counts.Refused == 0 && r.Attempt == 0 {
+	if !fixed.Part || fixed.Purge != "" || parent.Counts.Refused == 0 && r.Attempt == 0 { // a purge leaves it to a night
 		return nil, nil
 	}
 	chosen, err := r.chosenLetters(ctx)
@@ -126,6 +125,11 @@ func (r *Run) night(ctx context.Context, fixed Plan) (*night, func(), error) {
 	parent, err := r.parent(ctx, fixed.Parent)
 	if err != nil {
 		return nil, none, err
+	}
+	if parent.Format < corpus.ManifestPlaced { // planned by a program of before, whose rows are of another kind
+		return nil, none, fault.Outgrown.At("go on beside generation", parent.Generation).
+			Because(fmt.Sprintf("it is of format %d, and this program writes %d", parent.Format, corpus.ManifestPlaced)).
+			Advise("nothing: all of it is made again by this run, and nothing is paid for")
 	}
 	n := &night{Run: r, fixed: fixed, parent: parent, ended: map[int]map[uint32]bool{}}
 	if n.table, err = r.table(ctx, parent); err != nil {
@@ -318,32 +322,4 @@ func outgrown(index string, chunks, learned int64) error {
 	return fault.Outgrown.At("weigh the words of", index).
 		Because(fmt.Sprintf("it has %d chunks, and they were learned from %d", chunks, learned)).
 		Advise("nothing: all of it is embedded again by this run")
-}
-
-// formerTexts gives the parent's texts of classes.
-func (r *Run) formerTexts(fixed Plan) func(ctx context.Context, ids []corpus.ID) iter.Seq2[shorten.Former, error] {
-	return func(ctx context.Context, ids []corpus.ID) iter.Seq2[shorten.Former, error] {
-		return func(yield func(shorten.Former, error) bool) {
-			parent, err := r.parent(ctx, fixed.Parent)
-			if err != nil {
-				yield(shorten.Former{}, err)
-				return
-			}
-			table, err := stored.OpenClasses(ctx, r.Cache, r.Index, parent)
-			if err != nil {
-				yield(shorten.Former{}, err)
-				return
-			}
-			defer table.Release()
-			for row, err := range table.ClassRows(ctx, r.Index, parent.Segments.Classes, ids) {
-				former := shorten.Former{ID: row.ID}
-				if err == nil {
-					former.Text, err = row.Text()
-				}
-				if !yield(former, err) || err != nil {
-					return
-				}
-			}
-		}
-	}
 }

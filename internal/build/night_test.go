@@ -28,7 +28,7 @@ func TestACorpusThatOutgrowsItsWordsIsMadeAnew(t *testing.T) {
 		t.Error("the hashes are not those of a build from nothing")
 	}
 	if report := s.report(t); !slices.ContainsFunc(report.Reasons, func(reason string) bool {
-		return strings.Contains(reason, "learned anew")
+		return strings.Contains(reason, "learned from")
 	}) {
 		t.Errorf("%q", report.Reasons)
 	}
@@ -71,7 +71,7 @@ func TestAGenerationWithALiveSegmentIsUpgradedByANight(t *testing.T) {
 	s.write(t, map[string]string{"place-001.md": "# Harbour 1\n\nIt was moved to Lake Verin.\n"})
 	wrote := s.night(t)
 	segments := wrote.manifest.Segments
-	if wrote.manifest.Format != corpus.ManifestSplits || len(segments.Splits) != 1 || len(segments.Live) != 0 ||
+	if wrote.manifest.Format != corpus.ManifestPlaced || len(segments.Splits) != 1 || len(segments.Live) != 0 ||
 		len(segments.Tombs) != 0 {
 		t.Fatalf("%+v", segments)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/build/purges"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/plan"
@@ -21,6 +22,7 @@ type Plan struct {
 	ParentChunks int64       `json:"parent_chunks,omitempty"`
 	Foreign      bool        `json:"foreign,omitempty"` // the parent is of another corpus
 	Epoch        int64       `json:"epoch"`
+	Family       string      `json:"family,omitempty"` // the base that the index is a branch of
 	Plan         plan.Result `json:"plan"`
 	Rebuild      bool        `json:"rebuild,omitempty"` // nothing of the parent is re-used but its table of word weights
 	Damage       []Damage    `json:"damage,omitempty"`  // of the parent
@@ -28,9 +30,17 @@ type Plan struct {
 	Part         bool        `json:"part,omitempty"`    // the parent's segments stay, but for what changed
 	Held         string      `json:"held,omitempty"`    // gate that is known already
 	HeldDetail   string      `json:"held_detail,omitempty"`
-	Trust        *trusted    `json:"trust,omitempty"` // nil: of a release that wrote trustFile alone, or not even that
+	Trust        *trusted    `json:"trust,omitempty"`   // nil: of a release that wrote trustFile alone, or not even that
+	Excluded     purges.Set  `json:"excluded,omitzero"` // documents that were purged, and are left out
+	Pending      []string    `json:"pending,omitempty"` // purges that the run goes on with
+	Purge        string      `json:"purge,omitempty"`   // the one that the run is for: it touches nothing else
 	Started      time.Time   `json:"started"`
-	Frozen                   // fingerprints here, the rest once the chunks are there: frozenFile
+
+	Aliases  corpus.Aliases `json:"aliases,omitempty"`
+	Renaming Renaming       `json:"renaming,omitzero"`
+
+	Expected *corpus.Estimate `json:"expected,omitempty"` // what it may come to; nil: nothing is built
+	Frozen                    // fingerprints here, the rest once the chunks are there: frozenFile
 }
 
 // Planned is what the rest of the run is steered by.
@@ -92,12 +102,20 @@ func (r *Run) standing(ctx context.Context, fixed Plan) (string, error) {
 	return corpus.StatusCompleted, nil
 }
 
-func (r *Run) plan(ctx context.Context) (Plan, error) {
-	fixed := Plan{Started: time.Now().UTC(), Rebuild: r.Rebuild}
+// admit refuses a run before it reads anything of the corpus, and finds whose segments it shares.
+func (r *Run) admit(ctx context.Context, fixed *Plan) error {
 	if err := publish.Unused(ctx, r.Index, r.Generation); err != nil { // two starters may have used one name
-		return fixed, err
+		return err
 	}
 	if _, err := r.readProbes(ctx); err != nil {
+		return err
+	}
+	return r.lineage(ctx, fixed)
+}
+
+func (r *Run) plan(ctx context.Context) (Plan, error) {
+	fixed := Plan{Started: time.Now().UTC(), Rebuild: r.Rebuild}
+	if err := r.admit(ctx, &fixed); err != nil {
 		return fixed, err
 	}
 	parent, reasons, err := r.findParent(ctx, &fixed)
@@ -142,29 +160,69 @@ func (r *Run) plan(ctx context.Context) (Plan, error) {
 	if err != nil {
 		return fixed, err
 	}
-	fixed.Part = r.part(fixed, parent, reasons)
-	retry, err := r.refused(ctx, fixed, parent)
+	if err := r.planPurges(ctx, &fixed); err != nil {
+		return fixed, err
+	}
+	err = r.compare(ctx, &fixed, parent, documents, reasons)
+	if err != nil && parent != nil && ctx.Err() == nil {
+		found, unanswered := r.undecodable(ctx, parent, fixed.Damage)
+		if unanswered != nil || len(found) == 0 {
+			return fixed, err
+		}
+		fixed.Damage, fixed.Rebuild = append(fixed.Damage, found...), true
+		reasons = append(reasons, reasonsOf(found)...)
+		err = r.compare(ctx, &fixed, parent, documents, reasons)
+	}
 	if err != nil {
 		return fixed, err
+	}
+	due, err := r.enrichDue(ctx, parent)
+	if err != nil {
+		return fixed, err
+	}
+	if why := fixed.Renaming.why(); why != "" {
+		due = append(due, why)
+	}
+	reasons = append(reasons, due...) // they are no reason to make anything else again
+	none := len(fixed.Pending) == 0 && len(due) == 0
+	fixed.Plan.Unchanged, fixed.Plan.Again = fixed.Plan.Unchanged && none, fixed.Plan.Again && none
+	fixed.Plan.Reasons = reasons // also of a build whose parent cannot be read at all
+	fixed.Held, fixed.HeldDetail = r.removal(fixed)
+	fixed.Expected = r.forecast(ctx, models, fixed, parent)
+	return fixed, nil
+}
+
+// compare plans what the corpus has beside what can be read of the parent's documents.
+func (r *Run) compare(
+	ctx context.Context, fixed *Plan, parent *corpus.Manifest, documents blob.Store, reasons []string,
+) error {
+	fixed.Part = r.part(*fixed, parent, reasons)
+	retry, err := r.refused(ctx, *fixed, parent)
+	if err != nil {
+		return err
+	}
+	renamed, err := r.rename(ctx, fixed, parent)
+	if err != nil {
+		return err
 	}
 	read := readable(parent, fixed.Damage)
 	dead, release, err := r.tombs(ctx, read)
 	defer release()
 	if err != nil {
-		return fixed, err
+		return err
+	}
+	chosen, leave, err := r.backfills(ctx, *fixed, reasons)
+	if err != nil {
+		return err
 	}
 	fixed.Plan, err = plan.Run(ctx, plan.In{
 		Spec: r.Settings, Corpus: documents, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Limits: r.Limits,
-		Parent: read, Dead: dead, Part: fixed.Part, Retry: retry, Only: fixed.Part && r.Attempt > 0,
-		Foreign: fixed.Foreign, Reasons: reasons,
+		Parent: read, Dead: dead, Part: fixed.Part, Retry: retry, Renamed: renamed,
+		Only:   fixed.Part && (r.Attempt > 0 || fixed.Purge != ""),
+		Chosen: chosen, Leave: leave, Purged: purgedOf(fixed.Excluded), Foreign: fixed.Foreign, Reasons: reasons,
 		OnProgress: r.Progress.Done, OnBytes: r.Progress.Touch,
 	})
-	if err != nil {
-		return fixed, err
-	}
-	fixed.Plan.Reasons = reasons // also of a build whose parent cannot be read at all
-	fixed.Held, fixed.HeldDetail = r.removal(fixed)
-	return fixed, nil
+	return err
 }
 
 // removal is the gate of mass deletion. Documents of the parent that cannot be read count as gone where the corpus has
@@ -247,7 +305,7 @@ func (r *Run) asked(ctx context.Context) ([]string, error) {
 		}
 		reason := "a segment that this run re-used is damaged: everything is made again"
 		if failure.Code == string(fault.Outgrown) {
-			return []string{"the words of the built-in embedder are learned anew: " + failure.Text}, nil
+			return []string{"a part of it cannot be built alone: " + failure.Text}, nil
 		}
 		if failure.Text != "" {
 			reason += ": " + failure.Text

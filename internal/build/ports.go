@@ -36,6 +36,7 @@ type Ports struct {
 	Checks       Checks // of the generation before
 	Parser       document.Parser
 	Limits       document.Limits // of what is read without the parser: rows, and what is packed
+	Limited      Limited         // told of the limits that a run was given; nil: nobody
 	Paid         Paid            // told of every call that a run paid for; nil: nobody
 
 	specs    specCache
@@ -49,14 +50,19 @@ type Ports struct {
 // Paid is told of a call that a run of an index paid for: once, when it was answered.
 type Paid func(index, task string, usage model.Usage, cost float64)
 
+// Limited is told of the limits that a run of an index was given while it runs, nil for none, whenever its control
+// record was looked at and before a call is admitted by that look. It must return at once.
+type Limited func(index string, limits *corpus.LiveLimits)
+
 // Job names a build. It holds references and choices, never text.
 type Job struct {
 	Index         string
 	Generation    string
 	Spec          string // digest of the stored configuration
 	Fence         int64
-	Attempt       int // round of retry-failed
-	Tries         int // of this unit of work, this one included; 0: not known
+	Attempt       int    // round of retry-failed
+	Backfill      string // name of the backfill that it is for: what that chose is built, all else stays; empty: none
+	Tries         int    // of this unit of work, this one included; 0: not known
 	ReplaceCorpus bool
 	Rebuild       bool   // what earlier builds wrote is not trusted: asked for, or found by plan
 	Splits        bool   // generations are of many segments, and nights write what changed
@@ -181,16 +187,28 @@ func (r *Run) Flush(ctx context.Context) error { return r.book.flush(ctx) }
 func (r *Run) LastSign() time.Time { return epoch.Add(time.Duration(r.Progress.last.Load())) }
 
 // Steer steers the run. A resume is refused where the budget that would count is spent already.
-func (r *Run) Steer(ctx context.Context, command string, budget *corpus.Budget) error {
+func (r *Run) Steer(ctx context.Context, command string, budget *corpus.Budget) (inFlight int64, err error) {
 	if command == CommandResume {
+		if err := r.affords(ctx, budget); err != nil {
+			return 0, err
+		}
+	}
+	inFlight, err = Steer(ctx, r.Coordination, r.Name(), command, budget)
+	if err != nil || command != CommandResume {
+		return inFlight, err
+	}
+	return 0, r.Resumed(ctx)
+}
+
+// Limit gives the run another budget and other limits than those that count now. What is nil stays as it was. A budget
+// that is spent already is refused.
+func (r *Run) Limit(ctx context.Context, budget *corpus.Budget, limits *corpus.LiveLimits) error {
+	if budget != nil {
 		if err := r.affords(ctx, budget); err != nil {
 			return err
 		}
 	}
-	if err := Steer(ctx, r.Coordination, r.Name(), command, budget); err != nil || command != CommandResume {
-		return err
-	}
-	return r.Resumed(ctx)
+	return Limit(ctx, r.Coordination, r.Name(), budget, limits)
 }
 
 // affords refuses a resume that would pause again at once.

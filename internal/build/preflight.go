@@ -3,11 +3,9 @@ package build
 import (
 	"context"
 
-	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/embed"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/textseg"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
 	"github.com/unweaver/unweaver/internal/stage/extract"
@@ -45,7 +43,7 @@ func (r *Run) preflight(ctx context.Context, unit int) error {
 	}
 	most := int(min(chunked.Counts.Chunks, preflightChunks))
 	if !begun {
-		done.Asked, err = extract.First(ctx, extract.In{
+		done.Asked, err = r.firstOf(ctx, extract.In{
 			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Gen: r.Generation, Text: chunked.Text,
 			Chunks: r.chunksKey(unit, chunked), Shard: extract.Shard{Unit: unit, To: most}, To: most, Attempt: r.Attempt,
 			Chat: models.Chat, Health: r.book.health(model.Extract), Ledger: r.Ledger, OnProgress: r.alive,
@@ -73,26 +71,9 @@ func (r *Run) preflightEmbedding(
 	if err != nil || !models.Chunks.Info().Paid || most == 0 {
 		return err
 	}
-	texts, err := textseg.Open(ctx, r.Artifacts, r.Index.SegmentKey(chunked.Text.SHA256))
+	wanted, err := r.windows(ctx, chunked, unit, 0, most, fixed.Chunk)
 	if err != nil {
 		return err
-	}
-	var wanted []embed.Item
-	for ref, err := range items.Refs(ctx, r.Artifacts, r.chunksKey(unit, chunked), 0, most) {
-		if err != nil {
-			return err
-		}
-		text, err := texts.Slice(ctx, ref.Document, ref.Frame, ref.Start, ref.End)
-		if err != nil {
-			return err
-		}
-		title := ref.Title
-		if r.Settings.Parity {
-			title = ""
-		}
-		for _, window := range embed.Windows(title, text, r.Settings.Embedding.MaxInputTokens) {
-			wanted = append(wanted, embed.Item{Digest: embed.Digest(window, fixed.Chunk.Digest()), Text: window})
-		}
 	}
 	source := embed.Source{Embedder: models.Chunks, Ledger: r.Ledger}
 	missing, err := source.Missing(ctx, wanted)

@@ -12,7 +12,6 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
@@ -36,45 +35,17 @@ func (r *Run) readProbes(ctx context.Context) ([]corpus.Probe, error) {
 	if where == "" {
 		return nil, nil
 	}
-	store, key := r.Artifacts, ""
-	if digest, ok := strings.CutPrefix(where, corpus.ProbesStored); ok {
-		key = r.Index.ProbesKey(digest)
-	} else {
-		end := strings.LastIndex(where, "/") + 1
-		if !strings.Contains(where, "://") || end == len(where) {
-			return nil, badProbes(where, "it is no object of a bucket, and no file that was sent with the run")
-		}
-		folder, err := r.Corpora(ctx, where[:end])
-		if err != nil {
-			return nil, err
-		}
-		store, key = folder, where[end:]
-	}
-	info, err := store.Stat(ctx, key)
-	if err == nil && info.Size > corpus.MaxProbeBytes {
-		return nil, badProbes(where, fmt.Sprintf("it has %d bytes, and at most %d are read", info.Size, corpus.MaxProbeBytes))
-	}
-	var raw []byte
-	if err == nil {
-		raw, _, err = blob.Read(ctx, store, key)
-	}
-	if fault.Is(err, fault.NotFound) {
-		return nil, badProbes(where, "there is no such object")
-	}
+	bad := fault.BadConfig.At("read probe questions", where).
+		Advise(`write a line {"question": "...", "documents": ["key"]} for each; or set gate.probes to another file`)
+	raw, err := r.sent(ctx, where, corpus.ProbesStored, r.Index.ProbesKey, corpus.MaxProbeBytes, bad)
 	if err != nil {
 		return nil, err
 	}
 	probes, err := corpus.ReadProbes(bytes.NewReader(raw), true)
 	if err != nil {
-		return nil, badProbes(where, err)
+		return nil, bad.Because(err)
 	}
 	return probes, nil
-}
-
-func badProbes(where string, why any) error {
-	return fault.BadConfig.At("read probe questions", where).
-		Because(why).
-		Advise(`write a line {"question": "...", "documents": ["key"]} for each; or set gate.probes to another file`)
 }
 
 // probed is the gate of probe questions: it asks them of the built generation and of the one before, and says why the

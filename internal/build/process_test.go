@@ -195,5 +195,6 @@ func (s *paidSite) steer(job build.Job, command string, budget *corpus.Budget) e
 		return err
 	}
 	defer run.Close()
-	return run.Steer(context.Background(), command, budget)
+	_, err = run.Steer(context.Background(), command, budget)
+	return err
 }

@@ -111,7 +111,7 @@ func (r *Run) publish(ctx context.Context) (Published, error) {
 	if err != nil {
 		return out, err
 	}
-	if reason == "" {
+	if reason == "" && fixed.Purge == "" { // a purge changes the size by what was asked for
 		reason, detail = publish.Jump(r.Settings, manifest.Counts.Chunks, fixed.ParentChunks, manifest.Cost)
 	}
 	if err := r.ready(ctx, &manifest, fixed.source()); err != nil {
@@ -190,6 +190,9 @@ func (r *Run) gate(ctx context.Context, fixed Plan, counts corpus.Counts) (reaso
 func (r *Run) final(ctx context.Context, fixed Plan) (corpus.Manifest, error) {
 	manifest, err := manifestFile.Read(ctx, r.Scratch)
 	if err != nil {
+		return manifest, err
+	}
+	if err := r.withEnrichments(ctx, &manifest); err != nil {
 		return manifest, err
 	}
 	shards, err := shardsFile.Read(ctx, r.Scratch)

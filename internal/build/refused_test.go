@@ -10,6 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model/modeltest"
+	shown "github.com/unweaver/unweaver/internal/report"
 )
 
 // One chunk of a small corpus that a model cannot extract from does not hold the first build; the report names the
@@ -36,8 +37,8 @@ func TestAFailedChunkIsNamedWithItsFileAndItsCauseAndHoldsNoFirstBuild(t *testin
 			!strings.Contains(problem.Detail, "chunk 0 (") || !strings.Contains(problem.Detail, "Sorry, no entities.") {
 			t.Errorf("%s: %+v", when, problem)
 		}
-		if !strings.Contains(report.Markdown(), "place-002.md: nothing was extracted from chunk 0 (") {
-			t.Errorf("%s: %s", when, report.Markdown())
+		if !strings.Contains(shown.Markdown(report), "| place-002.md | nothing was extracted from chunk 0 (") {
+			t.Errorf("%s: %s", when, shown.Markdown(report))
 		}
 	}
 	named("the first night")

@@ -21,6 +21,7 @@ func (r *Run) remake(
 	ctx context.Context, manifest *corpus.Manifest, kind, sha string, settings corpus.Spec,
 ) (made corpus.Segment, fresh bool, err error) {
 	listed := manifest.Segments
+	settings.Names = manifest.Aliases
 	switch kind {
 	case "split":
 		at := slices.IndexFunc(listed.Splits, func(one corpus.Split) bool { return one.SHA256 == sha })
@@ -46,12 +47,12 @@ func (r *Run) remake(
 		at := slices.IndexFunc(listed.DeadStats, func(one corpus.DeadStat) bool { return one.SHA256 == sha })
 		without := listed
 		without.DeadStats = nil
-		files, err := stored.Open(ctx, r.Cache, r.Index, without)
+		files, err := stored.Open(ctx, r.Cache, r.Index, without, "")
 		if err != nil {
 			return made, false, err
 		}
 		defer files.Release()
-		return segment.CountDead(ctx, r.Index, without, files, listed.DeadStats[at].Side)
+		return segment.CountDead(ctx, r.Index, settings, without, files, listed.DeadStats[at].Side)
 	}
 	return r.writeSearch(ctx, listed, settings)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	shown "github.com/unweaver/unweaver/internal/report"
 	"github.com/unweaver/unweaver/internal/stage/plan"
 	"github.com/unweaver/unweaver/internal/stage/publish"
 	"github.com/unweaver/unweaver/internal/store/artifact"
@@ -63,6 +64,9 @@ func (r *Run) End(ctx context.Context, holder Holder, ending Ending) error {
 	if ending.Status == corpus.StatusPaused {
 		return nil
 	}
+	if state, err = r.readState(ctx); err == nil && corpus.Terminal(state.Report.Status) {
+		r.keepNight(ctx, state.Report)
+	}
 	if err := GiveLease(ctx, r.Index, holder); fault.Is(err, fault.SegmentDamage) {
 		r.Log.Warn("lease not given back: it cannot be read", "run_id", r.Name(), "error", err.Error())
 	} else if err != nil {
@@ -92,18 +96,27 @@ func (r *Run) Reopen(ctx context.Context, holder Holder) error {
 	return r.Coordination.SetControl(ctx, r.Name(), []byte("{}"))
 }
 
-// writeReport writes report.json and report.md, but not over those of a generation that another run built under this
-// name: what became of this one is in its state.
+// writeReport writes report.json, report.md and report.html, but not over those of a generation that another run
+// built under this name: what became of this one is in its state.
 func (r *Run) writeReport(ctx context.Context, report corpus.Report) error {
 	if taken, err := r.named(ctx, report); taken || err != nil {
 		return err
 	}
-	key := r.Index.GenerationKey(r.Generation, "report.json")
-	if _, err := blob.WriteJSON(ctx, r.Artifacts, key, report, blob.Cond{}); err != nil {
+	return writeReports(ctx, r.Index, r.Generation, report)
+}
+
+// writeReports writes what people read of a generation's report, and what programs do.
+func writeReports(ctx context.Context, index artifact.Index, generation string, report corpus.Report) error {
+	key := index.GenerationKey(generation, "report.json")
+	if _, err := blob.WriteJSON(ctx, index.Store, key, report, blob.Cond{}); err != nil {
 		return err
 	}
-	markdown := r.Index.GenerationKey(r.Generation, "report.md")
-	_, err := blob.Write(ctx, r.Artifacts, markdown, []byte(report.Markdown()), blob.Cond{})
+	markdown := index.GenerationKey(generation, "report.md")
+	if _, err := blob.Write(ctx, index.Store, markdown, []byte(shown.Markdown(report)), blob.Cond{}); err != nil {
+		return err
+	}
+	page := index.GenerationKey(generation, "report.html")
+	_, err := blob.Write(ctx, index.Store, page, []byte(shown.HTML(report)), blob.Cond{})
 	return err
 }
 
@@ -126,7 +139,7 @@ func (r *Run) named(ctx context.Context, report corpus.Report) (bool, error) {
 	return there.RunID != report.RunID, err
 }
 
-// Report brings the run's state up to date and writes report.json and report.md.
+// Report brings the run's state up to date and writes report.json, report.md and report.html.
 func (r *Run) Report(ctx context.Context, holder Holder, ending Ending) error {
 	paid, err := Totals(ctx, r.Coordination, r.Name())
 	if err != nil {
@@ -148,6 +161,7 @@ func (r *Run) Report(ctx context.Context, holder Holder, ending Ending) error {
 		paid.fill(report)
 		report.Seconds = now.Sub(report.Started).Seconds()
 		r.ending(ctx, state, paid, ending, now)
+		report.Course = corpus.Course(report.Course, r.course(ctx, state.RunID)...)
 		// Scratch may be collected once the run has ended, or collects: that report is whole, and may hold warnings. The
 		// report of a pause holds what was known by then.
 		whole := corpus.Terminal(old.Status) || old.Status == corpus.StatusRunning
@@ -195,6 +209,9 @@ func (r *Run) results(ctx context.Context, report *corpus.Report, ending Ending)
 	if err != nil {
 		return // it ended before plan did
 	}
+	if report.Planned == nil {
+		report.Planned = fixed.Expected
+	}
 	report.Diff, report.Refused, report.LeftOut = fixed.Plan.Diff, fixed.Plan.Refused, fixed.Plan.LeftOut
 	report.Problems = nil
 	for _, found := range fixed.Damage[:min(plan.MaxProblems, len(fixed.Damage))] {
@@ -212,6 +229,7 @@ func (r *Run) results(ctx context.Context, report *corpus.Report, ending Ending)
 			manifest = current
 		}
 	} else if drafted, err := manifestFile.Read(ctx, r.Scratch); err == nil {
+		_ = r.withEnrichments(ctx, &drafted) // what cannot be read is not told
 		manifest = &drafted
 	} else {
 		if shards, err := shardsFile.Read(ctx, r.Scratch); err == nil {
@@ -231,6 +249,9 @@ func (r *Run) results(ctx context.Context, report *corpus.Report, ending Ending)
 		report.Probes = &probed
 	}
 	report.FromManifest(manifest)
+	if !ending.Unchanged {
+		report.Bytes = r.fresh(ctx, manifest)
+	}
 	report.ChunksFailed = manifest.Counts.DeadLetters
 	r.failedChunks(ctx, report, manifest)
 	report.DocumentsFailed = max(report.DocumentsFailed, manifest.Counts.Failed)

@@ -2,6 +2,7 @@ package build
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -38,7 +39,33 @@ func OpenSchedule(ctx context.Context, index artifact.Index) (corpus.Digest, err
 	if err != nil {
 		return corpus.Digest{}, err
 	}
+	if kept.Spec, err = promoted(ctx, index, kept.Spec); err != nil {
+		return corpus.Digest{}, err
+	}
 	return index.PutSpec(ctx, kept.Spec)
+}
+
+// promoted is the configuration of nights after a branch was promoted: what it was built with, which is kept from then
+// on. Else the nights would take it back.
+func promoted(ctx context.Context, index artifact.Index, spec corpus.Spec) (corpus.Spec, error) {
+	current, _, err := index.Current(ctx)
+	if err != nil || current.Manifest == "" {
+		return spec, err
+	}
+	manifest, err := index.Manifest(ctx, current.Manifest)
+	if artifact.IsDamage(err) { // which the night tells
+		return spec, nil
+	}
+	base, baseErr := artifact.BaseOf(ctx, index.Store, index.Name)
+	if err = errors.Join(err, baseErr); err != nil || manifest.Index == index.Name || base != index.Name {
+		return spec, err
+	}
+	made, err := index.Spec(ctx, manifest.Spec)
+	if err != nil {
+		return spec, err
+	}
+	made.Index = index.Name
+	return made, KeepSchedule(ctx, index, made)
 }
 
 // Building names the run that holds the lease of an index and goes on; empty: none does, as far as this engine knows.

@@ -46,6 +46,9 @@ const (
 	readBackFile   File[[]Damage]        = "read_back.json"
 	heldFile       File[Failure]         = "held.json"
 	probesFile     File[corpus.Probed]   = "probes.json"
+	enrichedFile   File[[]Enriched]      = "enriched.json"
+	batchingFile   File[batchForm]       = "batching.json"
+	batchesFile    File[Batched]         = "batches.json"
 	preflightFile  File[Preflighted]     = "preflight.json"
 	storesFile     File[Proven]          = "stores.json"
 	repairFile     File[[]Part]          = "parts.json"
@@ -70,6 +73,10 @@ func shortenFile(part int) File[shorten.Result] {
 func embedFile(part int) File[embed.Result] {
 	return numbered[embed.Result]("embedded-%05d.json", part)
 }
+
+func enrichFile(part int) File[struct{}] { return numbered[struct{}]("enrich-%05d.json", part) }
+
+func pieceFile(n int) File[Piece] { return numbered[Piece]("piece-%05d.json", n) }
 
 func loadFile(part int) File[load.Result] { return numbered[load.Result]("loaded-%05d.json", part) }
 
@@ -115,8 +122,13 @@ func (f File[T]) Find(ctx context.Context, scratch Scratch) (value T, found bool
 
 // each reads the files of units below n, side by side, and gives them in their order.
 func each[T any](ctx context.Context, r *Run, n int, file func(unit int) File[T]) iter.Seq2[T, error] {
-	return par.Ordered(ctx, readWidth, par.Numbers(n), func(ctx context.Context, unit int) (T, error) {
-		return file(unit).Read(ctx, r.Scratch)
+	return eachOf(ctx, r, span{0, n}, file)
+}
+
+// eachOf is each for the units of a span.
+func eachOf[T any](ctx context.Context, r *Run, of span, file func(unit int) File[T]) iter.Seq2[T, error] {
+	return par.Ordered(ctx, readWidth, par.Numbers(of.count()), func(ctx context.Context, n int) (T, error) {
+		return file(of.from+n).Read(ctx, r.Scratch)
 	})
 }
 

@@ -30,17 +30,19 @@ import (
 // site is an installation in memory over a corpus in a folder.
 type site struct {
 	*build.Ports
-	corpus  string
-	cache   string
-	spec    corpus.Spec
-	runs    int
-	shard   int                // chunks of a shard
-	batch   int                // chunks of an extraction unit
-	width   int                // units at once; 0: one
-	replace bool               // of the corpus
-	attempt int                // round of retry-failed of the next runs
-	former  bool               // generations have a live and a search segment
-	before  func(stage string) // called before each unit
+	corpus   string
+	cache    string
+	spec     corpus.Spec
+	runs     int
+	shard    int                // chunks of a shard
+	batch    int                // chunks of an extraction unit
+	width    int                // units at once; 0: one
+	replace  bool               // of the corpus
+	attempt  int                // round of retry-failed of the next runs
+	backfill string             // that the next runs publish
+	alone    bool               // one unit of work writes all splits and class runs
+	former   bool               // generations have a live and a search segment
+	before   func(stage string) // called before each unit
 }
 
 func newSite(t testing.TB, files map[string]string) *site {
@@ -149,6 +151,7 @@ type outcome struct {
 	planned   build.Planned
 	published build.Published
 	collects  bool // all before collect is done
+	batched   build.Batched
 	alike     bool // nothing but what was tried again, and that is what it was
 	manifest  *corpus.Manifest
 }
@@ -163,6 +166,7 @@ func (s *site) job(t testing.TB) (build.Job, build.Holder) {
 	job := build.Job{
 		Index: s.spec.Index, Generation: fmt.Sprintf("g%03d", s.runs), Spec: digest.String(), Shard: s.shard, Batch: s.batch,
 		ReplaceCorpus: s.replace, Splits: !s.former, Attempt: s.attempt,
+		Backfill: s.backfill,
 	}
 	return job, build.Holder{Workflow: "build/" + job.Name(), Run: "run"}
 }
@@ -293,6 +297,13 @@ func (s *site) stages(ctx context.Context, job build.Job, holder build.Holder) (
 	if out.alike {
 		return out, err
 	}
+	do("batch", 1, func(ctx context.Context, run *build.Run, _ int) error {
+		wanted, err := run.InBatches(ctx)
+		if err == nil && wanted && len(shards.Chunks) > 0 {
+			out.batched, err = run.PayBatches(ctx)
+		}
+		return err
+	})
 	if err == nil {
 		err = s.each(ctx, len(shards.Chunks), s.width/2, func(ctx context.Context, shard int) error {
 			return s.extractShard(ctx, job, shard, shards.Chunks[shard])
@@ -320,10 +331,22 @@ func (s *site) stages(ctx context.Context, job build.Job, holder build.Holder) (
 		_, err := run.Load(ctx, part)
 		return err
 	})
+	if s.alone {
+		partitions.Pieces = build.Pieces{}
+	}
+	do("segment", partitions.Pieces.Count(), func(ctx context.Context, run *build.Run, n int) error {
+		return run.WritePiece(ctx, n)
+	})
 	do("segment", 1, func(ctx context.Context, run *build.Run, _ int) error {
 		_, err := run.WriteSegments(ctx)
 		return err
 	})
+	if len(s.spec.Enrich) > 0 {
+		do("enrich", partitions.Partitions, func(ctx context.Context, run *build.Run, n int) error {
+			return run.EnrichPart(ctx, n)
+		})
+		do("enrich", 1, func(ctx context.Context, run *build.Run, _ int) error { return run.SealEnrichment(ctx) })
+	}
 	do("verify", both, func(ctx context.Context, run *build.Run, part int) error {
 		_, err := run.Verify(ctx, part)
 		return err

@@ -10,18 +10,6 @@ import (
 	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
-// mostChunks is how many chunks a split has, and mostRows how many rows a class run. A large corpus has several from
-// the beginning, so that writing one again, once much of it is dead, costs a share of a night and not all of a corpus.
-const (
-	mostChunks  = 400_000
-	mostRows    = 4_000_000
-	leastChunks = 8_000
-	leastRows   = 60_000
-	firstPieces = 8
-)
-
-func pieceOf(total, least, most int64) int64 { return min(max(total/firstPieces+1, least), most) }
-
 // writeSplits writes the splits and class runs of what the build made, and joins them with what stays of its parent.
 func (r *Run) writeSplits(
 	ctx context.Context, manifest *corpus.Manifest, written *corpus.Written,
@@ -83,7 +71,7 @@ func renumber(segments *corpus.Segments, first numbers) {
 	}
 }
 
-// makeSplits writes splits of whole units.
+// makeSplits writes splits of whole units, those that no unit of work has written.
 func (r *Run) makeSplits(
 	ctx context.Context, segments *corpus.Segments, first numbers,
 ) (fresh int64, err error) {
@@ -91,98 +79,49 @@ func (r *Run) makeSplits(
 	if err != nil {
 		return 0, err
 	}
-	made := &splitting{Run: r, segments: segments, first: first, fresh: &fresh}
-	most := int(pieceOf(shards.Made(), leastChunks, mostChunks))
-	shard := 0
-	for unit := range segments.Documents {
-		next := segment.SplitUnit{Documents: segments.Documents[unit], Text: segments.Text[unit]}
-		chunks := 0
-		for shard < len(shards.Shards) && shards.Shards[shard].Unit == unit {
-			next.Shards = append(next.Shards, segment.SplitShard{
-				Live:     r.Index.SegmentKey(segments.Chunks[shard].SHA256),
-				Mentions: r.Index.SegmentKey(segments.Mentions[shard].SHA256),
-			})
-			chunks += shards.Chunks[shard]
-			shard++
-		}
-		if made.chunks > 0 && made.chunks+chunks > most {
-			if err := made.write(ctx); err != nil {
-				return fresh, err
-			}
-		}
-		made.units = append(made.units, next)
-		made.chunks += chunks
-	}
-	return fresh, made.write(ctx)
-}
-
-// splitting gathers units until a split is full.
-type splitting struct {
-	*Run
-	segments *corpus.Segments
-	first    numbers
-	fresh    *int64
-	units    []segment.SplitUnit
-	chunks   int
-	text     int // units that are in splits already
-	extract  int
-}
-
-func (s *splitting) write(ctx context.Context) error {
-	if len(s.units) == 0 {
-		return nil
-	}
-	made, expect, fresh, err := segment.Split(ctx, segment.SplitIn{
-		Artifacts: s.Index, Spec: s.Settings, Units: s.units, OnProgress: s.touch,
-	})
+	partitions, err := kept(ctx, r, partitionsFile)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if fresh {
-		*s.fresh++
+	for n, cut := range splitCuts(len(segments.Documents), shards) {
+		made, err := r.writtenOr(ctx, n, n < partitions.Pieces.Splits, func(ctx context.Context) (Piece, error) {
+			return r.writeSplit(ctx, cut, segments)
+		})
+		if err != nil {
+			return fresh, err
+		}
+		if made.Fresh {
+			fresh++
+		}
+		segments.Splits = append(segments.Splits, corpus.Split{
+			Segment: made.Segment, Documents: made.Documents, Chunks: made.Segment.Rows, Classes: made.Classes,
+			Text: first.text + cut.units.from, Texts: cut.units.count(),
+			Extract: first.extract + cut.shards.from, Extracts: cut.shards.count(),
+		})
 	}
-	extracts := 0
-	for _, unit := range s.units {
-		extracts += len(unit.Shards)
-	}
-	made.Rows = int64(expect.Chunks)
-	s.segments.Splits = append(s.segments.Splits, corpus.Split{
-		Segment: made, Documents: int64(expect.Documents), Chunks: int64(expect.Chunks), Classes: int64(expect.Classes),
-		Text: s.first.text + s.text, Texts: len(s.units), Extract: s.first.extract + s.extract, Extracts: extracts,
-	})
-	s.text += len(s.units)
-	s.extract += extracts
-	s.units, s.chunks = nil, 0
-	return nil
+	return fresh, nil
 }
 
-// makeRuns writes class runs of whole partitions.
+// makeRuns writes class runs of whole partitions, those that no unit of work has written.
 func (r *Run) makeRuns(ctx context.Context, segments *corpus.Segments, first numbers) (fresh int64, err error) {
-	var total int64
-	for _, classes := range segments.Classes {
-		total += classes.Rows
+	partitions, err := kept(ctx, r, partitionsFile)
+	if err != nil {
+		return 0, err
 	}
-	most := pieceOf(total, leastRows, mostRows)
-	for from := 0; from < len(segments.Classes); {
-		to, rows := from, int64(0)
-		for to < len(segments.Classes) && (rows == 0 || rows+segments.Classes[to].Rows <= most) {
-			rows += segments.Classes[to].Rows
-			to++
+	for n, cut := range runCuts(segments.Classes) {
+		beside := n < partitions.Pieces.Runs
+		made, err := r.writtenOr(ctx, partitions.Pieces.Splits+n, beside, func(ctx context.Context) (Piece, error) {
+			return r.writeRun(ctx, segments.Classes[cut.from:cut.to])
+		})
+		if err != nil {
+			return fresh, err
 		}
-		if rows > 0 {
-			made, expect, isNew, err := segment.ClassRun(ctx, segment.ClassRunIn{
-				Artifacts: r.Index, Spec: r.Settings, Classes: segments.Classes[from:to], OnProgress: r.touch,
-			})
-			if err != nil {
-				return fresh, err
-			}
-			if isNew {
-				fresh++
-			}
-			made.Rows = int64(expect.Classes)
-			segments.Runs = append(segments.Runs, corpus.Run{Segment: made, Classes: first.class + from, Parts: to - from})
+		if made.Fresh {
+			fresh++
 		}
-		from = to
+		segments.Runs = append(segments.Runs, corpus.Run{
+			Segment: made.Segment, Classes: first.class + cut.from, Parts: cut.count(),
+		})
 	}
 	return fresh, nil
 }
@@ -200,8 +139,12 @@ func (n *night) join(ctx context.Context, manifest *corpus.Manifest, written *co
 	if len(manifest.Segments.Runs) == 0 {
 		manifest.Segments.Classes = nil // without a row
 	}
+	settings, err := n.withNames(ctx)
+	if err != nil {
+		return err
+	}
 	out, err := segment.Night(ctx, segment.NightIn{
-		Artifacts: n.Index, Spec: n.Settings, Parent: n.parent, Table: n.table, Gone: n.goneKey(n.fixed), Ended: ended,
+		Artifacts: n.Index, Spec: settings, Parent: n.parent, Table: n.table, Gone: n.goneKey(n.fixed), Ended: ended,
 		New: manifest.Segments, OnProgress: n.touch,
 	})
 	if err != nil {

@@ -74,6 +74,7 @@ func (r *Run) BeginStage(ctx context.Context, holder Holder, stage string, total
 		state.Stage, state.Total = stage, total
 		r.found(ctx, state)
 		paid.fill(&state.Report)
+		reached(state, paid, now)
 	})
 }
 
@@ -244,4 +245,5 @@ func (r *Run) ending(ctx context.Context, state *corpus.RunState, paid Account, 
 		return
 	}
 	report.Note(event)
+	reached(state, paid, now)
 }

@@ -202,8 +202,12 @@ func (r *Run) SealShard(ctx context.Context, number, batches int) (extract.SealR
 		if err != nil {
 			return extract.SealResult{}, progress, err
 		}
+		settings, err := r.withNames(ctx)
+		if err != nil {
+			return extract.SealResult{}, progress, err
+		}
 		result, err := extract.Seal(ctx, extract.SealIn{
-			Spec: r.Settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Shard: shards.Shards[number], Batches: batches,
+			Spec: settings, Artifacts: r.Index, Scratch: r.Scratch.Prefix, Shard: shards.Shards[number], Batches: batches,
 			Paid: models.Chat.Info().Paid, Keep: r.Splits, Ledger: r.Ledger, OnProgress: r.alive,
 			Batch: func(ctx context.Context, batch int) (extract.Result, error) {
 				return extractFile(number, batch).Read(ctx, r.Scratch)
@@ -230,13 +234,14 @@ type Partitions struct {
 
 	Files []string         `json:"files,omitempty"` // names of the shards' mentions; see artifact.ScratchKey
 	Kept  []corpus.Segment `json:"kept,omitempty"`  // segments of them, in place of these files
+
+	Pieces Pieces `json:"pieces,omitzero"`
 }
 
-// A partition is small enough to be repeated after a crash.
-const (
-	mentionsPerPartition = 150_000
-	maxPartitions        = 256
-)
+// A partition is small enough to be repeated after a crash. The first is a variable for tests alone.
+var mentionsPerPartition int64 = 150_000
+
+const maxPartitions = 256
 
 // SealExtraction numbers the shards' chunks and chooses the number of class partitions.
 func (r *Run) SealExtraction(ctx context.Context) (Partitions, error) {
@@ -269,12 +274,19 @@ func (r *Run) partition(ctx context.Context) (Partitions, error) {
 		out.Refused += seal.Refused
 		out.Failed = append(out.Failed, seal.Failed[:min(len(seal.Failed), plan.MaxProblems-len(out.Failed))]...)
 	}
-	touched, err := r.touched(ctx, &out)
+	touched, made, err := r.touched(ctx, &out)
 	if err != nil {
 		return out, err
 	}
 	for out.Partitions < maxPartitions && touched > int64(out.Partitions)*mentionsPerPartition {
 		out.Partitions *= 2
+	}
+	if r.Splits {
+		fixed, err := kept(ctx, r, planFile)
+		if err != nil {
+			return out, err
+		}
+		out.Pieces = piecesOf(splitCuts(len(fixed.Plan.Units), shards), made, out.Partitions)
 	}
 	return out, nil
 }
@@ -284,23 +296,24 @@ func (r *Run) partition(ctx context.Context) (Partitions, error) {
 const classReach = 40
 
 // touched is about how many mentions reduce reads: the new ones, and, where a build makes a part of a generation, what
-// the parent has of their classes and of those of chunks that do not count any more. Dead letters of its other chunks
-// are this generation's too.
-func (r *Run) touched(ctx context.Context, out *Partitions) (int64, error) {
+// the parent has of their classes and of those of chunks that do not count any more. Made is how many classes the build
+// makes or ends at most. Dead letters of the parent's other chunks are this generation's too.
+func (r *Run) touched(ctx context.Context, out *Partitions) (touched, made int64, err error) {
 	fixed, err := kept(ctx, r, planFile)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	n, release, err := r.night(ctx, fixed)
 	defer release()
 	if err != nil || n == nil || n.parent.Counts.Chunks == 0 {
-		return out.Mentions, err
+		return out.Mentions, out.Mentions, err
 	}
 	if err := n.carryLetters(ctx, out); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	gone := n.gone().Chunks * (n.parent.Counts.Mentions/n.parent.Counts.Chunks + 1)
-	return out.Mentions + min((out.Mentions+gone)*classReach, n.parent.Counts.Mentions), nil
+	made = out.Mentions + gone
+	return out.Mentions + min(made*classReach, n.parent.Counts.Mentions), made, nil
 }
 
 // Reduce reduces one partition of classes.
@@ -379,13 +392,6 @@ func (r *Run) Shorten(ctx context.Context, partition int) (shorten.Result, error
 			Source: source, Attempt: r.Attempt, Chat: models.Chat,
 			Health: r.book.health(model.Shorten), Ledger: r.Ledger, OnProgress: r.alive,
 		}
-		fixed, err := kept(ctx, r, planFile)
-		if err != nil {
-			return shorten.Result{}, corpus.Progress{}, err
-		}
-		if fixed.Part {
-			in.Former = r.formerTexts(fixed)
-		}
 		result, err := shorten.Run(ctx, in)
 		progress := result.Progress
 		progress.Done = 1
@@ -422,8 +428,8 @@ func (r *Run) items(ctx context.Context) (env items.Env, fixed Plan, release fun
 		return env, fixed, release, err
 	}
 	env = items.Env{
-		Spec: r.Settings, Artifacts: r.Index, Store: r.StoreID, Class: fixed.Class, Chunk: fixed.Chunk,
-		Collections: fixed.Collections,
+		Spec: r.Settings, Artifacts: r.Index, Store: r.StoreID, Family: fixed.Family, Class: fixed.Class, Chunk: fixed.Chunk,
+		Collections: fixed.Collections, Listed: !r.Splits,
 	}
 	if env.Parent, err = r.parent(ctx, fixed.source()); err != nil || env.Parent == nil {
 		return env, fixed, release, err

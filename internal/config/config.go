@@ -9,10 +9,12 @@ package config
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/model/batch"
 	"github.com/unweaver/unweaver/internal/model/neural"
 )
 
@@ -201,9 +203,12 @@ type Index struct {
 	Corpus      string            `yaml:"corpus"`
 	FollowLinks bool              `yaml:"follow_links"`
 	Include     []string          `yaml:"include"`
+	Enrich      []string          `yaml:"enrich"`
+	Aliases     string            `yaml:"aliases"`
 	Exclude     []string          `yaml:"exclude"`
 	Chunking    corpus.Chunking   `yaml:"chunking"`
 	Shortening  corpus.Shortening `yaml:"shortening"`
+	Gem         corpus.Gem        `yaml:"gem"`
 	Extraction  corpus.Extraction `yaml:"extraction"`
 	Retrieval   corpus.Retrieval  `yaml:"retrieval"`
 	Parity      bool              `yaml:"parity"`
@@ -256,6 +261,10 @@ func Default() *Config {
 			Chat: corpus.ChatModel{
 				Provider: "builtin", APIKeyEnv: corpus.DefaultKeyVariable, Mode: "online",
 				Timeout: corpus.DefaultModelTimeout,
+				Batch: corpus.BatchMode{
+					Deadline: corpus.Duration(20 * time.Hour), Poll: corpus.Duration(time.Minute),
+					Requests: batch.MostRequests, Hourly: 2000, PricedAt: 0.5,
+				},
 			},
 			Embedding: corpus.EmbedModel{
 				Provider:       "builtin",
@@ -277,6 +286,7 @@ func defaultIndex() Index {
 	return Index{
 		Chunking:   corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500},
 		Shortening: corpus.Shortening{Threshold: 4000, Sample: 256},
+		Gem:        corpus.DefaultGem,
 		Extraction: corpus.Extraction{Share: 1},
 		Retrieval:  corpus.Retrieval{Method: "hybrid", Rule: "weighted", TopChunks: 5, Language: "en"},
 		Keep:       3,
@@ -308,6 +318,9 @@ func (c *Config) Spec(index, corpusURI string) (corpus.Spec, error) {
 	if built, ok := neural.Find(models.Embedding.Model); ok && models.Embedding.Provider == providerBuiltin {
 		models.Embedding.MaxInputTokens = built.Fitting(models.Embedding.MaxInputTokens)
 	}
+	if models.Chat.Mode != modeBatch || models.Chat.Provider != "openai" {
+		models.Chat.Batch = corpus.BatchMode{}
+	}
 	for _, timeout := range []*corpus.Duration{&models.Chat.Timeout, &models.Embedding.Timeout} {
 		if *timeout == corpus.DefaultModelTimeout {
 			*timeout = 0
@@ -320,8 +333,13 @@ func (c *Config) Spec(index, corpusURI string) (corpus.Spec, error) {
 	if settings.Extraction.Share < 1 {
 		extraction = &settings.Extraction
 	}
+	var memory *corpus.Gem
+	if settings.Gem != corpus.DefaultGem {
+		memory = &settings.Gem
+	}
 	return corpus.Spec{
 		Extraction: extraction,
+		Gem:        memory,
 		Index:      index,
 		Corpus:     corpusURI,
 		Chunking:   settings.Chunking,
@@ -341,6 +359,8 @@ func (c *Config) Spec(index, corpusURI string) (corpus.Spec, error) {
 		Currency:    models.Currency,
 		FollowLinks: settings.FollowLinks,
 		Include:     settings.Include,
+		Enrich:      slices.Compact(slices.Sorted(slices.Values(settings.Enrich))),
+		Aliases:     settings.Aliases,
 		Exclude:     settings.Exclude,
 	}, nil
 }

@@ -1,5 +1,7 @@
 package config
 
+import "strings"
+
 // indexKeys are the keys of an index. Its own models are described with the general ones.
 var indexKeys = []key{
 	{
@@ -29,6 +31,47 @@ var indexKeys = []key{
 		meaning: "patterns of what is no document, whatever include says; what falls out counts as removed",
 		example: `["**/drafts/**"]`,
 		rule:    patterns(),
+	},
+	{
+		path:    "indexes.*.enrich",
+		meaning: "what a build makes beside classes and chunks: " + strings.Join(Enrichments, ", "),
+		example: "[" + Enrichments[0] + "]",
+		rule:    eachOf(Enrichments...),
+	},
+	{
+		path: "indexes.*.gem.questions",
+		meaning: "how many questions enrichment gem asks of each chunk; 0: none, chunks are compared by their texts and " +
+			"nothing is paid for questions. A change has every chunk asked anew, and nothing else made again",
+		unit:    "questions",
+		example: "3",
+		rule:    between(0, 20),
+	},
+	{
+		path: "indexes.*.gem.themes",
+		meaning: "the most themes that enrichment gem takes from the spectrum, the overview among them; how many there are " +
+			"goes by the first gap of the eigenvalues. A change makes graph, spectrum and summaries again; no chunk is asked",
+		unit:    "themes",
+		example: "6",
+		rule:    between(1, 50),
+	},
+	{
+		path: "indexes.*.gem.neighbours",
+		meaning: "how many nearest chunks each chunk has in the graph that a search along edges goes by; of more than " +
+			"2,000 chunks the spectrum is of this graph, too. A change makes graph, spectrum and summaries again; no chunk " +
+			"is asked",
+		unit:    "chunks",
+		example: "30",
+		rule:    between(1, 200),
+	},
+	{
+		path: "indexes.*.gem.respectrum",
+		meaning: "share of the chunks that may have changed since the spectrum of gem was computed before it is computed " +
+			"again: up to it eigenvectors and graph are kept, and new chunks are in no theme. 0: it is computed by each " +
+			"build that publishes, and only then is a night what a build from nothing is. A lower share makes them again " +
+			"where more has changed than it allows",
+		unit:    "share of chunks",
+		example: "0.1",
+		rule:    between(0, 1),
 	},
 	{
 		path: "indexes.*.chunking.strategy",
@@ -126,11 +169,12 @@ var indexKeys = []key{
 		rule:    between(1, 100),
 	},
 	{
-		path:    "indexes.*.retrieval.language",
-		meaning: "language of the texts",
-		example: "de",
-		missing: noOtherLanguage,
-		rule:    notEmpty(),
+		path: "indexes.*.retrieval.language",
+		meaning: "language of the texts, whose rules cut them into words and find names: English, German (de), Spanish, " +
+			"French, Portuguese, Japanese, Thai, Chinese; und for any other, by plain words",
+		example:  "de",
+		rebuilds: paysLanguage,
+		rule:     language(),
 	},
 	{
 		path:    "indexes.*.retrieval.min_similarity",
@@ -215,6 +259,13 @@ var indexKeys = []key{
 		unit:    "share of documents",
 		example: "0.5",
 		rule:    between(0, 1),
+	},
+	{
+		path: "indexes.*.aliases",
+		meaning: "file, or object of a bucket, of names that are one (docs/aliases.md); " +
+			"a change makes the documents again that have such a name, and extracts nothing",
+		example: "s3://bucket/aliases.txt",
+		rule:    optional(fileOrObject()),
 	},
 	{
 		path: "indexes.*.gate.probes",

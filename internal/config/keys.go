@@ -6,15 +6,25 @@ import (
 	"strings"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/model/batch"
 	"github.com/unweaver/unweaver/internal/model/neural"
 )
 
 // Known values.
 var (
-	Methods    = []string{"hybrid", "unweaver", "ppr", "aligned", "vector", "bm25"}
-	Rules      = []string{"weighted", "av", "sav", "pav", "seqpav", "cc", "seqcc", "phragmen", "mes"}
-	strategies = []string{"text", "fixed", "document"}
+	Methods     = []string{"hybrid", "unweaver", "ppr", "aligned", "vector", "bm25", "gem", "apr"}
+	Rules       = []string{"weighted", "av", "sav", "pav", "seqpav", "cc", "seqcc", "phragmen", "mes"}
+	Enrichments = []string{"facts", "gem"}
+	strategies  = []string{"text", "fixed", "document"}
 )
+
+// MethodEnrichments are the methods that answer from an enrichment alone, with its name.
+var MethodEnrichments = map[string]string{"gem": "gem", "apr": "facts"}
+
+// PlainMethods are those that answer from every generation.
+func PlainMethods() []string {
+	return slices.DeleteFunc(slices.Clone(Methods), func(method string) bool { return MethodEnrichments[method] != "" })
+}
 
 // key describes what the types cannot say. Its default is that of Default, its type that of the field.
 type key struct {
@@ -30,15 +40,14 @@ type key struct {
 // What a change of a key that the config digest covers costs. Every document is read and cut again; what is paid for is
 // only what the ledger does not have.
 const (
-	again           = "the whole index; "
-	paysChunks      = again + "pays for extraction and embedding of chunks whose text is new"
-	paysClasses     = again + "pays for shortening and embedding of classes whose text is new"
-	paysShare       = again + "pays for extraction of the chunks that are sent now and were not"
-	paysExtraction  = again + "pays for extraction and shortening by the new model"
-	paysEmbeddings  = again + "pays for embeddings"
-	noOtherLanguage = "there is one analyser, for English"
-	noBatches       = "every call is a request of its own"
-	noCompletion    = "an embedding has no completion that could cost anything"
+	again          = "the whole index; "
+	paysChunks     = again + "pays for extraction and embedding of chunks whose text is new"
+	paysClasses    = again + "pays for shortening and embedding of classes whose text is new"
+	paysShare      = again + "pays for extraction of the chunks that are sent now and were not"
+	paysExtraction = again + "pays for extraction and shortening by the new model"
+	paysEmbeddings = again + "pays for embeddings"
+	paysLanguage   = again + "pays for texts of classes that other rules of names make new"
+	noCompletion   = "an embedding has no completion that could cost anything"
 )
 
 const million = 1e6
@@ -273,11 +282,56 @@ var generalKeys = []key{
 		rule:     anything(),
 	},
 	{
-		path:    "models.chat.mode",
-		meaning: "one request a call",
+		path: "models.chat.mode",
+		meaning: "batch has extraction answered by the server's Batch API, within a day for less money; what is late or " +
+			"refused, and all other calls, go online",
 		example: "batch",
-		missing: noBatches,
 		rule:    oneOf("online", "batch"),
+	},
+	{
+		path: "models.chat.batch.deadline",
+		meaning: "from the build's beginning; what has no answer by then is asked for online, so that a night is published " +
+			"in time. Batches at work are cancelled, and what they answered is taken",
+		example: "6h",
+		rule:    lasting(time.Minute, 72*time.Hour),
+	},
+	{
+		path:    "models.chat.batch.poll",
+		meaning: "between looks at batches at work",
+		example: "5m",
+		rule:    lasting(100*time.Millisecond, time.Hour),
+	},
+	{
+		path:    "models.chat.batch.tokens",
+		meaning: "of prompts that may wait at the server at once, as its limit for the account says; 0: any number",
+		unit:    "tokens",
+		example: "2000000",
+		rule:    between(0, 1e12),
+	},
+	{
+		path:    "models.chat.batch.requests",
+		meaning: "of a file, at most",
+		example: "10000",
+		rule:    between(1, batch.MostRequests),
+	},
+	{
+		path:    "models.chat.batch.hourly",
+		meaning: "batches that are created within an hour, at most",
+		example: "500",
+		rule:    between(1, million),
+	},
+	{
+		path: "models.chat.batch.folder",
+		meaning: "folder in which another program answers files of requests (vllm run-batch), on the worker's machine; " +
+			"empty: the Batch API of base_url",
+		example: "/shared/batches",
+		rule:    anything(),
+	},
+	{
+		path:    "models.chat.batch.priced_at",
+		meaning: "price of a batch's tokens, as a share of models.chat.price",
+		example: "0.6",
+		rule:    between(0, 1),
 	},
 	{
 		path:    "models.chat.file",
@@ -332,7 +386,7 @@ var generalKeys = []key{
 	},
 	{
 		path:     "models.embedding.dimension",
-		meaning:  "length of a vector; 0: the model's own",
+		meaning:  "length of a vector; 0: the model's own, the only one of built-in models",
 		unit:     "numbers",
 		example:  "512",
 		rebuilds: paysEmbeddings,

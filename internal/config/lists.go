@@ -64,6 +64,7 @@ func (c *Config) Endpoints() []Endpoint {
 
 const (
 	providerBuiltin  = "builtin"
+	modeBatch        = "batch"
 	providerOpenAI   = "openai"
 	providerRecorded = "recorded"
 )
@@ -76,6 +77,25 @@ func (c *Config) Recordings() []string {
 			return
 		}
 		if path, err := filepath.Abs(models.Chat.File); err == nil {
+			out = append(out, path)
+		}
+	}
+	add(c.Models)
+	for name := range c.Indexes {
+		add(c.modelsOf(name))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// BatchFolders are the folders for batches that the configuration names, absolute.
+func (c *Config) BatchFolders() []string {
+	var out []string
+	add := func(models Models) {
+		if models.Chat.Mode != modeBatch || models.Chat.Batch.Folder == "" {
+			return
+		}
+		if path, err := filepath.Abs(models.Chat.Batch.Folder); err == nil {
 			out = append(out, path)
 		}
 	}

@@ -24,6 +24,7 @@ const (
 	FromFile     = "file"
 	FromVariable = "variable"
 	FromSet      = "set"
+	FromBranch   = "branch" // recorded in the store: corpus.Overlay
 )
 
 // place is where a value was given.
@@ -41,6 +42,8 @@ func (p place) String() string {
 		return "variable " + p.source
 	case FromSet:
 		return "--set " + p.source
+	case FromBranch:
+		return "branch: " + p.source
 	}
 	return p.source
 }
@@ -51,6 +54,8 @@ type Source struct {
 	Env     []string // os.Environ()
 	Set     []string // path=value
 	Missing bool     // a missing file is no error
+
+	Overlays []corpus.Overlay // what the store says of indexes
 }
 
 type mistake struct {
@@ -74,7 +79,13 @@ func Load(source Source) (*Config, error) {
 			return nil, err
 		}
 	}
+	for _, overlay := range source.Overlays { // before variables, which may name an index that the file does not
+		l.branch(overlay)
+	}
 	l.environment(source.Env)
+	for _, overlay := range source.Overlays {
+		l.overlay(overlay)
+	}
 	for _, setting := range source.Set {
 		path, value, ok := strings.Cut(setting, "=")
 		if !ok {
@@ -99,7 +110,7 @@ func (l *loader) fault() error {
 	if len(l.mistakes) == 0 {
 		return nil
 	}
-	order := []string{FromDefault, FromFile, FromVariable, FromSet}
+	order := []string{FromDefault, FromFile, FromVariable, FromBranch, FromSet}
 	slices.SortStableFunc(l.mistakes, func(a, b mistake) int {
 		return cmp.Or(
 			cmp.Compare(slices.Index(order, a.at.origin), slices.Index(order, b.at.origin)),

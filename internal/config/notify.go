@@ -17,6 +17,7 @@ type Notify struct {
 	Webhook   string   `yaml:"webhook"`
 	SecretEnv string   `yaml:"secret_env"`
 	On        []string `yaml:"on"`
+	Page      string   `yaml:"page"`
 }
 
 // Events that a webhook can be told of.
@@ -46,6 +47,9 @@ func (c *Config) NotifyOf(index string) Notify {
 	}
 	if len(own.On) > 0 {
 		out.On = own.On
+	}
+	if own.Page != "" {
+		out.Page = own.Page
 	}
 	return out
 }
@@ -94,6 +98,13 @@ func notifyKeys(prefix, standard string) []key {
 				"errors, that completed",
 			example: "[failed, held]",
 			rule:    eventList(),
+		},
+		{
+			path: prefix + "page",
+			meaning: "address under which people reach query-api; where it is given, what is posted has a link to the run " +
+				"on its page" + standard,
+			example: "https://search.example.org",
+			rule:    optional(web()),
 		},
 	}
 }

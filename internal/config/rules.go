@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/redact"
 )
 
@@ -46,6 +47,31 @@ func oneOf(known ...string) rule {
 			return ""
 		}
 		return fmt.Sprintf("%q is not known; use %s", text, list)
+	})
+}
+
+// eachOf are lists of known words.
+func eachOf(known ...string) rule {
+	list := strings.Join(known, ", ")
+	return rule{"a list of " + list, func(value any) string {
+		for _, text := range value.([]string) { //nolint:forcetypeassert // the key's field is one
+			if !slices.Contains(known, text) {
+				return fmt.Sprintf("%q is not known; use %s", text, list)
+			}
+		}
+		return ""
+	}}
+}
+
+// language is one whose words are known.
+func language() rule {
+	list := strings.Join(text.Languages(), ", ")
+	return words(list, func(code string) string {
+		if text.Known(code) {
+			return ""
+		}
+		return fmt.Sprintf("%q has no rules of its own here; use %s (%s: plain words, for every other language)", code,
+			list, text.Undetermined)
 	})
 }
 

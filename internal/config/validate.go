@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/neural"
 )
 
@@ -40,19 +41,7 @@ func (l *loader) check(ok bool, path, format string, args ...any) {
 
 // validate checks every value by the rule of its key, then what keys ask of each other.
 func (l *loader) validate() {
-	byPath, defaults := described(), defaultValues()
-	walk(reflect.ValueOf(l.cfg).Elem(), "", func(path string, value reflect.Value) {
-		if _, given := l.cfg.places[path]; !given && overrides(path) {
-			return
-		}
-		k := byPath[general(path)]
-		if why := k.rule.mistake(value.Interface()); why != "" {
-			l.bad(l.place(path), "%s: %s", path, why)
-		}
-		if k.missing != "" && !value.Equal(defaults[general(path)]) {
-			l.bad(l.place(path), "%s: not supported yet: %s; remove it", path, k.missing)
-		}
-	})
+	l.rules()
 	l.deployment()
 	l.queryAPI()
 	l.check(l.cfg.Notify.Webhook == "" || l.cfg.Notify.SecretEnv != "", "notify.secret_env",
@@ -61,6 +50,26 @@ func (l *loader) validate() {
 	for index, settings := range l.cfg.Indexes {
 		l.index("indexes."+index, index, settings)
 	}
+}
+
+// rules checks every value by the rule of its key.
+func (l *loader) rules() {
+	byPath, defaults := described(), defaultValues()
+	walk(reflect.ValueOf(l.cfg).Elem(), "", func(path string, value reflect.Value) {
+		if _, given := l.cfg.places[path]; !given && overrides(path) {
+			return
+		}
+		k, known := byPath[general(path)]
+		if !known { // below an index whose name has a dot: the name is refused
+			return
+		}
+		if why := k.rule.mistake(value.Interface()); why != "" {
+			l.bad(l.place(path), "%s: %s", path, why)
+		}
+		if k.missing != "" && !value.Equal(defaults[general(path)]) {
+			l.bad(l.place(path), "%s: not supported yet: %s; remove it", path, k.missing)
+		}
+	})
 }
 
 // defaultValues by the path of their key.
@@ -148,7 +157,11 @@ func (l *loader) modelsNeed(path string, models Models) {
 		path+".embedding.model",
 		"provider openai needs a model",
 	)
-	if embedding := models.Embedding; embedding.Provider == providerBuiltin && embedding.Model != "" {
+	if embedding := models.Embedding; embedding.Provider == providerBuiltin && embedding.Model == "" {
+		l.check(embedding.Dimension == 0 || embedding.Dimension == builtin.Dimension, path+".embedding.dimension",
+			"want 0 or %d, which is what the built-in lexical vectors have, got %d; another length wants a model",
+			builtin.Dimension, embedding.Dimension)
+	} else if embedding.Provider == providerBuiltin {
 		built, ok := neural.Find(embedding.Model)
 		l.check(ok, path+".embedding.model", "%q is no built-in model: use %s, or nothing for lexical vectors",
 			embedding.Model, strings.Join(neural.Names(), ", "))

@@ -83,6 +83,7 @@ func TestValuesThatCannotBeMeantAreRefused(t *testing.T) {
 		{"models.embedding.base_url=models", "no http(s) URL with a host"},
 		{"models.embedding.dimension=-1", "want 0 to 32768"},
 		{"models.embedding.dimension=99999", "want 0 to 32768"},
+		{"models.embedding.dimension=512", "models.embedding.dimension: want 0 or 1024, which is what the built-in lexical"},
 		{"models.embedding.max_input_tokens=-1", "want 0 to"},
 		{"models.embedding.classes=both", "use model, lexical"},
 		{"models.embedding.price.prompt=-0.1", "want 0 to 1000000"},
@@ -165,6 +166,8 @@ func TestLimitsOfValuesAreStillValid(t *testing.T) {
 		{"stores.vectors=milvus+tls://user:pass@milvus/default"},
 		{"indexes.docs.retrieval.min_similarity=-1"},
 		{"indexes.docs.retrieval.top_chunks=100"},
+		{"indexes.docs.retrieval.language=th"},
+		{"indexes.docs.retrieval.language=und"},
 		{"indexes.docs.failures.share=1"},
 		{"indexes.docs.failures.floor=0"},
 		{"indexes.docs.gate.max_removed=0"},
@@ -180,9 +183,6 @@ func TestLimitsOfValuesAreStillValid(t *testing.T) {
 
 func TestKeysWithoutEffectAreRefusedUntilTheyHaveOne(t *testing.T) {
 	for _, tc := range []struct{ set, standard string }{
-		{"indexes.docs.retrieval.language=de", "en"},
-		{"models.chat.mode=batch", "online"},
-		{"indexes.docs.models.chat.mode=batch", "online"},
 		{"models.embedding.price.completion=1", "0"},
 	} {
 		path, _, _ := strings.Cut(tc.set, "=")

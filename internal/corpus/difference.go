@@ -15,6 +15,7 @@ type Difference struct {
 
 // DifferenceSide is one of the two generations.
 type DifferenceSide struct {
+	Index      string  `json:"index,omitempty"` // that serves it, where it was named by that: a branch, or its base
 	Generation string  `json:"generation"`
 	State      string  `json:"state"`
 	Counts     Counts  `json:"counts"`

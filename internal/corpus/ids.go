@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"hash"
+	"io"
 	"math/bits"
 	"strconv"
 	"strings"
@@ -72,6 +74,23 @@ func Sum(fields ...string) Digest {
 	}
 	return sha256.Sum256(encoded)
 }
+
+// Summing gives the Sum of fields that come one after another and are too many for a list.
+type Summing struct{ hash hash.Hash }
+
+// NewSumming begins with no field.
+func NewSumming() *Summing { return &Summing{sha256.New()} }
+
+// Add takes further fields.
+func (s *Summing) Add(fields ...string) {
+	for _, f := range fields {
+		_, _ = s.hash.Write(binary.BigEndian.AppendUint64(nil, uint64(len(f)))) // a hash takes everything
+		_, _ = io.WriteString(s.hash, f)
+	}
+}
+
+// Digest is the Sum of what came.
+func (s *Summing) Digest() Digest { return Digest(s.hash.Sum(nil)) }
 
 // ChunkID is sha256(document key, 0x00, text, 0x00, n) cut to 16 bytes; n counts earlier identical texts in the
 // document (docs/contract.md, Identity). A chunk keeps its id when text around it changes.

@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -34,6 +35,50 @@ type Segments struct {
 	Runs      []Run      `json:"runs,omitempty"`
 	Tombs     []Tomb     `json:"tombs,omitempty"`
 	DeadStats []DeadStat `json:"dead_stats,omitempty"`
+
+	Enriched []EnrichedFile `json:"enriched,omitempty"`
+}
+
+// EnrichedFile is a file of an enrichment of the generation.
+type EnrichedFile struct {
+	Segment
+	Of   string `json:"of"`   // name of the enrichment
+	Kind string `json:"kind"` // what the file holds, a word of the enrichment's own
+}
+
+// EnrichedLedger is the kind of a file that lists the ledger entries which an enrichment was made from.
+const EnrichedLedger = "ledger"
+
+// Enrichment tells of what a build made of a generation beside what every one has.
+type Enrichment struct {
+	Name   string           `json:"name"`
+	Rules  string           `json:"rules"` // digest of all that shaped it: settings, models, versions of its rules
+	Hash   Digest           `json:"hash"`  // of its content: that of a build from nothing
+	Counts map[string]int64 `json:"counts,omitempty"`
+	Models string           `json:"models,omitempty"` // as people see them
+	// Why says what was made again of what is derived, or kept, and why; empty: nothing is ever kept.
+	Why string `json:"why,omitempty"`
+}
+
+// Enrichment of a name; nil: the generation has none.
+func (m *Manifest) Enrichment(name string) *Enrichment {
+	for i := range m.Enriched {
+		if m.Enriched[i].Name == name {
+			return &m.Enriched[i]
+		}
+	}
+	return nil
+}
+
+// FilesOf lists the files of an enrichment of one kind.
+func (s Segments) FilesOf(name, kind string) []Segment {
+	var out []Segment
+	for _, file := range s.Enriched {
+		if file.Of == name && file.Kind == kind {
+			out = append(out, file.Segment)
+		}
+	}
+	return out
 }
 
 // Split is the mapped file of one split: whole documents with their chunks, dead ones among them.
@@ -109,10 +154,15 @@ func (s Segments) Kinds() []Kind {
 	for _, one := range s.DeadStats {
 		dead.Segments = append(dead.Segments, one.Segment)
 	}
+	enriched := Kind{Name: "enrichment"}
+	for _, one := range s.Enriched {
+		enriched.Segments = append(enriched.Segments, one.Segment)
+	}
 	return []Kind{
 		{"documents", s.Documents}, {"text", s.Text}, {"extract", s.Extract}, {"mentions", s.Mentions},
 		{"classes", s.Classes}, {"class vectors", s.ClassVecs}, {"chunk vectors", s.ChunkVecs}, {"live", s.Live},
 		{"search", s.Search}, {"idf", s.IDF}, deltas, {"chunks", s.Chunks}, splits, runs, tombs, dead,
+		enriched,
 	}
 }
 
@@ -128,16 +178,19 @@ func (s Segments) All() []Segment {
 // ManifestFormat is raised when a reader of the old format could misread the new one.
 // 1: base segments only, a live and a search segment of all of it.
 // 2: splits and class runs in their place.
+// 3: what mentions a class is in splits, and not in its record and its row.
 const (
-	ManifestFormat = 2 // the newest that is read
+	ManifestFormat = 3 // the newest that is read
 	ManifestWhole  = 1
 	ManifestSplits = 2
+	ManifestPlaced = 3
 )
 
 // Manifest is a generation: a table of what is live.
 type Manifest struct {
 	Format      int          `json:"format"`
 	Index       string       `json:"index"`
+	Family      string       `json:"family,omitempty"` // the base of a branch: whose records it shares
 	Generation  string       `json:"generation"`
 	Seq         int64        `json:"seq"`
 	Parent      string       `json:"parent,omitempty"` // sha256 of the parent's manifest
@@ -157,7 +210,11 @@ type Manifest struct {
 	Tokens      Tokens       `json:"tokens"`
 	Cost        float64      `json:"cost"`
 	Models      ModelSummary `json:"models"`
+	Enriched    []Enrichment `json:"enriched,omitempty"`
 	Trust       *Trust       `json:"trust,omitempty"` // nil: of a release before it, or no model was asked over a network
+
+	// Aliases are the names that are mapped in it.
+	Aliases Aliases `json:"aliases,omitempty"`
 }
 
 // Made names the rules of the program that made a generation: a change of any of them is a reason to build again.
@@ -168,7 +225,13 @@ type Made struct {
 	Names     string `json:"names"`
 	ClassText string `json:"class_text"` // from descriptions
 	Analyser  string `json:"analyser"`   // rules of words
+
+	// Rules found the names of chunks that no model was asked for; empty: none did, or FirstRules.
+	Rules string `json:"rules,omitempty"`
 }
+
+// FirstRules are those of all releases that did not record them.
+const FirstRules = "rules-1"
 
 // Since gives a reason for every version that is not the parent's: "chunker chunk/1 → chunk/2". A parent of before
 // versions were recorded gives one for each.
@@ -183,6 +246,7 @@ func (m Made) Since(parent Made) []string {
 		{"names", parent.Names, m.Names},
 		{"class text", parent.ClassText, m.ClassText},
 		{"analyser", parent.Analyser, m.Analyser},
+		{"rules of names", cmp.Or(parent.Rules, FirstRules), cmp.Or(m.Rules, FirstRules)},
 	} {
 		if version.was == version.now {
 			continue
@@ -259,6 +323,14 @@ type Pointer struct {
 	Manifest   string `json:"manifest"`
 	Seq        int64  `json:"seq"`
 	Epoch      int64  `json:"epoch"`
+}
+
+// Stored is the index that records and collections of the generation are named after: a branch shares its base's.
+func (m *Manifest) Stored() string {
+	if m.Family != "" {
+		return m.Family
+	}
+	return m.Index
 }
 
 // GenerationRef is generations/<gen>/manifest.json.

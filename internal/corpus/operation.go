@@ -12,8 +12,21 @@ const (
 	ActionPause    = "pause"
 	ActionResume   = "resume"
 	ActionCancel   = "cancel"
+	ActionLimit    = "limit"
 	ActionLost     = "cancel --lost"
 	ActionRestore  = "restore"
+	ActionBranch   = "branch"
+	ActionUnbranch = "branch --delete"
+	ActionPromote  = "promote"
+	ActionBackfill = "backfill"
+	ActionPurge    = "purge"
+	ActionReadmit  = "readmit"
+
+	ActionRetry          = "retry-failed"
+	ActionDiscardLetters = "dead-letters discard"
+	ActionPauseNights    = "schedule pause"
+	ActionResumeNights   = "schedule resume"
+	ActionDeleteNights   = "schedule delete"
 )
 
 // Operator is who asks for something, and why.
@@ -33,7 +46,8 @@ type Operation struct {
 	Run    string `json:"run,omitempty"`    // of actions on runs
 	From   string `json:"from,omitempty"`   // generation that was served
 	To     string `json:"to,omitempty"`     // generation that it is about
-	Name   string `json:"name,omitempty"`   // of a tag
+	Name   string `json:"name,omitempty"`   // of a tag or a branch; the digests of purged documents
+	Change string `json:"change,omitempty"` // of a limit: what a run was given
 	Forced bool   `json:"forced,omitempty"` // though what it was made from is not served any more
 
 	// Outcome is how it ended. Nil: nobody recorded it, so that it may or may not have taken effect.
@@ -61,8 +75,11 @@ type Move struct {
 	Action    string `json:"action"`
 	From      string `json:"from,omitempty"` // generation that was served
 	To        string `json:"to"`             // generation that it is about
-	Name      string `json:"name,omitempty"` // of a tag
+	Name      string `json:"name,omitempty"` // of a tag, or of a branch
 	Release   int64  `json:"release,omitempty"`
 	Unchanged bool   `json:"unchanged"`           // there was nothing to do
 	Operation string `json:"operation,omitempty"` // id in the audit trail; empty: nothing was done
+
+	// Set are the settings that a promoted branch brought along, which the file must say from now on.
+	Set map[string]string `json:"set,omitempty"`
 }

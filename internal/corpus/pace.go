@@ -15,7 +15,7 @@ func Units(stage string) (one, many string) {
 	switch stage {
 	case StagePlan, StageChunk:
 		return "document", "documents"
-	case StageExtract:
+	case StageBatch, StageExtract:
 		return "chunk", "chunks"
 	case StageImport:
 		return "row", "rows"

@@ -111,6 +111,9 @@ type Report struct {
 	Version      string          `json:"version,omitempty"`      // of the program that ended it
 	Events       []Event         `json:"events,omitempty"`       // what happened to it, oldest first
 	Retries      []Retry         `json:"retries,omitempty"`      // what its units failed with and were repeated for
+	Course       []Moment        `json:"course,omitempty"`       // how far it was over time, at most 240 moments
+	Bytes        int64           `json:"bytes,omitempty"`        // of the files of the generation that it wrote
+	Enriched     []Enrichment    `json:"enriched,omitempty"`     // what the generation has beside what every one has
 
 	// What failed and still stands, be it of this run or of a generation before.
 	ProblemsTotal   int64  `json:"problems_total"`
@@ -122,7 +125,7 @@ type Report struct {
 	Estimate *Estimate `json:"estimate,omitempty"` // of a dry run
 	Shares   []Share   `json:"shares,omitempty"`   // of a dry run: what would be made, by the reason for it
 	Why      *Why      `json:"why,omitempty"`      // of a dry run that was asked about one document
-	Planned  *Estimate `json:"planned,omitempty"`  // of a run: what was expected of it
+	Planned  *Estimate `json:"planned,omitempty"`  // of a run: what was expected of it, by a plan or by itself
 	Audit    *Audit    `json:"audit,omitempty"`    // of an audit
 	Probes   *Probed   `json:"probes,omitempty"`   // where gate.probes is set
 }
@@ -133,6 +136,7 @@ type LeftOut struct {
 	Packages    int64 `json:"packages,omitempty"`     // in node_modules and folders like it
 	NotIncluded int64 `json:"not_included,omitempty"` // no pattern of include matches
 	Excluded    int64 `json:"excluded,omitempty"`     // a pattern of exclude does
+	Backfills   int64 `json:"backfills,omitempty"`    // documents that backfills bring, which go on
 }
 
 // Range is what a figure lies between, both ends included.
@@ -151,7 +155,8 @@ type Estimate struct {
 	Tokens  Range `json:"tokens"`
 	Cost    Range `json:"cost"`
 	Seconds Range `json:"seconds"`
-	Runs    int   `json:"runs,omitempty"` // earlier ones that it goes by
+	Runs    int   `json:"runs,omitempty"`  // earlier ones that it goes by
+	Sizes   bool  `json:"sizes,omitempty"` // by the run itself, of sizes: nothing was read for it
 }
 
 // Diff counts documents against the parent generation.

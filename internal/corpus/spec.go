@@ -33,7 +33,21 @@ type Spec struct {
 	// Include and Exclude are patterns on the names of objects, relative to the corpus; ** stands for any folders. Without
 	// Include all are included. They change which documents there are, not what is made of one.
 	Include []string `json:"include,omitempty"`
+	// Enrich names what a build makes beside what every generation has, in order. The config digest does not cover it: a
+	// change makes, or drops, that alone.
+	Enrich []string `json:"enrich,omitempty"`
+	// Aliases is a file of names that mean the same: AliasesStored and a sum, the address of an object, or, before it is
+	// sent with a run, a path. The config digest does not cover it: a change makes the documents again that name them.
+	Aliases string   `json:"aliases,omitempty"`
 	Exclude []string `json:"exclude,omitempty"`
+	// Gem are the settings of the enrichment gem; nil: DefaultGem. The config digest does not cover them either.
+	Gem *Gem `json:"gem,omitempty"`
+	// Overlay are the settings among these that the store says and the file does not: of a branch, and of what is made
+	// from one that was promoted. See Overlay.
+	Overlay map[string]string `json:"overlay,omitempty"`
+
+	// Names is what the file of Aliases says, where a run has fixed it; it goes with no specification.
+	Names Aliases `json:"-"`
 }
 
 // Chunking says how documents are cut. Tokens are o200k tokens.
@@ -70,6 +84,25 @@ func (s Spec) ExtractionShare() float64 {
 		return 1
 	}
 	return s.Extraction.Share
+}
+
+// Gem are the settings of the enrichment gem.
+type Gem struct {
+	Questions  int     `json:"questions"`  // that a chunk is asked for; 0: chunks are compared by their texts
+	Themes     int     `json:"themes"`     // the most
+	Neighbours int     `json:"neighbours"` // that each chunk brings into the similarity graph
+	Respectrum float64 `json:"respectrum"` // share of chunks that may change before the spectrum is computed anew
+}
+
+// DefaultGem is what an index has that says nothing else.
+var DefaultGem = Gem{Questions: 5, Themes: 12, Neighbours: 20}
+
+// Memory gives the settings of the enrichment gem.
+func (s Spec) Memory() Gem {
+	if s.Gem == nil {
+		return DefaultGem
+	}
+	return *s.Gem
 }
 
 // Budget bounds what one run may pay; zero means no bound.
@@ -117,7 +150,24 @@ type ChatModel struct {
 	MaxTokens   int      `json:"max_tokens,omitempty"`   // of an answer; 0: by the request
 	TrustDomain string   `json:"trust_domain,omitempty"` // see Domain
 	Timeout     Duration `json:"timeout,omitempty"`      // of one request; 0: DefaultModelTimeout
+
+	Batch BatchMode `json:"batch,omitzero"` // of mode batch; zero: every call is a request of its own
 }
+
+// BatchMode says how extraction is answered by a server's Batch API: files of requests, answered within a day for less
+// money.
+type BatchMode struct {
+	Deadline Duration `json:"deadline"`         // from the build's beginning; the rest goes online
+	Poll     Duration `json:"poll"`             // between looks at what is at work
+	Tokens   int64    `json:"tokens"`           // of prompts that may wait at the server at once; 0: any number
+	Requests int      `json:"requests"`         // of a file, at most
+	Hourly   int      `json:"hourly"`           // batches that are created in an hour, at most
+	PricedAt float64  `json:"priced_at"`        // share of the price of online calls
+	Folder   string   `json:"folder,omitempty"` // where another program answers; empty: the server's Batch API
+}
+
+// On tells whether batches are asked for.
+func (m BatchMode) On() bool { return m.Deadline > 0 }
 
 // EmbedModel says who embeds classes, chunks and questions.
 type EmbedModel struct {

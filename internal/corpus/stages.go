@@ -5,6 +5,7 @@ const (
 	StagePlan    = "plan"
 	StageRepair  = "repair" // only where a store lost its memory
 	StageChunk   = "chunk"
+	StageBatch   = "batch" // only in mode batch
 	StageExtract = "extract"
 	StageReduce  = "reduce"
 	StageShorten = "shorten"
@@ -12,6 +13,7 @@ const (
 	StageLoad    = "load"
 	StageImport  = "import" // only where a vector store imports
 	StageSegment = "segment"
+	StageEnrich  = "enrich" // only where the configuration names an enrichment
 	StageVerify  = "verify"
 	StagePublish = "publish"
 	StageCollect = "collect"
@@ -31,6 +33,7 @@ var Stages = []Stage{
 	{StagePlan, 1, false},
 	{StageRepair, 0, false},
 	{StageChunk, 3, false},
+	{StageBatch, 0, true},
 	{StageExtract, 70, true},
 	{StageReduce, 4, false},
 	{StageShorten, 3, true},
@@ -38,6 +41,7 @@ var Stages = []Stage{
 	{StageLoad, 7, false},
 	{StageImport, 0, false},
 	{StageSegment, 2, false},
+	{StageEnrich, 0, true},
 	{StageVerify, 1, false},
 	{StagePublish, 0.5, false},
 	{StageCollect, 0.5, false},

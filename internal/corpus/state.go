@@ -1,10 +1,6 @@
 package corpus
 
-import (
-	"fmt"
-	"strings"
-	"time"
-)
+import "time"
 
 // Close ends the running stage in the report. done is how many of its pieces were done: all of them, unless the run
 // ends in the middle.
@@ -35,7 +31,7 @@ func (r *Report) FromManifest(m *Manifest) {
 			String()
 	r.Documents, r.Chunks, r.Classes, r.Mentions, r.DeadLetters = m.Counts.Documents, m.Counts.Chunks, m.Counts.Classes,
 		m.Counts.Mentions, m.Counts.DeadLetters
-	r.Models, r.Stale = m.Models, m.Counts.Stale
+	r.Models, r.Stale, r.Enriched = m.Models, m.Counts.Stale, m.Enriched
 }
 
 // Take keeps the results of an earlier report of the same run.
@@ -46,70 +42,7 @@ func (r *Report) Take(o Report) {
 	r.Models, r.Diff, r.Problems, r.Published = o.Models, o.Diff, o.Problems, o.Published
 	r.ProblemsTotal, r.ProblemsPath, r.Reasons = o.ProblemsTotal, o.ProblemsPath, o.Reasons
 	r.DocumentsFailed, r.ChunksFailed, r.Stale = o.DocumentsFailed, o.ChunksFailed, o.Stale
-}
-
-// Markdown is report.md.
-func (r Report) Markdown() string {
-	var text strings.Builder
-	fmt.Fprintf(&text, "# %s %s: %s\n\n", r.Index, r.Generation, r.Status)
-	if r.Reason != "" {
-		fmt.Fprintf(&text, "Reason: %s. %s\n\n", r.Reason, r.Detail)
-	}
-	fmt.Fprintf(
-		&text,
-		"| documents | chunks | classes | mentions | dead letters |\n|---|---|---|---|---|\n| %d | %d | %d | %d | %d |\n\n",
-		r.Documents,
-		r.Chunks,
-		r.Classes,
-		r.Mentions,
-		r.DeadLetters,
-	)
-	fmt.Fprintf(
-		&text,
-		"Against the parent: %d added, %d changed, %d moved, %d removed, %d the same, %d refused.\n\n",
-		r.Diff.Added,
-		r.Diff.Changed, r.Diff.Moved,
-		r.Diff.Removed,
-		r.Diff.Same,
-		r.Refused,
-	)
-	if r.DocumentsFailed > 0 {
-		fmt.Fprintf(&text, "Failed: %d documents; of these %d serve what was there before (stale).\n\n",
-			r.DocumentsFailed, r.Stale)
-	}
-	fmt.Fprintf(
-		&text,
-		"Paid: %d extract, %d shorten, %d embed calls; %d prompt, %d completion, %d embedding tokens; cost %.4f. "+
-			"From the ledger: %d, %d, %d.\n\n",
-		r.Calls.Extract,
-		r.Calls.Shorten,
-		r.Calls.Embed,
-		r.Tokens.Prompt,
-		r.Tokens.Completion,
-		r.Tokens.Embedding,
-		r.Cost,
-		r.LedgerHits.Extract,
-		r.LedgerHits.Shorten,
-		r.LedgerHits.Embed,
-	)
-	if lost := r.Unsettled; lost.Calls.Sum() > 0 {
-		fmt.Fprintf(&text, "Sent, and perhaps paid for, without a counted answer, and not in the above: "+
-			"%d extract, %d shorten, %d embed calls; about %d prompt, %d completion, %d embedding tokens; cost %.4f.\n\n",
-			lost.Calls.Extract, lost.Calls.Shorten, lost.Calls.Embed, lost.Tokens.Prompt, lost.Tokens.Completion,
-			lost.Tokens.Embedding, lost.Cost)
-	}
-	text.WriteString("| stage | done | seconds |\n|---|---|---|\n")
-	for _, s := range r.Stages {
-		fmt.Fprintf(&text, "| %s | %d | %.1f |\n", s.Name, s.Done, s.Seconds)
-	}
-	fmt.Fprintf(&text, "\nContent hash %s\n", r.ContentHash)
-	for i, problem := range r.Problems {
-		if i == 0 {
-			text.WriteString("\nProblems:\n\n")
-		}
-		fmt.Fprintf(&text, "* %s %s: %s\n", problem.Code, problem.Object, problem.Detail)
-	}
-	return text.String()
+	r.Bytes, r.Planned, r.Probes, r.Enriched = o.Bytes, o.Planned, o.Probes, o.Enriched
 }
 
 // Sum is the number of calls of all tasks.
@@ -123,7 +56,7 @@ func (c Calls) Plus(other Calls) Calls {
 // Count adds n calls of a task; tasks that builds do not have are not counted.
 func (c *Calls) Count(task string, n int64) {
 	switch task {
-	case "extract":
+	case "extract", "triples": // as questions of chunks are: one call a chunk
 		c.Extract += n
 	case "shorten":
 		c.Shorten += n
@@ -135,7 +68,7 @@ func (c *Calls) Count(task string, n int64) {
 // Of is the number of a task; 0 of tasks that builds do not have.
 func (c Calls) Of(task string) int64 {
 	switch task {
-	case "extract":
+	case "extract", "triples":
 		return c.Extract
 	case "shorten":
 		return c.Shorten

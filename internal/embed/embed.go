@@ -157,7 +157,9 @@ func (s Source) Pay(ctx context.Context, items []Item) error {
 		}
 		items = missing
 	}
-	return s.Ledger.PayTexts(ctx, s.keys(items), func(ctx context.Context, places []int) error {
+	keys := s.keys(items)
+	ledger.Note(ctx, ledger.Embed, keys...)
+	return s.Ledger.PayTexts(ctx, keys, func(ctx context.Context, places []int) error {
 		wanted := make([]Item, len(places))
 		for n, i := range places {
 			wanted[n] = items[i]
@@ -216,6 +218,7 @@ func (s Source) keys(items []Item) []corpus.Digest {
 // before domains were told apart has its former key, where that may be trusted.
 func (s Source) find(ctx context.Context, items []Item) (keys, objects []corpus.Digest, err error) {
 	keys = s.keys(items)
+	ledger.Note(ctx, ledger.Embed, keys...)
 	if objects, err = s.Ledger.FindTexts(ctx, keys); err != nil || !s.Embedder.Info().Before {
 		return keys, objects, err
 	}

@@ -7,6 +7,14 @@ func SetMergedEntries(n int) (undo func()) {
 	return func() { mergedEntries = old }
 }
 
+// SetMostRuns has builds write packs of the index of so many texts, and merge more runs than most; it gives what undoes
+// that.
+func SetMostRuns(most, perPack int) (undo func()) {
+	oldRuns, oldTexts := mostRuns, sealTexts
+	mostRuns, sealTexts = most, perPack
+	return func() { mostRuns, sealTexts = oldRuns, oldTexts }
+}
+
 // Remembered counts what a process remembers of the index of texts: answers, and texts of which it has vectors.
 func (l *Ledger) Remembered() (answers, vectors int) {
 	l.texts.mu.Lock()
@@ -16,3 +24,6 @@ func (l *Ledger) Remembered() (answers, vectors int) {
 	}
 	return len(l.texts.answers), vectors
 }
+
+// Runs of the index of texts that are open.
+func (l *Ledger) Runs() int { return l.packs.task(Texts).runs() }

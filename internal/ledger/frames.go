@@ -79,3 +79,10 @@ func (f *frames) keep(read *frame) {
 		delete(f.known, f.order[0].id)
 	}
 }
+
+// clear forgets all of them.
+func (f *frames) clear() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.known, f.order, f.bytes = nil, nil, 0
+}

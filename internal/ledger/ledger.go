@@ -35,10 +35,24 @@ const (
 	Extract = "extract"
 	Shorten = "shorten"
 	Embed   = "embed"
+	Triples = "triples"
+
+	Questions = "questions"
 )
 
-// Tasks lists them: all are packed, merged and expired alike.
-func Tasks() []string { return []string{Extract, Shorten, Embed} }
+// OfEnrichments lists the tasks of enrichments alone: files of these list their entries (Line).
+func OfEnrichments() []string { return []string{Triples, Questions} }
+
+// Tasks lists all: their entries are packed, merged and expired.
+func Tasks() []string { return append([]string{Extract, Shorten, Embed}, OfEnrichments()...) }
+
+// Holds tells whether the store has anything of a task.
+func (l *Ledger) Holds(ctx context.Context, task string) (bool, error) {
+	for _, err := range l.store.List(ctx, "ledger/"+task+"/", "") {
+		return err == nil, err
+	}
+	return false, nil
+}
 
 // Key of a paid result: task, prompt version, model, parameters, schema version, input text.
 func Key(task, prompt, model, parameters, schema, input string) corpus.Digest {
@@ -225,6 +239,7 @@ func (l *Ledger) DoAccepting(
 	accept Accept,
 	pay func(context.Context) (Result, error),
 ) (*Entry, bool, error) {
+	Note(ctx, task, key)
 	if e, err := l.fromPacks(ctx, task, key, accept); err != nil || e != nil {
 		return e, false, err
 	}

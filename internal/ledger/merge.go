@@ -25,6 +25,9 @@ const (
 	maxFanIn = 64 // runs that one merge reads at once
 )
 
+// mostRuns are those of the index that a build goes on with before some are merged while it runs.
+var mostRuns = maxFanIn
+
 // A merged pack is cut at the next first byte once it holds this much.
 var (
 	mergedBytes   = 128 << 20
@@ -230,6 +233,10 @@ func (l *Ledger) rewrite(
 		ctx:    ctx,
 		store:  l.store,
 		prefix: mergedPrefix(task) + corpus.Sum(append([]string{how}, done.Inputs...)...).Short(32),
+		bits:   bloomBits,
+	}
+	if task == Texts {
+		w.bits = indexBits
 	}
 	defer w.discard()
 	slices.SortFunc(inputs, func(a, b run) int { return strings.Compare(a.files[0].key, b.files[0].key) })
@@ -261,6 +268,7 @@ type packWriter struct {
 	ctx     context.Context //nolint:containedctx // it lives for one rewrite
 	store   blob.Store
 	prefix  string
+	bits    int // of the filter, to a key
 	rows    *artifact.Rows
 	keys    []corpus.Digest
 	size    int
@@ -300,7 +308,7 @@ func (w *packWriter) flush() error {
 		return nil
 	}
 	w.rows.Cut()
-	w.rows.Append(filterRow, bloomMake(w.keys))
+	w.rows.Append(filterRow, bloomOf(w.keys, w.bits))
 	object := w.prefix + "-" + w.keys[0].Short(2) + "-" + w.keys[len(w.keys)-1].Short(2)
 	if err := w.rows.Scratch(w.ctx, w.store, object); err != nil {
 		return err

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"path"
 	"slices"
@@ -108,8 +109,9 @@ func packOf(info blob.Info, merged bool) packFile {
 // pack is an open pack.
 type pack struct {
 	packFile
-	reader *artifact.Reader
-	filter []byte
+	reader   *artifact.Reader
+	filter   []byte
+	from, to byte // first bytes of its keys: first and last
 }
 
 // taskPacks are the open packs of a task.
@@ -150,6 +152,17 @@ func (t *taskPacks) forget() {
 	t.listed = time.Time{}
 }
 
+// runs counts those of the open packs.
+func (t *taskPacks) runs() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	names := make(map[string]bool, len(t.packs))
+	for _, p := range t.packs {
+		names[p.run] = true
+	}
+	return len(names)
+}
+
 // packed looks a key up in the packs. One that cannot be read is set aside, and the look-up goes on without it.
 func (l *Ledger) packed(ctx context.Context, task string, key corpus.Digest) ([]byte, error) {
 	t := l.packs.task(task)
@@ -161,6 +174,9 @@ func (l *Ledger) packed(ctx context.Context, task string, key corpus.Digest) ([]
 		value, err := p.get(ctx, &t.frames, key)
 		if err != nil && artifact.IsDamage(err) {
 			l.setAside(t, p.key, err)
+			if fault.Is(err, fault.NotFound) { // it was written again, and what took its place is to be looked at before paying
+				t.forget()
+			}
 			continue
 		}
 		if _, _, negative := decodeNegative(value); err == nil && negative {
@@ -250,7 +266,13 @@ func openPack(ctx context.Context, store blob.Store, file packFile) (*pack, erro
 	if err != nil {
 		return nil, err
 	}
-	return &pack{packFile: file, reader: reader, filter: slices.Clone(raw)}, nil
+	opened := &pack{packFile: file, reader: reader, filter: slices.Clone(raw), to: 0xff}
+	first, errFirst := hex.DecodeString(file.first)
+	last, errLast := hex.DecodeString(file.last)
+	if errFirst == nil && errLast == nil && len(first) == 1 && len(last) == 1 {
+		opened.from, opened.to = first[0], last[0]
+	}
+	return opened, nil
 }
 
 func (p *pack) get(ctx context.Context, through *frames, key corpus.Digest) ([]byte, error) {

@@ -28,8 +28,6 @@ const Texts = "texts"
 const (
 	// keptAnswers bounds the answers of the index whose texts a process remembers.
 	keptAnswers = 1024
-	// sealTexts is how many texts a process stores before it writes them into the index.
-	sealTexts = 32_768
 	// lookNow is how old a look at what other processes stored may be where nothing is paid for yet.
 	lookNow = time.Minute
 	// keptBytes bounds the vectors that a process remembers: neighbours often share an answer.
@@ -38,6 +36,9 @@ const (
 	// a break, and what follows it needs the room.
 	forgetAfter = 15 * time.Second
 )
+
+// sealTexts is how many texts a process stores before it writes them into the index.
+var sealTexts = 32_768
 
 // textIndex is what a process knows of the index.
 type textIndex struct {
@@ -58,6 +59,7 @@ type textIndex struct {
 	adopting   sync.Mutex
 	adopted    bool
 	sealing    sync.Mutex
+	merging    sync.Mutex
 }
 
 func newTextIndex() *textIndex {
@@ -266,8 +268,7 @@ func (x *textIndex) answer(object corpus.Digest) *answer {
 
 // mayHold tells by a pack's range and filter that it is worth reading for a key.
 func (p *pack) mayHold(key corpus.Digest) bool {
-	name := key.Short(2)
-	return name >= p.first && name <= p.last && bloomHas(p.filter, key)
+	return key[0] >= p.from && key[0] <= p.to && bloomHas(p.filter, key)
 }
 
 // candidates gives the objects that the index names for texts, each once, without those that were set aside.

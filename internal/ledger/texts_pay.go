@@ -181,20 +181,39 @@ func (l *Ledger) PutVectors(ctx context.Context, texts []corpus.Digest, vectors 
 		return err
 	}
 	l.texts.learn(&answer{object: object, texts: slices.Clone(texts), fresh: true, own: true})
-	l.sealDue(context.WithoutCancel(ctx))
+	if l.sealDue(context.WithoutCancel(ctx)) {
+		l.mergeDue(ctx)
+	}
 	return nil
 }
 
 // sealDue seals once there is enough for a pack of the index. Who finds another one at it goes on: waiting would stop
 // all who pay, and each of them would then write a pack of the few texts that came meanwhile.
-func (l *Ledger) sealDue(ctx context.Context) {
+func (l *Ledger) sealDue(ctx context.Context) (sealed bool) {
 	if l.texts.unsealed() < sealTexts || !l.texts.sealing.TryLock() {
-		return
+		return false
 	}
 	defer l.texts.sealing.Unlock()
-	if l.texts.unsealed() >= sealTexts { // nobody sealed between the look and the lock
-		_ = l.sealAnswers(ctx, l.texts.fresh(true)) // the marks stay: it is tried again
+	if l.texts.unsealed() < sealTexts { // somebody sealed between the look and the lock
+		return false
 	}
+	return l.sealAnswers(ctx, l.texts.fresh(true)) == nil // else the marks stay: it is tried again
+}
+
+// mergeDue merges packs of the index where a build has written many: each text that is looked up asks the filters of
+// all runs, and a first build looks up as many texts as it writes. Who finds another one at it goes on. An error is
+// left to the upkeep of the next build.
+func (l *Ledger) mergeDue(ctx context.Context) {
+	if l.packs.task(Texts).runs() <= mostRuns || !l.texts.merging.TryLock() {
+		return
+	}
+	defer l.texts.merging.Unlock()
+	name, owner := textsUpkeep, l.owner+"-"+newCall()
+	if got, err := l.claims.Claim(ctx, name, owner, claimTTL); err != nil || !got {
+		return
+	}
+	defer l.keep(ctx, name, owner)()
+	_, _ = l.Merge(ctx, Texts, time.Now())
 }
 
 // learnLater takes an answer in that is held until it can be stored. Its mark may have been taken for a dead one's.

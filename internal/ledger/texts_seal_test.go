@@ -37,3 +37,43 @@ func TestThoseWhoPaySideBySideWriteFullPacksOfTheIndex(t *testing.T) {
 		t.Errorf("%d packs for %d texts", packs, requests*perRequest)
 	}
 }
+
+// A first build looks up as many texts as it writes, and each look-up asks every run of the index: while it runs, runs
+// are merged, and every text is still found.
+func TestABuildMergesTheIndexWhileItRuns(t *testing.T) {
+	const most, perPack, packs = 10, 512, 60
+	defer ledger.SetMostRuns(most, perPack)()
+	store := artifacttest.New()
+	l := ledger.New(store, memory.NewClaims())
+	vectors := make([][]float32, perPack)
+	for i := range vectors {
+		vectors[i] = []float32{1}
+	}
+	for n := range packs {
+		if err := l.PutVectors(t.Context(), texts(n*perPack, (n+1)*perPack), vectors); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.FindTexts(t.Context(), texts(packs*perPack, packs*perPack+1)); err != nil { // a new one asks all
+			t.Fatal(err)
+		}
+		if runs := l.Runs(); runs > most+1 {
+			t.Fatalf("%d runs after %d packs", runs, n+1)
+		}
+	}
+	merges := len(store.Keys("ledger/texts/merges/"))
+	if merges == 0 || merges > packs/2 {
+		t.Errorf("%d merges of %d packs", merges, packs)
+	}
+	fresh := ledger.New(store, memory.NewClaims())
+	for n := range packs {
+		objects, err := fresh.FindTexts(t.Context(), texts(n*perPack, n*perPack+100))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, object := range objects {
+			if object.IsZero() {
+				t.Fatalf("text %d of pack %d is not found", i, n)
+			}
+		}
+	}
+}

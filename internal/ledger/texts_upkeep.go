@@ -198,6 +198,9 @@ func (l *Ledger) gatherMarks(ctx context.Context, now time.Time) (int64, error) 
 	return gathered, artifact.DeleteAll(ctx, l.store, dead)
 }
 
+// textsUpkeep is the claim of who merges packs of the index.
+const textsUpkeep = "ledger-upkeep:" + Embed
+
 // upkeepTexts keeps embeddings and their index small. Listed gives texts: an answer goes when the index names it no
 // more, and the index forgets what is old and not listed.
 func (l *Ledger) upkeepTexts(
@@ -206,7 +209,7 @@ func (l *Ledger) upkeepTexts(
 	if err := l.adoptAnswers(ctx); err != nil {
 		return kept, err
 	}
-	name, owner := "ledger-upkeep:"+Embed, l.owner+"-"+newCall()
+	name, owner := textsUpkeep, l.owner+"-"+newCall()
 	got, err := l.claims.Claim(ctx, name, owner, claimTTL)
 	if err != nil || !got {
 		return Kept{Busy: !got}, err

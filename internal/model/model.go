@@ -15,21 +15,23 @@ const (
 	Extract = "extract"
 	Shorten = "shorten"
 	Answer  = "answer"
+	Triples = "triples"
 )
 
 // Call is one structured chat request. Chat models see System, User and Schema; models that are rules or recordings see
 // Input, Name, Question and Ref.
 type Call struct {
-	Task     string
-	System   string
-	User     string
-	Schema   json.RawMessage // JSON schema of the wanted object; nil for free text
-	Input    string          // the text that the task is about
-	Name     string          // shorten: the class's name
-	Question string          // answer
-	Ref      string          // document key, for recordings
-	Limit    int             // shorten: wanted length in runes
-	Most     int             // longest reply in tokens; 0, or more than the model may give: as the model has it
+	Task      string
+	System    string
+	User      string
+	Schema    json.RawMessage // JSON schema of the wanted object; nil for free text
+	Input     string          // the text that the task is about
+	Name      string          // shorten: the class's name
+	Question  string          // answer
+	Sentences []string        // triples: those of Input, in order
+	Ref       string          // document key, for recordings
+	Limit     int             // shorten: wanted length in runes
+	Most      int             // longest reply in tokens; 0, or more than the model may give: as the model has it
 }
 
 // ProbeText is a text that every model can extract from and shorten. A stage whose model gave answers of no use sends
@@ -89,6 +91,18 @@ type Embedder interface {
 // Weighable is an embedder that weighs words by a table of the corpus: the built-in one. Find it with As.
 type Weighable interface {
 	WithIDF(weight func(stem string) float64) Embedder
+}
+
+// Batcher is a chat model whose calls can be answered in batches: files of requests. Find it with As.
+type Batcher interface {
+	// Form is what a call that was answered taught of how the server wants requests; Begin has another process begin
+	// with it.
+	Form() string
+	Begin(form string)
+	// Request gives the body of a call as it is posted online.
+	Request(call Call) (json.RawMessage, error)
+	// Read reads the body of an answer as Complete would have. The error is Complete's.
+	Read(call Call, body []byte) (Reply, error)
 }
 
 // As finds the first model in the chain of decorators below value that is a T: a capability such as Weighable, or a

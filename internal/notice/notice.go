@@ -22,6 +22,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/redact"
+	shown "github.com/unweaver/unweaver/internal/report"
 	"github.com/unweaver/unweaver/internal/version"
 )
 
@@ -43,6 +44,7 @@ type Hook struct {
 	URL    string
 	Secret string
 	On     []string // events
+	Page   string   // address of query-api for people; empty: none is known
 }
 
 // Hooks gives the webhook of each index, of the configuration of this process alone. A webhook whose secret is not in
@@ -50,7 +52,7 @@ type Hook struct {
 func Hooks(settings *config.Config) (func(index string) Hook, error) {
 	of := func(index string) Hook {
 		notify := settings.NotifyOf(index)
-		return Hook{URL: notify.Webhook, Secret: notify.Secret(), On: notify.On}
+		return Hook{URL: notify.Webhook, Secret: notify.Secret(), On: notify.On, Page: notify.Page}
 	}
 	for _, index := range append(indexes(settings), "") {
 		hook := of(index)
@@ -110,7 +112,9 @@ type Body struct {
 	Status     string    `json:"status"`
 	Reason     string    `json:"reason,omitempty"` // a code
 	Command    string    `json:"command"`          // to do or to look at next
+	Link       string    `json:"link,omitempty"`   // to the run on the page of query-api
 
+	Summary         string        `json:"summary,omitempty"` // one sentence
 	Published       bool          `json:"published"`
 	Documents       int64         `json:"documents"`
 	Chunks          int64         `json:"chunks"`
@@ -127,14 +131,18 @@ type Body struct {
 
 // Fill takes the counts of a report.
 func (b *Body) Fill(report corpus.Report) {
+	b.Summary = shown.Summary(report)
 	b.Published, b.Documents, b.Chunks, b.Classes = report.Published, report.Documents, report.Chunks, report.Classes
 	b.DeadLetters, b.DocumentsFailed = report.DeadLetters, report.DocumentsFailed
 	b.ChunksFailed, b.ProblemsTotal = report.ChunksFailed, report.ProblemsTotal
 	b.Calls, b.Tokens, b.Cost, b.Seconds = report.Calls, report.Tokens, report.Cost, report.Seconds
 }
 
-// Advise fills in the command that a person would give next.
-func (b *Body) Advise() {
+// Advise fills in the command that a person would give next, and the page to look at.
+func (b *Body) Advise(hook Hook) {
+	if hook.Page != "" {
+		b.Link = strings.TrimRight(hook.Page, "/") + "/#/" + url.PathEscape(b.Index) + "/runs/" + url.PathEscape(b.Generation)
+	}
 	switch {
 	case b.Event == config.OnPaused && b.Reason == string(fault.BudgetSpent):
 		b.Command = "unweaver resume " + b.Run + " --budget-calls N"

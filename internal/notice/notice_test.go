@@ -47,15 +47,16 @@ func receive(t *testing.T, status int) *receiver {
 func TestANoticeIsSignedAndHoldsCounts(t *testing.T) {
 	r := receive(t, http.StatusNoContent)
 	body := notice.Body{
-		ID: "run-1", Event: "held", Index: "docs", Run: "docs/g1", Status: "held", Reason: "mass_deletion",
+		ID: "run-1", Event: "held", Index: "docs", Run: "docs/g1", Generation: "g1", Status: "held", Reason: "mass_deletion",
 		Time: time.Date(2026, 3, 1, 2, 3, 4, 0, time.UTC),
 	}
 	body.Fill(corpus.Report{
 		Documents: 10, Chunks: 20, Calls: corpus.Calls{Extract: 3}, Cost: 0.25, Seconds: 12,
 		Problems: []corpus.Problem{{Code: "unreadable_document", Object: "secret/name.pdf", Detail: "its text"}},
 	})
-	body.Advise()
-	if err := notice.Send(t.Context(), notice.Hook{URL: r.url, Secret: "s3cret", On: everything}, body); err != nil {
+	hook := notice.Hook{URL: r.url, Secret: "s3cret", On: everything, Page: "https://search.example/"}
+	body.Advise(hook)
+	if err := notice.Send(t.Context(), hook, body); err != nil {
 		t.Fatal(err)
 	}
 	header, raw := r.headers[0], r.bodies[0]
@@ -72,7 +73,9 @@ func TestANoticeIsSignedAndHoldsCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got["documents"] != 10.0 || got["cost"] != 0.25 || got["command"] != "unweaver status docs/g1" ||
-		got["reason"] != "mass_deletion" || got["seconds"] != 12.0 {
+		got["summary"] != "10 documents, 0 changed; 3 calls, 0 tokens, cost 0.2500; 12.0 s" ||
+		got["reason"] != "mass_deletion" || got["seconds"] != 12.0 ||
+		got["link"] != "https://search.example/#/docs/runs/g1" {
 		t.Errorf("body %s", raw)
 	}
 	if strings.Contains(raw, "name.pdf") || strings.Contains(raw, "its text") {
@@ -134,7 +137,7 @@ func TestAnIndexMayHaveAWebhookOfItsOwn(t *testing.T) {
 	t.Setenv("GENERAL_SECRET", "general")
 	t.Setenv("OWN_SECRET", "own")
 	settings, err := config.Load(config.Source{Set: []string{
-		"notify.webhook=https://general.example", "notify.secret_env=GENERAL_SECRET",
+		"notify.webhook=https://general.example", "notify.page=https://page.example", "notify.secret_env=GENERAL_SECRET",
 		"indexes.own.notify.webhook=https://own.example", "indexes.own.notify.secret_env=OWN_SECRET",
 		"indexes.own.notify.on=failed",
 	}})
@@ -145,7 +148,8 @@ func TestAnIndexMayHaveAWebhookOfItsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if hook := of("own"); hook.URL != "https://own.example" || hook.Secret != "own" || len(hook.On) != 1 {
+	if hook := of("own"); hook.URL != "https://own.example" || hook.Secret != "own" || len(hook.On) != 1 ||
+		hook.Page != "https://page.example" {
 		t.Errorf("%+v", hook)
 	}
 	if hook := of("any"); hook.URL != "https://general.example" || hook.Secret != "general" || len(hook.On) != 4 {
@@ -159,7 +163,7 @@ func TestAnIndexMayHaveAWebhookOfItsOwn(t *testing.T) {
 
 func TestANoticeOfDriftNamesTheRepair(t *testing.T) {
 	body := notice.Body{Event: "failed", Index: "docs", Run: "docs/audit-1", Status: "failed", Reason: "drift"}
-	if body.Advise(); body.Command != "unweaver audit --repair --wait --index docs" {
+	if body.Advise(notice.Hook{}); body.Link != "" || body.Command != "unweaver audit --repair --wait --index docs" {
 		t.Error(body.Command)
 	}
 }

@@ -13,6 +13,9 @@ type shared struct {
 	observer Observer
 }
 
+// Unwrap gives the store below, for who looks for a capability of it.
+func (s shared) Unwrap() coordination.Store { return s.Store }
+
 // OfCoordination puts an observer around a store of coordination; nil stays nil.
 func OfCoordination(store coordination.Store, observer Observer) coordination.Store {
 	if store == nil || observer == nil {

@@ -124,6 +124,9 @@ type classRecords struct {
 	observer Observer
 }
 
+// Unwrap gives the store below, for records.ScrubberOf.
+func (r classRecords) Unwrap() records.Store { return r.Store }
+
 // OfRecords puts an observer around a store of class records; nil stays nil.
 func OfRecords(store records.Store, observer Observer) records.Store {
 	if store == nil || observer == nil {

@@ -28,10 +28,30 @@ type (
 	AuditRequest = port.AuditRequest
 	// MoveRequest is that of package port.
 	MoveRequest = port.MoveRequest
+	// BranchRequest is that of package port.
+	BranchRequest = port.BranchRequest
+	// Overlaid is that of package port.
+	Overlaid = port.Overlaid
 	// DifferenceRequest is that of package port.
 	DifferenceRequest = port.DifferenceRequest
+	// AliasesRequest is that of package port.
+	AliasesRequest = port.AliasesRequest
 	// LettersRequest is that of package port.
 	LettersRequest = port.LettersRequest
+	// BackfillRequest is that of package port.
+	BackfillRequest = port.BackfillRequest
+	// BackfillStarted is that of package port.
+	BackfillStarted = port.BackfillStarted
+	// BackfillNamed is that of package port.
+	BackfillNamed = port.BackfillNamed
+	// PurgeRequest is that of package port.
+	PurgeRequest = port.PurgeRequest
+	// PurgeAnswer is that of package port.
+	PurgeAnswer = port.PurgeAnswer
+	// PurgesRequest is that of package port.
+	PurgesRequest = port.PurgesRequest
+	// PurgesAnswer is that of package port.
+	PurgesAnswer = port.PurgesAnswer
 	// ScheduleRequest is that of package port.
 	ScheduleRequest = port.ScheduleRequest
 	// Applied is that of package port.
@@ -46,6 +66,10 @@ type (
 	Run = port.Run
 	// Status is that of package port.
 	Status = port.Status
+	// LimitRequest is that of package port.
+	LimitRequest = port.LimitRequest
+	// Stopped is that of package port.
+	Stopped = port.Stopped
 	// Check is that of package port.
 	Check = port.Check
 	// Control is that of package port.

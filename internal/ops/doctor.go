@@ -74,14 +74,18 @@ func (s *Service) probeChat(ctx context.Context, spec corpus.Spec) (string, erro
 	if err != nil {
 		return "", err
 	}
+	label := chat.Info().Label()
+	if spec.Chat.Batch.On() {
+		label += ", extraction in batches,"
+	}
 	if !chat.Info().Paid {
-		return chat.Info().Label(), nil
+		return strings.TrimSuffix(label, ","), nil
 	}
 	reply, err := chat.Complete(
 		ctx,
 		model.Call{Task: model.Answer, System: "Answer with the word ok.", User: "ok?"},
 	)
-	return fmt.Sprintf("%s answers (%d tokens)", chat.Info().Label(), reply.Usage.Prompt+reply.Usage.Completion), err
+	return fmt.Sprintf("%s answers (%d tokens)", label, reply.Usage.Prompt+reply.Usage.Completion), err
 }
 
 func (s *Service) probeEmbedder(ctx context.Context, spec corpus.Spec) (string, error) {

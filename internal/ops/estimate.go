@@ -25,6 +25,9 @@ func (s *Service) Estimate(ctx context.Context, request IndexRequest) (corpus.Es
 	if err := s.grant(ctx, spec.Corpus, false); err != nil {
 		return corpus.Estimated{}, err
 	}
+	if err := s.keepAliases(ctx, spec, request.Aliases); err != nil {
+		return corpus.Estimated{}, err
+	}
 	parser, err := box.New(runtime.GOMAXPROCS(0), s.Limits)
 	if err != nil {
 		return corpus.Estimated{}, err

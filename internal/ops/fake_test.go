@@ -1,7 +1,9 @@
 package ops_test
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -52,9 +54,11 @@ type temporalFake struct {
 	hidden     map[string]bool // visibility does not show them yet
 	noPrefix   bool            // visibility knows no STARTS_WITH
 	down       error           // of every call
+	refuses    error           // to begin anything
 	pollers    int
 	computers  int            // pollers of the queue of what fills a core
 	memo       map[string]any // of every run
+	says       string         // by an update that is obeyed
 	answer     func(ctx context.Context, update client.UpdateWorkflowOptions) error
 
 	started   []client.StartWorkflowOptions
@@ -64,8 +68,23 @@ type temporalFake struct {
 	queries   []string
 }
 
-// ScheduleClient and GetWorkflow are those of no server: schedules are tested on real ones.
-func (f *temporalFake) ScheduleClient() client.ScheduleClient { return nil }
+// ScheduleClient is that of a server without any schedule, and GetWorkflow that of none: schedules are tested on real
+// ones.
+func (f *temporalFake) ScheduleClient() client.ScheduleClient { return noSchedules{} }
+
+type noSchedules struct{ client.ScheduleClient }
+
+func (noSchedules) GetHandle(context.Context, string) client.ScheduleHandle { return noSchedule{} }
+
+type noSchedule struct{ client.ScheduleHandle }
+
+func (noSchedule) Describe(context.Context) (*client.ScheduleDescription, error) {
+	return nil, serviceerror.NewNotFound("schedule not found")
+}
+
+func (noSchedule) Delete(context.Context) error {
+	return serviceerror.NewNotFound("schedule not found")
+}
 
 func (f *temporalFake) GetWorkflow(context.Context, string, string) client.WorkflowRun { return nil }
 
@@ -75,8 +94,8 @@ func (f *temporalFake) ExecuteWorkflow(
 	_ any,
 	args ...any,
 ) (client.WorkflowRun, error) {
-	if f.down != nil {
-		return nil, f.down
+	if err := cmp.Or(f.down, f.refuses); err != nil {
+		return nil, err
 	}
 	if f.executions[options.ID] == running && options.WorkflowExecutionErrorWhenAlreadyStarted {
 		return nil, serviceerror.NewWorkflowExecutionAlreadyStarted("already started", "", "")
@@ -103,10 +122,16 @@ func (f *temporalFake) runID(id string) string { return fmt.Sprint("r", f.runs[i
 // answered is the handle of an update that was answered.
 type answered struct {
 	client.WorkflowUpdateHandle
-	err error
+	err  error
+	says string // JSON; empty: nothing, as a worker of before
 }
 
-func (a answered) Get(context.Context, any) error { return a.err }
+func (a answered) Get(_ context.Context, into any) error {
+	if a.err != nil || into == nil || a.says == "" {
+		return a.err
+	}
+	return json.Unmarshal([]byte(a.says), into)
+}
 
 func (f *temporalFake) UpdateWorkflow(
 	ctx context.Context,
@@ -119,7 +144,7 @@ func (f *temporalFake) UpdateWorkflow(
 	case f.executions[update.WorkflowID] != running:
 		return nil, serviceerror.NewNotFound("workflow execution already completed")
 	case f.answer == nil:
-		return answered{}, nil
+		return answered{says: f.says}, nil
 	}
 	return answered{err: f.answer(ctx, update)}, nil
 }
@@ -247,6 +272,17 @@ type bench struct {
 	classes  *faulty
 	records  *deaf
 	art      artifact.Index // of index docs
+}
+
+// Pause and Cancel are those of the service without their answer.
+func (b *bench) Pause(ctx context.Context, run string) error {
+	_, err := b.Service.Pause(ctx, run)
+	return err
+}
+
+func (b *bench) Cancel(ctx context.Context, run string) error {
+	_, err := b.Service.Cancel(ctx, run)
+	return err
 }
 
 func newBench(t *testing.T) *bench {

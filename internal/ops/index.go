@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/unweaver/unweaver/internal/apr/consolidate"
 	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/build/runlog"
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -41,6 +42,9 @@ func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) 
 	if err := freeName(generation); err != nil {
 		return Run{}, err
 	}
+	if err := s.overlaid(ctx, spec); err != nil {
+		return Run{}, err
+	}
 	if s.Grant != nil && spec.Chat.File != "" && !OfAnother(ctx) {
 		s.Models.AllowRecording(spec.Chat.File)
 	}
@@ -53,7 +57,7 @@ func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) 
 	if _, err := s.Stores.Corpus(ctx, spec.Corpus); err != nil {
 		return Run{}, err
 	}
-	if err := s.keepProbes(ctx, &request); err != nil {
+	if err := errors.Join(s.keepProbes(ctx, &request), s.keepAliases(ctx, request.Spec, request.Aliases)); err != nil {
 		return Run{}, err
 	}
 	spec = request.Spec
@@ -72,7 +76,10 @@ func (s *Service) Index(ctx context.Context, request IndexRequest) (Run, error) 
 			return Run{}, err
 		}
 		if running != "" {
-			return s.attached(ctx, running)
+			run, over, err := s.joined(ctx, running)
+			if err != nil || !over {
+				return run, err
+			}
 		}
 		if generation, err = s.unused(ctx, spec.Index); err != nil {
 			return Run{}, err
@@ -107,6 +114,8 @@ func freeName(generation string) error {
 		{workflows.RestoreGeneration, "restores"},
 		{workflows.AuditGeneration, "audits"},
 		{workflows.RetryGeneration, "retry-failed"},
+		{workflows.BackfillGeneration, "backfills"},
+		{workflows.PurgeGeneration, "purge"},
 	} {
 		if strings.HasPrefix(generation, taken.prefix) {
 			return fault.Usage.At("name generation", generation).
@@ -136,6 +145,29 @@ func (s *Service) keepProbes(ctx context.Context, request *IndexRequest) error {
 	sum, err := s.artifacts(request.Spec.Index).PutProbes(ctx, request.Probes)
 	request.Spec.Gate.Probes = corpus.ProbesStored + sum
 	return err
+}
+
+// keepAliases stores a file of aliases that came with a request; the specification names it by its sum.
+func (s *Service) keepAliases(ctx context.Context, spec corpus.Spec, raw []byte) error {
+	where := spec.Aliases
+	bad := fault.BadConfig.At("read aliases", where).
+		Advise("set indexes." + spec.Index + ".aliases to a file or an object with lines like: pin A | B")
+	sum, stored := strings.CutPrefix(where, corpus.AliasesStored)
+	switch {
+	case where == "" || strings.Contains(where, "://"):
+		return nil
+	case !stored:
+		return bad.Because("what it holds was not sent with the request")
+	case len(raw) == 0: // of an earlier run
+		return nil
+	}
+	if _, err := consolidate.ReadTable(raw); err != nil {
+		return bad.Because(err)
+	}
+	if put, err := s.artifacts(spec.Index).PutAliases(ctx, raw); err != nil || put == sum {
+		return err
+	}
+	return bad.Because("what was sent has another sum")
 }
 
 // unused names a generation after the present; a second start within a second gets a number.
@@ -190,14 +222,46 @@ func share(index string, priority Priority) temporal.Priority {
 	}
 }
 
-// attached names a build that runs already.
-func (s *Service) attached(ctx context.Context, run string) (Run, error) {
+// joined names a build that runs already, and since when: what has changed in the corpus after that may not be in it.
+// Where nothing but its end is left, who asks means what the corpus has by now: that end is waited for, and over tells
+// that a build of one's own can begin. A run that goes on ending for longer (it collects much) is joined all the same.
+func (s *Service) joined(ctx context.Context, run string) (joined Run, over bool, err error) {
+	bounded, cancel := context.WithTimeout(ctx, endPatience)
+	defer cancel()
+	state, err := s.log().State(ctx, run)
+	if err != nil {
+		return Run{}, false, err
+	}
+	if state.Stage == corpus.StageCollect || corpus.Terminal(state.Report.Status) {
+		over, err := s.ended(bounded, run)
+		if over || err != nil && bounded.Err() == nil || ctx.Err() != nil {
+			return Run{}, over, errors.Join(err, ctx.Err())
+		}
+	}
 	response, err := s.Client.DescribeWorkflowExecution(ctx, workflows.WorkflowID(run), "")
 	if err != nil {
-		return Run{}, s.fault(err)
+		return Run{}, false, s.fault(err)
 	}
-	id := response.GetWorkflowExecutionInfo().GetExecution().GetRunId()
-	return Run{Run: run, RunID: id, Attached: true}, nil
+	joined = Run{Run: run, RunID: response.GetWorkflowExecutionInfo().GetExecution().GetRunId(), Attached: true}
+	if begun := state.Report.Started; !begun.IsZero() {
+		joined.Begun = &begun
+	}
+	return joined, false, nil
+}
+
+// ended waits for the end of a run, as long as the context lasts.
+func (s *Service) ended(ctx context.Context, run string) (bool, error) {
+	for delay := 100 * time.Millisecond; ; delay = min(2*delay, time.Second) {
+		runs, err := s.runs(ctx, workflows.WorkflowID(run), "")
+		if err != nil || !runs {
+			return err == nil, err
+		}
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			return false, nil
+		}
+	}
 }
 
 // running finds a build of the index that runs with the same corpus and configuration. One with another is an error.
@@ -211,6 +275,11 @@ func (s *Service) running(ctx context.Context, spec corpus.Spec, digest corpus.D
 	}
 	if len(open) > 0 { // an index has one lease: any of them would refuse another
 		run := open[len(open)-1]
+		if purging(run) {
+			return "", fault.LeaseHeld.At("index", spec.Index).
+				Because("run " + run + " purges documents, and leaves the corpus as it was").
+				Advise("wait for it: a purge does not wait")
+		}
 		if retries(run) {
 			return "", fault.LeaseHeld.At("index", spec.Index).
 				Because("run " + run + " asks again for what failed, and leaves the corpus as it was").
@@ -240,13 +309,16 @@ func (s *Service) running(ctx context.Context, spec corpus.Spec, digest corpus.D
 // endPatience is how long a build waits for one that is being cancelled to end.
 const endPatience = time.Minute
 
-// going leaves out builds that end because they were cancelled, and waits for these: a build that joined one of them
-// would end with it, and a new one would find the lease taken.
+// going leaves out builds that publish backfills, which yield, and builds that end because they were cancelled. It
+// waits for the latter: a build that joined one of them would end with it, and a new one would find the lease taken.
 func (s *Service) going(ctx context.Context, index string, open []string) ([]string, error) {
 	bounded, cancel := context.WithTimeout(ctx, endPatience)
 	defer cancel()
 	var out []string
 	for _, run := range open {
+		if workflows.ForBackfill(run) { // it yields to whoever takes the lease
+			continue
+		}
 		ending, err := s.cancelled(ctx, run)
 		if err != nil {
 			return nil, err
@@ -255,25 +327,16 @@ func (s *Service) going(ctx context.Context, index string, open []string) ([]str
 			out = append(out, run)
 			continue
 		}
-		for delay := 100 * time.Millisecond; ; delay = min(2*delay, time.Second) {
-			runs, err := s.runs(bounded, workflows.WorkflowID(run), "")
-			if err == nil && !runs {
-				break
-			}
-			if err != nil && bounded.Err() == nil {
-				return nil, err
-			}
-			select {
-			case <-time.After(delay):
-			case <-bounded.Done():
-				if err := ctx.Err(); err != nil {
-					return nil, err
-				}
-				return nil, fault.LeaseHeld.At("index", index).
-					Because("run " + run + " is being cancelled and has not ended yet").
-					Advise("see that a worker runs, and try again: unweaver status " + run)
-			}
+		over, err := s.ended(bounded, run)
+		if over {
+			continue
 		}
+		if ctx.Err() != nil || bounded.Err() == nil {
+			return nil, errors.Join(err, ctx.Err())
+		}
+		return nil, fault.LeaseHeld.At("index", index).
+			Because("run " + run + " is being cancelled and has not ended yet").
+			Advise("see that a worker runs, and try again: unweaver status " + run)
 	}
 	return out, nil
 }

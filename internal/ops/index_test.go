@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -108,6 +109,57 @@ func TestABuildThatStandsStillIsJoinedWithItsOwnSettingsAlone(t *testing.T) {
 		many.Spec.Keep, many.Spec.Parity, many.Spec.Limits.Concurrency = 99, true, 99
 		_, err = b.Index(t.Context(), many)
 		wants(t, err, fault.LeaseHeld, "and 1 more")
+	}
+}
+
+// Who asks for a build means the corpus as it is by then. A run that goes on says since when it does, one of which
+// nothing but its end is left is not joined, and one that goes on ending is.
+func TestABuildThatIsJoinedSaysSinceWhenAndOneThatEndsIsNotJoined(t *testing.T) {
+	for name, c := range map[string]struct {
+		stage, status string
+		begun, joined bool
+		ends          time.Duration
+	}{
+		"it has yet to begin":         {joined: true},
+		"it works":                    {stage: corpus.StageExtract, status: corpus.StatusRunning, begun: true, joined: true},
+		"it pauses":                   {stage: corpus.StageExtract, status: corpus.StatusPaused, begun: true, joined: true},
+		"it collects":                 {stage: corpus.StageCollect, status: corpus.StatusRunning, begun: true, ends: 3 * time.Second},
+		"it has its end written down": {status: corpus.StatusCompleted, begun: true, ends: 3 * time.Second},
+		"it collects for hours": {
+			stage: corpus.StageCollect, status: corpus.StatusRunning, begun: true, joined: true, ends: time.Hour,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				request := indexRequest(b, "docs", "")
+				first, err := b.Index(t.Context(), request)
+				b.must(err)
+				digest, err := b.art.PutSpec(t.Context(), request.Spec)
+				b.must(err)
+				state, since := corpus.RunState{Spec: digest, Stage: c.stage}, time.Now().UTC()
+				state.Report.Run, state.Report.Status = first.Run, c.status
+				if c.begun {
+					state.Report.Started = since
+					b.setState(first.Run, state)
+				}
+				if c.ends > 0 {
+					end := time.AfterFunc(c.ends, func() {
+						b.temporal.mu.Lock()
+						defer b.temporal.mu.Unlock()
+						b.temporal.executions["build/"+first.Run] = completed
+					})
+					defer end.Stop()
+				}
+				second, err := b.Index(t.Context(), request)
+				if err != nil || second.Attached != c.joined || (second.Run == first.Run) != c.joined {
+					t.Fatalf("%+v, %v", second, err)
+				}
+				if known := second.Begun != nil; known != (c.begun && c.joined) || known && !second.Begun.Equal(since) {
+					t.Errorf("begun %v", second.Begun)
+				}
+			})
+		})
 	}
 }
 

@@ -54,7 +54,31 @@ func (s *Service) Discard(ctx context.Context, request LettersRequest) error {
 	if err != nil {
 		return err
 	}
-	return build.DiscardLetters(ctx, s.artifacts(request.Name), manifest.Generation, request.Chunks, request.Why)
+	op := corpus.Operation{
+		Action: corpus.ActionDiscardLetters, To: manifest.Generation, Name: lettersNamed(request.Chunks),
+		Operator: corpus.Operator{Reason: request.Why},
+	}
+	return s.acted(ctx, op, request.Name, func() error {
+		return build.DiscardLetters(ctx, s.artifacts(request.Name), manifest.Generation, request.Chunks, request.Why)
+	})
+}
+
+// mostLettersNamed is how many letters a record of the audit trail names.
+const mostLettersNamed = 16
+
+// lettersNamed names chunks in the audit trail, as far as there is room, and nothing that is no chunk.
+func lettersNamed(chunks []string) string {
+	var out []string
+	for _, chunk := range chunks {
+		if _, err := corpus.ParseID(chunk); err != nil {
+			continue
+		}
+		if len(out) == mostLettersNamed {
+			return strings.Join(out, " ") + fmt.Sprintf(" and others: %d in all", len(chunks))
+		}
+		out = append(out, chunk)
+	}
+	return strings.Join(out, " ")
 }
 
 // RetryFailed implements Control. The round is later than every one that failed, so that no failure that is remembered
@@ -105,8 +129,18 @@ func (s *Service) RetryFailed(ctx context.Context, request LettersRequest) (Run,
 	if err := build.ChooseLetters(ctx, s.artifacts(index), name, chunks); err != nil {
 		return Run{}, err
 	}
+	op := corpus.Operation{Action: corpus.ActionRetry, Run: index + "/" + name, Name: lettersNamed(chunks)}
+	var run Run
+	err = s.acted(ctx, op, index, func() (err error) {
+		run, err = s.retry(ctx, index, name, manifest.Spec, round)
+		return err
+	})
+	return run, err
+}
+
+func (s *Service) retry(ctx context.Context, index, name string, spec corpus.Digest, round int) (Run, error) {
 	return s.start(ctx, name, Priority{}, workflows.Build{
-		Index: index, Generation: name, Spec: manifest.Spec.String(), Attempt: round,
+		Index: index, Generation: name, Spec: spec.String(), Attempt: round,
 		Heartbeat: s.Heartbeat, Shape: workflows.DefaultShape(), SearchAttributes: s.SearchAttributes,
 	})
 }

@@ -45,6 +45,11 @@ func TestARoundOfRetryFailedIsABuildOfWhatFailed(t *testing.T) {
 	if err != nil || !strings.HasPrefix(run.Run, "docs/"+workflows.RetryGeneration) {
 		t.Fatalf("%+v, %v", run, err)
 	}
+	operations, err := b.Operations(t.Context(), "docs", 0)
+	b.must(err)
+	if len(operations) != 1 || operations[0].Action != corpus.ActionRetry || operations[0].Run != run.Run {
+		t.Errorf("recorded are %+v", operations)
+	}
 	build := b.temporal.inputs[0].(workflows.Build)
 	if build.Attempt != 5 || build.Spec != digest.String() {
 		t.Errorf("%+v", build)
@@ -55,5 +60,31 @@ func TestARoundOfRetryFailedIsABuildOfWhatFailed(t *testing.T) {
 	if _, err := b.Index(t.Context(), ops.IndexRequest{Spec: b.spec("docs")}); !fault.Is(err, fault.LeaseHeld) ||
 		!strings.Contains(err.Error(), "leaves the corpus as it was") {
 		t.Errorf("a build does not join it: %v", err)
+	}
+}
+
+// Who discarded a letter, and which, is recorded; text that names no chunk is not.
+func TestADiscardedLetterIsRecorded(t *testing.T) {
+	b := newBench(t)
+	ctx := ops.WithOperator(t.Context(), corpus.Operator{By: "ada@desk"})
+	digest, err := b.art.PutSpec(ctx, b.spec("docs"))
+	b.must(err)
+	sha, err := b.art.PutManifest(ctx, &corpus.Manifest{Index: "docs", Generation: "g1", Seq: 1, Spec: digest})
+	b.must(err)
+	_, err = blob.WriteJSON(ctx, b.art.Store, b.art.CurrentKey(),
+		corpus.Pointer{Generation: "g1", Manifest: sha, Seq: 1, Epoch: 1}, blob.Cond{})
+	b.must(err)
+	chunk := strings.Repeat("ab", 16)
+	_, err = blob.WriteJSON(ctx, b.art.Store, extract.DeadLetterKey(b.art, "g1", chunk),
+		extract.DeadLetter{Chunk: chunk, Document: "a.md"}, blob.Cond{})
+	b.must(err)
+	b.must(b.Discard(ctx, ops.LettersRequest{Name: "docs", Chunks: []string{chunk}, Why: "a table"}))
+	wants(t, b.Discard(ctx, ops.LettersRequest{Name: "docs", Chunks: []string{"\x1b[31m"}}), fault.NotFound)
+	operations, err := b.Operations(ctx, "docs", 0)
+	b.must(err)
+	if len(operations) != 2 || operations[1].Action != corpus.ActionDiscardLetters || operations[1].By != "ada@desk" ||
+		operations[1].To != "g1" || operations[1].Name != chunk || operations[1].Reason != "a table" ||
+		operations[0].Name != "" || operations[0].Outcome.Code != string(fault.NotFound) {
+		t.Errorf("%+v", operations)
 	}
 }

@@ -1,8 +1,10 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -20,13 +22,16 @@ func (s *Service) Move(ctx context.Context, r MoveRequest) (corpus.Move, error) 
 	if !corpus.ValidIndex(r.Index) {
 		return corpus.Move{}, slug("index", r.Index)
 	}
-	desk := releases.Desk{
-		Artifacts: s.Stores.Artifacts, Mirror: s.Stores.Coordination, Records: s.Stores.Records, Vectors: s.Stores.Vectors,
-	}
-	return desk.Do(ctx, releases.Request{
+	return s.desk().Do(ctx, releases.Request{
 		Action: r.Action, Index: r.Index, Generation: r.Generation, To: r.To, Name: r.Name, Force: r.Force,
 		Operator: port.OperatorOf(ctx),
 	})
+}
+
+func (s *Service) desk() *releases.Desk {
+	return &releases.Desk{
+		Artifacts: s.Stores.Artifacts, Mirror: s.Stores.Coordination, Records: s.Stores.Records, Vectors: s.Stores.Vectors,
+	}
 }
 
 // Operations implements Control.
@@ -42,16 +47,65 @@ func (s *Service) Difference(ctx context.Context, r DifferenceRequest) (out corp
 	if !corpus.ValidIndex(r.Index) {
 		return out, slug("index", r.Index)
 	}
+	err = copied(func(cache *localfile.Cache) error {
+		out, err = releases.Difference(ctx, cache, s.artifacts(r.Index), r.From, r.To)
+		return err
+	})
+	return out, err
+}
+
+// copied runs f with a cache in a folder of its own.
+func copied(f func(cache *localfile.Cache) error) error {
 	folder, err := scratch.Folder()
 	if err != nil {
-		return out, err
+		return err
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
 	cache, err := localfile.New(folder, 0)
 	if err != nil {
-		return out, err
+		return err
 	}
-	return releases.Difference(ctx, cache, s.artifacts(r.Index), r.From, r.To)
+	return f(cache)
+}
+
+// MostSuggested bounds how many classes are compared for suggestions: their vectors are held at once, and time grows
+// with the square.
+const MostSuggested = 100_000
+
+// Aliases implements Control.
+func (s *Service) Aliases(ctx context.Context, r AliasesRequest) (out corpus.AliasList, err error) {
+	if !corpus.ValidIndex(r.Index) {
+		return out, slug("index", r.Index)
+	}
+	if r.Suggest && (r.Classes < 2 || r.Classes > MostSuggested || r.Cosine < 0 || r.Cosine > 1) {
+		return out, fault.InvalidParam.At("suggest aliases of", r.Index).
+			Because(fmt.Sprintf("%d classes at a cosine of %v were asked for", r.Classes, r.Cosine)).
+			Advise(fmt.Sprintf("want 2 to %d classes, and a cosine of 0 to 1", MostSuggested))
+	}
+	var suggest *releases.Suggest
+	if r.Suggest {
+		suggest = &releases.Suggest{File: r.File, Classes: r.Classes, Cosine: r.Cosine, Refused: r.Refused}
+	}
+	err = copied(func(cache *localfile.Cache) error {
+		out, err = releases.Aliases(ctx, cache, s.artifacts(r.Index), s.Stores.Vectors, suggest)
+		return err
+	})
+	return out, err
+}
+
+// acted does something to an index between the two records of its operation; what cannot be recorded is not done.
+func (s *Service) acted(ctx context.Context, op corpus.Operation, index string, do func() error) error {
+	reason := op.Reason // of a command that has a flag of its own for it
+	op.Operator = port.OperatorOf(ctx)
+	op.Reason = cmp.Or(op.Reason, reason)
+	op, err := releases.Begin(ctx, s.artifacts(index), time.Now(), op)
+	if err != nil {
+		return err
+	}
+	err = do()
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordPatience)
+	defer cancel()
+	return errors.Join(err, releases.End(bounded, s.artifacts(index), op, releases.OutcomeOf(time.Now(), err)))
 }
 
 // recordPatience is how long a command on a run waits for its record: one that stops a run must not wait for a store
@@ -61,11 +115,16 @@ const recordPatience = 5 * time.Second
 // recorded does a command on a run between the two records of its operation. Where these cannot be written, the command
 // is done all the same, as it may be what saves money, and the error says so.
 func (s *Service) recorded(ctx context.Context, action, run string, do func() error) error {
+	return s.recordedChange(ctx, action, run, "", do)
+}
+
+// recordedChange is recorded for a command that gives the run something.
+func (s *Service) recordedChange(ctx context.Context, action, run, change string, do func() error) error {
 	name, _, _ := strings.Cut(run, "/")
 	index := s.artifacts(name)
 	bounded, cancel := context.WithTimeout(ctx, recordPatience)
 	op, unrecorded := releases.Begin(bounded, index, time.Now(), corpus.Operation{
-		Action: action, Run: run, Operator: port.OperatorOf(ctx),
+		Action: action, Run: run, Change: change, Operator: port.OperatorOf(ctx),
 	})
 	cancel()
 	err := do()

@@ -111,6 +111,9 @@ func (s *Service) ApplySchedule(ctx context.Context, request port.ScheduleReques
 	}
 	catchup := max(time.Duration(request.Schedule.Catchup), longest)
 	out.Catchup = corpus.Duration(catchup)
+	if err := s.keepAliases(ctx, request.Spec, request.Aliases); err != nil {
+		return out, err
+	}
 	digest, err := s.artifacts(index).PutSpec(ctx, request.Spec)
 	if err != nil {
 		return out, err
@@ -291,13 +294,33 @@ func (s *Service) nightOf(ctx context.Context, started client.ScheduleWorkflowEx
 // PauseSchedule implements Control.
 func (s *Service) PauseSchedule(ctx context.Context, index, note string) error {
 	handle := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index))
-	return s.unscheduled(index, handle.Pause(ctx, client.SchedulePauseOptions{Note: note}))
+	return s.steerNights(ctx, corpus.ActionPauseNights, index, note, func() error {
+		return s.unscheduled(index, handle.Pause(ctx, client.SchedulePauseOptions{Note: note}))
+	})
 }
 
 // ResumeSchedule implements Control.
 func (s *Service) ResumeSchedule(ctx context.Context, index, note string) error {
 	handle := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index))
-	return s.unscheduled(index, handle.Unpause(ctx, client.ScheduleUnpauseOptions{Note: note}))
+	return s.steerNights(ctx, corpus.ActionResumeNights, index, note, func() error {
+		return s.unscheduled(index, handle.Unpause(ctx, client.ScheduleUnpauseOptions{Note: note}))
+	})
+}
+
+// steerNights records what is done to the schedule of an index, where there is one, or what is left of one.
+func (s *Service) steerNights(ctx context.Context, action, index, note string, do func() error) error {
+	if !corpus.ValidIndex(index) {
+		return slug("index", index)
+	}
+	_, err := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index)).Describe(ctx)
+	if err != nil {
+		err = s.unscheduled(index, err)
+		_, left := s.Stores.Artifacts.Stat(ctx, s.artifacts(index).ScheduleKey())
+		if !fault.Is(err, fault.NotFound) || left != nil {
+			return err
+		}
+	}
+	return s.acted(ctx, corpus.Operation{Action: action, Change: note}, index, do)
 }
 
 // TriggerSchedule implements Control.
@@ -310,6 +333,7 @@ func (s *Service) TriggerSchedule(ctx context.Context, index string) (port.Trigg
 	if err = errors.Join(err, damaged); err != nil {
 		return out, err
 	}
+	open = slices.DeleteFunc(open, workflows.ForBackfill) // they let nights go first
 	if len(open) > 0 {
 		out.Running = open[len(open)-1]
 		return out, nil
@@ -320,13 +344,17 @@ func (s *Service) TriggerSchedule(ctx context.Context, index string) (port.Trigg
 	}))
 }
 
-// DeleteSchedule implements Control.
+// DeleteSchedule implements Control. What a delete or an apply left that died between the engine and the store goes,
+// too: else a branch of that name could not be deleted.
 func (s *Service) DeleteSchedule(ctx context.Context, index string) error {
-	err := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index)).Delete(ctx)
-	if err != nil {
-		return s.unscheduled(index, err)
-	}
-	return build.DropSchedule(ctx, s.artifacts(index))
+	return s.steerNights(ctx, corpus.ActionDeleteNights, index, "", func() error {
+		err := s.Client.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(index)).Delete(ctx)
+		var gone *serviceerror.NotFound
+		if err != nil && !errors.As(err, &gone) {
+			return s.unscheduled(index, err)
+		}
+		return build.DropSchedule(ctx, s.artifacts(index))
+	})
 }
 
 // unscheduled is the fault of an error of the engine about a schedule.

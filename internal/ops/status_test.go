@@ -314,6 +314,17 @@ func TestDoctorFindsWhatIsSound(t *testing.T) {
 	}
 }
 
+func TestDoctorNamesExtractionInBatches(t *testing.T) {
+	b := newBench(t)
+	spec := b.spec("docs")
+	online := checks(t, b, spec)["chat model"].Detail
+	spec.Chat.Batch.Deadline = corpus.Duration(time.Hour)
+	batched := checks(t, b, spec)["chat model"].Detail
+	if strings.Contains(online, "batches") || batched != online+", extraction in batches" {
+		t.Errorf("%q, online %q", batched, online)
+	}
+}
+
 func TestDoctorFindsABucketForImportsAndLeavesNothingThere(t *testing.T) {
 	b := newBench(t)
 	b.Stores.Staging = b.Stores.Artifacts

@@ -27,12 +27,15 @@ var (
 )
 
 // Pause implements Control.
-func (s *Service) Pause(ctx context.Context, name string) error {
+func (s *Service) Pause(ctx context.Context, name string) (stopped Stopped, err error) {
 	run, _, err := s.resolve(ctx, name)
 	if err != nil {
-		return err
+		return stopped, err
 	}
-	return s.recorded(ctx, corpus.ActionPause, run, func() error { return s.command(ctx, run, workflows.UpdatePause) })
+	err = s.recorded(ctx, corpus.ActionPause, run, func() error {
+		return s.command(ctx, run, workflows.UpdatePause, &stopped)
+	})
+	return stopped, err
 }
 
 // Resume implements Control.
@@ -60,7 +63,7 @@ func (s *Service) Resume(ctx context.Context, name string, budget *corpus.Budget
 		}
 	}
 	return s.recorded(ctx, corpus.ActionResume, run, func() error {
-		return s.command(ctx, run, workflows.UpdateResume, workflows.Resume{Budget: limited(budget)})
+		return s.command(ctx, run, workflows.UpdateResume, nil, workflows.Resume{Budget: limited(budget)})
 	})
 }
 
@@ -103,16 +106,17 @@ func tokens(report corpus.Report) int64 {
 // Cancel implements Control. What was paid for is kept; nothing that queries see changes. A worker that does not know
 // the update is asked through Temporal, which acknowledges at once; so is one that does not answer in time, and then
 // the error says that calls may still start.
-func (s *Service) Cancel(ctx context.Context, name string) error {
+func (s *Service) Cancel(ctx context.Context, name string) (stopped Stopped, err error) {
 	run, _, err := s.resolve(ctx, name)
 	if err != nil {
-		return err
+		return stopped, err
 	}
-	return s.recorded(ctx, corpus.ActionCancel, run, func() error { return s.cancel(ctx, run) })
+	err = s.recorded(ctx, corpus.ActionCancel, run, func() error { return s.cancel(ctx, run, &stopped) })
+	return stopped, err
 }
 
-func (s *Service) cancel(ctx context.Context, run string) error {
-	err := s.command(ctx, run, workflows.UpdateCancel)
+func (s *Service) cancel(ctx context.Context, run string, stopped *Stopped) error {
+	err := s.command(ctx, run, workflows.UpdateCancel, stopped)
 	switch {
 	case errors.Is(err, errUnknownUpdate):
 		return s.refused(ctx, run, workflows.UpdateCancel, s.Client.CancelWorkflow(ctx, workflows.WorkflowID(run), ""))
@@ -163,8 +167,9 @@ func (s *Service) lost(ctx context.Context, index, generation string) error {
 	return build.MendLease(ctx, s.artifacts(index))
 }
 
-// command sends an update to the workflow of a run and waits until it is obeyed.
-func (s *Service) command(ctx context.Context, run, update string, args ...any) error {
+// command sends an update to the workflow of a run and waits until it is obeyed. answer, where not nil,
+// takes what the workflow says; one of before says nothing.
+func (s *Service) command(ctx context.Context, run, update string, answer any, args ...any) error {
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	handle, err := s.Client.UpdateWorkflow(bounded, client.UpdateWorkflowOptions{
@@ -174,7 +179,7 @@ func (s *Service) command(ctx context.Context, run, update string, args ...any) 
 		WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
 	if err == nil {
-		err = handle.Get(bounded, nil)
+		err = handle.Get(bounded, answer)
 	}
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
 		return s.unanswered(ctx, run, update)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ops"
 )
 
 func encode(t *testing.T, value any) []byte {
@@ -244,5 +246,25 @@ func TestATemporalThatIsDownIsNamed(t *testing.T) {
 	}
 	if len(b.temporal.cancelled) != 0 {
 		t.Error("a Temporal that is down was asked twice")
+	}
+}
+
+func TestPauseAndCancelTellWhatIsInFlight(t *testing.T) {
+	b := newBench(t)
+	b.temporal.executions["build/docs/g1"] = running
+	for says, want := range map[string]string{`{"in_flight":5}`: "5", `{"in_flight":0}`: "0", "": "untold"} {
+		b.temporal.says = says
+		for name, command := range map[string]func(context.Context, string) (ops.Stopped, error){
+			"pause": b.Service.Pause, "cancel": b.Service.Cancel,
+		} {
+			stopped, err := command(t.Context(), "docs/g1")
+			got := "untold"
+			if stopped.InFlight != nil {
+				got = strconv.FormatInt(*stopped.InFlight, 10)
+			}
+			if err != nil || got != want {
+				t.Errorf("%s of a worker that says %q: %s in flight, %v; want %s", name, says, got, err, want)
+			}
+		}
 	}
 }

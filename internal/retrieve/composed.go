@@ -37,6 +37,7 @@ func (g *Generation) setLive(set *liveset.Set, chunks, classes lexical.Dead, rel
 	}
 	g.Live = setTable{set, release}
 	g.Search = &Links{Graph: &set.Graph, Rank: set.Rank, Place: set.Place, Document: set.Filtered}
+	g.Search.Mentions = set.Mentions
 	if set.Titled() {
 		g.Search.Title = set.Title
 	}

@@ -46,7 +46,7 @@ func TestConfidenceIsMadeOfTheSignalsThatAreExplained(t *testing.T) {
 
 func TestConfidenceIsNotToldWhereItIsNotKnown(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	for _, method := range retrieve.Methods().Names() {
+	for _, method := range retrieve.Methods().Plain() {
 		result := o.run(t, o.query(t, method, "Who reached the South Pole?"))
 		if told := result.Confidence != nil; told != (method == retrieve.Hybrid) {
 			t.Errorf("%s: told %v: hybrid alone was calibrated", method, told)
@@ -79,7 +79,7 @@ func TestWhereAnotherEmbedderServedItsSimilaritiesDoNotCount(t *testing.T) {
 
 func TestWordsThatMeanNothingMatchNothingByDefault(t *testing.T) {
 	o := open(t, retrievetest.Options{})
-	for _, method := range retrieve.Methods().Names() {
+	for _, method := range retrieve.Methods().Plain() {
 		query := o.query(t, method, "asdfghjkl qwertyuiop")
 		query.MinSim = 0
 		if result := o.run(t, query); result.Reason != retrieve.NoMatch || len(result.Chunks) != 0 {

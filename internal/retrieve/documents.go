@@ -40,20 +40,20 @@ func (g *Generation) Documents(ctx context.Context, from, to int) ([]rows.Docume
 			distinct = append(distinct, frames[n])
 		}
 	}
-	raw := make([][]byte, len(distinct))
+	read := make([]*frame, len(distinct))
 	if err := par.Each(ctx, len(distinct), framesWidth, func(ctx context.Context, i int) (err error) {
-		raw[i], err = unpacked.read(ctx, distinct[i].file, distinct[i].frame)
+		read[i], err = unpacked.read(ctx, distinct[i].file, distinct[i].frame)
 		return err
 	}); err != nil {
 		return nil, err
 	}
 	out := make([]rows.Document, len(frames))
 	at := 0
-	for n, frame := range frames {
-		for distinct[at] != frame {
+	for n, id := range frames {
+		for distinct[at] != id {
 			at++
 		}
-		row := findRow(raw[at], g.Live.Key(from+n))
+		row := read[at].row(g.Live.Key(from + n))
 		if row == nil {
 			return nil, g.damaged("documents")
 		}

@@ -37,6 +37,7 @@ func Composed(of *Generation, set *liveset.Set, chunks, classes lexical.Dead) (*
 	generation := &Generation{
 		Manifest: of.Manifest, Spec: of.Spec, Release: of.Release, IDF: of.IDF,
 		art: of.art, texts: of.texts, docs: of.docs, extracts: of.extracts,
+		memories: memories{cache: of.memories.cache},
 	}
 	generation.refs.Store(1)
 	return generation, generation.setLive(set, chunks, classes, func() {})

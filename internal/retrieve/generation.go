@@ -53,8 +53,12 @@ type Generation struct {
 	refs     atomic.Int64
 	left     func(holders int64)
 
+	facts factsOf
+
 	metaMu sync.Mutex
 	meta   []docMeta
+
+	memories memories // opened by who asks first
 }
 
 // Opening says what to open, and from where.
@@ -116,6 +120,8 @@ func (o Opening) Open(ctx context.Context) (*Generation, error) {
 		docs:     map[uint32]*artifact.Reader{},
 		extracts: map[uint32]*artifact.Reader{},
 		left:     o.Left,
+		memories: memories{cache: cache},
+		facts:    factsOf{cache: o.Cache},
 	}
 	if generation.Spec, err = art.Spec(ctx, content.Spec); err != nil {
 		return nil, err
@@ -167,6 +173,11 @@ func mappedBytes(segments corpus.Segments) int64 {
 	}
 	for _, one := range segments.DeadStats {
 		bytes += one.Bytes
+	}
+	for _, one := range segments.Enriched { // mapped when they are asked for; the room for them is kept
+		if one.Kind != corpus.EnrichedLedger {
+			bytes += one.Bytes
+		}
 	}
 	return bytes
 }
@@ -250,7 +261,7 @@ func (g *Generation) mapSearch(ctx context.Context, cache *localfile.Cache) erro
 	sha := g.Manifest.Segments.Search[0].SHA256
 	documents, chunks, classes := g.Live.Counts()
 	expect := search.Expect{
-		Analyser:  text.Analyser,
+		Analyser:  g.Language().Analyser(),
 		Documents: documents, Chunks: chunks, Classes: classes,
 	}
 	open := func(path string) (*search.File, error) { return search.Open(path, expect) }
@@ -337,7 +348,10 @@ func (g *Generation) loadVectors(ctx context.Context, store vectors.Store) error
 	return nil
 }
 
-// TermWeight is the idf of a term (text.Terms) among the chunks: 0 where none has it, 1 where the generation has no
+// Language of its texts, by whose rules questions are cut into words.
+func (g *Generation) Language() *text.Language { return text.In(g.Spec.Retrieval.Language) }
+
+// TermWeight is the idf of a term of its language among the chunks: 0 where none has it, 1 where the generation has no
 // search segment.
 func (g *Generation) TermWeight(term string) float64 {
 	if g.Search == nil {
@@ -381,6 +395,8 @@ func (g *Generation) Close() {
 	if g.IDF != nil {
 		g.IDF.Close()
 	}
+	g.memories.close()
+	g.facts.close()
 	closed := map[*artifact.Reader]bool{}
 	for _, readers := range []map[uint32]*artifact.Reader{g.docs, g.extracts} {
 		for _, reader := range readers {

@@ -46,6 +46,8 @@ type Needs struct {
 	Hashed    bool      // by the chunk embedder too where that is the built-in one
 	Degrades  bool      // runs on words alone while the embedder is down
 	Lexical   bool      // the search segment
+	Names     bool      // the names of the question are embedded by the class embedder, too
+	Enriched  string    // name of the enrichment that the generation must have; empty: none
 	// FillByClassVector lets chunks that fill up go by the class embedder's vector where the chunk embedder is the
 	// built-in one; other methods fill up by words then.
 	FillByClassVector bool
@@ -90,7 +92,8 @@ func NewRegistry(methods ...Method) (*Registry, error) {
 // builtin are the methods of this program; the first is what an index has by default.
 var builtin = func() *Registry {
 	registry, err := NewRegistry(
-		hybridMethod{}, unweaverMethod{}, pprMethod{}, alignedMethod{}, vectorMethod{}, bm25Method{},
+		hybridMethod{}, unweaverMethod{}, pprMethod{}, alignedMethod{}, vectorMethod{}, bm25Method{}, gemMethod{},
+		aprMethod{},
 	)
 	if err != nil {
 		panic(err) // a mistake in the list above, which every test meets
@@ -109,6 +112,17 @@ func (r *Registry) Names() []string {
 	var names []string
 	for _, method := range r.methods {
 		names = append(names, method.Spec().Name)
+	}
+	return names
+}
+
+// Plain gives the names of those that any generation answers: that need no enrichment.
+func (r *Registry) Plain() []string {
+	var names []string
+	for _, method := range r.methods {
+		if spec := method.Spec(); spec.Needs.Enriched == "" {
+			names = append(names, spec.Name)
+		}
 	}
 	return names
 }

@@ -16,6 +16,12 @@ func TestConfigurationKnowsTheMethodsAndRulesOfTheRegistry(t *testing.T) {
 	if got := retrieve.Methods().Names(); !slices.Equal(got, config.Methods) {
 		t.Errorf("registry %v, configuration %v", got, config.Methods)
 	}
+	for _, method := range retrieve.Methods().All() {
+		spec := method.Spec()
+		if want := config.MethodEnrichments[spec.Name]; spec.Needs.Enriched != want {
+			t.Errorf("%s needs %q, the configuration says %q", spec.Name, spec.Needs.Enriched, want)
+		}
+	}
 	if got := retrieve.Methods().Rules(); !slices.Equal(got, config.Rules) {
 		t.Errorf("registry %v, configuration %v", got, config.Rules)
 	}

@@ -96,7 +96,7 @@ func TestAGenerationOfManySegmentsIsOpenedByItsManifest(t *testing.T) {
 	}
 	sameTable(t, generation, now.generation)
 	many := opened{now.stores, now.built, generation}
-	for _, method := range retrieve.Methods().Names() {
+	for _, method := range retrieve.Methods().Plain() {
 		for question := range 10 {
 			query := now.ask(t, method, question)
 			if got, want := told(t, many.run(t, query)), told(t, now.run(t, query)); !slices.Equal(got, want) {

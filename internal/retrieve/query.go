@@ -7,15 +7,15 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/live"
-	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
 // Query is one question against one generation.
 type Query struct {
 	Text        string
-	Vector      []float32 // of the question by the class embedder; nil: it is down, or the method needs none
-	ChunkVector []float32 // by the chunk embedder; nil: it is down, or the method needs none
+	Vector      []float32   // of the question by the class embedder; nil: it is down, or the method needs none
+	ChunkVector []float32   // by the chunk embedder; nil: it is down, or the method needs none
+	Names       [][]float32 // of the names of the question, by the class embedder, where the method needs them
 	Method      string
 	Rule        string
 	TopEntities int
@@ -136,8 +136,8 @@ func (s Searcher) Run(ctx context.Context, generation *Generation, query Query) 
 		ctx:        ctx,
 		needs:      spec.Needs,
 		allowed:    generation.allow(ctx, query),
-		terms:      text.Terms(query.Text),
-		surface:    text.Surface(query.Text),
+		terms:      generation.Language().Terms(query.Text),
+		surface:    generation.Language().Surface(query.Text),
 	}
 	explain, err := method.Run(request)
 	if err == nil {

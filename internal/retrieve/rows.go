@@ -22,11 +22,11 @@ func (g *Generation) Document(ctx context.Context, i int) (rows.Document, error)
 	if frame < 0 {
 		return rows.Document{}, g.damaged("documents")
 	}
-	raw, err := unpacked.read(ctx, reader, frame)
+	one, err := unpacked.read(ctx, reader, frame)
 	if err != nil {
 		return rows.Document{}, err
 	}
-	row := findRow(raw, key)
+	row := one.row(key)
 	if row == nil {
 		return rows.Document{}, g.damaged("documents")
 	}
@@ -45,8 +45,14 @@ func (g *Generation) Text(ctx context.Context, chunk *live.Chunk) (string, error
 	if reader == nil {
 		return "", g.damaged("text")
 	}
-	return reader.Through(unpacked.read).
-		Slice(ctx, g.Live.Key(int(chunk.Document)), int(chunk.TextFrame), int(chunk.Start), int(chunk.End))
+	key := g.Live.Key(int(chunk.Document))
+	return reader.Through(func(ctx context.Context, file *artifact.Reader, number int) ([]byte, error) {
+		one, err := unpacked.read(ctx, file, number)
+		if err != nil {
+			return nil, err
+		}
+		return one.from(key), nil
+	}).Slice(ctx, key, int(chunk.TextFrame), int(chunk.Start), int(chunk.End))
 }
 
 // DocumentText reads [start, end) of a document's decoded text, in code points; end < 0 means its end.
@@ -71,11 +77,11 @@ func (g *Generation) Extraction(ctx context.Context, chunk *live.Chunk) (rows.Ex
 	if reader == nil {
 		return rows.Extract{}, g.damaged("extract")
 	}
-	raw, err := unpacked.read(ctx, reader, int(chunk.ExtFrame))
+	one, err := unpacked.read(ctx, reader, int(chunk.ExtFrame))
 	if err != nil {
 		return rows.Extract{}, err
 	}
-	row := findRow(raw, string(chunk.ID[:]))
+	row := one.row(string(chunk.ID[:]))
 	if row == nil {
 		return rows.Extract{}, g.damaged("extract")
 	}

@@ -67,7 +67,7 @@ func (r *Request) ballots(classes []*live.Class, similarities []float64, want in
 				Name:       record.Name,
 				Score:      similarities[at+i],
 				Similarity: similarities[at+i],
-				Total:      record.ChunkTotal,
+				Total:      int64(classes[at+i].Chunks),
 				Place:      uint32(r.Generation.Live.ClassPlace(record.ID)),
 			}
 			r.ballot(&entity, record)
@@ -80,17 +80,40 @@ func (r *Request) ballots(classes []*live.Class, similarities []float64, want in
 	return out, r.allowed.err
 }
 
-// ballot fills an entity's ballot: from its record, or, where that lists the first chunks only, from the graph.
+// ballot fills an entity's ballot.
 func (r *Request) ballot(entity *Entity, record rows.Record) {
-	if int64(len(record.Chunks)) < record.ChunkTotal && r.Generation.Search != nil {
-		for _, number := range r.Generation.Search.Graph.ChunksOf(entity.Place) {
-			r.vote(entity, r.Generation.Live.ByNumber(int(number)))
+	for _, number := range r.Generation.Mentioning(entity.Place, record) {
+		r.vote(entity, r.Generation.Live.ByNumber(int(number)))
+	}
+}
+
+// Mentioning gives the numbers of the chunks that mention the class at a place, in order. The graph has them; where
+// it is not open, which is so of a generation with a live segment alone, the record lists the first of them.
+func (g *Generation) Mentioning(place uint32, record rows.Record) []uint32 {
+	switch {
+	case g.Search != nil:
+		return g.Search.Graph.ChunksOf(place)
+	case record.Listed == nil:
+		return nil
+	}
+	numbers := make([]uint32, 0, len(record.Listed.Chunks))
+	for _, id := range record.Listed.Chunks {
+		if chunk := g.Live.Chunk(id); chunk != nil {
+			numbers = append(numbers, chunk.Number)
 		}
-		return
 	}
-	for _, id := range record.Chunks {
-		r.vote(entity, r.Generation.Live.Chunk(id))
+	return numbers
+}
+
+// Mentions is how often the class at a place is mentioned.
+func (g *Generation) Mentions(place uint32, record rows.Record) int64 {
+	if record.Listed != nil {
+		return record.Listed.Mentions
 	}
+	if g.Search == nil || g.Search.Mentions == nil {
+		return 0
+	}
+	return g.Search.Mentions(place)
 }
 
 // vote adds a chunk to a ballot where it is allowed.
@@ -112,7 +135,7 @@ func (r *Request) entities(places []uint32) error {
 		return err
 	}
 	for i, record := range records {
-		entity := Entity{ID: record.ID, Place: places[i], Name: record.Name, Total: record.ChunkTotal}
+		entity := Entity{ID: record.ID, Place: places[i], Name: record.Name, Total: int64(classes[i].Chunks)}
 		for _, number := range r.Generation.Search.Graph.ChunksOf(places[i]) {
 			r.vote(&entity, r.Generation.Live.ByNumber(int(number)))
 		}
@@ -129,7 +152,7 @@ func (s Searcher) ClassRecords(
 ) ([]rows.Record, error) {
 	keys := make([]string, len(classes))
 	for i, class := range classes {
-		keys[i] = corpus.RecordKey(generation.Manifest.Store, generation.Manifest.Index, class.ID, class.Record)
+		keys[i] = corpus.RecordKey(generation.Manifest.Store, generation.Manifest.Stored(), class.ID, class.Record)
 	}
 	values, err := s.Records.GetRecords(ctx, keys)
 	if err != nil {

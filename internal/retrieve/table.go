@@ -72,6 +72,9 @@ type Links struct {
 	// was, or one that re-uses a split of before.
 	Title func(i int) title.Named
 
+	// Mentions is how often the class at a place is mentioned; nil where its record says so.
+	Mentions func(place uint32) int64
+
 	close func() // nil: the table closes the files
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
@@ -28,7 +29,7 @@ func (s whole) Stat(ctx context.Context, key string) (blob.Info, error) {
 }
 
 func (s whole) missing(key string, err error) error {
-	if !fault.Is(err, fault.NotFound) {
+	if !fault.Is(err, fault.NotFound) || artifact.OfBranches(key) {
 		return err
 	}
 	return fault.SegmentDamage.At("read", s.Location(key)).

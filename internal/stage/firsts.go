@@ -33,6 +33,7 @@ func (h *Health) Resumed(at time.Time) {
 	defer h.mu.Unlock()
 	if first := &h.first; !at.IsZero() && !at.Equal(first.resumed) {
 		first.resumed, first.known = at, first.fell
+		first.alike = 0      // what ended while the run paused is what the person knows of
 		if first.most == 0 { // another process may have found them alike, and told the person
 			first.most = 2 * alikeMost
 		}

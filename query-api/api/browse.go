@@ -29,6 +29,23 @@ func (s *Server) browse(
 	request *http.Request,
 	f func(ctx context.Context, generation *retrieve.Generation, place int) (any, error),
 ) {
+	s.pinned(w, request, func(ctx context.Context, generation *retrieve.Generation, place int, keep func()) error {
+		v, err := f(ctx, generation, place)
+		if err == nil {
+			keep()
+			writeJSON(w, v)
+		}
+		return err
+	})
+}
+
+// pinned holds the generation that a request means while a handler answers, unless the client has that answer. The
+// handler calls keep before it writes; an error that it gives is answered.
+func (s *Server) pinned(
+	w http.ResponseWriter,
+	request *http.Request,
+	answer func(ctx context.Context, generation *retrieve.Generation, place int, keep func()) error,
+) {
 	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
 	defer cancel()
 	wanted, err := wantedOf(request)
@@ -43,17 +60,14 @@ func (s *Server) browse(
 	}
 	defer generation.Close()
 	tag := tagOf(request, generation)
+	keep := func() { s.unchanged(w, request, tag, wanted.generation != "") }
 	if has(request.Header.Values("If-None-Match"), tag) {
-		s.unchanged(w, request, tag, wanted.generation != "")
+		keep()
 		return
 	}
-	v, err := f(ctx, generation, wanted.place)
-	if err != nil {
+	if err := answer(ctx, generation, wanted.place, keep); err != nil {
 		s.fail(w, request, err)
-		return
 	}
-	s.unchanged(w, request, tag, wanted.generation != "")
-	writeJSON(w, v)
 }
 
 func infoOf(name string, pointer corpus.Pointer, manifest *corpus.Manifest) IndexInfo {
@@ -94,8 +108,8 @@ func limitOf(r *http.Request) (int, error) {
 	return number(r.URL.Query(), "limit", 1, maxLimit, defaultLimit)
 }
 
-func summaryOf(record rows.Record) EntitySummary {
-	return EntitySummary{record.ID.String(), record.Name, record.ChunkTotal}
+func summaryOf(class *live.Class, record rows.Record) EntitySummary {
+	return EntitySummary{record.ID.String(), record.Name, int64(class.Chunks)}
 }
 
 func (s *Server) listEntities(w http.ResponseWriter, request *http.Request) {
@@ -111,32 +125,32 @@ func (s *Server) listEntities(w http.ResponseWriter, request *http.Request) {
 		}
 		out := Entities{Source: sourceOf(generation), Entities: []EntitySummary{}}
 		out.NextCursor = next(out.Generation, after)
-		for _, record := range records {
-			out.Entities = append(out.Entities, summaryOf(record))
+		for i, record := range records {
+			out.Entities = append(out.Entities, summaryOf(classes[i], record))
 		}
 		return out, nil
 	})
 }
 
-// entity reads the record of the entity that the path names.
+// entity finds the entity that the path names, and reads its record.
 func (s *Server) entity(
 	ctx context.Context,
 	request *http.Request,
 	generation *retrieve.Generation,
-) (rows.Record, error) {
+) (*live.Class, rows.Record, error) {
 	id, err := corpus.ParseID(request.PathValue("id"))
 	var class *live.Class
 	if err == nil {
 		class = generation.Live.Class(id)
 	}
 	if class == nil {
-		return rows.Record{}, notFound("entity", request.PathValue("id"), generation)
+		return nil, rows.Record{}, notFound("entity", request.PathValue("id"), generation)
 	}
 	records, err := s.searcher().ClassRecords(ctx, generation, []*live.Class{class})
 	if err != nil {
-		return rows.Record{}, err
+		return nil, rows.Record{}, err
 	}
-	return records[0], nil
+	return class, records[0], nil
 }
 
 func notFound(what, id string, g *retrieve.Generation) error {
@@ -145,11 +159,12 @@ func notFound(what, id string, g *retrieve.Generation) error {
 
 func (s *Server) getEntity(w http.ResponseWriter, request *http.Request) {
 	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation, _ int) (any, error) {
-		record, err := s.entity(ctx, request, generation)
+		class, record, err := s.entity(ctx, request, generation)
 		if err != nil {
 			return nil, err
 		}
-		return EntityDetail{sourceOf(generation), summaryOf(record), record.Text, record.Mentions}, nil
+		mentions := generation.Mentions(uint32(generation.Live.ClassPlace(class.ID)), record)
+		return EntityDetail{sourceOf(generation), summaryOf(class, record), record.Text, mentions}, nil
 	})
 }
 
@@ -159,20 +174,19 @@ func (s *Server) entityChunks(w http.ResponseWriter, request *http.Request) {
 		if err != nil {
 			return nil, err
 		}
-		record, err := s.entity(ctx, request, generation)
+		class, record, err := s.entity(ctx, request, generation)
 		if err != nil {
 			return nil, err
 		}
-		place = min(place, len(record.Chunks))
-		end := min(place+n, len(record.Chunks))
-		out := EntityChunks{Source: sourceOf(generation), Chunks: []Chunk{}, ChunkTotal: record.ChunkTotal}
+		numbers := generation.Mentioning(uint32(generation.Live.ClassPlace(class.ID)), record)
+		place = min(place, len(numbers))
+		end := min(place+n, len(numbers))
+		out := EntityChunks{Source: sourceOf(generation), Chunks: []Chunk{}, ChunkTotal: int64(class.Chunks)}
 		var rows []*live.Chunk
-		for _, id := range record.Chunks[place:end] {
-			if row := generation.Live.Chunk(id); row != nil {
-				rows = append(rows, row)
-			}
+		for _, number := range numbers[place:end] {
+			rows = append(rows, generation.Live.ByNumber(int(number)))
 		}
-		if end < len(record.Chunks) {
+		if end < len(numbers) {
 			out.NextCursor = next(out.Generation, end)
 		}
 		out.Cursor = out.NextCursor

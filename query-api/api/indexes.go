@@ -190,9 +190,18 @@ func (s *Server) acquire(ctx context.Context, name string) (*retrieve.Generation
 	defer x.await(-1)
 	first := time.NewTimer(s.Timeout)
 	defer first.Stop()
-	for {
+	for told := false; ; {
 		opened := x.refresh(s, name, pointer)
 		if opened == nil {
+			// What failed a moment ago, for nobody, may be whole by now: a request is told of an opening of its own.
+			if again := x.untilRetry(); again > 0 && !told {
+				told = true
+				select {
+				case <-time.After(again):
+					continue
+				case <-ctx.Done():
+				}
+			}
 			break
 		}
 		wait := first.C
@@ -343,6 +352,16 @@ func (x *index) take(server *Server, generation *open, manifest string) {
 	server.room.open(generation.share, generation.Generation, before)
 	x.retire(x.current)
 	x.current, x.manifest = generation, manifest
+}
+
+// untilRetry is how long it is until a failed opening may be tried again; 0 where none failed.
+func (x *index) untilRetry() time.Duration {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.failed == nil || x.current != nil {
+		return 0
+	}
+	return time.Until(x.retryAt)
 }
 
 // delay says when an opening that failed is tried again: without a request the later, the more often it has. The caller

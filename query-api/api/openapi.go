@@ -155,6 +155,12 @@ func (s *schemas) responses(route route) map[string]any {
 		}
 	case route.id == "metrics":
 		ok["content"] = content("text/plain", map[string]any{"type": "string"})
+	case route.id == "getMemoryMap":
+		both := content("application/json", map[string]any{"type": "object"})
+		both["application/graphml+xml"] = map[string]any{"schema": map[string]any{"type": "string"}}
+		ok["content"] = both
+	case route.id == "getRunReport":
+		ok["content"] = content("text/html", map[string]any{"type": "string"})
 	}
 	out := map[string]any{"200": ok}
 	if route.kept {

@@ -73,6 +73,20 @@ func (x *index) offered(server *Server, wanted string) *retrieve.Generation {
 	return nil
 }
 
+// openNamed opens a generation that somebody asks for by name, but none that a purge waits to be closed.
+func (s *Server) openNamed(name, wanted, manifest string) (*open, error) {
+	purged, err := artifact.Index{Store: s.Artifacts, Name: name}.Purged(s.ctx, wanted)
+	if purged {
+		err = fault.GenCollected.At("open generation", wanted).
+			Because("it holds a document that is being purged").
+			Advise("query the current one")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.openGeneration(name, wanted, manifest, 0, s.room.wait)
+}
+
 // join waits for the opening of a generation, starting it where nobody has.
 func (s *Server) join(
 	ctx context.Context,
@@ -84,7 +98,7 @@ func (s *Server) join(
 	if under == nil {
 		under = &pinning{done: make(chan struct{})}
 		if x.closed || !s.beside(func() {
-			generation, err := s.openGeneration(name, wanted, manifest, 0, s.room.wait)
+			generation, err := s.openNamed(name, wanted, manifest)
 			x.pinnedOpen(s, wanted, under, generation, err)
 		}) {
 			x.mu.Unlock()

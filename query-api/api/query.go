@@ -10,6 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/stream/par"
 	"github.com/unweaver/unweaver/internal/telemetry"
 	"github.com/unweaver/unweaver/query-api/guard"
 )
@@ -121,6 +122,9 @@ func (s *Server) embedQuestion(
 	if needs.Embedding == retrieve.ByClassEmbedder {
 		plan.Vector, err = s.embed(ctx, generation, manifest.Class, plan.Text, response, cost)
 	}
+	if err == nil && needs.Names {
+		plan.Names, err = s.embedNames(ctx, generation, plan.Text, response, cost)
+	}
 	byChunks := needs.Embedding == retrieve.ByChunkEmbedder || needs.Hashed || manifest.Chunk.Provider != "builtin"
 	switch {
 	case err != nil || !byChunks:
@@ -134,6 +138,24 @@ func (s *Server) embedQuestion(
 		return nil
 	}
 	return err
+}
+
+// embedNames embeds the names of a question, beside each other. What they cost counts as the question's does.
+func (s *Server) embedNames(
+	ctx context.Context, generation *retrieve.Generation, question string, response *Response, cost *bill,
+) ([][]float32, error) {
+	names := generation.QuestionNames(question)
+	vectors, used, bills := make([][]float32, len(names)), make([]Response, len(names)), make([]bill, len(names))
+	err := par.Each(ctx, len(names), len(names), func(ctx context.Context, i int) (err error) {
+		own := bills[i].watch(ctx)
+		vectors[i], err = s.embed(own, generation, generation.Manifest.Class, names[i], &used[i], &bills[i])
+		return err
+	})
+	for i := range names {
+		cost.money += bills[i].money
+		response.Usage.EmbeddingTokens += used[i].Usage.EmbeddingTokens
+	}
+	return vectors, err
 }
 
 // sameEmbedder tells whether a question has the same vector under two fingerprints: templates are of documents.

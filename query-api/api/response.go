@@ -168,7 +168,7 @@ func (r *Response) take(
 	}); err != nil {
 		return err
 	}
-	asked := snippet.Of(request.Query, generation.TermWeight)
+	asked := snippet.Of(generation.Language(), request.Query, generation.TermWeight)
 	shown := map[corpus.ID]bool{}
 	for i, hit := range found.Chunks {
 		chunk := chunks[i]

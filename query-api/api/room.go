@@ -14,6 +14,8 @@ import (
 const (
 	// pinIdle is how long a generation that was asked for by name is kept for the next page of whoever reads a list.
 	pinIdle = time.Minute
+	// namedIdle is when such a generation is closed though nobody wants its room: its lease keeps it from being collected.
+	namedIdle = 5 * time.Minute
 	// steadyAfter is the age from which a generation that is still asked for is in steady use.
 	steadyAfter = time.Second
 	// sparing is how long an opening waits for the room of generations that are in no steady use, and no longer.
@@ -197,6 +199,13 @@ func (r *room) touch(mine *share) {
 	mine.steady = mine.steady || now.Sub(mine.opened) >= steadyAfter
 	r.turns++
 	mine.used, mine.turn = now, r.turns
+}
+
+// idle is for how long nobody has asked for a share.
+func (p *share) idle() time.Duration {
+	p.room.mu.Lock()
+	defer p.room.mu.Unlock()
+	return time.Since(p.used)
 }
 
 // holders follows how many have the generation of a share; nobody has one that could not be opened.

@@ -136,6 +136,26 @@ func (s *Server) indexRoutes() []route {
 			summary: "Get one generation", doc: "With the report of the run that made it and what changed against its parent.",
 			kept: true, answer: GenerationDetail{}, problems: ofArtifact, handler: s.generation,
 		},
+		{
+			method: "GET", pattern: "/v1/indexes/{index}/memory", id: "getMemory", tag: tagIndexes,
+			summary: "Get the themes of an index",
+			doc: "What enrichment `gem` made: themes, each with the chunks of its largest loadings, and what the spectrum " +
+				"says. A generation without it is a 422 that names the setting.",
+			kept: true, answer: Memory{}, problems: ofAnIndex, handler: s.memory,
+			query: []parameter{{"nodes", map[string]any{
+				"type": "integer", "minimum": 1, "maximum": mostNodes, "default": mostNodes,
+			}, "the most chunks in all, as many of each theme as of any other", 60}, pinned},
+		},
+		{
+			method: "GET", pattern: "/v1/indexes/{index}/memory/map", id: "getMemoryMap", tag: tagIndexes,
+			summary: "Export the memory of an index",
+			doc: "All of it: nodes with texts, questions, loadings and places in the plane, edges, themes, spectrum. It is " +
+				"written while texts are read; an answer that breaks off is not whole.",
+			kept: true, problems: ofAnIndex, handler: s.memoryMap,
+			query: []parameter{{"format", map[string]any{
+				"type": "string", "enum": []string{"json", "graphml"}, "default": "json",
+			}, "json, or GraphML for programs that draw graphs", "json"}, pinned},
+		},
 	}
 }
 
@@ -214,6 +234,23 @@ func (s *Server) runRoutes() []route {
 			method: "GET", pattern: "/v1/indexes/{index}/runs/{run}", id: "getRun", tag: tagRuns,
 			summary: "Get one run", doc: "Its progress, cost and problems: what `unweaver status --json` prints.",
 			kept: true, scope: access.Operate, answer: runlog.Run{}, problems: ofArtifact, handler: s.getRun,
+		},
+		{
+			method: "GET", pattern: "/v1/indexes/{index}/runs/{run}/report", id: "getRunReport", tag: tagRuns,
+			summary: "Get the report of a run as a page", kept: true, scope: access.Operate, problems: ofArtifact,
+			doc: "HTML for people, in one file that needs no other: progress and cost over time, stages, estimate against " +
+				"actual, changes by reason, gates, failures with what to do.",
+			handler: s.runReport,
+		},
+		{
+			method: "GET", pattern: "/v1/indexes/{index}/trends", id: "getTrends", tag: tagRuns,
+			summary: "Get what the last nights came to",
+			doc: "Of the builds of an index that ended, the oldest first: chunks, changes, calls, tokens, cost, time, how " +
+				"wrong the estimate was, failures, bytes. They are kept longer than generations.",
+			kept: true, scope: access.Operate, answer: runlog.Trends{}, problems: ofArtifact, handler: s.trends,
+			query: []parameter{{"nights", map[string]any{
+				"type": "integer", "minimum": 1, "maximum": runlog.MostNights, "default": usualNights,
+			}, "how many of them", 30}},
 		},
 	}
 }

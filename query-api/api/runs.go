@@ -77,27 +77,31 @@ func (s *Server) runsPage(ctx context.Context, request *http.Request) (Runs, err
 func (s *Server) getRun(w http.ResponseWriter, request *http.Request) {
 	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
 	defer cancel()
-	index, run := request.PathValue("index"), request.PathValue("run")
-	if !corpus.ValidIndex(index) {
-		s.fail(w, request, unknownIndex(index))
+	out, err := s.readRun(ctx, request)
+	if err != nil {
+		s.fail(w, request, err)
 		return
 	}
+	s.writeTagged(w, request, out)
+}
+
+// readRun reads the run that the address names.
+func (s *Server) readRun(ctx context.Context, request *http.Request) (runlog.Run, error) {
+	index, run := request.PathValue("index"), request.PathValue("run")
+	if !corpus.ValidIndex(index) {
+		return runlog.Run{}, unknownIndex(index)
+	}
 	if !corpus.ValidSlug(run) {
-		s.fail(w, request, unknownRun(index, run))
-		return
+		return runlog.Run{}, unknownRun(index, run)
 	}
 	out, err := s.runlog().Read(ctx, index, run)
 	if fault.Is(err, fault.RunNotFound) {
 		err = unknownRun(index, run)
 	}
-	if err != nil {
-		s.fail(w, request, err)
-		return
-	}
 	if out.Stages == nil {
 		out.Stages = []corpus.StageProgress{}
 	}
-	s.writeTagged(w, request, out)
+	return out, err
 }
 
 func (s *Server) runlog() runlog.Source { return runlog.Source{Artifacts: s.Artifacts, Runs: s.Runs} }

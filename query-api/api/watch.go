@@ -45,7 +45,9 @@ func (s *Server) watch() {
 		s.follow()
 		if time.Since(renewed) > leaseTTL/3 {
 			renewed = time.Now()
+			s.leaveIdle()
 			s.beside(s.renew)
+			s.beside(s.leavePurged)
 		}
 		select {
 		case <-s.ctx.Done():
@@ -274,6 +276,68 @@ func (s *Server) renew() {
 	if err := s.Readers.LeaseAll(ctx, held, s.id, leaseTTL); err != nil && s.ctx.Err() == nil {
 		s.log.Warn("reader leases not renewed", "generations", len(held), "code", string(fault.CodeOf(err)))
 	}
+}
+
+// leavePurged closes generations that somebody asked for by name and that hold what has to leave their index: a purge
+// waits for that. A query that reads one goes on to its end.
+func (s *Server) leavePurged() {
+	ctx, cancel := context.WithTimeout(s.ctx, pollTimeout)
+	defer cancel()
+	for name, x := range s.served() {
+		for _, generation := range x.named() {
+			purged, err := artifact.Index{Store: s.Artifacts, Name: name}.Purged(ctx, generation)
+			if err != nil {
+				return // asked again by the next round
+			}
+			if purged {
+				x.leave(generation)
+			}
+		}
+	}
+}
+
+// leaveIdle closes generations that somebody asked for by name and nobody does any more. Their leases run out, so that
+// a collector can have them: a question about an old generation must not keep it for as long as the replica lives.
+func (s *Server) leaveIdle() {
+	for _, x := range s.served() {
+		x.leaveIdle()
+	}
+}
+
+func (x *index) leaveIdle() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.pinned = slices.DeleteFunc(x.pinned, func(one *open) bool {
+		if one.Shared() || one.share.idle() < namedIdle {
+			return false
+		}
+		x.retire(one)
+		return true
+	})
+}
+
+// named are the generations that were opened by their names.
+func (x *index) named() []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var out []string
+	for _, one := range x.pinned {
+		out = append(out, one.Manifest.Generation)
+	}
+	return out
+}
+
+// leave lets go of a generation that was opened by its name.
+func (x *index) leave(generation string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.pinned = slices.DeleteFunc(x.pinned, func(one *open) bool {
+		if one.Manifest.Generation != generation {
+			return false
+		}
+		x.retire(one)
+		return true
+	})
 }
 
 // lease tells the collector that a generation is read here. A lease that fails costs nothing by itself.

@@ -34,6 +34,97 @@ const steps = {
     })
   },
 
+  async 'the last nights are pictures, and a run has a report to keep'() {
+    const night = (n, more) => ({
+      run: 'sample/n' + n, generation: 'n' + n, status: 'completed', published: true, seconds: 60 + n, documents: 100,
+      started: new Date(Date.UTC(2026, 2, n, 3)).toISOString(), chunks: 400 + n, changed: n, share: n / 100, calls: 10 * n,
+      tokens: 1000 * n, cost: n / 10, currency: 'EUR', failed: 0, dead_letters: 0, bytes: 5e6, planned: null, ...more,
+    })
+    const nights = Array.from({ length: 30 }, (_, i) => night(i + 1, i % 7 === 6 ? { status: 'held', published: false } : {}))
+    const totals = { nights: 30, published: 26, unchanged: 0, held: 4, failed: 0, calls: 4650, cost: 46.5, seconds: 2265, bytes: 1.5e8 }
+    const fake = {
+      '**/v1/indexes/sample/runs?*': json({ index: 'sample', items: [{ ...run, run: 'sample/n30', generation: 'n30', status: 'completed' }] }),
+      '**/v1/indexes/sample/trends': json({ index: 'sample', nights, totals }),
+      '**/v1/indexes/sample/runs/n30': json({ ...run, run: 'sample/n30', generation: 'n30', status: 'completed' }),
+      '**/v1/indexes/sample/runs/n30/report': (route) => route.fulfill({ contentType: 'text/html', body: '<p>kept</p>' }),
+    }
+    await visit('#/sample/runs', { fake }, async (page) => {
+      const trends = page.getByRole('region', { name: 'Trends' })
+      await trends.waitFor()
+      assert.match(await trends.innerText(), /last 30 nights[\s\S]*26 published[\s\S]*4 held[\s\S]*46\.50 EUR/)
+      const cost = page.getByRole('img', { name: 'Cost of 30 nights, last 3.00 EUR' })
+      assert.equal(await cost.locator('rect').count(), 30)
+      assert.equal(await cost.locator('rect.warn').count(), 4)
+      const boxes = await cost.locator('rect').evaluateAll((all) => all.map((one) => Number(one.getAttribute('height'))))
+      assert.ok(boxes[29] > boxes[14] && boxes[14] > boxes[0], boxes.join(' '))
+      await accessible(page, 'trends')
+      if (process.env.SHOTS) await page.screenshot({ path: process.env.SHOTS + '/trends.png', fullPage: true })
+    })
+    await visit('#/sample/runs/n30', { fake }, async (page) => {
+      assert.equal(await page.getByRole('link', { name: 'Open the report' }).getAttribute('href'), 'v1/indexes/sample/runs/n30/report')
+      const download = page.waitForEvent('download')
+      await page.getByRole('button', { name: 'Save the report' }).click()
+      assert.equal((await download).suggestedFilename(), 'sample-n30.html')
+    })
+  },
+
+  async 'themes are columns of bars that lead to passages'() {
+    await visit('#/sample/themes', {}, async (page) => { // as the server has it
+      const overview = page.getByRole('region', { name: 'Overview' })
+      await overview.waitFor()
+      assert.equal(await overview.getByRole('listitem').count(), 2)
+      await overview.getByRole('link').first().focus()
+      await page.keyboard.press('Enter')
+      await page.locator('.text.document mark').waitFor()
+      assert.match(page.url(), /#\/sample\/documents\/.+start=\d+&end=\d+/)
+    })
+    const chunk = (theme, i) => ({
+      id: 'f'.repeat(32), document: `cities/town-${i}.txt`, ordinal: i, start: 0, end: 40, degree: 3, member: i < 5,
+      loading: 0.6 / (1 + i / 3), question: `Which harbour does pilot ${theme}-${i} know, and who asked for him on the night of the storm?`,
+    })
+    const themes = Array.from({ length: 7 }, (_, k) => ({
+      theme: k, lambda: 1 / (1 + k), beta: 1 / (1 + k), questions: [], chunks: Array.from({ length: 40 }, (_, i) => chunk(k, i)),
+      summary: 'Pilots guide ships through the fog into the harbours of the north. Captains ask for them by name.',
+    }))
+    const memory = {
+      index: 'sample', generation: 'g2', chunks: 4000, shown: 280, questions: 19_500, graph: 'nearest', values: [1], residuals: [0],
+      estimated: 7, themes, why: 'kept: 12 chunks came and 3 went since it was computed of 3991, 0.4 %; gem.respectrum allows 10.0 %',
+    }
+    const fake = { '**/v1/indexes/sample/memory': json(memory), '**/v1/indexes/sample/memory/map?*': json({ gem: 1 }) }
+    for (const [colorScheme, width] of [
+      ['light', 1000],
+      ['dark', 1000],
+      ['light', 360],
+    ])
+      await visit('#/sample/themes', { fake, colorScheme, viewport: { width, height: 800 } }, async (page) => {
+        const second = page.getByRole('region', { name: 'Theme 2' })
+        await second.waitFor()
+        assert.equal(await page.locator('.column').count(), 7)
+        assert.equal(await second.getByRole('listitem').count(), 8)
+        const bars = await second.locator('rect.fill').evaluateAll((all) => all.map((one) => one.getBoundingClientRect().width))
+        assert.ok(bars[0] > bars[3] && bars[3] > bars[7] && bars[7] > 0, bars.join(' '))
+        await second.getByRole('button', { name: '32 more' }).click()
+        assert.equal(await second.getByRole('listitem').count(), 40)
+        assert.match(await page.locator('main').innerText(), /280 of 4\u202f000 passages are shown\. Spectrum kept: 12 chunks came/)
+        const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
+        assert.ok(over <= 0, `${width} pixels: ${over} too wide`)
+        await accessible(page, `themes (${colorScheme}, ${width})`)
+        if (process.env.SHOTS) {
+          await page.reload()
+          await second.waitFor()
+          await page.screenshot({ path: `${process.env.SHOTS}/themes-${colorScheme}-${width}.png`, fullPage: true })
+        }
+        const download = page.waitForEvent('download')
+        await page.getByRole('button', { name: 'Save as GraphML' }).click()
+        assert.equal((await download).suggestedFilename(), 'sample-g2.graphml')
+      })
+    const none = problem(422, 'invalid_param', 'it was built without questions of its chunks')
+    await visit('#/sample/themes', { fake: { '**/v1/indexes/sample/memory': none } }, async (page) => {
+      await page.getByRole('heading', { name: 'No themes' }).waitFor()
+      await page.getByText('it was built without questions of its chunks').waitFor()
+    })
+  },
+
   async 'an answer cites passages, which open from it and close by Escape'() {
     await visit('#/sample/ask', {}, async (page) => {
       await page.getByLabel('Question').fill(asked)
@@ -450,6 +541,7 @@ const steps = {
       `#/sample/ask?${q}&view=picture&method=hybrid`,
       `#/sample/compare?${q}`,
       '#/sample/entities',
+      '#/sample/themes',
       '#/sample/documents',
       '#/sample/documents/cities%2Foslo.txt?start=0&end=31',
       '#/sample/generations',

@@ -49,6 +49,7 @@ type App struct {
 	dataDir    string
 	keyEnv     string // variable with the API key of queries
 	set        []string
+	overlays   []corpus.Overlay // what the store says of indexes
 	json       bool
 	by         string // who asks, and
 	reason     string // why: for the audit trail
@@ -150,17 +151,21 @@ func (a *App) root() *cobra.Command {
 		a.statusCmd(),
 		a.lsCmd(),
 		a.runsCmd(),
+		a.trendsCmd(),
 		a.logsCmd(),
 		a.showCmd(),
 		a.queryCmd(),
 		a.generationsCmd(),
 		a.rollbackCmd(),
+		a.branchCmd(),
+		a.promoteCmd(),
 		a.publishCmd(),
 		a.discardCmd(),
 		a.tagCmd(),
 		a.untagCmd(),
 		a.operationsCmd(),
 		a.diffCmd(),
+		a.aliasesCmd(),
 		a.restoreCmd(),
 		a.auditCmd(),
 		a.evalCmd(),
@@ -171,11 +176,16 @@ func (a *App) root() *cobra.Command {
 		a.devCmd(),
 		a.demoCmd(),
 		a.pauseCmd(),
+		a.limitCmd(),
 		a.resumeCmd(),
 		a.cancelCmd(),
 		a.retryCmd(),
+		a.purgeCmd(),
+		a.purgesCmd(),
 		a.scheduleCmd(),
 		a.lettersCmd(),
+		a.gemCmd(),
+		a.backfillCmd(),
 		a.keysCmd(),
 		a.versionCmd(),
 		a.mcpCmd(),
@@ -207,7 +217,9 @@ func (a *App) configFile() (path string, mayMiss bool) {
 // config loads the configuration: the command's own, else that of the running embedded stack.
 func (a *App) config() (*config.Config, error) {
 	path, mayMiss := a.configFile()
-	cfg, err := config.Load(config.Source{Path: path, Env: a.Env, Set: a.set, Missing: mayMiss})
+	cfg, err := config.Load(config.Source{
+		Path: path, Env: a.Env, Set: a.set, Missing: mayMiss, Overlays: a.overlays,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,10 @@ type control struct {
 	triggered ops.Triggered
 	letters   []corpus.Letter
 	retried   ops.Run
+	backfill  ops.BackfillRequest
+	backfills []corpus.Backfill
+	purging   ops.PurgeAnswer
+	purges    ops.PurgesAnswer
 	plan      *corpus.Plan // of an estimate
 	asked     []string
 	request   ops.IndexRequest
@@ -41,13 +45,21 @@ type control struct {
 	cards     []runlog.Card
 	runs      []runlog.Summary
 	log       runlog.Log
+	trends    []runlog.Trends
 	err       error
 
-	move       ops.MoveRequest
-	operator   corpus.Operator
-	unchanged  bool
-	operations []corpus.Operation
-	difference corpus.Difference
+	stopped      ops.Stopped
+	limit        ops.LimitRequest
+	move         ops.MoveRequest
+	branched     ops.BranchRequest
+	branches     []corpus.Branch
+	overlays     map[string]ops.Overlaid
+	operator     corpus.Operator
+	unchanged    bool
+	operations   []corpus.Operation
+	difference   corpus.Difference
+	aliases      corpus.AliasList
+	aliasesAsked ops.AliasesRequest
 }
 
 func (c *control) ask(what, name string) error {
@@ -69,8 +81,18 @@ func (c *control) Status(_ context.Context, run string) (ops.Status, error) {
 	return status, nil
 }
 
-func (c *control) Pause(_ context.Context, run string) error  { return c.ask("pause", run) }
-func (c *control) Cancel(_ context.Context, run string) error { return c.ask("cancel", run) }
+func (c *control) Pause(_ context.Context, run string) (ops.Stopped, error) {
+	return c.stopped, c.ask("pause", run)
+}
+
+func (c *control) Cancel(_ context.Context, run string) (ops.Stopped, error) {
+	return c.stopped, c.ask("cancel", run)
+}
+
+func (c *control) Limit(_ context.Context, r ops.LimitRequest) error {
+	c.limit = r
+	return c.ask("limit", r.Run)
+}
 
 func (c *control) Lost(_ context.Context, run string) error { return c.ask("lost", run) }
 
@@ -94,8 +116,42 @@ func (c *control) Discard(_ context.Context, r ops.LettersRequest) error {
 	return c.ask("discard", fmt.Sprint(r.Name, " ", r.Chunks, " ", r.Why))
 }
 
+func (c *control) Backfill(_ context.Context, r ops.BackfillRequest) (ops.BackfillStarted, error) {
+	c.backfill = r
+	return ops.BackfillStarted{Index: r.Index, Name: r.Name, Attached: c.attached}, c.ask("backfill", r.Index+"/"+r.Name)
+}
+
+func (c *control) Backfills(_ context.Context, r ops.BackfillNamed) ([]corpus.Backfill, error) {
+	return c.backfills, c.ask("backfills", r.Index+"/"+r.Name)
+}
+
+func (c *control) PauseBackfill(_ context.Context, r ops.BackfillNamed) error {
+	return c.ask("backfill-pause", r.Index+"/"+r.Name)
+}
+
+func (c *control) ResumeBackfill(_ context.Context, r ops.BackfillNamed) error {
+	c.budget = r.Budget
+	return c.ask("backfill-resume", r.Index+"/"+r.Name)
+}
+
+func (c *control) CancelBackfill(_ context.Context, r ops.BackfillNamed) error {
+	return c.ask("backfill-cancel", r.Index+"/"+r.Name)
+}
+
 func (c *control) RetryFailed(_ context.Context, r ops.LettersRequest) (ops.Run, error) {
 	return c.retried, c.ask("retry-failed", fmt.Sprint(r.Name, " ", r.Chunks))
+}
+
+func (c *control) Purge(_ context.Context, r ops.PurgeRequest) (ops.PurgeAnswer, error) {
+	answer := c.purging
+	if r.DryRun {
+		answer.Run, answer.Purge = nil, nil
+	}
+	return answer, c.ask("purge", fmt.Sprint(r.Index, " ", r.Documents, " ", r.Return, " ", r.DryRun, " ", r.Confirmed))
+}
+
+func (c *control) Purges(_ context.Context, r ops.PurgesRequest) (ops.PurgesAnswer, error) {
+	return c.purges, c.ask("purges", fmt.Sprint(r.Index, " ", r.Search, " ", r.Readmit))
 }
 
 func (c *control) ApplySchedule(_ context.Context, r ops.ScheduleRequest) (ops.Applied, error) {
@@ -140,11 +196,38 @@ func (c *control) Move(ctx context.Context, r ops.MoveRequest) (corpus.Move, err
 	out := corpus.Move{
 		Index: r.Index, Action: r.Action, From: "g2", To: r.Generation, Name: r.Name, Release: 7, Unchanged: c.unchanged,
 	}
+	if r.Action == corpus.ActionPromote {
+		out.Set = map[string]string{"keep": "2"}
+	}
 	return out, c.ask(r.Action, r.Index+" "+r.Generation)
+}
+
+func (c *control) Branch(ctx context.Context, r ops.BranchRequest) (corpus.Branch, error) {
+	c.branched, c.operator = r, ops.OperatorOf(ctx)
+	state := corpus.BranchOpen
+	if r.Delete {
+		state = corpus.BranchDeleted
+	}
+	out := corpus.Branch{Name: r.Name, Base: r.Index, Generation: "g2", Set: r.Set, State: state}
+	return out, c.ask("branch", r.Index+" "+r.Name)
+}
+
+func (c *control) Branches(_ context.Context, index string) ([]corpus.Branch, error) {
+	return c.branches, c.ask("branches", index)
+}
+
+// Overlay is asked by every command that resolves a configuration, so it is no call of its own.
+func (c *control) Overlay(_ context.Context, index string) (ops.Overlaid, error) {
+	return c.overlays[index], nil
 }
 
 func (c *control) Difference(_ context.Context, r ops.DifferenceRequest) (corpus.Difference, error) {
 	return c.difference, c.ask("diff", r.Index+" "+r.From+" "+r.To)
+}
+
+func (c *control) Aliases(_ context.Context, r ops.AliasesRequest) (corpus.AliasList, error) {
+	c.aliasesAsked = r
+	return c.aliases, c.ask("aliases", r.Index)
 }
 
 func (c *control) Operations(_ context.Context, index string, limit int) ([]corpus.Operation, error) {
@@ -157,6 +240,10 @@ func (c *control) Indexes(context.Context) ([]runlog.Card, error) {
 
 func (c *control) Runs(_ context.Context, index string, limit int) ([]runlog.Summary, error) {
 	return c.runs, c.ask("runs", fmt.Sprint(index, " ", limit))
+}
+
+func (c *control) Trends(_ context.Context, index string, nights int) ([]runlog.Trends, error) {
+	return c.trends, c.ask("trends", fmt.Sprint(index, " ", nights))
 }
 
 func (c *control) Log(_ context.Context, run string) (runlog.Log, error) {
@@ -369,6 +456,39 @@ func TestAFailureToCloseIsTold(t *testing.T) {
 	got := in(t, closing, nil, "pause", "docs")
 	if got.exit != cli.ExitFailed || !strings.Contains(got.err, "close classes") {
 		t.Errorf("%+v", got)
+	}
+}
+
+func TestPauseAndCancelTellWhatIsInFlight(t *testing.T) {
+	for calls, says := range map[int64]string{
+		0: ", no call was in flight\n", 1: ", 1 call was in flight: it is paid for and kept\n",
+		12: ", 12 calls were in flight: they are paid for and kept\n",
+	} {
+		fake := &control{stopped: ops.Stopped{InFlight: &calls}}
+		for _, command := range []string{"pause", "cancel"} {
+			if got := run(t, fake, command, "docs/g1"); got.out != "docs/g1: "+command+says {
+				t.Errorf("%+v", got)
+			}
+			as := decoded(t, run(t, fake, command, "docs/g1", "--json").out)
+			if as["in_flight"] != float64(calls) {
+				t.Errorf("%v", as)
+			}
+		}
+	}
+}
+
+func TestLimitGivesWhatItsFlagsSay(t *testing.T) {
+	fake := &control{}
+	got := run(t, fake, "limit", "docs/g1", "--concurrency", "4", "--requests-per-minute", "0", "--budget-calls", "9")
+	want := "docs/g1: limit, concurrency 4, 0 requests a minute, with a budget of 9 calls\n"
+	if got.out != want || fake.limit.Budget.Calls != 9 || *fake.limit.Limits.Concurrency != 4 ||
+		fake.limit.Limits.TokensPerMinute != nil {
+		t.Errorf("%+v %+v", got, fake.limit)
+	}
+	for _, bad := range [][]string{{}, {"--concurrency", "0"}, {"--tokens-per-minute", "-1"}, {"--budget-calls", "-1"}} {
+		if got := run(t, &control{}, append([]string{"limit", "docs/g1"}, bad...)...); got.exit != cli.ExitUsage {
+			t.Errorf("%v: %+v", bad, got)
+		}
 	}
 }
 

@@ -49,7 +49,9 @@ func (a *App) devConfig(own *config.Config) (*config.Config, error) {
 	if !running || dev.Settings == nil || dev.Settings.Config == "" && len(dev.Settings.Set) == 0 {
 		return own, nil
 	}
-	source := config.Source{Path: dev.Settings.Config, Env: a.Env, Set: slices.Concat(dev.Settings.Set, a.set)}
+	source := config.Source{
+		Path: dev.Settings.Config, Env: a.Env, Set: slices.Concat(dev.Settings.Set, a.set), Overlays: a.overlays,
+	}
 	if source.Path == "" {
 		source.Path, source.Missing = config.DefaultFile, true
 	}

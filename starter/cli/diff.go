@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -98,9 +99,9 @@ func askBoth(
 	changes := make([]*corpus.QuestionChange, len(asked))
 	err := par.Each(ctx, len(asked), askedAtOnce, func(ctx context.Context, i int) error {
 		var chunks, documents [2][]string
-		for side, generation := range []string{between.From.Generation, between.To.Generation} {
-			raw, err := Ask(ctx, base, between.Index, map[string]any{
-				"query": asked[i].Question, "generation": generation, "top_chunks": firstChunks, "answer": false,
+		for side, of := range []corpus.DifferenceSide{between.From, between.To} {
+			raw, err := Ask(ctx, base, cmp.Or(of.Index, between.Index), map[string]any{
+				"query": asked[i].Question, "generation": of.Generation, "top_chunks": firstChunks, "answer": false,
 			})
 			if err != nil {
 				return err
@@ -136,7 +137,13 @@ func askBoth(
 
 // showDifference prints what changed.
 func showDifference(w io.Writer, d corpus.Difference) {
-	fmt.Fprintf(w, "%s: %s (%s) → %s (%s)\n", d.Index, d.From.Generation, d.From.State, d.To.Generation, d.To.State)
+	side := func(of corpus.DifferenceSide) string {
+		if of.Index != "" {
+			return fmt.Sprintf("%s/%s (%s)", of.Index, of.Generation, of.State)
+		}
+		return fmt.Sprintf("%s (%s)", of.Generation, of.State)
+	}
+	fmt.Fprintf(w, "%s: %s → %s\n", d.Index, side(d.From), side(d.To))
 	was, is := d.From.Counts, d.To.Counts
 	fmt.Fprintf(w, "  documents  %d → %d: %d added, %d changed, %d moved, %d removed\n", was.Documents, is.Documents,
 		d.Documents.Added, d.Documents.Changed, d.Documents.Moved, d.Documents.Removed)

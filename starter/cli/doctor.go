@@ -23,6 +23,9 @@ func (a *App) doctorCmd() *cobra.Command {
 				return err
 			}
 			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+				if spec, err = a.specOf(ctx, control, index, ""); err != nil {
+					return err
+				}
 				checks, err := control.Doctor(ctx, spec)
 				if err != nil {
 					return err

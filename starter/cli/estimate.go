@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	ops "github.com/unweaver/unweaver/internal/ops/port"
@@ -42,8 +43,15 @@ With --out the plan is written to a file; index --plan FILE builds what it says,
 			}
 			a.noteDev()
 			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+				if spec, err = a.specOf(ctx, control, index, strings.Join(args, "")); err != nil {
+					return err
+				}
+				aliases, err := config.Aliases(&spec)
+				if err != nil {
+					return err
+				}
 				report, err := control.Estimate(ctx, ops.IndexRequest{
-					Spec: spec, ReplaceCorpus: replace, Rebuild: rebuild, Why: why, Listed: out != "",
+					Aliases: aliases, Spec: spec, ReplaceCorpus: replace, Rebuild: rebuild, Why: why, Listed: out != "",
 				})
 				if err != nil {
 					return err
@@ -168,5 +176,9 @@ func showPlanned(w io.Writer, report corpus.Report) {
 		}
 		parts = append(parts, fmt.Sprintf("%s %s, planned %s", line.name, line.text(line.actual), low))
 	}
-	fmt.Fprintf(w, "  against the plan: %s\n", strings.Join(parts, "; "))
+	against := "the plan"
+	if report.Planned.Sizes {
+		against = "what it expected when it began"
+	}
+	fmt.Fprintf(w, "  against %s: %s\n", against, strings.Join(parts, "; "))
 }

@@ -73,7 +73,8 @@ what came of it, and measured on cases and corpora that the fit has not seen.`,
 		"auto",
 		"auto: the recording where there is one; config: the configured model",
 	)
-	set.StringSliceVar(&flags.methods, "methods", config.Methods, "methods, the first is compared with")
+	set.StringSliceVar(&flags.methods, "methods", config.PlainMethods(),
+		"methods, the first is compared with; one that needs an enrichment has the index built with it")
 	set.StringSliceVar(&flags.rules, "rules", []string{"weighted"}, "election rules of method unweaver")
 	set.StringArrayVar(
 		&flags.against,
@@ -224,6 +225,12 @@ func (a *App) evalSpec(flags evalFlags, dataset *eval.Dataset) (corpus.Spec, err
 	if err != nil {
 		return spec, err
 	}
+	for _, method := range flags.methods {
+		if needed := config.MethodEnrichments[method]; needed != "" && !slices.Contains(spec.Enrich, needed) {
+			spec.Enrich = append(spec.Enrich, needed)
+		}
+	}
+	slices.Sort(spec.Enrich)
 	chosen := false
 	for _, s := range a.set {
 		chosen = chosen || strings.Contains(s, "chunking.strategy")
@@ -252,11 +259,11 @@ func (a *App) evalBuild(
 	ctx context.Context, control ops.Control, dataset *eval.Dataset, spec corpus.Spec,
 ) (ops.Status, error) {
 	own := spec.Index == evalIndex(dataset) || strings.HasPrefix(spec.Index, evalIndex(dataset)+shareInfix)
-	probes, err := config.Probes(spec)
-	if err != nil {
+	request := ops.IndexRequest{Spec: spec, ReplaceCorpus: own}
+	if err := request.ReadFiles(); err != nil {
 		return ops.Status{}, err
 	}
-	run, err := control.Index(ctx, ops.IndexRequest{Spec: spec, ReplaceCorpus: own, Probes: probes})
+	run, err := control.Index(ctx, request)
 	if err != nil {
 		return ops.Status{}, err
 	}
@@ -320,7 +327,7 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 		}
 	}
 	return a.withControl(ctx, func(ctx context.Context, control ops.Control, queries string) error {
-		status, err := a.evalBuild(ctx, control, dataset, spec)
+		spec, status, err := a.evalBuilt(ctx, control, flags, dataset, spec)
 		if err != nil {
 			return err
 		}
@@ -349,6 +356,32 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 			fmt.Fprintf(w, "\nwritten: %s/report.md, report.json, recall.svg\n", flags.out)
 		})
 	})
+}
+
+// evalBuilt builds what is evaluated, with what the store says of its configuration.
+func (a *App) evalBuilt(
+	ctx context.Context, control ops.Control, flags evalFlags, dataset *eval.Dataset, spec corpus.Spec,
+) (corpus.Spec, ops.Status, error) {
+	spec, err := a.evalOverlaid(ctx, control, flags, dataset, spec)
+	if err != nil {
+		return spec, ops.Status{}, err
+	}
+	status, err := a.evalBuild(ctx, control, dataset, spec)
+	return spec, status, err
+}
+
+// evalOverlaid is evalSpec of a branch, or of an index that one was promoted to; of any other it is spec.
+func (a *App) evalOverlaid(
+	ctx context.Context, control ops.Control, flags evalFlags, dataset *eval.Dataset, spec corpus.Spec,
+) (corpus.Spec, error) {
+	found, err := a.overlaid(ctx, control, spec.Index)
+	if err != nil || len(found) == 0 {
+		return spec, err
+	}
+	if spec, err = a.evalSpec(flags, dataset); err == nil {
+		spec.Overlay = found[spec.Index].Set
+	}
+	return spec, err
 }
 
 // indexTokens enters what this run paid for the index; zero where it was there.

@@ -50,7 +50,45 @@ func showExplain(writer io.Writer, answer Answer) {
 		}
 	case answer.Method == retrieve.Aligned:
 		showAligned(writer, answer.Explain, rank, name)
+	case answer.Method == retrieve.Gem:
+		showGem(writer, answer.Explain, rank)
 	}
+}
+
+// showGem prints which question of each chunk was nearest, and the summaries that brought chunks.
+func showGem(writer io.Writer, raw json.RawMessage, rank map[string]int) {
+	var explain retrieve.GemExplain
+	if json.Unmarshal(raw, &explain) != nil {
+		return
+	}
+	fmt.Fprintf(writer, "\nquestions that chunks answer:\n")
+	for _, chunk := range explain.Chunks {
+		brought := ""
+		if chunk.Summary != nil {
+			brought = fmt.Sprintf(" (brought by the summary of theme %d)", *chunk.Summary)
+		}
+		if step := chunk.Step; step != nil {
+			brought += ", " + edgeOf(*step, rank)
+		}
+		fmt.Fprintf(writer, "  %2d  %.3f  %s%s\n", rank[chunk.ID], chunk.Score, snippet(chunk.Question, 80), brought)
+	}
+	for _, summary := range explain.Summaries {
+		fmt.Fprintf(writer, "  theme %d, %.3f: %s\n", summary.Theme, summary.Score, snippet(summary.Summary, 80))
+	}
+}
+
+// edgeOf tells which edge led a search to a chunk.
+func edgeOf(step retrieve.GemStep, rank map[string]int) string {
+	switch {
+	case step.Theme != nil:
+		return fmt.Sprintf("priority %.3f along an edge of %.3f from the summary of theme %d", step.Priority, step.Weight,
+			*step.Theme)
+	case rank[step.From] > 0:
+		return fmt.Sprintf("priority %.3f along an edge of %.3f from [%d]", step.Priority, step.Weight, rank[step.From])
+	case step.From != "":
+		return fmt.Sprintf("priority %.3f along an edge of %.3f from %.8s", step.Priority, step.Weight, step.From)
+	}
+	return fmt.Sprintf("priority %.3f, no edge led here", step.Priority)
 }
 
 func place(p *retrieve.Place) string {

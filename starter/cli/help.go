@@ -28,6 +28,7 @@ var examples = map[string]string{
 		"  unweaver models pull e5 --from https://mirror.example/e5/",
 	"models verify": "  unweaver models verify\n  unweaver models verify e5 --json",
 	"pause":         "  unweaver pause docs",
+	"limit":         "  unweaver limit docs --concurrency 8 --budget-money 20",
 	"query": `  unweaver query "Who signed the lease?" --index docs
   unweaver query "Who signed the lease?" --index docs --method unweaver --rule mes --explain
   unweaver query "Who signed the lease?" --index docs --top-chunks 10 --json | jq '.chunks[].document'`,
@@ -43,6 +44,8 @@ var methodHelp = [][2]string{
 	{"aligned", "those entities share out chunks by strength"},
 	{"vector", "similarity of chunks alone"},
 	{"bm25", "words alone"},
+	{"gem", "questions that chunks answer, and summaries of themes (indexes.*.enrich: [gem])"},
+	{"apr", "runs of facts; the index needs enrich: [facts]"},
 }
 
 // ruleHelp tells of each election rule, in the order of config.Rules.

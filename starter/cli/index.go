@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/fault"
 	ops "github.com/unweaver/unweaver/internal/ops/port"
 )
@@ -51,10 +50,13 @@ of events, one JSON object a line (docs/cli.md).
 				return err
 			}
 			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+				if spec, err = a.specOf(ctx, control, index, uri); err != nil {
+					return err
+				}
 				request := ops.IndexRequest{
 					Spec: spec, Generation: generation, ReplaceCorpus: replace, Rebuild: rebuild, Priority: ops.Priority(priority),
 				}
-				if request.Probes, err = config.Probes(spec); err != nil {
+				if err := request.ReadFiles(); err != nil {
 					return err
 				}
 				if dry {
@@ -75,7 +77,7 @@ of events, one JSON object a line (docs/cli.md).
 					return a.begun(run)
 				}
 				if run.Attached && !a.json {
-					fmt.Fprintf(a.Err, "%s runs already: this waits for it\n", run.Run)
+					fmt.Fprintf(a.Err, "%s runs already: this waits for it%s\n", run.Run, joined(run))
 				}
 				return a.wait(ctx, control, run)
 			})
@@ -97,10 +99,19 @@ func (a *App) begun(run ops.Run) error {
 	return a.print(run, func(w io.Writer) {
 		what := "started"
 		if run.Attached {
-			what = "runs already"
+			what = "runs already" + joined(run)
 		}
 		fmt.Fprintf(w, "%s %s; watch it with: unweaver status %s --watch\n", run.Run, what, run.Run)
 	})
+}
+
+// joined says what of the corpus a run that was joined may not have.
+func joined(run ops.Run) string {
+	if run.Begun == nil {
+		return ""
+	}
+	return " (it began at " + run.Begun.UTC().Format("15:04:05") + " UTC: what changed in the corpus since may not be " +
+		"in it, and is found by: unweaver index, once it has ended)"
 }
 
 func (a *App) statusCmd() *cobra.Command {

@@ -288,6 +288,12 @@ func TestAReportShowsWhatWasBuiltAndPaid(t *testing.T) {
 	if got.out != want || got.exit != cli.ExitDone {
 		t.Errorf("exit %d\n%s", got.exit, got.out)
 	}
+	status.Status = corpus.StatusPaused // nothing is left to wait for, before it is resumed
+	contains(t, run(t, &control{statuses: []ops.Status{status}}, "status", "docs").out, "1m2s so far, paused\n")
+	places := 8
+	status.Limits, status.Budget = &corpus.LiveLimits{Concurrency: &places}, &corpus.Budget{Calls: 90}
+	contains(t, run(t, &control{statuses: []ops.Status{status}}, "status", "docs").out,
+		"  given while it runs: concurrency 8, a budget of 90 calls\n")
 }
 
 func TestAReportTellsOfCallsThatWereNotAnswered(t *testing.T) {
@@ -327,7 +333,10 @@ func at(stage string, done, total int64, overall float64) ops.Status {
 
 func TestProgressIsOneLineAStage(t *testing.T) {
 	retrying := at("embed", 1, 9, 0.9)
-	retrying.Problems = []corpus.Problem{{Code: "model_rate_limited", Object: "embed"}}
+	retrying.Problems = []corpus.Problem{{
+		Code: "model_unavailable", Object: "embed",
+		Detail: "embed http://models:8000/v1/embeddings model small: connection refused (check it); it is tried again",
+	}}
 	retrying.Rate, retrying.Seconds, retrying.Cost, retrying.Currency = 0, 125, 0.5, "EUR"
 	waiting := at("embed", 2, 9, 0.9)
 	waiting.Status, waiting.Reason = corpus.StatusWaiting, "store_unavailable"
@@ -345,7 +354,7 @@ func TestProgressIsOneLineAStage(t *testing.T) {
 	want := `[........................]   1 %  plan     1/2 documents  3.0/s  0s so far  ? left  6 tokens
 [############............]  50 %  extract  40/80 chunks  3.0/s  0s so far  ? left  6 tokens
 [#####################...]  90 %  embed    1/9 parts  -/s  2m5s so far  ? left  6 tokens  cost 0.5000 EUR  ` +
-		`retrying: model_rate_limited
+		`retrying: model_unavailable: embed http://models:8000/v1/embeddings model small: connection refused
 [#####################...]  90 %  embed, once more 2/9 parts  3.0/s  0s so far  ? left  6 tokens  ` +
 		`waiting for store_unavailable since 12:03, next try 12:13 (4 failed); unweaver resume tries at once
 [######################..]  95 %  load     0/9 parts  3.0/s  0s so far  ? left  6 tokens  paused: budget_spent

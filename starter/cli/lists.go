@@ -296,6 +296,14 @@ func showReasons(w io.Writer, report corpus.Report) {
 	for _, reason := range report.Reasons {
 		fmt.Fprintf(w, "  built again: %s\n", reason)
 	}
+	for _, one := range report.Enriched {
+		if one.Why != "" {
+			fmt.Fprintf(w, "  %s: spectrum %s\n", one.Name, one.Why)
+		}
+		if failed := one.Counts["failed"]; failed > 0 {
+			fmt.Fprintf(w, "  %s: %s without an answer of use\n", one.Name, number(failed, "chunk"))
+		}
+	}
 	if report.Version != "" {
 		fmt.Fprintf(w, "  unweaver %s\n", report.Version)
 	}

@@ -244,6 +244,9 @@ func showOperations(w io.Writer, operations []corpus.Operation) {
 		if op.From != "" && op.From != op.To {
 			what += " (" + op.From + " was served)"
 		}
+		if op.Change != "" {
+			what += " (" + op.Change + ")"
+		}
 		if op.Forced {
 			what += ", forced"
 		}

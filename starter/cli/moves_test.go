@@ -83,11 +83,15 @@ func TestTheTrailIsShownWithWhoAndWhy(t *testing.T) {
 			Outcome:  &corpus.OperationOutcome{Result: "failed", Code: "pointer_moved"},
 		},
 		{ID: "1", At: at, Action: "pause", Index: "docs", Run: "docs/g2", Operator: corpus.Operator{By: "ada@desk"}},
+		{
+			ID: "0", At: at, Action: corpus.ActionLimit, Index: "docs", Run: "docs/g2", Change: "concurrency 8",
+			Operator: corpus.Operator{By: "ada@desk"}, Outcome: &corpus.OperationOutcome{Result: corpus.OperationDone},
+		},
 	}}
 	got := run(t, fake, "operations", "--index", "docs", "--limit", "7")
 	for _, part := range []string{
 		"bob@web (key 1a2b3c4d): publish g2 (g1 was served), forced: failed (pointer_moved)", "meant to go",
-		"ada@desk: pause docs/g2: no outcome is recorded",
+		"ada@desk: pause docs/g2: no outcome is recorded", "ada@desk: limit docs/g2 (concurrency 8): done",
 	} {
 		if !strings.Contains(got.out, part) {
 			t.Errorf("%q is not in %q", part, got.out)
@@ -97,7 +101,7 @@ func TestTheTrailIsShownWithWhoAndWhy(t *testing.T) {
 		t.Errorf("%v", fake.asked)
 	}
 	as := decoded(t, run(t, fake, "operations", "--index", "docs", "--json").out)
-	if list := as["operations"].([]any); len(list) != 2 || list[0].(map[string]any)["by"] != "bob@web" ||
+	if list := as["operations"].([]any); len(list) != 3 || list[0].(map[string]any)["by"] != "bob@web" ||
 		list[1].(map[string]any)["outcome"] != nil {
 		t.Errorf("%v", as)
 	}

@@ -141,6 +141,9 @@ func progressLine(status ops.Status) string {
 	}
 	if n := len(status.Problems); n > 0 && status.Problems[n-1].Object == status.Stage {
 		line += "  retrying: " + status.Problems[n-1].Code
+		if what, _, _ := strings.Cut(status.Problems[n-1].Detail, " ("); what != "" { // without what to do about it
+			line += ": " + what
+		}
 	}
 	return line
 }

@@ -245,16 +245,21 @@ func Ask(ctx context.Context, base, index string, body map[string]any) ([]byte, 
 		return nil, err
 	}
 	if response.StatusCode != http.StatusOK {
-		var problem struct {
-			Code   string `json:"code"`
-			Detail string `json:"detail"`
-			Hint   string `json:"hint"`
-		}
-		if json.Unmarshal(raw, &problem) != nil || problem.Code == "" {
-			problem.Code, problem.Detail = string(fault.Internal), response.Status
-		}
-		detail := strings.TrimSuffix(problem.Detail, " ("+problem.Hint+")") // the error adds its hint itself
-		return nil, fault.Code(problem.Code).At("", "").Because(detail).Advise(problem.Hint)
+		return nil, refusal(response, raw)
 	}
 	return raw, nil
+}
+
+// refusal is the error that an answer other than 200 tells.
+func refusal(response *http.Response, raw []byte) error {
+	var problem struct {
+		Code   string `json:"code"`
+		Detail string `json:"detail"`
+		Hint   string `json:"hint"`
+	}
+	if json.Unmarshal(raw, &problem) != nil || problem.Code == "" {
+		problem.Code, problem.Detail = string(fault.Internal), response.Status
+	}
+	detail := strings.TrimSuffix(problem.Detail, " ("+problem.Hint+")") // the error adds its hint itself
+	return fault.Code(problem.Code).At("", "").Because(detail).Advise(problem.Hint)
 }

@@ -129,18 +129,52 @@ func showState(w io.Writer, status ops.Status) {
 	if status.Detail != "" {
 		fmt.Fprintf(w, "  %s\n", status.Detail)
 	}
+	if line := givenLine(status); line != "" {
+		fmt.Fprintf(w, "  given while it runs: %s\n", line)
+	}
 	if status.Stage != "" {
 		fmt.Fprintf(
 			w,
-			"  %.0f %% done, stage %s, %s, %s, %s so far, %s left\n",
+			"  %.0f %% done, stage %s, %s, %s, %s so far, %s\n",
 			100*status.Overall,
 			status.Stage,
 			unitsDone(status),
 			speed(status.Rate),
 			duration(status.Seconds),
-			timeLeft(status.ETASeconds),
+			remaining(status),
 		)
 	}
+}
+
+// givenLine is what a run was given with the limit command, or as it was resumed.
+func givenLine(status ops.Status) string {
+	var parts []string
+	if status.Limits != nil {
+		parts = append(parts, status.Limits.String())
+	}
+	if budget := status.Budget; budget != nil {
+		for _, one := range []struct {
+			given bool
+			text  string
+		}{
+			{budget.Calls > 0, fmt.Sprintf("a budget of %d calls", budget.Calls)},
+			{budget.Tokens > 0, fmt.Sprintf("a budget of %d tokens", budget.Tokens)},
+			{budget.Money > 0, fmt.Sprintf("a budget of %g", budget.Money)},
+		} {
+			if one.given {
+				parts = append(parts, one.text)
+			}
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// remaining is the time left in words. That of a paused run is not known before it is resumed.
+func remaining(status ops.Status) string {
+	if status.Status == corpus.StatusPaused {
+		return "paused"
+	}
+	return timeLeft(status.ETASeconds) + " left"
 }
 
 // waitingLine says what a run waits for, and until when; empty where it does not.
@@ -237,7 +271,7 @@ func leftOutLine(out corpus.LeftOut) string {
 		what  string
 	}{
 		{out.Hidden, "hidden"}, {out.Packages, "in node_modules and the like"}, {out.NotIncluded, "not included"},
-		{out.Excluded, "excluded"},
+		{out.Excluded, "excluded"}, {out.Backfills, "left to backfills that go on"},
 	} {
 		if part.count > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", part.count, part.what))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	ops "github.com/unweaver/unweaver/internal/ops/port"
@@ -64,11 +65,11 @@ says, and at least as late as the longest of the last runs took.`,
 			if file != "" {
 				a.configPath = file
 			}
-			requests, err := a.scheduled(index)
-			if err != nil {
-				return err
-			}
 			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+				requests, err := a.scheduled(ctx, control, index)
+				if err != nil {
+					return err
+				}
 				applied := []ops.Applied{}
 				for _, request := range requests {
 					one, err := control.ApplySchedule(ctx, request)
@@ -91,7 +92,12 @@ says, and at least as late as the longest of the last runs took.`,
 }
 
 // scheduled is what the configuration says of all schedules, or of one.
-func (a *App) scheduled(index string) ([]ops.ScheduleRequest, error) {
+func (a *App) scheduled(ctx context.Context, control ops.Control, index string) ([]ops.ScheduleRequest, error) {
+	if index != "" { // it may be a branch, which the configuration does not name
+		if _, err := a.overlaid(ctx, control, index); err != nil {
+			return nil, err
+		}
+	}
 	cfg, err := a.config()
 	if err != nil {
 		return nil, err
@@ -106,12 +112,16 @@ func (a *App) scheduled(index string) ([]ops.ScheduleRequest, error) {
 		if schedule.Cron == "" {
 			continue
 		}
-		spec, err := a.spec(name, "")
+		spec, err := a.specOf(ctx, control, name, "")
+		if err != nil {
+			return nil, err
+		}
+		aliases, err := config.Aliases(&spec)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, ops.ScheduleRequest{
-			Spec: spec, Schedule: schedule, Priority: ops.Priority(cfg.Priority(name)),
+			Aliases: aliases, Spec: spec, Schedule: schedule, Priority: ops.Priority(cfg.Priority(name)),
 		})
 	}
 	if len(out) == 0 {

@@ -23,9 +23,9 @@ func (a *App) pauseCmd() *cobra.Command {
 func (a *App) cancelCmd() *cobra.Command {
 	var lost bool
 	command := a.steerCmd("cancel", "Cancel a run: what queries see does not change",
-		func(control ops.Control, ctx context.Context, run string) error {
+		func(control ops.Control, ctx context.Context, run string) (ops.Stopped, error) {
 			if lost {
-				return control.Lost(ctx, run)
+				return ops.Stopped{}, control.Lost(ctx, run)
 			}
 			return control.Cancel(ctx, run)
 		})
@@ -44,7 +44,7 @@ for whichever run holds its lease, and is needed where lease.json cannot be read
 // steerCmd is a command that does one thing to a run.
 func (a *App) steerCmd(
 	name, short string,
-	steer func(control ops.Control, ctx context.Context, run string) error,
+	steer func(control ops.Control, ctx context.Context, run string) (ops.Stopped, error),
 ) *cobra.Command {
 	return a.accountable(&cobra.Command{
 		Use:   name + " RUN",
@@ -53,16 +53,35 @@ func (a *App) steerCmd(
 		Args:  arguments(1, 1, "a RUN"),
 		RunE: func(command *cobra.Command, args []string) error {
 			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
-				if err := steer(control, ctx, args[0]); err != nil {
+				stopped, err := steer(control, ctx, args[0])
+				if err != nil {
 					return err
 				}
-				return a.print(
-					map[string]string{"run": args[0], "done": name},
-					func(w io.Writer) { fmt.Fprintf(w, "%s: %s\n", args[0], name) },
-				)
+				shown := struct {
+					Run  string `json:"run"`
+					Done string `json:"done"`
+					ops.Stopped
+				}{args[0], name, stopped}
+				return a.print(shown, func(w io.Writer) {
+					fmt.Fprintf(w, "%s: %s%s\n", args[0], name, inFlightText(stopped))
+				})
 			})
 		},
 	})
+}
+
+// inFlightText tells what a command that stops a run let end.
+func inFlightText(stopped ops.Stopped) string {
+	switch calls := stopped.InFlight; {
+	case calls == nil:
+		return ""
+	case *calls == 0:
+		return ", no call was in flight"
+	case *calls == 1:
+		return ", 1 call was in flight: it is paid for and kept"
+	default:
+		return fmt.Sprintf(", %d calls were in flight: they are paid for and kept", *calls)
+	}
 }
 
 func (a *App) resumeCmd() *cobra.Command {

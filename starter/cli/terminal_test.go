@@ -30,8 +30,10 @@ func (evilControl) Status(context.Context, string) (ops.Status, error) {
 	return status, nil
 }
 
-func (evilControl) Pause(context.Context, string) error {
-	return fault.EngineDown.At("pause", evil).Because(evil).Advise(evil)
+func (evilControl) Overlay(context.Context, string) (ops.Overlaid, error) { return ops.Overlaid{}, nil }
+
+func (evilControl) Pause(context.Context, string) (ops.Stopped, error) {
+	return ops.Stopped{}, fault.EngineDown.At("pause", evil).Because(evil).Advise(evil)
 }
 
 func (evilControl) Doctor(context.Context, corpus.Spec) ([]ops.Check, error) {

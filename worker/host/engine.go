@@ -49,6 +49,16 @@ func (e Engine) Standing(ctx context.Context, holder build.Holder) (build.Standi
 	return build.StandingClosed, nil
 }
 
+// Cancel implements activities.Engine.
+func (e Engine) Cancel(ctx context.Context, holder build.Holder) error {
+	err := e.Client.CancelWorkflow(ctx, holder.Workflow, holder.Run)
+	var unknown *serviceerror.NotFound
+	if err == nil || errors.As(err, &unknown) {
+		return nil
+	}
+	return engine.Fault(err, config.Engine{Address: e.Address, Namespace: e.Namespace})
+}
+
 // Register makes the search attributes of runs known to the namespace, and tells whether it has them. A server that
 // does not let us is no error: runs are then started without them, and cannot be searched by stage and status.
 func Register(ctx context.Context, client client.Client, namespace string, log *slog.Logger) bool {

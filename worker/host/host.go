@@ -238,7 +238,7 @@ func Start(config Config) (*Host, error) {
 		Coordination: stores.Coordination, Vectors: stores.Vectors, Models: config.Models.Build,
 		Ledger: paid, StoreID: stores.StoreID,
 		Cache: cache, CPU: make(chan struct{}, config.CPUSlots), Log: config.Log,
-		Parser: parser, Limits: parser.Limits(),
+		Parser: parser, Limits: parser.Limits(), Limited: config.Models.Limit,
 	}
 	if config.Telemetry != nil {
 		ports.Paid = config.Telemetry.Paid

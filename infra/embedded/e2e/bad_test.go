@@ -82,7 +82,7 @@ func TestAChangedEmbeddingDimensionPausesWithTheWayOut(t *testing.T) {
 		!strings.Contains(st.Detail, "models.embedding.dimension") {
 		t.Errorf("%s %s %s", st.Status, st.Reason, st.Detail)
 	}
-	if err := shared.Control.Cancel(t.Context(), st.Run); err != nil {
+	if _, err := shared.Control.Cancel(t.Context(), st.Run); err != nil {
 		t.Error(err)
 	}
 }

@@ -129,13 +129,13 @@ func TestNoCallStartsAfterPauseOrCancelAndTheAccountIsTrue(t *testing.T) {
 		for begin := time.Now(); server.Stats().Chat < int64(10+20*round) && time.Since(begin) < time.Minute; {
 			time.Sleep(10 * time.Millisecond)
 		}
-		if err := shared.Control.Pause(t.Context(), begun.Run); err != nil {
+		if _, err := shared.Control.Pause(t.Context(), begun.Run); err != nil {
 			t.Fatal(err)
 		}
 		quiet("pause", time.Now())
 		status := wait(t, shared.Control, begun.Run)
 		paid(t, "paused", status.Report, server)
-		if err := shared.Control.Pause(t.Context(), begun.Run); err == nil {
+		if _, err := shared.Control.Pause(t.Context(), begun.Run); err == nil {
 			t.Error("a paused run was paused again without a word")
 		}
 		if err := shared.Control.Resume(t.Context(), begun.Run, nil); err != nil {
@@ -145,16 +145,38 @@ func TestNoCallStartsAfterPauseOrCancelAndTheAccountIsTrue(t *testing.T) {
 	for begin := time.Now(); server.Stats().Chat < 60 && time.Since(begin) < time.Minute; {
 		time.Sleep(10 * time.Millisecond)
 	}
-	if err := shared.Control.Cancel(t.Context(), begun.Run); err != nil {
+	two, asked := 2, time.Now()
+	limit := ops.LimitRequest{Run: begun.Run, Limits: &corpus.LiveLimits{Concurrency: &two}}
+	if err := shared.Control.Limit(t.Context(), limit); err != nil {
 		t.Fatal(err)
 	}
+	last := time.Duration(0)
+	for time.Since(asked) < 2*time.Second {
+		if server.Stats().ChatInFlight > 2 {
+			last = time.Since(asked)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Logf("concurrency 8 to 2: more were in flight until %s after", last.Round(time.Millisecond))
+	for from := server.Stats().Chat; server.Stats().Chat < from+6 && time.Since(asked) < time.Minute; {
+		if n := server.Stats().ChatInFlight; n > 2 {
+			t.Fatalf("%d calls are in flight, the limit is 2", n)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	asked = time.Now()
+	stopped, err := shared.Control.Cancel(t.Context(), begun.Run)
+	if err != nil || stopped.InFlight == nil || *stopped.InFlight > 2 {
+		t.Fatalf("%+v %v", stopped, err)
+	}
+	t.Logf("cancel: %s, %d in flight", time.Since(asked).Round(time.Millisecond), *stopped.InFlight)
 	quiet("cancel", time.Now())
 	status := wait(t, shared.Control, begun.Run)
 	if status.Status != corpus.StatusCancelled {
 		t.Fatalf("%s %s", status.Status, status.Reason)
 	}
 	paid(t, "cancelled", status.Report, server)
-	if err := shared.Control.Pause(t.Context(), begun.Run); err == nil {
+	if _, err := shared.Control.Pause(t.Context(), begun.Run); err == nil {
 		t.Error("a run that ended was paused")
 	}
 	if d := server.Stats().Duplicates; d != 0 {
@@ -185,7 +207,7 @@ func TestAServerThatRefusesEveryCallLeavesAnEmptyAccount(t *testing.T) {
 	if status.LedgerHits.Sum() != 0 || status.Calls.Sum() != 0 || server.Stats().Refused == 0 {
 		t.Errorf("calls %+v, from the ledger %+v, %d refused", status.Calls, status.LedgerHits, server.Stats().Refused)
 	}
-	if err := shared.Control.Cancel(t.Context(), begun.Run); err != nil {
+	if _, err := shared.Control.Cancel(t.Context(), begun.Run); err != nil {
 		t.Fatal(err)
 	}
 	wait(t, shared.Control, begun.Run)

@@ -45,6 +45,8 @@ func TestRecordHistories(t *testing.T) {
 	t.Run("builds", k.builds)
 	t.Run("pause and cancel", k.pauses)
 	t.Run("failure", k.failure)
+	t.Run("backfill", k.backfill)
+	t.Run("batches", k.batches)
 }
 
 func (k *keeper) builds(t *testing.T) {
@@ -73,14 +75,14 @@ func (k *keeper) pauses(t *testing.T) {
 			t.Fatal(err)
 		}
 		extracting(t, begun.Run)
-		if err := shared.Control.Pause(t.Context(), begun.Run); err != nil {
+		if _, err := shared.Control.Pause(t.Context(), begun.Run); err != nil {
 			t.Fatal(err)
 		}
 		if status := wait(t, shared.Control, begun.Run); status.Status != corpus.StatusPaused {
 			t.Fatalf("%+v", status.Report)
 		}
 		if kind == "real-cancel" {
-			err = shared.Control.Cancel(t.Context(), begun.Run)
+			_, err = shared.Control.Cancel(t.Context(), begun.Run)
 		} else {
 			err = shared.Control.Resume(t.Context(), begun.Run, nil)
 		}
@@ -105,6 +107,35 @@ func (k *keeper) failure(t *testing.T) {
 	k.keep("real-failure", status.Run)
 }
 
+// backfill is one that is paused and resumed amid its payments.
+func (k *keeper) backfill(t *testing.T) {
+	docs := copySample(t)
+	held := &gates{}
+	server := serve(t, modeltest.Options{Script: held.script})
+	t.Cleanup(held.opened)
+	completed(t, index(t, shared.Control, spec(t, "recorded-backfill", docs, server)))
+	for n := range 6 {
+		writeFile(t, filepath.Join(docs, fmt.Sprintf("archive-%d.txt", n)), fmt.Sprintf("Letter number %d, to Carla Ruiz.", n))
+	}
+	letter := held.hold("Letter number 3")
+	named := ops.BackfillNamed{Index: "recorded-backfill", Name: "archive"}
+	_, err := shared.Control.Backfill(t.Context(), ops.BackfillRequest{
+		Index: named.Index, Name: named.Name, Choice: corpus.BackfillChoice{Prefix: "archive-"},
+	})
+	must(t, err)
+	<-letter.arrived
+	must(t, shared.Control.PauseBackfill(t.Context(), named))
+	letter.release()
+	control := func() *ops.Service { return shared.Control }
+	backfilled(t, control, named, func(one corpus.Backfill) bool { return one.Status == corpus.StatusPaused })
+	must(t, shared.Control.ResumeBackfill(t.Context(), named))
+	end := backfilled(t, control, named, func(one corpus.Backfill) bool { return corpus.Terminal(one.Status) })
+	if end.Status != corpus.StatusCompleted {
+		t.Fatalf("%+v", end)
+	}
+	k.keep("real-backfill", workflows.BackfillRun(named.Index, named.Name))
+}
+
 // extracting waits until a run has asked its model something.
 func extracting(t *testing.T, run string) {
 	t.Helper()
@@ -124,6 +155,9 @@ func (k *keeper) keep(kind, run string) {
 	name := workflows.BuildIndexName
 	if strings.HasPrefix(id, "restore/") {
 		name = workflows.RestoreName
+	}
+	if strings.HasPrefix(id, "backfill/") {
+		name = workflows.BackfillName
 	}
 	// Closed or cancelled alike: only that nothing comes after.
 	_ = shared.Control.Client.(client.Client).GetWorkflow(k.t.Context(), id, "").Get(k.t.Context(), nil)
@@ -149,6 +183,8 @@ func (k *keeper) store(kind string, run *common.WorkflowExecution, name string) 
 			if shards++; shards == 1 {
 				k.store(kind, started.GetWorkflowExecution(), workflows.ShardName)
 			}
+		case started.GetWorkflowType().GetName() == workflows.BuildIndexName: // of a backfill
+			k.store(kind, started.GetWorkflowExecution(), workflows.BuildIndexName)
 		default:
 			stage := strings.TrimPrefix(started.GetWorkflowExecution().GetWorkflowId(), run.GetWorkflowId()+"/")
 			k.store(kind, started.GetWorkflowExecution(), workflows.StageName+"-"+strings.ReplaceAll(stage, "/", "-"))
@@ -171,4 +207,13 @@ func (k *keeper) store(kind string, run *common.WorkflowExecution, name string) 
 	if err := errors.Join(err, zipped.Close(), file.Close()); err != nil {
 		k.t.Fatal(err)
 	}
+}
+
+// batches are a first build whose extraction is answered in batches, and one with both enrichments.
+func (k *keeper) batches(t *testing.T) {
+	server := serve(t, modeltest.Options{})
+	sp := spec(t, "recorded-batches", copySample(t), server, "models.chat.mode=batch", "models.chat.batch.poll=100ms")
+	k.keep("real-batches", completed(t, index(t, shared.Control, sp)).Run)
+	sp = spec(t, "recorded-enriched", copySample(t), nil, "indexes.recorded-enriched.enrich=[facts, gem]")
+	k.keep("real-enriched", completed(t, index(t, shared.Control, sp)).Run)
 }

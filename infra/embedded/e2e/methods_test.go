@@ -53,7 +53,8 @@ func methodsIndex(t *testing.T) string {
 		)
 		completed(
 			t,
-			index(t, shared.Control, spec(t, "methods", dir, nil, "indexes.methods.chunking.strategy=document")),
+			index(t, shared.Control, spec(t, "methods", dir, nil, "indexes.methods.chunking.strategy=document",
+				"indexes.methods.enrich=[facts, gem]")),
 		)
 	})
 	return "methods"
@@ -84,6 +85,7 @@ func systems() []map[string]any {
 			"params": map[string]any{"damping": 0.85},
 		},
 		map[string]any{"method": "hybrid", "params": map[string]any{"list": 50, "k_chunks": 5}},
+		map[string]any{"method": "gem", "params": map[string]any{"search": "graph", "alpha": 0.5}},
 	)
 }
 
@@ -276,7 +278,7 @@ func TestAQuestionWithoutAnyKnownWordIsNoMatch(t *testing.T) {
 	dir := write(t, map[string]string{"a.txt": "Lighthouse Merrow stands on Cape Merrow."})
 	sp := spec(t, "nomatch", dir, nil, "indexes.nomatch.retrieval.min_similarity=0.3")
 	completed(t, index(t, shared.Control, sp))
-	for _, m := range config.Methods {
+	for _, m := range config.PlainMethods() {
 		out := ask(t, shared.HTTP, "nomatch", "xylqz wvut", map[string]any{"method": m})
 		if out["reason"] != "no_match" || len(chunksOf(out)) != 0 {
 			t.Errorf("%s: reason %v, %d chunks", m, out["reason"], len(chunksOf(out)))

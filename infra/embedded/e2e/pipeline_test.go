@@ -208,7 +208,7 @@ func TestADeletedDocumentIsGoneAndAChangedOneIsNew(t *testing.T) {
 			"c.txt": "Tarrow is a hill.",
 		},
 	)
-	sp := spec(t, "del", dir, nil, "indexes.del.gate.max_removed=0.5")
+	sp := spec(t, "del", dir, nil, "indexes.del.gate.max_removed=0.5", "indexes.del.enrich=[facts, gem]")
 	status := completed(t, index(t, shared.Control, sp))
 	if err := os.Remove(filepath.Join(dir, "a.txt")); err != nil {
 		t.Fatal(err)
@@ -220,7 +220,7 @@ func TestADeletedDocumentIsGoneAndAChangedOneIsNew(t *testing.T) {
 	if b.Diff.Removed != 1 || b.Diff.Changed != 1 || b.Diff.Same != 1 || b.ContentHash == status.ContentHash {
 		t.Errorf("%+v", b.Report)
 	}
-	for _, m := range config.Methods {
+	for _, m := range config.PlainMethods() {
 		for _, c := range chunksOf(ask(t, shared.HTTP, "del", "Quillon fortress Veldoria", map[string]any{"top_chunks": 10,
 			"method": m})) {
 			if c["document"] == "a.txt" || strings.Contains(c["text"].(string), "Quillon") {
@@ -395,7 +395,7 @@ func TestPauseAndCancelByHand(t *testing.T) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	if err := shared.Control.Pause(t.Context(), r.Run); err != nil {
+	if _, err := shared.Control.Pause(t.Context(), r.Run); err != nil {
 		t.Fatal(err)
 	}
 	st := wait(t, shared.Control, r.Run)
@@ -428,7 +428,7 @@ func TestPauseAndCancelByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(1500 * time.Millisecond)
-	if err := shared.Control.Cancel(t.Context(), r.Run); err != nil {
+	if _, err := shared.Control.Cancel(t.Context(), r.Run); err != nil {
 		t.Fatal(err)
 	}
 	if st = wait(t, shared.Control, r.Run); st.Status != corpus.StatusCancelled {

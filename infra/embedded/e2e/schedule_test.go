@@ -132,7 +132,8 @@ func TestASchedulesLife(t *testing.T) {
 	if night := skipped.Nights[0]; night.Status != "skipped" || night.By != "docs/held" || night.Run != "" {
 		t.Errorf("%+v", night)
 	}
-	must(t, running.Control.Cancel(t.Context(), held.Run))
+	_, err = running.Control.Cancel(t.Context(), held.Run)
+	must(t, err)
 	wait(t, running.Control, held.Run)
 
 	must(t, running.Control.PauseSchedule(t.Context(), "docs", "holidays"))

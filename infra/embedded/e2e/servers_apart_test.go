@@ -108,7 +108,7 @@ func TestRowsOfAnAbandonedBuildAreGoneAfterAnImport(t *testing.T) {
 	sp := clusterSpec(t, s)
 	run := c.begin(ops.IndexRequest{Spec: sp})
 	c.reach(run, "verify", 0)
-	if err := c.ctl.Cancel(t.Context(), run); err != nil && !fault.Is(err, fault.RunNotFound) {
+	if _, err := c.ctl.Cancel(t.Context(), run); err != nil && !fault.Is(err, fault.RunNotFound) {
 		t.Fatal(err)
 	}
 	first := wait(t, c.ctl, run)

@@ -4,6 +4,7 @@
 package items
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -22,11 +23,13 @@ type Env struct {
 	Spec        corpus.Spec
 	Artifacts   artifact.Index
 	Store       string // store id
+	Family      string // the index that records are named after; empty: that of Spec
 	Class       corpus.Fingerprint
 	Chunk       corpus.Fingerprint
 	Collections corpus.Collections
 	Parent      *corpus.Manifest // nil: none
 	Table       Table            // of the parent; nil: none
+	Listed      bool             // records and rows say what mentions a class: of a generation with a live segment
 }
 
 // Table tells what counts in a generation, by id; see segments.Table.
@@ -34,6 +37,9 @@ type Table interface {
 	Class(id corpus.ID) (segments.Class, bool)
 	Chunk(id corpus.ID) (segments.Chunk, bool)
 }
+
+// Records is the index that records are named after.
+func (e Env) Records() string { return cmp.Or(e.Family, e.Spec.Index) }
 
 // sameClasses tells whether the parent's class vectors are in the collection that this build writes to.
 func (e Env) sameClasses() bool {
@@ -145,15 +151,13 @@ func (e Env) class(key string, reduced, short []byte, fp corpus.Digest) (Class, 
 	class.Final = classtext.Final(r.Name, r.Descriptions, text, e.Spec.Parity)
 	class.Embedded = embed.Fit(class.Final, e.Spec.Embedding.MaxInputTokens)
 	class.Vector = embed.Digest(class.Embedded, fp)
-	class.Record = rows.Record{
-		ID:         class.ID,
-		Name:       r.Name,
-		Text:       class.Final,
-		Mentions:   r.Mentions,
-		Members:    r.Members,
-		ChunkTotal: r.ChunkTotal,
-		Chunks:     r.Chunks,
-	}.Encode()
+	record := rows.Record{ID: class.ID, Name: r.Name, Text: class.Final}
+	if e.Listed {
+		record.Listed = &rows.Membership{
+			Mentions: r.Mentions, Members: r.Members, ChunkTotal: r.ChunkTotal, Chunks: r.Chunks,
+		}
+	}
+	class.Record = record.Encode()
 	if e.Table == nil {
 		return class, nil
 	}

@@ -62,8 +62,28 @@ func (c *comparison) sides(ctx context.Context, from, to string) error {
 		to = current.Generation
 	}
 	artifact.Lay(refs, current)
+	family, _, err := c.index.Family(ctx)
+	if err != nil {
+		return err
+	}
+	served := map[string]string{} // indexes that were named, and what they serve
 	read := func(name string) (*corpus.Manifest, error) {
 		ref, there := refs[name]
+		if !there { // a branch, or its base: what that serves
+			for _, member := range family {
+				if member.Name != name {
+					continue
+				}
+				pointer, _, err := member.Current(ctx)
+				if err != nil {
+					return nil, err
+				}
+				if pointer.Manifest != "" {
+					ref, there = corpus.GenerationRef{Manifest: pointer.Manifest, Seq: pointer.Seq, State: "current"}, true
+					refs[name], served[name] = ref, pointer.Generation
+				}
+			}
+		}
 		if !there {
 			return nil, fault.UnknownGen.At("compare generation", fault.Quoted(name)).
 				Because("index " + c.index.Name + " has none of that name").
@@ -98,9 +118,13 @@ func (c *comparison) sides(ctx context.Context, from, to string) error {
 		if name == current.Generation {
 			state = "current"
 		}
-		return corpus.DifferenceSide{
+		out := corpus.DifferenceSide{
 			Generation: name, State: state, Counts: manifest.Counts, Tokens: manifest.Tokens, Cost: manifest.Cost,
 		}
+		if generation, named := served[name]; named {
+			out.Index, out.Generation = name, generation
+		}
+		return out
 	}
 	c.out.From, c.out.To = side(from, c.manifests[0]), side(to, c.manifests[1])
 	return nil

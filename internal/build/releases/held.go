@@ -22,7 +22,11 @@ func (a *act) publish(ctx context.Context) (corpus.Move, error) {
 	if err != nil {
 		return move, err
 	}
-	if ref.State != corpus.GenerationHeld {
+	begun, err := a.begunToPublish(ctx, ref)
+	if err != nil {
+		return move, err
+	}
+	if ref.State != corpus.GenerationHeld && !begun {
 		return move, fault.Usage.At("publish", a.Generation).
 			Because("it is " + ref.State + ", and not held").
 			Advise(fmt.Sprintf("go back to what was published with: unweaver rollback %s --index %s", a.Generation, a.Index))
@@ -46,6 +50,30 @@ func (a *act) publish(ctx context.Context) (corpus.Move, error) {
 		}
 		return err
 	})
+}
+
+// begunToPublish tells whether an approval wrote the reference of a generation and then died, or could not write the
+// pointer: the same command finishes it.
+func (a *act) begunToPublish(ctx context.Context, ref corpus.GenerationRef) (bool, error) {
+	if ref.State != corpus.GenerationPublished {
+		return false, nil
+	}
+	operations, err := Operations(ctx, a.index, 0)
+	if err != nil {
+		return false, err
+	}
+	for _, op := range operations { // the last first
+		if op.To != a.Generation {
+			continue
+		}
+		switch op.Action {
+		case corpus.ActionPublish:
+			return op.Outcome == nil || op.Outcome.Result != corpus.OperationDone, nil
+		case corpus.ActionRollback, corpus.ActionPromote:
+			return false, nil
+		}
+	}
+	return false, nil
 }
 
 // overtaken refuses a generation that was not made from what is served: it has nothing of what came since.

@@ -63,6 +63,8 @@ func (d *Desk) Do(ctx context.Context, request Request) (corpus.Move, error) {
 	switch {
 	case request.Action == corpus.ActionRollback:
 		return a.rollback(ctx)
+	case request.Action == corpus.ActionPromote:
+		return a.promote(ctx)
 	case request.Generation == "":
 		return corpus.Move{}, fault.Usage.At(request.Action, request.Index).
 			Because("no generation is named").
@@ -122,7 +124,7 @@ func (a *act) recorded(ctx context.Context, move *corpus.Move, do func() error) 
 const endPatience = 10 * time.Second
 
 func (a *act) flips() bool {
-	return a.Action == corpus.ActionRollback || a.Action == corpus.ActionPublish
+	return a.Action == corpus.ActionRollback || a.Action == corpus.ActionPublish || a.Action == corpus.ActionPromote
 }
 
 // flip points the index to a generation, where the pointer still is what this act was decided by. A mirror that does

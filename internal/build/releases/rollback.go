@@ -73,6 +73,11 @@ func (a *act) target(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if manifest.Index != a.Index { // it was promoted: its parent is the branch's
+		if before, err := a.beforePromotion(ctx); err != nil || before != "" {
+			return before, err
+		}
+	}
 	if manifest.Parent != "" {
 		refs, _, err := a.index.ReadableRefs(ctx)
 		if err != nil {
@@ -112,7 +117,8 @@ func (a *act) servedAt(ctx context.Context) (string, error) {
 		events = append(events, event{one.Generation, one.Seq, one.At})
 	}
 	for _, op := range operations {
-		moved := op.Action == corpus.ActionRollback || op.Action == corpus.ActionPublish
+		moved := op.Action == corpus.ActionRollback || op.Action == corpus.ActionPublish ||
+			op.Action == corpus.ActionPromote
 		if moved && op.Outcome != nil && op.Outcome.Result == corpus.OperationDone {
 			events = append(events, event{op.To, 0, op.Outcome.At})
 		}

@@ -32,6 +32,9 @@ type Run struct {
 	Unit    string          `json:"unit,omitempty" doc:"what the pieces of the stage are, such as chunks"`
 	Overall float64         `json:"overall" doc:"done share, 0 to 1"`
 	Waiting *corpus.Waiting `json:"waiting,omitempty" doc:"of a run that waits: for what, reason and detail tell"`
+
+	Limits *corpus.LiveLimits `json:"limits,omitempty" doc:"that it was given while it runs; else the configuration's"`
+	Budget *corpus.Budget     `json:"budget,omitempty" doc:"that it was given while it runs; else the configuration's"`
 }
 
 // LatestBuild and the two below are keys of the state of runs that name the newest run of its kind of an index. A colon
@@ -179,6 +182,10 @@ func (s Source) Control(ctx context.Context, run string, out *Run) {
 			Advise("pause or resume the run: that writes it anew")
 	}
 	out.Note(err)
+	var given build.Control
+	if err == nil && json.Unmarshal(raw, &given) == nil { // nothing, where there is no record
+		out.Limits, out.Budget = given.Limits, given.Budget
+	}
 }
 
 // Progress adds what the processes that work on the run wrote, and how far that is.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/build/runlog"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -71,10 +72,18 @@ func TestARunIsReadFromItsReportOrFromItsState(t *testing.T) {
 	if err != nil || over.Status != corpus.StatusCompleted || over.Overall != 1 || over.Stage != "" {
 		t.Errorf("%+v, %v", over, err)
 	}
+	places := 8
+	limits, budget := corpus.LiveLimits{Concurrency: &places}, corpus.Budget{Calls: 90}
+	if err := build.Limit(t.Context(), s.Runs, "docs/g2", &budget, &limits); err != nil {
+		t.Fatal(err)
+	}
 	live, err := s.Read(t.Context(), "docs", "g2")
 	if err != nil || live.Status != corpus.StatusRunning || live.Stage != "extract" || live.Unit == "" ||
 		live.Overall >= 1 || len(live.Problems) != 1 || live.Problems[0].Code != "model_auth" {
 		t.Errorf("%+v, %v", live, err)
+	}
+	if live.Limits == nil || live.Limits.String() != limits.String() || live.Budget == nil || *live.Budget != budget {
+		t.Errorf("it was given %+v and %+v", live.Limits, live.Budget)
 	}
 }
 

@@ -1,6 +1,6 @@
 // Package classrun is the mapped file of a class run: the classes of a range of ids as one night made them, in the
 // order of ids, which is never written again. Rows go by their place in this file, and nothing in it names a place in
-// another: the first mention of a class goes by the id of its chunk.
+// another. Which chunks mention a class is in the tables of splits, so that a row changes with its text alone.
 //
 //	rows       records in the order of ids     names, name_at     folded names in order (then by id), front-coded
 //	name_row   u32 row of each name            row_name           u32 name of each row
@@ -25,10 +25,12 @@ import (
 
 // Kind and Version of the file.
 // 1: rows, names in order, one side of postings.
-// 2: postings are packed, names are front-coded (names, name_ends before), rows have no node. Both are read.
+// 2: postings are packed, names are front-coded (names, name_ends before), rows have no node.
+// 3: rows have no first mention. All are read.
 const (
 	Kind    = "classrun"
-	Version = 2
+	Version = 3
+	firsts  = 2
 	flat    = 1
 )
 
@@ -47,19 +49,29 @@ const MaxRows = 1 << 31
 // Row is one record of the rows section. Its node in the graph is its id: the two differ for a class with an access
 // label alone, of which this version has none; a run that has one says so in a section "nodes", and is refused.
 type Row struct {
-	ID         corpus.ID
-	Vector     corpus.Digest
-	Record     corpus.Digest
-	FirstChunk corpus.ID // of its first mention
-	FirstPos   int32
+	ID     corpus.ID
+	Vector corpus.Digest
+	Record corpus.Digest
+}
+
+// First is where the first mention of a class is, as rows of former versions say.
+type First struct {
+	Chunk corpus.ID
+	Pos   int32
+}
+
+// firstRow is a record of version 2.
+type firstRow struct {
+	ID             corpus.ID
+	Vector, Record corpus.Digest
+	First          First
 }
 
 // flatRow is a record of version 1.
 type flatRow struct {
 	ID, Node       corpus.ID
 	Vector, Record corpus.Digest
-	FirstChunk     corpus.ID
-	FirstPos       int32
+	First          First
 	_              uint32
 }
 
@@ -72,7 +84,7 @@ type Meta struct {
 
 // Expect is what a run must be to serve: what the manifest says of it.
 type Expect struct {
-	Analyser string
+	Analyser string // empty: of any, for who looks up no word
 	Classes  int
 }
 
@@ -83,6 +95,7 @@ type File struct {
 	NameRow []uint32       // place of a name -> row
 	RowName []uint32       // row -> place of its name
 	Words   *postings.Side // of rows
+	Firsts  []First        // of each row, in a file of a former version; nil: splits tell
 
 	f     *mapped.File
 	names mapped.Front
@@ -93,7 +106,7 @@ type File struct {
 // Errors: those of mapped.Open, fault.FormatUnknown where another analyser made its terms or where its rows have access
 // labels, fault.SegmentDamage where its content does not fit.
 func Open(path string, expect Expect) (*File, error) {
-	file, err := mapped.Open(path, Kind, Version, flat)
+	file, err := mapped.Open(path, Kind, Version, firsts, flat)
 	if err != nil {
 		return nil, err
 	}
@@ -103,12 +116,17 @@ func Open(path string, expect Expect) (*File, error) {
 		RowName: mapped.Slice[uint32](file, "row_name"),
 	}
 	labels := file.Bytes(nodes) != nil
-	if file.Version() == flat {
+	switch file.Version() {
+	case flat:
 		labels = x.widen(mapped.Slice[flatRow](file, "rows"))
 		names := mapped.StringsOf(file, "names", "name_ends")
 		x.flat = &names
-	} else {
+	case firsts:
+		x.apart(mapped.Slice[firstRow](file, "rows"))
+	default:
 		x.Rows = mapped.Slice[Row](file, "rows")
+	}
+	if x.flat == nil {
 		x.names = mapped.FrontOf(file, "names", "name_at", len(x.Rows))
 	}
 	if err := x.check(path, expect, labels); err != nil {
@@ -120,13 +138,22 @@ func Open(path string, expect Expect) (*File, error) {
 
 // widen copies the rows of version 1, which are held in memory therefore, and tells whether one has an access label.
 func (x *File) widen(rows []flatRow) (labels bool) {
-	x.Rows = make([]Row, len(rows))
+	x.Rows, x.Firsts = make([]Row, len(rows)), make([]First, len(rows))
 	for i := range rows {
 		row := &rows[i]
-		x.Rows[i] = Row{row.ID, row.Vector, row.Record, row.FirstChunk, row.FirstPos}
+		x.Rows[i], x.Firsts[i] = Row{row.ID, row.Vector, row.Record}, row.First
 		labels = labels || row.Node != row.ID
 	}
 	return labels
+}
+
+// apart copies the rows of version 2, which are held in memory therefore.
+func (x *File) apart(rows []firstRow) {
+	x.Rows, x.Firsts = make([]Row, len(rows)), make([]First, len(rows))
+	for i := range rows {
+		row := &rows[i]
+		x.Rows[i], x.Firsts[i] = Row{row.ID, row.Vector, row.Record}, row.First
+	}
 }
 
 func (x *File) check(path string, expect Expect, labels bool) error {
@@ -151,7 +178,7 @@ func (x *File) check(path string, expect Expect, labels bool) error {
 // Expected tells whether it is what is expected: for those who share it with whoever opened it. Errors are those of
 // Open.
 func (x *File) Expected(path string, expect Expect) error {
-	if x.Meta.Analyser != expect.Analyser {
+	if expect.Analyser != "" && x.Meta.Analyser != expect.Analyser {
 		return fault.FormatUnknown.At("open class run", path).
 			Because("its words were cut by analyser " + x.Meta.Analyser + ", questions are cut by " + expect.Analyser).
 			Advise("build the index again with: unweaver index, or use the program version that built it")

@@ -27,7 +27,6 @@ func names() []string {
 func row(n int) classrun.Row {
 	return classrun.Row{
 		ID: corpus.ID{byte(n), 1}, Vector: corpus.Sum("vector", fmt.Sprint(n)), Record: corpus.Sum(fmt.Sprint(n)),
-		FirstChunk: corpus.ID{9, byte(n)}, FirstPos: int32(n),
 	}
 }
 

@@ -31,7 +31,7 @@ const (
 // Of says which side it counts, and which analyser cut the words of it.
 type Of struct {
 	Side     string
-	Analyser string
+	Analyser string // empty, to Open: any, for who looks up no word
 }
 
 // File is an open table. It may be read by many at once until it is closed.
@@ -54,7 +54,7 @@ func Open(path string, of Of) (*File, error) {
 		terms:       mapped.StringsOf(file, "terms", "term_end"),
 		frequencies: mapped.Slice[uint64](file, "df"),
 	}
-	if analyser := file.Meta("analyser"); analyser != of.Analyser {
+	if analyser := file.Meta("analyser"); of.Analyser != "" && analyser != of.Analyser {
 		file.Close()
 		return nil, fault.FormatUnknown.At("open segment", path).
 			Because("its words were cut by analyser " + strconv.Quote(analyser) + ", the segments' by " + of.Analyser).

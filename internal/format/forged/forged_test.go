@@ -56,7 +56,7 @@ func formats(t testing.TB) map[string]format {
 		return raw
 	}
 	var table bytes.Buffer
-	err := idf.Learn(context.Background(), &table, 3, func(yield func(string, error) bool) {
+	err := idf.Learn(context.Background(), &table, text.In(""), 3, func(yield func(string, error) bool) {
 		_ = yield("the river rises", nil) && yield("the river falls", nil) && yield("a mountain stands", nil)
 	})
 	if err != nil {
@@ -69,11 +69,13 @@ func formats(t testing.TB) map[string]format {
 		"idf":      {table.Bytes(), mappedtest.Forge, readIDF},
 		"rows":     {rowsWhole(t), forgeRows, readRows},
 		"text":     {textWhole(t), forgeRows, readText},
-		"split":    {splitWhole(), mappedtest.Forge, readSplit},
-		"classrun": {runWhole(), mappedtest.Forge, readRun},
+		"split":    {splitWhole(), mappedtest.Forge, readSplit(runWhole())},
+		"classrun": {runWhole(), mappedtest.Forge, readRun(splitWhole())},
 
-		"split 1":    {earlier(t, "split.1.segment"), mappedtest.Forge, readSplit},
-		"classrun 1": {earlier(t, "classrun.1.segment"), mappedtest.Forge, readRun},
+		"split 2":    {earlier(t, "split.2.segment"), mappedtest.Forge, readSplit(earlier(t, "classrun.2.segment"))},
+		"classrun 2": {earlier(t, "classrun.2.segment"), mappedtest.Forge, readRun(earlier(t, "split.2.segment"))},
+		"split 1":    {earlier(t, "split.1.segment"), mappedtest.Forge, readSplit(earlier(t, "classrun.1.segment"))},
+		"classrun 1": {earlier(t, "classrun.1.segment"), mappedtest.Forge, readRun(earlier(t, "split.1.segment"))},
 	}
 }
 

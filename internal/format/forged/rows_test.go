@@ -39,7 +39,10 @@ func rowsWhole(t testing.TB) []byte {
 		rows.Mention{Chunk: id, Number: 4, Document: "a.txt", Surface: "Oslo", Description: "a city"}.Encode(),
 		rows.Reduced{Name: "Oslo", Descriptions: []string{"a", "b"}, Members: digest, Chunks: []corpus.ID{id, id}}.Encode(),
 		rows.Short{Text: "short", Keys: []corpus.Digest{digest, digest}}.Encode(),
-		rows.Record{ID: id, Name: "Oslo", Text: "a city", Members: digest, ChunkTotal: 2, Chunks: []corpus.ID{id}}.Encode(),
+		rows.Record{ID: id, Name: "Oslo", Text: "a city"}.Encode(),
+		rows.Record{ID: id, Name: "Oslo", Text: "a city", Listed: &rows.Membership{
+			Members: digest, ChunkTotal: 2, Chunks: []corpus.ID{id},
+		}}.Encode(),
 		rows.Class{Record: []byte("record"), Vector: digest, Text: digest, Keys: []corpus.Digest{digest}}.Encode(),
 		rows.Document{
 			Object: "a.txt", Version: digest, Modified: moment, Meta: map[string]string{"kind": "city", "size": "large"},

@@ -46,13 +46,15 @@ var segmentsWhole = sync.OnceValues(func() (splitRaw, runRaw []byte) {
 		must(documents.Document(split.Row{Key: fmt.Sprint("document ", n), Meta: map[string]string{"n": fmt.Sprint(n)}}))
 		for range n {
 			chunk := split.Chunk{ID: chunkOf(number), End: 5, Windows: 1}
-			must(documents.Chunk(chunk, words[n%2], []corpus.ID{classOf(number), classOf(number + 1)}))
+			must(documents.Chunk(chunk, words[n%2]))
+			must(documents.Mention(classOf(number), uint32(number), 0))
+			must(documents.Mention(classOf(number+1), uint32(number), 1))
+			must(documents.Mention(classOf(number+1), uint32(number), 3))
 			number++
 		}
 	}
 	for n := range 5 {
-		row := classrun.Row{ID: classOf(n), FirstChunk: chunkOf(max(0, n-1)), FirstPos: int32(min(n, 1))}
-		must(classes.Add(row, words[n%2][n%4], words[n%2]))
+		must(classes.Add(classrun.Row{ID: classOf(n)}, words[n%2][n%4], words[n%2]))
 	}
 	var splitOut, runOut bytes.Buffer
 	_, err := documents.Write(&splitOut, "v1", "en")
@@ -75,29 +77,52 @@ func earlier(t testing.TB, name string) []byte {
 	return raw
 }
 
+// opened opens a split and a run that are stored nowhere yet.
+func opened(t *testing.T, documents, classes []byte) (*split.File, *classrun.File) {
+	t.Helper()
+	folder := t.TempDir()
+	for name, raw := range map[string][]byte{"split": documents, "run": classes} {
+		if err := os.WriteFile(filepath.Join(folder, name), raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	of, err := split.Open(filepath.Join(folder, "split"), splitExpect)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(of.Close)
+	run, err := classrun.Open(filepath.Join(folder, "run"), runExpect)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(run.Close)
+	return of, run
+}
+
 // Segments that an earlier version wrote are opened beside those of this one, and say the same.
 func TestSegmentsOfAnEarlierVersionSayTheSame(t *testing.T) {
-	open := func(documents, classes []byte) (*split.File, *classrun.File) {
-		folder := t.TempDir()
-		for name, raw := range map[string][]byte{"split": documents, "run": classes} {
-			if err := os.WriteFile(filepath.Join(folder, name), raw, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		of, err := split.Open(filepath.Join(folder, "split"), splitExpect)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(of.Close)
-		run, err := classrun.Open(filepath.Join(folder, "run"), runExpect)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(run.Close)
-		return of, run
+	for _, version := range []string{"1", "2"} {
+		t.Run(version, func(t *testing.T) {
+			saySame(t, earlier(t, "split."+version+".segment"), earlier(t, "classrun."+version+".segment"))
+		})
 	}
-	wantSplit, wantRun := open(splitWhole(), runWhole())
-	gotSplit, gotRun := open(earlier(t, "split.1.segment"), earlier(t, "classrun.1.segment"))
+}
+
+func saySame(t *testing.T, formerSplit, formerRun []byte) {
+	t.Helper()
+	wantSplit, wantRun := opened(t, splitWhole(), runWhole())
+	gotSplit, gotRun := opened(t, formerSplit, formerRun)
+	var sets [2]*liveset.Set
+	for i, of := range []liveset.Split{{File: gotSplit}, {File: wantSplit}} {
+		set, err := liveset.New(t.Context(), "i", []liveset.Split{of}, []liveset.Run{{File: []*classrun.File{gotRun, wantRun}[i]}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sets[i] = set
+	}
+	if got, want := sets[0], sets[1]; !slices.Equal(got.Rank, want.Rank) || !reflect.DeepEqual(got.Graph, want.Graph) {
+		t.Errorf("classes are in the order %v, want %v", got.Rank, want.Rank)
+	}
 	if !reflect.DeepEqual(gotSplit.Chunks, wantSplit.Chunks) ||
 		!reflect.DeepEqual(gotSplit.Documents, wantSplit.Documents) {
 		t.Errorf("%+v, want %+v", gotSplit.Chunks, wantSplit.Chunks)
@@ -130,7 +155,7 @@ var update = flag.Bool("update", false, "write the golden files")
 
 // Bytes of this version's segments are those of the stored ones: others are another content hash.
 func TestTheBytesOfSplitsAndRunsDoNotChange(t *testing.T) {
-	for name, raw := range map[string][]byte{"split.2.segment": splitWhole(), "classrun.2.segment": runWhole()} {
+	for name, raw := range map[string][]byte{"split.3.segment": splitWhole(), "classrun.3.segment": runWhole()} {
 		if *update {
 			if err := os.WriteFile(filepath.Join("testdata", name), raw, 0o644); err != nil {
 				t.Fatal(err)
@@ -148,20 +173,24 @@ func beside(path string, whole []byte) (string, error) {
 	return other, os.WriteFile(other, whole, 0o600)
 }
 
-func readSplit(ctx context.Context, path string) error {
-	run, err := beside(path, runWhole())
-	if err != nil {
-		return err
+func readSplit(run []byte) func(context.Context, string) error {
+	return func(ctx context.Context, path string) error {
+		run, err := beside(path, run)
+		if err != nil {
+			return err
+		}
+		return readSet(ctx, path, run)
 	}
-	return readSet(ctx, path, run)
 }
 
-func readRun(ctx context.Context, path string) error {
-	split, err := beside(path, splitWhole())
-	if err != nil {
-		return err
+func readRun(split []byte) func(context.Context, string) error {
+	return func(ctx context.Context, path string) error {
+		split, err := beside(path, split)
+		if err != nil {
+			return err
+		}
+		return readSet(ctx, split, path)
 	}
-	return readSet(ctx, split, path)
 }
 
 // readSet opens a split and a run and looks at everything that is live in them, once with all and once with a dead
@@ -215,6 +244,7 @@ func readAll(set *liveset.Set) error {
 			return fmt.Errorf("class %d is not found", place)
 		}
 		set.NamedFrom(set.Name(place))
+		set.Mentions(uint32(place))
 	}
 	if !set.Graph.Fits() {
 		return fmt.Errorf("the graph does not fit")
@@ -227,23 +257,8 @@ func FuzzClassRun(f *testing.F) { fuzz(f, "classrun") }
 
 // What is right in each file and wrong together is damage that names a file.
 func TestSegmentsThatDoNotFitEachOtherAreRefused(t *testing.T) {
-	folder := t.TempDir()
-	paths := []string{filepath.Join(folder, "split"), filepath.Join(folder, "run")}
-	for i, whole := range [][]byte{splitWhole(), runWhole()} {
-		if err := os.WriteFile(paths[i], whole, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	documents, err := split.Open(paths[0], splitExpect)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer documents.Close()
-	classes, err := classrun.Open(paths[1], runExpect)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer classes.Close()
+	documents, classes := opened(t, splitWhole(), runWhole())
+	former, firsts := opened(t, earlier(t, "split.2.segment"), earlier(t, "classrun.2.segment"))
 	only := func(n int) func(int) bool { return func(i int) bool { return i == n } }
 	none := func(int) bool { return true }
 	for name, set := range map[string]struct {
@@ -253,7 +268,9 @@ func TestSegmentsThatDoNotFitEachOtherAreRefused(t *testing.T) {
 		"a class that no run has":       {[]liveset.Split{{File: documents}}, []liveset.Run{{File: classes, Dead: only(2)}}},
 		"no run at all":                 {[]liveset.Split{{File: documents}}, nil},
 		"a class without a mention":     {[]liveset.Split{{File: documents, Dead: only(3)}}, []liveset.Run{{File: classes}}},
-		"another first mention":         {[]liveset.Split{{File: documents, Dead: only(1)}}, []liveset.Run{{File: classes}}},
+		"another first mention":         {[]liveset.Split{{File: former, Dead: only(1)}}, []liveset.Run{{File: firsts}}},
+		"a split of before":             {[]liveset.Split{{File: former}}, []liveset.Run{{File: classes}}},
+		"a run of before":               {[]liveset.Split{{File: documents}}, []liveset.Run{{File: firsts}}},
 		"classes and no documents":      {nil, []liveset.Run{{File: classes}}},
 		"a document twice":              {[]liveset.Split{{File: documents}, {File: documents}}, []liveset.Run{{File: classes}}},
 		"a class twice":                 {[]liveset.Split{{File: documents}}, []liveset.Run{{File: classes}, {File: classes}}},

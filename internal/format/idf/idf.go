@@ -30,8 +30,10 @@ const (
 	sample = 50_000
 )
 
-// Learn counts stems in chunks' texts and writes the table. total is how many chunks there are.
-func Learn(ctx context.Context, writer io.Writer, total int64, texts iter.Seq2[string, error]) error {
+// Learn counts words in chunks' texts, by the language, and writes the table. total is how many chunks there are.
+func Learn(
+	ctx context.Context, writer io.Writer, language *text.Language, total int64, texts iter.Seq2[string, error],
+) error {
 	frequencies := map[string]uint32{}
 	sampled := uint64(0)
 	for chunkText, err := range texts {
@@ -50,7 +52,7 @@ func Learn(ctx context.Context, writer io.Writer, total int64, texts iter.Seq2[s
 		}
 		sampled++
 		seen := map[string]bool{}
-		for _, t := range text.Surface(chunkText) {
+		for _, t := range language.Surface(chunkText) {
 			if !seen[t] {
 				seen[t] = true
 				frequencies[t]++
@@ -62,15 +64,24 @@ func Learn(ctx context.Context, writer io.Writer, total int64, texts iter.Seq2[s
 		terms = append(terms, t)
 	}
 	sort.Strings(terms)
+	counts := make([]uint32, len(terms))
+	for i, t := range terms {
+		counts[i] = frequencies[t]
+	}
+	return write(writer, terms, counts, sampled, uint64(total))
+}
+
+// write writes a table of terms, which are sorted.
+func write(writer io.Writer, terms []string, counts []uint32, sampled, total uint64) error {
 	segment := mapped.NewWriter(writer, kind, version, nil)
 	segment.Section("terms")
 	for _, t := range terms {
 		_, _ = io.WriteString(segment, t) // Close tells of errors
 	}
-	ends, counts, end := make([]uint64, len(terms)), make([]uint32, len(terms)), uint64(0)
+	ends, end := make([]uint64, len(terms)), uint64(0)
 	for i, t := range terms {
 		end += uint64(len(t))
-		ends[i], counts[i] = end, frequencies[t]
+		ends[i] = end
 	}
 	segment.Section("term_end")
 	mapped.Put(segment, ends)
@@ -79,7 +90,7 @@ func Learn(ctx context.Context, writer io.Writer, total int64, texts iter.Seq2[s
 	segment.Section("n")
 	_, _ = segment.Write(binary.LittleEndian.AppendUint64(nil, sampled))
 	segment.Section("total")
-	_, _ = segment.Write(binary.LittleEndian.AppendUint64(nil, uint64(total)))
+	_, _ = segment.Write(binary.LittleEndian.AppendUint64(nil, total))
 	return segment.Close()
 }
 
@@ -102,6 +113,31 @@ func Open(path string) (*Table, error) {
 	}
 	table.sampled = float64(binary.LittleEndian.Uint64(sampled))
 	return table, nil
+}
+
+// Terms gives all terms, in order.
+func (t *Table) Terms() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range t.terms.Len() {
+			if !yield(string(t.terms.At(i))) {
+				return
+			}
+		}
+	}
+}
+
+// Without writes the table without some of its terms. Every other term weighs what it weighed.
+func (t *Table) Without(writer io.Writer, drop func(term string) bool) error {
+	var terms []string
+	var counts []uint32
+	number := 0
+	for term := range t.Terms() {
+		if !drop(term) {
+			terms, counts = append(terms, term), append(counts, t.frequencies[number])
+		}
+		number++
+	}
+	return write(writer, terms, counts, uint64(t.sampled), uint64(t.Total()))
 }
 
 // Total is how many chunks there were when it was learned.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/idf"
+	"github.com/unweaver/unweaver/internal/lang/text"
 )
 
 // golden is the sha256 of the table of three sentences, as the first release wrote it.
@@ -32,7 +33,7 @@ func texts(all ...string) iter.Seq2[string, error] {
 func learn(t *testing.T, all ...string) []byte {
 	t.Helper()
 	var file bytes.Buffer
-	if err := idf.Learn(t.Context(), &file, int64(len(all)), texts(all...)); err != nil {
+	if err := idf.Learn(t.Context(), &file, text.In(""), int64(len(all)), texts(all...)); err != nil {
 		t.Fatal(err)
 	}
 	return file.Bytes()
@@ -91,13 +92,15 @@ func flip(raw []byte, at int) []byte {
 
 func TestLearningStopsAtAnErrorAndWhenItIsCancelled(t *testing.T) {
 	boom := errors.New("boom")
-	err := idf.Learn(t.Context(), &bytes.Buffer{}, 2, func(yield func(string, error) bool) { yield("", boom) })
+	err := idf.Learn(t.Context(), &bytes.Buffer{}, text.In(""), 2, func(yield func(string, error) bool) {
+		yield("", boom)
+	})
 	if !errors.Is(err, boom) {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := idf.Learn(ctx, &bytes.Buffer{}, 1, texts("a b")); !errors.Is(err, context.Canceled) {
+	if err := idf.Learn(ctx, &bytes.Buffer{}, text.In(""), 1, texts("a b")); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }

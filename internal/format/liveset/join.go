@@ -9,6 +9,7 @@ import (
 	"sort"
 
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/format/split"
 	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
@@ -23,8 +24,9 @@ func (s *Set) join(ctx context.Context, byID *merge) error {
 		})
 	}
 	if err := each(func(part, from, to int) error {
-		return s.joined(byID, part, func(place int, numbers, chunks []uint32) {
-			for _, chunk := range chunks {
+		return s.joined(byID, part, func(place, of, class int) {
+			numbers := s.numbers.of[of]
+			for _, chunk := range s.splits[of].File.ChunksOf(class) {
 				if numbers[chunk] != None {
 					s.Graph.ClassOff[place+1]++
 				}
@@ -37,15 +39,22 @@ func (s *Set) join(ctx context.Context, byID *merge) error {
 		s.Graph.ClassOff[place+1] += s.Graph.ClassOff[place]
 	}
 	s.Graph.ClassTo = make([]uint32, s.Graph.ClassOff[classes])
+	s.firstAt = make([]uint16, classes)
 	return each(func(part, from, to int) error {
-		filled := make([]uint32, to-from)
-		if err := s.joined(byID, part, func(place int, numbers, chunks []uint32) {
+		filled, first := make([]uint32, to-from), make([]uint32, to-from)
+		if err := s.joined(byID, part, func(place, of, class int) {
+			file, numbers, at := s.splits[of].File, s.numbers.of[of], place-from
 			list := s.Graph.ClassTo[s.Graph.ClassOff[place]:s.Graph.ClassOff[place+1]]
-			for _, chunk := range chunks {
-				if number := numbers[chunk]; number != None {
-					list[filled[place-from]] = number
-					filled[place-from]++
+			for i, chunk := range file.ChunksOf(class) {
+				number := numbers[chunk]
+				if number == None {
+					continue
 				}
+				if file.Placed() && (filled[at] == 0 || number < first[at]) {
+					first[at], s.firstAt[place] = number, file.PlacesOf(class)[i]
+				}
+				list[filled[at]] = number
+				filled[at]++
 			}
 		}); err != nil {
 			return err
@@ -54,9 +63,8 @@ func (s *Set) join(ctx context.Context, byID *merge) error {
 	})
 }
 
-// joined tells of each class of a part the chunks that mention it in each split that knows it, dead ones among them,
-// and the numbers of that split's chunks.
-func (s *Set) joined(byID *merge, part int, tell func(place int, numbers, chunks []uint32)) error {
+// joined tells of each class of a part in which splits it is, and where there.
+func (s *Set) joined(byID *merge, part int, tell func(place, of, class int)) error {
 	from, to := byID.starts[part], byID.starts[part+1]
 	for i, one := range s.splits {
 		class, end := 0, len(one.File.ClassIDs)
@@ -70,12 +78,11 @@ func (s *Set) joined(byID *merge, part int, tell func(place int, numbers, chunks
 		for ; class < end; class++ {
 			id := one.File.ClassIDs[class]
 			place = s.seek(place, to, id)
-			chunks := one.File.ChunksOf(class)
 			if place < to && s.row(uint32(place)).ID == id {
-				tell(place, s.numbers.of[i], chunks)
+				tell(place, i, class)
 				continue
 			}
-			if slices.ContainsFunc(chunks, func(chunk uint32) bool { return s.numbers.of[i][chunk] != None }) {
+			if slices.ContainsFunc(one.File.ChunksOf(class), func(chunk uint32) bool { return s.numbers.of[i][chunk] != None }) {
 				return one.File.Unfit("a live chunk of it mentions class " + id.String() + ", which no run has")
 			}
 		}
@@ -107,18 +114,34 @@ func (s *Set) boundary(byID *merge, part, split int) int {
 	return least
 }
 
-// firsts puts the chunks of classes in order and checks their first mentions.
+// firsts puts the chunks of classes in order, and looks where each is mentioned first.
 func (s *Set) firsts(from, to int) error {
 	for place := from; place < to; place++ {
 		list := s.Graph.ChunksOf(uint32(place))
 		if !slices.IsSorted(list) {
 			slices.Sort(list)
 		}
-		row := s.row(uint32(place))
-		if len(list) == 0 || *s.chunkID(list[0]) != row.FirstChunk {
-			file := s.runs[s.classes[place].file].File
-			return file.Unfit("class " + row.ID.String() + " has another first mention than its row says, or none")
+		where := s.classes[place]
+		file := s.runs[where.file].File
+		unfit := func(why string) error {
+			return file.Unfit("class " + file.Rows[where.row].ID.String() + " has " + why)
 		}
+		if len(list) == 0 {
+			return unfit("no live mention")
+		}
+		number, _ := s.ChunkAt(list[0])
+		placed := s.splits[number].File.Placed()
+		if placed && file.Firsts == nil {
+			continue
+		}
+		if placed || file.Firsts == nil {
+			return unfit("its mentions in a split of another version")
+		}
+		told := file.Firsts[where.row]
+		if *s.chunkID(list[0]) != told.Chunk {
+			return unfit("another first mention than its row says")
+		}
+		s.firstAt[place] = uint16(min(max(told.Pos+1, 0), split.MaxPlace))
 	}
 	return nil
 }
@@ -147,6 +170,7 @@ func (s *Set) transpose(context.Context) error {
 
 // rank orders classes by their first mentions: those of one chunk by position, then by place.
 func (s *Set) rank(ctx context.Context) error {
+	defer func() { s.firstAt = nil }()
 	classes, chunks := len(s.classes), len(s.document)
 	starts := make([]uint32, chunks+1)
 	for place := range uint32(classes) {
@@ -165,7 +189,7 @@ func (s *Set) rank(ctx context.Context) error {
 	return stripes(ctx, chunks, func(from, to int) {
 		for chunk := from; chunk < to; chunk++ {
 			slices.SortFunc(s.Place[starts[chunk]:starts[chunk+1]], func(a, b uint32) int {
-				return cmp.Or(cmp.Compare(s.row(a).FirstPos, s.row(b).FirstPos), cmp.Compare(a, b))
+				return cmp.Or(cmp.Compare(s.firstAt[a], s.firstAt[b]), cmp.Compare(a, b))
 			})
 			for rank := starts[chunk]; rank < starts[chunk+1]; rank++ {
 				s.Rank[s.Place[rank]] = rank

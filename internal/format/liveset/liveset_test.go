@@ -108,7 +108,10 @@ func (c *invented) splits(t testing.TB, n int) []liveset.Split {
 				for _, class := range c.classes[number] {
 					known[class] = true
 				}
-				check(t, writer.Chunk(split.Chunk{ID: mixed('k', number)}, nil, c.classes[number]))
+				check(t, writer.Chunk(split.Chunk{ID: mixed('k', number)}, nil))
+				for position, class := range c.classes[number] {
+					check(t, writer.Mention(class, uint32(expect.Chunks), position))
+				}
 				expect.Chunks++
 			}
 			expect.Documents++
@@ -144,10 +147,7 @@ func (c *invented) runs(t testing.TB, n int) []liveset.Run {
 				continue
 			}
 			dead = append(dead, copied)
-			first := c.first[id]
-			check(t, writer.Add(classrun.Row{
-				ID: id, FirstChunk: mixed('k', first.chunk), FirstPos: int32(first.position),
-			}, c.name(i), nil))
+			check(t, writer.Add(classrun.Row{ID: id}, c.name(i), nil))
 		}
 		path, file := create(t)
 		_, err := writer.Write(file, "v1", "en")

@@ -32,6 +32,14 @@ func PutRecord[T any](c *Column, r T) error {
 	return c.Put(unsafe.Slice((*byte)(unsafe.Pointer(&r)), unsafe.Sizeof(r)))
 }
 
+// PutRecords appends fixed-width records without pointers.
+func PutRecords[T any](c *Column, rs []T) error {
+	if len(rs) == 0 {
+		return nil
+	}
+	return c.Put(unsafe.Slice((*byte)(unsafe.Pointer(&rs[0])), len(rs)*int(unsafe.Sizeof(rs[0]))))
+}
+
 func (c *Column) flush() error {
 	if c.f == nil {
 		file, err := scratch.File()

@@ -3,8 +3,7 @@ package postings
 import (
 	"bytes"
 	"encoding/binary"
-	"math"
-	"slices"
+	"math/bits"
 )
 
 // groupTerms is how many terms share a record of the dictionary; the first of them is written whole.
@@ -28,35 +27,18 @@ type entries struct {
 	first  uint64 // block of the next list
 }
 
-func (s *Side) entries(of int) entries {
-	from := s.groups[of]
+func (s *Side) entriesFrom(from group) entries {
 	return entries{side: s, at: int(from.Terms), start: from.Lists, first: from.Blocks}
 }
 
 // next goes to the next term; false at the end, or where the bytes are no entry.
 func (e *entries) next() bool {
-	dict := e.side.dict
-	e.shared = 0
-	if e.place%groupTerms != 0 && !e.number(&e.shared) {
-		return false
+	postings, ok := e.read()
+	if !ok {
+		if postings, ok = e.readAny(); !ok {
+			return false
+		}
 	}
-	var length, size, postings int
-	if !e.number(&length) || length > len(dict)-e.at {
-		return false
-	}
-	e.suffix = dict[e.at : e.at+length]
-	e.at += length
-	if !e.number(&size) {
-		return false
-	}
-	if size&1 == 0 {
-		postings = 1
-	} else if !e.number(&postings) {
-		return false
-	} else {
-		postings += 2
-	}
-	e.size = uint64(size >> 1)
 	e.list = List{side: e.side, postings: postings, start: e.start, first: e.first}
 	e.start += e.size
 	if postings > BlockSize {
@@ -64,6 +46,75 @@ func (e *entries) next() bool {
 	}
 	e.place++
 	return true
+}
+
+// read takes the numbers of an entry from words of eight bytes, as nearly all can be; false, and nothing is read, where
+// the dictionary ends too soon for that or a number is too long. A look-up goes through half a group in the mean.
+func (e *entries) read() (postings int, ok bool) {
+	dict, at := e.side.dict, e.at
+	if len(dict)-at < 8 {
+		return 0, false
+	}
+	word := binary.LittleEndian.Uint64(dict[at:])
+	if e.place%groupTerms == 0 { // the first of a group shares nothing, and does not say so
+		word, at = word<<8, at-1
+	}
+	shared, length := int(word&0xff), int(word>>8&0xff)
+	at += 2
+	if (shared|length)&0x80 != 0 || len(dict)-at < length+8 {
+		return 0, false
+	}
+	end := at + length
+	word = binary.LittleEndian.Uint64(dict[end:])
+	ends := ^word & 0x8080808080808080 // the last byte of each number
+	width := bits.TrailingZeros64(ends) + 1
+	if width > 32 {
+		return 0, false
+	}
+	size := joined(word & (1<<width - 1))
+	postings = 1
+	if size&1 != 0 {
+		more := bits.TrailingZeros64(ends>>width) + 1
+		if more > 32 {
+			return 0, false
+		}
+		postings = 2 + int(joined(word>>width&(1<<more-1)))
+		width += more
+	}
+	e.shared, e.suffix, e.size, e.at = shared, dict[at:end:end], size>>1, end+width/8
+	return postings, true
+}
+
+// joined is the number that a varint of up to four bytes is.
+func joined(raw uint64) uint64 {
+	return raw&0x7f | raw>>1&0x3f80 | raw>>2&0x1fc000 | raw>>3&0xfe00000
+}
+
+// readAny takes the numbers of an entry byte by byte.
+func (e *entries) readAny() (postings int, ok bool) {
+	dict := e.side.dict
+	e.shared = 0
+	if e.place%groupTerms != 0 && !e.number(&e.shared) {
+		return 0, false
+	}
+	var length, size int
+	if !e.number(&length) || length > len(dict)-e.at {
+		return 0, false
+	}
+	e.suffix = dict[e.at : e.at+length]
+	e.at += length
+	if !e.number(&size) {
+		return 0, false
+	}
+	if size&1 == 0 {
+		postings = 1
+	} else if !e.number(&postings) {
+		return 0, false
+	} else {
+		postings += 2
+	}
+	e.size = uint64(size >> 1)
+	return postings, true
 }
 
 // number reads a varint of 48 bits at most, so that sums of a few do not wrap.
@@ -88,82 +139,6 @@ func (s *Side) leading(of int) []byte {
 	at := s.groups[of].Terms
 	length, size := binary.Uvarint(s.dict[at:])
 	return s.dict[at+uint64(size) : at+uint64(size)+length]
-}
-
-// headBytes is how many bytes of a term are compared as one number.
-const headBytes = 8
-
-// head is what a term begins with, as a number: where two differ, they are in the order of their terms.
-func head[T string | []byte](term T) uint64 {
-	var raw [headBytes]byte
-	copy(raw[:], term)
-	return binary.BigEndian.Uint64(raw[:])
-}
-
-// beginning is which groups begin with a term that begins as this one does; groups before begin with a lesser one. The
-// heads of all groups lie side by side in memory, 8 bytes for each groupTerms terms, from the first look-up on: a
-// question looks each of its terms up in every side.
-func (s *Side) beginning(term string) (from, to int) {
-	s.headsOnce.Do(func() {
-		s.heads = make([]uint64, len(s.groups))
-		for i := range s.heads {
-			s.heads[i] = head(s.leading(i))
-		}
-	})
-	wanted := head(term)
-	from, _ = slices.BinarySearch(s.heads, wanted)
-	if wanted == math.MaxUint64 {
-		return from, len(s.heads)
-	}
-	to, _ = slices.BinarySearch(s.heads, wanted+1)
-	return from, to
-}
-
-// findPacked looks a term up: the last group that begins with a term that is not greater, then its terms, which are
-// compared where they lie.
-func (s *Side) findPacked(term string) (List, bool) {
-	lo, hi := s.beginning(term)
-	for lo < hi {
-		if middle := int(uint(lo+hi) >> 1); string(s.leading(middle)) <= term {
-			lo = middle + 1
-		} else {
-			hi = middle
-		}
-	}
-	if lo == 0 {
-		return List{}, false
-	}
-	all := s.entries(lo - 1)
-	equal := 0 // bytes that the term before, which is less, and the one that is looked for begin with
-	for range groupTerms {
-		if !all.next() || all.shared < equal {
-			return List{}, false // it is greater
-		}
-		if all.shared > equal {
-			continue // it is less, as the one before
-		}
-		rest := term[equal:]
-		same := common(all.suffix, rest)
-		equal += same
-		if same == len(all.suffix) && same == len(rest) {
-			return all.list, true
-		}
-		if same == len(rest) || (same < len(all.suffix) && all.suffix[same] > rest[same]) {
-			return List{}, false
-		}
-	}
-	return List{}, false
-}
-
-// common is how many bytes two strings begin with alike.
-func common(a []byte, b string) int {
-	n := min(len(a), len(b))
-	for i := range n {
-		if a[i] != b[i] {
-			return i
-		}
-	}
-	return n
 }
 
 // fitsPacked tells whether the dictionary, the lists and their blocks fit each other: each is where the one before

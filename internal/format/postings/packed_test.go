@@ -95,6 +95,31 @@ func TestAPackedSideSaysWhatAFlatOneSays(t *testing.T) {
 	}
 }
 
+func TestAFinderFindsWhatTermsFoundOneByOneAre(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 7))
+	for _, documents := range []int{0, 1, 17, 3000} {
+		packed, flat := both(t, texts(documents))
+		terms := []string{"", "zzz", "document", "document1", "\xff\xff", "\xff\xff\xff\xff\xff\xff\xff\xff\xff"}
+		for term := range packed.Lists() {
+			if r.IntN(3) == 0 {
+				terms = append(terms, term, term+"a", term[:len(term)/2])
+			}
+		}
+		r.Shuffle(len(terms), func(i, j int) { terms[i], terms[j] = terms[j], terms[i] })
+		for _, some := range [][]string{nil, terms[:1], terms[:5], terms} {
+			finder := postings.NewFinder(some)
+			lists := finder.In(flat, finder.In(packed, nil)) // sides of any kind, one after another
+			for i, term := range some {
+				inPacked, _ := packed.Find(term)
+				inFlat, _ := flat.Find(term)
+				if lists[i] != inPacked || lists[len(some)+i] != inFlat {
+					t.Fatalf("%q of %d documents: %v, alone %v", term, documents, lists[i].Len(), inPacked.Len())
+				}
+			}
+		}
+	}
+}
+
 func TestDecodingAllocatesNothing(t *testing.T) {
 	packed, _ := both(t, texts(3000))
 	var terms []string

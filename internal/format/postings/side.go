@@ -88,6 +88,11 @@ func (s *Side) Find(term string) (List, bool) {
 	if s.packed {
 		return s.findPacked(term)
 	}
+	return s.findFlat(term)
+}
+
+// findFlat looks a term up in a side that is not packed.
+func (s *Side) findFlat(term string) (List, bool) {
 	lo, hi := 0, s.terms.Len()
 	for lo < hi {
 		middle := int(uint(lo+hi) >> 1)

@@ -74,13 +74,11 @@ type Reduced struct {
 	Chunks       []corpus.ID // the first MaxRecordChunks
 	FirstChunk   int64       // number of the chunk of the first mention
 	FirstPos     int
-	Same         bool // its text is the parent's: the same name and descriptions
 }
 
 // Encode gives the row's bytes.
 func (r Reduced) Encode() []byte {
-	var enc rowfile.Enc
-	enc.U(reducedVersion(r.Same))
+	enc := start()
 	enc.S(r.Name)
 	enc.U(uint64(len(r.Descriptions)))
 	for _, d := range r.Descriptions {
@@ -99,22 +97,16 @@ func (r Reduced) Encode() []byte {
 	return enc.B
 }
 
-// reducedVersion is 2 of a class whose text is the parent's: a row without a parent is as it always was.
-func reducedVersion(same bool) uint64 {
-	if same {
-		return version + 1
-	}
-	return version
-}
+// reducedSame is the version that programs of before gave to a class whose text was the parent's.
+const reducedSame = version + 1
 
 // DecodeReduced reads one.
 func DecodeReduced(b []byte) (Reduced, error) {
 	dec := rowfile.Dec{B: b}
-	got, err := beginUpTo(&dec, "reduced class", reducedVersion(true))
-	if err != nil {
+	if _, err := beginUpTo(&dec, "reduced class", reducedSame); err != nil {
 		return Reduced{}, err
 	}
-	reduced := Reduced{Name: dec.S(), Same: got == reducedVersion(true)}
+	reduced := Reduced{Name: dec.S()}
 	for range dec.U() {
 		reduced.Descriptions = append(reduced.Descriptions, dec.S())
 		if dec.Err != nil {
@@ -166,28 +158,45 @@ func DecodeShort(b []byte) (Short, error) {
 	return short, dec.End()
 }
 
-// Record is a class as queries read it: the canonical bytes that the store of classes holds.
+// Record is a class as queries read it: the canonical bytes that the store of classes holds. It changes only where its
+// name or its text does: which chunks mention it is in the tables of splits.
 type Record struct {
-	ID         corpus.ID
-	Name       string
-	Text       string
+	ID     corpus.ID
+	Name   string
+	Text   string
+	Listed *Membership // in records of a generation with a live segment, and of manifests up to format 2; nil: not here
+}
+
+// Membership is what mentions a class.
+type Membership struct {
 	Mentions   int64
 	Members    corpus.Digest
 	ChunkTotal int64
-	Chunks     []corpus.ID
+	Chunks     []corpus.ID // the first MaxRecordChunks
 }
+
+// recordAlone is the version of a record without a membership; the first has one.
+const recordAlone = version + 1
 
 // Encode gives the canonical bytes.
 func (r Record) Encode() []byte {
-	enc := start()
+	var enc rowfile.Enc
+	if r.Listed == nil {
+		enc.U(recordAlone)
+	} else {
+		enc.U(version)
+	}
 	putID(&enc, r.ID)
 	enc.S(r.Name)
 	enc.S(r.Text)
-	enc.U(uint64(r.Mentions))
-	putDigest(&enc, r.Members)
-	enc.U(uint64(r.ChunkTotal))
-	enc.U(uint64(len(r.Chunks)))
-	for _, c := range r.Chunks {
+	if r.Listed == nil {
+		return enc.B
+	}
+	enc.U(uint64(r.Listed.Mentions))
+	putDigest(&enc, r.Listed.Members)
+	enc.U(uint64(r.Listed.ChunkTotal))
+	enc.U(uint64(len(r.Listed.Chunks)))
+	for _, c := range r.Listed.Chunks {
 		putID(&enc, c)
 	}
 	return enc.B
@@ -196,21 +205,19 @@ func (r Record) Encode() []byte {
 // DecodeRecord reads one.
 func DecodeRecord(b []byte) (Record, error) {
 	dec := rowfile.Dec{B: b}
-	if err := begin(&dec, "class record"); err != nil {
+	got, err := beginUpTo(&dec, "class record", recordAlone)
+	if err != nil {
 		return Record{}, err
 	}
-	record := Record{
-		ID:         id(&dec),
-		Name:       dec.S(),
-		Text:       dec.S(),
-		Mentions:   int64(dec.U()),
-		Members:    digest(&dec),
-		ChunkTotal: int64(dec.U()),
+	record := Record{ID: id(&dec), Name: dec.S(), Text: dec.S()}
+	if got == recordAlone {
+		return record, dec.End()
 	}
+	record.Listed = &Membership{Mentions: int64(dec.U()), Members: digest(&dec), ChunkTotal: int64(dec.U())}
 	total := dec.U()
-	record.Chunks = make([]corpus.ID, 0, min(total, uint64(len(dec.B)/len(corpus.ID{}))))
+	record.Listed.Chunks = make([]corpus.ID, 0, min(total, uint64(len(dec.B)/len(corpus.ID{}))))
 	for range total {
-		record.Chunks = append(record.Chunks, id(&dec))
+		record.Listed.Chunks = append(record.Listed.Chunks, id(&dec))
 		if dec.Err != nil {
 			break
 		}
@@ -223,22 +230,44 @@ func RecordDigest(b []byte) corpus.Digest { return sha256.Sum256(b) }
 
 // Class is a row of the classes segment, keyed by the 16 bytes of the class id.
 type Class struct {
-	Record     []byte // canonical bytes
-	Vector     corpus.Digest
-	Text       corpus.Digest
-	Keys       []corpus.Digest // of the ledger
-	FirstChunk int64
-	FirstPos   int
+	Record []byte // canonical bytes
+	Vector corpus.Digest
+	Text   corpus.Digest
+	Keys   []corpus.Digest // of the ledger
+	First  *First          // of a generation with a live segment; nil: splits tell
+
+	// Mentions and the chunks that they are of, as they were when the row was written. More may have come since, or
+	// fewer be left: they are good for estimates alone.
+	Mentions, Chunks int64
 }
+
+// First is where the first mention of a class is.
+type First struct {
+	Chunk int64 // its number
+	Pos   int
+}
+
+// classAlone is the version of a class row without a first mention; the first has one, and no counts.
+const classAlone = version + 1
 
 // Encode gives the row's bytes.
 func (c Class) Encode() []byte {
-	enc := start()
+	var enc rowfile.Enc
+	if c.First == nil {
+		enc.U(classAlone)
+	} else {
+		enc.U(version)
+	}
 	enc.S(string(c.Record))
 	putDigest(&enc, c.Vector)
 	putDigest(&enc, c.Text)
-	enc.U(uint64(c.FirstChunk))
-	enc.I(int64(c.FirstPos))
+	if c.First == nil {
+		enc.U(uint64(c.Mentions))
+		enc.U(uint64(c.Chunks))
+	} else {
+		enc.U(uint64(c.First.Chunk))
+		enc.I(int64(c.First.Pos))
+	}
 	enc.U(uint64(len(c.Keys)))
 	for _, k := range c.Keys {
 		putDigest(&enc, k)
@@ -246,18 +275,18 @@ func (c Class) Encode() []byte {
 	return enc.B
 }
 
-// DecodeClass reads one.
+// DecodeClass reads one. Counts of a row with a first mention are in its record.
 func DecodeClass(b []byte) (Class, error) {
 	dec := rowfile.Dec{B: b}
-	if err := begin(&dec, "class"); err != nil {
+	got, err := beginUpTo(&dec, "class", classAlone)
+	if err != nil {
 		return Class{}, err
 	}
-	class := Class{
-		Record:     append([]byte(nil), dec.Bytes()...),
-		Vector:     digest(&dec),
-		Text:       digest(&dec),
-		FirstChunk: int64(dec.U()),
-		FirstPos:   int(dec.I()),
+	class := Class{Record: append([]byte(nil), dec.Bytes()...), Vector: digest(&dec), Text: digest(&dec)}
+	if got == classAlone {
+		class.Mentions, class.Chunks = int64(dec.U()), int64(dec.U())
+	} else {
+		class.First = &First{Chunk: int64(dec.U()), Pos: int(dec.I())}
 	}
 	for range dec.U() {
 		class.Keys = append(class.Keys, digest(&dec))

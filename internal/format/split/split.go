@@ -7,7 +7,9 @@
 //	titles     which classes their titles name; a file of before there were any has none
 //	chunks     records in chunk order            by_id        u32 places of chunks in the order of ids
 //	class_ids  ids of classes, in order          class_off    u32 first chunk of each class, and the end
-//	class_to   u32 chunks of each class          k_*          postings of the texts of chunks (package postings)
+//	class_to   u32 chunks of each class          class_at     u16 of each of these, where the chunk mentions it first
+//	more       chunks that mention a class more than once, as records
+//	k_*        postings of the texts of chunks (package postings)
 //	stats      Meta as JSON
 package split
 
@@ -15,6 +17,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"sort"
 	"time"
 
@@ -27,11 +30,13 @@ import (
 
 // Kind and Version of the file.
 // 1: documents, chunks, classes with their chunks, one side of postings.
-// 2: postings are packed, class_off was u64. Both are read.
+// 2: postings are packed, class_off was u64.
+// 3: class_at and more, which class runs told of before. All are read.
 const (
-	Kind    = "split"
-	Version = 2
-	flat    = 1
+	Kind     = "split"
+	Version  = 3
+	unplaced = 2
+	flat     = 1
 )
 
 // Side is the prefix of the postings.
@@ -69,6 +74,18 @@ type Chunk struct {
 	Label      uint32 // that of its document
 }
 
+// More is one record of the section "more": a chunk that mentions a class more than once.
+type More struct {
+	Edge  uint32 // place in class_to
+	Count uint32
+}
+
+// MaxPlace is the last place of a mention in its chunk that is told apart from those behind it.
+const MaxPlace = math.MaxUint16
+
+// placeOf makes a place of the position of a mention: that of a title comes first.
+func placeOf(position int) uint16 { return uint16(min(max(position+1, 0), MaxPlace)) }
+
 // Meta of the file, in the section "stats".
 type Meta struct {
 	Analyser string         `json:"analyser"` // the rules that made the terms; questions must be cut by the same
@@ -78,7 +95,7 @@ type Meta struct {
 
 // Expect is what a split must be to serve: what the manifest says of it.
 type Expect struct {
-	Analyser                   string
+	Analyser                   string // empty: of any, for who looks up no word
 	Documents, Chunks, Classes int
 }
 
@@ -96,6 +113,8 @@ type File struct {
 	classOff []uint32
 	flatOff  []uint64 // of a file of version 1, in place of classOff
 	classTo  []uint32
+	classAt  []uint16
+	more     []More
 	keys     []byte
 	meta     []byte
 }
@@ -104,7 +123,7 @@ type File struct {
 // it. Errors: those of mapped.Open, fault.FormatUnknown where another analyser made its terms or where it has access
 // labels, fault.SegmentDamage where its content does not fit.
 func Open(path string, expect Expect) (*File, error) {
-	file, err := mapped.Open(path, Kind, Version, flat)
+	file, err := mapped.Open(path, Kind, Version, unplaced, flat)
 	if err != nil {
 		return nil, err
 	}
@@ -123,6 +142,9 @@ func Open(path string, expect Expect) (*File, error) {
 		x.flatOff = mapped.Slice[uint64](file, "class_off")
 	} else {
 		x.classOff = mapped.Slice[uint32](file, "class_off")
+	}
+	if file.Version() > unplaced {
+		x.classAt, x.more = mapped.Slice[uint16](file, "class_at"), mapped.Slice[More](file, "more")
 	}
 	if err := x.check(path, expect); err != nil {
 		file.Close()
@@ -160,7 +182,7 @@ func (x *File) check(path string, expect Expect) error {
 // Expected tells whether it is what is expected: for those who share it with whoever opened it. Errors are those of
 // Open.
 func (x *File) Expected(path string, expect Expect) error {
-	if x.Meta.Analyser != expect.Analyser {
+	if expect.Analyser != "" && x.Meta.Analyser != expect.Analyser {
 		return fault.FormatUnknown.At("open split", path).
 			Because("its words were cut by analyser " + x.Meta.Analyser + ", questions are cut by " + expect.Analyser).
 			Advise("build the index again with: unweaver index, or use the program version that built it")
@@ -251,6 +273,21 @@ func (x *File) unfitClasses() string {
 			return fmt.Sprintf("class %d is out of the order of ids", i)
 		}
 	}
+	return x.unfitPlaces()
+}
+
+func (x *File) unfitPlaces() string {
+	if !x.Placed() {
+		return ""
+	}
+	if len(x.classAt) != len(x.classTo) {
+		return "the places of its mentions do not fit"
+	}
+	for i, one := range x.more {
+		if int(one.Edge) >= len(x.classTo) || one.Count < 2 || i > 0 && x.more[i-1].Edge >= one.Edge {
+			return fmt.Sprintf("count %d of mentions does not fit", i)
+		}
+	}
 	return ""
 }
 
@@ -287,12 +324,45 @@ func (x *File) Filtered(i int) (map[string]string, time.Time) {
 	return meta, time.UnixMilli(x.Documents[i].Modified).UTC()
 }
 
+// Placed tells whether it says where chunks mention classes, and how often: files of former versions do not.
+func (x *File) Placed() bool { return x.f.Version() > unplaced }
+
+// edges are where the chunks of a class lie in class_to.
+func (x *File) edges(class int) (from, to uint64) {
+	if x.flatOff != nil {
+		return x.flatOff[class], x.flatOff[class+1]
+	}
+	return uint64(x.classOff[class]), uint64(x.classOff[class+1])
+}
+
 // ChunksOf gives the chunks that mention the class at a place of ClassIDs, increasing.
 func (x *File) ChunksOf(class int) []uint32 {
-	if x.flatOff != nil {
-		return x.classTo[x.flatOff[class]:x.flatOff[class+1]]
+	from, to := x.edges(class)
+	return x.classTo[from:to]
+}
+
+// PlacesOf gives, of each of ChunksOf, the place among the chunk's mentions at which the class comes first: its
+// position in the model's list and one, 0 of a title. All at MaxPlace or behind it have that one. The split is Placed.
+func (x *File) PlacesOf(class int) []uint16 {
+	from, to := x.edges(class)
+	return x.classAt[from:to]
+}
+
+// MentionsOf counts the mentions of a class by those of its chunks that count. The split is Placed.
+func (x *File) MentionsOf(class int, counts func(chunk uint32) bool) (mentions int64) {
+	from, to := x.edges(class)
+	at := sort.Search(len(x.more), func(i int) bool { return uint64(x.more[i].Edge) >= from })
+	for edge := from; edge < to; edge++ {
+		times := int64(1)
+		if at < len(x.more) && uint64(x.more[at].Edge) == edge {
+			times = int64(x.more[at].Count)
+			at++
+		}
+		if counts(x.classTo[edge]) {
+			mentions += times
+		}
 	}
-	return x.classTo[x.classOff[class]:x.classOff[class+1]]
+	return mentions
 }
 
 // ClassFrom is the place of the first class whose id is not less than one.

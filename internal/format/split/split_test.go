@@ -2,6 +2,7 @@ package split_test
 
 import (
 	"bytes"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -43,19 +44,41 @@ func fill(t *testing.T, writer *split.Writer, turned bool) {
 			t.Fatal(err)
 		}
 		for i, chunk := range document.chunks {
-			var classes []corpus.ID
-			for _, name := range strings.Fields(chunk.classes) {
-				classes = append(classes, id(name))
-			}
-			if turned {
-				slices.Reverse(classes)
-			}
 			row := split.Chunk{ID: id(document.key + chunk.words), Start: uint32(i), End: uint32(i + 1), Windows: 1}
-			if err := writer.Chunk(row, strings.Fields(chunk.words), classes); err != nil {
+			if err := writer.Chunk(row, strings.Fields(chunk.words)); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
+	mentions := mentions()
+	if turned {
+		slices.Reverse(mentions)
+	}
+	for _, one := range mentions {
+		if err := writer.Mention(one.class, one.chunk, one.position); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+type mention struct {
+	class    corpus.ID
+	chunk    uint32
+	position int
+}
+
+// mentions of the sample; the title of each chunk's document is its first.
+func mentions() (out []mention) {
+	number := uint32(0)
+	for _, document := range sample {
+		for _, chunk := range document.chunks {
+			for position, name := range strings.Fields(chunk.classes) {
+				out = append(out, mention{id(name), number, position - 1})
+			}
+			number++
+		}
+	}
+	return out
 }
 
 func written(t *testing.T, writer *split.Writer) []byte {
@@ -127,44 +150,55 @@ func TestEqualContentGivesEqualBytes(t *testing.T) {
 	}
 }
 
-func TestMentionsMayComeByClass(t *testing.T) {
+func TestASplitSaysWhereAndHowOftenAClassIsMentioned(t *testing.T) {
+	file, err := split.Open(stored(t, whole(t, true)), expect)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	all := func(uint32) bool { return true }
+	for _, one := range []struct {
+		class          string
+		places         []uint16
+		mentions, some int64 // but for those of chunk 0
+	}{{"Rhine", []uint16{0, 0}, 3, 1}, {"Basel", []uint16{1, 0}, 2, 1}, {"Alps", []uint16{1}, 1, 1}} {
+		class := file.ClassFrom(id(one.class))
+		some := file.MentionsOf(class, func(chunk uint32) bool { return chunk > 0 })
+		if got := file.PlacesOf(class); !file.Placed() || !slices.Equal(got, one.places) ||
+			file.MentionsOf(class, all) != one.mentions || some != one.some {
+			t.Errorf("%s: %v, %d, %d", one.class, got, file.MentionsOf(class, all), some)
+		}
+	}
+}
+
+func TestPlacesBehindTheLastAreThatOne(t *testing.T) {
 	writer := split.NewWriter()
 	defer writer.Close()
-	number := uint32(0)
-	var later []func() error
-	for n, document := range sample {
-		if err := writer.Document(split.Row{
-			Key: document.key, Part: 1, Frame: uint32(n), Modified: day, Meta: document.meta,
-		}); err != nil {
-			t.Fatal(err)
-		}
-		for i, chunk := range document.chunks {
-			row := split.Chunk{ID: id(document.key + chunk.words), Start: uint32(i), End: uint32(i + 1), Windows: 1}
-			if err := writer.Chunk(row, strings.Fields(chunk.words), nil); err != nil {
-				t.Fatal(err)
-			}
-			for _, name := range strings.Fields(chunk.classes) {
-				mentioned := number
-				later = append(later, func() error { return writer.Mention(id(name), mentioned) })
-			}
-			number++
-		}
+	given := []error{writer.Document(split.Row{Key: "a"}), writer.Chunk(split.Chunk{ID: id("a")}, nil)}
+	for i, position := range []int{-1, 0, split.MaxPlace - 2, split.MaxPlace - 1, 1 << 40} {
+		given = append(given, writer.Mention(corpus.ID{byte(i)}, 0, position))
 	}
-	for _, mention := range later {
-		if err := mention(); err != nil {
-			t.Fatal(err)
-		}
+	if err := errors.Join(given...); err != nil {
+		t.Fatal(err)
 	}
-	var out bytes.Buffer
-	if got, err := writer.Write(&out, "v1", "en"); err != nil || got != expect {
-		t.Errorf("%+v %v", got, err)
+	file, err := split.Open(stored(t, written(t, writer)), split.Expect{Analyser: "v1", Documents: 1, Chunks: 1, Classes: 5})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if !bytes.Equal(out.Bytes(), whole(t, false)) {
-		t.Error("they are other bytes than those of mentions that come with their chunks")
+	defer file.Close()
+	var places []uint16
+	for class := range file.ClassIDs {
+		places = append(places, file.PlacesOf(class)...)
 	}
+	if !slices.Equal(places, []uint16{0, 1, split.MaxPlace - 1, split.MaxPlace, split.MaxPlace}) {
+		t.Errorf("%v", places)
+	}
+}
+
+func TestAChunkThatThereIsNotMentionsNothing(t *testing.T) {
 	none := split.NewWriter()
 	defer none.Close()
-	if err := none.Mention(id("Rhine"), 0); err == nil {
+	if err := none.Mention(id("Rhine"), 0, 0); err == nil {
 		t.Error("a chunk that there is not mentions a class")
 	}
 }
@@ -172,7 +206,7 @@ func TestMentionsMayComeByClass(t *testing.T) {
 func TestWhatCannotBeNumberedOrOrderedIsRefused(t *testing.T) {
 	writer := split.NewWriter()
 	defer writer.Close()
-	if err := writer.Chunk(split.Chunk{}, nil, nil); err == nil {
+	if err := writer.Chunk(split.Chunk{}, nil); err == nil {
 		t.Error("a chunk of no document")
 	}
 	for _, next := range []string{"a", "b"} {
@@ -195,7 +229,7 @@ func TestWhatCannotBeNumberedOrOrderedIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range 3 {
-		err := small.Chunk(split.Chunk{ID: corpus.ID{byte(n)}}, nil, nil)
+		err := small.Chunk(split.Chunk{ID: corpus.ID{byte(n)}}, nil)
 		if n < 2 && err != nil || n == 2 && !fault.Is(err, fault.TooLarge) {
 			t.Errorf("chunk %d of 2: %v", n, err)
 		}

@@ -102,9 +102,9 @@ func (w *Writer) endDocument() error {
 	return mapped.PutRecord(&w.docs, w.document)
 }
 
-// Chunk takes the next chunk of the document at hand with the terms of its text and the classes that it mentions, in
-// any order. Document, Ordinal and Label of the record are set here.
-func (w *Writer) Chunk(chunk Chunk, terms []string, classes []corpus.ID) error {
+// Chunk takes the next chunk of the document at hand with the terms of its text. Document, Ordinal and Label of the
+// record are set here.
+func (w *Writer) Chunk(chunk Chunk, terms []string) error {
 	if w.err != nil {
 		return w.err
 	}
@@ -118,29 +118,23 @@ func (w *Writer) Chunk(chunk Chunk, terms []string, classes []corpus.ID) error {
 	place := binary.BigEndian.AppendUint32(nil, uint32(w.chunks))
 	chunk.Document, chunk.Ordinal, chunk.Label = uint32(w.documents-1), w.document.Count, w.document.Label
 	w.byID.Add(chunk.ID[:], place)
-	for _, class := range classes {
-		w.mention(class, uint32(w.chunks))
-	}
 	w.chunks++
 	w.document.Count++
 	w.err = errors.Join(mapped.PutRecord(&w.chunk, chunk), w.words.Add(terms))
 	return w.err
 }
 
-// Mention tells of a class that a chunk mentions, which was given before: for those whose mentions lie by class.
-func (w *Writer) Mention(class corpus.ID, chunk uint32) error {
+// Mention tells of a mention of a class at a position of a chunk, which was given before. They come in any order.
+func (w *Writer) Mention(class corpus.ID, chunk uint32, position int) error {
 	if w.err == nil && uint64(chunk) >= w.chunks {
 		w.err = fault.Internal.At("write split", "class "+class.String()).
 			Because(fmt.Sprintf("it is mentioned by chunk %d of %d", chunk, w.chunks))
 	}
 	if w.err == nil {
-		w.mention(class, chunk)
+		key := binary.BigEndian.AppendUint32(class[:len(class):len(class)], chunk)
+		w.mentions.Add(binary.BigEndian.AppendUint16(key, placeOf(position)), nil)
 	}
 	return w.err
-}
-
-func (w *Writer) mention(class corpus.ID, chunk uint32) {
-	w.mentions.Add(binary.BigEndian.AppendUint32(class[:len(class):len(class)], chunk), nil)
 }
 
 func (w *Writer) room(of string, have uint64) error {
@@ -207,48 +201,86 @@ func (w *Writer) writeByID(out *mapped.Writer) error {
 	return column.CopyTo(out)
 }
 
-// writeClasses writes which chunks mention which classes; a chunk that mentions one twice is there once.
+// writeClasses writes which chunks mention which classes, where first, and how often.
 func (w *Writer) writeClasses(out *mapped.Writer) error {
 	defer w.mentions.Close()
-	var ids, offsets, chunks mapped.Column
-	defer ids.Close()
-	defer offsets.Close()
-	defer chunks.Close()
-	var class corpus.ID
-	edges, last := uint32(0), uint32(0)
+	var classes classWriter
+	defer classes.close()
 	for row, err := range w.mentions.Sorted() {
 		if err != nil {
 			return err
 		}
-		id, chunk := corpus.ID(row[0][:len(class)]), binary.BigEndian.Uint32(row[0][len(class):])
-		switch {
-		case w.classes == 0 || id != class:
-			if err := w.room("classes", w.classes); err != nil {
+		id, rest := corpus.ID(row[0][:len(corpus.ID{})]), row[0][len(corpus.ID{}):]
+		if w.classes == 0 || id != classes.id {
+			if err := errors.Join(w.room("classes", w.classes), classes.begin(id)); err != nil {
 				return err
 			}
-			if err := errors.Join(ids.Put(id[:]), mapped.PutRecord(&offsets, edges)); err != nil {
-				return err
-			}
-			class = id
 			w.classes++
-		case chunk == last:
-			continue
 		}
-		if err := mapped.PutRecord(&chunks, chunk); err != nil {
+		if err := classes.add(binary.BigEndian.Uint32(rest), binary.BigEndian.Uint16(rest[4:])); err != nil {
 			return err
 		}
-		if last = chunk; edges == math.MaxUint32 {
-			return tooLarge("mentions", math.MaxUint32)
-		}
-		edges++
 	}
-	if err := mapped.PutRecord(&offsets, edges); err != nil {
+	return classes.write(out)
+}
+
+// classWriter takes mentions in the order of classes, of chunks, and of places.
+type classWriter struct {
+	id                         corpus.ID
+	chunk                      uint32
+	times                      uint32 // that it mentions the class; 0: none does yet
+	edges                      uint32
+	ids, offsets, chunks, more mapped.Column
+	places                     mapped.Column
+}
+
+func (c *classWriter) close() {
+	for _, column := range []*mapped.Column{&c.ids, &c.offsets, &c.chunks, &c.places, &c.more} {
+		column.Close()
+	}
+}
+
+func (c *classWriter) begin(id corpus.ID) error {
+	err := c.end()
+	c.id = id
+	return errors.Join(err, c.ids.Put(id[:]), mapped.PutRecord(&c.offsets, c.edges))
+}
+
+// end ends a chunk of a class.
+func (c *classWriter) end() error {
+	times := c.times
+	c.times = 0
+	if times > 1 {
+		return mapped.PutRecord(&c.more, More{Edge: c.edges - 1, Count: times})
+	}
+	return nil
+}
+
+func (c *classWriter) add(chunk uint32, place uint16) error {
+	if c.times > 0 && chunk == c.chunk {
+		c.times++
+		return nil
+	}
+	if c.edges == math.MaxUint32 {
+		return tooLarge("mentions", math.MaxUint32)
+	}
+	err := c.end()
+	c.chunk, c.times = chunk, 1
+	c.edges++
+	return errors.Join(err, mapped.PutRecord(&c.chunks, chunk), mapped.PutRecord(&c.places, place))
+}
+
+func (c *classWriter) write(out *mapped.Writer) error {
+	if err := errors.Join(c.end(), mapped.PutRecord(&c.offsets, c.edges)); err != nil {
 		return err
 	}
 	for _, section := range []struct {
 		name   string
 		column *mapped.Column
-	}{{"class_ids", &ids}, {"class_off", &offsets}, {"class_to", &chunks}} {
+	}{
+		{"class_ids", &c.ids}, {"class_off", &c.offsets}, {"class_to", &c.chunks}, {"class_at", &c.places},
+		{"more", &c.more},
+	} {
 		out.Section(section.name)
 		if err := section.column.CopyTo(out); err != nil {
 			return err

@@ -18,16 +18,17 @@ const Section = "titles"
 // a parenthesis at its end ("Mercury (planet)" is called Mercury elsewhere). 0 is none.
 type Named [2]uint64
 
-// Of a title. Under parity names are compared as they stand, and no chunk mentions its title: nothing is named.
-func Of(title string, parity bool) Named {
+// Of a title, of which names may be aliases. Under parity names are compared as they stand, and no chunk mentions its
+// title: nothing is named.
+func Of(title string, parity bool, aliases corpus.Aliases) Named {
 	var out Named
 	key := names.Key(title, false)
 	if parity || key == "" {
 		return out
 	}
-	out[0] = first(corpus.ClassID(key))
+	out[0] = first(corpus.ClassID(aliases.Of(key)))
 	if open := strings.LastIndex(key, " ("); open > 0 && strings.HasSuffix(key, ")") {
-		out[1] = first(corpus.ClassID(names.Key(key[:open], false)))
+		out[1] = first(corpus.ClassID(aliases.Of(names.Key(key[:open], false))))
 	}
 	return out
 }

@@ -23,7 +23,7 @@ func TestATitleNamesTheClassOfItsNameAndOfThatWithoutItsParenthesis(t *testing.T
 		{"", "", false, false},
 		{"Mercury", "mercury", true, false},
 	} {
-		if got := title.Of(one.title, one.parity).Names(corpus.ClassID(one.class)); got != one.want {
+		if got := title.Of(one.title, one.parity, nil).Names(corpus.ClassID(one.class)); got != one.want {
 			t.Errorf("%q names %q: %v", one.title, one.class, got)
 		}
 	}

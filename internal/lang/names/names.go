@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/unweaver/unweaver/internal/lang/text"
 )
 
 // Version is part of every generation's identity.
@@ -87,11 +89,20 @@ func strip(s string) string {
 type Text struct {
 	folded string
 	at     []int32 // code point of the original for each byte of folded; one more at the end
+	within bool    // a border is also where a script parts words by no space
+}
+
+// NewTextOf is NewText of a text of a language. But in English, names of scripts that part words by no space (Chinese,
+// Japanese, Thai) are found within such text, too.
+func NewTextOf(language *text.Language, s string) *Text {
+	of := NewText(s)
+	of.within = language != text.In("en")
+	return of
 }
 
 // NewText folds a text once for any number of look-ups.
 func NewText(s string) *Text {
-	text := &Text{at: make([]int32, 0, len(s)+1)}
+	out := &Text{at: make([]int32, 0, len(s)+1)}
 	raw := make([]byte, 0, len(s))
 	space := true
 	emit := func(part string, from int32) {
@@ -99,13 +110,13 @@ func NewText(s string) *Text {
 			r, n := utf8.DecodeRuneInString(part[i:])
 			if unicode.IsSpace(r) {
 				if !space {
-					raw, text.at = append(raw, ' '), append(text.at, from)
+					raw, out.at = append(raw, ' '), append(out.at, from)
 				}
 				space = true
 			} else {
 				raw = append(raw, part[i:i+n]...)
 				for range n {
-					text.at = append(text.at, from)
+					out.at = append(out.at, from)
 				}
 				space = false
 			}
@@ -121,12 +132,12 @@ func NewText(s string) *Text {
 			}
 			if c == ' ' || (c >= '\t' && c <= '\r') {
 				if !space {
-					raw, text.at = append(raw, ' '), append(text.at, int32(i))
+					raw, out.at = append(raw, ' '), append(out.at, int32(i))
 				}
 				space = true
 				continue
 			}
-			raw, text.at, space = append(raw, c), append(text.at, int32(i)), false
+			raw, out.at, space = append(raw, c), append(out.at, int32(i)), false
 		}
 		pos = int32(len(s))
 	} else {
@@ -140,9 +151,9 @@ func NewText(s string) *Text {
 			pos += int32(utf8.RuneCountInString(s[before:it.Pos()]))
 		}
 	}
-	text.at = append(text.at, pos)
-	text.folded = string(raw)
-	return text
+	out.at = append(out.at, pos)
+	out.folded = string(raw)
+	return out
 }
 
 // Spans gives the first max places of a key as [start, end) in code points of the original, at word borders only.
@@ -158,7 +169,7 @@ func (t *Text) Spans(key string, max int) [][2]int {
 		}
 		i += from
 		end := i + len(key)
-		if border(t.folded, i) && border(t.folded, end) {
+		if t.border(i) && t.border(end) {
 			out = append(out, [2]int{int(t.at[i]), int(t.last(end)) + 1})
 			from = end
 		} else {
@@ -178,12 +189,16 @@ func (t *Text) last(end int) int32 {
 }
 
 // border tells whether position i splits no word.
-func border(s string, i int) bool {
+func (t *Text) border(i int) bool {
+	s := t.folded
 	if i == 0 || i == len(s) {
 		return true
 	}
 	a, _ := utf8.DecodeLastRuneInString(s[:i])
 	b, _ := utf8.DecodeRuneInString(s[i:])
+	if t.within && !unicode.Is(unicode.M, b) && (text.Unspaced(a) || text.Unspaced(b)) {
+		return true
+	}
 	return !wordRune(a) || !wordRune(b)
 }
 

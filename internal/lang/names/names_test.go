@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/unweaver/unweaver/internal/lang/names"
+	"github.com/unweaver/unweaver/internal/lang/text"
 )
 
 func TestEquivalentNamesHaveOneKey(t *testing.T) {
@@ -53,6 +54,26 @@ func TestSpansAreCodePointsOfTheOriginal(t *testing.T) {
 		}
 		if fmt.Sprint(got) != c.want {
 			t.Errorf("%q in %q: got %q, want %s", c.name, c.text, got, c.want)
+		}
+	}
+}
+
+// Chinese, Japanese and Thai part words by no space: a name may stand within what looks like one word.
+func TestNamesStandWithinTextWithoutSpaces(t *testing.T) {
+	for _, c := range []struct {
+		code, text, name string
+		places           int
+	}{
+		{"ja", "彼は東京大学で東京を学ぶ。", "東京", 2},
+		{"ja", "APIを使うAPIs", "API", 1},
+		{"th", "เห็นภูเขาไฟฟูจิที่", "ภูเขาไฟฟูจิ", 1},
+		{"th", "กข\u0e48ค", "กข", 0}, // the mark belongs to the letter
+		{"de", "das Wort 漢字学", "漢字", 1},
+		{"de", "Haustür", "Haus", 0},
+		{"en", "彼は東京大学で", "東京", 0}, // as in every index of English that stands
+	} {
+		if got := names.NewTextOf(text.In(c.code), c.text).Spans(names.Key(c.name, false), 8); len(got) != c.places {
+			t.Errorf("%s: %q in %q is at %v", c.code, c.name, c.text, got)
 		}
 	}
 }

@@ -1,5 +1,6 @@
 // Package text splits text into sentences and words and reduces words to stems. It is the one analyser of the chunker,
-// the built-in models and the lexical side.
+// the built-in models and the lexical side. Its functions are those of English; a Language has the same ones by its own
+// rules. Chunks are cut by the functions whatever the language, so that another one changes no chunk.
 package text
 
 import (
@@ -18,14 +19,17 @@ const Analyser = "en/2"
 
 // Sentences cuts a text into consecutive pieces that together are the text (UAX #29, with common abbreviations and
 // initials kept whole). A line break ends a sentence unless it looks like the wrap of a longer one.
-func Sentences(s string) []string {
+func Sentences(s string) []string { return english.Sentences(s) }
+
+// Sentences cuts a text as the function does, by the abbreviations of the language.
+func (l *Language) Sentences(s string) []string {
 	var out []string
 	at := 0
 	it := sentences.FromString(unwrap(s))
 	for it.Next() {
 		p := s[at : at+len(it.Value())]
 		at += len(p)
-		if n := len(out); n > 0 && continues(out[n-1], p) {
+		if n := len(out); n > 0 && l.continues(out[n-1], p) {
 			out[n-1] += p
 			continue
 		}
@@ -36,9 +40,12 @@ func Sentences(s string) []string {
 
 // Statements cuts a text as Sentences does, and further at the lines that begin a row of a table, an item of a list, a
 // quotation or a heading of Markdown, which end with no sign. It is for what people read; chunks are made of Sentences.
-func Statements(s string) []string {
+func Statements(s string) []string { return english.Statements(s) }
+
+// Statements cuts a text as the function does, by the abbreviations of the language.
+func (l *Language) Statements(s string) []string {
 	var out []string
-	for _, sentence := range Sentences(s) {
+	for _, sentence := range l.Sentences(s) {
 		start := 0
 		for i := range len(sentence) - 1 {
 			if sentence[i] == '\n' && marker(sentence[i+1:]) {
@@ -104,8 +111,8 @@ func unwrap(s string) string {
 var abbreviations = set(`dr mr mrs ms prof st jr sr fig figs no vs al e.g i.e vol gen col lt sgt capt rev hon approx ca
 cf eq ref refs`)
 
-// continues tells whether a sentence that seems to end goes on after an abbreviation or an initial.
-func continues(prev, next string) bool {
+// continues tells whether a sentence that seems to end goes on after an abbreviation, an initial or an ordinal number.
+func (l *Language) continues(prev, next string) bool {
 	t := strings.TrimRight(prev, " \t")
 	if !strings.HasSuffix(t, ".") || strings.HasSuffix(prev, "\n") {
 		return false
@@ -117,7 +124,8 @@ func continues(prev, next string) bool {
 		return true
 	}
 	r, _ := utf8.DecodeRuneInString(next)
-	return abbreviations[strings.ToLower(last)] && !unicode.IsSpace(r)
+	ordinal := l.ordinals && len(last) <= 2 && last != "" && strings.Trim(last, "0123456789") == ""
+	return (ordinal || l.abbreviations[strings.ToLower(last)]) && !unicode.IsSpace(r)
 }
 
 // Words gives the words of a text: UAX #29 segments that hold a letter or a digit.

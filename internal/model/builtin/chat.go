@@ -7,43 +7,66 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/unweaver/unweaver/internal/apr"
+	"github.com/unweaver/unweaver/internal/apr/triples"
 	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/model"
 )
 
-// Chat answers the three tasks by rule.
-type Chat struct{}
+// Chat answers its tasks by rule.
+type Chat struct {
+	Language string // of the texts, as text.In has it
+}
 
 var _ model.Chat = Chat{}
 
 // Info implements model.Chat.
-func (Chat) Info() model.Info { return model.Info{Provider: "builtin", Model: ChatModel} }
+func (c Chat) Info() model.Info {
+	return model.Info{Provider: "builtin", Model: rules(text.In(c.Language))}
+}
 
 // Complete implements model.Chat; it fails only when ctx is done.
-func (Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
+func (c Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
 	if err := ctx.Err(); err != nil {
 		return model.Reply{}, err
 	}
+	language := text.In(c.Language)
 	var v any
 	switch call.Task {
 	case model.Extract:
-		v = map[string]any{"entities": Entities(call.Input)}
+		v = map[string]any{"entities": EntitiesIn(language, call.Input)}
 	case model.Shorten:
-		v = map[string]string{"description": Summary(call.Input, max(200, call.Limit/4))}
+		v = map[string]string{"description": SummaryIn(language, call.Input, max(200, call.Limit/4))}
+	case model.Triples:
+		answer, err := triples.ByRule(triplesIn(language, call.Input))
+		return model.Reply{Text: answer}, err
 	default:
-		return model.Reply{Text: bestSentence(call.Question, call.Input)}, nil
+		return model.Reply{Text: bestSentence(language, call.Question, call.Input)}, nil
 	}
 	b, err := json.Marshal(v)
 	return model.Reply{Text: string(b)}, err
 }
 
-// Summary keeps the sentences with the most frequent stems, in their order, up to limit runes; repeated sentences once.
-func Summary(s string, limit int) string {
-	sents := text.Sentences(s)
+// triplesIn are the triples of a text by rule, between the names that the rules of extraction find in it.
+func triplesIn(language *text.Language, content string) []apr.Triple {
+	var found []string
+	for _, entity := range EntitiesIn(language, content) {
+		found = append(found, entity.Name)
+	}
+	return apr.ByRule(language, "", content, found)
+}
+
+// Summary is SummaryIn of English.
+func Summary(s string, limit int) string { return SummaryIn(english, s, limit) }
+
+// SummaryIn keeps the sentences with the most frequent stems, in their order, up to limit runes; repeated sentences
+// once.
+func SummaryIn(language *text.Language, s string, limit int) string {
+	sents := language.Sentences(s)
 	tf := map[string]int{}
 	terms := make([][]string, len(sents))
 	for i, x := range sents {
-		terms[i] = text.Terms(x)
+		terms[i] = language.Terms(x)
 		for _, t := range terms[i] {
 			tf[t]++
 		}
@@ -107,15 +130,15 @@ const (
 
 // bestSentence is the sentence of the context that shares the most stems with the question; earlier ones win ties. It
 // is empty where none shares enough: nothing here understands the question, so what does not fit is better not said.
-func bestSentence(question, context string) string {
+func bestSentence(language *text.Language, question, context string) string {
 	want := map[string]bool{}
-	for _, t := range text.Terms(question) {
+	for _, t := range language.Terms(question) {
 		want[t] = true
 	}
 	best, score := "", 0.0
-	for _, s := range text.Statements(context) {
+	for _, s := range language.Statements(context) {
 		hit := map[string]bool{}
-		ts := text.Terms(s)
+		ts := language.Terms(s)
 		for _, t := range ts {
 			if want[t] {
 				hit[t] = true

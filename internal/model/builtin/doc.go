@@ -3,9 +3,32 @@
 // and an honest default for trying the product; wherever their results are shown they are labelled "built-in models".
 package builtin
 
+import "github.com/unweaver/unweaver/internal/lang/text"
+
 // Versions of the rules; a change of what is extracted, shortened or embedded raises them, since they are part of
 // identities. Answers are part of none.
 const (
 	ChatModel     = "rules-1"
 	EmbedderModel = "hashing-2"
+
+	// otherRules are those of all languages but English, whose names carry the language's too.
+	otherRules = "rules-2"
 )
+
+// rules names the rules of a language.
+func rules(language *text.Language) string {
+	if language == english {
+		return ChatModel
+	}
+	return otherRules + " " + language.Analyser()
+}
+
+// hashing names the embedder of a language.
+func hashing(language *text.Language) string {
+	if language == english {
+		return EmbedderModel
+	}
+	return EmbedderModel + " " + language.Analyser()
+}
+
+var english = text.In("en")

@@ -21,17 +21,23 @@ const (
 	gramWeight = 0.6 // of the word's weight, over the root of the number of grams
 )
 
-// Embedder hashes stems and character 4-grams into a unit vector. IDF weighs stems; nil weighs
-// all 1.
-type Embedder struct{ IDF func(stem string) float64 }
+// Embedder hashes words and their character 4-grams into a unit vector. IDF weighs words; nil weighs all 1.
+type Embedder struct {
+	IDF      func(stem string) float64
+	Language string // of the texts, as text.In has it
+}
 
 var _ model.Embedder = Embedder{}
 
 // WithIDF implements model.Weighable.
-func (Embedder) WithIDF(weight func(string) float64) model.Embedder { return Embedder{IDF: weight} }
+func (e Embedder) WithIDF(weight func(string) float64) model.Embedder {
+	return Embedder{IDF: weight, Language: e.Language}
+}
 
 // Info implements model.Embedder.
-func (Embedder) Info() model.Info { return model.Info{Provider: "builtin", Model: EmbedderModel} }
+func (e Embedder) Info() model.Info {
+	return model.Info{Provider: "builtin", Model: hashing(text.In(e.Language))}
+}
 
 // Dimension implements model.Embedder.
 func (Embedder) Dimension() int { return Dimension }
@@ -51,7 +57,7 @@ func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model
 // Vector is the embedding of one text.
 func (e Embedder) Vector(s string) []float32 {
 	tf := map[string]int{}
-	for _, t := range text.Surface(s) {
+	for _, t := range text.In(e.Language).Surface(s) {
 		tf[t]++
 	}
 	if len(tf) == 0 { // stop words and signs only: the text itself is the feature

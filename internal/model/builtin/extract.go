@@ -60,9 +60,20 @@ var connectors = map[string]bool{
 	"in":  true,
 }
 
-// Entities extracts names and terms from one chunk, in order of first appearance.
-func Entities(chunk string) []Entity {
-	sents := text.Sentences(chunk)
+// Entities is EntitiesIn of English.
+func Entities(chunk string) []Entity { return EntitiesIn(english, chunk) }
+
+// EntitiesIn extracts names and terms from one chunk, in order of first appearance.
+func EntitiesIn(language *text.Language, chunk string) []Entity {
+	sents := language.Sentences(chunk)
+	found := englishNames
+	if language != english {
+		found = func(sents []string) *extraction { return otherNames(language, sents) }
+	}
+	return described(language, sents, found(sents).names)
+}
+
+func englishNames(sents []string) *extraction {
 	toks := tokens(sents)
 	x := &extraction{inner: map[string]bool{}, lower: map[string]bool{}, at: map[string]int{}}
 	for _, t := range toks {
@@ -82,12 +93,17 @@ func Entities(chunk string) []Entity {
 		}
 		x.acronyms(s)
 	}
+	return x
+}
+
+// described are names with the first sentences that have them.
+func described(language *text.Language, sents, found []string) []Entity {
 	folded := make([]*names.Text, len(sents))
 	for i, s := range sents {
-		folded[i] = names.NewText(s)
+		folded[i] = names.NewTextOf(language, s)
 	}
-	out := make([]Entity, 0, len(x.names))
-	for _, n := range x.names {
+	out := make([]Entity, 0, len(found))
+	for _, n := range found {
 		key := names.Key(n, false)
 		var d []string
 		for i, f := range folded {

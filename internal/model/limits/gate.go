@@ -80,6 +80,30 @@ func (g *Gate) Limit(owner string, concurrency int) {
 	g.admit()
 }
 
+// Relimit is Limit for an owner that uses the gate already; it says nothing of whether it uses it now.
+func (g *Gate) Relimit(owner string, concurrency int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	known, uses := g.bounds[owner]
+	if !uses {
+		return
+	}
+	known.concurrency = Concurrency(concurrency)
+	g.bounds[owner] = known
+	g.used()
+	g.admit()
+}
+
+// giveBack ends an admission of which no use was made.
+func (g *Gate) giveBack() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.inflight--
+	g.quota.left++
+	g.give()
+	g.admit()
+}
+
 // used bounds the gate by who used it of late, and tells whether anybody did. The caller holds the lock.
 func (g *Gate) used() bool {
 	strictest := math.MaxInt

@@ -20,20 +20,37 @@ type Limits struct {
 	Shared          coordination.Claims
 	PerMinute       int
 	TokensPerMinute int
+	Rates           *Rates // in place of the two, where they may change; nil: they do not
 }
 
 // enter waits for the shared rate, then for the gate.
 func (l Limits) enter(ctx context.Context, endpoint string, tokens int) (Ticket, error) {
-	if err := l.reserve(ctx, endpoint, tokens); err != nil {
-		return Ticket{}, err
+	for {
+		_, _, changed := l.rates()
+		if err := l.reserve(ctx, endpoint, tokens); err != nil {
+			return Ticket{}, err
+		}
+		ticket, err := l.Gate.Ticket(ctx)
+		if err != nil {
+			return Ticket{}, err
+		}
+		select {
+		case <-changed: // while it waited: what it was let through by counts no more
+			l.Gate.giveBack()
+		default:
+			return ticket, nil
+		}
 	}
-	return l.Gate.Ticket(ctx)
 }
 
 // reserve waits for one request of so many tokens.
 func (l Limits) reserve(ctx context.Context, endpoint string, tokens int) error {
-	for l.PerMinute > 0 || l.TokensPerMinute > 0 {
-		reserved, err := l.Shared.Reserve(ctx, endpoint, 1, tokens, l.PerMinute, l.TokensPerMinute)
+	for {
+		perMinute, tokensPerMinute, changed := l.rates()
+		if perMinute <= 0 && tokensPerMinute <= 0 {
+			break
+		}
+		reserved, err := l.Shared.Reserve(ctx, endpoint, 1, tokens, perMinute, tokensPerMinute)
 		if err != nil {
 			return err
 		}
@@ -43,6 +60,7 @@ func (l Limits) reserve(ctx context.Context, endpoint string, tokens int) error 
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-changed:
 		case <-time.After(min(reserved.Wait, longestWait)):
 		}
 	}
@@ -51,7 +69,7 @@ func (l Limits) reserve(ctx context.Context, endpoint string, tokens int) error 
 
 // settle corrects the reservation by what the server told, whether or not its answer was of use.
 func (l Limits) settle(ctx context.Context, endpoint string, estimated int, used int64) {
-	if l.TokensPerMinute > 0 && used > 0 {
+	if used > 0 && l.counted() {
 		_ = l.Shared.Settle(ctx, endpoint, int(used)-estimated) // an estimate that stays costs speed, not money
 	}
 }
@@ -89,7 +107,7 @@ func (c Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error
 	err = errPanicked
 	defer func() { c.Gate.Leave(err) }()
 	if err = model.Sending(ctx); err != nil {
-		if c.TokensPerMinute > 0 {
+		if c.counted() {
 			_ = c.Shared.Settle(ctx, endpoint, -estimated) // as in settle
 		}
 		return reply, err

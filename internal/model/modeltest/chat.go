@@ -33,19 +33,7 @@ func (s *Server) chat(w http.ResponseWriter, request *http.Request, call call) {
 		refuse(w, http.StatusNotFound, "model_not_found", "The model `"+asked.Model+"` does not exist", 0)
 		return
 	}
-	task := asked.ResponseFormat.JSONSchema.Name
-	if task == "" {
-		task = "answer"
-	}
-	user, size := "", 0
-	parts := make([]string, 0, 2*len(asked.Messages))
-	for _, message := range asked.Messages {
-		parts = append(parts, message.Role, message.Content)
-		size += len(message.Content)
-		if message.Role == "user" {
-			user = message.Content
-		}
-	}
+	task, user, parts, size := asked.read()
 	s.book.count(func(stats *Stats) { stats.ChatInFlight++ })
 	defer s.book.count(func(stats *Stats) { stats.ChatInFlight-- })
 	injection := call.options.inject(Seen{N: call.number, Task: task, Text: user})
@@ -60,9 +48,31 @@ func (s *Server) chat(w http.ResponseWriter, request *http.Request, call call) {
 	cost := Cost{Prompt: int64(size / 4), Completion: int64(len(content) / 4)}
 	prompt := digest(parts...)
 	s.book.chat(task, prompt, user, call.begun, cost, bad)
-	respond(w, request, injection, map[string]any{
+	respond(w, request, injection, completion(prompt, asked.Model, content, cost))
+}
+
+// read gives the task of a request, its last text of the user, all its texts, and their length in bytes.
+func (asked chatRequest) read() (task, user string, parts []string, size int) {
+	task = asked.ResponseFormat.JSONSchema.Name
+	if task == "" {
+		task = "answer"
+	}
+	parts = make([]string, 0, 2*len(asked.Messages))
+	for _, message := range asked.Messages {
+		parts = append(parts, message.Role, message.Content)
+		size += len(message.Content)
+		if message.Role == "user" {
+			user = message.Content
+		}
+	}
+	return task, user, parts, size
+}
+
+// completion is the body of an answer.
+func completion(prompt, name, content string, cost Cost) map[string]any {
+	return map[string]any{
 		"id": "chatcmpl-" + prompt[:12], "object": "chat.completion",
-		"created": time.Now().Unix(), "model": asked.Model,
+		"created": time.Now().Unix(), "model": name,
 		"choices": []any{map[string]any{
 			"index":         0,
 			"finish_reason": "stop",
@@ -73,7 +83,7 @@ func (s *Server) chat(w http.ResponseWriter, request *http.Request, call call) {
 			"completion_tokens": cost.Completion,
 			"total_tokens":      cost.Prompt + cost.Completion,
 		},
-	})
+	}
 }
 
 // content of a good answer.

@@ -48,6 +48,7 @@ type Server struct {
 	recorded map[string][]byte // first bytes of a passage -> {"entities":[...]}
 	book     *ledger
 	gate     chan struct{}
+	batches  batches
 	http     *http.Server
 	URL      string // base URL with /v1, once Listen was called
 }
@@ -104,6 +105,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		return
 	case path == "/v1/models":
 		_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"test","object":"model"}]}`)
+		return
+	case ofBatches(path):
+		if options.Key != "" && request.Header.Get("Authorization") != "Bearer "+options.Key {
+			refuse(w, http.StatusUnauthorized, "invalid_api_key", "Incorrect API key provided", 0)
+			return
+		}
+		s.batch(w, request)
 		return
 	case path != "/v1/chat/completions" && path != "/v1/embeddings":
 		http.NotFound(w, request)

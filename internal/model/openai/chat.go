@@ -107,6 +107,14 @@ func (c *Client) complete(ctx context.Context, call model.Call, how form) (model
 	sent := &request{client: c, op: "call chat model", path: "chat/completions", longest: chatBody(limit)}
 	var answer completion
 	err := c.exchange(ctx, sent, params, &answer)
+	reply, err := c.reply(call, sent, answer, limit, err)
+	return reply, sent, err
+}
+
+// reply makes a reply of what was read of an answer; err is that of reading it.
+func (c *Client) reply(
+	call model.Call, sent *request, answer completion, limit int64, err error,
+) (model.Reply, error) {
 	text := ""
 	if len(answer.Choices) > 0 {
 		text = redact.Known(answer.Choices[0].Message.Content) // a server may repeat the key that it was sent
@@ -119,17 +127,17 @@ func (c *Client) complete(ctx context.Context, call model.Call, how form) (model
 		reply.Usage = believed(answer.Usage, []string{call.System, call.User, string(call.Schema)}, text, limit)
 	}
 	if err != nil {
-		return reply, sent, err
+		return reply, err
 	}
 	if len(answer.Choices) == 0 {
-		return reply, sent, sent.mark(fault.ModelUnavailable.At(sent.op, sent.object()).
+		return reply, sent.mark(fault.ModelUnavailable.At(sent.op, sent.object()).
 			Because("the answer holds no choice").
 			Advise("check that models.chat.base_url and models.chat.model are those of a chat model"))
 	}
 	choice := answer.Choices[0]
 	reply.Text, reply.Truncated = text, choice.FinishReason == "length"
 	if choice.FinishReason == "content_filter" || (reply.Text == "" && choice.Message.Refusal != "") {
-		return reply, sent, sent.mark(fault.ModelRejected.At(sent.op, sent.object()).Because("the model refused the text"))
+		return reply, sent.mark(fault.ModelRejected.At(sent.op, sent.object()).Because("the model refused the text"))
 	}
-	return reply, sent, nil
+	return reply, nil
 }

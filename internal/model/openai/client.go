@@ -20,6 +20,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/batch"
 	"github.com/unweaver/unweaver/internal/version"
 )
 
@@ -38,6 +39,7 @@ type Config struct {
 	MaxTokens int           // chat: the longest answer, reasoning included; 0 = by the request (DefaultMaxTokens)
 	Domain    string        // model.Info.Domain
 	Timeout   time.Duration // of one request, from sending to the last byte of its answer; 0 = DefaultTimeout
+	Batches   batch.Server  // who answers batches; nil: the Batch API at BaseURL
 	Stall     time.Duration // longest wait for the next bytes of a body that has begun; 0 = DefaultStall
 }
 

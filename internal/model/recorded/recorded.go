@@ -1,5 +1,6 @@
 // Package recorded replays extractions from a file by the document's row id: lines of
-// {"chunk_id", "entities": [{"name","description"}] or ["name"]}. A missing row is an error, never a call.
+// {"chunk_id", "entities": [{"name","description"}] or ["name"]}. A missing row is an error, never a call. Lines may
+// have "triples", too: [[head, relation, tail]] or [{"sentence","head","relation","tail"}], which are replayed alike.
 package recorded
 
 import (
@@ -22,6 +23,7 @@ type Chat struct {
 	rest  model.Chat
 	model string
 	byRow map[string]string // row id -> {"entities":[...]}
+	said  map[string]string // row id -> {"triples":[...]}; empty: nothing was recorded of them
 }
 
 var _ model.Chat = (*Chat)(nil)
@@ -54,7 +56,7 @@ func Open(path string, rest model.Chat) (*Chat, error) {
 	}
 	defer func() { _ = file.Close() }()
 	hash := sha256.New()
-	chat := &Chat{rest: rest, byRow: map[string]string{}}
+	chat := &Chat{rest: rest, byRow: map[string]string{}, said: map[string]string{}}
 	scanner := bufio.NewScanner(io.TeeReader(file, hash))
 	scanner.Buffer(make([]byte, 1<<20), longestLine)
 	for line := 1; scanner.Scan(); line++ {
@@ -76,6 +78,7 @@ func (c *Chat) read(line []byte) error {
 	var row struct {
 		ChunkID  string            `json:"chunk_id"`
 		Entities []json.RawMessage `json:"entities"`
+		Triples  []json.RawMessage `json:"triples"`
 	}
 	if err := json.Unmarshal(line, &row); err != nil {
 		return err
@@ -89,23 +92,33 @@ func (c *Chat) read(line []byte) error {
 	}
 	answer, err := json.Marshal(map[string]any{"entities": entities})
 	c.byRow[row.ChunkID] = string(answer)
+	if err != nil || row.Triples == nil {
+		return err
+	}
+	said, err := json.Marshal(map[string]any{"triples": row.Triples})
+	c.said[row.ChunkID] = string(said)
 	return err
 }
 
 // Info implements model.Chat.
 func (c *Chat) Info() model.Info { return model.Info{Provider: "recorded", Model: c.model} }
 
-// Complete implements model.Chat. The row of an extraction is what follows the last # of Call.Ref.
+// Complete implements model.Chat. The row of an extraction is what follows the last # of Call.Ref. Triples of a
+// document are replayed where the file has any; those of a question, which names no document, are the other model's.
 func (c *Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
-	if call.Task != model.Extract {
+	rows, of := c.byRow, "extraction"
+	switch {
+	case call.Task == model.Triples && call.Ref != "" && len(c.said) > 0:
+		rows, of = c.said, "triples"
+	case call.Task != model.Extract:
 		return c.rest.Complete(ctx, call)
 	}
 	if err := ctx.Err(); err != nil {
 		return model.Reply{}, err
 	}
-	answer, ok := c.byRow[call.Ref[strings.LastIndexByte(call.Ref, '#')+1:]]
+	answer, ok := rows[call.Ref[strings.LastIndexByte(call.Ref, '#')+1:]]
 	if !ok {
-		return model.Reply{}, fault.NotRecorded.At("replay extraction of", call.Ref).
+		return model.Reply{}, fault.NotRecorded.At("replay "+of+" of", call.Ref).
 			Because("the recording has no such row").
 			Advise("record it, or use provider openai or builtin")
 	}

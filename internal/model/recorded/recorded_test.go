@@ -134,3 +134,33 @@ func TestAnEndedContextReplaysNothing(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestTriplesAreReplayedWhereTheFileHasThem(t *testing.T) {
+	const with = `{"chunk_id":"1","entities":["Bohr"],"triples":[["Bohr","born in","Copenhagen"]]}
+{"chunk_id":"2","entities":[]}
+`
+	other := &rest{}
+	chat, err := recorded.Open(recording(t, with), other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, err := chat.Complete(t.Context(), model.Call{Task: model.Triples, Ref: "corpus.jsonl#1"})
+	if err != nil || reply.Text != `{"triples":[["Bohr","born in","Copenhagen"]]}` {
+		t.Errorf("got %+v, %v", reply, err)
+	}
+	if _, err := chat.Complete(t.Context(), model.Call{Task: model.Triples, Ref: "corpus.jsonl#2"}); !fault.Is(err, fault.NotRecorded) {
+		t.Errorf("a row without triples: %v", err)
+	}
+	reply, err = chat.Complete(t.Context(), model.Call{Task: model.Triples})
+	if err != nil || reply.Text != "by another model" {
+		t.Errorf("a question: %+v, %v", reply, err)
+	}
+	without, err := recorded.Open(recording(t, rows), other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, err = without.Complete(t.Context(), model.Call{Task: model.Triples, Ref: "corpus.jsonl#1"})
+	if err != nil || reply.Text != "by another model" {
+		t.Errorf("a file without triples: %+v, %v", reply, err)
+	}
+}

@@ -67,14 +67,17 @@ func Handler(control ops.Control, allowed Access) http.Handler {
 	handle(mux, "status", func(ctx context.Context, run named) (ops.Status, error) {
 		return control.Status(ctx, run.Name)
 	})
-	handle(mux, "pause", func(ctx context.Context, run named) (struct{}, error) {
-		return struct{}{}, control.Pause(ctx, run.Name)
+	handle(mux, "pause", func(ctx context.Context, run named) (ops.Stopped, error) {
+		return control.Pause(ctx, run.Name)
 	})
 	handle(mux, "resume", func(ctx context.Context, run resumed) (struct{}, error) {
 		return struct{}{}, control.Resume(ctx, run.Name, run.Budget)
 	})
-	handle(mux, "cancel", func(ctx context.Context, run named) (struct{}, error) {
-		return struct{}{}, control.Cancel(ctx, run.Name)
+	handle(mux, "cancel", func(ctx context.Context, run named) (ops.Stopped, error) {
+		return control.Cancel(ctx, run.Name)
+	})
+	handle(mux, "limit", func(ctx context.Context, request ops.LimitRequest) (struct{}, error) {
+		return struct{}{}, control.Limit(ctx, request)
 	})
 	handle(mux, "lost", func(ctx context.Context, run named) (struct{}, error) {
 		return struct{}{}, control.Lost(ctx, run.Name)
@@ -83,13 +86,18 @@ func Handler(control ops.Control, allowed Access) http.Handler {
 		return control.Generations(ctx, index.Name)
 	})
 	handle(mux, "move", control.Move)
+	branches(mux, control)
 	handle(mux, "diff", control.Difference)
+	handle(mux, "aliases", control.Aliases)
 	handle(mux, "operations", func(ctx context.Context, asked list) ([]corpus.Operation, error) {
 		return control.Operations(ctx, asked.Index, asked.Limit)
 	})
 	handle(mux, "indexes", func(ctx context.Context, _ struct{}) ([]runlog.Card, error) { return control.Indexes(ctx) })
 	handle(mux, "runs", func(ctx context.Context, asked list) ([]runlog.Summary, error) {
 		return control.Runs(ctx, asked.Index, asked.Limit)
+	})
+	handle(mux, "trends", func(ctx context.Context, asked list) ([]runlog.Trends, error) {
+		return control.Trends(ctx, asked.Index, asked.Limit)
 	})
 	handle(mux, "log", func(ctx context.Context, run named) (runlog.Log, error) { return control.Log(ctx, run.Name) })
 	handle(mux, "restore", func(ctx context.Context, index named) (ops.Run, error) {
@@ -100,6 +108,8 @@ func Handler(control ops.Control, allowed Access) http.Handler {
 	})
 	handle(mux, "doctor", control.Doctor)
 	letters(mux, control)
+	backfills(mux, control)
+	purges(mux, control)
 	schedules(mux, control)
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if request.Method == http.MethodGet && request.URL.Path == proofPath {
@@ -221,11 +231,11 @@ var _ ops.Control = (*Client)(nil)
 
 var (
 	quick   = &http.Client{Timeout: 2 * time.Minute}
-	patient = &http.Client{} // an estimate reads the whole corpus, a diff may read generations: the caller ends them
+	patient = &http.Client{} // these read corpora or generations: the caller ends them
 )
 
 func clientOf(method string) *http.Client {
-	if method == "estimate" || method == "diff" {
+	if method == "estimate" || method == "diff" || method == "aliases" {
 		return patient
 	}
 	return quick
@@ -301,9 +311,8 @@ func (c *Client) Status(ctx context.Context, run string) (ops.Status, error) {
 }
 
 // Pause implements ops.Control.
-func (c *Client) Pause(ctx context.Context, run string) error {
-	_, err := call[struct{}](ctx, c, "pause", named{run})
-	return err
+func (c *Client) Pause(ctx context.Context, run string) (ops.Stopped, error) {
+	return call[ops.Stopped](ctx, c, "pause", named{run})
 }
 
 // Resume implements ops.Control.
@@ -313,8 +322,13 @@ func (c *Client) Resume(ctx context.Context, run string, budget *corpus.Budget) 
 }
 
 // Cancel implements ops.Control.
-func (c *Client) Cancel(ctx context.Context, run string) error {
-	_, err := call[struct{}](ctx, c, "cancel", named{run})
+func (c *Client) Cancel(ctx context.Context, run string) (ops.Stopped, error) {
+	return call[ops.Stopped](ctx, c, "cancel", named{run})
+}
+
+// Limit implements ops.Control.
+func (c *Client) Limit(ctx context.Context, r ops.LimitRequest) error {
+	_, err := call[struct{}](ctx, c, "limit", r)
 	return err
 }
 
@@ -339,6 +353,11 @@ func (c *Client) Runs(ctx context.Context, index string, limit int) ([]runlog.Su
 	return call[[]runlog.Summary](ctx, c, "runs", list{index, limit})
 }
 
+// Trends implements ops.Control.
+func (c *Client) Trends(ctx context.Context, index string, nights int) ([]runlog.Trends, error) {
+	return call[[]runlog.Trends](ctx, c, "trends", list{index, nights})
+}
+
 // Log implements ops.Control.
 func (c *Client) Log(ctx context.Context, run string) (runlog.Log, error) {
 	return call[runlog.Log](ctx, c, "log", named{run})
@@ -357,6 +376,11 @@ func (c *Client) Move(ctx context.Context, r ops.MoveRequest) (corpus.Move, erro
 // Difference implements ops.Control.
 func (c *Client) Difference(ctx context.Context, r ops.DifferenceRequest) (corpus.Difference, error) {
 	return call[corpus.Difference](ctx, c, "diff", r)
+}
+
+// Aliases implements ops.Control.
+func (c *Client) Aliases(ctx context.Context, r ops.AliasesRequest) (corpus.AliasList, error) {
+	return call[corpus.AliasList](ctx, c, "aliases", r)
 }
 
 // Operations implements ops.Control.

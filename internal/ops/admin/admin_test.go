@@ -44,15 +44,26 @@ func (r *recorder) Status(_ context.Context, run string) (ops.Status, error) {
 	status.Problems = []corpus.Problem{{Code: "no_worker", Object: "unweaver", Detail: "none polls"}}
 	return status, r.ask("status", run)
 }
-func (r *recorder) Pause(_ context.Context, run string) error { return r.ask("pause", run) }
+func (r *recorder) Pause(_ context.Context, run string) (ops.Stopped, error) {
+	return r.stopped(), r.ask("pause", run)
+}
 func (r *recorder) Resume(_ context.Context, run string, budget *corpus.Budget) error {
 	if budget == nil {
 		return r.ask("resume", run)
 	}
 	return r.ask("resume", run, *budget)
 }
-func (r *recorder) Cancel(_ context.Context, run string) error { return r.ask("cancel", run) }
-func (r *recorder) Lost(_ context.Context, run string) error   { return r.ask("lost", run) }
+func (r *recorder) Cancel(_ context.Context, run string) (ops.Stopped, error) {
+	return r.stopped(), r.ask("cancel", run)
+}
+
+// stopped is what the recorder answers to what stops a run.
+func (r *recorder) stopped() ops.Stopped {
+	calls := int64(7)
+	return ops.Stopped{InFlight: &calls}
+}
+func (r *recorder) Limit(_ context.Context, in ops.LimitRequest) error { return r.ask("limit", in) }
+func (r *recorder) Lost(_ context.Context, run string) error           { return r.ask("lost", run) }
 
 func (r *recorder) DeadLetters(_ context.Context, index string) ([]corpus.Letter, error) {
 	return []corpus.Letter{{Chunk: "c1", Kind: corpus.LetterContent}}, r.ask("dead-letters", index)
@@ -68,6 +79,14 @@ func (r *recorder) Discard(_ context.Context, request ops.LettersRequest) error 
 
 func (r *recorder) RetryFailed(_ context.Context, request ops.LettersRequest) (ops.Run, error) {
 	return ops.Run{Run: request.Name + "/retry-1"}, r.ask("retry-failed", request.Name, request.Chunks)
+}
+
+func (r *recorder) Purge(_ context.Context, request ops.PurgeRequest) (ops.PurgeAnswer, error) {
+	return ops.PurgeAnswer{Run: &ops.Run{Run: request.Index + "/purge-1"}}, r.ask("purge", request)
+}
+
+func (r *recorder) Purges(_ context.Context, request ops.PurgesRequest) (ops.PurgesAnswer, error) {
+	return ops.PurgesAnswer{Readmits: 1}, r.ask("purges", request)
 }
 
 func (r *recorder) ApplySchedule(_ context.Context, request ops.ScheduleRequest) (ops.Applied, error) {
@@ -111,6 +130,10 @@ func (r *recorder) Runs(_ context.Context, index string, limit int) ([]runlog.Su
 	return []runlog.Summary{{Run: "docs/g1"}}, r.ask("runs", index, limit)
 }
 
+func (r *recorder) Trends(_ context.Context, index string, nights int) ([]runlog.Trends, error) {
+	return []runlog.Trends{{Index: "docs", Totals: runlog.Totals{Nights: 3}}}, r.ask("trends", index, nights)
+}
+
 func (r *recorder) Log(_ context.Context, run string) (runlog.Log, error) {
 	return runlog.Log{Letters: []corpus.Problem{{Code: "dead_letter"}}}, r.ask("log", run)
 }
@@ -128,13 +151,50 @@ func (r *recorder) Move(ctx context.Context, request ops.MoveRequest) (corpus.Mo
 	return corpus.Move{Index: request.Index, To: request.Generation, Release: 7}, r.ask("move", request)
 }
 
+func (r *recorder) Branch(_ context.Context, request ops.BranchRequest) (corpus.Branch, error) {
+	return corpus.Branch{Name: request.Name, Base: request.Index, Set: request.Set}, r.ask("branch", request)
+}
+
+func (r *recorder) Branches(_ context.Context, index string) ([]corpus.Branch, error) {
+	return []corpus.Branch{{Name: "exp", Base: index, Own: true}}, r.ask("branches", index)
+}
+
+func (r *recorder) Overlay(_ context.Context, index string) (ops.Overlaid, error) {
+	overlay := corpus.Overlay{Index: index, Base: "docs", Set: map[string]string{"keep": "2"}}
+	return ops.Overlaid{Overlay: overlay, Corpus: "/c"}, r.ask("overlay", index)
+}
+
 func (r *recorder) Difference(_ context.Context, request ops.DifferenceRequest) (corpus.Difference, error) {
 	return corpus.Difference{Index: request.Index, Chunks: corpus.ChunkDifference{Added: 3}}, r.ask("diff", request)
+}
+
+func (r *recorder) Aliases(_ context.Context, request ops.AliasesRequest) (corpus.AliasList, error) {
+	return corpus.AliasList{Index: request.Index, Searched: corpus.AliasSearch{Pairs: 3}}, r.ask("aliases", request)
 }
 
 func (r *recorder) Operations(_ context.Context, index string, limit int) ([]corpus.Operation, error) {
 	return []corpus.Operation{{ID: "o1", Action: corpus.ActionTag, Outcome: &corpus.OperationOutcome{Result: "done"}}},
 		r.ask("operations", index, limit)
+}
+
+func (r *recorder) Backfill(_ context.Context, request ops.BackfillRequest) (ops.BackfillStarted, error) {
+	return ops.BackfillStarted{Index: request.Index, Name: request.Name, Again: true}, r.ask("backfill", request)
+}
+
+func (r *recorder) Backfills(_ context.Context, named ops.BackfillNamed) ([]corpus.Backfill, error) {
+	return []corpus.Backfill{{Index: named.Index, Name: "old"}}, r.ask("backfills", named)
+}
+
+func (r *recorder) PauseBackfill(_ context.Context, named ops.BackfillNamed) error {
+	return r.ask("backfill-pause", named)
+}
+
+func (r *recorder) ResumeBackfill(_ context.Context, named ops.BackfillNamed) error {
+	return r.ask("backfill-resume", named)
+}
+
+func (r *recorder) CancelBackfill(_ context.Context, named ops.BackfillNamed) error {
+	return r.ask("backfill-cancel", named)
 }
 
 func (r *recorder) Doctor(_ context.Context, spec corpus.Spec) ([]ops.Check, error) {
@@ -144,20 +204,24 @@ func (r *recorder) Doctor(_ context.Context, spec corpus.Spec) ([]ops.Check, err
 // methods calls each method of a Control and gives what it answers.
 func methods(ctx context.Context, control ops.Control) map[string]func() (any, error) {
 	none := func(err error) (any, error) { return struct{}{}, err }
+	backfill := ops.BackfillNamed{Index: "docs", Name: "old"}
 	spec := corpus.Spec{Index: "docs", Corpus: "/c", Keep: 3, Budget: corpus.Budget{Calls: 5}}
 	return map[string]func() (any, error){
 		"index": func() (any, error) {
 			return control.Index(ctx, ops.IndexRequest{Spec: spec, Generation: "g1", ReplaceCorpus: true})
 		},
 		"status": func() (any, error) { return control.Status(ctx, "docs/g1") },
-		"pause":  func() (any, error) { return none(control.Pause(ctx, "docs/g1")) },
+		"pause":  func() (any, error) { return control.Pause(ctx, "docs/g1") },
 		"resume": func() (any, error) { return none(control.Resume(ctx, "docs/g1", nil)) },
 		"resume with a budget": func() (any, error) {
 			return none(control.Resume(ctx, "docs/g1",
 				&corpus.Budget{Money: 2.5}))
 		},
-		"cancel": func() (any, error) { return none(control.Cancel(ctx, "docs/g1")) },
-		"lost":   func() (any, error) { return none(control.Lost(ctx, "docs/g1")) },
+		"cancel": func() (any, error) { return control.Cancel(ctx, "docs/g1") },
+		"limit": func() (any, error) {
+			return none(control.Limit(ctx, ops.LimitRequest{Run: "docs/g1", Budget: &corpus.Budget{Calls: 3}}))
+		},
+		"lost": func() (any, error) { return none(control.Lost(ctx, "docs/g1")) },
 		"estimate": func() (any, error) {
 			return control.Estimate(ctx, ops.IndexRequest{Spec: spec})
 		},
@@ -168,8 +232,18 @@ func methods(ctx context.Context, control ops.Control) map[string]func() (any, e
 				Action: corpus.ActionRollback, Index: "docs", To: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC), Force: true,
 			})
 		},
+		"branch": func() (any, error) {
+			return control.Branch(ctx, ops.BranchRequest{
+				Index: "docs", Name: "exp", Set: map[string]string{"keep": "2"}, Generation: "g1",
+			})
+		},
+		"branches": func() (any, error) { return control.Branches(ctx, "docs") },
+		"overlay":  func() (any, error) { return control.Overlay(ctx, "exp") },
 		"diff": func() (any, error) {
 			return control.Difference(ctx, ops.DifferenceRequest{Index: "docs", From: "g1", To: "g2"})
+		},
+		"aliases": func() (any, error) {
+			return control.Aliases(ctx, ops.AliasesRequest{Index: "docs", Suggest: true, File: []byte("prefer A"), Classes: 9})
 		},
 		"operations": func() (any, error) { return control.Operations(ctx, "docs", 5) },
 		"audit": func() (any, error) {
@@ -189,6 +263,22 @@ func methods(ctx context.Context, control ops.Control) map[string]func() (any, e
 		"schedule-resume":  func() (any, error) { return none(control.ResumeSchedule(ctx, "docs", "why")) },
 		"schedule-trigger": func() (any, error) { return control.TriggerSchedule(ctx, "docs") },
 		"schedule-delete":  func() (any, error) { return none(control.DeleteSchedule(ctx, "docs")) },
+		"backfill": func() (any, error) {
+			return control.Backfill(ctx, ops.BackfillRequest{
+				Index: "docs", Name: "old", Choice: corpus.BackfillChoice{Prefix: "2019/", Documents: []string{"a.md"}},
+				Throttle: corpus.BackfillThrottle{CallsPerMinute: 9},
+			})
+		},
+		"backfills":       func() (any, error) { return control.Backfills(ctx, ops.BackfillNamed{Index: "docs"}) },
+		"backfill-pause":  func() (any, error) { return none(control.PauseBackfill(ctx, backfill)) },
+		"backfill-resume": func() (any, error) { return none(control.ResumeBackfill(ctx, backfill)) },
+		"backfill-cancel": func() (any, error) { return none(control.CancelBackfill(ctx, backfill)) },
+		"purge": func() (any, error) {
+			return control.Purge(ctx, ops.PurgeRequest{Index: "docs", Documents: []string{"a.md"}, Confirmed: true})
+		},
+		"purges": func() (any, error) {
+			return control.Purges(ctx, ops.PurgesRequest{Index: "docs", Readmit: []string{"a.md"}})
+		},
 		"retry-failed": func() (any, error) {
 			return control.RetryFailed(ctx, ops.LettersRequest{Name: "docs", Chunks: []string{"c1"}})
 		},
@@ -274,7 +364,7 @@ func TestTheTokenIsNeeded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			stranger := &admin.Client{Base: client.Base, Token: token}
-			err := stranger.Cancel(t.Context(), "docs/g1")
+			_, err := stranger.Cancel(t.Context(), "docs/g1")
 			if !fault.Is(err, fault.EngineDown) || !strings.Contains(err.Error(), "401") ||
 				!strings.Contains(err.Error(), "dev.json") {
 				t.Errorf("got %v", err)
@@ -330,7 +420,7 @@ func TestRequestsThatAreNotOurs(t *testing.T) {
 		"a body without end": {
 			"POST", "pause", `{"name":"` + strings.Repeat("a", 5<<20), http.StatusConflict, `"usage"`,
 		},
-		"a method of the next years": {"POST", "purge", "{}", http.StatusNotFound, ""},
+		"a method of the next years": {"POST", "purge-all", "{}", http.StatusNotFound, ""},
 		"a look":                     {"GET", "pause", "", http.StatusMethodNotAllowed, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -383,7 +473,7 @@ func TestAnAddressThatIsNoStack(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := (&admin.Client{Base: "http://127.0.0.1:1"}).Pause(ctx, "docs"); !errors.Is(err, context.Canceled) {
+	if _, err := (&admin.Client{Base: "http://127.0.0.1:1"}).Pause(ctx, "docs"); !errors.Is(err, context.Canceled) {
 		t.Errorf("the caller's own end is %v", err)
 	}
 }

@@ -30,6 +30,14 @@ func checked(in any) error {
 		if in.Generation != "" && !corpus.ValidSlug(in.Generation) {
 			return wrongName(in.Generation)
 		}
+	case ops.BackfillRequest:
+		if !corpus.ValidSlug(in.Index) || !corpus.ValidSlug(in.Name) {
+			return wrongName(in.Index)
+		}
+	case ops.BackfillNamed:
+		if !corpus.ValidSlug(in.Index) || in.Name != "" && !corpus.ValidSlug(in.Name) {
+			return wrongName(in.Index)
+		}
 	case ops.AuditRequest:
 		if !corpus.ValidSlug(in.Index) {
 			return wrongName(in.Index)
@@ -42,6 +50,15 @@ func checked(in any) error {
 			if name != "" && !corpus.ValidSlug(name) {
 				return wrongName(name)
 			}
+		}
+	case ops.BranchRequest:
+		for _, name := range []string{in.Index, in.Name} {
+			if !corpus.ValidSlug(name) {
+				return wrongName(name)
+			}
+		}
+		if in.Generation != "" && !corpus.ValidSlug(in.Generation) {
+			return wrongName(in.Generation)
 		}
 	case ops.DifferenceRequest:
 		if !corpus.ValidSlug(in.Index) {

@@ -12,6 +12,7 @@ type ScheduleRequest struct {
 	Spec     corpus.Spec     `json:"spec"`
 	Schedule config.Schedule `json:"schedule"`
 	Priority Priority        `json:"priority,omitzero"`
+	Aliases  []byte          `json:"aliases,omitempty"` // as those of an IndexRequest
 }
 
 // What applying a schedule did.

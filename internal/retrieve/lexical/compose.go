@@ -35,8 +35,10 @@ type Part struct {
 // concurrent use, and valid while the sides' files and those of the dead are open.
 type Index struct {
 	parts   []Part
-	starts  []uint64 // number of the first row of each side, and the end
-	dead    Dead     // nil = none
+	starts  []uint64  // number of the first row of each side, and the end
+	raises  []float64 // of the maxima of each side
+	dead    Dead      // nil = none
+	known   remembered
 	totals  postings.Totals
 	average float64
 	weights [tabledCounts * tabledLengths]float32
@@ -95,9 +97,13 @@ func unfit(why string) error {
 }
 
 func compose(parts []Part, dead Dead, live postings.Totals) *Index {
-	index := &Index{parts: parts, starts: []uint64{0}, dead: dead, totals: live, average: live.Average()}
+	index := &Index{
+		parts: parts, starts: []uint64{0}, dead: dead, known: remember(len(parts)),
+		totals: live, average: live.Average(),
+	}
 	for i := range parts {
 		index.starts = append(index.starts, index.starts[i]+uint64(parts[i].Side.Documents()))
+		index.raises = append(index.raises, parts[i].Side.Raise(index.average))
 	}
 	for i := range index.weights {
 		count, length := uint8(1+i/tabledLengths), uint32(i%tabledLengths)

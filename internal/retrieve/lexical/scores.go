@@ -26,7 +26,8 @@ func (x *Index) Scores(terms []string) *Scores {
 	var cursor postings.Cursor
 	for i := range x.parts {
 		start := uint32(x.starts[i])
-		for _, list := range asked.lists(i) {
+		for _, word := range asked.words {
+			list := word.lists[i]
 			cursor.Reset(list)
 			for block := range list.Blocks() {
 				cursor.Load(block)
@@ -45,7 +46,8 @@ func (x *Index) Scores(terms []string) *Scores {
 	out.sum = make([]float64, rows)
 	for i := range x.parts {
 		start, lengths := uint32(x.starts[i]), x.parts[i].Side.Lengths
-		for j, list := range asked.lists(i) { // in the order of the question's terms, as every sum of them
+		for j, word := range asked.words { // in the order of the question's terms, as every sum of them
+			list := word.lists[i]
 			cursor.Reset(list)
 			for block := range list.Blocks() {
 				cursor.Load(block)

@@ -41,43 +41,40 @@ func (x *Index) weight(count uint8, length uint32) float64 {
 // they do not depend on the path.
 type question struct {
 	idf      []float64
-	found    []postings.List // of side i and term j at i*len(idf)+j; empty where the side has none
+	words    []*word
 	postings int
-}
-
-// lists are what a side has of the terms.
-func (q *question) lists(side int) []postings.List {
-	return q.found[side*len(q.idf) : (side+1)*len(q.idf)]
 }
 
 // question opens the terms that a live row holds.
 func (x *Index) question(terms []string) question {
-	seen := map[string]bool{}
 	var idf []float64
-	var lists []postings.List // of each term, in each side
-	for _, term := range terms {
-		if seen[term] {
-			continue
-		}
-		seen[term] = true
-		var df uint64
-		if lists, df = x.look(term, lists); df > 0 {
-			idf = append(idf, x.totals.IDF(df))
-		} else {
-			lists = lists[:len(idf)*len(x.parts)]
+	var held []*word
+	for _, word := range x.words(distinct(terms)) {
+		if word.live > 0 {
+			idf, held = append(idf, x.totals.IDF(word.live)), append(held, word)
 		}
 	}
-	chosen := rarest(idf)
-	asked := question{idf: make([]float64, len(chosen)), found: make([]postings.List, len(chosen)*len(x.parts))}
-	for j, term := range chosen {
-		asked.idf[j] = idf[term]
-		for i := range x.parts {
-			list := lists[term*len(x.parts)+i]
-			asked.found[i*len(chosen)+j] = list
-			asked.postings += list.Len()
+	asked := question{}
+	for _, j := range rarest(idf) {
+		asked.idf, asked.words = append(asked.idf, idf[j]), append(asked.words, held[j])
+		for i := range held[j].lists {
+			asked.postings += held[j].lists[i].Len()
 		}
 	}
 	return asked
+}
+
+// distinct gives each of the terms once.
+func distinct(terms []string) []string {
+	seen := make(map[string]bool, len(terms))
+	out := make([]string, 0, len(terms))
+	for _, term := range terms {
+		if !seen[term] {
+			seen[term] = true
+			out = append(out, term)
+		}
+	}
+	return out
 }
 
 // rarest gives the places of MaxTerms terms at most, in their order.
@@ -94,25 +91,8 @@ func rarest(idf []float64) []int {
 	return chosen
 }
 
-// look appends what all sides have of a term, and counts the live rows that hold it.
-func (x *Index) look(term string, lists []postings.List) ([]postings.List, uint64) {
-	held := uint64(0)
-	for i := range x.parts {
-		list, _ := x.parts[i].Side.Find(term)
-		held += uint64(list.Len())
-		lists = append(lists, list)
-	}
-	if held > 0 && x.dead != nil {
-		held -= min(held, x.dead.Frequency(term))
-	}
-	return lists, held
-}
-
 // frequency is how many live rows hold a term.
-func (x *Index) frequency(term string) uint64 {
-	_, df := x.look(term, nil)
-	return df
-}
+func (x *Index) frequency(term string) uint64 { return x.word(term).live }
 
 // Known tells whether a live row holds any of the terms.
 func (x *Index) Known(terms []string) bool {
@@ -141,11 +121,10 @@ func (x *Index) Holds(terms []string, rows []uint32) [][]bool {
 	places := x.places(rows)
 	cursor := new(postings.Cursor)
 	out := make([][]bool, len(terms))
-	for i, term := range terms {
+	for i, word := range x.words(terms) {
 		out[i] = make([]bool, len(rows))
-		for side := range x.parts {
-			list, held := x.parts[side].Side.Find(term)
-			if !held {
+		for side, list := range word.lists {
+			if list.Len() == 0 {
 				continue
 			}
 			cursor.Reset(list)
@@ -167,7 +146,7 @@ func (x *Index) Score(terms []string, rows []uint32) []float64 {
 	for i, idf := range asked.idf { // of every row in this order
 		for side := range x.parts {
 			lengths := x.parts[side].Side.Lengths
-			cursor.Reset(asked.lists(side)[i])
+			cursor.Reset(asked.words[i].lists[side])
 			for j, place := range places {
 				if place.side != side {
 					continue

@@ -36,12 +36,12 @@ func (x *Index) Search(terms []string, n int, allow func(uint32) bool, rank func
 // scores alone.
 //
 //  1. The rows of all sides, one side after another, are gone through in windows, each worker through its own share of
-//     them. All workers and sides know one bar: the n-th best score so far.
+//     them. A window has rows of as many sides as it holds. All workers know one bar: the n-th best score so far.
 //  2. A window whose lists together, by the maxima of their blocks, cannot reach the bar is left out. Maxima are raised
 //     from the average length of their own side to that of all (postings.Side.Raise).
-//  3. Of the other windows, the lists that add least and together cannot reach it are not summed; what the others
-//     give a row is. Those lists are then looked into, the one that can add most first, for the rows that can still
-//     reach the bar with what is left: the others are no candidates.
+//  3. Of the other windows, the lists that add least and together cannot reach it are not summed where they are longer
+//     than the others; what these give a row is. Those lists are then looked into, the one that can add most first,
+//     for the rows that can still reach the bar with what is left: the others are no candidates.
 //  4. A candidate that lives has its score summed in the order of the question's terms, so that it is the same on every
 //     path and in every side.
 func (x *Index) SearchBy(terms []string, n int, allow func(uint32) bool, before func(a, b uint32) bool) []Hit {
@@ -61,11 +61,11 @@ func (x *Index) SearchBy(terms []string, n int, allow func(uint32) bool, before 
 	}
 	var shared bar
 	scans := make([]scan, workers)
-	rows := x.starts[len(x.parts)]
+	rows, chains := x.starts[len(x.parts)], x.chains(asked)
 	run := func(i int) {
 		found := best{n: n, before: before, bar: &shared}
-		scans[i] = scan{index: x, asked: asked, allow: allow, best: found}
-		scans[i].share(rows*uint64(i)/uint64(workers), rows*uint64(i+1)/uint64(workers))
+		scans[i] = scan{index: x, allow: allow, best: found}
+		scans[i].share(chains, rows*uint64(i)/uint64(workers), rows*uint64(i+1)/uint64(workers))
 	}
 	var beside sync.WaitGroup
 	fell := make([]error, workers)
@@ -100,55 +100,32 @@ var rooms = sync.Pool{New: func() any { return new(room) }}
 type part struct {
 	list  int
 	upper float64
-	from  int // first block of the window
-	to    int // behind its last
-	probe int // first block that does not end before the candidate at hand
+	size  int  // postings of its blocks
+	from  spot // first block of the window
+	to    spot // its last
+	probe spot // first block that does not end before the candidate at hand
 }
 
-// list is the postings that a side has of one term of a question.
-type list struct {
-	postings.List
-	cursor *postings.Cursor
-	idf    float64
-	raise  float64 // of its maxima
-	blocks int
-	end    uint32  // its last document
-	most   float32 // largest weight of a list that has no maximum
-
-	at   int    // first block that was not gone through
-	next uint64 // the next document is not before; math.MaxUint64 = there is none
-}
-
-// last document of a block.
-func (l *list) last(block int) uint32 {
-	if block == l.blocks-1 {
-		return l.end
+// share scans the rows [lo, hi) of all sides.
+func (s *scan) share(chains []chain, lo, hi uint64) {
+	s.room = rooms.Get().(*room)
+	s.lists = make([]list, len(chains))
+	for i := range chains {
+		s.lists[i] = list{chain: &chains[i], cursor: &s.room.cursors[i], open: -1}
 	}
-	return l.Last(block)
-}
-
-// least is what a document of a block is not below.
-func (l *list) least(block int) uint64 {
-	if block == 0 {
-		return 0
+	for base := lo; ; {
+		next := uint64(math.MaxUint64)
+		for i := range s.lists {
+			s.lists[i].seek(base)
+			next = min(next, s.lists[i].next)
+		}
+		if next >= hi {
+			break
+		}
+		base = min(next+windowDocs, hi)
+		s.window(next, base)
 	}
-	return uint64(l.Last(block-1)) + 1
-}
-
-// seek goes to the first block that has a document from doc on. Where the documents of a block lie far apart, the next
-// one is looked up: windows between them are not gone through.
-func (l *list) seek(doc uint64) {
-	for l.at < l.blocks && uint64(l.last(l.at)) < doc {
-		l.at++
-	}
-	if l.at == l.blocks {
-		l.next = math.MaxUint64
-		return
-	}
-	if l.next = max(doc, l.least(l.at)); uint64(l.last(l.at))-l.next > windowDocs/8 {
-		l.cursor.Load(l.at)
-		l.next = uint64(l.cursor.Docs[from(l.cursor.Docs, uint32(l.next))])
-	}
+	rooms.Put(s.room) // not where it falls: what it leaves would be added to another question's
 }
 
 // from is the first place whose document is not less. It takes as many steps wherever that is, without a jump that
@@ -169,81 +146,16 @@ func from(docs []uint32, doc uint32) int {
 // scan goes through a share of the rows.
 type scan struct {
 	index *Index
-	asked question
 	allow func(uint32) bool
 	best  best
 	room  *room
+	lists []list
+	side  int // that the last candidate lies in
 
-	// Of the side at hand:
-	lengths []uint32
-	dead    Rows   // nil = none
-	start   uint32 // number of its first row
-	lists   []list
-	parts   []part
-	order   []int     // of parts, by increasing upper
-	rests   []float64 // what the first of them can add together
-}
-
-// share scans the rows [lo, hi) of all sides.
-func (s *scan) share(lo, hi uint64) {
-	s.room = rooms.Get().(*room)
-	for i := range s.index.parts {
-		start, end := s.index.starts[i], s.index.starts[i+1]
-		if lo < end && start < hi && s.enter(i) {
-			s.run(max(lo, start)-start, min(hi, end)-start)
-		}
-	}
-	rooms.Put(s.room) // not where it falls: what it leaves would be added to another question's
-}
-
-// enter takes a side up; false where it holds none of the terms.
-func (s *scan) enter(i int) bool {
-	side := s.index.parts[i].Side
-	s.lengths, s.dead, s.start = side.Lengths, s.index.parts[i].Dead, uint32(s.index.starts[i])
-	raise := side.Raise(s.index.average)
-	s.lists = s.lists[:0]
-	for j, one := range s.asked.lists(i) {
-		if one.Len() == 0 {
-			continue
-		}
-		taken := list{List: one, cursor: &s.room.cursors[j], idf: s.asked.idf[j], raise: raise, blocks: one.Blocks()}
-		taken.cursor.Reset(one)
-		if one.Bounded() {
-			taken.end = one.Last(taken.blocks - 1)
-		} else {
-			taken.cursor.Load(0)
-			taken.end = taken.cursor.Docs[one.Len()-1]
-			if one.Largest(0) == 0 {
-				taken.most, taken.raise = s.heaviest(taken.cursor), 1
-			}
-		}
-		s.lists = append(s.lists, taken)
-	}
-	return len(s.lists) > 0
-}
-
-// heaviest is the largest weight of the block at hand.
-func (s *scan) heaviest(block *postings.Cursor) (most float32) {
-	for i, doc := range block.Docs {
-		most = max(most, float32(s.index.weight(block.Count(i), s.lengths[doc])))
-	}
-	return most
-}
-
-// run scans the rows [lo, hi) of the side at hand, by its own numbers.
-func (s *scan) run(lo, hi uint64) {
-	for base := lo; ; {
-		next := uint64(math.MaxUint64)
-		for i := range s.lists {
-			s.lists[i].seek(base)
-			next = min(next, s.lists[i].next)
-		}
-		if next >= hi {
-			return
-		}
-		base = min(next+windowDocs, hi)
-		s.window(next, base)
-	}
+	// Of the window at hand:
+	parts []part
+	order []int     // of parts, by increasing upper
+	rests []float64 // what the first of them can add together
 }
 
 // window goes through the documents [base, end).
@@ -255,14 +167,10 @@ func (s *scan) window(base, end uint64) {
 		if one.next >= end {
 			continue
 		}
-		largest, to := one.most, one.at
-		for to == one.at || (to < one.blocks && one.least(to) < end) {
-			largest = max(largest, one.Largest(to))
-			to++
-		}
+		upper, to, size := s.upper(one, end)
+		at := spot{one.piece, one.at}
 		s.order = append(s.order, len(s.parts))
-		upper := one.idf * (float64(largest) * one.raise)
-		s.parts = append(s.parts, part{list: i, upper: upper, from: one.at, to: to, probe: one.at})
+		s.parts = append(s.parts, part{list: i, upper: upper, from: at, to: to, probe: at, size: size})
 		sum += upper
 	}
 	height := s.best.bar.height()
@@ -277,6 +185,7 @@ func (s *scan) window(base, end uint64) {
 		s.rests = append(s.rests, rest)
 		left++
 	}
+	left = s.worthLooking(left)
 	summed := s.order[left:]
 	if left > 0 {
 		slices.Sort(summed)
@@ -290,40 +199,86 @@ func (s *scan) window(base, end uint64) {
 	}
 	words := s.room.found[:(end-base+63)/64]
 	for i := left - 1; i >= 0; i-- {
-		s.look(&s.parts[s.order[i]], words, uint32(base), s.rests[i+1])
+		s.look(&s.parts[s.order[i]], words, base, s.rests[i+1])
 	}
-	s.candidates(words, uint32(base), left == 0)
+	s.candidates(words, base, left == 0)
 }
 
-// add sums what a list gives to its documents of the window.
+// worthLooking is how many of the lists that could be left out are: to find a row in a list costs more than to sum a
+// posting, so that a list that is no longer than those that are summed is summed with them. What is left can then add
+// less, too.
+func (s *scan) worthLooking(left int) int {
+	held := 0
+	for _, i := range s.order[left:] {
+		held += s.parts[i].size
+	}
+	for left > 0 {
+		size := s.parts[s.order[left-1]].size
+		if size > held {
+			break
+		}
+		held += size
+		left--
+	}
+	return left
+}
+
+// upper is what a list can add to a row before end, its last block that may hold one, and how many postings the blocks
+// up to there have.
+func (s *scan) upper(one *list, end uint64) (most float64, to spot, size int) {
+	to = spot{one.piece, one.at}
+	for at := to; ; {
+		piece := &one.pieces[at.piece]
+		size += min(postings.BlockSize, piece.Len()-at.block*postings.BlockSize)
+		largest, raise := piece.Largest(at.block), piece.raise
+		if largest == 0 {
+			largest, raise = s.heaviest(one.load(at), piece.lengths), 1
+		}
+		most, to = max(most, one.idf*(float64(largest)*raise)), at
+		if at = one.after(at); at.piece == len(one.pieces) || one.pieces[at.piece].least(at.block) >= end {
+			return most, to, size
+		}
+	}
+}
+
+// heaviest is the largest weight of a block.
+func (s *scan) heaviest(block *postings.Cursor, lengths []uint32) (most float32) {
+	for i, doc := range block.Docs {
+		most = max(most, float32(s.index.weight(block.Count(i), lengths[doc])))
+	}
+	return most
+}
+
+// add sums what a list gives to its rows of the window.
 func (s *scan) add(part *part, base, end uint64) {
 	one := &s.lists[part.list]
-	for block := part.from; block < part.to; block++ {
-		one.cursor.Load(block)
-		docs, counts := one.cursor.Docs, one.cursor.Counts()
-		if block == part.from {
-			skipped := from(docs, uint32(base))
+	for at := part.from; !part.to.before(at); at = one.after(at) {
+		piece, cursor := &one.pieces[at.piece], one.load(at)
+		docs, counts := cursor.Docs, cursor.Counts()
+		if at == part.from && base > piece.start {
+			skipped := from(docs, uint32(base-piece.start))
 			if docs = docs[skipped:]; counts != nil {
 				counts = counts[skipped:]
 			}
 		}
-		if uint64(one.last(block)) >= end {
-			docs = docs[:from(docs, uint32(end))]
+		if piece.last(at.block) >= end {
+			docs = docs[:from(docs, uint32(end-piece.start))]
 		}
+		shift := uint32(piece.start - base) // wraps where the side begins before the window, and back
 		if counts == nil {
-			s.addOnce(one.idf, docs, uint32(base))
+			s.addOnce(one.idf, docs, piece.lengths, shift)
 		} else {
-			s.addMany(one.idf, docs, counts[:len(docs)], uint32(base))
+			s.addMany(one.idf, docs, counts[:len(docs)], piece.lengths, shift)
 		}
 	}
 }
 
 // addOnce sums what a term gives to documents that hold it once.
-func (s *scan) addOnce(idf float64, docs []uint32, base uint32) {
-	of, found, lengths := &s.room.of, &s.room.found, s.lengths
+func (s *scan) addOnce(idf float64, docs, lengths []uint32, shift uint32) {
+	of, found := &s.room.of, &s.room.found
 	weights := (*[tabledLengths]float32)(s.index.weights[:])
 	for _, doc := range docs {
-		at, length := (doc-base)%windowDocs, lengths[doc]
+		at, length := (doc+shift)%windowDocs, lengths[doc]
 		if length < tabledLengths {
 			of[at] += float64(idf * float64(weights[length]))
 		} else {
@@ -334,46 +289,57 @@ func (s *scan) addOnce(idf float64, docs []uint32, base uint32) {
 }
 
 // addMany is the same for documents that hold it so many times.
-func (s *scan) addMany(idf float64, docs []uint32, counts []uint8, base uint32) {
-	of, found, lengths := &s.room.of, &s.room.found, s.lengths
+func (s *scan) addMany(idf float64, docs []uint32, counts []uint8, lengths []uint32, shift uint32) {
+	of, found := &s.room.of, &s.room.found
 	for i, doc := range docs {
-		at := (doc - base) % windowDocs
+		at := (doc + shift) % windowDocs
 		of[at] += float64(idf * s.index.weight(counts[i], lengths[doc]))
 		found[at/64] |= 1 << (at % 64)
 	}
 }
 
-// look adds what a list that was not summed gives to the documents that can reach the bar with it and the rest of such
+// look adds what a list that was not summed gives to the rows that can reach the bar with it and the rest of such
 // lists, and drops the others.
-func (s *scan) look(part *part, words []uint64, base uint32, rest float64) {
+func (s *scan) look(part *part, words []uint64, base uint64, rest float64) {
 	height := s.best.bar.height()
 	one := &s.lists[part.list]
-	cursor, block := one.cursor, part.from
-	var docs []uint32
+	at := part.from
+	piece := &one.pieces[at.piece]
+	least, last := piece.least(at.block), piece.last(at.block) // of the block; above all rows behind the last one
+	var docs []uint32                                          // of it, from the row at hand on; nil = not decoded
 	for word := range words {
 		for set := words[word]; set != 0; set &= set - 1 {
-			at := word*64 + bits.TrailingZeros64(set)
-			if (s.room.of[at]+rest)*slack < height {
-				s.room.of[at] = 0
+			place := word*64 + bits.TrailingZeros64(set)
+			if (s.room.of[place]+rest)*slack < height {
+				s.room.of[place] = 0
 				words[word] &^= set & -set
 				continue
 			}
-			doc := base + uint32(at)
-			for block < part.to && one.last(block) < doc {
-				block++
+			row := base + uint64(place)
+			for last < row {
 				docs = nil
+				if at == part.to {
+					least, last = math.MaxUint64, math.MaxUint64
+					break
+				}
+				at = one.after(at)
+				piece = &one.pieces[at.piece]
+				least, last = piece.least(at.block), piece.last(at.block)
 			}
-			if block == part.to || one.least(block) > uint64(doc) {
+			if row < least {
 				continue
 			}
 			if docs == nil {
-				cursor.Load(block)
-				docs = cursor.Docs
+				docs = one.load(at).Docs
 			}
-			docs = docs[from(docs, doc):]
+			doc := uint32(row - piece.start)
+			if docs = docs[from(docs, doc):]; len(docs) == 0 { // nothing more is in the block
+				least = last + 1
+				continue
+			}
 			if docs[0] == doc {
-				count := cursor.Count(len(cursor.Docs) - len(docs))
-				s.room.of[at] += float64(one.idf * s.index.weight(count, s.lengths[doc]))
+				count := one.cursor.Count(len(one.cursor.Docs) - len(docs))
+				s.room.of[place] += float64(one.idf * s.index.weight(count, piece.lengths[doc]))
 			}
 		}
 	}
@@ -381,27 +347,27 @@ func (s *scan) look(part *part, words []uint64, base uint32, rest float64) {
 
 // candidates takes the sums of a window up; exact says that they are those of all lists, in their order. Others differ
 // by less than slack.
-func (s *scan) candidates(words []uint64, base uint32, exact bool) {
+func (s *scan) candidates(words []uint64, base uint64, exact bool) {
 	height := s.best.bar.height()
 	for word := range words {
 		for set := words[word]; set != 0; set &= set - 1 {
 			at := word*64 + bits.TrailingZeros64(set)
 			score := s.room.of[at]
 			s.room.of[at] = 0
-			doc := base + uint32(at)
 			if (exact && score < height) || (!exact && score*slack < height) {
 				continue
 			}
-			if s.dead != nil && s.dead.Dead(int(doc)) { // it must not lift the bar
+			row := base + uint64(at)
+			if s.died(row) { // it must not lift the bar
 				continue
 			}
 			if !exact {
-				if score = s.score(doc); score < height {
+				if score = s.score(row); score < height {
 					continue
 				}
 			}
-			if row := s.start + doc; s.allow == nil || s.allow(row) {
-				s.best.offer(row, score)
+			if s.allow == nil || s.allow(uint32(row)) {
+				s.best.offer(uint32(row), score)
 				height = s.best.bar.height()
 			}
 		}
@@ -409,22 +375,31 @@ func (s *scan) candidates(words []uint64, base uint32, exact bool) {
 	}
 }
 
-// score sums what all lists give to a document, in their order. Documents are asked for in theirs.
-func (s *scan) score(doc uint32) float64 {
+// died tells whether a row is dead. Rows are asked for in their order.
+func (s *scan) died(row uint64) bool {
+	for s.index.starts[s.side+1] <= row {
+		s.side++
+	}
+	dead := s.index.parts[s.side].Dead
+	return dead != nil && dead.Dead(int(row-s.index.starts[s.side]))
+}
+
+// score sums what all lists give to a row, in their order. Rows are asked for in theirs.
+func (s *scan) score(row uint64) float64 {
 	sum := 0.0
 	for i := range s.parts {
 		part := &s.parts[i]
 		one := &s.lists[part.list]
-		for part.probe < part.to && one.last(part.probe) < doc {
-			part.probe++
+		for part.probe != part.to && one.pieces[part.probe.piece].last(part.probe.block) < row {
+			part.probe = one.after(part.probe)
 		}
-		if part.probe == part.to || one.least(part.probe) > uint64(doc) {
+		piece := &one.pieces[part.probe.piece]
+		if row < piece.least(part.probe.block) || piece.last(part.probe.block) < row {
 			continue
 		}
-		one.cursor.Load(part.probe)
-		docs := one.cursor.Docs
-		if at := from(docs, doc); docs[at] == doc {
-			sum += float64(one.idf * s.index.weight(one.cursor.Count(at), s.lengths[doc]))
+		docs, doc := one.load(part.probe).Docs, uint32(row-piece.start)
+		if at := from(docs, doc); at < len(docs) && docs[at] == doc {
+			sum += float64(one.idf * s.index.weight(one.cursor.Count(at), piece.lengths[doc]))
 		}
 	}
 	return sum

@@ -86,6 +86,7 @@ type Options struct {
 	Seq        int64              // 0: 1
 	NoSearch   bool               // leave the search segment out, as builds once did
 	Untitled   bool               // leave titles out of it, as builds once did
+	Unasked    bool               // leave the enrichment gem out
 	Spec       func(*corpus.Spec) // changes the spec
 	Edit       func(*corpus.Manifest)
 }
@@ -134,6 +135,9 @@ func Build(t testing.TB, stores Stores, index string, documents []Document, opti
 		builder.writeSearch(options)
 	}
 	builder.writeVectors()
+	if !options.Unasked {
+		builder.writeMemory()
+	}
 	digest, err := builder.index.PutSpec(builder.ctx, builder.spec)
 	check(t, err)
 	builder.manifest.Spec, builder.manifest.Config = digest, builder.spec.ConfigDigest()
@@ -263,7 +267,7 @@ func (b *builder) learnIDF() {
 	file, err := artifact.NewFile()
 	check(b.t, err)
 	defer file.Discard()
-	check(b.t, idf.Learn(b.ctx, file, int64(len(b.chunks)), func(yield func(string, error) bool) {
+	check(b.t, idf.Learn(b.ctx, file, text.In(""), int64(len(b.chunks)), func(yield func(string, error) bool) {
 		for _, c := range b.chunks {
 			if !yield(embed.ChunkText(b.documents[c.document].Title, c.Text), nil) {
 				return
@@ -356,16 +360,18 @@ func (b *builder) writeClasses() {
 	segments.Classes = []corpus.Segment{b.rowFile(func(file *artifact.Rows) {
 		for i := range b.classes {
 			c := &b.classes[i]
-			record := rows.Record{ID: c.id, Name: c.name, Text: c.text, Mentions: int64(len(c.mentions))}
+			listed := &rows.Membership{Mentions: int64(len(c.mentions))}
 			for n, m := range c.mentions {
 				if n == 0 || c.mentions[n-1].number != m.number {
-					record.Chunks = append(record.Chunks, b.chunks[m.number].id)
+					listed.Chunks = append(listed.Chunks, b.chunks[m.number].id)
 				}
 			}
-			record.ChunkTotal = int64(len(record.Chunks))
+			listed.ChunkTotal = int64(len(listed.Chunks))
+			record := rows.Record{ID: c.id, Name: c.name, Text: c.text, Listed: listed}
 			c.row = rows.Class{
 				Record: record.Encode(), Vector: embed.Digest(c.text, b.manifest.Class.Digest()),
-				Text: corpus.Sum(c.text), FirstChunk: int64(c.mentions[0].number), FirstPos: c.mentions[0].position,
+				Text:  corpus.Sum(c.text),
+				First: &rows.First{Chunk: int64(c.mentions[0].number), Pos: c.mentions[0].position},
 			}
 			file.Append(string(c.id[:]), c.row.Encode())
 			key := corpus.RecordKey(StoreID, b.index.Name, c.id, rows.RecordDigest(c.row.Record))

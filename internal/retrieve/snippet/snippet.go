@@ -40,9 +40,10 @@ type Name struct {
 
 // Question is what is looked for. It is for one query at a time: it remembers the words that it has seen.
 type Question struct {
-	weight map[string]float64 // of terms
-	most   float64            // the largest of them
-	words  map[string]word    // by the word as it stands in a text
+	language *text.Language
+	weight   map[string]float64 // of terms
+	most     float64            // the largest of them
+	words    map[string]word    // by the word as it stands in a text
 }
 
 // word is what is known of a word of a text.
@@ -51,12 +52,12 @@ type word struct {
 	plain string
 }
 
-// Of reads a question. weigh gives the weight of a term in the index, 0 for one that it does not know; nil lets all
-// weigh the same.
-func Of(question string, weigh func(term string) float64) *Question {
-	out := &Question{weight: map[string]float64{}, words: map[string]word{}}
-	for _, term := range text.Terms(question) {
-		if text.Stop(term) {
+// Of reads a question to texts of a language. weigh gives the weight of a term in the index, 0 for one that it does not
+// know; nil lets all weigh the same.
+func Of(language *text.Language, question string, weigh func(term string) float64) *Question {
+	out := &Question{language: language, weight: map[string]float64{}, words: map[string]word{}}
+	for _, term := range language.Terms(question) {
+		if language.Stop(term) {
 			continue // the index knows it, but nobody reads a passage for it
 		}
 		weight := 1.0
@@ -83,7 +84,7 @@ type Found struct {
 // In chooses the snippet of a text and marks what matched: the question's terms, and the names.
 func (q *Question) In(content string, names []Name) Found {
 	matches := q.matches(content, names)
-	pieces := cut(content)
+	pieces := cut(q.language, content)
 	first, last := best(pieces, matches)
 	first, last = withText(content, pieces, first, last)
 	var found Found
@@ -108,7 +109,7 @@ func (q *Question) matches(content string, given []Name) []match {
 	names := q.names(given)
 	var out []match
 	var open []running
-	for place := range text.Places(content) {
+	for place := range q.language.Places(content) {
 		seen := q.word(content[place.Start:place.End])
 		if seen.term != "" {
 			out = append(out, match{place.Start, place.End, seen.term, q.weight[seen.term]})
@@ -170,10 +171,10 @@ func (q *Question) names(given []Name) map[string][]named {
 			continue
 		}
 		one, further := named{feature: "\x00" + name.Text}, false
-		for place := range text.Places(name.Text) {
+		for place := range q.language.Places(name.Text) {
 			seen := q.word(name.Text[place.Start:place.End])
 			one.words = append(one.words, seen.plain)
-			further = further || (seen.term == "" && !text.Stop(seen.plain))
+			further = further || (seen.term == "" && !q.language.Stop(seen.plain))
 		}
 		if len(one.words) == 0 || !further {
 			continue
@@ -188,8 +189,8 @@ func (q *Question) names(given []Name) map[string][]named {
 func (q *Question) word(as string) word {
 	seen, known := q.words[as]
 	if !known {
-		seen.plain = text.Plain(as)
-		if term := text.Term(as); q.weight[term] > 0 {
+		seen.plain = q.language.Plain(as)
+		if term := q.language.Term(as); q.weight[term] > 0 {
 			seen.term = term
 		}
 		q.words[strings.Clone(as)] = seen
@@ -204,10 +205,10 @@ type piece struct {
 }
 
 // cut gives the pieces of a text.
-func cut(content string) []piece {
+func cut(language *text.Language, content string) []piece {
 	var out []piece
 	start, at := 0, 0
-	for _, sentence := range text.Statements(content) {
+	for _, sentence := range language.Statements(content) {
 		size := utf8.RuneCountInString(sentence)
 		left := strings.TrimLeftFunc(sentence, unicode.IsSpace)
 		body := strings.TrimRightFunc(left, unicode.IsSpace)

@@ -29,12 +29,29 @@ const filler = "Nothing of this matters to anyone who asks about it, and it goes
 
 func TestTheSnippetIsTheSentencesThatMatchedAndNotTheBeginning(t *testing.T) {
 	content := strings.Repeat(filler, 20) + "The lease was signed by Mrs. Ødegård in Bergen. " + strings.Repeat(filler, 20)
-	found := snippet.Of("Who signed the lease?", nil).In(content, nil)
+	found := snippet.Of(text.In(""), "Who signed the lease?", nil).In(content, nil)
 	if got := part(content, found.Span); !strings.Contains(got, "The lease was signed by Mrs. Ødegård in Bergen.") {
 		t.Errorf("snippet %q", got)
 	}
 	if got := marks(content, found); got != "lease|signed" {
 		t.Errorf("highlights %q", got)
+	}
+}
+
+func TestSnippetsAreChosenByTheLanguage(t *testing.T) {
+	for _, c := range []struct{ code, content, question, sentence, marks string }{
+		{"de", "Es regnete den ganzen Tag am See. Am Ufer standen zwei alte Häuser.", "Wo steht ein altes Haus?",
+			"Am Ufer standen zwei alte Häuser.", "alte|Häuser"},
+		{"ja", "雨が降った。彼は東京大学で学んだ。", "東京の大学", "彼は東京大学で学んだ。", "東京大学"},
+		{"th", "ฝนตกหนัก เราอยู่ใกล้ภูเขาไฟฟูจิ", "ภูเขาไฟ", "เราอยู่ใกล้ภูเขาไฟฟูจิ", "ภูเขาไฟ"},
+	} {
+		found := snippet.Of(text.In(c.code), c.question, nil).In(c.content, nil)
+		if got := part(c.content, found.Span); !strings.Contains(got, c.sentence) {
+			t.Errorf("%s: snippet %q", c.code, got)
+		}
+		if got := marks(c.content, found); got != c.marks {
+			t.Errorf("%s: highlights %q", c.code, got)
+		}
 	}
 }
 
@@ -44,7 +61,7 @@ func TestRareTermsOutweighCommonOnes(t *testing.T) {
 	weigh := func(term string) float64 {
 		return map[string]float64{"quokka": 8, "system": 0.5, "start": 0.5, "user": 0.5}[term]
 	}
-	found := snippet.Of("Which users started the system about the quokka?", weigh).In(content, nil)
+	found := snippet.Of(text.In(""), "Which users started the system about the quokka?", weigh).In(content, nil)
 	if got := part(content, found.Span); !strings.HasPrefix(got, "A quokka lives") {
 		t.Errorf("snippet %q", got)
 	}
@@ -54,7 +71,7 @@ func TestANameThatLedToTheChunkIsShownWhereTheQuestionHasNoWordOfIt(t *testing.T
 	content := strings.Repeat(filler, 6) + "Hall was the first president of the American Psychological Association. " +
 		strings.Repeat(filler, 6) + "American films were shown. "
 	names := []snippet.Name{{Text: "American Psychological Association", Weight: 2}, {Text: "films", Weight: 0.01}}
-	found := snippet.Of("What is the Journal?", nil).In(content, names)
+	found := snippet.Of(text.In(""), "What is the Journal?", nil).In(content, names)
 	if got := part(content, found.Span); !strings.Contains(got, "Hall was the first president") {
 		t.Errorf("snippet %q", got)
 	}
@@ -65,12 +82,13 @@ func TestANameThatLedToTheChunkIsShownWhereTheQuestionHasNoWordOfIt(t *testing.T
 
 func TestATextWithoutAMatchIsShownFromItsBeginning(t *testing.T) {
 	content := "  \n Oslo is a city. " + strings.Repeat(filler, 9)
-	found := snippet.Of("zebra", nil).In(content, nil)
+	found := snippet.Of(text.In(""), "zebra", nil).In(content, nil)
 	if got := part(content, found.Span); !strings.HasPrefix(got, "Oslo is a city.") || len(found.Highlights) != 0 {
 		t.Errorf("%q %v", got, found.Highlights)
 	}
 	for _, empty := range []string{"", " \n\t "} {
-		if found := snippet.Of("zebra", nil).In(empty, nil); found.Start != found.End || len(found.Highlights) != 0 {
+		found := snippet.Of(text.In(""), "zebra", nil).In(empty, nil)
+		if found.Start != found.End || len(found.Highlights) != 0 {
 			t.Errorf("%q: %+v", empty, found)
 		}
 	}
@@ -78,7 +96,7 @@ func TestATextWithoutAMatchIsShownFromItsBeginning(t *testing.T) {
 
 func TestAHeadingDoesNotStandAlone(t *testing.T) {
 	content := "Deployment\nPut the file on the server and start it there. " + strings.Repeat(filler, 4)
-	found := snippet.Of("deployment", nil).In(content, nil)
+	found := snippet.Of(text.In(""), "deployment", nil).In(content, nil)
 	if got := part(content, found.Span); !strings.Contains(got, "start it there.") {
 		t.Errorf("snippet %q", got)
 	}
@@ -96,14 +114,14 @@ func TestASnippetDoesNotEndWithAHeading(t *testing.T) {
 		},
 	} {
 		content := "# Lease\n\n" + test.before + "\n\n## Rent\n\nIt is 41,500 kroner.\n\n" + strings.Repeat(filler, 9)
-		found := snippet.Of("How high is the rent?", nil).In(content, names)
+		found := snippet.Of(text.In(""), "How high is the rent?", nil).In(content, names)
 		if got := part(content, found.Span); !strings.Contains(got, test.want) ||
 			utf8.RuneCountInString(got) > snippet.Most {
 			t.Errorf("%s: %q", test.name, got)
 		}
 	}
 	content := "# Lease\n\n" + strings.Repeat("x", snippet.Most-3) + ". \n\n## Rent"
-	if got := part(content, snippet.Of("rent", nil).In(content, nil).Span); got != "## Rent" {
+	if got := part(content, snippet.Of(text.In(""), "rent", nil).In(content, nil).Span); got != "## Rent" {
 		t.Errorf("a heading at the end of a text: %q", got)
 	}
 }
@@ -113,7 +131,7 @@ func TestARowOfATableStandsForItself(t *testing.T) {
 	content := strings.Repeat(row, 6) +
 		"| the ferry sails at noon | unless there is ice on the fjord, as in February |\n" +
 		strings.Repeat(row, 6)
-	found := snippet.Of("When do I do the ferry?", nil).In(content, nil)
+	found := snippet.Of(text.In(""), "When do I do the ferry?", nil).In(content, nil)
 	if got := part(content, found.Span); !strings.HasPrefix(got, "| the ferry sails at noon") {
 		t.Errorf("snippet %q", got)
 	}
@@ -133,7 +151,7 @@ func TestHighlightsKeepToCharactersOfEveryScript(t *testing.T) {
 		{"القاهرة", "تقع القاهرة على النيل.", "القاهرة"},
 		{"Oslo", "Oslo’s and OSLO's fjord", "Oslo’s|OSLO's"},
 	} {
-		found := snippet.Of(tc.question, nil).In(tc.content, nil)
+		found := snippet.Of(text.In(""), tc.question, nil).In(tc.content, nil)
 		if got := marks(tc.content, found); got != tc.want {
 			t.Errorf("%q in %q: %q, want %q", tc.question, tc.content, got, tc.want)
 		}
@@ -143,7 +161,7 @@ func TestHighlightsKeepToCharactersOfEveryScript(t *testing.T) {
 func TestAVeryLongSentenceIsPartedBetweenWords(t *testing.T) {
 	content := strings.Repeat("word and more words, ", 200) + "then the zebra came, " +
 		strings.Repeat("further words, ", 200)
-	found := snippet.Of("zebra", nil).In(content, nil)
+	found := snippet.Of(text.In(""), "zebra", nil).In(content, nil)
 	got := part(content, found.Span)
 	if !strings.Contains(got, "zebra") || utf8.RuneCountInString(got) > snippet.Most {
 		t.Errorf("snippet %q", got)
@@ -153,7 +171,7 @@ func TestAVeryLongSentenceIsPartedBetweenWords(t *testing.T) {
 		t.Errorf("a word is parted: %q", got)
 	}
 	solid := strings.Repeat("字", 5000) + "漢" + strings.Repeat("字", 5000)
-	found = snippet.Of("漢", nil).In(solid, nil)
+	found = snippet.Of(text.In(""), "漢", nil).In(solid, nil)
 	if got := part(solid, found.Span); !strings.Contains(got, "漢") || utf8.RuneCountInString(got) > snippet.Most {
 		t.Errorf("without a space: %q", got)
 	}
@@ -161,7 +179,7 @@ func TestAVeryLongSentenceIsPartedBetweenWords(t *testing.T) {
 
 func TestHighlightsAreBoundedAndThoseOfTheSnippetAreAmongThem(t *testing.T) {
 	content := strings.Repeat("zebra, ", 3000) + ". " + "Zebra and quagga. "
-	found := snippet.Of("zebra quagga", nil).In(content, nil)
+	found := snippet.Of(text.In(""), "zebra quagga", nil).In(content, nil)
 	if len(found.Highlights) != snippet.MostHighlights || !strings.HasSuffix(marks(content, found), "quagga") {
 		t.Errorf("%d highlights", len(found.Highlights))
 	}
@@ -198,7 +216,7 @@ func FuzzSpans(f *testing.F) {
 
 func check(t *testing.T, question, content string, names []snippet.Name) {
 	t.Helper()
-	found := snippet.Of(question, nil).In(content, names)
+	found := snippet.Of(text.In(""), question, nil).In(content, names)
 	runes := []rune(content)
 	if found.Start < 0 || found.Start > found.End || found.End > len(runes) || found.End-found.Start > snippet.Most {
 		t.Fatalf("%q: snippet %+v of %d", content, found.Span, len(runes))
@@ -241,7 +259,7 @@ func BenchmarkTenChunksOfThreeThousandSigns(b *testing.B) {
 	}
 	names := []snippet.Name{{Text: "Mrs. Ødegård", Weight: 1}, {Text: "Bergen", Weight: 1}}
 	for b.Loop() {
-		question := snippet.Of("Who signed the lease of the house?", nil)
+		question := snippet.Of(text.In(""), "Who signed the lease of the house?", nil)
 		for _, chunk := range chunks {
 			question.In(chunk, names)
 		}

@@ -15,20 +15,39 @@ type scratch struct {
 	nodes []node
 	queue []uint32 // places in nodes
 	table []uint32 // place in nodes + 1; 0 is free. Its length is a power of two
+
+	weighed map[uint32]weighed // nodes whose steps' weights are remembered
+	weights []float64
+}
+
+// weighed is where the weights of the steps from a node begin, and what they sum to.
+type weighed struct {
+	from uint32
+	sum  float64
 }
 
 const (
 	firstTable = 1 << 12
 	// keptTable is the largest table that is kept for another walk: 4 MiB, and up to 12 MiB of nodes.
 	keptTable = 1 << 20
+
+	// Weights of the steps from a node are remembered from so many neighbours on, which take longer to weigh than to
+	// find, and so many in all: 2 MiB.
+	fewestKept = 16
+	mostKept   = 1 << 18
 )
 
-var scratches = sync.Pool{New: func() any { return &scratch{table: make([]uint32, firstTable)} }}
+var scratches = sync.Pool{New: func() any {
+	return &scratch{table: make([]uint32, firstTable), weighed: map[uint32]weighed{}}
+}}
 
 // free gives the scratch back for another walk, empty.
 func (s *scratch) free() {
 	if len(s.table) > keptTable {
 		return
+	}
+	if cap(s.weights) > 2*mostKept { // of a node with more neighbours than are remembered
+		s.weights = nil
 	}
 	if 8*len(s.nodes) > len(s.table) {
 		clear(s.table)
@@ -37,7 +56,8 @@ func (s *scratch) free() {
 			s.table[s.slot(s.nodes[i].id)] = 0
 		}
 	}
-	s.nodes, s.queue = s.nodes[:0], s.queue[:0]
+	s.nodes, s.queue, s.weights = s.nodes[:0], s.queue[:0], s.weights[:0]
+	clear(s.weighed)
 	scratches.Put(s)
 }
 

@@ -120,7 +120,8 @@ func TestAWalkByStepsHasTheMassOfAPowerIteration(t *testing.T) {
 			differ = max(differ, math.Abs(one.Weight-want[g.Classes()+int(one.ID)]))
 		}
 		if len(full.Chunks) < 10 || len(eliminated.Chunks) != len(full.Chunks) || differ < 1e-3 {
-			t.Errorf("seed %d: %d and %d chunks reached, steps change %g", seed, len(full.Chunks), len(eliminated.Chunks), differ)
+			t.Errorf("seed %d: %d and %d chunks reached, steps change %g",
+				seed, len(full.Chunks), len(eliminated.Chunks), differ)
 		}
 	}
 }
@@ -166,4 +167,55 @@ func TestWhatAWalkByStepsLeavesBoundsItsError(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What is remembered of a node is that of this walk: another walk, whose question weighs otherwise, asks anew.
+func TestANodeOfManyNeighboursIsWeighedOnceInAWalk(t *testing.T) {
+	const chunks = 400
+	g := hubs(chunks)
+	start := walk.Start{Classes: []walk.Weighted{{ID: 0, Weight: 0.5}}, Chunks: []walk.Weighted{{ID: 3, Weight: 0.5}}}
+	for round, seed := range []uint64{5, 6, 5} {
+		steps, asked := preferring(seed), map[uint32]int{}
+		plain := steps.ToChunks
+		steps.ToChunks = func(from uint32, to []uint32, weights []float64) {
+			asked[from]++
+			plain(from, to, weights)
+		}
+		got, exact := g.RunBy(start, 0.7, 1e-12, walk.View{}, steps), dense(g, start, 0.7, preferring(seed))
+		if got.Pushes < 10*(g.Classes()+chunks) {
+			t.Fatalf("%d pushes: nothing is pushed again", got.Pushes)
+		}
+		for class := range uint32(g.Classes()) {
+			if asked[class] != 1 {
+				t.Errorf("round %d: class %d of %d chunks is weighed %d times", round, class, len(g.ChunksOf(class)), asked[class])
+			}
+		}
+		for _, one := range got.Chunks {
+			if want := exact[g.Classes()+int(one.ID)]; math.Abs(one.Weight-want) > 1e-9 {
+				t.Fatalf("round %d: chunk %d has %g, want %g", round, one.ID, one.Weight, want)
+			}
+		}
+	}
+}
+
+// hubs are classes of which each is in many chunks: the first in all, the second in every other, and so on.
+func hubs(chunks int) *walk.Graph {
+	g := &walk.Graph{}
+	g.ClassOff, g.ChunkOff = []uint64{0}, []uint64{0}
+	const classes = 8
+	for class := range classes {
+		for chunk := 0; chunk < chunks; chunk += class + 1 {
+			g.ClassTo = append(g.ClassTo, uint32(chunk))
+		}
+		g.ClassOff = append(g.ClassOff, uint64(len(g.ClassTo)))
+	}
+	for chunk := range chunks {
+		for class := range classes {
+			if chunk%(class+1) == 0 {
+				g.ChunkTo = append(g.ChunkTo, uint32(class))
+			}
+		}
+		g.ChunkOff = append(g.ChunkOff, uint64(len(g.ChunkTo)))
+	}
+	return g
 }

@@ -135,8 +135,6 @@ type walker struct {
 	shared   []uint64  // bits of the classes that have several chunks
 	several  []uint32  // those of the chunk at hand
 	parts    []float64 // of what it gives, by Steps
-
-	weights []float64 // of the steps from the node at hand
 }
 
 // neighbours of a node: ids, where they begin among nodes, the graph's weights and the test of the other side.
@@ -155,18 +153,30 @@ func (w *walker) neighbours(u uint32) (to []uint32, base uint32, weight []float6
 	return w.g.ChunkTo[lo:hi], 0, weight, w.v.Class
 }
 
-// weigh gives the weights of the steps from a node, valid until it is called again; nil: all alike.
-func (w *walker) weigh(u uint32, to []uint32) []float64 {
+// weigh gives the weights of the steps from a node, valid until it is called again, and the sum of those that the test
+// of the other side leaves; nil: all alike. Nodes with many neighbours are pushed again and again in one walk, so that
+// theirs are remembered.
+func (w *walker) weigh(u uint32, to []uint32, ok func(uint32) bool) ([]float64, float64) {
 	by, from := w.steps.ToChunks, u
 	if u >= w.n {
 		by, from = w.steps.ToClasses, u-w.n
 	}
 	if by == nil {
-		return nil
+		return nil, 0
 	}
-	w.weights = slices.Grow(w.weights[:0], len(to))[:len(to)]
-	by(from, to, w.weights)
-	return w.weights
+	if known, there := w.s.weighed[u]; there {
+		return w.s.weights[known.from : int(known.from)+len(to)], known.sum
+	}
+	end := len(w.s.weights)
+	w.s.weights = slices.Grow(w.s.weights, len(to))
+	weights := w.s.weights[end : end+len(to)]
+	by(from, to, weights)
+	sum := degree(to, weights, ok)
+	if len(to) >= fewestKept && end+len(to) <= mostKept {
+		w.s.weights = w.s.weights[:end+len(to)]
+		w.s.weighed[u] = weighed{uint32(end), sum}
+	}
+	return weights, sum
 }
 
 // degree under the view.
@@ -249,8 +259,8 @@ func (w *walker) run() Mass {
 			continue
 		}
 		w.m.Pushes++
-		if steps := w.weigh(node.id, to); steps != nil { // not before: most that are looked at are not pushed
-			weight, deg = steps, degree(to, steps, ok)
+		if steps, sum := w.weigh(node.id, to, ok); steps != nil { // not before: most that are looked at are not pushed
+			weight, deg = steps, sum
 		}
 		if w.toChunks && node.id >= w.n && deg > 0 {
 			if weight == nil {

@@ -53,7 +53,10 @@ type In struct {
 	Copies      string     // of this installation: what comes before a key of scratch in the key of its copy
 	// Guard fails when the caller does not hold the lease any more, so that another build may use what would be
 	// deleted; nil never fails.
-	Guard      func(ctx context.Context) error
+	Guard func(ctx context.Context) error
+	// Purged, where it is set, tells of a generation that it holds what has to leave the index: no rule keeps it but that
+	// it is served. It goes as soon as nobody has it open, and what no manifest names goes at once.
+	Purged     func(generation string) bool
 	Permit     time.Duration    // for how long a look by Guard lets things be deleted; zero: the usual time
 	Now        time.Time        // of this machine; see artifact.Clock
 	OnProgress func(done int64) // things deleted
@@ -67,6 +70,7 @@ type Result struct {
 	Records     int64    `json:"records"`           // class records deleted
 	Rows        int64    `json:"rows"`              // vector rows deleted
 	Copies      int64    `json:"copies"`            // for bulk import, deleted
+	Purged      int64    `json:"purged,omitempty"`  // generations that are still to go, as readers have them open
 	Damaged     []string `json:"damaged,omitempty"` // generations
 
 	// Problems are what of them cannot be read, with the key of each object, and copies that cannot be deleted.
@@ -82,16 +86,22 @@ type collector struct {
 	gens    map[string]*generation
 	blind   bool             // what some generation that stays needs is unknown: nothing that one might name is deleted
 	waited  map[string]since // what went with its generation, which has waited
+	others  []*generation    // of indexes that share the segments of this one: they stay, whatever keeps them there
+	base    string           // what records are named after
+	empty   []artifact.Index // branches that were deleted and have no generation any more
 }
 
 // generation is one that has a reference, be it one that cannot be read.
 type generation struct {
 	name     string
+	index    artifact.Index       // whose it is: the caller's, or that of a branch which was deleted
 	ref      corpus.GenerationRef // zero: damaged
 	manifest *corpus.Manifest     // nil: damaged
 	kept     bool                 // by a rule
 	leased   bool
+	purged   bool      // it goes whatever would keep it
 	marked   time.Time // zero: not
+	told     bool      // its mark says that it is purged
 }
 
 // Run does the stage. A generation that is damaged is named in the result, and as long as it is kept nothing is deleted
@@ -123,7 +133,15 @@ func Run(ctx context.Context, in In) (Result, error) {
 			return c.res, err
 		}
 	}
+	for _, gen := range c.gens {
+		if gen.purged {
+			c.res.Purged++
+		}
+	}
 	if err := c.reports(ctx); err != nil {
+		return c.res, err
+	}
+	if err := c.deleted(ctx); err != nil {
 		return c.res, err
 	}
 	if !c.blind {
@@ -168,7 +186,7 @@ func (c *collector) look(ctx context.Context) error {
 	}
 	c.gens = map[string]*generation{}
 	for name, ref := range refs {
-		gen := &generation{name: name, ref: ref, kept: kept[name], leased: leased[name]}
+		gen := &generation{name: name, index: c.Artifacts, ref: ref, kept: kept[name], leased: leased[name]}
 		gen.manifest, err = c.Artifacts.Manifest(ctx, ref.Manifest)
 		if err != nil && (name == c.current.Generation || !artifact.IsDamage(err)) {
 			return err
@@ -189,15 +207,27 @@ func (c *collector) look(ctx context.Context) error {
 		}
 		c.damaged(name, c.Artifacts.GenerationKey(name, "manifest.json"), err)
 		c.blind = true
-		c.gens[name] = &generation{name: name, leased: leased[name]}
+		c.gens[name] = &generation{name: name, index: c.Artifacts, leased: leased[name]}
 	}
-	for name, gen := range c.gens {
-		if gen.marked, err = c.markOf(ctx, name); err != nil {
+	if err := c.family(ctx); err != nil {
+		return err
+	}
+	for _, gen := range c.gens {
+		found, err := c.markOf(ctx, gen)
+		if err != nil {
 			return err
 		}
+		gen.marked, gen.told = found.At, found.Purged
 	}
 	slices.Sort(c.res.Damaged)
 	c.keepParent()
+	for name, gen := range c.gens {
+		// What a branch that was deleted leaves is nobody's, and shares the documents of its base.
+		deleted := gen.index.Name != c.Artifacts.Name
+		if c.Purged != nil && name != c.current.Generation && (deleted || c.Purged(name)) {
+			gen.kept, gen.purged = false, true
+		}
+	}
 	return nil
 }
 
@@ -222,7 +252,20 @@ func (c *collector) keepParent() {
 		return
 	}
 	for _, gen := range c.gens {
-		gen.kept = gen.kept || gen.ref.Manifest == current.manifest.Parent
+		gen.kept = gen.kept || gen.index.Name == c.Artifacts.Name && gen.ref.Manifest == current.manifest.Parent
+	}
+	if current.manifest.Index == c.Artifacts.Name {
+		return
+	}
+	var before *generation // of one that was promoted the parent is the branch's, and a rollback goes back to what was
+	for _, gen := range c.gens {
+		own := gen != current && gen.index.Name == c.Artifacts.Name && gen.ref.State == corpus.GenerationPublished
+		if own && gen.ref.Seq < c.current.Seq && (before == nil || gen.ref.Seq > before.ref.Seq) {
+			before = gen
+		}
+	}
+	if before != nil {
+		before.kept = true
 	}
 }
 
@@ -247,40 +290,42 @@ func keptGenerations(refs map[string]corpus.GenerationRef, current corpus.Pointe
 
 // mark is generations/<gen>/collected.
 type mark struct {
-	At time.Time `json:"at"`
+	At     time.Time `json:"at"`
+	Purged bool      `json:"purged,omitempty"` // readers close it, too
 }
 
 // MarkKey is the object that says that a generation is collected: readers refuse it from then on.
 func MarkKey(index artifact.Index, gen string) string { return index.CollectedKey(gen) }
 
-func (c *collector) markOf(ctx context.Context, gen string) (time.Time, error) {
+func (c *collector) markOf(ctx context.Context, gen *generation) (mark, error) {
 	var m mark
-	_, err := blob.ReadJSON(ctx, c.Artifacts.Store, MarkKey(c.Artifacts, gen), &m)
+	_, err := blob.ReadJSON(ctx, c.Artifacts.Store, MarkKey(gen.index, gen.name), &m)
 	if err != nil && artifact.IsDamage(err) { // a mark that cannot be read is made again
-		return time.Time{}, nil
+		return mark{}, nil
 	}
-	return m.At, err
+	return m, err
 }
 
 // mark marks what no rule keeps, takes marks off what one keeps again, and gives what may go, the oldest first.
 func (c *collector) mark(ctx context.Context) ([]*generation, error) {
 	var due []*generation
 	for _, gen := range c.gens {
-		key := MarkKey(c.Artifacts, gen.name)
+		key := MarkKey(gen.index, gen.name)
 		switch {
 		case gen.kept && !gen.marked.IsZero():
-			if err := c.permit("").erase(ctx, c.Artifacts.Store, []string{key}); err != nil {
+			if err := c.permit(nil).erase(ctx, c.Artifacts.Store, []string{key}); err != nil {
 				return nil, err
 			}
 		case gen.kept:
-		case gen.marked.IsZero() || gen.marked.After(c.Now): // a mark from the future is of a clock that was wrong
-			if err := c.ask(ctx, ""); err != nil { // a reader refuses what is marked
+		case gen.marked.IsZero() || gen.marked.After(c.Now), // a mark from the future is of a clock that was wrong
+			gen.purged && !gen.told:
+			if err := c.ask(ctx, nil); err != nil { // a reader refuses what is marked
 				return nil, err
 			}
-			if _, err := blob.WriteJSON(ctx, c.Artifacts.Store, key, mark{c.Now.UTC()}, blob.Cond{}); err != nil {
+			if _, err := blob.WriteJSON(ctx, c.Artifacts.Store, key, mark{c.Now.UTC(), gen.purged}, blob.Cond{}); err != nil {
 				return nil, err
 			}
-		case !gen.leased && c.Now.Sub(gen.marked) >= c.Grace:
+		case !gen.leased && (gen.purged || c.Now.Sub(gen.marked) >= c.Grace):
 			due = append(due, gen)
 		}
 	}
@@ -289,12 +334,12 @@ func (c *collector) mark(ctx context.Context) ([]*generation, error) {
 }
 
 // ask is done before every batch of deletes: what was decided may have been overtaken.
-func (c *collector) ask(ctx context.Context, gen string) error {
+func (c *collector) ask(ctx context.Context, gen *generation) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	looks := []func(context.Context) error{c.Guard, c.askPointer}
-	if gen != "" {
+	if gen != nil {
 		looks = append(looks, func(ctx context.Context) error { return c.askReaders(ctx, gen) })
 	}
 	return par.Each(ctx, len(looks), len(looks), func(ctx context.Context, i int) error { return looks[i](ctx) })
@@ -308,16 +353,16 @@ func (c *collector) askPointer(ctx context.Context) error {
 	return err
 }
 
-func (c *collector) askReaders(ctx context.Context, gen string) error {
-	leased, err := c.Readers.Leased(ctx, c.Artifacts.Name)
-	if err == nil && leased[gen] {
-		err = overtaken(gen, "a reader opened it meanwhile")
+func (c *collector) askReaders(ctx context.Context, gen *generation) error {
+	leased, err := c.Readers.Leased(ctx, gen.index.Name)
+	if err == nil && leased[gen.name] {
+		err = overtaken(gen.name, "a reader opened it meanwhile")
 	}
 	return err
 }
 
-// permit lets things be deleted for the sake of a generation that goes; empty: of none.
-func (c *collector) permit(gen string) Permit {
+// permit lets things be deleted for the sake of a generation that goes; nil: of none.
+func (c *collector) permit(gen *generation) Permit {
 	return Permit{Look: func(ctx context.Context) error { return c.ask(ctx, gen) }, Lasts: c.Permit}
 }
 
@@ -334,7 +379,7 @@ func (c *collector) count(n int) {
 
 // remove deletes a generation that is due.
 func (c *collector) remove(ctx context.Context, gen *generation) error {
-	if err := c.ask(ctx, gen.name); err != nil {
+	if err := c.ask(ctx, gen); err != nil {
 		return err
 	}
 	if gen.manifest != nil {
@@ -351,10 +396,10 @@ func (c *collector) remove(ctx context.Context, gen *generation) error {
 			c.waited[name] = since{gen.marked}
 		}
 	}
-	if err := c.removeFolder(ctx, gen.name); err != nil {
+	if err := c.removeFolder(ctx, gen); err != nil {
 		return err
 	}
-	delete(c.gens, gen.name)
+	delete(c.gens, c.keyOf(gen))
 	c.res.Generations++
 	return nil
 }

@@ -21,7 +21,7 @@ func (c *collector) copies(ctx context.Context) error {
 	}
 	var asked error // whether the caller may delete is asked of other stores
 	permit := Permit{Lasts: c.Permit, Look: func(ctx context.Context) error {
-		asked = c.ask(ctx, "")
+		asked = c.ask(ctx, nil)
 		return asked
 	}}
 	prefix := c.Copies + c.runsPrefix()

@@ -75,16 +75,17 @@ func (c *collector) scratch(ctx context.Context) error {
 		}
 		return fence <= c.Fence
 	}
-	_, err := c.deleteWhere(ctx, c.permit(""), c.Artifacts.Store, prefix, pick)
+	_, err := c.deleteWhere(ctx, c.permit(nil), c.Artifacts.Store, prefix, pick)
 	return err
 }
 
 // removeFolder deletes generations/<gen>/: its reference after everything else, so that a run that ends early finds it
 // again, and not its mark, which says for a while that there was such a generation.
-func (c *collector) removeFolder(ctx context.Context, gen string) error {
-	reference := c.Artifacts.GenerationKey(gen, "manifest.json")
-	prefix := c.Artifacts.GenerationKey(gen, "") + "/"
-	pick := func(key string, _ time.Time) bool { return key != reference && key != MarkKey(c.Artifacts, gen) }
+func (c *collector) removeFolder(ctx context.Context, gen *generation) error {
+	reference := gen.index.GenerationKey(gen.name, "manifest.json")
+	prefix := gen.index.GenerationKey(gen.name, "") + "/"
+	mark := MarkKey(gen.index, gen.name)
+	pick := func(key string, _ time.Time) bool { return key != reference && key != mark }
 	_, err := c.deleteWhere(ctx, c.permit(gen), c.Artifacts.Store, prefix, pick)
 	if err != nil {
 		return err
@@ -100,6 +101,6 @@ func (c *collector) reports(ctx context.Context) error {
 		gen, _, _ := strings.Cut(strings.TrimPrefix(key, prefix), "/")
 		return c.gens[gen] == nil && c.Now.Sub(modified) > reportsStay
 	}
-	_, err := c.deleteWhere(ctx, c.permit(""), c.Artifacts.Store, prefix, pick)
+	_, err := c.deleteWhere(ctx, c.permit(nil), c.Artifacts.Store, prefix, pick)
 	return err
 }

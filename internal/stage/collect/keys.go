@@ -36,7 +36,9 @@ type sweepCursor struct {
 	Place    int    `json:"place"` // in the section's table
 }
 
-func (c *collector) cursorKey(gen string) string { return c.Artifacts.Name + "/sweep/" + gen + ".json" }
+func (c *collector) cursorKey(gen *generation) string {
+	return gen.index.Name + "/sweep/" + gen.name + ".json"
+}
 
 // keySweep deletes the keys of one generation that none of the others lists.
 type keySweep struct {
@@ -70,15 +72,14 @@ func (c *collector) sweepKeys(ctx context.Context, gen *generation) error {
 	}
 	defer own.Release()
 	s := &keySweep{collector: c, gen: gen, own: own}
-	for _, name := range c.names() {
-		stays := c.gens[name]
+	for _, stays := range c.all() {
 		if stays == gen || stays.manifest == nil {
 			continue // one that is damaged and not kept cannot be opened by anybody
 		}
 		table, err := c.OpenTable(ctx, stays.manifest)
 		if err != nil {
 			if artifact.IsDamage(err) {
-				c.damaged(name, c.tableKey(stays.manifest, err), err)
+				c.damaged(stays.name, c.tableKey(stays.manifest, err), err)
 				c.blind = true
 				return nil
 			}
@@ -100,6 +101,15 @@ func (c *collector) names() []string {
 	return names
 }
 
+// all are the generations that are there, those of other indexes that share segments too.
+func (c *collector) all() []*generation {
+	var out []*generation
+	for _, name := range c.names() {
+		out = append(out, c.gens[name])
+	}
+	return append(out, c.others...)
+}
+
 // tableKey is the object that could not be read, as far as that is known, or the manifest's.
 func (c *collector) tableKey(manifest *corpus.Manifest, cause error) string {
 	if live := manifest.Segments.Live; len(live) > 0 {
@@ -112,7 +122,7 @@ func (c *collector) tableKey(manifest *corpus.Manifest, cause error) string {
 }
 
 func (s *keySweep) run(ctx context.Context) error {
-	_, err := blob.ReadJSON(ctx, s.Artifacts.Store, s.cursorKey(s.gen.name), &s.cursor)
+	_, err := blob.ReadJSON(ctx, s.Artifacts.Store, s.cursorKey(s.gen), &s.cursor)
 	if err != nil && !artifact.IsDamage(err) {
 		return err
 	}
@@ -168,7 +178,7 @@ func (s *keySweep) records(ctx context.Context) error {
 		if listed {
 			continue
 		}
-		key := corpus.RecordKey(manifest.Store, s.Artifacts.Name, class.ID, class.Record)
+		key := corpus.RecordKey(manifest.Store, s.base, class.ID, class.Record)
 		if err := s.add(ctx, key); err != nil {
 			return err
 		}
@@ -246,7 +256,7 @@ func (s *keySweep) flush(ctx context.Context) error {
 	if len(s.keys) == 0 {
 		return nil
 	}
-	if err := s.ask(ctx, s.gen.name); err != nil {
+	if err := s.ask(ctx, s.gen); err != nil {
 		return err
 	}
 	if err := s.remove(ctx, s.keys); err != nil {
@@ -258,6 +268,6 @@ func (s *keySweep) flush(ctx context.Context) error {
 	if s.batches++; s.batches%cursorEvery != 0 {
 		return nil
 	}
-	_, err := blob.WriteJSON(ctx, s.Artifacts.Store, s.cursorKey(s.gen.name), s.cursor, blob.Cond{})
+	_, err := blob.WriteJSON(ctx, s.Artifacts.Store, s.cursorKey(s.gen), s.cursor, blob.Cond{})
 	return err
 }

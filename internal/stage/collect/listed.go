@@ -13,12 +13,12 @@ import (
 
 // Listed gives the ledger keys of a task that generations of these indexes list, some of them more than once. Every
 // generation that is there counts, also one that is marked as collected. Anything that cannot be read is an error: a
-// key that is left out would be dropped. Of embeddings the keys are the digests of texts: the row of a class has its
-// own, those of chunks are made from the chunks again.
+// key that is left out would be dropped. Files of enrichments list the keys that these were made from. Of embeddings
+// the keys are the digests of texts: the row of a class has its own, those of chunks are made from the chunks again.
 func Listed(ctx context.Context, indexes []artifact.Index, task string) iter.Seq2[corpus.Digest, error] {
 	return func(yield func(corpus.Digest, error) bool) {
 		for _, index := range indexes {
-			segments, domains, err := listingSegments(ctx, index, task)
+			segments, lists, domains, err := listingSegments(ctx, index, task)
 			if err != nil {
 				yield(corpus.Digest{}, err)
 				return
@@ -45,6 +45,22 @@ func Listed(ctx context.Context, indexes []artifact.Index, task string) iter.Seq
 						if !k.IsZero() && !each(k, nil) {
 							return
 						}
+					}
+				}
+			}
+			for _, list := range lists {
+				for row, err := range artifact.ScanAll(ctx, index.Store, list) {
+					var of string
+					var key corpus.Digest
+					if err == nil {
+						of, key, err = ledger.ReadLine(row.Key)
+					}
+					if err != nil {
+						yield(corpus.Digest{}, err)
+						return
+					}
+					if of == task && !yield(key, nil) {
+						return
 					}
 				}
 			}
@@ -77,12 +93,14 @@ func listing(ctx context.Context, index artifact.Index) ([]*corpus.Manifest, err
 	return out, nil
 }
 
-// listingSegments are the segments of an index whose rows list keys of a task, each once, and the trust domains of keys
-// that rows hold without.
-func listingSegments(ctx context.Context, index artifact.Index, task string) (out, domains []string, err error) {
+// listingSegments are the segments of an index whose rows list keys of a task, and those that list what enrichments
+// were made from, each once, and the trust domains of keys that rows of the former hold without.
+func listingSegments(
+	ctx context.Context, index artifact.Index, task string,
+) (out, lists, domains []string, err error) {
 	manifests, err := listing(ctx, index)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	seen := map[string]bool{}
 	for _, manifest := range manifests {
@@ -97,6 +115,12 @@ func listingSegments(ctx context.Context, index artifact.Index, task string) (ou
 		case ledger.Shorten, ledger.Embed:
 			segments = manifest.Segments.Classes
 		}
+		for _, file := range manifest.Segments.Enriched {
+			if file.Kind == corpus.EnrichedLedger && !seen[file.SHA256] {
+				seen[file.SHA256] = true
+				lists = append(lists, index.SegmentKey(file.SHA256))
+			}
+		}
 		for _, segment := range segments {
 			if !seen[segment.SHA256] {
 				seen[segment.SHA256] = true
@@ -104,7 +128,7 @@ func listingSegments(ctx context.Context, index artifact.Index, task string) (ou
 			}
 		}
 	}
-	return out, domains, nil
+	return out, lists, domains, nil
 }
 
 func rowKeys(value []byte, task string) ([]corpus.Digest, error) {

@@ -22,8 +22,7 @@ func SweepRecords(ctx context.Context, in In) (Result, error) {
 	}
 	var known []*segments.Table
 	store := ""
-	for _, name := range c.names() {
-		gen := c.gens[name]
+	for _, gen := range c.all() {
 		if gen.manifest == nil {
 			continue
 		}
@@ -34,7 +33,7 @@ func SweepRecords(ctx context.Context, in In) (Result, error) {
 		defer table.Release()
 		known, store = append(known, table), gen.manifest.Store
 	}
-	prefix := strings.TrimSuffix(corpus.RecordKey(store, in.Artifacts.Name, corpus.ID{}, corpus.Digest{}),
+	prefix := strings.TrimSuffix(corpus.RecordKey(store, c.base, corpus.ID{}, corpus.Digest{}),
 		corpus.ID{}.String()+":"+corpus.Digest{}.String())
 	err := in.Records.ScanRecords(ctx, prefix, func(keys []string) error {
 		var dead []string
@@ -46,7 +45,7 @@ func SweepRecords(ctx context.Context, in In) (Result, error) {
 		if len(dead) == 0 {
 			return ctx.Err()
 		}
-		if err := c.ask(ctx, ""); err != nil {
+		if err := c.ask(ctx, nil); err != nil {
 			return err
 		}
 		if err := in.Records.DeleteRecords(ctx, dead); err != nil {

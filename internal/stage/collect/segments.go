@@ -89,7 +89,7 @@ func entriesOf(manifest *corpus.Manifest, sha string) []string {
 // segments condemns what no manifest names, and deletes what has waited long enough.
 func (c *collector) segments(ctx context.Context) error {
 	named := map[string]bool{}
-	for _, gen := range c.gens {
+	for _, gen := range c.all() {
 		named[segmentEntry+gen.ref.Manifest] = true
 		if gen.manifest != nil {
 			for _, name := range entriesOf(gen.manifest, gen.ref.Manifest) {
@@ -138,6 +138,9 @@ func (c *collector) condemn(list *condemned, dead []string) (due []string) {
 			at, known = waited, true
 		}
 		switch {
+		case c.Purged != nil:
+			due = append(due, name)
+			continue
 		case !known || at.After(c.Now): // one from the future is of a clock that was wrong
 			next[name] = since{c.Now.UTC()}
 		case c.Now.Sub(at.Time) < c.Grace:
@@ -174,7 +177,7 @@ func (c *collector) unnamed(ctx context.Context, named map[string]bool) ([]strin
 }
 
 func (c *collector) delete(ctx context.Context, names []string, named map[string]bool) error {
-	n, err := deleteEntries(ctx, c.Artifacts, c.Vectors, names, named, c.permit(""))
+	n, err := deleteEntries(ctx, c.Artifacts, c.Vectors, names, named, c.permit(nil))
 	c.res.Deleted += int64(n)
 	c.count(n)
 	return err
@@ -229,20 +232,23 @@ func Settle(ctx context.Context, index artifact.Index, store vectors.Store, perm
 	return err
 }
 
-// namedNow is what the generations of an index name; not known where one of them cannot be read.
+// namedNow is what the generations of an index, and of those that share its segments, name; not known where one of them
+// cannot be read.
 func namedNow(ctx context.Context, index artifact.Index) (named map[string]bool, known bool, err error) {
-	refs, err := index.Named(ctx)
+	family, err := index.FamilyRefs(ctx)
 	if err != nil {
 		return nil, false, unlessDamage(err)
 	}
 	named = map[string]bool{}
-	for _, ref := range refs {
-		manifest, err := index.Manifest(ctx, ref.Manifest)
-		if err != nil {
-			return nil, false, unlessDamage(err)
-		}
-		for _, name := range entriesOf(manifest, ref.Manifest) {
-			named[name] = true
+	for _, refs := range family {
+		for _, ref := range refs {
+			manifest, err := index.Manifest(ctx, ref.Manifest)
+			if err != nil {
+				return nil, false, unlessDamage(err)
+			}
+			for _, name := range entriesOf(manifest, ref.Manifest) {
+				named[name] = true
+			}
 		}
 	}
 	return named, true, nil

@@ -14,9 +14,9 @@ import (
 
 // Class is a class of the parent.
 type Class struct {
-	Runes    int   // of its final text
-	Chunks   int64 // that name it
-	Mentions int64
+	Runes    int             // of its final text
+	Chunks   int64           // that named it when its text was made
+	Mentions int64           // and how often
 	Keys     []corpus.Digest // of the ledger, where it was shortened
 }
 
@@ -43,12 +43,13 @@ func decode(value []byte) (Class, error) {
 		return Class{}, err
 	}
 	record, err := rows.DecodeRecord(row.Record)
-	return Class{
-		Runes:    utf8.RuneCountInString(record.Text),
-		Chunks:   record.ChunkTotal,
-		Mentions: record.Mentions,
-		Keys:     row.Keys,
-	}, err
+	class := Class{
+		Runes: utf8.RuneCountInString(record.Text), Chunks: row.Chunks, Mentions: row.Mentions, Keys: row.Keys,
+	}
+	if record.Listed != nil {
+		class.Chunks, class.Mentions = record.Listed.ChunkTotal, record.Listed.Mentions
+	}
+	return class, err
 }
 
 // Looker is the part of the ledger that a look needs.

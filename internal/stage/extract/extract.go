@@ -289,7 +289,7 @@ func (b *batch) one(ctx context.Context, x *item) error {
 		return nil
 	}
 	x.out.Rung = v.Rung
-	folded := names.NewText(x.text)
+	folded := names.NewTextOf(text.In(b.Spec.Retrieval.Language), x.text)
 	kept, cut := bounded(v.Entities)
 	if cut > 0 {
 		b.mu.Lock()
@@ -310,7 +310,7 @@ func (b *batch) one(ctx context.Context, x *item) error {
 func (b *batch) answer(ctx context.Context, x *item) (value, error) {
 	info := b.Chat.Info()
 	if !sends(b.Spec, info, x.text) {
-		return byRule(ctx, x.text)
+		return byRule(ctx, b.Spec.Retrieval.Language, x.text)
 	}
 	if !info.Paid {
 		v, _, err := b.ask(ctx, x)
@@ -351,7 +351,9 @@ func (b *batch) answer(ctx context.Context, x *item) (value, error) {
 	if err != nil {
 		return value{}, err
 	}
-	if !found.Fresh && (b.Shard.Asked.IsZero() || found.Key != b.Shard.Asked) {
+	// What no pack has in mode batch, this run's batches answered: it is counted with what was paid for.
+	batched := b.Spec.Chat.Batch.On() && !found.Entry.Packed
+	if !found.Fresh && !batched && (b.Shard.Asked.IsZero() || found.Key != b.Shard.Asked) {
 		b.mu.Lock()
 		b.res.Progress.Hits.Extract++
 		b.mu.Unlock()
@@ -434,15 +436,7 @@ type reading struct {
 
 // ask calls the model, and once more when the first answer cannot be read. It tells whether what came of it lasts.
 func (b *batch) ask(ctx context.Context, x *item) (v value, lasts bool, err error) {
-	call := model.Call{
-		Task:   model.Extract,
-		System: system,
-		User:   x.text,
-		Schema: schema,
-		Input:  x.text,
-		Ref:    x.doc,
-	}
-	answer, err := stage.Ask(ctx, b.Chat, call, reminder, func(text string) (reading, bool) {
+	answer, err := stage.Ask(ctx, b.Chat, callOf(x.doc, x.text), reminder, func(text string) (reading, bool) {
 		entities, rung, ok := Parse(text)
 		return reading{entities, rung}, ok
 	}, b.Health)
@@ -457,11 +451,22 @@ func (b *batch) ask(ctx context.Context, x *item) (v value, lasts bool, err erro
 	if answer.Retried {
 		v.Rung = RungRetry + " " + v.Rung
 	}
-	v.Entities = make([]entity, len(answer.Value.entities))
-	for i, e := range answer.Value.entities {
-		v.Entities[i] = entity{e.Name, e.Description}
-	}
+	v.Entities = answer.Value.stored()
 	return v, true, nil
+}
+
+// callOf is the request for a chunk of a document.
+func callOf(document, text string) model.Call {
+	return model.Call{Task: model.Extract, System: system, User: text, Schema: schema, Input: text, Ref: document}
+}
+
+// stored are the entities as a ledger entry has them.
+func (r reading) stored() []entity {
+	out := make([]entity, len(r.entities))
+	for i, e := range r.entities {
+		out[i] = entity{e.Name, e.Description}
+	}
+	return out
 }
 
 // fallback makes the chunk reachable though nothing was extracted from it (docs/contract.md, Invariants): a mention

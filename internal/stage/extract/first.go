@@ -10,8 +10,10 @@ import (
 
 // First extracts the first chunk of a range that the ledger does not have, and gives the key of what was paid for; zero
 // where there is no such chunk, or the model costs nothing. An answer of no use is none of its errors: the batch of the
-// chunk tells of that.
-func First(ctx context.Context, in In) (corpus.Digest, error) {
+// chunk tells of that. hold, where there is one, says whether a chunk may be asked for: it is another's otherwise.
+func First(
+	ctx context.Context, in In, hold func(ctx context.Context, key corpus.Digest) (bool, error),
+) (corpus.Digest, error) {
 	info := in.Chat.Info()
 	if !info.Paid || in.From == in.To {
 		return corpus.Digest{}, nil
@@ -31,10 +33,18 @@ func First(ctx context.Context, in In) (corpus.Digest, error) {
 		if err != nil {
 			return corpus.Digest{}, err
 		}
-		if found != nil {
-			_, err := b.answer(ctx, found)
-			return found.out.Key, err
+		if found == nil {
+			continue
 		}
+		if hold != nil {
+			if mine, err := hold(ctx, Key(info, found.text)); err != nil {
+				return corpus.Digest{}, err
+			} else if !mine {
+				continue
+			}
+		}
+		_, err := b.answer(ctx, found)
+		return found.out.Key, err
 	}
 	return corpus.Digest{}, nil
 }

@@ -1,6 +1,8 @@
 package extract_test
 
 import (
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +18,14 @@ import (
 // and makes no chunk a dead one. Only a person who resumes the run has it go on.
 func TestABatchThatBeginsAfterAllFailedAlikeWaitsForAPerson(t *testing.T) {
 	b := newBench(t)
+	var inFlight sync.WaitGroup // all of the first batch, so that those behind the twentieth fail, too
+	inFlight.Add(30)
+	first := atomic.Int64{}
 	chat := &stagetest.Chat{Answer: func(model.Call) (model.Reply, error) {
+		if first.Add(1) <= 30 {
+			inFlight.Done()
+			inFlight.Wait()
+		}
 		return model.Reply{}, fault.ModelRejected.At("call", "m").Because("no")
 	}}
 	in := b.in(chat, stagetest.Numbered(30, "Text %d.")...)

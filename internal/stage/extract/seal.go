@@ -153,6 +153,7 @@ func (in SealIn) join(
 			document: dec.S(),
 			ordinal:  int(dec.U()),
 			parity:   in.Spec.Parity,
+			aliases:  in.Spec.Names,
 		}
 		title, lead := dec.S(), dec.S()
 		if dec.Err != nil {
@@ -250,16 +251,18 @@ type mentioner struct {
 	document string
 	ordinal  int
 	parity   bool
+	aliases  corpus.Aliases
 }
 
-// mentions adds the title at position -1, unless an entity has its name, and the entities in the model's order.
+// mentions adds the title at position -1, unless an entity is of its class, and the entities in the model's order. A
+// name that is an alias is of the class of the one that stands for it, with its own surface.
 func (m mentioner) mentions(extract rows.Extract, title, lead string, sorter *spill.Sorter) int64 {
 	keys := make([]string, len(extract.Entities))
-	titleKey := names.Key(title, m.parity)
+	titleKey := m.key(title)
 	n := int64(0)
 	wanted := !m.parity && title != ""
 	for i, e := range extract.Entities {
-		keys[i] = names.Key(e.Name, m.parity)
+		keys[i] = m.key(e.Name)
 		wanted = wanted && keys[i] != titleKey
 	}
 	add := func(key string, mention rows.Mention) {
@@ -282,3 +285,5 @@ func (m mentioner) mentions(extract rows.Extract, title, lead string, sorter *sp
 	}
 	return n
 }
+
+func (m mentioner) key(name string) string { return m.aliases.Of(names.Key(name, m.parity)) }

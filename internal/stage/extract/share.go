@@ -19,8 +19,8 @@ func sends(spec corpus.Spec, info model.Info, text string) bool {
 }
 
 // byRule extracts as the built-in model does.
-func byRule(ctx context.Context, text string) (value, error) {
-	reply, err := builtin.Chat{}.Complete(ctx, model.Call{Task: model.Extract, Input: text})
+func byRule(ctx context.Context, language, text string) (value, error) {
+	reply, err := builtin.Chat{Language: language}.Complete(ctx, model.Call{Task: model.Extract, Input: text})
 	if err != nil {
 		return value{}, err
 	}

@@ -64,12 +64,12 @@ func TestThePreflightAsksForAChunkThatIsSent(t *testing.T) {
 	b := newBench(t)
 	chat := &stagetest.Chat{Answer: stagetest.Says(entities("X"))}
 	docs := stagetest.Numbered(60, "Ada Lovelace met Charles Babbage in London %d times.")
-	key, err := extract.First(t.Context(), shared(b.in(chat, docs...), 0.2))
+	key, err := extract.First(t.Context(), shared(b.in(chat, docs...), 0.2), nil)
 	stagetest.Ok(t, err)
 	if calls := chat.Calls(); len(calls) != 1 || key.IsZero() || !spend.Sends(calls[0].Input, 0.2) {
 		t.Errorf("%d calls, key %v", len(calls), key)
 	}
-	key, err = extract.First(t.Context(), shared(b.in(chat, docs...), 0))
+	key, err = extract.First(t.Context(), shared(b.in(chat, docs...), 0), nil)
 	if err != nil || !key.IsZero() || len(chat.Calls()) != 1 {
 		t.Errorf("of no share: %v %v, %d calls", key, err, len(chat.Calls()))
 	}

@@ -4,6 +4,9 @@ package load
 
 import (
 	"context"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -14,6 +17,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/segments"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // In is what one activity works on. OnProgress is told of rows done and what was written; nil is allowed.
@@ -95,6 +99,9 @@ func (l *loader) wrote(fresh bool) {
 // recordBatch is how many records go to the store at once.
 const recordBatch = 1000
 
+// recordBatches are on their way side by side.
+const recordBatches = 8
+
 // classes writes the records that the parent does not have and the classes segment.
 func (l *loader) classes(ctx context.Context) error {
 	segment, err := artifact.NewRows()
@@ -103,14 +110,27 @@ func (l *loader) classes(ctx context.Context) error {
 	}
 	defer segment.Discard()
 	var batch []records.Record
-	flush := func() error {
-		if err := l.Classes.PutRecords(ctx, batch); err != nil {
-			return err
+	writes, writing := errgroup.WithContext(ctx)
+	writes.SetLimit(recordBatches)
+	var written atomic.Int64
+	defer func() {
+		_ = writes.Wait()
+		l.res.Progress.Written.Records += written.Load()
+	}()
+	flush := func() {
+		full := batch
+		batch = nil
+		if len(full) == 0 {
+			return
 		}
-		l.res.Progress.Written.Records += int64(len(batch))
-		batch = batch[:0]
+		writes.Go(func() (err error) {
+			defer par.Caught(&err)
+			if err = l.Classes.PutRecords(writing, full); err == nil {
+				written.Add(int64(len(full)))
+			}
+			return err
+		})
 		l.tell()
-		return nil
 	}
 	for class, err := range l.Part.Classes(ctx, l.Env) {
 		if err != nil {
@@ -120,21 +140,22 @@ func (l *loader) classes(ctx context.Context) error {
 			l.changed = append(l.changed, class.ID)
 		}
 		if !class.HasRecord {
-			key := corpus.RecordKey(l.Env.Store, l.Env.Spec.Index, class.ID, rows.RecordDigest(class.Record))
+			key := corpus.RecordKey(l.Env.Store, l.Env.Records(), class.ID, rows.RecordDigest(class.Record))
 			batch = append(batch, records.Record{Key: key, Value: class.Record})
 			if len(batch) == recordBatch {
-				if err := flush(); err != nil {
-					return err
+				if flush(); writing.Err() != nil {
+					return writes.Wait()
 				}
 			}
 		}
-		segment.Append(string(class.ID[:]), classRow(class))
+		segment.Append(string(class.ID[:]), l.classRow(class))
 		l.res.Hashes.Text.Add(corpus.Sum("class", class.ID.String(), class.Final))
 		l.res.Hashes.Vector.Add(corpus.Sum("class", class.ID.String(), class.Vector.String()))
 		l.res.Counts.Classes++
 		l.done()
 	}
-	if err := flush(); err != nil {
+	flush()
+	if err := writes.Wait(); err != nil {
 		return err
 	}
 	if err := l.end(ctx); err != nil {
@@ -146,15 +167,14 @@ func (l *loader) classes(ctx context.Context) error {
 	return err
 }
 
-func classRow(class items.Class) []byte {
-	return rows.Class{
-		Record:     class.Record,
-		Vector:     class.Vector,
-		Text:       class.Reduced.Text,
-		Keys:       class.Keys,
-		FirstChunk: class.FirstChunk,
-		FirstPos:   class.FirstPos,
-	}.Encode()
+func (l *loader) classRow(class items.Class) []byte {
+	row := rows.Class{Record: class.Record, Vector: class.Vector, Text: class.Text, Keys: class.Keys}
+	if l.Env.Listed {
+		row.First = &rows.First{Chunk: class.FirstChunk, Pos: class.FirstPos}
+	} else {
+		row.Mentions, row.Chunks = class.Mentions, class.ChunkTotal
+	}
+	return row.Encode()
 }
 
 // chunks writes the shard's rows for the live segment.

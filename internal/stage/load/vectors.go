@@ -16,7 +16,7 @@ import (
 type VectorRow = stage.VectorRow
 
 const (
-	embedWidth  = 4        // requests of one activity in flight
+	embedWidth  = 8        // requests of one activity in flight
 	upsertBytes = 24 << 20 // at which rows are written: large writes are fast, and a store bounds a message
 )
 
@@ -72,14 +72,18 @@ type rowWriter struct {
 
 // newWriter compresses nothing: what is in a vector is as good as random. Files that are compressed are read as well.
 func (l *loader) newWriter(file *artifact.File) *rowWriter {
-	return &rowWriter{loader: l, parquet: parquet.NewGenericWriter[VectorRow](
+	return &rowWriter{loader: l, parquet: newParquet(file)}
+}
+
+func newParquet(file *artifact.File) *parquet.GenericWriter[VectorRow] {
+	return parquet.NewGenericWriter[VectorRow](
 		file,
 		parquet.SkipPageBounds("vector", "list", "element"),
 		parquet.SkipPageStatistics("vector", "list", "element"),
 		parquet.CreatedBy("unweaver", "1", ""),
 		parquet.PageBufferSize(256<<10),
 		parquet.MaxRowsPerRowGroup(8192),
-	)}
+	)
 }
 
 func (w *rowWriter) add(ctx context.Context, got batch) error {

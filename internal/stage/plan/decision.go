@@ -15,6 +15,7 @@ const (
 	DecidedChanged = "changed"
 	DecidedMoved   = "moved" // decided by who compares what was added with what left
 	DecidedRemoved = "removed"
+	DecidedAliases = "aliases"         // the same bytes, with a name whose aliases changed
 	DecidedRetry   = "retry"           // the same bytes, whose failure may have gone
 	DecidedTouched = "written again"   // the same bytes, under another time or object
 	DecidedAgain   = "all is made"     // the same; the parent, or what was asked for, leaves nothing to re-use
@@ -50,6 +51,8 @@ func (p *planner) decide(doc *planned, made bool) {
 		}
 	case !made:
 		told.Reason = DecidedSame
+	case doc.same() && p.renamed(doc):
+		told.Reason = DecidedAliases
 	case doc.same() && (p.retried(doc) || doc.old.Problem != ""):
 		told.Reason = DecidedRetry
 	case doc.same() && len(p.Reasons) > 0:

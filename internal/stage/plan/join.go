@@ -96,7 +96,7 @@ func (p *planner) join(ctx context.Context) error {
 	if parent.err != nil {
 		return parent.err
 	}
-	p.res.ParentListed = parent.contents
+	p.res.ParentListed, p.res.Barred = parent.contents, p.barred
 	if err := p.countGone(); err != nil {
 		return err
 	}
@@ -194,6 +194,9 @@ func (p *planner) countGone() error {
 		switch {
 		case err != nil:
 			return err
+		case p.Purged != nil && p.Purged(string(pair[0])):
+			p.dirty = true
+			p.res.Purged++
 		case len(old.Chunks) == 0:
 			p.dirty = true // it was no document; its row goes
 		default:
@@ -208,7 +211,8 @@ func (p *planner) countGone() error {
 // joined gives each listed document with what the parent knows of it, and those of the parent that are lost.
 func (p *planner) joined(parent *cursor) iter.Seq2[planned, error] {
 	return func(yield func(planned, error) bool) {
-		last, lastRow := "", rows.Plan{}
+		last, lastRow, barred := "", rows.Plan{}, int64(0)
+		defer func() { p.barred = barred }()
 		for pair, err := range p.documents.Sorted() {
 			if err != nil {
 				yield(planned{}, err)
@@ -233,10 +237,21 @@ func (p *planner) joined(parent *cursor) iter.Seq2[planned, error] {
 				return
 			}
 			doc.old, doc.known = parent.take(doc.key)
-			if p.Only && !p.retried(&doc) {
+			if p.Purged != nil && p.Purged(doc.key) {
+				barred++
+				if doc.known {
+					p.left(doc.key, doc.old)
+				}
+				continue
+			}
+			if p.untouched(&doc) {
 				if doc.known && !yield(asKept(doc.key, doc.old), nil) {
 					return
 				}
+				continue
+			}
+			if !doc.known && p.Leave != nil && p.Leave(doc.key, doc.row.Modified) {
+				p.spared++
 				continue
 			}
 			if doc.known && doc.row.Line == 0 && unread(doc.row, doc.old) {
@@ -250,11 +265,21 @@ func (p *planner) joined(parent *cursor) iter.Seq2[planned, error] {
 	}
 }
 
+// untouched tells whether a document stays as the parent has it, or out where that does not have it, whatever the
+// corpus has now.
+func (p *planner) untouched(doc *planned) bool {
+	return p.Only && !p.retried(doc) || p.Chosen != nil && !p.Chosen(doc.key, doc.row.Modified)
+}
+
 // passed sorts what the listing passed over: lost where its object is broken, gone otherwise. Only what has content can
 // be lost.
 func (p *planner) passed(over iter.Seq2[string, rows.Document], yield func(planned, error) bool) bool {
 	for key, old := range over {
-		if p.Only {
+		if p.Purged != nil && p.Purged(key) {
+			p.left(key, old)
+			continue
+		}
+		if p.Only || p.Chosen != nil {
 			if !yield(asKept(key, old), nil) {
 				return false
 			}

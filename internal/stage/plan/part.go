@@ -26,7 +26,11 @@ func (p *planner) stays(doc *planned) bool {
 }
 
 // retried tells whether a document that is the same is made again all the same.
-func (p *planner) retried(doc *planned) bool { return p.Retry != nil && p.Retry(doc.key) }
+func (p *planner) retried(doc *planned) bool {
+	return p.Retry != nil && p.Retry(doc.key) || p.renamed(doc)
+}
+
+func (p *planner) renamed(doc *planned) bool { return p.Renamed != nil && p.Renamed(doc.key) }
 
 // keep counts a document that stays.
 func (p *planner) keep(doc *planned) {

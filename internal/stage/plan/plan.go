@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/document"
@@ -40,9 +41,20 @@ type In struct {
 	Part bool
 	// Retry, where it is set, tells of a document of the parent that it is made again although it is the same.
 	Retry func(key string) bool
+	// Renamed, where it is set, tells the same of a document that has a name whose aliases changed.
+	Renamed func(key string) bool
 	// Only leaves every document as the parent has it that Retry does not tell of, whatever the corpus has now; it needs
 	// Part.
-	Only       bool
+	Only bool
+	// Chosen, where it is set, leaves every document as the parent has it that it does not tell of, whatever the corpus
+	// has now, and removes none. It is asked by the document's key and the time of its object.
+	Chosen func(key string, modified time.Time) bool
+	// Leave tells of documents that the parent does not have that they are left out, as a backfill brings them; may be
+	// nil.
+	Leave func(key string, modified time.Time) bool
+	// Purged, where it is set, tells of a document that it is left out whatever the corpus has: what the parent has of it
+	// goes, and no gate counts it as removed.
+	Purged     func(key string) bool
 	Reasons    []string // why everything is made again although it did not change; see Made.Since and SpecChanges
 	OnProgress func(documents int64)
 	OnBytes    func() // called while a large object is read, from several goroutines; may be nil
@@ -56,6 +68,7 @@ type Unit struct {
 	From, To  int
 	Documents int64
 	Bytes     int64
+	Text      int64 `json:",omitempty"` // bytes that are expected of them, decoded
 }
 
 // Result is plan.json. Listed = Documents + Unreadable + Empty + Lost. Objects that are refused never become documents
@@ -78,6 +91,8 @@ type Result struct {
 
 	Reasons      []string         `json:"reasons,omitempty"` // In.Reasons, where there is a parent
 	Unchanged    bool             `json:"unchanged"`         // nothing has to be built
+	Purged       int64            `json:"purged,omitempty"`  // documents of the parent that go because they were purged
+	Barred       int64            `json:"barred,omitempty"`  // documents of the listing that were purged, and are left out
 	Retried      int64            `json:"retried,omitempty"` // of the changed: what they failed with may have gone
 	Again        bool             `json:"again,omitempty"`   // nothing else has to be built
 	ProblemCount int64            `json:"problem_count"`
@@ -131,6 +146,7 @@ func Run(ctx context.Context, in In) (Result, error) {
 	if err := p.join(ctx); err != nil {
 		return p.result(), err
 	}
+	p.res.LeftOut.Backfills = p.spared
 	if p.res.Listed == 0 {
 		return p.result(), p.nothing()
 	}
@@ -165,7 +181,9 @@ type planner struct {
 	taken     map[string]byte       // objects with rows that had to be read again: the reading that counts
 	listed    int64
 	bytes     int64 // of what is listed; what was read again counts twice
+	spared    int64 // documents that Leave left out
 	dirty     bool  // something differs from the parent that no count shows
+	barred    int64 // documents of the listing that were purged
 	problems  *problems
 	former    former
 	res       Result

@@ -46,7 +46,6 @@ func (doc planned) expectedText() int64 {
 type cutter struct {
 	source int64 // bytes that a unit may read
 	unit   Unit
-	text   int64
 }
 
 // newCutter makes one for a corpus of so many bytes, as it is listed.
@@ -56,7 +55,7 @@ func newCutter(listed int64) *cutter {
 
 // full tells whether the next document belongs to another unit.
 func (c *cutter) full() bool {
-	return c.unit.Documents >= unitDocuments || c.text >= unitText || c.unit.Bytes >= c.source
+	return c.unit.Documents >= unitDocuments || c.unit.Text >= unitText || c.unit.Bytes >= c.source
 }
 
 // add enters a document whose row is in the given frame.
@@ -64,12 +63,12 @@ func (c *cutter) add(doc planned, frame int) {
 	c.unit.To = frame + 1
 	c.unit.Documents++
 	c.unit.Bytes += doc.row.Size
-	c.text += doc.expectedText()
+	c.unit.Text += doc.expectedText()
 }
 
 // next begins a unit behind the one that it gives.
 func (c *cutter) next() Unit {
 	done := c.unit
-	c.unit, c.text = Unit{From: done.To}, 0
+	c.unit = Unit{From: done.To}
 	return done
 }

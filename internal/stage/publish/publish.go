@@ -18,19 +18,32 @@ import (
 	"github.com/unweaver/unweaver/internal/store/vectors"
 )
 
-// Seq is more than that of any generation; the caller holds the lease. A generation whose reference cannot be read had
-// one of the numbers before it, so as many are left out.
+// Seq is more than that of any generation, also of those of indexes that share its segments; the caller holds the
+// lease. A generation whose reference cannot be read had one of the numbers before it, so as many are left out.
 func Seq(ctx context.Context, art artifact.Index) (int64, error) {
-	current, _, err := art.Current(ctx)
+	family, branches, err := art.Family(ctx)
 	if err != nil {
 		return 0, err
 	}
-	refs, damaged, err := art.ReadableRefs(ctx)
-	most := current.Seq
-	for _, ref := range refs {
-		most = max(most, ref.Seq)
+	var most, unread int64
+	for _, branch := range branches {
+		most = max(most, branch.Seq)
 	}
-	return most + int64(len(damaged)) + 1, err
+	for _, member := range family {
+		current, _, err := member.Current(ctx)
+		if err != nil {
+			return 0, err
+		}
+		refs, damaged, err := member.ReadableRefs(ctx)
+		if err != nil {
+			return 0, err
+		}
+		most, unread = max(most, current.Seq), unread+int64(len(damaged))
+		for _, ref := range refs {
+			most = max(most, ref.Seq)
+		}
+	}
+	return most + unread + 1, nil
 }
 
 // Store writes the manifest and the generation's reference to it, and gives the manifest's sha256. State is "published"

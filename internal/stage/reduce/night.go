@@ -18,7 +18,8 @@ import (
 )
 
 // Night is what a build that makes a part of a generation finds of the rest. Its classes are those alone that new
-// mentions or mentions that ended belong to; each is made twice, as it was and as it is, and written where it differs.
+// mentions or mentions that ended belong to; each is made twice, as it was and as it is, and written where its name or
+// the descriptions of its text differ: who mentions it is in splits, and its row stays.
 type Night struct {
 	Parts []Part // mentions of the parent
 	// Ended gives the classes whose raw ids lie in [from, to), where an empty to means the end, that chunks of the
@@ -116,16 +117,9 @@ func (r *reducer) differ(was, is *fold.Class, gone *artifact.Rows) {
 	switch {
 	case now.Mentions == 0 && before.Mentions > 0:
 		gone.Append(string(id[:]), nil)
-	case now.Mentions > 0 && !alike(before, now):
-		now.Same = before.Mentions > 0 && before.Text == now.Text
+	case now.Mentions > 0 && (before.Mentions == 0 || before.Text != now.Text):
 		r.put(id, now)
 	}
-}
-
-// alike tells whether a class is what it was, so that its row stays: but for chunk numbers, which no row has.
-func alike(a, b rows.Reduced) bool {
-	return a.Name == b.Name && a.Members == b.Members && a.Text == b.Text && a.Mentions == b.Mentions &&
-		a.ChunkTotal == b.ChunkTotal && a.FirstPos == b.FirstPos && slices.Equal(a.Chunks, b.Chunks)
 }
 
 // touched gives the classes of the partition that new mentions or ended ones belong to, in the order of ids. They are

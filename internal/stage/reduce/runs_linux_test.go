@@ -3,8 +3,10 @@ package reduce_test
 import (
 	"context"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,15 +35,7 @@ func openRuns(t *testing.T) (open int) {
 
 // However a merge by way of runs ends, it gives the disk back.
 func TestRunsOfAMergeThatEndsEarlyAreGone(t *testing.T) {
-	art := artifact.Index{Store: memory.New(), Name: "i"}
-	shards := manyShards(t, art, 60)
-	reduce.SetFanIn(t, 4)
-	run := func(ctx context.Context, tell func(int64)) error {
-		_, err := reduce.Run(ctx, reduce.In{
-			Spec: spec(16), Artifacts: art, Scratch: "s", Shards: shards, Partitions: 1, OnProgress: tell,
-		})
-		return err
-	}
+	run := mergeByRuns(t)
 	for at := 1; at < 8; at++ {
 		ctx, cancel := context.WithCancel(t.Context())
 		told := 0
@@ -55,16 +49,47 @@ func TestRunsOfAMergeThatEndsEarlyAreGone(t *testing.T) {
 			t.Errorf("cancelled at %d: %v, %d files are open", at, err, open)
 		}
 	}
-	signal.Ignore(syscall.SIGXFSZ)
-	defer signal.Reset(syscall.SIGXFSZ)
-	var before syscall.Rlimit
-	stagetest.Ok(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before))
-	for _, limit := range []uint64{0, 1000} {
-		stagetest.Ok(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: limit, Max: before.Max}))
-		err := run(t.Context(), func(int64) {})
-		stagetest.Ok(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before))
-		if open := openRuns(t); open != 0 || !fault.Is(err, fault.StoreFull) {
-			t.Errorf("files of %d bytes at most: %v, %d files are open", limit, err, open)
+}
+
+// fileBytes names the variable that tells the process of TestRunsOnAFullDisk how large its files may become.
+const fileBytes = "UNWEAVER_TEST_FILE_BYTES"
+
+// A limit of file sizes holds for a whole process, so for the log that a test's process keeps for the go command
+// too: what runs under it is a process of its own, which keeps none.
+func TestRunsOnAFullDisk(t *testing.T) {
+	limit, limited := os.LookupEnv(fileBytes)
+	if !limited {
+		for _, limit := range []string{"0", "1000"} {
+			limited := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v")
+			limited.Env = append(os.Environ(), fileBytes+"="+limit)
+			out, err := limited.CombinedOutput()
+			if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+				t.Errorf("files of %s bytes at most: %v\n%s", limit, err, out)
+			}
 		}
+		return
+	}
+	most, err := strconv.ParseUint(limit, 10, 64)
+	stagetest.Ok(t, err)
+	run := mergeByRuns(t)
+	signal.Ignore(syscall.SIGXFSZ)
+	stagetest.Ok(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: most, Max: most}))
+	err = run(t.Context(), func(int64) {})
+	if open := openRuns(t); open != 0 || !fault.Is(err, fault.StoreFull) {
+		t.Errorf("%v, %d files are open", err, open)
+	}
+}
+
+// mergeByRuns gives a merge of so many shards that it goes by way of runs.
+func mergeByRuns(t *testing.T) func(ctx context.Context, tell func(int64)) error {
+	t.Helper()
+	art := artifact.Index{Store: memory.New(), Name: "i"}
+	shards := manyShards(t, art, 60)
+	reduce.SetFanIn(t, 4)
+	return func(ctx context.Context, tell func(int64)) error {
+		_, err := reduce.Run(ctx, reduce.In{
+			Spec: spec(16), Artifacts: art, Scratch: "s", Shards: shards, Partitions: 1, OnProgress: tell,
+		})
+		return err
 	}
 }

@@ -148,10 +148,10 @@ func writeSegments(b *testing.B, all []passage, splitOut, runOut io.Writer) {
 		id := corpus.ChunkID(one.ID, one.Text, 0)
 		must(documents.Document(split.Row{Key: one.ID}))
 		var mentioned []corpus.ID
-		for n, entity := range one.Entities {
+		for _, entity := range one.Entities {
 			key := names.Key(entity.Name, false)
 			if found[key] == nil {
-				row := classrun.Row{ID: corpus.ClassID(key), FirstChunk: id, FirstPos: int32(n)}
+				row := classrun.Row{ID: corpus.ClassID(key)}
 				row.Vector, row.Record = corpus.Sum("vector", key), corpus.Sum("record", key)
 				found[key] = &class{row: row, name: key, text: []string{entity.Name}}
 			}
@@ -161,7 +161,10 @@ func writeSegments(b *testing.B, all []passage, splitOut, runOut io.Writer) {
 		chunk := split.Chunk{
 			ID: id, Digest: corpus.Sum(one.Text), End: uint32(len(one.Text)), Tokens: uint32(len(one.Text) / 4), Windows: 1,
 		}
-		must(documents.Chunk(chunk, text.Terms(embed.ChunkText(one.Title, one.Text)), mentioned))
+		must(documents.Chunk(chunk, text.Terms(embed.ChunkText(one.Title, one.Text))))
+		for n, class := range mentioned {
+			must(documents.Mention(class, uint32(i), n))
+		}
 	}
 	for _, one := range slices.SortedFunc(maps.Values(found), func(a, b *class) int {
 		return bytes.Compare(a.row.ID[:], b.row.ID[:])

@@ -9,7 +9,6 @@ import (
 	"github.com/unweaver/unweaver/internal/format/classrun"
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/format/split"
-	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/store/segments"
@@ -106,7 +105,7 @@ func (in MergeIn) classesOf(ctx context.Context, number int) iter.Seq2[artifact.
 
 func (in MergeIn) compareRun(ctx context.Context, run corpus.Run, want corpus.SetHash) error {
 	file, done, err := readMapped(ctx, in, run.SHA256, func(path string) (*classrun.File, error) {
-		return classrun.Open(path, classrun.Expect{Analyser: text.Analyser, Classes: int(run.Rows)})
+		return classrun.Open(path, classrun.Expect{Analyser: language(in.Spec).Analyser(), Classes: int(run.Rows)})
 	})
 	if err != nil {
 		return err
@@ -125,7 +124,8 @@ func (in MergeIn) compareRun(ctx context.Context, run corpus.Run, want corpus.Se
 func (in MergeIn) readSplit(ctx context.Context, one corpus.Split) (*split.File, func(), error) {
 	return readMapped(ctx, in, one.SHA256, func(path string) (*split.File, error) {
 		return split.Open(path, split.Expect{
-			Analyser: text.Analyser, Documents: int(one.Documents), Chunks: int(one.Chunks), Classes: int(one.Classes),
+			Analyser:  language(in.Spec).Analyser(),
+			Documents: int(one.Documents), Chunks: int(one.Chunks), Classes: int(one.Classes),
 		})
 	})
 }

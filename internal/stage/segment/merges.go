@@ -18,7 +18,7 @@ type Merges struct{ Splits, Runs [][]int }
 // many files were new.
 func Merge(ctx context.Context, in MergeIn, groups Merges) (out corpus.Segments, fresh int64, err error) {
 	out = in.Listed
-	chunks := deadSide{name: corpus.ChunkSide}
+	chunks := deadSide{name: corpus.ChunkSide, analyser: language(in.Spec).Analyser()}
 	for _, group := range groups.Splits {
 		in.Which = group
 		merged, err := MergeSplits(ctx, in)
@@ -46,7 +46,7 @@ func Merge(ctx context.Context, in MergeIn, groups Merges) (out corpus.Segments,
 		out.Mentions = append(out.Mentions, numberedPart(merged.Mentions, merged.Split.Extract))
 		out.Chunks = append(out.Chunks, numberedPart(merged.Chunks, merged.Split.Extract))
 	}
-	classes := deadSide{name: corpus.ClassSide}
+	classes := deadSide{name: corpus.ClassSide, analyser: language(in.Spec).Analyser()}
 	for _, group := range groups.Runs {
 		in.Which = group
 		merged, err := MergeRuns(ctx, in)
@@ -127,9 +127,10 @@ func dropTomb(list []corpus.Tomb, sha string) []corpus.Tomb {
 
 // CountDead writes the dead statistics of a side from the segments and bitmaps that it is the sum of.
 func CountDead(
-	ctx context.Context, index artifact.Index, listed corpus.Segments, files *segments.Files, side string,
+	ctx context.Context, index artifact.Index, spec corpus.Spec, listed corpus.Segments, files *segments.Files,
+	side string,
 ) (corpus.Segment, bool, error) {
-	counted := deadSide{name: side}
+	counted := deadSide{name: side, analyser: language(spec).Analyser()}
 	add := func(change deadstats.Change) {
 		counted.rows += change.Documents
 		counted.changes = append(counted.changes, change)

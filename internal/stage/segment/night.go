@@ -5,15 +5,16 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 
 	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/deadstats"
 	"github.com/unweaver/unweaver/internal/format/tomb"
-	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/segments"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // NightIn is what a build that makes a part of a generation of many segments adds to its parent and takes away.
@@ -63,6 +64,7 @@ type night struct {
 	chunkWords termCounter
 	classWords termCounter
 	dropped    map[string]bool // splits and runs of which nothing counts any more
+	counting   sync.Mutex      // while the dead are read: of all above but documents, and of what follows
 	out        NightOut
 	done       int64
 }
@@ -78,7 +80,22 @@ func (n *night) tick() {
 	}
 }
 
-// buryDocuments finds the documents that died.
+// At once a night reads so many groups of what died, and writes so many bitmaps. A group has so many documents of one
+// part at most: each is a read of its own where changes are spread, so that opening the part again costs little.
+const (
+	buriesAtOnce  = 16
+	groupToBury   = 128
+	bitmapsAtOnce = 16
+)
+
+// grave is a group of documents of one split that died, all of one part.
+type grave struct {
+	split int
+	keys  []string // they increase
+}
+
+// buryDocuments finds the documents that died. Groups of them are read side by side; what is counted of them does not
+// depend on their order.
 func (n *night) buryDocuments(ctx context.Context) error {
 	keys := map[int][]string{} // of each split
 	for row, err := range artifact.ScanAll(ctx, n.Artifacts.Store, n.Gone) {
@@ -95,25 +112,53 @@ func (n *night) buryDocuments(ctx context.Context) error {
 		n.documents[place.Segment] = append(n.documents[place.Segment], uint32(place.Row))
 		keys[place.Segment] = append(keys[place.Segment], key)
 	}
+	var graves []grave
 	for number := range n.Parent.Segments.Splits {
-		if len(keys[number]) == 0 {
-			continue
-		}
-		if err := n.buryIn(ctx, number, keys[number]); err != nil {
+		of, err := n.graves(number, keys[number])
+		if err != nil {
 			return err
 		}
+		graves = append(graves, of...)
 	}
-	return nil
+	return par.Each(ctx, len(graves), buriesAtOnce, func(ctx context.Context, i int) error {
+		return n.buryIn(ctx, graves[i])
+	})
 }
 
-// buryIn counts the chunks of documents of one split, whose keys increase.
-func (n *night) buryIn(ctx context.Context, number int, keys []string) error {
-	walk, err := openSplit(n.Artifacts, n.Parent.Segments, number, n.Table.Splits[number])
+// graves cuts the documents of one split that died into groups.
+func (n *night) graves(number int, keys []string) (out []grave, err error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	walk, err := n.walk(number)
+	if err != nil {
+		return nil, err
+	}
+	for part := range walk.rows {
+		of := walk.ofPart(part, keys)
+		keys = keys[len(of):]
+		for group := range slices.Chunk(of, groupToBury) {
+			out = append(out, grave{number, group})
+		}
+	}
+	if len(keys) > 0 {
+		return nil, walk.unfit("document " + fault.Quoted(keys[0]) + " is in none of its parts")
+	}
+	return out, nil
+}
+
+func (n *night) walk(number int) (*splitWalk, error) {
+	return openSplit(n.Artifacts, n.Parent.Segments, number, n.Table.Splits[number])
+}
+
+// buryIn counts the chunks of a group of documents.
+func (n *night) buryIn(ctx context.Context, group grave) error {
+	walk, err := n.walk(group.split)
 	if err != nil {
 		return err
 	}
 	found := 0
-	for document, err := range walk.documents(ctx, keys) {
+	for document, err := range walk.documents(ctx, group.keys) {
 		if err != nil {
 			return err
 		}
@@ -121,10 +166,9 @@ func (n *night) buryIn(ctx context.Context, number int, keys []string) error {
 		if err := n.bury(ctx, walk, document); err != nil {
 			return err
 		}
-		n.tick()
 	}
-	if found != len(keys) {
-		return walk.unfit(fmt.Sprintf("its documents segments have %d of %d documents that it has", found, len(keys)))
+	if found != len(group.keys) {
+		return walk.unfit(fmt.Sprintf("its documents segments have %d of %d documents that it has", found, len(group.keys)))
 	}
 	return nil
 }
@@ -136,21 +180,28 @@ func (n *night) bury(ctx context.Context, walk *splitWalk, document standing) er
 			return err
 		}
 		id := chunk.ID.String()
+		content := corpus.Sum("chunk", id, document.key, fmt.Sprint(chunk.Ordinal))
+		text := corpus.Sum("chunk", id, corpus.Sum(document.Title+"\n\n"+passage).String())
+		vector := corpus.Sum("chunk", id, chunk.Digest.String())
+		terms := language(n.Spec).Terms(passageText(n.Spec, document.Title, passage))
+		n.counting.Lock()
 		n.out.Counts.Chunks++
 		n.out.Counts.Tokens += int64(chunk.Tokens)
 		n.out.Counts.Windows += int64(chunk.Windows)
-		n.out.Hashes.Content.Add(corpus.Sum("chunk", id, document.key, fmt.Sprint(chunk.Ordinal)))
-		n.out.Hashes.Text.Add(corpus.Sum("chunk", id, corpus.Sum(document.Title+"\n\n"+passage).String()))
-		n.out.Hashes.Vector.Add(corpus.Sum("chunk", id, chunk.Digest.String()))
-		n.chunkWords.add(text.Terms(passageText(n.Spec, document.Title, passage)))
+		n.out.Hashes.Content.Add(content)
+		n.out.Hashes.Text.Add(text)
+		n.out.Hashes.Vector.Add(vector)
+		n.chunkWords.add(terms)
+		n.tick()
+		n.counting.Unlock()
 	}
 	return nil
 }
 
 // buryClasses finds the class rows that died.
 func (n *night) buryClasses(ctx context.Context) error {
-	for _, key := range n.Ended {
-		for row, err := range artifact.ScanAll(ctx, n.Artifacts.Store, key) {
+	return par.Each(ctx, len(n.Ended), buriesAtOnce, func(ctx context.Context, i int) error {
+		for row, err := range artifact.ScanAll(ctx, n.Artifacts.Store, n.Ended[i]) {
 			if err != nil {
 				return err
 			}
@@ -158,12 +209,15 @@ func (n *night) buryClasses(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
+			terms := language(n.Spec).Surface(ended.Text)
+			n.counting.Lock()
 			n.classes[ended.Segment] = append(n.classes[ended.Segment], uint32(ended.Row))
-			n.classWords.add(text.Surface(ended.Text))
+			n.classWords.add(terms)
 			n.tick()
+			n.counting.Unlock()
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // lists gives the parent's lists without what nothing counts of, and what the build wrote behind them.
@@ -217,57 +271,56 @@ func (n *night) left(segment string, rows, died int) int {
 	return rows - died
 }
 
-// tombs writes the bitmaps of segments of which something died; those of the others stay.
+// tombs writes the bitmaps of segments of which something died, side by side; those of the others stay.
 func (n *night) tombs(ctx context.Context) error {
 	listed := &n.Parent.Segments
 	died := map[string][]uint32{}
-	of := map[string]tomb.Of{}
+	var marked []tomb.Of // in the order of the lists
+	mark := func(of tomb.Of, rows []uint32) {
+		if len(rows) > 0 {
+			died[of.Segment] = rows
+			slices.Sort(rows)
+			if !n.dropped[of.Segment] {
+				marked = append(marked, of)
+			}
+		}
+	}
 	for i, one := range listed.Splits {
-		died[one.SHA256] = n.documents[i]
-		of[one.SHA256] = tomb.Of{Segment: one.SHA256, Unit: tomb.Documents, Rows: int(one.Documents)}
+		mark(tomb.Of{Segment: one.SHA256, Unit: tomb.Documents, Rows: int(one.Documents)}, n.documents[i])
 	}
 	for i, one := range listed.Runs {
-		died[one.SHA256] = n.classes[i]
-		of[one.SHA256] = tomb.Of{Segment: one.SHA256, Unit: tomb.Classes, Rows: int(one.Rows)}
+		mark(tomb.Of{Segment: one.SHA256, Unit: tomb.Classes, Rows: int(one.Rows)}, n.classes[i])
 	}
 	for _, former := range listed.Tombs {
 		if !n.dropped[former.Of] && len(died[former.Of]) == 0 {
 			n.out.Segments.Tombs = append(n.out.Segments.Tombs, former)
 		}
 	}
-	segmentOf := func(sha string) error {
-		rows := died[sha]
-		if n.dropped[sha] || len(rows) == 0 {
-			return nil
-		}
-		slices.Sort(rows)
-		made, fresh, err := putFile(ctx, n.Artifacts, func(to io.Writer) error {
-			return tomb.Add(to, of[sha], n.Table.Tomb(sha), rows)
+	fresh := make([]bool, len(marked))
+	made := make([]corpus.Tomb, len(marked))
+	err := par.Each(ctx, len(marked), bitmapsAtOnce, func(ctx context.Context, i int) (err error) {
+		of := marked[i]
+		made[i].Of = of.Segment
+		made[i].Segment, fresh[i], err = putFile(ctx, n.Artifacts, func(to io.Writer) error {
+			return tomb.Add(to, of, n.Table.Tomb(of.Segment), died[of.Segment])
 		})
-		if fresh {
+		return err
+	})
+	n.out.Segments.Tombs = append(n.out.Segments.Tombs, made...)
+	for _, one := range fresh {
+		if one {
 			n.out.Fresh++
 		}
-		n.out.Segments.Tombs = append(n.out.Segments.Tombs, corpus.Tomb{Segment: made, Of: sha})
-		return err
 	}
-	for _, one := range listed.Splits {
-		if err := segmentOf(one.SHA256); err != nil {
-			return err
-		}
-	}
-	for _, one := range listed.Runs {
-		if err := segmentOf(one.SHA256); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 // deadStats writes what the dead rows of each side count that are still in segments.
 func (n *night) deadStats(ctx context.Context) error {
+	analyser := language(n.Spec).Analyser()
 	sides := []deadSide{
-		{corpus.ChunkSide, n.chunkWords.rows, []deadstats.Change{n.chunkWords.change()}},
-		{corpus.ClassSide, n.classWords.rows, []deadstats.Change{n.classWords.change()}},
+		{corpus.ChunkSide, analyser, n.chunkWords.rows, []deadstats.Change{n.chunkWords.change()}},
+		{corpus.ClassSide, analyser, n.classWords.rows, []deadstats.Change{n.classWords.change()}},
 	}
 	for i, one := range n.Parent.Segments.Splits {
 		if n.dropped[one.SHA256] {
@@ -294,9 +347,10 @@ func (n *night) deadStats(ctx context.Context) error {
 
 // deadSide is what becomes of the dead rows of one side.
 type deadSide struct {
-	name    string
-	rows    int64 // that died
-	changes []deadstats.Change
+	name     string
+	analyser string // that cut the words
+	rows     int64  // that died
+	changes  []deadstats.Change
 }
 
 // leave takes away what a segment that is left out counts, of which every row is dead.
@@ -325,7 +379,7 @@ func (s *deadSide) write(
 		}), false, nil
 	}
 	made, fresh, err := putFile(ctx, index, func(to io.Writer) error {
-		return deadstats.Write(to, deadstats.Of{Side: s.name, Analyser: text.Analyser}, former, s.changes...)
+		return deadstats.Write(to, deadstats.Of{Side: s.name, Analyser: s.analyser}, former, s.changes...)
 	})
 	return []corpus.DeadStat{{Segment: made, Side: s.name}}, fresh, err
 }

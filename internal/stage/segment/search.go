@@ -19,7 +19,6 @@ import (
 	"github.com/unweaver/unweaver/internal/format/search"
 	"github.com/unweaver/unweaver/internal/format/textseg"
 	"github.com/unweaver/unweaver/internal/format/title"
-	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/stream/par"
 	"github.com/unweaver/unweaver/internal/stream/spill"
@@ -161,7 +160,7 @@ func analyse(
 
 // chunks walks documents and their chunks in chunk order.
 func (b *searcher) chunks(ctx context.Context) error {
-	return analyse(ctx, b.chunkSide, text.Terms, func(yield func(string, error) bool) {
+	return analyse(ctx, b.chunkSide, language(b.Spec).Terms, func(yield func(string, error) bool) {
 		readers := map[uint32]*textseg.Reader{}
 		parts := map[uint32]corpus.Segment{}
 		for _, s := range b.Segments.Text {
@@ -227,7 +226,7 @@ func (b *searcher) document(document rows.Document) error {
 	return errors.Join(
 		b.meta.Put(raw),
 		mapped.PutRecord(&b.metaEnd, b.metaAt),
-		mapped.PutRecord(&b.titles, title.Of(document.Title, b.Spec.Parity)),
+		mapped.PutRecord(&b.titles, title.Of(document.Title, b.Spec.Parity, b.Spec.Names)),
 		mapped.PutRecord(&b.modified, document.Modified.UnixMilli()),
 	)
 }
@@ -235,7 +234,7 @@ func (b *searcher) document(document rows.Document) error {
 // classes walks the classes in the order of their ids, which is their order in the live segment.
 func (b *searcher) classes(ctx context.Context) error {
 	place := 0
-	return analyse(ctx, b.classSide, text.Surface, func(yield func(string, error) bool) {
+	return analyse(ctx, b.classSide, language(b.Spec).Surface, func(yield func(string, error) bool) {
 		for _, s := range b.Segments.Classes {
 			for row, err := range artifact.ScanAll(ctx, b.Artifacts.Store, b.Artifacts.SegmentKey(s.SHA256)) {
 				var class rows.Class
@@ -379,7 +378,7 @@ func (b *searcher) write(ctx context.Context) (corpus.Segment, bool, error) {
 	}
 	defer file.Discard()
 	writer := mapped.NewWriter(file, search.Kind, search.Version, nil)
-	meta := search.Meta{Analyser: text.Analyser, Language: b.Spec.Retrieval.Language}
+	meta := search.Meta{Analyser: language(b.Spec).Analyser(), Language: b.Spec.Retrieval.Language}
 	for _, name := range []string{
 		"modified", "meta", "meta_end", title.Section, "rank", "place", "class_off", "class_to", "chunk_off", "chunk_to",
 	} {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/format/mapped"
 	"github.com/unweaver/unweaver/internal/format/rows"
@@ -198,13 +199,17 @@ func (b *builder) classes(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
+			if class.First == nil || r.Listed == nil {
+				return fault.Internal.At("write live segment", "class "+r.ID.String()).
+					Because("its row does not say what mentions it").Advise("report this")
+			}
 			rec := live.Class{
 				ID:         r.ID,
 				Vector:     class.Vector,
 				Record:     rows.RecordDigest(class.Record),
-				FirstChunk: uint32(class.FirstChunk),
-				FirstPos:   int32(class.FirstPos),
-				Chunks:     uint32(r.ChunkTotal),
+				FirstChunk: uint32(class.First.Chunk),
+				FirstPos:   int32(class.First.Pos),
+				Chunks:     uint32(r.Listed.ChunkTotal),
 			}
 			key := names.Key(r.Name, false)
 			b.byName.Add(

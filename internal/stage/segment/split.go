@@ -56,7 +56,7 @@ func Split(ctx context.Context, in SplitIn) (corpus.Segment, split.Expect, bool,
 		return corpus.Segment{}, split.Expect{}, false, err
 	}
 	defer file.Discard()
-	expect, err := s.writer.Write(file, text.Analyser, in.Spec.Retrieval.Language)
+	expect, err := s.writer.Write(file, language(in.Spec).Analyser(), in.Spec.Retrieval.Language)
 	if err != nil {
 		return corpus.Segment{}, expect, false, err
 	}
@@ -92,10 +92,10 @@ func (s *splitter) chunks(ctx context.Context) error {
 		terms  [][]string
 	}
 	for batch, err := range par.Ordered(ctx, 2, s.batches(ctx), func(_ context.Context, pieces []piece) (cut, error) {
-		out := cut{pieces, make([][]string, len(pieces))}
+		out, words := cut{pieces, make([][]string, len(pieces))}, language(s.Spec)
 		for i := range pieces {
 			if pieces[i].document == nil {
-				out.terms[i] = text.Terms(pieces[i].text)
+				out.terms[i] = words.Terms(pieces[i].text)
 			}
 		}
 		return out, nil
@@ -107,7 +107,7 @@ func (s *splitter) chunks(ctx context.Context) error {
 			if piece.document != nil {
 				err = s.writer.Document(*piece.document)
 			} else {
-				err = s.writer.Chunk(piece.chunk, batch.terms[i], nil)
+				err = s.writer.Chunk(piece.chunk, batch.terms[i])
 			}
 			if err != nil {
 				return err
@@ -215,7 +215,7 @@ func (u *unit) pieces(ctx context.Context) iter.Seq2[piece, error] {
 			}
 			if !yield(piece{document: &split.Row{
 				Key: key, Part: uint32(u.part), Frame: uint32(row.Frame), Modified: document.Modified, Meta: document.Meta,
-				Title: title.Of(document.Title, u.Spec.Parity),
+				Title: title.Of(document.Title, u.Spec.Parity, u.Spec.Names),
 			}}, nil) {
 				return
 			}
@@ -298,7 +298,7 @@ func (s *splitter) mentionsOf(ctx context.Context, key string, base int64) error
 			return fault.Internal.At("write split", fmt.Sprintf("mention by chunk %d", mention.Number)).
 				Because("there is no such number").Advise("report this")
 		}
-		if err := s.writer.Mention(corpus.ID(row.Key), uint32(number)); err != nil {
+		if err := s.writer.Mention(corpus.ID(row.Key), uint32(number), mention.Position); err != nil {
 			return err
 		}
 		s.tick()
@@ -322,7 +322,7 @@ func ClassRun(ctx context.Context, in ClassRunIn) (corpus.Segment, classrun.Expe
 	for _, segment := range in.Classes {
 		for row, err := range artifact.ScanAll(ctx, in.Artifacts.Store, in.Artifacts.SegmentKey(segment.SHA256)) {
 			if err == nil {
-				err = addClass(writer, row.Value)
+				err = addClass(writer, row.Value, language(in.Spec))
 			}
 			if err != nil {
 				return corpus.Segment{}, classrun.Expect{}, false, err
@@ -337,7 +337,7 @@ func ClassRun(ctx context.Context, in ClassRunIn) (corpus.Segment, classrun.Expe
 		return corpus.Segment{}, classrun.Expect{}, false, err
 	}
 	defer file.Discard()
-	expect, err := writer.Write(file, text.Analyser, in.Spec.Retrieval.Language)
+	expect, err := writer.Write(file, language(in.Spec).Analyser(), in.Spec.Retrieval.Language)
 	if err != nil {
 		return corpus.Segment{}, expect, false, err
 	}
@@ -345,7 +345,7 @@ func ClassRun(ctx context.Context, in ClassRunIn) (corpus.Segment, classrun.Expe
 	return made, expect, fresh, err
 }
 
-func addClass(writer *classrun.Writer, raw []byte) error {
+func addClass(writer *classrun.Writer, raw []byte, words *text.Language) error {
 	class, err := rows.DecodeClass(raw)
 	if err != nil {
 		return err
@@ -354,12 +354,7 @@ func addClass(writer *classrun.Writer, raw []byte) error {
 	if err != nil {
 		return err
 	}
-	if len(record.Chunks) == 0 {
-		return fault.Internal.At("write class run", "class "+record.ID.String()).
-			Because("no chunk mentions it").Advise("report this")
-	}
 	return writer.Add(classrun.Row{
 		ID: record.ID, Vector: class.Vector, Record: rows.RecordDigest(class.Record),
-		FirstChunk: record.Chunks[0], FirstPos: int32(class.FirstPos),
-	}, names.Key(record.Name, false), text.Surface(record.Text))
+	}, names.Key(record.Name, false), words.Surface(record.Text))
 }

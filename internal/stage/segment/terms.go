@@ -1,9 +1,14 @@
 package segment
 
 import (
+	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/format/deadstats"
+	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/stream/spill"
 )
+
+// language of the texts of a configuration, by whose rules they are cut into words.
+func language(spec corpus.Spec) *text.Language { return text.In(spec.Retrieval.Language) }
 
 // termCounter counts in how many rows each term is. What is held does not grow with the rows.
 type termCounter struct {

@@ -50,25 +50,16 @@ var schema = json.RawMessage(
 // In is what one partition works on. OnProgress is told of classes done and ledger entries that answered; nil is
 // allowed.
 type In struct {
-	Spec      corpus.Spec
-	Artifacts artifact.Index
-	Scratch   string
-	Partition int
-	Source    string // the reduced rows
-	Attempt   int
-	Chat      model.Chat
-	Health    *stage.Health // of Chat, over the units of the run; nil is allowed
-	Ledger    *ledger.Ledger
-	// Former, where it is set, gives the parent's texts of classes whose descriptions are the parent's, in the order of
-	// ids: they are not shortened again. Where a model is paid the ledger has them, and what it lacks is asked for again.
-	Former     func(ctx context.Context, ids []corpus.ID) iter.Seq2[Former, error]
+	Spec       corpus.Spec
+	Artifacts  artifact.Index
+	Scratch    string
+	Partition  int
+	Source     string // the reduced rows
+	Attempt    int
+	Chat       model.Chat
+	Health     *stage.Health // of Chat, over the units of the run; nil is allowed
+	Ledger     *ledger.Ledger
 	OnProgress func(corpus.Progress)
-}
-
-// Former is what the parent has of a class.
-type Former struct {
-	ID   corpus.ID
-	Text string
 }
 
 // Result of a partition.
@@ -86,7 +77,6 @@ func Key(scratch string, partition int) string {
 type shortener struct {
 	In
 	round stage.Round
-	known map[corpus.ID]string // what the parent has
 	mu    sync.Mutex
 	res   Result
 }
@@ -96,7 +86,6 @@ type class struct {
 	id           corpus.ID
 	name         string
 	descriptions []string
-	same         bool // as the parent has them
 }
 
 // shortened is what became of it.
@@ -126,11 +115,6 @@ func Run(ctx context.Context, in In) (Result, error) {
 		return s.res, err
 	}
 	defer out.Discard()
-	former, err := s.former(ctx)
-	if err != nil {
-		return s.res, err
-	}
-	s.known = former
 	var failed error // returned behind the loop, which waits for the classes in flight
 	for short, err := range par.Ordered(ctx, width(in.Spec.Limits), s.long(ctx), s.shorten) {
 		if err != nil {
@@ -151,33 +135,6 @@ func Run(ctx context.Context, in In) (Result, error) {
 	return s.res, err
 }
 
-// former asks for the texts that the parent has already. They are as many as a partition has at most.
-func (s *shortener) former(ctx context.Context) (map[corpus.ID]string, error) {
-	if s.Former == nil || s.Chat.Info().Paid {
-		return nil, nil
-	}
-	var ids []corpus.ID
-	for long, err := range s.long(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		if long.same {
-			ids = append(ids, long.id)
-		}
-	}
-	known := make(map[corpus.ID]string, len(ids))
-	if len(ids) == 0 {
-		return known, nil
-	}
-	for former, err := range s.Former(ctx, ids) {
-		if err != nil {
-			return nil, err
-		}
-		known[former.ID] = former.Text
-	}
-	return known, nil
-}
-
 // long streams the classes of the partition that are too long.
 func (s *shortener) long(ctx context.Context) iter.Seq2[class, error] {
 	return func(yield func(class, error) bool) {
@@ -191,7 +148,7 @@ func (s *shortener) long(ctx context.Context) iter.Seq2[class, error] {
 				!classtext.Long(reduced.Name, reduced.Descriptions, s.Spec.Shortening.Threshold, s.Spec.Parity) {
 				continue
 			}
-			if !yield(class{corpus.ID(row.Key), reduced.Name, reduced.Descriptions, reduced.Same}, err) || err != nil {
+			if !yield(class{corpus.ID(row.Key), reduced.Name, reduced.Descriptions}, err) || err != nil {
 				return
 			}
 		}
@@ -232,10 +189,6 @@ func Blocks(descriptions []string) [][]string {
 func (s *shortener) shorten(ctx context.Context, long class) (shortened, error) {
 	limit := s.Spec.Shortening.Threshold
 	out := shortened{id: long.id}
-	if known, ok := s.known[long.id]; ok {
-		out.row.Text = classtext.Short(long.name, known, s.Spec.Parity)
-		return out, nil
-	}
 	blocks := Blocks(long.descriptions)
 	parts := make([]string, len(blocks))
 	keys := make([][]corpus.Digest, len(blocks))

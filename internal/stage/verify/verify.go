@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -17,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/segments"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // Kind says what is checked, and how closely.
@@ -154,70 +156,108 @@ func (in In) tell(res Result) {
 // batchKeys are asked for at once.
 const batchKeys = 1000
 
+// batchesAtOnce are asked for side by side.
+const batchesAtOnce = 8
+
 func checkRecords(ctx context.Context, in In) (Result, error) {
 	var res Result
-	var want []records.Record
-	flush := func() error {
-		keys := make([]string, len(want))
-		for i, record := range want {
-			keys[i] = record.Key
-		}
-		stored, err := in.Classes.GetRecords(ctx, keys)
-		if err != nil {
-			return err
-		}
-		var lost []records.Record
-		for i, value := range stored {
-			if string(value) != string(want[i].Value) {
-				lost = append(lost, want[i])
-				in.found(want[i].Key, value != nil)
-			}
-		}
-		res.Checked += int64(len(want))
-		if in.ReadOnly {
-			res.Differing += int64(len(lost))
-		} else {
-			if err := in.Classes.PutRecords(ctx, lost); err != nil {
-				return err
-			}
-			res.Rewritten += int64(len(lost))
-		}
-		want = want[:0]
-		in.tell(res)
-		return nil
-	}
 	read := int64(0)
-	segment := in.Artifacts.SegmentKey(in.Unit.Segment.SHA256)
-	for row, err := range artifact.ScanAll(ctx, in.Artifacts.Store, segment) {
+	for one, err := range par.Ordered(ctx, batchesAtOnce, in.wantedRecords(ctx, &read), in.compareRecords) {
 		if err != nil {
 			return res, err
 		}
-		read++
-		if in.Within != nil && !in.Within(corpus.ID(row.Key)) {
-			continue
+		res.Checked += one.checked
+		if differing := int64(len(one.differing)); in.ReadOnly {
+			res.Differing += differing
+		} else {
+			res.Rewritten += differing
 		}
-		class, err := rows.DecodeClass(row.Value)
-		if err != nil {
-			return res, err
+		for _, finding := range one.differing {
+			in.found(finding.Key, finding.Wrong)
 		}
-		digest := rows.RecordDigest(class.Record)
-		if in.Live != nil { // a segment lives longer than its rows
-			if counts, ok := in.Live.Class(corpus.ID(row.Key)); !ok || counts.Record != digest {
-				continue
-			}
-		}
-		key := corpus.RecordKey(in.Manifest.Store, in.Manifest.Index, corpus.ID(row.Key), digest)
-		want = append(want, records.Record{Key: key, Value: class.Record})
-		if len(want) == batchKeys {
-			if err := flush(); err != nil {
-				return res, err
-			}
-		}
-	}
-	if err := flush(); err != nil {
-		return res, err
+		in.tell(res)
 	}
 	return res, in.complete(read)
+}
+
+// compared is what came of some records.
+type compared struct {
+	checked   int64
+	differing []Finding
+}
+
+// compareRecords looks some records up, and writes those that are missing or wrong unless nothing may be written.
+func (in In) compareRecords(ctx context.Context, want []records.Record) (compared, error) {
+	out := compared{checked: int64(len(want))}
+	keys := make([]string, len(want))
+	for i, record := range want {
+		keys[i] = record.Key
+	}
+	stored, err := in.Classes.GetRecords(ctx, keys)
+	if err != nil {
+		return out, err
+	}
+	var lost []records.Record
+	for i, value := range stored {
+		if string(value) != string(want[i].Value) {
+			lost = append(lost, want[i])
+			out.differing = append(out.differing, Finding{want[i].Key, value != nil})
+		}
+	}
+	if len(lost) > 0 && !in.ReadOnly {
+		err = in.Classes.PutRecords(ctx, lost)
+	}
+	return out, err
+}
+
+// wantedRecords gives the records that the unit's segment names and that count, some at a time; read counts its rows.
+func (in In) wantedRecords(ctx context.Context, read *int64) iter.Seq2[[]records.Record, error] {
+	return func(yield func([]records.Record, error) bool) {
+		var want []records.Record
+		segment := in.Artifacts.SegmentKey(in.Unit.Segment.SHA256)
+		for row, err := range artifact.ScanAll(ctx, in.Artifacts.Store, segment) {
+			var record *records.Record
+			if err == nil {
+				*read++
+				record, err = in.wantedRecord(row)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if record == nil {
+				continue
+			}
+			if want = append(want, *record); len(want) == batchKeys {
+				if !yield(want, nil) {
+					return
+				}
+				want = nil
+			}
+		}
+		if len(want) > 0 {
+			yield(want, nil)
+		}
+	}
+}
+
+// wantedRecord is the record of a row; nil where it does not count.
+func (in In) wantedRecord(row artifact.Row) (*records.Record, error) {
+	if in.Within != nil && !in.Within(corpus.ID(row.Key)) {
+		return nil, nil
+	}
+	class, err := rows.DecodeClass(row.Value)
+	if err != nil {
+		return nil, err
+	}
+	digest := rows.RecordDigest(class.Record)
+	if in.Live != nil { // a segment lives longer than its rows
+		if counts, ok := in.Live.Class(corpus.ID(row.Key)); !ok || counts.Record != digest {
+			return nil, nil
+		}
+	}
+	key := corpus.RecordKey(in.Manifest.Store, in.Manifest.Stored(), corpus.ID(row.Key), digest)
+	return &records.Record{Key: key, Value: class.Record}, nil
 }
 
 // complete refuses a segment that gave another number of rows than it has: what it does not give cannot be missed in a

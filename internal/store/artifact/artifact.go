@@ -48,6 +48,15 @@ func (x Index) LeaseKey() string { return x.key("lease.json") }
 // ScheduleKey is where what the nights of the index build lies.
 func (x Index) ScheduleKey() string { return x.key("schedule.json") }
 
+// BatchesKey is where the rounds of batches at model servers are recorded.
+func (x Index) BatchesKey() string { return x.key("batches") }
+
+// NightsKey is what the last builds came to, for trends.
+func (x Index) NightsKey() string { return x.key("nights.json") }
+
+// BackfillKey is a file of a backfill; without one, what the keys of all files of it, or of all backfills, start with.
+func (x Index) BackfillKey(name, file string) string { return x.key("backfills", single(name), file) }
+
 // GenerationKey is a file of a generation.
 func (x Index) GenerationKey(gen, file string) string { return x.key("generations", single(gen), file) }
 
@@ -244,6 +253,10 @@ func (x Index) Spec(ctx context.Context, d corpus.Digest) (corpus.Spec, error) {
 		return spec, fault.SegmentDamage.At("read configuration", x.Store.Location(x.SpecKey(d))).Because(err)
 	}
 	if spec.Index != x.Name {
+		related, err := x.related(ctx, spec.Index)
+		if err != nil || related {
+			return spec, err
+		}
 		return corpus.Spec{}, fault.InvalidParam.At("read configuration", x.Store.Location(x.SpecKey(d))).
 			Because("it is one of index " + fault.Quoted(spec.Index) + ", not of " + x.Name)
 	}

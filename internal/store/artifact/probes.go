@@ -10,9 +10,22 @@ import (
 // ProbesKey is a file of probe questions, by the sum of its bytes.
 func (x Index) ProbesKey(sum string) string { return x.key("specs", single(sum)+".probes.jsonl") }
 
+// AliasesKey is a file of aliases, by the sum of its bytes.
+func (x Index) AliasesKey(sum string) string { return x.key("specs", single(sum)+".aliases.txt") }
+
+// PutAliases stores a file of aliases and gives the sum that names it.
+func (x Index) PutAliases(ctx context.Context, raw []byte) (string, error) {
+	return x.putSummed(ctx, x.AliasesKey, raw)
+}
+
 // PutProbes stores a file of probe questions and gives the sum that names it.
 func (x Index) PutProbes(ctx context.Context, raw []byte) (string, error) {
+	return x.putSummed(ctx, x.ProbesKey, raw)
+}
+
+// putSummed stores a file under the sum of its bytes, which it gives.
+func (x Index) putSummed(ctx context.Context, at func(sum string) string, raw []byte) (string, error) {
 	digest := sha256.Sum256(raw)
 	sum := hex.EncodeToString(digest[:])
-	return sum, putOnce(ctx, x.Store, x.ProbesKey(sum), bytes.NewReader(raw), int64(len(raw)))
+	return sum, putOnce(ctx, x.Store, at(sum), bytes.NewReader(raw), int64(len(raw)))
 }

@@ -51,3 +51,16 @@ func (x Index) PutTag(ctx context.Context, gen, tag string, content any) error {
 // CollectedKey is the object that says that a generation is collected: readers refuse it from then on, and what it
 // alone names is deleted a grace later.
 func (x Index) CollectedKey(gen string) string { return x.GenerationKey(gen, "collected") }
+
+// Purged tells whether a generation is collected because it holds what has to leave the index: who has it open closes
+// it, and nobody opens it any more.
+func (x Index) Purged(ctx context.Context, gen string) (bool, error) {
+	var mark struct {
+		Purged bool `json:"purged"`
+	}
+	_, err := blob.ReadJSON(ctx, x.Store, x.CollectedKey(gen), &mark)
+	if IsDamage(err) || fault.Is(err, fault.NotFound) {
+		return false, nil
+	}
+	return mark.Purged, err
+}

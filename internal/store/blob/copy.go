@@ -18,7 +18,11 @@ type Copier interface {
 // where the server cannot copy it by itself.
 func Copy(ctx context.Context, to Store, key string, from Store, source string) error {
 	if copier, ok := to.(Copier); ok {
-		if done, err := copier.CopyFrom(ctx, key, from, source); done || err != nil {
+		resolved, err := resolve(ctx, from, source)
+		if err != nil {
+			return err
+		}
+		if done, err := copier.CopyFrom(ctx, key, from, resolved); done || err != nil {
 			return err
 		}
 	}
@@ -33,6 +37,28 @@ func Copy(ctx context.Context, to Store, key string, from Store, source string) 
 	return err
 }
 
+// Resolver is a decorator that finds objects under other keys than it is asked for.
+type Resolver interface {
+	Resolve(ctx context.Context, key string) (string, error)
+}
+
+// resolve gives the key that an object has in the store beneath its decorators.
+func resolve(ctx context.Context, store Store, key string) (string, error) {
+	for {
+		if resolver, ok := store.(Resolver); ok {
+			var err error
+			if key, err = resolver.Resolve(ctx, key); err != nil {
+				return "", err
+			}
+		}
+		decorator, ok := store.(interface{ Unwrap() Store })
+		if !ok {
+			return key, nil
+		}
+		store = decorator.Unwrap()
+	}
+}
+
 // Beneath gives the store under decorators that only pass calls on: those that have Unwrap.
 func Beneath(store Store) Store {
 	for {
@@ -42,4 +68,10 @@ func Beneath(store Store) Store {
 		}
 		store = decorator.Unwrap()
 	}
+}
+
+// Settler is a store that keeps bytes of deleted objects for a while, beside where they lay. Settle has it let go of
+// them.
+type Settler interface {
+	Settle() error
 }

@@ -41,7 +41,7 @@ func openApart(
 		return OpenTable(ctx, cache, index, manifest)
 	}
 	apart := Apart(manifest.Segments, other)
-	files, err := Open(ctx, cache, index, apart)
+	files, err := Open(ctx, cache, index, apart, "")
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/unweaver/unweaver/internal/format/deadstats"
 	"github.com/unweaver/unweaver/internal/format/split"
 	"github.com/unweaver/unweaver/internal/format/tomb"
-	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/localfile"
 	"github.com/unweaver/unweaver/internal/stream/par"
@@ -58,12 +57,15 @@ func (f *Files) DeadStats(side string) *deadstats.File { return f.dead[side] }
 // openWidth is how many files are opened at once.
 const openWidth = 32
 
-// Open copies and maps the files that a manifest lists, beside each other; the caller releases them. Errors are those
-// of the stores and of the formats: fault.SegmentDamage also where a list names what another does not have.
+// Open copies and maps the files that a manifest lists, whose words an analyser cut (empty: any, for who looks up no
+// word), beside each other; the caller releases them. Errors are those of the stores and of the formats:
+// fault.SegmentDamage also where a list names what another does not have, fault.FormatUnknown where another analyser
+// cut the words.
 func Open(
-	ctx context.Context, cache *localfile.Cache, index artifact.Index, listed corpus.Segments,
+	ctx context.Context, cache *localfile.Cache, index artifact.Index, listed corpus.Segments, analyser string,
 ) (*Files, error) {
 	o := newOpening(cache, index, listed)
+	o.analyser = analyser
 	o.addSplits(listed.Splits)
 	o.addRuns(listed.Runs)
 	return o.open(ctx)
@@ -93,6 +95,8 @@ type opening struct {
 	tombs  []*tomb.File       // as the manifest lists them; nil: not open
 	dead   []*deadstats.File
 	steps  []func(context.Context) error
+
+	analyser string // that cut the words; empty: any
 }
 
 func newOpening(cache *localfile.Cache, index artifact.Index, listed corpus.Segments) *opening {
@@ -161,7 +165,7 @@ func tombOfRun(one corpus.Run) tomb.Of {
 func (o *opening) addSplits(splits []corpus.Split) {
 	for i, one := range splits {
 		expect := split.Expect{
-			Analyser:  text.Analyser,
+			Analyser:  o.analyser,
 			Documents: int(one.Documents), Chunks: int(one.Chunks), Classes: int(one.Classes),
 		}
 		o.rows[one.SHA256] = tombOf(one)
@@ -180,7 +184,7 @@ func (o *opening) addSplits(splits []corpus.Split) {
 
 func (o *opening) addRuns(runs []corpus.Run) {
 	for i, one := range runs {
-		expect := classrun.Expect{Analyser: text.Analyser, Classes: int(one.Rows)}
+		expect := classrun.Expect{Analyser: o.analyser, Classes: int(one.Rows)}
 		o.rows[one.SHA256] = tombOfRun(one)
 		o.steps = append(o.steps, func(ctx context.Context) error {
 			file, err := acquire(ctx, o, one.Segment, func(path string) (*classrun.File, error) {
@@ -229,7 +233,7 @@ func (o *opening) addDeadStats(dead []corpus.DeadStat) error {
 				"there is no such side, or the manifest lists it twice")
 		}
 		delete(sides, one.Side)
-		of := deadstats.Of{Side: one.Side, Analyser: text.Analyser}
+		of := deadstats.Of{Side: one.Side, Analyser: o.analyser}
 		o.steps = append(o.steps, func(ctx context.Context) (err error) {
 			o.dead[i], err = acquire(ctx, o, one.Segment, func(path string) (*deadstats.File, error) {
 				return deadstats.Open(path, of)

@@ -37,13 +37,14 @@ type Chunk struct {
 // Place is where a row lies: in which of the manifest's splits or class runs, and where there.
 type Place struct{ Segment, Row int }
 
-// OpenTable copies and maps what it needs; the caller releases it.
+// OpenTable copies and maps what it needs; the caller releases it. It looks up no word: generations of other languages,
+// and of before a new analyser, open as any.
 func OpenTable(
 	ctx context.Context, cache *localfile.Cache, index artifact.Index, manifest *corpus.Manifest,
 ) (*Table, error) {
 	t := &Table{listed: manifest.Segments}
 	if len(manifest.Segments.Splits) > 0 {
-		files, err := Open(ctx, cache, index, manifest.Segments)
+		files, err := Open(ctx, cache, index, manifest.Segments, "")
 		if err != nil {
 			return nil, err
 		}
@@ -92,7 +93,7 @@ func openSide(
 			side.Tombs = append(side.Tombs, one)
 		}
 	}
-	files, err := Open(ctx, cache, index, side)
+	files, err := Open(ctx, cache, index, side, "")
 	if err != nil {
 		return nil, err
 	}
@@ -165,6 +166,28 @@ func (t *Table) ClassRow(id corpus.ID) (Place, bool) {
 		}
 	}
 	return Place{}, false
+}
+
+// Mentions counts the chunks that mention a class, and how often they do. Splits of former versions and a live segment
+// do not tell.
+func (t *Table) Mentions(id corpus.ID) (chunks, mentions int64) {
+	if t.Files == nil {
+		return 0, 0
+	}
+	for i, file := range t.Splits {
+		class := file.ClassFrom(id)
+		if class == len(file.ClassIDs) || file.ClassIDs[class] != id || !file.Placed() {
+			continue
+		}
+		mentions += file.MentionsOf(class, func(chunk uint32) bool {
+			counts := t.documentCounts(i, int(file.Chunks[chunk].Document))
+			if counts {
+				chunks++
+			}
+			return counts
+		})
+	}
+	return chunks, mentions
 }
 
 // Document is where the document of a key lies that counts. A live segment has none.

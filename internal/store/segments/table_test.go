@@ -67,7 +67,7 @@ func (s shelf) split(into *corpus.Segments, keys string) {
 	for key := range strings.FieldsSeq(keys) {
 		s.check(writer.Document(split.Row{Key: key}))
 		chunk := split.Chunk{ID: chunkID(key), Digest: corpus.Sum(keys, key), Windows: 1}
-		s.check(writer.Chunk(chunk, []string{key}, nil))
+		s.check(writer.Chunk(chunk, []string{key}))
 		documents.Append(key, rows.Document{Object: keys, Chunks: []rows.Place{{ID: chunk.ID}}}.Encode())
 	}
 	var expect split.Expect
@@ -94,7 +94,6 @@ func (s shelf) run(into *corpus.Segments, names string) {
 		id := corpus.ClassID(name)
 		s.check(writer.Add(classrun.Row{
 			ID: id, Vector: corpus.Sum("vector", names, name), Record: corpus.Sum("record", names, name),
-			FirstChunk: chunkID(name),
 		}, name, []string{name}))
 	}
 	var expect classrun.Expect

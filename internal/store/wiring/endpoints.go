@@ -8,6 +8,7 @@ import (
 	"github.com/unweaver/unweaver/internal/config"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model/batch"
 	"github.com/unweaver/unweaver/internal/model/neural"
 )
 
@@ -17,13 +18,14 @@ type allowed struct {
 	mu         sync.Mutex
 	endpoints  []config.Endpoint
 	recordings []string
+	folders    []string // of batches
 }
 
 func allowing(own *config.Config) *allowed {
 	if own == nil {
 		return &allowed{}
 	}
-	return &allowed{endpoints: own.Endpoints(), recordings: own.Recordings()}
+	return &allowed{endpoints: own.Endpoints(), recordings: own.Recordings(), folders: own.BatchFolders()}
 }
 
 // Allow adds endpoints to those that the configuration of this process names.
@@ -78,6 +80,22 @@ func (a *allowed) recording(path string) error {
 		Advise("set models.chat.provider and models.chat.file in the configuration of worker, query-api or unweaver dev")
 }
 
+// batches gives who answers batches; nil: the Batch API of the chat model's server.
+func (a *allowed) batches(settings corpus.BatchMode) (batch.Server, error) {
+	if !settings.On() || settings.Folder == "" {
+		return nil, nil
+	}
+	asked, err := filepath.Abs(settings.Folder)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err == nil && slices.Contains(a.folders, asked) {
+		return batch.Folder{Dir: asked}, nil
+	}
+	return nil, fault.EndpointRefused.At("use models.chat.batch.folder", fault.Quoted(settings.Folder)).
+		Because("the configuration of this process does not name it").
+		Advise("set models.chat.mode and models.chat.batch.folder in the configuration of worker or unweaver dev")
+}
+
 // Check refuses the models of an index that this process may not use, before anything is built with them.
 func (m *Models) Check(spec corpus.Spec) error {
 	switch spec.Chat.Provider {
@@ -88,6 +106,9 @@ func (m *Models) Check(spec corpus.Spec) error {
 		}
 	default:
 		if err := m.allowed.endpoint("models.chat", spec.Chat.BaseURL, spec.Chat.APIKeyEnv); err != nil {
+			return err
+		}
+		if _, err := m.allowed.batches(spec.Chat.Batch); err != nil {
 			return err
 		}
 	}

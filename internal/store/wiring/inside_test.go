@@ -78,6 +78,27 @@ func TestClassesMayBeLexicalBesideAModelInside(t *testing.T) {
 	}
 }
 
+// The language of an index reaches the models inside: those of a build, and those that only tell what they are.
+func TestModelsInsideAreOfTheLanguageOfTheIndex(t *testing.T) {
+	spec := inside("")
+	spec.Retrieval.Language = "pt"
+	models := insideModels(t.TempDir())
+	built, err := models.Build(spec, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	described, err := models.Describe(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chat, embedder := builtin.Chat{Language: "pt"}.Info(), builtin.Embedder{Language: "pt"}.Info()
+	for _, set := range []model.Set{built, described} {
+		if set.Chat.Info() != chat || set.Chunks.Info() != embedder || set.Classes.Info() != embedder {
+			t.Errorf("%v, %v, %v", set.Chat.Info(), set.Chunks.Info(), set.Classes.Info())
+		}
+	}
+}
+
 // What lies in the user's folder is used where it is there.
 func TestAModelInsideEmbedsAndIsMetered(t *testing.T) {
 	for _, name := range neural.Names() {

@@ -29,7 +29,8 @@ type Models struct {
 	allowed  *allowed
 	mu       sync.Mutex
 	gates    map[string]*limits.Gate
-	fleet    *fleet.Member // nil: each gate has the whole concurrency
+	live     map[string]*live // by index
+	fleet    *fleet.Member    // nil: each gate has the whole concurrency
 	recorded map[string]*recorded.Chat
 	observer observe.Observer // told of every request to a server; nil: nobody
 	weights  string           // folder of models inside
@@ -54,7 +55,7 @@ func NewModels(shared coordination.Claims, own *config.Config) *Models {
 	}
 	return &Models{
 		shared: shared, allowed: allowing(own), weights: weights,
-		gates: map[string]*limits.Gate{}, recorded: map[string]*recorded.Chat{},
+		gates: map[string]*limits.Gate{}, live: map[string]*live{}, recorded: map[string]*recorded.Chat{},
 	}
 }
 
@@ -75,15 +76,15 @@ func (m *Models) limits(endpoint string, spec corpus.Spec) limits.Limits {
 		gate = limits.NewGate()
 		m.gates[endpoint] = gate
 	}
-	gate.Limit(spec.Index, spec.Limits.Concurrency)
+	now, rates := m.configure(spec)
+	gate.Limit(spec.Index, now.Concurrency)
 	if made && m.fleet != nil {
 		m.fleet.Share(endpoint, gate)
 	}
 	return limits.Limits{
-		Gate:            gate,
-		Shared:          m.shared,
-		PerMinute:       spec.Limits.RequestsPerMinute,
-		TokensPerMinute: spec.Limits.TokensPerMinute,
+		Gate:   gate,
+		Shared: m.shared,
+		Rates:  rates,
 	}
 }
 
@@ -182,7 +183,7 @@ func (m *Models) Build(spec corpus.Spec, meter model.Meter) (model.Set, error) {
 	}
 	set.Classes = set.Chunks
 	if spec.Embedding.Classes == "lexical" {
-		set.Classes = builtin.Embedder{}
+		set.Classes = builtin.Embedder{Language: spec.Retrieval.Language}
 	}
 	return set, nil
 }
@@ -190,9 +191,9 @@ func (m *Models) Build(spec corpus.Spec, meter model.Meter) (model.Set, error) {
 func (m *Models) chat(spec corpus.Spec, meter model.Meter) (model.Chat, error) {
 	switch spec.Chat.Provider {
 	case "builtin":
-		return builtin.Chat{}, nil
+		return builtin.Chat{Language: spec.Retrieval.Language}, nil
 	case "recorded":
-		return m.recording(spec.Chat.File)
+		return m.recording(spec)
 	}
 	if err := m.allowed.endpoint("models.chat", spec.Chat.BaseURL, spec.Chat.APIKeyEnv); err != nil {
 		return nil, err
@@ -202,29 +203,36 @@ func (m *Models) chat(spec corpus.Spec, meter model.Meter) (model.Chat, error) {
 		return nil, err
 	}
 	url := endpoint(spec.Chat.BaseURL)
+	batches, err := m.allowed.batches(spec.Chat.Batch)
+	if err != nil {
+		return nil, err
+	}
 	client := openai.New(openai.Config{
-		BaseURL: url, APIKey: secret, Model: spec.Chat.Model, MaxTokens: spec.Chat.MaxTokens, Domain: spec.Chat.Domain(),
+		Batches: batches, BaseURL: url, APIKey: secret, Model: spec.Chat.Model, MaxTokens: spec.Chat.MaxTokens,
+		Domain:  spec.Chat.Domain(),
 		Timeout: time.Duration(spec.Chat.Timeout),
 	})
 	metered := model.MeterChat(observe.Chat(client, m.observer), meter)
 	return observe.AskedChat(limits.Chat{Chat: metered, Limits: m.limits("chat "+url, spec)}, m.observer), nil
 }
 
-// recording opens a recording once a process.
-func (m *Models) recording(path string) (model.Chat, error) {
+// recording opens a recording once a process and language.
+func (m *Models) recording(spec corpus.Spec) (model.Chat, error) {
+	path := spec.Chat.File
 	if err := m.allowed.recording(path); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if chat := m.recorded[path]; chat != nil {
+	key := spec.Retrieval.Language + " " + path
+	if chat := m.recorded[key]; chat != nil {
 		return chat, nil
 	}
-	chat, err := recorded.Open(path, builtin.Chat{})
+	chat, err := recorded.Open(path, builtin.Chat{Language: spec.Retrieval.Language})
 	if err != nil {
 		return nil, err
 	}
-	m.recorded[path] = chat
+	m.recorded[key] = chat
 	return chat, nil
 }
 
@@ -236,7 +244,7 @@ func (m *Models) embedder(
 ) (model.Embedder, error) {
 	switch provider {
 	case "builtin":
-		return builtin.Embedder{}, nil
+		return builtin.Embedder{Language: spec.Retrieval.Language}, nil
 	case model.Neural:
 		embedder, err := neural.Open(spec.Embedding.Model, m.weights)
 		if err != nil {
@@ -265,13 +273,14 @@ func (m *Models) embedder(
 
 // Describe makes models that tell what they are and cannot be called: no key is needed.
 func (m *Models) Describe(spec corpus.Spec) (model.Set, error) {
-	set := model.Set{Chunks: builtin.Embedder{}, Classes: builtin.Embedder{}}
+	lexical := builtin.Embedder{Language: spec.Retrieval.Language}
+	set := model.Set{Chunks: lexical, Classes: lexical}
 	switch spec.Chat.Provider {
 	case "builtin":
-		set.Chat = builtin.Chat{}
+		set.Chat = builtin.Chat{Language: spec.Retrieval.Language}
 	case "recorded":
 		var err error
-		if set.Chat, err = m.recording(spec.Chat.File); err != nil {
+		if set.Chat, err = m.recording(spec); err != nil {
 			return set, err
 		}
 	default:

@@ -108,8 +108,8 @@ func TestProcessesShareTheConcurrencyOfAnEndpoint(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	if meter.most != 3 || meter.answered != 24 {
-		t.Errorf("%d at once, answered %d; want 3, 24", meter.most, meter.answered)
+	if meter.most > 3 || meter.answered != 24 { // a machine that stalls may have fewer at once
+		t.Errorf("%d at once, answered %d; want at most 3, 24", meter.most, meter.answered)
 	}
 }
 

@@ -134,6 +134,7 @@ func (s *Stores) open(ctx context.Context, stores config.Stores) (err error) {
 	if s.Artifacts, err = s.artifacts(ctx, stores.Artifacts); err != nil {
 		return err
 	}
+	s.Artifacts = artifact.Branched(s.Artifacts)
 	if s.StoreID, err = artifact.StoreID(ctx, s.Artifacts); err != nil {
 		return err
 	}
@@ -161,7 +162,11 @@ func (s *Stores) open(ctx context.Context, stores config.Stores) (err error) {
 // Artifacts opens the artifact store alone, for what needs nothing else.
 func Artifacts(ctx context.Context, c config.Stores) (blob.Store, error) {
 	stores := &Stores{s3: c.S3, buckets: map[string]blob.Store{}}
-	return stores.blob(ctx, c.Artifacts, "stores.artifacts")
+	store, err := stores.blob(ctx, c.Artifacts, "stores.artifacts")
+	if err != nil {
+		return nil, err
+	}
+	return artifact.Branched(store), nil
 }
 
 // runsSuffix names the file of running builds beside that of records.

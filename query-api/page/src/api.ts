@@ -179,6 +179,36 @@ export interface Run {
   unchanged?: boolean
 }
 
+// Night is a build that ended, in a few figures.
+export interface Night {
+  run: string
+  generation: string
+  status: string
+  reason?: string
+  published: boolean
+  unchanged?: boolean
+  started: string
+  seconds: number
+  documents: number
+  chunks: number
+  changed: number
+  share: number
+  calls: number
+  tokens: number
+  cost: number
+  currency?: string
+  failed: number
+  dead_letters: number
+  bytes: number
+  planned: { calls: number; tokens: number; cost: number; seconds: number } | null
+}
+
+export interface Trends {
+  index: string
+  nights: Night[]
+  totals: Record<string, number>
+}
+
 // Failure is why a request brought nothing. Status 0: nobody answered.
 export class Failure extends Error {
   constructor(
@@ -222,8 +252,29 @@ async function failureOf(response: Response): Promise<Failure> {
   return new Failure(response.status, 'foreign', `status ${response.status} ${response.statusText}`.trim(), '', after)
 }
 
-// call asks the server, and throws a Failure. Paths are relative to the page, so that it may stand below a prefix.
+// call asks the server for JSON, and throws a Failure.
 export async function call<T>(path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+  const response = await send(path, body, signal)
+  try {
+    return (await response.json()) as T
+  } catch (err) {
+    if (signal?.aborted) throw err
+    throw new Failure(0, 'broken', 'the answer broke off')
+  }
+}
+
+// save asks for a file and has the browser keep it: a link would not send the key.
+export async function save(path: string, name: string): Promise<void> {
+  const at = URL.createObjectURL(await (await send(path)).blob())
+  const link = document.createElement('a')
+  link.href = at
+  link.download = name
+  link.click()
+  setTimeout(() => URL.revokeObjectURL(at), 60_000)
+}
+
+// send asks the server. Paths are relative to the page, so that it may stand below a prefix.
+async function send(path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
   const headers: Record<string, string> = {}
   if (key()) headers.Authorization = 'Bearer ' + key()
   if (body !== undefined) headers['Content-Type'] = 'application/json'
@@ -244,12 +295,7 @@ export async function call<T>(path: string, body?: unknown, signal?: AbortSignal
       : new Failure(0, 'gone', 'nobody answers at ' + location.host)
   }
   if (!response.ok) throw await failureOf(response)
-  try {
-    return (await response.json()) as T
-  } catch (err) {
-    if (signal?.aborted) throw err
-    throw new Failure(0, 'broken', 'the answer broke off')
-  }
+  return response
 }
 
 const part = encodeURIComponent
@@ -271,6 +317,42 @@ export const missing = (err: unknown): undefined => {
 export interface Page<T> {
   items: T[]
   next_cursor?: string
+}
+
+// Memory is what enrichment gem made: themes, and the chunks of the largest loadings of each.
+export interface Memory {
+  index: string
+  generation: string
+  chunks: number
+  shown: number
+  questions: number
+  graph: string
+  values: number[]
+  residuals: number[]
+  estimated: number
+  why: string
+  themes: MemoryTheme[]
+}
+
+export interface MemoryTheme {
+  theme: number
+  lambda: number
+  beta: number
+  summary: string
+  questions: string[]
+  chunks: MemoryChunk[]
+}
+
+export interface MemoryChunk {
+  id: string
+  document: string
+  ordinal: number
+  start: number
+  end: number
+  loading: number
+  degree: number
+  member: boolean
+  question: string
 }
 
 export interface Question {
@@ -320,6 +402,11 @@ export const api = {
     ).catch(missing),
   runs: (index: string, cursor: string, signal?: AbortSignal) =>
     call<Page<Run>>(at(index, '/runs' + query({ cursor, limit: 50 })), undefined, signal).catch(missing),
+  trends: (index: string, signal?: AbortSignal) => call<Trends>(at(index, '/trends'), undefined, signal),
+  memory: (index: string, generation: string, signal?: AbortSignal) =>
+    call<Memory>(at(index, '/memory' + query({ generation })), undefined, signal),
+  map: (index: string, generation: string, format: string) => at(index, '/memory/map' + query({ format, generation })),
+  report: (index: string, run: string) => at(index, `/runs/${part(run)}/report`),
   run: (index: string, run: string, signal?: AbortSignal) =>
     call<Run>(at(index, '/runs/' + part(run)), undefined, signal).catch(missing),
 }

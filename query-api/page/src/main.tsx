@@ -12,11 +12,13 @@ import { EntityView, Entities } from './views/entities'
 import { GenerationView, Generations } from './views/generations'
 import { Home } from './views/home'
 import { RunView, Runs } from './views/runs'
+import { Themes } from './views/themes'
 
 const tabs: [string, string][] = [
   ['ask', 'Ask'],
   ['compare', 'Compare'],
   ['entities', 'Entities'],
+  ['themes', 'Themes'],
   ['documents', 'Documents'],
   ['generations', 'Generations'],
   ['runs', 'Runs'],
@@ -65,6 +67,8 @@ function View({ route }: { route: Route }) {
       return <Compare key={index} route={route} />
     case 'entities':
       return id ? <EntityView key={name} route={route} /> : <Entities key={name} route={route} />
+    case 'themes':
+      return <Themes key={name} route={route} />
     case 'documents':
       return id ? <DocumentView key={name} route={route} /> : <Documents key={name} route={route} />
     case 'generations':

@@ -136,6 +136,17 @@ func (s *Store) Close() error {
 	return s.journal.settle()
 }
 
+// Settle implements blob.Settler: what is in the journal of this process gets files of its own, and the journal ends.
+func (s *Store) Settle() error {
+	if s.journal == nil {
+		return nil
+	}
+	s.journal.mu.Lock()
+	s.journal.retire(s.journal.log)
+	s.journal.mu.Unlock()
+	return s.journal.settle()
+}
+
 // takes tells whether a write is one for the journal.
 func (j *journal) takes(key string, size int64, cond blob.Cond) bool {
 	if j == nil || !cond.Absent || size < 0 || size > journalObject || !j.covers(key) {

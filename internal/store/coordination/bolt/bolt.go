@@ -54,6 +54,9 @@ func Open(path string) (*Store, error) {
 // Close closes the file.
 func (s *Store) Close() error { return boltfile.Close(s.db) }
 
+// Scrub overwrites bytes of what was deleted that the file keeps until it needs their place.
+func (s *Store) Scrub(ctx context.Context) error { return boltfile.Scrub(ctx, s.db, s.path) }
+
 // Lease implements coordination.Readers.
 func (s *Store) Lease(ctx context.Context, index, generation, reader string, ttl time.Duration) error {
 	return s.LeaseAll(ctx, []coordination.Held{{Index: index, Generation: generation}}, reader, ttl)

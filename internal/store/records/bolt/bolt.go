@@ -169,3 +169,6 @@ func (s *Store) ScanRecords(ctx context.Context, prefix string, f func([]string)
 		after = []byte(keys[len(keys)-1])
 	}
 }
+
+// Scrub implements records.Scrubber.
+func (s *Store) Scrub(ctx context.Context) error { return boltfile.Scrub(ctx, s.db, s.path) }

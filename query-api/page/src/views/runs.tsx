@@ -1,10 +1,12 @@
 // Builds, as they run.
 
-import { api, type Problem, type Run } from '../api'
+import { useState } from 'preact/hooks'
+import { api, key, save, type Problem, type Run } from '../api'
 import { ago, count, duration, money, percent, plural, when } from '../format'
 import { href, type Route } from '../route'
 import { Figures, Loading, State, Table, Trouble, usePolled } from '../ui'
 import { Diff } from './generations'
+import { Trends } from './trends'
 
 const over = (status: string): boolean =>
   ['completed', 'completed_with_errors', 'held', 'failed', 'cancelled', 'damaged'].includes(status)
@@ -55,6 +57,7 @@ export function Runs({ route }: { route: Route }) {
           Nothing was built yet: <code>unweaver index FOLDER --index {index} --wait</code>
         </p>
       )}
+      {data && data.items.length > 0 && !params.cursor && <Trends index={index} />}
       {data && data.items.length > 0 && (
         <Table label="Runs" columns={['Run', 'Status', 'Began', '#Took', '#Cost', '#Problems']}>
           {data.items.map((run) => (
@@ -211,6 +214,29 @@ function Cost({ run }: { run: Run }) {
   )
 }
 
+// Report is the run as a page of its own, to be kept or sent on.
+function Report({ index, run }: { index: string; run: string }) {
+  const [failed, setFailed] = useState('')
+  const path = api.report(index, run)
+  const keep = (): void => {
+    setFailed('')
+    save(path, `${index}-${run}.html`).catch((err: unknown) => setFailed(err instanceof Error ? err.message : String(err)))
+  }
+  return (
+    <p class="actions">
+      {!key() && (
+        <a class="button" href={path} target="_blank" rel="noreferrer">
+          Open the report
+        </a>
+      )}
+      <button type="button" onClick={keep}>
+        Save the report
+      </button>
+      {failed && <span role="alert">{failed}</span>}
+    </p>
+  )
+}
+
 export function RunView({ route }: { route: Route }) {
   const { index, id } = route
   const { data, failure, behind, loading, again } = usePolled(
@@ -275,6 +301,7 @@ export function RunView({ route }: { route: Route }) {
       <Stages run={data} />
       {data.diff && <Diff diff={data.diff} />}
       <Problems list={listed(data)} total={problemsOf(data)} />
+      <Report index={index} run={id} />
       <p class="meta">
         Began {when(data.started)}
         {data.ended && `, ended ${when(data.ended)}`}

@@ -1,0 +1,212 @@
+package activities
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/build/runlog"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+const stageBackfill = "backfill"
+
+// filling opens the payments of a backfill, which have no lease.
+func (a *Activities) filling(
+	ctx context.Context, b workflows.Build, do func(context.Context, *build.Run) error, unit bool,
+) error {
+	err := checkBuild(b, stageBackfill, true)
+	if err == nil && !corpus.ValidSlug(b.Backfill) {
+		err = invalid("name backfill", b.Backfill, "letters a-z, digits and hyphens, no hyphen first")
+	}
+	if err != nil {
+		return a.refuse(err)
+	}
+	run := a.Ports.Bare(job(b), stageBackfill, build.BackfillFolder)
+	return a.calling(ctx, run, b, func(ctx context.Context, c *call) error {
+		c.records = !unit
+		if err := run.Configure(ctx); err != nil {
+			return err
+		}
+		if b.Budget != nil {
+			run.Grant(over(b.Budget, run.Settings.Budget))
+		}
+		if unit {
+			return c.work(ctx, do)
+		}
+		return guarded(ctx, run, do)
+	})
+}
+
+// OpenBackfill finds what a backfill has to pay for.
+func (a *Activities) OpenBackfill(ctx context.Context, b workflows.Build) (workflows.Backfilled, error) {
+	var out workflows.Backfilled
+	err := a.filling(ctx, b, func(ctx context.Context, run *build.Run) error {
+		opened, err := run.OpenBackfill(ctx)
+		out.Units, out.Documents = opened.Units, opened.Documents
+		return err
+	}, true)
+	return out, err
+}
+
+// PayBackfill pays for the chunks of one unit.
+func (a *Activities) PayBackfill(ctx context.Context, u workflows.Unit) (workflows.UnitResult, error) {
+	if err := checkUnit(u); err != nil {
+		return workflows.UnitResult{}, a.refuse(err)
+	}
+	err := a.filling(ctx, u.Build, func(ctx context.Context, run *build.Run) error {
+		return run.PayBackfill(ctx, u.N, a.working(run))
+	}, true)
+	return workflows.UnitResult{Done: 1}, err
+}
+
+// AimBackfill waits until nobody builds the index, and tells what is served then.
+func (a *Activities) AimBackfill(ctx context.Context, b workflows.Build) (workflows.Aimed, error) {
+	var out workflows.Aimed
+	err := a.filling(ctx, b, func(ctx context.Context, run *build.Run) error {
+		aim, err := run.AimBackfill(ctx, func(ctx context.Context) (string, error) {
+			name, err := build.Building(ctx, run.Index, a.Engine.Standing)
+			if err != nil || name != "" {
+				return name, err
+			}
+			return a.begun(ctx, run)
+		})
+		out.Spec, out.Parent = aim.Spec.String(), aim.Parent
+		return err
+	}, true)
+	return out, err
+}
+
+// working names the build of the index that goes on, for who lets it go first. One that publishes a backfill does not
+// go first, and one that is paused needs nothing.
+func (a *Activities) working(run *build.Run) build.Going {
+	return func(ctx context.Context) (string, error) {
+		name, err := build.Building(ctx, run.Index, a.Engine.Standing)
+		if err == nil && (name == "" || workflows.ForBackfill(name)) {
+			name, err = a.begun(ctx, run)
+		}
+		if err != nil || name == "" {
+			return "", err
+		}
+		state, err := build.State(ctx, run.Coordination, name)
+		if err == nil && state != nil && state.Report.Status == corpus.StatusPaused {
+			return "", nil
+		}
+		return name, err
+	}
+}
+
+// begun names the build of the index that was begun last, where it goes on: it may not have the lease yet.
+func (a *Activities) begun(ctx context.Context, run *build.Run) (string, error) {
+	raw, err := run.Coordination.State(ctx, runlog.LatestBuild(run.Index.Name))
+	index, generation, _ := strings.Cut(string(raw), "/")
+	if err != nil || index != run.Index.Name || !corpus.ValidSlug(generation) {
+		return "", err
+	}
+	standing, err := a.Engine.Standing(ctx, build.Holder{Workflow: workflows.BuildID(index, generation)})
+	if err != nil || standing != build.StandingOpen {
+		return "", err
+	}
+	return string(raw), nil
+}
+
+// NoteBackfill writes down how a backfill stands.
+func (a *Activities) NoteBackfill(ctx context.Context, note workflows.BackfillNote) error {
+	return a.filling(ctx, note.Build, func(ctx context.Context, run *build.Run) error {
+		return run.NoteBackfill(ctx, func(state *corpus.BackfillState) {
+			state.Status, state.Code, state.Detail = note.Status, "", ""
+			last := len(state.Builds) - 1
+			switch {
+			case note.Why != "" && last >= 0:
+				state.Builds[last].Why = note.Why
+			case note.Run != "" && (last < 0 || state.Builds[last].Run != note.Run): // it may be repeated
+				state.Builds = append(state.Builds, corpus.BackfillBuild{Run: note.Run, Parent: note.Parent})
+			}
+		})
+	}, false)
+}
+
+// EndBackfill records how a backfill ends, or that it pauses or waits.
+func (a *Activities) EndBackfill(ctx context.Context, end workflows.End) (workflows.Ended, error) {
+	if err := checkEnd(end); err != nil {
+		return workflows.Ended{}, a.refuse(err)
+	}
+	return workflows.Ended{}, a.filling(ctx, end.Build, func(ctx context.Context, run *build.Run) error {
+		return run.EndBackfill(ctx, ending(end))
+	}, false)
+}
+
+// Times of preempt.
+const (
+	preemptLooks    = 500 * time.Millisecond
+	preemptPatience = 20 * time.Minute // less than an attempt at TakeLease has
+)
+
+// taking takes the lease. Where the build of a backfill has it, another build ends that, and takes it then.
+func (a *Activities) taking(ctx context.Context, run *build.Run, taker build.Holder) (int64, error) {
+	for begun := time.Now(); ; {
+		if err := a.preempt(ctx, run); err != nil {
+			return 0, err
+		}
+		fence, err := build.TakeLease(ctx, run.Index, taker, a.Engine.Standing)
+		// The next build of a backfill may have been faster, once: it looks who builds the index before it begins.
+		if !fault.Is(err, fault.LeaseHeld) || a.filler(ctx, run) == nil || time.Since(begun) > preemptPatience {
+			return fence, err
+		}
+	}
+}
+
+// filler is the build of a backfill that has the lease and goes on, where another run wants it; else nil. What is wrong
+// with the lease, or with the engine, who takes the lease tells.
+func (a *Activities) filler(ctx context.Context, run *build.Run) *build.Holder {
+	lease, _, err := build.ReadLease(ctx, run.Index)
+	_, name, _ := strings.Cut(lease.Workflow, "/")
+	if err != nil || !workflows.ForBackfill(name) || workflows.ForBackfill(run.Name()) {
+		return nil
+	}
+	holder := build.Holder{Workflow: lease.Workflow, Run: lease.Run, Engine: lease.Engine}
+	if standing, err := a.Engine.Standing(ctx, holder); err != nil || standing != build.StandingOpen {
+		return nil
+	}
+	return &holder
+}
+
+// preempt ends the build of a backfill that has the lease which another build wants, and waits for its end: what it
+// paid for is kept, and the backfill begins another build once the lease is free.
+func (a *Activities) preempt(ctx context.Context, run *build.Run) error {
+	before := a.filler(ctx, run)
+	if before == nil {
+		return nil
+	}
+	_, name, _ := strings.Cut(before.Workflow, "/")
+	told := false
+	for begun := time.Now(); time.Since(begun) < preemptPatience; {
+		standing, err := a.Engine.Standing(ctx, *before)
+		if err != nil || standing != build.StandingOpen {
+			return err
+		}
+		if !told {
+			a.Log.Info("the build of a backfill yields", "run_id", name, "to", run.Name())
+			if _, err := build.Steer(ctx, run.Coordination, name, build.CommandCancel, nil); err != nil &&
+				!fault.Is(err, fault.ControlUnreadable) {
+				return err
+			}
+			if err := a.Engine.Cancel(ctx, *before); err != nil {
+				return err
+			}
+			told = true
+		}
+		run.Progress.Touch()
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(preemptLooks):
+		}
+	}
+	return fault.GenBusy.At("take the lease of", run.Index.Name).
+		Because("run " + name + " publishes a backfill and does not end, though it was told to").
+		Advise("see that a worker runs: unweaver status " + name)
+}

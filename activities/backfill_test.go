@@ -1,0 +1,97 @@
+package activities_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/unweaver/unweaver/internal/build"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// yielding is an engine in which one run goes on until it is cancelled.
+type yielding struct {
+	closed
+	mu        sync.Mutex
+	open      string
+	cancelled []string
+}
+
+func (y *yielding) Standing(_ context.Context, holder build.Holder) (build.Standing, error) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if holder.Workflow == y.open {
+		return build.StandingOpen, nil
+	}
+	return build.StandingClosed, nil
+}
+
+func (y *yielding) Cancel(_ context.Context, holder build.Holder) error {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.cancelled, y.open = append(y.cancelled, holder.Workflow), ""
+	return nil
+}
+
+// A build that wants the lease ends the build of a backfill that has it, and no other.
+func TestABuildOfABackfillYieldsItsLease(t *testing.T) {
+	for _, test := range []struct {
+		name, taker, holder string
+		yields              bool
+	}{
+		{"a night", "g1", "build/docs/backfill-old-1-1", true},
+		{"another backfill", "backfill-new-1-1", "build/docs/backfill-old-1-1", false},
+		{"a night that meets a night", "g1", "build/docs/g0", false},
+	} {
+		b := newBench(t)
+		engine := &yielding{open: test.holder}
+		b.Engine = engine
+		b.build.Generation = test.taker
+		b.hold(t, corpus.Lease{Workflow: test.holder, Run: "r0", Fence: 7, Heartbeat: time.Second})
+		value, err := b.ExecuteActivity(workflows.TakeLease, b.build)
+		if !test.yields {
+			if err == nil || len(engine.cancelled) != 0 || b.held(t).Workflow != test.holder {
+				t.Errorf("%s: %v, %q", test.name, err, engine.cancelled)
+			}
+			continue
+		}
+		var fence int64
+		if err == nil {
+			err = value.Get(&fence)
+		}
+		if err != nil || fence != 8 || len(engine.cancelled) != 1 {
+			t.Errorf("%s: fence %d, %v, %q", test.name, fence, err, engine.cancelled)
+		}
+		control, err := build.ReadControl(t.Context(), b.Ports.Coordination, "docs/backfill-old-1-1")
+		if err != nil || control.Stop != build.CommandCancel {
+			t.Errorf("%s: %+v, %v: calls of what yields may start", test.name, control, err)
+		}
+	}
+}
+
+// What no program of ours sends is refused before anything is opened for it.
+func TestABackfillWithoutAPlainNameIsRefused(t *testing.T) {
+	b := newBench(t)
+	for _, name := range []string{"", "../old", "Old"} {
+		b.build.Backfill = name
+		if _, err := b.ExecuteActivity(workflows.OpenBackfill, b.build); err == nil ||
+			typeOf(err) != string(fault.InvalidParam) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// typeOf is the code that the engine is told.
+func typeOf(err error) string {
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) {
+		return app.Type()
+	}
+	return ""
+}

@@ -1,0 +1,220 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/infra/embedded/stack"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/model/modeltest"
+	"github.com/unweaver/unweaver/internal/ops"
+)
+
+// backfilled is how a backfill stands, once it is as wanted.
+func backfilled(
+	t *testing.T, control func() *ops.Service, named ops.BackfillNamed, wanted func(corpus.Backfill) bool,
+) corpus.Backfill {
+	t.Helper()
+	var last []corpus.Backfill
+	for begin := time.Now(); time.Since(begin) < 3*time.Minute; time.Sleep(50 * time.Millisecond) {
+		var err error
+		if last, err = control().Backfills(t.Context(), named); err == nil && wanted(last[0]) {
+			return last[0]
+		}
+		if err == nil && corpus.Terminal(last[0].Status) {
+			break
+		}
+	}
+	t.Fatalf("it did not come to that: %+v", last)
+	return corpus.Backfill{}
+}
+
+// A backfill goes on beside a night and over the end of its process: both are published, the backfill on top of the
+// night, and nothing is paid for twice.
+func TestABackfillBesideANight(t *testing.T) {
+	data, docs := t.TempDir(), t.TempDir()
+	place := func(folder string, n int) {
+		must(t, os.MkdirAll(filepath.Join(docs, folder), 0o755))
+		writeFile(t, filepath.Join(docs, folder, fmt.Sprintf("%s-%02d.md", folder, n)), fmt.Sprintf(
+			"# Harbour %s %d\n\nThe harbour of Port %s%d was built in 19%02d by Carla Ruiz.\n", folder, n, folder, n, n))
+	}
+	for n := range 4 {
+		place("base", n)
+	}
+	server := serve(t, modeltest.Options{Latency: 100 * time.Millisecond})
+	var running *stack.Stack
+	begin := func() {
+		t.Helper()
+		var err error
+		running, err = start(data)
+		must(t, err)
+	}
+	begin()
+	defer func() { must(t, running.Stop(t.Context())) }()
+	control := func() *ops.Service { return running.Control }
+	sp := spec(t, "docs", docs, server, "indexes.docs.chunking.strategy=document", "models.embedding.dimension=256",
+		"models.limits.concurrency=8")
+	base := completed(t, index(t, control(), sp))
+
+	// What the backfill chose a night leaves to it.
+	const archived = 40
+	for n := range archived {
+		place("archive", n)
+	}
+	place("news", 1)
+	named := ops.BackfillNamed{Index: "docs", Name: "old"}
+	request := ops.BackfillRequest{
+		Index: "docs", Name: "old", Choice: corpus.BackfillChoice{Prefix: "archive/"},
+		Throttle: corpus.BackfillThrottle{Concurrency: 2},
+	}
+	started, err := control().Backfill(t.Context(), request)
+	must(t, err)
+	if started.Attached || started.Again {
+		t.Errorf("%+v", started)
+	}
+	if again, err := control().Backfill(t.Context(), request); err != nil || !again.Attached {
+		t.Errorf("a second start of what runs: %+v, %v", again, err)
+	}
+	other := request
+	other.Choice.Prefix = "news/"
+	if _, err := control().Backfill(t.Context(), other); err == nil || !strings.Contains(err.Error(), "another choice") {
+		t.Errorf("a second start with another choice: %v", err)
+	}
+	some := func(least int64) func(corpus.Backfill) bool {
+		return func(one corpus.Backfill) bool { return one.ChunksDone >= least }
+	}
+	if one := backfilled(t, control, named, some(4)); one.Documents != archived || one.Base != base.Generation {
+		t.Errorf("%+v", one)
+	}
+	night := completed(t, index(t, control(), sp))
+	if night.Documents != 5 || night.LeftOut.Backfills != archived {
+		t.Errorf("a night beside it has %d documents, and left out %+v", night.Documents, night.LeftOut)
+	}
+
+	// Paused, nothing is asked; then its process ends in the middle, and another goes on.
+	must(t, control().PauseBackfill(t.Context(), named))
+	mark := time.Now()
+	backfilled(t, control, named, func(one corpus.Backfill) bool { return one.Status == corpus.StatusPaused })
+	time.Sleep(time.Second)
+	if n := server.StartedSince(mark); n != 0 {
+		t.Errorf("%d calls started after the pause was acknowledged", n)
+	}
+	must(t, control().ResumeBackfill(t.Context(), named))
+	done := backfilled(t, control, named, some(0)).ChunksDone
+	backfilled(t, control, named, some(done+4))
+	must(t, running.Stop(t.Context()))
+	begin()
+
+	end := backfilled(t, control, named, func(one corpus.Backfill) bool { return corpus.Terminal(one.Status) })
+	if end.Status != corpus.StatusCompleted || !end.Rebased || end.Base != base.Generation ||
+		end.Parent != night.Generation || end.Progress != 1 || end.ChunksDone != archived {
+		t.Errorf("%+v", end)
+	}
+	after := completed(t, index(t, control(), sp))
+	if after.Documents != archived+5 || !after.Unchanged {
+		t.Errorf("the night after it found %d documents, unchanged %v", after.Documents, after.Unchanged)
+	}
+	for _, folder := range []string{"base", "news", "archive"} {
+		out := ask(t, running.HTTP, "docs", fmt.Sprintf("Who built the harbour of Port %s1?", folder), nil)
+		if !slices.ContainsFunc(chunksOf(out), func(chunk map[string]any) bool {
+			return strings.HasPrefix(chunk["document"].(string), folder+"/")
+		}) {
+			t.Errorf("no chunk of %s: %v", folder, chunksOf(out))
+		}
+	}
+	if d := server.Stats().Duplicates; d != 0 {
+		t.Errorf("%d answers were paid for twice", d)
+	}
+	if calls := server.Stats().Tasks["extract"].Calls; calls != archived+5 {
+		t.Errorf("%d extractions of %d chunks", calls, archived+5)
+	}
+	operations, err := control().Operations(t.Context(), "docs", 0)
+	must(t, err)
+	var actions []string
+	for _, one := range operations {
+		actions = append(actions, one.Action+" "+one.Run)
+	}
+	slices.Reverse(actions)
+	if want := []string{"backfill docs/backfill/old", "pause docs/backfill/old", "resume docs/backfill/old"}; !slices.Equal(
+		actions, want) {
+		t.Errorf("%q, want %q", actions, want)
+	}
+}
+
+// A night that comes while a backfill is published goes first: the build of the backfill ends and follows it, on top of
+// what the night published, and nothing is paid for twice.
+func TestANightGoesBeforeTheBuildOfABackfill(t *testing.T) {
+	docs := t.TempDir()
+	place := func(name string, n int) {
+		writeFile(t, filepath.Join(docs, fmt.Sprintf("%s-%02d.md", name, n)), fmt.Sprintf(
+			"# Harbour %s %d\n\nThe harbour of Port %s%d was built in 19%02d by Carla Ruiz.\n", name, n, name, n, n))
+	}
+	for n := range 3 {
+		place("base", n)
+	}
+	server := serve(t, modeltest.Options{})
+	sp := spec(t, "yields", docs, server, "indexes.yields.chunking.strategy=document", "models.embedding.dimension=256")
+	control := func() *ops.Service { return shared.Control }
+	completed(t, index(t, control(), sp))
+	for n := range 6 {
+		place("archive", n)
+	}
+	place("news", 1)
+
+	// From the moment on at which everything is paid for, the embeddings of classes wait until the night is over.
+	var slow atomic.Bool
+	night := make(chan struct{})
+	arrived := make(chan struct{}, 100)
+	server.Set(modeltest.Options{Script: func(seen modeltest.Seen) modeltest.Injection {
+		if slow.Load() && seen.Task == "embed" && strings.Contains(seen.Text, "archive") {
+			arrived <- struct{}{}
+			<-night
+		}
+		return modeltest.Injection{}
+	}})
+	named := ops.BackfillNamed{Index: "yields", Name: "old"}
+	_, err := control().Backfill(t.Context(), ops.BackfillRequest{
+		Index: "yields", Name: "old", Choice: corpus.BackfillChoice{Prefix: "archive"},
+	})
+	must(t, err)
+	backfilled(t, control, named, func(one corpus.Backfill) bool {
+		if one.UnitsDone == 1 {
+			slow.Store(true)
+		}
+		return one.Status == corpus.BackfillPublishing
+	})
+	<-arrived
+	begun, err := control().Index(t.Context(), ops.IndexRequest{Spec: sp})
+	must(t, err)
+	if begun.Attached {
+		t.Fatalf("a night joined the build of a backfill: %+v", begun)
+	}
+	close(night)
+	first := completed(t, wait(t, control(), begun.Run))
+	if first.Documents != 4 || first.LeftOut.Backfills != 6 {
+		t.Errorf("%d documents, left out %+v", first.Documents, first.LeftOut)
+	}
+	end := corpus.Backfill{}
+	for begin := time.Now(); time.Since(begin) < time.Minute && !corpus.Terminal(end.Status); {
+		all, err := control().Backfills(t.Context(), named)
+		must(t, err)
+		end = all[0]
+		time.Sleep(50 * time.Millisecond)
+	}
+	if end.Status != corpus.StatusCompleted || end.Parent != first.Generation || len(end.Builds) < 2 ||
+		end.Builds[0].Why != corpus.BackfillYielded || !end.Rebased {
+		t.Errorf("%+v", end)
+	}
+	if last := completed(t, index(t, control(), sp)); last.Documents != 10 || !last.Unchanged {
+		t.Errorf("%d documents, unchanged %v", last.Documents, last.Unchanged)
+	}
+	if d := server.Stats().Duplicates; d != 0 {
+		t.Errorf("%d answers were paid for twice", d)
+	}
+}

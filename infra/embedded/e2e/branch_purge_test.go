@@ -1,0 +1,114 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ops"
+)
+
+// A document is not purged while a branch shares what the index has of it, whichever of them is named, and a promotion
+// alone does not change that. Once the branch is deleted the purge takes what both had: of the document no byte of the
+// data directory says anything, and what the branch brought is still served.
+func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
+	folder := t.TempDir()
+	own, err := start(folder)
+	must(t, err)
+	stopped := false
+	stop := func() {
+		if !stopped {
+			stopped = true
+			if err := own.Stop(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	defer stop()
+	documents := write(t, map[string]string{
+		"a.md": "# Alma\n\nThe harbour of Port Alma was built by Carla Ruiz. Ships carry salt to Lake Verin.\n",
+		"b.md": "# Bern\n\nBern sells tin to Port Alma. Carla Ruiz lived in Bern for a year.\n",
+		"c.md": "# Quastenberg\n\nMarlene Quastenberg paid the ferryman in opals. Carla Ruiz wrote about Zuckmayer Lane.\n",
+	})
+	words := []string{"quastenberg", "zuckmayer", "ferryman"}
+	base := completed(t, index(t, own.Control, spec(t, "base", documents, nil)))
+	_, err = own.Control.Branch(t.Context(), ops.BranchRequest{
+		Index: "base", Name: "side", Set: map[string]string{"shortening.threshold": "200"},
+	})
+	must(t, err)
+	overlay, err := own.Control.Overlay(t.Context(), "side")
+	must(t, err)
+	side := spec(t, "side", documents, nil, "indexes.side.shortening.threshold=200")
+	side.Overlay = overlay.Set
+	built := completed(t, index(t, own.Control, side))
+	if built.Unchanged || built.Generation == base.Generation {
+		t.Fatalf("the branch built nothing of its own: %+v", built.Report)
+	}
+	found := func() (served int) {
+		for _, name := range []string{"base", "side"} {
+			for _, chunk := range chunksOf(ask(t, own.HTTP, name, "Who paid the ferryman?", nil)) {
+				if chunk["document"] == "c.md" {
+					served++
+				}
+			}
+		}
+		return served
+	}
+	refused := func(when string) {
+		t.Helper()
+		for _, name := range []string{"base", "side"} {
+			_, err := own.Control.Purge(t.Context(), ops.PurgeRequest{
+				Index: name, Documents: []string{"c.md"}, Confirmed: true,
+			})
+			if !fault.Is(err, fault.Usage) || !strings.Contains(err.Error(), "segments") {
+				t.Fatalf("a purge from %s, %s: %v", name, when, err)
+			}
+		}
+		stand, err := own.Control.Purges(t.Context(), ops.PurgesRequest{Index: "base"})
+		if err != nil || len(stand.Purges) != 0 {
+			t.Errorf("a refused purge is on record, %s: %+v, %v", when, stand, err)
+		}
+		if served := found(); served != 2 {
+			t.Errorf("%s the document is served by %d of two indexes", when, served)
+		}
+	}
+	refused("beside a branch")
+	_, err = own.Control.Move(t.Context(), ops.MoveRequest{Action: corpus.ActionPromote, Index: "side"})
+	must(t, err)
+	refused("after a promotion")
+
+	_, err = own.Control.Branch(t.Context(), ops.BranchRequest{Index: "base", Name: "side", Delete: true})
+	must(t, err)
+	begun, err := own.Control.Purge(t.Context(), ops.PurgeRequest{
+		Index: "base", Documents: []string{"c.md"}, Confirmed: true,
+	})
+	must(t, err)
+	completed(t, wait(t, own.Control, begun.Run.Run))
+	stand, err := own.Control.Purges(t.Context(), ops.PurgesRequest{Index: "base", Search: []string{
+		"Marlene Quastenberg paid the ferryman in opals.",
+	}})
+	if err != nil || len(stand.Purges) != 1 || stand.Purges[0].State != corpus.PurgeDone ||
+		len(stand.Searched.Found) > 0 {
+		t.Fatalf("%+v, %v", stand, err)
+	}
+	after, err := own.Control.Overlay(t.Context(), "base")
+	if err != nil || after.Set["shortening.threshold"] != "200" {
+		t.Errorf("what the branch brought is lost with the purge: %+v, %v", after, err)
+	}
+	for _, chunk := range chunksOf(ask(t, own.HTTP, "base", "Who built the harbour? Who paid the ferryman?", nil)) {
+		if chunk["document"] == "c.md" {
+			t.Errorf("a query returns %v", chunk)
+		}
+	}
+	stop()
+	if where := holdingWords(t, folder, words...); len(where) > 0 {
+		t.Errorf("still stored in %q", where)
+	}
+	if _, err := os.Stat(filepath.Join(documents, "c.md")); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,179 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/model/modeltest"
+	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// storedWords gives the objects of a cluster's artifacts, the rows in them and the class records in which one of some
+// words stands.
+func storedWords(t *testing.T, c *cluster, words ...string) (where []string) {
+	t.Helper()
+	ctx, stores := t.Context(), c.ctl.Stores
+	look := func(name string, raw []byte) {
+		for _, word := range words {
+			if bytes.Contains(bytes.ToLower(raw), []byte(word)) {
+				where = append(where, name+": "+word)
+				return
+			}
+		}
+	}
+	for info, err := range stores.Artifacts.List(ctx, "", "") {
+		must(t, err)
+		raw, _, err := blob.Read(ctx, stores.Artifacts, info.Key)
+		must(t, err)
+		look(info.Key, raw)
+		for row, err := range artifact.ScanAll(ctx, stores.Artifacts, info.Key) {
+			if err != nil {
+				break // no row file
+			}
+			look(info.Key+" (row)", append(slices.Concat(row.Key, []byte(" ")), row.Value...))
+		}
+	}
+	must(t, stores.Records.ScanRecords(ctx, stores.StoreID[:8]+":c:", func(keys []string) error {
+		values, err := stores.Records.GetRecords(ctx, keys)
+		for i, value := range values {
+			look("record "+keys[i], value)
+		}
+		return err
+	}))
+	return where
+}
+
+// A worker that is killed in stage after stage of a purge, on real servers, leaves a purge that ends: nothing that is
+// stored tells of the document, and the index is what a build from nothing without it makes.
+func TestAPurgeOnRealServersEndsThoughWorkersAreKilled(t *testing.T) {
+	t.Parallel()
+	want, _ := undisturbed(t)
+	c := newCluster(t)
+	server := serve(t, modeltest.Options{Shuffle: true})
+	sp := clusterSpec(t, server)
+	folder := copySample(t)
+	const document = "letters/heron.md"
+	text := "# Quastenberg\n\nMarlene Quastenberg paid the ferryman in opals. Carla Ruiz wrote about Zuckmayer Lane.\n"
+	must(t, os.Mkdir(filepath.Join(folder, "letters"), 0o755))
+	writeFile(t, filepath.Join(folder, filepath.FromSlash(document)), text)
+	c.upload(folder)
+	worker, base := c.worker(), c.replica()
+	completed(t, wait(t, c.ctl, c.begin(ops.IndexRequest{Spec: sp})))
+	writeFile(t, filepath.Join(folder, filepath.FromSlash(document)), strings.Replace(text, "opals", "pearls", 1))
+	c.upload(folder)
+	completed(t, wait(t, c.ctl, c.begin(ops.IndexRequest{Spec: sp})))
+	answers(t, base, "k", question) // a replica holds the generation that goes
+	words := []string{"quastenberg", "zuckmayer", "letters/heron"}
+	if where := storedWords(t, c, words...); len(where) < 8 {
+		t.Fatalf("the search finds too little of what is there: %q", where)
+	}
+	paid, begun := server.Stats().Chat, time.Now()
+	purging, err := c.ctl.Purge(t.Context(), ops.PurgeRequest{
+		Index: "k", Documents: []string{document}, Confirmed: true,
+	})
+	must(t, err)
+	deadly := []string{ // in which a purge has work to do
+		corpus.StagePlan, corpus.StageReduce, corpus.StageSegment, corpus.StageVerify, corpus.StagePublish,
+		corpus.StageCollect,
+	}
+	var killedIn []string
+	for {
+		st, err := c.ctl.Status(t.Context(), purging.Run.Run)
+		must(t, err)
+		if corpus.Terminal(st.Status) || time.Since(begun) > 5*time.Minute {
+			break
+		}
+		if n := len(st.Stages); n > 0 {
+			if stage := st.Stages[n-1].Name; slices.Contains(deadly, stage) && !slices.Contains(killedIn, stage) {
+				killedIn = append(killedIn, stage)
+				worker.restart()
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	ended := completed(t, wait(t, c.ctl, purging.Run.Run))
+	t.Logf("%.0f s; killed in %q", time.Since(begun).Seconds(), killedIn)
+	if len(killedIn) < 3 || !slices.Contains(killedIn, corpus.StageCollect) {
+		t.Errorf("it was killed in %q alone", killedIn)
+	}
+	stand, err := c.ctl.Purges(t.Context(), ops.PurgesRequest{Index: "k", Search: []string{
+		"Marlene Quastenberg paid the ferryman in opals.",
+	}})
+	must(t, err)
+	if len(stand.Purges) != 1 || stand.Purges[0].State != corpus.PurgeDone || len(stand.Searched.Found) > 0 {
+		t.Errorf("%+v, %+v", stand.Purges, stand.Searched)
+	}
+	if where := storedWords(t, c, words...); len(where) > 0 {
+		t.Errorf("still stored in %q", where)
+	}
+	same(t, ended, want)
+	rows(t, c, ended)
+	if asked := server.Stats().Chat - paid; asked != 0 {
+		t.Errorf("the purge asked models %d times", asked)
+	}
+}
+
+// Limits that are given while a worker dies count for the one that follows: the command is not lost, and never are more
+// calls in flight than it allows.
+func TestLimitsOnRealServersHoldThoughWorkersAreKilledAmidTheChange(t *testing.T) {
+	t.Parallel()
+	want, _ := undisturbed(t)
+	c := newCluster(t)
+	server := serve(t, modeltest.Options{Latency: 400 * time.Millisecond, Shuffle: true})
+	c.upload(copySample(t))
+	worker := c.worker()
+	run := c.begin(ops.IndexRequest{Spec: clusterSpec(t, server)})
+	limits := []int{3, 1, 2}
+	for _, limit := range limits {
+		before := server.Stats().Extract
+		until(t, "calls", func() bool { return server.Stats().Extract >= before+6 })
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		changed := make(chan error, 1)
+		go func() {
+			changed <- c.ctl.Limit(ctx, ops.LimitRequest{Run: run, Limits: &corpus.LiveLimits{Concurrency: &limit}})
+		}()
+		worker.restart()
+		err := <-changed
+		cancel()
+		if err != nil {
+			t.Fatalf("the limit of %d: %v", limit, err)
+		}
+		time.Sleep(2 * time.Second) // by then it counts
+		after := server.Stats().Extract
+		until(t, "calls below the limit", func() bool {
+			now := server.Stats()
+			if now.ChatInFlight > int64(limit) {
+				t.Fatalf("%d calls are in flight, the limit is %d", now.ChatInFlight, limit)
+			}
+			return now.Extract >= after+6
+		})
+		st, err := c.ctl.Status(t.Context(), run)
+		if err != nil || st.Limits == nil || st.Limits.Concurrency == nil || *st.Limits.Concurrency != limit {
+			t.Errorf("status tells limits %+v, want %d (%v)", st.Limits, limit, err)
+		}
+	}
+	st := completed(t, wait(t, c.ctl, run))
+	same(t, st, want)
+	if paid := server.Stats(); paid.Duplicates > int64(len(limits))*unsaved {
+		t.Errorf("%d chat answers were paid twice in %d kills", paid.Duplicates, len(limits))
+	}
+}
+
+// until waits for what a run comes to in its own time.
+func until(t *testing.T, what string, come func() bool) {
+	t.Helper()
+	for begun := time.Now(); !come(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(begun) > 2*time.Minute {
+			t.Fatalf("%s: not within two minutes", what)
+		}
+	}
+}

@@ -1,0 +1,397 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/model/modeltest"
+	"github.com/unweaver/unweaver/internal/ops"
+)
+
+// gates let extractions of texts with a word wait until their night is over with what it wants of them.
+type gates struct {
+	mu   sync.Mutex
+	held map[string]*gate
+}
+
+type gate struct {
+	arrived, open chan struct{}
+	first, once   sync.Once
+}
+
+func (g *gates) hold(word string) *gate {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.held == nil {
+		g.held = map[string]*gate{}
+	}
+	g.held[word] = &gate{arrived: make(chan struct{}), open: make(chan struct{})}
+	return g.held[word]
+}
+
+func (g *gate) release() { g.once.Do(func() { close(g.open) }) }
+
+func (g *gates) script(seen modeltest.Seen) modeltest.Injection {
+	if seen.Task == "extract" {
+		g.mu.Lock()
+		var at *gate
+		for word, one := range g.held {
+			if strings.Contains(seen.Text, word) {
+				at = one
+			}
+		}
+		g.mu.Unlock()
+		if at != nil {
+			at.first.Do(func() { close(at.arrived) })
+			<-at.open
+		}
+	}
+	return modeltest.Injection{}
+}
+
+// opened releases everything, so that a test that fails ends, too.
+func (g *gates) opened() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, one := range g.held {
+		one.release()
+	}
+}
+
+// fiveNights is an index, where it is kept up to date: the embedded stack, or a cluster.
+type fiveNights struct {
+	t       *testing.T
+	control *ops.Service
+	base    string        // of query-api
+	upload  func()        // the corpus is what the folder holds
+	begin   func() string // a night; its run
+	kill    func()        // who works, and starts it again; nil: nobody is killed
+	server  *modeltest.Server
+	gates   *gates
+	spec    corpus.Spec
+	lines   []string // of passages.jsonl
+	folder  string
+	kills   int64
+}
+
+const (
+	fiveQuestion = "In which county is Johnnycake, West Virginia located?"
+	fiveAnswer   = "passages.jsonl#mt00087"
+	archived     = 24
+)
+
+func (n *fiveNights) write() {
+	n.t.Helper()
+	writeFile(n.t, filepath.Join(n.folder, "passages.jsonl"), strings.Join(n.lines, "\n")+"\n")
+	n.upload()
+}
+
+// row is the place of a passage among the lines.
+func (n *fiveNights) row(id string) int {
+	return slices.IndexFunc(n.lines, func(line string) bool { return strings.Contains(line, `"`+id+`"`) })
+}
+
+// revise puts a word into the text of a passage, which then is another.
+func (n *fiveNights) revise(id, word string) {
+	at := n.row(id)
+	n.lines[at] = strings.Replace(n.lines[at], `"text": "`, `"text": "`+word+`. `, 1)
+}
+
+// night builds, and kills who works while texts with the word are extracted.
+func (n *fiveNights) night(word string) ops.Status {
+	n.t.Helper()
+	at := n.gates.hold(word)
+	defer at.release()
+	run := n.begin()
+	n.killed(at)
+	at.release()
+	return wait(n.t, n.control, run)
+}
+
+// killed waits for the gate and kills who works.
+func (n *fiveNights) killed(at *gate) {
+	n.t.Helper()
+	select {
+	case <-at.arrived:
+	case <-time.After(2 * time.Minute):
+		n.t.Fatal("what was to be held was not asked for")
+	}
+	if n.kill != nil {
+		n.kill()
+		n.kills++
+	}
+}
+
+// serves waits until queries are answered from a generation.
+func (n *fiveNights) serves(generation string) map[string]any {
+	n.t.Helper()
+	var last any
+	for begin := time.Now(); time.Since(begin) < 2*time.Minute; time.Sleep(50 * time.Millisecond) {
+		status, out := do(n.t, n.base, http.MethodPost, "/v1/indexes/"+n.spec.Index+"/query",
+			map[string]any{"query": fiveQuestion})
+		if last = out; status == http.StatusOK && out["generation"] == generation {
+			return out
+		}
+	}
+	n.t.Fatalf("%s is not served: %v", generation, last)
+	return nil
+}
+
+func answered(out map[string]any) bool {
+	return slices.ContainsFunc(chunksOf(out), func(chunk map[string]any) bool { return chunk["document"] == fiveAnswer })
+}
+
+func (n *fiveNights) diff(st ops.Status, documents int64, want corpus.Diff) {
+	n.t.Helper()
+	got := corpus.Diff{Added: st.Diff.Added, Changed: st.Diff.Changed, Removed: st.Diff.Removed, Same: st.Diff.Same}
+	if st.Documents != documents || got != want || st.DeadLetters != 0 || st.DocumentsFailed != 0 {
+		n.t.Errorf("%s: %d documents, want %d; %+v, want %+v; %d dead letters, %d failed", st.Run, st.Documents,
+			documents, got, want, st.DeadLetters, st.DocumentsFailed)
+	}
+}
+
+// play has the nights of docs/operations/nights.md, and gives the last one.
+func (n *fiveNights) play() ops.Status {
+	t := n.t
+	index := n.spec.Index
+	n.revise("mt00090", "Evening one")
+	n.write()
+	first := completed(t, n.night("Evening one"))
+	n.diff(first, 120, corpus.Diff{Added: 120})
+	if first.Probes == nil || first.Probes.Recall != 1 || first.Probes.Before != nil {
+		t.Errorf("the first build's probes: %+v", first.Probes)
+	}
+
+	// A night of one change and two deletions, as planned.
+	n.revise("mt00002", "Evening two")
+	for _, gone := range []string{"mt00003", "mt00004"} {
+		n.lines = slices.Delete(n.lines, n.row(gone), n.row(gone)+1)
+	}
+	n.write()
+	before := n.server.Stats().Extract
+	second := completed(t, n.night("Evening two"))
+	n.diff(second, 118, corpus.Diff{Changed: 1, Removed: 2, Same: 117})
+	if asked := n.server.Stats().Extract - before; asked < 1 || asked > 1+n.kills*flight {
+		t.Errorf("one changed passage took %d extractions", asked)
+	}
+
+	// A bad one: the answer to a probe question is overwritten.
+	good := n.lines[n.row("mt00087")]
+	n.lines[n.row("mt00087")] = `{"id": "mt00087", "title": "Error", "text": "503 Evening three, unavailable."}`
+	n.write()
+	third := n.night("Evening three")
+	if third.Status != corpus.StatusHeld || third.Reason != "recall" || third.Published || third.Probes == nil ||
+		!slices.Contains(third.Probes.Worse, fiveQuestion) || *third.Probes.Before != 1 {
+		t.Fatalf("the bad night is %s (%s) %+v", third.Status, third.Reason, third.Probes)
+	}
+	n.diff(third, 118, corpus.Diff{Changed: 1, Same: 117})
+	if !answered(n.serves(second.Generation)) {
+		t.Error("what is served while a night is held lacks the answer")
+	}
+
+	// Approved and taken back, both without a call; then a good night.
+	paid := n.server.Stats()
+	operator := ops.WithOperator(t.Context(), corpus.Operator{By: "ada@desk", Reason: "drill"})
+	for _, move := range []ops.MoveRequest{
+		{Action: corpus.ActionPublish, Index: index, Generation: third.Generation},
+		{Action: corpus.ActionRollback, Index: index, Generation: second.Generation},
+	} {
+		if _, err := n.control.Move(operator, move); err != nil {
+			t.Fatal(err)
+		}
+		if out := n.serves(move.Generation); answered(out) != (move.Generation == second.Generation) {
+			t.Errorf("after %s: %v", move.Action, chunksOf(out))
+		}
+	}
+	if now := n.server.Stats(); now.Extract != paid.Extract || now.Tasks["shorten"] != paid.Tasks["shorten"] {
+		t.Errorf("approval and rollback asked models: %+v, before %+v", now, paid)
+	}
+	n.lines[n.row("mt00087")] = good
+	n.revise("mt00007", "Evening four")
+	n.write()
+	fourth := completed(t, n.night("Evening four"))
+	n.diff(fourth, 118, corpus.Diff{Changed: 1, Same: 117})
+	if !answered(n.serves(fourth.Generation)) {
+		t.Error("the fourth night lacks the answer")
+	}
+
+	n.backfill(fourth)
+	trends, err := n.control.Trends(t.Context(), index, 30)
+	must(t, err)
+	var ended []string
+	for _, night := range trends[0].Nights {
+		ended = append(ended, night.Status)
+	}
+	done := corpus.StatusCompleted
+	if want := []string{done, done, corpus.StatusHeld, done, done, done}; !slices.Equal(ended, want) {
+		t.Errorf("trends tell %q, want %q", ended, want)
+	}
+	last := completed(t, wait(t, n.control, n.begin()))
+	if !last.Unchanged || last.Documents != 118+archived {
+		t.Errorf("the night after it: unchanged %v, %d documents", last.Unchanged, last.Documents)
+	}
+	return last
+}
+
+// backfill is the fifth night: a backfill whose worker is killed amid its payments, and a night beside it.
+func (n *fiveNights) backfill(fourth ops.Status) {
+	t := n.t
+	letters := make([]string, archived)
+	for i := range letters {
+		letters[i] = fmt.Sprintf(`{"id": "a%02d", "text": "Letter number %d. Port A%d was built by Carla Ruiz."}`, i, i, i)
+	}
+	must(t, os.MkdirAll(filepath.Join(n.folder, "archive"), 0o755))
+	writeFile(t, filepath.Join(n.folder, "archive", "2019.jsonl"), strings.Join(letters, "\n")+"\n")
+	n.revise("mt00008", "Evening five")
+	n.write()
+	letter := n.gates.hold("Letter number 9")
+	defer letter.release()
+	named := ops.BackfillNamed{Index: n.spec.Index, Name: "archive"}
+	before := n.server.Stats().Extract
+	_, err := n.control.Backfill(t.Context(), ops.BackfillRequest{
+		Index: named.Index, Name: named.Name, Choice: corpus.BackfillChoice{Prefix: "archive/"},
+		Throttle: corpus.BackfillThrottle{Concurrency: 2},
+	})
+	must(t, err)
+	n.killed(letter)
+	fifth := completed(t, n.night("Evening five"))
+	n.diff(fifth, 118, corpus.Diff{Changed: 1, Same: 117})
+	if fifth.LeftOut.Backfills != archived {
+		t.Errorf("the night left out %+v", fifth.LeftOut)
+	}
+	letter.release()
+	end := backfilled(t, func() *ops.Service { return n.control }, named, func(one corpus.Backfill) bool {
+		return corpus.Terminal(one.Status)
+	})
+	if end.Status != corpus.StatusCompleted || !end.Rebased || end.Base != fourth.Generation ||
+		end.Parent != fifth.Generation || end.Documents != archived || end.ChunksDone != archived {
+		t.Errorf("%+v", end)
+	}
+	asked := n.server.Stats().Extract - before - archived - 1 // beyond the letters and the night's passage
+	inflight := int64(0)
+	if n.kill != nil { // the backfill may have had two in flight when either kill came, and the night its own
+		inflight = 2*2 + flight
+	}
+	if asked < 0 || asked > inflight {
+		t.Errorf("%d extractions beyond those of %d letters and a passage, %d may have been in flight", asked, archived,
+			inflight)
+	}
+}
+
+// prepare takes the sample as its corpus.
+func (n *fiveNights) prepare(sp corpus.Spec) {
+	n.t.Helper()
+	raw, err := os.ReadFile(filepath.Join(sample, "corpus.jsonl"))
+	must(n.t, err)
+	n.lines = strings.Split(strings.TrimSpace(string(raw)), "\n")
+	n.spec = sp
+}
+
+// probed are the settings of a gate that asks a question.
+func probed(t *testing.T, index string) []string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "probes.jsonl")
+	writeFile(t, file, fmt.Sprintf("{\"question\": %q, \"documents\": [%q]}\n", fiveQuestion, fiveAnswer))
+	return []string{
+		"indexes." + index + ".gate.probes=" + file, "indexes." + index + ".gate.max_recall_drop=0.1",
+		"indexes." + index + ".chunking.strategy=document", "indexes." + index + ".shortening.threshold=400",
+		"models.limits.concurrency=" + fmt.Sprint(flight), "models.chat.model=nights", "models.embedding.model=nights",
+		"models.embedding.dimension=256",
+	}
+}
+
+// fromNothing builds a folder on the embedded stack at once: what nights must have come to.
+func fromNothing(t *testing.T, folder string) ops.Status {
+	t.Helper()
+	name := "nothing-" + corpus.Sum(t.Name()).Short(8)
+	sp := spec(t, name, folder, serve(t, modeltest.Options{}), probed(t, name)[2:]...) // nothing was there before
+	return completed(t, index(t, shared.Control, sp))
+}
+
+// Five nights end in what a build from nothing makes, with nothing paid twice.
+func TestFiveNightsOnTheEmbeddedStack(t *testing.T) {
+	held := &gates{}
+	server := serve(t, modeltest.Options{Script: held.script})
+	t.Cleanup(held.opened)
+	n := &fiveNights{t: t, control: shared.Control, base: shared.HTTP, server: server, gates: held, folder: t.TempDir()}
+	n.prepare(spec(t, "five", n.folder, server, probed(t, "five")...))
+	probes, err := config.Probes(n.spec)
+	must(t, err)
+	n.upload = func() {}
+	n.begin = func() string {
+		begun, err := n.control.Index(t.Context(), ops.IndexRequest{
+			Spec: n.spec, Probes: probes, Generation: fmt.Sprintf("g%d", time.Now().UnixNano()),
+		})
+		must(t, err)
+		return begun.Run
+	}
+	same(t, n.play(), fromNothing(t, n.folder))
+	if paid := server.Stats(); paid.Duplicates != 0 {
+		t.Errorf("%d answers were paid for twice", paid.Duplicates)
+	}
+}
+
+// Five nights on real servers, with a worker killed in each and another amid the backfill, end in what a build from
+// nothing makes; what is paid for twice was in flight.
+func TestFiveNightsOnRealServersWithAWorkerKilledInEach(t *testing.T) {
+	c := newCluster(t)
+	held := &gates{}
+	server := serve(t, modeltest.Options{Script: held.script})
+	t.Cleanup(held.opened)
+	worker := c.worker()
+	n := &fiveNights{t: t, control: c.ctl, server: server, gates: held, folder: t.TempDir()}
+	n.prepare(spec(t, "k", ".", server, probed(t, "k")...))
+	probes, err := config.Probes(n.spec)
+	must(t, err)
+	n.base = c.replica()
+	n.upload = func() { c.upload(n.folder) }
+	n.begin = func() string { return c.begin(ops.IndexRequest{Spec: n.spec, Probes: probes}) }
+	n.kill = worker.restart
+	begun := time.Now()
+	last := n.play()
+	same(t, last, fromNothing(t, n.folder))
+	paid := server.Stats()
+	t.Logf("%.0f s, %d kills; paid twice: %d chat answers, %d embedded texts", time.Since(begun).Seconds(), n.kills,
+		paid.Duplicates, paid.EmbedTwice)
+	if n.kills != 6 || paid.Duplicates > n.kills*flight {
+		t.Errorf("%d answers were paid for twice in %d kills", paid.Duplicates, n.kills)
+	}
+	if server.Stats().Duplicates == 0 {
+		t.Error("nothing was in flight when workers were killed")
+	}
+}
+
+// What docs/operations/nights.md has a reader begin with goes through, and leaves nothing behind.
+func TestTheScriptOfFiveNights(t *testing.T) {
+	programs := os.Getenv("UNWEAVER_TEST_BIN")
+	if programs == "" {
+		t.Skip("UNWEAVER_TEST_BIN is not set")
+	}
+	temporary := t.TempDir()
+	command := exec.CommandContext(t.Context(), "../../nights.sh")
+	command.Env = append(os.Environ(), "UNWEAVER="+filepath.Join(programs, "unweaver"), "TMPDIR="+temporary)
+	out, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, want := range []string{
+		"## Estimate against actual", "held (recall)", "left out: 60 left to backfills", "rebased", "5 published, 1 unchanged, 1 held",
+	} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("it does not say %q", want)
+		}
+	}
+	if left, err := os.ReadDir(temporary); err != nil || len(left) != 0 {
+		t.Errorf("it left %v (%v)", left, err)
+	}
+}

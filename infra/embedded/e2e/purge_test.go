@@ -1,0 +1,135 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model/modeltest"
+	"github.com/unweaver/unweaver/internal/ops"
+)
+
+// holdingWords gives the files below a folder in whose bytes one of some words stands, in whatever case.
+func holdingWords(t *testing.T, folder string, words ...string) (where []string) {
+	t.Helper()
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		for _, word := range words {
+			if bytes.Contains(bytes.ToLower(raw), []byte(word)) {
+				where = append(where, strings.TrimPrefix(path, folder)+": "+word)
+				break
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return where
+}
+
+// Of a purged document no byte of the data directory of an embedded stack says anything: artifacts and ledger, records
+// and vectors, the engine's history, the copies that workers and query-api mapped. The index answers throughout.
+func TestNothingOfADataDirectoryTellsOfAPurgedDocument(t *testing.T) {
+	folder := t.TempDir()
+	server := serve(t, modeltest.Options{Dimension: 16})
+	own, err := start(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped := false
+	stop := func() {
+		if !stopped {
+			stopped = true
+			if err := own.Stop(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	defer stop()
+	documents := write(t, map[string]string{
+		"a.md": "# Alma\n\nThe harbour of Port Alma was built by Carla Ruiz. Ships carry salt to Lake Verin.\n",
+		"b.md": "# Bern\n\nBern sells tin to Port Alma. Carla Ruiz lived in Bern for a year.\n",
+		"c.md": "# Quastenberg\n\nMarlene Quastenberg paid the ferryman in opals. Carla Ruiz wrote about Zuckmayer Lane.\n",
+	})
+	words := []string{"quastenberg", "zuckmayer", "ferryman"}
+	sp := spec(t, "del", documents, server)
+	sp.Embedding = spec(t, "del", documents, nil).Embedding // whose table of words is learned from the corpus
+	first := completed(t, index(t, own.Control, sp))
+	if err := os.WriteFile(filepath.Join(documents, "b.md"), []byte("# Bern\n\nBern sells salt.\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	completed(t, index(t, own.Control, sp))
+	ask(t, own.HTTP, "del", "Who paid the ferryman?", nil)
+	ask(t, own.HTTP, "del", "Who paid the ferryman?", map[string]any{"generation": first.Generation})
+	if where := holdingWords(t, folder, words...); len(where) < 8 {
+		t.Fatalf("the search finds too little of what is there: %q", where)
+	}
+	request := ops.PurgeRequest{Index: "del", Documents: []string{"c.md"}}
+	if _, err := own.Control.Purge(t.Context(), request); !fault.Is(err, fault.Usage) {
+		t.Errorf("without a confirmation: %v", err)
+	}
+	request.Documents, request.Confirmed = []string{"x.md"}, true
+	if _, err := own.Control.Purge(t.Context(), request); !fault.Is(err, fault.NotFound) {
+		t.Errorf("of a document that nobody has: %v", err)
+	}
+	request.Documents, request.DryRun = []string{"c.md"}, true
+	looked, err := own.Control.Purge(t.Context(), request)
+	if err != nil || looked.Run != nil || len(looked.Plan.Drops) != 2 || !looked.Plan.Documents[0].Known {
+		t.Fatalf("%+v, %v", looked, err)
+	}
+	calls := server.Stats().Chat
+	request.DryRun = false
+	begun, err := own.Control.Purge(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := completed(t, wait(t, own.Control, begun.Run.Run))
+	if server.Stats().Chat != calls || ended.Documents != 2 {
+		t.Errorf("%d calls, %+v", server.Stats().Chat-calls, ended.Report)
+	}
+	stand, err := own.Control.Purges(t.Context(), ops.PurgesRequest{Index: "del", Search: []string{
+		"Marlene Quastenberg paid the ferryman in opals.",
+	}})
+	if err != nil || len(stand.Purges) != 1 || len(stand.Searched.Found) > 0 || stand.Searched.Objects < 20 {
+		t.Fatalf("%+v, %v", stand, err)
+	}
+	if one := stand.Purges[0]; one.State != corpus.PurgeDone || one.Gone.Generations != 2 || one.Gone.Ledger == 0 {
+		t.Errorf("%+v, %+v", one, one.Searched)
+	}
+	out := ask(t, own.HTTP, "del", "Who paid the ferryman? Quastenberg", nil)
+	for _, chunk := range chunksOf(out) {
+		if chunk["document"] == "c.md" {
+			t.Errorf("a query returns %v", chunk)
+		}
+	}
+	if status, _ := do(t, own.HTTP, http.MethodPost, "/v1/indexes/del/query", map[string]any{
+		"query": "opals", "generation": first.Generation,
+	}); status != http.StatusGone && status != http.StatusNotFound {
+		t.Errorf("a generation that was dropped answers %d", status)
+	}
+	again, err := own.Control.Purge(t.Context(), request)
+	if err != nil || again.Run != nil || again.Purge == nil || again.Purge.State != corpus.PurgeDone {
+		t.Errorf("once more: %+v, %v", again, err)
+	}
+	trail, err := own.Control.Operations(t.Context(), "del", 1)
+	if err != nil || len(trail) != 1 || trail[0].Action != corpus.ActionPurge ||
+		!strings.HasPrefix(begun.Plan.Documents[0].Digest.String(), trail[0].Name) {
+		t.Errorf("%+v, %v", trail, err)
+	}
+	completed(t, index(t, own.Control, sp)) // the source is still there, and stays out
+	stop()
+	if where := holdingWords(t, folder, words...); len(where) > 0 {
+		t.Errorf("still stored in %q", where)
+	}
+}

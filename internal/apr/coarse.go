@@ -1,0 +1,190 @@
+package apr
+
+import (
+	"cmp"
+	"math"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// Symbols are the distinct numbers that the runs of a codebook have of one sort, entities or relations.
+type Symbols struct {
+	starts []int // where the numbers of a run begin, and the end
+	of     []uint32
+}
+
+// Add appends the numbers of the next run; equal ones are kept once.
+func (s *Symbols) Add(numbers ...uint32) {
+	if len(s.starts) == 0 {
+		s.starts = append(s.starts, 0)
+	}
+	sorted := slices.Compact(slices.Sorted(slices.Values(numbers)))
+	s.of = append(s.of, sorted...)
+	s.starts = append(s.starts, len(s.of))
+}
+
+// Coarse finds candidates among runs: the score of a run is the best cosine of any of its entities with any of the
+// query's, and the same of relations, weighted. A side without vectors counts nothing.
+type Coarse struct {
+	Entities, Relations     Table   // of the codebook
+	RunEntities, RunLinks   Symbols // of each run
+	EntityWeight, RelWeight float64
+}
+
+// Weights of the coarse score as published.
+const (
+	EntityWeight = 1.0
+	RelWeight    = 0.3
+)
+
+// NewCoarse has the published weights. Runs are given by their edges. Tables that lack a vector of what a run names are
+// of another codebook: SegmentDamage.
+func NewCoarse(entities, relations Table, runs [][]Edge) (*Coarse, error) {
+	c := &Coarse{Entities: entities, Relations: relations, EntityWeight: EntityWeight, RelWeight: RelWeight}
+	nodesThere, linksThere := entities.Len(), relations.Len()
+	for i, edges := range runs {
+		for _, edge := range edges {
+			if int(max(edge.Head, edge.Tail)) >= nodesThere || int(edge.Relation) >= linksThere {
+				return nil, fault.SegmentDamage.At("read", "codebook").
+					Because("run " + strconv.Itoa(i) + " names what there is no vector of").
+					Advise("build the index again with: unweaver index")
+			}
+		}
+		nodes, links := make([]uint32, 0, 2*len(edges)), make([]uint32, 0, len(edges))
+		for _, edge := range edges {
+			nodes, links = append(nodes, edge.Head, edge.Tail), append(links, edge.Relation)
+		}
+		c.RunEntities.Add(nodes...)
+		c.RunLinks.Add(links...)
+	}
+	return c, nil
+}
+
+// Candidate is a run and its score.
+type Candidate struct {
+	Run   int
+	Score float64
+}
+
+// Top gives the k best runs, the best first, of equal ones the lower. Each symbol of the codebook is compared with the
+// query once, whatever the number of runs that have it, and the result is that of comparing every pair. A vector of
+// another dimension than the codebook's is compared with nothing.
+func (c *Coarse) Top(entities, relations [][]float32, k int) []Candidate {
+	return c.top(entities, relations, k, nil)
+}
+
+// top is Top of the runs that allow lets in; nil: of all.
+func (c *Coarse) top(entities, relations [][]float32, k int, allow func(run int) bool) []Candidate {
+	if k <= 0 {
+		return nil
+	}
+	bestEntity, bestRelation := best(c.Entities, entities), best(c.Relations, relations)
+	runs := max(len(c.RunEntities.starts)-1, 0)
+	kept := make([]Candidate, 0, min(k, runs)+1)
+	for run := range runs {
+		score := c.EntityWeight*c.RunEntities.best(run, bestEntity) + c.RelWeight*c.RunLinks.best(run, bestRelation)
+		if len(kept) == k && score <= kept[k-1].Score || allow != nil && !allow(run) {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(kept, score, func(one Candidate, score float64) int {
+			if one.Score >= score { // an equal one is of a lower run
+				return -1
+			}
+			return 1
+		})
+		kept = slices.Insert(kept, at, Candidate{run, score})
+		kept = kept[:min(len(kept), k)]
+	}
+	return kept
+}
+
+// Query is a question as vectors of unit length: of the entities and relations of its triples, and of its whole text.
+type Query struct {
+	Entities, Relations [][]float32
+	Whole               []float32
+}
+
+// Ask is Top for a question. One without triples is compared as a whole with the entities, and linked says so; one
+// without a vector of its whole text, either, finds nothing.
+func (c *Coarse) Ask(q Query, k int) (candidates []Candidate, linked bool) { return c.ask(q, k, nil) }
+
+func (c *Coarse) ask(q Query, k int, allow func(run int) bool) (candidates []Candidate, linked bool) {
+	if len(q.Entities) == 0 && len(q.Relations) == 0 {
+		if len(q.Whole) == 0 {
+			return nil, true
+		}
+		return c.top([][]float32{q.Whole}, nil, k, allow), true
+	}
+	return c.top(q.Entities, q.Relations, k, allow), false
+}
+
+// best of the numbers of a run; 0 where either side is empty.
+func (s *Symbols) best(run int, score []float32) float64 {
+	of := s.of[s.starts[run]:s.starts[run+1]]
+	if len(of) == 0 || len(score) == 0 {
+		return 0
+	}
+	top := float32(math.Inf(-1))
+	for _, number := range of {
+		top = max(top, score[number])
+	}
+	return float64(top)
+}
+
+const blockRows = 4096
+
+// best cosine of each row with any of the query's; nil where there are none.
+func best(table Table, query [][]float32) []float32 {
+	probes := probesOf(query, table.Dim)
+	if len(probes) == 0 {
+		return nil
+	}
+	out := make([]float32, table.Len())
+	blocks := make(chan int)
+	var group sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(out)/blockRows+1) {
+		group.Go(func() {
+			for from := range blocks {
+				for i := from; i < min(from+blockRows, len(out)); i++ {
+					top := float32(math.Inf(-1))
+					for _, one := range probes {
+						top = max(top, table.dot(i, one))
+					}
+					out[i] = top
+				}
+			}
+		})
+	}
+	for from := 0; from < len(out); from += blockRows {
+		blocks <- from
+	}
+	close(blocks)
+	group.Wait()
+	return out
+}
+
+// dot in four sums, which the processor takes beside each other; always in the same order.
+func dot(a, b []float32) float32 {
+	b = b[:len(a)]
+	var s0, s1, s2, s3 float32
+	i := 0
+	for ; i+4 <= len(a); i += 4 {
+		s0 += a[i] * b[i]
+		s1 += a[i+1] * b[i+1]
+		s2 += a[i+2] * b[i+2]
+		s3 += a[i+3] * b[i+3]
+	}
+	for ; i < len(a); i++ {
+		s0 += a[i] * b[i]
+	}
+	return (s0 + s1) + (s2 + s3)
+}
+
+// byScore orders candidates: the best first, of equal ones the lower run.
+func byScore(a, b Candidate) int {
+	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Run, b.Run))
+}

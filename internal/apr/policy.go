@@ -1,0 +1,106 @@
+package apr
+
+import "math"
+
+// Actions is what is taken of each channel.
+type Actions struct{ Questions, Answers, Facts Action }
+
+// Channels are what a query found: how much of it is taken is what a policy decides.
+type Channels struct {
+	// Select gives a payload for actions. More is never fewer triples: All holds Unique holds None.
+	Select func(Actions) Payload
+	// QuestionScore is the cosine of the best of earlier questions, 0 without one.
+	QuestionScore float64
+	// Repeated is the share of facts that say what another says.
+	Repeated float64
+}
+
+// Bounds of the rule policy.
+const (
+	answersFrom   = 0.85 // cosine of a question whose answer is looked at
+	allFacts      = 0.7  // share of the budget that all facts may take
+	repeatedBelow = 0.10 // share of repeated facts with which all are taken
+)
+
+// Choice is what a policy decided, and what it costs.
+type Choice struct {
+	Actions  Actions
+	Encoding Encoding
+	Text     string
+	Tokens   int
+	Facts    int // how many facts are told, the first ones
+}
+
+// Decide is the rule policy: facts once each, answers where an earlier question is near enough, all facts where they
+// fit well and hardly repeat. What goes over the budget is given up: answers first, then repeated facts, then facts
+// from the last on. The text never has more tokens than the budget; where not even one fact fits, it is empty.
+//
+// Encodings are those that are looked at; without any, those published.
+func Decide(c Channels, budget int, count func(string) int, encodings ...Encoding) Choice {
+	actions := Actions{Facts: Unique}
+	if c.QuestionScore >= answersFrom {
+		actions.Answers = Unique
+	}
+	if c.Repeated < repeatedBelow {
+		only := Actions{Facts: All}
+		if _, _, n := c.Select(only).Smallest(count, encodings...); float64(n) <= allFacts*float64(budget) {
+			actions.Facts = All
+		}
+	}
+	ladder := []Actions{actions}
+	if actions.Answers != None {
+		actions.Answers = None
+		ladder = append(ladder, actions)
+	}
+	if actions.Facts != Unique {
+		actions.Facts = Unique
+		ladder = append(ladder, actions)
+	}
+	for _, step := range ladder {
+		payload := c.Select(step)
+		if choice := choose(payload, step, count, encodings); choice.Tokens <= budget {
+			return choice
+		}
+	}
+	return firstFacts(c.Select(actions), actions, budget, count, encodings)
+}
+
+func choose(payload Payload, actions Actions, count func(string) int, encodings []Encoding) Choice {
+	encoding, text, tokens := payload.Smallest(count, encodings...)
+	return Choice{actions, encoding, text, tokens, len(payload.Facts)}
+}
+
+// firstFacts are as many as fit, found by halving. Where a longer payload has fewer tokens, for another encoding, it
+// may find some less than the most; what it gives was counted.
+func firstFacts(payload Payload, actions Actions, budget int, count func(string) int, encodings []Encoding) Choice {
+	facts := payload.Facts
+	fits := Choice{}
+	low, high := 0, len(facts) // low fits or is nothing, high does not
+	for low+1 < high {
+		middle := (low + high) / 2
+		payload.Facts = facts[:middle]
+		if choice := choose(payload, actions, count, encodings); choice.Tokens <= budget {
+			fits, low = choice, middle
+		} else {
+			high = middle
+		}
+	}
+	return fits
+}
+
+// Preference is a pair of actions for one question, of which the first served better: the logarithms of their
+// probabilities under the policy that is learned and under the one that it starts from.
+type Preference struct {
+	Better, Worse                   float64
+	ReferenceBetter, ReferenceWorse float64
+}
+
+// Loss of a pair by direct preference optimisation: the policy and the reference are weighed alike by beta. (The
+// authors' program weighs the policy alone, and so prefers what the reference preferred already.)
+func (p Preference) Loss(beta float64) float64 {
+	gained := beta * ((p.Better - p.ReferenceBetter) - (p.Worse - p.ReferenceWorse))
+	if gained < 0 { // the logarithm of 1 + e^x for large x
+		return -gained + math.Log1p(math.Exp(gained))
+	}
+	return math.Log1p(math.Exp(-gained))
+}

@@ -1,0 +1,217 @@
+package gem
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/unweaver/unweaver/internal/fault"
+)
+
+// Graph is a symmetric matrix W of weights between nodes that can be multiplied with.
+type Graph interface {
+	// Len is the number of nodes.
+	Len() int
+	// Degrees are the row sums of W.
+	Degrees() []float64
+	// Multiply writes W x to out. It may be called by several at once.
+	Multiply(out, x []float64)
+	// squares is the squared Frobenius norm of diag(scale) W diag(scale).
+	squares(scale []float64) float64
+}
+
+// Neighbourhood gives the neighbours of a node, by rising number, and the weights of the edges to them.
+type Neighbourhood interface {
+	Neighbours(node int) (to []int32, weights []float64)
+}
+
+// Symmetry is how s_ij and s_ji become one weight.
+type Symmetry int
+
+// The symmetries. The mean is the one that Implicit and Sparse have.
+const (
+	SymmetryMean Symmetry = iota
+	SymmetryMax
+	SymmetryMin
+)
+
+// Sign is what is done about negative similarities.
+type Sign int
+
+// What can be done: Clip makes them 0, Shift takes (1 + s) / 2 of all of them, Keep leaves them, which needs degrees
+// that are not negative.
+const (
+	Clip Sign = iota
+	Shift
+	Keep
+)
+
+// Matrix is a graph with every weight stored: for few nodes, and to compare others with.
+type Matrix struct {
+	n int
+	w []float64 // row by row
+}
+
+// NewMatrix makes the graph of similarities s, row by row, between n nodes. The diagonal of s counts for nothing.
+func NewMatrix(n int, s []float64, symmetry Symmetry, sign Sign) (*Matrix, error) {
+	if n < 0 || len(s) != n*n {
+		return nil, fault.InvalidParam.At("make a similarity graph", strconv.Itoa(len(s))+" similarities").
+			Advise("give " + strconv.Itoa(n) + " rows of as many")
+	}
+	for i, x := range s {
+		if x-x != 0 {
+			return nil, fault.InvalidParam.At("make a similarity graph",
+				"the similarity of nodes "+strconv.Itoa(i/n)+" and "+strconv.Itoa(i%n)).
+				Because("it is no finite number")
+		}
+	}
+	m := &Matrix{n: n, w: make([]float64, n*n)}
+	for i := range n {
+		for j := range i {
+			w := signed(s[i*n+j], sign)
+			other := signed(s[j*n+i], sign)
+			switch symmetry {
+			case SymmetryMax:
+				w = max(w, other)
+			case SymmetryMin:
+				w = min(w, other)
+			default:
+				w = (w + other) / 2
+			}
+			m.w[i*n+j], m.w[j*n+i] = w, w
+		}
+	}
+	return m, notNegative(m.Degrees(), sign)
+}
+
+func signed(s float64, sign Sign) float64 {
+	switch sign {
+	case Clip:
+		return max(s, 0)
+	case Shift:
+		return (1 + s) / 2
+	default:
+		return s
+	}
+}
+
+// notNegative refuses degrees below 0, which have no root.
+func notNegative(degrees []float64, sign Sign) error {
+	if sign != Keep {
+		return nil
+	}
+	for i, d := range degrees {
+		if d < -leastDegree {
+			return fault.InvalidParam.At("make a similarity graph", "node "+strconv.Itoa(i)+" of degree "+
+				strconv.FormatFloat(d, 'g', 4, 64)).
+				Advise("shift similarities, or clip them: a node is more unlike the others than like them")
+		}
+	}
+	return nil
+}
+
+// Matrix makes the graph of nodes with every weight stored: 8 n^2 bytes.
+func (n Nodes) Matrix(symmetry Symmetry, sign Sign) (*Matrix, error) {
+	if err := n.check(); err != nil {
+		return nil, err
+	}
+	count := n.Len()
+	s := make([]float64, count*count)
+	base := make([]float64, n.Base.Dim)
+	for j := range count {
+		for k, x := range n.Base.Row(j) {
+			base[k] = float64(x)
+		}
+		for i := range count {
+			s[i*count+j] = dot(n.Mean.Row(i), base)
+		}
+	}
+	return NewMatrix(count, s, symmetry, sign)
+}
+
+// Len is the number of nodes.
+func (m *Matrix) Len() int { return m.n }
+
+// Degrees are the row sums.
+func (m *Matrix) Degrees() []float64 {
+	out := make([]float64, m.n)
+	for i := range m.n {
+		for _, w := range m.w[i*m.n : (i+1)*m.n] {
+			out[i] += w
+		}
+	}
+	return out
+}
+
+// Multiply writes W x to out.
+func (m *Matrix) Multiply(out, x []float64) {
+	for i := range m.n {
+		sum := 0.0
+		for j, w := range m.w[i*m.n : (i+1)*m.n] {
+			sum += float64(w * x[j])
+		}
+		out[i] = sum
+	}
+}
+
+func (m *Matrix) squares(scale []float64) float64 {
+	sum := 0.0
+	for i := range m.n {
+		for j, w := range m.w[i*m.n : (i+1)*m.n] {
+			l := scale[i] * w * scale[j]
+			sum += float64(l * l)
+		}
+	}
+	return sum
+}
+
+// Nearest is the graph of the nearest of each node, as NewNearest makes it: an edge is there where one of both has it
+// among its nearest. A node that is near to none has no edge.
+func (m *Matrix) Nearest(neighbours int) (*Sparse, error) {
+	f := &finder{most: neighbours, blank: make([]bool, m.n), best: make([][]near, m.n), closest: make([]near, m.n)}
+	for i := range m.n {
+		f.closest[i].to = -1
+	}
+	for i := range m.n {
+		for j, w := range m.w[i*m.n : (i+1)*m.n] {
+			if w > 0 {
+				f.offer(i, near{int32(j), w})
+			}
+		}
+	}
+	return f.graph()
+}
+
+// Neighbours are the nodes with a weight other than 0.
+func (m *Matrix) Neighbours(node int) ([]int32, []float64) {
+	var to []int32
+	var weights []float64
+	for j, w := range m.w[node*m.n : (node+1)*m.n] {
+		if w != 0 {
+			to, weights = append(to, int32(j)), append(weights, w)
+		}
+	}
+	return to, weights
+}
+
+// leastDegree is the degree below which a node counts as without neighbours: its row and column of L are 0.
+const leastDegree = 1e-9
+
+// roots are the entries of D^-1/2, and how many nodes are without neighbours.
+func roots(degrees []float64) (scale []float64, isolated int) {
+	scale = make([]float64, len(degrees))
+	for i, d := range degrees {
+		if d > leastDegree {
+			scale[i] = 1 / math.Sqrt(d)
+		} else {
+			isolated++
+		}
+	}
+	return scale, isolated
+}
+
+// Distinctness is the sum of the squares of all eigenvalues of L, without any of them: the larger, the more distinct
+// the themes. Of Implicit it takes a time in proportion to nodes and the square of the dimension.
+func Distinctness(g Graph) float64 {
+	scale, _ := roots(g.Degrees())
+	return g.squares(scale)
+}

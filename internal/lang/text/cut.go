@@ -1,0 +1,183 @@
+package text
+
+import (
+	"iter"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/clipperhouse/uax29/v2/words"
+)
+
+// Terms gives the stems of a text in order, without function words: what passages and questions are matched by.
+func (l *Language) Terms(s string) []string { return l.terms(s, l.function, l.stem) }
+
+// Surface gives the words of a text as they stand, folded, without stop words: what names are matched by. A name is not
+// inflected, and stems make different names alike (Nation, National; docs/decisions/0006).
+func (l *Language) Surface(s string) []string { return l.terms(s, l.stop, nil) }
+
+func (l *Language) terms(s string, without map[string]bool, stem func(string) string) []string {
+	if l == english {
+		return terms(s, without, stem)
+	}
+	var out []string
+	for place := range places(s, true) {
+		if word := l.term(s[place.Start:place.End], without, stem); word != "" {
+			out = append(out, word)
+		}
+	}
+	return out
+}
+
+// Term is the stem of what stands at one of Places as Terms has it; empty where Terms leaves it out.
+func (l *Language) Term(word string) string { return l.term(word, l.function, l.stem) }
+
+// Plain is what stands at one of Places as Surface has it, but also where Surface leaves it out: names may hold such
+// words.
+func (l *Language) Plain(word string) string { return l.term(word, nil, nil) }
+
+// Places gives the words of a text in order, with their places. Where no space parts words, they are the longer ones of
+// the runs of characters that Terms has, which overlap.
+func (l *Language) Places(s string) iter.Seq[Place] {
+	if l == english {
+		return Places(s)
+	}
+	return places(s, false)
+}
+
+// places of words, and of runs of neighbouring characters where no space parts words: as many as reach says, where
+// there are so many; with shorter also those of one character less.
+func places(s string, shorter bool) iter.Seq[Place] {
+	return func(yield func(Place) bool) {
+		var run run
+		for place := range pieces(s) {
+			if !unspaced(s[place.Start:place.End]) {
+				if (run.short(shorter) && !yield(run.last(run.count))) || !yield(place) {
+					return
+				}
+				run.count = 0
+				continue
+			}
+			for unit := range units(s, place) {
+				long := reach(s[unit.Start:])
+				if run.count > 0 && (run.of[0].End != unit.Start || run.long != long) {
+					if run.short(shorter) && !yield(run.last(run.count)) {
+						return
+					}
+					run.count = 0
+				}
+				run.add(unit, long)
+				if shorter && run.count >= long-1 && !yield(run.last(long-1)) {
+					return
+				}
+				if run.count >= long && !yield(run.last(long)) {
+					return
+				}
+			}
+		}
+		if run.short(shorter) {
+			yield(run.last(run.count))
+		}
+	}
+}
+
+// longest is the largest reach.
+const longest = 3
+
+// reach is how many neighbouring characters make a term. A Chinese character is a syllable with a meaning, and a word
+// has one or two; of a Thai word a character is a letter.
+func reach(s string) int {
+	r, _ := utf8.DecodeRuneInString(s)
+	if unicode.In(r, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar) {
+		return longest
+	}
+	return longest - 1
+}
+
+// run is the end of a run of characters without a space.
+type run struct {
+	of    [longest]Place // the last ones, the very last first
+	count int            // of all of them
+	long  int            // their reach
+}
+
+func (r *run) add(unit Place, long int) {
+	copy(r.of[1:], r.of[:])
+	r.of[0] = unit
+	r.count++
+	r.long = long
+}
+
+// last is the place of the last n characters.
+func (r *run) last(n int) Place { return Place{r.of[n-1].Start, r.of[0].End} }
+
+// short tells whether a run was too short for any term so far.
+func (r *run) short(shorter bool) bool {
+	least := r.long
+	if shorter {
+		least--
+	}
+	return r.count > 0 && r.count < least
+}
+
+// pieces are the words of UAX #29: of scripts without spaces single characters, or runs of Katakana.
+func pieces(s string) iter.Seq[Place] {
+	return func(yield func(Place) bool) {
+		for at := 0; at < len(s); {
+			if end := asciiWord(s, at); end > at {
+				if !yield(Place{at, end}) {
+					return
+				}
+				at = end
+				continue
+			}
+			if gap(s, at) {
+				at++
+				continue
+			}
+			it := words.FromString(s[at:])
+			for it.Next() {
+				segment := it.Value()
+				if spoken(segment) && !yield(Place{at, at + len(segment)}) {
+					return
+				}
+				at += len(segment)
+				if len(segment) > 0 && segment[0] < utf8.RuneSelf {
+					break // plain ASCII may go on without the segmenter
+				}
+			}
+		}
+	}
+}
+
+// units are the characters of a piece with the marks that belong to them.
+func units(s string, piece Place) iter.Seq[Place] {
+	return func(yield func(Place) bool) {
+		for at := piece.Start; at < piece.End; {
+			_, size := utf8.DecodeRuneInString(s[at:piece.End])
+			end := at + size
+			for end < piece.End {
+				r, size := utf8.DecodeRuneInString(s[end:piece.End])
+				if !unicode.Is(unicode.M, r) && r != 'ﾞ' && r != 'ﾟ' {
+					break
+				}
+				end += size
+			}
+			if !yield(Place{at, end}) {
+				return
+			}
+			at = end
+		}
+	}
+}
+
+// unspaced tells whether a piece is of a script that parts words by no space.
+func unspaced(piece string) bool {
+	r, _ := utf8.DecodeRuneInString(piece)
+	return Unspaced(r)
+}
+
+// Unspaced tells whether a character is of a script that parts words by no space.
+func Unspaced(r rune) bool {
+	return r >= 0x0e00 && (r == 'ー' || r == 'ｰ' || unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana,
+		unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar))
+}

@@ -1,0 +1,215 @@
+package text
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/blevesearch/snowballstem"
+	"github.com/blevesearch/snowballstem/french"
+	"github.com/blevesearch/snowballstem/german"
+	"github.com/blevesearch/snowballstem/portuguese"
+	"github.com/blevesearch/snowballstem/spanish"
+	"golang.org/x/text/unicode/norm"
+)
+
+// Language is how texts of one language are read: as words without function words, reduced to stems, and where no space
+// parts words (Chinese, Japanese, Thai) as overlapping runs of a few characters (docs/decisions/0014-languages.md). In
+// every language but English, words are compared without compatibility forms (NFKC) and without accents.
+type Language struct {
+	code     string
+	name     string // in English
+	revision int    // of the rules; raised when terms change
+
+	function, stop, common map[string]bool
+	abbreviations          map[string]bool
+	elides                 bool // l'eau is eau
+	ordinals               bool // a sentence goes on after 3.
+	stem                   func(string) string
+}
+
+// Undetermined is the language of plain words: no stems and no function words, for what has no rules of its own here.
+const Undetermined = "und"
+
+var english = &Language{
+	code: "en", name: "English", revision: 2,
+	function: functionWords, stop: stopWords, common: commonWords, abbreviations: abbreviations, stem: Stem,
+}
+
+var languages = []*Language{
+	english,
+	{
+		code: "de", name: "German", revision: 1, stem: snowball(german.Stem), ordinals: true,
+		function: germanFunction, stop: join(germanFunction, germanStop), common: germanCommon,
+		abbreviations: germanAbbreviations,
+	},
+	{
+		code: "es", name: "Spanish", revision: 1, stem: snowball(spanish.Stem),
+		function: spanishFunction, stop: join(spanishFunction, spanishStop), common: spanishCommon,
+		abbreviations: spanishAbbreviations,
+	},
+	{
+		code: "fr", name: "French", revision: 1, stem: snowball(french.Stem), elides: true,
+		function: frenchFunction, stop: join(frenchFunction, frenchStop), common: frenchCommon,
+		abbreviations: frenchAbbreviations,
+	},
+	{
+		code: "pt", name: "Portuguese", revision: 1, stem: portugueseStem,
+		function: portugueseFunction, stop: join(portugueseFunction, portugueseStop), common: portugueseCommon,
+		abbreviations: portugueseAbbreviations,
+	},
+	{code: "ja", name: "Japanese", revision: 1},
+	{code: "th", name: "Thai", revision: 1},
+	{code: "zh", name: "Chinese", revision: 1},
+	{code: Undetermined, name: "any other, by plain words", revision: 1},
+}
+
+// Languages are the codes that In knows (ISO 639-1, and Undetermined), English first.
+func Languages() []string {
+	var out []string
+	for _, language := range languages {
+		out = append(out, language.code)
+	}
+	return out
+}
+
+// In is the language of a code; an empty one is English, as specifications of before the setting were. One that is not
+// known is read by plain words, under the name of an analyser that no program writes by other rules.
+func In(code string) *Language {
+	if code == "" {
+		return english
+	}
+	for _, language := range languages {
+		if language.code == code {
+			return language
+		}
+	}
+	return &Language{code: code, name: code}
+}
+
+// Code is what a configuration calls the language.
+func (l *Language) Code() string { return l.code }
+
+// Name of the language in English.
+func (l *Language) Name() string { return l.name }
+
+// Analyser names the rules of Terms and Surface; it is part of identities.
+func (l *Language) Analyser() string { return fmt.Sprintf("%s/%d", l.code, l.revision) }
+
+// Stop tells whether a lower-case word carries no meaning of its own.
+func (l *Language) Stop(word string) bool { return l.stop[word] }
+
+// Common tells whether a lower-case word is too common to be a name by itself at the start of a sentence.
+func (l *Language) Common(word string) bool { return l.stop[word] || l.common[word] }
+
+// Elided is the length in bytes of an article or particle that is written together with the word that follows it: of
+// l' in l'eau. 0: there is none, or the language writes none so.
+func (l *Language) Elided(word string) int {
+	if !l.elides {
+		return 0
+	}
+	at := strings.IndexAny(word, "'’")
+	if at <= 0 || !elisions[strings.ToLower(word[:at])] {
+		return 0
+	}
+	_, size := utf8.DecodeRuneInString(word[at:])
+	if at+size == len(word) {
+		return 0
+	}
+	return at + size
+}
+
+var elisions = set("l d j m t s n c qu jusqu lorsqu puisqu quoiqu quelqu entr presqu")
+
+// term of a word as it stands in a text; empty where it is left out.
+func (l *Language) term(word string, without map[string]bool, stem func(string) string) string {
+	if l == english {
+		return term(strings.ToLower(word), without, stem)
+	}
+	word = l.folded(word)
+	if word == "" || without[word] {
+		return ""
+	}
+	if stem != nil {
+		word = stem(word)
+	}
+	return unaccented(word)
+}
+
+// folded is a word in lower case, without compatibility forms, what is elided, and the sign of a possessive.
+func (l *Language) folded(word string) string {
+	if !ascii(word) {
+		word = strings.ReplaceAll(norm.NFKC.String(word), "’", "'")
+	}
+	word = strings.ToLower(word)
+	return strings.TrimSuffix(word[l.Elided(word):], "'s")
+}
+
+func ascii(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// unaccented takes the accents off Latin letters; signs that other scripts add to their letters stay.
+func unaccented(word string) string {
+	if ascii(word) {
+		return word
+	}
+	var out []rune
+	latin := false
+	for _, r := range norm.NFD.String(word) {
+		if latin && unicode.Is(unicode.Mn, r) {
+			continue
+		}
+		latin = unicode.Is(unicode.Latin, r)
+		out = append(out, r)
+	}
+	return norm.NFC.String(string(out))
+}
+
+// longestStemmed is the length in bytes up to which words are stemmed: stemmers take time by the square of it, and what
+// is longer is no word.
+const longestStemmed = 128
+
+// snowball makes a stemmer of one of the Snowball project.
+func snowball(stem func(*snowballstem.Env) bool) func(string) string {
+	return func(word string) string {
+		if len(word) > longestStemmed {
+			return word
+		}
+		env := snowballstem.NewEnv(word)
+		stem(env)
+		return env.Current()
+	}
+}
+
+var portugueseSingular = snowball(portuguese.Stem)
+
+// portugueseStem is the stem of the singular: Snowball leaves the plurals of -ão and -al apart from it.
+func portugueseStem(word string) string {
+	for _, ending := range [][2]string{{"ões", "ão"}, {"ães", "ão"}, {"ais", "al"}, {"éis", "el"}, {"óis", "ol"}} {
+		if stem, ok := strings.CutSuffix(word, ending[0]); ok && len(stem) > 1 {
+			return portugueseSingular(stem + ending[1])
+		}
+	}
+	return portugueseSingular(word)
+}
+
+func join(sets ...map[string]bool) map[string]bool {
+	out := map[string]bool{}
+	for _, one := range sets {
+		for word := range one {
+			out[word] = true
+		}
+	}
+	return out
+}
+
+// Known tells whether there are rules for a code.
+func Known(code string) bool { return slices.Contains(Languages(), code) }

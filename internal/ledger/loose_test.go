@@ -1,0 +1,70 @@
+package ledger
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/memory"
+	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
+)
+
+// However many loose entries there are, and wherever the listing goes side by side, each is given once, by key.
+func TestLooseEntriesAreListedOnceEach(t *testing.T) {
+	was := looseListed
+	t.Cleanup(func() { looseListed = was })
+	store := memory.New()
+	const entries = 700
+	for n := range entries {
+		key := looseKey(Extract, corpus.Sum("entry", fmt.Sprint(n)))
+		if _, err := blob.Write(t.Context(), store, key, []byte("{}"), blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := New(store, coordmemory.New())
+	for _, looseListed = range []int64{1, 2, 3, 350, entries - 1, entries, entries + 1, 100_000} {
+		var last corpus.Digest
+		given := 0
+		for entry, err := range l.looseObjects(t.Context(), Extract) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if given++; entry.key.String() <= last.String() && given > 1 {
+				t.Fatalf("side by side from %d on: %s comes behind %s", looseListed, entry.key, last)
+			}
+			last = entry.key
+		}
+		if given != entries {
+			t.Errorf("side by side from %d on: %d of %d are given", looseListed, given, entries)
+		}
+	}
+}
+
+func TestTheEntriesOfAnEnrichmentAreForgotten(t *testing.T) {
+	l := New(memory.New(), coordmemory.New())
+	key := corpus.Sum("a chunk")
+	for _, task := range []string{Triples, Questions, Extract} {
+		for _, one := range []corpus.Digest{key, corpus.Sum("another chunk")} {
+			if _, err := l.Put(t.Context(), task, one, 0, Result{Value: []byte("{}")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	kept, err := l.Upkeep(t.Context(), Triples, nil, time.Now().Add(2*LooseGrace)) // what is packed goes, too
+	if kept.Gathered != 2 || err != nil {
+		t.Fatalf("%+v, %v: nothing is packed", kept, err)
+	}
+	for _, task := range OfEnrichments() {
+		if n, err := l.Forget(t.Context(), task, time.Now()); n != 2 || err != nil {
+			t.Errorf("%s: %d, %v", task, n, err)
+		}
+		if entry, err := l.Get(t.Context(), task, key, 0); entry != nil || err != nil {
+			t.Errorf("%s: %v, %v", task, entry, err)
+		}
+	}
+	if entry, err := l.Get(t.Context(), Extract, key, 0); entry == nil || err != nil {
+		t.Errorf("an extraction went, too: %v", err)
+	}
+}

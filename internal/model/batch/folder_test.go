@@ -1,0 +1,123 @@
+package batch_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model/batch"
+	"github.com/unweaver/unweaver/internal/store/blob/memory"
+)
+
+// answering answers what lies in the input folder as vllm run-batch does: a line for each request, in any order, a
+// status and an error for what the engine refuses, codes as numbers.
+func answering(t *testing.T, dir string) {
+	t.Helper()
+	inputs, err := filepath.Glob(filepath.Join(dir, "input", "*.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, input := range inputs {
+		raw, err := os.ReadFile(input)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		for line := range strings.Lines(string(raw)) {
+			var asked struct {
+				ID     string `json:"custom_id"`
+				Method string `json:"method"`
+				URL    string `json:"url"`
+			}
+			if err := json.Unmarshal([]byte(line), &asked); err != nil || asked.Method != "POST" ||
+				asked.URL != "/v1/chat/completions" {
+				t.Fatalf("%s: %v", line, err)
+			}
+			if strings.Contains(line, "note 3 ") {
+				fmt.Fprintf(&out, `{"id":"vllm-1","custom_id":%q,"response":{"status_code":400,"request_id":"r","body":null},`+
+					`"error":{"message":"too long","code":400}}`+"\n", asked.ID)
+				continue
+			}
+			fmt.Fprintf(&out, `{"id":"vllm-1","custom_id":%q,"response":{"status_code":200,"body":{"n":1}},"error":null}`+"\n",
+				asked.ID)
+		}
+		part := filepath.Join(dir, "output", "."+filepath.Base(input))
+		if err := os.WriteFile(part, []byte(out.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(part, filepath.Join(dir, "output", filepath.Base(input))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAFolderIsAnsweredByAnotherProgram(t *testing.T) {
+	w := &world{store: &mortal{Store: memory.New()}, book: map[string]batch.Answer{}, killAt: -1}
+	w.store.w = w
+	dir := filepath.Join(t.TempDir(), "batches")
+	runner := w.runnerOf(t, batch.Folder{Dir: dir})
+	runner.Wait = func(context.Context, time.Duration) error {
+		answering(t, dir)
+		return nil
+	}
+	left, err := runner.Run(t.Context(), parts(t, 25))
+	if err != nil || len(left) != 0 || len(w.book) != 25 {
+		t.Fatalf("left %d, known %d: %v", len(left), len(w.book), err)
+	}
+	refused := 0
+	for _, answer := range w.book {
+		if !answer.Answered() {
+			refused++
+			if answer.Code != "400" || answer.Message != "too long" || answer.Again() {
+				t.Errorf("%+v", answer)
+			}
+		}
+	}
+	if refused != 1 {
+		t.Errorf("%d are refused", refused)
+	}
+	err = filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			t.Errorf("%s is left", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAFolderThatNobodyAnswersIsLeftAtTheDeadline(t *testing.T) {
+	w := &world{store: &mortal{Store: memory.New()}, book: map[string]batch.Answer{}, killAt: -1}
+	w.store.w = w
+	dir := t.TempDir()
+	runner := w.runnerOf(t, batch.Folder{Dir: dir})
+	now := time.Unix(0, 0)
+	runner.Now, runner.Until = func() time.Time { return now }, now.Add(time.Hour)
+	runner.Wait = func(context.Context, time.Duration) error {
+		now = now.Add(20 * time.Minute)
+		return nil
+	}
+	left, err := runner.Run(t.Context(), parts(t, 25))
+	if err != nil || len(left) != 25 {
+		t.Fatalf("left %d: %v", len(left), err)
+	}
+}
+
+func TestAFolderGivesNothingFromOutside(t *testing.T) {
+	folder := batch.Folder{Dir: t.TempDir()}
+	for _, id := range []string{"", "../x", "a/b", ".hidden"} {
+		if _, err := folder.Get(t.Context(), id); !fault.Is(err, fault.Internal) {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+	if _, err := folder.Get(t.Context(), "absent"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("absent: %v", err)
+	}
+}

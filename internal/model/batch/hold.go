@@ -1,0 +1,97 @@
+package batch
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// hold takes requests for this runner. It gives those that still have no answer, and tells whether others have some.
+func (a *run) hold(ctx context.Context, ids []string) (mine []string, others bool, err error) {
+	if a.Hold == nil || len(ids) == 0 {
+		return ids, false, nil
+	}
+	held, err := a.Hold(ctx, ids)
+	if err != nil {
+		return nil, false, err
+	}
+	// Who held them until now may have been answered since they were looked up.
+	mine, err = a.Missing(ctx, held)
+	if err != nil {
+		return nil, false, err
+	}
+	wanted := set(mine)
+	answered := slices.DeleteFunc(slices.Clone(held), func(id string) bool { return wanted[id] })
+	return mine, len(held) < len(ids), a.free(ctx, answered)
+}
+
+func (a *run) free(ctx context.Context, ids []string) error {
+	if a.Free == nil || len(ids) == 0 {
+		return nil
+	}
+	return a.Free(ctx, ids)
+}
+
+// hasRoom tells whether so many tokens more may wait on the server. The caller holds mu.
+func (a *run) hasRoom(tokens int64) bool {
+	waiting := a.waiting()
+	return a.Tokens <= 0 || waiting == 0 || waiting+tokens <= a.room
+}
+
+// fits is hasRoom for requests of a part, before anything is held for them.
+func (a *run) fits(part Part, ids []string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.hasRoom(tokens(part, ids))
+}
+
+func tokens(part Part, ids []string) int64 {
+	sum, asked := int64(0), set(ids)
+	for _, request := range part.Requests {
+		if asked[request.ID] {
+			sum += request.Tokens
+		}
+	}
+	return sum
+}
+
+// hurried tells whether as many batches were begun within the last hour as may be. The caller holds mu.
+func (a *run) hurried() bool {
+	if a.Hourly <= 0 {
+		return false
+	}
+	now := a.Now()
+	a.made = slices.DeleteFunc(a.made, func(at time.Time) bool { return now.Sub(at) >= time.Hour })
+	if len(a.made) >= a.Hourly {
+		return true
+	}
+	a.made = append(a.made, now)
+	return false
+}
+
+// waiting is how many tokens wait on the server. The caller holds mu.
+func (a *run) waiting() int64 {
+	sum := int64(0)
+	for _, other := range a.lots {
+		if other.open() {
+			sum += other.rec.Tokens
+		}
+	}
+	return sum
+}
+
+// release gives the tokens of a round back, and learns from it how many may wait.
+func (a *run) release(l *lot, batch Batch) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.close(l, batch.Status)
+	if !batch.Pushed() {
+		a.room, l.alone = a.Tokens, 0
+		return
+	}
+	l.rec.Ended = pushed
+	a.room = a.waiting()
+	if a.room == 0 {
+		l.alone++
+	}
+}

@@ -1,0 +1,342 @@
+package batch_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model/batch"
+	"github.com/unweaver/unweaver/internal/model/modeltest"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/blob/memory"
+)
+
+var errKilled = errors.New("killed")
+
+// world is a server, a store that outlives runners, and the book that answers are taken into.
+type world struct {
+	server *modeltest.Server
+	store  *mortal
+	polls  int
+
+	mu     sync.Mutex
+	book   map[string]batch.Answer
+	killAt int // takes and writes that are left before a runner dies; below 0: it does not
+}
+
+// mortal is a store whose writer dies before or after a write.
+type mortal struct {
+	blob.Store
+	w     *world
+	after bool
+}
+
+func (m *mortal) Put(ctx context.Context, key string, body io.Reader, size int64, c blob.Cond) (blob.Info, error) {
+	dies := m.w.dies()
+	if dies && !m.after {
+		return blob.Info{}, errKilled
+	}
+	info, err := m.Store.Put(ctx, key, body, size, c)
+	if dies {
+		return info, errKilled
+	}
+	return info, err
+}
+
+func (w *world) dies() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.killAt--
+	return w.killAt == -1
+}
+
+func newWorld(t *testing.T, faults modeltest.BatchFaults) *world {
+	t.Helper()
+	w := &world{server: modeltest.New(modeltest.Options{}), book: map[string]batch.Answer{}, killAt: -1}
+	w.store = &mortal{Store: memory.New(), w: w}
+	if err := w.server.Listen("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.server.Close)
+	w.server.SetBatchFaults(faults)
+	return w
+}
+
+func (w *world) runner(t *testing.T) *batch.Runner {
+	return w.runnerOf(t, batch.NewClient(w.server.URL, "", 0))
+}
+
+func (w *world) runnerOf(t *testing.T, server batch.Server) *batch.Runner {
+	return &batch.Runner{
+		Client: server, Store: w.store, Prefix: "batches", Tokens: 4000, Now: time.Now,
+		Wait: func(context.Context, time.Duration) error {
+			if w.polls++; w.polls > 2000 {
+				t.Fatal("it does not end")
+			}
+			return nil
+		},
+		Missing: func(_ context.Context, ids []string) ([]string, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
+				answer, told := w.book[id]
+				return told && !answer.Again()
+			}), nil
+		},
+		Take: func(_ context.Context, answers []batch.Answer) error {
+			for i, answer := range answers {
+				if i == len(answers)/2 && w.dies() {
+					return errKilled
+				}
+				w.mu.Lock()
+				w.book[answer.ID] = answer
+				w.mu.Unlock()
+			}
+			return nil
+		},
+	}
+}
+
+func requests(n int) []batch.Request {
+	out := make([]batch.Request, n)
+	for i := range out {
+		user := fmt.Sprintf("Ada Lovelace wrote note %d about the Analytical Engine <of> Charles Babbage.", i)
+		body, _ := json.Marshal(map[string]any{
+			"model": "test", "messages": []any{map[string]string{"role": "user", "content": user}},
+			"response_format": map[string]any{"json_schema": map[string]string{"name": "extract"}},
+		})
+		out[i] = batch.Request{ID: corpus.Sum(user).String(), Body: body, Tokens: 60}
+	}
+	return out
+}
+
+func parts(t *testing.T, n int) []batch.Part {
+	t.Helper()
+	cut, err := batch.Cut(requests(n), batch.Limits{Requests: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cut
+}
+
+// everything is each fault of the server at once.
+var everything = modeltest.BatchFaults{
+	LoseCreate: 2, CutCreate: 2, LateFile: 2, Limited: 2, Down: 2, Expire: 3, Busy: 3, Drop: 2,
+	Reject: "note 7 ", Tokens: 1300,
+}
+
+// TestNothingIsPaidTwice plays every fault of the server, with a runner that dies at each of its steps in turn: what
+// was paid for once is found again.
+func TestNothingIsPaidTwice(t *testing.T) {
+	cut := parts(t, 40)
+	pushes := 0
+	for _, after := range []bool{false, true} {
+		for step := -1; step < 24; step++ {
+			w := newWorld(t, everything)
+			w.store.after, w.killAt = after, step
+			var left []string
+			err := errKilled
+			for runs := 0; err != nil; runs++ {
+				if left, err = w.runner(t).Run(t.Context(), cut); err != nil && (runs > 1 || !errors.Is(err, errKilled)) {
+					t.Fatalf("step %d after %v: %v", step, after, err)
+				}
+			}
+			stats := w.server.Stats()
+			if stats.Duplicates != 0 || stats.Chat != 39 || len(left) != 0 || len(w.book) != 40 {
+				t.Errorf("step %d after %v: paid twice %d, paid %d of 39, left %d, known %d", step, after,
+					stats.Duplicates, stats.Chat, len(left), len(w.book))
+			}
+			_, pushed := w.server.Batches()
+			pushes += pushed
+		}
+	}
+	if pushes == 0 {
+		t.Error("no batch met the limit of tokens")
+	}
+}
+
+func TestNoOutputFileWhenAllFail(t *testing.T) {
+	w := newWorld(t, modeltest.BatchFaults{Reject: "Lovelace"})
+	left, err := w.runner(t).Run(t.Context(), parts(t, 5))
+	if err != nil || len(left) != 0 {
+		t.Fatalf("left %d: %v", len(left), err)
+	}
+	for id, answer := range w.book {
+		if answer.Status != 400 || answer.Code != "content_filter" || answer.Again() {
+			t.Errorf("%s: %+v", id, answer)
+		}
+	}
+	if len(w.book) != 5 {
+		t.Errorf("%d of 5 are known", len(w.book))
+	}
+}
+
+// forgetful is a server that forgot some files before anybody read them, as after 30 days.
+type forgetful struct {
+	*batch.Client
+	mu     sync.Mutex
+	forget int
+}
+
+func (f *forgetful) Content(ctx context.Context, file string) ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.forget--; f.forget >= 0 {
+		return nil, fault.NotFound.At("read", file)
+	}
+	return f.Client.Content(ctx, file)
+}
+
+func TestAnswersThatTheServerForgotAreAskedForInAnotherRound(t *testing.T) {
+	w := newWorld(t, modeltest.BatchFaults{})
+	server := &forgetful{Client: batch.NewClient(w.server.URL, "", 0), forget: 1}
+	left, err := w.runnerOf(t, server).Run(t.Context(), parts(t, 20))
+	if err != nil || len(left) != 0 || len(w.book) != 20 {
+		t.Fatalf("left %d, known %d: %v", len(left), len(w.book), err)
+	}
+	if created, _ := w.server.Batches(); created != 3 {
+		t.Errorf("%d batches, want one more than parts", created)
+	}
+}
+
+// TestRoundsOfPartsThatNobodyWants are ended, and what they answered is taken.
+func TestRoundsOfPartsThatNobodyWants(t *testing.T) {
+	w := newWorld(t, modeltest.BatchFaults{Stuck: true})
+	runner := w.runner(t)
+	runner.Wait = func(context.Context, time.Duration) error { return errKilled }
+	if _, err := runner.Run(t.Context(), parts(t, 20)); !errors.Is(err, errKilled) {
+		t.Fatal(err)
+	}
+	cut, err := batch.Cut(requests(30)[20:], batch.Limits{Requests: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.server.SetBatchFaults(modeltest.BatchFaults{})
+	if left, err := w.runner(t).Run(t.Context(), cut); err != nil || len(left) != 0 {
+		t.Fatal(left, err)
+	}
+	if stats := w.server.Stats(); stats.Chat != int64(len(w.book)) || stats.Chat <= 10 || w.server.Files() != 0 {
+		t.Errorf("paid %d, known %d, files %d", stats.Chat, len(w.book), w.server.Files())
+	}
+}
+
+func TestBatchesAnHourAreBounded(t *testing.T) {
+	w := newWorld(t, modeltest.BatchFaults{})
+	runner := w.runner(t)
+	now := time.Unix(0, 0)
+	begun := map[int64]int{}
+	runner.Hourly, runner.Tokens, runner.Now = 2, 0, func() time.Time { return now }
+	runner.Wait = func(context.Context, time.Duration) error {
+		created, _ := w.server.Batches()
+		begun[now.Unix()/3600] = created
+		now = now.Add(10 * time.Minute)
+		return nil
+	}
+	if left, err := runner.Run(t.Context(), parts(t, 50)); err != nil || len(left) != 0 {
+		t.Fatal(left, err)
+	}
+	if begun[0] != 2 || begun[1] != 4 {
+		t.Errorf("batches by hour, summed up: %v", begun)
+	}
+}
+
+// TestDeadline leaves what a batch did not answer in time to online calls, and keeps what it did.
+func TestDeadline(t *testing.T) {
+	w := newWorld(t, modeltest.BatchFaults{Stuck: true})
+	runner := w.runner(t)
+	now := time.Unix(0, 0)
+	runner.Now, runner.Until = func() time.Time { return now }, now.Add(time.Hour)
+	runner.Wait = func(context.Context, time.Duration) error {
+		now = now.Add(10 * time.Minute)
+		return nil
+	}
+	left, err := runner.Run(t.Context(), parts(t, 20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(left) != 10 || len(w.book) != 10 || w.server.Stats().Chat != 10 {
+		t.Errorf("left %d, known %d, paid %d: want 10 each", len(left), len(w.book), w.server.Stats().Chat)
+	}
+	for _, id := range left {
+		if _, told := w.book[id]; told {
+			t.Errorf("%s would be paid for again", id)
+		}
+	}
+}
+
+// holders are claims that two runners share.
+type holders struct {
+	mu      sync.Mutex
+	by      map[string]string
+	refused int
+}
+
+func (h *holders) share(runner *batch.Runner, name string) {
+	runner.Hold = func(_ context.Context, ids []string) ([]string, error) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		var mine []string
+		for _, id := range ids {
+			if owner, held := h.by[id]; held && owner != name {
+				h.refused++
+				continue
+			}
+			h.by[id] = name
+			mine = append(mine, id)
+		}
+		return mine, nil
+	}
+	runner.Free = func(_ context.Context, ids []string) error {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for _, id := range ids {
+			if h.by[id] == name {
+				delete(h.by, id)
+			}
+		}
+		return nil
+	}
+}
+
+// TestTwoRunnersThatShareRequests, in parts of their own, pay for each of them once, whatever the server does.
+func TestTwoRunnersThatShareRequests(t *testing.T) {
+	w := newWorld(t, everything)
+	claims := &holders{by: map[string]string{}}
+	var working sync.WaitGroup
+	for i, size := range []int{10, 7} {
+		cut, err := batch.Cut(requests(40), batch.Limits{Requests: size})
+		if err != nil {
+			t.Fatal(err)
+		}
+		runner := w.runner(t)
+		runner.Prefix = fmt.Sprintf("batches-%d", i)
+		var polls int
+		runner.Wait = func(context.Context, time.Duration) error {
+			if polls++; polls > 20000 {
+				return errors.New("it does not end")
+			}
+			return nil
+		}
+		claims.share(runner, runner.Prefix)
+		working.Go(func() {
+			if left, err := runner.Run(t.Context(), cut); err != nil || len(left) != 0 {
+				t.Errorf("left %d: %v", len(left), err)
+			}
+		})
+	}
+	working.Wait()
+	if stats := w.server.Stats(); stats.Duplicates != 0 || stats.Chat != 39 || len(w.book) != 40 {
+		t.Errorf("paid twice %d, paid %d of 39, known %d", stats.Duplicates, stats.Chat, len(w.book))
+	}
+	if claims.refused == 0 {
+		t.Error("no request met the other runner")
+	}
+}

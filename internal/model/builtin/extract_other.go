@@ -1,0 +1,322 @@
+package builtin
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/unweaver/unweaver/internal/lang/text"
+)
+
+// otherNames finds the names in the sentences of a chunk of another language than English.
+func otherNames(language *text.Language, sents []string) *extraction {
+	x := &extraction{inner: map[string]bool{}, lower: map[string]bool{}, at: map[string]int{}}
+	l := &latin{language: language, extraction: x, grammar: grammars[language.Code()], sents: sents}
+	if l.grammar.inner == nil {
+		l.grammar = grammars[text.Undetermined]
+	}
+	l.read()
+	l.phrases()
+	for _, s := range sents {
+		for _, pattern := range titleREs {
+			for _, m := range pattern.FindAllStringSubmatch(s, -1) {
+				if q := strings.TrimSpace(m[1]); len(strings.Fields(q)) <= 8 {
+					x.add(strings.TrimRight(q, ".,;:、。，"))
+				}
+			}
+		}
+		x.acronyms(s)
+		if language.Code() == "ja" {
+			x.japanese(s)
+		}
+	}
+	switch language.Code() {
+	case "zh", "th":
+		x.repeated(strings.Join(sents, "\n"))
+	}
+	return x
+}
+
+// latin finds names that begin with a capital letter.
+type latin struct {
+	*extraction
+	language *text.Language
+	grammar  grammar
+	sents    []string
+	toks     []token
+	places   [][2]int // of the words in their sentences, in bytes
+	asNoun   map[string]int
+	asName   map[string]int
+}
+
+// read cuts the sentences into words, and counts where words stand.
+func (l *latin) read() {
+	for number, sentence := range l.sents {
+		last, first := 0, true
+		for _, m := range latinRE.FindAllStringIndex(sentence, -1) {
+			word := strings.TrimRight(sentence[m[0]:m[1]], "./")
+			at, elided := m[0], l.language.Elided(word)
+			for _, part := range []string{word[:elided], word[elided:]} {
+				if part == "" {
+					continue
+				}
+				gap := sentence[last:at]
+				particle := len(part) == elided && elided > 0
+				l.toks = append(l.toks, token{
+					s: part, lower: strings.TrimRight(strings.ToLower(part), "'’"), start: first, sent: number,
+					joined: !first && strings.Trim(gap, " \t\u00a0") == "" && (gap != "" || !particle),
+				})
+				if particle {
+					l.toks[len(l.toks)-1].s = strings.ToLower(part)
+				}
+				l.places = append(l.places, [2]int{at, at + len(part)})
+				at += len(part)
+				last, first = at, first && particle
+			}
+		}
+	}
+	l.asNoun, l.asName = map[string]int{}, map[string]int{}
+	for i, t := range l.toks {
+		if !t.start {
+			l.inner[t.s] = true
+		}
+		if t.s == t.lower {
+			l.lower[t.s] = true
+		}
+		if l.grammar.nouns && !t.start && capital(t.s) {
+			if l.noun(i) {
+				l.asNoun[t.s]++
+			} else {
+				l.asName[t.s]++
+			}
+		}
+	}
+}
+
+// phrases walks runs of capitalised words with words inside names between them, and technical tokens.
+func (l *latin) phrases() {
+	toks := l.toks
+	for i := 0; i < len(toks); {
+		if !capital(toks[i].s) {
+			if technical(toks[i].s) && !counted(toks[i].s) {
+				l.add(toks[i].s)
+			}
+			i++
+			continue
+		}
+		j := i + 1
+		for j < len(toks) && toks[j].sent == toks[i].sent {
+			if toks[j].joined && (capital(toks[j].s) || technical(toks[j].s) || number(toks[j].s)) {
+				j++
+				continue
+			}
+			k := l.bridge(j)
+			if k == j {
+				break
+			}
+			j = k
+		}
+		l.phrase(i, j)
+		i = j
+	}
+}
+
+// counted tells 5-fold and 17th: a number with a word in lower case.
+func counted(word string) bool {
+	return word[0] >= '0' && word[0] <= '9' && word == strings.ToLower(word)
+}
+
+// bridge skips up to three words inside names that lead to another capitalised word; it gives the place behind that
+// word, or j.
+func (l *latin) bridge(j int) int {
+	for k := j; k < len(l.toks) && k < j+4; k++ {
+		t := l.toks[k]
+		switch {
+		case !t.joined || t.sent != l.toks[j].sent:
+			return j
+		case k > j && capital(t.s):
+			return k + 1
+		case !l.grammar.inner[t.lower] || t.s != strings.ToLower(t.s):
+			return j
+		case k == j && l.grammar.opening != nil && !l.grammar.opening[t.lower]:
+			return j
+		}
+	}
+	return j
+}
+
+// phrase adds the run of words from i to j, without what it begins with that is no part of a name.
+func (l *latin) phrase(i, j int) {
+	toks := l.toks
+	for i < j {
+		t := toks[i]
+		leave := !capital(t.s) && !technical(t.s) || (l.stop(t.lower) || l.grammar.inner[t.lower]) && !allCaps(t.s)
+		if j-i > 1 && l.language.Common(t.lower) && !technical(t.s) {
+			leave = leave || l.grammar.nouns || t.start && !l.inner[t.s]
+		}
+		leave = leave || l.opens(t)
+		if j-i > 2 && l.grammar.nouns && !capital(toks[i+1].s) && l.grammar.inner[toks[i+1].lower] && l.ordinary(i) {
+			leave = true // of Vorsitz von Malta the name is Malta
+		}
+		if !leave {
+			break
+		}
+		i++
+	}
+	if i == j || j-i == 1 && !l.single(i) {
+		return
+	}
+	if !slices.ContainsFunc(toks[i:j], func(t token) bool {
+		return technical(t.s) || capital(t.s) && !l.language.Common(t.lower)
+	}) {
+		return
+	}
+	if l.grammar.nouns && j-i == 2 && number(toks[i+1].s) && !l.single(i) {
+		return // Band 3
+	}
+	from, to := l.places[i][0], l.places[j-1][1]
+	l.add(strings.Join(strings.Fields(l.sents[toks[i].sent][from:to]), " "))
+}
+
+// stop tells whether a word carries no meaning; texts of any language quote English.
+func (l *latin) stop(lower string) bool { return l.language.Stop(lower) || text.Stop(lower) }
+
+// ordinary tells whether a word is a noun of the language.
+func (l *latin) ordinary(i int) bool {
+	t := l.toks[i]
+	return l.language.Common(t.lower) || germanNoun.MatchString(t.lower) || 2*l.asNoun[t.s] > l.asName[t.s]
+}
+
+// opens tells from its ending that a word only opens a sentence: a verb or an adverb.
+func (l *latin) opens(t token) bool {
+	return t.start && !l.inner[t.s] && !technical(t.s) &&
+		slices.ContainsFunc(l.grammar.plain, func(ending string) bool { return strings.HasSuffix(t.lower, ending) })
+}
+
+// compound is the length from which a German noun is taken for a term: so long a one is composed of others, and says
+// what a text is about as a name does.
+const compound = 11
+
+// single tells whether one capitalised word is a name.
+func (l *latin) single(i int) bool {
+	t := l.toks[i]
+	if utf8.RuneCountInString(t.s) < 2 {
+		return false
+	}
+	if technical(t.s) {
+		return true
+	}
+	if l.language.Common(t.lower) || text.Stop(t.lower) {
+		return false
+	}
+	if t.start && !l.inner[t.s] && l.lower[t.lower] {
+		return false // the first word of a sentence, and a plain one
+	}
+	if l.opens(t) {
+		return false
+	}
+	if !l.grammar.nouns {
+		return true
+	}
+	if utf8.RuneCountInString(t.s) >= compound {
+		return true
+	}
+	return !germanNoun.MatchString(t.lower) && l.asName[t.s] >= 2*l.asNoun[t.s] && (l.asName[t.s] > 0 || t.start)
+}
+
+// japanese adds foreign words and compounds.
+func (x *extraction) japanese(s string) {
+	for _, word := range katakanaRE.FindAllString(s, -1) {
+		if utf8.RuneCountInString(word) > 2 {
+			x.add(word)
+		}
+	}
+	for _, word := range kanjiRE.FindAllString(s, -1) {
+		x.add(word)
+	}
+}
+
+const (
+	shortestRepeat = 2  // characters of Chinese
+	shortestThai   = 5  // of Thai
+	longestRepeat  = 12 // of either
+	mostRepeats    = 12 // of a chunk
+
+	// So much is looked at, so that a chunk of any size takes little time.
+	mostLooked = 8_000 // characters
+	mostKept   = 400   // runs that stand in a chunk more than once
+)
+
+// repeated adds what a chunk says again and again, where neither a space nor a capital letter tells what a name is: the
+// longest runs of characters that stand in it twice or more.
+func (x *extraction) repeated(chunk string) {
+	type found struct {
+		text        string
+		count, size int
+	}
+	counts := map[string]*found{}
+	var order []*found
+	looked := 0
+	for _, run := range strings.FieldsFunc(chunk, func(r rune) bool { return !text.Unspaced(r) }) {
+		chars := []rune(run)
+		chars = chars[:min(len(chars), mostLooked-looked)]
+		looked += len(chars)
+		for i := range chars {
+			if unicode.Is(unicode.M, chars[i]) {
+				continue
+			}
+			shortest := shortestRepeat
+			if !unicode.Is(unicode.Han, chars[i]) {
+				shortest = shortestThai
+			}
+			for n := shortest; n <= longestRepeat && i+n <= len(chars); n++ {
+				if i+n < len(chars) && unicode.Is(unicode.M, chars[i+n]) {
+					continue
+				}
+				piece := string(chars[i : i+n])
+				one := counts[piece]
+				if one == nil {
+					one = &found{text: piece, size: n}
+					counts[piece] = one
+					order = append(order, one)
+				}
+				one.count++
+			}
+		}
+	}
+	kept := slices.DeleteFunc(order, func(one *found) bool { return one.count < 2 || function(one.text) })
+	weight := func(a, b *found) int { return b.count*b.size - a.count*a.size }
+	slices.SortStableFunc(kept, weight)
+	kept = kept[:min(mostKept, len(kept))]
+	slices.SortStableFunc(kept, func(a, b *found) int { return b.size - a.size })
+	var longest []*found
+	for _, one := range kept {
+		if !slices.ContainsFunc(longest, func(other *found) bool {
+			return other.count >= one.count && strings.Contains(other.text, one.text)
+		}) {
+			longest = append(longest, one)
+		}
+	}
+	slices.SortStableFunc(longest, weight)
+	for _, one := range longest[:min(mostRepeats, len(longest))] {
+		x.add(one.text)
+	}
+}
+
+// chineseFunction are characters of Chinese that no name begins or ends with.
+const chineseFunction = "的了是在和与及或为以于从到对将把被等个这那其之一不也都就而但并上下中年月日有他她它们我你您所由使"
+
+// Vowels of Thai are written before or after the consonant that they are spoken after: no word begins with the latter,
+// none ends with the former.
+const (
+	thaiBefore = "เแโใไ"
+	thaiAfter  = "ะาำๅๆ"
+)
+
+// function tells whether a run of characters begins or ends with one that no name does.
+func function(piece string) bool {
+	first, _ := utf8.DecodeRuneInString(piece)
+	last, _ := utf8.DecodeLastRuneInString(piece)
+	return strings.ContainsRune(chineseFunction+thaiAfter, first) || strings.ContainsRune(chineseFunction+thaiBefore, last)
+}

@@ -1,0 +1,50 @@
+package limits
+
+import "sync"
+
+// Rates are requests and tokens per minute that may change while calls wait for them; 0 is none.
+type Rates struct {
+	mu        sync.Mutex
+	perMinute int
+	tokens    int
+	changed   chan struct{} // closed when they change
+}
+
+// NewRates makes rates.
+func NewRates(perMinute, tokensPerMinute int) *Rates {
+	return &Rates{perMinute: perMinute, tokens: tokensPerMinute, changed: make(chan struct{})}
+}
+
+// Set changes the rates: who waits by the former ones asks again at once, and who was let through by them and was not
+// sent yet, too.
+func (r *Rates) Set(perMinute, tokensPerMinute int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.perMinute == perMinute && r.tokens == tokensPerMinute {
+		return
+	}
+	r.perMinute, r.tokens = perMinute, tokensPerMinute
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// now gives the rates, and what is closed when they are others.
+func (r *Rates) now() (perMinute, tokensPerMinute int, changed <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.perMinute, r.tokens, r.changed
+}
+
+// rates are those that count now.
+func (l Limits) rates() (perMinute, tokensPerMinute int, changed <-chan struct{}) {
+	if l.Rates == nil {
+		return l.PerMinute, l.TokensPerMinute, nil
+	}
+	return l.Rates.now()
+}
+
+// counted tells whether tokens are limited.
+func (l Limits) counted() bool {
+	_, tokens, _ := l.rates()
+	return tokens > 0
+}

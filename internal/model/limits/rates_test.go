@@ -1,0 +1,70 @@
+package limits_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/limits"
+	"github.com/unweaver/unweaver/internal/store/coordination/memory"
+)
+
+// slow is a model that many call at once.
+type slow struct {
+	endpoint
+	waits time.Duration
+	calls atomic.Int64
+}
+
+func (s *slow) Complete(context.Context, model.Call) (model.Reply, error) {
+	s.calls.Add(1)
+	time.Sleep(s.waits)
+	return model.Reply{}, nil
+}
+
+// Calls that were let through by no rate at all and wait for a place are held to the rate that is given meanwhile.
+func TestARateThatIsGivenHoldsWhatIsQueuedAlready(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		below := &slow{waits: time.Second}
+		gate, rates := limits.NewGate(), limits.NewRates(0, 0)
+		gate.Limit("docs", 1)
+		chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: gate, Shared: memory.New(), Rates: rates}}
+		for range 10 {
+			go func() { _, _ = chat.Complete(t.Context(), model.Call{}) }()
+		}
+		synctest.Wait()
+		rates.Set(2, 0)
+		time.Sleep(20 * time.Second)
+		if n := below.calls.Load(); n != 3 { // one was sent before, and a minute's worth goes at once
+			t.Errorf("%d calls were sent within 20 s at 2 a minute, want 3", n)
+		}
+		rates.Set(0, 0)
+		time.Sleep(10 * time.Second)
+		if n := below.calls.Load(); n != 10 {
+			t.Errorf("%d calls were sent once there was no rate, want 10", n)
+		}
+	})
+}
+
+func TestAConcurrencyThatIsGivenCountsForWhoWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		below := &slow{waits: time.Minute}
+		gate := limits.NewGate()
+		gate.Limit("docs", 1)
+		chat := limits.Chat{Chat: below, Limits: limits.Limits{Gate: gate}}
+		for range 10 {
+			go func() { _, _ = chat.Complete(t.Context(), model.Call{}) }()
+		}
+		synctest.Wait()
+		gate.Relimit("docs", 4)
+		gate.Relimit("nobody", 1)
+		synctest.Wait()
+		if n := below.calls.Load(); n != 4 {
+			t.Errorf("%d calls are out, want 4", n)
+		}
+		time.Sleep(10 * time.Minute)
+	})
+}

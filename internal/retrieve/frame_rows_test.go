@@ -1,0 +1,44 @@
+package retrieve
+
+import (
+	"bytes"
+	"encoding/binary"
+	"testing"
+)
+
+// rowsOf makes the rows of a frame: a key, and the place at which it stands as the value.
+func rowsOf(keys ...string) (raw []byte) {
+	for at, key := range keys {
+		raw = binary.AppendUvarint(raw, uint64(len(key)))
+		raw = append(raw, key...)
+		raw = append(raw, 1, byte(at))
+	}
+	return raw
+}
+
+// Whatever the order of rows is, the first of a key is found, and what is not there is not; in the order of keys
+// without reading those before it.
+func TestARowOfAFrameIsFoundInAnyOrder(t *testing.T) {
+	for name, keys := range map[string][]string{
+		"empty":         {},
+		"one":           {"b"},
+		"in order":      {"", "a", "ab", "b", "c"},
+		"several a key": {"a", "b", "b", "b", "c", "c"},
+		"in disorder":   {"c", "a", "b", "a"},
+	} {
+		raw := rowsOf(keys...)
+		one := newFrame(raw)
+		if inOrder := name != "in disorder"; inOrder != (len(one.rows) == len(keys)) {
+			t.Errorf("%s: places of %d of %d rows are known", name, len(one.rows), len(keys))
+		}
+		for _, key := range []string{"", "a", "aa", "ab", "b", "bb", "c", "d"} {
+			want := findRow(raw, key)
+			if got := one.row(key); !bytes.Equal(got, want) {
+				t.Errorf("%s: %q has %v, want %v", name, key, got, want)
+			}
+			if from := one.from(key); want != nil && len(one.rows) > 0 && &from[0] != &raw[one.rows[want[0]]] {
+				t.Errorf("%s: rows before %q are read", name, key)
+			}
+		}
+	}
+}

@@ -1,0 +1,283 @@
+package retrieve
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/questions"
+	"github.com/unweaver/unweaver/internal/format/spectral"
+	"github.com/unweaver/unweaver/internal/format/themes"
+	"github.com/unweaver/unweaver/internal/gem"
+	"github.com/unweaver/unweaver/internal/store/localfile"
+)
+
+// Files of the enrichment gem: the questions of the chunks, in one file or more, whose vectors are what a prompt is
+// compared with and of the embedder of chunks; the themes, in one; and the graph with its eigenvectors, in one, which
+// memories of before there were maps do not have.
+const (
+	MemoryEnrichment = "gem"
+	MemoryQuestions  = "questions"
+	MemoryThemes     = "themes"
+	MemoryGraph      = spectral.Kind
+)
+
+// memory is what the method gem reads of a generation. Nodes are numbers of chunks; behind them summaries, in the order
+// of themes.
+type memory struct {
+	chunks int // that count
+	files  []askedFile
+	themes *themes.File // nil: none, as there were too few chunks
+	of     []gem.Match  // the questions of summaries
+
+	members   gem.MembersOf    // of summaries, those that count, the largest component first
+	inThemes  map[uint32][]int // themes by their members
+	summaries gem.Rows         // vectors of their questions
+	graph     *memoryGraph     // nil: none
+}
+
+// askedFile is a file of questions, with the node of each question; -1 where its chunk does not count.
+type askedFile struct {
+	*questions.File
+	release func()
+	of      []gem.Match
+}
+
+// memories opens the memory of a generation when it is asked for the first time.
+type memories struct {
+	cache *localfile.Cache
+	mu    sync.Mutex
+	open  *memory
+}
+
+// close lets go of the files.
+func (m *memories) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.open != nil {
+		m.open.close()
+		m.open = nil
+	}
+}
+
+func (m *memory) close() {
+	for _, file := range m.files {
+		file.release()
+	}
+	if m.graph != nil {
+		m.graph.release()
+	}
+}
+
+// memory opens what the method gem reads, once. A generation without it is fault.InvalidParam.
+func (g *Generation) memory(ctx context.Context) (*memory, error) {
+	if g.Manifest.Enrichment(MemoryEnrichment) == nil {
+		return nil, fault.InvalidParam.At("read the memory of", "generation "+g.Manifest.Generation).
+			Because("it was built without questions of its chunks").
+			Advise("add gem to indexes.*.enrich of index " + g.Manifest.Index + " and run: unweaver index; " +
+				"a query can use another method")
+	}
+	g.memories.mu.Lock()
+	defer g.memories.mu.Unlock()
+	if g.memories.open != nil {
+		return g.memories.open, nil
+	}
+	_, chunks, _ := g.Live.Counts()
+	out := &memory{chunks: chunks, members: gem.MembersOf{}, inThemes: map[uint32][]int{}}
+	if err := g.openMemory(ctx, out); err != nil {
+		out.close()
+		return nil, err
+	}
+	g.memories.open = out
+	return out, nil
+}
+
+func (g *Generation) openMemory(ctx context.Context, out *memory) error {
+	embedder := questions.Of{Embedder: g.Manifest.Chunk.Digest().String(), Dimension: g.Manifest.Chunk.Dimension}
+	open := func(path string) (*questions.File, error) { return questions.Open(path, embedder) }
+	for _, segment := range g.Manifest.Segments.FilesOf(MemoryEnrichment, MemoryQuestions) {
+		key := g.art.SegmentKey(segment.SHA256)
+		file, release, err := localfile.Acquire(ctx, g.memories.cache, g.art.Store, key, segment.SHA256, open)
+		if err != nil {
+			return err
+		}
+		asked := askedFile{File: file, release: release}
+		_, starts := file.Flat()
+		for i := range file.Chunks() {
+			node := -1
+			if chunk := g.Live.Chunk(file.Owner(i)); chunk != nil {
+				node = int(chunk.Number)
+			}
+			for q := starts[i]; q < starts[i+1]; q++ {
+				asked.of = append(asked.of, gem.Match{Node: node, Question: int(q - starts[i])})
+			}
+		}
+		out.files = append(out.files, asked)
+	}
+	for _, segment := range g.Manifest.Segments.FilesOf(MemoryEnrichment, MemoryGraph) {
+		key := g.art.SegmentKey(segment.SHA256)
+		file, release, err := localfile.Acquire(ctx, g.memories.cache, g.art.Store, key, segment.SHA256, spectral.Open)
+		if err != nil {
+			return err
+		}
+		out.graph = g.placeGraph(file, release)
+	}
+	for _, segment := range g.Manifest.Segments.FilesOf(MemoryEnrichment, MemoryThemes) {
+		key := g.art.SegmentKey(segment.SHA256)
+		found, err := localfile.Open(ctx, g.memories.cache, g.art.Store, key, segment.SHA256, themes.Open)
+		if err != nil {
+			return err
+		}
+		if found.Embedder != embedder.Embedder || found.Dimension != embedder.Dimension {
+			return fault.SegmentDamage.At("open themes of generation", g.Manifest.Generation).
+				Because("their vectors are of another embedder than that of its chunks").
+				Advise("run: unweaver index --rebuild --index " + g.Manifest.Index)
+		}
+		out.themes = found
+		g.placeThemes(out)
+	}
+	return nil
+}
+
+// placeThemes numbers summaries. A theme none of whose members count any more is none.
+func (g *Generation) placeThemes(out *memory) {
+	out.summaries.Dim = out.themes.Dimension
+	for k, theme := range out.themes.Themes {
+		node := out.chunks + k
+		for _, member := range theme.Members {
+			if chunk := g.Live.Chunk(member.ID()); chunk != nil {
+				out.members[node] = append(out.members[node], int(chunk.Number))
+				out.inThemes[chunk.Number] = append(out.inThemes[chunk.Number], k)
+			}
+		}
+		if len(out.members[node]) == 0 {
+			continue
+		}
+		for q, question := range theme.Questions {
+			out.summaries.Append(question.Vector)
+			out.of = append(out.of, gem.Match{Node: node, Question: q})
+		}
+	}
+}
+
+// question is the text of a question of a node; empty where there is none.
+func (m *memory) question(node, question int, id corpus.ID) string {
+	if node >= m.chunks {
+		return m.themes.Themes[node-m.chunks].Questions[question].Text
+	}
+	for _, file := range m.files {
+		if i := file.Find(id); i >= 0 {
+			_, starts := file.Flat()
+			return file.Text(int(starts[i]) + question)
+		}
+	}
+	return ""
+}
+
+// comparison is how a prompt is compared with questions.
+type comparison struct {
+	prompt    []float32
+	most      int // nodes that are ranked
+	aggregate gem.Aggregate
+	summaries bool // count, too
+	allow     func(number uint32) bool
+	every     []gem.Match // takes the match of each node that is allowed, by node; nil: not wanted
+}
+
+// nearest compares a prompt with every question of what is allowed. It gives the nodes of the best scores, at most
+// most of them and the best first, and, of each summary that is among them, the members by score.
+func (m *memory) nearest(a comparison) (ranked []gem.Match, members map[int]gem.Match) {
+	members = map[int]gem.Match{}
+	best := &shortlist{most: a.most}
+	found := func(match gem.Match) {
+		if a.every != nil {
+			a.every[match.Node] = match
+		}
+	}
+	for _, file := range m.files {
+		vectors, _ := file.Flat()
+		rows := gem.Rows{Dim: file.Of().Dimension, Data: vectors}
+		matches := gem.Compare(a.prompt, rows, file.of)
+		for from := 0; from < len(matches); {
+			to := from + 1
+			for to < len(matches) && matches[to].Node == matches[from].Node && matches[to].Question > matches[to-1].Question {
+				to++
+			}
+			if node := matches[from].Node; node >= 0 && a.allow(uint32(node)) {
+				one := gem.Rank(matches[from:to], a.aggregate, m.members)[0]
+				best.add(one)
+				found(one)
+				if a.summaries && len(m.inThemes[uint32(node)]) > 0 {
+					members[node] = one
+				}
+			}
+			from = to
+		}
+	}
+	ranked = best.sorted()
+	if a.summaries {
+		for _, one := range gem.Rank(gem.Compare(a.prompt, m.summaries, m.of), a.aggregate, m.members) {
+			ranked = append(ranked, one)
+			found(one)
+		}
+	}
+	return gem.Rank(ranked, gem.Best, m.members), members
+}
+
+// lift puts, in the place of each summary, the member that is nearest to the prompt of those that are not before it: an
+// answer cites chunks. A summary all of whose members are before it says nothing more, and goes. It tells which summary
+// brought which chunk.
+func (m *memory) lift(ranked []gem.Match, members map[int]gem.Match) (chunks []gem.Match, by map[int]gem.Match) {
+	by = map[int]gem.Match{}
+	placed := map[int]bool{}
+	for _, match := range ranked {
+		of := m.members[match.Node]
+		if match.Node < m.chunks {
+			if !placed[match.Node] {
+				placed[match.Node] = true
+				chunks = append(chunks, match)
+			}
+			continue
+		}
+		var found []gem.Match
+		for _, node := range of {
+			if member, allowed := members[node]; allowed && !placed[node] {
+				found = append(found, member)
+			}
+		}
+		if len(found) == 0 {
+			continue
+		}
+		first := slices.MinFunc(found, func(a, b gem.Match) int {
+			return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Node, b.Node))
+		})
+		placed[first.Node] = true
+		by[first.Node] = match
+		chunks = append(chunks, first)
+	}
+	return chunks, by
+}
+
+// shortlist keeps the best matches, at most so many.
+type shortlist struct {
+	most int
+	kept []gem.Match
+}
+
+func inOrder(a, b gem.Match) int {
+	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Node, b.Node))
+}
+
+func (s *shortlist) add(match gem.Match) {
+	if s.kept = append(s.kept, match); len(s.kept) >= 2*s.most {
+		s.kept = s.sorted()
+	}
+}
+
+func (s *shortlist) sorted() []gem.Match {
+	slices.SortFunc(s.kept, inOrder)
+	return s.kept[:min(s.most, len(s.kept))]
+}

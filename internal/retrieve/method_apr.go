@@ -1,0 +1,140 @@
+package retrieve
+
+import (
+	"time"
+
+	"github.com/unweaver/unweaver/internal/apr"
+	"github.com/unweaver/unweaver/internal/model/tokens"
+)
+
+// APR is the name of the method.
+const APR = "apr"
+
+// APRExplain is the explanation of apr: how the question was compared, the runs that were found with the terms of their
+// scores, and what of them is told in how many tokens.
+type APRExplain struct {
+	Names []string  `json:"names"` // of the question; none: it was compared as a whole
+	Runs  []APRRun  `json:"runs"`
+	Told  []APRFact `json:"told"`
+
+	Text     string         `json:"text"` // what is told, in the encoding of the fewest tokens
+	Encoding string         `json:"encoding"`
+	Tokens   int            `json:"tokens"`
+	Sizes    map[string]int `json:"sizes"` // tokens of the same facts in each encoding
+	Repeated bool           `json:"all"`   // also facts that say what others say
+}
+
+// APRRun is a run with its scores: s_fine = top + 0.1 cover + 0.2 pairs + 0.1 distinct + 0.1 whole.
+type APRRun struct {
+	Coarse   float64  `json:"coarse"`
+	Fine     float64  `json:"fine"`
+	Top      float64  `json:"top"`
+	Cover    float64  `json:"cover"`
+	Pairs    float64  `json:"pairs"`
+	Distinct float64  `json:"distinct"`
+	Whole    float64  `json:"whole"`
+	Kept     bool     `json:"kept"` // false: another run says the same
+	Facts    []string `json:"facts"`
+}
+
+// APRFact is a triple that is told, and the chunks that say it.
+type APRFact struct {
+	Head     string   `json:"head"`
+	Relation string   `json:"relation"`
+	Tail     string   `json:"tail"`
+	Chunks   []string `json:"chunks"`
+}
+
+// aprMethod finds runs of triples, and ranks the chunks that say them.
+type aprMethod struct{}
+
+// Spec implements Method.
+func (aprMethod) Spec() Spec {
+	return Spec{
+		Name: APR, Doc: "runs of facts (AutoPrunedRetriever); the index needs enrich: [facts]", Entities: 10,
+		Params: []Param{
+			Whole("coarse", "runs that are compared as wholes", 1, 10_000, apr.DefaultSettings.Coarse),
+			Whole("runs", "runs that stay", 1, 1000, apr.DefaultSettings.Fine),
+			Whole("facts_budget", "tokens of the facts that are told", 64, 100_000, 2000),
+			Choice("variant", "of the fine score: raw cosines, the authors' program, or the paper's formula",
+				"raw", "code_compat", "paper"),
+			Switch("lines", "look at the encoding of one fact a line, too", false),
+		},
+		Needs:    Needs{Embedding: ByClassEmbedder, Names: true, Enriched: EnrichedFacts, FillByClassVector: true},
+		Explains: []Shape{{"ExplainAPR", "apr", APRExplain{}}},
+	}
+}
+
+var aprVariants = map[string]apr.Variant{"raw": apr.Raw, "code_compat": apr.CodeCompat, "paper": apr.Paper}
+
+// Run implements Method.
+func (aprMethod) Run(r *Request) (Explanation, error) {
+	index, err := r.Generation.Facts(r.ctx)
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	settings := apr.Settings{
+		Coarse: r.Query.Params.Int("coarse"), Fine: r.Query.Params.Int("runs"),
+		Variant: aprVariants[r.Query.Params.Text("variant")],
+		Allow: func(source string) bool {
+			chunk := r.Generation.Live.Chunk(chunkOf(source))
+			return chunk != nil && r.Allows(chunk)
+		},
+	}
+	if r.Query.Explain { // counting tokens takes longer than all else
+		settings.Budget, settings.Count = r.Query.Params.Int("facts_budget"), tokens.Count
+		if settings.Encodings = apr.Published; r.Query.Params.Flag("lines", false) {
+			settings.Encodings = append([]apr.Encoding{apr.Lines}, apr.Published...)
+		}
+	}
+	asked := apr.Asked{Query: apr.Query{Entities: r.Query.Names, Whole: r.Query.Vector}}
+	found := index.Find(asked, settings)
+	r.Result.Timing.Search = time.Since(start)
+	for _, one := range found.Chunks[:min(len(found.Chunks), r.Query.TopChunks)] {
+		chunk := Chunk{Live: r.Generation.Live.Chunk(chunkOf(one.Chunk)), Score: one.Score}
+		r.Result.Chunks = append(r.Result.Chunks, chunk)
+	}
+	if len(r.Result.Chunks) == 0 && r.noMatch() {
+		return nil, nil
+	}
+	return func() any { return r.explainAPR(index, found) }, nil
+}
+
+func (r *Request) explainAPR(index *apr.Index, found apr.Found) APRExplain {
+	out := APRExplain{
+		Names: []string{}, Runs: []APRRun{}, Told: []APRFact{}, Sizes: map[string]int{},
+		Text: found.Choice.Text, Tokens: found.Choice.Tokens, Repeated: found.Choice.Actions.Facts == apr.All,
+	}
+	if !found.Linked {
+		out.Names = r.Generation.QuestionNames(r.Query.Text)
+	}
+	if found.Choice.Text != "" {
+		out.Encoding = found.Choice.Encoding.String()
+	}
+	for encoding, size := range found.Sizes {
+		out.Sizes[encoding.String()] = size
+	}
+	for _, run := range found.Runs {
+		one := APRRun{
+			Coarse: run.Coarse, Fine: run.Score, Top: run.Terms.Top, Cover: run.Terms.Cover, Pairs: run.Terms.Pairs,
+			Distinct: run.Terms.Distinct, Whole: run.Terms.Whole, Kept: run.Kept, Facts: []string{},
+		}
+		for _, edge := range run.Edges {
+			one.Facts = append(one.Facts, index.Text(edge))
+		}
+		out.Runs = append(out.Runs, one)
+	}
+	for _, edge := range found.Told {
+		head, relation, tail := index.Words(edge)
+		fact := APRFact{Head: head, Relation: relation, Tail: tail, Chunks: []string{}}
+		for _, source := range index.Cite([]uint32{edge}) {
+			chunk := r.Generation.Live.Chunk(chunkOf(source))
+			if chunk != nil && r.Allows(chunk) {
+				fact.Chunks = append(fact.Chunks, chunk.ID.String())
+			}
+		}
+		out.Told = append(out.Told, fact)
+	}
+	return out
+}

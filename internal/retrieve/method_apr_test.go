@@ -1,0 +1,160 @@
+package retrieve_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/apr"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/lang/text"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/model/tokens"
+	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/stage/enrich/facts"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+// withFacts is the sample with the facts that rules find in it, and embeds as the generation does.
+func withFacts(t *testing.T) (o opened, embedder builtin.Embedder) {
+	t.Helper()
+	stores := retrievetest.NewStores(t)
+	first, err := openBuilt(t.Context(), stores,
+		retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(first.Close)
+	embedder = builtin.Embedder{IDF: first.IDF.Weight}
+	in := facts.In{
+		Language: text.In("en"), Chat: builtin.Chat{}, Embedder: embedder,
+		Fingerprint: corpus.Sum("sample"), Segmenter: apr.DefaultSegmenter,
+	}
+	var content bytes.Buffer
+	if _, err := in.Seal(t.Context(), sampleChunks(), &content); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(content.Bytes())
+	sha := hex.EncodeToString(sum[:])
+	key := artifact.Index{Store: stores.Blobs, Name: "sample"}.SegmentKey(sha)
+	size := int64(content.Len())
+	if _, err := stores.Blobs.Put(t.Context(), key, bytes.NewReader(content.Bytes()), size, blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{
+		Edit: func(m *corpus.Manifest) {
+			m.Segments.Enriched = []corpus.EnrichedFile{{
+				Segment: corpus.Segment{SHA256: sha, Bytes: int64(content.Len())}, Of: retrieve.EnrichedFacts, Kind: "facts",
+			}}
+		},
+	})
+	generation, err := openBuilt(t.Context(), stores, built)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(generation.Close)
+	return opened{stores, built, generation}, embedder
+}
+
+func sampleChunks() iter.Seq2[facts.Chunk, error] {
+	return func(yield func(facts.Chunk, error) bool) {
+		for _, document := range retrievetest.Sample() {
+			for n, chunk := range document.Chunks {
+				one := facts.Chunk{ID: retrievetest.ChunkID(document, n), Document: document.Key, Text: chunk.Text}
+				if !yield(one, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (o opened) askFacts(t *testing.T, embedder builtin.Embedder, question string) retrieve.Query {
+	t.Helper()
+	query := o.query(t, retrieve.APR, question)
+	query.Params = nil
+	query.Vector = embedder.Vector(question)
+	for _, name := range o.generation.QuestionNames(question) {
+		query.Names = append(query.Names, embedder.Vector(name))
+	}
+	query.Explain = true
+	return query
+}
+
+func TestFactsLeadToTheChunksThatSayThem(t *testing.T) {
+	o, embedder := withFacts(t)
+	result := o.run(t, o.askFacts(t, embedder, "What did Roald Amundsen reach?"))
+	if key := o.generation.Live.Key(int(result.Chunks[0].Live.Document)); key != "people/amundsen.txt" {
+		t.Errorf("the first chunk is of %s", key)
+	}
+	explain := result.Explain.(retrieve.APRExplain)
+	if !slices.Equal(explain.Names, []string{"Roald Amundsen"}) || len(explain.Runs) == 0 || len(explain.Told) == 0 {
+		t.Fatalf("%+v", explain)
+	}
+	if !strings.Contains(explain.Text, "South Pole") || tokens.Count(explain.Text) != explain.Tokens ||
+		explain.Sizes[explain.Encoding] != explain.Tokens || len(explain.Sizes) != 4 {
+		t.Errorf("told %q in %d tokens, sizes %v", explain.Text, explain.Tokens, explain.Sizes)
+	}
+	for _, fact := range explain.Told {
+		for _, chunk := range fact.Chunks {
+			id, err := corpus.ParseID(chunk)
+			if err != nil || o.generation.Live.Chunk(id) == nil {
+				t.Errorf("%+v cites no chunk of the generation: %v", fact, err)
+			}
+		}
+		if len(fact.Chunks) == 0 {
+			t.Errorf("%+v cites nothing", fact)
+		}
+	}
+	for _, encoding := range explain.Sizes {
+		if encoding < explain.Tokens && explain.Encoding != "lines" && encoding != explain.Sizes["lines"] {
+			t.Errorf("%s is not the smallest of %v", explain.Encoding, explain.Sizes)
+		}
+	}
+}
+
+func TestFactsOfChunksThatAFilterLeavesOutAreNotTold(t *testing.T) {
+	o, embedder := withFacts(t)
+	query := o.askFacts(t, embedder, "What did Roald Amundsen reach?")
+	query.Filter.Prefix = "cities/"
+	result := o.run(t, query)
+	for _, chunk := range result.Chunks {
+		if key := o.generation.Live.Key(int(chunk.Live.Document)); !strings.HasPrefix(key, "cities/") {
+			t.Errorf("a chunk of %s", key)
+		}
+	}
+	if explain, _ := result.Explain.(retrieve.APRExplain); strings.Contains(explain.Text, "Pole") {
+		t.Errorf("told %s", explain.Text)
+	}
+}
+
+func TestAQuestionWithoutNamesIsComparedAsAWhole(t *testing.T) {
+	o, embedder := withFacts(t)
+	query := o.askFacts(t, embedder, "which ship set out from the capital")
+	if len(query.Names) > 0 {
+		t.Fatalf("%d names: the test says nothing", len(query.Names))
+	}
+	result := o.run(t, query)
+	explain := result.Explain.(retrieve.APRExplain)
+	if len(result.Chunks) == 0 || len(explain.Runs) == 0 || len(explain.Names) > 0 {
+		t.Errorf("%d chunks, %+v", len(result.Chunks), explain)
+	}
+}
+
+func TestAGenerationWithoutFactsSaysWhatToSet(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	query := o.query(t, retrieve.APR, "Who lives in Oslo?")
+	query.Params = nil
+	_, err := o.searcher().Run(t.Context(), o.generation, query)
+	const hint = "indexes.sample.enrich: [facts]"
+	if e := fault.As(err); e == nil || e.Code != fault.InvalidParam || !strings.Contains(e.Hint, hint) {
+		t.Errorf("got %v", err)
+	}
+}

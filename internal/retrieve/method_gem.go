@@ -1,0 +1,186 @@
+package retrieve
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/gem"
+)
+
+// Gem is the name of the method.
+const Gem = "gem"
+
+// GemExplain is the explanation of a search by questions.
+type GemExplain struct {
+	Chunks    []GemChunk   `json:"chunks"`
+	Summaries []GemSummary `json:"summaries"` // that brought a chunk
+}
+
+// GemChunk tells which question of a chunk was nearest to the query's.
+type GemChunk struct {
+	ID       string   `json:"id"`
+	Score    float64  `json:"score"`             // of the question below
+	Question string   `json:"question"`          // of the chunk
+	Themes   []int    `json:"themes,omitempty"`  // that it is a member of
+	Summary  *int     `json:"summary,omitempty"` // the theme whose summary brought it to this place
+	Step     *GemStep `json:"step,omitempty"`    // of a search along edges
+}
+
+// GemStep is a step of a search along the edges of the similarity graph.
+type GemStep struct {
+	Priority float64 `json:"priority"`         // that it was chosen by: of similarity to the query, and the edge
+	From     string  `json:"from,omitempty"`   // chunk that the edge came from; neither this nor theme: no edge led here
+	Theme    *int    `json:"theme,omitempty"`  // whose summary the edge came from
+	Weight   float64 `json:"weight,omitempty"` // of the edge
+}
+
+// GemSummary is a theme whose summary answers a question that is near to the query's.
+type GemSummary struct {
+	Theme    int      `json:"theme"`
+	Lambda   float64  `json:"lambda"` // its eigenvalue
+	Score    float64  `json:"score"`
+	Question string   `json:"question"` // of the summary
+	Summary  string   `json:"summary"`  // as a model or a rule wrote it: answers cite its members, not this
+	Members  []string `json:"members"`
+}
+
+// gemMethod ranks chunks by the best of the questions that they answer.
+type gemMethod struct{}
+
+// Spec implements Method.
+func (gemMethod) Spec() Spec {
+	return Spec{
+		Name: Gem, Doc: "questions that chunks answer, and summaries of themes (enrich: [gem])", Entities: 10,
+		Needs: Needs{Embedding: ByChunkEmbedder, Enriched: "gem"},
+		Params: []Param{
+			Choice("aggregate", "what a chunk's score is: that of its best question, or the mean of the best two",
+				"best", "best_two"),
+			Switch("summaries", "summaries of themes bring the nearest of their chunks", true),
+			Choice("search", "nearest: by their questions alone; graph: from the nearest along the edges of the similarity "+
+				"graph, so that what is like a chunk that was found comes before what is only a little like the query",
+				"nearest", "graph"),
+			Number("alpha", "search graph: the part of the similarity to the query in what is next; the rest is the weight "+
+				"of the edge, as a share of the heaviest", 0, 1, 0.7),
+			Whole("tokens", "tokens of the chunks in all; what does not fit is passed over; 0: no limit",
+				0, 10_000_000, 0),
+		},
+		Explains: []Shape{{"ExplainGem", "gem", GemExplain{}}},
+	}
+}
+
+// considered is how many chunks are ranked for each that is wanted, so that those that do not fit can be passed over.
+const considered = 4
+
+// Run implements Method.
+func (gemMethod) Run(r *Request) (Explanation, error) {
+	question := r.Query.ChunkVector
+	if question == nil {
+		question = r.Query.Vector
+	}
+	start := time.Now()
+	known, err := r.Generation.memory(r.ctx)
+	if err != nil {
+		return nil, err
+	}
+	aggregate := gem.Best
+	if r.Query.Params.Text("aggregate") == "best_two" {
+		aggregate = gem.BestTwo
+	}
+	asked := comparison{
+		prompt: question, most: considered*r.Query.TopChunks + considered, aggregate: aggregate,
+		summaries: r.Query.Params.Flag("summaries", true) && known.themes != nil, allow: r.allowed.number,
+	}
+	var graph *memoryGraph
+	if r.Query.Params.Text("search") == "graph" {
+		if graph, err = r.Generation.needGraph(known); err != nil {
+			return nil, err
+		}
+		asked.every = slices.Repeat([]gem.Match{{Question: -1}}, graph.Len())
+	}
+	ranked, members := known.nearest(asked)
+	steps := map[int]gem.Step{}
+	if graph != nil {
+		found := graph.along(ranked, asked.every, known.members, r.Query.Params.Float("alpha"), asked.most)
+		ranked = ranked[:0]
+		for _, step := range found {
+			steps[step.Node] = step
+			ranked = append(ranked, step.Match)
+		}
+	}
+	chunks, by := known.lift(ranked, members)
+	budget := gem.Budget{
+		Tokens: math.MaxInt, Nodes: r.Query.TopChunks,
+		Cost: func(node int) int { return int(r.Generation.Live.ByNumber(node).Tokens) },
+	}
+	if tokens := r.Query.Params.Int("tokens"); tokens > 0 {
+		budget.Tokens = tokens
+		r.Query.Params["fill"] = false // what fills up knows of no budget
+	}
+	last := math.Inf(1)
+	taken := gem.Fill(chunks, budget, gem.MembersOf(nil))
+	for _, match := range taken {
+		score, node := match.Score, match.Node
+		if summary, brought := by[match.Node]; brought {
+			score, node = summary.Score, summary.Node
+		}
+		if step, along := steps[node]; along { // priorities may rise behind an edge; the scores of a result do not
+			last = min(last, step.Priority)
+			score = last
+		}
+		r.Result.Chunks = append(r.Result.Chunks, Chunk{
+			Live: r.Generation.Live.ByNumber(match.Node), Score: score, Similarity: match.Score, HasSim: true,
+		})
+	}
+	r.Result.Timing.Search = time.Since(start)
+	if r.allowed.err != nil || r.noMatch() {
+		return nil, r.allowed.err
+	}
+	return func() any { return known.explain(r.Generation, taken, by, steps) }, nil
+}
+
+// explain tells of the chunks that were taken.
+func (m *memory) explain(
+	generation *Generation, taken []gem.Match, by map[int]gem.Match, steps map[int]gem.Step,
+) GemExplain {
+	out := GemExplain{Chunks: []GemChunk{}, Summaries: []GemSummary{}}
+	for _, match := range taken {
+		id := generation.Live.ByNumber(match.Node).ID
+		chunk := GemChunk{
+			ID: id.String(), Score: match.Score, Question: m.question(match.Node, match.Question, id),
+			Themes: m.inThemes[uint32(match.Node)],
+		}
+		node := match.Node
+		if summary, brought := by[match.Node]; brought {
+			node = summary.Node
+			k := summary.Node - m.chunks
+			theme := m.themes.Themes[k]
+			chunk.Summary = &k
+			told := GemSummary{
+				Theme: k, Lambda: theme.Lambda, Score: summary.Score, Summary: theme.Summary,
+				Question: theme.Questions[summary.Question].Text, Members: []string{},
+			}
+			for _, node := range m.members[summary.Node] {
+				told.Members = append(told.Members, generation.Live.ByNumber(node).ID.String())
+			}
+			out.Summaries = append(out.Summaries, told)
+		}
+		if step, along := steps[node]; along {
+			chunk.Step = m.step(generation, step)
+		}
+		out.Chunks = append(out.Chunks, chunk)
+	}
+	return out
+}
+
+func (m *memory) step(generation *Generation, step gem.Step) *GemStep {
+	out := &GemStep{Priority: step.Priority, Weight: step.Weight}
+	switch {
+	case step.From >= m.chunks:
+		k := step.From - m.chunks
+		out.Theme = &k
+	case step.From >= 0:
+		out.From = generation.Live.ByNumber(step.From).ID.String()
+	}
+	return out
+}

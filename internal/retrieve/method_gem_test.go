@@ -1,0 +1,408 @@
+package retrieve_test
+
+import (
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/gem"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/store/localfile"
+)
+
+// explained runs a query by gem and gives what it tells.
+func (o opened) explained(t *testing.T, query retrieve.Query) (retrieve.Result, retrieve.GemExplain) {
+	t.Helper()
+	result := o.run(t, query)
+	told, ok := result.Explain.(retrieve.GemExplain)
+	if !ok {
+		t.Fatalf("explained by %T (%s)", result.Explain, result.Reason)
+	}
+	return result, told
+}
+
+func TestGemRanksChunksByTheBestOfTheirQuestions(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	query := o.query(t, retrieve.Gem, "Who reached the South Pole first?")
+	query.Params = retrieve.Params{"summaries": false, "fill": false}
+	query.TopChunks = 3
+	result, told := o.explained(t, query)
+
+	type scored struct {
+		number   uint32
+		score    float64
+		question string
+	}
+	var want []scored
+	_, chunks, _ := o.generation.Live.Counts()
+	for number := range chunks {
+		chunk := o.generation.Live.ByNumber(number)
+		text, err := o.generation.Text(t.Context(), chunk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		best := scored{number: chunk.Number, score: -2}
+		asked := builtin.Questions(text, 5)
+		for _, question := range asked {
+			vector := gem.Averaged(o.embedder().Vector(question), o.embedder().Vector(text))
+			if score := dot(vector, gem.Unit(query.ChunkVector)); score > best.score+1e-7 {
+				best.score, best.question = score, question
+			}
+		}
+		if len(asked) == 0 {
+			best.score, best.question = dot(gem.Unit(o.embedder().Vector(text)), gem.Unit(query.ChunkVector)), text
+		}
+		want = append(want, best)
+	}
+	slices.SortStableFunc(want, func(a, b scored) int {
+		if a.score > b.score {
+			return -1
+		}
+		return 1
+	})
+	if len(result.Chunks) != 3 || len(told.Chunks) != 3 || len(told.Summaries) != 0 {
+		t.Fatalf("%d chunks, %+v", len(result.Chunks), told)
+	}
+	for i, chunk := range result.Chunks {
+		if chunk.Live.Number != want[i].number || math.Abs(chunk.Score-want[i].score) > 1e-5 ||
+			told.Chunks[i].Question != want[i].question || told.Chunks[i].ID != chunk.Live.ID.String() {
+			t.Errorf("place %d: chunk %d of %v (%q), want %+v", i, chunk.Live.Number, chunk.Score,
+				told.Chunks[i].Question, want[i])
+		}
+	}
+}
+
+func TestASummaryBringsAMemberAndCitesIt(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	query := o.query(t, retrieve.Gem, retrievetest.SummaryQuestion)
+	query.MinSim = -1
+	query.TopChunks = 1
+	result, told := o.explained(t, query)
+	if len(result.Chunks) != 1 || len(told.Summaries) != 1 {
+		t.Fatalf("%d chunks, %+v", len(result.Chunks), told)
+	}
+	first, summary := result.Chunks[0], told.Summaries[0]
+	if !slices.Contains(summary.Members, first.Live.ID.String()) || len(summary.Members) != 2 || summary.Theme != 0 ||
+		summary.Question != retrievetest.SummaryQuestion || math.Abs(first.Score-1) > 1e-6 ||
+		told.Chunks[0].Summary == nil || !slices.Equal(told.Chunks[0].Themes, []int{0}) {
+		t.Errorf("chunk %v of score %v, told %+v", first.Live.ID, first.Score, told)
+	}
+	if first.Similarity > 0.9 {
+		t.Errorf("the chunk itself is said to be as near as the summary: %v", first.Similarity)
+	}
+
+	query.TopChunks = 9 // each chunk comes once, also one that a summary brought
+	result, _ = o.explained(t, query)
+	seen := map[uint32]bool{}
+	for _, chunk := range result.Chunks {
+		if seen[chunk.Live.Number] {
+			t.Errorf("chunk %d comes twice", chunk.Live.Number)
+		}
+		seen[chunk.Live.Number] = true
+	}
+
+	query.Without.Documents = map[string]bool{} // a summary of members that are left out brings nothing
+	for _, id := range summary.Members {
+		parsed, err := corpus.ParseID(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		query.Without.Documents[o.generation.Live.Key(int(o.generation.Live.Chunk(parsed).Document))] = true
+	}
+	if _, told = o.explained(t, query); len(told.Summaries) != 0 {
+		t.Errorf("%+v", told.Summaries)
+	}
+	query.Without.Documents = nil
+	query.Params = retrieve.Params{"summaries": false}
+	if _, told = o.explained(t, query); len(told.Summaries) != 0 {
+		t.Errorf("summaries are off: %+v", told.Summaries)
+	}
+}
+
+func TestChunksOfGemFitTheirTokens(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	query := o.query(t, retrieve.Gem, "Who reached the South Pole first?")
+	query.TopChunks = 8
+	all := o.run(t, query)
+	least, most := math.MaxInt, 0
+	for _, chunk := range all.Chunks {
+		least, most = min(least, int(chunk.Live.Tokens)), most+int(chunk.Live.Tokens)
+	}
+	for _, tokens := range []int{least, most / 2, most} {
+		query.Params = retrieve.Params{"tokens": tokens}
+		used := 0
+		result := o.run(t, query)
+		for _, chunk := range result.Chunks {
+			used += int(chunk.Live.Tokens)
+		}
+		if used > tokens || len(result.Chunks) == 0 {
+			t.Errorf("%d chunks of %d tokens, asked for %d", len(result.Chunks), used, tokens)
+		}
+		if tokens == most && len(result.Chunks) != len(all.Chunks) {
+			t.Errorf("%d chunks fit, want %d", len(result.Chunks), len(all.Chunks))
+		}
+	}
+}
+
+func TestGemWithoutItsEnrichmentNamesTheSetting(t *testing.T) {
+	o := open(t, retrievetest.Options{Unasked: true})
+	_, err := o.searcher().Run(t.Context(), o.generation, o.query(t, retrieve.Gem, "South Pole"))
+	if !fault.Is(err, fault.InvalidParam) || !strings.Contains(err.Error(), "indexes.*.enrich") {
+		t.Error(err)
+	}
+}
+
+func TestTheQuestionsOfAnotherEmbedderAreNotCompared(t *testing.T) {
+	o := open(t, retrievetest.Options{Edit: func(m *corpus.Manifest) { m.Chunk.Model = "another" }})
+	_, err := o.searcher().Run(t.Context(), o.generation, o.query(t, retrieve.Gem, "South Pole"))
+	if !fault.Is(err, fault.FormatUnknown) {
+		t.Error(err)
+	}
+}
+
+func TestADamagedFileOfQuestionsIsNamedAndMendedByARestore(t *testing.T) {
+	stores := retrievetest.NewStores(t)
+	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{})
+	var sha string
+	for _, segment := range built.Manifest.Segments.FilesOf("gem", "questions") {
+		sha = segment.SHA256
+	}
+	key := built.Index.SegmentKey(sha)
+	if err := stores.Blobs.Delete(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	generation, err := openBuilt(t.Context(), stores, built)
+	if err != nil {
+		t.Fatal(err) // what was not asked for is not missed
+	}
+	t.Cleanup(generation.Close)
+	o := opened{stores, built, generation}
+	query := o.query(t, retrieve.Gem, "South Pole")
+	if _, err := o.searcher().Run(t.Context(), generation, query); !fault.Is(err, fault.SegmentDamage) {
+		t.Fatal(err)
+	}
+	retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{}) // writes the same file again
+	if result, err := o.searcher().Run(t.Context(), generation, query); err != nil || len(result.Chunks) == 0 {
+		t.Errorf("%d chunks (%v)", len(result.Chunks), err)
+	}
+}
+
+func TestAMemoryIsMappedWhenItIsAskedForAndGoesWithItsGeneration(t *testing.T) {
+	stores := retrievetest.NewStores(t)
+	folder, err := os.MkdirTemp(t.TempDir(), "cache")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stores.Cache, err = localfile.New(folder, 0); err != nil {
+		t.Fatal(err)
+	}
+	built := retrievetest.Build(t, stores, "sample", retrievetest.Sample(), retrievetest.Options{})
+	generation, err := openBuilt(t.Context(), stores, built)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := mappings(t, folder)
+	o := opened{stores, built, generation}
+	for range 2 {
+		o.run(t, o.query(t, retrieve.Gem, "South Pole"))
+	}
+	if n := mappings(t, folder); n != before+2 { // questions and the graph
+		t.Errorf("%d files are mapped, want %d", n, before+2)
+	}
+	generation.Close()
+	if n := mappings(t, folder); n != 0 {
+		t.Errorf("%d files are mapped after the last holder went", n)
+	}
+}
+
+// A search along edges is that which looks at every pair of nodes at every step, on weights that are computed anew from
+// texts and questions.
+func TestAGraphSearchOfGemIsThatOfDenseComputation(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	_, chunks, _ := o.generation.Live.Counts()
+	embed := o.embedder()
+	base, mean := make([][]float32, chunks), make([][]float32, chunks)
+	questionsOf := make([][][]float32, chunks)
+	ids := make([]string, chunks)
+	for number := range chunks {
+		chunk := o.generation.Live.ByNumber(number)
+		text, err := o.generation.Text(t.Context(), chunk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[number], base[number] = chunk.ID.String(), gem.Unit(embed.Vector(text))
+		for _, question := range builtin.Questions(text, 5) {
+			questionsOf[number] = append(questionsOf[number], gem.Averaged(embed.Vector(question), embed.Vector(text)))
+		}
+		if len(questionsOf[number]) == 0 {
+			questionsOf[number] = [][]float32{base[number]}
+		}
+		mean[number] = gem.Mean(base[number], questionsOf[number])
+	}
+	w := make([][]float64, chunks) // clipped, the three nearest of either
+	for i := range chunks {
+		w[i] = make([]float64, chunks)
+		for j := range chunks {
+			if i != j {
+				w[i][j] = (max(0, dot(mean[i], base[j])) + max(0, dot(mean[j], base[i]))) / 2
+			}
+		}
+	}
+	kept, heaviest := make([][]float64, chunks), retrievetest.SummaryWeight
+	for i := range chunks {
+		kept[i] = make([]float64, chunks)
+	}
+	for i := range chunks {
+		order := make([]int, chunks)
+		for j := range order {
+			order[j] = j
+		}
+		slices.SortStableFunc(order, func(a, b int) int {
+			switch {
+			case w[i][a] > w[i][b]:
+				return -1
+			case w[i][a] < w[i][b]:
+				return 1
+			}
+			return strings.Compare(ids[a], ids[b])
+		})
+		for _, j := range order[:3] {
+			kept[i][j], kept[j][i] = w[i][j], w[i][j]
+			heaviest = max(heaviest, w[i][j])
+		}
+	}
+	for _, alpha := range []float64{0, 0.3, 0.7, 1} {
+		query := o.query(t, retrieve.Gem, "Who reached the South Pole first?")
+		query.TopChunks, query.MinSim = 6, -1
+		query.Params = retrieve.Params{"search": "graph", "alpha": alpha, "summaries": false}
+		result, told := o.explained(t, query)
+		prompt := gem.Unit(query.ChunkVector)
+		score := make([]float64, chunks)
+		for i := range chunks {
+			score[i] = -2
+			for _, question := range questionsOf[i] {
+				score[i] = max(score[i], dot(question, prompt))
+			}
+		}
+		var want []int
+		for len(want) < 6 {
+			best, priority, led := -1, 0.0, false
+			for u := range chunks {
+				weight := 0.0
+				for _, c := range want {
+					weight = max(weight, kept[c][u])
+				}
+				value := alpha*score[u] + (1-alpha)*weight/heaviest
+				if weight == 0 {
+					value = score[u]
+				}
+				if slices.Contains(want, u) || led && weight == 0 {
+					continue
+				}
+				if best < 0 || weight > 0 && !led || value > priority {
+					best, priority, led = u, value, weight > 0
+				}
+			}
+			want = append(want, best)
+		}
+		for i, chunk := range result.Chunks {
+			step := told.Chunks[i].Step
+			if i > 0 && chunk.Score > result.Chunks[i-1].Score || step != nil && chunk.Score > step.Priority ||
+				math.Abs(chunk.Similarity-score[want[i]]) > 1e-5 {
+				t.Errorf("alpha %v, place %d: score %v, similarity %v, %+v", alpha, i, chunk.Score, chunk.Similarity, step)
+			}
+			if int(chunk.Live.Number) != want[i] || step == nil || (i == 0) != (step.From == "") && alpha < 1 {
+				t.Errorf("alpha %v, place %d: chunk %d (%+v), dense %v", alpha, i, chunk.Live.Number, step, want)
+			}
+			if i > 0 && step != nil && step.From != "" {
+				from := slices.Index(ids, step.From)
+				if math.Abs(kept[from][want[i]]-step.Weight) > 1e-5 ||
+					math.Abs(alpha*score[want[i]]+(1-alpha)*step.Weight/heaviest-step.Priority) > 1e-5 {
+					t.Errorf("alpha %v, place %d: %+v", alpha, i, step)
+				}
+			}
+		}
+		if len(result.Chunks) != 6 {
+			t.Fatalf("%d chunks", len(result.Chunks))
+		}
+	}
+}
+
+// In a search along edges, too, a summary brings a member, each chunk comes once, and tokens are bounded.
+func TestAGraphSearchGoesThroughSummariesAndCitesMembers(t *testing.T) {
+	o := open(t, retrievetest.Options{})
+	query := o.query(t, retrieve.Gem, retrievetest.SummaryQuestion)
+	query.MinSim, query.TopChunks = -1, 9
+	query.Params = retrieve.Params{"search": "graph"}
+	result, told := o.explained(t, query)
+	if len(told.Summaries) != 1 || told.Chunks[0].Summary == nil || told.Chunks[0].Step == nil ||
+		told.Chunks[1].Step.Theme == nil || *told.Chunks[1].Step.Theme != 0 {
+		t.Fatalf("%+v", told)
+	}
+	seen := map[string]bool{}
+	for _, chunk := range told.Chunks {
+		if seen[chunk.ID] {
+			t.Errorf("chunk %s comes twice", chunk.ID)
+		}
+		seen[chunk.ID] = true
+	}
+	query.Params = retrieve.Params{"search": "graph", "tokens": int(result.Chunks[0].Live.Tokens)}
+	if result, _ = o.explained(t, query); len(result.Chunks) != 1 {
+		t.Errorf("%d chunks for the tokens of one", len(result.Chunks))
+	}
+	query.Params = retrieve.Params{"search": "graph"}
+	first := o.generation.Live.Key(int(result.Chunks[0].Live.Document))
+	query.Without.Documents = map[string]bool{first: true} // neither chosen nor gone through
+	result, told = o.explained(t, query)
+	for i, chunk := range result.Chunks {
+		if o.generation.Live.Key(int(chunk.Live.Document)) == first {
+			t.Errorf("place %d is of a document that is left out", i)
+		}
+		if from := told.Chunks[i].Step.From; from != "" {
+			id, err := corpus.ParseID(from)
+			if err != nil || o.generation.Live.Key(int(o.generation.Live.Chunk(id).Document)) == first {
+				t.Errorf("place %d was come to by way of what is left out (%v)", i, err)
+			}
+		}
+	}
+}
+
+func TestParametersOfAGraphSearchAreChecked(t *testing.T) {
+	method, err := retrieve.Methods().Method(retrieve.Gem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]any{"search": "walk", "alpha": 1.5} {
+		if _, err := method.Spec().ReadParams(map[string]any{name: value}); !fault.Is(err, fault.InvalidParam) {
+			t.Errorf("%s %v: %v", name, value, err)
+		}
+	}
+	params, err := method.Spec().ReadParams(nil)
+	if err != nil || params.Text("search") != "nearest" || params.Float("alpha") != 0.7 {
+		t.Errorf("%v (%v)", params, err)
+	}
+}
+
+// A memory of before there were graphs answers as it did, and says what a search along edges lacks.
+func TestAMemoryWithoutAGraphSaysWhatItLacks(t *testing.T) {
+	o := open(t, retrievetest.Options{Edit: func(m *corpus.Manifest) {
+		m.Segments.Enriched = slices.DeleteFunc(m.Segments.Enriched, func(f corpus.EnrichedFile) bool {
+			return f.Kind == retrieve.MemoryGraph
+		})
+	}})
+	query := o.query(t, retrieve.Gem, "South Pole")
+	if result := o.run(t, query); len(result.Chunks) == 0 {
+		t.Error("nothing is found")
+	}
+	query.Params = retrieve.Params{"search": "graph"}
+	if _, err := o.searcher().Run(t.Context(), o.generation, query); !fault.Is(err, fault.InvalidParam) ||
+		!strings.Contains(err.Error(), "unweaver index --index") {
+		t.Error(err)
+	}
+}

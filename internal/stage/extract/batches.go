@@ -1,0 +1,175 @@
+package extract
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/ledger"
+	"github.com/unweaver/unweaver/internal/model"
+	batchapi "github.com/unweaver/unweaver/internal/model/batch"
+	"github.com/unweaver/unweaver/internal/stream/par"
+)
+
+// Batches puts the calls of a build into files, and what comes back into the ledger, by the same reading and under the
+// same keys as calls of their own. Safe for concurrent use.
+type Batches struct {
+	Chat    model.Chat
+	Model   model.Batcher // of Chat
+	Ledger  *ledger.Ledger
+	Spec    corpus.Spec
+	Attempt int                     // round of retry-failed
+	Paid    func(usage model.Usage) // told of each answer before it is stored
+
+	mu      sync.Mutex
+	former  map[string]corpus.Digest // keys of before domains, by key
+	useless map[string]bool          // answered, and of no use: left to calls of their own
+}
+
+// Requests gives the calls of a range of chunks, answered or not. tokens of a prompt are estimated at four bytes each.
+func (b *Batches) Requests(ctx context.Context, in In) ([]batchapi.Request, error) {
+	info := b.Chat.Info()
+	var out []batchapi.Request
+	for x, err := range in.chunks(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if !sends(b.Spec, info, x.text) {
+			continue
+		}
+		call := callOf(x.doc, x.text)
+		body, err := b.Model.Request(call)
+		if err != nil {
+			return nil, err
+		}
+		key := Key(info, x.text)
+		if former := before(info, x.text); !former.IsZero() {
+			b.mu.Lock()
+			if b.former == nil {
+				b.former = map[string]corpus.Digest{}
+			}
+			b.former[key.String()] = former
+			b.mu.Unlock()
+		}
+		tokens := int64(len(call.System)+len(call.User)+3) / 4
+		out = append(out, batchapi.Request{ID: key.String(), Body: body, Tokens: tokens})
+	}
+	return out, nil
+}
+
+// Missing gives those of the keys that a batch is to be asked for: the ledger has nothing of them, and no answer of no
+// use came.
+func (b *Batches) Missing(ctx context.Context, ids []string) ([]string, error) {
+	known := make([]bool, len(ids))
+	err := par.Each(ctx, len(ids), min(width, max(1, len(ids))), func(ctx context.Context, i int) error {
+		b.mu.Lock()
+		known[i] = b.useless[ids[i]]
+		former := b.former[ids[i]]
+		b.mu.Unlock()
+		if known[i] {
+			return nil
+		}
+		var key corpus.Digest
+		if err := key.UnmarshalText([]byte(ids[i])); err != nil {
+			return fault.Internal.At("look up in the ledger", ids[i]).Because(err)
+		}
+		entry, err := ledger.GetEither(ctx, b.Ledger, ledger.Extract, key, former, b.Attempt)
+		known[i] = entry != nil
+		return err
+	})
+	var missing []string
+	for i, id := range ids {
+		if !known[i] {
+			missing = append(missing, id)
+		}
+	}
+	return missing, err
+}
+
+// Take puts answers into the ledger. What cannot be used is left to calls of their own, which ask once more and tell
+// why nothing came of it.
+func (b *Batches) Take(ctx context.Context, answers []batchapi.Answer) error {
+	return par.Each(ctx, len(answers), min(width, max(1, len(answers))), func(ctx context.Context, i int) error {
+		if !answers[i].Answered() {
+			if !answers[i].Again() {
+				b.leave(answers[i].ID)
+			}
+			return nil
+		}
+		return b.take(ctx, answers[i])
+	})
+}
+
+func (b *Batches) leave(id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.useless == nil {
+		b.useless = map[string]bool{}
+	}
+	b.useless[id] = true
+}
+
+// Left is how many were answered, or refused, without use.
+func (b *Batches) Left() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return int64(len(b.useless))
+}
+
+func (b *Batches) take(ctx context.Context, answer batchapi.Answer) error {
+	var key corpus.Digest
+	if err := key.UnmarshalText([]byte(answer.ID)); err != nil {
+		return fault.Internal.At("take an answer of a batch", answer.ID).Because(err)
+	}
+	reply, failed := b.Model.Read(model.Call{Task: model.Extract, System: system, Schema: schema}, answer.Body)
+	var entities []entity
+	var rung string
+	ok := false
+	if failed == nil {
+		entities, rung, ok = parsed(reply.Text)
+	}
+	if !ok {
+		b.Paid(reply.Usage)
+		b.leave(answer.ID)
+		return nil
+	}
+	_, _, err := b.Ledger.DoAccepting(ctx, ledger.Extract, key, b.Attempt, usable,
+		func(context.Context) (ledger.Result, error) {
+			b.Paid(reply.Usage)
+			raw, err := json.Marshal(value{Entities: entities, Rung: rung, Usage: reply.Usage})
+			return ledger.Result{Value: raw}, err
+		},
+	)
+	return err
+}
+
+// parsed reads an answer; one that makes the reader panic cannot be read.
+func parsed(text string) (out []entity, rung string, ok bool) {
+	var crash error
+	func() {
+		defer par.Caught(&crash)
+		var found reading
+		found.entities, found.rung, ok = Parse(text)
+		out, rung = found.stored(), found.rung
+	}()
+	return out, rung, ok && crash == nil
+}
+
+// Bodies gives some of the calls of a range of chunks.
+func (b *Batches) Bodies(ctx context.Context, in In, ids []string) ([]batchapi.Request, error) {
+	all, err := b.Requests(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	wanted := map[string]bool{}
+	for _, id := range ids {
+		wanted[id] = true
+	}
+	all = slices.DeleteFunc(all, func(one batchapi.Request) bool { return !wanted[one.ID] })
+	slices.SortFunc(all, func(x, y batchapi.Request) int { return strings.Compare(x.ID, y.ID) })
+	return slices.CompactFunc(all, func(x, y batchapi.Request) bool { return x.ID == y.ID }), nil
+}

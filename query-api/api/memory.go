@@ -1,0 +1,132 @@
+package api
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/gem"
+	"github.com/unweaver/unweaver/internal/retrieve"
+)
+
+// mostNodes is how many chunks the themes of a memory are told with: as many as can be looked at.
+const mostNodes = 300
+
+// Memory is what enrichment gem made of a generation: themes, each with the chunks of its largest components.
+type Memory struct {
+	Source
+	Chunks    int           `json:"chunks" doc:"of the generation"`
+	Shown     int           `json:"shown" doc:"chunks that are told below, each counted once"`
+	Questions int           `json:"questions" doc:"that the chunks answer, in all"`
+	Graph     string        `json:"graph" doc:"that the spectrum is of: matrix, nearest; empty where there is none"`
+	Values    []float64     `json:"values" doc:"the first eigenvalues"`
+	Residuals []float64     `json:"residuals" doc:"of each eigenvalue how wrong it is at most"`
+	Distinct  float64       `json:"distinct" doc:"sum of the squares of all eigenvalues: larger, more distinct themes"`
+	Estimated int           `json:"estimated" doc:"themes by the first gap of the eigenvalues; 0: there is none"`
+	Why       string        `json:"why" doc:"whether the spectrum was computed or kept, and why"`
+	Themes    []MemoryTheme `json:"themes"`
+}
+
+// MemoryTheme is what chunks have in common; the first is the overview, which tells how central chunks are.
+type MemoryTheme struct {
+	Theme     int           `json:"theme"`
+	Lambda    float64       `json:"lambda" doc:"its eigenvalue"`
+	Beta      float64       `json:"beta" doc:"the eigenvalue as a share of the first"`
+	Summary   string        `json:"summary" doc:"of its members, as a model or a rule wrote it: no text of a document"`
+	Questions []string      `json:"questions" doc:"that the summary answers"`
+	Chunks    []MemoryChunk `json:"chunks" doc:"the largest loading first"`
+}
+
+// MemoryChunk is a chunk in a theme.
+type MemoryChunk struct {
+	ID       string  `json:"id"`
+	Document string  `json:"document"`
+	Ordinal  int     `json:"ordinal"`
+	Start    int     `json:"start" doc:"code point of the document at which it begins"`
+	End      int     `json:"end" doc:"code point behind its last"`
+	Loading  float64 `json:"loading" doc:"its component of the theme's eigenvector"`
+	Degree   float64 `json:"degree" doc:"sum of its similarities: how central it is"`
+	Member   bool    `json:"member" doc:"the summary was made of it"`
+	Question string  `json:"question" doc:"the first that it answers; its text where it is compared by that"`
+}
+
+// memory answers GET …/memory.
+func (s *Server) memory(w http.ResponseWriter, request *http.Request) {
+	s.browse(w, request, func(ctx context.Context, generation *retrieve.Generation, _ int) (any, error) {
+		nodes, err := number(request.URL.Query(), "nodes", 1, mostNodes, mostNodes)
+		if err != nil {
+			return nil, err
+		}
+		found, err := generation.MemoryView(ctx, nodes)
+		if err != nil {
+			return nil, err
+		}
+		out := Memory{
+			Source: sourceOf(generation), Chunks: found.Chunks, Shown: found.Shown, Questions: found.Questions,
+			Why: found.Why, Values: []float64{}, Residuals: []float64{}, Themes: []MemoryTheme{},
+		}
+		if file := found.File; file != nil {
+			out.Graph, out.Distinct, out.Estimated = file.Graph, file.Distinct, file.Estimated
+			out.Values, out.Residuals = append(out.Values, file.Values...), append(out.Residuals, file.Residuals...)
+		}
+		for k, theme := range found.Themes {
+			told := MemoryTheme{
+				Theme: k, Lambda: theme.Lambda, Beta: theme.Beta, Summary: theme.Summary,
+				Questions: []string{}, Chunks: []MemoryChunk{},
+			}
+			for _, question := range theme.Questions {
+				told.Questions = append(told.Questions, question.Text)
+			}
+			for _, loading := range theme.Loadings {
+				chunk := generation.Live.ByNumber(loading.Number)
+				told.Chunks = append(told.Chunks, MemoryChunk{
+					ID: chunk.ID.String(), Document: generation.Live.Key(int(chunk.Document)), Ordinal: int(chunk.Ordinal),
+					Start: int(chunk.Start), End: int(chunk.End),
+					Loading: loading.Loading, Degree: loading.Degree, Member: loading.Member, Question: loading.Question,
+				})
+			}
+			out.Themes = append(out.Themes, told)
+		}
+		return out, nil
+	})
+}
+
+// mapForms are the forms of a map, and how they are told.
+var mapForms = map[string]struct {
+	kind  string
+	write func(gem.Map, io.Writer, gem.Telling) error
+}{
+	"json":    {"application/json", gem.Map.WriteJSON},
+	"graphml": {"application/graphml+xml", gem.Map.WriteGraphML},
+}
+
+// memoryMap answers GET …/memory/map: all of a memory, written while texts are read. What fails on the way breaks the
+// answer off, so that nobody takes a part for the whole.
+func (s *Server) memoryMap(w http.ResponseWriter, request *http.Request) {
+	form := request.URL.Query().Get("format")
+	if !request.URL.Query().Has("format") {
+		form = "json"
+	}
+	chosen, known := mapForms[form]
+	if !known {
+		s.fail(w, request, invalid("read request", "format", "want json or graphml, got "+fault.Quoted(form), ""))
+		return
+	}
+	s.pinned(w, request, func(_ context.Context, generation *retrieve.Generation, _ int, keep func()) error {
+		drawn, tell, err := generation.MemoryMap(request.Context()) // a large one takes longer than a query may
+		if err != nil {
+			return err
+		}
+		keep()
+		w.Header().Set("Content-Type", chosen.kind)
+		if request.Method == http.MethodHead {
+			return nil
+		}
+		if err := chosen.write(drawn, w, tell); err != nil {
+			s.Log.WarnContext(request.Context(), "a map broke off", "index", generation.Manifest.Index, "error", err)
+			panic(http.ErrAbortHandler)
+		}
+		return nil
+	})
+}

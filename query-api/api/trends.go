@@ -1,0 +1,57 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/unweaver/unweaver/internal/build/runlog"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/report"
+)
+
+// usualNights is how many nights trends are of where nothing else is asked for.
+const usualNights = 30
+
+// trends answers GET …/trends.
+func (s *Server) trends(w http.ResponseWriter, request *http.Request) {
+	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
+	defer cancel()
+	index := request.PathValue("index")
+	nights, err := number(request.URL.Query(), "nights", 1, runlog.MostNights, usualNights)
+	if err == nil && !corpus.ValidIndex(index) {
+		err = unknownIndex(index)
+	}
+	var out runlog.Trends
+	if err == nil {
+		out, err = s.runlog().Trends(ctx, index, nights)
+	}
+	if fault.Is(err, fault.RunNotFound) {
+		err = unknownIndex(index)
+	}
+	if err != nil {
+		s.fail(w, request, err)
+		return
+	}
+	s.writeTagged(w, request, out)
+}
+
+// runReport answers GET …/runs/{run}/report: the report as a page of its own. What documents are called stands in it:
+// it is sandboxed, so that it has no hold on this origin whatever it holds.
+func (s *Server) runReport(w http.ResponseWriter, request *http.Request) {
+	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
+	defer cancel()
+	found, err := s.readRun(ctx, request)
+	if err != nil {
+		s.fail(w, request, err)
+		return
+	}
+	if s.unchanged(w, request, tagged(found), false) {
+		return
+	}
+	header := w.Header()
+	header.Set("Content-Type", "text/html; charset=utf-8")
+	header.Set("Content-Security-Policy", report.Policy+"; frame-ancestors 'none'; sandbox")
+	header.Set("X-Content-Type-Options", "nosniff")
+	_, _ = w.Write([]byte(report.HTML(found.Report))) // the caller may have gone
+}

@@ -1,0 +1,87 @@
+package api_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/store/blob"
+)
+
+func TestTrendsAreOneReadOfTheLastNights(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(fram)
+	night := func(n int) corpus.Night {
+		return corpus.Night{
+			Run: "sample/n" + string(rune('0'+n)), Status: corpus.StatusCompleted, Cost: float64(n), Published: true,
+			Started: time.Date(2026, time.March, n, 3, 0, 0, 0, time.UTC),
+		}
+	}
+	for n := 1; n <= 3; n++ { // of an installation that kept none: from its reports
+		f.report("n"+string(rune('0'+n)), corpus.Report{
+			Status: corpus.StatusHeld, Started: night(n).Started, Cost: float64(n),
+		})
+	}
+	trends := f.get("/v1/indexes/sample/trends?nights=2")
+	if nights := trends["nights"].([]any); len(nights) != 2 || nights[1].(map[string]any)["cost"] != 3.0 ||
+		trends["totals"].(map[string]any)["held"] != 2.0 {
+		t.Errorf("%v", trends)
+	}
+	var kept corpus.Nights
+	for n := 1; n <= 5; n++ {
+		kept.Add(night(n))
+	}
+	if _, err := blob.WriteJSON(t.Context(), f.stores.Blobs, f.built.Index.NightsKey(), kept, blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	trends = f.get("/v1/indexes/sample/trends?nights=4")
+	totals := trends["totals"].(map[string]any)
+	if nights := trends["nights"].([]any); len(nights) != 4 || nights[0].(map[string]any)["run"] != "sample/n2" ||
+		totals["cost"] != 14.0 || totals["published"] != 4.0 || nights[0].(map[string]any)["planned"] != nil {
+		t.Errorf("%v", trends)
+	}
+	for path, status := range map[string]int{
+		"/v1/indexes/sample/trends?nights=0": http.StatusUnprocessableEntity,
+		"/v1/indexes/never/trends":           http.StatusNotFound,
+		"/v1/indexes/..a/trends":             http.StatusNotFound,
+	} {
+		if got := f.page(path).Code; got != status {
+			t.Errorf("%s: %d, want %d", path, got, status)
+		}
+	}
+}
+
+// page asks for what is not JSON.
+func (f *fixture) page(path string) *httptest.ResponseRecorder {
+	recorder := httptest.NewRecorder()
+	request := httptest.NewRequestWithContext(f.t.Context(), http.MethodGet, path, nil)
+	request.Host = "localhost:8080"
+	f.server.Handler().ServeHTTP(recorder, request)
+	f.asDescribed(request, recorder)
+	return recorder
+}
+
+func TestTheReportOfARunIsAPageWithoutAHoldOnItsOrigin(t *testing.T) {
+	f := serve(t, nil)
+	f.ask(fram)
+	f.report("n1", corpus.Report{
+		Status: corpus.StatusErrors, Problems: []corpus.Problem{{Code: "encrypted_document", Object: "<script>x</script>.pdf"}},
+	})
+	got := f.page("/v1/indexes/sample/runs/n1/report")
+	header := got.Header()
+	policy := header.Get("Content-Security-Policy")
+	if got.Code != http.StatusOK || !strings.HasPrefix(header.Get("Content-Type"), "text/html") ||
+		!strings.Contains(policy, "sandbox") || !strings.Contains(policy, "default-src 'none'") ||
+		header.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("%d %v", got.Code, header)
+	}
+	if page := got.Body.String(); strings.Contains(page, "<script") || !strings.Contains(page, "&lt;script&gt;x") {
+		t.Errorf("%s", page)
+	}
+	if got := f.page("/v1/indexes/sample/runs/none/report"); got.Code != http.StatusNotFound {
+		t.Errorf("%d %s", got.Code, got.Body)
+	}
+}

@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/lang/names"
+	ops "github.com/unweaver/unweaver/internal/ops/port"
+)
+
+// suggestClasses is how many classes are compared where nothing is said.
+const suggestClasses = 20_000
+
+func (a *App) aliasesCmd() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "aliases",
+		Short: "Names that are one: which are mapped, and which may be",
+		Long: `Names that are one: which are mapped in what is served, and which may be. What is mapped is what the file of
+indexes.*.aliases says (docs/aliases.md).`,
+	}
+	command.AddCommand(a.aliasesShowCmd(), a.aliasesSuggestCmd())
+	return command
+}
+
+func (a *App) aliasesShowCmd() *cobra.Command {
+	var index string
+	command := &cobra.Command{
+		Use:   "show [NAME]",
+		Short: "List the names that are mapped in what is served: all, or those of one name",
+		Long: `List the names that are mapped in what is served, with the one that stands for each. With NAME, those that are
+one with it. Names are shown by their keys: in lower case, without a leading "the" (docs/contract.md, Mentions).`,
+		Example: "  unweaver aliases show --index docs\n  unweaver aliases show IBM --index docs --json",
+		Args:    arguments(0, 1, "at most a NAME"),
+		RunE: func(command *cobra.Command, args []string) error {
+			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+				found, err := control.Aliases(ctx, ops.AliasesRequest{Index: index})
+				if err != nil {
+					return err
+				}
+				if len(args) == 1 {
+					found.Aliases = sameAs(found.Aliases, names.Key(args[0], false))
+				}
+				return a.print(found, func(w io.Writer) { showAliases(w, found) })
+			})
+		},
+	}
+	command.Flags().StringVar(&index, "index", "", "name of the index")
+	_ = command.MarkFlagRequired("index") // the flag exists
+	return command
+}
+
+// sameAs keeps the names that are one with a name.
+func sameAs(all []corpus.MappedName, key string) []corpus.MappedName {
+	stands := key
+	for _, one := range all {
+		if one.Name == key {
+			stands = one.StandsFor
+		}
+	}
+	out := []corpus.MappedName{}
+	for _, one := range all {
+		if one.StandsFor == stands {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+func showAliases(w io.Writer, list corpus.AliasList) {
+	rows := make([]string, len(list.Aliases))
+	for i, one := range list.Aliases {
+		rows[i] = one.Name + "\t" + one.StandsFor
+	}
+	fmt.Fprintf(w, "%s/%s: %s\n", list.Index, list.Generation, number(len(rows), "name"))
+	if len(rows) > 0 {
+		table(w, "name\tis", rows)
+	}
+}
+
+func (a *App) aliasesSuggestCmd() *cobra.Command {
+	var request ops.AliasesRequest
+	command := &cobra.Command{
+		Use:   "suggest",
+		Short: "Print a file of aliases with pairs of names that may be one, and why, to be edited",
+		Long: `Print what the file of aliases says now, and behind it pairs of names that may be one, each with its reason:
+the cosine of the vectors of the two classes, or that they have the same letters. Pairs of the same letters are lines
+that count; others are comments, as most of them are near and not the same: take the reason away in front of those that
+are right. Turn into forbid what must not come again, and name the file in indexes.*.aliases. No model is asked, and
+nothing is changed.
+
+Pairs with other numbers, and such of which one has another proper noun besides, are refused, and so is what the file
+forbids. The classes with the most mentions are compared, each with all others.`,
+		Example: "  unweaver aliases suggest --index docs > aliases.txt\n" +
+			"  unweaver aliases suggest --index docs --cosine 0.97 --json | jq '.suggested[:10]'",
+		Args: arguments(0, 0, "no argument"),
+		RunE: func(command *cobra.Command, _ []string) error {
+			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+				spec, err := a.specOf(ctx, control, request.Index, "")
+				if err != nil {
+					return err
+				}
+				elsewhere := strings.Contains(spec.Aliases, "://")
+				request.Suggest = true
+				if request.File, err = config.Aliases(&spec); err != nil {
+					return err
+				}
+				a.say(fmt.Sprintf("comparing up to %d classes: one to two minutes for 20,000 on two cores, "+
+					"four times that for twice as many", request.Classes))
+				found, err := control.Aliases(ctx, request)
+				if err != nil {
+					return err
+				}
+				if elsewhere {
+					a.say("what " + spec.Aliases + " forbids was not read: copy it to a file, and name that in indexes." +
+						request.Index + ".aliases for this command")
+				}
+				return a.print(found, func(w io.Writer) { suggestedFile(w, found, request.File) })
+			})
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&request.Index, "index", "", "name of the index")
+	flags.IntVar(&request.Classes, "classes", suggestClasses, "how many classes are compared, the most mentioned first")
+	flags.Float64Var(&request.Cosine, "cosine", 0, "least cosine of a pair that is not spelled alike (default 0.93)")
+	flags.BoolVar(&request.Refused, "refused", false, "also list the pairs that were refused, as comments")
+	_ = command.MarkFlagRequired("index") // the flag exists
+	return command
+}
+
+// suggestedFile prints a file of aliases: what there was, and what is suggested.
+func suggestedFile(w io.Writer, list corpus.AliasList, before []byte) {
+	if text := strings.TrimRight(string(before), "\n"); text != "" {
+		fmt.Fprintln(w, text)
+	}
+	suggested := 0
+	for _, one := range list.Suggested {
+		if one.Refused == "" {
+			suggested++
+		}
+	}
+	fmt.Fprintf(w, "# %s of %s/%s, of %d of its %d classes, in %.1f s\n", number(suggested, "suggestion"), list.Index,
+		list.Generation, list.Searched.Classes, list.Searched.Of, list.Searched.Seconds)
+	for _, one := range list.Suggested {
+		why := fmt.Sprintf("cosine %.3f", one.Cosine)
+		if one.Spelled {
+			why += ", the same letters"
+		}
+		line := "pin " + written(one.Name) + " | " + written(one.Of)
+		switch {
+		case one.Refused != "":
+			fmt.Fprintf(w, "# refused, %s, %s: %s\n", one.Refused, why, line)
+		case strings.Contains(one.Name+one.Of, "|"):
+			fmt.Fprintf(w, "# %s, but a name has the sign that parts two names: %s\n", why, line)
+		case !one.Spelled: // most of these are near, and not the same (docs/aliases.md)
+			fmt.Fprintf(w, "# %s: %s\n", why, line)
+		default:
+			fmt.Fprintf(w, "# %s\n%s\n", why, line)
+		}
+	}
+}
+
+// written is a name on a line of its own.
+func written(name string) string { return strings.Join(strings.Fields(name), " ") }

@@ -1,0 +1,70 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/apr/consolidate"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/starter/cli"
+)
+
+// What is suggested is a file that a configuration can name, whatever the names hold.
+func TestSuggestedAliasesAreAFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "aliases.txt")
+	if err := os.WriteFile(file, []byte("forbid Bern | Berne\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fake := &control{aliases: corpus.AliasList{
+		Index: "docs", Generation: "g1",
+		Suggested: []corpus.SuggestedOne{
+			{Name: "Alpha-Corp", Of: "Alpha\nCorp", Cosine: .5, Spelled: true},
+			{Name: "A|B", Of: "A B", Cosine: .99, Spelled: true},
+			{Name: "Bern canton", Of: "Bern", Cosine: .98},
+			{Name: "Port 1", Of: "Port 2", Cosine: .97, Refused: consolidate.WhyNumbers},
+		},
+		Searched: corpus.AliasSearch{Classes: 3, Of: 9},
+	}}
+	got := run(t, fake, "aliases", "suggest", "--index", "docs", "--set", "indexes.docs.aliases="+file)
+	table, err := consolidate.ReadTable([]byte(got.out))
+	if err != nil || len(table) != 1 || table["alpha-corp"] != "alpha corp" {
+		t.Errorf("%v, %v of %s%s", table, err, got.out, got.err)
+	}
+	for _, part := range []string{
+		"forbid Bern | Berne", "# cosine 0.500, the same letters\n", "# cosine 0.980: pin Bern canton | Bern",
+		"3 suggestions of docs/g1, of 3 of its 9 classes",
+		"# refused, other numbers, cosine 0.970: pin Port 1 | Port 2",
+	} {
+		if !strings.Contains(got.out, part) {
+			t.Errorf("%q is not in %s", part, got.out)
+		}
+	}
+	if asked := fake.aliasesAsked; !asked.Suggest || string(asked.File) != "forbid Bern | Berne\n" || asked.Classes < 2 {
+		t.Errorf("asked %+v", asked)
+	}
+	if got := run(t, fake, "aliases", "suggest"); got.exit != cli.ExitUsage {
+		t.Errorf("without an index: %+v", got)
+	}
+}
+
+func TestMappedNamesAreShown(t *testing.T) {
+	fake := &control{aliases: corpus.AliasList{Index: "docs", Generation: "g1", Aliases: []corpus.MappedName{
+		{Name: "ibm", StandsFor: "international business machines"}, {Name: "nyc", StandsFor: "new york"},
+	}}}
+	for name, want := range map[string]int{"": 2, "the IBM": 1, "International Business Machines": 1, "Bern": 0} {
+		args := []string{"aliases", "show", "--index", "docs", "--json"}
+		if name != "" {
+			args = append(args, name)
+		}
+		got := run(t, fake, args...)
+		if shown := decoded(t, got.out)["aliases"].([]any); len(shown) != want {
+			t.Errorf("%q: %v", name, shown)
+		}
+	}
+	if got := run(t, fake, "aliases", "show", "--index", "docs"); !strings.Contains(got.out, "nyc") ||
+		!strings.Contains(got.out, "docs/g1: 2 names") || fake.aliasesAsked.Suggest {
+		t.Errorf("%+v", got)
+	}
+}

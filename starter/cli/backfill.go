@@ -1,0 +1,326 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	ops "github.com/unweaver/unweaver/internal/ops/port"
+)
+
+func (a *App) backfillCmd() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "backfill",
+		Short: "Add chosen documents of the corpus beside the nights: start, list, status, pause, resume, cancel",
+		Long: `Add chosen documents of the corpus to the published generation, beside the nights and after them. A backfill
+pays first, without the lease of the index, and lets builds of the index go first; then it publishes what it chose on
+top of what is served by then. While it goes on, nights leave to it the new documents that it chose.`,
+	}
+	steer := func(
+		use, short, done string, do func(ops.Control) func(context.Context, ops.BackfillNamed) error,
+	) *cobra.Command {
+		var named ops.BackfillNamed
+		var budget corpus.Budget
+		command := indexed(&cobra.Command{
+			Use: use + " NAME", Short: short,
+			Example: "  unweaver backfill " + use + " archive --index docs --reason \"the model server is slow\"",
+			Args:    arguments(1, 1, "a NAME"),
+			RunE: func(command *cobra.Command, args []string) error {
+				named.Name = args[0]
+				if use == "resume" {
+					var err error
+					if named.Budget, err = givenBudget(command, budget); err != nil {
+						return err
+					}
+				}
+				return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+					if err := do(control)(ctx, named); err != nil {
+						return err
+					}
+					return a.print(map[string]string{"index": named.Index, "name": named.Name, "done": done}, func(w io.Writer) {
+						fmt.Fprintf(w, "backfill %s of %s: %s\n", named.Name, named.Index, done)
+					})
+				})
+			},
+		}, &named.Index)
+		if use == "resume" {
+			flags := command.Flags()
+			flags.Int64Var(&budget.Calls, "budget-calls", 0, "new budget: calls that its payments may take; 0 = as before")
+			flags.Int64Var(&budget.Tokens, "budget-tokens", 0, "new budget: tokens that they may take; 0 = as before")
+			flags.Float64Var(&budget.Money, "budget-money", 0, "new budget: money that they may cost; 0 = as before")
+		}
+		return a.accountable(command)
+	}
+	command.AddCommand(
+		a.backfillStartCmd(),
+		a.backfillListCmd(),
+		a.backfillStatusCmd(),
+		steer("pause", "Let nothing more be asked; what is in flight is paid for and kept", "paused",
+			func(c ops.Control) func(context.Context, ops.BackfillNamed) error { return c.PauseBackfill }),
+		steer("resume", "Go on with one that is paused, or ended before it was published; nothing is asked twice", "goes on",
+			func(c ops.Control) func(context.Context, ops.BackfillNamed) error { return c.ResumeBackfill }),
+		steer("cancel", "End it; what was paid for is kept, and the next night brings what it chose", "cancelled",
+			func(c ops.Control) func(context.Context, ops.BackfillNamed) error { return c.CancelBackfill }),
+	)
+	return command
+}
+
+func (a *App) backfillStartCmd() *cobra.Command {
+	var request ops.BackfillRequest
+	var from, to, list string
+	var wait bool
+	command := &cobra.Command{
+		Use:   "start NAME",
+		Short: "Begin a backfill of the documents that fit all that is given",
+		Long: `Begin a backfill of the documents of the corpus that fit all that is given, with the configuration of the
+published generation. Begun again while it runs it is left as it is, and that is said; begun again later without a
+choice it has the choice and throttle that it had. The throttle is of the payments for chunks; the build that publishes
+them keeps to models.limits alone.`,
+		Example: `  unweaver backfill start archive --index docs --prefix 2019/
+  unweaver backfill start spring --index docs --from 2026-03-01 --to 2026-06-01 --calls-per-minute 30
+  unweaver backfill start some --index docs --documents keys.txt --concurrency 4 --wait`,
+		Args: arguments(1, 1, "a NAME"),
+	}
+	command.RunE = func(command *cobra.Command, args []string) error {
+		request.Name = args[0]
+		var err error
+		if request.Choice.From, err = when("from", from); err != nil {
+			return err
+		}
+		if request.Choice.To, err = when("to", to); err != nil {
+			return err
+		}
+		if list != "" {
+			if request.Choice.Documents, err = a.keys(list); err != nil {
+				return err
+			}
+		}
+		return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+			started, err := control.Backfill(ctx, request)
+			if err != nil {
+				return err
+			}
+			if wait || a.started { // a stack of this command's own would end with it
+				if started.Attached && !a.json {
+					fmt.Fprintf(a.Err, "backfill %s runs already: this waits for it\n", request.Name)
+				}
+				return a.backfilled(ctx, control, ops.BackfillNamed{Index: request.Index, Name: request.Name})
+			}
+			return a.print(started, func(w io.Writer) {
+				what := "started"
+				if started.Attached {
+					what = "runs already, nothing was begun"
+				} else if started.Again {
+					what = "goes on"
+				}
+				fmt.Fprintf(w, "backfill %s %s; watch it with: unweaver backfill status %s --index %s\n", request.Name, what,
+					request.Name, request.Index)
+			})
+		})
+	}
+	indexed(command, &request.Index)
+	flags := command.Flags()
+	flags.StringVar(&request.Choice.Prefix, "prefix", "", "documents whose keys start with this")
+	flags.StringVar(&from, "from", "", "objects modified at this time or later: 2006-01-02, or RFC 3339")
+	flags.StringVar(&to, "to", "", "objects modified before this time")
+	flags.StringVar(&list, "documents", "", "a file with a document's key a line; - is the standard input")
+	flags.IntVar(&request.Throttle.Concurrency, "concurrency", 0,
+		fmt.Sprintf("calls in flight at most (default %d)", corpus.DefaultBackfillConcurrency))
+	flags.IntVar(&request.Throttle.CallsPerMinute, "calls-per-minute", 0,
+		"calls a minute on average (default: by the limits)")
+	flags.BoolVar(&wait, "wait", false, "wait for the end")
+	return a.accountable(command)
+}
+
+// when reads a time that a flag gives; a day begins in UTC.
+func when(flag, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at.UTC(), nil
+		}
+	}
+	return time.Time{}, fault.Usage.At("read --"+flag, fault.Quoted(text)).
+		Because("it is no time").
+		Advise("give a day as 2026-11-23, which begins in UTC, or a time as 2026-11-23T08:00:00+01:00")
+}
+
+// keys reads the keys of documents, one a line.
+func (a *App) keys(path string) ([]string, error) {
+	var in io.Reader = os.Stdin
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, fault.Usage.At("read --documents", path).Because(err)
+		}
+		defer func() { _ = file.Close() }()
+		in = file
+	}
+	var out []string
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		if key := strings.TrimRight(lines.Text(), "\r"); key != "" {
+			out = append(out, key)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fault.Usage.At("read --documents", path).Because(err)
+	}
+	if len(out) == 0 {
+		return nil, fault.Usage.At("read --documents", path).
+			Because("it names no document").
+			Advise("write a document's key a line, as the listing and citations have it")
+	}
+	return out, nil
+}
+
+func (a *App) backfillListCmd() *cobra.Command {
+	var named ops.BackfillNamed
+	return indexed(&cobra.Command{
+		Use:     "list",
+		Short:   "List the backfills of an index, the last begun first",
+		Example: "  unweaver backfill list --index docs",
+		Args:    arguments(0, 0, "no argument"),
+		RunE: func(command *cobra.Command, _ []string) error {
+			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+				all, err := control.Backfills(ctx, named)
+				if err != nil {
+					return err
+				}
+				return a.print(map[string]any{"index": named.Index, "backfills": all}, func(w io.Writer) {
+					for _, one := range all {
+						fmt.Fprintf(w, "%-20s %-12s %3.0f %%  %s\n", one.Name, one.Status, 100*one.Progress, chosenBy(one.Choice))
+					}
+					fmt.Fprintln(w, number(int64(len(all)), "backfill"))
+				})
+			})
+		},
+	}, &named.Index)
+}
+
+func (a *App) backfillStatusCmd() *cobra.Command {
+	var named ops.BackfillNamed
+	var wait bool
+	command := indexed(&cobra.Command{
+		Use:   "status NAME",
+		Short: "Show a backfill: progress, rate, time left, calls, cost, and what it was published on",
+		Example: "  unweaver backfill status archive --index docs\n" +
+			"  unweaver backfill status archive --index docs --wait --json",
+		Args: arguments(1, 1, "a NAME"),
+		RunE: func(command *cobra.Command, args []string) error {
+			named.Name = args[0]
+			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+				if wait {
+					return a.backfilled(ctx, control, named)
+				}
+				one, err := backfillOf(ctx, control, named)
+				if err != nil {
+					return err
+				}
+				return a.print(one, func(w io.Writer) { showBackfill(w, one) })
+			})
+		},
+	}, &named.Index)
+	command.Flags().BoolVar(&wait, "wait", false, "wait for the end, or for a pause")
+	return command
+}
+
+func backfillOf(ctx context.Context, control ops.Control, named ops.BackfillNamed) (corpus.Backfill, error) {
+	all, err := control.Backfills(ctx, named)
+	if err == nil && len(all) != 1 {
+		err = fault.NotFound.At("find backfill", named.Name).Because("it was not answered")
+	}
+	if err != nil {
+		return corpus.Backfill{}, err
+	}
+	return all[0], nil
+}
+
+// backfillLooks is how often a backfill is looked at by who waits for it.
+const backfillLooks = time.Second
+
+// backfilled waits for the end of a backfill, or for a pause, and ends as index does.
+func (a *App) backfilled(ctx context.Context, control ops.Control, named ops.BackfillNamed) error {
+	for {
+		one, err := backfillOf(ctx, control, named)
+		if err != nil {
+			return err
+		}
+		if corpus.Terminal(one.Status) || one.Status == corpus.StatusPaused {
+			a.exit = exitOf(corpus.Report{Status: one.Status})
+			return a.print(one, func(w io.Writer) { showBackfill(w, one) })
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(backfillLooks):
+		}
+	}
+}
+
+// chosenBy says what a backfill is for.
+func chosenBy(choice corpus.BackfillChoice) string {
+	var parts []string
+	if choice.Prefix != "" {
+		parts = append(parts, "prefix "+choice.Prefix)
+	}
+	if !choice.From.IsZero() {
+		parts = append(parts, "from "+choice.From.Format(time.RFC3339))
+	}
+	if !choice.To.IsZero() {
+		parts = append(parts, "before "+choice.To.Format(time.RFC3339))
+	}
+	if n := len(choice.Documents); n > 0 {
+		parts = append(parts, number(int64(n), "listed document"))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func showBackfill(w io.Writer, one corpus.Backfill) {
+	fmt.Fprintf(w, "backfill %s of %s: %s", one.Name, one.Index, strings.ReplaceAll(one.Status, "_", " "))
+	if one.Code != "" {
+		fmt.Fprintf(w, " (%s)", one.Code)
+	}
+	fmt.Fprintf(w, "\n  chosen:    %s\n", chosenBy(one.Choice))
+	if one.Detail != "" {
+		fmt.Fprintf(w, "  why:       %s\n", one.Detail)
+	}
+	fmt.Fprintf(w, "  paid:      %s in %s, %.0f %% (%s", number(one.Documents, "document"),
+		number(int64(one.Units), "unit"), 100*one.Progress, number(one.ChunksDone, "chunk"))
+	if one.ChunksASecond > 0 {
+		fmt.Fprintf(w, ", %.1f/s", one.ChunksASecond)
+	}
+	if one.Status == corpus.BackfillPaying && one.SecondsLeft >= 0 {
+		fmt.Fprintf(w, ", %s left", (time.Duration(one.SecondsLeft) * time.Second).String())
+	}
+	fmt.Fprintf(w, ")\n  calls:     extract %d, embed %d; tokens %d; cost %.4f; %d in the ledger already\n",
+		one.Calls.Extract, one.Calls.Embed, one.Tokens.Prompt+one.Tokens.Completion+one.Tokens.Embedding, one.Cost,
+		one.LedgerHits.Extract)
+	if one.YieldsTo != "" && !corpus.Terminal(one.Status) {
+		fmt.Fprintf(w, "  waits for: %s, which goes first\n", one.YieldsTo)
+	}
+	for _, build := range one.Builds {
+		fmt.Fprintf(w, "  build:     %s on %s", build.Run, build.Parent)
+		if build.Why != "" {
+			fmt.Fprintf(w, "; came to nothing: %s", build.Why)
+		}
+		fmt.Fprintln(w)
+	}
+	if one.Generation != "" {
+		fmt.Fprintf(w, "  published: %s, on %s", one.Generation, one.Parent)
+		if one.Rebased {
+			fmt.Fprintf(w, " (rebased: it began on %s)", one.Base)
+		}
+		fmt.Fprintln(w)
+	}
+}

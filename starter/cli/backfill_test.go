@@ -1,0 +1,85 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/starter/cli"
+)
+
+func TestABackfillIsAskedForWithItsChoiceAndThrottle(t *testing.T) {
+	keys := filepath.Join(t.TempDir(), "keys.txt")
+	if err := os.WriteFile(keys, []byte("a.md\r\nb c.md\n\nrows.jsonl#7\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fake := &control{}
+	got := run(t, fake, "backfill", "start", "old", "--index", "docs", "--prefix", "2019/", "--from", "2026-03-01",
+		"--to", "2026-06-01T02:00:00+02:00", "--documents", keys, "--concurrency", "4", "--calls-per-minute", "30")
+	day := func(month time.Month) time.Time { return time.Date(2026, month, 1, 0, 0, 0, 0, time.UTC) }
+	want := corpus.BackfillChoice{
+		Prefix: "2019/", From: day(3), To: day(6), Documents: []string{"a.md", "b c.md", "rows.jsonl#7"},
+	}
+	if got.exit != cli.ExitDone || !fake.backfill.Choice.Equal(want) || fake.backfill.Name != "old" ||
+		fake.backfill.Throttle != (corpus.BackfillThrottle{Concurrency: 4, CallsPerMinute: 30}) {
+		t.Errorf("%+v: %+v", got, fake.backfill)
+	}
+	fake.attached = true
+	if got = run(t, fake, "backfill", "start", "old", "--index", "docs"); !strings.Contains(got.out,
+		"runs already, nothing was begun") {
+		t.Errorf("%+v", got)
+	}
+	for _, bad := range [][]string{
+		{"backfill", "start", "old", "--prefix", "a"},
+		{"backfill", "start", "old", "--index", "docs", "--from", "yesterday"},
+		{"backfill", "start", "old", "--index", "docs", "--documents", keys + ".none"},
+	} {
+		if got := run(t, fake, bad...); got.exit != cli.ExitUsage {
+			t.Errorf("%q: %+v", bad, got)
+		}
+	}
+}
+
+func TestABackfillIsShownAndSteered(t *testing.T) {
+	one := corpus.Backfill{Index: "docs", Name: "old", Choice: corpus.BackfillChoice{Prefix: "2019/"}}
+	one.Status, one.Base, one.Generation, one.Parent, one.Rebased = corpus.StatusCompleted, "g1", "g3", "g2", true
+	one.Builds = []corpus.BackfillBuild{
+		{Run: "docs/b-1", Parent: "g1", Why: corpus.BackfillYielded}, {Run: "docs/b-2", Parent: "g2"},
+	}
+	one.Documents, one.Progress, one.ChunksDone = 40, 1, 55
+	fake := &control{backfills: []corpus.Backfill{one}}
+	got := run(t, fake, "backfill", "status", "old", "--index", "docs")
+	for _, line := range []string{
+		"backfill old of docs: completed", "prefix 2019/", "40 documents", "docs/b-1 on g1; came to nothing: yielded",
+		"published: g3, on g2 (rebased: it began on g1)",
+	} {
+		if !strings.Contains(got.out, line) {
+			t.Errorf("no %q in:\n%s", line, got.out)
+		}
+	}
+	if got := run(t, fake, "backfill", "list", "--index", "docs", "--json"); !strings.Contains(got.out, `"rebased"`) {
+		t.Errorf("%+v", got)
+	}
+	fake.asked = nil
+	for _, command := range []string{"pause", "resume", "cancel"} {
+		if got := run(t, fake, "backfill", command, "old", "--index", "docs"); got.exit != cli.ExitDone {
+			t.Errorf("%+v", got)
+		}
+	}
+	want := []string{"backfill-pause docs/old", "backfill-resume docs/old", "backfill-cancel docs/old"}
+	if !slices.Equal(fake.asked, want) {
+		t.Errorf("%q", fake.asked)
+	}
+	run(t, fake, "backfill", "resume", "old", "--index", "docs", "--budget-calls", "500")
+	if fake.budget == nil || fake.budget.Calls != 500 {
+		t.Errorf("%+v", fake.budget)
+	}
+	fake.backfills[0].Status = corpus.StatusPaused
+	if got := run(t, fake, "backfill", "status", "old", "--index", "docs", "--wait"); got.exit != cli.ExitPaused {
+		t.Errorf("a paused one is waited for: %+v", got)
+	}
+}

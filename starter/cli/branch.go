@@ -1,0 +1,250 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unweaver/unweaver/internal/config"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	ops "github.com/unweaver/unweaver/internal/ops/port"
+)
+
+// overlaid takes what the store says of the configuration of some indexes into account from now on. What the file says
+// already is left to the file.
+func (a *App) overlaid(ctx context.Context, control ops.Control, indexes ...string) (map[string]ops.Overlaid, error) {
+	plain, err := a.config()
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]ops.Overlaid{}
+	for _, index := range indexes {
+		overlay, err := control.Overlay(ctx, index)
+		if err != nil {
+			return nil, err
+		}
+		if overlay.Base == "" {
+			overlay.Set = plain.Uncarried(overlay.Overlay)
+		}
+		if overlay.Base != "" || len(overlay.Set) > 0 {
+			found[index] = overlay
+			a.overlays = append(a.overlays, overlay.Overlay)
+		}
+	}
+	return found, nil
+}
+
+// specOf is spec with what the store says of the index.
+func (a *App) specOf(ctx context.Context, control ops.Control, index, corpusURI string) (corpus.Spec, error) {
+	if index == "" { // doctor asks for none
+		return a.spec(index, corpusURI)
+	}
+	found, err := a.overlaid(ctx, control, index)
+	if err != nil {
+		return corpus.Spec{}, err
+	}
+	spec, err := a.spec(index, corpusURI)
+	overlay, ok := found[index]
+	if err != nil || !ok {
+		return spec, err
+	}
+	spec.Corpus, spec.Overlay = cmp.Or(spec.Corpus, overlay.Corpus), overlay.Set
+	return spec, nil
+}
+
+func (a *App) branchCmd() *cobra.Command {
+	var request ops.BranchRequest
+	var remove string
+	command := &cobra.Command{
+		Use:   "branch INDEX [--as NAME | --delete NAME]",
+		Short: "Open a second line of an index, with other settings, over the same ledger and files; list or delete them",
+		Long: `Open a second line of INDEX: an index NAME that begins with what INDEX serves (or with --at GEN), copies
+nothing, and differs in the settings of --set, which are paths below the index (shortening.threshold,
+models.chat.model). They are recorded in the store, so that every command sees them; the file does not
+name the branch. A night on it builds what the settings change, and pays for nothing that either has paid
+for. One run at a time builds a branch or its base.
+
+It is an index like any other (index, estimate, query, eval, diff, schedule), until it is promoted: INDEX
+then serves what it serves (unweaver promote), or deleted with --delete. What it alone used is deleted by
+the next runs of INDEX, as its grace says. Without --as and --delete the branches of INDEX are listed.`,
+		Example: "  unweaver branch docs --as docs-large --set models.chat.model=large --reason \"compare extraction\"\n" +
+			"  unweaver index --index docs-large --wait\n  unweaver diff docs docs-large --index docs\n" +
+			"  unweaver promote docs-large\n  unweaver branch docs --delete docs-large",
+		Args: arguments(1, 1, "an INDEX"),
+		RunE: func(command *cobra.Command, args []string) error {
+			request.Index = args[0]
+			if err := a.branching(&request, remove); err != nil {
+				return err
+			}
+			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+				if request.Name == "" {
+					return a.listBranches(ctx, control, request.Index)
+				}
+				if !request.Delete {
+					if err := a.checkBranch(ctx, control, request); err != nil {
+						return err
+					}
+				}
+				branch, err := control.Branch(ctx, request)
+				if err != nil {
+					return err
+				}
+				return a.print(branch, func(w io.Writer) { showBranch(w, branch) })
+			})
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&request.Name, "as", "", "name of the branch")
+	flags.StringVar(&request.Generation, "at", "", "generation to begin with (default: what is served)")
+	flags.StringVar(&remove, "delete", "", "delete the branch of this name")
+	return a.accountable(command)
+}
+
+// branching reads the flags. --set is what the branch differs in, not what this command is configured with.
+func (a *App) branching(request *ops.BranchRequest, remove string) error {
+	usage := fault.Usage.At("branch", request.Index)
+	if remove != "" {
+		if request.Name != "" || request.Generation != "" || len(a.set) > 0 {
+			return usage.Because("--delete stands alone").Advise("leave --as, --at and --set out")
+		}
+		request.Name, request.Delete = remove, true
+		return nil
+	}
+	if request.Name == "" {
+		if request.Generation != "" || len(a.set) > 0 {
+			return usage.Because("the branch has no name").Advise("add --as NAME")
+		}
+		return nil
+	}
+	for _, setting := range a.set {
+		key, value, ok := strings.Cut(setting, "=")
+		key = strings.TrimPrefix(key, "indexes."+request.Name+".")
+		if !ok || key == "" {
+			return usage.Because("--set " + setting + " is no path=value").Advise("write it as models.chat.model=large")
+		}
+		if request.Set == nil {
+			request.Set = map[string]string{}
+		}
+		request.Set[key] = value
+	}
+	a.set = nil
+	return nil
+}
+
+// checkBranch reads the configuration as it is with the branch: every mistake is told before anything is written.
+func (a *App) checkBranch(ctx context.Context, control ops.Control, request ops.BranchRequest) error {
+	cfg, err := a.config()
+	if err != nil {
+		return err
+	}
+	if _, own := cfg.Indexes[request.Name]; own {
+		return fault.Usage.At("name branch", request.Name).
+			Because("the configuration has an index of that name").
+			Advise("choose another name")
+	}
+	base, err := control.Overlay(ctx, request.Index)
+	if err != nil {
+		return err
+	}
+	set := maps.Clone(base.Set)
+	if set == nil {
+		set = map[string]string{}
+	}
+	maps.Copy(set, request.Set)
+	if err := config.CheckOverlay(request.Set); err != nil {
+		return err
+	}
+	a.overlays = append(a.overlays, corpus.Overlay{Index: request.Name, Base: request.Index, Set: set})
+	_, err = a.config()
+	return err
+}
+
+func settingsText(set map[string]string) string {
+	out := make([]string, 0, len(set))
+	for _, key := range slices.Sorted(maps.Keys(set)) {
+		out = append(out, key+"="+set[key])
+	}
+	return strings.Join(out, " ")
+}
+
+func showBranch(w io.Writer, branch corpus.Branch) {
+	if branch.State == corpus.BranchDeleted {
+		fmt.Fprintf(w, "%s is deleted; runs of %s delete what it alone used\n", branch.Name, branch.Base)
+		return
+	}
+	fmt.Fprintf(w, "%s begins with %s of %s", branch.Name, branch.Generation, branch.Base)
+	if len(branch.Set) > 0 {
+		fmt.Fprintf(w, ", with %s", settingsText(branch.Set))
+	}
+	fmt.Fprintf(w, "\nsee what a night on it would do: unweaver estimate --index %s; build it: unweaver index --index "+
+		"%s\n", branch.Name, branch.Name)
+}
+
+func (a *App) listBranches(ctx context.Context, control ops.Control, index string) error {
+	branches, err := control.Branches(ctx, index)
+	if err != nil {
+		return err
+	}
+	return a.print(map[string]any{"index": index, "branches": branches}, func(w io.Writer) {
+		if len(branches) == 0 {
+			fmt.Fprintf(w, "%s has no branches\n", index)
+		}
+		for _, branch := range branches {
+			serves := branch.Current
+			if !branch.Own {
+				serves += " of its base"
+			}
+			fmt.Fprintf(w, "%-20s  serves %s  began with %s  %s\n", branch.Name, serves, branch.Generation,
+				settingsText(branch.Set))
+		}
+	})
+}
+
+func (a *App) promoteCmd() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "promote NAME",
+		Short: "Have the base of a branch serve what the branch serves, within seconds",
+		Long: `Have the base of branch NAME serve what the branch serves: its files, collections and the stores are
+looked at, no model is asked, and one conditional write flips the pointer. The settings of the branch
+come with it and are in force for the next nights of the base; write them into the file, as the command
+says. unweaver rollback goes back, to what was served before and to its settings.
+
+It is refused where the base moved since the last run of the branch was planned: build the branch again.`,
+		Example: "  unweaver promote docs-large --reason \"recall@5 0.71, was 0.64\"",
+		Args:    arguments(1, 1, "a NAME"),
+		RunE: func(command *cobra.Command, args []string) error {
+			request := ops.MoveRequest{Action: corpus.ActionPromote, Index: args[0]}
+			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+				move, err := control.Move(ctx, request)
+				if err != nil {
+					return err
+				}
+				return a.print(move, func(w io.Writer) { showPromotion(w, move) })
+			})
+		},
+	}
+	return a.accountable(command)
+}
+
+func showPromotion(w io.Writer, move corpus.Move) {
+	if move.Unchanged {
+		fmt.Fprintf(w, "%s serves %s of %s already: nothing to do\n", move.Index, move.To, move.Name)
+	} else {
+		fmt.Fprintf(w, "%s serves %s of %s now (release %d); it served %s\n",
+			move.Index, move.To, move.Name, move.Release, move.From)
+	}
+	if len(move.Set) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "its settings are in force for %s; write them into the file:\n", move.Index)
+	for _, key := range slices.Sorted(maps.Keys(move.Set)) {
+		fmt.Fprintf(w, "  indexes.%s.%s: %s\n", move.Index, key, move.Set[key])
+	}
+}

@@ -1,0 +1,91 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/starter/cli"
+)
+
+func TestABranchIsMadeWithItsSettings(t *testing.T) {
+	fake := &control{}
+	got := run(t, fake, "branch", "docs", "--as", "exp", "--set", "shortening.threshold=900",
+		"--set", "indexes.exp.models.chat.model=large", "--at", "g2", "--by", "ada@desk", "--reason", "compare")
+	want := ops.BranchRequest{
+		Index: "docs", Name: "exp", Generation: "g2",
+		Set: map[string]string{"shortening.threshold": "900", "models.chat.model": "large"},
+	}
+	asked := fake.branched
+	if got.exit != cli.ExitDone || asked.Index != want.Index || asked.Name != want.Name ||
+		asked.Generation != want.Generation || len(asked.Set) != 2 ||
+		asked.Set["shortening.threshold"] != "900" || asked.Set["models.chat.model"] != "large" {
+		t.Errorf("%+v, asked for %+v", got, asked)
+	}
+	if fake.operator.Reason != "compare" || !strings.Contains(got.out, "exp begins with g2 of docs") {
+		t.Errorf("%+v by %+v", got, fake.operator)
+	}
+	got = run(t, fake, "branch", "docs", "--delete", "exp")
+	if got.exit != cli.ExitDone || !fake.branched.Delete || !strings.Contains(got.out, "exp is deleted") {
+		t.Errorf("%+v, asked for %+v", got, fake.branched)
+	}
+}
+
+func TestBadBranchesAreRefusedBeforeAnythingIsAsked(t *testing.T) {
+	for args, says := range map[string]string{
+		"branch docs --as exp --set shortening.treshold=900": "unknown key",
+		"branch docs --as exp --set keep=many":               "keep",
+		"branch docs --as exp --set keep":                    "path=value",
+		"branch docs --set keep=2":                           "no name",
+		"branch docs --delete exp --as other":                "stands alone",
+		"branch":                                             "INDEX",
+	} {
+		fake := &control{}
+		got := run(t, fake, strings.Fields(args)...)
+		if got.exit != cli.ExitUsage || fake.branched.Name != "" || !strings.Contains(got.err+got.out, says) {
+			t.Errorf("%s: %+v, asked for %+v", args, got, fake.branched)
+		}
+	}
+}
+
+// What the store says of an index counts over the file, and what the file says as well is the file's.
+func TestABuildTakesWhatTheStoreSaysOfItsIndex(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "unweaver.yaml")
+	text := "indexes:\n  docs:\n    corpus: /corpus\n    keep: 7\n    shortening: {threshold: 900}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fake := &control{statuses: []ops.Status{{}}, overlays: map[string]ops.Overlaid{
+		"exp": {Overlay: corpus.Overlay{
+			Index: "exp", Base: "docs", Set: map[string]string{"shortening.sample": "32"},
+		}},
+		"docs": {Overlay: corpus.Overlay{
+			Index: "docs", Set: map[string]string{"shortening.threshold": "900", "shortening.sample": "64"},
+		}},
+	}}
+	run(t, fake, "estimate", "--index", "exp", "--config", file)
+	spec := fake.request.Spec
+	if spec.Index != "exp" || spec.Corpus != "/corpus" || spec.Keep != 7 || spec.Shortening.Threshold != 900 ||
+		spec.Shortening.Sample != 32 || spec.Overlay["shortening.sample"] != "32" {
+		t.Errorf("the branch is estimated with %+v", spec)
+	}
+	run(t, fake, "estimate", "--index", "docs", "--config", file)
+	spec = fake.request.Spec
+	if spec.Shortening.Sample != 64 || len(spec.Overlay) != 1 || spec.Overlay["shortening.sample"] != "64" {
+		t.Errorf("the base is estimated with %+v", spec)
+	}
+}
+
+func TestAPromotionSaysWhatToWriteIntoTheFile(t *testing.T) {
+	fake := &control{}
+	got := run(t, fake, "promote", "exp", "--reason", "better")
+	if got.exit != cli.ExitDone || fake.move.Action != corpus.ActionPromote || fake.move.Index != "exp" {
+		t.Errorf("%+v, asked for %+v", got, fake.move)
+	}
+	if !strings.Contains(got.out, "indexes.exp.keep: 2") {
+		t.Errorf("it says %q", got.out)
+	}
+}

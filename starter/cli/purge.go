@@ -1,0 +1,244 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	ops "github.com/unweaver/unweaver/internal/ops/port"
+)
+
+func (a *App) purgeCmd() *cobra.Command {
+	var request ops.PurgeRequest
+	var wait bool
+	command := indexed(&cobra.Command{
+		Use:   "purge DOCUMENT...",
+		Short: "Remove documents from everything that is stored, for good",
+		Long: `Remove documents from an index for good: their texts, what was extracted from them, what was paid for them
+alone, their dead letters, and the texts of classes that were made from them; from every generation, the stores and the
+ledger. Generations that hold one of them are dropped, tagged ones too; the index stays queryable throughout, and a
+generation without the documents takes the place of the current one. At the end everything that is stored is searched
+for passages of their texts.
+
+It cannot be undone, and wants --yes; --dry-run tells what it would do. Killed anywhere, it goes on when it is asked for
+again, or with the next run of the index. What the corpus has under these keys stays there, and is left out of the index
+from then on, unless --allow-return says otherwise.
+
+DOCUMENT is the key that the index knows it by; a row of .jsonl or .csv is object#id.`,
+		Example: "  unweaver purge letters/2024-17.pdf --index docs --dry-run\n" +
+			"  unweaver purge letters/2024-17.pdf --index docs --yes --reason \"request 4711\" --wait",
+		Args: arguments(1, 1<<16, "DOCUMENTs"),
+		RunE: func(command *cobra.Command, args []string) error {
+			request.Documents = args
+			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+				return a.purge(ctx, control, request, wait)
+			})
+		},
+	}, &request.Index)
+	flags := command.Flags()
+	flags.BoolVar(&request.DryRun, "dry-run", false, "tell what would be done, and do nothing")
+	flags.BoolVar(&request.Confirmed, "yes", false, "do it: generations are dropped, and nothing brings them back")
+	flags.BoolVar(&request.Return, "allow-return", false, "let the corpus bring the documents back once they are gone")
+	flags.BoolVar(&wait, "wait", false, "wait for the end, with progress")
+	return a.accountable(command)
+}
+
+func (a *App) purge(ctx context.Context, control ops.Control, request ops.PurgeRequest, wait bool) error {
+	look := request
+	look.DryRun = request.DryRun || !request.Confirmed
+	answer, err := control.Purge(ctx, look)
+	if err != nil {
+		return err
+	}
+	if look.DryRun {
+		if err := a.print(answer.Plan, func(w io.Writer) { showPurgePlan(w, answer.Plan) }); err != nil || request.DryRun {
+			return err
+		}
+		return fault.Usage.At("purge from", request.Index).
+			Because("it cannot be undone").
+			Advise("confirm it with --yes")
+	}
+	switch {
+	case answer.Run == nil:
+		return a.print(answer, func(w io.Writer) {
+			fmt.Fprintf(w, "%s: nothing holds it any more; purge %s of %s did that\n", request.Index, answer.Purge.ID,
+				answer.Purge.Ended.UTC().Format("2006-01-02 15:04"))
+		})
+	case !wait && !a.started: // a stack of this command's own would end with it
+		return a.print(answer, func(w io.Writer) {
+			showPurgePlan(w, answer.Plan)
+			fmt.Fprintf(w, "%s started; how it ends: unweaver purges --index %s\n", answer.Run.Run, request.Index)
+		})
+	}
+	if !a.json {
+		showPurgePlan(a.Out, answer.Plan)
+	}
+	if err := a.wait(ctx, control, *answer.Run); err != nil {
+		return err
+	}
+	return a.purgeEnded(ctx, control, request.Index, answer.Purge.ID)
+}
+
+// purgeEnded tells how a purge stands once its run has ended; one that is not done is an error.
+func (a *App) purgeEnded(ctx context.Context, control ops.Control, index, id string) error {
+	stand, err := control.Purges(ctx, ops.PurgesRequest{Index: index})
+	if err != nil {
+		return err
+	}
+	for _, one := range stand.Purges {
+		if one.ID != id {
+			continue
+		}
+		if !a.json {
+			showPurge(a.Out, one)
+		} else if err := json.NewEncoder(a.Out).Encode(map[string]any{"event": "purge", "purge": one}); err != nil {
+			return err
+		}
+		if one.State == corpus.PurgeDone {
+			return nil
+		}
+		why := "its run did not come to it"
+		if len(one.Left) > 0 {
+			why = strings.Join(one.Left, "; ")
+		}
+		return fault.GenBusy.At("purge from", index).
+			Because(why).
+			Advise("give the same command again: it goes on where it is; a held generation is published with: unweaver publish")
+	}
+	return fault.NotFound.At("find purge", id).Because("index " + index + " has none of this id")
+}
+
+func showPurgePlan(w io.Writer, plan corpus.PurgePlan) {
+	for _, document := range plan.Documents {
+		state := "no generation has it"
+		if document.Known {
+			state = number(document.Chunks, "chunk")
+		}
+		fmt.Fprintf(w, "%s (%s): %s\n", document.Key, document.Digest.Short(16), state)
+	}
+	fmt.Fprintf(w, "made anew: at most %s; paid again: at most what %s of them and their vectors cost\n",
+		number(plan.Classes, "class text"), number(plan.Shortenings, "shortening"))
+	fmt.Fprintf(w, "ledger: at most %s; what other documents have too stays\n",
+		number(plan.Entries["extract"]+plan.Entries["shorten"]+plan.Entries["embed"], "entry"))
+	for _, one := range plan.Drops {
+		fmt.Fprintf(w, "dropped: generation %s (%s", one.Generation, one.State)
+		if len(one.Tags) > 0 {
+			fmt.Fprintf(w, ", tagged %s", strings.Join(one.Tags, ", "))
+		}
+		if one.Current {
+			fmt.Fprint(w, "; served until one without the documents takes its place")
+		}
+		fmt.Fprintln(w, ")")
+	}
+	for _, where := range plan.Probes {
+		fmt.Fprintf(w, "stays, and names a document: the questions in %s\n", where)
+	}
+	for _, id := range plan.Pending {
+		fmt.Fprintf(w, "purge %s was begun, and is gone on with\n", id)
+	}
+}
+
+func (a *App) purgesCmd() *cobra.Command {
+	var request ops.PurgesRequest
+	var file string
+	command := indexed(&cobra.Command{
+		Use:   "purges",
+		Short: "Tell how purges of an index stand, and search what is stored for a text",
+		Long: `Tell how the purges of an index stand: what each removed, what it waits for, and how its search of everything
+that is stored ended. Documents are known by digests alone.
+
+--search reads everything that is stored again, artifacts and what they have packed, the ledger and class records, and
+looks for the lines of a file, of 24 bytes and more each. It changes nothing; lines that are found are no leak where
+another document has them too. --readmit lets the corpus bring purged documents back.`,
+		Example: "  unweaver purges --index docs\n  unweaver purges --index docs --search lines.txt\n" +
+			"  unweaver purges --index docs --readmit letters/2024-17.pdf --reason \"withdrawn\"",
+		Args: arguments(0, 0, "nothing"),
+		RunE: func(command *cobra.Command, _ []string) error {
+			if file != "" {
+				raw, err := os.ReadFile(file)
+				if err != nil {
+					return fault.Usage.At("read", file).Because(err)
+				}
+				request.Search = strings.Split(string(raw), "\n")
+			}
+			return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+				return a.purges(ctx, control, request)
+			})
+		},
+	}, &request.Index)
+	command.Flags().StringVar(&file, "search", "", "file whose lines are searched for in all that is stored")
+	command.Flags().StringSliceVar(&request.Readmit, "readmit", nil, "documents that may come back")
+	return a.accountable(command)
+}
+
+func (a *App) purges(ctx context.Context, control ops.Control, request ops.PurgesRequest) error {
+	answer, err := control.Purges(ctx, request)
+	if err != nil {
+		return err
+	}
+	err = a.print(answer, func(w io.Writer) {
+		for _, one := range answer.Purges {
+			showPurge(w, one)
+		}
+		if len(answer.Purges) == 0 {
+			fmt.Fprintf(w, "%s: nothing was purged\n", request.Index)
+		}
+		if len(request.Readmit) > 0 {
+			fmt.Fprintf(w, "%s hold nothing back any more\n", number(int64(answer.Readmits), "purge"))
+		}
+		showSearched(w, answer.Searched)
+	})
+	if err == nil && answer.Searched != nil && len(answer.Searched.Found) > 0 {
+		err = fault.SegmentDamage.At("search what is stored of", request.Index).
+			Because(fmt.Sprintf("%d objects hold a line", len(answer.Searched.Found))).
+			Advise("see which; a document that is not purged may have the same line")
+	}
+	return err
+}
+
+func showPurge(w io.Writer, one corpus.Purge) {
+	names := make([]string, len(one.Documents))
+	for i, digest := range one.Documents {
+		names[i] = digest.Short(16)
+	}
+	held := "left out from then on"
+	if one.Return {
+		held = "may come back"
+	}
+	fmt.Fprintf(w, "%s %s: %s (%s)\n", one.ID, one.State, strings.Join(names, ", "), held)
+	gone := one.Gone
+	fmt.Fprintf(w, "  removed: %s, %s, %s, %s, %s, %s\n", number(gone.Generations, "generation"),
+		number(gone.Segments, "file"), number(gone.Records, "class record"), number(gone.Rows, "vector row"),
+		number(gone.Ledger, "ledger entry"),
+		number(gone.Letters, "dead letter"))
+	if one.Shared > 0 {
+		fmt.Fprintf(w, "  kept: %s that other documents have too\n",
+			number(one.Shared, "ledger entry"))
+	}
+	if len(one.Forgotten) > 0 {
+		fmt.Fprintf(w, "  all paid answers of enrichments went, of every index (%s): a generation did not list which were "+
+			"of the document, and the next builds pay for them anew\n", strings.Join(one.Forgotten, ", "))
+	}
+	showSearched(w, one.Searched)
+	for _, left := range one.Left {
+		fmt.Fprintf(w, "  to be done: %s\n", left)
+	}
+}
+
+func showSearched(w io.Writer, searched *corpus.Searched) {
+	if searched == nil {
+		return
+	}
+	fmt.Fprintf(w, "  searched %s for %s: found in %d\n", number(searched.Objects, "object"),
+		number(int64(searched.Marks), "passage"), len(searched.Found))
+	for _, object := range searched.Found {
+		fmt.Fprintf(w, "    %s\n", object)
+	}
+}

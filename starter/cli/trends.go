@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/unweaver/unweaver/internal/build/runlog"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	ops "github.com/unweaver/unweaver/internal/ops/port"
+	"github.com/unweaver/unweaver/internal/report"
+)
+
+// usualNights is how many nights trends are of.
+const usualNights = 30
+
+func (a *App) trendsCmd() *cobra.Command {
+	var nights int
+	command := &cobra.Command{
+		Use:   "trends [INDEX]",
+		Short: "Show how the last nights went: chunks, changes, calls, cost, time, failures",
+		Long: `Show the last nights of an index, or of all: chunks, the share of documents that had changed, calls and tokens
+that were paid for, what they cost, how long it took, how wrong the estimate was (of nights that were begun with a
+plan), dead letters, bytes written, and how each night ended. Bars are of the highest night of their column.
+
+Nights are the builds that ended, unchanged, held and failed ones too. An index keeps its last 180 of them, which is
+more than it keeps generations.`,
+		Example: "  unweaver trends docs\n  unweaver trends --nights 7\n" +
+			"  unweaver trends docs --json | jq '.trends[0].nights[] | [.started, .cost]'",
+		Args: arguments(0, 1, "at most an INDEX"),
+	}
+	command.Flags().IntVar(&nights, "nights", usualNights, fmt.Sprintf("how many, at most %d", runlog.MostNights))
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if nights < 1 || nights > runlog.MostNights {
+			return fault.Usage.At("read", "--nights").Because(fmt.Sprintf("want 1 to %d", runlog.MostNights))
+		}
+		return a.withControl(command.Context(), func(ctx context.Context, control ops.Control, _ string) error {
+			trends, err := control.Trends(ctx, strings.Join(args, ""), nights)
+			if err != nil {
+				return err
+			}
+			return a.print(map[string]any{"trends": trends}, func(w io.Writer) { showTrends(w, trends) })
+		})
+	}
+	return command
+}
+
+func showTrends(w io.Writer, trends []runlog.Trends) {
+	if len(trends) == 0 {
+		fmt.Fprintln(w, "no night yet; begin one with: unweaver index FOLDER --index NAME --wait")
+	}
+	for i, one := range trends {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		showNights(w, one)
+	}
+}
+
+func showNights(w io.Writer, trends runlog.Trends) {
+	totals := trends.Totals
+	fmt.Fprintf(w, "%s: %s, %d published, %d unchanged, %d held, %d failed\n", trends.Index,
+		number(int64(totals.Nights), "night"), totals.Published, totals.Unchanged, totals.Held, totals.Failed)
+	var share, calls, cost, seconds highest
+	for _, night := range trends.Nights {
+		share.see(night.Share)
+		calls.see(float64(night.Calls))
+		cost.see(night.Cost)
+		seconds.see(night.Seconds)
+	}
+	var rows []string
+	for _, night := range trends.Nights {
+		rows = append(rows, strings.Join([]string{
+			clock(night.Started), outcome(night), fmt.Sprint(night.Chunks),
+			share.bar(night.Share) + fmt.Sprintf(" %.1f %%", 100*night.Share),
+			calls.bar(float64(night.Calls)) + fmt.Sprintf(" %d", night.Calls), fmt.Sprint(night.Tokens),
+			cost.bar(night.Cost) + " " + money(night.Cost, night.Currency),
+			seconds.bar(night.Seconds) + " " + duration(night.Seconds), missedBy(night), fmt.Sprint(night.Letters),
+			size(night.Bytes),
+		}, "\t"))
+	}
+	table(w, "night\tended\tchunks\tchanged\tcalls\ttokens\tcost\ttook\testimate off by\tdead letters\twritten", rows)
+	fmt.Fprintf(w, "together: %s, %s, cost %s, %s, %s written\n", number(totals.Calls, "call"),
+		number(totals.Tokens, "token"), money(totals.Cost, trends.Nights[len(trends.Nights)-1].Currency),
+		duration(totals.Seconds), size(totals.Bytes))
+}
+
+func outcome(night corpus.Night) string {
+	switch {
+	case night.Unchanged:
+		return "unchanged"
+	case night.Reason != "" && night.Reason != night.Status:
+		return night.Status + " (" + night.Reason + ")"
+	}
+	return night.Status
+}
+
+// missedBy is how wrong the estimate of a night was: of its cost, or of its calls where nothing has a price.
+func missedBy(night corpus.Night) string {
+	if night.Planned == nil {
+		return "-"
+	}
+	share := night.Planned.Cost
+	if night.Cost == 0 {
+		share = night.Planned.Calls
+	}
+	return report.Missed(share)
+}
+
+// highest is the greatest figure of a column.
+type highest float64
+
+func (h *highest) see(figure float64) { *h = max(*h, highest(figure)) }
+
+// bar is a figure as a part of the highest, five characters wide. What is more than nothing has a bar.
+func (h *highest) bar(figure float64) string {
+	const wide = 5
+	full := 0
+	if *h > 0 && figure > 0 {
+		full = max(1, int(wide*figure/float64(*h)+0.5))
+	}
+	return strings.Repeat("█", full) + strings.Repeat("·", wide-full)
+}

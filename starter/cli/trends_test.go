@@ -1,0 +1,49 @@
+package cli_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/build/runlog"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/starter/cli"
+)
+
+func TestTrendsShowEachNightWithBarsOfTheHighest(t *testing.T) {
+	began := time.Date(2026, 3, 1, 2, 0, 0, 0, time.Local)
+	fake := &control{trends: []runlog.Trends{{
+		Index: "docs", Totals: runlog.Totals{
+			Nights: 3, Published: 2, Held: 1, Calls: 105, Tokens: 900, Cost: 5.25, Seconds: 190, Bytes: 3 << 20,
+		},
+		Nights: []corpus.Night{
+			{
+				Status: corpus.StatusCompleted, Published: true, Started: began, Chunks: 400, Share: 1, Calls: 100, Tokens: 800,
+				Cost: 5, Currency: "EUR", Seconds: 125, Bytes: 3 << 20, Planned: &corpus.Missed{Cost: 0.25},
+			},
+			{
+				Status: corpus.StatusHeld, Reason: "recall", Started: began.AddDate(0, 0, 1), Chunks: 410, Share: 0.01, Calls: 5,
+				Cost: 0.25, Currency: "EUR", Seconds: 61, Letters: 2, Planned: &corpus.Missed{},
+			},
+			{Status: corpus.StatusCompleted, Unchanged: true, Started: began.AddDate(0, 0, 2), Currency: "EUR"},
+		},
+	}}}
+	got := run(t, fake, "trends", "docs")
+	contains(t, flat(got.out),
+		"docs: 3 nights, 2 published, 0 unchanged, 1 held, 0 failed",
+		"2026-03-01 02:00:00 completed 400 █████ 100.0 % █████ 100 800 █████ 5.0000 EUR █████ 2m5s +25 % 0 3.0 MB",
+		"held (recall) 410 █···· 1.0 % █···· 5 0 █···· 0.2500 EUR ██··· 1m1s in range 2 0 B",
+		"unchanged 0 ····· 0.0 %", "together: 105 calls, 900 tokens, cost 5.2500 EUR, 3m10s, 3.0 MB written")
+	if fake.asked[0] != "trends docs 30" || got.exit != cli.ExitDone {
+		t.Errorf("%v %d", fake.asked, got.exit)
+	}
+	list := decoded(t, run(t, fake, "trends", "--nights", "7", "--json").out)["trends"].([]any)
+	if nights := list[0].(map[string]any)["nights"].([]any); len(nights) != 3 || fake.asked[1] != "trends  7" {
+		t.Errorf("%v %v", list, fake.asked)
+	}
+	if got := run(t, fake, "trends", "--nights", "0"); got.exit != cli.ExitUsage ||
+		!strings.Contains(got.err, "want 1 to 180") {
+		t.Errorf("%+v", got)
+	}
+	contains(t, run(t, &control{}, "trends").out, "no night yet")
+}

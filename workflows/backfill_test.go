@@ -1,0 +1,255 @@
+package workflows_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+
+	"github.com/unweaver/unweaver/workflows"
+)
+
+// filling is a backfill of three units over a fake.
+type filling struct {
+	*fake
+	mu    sync.Mutex
+	units int
+	notes []workflows.BackfillNote
+	aims  int
+}
+
+func newFilling() *filling {
+	f := &filling{fake: newFake(10), units: 3}
+	return f
+}
+
+func (f *filling) told() (lines []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, note := range f.notes {
+		lines = append(lines, strings.Join([]string{note.Status, note.Run, note.Parent, note.Why}, "|"))
+	}
+	return lines
+}
+
+func (f *filling) environment(with func(*testsuite.TestWorkflowEnvironment)) *testsuite.TestWorkflowEnvironment {
+	return environment(f.fake, func(env *testsuite.TestWorkflowEnvironment) {
+		reg := func(name string, function any) {
+			env.RegisterActivityWithOptions(function, activity.RegisterOptions{Name: name})
+		}
+		reg(workflows.OpenBackfill, func(context.Context, workflows.Build) (workflows.Backfilled, error) {
+			return workflows.Backfilled{Units: f.units, Documents: 30}, f.call(workflows.OpenBackfill)
+		})
+		reg(workflows.PayBackfill, func(_ context.Context, u workflows.Unit) (workflows.UnitResult, error) {
+			if u.Fence != 0 {
+				return workflows.UnitResult{}, fmt.Errorf("payments have no lease, and got fence %d", u.Fence)
+			}
+			return workflows.UnitResult{Done: 1}, f.call(workflows.PayBackfill, u)
+		})
+		reg(workflows.AimBackfill, func(context.Context, workflows.Build) (workflows.Aimed, error) {
+			f.mu.Lock()
+			f.aims++
+			aimed := workflows.Aimed{Spec: strings.Repeat("0", 64), Parent: fmt.Sprintf("g%d", f.aims)}
+			f.mu.Unlock()
+			return aimed, f.call(workflows.AimBackfill)
+		})
+		reg(workflows.NoteBackfill, func(_ context.Context, note workflows.BackfillNote) error {
+			f.mu.Lock()
+			f.notes = append(f.notes, note)
+			f.mu.Unlock()
+			return f.call(workflows.NoteBackfill)
+		})
+		reg(workflows.EndBackfill, func(_ context.Context, end workflows.End) (workflows.Ended, error) {
+			f.fake.mu.Lock()
+			f.ended = append(f.ended, end)
+			f.fake.mu.Unlock()
+			return workflows.Ended{}, f.call(workflows.EndBackfill)
+		})
+		if with != nil {
+			with(env)
+		}
+	})
+}
+
+func (f *filling) run(
+	t *testing.T, with func(*testsuite.TestWorkflowEnvironment),
+) (workflows.Outcome, error) {
+	t.Helper()
+	env := f.environment(with)
+	env.ExecuteWorkflow(workflows.BackfillName, workflows.Build{
+		Index: "docs", Generation: "backfill-old-1", Spec: strings.Repeat("0", 64), Backfill: "old",
+		Heartbeat: 1000 * time.Hour, Shape: workflows.DefaultShape(),
+	})
+	if !env.IsWorkflowCompleted() {
+		t.Fatal("the backfill did not end")
+	}
+	var out workflows.Outcome
+	err := env.GetWorkflowError()
+	if err == nil {
+		err = env.GetWorkflowResult(&out)
+	}
+	return out, err
+}
+
+func TestABackfillPaysUnitByUnitAndThenPublishes(t *testing.T) {
+	f := newFilling()
+	out, err := f.run(t, nil)
+	if err != nil || out.Status != "completed" || f.count(workflows.PayBackfill) != 3 || f.count(workflows.TakeLease) != 1 {
+		t.Errorf("%+v, %v: %v", out, err, f.calls)
+	}
+	if f.last(workflows.PayBackfill) > f.first(workflows.TakeLease) {
+		t.Errorf("it took the lease before everything was paid for: %v", f.calls)
+	}
+	want := []string{"paying|||", "publishing|docs/backfill-old-1-1|g1|"}
+	if told := f.told(); !slices.Equal(told, want) {
+		t.Errorf("%q, want %q", told, want)
+	}
+}
+
+func TestABackfillOfNothingPublishesNothing(t *testing.T) {
+	f := newFilling()
+	f.units = 0
+	out, err := f.run(t, nil)
+	if err != nil || out.Status != "completed" || f.count(workflows.TakeLease) != 0 || !f.lastEnd().Unchanged {
+		t.Errorf("%+v, %v: %v", out, err, f.calls)
+	}
+}
+
+// A build whose pointer moved, or that another build of the index was faster than, is followed by another one on what
+// is served by then; payments are not repeated.
+func TestABackfillFollowsThePointer(t *testing.T) {
+	f := newFilling()
+	f.fail[workflows.TakeLease] = []error{fatal("lease_held")}
+	f.outcome = workflows.Outcome{Status: "held", Reason: "pointer_moved"}
+	f.before = func(call string) {
+		if call == workflows.AimBackfill {
+			f.fake.mu.Lock()
+			defer f.fake.mu.Unlock()
+			if f.aims == 3 {
+				f.outcome = workflows.Outcome{Status: "completed"}
+			}
+		}
+	}
+	out, err := f.run(t, nil)
+	if err != nil || out.Status != "completed" || f.count(workflows.PayBackfill) != 3 {
+		t.Errorf("%+v, %v", out, err)
+	}
+	want := []string{
+		"paying|||",
+		"publishing|docs/backfill-old-1-1|g1|", "publishing|||lease_held",
+		"publishing|docs/backfill-old-1-2|g2|", "publishing|||pointer_moved",
+		"publishing|docs/backfill-old-1-3|g3|",
+	}
+	if told := f.told(); !slices.Equal(told, want) {
+		t.Errorf("%q, want %q", told, want)
+	}
+}
+
+// A gate that holds its build, and a failure of it, are the backfill's.
+func TestABackfillEndsAsItsBuildDoes(t *testing.T) {
+	held := newFilling()
+	held.outcome = workflows.Outcome{Status: "held", Reason: "recall"}
+	if out, err := held.run(t, nil); err != nil || out.Status != "held" || out.Reason != "recall" ||
+		held.count(workflows.TakeLease) != 1 {
+		t.Errorf("%+v, %v", out, err)
+	}
+	failed := newFilling()
+	failed.fail[workflows.PlanBuild] = []error{fatal("plan_moved")}
+	if out, err := failed.run(t, nil); err != nil || out.Status != "failed" || out.Reason != "plan_moved" {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// A pause while it is published ends its build, which holds the lease, and nothing of it is asked any more; resumed,
+// another build follows, and payments are not repeated.
+func TestAPausedBackfillHoldsNoLease(t *testing.T) {
+	f := newFilling()
+	var pause *answer
+	out, err := f.run(t, func(env *testsuite.TestWorkflowEnvironment) {
+		slowly(f.fake, env, workflows.VerifyPart, time.Hour)
+		env.RegisterDelayedCallback(func() { pause = send(env, workflows.UpdatePause) }, time.Minute)
+		env.RegisterDelayedCallback(func() {
+			if end := f.lastEnd(); end.Status != "paused" || end.Generation != "backfill-old-1" {
+				t.Errorf("%+v", end)
+			}
+			if f.count(workflows.AimBackfill) != 1 || f.count(workflows.EndBuild) != 1 {
+				t.Errorf("%v", f.calls)
+			}
+		}, 10*time.Hour)
+		resumeAt(t, env, 11*time.Hour, workflows.Resume{})
+	})
+	if err != nil || out.Status != "completed" || !pause.completed || f.count(workflows.PayBackfill) != 3 {
+		t.Fatal(out, err, pause, f.calls)
+	}
+	var steered []string
+	for _, s := range f.steered {
+		steered = append(steered, s.Generation+" "+s.Command)
+	}
+	want := []string{"backfill-old-1 pause", "backfill-old-1-1 cancel", "backfill-old-1 resume"}
+	if !slices.Equal(steered, want) {
+		t.Errorf("written down: %q, want %q", steered, want)
+	}
+	notes := []string{
+		"paying|||", "publishing|docs/backfill-old-1-1|g1|", "publishing|||paused",
+		"publishing|docs/backfill-old-1-2|g2|",
+	}
+	if told := f.told(); !slices.Equal(told, notes) {
+		t.Errorf("%q, want %q", told, notes)
+	}
+}
+
+// Whoever wants the lease ends the build that has it for a backfill; another one follows.
+func TestABuildOfABackfillYields(t *testing.T) {
+	f := newFilling()
+	out, err := f.run(t, func(env *testsuite.TestWorkflowEnvironment) {
+		slowly(f.fake, env, workflows.VerifyPart, time.Hour)
+		env.RegisterDelayedCallback(func() {
+			env.CancelWorkflowByID(workflows.BuildID("docs", "backfill-old-1-1"), "")
+		}, time.Minute)
+	})
+	if err != nil || out.Status != "completed" || f.count(workflows.PayBackfill) != 3 {
+		t.Fatal(out, err)
+	}
+	want := []string{
+		"paying|||", "publishing|docs/backfill-old-1-1|g1|", "publishing|||yielded",
+		"publishing|docs/backfill-old-1-2|g2|",
+	}
+	if told := f.told(); !slices.Equal(told, want) {
+		t.Errorf("%q, want %q", told, want)
+	}
+}
+
+// Cancelled in the middle of its payments, and while it is published, a backfill ends cancelled, and its build with it.
+func TestACancelledBackfillPublishesNothing(t *testing.T) {
+	for _, slow := range []string{workflows.PayBackfill, workflows.VerifyPart} {
+		f := newFilling()
+		_, err := f.run(t, func(env *testsuite.TestWorkflowEnvironment) {
+			slowly(f.fake, env, slow, time.Hour)
+			env.RegisterDelayedCallback(func() { send(env, workflows.UpdateCancel) }, time.Minute)
+		})
+		if !temporal.IsCanceledError(err) || f.count(workflows.PublishBuild) != 0 || f.lastEnd().Status != "cancelled" ||
+			f.lastEnd().Generation != "backfill-old-1" {
+			t.Errorf("%s: %v, %+v", slow, err, f.lastEnd())
+		}
+	}
+}
+
+func TestRunsOfBackfillsHaveNamesOfTheirOwn(t *testing.T) {
+	if id := workflows.WorkflowID(workflows.BackfillRun("docs", "old")); id != workflows.BackfillID("docs", "old") {
+		t.Error(id)
+	}
+	build := "docs/backfill-old-20261123t030000z-1"
+	if id := workflows.WorkflowID(build); id != workflows.BuildID("docs", strings.TrimPrefix(build, "docs/")) {
+		t.Error(id)
+	}
+	if !workflows.ForBackfill(build) || workflows.ForBackfill("docs/20261123t030000z") {
+		t.Error("which builds are of backfills")
+	}
+}
