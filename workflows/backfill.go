@@ -110,7 +110,7 @@ func (b *backfill) publish(ctx workflow.Context) error {
 			return err
 		}
 		if b.asked {
-			return &halted{code: codePaused}
+			return &halted{cause{code: codePaused}}
 		}
 		why, err := b.build(ctx, next)
 		if why == "" {
@@ -120,7 +120,7 @@ func (b *backfill) publish(ctx workflow.Context) error {
 			return err
 		}
 		if why == whyPaused {
-			return &halted{code: codePaused}
+			return &halted{cause{code: codePaused}}
 		}
 	}
 }
@@ -148,12 +148,12 @@ func (b *backfill) build(ctx workflow.Context, next Build) (why string, err erro
 		cancel()
 	}
 	err = begun.Get(waiting, &b.outcome)
-	switch code, _ := failure(err); {
+	switch why := failure(err); {
 	case ctx.Err() != nil:
 		return "", ctx.Err()
-	case err != nil && code == codeCancelled && b.asked:
+	case err != nil && why.code == codeCancelled && b.asked:
 		return whyPaused, nil
-	case err != nil && code == codeCancelled:
+	case err != nil && why.code == codeCancelled:
 		return whyYielded, nil
 	case err != nil:
 		return "", err

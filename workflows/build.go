@@ -82,14 +82,14 @@ func (b *build) work(ctx workflow.Context) (End, error) {
 		return End{}, err
 	}
 	end, err := b.stages(ctx)
-	if code, ref := failure(err); err != nil && ctx.Err() == nil && code == codeParentDamaged && b.Anew == "" &&
+	if why := failure(err); err != nil && ctx.Err() == nil && why.code == codeParentDamaged && b.Anew == "" &&
 		workflow.GetVersion(ctx, changeAnew, workflow.DefaultVersion, 1) == 1 {
-		b.anew(ref)
+		b.anew(why.ref)
 		b.Rebuild = true
 		end, err = b.stages(ctx)
 	}
-	if code, ref := failure(err); err != nil && ctx.Err() == nil && code == codeOutgrown && b.Anew == "" {
-		b.anew(ref)
+	if why := failure(err); err != nil && ctx.Err() == nil && why.code == codeOutgrown && b.Anew == "" {
+		b.anew(why.ref)
 		end, err = b.stages(ctx)
 	}
 	return end, err
@@ -151,11 +151,11 @@ func (b *build) lenient(ctx workflow.Context, stage string, err error) error {
 	if stage != stageCollect || b.Shape.Format < FormatOutage || err == nil || ctx.Err() != nil {
 		return err
 	}
-	code, ref := failure(err)
-	if code == codePaused || code == codeCancelled {
+	why := failure(err)
+	if why.code == codePaused || why.code == codeCancelled {
 		return err
 	}
-	b.warning = &Warning{Code: code, Object: stage, Ref: ref}
+	b.warning = &Warning{Code: why.code, Object: stage, Ref: why.ref}
 	return nil
 }
 

@@ -3,6 +3,7 @@ package workflows
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
@@ -81,38 +82,65 @@ func Pausing(code string) bool { return pausing[code] }
 // activities may find the stop in the control record before their cancellation reaches them.
 func halting(code string) bool { return pausing[code] || code == codeCancelled }
 
+// cause is why something did not go on: a code, and what there is to read about it.
+type cause struct {
+	code   string
+	ref    string // of the text that the activity wrote
+	detail string // that text, where no activity lived to write it
+}
+
 // halted is the error of a stage that stopped with units left, or of a run that a person asked to pause.
-type halted struct{ code, ref string }
+type halted struct{ cause }
 
 func (h *halted) Error() string { return "halted: " + h.code }
 
-// failure gives the code of an error, and the reference of its text, from the first activity error in its chain.
-func failure(err error) (code, ref string) {
+// failure gives the cause of an error from the first activity error in its chain.
+func failure(err error) cause {
 	var stop *halted
 	if errors.As(err, &stop) {
-		return stop.code, stop.ref
+		return stop.cause
 	}
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) {
 		// Activities map every error they know of and give it a reference; without one it is an error of the program.
 		if !app.HasDetails() {
-			return CodeActivityFailed, ""
+			return cause{code: CodeActivityFailed, detail: untold(err)}
 		}
-		_ = app.Details(&ref) // a reference of another type is none
-		return app.Type(), ref
+		told := cause{code: app.Type()}
+		_ = app.Details(&told.ref) // a reference of another type is none
+		return told
 	}
 	var panicked *temporal.PanicError
 	var late *temporal.TimeoutError
 	if errors.As(err, &late) && late.TimeoutType() != enums.TIMEOUT_TYPE_HEARTBEAT { // its worker lives, a call hangs
-		return codeStalled, ""
+		return cause{code: codeStalled, detail: untold(err)}
 	}
 	if errors.As(err, &panicked) || errors.As(err, &late) {
-		return CodeActivityFailed, ""
+		return cause{code: CodeActivityFailed, detail: untold(err)}
 	}
 	if temporal.IsCanceledError(err) {
-		return codeCancelled, ""
+		return cause{code: codeCancelled}
 	}
-	return codeInternal, ""
+	return cause{code: codeInternal, detail: untold(err)}
+}
+
+// longestDetail bounds the text of an error that is kept in histories, in bytes.
+const longestDetail = 500
+
+// untold describes what no activity described: which one ended, and how, as the engine tells it.
+func untold(err error) string {
+	if err == nil {
+		return ""
+	}
+	text := err.Error()
+	var failed *temporal.ActivityError
+	if errors.As(err, &failed) && failed.Unwrap() != nil {
+		text = fmt.Sprintf("%s ended without telling why: %v", failed.ActivityType().GetName(), failed.Unwrap())
+	}
+	if len(text) > longestDetail {
+		text = strings.ToValidUTF8(text[:longestDetail], "") + "…"
+	}
+	return text
 }
 
 // refused is how an update that cannot be obeyed is answered.

@@ -39,9 +39,13 @@ type StageResult struct {
 	Done    int64       `json:"done"`
 	Paused  string      `json:"paused,omitempty"`
 	Ref     string      `json:"ref,omitempty"`
+	Detail  string      `json:"detail,omitempty"`
 	Pending []UnitRange `json:"pending,omitempty"` // units, of a shard batches, that are not finished
 	Partial []ShardLeft `json:"partial,omitempty"` // extract: pending shards of which some batches are finished
 }
+
+// tells tells whether there is more to read of the pause than its code.
+func (r *StageResult) tells() bool { return r.Ref != "" || r.Detail != "" }
 
 // ShardLeft is a shard that paused: its pending batches; none where only its seal is left.
 type ShardLeft struct {
@@ -133,15 +137,15 @@ func (f *fanOut) end(ctx workflow.Context, n int, future workflow.Future, cancel
 	}
 	var result StageResult // an activity's UnitResult reads as one
 	if err := future.Get(ctx, &result); err != nil {
-		code, ref := failure(err)
-		if !halting(code) || ctx.Err() != nil {
+		why := failure(err)
+		if !halting(why.code) || ctx.Err() != nil {
 			if f.failed == nil {
 				f.failed = err
 				cancel()
 			}
 			return
 		}
-		result = StageResult{Paused: code, Ref: ref}
+		result = StageResult{Paused: why.code, Ref: why.ref, Detail: why.detail}
 		f.left = append(f.left, n)
 	} else if result.Paused != "" { // a shard
 		f.left = append(f.left, n)
@@ -151,7 +155,7 @@ func (f *fanOut) end(ctx workflow.Context, n int, future workflow.Future, cancel
 	}
 	f.result.Done += result.Done
 	// The code of what went wrong tells more than that of a piece that was stopped for it.
-	if result.Paused != "" && (f.result.Paused == "" || f.result.Ref == "" && result.Ref != "") {
-		f.result.Paused, f.result.Ref = result.Paused, result.Ref
+	if result.Paused != "" && (f.result.Paused == "" || !f.result.tells() && result.tells()) {
+		f.result.Paused, f.result.Ref, f.result.Detail = result.Paused, result.Ref, result.Detail
 	}
 }

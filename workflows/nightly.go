@@ -81,6 +81,6 @@ func failedNight(ctx workflow.Context, err error) error {
 	if ctx.Err() != nil || temporal.IsCanceledError(err) {
 		return temporal.NewCanceledError()
 	}
-	code, ref := failure(err)
-	return temporal.NewNonRetryableApplicationError(code, code, nil, ref)
+	why := failure(err)
+	return temporal.NewNonRetryableApplicationError(why.code, why.code, nil, why.ref)
 }

@@ -42,9 +42,9 @@ func (r *run) waits(code string) bool {
 }
 
 // wait lets some time go by, longer with every try, and has the run try again. A person may resume it sooner, pause or
-// cancel it meanwhile; nothing of it is in flight, so nothing is paid for. It gives the code that keeps the run from
+// cancel it meanwhile; nothing of it is in flight, so nothing is paid for. It gives the cause that keeps the run from
 // trying, where there still is one.
-func (r *run) wait(ctx workflow.Context, code, ref string) (next, nextRef string, err error) {
+func (r *run) wait(ctx workflow.Context, why cause) (next cause, err error) {
 	delay := min(firstWait<<min(r.outage.Tries, 10), longestWait)
 	now := workflow.Now(ctx)
 	if r.outage.Tries == 0 {
@@ -52,33 +52,35 @@ func (r *run) wait(ctx workflow.Context, code, ref string) (next, nextRef string
 	}
 	r.outage.Tries++
 	r.outage.Next, r.outage.waited = now.Add(delay), r.outage.waited+delay
-	r.phase, r.code, r.noting = PhaseWaiting, code, true
+	r.phase, r.code, r.noting = PhaseWaiting, why.code, true
 	about := r.outage.Waiting
-	end := End{Build: r.Build, Status: statusWaiting, Reason: code, Ref: ref, Waiting: &about}
+	end := End{
+		Build: r.Build, Status: statusWaiting, Reason: why.code, Ref: why.ref, Detail: why.detail, Waiting: &about,
+	}
 	noted := workflow.ExecuteActivity(noting(ctx, r.Build), r.endActivity, end).Get(ctx, nil)
 	r.noting = false
 	if noted != nil && ctx.Err() != nil { // else the store that would tell of the wait is what is waited for
-		return "", "", ctx.Err()
+		return cause{}, ctx.Err()
 	}
 	if err := r.show(ctx, statusWaiting); err != nil {
-		return "", "", err
+		return cause{}, err
 	}
 	over := func() bool { return r.phase != PhaseWaiting || r.asked }
 	if _, err := workflow.AwaitWithTimeout(ctx, delay, over); err != nil {
-		return "", "", err
+		return cause{}, err
 	}
 	if !over() {
 		// Written down like a person's resume, which takes the old problems away, and shows whether stores answer.
 		_, failed := r.write(ctx, UpdateResume, nil)
 		if err := workflow.Await(ctx, func() bool { return !r.cancelling }); err != nil {
-			return "", "", err
+			return cause{}, err
 		}
-		if code, ref := failure(failed); failed != nil && !over() && waited[code] {
-			return code, ref, nil
+		if next = failure(failed); failed != nil && !over() && waited[next.code] {
+			return next, nil
 		}
 	}
 	if r.phase == PhaseWaiting {
 		r.phase, r.code = PhaseRunning, ""
 	}
-	return "", "", r.show(ctx, statusRunning)
+	return cause{}, r.show(ctx, statusRunning)
 }

@@ -3,6 +3,7 @@ package workflows_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -198,6 +199,8 @@ func TestWhatEndsWithoutTellingWhyPausesAfterItsAttempts(t *testing.T) {
 			}
 			if end := f.ended[0]; end.Status != "paused" || end.Reason != workflows.CodeActivityFailed {
 				t.Errorf("end %+v", end)
+			} else if !strings.HasPrefix(end.Detail, "ReducePartition ended without telling why: ") {
+				t.Errorf("nothing tells what failed: %q", end.Detail)
 			}
 			if n := f.count("ReducePartition 0"); n != 1 {
 				t.Errorf("the other unit ran %d times", n)

@@ -125,42 +125,42 @@ func (r *run) pausable(ctx workflow.Context, stage string, step func(workflow.Co
 		var err error
 		r.undone = false
 		if r.asked {
-			err = &halted{code: codePaused}
+			err = &halted{cause{code: codePaused}}
 		} else {
 			err = step(ctx)
 		}
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		code, ref := failure(err)
-		if !pausing[code] {
+		why := failure(err)
+		if !pausing[why.code] {
 			return err
 		}
-		if err := r.hold(ctx, code, ref); err != nil {
+		if err := r.hold(ctx, why); err != nil {
 			return err
 		}
 	}
 }
 
 // hold keeps a run that cannot go on: for a while where time may mend the cause, else until a person resumes it.
-func (r *run) hold(ctx workflow.Context, code, ref string) error {
+func (r *run) hold(ctx workflow.Context, why cause) error {
 	r.child = ""
 	r.tries++
-	for code != "" {
+	for why.code != "" {
 		// A resume that is being written down takes the pause back that it came after.
 		if err := workflow.Await(ctx, func() bool { return r.busy != UpdateResume }); err != nil {
 			return err
 		}
 		var err error
 		switch {
-		case code == codePaused && r.undone && !r.asked:
+		case why.code == codePaused && r.undone && !r.asked:
 			return nil
-		case !r.waits(code):
-			return r.pause(ctx, code, ref)
+		case !r.waits(why.code):
+			return r.pause(ctx, why)
 		case r.asked: // what a person asked for counts
 			return nil
 		}
-		if code, ref, err = r.wait(ctx, code, ref); err != nil {
+		if why, err = r.wait(ctx, why); err != nil {
 			return err
 		}
 	}
@@ -168,13 +168,13 @@ func (r *run) hold(ctx workflow.Context, code, ref string) error {
 }
 
 // pause records a pause and waits until a person resumes the run.
-func (r *run) pause(ctx workflow.Context, code, ref string) error {
-	r.phase, r.code = PhasePausing, code
+func (r *run) pause(ctx workflow.Context, why cause) error {
+	r.phase, r.code = PhasePausing, why.code
 	// A cancel that is being written down ends the run: it must not look paused in between.
 	if err := workflow.Await(ctx, func() bool { return !r.cancelling }); err != nil {
 		return err
 	}
-	end := End{Build: r.Build, Status: statusPaused, Reason: code, Ref: ref}
+	end := End{Build: r.Build, Status: statusPaused, Reason: why.code, Ref: why.ref, Detail: why.detail}
 	if err := r.end(ctx, end); err != nil {
 		return err
 	}
@@ -208,7 +208,7 @@ func (r *run) runUnits(ctx workflow.Context, id string, in StageInput) error {
 	}
 	r.left, r.child = &result, ""
 	if result.Paused != "" {
-		return &halted{result.Paused, result.Ref}
+		return &halted{cause{result.Paused, result.Ref, result.Detail}}
 	}
 	return nil
 }
@@ -226,11 +226,11 @@ func (r *run) once(ctx workflow.Context, activity string, items int64, input, re
 
 // ended describes a run that an error ended.
 func (r *run) ended(ctx workflow.Context, err error) End {
-	code, ref := failure(err)
-	if ctx.Err() != nil || code == codeCancelled {
+	why := failure(err)
+	if ctx.Err() != nil || why.code == codeCancelled {
 		return End{Status: statusCancelled, Reason: codeCancelled}
 	}
-	return End{Status: statusFailed, Reason: code, Ref: ref}
+	return End{Status: statusFailed, Reason: why.code, Ref: why.ref, Detail: why.detail}
 }
 
 // state answers QueryState.

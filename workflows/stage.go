@@ -152,14 +152,14 @@ func ExtractShard(ctx workflow.Context, in ShardInput) (StageResult, error) {
 	if err != nil || len(result.Pending) > 0 {
 		return result, err
 	}
-	result.Paused, result.Ref = "", "" // it was to drain, and is finished
+	result.Paused, result.Ref, result.Detail = "", "", "" // it was to drain, and is finished
 	if in.Tell && batches > 0 {
 		tellStage(ctx, Counted{in.Shard, 0})
 	}
 	unit := Unit{Build: in.Build, Stage: "extract", N: in.Shard, Batch: batches}
 	err = workflow.ExecuteActivity(batch(ctx, in.Build, SealShard, int64(in.Chunks)), SealShard, unit).Get(ctx, nil)
-	if code, ref := failure(err); err != nil && ctx.Err() == nil && halting(code) {
-		result.Paused, result.Ref = code, ref
+	if why := failure(err); err != nil && ctx.Err() == nil && halting(why.code) {
+		result.Paused, result.Ref, result.Detail = why.code, why.ref, why.detail
 		return result, nil
 	}
 	return result, err
