@@ -131,11 +131,21 @@ func (s *site) whole(t *testing.T) {
 	}
 }
 
-// remove and flip are the two kinds of damage.
+// damages are the kinds of damage.
 var damages = map[string]func(*testing.T, blob.Store, string){
 	"removed": func(t *testing.T, store blob.Store, key string) {
 		t.Helper()
 		if err := store.Delete(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+	},
+	"cut": func(t *testing.T, store blob.Store, key string) {
+		t.Helper()
+		raw, _, err := blob.Read(t.Context(), store, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := blob.Write(t.Context(), store, key, bytes.Clone(raw[:len(raw)/2]), blob.Cond{}); err != nil {
 			t.Fatal(err)
 		}
 	},
@@ -156,7 +166,11 @@ var damages = map[string]func(*testing.T, blob.Store, string){
 	},
 }
 
-// objects are the stored objects of the current generation, one of each kind.
+// former are the kinds of segments that only generations of older formats have.
+var former = []string{"live", "search", "delta"}
+
+// objects are the stored objects of the current generation, one of each kind; of enrichments, which have files of
+// several kinds, each.
 func (s *site) objects(t *testing.T) [][2]string {
 	t.Helper()
 	pointer, _, err := s.index().Current(t.Context())
@@ -166,8 +180,13 @@ func (s *site) objects(t *testing.T) [][2]string {
 	manifest := s.current(t)
 	var out [][2]string
 	for _, kind := range manifest.Segments.Kinds() {
-		if len(kind.Segments) > 0 {
-			out = append(out, [2]string{kind.Name, s.index().SegmentKey(kind.Segments[0].SHA256)})
+		if empty := len(kind.Segments) == 0; empty != slices.Contains(former, kind.Name) {
+			t.Errorf("%d segments of the kind %s", len(kind.Segments), kind.Name)
+		}
+		for i, segment := range kind.Segments {
+			if i == 0 || kind.Name == "enrichment" {
+				out = append(out, [2]string{kind.Name, s.index().SegmentKey(segment.SHA256)})
+			}
 		}
 	}
 	return append(out,
@@ -216,12 +235,14 @@ func (s *site) heal(t *testing.T) (out outcome, steps []string) {
 // to do: it heals, with the hashes that it had, or ends with a code and a step that heals.
 func TestEveryDamageOfTheCurrentGenerationHasAWayBack(t *testing.T) {
 	whole := newSite(t, sample(12))
+	whole.spec.Enrich = []string{"gem", "facts"}
 	whole.night(t)
 	whole.write(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
+	whole.remove(t, "place-003.md")
 	before := whole.night(t)
 	var table []string
 	for _, object := range whole.objects(t) {
-		for _, damage := range []string{"removed", "flipped"} {
+		for _, damage := range []string{"removed", "flipped", "cut"} {
 			t.Run(object[0]+" "+damage, func(t *testing.T) {
 				s, key := whole.copied(t), object[1]
 				damages[damage](t, s.Artifacts, key)

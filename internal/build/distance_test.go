@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,6 +37,33 @@ func (s *site) next(t testing.TB, requests *distance.Requests) (distance.Counted
 	begin := time.Now()
 	s.night(t)
 	return requests.Take(), time.Since(begin)
+}
+
+// clock tells how long each stage took, in the order in which they began.
+type clock struct {
+	mu     sync.Mutex
+	stages []string
+	begun  []time.Time
+}
+
+func (c *clock) before(stage string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.Contains(c.stages, stage) {
+		c.stages, c.begun = append(c.stages, stage), append(c.begun, time.Now())
+	}
+}
+
+func (c *clock) String() string {
+	var out strings.Builder
+	for i, stage := range c.stages {
+		end := time.Now()
+		if i+1 < len(c.begun) {
+			end = c.begun[i+1]
+		}
+		fmt.Fprintf(&out, "%s %.2f s  ", stage, end.Sub(c.begun[i]).Seconds())
+	}
+	return out.String()
 }
 
 // edit changes every document whose number is a multiple of every.
@@ -108,12 +138,14 @@ func BenchmarkDistance(b *testing.B) {
 					if night == "1%" {
 						s.edit(b, documents, 100)
 					}
+					var took clock
+					s.before = took.before
 					counted, passed := s.next(b, requests)
 					b.ReportMetric(float64(counted.Of(""))/float64(documents), night+"-requests/chunk")
 					b.ReportMetric(float64(counted.Of("coordination"))/float64(documents), night+"-coordination/chunk")
 					b.ReportMetric(float64(counted.Of("records"))/float64(documents), night+"-records/chunk")
 					b.ReportMetric(float64(counted.Chain), night+"-chain")
-					b.Logf("%s, %s:\n%s", night, wait, counted)
+					b.Logf("%s, %s:\n%s\n%s", night, wait, &took, counted)
 					b.ReportMetric(passed.Seconds(), night+"-s")
 				}
 			}
