@@ -10,6 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/ledger"
 	"github.com/unweaver/unweaver/internal/stage/collect"
 	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // Collect deletes scratch and what nothing names any more: generations beyond the kept ones with their segments, class
@@ -75,29 +76,34 @@ func (r *Run) keepLedger(ctx context.Context) error {
 		indexes = append(indexes, artifact.Index{Store: r.Artifacts, Name: name})
 	}
 	ctx = ledger.Watched(ctx, r.Progress.Touch)
-	for _, task := range ledger.Tasks() {
-		if err := r.Guard(ctx); err != nil {
+	tasks := ledger.Tasks()
+	return par.Each(ctx, len(tasks), tasksAtOnce, func(ctx context.Context, i int) error {
+		return r.keepTask(ctx, indexes, tasks[i])
+	})
+}
+
+// tasksAtOnce are kept side by side: each is a chain of requests, and holds a sorter of keys.
+const tasksAtOnce = 4
+
+// keepTask keeps a task's part of the ledger small.
+func (r *Run) keepTask(ctx context.Context, indexes []artifact.Index, task string) error {
+	if err := r.Guard(ctx); err != nil {
+		return err
+	}
+	if len(r.Settings.Enrich) == 0 && slices.Contains(ledger.OfEnrichments(), task) {
+		if holds, err := r.Ledger.Holds(ctx, task); err != nil || !holds { // most installations never had any
 			return err
 		}
-		if len(r.Settings.Enrich) == 0 && slices.Contains(ledger.OfEnrichments(), task) {
-			if holds, err := r.Ledger.Holds(ctx, task); err != nil {
-				return err
-			} else if !holds { // most installations never had any: one request tells
-				continue
-			}
-		}
-		listed := collect.Listed(ctx, indexes, task)
-		_, err := r.Ledger.Upkeep(ctx, task, listed, time.Now())
-		if artifact.IsDamage(err) {
-			r.Log.Warn("ledger not cleaned: what it must keep cannot be read", "run_id", r.Name(), "task", task)
-			continue
-		}
-		if err != nil {
-			return err
-		}
+	}
+	_, err := r.Ledger.Upkeep(ctx, task, collect.Listed(ctx, indexes, task), time.Now())
+	if artifact.IsDamage(err) {
+		r.Log.Warn("ledger not cleaned: what it must keep cannot be read", "run_id", r.Name(), "task", task)
+		return nil
+	}
+	if err == nil {
 		r.Progress.Touch()
 	}
-	return nil
+	return err
 }
 
 // Settle finishes what a collector that died was deleting, so that what this run finds from now on is there to stay.

@@ -180,9 +180,6 @@ func (s *site) objects(t *testing.T) [][2]string {
 	manifest := s.current(t)
 	var out [][2]string
 	for _, kind := range manifest.Segments.Kinds() {
-		if empty := len(kind.Segments) == 0; empty != slices.Contains(former, kind.Name) {
-			t.Errorf("%d segments of the kind %s", len(kind.Segments), kind.Name)
-		}
 		for i, segment := range kind.Segments {
 			if i == 0 || kind.Name == "enrichment" {
 				out = append(out, [2]string{kind.Name, s.index().SegmentKey(segment.SHA256)})
@@ -240,6 +237,11 @@ func TestEveryDamageOfTheCurrentGenerationHasAWayBack(t *testing.T) {
 	whole.write(t, map[string]string{"more.md": "# More\n\nMore salt of Tolmin goes to Port Alma 3.\n"})
 	whole.remove(t, "place-003.md")
 	before := whole.night(t)
+	for _, kind := range before.manifest.Segments.Kinds() {
+		if empty := len(kind.Segments) == 0; empty != slices.Contains(former, kind.Name) {
+			t.Errorf("%d segments of the kind %s", len(kind.Segments), kind.Name)
+		}
+	}
 	var table []string
 	for _, object := range whole.objects(t) {
 		for _, damage := range []string{"removed", "flipped", "cut"} {

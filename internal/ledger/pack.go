@@ -134,7 +134,7 @@ type looseObject struct {
 // Where there are many loose entries their folders are listed side by side, from the one on in which the first of them
 // ended: a listing gives 1,000 a request, one request after the other.
 // looseListed is a variable for tests alone.
-var looseListed int64 = 16_000
+var looseListed int64 = 4_000
 
 const looseFolders = 16 // listed at once
 
