@@ -78,7 +78,7 @@ func (r *Run) enrichDue(ctx context.Context, parent *corpus.Manifest) ([]string,
 			named = []string{name + " is made by other rules or models"}
 		}
 		if failed := was.Counts["failed"]; failed > 0 && again {
-			named = append(named, fmt.Sprintf("%s: %d chunks that gave no answer of use are asked for again", name, failed))
+			named = append(named, fmt.Sprintf("%s: %d that gave no answer of use are asked for again", name, failed))
 		}
 		pays, err := r.paysForEnrichments()
 		if err != nil {

@@ -103,14 +103,14 @@ func (m memoryOf) Seal(ctx context.Context, r *Run, manifest *corpus.Manifest) (
 	if err != nil {
 		return out, err
 	}
-	if err := out.keep(ctx, r, file, "questions", sealed.Counts.Chunks); err != nil {
+	if err := out.keep(ctx, r, file, memoryName, "questions", sealed.Counts.Chunks); err != nil {
 		return out, err
 	}
-	if err := out.write(ctx, r, spectral.Kind, sealed.Counts.Chunks, sealed.Graph.Write); err != nil {
+	if err := out.write(ctx, r, memoryName, spectral.Kind, sealed.Counts.Chunks, sealed.Graph.Write); err != nil {
 		return out, err
 	}
 	if sealed.Themes != nil {
-		err := out.write(ctx, r, "themes", sealed.Counts.Themes, func(writer io.Writer) error {
+		err := out.write(ctx, r, memoryName, "themes", sealed.Counts.Themes, func(writer io.Writer) error {
 			content, err := sealed.Themes.Encode()
 			if err == nil {
 				_, err = writer.Write(content)
@@ -179,9 +179,9 @@ func (memoryOf) before(ctx context.Context, r *Run, rules string) (found *gem.Be
 	return &gem.Before{Themes: file, Graph: graph}, release, nil
 }
 
-// write stores what writes itself as a file of the enrichment gem.
+// write stores what writes itself as a file of an enrichment.
 func (e *Enriched) write(
-	ctx context.Context, r *Run, kind string, rows int64, content func(io.Writer) error,
+	ctx context.Context, r *Run, of, kind string, rows int64, content func(io.Writer) error,
 ) error {
 	file, err := artifact.NewFile()
 	if err != nil {
@@ -191,17 +191,17 @@ func (e *Enriched) write(
 	if err := content(file); err != nil {
 		return err
 	}
-	return e.keep(ctx, r, file, kind, rows)
+	return e.keep(ctx, r, file, of, kind, rows)
 }
 
-// keep stores a file of the enrichment gem.
-func (e *Enriched) keep(ctx context.Context, r *Run, file *artifact.File, kind string, rows int64) error {
+// keep stores a file of an enrichment.
+func (e *Enriched) keep(ctx context.Context, r *Run, file *artifact.File, of, kind string, rows int64) error {
 	segment, fresh, err := file.PutSegment(ctx, r.Index)
 	if err != nil {
 		return err
 	}
 	segment.Rows = rows
-	e.Files = append(e.Files, corpus.EnrichedFile{Segment: segment, Of: memoryName, Kind: kind})
+	e.Files = append(e.Files, corpus.EnrichedFile{Segment: segment, Of: of, Kind: kind})
 	if fresh {
 		e.Fresh++
 	}

@@ -209,6 +209,7 @@ type Index struct {
 	Chunking    corpus.Chunking   `yaml:"chunking"`
 	Shortening  corpus.Shortening `yaml:"shortening"`
 	Gem         corpus.Gem        `yaml:"gem"`
+	Pairs       corpus.Pairs      `yaml:"pairs"`
 	Extraction  corpus.Extraction `yaml:"extraction"`
 	Retrieval   corpus.Retrieval  `yaml:"retrieval"`
 	Parity      bool              `yaml:"parity"`
@@ -287,6 +288,7 @@ func defaultIndex() Index {
 		Chunking:   corpus.Chunking{Strategy: "text", Boundaries: "stable", MaxTokens: 1500},
 		Shortening: corpus.Shortening{Threshold: 4000, Sample: 256},
 		Gem:        corpus.DefaultGem,
+		Pairs:      corpus.DefaultPairs,
 		Extraction: corpus.Extraction{Share: 1},
 		Retrieval:  corpus.Retrieval{Method: "hybrid", Rule: "weighted", TopChunks: 5, Language: "en"},
 		Keep:       3,
@@ -337,9 +339,14 @@ func (c *Config) Spec(index, corpusURI string) (corpus.Spec, error) {
 	if settings.Gem != corpus.DefaultGem {
 		memory = &settings.Gem
 	}
+	var likely *corpus.Pairs
+	if settings.Pairs != corpus.DefaultPairs {
+		likely = &settings.Pairs
+	}
 	return corpus.Spec{
 		Extraction: extraction,
 		Gem:        memory,
+		Pairs:      likely,
 		Index:      index,
 		Corpus:     corpusURI,
 		Chunking:   settings.Chunking,

@@ -14,7 +14,7 @@ import (
 var (
 	Methods     = []string{"hybrid", "unweaver", "ppr", "aligned", "vector", "bm25", "gem", "apr"}
 	Rules       = []string{"weighted", "av", "sav", "pav", "seqpav", "cc", "seqcc", "phragmen", "mes"}
-	Enrichments = []string{"facts", "gem"}
+	Enrichments = []string{"facts", "gem", "aliases"}
 	strategies  = []string{"text", "fixed", "document"}
 )
 

@@ -42,6 +42,8 @@ type Spec struct {
 	Exclude []string `json:"exclude,omitempty"`
 	// Gem are the settings of the enrichment gem; nil: DefaultGem. The config digest does not cover them either.
 	Gem *Gem `json:"gem,omitempty"`
+	// Pairs are the settings of the enrichment aliases; nil: DefaultPairs. The config digest does not cover them.
+	Pairs *Pairs `json:"pairs,omitempty"`
 	// Overlay are the settings among these that the store says and the file does not: of a branch, and of what is made
 	// from one that was promoted. See Overlay.
 	Overlay map[string]string `json:"overlay,omitempty"`
@@ -103,6 +105,24 @@ func (s Spec) Memory() Gem {
 		return DefaultGem
 	}
 	return *s.Gem
+}
+
+// Pairs are the settings of the enrichment aliases.
+type Pairs struct {
+	Ask     int     `json:"ask"`     // pairs that a model is asked for, the nearest first
+	Classes int     `json:"classes"` // that are compared, those with the most mentions
+	Cosine  float64 `json:"cosine"`  // the least of a pair that is not spelled alike
+}
+
+// DefaultPairs is what an index has that says nothing else.
+var DefaultPairs = Pairs{Ask: 500, Classes: 20_000, Cosine: 0.93}
+
+// Likely gives the settings of the enrichment aliases.
+func (s Spec) Likely() Pairs {
+	if s.Pairs == nil {
+		return DefaultPairs
+	}
+	return *s.Pairs
 }
 
 // Budget bounds what one run may pay; zero means no bound.

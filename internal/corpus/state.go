@@ -56,7 +56,7 @@ func (c Calls) Plus(other Calls) Calls {
 // Count adds n calls of a task; tasks that builds do not have are not counted.
 func (c *Calls) Count(task string, n int64) {
 	switch task {
-	case "extract", "triples": // as questions of chunks are: one call a chunk
+	case "extract", "triples", "pairs": // as questions of chunks are: one call each
 		c.Extract += n
 	case "shorten":
 		c.Shorten += n
@@ -68,7 +68,7 @@ func (c *Calls) Count(task string, n int64) {
 // Of is the number of a task; 0 of tasks that builds do not have.
 func (c Calls) Of(task string) int64 {
 	switch task {
-	case "extract", "triples":
+	case "extract", "triples", "pairs":
 		return c.Extract
 	case "shorten":
 		return c.Shorten

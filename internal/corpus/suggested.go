@@ -5,6 +5,7 @@ type AliasList struct {
 	Index      string         `json:"index"`
 	Generation string         `json:"generation"`
 	Aliases    []MappedName   `json:"aliases"`
+	Decided    []SuggestedOne `json:"decided,omitempty"` // by a model that the build asked
 	Suggested  []SuggestedOne `json:"suggested,omitempty"`
 	Searched   AliasSearch    `json:"searched,omitzero"` // of suggestions alone
 }
@@ -21,6 +22,8 @@ type SuggestedOne struct {
 	Of      string  `json:"of"`
 	Cosine  float64 `json:"cosine"`            // of the vectors of the two classes
 	Spelled bool    `json:"spelled_alike"`     // they have the same letters and digits
+	Verdict string  `json:"verdict,omitempty"` // of a model that a build asked: same | different; empty: none was asked
+	Why     string  `json:"why,omitempty"`     // its words
 	Refused string  `json:"refused,omitempty"` // why it is not suggested; only listed where it was asked for
 }
 

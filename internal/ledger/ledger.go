@@ -38,10 +38,11 @@ const (
 	Triples = "triples"
 
 	Questions = "questions"
+	Pairs     = "pairs"
 )
 
 // OfEnrichments lists the tasks of enrichments alone: files of these list their entries (Line).
-func OfEnrichments() []string { return []string{Triples, Questions} }
+func OfEnrichments() []string { return []string{Triples, Questions, Pairs} }
 
 // Tasks lists all: their entries are packed, merged and expired.
 func Tasks() []string { return append([]string{Extract, Shorten, Embed}, OfEnrichments()...) }

@@ -16,6 +16,7 @@ const (
 	Shorten = "shorten"
 	Answer  = "answer"
 	Triples = "triples"
+	Pairs   = "pairs"
 )
 
 // Call is one structured chat request. Chat models see System, User and Schema; models that are rules or recordings see

@@ -112,9 +112,18 @@ func enrichments(r corpus.Report) part {
 		if one.Why != "" {
 			out.lines = append(out.lines, "Its spectrum was "+one.Why+".")
 		}
-		if failed := one.Counts["failed"]; failed > 0 {
+		const again = "A round of unweaver retry-failed asks for them again."
+		switch failed := one.Counts["failed"]; {
+		case failed == 0:
+		case one.Name == "aliases":
+			out.lines = append(out.lines, count(failed)+" pairs of names are undecided, as the model gave no answer of use. "+again)
+		default:
 			out.lines = append(out.lines, count(failed)+" chunks have no questions, as the model gave no answer of use: they "+
-				"are compared by their texts. A round of unweaver retry-failed asks for them again.")
+				"are compared by their texts. "+again)
+		}
+		if same := one.Counts["same"]; one.Name == "aliases" && same > 0 {
+			out.lines = append(out.lines, count(same)+" of them may be one class less each: unweaver aliases suggest prints "+
+				"them as lines of a file to be read.")
 		}
 	}
 	return out

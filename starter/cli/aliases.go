@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,7 +35,8 @@ func (a *App) aliasesShowCmd() *cobra.Command {
 		Use:   "show [NAME]",
 		Short: "List the names that are mapped in what is served: all, or those of one name",
 		Long: `List the names that are mapped in what is served, with the one that stands for each. With NAME, those that are
-one with it. Names are shown by their keys: in lower case, without a leading "the" (docs/contract.md, Mentions).`,
+one with it. Names are shown by their keys: in lower case, without a leading "the" (docs/contract.md, Mentions).
+Behind them come the pairs that a model decided when it was built, where indexes.*.enrich has aliases.`,
 		Example: "  unweaver aliases show --index docs\n  unweaver aliases show IBM --index docs --json",
 		Args:    arguments(0, 1, "at most a NAME"),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -44,7 +46,11 @@ one with it. Names are shown by their keys: in lower case, without a leading "th
 					return err
 				}
 				if len(args) == 1 {
-					found.Aliases = sameAs(found.Aliases, names.Key(args[0], false))
+					key := names.Key(args[0], false)
+					found.Aliases = sameAs(found.Aliases, key)
+					found.Decided = slices.DeleteFunc(slices.Clone(found.Decided), func(one corpus.SuggestedOne) bool {
+						return names.Key(one.Name, false) != key && names.Key(one.Of, false) != key
+					})
 				}
 				return a.print(found, func(w io.Writer) { showAliases(w, found) })
 			})
@@ -81,6 +87,17 @@ func showAliases(w io.Writer, list corpus.AliasList) {
 	if len(rows) > 0 {
 		table(w, "name\tis", rows)
 	}
+	if len(list.Decided) == 0 {
+		return
+	}
+	rows = rows[:0]
+	for _, one := range list.Decided {
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%.3f\t%s", written(one.Name), written(one.Of), one.Verdict,
+			one.Cosine, written(one.Why)))
+	}
+	fmt.Fprintf(w, "\n%s that a model decided when it was built; nothing is mapped by that alone\n",
+		number(len(rows), "pair"))
+	table(w, "name\tand\tare\tcosine\twhy", rows)
 }
 
 func (a *App) aliasesSuggestCmd() *cobra.Command {
@@ -95,7 +112,10 @@ are right. Turn into forbid what must not come again, and name the file in index
 nothing is changed.
 
 Pairs with other numbers, and such of which one has another proper noun besides, are refused, and so is what the file
-forbids. The classes with the most mentions are compared, each with all others.`,
+forbids. The classes with the most mentions are compared, each with all others.
+
+Where builds have a model decide (indexes.*.enrich: [aliases]), what it said comes with its pair: the same is a line
+that counts, and not the same a comment at the end.`,
 		Example: "  unweaver aliases suggest --index docs > aliases.txt\n" +
 			"  unweaver aliases suggest --index docs --cosine 0.97 --json | jq '.suggested[:10]'",
 		Args: arguments(0, 0, "no argument"),
@@ -152,12 +172,19 @@ func suggestedFile(w io.Writer, list corpus.AliasList, before []byte) {
 			why += ", the same letters"
 		}
 		line := "pin " + written(one.Name) + " | " + written(one.Of)
+		if one.Verdict != "" {
+			why += ", by the model " + map[bool]string{true: "the same", false: "not the same"}[one.Verdict == "same"]
+			if said := written(one.Why); said != "" {
+				why += " (" + said + ")"
+			}
+		}
 		switch {
 		case one.Refused != "":
 			fmt.Fprintf(w, "# refused, %s, %s: %s\n", one.Refused, why, line)
 		case strings.Contains(one.Name+one.Of, "|"):
 			fmt.Fprintf(w, "# %s, but a name has the sign that parts two names: %s\n", why, line)
-		case !one.Spelled: // most of these are near, and not the same (docs/aliases.md)
+		case one.Verdict == "different", one.Verdict == "" && !one.Spelled:
+			// most that are near are not the same (docs/aliases.md)
 			fmt.Fprintf(w, "# %s: %s\n", why, line)
 		default:
 			fmt.Fprintf(w, "# %s\n%s\n", why, line)

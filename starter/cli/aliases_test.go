@@ -23,18 +23,22 @@ func TestSuggestedAliasesAreAFile(t *testing.T) {
 			{Name: "Alpha-Corp", Of: "Alpha\nCorp", Cosine: .5, Spelled: true},
 			{Name: "A|B", Of: "A B", Cosine: .99, Spelled: true},
 			{Name: "Bern canton", Of: "Bern", Cosine: .98},
+			{Name: "IBM", Of: "I.B.M. Corp", Cosine: .96, Verdict: "same", Why: "a\nshort form"},
+			{Name: "Salt lake", Of: "Salt Lake", Cosine: .95, Spelled: true, Verdict: "different", Why: "a city"},
 			{Name: "Port 1", Of: "Port 2", Cosine: .97, Refused: consolidate.WhyNumbers},
 		},
 		Searched: corpus.AliasSearch{Classes: 3, Of: 9},
 	}}
 	got := run(t, fake, "aliases", "suggest", "--index", "docs", "--set", "indexes.docs.aliases="+file)
 	table, err := consolidate.ReadTable([]byte(got.out))
-	if err != nil || len(table) != 1 || table["alpha-corp"] != "alpha corp" {
+	if err != nil || len(table) != 2 || table["ibm"] != "i.b.m. corp" || table["alpha-corp"] != "alpha corp" {
 		t.Errorf("%v, %v of %s%s", table, err, got.out, got.err)
 	}
 	for _, part := range []string{
 		"forbid Bern | Berne", "# cosine 0.500, the same letters\n", "# cosine 0.980: pin Bern canton | Bern",
-		"3 suggestions of docs/g1, of 3 of its 9 classes",
+		"# cosine 0.960, by the model the same (a short form)\npin IBM",
+		"# cosine 0.950, the same letters, by the model not the same (a city): pin Salt lake | Salt Lake",
+		"5 suggestions of docs/g1, of 3 of its 9 classes",
 		"# refused, other numbers, cosine 0.970: pin Port 1 | Port 2",
 	} {
 		if !strings.Contains(got.out, part) {
@@ -52,7 +56,7 @@ func TestSuggestedAliasesAreAFile(t *testing.T) {
 func TestMappedNamesAreShown(t *testing.T) {
 	fake := &control{aliases: corpus.AliasList{Index: "docs", Generation: "g1", Aliases: []corpus.MappedName{
 		{Name: "ibm", StandsFor: "international business machines"}, {Name: "nyc", StandsFor: "new york"},
-	}}}
+	}, Decided: []corpus.SuggestedOne{{Name: "IBM", Of: "IBM Germany", Verdict: "different", Why: "a part"}}}}
 	for name, want := range map[string]int{"": 2, "the IBM": 1, "International Business Machines": 1, "Bern": 0} {
 		args := []string{"aliases", "show", "--index", "docs", "--json"}
 		if name != "" {
@@ -62,9 +66,12 @@ func TestMappedNamesAreShown(t *testing.T) {
 		if shown := decoded(t, got.out)["aliases"].([]any); len(shown) != want {
 			t.Errorf("%q: %v", name, shown)
 		}
+		if _, told := decoded(t, got.out)["decided"]; told != (name == "" || name == "the IBM") {
+			t.Errorf("%q: %s", name, got.out)
+		}
 	}
 	if got := run(t, fake, "aliases", "show", "--index", "docs"); !strings.Contains(got.out, "nyc") ||
-		!strings.Contains(got.out, "docs/g1: 2 names") || fake.aliasesAsked.Suggest {
+		!strings.Contains(got.out, "docs/g1: 2 names") || !strings.Contains(got.out, "IBM Germany") || fake.aliasesAsked.Suggest {
 		t.Errorf("%+v", got)
 	}
 }
