@@ -10,6 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage/verify"
 	stored "github.com/unweaver/unweaver/internal/store/segments"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 // Verify checks what one class partition or one shard of chunks wrote to the stores, row by row.
@@ -26,21 +27,27 @@ func (r *Run) Verify(ctx context.Context, part int) (verify.Result, error) {
 			return result, progress, err
 		}
 		collection, dimension := manifest.Collections.Chunks, manifest.Chunk.Dimension
+		var units []verify.Unit
 		if part < manifest.Partitions {
 			collection, dimension = manifest.Collections.Classes, manifest.Class.Dimension
-			if result, err = r.check(ctx, &manifest, verify.Unit{Kind: verify.Records, Segment: loaded.Rows}); err != nil {
-				return result, progress, err
-			}
+			units = append(units, verify.Unit{Kind: verify.Records, Segment: loaded.Rows})
 		}
 		if loaded.Vectors.SHA256 != "" {
-			found, err := r.check(ctx, &manifest, verify.Unit{
+			units = append(units, verify.Unit{
 				Kind: verify.Vectors, Segment: loaded.Vectors, Collection: collection, Dimension: dimension,
 			})
-			if err != nil {
-				return result, progress, err
-			}
-			result.Checked += found.Checked
-			result.Rewritten += found.Rewritten
+		}
+		found := make([]verify.Result, len(units))
+		err = par.Each(ctx, len(units), len(units), func(ctx context.Context, i int) (err error) {
+			found[i], err = r.check(ctx, &manifest, units[i])
+			return err
+		})
+		if err != nil {
+			return result, progress, err
+		}
+		for _, one := range found {
+			result.Checked += one.Checked
+			result.Rewritten += one.Rewritten
 		}
 		return result, progress, nil
 	})
@@ -258,7 +265,7 @@ func (r *Run) reused(ctx context.Context, manifest *corpus.Manifest, parentSHA s
 	units := slices.DeleteFunc(verify.Samples(parent, manifest.Generation), func(unit verify.Unit) bool {
 		return unit.Collection != manifest.Collections.Classes && unit.Collection != manifest.Collections.Chunks
 	})
-	return verify.EachSample(units, func(unit verify.Unit) (verify.Result, error) {
+	return verify.EachSample(ctx, units, func(ctx context.Context, unit verify.Unit) (verify.Result, error) {
 		return r.checkLive(ctx, manifest, unit)
 	})
 }

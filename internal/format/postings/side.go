@@ -30,6 +30,9 @@ type Side struct {
 	Lengths []uint32 // terms of each document
 	Average float64  // length of a document
 
+	shortOnce sync.Once
+	short     []uint8 // see Lengths
+
 	headsOnce sync.Once
 	heads     []uint64 // of the terms that groups begin with
 }

@@ -16,9 +16,9 @@ type chain struct {
 // piece is what one side has; at least one posting.
 type piece struct {
 	postings.List
-	lengths []uint32 // of the side's documents
-	start   uint64   // number of its first row
-	end     uint64   // no row of the last block is behind it
+	lengths postings.Lengths // of the side's documents
+	start   uint64           // number of its first row
+	end     uint64           // no row of the last block is behind it
 	blocks  int
 	raise   float64 // of maxima
 }
@@ -41,7 +41,7 @@ func (x *Index) chains(asked question) []chain {
 				continue
 			}
 			one := piece{
-				List: list, lengths: x.parts[i].Side.Lengths, start: x.starts[i], end: x.starts[i+1] - 1,
+				List: list, lengths: x.parts[i].Side.Shortened(), start: x.starts[i], end: x.starts[i+1] - 1,
 				blocks: list.Blocks(), raise: x.raises[i],
 			}
 			if list.Bounded() {

@@ -45,7 +45,7 @@ func (x *Index) Scores(terms []string) *Scores {
 	}
 	out.sum = make([]float64, rows)
 	for i := range x.parts {
-		start, lengths := uint32(x.starts[i]), x.parts[i].Side.Lengths
+		start, lengths := uint32(x.starts[i]), x.parts[i].Side.Shortened()
 		for j, word := range asked.words { // in the order of the question's terms, as every sum of them
 			list := word.lists[i]
 			cursor.Reset(list)
@@ -53,7 +53,7 @@ func (x *Index) Scores(terms []string) *Scores {
 				cursor.Load(block)
 				for at, doc := range cursor.Docs {
 					place, _ := out.place(start + doc)
-					out.sum[place] += float64(asked.idf[j] * x.weight(cursor.Count(at), lengths[doc]))
+					out.sum[place] += float64(asked.idf[j] * x.weight(cursor.Count(at), lengths.Of(doc)))
 				}
 			}
 		}

@@ -145,14 +145,14 @@ func (x *Index) Score(terms []string, rows []uint32) []float64 {
 	cursor := new(postings.Cursor)
 	for i, idf := range asked.idf { // of every row in this order
 		for side := range x.parts {
-			lengths := x.parts[side].Side.Lengths
+			lengths := x.parts[side].Side.Shortened()
 			cursor.Reset(asked.words[i].lists[side])
 			for j, place := range places {
 				if place.side != side {
 					continue
 				}
 				if count, held := cursor.Seek(place.row); held {
-					out[j] += float64(idf * x.weight(count, lengths[place.row]))
+					out[j] += float64(idf * x.weight(count, lengths.Of(place.row)))
 				}
 			}
 		}

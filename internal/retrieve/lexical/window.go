@@ -242,9 +242,9 @@ func (s *scan) upper(one *list, end uint64) (most float64, to spot, size int) {
 }
 
 // heaviest is the largest weight of a block.
-func (s *scan) heaviest(block *postings.Cursor, lengths []uint32) (most float32) {
+func (s *scan) heaviest(block *postings.Cursor, lengths postings.Lengths) (most float32) {
 	for i, doc := range block.Docs {
-		most = max(most, float32(s.index.weight(block.Count(i), lengths[doc])))
+		most = max(most, float32(s.index.weight(block.Count(i), lengths.Of(doc))))
 	}
 	return most
 }
@@ -274,11 +274,11 @@ func (s *scan) add(part *part, base, end uint64) {
 }
 
 // addOnce sums what a term gives to documents that hold it once.
-func (s *scan) addOnce(idf float64, docs, lengths []uint32, shift uint32) {
+func (s *scan) addOnce(idf float64, docs []uint32, lengths postings.Lengths, shift uint32) {
 	of, found := &s.room.of, &s.room.found
 	weights := (*[tabledLengths]float32)(s.index.weights[:])
 	for _, doc := range docs {
-		at, length := (doc+shift)%windowDocs, lengths[doc]
+		at, length := (doc+shift)%windowDocs, lengths.Of(doc)
 		if length < tabledLengths {
 			of[at] += float64(idf * float64(weights[length]))
 		} else {
@@ -289,11 +289,11 @@ func (s *scan) addOnce(idf float64, docs, lengths []uint32, shift uint32) {
 }
 
 // addMany is the same for documents that hold it so many times.
-func (s *scan) addMany(idf float64, docs []uint32, counts []uint8, lengths []uint32, shift uint32) {
+func (s *scan) addMany(idf float64, docs []uint32, counts []uint8, lengths postings.Lengths, shift uint32) {
 	of, found := &s.room.of, &s.room.found
 	for i, doc := range docs {
 		at := (doc + shift) % windowDocs
-		of[at] += float64(idf * s.index.weight(counts[i], lengths[doc]))
+		of[at] += float64(idf * s.index.weight(counts[i], lengths.Of(doc)))
 		found[at/64] |= 1 << (at % 64)
 	}
 }
@@ -339,7 +339,7 @@ func (s *scan) look(part *part, words []uint64, base uint64, rest float64) {
 			}
 			if docs[0] == doc {
 				count := one.cursor.Count(len(one.cursor.Docs) - len(docs))
-				s.room.of[place] += float64(one.idf * s.index.weight(count, piece.lengths[doc]))
+				s.room.of[place] += float64(one.idf * s.index.weight(count, piece.lengths.Of(doc)))
 			}
 		}
 	}
@@ -399,7 +399,7 @@ func (s *scan) score(row uint64) float64 {
 		}
 		docs, doc := one.load(part.probe).Docs, uint32(row-piece.start)
 		if at := from(docs, doc); at < len(docs) && docs[at] == doc {
-			sum += float64(one.idf * s.index.weight(one.cursor.Count(at), piece.lengths[doc]))
+			sum += float64(one.idf * s.index.weight(one.cursor.Count(at), piece.lengths.Of(doc)))
 		}
 	}
 	return sum

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"iter"
 	"strconv"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/stream/par"
 )
 
 const (
@@ -64,7 +66,8 @@ func (s *segment) damaged(ctx context.Context, err error) error {
 }
 
 // checkVectors looks every key up, and compares some vectors of every batch; where one is wrong, all are compared, as
-// they are where compare says so. The keys are read without their vectors first, as rows are rarely missing.
+// they are where compare says so. The keys are read without their vectors first, as rows are rarely missing. Batches
+// are asked for side by side.
 func checkVectors(ctx context.Context, in In, compare bool) (Result, error) {
 	var res Result
 	s, err := open(ctx, in)
@@ -73,41 +76,22 @@ func checkVectors(ctx context.Context, in In, compare bool) (Result, error) {
 	}
 	var missing []bool // by row
 	lost := int64(0)
-	for batch, err := range batches[keyRow](s.file) {
+	probes := !compare
+	ask := func(ctx context.Context, batch keyBatch) (answered, error) { return s.ask(ctx, batch, probes) }
+	for found, err := range par.Ordered(ctx, batchesAtOnce, s.keys(), ask) {
 		if err != nil {
 			return res, s.damaged(ctx, err)
 		}
-		keys := make([]string, 0, len(batch))
-		at := make([]int, 0, len(batch)) // the places of the keys
-		for i, row := range batch {
-			if s.live(row.Key) {
-				keys, at = append(keys, row.Key), append(at, len(missing)+i)
+		missing = append(missing, make([]bool, found.rows)...)
+		for i, stored := range found.has {
+			if !stored {
+				missing[found.first+found.at[i]] = true
+				lost++
 			}
 		}
-		missing = append(missing, make([]bool, len(batch))...)
-		if len(keys) == 0 {
-			s.tell(res) // it gets on
-			continue
-		}
-		if !in.Compare { // else those that are missing are told with those that differ
-			has, err := s.has(ctx, keys)
-			if err != nil {
-				return res, err
-			}
-			for i, stored := range has {
-				if !stored {
-					missing[at[i]] = true
-					lost++
-				}
-			}
-		}
-		if !compare {
-			if compare, err = s.probe(ctx, at[0]); err != nil {
-				return res, err
-			}
-		}
-		res.Checked += int64(len(keys))
-		in.tell(res)
+		compare = compare || found.wrong
+		res.Checked += int64(len(found.at))
+		in.tell(res) // also of a batch of which nothing is live: it gets on
 	}
 	if err := in.complete(int64(len(missing))); err != nil {
 		return res, err
@@ -122,6 +106,57 @@ func checkVectors(ctx context.Context, in In, compare bool) (Result, error) {
 		res.Rewritten = differing
 	}
 	return res, s.damaged(ctx, err)
+}
+
+// keyBatch is some rows of a segment.
+type keyBatch struct {
+	first, rows int
+	keys        []string // of the live ones
+	at          []int    // their places among the rows
+}
+
+// answered is a batch and what the store has of it.
+type answered struct {
+	keyBatch
+	has   []bool // of keys; nil: not asked
+	wrong bool   // a vector is another one
+}
+
+// keys reads the keys of the segment, some at a time.
+func (s *segment) keys() iter.Seq2[keyBatch, error] {
+	return func(yield func(keyBatch, error) bool) {
+		first := 0
+		for rows, err := range batches[keyRow](s.file) {
+			batch := keyBatch{first: first, rows: len(rows)}
+			for i, row := range rows {
+				if s.live(row.Key) {
+					batch.keys, batch.at = append(batch.keys, strings.Clone(row.Key)), append(batch.at, i)
+				}
+			}
+			first += len(rows)
+			if !yield(batch, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// ask looks the keys of a batch up, unless those that are missing will be told with those that differ, and compares
+// some of its vectors where it probes.
+func (s *segment) ask(ctx context.Context, batch keyBatch, probes bool) (answered, error) {
+	out := answered{keyBatch: batch}
+	if len(batch.keys) == 0 {
+		return out, nil
+	}
+	return out, par.Each(ctx, 2, 2, func(ctx context.Context, i int) (err error) {
+		switch {
+		case i == 0 && !s.Compare:
+			out.has, err = s.has(ctx, batch.keys)
+		case i == 1 && probes:
+			out.wrong, err = s.probe(ctx, batch.first+batch.at[0])
+		}
+		return err
+	})
 }
 
 // checkSample looks at some live rows, from a place on that the seed chooses, and at all of them when one is missing or

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync/atomic"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -64,16 +65,23 @@ func Samples(manifest *corpus.Manifest, seed string) []Unit {
 // sampledUnits are looked at in one night, however many there are.
 const sampledUnits = 32
 
-// EachSample checks the first units, a bounded number of them, and all once one had to rewrite something.
-func EachSample(units []Unit, check func(Unit) (Result, error)) error {
-	for at, damaged := 0, false; at < len(units) && (at < sampledUnits || damaged); at++ {
-		found, err := check(units[at])
-		if err != nil {
+// EachSample checks the first units, a bounded number of them, side by side, and all once one had to rewrite something.
+func EachSample(
+	ctx context.Context, units []Unit, check func(ctx context.Context, unit Unit) (Result, error),
+) error {
+	first := units[:min(len(units), sampledUnits)]
+	var rewritten atomic.Int64
+	each := func(units []Unit) error {
+		return par.Each(ctx, len(units), batchesAtOnce, func(ctx context.Context, i int) error {
+			found, err := check(ctx, units[i])
+			rewritten.Add(found.Rewritten)
 			return err
-		}
-		damaged = damaged || found.Rewritten > 0
+		})
 	}
-	return nil
+	if err := each(first); err != nil || rewritten.Load() == 0 {
+		return err
+	}
+	return each(units[len(first):])
 }
 
 func vectorUnits(manifest *corpus.Manifest, kind Kind) []Unit {

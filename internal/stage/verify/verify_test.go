@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -428,14 +429,18 @@ func TestANightSamplesABoundedNumberAndAllWhereSomethingIsWrong(t *testing.T) {
 		manifest.Segments.ChunkVecs = append(manifest.Segments.ChunkVecs, segment)
 	}
 	look := func(seed string, wrongAt int) map[verify.Unit]bool {
+		var mu sync.Mutex
 		looked := map[verify.Unit]bool{}
-		stagetest.Ok(t, verify.EachSample(verify.Samples(manifest, seed), func(unit verify.Unit) (verify.Result, error) {
+		check := func(_ context.Context, unit verify.Unit) (verify.Result, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			looked[unit] = true
 			if len(looked) == wrongAt {
 				return verify.Result{Rewritten: 1}, nil
 			}
 			return verify.Result{}, nil
-		}))
+		}
+		stagetest.Ok(t, verify.EachSample(t.Context(), verify.Samples(manifest, seed), check))
 		return looked
 	}
 	if n := len(look("g1", 0)); n != 32 {
