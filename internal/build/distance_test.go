@@ -25,7 +25,7 @@ func distantSite(t testing.TB, documents int, wait time.Duration) (*site, *dista
 	s.Coordination = distance.Coordination(s.Coordination, requests)
 	s.Records = distance.Records(s.Records, requests)
 	paying(s)
-	s.shard, s.batch, s.width = min(5000, max(500, documents/10)), 64, 8 // 5,000 is what runs have
+	s.shard, s.batch, s.width = min(5000, max(500, documents/10)), 64, 20 // 5,000 and 20 are what runs and workers have
 	return s, requests
 }
 
