@@ -1,10 +1,14 @@
 package modeltest
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 )
 
@@ -16,7 +20,8 @@ type chatRequest struct {
 	} `json:"messages"`
 	ResponseFormat struct {
 		JSONSchema struct {
-			Name string `json:"name"`
+			Name   string          `json:"name"`
+			Schema json.RawMessage `json:"schema"`
 		} `json:"json_schema"`
 	} `json:"response_format"`
 }
@@ -40,7 +45,7 @@ func (s *Server) chat(w http.ResponseWriter, request *http.Request, call call) {
 	if !s.admit(w, request, injection) {
 		return
 	}
-	content, bad := call.options.spoil(user, s.content(task, user))
+	content, bad := call.options.spoil(user, s.content(asked.kind(task), user))
 	if injection.Content != "" {
 		content, bad = injection.Content, true
 	}
@@ -86,6 +91,17 @@ func completion(prompt, name, content string, cost Cost) map[string]any {
 	}
 }
 
+// Kinds of answers beside the tasks.
+const kindQuestions = "questions"
+
+// kind of answer that is wanted: questions count as extraction, and only their schema tells them apart.
+func (asked chatRequest) kind(task string) string {
+	if bytes.Contains(asked.ResponseFormat.JSONSchema.Schema, []byte(`"questions"`)) {
+		return kindQuestions
+	}
+	return task
+}
+
 // content of a good answer.
 func (s *Server) content(task, user string) string {
 	switch task {
@@ -100,6 +116,36 @@ func (s *Server) content(task, user string) string {
 	case "shorten":
 		description, _ := json.Marshal(map[string]string{"description": builtin.Summary(user, 800)})
 		return string(description)
+	case kindQuestions:
+		questions := []string{}
+		for _, entity := range builtin.Entities(user) {
+			questions = append(questions, "What is said of "+entity.Name+"?")
+		}
+		return marshal(map[string]any{"questions": questions})
+	case model.Triples:
+		var text strings.Builder
+		for line := range strings.Lines(user) {
+			_, sentence, _ := strings.Cut(line, "] ") // they are numbered
+			text.WriteString(strings.TrimSpace(sentence) + " ")
+		}
+		reply, err := builtin.Chat{}.Complete(context.Background(), model.Call{Task: model.Triples, Input: text.String()})
+		if err != nil {
+			return err.Error()
+		}
+		return reply.Text
+	case model.Pairs:
+		first, second, _ := strings.Cut(user, "\n\nB: ")
+		name := func(side string) string {
+			line, _, _ := strings.Cut(side, "\n")
+			return strings.ToLower(strings.ReplaceAll(line, " ", ""))
+		}
+		same := name(strings.TrimPrefix(first, "A: ")) == name(second)
+		return marshal(map[string]any{"same": same, "why": "their letters"})
 	}
 	return "An answer from the test server."
+}
+
+func marshal(answer map[string]any) string {
+	raw, _ := json.Marshal(answer) // strings and truths always marshal
+	return string(raw)
 }

@@ -299,3 +299,30 @@ func TestKnownPassagesAreReplayedAndOthersExtractedByRule(t *testing.T) {
 		t.Error("a missing corpus is no error")
 	}
 }
+
+// What enrichments ask for is answered in the shapes that they read, and counted.
+func TestEnrichmentsAreAnswered(t *testing.T) {
+	server := serve(t, modeltest.Options{})
+	for _, c := range []struct{ task, property, user, want string }{
+		{model.Extract, "questions", "Carla Ruiz built the quay.", "What is said of Carla Ruiz?"},
+		{model.Triples, "triples", "[0] Carla Ruiz built the quay of Port Alma.", "Carla Ruiz"},
+		{model.Pairs, "same", "A: Port Alma\nSaid of it: x\n\nB: PortAlma\nSaid of it: y", `"same":true`},
+		{model.Pairs, "same", "A: Port Alma\nSaid of it: x\n\nB: Port Verin\nSaid of it: y", `"same":false`},
+	} {
+		body := ask(c.task, c.user)
+		body["response_format"] = map[string]any{"json_schema": map[string]any{
+			"name": c.task, "schema": map[string]any{"properties": map[string]any{c.property: map[string]any{}}},
+		}}
+		status, raw := post(t, server.URL+"/chat/completions", body)
+		var answer struct {
+			Choices []struct{ Message struct{ Content string } }
+		}
+		if err := json.Unmarshal([]byte(raw), &answer); err != nil || status != http.StatusOK || len(answer.Choices) != 1 ||
+			!strings.Contains(answer.Choices[0].Message.Content, c.want) {
+			t.Errorf("%s: %d, %s, %v; want %s", c.task, status, raw, err, c.want)
+		}
+	}
+	if stats := server.Stats(); stats.Chat != 4 {
+		t.Errorf("%+v", stats)
+	}
+}

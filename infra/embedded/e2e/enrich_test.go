@@ -1,0 +1,153 @@
+package e2e
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/unweaver/unweaver/infra/embedded/stack"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model/modeltest"
+	"github.com/unweaver/unweaver/internal/ops"
+)
+
+// enriching is a stack of its own, and a model server that is paid for, with an index that has every enrichment.
+type enriching struct {
+	t       *testing.T
+	data    string
+	server  *modeltest.Server
+	spec    corpus.Spec
+	running *stack.Stack
+}
+
+// enrichFlight is how many calls are in flight.
+const enrichFlight = 4
+
+func enrich(t *testing.T) *enriching {
+	t.Helper()
+	files := map[string]string{}
+	for n := range 24 {
+		files[fmt.Sprintf("quay-%02d.md", n)] = fmt.Sprintf("# Quay %d\n\nThe quay of Port Verin was built in 18%02d by Dora "+
+			"Sanz. DoraSanz lived in Barrow Keld %d. Port-Verin sold salt and copper to Barrow Keld %d.\n", n, n+10, n%5, n%3)
+	}
+	e := &enriching{t: t, data: t.TempDir(), server: serve(t, modeltest.Options{Latency: 100 * time.Millisecond})}
+	e.spec = spec(t, "docs", write(t, files), e.server, "indexes.docs.enrich=[gem,facts,aliases]",
+		"indexes.docs.chunking.strategy=document", fmt.Sprintf("models.limits.concurrency=%d", enrichFlight),
+		"models.chat.model=enriching", "models.embedding.model=enriching",
+		"models.chat.trust_domain=enriching", "models.embedding.trust_domain=enriching",
+		"models.embedding.dimension=256")
+	e.begin()
+	t.Cleanup(func() { must(t, e.running.Stop(t.Context())) })
+	return e
+}
+
+func (e *enriching) begin() {
+	e.t.Helper()
+	var err error
+	e.running, err = start(e.data)
+	must(e.t, err)
+}
+
+// amid begins a run and waits until its enrichments are paid for.
+func (e *enriching) amid() (run string) {
+	e.t.Helper()
+	begun, err := e.running.Control.Index(e.t.Context(), ops.IndexRequest{Spec: e.spec})
+	must(e.t, err)
+	for since := time.Now(); time.Since(since) < time.Minute; time.Sleep(10 * time.Millisecond) {
+		// 24 extractions and a dozen of what enrichments ask
+		status, err := e.running.Control.Status(e.t.Context(), begun.Run)
+		must(e.t, err)
+		if status.Stage == corpus.StageEnrich && e.server.Stats().Chat >= 36 {
+			return begun.Run
+		}
+	}
+	e.t.Fatal("its enrichments are not paid for")
+	return ""
+}
+
+// ends waits for a run that may be paused still.
+func (e *enriching) ends(run string) ops.Status {
+	e.t.Helper()
+	for since := time.Now(); time.Since(since) < time.Minute; time.Sleep(30 * time.Millisecond) {
+		if status := wait(e.t, e.running.Control, run); status.Status != corpus.StatusPaused {
+			return completed(e.t, status)
+		}
+	}
+	e.t.Fatal("it did not go on")
+	return ops.Status{}
+}
+
+// What interrupts a run while its enrichments are paid for changes none of them, and has no answer paid for twice but
+// what was in flight when a process ended.
+func TestRunsAreInterruptedAmidTheirEnrichments(t *testing.T) {
+	calm := enrich(t)
+	whole := completed(t, index(t, calm.running.Control, calm.spec))
+	paid(t, "undisturbed", whole.Report, calm.server)
+	if len(whole.Enriched) != 3 || calm.server.Stats().Duplicates != 0 {
+		t.Fatalf("%+v, %d paid twice", whole.Enriched, calm.server.Stats().Duplicates)
+	}
+	for _, one := range whole.Enriched {
+		t.Logf("%s: %v", one.Name, one.Counts)
+		if one.Counts["failed"]+one.Counts["fallbacks"]+one.Counts["by_text"] != 0 {
+			t.Errorf("%s: %v", one.Name, one.Counts)
+		}
+	}
+	alike := func(t *testing.T, e *enriching, got ops.Status, twice int64) {
+		t.Helper()
+		if !reflect.DeepEqual(got.Enriched, whole.Enriched) || got.TextHash != whole.TextHash {
+			t.Errorf("%+v, undisturbed %+v", got.Enriched, whole.Enriched)
+		}
+		stats := e.server.Stats()
+		if stats.Duplicates > twice || stats.Chat > calm.server.Stats().Chat+twice {
+			t.Errorf("%d answers paid twice, %d calls of %d", stats.Duplicates, stats.Chat, calm.server.Stats().Chat)
+		}
+	}
+	t.Run("its process ends", func(t *testing.T) {
+		e := enrich(t)
+		run := e.amid()
+		must(t, e.running.Stop(t.Context()))
+		e.begin()
+		alike(t, e, e.ends(run), enrichFlight)
+	})
+	t.Run("paused, and out of budget", func(t *testing.T) {
+		e := enrich(t)
+		run := e.amid()
+		_, err := e.running.Control.Pause(t.Context(), run)
+		must(t, err)
+		status := wait(t, e.running.Control, run)
+		paid(t, "paused", status.Report, e.server)
+		stats := e.server.Stats()
+		bound := stats.Chat + stats.Embed + 6
+		must(t, e.running.Control.Resume(t.Context(), run, &corpus.Budget{Calls: bound}))
+		for since := time.Now(); status.Reason != string(fault.BudgetSpent) && time.Since(since) < time.Minute; {
+			time.Sleep(50 * time.Millisecond)
+			status, err = e.running.Control.Status(t.Context(), run)
+			must(t, err)
+		}
+		stats = e.server.Stats()
+		if status.Stage != corpus.StageEnrich || stats.Chat+stats.Embed != bound {
+			t.Errorf("%s at stage %s, %d calls of %d", status.Reason, status.Stage, stats.Chat+stats.Embed, bound)
+		}
+		must(t, e.running.Control.Resume(t.Context(), run, &corpus.Budget{Calls: 10_000}))
+		status = e.ends(run)
+		paid(t, "completed", status.Report, e.server)
+		alike(t, e, status, 0)
+	})
+	t.Run("cancelled, and begun again", func(t *testing.T) {
+		e := enrich(t)
+		run := e.amid()
+		_, err := e.running.Control.Cancel(t.Context(), run)
+		must(t, err)
+		if status := wait(t, e.running.Control, run); status.Status != corpus.StatusCancelled {
+			t.Errorf("%s %s", status.Status, status.Reason)
+		}
+		again := index(t, e.running.Control, e.spec)
+		for since := time.Now(); again.Reason == string(fault.LeaseHeld) && time.Since(since) < time.Minute; {
+			time.Sleep(100 * time.Millisecond) // what was cancelled is told of before it gives its lease back
+			again = index(t, e.running.Control, e.spec)
+		}
+		alike(t, e, completed(t, again), 0)
+	})
+}
