@@ -208,7 +208,7 @@ func TestABuildThatIsKilledWhileItDecidesPairsPaysForNothingTwice(t *testing.T) 
 			t.Fatalf("killed at write %d: %v", kill, err)
 		}
 		got := s.current(t)
-		if !reflect.DeepEqual(got.Enrichment(pairs.Enrichment), want.Enrichment(pairs.Enrichment)) || got.Hashes != want.Hashes {
+		if !reflect.DeepEqual(got.Enriched, want.Enriched) || got.Hashes != want.Hashes {
 			t.Errorf("killed at write %d: %+v, want %+v", kill, got.Enriched, want.Enriched)
 		}
 		if all, _ := bill.calls(); all > 2*calls { // what was in flight when it died may be asked for again

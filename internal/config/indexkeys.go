@@ -40,23 +40,24 @@ var indexKeys = []key{
 	},
 	{
 		path: "indexes.*.pairs.ask",
-		meaning: "how many pairs of names that may be one enrichment aliases asks the chat model for, the nearest first; each " +
-			"is paid for once, and again where what is said of the two changed. 0: none, pairs are found and nobody is asked",
+		meaning: "how many pairs of names that may be one enrichment aliases asks the chat model for, the nearest first; " +
+			"each is paid for once, and again where what is said of the two changed. 0: none, pairs are found and nobody is asked",
 		unit:    "pairs",
 		example: "100",
 		rule:    between(0, 10_000),
 	},
 	{
 		path: "indexes.*.pairs.classes",
-		meaning: "how many classes enrichment aliases compares with each other, the most mentioned first: their vectors are " +
-			"held at once, and the time of a first build grows with the square",
+		meaning: "how many classes enrichment aliases compares with each other, the most mentioned first: their vectors " +
+			"are held at once, and the time of a first build grows with the square",
 		unit:    "classes",
 		example: "5000",
 		rule:    between(2, 100_000),
 	},
 	{
-		path:    "indexes.*.pairs.cosine",
-		meaning: "least cosine of the vectors of two classes that enrichment aliases takes for a pair, unless they are spelled alike",
+		path: "indexes.*.pairs.cosine",
+		meaning: "least cosine of the vectors of two classes that enrichment aliases takes for a pair, unless they are " +
+			"spelled alike",
 		unit:    "cosine",
 		example: "0.97",
 		rule:    between(0.5, 1),

@@ -116,7 +116,8 @@ func enrichments(r corpus.Report) part {
 		switch failed := one.Counts["failed"]; {
 		case failed == 0:
 		case one.Name == "aliases":
-			out.lines = append(out.lines, count(failed)+" pairs of names are undecided, as the model gave no answer of use. "+again)
+			out.lines = append(out.lines, count(failed)+" pairs of names are undecided, as the model gave no answer of use. "+
+				again)
 		default:
 			out.lines = append(out.lines, count(failed)+" chunks have no questions, as the model gave no answer of use: they "+
 				"are compared by their texts. "+again)

@@ -105,7 +105,8 @@ func TestAFailureOfTheSystemIsNoDecision(t *testing.T) {
 
 func TestModelsThatCostNothingAreNotAsked(t *testing.T) {
 	chat := &judge{free: true}
-	if got, counts, err := asker(chat).Decide(t.Context(), three); len(got) != 0 || counts.Asked+chat.calls.Load() != 0 || err != nil {
+	got, counts, err := asker(chat).Decide(t.Context(), three)
+	if len(got) != 0 || counts.Asked+chat.calls.Load() != 0 || err != nil {
 		t.Errorf("%+v, %+v, %v", got, counts, err)
 	}
 }
