@@ -41,7 +41,8 @@ var indexKeys = []key{
 	{
 		path: "indexes.*.pairs.ask",
 		meaning: "how many pairs of names that may be one enrichment aliases asks the chat model for, the nearest first; " +
-			"each is paid for once, and again where what is said of the two changed. 0: none, pairs are found and nobody is asked",
+			"each is paid for once, and again where what is said of the two changed. 0: none, pairs are found and nobody " +
+			"is asked",
 		unit:    "pairs",
 		example: "100",
 		rule:    between(0, 10_000),
