@@ -10,6 +10,7 @@ import (
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/format/textseg"
+	"github.com/unweaver/unweaver/internal/stage/enrich/pairs"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 )
 
@@ -78,7 +79,11 @@ func (r *Run) enrichDue(ctx context.Context, parent *corpus.Manifest) ([]string,
 			named = []string{name + " is made by other rules or models"}
 		}
 		if failed := was.Counts["failed"]; failed > 0 && again {
-			named = append(named, fmt.Sprintf("%s: %d that gave no answer of use are asked for again", name, failed))
+			of := "chunks"
+			if name == pairs.Enrichment {
+				of = "pairs"
+			}
+			named = append(named, fmt.Sprintf("%s: %d %s that gave no answer of use are asked for again", name, failed, of))
 		}
 		pays, err := r.paysForEnrichments()
 		if err != nil {

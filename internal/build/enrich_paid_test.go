@@ -21,6 +21,12 @@ import (
 type asker struct{ chat }
 
 func (a asker) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
+	if call.Task == model.Pairs {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.calls[model.Pairs]++
+		return model.Reply{Text: `{"same":false,"why":"two things"}`, Usage: model.Usage{Prompt: 10, Completion: 5}}, nil
+	}
 	if !strings.Contains(string(call.Schema), `"questions"`) {
 		return a.chat.Complete(ctx, call)
 	}
@@ -35,13 +41,14 @@ func (a asker) Complete(ctx context.Context, call model.Call) (model.Reply, erro
 	return model.Reply{Text: string(raw), Usage: model.Usage{Prompt: 10, Completion: 5}}, err
 }
 
-// enriching has a site make both enrichments with models that are paid for.
+// enriching has a site make every enrichment with models that are paid for.
 func enriching(s *site) *seller {
 	sold := paying(s)
 	s.Models = func(corpus.Spec, model.Meter) (model.Set, error) {
 		return model.Set{Chat: asker{chat{sold}}, Classes: sold, Chunks: sold}, nil
 	}
-	s.spec.Enrich = []string{"gem", "facts"}
+	s.spec.Enrich = []string{"gem", "facts", "aliases"}
+	s.spec.Pairs = &corpus.Pairs{Ask: 50, Classes: 1000, Cosine: 0.5}
 	s.spec.Embedding.Dimension = 16
 	s.spec.Gate.MaxRemoved = 1
 	return sold

@@ -45,7 +45,7 @@ func TestLooseEntriesAreListedOnceEach(t *testing.T) {
 func TestTheEntriesOfAnEnrichmentAreForgotten(t *testing.T) {
 	l := New(memory.New(), coordmemory.New())
 	key := corpus.Sum("a chunk")
-	for _, task := range []string{Triples, Questions, Extract} {
+	for _, task := range []string{Triples, Questions, Pairs, Extract} {
 		for _, one := range []corpus.Digest{key, corpus.Sum("another chunk")} {
 			if _, err := l.Put(t.Context(), task, one, 0, Result{Value: []byte("{}")}); err != nil {
 				t.Fatal(err)
