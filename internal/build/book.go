@@ -461,6 +461,9 @@ func (b *book) cost(task string, usage model.Usage) float64 {
 	if task == taskEmbed {
 		return float64(usage.Prompt) * b.settings.Embedding.Price.Prompt / 1e6
 	}
+	if task == model.Triples && b.settings.Triples.On() {
+		return 0 // a server of one's own, which tells no tokens
+	}
 	price := b.settings.Chat.Price
 	cost := (float64(usage.Prompt)*price.Prompt + float64(usage.Completion)*price.Completion) / 1e6
 	if b.factor > 0 {

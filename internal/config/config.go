@@ -189,13 +189,14 @@ type S3 struct {
 
 // Models and their limits.
 type Models struct {
-	Chat      corpus.ChatModel   `yaml:"chat"`
-	Embedding corpus.EmbedModel  `yaml:"embedding"`
-	Rerank    corpus.RerankModel `yaml:"rerank"`
-	Dir       string             `yaml:"dir"`
-	Currency  string             `yaml:"currency"`
-	Limits    corpus.Limits      `yaml:"limits"`
-	Endpoints []Endpoint         `yaml:"endpoints"`
+	Chat      corpus.ChatModel    `yaml:"chat"`
+	Embedding corpus.EmbedModel   `yaml:"embedding"`
+	Rerank    corpus.RerankModel  `yaml:"rerank"`
+	Triples   corpus.TriplesModel `yaml:"triples"`
+	Dir       string              `yaml:"dir"`
+	Currency  string              `yaml:"currency"`
+	Limits    corpus.Limits       `yaml:"limits"`
+	Endpoints []Endpoint          `yaml:"endpoints"`
 }
 
 // Index is one index. What its Models set wins over the general ones, key by key.
@@ -274,8 +275,9 @@ func Default() *Config {
 				Classes:        "model",
 				Timeout:        corpus.DefaultModelTimeout,
 			},
-			Rerank: corpus.RerankModel{Top: 30, Timeout: corpus.Duration(3 * time.Second)},
-			Limits: corpus.Limits{Concurrency: 64},
+			Rerank:  corpus.RerankModel{Top: 30, Timeout: corpus.Duration(3 * time.Second)},
+			Triples: corpus.TriplesModel{Timeout: corpus.DefaultModelTimeout},
+			Limits:  corpus.Limits{Concurrency: 64},
 		},
 		Limits:  defaultLimits(),
 		Indexes: map[string]Index{},
@@ -323,13 +325,18 @@ func (c *Config) Spec(index, corpusURI string) (corpus.Spec, error) {
 	if models.Chat.Mode != modeBatch || models.Chat.Provider != "openai" {
 		models.Chat.Batch = corpus.BatchMode{}
 	}
-	for _, timeout := range []*corpus.Duration{&models.Chat.Timeout, &models.Embedding.Timeout} {
+	for _, timeout := range []*corpus.Duration{
+		&models.Chat.Timeout, &models.Embedding.Timeout, &models.Triples.Timeout,
+	} {
 		if *timeout == corpus.DefaultModelTimeout {
 			*timeout = 0
 		}
 	}
 	if !models.Rerank.On() {
 		models.Rerank = corpus.RerankModel{}
+	}
+	if !models.Triples.On() {
+		models.Triples = corpus.TriplesModel{}
 	}
 	var extraction *corpus.Extraction
 	if settings.Extraction.Share < 1 {
@@ -361,6 +368,7 @@ func (c *Config) Spec(index, corpusURI string) (corpus.Spec, error) {
 		Chat:       models.Chat,
 		Embedding:  models.Embedding,
 		Rerank:     models.Rerank,
+		Triples:    models.Triples,
 		Limits:     models.Limits,
 
 		Currency:    models.Currency,

@@ -146,6 +146,15 @@ type Set struct {
 	Chat    Chat
 	Classes Embedder
 	Chunks  Embedder
+	Triples Chat // that finds triples alone; nil: Chat does
+}
+
+// Finder is the model that finds triples.
+func (s Set) Finder() Chat {
+	if s.Triples != nil {
+		return s.Triples
+	}
+	return s.Chat
 }
 
 // WithBefore says of the paid models of a set whether results that name no domain were paid for in theirs.

@@ -10,28 +10,22 @@ import (
 	"github.com/unweaver/unweaver/internal/model"
 )
 
-// Rebel has triples found by a server of REBEL (or of any model that writes as it does), and other tasks done by
-// another model. The contract: POST {base}/triples with {"model", "inputs": [texts]} is answered by
-// {"outputs": [texts]}, one for each input and in its order, as the tokenizer decodes them with special tokens kept.
-// Its weights are not part of this project.
-type Rebel struct {
-	model.Chat // of the other tasks
-	client     *Client
-}
+// Rebel has triples found by a server of REBEL, or of any model that writes as it does; it does nothing else. The
+// contract: POST {base}/triples with {"model", "inputs": [texts]} is answered by {"outputs": [texts]}, one for each
+// input and in its order, as the tokenizer decodes them with special tokens kept. Its weights are not part of this
+// project.
+type Rebel struct{ client *Client }
 
 var _ model.Chat = (*Rebel)(nil)
 
 // NewRebel makes one; it talks to no one yet.
-func NewRebel(cfg Config, rest model.Chat) *Rebel { return &Rebel{rest, New(cfg)} }
+func NewRebel(cfg Config) *Rebel { return &Rebel{New(cfg)} }
 
-// Triples is what is known of the server, for keys of what it is paid for.
-func (r *Rebel) Triples() model.Info {
+// Info implements model.Chat.
+func (r *Rebel) Info() model.Info {
 	cfg := r.client.cfg
 	return model.Info{Provider: "rebel", Model: cfg.Model, Endpoint: cfg.BaseURL, Domain: cfg.Domain, Paid: true}
 }
-
-// Unwrap gives the model of the other tasks, for model.As.
-func (r *Rebel) Unwrap() model.Chat { return r.Chat }
 
 // Bounds of a request.
 const (
@@ -43,7 +37,7 @@ const (
 // the other.
 func (r *Rebel) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
 	if call.Task != model.Triples {
-		return r.Chat.Complete(ctx, call)
+		return model.Reply{}, fault.Internal.At("ask REBEL to", call.Task).Because("it finds triples alone")
 	}
 	outputs := make([]string, 0, len(call.Sentences))
 	for from := 0; from < len(call.Sentences); from += rebelInputs {

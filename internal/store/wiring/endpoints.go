@@ -117,6 +117,11 @@ func (m *Models) Check(spec corpus.Spec) error {
 			return err
 		}
 	}
+	if spec.Triples.On() {
+		if err := m.allowed.endpoint("models.triples", spec.Triples.BaseURL, spec.Triples.APIKeyEnv); err != nil {
+			return err
+		}
+	}
 	switch {
 	case spec.Embedding.Inside() && m.remote:
 		_, err := neural.Describe(spec.Embedding.Model)
