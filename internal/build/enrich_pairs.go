@@ -85,7 +85,7 @@ func (p likelyPairs) Seal(ctx context.Context, r *Run, manifest *corpus.Manifest
 	asker := pairs.Asker{
 		Chat: models.Chat, Health: r.book.health(model.Pairs), Ledger: r.Ledger, Attempt: r.Attempt, Touch: r.Progress.Touch,
 	}
-	decided, counts, err := asker.Decide(ctx, found.Suggested[:min(len(found.Suggested), set.Ask)])
+	decided, counts, err := asker.Decide(ctx, pairs.Likeliest(found.Suggested)[:min(len(found.Suggested), set.Ask)])
 	if err != nil {
 		return out, err
 	}

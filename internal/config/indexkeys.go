@@ -40,7 +40,7 @@ var indexKeys = []key{
 	},
 	{
 		path: "indexes.*.pairs.ask",
-		meaning: "how many pairs of names that may be one enrichment aliases asks the chat model for, the nearest first; " +
+		meaning: "how many pairs of names that may be one enrichment aliases asks the chat model for, the likeliest first; " +
 			"each is paid for once, and again where what is said of the two changed. 0: none, pairs are found and nobody " +
 			"is asked",
 		unit:    "pairs",

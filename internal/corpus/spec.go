@@ -112,7 +112,7 @@ func (s Spec) Memory() Gem {
 
 // Pairs are the settings of the enrichment aliases.
 type Pairs struct {
-	Ask     int     `json:"ask"`     // pairs that a model is asked for, the nearest first
+	Ask     int     `json:"ask"`     // pairs that a model is asked for, the likeliest first
 	Classes int     `json:"classes"` // that are compared, those with the most mentions
 	Cosine  float64 `json:"cosine"`  // the least of a pair that is not spelled alike
 }
