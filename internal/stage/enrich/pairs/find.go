@@ -77,8 +77,9 @@ const (
 	mostText = 600
 )
 
-// MostNear bounds the pairs that are near enough: a corpus of one text a thousand times over has half a million.
-const MostNear = 200_000
+// MostNear bounds the pairs that are near enough, of which the nearest stay: a corpus that says one thing of a thousand
+// classes has half a million, and groups are made of them pair by pair.
+const MostNear = 50_000
 
 // Find looks for pairs among the classes of a generation, or of the draft of one. Memory is bounded by how many classes
 // are compared; time grows with its square, where nothing was compared before.
@@ -316,6 +317,9 @@ func (s *search) near(ctx context.Context) ([]consolidate.Pair, error) {
 					found = append(found, consolidate.Pair{A: a, B: b, Cosine: cosine})
 				}
 			}
+			if len(found) > 2*MostNear {
+				found = s.nearest(found)
+			}
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -362,7 +366,11 @@ func (s *search) pairs(near []consolidate.Pair, found *Found) {
 		all[i].Text, spelled[i] = class.name, letters(class.name)
 	}
 	alike := func(a, b int) bool { return spelled[a] != "" && spelled[a] == spelled[b] }
+	looks := 0
 	judged := func(a, b int) float64 {
+		if looks++; looks%10_000 == 0 {
+			s.Touch()
+		}
 		if alike(a, b) {
 			return 1
 		}
