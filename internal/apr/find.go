@@ -88,6 +88,7 @@ type Settings struct {
 	Encodings []Encoding
 	Count     func(string) int        // tokens of a text
 	Allow     func(chunk string) bool // nil: every chunk is let in
+	Every     bool                    // also what every other action would tell: Found.Options
 }
 
 // DefaultSettings are those published, without a budget, a counter and a filter.
@@ -118,6 +119,30 @@ type Found struct {
 	Choice Choice
 	Sizes  map[Encoding]int // tokens of what was chosen in each encoding; nil where nothing was
 	Told   []uint32         // edges that the text of the choice tells, in its order
+
+	Features Features // what a policy sees of the question, where what is told was chosen
+	Options  []Option // with Settings.Every
+}
+
+// Features of a question, by which a policy may choose.
+type Features struct {
+	Linked   bool    // as in Found
+	Coarse   float64 // of the best run
+	Fine     float64 // of the best run
+	Gap      float64 // of the best run's fine score to the next one's, 0 without one
+	Runs     int     // that were found
+	Kept     int     // of them
+	Facts    int     // of the runs that were kept
+	Distinct int     // of them
+	Repeated float64 // share of facts that say what another says
+	Budget   int     // tokens
+}
+
+// Option is what an action would tell.
+type Option struct {
+	Choice
+	Told   []uint32 // edges
+	Chosen bool
 }
 
 // mostLines of a question are compared: what asks for more is a document.
@@ -262,7 +287,7 @@ func (x *Index) decide(out *Found, q Asked, lines []probe, s Settings) {
 	unique := slices.Concat(Edges(lists, Unique, x.same(), Nearest(near, text))...)
 	all := slices.Concat(lists...)
 	edges := map[Action][]uint32{Unique: unique, All: all}
-	out.Choice = Decide(Channels{
+	channels := Channels{
 		Select: func(a Actions) Payload {
 			p := Payload{Facts: x.words(edges[a.Facts])}
 			if a.Questions != None {
@@ -271,7 +296,16 @@ func (x *Index) decide(out *Found, q Asked, lines []probe, s Settings) {
 			return p
 		},
 		Repeated: 1 - float64(len(unique))/float64(max(1, total)),
-	}, s.Budget, s.Count, s.Encodings...)
+	}
+	out.Choice = Decide(channels, s.Budget, s.Count, s.Encodings...)
+	out.Features = out.features(len(lists), total, len(unique), s.Budget)
+	if s.Every {
+		for _, choice := range channels.Each(s.Budget, s.Count, s.Encodings...) {
+			told := edges[choice.Actions.Facts][:choice.Facts]
+			chosen := choice.Actions == out.Choice.Actions && choice.Facts == out.Choice.Facts
+			out.Options = append(out.Options, Option{Choice: choice, Told: told, Chosen: chosen})
+		}
+	}
 	if out.Choice.Text == "" {
 		return
 	}
@@ -281,6 +315,21 @@ func (x *Index) decide(out *Found, q Asked, lines []probe, s Settings) {
 	for _, one := range []Encoding{WordTriples, IDTriples, EdgeMatrix, Lines} {
 		out.Sizes[one] = s.Count(payload.Render(one, true))
 	}
+}
+
+// features of a search whose runs stand in the order of their scores.
+func (f *Found) features(kept, facts, distinct, budget int) Features {
+	out := Features{
+		Linked: f.Linked, Fine: f.Runs[0].Score, Runs: len(f.Runs), Kept: kept, Facts: facts, Distinct: distinct,
+		Repeated: 1 - float64(distinct)/float64(max(1, facts)), Budget: budget,
+	}
+	for _, run := range f.Runs {
+		out.Coarse = max(out.Coarse, run.Coarse)
+	}
+	if len(f.Runs) > 1 {
+		out.Gap = f.Runs[0].Score - f.Runs[1].Score
+	}
+	return out
 }
 
 // same tells whether two edges say the same: by their texts, and by the means of their parts. It keeps the vectors of

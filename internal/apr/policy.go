@@ -65,6 +65,23 @@ func Decide(c Channels, budget int, count func(string) int, encodings ...Encodin
 	return firstFacts(c.Select(actions), actions, budget, count, encodings)
 }
 
+// Each gives what every action on facts would tell within the budget: nothing, each fact once, all of them. What Decide
+// chooses is among them, unless it tells nothing or an answer: a log of utilities compares it with these.
+func (c Channels) Each(budget int, count func(string) int, encodings ...Encoding) []Choice {
+	choices := []Choice{{}}
+	for _, facts := range []Action{Unique, All} {
+		actions := Actions{Facts: facts}
+		payload := c.Select(actions)
+		choice := choose(payload, actions, count, encodings)
+		if choice.Tokens > budget {
+			choice = firstFacts(payload, actions, budget, count, encodings)
+			choice.Actions = actions
+		}
+		choices = append(choices, choice)
+	}
+	return choices
+}
+
 func choose(payload Payload, actions Actions, count func(string) int, encodings []Encoding) Choice {
 	encoding, text, tokens := payload.Smallest(count, encodings...)
 	return Choice{actions, encoding, text, tokens, len(payload.Facts)}

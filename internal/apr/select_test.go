@@ -272,3 +272,30 @@ func TestThePolicyKeepsTheBudget(t *testing.T) {
 		t.Errorf("without a near question, with facts that repeat: %v", got)
 	}
 }
+
+func TestEveryActionKeepsTheBudgetAndTheChosenOneIsAmongThem(t *testing.T) {
+	random := rand.New(rand.NewPCG(15, 16))
+	all := randomWords(random, 60, 40)
+	for _, repeated := range []float64{0, .2} {
+		c := Channels{Repeated: repeated, Select: func(a Actions) Payload {
+			return Payload{Facts: map[Action][]Word{Unique: all[:50], All: all}[a.Facts]}
+		}}
+		for budget := 0; budget < 4000; budget += 97 {
+			chosen, among := Decide(c, budget, tokens.Count), false
+			each := c.Each(budget, tokens.Count)
+			for i, action := range []Action{None, Unique, All} {
+				got := each[i]
+				if got.Actions.Facts != action || got.Tokens > budget || tokens.Count(got.Text) != got.Tokens {
+					t.Fatalf("budget %d, action %d: %+v", budget, action, got)
+				}
+				among = among || (got.Tokens == chosen.Tokens && got.Facts == chosen.Facts && got.Text == chosen.Text)
+			}
+			if !among {
+				t.Errorf("budget %d: %d facts in %d tokens were chosen, of none of the actions", budget, chosen.Facts, chosen.Tokens)
+			}
+			if budget > 3000 && (each[1].Facts != 50 || each[2].Facts != 60) {
+				t.Errorf("budget %d: %d and %d facts, where all fit", budget, each[1].Facts, each[2].Facts)
+			}
+		}
+	}
+}

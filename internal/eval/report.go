@@ -59,6 +59,7 @@ func (r *Report) Markdown() string {
 	r.retrieval(&text)
 	r.pairs(&text)
 	r.shares(&text)
+	r.utilities(&text)
 	r.chosen(&text)
 	if !r.spent() {
 		text.WriteString("\nNo token was spent: built-in models, or recordings.\n")
@@ -310,5 +311,8 @@ func (r *Report) Write(dir string) error {
 			return err
 		}
 	}
-	return nil
+	if len(r.Utilities) == 0 {
+		return nil
+	}
+	return writeUtilities(filepath.Join(dir, UtilitiesFile), r.Utilities)
 }

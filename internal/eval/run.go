@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"sync"
 	"time"
@@ -58,7 +59,9 @@ type Plan struct {
 	Judge   *Judge                   // nil: retrieval only
 	Hippo   *Hippo                   // nil: without the comparison
 	Runs    int                      // of answers and judgements
-	Notice  func(string)
+
+	Utilities bool // of method apr: Report.Utilities
+	Notice    func(string)
 }
 
 // workers is how many questions are asked at once.
@@ -74,7 +77,8 @@ type response struct {
 	Answer *struct {
 		Text string `json:"text"`
 	} `json:"answer"`
-	Usage struct {
+	Explain json.RawMessage `json:"explain"` // of the method's own shape
+	Usage   struct {
 		Embedding  int64 `json:"embedding_tokens"`
 		Prompt     int64 `json:"prompt_tokens"`
 		Completion int64 `json:"completion_tokens"`
@@ -142,6 +146,7 @@ type Report struct {
 	Rows        []Row     `json:"rows"`
 	Shares      []Share   `json:"shares,omitempty"`
 	Questions   string    `json:"questions_sum"` // Dataset.QuestionsSum
+	Utilities   []Utility `json:"-"`             // in the order of systems and questions; a file of their own
 }
 
 // Run asks every question of every system.
@@ -256,6 +261,7 @@ func (p Plan) system(ctx context.Context, system System, rep *Report) (Row, erro
 	row := Row{System: system, Name: system.Name(), scores: make([]Scores, rep.N)}
 	latency := make([]float64, rep.N)
 	answers := make([]string, rep.N)
+	utilities := make([]*Utility, rep.N)
 	var mu sync.Mutex
 	ask := p.Ask
 	if system.Index != "" {
@@ -269,6 +275,9 @@ func (p Plan) system(ctx context.Context, system System, rep *Report) (Row, erro
 		var got response
 		if err == nil {
 			err = json.Unmarshal(raw, &got)
+		}
+		if err == nil && p.explains(system) {
+			utilities[i], err = got.utility(question, row.Name, latency[i])
 		}
 		if err != nil {
 			return fault.CodeOf(err).At("ask question", question.ID+" by "+row.Name).Because(err)
@@ -289,6 +298,11 @@ func (p Plan) system(ctx context.Context, system System, rep *Report) (Row, erro
 	})
 	if err != nil {
 		return row, err
+	}
+	for _, utility := range utilities {
+		if utility != nil {
+			rep.Utilities = append(rep.Utilities, *utility)
+		}
 	}
 	row.P50, row.P99 = quantile(latency, 0.5), quantile(latency, 0.99)
 	if p.Judge != nil {
@@ -312,8 +326,19 @@ func (p Plan) body(system System, question Question) map[string]any {
 	for field, value := range system.Settings {
 		body[field] = value
 	}
+	if p.explains(system) {
+		params := map[string]any{}
+		if given, are := body["params"].(map[string]any); are {
+			maps.Copy(params, given)
+		}
+		params["policy"] = true
+		body["params"], body["explain"] = params, true
+	}
 	return body
 }
+
+// explains tells whether a system's utilities are logged.
+func (p Plan) explains(system System) bool { return p.Utilities && system.Method == PolicyMethod }
 
 // passages of a response in their order, each once: a passage may have several chunks.
 func (r response) passages() []string {

@@ -1,9 +1,11 @@
 package retrieve
 
 import (
+	"slices"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/apr"
+	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/model/tokens"
 )
 
@@ -22,6 +24,41 @@ type APRExplain struct {
 	Tokens   int            `json:"tokens"`
 	Sizes    map[string]int `json:"sizes"` // tokens of the same facts in each encoding
 	Repeated bool           `json:"all"`   // also facts that say what others say
+
+	Policy *APRPolicy `json:"policy,omitempty"` // where the parameter policy asks for it
+}
+
+// APRPolicy is what a choice of facts was made by, and what every action would have told: a line of a log from which a
+// policy could be learned.
+type APRPolicy struct {
+	Features APRFeatures `json:"features"`
+	Actions  []APRAction `json:"actions"`
+}
+
+// APRFeatures are what a policy sees of a question.
+type APRFeatures struct {
+	Question int     `json:"question_tokens"`
+	Names    int     `json:"names"`
+	Linked   bool    `json:"as_a_whole"` // the question was compared as a whole
+	Coarse   float64 `json:"coarse"`     // of the best run
+	Fine     float64 `json:"fine"`       // of the best run
+	Gap      float64 `json:"gap"`        // of the fine scores of the best run and the next
+	Runs     int     `json:"runs"`
+	Kept     int     `json:"runs_kept"`
+	Facts    int     `json:"facts"`
+	Distinct int     `json:"facts_distinct"`
+	Repeated float64 `json:"repeated"` // share of facts that say what another says
+	Budget   int     `json:"budget"`   // tokens
+}
+
+// APRAction is an action on facts: what it tells, and the documents that say it.
+type APRAction struct {
+	Facts     string   `json:"facts"` // none, unique or all
+	Told      int      `json:"told"`
+	Tokens    int      `json:"tokens"`
+	Encoding  string   `json:"encoding,omitempty"`
+	Chosen    bool     `json:"chosen"`
+	Documents []string `json:"documents"`
 }
 
 // APRRun is a run with its scores: s_fine = top + 0.1 cover + 0.2 pairs + 0.1 distinct + 0.1 whole.
@@ -59,6 +96,7 @@ func (aprMethod) Spec() Spec {
 			Choice("variant", "of the fine score: raw cosines, the authors' program, or the paper's formula",
 				"raw", "code_compat", "paper"),
 			Switch("lines", "look at the encoding of one fact a line, too", false),
+			Switch("policy", "explain what every action on facts would tell, in how many tokens", false),
 		},
 		Needs:    Needs{Embedding: ByClassEmbedder, Names: true, Enriched: EnrichedFacts, FillByClassVector: true},
 		Explains: []Shape{{"ExplainAPR", "apr", APRExplain{}}},
@@ -84,6 +122,7 @@ func (aprMethod) Run(r *Request) (Explanation, error) {
 	}
 	if r.Query.Explain { // counting tokens takes longer than all else
 		settings.Budget, settings.Count = r.Query.Params.Int("facts_budget"), tokens.Count
+		settings.Every = r.Query.Params.Flag("policy", false)
 		if settings.Encodings = apr.Published; r.Query.Params.Flag("lines", false) {
 			settings.Encodings = append([]apr.Encoding{apr.Lines}, apr.Published...)
 		}
@@ -128,13 +167,55 @@ func (r *Request) explainAPR(index *apr.Index, found apr.Found) APRExplain {
 	for _, edge := range found.Told {
 		head, relation, tail := index.Words(edge)
 		fact := APRFact{Head: head, Relation: relation, Tail: tail, Chunks: []string{}}
-		for _, source := range index.Cite([]uint32{edge}) {
-			chunk := r.Generation.Live.Chunk(chunkOf(source))
-			if chunk != nil && r.Allows(chunk) {
-				fact.Chunks = append(fact.Chunks, chunk.ID.String())
-			}
+		for _, chunk := range r.citedBy(index, edge) {
+			fact.Chunks = append(fact.Chunks, chunk.ID.String())
 		}
 		out.Told = append(out.Told, fact)
+	}
+	if r.Query.Params.Flag("policy", false) {
+		out.Policy = r.explainPolicy(index, found)
+	}
+	return out
+}
+
+// citedBy are the chunks that say edges, and that the question may see.
+func (r *Request) citedBy(index *apr.Index, edges ...uint32) []*live.Chunk {
+	var out []*live.Chunk
+	for _, source := range index.Cite(edges) {
+		if chunk := r.Generation.Live.Chunk(chunkOf(source)); chunk != nil && r.Allows(chunk) {
+			out = append(out, chunk)
+		}
+	}
+	return out
+}
+
+// actionNames of those that are chosen among.
+var actionNames = map[apr.Action]string{apr.None: "none", apr.Unique: "unique", apr.All: "all"}
+
+func (r *Request) explainPolicy(index *apr.Index, found apr.Found) *APRPolicy {
+	seen := found.Features
+	out := &APRPolicy{
+		Features: APRFeatures{
+			Question: tokens.Count(r.Query.Text), Names: len(r.Query.Names), Linked: seen.Linked,
+			Coarse: seen.Coarse, Fine: seen.Fine, Gap: seen.Gap, Runs: seen.Runs, Kept: seen.Kept,
+			Facts: seen.Facts, Distinct: seen.Distinct, Repeated: seen.Repeated, Budget: seen.Budget,
+		},
+		Actions: []APRAction{},
+	}
+	for _, option := range found.Options {
+		action := APRAction{
+			Facts: actionNames[option.Actions.Facts], Told: len(option.Told), Tokens: option.Tokens,
+			Chosen: option.Chosen, Documents: []string{},
+		}
+		if len(option.Told) > 0 {
+			action.Encoding = option.Encoding.String()
+		}
+		for _, chunk := range r.citedBy(index, option.Told...) {
+			if key := r.Generation.Live.Key(int(chunk.Document)); !slices.Contains(action.Documents, key) {
+				action.Documents = append(action.Documents, key)
+			}
+		}
+		out.Actions = append(out.Actions, action)
 	}
 	return out
 }

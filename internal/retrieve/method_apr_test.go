@@ -158,3 +158,49 @@ func TestAGenerationWithoutFactsSaysWhatToSet(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestThePolicyOfFactsIsToldWithEveryActionWhereItIsAskedFor(t *testing.T) {
+	o, embedder := withFacts(t)
+	query := o.askFacts(t, embedder, "What did Roald Amundsen reach?")
+	plain := o.run(t, query).Explain.(retrieve.APRExplain)
+	if plain.Policy != nil {
+		t.Errorf("%+v was not asked for", plain.Policy)
+	}
+	query.Params = retrieve.Params{"policy": true}
+	told := o.run(t, query).Explain.(retrieve.APRExplain)
+	if told.Policy == nil || len(told.Policy.Actions) != 3 {
+		t.Fatalf("%+v", told.Policy)
+	}
+	seen := told.Policy.Features
+	if seen.Question != tokens.Count(query.Text) || seen.Names != 1 || seen.Runs != len(told.Runs) ||
+		seen.Fine != told.Runs[0].Fine || seen.Facts < seen.Distinct || seen.Budget != 2000 {
+		t.Errorf("%+v of %+v", seen, told)
+	}
+	chosen := 0
+	for i, action := range told.Policy.Actions {
+		if action.Facts != []string{"none", "unique", "all"}[i] {
+			t.Errorf("action %d is %s", i, action.Facts)
+		}
+		if action.Chosen {
+			chosen++
+			if action.Tokens != told.Tokens || action.Told != len(told.Told) || action.Encoding != told.Encoding ||
+				!slices.Contains(action.Documents, "people/amundsen.txt") {
+				t.Errorf("%+v was chosen, and %d facts in %d tokens told", action, len(told.Told), told.Tokens)
+			}
+		}
+	}
+	if chosen != 1 {
+		t.Errorf("%d actions were chosen", chosen)
+	}
+	if none := told.Policy.Actions[0]; none.Told != 0 || none.Tokens != 0 || len(none.Documents) != 0 {
+		t.Errorf("%+v tells something", none)
+	}
+	query.Filter.Prefix = "ships/"
+	for _, action := range o.run(t, query).Explain.(retrieve.APRExplain).Policy.Actions {
+		for _, document := range action.Documents {
+			if !strings.HasPrefix(document, "ships/") {
+				t.Errorf("%s is told of, which the filter leaves out", document)
+			}
+		}
+	}
+}

@@ -51,6 +51,9 @@ var pathParameters = map[string]struct{ pattern, doc, example string }{
 
 // schemaTexts says what components are.
 var schemaTexts = map[string]string{
+	"APRAction":        "An action on facts: what it would tell, in how many tokens, and the documents that say it.",
+	"APRFeatures":      "What a policy sees of a question: its size, and the scores and numbers of what was found.",
+	"APRPolicy":        "With the parameter policy: what a choice of facts was made by, and what every action would tell.",
 	"APRFact":          "A fact that is told, and the chunks that say it.",
 	"APRRun":           "A run of facts with its scores: the fine one is the weighted sum of the five terms.",
 	"AlignedChunk":     "A chunk with its price, its load and its capacity.",

@@ -31,7 +31,7 @@ type evalFlags struct {
 	runs, workers                   int
 	seed                            uint64
 	answers, yes, compare           bool
-	calibrate                       bool
+	calibrate, utilities            bool
 }
 
 func (a *App) evalCmd() *cobra.Command {
@@ -100,10 +100,30 @@ what came of it, and measured on cases and corpora that the fit has not seen.`,
 		true,
 		"where the recording has triples, add a walk in the style of HippoRAG2",
 	)
+	set.BoolVar(
+		&flags.utilities,
+		"utilities",
+		false,
+		"method apr: also log for each question what each action on facts would have told, in how many tokens, and how "+
+			"many gold passages say it (utilities.jsonl; its latencies are those of explained queries)",
+	)
 	set.BoolVar(&flags.calibrate, "calibrate", false, "fit and measure confidence instead of comparing methods")
 	set.BoolVar(&flags.yes, "yes", false, "go on without asking, whatever it costs")
 	_ = command.MarkFlagRequired("dataset") // the flag exists
 	return command
+}
+
+// systems that the flags name.
+func (f evalFlags) systems() ([]eval.System, error) {
+	if f.utilities && !slices.Contains(f.methods, eval.PolicyMethod) {
+		return nil, fault.Usage.At("read", "--utilities").Because("they are logged of method " + eval.PolicyMethod).
+			Advise("name it with --methods")
+	}
+	sys, err := systems(f.methods, f.rules)
+	if err != nil {
+		return nil, err
+	}
+	return variants(sys, f.against)
 }
 
 func systems(methods, rules []string) ([]eval.System, error) {
@@ -287,10 +307,7 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 	if flags.out == "" {
 		flags.out = evalIndex(dataset)
 	}
-	sys, err := systems(flags.methods, flags.rules)
-	if err == nil {
-		sys, err = variants(sys, flags.against)
-	}
+	sys, err := flags.systems()
 	if err != nil {
 		return err
 	}
@@ -315,6 +332,8 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 		Workers: flags.workers,
 		Runs:    flags.runs,
 		Notice:  func(s string) { fmt.Fprintln(a.Err, s) },
+
+		Utilities: flags.utilities,
 	}
 	if flags.compare && flags.extraction != "config" { // it reads the recording
 		if plan.Hippo, err = eval.NewHippo(dataset); err != nil {
@@ -354,6 +373,9 @@ func (a *App) eval(ctx context.Context, flags evalFlags) error {
 		return a.print(report, func(w io.Writer) {
 			fmt.Fprint(w, report.Markdown())
 			fmt.Fprintf(w, "\nwritten: %s/report.md, report.json, recall.svg\n", flags.out)
+			if len(report.Utilities) > 0 {
+				fmt.Fprintf(w, "written: %s/%s\n", flags.out, eval.UtilitiesFile)
+			}
 		})
 	})
 }

@@ -93,6 +93,27 @@ func TestAnEvaluationBuildsAsksEveryQuestionByEveryMethodAndReports(t *testing.T
 	}
 }
 
+func TestUtilitiesAreLoggedOfTheMethodThatHasThem(t *testing.T) {
+	dataset(t, nil)
+	explained := `{"generation":"g1","models":"m","chunks":[],"explain":{"policy":{"features":{"budget":9},` +
+		`"actions":[{"facts":"none","documents":[]}]}}}`
+	served := &queries{bodies: []string{explained}}
+	got := evaluate(t, &control{statuses: []ops.Status{finished(corpus.StatusCompleted)}}, served,
+		"--methods", "apr", "--utilities")
+	if got.exit != cli.ExitDone {
+		t.Fatalf("%+v", got)
+	}
+	contains(t, got.out, "always none", "written: eval-my-set/utilities.jsonl")
+	if raw, err := os.ReadFile("eval-my-set/utilities.jsonl"); err != nil || strings.Count(string(raw), "\n") != 2 {
+		t.Errorf("%s %v", raw, err)
+	}
+	got = evaluate(t, &control{}, served, "--methods", "vector", "--utilities")
+	if got.exit != cli.ExitUsage {
+		t.Errorf("%+v", got)
+	}
+	contains(t, got.err, "--utilities", "apr", "--methods")
+}
+
 func toText(value any) string {
 	text, _ := value.(string)
 	return text
