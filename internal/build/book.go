@@ -420,6 +420,15 @@ func (b *book) stored(ctx context.Context) error {
 // Begin implements model.Meter: it waits until a look at control and budget that began after it was asked admits the
 // call. A grant that grew old before its call is sent is asked for again.
 func (b *book) Begin(ctx context.Context, task string, prompt int64) (func(model.Usage, bool), error) {
+	admitted, err := b.Ahead(ctx, task, prompt)
+	if err != nil {
+		return nil, err
+	}
+	return admitted.End, nil
+}
+
+// Ahead implements model.Foresight. What is admitted counts as in flight until it is used or given back.
+func (b *book) Ahead(ctx context.Context, task string, prompt int64) (*model.Admission, error) {
 	usage := model.Usage{Prompt: prompt, Completion: b.reply(task)}
 	asked := flight{task: task, prompt: prompt, completion: usage.Completion, cost: b.cost(task, usage)}
 	for {
@@ -437,8 +446,13 @@ func (b *book) Begin(ctx context.Context, task string, prompt int64) (func(model
 		if err != nil {
 			return nil, err
 		}
-		if ctx.Err() == nil && b.clock().Sub(mine.at) < admission {
-			return func(usage model.Usage, answered bool) { b.end(asked, usage, answered) }, nil
+		fresh := func() bool { return b.clock().Sub(mine.at) < admission }
+		if ctx.Err() == nil && fresh() {
+			return &model.Admission{
+				Until: mine.at.Add(admission),
+				Holds: func() bool { return fresh() && (b.ledger == nil || b.ledger.Trouble() == nil) },
+				End:   func(usage model.Usage, answered bool) { b.end(asked, usage, answered) },
+			}, nil
 		}
 		b.change(func(account *Account) { account.fly(asked, -1) })
 		if err := context.Cause(ctx); err != nil {

@@ -21,7 +21,8 @@ type Meter interface {
 func aboutTokens(bytes int) int64 { return int64(bytes+3) / 4 }
 
 // MeterChat puts a meter around a paid model; models that cost nothing, and a nil meter, leave it as it is. It belongs
-// below limits, so that nothing waits between admission and sending.
+// below limits, so that nothing waits between admission and sending; limits may have a request admitted a moment before
+// (Foresight).
 func MeterChat(chat Chat, meter Meter) Chat {
 	if meter == nil || !chat.Info().Paid {
 		return chat
@@ -72,6 +73,10 @@ type metering struct {
 }
 
 func (m *metering) begin(ctx context.Context) (err error) {
+	ahead, _ := ctx.Value(admitted{}).(*Admission)
+	if m.end = ahead.use(); m.end != nil {
+		return nil
+	}
 	m.end, err = m.meter.Begin(ctx, m.task, m.prompt)
 	return err
 }

@@ -45,7 +45,8 @@ type Gate struct {
 	admitted int64     // calls, ever
 	quota    grant
 	shared   *share // nil: the concurrency is this process's alone
-	peak     int    // calls in flight and waiting, at most, since Want told of them
+	pace     pace
+	peak     int // calls in flight and waiting, at most, since Want told of them
 }
 
 // bound is the concurrency that an owner configured, and when it was last used.
@@ -150,6 +151,25 @@ func (g *Gate) admit() {
 		g.quota.left--
 		close(place.admitted)
 	}
+	g.tellNear()
+}
+
+// tellNear tells those whose turn comes while somebody who pays would be asked. The caller holds the lock.
+func (g *Gate) tellNear() {
+	if g.width() < 1 {
+		return
+	}
+	next := g.waiting.Front()
+	for n := g.pace.ahead(); n > 0 && next != nil; n-- {
+		if waiting := next.Value.(*waiter); waiting.near != nil {
+			select {
+			case <-waiting.near:
+			default:
+				close(waiting.near)
+			}
+		}
+		next = next.Next()
+	}
 }
 
 // later admits after a while. The caller holds the lock.
@@ -171,7 +191,8 @@ func (g *Gate) later(wait time.Duration) {
 // waiter is one who waits to be admitted.
 type waiter struct {
 	admitted chan struct{}
-	ticket   Ticket // when it is
+	near     chan struct{} // closed when its turn is near; nil where nobody wants to know
+	ticket   Ticket        // when it is admitted
 }
 
 // Ticket tells a call's place among all that were admitted: how many came before it, and had come back by then.
@@ -185,36 +206,82 @@ func (g *Gate) Enter(ctx context.Context) error {
 
 // Ticket is Enter for who will tell what the answer says of the quota.
 func (g *Gate) Ticket(ctx context.Context) (Ticket, error) {
+	ticket, _, err := g.enter(ctx, nil)
+	return ticket, err
+}
+
+// enter is Ticket for a call that is to be admitted by who pays, too: that is asked when its turn is near, so that no
+// place stands empty meanwhile. What was asked too early is given back, and nil beside the place.
+func (g *Gate) enter(ctx context.Context, admit ahead) (Ticket, *model.Admission, error) {
 	if err := ctx.Err(); err != nil {
-		return Ticket{}, err
+		return Ticket{}, nil, err
 	}
 	waiting := &waiter{admitted: make(chan struct{})}
-	g.mu.Lock()
-	queue := g.waiting.PushBack
-	if model.IsUrgent(ctx) {
-		queue = g.waiting.PushFront
+	if admit != nil {
+		waiting.near = make(chan struct{})
 	}
-	place := queue(waiting)
+	place := g.queue(waiting, model.IsUrgent(ctx))
+	select {
+	case <-waiting.admitted:
+		return waiting.ticket, nil, nil
+	case <-ctx.Done():
+		return Ticket{}, nil, g.unqueue(waiting, place, ctx.Err())
+	case <-waiting.near: // never, where it is nil
+	}
+	began := time.Now()
+	admission, err := admit(ctx)
+	if err != nil {
+		return Ticket{}, nil, g.unqueue(waiting, place, err)
+	}
+	g.pace.took(time.Since(began))
+	old := time.NewTimer(time.Until(admission.Until))
+	defer old.Stop()
+	select {
+	case <-waiting.admitted:
+		return waiting.ticket, admission, nil
+	case <-old.C: // the gate was closed meanwhile, or the server became slow
+		admission.GiveBack()
+	case <-ctx.Done():
+	}
+	select {
+	case <-waiting.admitted:
+		return waiting.ticket, admission, nil
+	case <-ctx.Done():
+		admission.GiveBack()
+		return Ticket{}, nil, g.unqueue(waiting, place, ctx.Err())
+	}
+}
+
+// queue has a call wait for its turn.
+func (g *Gate) queue(waiting *waiter, urgent bool) *list.Element {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	push := g.waiting.PushBack
+	if urgent {
+		push = g.waiting.PushFront
+	}
+	place := push(waiting)
 	g.peak = max(g.peak, g.inflight+g.waiting.Len())
 	g.admit()
 	g.ask()
-	g.mu.Unlock()
-	select {
-	case <-waiting.admitted:
-		return waiting.ticket, nil
-	case <-ctx.Done():
-	}
+	return place
+}
+
+// unqueue ends a wait for a reason, which it returns.
+func (g *Gate) unqueue(waiting *waiter, place *list.Element, reason error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	select {
 	case <-waiting.admitted: // at the same moment: give the place on
 		g.inflight--
 		g.quota.left++
+		g.give()
 		g.admit()
 	default:
 		g.waiting.Remove(place)
+		g.tellNear()
 	}
-	return Ticket{}, ctx.Err()
+	return reason
 }
 
 // Leave gives the place back and learns from the outcome.
@@ -222,6 +289,7 @@ func (g *Gate) Leave(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.inflight--
+	g.pace.left(time.Now())
 	switch code := fault.CodeOf(err); {
 	case err == nil:
 		g.streak = 0

@@ -23,22 +23,26 @@ type Limits struct {
 	Rates           *Rates // in place of the two, where they may change; nil: they do not
 }
 
-// enter waits for the shared rate, then for the gate.
-func (l Limits) enter(ctx context.Context, endpoint string, tokens int) (Ticket, error) {
+// ahead admits a request while it waits for its place; nil: that is asked once it has one.
+type ahead func(ctx context.Context) (*model.Admission, error)
+
+// enter waits for the shared rate, then for the gate. The admission is nil where none was asked for, or it is too old.
+func (l Limits) enter(ctx context.Context, endpoint string, tokens int, admit ahead) (Ticket, *model.Admission, error) {
 	for {
 		_, _, changed := l.rates()
 		if err := l.reserve(ctx, endpoint, tokens); err != nil {
-			return Ticket{}, err
+			return Ticket{}, nil, err
 		}
-		ticket, err := l.Gate.Ticket(ctx)
+		ticket, admission, err := l.Gate.enter(ctx, admit)
 		if err != nil {
-			return Ticket{}, err
+			return Ticket{}, nil, err
 		}
 		select {
 		case <-changed: // while it waited: what it was let through by counts no more
+			admission.GiveBack()
 			l.Gate.giveBack()
 		default:
-			return ticket, nil
+			return ticket, admission, nil
 		}
 	}
 }
@@ -99,10 +103,12 @@ func (c Chat) Unwrap() model.Chat { return c.Chat }
 func (c Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
 	estimated := (len(call.System)+len(call.User))/4 + len(call.Input)/4
 	endpoint := c.Info().Endpoint + " chat"
-	ticket, err := c.enter(ctx, endpoint, estimated)
+	admit := model.Ahead(c.Chat, call.Task, len(call.System)+len(call.User))
+	ticket, admission, err := c.enter(ctx, endpoint, estimated, admit)
 	if err != nil {
 		return model.Reply{}, err
 	}
+	defer admission.GiveBack()
 	var reply model.Reply
 	err = errPanicked
 	defer func() { c.Gate.Leave(err) }()
@@ -119,7 +125,7 @@ func (c Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error
 	}
 	admitted := model.BeforeAgain(kept, func() error { return c.reserve(ctx, endpoint, 0) })
 	admitted = c.listening(admitted, ticket, estimated)
-	reply, err = c.Chat.Complete(admitted, call)
+	reply, err = c.Chat.Complete(model.Admitted(admitted, admission), call)
 	c.settle(ctx, endpoint, estimated, reply.Usage.Prompt+reply.Usage.Completion)
 	return reply, err
 }
@@ -146,16 +152,22 @@ func (e Embedder) keep(ctx context.Context) context.Context {
 func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
 	estimated := roughly(texts)
 	endpoint := e.Info().Endpoint + " embed"
-	ticket, err := e.enter(ctx, endpoint, estimated)
+	bytes := 0
+	for _, text := range texts {
+		bytes += len(text)
+	}
+	ticket, admission, err := e.enter(ctx, endpoint, estimated, model.Ahead(e.Embedder, model.EmbedTask, bytes))
 	if err != nil {
 		return nil, model.Usage{}, err
 	}
+	defer admission.GiveBack()
 	err = errPanicked
 	defer func() { e.Gate.Leave(err) }()
 	var embedded [][]float32
 	var usage model.Usage
 	admitted := model.BeforeAgain(e.keep(ctx), func() error { return e.reserve(ctx, endpoint, 0) })
-	embedded, usage, err = e.Embedder.Embed(e.listening(admitted, ticket, estimated), texts)
+	admitted = model.Admitted(e.listening(admitted, ticket, estimated), admission)
+	embedded, usage, err = e.Embedder.Embed(admitted, texts)
 	e.settle(ctx, endpoint, estimated, usage.Prompt)
 	return embedded, usage, err
 }
@@ -181,7 +193,7 @@ func (r Ranker) Rerank(
 ) (scores []float64, usage model.Usage, err error) {
 	estimated := len(question)/4 + roughly(texts)
 	endpoint := r.Info().Endpoint + " rerank"
-	ticket, err := r.enter(ctx, endpoint, estimated)
+	ticket, _, err := r.enter(ctx, endpoint, estimated, nil)
 	if err != nil {
 		return nil, model.Usage{}, err
 	}

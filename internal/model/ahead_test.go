@@ -1,0 +1,77 @@
+package model_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/model"
+)
+
+// seer is a tally with foresight: its admissions hold as long as it says.
+type seer struct {
+	tally
+	holds bool
+	ahead int
+}
+
+func (s *seer) Ahead(ctx context.Context, task string, prompt int64) (*model.Admission, error) {
+	s.ahead++
+	over, err := s.Begin(ctx, task, prompt)
+	return &model.Admission{Holds: func() bool { return s.holds }, End: over}, err
+}
+
+func TestARequestIsSentByTheAdmissionItHas(t *testing.T) {
+	usage := model.Usage{Prompt: 7}
+	for name, c := range map[string]struct {
+		holds bool
+		begun int
+		ends  []end
+	}{
+		"it holds":         {true, 2, []end{{usage, true}, {usage, true}}},
+		"it holds no more": {false, 3, []end{{model.Usage{}, false}, {usage, true}, {usage, true}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			meter := &seer{holds: c.holds}
+			chat := model.MeterChat(&scripted{reply: model.Reply{Usage: usage}}, meter)
+			admit := model.Ahead(chat, model.Extract, 12)
+			admission, err := admit(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx := model.Admitted(t.Context(), admission)
+			for range 2 { // of two requests the first is sent by it
+				if _, err := chat.Complete(ctx, model.Call{Task: model.Extract, User: "twelve bytes"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			admission.GiveBack() // too late to count
+			if meter.ahead != 1 || len(meter.tasks) != c.begun || meter.prompt[0] != 3 {
+				t.Errorf("%d times ahead, begun %q of %v tokens, want %d", meter.ahead, meter.tasks, meter.prompt, c.begun)
+			}
+			if len(meter.ends) != len(c.ends) {
+				t.Fatalf("ends %+v, want %+v", meter.ends, c.ends)
+			}
+			for i, want := range c.ends {
+				if meter.ends[i] != want {
+					t.Errorf("end %d is %+v, want %+v", i, meter.ends[i], want)
+				}
+			}
+		})
+	}
+}
+
+func TestNothingIsAdmittedAheadOfWhatCostsNothingOrByAMeterWithoutForesight(t *testing.T) {
+	for name, chat := range map[string]model.Chat{
+		"free":      model.MeterChat(&scripted{free: true}, &seer{}),
+		"no meter":  &scripted{},
+		"no seeing": model.MeterChat(&scripted{}, &tally{}),
+	} {
+		if model.Ahead(chat, model.Extract, 1) != nil {
+			t.Errorf("%s: is admitted ahead", name)
+		}
+	}
+	embedder := model.MeterEmbedder(&scripted{}, &seer{holds: true})
+	if model.Ahead(embedder, model.EmbedTask, 1) == nil {
+		t.Error("embeddings that are paid for are not admitted ahead")
+	}
+}

@@ -1,0 +1,37 @@
+package limits
+
+import (
+	"testing"
+	"time"
+)
+
+// What is admitted ahead follows how fast places come free and how long it takes to be admitted.
+func TestAsManyAreAdmittedAheadAsHaveTheirTurnMeanwhile(t *testing.T) {
+	for _, c := range []struct {
+		every, takes time.Duration
+		want         int
+	}{
+		{10 * time.Second, 5 * time.Millisecond, 1},        // a slow model: the next one
+		{3125 * time.Microsecond, 5 * time.Millisecond, 4}, // 320 a second, 10 ms each
+		{10 * time.Millisecond, 15 * time.Millisecond, 3},  // 512 calls of 5 s, stores far away
+		{time.Millisecond, time.Second, 64},                // no more than that
+		{10 * time.Millisecond, time.Second, 10},           // 100 ms at most
+	} {
+		var p pace
+		now := time.Now()
+		for range 5000 {
+			now = now.Add(c.every)
+			p.left(now)
+		}
+		for range 50 {
+			p.took(c.takes)
+		}
+		if got := p.ahead(); got < c.want || got > c.want+1 {
+			t.Errorf("a place every %s, %s to be admitted: %d ahead, want %d", c.every, c.takes, got, c.want)
+		}
+	}
+	var fresh pace
+	if fresh.ahead() != 1 {
+		t.Errorf("%d ahead before anything is known", fresh.ahead())
+	}
+}
