@@ -44,36 +44,53 @@ test: build browser ## unit tests, conformance suites on embedded adapters and r
 
 test-with-servers:
 	@echo "== unit tests and conformance suites"
-	set -a; . ./.servers/env; set +a; $(GO) test -timeout 20m ./...
-	@echo "== clients of other people: OpenAI's for Python, LangChain, the MCP inspector"
-	@infra/clients/clients.sh $(TOOLS)/clients
-	UNWEAVER_TEST_CLIENTS=$(TOOLS)/clients $(GO) test -count=1 -v -run 'TestThePythonClient|TestTheInspector' ./query-api/api
-	@echo "== the API against its description"
-	@$(MAKE) --no-print-directory api-contract
-	@echo "== the pipeline on the embedded stack and on real servers, with kill tests"
-	set -a; . ./.servers/env; set +a; cd $(EMBEDDED) && UNWEAVER_TEST_BIN=$(BIN) $(GO) test -timeout 60m ./...
+	set -a; . ./.servers/env; set +a; export TMPDIR=$$(infra/tmpdir.sh); $(GO) test -timeout 20m ./...
+	@echo "== the pipeline, while the API is asked by clients: this prints when each of them has ended"
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-pipeline test-clients
 	@{ [ -d query-api/page/node_modules/playwright-core ] && command -v node && { command -v chromium || command -v chromium-browser || command -v google-chrome; }; } >/dev/null || \
 	  echo "SKIPPED: the web page was not tested in a browser: it needs node, npm and chromium (make browser)"
 	@command -v strace >/dev/null || echo "SKIPPED: the power-loss test needs strace (Debian, Ubuntu: apt-get install strace)"
 	@. ./.servers/env; if [ -n "$$UNWEAVER_TEST_MISSING" ]; then echo; echo "SKIPPED: no real $$UNWEAVER_TEST_MISSING could be had here; what needs it was not tested (see the lines 'servers:' above)"; else echo "== all real servers were there: Redis, S3, Milvus, Temporal"; fi
 
+# The pipeline waits more than it works: for kills, beats and restarts. Its files lie on the disk.
+test-pipeline:
+	@echo "== the pipeline on the embedded stack and on real servers, with kill tests"
+	set -a; . ./.servers/env; set +a; cd $(EMBEDDED) && UNWEAVER_TEST_BIN=$(BIN) $(GO) test -timeout 60m ./...
+
+test-clients:
+	@echo "== clients of other people: OpenAI's for Python, LangChain, the MCP inspector"
+	@infra/clients/clients.sh $(TOOLS)/clients
+	UNWEAVER_TEST_CLIENTS=$(TOOLS)/clients $(GO) test -count=1 -v -run 'TestThePythonClient|TestTheInspector' ./query-api/api
+	@echo "== the API against its description"
+	@$(MAKE) --no-print-directory api-contract
+
 check: $(TOOLS)/golangci-lint $(TOOLS)/workflowcheck $(TOOLS)/govulncheck $(TOOLS)/gitleaks ## format, vet, lint, workflowcheck, known vulnerabilities, secrets, tests with -race, fuzzing
+	@$(MAKE) --no-print-directory -j2 --output-sync=target check-vet check-lint check-lint-embedded check-network
+	@echo "== tests with the race detector"
+	TMPDIR=$$(infra/tmpdir.sh) $(GO) test -race -timeout 20m ./...
+	@echo "== fuzzing"
+	@$(MAKE) --no-print-directory fuzz
+
+check-vet:
 	@echo "== format, vet"
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt-ed:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) vet ./...
 	cd $(EMBEDDED) && $(GO) vet ./...
+
+check-lint:
 	@echo "== lint, workflowcheck"
-	$(TOOLS)/golangci-lint run ./...
-	cd $(EMBEDDED) && $(TOOLS)/golangci-lint run --config ../../.golangci.yml ./...
+	$(TOOLS)/golangci-lint run --allow-parallel-runners ./...
 	$(TOOLS)/workflowcheck -config .workflowcheck.yaml ./workflows/...
+
+check-lint-embedded:
+	@echo "== lint of $(EMBEDDED)"
+	cd $(EMBEDDED) && $(TOOLS)/golangci-lint run --allow-parallel-runners --config ../../.golangci.yml ./...
+
+check-network:
 	@echo "== known vulnerabilities"
 	@$(MAKE) --no-print-directory vulnerabilities
 	@echo "== secrets in the sources and in their history"
 	@$(MAKE) --no-print-directory secrets
-	@echo "== tests with the race detector"
-	$(GO) test -race -timeout 20m ./...
-	@echo "== fuzzing"
-	@$(MAKE) --no-print-directory fuzz
 
 # schemathesis is a Python program: it is installed into .tools, where that can be had.
 APISECONDS ?= 60
@@ -160,4 +177,4 @@ compose-check: ## validate docker-compose.yml, its configuration and the images'
 clean: ## remove what was built
 	rm -rf $(BIN) $(TOOLS) dist
 
-.PHONY: help build build-embedded demo nights dev page browser test test-with-servers api-contract check fuzz secrets release release-check vulnerabilities docs histories bench storm servers servers-down compose-check clean
+.PHONY: help build build-embedded demo nights dev page browser test test-with-servers test-pipeline test-clients api-contract check check-vet check-lint check-lint-embedded check-network fuzz secrets release release-check vulnerabilities docs histories bench storm servers servers-down compose-check clean

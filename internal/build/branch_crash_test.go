@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/unweaver/unweaver/internal/build/releases"
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -92,14 +93,15 @@ func TestABranchOrAPromoteThatDiedAtAnyWriteIsFinishedByTheSameCommand(t *testin
 				}
 				return at - died.left.Load()
 			}
-			all := writes(t, 1<<20)
+			var all int64
+			synctest.Test(t, func(t *testing.T) { all = writes(t, 1<<20) })
 			if all < 4 {
 				t.Fatalf("it takes %d writes only", all)
 			}
 			for at := range all {
 				t.Run(fmt.Sprint(at), func(t *testing.T) {
 					t.Parallel()
-					writes(t, at)
+					synctest.Test(t, func(t *testing.T) { writes(t, at) })
 				})
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/unweaver/unweaver/internal/build/releases"
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -22,6 +23,10 @@ func (s *site) unbranch(t *testing.T, name string) {
 // A purge of a base that got a branch after it was asked for does not end before the branch is gone; what the branch
 // leaves goes with it, and no branch is made meanwhile. The nights of a later branch leave the document out.
 func TestAPurgeOfABaseEndsOnceItHasNoBranch(t *testing.T) {
+	synctest.Test(t, testAPurgeOfABaseEndsOnceItHasNoBranch) // a branch settles for a second and a half
+}
+
+func testAPurgeOfABaseEndsOnceItHasNoBranch(t *testing.T) {
 	s := branchSite(t)
 	s.write(t, map[string]string{"secret.md": secretDocument(0)})
 	s.night(t)

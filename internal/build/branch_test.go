@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/unweaver/unweaver/internal/build/releases"
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -117,6 +118,10 @@ func (s *site) recordKeys(t testing.TB, manifest *corpus.Manifest) []string {
 }
 
 func TestABranchBeginsWithWhatItsBaseServesAndCopiesNoSegment(t *testing.T) {
+	synctest.Test(t, testABranchBeginsWithWhatItsBaseServesAndCopiesNoSegment) // a branch settles for a second and a half
+}
+
+func testABranchBeginsWithWhatItsBaseServesAndCopiesNoSegment(t *testing.T) {
 	s := branchSite(t)
 	before := segmentsIn(t, s)
 	branch, err := s.branch(t, "exp", map[string]string{"shortening.threshold": "200"})
@@ -159,6 +164,10 @@ func segmentsIn(t testing.TB, s *site) []string {
 // Each index is built, changed and collected in turn, with no grace and one generation kept, so that everything goes
 // that may: what the other one lists must stay.
 func TestNightsOfABranchAndItsBaseDeleteNothingOfEachOther(t *testing.T) {
+	synctest.Test(t, testNightsOfABranchAndItsBaseDeleteNothingOfEachOther) // a branch settles for a second and a half
+}
+
+func testNightsOfABranchAndItsBaseDeleteNothingOfEachOther(t *testing.T) {
 	s := branchSite(t)
 	s.spec.Keep, s.spec.Grace = 1, 0
 	if _, err := s.branch(t, "exp", map[string]string{"shortening.threshold": "200"}); err != nil {
@@ -187,6 +196,10 @@ func TestNightsOfABranchAndItsBaseDeleteNothingOfEachOther(t *testing.T) {
 }
 
 func TestAPromotedBranchIsServedByItsBaseAndRolledBack(t *testing.T) {
+	synctest.Test(t, testAPromotedBranchIsServedByItsBaseAndRolledBack) // a branch settles for a second and a half
+}
+
+func testAPromotedBranchIsServedByItsBaseAndRolledBack(t *testing.T) {
 	s := branchSite(t)
 	if _, err := s.branch(t, "exp", map[string]string{"shortening.threshold": "200"}); err != nil {
 		t.Fatal(err)
@@ -239,6 +252,10 @@ func TestAPromotedBranchIsServedByItsBaseAndRolledBack(t *testing.T) {
 }
 
 func TestADeletedBranchFreesWhatItAloneUsed(t *testing.T) {
+	synctest.Test(t, testADeletedBranchFreesWhatItAloneUsed) // a branch settles for a second and a half
+}
+
+func testADeletedBranchFreesWhatItAloneUsed(t *testing.T) {
 	s := branchSite(t)
 	s.spec.Keep, s.spec.Grace = 1, 0
 	for range 3 {
@@ -327,6 +344,10 @@ func (s *site) onlyNamed(t testing.TB) {
 }
 
 func TestBadBranches(t *testing.T) {
+	synctest.Test(t, testBadBranches) // a branch settles for a second and a half
+}
+
+func testBadBranches(t *testing.T) {
 	s := branchSite(t)
 	if _, err := s.branch(t, "exp", nil); err != nil {
 		t.Fatal(err)
@@ -354,6 +375,10 @@ func TestBadBranches(t *testing.T) {
 }
 
 func TestOfTwoPromotesAtOnceOneIsServed(t *testing.T) {
+	synctest.Test(t, testOfTwoPromotesAtOnceOneIsServed) // a branch settles for a second and a half
+}
+
+func testOfTwoPromotesAtOnceOneIsServed(t *testing.T) {
 	s := branchSite(t)
 	for i, name := range []string{"one", "two"} {
 		if _, err := s.branch(t, name, nil); err != nil {

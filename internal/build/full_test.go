@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/corpus"
@@ -92,20 +93,26 @@ func built(t *testing.T, s *site, halted func(err error, resume func() error)) {
 // something paid for is held; when it is mended the same index comes out, and nothing was paid for twice.
 func TestAStoreThatFailsAtEveryWriteInTurnCostsNothing(t *testing.T) {
 	var count atomic.Int64
-	undisturbed, _ := fillingSite(t, func(string) error { count.Add(1); return nil })
-	built(t, undisturbed, func(err error, _ func() error) { t.Fatal(err) })
-	want, writes, step := hashesOf(t, undisturbed), count.Load(), int64(1)
+	var want corpus.Hashes
+	synctest.Test(t, func(t *testing.T) {
+		undisturbed, _ := fillingSite(t, func(string) error { count.Add(1); return nil })
+		built(t, undisturbed, func(err error, _ func() error) { t.Fatal(err) })
+		want = hashesOf(t, undisturbed)
+	})
+	writes, step := count.Load(), int64(1)
 	if testing.Short() || raced {
 		step = 10
 	}
 	for _, code := range []fault.Code{fault.StoreFull, fault.StoreDown} {
 		t.Run(string(code), func(t *testing.T) {
-			t.Parallel() // they wait more than they work
+			t.Parallel()
 			held := 0
 			for at := int64(3); at <= writes; at += step { // configuration and lease are there before the run
-				if failsAt(t, code, at, want) {
-					held++
-				}
+				synctest.Test(t, func(t *testing.T) { // they wait more than they work
+					if failsAt(t, code, at, want) {
+						held++
+					}
+				})
 				if t.Failed() {
 					return
 				}

@@ -129,6 +129,7 @@ func nightsWanted(t *testing.T, usual int) int {
 func TestEveryNightComesToWhatABuildFromNothingComesTo(t *testing.T) {
 	for _, seed := range []uint64{1, 2} {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
 			h := &history{site: newSite(t, nil), random: rand.New(rand.NewPCG(seed, 1)), files: map[string]string{}}
 			steady(h.site)
 			h.spec.Gate.MaxRemoved, h.spec.Shortening.Threshold = 1, 500

@@ -38,6 +38,7 @@ func backfilled(
 // A backfill goes on beside a night and over the end of its process: both are published, the backfill on top of the
 // night, and nothing is paid for twice.
 func TestABackfillBesideANight(t *testing.T) {
+	t.Parallel() // it has a stack or servers of its own
 	data, docs := t.TempDir(), t.TempDir()
 	place := func(folder string, n int) {
 		must(t, os.MkdirAll(filepath.Join(docs, folder), 0o755))

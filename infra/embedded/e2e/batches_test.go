@@ -14,6 +14,7 @@ import (
 // A first build and a night in mode batch, with a server that has every fault, over the end of their process, a pause
 // and a cancel: nothing is paid twice, and an online build of the same asks for nothing.
 func TestNightsInBatches(t *testing.T) {
+	t.Parallel() // it has a stack or servers of its own
 	data := t.TempDir()
 	files := map[string]string{}
 	for n := range 40 {

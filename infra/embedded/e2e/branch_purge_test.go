@@ -16,6 +16,7 @@ import (
 // alone does not change that. Once the branch is deleted the purge takes what both had: of the document no byte of the
 // data directory says anything, and what the branch brought is still served.
 func TestAPurgeWaitsForABranchToBeDeletedAndTakesWhatBothHad(t *testing.T) {
+	t.Parallel() // it has a stack or servers of its own
 	folder := t.TempDir()
 	own, err := start(folder)
 	must(t, err)

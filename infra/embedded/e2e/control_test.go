@@ -214,6 +214,7 @@ func TestAServerThatRefusesEveryCallLeavesAnEmptyAccount(t *testing.T) {
 }
 
 func TestWipedStoresAreFilledAgainByTheNextNight(t *testing.T) {
+	t.Parallel() // it has a stack or servers of its own
 	dir := t.TempDir()
 	begin := func() *stack.Stack {
 		running, err := start(dir)

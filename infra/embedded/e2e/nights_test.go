@@ -344,6 +344,7 @@ func TestFiveNightsOnTheEmbeddedStack(t *testing.T) {
 // Five nights on real servers, with a worker killed in each and another amid the backfill, end in what a build from
 // nothing makes; what is paid for twice was in flight.
 func TestFiveNightsOnRealServersWithAWorkerKilledInEach(t *testing.T) {
+	t.Parallel() // it has a stack or servers of its own
 	c := newCluster(t)
 	held := &gates{}
 	server := serve(t, modeltest.Options{Script: held.script})
@@ -373,6 +374,7 @@ func TestFiveNightsOnRealServersWithAWorkerKilledInEach(t *testing.T) {
 
 // What docs/operations/nights.md has a reader begin with goes through, and leaves nothing behind.
 func TestTheScriptOfFiveNights(t *testing.T) {
+	t.Parallel() // it has a stack or servers of its own
 	programs := os.Getenv("UNWEAVER_TEST_BIN")
 	if programs == "" {
 		t.Skip("UNWEAVER_TEST_BIN is not set")

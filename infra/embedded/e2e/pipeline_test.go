@@ -114,6 +114,7 @@ func trace(t *testing.T, cs []map[string]any) {
 }
 
 func TestRestoreBringsTheIndexBackWithoutAModelCall(t *testing.T) {
+	t.Parallel() // it has a stack or servers of its own
 	dir := t.TempDir()
 	st, err := start(dir)
 	if err != nil {

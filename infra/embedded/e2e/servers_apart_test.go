@@ -16,6 +16,7 @@ import (
 )
 
 func TestTwoInstallationsShareServersAndNeverMeet(t *testing.T) {
+	t.Parallel() // it has a stack or servers of its own
 	a := newCluster(t, "stores.milvus.load=insert")
 	a.worker()
 	a.upload(copySample(t))
@@ -49,6 +50,7 @@ func TestTwoInstallationsShareServersAndNeverMeet(t *testing.T) {
 }
 
 func TestWhatIsMissingInAClusterIsNamed(t *testing.T) {
+	t.Parallel() // it has a stack or servers of its own
 	c := newCluster(t)
 	none := c.cfg.Engine
 	none.Namespace = "no-such-namespace"
@@ -94,6 +96,7 @@ func TestWhatIsMissingInAClusterIsNamed(t *testing.T) {
 }
 
 func TestRowsOfAnAbandonedBuildAreGoneAfterAnImport(t *testing.T) {
+	t.Parallel() // it has a stack or servers of its own
 	c := newCluster(t)
 	s := serve(t, modeltest.Options{Latency: 50 * time.Millisecond, Shuffle: true})
 	c.worker()

@@ -100,6 +100,7 @@ func rows(t *testing.T, c *cluster, st ops.Status) {
 }
 
 func TestThePipelineOnRealServersEqualsTheEmbeddedOne(t *testing.T) {
+	t.Parallel() // it has a stack or servers of its own
 	want, ids := undisturbed(t)
 	for _, how := range []string{"import", "insert"} {
 		t.Run(how, func(t *testing.T) {
@@ -366,6 +367,7 @@ func TestKilledPartsOfAClusterEndInTheSameIndex(t *testing.T) {
 }
 
 func TestRestoreBringsBackWipedStoresWithoutAModelCall(t *testing.T) {
+	t.Parallel() // it has a stack or servers of its own
 	c := newCluster(t, "stores.milvus.load=insert")
 	server := serve(t, modeltest.Options{Shuffle: true})
 	c.upload(copySample(t))
