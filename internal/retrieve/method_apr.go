@@ -1,7 +1,6 @@
 package retrieve
 
 import (
-	"slices"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/apr"
@@ -210,9 +209,11 @@ func (r *Request) explainPolicy(index *apr.Index, found apr.Found) *APRPolicy {
 		if len(option.Told) > 0 {
 			action.Encoding = option.Encoding.String()
 		}
+		seen := map[uint32]bool{} // a fact may be said by every document
 		for _, chunk := range r.citedBy(index, option.Told...) {
-			if key := r.Generation.Live.Key(int(chunk.Document)); !slices.Contains(action.Documents, key) {
-				action.Documents = append(action.Documents, key)
+			if number := chunk.Document; !seen[number] {
+				seen[number] = true
+				action.Documents = append(action.Documents, r.Generation.Live.Key(int(number)))
 			}
 		}
 		out.Actions = append(out.Actions, action)
