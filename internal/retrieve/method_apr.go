@@ -1,6 +1,7 @@
 package retrieve
 
 import (
+	"context"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/apr"
@@ -127,7 +128,11 @@ func (aprMethod) Run(r *Request) (Explanation, error) {
 		}
 	}
 	asked := apr.Asked{Query: apr.Query{Entities: r.Query.Names, Whole: r.Query.Vector}}
+	settings.Stopped = func() bool { return r.ctx.Err() != nil }
 	found := index.Find(asked, settings)
+	if settings.Stopped() {
+		return nil, context.Cause(r.ctx)
+	}
 	r.Result.Timing.Search = time.Since(start)
 	for _, one := range found.Chunks[:min(len(found.Chunks), r.Query.TopChunks)] {
 		chunk := Chunk{Live: r.Generation.Live.Chunk(chunkOf(one.Chunk)), Score: one.Score}
