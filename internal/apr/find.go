@@ -89,6 +89,7 @@ type Settings struct {
 	Count     func(string) int        // tokens of a text
 	Allow     func(chunk string) bool // nil: every chunk is let in
 	Every     bool                    // also what every other action would tell: Found.Options
+	Stopped   func() bool             // nobody waits for it any more; nil: somebody does
 }
 
 // DefaultSettings are those published, without a budget, a counter and a filter.
@@ -269,7 +270,11 @@ func (x *Index) nearest(lines []probe, edge uint32) float64 {
 	return float64(best)
 }
 
-// decide fills in what is told of the facts.
+// MostTold is how many facts are chosen among, those of the best runs: as many as as many runs have at most as stay by
+// default. They are compared pair by pair.
+const MostTold = 20 * MaxChunkTriples
+
+// decide fills in what is told of the facts. Once nobody waits it comes to something, soon.
 func (x *Index) decide(out *Found, q Asked, lines []probe, s Settings) {
 	if s.Count == nil || len(out.Runs) == 0 {
 		return
@@ -277,14 +282,26 @@ func (x *Index) decide(out *Found, q Asked, lines []probe, s Settings) {
 	var lists [][]uint32
 	total := 0
 	for _, run := range out.Runs {
-		if run.Kept {
-			lists = append(lists, run.Edges)
-			total += len(run.Edges)
+		if run.Kept && total < MostTold {
+			facts := run.Edges[:min(len(run.Edges), MostTold-total)]
+			lists = append(lists, facts)
+			total += len(facts)
+		}
+	}
+	alike := x.same()
+	if s.Stopped != nil {
+		compare, count := alike, s.Count
+		alike = func(a, b uint32) bool { return !s.Stopped() && compare(a, b) }
+		s.Count = func(text string) int {
+			if s.Stopped() {
+				return 0
+			}
+			return count(text)
 		}
 	}
 	text := func(edge uint32) string { return x.book.Text(edge) }
 	near := func(edge uint32) float64 { return x.nearest(lines, edge) }
-	unique := slices.Concat(Edges(lists, Unique, x.same(), Nearest(near, text))...)
+	unique := slices.Concat(Edges(lists, Unique, alike, Nearest(near, text))...)
 	all := slices.Concat(lists...)
 	edges := map[Action][]uint32{Unique: unique, All: all}
 	channels := Channels{

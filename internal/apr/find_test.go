@@ -173,3 +173,27 @@ func TestTheBudgetIsKeptWhateverIsFound(t *testing.T) {
 		t.Errorf("at most %d facts were told", told)
 	}
 }
+
+// A question may ask for a thousand runs of any length, and nobody may wait for what is told of them any more.
+func TestWhatIsToldIsChosenAmongABoundedNumberOfFactsWhileSomebodyWaits(t *testing.T) {
+	var documents []apr.Document
+	for chunk := range 30 {
+		one := apr.Document{Key: fmt.Sprintf("%02d", chunk)}
+		for n := range 200 {
+			source := apr.Source{one.Key, n}
+			one.Triples = append(one.Triples, apr.Triple{fmt.Sprintf("Quay %d of Port %d", n, chunk), "was built in",
+				fmt.Sprintf("year %d", n), source})
+		}
+		documents = append(documents, one)
+	}
+	index, book := indexOf(t, documents)
+	counted := 0
+	s := settings(2000)
+	s.Coarse, s.Fine = len(book.Runs), len(book.Runs)
+	s.Count = func(text string) int { counted++; return tokens.Count(text) }
+	s.Every, s.Stopped = true, func() bool { return true }
+	found := index.Find(ask("Which quay was built in year 7?"), s)
+	if len(book.Edges) <= apr.MostTold || found.Features.Facts != apr.MostTold || counted != 0 {
+		t.Errorf("%d facts of %d, %d texts counted", found.Features.Facts, len(book.Edges), counted)
+	}
+}

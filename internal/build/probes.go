@@ -204,7 +204,9 @@ func (r *Run) embedProbes(
 	if needs.Embedding == retrieve.NoEmbedding {
 		return byClass, byChunk, nil
 	}
-	models, err := r.Models(generation.Spec, r.book)
+	spec := generation.Spec // only embedders are asked: the servers of other models may be gone since
+	spec.Chat, spec.Triples = corpus.ChatModel{Provider: "builtin"}, corpus.TriplesModel{}
+	models, err := r.Models(spec, r.book)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
@@ -74,6 +75,30 @@ func TestANightWhoseRecallFellIsHeldUntilSomebodyApproves(t *testing.T) {
 	s.spec.Chunking.MaxTokens = 900
 	if night := s.night(t); night.published.Status != corpus.StatusCompleted {
 		t.Errorf("%+v, %q", night.published, s.report(t).Detail)
+	}
+}
+
+// The generation before can be asked its questions though the servers of chat and triples that it was made with are no
+// longer configured: only its embedders are asked.
+func TestProbesNeedNoModelButTheEmbedders(t *testing.T) {
+	s := newSite(t, sample(8))
+	s.probing(t, probeOf(3), probeOf(4))
+	gone := corpus.TriplesModel{Provider: "rebel", BaseURL: "http://gone.example/v1"}
+	former, refused := s.Models, false
+	s.Models = func(spec corpus.Spec, meter model.Meter) (model.Set, error) {
+		if refused && (spec.Triples == gone || spec.Chat.BaseURL != "") {
+			return model.Set{}, fault.EndpointRefused.At("use models.triples.base_url", gone.BaseURL)
+		}
+		spec.Chat.BaseURL = ""
+		return former(spec, meter)
+	}
+	s.spec.Triples, s.spec.Chat.BaseURL = gone, "http://gone.example/v1"
+	s.night(t)
+	s.spec.Triples, s.spec.Chat.BaseURL, refused = corpus.TriplesModel{}, "", true
+	night := s.changed(t)
+	if report := s.report(t); night.published.Status != corpus.StatusCompleted || report.Probes == nil ||
+		report.Probes.Before == nil {
+		t.Errorf("%+v, %q", night.published, report.Detail)
 	}
 }
 

@@ -260,7 +260,11 @@ func (p *purging) one(
 	}
 	searched.At = time.Now().UTC()
 	if len(searched.Found) > 0 && len(left) == 0 {
-		left = append(left, fmt.Sprintf("a search of what is stored found its text in %d objects", len(searched.Found)))
+		told := fmt.Sprintf("a search of what is stored found its text in %d objects", len(searched.Found))
+		if slices.ContainsFunc(searched.Found, func(object string) bool { return strings.Contains(object, "ledger/") }) {
+			told += ", of the ledger too: what runs paid for that were never published goes 14 days after nobody lists it"
+		}
+		left = append(left, told)
 	}
 	purge.Searched, purge.Left, purge.Run = &searched, left, p.Generation
 	was := purge.Gone

@@ -1,7 +1,7 @@
 package retrieve
 
 import (
-	"slices"
+	"context"
 	"time"
 
 	"github.com/unweaver/unweaver/internal/apr"
@@ -128,7 +128,11 @@ func (aprMethod) Run(r *Request) (Explanation, error) {
 		}
 	}
 	asked := apr.Asked{Query: apr.Query{Entities: r.Query.Names, Whole: r.Query.Vector}}
+	settings.Stopped = func() bool { return r.ctx.Err() != nil }
 	found := index.Find(asked, settings)
+	if settings.Stopped() {
+		return nil, context.Cause(r.ctx)
+	}
 	r.Result.Timing.Search = time.Since(start)
 	for _, one := range found.Chunks[:min(len(found.Chunks), r.Query.TopChunks)] {
 		chunk := Chunk{Live: r.Generation.Live.Chunk(chunkOf(one.Chunk)), Score: one.Score}
@@ -210,9 +214,11 @@ func (r *Request) explainPolicy(index *apr.Index, found apr.Found) *APRPolicy {
 		if len(option.Told) > 0 {
 			action.Encoding = option.Encoding.String()
 		}
+		seen := map[uint32]bool{} // a fact may be said by every document
 		for _, chunk := range r.citedBy(index, option.Told...) {
-			if key := r.Generation.Live.Key(int(chunk.Document)); !slices.Contains(action.Documents, key) {
-				action.Documents = append(action.Documents, key)
+			if number := chunk.Document; !seen[number] {
+				seen[number] = true
+				action.Documents = append(action.Documents, r.Generation.Live.Key(int(number)))
 			}
 		}
 		out.Actions = append(out.Actions, action)
