@@ -112,7 +112,7 @@ func TestEstimatesBySignsAreCloseToScores(t *testing.T) {
 func bySigns(p *part, question []float32, n int) []vectors.Hit {
 	x := p.index.Load()
 	var estimates []float32
-	(&signed{p: p, factors: x.factors, signs: x.signs}).estimates(newRotation(p.dim).tables(question),
+	(&signed{p: p, factors: x.factors, signs: x.signs}).estimates(question,
 		func(_ int, block []float32) { estimates = append(estimates, block...) })
 	rows := make([]int, p.n)
 	for i := range rows {
