@@ -32,9 +32,19 @@ const (
 const (
 	concentratedRows  = 256  // of a part that are looked at, at even distances
 	concentratedShare = 0.75 // of the squares of a row's numbers that the largest eighth of them has, on average
-	// askedShare of the squares of a question's numbers is asked for, the largest first.
-	askedShare = 0.98
 )
+
+// askedShares of the squares of a question's numbers are asked for, the largest first: of all but the shortest lists
+// nearly all, since each row that has to be looked at for what was left out costs as much as a thousand that are summed.
+var askedShares = [...]float64{0.92, 0.98}
+
+// precision is the place in askedShares for a list of n rows.
+func precision(n int) int {
+	if n <= indexedAsks[0] {
+		return 0
+	}
+	return 1
+}
 
 // concentrated tells whether few numbers of a part's rows say most of what they say.
 func (p *part) concentrated() bool {
@@ -177,9 +187,9 @@ const (
 	apartAt     = 16
 )
 
-// tables prepares a question.
-func (c *columned) tables(question []float32) columnTables {
-	dims := heaviest(question, askedShare)
+// tables prepares a question for a list of n rows.
+func (c *columned) tables(question []float32, n int) columnTables {
+	dims := heaviest(question, askedShares[precision(n)])
 	if len(dims) == 0 {
 		return columnTables{}
 	}
@@ -292,9 +302,12 @@ func columnSumsGo(tables []byte, offsets []uint32, levels []byte, out []groupSum
 	}
 }
 
+// precise implements sketch.
+func (*columned) precise(n int) int { return precision(n) }
+
 // estimates implements sketch.
-func (c *columned) estimates(question []float32, each func(low int, estimates []float32)) {
-	asked := c.tables(question)
+func (c *columned) estimates(question []float32, n int, each func(low int, estimates []float32)) {
+	asked := c.tables(question, n)
 	reader := columnReaders.Get().(*columnReader)
 	defer columnReaders.Put(reader)
 	var out [rowsPerGroup]float32

@@ -91,10 +91,12 @@ func (m *columnMaker) turn(first, high, at, length int) {
 }
 
 const (
-	columnsPerAsked = 4  // rows that are looked at for each one asked for, at least: estimates are near
-	mixedRows       = 4  // of which a question is mixed
-	mixedNumbers    = 24 // of each
+	mixedRows    = 4  // of which a question is mixed
+	mixedNumbers = 24 // of each
 )
+
+// columnsPerAsked are how many rows are looked at for each one asked for, at least, by the place in indexedAsks.
+var columnsPerAsked = [len(indexedAsks)]int{20, 4, 4, 4}
 
 // mixedQuestions are such as people ask: of a few of the features of several rows.
 func mixedQuestions(p *part) []question {

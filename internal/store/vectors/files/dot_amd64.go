@@ -23,6 +23,9 @@ func columnSumsAVX2(
 )
 
 //go:noescape
+func fetchAhead(from *float32, lines int)
+
+//go:noescape
 func overAVX2(sums *[rowsAtOnce]uint16, factors *float32, step, least, floor float32) uint32
 
 // over tells of which rows the estimate is not below a floor: a bit for each, the lowest for the first.
@@ -41,6 +44,13 @@ func sums(tables, signs []byte, out *[rowsAtOnce]uint16) {
 	}
 	_ = tables[len(signs)-1]
 	sumsAVX2(&tables[0], &signs[0], len(signs)/rowsAtOnce, out)
+}
+
+// soon tells that a row is read soon.
+func soon(row []float32) {
+	if lines := len(row) / 16; lines > 0 {
+		fetchAhead(&row[0], lines)
+	}
 }
 
 // columnSums adds to the sums of groups of rows what the tables say of their levels: at each offset 32 bytes a group.

@@ -70,6 +70,19 @@ four:
 	VZEROUPPER
 	RET
 
+// func fetchAhead(from *float32, lines int)
+// Asks for so many lines of 64 bytes, at least one, that are read soon.
+TEXT ·fetchAhead(SB), NOSPLIT, $0-16
+	MOVQ from+0(FP), SI
+	MOVQ lines+8(FP), CX
+
+line:
+	PREFETCHT0 (SI)
+	ADDQ       $64, SI
+	DECQ       CX
+	JNZ        line
+	RET
+
 DATA halves<>+0(SB)/8, $0x0f0f0f0f0f0f0f0f
 GLOBL halves<>(SB), RODATA|NOPTR, $8
 

@@ -20,9 +20,12 @@ import (
 const (
 	measuredRows = 24    // questions: so many rows, and so many sums of two
 	wantedRecall = 0.995 // of the best rows
-	keptPerAsked = 8     // at least, however well the questions went
 	worthIt      = 8     // an index for which more than 1/worthIt of the rows must be looked at is none
 )
+
+// keptPerAsked rows are looked at by their codes for each one asked for, at least, however well the questions went; by
+// the place in indexedAsks.
+var keptPerAsked = [len(indexedAsks)]int{8, 8, 8, 8}
 
 // writeIndex makes the file of an index durably, under another name first, and gives the end of its name. It depends on
 // nothing but the rows, and is made in the file itself: what is held in memory does not grow with them.
@@ -192,14 +195,18 @@ func (m *signMaker) make(low int) error {
 
 // sketch is what an index tells of its rows.
 type sketch interface {
-	// estimates gives estimates of the scores of all rows, in their order: those of some that begin with a row at once,
-	// which are valid until the next.
-	estimates(question []float32, each func(low int, estimates []float32))
+	// estimates gives estimates of the scores of all rows, as a search for n of them makes them, in the order of the
+	// rows: those of some that begin with a row at once, which are valid until the next.
+	estimates(question []float32, n int, each func(low int, estimates []float32))
+	// precise tells how precise those for n rows are: equal numbers, equal estimates.
+	precise(n int) int
 }
 
 // measure finds how many rows must be looked at by their codes to find the wanted share of the best, and at least so
 // many for each that is asked for.
-func measure(ctx context.Context, p *part, of sketch, questions []question, perAsked int) (keep measures, err error) {
+func measure(
+	ctx context.Context, p *part, of sketch, questions []question, perAsked [len(indexedAsks)]int,
+) (keep measures, err error) {
 	ranks := make([][len(indexedAsks)][]int, len(questions))
 	err = par.Each(ctx, len(questions), runtime.GOMAXPROCS(0), func(_ context.Context, q int) error {
 		ranks[q] = p.ranks(of, questions[q])
@@ -217,7 +224,7 @@ func measure(ctx context.Context, p *part, of sketch, questions []question, perA
 			continue
 		}
 		slices.Sort(all)
-		needed := max(perAsked*ask, 1+all[int(wantedRecall*float64(len(all)-1))])
+		needed := max(perAsked[a]*ask, 1+all[int(wantedRecall*float64(len(all)-1))])
 		if needed*worthIt <= p.n {
 			keep[a] = needed
 		}
@@ -256,8 +263,20 @@ func rowQuestions(p *part, most int) []question {
 // ranks gives for each of indexedAsks the places that the best rows of all have in the order of the estimates.
 func (p *part) ranks(of sketch, asked question) (out [len(indexedAsks)][]int) {
 	rows := p.best(asked)
+	var places []int
+	for a, ask := range indexedAsks {
+		if a == 0 || of.precise(ask) != of.precise(indexedAsks[a-1]) {
+			places = p.places(of, asked, ask, rows)
+		}
+		out[a] = places[:min(ask, len(rows))]
+	}
+	return out
+}
+
+// places gives the places that rows have in the order of the estimates of a search for n.
+func (p *part) places(of sketch, asked question, n int, rows []ranked) []int {
 	if len(rows) == 0 {
-		return out
+		return nil
 	}
 	inOrder := make([]int, len(rows)) // places in rows, by the number of the row
 	for i := range inOrder {
@@ -265,7 +284,7 @@ func (p *part) ranks(of sketch, asked question) (out [len(indexedAsks)][]int) {
 	}
 	slices.SortFunc(inOrder, func(a, b int) int { return cmp.Compare(rows[a].row, rows[b].row) })
 	estimates := make([]float32, len(rows)) // of the best rows
-	of.estimates(asked.vector, func(low int, block []float32) {
+	of.estimates(asked.vector, n, func(low int, block []float32) {
 		for len(inOrder) > 0 && int(rows[inOrder[0]].row) < low+len(block) {
 			estimates[inOrder[0]] = block[int(rows[inOrder[0]].row)-low]
 			inOrder = inOrder[1:]
@@ -273,7 +292,7 @@ func (p *part) ranks(of sketch, asked question) (out [len(indexedAsks)][]int) {
 	})
 	known := slices.Sorted(slices.Values(estimates))
 	better := make([]int, len(known)+1) // how many estimates lie above so many of the known ones, and not above more
-	of.estimates(asked.vector, func(_ int, block []float32) {
+	of.estimates(asked.vector, n, func(_ int, block []float32) {
 		for _, estimate := range block {
 			if estimate > known[0] {
 				at, _ := slices.BinarySearch(known, estimate)
@@ -284,19 +303,18 @@ func (p *part) ranks(of sketch, asked question) (out [len(indexedAsks)][]int) {
 	for i := len(better) - 2; i >= 0; i-- {
 		better[i] += better[i+1]
 	}
-	for a, ask := range indexedAsks {
-		for i := range rows[:min(ask, len(rows))] {
-			at, _ := slices.BinarySearch(known, estimates[i])
-			out[a] = append(out[a], better[at+1])
-		}
+	places := make([]int, len(rows))
+	for i, estimate := range estimates {
+		at, _ := slices.BinarySearch(known, estimate)
+		places[i] = better[at+1]
 	}
-	return out
+	return places
 }
 
 // best gives the rows that are best by their codes, the best first, as many as anybody asks an index for.
 func (p *part) best(asked question) []ranked {
 	query := coarseQuestion(asked.vector)
-	found := newBest(indexedAsks[len(indexedAsks)-1])
+	found := newBest(indexedAsks[len(indexedAsks)-1], new(floors))
 	var products [rowsPerBlock]int32
 	for low := 0; low < p.n; low += rowsPerBlock {
 		high := min(low+rowsPerBlock, p.n)
@@ -314,8 +332,11 @@ func (p *part) best(asked question) []ranked {
 	return rows
 }
 
+// precise implements sketch.
+func (*signed) precise(int) int { return 0 }
+
 // estimates implements sketch.
-func (s *signed) estimates(question []float32, each func(low int, estimates []float32)) {
+func (s *signed) estimates(question []float32, _ int, each func(low int, estimates []float32)) {
 	tables := newRotation(s.p.dim).tables(question)
 	width := signBytes(s.p.dim)
 	var summed [rowsAtOnce]uint16

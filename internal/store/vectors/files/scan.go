@@ -34,7 +34,7 @@ const (
 func (c *collection) candidates(ctx context.Context, question []float32, n int) ([]candidate, error) {
 	query := coarseQuestion(question)
 	var turned tables
-	columns := make([]columnTables, len(c.parts))
+	columns, floors := make([]columnTables, len(c.parts)), make([]floors, len(c.parts))
 	var runs []run
 	rows := 0
 	for i, p := range c.parts {
@@ -42,7 +42,7 @@ func (c *collection) candidates(ctx context.Context, question []float32, n int) 
 		switch {
 		case of[0].keep == 0:
 		case p.index.Load().byDim:
-			columns[i] = p.index.Load().columns.tables(question)
+			columns[i] = p.index.Load().columns.tables(question, n)
 		case turned.bytes == nil:
 			turned = c.rotation().tables(question)
 		}
@@ -53,7 +53,8 @@ func (c *collection) candidates(ctx context.Context, question []float32, n int) 
 	scans := make([]*scan, workers)
 	err := par.Each(ctx, workers, workers, func(ctx context.Context, w int) error {
 		scans[w] = &scan{
-			query: &query, turned: &turned, columns: columns, best: newSmallest(n), sketched: map[int]*best{},
+			query: &query, turned: &turned, columns: columns, floors: floors, best: newSmallest(n),
+			sketched: map[int]*best{},
 		}
 		for j := w; j < len(runs) && ctx.Err() == nil; j += workers {
 			scans[w].over(c.parts[runs[j].part], runs[j])
@@ -149,6 +150,7 @@ type scan struct {
 	query    *coarse
 	turned   *tables
 	columns  []columnTables // by the number of the part
+	floors   []floors       // too, those of all workers
 	best     smallest       // the least that the scores of the best rows can be
 	found    []candidate
 	sift     int           // how many are looked through again
@@ -159,7 +161,7 @@ func (s *scan) over(p *part, r run) {
 	if r.keep > 0 {
 		kept := s.sketched[r.part]
 		if kept == nil {
-			kept = newBest(r.keep)
+			kept = newBest(r.keep, &s.floors[r.part])
 			s.sketched[r.part] = kept
 		}
 		if x := p.index.Load(); x.byDim {
@@ -186,6 +188,7 @@ func (s *scan) overSigns(p *part, r run, x *index, kept *best) {
 	for low := r.low; low < r.high; low += rowsAtOnce {
 		at := low / rowsAtOnce * width
 		sums(s.turned.bytes, x.signs[at:at+width], &summed)
+		kept.raise()
 		s.turned.keep(p, low, x.factors[low:min(low+rowsAtOnce, r.high)], &summed, kept)
 	}
 }
@@ -196,6 +199,7 @@ func (s *scan) overColumns(p *part, r run, x *columned, kept *best) {
 	reader := columnReaders.Get().(*columnReader)
 	defer columnReaders.Put(reader)
 	for i, summed := range x.sums(reader, asked, r.low) {
+		kept.raise()
 		for half := range summed {
 			if low := r.low + i*rowsPerGroup + half*rowsAtOnce; low < r.high {
 				asked.keep(p, low, p.scales[low:min(low+rowsAtOnce, r.high)], &summed[half], kept)
