@@ -36,7 +36,7 @@ func newBest(most int, all *floors) *best {
 // the best of all rows. The zero value is a floor of nothing.
 type floors struct{ bits atomic.Uint32 }
 
-// orderOf gives a number that is the larger the larger a float is, and more than 0; noOrder is that of one that is none.
+// orderOf gives a number that is the larger the larger a float is, and more than 0.
 func orderOf(x float32) uint32 {
 	bits := math.Float32bits(x)
 	if bits>>31 == 1 {

@@ -35,7 +35,7 @@ const (
 )
 
 // askedShares of the squares of a question's numbers are asked for, the largest first: of all but the shortest lists
-// nearly all, since each row that has to be looked at for what was left out costs as much as a thousand that are summed.
+// nearly all, since each row that has to be looked at for what was left out costs as much as a hundred that are summed.
 var askedShares = [...]float64{0.92, 0.98}
 
 // precision is the place in askedShares for a list of n rows.

@@ -222,8 +222,8 @@ func TestEstimatesByColumnsAreCloseToScores(t *testing.T) {
 	}
 }
 
-// Of all ways to cut the range of codes into 16 the levels are one whose values lie nearest: each code is nearest to its
-// own, and even steps are worse.
+// Of all ways to cut the range of codes into 16 the levels are one whose values lie nearest: each code is nearest to
+// its own, and even steps are worse.
 func TestLevelsLieNearestToCodes(t *testing.T) {
 	p, _ := columnedPart(t, hashedRows(2000, indexedDim, 5), indexedDim)
 	fitted := p.fittedLevels()

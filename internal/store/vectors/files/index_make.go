@@ -37,7 +37,9 @@ func writeIndex(ctx context.Context, p *part) (end string, err error) {
 	return end, writeIndexFile(ctx, p, p.indexPath(end), fill)
 }
 
-func writeIndexFile(ctx context.Context, p *part, path string, fill func(context.Context, *part, *os.File) error) error {
+func writeIndexFile(
+	ctx context.Context, p *part, path string, fill func(context.Context, *part, *os.File) error,
+) error {
 	file, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return wrap("write", path, err)
