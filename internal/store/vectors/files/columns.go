@@ -26,7 +26,6 @@ const (
 	levelsOfCode  = 16
 	rowsPerGroup  = 2 * rowsAtOnce
 	rowsPerStripe = 2050 * rowsPerGroup // at most
-	rowsPerTurn   = rowsPerStripe / 2   // what a worker reads of stripes before it turns to others
 )
 
 const (
@@ -262,24 +261,23 @@ const dimsAtOnce = 16
 // columnReader reads the sums of groups of rows; it is of one goroutine.
 type columnReader struct {
 	offsets []uint32 // of the stripes, in a block
-	room    [rowsPerTurn / rowsPerGroup]groupSums
+	room    [rowsPerStripe / rowsPerGroup]groupSums
 }
 
 var columnReaders = sync.Pool{New: func() any { return new(columnReader) }}
 
-// sums adds up what the tables say of the groups of rows that begin with a row, as many of its block as fit; what it
-// gives is valid until the next.
-func (c *columned) sums(r *columnReader, asked *columnTables, row int) []groupSums {
-	low := row / rowsPerStripe * rowsPerStripe
+// sums adds up what the tables say of the groups of rows of the block that begins with a row; what it gives is valid
+// until the next.
+func (c *columned) sums(r *columnReader, asked *columnTables, low int) []groupSums {
 	length := stripeBytes(c.p, low)
-	rows := min(c.p.n, low+rowsPerStripe) - row
-	out := r.room[:min((rows+rowsPerGroup-1)/rowsPerGroup, len(r.room))]
+	rows := min(c.p.n-low, rowsPerStripe)
+	out := r.room[:(rows+rowsPerGroup-1)/rowsPerGroup]
 	clear(out)
 	r.offsets = r.offsets[:0]
 	for _, dim := range asked.dims {
 		r.offsets = append(r.offsets, uint32(int(dim)*length))
 	}
-	levels := c.stripes[c.p.dim*low/2:][:c.p.dim*length][(row-low)/2:]
+	levels := c.stripes[c.p.dim*low/2:][:c.p.dim*length]
 	for at := 0; at < len(r.offsets); at += dimsAtOnce {
 		end := min(at+dimsAtOnce, len(r.offsets))
 		ahead := r.offsets[end:min(end+dimsAtOnce, len(r.offsets))]

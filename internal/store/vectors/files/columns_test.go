@@ -3,6 +3,7 @@ package files
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -130,7 +131,7 @@ func TestColumnSumsEqualThoseOfPlainGo(t *testing.T) {
 // Each row has the levels of its codes in its place, in every block and in the last group, which is not full.
 func TestEstimatesByColumnsAreThoseOfLevels(t *testing.T) {
 	const dim = 16
-	for _, n := range []int{1, 63, 64, 65, 5000, rowsPerStripe - 1, rowsPerStripe, rowsPerStripe + rowsPerTurn + 70} {
+	for _, n := range []int{1, 63, 64, 65, 5000, rowsPerStripe - 1, rowsPerStripe, 2*rowsPerStripe + 70} {
 		r := rand.New(rand.NewPCG(uint64(n), 5))
 		rows := make([]vectors.Row, n)
 		for i := range rows {
@@ -368,7 +369,11 @@ func TestColumnsFindTheSameWithAnyNumberOfWorkers(t *testing.T) {
 		clear(rows[i].Vector[8:])
 		rows[i].Vector[i%8] += 0.1
 	}
-	put(t, store, dim, rows)
+	err := errors.Join(store.Create(t.Context(), "c", dim), store.Upsert(t.Context(), "c", rows)) // one part, two blocks
+	if err != nil {
+		t.Fatal(err)
+	}
+	reload(t, store)
 	p := store.open["c"].parts[0]
 	if x := p.index.Load(); x == nil || x.columns == nil {
 		t.Fatal("there are no columns")

@@ -134,7 +134,7 @@ func (p *part) runs(number, n int) []run {
 	switch {
 	case keep == 0:
 	case p.index.Load().byDim:
-		length = rowsPerTurn // of one block
+		length = rowsPerStripe // one block
 	default:
 		length = 4 * rowsPerRun
 	}
