@@ -179,7 +179,11 @@ func (s Searcher) ClassRecords(
 
 // similarChunks gives the n best allowed chunks by their best window.
 func (r *Request) similarChunks(question []float32, n int) ([]Chunk, error) {
-	for ask := 2*n + 8; ; ask *= 2 {
+	ask := 2*n + 8 // a chunk may have several
+	if counts := r.Generation.Manifest.Counts; counts.Windows == counts.Chunks {
+		ask = n + n/4 + 8
+	}
+	for ; ; ask *= 2 {
 		hits, err := r.Vectors.Search(r.ctx, r.Generation.Manifest.Collections.Chunks, question, ask)
 		if err != nil {
 			return nil, err
@@ -187,6 +191,9 @@ func (r *Request) similarChunks(question []float32, n int) ([]Chunk, error) {
 		var out []Chunk
 		seen := map[corpus.ID]bool{}
 		for _, hit := range hits {
+			if len(out) == n {
+				break
+			}
 			chunk := r.Generation.chunkOfRow(hit.Key)
 			if chunk == nil || seen[chunk.ID] || !r.allowed.chunk(chunk) {
 				continue
@@ -195,7 +202,7 @@ func (r *Request) similarChunks(question []float32, n int) ([]Chunk, error) {
 			out = append(out, Chunk{Live: chunk, Similarity: float64(hit.Score), HasSim: true})
 		}
 		if r.allowed.err != nil || len(out) >= n || len(hits) < ask {
-			return out[:min(n, len(out))], r.allowed.err
+			return out, r.allowed.err
 		}
 	}
 }

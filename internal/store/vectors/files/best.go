@@ -1,6 +1,9 @@
 package files
 
-import "math"
+import (
+	"math"
+	"sync/atomic"
+)
 
 // ranked is a row with an estimate of its score.
 type ranked struct {
@@ -20,10 +23,50 @@ type best struct {
 	most  int
 	floor float32 // what is below is none of them
 	rows  []ranked
+	all   *floors // of those who look at other rows
 }
 
-func newBest(most int) *best {
-	return &best{most: most, floor: float32(math.Inf(-1)), rows: make([]ranked, 0, 2*most+rowsPerBlock)}
+func newBest(most int, all *floors) *best {
+	b := &best{most: most, floor: float32(math.Inf(-1)), rows: make([]ranked, 0, 2*most+rowsPerBlock), all: all}
+	b.raise()
+	return b
+}
+
+// floors is the highest floor of several who keep as many of the best of different rows: what is below it is none of
+// the best of all rows. The zero value is a floor of nothing.
+type floors struct{ bits atomic.Uint32 }
+
+// orderOf gives a number that is the larger the larger a float is, and more than 0.
+func orderOf(x float32) uint32 {
+	bits := math.Float32bits(x)
+	if bits>>31 == 1 {
+		return ^bits
+	}
+	return bits | 1<<31
+}
+
+func floatOf(order uint32) float32 {
+	if order>>31 == 1 {
+		return math.Float32frombits(order &^ (1 << 31))
+	}
+	return math.Float32frombits(^order)
+}
+
+// raise makes the floor that of all where that is higher.
+func (b *best) raise() {
+	if order := b.all.bits.Load(); order != 0 {
+		b.floor = max(b.floor, floatOf(order))
+	}
+}
+
+// tell makes the floor of all this one where it is higher.
+func (b *best) tell() {
+	for order := orderOf(b.floor); ; {
+		have := b.all.bits.Load()
+		if order <= have || b.all.bits.CompareAndSwap(have, order) {
+			return
+		}
+	}
 }
 
 func (b *best) add(row int32, estimate float32) {
@@ -36,6 +79,7 @@ func (b *best) add(row int32, estimate float32) {
 		for _, r := range b.kept() {
 			b.floor = min(b.floor, r.estimate)
 		}
+		b.tell()
 	}
 }
 

@@ -13,7 +13,9 @@ import (
 )
 
 // An index of a part is derived from it: where it is missing or damaged, or of another part, the codes of all rows are
-// scanned, and the next Load makes it anew.
+// scanned, and the next Load makes it anew. It is by columns where few numbers of a row say most of it, else by signs;
+// which, the rows alone tell. Parts that have signs and should have columns were indexed before there were columns:
+// their signs are used until the next Load.
 
 const (
 	indexMagic = "UWSIGN1\x00"
@@ -25,20 +27,31 @@ const (
 // rows.
 var indexedAsks = [...]int{20, 150, 300, 1000}
 
-// measures say for each of indexedAsks how many of the rows that are best by their signs have to be looked at by their
+// measures say for each of indexedAsks how many of the rows that are best by an index have to be looked at by their
 // codes; 0 where these are so many that all rows may be.
 type measures [len(indexedAsks)]int
 
-// index is a mapped file of signs of rows. Its slices point into the mapping.
+// index is a mapped file of signs or columns of rows. Its slices point into the mapping.
 type index struct {
 	path    string
 	data    []byte
 	keep    measures
 	factors []float32 // of the rows
 	signs   []byte    // of 32 rows after each other, interleaved; the last ones are filled up
+	columns *columned // or these
+	byDim   bool      // it is one of columns, also where it is of no use
 }
 
-func (p *part) indexPath() string { return strings.TrimSuffix(p.path, partEnd) + indexEnd }
+// indexEnds are those of files of indexes, the one that is used first where there are two.
+var indexEnds = [...]string{columnsEnd, indexEnd}
+
+func (p *part) indexPath(end string) string { return strings.TrimSuffix(p.path, partEnd) + end }
+
+// lacksIndex tells whether the part has no index, or one of the kind that it should not have.
+func (p *part) lacksIndex() bool {
+	x := p.index.Load()
+	return x == nil || x.byDim != p.concentrated()
+}
 
 // checksum is what the part ends with: an index of other rows tells another one.
 func (p *part) checksum() uint32 { return binary.LittleEndian.Uint32(p.data[len(p.data)-4:]) }
@@ -48,16 +61,21 @@ func blocks(rows int) int { return (rows + rowsAtOnce - 1) / rowsAtOnce }
 
 // openIndex maps the index of a part; nil where there is none that can be used.
 func (p *part) openIndex() *index {
-	x, err := p.mapIndex()
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		slog.Warn("an index of vectors cannot be used: all rows are scanned until the next load makes it anew",
-			"file", p.indexPath(), "why", err.Error())
+	for _, end := range indexEnds {
+		x, err := p.mapIndex(end)
+		if err == nil {
+			return x
+		}
+		if !errors.Is(err, os.ErrNotExist) {
+			slog.Warn("an index of vectors cannot be used: all rows are scanned until the next load makes it anew",
+				"file", p.indexPath(end), "why", err.Error())
+		}
 	}
-	return x
+	return nil
 }
 
-func (p *part) mapIndex() (*index, error) {
-	path := p.indexPath()
+func (p *part) mapIndex(end string) (*index, error) {
+	path := p.indexPath(end)
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -74,17 +92,22 @@ func (p *part) mapIndex() (*index, error) {
 	if err != nil {
 		return nil, wrap("map", path, err)
 	}
-	x := &index{path: path, data: data}
+	x := &index{path: path, data: data, byDim: end == columnsEnd}
 	if err := x.layout(p); err != nil {
 		return nil, errors.Join(err, unix.Munmap(data))
 	}
 	return x, nil
 }
 
-// layout finds the sections and checks them: a header, the factors, the signs, a checksum.
+// layout finds the sections and checks them: a header; the factors and the signs, or the levels and the stripes; a
+// checksum.
 func (x *index) layout(p *part) error {
 	word := func(at int) int { return int(binary.LittleEndian.Uint32(x.data[at:])) }
-	if string(x.data[:8]) != indexMagic || word(8) != p.dim || word(12) != p.n || word(16) != int(p.checksum()) {
+	magic := indexMagic
+	if x.byDim {
+		magic = columnsMagic
+	}
+	if string(x.data[:8]) != magic || word(8) != p.dim || word(12) != p.n || word(16) != int(p.checksum()) {
 		return errors.New("it is no index of this part")
 	}
 	for i := range x.keep {
@@ -92,7 +115,13 @@ func (x *index) layout(p *part) error {
 	}
 	end := len(x.data) - 4
 	size := indexHead
-	if x.useful() {
+	switch {
+	case !x.useful():
+	case x.byDim:
+		if size = columnsSize(p); size == end {
+			x.columns = columnsIn(p, x.data)
+		}
+	default:
 		if _, _, size = indexSections(p); size == end {
 			made := signsIn(p, x.data)
 			x.factors, x.signs = made.factors, made.signs
@@ -122,9 +151,14 @@ func (x *index) keeps(n int) int {
 		return 0
 	}
 	for i, most := range indexedAsks {
-		if n <= most {
-			return x.keep[i]
+		if n > most {
+			continue
 		}
+		if i > 0 && x.byDim && x.keep[i] > 0 && x.keep[i-1] > 0 { // between what was measured
+			before := indexedAsks[i-1]
+			return x.keep[i-1] + (x.keep[i]-x.keep[i-1])*(n-before)/(most-before)
+		}
+		return x.keep[i]
 	}
 	return 0
 }
@@ -136,10 +170,9 @@ func indexSections(p *part) (factors, signs, end int) {
 	return factors, signs, signs + rowsAtOnce*signBytes(p.dim)*blocks(p.n)
 }
 
-// signed is the content of an index that is being made.
+// signed is the content of an index by signs.
 type signed struct {
 	p       *part
-	keep    measures
 	factors []float32
 	signs   []byte
 }
@@ -152,13 +185,13 @@ func signsIn(p *part, data []byte) *signed {
 	}
 }
 
-// head is what the file begins with.
-func (s *signed) head() []byte {
-	out := []byte(indexMagic)
-	for _, word := range []int{s.p.dim, s.p.n, int(s.p.checksum())} {
+// headOf is what the file of an index begins with.
+func headOf(magic string, p *part, keep measures) []byte {
+	out := []byte(magic)
+	for _, word := range []int{p.dim, p.n, int(p.checksum())} {
 		out = binary.LittleEndian.AppendUint32(out, uint32(word))
 	}
-	for _, n := range s.keep {
+	for _, n := range keep {
 		out = binary.LittleEndian.AppendUint32(out, uint32(n))
 	}
 	return append(out, make([]byte, indexHead-len(out))...)

@@ -20,19 +20,31 @@ import (
 const (
 	measuredRows = 24    // questions: so many rows, and so many sums of two
 	wantedRecall = 0.995 // of the best rows
-	keptPerAsked = 8     // at least, however well the questions went
 	worthIt      = 8     // an index for which more than 1/worthIt of the rows must be looked at is none
 )
 
-// writeIndex makes the file of an index durably, under another name first. It depends on nothing but the rows, and is
-// made in the file itself: what is held in memory does not grow with them.
-func writeIndex(ctx context.Context, p *part) error {
-	path := p.indexPath()
+// keptPerAsked rows are looked at by their codes for each one asked for, at least, however well the questions went; by
+// the place in indexedAsks.
+var keptPerAsked = [len(indexedAsks)]int{8, 8, 8, 8}
+
+// writeIndex makes the file of an index durably, under another name first, and gives the end of its name. It depends on
+// nothing but the rows, and is made in the file itself: what is held in memory does not grow with them.
+func writeIndex(ctx context.Context, p *part) (end string, err error) {
+	end, fill := indexEnd, fillSigns
+	if p.concentrated() {
+		end, fill = columnsEnd, fillColumns
+	}
+	return end, writeIndexFile(ctx, p, p.indexPath(end), fill)
+}
+
+func writeIndexFile(
+	ctx context.Context, p *part, path string, fill func(context.Context, *part, *os.File) error,
+) error {
 	file, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return wrap("write", path, err)
 	}
-	err = fillIndex(ctx, p, file)
+	err = fill(ctx, p, file)
 	if err == nil {
 		err = file.Sync()
 	}
@@ -46,29 +58,51 @@ func writeIndex(ctx context.Context, p *part) error {
 	return wrap("sync the folder of", path, durable.SyncFolder(filepath.Dir(path)))
 }
 
-// fillIndex writes the signs, measures them where they lie, and writes what is known then: the header and the checksum.
-// Of an index that is of no use only that it is stays, so that none is made at each load.
-func fillIndex(ctx context.Context, p *part, file *os.File) error {
+// fillSigns writes an index by signs.
+func fillSigns(ctx context.Context, p *part, file *os.File) error {
 	if err := makeSigns(ctx, p, file); err != nil {
 		return err
 	}
 	_, _, size := indexSections(p)
+	return measured(file, size, func(data []byte) (measures, []byte, error) {
+		keep, err := measure(ctx, p, signsIn(p, data), rowQuestions(p, 2*measuredRows), keptPerAsked)
+		return keep, headOf(indexMagic, p, keep), err
+	})
+}
+
+// fillColumns writes an index by columns.
+func fillColumns(ctx context.Context, p *part, file *os.File) error {
+	fitted := p.fittedLevels()
+	if err := makeColumns(ctx, p, fitted, file); err != nil {
+		return err
+	}
+	questions := append(rowQuestions(p, measuredRows), mixedQuestions(p)...)
+	return measured(file, columnsSize(p), func(data []byte) (measures, []byte, error) {
+		made := columnsIn(p, data)
+		made.values = fitted.values // which the file does not say yet
+		keep, err := measure(ctx, p, made, questions, columnsPerAsked)
+		return keep, columnsHeadOf(p, keep, fitted.values), err
+	})
+}
+
+// measured maps what was written of an index, has it measured where it lies, and writes what is known then: the header
+// and the checksum. Of an index that is of no use only that it is stays, so that none is made at each load.
+func measured(
+	file *os.File, size int, measure func(data []byte) (measures, []byte, error),
+) error {
 	data, err := unix.Mmap(int(file.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = unix.Munmap(data) }()
-	made := signsIn(p, data)
-	if made.keep, err = made.measure(ctx); err != nil {
+	keep, head, err := measure(data)
+	if err != nil {
 		return err
 	}
-	head := made.head()
-	sum := crc32.Checksum(head, castagnoli)
-	if made.keep == (measures{}) {
-		size = indexHead
-	} else {
-		sum = crc32.Update(sum, castagnoli, data[indexHead:])
+	if keep == (measures{}) {
+		size, head = indexHead, head[:indexHead]
 	}
+	sum := crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, data[len(head):size])
 	if err := file.Truncate(int64(size)); err != nil {
 		return err
 	}
@@ -161,13 +195,23 @@ func (m *signMaker) make(low int) error {
 	return err
 }
 
-// measure finds how many rows must be looked at by their codes to find the wanted share of the best.
-func (s *signed) measure(ctx context.Context) (keep measures, err error) {
-	questions := s.questions()
+// sketch is what an index tells of its rows.
+type sketch interface {
+	// estimates gives estimates of the scores of all rows, as a search for n of them makes them, in the order of the
+	// rows: those of some that begin with a row at once, which are valid until the next.
+	estimates(question []float32, n int, each func(low int, estimates []float32))
+	// precise tells how precise those for n rows are: equal numbers, equal estimates.
+	precise(n int) int
+}
+
+// measure finds how many rows must be looked at by their codes to find the wanted share of the best, and at least so
+// many for each that is asked for.
+func measure(
+	ctx context.Context, p *part, of sketch, questions []question, perAsked [len(indexedAsks)]int,
+) (keep measures, err error) {
 	ranks := make([][len(indexedAsks)][]int, len(questions))
-	turn := newRotation(s.p.dim)
 	err = par.Each(ctx, len(questions), runtime.GOMAXPROCS(0), func(_ context.Context, q int) error {
-		ranks[q] = s.ranks(turn, questions[q])
+		ranks[q] = p.ranks(of, questions[q])
 		return nil
 	})
 	if err != nil {
@@ -182,8 +226,8 @@ func (s *signed) measure(ctx context.Context) (keep measures, err error) {
 			continue
 		}
 		slices.Sort(all)
-		needed := max(keptPerAsked*ask, 1+all[int(wantedRecall*float64(len(all)-1))])
-		if needed*worthIt <= s.p.n {
+		needed := max(perAsked[a]*ask, 1+all[int(wantedRecall*float64(len(all)-1))])
+		if needed*worthIt <= p.n {
 			keep[a] = needed
 		}
 	}
@@ -197,16 +241,16 @@ type question struct {
 	from   []int
 }
 
-// questions are rows, at even distances in the order of their keys, and sums of two of them: who asks may ask for two
-// things at once.
-func (s *signed) questions() []question {
-	n := min(s.p.n, 2*measuredRows)
+// rowQuestions are rows, at even distances in the order of their keys, and sums of two of them: who asks may ask for
+// two things at once.
+func rowQuestions(p *part, most int) []question {
+	n := min(p.n, most)
 	var out []question
 	for i := range n {
-		from := []int{i * s.p.n / n, (i + 1) % n * s.p.n / n}
-		asked := question{s.p.exactOf(from[0]), from[:1]}
+		from := []int{i * p.n / n, (i + 1) % n * p.n / n}
+		asked := question{p.exactOf(from[0]), from[:1]}
 		if i%2 == 1 {
-			for j, x := range s.p.exactOf(from[1]) {
+			for j, x := range p.exactOf(from[1]) {
 				asked.vector[j] += x
 			}
 			asked.from = from
@@ -218,21 +262,40 @@ func (s *signed) questions() []question {
 	return out
 }
 
-// ranks gives for each of indexedAsks the places that the best rows of all have in the order of the signs.
-func (s *signed) ranks(turn *rotation, asked question) (out [len(indexedAsks)][]int) {
-	rows := s.best(asked)
+// ranks gives for each of indexedAsks the places that the best rows of all have in the order of the estimates.
+func (p *part) ranks(of sketch, asked question) (out [len(indexedAsks)][]int) {
+	rows := p.best(asked)
+	var places []int
+	for a, ask := range indexedAsks {
+		if a == 0 || of.precise(ask) != of.precise(indexedAsks[a-1]) {
+			places = p.places(of, asked, ask, rows)
+		}
+		out[a] = places[:min(ask, len(rows))]
+	}
+	return out
+}
+
+// places gives the places that rows have in the order of the estimates of a search for n.
+func (p *part) places(of sketch, asked question, n int, rows []ranked) []int {
 	if len(rows) == 0 {
-		return out
+		return nil
 	}
-	tables := turn.tables(asked.vector)
+	inOrder := make([]int, len(rows)) // places in rows, by the number of the row
+	for i := range inOrder {
+		inOrder[i] = i
+	}
+	slices.SortFunc(inOrder, func(a, b int) int { return cmp.Compare(rows[a].row, rows[b].row) })
 	estimates := make([]float32, len(rows)) // of the best rows
-	for i, row := range rows {
-		estimates[i] = s.estimate(tables, int(row.row))
-	}
+	of.estimates(asked.vector, n, func(low int, block []float32) {
+		for len(inOrder) > 0 && int(rows[inOrder[0]].row) < low+len(block) {
+			estimates[inOrder[0]] = block[int(rows[inOrder[0]].row)-low]
+			inOrder = inOrder[1:]
+		}
+	})
 	known := slices.Sorted(slices.Values(estimates))
 	better := make([]int, len(known)+1) // how many estimates lie above so many of the known ones, and not above more
-	s.estimates(tables, func(_ int, estimates []float32) {
-		for _, estimate := range estimates {
+	of.estimates(asked.vector, n, func(_ int, block []float32) {
+		for _, estimate := range block {
 			if estimate > known[0] {
 				at, _ := slices.BinarySearch(known, estimate)
 				better[at]++
@@ -242,19 +305,18 @@ func (s *signed) ranks(turn *rotation, asked question) (out [len(indexedAsks)][]
 	for i := len(better) - 2; i >= 0; i-- {
 		better[i] += better[i+1]
 	}
-	for a, ask := range indexedAsks {
-		for i := range rows[:min(ask, len(rows))] {
-			at, _ := slices.BinarySearch(known, estimates[i])
-			out[a] = append(out[a], better[at+1])
-		}
+	places := make([]int, len(rows))
+	for i, estimate := range estimates {
+		at, _ := slices.BinarySearch(known, estimate)
+		places[i] = better[at+1]
 	}
-	return out
+	return places
 }
 
 // best gives the rows that are best by their codes, the best first, as many as anybody asks an index for.
-func (s *signed) best(asked question) []ranked {
-	p, query := s.p, coarseQuestion(asked.vector)
-	found := newBest(indexedAsks[len(indexedAsks)-1])
+func (p *part) best(asked question) []ranked {
+	query := coarseQuestion(asked.vector)
+	found := newBest(indexedAsks[len(indexedAsks)-1], new(floors))
 	var products [rowsPerBlock]int32
 	for low := 0; low < p.n; low += rowsPerBlock {
 		high := min(low+rowsPerBlock, p.n)
@@ -272,30 +334,21 @@ func (s *signed) best(asked question) []ranked {
 	return rows
 }
 
-// estimates gives the scores of all rows as their signs tell them, those of a block at once, which are valid until the
-// next.
-func (s *signed) estimates(tables tables, each func(low int, estimates []float32)) {
+// precise implements sketch.
+func (*signed) precise(int) int { return 0 }
+
+// estimates implements sketch.
+func (s *signed) estimates(question []float32, _ int, each func(low int, estimates []float32)) {
+	tables := newRotation(s.p.dim).tables(question)
+	width := signBytes(s.p.dim)
+	var summed [rowsAtOnce]uint16
 	var estimates [rowsAtOnce]float32
 	for low := 0; low < s.p.n; low += rowsAtOnce {
-		each(low, s.blockOf(tables, low, &estimates))
+		sums(tables.bytes, s.signs[low*width:(low+rowsAtOnce)*width], &summed)
+		rows := min(rowsAtOnce, s.p.n-low)
+		for i := range rows {
+			estimates[i] = tables.estimate(summed[i], s.factors[low+i])
+		}
+		each(low, estimates[:rows])
 	}
-}
-
-// estimate is that of one row.
-func (s *signed) estimate(tables tables, row int) float32 {
-	var estimates [rowsAtOnce]float32
-	low := row / rowsAtOnce * rowsAtOnce
-	return s.blockOf(tables, low, &estimates)[row-low]
-}
-
-// blockOf fills in the estimates of the block that begins with a row, and gives those that are of rows.
-func (s *signed) blockOf(tables tables, low int, estimates *[rowsAtOnce]float32) []float32 {
-	width := signBytes(s.p.dim)
-	rows := min(rowsAtOnce, s.p.n-low)
-	var summed [rowsAtOnce]uint16
-	sums(tables.bytes, s.signs[low*width:(low+rowsAtOnce)*width], &summed)
-	for i := range rows {
-		estimates[i] = tables.estimate(summed[i], s.factors[low+i])
-	}
-	return estimates[:rows]
 }

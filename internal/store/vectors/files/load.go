@@ -57,7 +57,7 @@ func (c *collection) load(worth int) ([]*part, error) {
 	}
 	var parts []*part
 	for _, p := range c.parts {
-		if p.dim >= fewestSigns && p.n*p.dim >= worth && p.index.Load() == nil {
+		if p.dim >= fewestSigns && p.n*p.dim >= worth && p.lacksIndex() {
 			p.hold()
 			parts = append(parts, p)
 		}
@@ -93,16 +93,16 @@ func (c *collection) joinTail(worth int) error {
 // makeIndex makes the index of a part that the caller holds. Only an end of ctx is an error: without an index a search
 // takes longer, and is as good.
 func (c *collection) makeIndex(ctx context.Context, p *part) error {
-	err := writeIndex(ctx, p)
+	end, err := writeIndex(ctx, p)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	var made *index
 	if err == nil {
-		made, err = p.mapIndex()
+		made, err = p.mapIndex(end)
 	}
 	if err != nil {
-		slog.Warn("no index of vectors was made: all rows are scanned", "file", p.indexPath(), "why", err.Error())
+		slog.Warn("no index of vectors was made: all rows are scanned", "file", p.indexPath(end), "why", err.Error())
 		return nil
 	}
 	c.mu.Lock()
@@ -110,5 +110,11 @@ func (c *collection) makeIndex(ctx context.Context, p *part) error {
 	if !slices.Contains(c.parts, p) { // it was merged meanwhile
 		return errors.Join(made.close(), os.Remove(made.path))
 	}
-	return p.index.Swap(made).close()
+	before := p.index.Swap(made)
+	for _, other := range indexEnds { // of another kind, made when there was no other
+		if other != end {
+			_ = os.Remove(p.indexPath(other))
+		}
+	}
+	return before.close()
 }

@@ -36,7 +36,10 @@ func TestAnIndexIsMadeInMemoryThatDoesNotGrowWithItsRows(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = p.close() }()
-		return allocated(t, func() error { return writeIndex(t.Context(), p) })
+		return allocated(t, func() error {
+			_, err := writeIndex(t.Context(), p)
+			return err
+		})
 	}
 	few, many := made(rows), made(4*rows)
 	if more := many - few; more > 2*3*rows { // factors alone are four bytes a row

@@ -19,8 +19,8 @@ type candidate struct {
 	high      float64
 }
 
-// run is a stretch of rows of one part. Where keep is not 0 the rows are looked at by their signs, of which the index
-// knows 32 after each other, and so many of all rows of the part are kept.
+// run is a stretch of rows of one part. Where keep is not 0 the rows are looked at by the part's index, and so many of
+// all rows of the part are kept.
 type run struct{ part, low, high, keep int }
 
 const (
@@ -30,15 +30,20 @@ const (
 )
 
 // candidates gives the rows that may be among the n best of those whose codes are looked at: of a part without an
-// index, or where that is of no use, all; of another those that are best by their signs.
+// index, or where that is of no use, all; of another those that are best by the index.
 func (c *collection) candidates(ctx context.Context, question []float32, n int) ([]candidate, error) {
 	query := coarseQuestion(question)
 	var turned tables
+	columns, floors := make([]columnTables, len(c.parts)), make([]floors, len(c.parts))
 	var runs []run
 	rows := 0
 	for i, p := range c.parts {
 		of := p.runs(i, n)
-		if of[0].keep > 0 && turned.bytes == nil {
+		switch {
+		case of[0].keep == 0:
+		case p.index.Load().byDim:
+			columns[i] = p.index.Load().columns.tables(question, n)
+		case turned.bytes == nil:
 			turned = c.rotation().tables(question)
 		}
 		runs = append(runs, of...)
@@ -47,7 +52,10 @@ func (c *collection) candidates(ctx context.Context, question []float32, n int) 
 	workers := min(runtime.GOMAXPROCS(0), len(runs), 1+rows/rowsPerRun)
 	scans := make([]*scan, workers)
 	err := par.Each(ctx, workers, workers, func(ctx context.Context, w int) error {
-		scans[w] = &scan{query: &query, turned: &turned, best: newSmallest(n), signed: map[int]*best{}}
+		scans[w] = &scan{
+			query: &query, turned: &turned, columns: columns, floors: floors, best: newSmallest(n),
+			sketched: map[int]*best{},
+		}
 		for j := w; j < len(runs) && ctx.Err() == nil; j += workers {
 			scans[w].over(c.parts[runs[j].part], runs[j])
 		}
@@ -59,7 +67,7 @@ func (c *collection) candidates(ctx context.Context, question []float32, n int) 
 	return c.joined(ctx, scans, n)
 }
 
-// joined puts together what the workers found, and looks at the codes of the rows that are best by their signs, as many
+// joined puts together what the workers found, and looks at the codes of the rows that are best by an index, as many
 // beside each other. Whatever the number of workers, the same rows are left.
 func (c *collection) joined(ctx context.Context, scans []*scan, n int) ([]candidate, error) {
 	if len(scans) == 0 {
@@ -70,8 +78,8 @@ func (c *collection) joined(ctx context.Context, scans []*scan, n int) ([]candid
 		all.take(other)
 	}
 	kept, rows := make([][]ranked, len(c.parts)), 0
-	for number, signed := range all.signed {
-		kept[number] = signed.kept()
+	for number, sketched := range all.sketched {
+		kept[number] = sketched.kept()
 		rows += len(kept[number])
 	}
 	workers := min(len(scans), 1+rows/rowsPerLook)
@@ -98,13 +106,13 @@ func (s *scan) take(other *scan) {
 		s.best.add(low)
 	}
 	s.found = append(s.found, other.found...)
-	for number, more := range other.signed {
-		if s.signed[number] == nil {
-			s.signed[number] = more
+	for number, more := range other.sketched {
+		if s.sketched[number] == nil {
+			s.sketched[number] = more
 			continue
 		}
 		for _, row := range more.kept() {
-			s.signed[number].add(row.row, row.estimate)
+			s.sketched[number].add(row.row, row.estimate)
 		}
 	}
 }
@@ -123,7 +131,11 @@ func (s *scan) lookAt(p *part, number int, rows []ranked) {
 func (p *part) runs(number, n int) []run {
 	keep := p.index.Load().keeps(n)
 	length := rowsPerRun
-	if keep > 0 {
+	switch {
+	case keep == 0:
+	case p.index.Load().byDim:
+		length = rowsPerStripe // one block
+	default:
 		length = 4 * rowsPerRun
 	}
 	var out []run
@@ -135,17 +147,28 @@ func (p *part) runs(number, n int) []run {
 
 // scan is what one worker found.
 type scan struct {
-	query  *coarse
-	turned *tables
-	best   smallest // the least that the scores of the best rows can be
-	found  []candidate
-	sift   int           // how many are looked through again
-	signed map[int]*best // by the number of the part, the rows that are best by their signs
+	query    *coarse
+	turned   *tables
+	columns  []columnTables // by the number of the part
+	floors   []floors       // too, those of all workers
+	best     smallest       // the least that the scores of the best rows can be
+	found    []candidate
+	sift     int           // how many are looked through again
+	sketched map[int]*best // by the number of the part, the rows that are best by its index
 }
 
 func (s *scan) over(p *part, r run) {
 	if r.keep > 0 {
-		s.overSigns(p, r)
+		kept := s.sketched[r.part]
+		if kept == nil {
+			kept = newBest(r.keep, &s.floors[r.part])
+			s.sketched[r.part] = kept
+		}
+		if x := p.index.Load(); x.byDim {
+			s.overColumns(p, r, x.columns, kept)
+		} else {
+			s.overSigns(p, r, x, kept)
+		}
 		return
 	}
 	var products [rowsPerBlock]int32
@@ -159,23 +182,38 @@ func (s *scan) over(p *part, r run) {
 }
 
 // overSigns keeps the rows of a run that are best by their signs.
-func (s *scan) overSigns(p *part, r run) {
-	kept := s.signed[r.part]
-	if kept == nil {
-		kept = newBest(r.keep)
-		s.signed[r.part] = kept
-	}
-	x, width := p.index.Load(), rowsAtOnce*signBytes(p.dim)
+func (s *scan) overSigns(p *part, r run, x *index, kept *best) {
+	width := rowsAtOnce * signBytes(p.dim)
 	var summed [rowsAtOnce]uint16
 	for low := r.low; low < r.high; low += rowsAtOnce {
 		at := low / rowsAtOnce * width
 		sums(s.turned.bytes, x.signs[at:at+width], &summed)
-		factors := x.factors[low:min(low+rowsAtOnce, r.high)]
-		for over := s.turned.over(&summed, factors, kept.floor); over != 0; over &= over - 1 {
-			i := mathbits.TrailingZeros32(over)
-			if !p.dead.has(low + i) {
-				kept.add(int32(low+i), s.turned.estimate(summed[i], factors[i]))
+		kept.raise()
+		s.turned.keep(p, low, x.factors[low:min(low+rowsAtOnce, r.high)], &summed, kept)
+	}
+}
+
+// overColumns keeps the rows of a run that are best by columns.
+func (s *scan) overColumns(p *part, r run, x *columned, kept *best) {
+	asked := &s.columns[r.part]
+	reader := columnReaders.Get().(*columnReader)
+	defer columnReaders.Put(reader)
+	for i, summed := range x.sums(reader, asked, r.low) {
+		kept.raise()
+		for half := range summed {
+			if low := r.low + i*rowsPerGroup + half*rowsAtOnce; low < r.high {
+				asked.keep(p, low, p.scales[low:min(low+rowsAtOnce, r.high)], &summed[half], kept)
 			}
+		}
+	}
+}
+
+// keep adds those of 32 rows, which begin with one, to the best ones that belong to them.
+func (t *tables) keep(p *part, low int, factors []float32, summed *[rowsAtOnce]uint16, kept *best) {
+	for over := t.over(summed, factors, kept.floor); over != 0; over &= over - 1 {
+		i := mathbits.TrailingZeros32(over)
+		if !p.dead.has(low + i) {
+			kept.add(int32(low+i), t.estimate(summed[i], factors[i]))
 		}
 	}
 }

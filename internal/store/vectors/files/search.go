@@ -57,7 +57,11 @@ func (c *collection) rescore(question []float32, found []candidate, n int) (hits
 	slices.SortFunc(found, func(a, b candidate) int { return cmp.Compare(b.high, a.high) })
 	best := newSmallest(n)
 	hits = make([]vectors.Hit, 0, min(n, len(found)))
-	for _, k := range found {
+	const ahead = 2 // rows that lie anywhere: each waits for memory
+	for i, k := range found {
+		if i+ahead < len(found) {
+			soon(c.parts[found[i+ahead].part].vec(found[i+ahead].row))
+		}
 		if best.full() && float64(float32(k.high)) < best.least() {
 			break // and so are all that follow
 		}

@@ -112,7 +112,7 @@ func TestEstimatesBySignsAreCloseToScores(t *testing.T) {
 func bySigns(p *part, question []float32, n int) []vectors.Hit {
 	x := p.index.Load()
 	var estimates []float32
-	(&signed{p: p, factors: x.factors, signs: x.signs}).estimates(newRotation(p.dim).tables(question),
+	(&signed{p: p, factors: x.factors, signs: x.signs}).estimates(question, n,
 		func(_ int, block []float32) { estimates = append(estimates, block...) })
 	rows := make([]int, p.n)
 	for i := range rows {
@@ -155,7 +155,7 @@ func TestTheBestRowsAreThoseOfASort(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for _, most := range []int{1, 10, 700} {
 		var all []ranked
-		found := newBest(most)
+		found := newBest(most, new(floors))
 		for row := range 5000 {
 			one := ranked{int32(row), float32(random.IntN(900))} // many are equal
 			all = append(all, one)

@@ -1,0 +1,415 @@
+package files
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/store/vectors"
+	"github.com/unweaver/unweaver/internal/store/vectors/vectorstest"
+)
+
+// hashedRows are such as an embedder makes that hashes words: each of some words of a row, few of them frequent, adds
+// to four numbers.
+func hashedRows(n, dim int, seed uint64) []vectors.Row {
+	r := rand.New(rand.NewPCG(seed, 11))
+	words := rand.NewZipf(r, 1.2, 8, 20_000)
+	rows := make([]vectors.Row, n)
+	for i := range rows {
+		vector := make([]float32, dim)
+		for range 3 + r.IntN(4) {
+			word := words.Uint64()
+			slots := rand.New(rand.NewPCG(word, 3))
+			weight := float32(1 + math.Log1p(float64(word)))
+			for range 4 {
+				vector[slots.IntN(dim)] += weight * float32(2*slots.IntN(2)-1)
+			}
+		}
+		vector[r.IntN(dim)] += 0.01 // no two are equal
+		vectors.Normalise(vector)
+		rows[i] = vectors.Row{Key: fmt.Sprintf("%032x-%016x", r.Uint64(), i), Vector: vector}
+	}
+	return rows
+}
+
+// hashed fills collection c with one part of hashed rows and makes its index, which is one of columns.
+func hashed(t *testing.T, dir string, n int) (*Store, []vectors.Row) {
+	t.Helper()
+	store, rows := indexed(t, dir), hashedRows(n, indexedDim, 61)
+	if err := store.Create(t.Context(), "c", indexedDim); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Upsert(t.Context(), "c", rows); err != nil {
+		t.Fatal(err)
+	}
+	reload(t, store)
+	if len(matching(t, dir, "*"+columnsEnd)) != 1 || len(matching(t, dir, "*"+indexEnd)) != 0 {
+		t.Fatal("the index is not one of columns")
+	}
+	return store, rows
+}
+
+func TestColumnsFindWhatIsBest(t *testing.T) {
+	store, rows := hashed(t, t.TempDir(), indexedRows)
+	for _, n := range []int{1, 10, 100, 133, 208} {
+		if withIndex(store, n) != 1 {
+			t.Fatalf("no index is used for %d rows", n)
+		}
+		if share := recall(t, store, rows, n); share < 0.99 {
+			t.Errorf("recall@%d is %.4f", n, share)
+		}
+	}
+	if share := recall(t, store, rows, 1001); withIndex(store, 1001) != 0 || share != 1 {
+		t.Errorf("so many that no index was measured for them: recall %.4f", share)
+	}
+}
+
+// A question may be of any kind, whatever the rows are like: all of its numbers alike, one that is all, or none of
+// those that rows have.
+func TestColumnsAnswerEveryQuestion(t *testing.T) {
+	store, rows := hashed(t, t.TempDir(), indexedRows)
+	r := rand.New(rand.NewPCG(8, 8))
+	dense, one, tiny := make([]float32, indexedDim), make([]float32, indexedDim), make([]float32, indexedDim)
+	for i := range dense {
+		dense[i] = float32(r.NormFloat64())
+		tiny[i] = dense[i] * 1e-30
+	}
+	one[17] = 3
+	for name, asked := range map[string][]float32{"dense": dense, "one number": one, "tiny": tiny} {
+		got, err := store.Search(t.Context(), "c", asked, 50)
+		if err != nil || len(got) != 50 {
+			t.Fatalf("%s: %d rows, %v", name, len(got), err)
+		}
+		want, found := exact(rows, asked, 50), 0
+		for _, hit := range got {
+			if hit.Score >= want[len(want)-1].Score { // rows may be equally good
+				found++
+			}
+		}
+		if found < 48 {
+			t.Errorf("%s: %d of the 50 best", name, found)
+		}
+	}
+}
+
+func TestColumnSumsEqualThoseOfPlainGo(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 9))
+	for _, groups := range []int{1, 2, 7, 40} {
+		for _, lookups := range []int{2, 4, 16, 34} {
+			for _, most := range []int{1, 127} {
+				tables, levels := make([]byte, levelsOfCode*lookups), make([]byte, 5000)
+				for i := range tables {
+					tables[i] = byte(r.IntN(most + 1))
+				}
+				for i := range levels {
+					levels[i] = byte(r.Uint32())
+				}
+				offsets := make([]uint32, lookups)
+				for i := range offsets {
+					offsets[i] = uint32(r.IntN(len(levels) - rowsAtOnce*groups + 1))
+				}
+				got, want := make([]groupSums, groups), make([]groupSums, groups)
+				got[groups-1][1][31], want[groups-1][1][31] = 5, 5 // what is there is added to
+				columnSums(tables, offsets, levels, got, offsets[:2])
+				columnSumsGo(tables, offsets, levels, want)
+				if !slices.Equal(got, want) {
+					t.Fatalf("%d groups, %d lookups: %v, want %v", groups, lookups, got, want)
+				}
+			}
+		}
+	}
+}
+
+// Each row has the levels of its codes in its place, in every block and in the last group, which is not full.
+func TestEstimatesByColumnsAreThoseOfLevels(t *testing.T) {
+	const dim = 16
+	for _, n := range []int{1, 63, 64, 65, 5000, rowsPerStripe - 1, rowsPerStripe, 2*rowsPerStripe + 70} {
+		r := rand.New(rand.NewPCG(uint64(n), 5))
+		rows := make([]vectors.Row, n)
+		for i := range rows {
+			vector := make([]float32, dim)
+			for range 3 {
+				vector[r.IntN(dim)] = float32(r.NormFloat64())
+			}
+			vector[i%dim] = 1
+			rows[i] = vectors.Row{Key: fmt.Sprintf("%08d", i), Vector: vector}
+		}
+		p, c := columnedPart(t, rows, dim)
+		fitted := p.fittedLevels()
+		asked := make([]float32, dim)
+		for i := range asked {
+			asked[i] = float32(r.NormFloat64())
+		}
+		tables := c.tables(asked, 100)
+		next := 0
+		c.estimates(asked, 100, func(low int, estimates []float32) {
+			if low != next {
+				t.Fatalf("%d rows: row %d comes after %d", n, low, next)
+			}
+			next += len(estimates)
+			for i, got := range estimates {
+				var sum uint16
+				for lookup, of := range tables.dims {
+					level := fitted.level[byte(p.quantised(low + i)[of])]
+					sum += uint16(tables.bytes[levelsOfCode*lookup+int(level)])
+				}
+				if want := tables.estimate(sum, p.scales[low+i]); got != want {
+					t.Fatalf("%d rows, row %d: %g, want %g", n, low+i, got, want)
+				}
+			}
+		})
+		if next != n {
+			t.Errorf("estimates of %d of %d rows", next, n)
+		}
+	}
+}
+
+// columnedPart writes a part and its columns, of use or not.
+func columnedPart(t *testing.T, rows []vectors.Row, dim int) (*part, *columned) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "00000000"+partEnd)
+	if err := writePart(path, dim, sourceOf(sorted(rows), dim)); err != nil {
+		t.Fatal(err)
+	}
+	p, err := openPart(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.close() })
+	fitted := p.fittedLevels()
+	file, err := os.Create(path + ".made")
+	if err == nil {
+		err = makeColumns(context.Background(), p, fitted, file)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = file.Close()
+	raw, err := os.ReadFile(path + ".made")
+	if err != nil || len(raw) != columnsSize(p) {
+		t.Fatal(len(raw), columnsSize(p), err)
+	}
+	made := columnsIn(p, raw)
+	made.values = fitted.values
+	return p, made
+}
+
+// An estimate differs from the score by what levels and bytes leave out, a few hundredths of the lengths.
+func TestEstimatesByColumnsAreCloseToScores(t *testing.T) {
+	for _, dim := range []int{64, 100, 1000, 1024} {
+		rows := hashedRows(3000, dim, uint64(dim))
+		p, c := columnedPart(t, rows, dim)
+		squares, n := 0.0, 0
+		for _, asked := range hashedRows(10, dim, uint64(dim)+1) {
+			c.estimates(asked.Vector, 100, func(low int, estimates []float32) {
+				for i, estimate := range estimates {
+					off := float64(estimate - dot32(asked.Vector, p.vec(low+i)))
+					squares += off * off
+					n++
+				}
+			})
+		}
+		if off := math.Sqrt(squares / float64(n)); off > 0.02 {
+			t.Errorf("dimension %d: off by %.4f", dim, off)
+		}
+	}
+}
+
+// Of all ways to cut the range of codes into 16 the levels are one whose values lie nearest: each code is nearest to
+// its own, and even steps are worse.
+func TestLevelsLieNearestToCodes(t *testing.T) {
+	p, _ := columnedPart(t, hashedRows(2000, indexedDim, 5), indexedDim)
+	fitted := p.fittedLevels()
+	var fit, even float64
+	for row := range p.n {
+		for _, code := range p.quantised(row) {
+			own := math.Abs(float64(code) - float64(fitted.values[fitted.level[byte(code)]]))
+			for _, value := range fitted.values {
+				if value != 0 && math.Abs(float64(code)-float64(value)) < own-1e-3 { // a level without codes is 0
+					t.Fatalf("code %d is nearer to %g than to its level %g", code, value,
+						fitted.values[fitted.level[byte(code)]])
+				}
+			}
+			fit += own * own
+			step := float64(code) - (math.Floor(float64(code)/16)*16 + 8)
+			even += step * step
+		}
+	}
+	if fit > even/2 {
+		t.Errorf("squares of %g, of even steps %g", fit, even)
+	}
+}
+
+// Whatever became of columns, a search is right, and the next load makes them again with the same bytes.
+func TestDamagedColumnsAreMadeAgain(t *testing.T) {
+	dir := t.TempDir()
+	store, rows := hashed(t, dir, indexedRows)
+	path := matching(t, dir, "*"+columnsEnd)[0]
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := func(at int) []byte {
+		raw := bytes.Clone(whole)
+		raw[at] ^= 0x10
+		return raw
+	}
+	for name, raw := range map[string][]byte{
+		"missing":     nil,
+		"empty":       {},
+		"magic":       flipped(3),
+		"rows":        flipped(12),
+		"other rows":  flipped(16),
+		"measures":    flipped(20),
+		"levels":      flipped(indexHead + 5),
+		"stripes":     flipped(len(whole) / 2),
+		"checksum":    flipped(len(whole) - 1),
+		"cut":         whole[:len(whole)/2],
+		"longer":      append(bytes.Clone(whole), 0),
+		"header only": whole[:indexHead+4],
+		"zeros":       make([]byte, len(whole)),
+	} {
+		if err := store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if raw == nil {
+			err = os.Remove(path)
+		} else {
+			err = os.WriteFile(path, raw, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		store = indexed(t, dir)
+		counts(t, store, indexedRows) // opens it
+		store.open["c"].loaded = true
+		if share := recall(t, store, rows, 10); share != 1 || withIndex(store, 10) != 0 {
+			t.Errorf("%s: recall %.4f, looked at by %d indexes", name, share, withIndex(store, 10))
+		}
+		reload(t, store)
+		if again, err := os.ReadFile(path); err != nil || !bytes.Equal(again, whole) || withIndex(store, 10) != 1 {
+			t.Errorf("%s: they were not made again: %v", name, err)
+		}
+	}
+}
+
+// Signs of rows that would have columns today were made before there were columns: they are used, and the next load
+// makes columns in their place.
+func TestFormerSignsAreUsedUntilColumnsAreMade(t *testing.T) {
+	dir := t.TempDir()
+	store, rows := hashed(t, dir, indexedRows)
+	p := store.open["c"].parts[0]
+	columns, signs := p.indexPath(columnsEnd), p.indexPath(indexEnd)
+	if err := writeIndexFile(t.Context(), p, signs, fillSigns); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(columns); err != nil {
+		t.Fatal(err)
+	}
+	store = indexed(t, dir)
+	counts(t, store, indexedRows)
+	store.open["c"].loaded = true
+	if x := store.open["c"].parts[0].index.Load(); x == nil || x.byDim || !x.useful() {
+		t.Fatal("the signs are not used")
+	}
+	if share := recall(t, store, rows, 10); share < 0.9 {
+		t.Errorf("by signs recall@10 is %.4f", share)
+	}
+	reload(t, store)
+	if x := store.open["c"].parts[0].index.Load(); x == nil || !x.byDim {
+		t.Error("no columns were made")
+	}
+	if left := matching(t, dir, "*"+indexEnd); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+	if share := recall(t, store, rows, 10); share < 0.99 {
+		t.Errorf("by columns recall@10 is %.4f", share)
+	}
+	remove(t, store, rows)
+	if left := matching(t, dir, "*"+columnsEnd); len(left) != 0 {
+		t.Errorf("left of a part that is gone: %v", left)
+	}
+}
+
+// Rows of which all numbers count have signs, as before.
+func TestOnlyConcentratedRowsHaveColumns(t *testing.T) {
+	dir := t.TempDir()
+	made(t, dir, fewRows)
+	if len(matching(t, dir, "*"+columnsEnd)) != 0 || len(matching(t, dir, "*"+indexEnd)) != 1 {
+		t.Error("dense rows have columns")
+	}
+	for _, dim := range []int{64, 384, 1024} {
+		if p, _ := columnedPart(t, vectorstest.Rows(300, dim, 4), dim); p.concentrated() {
+			t.Errorf("dense rows of %d count as concentrated", dim)
+		}
+		if p, _ := columnedPart(t, hashedRows(300, dim, 4), dim); dim > 64 && !p.concentrated() {
+			t.Errorf("hashed rows of %d do not count as concentrated", dim)
+		}
+	}
+}
+
+// The rows that are found do not depend on how many look beside each other.
+func TestColumnsFindTheSameWithAnyNumberOfWorkers(t *testing.T) {
+	const dim, n = 64, rowsPerStripe + 5000
+	store := open(t, t.TempDir())
+	store.indexBytes = 1
+	rows := hashedRows(n, dim, 77)
+	for i := range rows { // so that they are concentrated in few dimensions, too
+		clear(rows[i].Vector[8:])
+		rows[i].Vector[i%8] += 0.1
+	}
+	err := errors.Join(store.Create(t.Context(), "c", dim), store.Upsert(t.Context(), "c", rows)) // one part, two blocks
+	if err != nil {
+		t.Fatal(err)
+	}
+	reload(t, store)
+	p := store.open["c"].parts[0]
+	if x := p.index.Load(); x == nil || x.columns == nil {
+		t.Fatal("there are no columns")
+	}
+	for i := range 20 {
+		var before []vectors.Hit
+		for _, workers := range []int{1, 2, 5} {
+			was := runtime.GOMAXPROCS(workers)
+			got, err := store.Search(t.Context(), "c", rows[i*n/20].Vector, 60)
+			runtime.GOMAXPROCS(was)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if before != nil && !slices.Equal(before, got) {
+				t.Fatalf("%d workers find other rows", workers)
+			}
+			before = got
+		}
+	}
+}
+
+func TestFloorsAreInTheOrderOfNumbers(t *testing.T) {
+	numbers := []float32{
+		float32(math.Inf(-1)), -math.MaxFloat32, -1, -1e-40, 0, 1e-40, 0.5, 1, math.MaxFloat32, float32(math.Inf(1)),
+	}
+	for i, x := range numbers {
+		if order := orderOf(x); order == 0 || floatOf(order) != x || i > 0 && order <= orderOf(numbers[i-1]) {
+			t.Errorf("%g has the order %d, which is of %g", x, order, floatOf(order))
+		}
+	}
+	var all floors
+	low, high := newBest(1, &all), newBest(1, &all)
+	low.floor, high.floor = 0.25, 0.5
+	high.tell()
+	low.tell()
+	if low.raise(); low.floor != 0.5 {
+		t.Errorf("the floor is %g, and another one has 0.5", low.floor)
+	}
+}
