@@ -78,12 +78,20 @@ func sameAs(all []corpus.MappedName, key string) []corpus.MappedName {
 	return out
 }
 
+// noneMapped says what an empty list means.
+func noneMapped(rows []string) string {
+	if len(rows) > 0 {
+		return ""
+	}
+	return " mapped: every name asked for stands for itself (names are mapped by the file of indexes.*.aliases)"
+}
+
 func showAliases(w io.Writer, list corpus.AliasList) {
 	rows := make([]string, len(list.Aliases))
 	for i, one := range list.Aliases {
 		rows[i] = one.Name + "\t" + one.StandsFor
 	}
-	fmt.Fprintf(w, "%s/%s: %s\n", list.Index, list.Generation, number(len(rows), "name"))
+	fmt.Fprintf(w, "%s/%s: %s\n", list.Index, list.Generation, number(len(rows), "name")+noneMapped(rows))
 	if len(rows) > 0 {
 		table(w, "name\tis", rows)
 	}

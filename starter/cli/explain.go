@@ -52,6 +52,46 @@ func showExplain(writer io.Writer, answer Answer) {
 		showAligned(writer, answer.Explain, rank, name)
 	case answer.Method == retrieve.Gem:
 		showGem(writer, answer.Explain, rank)
+	case answer.Method == retrieve.APR:
+		showAPR(writer, answer.Explain, rank)
+	}
+}
+
+// showAPR prints the runs of facts with the terms of their scores, and what of them is told, in how many tokens.
+func showAPR(writer io.Writer, raw json.RawMessage, rank map[string]int) {
+	var explain retrieve.APRExplain
+	if json.Unmarshal(raw, &explain) != nil {
+		return
+	}
+	compared := "compared by " + strings.Join(explain.Names, ", ")
+	if len(explain.Names) == 0 {
+		compared = "no name in the question: compared as a whole"
+	}
+	fmt.Fprintf(writer, "\nruns of facts, %s:\n", compared)
+	fmt.Fprintf(writer, "  %6s  %6s  %6s  %6s  %6s  %8s  %6s  %s\n",
+		"score", "coarse", "top", "cover", "pairs", "distinct", "whole", "facts")
+	for _, run := range explain.Runs {
+		same := ""
+		if !run.Kept {
+			same = " (left out: another run says the same)"
+		}
+		fmt.Fprintf(writer, "  %6.3f  %6.3f  %6.3f  %6.3f  %6.3f  %8.3f  %6.3f  %s%s\n", run.Fine, run.Coarse, run.Top,
+			run.Cover, run.Pairs, run.Distinct, run.Whole, snippet(strings.Join(run.Facts, "; "), 80), same)
+	}
+	if len(explain.Told) == 0 {
+		fmt.Fprintf(writer, "told: nothing\n")
+		return
+	}
+	fmt.Fprintf(writer, "told, as %s, in %d tokens:\n", explain.Encoding, explain.Tokens)
+	for _, fact := range explain.Told {
+		var cited []string
+		for _, id := range fact.Chunks {
+			if rank[id] > 0 {
+				cited = append(cited, fmt.Sprintf("[%d]", rank[id]))
+			}
+		}
+		fmt.Fprintf(writer, "  %s  %s\n", snippet(fact.Head+" | "+fact.Relation+" | "+fact.Tail, 100),
+			strings.Join(cited, " "))
 	}
 }
 

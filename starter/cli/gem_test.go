@@ -105,3 +105,19 @@ func TestStepsAlongEdgesAreExplained(t *testing.T) {
 	contains(t, got.out, "Who?, priority 0.900, no edge led here", "priority 0.600 along an edge of 0.400 from [1]",
 		"priority 0.500 along an edge of 0.300 from the summary of theme 2")
 }
+
+func TestFactsAreExplained(t *testing.T) {
+	body := `{"index":"docs","method":"apr","chunks":[{"id":"c1","rank":1},{"id":"c2","rank":2}],"explain":{
+"names":["Redis"],"encoding":"words","tokens":73,"runs":[
+ {"fine":0.952,"coarse":0.089,"top":0.64,"cover":1,"kept":true,"facts":["Redis holds leases","leases end"]},
+ {"fine":0.5,"kept":false,"facts":["leases are held"]}],
+"told":[{"head":"Redis","relation":"holds","tail":"leases","chunks":["c2","gone"]}]}}`
+	got := ask(t, &queries{bodies: []string{body}}, "--index", "docs", "--explain")
+	contains(t, got.out, "runs of facts, compared by Redis:", "0.952   0.089   0.640   1.000",
+		"Redis holds leases; leases end",
+		"leases are held (left out: another run says the same)", "told, as words, in 73 tokens:",
+		"Redis | holds | leases  [2]\n")
+	body = `{"index":"docs","method":"apr","chunks":[],"explain":{"names":[],"runs":[],"told":[]}}`
+	got = ask(t, &queries{bodies: []string{body}}, "--index", "docs", "--explain")
+	contains(t, got.out, "no name in the question: compared as a whole", "told: nothing")
+}
