@@ -45,6 +45,9 @@ var schema = json.RawMessage(
 // mostTokens of the sentences of one call, unless one sentence alone has more.
 const mostTokens = 1200
 
+// MostSentences of one call, which is one request, is paid for as one, and counts as one.
+const MostSentences = 64
+
 // Part is the consecutive sentences of a text that one call is about.
 type Part struct {
 	Language  *text.Language
@@ -58,7 +61,7 @@ func Parts(language *text.Language, content string) []Part {
 	room := 0
 	for i, sentence := range language.Sentences(content) {
 		size := tokens.Count(sentence)
-		if len(out) == 0 || size > room {
+		if len(out) == 0 || size > room || len(out[len(out)-1].Sentences) == MostSentences {
 			out = append(out, Part{Language: language, From: i})
 			room = mostTokens
 		}

@@ -98,6 +98,11 @@ func TestPartsAreTheWholeTextAndNumberItsSentences(t *testing.T) {
 	if len(said.Triples) != 1 || said.Triples[0].Source.Sentence < parts[1].From {
 		t.Errorf("a triple of the second part stands at %+v", said.Triples)
 	}
+	for _, p := range triples.Parts(text.In("en"), strings.Repeat("Oslo is old. ", 130)) {
+		if len(p.Sentences) > triples.MostSentences {
+			t.Errorf("a part of %d sentences: a server of triples takes 64 a request", len(p.Sentences))
+		}
+	}
 	if got := triples.Parts(text.In("en"), " \n"); got != nil {
 		t.Errorf("parts of nothing: %v", got)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	"github.com/unweaver/unweaver/internal/apr/triples"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -27,25 +28,22 @@ func (r *Rebel) Info() model.Info {
 	return model.Info{Provider: "rebel", Model: cfg.Model, Endpoint: cfg.BaseURL, Domain: cfg.Domain, Paid: true}
 }
 
-// Bounds of a request.
-const (
-	rebelInputs = 64      // sentences of one request
-	rebelOutput = 8 << 10 // bytes of an output: REBEL stops at 256 tokens
-)
+// rebelOutput bounds an output, in bytes: REBEL stops at 256 tokens.
+const rebelOutput = 8 << 10
 
-// Complete implements model.Chat. A call with more sentences than a request takes is asked for in several, one after
-// the other.
+// Complete implements model.Chat. A call is one request, so that account and budget have what was asked for: what
+// makes calls cuts texts to that (triples.MostSentences).
 func (r *Rebel) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
 	if call.Task != model.Triples {
 		return model.Reply{}, fault.Internal.At("ask REBEL to", call.Task).Because("it finds triples alone")
 	}
-	outputs := make([]string, 0, len(call.Sentences))
-	for from := 0; from < len(call.Sentences); from += rebelInputs {
-		part, err := r.parse(ctx, call.Sentences[from:min(from+rebelInputs, len(call.Sentences))])
-		if err != nil {
-			return model.Reply{}, err
-		}
-		outputs = append(outputs, part...)
+	if len(call.Sentences) > triples.MostSentences {
+		return model.Reply{}, fault.Internal.At("ask REBEL for", fmt.Sprint(len(call.Sentences), " sentences")).
+			Because("a request takes " + strconv.Itoa(triples.MostSentences))
+	}
+	outputs, err := r.parse(ctx, call.Sentences)
+	if err != nil {
+		return model.Reply{}, err
 	}
 	answer, err := triples.Answer(outputs)
 	return model.Reply{Text: answer}, err

@@ -75,18 +75,25 @@ func TestTriplesOfAServerOfREBELNameTheirSentences(t *testing.T) {
 		fmt.Fprintf(&content, "Town%d lies beside River%d. ", i, i)
 	}
 	parts := triples.Parts(text.In("en"), content.String())
-	if len(parts) != 1 {
+	if len(parts) != 2 {
 		t.Fatalf("%d parts", len(parts))
 	}
-	reply, err := chat.Complete(t.Context(), parts[0].Call("d"))
-	if err != nil {
-		t.Fatal(err)
+	var found []apr.Triple
+	for _, part := range parts {
+		reply, err := chat.Complete(t.Context(), part.Call("d"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		said, ok := part.Read(reply.Text)
+		if !ok {
+			t.Fatalf("%s cannot be read", reply.Text)
+		}
+		found = append(found, said.Triples...)
 	}
-	said, ok := parts[0].Read(reply.Text)
-	if !ok || len(said.Triples) != 70 {
-		t.Fatalf("%v, %d triples", ok, len(said.Triples))
+	if len(found) != 70 {
+		t.Fatalf("%d triples", len(found))
 	}
-	for i, triple := range said.Triples {
+	for i, triple := range found {
 		want := apr.Triple{Head: fmt.Sprint("Town", i), Relation: "lies beside", Tail: fmt.Sprint("River", i),
 			Source: apr.Source{Sentence: i}}
 		if triple != want {
@@ -95,6 +102,10 @@ func TestTriplesOfAServerOfREBELNameTheirSentences(t *testing.T) {
 	}
 	if len(server.sizes) != 2 || server.sizes[0] != 64 || server.sizes[1] != 6 {
 		t.Errorf("requests of %v sentences", server.sizes)
+	}
+	tooMany := model.Call{Task: model.Triples, Sentences: make([]string, 65)}
+	if _, err := chat.Complete(t.Context(), tooMany); err == nil || len(server.sizes) != 2 {
+		t.Errorf("65 sentences in one call: %v, requests of %v sentences", err, server.sizes)
 	}
 	if info := chat.Info(); !info.Paid || info.Model != "rebel-large" {
 		t.Errorf("it is known as %+v", info)
