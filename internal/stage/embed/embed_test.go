@@ -189,7 +189,7 @@ func TestWhatTheParentHasIsNotEmbeddedAgain(t *testing.T) {
 		case '1': // not in the parent
 			continue
 		case '2': // there with another text
-			row.Vector = corpus.Sum("other")
+			row.Vector = corpus.Sum("other").Prefix()
 		}
 		table[class.ID] = row
 	}
