@@ -166,7 +166,7 @@ func TestPairsComeToTheSameWhateverWasLost(t *testing.T) {
 			defer table.Release()
 			var keys []string
 			for id, class := range table.ClassesIn("", "") {
-				keys = append(keys, corpus.ClassRow(id, class.Vector))
+				keys = append(keys, corpus.ClassRowOf(id, class.Vector))
 			}
 			if err := s.Vectors.Delete(t.Context(), manifest.Collections.Classes, keys); err != nil || len(keys) < 9 {
 				t.Fatalf("%d keys, %v", len(keys), err)

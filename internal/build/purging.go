@@ -177,7 +177,7 @@ func rowCounts(table *stored.Table, key string) bool {
 		return false
 	case len(parts) == 2:
 		class, counts := table.Class(id)
-		return counts && corpus.ClassRow(id, class.Vector) == key
+		return counts && corpus.ClassRowOf(id, class.Vector) == key
 	case len(parts) == 3:
 		chunk, counts := table.Chunk(id)
 		window, err := strconv.Atoi(parts[1])

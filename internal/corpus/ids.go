@@ -49,6 +49,15 @@ func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 // Short is the first n hex digits.
 func (d Digest) Short(n int) string { return d.String()[:n] }
 
+// DigestPrefix is the first 8 bytes of a digest: as much as keys of class vectors hold.
+type DigestPrefix [8]byte
+
+// Prefix gives it.
+func (d Digest) Prefix() DigestPrefix { return DigestPrefix(d[:8]) }
+
+// String is the lower-case hex form.
+func (p DigestPrefix) String() string { return hex.EncodeToString(p[:]) }
+
 // IsZero tells an unset digest.
 func (d Digest) IsZero() bool { return d == Digest{} }
 
@@ -199,7 +208,10 @@ func ObjectKey(object string) string {
 var encoded = strings.NewReplacer("%", "%25", "#", "%23") // making it costs more than using it
 
 // ClassRow is the key of a class vector row: <class id>-<16 hex of the vector digest>.
-func ClassRow(id ID, vector Digest) string { return id.String() + "-" + vector.Short(16) }
+func ClassRow(id ID, vector Digest) string { return ClassRowOf(id, vector.Prefix()) }
+
+// ClassRowOf is ClassRow of a vector digest of which no more is known than the key holds.
+func ClassRowOf(id ID, vector DigestPrefix) string { return id.String() + "-" + vector.String() }
 
 // ChunkRow is the key of a chunk vector row: <chunk id>-<window>-<8 hex of the chunk digest>.
 func ChunkRow(id ID, window int, chunk Digest) string {

@@ -228,7 +228,7 @@ func (s shuffled) runs(n int) []runSegment {
 			records, err := row.from.searcher().ClassRecords(s.t.Context(), row.from.generation, []*live.Class{class})
 			s.check(err)
 			s.check(writer.Add(classrun.Row{
-				ID: class.ID, Vector: class.Vector, Record: class.Record,
+				ID: class.ID, Vector: class.Vector.Prefix(), Record: class.Record,
 			}, table.Name(int(class.Name)), text.Surface(records[0].Text)))
 		}
 		path, file := s.create()
@@ -434,6 +434,7 @@ func sameTable(t *testing.T, got, want *retrieve.Generation) {
 	for i := range classes {
 		told := *want.Live.ClassAt(uint32(i))
 		told.FirstPos = 0 // of many segments the order of classes says it
+		clear(told.Vector[len(corpus.DigestPrefix{}):])
 		class := &told
 		same("class", i, got.Live.ClassAt(uint32(i)), class)
 		same("place of class", i, got.Live.ClassPlace(class.ID), i)

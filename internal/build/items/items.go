@@ -162,7 +162,7 @@ func (e Env) class(key string, reduced, short []byte, fp corpus.Digest) (Class, 
 		return class, nil
 	}
 	if parent, ok := e.Table.Class(class.ID); ok {
-		class.HasVector = e.sameClasses() && parent.Vector == class.Vector
+		class.HasVector = e.sameClasses() && parent.Vector == class.Vector.Prefix() // its row has the very key
 		class.HasRecord = parent.Record == rows.RecordDigest(class.Record)
 	}
 	return class, nil

@@ -3,8 +3,8 @@
 // another. Which chunks mention a class is in the tables of splits, so that a row changes with its text alone.
 //
 //	rows       records in the order of ids     names, name_at     folded names in order (then by id), front-coded
-//	name_row   u32 row of each name            row_name           u32 name of each row
-//	c_*        postings of class texts (package postings)         stats  Meta as JSON
+//	name_row   u32 row of each name            stats              Meta as JSON
+//	c_*        postings of class texts (package postings)
 package classrun
 
 import (
@@ -26,10 +26,13 @@ import (
 // Kind and Version of the file.
 // 1: rows, names in order, one side of postings.
 // 2: postings are packed, names are front-coded (names, name_ends before), rows have no node.
-// 3: rows have no first mention. All are read.
+// 3: rows have no first mention.
+// 4: rows have 8 bytes of the digest of their vector, 32 before; row_name, the name of each row, is left out. All are
+// read.
 const (
 	Kind    = "classrun"
-	Version = 3
+	Version = 4
+	whole   = 3
 	firsts  = 2
 	flat    = 1
 )
@@ -48,9 +51,13 @@ const MaxRows = 1 << 31
 
 // Row is one record of the rows section. Its node in the graph is its id: the two differ for a class with an access
 // label alone, of which this version has none; a run that has one says so in a section "nodes", and is refused.
+//
+// Of the digest of its vector it has what the key of the vector's row has. The whole one is in the run's classes
+// segments, row beside row: whoever forms sums of vectors reads them there. That of the record is whole, because the
+// record's key is.
 type Row struct {
 	ID     corpus.ID
-	Vector corpus.Digest
+	Vector corpus.DigestPrefix
 	Record corpus.Digest
 }
 
@@ -58,6 +65,12 @@ type Row struct {
 type First struct {
 	Chunk corpus.ID
 	Pos   int32
+}
+
+// wholeRow is a record of version 3.
+type wholeRow struct {
+	ID             corpus.ID
+	Vector, Record corpus.Digest
 }
 
 // firstRow is a record of version 2.
@@ -93,7 +106,6 @@ type File struct {
 	Meta    Meta
 	Rows    []Row
 	NameRow []uint32       // place of a name -> row
-	RowName []uint32       // row -> place of its name
 	Words   *postings.Side // of rows
 	Firsts  []First        // of each row, in a file of a former version; nil: splits tell
 
@@ -106,15 +118,11 @@ type File struct {
 // Errors: those of mapped.Open, fault.FormatUnknown where another analyser made its terms or where its rows have access
 // labels, fault.SegmentDamage where its content does not fit.
 func Open(path string, expect Expect) (*File, error) {
-	file, err := mapped.Open(path, Kind, Version, firsts, flat)
+	file, err := mapped.Open(path, Kind, Version, whole, firsts, flat)
 	if err != nil {
 		return nil, err
 	}
-	x := &File{
-		f:       file,
-		NameRow: mapped.Slice[uint32](file, "name_row"),
-		RowName: mapped.Slice[uint32](file, "row_name"),
-	}
+	x := &File{f: file, NameRow: mapped.Slice[uint32](file, "name_row")}
 	labels := file.Bytes(nodes) != nil
 	switch file.Version() {
 	case flat:
@@ -123,6 +131,8 @@ func Open(path string, expect Expect) (*File, error) {
 		x.flat = &names
 	case firsts:
 		x.apart(mapped.Slice[firstRow](file, "rows"))
+	case whole:
+		x.shorten(mapped.Slice[wholeRow](file, "rows"))
 	default:
 		x.Rows = mapped.Slice[Row](file, "rows")
 	}
@@ -141,7 +151,7 @@ func (x *File) widen(rows []flatRow) (labels bool) {
 	x.Rows, x.Firsts = make([]Row, len(rows)), make([]First, len(rows))
 	for i := range rows {
 		row := &rows[i]
-		x.Rows[i], x.Firsts[i] = Row{row.ID, row.Vector, row.Record}, row.First
+		x.Rows[i], x.Firsts[i] = Row{row.ID, row.Vector.Prefix(), row.Record}, row.First
 		labels = labels || row.Node != row.ID
 	}
 	return labels
@@ -152,7 +162,15 @@ func (x *File) apart(rows []firstRow) {
 	x.Rows, x.Firsts = make([]Row, len(rows)), make([]First, len(rows))
 	for i := range rows {
 		row := &rows[i]
-		x.Rows[i], x.Firsts[i] = Row{row.ID, row.Vector, row.Record}, row.First
+		x.Rows[i], x.Firsts[i] = Row{row.ID, row.Vector.Prefix(), row.Record}, row.First
+	}
+}
+
+// shorten copies the rows of version 3, which are held in memory therefore.
+func (x *File) shorten(rows []wholeRow) {
+	x.Rows = make([]Row, len(rows))
+	for i := range rows {
+		x.Rows[i] = Row{rows[i].ID, rows[i].Vector.Prefix(), rows[i].Record}
 	}
 }
 
@@ -201,14 +219,16 @@ func (x *File) unfit() string {
 	if x.flat != nil {
 		fits = x.flat.Fits() && x.flat.Len() == rows
 	}
-	if !fits || len(x.NameRow) != rows || len(x.RowName) != rows {
+	if !fits || len(x.NameRow) != rows {
 		return "its names do not fit its classes"
 	}
+	named := make([]uint64, (rows+63)/64) // one bit for each class that has had its name
 	var before, here []byte
 	for name, row := range x.NameRow {
-		if int64(row) >= int64(rows) || x.RowName[row] != uint32(name) {
+		if int64(row) >= int64(rows) || named[row/64]&(1<<(row%64)) != 0 {
 			return fmt.Sprintf("name %d is that of another class", name)
 		}
+		named[row/64] |= 1 << (row % 64)
 		here = x.AppendName(here[:0], name)
 		if name > 0 && CompareNames(before, x.NameID(name-1), here, x.NameID(name)) >= 0 {
 			return fmt.Sprintf("name %d is out of order", name)
@@ -333,12 +353,8 @@ func (w *Writer) writeNames(out *mapped.Writer) error {
 	defer w.byName.Close()
 	var names mapped.FrontWriter
 	defer names.Close()
-	var rows, places mapped.Column
+	var rows mapped.Column
 	defer rows.Close()
-	defer places.Close()
-	var byRow spill.Sorter
-	defer byRow.Close()
-	place := uint32(0)
 	for sorted, err := range w.byName.Sorted() {
 		if err != nil {
 			return err
@@ -348,28 +364,10 @@ func (w *Writer) writeNames(out *mapped.Writer) error {
 		if err := errors.Join(names.Add(name), mapped.PutRecord(&rows, row)); err != nil {
 			return err
 		}
-		byRow.Add(sorted[1], binary.LittleEndian.AppendUint32(nil, place))
-		place++
-	}
-	for sorted, err := range byRow.Sorted() {
-		if err != nil {
-			return err
-		}
-		if err := places.Put(sorted[1]); err != nil {
-			return err
-		}
 	}
 	if err := names.Write(out, "names", "name_at"); err != nil {
 		return err
 	}
-	for _, section := range []struct {
-		name   string
-		column *mapped.Column
-	}{{"name_row", &rows}, {"row_name", &places}} {
-		out.Section(section.name)
-		if err := section.column.CopyTo(out); err != nil {
-			return err
-		}
-	}
-	return nil
+	out.Section("name_row")
+	return rows.CopyTo(out)
 }

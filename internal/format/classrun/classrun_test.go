@@ -26,7 +26,7 @@ func names() []string {
 
 func row(n int) classrun.Row {
 	return classrun.Row{
-		ID: corpus.ID{byte(n), 1}, Vector: corpus.Sum("vector", fmt.Sprint(n)), Record: corpus.Sum(fmt.Sprint(n)),
+		ID: corpus.ID{byte(n), 1}, Vector: corpus.Sum("vector", fmt.Sprint(n)).Prefix(), Record: corpus.Sum(fmt.Sprint(n)),
 	}
 }
 
@@ -61,8 +61,9 @@ func TestARunSaysWhatWasGivenAndHasItsNamesInOrder(t *testing.T) {
 	var sorted []string
 	for n, name := range given {
 		want := row(n)
-		if file.Rows[n] != want || string(file.AppendName(nil, int(file.RowName[n]))) != name {
-			t.Errorf("class %d: %+v %q", n, file.Rows[n], file.AppendName(nil, int(file.RowName[n])))
+		got := string(file.AppendName(nil, slices.Index(file.NameRow, uint32(n))))
+		if file.Rows[n] != want || got != name {
+			t.Errorf("class %d: %+v %q", n, file.Rows[n], got)
 		}
 		sorted = append(sorted, name+"\x00"+string(want.ID[:]))
 	}
@@ -159,5 +160,41 @@ func TestARunWithAccessLabelsIsRefused(t *testing.T) {
 		if err == nil {
 			file.Close()
 		}
+	}
+}
+
+// Each class has one name: a run in which one has another's as well is damaged, whatever its checksums say.
+func TestARunInWhichAClassHasTwoNamesIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "run")
+	if err := os.WriteFile(path, whole(t, 0), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	from, err := mapped.Open(path, classrun.Kind, classrun.Version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	var out bytes.Buffer
+	writer := mapped.NewWriter(&out, classrun.Kind, classrun.Version, nil)
+	for _, name := range from.Sections() {
+		raw := bytes.Clone(from.Bytes(name))
+		if name == "name_row" {
+			copy(raw[len(raw)-4:], raw[len(raw)-8:]) // the last two names, which differ, are of one class
+		}
+		writer.Section(name)
+		if _, err := writer.Write(raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	forged := filepath.Join(t.TempDir(), "forged")
+	if err := os.WriteFile(forged, out.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = classrun.Open(forged, classrun.Expect{Analyser: "v1", Classes: len(names())})
+	if !fault.Is(err, fault.SegmentDamage) || !strings.Contains(err.Error(), "that of another class") {
+		t.Errorf("a class with two names: %v", err)
 	}
 }

@@ -72,6 +72,7 @@ func formats(t testing.TB) map[string]format {
 		"split":    {splitWhole(), mappedtest.Forge, readSplit(runWhole())},
 		"classrun": {runWhole(), mappedtest.Forge, readRun(splitWhole())},
 
+		"classrun 3": {earlier(t, "classrun.3.segment"), mappedtest.Forge, readRun(splitWhole())},
 		"split 2":    {earlier(t, "split.2.segment"), mappedtest.Forge, readSplit(earlier(t, "classrun.2.segment"))},
 		"classrun 2": {earlier(t, "classrun.2.segment"), mappedtest.Forge, readRun(earlier(t, "split.2.segment"))},
 		"split 1":    {earlier(t, "split.1.segment"), mappedtest.Forge, readSplit(earlier(t, "classrun.1.segment"))},

@@ -53,7 +53,7 @@ type Set struct {
 	byID      []uint32   // numbers of chunks in the order of ids
 	classes   []at       // in the order of ids
 	places    rowNumbers // of the rows of each run
-	names     []uint32   // place of the class of each name, in order
+	names     []uint32   // of each name, in order, where it is among the names of all runs, one run after another
 	nameOf    []uint32   // place of the name of each class
 	firstAt   []uint16   // while it is made: split.File.PlacesOf the first mention of each class
 }
@@ -256,7 +256,7 @@ func (s *Set) orderNames(ctx context.Context) error {
 	s.names, s.nameOf = make([]uint32, order.total()), make([]uint32, order.total())
 	return order.each(ctx, func(number, list, i int) { // ids differ, so none is there twice
 		place := s.places.of[list][s.runs[list].File.NameRow[i]]
-		s.names[number], s.nameOf[place] = place, uint32(number)
+		s.names[number], s.nameOf[place] = s.places.base[list]+uint32(i), uint32(number)
 	})
 }
 

@@ -167,13 +167,15 @@ func (s *Set) row(place uint32) *classrun.Row {
 	return &s.runs[where.file].File.Rows[where.row]
 }
 
-// ClassAt is the class at a place of the order of ids.
+// ClassAt is the class at a place of the order of ids. Of the digest of its vector it has what the vector's key has:
+// corpus.DigestPrefix, and zeros behind it.
 func (s *Set) ClassAt(place uint32) *live.Class {
 	row, chunks := s.row(place), s.Graph.ChunksOf(place)
-	return &live.Class{
-		ID: row.ID, Vector: row.Vector, Record: row.Record, FirstChunk: chunks[0],
-		Chunks: uint32(len(chunks)), Name: s.nameOf[place],
+	class := &live.Class{
+		ID: row.ID, Record: row.Record, FirstChunk: chunks[0], Chunks: uint32(len(chunks)), Name: s.nameOf[place],
 	}
+	copy(class.Vector[:], row.Vector[:])
+	return class
 }
 
 // Mentions is how often a class is mentioned, as far as splits tell: those of former versions do not.
@@ -212,9 +214,15 @@ func (s *Set) Class(id corpus.ID) *live.Class {
 func (s *Set) Names() int { return len(s.names) }
 
 func (s *Set) appendName(buf []byte, place int) []byte {
-	where := s.classes[s.names[place]]
-	file := s.runs[where.file].File
-	return file.AppendName(buf, int(file.RowName[where.row]))
+	run, name := s.nameAt(place)
+	return s.runs[run].File.AppendName(buf, name)
+}
+
+// nameAt tells in which run a name of the order lies, and where among that run's names: of which each row has one.
+func (s *Set) nameAt(place int) (run, name int) {
+	at := s.names[place]
+	run = sort.Search(len(s.runs)-1, func(i int) bool { return s.places.base[i+1] > at })
+	return run, int(at - s.places.base[run])
 }
 
 // Name is the folded name at a place of the order of names.
@@ -230,4 +238,7 @@ func (s *Set) NamedFrom(prefix string) int {
 }
 
 // ByName is the class at a place of the order of names.
-func (s *Set) ByName(place int) *live.Class { return s.ClassAt(s.names[place]) }
+func (s *Set) ByName(place int) *live.Class {
+	run, name := s.nameAt(place)
+	return s.ClassAt(s.places.of[run][s.runs[run].File.NameRow[name]])
+}

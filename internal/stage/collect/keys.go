@@ -12,11 +12,8 @@ import (
 	"github.com/unweaver/unweaver/internal/store/segments"
 )
 
-// What of a digest stands in the key of a vector row: rows of equal keys are one row.
-const (
-	classRowBytes = 8
-	chunkRowBytes = 4
-)
+// chunkRowBytes of a digest stand in the key of a chunk's vector row: rows of equal keys are one row.
+const chunkRowBytes = 4
 
 // cursorEvery is how many batches of keys are deleted between two writes of the cursor.
 const cursorEvery = 16
@@ -197,12 +194,12 @@ func (s *keySweep) classRows(ctx context.Context) error {
 		listed := false
 		for _, o := range others {
 			same, ok := o.table.Class(class.ID)
-			listed = listed || ok && bytes.Equal(same.Vector[:classRowBytes], class.Vector[:classRowBytes])
+			listed = listed || ok && same.Vector == class.Vector
 		}
 		if listed {
 			continue
 		}
-		if err := s.add(ctx, corpus.ClassRow(class.ID, class.Vector)); err != nil {
+		if err := s.add(ctx, corpus.ClassRowOf(class.ID, class.Vector)); err != nil {
 			return err
 		}
 	}

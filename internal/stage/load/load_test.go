@@ -201,7 +201,7 @@ func (b bench) after(in *load.In, collections corpus.Collections, res load.Resul
 		class, err := rows.DecodeClass([]byte(row.Value))
 		stagetest.Ok(b, err)
 		table[corpus.ID([]byte(row.Key))] = segments.Class{
-			Vector: class.Vector, Record: rows.RecordDigest(class.Record),
+			Vector: class.Vector.Prefix(), Record: rows.RecordDigest(class.Record),
 		}
 	}
 	in.Env.Parent, in.Env.Table = &corpus.Manifest{Collections: collections}, table

@@ -152,7 +152,7 @@ func writeSegments(b *testing.B, all []passage, splitOut, runOut io.Writer) {
 			key := names.Key(entity.Name, false)
 			if found[key] == nil {
 				row := classrun.Row{ID: corpus.ClassID(key)}
-				row.Vector, row.Record = corpus.Sum("vector", key), corpus.Sum("record", key)
+				row.Vector, row.Record = corpus.Sum("vector", key).Prefix(), corpus.Sum("record", key)
 				found[key] = &class{row: row, name: key, text: []string{entity.Name}}
 			}
 			found[key].text = append(found[key].text, entity.Description)

@@ -49,7 +49,7 @@ func MergeRuns(ctx context.Context, in MergeIn) (MergedRun, error) {
 			return out, err
 		}
 		classes.Append(string(row.Key), row.Value)
-		sum.Add(classEntry(corpus.ID(row.Key), class.Vector, rows.RecordDigest(class.Record)))
+		sum.Add(classEntry(corpus.ID(row.Key), class.Vector.Prefix(), rows.RecordDigest(class.Record)))
 		if done++; done%256 == 0 {
 			in.OnProgress(done)
 		}
@@ -75,7 +75,7 @@ func MergeRuns(ctx context.Context, in MergeIn) (MergedRun, error) {
 	return out, in.compareRun(ctx, out.Run, sum)
 }
 
-func classEntry(id corpus.ID, vector, record corpus.Digest) corpus.Digest {
+func classEntry(id corpus.ID, vector corpus.DigestPrefix, record corpus.Digest) corpus.Digest {
 	return corpus.Sum("class", id.String(), vector.String(), record.String())
 }
 

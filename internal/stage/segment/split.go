@@ -355,6 +355,6 @@ func addClass(writer *classrun.Writer, raw []byte, words *text.Language) error {
 		return err
 	}
 	return writer.Add(classrun.Row{
-		ID: record.ID, Vector: class.Vector, Record: rows.RecordDigest(class.Record),
+		ID: record.ID, Vector: class.Vector.Prefix(), Record: rows.RecordDigest(class.Record),
 	}, names.Key(record.Name, false), words.Surface(record.Text))
 }

@@ -418,7 +418,7 @@ func (s *segment) live(key string) bool {
 	switch len(parts) {
 	case 2:
 		class, counts := s.Live.Class(id)
-		return counts && corpus.ClassRow(id, class.Vector) == key
+		return counts && corpus.ClassRowOf(id, class.Vector) == key
 	case 3:
 		chunk, counts := s.Live.Chunk(id)
 		window, err := strconv.Atoi(parts[1])

@@ -116,7 +116,7 @@ func (t *Table) classRow(index artifact.Index, run int, stored artifact.Row) (ro
 		return row, err
 	}
 	row.Place, _ = t.ClassRow(row.ID)
-	if known := t.Runs[run].Rows[row.Place.Row]; row.Place.Segment != run || known.Vector != row.Vector ||
+	if known := t.Runs[run].Rows[row.Place.Row]; row.Place.Segment != run || known.Vector != row.Vector.Prefix() ||
 		known.Record != rows.RecordDigest(row.Record) {
 		return row, t.unlike(index, run, "its row of class "+row.ID.String()+" is another than that of its classes segment")
 	}

@@ -30,7 +30,7 @@ func (t *Table) ClassesLeft(place int, others []*Table) iter.Seq[ClassLeft] {
 		if t.live != nil {
 			for ; place < len(t.live.Classes); place++ {
 				found := &t.live.Classes[place]
-				if !yield(ClassLeft{place, found.ID, Class{found.Vector, found.Record}}) {
+				if !yield(ClassLeft{place, found.ID, Class{found.Vector.Prefix(), found.Record}}) {
 					return
 				}
 			}

@@ -25,8 +25,11 @@ type Table struct {
 	close  func()
 }
 
-// Class is what is told of a class: the digests that name its vector and its record.
-type Class struct{ Vector, Record corpus.Digest }
+// Class is what is told of a class: the digests that name its vector and its record, the former as far as a key has it.
+type Class struct {
+	Vector corpus.DigestPrefix
+	Record corpus.Digest
+}
 
 // Chunk is what is told of a chunk: the digest of what is embedded of it, in so many windows.
 type Chunk struct {
@@ -142,7 +145,7 @@ func (t *Table) Class(id corpus.ID) (Class, bool) {
 		if found == nil {
 			return Class{}, false
 		}
-		return Class{found.Vector, found.Record}, true
+		return Class{found.Vector.Prefix(), found.Record}, true
 	}
 	place, ok := t.ClassRow(id)
 	if !ok {
@@ -233,7 +236,7 @@ func (t *Table) Classes() iter.Seq2[corpus.ID, Class] {
 	return func(yield func(corpus.ID, Class) bool) {
 		if t.live != nil {
 			for i := range t.live.Classes {
-				if found := &t.live.Classes[i]; !yield(found.ID, Class{found.Vector, found.Record}) {
+				if found := &t.live.Classes[i]; !yield(found.ID, Class{found.Vector.Prefix(), found.Record}) {
 					return
 				}
 			}
@@ -284,7 +287,7 @@ func (t *Table) ClassesIn(from, to string) iter.Seq2[corpus.ID, Class] {
 			})
 			for ; at < len(t.live.Classes) && !beyond(&t.live.Classes[at].ID); at++ {
 				found := &t.live.Classes[at]
-				if !yield(found.ID, Class{found.Vector, found.Record}) {
+				if !yield(found.ID, Class{found.Vector.Prefix(), found.Record}) {
 					return
 				}
 			}

@@ -93,7 +93,7 @@ func (s shelf) run(into *corpus.Segments, names string) {
 	for _, name := range all {
 		id := corpus.ClassID(name)
 		s.check(writer.Add(classrun.Row{
-			ID: id, Vector: corpus.Sum("vector", names, name), Record: corpus.Sum("record", names, name),
+			ID: id, Vector: corpus.Sum("vector", names, name).Prefix(), Record: corpus.Sum("record", names, name),
 		}, name, []string{name}))
 	}
 	var expect classrun.Expect
