@@ -16,6 +16,8 @@ const APR = "apr"
 // scores, and what of them is told in how many tokens.
 type APRExplain struct {
 	Names []string  `json:"names"` // of the question; none: it was compared as a whole
+	By    string    `json:"by"`    // what found them: rules, server or chat
+	Asked []APRAsks `json:"asked"` // triples of the question, where a model found any; ?x is what is asked for
 	Runs  []APRRun  `json:"runs"`
 	Told  []APRFact `json:"told"`
 
@@ -74,6 +76,13 @@ type APRRun struct {
 	Facts    []string `json:"facts"`
 }
 
+// APRAsks is a triple of a question.
+type APRAsks struct {
+	Head     string `json:"head"`
+	Relation string `json:"relation"`
+	Tail     string `json:"tail"`
+}
+
 // APRFact is a triple that is told, and the chunks that say it.
 type APRFact struct {
 	Head     string   `json:"head"`
@@ -95,6 +104,8 @@ func (aprMethod) Spec() Spec {
 			Whole("facts_budget", "tokens of the facts that are told", 64, 100_000, 2000),
 			Choice("variant", "of the fine score: raw cosines, the authors' program, or the paper's formula",
 				"raw", "code_compat", "paper"),
+			Choice(ParamTriples, "of the question: by the server of models.triples where there is one, else by rule; by rule; by "+
+				"that server; by the chat model, which is paid for", ByDefault, ByRules, ByServer, ByChat),
 			Switch("lines", "look at the encoding of one fact a line, too", false),
 			Switch("policy", "explain what every action on facts would tell, in how many tokens", false),
 		},
@@ -102,6 +113,17 @@ func (aprMethod) Spec() Spec {
 		Explains: []Shape{{"ExplainAPR", "apr", APRExplain{}}},
 	}
 }
+
+// ParamTriples is the parameter that says who finds the triples of a question.
+const ParamTriples = "triples"
+
+// What ParamTriples takes.
+const (
+	ByDefault = "auto"
+	ByRules   = "rules"
+	ByServer  = "server"
+	ByChat    = "chat"
+)
 
 var aprVariants = map[string]apr.Variant{"raw": apr.Raw, "code_compat": apr.CodeCompat, "paper": apr.Paper}
 
@@ -127,7 +149,10 @@ func (aprMethod) Run(r *Request) (Explanation, error) {
 			settings.Encodings = append([]apr.Encoding{apr.Lines}, apr.Published...)
 		}
 	}
-	asked := apr.Asked{Query: apr.Query{Entities: r.Query.Names, Whole: r.Query.Vector}}
+	asked := apr.Asked{
+		Words: r.Query.Asked.Words, Lines: r.Query.Asked.LineRows,
+		Query: apr.Query{Entities: r.Query.Names, Relations: r.Query.Asked.RelationRows, Whole: r.Query.Vector},
+	}
 	found := index.Find(asked, settings)
 	r.Result.Timing.Search = time.Since(start)
 	for _, one := range found.Chunks[:min(len(found.Chunks), r.Query.TopChunks)] {
@@ -142,11 +167,17 @@ func (aprMethod) Run(r *Request) (Explanation, error) {
 
 func (r *Request) explainAPR(index *apr.Index, found apr.Found) APRExplain {
 	out := APRExplain{
-		Names: []string{}, Runs: []APRRun{}, Told: []APRFact{}, Sizes: map[string]int{},
+		Names: []string{}, Asked: []APRAsks{}, By: ByRules, Runs: []APRRun{}, Told: []APRFact{}, Sizes: map[string]int{},
 		Text: found.Choice.Text, Tokens: found.Choice.Tokens, Repeated: found.Choice.Actions.Facts == apr.All,
 	}
-	if !found.Linked {
+	switch {
+	case len(r.Query.Asked.Words) > 0:
+		out.Names, out.By = r.Query.Asked.Entities, r.Query.Asked.By
+	case !found.Linked:
 		out.Names = r.Generation.QuestionNames(r.Query.Text)
+	}
+	for _, word := range r.Query.Asked.Words {
+		out.Asked = append(out.Asked, APRAsks(word))
 	}
 	if found.Choice.Text != "" {
 		out.Encoding = found.Choice.Encoding.String()

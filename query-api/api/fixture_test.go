@@ -28,6 +28,7 @@ type models struct {
 	embedder func(model.Embedder) model.Embedder
 	chat     model.Chat
 	ranker   rerank.Ranker
+	finder   model.Chat
 }
 
 func (m models) Chat(corpus.Spec) (model.Chat, error) {
@@ -43,6 +44,8 @@ func (m models) Embedder(corpus.Spec, string, int) (model.Embedder, error) {
 	}
 	return builtin.Embedder{}, nil
 }
+
+func (m models) Finder(corpus.Spec) (model.Chat, error) { return m.finder, nil }
 
 func (m models) Ranker(corpus.Spec) (rerank.Ranker, error) { return m.ranker, nil }
 

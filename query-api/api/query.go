@@ -68,6 +68,14 @@ func (s *Server) answer(ctx context.Context, name string, body Request, to *stre
 			return response, err
 		}
 	}
+	if plan.parser, err = plan.parsedBy(generation.Spec); err != nil {
+		return response, err
+	}
+	if plan.parser == retrieve.ByChat && !body.Answer { // the chat model is asked all the same
+		if err := caller.Answer(); err != nil {
+			return response, err
+		}
+	}
 	response = newResponse(name, body, generation)
 	cost := &bill{}
 	defer func() { caller.Spend(cost.money) }() // also of a request that fails, or whose client has gone
@@ -123,7 +131,7 @@ func (s *Server) embedQuestion(
 		plan.Vector, err = s.embed(ctx, generation, manifest.Class, plan.Text, response, cost)
 	}
 	if err == nil && needs.Names {
-		plan.Names, err = s.embedNames(ctx, generation, plan.Text, response, cost)
+		err = s.readQuestion(ctx, generation, plan, response, cost)
 	}
 	byChunks := needs.Embedding == retrieve.ByChunkEmbedder || needs.Hashed || manifest.Chunk.Provider != "builtin"
 	switch {
@@ -140,18 +148,20 @@ func (s *Server) embedQuestion(
 	return err
 }
 
-// embedNames embeds the names of a question, beside each other. What they cost counts as the question's does.
-func (s *Server) embedNames(
-	ctx context.Context, generation *retrieve.Generation, question string, response *Response, cost *bill,
+// embedsAtOnce texts of one question.
+const embedsAtOnce = 16
+
+// embedEach embeds texts as questions, beside each other. What they cost counts as the question's does.
+func (s *Server) embedEach(
+	ctx context.Context, generation *retrieve.Generation, texts []string, response *Response, cost *bill,
 ) ([][]float32, error) {
-	names := generation.QuestionNames(question)
-	vectors, used, bills := make([][]float32, len(names)), make([]Response, len(names)), make([]bill, len(names))
-	err := par.Each(ctx, len(names), len(names), func(ctx context.Context, i int) (err error) {
+	vectors, used, bills := make([][]float32, len(texts)), make([]Response, len(texts)), make([]bill, len(texts))
+	err := par.Each(ctx, len(texts), min(len(texts), embedsAtOnce), func(ctx context.Context, i int) (err error) {
 		own := bills[i].watch(ctx)
-		vectors[i], err = s.embed(own, generation, generation.Manifest.Class, names[i], &used[i], &bills[i])
+		vectors[i], err = s.embed(own, generation, generation.Manifest.Class, texts[i], &used[i], &bills[i])
 		return err
 	})
-	for i := range names {
+	for i := range texts {
 		cost.money += bills[i].money
 		response.Usage.EmbeddingTokens += used[i].Usage.EmbeddingTokens
 	}
@@ -294,7 +304,8 @@ func (s *Server) complete(
 		answered.Citations = []string{}
 	}
 	response.Answer = &Answer{answered.Kind, answered.Text, answered.Citations, answered.Truncated}
-	response.Usage.PromptTokens, response.Usage.CompletionTokens = answered.Usage.Prompt, answered.Usage.Completion
+	response.Usage.PromptTokens += answered.Usage.Prompt
+	response.Usage.CompletionTokens += answered.Usage.Completion
 	response.Timings.Answer = ms(time.Since(at))
 	return nil
 }

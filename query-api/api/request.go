@@ -121,7 +121,8 @@ type planned struct {
 	budget int // tokens of the context
 	most   int // tokens of the answer; 0: what the model may give
 
-	reranks bool // the best chunks are ordered anew
+	parser  string // who finds the triples of the question, as parameter triples has it; empty: nobody
+	reranks bool   // the best chunks are ordered anew
 }
 
 // plan checks a request and fills in what the generation's configuration and the method say by default.

@@ -119,6 +119,7 @@ type Usage struct {
 
 // Timings in milliseconds.
 type Timings struct {
+	Parse    float64 `json:"parse,omitempty" doc:"of the question into triples, by a model"`
 	Embed    float64 `json:"embed"`
 	Search   float64 `json:"search"`
 	Ballots  float64 `json:"ballots"`
