@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/apr"
+	"github.com/unweaver/unweaver/internal/apr/answers"
 	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/model/tokens"
 )
@@ -26,6 +27,8 @@ type APRExplain struct {
 	Tokens   int            `json:"tokens"`
 	Sizes    map[string]int `json:"sizes"` // tokens of the same facts in each encoding
 	Repeated bool           `json:"all"`   // also facts that say what others say
+
+	Answers []APREarlier `json:"answers,omitempty"` // to earlier questions of the namespace that are like this one
 
 	Policy *APRPolicy `json:"policy,omitempty"` // where the parameter policy asks for it
 }
@@ -106,6 +109,9 @@ func (aprMethod) Spec() Spec {
 				"raw", "code_compat", "paper"),
 			Choice(ParamTriples, "of the question: by the server of models.triples where there is one, else by rule; by rule; by "+
 				"that server; by the chat model, which is paid for", ByDefault, ByRules, ByServer, ByChat),
+			Name(ParamNamespace, "in which answers are kept and earlier ones found, where the index keeps any "+
+				"(write_back.answers); of the key alone, or with shared: before it of all who may ask the index",
+				answers.NamePattern),
 			Switch("lines", "look at the encoding of one fact a line, too", false),
 			Switch("policy", "explain what every action on facts would tell, in how many tokens", false),
 		},
@@ -116,6 +122,9 @@ func (aprMethod) Spec() Spec {
 
 // ParamTriples is the parameter that says who finds the triples of a question.
 const ParamTriples = "triples"
+
+// ParamNamespace is the parameter that says in which namespace answers are kept and found.
+const ParamNamespace = "namespace"
 
 // What ParamTriples takes.
 const (
@@ -142,7 +151,12 @@ func (aprMethod) Run(r *Request) (Explanation, error) {
 			return chunk != nil && r.Allows(chunk)
 		},
 	}
-	if r.Query.Explain { // counting tokens takes longer than all else
+	earlier, told, rest, err := r.earlierAnswers(index)
+	if err != nil {
+		return nil, err
+	}
+	settings.Earlier = told
+	if r.Query.Explain || len(told.Words) > 0 { // counting tokens takes longer than all else
 		settings.Budget, settings.Count = r.Query.Params.Int("facts_budget"), tokens.Count
 		settings.Every = r.Query.Params.Flag("policy", false)
 		if settings.Encodings = apr.Published; r.Query.Params.Flag("lines", false) {
@@ -154,6 +168,9 @@ func (aprMethod) Run(r *Request) (Explanation, error) {
 		Query: apr.Query{Entities: r.Query.Names, Relations: r.Query.Asked.RelationRows, Whole: r.Query.Vector},
 	}
 	found := index.Find(asked, settings)
+	if found.Echoed {
+		r.Result.Echo = Echo{told.Words, rest}
+	}
 	r.Result.Timing.Search = time.Since(start)
 	for _, one := range found.Chunks[:min(len(found.Chunks), r.Query.TopChunks)] {
 		chunk := Chunk{Live: r.Generation.Live.Chunk(chunkOf(one.Chunk)), Score: one.Score}
@@ -162,10 +179,10 @@ func (aprMethod) Run(r *Request) (Explanation, error) {
 	if len(r.Result.Chunks) == 0 && r.noMatch() {
 		return nil, nil
 	}
-	return func() any { return r.explainAPR(index, found) }, nil
+	return func() any { return r.explainAPR(index, found, earlier) }, nil
 }
 
-func (r *Request) explainAPR(index *apr.Index, found apr.Found) APRExplain {
+func (r *Request) explainAPR(index *apr.Index, found apr.Found, earlier []APREarlier) APRExplain {
 	out := APRExplain{
 		Names: []string{}, Asked: []APRAsks{}, By: ByRules, Runs: []APRRun{}, Told: []APRFact{}, Sizes: map[string]int{},
 		Text: found.Choice.Text, Tokens: found.Choice.Tokens, Repeated: found.Choice.Actions.Facts == apr.All,
@@ -178,6 +195,12 @@ func (r *Request) explainAPR(index *apr.Index, found apr.Found) APRExplain {
 	}
 	for _, word := range r.Query.Asked.Words {
 		out.Asked = append(out.Asked, APRAsks(word))
+	}
+	for _, one := range earlier {
+		if one.State == EarlierTold && !found.Echoed {
+			one.State = EarlierNoRoom
+		}
+		out.Answers = append(out.Answers, one)
 	}
 	if found.Choice.Text != "" {
 		out.Encoding = found.Choice.Encoding.String()

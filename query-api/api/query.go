@@ -9,6 +9,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/tokens"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/stream/par"
 	"github.com/unweaver/unweaver/internal/telemetry"
@@ -76,6 +77,9 @@ func (s *Server) answer(ctx context.Context, name string, body Request, to *stre
 			return response, err
 		}
 	}
+	if plan.space, err = body.spaceOf(&plan, generation.Spec, caller.Owner()); err != nil {
+		return response, err
+	}
 	response = newResponse(name, body, generation)
 	cost := &bill{}
 	defer func() { caller.Spend(cost.money) }() // also of a request that fails, or whose client has gone
@@ -83,6 +87,7 @@ func (s *Server) answer(ctx context.Context, name string, body Request, to *stre
 	if err := s.embedQuestion(ctx, generation, &plan, &response, cost); err != nil {
 		return response, err
 	}
+	s.earlier(ctx, generation, &plan, &response)
 	found, err := s.find(ctx, generation, &plan, &response, cost)
 	if err != nil {
 		return response, err
@@ -101,9 +106,11 @@ func (s *Server) answer(ctx context.Context, name string, body Request, to *stre
 	timings.Chunks = ms(time.Since(at))
 	response.Explain = found.Explain
 	response.Degraded = append(response.Degraded, found.Degraded...)
-	if err := s.complete(ctx, generation, body, plan, &response, cost, to); err != nil {
+	plan.echo = found.Echo
+	if err := s.complete(ctx, generation, body, &plan, &response, cost, to); err != nil {
 		return response, err
 	}
+	s.writeBack(ctx, generation, &plan, &response, cost)
 	timings.Total = ms(time.Since(start))
 	return response, nil
 }
@@ -263,7 +270,7 @@ func (s *Server) complete(
 	ctx context.Context,
 	generation *retrieve.Generation,
 	request Request,
-	plan planned,
+	plan *planned,
 	response *Response,
 	cost *bill,
 	to *stream,
@@ -276,7 +283,13 @@ func (s *Server) complete(
 	if generation.Spec.Parity {
 		pack = retrieve.ContextCSV
 	}
-	text, used := pack(passages, plan.budget)
+	budget, earlier := plan.budget, retrieve.EarlierText(plan.echo.Words)
+	if n := tokens.Count(earlier); request.Answer && 2*n <= budget {
+		budget -= n
+	} else { // passages come first
+		plan.echo, earlier = retrieve.Echo{}, ""
+	}
+	text, used := pack(passages, budget)
 	for i := range response.Chunks {
 		response.Chunks[i].InContext = used[i]
 	}
@@ -296,6 +309,12 @@ func (s *Server) complete(
 	if retrieve.Unsure(chat, response.Confidence) {
 		text = ""
 	}
+	switch {
+	case text == "":
+		plan.echo = retrieve.Echo{}
+	case earlier != "":
+		text += "\n\n" + earlier
+	}
 	answered, err := retrieve.Answer(model.CallerBound(ctx), chat, request.Query, text, passages, used)
 	if err != nil {
 		return err
@@ -303,7 +322,10 @@ func (s *Server) complete(
 	if answered.Citations == nil {
 		answered.Citations = []string{}
 	}
-	response.Answer = &Answer{answered.Kind, answered.Text, answered.Citations, answered.Truncated}
+	response.Answer = &Answer{
+		Kind: answered.Kind, Text: answered.Text, Citations: answered.Citations, Earlier: len(plan.echo.Words),
+		Truncated: answered.Truncated,
+	}
 	response.Usage.PromptTokens += answered.Usage.Prompt
 	response.Usage.CompletionTokens += answered.Usage.Completion
 	response.Timings.Answer = ms(time.Since(at))
