@@ -258,6 +258,17 @@ func TestEveryAnswerIsAsDescribed(t *testing.T) {
 			t.Errorf("%d answers: %d %v", n, got, out)
 		}
 	}
+	const kept = "/v1/indexes/{index}/answers"
+	for operation, want := range map[string]int{ // nobody asks for a key, and the request is of another machine
+		"GET " + kept: http.StatusOK, "DELETE " + kept: http.StatusOK,
+		"GET " + kept + "/{namespace}": http.StatusForbidden, "DELETE " + kept + "/{namespace}": http.StatusForbidden,
+	} {
+		seen[operation] = true
+		method, path, _ := strings.Cut(strings.NewReplacer("{index}", "sample", "{namespace}", "one").Replace(operation), " ")
+		if status, out, _ := f.do(method, path, nil); status != want {
+			t.Errorf("%s: %d %v", operation, status, out)
+		}
+	}
 	for path, operations := range d.Paths {
 		for method := range operations {
 			if !seen[strings.ToUpper(method)+" "+path] {

@@ -269,14 +269,13 @@ type Listed struct {
 	Written time.Time
 }
 
-// List gives the namespaces of a caller, and those that all share, by name.
+// List gives the namespaces of a caller, and those that all share, by name. A caller whom nobody can tell has none.
 func (s Store) List(ctx context.Context, owner string) ([]Listed, error) {
-	var out []Listed
-	folders := []string{sharedFolder}
-	if owner != "" {
-		folders = append(folders, folderOf(owner))
+	if owner == "" {
+		return nil, nil
 	}
-	for _, folder := range folders {
+	var out []Listed
+	for _, folder := range []string{sharedFolder, folderOf(owner)} {
 		listed, err := s.list(ctx, folder)
 		if err != nil {
 			return nil, err

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/build/purges"
 	"github.com/unweaver/unweaver/internal/apr/answers"
+	"github.com/unweaver/unweaver/internal/build/purges"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/stage/publish"
