@@ -127,6 +127,7 @@ type fixture struct {
 	built  retrievetest.Built
 	runs   *coordination.Store
 
+	here      bool // requests come from this machine
 	unchecked bool // answers are not compared with the description
 }
 
@@ -176,6 +177,9 @@ func (f *fixture) do(method, path string, body any) (int, map[string]any, http.H
 	recorder := httptest.NewRecorder()
 	request := httptest.NewRequestWithContext(f.t.Context(), method, path, sent)
 	request.Host = "localhost:8080"
+	if f.here {
+		request.RemoteAddr = "127.0.0.1:40000"
+	}
 	if sent != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
