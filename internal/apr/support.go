@@ -18,8 +18,8 @@ type Supported struct {
 }
 
 // Support gives of each line, a vector of unit length, the edges of a cosine of at least SupportAt that allow lets in,
-// the nearest first, of equal ones the lower, at most so many. allow is asked of those alone, from one goroutine; nil: of
-// all. Every edge is compared, in the time of a coarse stage; ctx ends it.
+// the nearest first, of equal ones the lower, at most so many. allow is asked of those alone, from one goroutine;
+// nil: all are. Every edge is compared, in the time of a coarse stage; ctx ends it.
 func (x *Index) Support(
 	ctx context.Context, lines [][]float32, most int, allow func(edge uint32) bool,
 ) ([][]Supported, error) {

@@ -65,8 +65,8 @@ var indexKeys = []key{
 	},
 	{
 		path: "indexes.*.write_back.answers",
-		meaning: "how many answers of method apr are kept of a namespace that questions name (params: namespace), the oldest " +
-			"go first, and found again by later questions that name it; 0: none. It needs enrichment facts, and counts " +
+		meaning: "how many answers of method apr are kept of a namespace that questions name (params: namespace), the " +
+			"oldest go first, and found again by later questions that name it; 0: none. It needs enrichment facts, and counts " +
 			"from the next generation on",
 		unit:    "answers",
 		example: "100",

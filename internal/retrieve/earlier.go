@@ -59,7 +59,9 @@ type Echo struct {
 }
 
 // earlierAnswers are those whose questions are near, the nearest first, with what holds of them in this generation.
-func (r *Request) earlierAnswers(index *apr.Index) (out []APREarlier, told apr.Earlier, rest []answers.Source, err error) {
+func (r *Request) earlierAnswers(index *apr.Index) (
+	out []APREarlier, told apr.Earlier, rest []answers.Source, err error,
+) {
 	type near struct {
 		answer answers.Answer
 		cosine float64

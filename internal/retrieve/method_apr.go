@@ -107,8 +107,8 @@ func (aprMethod) Spec() Spec {
 			Whole("facts_budget", "tokens of the facts that are told", 64, 100_000, 2000),
 			Choice("variant", "of the fine score: raw cosines, the authors' program, or the paper's formula",
 				"raw", "code_compat", "paper"),
-			Choice(ParamTriples, "of the question: by the server of models.triples where there is one, else by rule; by rule; by "+
-				"that server; by the chat model, which is paid for", ByDefault, ByRules, ByServer, ByChat),
+			Choice(ParamTriples, "of the question: by the server of models.triples where there is one, else by rule; by rule; "+
+				"by that server; by the chat model, which is paid for", ByDefault, ByRules, ByServer, ByChat),
 			Name(ParamNamespace, "in which answers are kept and earlier ones found, where the index keeps any "+
 				"(write_back.answers); of the key alone, or with shared: before it of all who may ask the index",
 				answers.NamePattern),

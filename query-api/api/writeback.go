@@ -177,8 +177,8 @@ func saysNothing(answer string) bool {
 	return strings.TrimSpace(answer) == "" || nothingSaid.MatchString(answer)
 }
 
-// said are the triples of the answer: by the server of models.triples where there is one, else, and where that fails, by
-// rule.
+// said are the triples of the answer: by the server of models.triples where there is one, else, and where that fails,
+// by rule.
 func (s *Server) said(
 	ctx context.Context, generation *retrieve.Generation, response *Response, cost *bill,
 ) ([]apr.Triple, error) {

@@ -193,8 +193,8 @@ func (s Store) read(ctx context.Context, key string) ([]Answer, string, error) {
 	return kept.Answers, info.ETag, nil
 }
 
-// Add keeps an answer in place of an earlier one to the same question. Of the others those go that stay says no to, then
-// the oldest until there is room. kept is false where the answer alone has no room.
+// Add keeps an answer in place of an earlier one to the same question. Of the others those go that stay says no to,
+// then the oldest until there is room. kept is false where the answer alone has no room.
 func (s Store) Add(ctx context.Context, space Space, answer Answer, stay func(Answer) bool) (kept bool, err error) {
 	answer.Origin = Origin
 	key := s.key(space)
@@ -334,7 +334,8 @@ func keysOf(ctx context.Context, index artifact.Index) ([]string, error) {
 }
 
 // Purge takes the answers out of an index that rest on a document, whosever they are, and gives how many there were.
-// Namespaces that cannot be read are forgotten as a whole, and count as one. permit is asked before anything is written.
+// Namespaces that cannot be read are forgotten as a whole, and count as one. permit is asked before anything is
+// written.
 func Purge(
 	ctx context.Context, index artifact.Index, rests func(document string) bool, permit func(context.Context) error,
 ) (gone int64, err error) {
