@@ -90,6 +90,13 @@ type Settings struct {
 	Allow     func(chunk string) bool // nil: every chunk is let in
 	Every     bool                    // also what every other action would tell: Found.Options
 	Stopped   func() bool             // nobody waits for it any more; nil: somebody does
+	Earlier   Earlier                 // what is known of earlier questions
+}
+
+// Earlier is what earlier answers to questions like this one said. It is told in a channel of its own, if at all.
+type Earlier struct {
+	Score float64 // cosine of the nearest of those questions
+	Words []Word  // the nearest question's first
 }
 
 // DefaultSettings are those published, without a budget, a counter and a filter.
@@ -120,6 +127,7 @@ type Found struct {
 	Choice Choice
 	Sizes  map[Encoding]int // tokens of what was chosen in each encoding; nil where nothing was
 	Told   []uint32         // edges that the text of the choice tells, in its order
+	Echoed bool             // the text also tells what earlier answers said: Settings.Earlier
 
 	Features Features // what a policy sees of the question, where what is told was chosen
 	Options  []Option // with Settings.Every
@@ -304,22 +312,29 @@ func (x *Index) decide(out *Found, q Asked, lines []probe, s Settings) {
 	unique := slices.Concat(Edges(lists, Unique, alike, Nearest(near, text))...)
 	all := slices.Concat(lists...)
 	edges := map[Action][]uint32{Unique: unique, All: all}
+	earlier := distinctWords(s.Earlier.Words)
+	if len(earlier) == 0 {
+		s.Earlier.Score = 0
+	}
 	channels := Channels{
 		Select: func(a Actions) Payload {
 			p := Payload{Facts: x.words(edges[a.Facts])}
+			if a.Answers != None {
+				p.Answers = earlier
+			}
 			if a.Questions != None {
 				p.Questions = q.Words
 			}
 			return p
 		},
-		Repeated: 1 - float64(len(unique))/float64(max(1, total)),
+		Repeated: 1 - float64(len(unique))/float64(max(1, total)), QuestionScore: s.Earlier.Score,
 	}
 	out.Choice = Decide(channels, s.Budget, s.Count, s.Encodings...)
 	out.Features = out.features(len(lists), total, len(unique), s.Budget)
 	if s.Every {
 		for _, choice := range channels.Each(s.Budget, s.Count, s.Encodings...) {
 			told := edges[choice.Actions.Facts][:choice.Facts]
-			chosen := choice.Actions == out.Choice.Actions && choice.Facts == out.Choice.Facts
+			chosen := choice.Actions.Facts == out.Choice.Actions.Facts && choice.Facts == out.Choice.Facts
 			out.Options = append(out.Options, Option{Choice: choice, Told: told, Chosen: chosen})
 		}
 	}
@@ -327,11 +342,28 @@ func (x *Index) decide(out *Found, q Asked, lines []probe, s Settings) {
 		return
 	}
 	out.Told = edges[out.Choice.Actions.Facts][:out.Choice.Facts]
+	out.Echoed = out.Choice.Actions.Answers != None
 	out.Sizes = map[Encoding]int{}
 	payload := Payload{Facts: x.words(out.Told)}
+	if out.Echoed {
+		payload.Answers = earlier
+	}
 	for _, one := range []Encoding{WordTriples, IDTriples, EdgeMatrix, Lines} {
 		out.Sizes[one] = s.Count(payload.Render(one, true))
 	}
+}
+
+// distinctWords are the first of those that are equal.
+func distinctWords(words []Word) []Word {
+	var out []Word
+	seen := map[Word]bool{}
+	for _, word := range words {
+		if !seen[word] {
+			seen[word] = true
+			out = append(out, word)
+		}
+	}
+	return out
 }
 
 // features of a search whose runs stand in the order of their scores.

@@ -17,7 +17,7 @@ type Channels struct {
 
 // Bounds of the rule policy.
 const (
-	answersFrom   = 0.85 // cosine of a question whose answer is looked at
+	AnswersFrom   = 0.85 // cosine of an earlier question whose answer is looked at
 	allFacts      = 0.7  // share of the budget that all facts may take
 	repeatedBelow = 0.10 // share of repeated facts with which all are taken
 )
@@ -38,7 +38,7 @@ type Choice struct {
 // Encodings are those that are looked at; without any, those published.
 func Decide(c Channels, budget int, count func(string) int, encodings ...Encoding) Choice {
 	actions := Actions{Facts: Unique}
-	if c.QuestionScore >= answersFrom {
+	if c.QuestionScore >= AnswersFrom {
 		actions.Answers = Unique
 	}
 	if c.Repeated < repeatedBelow {

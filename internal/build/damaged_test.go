@@ -91,6 +91,8 @@ type builtinModels struct{}
 
 func (builtinModels) Chat(corpus.Spec) (model.Chat, error) { return builtin.Chat{}, nil }
 
+func (builtinModels) Finder(corpus.Spec) (model.Chat, error) { return nil, nil } //nolint:nilnil // none is configured
+
 func (builtinModels) Ranker(corpus.Spec) (rerank.Ranker, error) {
 	return nil, nil //nolint:nilnil // none is configured
 }

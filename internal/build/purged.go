@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/apr/answers"
 	"github.com/unweaver/unweaver/internal/build/purges"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -236,6 +237,9 @@ func (p *purging) one(
 	if err := p.choices(ctx, documents); err != nil {
 		return err
 	}
+	if gone.Answers, err = answers.Purge(ctx, p.index, documents.Has, p.Guard); err != nil {
+		return err
+	}
 	if len(left) == 0 { // before, a generation still lists its entries
 		removed, shared, err := p.ledger(ctx, traces)
 		switch {
@@ -271,7 +275,7 @@ func (p *purging) one(
 	purge.Gone = corpus.Purged{
 		Generations: was.Generations + gone.Generations, Segments: was.Segments + gone.Segments,
 		Records: was.Records + gone.Records, Rows: was.Rows + gone.Rows, Ledger: was.Ledger + gone.Ledger,
-		Letters: was.Letters + gone.Letters,
+		Letters: was.Letters + gone.Letters, Answers: was.Answers + gone.Answers,
 	}
 	if len(left) == 0 {
 		purge.State, purge.Ended = corpus.PurgeDone, searched.At

@@ -211,6 +211,7 @@ type Index struct {
 	Shortening  corpus.Shortening `yaml:"shortening"`
 	Gem         corpus.Gem        `yaml:"gem"`
 	Pairs       corpus.Pairs      `yaml:"pairs"`
+	WriteBack   corpus.WriteBack  `yaml:"write_back"`
 	Extraction  corpus.Extraction `yaml:"extraction"`
 	Retrieval   corpus.Retrieval  `yaml:"retrieval"`
 	Parity      bool              `yaml:"parity"`
@@ -291,6 +292,7 @@ func defaultIndex() Index {
 		Shortening: corpus.Shortening{Threshold: 4000, Sample: 256},
 		Gem:        corpus.DefaultGem,
 		Pairs:      corpus.DefaultPairs,
+		WriteBack:  corpus.DefaultWriteBack,
 		Extraction: corpus.Extraction{Share: 1},
 		Retrieval:  corpus.Retrieval{Method: "hybrid", Rule: "weighted", TopChunks: 5, Language: "en"},
 		Keep:       3,
@@ -350,7 +352,12 @@ func (c *Config) Spec(index, corpusURI string) (corpus.Spec, error) {
 	if settings.Pairs != corpus.DefaultPairs {
 		likely = &settings.Pairs
 	}
+	var kept *corpus.WriteBack
+	if settings.WriteBack.Answers > 0 {
+		kept = &settings.WriteBack
+	}
 	return corpus.Spec{
+		WriteBack:  kept,
 		Extraction: extraction,
 		Gem:        memory,
 		Pairs:      likely,

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/apr"
+	"github.com/unweaver/unweaver/internal/apr/answers"
 	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/model/tokens"
 )
@@ -16,6 +17,8 @@ const APR = "apr"
 // scores, and what of them is told in how many tokens.
 type APRExplain struct {
 	Names []string  `json:"names"` // of the question; none: it was compared as a whole
+	By    string    `json:"by"`    // what found them: rules, server or chat
+	Asked []APRAsks `json:"asked"` // triples of the question, where a model found any; ?x is what is asked for
 	Runs  []APRRun  `json:"runs"`
 	Told  []APRFact `json:"told"`
 
@@ -24,6 +27,8 @@ type APRExplain struct {
 	Tokens   int            `json:"tokens"`
 	Sizes    map[string]int `json:"sizes"` // tokens of the same facts in each encoding
 	Repeated bool           `json:"all"`   // also facts that say what others say
+
+	Answers []APREarlier `json:"answers,omitempty"` // to earlier questions of the namespace that are like this one
 
 	Policy *APRPolicy `json:"policy,omitempty"` // where the parameter policy asks for it
 }
@@ -74,6 +79,13 @@ type APRRun struct {
 	Facts    []string `json:"facts"`
 }
 
+// APRAsks is a triple of a question.
+type APRAsks struct {
+	Head     string `json:"head"`
+	Relation string `json:"relation"`
+	Tail     string `json:"tail"`
+}
+
 // APRFact is a triple that is told, and the chunks that say it.
 type APRFact struct {
 	Head     string   `json:"head"`
@@ -95,6 +107,11 @@ func (aprMethod) Spec() Spec {
 			Whole("facts_budget", "tokens of the facts that are told", 64, 100_000, 2000),
 			Choice("variant", "of the fine score: raw cosines, the authors' program, or the paper's formula",
 				"raw", "code_compat", "paper"),
+			Choice(ParamTriples, "of the question: by the server of models.triples where there is one, else by rule; by rule; "+
+				"by that server; by the chat model, which is paid for", ByDefault, ByRules, ByServer, ByChat),
+			Name(ParamNamespace, "in which answers are kept and earlier ones found, where the index keeps any "+
+				"(write_back.answers); of the key alone, or with shared: before it of all who may ask the index",
+				answers.NamePattern),
 			Switch("lines", "look at the encoding of one fact a line, too", false),
 			Switch("policy", "explain what every action on facts would tell, in how many tokens", false),
 		},
@@ -102,6 +119,20 @@ func (aprMethod) Spec() Spec {
 		Explains: []Shape{{"ExplainAPR", "apr", APRExplain{}}},
 	}
 }
+
+// ParamTriples is the parameter that says who finds the triples of a question.
+const ParamTriples = "triples"
+
+// ParamNamespace is the parameter that says in which namespace answers are kept and found.
+const ParamNamespace = "namespace"
+
+// What ParamTriples takes.
+const (
+	ByDefault = "auto"
+	ByRules   = "rules"
+	ByServer  = "server"
+	ByChat    = "chat"
+)
 
 var aprVariants = map[string]apr.Variant{"raw": apr.Raw, "code_compat": apr.CodeCompat, "paper": apr.Paper}
 
@@ -120,18 +151,29 @@ func (aprMethod) Run(r *Request) (Explanation, error) {
 			return chunk != nil && r.Allows(chunk)
 		},
 	}
-	if r.Query.Explain { // counting tokens takes longer than all else
+	earlier, told, rest, err := r.earlierAnswers(index)
+	if err != nil {
+		return nil, err
+	}
+	settings.Earlier = told
+	if r.Query.Explain || len(told.Words) > 0 { // counting tokens takes longer than all else
 		settings.Budget, settings.Count = r.Query.Params.Int("facts_budget"), tokens.Count
 		settings.Every = r.Query.Params.Flag("policy", false)
 		if settings.Encodings = apr.Published; r.Query.Params.Flag("lines", false) {
 			settings.Encodings = append([]apr.Encoding{apr.Lines}, apr.Published...)
 		}
 	}
-	asked := apr.Asked{Query: apr.Query{Entities: r.Query.Names, Whole: r.Query.Vector}}
 	settings.Stopped = func() bool { return r.ctx.Err() != nil }
+	asked := apr.Asked{
+		Words: r.Query.Asked.Words, Lines: r.Query.Asked.LineRows,
+		Query: apr.Query{Entities: r.Query.Names, Relations: r.Query.Asked.RelationRows, Whole: r.Query.Vector},
+	}
 	found := index.Find(asked, settings)
 	if settings.Stopped() {
 		return nil, context.Cause(r.ctx)
+	}
+	if found.Echoed {
+		r.Result.Echo = Echo{told.Words, rest}
 	}
 	r.Result.Timing.Search = time.Since(start)
 	for _, one := range found.Chunks[:min(len(found.Chunks), r.Query.TopChunks)] {
@@ -141,16 +183,28 @@ func (aprMethod) Run(r *Request) (Explanation, error) {
 	if len(r.Result.Chunks) == 0 && r.noMatch() {
 		return nil, nil
 	}
-	return func() any { return r.explainAPR(index, found) }, nil
+	return func() any { return r.explainAPR(index, found, earlier) }, nil
 }
 
-func (r *Request) explainAPR(index *apr.Index, found apr.Found) APRExplain {
+func (r *Request) explainAPR(index *apr.Index, found apr.Found, earlier []APREarlier) APRExplain {
 	out := APRExplain{
-		Names: []string{}, Runs: []APRRun{}, Told: []APRFact{}, Sizes: map[string]int{},
+		Names: []string{}, Asked: []APRAsks{}, By: ByRules, Runs: []APRRun{}, Told: []APRFact{}, Sizes: map[string]int{},
 		Text: found.Choice.Text, Tokens: found.Choice.Tokens, Repeated: found.Choice.Actions.Facts == apr.All,
 	}
-	if !found.Linked {
+	switch {
+	case len(r.Query.Asked.Words) > 0:
+		out.Names, out.By = r.Query.Asked.Entities, r.Query.Asked.By
+	case !found.Linked:
 		out.Names = r.Generation.QuestionNames(r.Query.Text)
+	}
+	for _, word := range r.Query.Asked.Words {
+		out.Asked = append(out.Asked, APRAsks(word))
+	}
+	for _, one := range earlier {
+		if one.State == EarlierTold && !found.Echoed {
+			one.State = EarlierNoRoom
+		}
+		out.Answers = append(out.Answers, one)
 	}
 	if found.Choice.Text != "" {
 		out.Encoding = found.Choice.Encoding.String()

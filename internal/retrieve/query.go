@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/apr"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/live"
@@ -16,6 +17,8 @@ type Query struct {
 	Vector      []float32   // of the question by the class embedder; nil: it is down, or the method needs none
 	ChunkVector []float32   // by the chunk embedder; nil: it is down, or the method needs none
 	Names       [][]float32 // of the names of the question, by the class embedder, where the method needs them
+	Asked       Asked       // the triples of the question, where a model found any; Names are then of their entities
+	Earlier     Earlier     // answers to earlier questions; none: nothing is told of any
 	Method      string
 	Rule        string
 	TopEntities int
@@ -25,6 +28,14 @@ type Query struct {
 	Without     Without
 	MinSim      float64
 	Explain     bool
+}
+
+// Asked are the triples of a question as a model found them, with the vectors of their relations and lines by the class
+// embedder.
+type Asked struct {
+	apr.Asks
+	By                     string // who found them: ByServer or ByChat
+	RelationRows, LineRows [][]float32
 }
 
 // Filter narrows everything to documents: prefix of the key, metadata that all must be equal, times from (included) to
@@ -86,7 +97,8 @@ type Result struct {
 	// Confidence is the calibrated chance that one of the first five chunks says what was asked for (docs/retrieval.md,
 	// Confidence); nil: it cannot be told.
 	Confidence *float64
-	Explain    any // by method; nil unless asked for
+	Echo       Echo // of earlier answers
+	Explain    any  // by method; nil unless asked for
 	Timing     Timing
 }
 

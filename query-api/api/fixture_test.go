@@ -28,6 +28,7 @@ type models struct {
 	embedder func(model.Embedder) model.Embedder
 	chat     model.Chat
 	ranker   rerank.Ranker
+	finder   model.Chat
 }
 
 func (m models) Chat(corpus.Spec) (model.Chat, error) {
@@ -43,6 +44,8 @@ func (m models) Embedder(corpus.Spec, string, int) (model.Embedder, error) {
 	}
 	return builtin.Embedder{}, nil
 }
+
+func (m models) Finder(corpus.Spec) (model.Chat, error) { return m.finder, nil }
 
 func (m models) Ranker(corpus.Spec) (rerank.Ranker, error) { return m.ranker, nil }
 
@@ -124,6 +127,7 @@ type fixture struct {
 	built  retrievetest.Built
 	runs   *coordination.Store
 
+	here      bool // requests come from this machine
 	unchecked bool // answers are not compared with the description
 }
 
@@ -173,6 +177,9 @@ func (f *fixture) do(method, path string, body any) (int, map[string]any, http.H
 	recorder := httptest.NewRecorder()
 	request := httptest.NewRequestWithContext(f.t.Context(), method, path, sent)
 	request.Host = "localhost:8080"
+	if f.here {
+		request.RemoteAddr = "127.0.0.1:40000"
+	}
 	if sent != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}

@@ -134,6 +134,7 @@ func TestTheDescriptionIsCompleteAndItsExamplesAreRight(t *testing.T) {
 func TestTheExamplesOfAddressesAreReal(t *testing.T) {
 	f := serve(t, nil)
 	f.ask(fram)
+	f.here = true // whose namespaces are its own
 	f.report("g1", corpus.Report{Status: corpus.StatusCompleted})
 	for path, operations := range describe(t).Paths {
 		described, ok := operations["get"]
@@ -256,6 +257,17 @@ func TestEveryAnswerIsAsDescribed(t *testing.T) {
 	for status, n := range map[int]int{http.StatusOK: 1, http.StatusBadRequest: 2} {
 		if got, out := f.chat(norway(map[string]any{"n": n})); got != status {
 			t.Errorf("%d answers: %d %v", n, got, out)
+		}
+	}
+	const kept = "/v1/indexes/{index}/answers"
+	for operation, want := range map[string]int{ // nobody asks for a key, and the request is of another machine
+		"GET " + kept: http.StatusOK, "DELETE " + kept: http.StatusOK,
+		"GET " + kept + "/{namespace}": http.StatusForbidden, "DELETE " + kept + "/{namespace}": http.StatusForbidden,
+	} {
+		seen[operation] = true
+		method, path, _ := strings.Cut(strings.NewReplacer("{index}", "sample", "{namespace}", "one").Replace(operation), " ")
+		if status, out, _ := f.do(method, path, nil); status != want {
+			t.Errorf("%s: %d %v", operation, status, out)
 		}
 	}
 	for path, operations := range d.Paths {

@@ -9,6 +9,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/tokens"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/stream/par"
 	"github.com/unweaver/unweaver/internal/telemetry"
@@ -68,6 +69,17 @@ func (s *Server) answer(ctx context.Context, name string, body Request, to *stre
 			return response, err
 		}
 	}
+	if plan.parser, err = plan.parsedBy(generation.Spec); err != nil {
+		return response, err
+	}
+	if plan.parser == retrieve.ByChat && !body.Answer { // the chat model is asked all the same
+		if err := caller.Answer(); err != nil {
+			return response, err
+		}
+	}
+	if plan.space, err = body.spaceOf(&plan, generation.Spec, caller.Owner()); err != nil {
+		return response, err
+	}
 	response = newResponse(name, body, generation)
 	cost := &bill{}
 	defer func() { caller.Spend(cost.money) }() // also of a request that fails, or whose client has gone
@@ -75,6 +87,7 @@ func (s *Server) answer(ctx context.Context, name string, body Request, to *stre
 	if err := s.embedQuestion(ctx, generation, &plan, &response, cost); err != nil {
 		return response, err
 	}
+	s.earlier(ctx, generation, &plan, &response)
 	found, err := s.find(ctx, generation, &plan, &response, cost)
 	if err != nil {
 		return response, err
@@ -93,9 +106,11 @@ func (s *Server) answer(ctx context.Context, name string, body Request, to *stre
 	timings.Chunks = ms(time.Since(at))
 	response.Explain = found.Explain
 	response.Degraded = append(response.Degraded, found.Degraded...)
-	if err := s.complete(ctx, generation, body, plan, &response, cost, to); err != nil {
+	plan.echo = found.Echo
+	if err := s.complete(ctx, generation, body, &plan, &response, cost, to); err != nil {
 		return response, err
 	}
+	s.writeBack(ctx, generation, &plan, &response, cost)
 	timings.Total = ms(time.Since(start))
 	return response, nil
 }
@@ -123,7 +138,7 @@ func (s *Server) embedQuestion(
 		plan.Vector, err = s.embed(ctx, generation, manifest.Class, plan.Text, response, cost)
 	}
 	if err == nil && needs.Names {
-		plan.Names, err = s.embedNames(ctx, generation, plan.Text, response, cost)
+		err = s.readQuestion(ctx, generation, plan, response, cost)
 	}
 	byChunks := needs.Embedding == retrieve.ByChunkEmbedder || needs.Hashed || manifest.Chunk.Provider != "builtin"
 	switch {
@@ -140,18 +155,20 @@ func (s *Server) embedQuestion(
 	return err
 }
 
-// embedNames embeds the names of a question, beside each other. What they cost counts as the question's does.
-func (s *Server) embedNames(
-	ctx context.Context, generation *retrieve.Generation, question string, response *Response, cost *bill,
+// embedsAtOnce texts of one question.
+const embedsAtOnce = 16
+
+// embedEach embeds texts as questions, beside each other. What they cost counts as the question's does.
+func (s *Server) embedEach(
+	ctx context.Context, generation *retrieve.Generation, texts []string, response *Response, cost *bill,
 ) ([][]float32, error) {
-	names := generation.QuestionNames(question)
-	vectors, used, bills := make([][]float32, len(names)), make([]Response, len(names)), make([]bill, len(names))
-	err := par.Each(ctx, len(names), len(names), func(ctx context.Context, i int) (err error) {
+	vectors, used, bills := make([][]float32, len(texts)), make([]Response, len(texts)), make([]bill, len(texts))
+	err := par.Each(ctx, len(texts), min(len(texts), embedsAtOnce), func(ctx context.Context, i int) (err error) {
 		own := bills[i].watch(ctx)
-		vectors[i], err = s.embed(own, generation, generation.Manifest.Class, names[i], &used[i], &bills[i])
+		vectors[i], err = s.embed(own, generation, generation.Manifest.Class, texts[i], &used[i], &bills[i])
 		return err
 	})
-	for i := range names {
+	for i := range texts {
 		cost.money += bills[i].money
 		response.Usage.EmbeddingTokens += used[i].Usage.EmbeddingTokens
 	}
@@ -253,7 +270,7 @@ func (s *Server) complete(
 	ctx context.Context,
 	generation *retrieve.Generation,
 	request Request,
-	plan planned,
+	plan *planned,
 	response *Response,
 	cost *bill,
 	to *stream,
@@ -266,7 +283,13 @@ func (s *Server) complete(
 	if generation.Spec.Parity {
 		pack = retrieve.ContextCSV
 	}
-	text, used := pack(passages, plan.budget)
+	budget, earlier := plan.budget, retrieve.EarlierText(plan.echo.Words)
+	if n := tokens.Count(earlier); request.Answer && 2*n <= budget {
+		budget -= n
+	} else { // passages come first
+		plan.echo, earlier = retrieve.Echo{}, ""
+	}
+	text, used := pack(passages, budget)
 	for i := range response.Chunks {
 		response.Chunks[i].InContext = used[i]
 	}
@@ -286,6 +309,12 @@ func (s *Server) complete(
 	if retrieve.Unsure(chat, response.Confidence) {
 		text = ""
 	}
+	switch {
+	case text == "":
+		plan.echo = retrieve.Echo{}
+	case earlier != "":
+		text += "\n\n" + earlier
+	}
 	answered, err := retrieve.Answer(model.CallerBound(ctx), chat, request.Query, text, passages, used)
 	if err != nil {
 		return err
@@ -293,8 +322,12 @@ func (s *Server) complete(
 	if answered.Citations == nil {
 		answered.Citations = []string{}
 	}
-	response.Answer = &Answer{answered.Kind, answered.Text, answered.Citations, answered.Truncated}
-	response.Usage.PromptTokens, response.Usage.CompletionTokens = answered.Usage.Prompt, answered.Usage.Completion
+	response.Answer = &Answer{
+		Kind: answered.Kind, Text: answered.Text, Citations: answered.Citations, Earlier: len(plan.echo.Words),
+		Truncated: answered.Truncated,
+	}
+	response.Usage.PromptTokens += answered.Usage.Prompt
+	response.Usage.CompletionTokens += answered.Usage.Completion
 	response.Timings.Answer = ms(time.Since(at))
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/unweaver/unweaver/internal/apr/answers"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/retrieve"
@@ -121,7 +122,10 @@ type planned struct {
 	budget int // tokens of the context
 	most   int // tokens of the answer; 0: what the model may give
 
-	reranks bool // the best chunks are ordered anew
+	space   *answers.Space // in which the answer is kept; nil: nowhere
+	echo    retrieve.Echo  // what the prompt tells of earlier answers
+	parser  string         // who finds the triples of the question, as parameter triples has it; empty: nobody
+	reranks bool           // the best chunks are ordered anew
 }
 
 // plan checks a request and fills in what the generation's configuration and the method say by default.

@@ -45,6 +45,8 @@ import (
 type Models interface {
 	Chat(spec corpus.Spec) (model.Chat, error)
 	Embedder(spec corpus.Spec, provider string, dimension int) (model.Embedder, error)
+	// Finder finds triples alone; nil where the spec has none.
+	Finder(spec corpus.Spec) (model.Chat, error)
 	// Ranker is nil where the spec has none.
 	Ranker(spec corpus.Spec) (rerank.Ranker, error)
 }

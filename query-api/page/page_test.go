@@ -184,6 +184,7 @@ func needs(t *testing.T, program string) string {
 type builtIn struct{}
 
 func (builtIn) Chat(corpus.Spec) (model.Chat, error)      { return builtin.Chat{}, nil }
+func (builtIn) Finder(corpus.Spec) (model.Chat, error)    { return nil, nil } //nolint:nilnil // none is configured
 func (builtIn) Ranker(corpus.Spec) (rerank.Ranker, error) { return nil, nil } //nolint:nilnil // none is configured
 
 func (builtIn) Embedder(corpus.Spec, string, int) (model.Embedder, error) {

@@ -184,7 +184,7 @@ func (a *App) root() *cobra.Command {
 		a.purgesCmd(),
 		a.scheduleCmd(),
 		a.lettersCmd(),
-		a.gemCmd(),
+		a.answersCmd(), a.gemCmd(),
 		a.backfillCmd(),
 		a.keysCmd(),
 		a.versionCmd(),

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -162,5 +163,54 @@ func TestRemapShrinksAndLeavesTheCodebook(t *testing.T) {
 	}
 	if again := Remap(got, of); !bytes.Equal(again.Marshal(), got.Marshal()) {
 		t.Error("a second time changes it again")
+	}
+}
+
+// Whatever is merged: nothing grows, every edge that is named is there, and the codebook is untouched, so that leaving
+// the table out undoes it.
+func TestRemapsOfRandomCodebooksNeverGrow(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 18))
+	for range 100 {
+		var triples []apr.Triple
+		for i := range 1 + random.IntN(40) {
+			triples = append(triples, apr.Triple{
+				Head: "e" + strconv.Itoa(random.IntN(8)), Relation: "r" + strconv.Itoa(random.IntN(3)),
+				Tail: "e" + strconv.Itoa(random.IntN(8)), Source: apr.Source{Chunk: "c", Sentence: i},
+			})
+		}
+		book, sequences, _ := apr.Indexify([]apr.Document{{Key: "d", Triples: triples}})
+		edges := sequences[0].Edges
+		half := len(edges) / 2
+		book.Runs = [][]uint32{edges[:half], edges[half:]}
+		before := book.Marshal()
+		of := make([]int, len(book.Entities))
+		for i := range of {
+			of[i] = i
+			if to := random.IntN(i + 1); of[to] == to && random.IntN(2) == 0 {
+				of[i] = to
+			}
+		}
+		got := Remap(book, of)
+		if !bytes.Equal(book.Marshal(), before) {
+			t.Fatal("the codebook has changed")
+		}
+		length := 0
+		for _, run := range got.Runs {
+			length += len(run)
+			for _, edge := range run {
+				if int(edge) >= len(got.Edges) {
+					t.Fatalf("a run names edge %d of %d", edge, len(got.Edges))
+				}
+			}
+		}
+		if len(got.Entities) > len(book.Entities) || len(got.Edges) > len(book.Edges) || length > len(edges) {
+			t.Fatalf("%d entities, %d edges, %d in runs; they were %d, %d, %d", len(got.Entities), len(got.Edges), length,
+				len(book.Entities), len(book.Edges), len(edges))
+		}
+		for _, edge := range got.Edges {
+			if int(max(edge.Head, edge.Tail)) >= len(got.Entities) || int(edge.Relation) >= len(got.Relations) {
+				t.Fatalf("an edge names what is not there: %+v", edge)
+			}
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/unweaver/unweaver/internal/apr/answers"
 	"github.com/unweaver/unweaver/internal/build/purges"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -307,7 +308,11 @@ func (d *Desk) DeleteBranch(
 		if err != nil {
 			return err
 		}
-		return d.Artifacts.Delete(ctx, member.CurrentKey())
+		if err := d.Artifacts.Delete(ctx, member.CurrentKey()); err != nil {
+			return err
+		}
+		_, err = answers.Drop(ctx, member)
+		return err
 	})
 	branch.Op = move.Operation
 	return branch, err

@@ -87,6 +87,7 @@ type Options struct {
 	NoSearch   bool               // leave the search segment out, as builds once did
 	Untitled   bool               // leave titles out of it, as builds once did
 	Unasked    bool               // leave the enrichment gem out
+	Facts      bool               // make the enrichment facts, by rule
 	Spec       func(*corpus.Spec) // changes the spec
 	Edit       func(*corpus.Manifest)
 }
@@ -137,6 +138,9 @@ func Build(t testing.TB, stores Stores, index string, documents []Document, opti
 	builder.writeVectors()
 	if !options.Unasked {
 		builder.writeMemory()
+	}
+	if options.Facts {
+		builder.writeFacts()
 	}
 	digest, err := builder.index.PutSpec(builder.ctx, builder.spec)
 	check(t, err)

@@ -1,0 +1,124 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/unweaver/unweaver/internal/apr"
+	"github.com/unweaver/unweaver/internal/apr/triples"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/retrieve"
+)
+
+const (
+	// parseTimeout bounds all that a model may take to find the triples of a question, waiting included.
+	parseTimeout = 5 * time.Second
+	// degradedTriples stands in Response.Degraded where a model was to find them, and rules did.
+	degradedTriples = "question_triples"
+)
+
+// parsedBy says who finds the triples of a question; empty: its method compares none.
+func (p *planned) parsedBy(spec corpus.Spec) (string, error) {
+	if !p.spec.Needs.Names {
+		return "", nil
+	}
+	const param = "params." + retrieve.ParamTriples
+	by := p.Params.Text(retrieve.ParamTriples)
+	switch {
+	case by == retrieve.ByServer && !spec.Triples.On():
+		return "", invalid("read query", param, "the index has no server that finds triples",
+			"set models.triples and build the index, or leave the parameter out")
+	case by == retrieve.ByChat && spec.Chat.Provider != "openai":
+		return "", invalid("read query", param, "the index has no chat model that reads questions",
+			"set models.chat and build the index, or leave the parameter out")
+	case by == retrieve.ByDefault && spec.Triples.On():
+		by = retrieve.ByServer
+	case by == retrieve.ByDefault:
+		by = retrieve.ByRules
+	}
+	return by, nil
+}
+
+// readQuestion finds what of a question is compared with facts, and embeds it: the entities, relations and lines of its
+// triples where a model finds any, else the names that rules find. A model that is down, slow or wrong costs time and
+// no answer.
+func (s *Server) readQuestion(
+	ctx context.Context, generation *retrieve.Generation, plan *planned, response *Response, cost *bill,
+) (err error) {
+	names := generation.QuestionNames(plan.Text)
+	if plan.parser == retrieve.ByServer || plan.parser == retrieve.ByChat {
+		at := time.Now()
+		asks, err := s.parse(ctx, generation, plan, response, cost)
+		response.Timings.Parse = ms(time.Since(at))
+		if ctx.Err() != nil { // the caller's own time is over
+			return ctx.Err()
+		}
+		if err != nil {
+			response.Degraded = append(response.Degraded, degradedTriples)
+			code := string(fault.CodeOf(err))
+			if errors.Is(err, context.DeadlineExceeded) {
+				code = "timeout"
+			}
+			s.log.Warn("the triples of a question were not found by a model", "index", generation.Manifest.Index,
+				"parser", plan.parser, "code", code, "error", err.Error())
+		}
+		if len(asks.Words) > 0 {
+			plan.Asked, names = retrieve.Asked{Asks: asks, By: plan.parser}, asks.Entities
+		}
+	}
+	texts := slices.Concat(names, plan.Asked.Relations, plan.Asked.Lines)
+	rows, err := s.embedEach(ctx, generation, texts, response, cost)
+	if err != nil {
+		return err
+	}
+	plan.Names, rows = rows[:len(names)], rows[len(names):]
+	relations := len(plan.Asked.Relations)
+	plan.Asked.RelationRows, plan.Asked.LineRows = rows[:relations], rows[relations:]
+	return nil
+}
+
+// parse has the triples of a question found by a model. One that finds none is no error.
+func (s *Server) parse(
+	ctx context.Context, generation *retrieve.Generation, plan *planned, response *Response, cost *bill,
+) (apr.Asks, error) {
+	ctx, cancel := context.WithTimeout(model.CallerBound(ctx), parseTimeout)
+	defer cancel()
+	part := triples.Question(generation.Language(), plan.Text)
+	said, usage, err := s.triplesOf(ctx, generation.Spec, plan.parser, part, part.Asking(), cost)
+	response.Usage.PromptTokens += usage.Prompt
+	response.Usage.CompletionTokens += usage.Completion
+	return apr.AsksOf(said.Triples), err
+}
+
+// triplesOf asks a model for the triples of a part, and reads its reply as builds do.
+func (s *Server) triplesOf(
+	ctx context.Context, spec corpus.Spec, by string, part triples.Part, call model.Call, cost *bill,
+) (said triples.Said, usage model.Usage, err error) {
+	var chat model.Chat
+	price := corpus.Price{} // servers of triples tell none
+	if by == retrieve.ByChat {
+		chat, err = s.Models.Chat(spec)
+		price = spec.Chat.Price
+	} else {
+		chat, err = s.Models.Finder(spec)
+	}
+	if err != nil {
+		return said, usage, err
+	}
+	reply, err := billed{chat, price, cost, call.Most}.Complete(ctx, call)
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return said, reply.Usage, err
+	}
+	said, ok := part.Read(reply.Text)
+	if !ok {
+		err = fault.ModelUnavailable.At("find triples", chat.Info().Model).Because("its answer is no list of triples")
+	}
+	return said, reply.Usage, err
+}

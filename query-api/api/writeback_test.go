@@ -1,0 +1,331 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/query-api/api"
+)
+
+// saying is a chat model that always answers the same, and tells what it was sent.
+type saying struct {
+	text *string
+	sent *[]string
+}
+
+func (saying) Info() model.Info { return model.Info{Provider: "openai", Model: "m", Paid: true} }
+
+func (s saying) Complete(_ context.Context, call model.Call) (model.Reply, error) {
+	*s.sent = append(*s.sent, call.User)
+	return model.Reply{Text: *s.text, Usage: model.Usage{Prompt: 10, Completion: 5}}, nil
+}
+
+const (
+	whoReached = "Who reached the South Pole first?"
+	amundsen   = "Roald Amundsen reached the South Pole first [1]."
+)
+
+// session is a server that keeps answers, with what its model says and was sent.
+type session struct {
+	*locked
+	text string
+	sent []string
+}
+
+func keeping(t *testing.T, most corpus.WriteBack) *session {
+	t.Helper()
+	s := &session{text: amundsen}
+	s.locked = lock(t, withFacts(func(spec *corpus.Spec) {
+		spec.Chat = corpus.ChatModel{Provider: "openai", Model: "m"}
+		if most.Answers > 0 {
+			spec.WriteBack = &most
+		}
+	}, func(c *api.Config) { c.Models = models{chat: saying{&s.text, &s.sent}} }))
+	return s
+}
+
+func (s *session) caller(index string) string {
+	return s.key(access.Request{Scope: access.Query, Index: index}).Text
+}
+
+// question asks in a namespace and gives the response.
+func (s *session) question(key, namespace, text string, more map[string]any) (int, map[string]any) {
+	s.t.Helper()
+	body := map[string]any{
+		"query": text, "method": "apr", "answer": true, "explain": true, "params": map[string]any{"namespace": namespace},
+	}
+	for name, value := range more {
+		body[name] = value
+	}
+	raw, err := json.Marshal(body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return s.call(key, http.MethodPost, "/v1/indexes/sample/query", string(raw))
+}
+
+func (s *session) call(key, method, path, body string) (int, map[string]any) {
+	s.t.Helper()
+	got := s.send(method, path, body, append(bearer(key), "Content-Type", "application/json")...)
+	s.asDescribed(httptest.NewRequestWithContext(s.t.Context(), method, path, http.NoBody), got)
+	var out map[string]any
+	if err := json.Unmarshal(got.Body.Bytes(), &out); err != nil {
+		s.t.Fatalf("%s %s: %v in %s", method, path, err, got.Body)
+	}
+	return got.Code, out
+}
+
+func stored(out map[string]any) bool {
+	told, _ := out["write_back"].(map[string]any)
+	return told["stored"] == true
+}
+
+// earlierOf gives the states of the earlier answers that a response explains.
+func earlierOf(out map[string]any) string {
+	var states []string
+	explain, _ := out["explain"].(map[string]any)
+	list, _ := explain["answers"].([]any)
+	for _, one := range list {
+		states = append(states, one.(map[string]any)["state"].(string))
+	}
+	return strings.Join(states, " ")
+}
+
+var hundred = corpus.WriteBack{Answers: 100, Bytes: 1 << 20}
+
+func TestAnAnswerIsFoundByTheNextQuestionInAChannelOfItsOwn(t *testing.T) {
+	s := keeping(t, hundred)
+	key := s.caller("*")
+	status, first := s.question(key, "one", whoReached, nil)
+	if status != http.StatusOK || !stored(first) || earlierOf(first) != "" {
+		t.Fatalf("%d %v, earlier %q", status, first["write_back"], earlierOf(first))
+	}
+	// The first question of a session has its facts under facts, and nothing under given knowledge.
+	explain := first["explain"].(map[string]any)
+	if text := explain["text"].(string); !strings.Contains(text, `"facts(`) || strings.Contains(text, `"given knowledge(`) {
+		t.Errorf("the first question is told %s", text)
+	}
+	if strings.Contains(s.sent[0], "answers (") {
+		t.Errorf("the first prompt has %s", s.sent[0])
+	}
+	_, second := s.question(key, "one", whoReached, nil)
+	if earlierOf(second) != "told" {
+		t.Fatalf("%v", second["explain"])
+	}
+	text := second["explain"].(map[string]any)["text"].(string)
+	if !strings.Contains(text, `"given knowledge(`) || !strings.Contains(text, `"facts(`) {
+		t.Errorf("told %s", text)
+	}
+	prompt := s.sent[len(s.sent)-1]
+	before, channel, found := strings.Cut(prompt, "answers (")
+	if !found || !strings.Contains(channel, "Roald Amundsen | reached the | South Pole") ||
+		strings.Contains(before, "Roald Amundsen | ") {
+		t.Errorf("the prompt is %s", prompt)
+	}
+	answer := second["answer"].(map[string]any)
+	chunks := idsOf(second)
+	for _, cited := range answer["citations"].([]any) {
+		if !strings.Contains(strings.Join(chunks, " "), cited.(string)) {
+			t.Errorf("%v is cited, and no chunk", cited)
+		}
+	}
+	if answer["earlier"] != 1.0 {
+		t.Errorf("%v", answer)
+	}
+	if _, other := s.question(key, "one", "Which port lies on the west coast?", nil); earlierOf(other) != "" {
+		t.Errorf("a question about something else is told of %v", earlierOf(other))
+	}
+}
+
+func TestAnswersStayWithTheirKeyIndexAndNamespace(t *testing.T) {
+	s := keeping(t, hundred)
+	mine, theirs, elsewhere := s.caller("*"), s.caller("*"), s.caller("other*")
+	s.question(mine, "one", whoReached, nil)
+	if _, out := s.question(mine, "two", whoReached, nil); earlierOf(out) != "" {
+		t.Error("another namespace has it")
+	}
+	if _, out := s.question(theirs, "one", whoReached, map[string]any{"answer": false}); earlierOf(out) != "" {
+		t.Error("another key has it")
+	}
+	if _, out := s.call(theirs, http.MethodGet, "/v1/indexes/sample/answers/one", ""); len(out["answers"].([]any)) != 0 {
+		t.Errorf("another key reads %v", out)
+	}
+	if _, out := s.call(theirs, http.MethodGet, "/v1/indexes/sample/answers", ""); len(out["namespaces"].([]any)) != 0 {
+		t.Errorf("another key lists %v", out)
+	}
+	if _, out := s.call(theirs, http.MethodDelete, "/v1/indexes/sample/answers/one", ""); out["namespaces"] != 0.0 {
+		t.Errorf("another key clears %v", out)
+	}
+	for _, method := range []string{http.MethodGet, http.MethodDelete} {
+		if status, _ := s.call(elsewhere, method, "/v1/indexes/sample/answers/one", ""); status != http.StatusNotFound {
+			t.Errorf("a key of other indexes: %s %d", method, status)
+		}
+		if status, _ := s.call(theirs, http.MethodDelete, "/v1/indexes/sample/answers", ""); status != http.StatusForbidden {
+			t.Errorf("a key that may only ask clears everything: %d", status)
+		}
+	}
+	_, out := s.call(mine, http.MethodGet, "/v1/indexes/sample/answers/one", "")
+	kept := out["answers"].([]any)[0].(map[string]any)
+	if kept["origin"] != "answer" || kept["question"] != whoReached || kept["generation"] != "facts" ||
+		kept["triples"].([]any)[0].(map[string]any)["support"].(float64) < 1 {
+		t.Errorf("%v", kept)
+	}
+	if _, out := s.call(mine, http.MethodDelete, "/v1/indexes/sample/answers/one", ""); out["namespaces"] != 1.0 {
+		t.Errorf("%v", out)
+	}
+	if _, out := s.question(mine, "one", whoReached, nil); earlierOf(out) != "" {
+		t.Error("it is told though it was forgotten")
+	}
+	// Both say so: they share one.
+	s.question(mine, "shared:team", whoReached, nil)
+	if _, out := s.question(theirs, "shared:team", whoReached, nil); earlierOf(out) != "told" {
+		t.Errorf("shared: %v", out["explain"])
+	}
+	for _, name := range []string{"../x", "A", "shared:", "shared:../x", "a/b", ".a", strings.Repeat("a", 65), "a\n", "x:y"} {
+		if status, out := s.question(mine, name, whoReached, nil); status != http.StatusUnprocessableEntity {
+			t.Errorf("%q: %d %v", name, status, out)
+		}
+	}
+}
+
+func TestOnlyAnswersThatTheCorpusSupportsAreKept(t *testing.T) {
+	s := keeping(t, hundred)
+	key := s.caller("*")
+	for text, reason := range map[string]string{
+		"Marie Curie discovered Radium in Paris.":                                "unsupported",
+		"The documents do not say whether Roald Amundsen reached the South Pole": "no_answer",
+		"Nobody.": "no_triples",
+	} {
+		s.text = text
+		_, out := s.question(key, "one", whoReached, nil)
+		if told := out["write_back"].(map[string]any); told["stored"] != false || told["reason"] != reason {
+			t.Errorf("%s: %v, want %s", text, told, reason)
+		}
+	}
+	// One edge is supported: the whole answer is told to its own key, to others that edge alone.
+	s.text = "Roald Amundsen reached the South Pole. Marie Curie discovered Radium."
+	s.question(key, "one", whoReached, nil)
+	s.question(key, "shared:team", whoReached, nil)
+	for name, all := range map[string]bool{"one": true, "shared:team": false} {
+		_, out := s.question(key, name, whoReached, nil)
+		prompt := s.sent[len(s.sent)-1]
+		if earlierOf(out) != "told" || strings.Contains(prompt, "Marie Curie | ") != all ||
+			!strings.Contains(prompt, "Roald Amundsen | ") {
+			t.Errorf("%s: %q %s", name, earlierOf(out), prompt)
+		}
+	}
+}
+
+func TestAnAnswerExpiresWithItsSourcesAndObeysFilters(t *testing.T) {
+	s := keeping(t, hundred)
+	key := s.caller("*")
+	narrow := map[string]any{"filter": map[string]any{"document_prefix": "people/"}}
+	if _, out := s.question(key, "one", whoReached, narrow); !stored(out) {
+		t.Fatalf("%v", out["write_back"])
+	}
+	looked := map[string]any{"answer": false}
+	if _, out := s.question(key, "one", whoReached, looked); earlierOf(out) != "told" {
+		t.Errorf("%v", out["explain"])
+	}
+	outside := map[string]any{"answer": false, "filter": map[string]any{"document_prefix": "people/g"}}
+	if _, out := s.question(key, "one", whoReached, outside); earlierOf(out) != "expired" {
+		t.Errorf("a query that must not see its sources is told %v", out["explain"])
+	}
+	documents := retrievetest.Sample()
+	for i := range documents {
+		if documents[i].Key == "people/grieg.txt" { // it was in the prompt, and its chunk stays
+			documents[i].Chunks = append(documents[i].Chunks,
+				retrievetest.Chunk{Text: "He was born in Bergen. ", Entities: []string{"Bergen"}})
+		}
+	}
+	built := retrievetest.Build(t, s.stores, "sample", documents, retrievetest.Options{
+		Generation: "next", Seq: 3, Facts: true, Spec: func(spec *corpus.Spec) {
+			spec.Chat = corpus.ChatModel{Provider: "openai", Model: "m"}
+			spec.WriteBack = &hundred
+		},
+	})
+	retrievetest.Publish(t, built, 3)
+	eventually(t, "the next generation", func() bool {
+		_, out := s.question(key, "one", whoReached, looked)
+		return out["generation"] == "next" && !strings.Contains(earlierOf(out), "told")
+	})
+}
+
+func TestAnswersAreKeptOnlyWhereTheIndexSaysSo(t *testing.T) {
+	s := keeping(t, corpus.WriteBack{})
+	key := s.caller("*")
+	status, out := s.question(key, "one", whoReached, nil)
+	if status != http.StatusUnprocessableEntity || !strings.Contains(fmt.Sprint(out), "write_back.answers") {
+		t.Errorf("%d %v", status, out)
+	}
+	if _, out := s.question(key, "", whoReached, nil); out["write_back"] != nil || s.store.reads("/answers/") != 0 {
+		t.Errorf("without a namespace: %v", out["write_back"])
+	}
+	on := keeping(t, hundred)
+	pinned := map[string]any{"generation": "facts"}
+	if status, _ := on.question(on.caller("*"), "one", whoReached, pinned); status != http.StatusUnprocessableEntity {
+		t.Errorf("of a generation that is named: %d", status)
+	}
+	on.question(on.caller("*"), "", whoReached, nil)
+	if n := on.store.reads("/answers/"); n != 0 {
+		t.Errorf("%d reads though no namespace is named", n)
+	}
+}
+
+// What a question looks at does not grow with the questions before it.
+func TestAThousandEarlierQuestionsCostNoMoreThanTheBound(t *testing.T) {
+	s := keeping(t, corpus.WriteBack{Answers: 20, Bytes: 1 << 20})
+	key := s.caller("*")
+	for i := range 60 {
+		s.question(key, "one", whoReached+strings.Repeat("?", i), nil)
+	}
+	_, out := s.call(key, http.MethodGet, "/v1/indexes/sample/answers/one", "")
+	kept := out["answers"].([]any)
+	if len(kept) != 20 || kept[19].(map[string]any)["question"] != whoReached+strings.Repeat("?", 59) {
+		t.Fatalf("%d are kept, the last is %v", len(kept), kept[len(kept)-1])
+	}
+	before := s.store.reads("/answers/")
+	_, out = s.question(key, "one", whoReached, map[string]any{"answer": false})
+	if n := s.store.reads("/answers/") - before; n != 1 {
+		t.Errorf("%d reads", n)
+	}
+	if states := strings.Fields(earlierOf(out)); len(states) != 3 { // the most that are told
+		t.Errorf("it looked at %v", states)
+	}
+}
+
+func TestADamagedNamespaceCostsNoAnswer(t *testing.T) {
+	s := keeping(t, hundred)
+	key := s.caller("*")
+	s.question(key, "one", whoReached, nil)
+	for info, err := range s.stores.Blobs.List(t.Context(), "sample/answers/", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.stores.Blobs.Delete(t.Context(), info.Key); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.stores.Blobs.Put(t.Context(), info.Key, strings.NewReader("{"), 1, blobCond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	status, out := s.question(key, "one", whoReached, nil)
+	if status != http.StatusOK || !strings.Contains(fmt.Sprint(out["degraded"]), "earlier_answers") || !stored(out) {
+		t.Errorf("%d %v %v", status, out["degraded"], out["write_back"])
+	}
+	if _, out := s.question(key, "one", whoReached, nil); earlierOf(out) != "told" {
+		t.Errorf("it was not mended: %v", out["degraded"])
+	}
+}
+
+var blobCond blob.Cond
