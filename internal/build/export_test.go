@@ -41,6 +41,19 @@ func TrustOf(ctx context.Context, run *Run) (corpus.Trust, error) {
 	return found.Trust, err
 }
 
+// RowsOf tells by its key whether a vector row counts in a generation.
+func RowsOf(t *testing.T, ports *Ports, manifest *corpus.Manifest) func(key string) bool {
+	t.Helper()
+	run := ports.Bare(Job{Index: manifest.Index}, corpus.StageSegment, "test")
+	t.Cleanup(run.Close)
+	table, err := run.table(t.Context(), manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(table.Release)
+	return func(key string) bool { return rowCounts(table, key) }
+}
+
 // Another has the ports of another process on the same stores.
 func (p *Ports) Another() *Ports {
 	return &Ports{

@@ -46,17 +46,31 @@ func tier(rows int64) (number int) {
 	return number
 }
 
-// mergesOf chooses what is merged tonight: of each tier with enough segments the smallest, as long as what comes of
-// them is no larger than a segment may be, then segments with much that is dead. change is how many rows the night
-// wrote and how many died of it; most is how many a segment has.
+// mergesOf chooses what is merged tonight of splits or class runs. change is how many rows the night wrote and how many
+// died of it; most is how many a segment has.
 func mergesOf(list []mergeable, change, most int64) (groups [][]int) {
+	return mergeRule{most: most, dead: deadShare}.groups(list, change)
+}
+
+// mergeRule is what differs between kinds of segments.
+type mergeRule struct {
+	most int64   // rows of a segment
+	dead float64 // share from which one is written again, while the night's budget lasts
+}
+
+// mergeBudget is how many rows a night may write again.
+func mergeBudget(rows, change int64) int64 { return max(changeTimes*change, rows/corpusShare) }
+
+// groups chooses of each tier with enough segments the smallest, as long as what comes of them is no larger than a
+// segment may be, then segments with much that is dead.
+func (m mergeRule) groups(list []mergeable, change int64) (groups [][]int) {
 	var total int64
 	tiers := map[int][]int{}
 	for i, one := range list {
 		total += one.live()
 		tiers[tier(one.live())] = append(tiers[tier(one.live())], i)
 	}
-	budget := max(changeTimes*change, total/corpusShare)
+	budget := mergeBudget(total, change)
 	taken := map[int]bool{}
 	take := func(group []int, rows int64) {
 		groups = append(groups, group)
@@ -81,7 +95,7 @@ func mergesOf(list []mergeable, change, most int64) (groups [][]int) {
 		var chosen []int
 		var rows int64
 		for _, i := range group[:tierWidth] {
-			if rows+list[i].live() > min(budget, most) {
+			if rows+list[i].live() > min(budget, m.most) {
 				break
 			}
 			rows += list[i].live()
@@ -93,7 +107,7 @@ func mergesOf(list []mergeable, change, most int64) (groups [][]int) {
 	}
 	var dead []int
 	for i, one := range list {
-		if !taken[i] && one.share() >= deadShare {
+		if !taken[i] && one.share() >= m.dead {
 			dead = append(dead, i)
 		}
 	}
