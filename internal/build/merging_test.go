@@ -102,8 +102,8 @@ type vectorsSegment struct {
 	rows, live int64
 }
 
-// 300 nights of 1 %, from what a first build writes and from as many rows in segments of any size: there are few vectors
-// segments at the end of each, what is written follows the change, and what is dead stays bounded.
+// 300 nights of 1 % after a first build: there are few vectors segments at the end of each, what is written follows the
+// change, and what is dead stays bounded.
 func TestThreeHundredNightsMergeVectors(t *testing.T) {
 	for _, corpusRows := range []int64{20_000, 600_000} {
 		change := corpusRows / 100

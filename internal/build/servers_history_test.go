@@ -90,8 +90,8 @@ func servedSite(t *testing.T, s *site) (l *lives, forget func(context.Context) e
 
 // The history of nights over S3, Redis and Milvus, in whose processes die at random writes, those of bulk imports among
 // them, while Redis forgets what coordinates them, and once the records: each night comes to what a build from nothing
-// in memory comes to. Hashes, counts, and the bits of what bm25 answers are equal. Milvus sums products in an order of its
-// own and its index is approximate: of methods that ask it the chunks are compared, and scores to 1 in 10,000.
+// in memory comes to. Hashes, counts, and the bits of what bm25 answers are equal. Milvus sums products in an order of
+// its own and its index is approximate: of methods that ask it the chunks are compared, and scores to 1 in 10,000.
 func TestNightsOnRealServersComeToWhatABuildFromNothingComesTo(t *testing.T) {
 	s := newSite(t, nil)
 	l, forget := servedSite(t, s)

@@ -38,8 +38,8 @@ func (r Rewriting) damaged(segment corpus.Segment, why error) error {
 		r.Artifacts.SegmentKey(segment.SHA256))).Because(why).Advise(r.Artifacts.Rebuild())
 }
 
-// rowsIn reads a segment, some rows at a time; they are valid until the next ones. One that gives another number of rows
-// than it has is damaged.
+// rowsIn reads a segment, some rows at a time; they are valid until the next ones. One that gives another number of
+// rows than it has is damaged.
 func rowsIn[T any](ctx context.Context, r Rewriting, segment corpus.Segment) iter.Seq2[[]T, error] {
 	return func(yield func([]T, error) bool) {
 		fail := func(err error) {
