@@ -32,6 +32,14 @@ func SetSizes(t *testing.T, chunks, rows, mentions int64) {
 	leastChunks, leastRows, mentionsPerPartition = chunks, rows, mentions
 }
 
+// Unmerged has nights merge no tiers, so that a generation has a split and a run of each of them.
+func Unmerged(t testing.TB) {
+	t.Helper()
+	was := tierWidth
+	t.Cleanup(func() { tierWidth = was })
+	tierWidth = 1 << 20
+}
+
 // Forget has units of work begin with what the store has, as those of another process do.
 func (p *Ports) Forget() { p.near.Forget() }
 

@@ -14,8 +14,7 @@ import (
 // Of a night's segments so many are merged, and those of which so much is dead are written again, that a generation has
 // few of them whatever the number of nights, and no night costs more than a small share of the corpus.
 const (
-	tierWidth = 8  // so many segments of about one size become one
-	tierBase  = 64 // rows under tierBase × tierWidth are the first tier
+	tierBase = 64 // rows under tierBase × tierWidth are the first tier
 
 	deadShare  = 0.20 // from it on a segment is written again, while the night's budget lasts
 	forceShare = 0.64 // from it on always
@@ -23,6 +22,9 @@ const (
 	changeTimes = 4  // the budget of a night is so many times what it changed
 	corpusShare = 12 // or one part in so many of the corpus, where that is more
 )
+
+// tierWidth segments of about one size become one. It is a variable for tests alone.
+var tierWidth = 8
 
 // mergeable is a segment as the policy sees it.
 type mergeable struct {
@@ -40,7 +42,7 @@ func (m mergeable) share() float64 {
 
 // tier of a size.
 func tier(rows int64) (number int) {
-	for limit := int64(tierBase * tierWidth); rows >= limit; limit *= tierWidth {
+	for limit := int64(tierBase * tierWidth); rows >= limit; limit *= int64(tierWidth) {
 		number++
 	}
 	return number
