@@ -42,8 +42,8 @@ func (l *lives) again(t *testing.T) *lives {
 }
 
 // A night in which vectors segments are merged may die at any of its writes, of which every third is tried: it comes to
-// what it comes to undisturbed, every row that counts is in the segments, and what the store loses afterwards is written
-// again from them. Nothing is paid for.
+// what it comes to undisturbed, every row that counts is in the segments, and what the store loses afterwards is
+// written again from them. Nothing is paid for.
 func TestADeathAmidAMergeOfVectorsLosesNothing(t *testing.T) {
 	l := merging(t)
 	calm, _ := l.again(t).survive(t, 0)
