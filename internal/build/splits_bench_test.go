@@ -116,8 +116,8 @@ func processor(b *testing.B) time.Duration {
 }
 
 // BenchmarkSplitsOverHTTP asks the same questions of one corpus in 1, 8, 32 and 64 splits, of all of them in turn, so
-// that ratios hold under other load. Every layout gives the same chunks. It prints p50, and the processor time of server
-// and client, and both as multiples of those of one split.
+// that ratios hold under other load. Every layout gives the same chunks. It prints p50, and the processor time of
+// server and client, and both as multiples of those of one split.
 func BenchmarkSplitsOverHTTP(b *testing.B) {
 	const documents, rounds, questions = 640, 4, 25
 	var layouts []served
