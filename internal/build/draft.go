@@ -24,6 +24,9 @@ func (r *Run) WriteSegments(ctx context.Context) (corpus.Manifest, error) {
 			if err := r.writeSplits(ctx, &manifest, &progress.Written); err != nil {
 				return manifest, progress, err
 			}
+			if err := r.mergeVectors(ctx, &manifest, &progress.Written); err != nil {
+				return manifest, progress, err
+			}
 			if err := r.cleanse(ctx, &manifest, &progress.Written); err != nil {
 				return manifest, progress, err
 			}

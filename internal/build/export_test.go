@@ -32,6 +32,14 @@ func SetSizes(t *testing.T, chunks, rows, mentions int64) {
 	leastChunks, leastRows, mentionsPerPartition = chunks, rows, mentions
 }
 
+// Unmerged has nights merge no tiers, so that a generation has a split and a run of each of them.
+func Unmerged(t testing.TB) {
+	t.Helper()
+	was := tierWidth
+	t.Cleanup(func() { tierWidth = was })
+	tierWidth = 1 << 20
+}
+
 // Forget has units of work begin with what the store has, as those of another process do.
 func (p *Ports) Forget() { p.near.Forget() }
 
@@ -39,6 +47,19 @@ func (p *Ports) Forget() { p.near.Forget() }
 func TrustOf(ctx context.Context, run *Run) (corpus.Trust, error) {
 	found, err := run.trusts(ctx)
 	return found.Trust, err
+}
+
+// RowsOf tells by its key whether a vector row counts in a generation.
+func RowsOf(t *testing.T, ports *Ports, manifest *corpus.Manifest) func(key string) bool {
+	t.Helper()
+	run := ports.Bare(Job{Index: manifest.Index}, corpus.StageSegment, "test")
+	t.Cleanup(run.Close)
+	table, err := run.table(t.Context(), manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(table.Release)
+	return func(key string) bool { return rowCounts(table, key) }
 }
 
 // Another has the ports of another process on the same stores.

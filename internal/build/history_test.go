@@ -1,6 +1,7 @@
 package build_test
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -11,11 +12,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/unweaver/unweaver/internal/build"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/retrieve"
+	"github.com/unweaver/unweaver/internal/stage"
 	"github.com/unweaver/unweaver/internal/stage/stagetest"
+	"github.com/unweaver/unweaver/internal/store/blob"
 )
 
 // steady gives a site models whose vectors do not depend on what else is in the corpus, so that a night can be compared
@@ -150,12 +156,18 @@ func TestEveryNightComesToWhatABuildFromNothingComesTo(t *testing.T) {
 				fresh := h.anew(t)
 				want := fresh.night(t)
 				sameGeneration(t, night, out.manifest, want.manifest)
+				wholeVectors(t, h.site, out.manifest)
 				switch {
 				case night == nights-1:
 					sameAnswers(t, h.site, fresh, night, 150)
 				case night%10 == 9:
 					sameAnswers(t, h.site, fresh, night, 15)
 				}
+			}
+			classes, chunks := wholeVectors(t, h.site, h.current(t))
+			t.Logf("%d and %d vectors segments", classes, chunks)
+			if limit := 40; !raced && max(classes, chunks) > limit {
+				t.Errorf("%d and %d vectors segments, at most %d wanted", classes, chunks, limit)
 			}
 			if most < 3 {
 				t.Errorf("no night had more than %d splits: nothing was composed", most)
@@ -174,6 +186,57 @@ func (h *history) anew(t *testing.T) *site {
 	spec.Corpus = fresh.corpus
 	fresh.spec, fresh.former, fresh.shard = spec, true, 50
 	return fresh
+}
+
+// wholeVectors looks whether the vectors segments of a generation have every row that counts, with the vector that the
+// store has, and counts the segments.
+func wholeVectors(t *testing.T, s *site, manifest *corpus.Manifest) (classes, chunks int) {
+	t.Helper()
+	counts := build.RowsOf(t, s.Ports, manifest)
+	for _, kind := range []struct {
+		name, collection string
+		list             []corpus.Segment
+		live             int64
+	}{
+		{"classes", manifest.Collections.Classes, manifest.Segments.ClassVecs, manifest.Counts.Classes},
+		{"chunks", manifest.Collections.Chunks, manifest.Segments.ChunkVecs, manifest.Counts.Windows},
+	} {
+		held := map[string][]float32{}
+		var keys []string
+		for _, segment := range kind.list {
+			raw, _, err := blob.Read(t.Context(), s.Artifacts, s.index().SegmentKey(segment.SHA256))
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows, err := parquet.Read[stage.VectorRow](bytes.NewReader(raw), int64(len(raw)))
+			if err != nil || int64(len(rows)) != segment.Rows {
+				t.Fatalf("%d of %d rows: %v", len(rows), segment.Rows, err)
+			}
+			for _, row := range rows {
+				if held[row.Key] == nil {
+					keys = append(keys, row.Key)
+				}
+				held[row.Key] = row.Vector
+			}
+		}
+		stored, err := s.Vectors.Fetch(t.Context(), kind.collection, keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		live := int64(0)
+		for i, key := range keys {
+			if stored[i] != nil && !slices.Equal(stored[i], held[key]) {
+				t.Fatalf("%s: the segments have another vector of %s than the store", kind.name, key)
+			}
+			if counts(key) {
+				live++
+			}
+		}
+		if live != kind.live {
+			t.Fatalf("%s: vectors segments have %d of %d rows", kind.name, live, kind.live)
+		}
+	}
+	return len(manifest.Segments.ClassVecs), len(manifest.Segments.ChunkVecs)
 }
 
 func sameGeneration(t *testing.T, night int, got, want *corpus.Manifest) {
@@ -228,6 +291,21 @@ func sameAnswers(t *testing.T, got, want *site, night, questions int) {
 // answerOf gives the chunks that answer with the bits of their scores.
 func answerOf(t *testing.T, s *site, generation *retrieve.Generation, method, question string) []string {
 	t.Helper()
+	var out []string
+	for _, one := range answersOf(t, s, generation, method, question) {
+		out = append(out, fmt.Sprintf("%s %x", one.chunk, math.Float64bits(one.score)))
+	}
+	return out
+}
+
+// scored is a chunk that answers, by its document and id, with its score.
+type scored struct {
+	chunk string
+	score float64
+}
+
+func answersOf(t *testing.T, s *site, generation *retrieve.Generation, method, question string) (out []scored) {
+	t.Helper()
 	m, err := retrieve.Methods().Method(method)
 	if err != nil {
 		t.Fatal(err)
@@ -248,10 +326,9 @@ func answerOf(t *testing.T, s *site, generation *retrieve.Generation, method, qu
 	if err != nil {
 		t.Fatal(method, err)
 	}
-	var out []string
 	for _, chunk := range result.Chunks {
-		out = append(out, fmt.Sprintf("%s %s %x", generation.Live.Key(int(chunk.Live.Document)), chunk.Live.ID,
-			math.Float64bits(chunk.Score)))
+		key := generation.Live.Key(int(chunk.Live.Document))
+		out = append(out, scored{fmt.Sprintf("%s %s", key, chunk.Live.ID), chunk.Score})
 	}
 	return out
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/stage/stagetest"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/store/coordination"
 	coordmemory "github.com/unweaver/unweaver/internal/store/coordination/memory"
 	"github.com/unweaver/unweaver/internal/store/records"
 	"github.com/unweaver/unweaver/internal/store/vectors"
@@ -28,6 +29,7 @@ import (
 type mortal struct {
 	mu    sync.Mutex
 	left  int // writes until it dies; 0: it does not
+	aimed int // writes of a bulk import until it dies
 	share float64
 	dead  bool
 }
@@ -59,6 +61,18 @@ func (m *mortal) write(do func(share float64) error) error {
 		_ = do(m.share)
 	}
 	return errKilled
+}
+
+// imports is a write of a bulk import.
+func (m *mortal) imports(do func(share float64) error) error {
+	m.mu.Lock()
+	if m.aimed > 0 {
+		if m.aimed--; m.aimed == 0 {
+			m.left = 1
+		}
+	}
+	m.mu.Unlock()
+	return m.write(do)
 }
 
 func part[T any](list []T, share float64) []T { return list[:int(float64(len(list))*share)] }
@@ -156,6 +170,53 @@ func (s mortalVectors) Drop(ctx context.Context, collection string) error {
 	return s.write(func(float64) error { return s.Store.Drop(ctx, collection) })
 }
 
+// mortalImporter imports as well.
+type mortalImporter struct {
+	mortalVectors
+	importer vectors.Importer
+}
+
+func (s mortalImporter) Import(ctx context.Context, collection, path string) (job string, err error) {
+	err = s.imports(func(share float64) error {
+		if share < 0.5 { // a job is asked for, or it is not
+			return nil
+		}
+		job, err = s.importer.Import(ctx, collection, path)
+		return err
+	})
+	return job, err
+}
+
+func (s mortalImporter) Imports(ctx context.Context, collection string) (map[string][]string, error) {
+	if err := s.alive(); err != nil {
+		return nil, err
+	}
+	return s.importer.Imports(ctx, collection)
+}
+
+func (s mortalImporter) ImportState(ctx context.Context, job string) (vectors.ImportState, error) {
+	if err := s.alive(); err != nil {
+		return vectors.ImportState{}, err
+	}
+	return s.importer.ImportState(ctx, job)
+}
+
+// mortalStaging is where an import reads from.
+type mortalStaging struct{ mortalBlobs }
+
+func (s mortalStaging) Put(
+	ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond,
+) (info blob.Info, err error) {
+	err = s.imports(func(share float64) error {
+		if share < 0.5 {
+			return nil
+		}
+		info, err = s.Store.Put(ctx, key, body, size, cond)
+		return err
+	})
+	return info, err
+}
+
 // shop sells what the models of a site answer, and keeps a book of every answer by what it is a result of.
 type shop struct {
 	mu   sync.Mutex
@@ -234,19 +295,40 @@ type lives struct {
 	records records.Store
 	vectors vectors.Store
 	now     *mortal
+
+	// coordination is what a process finds of it; nil: nothing, so that claims of a dead one have passed on.
+	coordination func() coordination.Store
+	staging      blob.Store // where the vector store imports from; nil: it does not
+	aimed        []int      // the next processes die at these writes of an import, one each
+	inImports    int        // processes that did
+}
+
+// vectorStore is what a process sees of the store of vectors.
+func (l *lives) vectorStore() vectors.Store {
+	seen := mortalVectors{l.vectors, l.now}
+	if importer, ok := vectors.As[vectors.Importer](l.vectors); ok && l.staging != nil {
+		return mortalImporter{seen, importer}
+	}
+	return seen
 }
 
 // begin starts a process that dies at the write of that number; 0: at none.
 func (l *lives) begin(left int, share float64) {
 	l.now = &mortal{left: left, share: share}
 	old := l.Ports
-	coordination := coordmemory.New() // claims of a dead process pass on before the next one asks
+	var coordination coordination.Store = coordmemory.New()
+	if l.coordination != nil {
+		coordination = l.coordination()
+	}
 	artifacts := mortalBlobs{l.blobs, l.now}
 	l.Ports = &build.Ports{
 		Artifacts: artifacts, Coordination: coordination, Records: mortalRecords{l.records, l.now},
-		Vectors: mortalVectors{l.vectors, l.now}, Corpora: old.Corpora, Models: l.shop.models,
+		Vectors: l.vectorStore(), Corpora: old.Corpora, Models: l.shop.models,
 		Ledger: ledger.New(artifacts, coordination), StoreID: old.StoreID, Cache: old.Cache,
 		CPU: make(chan struct{}, 2), Log: old.Log, Parser: old.Parser, Limits: old.Limits,
+	}
+	if l.staging != nil {
+		l.Staging = mortalStaging{mortalBlobs{l.staging, l.now}}
 	}
 }
 
@@ -261,6 +343,10 @@ func (l *lives) survive(t *testing.T, kills int) (out outcome, killed int) {
 			left, share = 1+l.random.IntN(45), float64(l.random.IntN(5))/4
 		}
 		l.begin(left, share)
+		aimed := len(l.aimed) > 0
+		if aimed {
+			l.now.left, l.now.aimed, l.aimed = 0, l.aimed[0], l.aimed[1:]
+		}
 		var err error
 		if !out.collects {
 			out, err = l.stages(t.Context(), job, holder)
@@ -283,6 +369,9 @@ func (l *lives) survive(t *testing.T, kills int) (out outcome, killed int) {
 		switch {
 		case dead:
 			killed++
+			if aimed {
+				l.inImports++
+			}
 		case fault.Is(err, fault.Outgrown): // as the workflow does
 			t.Fatalf("outgrown: %v", err)
 		case err != nil:

@@ -14,8 +14,7 @@ import (
 // Of a night's segments so many are merged, and those of which so much is dead are written again, that a generation has
 // few of them whatever the number of nights, and no night costs more than a small share of the corpus.
 const (
-	tierWidth = 8  // so many segments of about one size become one
-	tierBase  = 64 // rows under tierBase × tierWidth are the first tier
+	tierBase = 64 // rows under tierBase × tierWidth are the first tier
 
 	deadShare  = 0.20 // from it on a segment is written again, while the night's budget lasts
 	forceShare = 0.64 // from it on always
@@ -23,6 +22,9 @@ const (
 	changeTimes = 4  // the budget of a night is so many times what it changed
 	corpusShare = 12 // or one part in so many of the corpus, where that is more
 )
+
+// tierWidth segments of about one size become one. It is a variable for tests alone.
+var tierWidth = 8
 
 // mergeable is a segment as the policy sees it.
 type mergeable struct {
@@ -40,23 +42,37 @@ func (m mergeable) share() float64 {
 
 // tier of a size.
 func tier(rows int64) (number int) {
-	for limit := int64(tierBase * tierWidth); rows >= limit; limit *= tierWidth {
+	for limit := int64(tierBase * tierWidth); rows >= limit; limit *= int64(tierWidth) {
 		number++
 	}
 	return number
 }
 
-// mergesOf chooses what is merged tonight: of each tier with enough segments the smallest, as long as what comes of
-// them is no larger than a segment may be, then segments with much that is dead. change is how many rows the night
-// wrote and how many died of it; most is how many a segment has.
+// mergesOf chooses what is merged tonight of splits or class runs. change is how many rows the night wrote and how many
+// died of it; most is how many a segment has.
 func mergesOf(list []mergeable, change, most int64) (groups [][]int) {
+	return mergeRule{most: most, dead: deadShare}.groups(list, change)
+}
+
+// mergeRule is what differs between kinds of segments.
+type mergeRule struct {
+	most int64   // rows of a segment
+	dead float64 // share from which one is written again, while the night's budget lasts
+}
+
+// mergeBudget is how many rows a night may write again.
+func mergeBudget(rows, change int64) int64 { return max(changeTimes*change, rows/corpusShare) }
+
+// groups chooses of each tier with enough segments the smallest, as long as what comes of them is no larger than a
+// segment may be, then segments with much that is dead.
+func (m mergeRule) groups(list []mergeable, change int64) (groups [][]int) {
 	var total int64
 	tiers := map[int][]int{}
 	for i, one := range list {
 		total += one.live()
 		tiers[tier(one.live())] = append(tiers[tier(one.live())], i)
 	}
-	budget := max(changeTimes*change, total/corpusShare)
+	budget := mergeBudget(total, change)
 	taken := map[int]bool{}
 	take := func(group []int, rows int64) {
 		groups = append(groups, group)
@@ -81,7 +97,7 @@ func mergesOf(list []mergeable, change, most int64) (groups [][]int) {
 		var chosen []int
 		var rows int64
 		for _, i := range group[:tierWidth] {
-			if rows+list[i].live() > min(budget, most) {
+			if rows+list[i].live() > min(budget, m.most) {
 				break
 			}
 			rows += list[i].live()
@@ -93,7 +109,7 @@ func mergesOf(list []mergeable, change, most int64) (groups [][]int) {
 	}
 	var dead []int
 	for i, one := range list {
-		if !taken[i] && one.share() >= deadShare {
+		if !taken[i] && one.share() >= m.dead {
 			dead = append(dead, i)
 		}
 	}

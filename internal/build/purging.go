@@ -15,7 +15,6 @@ import (
 	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/format/textseg"
 	"github.com/unweaver/unweaver/internal/lang/text"
-	"github.com/unweaver/unweaver/internal/stage/load"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	stored "github.com/unweaver/unweaver/internal/store/segments"
@@ -147,12 +146,11 @@ func (r *Run) cleanse(ctx context.Context, manifest *corpus.Manifest, written *c
 		return err
 	}
 	defer table.Release()
+	rewriting := r.rewriting(table)
 	for _, list := range []*[]corpus.Segment{&manifest.Segments.ClassVecs, &manifest.Segments.ChunkVecs} {
 		var out []corpus.Segment
 		for _, one := range *list {
-			made, fresh, err := load.Without(ctx, r.Index, one, func(key string) bool {
-				return rowCounts(table, key)
-			}, r.Progress.Touch)
+			made, fresh, err := rewriting.Without(ctx, one)
 			if err != nil {
 				return r.reusedDamage(err)
 			}

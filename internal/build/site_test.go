@@ -331,6 +331,9 @@ func (s *site) stages(ctx context.Context, job build.Job, holder build.Holder) (
 		_, err := run.Load(ctx, part)
 		return err
 	})
+	if s.Staging != nil {
+		do("load", 1, func(ctx context.Context, run *build.Run, _ int) error { return run.Import(ctx) })
+	}
 	if s.alone {
 		partitions.Pieces = build.Pieces{}
 	}

@@ -1,0 +1,182 @@
+package load
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+)
+
+// Rewriting is what vectors segments are read and written for again: nobody is asked for a vector. Counts tells of the
+// key of a row whether it counts; Alive is called as work gets on.
+type Rewriting struct {
+	Artifacts artifact.Index
+	Counts    func(key string) bool
+	Alive     func()
+}
+
+// rowsAtOnce are read at once.
+const rowsAtOnce = 1024
+
+// keyRow is a row without its vector, which is not read.
+type keyRow struct {
+	Key string `parquet:"key"`
+}
+
+func (r Rewriting) damaged(segment corpus.Segment, why error) error {
+	return fault.SegmentDamage.At("read vectors segment", r.Artifacts.Store.Location(
+		r.Artifacts.SegmentKey(segment.SHA256))).Because(why).Advise(r.Artifacts.Rebuild())
+}
+
+// rowsIn reads a segment, some rows at a time; they are valid until the next ones. One that gives another number of
+// rows than it has is damaged.
+func rowsIn[T any](ctx context.Context, r Rewriting, segment corpus.Segment) iter.Seq2[[]T, error] {
+	return func(yield func([]T, error) bool) {
+		fail := func(err error) {
+			if fault.As(err) == nil && ctx.Err() == nil {
+				err = r.damaged(segment, err)
+			}
+			yield(nil, err)
+		}
+		body := artifact.SizedReaderAt(ctx, r.Artifacts.Store, r.Artifacts.SegmentKey(segment.SHA256), segment.Bytes)
+		file, err := parquet.OpenFile(body, segment.Bytes, parquet.ReadBufferSize(1<<20))
+		if err != nil {
+			fail(err)
+			return
+		}
+		reader := parquet.NewGenericReader[T](file)
+		defer func() { _ = reader.Close() }()
+		read := int64(0)
+		for buffer := make([]T, rowsAtOnce); err == nil; r.Alive() {
+			var n int
+			if n, err = reader.Read(buffer); err != nil && !errors.Is(err, io.EOF) {
+				fail(err)
+				return
+			}
+			if read += int64(n); n > 0 && !yield(buffer[:n], nil) {
+				return
+			}
+		}
+		if read != segment.Rows {
+			fail(fmt.Errorf("it gives %d of %d rows", read, segment.Rows))
+		}
+	}
+}
+
+// whole refuses a segment whose bytes are not those that name it: Parquet keeps no sums, and what is written again gets
+// a name of its own, under which no damage would show.
+func (r Rewriting) whole(ctx context.Context, segment corpus.Segment) error {
+	intact, err := r.Artifacts.Intact(ctx, segment.SHA256, r.Alive)
+	if err == nil && !intact {
+		err = r.damaged(segment, errors.New("it is missing, or its content differs from its name"))
+	}
+	return err
+}
+
+// Dead counts the rows of a segment that do not count. Of the file only keys are read.
+func (r Rewriting) Dead(ctx context.Context, segment corpus.Segment) (dead int64, err error) {
+	for batch, err := range rowsIn[keyRow](ctx, r, segment) {
+		if err != nil {
+			return 0, err
+		}
+		for _, row := range batch {
+			if !r.Counts(row.Key) {
+				dead++
+			}
+		}
+	}
+	return dead, nil
+}
+
+// Without writes a segment without the rows that do not count. It gives the segment as it is where all of them do, and
+// none, without a name, where none does.
+func (r Rewriting) Without(ctx context.Context, segment corpus.Segment) (out corpus.Segment, fresh bool, err error) {
+	dead, err := r.Dead(ctx, segment)
+	switch {
+	case err != nil || dead == 0:
+		return segment, false, err
+	case dead == segment.Rows:
+		return corpus.Segment{}, false, nil
+	}
+	return r.Merge(ctx, []corpus.Segment{segment})
+}
+
+// Merge writes the rows of segments that count into one, each key once, and gives none, without a name, where there are
+// none. What was written is read back and compared with what was read.
+func (r Rewriting) Merge(ctx context.Context, list []corpus.Segment) (out corpus.Segment, fresh bool, err error) {
+	file, err := artifact.NewFile()
+	if err != nil {
+		return out, false, err
+	}
+	defer file.Discard()
+	writer, sum, rows := newParquet(file), corpus.SetHash{}, int64(0)
+	written := map[string]bool{}
+	for _, segment := range list {
+		if err := r.whole(ctx, segment); err != nil {
+			return out, false, err
+		}
+		for batch, err := range rowsIn[VectorRow](ctx, r, segment) {
+			if err != nil {
+				return out, false, err
+			}
+			var stay []VectorRow
+			for _, row := range batch {
+				if r.Counts(row.Key) && !written[row.Key] {
+					written[strings.Clone(row.Key)] = true // the batch is read over
+					stay = append(stay, row)
+					sum.Add(rowEntry(row))
+				}
+			}
+			rows += int64(len(stay))
+			if _, err := writer.Write(stay); err != nil {
+				return out, false, err
+			}
+		}
+	}
+	if err := writer.Close(); err != nil || rows == 0 {
+		return out, false, err
+	}
+	if out, fresh, err = file.PutSegment(ctx, r.Artifacts); err != nil {
+		return out, fresh, err
+	}
+	out.Rows, out.Part = rows, list[0].Part
+	return out, fresh, r.compare(ctx, out, sum)
+}
+
+// compare reads a merged segment back from the store.
+func (r Rewriting) compare(ctx context.Context, merged corpus.Segment, want corpus.SetHash) error {
+	var sum corpus.SetHash
+	for batch, err := range rowsIn[VectorRow](ctx, r, merged) {
+		if err != nil {
+			return err
+		}
+		for _, row := range batch {
+			sum.Add(rowEntry(row))
+		}
+	}
+	if sum == want {
+		return nil
+	}
+	return fault.Internal.At("merge vectors segments", merged.SHA256).
+		Because("what came of it is not the sum of what was merged").
+		Advise("report this; " + r.Artifacts.Rebuild())
+}
+
+// rowEntry is what is compared of a row: its key and every bit of its vector.
+func rowEntry(row VectorRow) corpus.Digest {
+	raw := make([]byte, 0, 4*len(row.Vector))
+	for _, value := range row.Vector {
+		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(value))
+	}
+	return corpus.Sum("row", row.Key, string(raw))
+}

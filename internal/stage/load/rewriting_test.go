@@ -1,0 +1,125 @@
+package load_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/stage/load"
+	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/store/blob"
+	blobmemory "github.com/unweaver/unweaver/internal/store/blob/memory"
+)
+
+func rewriting() load.Rewriting {
+	return load.Rewriting{
+		Artifacts: artifact.Index{Store: blobmemory.New(), Name: "docs"}, Alive: func() {},
+		Counts: func(key string) bool { return !strings.HasPrefix(key, "dead") },
+	}
+}
+
+// vectorsOf stores a vectors segment.
+func vectorsOf(t *testing.T, r load.Rewriting, rows ...load.VectorRow) corpus.Segment {
+	t.Helper()
+	file, err := artifact.NewFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Discard()
+	writer := parquet.NewGenericWriter[load.VectorRow](file)
+	if _, err := writer.Write(rows); err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	segment, _, err := file.PutSegment(t.Context(), r.Artifacts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	segment.Rows = int64(len(rows))
+	return segment
+}
+
+func row(key string, first float32) load.VectorRow {
+	return load.VectorRow{Key: key, Vector: []float32{first, 2, 3}}
+}
+
+func TestMergedVectorsAreThoseThatCountEachOnce(t *testing.T) {
+	r := rewriting()
+	var many []load.VectorRow // more than are read at once
+	for i := range 3000 {
+		many = append(many, row(fmt.Sprintf("many-%04d", i), float32(i)))
+	}
+	list := []corpus.Segment{
+		vectorsOf(t, r, row("a", 1), row("dead-b", 2), row("c", 3)), vectorsOf(t, r, many...), vectorsOf(t, r, row("dead-d", 1)),
+		vectorsOf(t, r, row("a", 1), row("e", 5)),
+	}
+	for i, want := range []int64{1, 0, 1, 0} {
+		if dead, err := r.Dead(t.Context(), list[i]); err != nil || dead != want {
+			t.Errorf("segment %d: %d rows are dead, want %d (%v)", i, dead, want, err)
+		}
+	}
+	out, fresh, err := r.Merge(t.Context(), list)
+	if err != nil || !fresh || out.Rows != 3003 {
+		t.Fatalf("%+v, %v, %v", out, fresh, err)
+	}
+	raw, _, err := blob.Read(t.Context(), r.Artifacts.Store, r.Artifacts.SegmentKey(out.SHA256))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := parquet.Read[load.VectorRow](bytes.NewReader(raw), int64(len(raw)))
+	want := slices.Concat([]load.VectorRow{row("a", 1), row("c", 3)}, many, []load.VectorRow{row("e", 5)})
+	if err != nil || !slices.EqualFunc(got, want, func(a, b load.VectorRow) bool {
+		return a.Key == b.Key && slices.Equal(a.Vector, b.Vector)
+	}) {
+		t.Errorf("%d rows, want %d: %v", len(got), len(want), err)
+	}
+	if again, fresh, err := r.Merge(t.Context(), list); err != nil || fresh || again != out {
+		t.Errorf("a second time: %+v, fresh %v, %v", again, fresh, err)
+	}
+	if none, _, err := r.Merge(t.Context(), list[2:3]); err != nil || none.SHA256 != "" {
+		t.Errorf("of nothing that counts: %+v, %v", none, err)
+	}
+	for i, rows := range []int64{2, 3000, 0, 2} {
+		stays, _, err := r.Without(t.Context(), list[i])
+		if err != nil || stays.Rows != rows || (stays == list[i]) != (i%2 == 1) {
+			t.Errorf("segment %d without what is dead: %+v, %v", i, stays, err)
+		}
+	}
+}
+
+// Parquet files keep no sums: whichever bit is another one, the segment is refused, and what would come of it is not
+// there under a name of its own.
+func TestADamagedVectorsSegmentIsNotWrittenAgain(t *testing.T) {
+	r := rewriting()
+	segment := vectorsOf(t, r, row("a", 1), row("dead-b", 2), row("c", 3))
+	key := r.Artifacts.SegmentKey(segment.SHA256)
+	raw, _, err := blob.Read(t.Context(), r.Artifacts.Store, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := range raw {
+		spoiled := bytes.Clone(raw)
+		spoiled[at] ^= 1
+		if _, err := blob.Write(t.Context(), r.Artifacts.Store, key, spoiled, blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+		if out, _, err := r.Merge(t.Context(), []corpus.Segment{segment}); !fault.Is(err, fault.SegmentDamage) {
+			t.Fatalf("byte %d of %d: %+v, %v", at, len(raw), out, err)
+		}
+	}
+	segment.Rows++
+	if _, err := blob.Write(t.Context(), r.Artifacts.Store, key, raw, blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := r.Merge(t.Context(), []corpus.Segment{segment}); !fault.Is(err, fault.SegmentDamage) {
+		t.Errorf("one row fewer than it has: %v", err)
+	}
+}
