@@ -32,7 +32,7 @@ func (servedModels) Chat(corpus.Spec) (model.Chat, error) { return builtin.Chat{
 func (servedModels) Embedder(corpus.Spec, string, int) (model.Embedder, error) {
 	return &stagetest.Embedder{Dim: 8, Free: true}, nil
 }
-func (servedModels) Finder(corpus.Spec) (model.Chat, error) { return nil, nil } //nolint:nilnil // none is configured
+func (servedModels) Finder(corpus.Spec) (model.Chat, error)    { return nil, nil } //nolint:nilnil // none is configured
 func (servedModels) Ranker(corpus.Spec) (rerank.Ranker, error) { return nil, nil }
 
 // served is an index over the same documents, of so many splits and class runs, behind a server.

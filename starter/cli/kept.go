@@ -79,7 +79,7 @@ func showKept(out io.Writer, raw []byte) error {
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, one := range read.Namespaces {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", one.Namespace, size(one.Bytes), one.Written.Format(time.RFC3339))
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", one.Namespace, size(one.Bytes), one.Written.Format(time.RFC3339))
 	}
 	if err := table.Flush(); err != nil {
 		return err
