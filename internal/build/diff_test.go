@@ -186,3 +186,16 @@ func TestADifferenceWithWhatIsNotThere(t *testing.T) {
 		t.Errorf("a held one: %+v", got)
 	}
 }
+
+func TestAFirstGenerationHasNothingToBeComparedWith(t *testing.T) {
+	s := newSite(t, sample(3))
+	s.night(t)
+	cache, err := localfile.New(t.TempDir(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = releases.Difference(t.Context(), cache, s.index(), "", "")
+	if !fault.Is(err, fault.UnknownGen) || !strings.Contains(err.Error(), "made from none before it") {
+		t.Errorf("%v", err)
+	}
+}

@@ -111,3 +111,26 @@ func TestConfigValidateListsEveryMistake(t *testing.T) {
 		t.Errorf("without any file: %+v", got)
 	}
 }
+
+func TestConfigValidateReadsFilesOfAliases(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, content := range map[string]string{
+		"unweaver.yaml": "indexes: {docs: {corpus: /data, aliases: names.txt}}\n",
+		"names.txt":     "pin Ada | Lovelace\npin Lovelace | Ada\n",
+	} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := in(t, nil, nil, "config", "validate")
+	contains(t, got.err, "pinned in a circle", "names.txt", "indexes.docs.aliases")
+	if got.exit == cli.ExitDone || strings.Count(got.err, "mend the file") != 1 {
+		t.Errorf("%+v", got)
+	}
+	if err := os.WriteFile("names.txt", []byte("pin Ada | Lovelace\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got = in(t, nil, nil, "config", "validate"); got.exit != cli.ExitDone {
+		t.Errorf("%+v", got)
+	}
+}

@@ -351,13 +351,13 @@ func TestProgressIsOneLineAStage(t *testing.T) {
 		at("extract", 40, 80, 0.5), retrying, waiting, paused,
 	}}
 	got := run(t, fake, "index", "--index", "docs", "--wait")
-	want := `[........................]   1 %  plan     1/2 documents  3.0/s  0s so far  ? left  6 tokens
-[############............]  50 %  extract  40/80 chunks  3.0/s  0s so far  ? left  6 tokens
-[#####################...]  90 %  embed    1/9 parts  -/s  2m5s so far  ? left  6 tokens  cost 0.5000 EUR  ` +
+	want := `[........................]   1 %  plan     1/2 documents  3.0/s  0s so far  6 tokens
+[############............]  50 %  extract  40/80 chunks  3.0/s  0s so far  6 tokens
+[#####################...]  90 %  embed    1/9 parts  -/s  2m5s so far  6 tokens  cost 0.5000 EUR  ` +
 		`retrying: model_unavailable: embed http://models:8000/v1/embeddings model small: connection refused
-[#####################...]  90 %  embed, once more 2/9 parts  3.0/s  0s so far  ? left  6 tokens  ` +
+[#####################...]  90 %  embed, once more 2/9 parts  3.0/s  0s so far  6 tokens  ` +
 		`waiting for store_unavailable since 12:03, next try 12:13 (4 failed); unweaver resume tries at once
-[######################..]  95 %  load     0/9 parts  3.0/s  0s so far  ? left  6 tokens  paused: budget_spent
+[######################..]  95 %  load     0/9 parts  3.0/s  0s so far  6 tokens  paused: budget_spent
 `
 	if got.err != want || got.exit != cli.ExitPaused {
 		t.Errorf("exit %d\n%s", got.exit, got.err)

@@ -124,7 +124,10 @@ func progressLine(status ops.Status) string {
 	parts := []string{
 		fmt.Sprintf("[%s%s] %3.0f %%", strings.Repeat("#", full), strings.Repeat(".", barWidth-full), 100*done),
 		fmt.Sprintf("%-8s %s", status.Stage, unitsDone(status)), speed(status.Rate),
-		duration(status.Seconds) + " so far", timeLeft(status.ETASeconds) + " left",
+		duration(status.Seconds) + " so far",
+	}
+	if left := timeLeft(status.ETASeconds); left != "?" {
+		parts = append(parts, left+" left")
 	}
 	if tokens := status.Tokens.Prompt + status.Tokens.Completion + status.Tokens.Embedding; tokens > 0 {
 		parts = append(parts, number(tokens, "token"))

@@ -57,7 +57,7 @@ func ParseFile(r io.Reader) (File, error) {
 }
 
 func bad(reason string) error {
-	return fault.BadConfig.At("read", "aliases").Because(reason).Advise("mend the file of aliases")
+	return fault.BadConfig.At("read", "aliases").Because(reason)
 }
 
 func (f File) line(line string) string {

@@ -105,6 +105,11 @@ func (c *comparison) sides(ctx context.Context, from, to string) error {
 			}
 		}
 	}
+	if from == "" && c.manifests[1].Parent == "" {
+		return fault.UnknownGen.At("compare generation", to).
+			Because("it was made from none before it: there is nothing to compare it with yet").
+			Advise("run it again after the next run, or name one: unweaver diff GEN " + to + " --index " + c.index.Name)
+	}
 	if from == "" {
 		return fault.UnknownGen.At("compare generation", to).
 			Because("what it was made from is not there").

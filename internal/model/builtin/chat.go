@@ -3,6 +3,7 @@ package builtin
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"sort"
 	"strings"
 	"unicode/utf8"
@@ -53,7 +54,25 @@ func triplesIn(language *text.Language, content string) []apr.Triple {
 	for _, entity := range EntitiesIn(language, content) {
 		found = append(found, entity.Name)
 	}
-	return apr.ByRule(language, "", content, found)
+	return spoken(language, content, apr.ByRule(language, "", content, found))
+}
+
+// spoken leaves out triples of sentences that hold a line that is no prose: code and tables state no facts.
+func spoken(language *text.Language, content string, found []apr.Triple) []apr.Triple {
+	lines := text.NotProse(content)
+	if len(lines) == 0 {
+		return found
+	}
+	silent := map[int]bool{}
+	at := 0
+	for n, sentence := range language.Sentences(content) {
+		end := at + len(sentence)
+		for _, line := range lines {
+			silent[n] = silent[n] || (line[0] < end && at < line[1])
+		}
+		at = end
+	}
+	return slices.DeleteFunc(found, func(triple apr.Triple) bool { return silent[triple.Source.Sentence] })
 }
 
 // Summary is SummaryIn of English.

@@ -34,8 +34,8 @@ import (
 )
 
 // Rules is the version of everything here that shapes the file, beside prompt and models: a new one makes it anew.
-// facts/1: first form. facts/2: vectors as codes, runs cut by them.
-const Rules = "facts/2"
+// facts/1: first form. facts/2: vectors as codes, runs cut by them. facts/3: rules pass over what is no prose.
+const Rules = "facts/3"
 
 // Chunk is one with its text.
 type Chunk struct {

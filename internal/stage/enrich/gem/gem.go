@@ -36,8 +36,9 @@ import (
 )
 
 // Rules is the version of everything here that shapes the files, beside prompts and models: a new one makes them anew.
-// gem/1: first form; gem/2: with the file of the graph and its eigenvectors.
-const Rules = "gem/2"
+// gem/1: first form; gem/2: with the file of the graph and its eigenvectors;
+// gem/3: rules pass over what is no prose.
+const Rules = "gem/3"
 
 // Task of the ledger.
 const Task = "questions"

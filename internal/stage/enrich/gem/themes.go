@@ -12,6 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/format/spectral"
 	"github.com/unweaver/unweaver/internal/format/themes"
 	"github.com/unweaver/unweaver/internal/gem"
+	"github.com/unweaver/unweaver/internal/lang/text"
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/tokens"
 )
@@ -178,12 +179,16 @@ func (in In) summarise(
 	slices.SortFunc(ordered, func(a, b Chunk) int {
 		return cmp.Or(cmp.Compare(a.Document, b.Document), cmp.Compare(a.Ordinal, b.Ordinal))
 	})
-	var passages []string
+	var passages, prose []string
 	for _, chunk := range ordered {
 		passages = append(passages, chunk.Text)
+		prose = append(prose, text.Prose(chunk.Text))
 	}
 	whole := strings.Join(passages, "\n\n")
-	made.Summary = builtin.SummaryIn(in.Language, whole, summaryRunes)
+	made.Summary = cmp.Or(
+		builtin.SummaryIn(in.Language, strings.Join(prose, "\n\n"), summaryRunes),
+		builtin.SummaryIn(in.Language, whole, summaryRunes),
+	)
 	if in.Chat.Info().Paid {
 		said, err := in.paid(ctx, summaryPrompt, whole, summaryCall(number, whole), func(reply string) (answer, bool) {
 			summary := readSummary(reply)

@@ -1,0 +1,59 @@
+package builtin_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/unweaver/unweaver/internal/lang/text"
+	"github.com/unweaver/unweaver/internal/model"
+	"github.com/unweaver/unweaver/internal/model/builtin"
+)
+
+const markdown = "## How Unweaver walks\n\n| words, Fusion Walk, Graph Store | 12 ms |\n\n" +
+	"```\nGraph Store calls Fusion Walk\n```\n\n" +
+	"`\"chunk/2\", \"config: Chunking\", Graph Store)`\n\nAda Lovelace met Charles Babbage in London.\n"
+
+func TestRulesPassOverWhatIsNoProse(t *testing.T) {
+	questions := builtin.Questions(markdown, 20)
+	reply, err := builtin.Chat{Language: "en"}.Complete(t.Context(), model.Call{Task: model.Triples, Input: markdown})
+	if err != nil || len(questions) == 0 || !strings.Contains(reply.Text, "Lovelace") {
+		t.Fatalf("%q %q %v", questions, reply.Text, err)
+	}
+	for _, said := range append(questions, reply.Text) {
+		if strings.ContainsAny(said, "|#`") || strings.Contains(said, "Fusion") {
+			t.Errorf("asked or stated: %q", said)
+		}
+	}
+	if code := builtin.Questions("```\nGraph Store calls Fusion Walk\n```", 5); len(code) != 0 {
+		t.Errorf("code is asked: %q", code)
+	}
+}
+
+// Questions of prose are in indexes that stand; what is blanked of a passage would change them.
+func TestPassagesOfWikipediaAreProse(t *testing.T) {
+	file, err := os.Open("../../../testdata/musique/corpus.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	lines, seen := bufio.NewScanner(file), 0
+	for lines.Scan() {
+		var passage map[string]any
+		if err := json.Unmarshal(lines.Bytes(), &passage); err != nil {
+			t.Fatal(err)
+		}
+		content, _ := passage["text"].(string)
+		if content != "" {
+			seen++
+		}
+		if places := text.NotProse(content); len(places) > 0 {
+			t.Errorf("%q", content[places[0][0]:places[0][1]])
+		}
+	}
+	if seen < 100 {
+		t.Errorf("%d passages", seen)
+	}
+}
