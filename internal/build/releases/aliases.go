@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -53,7 +54,9 @@ func Aliases(
 		return out, err
 	}
 	file, err := consolidate.ParseFile(bytes.NewReader(suggest.File))
-	if err != nil {
+	if mistake := new(fault.Error); errors.As(err, &mistake) {
+		return out, mistake.Advise("mend the file of aliases")
+	} else if err != nil {
 		return out, err
 	}
 	found, err := pairs.Find(ctx, pairs.In{
