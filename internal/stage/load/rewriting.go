@@ -73,8 +73,8 @@ func rowsIn[T any](ctx context.Context, r Rewriting, segment corpus.Segment) ite
 	}
 }
 
-// whole refuses a segment whose bytes are not those that name it: Parquet keeps no sums, and what is written again gets
-// a name of its own, under which no damage would show.
+// whole refuses a segment whose bytes are not those that name it: Parquet has sums of its pages alone, and what is
+// written again gets a name of its own, under which no damage would show.
 func (r Rewriting) whole(ctx context.Context, segment corpus.Segment) error {
 	intact, err := r.Artifacts.Intact(ctx, segment.SHA256, r.Alive)
 	if err == nil && !intact {

@@ -325,9 +325,21 @@ func same(stored, want []float32) bool {
 // rewriteRows are written at once.
 const rewriteRows = 4 * batchKeys
 
-// rewrite writes the rows that are missing and, on request, those that differ, and gives how many these are. A row
-// under its key never changes for a store, so that a wrong one is deleted first: right before it is written again, also
-// where the rest of the segment cannot be read. One who only reads is told of them alone.
+// whole refuses a segment whose bytes are not those that name it: Parquet has sums of its pages alone, and none of what
+// says where they are and how they are coded, so that a bit that is another there makes other vectors of it, which
+// would be written over the good rows of a store.
+func (s *segment) whole(ctx context.Context) error {
+	intact, err := s.Artifacts.Intact(ctx, s.Unit.Segment.SHA256, func() { s.tell(Result{}) })
+	if err == nil && !intact {
+		err = s.damaged(ctx, errors.New("it is missing, or its content differs from its name"))
+	}
+	return err
+}
+
+// rewrite writes the rows that are missing and, on request, those that differ, and gives how many these are. None is
+// told of or written before the segment was found whole. A row under its key never changes for a store, so that a wrong
+// one is deleted first: right before it is written again, also where the segment cannot be read any further. One who
+// only reads is told of them alone.
 func (s *segment) rewrite(ctx context.Context, missing []bool, compare bool) (int64, error) {
 	var lost, spoiled []vectors.Row // those of spoiled are in lost
 	var written int64
@@ -347,7 +359,7 @@ func (s *segment) rewrite(ctx context.Context, missing []bool, compare bool) (in
 		lost, spoiled = nil, nil
 		return nil
 	}
-	at := 0
+	at, whole := 0, false
 	for batch, err := range batches[stage.VectorRow](s.file) {
 		if err != nil {
 			if failed := flush(); failed != nil { // these were told of as written
@@ -355,24 +367,28 @@ func (s *segment) rewrite(ctx context.Context, missing []bool, compare bool) (in
 			}
 			return written, err
 		}
+		var wrong, absent []vectors.Row
 		if compare {
-			wrong, absent, err := s.differing(ctx, s.wanted(batch))
-			if err != nil {
+			if wrong, absent, err = s.differing(ctx, s.wanted(batch)); err != nil {
 				return written, err
 			}
-			spoiled = append(spoiled, wrong...)
-			s.told(wrong, true)
-			s.told(absent, false)
-			lost = append(append(lost, wrong...), absent...)
 		} else {
 			for i := range batch {
 				if missing[at+i] {
-					absent := s.wanted(batch[i : i+1])
-					s.told(absent, false)
-					lost = append(lost, absent...)
+					absent = append(absent, s.wanted(batch[i:i+1])...)
 				}
 			}
 		}
+		if len(wrong)+len(absent) > 0 && !whole {
+			if err := s.whole(ctx); err != nil {
+				return written, err
+			}
+			whole = true
+		}
+		spoiled = append(spoiled, wrong...)
+		s.told(wrong, true)
+		s.told(absent, false)
+		lost = append(append(lost, wrong...), absent...)
 		at += len(batch)
 		s.tell(Result{Checked: int64(len(missing) + at)})
 		if len(lost) >= rewriteRows {
