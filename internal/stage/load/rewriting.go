@@ -105,8 +105,8 @@ func (r Rewriting) Without(ctx context.Context, segment corpus.Segment) (out cor
 	switch {
 	case err != nil || dead == 0:
 		return segment, false, err
-	case dead == segment.Rows:
-		return corpus.Segment{}, false, nil
+	case dead == segment.Rows: // it is left out, so that it must be the one that is named
+		return corpus.Segment{}, false, r.whole(ctx, segment)
 	}
 	return r.Merge(ctx, []corpus.Segment{segment})
 }
