@@ -49,17 +49,27 @@ func rowsIn[T any](ctx context.Context, r Rewriting, segment corpus.Segment) ite
 			yield(nil, err)
 		}
 		body := artifact.SizedReaderAt(ctx, r.Artifacts.Store, r.Artifacts.SegmentKey(segment.SHA256), segment.Bytes)
-		file, err := parquet.OpenFile(body, segment.Bytes, parquet.ReadBufferSize(1<<20))
+		var reader *parquet.GenericReader[T]
+		err := artifact.Guarded(func() error {
+			file, err := parquet.OpenFile(body, segment.Bytes, parquet.ReadBufferSize(1<<20))
+			if err == nil {
+				reader = parquet.NewGenericReader[T](file)
+			}
+			return err
+		})
 		if err != nil {
 			fail(err)
 			return
 		}
-		reader := parquet.NewGenericReader[T](file)
 		defer func() { _ = reader.Close() }()
 		read := int64(0)
 		for buffer := make([]T, rowsAtOnce); err == nil; r.Alive() {
 			var n int
-			if n, err = reader.Read(buffer); err != nil && !errors.Is(err, io.EOF) {
+			err = artifact.Guarded(func() (err error) {
+				n, err = reader.Read(buffer)
+				return err
+			})
+			if err != nil && !errors.Is(err, io.EOF) {
 				fail(err)
 				return
 			}

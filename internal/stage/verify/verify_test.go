@@ -530,19 +530,11 @@ func (s *brokenStore) Upsert(ctx context.Context, collection string, rows []vect
 // another.
 func lying(t *testing.T, raw []byte, good []vectors.Row) (bad []byte, at int) {
 	t.Helper()
-	read := func(raw []byte) (rows []stage.VectorRow, err error) {
-		defer func() {
-			if failed := recover(); failed != nil {
-				err = fmt.Errorf("%v", failed)
-			}
-		}()
-		return parquet.Read[stage.VectorRow](bytes.NewReader(raw), int64(len(raw)))
-	}
 	for i := range 8 * len(raw) {
 		bad := slices.Clone(raw)
 		bad[len(raw)-1-i/8] ^= 1 << (i % 8)
-		rows, err := read(bad)
-		if err != nil || len(rows) != len(good) {
+		rows, panics, err := readAll(bad)
+		if panics || err != nil || len(rows) != len(good) {
 			continue
 		}
 		another := -1
@@ -561,6 +553,43 @@ func lying(t *testing.T, raw []byte, good []vectors.Row) (bad []byte, at int) {
 	}
 	t.Fatal("no bit of the file makes it lie")
 	return nil, 0
+}
+
+// readAll reads a file, and tells whether the library panics on it.
+func readAll(raw []byte) (rows []stage.VectorRow, panics bool, err error) {
+	defer func() { panics = recover() != nil }()
+	rows, err = parquet.Read[stage.VectorRow](bytes.NewReader(raw), int64(len(raw)))
+	return rows, false, err
+}
+
+func TestASegmentOnWhichTheLibraryPanicsIsDamaged(t *testing.T) {
+	b := newBench(t, 6, 0)
+	b.all()
+	unit := b.classUnit(verify.Vectors)
+	object := b.art.SegmentKey(unit.Segment.SHA256)
+	raw, _, err := blob.Read(t.Context(), b.art.Store, object)
+	stagetest.Ok(t, err)
+	panicked := 0
+	for i := range 8 * len(raw) {
+		bad := slices.Clone(raw)
+		bad[len(raw)-1-i/8] ^= 1 << (i % 8)
+		if _, panics, _ := readAll(bad); !panics {
+			continue
+		}
+		_, err = blob.Write(t.Context(), b.art.Store, object, bad, blob.Cond{})
+		stagetest.Ok(t, err)
+		for _, kind := range []verify.Kind{verify.Vectors, verify.Sample} {
+			look := b.in(unit)
+			look.Unit.Kind, look.Compare = kind, true
+			if _, err := verify.Run(t.Context(), look); !fault.Is(err, fault.SegmentDamage) {
+				t.Errorf("%s: %v", kind, err)
+			}
+		}
+		if panicked++; panicked == 12 {
+			return
+		}
+	}
+	t.Errorf("the library panicked on %d files alone", panicked)
 }
 
 func inner(a, b []float32) (product float32) {
