@@ -137,8 +137,8 @@ func TestADamagedVectorsSegmentIsNoPanic(t *testing.T) {
 	}
 }
 
-// Parquet has sums of its pages alone: whichever bit is another one, the segment is refused, and what would come of it is not
-// there under a name of its own.
+// Parquet has sums of its pages alone: whichever bit is another one, the segment is refused, and what would come of it
+// is not there under a name of its own.
 func TestADamagedVectorsSegmentIsNotWrittenAgain(t *testing.T) {
 	r := rewriting()
 	segment := vectorsOf(t, r, row("a", 1), row("dead-b", 2), row("c", 3))

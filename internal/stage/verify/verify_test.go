@@ -525,9 +525,9 @@ func (s *brokenStore) Upsert(ctx context.Context, collection string, rows []vect
 	return s.Store.Upsert(ctx, collection, rows)
 }
 
-// lying finds a bit of a vectors segment that makes a file of other vectors of it, which reads well: Parquet has sums of
-// its pages, and none of what says where they are and how they are coded. It gives the file and the first row that is
-// another.
+// lying finds a bit of a vectors segment that makes a file of other vectors of it, which reads well: Parquet has sums
+// of its pages, and none of what says where they are and how they are coded. It gives the file and the first row that
+// is another.
 func lying(t *testing.T, raw []byte, good []vectors.Row) (bad []byte, at int) {
 	t.Helper()
 	for i := range 8 * len(raw) {
