@@ -229,7 +229,14 @@ func (g *Gate) enter(ctx context.Context, admit ahead) (Ticket, *model.Admission
 	case <-waiting.near: // never, where it is nil
 	}
 	began := time.Now()
+	returned := false
+	defer func() {
+		if !returned { // it panicked: nobody would give back the place that is still to come
+			_ = g.unqueue(waiting, place, errPanicked)
+		}
+	}()
 	admission, err := admit(ctx)
+	returned = true
 	if err != nil {
 		return Ticket{}, nil, g.unqueue(waiting, place, err)
 	}

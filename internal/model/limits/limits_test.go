@@ -206,3 +206,36 @@ func TestAPanicGivesItsPlaceBack(t *testing.T) {
 		t.Errorf("the place is still taken: %v", err)
 	}
 }
+
+// startled is a meter that panics where it is asked ahead.
+type startled struct{}
+
+func (startled) Begin(context.Context, string, int64) (func(model.Usage, bool), error) {
+	return func(model.Usage, bool) {}, nil
+}
+
+func (startled) Ahead(context.Context, string, int64) (*model.Admission, error) { panic("boom") }
+
+func TestAPanicOfWhoPaysGivesThePlaceBackThatIsStillToCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := limits.Limits{Gate: gate(1)}
+		if err := limit.Gate.Enter(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		embedder := limits.Embedder{Embedder: model.MeterEmbedder(&endpoint{}, startled{}), Limits: limit}
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("it was not asked ahead")
+				}
+			}()
+			_, _, _ = embedder.Embed(t.Context(), []string{"a"})
+		}()
+		limit.Gate.Leave(nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := limit.Gate.Enter(ctx); err != nil {
+			t.Errorf("the place is taken by a call that never comes: %v", err)
+		}
+	})
+}

@@ -49,17 +49,27 @@ func rowsIn[T any](ctx context.Context, r Rewriting, segment corpus.Segment) ite
 			yield(nil, err)
 		}
 		body := artifact.SizedReaderAt(ctx, r.Artifacts.Store, r.Artifacts.SegmentKey(segment.SHA256), segment.Bytes)
-		file, err := parquet.OpenFile(body, segment.Bytes, parquet.ReadBufferSize(1<<20))
+		var reader *parquet.GenericReader[T]
+		err := artifact.Guarded(func() error {
+			file, err := parquet.OpenFile(body, segment.Bytes, parquet.ReadBufferSize(1<<20))
+			if err == nil {
+				reader = parquet.NewGenericReader[T](file)
+			}
+			return err
+		})
 		if err != nil {
 			fail(err)
 			return
 		}
-		reader := parquet.NewGenericReader[T](file)
 		defer func() { _ = reader.Close() }()
 		read := int64(0)
 		for buffer := make([]T, rowsAtOnce); err == nil; r.Alive() {
 			var n int
-			if n, err = reader.Read(buffer); err != nil && !errors.Is(err, io.EOF) {
+			err = artifact.Guarded(func() (err error) {
+				n, err = reader.Read(buffer)
+				return err
+			})
+			if err != nil && !errors.Is(err, io.EOF) {
 				fail(err)
 				return
 			}
@@ -73,8 +83,8 @@ func rowsIn[T any](ctx context.Context, r Rewriting, segment corpus.Segment) ite
 	}
 }
 
-// whole refuses a segment whose bytes are not those that name it: Parquet keeps no sums, and what is written again gets
-// a name of its own, under which no damage would show.
+// whole refuses a segment whose bytes are not those that name it: Parquet has sums of its pages alone, and what is
+// written again gets a name of its own, under which no damage would show.
 func (r Rewriting) whole(ctx context.Context, segment corpus.Segment) error {
 	intact, err := r.Artifacts.Intact(ctx, segment.SHA256, r.Alive)
 	if err == nil && !intact {
@@ -105,8 +115,8 @@ func (r Rewriting) Without(ctx context.Context, segment corpus.Segment) (out cor
 	switch {
 	case err != nil || dead == 0:
 		return segment, false, err
-	case dead == segment.Rows:
-		return corpus.Segment{}, false, nil
+	case dead == segment.Rows: // it is left out, so that it must be the one that is named
+		return corpus.Segment{}, false, r.whole(ctx, segment)
 	}
 	return r.Merge(ctx, []corpus.Segment{segment})
 }

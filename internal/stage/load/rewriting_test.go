@@ -95,8 +95,50 @@ func TestMergedVectorsAreThoseThatCountEachOnce(t *testing.T) {
 	}
 }
 
-// Parquet files keep no sums: whichever bit is another one, the segment is refused, and what would come of it is not
-// there under a name of its own.
+// A file of which nothing counts is left out of the generation, so that it must be the very file that is named.
+func TestADamagedVectorsSegmentIsNotTakenForOneOfWhichNothingCounts(t *testing.T) {
+	r := rewriting()
+	segment := vectorsOf(t, r, row("live-a", 1), row("live-b", 2))
+	dead := vectorsOf(t, r, row("dead-a", 1), row("dead-b", 2))
+	raw, _, err := blob.Read(t.Context(), r.Artifacts.Store, r.Artifacts.SegmentKey(dead.SHA256))
+	if err != nil || int64(len(raw)) != segment.Bytes {
+		t.Fatalf("%d bytes, want %d: %v", len(raw), segment.Bytes, err)
+	}
+	key := r.Artifacts.SegmentKey(segment.SHA256)
+	if _, err := blob.Write(t.Context(), r.Artifacts.Store, key, raw, blob.Cond{}); err != nil {
+		t.Fatal(err)
+	}
+	if out, _, err := r.Without(t.Context(), segment); !fault.Is(err, fault.SegmentDamage) {
+		t.Errorf("%+v, %v", out, err)
+	}
+	if out, _, err := r.Without(t.Context(), dead); err != nil || out.SHA256 != "" {
+		t.Errorf("one of which nothing counts: %+v, %v", out, err)
+	}
+}
+
+// The library panics on some damaged files: to who counts what is dead each is a damaged segment, or is as it was.
+func TestADamagedVectorsSegmentIsNoPanic(t *testing.T) {
+	r := rewriting()
+	segment := vectorsOf(t, r, row("a", 1), row("dead-b", 2), row("c", 3))
+	key := r.Artifacts.SegmentKey(segment.SHA256)
+	raw, _, err := blob.Read(t.Context(), r.Artifacts.Store, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for bit := 0; bit < 8*len(raw); bit += 3 {
+		spoiled := bytes.Clone(raw)
+		spoiled[bit/8] ^= 1 << (bit % 8)
+		if _, err := blob.Write(t.Context(), r.Artifacts.Store, key, spoiled, blob.Cond{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Dead(t.Context(), segment); err != nil && !fault.Is(err, fault.SegmentDamage) {
+			t.Fatalf("bit %d of byte %d: %v", bit%8, bit/8, err)
+		}
+	}
+}
+
+// Parquet has sums of its pages alone: whichever bit is another one, the segment is refused, and what would come of it
+// is not there under a name of its own.
 func TestADamagedVectorsSegmentIsNotWrittenAgain(t *testing.T) {
 	r := rewriting()
 	segment := vectorsOf(t, r, row("a", 1), row("dead-b", 2), row("c", 3))

@@ -47,8 +47,11 @@ func open(ctx context.Context, in In) (*segment, error) {
 	s := &segment{In: in}
 	key := in.Artifacts.SegmentKey(in.Unit.Segment.SHA256)
 	body := artifact.SizedReaderAt(ctx, in.Artifacts.Store, key, in.Unit.Segment.Bytes)
-	var err error
-	if s.file, err = parquet.OpenFile(body, in.Unit.Segment.Bytes, parquet.ReadBufferSize(1<<20)); err != nil {
+	err := artifact.Guarded(func() (err error) {
+		s.file, err = parquet.OpenFile(body, in.Unit.Segment.Bytes, parquet.ReadBufferSize(1<<20))
+		return err
+	})
+	if err != nil {
 		return nil, s.damaged(ctx, err)
 	}
 	return s, nil
@@ -182,7 +185,10 @@ func checkSample(ctx context.Context, in In) (Result, error) {
 
 // sample reads live rows from a place on, and from the beginning where the segment ends before there are enough.
 func (s *segment) sample() ([]vectors.Row, error) {
-	reader := parquet.NewGenericReader[stage.VectorRow](s.file)
+	reader, err := readerOf[stage.VectorRow](s.file)
+	if err != nil {
+		return nil, err
+	}
 	defer func() { _ = reader.Close() }()
 	rows := s.file.NumRows()
 	if rows == 0 {
@@ -193,13 +199,13 @@ func (s *segment) sample() ([]vectors.Row, error) {
 	if s.Seed == "" {
 		start = 0
 	}
-	if err := reader.SeekToRow(start); err != nil {
+	if err := seek(reader, start); err != nil {
 		return nil, err
 	}
 	var sample []vectors.Row
 	buffer := make([]stage.VectorRow, sampleRows)
 	for at, left := start, min(rows, sampleRead); left > 0 && len(sample) < sampleRows; {
-		n, err := reader.Read(buffer[:min(left, rows-at, sampleRows)])
+		n, err := read(reader, buffer[:min(left, rows-at, sampleRows)])
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
 		}
@@ -209,7 +215,7 @@ func (s *segment) sample() ([]vectors.Row, error) {
 		switch {
 		case at >= rows:
 			at = 0
-			if err := reader.SeekToRow(0); err != nil {
+			if err := seek(reader, 0); err != nil {
 				return nil, err
 			}
 		case n == 0: // it gives fewer rows than it says
@@ -221,13 +227,16 @@ func (s *segment) sample() ([]vectors.Row, error) {
 
 // probe compares the vectors of the first rows of a batch that starts at a row, and tells whether one is wrong.
 func (s *segment) probe(ctx context.Context, start int) (bool, error) {
-	reader := parquet.NewGenericReader[stage.VectorRow](s.file)
+	reader, err := readerOf[stage.VectorRow](s.file)
+	if err != nil {
+		return false, s.damaged(ctx, err)
+	}
 	defer func() { _ = reader.Close() }()
-	if err := reader.SeekToRow(int64(start)); err != nil {
+	if err := seek(reader, int64(start)); err != nil {
 		return false, s.damaged(ctx, err)
 	}
 	buffer := make([]stage.VectorRow, probeRows)
-	n, err := reader.Read(buffer)
+	n, err := read(reader, buffer)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, s.damaged(ctx, err)
 	}
@@ -325,9 +334,21 @@ func same(stored, want []float32) bool {
 // rewriteRows are written at once.
 const rewriteRows = 4 * batchKeys
 
-// rewrite writes the rows that are missing and, on request, those that differ, and gives how many these are. A row
-// under its key never changes for a store, so that a wrong one is deleted first: right before it is written again, also
-// where the rest of the segment cannot be read. One who only reads is told of them alone.
+// whole refuses a segment whose bytes are not those that name it: Parquet has sums of its pages alone, and none of what
+// says where they are and how they are coded, so that a bit that is another there makes other vectors of it, which
+// would be written over the good rows of a store.
+func (s *segment) whole(ctx context.Context) error {
+	intact, err := s.Artifacts.Intact(ctx, s.Unit.Segment.SHA256, func() { s.tell(Result{}) })
+	if err == nil && !intact {
+		err = s.damaged(ctx, errors.New("it is missing, or its content differs from its name"))
+	}
+	return err
+}
+
+// rewrite writes the rows that are missing and, on request, those that differ, and gives how many these are. None is
+// told of or written before the segment was found whole. A row under its key never changes for a store, so that a wrong
+// one is deleted first: right before it is written again, also where the segment cannot be read any further. One who
+// only reads is told of them alone.
 func (s *segment) rewrite(ctx context.Context, missing []bool, compare bool) (int64, error) {
 	var lost, spoiled []vectors.Row // those of spoiled are in lost
 	var written int64
@@ -347,7 +368,7 @@ func (s *segment) rewrite(ctx context.Context, missing []bool, compare bool) (in
 		lost, spoiled = nil, nil
 		return nil
 	}
-	at := 0
+	at, whole := 0, false
 	for batch, err := range batches[stage.VectorRow](s.file) {
 		if err != nil {
 			if failed := flush(); failed != nil { // these were told of as written
@@ -355,24 +376,28 @@ func (s *segment) rewrite(ctx context.Context, missing []bool, compare bool) (in
 			}
 			return written, err
 		}
+		var wrong, absent []vectors.Row
 		if compare {
-			wrong, absent, err := s.differing(ctx, s.wanted(batch))
-			if err != nil {
+			if wrong, absent, err = s.differing(ctx, s.wanted(batch)); err != nil {
 				return written, err
 			}
-			spoiled = append(spoiled, wrong...)
-			s.told(wrong, true)
-			s.told(absent, false)
-			lost = append(append(lost, wrong...), absent...)
 		} else {
 			for i := range batch {
 				if missing[at+i] {
-					absent := s.wanted(batch[i : i+1])
-					s.told(absent, false)
-					lost = append(lost, absent...)
+					absent = append(absent, s.wanted(batch[i:i+1])...)
 				}
 			}
 		}
+		if len(wrong)+len(absent) > 0 && !whole {
+			if err := s.whole(ctx); err != nil {
+				return written, err
+			}
+			whole = true
+		}
+		spoiled = append(spoiled, wrong...)
+		s.told(wrong, true)
+		s.told(absent, false)
+		lost = append(append(lost, wrong...), absent...)
 		at += len(batch)
 		s.tell(Result{Checked: int64(len(missing) + at)})
 		if len(lost) >= rewriteRows {
@@ -431,11 +456,15 @@ func (s *segment) live(key string) bool {
 // batches reads a file's rows; a batch is valid until the next one.
 func batches[T any](file *parquet.File) func(yield func([]T, error) bool) {
 	return func(yield func([]T, error) bool) {
-		reader := parquet.NewGenericReader[T](file)
+		reader, err := readerOf[T](file)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
 		defer func() { _ = reader.Close() }()
 		buffer := make([]T, batchKeys)
 		for {
-			n, err := reader.Read(buffer)
+			n, err := read(reader, buffer)
 			if err != nil && !errors.Is(err, io.EOF) {
 				yield(nil, err)
 				return
@@ -448,4 +477,26 @@ func batches[T any](file *parquet.File) func(yield func([]T, error) bool) {
 			}
 		}
 	}
+}
+
+// readerOf reads a file from its first row. Where the file is damaged so that the library panics, as it may in each of
+// these steps, that is an error.
+func readerOf[T any](file *parquet.File) (reader *parquet.GenericReader[T], err error) {
+	err = artifact.Guarded(func() error {
+		reader = parquet.NewGenericReader[T](file)
+		return nil
+	})
+	return reader, err
+}
+
+func read[T any](reader *parquet.GenericReader[T], rows []T) (n int, err error) {
+	err = artifact.Guarded(func() (err error) {
+		n, err = reader.Read(rows)
+		return err
+	})
+	return n, err
+}
+
+func seek[T any](reader *parquet.GenericReader[T], row int64) error {
+	return artifact.Guarded(func() error { return reader.SeekToRow(row) })
 }

@@ -525,6 +525,139 @@ func (s *brokenStore) Upsert(ctx context.Context, collection string, rows []vect
 	return s.Store.Upsert(ctx, collection, rows)
 }
 
+// lying finds a bit of a vectors segment that makes a file of other vectors of it, which reads well: Parquet has sums
+// of its pages, and none of what says where they are and how they are coded. It gives the file and the first row that
+// is another.
+func lying(t *testing.T, raw []byte, good []vectors.Row) (bad []byte, at int) {
+	t.Helper()
+	for i := range 8 * len(raw) {
+		bad := slices.Clone(raw)
+		bad[len(raw)-1-i/8] ^= 1 << (i % 8)
+		rows, panics, err := readAll(bad)
+		if panics || err != nil || len(rows) != len(good) {
+			continue
+		}
+		another := -1
+		for at, row := range rows {
+			if row.Key != good[at].Key || len(row.Vector) != dim {
+				another = -1
+				break
+			}
+			if product := inner(row.Vector, good[at].Vector); another < 0 && product < 0.9 {
+				another = at
+			}
+		}
+		if another >= 0 {
+			return bad, another
+		}
+	}
+	t.Fatal("no bit of the file makes it lie")
+	return nil, 0
+}
+
+// readAll reads a file, and tells whether the library panics on it.
+func readAll(raw []byte) (rows []stage.VectorRow, panics bool, err error) {
+	defer func() { panics = recover() != nil }()
+	rows, err = parquet.Read[stage.VectorRow](bytes.NewReader(raw), int64(len(raw)))
+	return rows, false, err
+}
+
+func TestASegmentOnWhichTheLibraryPanicsIsDamaged(t *testing.T) {
+	b := newBench(t, 6, 0)
+	b.all()
+	unit := b.classUnit(verify.Vectors)
+	object := b.art.SegmentKey(unit.Segment.SHA256)
+	raw, _, err := blob.Read(t.Context(), b.art.Store, object)
+	stagetest.Ok(t, err)
+	panicked := 0
+	for i := range 8 * len(raw) {
+		bad := slices.Clone(raw)
+		bad[len(raw)-1-i/8] ^= 1 << (i % 8)
+		if _, panics, _ := readAll(bad); !panics {
+			continue
+		}
+		_, err = blob.Write(t.Context(), b.art.Store, object, bad, blob.Cond{})
+		stagetest.Ok(t, err)
+		for _, kind := range []verify.Kind{verify.Vectors, verify.Sample} {
+			look := b.in(unit)
+			look.Unit.Kind, look.Compare = kind, true
+			if _, err := verify.Run(t.Context(), look); !fault.Is(err, fault.SegmentDamage) {
+				t.Errorf("%s: %v", kind, err)
+			}
+		}
+		if panicked++; panicked == 12 {
+			return
+		}
+	}
+	t.Errorf("the library panicked on %d files alone", panicked)
+}
+
+func inner(a, b []float32) (product float32) {
+	for i := range a {
+		product += a[i] * b[i]
+	}
+	return product
+}
+
+// A bit that is another in the file of a segment is no reason to write over the row of a store, or to write a row that
+// is missing there.
+func TestASpoiltSegmentMendsNothing(t *testing.T) {
+	first := newBench(t, 6, 0)
+	whole, _, err := blob.Read(t.Context(), first.art.Store, first.art.SegmentKey(
+		first.classUnit(verify.Vectors).Segment.SHA256))
+	stagetest.Ok(t, err)
+	var good []vectors.Row
+	for i := range 6 {
+		text := fmt.Sprint(i)
+		good = append(good, row(corpus.ClassRow(corpus.ClassID("class "+text), corpus.Sum("vector", text))))
+	}
+	bad, at := lying(t, whole, good)
+	for name, c := range map[string]struct {
+		kind           verify.Kind
+		missing, reads bool
+	}{
+		"a row that differs, in a look":        {kind: verify.Vectors},
+		"a row that differs, in a sample":      {kind: verify.Sample},
+		"a row that is missing":                {kind: verify.Vectors, missing: true},
+		"a row that differs, for who may read": {kind: verify.Vectors, reads: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, 6, 0) // which makes the same file each time
+			b.all()
+			unit := b.classUnit(c.kind)
+			object := b.art.SegmentKey(unit.Segment.SHA256)
+			_, err := blob.Write(t.Context(), b.art.Store, object, bad, blob.Cond{})
+			stagetest.Ok(t, err)
+			key := good[at].Key
+			if c.missing {
+				stagetest.Ok(t, b.vectors.Delete(t.Context(), "c", []string{key}))
+			}
+			look := b.in(unit)
+			look.ReadOnly = c.reads
+			look.Found = func(one verify.Finding) { t.Errorf("told of %+v", one) }
+			if _, err := verify.Run(t.Context(), look); !fault.Is(err, fault.SegmentDamage) {
+				t.Errorf("got %v", err)
+			}
+			has, err := b.vectors.Has(t.Context(), "c", []string{key})
+			stagetest.Ok(t, err)
+			if has[0] == c.missing {
+				t.Errorf("the store has it: %t", has[0])
+			}
+			if !c.missing {
+				got, err := b.vectors.Fetch(t.Context(), "c", []string{key})
+				if err != nil || !slices.Equal(got[0], good[at].Vector) {
+					t.Errorf("the good row became %v: %v", got, err)
+				}
+			}
+			_, err = blob.Write(t.Context(), b.art.Store, object, whole, blob.Cond{})
+			stagetest.Ok(t, err)
+			if got := b.run(b.in(unit)); (got.Rewritten == 1) != c.missing || b.count("c") != 6 {
+				t.Errorf("when it is whole again: %+v, %d rows", got, b.count("c"))
+			}
+		})
+	}
+}
+
 func TestWhatGoesWrongIsTold(t *testing.T) {
 	t.Run("a store that fails is not a damaged segment, and the unit may be repeated", func(t *testing.T) {
 		b := newBench(t, 9000, 0)

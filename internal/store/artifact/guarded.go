@@ -1,0 +1,20 @@
+package artifact
+
+import (
+	"fmt"
+	"runtime"
+)
+
+// Guarded runs one step of a library that reads a file, and makes an error of its panic: the one for Parquet panics on
+// files that are damaged where they have no sums. What the panic says of values is left out, as it may hold text.
+func Guarded(read func() error) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("its reader panicked: %T", cause)
+			if told, ok := cause.(runtime.Error); ok {
+				err = fmt.Errorf("its reader panicked: %w", told)
+			}
+		}
+	}()
+	return read()
+}
