@@ -105,15 +105,8 @@ func (c *comparison) sides(ctx context.Context, from, to string) error {
 			}
 		}
 	}
-	if from == "" && c.manifests[1].Parent == "" {
-		return fault.UnknownGen.At("compare generation", to).
-			Because("it was made from none before it: there is nothing to compare it with yet").
-			Advise("run it again after the next run, or name one: unweaver diff GEN " + to + " --index " + c.index.Name)
-	}
 	if from == "" {
-		return fault.UnknownGen.At("compare generation", to).
-			Because("what it was made from is not there").
-			Advise("name the one to compare with: unweaver diff GEN " + to + " --index " + c.index.Name)
+		return nothingBefore(c.index.Name, to, c.manifests[1])
 	}
 	if c.manifests[0], err = read(from); err != nil {
 		return err
@@ -133,6 +126,17 @@ func (c *comparison) sides(ctx context.Context, from, to string) error {
 	}
 	c.out.From, c.out.To = side(from, c.manifests[0]), side(to, c.manifests[1])
 	return nil
+}
+
+// nothingBefore says why a generation cannot be compared with what it was made from.
+func nothingBefore(index, generation string, manifest *corpus.Manifest) error {
+	missing := fault.UnknownGen.At("compare generation", generation)
+	with := "unweaver diff GEN " + generation + " --index " + index
+	if manifest.Parent == "" {
+		return missing.Because("it was made from none before it: there is nothing to compare it with yet").
+			Advise("run it again after the next run, or name one: " + with)
+	}
+	return missing.Because("what it was made from is not there").Advise("name the one to compare with: " + with)
 }
 
 // joined goes through two ordered sequences at once: of each thing the one or the other is nil, where it is missing.

@@ -37,8 +37,8 @@ func Questions(chunk string, count int) []string { return QuestionsIn(english, c
 
 // QuestionsIn are at most count different questions that a chunk answers, by rule: a sentence of it in which "what"
 // stands for one of its names. Each sentence is asked for its first name before any is for its second; within a round
-// they are in order of the text. Lines that are no prose (text.NotProse) are not asked. A chunk whose sentences hold no names has none, and neither has one of a sentence
-// that says nothing but a name.
+// they are in order of the text. Lines that are no prose (text.NotProse) are not asked. A chunk whose sentences hold no
+// names has none, and neither has one of a sentence that says nothing but a name.
 func QuestionsIn(language *text.Language, chunk string, count int) []string {
 	sentences := sentencesWithNames(language, chunk)
 	var out []string
