@@ -56,6 +56,18 @@ type watched struct {
 	gets    map[string]int
 	hold    map[string]chan struct{} // reads of keys that contain the text wait until it is closed, or until ctx ends
 	failure error
+	wrote   func(key string) // after every write; nil: nothing
+}
+
+func (w *watched) Put(ctx context.Context, key string, body io.Reader, size int64, cond blob.Cond) (blob.Info, error) {
+	info, err := w.Store.Put(ctx, key, body, size, cond)
+	w.mu.Lock()
+	wrote := w.wrote
+	w.mu.Unlock()
+	if wrote != nil && err == nil {
+		wrote(key)
+	}
+	return info, err
 }
 
 func watch(store blob.Store) *watched {

@@ -64,21 +64,16 @@ func (s *Server) answer(ctx context.Context, name string, body Request, to *stre
 	if plan.reranks, err = body.reranks(generation.Spec.Rerank); err != nil {
 		return response, err
 	}
-	if body.Answer {
-		if err := caller.Answer(); err != nil {
-			return response, err
-		}
-	}
 	if plan.parser, err = plan.parsedBy(generation.Spec); err != nil {
 		return response, err
 	}
-	if plan.parser == retrieve.ByChat && !body.Answer { // the chat model is asked all the same
+	if plan.space, err = body.spaceOf(&plan, generation.Spec, caller.Owner()); err != nil {
+		return response, err
+	}
+	if body.Answer || plan.parser == retrieve.ByChat { // counted once nothing of the request can be refused
 		if err := caller.Answer(); err != nil {
 			return response, err
 		}
-	}
-	if plan.space, err = body.spaceOf(&plan, generation.Spec, caller.Owner()); err != nil {
-		return response, err
 	}
 	response = newResponse(name, body, generation)
 	cost := &bill{}

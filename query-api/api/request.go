@@ -123,6 +123,7 @@ type planned struct {
 	most   int // tokens of the answer; 0: what the model may give
 
 	space   *answers.Space // in which the answer is kept; nil: nowhere
+	unread  error          // why the earlier answers of space could not be read
 	echo    retrieve.Echo  // what the prompt tells of earlier answers
 	parser  string         // who finds the triples of the question, as parameter triples has it; empty: nobody
 	reranks bool           // the best chunks are ordered anew

@@ -22,6 +22,8 @@ import (
 const (
 	// writeBackTimeout bounds all that keeping an answer may take, once it is there.
 	writeBackTimeout = 10 * time.Second
+	// earlierTimeout bounds reading earlier answers: a question does not wait longer for what it can do without.
+	earlierTimeout = 2 * time.Second
 	// degradedEarlier stands in Response.Degraded where earlier answers could not be read, and degradedWriteBack where
 	// this one could not be kept.
 	degradedEarlier   = "earlier_answers"
@@ -32,7 +34,7 @@ const (
 type WrittenBack struct {
 	Namespace string `json:"namespace"`
 	Stored    bool   `json:"stored"`
-	Reason    string `json:"reason,omitempty" enum:"no_answer,no_triples,unsupported,no_room,failed" doc:"why it was not"`
+	Reason    string `json:"reason,omitempty" enum:"no_answer,no_triples,unsupported,stale,no_room,failed" doc:"why not"`
 	Triples   int    `json:"triples" doc:"that were read of the answer"`
 	Supported int    `json:"supported" doc:"of them by an edge of the generation"`
 }
@@ -65,8 +67,13 @@ func (s *Server) earlier(ctx context.Context, generation *retrieve.Generation, p
 	if plan.space == nil {
 		return
 	}
-	kept, err := s.kept(generation.Manifest.Index, generation.Spec).Read(ctx, *plan.space)
+	within, cancel := context.WithTimeout(ctx, earlierTimeout)
+	defer cancel()
+	kept, err := s.kept(generation.Manifest.Index, generation.Spec).Read(within, *plan.space)
 	if err != nil {
+		if !fault.Is(err, fault.SegmentDamage) { // what is damaged is replaced
+			plan.unread = err
+		}
 		response.Degraded = append(response.Degraded, degradedEarlier)
 		s.log.Warn("earlier answers were not read", "index", generation.Manifest.Index,
 			"code", string(fault.CodeOf(err)), "error", err.Error())
@@ -108,6 +115,9 @@ func (s *Server) keep(
 ) (reason string, err error) {
 	if response.Answer.Kind != retrieve.ByModel || response.Answer.Truncated || saysNothing(response.Answer.Text) {
 		return "no_answer", nil
+	}
+	if plan.unread != nil { // nothing is paid for what the store will hardly take
+		return "", plan.unread
 	}
 	said, err := s.said(ctx, generation, response, cost)
 	response.WriteBack.Triples = len(said)
@@ -154,11 +164,40 @@ func (s *Server) keep(
 			return slices.ContainsFunc(source.Chunks, func(id corpus.ID) bool { return generation.Live.Chunk(id) == nil })
 		})
 	}
-	kept, err := s.kept(generation.Manifest.Index, generation.Spec).Add(ctx, *plan.space, answer, stay)
-	if err == nil && !kept {
-		return "no_room", nil
+	return s.add(ctx, generation, *plan.space, answer, stay)
+}
+
+// add keeps an answer of the generation that is served. One of a generation that another replaced meanwhile may rest on
+// what was purged since: a purge that has gone over the namespaces was published before, so that who looks behind the
+// write sees it.
+func (s *Server) add(
+	ctx context.Context, generation *retrieve.Generation, space answers.Space, answer answers.Answer,
+	stay func(answers.Answer) bool,
+) (reason string, err error) {
+	store := s.kept(generation.Manifest.Index, generation.Spec)
+	for _, written := range []bool{false, true} {
+		current, _, err := store.Index.Current(ctx)
+		if err == nil && current.Generation == generation.Manifest.Generation {
+			if written {
+				return "", nil
+			}
+			kept, err := store.Add(ctx, space, answer, stay)
+			if err != nil {
+				return "", err
+			}
+			if !kept {
+				return "no_room", nil
+			}
+			continue
+		}
+		if written {
+			back, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeBackTimeout)
+			defer cancel()
+			err = errors.Join(err, store.Remove(back, space, answer))
+		}
+		return "stale", err
 	}
-	return "", err
+	return "", nil
 }
 
 var (

@@ -7,9 +7,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/unweaver/unweaver/internal/access"
+	"github.com/unweaver/unweaver/internal/apr/answers"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/model"
 	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
@@ -19,14 +22,18 @@ import (
 
 // saying is a chat model that always answers the same, and tells what it was sent.
 type saying struct {
-	text *string
-	sent *[]string
+	text  *string
+	sent  *[]string
+	asked *func() // when it is; nil: nothing
 }
 
 func (saying) Info() model.Info { return model.Info{Provider: "openai", Model: "m", Paid: true} }
 
 func (s saying) Complete(_ context.Context, call model.Call) (model.Reply, error) {
 	*s.sent = append(*s.sent, call.User)
+	if *s.asked != nil {
+		(*s.asked)()
+	}
 	return model.Reply{Text: *s.text, Usage: model.Usage{Prompt: 10, Completion: 5}}, nil
 }
 
@@ -38,8 +45,9 @@ const (
 // session is a server that keeps answers, with what its model says and was sent.
 type session struct {
 	*locked
-	text string
-	sent []string
+	text  string
+	sent  []string
+	asked func() // runs when the model is asked
 }
 
 func keeping(t *testing.T, most corpus.WriteBack) *session {
@@ -50,7 +58,7 @@ func keeping(t *testing.T, most corpus.WriteBack) *session {
 		if most.Answers > 0 {
 			spec.WriteBack = &most
 		}
-	}, func(c *api.Config) { c.Models = models{chat: saying{&s.text, &s.sent}} }))
+	}, func(c *api.Config) { c.Models = models{chat: saying{&s.text, &s.sent, &s.asked}} }))
 	return s
 }
 
@@ -241,24 +249,116 @@ func TestAnAnswerExpiresWithItsSourcesAndObeysFilters(t *testing.T) {
 	if _, out := s.question(key, "one", whoReached, outside); earlierOf(out) != "expired" {
 		t.Errorf("a query that must not see its sources is told %v", out["explain"])
 	}
+	s.next()
+	var last map[string]any
+	eventually(t, "the next generation", func() bool {
+		_, last = s.question(key, "one", whoReached, looked)
+		return last["generation"] == "next"
+	})
+	if strings.Contains(earlierOf(last), "told") { // the weights of the embedder are others, too
+		t.Errorf("%v", last["explain"])
+	}
+}
+
+// All else is as it was: embedder, chunks, edges.
+func TestAnAnswerExpiresWithTheVersionOfADocument(t *testing.T) {
+	s := keeping(t, hundred)
+	key := s.caller("*")
+	s.question(key, "one", whoReached, nil)
+	looked := map[string]any{"answer": false}
+	if _, out := s.question(key, "one", whoReached, looked); earlierOf(out) != "told" {
+		t.Fatalf("%v", out["explain"])
+	}
+	for info, err := range s.stores.Blobs.List(t.Context(), "sample/answers/", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		var kept struct {
+			Format  int              `json:"format"`
+			Answers []answers.Answer `json:"answers"`
+		}
+		if _, err := blob.ReadJSON(t.Context(), s.stores.Blobs, info.Key, &kept); err != nil {
+			t.Fatal(err)
+		}
+		sources := kept.Answers[0].Sources
+		sources[len(sources)-1].Version = corpus.Sum("the text before it was edited")
+		if _, err := blob.WriteJSON(t.Context(), s.stores.Blobs, info.Key, kept, blobCond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, out := s.question(key, "one", whoReached, looked)
+	if earlierOf(out) != "expired" {
+		t.Errorf("a document that it rests on has another version, and the answer is %q", earlierOf(out))
+	}
+	if text := out["explain"].(map[string]any)["text"].(string); strings.Contains(text, `"given knowledge(`) {
+		t.Errorf("told %s", text)
+	}
+}
+
+// next publishes a generation in which a document that is in every prompt has another version, and the same chunks and
+// one more.
+func (s *session) next() {
+	s.t.Helper()
 	documents := retrievetest.Sample()
 	for i := range documents {
-		if documents[i].Key == "people/grieg.txt" { // it was in the prompt, and its chunk stays
+		if documents[i].Key == "people/grieg.txt" {
 			documents[i].Chunks = append(documents[i].Chunks,
 				retrievetest.Chunk{Text: "He was born in Bergen. ", Entities: []string{"Bergen"}})
 		}
 	}
-	built := retrievetest.Build(t, s.stores, "sample", documents, retrievetest.Options{
+	retrievetest.Publish(s.t, retrievetest.Build(s.t, s.stores, "sample", documents, retrievetest.Options{
 		Generation: "next", Seq: 3, Facts: true, Spec: func(spec *corpus.Spec) {
 			spec.Chat = corpus.ChatModel{Provider: "openai", Model: "m"}
 			spec.WriteBack = &hundred
 		},
-	})
-	retrievetest.Publish(t, built, 3)
-	eventually(t, "the next generation", func() bool {
-		_, out := s.question(key, "one", whoReached, looked)
-		return out["generation"] == "next" && !strings.Contains(earlierOf(out), "told")
-	})
+	}), 3)
+}
+
+// A purge publishes first and goes over the namespaces then: an answer of before must not come after it.
+func TestAnAnswerOfAGenerationThatWasReplacedMeanwhileIsNotKept(t *testing.T) {
+	for name, when := range map[string]func(s *session){
+		"before it is written": func(s *session) { s.asked = sync.OnceFunc(s.next) },
+		"after it was written": func(s *session) {
+			next := sync.OnceFunc(s.next)
+			s.store.wrote = func(key string) {
+				if strings.Contains(key, "/answers/") {
+					next()
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := keeping(t, hundred)
+			when(s)
+			key := s.caller("*")
+			status, out := s.question(key, "one", whoReached, nil)
+			told, _ := out["write_back"].(map[string]any)
+			if status != http.StatusOK || told["stored"] != false || told["reason"] != "stale" {
+				t.Errorf("%d %v", status, out["write_back"])
+			}
+			_, out = s.call(key, http.MethodGet, "/v1/indexes/sample/answers/one", "")
+			if len(out["answers"].([]any)) != 0 {
+				t.Errorf("left: %v", out["answers"])
+			}
+		})
+	}
+}
+
+func TestAStoreThatHangsCostsAQuestionItsEarlierAnswersAndTwoSeconds(t *testing.T) {
+	s := keeping(t, hundred)
+	key := s.caller("*")
+	defer s.store.stall("/answers/")()
+	at := time.Now()
+	status, out := s.question(key, "one", whoReached, nil)
+	took := time.Since(at)
+	told, _ := out["write_back"].(map[string]any)
+	if status != http.StatusOK || out["answer"] == nil || told["reason"] != "failed" || told["triples"] != 0.0 ||
+		fmt.Sprint(out["degraded"]) != "[earlier_answers write_back]" {
+		t.Errorf("%d %v %v", status, out["degraded"], told)
+	}
+	if took > 6*time.Second { // not those of the write as well
+		t.Errorf("it took %s", took)
+	}
 }
 
 func TestAnswersAreKeptOnlyWhereTheIndexSaysSo(t *testing.T) {
@@ -279,6 +379,24 @@ func TestAnswersAreKeptOnlyWhereTheIndexSaysSo(t *testing.T) {
 	on.question(on.caller("*"), "", whoReached, nil)
 	if n := on.store.reads("/answers/"); n != 0 {
 		t.Errorf("%d reads though no namespace is named", n)
+	}
+}
+
+func TestAQueryThatIsRefusedForItsNamespaceCountsInNoLimit(t *testing.T) {
+	s := keeping(t, hundred)
+	limits := access.Limits{AnswersPerMinute: 1}
+	key := s.key(access.Request{Scope: access.Query, Index: "*", Limits: limits}).Text
+	for range 3 {
+		status, out := s.question(key, "one", whoReached, map[string]any{"generation": "facts"})
+		if status != http.StatusUnprocessableEntity {
+			t.Errorf("%d %v", status, out)
+		}
+	}
+	if status, out := s.question(key, "one", whoReached, nil); status != http.StatusOK {
+		t.Errorf("%d %v", status, out)
+	}
+	if status, _ := s.question(key, "one", whoReached, nil); status != http.StatusTooManyRequests {
+		t.Errorf("the second: %d", status)
 	}
 }
 

@@ -120,7 +120,7 @@ func (a *App) answersClearCmd() *cobra.Command {
 					return fault.Internal.At("read answer", "").Because(err)
 				}
 				return a.print(told, func(w io.Writer) {
-					fmt.Fprintf(w, "%d namespaces of %s were forgotten\n", told.Namespaces, index)
+					fmt.Fprintf(w, "forgotten: the answers of %s of %s\n", number(told.Namespaces, "namespace"), index)
 				})
 			})
 		},

@@ -44,6 +44,9 @@ const (
 	MostNames = 1000
 	// MostTriples bounds those of one answer.
 	MostTriples = 16
+	// MostSources bounds the documents that one answer rests on: a question looks at each of them. Answers that were told
+	// earlier ones rest on the documents of those, too.
+	MostSources = 128
 	tries       = 8 // of a write that others race with
 )
 
@@ -194,8 +197,12 @@ func (s Store) read(ctx context.Context, key string) ([]Answer, string, error) {
 }
 
 // Add keeps an answer in place of an earlier one to the same question. Of the others those go that stay says no to,
-// then the oldest until there is room. kept is false where the answer alone has no room.
+// then the oldest until there is room. kept is false where the answer alone has no room, or rests on more than
+// MostSources.
 func (s Store) Add(ctx context.Context, space Space, answer Answer, stay func(Answer) bool) (kept bool, err error) {
+	if len(answer.Sources) > MostSources {
+		return false, nil
+	}
 	answer.Origin = Origin
 	key := s.key(space)
 	for range tries {
@@ -298,6 +305,14 @@ func (s Store) list(ctx context.Context, folder string) ([]Listed, error) {
 	return out, nil
 }
 
+// Remove takes an answer out that was added; one that is not there is gone already.
+func (s Store) Remove(ctx context.Context, space Space, answer Answer) error {
+	_, err := without(ctx, s, s.key(space), func(other Answer) bool {
+		return other.Question == answer.Question && other.At.Equal(answer.At)
+	}, func(context.Context) error { return nil })
+	return err
+}
+
 // Clear forgets a namespace, and tells whether there was one.
 func (s Store) Clear(ctx context.Context, space Space) (bool, error) {
 	_, err := s.Index.Store.Stat(ctx, s.key(space))
@@ -344,7 +359,9 @@ func Purge(
 		return 0, err
 	}
 	for _, key := range keys {
-		n, err := purge(ctx, Store{Index: index}, key, rests, permit)
+		n, err := without(ctx, Store{Index: index}, key, func(answer Answer) bool {
+			return slices.ContainsFunc(answer.Sources, func(source Source) bool { return rests(source.Document) })
+		}, permit)
 		if gone += n; err != nil {
 			return gone, err
 		}
@@ -352,8 +369,9 @@ func Purge(
 	return gone, nil
 }
 
-func purge(
-	ctx context.Context, s Store, key string, rests func(document string) bool, permit func(context.Context) error,
+// without takes answers out of a namespace; one that cannot be read goes as a whole.
+func without(
+	ctx context.Context, s Store, key string, goes func(Answer) bool, permit func(context.Context) error,
 ) (int64, error) {
 	for range tries {
 		all, etag, err := s.read(ctx, key)
@@ -362,9 +380,7 @@ func purge(
 			return 0, err
 		}
 		before := len(all)
-		all = slices.DeleteFunc(all, func(answer Answer) bool {
-			return slices.ContainsFunc(answer.Sources, func(source Source) bool { return rests(source.Document) })
-		})
+		all = slices.DeleteFunc(all, goes)
 		gone := int64(before - len(all))
 		if gone == 0 && !unreadable {
 			return 0, nil

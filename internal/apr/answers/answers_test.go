@@ -220,3 +220,46 @@ func TestAnswersOfANewerProgramAreNeitherReadNorOverwritten(t *testing.T) {
 		t.Errorf("written: %v %v", kept, err)
 	}
 }
+
+func TestAnAnswerThatRestsOnTooManyDocumentsIsNotKept(t *testing.T) {
+	s := storeOf(memory.New(), corpus.WriteBack{Answers: 5, Bytes: 1 << 20})
+	in := space(t, "key a", "one")
+	var documents []string
+	for i := range answers.MostSources + 1 {
+		documents = append(documents, fmt.Sprint(i))
+	}
+	if kept, err := s.Add(t.Context(), in, answer("all but one", documents[1:]...), all); !kept || err != nil {
+		t.Errorf("%v %v", kept, err)
+	}
+	if kept, err := s.Add(t.Context(), in, answer("all", documents...), all); kept || err != nil {
+		t.Errorf("%v %v", kept, err)
+	}
+}
+
+func TestOfTooManyNamespacesTheOneWrittenLongestAgoGoes(t *testing.T) {
+	s := storeOf(memory.New(), corpus.WriteBack{Answers: 5, Bytes: 1 << 20})
+	theirs := space(t, "key b", "first")
+	if _, err := s.Add(t.Context(), theirs, answer("q"), all); err != nil {
+		t.Fatal(err)
+	}
+	for i := range answers.MostNames + 1 {
+		if i == answers.MostNames { // the first is written again: the second is the oldest
+			if _, err := s.Add(t.Context(), space(t, "key a", "n0"), answer("again"), all); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := s.Add(t.Context(), space(t, "key a", fmt.Sprint("n", i)), answer("q"), all); err != nil {
+			t.Fatal(err)
+		}
+	}
+	listed, err := s.List(t.Context(), "key a")
+	if err != nil || len(listed) != answers.MostNames {
+		t.Fatalf("%d %v", len(listed), err)
+	}
+	if len(questions(t, s, space(t, "key a", "n1"))) != 0 || len(questions(t, s, space(t, "key a", "n0"))) != 2 {
+		t.Error("another one went than that written longest ago")
+	}
+	if len(questions(t, s, theirs)) != 1 {
+		t.Error("one of another owner went")
+	}
+}
