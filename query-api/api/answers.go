@@ -67,12 +67,12 @@ func (s *Server) answerRoutes() []route {
 		},
 		{
 			method: "GET", pattern: "/v1/indexes/{index}/answers/{namespace}", id: "getNamespace", tag: tagAnswers,
-			summary: "Get the answers of a namespace", doc: "The oldest first. One that is not there has none.",
+			summary: "Get the answers of a namespace", doc: "The oldest first.",
 			answer: KeptAnswers{}, problems: ofArtifact, handler: s.keptBy(s.getNamespace),
 		},
 		{
 			method: "DELETE", pattern: "/v1/indexes/{index}/answers/{namespace}", id: "clearNamespace", tag: tagAnswers,
-			summary: "Forget the answers of a namespace", doc: "One that is not there is forgotten already.",
+			summary: "Forget the answers of a namespace", doc: "Those of others are not touched.",
 			answer: Cleared{}, problems: ofArtifact, handler: s.keptBy(s.clearNamespace),
 		},
 		{
@@ -123,12 +123,30 @@ func (s *Server) listNamespaces(ctx context.Context, store answers.Store, _ *htt
 	return out, err
 }
 
+// addressed is the namespace that an address names. What cannot be a name is not there, as what nobody wrote.
+func addressed(ctx context.Context, request *http.Request) (answers.Space, error) {
+	name := request.PathValue("namespace")
+	space, err := answers.In(guard.Of(ctx).Owner(), name)
+	if fault.Is(err, fault.InvalidParam) {
+		return space, noNamespace(name)
+	}
+	return space, err
+}
+
+func noNamespace(name string) error {
+	return fault.NotFound.At("find namespace", fault.Quoted(name)).Because("you have no answers in one of that name").
+		Advise("list yours with: unweaver answers list")
+}
+
 func (s *Server) getNamespace(ctx context.Context, store answers.Store, request *http.Request) (any, error) {
-	space, err := answers.In(guard.Of(ctx).Owner(), request.PathValue("namespace"))
+	space, err := addressed(ctx, request)
 	if err != nil {
 		return nil, err
 	}
 	kept, err := store.Read(ctx, space)
+	if err == nil && len(kept) == 0 {
+		err = noNamespace(space.Name())
+	}
 	out := KeptAnswers{Namespace: space.Name(), Answers: []KeptAnswer{}}
 	for _, answer := range kept {
 		one := KeptAnswer{
@@ -148,18 +166,15 @@ func (s *Server) getNamespace(ctx context.Context, store answers.Store, request 
 }
 
 func (s *Server) clearNamespace(ctx context.Context, store answers.Store, request *http.Request) (any, error) {
-	space, err := answers.In(guard.Of(ctx).Owner(), request.PathValue("namespace"))
+	space, err := addressed(ctx, request)
 	if err != nil {
 		return nil, err
 	}
 	there, err := store.Clear(ctx, space)
-	if fault.Is(err, fault.NotFound) {
-		err = nil
+	if err == nil && !there {
+		err = noNamespace(space.Name())
 	}
-	if there {
-		return Cleared{1}, err
-	}
-	return Cleared{}, err
+	return Cleared{1}, err
 }
 
 func (s *Server) clearAnswers(ctx context.Context, store answers.Store, _ *http.Request) (any, error) {

@@ -11,10 +11,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/unweaver/unweaver/internal/apr/answers"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/query-api/api"
 	"github.com/unweaver/unweaver/query-api/api/apitest"
 )
@@ -130,11 +133,26 @@ func TestTheDescriptionIsCompleteAndItsExamplesAreRight(t *testing.T) {
 	}
 }
 
+// kept has a namespace of an owner, with an answer.
+func (f *fixture) kept(owner, name string) {
+	f.t.Helper()
+	space, err := answers.In(owner, name)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	store := answers.Store{Index: artifact.New(f.store, "sample"), Most: corpus.WriteBack{Answers: 1, Bytes: 1 << 20}}
+	answer := answers.Answer{At: time.Now(), Generation: "g1", Question: "What is the capital of Norway?"}
+	if there, err := store.Add(f.t.Context(), space, answer, nil); err != nil || !there {
+		f.t.Fatalf("%t %v", there, err)
+	}
+}
+
 // Addresses that are made of the examples alone are answered.
 func TestTheExamplesOfAddressesAreReal(t *testing.T) {
 	f := serve(t, nil)
 	f.ask(fram)
 	f.here = true // whose namespaces are its own
+	f.kept("local", "session-1")
 	f.report("g1", corpus.Report{Status: corpus.StatusCompleted})
 	for path, operations := range describe(t).Paths {
 		described, ok := operations["get"]

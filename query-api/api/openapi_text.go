@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/unweaver/unweaver/internal/apr/answers"
 	"github.com/unweaver/unweaver/internal/fault"
 )
 
@@ -45,7 +44,8 @@ var pathParameters = map[string]struct{ pattern, doc, example string }{
 	"run":        {"^[a-z0-9][a-z0-9-]{0,62}$", "name of the run: that of its generation", "g1"},
 	"id":         {"^[0-9a-f]{32}$", "id, as answers have it", exampleEntity},
 	"model":      {"^unweaver/[a-z0-9][a-z0-9-]{0,62}$", "unweaver/ and the name of an index", "unweaver/sample"},
-	"namespace":  {answers.NamePattern, "name of the namespace; with shared: that of all callers", "session-1"},
+	// Without its pattern: programs that hold encoded addresses to it refuse the colon of shared names.
+	"namespace": {"", "name of the namespace; with shared: that of all callers", "session-1"},
 	"key": {
 		"", "key of the document. Slashes may stand as they are; a key that ends in /text has that slash written %2F",
 		"cities/oslo.txt",

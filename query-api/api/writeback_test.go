@@ -165,14 +165,16 @@ func TestAnswersStayWithTheirKeyIndexAndNamespace(t *testing.T) {
 	if _, out := s.question(theirs, "one", whoReached, map[string]any{"answer": false}); earlierOf(out) != "" {
 		t.Error("another key has it")
 	}
-	if _, out := s.call(theirs, http.MethodGet, "/v1/indexes/sample/answers/one", ""); len(out["answers"].([]any)) != 0 {
-		t.Errorf("another key reads %v", out)
+	for _, method := range []string{http.MethodGet, http.MethodDelete} {
+		for _, name := range []string{"one", "No%20name", "shared:one"} {
+			status, out := s.call(theirs, method, "/v1/indexes/sample/answers/"+name, "")
+			if status != http.StatusNotFound || out["code"] != "not_found" {
+				t.Errorf("another key has %s %s: %d %v", method, name, status, out)
+			}
+		}
 	}
 	if _, out := s.call(theirs, http.MethodGet, "/v1/indexes/sample/answers", ""); len(out["namespaces"].([]any)) != 0 {
 		t.Errorf("another key lists %v", out)
-	}
-	if _, out := s.call(theirs, http.MethodDelete, "/v1/indexes/sample/answers/one", ""); out["namespaces"] != 0.0 {
-		t.Errorf("another key clears %v", out)
 	}
 	for _, method := range []string{http.MethodGet, http.MethodDelete} {
 		if status, _ := s.call(elsewhere, method, "/v1/indexes/sample/answers/one", ""); status != http.StatusNotFound {
@@ -336,9 +338,8 @@ func TestAnAnswerOfAGenerationThatWasReplacedMeanwhileIsNotKept(t *testing.T) {
 			if status != http.StatusOK || told["stored"] != false || told["reason"] != "stale" {
 				t.Errorf("%d %v", status, out["write_back"])
 			}
-			_, out = s.call(key, http.MethodGet, "/v1/indexes/sample/answers/one", "")
-			if len(out["answers"].([]any)) != 0 {
-				t.Errorf("left: %v", out["answers"])
+			if status, out = s.call(key, http.MethodGet, "/v1/indexes/sample/answers/one", ""); status != http.StatusNotFound {
+				t.Errorf("left: %d %v", status, out["answers"])
 			}
 		})
 	}

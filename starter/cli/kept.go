@@ -110,6 +110,9 @@ func (a *App) answersClearCmd() *cobra.Command {
 			}
 			return a.withQueries(command.Context(), func(ctx context.Context, base string) error {
 				raw, err := answersOf(ctx, http.MethodDelete, base, index, args)
+				if fault.Is(err, fault.NotFound) { // forgotten already
+					raw, err = []byte(`{"namespaces":0}`), nil
+				}
 				if err != nil {
 					return err
 				}

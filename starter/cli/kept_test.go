@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -63,6 +64,10 @@ func TestKeptAnswersAreForgottenByNameOrAllWhereThatIsSaid(t *testing.T) {
 	got = kept(t, served, "clear", "--all", "--index", "docs", "--json")
 	if as := decoded(t, got.out); as["namespaces"] != 1.0 || served.asked[1] != "DELETE /v1/indexes/docs/answers" {
 		t.Errorf("%+v %v", got, served.asked)
+	}
+	gone := &mapped{status: http.StatusNotFound, body: `{"code":"not_found","detail":"find namespace: there is none"}`}
+	if got := kept(t, gone, "clear", "one", "--index", "docs"); got.exit != cli.ExitDone || !strings.Contains(got.out, "0 ") {
+		t.Errorf("one that is forgotten already: %+v", got)
 	}
 	for _, args := range [][]string{{"clear"}, {"clear", "one", "--all"}, {"clear", "one", "two"}} {
 		if got := kept(t, served, append(args, "--index", "docs")...); got.exit == cli.ExitDone || len(served.asked) != 2 {
