@@ -33,7 +33,9 @@ expected-statuses = ["2xx", "400", "404", "410", "422"]
 // TestSchemathesisFindsNothing has requests made from the description, good ones and bad ones, and checks every answer
 // against it. UNWEAVER_TEST_SCHEMATHESIS is the program (make test installs it into .tools);
 // UNWEAVER_TEST_SCHEMATHESIS_SECONDS bounds it, by default to a minute; UNWEAVER_TEST_SCHEMATHESIS_SEED has it make
-// other requests than those of seed 1.
+// other requests than those of seed 1. What was deleted and is still there (use_after_free) is not looked for: a list
+// of answers that were all forgotten is there, and empty. That a namespace is not there any more,
+// TestAnswersStayWithTheirKeyIndexAndNamespace holds.
 func TestSchemathesisFindsNothing(t *testing.T) {
 	program := os.Getenv("UNWEAVER_TEST_SCHEMATHESIS")
 	if program == "" {
@@ -57,7 +59,7 @@ func TestSchemathesisFindsNothing(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	command := exec.CommandContext(ctx, program, "--config-file", config, "run", address+"/openapi.json",
-		"--no-color", "--seed", seed, "--max-time", seconds, "--checks", "all",
+		"--no-color", "--seed", seed, "--max-time", seconds, "--checks", "all", "--exclude-checks", "use_after_free",
 		"--phases", "examples,coverage,fuzzing,stateful",
 		"--generation-database", "none", "--warnings", "off", "--continue-on-failure", "--output-truncate", "true")
 	command.Dir = folder

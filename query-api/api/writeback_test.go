@@ -193,6 +193,11 @@ func TestAnswersStayWithTheirKeyIndexAndNamespace(t *testing.T) {
 	if _, out := s.call(mine, http.MethodDelete, "/v1/indexes/sample/answers/one", ""); out["namespaces"] != 1.0 {
 		t.Errorf("%v", out)
 	}
+	for _, method := range []string{http.MethodGet, http.MethodDelete} {
+		if status, out := s.call(mine, method, "/v1/indexes/sample/answers/one", ""); status != http.StatusNotFound {
+			t.Errorf("%s of what was forgotten: %d %v", method, status, out)
+		}
+	}
 	if _, out := s.question(mine, "one", whoReached, nil); earlierOf(out) != "" {
 		t.Error("it is told though it was forgotten")
 	}
