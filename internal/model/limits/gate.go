@@ -240,15 +240,17 @@ func (g *Gate) enter(ctx context.Context, admit ahead) (Ticket, *model.Admission
 	if err != nil {
 		return Ticket{}, nil, g.unqueue(waiting, place, err)
 	}
-	g.pace.took(time.Since(began))
-	old := time.NewTimer(time.Until(admission.Until))
-	defer old.Stop()
-	select {
-	case <-waiting.admitted:
-		return waiting.ticket, admission, nil
-	case <-old.C: // the gate was closed meanwhile, or the server became slow
-		admission.GiveBack()
-	case <-ctx.Done():
+	if admission != nil {
+		g.pace.took(time.Since(began))
+		old := time.NewTimer(time.Until(admission.Until))
+		defer old.Stop()
+		select {
+		case <-waiting.admitted:
+			return waiting.ticket, admission, nil
+		case <-old.C: // the gate was closed meanwhile, or the server became slow
+			admission.GiveBack()
+		case <-ctx.Done():
+		}
 	}
 	select {
 	case <-waiting.admitted:
