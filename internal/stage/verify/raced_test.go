@@ -1,0 +1,6 @@
+//go:build race
+
+package verify_test
+
+// raced tells whether the race detector runs along.
+const raced = true
