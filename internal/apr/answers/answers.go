@@ -10,9 +10,7 @@ package answers
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
-	"math"
 	"path"
 	"regexp"
 	"slices"
@@ -22,6 +20,7 @@ import (
 	"github.com/unweaver/unweaver/internal/apr"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/vector"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/blob"
 )
@@ -129,30 +128,8 @@ type Answer struct {
 // Origin of everything that is kept here.
 const Origin = "answer"
 
-// Vector is stored as bytes: four a number, the lowest first.
-type Vector []float32
-
-// MarshalJSON implements json.Marshaler.
-func (v Vector) MarshalJSON() ([]byte, error) {
-	raw := make([]byte, 0, 4*len(v))
-	for _, x := range v {
-		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
-	}
-	return json.Marshal(raw)
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (v *Vector) UnmarshalJSON(b []byte) error {
-	var raw []byte
-	if err := json.Unmarshal(b, &raw); err != nil {
-		return err
-	}
-	*v = make(Vector, len(raw)/4)
-	for i := range *v {
-		(*v)[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
-	}
-	return nil
-}
+// Vector is stored as base64 of its little-endian numbers.
+type Vector = vector.JSON
 
 // Word as prompts have it.
 func (w Word) Word() apr.Word { return apr.Word(w) }

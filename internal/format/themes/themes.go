@@ -4,15 +4,13 @@
 package themes
 
 import (
-	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
-	"math"
 	"os"
 	"strconv"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/format/vector"
 )
 
 // Version of the file.
@@ -65,36 +63,7 @@ type Question struct {
 }
 
 // Vector is written as base64 of its little-endian numbers.
-type Vector []float32
-
-// MarshalJSON implements json.Marshaler.
-func (v Vector) MarshalJSON() ([]byte, error) {
-	raw := make([]byte, 0, 4*len(v))
-	for _, x := range v {
-		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
-	}
-	return json.Marshal(raw)
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (v *Vector) UnmarshalJSON(text []byte) error {
-	var coded string
-	if err := json.Unmarshal(text, &coded); err != nil {
-		return err
-	}
-	raw, err := base64.StdEncoding.DecodeString(coded)
-	if err != nil {
-		return err
-	}
-	if len(raw)%4 != 0 {
-		return fault.SegmentDamage.At("read vector", "of "+strconv.Itoa(len(raw))+" bytes")
-	}
-	*v = make(Vector, len(raw)/4)
-	for i := range *v {
-		(*v)[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
-	}
-	return nil
-}
+type Vector = vector.JSON
 
 // Encode gives the bytes of a file. One that Decode would refuse is fault.Internal.
 func (f File) Encode() ([]byte, error) {
