@@ -54,14 +54,14 @@ func Admitted(ctx context.Context, admission *Admission) context.Context {
 	return context.WithValue(ctx, admitted{}, admission)
 }
 
-// Ahead gives what admits a request of texts of so many bytes before it has a place; nil where the model below costs
-// nothing, or its meter has no foresight.
-func Ahead(metered any, task string, bytes int) func(ctx context.Context) (*Admission, error) {
+// Ahead gives what admits a request of these texts before it has a place; nil where the model below costs nothing, or
+// its meter has no foresight.
+func Ahead(metered any, task string, texts ...string) func(ctx context.Context) (*Admission, error) {
 	below, ok := As[interface{ foresight() Foresight }](metered)
 	if !ok || below.foresight() == nil {
 		return nil
 	}
-	meter, prompt := below.foresight(), aboutTokens(bytes)
+	meter, prompt := below.foresight(), aboutTokens(texts...)
 	return func(ctx context.Context) (*Admission, error) { return meter.Ahead(ctx, task, prompt) }
 }
 

@@ -33,7 +33,7 @@ func TestARequestIsSentByTheAdmissionItHas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			meter := &seer{holds: c.holds}
 			chat := model.MeterChat(&scripted{reply: model.Reply{Usage: usage}}, meter)
-			admit := model.Ahead(chat, model.Extract, 12)
+			admit := model.Ahead(chat, model.Extract, "twelve", " bytes")
 			admission, err := admit(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -66,12 +66,12 @@ func TestNothingIsAdmittedAheadOfWhatCostsNothingOrByAMeterWithoutForesight(t *t
 		"no meter":  &scripted{},
 		"no seeing": model.MeterChat(&scripted{}, &tally{}),
 	} {
-		if model.Ahead(chat, model.Extract, 1) != nil {
+		if model.Ahead(chat, model.Extract, "a") != nil {
 			t.Errorf("%s: is admitted ahead", name)
 		}
 	}
 	embedder := model.MeterEmbedder(&scripted{}, &seer{holds: true})
-	if model.Ahead(embedder, model.EmbedTask, 1) == nil {
+	if model.Ahead(embedder, model.EmbedTask, "a") == nil {
 		t.Error("embeddings that are paid for are not admitted ahead")
 	}
 }

@@ -17,8 +17,14 @@ type Meter interface {
 	Begin(ctx context.Context, task string, prompt int64) (end func(usage Usage, answered bool), err error)
 }
 
-// aboutTokens of texts that together have so many bytes: four bytes each, as limits reckon too.
-func aboutTokens(bytes int) int64 { return int64(bytes+3) / 4 }
+// aboutTokens of texts together: four bytes each, as limits reckon too.
+func aboutTokens(texts ...string) int64 {
+	bytes := 0
+	for _, text := range texts {
+		bytes += len(text)
+	}
+	return int64(bytes+3) / 4
+}
 
 // MeterChat puts a meter around a paid model; models that cost nothing, and a nil meter, leave it as it is. It belongs
 // below limits, so that nothing waits between admission and sending; limits may have a request admitted a moment before
@@ -48,7 +54,7 @@ func (m meteredChat) Unwrap() Chat { return m.Chat }
 
 // Complete implements Chat.
 func (m meteredChat) Complete(ctx context.Context, call Call) (reply Reply, err error) {
-	counted := metering{m.meter, call.Task, aboutTokens(len(call.System) + len(call.User)), nil}
+	counted := metering{m.meter, call.Task, aboutTokens(call.System, call.User), nil}
 	if err := counted.begin(ctx); err != nil {
 		return Reply{}, err
 	}
@@ -103,11 +109,7 @@ func (m meteredEmbedder) Unwrap() Embedder { return m.Embedder }
 
 // Embed implements Embedder.
 func (m meteredEmbedder) Embed(ctx context.Context, texts []string) (out [][]float32, usage Usage, err error) {
-	bytes := 0
-	for _, text := range texts {
-		bytes += len(text)
-	}
-	counted := metering{m.meter, EmbedTask, aboutTokens(bytes), nil}
+	counted := metering{m.meter, EmbedTask, aboutTokens(texts...), nil}
 	if err := counted.begin(ctx); err != nil {
 		return nil, Usage{}, err
 	}

@@ -103,7 +103,7 @@ func (c Chat) Unwrap() model.Chat { return c.Chat }
 func (c Chat) Complete(ctx context.Context, call model.Call) (model.Reply, error) {
 	estimated := (len(call.System)+len(call.User))/4 + len(call.Input)/4
 	endpoint := c.Info().Endpoint + " chat"
-	admit := model.Ahead(c.Chat, call.Task, len(call.System)+len(call.User))
+	admit := model.Ahead(c.Chat, call.Task, call.System, call.User)
 	ticket, admission, err := c.enter(ctx, endpoint, estimated, admit)
 	if err != nil {
 		return model.Reply{}, err
@@ -152,11 +152,7 @@ func (e Embedder) keep(ctx context.Context) context.Context {
 func (e Embedder) Embed(ctx context.Context, texts []string) ([][]float32, model.Usage, error) {
 	estimated := roughly(texts)
 	endpoint := e.Info().Endpoint + " embed"
-	bytes := 0
-	for _, text := range texts {
-		bytes += len(text)
-	}
-	ticket, admission, err := e.enter(ctx, endpoint, estimated, model.Ahead(e.Embedder, model.EmbedTask, bytes))
+	ticket, admission, err := e.enter(ctx, endpoint, estimated, model.Ahead(e.Embedder, model.EmbedTask, texts...))
 	if err != nil {
 		return nil, model.Usage{}, err
 	}
