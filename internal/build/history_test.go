@@ -263,6 +263,11 @@ func openGeneration(t *testing.T, s *site) *retrieve.Generation {
 	return generation
 }
 
+// questionOf what documents of a history say.
+func questionOf(random *rand.Rand) string {
+	return fmt.Sprintf("Which %s did %s carry to %s?", pick(random, goods), pick(random, people), pick(random, places))
+}
+
 // sameAnswers asks two sites questions by every method.
 func sameAnswers(t *testing.T, got, want *site, night, questions int) {
 	t.Helper()
@@ -273,8 +278,7 @@ func sameAnswers(t *testing.T, got, want *site, night, questions int) {
 	found := 0
 	for _, method := range retrieve.Methods().Plain() {
 		for range questions {
-			question := fmt.Sprintf("Which %s did %s carry to %s?", pick(random, goods), pick(random, people),
-				pick(random, places))
+			question := questionOf(random)
 			first, second := answerOf(t, got, have, method, question), answerOf(t, want, other, method, question)
 			if !slices.Equal(first, second) {
 				t.Fatalf("night %d, %s, %q:\n%s\nwant\n%s", night, method, question, strings.Join(first, "\n"),

@@ -196,8 +196,7 @@ func nearAnswers(t *testing.T, got, want *site, night, questions int) {
 		exact := m.Spec().Needs.Embedding == retrieve.NoEmbedding
 		bits, equal, found := 0, 0, 0
 		for range questions {
-			question := fmt.Sprintf("Which %s did %s carry to %s?", pick(random, goods), pick(random, people),
-				pick(random, places))
+			question := questionOf(random)
 			first, second := answersOf(t, got, have, method, question), answersOf(t, want, other, method, question)
 			found += len(first)
 			if slices.Equal(first, second) {

@@ -133,8 +133,7 @@ func BenchmarkSplitsOverHTTP(b *testing.B) {
 					random := rand.New(rand.NewPCG(uint64(round), 3))
 					before := processor(b)
 					for range questions {
-						question := fmt.Sprintf("Which %s did %s carry to %s?", pick(random, goods), pick(random, people),
-							pick(random, places))
+						question := questionOf(random)
 						began := time.Now()
 						got := layout.ask(b, method, question)
 						if round > 0 {

@@ -262,7 +262,7 @@ func TestDamagedColumnsAreMadeAgain(t *testing.T) {
 		raw[at] ^= 0x10
 		return raw
 	}
-	for name, raw := range map[string][]byte{
+	spoiled(t, store, dir, path, rows, map[string][]byte{
 		"missing":     nil,
 		"empty":       {},
 		"magic":       flipped(3),
@@ -276,29 +276,7 @@ func TestDamagedColumnsAreMadeAgain(t *testing.T) {
 		"longer":      append(bytes.Clone(whole), 0),
 		"header only": whole[:indexHead+4],
 		"zeros":       make([]byte, len(whole)),
-	} {
-		if err := store.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if raw == nil {
-			err = os.Remove(path)
-		} else {
-			err = os.WriteFile(path, raw, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		store = indexed(t, dir)
-		counts(t, store, indexedRows) // opens it
-		store.open["c"].loaded = true
-		if share := recall(t, store, rows, 10); share != 1 || withIndex(store, 10) != 0 {
-			t.Errorf("%s: recall %.4f, looked at by %d indexes", name, share, withIndex(store, 10))
-		}
-		reload(t, store)
-		if again, err := os.ReadFile(path); err != nil || !bytes.Equal(again, whole) || withIndex(store, 10) != 1 {
-			t.Errorf("%s: they were not made again: %v", name, err)
-		}
-	}
+	})
 }
 
 // Signs of rows that would have columns today were made before there were columns: they are used, and the next load

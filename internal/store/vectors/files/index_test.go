@@ -133,7 +133,7 @@ func TestADamagedIndexIsMadeAgain(t *testing.T) {
 		raw[at] ^= 0x10
 		return raw
 	}
-	for name, raw := range map[string][]byte{
+	spoiled(t, store, dir, path, rows, map[string][]byte{
 		"missing":        nil,
 		"empty":          {},
 		"magic":          flipped(3),
@@ -149,7 +149,18 @@ func TestADamagedIndexIsMadeAgain(t *testing.T) {
 		"only a header":  whole[:indexHead+4],
 		"zeros":          make([]byte, len(whole)),
 		"of no measures": append(append(bytes.Clone(whole[:20]), make([]byte, indexHead-20)...), whole[len(whole)-4:]...),
-	} {
+	})
+}
+
+// spoiled has the file of a collection's only index be what it should not: the collection is searched without it, row
+// by row, and the next load makes it again as it was. nil: the file is gone.
+func spoiled(t *testing.T, store *Store, dir, path string, rows []vectors.Row, contents map[string][]byte) {
+	t.Helper()
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, raw := range contents {
 		if err := store.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +173,7 @@ func TestADamagedIndexIsMadeAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		store = indexed(t, dir)
-		counts(t, store, fewRows) // opens it
+		counts(t, store, len(rows)) // opens it
 		store.open["c"].loaded = true
 		if share := recall(t, store, rows, 10); share != 1 || withIndex(store, 10) != 0 {
 			t.Errorf("%s: recall %.4f, looked at by %d indexes", name, share, withIndex(store, 10))
