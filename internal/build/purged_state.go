@@ -8,7 +8,6 @@ import (
 
 	"github.com/unweaver/unweaver/internal/build/purges"
 	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/records"
 )
@@ -56,12 +55,7 @@ func (p *purging) overwrite(ctx context.Context) error {
 		}
 	}
 	if scrubber, ok := beneath(p.Coordination).(records.Scrubber); ok {
-		if err := scrubber.Scrub(ctx); err != nil {
-			return err
-		}
-	}
-	if settler, ok := blob.Beneath(p.Artifacts).(blob.Settler); ok {
-		return settler.Settle()
+		return scrubber.Scrub(ctx)
 	}
 	return nil
 }

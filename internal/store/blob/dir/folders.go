@@ -48,11 +48,8 @@ func (f *folders) sync(folder string) error {
 	return mine.err
 }
 
-// syncFolder and syncData are variables so that a test can count and fail.
-var (
-	syncFolder = durable.SyncFolder
-	syncData   = dataSync
-)
+// syncFolder is a variable so that a test can count and fail.
+var syncFolder = durable.SyncFolder
 
 // mkdir makes a folder and those above it, each durable in the one above.
 func (s *Store) mkdir(folder string) error {
