@@ -5,9 +5,9 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/unweaver/unweaver/internal/format/rows"
-	"github.com/unweaver/unweaver/internal/store/artifact"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // framesWidth is how many frames are read at once for one page of documents.
@@ -42,7 +42,7 @@ func (g *Generation) Documents(ctx context.Context, from, to int) ([]rows.Docume
 		}
 	}
 	read := make([]*frame, len(distinct))
-	if err := par.Each(ctx, len(distinct), framesWidth, func(ctx context.Context, i int) (err error) {
+	if err := parallel.Each(ctx, len(distinct), framesWidth, func(ctx context.Context, i int) (err error) {
 		read[i], err = unpacked.Read(ctx, distinct[i].File, distinct[i].Number)
 		return err
 	}); err != nil {
