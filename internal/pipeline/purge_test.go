@@ -176,7 +176,7 @@ func TestAPurgedDocumentLeavesEverythingThatIsStored(t *testing.T) {
 func (s *paidSite) onDisk(t *testing.T) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
-	artifacts, err := dir.Open(filepath.Join(folder, "artifacts"))
+	artifacts, err := dir.Open(filepath.Join(folder, "artifacts"), dir.Journal(ledger.Loose))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func (s *paidSite) onDisk(t *testing.T) (folder string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		for _, err := range []error{classes.Close(), dense.Close()} {
+		for _, err := range []error{artifacts.Close(), classes.Close(), dense.Close()} {
 			if err != nil {
 				t.Error(err)
 			}
@@ -232,7 +232,7 @@ func onDiskHolding(t *testing.T, folder string, words ...string) (where []string
 }
 
 // On the stores of the embedded stack no byte of any file says a word that the document alone had: neither free pages
-// of the file of records, nor the table of words, nor the copies that were mapped.
+// of the file of records, nor the journal, nor the table of words, nor the copies that were mapped.
 func TestNoFileOfTheEmbeddedStoresHoldsAWordOfAPurgedDocument(t *testing.T) {
 	t.Setenv(keyVariable, "secret")
 	s := newPaidSite(t, 12, func(*paidSite, modeltest.Seen) modeltest.Injection { return modeltest.Injection{} })

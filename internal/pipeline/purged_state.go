@@ -8,6 +8,7 @@ import (
 
 	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/pipeline/purges"
+	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/coordination"
 	"github.com/unweaver/unweaver/internal/store/records"
 )
@@ -55,7 +56,12 @@ func (p *purging) overwrite(ctx context.Context) error {
 		}
 	}
 	if scrubber, ok := beneath(p.Coordination).(records.Scrubber); ok {
-		return scrubber.Scrub(ctx)
+		if err := scrubber.Scrub(ctx); err != nil {
+			return err
+		}
+	}
+	if settler, ok := blob.Beneath(p.Artifacts).(blob.Settler); ok {
+		return settler.Settle()
 	}
 	return nil
 }

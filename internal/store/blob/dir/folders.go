@@ -48,8 +48,11 @@ func (f *folders) sync(folder string) error {
 	return mine.err
 }
 
-// syncFolder is a variable so that a test can count and fail.
-var syncFolder = durable.SyncFolder
+// syncFolder and syncData are variables so that a test can count and fail.
+var (
+	syncFolder = durable.SyncFolder
+	syncData   = dataSync
+)
 
 // mkdir makes a folder and those above it, each durable in the one above.
 func (s *Store) mkdir(folder string) error {

@@ -1,13 +1,11 @@
 package dir
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -146,22 +144,25 @@ func TestManyWritersMakeOneTree(t *testing.T) {
 	wg.Wait()
 }
 
-// Ledger entries by 64 callers, as a build writes them.
 func BenchmarkPut(b *testing.B) {
-	store, err := Open(b.TempDir())
-	if err != nil {
-		b.Fatal(err)
-	}
-	var number atomic.Int64
-	raw := bytes.Repeat([]byte("x"), 1800)
-	b.SetParallelism(32)
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			n := number.Add(1)
-			key := fmt.Sprintf("loose/%02x/%064d", n%256, n)
-			if _, err := blob.Write(b.Context(), store, key, raw, blob.Cond{Absent: true}); err != nil {
-				b.Error(err)
+	for _, writers := range []int{1, 16} {
+		b.Run(fmt.Sprint(writers), func(b *testing.B) {
+			store, err := Open(b.TempDir())
+			if err != nil {
+				b.Fatal(err)
 			}
-		}
-	})
+			b.SetParallelism(writers)
+			var number sync.Map
+			b.RunParallel(func(pb *testing.PB) {
+				me := fmt.Sprintf("%p", pb)
+				number.Store(me, true)
+				for i := 0; pb.Next(); i++ {
+					key := fmt.Sprintf("objects/%s-%d", me, i)
+					if _, err := blob.Write(b.Context(), store, key, []byte(key), blob.Cond{}); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		})
+	}
 }
