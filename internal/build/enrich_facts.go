@@ -96,7 +96,7 @@ func (r *Run) factsIn(ctx context.Context, manifest *corpus.Manifest) (facts.In,
 	if err != nil {
 		return facts.In{}, model.Set{}, nil, err
 	}
-	models, err := r.models(ctx)
+	models, err := r.models()
 	if err != nil {
 		return facts.In{}, models, nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/build/items"
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/rows"
@@ -19,7 +18,7 @@ import (
 // chunks reads the chunks of a document as the stages after this one will.
 func (r *run) chunks(key string) (all []rows.Chunk) {
 	r.t.Helper()
-	for row, err := range artifact.ScanAll(r.t.Context(), r.art.Store, items.ChunksKey(r.scratch, 0)) {
+	for row, err := range artifact.ScanAll(r.t.Context(), r.art.Store, r.chunkRows()) {
 		if err != nil {
 			r.t.Fatal(err)
 		}
