@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/rows"
 	"github.com/unweaver/unweaver/internal/stage/chunk"
-	"github.com/unweaver/unweaver/internal/store/artifact"
 )
 
 // chunks reads the chunks of a document as the stages after this one will.
@@ -83,7 +83,7 @@ func TestADocumentThatCannotBeUsedKeepsWhatItWas(t *testing.T) {
 					t.Fatalf("night %d: stale %v, problem %q", night, after.Stale, after.Problem)
 				}
 				same := after
-				same.Stale, same.Found, same.Problem = false, corpus.Digest{}, ""
+				same.Stale, same.Found, same.Problem = false, core.Digest{}, ""
 				same.ETag, same.Size, same.Frame = before.ETag, before.Size, before.Frame
 				if !reflect.DeepEqual(same, before) {
 					t.Errorf("night %d: got  %+v\nwant %+v", night, same, before)
