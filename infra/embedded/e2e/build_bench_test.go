@@ -123,9 +123,10 @@ func startBench(b *testing.B, server *modeltest.Server, copies int, set ...strin
 		b.Fatal(err)
 	}
 	b.Cleanup(at.Kill)
-	writeCopies(b, filepath.Join(dir, "corpus.jsonl"), copies)
+	docs := b.TempDir()
+	writeCopies(b, filepath.Join(docs, "corpus.jsonl"), copies)
 	set = append(set, "models.embedding.dimension=512", "indexes.m.chunking.strategy=document")
-	return at, spec(b, "m", filepath.Join(dir, "corpus.jsonl"), server, set...)
+	return at, spec(b, "m", docs, server, set...)
 }
 
 func readCorpus(b *testing.B) []byte {
