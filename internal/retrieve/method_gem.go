@@ -133,8 +133,8 @@ func (gemMethod) Run(r *Request) (Explanation, error) {
 		})
 	}
 	r.Result.Timing.Search = time.Since(start)
-	if r.allowed.err != nil || r.noMatch() {
-		return nil, r.allowed.err
+	if r.noMatch() {
+		return nil, nil
 	}
 	return func() any { return known.explain(r.Generation, taken, by, steps) }, nil
 }
