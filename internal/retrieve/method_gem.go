@@ -93,9 +93,7 @@ func (gemMethod) Run(r *Request) (Explanation, error) {
 	}
 	var graph *memoryGraph
 	if r.Query.Params.Text("search") == "graph" {
-		if graph, err = r.Generation.needGraph(known); err != nil {
-			return nil, err
-		}
+		graph = known.graph
 		asked.every = slices.Repeat([]gem.Match{{Question: -1}}, graph.Len())
 	}
 	ranked, members := known.nearest(asked)

@@ -69,7 +69,7 @@ type Chunk struct {
 // Entity is one voter, or one seed.
 type Entity struct {
 	ID         corpus.ID
-	Place      uint32 // in the live segment
+	Place      uint32 // in the order of ids
 	Name       string
 	Score      float64 // by which the method ranks it
 	Similarity float64

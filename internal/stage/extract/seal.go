@@ -100,7 +100,7 @@ const loadWidth = 16
 // sealed is a batch as it is stored.
 type sealed struct {
 	rows *artifact.Loaded
-	paid *artifact.Loaded // nil: none was written
+	paid *artifact.Loaded // nil: the model costs nothing
 }
 
 // load reads a batch.
@@ -121,9 +121,6 @@ func (in SealIn) load(ctx context.Context, batch int) (sealed, error) {
 			out.rows, err = artifact.Load(ctx, in.Artifacts.Store, rowsKey)
 		case in.Paid:
 			out.paid, err = artifact.Load(ctx, in.Artifacts.Store, paidKey)
-			if fault.Is(err, fault.NotFound) { // a release wrote it that had none
-				err = nil
-			}
 		}
 		return err
 	})
@@ -161,9 +158,6 @@ func (in SealIn) join(
 		if extract.Fallback != "" {
 			res.failed(m, extract.Fallback)
 		}
-		if in.Paid && batch.paid == nil {
-			paid.keys = append(paid.keys, extract.Key)
-		}
 		if res.Chunks%64 == 0 {
 			stage.Tell(in.OnProgress, corpus.Progress{Stage: "extract", Done: res.Chunks})
 		}
@@ -172,10 +166,7 @@ func (in SealIn) join(
 }
 
 // paidEntries are the ledger entries of a shard.
-type paidEntries struct {
-	entries spill.Sorter
-	keys    []corpus.Digest // of batches that wrote no entries
-}
+type paidEntries struct{ entries spill.Sorter }
 
 func (p *paidEntries) add(file *artifact.Loaded) error {
 	if file == nil {
@@ -209,10 +200,7 @@ func (p *paidEntries) pack(ctx context.Context, into *ledger.Ledger) error {
 			}
 		}
 	}
-	if _, err := into.PackEntries(ctx, ledger.Extract, entries); err != nil || len(p.keys) == 0 {
-		return err
-	}
-	_, err := into.Pack(ctx, ledger.Extract, p.keys)
+	_, err := into.PackEntries(ctx, ledger.Extract, entries)
 	return err
 }
 

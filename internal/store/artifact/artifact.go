@@ -111,7 +111,7 @@ func (x Index) Manifest(ctx context.Context, sha string) (*corpus.Manifest, erro
 	if err := json.Unmarshal(raw, manifest); err != nil {
 		return nil, fault.SegmentDamage.At("read manifest", sha).Because(err).Advise(x.Rebuild())
 	}
-	if manifest.Format != corpus.ManifestFormat {
+	if manifest.Format > corpus.ManifestFormat {
 		return nil, fault.SegmentDamage.At("read manifest", manifest.Generation).
 			Because(fmt.Sprintf("it is of format %d, this program reads format %d", manifest.Format, corpus.ManifestFormat)).
 			Advise("use the program version that wrote it, or " + x.Rebuild())
