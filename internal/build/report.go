@@ -129,9 +129,6 @@ func (r *Run) named(ctx context.Context, report corpus.Report) (bool, error) {
 	if artifact.IsDamage(err) {
 		return false, nil
 	}
-	if there.RunID == "" { // a release before this one wrote it
-		return !there.Started.Equal(report.Started), err
-	}
 	return there.RunID != report.RunID, err
 }
 

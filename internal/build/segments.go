@@ -6,7 +6,6 @@ import (
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/format/idf"
-	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/store/artifact"
 	"github.com/unweaver/unweaver/internal/store/localfile"
 )
@@ -14,10 +13,6 @@ import (
 // segments opens what runs map into memory. A mapping is shared by all units of the process and closed when none needs
 // it.
 type segments struct{}
-
-func (segments) live(ctx context.Context, r *Run, sha string) (*live.File, func(), error) {
-	return mapped(localfile.Acquire(ctx, r.Cache, r.Artifacts, r.Index.SegmentKey(sha), sha, live.Open))
-}
 
 func (segments) idf(ctx context.Context, r *Run, sha string) (*idf.Table, func(), error) {
 	return mapped(localfile.Acquire(ctx, r.Cache, r.Artifacts, r.Index.SegmentKey(sha), sha, idf.Open))

@@ -11,7 +11,7 @@ import (
 
 func TestTheTemporaryFolderIsComparedWithWhatABuildNeeds(t *testing.T) {
 	built := &corpus.Manifest{Segments: corpus.Segments{
-		Live: []corpus.Segment{{Bytes: 1 << 30}}, Search: []corpus.Segment{{Bytes: 2 << 30}},
+		IDF: []corpus.Segment{{Bytes: 3 << 30}},
 	}}
 	for name, c := range map[string]struct {
 		space    scratch.Space

@@ -190,11 +190,12 @@ func TestWhatCannotBeOpenedSaysWhyAndLeavesNothingMapped(t *testing.T) {
 		code    fault.Code
 		say     string
 	}{
-		"no live segment": {
-			retrievetest.Options{Edit: func(m *corpus.Manifest) { m.Segments.Live = nil }}, nil, fault.SegmentDamage, "live",
+		"no split": {
+			retrievetest.Options{Edit: func(m *corpus.Manifest) { m.Segments.Splits = nil }}, nil, fault.SegmentDamage,
+			"no live mention",
 		},
-		"the search segment is gone": {
-			retrievetest.Options{Edit: func(m *corpus.Manifest) { m.Segments.Search = []corpus.Segment{missing} }},
+		"the class run is gone": {
+			retrievetest.Options{Edit: func(m *corpus.Manifest) { m.Segments.Runs[0].Segment = missing }},
 			nil, fault.SegmentDamage, "restore --index sample",
 		},
 		"another analyser": {
@@ -204,8 +205,8 @@ func TestWhatCannotBeOpenedSaysWhyAndLeavesNothingMapped(t *testing.T) {
 			retrievetest.Options{Edit: func(m *corpus.Manifest) { m.Segments.Text = []corpus.Segment{missing} }},
 			nil, fault.SegmentDamage, "index --rebuild --index sample",
 		},
-		"the live segment is gone": {
-			retrievetest.Options{Edit: func(m *corpus.Manifest) { m.Segments.Live = []corpus.Segment{missing} }},
+		"the split is gone": {
+			retrievetest.Options{Edit: func(m *corpus.Manifest) { m.Segments.Splits[0].Segment = missing }},
 			nil, fault.SegmentDamage, "index --rebuild --index sample",
 		},
 		"the documents are gone": {

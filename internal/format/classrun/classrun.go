@@ -24,17 +24,9 @@ import (
 )
 
 // Kind and Version of the file.
-// 1: rows, names in order, one side of postings.
-// 2: postings are packed, names are front-coded (names, name_ends before), rows have no node.
-// 3: rows have no first mention.
-// 4: rows have 8 bytes of the digest of their vector, 32 before; row_name, the name of each row, is left out. All are
-// read.
 const (
 	Kind    = "classrun"
-	Version = 4
-	whole   = 3
-	firsts  = 2
-	flat    = 1
+	Version = 1
 )
 
 // Side is the prefix of the postings.
@@ -61,33 +53,6 @@ type Row struct {
 	Record corpus.Digest
 }
 
-// First is where the first mention of a class is, as rows of former versions say.
-type First struct {
-	Chunk corpus.ID
-	Pos   int32
-}
-
-// wholeRow is a record of version 3.
-type wholeRow struct {
-	ID             corpus.ID
-	Vector, Record corpus.Digest
-}
-
-// firstRow is a record of version 2.
-type firstRow struct {
-	ID             corpus.ID
-	Vector, Record corpus.Digest
-	First          First
-}
-
-// flatRow is a record of version 1.
-type flatRow struct {
-	ID, Node       corpus.ID
-	Vector, Record corpus.Digest
-	First          First
-	_              uint32
-}
-
 // Meta of the file, in the section "stats".
 type Meta struct {
 	Analyser string         `json:"analyser"` // the rules that made the terms; questions must be cut by the same
@@ -107,74 +72,29 @@ type File struct {
 	Rows    []Row
 	NameRow []uint32       // place of a name -> row
 	Words   *postings.Side // of rows
-	Firsts  []First        // of each row, in a file of a former version; nil: splits tell
 
 	f     *mapped.File
 	names mapped.Front
-	flat  *mapped.Strings // of a file of version 1, in place of names
 }
 
 // Open maps a run and checks that it is what is expected, and that what its sections say of each other lies within it.
 // Errors: those of mapped.Open, fault.FormatUnknown where another analyser made its terms or where its rows have access
 // labels, fault.SegmentDamage where its content does not fit.
 func Open(path string, expect Expect) (*File, error) {
-	file, err := mapped.Open(path, Kind, Version, whole, firsts, flat)
+	file, err := mapped.Open(path, Kind, Version)
 	if err != nil {
 		return nil, err
 	}
-	x := &File{f: file, NameRow: mapped.Slice[uint32](file, "name_row")}
-	labels := file.Bytes(nodes) != nil
-	switch file.Version() {
-	case flat:
-		labels = x.widen(mapped.Slice[flatRow](file, "rows"))
-		names := mapped.StringsOf(file, "names", "name_ends")
-		x.flat = &names
-	case firsts:
-		x.apart(mapped.Slice[firstRow](file, "rows"))
-	case whole:
-		x.shorten(mapped.Slice[wholeRow](file, "rows"))
-	default:
-		x.Rows = mapped.Slice[Row](file, "rows")
-	}
-	if x.flat == nil {
-		x.names = mapped.FrontOf(file, "names", "name_at", len(x.Rows))
-	}
-	if err := x.check(path, expect, labels); err != nil {
+	x := &File{f: file, NameRow: mapped.Slice[uint32](file, "name_row"), Rows: mapped.Slice[Row](file, "rows")}
+	x.names = mapped.FrontOf(file, "names", "name_at", len(x.Rows))
+	if err := x.check(path, expect); err != nil {
 		file.Close()
 		return nil, err
 	}
 	return x, nil
 }
 
-// widen copies the rows of version 1, which are held in memory therefore, and tells whether one has an access label.
-func (x *File) widen(rows []flatRow) (labels bool) {
-	x.Rows, x.Firsts = make([]Row, len(rows)), make([]First, len(rows))
-	for i := range rows {
-		row := &rows[i]
-		x.Rows[i], x.Firsts[i] = Row{row.ID, row.Vector.Prefix(), row.Record}, row.First
-		labels = labels || row.Node != row.ID
-	}
-	return labels
-}
-
-// apart copies the rows of version 2, which are held in memory therefore.
-func (x *File) apart(rows []firstRow) {
-	x.Rows, x.Firsts = make([]Row, len(rows)), make([]First, len(rows))
-	for i := range rows {
-		row := &rows[i]
-		x.Rows[i], x.Firsts[i] = Row{row.ID, row.Vector.Prefix(), row.Record}, row.First
-	}
-}
-
-// shorten copies the rows of version 3, which are held in memory therefore.
-func (x *File) shorten(rows []wholeRow) {
-	x.Rows = make([]Row, len(rows))
-	for i := range rows {
-		x.Rows[i] = Row{rows[i].ID, rows[i].Vector.Prefix(), rows[i].Record}
-	}
-}
-
-func (x *File) check(path string, expect Expect, labels bool) error {
+func (x *File) check(path string, expect Expect) error {
 	if err := json.Unmarshal(x.f.Bytes(metaSection), &x.Meta); err != nil {
 		return x.f.Unfit(err.Error())
 	}
@@ -185,7 +105,7 @@ func (x *File) check(path string, expect Expect, labels bool) error {
 	if why := x.unfit(); why != "" {
 		return x.f.Unfit(why)
 	}
-	if labels {
+	if x.f.Bytes(nodes) != nil {
 		return fault.FormatUnknown.At("open class run", path).
 			Because("its classes have access labels, which this program does not enforce").
 			Advise("use the program version that wrote it")
@@ -215,11 +135,7 @@ func (x *File) unfit() string {
 			return fmt.Sprintf("class %d is out of the order of ids", i)
 		}
 	}
-	fits := x.names.Fits()
-	if x.flat != nil {
-		fits = x.flat.Fits() && x.flat.Len() == rows
-	}
-	if !fits || len(x.NameRow) != rows {
+	if !x.names.Fits() || len(x.NameRow) != rows {
 		return "its names do not fit its classes"
 	}
 	named := make([]uint64, (rows+63)/64) // one bit for each class that has had its name
@@ -243,9 +159,6 @@ func (x *File) unfit() string {
 
 // AppendName appends the folded name at a place of the order of names to a buffer.
 func (x *File) AppendName(buf []byte, place int) []byte {
-	if x.flat != nil {
-		return append(buf, x.flat.Bytes(place)...)
-	}
 	return x.names.Append(buf, place)
 }
 

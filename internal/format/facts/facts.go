@@ -22,10 +22,9 @@ import (
 )
 
 // Kind and Version of the file.
-// 1: codebook, vectors of float32, keys. 2: vectors as codes with scales.
 const (
 	Kind    = "facts"
-	Version = 2
+	Version = 1
 )
 
 // mostDimensions is more than any embedder has, and what a code's place can name.

@@ -17,12 +17,8 @@ import (
 
 	"github.com/unweaver/unweaver/internal/fault"
 	"github.com/unweaver/unweaver/internal/format/idf"
-	"github.com/unweaver/unweaver/internal/format/live"
 	"github.com/unweaver/unweaver/internal/format/mapped/mappedtest"
-	"github.com/unweaver/unweaver/internal/format/search"
 	"github.com/unweaver/unweaver/internal/lang/text"
-	"github.com/unweaver/unweaver/internal/retrieve/lexical"
-	"github.com/unweaver/unweaver/internal/retrieve/walk"
 )
 
 // forgeries of each format are read; UNWEAVER_TEST_FORGED asks for more.
@@ -43,18 +39,8 @@ type format struct {
 	read  func(ctx context.Context, path string) error
 }
 
-// sample is what the stored segments were written from: 6 documents, 9 chunks, 12 classes.
-var sample = search.Expect{Analyser: text.Analyser, Documents: 6, Chunks: 9, Classes: 12}
-
 func formats(t testing.TB) map[string]format {
 	t.Helper()
-	stored := func(name string) []byte {
-		raw, err := os.ReadFile(filepath.Join("../../stage/segment/testdata", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return raw
-	}
 	var table bytes.Buffer
 	err := idf.Learn(context.Background(), &table, text.In(""), 3, func(yield func(string, error) bool) {
 		_ = yield("the river rises", nil) && yield("the river falls", nil) && yield("a mountain stands", nil)
@@ -63,86 +49,16 @@ func formats(t testing.TB) map[string]format {
 		t.Fatal(err)
 	}
 	return map[string]format{
-		"live":     {stored("live.segment"), mappedtest.Forge, readLive},
-		"search":   {stored("search.2.segment"), mappedtest.Forge, readSearch},
-		"search 1": {stored("search.segment"), mappedtest.Forge, readSearch},
 		"idf":      {table.Bytes(), mappedtest.Forge, readIDF},
 		"rows":     {rowsWhole(t), forgeRows, readRows},
 		"text":     {textWhole(t), forgeRows, readText},
 		"split":    {splitWhole(), mappedtest.Forge, readSplit(runWhole())},
 		"classrun": {runWhole(), mappedtest.Forge, readRun(splitWhole())},
-
-		"classrun 3": {earlier(t, "classrun.3.segment"), mappedtest.Forge, readRun(splitWhole())},
-		"split 2":    {earlier(t, "split.2.segment"), mappedtest.Forge, readSplit(earlier(t, "classrun.2.segment"))},
-		"classrun 2": {earlier(t, "classrun.2.segment"), mappedtest.Forge, readRun(earlier(t, "split.2.segment"))},
-		"split 1":    {earlier(t, "split.1.segment"), mappedtest.Forge, readSplit(earlier(t, "classrun.1.segment"))},
-		"classrun 1": {earlier(t, "classrun.1.segment"), mappedtest.Forge, readRun(earlier(t, "split.1.segment"))},
 	}
 }
 
-func readLive(_ context.Context, path string) error {
-	table, err := live.Open(path)
-	if err != nil {
-		return err
-	}
-	defer table.Close()
-	for i := range table.Classes {
-		table.Class(table.Classes[i].ID)
-	}
-	for i := range table.Chunks {
-		chunk := &table.Chunks[i]
-		table.Chunk(chunk.ID)
-		table.ByNumber(int(chunk.Number))
-		table.Key(int(chunk.Document))
-		table.Place(chunk)
-	}
-	for i := range table.Documents {
-		table.Document(table.Key(i))
-		table.DocumentFrom(table.Key(i))
-		for n := range table.Documents[i].Count {
-			table.ByNumber(int(table.Documents[i].Chunks + n))
-		}
-	}
-	for i := range table.Names() {
-		table.NamedFrom(table.Name(i))
-		table.ByName(i)
-	}
-	return nil
-}
-
-// words are those of the stored search segment's sides.
+// words are those of the sides of splits and class runs.
 var words = [][]string{{"capital", "oslo", "norway", "ship"}, {"fram", "nansen", "expedition", "city"}}
-
-func readSearch(_ context.Context, path string) error {
-	file, err := search.Open(path, sample)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	for i := range file.Graph.Classes() {
-		for _, chunk := range file.Graph.ChunksOf(uint32(i)) {
-			file.Graph.ClassesOf(chunk)
-		}
-	}
-	for i := range sample.Documents {
-		file.Document(i)
-	}
-	for _, index := range []*lexical.Index{lexical.New(file.Chunks), lexical.New(file.Classes)} {
-		for _, terms := range words {
-			hits := index.Search(terms, 5, nil, nil)
-			var docs []uint32
-			for _, hit := range hits {
-				docs = append(docs, hit.Doc)
-			}
-			index.Score(terms, docs)
-		}
-	}
-	graph := &walk.Graph{Adjacency: *file.Graph}
-	start := walk.Start{Classes: []walk.Weighted{{ID: 3, Weight: 1}}, Chunks: []walk.Weighted{{ID: 1, Weight: 0.5}}}
-	graph.Run(start, 0.5, 1e-6, walk.View{})
-	graph.RunToChunks(start, 0.5, 1e-6, walk.Steps{})
-	return nil
-}
 
 func readIDF(_ context.Context, path string) error {
 	table, err := idf.Open(path)

@@ -43,8 +43,6 @@ func fuzz(f *testing.F, name string) {
 	})
 }
 
-func FuzzLive(f *testing.F)   { fuzz(f, "live") }
-func FuzzSearch(f *testing.F) { fuzz(f, "search") }
-func FuzzIDF(f *testing.F)    { fuzz(f, "idf") }
-func FuzzRows(f *testing.F)   { fuzz(f, "rows") }
-func FuzzText(f *testing.F)   { fuzz(f, "text") }
+func FuzzIDF(f *testing.F)  { fuzz(f, "idf") }
+func FuzzRows(f *testing.F) { fuzz(f, "rows") }
+func FuzzText(f *testing.F) { fuzz(f, "text") }

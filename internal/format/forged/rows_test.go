@@ -37,12 +37,9 @@ func rowsWhole(t testing.TB) []byte {
 			{Name: "Oslo", Description: "a city", Spans: spans}, {Name: "Fram"},
 		}}.Encode(),
 		rows.Mention{Chunk: id, Number: 4, Document: "a.txt", Surface: "Oslo", Description: "a city"}.Encode(),
-		rows.Reduced{Name: "Oslo", Descriptions: []string{"a", "b"}, Members: digest, Chunks: []corpus.ID{id, id}}.Encode(),
+		rows.Reduced{Name: "Oslo", Descriptions: []string{"a", "b"}, Members: digest}.Encode(),
 		rows.Short{Text: "short", Keys: []corpus.Digest{digest, digest}}.Encode(),
 		rows.Record{ID: id, Name: "Oslo", Text: "a city"}.Encode(),
-		rows.Record{ID: id, Name: "Oslo", Text: "a city", Listed: &rows.Membership{
-			Members: digest, ChunkTotal: 2, Chunks: []corpus.ID{id},
-		}}.Encode(),
 		rows.Class{Record: []byte("record"), Vector: digest, Text: digest, Keys: []corpus.Digest{digest}}.Encode(),
 		rows.Document{
 			Object: "a.txt", Version: digest, Modified: moment, Meta: map[string]string{"kind": "city", "size": "large"},
@@ -52,7 +49,7 @@ func rowsWhole(t testing.TB) []byte {
 			Object: "a.pdf", Version: digest, Modified: moment, Runes: 70, Pages: []int{0, 40},
 			Headings: []rows.Heading{{Start: 1, End: 6, Level: 1, Text: "Oslo"}},
 		}.Encode(),
-		rows.LiveChunk{Document: "a.txt", Digest: digest, Number: 3, Windows: 2}.Encode(),
+		rows.SplitChunk{Document: "a.txt", Digest: digest, Windows: 2}.Encode(),
 	}
 	var file bytes.Buffer
 	writer := rowfile.NewWriter(&file)
@@ -207,8 +204,8 @@ func decoded(value []byte) []error {
 	_, record := rows.DecodeRecord(value)
 	_, class := rows.DecodeClass(value)
 	_, document := rows.DecodeDocument(value)
-	_, liveChunk := rows.DecodeLiveChunk(value)
-	return []error{plan, chunk, extract, mention, reduced, short, record, class, document, liveChunk}
+	_, splitChunk := rows.DecodeSplitChunk(value)
+	return []error{plan, chunk, extract, mention, reduced, short, record, class, document, splitChunk}
 }
 
 func readText(ctx context.Context, path string) error {

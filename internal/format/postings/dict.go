@@ -14,7 +14,7 @@ type group struct {
 	Terms, Lists, Blocks uint64
 }
 
-// entries goes through the terms of a packed side, from the first of a group on.
+// entries goes through the terms of a side, from the first of a group on.
 type entries struct {
 	side   *Side
 	at     int // in the bytes of the dictionary
@@ -141,9 +141,9 @@ func (s *Side) leading(of int) []byte {
 	return s.dict[at+uint64(size) : at+uint64(size)+length]
 }
 
-// fitsPacked tells whether the dictionary, the lists and their blocks fit each other: each is where the one before
+// Fits tells whether the dictionary, the lists and their blocks fit each other: each is where the one before
 // ends, terms rise, and every list decodes to documents of the side that rise. Readers rely on it.
-func (s *Side) fitsPacked() bool {
+func (s *Side) Fits() bool {
 	if len(s.Lengths) != s.Documents() || len(s.lists) < slack {
 		return false
 	}

@@ -4,7 +4,7 @@
 // place in another: a split means the same beside any others.
 //
 //	documents  records in the order of keys      keys, meta   bytes of their keys and metadata (JSON)
-//	titles     which classes their titles name; a file of before there were any has none
+//	titles     which classes their titles name
 //	chunks     records in chunk order            by_id        u32 places of chunks in the order of ids
 //	class_ids  ids of classes, in order          class_off    u32 first chunk of each class, and the end
 //	class_to   u32 chunks of each class          class_at     u16 of each of these, where the chunk mentions it first
@@ -29,14 +29,9 @@ import (
 )
 
 // Kind and Version of the file.
-// 1: documents, chunks, classes with their chunks, one side of postings.
-// 2: postings are packed, class_off was u64.
-// 3: class_at and more, which class runs told of before. All are read.
 const (
-	Kind     = "split"
-	Version  = 3
-	unplaced = 2
-	flat     = 1
+	Kind    = "split"
+	Version = 1
 )
 
 // Side is the prefix of the postings.
@@ -107,11 +102,10 @@ type File struct {
 	ByID      []uint32 // chunks in the order of ids
 	ClassIDs  []corpus.ID
 	Words     *postings.Side // of chunks, by their place
-	Titles    []title.Named  // of documents; nil: not known
+	Titles    []title.Named  // of documents
 
 	f        *mapped.File
 	classOff []uint32
-	flatOff  []uint64 // of a file of version 1, in place of classOff
 	classTo  []uint32
 	classAt  []uint16
 	more     []More
@@ -123,7 +117,7 @@ type File struct {
 // it. Errors: those of mapped.Open, fault.FormatUnknown where another analyser made its terms or where it has access
 // labels, fault.SegmentDamage where its content does not fit.
 func Open(path string, expect Expect) (*File, error) {
-	file, err := mapped.Open(path, Kind, Version, unplaced, flat)
+	file, err := mapped.Open(path, Kind, Version)
 	if err != nil {
 		return nil, err
 	}
@@ -133,18 +127,13 @@ func Open(path string, expect Expect) (*File, error) {
 		Chunks:    mapped.Slice[Chunk](file, "chunks"),
 		ByID:      mapped.Slice[uint32](file, "by_id"),
 		ClassIDs:  mapped.Slice[corpus.ID](file, "class_ids"),
+		classOff:  mapped.Slice[uint32](file, "class_off"),
 		classTo:   mapped.Slice[uint32](file, "class_to"),
+		classAt:   mapped.Slice[uint16](file, "class_at"),
+		more:      mapped.Slice[More](file, "more"),
 		keys:      file.Bytes("keys"),
 		meta:      file.Bytes("meta"),
 		Titles:    mapped.Slice[title.Named](file, title.Section),
-	}
-	if file.Version() == flat {
-		x.flatOff = mapped.Slice[uint64](file, "class_off")
-	} else {
-		x.classOff = mapped.Slice[uint32](file, "class_off")
-	}
-	if file.Version() > unplaced {
-		x.classAt, x.more = mapped.Slice[uint16](file, "class_at"), mapped.Slice[More](file, "more")
 	}
 	if err := x.check(path, expect); err != nil {
 		file.Close()
@@ -229,7 +218,7 @@ func (x *File) unfitDocuments() string {
 		}
 		key, meta, chunks = document.Key, document.Meta, chunks+int(document.Count)
 	}
-	if len(x.Titles) != 0 && len(x.Titles) != len(x.Documents) {
+	if len(x.Titles) != len(x.Documents) {
 		return "its titles are of other documents"
 	}
 	if key != uint64(len(x.keys)) || meta != uint64(len(x.meta)) || chunks != len(x.Chunks) {
@@ -256,13 +245,7 @@ func (x *File) unfitChunks() string {
 }
 
 func (x *File) unfitClasses() string {
-	fit := false
-	if x.flatOff != nil {
-		fit = fitOffsets(x.flatOff, x.classTo, len(x.ClassIDs))
-	} else {
-		fit = fitOffsets(x.classOff, x.classTo, len(x.ClassIDs))
-	}
-	if !fit || !mapped.Below(x.classTo, len(x.Chunks)) {
+	if !fitOffsets(x.classOff, x.classTo, len(x.ClassIDs)) || !mapped.Below(x.classTo, len(x.Chunks)) {
 		return "the chunks of its classes do not fit"
 	}
 	for i := range x.ClassIDs {
@@ -277,9 +260,6 @@ func (x *File) unfitClasses() string {
 }
 
 func (x *File) unfitPlaces() string {
-	if !x.Placed() {
-		return ""
-	}
 	if len(x.classAt) != len(x.classTo) {
 		return "the places of its mentions do not fit"
 	}
@@ -292,7 +272,7 @@ func (x *File) unfitPlaces() string {
 }
 
 // fitOffsets tells whether so many lists lie one after another, and each rises.
-func fitOffsets[T uint32 | uint64](offsets []T, of []uint32, lists int) bool {
+func fitOffsets(offsets, of []uint32, lists int) bool {
 	return len(offsets) == lists+1 && mapped.Starts(offsets, len(of)) && mapped.Rising(of, offsets)
 }
 
@@ -324,14 +304,8 @@ func (x *File) Filtered(i int) (map[string]string, time.Time) {
 	return meta, time.UnixMilli(x.Documents[i].Modified).UTC()
 }
 
-// Placed tells whether it says where chunks mention classes, and how often: files of former versions do not.
-func (x *File) Placed() bool { return x.f.Version() > unplaced }
-
 // edges are where the chunks of a class lie in class_to.
 func (x *File) edges(class int) (from, to uint64) {
-	if x.flatOff != nil {
-		return x.flatOff[class], x.flatOff[class+1]
-	}
 	return uint64(x.classOff[class]), uint64(x.classOff[class+1])
 }
 
@@ -342,13 +316,13 @@ func (x *File) ChunksOf(class int) []uint32 {
 }
 
 // PlacesOf gives, of each of ChunksOf, the place among the chunk's mentions at which the class comes first: its
-// position in the model's list and one, 0 of a title. All at MaxPlace or behind it have that one. The split is Placed.
+// position in the model's list and one, 0 of a title. All at MaxPlace or behind it have that one.
 func (x *File) PlacesOf(class int) []uint16 {
 	from, to := x.edges(class)
 	return x.classAt[from:to]
 }
 
-// MentionsOf counts the mentions of a class by those of its chunks that count. The split is Placed.
+// MentionsOf counts the mentions of a class by those of its chunks that count.
 func (x *File) MentionsOf(class int, counts func(chunk uint32) bool) (mentions int64) {
 	from, to := x.edges(class)
 	at := sort.Search(len(x.more), func(i int) bool { return uint64(x.more[i].Edge) >= from })

@@ -85,6 +85,7 @@ func (r *run) night() chunk.Result {
 	res := r.all()
 	r.parent = &corpus.Manifest{Limits: r.limits.Key(), Segments: corpus.Segments{
 		Documents: []corpus.Segment{res.Documents}, Text: []corpus.Segment{res.Text},
+		Splits: []corpus.Split{{Documents: res.Documents.Rows, Texts: 1}},
 	}}
 	return res
 }

@@ -141,9 +141,9 @@ func TestSettlingAndTheNextRunSpareWhatIsNamedNow(t *testing.T) {
 		w.publish("g1", first)
 		manifest, err := w.index.Manifest(t.Context(), w.manifest["g1"])
 		w.check(err)
-		sha := manifest.Segments.Live[0].SHA256
+		sha := manifest.Segments.Splits[0].SHA256
 		list := map[string]any{
-			"format":   2,
+			"format":   1,
 			"since":    map[string]time.Time{},
 			"deleting": []string{"segment:" + sha, "segment:s1"},
 		}

@@ -85,9 +85,6 @@ func TestSealingADistantShardReadsNoLedgerEntryAgainAndTakesNoSecond(t *testing.
 		made, _, err := blob.Read(t.Context(), near, packs[0])
 		stagetest.Ok(t, err)
 		stagetest.Ok(t, near.Delete(t.Context(), packs[0]))
-		for batch := range shardBatches { // as by a release that wrote no entries beside its batches
-			stagetest.Ok(t, near.Delete(t.Context(), extract.PaidKey(scratch, 0, batch)))
-		}
 		sealShard(t, near, scratch)
 		read, _, err := blob.Read(t.Context(), near, packs[0])
 		if err != nil || !bytes.Equal(read, made) {
@@ -104,23 +101,4 @@ func TestSealingADistantShardReadsNoLedgerEntryAgainAndTakesNoSecond(t *testing.
 			t.Errorf("packs %v, loose %v", packs, loose)
 		}
 	})
-}
-
-func TestAShardOfWhichSomeBatchesAreOfTheReleaseBeforeIsPackedWhole(t *testing.T) {
-	near := memory.New()
-	extractShard(t, near, scratch)
-	for batch := 0; batch < shardBatches; batch += 2 {
-		stagetest.Ok(t, near.Delete(t.Context(), extract.PaidKey(scratch, 0, batch)))
-	}
-	loose := keysBelow(t, near, "ledger/extract/loose/")
-	sealShard(t, near, scratch)
-	stagetest.Ok(t, near.DeleteAll(t.Context(), loose))
-	book := ledger.New(near, coordmemory.NewClaims())
-	for _, object := range loose {
-		var key corpus.Digest
-		stagetest.Ok(t, key.UnmarshalText([]byte(object[len(object)-64:])))
-		if entry, err := book.Get(t.Context(), ledger.Extract, key, 0); err != nil || entry == nil || !entry.Packed {
-			t.Fatalf("%s: %v %v", object, entry, err)
-		}
-	}
 }

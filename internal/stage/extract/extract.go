@@ -83,8 +83,7 @@ func BatchKey(scratch string, shard, batch int) string {
 	return fmt.Sprintf("%s/extract-%05d-%05d.rows", scratch, shard, batch)
 }
 
-// PaidKey is the scratch file of a batch's ledger entries that no pack holds, by key. Batches of releases before it
-// have none.
+// PaidKey is the scratch file of a batch's ledger entries that no pack holds, by key.
 func PaidKey(scratch string, shard, batch int) string {
 	return fmt.Sprintf("%s/paid-%05d-%05d.rows", scratch, shard, batch)
 }

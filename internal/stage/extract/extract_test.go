@@ -457,7 +457,7 @@ func TestBatchesOfAShardJoinToTheSameFileWhateverTheirSize(t *testing.T) {
 			Artifacts: b.art, Scratch: scratch, Shard: in.Shard, Batches: batches, Paid: true, Ledger: in.Ledger,
 		})
 		stagetest.Ok(t, err)
-		return res, stagetest.Read(t, b.art, extract.MentionsKey(scratch, 0))
+		return res, stagetest.Read(t, b.art, b.art.SegmentKey(res.Kept.SHA256))
 	}
 	want, mentions := seal(t, 23)
 	if want.Chunks != 23 || want.Mentions != 3*23 || !want.Fresh {

@@ -2,7 +2,6 @@ package extract
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/fault"
@@ -25,7 +24,6 @@ type SealIn struct {
 	Batches    int
 	Batch      func(ctx context.Context, batch int) (Result, error) // result of one; nil: its files have no other names
 	Paid       bool
-	Keep       bool // mentions are a segment of the generation, which later builds read
 	Ledger     *ledger.Ledger
 	OnProgress func(corpus.Progress)
 }
@@ -41,9 +39,8 @@ type SealResult struct {
 	Refused   int64          `json:"refused,omitempty"` // of them, those that the next run asks for again
 	Failed    []Failed       `json:"failed,omitempty"`  // the first MaxFailed of the fallbacks
 
-	// MentionsFile is the name of the file at MentionsKey; see artifact.ScratchKey. SealIn.Keep has Kept in its place.
-	MentionsFile string         `json:"mentions_file,omitempty"`
-	Kept         corpus.Segment `json:"kept,omitzero"`
+	// Kept are the mentions, sorted by class id, in chunk order within a class: a segment that later builds read.
+	Kept corpus.Segment `json:"kept,omitzero"`
 }
 
 // MaxFailed is how many failed chunks of a shard its result names; a report names the first hundred of all.
@@ -66,11 +63,6 @@ func (r *SealResult) failed(of mentioner, reason string) {
 	if len(r.Failed) < MaxFailed {
 		r.Failed = append(r.Failed, Failed{of.chunk.String(), of.document, of.ordinal, reason})
 	}
-}
-
-// MentionsKey is the scratch file of a shard's mentions, sorted by class id, in chunk order within a class.
-func MentionsKey(scratch string, shard int) string {
-	return fmt.Sprintf("%s/mentions-%05d.rows", scratch, shard)
 }
 
 // Seal joins the batches of a shard.
@@ -108,7 +100,7 @@ const loadWidth = 16
 // sealed is a batch as it is stored.
 type sealed struct {
 	rows *artifact.Loaded
-	paid *artifact.Loaded // nil: none was written
+	paid *artifact.Loaded // nil: the model costs nothing
 }
 
 // load reads a batch.
@@ -129,9 +121,6 @@ func (in SealIn) load(ctx context.Context, batch int) (sealed, error) {
 			out.rows, err = artifact.Load(ctx, in.Artifacts.Store, rowsKey)
 		case in.Paid:
 			out.paid, err = artifact.Load(ctx, in.Artifacts.Store, paidKey)
-			if fault.Is(err, fault.NotFound) { // a release wrote it that had none
-				err = nil
-			}
 		}
 		return err
 	})
@@ -169,9 +158,6 @@ func (in SealIn) join(
 		if extract.Fallback != "" {
 			res.failed(m, extract.Fallback)
 		}
-		if in.Paid && batch.paid == nil {
-			paid.keys = append(paid.keys, extract.Key)
-		}
 		if res.Chunks%64 == 0 {
 			stage.Tell(in.OnProgress, corpus.Progress{Stage: "extract", Done: res.Chunks})
 		}
@@ -180,10 +166,7 @@ func (in SealIn) join(
 }
 
 // paidEntries are the ledger entries of a shard.
-type paidEntries struct {
-	entries spill.Sorter
-	keys    []corpus.Digest // of batches that wrote no entries
-}
+type paidEntries struct{ entries spill.Sorter }
 
 func (p *paidEntries) add(file *artifact.Loaded) error {
 	if file == nil {
@@ -217,10 +200,7 @@ func (p *paidEntries) pack(ctx context.Context, into *ledger.Ledger) error {
 			}
 		}
 	}
-	if _, err := into.PackEntries(ctx, ledger.Extract, entries); err != nil || len(p.keys) == 0 {
-		return err
-	}
-	_, err := into.Pack(ctx, ledger.Extract, p.keys)
+	_, err := into.PackEntries(ctx, ledger.Extract, entries)
 	return err
 }
 
@@ -236,11 +216,7 @@ func writeMentions(ctx context.Context, in SealIn, res *SealResult, sorter *spil
 		}
 		w.Append(string(kv[0]), kv[1])
 	}
-	if in.Keep {
-		res.Kept, _, err = w.Segment(ctx, in.Artifacts, in.Shard.Number)
-		return err
-	}
-	res.MentionsFile, err = w.PutScratch(ctx, in.Artifacts, MentionsKey(in.Scratch, in.Shard.Number))
+	res.Kept, _, err = w.Segment(ctx, in.Artifacts, in.Shard.Number)
 	return err
 }
 

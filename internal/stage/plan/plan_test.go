@@ -104,7 +104,7 @@ func (x *index) publish(broken map[string]fault.Code) {
 	}
 	x.parent = &corpus.Manifest{
 		Generation: fmt.Sprintf("g%d", x.nights), Limits: x.limits.Key(),
-		Segments: corpus.Segments{Documents: []corpus.Segment{segment}},
+		Segments: oneSplit(segment),
 	}
 	raw, _, err := blob.Read(x.t.Context(), x.art.Store, plan.ProblemsKey(x.scratch()))
 	if err != nil {
@@ -122,6 +122,15 @@ func (x *index) publish(broken map[string]fault.Code) {
 	if _, err := blob.Write(x.t.Context(), x.art.Store, key, raw, blob.Cond{}); err != nil {
 		x.t.Fatal(err)
 	}
+}
+
+// oneSplit are the segments of a generation with one split of documents.
+func oneSplit(documents ...corpus.Segment) corpus.Segments {
+	split := corpus.Split{Texts: len(documents)}
+	for _, segment := range documents {
+		split.Documents += segment.Rows
+	}
+	return corpus.Segments{Documents: documents, Splits: []corpus.Split{split}}
 }
 
 // published reads the documents of the last night that was not unchanged.
@@ -293,7 +302,7 @@ func TestADocumentIsComparedByItsBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x.parent = &corpus.Manifest{Segments: corpus.Segments{Documents: []corpus.Segment{segment}}}
+	x.parent = &corpus.Manifest{Segments: oneSplit(segment)}
 	x.corpus.Reads("a.txt")
 	if res := x.night(nil); !res.Unchanged || x.corpus.Reads("a.txt") != 1 || x.corpus.Reads("z.txt") != 1 {
 		t.Errorf("%+v", res)

@@ -113,8 +113,8 @@ func (x Index) Manifest(ctx context.Context, sha string) (*corpus.Manifest, erro
 	}
 	if manifest.Format > corpus.ManifestFormat {
 		return nil, fault.SegmentDamage.At("read manifest", manifest.Generation).
-			Because("it is of a newer format").
-			Advise("update this program")
+			Because(fmt.Sprintf("it is of format %d, this program reads format %d", manifest.Format, corpus.ManifestFormat)).
+			Advise("use the program version that wrote it, or " + x.Rebuild())
 	}
 	return manifest, nil
 }

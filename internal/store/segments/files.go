@@ -42,7 +42,7 @@ func (f *Files) Tomb(segment string) *tomb.File { return f.tombs[segment] }
 
 // DeadRows of a segment; nil where none is.
 func (f *Files) DeadRows(segment string) func(row int) bool {
-	if f == nil {
+	if f == nil { // no dead row is known
 		return nil
 	}
 	if file := f.tombs[segment]; file != nil {

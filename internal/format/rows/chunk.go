@@ -5,27 +5,24 @@ import (
 	"github.com/unweaver/unweaver/internal/format/rowfile"
 )
 
-// LiveChunk is a scratch row for the live segment, keyed by chunk id, in chunk order.
-type LiveChunk struct {
+// SplitChunk is a row of the chunks segments, which splits are made from, keyed by chunk id, in chunk order. It names no
+// place outside its own shard.
+type SplitChunk struct {
 	Document   string
 	Digest     corpus.Digest
-	Number     int64
 	Ordinal    int
 	Start, End int
 	Tokens     int
-	Text       int
 	TextFrame  int
-	Extract    int
 	ExtFrame   int
 	Windows    int
 }
 
 // Encode gives the row's bytes.
-func (c LiveChunk) Encode() []byte {
+func (c SplitChunk) Encode() []byte {
 	enc := start()
 	enc.S(c.Document)
 	putDigest(&enc, c.Digest)
-	enc.U(uint64(c.Number))
 	for _, field := range c.fields() {
 		enc.U(uint64(*field))
 	}
@@ -33,19 +30,19 @@ func (c LiveChunk) Encode() []byte {
 }
 
 // fields are those of one width, in the order in which they are written.
-func (c *LiveChunk) fields() []*int {
+func (c *SplitChunk) fields() []*int {
 	return []*int{
-		&c.Ordinal, &c.Start, &c.End, &c.Tokens, &c.Text, &c.TextFrame, &c.Extract, &c.ExtFrame, &c.Windows,
+		&c.Ordinal, &c.Start, &c.End, &c.Tokens, &c.TextFrame, &c.ExtFrame, &c.Windows,
 	}
 }
 
-// DecodeLiveChunk reads a row.
-func DecodeLiveChunk(b []byte) (LiveChunk, error) {
+// DecodeSplitChunk reads a row.
+func DecodeSplitChunk(b []byte) (SplitChunk, error) {
 	dec := rowfile.Dec{B: b}
-	if err := begin(&dec, "live chunk"); err != nil {
-		return LiveChunk{}, err
+	if err := begin(&dec, "chunk of a split"); err != nil {
+		return SplitChunk{}, err
 	}
-	chunk := LiveChunk{Document: dec.S(), Digest: digest(&dec), Number: int64(dec.U())}
+	chunk := SplitChunk{Document: dec.S(), Digest: digest(&dec)}
 	for _, field := range chunk.fields() {
 		*field = int(dec.U())
 	}
