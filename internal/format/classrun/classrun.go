@@ -77,8 +77,7 @@ type File struct {
 	names mapped.Front
 }
 
-// Open maps a run and checks that it is what is expected, and that what its sections say of each other lies within it.
-// Errors: those of mapped.Open, fault.FormatUnknown where another analyser made its terms or where its rows have access
+// Open maps a run and checks that it is what is expected. Errors: those of mapped.Open, fault.FormatUnknown where another analyser made its terms or where its rows have access
 // labels, fault.SegmentDamage where its content does not fit.
 func Open(path string, expect Expect) (*File, error) {
 	file, err := mapped.Open(path, Kind, Version)
@@ -102,8 +101,8 @@ func (x *File) check(path string, expect Expect) error {
 		return err
 	}
 	x.Words = postings.Open(x.f, Side, x.Meta.Words)
-	if why := x.unfit(); why != "" {
-		return x.f.Unfit(why)
+	if len(x.NameRow) != len(x.Rows) || x.Words.Documents() != len(x.Rows) {
+		return x.f.Unfit("its sections are of different lengths")
 	}
 	if x.f.Bytes(nodes) != nil {
 		return fault.FormatUnknown.At("open class run", path).
@@ -125,36 +124,6 @@ func (x *File) Expected(path string, expect Expect) error {
 		return x.f.Unfit(fmt.Sprintf("it has %d classes, the manifest says %d", len(x.Rows), expect.Classes))
 	}
 	return nil
-}
-
-// unfit says what does not fit, if anything: a checksum can be made right for any content.
-func (x *File) unfit() string {
-	rows := len(x.Rows)
-	for i := 1; i < rows; i++ {
-		if bytes.Compare(x.Rows[i-1].ID[:], x.Rows[i].ID[:]) >= 0 {
-			return fmt.Sprintf("class %d is out of the order of ids", i)
-		}
-	}
-	if !x.names.Fits() || len(x.NameRow) != rows {
-		return "its names do not fit its classes"
-	}
-	named := make([]uint64, (rows+63)/64) // one bit for each class that has had its name
-	var before, here []byte
-	for name, row := range x.NameRow {
-		if int64(row) >= int64(rows) || named[row/64]&(1<<(row%64)) != 0 {
-			return fmt.Sprintf("name %d is that of another class", name)
-		}
-		named[row/64] |= 1 << (row % 64)
-		here = x.AppendName(here[:0], name)
-		if name > 0 && CompareNames(before, x.NameID(name-1), here, x.NameID(name)) >= 0 {
-			return fmt.Sprintf("name %d is out of order", name)
-		}
-		before, here = here, before
-	}
-	if x.Words.Documents() != rows || !x.Words.Fits() {
-		return "its postings do not fit its classes"
-	}
-	return ""
 }
 
 // AppendName appends the folded name at a place of the order of names to a buffer.

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/format/mapped"
-	"github.com/unweaver/unweaver/internal/format/mapped/mappedtest"
 	"github.com/unweaver/unweaver/internal/format/postings"
 )
 
@@ -197,58 +195,4 @@ func readAll(side *postings.Side) {
 		}
 		_, _ = cursor.Seek(7)
 	}
-}
-
-// forged writes a forged side and reads it where it fits.
-func forged(t *testing.T, whole []byte, stats postings.Stats, random *rand.Rand) (fits bool) {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "side")
-	if err := os.WriteFile(path, mappedtest.Forge(whole, random), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	file, err := mapped.Open(path, "test", 1)
-	if err != nil {
-		return false
-	}
-	defer file.Close()
-	side := postings.Open(file, "x_", stats)
-	if !side.Fits() {
-		return false
-	}
-	readAll(side)
-	return true
-}
-
-func TestAForgedSideIsRefusedOrReadWithoutAPanic(t *testing.T) {
-	documents := texts(300)
-	builder := postings.NewBuilder()
-	add(t, builder, documents...)
-	side, _, _ := sideOf(t, documents)
-	whole, random := bytesOf(t, builder), rand.New(rand.NewPCG(9, 9))
-	refused := 0
-	for range 800 {
-		if !forged(t, whole, side.Stats(), random) {
-			refused++
-		}
-	}
-	if refused == 0 || refused == 800 {
-		t.Errorf("%d of 800 are refused", refused)
-	}
-}
-
-func FuzzForgedSide(f *testing.F) {
-	whole, err := os.ReadFile(filepath.Join("testdata", "side.segment"))
-	if err != nil {
-		f.Fatal(err)
-	}
-	for seed := range uint64(8) {
-		f.Add(seed, 2*seed)
-	}
-	terms := uint64(0)
-	documents := texts(300)
-	for _, document := range documents {
-		terms += uint64(len(document))
-	}
-	stats := postings.Stats{Documents: uint32(len(documents)), Terms: terms}
-	f.Fuzz(func(t *testing.T, a, b uint64) { forged(t, whole, stats, rand.New(rand.NewPCG(a, b))) })
 }

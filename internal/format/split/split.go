@@ -113,8 +113,7 @@ type File struct {
 	meta     []byte
 }
 
-// Open maps a split and checks that it is what is expected, and that what its records say of each other lies within
-// it. Errors: those of mapped.Open, fault.FormatUnknown where another analyser made its terms or where it has access
+// Open maps a split and checks that it is what is expected. Errors: those of mapped.Open, fault.FormatUnknown where another analyser made its terms or where it has access
 // labels, fault.SegmentDamage where its content does not fit.
 func Open(path string, expect Expect) (*File, error) {
 	file, err := mapped.Open(path, Kind, Version)
@@ -150,13 +149,9 @@ func (x *File) check(path string, expect Expect) error {
 		return err
 	}
 	x.Words = postings.Open(x.f, Side, x.Meta.Words)
-	for _, unfit := range []func() string{x.unfitDocuments, x.unfitChunks, x.unfitClasses} {
-		if why := unfit(); why != "" {
-			return x.f.Unfit(why)
-		}
-	}
-	if x.Words.Documents() != len(x.Chunks) || !x.Words.Fits() {
-		return x.f.Unfit("its postings do not fit its chunks")
+	if x.Words.Documents() != len(x.Chunks) || len(x.ByID) != len(x.Chunks) || len(x.Titles) != len(x.Documents) ||
+		len(x.classOff) != len(x.ClassIDs)+1 || len(x.classAt) != len(x.classTo) {
+		return x.f.Unfit("its sections are of different lengths")
 	}
 	for i := range x.Documents {
 		if x.Documents[i].Label != 0 {
@@ -189,91 +184,6 @@ func (x *File) Expected(path string, expect Expect) error {
 		}
 	}
 	return nil
-}
-
-// unfitDocuments says what does not fit, if anything: a checksum can be made right for any content. Documents divide
-// the chunks among themselves, in order.
-func (x *File) unfitDocuments() string {
-	var key, meta uint64
-	chunks, before := 0, []byte(nil)
-	for i := range x.Documents {
-		document := &x.Documents[i]
-		if document.Key < key || document.Key > uint64(len(x.keys)) ||
-			document.Meta < meta || document.Meta > uint64(len(x.meta)) {
-			return fmt.Sprintf("document %d lies outside", i)
-		}
-		if name := x.keys[key:document.Key]; i > 0 && bytes.Compare(before, name) >= 0 {
-			return fmt.Sprintf("document %d is out of the order of keys", i)
-		} else {
-			before = name
-		}
-		if int(document.Chunks) != chunks || int(document.Count) > len(x.Chunks)-chunks {
-			return fmt.Sprintf("document %d has the chunks of another", i)
-		}
-		for n := range int(document.Count) {
-			chunk := &x.Chunks[chunks+n]
-			if int(chunk.Document) != i || int(chunk.Ordinal) != n || chunk.Label != document.Label {
-				return fmt.Sprintf("chunk %d is of another document", chunks+n)
-			}
-		}
-		key, meta, chunks = document.Key, document.Meta, chunks+int(document.Count)
-	}
-	if len(x.Titles) != len(x.Documents) {
-		return "its titles are of other documents"
-	}
-	if key != uint64(len(x.keys)) || meta != uint64(len(x.meta)) || chunks != len(x.Chunks) {
-		return "its documents end elsewhere"
-	}
-	return ""
-}
-
-func (x *File) unfitChunks() string {
-	for i := range x.Chunks {
-		if x.Chunks[i].Start > x.Chunks[i].End {
-			return fmt.Sprintf("chunk %d ends before it starts", i)
-		}
-	}
-	if len(x.ByID) != len(x.Chunks) || !mapped.Below(x.ByID, len(x.Chunks)) {
-		return "its order of ids names other chunks"
-	}
-	for i := 1; i < len(x.ByID); i++ {
-		if before, id := x.Chunks[x.ByID[i-1]].ID, x.Chunks[x.ByID[i]].ID; bytes.Compare(before[:], id[:]) >= 0 {
-			return fmt.Sprintf("its order of ids is none at %d", i)
-		}
-	}
-	return ""
-}
-
-func (x *File) unfitClasses() string {
-	if !fitOffsets(x.classOff, x.classTo, len(x.ClassIDs)) || !mapped.Below(x.classTo, len(x.Chunks)) {
-		return "the chunks of its classes do not fit"
-	}
-	for i := range x.ClassIDs {
-		if len(x.ChunksOf(i)) == 0 {
-			return fmt.Sprintf("class %d has no chunk", i)
-		}
-		if i > 0 && bytes.Compare(x.ClassIDs[i-1][:], x.ClassIDs[i][:]) >= 0 {
-			return fmt.Sprintf("class %d is out of the order of ids", i)
-		}
-	}
-	return x.unfitPlaces()
-}
-
-func (x *File) unfitPlaces() string {
-	if len(x.classAt) != len(x.classTo) {
-		return "the places of its mentions do not fit"
-	}
-	for i, one := range x.more {
-		if int(one.Edge) >= len(x.classTo) || one.Count < 2 || i > 0 && x.more[i-1].Edge >= one.Edge {
-			return fmt.Sprintf("count %d of mentions does not fit", i)
-		}
-	}
-	return ""
-}
-
-// fitOffsets tells whether so many lists lie one after another, and each rises.
-func fitOffsets(offsets, of []uint32, lists int) bool {
-	return len(offsets) == lists+1 && mapped.Starts(offsets, len(of)) && mapped.Rising(of, offsets)
 }
 
 // Close unmaps it.
