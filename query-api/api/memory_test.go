@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/gem"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/methods/gem"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
 )
 
 func TestAMemoryIsToldByThemesAndBounded(t *testing.T) {

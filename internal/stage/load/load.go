@@ -8,21 +8,21 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/unweaver/unweaver/internal/build/items"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/embed"
-	"github.com/unweaver/unweaver/internal/format/rows"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/index/segments"
+	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/stage"
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/stage/join"
 	"github.com/unweaver/unweaver/internal/store/records"
-	"github.com/unweaver/unweaver/internal/store/segments"
 	"github.com/unweaver/unweaver/internal/store/vectors"
-	"github.com/unweaver/unweaver/internal/stream/par"
+	"github.com/unweaver/unweaver/internal/stream/parallel"
 )
 
 // In is what one activity works on. OnProgress is told of rows done and what was written; nil is allowed.
 type In struct {
-	Env        items.Env
+	Env        join.Env
 	Scratch    string
 	Part       stage.Part
 	Classes    records.Store
@@ -30,7 +30,7 @@ type In struct {
 	Source     embed.Source
 	Import     bool   // the vectors segment is imported afterwards: rows are not written here
 	Night      *Night // classes of a build that makes a part of a generation; nil: all of it is made
-	OnProgress func(corpus.Progress)
+	OnProgress func(core.Progress)
 }
 
 // Night is what a build that makes a part of a generation finds of the rest: the classes of a partition are those alone
@@ -42,13 +42,13 @@ type Night struct {
 
 // Result of one partition or shard.
 type Result struct {
-	Rows     corpus.Segment  `json:"rows"`    // classes segment; zero for chunks
-	Vectors  corpus.Segment  `json:"vectors"` // zero when nothing was new
-	Counts   corpus.Counts   `json:"counts"`
-	Hashes   corpus.Hashes   `json:"hashes"`
-	Progress corpus.Progress `json:"progress"`
-	Chunks   corpus.Segment  `json:"chunks,omitzero"` // that the split of a shard is made from
-	Ended    string          `json:"ended,omitempty"` // of the one at items.EndedKey
+	Rows     core.Segment  `json:"rows"`    // classes segment; zero for chunks
+	Vectors  core.Segment  `json:"vectors"` // zero when nothing was new
+	Counts   core.Counts   `json:"counts"`
+	Hashes   core.Hashes   `json:"hashes"`
+	Progress core.Progress `json:"progress"`
+	Chunks   core.Segment  `json:"chunks,omitzero"` // that the split of a shard is made from
+	Ended    string        `json:"ended,omitempty"` // of the one at join.EndedKey
 }
 
 // Run loads one part: its segments, then its vectors.
@@ -76,7 +76,7 @@ type loader struct {
 	In
 	collection string
 	dimension  int
-	changed    []corpus.ID // In.Night: classes, in order
+	changed    []core.ID // In.Night: classes, in order
 	res        Result
 }
 
@@ -122,7 +122,7 @@ func (l *loader) classes(ctx context.Context) error {
 			return
 		}
 		writes.Go(func() (err error) {
-			defer par.Caught(&err)
+			defer parallel.Caught(&err)
 			if err = l.Classes.PutRecords(writing, full); err == nil {
 				written.Add(int64(len(full)))
 			}
@@ -138,7 +138,7 @@ func (l *loader) classes(ctx context.Context) error {
 			l.changed = append(l.changed, class.ID)
 		}
 		if !class.HasRecord {
-			key := corpus.RecordKey(l.Env.Store, l.Env.Records(), class.ID, rows.RecordDigest(class.Record))
+			key := core.RecordKey(l.Env.Store, l.Env.Records(), class.ID, rows.RecordDigest(class.Record))
 			batch = append(batch, records.Record{Key: key, Value: class.Record})
 			if len(batch) == recordBatch {
 				if flush(); writing.Err() != nil {
@@ -147,8 +147,8 @@ func (l *loader) classes(ctx context.Context) error {
 			}
 		}
 		segment.Append(string(class.ID[:]), l.classRow(class))
-		l.res.Hashes.Text.Add(corpus.Sum("class", class.ID.String(), class.Final))
-		l.res.Hashes.Vector.Add(corpus.Sum("class", class.ID.String(), class.Vector.String()))
+		l.res.Hashes.Text.Add(core.Sum("class", class.ID.String(), class.Final))
+		l.res.Hashes.Vector.Add(core.Sum("class", class.ID.String(), class.Vector.String()))
 		l.res.Counts.Classes++
 		l.done()
 	}
@@ -165,7 +165,7 @@ func (l *loader) classes(ctx context.Context) error {
 	return err
 }
 
-func (l *loader) classRow(class items.Class) []byte {
+func (l *loader) classRow(class join.Class) []byte {
 	return rows.Class{
 		Record: class.Record, Vector: class.Vector, Text: class.Text, Keys: class.Keys,
 		Mentions: class.Mentions, Chunks: class.ChunkTotal,
@@ -184,7 +184,7 @@ func (l *loader) chunks(ctx context.Context) error {
 			return err
 		}
 		out.Append(string(chunk.ID[:]), splitRow(chunk))
-		l.res.Hashes.Vector.Add(corpus.Sum("chunk", chunk.ID.String(), chunk.Digest.String()))
+		l.res.Hashes.Vector.Add(core.Sum("chunk", chunk.ID.String(), chunk.Digest.String()))
 		l.res.Counts.Chunks++
 		l.res.Counts.Windows += int64(len(chunk.Windows))
 		l.done()
@@ -193,7 +193,7 @@ func (l *loader) chunks(ctx context.Context) error {
 	return err
 }
 
-func splitRow(chunk items.Chunk) []byte {
+func splitRow(chunk join.Chunk) []byte {
 	return rows.SplitChunk{
 		Document:  chunk.Document,
 		Digest:    chunk.Digest,

@@ -7,20 +7,20 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/embed"
-	"github.com/unweaver/unweaver/internal/format/classrun"
-	"github.com/unweaver/unweaver/internal/format/liveset"
-	"github.com/unweaver/unweaver/internal/format/postings"
-	"github.com/unweaver/unweaver/internal/format/split"
-	"github.com/unweaver/unweaver/internal/lang/text"
-	"github.com/unweaver/unweaver/internal/retrieve/retrievetest"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/index/classrun"
+	"github.com/unweaver/unweaver/internal/index/liveset"
+	"github.com/unweaver/unweaver/internal/index/postings"
+	"github.com/unweaver/unweaver/internal/index/split"
+	"github.com/unweaver/unweaver/internal/ledger/embed"
 	"github.com/unweaver/unweaver/internal/stage/segment"
 	"github.com/unweaver/unweaver/internal/store/blob"
+	"github.com/unweaver/unweaver/internal/testkit/retrievetest"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 // local copies a segment into a file.
-func local(t *testing.T, stores retrievetest.Stores, built retrievetest.Built, made corpus.Segment) string {
+func local(t *testing.T, stores retrievetest.Stores, built retrievetest.Built, made core.Segment) string {
 	t.Helper()
 	raw, _, err := blob.Read(t.Context(), stores.Blobs, built.Index.SegmentKey(made.SHA256))
 	if err != nil {
@@ -37,7 +37,7 @@ func local(t *testing.T, stores retrievetest.Stores, built retrievetest.Built, m
 func splitIn(built retrievetest.Built) segment.SplitIn {
 	segments := built.Manifest.Segments
 	return segment.SplitIn{
-		Artifacts: built.Index, Spec: corpus.Spec{Retrieval: corpus.Retrieval{Language: "en"}},
+		Artifacts: built.Index, Spec: core.Spec{Retrieval: core.Retrieval{Language: "en"}},
 		Units: []segment.SplitUnit{{
 			Documents: segments.Documents[0], Text: segments.Text[0],
 			Shards: []segment.SplitShard{{

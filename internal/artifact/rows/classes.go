@@ -1,0 +1,211 @@
+package rows
+
+import (
+	"crypto/sha256"
+
+	"github.com/unweaver/unweaver/internal/artifact/rowfile"
+	"github.com/unweaver/unweaver/internal/core"
+)
+
+// TitlePosition is the position of a document's title among the mentions of a chunk.
+const TitlePosition = -1
+
+// Mention is one row of the mentions segment, keyed by the 16 bytes of its class id; rows of one class are in chunk
+// order.
+type Mention struct {
+	Chunk       core.ID
+	Number      int64 // the chunk's number in chunk order of the shard
+	Document    string
+	Ordinal     int
+	Position    int
+	Surface     string
+	Description string
+	Fallback    bool
+}
+
+// Encode gives the row's bytes.
+func (m Mention) Encode() []byte {
+	enc := start()
+	putID(&enc, m.Chunk)
+	enc.I(m.Number)
+	enc.S(m.Document)
+	enc.U(uint64(m.Ordinal))
+	enc.I(int64(m.Position))
+	enc.S(m.Surface)
+	enc.S(m.Description)
+	f := uint64(0)
+	if m.Fallback {
+		f = 1
+	}
+	enc.U(f)
+	return enc.B
+}
+
+// DecodeMention reads one.
+func DecodeMention(b []byte) (Mention, error) {
+	dec := rowfile.Dec{B: b}
+	if err := begin(&dec, "mention"); err != nil {
+		return Mention{}, err
+	}
+	m := Mention{
+		Chunk:       id(&dec),
+		Number:      dec.I(),
+		Document:    dec.S(),
+		Ordinal:     int(dec.U()),
+		Position:    int(dec.I()),
+		Surface:     dec.S(),
+		Description: dec.S(),
+		Fallback:    dec.U() == 1,
+	}
+	return m, dec.End()
+}
+
+// Reduced is a class before its text is final, keyed by the 16 bytes of its id.
+type Reduced struct {
+	Name         string
+	Descriptions []string // sampled, in the order of the class's text
+	Members      core.Digest
+	Text         core.Digest
+	Mentions     int64
+	ChunkTotal   int64
+}
+
+// Encode gives the row's bytes.
+func (r Reduced) Encode() []byte {
+	enc := start()
+	enc.S(r.Name)
+	enc.U(uint64(len(r.Descriptions)))
+	for _, d := range r.Descriptions {
+		enc.S(d)
+	}
+	putDigest(&enc, r.Members)
+	putDigest(&enc, r.Text)
+	enc.U(uint64(r.Mentions))
+	enc.U(uint64(r.ChunkTotal))
+	return enc.B
+}
+
+// DecodeReduced reads one.
+func DecodeReduced(b []byte) (Reduced, error) {
+	dec := rowfile.Dec{B: b}
+	if err := begin(&dec, "reduced class"); err != nil {
+		return Reduced{}, err
+	}
+	reduced := Reduced{Name: dec.S()}
+	for range dec.U() {
+		reduced.Descriptions = append(reduced.Descriptions, dec.S())
+		if dec.Err != nil {
+			return reduced, dec.Err
+		}
+	}
+	reduced.Members, reduced.Text = digest(&dec), digest(&dec)
+	reduced.Mentions, reduced.ChunkTotal = int64(dec.U()), int64(dec.U())
+	return reduced, dec.End()
+}
+
+// Short is the final text of a class that was too long, keyed by the 16 bytes of its id.
+type Short struct {
+	Text string
+	Keys []core.Digest // of the ledger
+}
+
+// Encode gives the row's bytes.
+func (s Short) Encode() []byte {
+	enc := start()
+	enc.S(s.Text)
+	enc.U(uint64(len(s.Keys)))
+	for _, k := range s.Keys {
+		putDigest(&enc, k)
+	}
+	return enc.B
+}
+
+// DecodeShort reads one.
+func DecodeShort(b []byte) (Short, error) {
+	dec := rowfile.Dec{B: b}
+	if err := begin(&dec, "short text"); err != nil {
+		return Short{}, err
+	}
+	short := Short{Text: dec.S()}
+	for range dec.U() {
+		short.Keys = append(short.Keys, digest(&dec))
+		if dec.Err != nil {
+			break
+		}
+	}
+	return short, dec.End()
+}
+
+// Record is a class as queries read it: the canonical bytes that the store of classes holds. It changes only where its
+// name or its text does: which chunks mention it is in the tables of splits.
+type Record struct {
+	ID   core.ID
+	Name string
+	Text string
+}
+
+// Encode gives the canonical bytes.
+func (r Record) Encode() []byte {
+	enc := start()
+	putID(&enc, r.ID)
+	enc.S(r.Name)
+	enc.S(r.Text)
+	return enc.B
+}
+
+// DecodeRecord reads one.
+func DecodeRecord(b []byte) (Record, error) {
+	dec := rowfile.Dec{B: b}
+	if err := begin(&dec, "class record"); err != nil {
+		return Record{}, err
+	}
+	record := Record{ID: id(&dec), Name: dec.S(), Text: dec.S()}
+	return record, dec.End()
+}
+
+// RecordDigest is the identity of canonical bytes.
+func RecordDigest(b []byte) core.Digest { return sha256.Sum256(b) }
+
+// Class is a row of the classes segment, keyed by the 16 bytes of the class id.
+type Class struct {
+	Record []byte // canonical bytes
+	Vector core.Digest
+	Text   core.Digest
+	Keys   []core.Digest // of the ledger
+
+	// Mentions and the chunks that they are of, as they were when the row was written. More may have come since, or
+	// fewer be left: they are good for estimates alone.
+	Mentions, Chunks int64
+}
+
+// Encode gives the row's bytes.
+func (c Class) Encode() []byte {
+	enc := start()
+	enc.S(string(c.Record))
+	putDigest(&enc, c.Vector)
+	putDigest(&enc, c.Text)
+	enc.U(uint64(c.Mentions))
+	enc.U(uint64(c.Chunks))
+	enc.U(uint64(len(c.Keys)))
+	for _, k := range c.Keys {
+		putDigest(&enc, k)
+	}
+	return enc.B
+}
+
+// DecodeClass reads one.
+func DecodeClass(b []byte) (Class, error) {
+	dec := rowfile.Dec{B: b}
+	if err := begin(&dec, "class"); err != nil {
+		return Class{}, err
+	}
+	class := Class{Record: append([]byte(nil), dec.Bytes()...), Vector: digest(&dec), Text: digest(&dec)}
+	class.Mentions, class.Chunks = int64(dec.U()), int64(dec.U())
+	for range dec.U() {
+		class.Keys = append(class.Keys, digest(&dec))
+		if dec.Err != nil {
+			break
+		}
+	}
+	return class, dec.End()
+}
