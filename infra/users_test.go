@@ -13,7 +13,7 @@ import (
 	"github.com/unweaver/unweaver/internal/store/coordination/redis"
 	"github.com/unweaver/unweaver/internal/store/records"
 	recordsredis "github.com/unweaver/unweaver/internal/store/records/redis"
-	"github.com/unweaver/unweaver/internal/store/redisconn/redistest"
+	"github.com/unweaver/unweaver/internal/testkit/redistest"
 )
 
 // password is that of a user in tests.

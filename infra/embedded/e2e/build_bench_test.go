@@ -19,9 +19,9 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/infra/embedded/storm"
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/model/modeltest"
-	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/control/service"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/testkit/modeltest"
 )
 
 // What `make bench` measures: make bench BENCH="-data DIR -scales 1,10,100 -serve".
@@ -113,7 +113,7 @@ func benchServer(b *testing.B, options modeltest.Options) *modeltest.Server {
 type benchStack struct{ *storm.Stack }
 
 // startBench starts a stack, writes copies of the corpus, and returns what builds an index of them.
-func startBench(b *testing.B, server *modeltest.Server, copies int, set ...string) (benchStack, corpus.Spec) {
+func startBench(b *testing.B, server *modeltest.Server, copies int, set ...string) (benchStack, core.Spec) {
 	b.Helper()
 	dir := b.TempDir()
 	at := benchStack{&storm.Stack{Child: storm.Child{
@@ -176,22 +176,22 @@ func writeCopies(b *testing.B, path string, copies int) {
 
 // measured is a build and what it took.
 type measured struct {
-	ops.Status
+	service.Status
 	seconds, cpu float64
 	most         float64            // anonymous memory of the stack, MiB
 	during       map[string]float64 // most of it in each stage
 }
 
 // build runs a build to its end.
-func (at benchStack) build(b *testing.B, spec corpus.Spec) measured {
+func (at benchStack) build(b *testing.B, spec core.Spec) measured {
 	b.Helper()
 	got := measured{during: map[string]float64{}}
 	began, used := time.Now(), at.usage()
-	run, err := at.Control.Index(b.Context(), ops.IndexRequest{Spec: spec})
+	run, err := at.Control.Index(b.Context(), service.IndexRequest{Spec: spec})
 	if err != nil {
 		b.Fatal(err)
 	}
-	for !corpus.Terminal(got.Status.Status) {
+	for !core.Terminal(got.Status.Status) {
 		time.Sleep(50 * time.Millisecond)
 		if got.Status, err = at.Control.Status(b.Context(), run.Run); err != nil {
 			b.Fatal(err)
@@ -204,7 +204,7 @@ func (at benchStack) build(b *testing.B, spec corpus.Spec) measured {
 	return got
 }
 
-func calls(st ops.Status) int64 { return st.Calls.Extract + st.Calls.Shorten + st.Calls.Embed }
+func calls(st service.Status) int64 { return st.Calls.Extract + st.Calls.Shorten + st.Calls.Embed }
 
 func (m measured) report(b *testing.B) {
 	b.Helper()

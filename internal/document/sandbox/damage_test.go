@@ -1,4 +1,4 @@
-package box_test
+package sandbox_test
 
 import (
 	"archive/zip"
@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"github.com/unweaver/unweaver/internal/document"
-	"github.com/unweaver/unweaver/internal/document/box"
-	"github.com/unweaver/unweaver/internal/document/documenttest"
+	"github.com/unweaver/unweaver/internal/document/sandbox"
 	"github.com/unweaver/unweaver/internal/fault"
+	"github.com/unweaver/unweaver/internal/testkit/documenttest"
 )
 
 // TestDamagedFilesAreReadOrRefused reads damaged samples of every kind as a build does, 24 of a kind unless
@@ -65,7 +65,7 @@ func TestDamagedFilesAreReadOrRefused(t *testing.T) {
 }
 
 // readWhole reads an object to the end of its text or rows. The error of a row is that of the object.
-func readWhole(ctx context.Context, pool *box.Pool, name string, content []byte) error {
+func readWhole(ctx context.Context, pool *sandbox.Pool, name string, content []byte) error {
 	kind, packed, _, _ := document.KindOf(name)
 	plain, err := document.Gunzip(bytes.NewReader(content), packed, name, pool.Limits())
 	if err != nil {

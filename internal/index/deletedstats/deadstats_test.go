@@ -1,4 +1,4 @@
-package deadstats_test
+package deletedstats_test
 
 import (
 	"bytes"
@@ -12,30 +12,30 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/deadstats"
-	"github.com/unweaver/unweaver/internal/format/mapped"
-	"github.com/unweaver/unweaver/internal/format/postings"
-	"github.com/unweaver/unweaver/internal/stream/scratch/scratchtest"
+	"github.com/unweaver/unweaver/internal/index/deletedstats"
+	"github.com/unweaver/unweaver/internal/index/postings"
+	"github.com/unweaver/unweaver/internal/stream/mapped"
+	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
-var chunks = deadstats.Of{Side: "chunks", Analyser: "words/1"}
+var chunks = deletedstats.Of{Side: "chunks", Analyser: "words/1"}
 
-func write(t testing.TB, former *deadstats.File, changes ...deadstats.Change) []byte {
+func write(t testing.TB, former *deletedstats.File, changes ...deletedstats.Change) []byte {
 	t.Helper()
 	var content bytes.Buffer
-	if err := deadstats.Write(&content, chunks, former, changes...); err != nil {
+	if err := deletedstats.Write(&content, chunks, former, changes...); err != nil {
 		t.Fatal(err)
 	}
 	return content.Bytes()
 }
 
-func open(t testing.TB, content []byte, of deadstats.Of) (*deadstats.File, error) {
+func open(t testing.TB, content []byte, of deletedstats.Of) (*deletedstats.File, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "deadstats")
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	table, err := deadstats.Open(path, of)
+	table, err := deletedstats.Open(path, of)
 	if err == nil {
 		t.Cleanup(table.Close)
 	} else if fault.Is(err, fault.SegmentDamage) && !strings.Contains(err.Error(), path) {
@@ -90,20 +90,20 @@ func TestNightsAddUpAndMergesTakeAway(t *testing.T) {
 		sides := []*postings.Side{side(t, a), side(t, b)}
 		night := func(n int) func(row int) bool { return func(row int) bool { return row%4 == n } }
 		two := func(row int) bool { return row%4 < 2 }
-		first, err := open(t, write(t, nil, deadstats.Count(sides[0], night(0)), deadstats.Count(sides[1], night(0))), chunks)
+		first, err := open(t, write(t, nil, deletedstats.Count(sides[0], night(0)), deletedstats.Count(sides[1], night(0))), chunks)
 		if err != nil {
 			t.Fatal(err)
 		}
-		both := write(t, first, deadstats.Count(sides[0], night(1)), deadstats.Count(sides[1], night(1)))
-		if once := write(t, nil, deadstats.Count(sides[1], two), deadstats.Count(sides[0], two)); !bytes.Equal(both, once) {
+		both := write(t, first, deletedstats.Count(sides[0], night(1)), deletedstats.Count(sides[1], night(1)))
+		if once := write(t, nil, deletedstats.Count(sides[1], two), deletedstats.Count(sides[0], two)); !bytes.Equal(both, once) {
 			t.Fatal("two nights are other bytes than one")
 		}
 		former, err := open(t, both, chunks)
 		if err != nil {
 			t.Fatal(err)
 		}
-		merged := write(t, former, deadstats.Negated(deadstats.Count(sides[0], two)))
-		if want := write(t, nil, deadstats.Count(sides[1], two)); !bytes.Equal(merged, want) {
+		merged := write(t, former, deletedstats.Negated(deletedstats.Count(sides[0], two)))
+		if want := write(t, nil, deletedstats.Count(sides[1], two)); !bytes.Equal(merged, want) {
 			t.Fatal("what a merge left out still counts, or less than it does")
 		}
 		var left [][]string // as if they were all
@@ -132,8 +132,8 @@ func TestNightsAddUpAndMergesTakeAway(t *testing.T) {
 	}
 }
 
-func entries(all ...deadstats.Entry) iter.Seq2[deadstats.Entry, error] {
-	return func(yield func(deadstats.Entry, error) bool) {
+func entries(all ...deletedstats.Entry) iter.Seq2[deletedstats.Entry, error] {
+	return func(yield func(deletedstats.Entry, error) bool) {
 		for _, entry := range all {
 			if !yield(entry, nil) {
 				return
@@ -143,8 +143,8 @@ func entries(all ...deadstats.Entry) iter.Seq2[deadstats.Entry, error] {
 }
 
 func TestCountsThatCannotBeAreRefusedAndErrorsPassedOn(t *testing.T) {
-	type entry = deadstats.Entry
-	for name, change := range map[string]deadstats.Change{
+	type entry = deletedstats.Entry
+	for name, change := range map[string]deletedstats.Change{
 		"fewer than none": {Documents: -1, Entries: entries()},
 		"a term less":     {Documents: 1, Terms: 3, Entries: entries(entry{"a", -1})},
 		"in too many":     {Documents: 1, Terms: 3, Entries: entries(entry{"a", 2})},
@@ -152,26 +152,26 @@ func TestCountsThatCannotBeAreRefusedAndErrorsPassedOn(t *testing.T) {
 		"out of order":    {Documents: 1, Terms: 3, Entries: entries(entry{"b", 1}, entry{"a", 1})},
 		"twice":           {Documents: 2, Terms: 3, Entries: entries(entry{"a", 1}, entry{"a", 1})},
 	} {
-		if err := deadstats.Write(&bytes.Buffer{}, chunks, nil, change); !fault.Is(err, fault.Internal) {
+		if err := deletedstats.Write(&bytes.Buffer{}, chunks, nil, change); !fault.Is(err, fault.Internal) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	broken := errors.New("broken")
-	fails := func(yield func(deadstats.Entry, error) bool) {
+	fails := func(yield func(deletedstats.Entry, error) bool) {
 		_ = yield(entry{"a", 1}, nil) && yield(entry{}, broken)
 	}
-	err := deadstats.Write(&bytes.Buffer{}, chunks, nil, deadstats.Change{Documents: 1, Terms: 1, Entries: fails})
+	err := deletedstats.Write(&bytes.Buffer{}, chunks, nil, deletedstats.Change{Documents: 1, Terms: 1, Entries: fails})
 	if !errors.Is(err, broken) {
 		t.Errorf("an error of the entries became %v", err)
 	}
 }
 
 func TestATableOfAnotherSideOrAnalyserIsRefused(t *testing.T) {
-	content := write(t, nil, deadstats.Change{Documents: 1, Terms: 1, Entries: entries(deadstats.Entry{Term: "a", Documents: 1})})
-	if _, err := open(t, content, deadstats.Of{Side: "classes", Analyser: "words/1"}); !fault.Is(err, fault.SegmentDamage) {
+	content := write(t, nil, deletedstats.Change{Documents: 1, Terms: 1, Entries: entries(deletedstats.Entry{Term: "a", Documents: 1})})
+	if _, err := open(t, content, deletedstats.Of{Side: "classes", Analyser: "words/1"}); !fault.Is(err, fault.SegmentDamage) {
 		t.Errorf("another side: %v", err)
 	}
-	if _, err := open(t, content, deadstats.Of{Side: "chunks", Analyser: "words/2"}); !fault.Is(err, fault.FormatUnknown) {
+	if _, err := open(t, content, deletedstats.Of{Side: "chunks", Analyser: "words/2"}); !fault.Is(err, fault.FormatUnknown) {
 		t.Errorf("another analyser: %v", err)
 	}
 }
@@ -180,17 +180,17 @@ func TestATableOfAnotherSideOrAnalyserIsRefused(t *testing.T) {
 func TestLargeTablesGoThroughFiles(t *testing.T) {
 	left := scratchtest.In(t, t.TempDir())
 	const terms = 300_000
-	many := func(yield func(deadstats.Entry, error) bool) {
+	many := func(yield func(deletedstats.Entry, error) bool) {
 		for i := range terms {
 			if i == terms/2 && len(left()) == 0 {
 				t.Error("half of them are in memory")
 			}
-			if !yield(deadstats.Entry{Term: fmt.Sprintf("t%08d", i), Documents: 1}, nil) {
+			if !yield(deletedstats.Entry{Term: fmt.Sprintf("t%08d", i), Documents: 1}, nil) {
 				return
 			}
 		}
 	}
-	table, err := open(t, write(t, nil, deadstats.Change{Documents: 1, Terms: terms, Entries: many}), chunks)
+	table, err := open(t, write(t, nil, deletedstats.Change{Documents: 1, Terms: terms, Entries: many}), chunks)
 	if err != nil {
 		t.Fatal(err)
 	}

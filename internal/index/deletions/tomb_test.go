@@ -1,4 +1,4 @@
-package tomb_test
+package deletions_test
 
 import (
 	"bytes"
@@ -10,27 +10,29 @@ import (
 	"testing"
 
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/tomb"
+	"github.com/unweaver/unweaver/internal/index/deletions"
 )
 
-func of(rows int) tomb.Of { return tomb.Of{Segment: "5e9", Unit: tomb.Documents, Rows: rows} }
+func of(rows int) deletions.Of {
+	return deletions.Of{Segment: "5e9", Unit: deletions.Documents, Rows: rows}
+}
 
 func write(t testing.TB, rows int, dead func(int) bool) []byte {
 	t.Helper()
 	var content bytes.Buffer
-	if err := tomb.Write(&content, of(rows), dead); err != nil {
+	if err := deletions.Write(&content, of(rows), dead); err != nil {
 		t.Fatal(err)
 	}
 	return content.Bytes()
 }
 
-func open(t testing.TB, content []byte, of tomb.Of) (*tomb.File, error) {
+func open(t testing.TB, content []byte, of deletions.Of) (*deletions.File, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tomb")
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	file, err := tomb.Open(path, of)
+	file, err := deletions.Open(path, of)
 	if err == nil {
 		t.Cleanup(file.Close)
 	} else if fault.Is(err, fault.SegmentDamage) && !strings.Contains(err.Error(), path) {
@@ -67,14 +69,14 @@ func TestBitmapsSayOfEveryRowWhatWasWritten(t *testing.T) {
 func TestWhatDiesLaterIsAddedAndOrderOfNightsDoesNotMatter(t *testing.T) {
 	first, second := []uint32{3, 64, 99}, []uint32{0, 64, 65}
 	var onceFirst, together bytes.Buffer
-	if err := tomb.Add(&onceFirst, of(100), nil, first); err != nil {
+	if err := deletions.Add(&onceFirst, of(100), nil, first); err != nil {
 		t.Fatal(err)
 	}
 	former, err := open(t, onceFirst.Bytes(), of(100))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := tomb.Add(&together, of(100), former, second); err != nil {
+	if err := deletions.Add(&together, of(100), former, second); err != nil {
 		t.Fatal(err)
 	}
 	want := write(t, 100, func(row int) bool {
@@ -84,16 +86,16 @@ func TestWhatDiesLaterIsAddedAndOrderOfNightsDoesNotMatter(t *testing.T) {
 		t.Error("rows that died in two nights are other bytes than of one")
 	}
 	for name, err := range map[string]error{
-		"out of order":      tomb.Add(&together, of(100), nil, []uint32{5, 4}),
-		"out of range":      tomb.Add(&together, of(100), nil, []uint32{100}),
-		"of another length": tomb.Add(&together, of(101), former, nil),
-		"without a unit":    tomb.Write(&together, tomb.Of{Segment: "5e9", Rows: 1}, nil),
+		"out of order":      deletions.Add(&together, of(100), nil, []uint32{5, 4}),
+		"out of range":      deletions.Add(&together, of(100), nil, []uint32{100}),
+		"of another length": deletions.Add(&together, of(101), former, nil),
+		"without a unit":    deletions.Write(&together, deletions.Of{Segment: "5e9", Rows: 1}, nil),
 	} {
 		if !fault.Is(err, fault.Internal) {
 			t.Errorf("rows %s: %v", name, err)
 		}
 	}
-	if err := tomb.Write(&together, of(tomb.MaxRows+1), nil); !fault.Is(err, fault.TooLarge) {
+	if err := deletions.Write(&together, of(deletions.MaxRows+1), nil); !fault.Is(err, fault.TooLarge) {
 		t.Errorf("more rows than can be numbered: %v", err)
 	}
 }
@@ -103,7 +105,7 @@ func TestADocumentDiesWithItsChunks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chunks := tomb.Expand(documents, []uint32{0, 2, 70, 70, 71})
+	chunks := deletions.Expand(documents, []uint32{0, 2, 70, 70, 71})
 	dead := 0
 	for row := range chunks.Rows() {
 		if want := (row >= 2 && row < 70) || row == 70; chunks.Dead(row) != want {
@@ -119,10 +121,10 @@ func TestADocumentDiesWithItsChunks(t *testing.T) {
 
 func TestABitmapOfAnotherSegmentIsRefused(t *testing.T) {
 	content := write(t, 100, func(row int) bool { return row == 7 })
-	for name, other := range map[string]tomb.Of{
-		"segment":        {Segment: "5ea", Unit: tomb.Documents, Rows: 100},
-		"unit":           {Segment: "5e9", Unit: tomb.Classes, Rows: 100},
-		"number of rows": {Segment: "5e9", Unit: tomb.Documents, Rows: 101},
+	for name, other := range map[string]deletions.Of{
+		"segment":        {Segment: "5ea", Unit: deletions.Documents, Rows: 100},
+		"unit":           {Segment: "5e9", Unit: deletions.Classes, Rows: 100},
+		"number of rows": {Segment: "5e9", Unit: deletions.Documents, Rows: 101},
 	} {
 		if _, err := open(t, content, other); !fault.Is(err, fault.SegmentDamage) {
 			t.Errorf("another %s: %v", name, err)

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/format/postings"
+	"github.com/unweaver/unweaver/internal/index/postings"
 )
 
 var update = flag.Bool("update", false, "write the golden files")

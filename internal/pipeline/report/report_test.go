@@ -5,31 +5,31 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/report"
+	"github.com/unweaver/unweaver/internal/core"
+	"github.com/unweaver/unweaver/internal/pipeline/report"
 )
 
 const hostile = "<script>alert(1)</script>\"' onload=x |](javascript:alert(2)) `code` \n# heading\u202e"
 
-func sample() corpus.Report {
+func sample() core.Report {
 	began := time.Date(2026, 3, 1, 3, 0, 0, 0, time.UTC)
 	ended := began.Add(time.Minute)
 	before := 0.9
-	return corpus.Report{
-		Index: "docs", Generation: "20260301t030000z", Run: "docs/20260301t030000z", Status: corpus.StatusHeld,
+	return core.Report{
+		Index: "docs", Generation: "20260301t030000z", Run: "docs/20260301t030000z", Status: core.StatusHeld,
 		Reason: "recall", Detail: "recall fell from 0.900 to 0.500", Documents: 1200, Chunks: 4300, ContentHash: "ab12",
-		Calls: corpus.Calls{Extract: 30, Embed: 2}, Tokens: corpus.Tokens{Prompt: 9000}, Cost: 1.25, Currency: "USD",
+		Calls: core.Calls{Extract: 30, Embed: 2}, Tokens: core.Tokens{Prompt: 9000}, Cost: 1.25, Currency: "USD",
 		Seconds: 60, IdleSeconds: 10, Bytes: 1 << 20, DeadLetters: 1, DocumentsFailed: 1,
-		Diff:    corpus.Diff{Added: 3, Changed: 9, Removed: 2, Same: 1186},
+		Diff:    core.Diff{Added: 3, Changed: 9, Removed: 2, Same: 1186},
 		Reasons: []string{"chunker chunk/1 → chunk/2"}, Started: began, Ended: &ended,
-		Stages:  []corpus.StageProgress{{Name: "extract", Done: 30, Total: 30, Seconds: 40}},
-		Planned: &corpus.Estimate{Extract: corpus.Range{Low: 20, High: 25}, Seconds: corpus.Range{Low: 45, High: 55}},
-		Probes:  &corpus.Probed{Asked: 10, Recall: 0.5, Before: &before, Worse: []string{"Who " + hostile}},
-		Events:  []corpus.Event{{At: began, Kind: corpus.EventStarted}, {At: ended, Kind: corpus.EventEnded}},
-		Problems: []corpus.Problem{
+		Stages:  []core.StageProgress{{Name: "extract", Done: 30, Total: 30, Seconds: 40}},
+		Planned: &core.Estimate{Extract: core.Range{Low: 20, High: 25}, Seconds: core.Range{Low: 45, High: 55}},
+		Probes:  &core.Probed{Asked: 10, Recall: 0.5, Before: &before, Worse: []string{"Who " + hostile}},
+		Events:  []core.Event{{At: began, Kind: core.EventStarted}, {At: ended, Kind: core.EventEnded}},
+		Problems: []core.Problem{
 			{Code: "encrypted_document", Object: hostile, Detail: hostile}, {Code: "model_unavailable", Object: "extract"},
 		},
-		Course: []corpus.Moment{{Seconds: 0}, {Seconds: 30, Share: 0.5, Cost: 1}, {Seconds: 60, Share: 1, Cost: 1.25}},
+		Course: []core.Moment{{Seconds: 0}, {Seconds: 30, Share: 0.5, Cost: 1}, {Seconds: 60, Share: 1, Cost: 1.25}},
 	}
 }
 
@@ -38,7 +38,7 @@ func TestNothingOfADocumentBecomesMarkup(t *testing.T) {
 	r.Index, r.Generation, r.Detail, r.Reason, r.Models.Chat = hostile, hostile, hostile, hostile, hostile
 	r.Run, r.ProblemsPath, r.Currency, r.Version, r.Reasons = hostile, hostile, hostile, hostile, []string{hostile}
 	r.Stages[0].Name, r.Events[0].Detail, r.Probes.Missing = hostile, hostile, []string{hostile}
-	r.Retries = []corpus.Retry{{Stage: hostile, Code: hostile, Detail: hostile, Count: 2}}
+	r.Retries = []core.Retry{{Stage: hostile, Code: hostile, Detail: hostile, Count: 2}}
 	text := report.Markdown(r)
 	for line := range strings.Lines(text) {
 		bare := strings.NewReplacer(`\\`, "", "\\`", "", `\*`, "", `\[`, "", `\]`, "", `\<`, "", `\>`, "", `\|`, "", `\~`,
@@ -62,7 +62,7 @@ func TestAReportSaysWhatHappenedAndWhatToDo(t *testing.T) {
 	if report.Markdown(sample()) != text {
 		t.Error("equal reports give other bytes")
 	}
-	if empty := report.Markdown(corpus.Report{}); empty == "" || strings.Contains(empty, "NaN") {
+	if empty := report.Markdown(core.Report{}); empty == "" || strings.Contains(empty, "NaN") {
 		t.Errorf("an empty report is %q", empty)
 	}
 }
@@ -72,7 +72,7 @@ func TestEnrichmentsAreToldWithWhatFailedOfThem(t *testing.T) {
 	if strings.Contains(report.Markdown(r), "Enrichments") {
 		t.Error("enrichments are told of a generation without any")
 	}
-	r.Enriched = []corpus.Enrichment{{
+	r.Enriched = []core.Enrichment{{
 		Name: "gem", Why: "kept: 1 chunks came and 0 went",
 		Counts: map[string]int64{"chunks": 4300, "failed": 12, "since": 0},
 	}}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/format/mapped"
+	"github.com/unweaver/unweaver/internal/stream/mapped"
 )
 
 // fronts are strings of which neighbours are equal, begin alike, share nothing, are empty or long.

@@ -1,4 +1,4 @@
-// Package facts is the file of what the chunks of a generation say as triples: a codebook with its runs (internal/apr),
+// Package facts is the file of what the chunks of a generation say as triples: a codebook with its runs (internal/methods/apr),
 // and the vectors of its entities, relations and edges, each paid for once.
 //
 //	codebook         as apr.Codebook.Marshal writes it; sources name chunks by their ids, 16 bytes
@@ -15,10 +15,10 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/unweaver/unweaver/internal/apr"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/mapped"
+	"github.com/unweaver/unweaver/internal/methods/apr"
+	"github.com/unweaver/unweaver/internal/stream/mapped"
 )
 
 // Kind and Version of the file.
@@ -46,7 +46,7 @@ type Of struct {
 type Facts struct {
 	Book                       *apr.Codebook
 	Entities, Relations, Lines apr.Table // of the codebook's entities, relations and edges
-	Keys                       []corpus.Digest
+	Keys                       []core.Digest
 }
 
 // File is an open file. It may be read by many at once until it is closed; its tables are valid until then.
@@ -94,7 +94,7 @@ func (f *File) read() error {
 		}
 	}
 	f.Entities, f.Relations, f.Lines = table(entities), table(relations), table(edges)
-	f.Keys = slices.Clone(mapped.Slice[corpus.Digest](f.file, "keys"))
+	f.Keys = slices.Clone(mapped.Slice[core.Digest](f.file, "keys"))
 	return nil
 }
 
@@ -123,7 +123,7 @@ func (f *Facts) unfit(of Of) string {
 	}
 	for _, sources := range f.Book.Sources {
 		for _, source := range sources {
-			if len(source.Chunk) != len(corpus.ID{}) {
+			if len(source.Chunk) != len(core.ID{}) {
 				return "a source names no chunk"
 			}
 		}

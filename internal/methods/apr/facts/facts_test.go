@@ -9,10 +9,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/apr"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/facts"
+	"github.com/unweaver/unweaver/internal/methods/apr"
+	"github.com/unweaver/unweaver/internal/methods/apr/facts"
+	"github.com/unweaver/unweaver/internal/model/triples"
 )
 
 var hashing = facts.Of{Embedder: "hashing-2", Dimension: 2}
@@ -27,10 +28,10 @@ func tableOf(numbers ...float32) apr.Table {
 }
 
 func sample() facts.Facts {
-	chunk := func(n byte) string { id := corpus.ID{n}; return string(id[:]) }
-	book, sequences, _ := apr.Indexify([]apr.Document{{Key: "d", Triples: []apr.Triple{
-		{Head: "Oslo", Relation: "lies in", Tail: "Norway", Source: apr.Source{Chunk: chunk(1), Sentence: 0}},
-		{Head: "Bergen", Relation: "lies in", Tail: "Norway", Source: apr.Source{Chunk: chunk(2), Sentence: 3}},
+	chunk := func(n byte) string { id := core.ID{n}; return string(id[:]) }
+	book, sequences, _ := apr.Indexify([]apr.Document{{Key: "d", Triples: []triples.Triple{
+		{Head: "Oslo", Relation: "lies in", Tail: "Norway", Source: triples.Source{Chunk: chunk(1), Sentence: 0}},
+		{Head: "Bergen", Relation: "lies in", Tail: "Norway", Source: triples.Source{Chunk: chunk(2), Sentence: 3}},
 	}}})
 	book.Runs = [][]uint32{sequences[0].Edges}
 	return facts.Facts{
@@ -38,7 +39,7 @@ func sample() facts.Facts {
 		Entities:  tableOf(1, 0, 0, 1, .6, .8),
 		Relations: tableOf(0, 1),
 		Lines:     tableOf(1, 0, .8, .6),
-		Keys:      []corpus.Digest{{1}, {2}},
+		Keys:      []core.Digest{{1}, {2}},
 	}
 }
 
@@ -102,7 +103,7 @@ func TestFactsThatDoNotFitEachOtherAreNotWritten(t *testing.T) {
 		"an edge without a vector":   func(f *facts.Facts) { f.Lines = apr.Table{Dim: 2} },
 		"no number":                  func(f *facts.Facts) { f.Lines.Scales[1] = float32(math.NaN()) },
 		"a chunk of no name":         func(f *facts.Facts) { f.Book.Sources[0][0].Chunk = "c" },
-		"keys out of order":          func(f *facts.Facts) { f.Keys[1] = corpus.Digest{} },
+		"keys out of order":          func(f *facts.Facts) { f.Keys[1] = core.Digest{} },
 	} {
 		f := sample()
 		change(&f)

@@ -1,5 +1,5 @@
 // Package questions is the file of the questions that chunks answer, with their vectors: what a graphical eigen memory
-// (internal/gem) compares a prompt with. A chunk without questions is in it, too: it is compared by its text.
+// (internal/methods/gem) compares a prompt with. A chunk without questions is in it, too: it is compared by its text.
 //
 //	chunks  ids in increasing order, 16 bytes each    starts    u64 first question of each chunk, and one for the end
 //	texts   bytes of all questions                    text_end  u64 end of each text
@@ -14,9 +14,9 @@ import (
 	"sort"
 	"strconv"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/mapped"
+	"github.com/unweaver/unweaver/internal/stream/mapped"
 )
 
 // Kind and Version of the file.
@@ -43,14 +43,14 @@ type Question struct {
 
 // Chunk is one with its questions, in the order in which they were made.
 type Chunk struct {
-	ID        corpus.ID
+	ID        core.ID
 	Questions []Question
 }
 
 // File is an open file. It may be read by many at once until it is closed.
 type File struct {
 	file    *mapped.File
-	chunks  []corpus.ID
+	chunks  []core.ID
 	starts  []uint64
 	texts   mapped.Strings
 	vectors []float32
@@ -66,7 +66,7 @@ func Open(path string, of Of) (*File, error) {
 	}
 	f := &File{
 		file:    file,
-		chunks:  mapped.Slice[corpus.ID](file, "chunks"),
+		chunks:  mapped.Slice[core.ID](file, "chunks"),
 		starts:  mapped.Slice[uint64](file, "starts"),
 		texts:   mapped.StringsOf(file, "texts", "text_end"),
 		vectors: mapped.Slice[float32](file, "vectors"),
@@ -131,7 +131,7 @@ func (f *File) Chunks() int { return len(f.chunks) }
 func (f *File) Questions() int { return f.texts.Len() }
 
 // Find is the place of a chunk, or -1.
-func (f *File) Find(id corpus.ID) int {
+func (f *File) Find(id core.ID) int {
 	i := sort.Search(len(f.chunks), func(i int) bool { return bytes.Compare(f.chunks[i][:], id[:]) >= 0 })
 	if i < len(f.chunks) && f.chunks[i] == id {
 		return i
@@ -154,7 +154,7 @@ func (f *File) Chunk(i int) Chunk {
 func (f *File) Flat() (vectors []float32, starts []uint64) { return f.vectors, f.starts }
 
 // Owner is the chunk at a place.
-func (f *File) Owner(i int) corpus.ID { return f.chunks[i] }
+func (f *File) Owner(i int) core.ID { return f.chunks[i] }
 
 // Text is that of a question, counted through all chunks.
 func (f *File) Text(question int) string { return f.texts.At(question) }
@@ -219,7 +219,7 @@ func wrong(why string) error {
 type columns struct {
 	of                                   Of
 	chunks, starts, texts, ends, vectors mapped.Column
-	last                                 corpus.ID
+	last                                 core.ID
 	some                                 bool // chunks are there
 	end, count                           uint64
 }

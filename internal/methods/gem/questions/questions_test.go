@@ -11,19 +11,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/questions"
-	"github.com/unweaver/unweaver/internal/stream/scratch/scratchtest"
+	"github.com/unweaver/unweaver/internal/methods/gem/questions"
+	"github.com/unweaver/unweaver/internal/testkit/scratchtest"
 )
 
 var hashing = questions.Of{Embedder: "hashing-2", Dimension: 2}
 
 var sample = []questions.Chunk{
-	{ID: corpus.ID{1}, Questions: []questions.Question{
+	{ID: core.ID{1}, Questions: []questions.Question{
 		{Text: "What is the first?", Vector: []float32{1, 0}}, {Text: "", Vector: []float32{0, 0}}}},
-	{ID: corpus.ID{1, 1}},
-	{ID: corpus.ID{9}, Questions: []questions.Question{{Text: "Où est le dernier ?", Vector: []float32{0.6, -0.8}}}},
+	{ID: core.ID{1, 1}},
+	{ID: core.ID{9}, Questions: []questions.Question{{Text: "Où est le dernier ?", Vector: []float32{0.6, -0.8}}}},
 }
 
 func listed(chunks []questions.Chunk) iter.Seq2[questions.Chunk, error] {
@@ -92,7 +92,7 @@ func TestWhatIsWrittenIsReadAndEqualChunksAreEqualBytes(t *testing.T) {
 		if !bytes.Equal(write(t, got), content) {
 			t.Errorf("%d chunks that were read have other bytes", len(chunks))
 		}
-		if file.Find(corpus.ID{2}) != -1 || file.Find(corpus.ID{255}) != -1 {
+		if file.Find(core.ID{2}) != -1 || file.Find(core.ID{255}) != -1 {
 			t.Error("a chunk is found that is not there")
 		}
 	}
@@ -113,7 +113,7 @@ func TestVectorsOfAnotherEmbedderAreRefused(t *testing.T) {
 
 func TestWhatCannotBeWrittenIsRefused(t *testing.T) {
 	one := func(vector ...float32) []questions.Chunk {
-		return []questions.Chunk{{ID: corpus.ID{1}, Questions: []questions.Question{{Vector: vector}}}}
+		return []questions.Chunk{{ID: core.ID{1}, Questions: []questions.Question{{Vector: vector}}}}
 	}
 	for name, c := range map[string]struct {
 		of     questions.Of

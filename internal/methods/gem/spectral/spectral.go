@@ -1,4 +1,4 @@
-// Package spectral is the file of the similarity graph of a graphical eigen memory (internal/gem) and of what its
+// Package spectral is the file of the similarity graph of a graphical eigen memory (internal/methods/gem) and of what its
 // spectrum says of each chunk: what a search along edges, a map, and a later build that keeps the spectrum read.
 // Nodes are the chunks, by rising id, and behind them the summaries of themes, in the order of themes.
 //
@@ -15,9 +15,9 @@ import (
 	"sort"
 	"strconv"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/mapped"
+	"github.com/unweaver/unweaver/internal/stream/mapped"
 )
 
 // Kind and Version of the file.
@@ -29,9 +29,9 @@ const (
 
 // Content is what a file says.
 type Content struct {
-	Chunks    []corpus.ID // by rising id
-	Summaries int         // nodes behind the chunks
-	Starts    []uint64    // of nodes
+	Chunks    []core.ID // by rising id
+	Summaries int       // nodes behind the chunks
+	Starts    []uint64  // of nodes
 	To        []uint32
 	Weights   []float32
 	Degrees   []float32 // of chunks
@@ -54,7 +54,7 @@ func Open(path string) (*File, error) {
 		return nil, err
 	}
 	f := &File{file: file, Content: Content{
-		Chunks:  mapped.Slice[corpus.ID](file, "chunks"),
+		Chunks:  mapped.Slice[core.ID](file, "chunks"),
 		Starts:  mapped.Slice[uint64](file, "starts"),
 		To:      mapped.Slice[uint32](file, "to"),
 		Weights: mapped.Slice[float32](file, "weights"),
@@ -104,7 +104,7 @@ func (f *File) Close() { f.file.Close() }
 func (f *File) Heaviest() float64 { return f.heaviest }
 
 // Find is the place of a chunk, or -1.
-func (c *Content) Find(id corpus.ID) int {
+func (c *Content) Find(id core.ID) int {
 	i := sort.Search(len(c.Chunks), func(i int) bool { return bytes.Compare(c.Chunks[i][:], id[:]) >= 0 })
 	if i < len(c.Chunks) && c.Chunks[i] == id {
 		return i

@@ -9,15 +9,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/spectral"
+	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
 )
 
 // sample is three chunks and a summary: an edge between the first two, one from the summary to the second.
 func sample() spectral.Content {
 	return spectral.Content{
-		Chunks: []corpus.ID{{1}, {1, 1}, {9}}, Summaries: 1, Starts: []uint64{0, 1, 3, 3, 4},
+		Chunks: []core.ID{{1}, {1, 1}, {9}}, Summaries: 1, Starts: []uint64{0, 1, 3, 3, 4},
 		To: []uint32{1, 0, 3, 1}, Weights: []float32{0.5, 0.5, 0.25, 0.25}, Degrees: []float32{0.5, 0.5, 0},
 		Known: []uint8{1, 1, 0}, Pairs: 2, Vectors: []float32{0.7, 0.7, 0, 0.7, -0.7, 0},
 	}
@@ -58,7 +58,7 @@ func TestWhatIsWrittenIsReadAndEqualContentIsEqualBytes(t *testing.T) {
 	}
 	to, weights := file.Edges(1)
 	if !reflect.DeepEqual(to, []uint32{0, 3}) || weights[1] != 0.25 || file.Heaviest() != 0.5 ||
-		file.Find(corpus.ID{1, 1}) != 1 || file.Find(corpus.ID{2}) != -1 || file.Find(corpus.ID{255}) != -1 ||
+		file.Find(core.ID{1, 1}) != 1 || file.Find(core.ID{2}) != -1 || file.Find(core.ID{255}) != -1 ||
 		!reflect.DeepEqual(file.Vector(1), []float32{0.7, -0.7, 0}) {
 		t.Errorf("edges %v %v, heaviest %v", to, weights, file.Heaviest())
 	}

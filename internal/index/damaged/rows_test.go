@@ -1,4 +1,4 @@
-package forged_test
+package damaged_test
 
 import (
 	"bytes"
@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/unweaver/unweaver/internal/corpus"
-	"github.com/unweaver/unweaver/internal/format/rowfile"
-	"github.com/unweaver/unweaver/internal/format/rows"
-	"github.com/unweaver/unweaver/internal/format/textseg"
-	"github.com/unweaver/unweaver/internal/store/artifact"
+	"github.com/unweaver/unweaver/internal/artifact"
+	"github.com/unweaver/unweaver/internal/artifact/rowfile"
+	"github.com/unweaver/unweaver/internal/artifact/rows"
+	"github.com/unweaver/unweaver/internal/artifact/textseg"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/store/blob"
 	"github.com/unweaver/unweaver/internal/store/blob/memory"
 )
@@ -21,7 +21,7 @@ import (
 // rowsWhole is a file with a row of every kind.
 func rowsWhole(t *testing.T) []byte {
 	t.Helper()
-	id, digest := corpus.ClassID("oslo"), corpus.Sum("oslo")
+	id, digest := core.ClassID("oslo"), core.Sum("oslo")
 	moment := time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)
 	spans := [][2]int{{3, 7}, {9, 12}}
 	all := [][]byte{
@@ -32,16 +32,16 @@ func rowsWhole(t *testing.T) []byte {
 		}}.Encode(),
 		rows.Mention{Chunk: id, Number: 4, Document: "a.txt", Surface: "Oslo", Description: "a city"}.Encode(),
 		rows.Reduced{Name: "Oslo", Descriptions: []string{"a", "b"}, Members: digest}.Encode(),
-		rows.Short{Text: "short", Keys: []corpus.Digest{digest, digest}}.Encode(),
+		rows.Short{Text: "short", Keys: []core.Digest{digest, digest}}.Encode(),
 		rows.Record{ID: id, Name: "Oslo", Text: "a city"}.Encode(),
-		rows.Class{Record: []byte("record"), Vector: digest, Text: digest, Keys: []corpus.Digest{digest}}.Encode(),
+		rows.Class{Record: []byte("record"), Vector: digest, Text: digest, Keys: []core.Digest{digest}}.Encode(),
 		rows.Document{
 			Object: "a.txt", Version: digest, Modified: moment, Meta: map[string]string{"kind": "city", "size": "large"},
 			Chunks: []rows.Place{{ID: id, Start: 1, End: 4}}, Runes: 70, Stale: true, Found: digest,
 		}.Encode(),
 		rows.Document{
 			Object: "a.pdf", Version: digest, Modified: moment, Runes: 70, Pages: []int{0, 40},
-			Headings: []rows.Heading{{Start: 1, End: 6, Level: 1, Text: "Oslo"}},
+			Headings: []core.Heading{{Start: 1, End: 6, Level: 1, Text: "Oslo"}},
 		}.Encode(),
 		rows.SplitChunk{Document: "a.txt", Digest: digest, Windows: 2}.Encode(),
 	}

@@ -1,4 +1,4 @@
-package forged_test
+package damaged_test
 
 import (
 	"bytes"

@@ -1,6 +1,6 @@
-// Package forged_test damages files of every format. A reader refuses a damaged file or reads what was written: block
+// Package damaged_test damages files of every format. A reader refuses a damaged file or reads what was written: block
 // checksums find damage, so that readers need not check what records say of each other.
-package forged_test
+package damaged_test
 
 import (
 	"bytes"
@@ -13,16 +13,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/unweaver/unweaver/internal/apr"
-	"github.com/unweaver/unweaver/internal/corpus"
+	"github.com/unweaver/unweaver/internal/core"
 	"github.com/unweaver/unweaver/internal/fault"
-	"github.com/unweaver/unweaver/internal/format/deadstats"
-	"github.com/unweaver/unweaver/internal/format/facts"
-	"github.com/unweaver/unweaver/internal/format/idf"
-	"github.com/unweaver/unweaver/internal/format/questions"
-	"github.com/unweaver/unweaver/internal/format/spectral"
-	"github.com/unweaver/unweaver/internal/format/tomb"
-	"github.com/unweaver/unweaver/internal/lang/text"
+	"github.com/unweaver/unweaver/internal/index/deletedstats"
+	"github.com/unweaver/unweaver/internal/index/deletions"
+	"github.com/unweaver/unweaver/internal/index/idf"
+	"github.com/unweaver/unweaver/internal/methods/apr"
+	"github.com/unweaver/unweaver/internal/methods/apr/facts"
+	"github.com/unweaver/unweaver/internal/methods/gem/questions"
+	"github.com/unweaver/unweaver/internal/methods/gem/spectral"
+	"github.com/unweaver/unweaver/internal/model/triples"
+	"github.com/unweaver/unweaver/internal/text"
 )
 
 // format is one kind of file: a whole one, and a reader that returns everything that it says.
@@ -124,14 +125,14 @@ func readIDF(_ context.Context, path string) (string, error) {
 	return said, nil
 }
 
-var tombOf = tomb.Of{Segment: "5e9", Unit: tomb.Documents, Rows: 130}
+var tombOf = deletions.Of{Segment: "5e9", Unit: deletions.Documents, Rows: 130}
 
 func writeTomb(out *bytes.Buffer) error {
-	return tomb.Write(out, tombOf, func(row int) bool { return row%5 == 0 })
+	return deletions.Write(out, tombOf, func(row int) bool { return row%5 == 0 })
 }
 
 func readTomb(_ context.Context, path string) (string, error) {
-	bitmap, err := tomb.Open(path, tombOf)
+	bitmap, err := deletions.Open(path, tombOf)
 	if err != nil {
 		return "", err
 	}
@@ -143,12 +144,12 @@ func readTomb(_ context.Context, path string) (string, error) {
 	return said, nil
 }
 
-var deadOf = deadstats.Of{Side: "chunks", Analyser: "words/1"}
+var deadOf = deletedstats.Of{Side: "chunks", Analyser: "words/1"}
 
 func writeDeadStats(out *bytes.Buffer) error {
-	return deadstats.Write(out, deadOf, nil, deadstats.Change{Documents: 9, Terms: 100,
-		Entries: func(yield func(deadstats.Entry, error) bool) {
-			for _, entry := range []deadstats.Entry{
+	return deletedstats.Write(out, deadOf, nil, deletedstats.Change{Documents: 9, Terms: 100,
+		Entries: func(yield func(deletedstats.Entry, error) bool) {
+			for _, entry := range []deletedstats.Entry{
 				{Term: "", Documents: 9}, {Term: "a", Documents: 1}, {Term: "ab", Documents: 4}, {Term: "é", Documents: 7},
 			} {
 				if !yield(entry, nil) {
@@ -159,7 +160,7 @@ func writeDeadStats(out *bytes.Buffer) error {
 }
 
 func readDeadStats(_ context.Context, path string) (string, error) {
-	table, err := deadstats.Open(path, deadOf)
+	table, err := deletedstats.Open(path, deadOf)
 	if err != nil {
 		return "", err
 	}
@@ -175,10 +176,10 @@ var questionsOf = questions.Of{Embedder: "hashing-2", Dimension: 2}
 
 func writeQuestions(out *bytes.Buffer) error {
 	return questions.Write(out, questionsOf, func(yield func(questions.Chunk, error) bool) {
-		_ = yield(questions.Chunk{ID: corpus.ID{1}, Questions: []questions.Question{
+		_ = yield(questions.Chunk{ID: core.ID{1}, Questions: []questions.Question{
 			{Text: "What is the first?", Vector: []float32{1, 0}}, {Text: "", Vector: []float32{0, 0}},
-		}}, nil) && yield(questions.Chunk{ID: corpus.ID{1, 1}}, nil) && yield(questions.Chunk{
-			ID: corpus.ID{9}, Questions: []questions.Question{{Text: "Où est le dernier ?", Vector: []float32{0.6, -0.8}}},
+		}}, nil) && yield(questions.Chunk{ID: core.ID{1, 1}}, nil) && yield(questions.Chunk{
+			ID: core.ID{9}, Questions: []questions.Question{{Text: "Où est le dernier ?", Vector: []float32{0.6, -0.8}}},
 		}, nil)
 	})
 }
@@ -198,7 +199,7 @@ func readQuestions(_ context.Context, path string) (string, error) {
 
 func writeSpectral(out *bytes.Buffer) error {
 	return spectral.Content{
-		Chunks: []corpus.ID{{1}, {1, 1}, {9}}, Summaries: 1, Starts: []uint64{0, 1, 3, 3, 4},
+		Chunks: []core.ID{{1}, {1, 1}, {9}}, Summaries: 1, Starts: []uint64{0, 1, 3, 3, 4},
 		To: []uint32{1, 0, 3, 1}, Weights: []float32{0.5, 0.5, 0.25, 0.25}, Degrees: []float32{0.5, 0.5, 0},
 		Known: []uint8{1, 1, 0}, Pairs: 2, Vectors: []float32{0.7, 0.7, 0, 0.7, -0.7, 0},
 	}.Write(out)
@@ -228,15 +229,15 @@ func writeFacts(out *bytes.Buffer) error {
 		}
 		return made
 	}
-	chunk := strings.Repeat("c", len(corpus.ID{}))
-	book, sequences, _ := apr.Indexify([]apr.Document{{Key: "d", Triples: []apr.Triple{
-		{Head: "Oslo", Relation: "lies in", Tail: "Norway", Source: apr.Source{Chunk: chunk}},
-		{Head: "Bergen", Relation: "lies in", Tail: "Norway", Source: apr.Source{Chunk: chunk, Sentence: 3}},
+	chunk := strings.Repeat("c", len(core.ID{}))
+	book, sequences, _ := apr.Indexify([]apr.Document{{Key: "d", Triples: []triples.Triple{
+		{Head: "Oslo", Relation: "lies in", Tail: "Norway", Source: triples.Source{Chunk: chunk}},
+		{Head: "Bergen", Relation: "lies in", Tail: "Norway", Source: triples.Source{Chunk: chunk, Sentence: 3}},
 	}}})
 	book.Runs = [][]uint32{sequences[0].Edges}
 	return facts.Write(out, factsOf, facts.Facts{
 		Book: book, Entities: table([]float32{1, 0}, []float32{0, 1}, []float32{.6, .8}), Relations: table([]float32{0, 1}),
-		Lines: table([]float32{1, 0}, []float32{.8, .6}), Keys: []corpus.Digest{{1}, {2}},
+		Lines: table([]float32{1, 0}, []float32{.8, .6}), Keys: []core.Digest{{1}, {2}},
 	})
 }
 
