@@ -36,8 +36,8 @@ func (s *Server) trends(w http.ResponseWriter, request *http.Request) {
 	s.writeTagged(w, request, out)
 }
 
-// runReport answers GET …/runs/{run}/report: the report as Markdown. It holds names of documents, so it is sandboxed: no
-// reader of Markdown in the caller's browser gives it a hold on this origin.
+// runReport answers GET …/runs/{run}/report: the report as Markdown. It holds names of documents, so it is sandboxed:
+// whatever shows Markdown in a browser gives it no hold on this origin.
 func (s *Server) runReport(w http.ResponseWriter, request *http.Request) {
 	ctx, cancel := context.WithTimeout(request.Context(), s.Timeout)
 	defer cancel()

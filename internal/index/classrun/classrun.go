@@ -77,8 +77,9 @@ type File struct {
 	names mapped.Front
 }
 
-// Open maps a run and checks that it is what is expected. Errors: those of mapped.Open, fault.FormatUnknown where another analyser made its terms or where its rows have access
-// labels, fault.SegmentDamage where its content does not fit.
+// Open maps a run and checks that it is what is expected.
+// Errors: those of mapped.Open, fault.FormatUnknown where another analyser made its terms or where its rows have access
+// labels, fault.SegmentDamage where its counts are not those.
 func Open(path string, expect Expect) (*File, error) {
 	file, err := mapped.Open(path, Kind, Version)
 	if err != nil {

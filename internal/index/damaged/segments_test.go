@@ -125,7 +125,9 @@ func readSplit(run []byte) func(context.Context, string) (string, error) {
 }
 
 func readRun(split []byte) func(context.Context, string) (string, error) {
-	return readBeside(split, func(ctx context.Context, run, split string) (string, error) { return readSet(ctx, split, run) })
+	return readBeside(split, func(ctx context.Context, run, split string) (string, error) {
+		return readSet(ctx, split, run)
+	})
 }
 
 // readSet opens a split and a run and returns everything that is live in them.
