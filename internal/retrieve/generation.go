@@ -211,7 +211,7 @@ func Footprint(manifest *core.Manifest) int64 {
 		sizeOf(ranged...)/framesHeld + manifest.Counts.Documents*heldDocument
 }
 
-// numbered is what the numbers of what is live in many segments hold (liveset.Set).
+// numbered is what the numbers of what is live hold (liveset.Set).
 func numbered(manifest *core.Manifest) int64 {
 	classes := int64(0)
 	for _, run := range manifest.Segments.Runs {

@@ -98,7 +98,10 @@ func TestHoldersRaceWithTheLastClose(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			for generation.Hold() {
+			for range 10_000 { // there is always one of them that holds it, on a busy machine
+				if !generation.Hold() {
+					return
+				}
 				if generation.Live.ByNumber(0) == nil {
 					t.Error("chunk 0 is gone")
 				}
@@ -286,7 +289,7 @@ func TestListsGoOnFromAPlace(t *testing.T) {
 		classes, at = append(classes, found...), next
 	}
 	whole := o.generation.Named("", 1000)
-	if len(whole) < 10 || !slices.Equal(classes, whole) {
+	if len(whole) < 10 || !slices.EqualFunc(classes, whole, func(a, b *live.Class) bool { return *a == *b }) {
 		t.Errorf("%d classes in pages of four, %d at once", len(classes), len(whole))
 	}
 	sample := retrievetest.Sample()

@@ -1,4 +1,4 @@
-// Package segments maps the files of a generation of many segments: its splits and class runs, which of their rows are
+// Package segments maps the files of a generation: its splits and class runs, which of their rows are
 // dead, and what the dead count. Generations of one process share mappings: the next one maps what has changed.
 package segments
 

@@ -127,7 +127,7 @@ func TestAGenerationGoesInTwoStepsWithWhatItAloneNeeds(t *testing.T) {
 	}
 	res := w.collect(1)
 	// Records and class rows of b 1 and c 1; windows 2 of x, 0 of y 1, 0 and 1 of z.
-	if res.Generations != 1 || res.Records != 2 || res.Rows != 2+4 || res.Deleted != 4 {
+	if res.Generations != 1 || res.Records != 2 || res.Rows != 2+4 || res.Deleted != 5 {
 		t.Errorf("%+v", res)
 	}
 	w.alone("g2", second)
@@ -162,8 +162,8 @@ func (w *world) alone(gen string, c content) {
 	if got != want {
 		w.t.Errorf("%d records, rows and collections beside %s, want %d: %v", got, gen, want, w.state())
 	}
-	if segments := w.store.Keys("docs/segments/"); len(segments) != 4 { // live, extract, classes, manifest
-		w.t.Errorf("%d segments, want 4", len(segments))
+	if segments := w.store.Keys("docs/segments/"); len(segments) != 5 { // split, class run, extract, classes, manifest
+		w.t.Errorf("%d segments, want 5", len(segments))
 	}
 }
 

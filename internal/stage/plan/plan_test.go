@@ -125,7 +125,7 @@ func (x *index) publish(broken map[string]fault.Code) {
 }
 
 // oneSplit are the segments of a generation with one split of documents.
-func oneSplit(documents ...corpus.Segment) core.Segments {
+func oneSplit(documents ...core.Segment) core.Segments {
 	split := core.Split{Texts: len(documents)}
 	for _, segment := range documents {
 		split.Documents += segment.Rows
