@@ -39,9 +39,9 @@ func BenchmarkBuild(b *testing.B) {
 	var first measured
 	scales := strings.Split(*benchScales, ",")
 	for i, scale := range scales {
+		server := benchServer(b, modeltest.Options{Dimension: 512, Shuffle: true})
+		at, spec := startBench(b, server, number(b, scale))
 		b.Run("x"+scale, func(b *testing.B) {
-			server := benchServer(b, modeltest.Options{Dimension: 512, Shuffle: true})
-			at, spec := startBench(b, server, number(b, scale))
 			for b.Loop() {
 				got := at.build(b, spec)
 				got.report(b)
@@ -55,10 +55,11 @@ func BenchmarkBuild(b *testing.B) {
 				b.ReportMetric(got.seconds/first.seconds/size, "time-per-size")
 				b.ReportMetric(got.most/first.most, "memory-ratio")
 			}
-			if *benchServe && i == len(scales)-1 {
-				at.askAll(b)
-			}
 		})
+		if *benchServe && i == len(scales)-1 {
+			at.askAll(b)
+		}
+		at.Kill()
 	}
 }
 
@@ -236,7 +237,7 @@ func (at benchStack) askAll(b *testing.B) {
 	}
 	for _, method := range []string{"hybrid", "unweaver", "bm25"} {
 		for _, flight := range []int{1, 8} {
-			b.Run(fmt.Sprintf("%s/%d-at-once", method, flight), func(b *testing.B) {
+			b.Run(fmt.Sprintf("questions/%s/%d-at-once", method, flight), func(b *testing.B) {
 				at.askMany(b, questions, method, flight, 500) // nothing is open before
 				for b.Loop() {
 					began, used := time.Now(), at.usage()
