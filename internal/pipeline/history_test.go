@@ -130,8 +130,8 @@ func nightsWanted(t *testing.T, usual int) int {
 	return usual
 }
 
-// Whatever happens to a corpus, each night comes to what a build from nothing comes to, which has one live segment: by
-// its hashes and counts, and by the bits of what every method answers.
+// Whatever happens to a corpus, each night comes to what a build from nothing comes to, which has one split: by its
+// hashes and counts, and by the bits of what every method answers. Now and then it is compared with what plain maps say.
 func TestEveryNightComesToWhatABuildFromNothingComesTo(t *testing.T) {
 	for _, seed := range []uint64{1, 2} {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -160,8 +160,10 @@ func TestEveryNightComesToWhatABuildFromNothingComesTo(t *testing.T) {
 				switch {
 				case night == nights-1:
 					sameAnswers(t, h.site, fresh, night, 150)
+					readPlain(t, fresh).compare(t, h.site, night, 50)
 				case night%10 == 9:
 					sameAnswers(t, h.site, fresh, night, 15)
+					readPlain(t, fresh).compare(t, h.site, night, 15)
 				}
 			}
 			classes, chunks := wholeVectors(t, h.site, h.current(t))
@@ -177,14 +179,14 @@ func TestEveryNightComesToWhatABuildFromNothingComesTo(t *testing.T) {
 	}
 }
 
-// anew is a site over the same corpus that has built nothing yet, and builds one live segment.
+// anew is a site over the same corpus that has built nothing yet, and builds one split.
 func (h *history) anew(t *testing.T) *site {
 	t.Helper()
 	fresh := newSite(t, h.files)
 	steady(fresh)
 	spec := h.spec
 	spec.Corpus = fresh.corpus
-	fresh.spec, fresh.former, fresh.shard = spec, true, 50
+	fresh.spec, fresh.shard = spec, 50
 	return fresh
 }
 

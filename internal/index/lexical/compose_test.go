@@ -415,7 +415,7 @@ func TestScoresOfAllRowsAreThoseOfASearchToTheLastBit(t *testing.T) {
 				found[hit.Doc] = hit.Score
 			}
 			for row, key := range keys {
-				if key >= 0 && math.Float64bits(scores.Of(many.Row(uint32(row)))) != math.Float64bits(found[uint32(row)]) {
+				if key >= 0 && math.Float64bits(scores.Of(uint32(row))) != math.Float64bits(found[uint32(row)]) {
 					t.Fatalf("%v: row %d has %v, in the search %v", terms, row, scores.Of(uint32(row)), found[uint32(row)])
 				}
 			}
