@@ -12,6 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/retrieve"
 	"github.com/unweaver/unweaver/internal/stage/stagetest"
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
 )
 
 // inLanguages gives a site built-in models by the language of its configuration, and vectors that do not depend on what
@@ -35,7 +36,7 @@ func TestNightsInALanguageComeToWhatABuildFromNothingComesTo(t *testing.T) {
 	}
 	h.night(t)
 	counted := 0
-	for range nightsWanted(t, 40) {
+	for range longtest.Count(10, 40) {
 		h.change(t)
 		counted += len(h.night(t).manifest.Segments.DeadStats)
 	}

@@ -23,6 +23,7 @@ import (
 	recordsredis "github.com/unweaver/unweaver/internal/store/records/redis"
 	"github.com/unweaver/unweaver/internal/store/redisconn/redistest"
 	"github.com/unweaver/unweaver/internal/store/vectors/milvus"
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
 )
 
 // servedSite moves a site's stores to real servers: S3 and Milvus are those that the environment names, the two Redis
@@ -105,7 +106,7 @@ func TestNightsOnRealServersComeToWhatABuildFromNothingComesTo(t *testing.T) {
 		h.add(t)
 	}
 	begun := time.Now()
-	nights := nightsWanted(t, 12)
+	nights := longtest.Count(8, 12)
 	deaths, imports, bound := 0, 0, 0
 	for night := range nights {
 		what := "documents"

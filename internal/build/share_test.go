@@ -12,6 +12,7 @@ import (
 	"github.com/unweaver/unweaver/internal/model/builtin"
 	"github.com/unweaver/unweaver/internal/model/spend"
 	"github.com/unweaver/unweaver/internal/stage/stagetest"
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
 )
 
 // Which chunks a model gets depends on nothing but the chunks and the share: nights on which documents come and go, and
@@ -48,7 +49,7 @@ func TestNightsOfAShareComeToWhatABuildFromNothingComesTo(t *testing.T) {
 		h.add(t)
 	}
 	h.night(t)
-	for night := range nightsWanted(t, 20) {
+	for night := range longtest.Count(6, 20) {
 		if night%5 == 3 { // the dial is turned, back and forth
 			h.spec.Extraction = &corpus.Extraction{Share: 1 - h.spec.ExtractionShare()}
 		}
