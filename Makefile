@@ -49,7 +49,7 @@ test: $(TOOLS)/gotestsum build-embedded ## vet, unit and property tests, the bui
 	@echo "== vet"
 	@$(GO) vet ./...
 	@echo "== unit tests, then the built programs"
-	@infra/test.sh unit programs
+	@TMPDIR=$$(infra/tmpdir.sh) infra/test.sh unit programs
 
 test-servers: $(TOOLS)/gotestsum build browser clients ## the suites and the pipeline on real servers, clients of other people, a browser
 	@$(SERVERS); infra/test.sh servers clients
@@ -155,7 +155,7 @@ servers-down: ## end what servers started
 KILLS ?= 200
 storm: build ## 200 kills of builds on the embedded stack, 60 on the servers of make servers; tables in bin/storm (KILLS=n)
 	@if [ -f .servers/env ]; then set -a; . ./.servers/env; set +a; else echo "no real servers: make servers adds their storms"; fi; \
-	cd $(EMBEDDED) && UNWEAVER_TEST_BIN=$(BIN) UNWEAVER_STORM=$(KILLS) UNWEAVER_STORM_OUT=$(BIN)/storm $(GO) test -count=1 -timeout 120m -v \
+	cd $(EMBEDDED) && UNWEAVER_TEST_NIGHTLY=1 UNWEAVER_TEST_BIN=$(BIN) UNWEAVER_STORM=$(KILLS) UNWEAVER_STORM_OUT=$(BIN)/storm $(GO) test -count=1 -timeout 120m -v \
 	  -run 'TestKilledInEveryStage|TestEveryPartOfAClusterIsKilledInTurn|TestAWorkerThatWasFrozen|TestBadConnections' ./e2e
 
 compose-check: ## validate docker-compose.yml, its configuration and the images' Dockerfile

@@ -15,7 +15,8 @@ cd "$(dirname "$0")/.."
 if [ "${1:-}" != --events ]; then
   export EVENTS=$BIN/tests.json
   mkdir -p "$BIN"
-  exec "$TOOLS/gotestsum" --format pkgname --hide-summary output --jsonfile "$EVENTS" \
+  case " $* " in *" unit "*) hide=skipped ;; *) hide=none ;; esac # without servers many are: docs/testing.md
+  exec "$TOOLS/gotestsum" --format pkgname --hide-summary $hide --jsonfile "$EVENTS" \
     --post-run-command infra/testsum.sh --raw-command -- "$0" --events "$@"
 fi
 shift

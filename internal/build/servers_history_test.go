@@ -32,7 +32,7 @@ func servedSite(t *testing.T, s *site) (l *lives, forget func(context.Context) e
 	t.Helper()
 	for _, name := range []string{"UNWEAVER_TEST_S3", "UNWEAVER_TEST_MILVUS", "UNWEAVER_TEST_SERVERS"} {
 		if os.Getenv(name) == "" {
-			t.Skip(name + " is not set: run make servers, then make test")
+			t.Skip(name + " is not set: make test-servers sets it")
 		}
 	}
 	raw := make([]byte, 8)

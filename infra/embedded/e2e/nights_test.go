@@ -16,6 +16,7 @@ import (
 	"github.com/unweaver/unweaver/internal/corpus"
 	"github.com/unweaver/unweaver/internal/model/modeltest"
 	"github.com/unweaver/unweaver/internal/ops"
+	"github.com/unweaver/unweaver/internal/testkit/longtest"
 )
 
 // gates let extractions of texts with a word wait until their night is over with what it wants of them.
@@ -344,6 +345,7 @@ func TestFiveNightsOnTheEmbeddedStack(t *testing.T) {
 // Five nights on real servers, with a worker killed in each and another amid the backfill, end in what a build from
 // nothing makes; what is paid for twice was in flight.
 func TestFiveNightsOnRealServersWithAWorkerKilledInEach(t *testing.T) {
+	longtest.Nightly(t)
 	t.Parallel() // it has a stack or servers of its own
 	c := newCluster(t)
 	held := &gates{}
@@ -374,6 +376,7 @@ func TestFiveNightsOnRealServersWithAWorkerKilledInEach(t *testing.T) {
 
 // What docs/operations/nights.md has a reader begin with goes through, and leaves nothing behind.
 func TestTheScriptOfFiveNights(t *testing.T) {
+	longtest.Nightly(t)
 	t.Parallel() // it has a stack or servers of its own
 	programs := os.Getenv("UNWEAVER_TEST_BIN")
 	if programs == "" {

@@ -13,7 +13,7 @@ func server(t *testing.T) string {
 	t.Helper()
 	u := os.Getenv("UNWEAVER_TEST_MILVUS")
 	if u == "" {
-		t.Skip("no Milvus: run make servers, then make test")
+		t.Skip("no Milvus: make test-servers has one")
 	}
 	return u
 }
