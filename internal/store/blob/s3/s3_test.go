@@ -51,7 +51,10 @@ func open(t *testing.T) blob.Store {
 	return store
 }
 
-func TestConformance(t *testing.T) { blobtest.Run(t, open) }
+func TestConformance(t *testing.T) {
+	endpoint(t)
+	blobtest.Run(t, open)
+}
 
 func TestLargeObjectsTravelInPartsUnderTheirCondition(t *testing.T) {
 	store := open(t)

@@ -19,8 +19,9 @@ func server(t *testing.T) string {
 }
 
 func conformance(t *testing.T, index string) {
+	url := server(t)
 	vectorstest.Run(t, func(t *testing.T) vectors.Store {
-		store, err := milvus.Open(t.Context(), milvus.Config{URL: server(t), Index: index})
+		store, err := milvus.Open(t.Context(), milvus.Config{URL: url, Index: index})
 		if err != nil {
 			t.Fatal(err)
 		}
