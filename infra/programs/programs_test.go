@@ -6,7 +6,9 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -69,15 +71,17 @@ func (i *installation) command(args ...string) *exec.Cmd {
 	return command
 }
 
-// run runs a command to its end and decodes what it prints.
-func (i *installation) run(args ...string) map[string]any {
+// run runs a command to its end and returns the last object that it prints.
+func (i *installation) run(args ...string) (out map[string]any) {
 	i.t.Helper()
 	raw, err := i.command(append(args, "--json")...).Output()
-	var out map[string]any
-	if err == nil {
-		err = json.Unmarshal(raw, &out)
+	for objects := json.NewDecoder(bytes.NewReader(raw)); err == nil; {
+		var next map[string]any
+		if err = objects.Decode(&next); err == nil {
+			out = next
+		}
 	}
-	if err != nil {
+	if !errors.Is(err, io.EOF) || out == nil {
 		i.t.Fatalf("unweaver %s: %v: %s", strings.Join(args, " "), err, raw)
 	}
 	return out
@@ -208,13 +212,13 @@ func TestANightThatIsKilledIsAnsweredOverHTTPAndMCP(t *testing.T) {
 	}
 	i.write("hill.txt", "Tarrow is a lake near Quorn.")
 	shut.Store(true)
-	i.run("index", "--index", "docs")
+	run := i.run("index", "--index", "docs")["run"].(string)
 	<-asked
 	i.kill()
 	shut.Store(false)
 	i.start()
-	night := i.run("index", "--index", "docs", "--wait")
-	if night["status"] != "completed" || night["published"] == false {
+	night := i.run("status", run, "--watch")
+	if night["status"] != "completed" || night["published"] != true {
 		t.Fatalf("the night: %v", night)
 	}
 	if paid := server.Stats(); paid.Duplicates > 1 {
